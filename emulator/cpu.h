@@ -1,0 +1,153 @@
+// Cpu: one guest thread - registers, private view, instruction count - on one Unicorn instance.
+//
+// The view pages in on demand: a page the view does not hold has no access rights on the host, so
+// generated code that touches it faults, and the fault asks the Cpu's Pager. Accesses to pages held
+// cost nothing extra. Likewise the first write to a page after ProtectWrites() asks the Pager.
+//
+// Exactness. Run() stops exactly - registers and memory are those of state count() - except where
+// it says kFault: then something happened inside a basic block that the block cannot be stopped at
+// (a page the Pager refused, an exception, code rewriting itself). The caller must bring the Cpu
+// back to an exact earlier state, Run() to RunResult::block_count, and Step() from there: each step
+// either completes or reports kFault itself with registers as before the step.
+//
+// Not copyable, not movable. Used by one host thread at a time, which may change between calls.
+
+#ifndef HINDSIGHT_EMULATOR_CPU_H_
+#define HINDSIGHT_EMULATOR_CPU_H_
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "absl/container/flat_hash_set.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "emulator/instruction.h"
+#include "emulator/registers.h"
+
+namespace hindsight {
+
+enum class Access : uint8_t { kRead, kWrite, kExecute };
+enum class PageRights : uint8_t { kNone, kRead, kReadWrite };
+
+// Answers the Cpu's page faults. Called during Run, Step and the reading of code, on that thread.
+// `page` is a multiple of kPageBytes.
+class Pager {
+ public:
+  virtual ~Pager() = default;
+  // The view does not hold `page`. Put its contents there (Cpu::HostPage, Cpu::SetRights) and
+  // return true, or return false: Run stops with kFault.
+  virtual bool OnMissing(uint64_t page, Access access) = 0;
+  // First write to `page` since it became kRead. Return true to let it be kReadWrite from now on;
+  // its contents are still the old ones. False: kFault.
+  virtual bool OnFirstWrite(uint64_t page) = 0;
+};
+
+enum class Stop : uint8_t {
+  kLimit,       // count() == limit (or, if not exact, the first block boundary at or above it)
+  kBreakpoint,  // pc is at a breakpoint, not executed yet
+  kSpecial,     // the instruction at pc has a policy other than kEmulate: see next()
+  kWatch,       // (Step only) the step changed or read a watched location
+  kFault,       // inexact, see above
+};
+
+struct RunResult {
+  Stop stop = Stop::kLimit;
+  uint64_t block_count = 0;    // kFault: the exact count at the start of the block it happened in
+  uint64_t fault_address = 0;  // kFault: where known, else 0
+};
+
+struct Watchpoint {
+  uint64_t address = 0;
+  uint64_t length = 0;
+  bool on_write = true;  // write that changes a byte
+  bool on_read = false;
+  bool operator==(const Watchpoint&) const = default;
+};
+
+// Stops noted while running without stopping; for searches that want the last hit.
+struct HitLog {
+  uint64_t breakpoint_hits = 0;
+  uint64_t last_breakpoint_count = 0;  // exact: state whose pc is the breakpoint
+  uint64_t watch_hits = 0;
+  // The block in which a watched location was last hit began in this state and ends before
+  // last_watch_block_end; run there and Step to find the instruction.
+  uint64_t last_watch_block_count = 0;
+  uint64_t last_watch_block_end = 0;
+};
+
+struct RunOptions {
+  uint64_t limit = ~uint64_t{0};
+  bool exact_limit = true;
+  // Do not stop for a breakpoint at the very first instruction.
+  bool skip_first_breakpoint = false;
+  // Note breakpoint and watchpoint hits here instead of stopping at breakpoints.
+  HitLog* log_hits = nullptr;
+};
+
+class Cpu {
+ public:
+  // `pager` is borrowed and must outlive the Cpu.
+  static absl::StatusOr<std::unique_ptr<Cpu>> Create(Pager* pager);
+  ~Cpu();
+  Cpu(const Cpu&) = delete;
+  Cpu& operator=(const Cpu&) = delete;
+
+  // Registers and the count.
+  const RegisterFile& registers();  // valid until the next non-const call
+  void SetRegisters(const RegisterFile& registers);
+  uint64_t pc();
+  uint64_t count() const;
+  void set_count(uint64_t count);
+
+  // The view. Host pointer to the kPageBytes of `page`, made if there was none (then zero, kNone).
+  // Writing through it is the caller's business: call ContentsChanged after bytes changed.
+  uint8_t* HostPage(uint64_t page);
+  PageRights rights(uint64_t page) const;  // as last set; kNone if never
+  void SetRights(uint64_t page, PageRights rights);
+  // Lowers every kReadWrite page among `pages` to kRead / sets all to kNone, in few system calls.
+  // `pages` may be in any order.
+  void ProtectWrites(absl::Span<const uint64_t> pages);
+  void DropRights(absl::Span<const uint64_t> pages);
+  // Tells that bytes of `page` were changed from outside: translated code there is dropped.
+  void ContentsChanged(uint64_t page);
+  // Copies from the view regardless of rights; false unless every page is held (not kNone).
+  bool ReadHeld(uint64_t address, absl::Span<uint8_t> out) const;
+
+  // Execution.
+  RunResult Run(const RunOptions& options);
+  // Executes one instruction (a whole REP). kLimit: done, count() is one more. Ignores breakpoints.
+  RunResult Step();
+  // The instruction at pc (pages code in). nullopt if its bytes cannot be read or executed.
+  std::optional<Instruction> next();
+  // Makes Run return as soon as it can, at an exact block boundary, with kLimit. Any thread and
+  // signal handler may call it; it holds for one Run.
+  void RequestStop();
+
+  // Addresses that stop Run. Costs nothing while not hit.
+  void SetBreakpoints(const absl::flat_hash_set<uint64_t>& addresses);
+  // Watched locations. While any is set every memory access costs a few ns more. Run notes hits in
+  // log_hits, or, without it, stops with kFault and block_count set: Step from there.
+  void SetWatchpoints(const std::vector<Watchpoint>& watchpoints);
+  // The watchpoint (index into the vector set) hit by the Step that returned kWatch, and where.
+  size_t hit_watchpoint() const;
+  uint64_t hit_address() const;
+
+  // A copy of everything but memory.
+  class SavedState;
+  std::unique_ptr<SavedState> Save();
+  void Restore(const SavedState& state);
+
+ private:
+  class Impl;
+  explicit Cpu(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace hindsight
+
+#endif  // HINDSIGHT_EMULATOR_CPU_H_

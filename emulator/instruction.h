@@ -1,0 +1,48 @@
+// What kind of instruction stands at an address: the emulation policy, decided on Zydis' decoding.
+//
+// Stateless; any thread.
+
+#ifndef HINDSIGHT_EMULATOR_INSTRUCTION_H_
+#define HINDSIGHT_EMULATOR_INSTRUCTION_H_
+
+#include <cstdint>
+
+#include "absl/types/span.h"
+
+namespace hindsight {
+
+// Why an instruction is not given to Unicorn. The list, with the finding behind each entry, stands
+// in docs/emulation.md.
+enum class Policy : uint8_t {
+  kEmulate,           // Unicorn computes it like the hardware
+  kSyscall,           // syscall
+  kNondeterministic,  // rdtsc, rdtscp, rdrand, rdseed, rdpid, rdpmc: not a function of the state
+  kCpuid,             // answered by us
+  kNative,            // Unicorn rejects it or computes it differently: run on the host
+  kPrivileged,        // faults in user mode (hlt, in, out, mov cr, ...); Unicorn would run it
+  kInvalid,           // does not decode: faults
+};
+
+struct Instruction {
+  uint8_t length = 0;  // bytes; 0 if kInvalid
+  Policy policy = Policy::kInvalid;
+  bool reads_memory = false;
+  bool writes_memory = false;
+  bool control_flow = false;  // may go elsewhere than to the next instruction
+  bool call = false;
+  bool ret = false;
+  bool rep = false;     // a REP/REPE/REPNE string instruction
+  bool locked = false;  // LOCK prefix or xchg with memory
+  bool pushes_flags = false;  // pushf: stores rflags where the single-step flag could be seen
+  uint16_t mnemonic = 0;      // ZydisMnemonic
+};
+
+// Classifies the instruction that starts at bytes[0]. At most 15 bytes are looked at.
+Instruction Classify(absl::Span<const uint8_t> bytes);
+
+// "vaddpd", for messages.
+const char* MnemonicName(uint16_t mnemonic);
+
+}  // namespace hindsight
+
+#endif  // HINDSIGHT_EMULATOR_INSTRUCTION_H_

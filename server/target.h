@@ -1,0 +1,151 @@
+// What a debug session needs of a recorded process. The session (RSP) knows only this interface;
+// the timeline stands behind it, and a fake does in tests.
+//
+// All calls come from one thread. Errors: kNotFound where something is not in the trace ("cannot
+// access memory"), kOutOfRange / kInvalidArgument for impossible requests; the session lives on.
+// kDataLoss and kInternal: the trace is damaged or replay diverged; message names where.
+
+#ifndef HINDSIGHT_SERVER_TARGET_H_
+#define HINDSIGHT_SERVER_TARGET_H_
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+
+namespace hindsight {
+
+struct ThreadRef {
+  int32_t pid = 0;
+  int32_t tid = 0;
+  bool operator==(const ThreadRef&) const = default;
+};
+
+enum class Direction : uint8_t { kForward, kBackward };
+
+enum class StopKind : uint8_t {
+  kStep,            // the step or range ended
+  kBreakpoint,      // pc is at a breakpoint, not executed
+  kWatchpoint,      // forward: after the access; backward: before it (old value in memory)
+  kSignal,          // a signal is about to be delivered at this position (backward: was)
+  kBegin,           // the recording begins here
+  kEnd,             // the recording ends here
+  kInterrupted,     // the interrupt flag was raised
+  kSyscallEntry,    // at the syscall instruction
+  kSyscallReturn,   // behind it
+};
+
+enum class WatchKind : uint8_t { kWrite, kRead, kAccess };
+
+struct StopEvent {
+  StopKind kind = StopKind::kStep;
+  ThreadRef thread;
+  int signal = 0;             // kSignal
+  uint64_t address = 0;       // kWatchpoint: the watched location hit
+  WatchKind watch = WatchKind::kWrite;
+  int64_t syscall = -1;       // kSyscallEntry, kSyscallReturn
+};
+
+struct BreakpointSpec {
+  uint64_t address = 0;
+  // Called with the target at the breakpoint; true: stop. Unset: always stop. May use the target's
+  // reading calls (registers, memory) and nothing else.
+  std::function<bool()> condition;
+};
+
+struct WatchpointSpec {
+  uint64_t address = 0;
+  uint64_t length = 0;
+  WatchKind kind = WatchKind::kWrite;
+  std::function<bool()> condition;
+};
+
+// What may stop a run. All runs also stop at signals, at the ends and when interrupted.
+struct ResumeRequest {
+  Direction direction = Direction::kForward;
+  ThreadRef thread;       // whose steps are counted; tid 0: the selected thread
+  bool step = false;      // one instruction
+  // Forward stepping goes on while pc is in [range_start, range_end) (vCont;r). Equal: no range.
+  uint64_t range_start = 0, range_end = 0;
+  const std::vector<BreakpointSpec>* breakpoints = nullptr;  // borrowed
+  const std::vector<WatchpointSpec>* watchpoints = nullptr;
+  std::function<bool(int signal)> pass_signal;  // true: do not stop for it (QPassSignals)
+  bool catch_syscalls = false;
+  std::vector<int64_t> syscalls;  // which; empty: all
+  std::atomic<bool>* interrupt = nullptr;  // polled at least every 50 ms; borrowed
+};
+
+struct MemoryRegion {
+  uint64_t start = 0, end = 0;
+  uint32_t protection = 0;  // PROT_*
+  std::string name;
+};
+
+struct Library {
+  std::string path;
+  uint64_t link_map = 0, load_address = 0, dynamic = 0;
+};
+
+class Target {
+ public:
+  virtual ~Target() = default;
+
+  // Threads alive at the position.
+  virtual std::vector<ThreadRef> threads() = 0;
+  virtual ThreadRef current_thread() = 0;  // the one last reported or selected
+  virtual absl::Status SelectThread(ThreadRef thread) = 0;
+  virtual std::string ThreadName(ThreadRef thread) = 0;
+
+  // Registers of `thread` as gdb's target description numbers them (server/target_description.h):
+  // raw little-endian bytes. kNotFound: unavailable.
+  virtual absl::StatusOr<std::string> ReadRegister(ThreadRef thread, int number) = 0;
+
+  // Reads up to out.size() bytes and returns how many were known from the start; kNotFound if none.
+  virtual absl::StatusOr<size_t> ReadMemory(ThreadRef thread, uint64_t address,
+                                            absl::Span<uint8_t> out) = 0;
+  virtual std::vector<MemoryRegion> Regions() = 0;
+
+  // Objects for qXfer, whole.
+  virtual absl::StatusOr<std::string> Auxv() = 0;
+  virtual absl::StatusOr<std::string> SigInfo(ThreadRef thread) = 0;
+  virtual std::string ExecutablePath() = 0;
+  virtual absl::StatusOr<std::vector<Library>> Libraries(uint64_t* main_link_map) = 0;
+  // Files the trace can show: modules, and /proc/PID/{maps,cmdline,exe,cwd,...} as of the position.
+  virtual absl::StatusOr<std::string> ReadLink(const std::string& path) = 0;
+  // The bytes stay valid while the target lives, or until the next call for generated files.
+  virtual absl::StatusOr<std::string> FileContents(const std::string& path) = 0;
+  // Address of thread-local storage `offset` in the module whose link map is at `link_map`.
+  virtual absl::StatusOr<uint64_t> TlsAddress(ThreadRef thread, uint64_t offset,
+                                              uint64_t link_map) = 0;
+
+  // Running. Returns when something stopped it; also at the ends, never blocks there.
+  virtual absl::StatusOr<StopEvent> Resume(const ResumeRequest& request) = 0;
+  // The reason for the present position (for '?').
+  virtual StopEvent LastStop() = 0;
+
+  // The throw-away copy for calling functions from gdb. While one is active, registers and memory
+  // read and write there and Resume(kForward) runs there.
+  virtual bool InDiversion() = 0;
+  virtual absl::Status WriteRegister(ThreadRef thread, int number,
+                                     absl::Span<const uint8_t> bytes) = 0;
+  virtual absl::Status WriteMemory(uint64_t address, absl::Span<const uint8_t> bytes) = 0;
+  virtual void EndDiversion() = 0;
+
+  // Runs `monitor COMMAND` and returns its output for the console. kInvalidArgument: a message for
+  // the user. Sets *moved if the position changed (gdb's caches are stale).
+  virtual absl::StatusOr<std::string> Monitor(const std::string& command, bool* moved) = 0;
+  // Text for the user that came up since last asked (program exited, replay caught up...).
+  virtual std::string TakeConsoleText() = 0;
+  // Jumps as for `vRun` arguments: start, end, POSITION, PERCENT%, snapshot N.
+  virtual absl::Status GoTo(const std::string& where) = 0;
+};
+
+}  // namespace hindsight
+
+#endif  // HINDSIGHT_SERVER_TARGET_H_

@@ -1,0 +1,45 @@
+// What a trace is a recording of.
+
+#ifndef HINDSIGHT_TRACEFMT_MANIFEST_H_
+#define HINDSIGHT_TRACEFMT_MANIFEST_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace hindsight {
+
+enum class TraceState : uint16_t {
+  kRecording = 0,    // a recorder holds the lock and is writing
+  kComplete = 1,     // the program ended, or recording was stopped on purpose
+  kInterrupted = 2,  // the recorder died; never stored, found by readers (no lock holder)
+};
+
+struct Manifest {
+  std::string uuid;     // 16 raw bytes; filled in by TraceWriter::Create if empty
+  std::string program;  // absolute path of the executable
+  std::vector<std::string> arguments;
+  std::vector<std::string> environment;
+  std::string working_directory;
+  int32_t pid = 0;
+  int64_t start_time_ns = 0;  // since the epoch
+  std::string host_cpu;       // brand string
+  std::vector<std::string> required_features;  // host features replay needs; empty: none
+  std::string engine;                          // "emulate" or "translate"
+  std::string memory_model;                    // "kernel", "fence", "acqrel", "load"
+  std::string register_layout;                 // "amd64-v1"
+  uint64_t light_keyframe_interval = 0;        // instructions; 0: only at the start
+  uint64_t full_keyframe_interval = 0;         // instructions; 0: only at the start
+  std::vector<uint64_t> auxv;                  // type, value, ... as the program saw it
+
+  TraceState state = TraceState::kRecording;
+  // Meaningful once complete.
+  int32_t exit_status = -1;  // as wait(2) reports it; -1: recording stopped before the end
+  std::string end_reason;    // empty: the program ended; else why recording stopped
+  uint64_t end_sequence = 0;
+  uint64_t end_time_ns = 0;  // wall-clock time since start_time_ns
+};
+
+}  // namespace hindsight
+
+#endif  // HINDSIGHT_TRACEFMT_MANIFEST_H_

@@ -1,0 +1,174 @@
+// The records of a trace, as values. What they mean is specified in docs/trace-format.md.
+//
+// A thread's records move it through numbered states. State N is: the registers, and the private
+// view with every import of count N applied. One transition leads from state N to state N+1: the
+// SideEffect or Discontinuity recorded at count N if there is one, else the instruction at pc,
+// emulated. So a count names one state, never two.
+
+#ifndef HINDSIGHT_TRACEFMT_RECORDS_H_
+#define HINDSIGHT_TRACEFMT_RECORDS_H_
+
+#include <cstdint>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "absl/types/span.h"
+
+namespace hindsight {
+
+inline constexpr uint64_t kLineBytes = 64;
+inline constexpr uint64_t kPageBytes = 4096;
+
+// A register file is an array of 64-bit words; the manifest's registerLayout says which. The trace
+// does not know what they are. See emulator/registers.h for layout "amd64-v1".
+using RegisterWords = std::vector<uint64_t>;
+
+// The words of a register file that changed: ascending indices, and the new values.
+struct RegisterPatch {
+  std::vector<uint16_t> index;
+  std::vector<uint64_t> value;
+};
+
+// The contents of a page, as far as they differ from what the view holds.
+// Lines whose bit is not set in `line_mask` keep their contents, or, if `first`, are zero.
+// If `module` >= 0 the page's base contents are the bytes of that module at `module_offset`
+// (zeros behind the end of the file) and lines in `line_mask` are applied on top.
+struct PageImport {
+  uint64_t address = 0;  // multiple of kPageBytes
+  bool first = false;    // the view did not hold this page in this segment before
+  int32_t module = -1;   // index into TraceReader::modules()
+  uint64_t module_offset = 0;
+  uint64_t line_mask = 0;          // bit i: line i of the page follows in `lines`
+  absl::Span<const uint8_t> lines;  // popcount(line_mask) * kLineBytes; borrowed
+};
+
+// One line of memory the thread could not have known.
+struct LineImport {
+  uint64_t address = 0;            // multiple of kLineBytes
+  bool code = false;               // imported because it was executed
+  absl::Span<const uint8_t> bytes;  // kLineBytes; borrowed
+};
+
+// The value a load returned from memory without stable content.
+struct UncachedRead {
+  uint64_t address = 0;
+  uint8_t size = 0;
+  uint64_t value = 0;
+};
+
+enum class SideEffectKind : uint16_t {
+  kInstruction = 0,  // an instruction the emulator does not compute like the hardware
+  kSyscall = 1,
+};
+
+// The transition at this count: registers get these values (pc included).
+struct SideEffect {
+  SideEffectKind kind = SideEffectKind::kInstruction;
+  uint64_t sequence = 0;       // orderable event number; 0: not orderable
+  bool retired = true;         // false: part of an instruction (a REP cut short by a fault)
+  uint64_t register_hash = 0;  // XXH3-64 of the register file before the transition; 0: none
+  RegisterPatch registers;
+};
+
+enum class DiscontinuityKind : uint16_t {
+  kSignal = 0,     // delivery: registers are those at the handler's entry, or unchanged if ignored
+  kSigreturn = 1,
+  kException = 2,
+  kExec = 3,
+};
+
+// A transition that moves control and retires no instruction.
+struct Discontinuity {
+  DiscontinuityKind kind = DiscontinuityKind::kSignal;
+  uint64_t sequence = 0;
+  uint64_t register_hash = 0;
+  int32_t signal = 0;
+  std::string siginfo;  // the 128 bytes of siginfo_t as the kernel gave them; may be empty
+  RegisterPatch registers;
+};
+
+// State N has registers of this hash. No transition.
+struct RegisterHash {
+  uint64_t hash = 0;
+};
+
+// The segment ends in state N with these registers; the next segment, if any, begins there.
+struct SegmentEnd {
+  RegisterWords registers;
+};
+
+// Recording was interrupted here; the next segment does not continue this one.
+struct Gap {
+  std::string reason;
+};
+
+using RecordBody = std::variant<PageImport, LineImport, UncachedRead, SideEffect, Discontinuity,
+                                RegisterHash, SegmentEnd, Gap>;
+
+// `count` never decreases within a segment. Records of one count stand in the order: transitions
+// are last.
+struct Record {
+  uint64_t count = 0;
+  RecordBody body;
+};
+
+// A region of the process's address space, as /proc/PID/maps tells it.
+struct MapRegion {
+  uint64_t start = 0;
+  uint64_t end = 0;
+  uint32_t protection = 0;  // PROT_READ | PROT_WRITE | PROT_EXEC
+  bool shared = false;
+  uint64_t file_offset = 0;
+  uint32_t device_major = 0;
+  uint32_t device_minor = 0;
+  uint64_t inode = 0;
+  std::string name;     // path, [heap], [stack], [vdso], or empty
+  int32_t module = -1;  // index into modules if the file's bytes are in the trace
+
+  bool operator==(const MapRegion&) const = default;
+};
+
+enum class EventKind : uint16_t {
+  kSyscall = 0,
+  kSignal = 1,
+  kMapChange = 2,
+  kFullKeyframe = 3,
+  kThreadStart = 4,
+  kThreadExit = 5,
+  kProcessExit = 6,
+  kExec = 7,
+  kFork = 8,
+  kGap = 9,
+  kSchedule = 10,
+  kNote = 11,
+};
+
+// A process-level event, for listing and seeking without replay. Fields not meaningful for a kind
+// are zero or empty.
+struct ProcessEvent {
+  EventKind kind = EventKind::kNote;
+  uint64_t sequence = 0;  // 0: not orderable
+  int32_t thread = 0;
+  // The state the event leads to: for a system call or signal at count N, N + 1; for others the
+  // state in which it holds.
+  uint64_t count = 0;
+  int64_t number = 0;  // system call, signal, keyframe number; exit status as wait(2) reports it
+  std::vector<uint64_t> arguments;  // of a system call: six
+  int64_t result = 0;               // of a system call; a child's pid
+  std::string text;                 // siginfo bytes of a signal; note; reason
+  std::vector<MapRegion> maps;      // kMapChange: the whole map from now on
+};
+
+// A file mapped by the program.
+struct Module {
+  std::string path;
+  std::string build_id;  // raw bytes; empty if none
+  std::string hash;      // lower-case hex XXH3-128 of the file's bytes: its name in modules/
+  uint64_t size_bytes = 0;
+  bool stored = false;  // its bytes are in the trace
+};
+
+}  // namespace hindsight
+
+#endif  // HINDSIGHT_TRACEFMT_RECORDS_H_

@@ -1,0 +1,99 @@
+// Reads a trace directory: finished, interrupted, or still being written.
+//
+// Everything returned is immutable. A TraceReader may be used by several threads at once and must
+// outlive what it returned. Errors name the file and the byte offset. Damage costs only what lies
+// behind it in the same file; warnings() says what was dropped.
+
+#ifndef HINDSIGHT_TRACEFMT_TRACE_READER_H_
+#define HINDSIGHT_TRACEFMT_TRACE_READER_H_
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "tracefmt/manifest.h"
+#include "tracefmt/records.h"
+
+namespace hindsight {
+
+// What is known of a segment without reading its records.
+struct SegmentInfo {
+  int32_t thread = 0;
+  uint64_t number = 0;
+  uint64_t first_count = 0;     // the state it starts in
+  uint64_t first_sequence = 0;  // orderable events before it
+  uint64_t file_bytes = 0;
+  std::string path;
+};
+
+// One segment, decoded. Spans in its records point into it.
+class Segment {
+ public:
+  virtual ~Segment() = default;
+  virtual const SegmentInfo& info() const = 0;
+  virtual const RegisterWords& registers() const = 0;  // at first_count
+  virtual const std::vector<Record>& records() const = 0;
+  // The last state that can be reached: the count of the SegmentEnd, or, where the segment was cut
+  // short, the state after its last whole transition or RegisterHash.
+  virtual uint64_t end_count() const = 0;
+  // Registers at end_count(), if the segment was ended properly.
+  virtual const RegisterWords* end_registers() const = 0;
+  // Set where bytes of the file were damaged and dropped.
+  virtual const absl::Status& damage() const = 0;
+};
+
+class FullKeyframe {
+ public:
+  struct ThreadState {
+    int32_t thread = 0;
+    uint64_t count = 0;
+    uint64_t segment = 0;
+    RegisterWords registers;
+  };
+  virtual ~FullKeyframe() = default;
+  virtual uint64_t number() const = 0;
+  virtual uint64_t sequence() const = 0;
+  virtual const std::vector<ThreadState>& threads() const = 0;
+  virtual const std::vector<MapRegion>& maps() const = 0;
+  virtual uint64_t page_count() const = 0;
+  virtual uint64_t file_bytes() const = 0;
+  // Addresses of all pages it holds, ascending.
+  virtual absl::Span<const uint64_t> page_addresses() const = 0;
+  // Fills `out` (kPageBytes). kNotFound if the keyframe does not hold the page.
+  virtual absl::Status ReadPage(uint64_t address, absl::Span<uint8_t> out) const = 0;
+};
+
+class TraceReader {
+ public:
+  static absl::StatusOr<std::unique_ptr<TraceReader>> Open(const std::string& directory);
+  virtual ~TraceReader() = default;
+
+  virtual const std::string& directory() const = 0;
+  virtual const Manifest& manifest() const = 0;  // state is kInterrupted where that is so
+  virtual const std::vector<Module>& modules() const = 0;
+  virtual const std::vector<ProcessEvent>& events() const = 0;  // in the order written
+  virtual const std::vector<std::string>& warnings() const = 0;
+  virtual std::vector<int32_t> threads() const = 0;
+  virtual const std::vector<SegmentInfo>& segments(int32_t thread) const = 0;  // by number
+  virtual absl::StatusOr<std::shared_ptr<const Segment>> LoadSegment(int32_t thread,
+                                                                     uint64_t number) const = 0;
+  virtual const std::vector<std::shared_ptr<const FullKeyframe>>& full_keyframes() const = 0;
+
+  // The bytes of a stored module, mapped read-only. kNotFound if the trace does not hold them.
+  virtual absl::StatusOr<absl::Span<const uint8_t>> ModuleBytes(int32_t module) const = 0;
+
+  // Sizes on disk, for `info`.
+  struct Sizes {
+    uint64_t segments = 0, modules = 0, full_keyframes = 0, events = 0, total = 0;
+  };
+  virtual Sizes sizes() const = 0;
+};
+
+}  // namespace hindsight
+
+#endif  // HINDSIGHT_TRACEFMT_TRACE_READER_H_

@@ -1,0 +1,73 @@
+// Writes a trace directory so that it is readable at every instant, also after kill -9.
+//
+// Not copyable, not movable. One thread at a time calls it; it may compress and write on a thread
+// of its own. An I/O error (disk full) is sticky: it is returned by the next call and what is
+// written before it stays usable.
+
+#ifndef HINDSIGHT_TRACEFMT_TRACE_WRITER_H_
+#define HINDSIGHT_TRACEFMT_TRACE_WRITER_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "tracefmt/manifest.h"
+#include "tracefmt/records.h"
+
+namespace hindsight {
+
+class TraceWriter {
+ public:
+  // Creates `directory`, which must not exist or be empty, with a manifest in state kRecording and
+  // a lock that shows readers the recorder is alive.
+  static absl::StatusOr<std::unique_ptr<TraceWriter>> Create(const std::string& directory,
+                                                             const Manifest& manifest);
+  virtual ~TraceWriter() = default;
+
+  // Stores the file at `path` (read through `fd` if >= 0) unless its bytes are there already, and
+  // returns its module index. Files above `max_bytes` are listed but not stored.
+  virtual absl::StatusOr<int32_t> AddModule(const std::string& path, int fd,
+                                            uint64_t max_bytes) = 0;
+
+  // Starts segment `number` (from 0, consecutive) of `thread` at state `count`.
+  // Requires: the thread's segment before it has got its SegmentEnd or Gap.
+  virtual absl::Status BeginSegment(int32_t thread, uint64_t number, uint64_t count,
+                                    uint64_t sequence, const RegisterWords& registers) = 0;
+  // Appends to the thread's open segment. Spans in `record` are copied. SegmentEnd and Gap close
+  // the segment.
+  virtual absl::Status Append(int32_t thread, const Record& record) = 0;
+  virtual absl::Status AppendEvent(const ProcessEvent& event) = 0;
+
+  // A full keyframe: Begin, any number of AddPage in ascending address order, Finish. Page bytes
+  // (kPageBytes) held by an earlier keyframe, all zero, or equal to module bytes are stored by
+  // reference. The keyframe exists for readers once Finish returned. Number from 1, consecutive.
+  struct ThreadState {
+    int32_t thread = 0;
+    uint64_t count = 0;
+    uint64_t segment = 0;  // the segment that starts in this state
+    RegisterWords registers;
+  };
+  virtual absl::Status BeginFullKeyframe(uint64_t number, uint64_t sequence,
+                                         const std::vector<ThreadState>& threads,
+                                         const std::vector<MapRegion>& maps,
+                                         absl::Span<const uint64_t> auxv) = 0;
+  virtual absl::Status AddPage(uint64_t address, absl::Span<const uint8_t> bytes) = 0;
+  virtual absl::Status AddModulePage(uint64_t address, int32_t module, uint64_t offset) = 0;
+  virtual absl::Status FinishFullKeyframe() = 0;
+
+  // Hands everything appended so far to the kernel (survives kill -9 of this process).
+  virtual absl::Status Flush() = 0;
+  // Flush, then the manifest with `state` and what is known at the end. No calls after it.
+  virtual absl::Status Finish(const Manifest& manifest) = 0;
+
+  // Bytes on disk so far, modules included.
+  virtual uint64_t bytes_written() const = 0;
+};
+
+}  // namespace hindsight
+
+#endif  // HINDSIGHT_TRACEFMT_TRACE_WRITER_H_
