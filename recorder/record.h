@@ -1,0 +1,67 @@
+// Records one run of a program.
+
+#ifndef HINDSIGHT_RECORDER_RECORD_H_
+#define HINDSIGHT_RECORDER_RECORD_H_
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+
+namespace hindsight {
+
+// What a progress line shows. Totals since the start.
+struct RecordProgress {
+  uint64_t instructions = 0;
+  uint64_t events = 0;  // orderable events
+  uint64_t trace_bytes = 0;
+  double seconds = 0;
+};
+
+struct RecordOptions {
+  std::string directory;  // of the trace; must not exist or be empty
+  // The program and its arguments. arguments[0] is looked for like execvp does and is the program's
+  // argv[0], as given.
+  std::vector<std::string> arguments;
+  // Instructions; 0: only at the start. README's measurements are behind the defaults.
+  uint64_t light_keyframe_interval = 100'000'000;
+  uint64_t full_keyframe_interval = 2'000'000'000;
+  std::string memory_model = "fence";
+  // Instructions between two looks for pending signals, keyframes due and progress.
+  uint64_t quantum = 1'000'000;
+  // Mapped files larger than this are listed in the trace, but not stored.
+  uint64_t max_module_bytes = uint64_t{256} << 20;
+  // Called about four times a second from the thread that called Record, also while the program
+  // waits in a system call. May be empty.
+  std::function<void(const RecordProgress&)> progress;
+};
+
+struct RecordResult {
+  // The program's own, as wait(2) reports it; also of a program that outlived its recording.
+  int wait_status = 0;
+  uint64_t instructions = 0;
+  uint64_t events = 0;
+  uint64_t trace_bytes = 0;
+  uint64_t light_keyframes = 0;  // segments
+  uint64_t full_keyframes = 0;
+  double seconds = 0;  // wall-clock time of the recording
+  // Empty: recorded to the program's end. Else why recording stopped earlier; a line that says so
+  // has been printed on stderr then, and the program ran on unrecorded.
+  std::string end_reason;
+};
+
+// Runs the program to its end. stdin, stdout, stderr, environment and working directory are the
+// caller's. While it runs this process ignores SIGINT and SIGQUIT (a terminal sends them to the
+// program too) and passes SIGTERM and SIGHUP on. kNotFound, kPermissionDenied and
+// kInvalidArgument: the program cannot be run, and nothing was written; others: the trace cannot be
+// written, and the program was killed.
+//
+// Requires: no other thread of the caller forks or waits for children meanwhile, and only one
+// Record at a time.
+absl::StatusOr<RecordResult> Record(const RecordOptions& options);
+
+}  // namespace hindsight
+
+#endif  // HINDSIGHT_RECORDER_RECORD_H_
