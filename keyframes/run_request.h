@@ -1,0 +1,85 @@
+// What may stop a run along the timeline, and what did.
+
+#ifndef HINDSIGHT_KEYFRAMES_RUN_REQUEST_H_
+#define HINDSIGHT_KEYFRAMES_RUN_REQUEST_H_
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+namespace hindsight {
+
+enum class RunDirection : uint8_t { kForward, kBackward };
+
+// Stops in the states whose next instruction is at `address`. A state in which a signal is
+// delivered next does not count: the instruction is not executed from there.
+struct PcStop {
+  uint64_t address = 0;
+  // Called with the timeline at the state; true: stop. Unset: always. It may use the timeline's
+  // reading calls (registers, memory, position) and nothing else.
+  std::function<bool()> condition;
+};
+
+// Stops where a transition changes a byte of [address, address + length) (on_write; stores of the
+// same value do not count, changes made by system calls do) or an instruction reads one (on_read).
+struct DataStop {
+  uint64_t address = 0;
+  uint64_t length = 0;
+  bool on_write = true;
+  bool on_read = false;
+  // As PcStop::condition; called in the state that would be reported.
+  std::function<bool()> condition;
+};
+
+// All runs also stop at the ends of the recording.
+struct RunRequest {
+  RunDirection direction = RunDirection::kForward;
+  // One state only (the stops below are still reported where they hold in the state reached, except
+  // that arriving on a breakpoint is reported as kStep).
+  bool step = false;
+  // With `step`, forward: go on while pc is in [range_start, range_end). Equal: no range.
+  // Backward: the same, so that a caller may walk a line backward.
+  uint64_t range_start = 0, range_end = 0;
+  std::vector<PcStop> breakpoints;
+  std::vector<DataStop> watchpoints;
+  // Forward only: do not report a breakpoint on the state the run starts in. (gdb steps off its
+  // breakpoints itself, so the server leaves it off.)
+  bool leave_first_breakpoint = false;
+  // True: stop in the state before this signal is delivered. Unset: stop for every signal.
+  // The state the run starts in never counts.
+  std::function<bool(int signal)> stop_for_signal;
+  // True: stop at this system call, before (kSyscallEntry) and behind it (kSyscallReturn).
+  // Unset: system calls do not stop.
+  std::function<bool(int64_t number)> stop_for_syscall;
+  // Polled at least every 50 ms; borrowed, may be null. Never cleared here.
+  const std::atomic<bool>* interrupt = nullptr;
+};
+
+enum class RunStopKind : uint8_t {
+  kStep,           // the step or range ended
+  kBreakpoint,     // pc is at a breakpoint, not executed
+  kWatchpoint,     // forward: in the state after; backward: in the state before, pc on the
+                   // instruction that accesses, old value in memory
+  kSignal,         // in the state before the delivery, both directions
+  kBegin,          // the recording begins here
+  kEnd,            // the recording ends here
+  kInterrupted,    // forward: wherever it got. Backward: as far back as was searched; no stop lies
+                   // between here and the state the run started in
+  kSyscallEntry,   // at the system call instruction
+  kSyscallReturn,  // behind it
+};
+
+struct RunStop {
+  RunStopKind kind = RunStopKind::kStep;
+  size_t index = 0;       // kBreakpoint, kWatchpoint: which of the request's
+  uint64_t address = 0;   // kWatchpoint: the location accessed where known, else the start
+  bool was_read = false;  // kWatchpoint: a read, not a change
+  int signal = 0;         // kSignal
+  int64_t syscall = -1;   // kSyscallEntry, kSyscallReturn
+};
+
+}  // namespace hindsight
+
+#endif  // HINDSIGHT_KEYFRAMES_RUN_REQUEST_H_
