@@ -17,7 +17,6 @@
 
 #include <atomic>
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -28,12 +27,11 @@
 #include "absl/types/span.h"
 #include "emulator/instruction.h"
 #include "emulator/registers.h"
+#include "emulator/view.h"
 
 namespace hindsight {
 
 enum class Access : uint8_t { kRead, kWrite, kExecute };
-enum class PageRights : uint8_t { kNone, kRead, kReadWrite };
-
 // Answers the Cpu's page faults. Called during Run, Step and the reading of code, on that thread.
 // `page` is a multiple of kPageBytes.
 class Pager {
@@ -45,6 +43,8 @@ class Pager {
   // First write to `page` since it became kRead. Return true to let it be kReadWrite from now on;
   // its contents are still the old ones. False: kFault.
   virtual bool OnFirstWrite(uint64_t page) = 0;
+  // False: an instruction fetched from `page`, which is held, faults.
+  virtual bool MayExecute(uint64_t page) { return true; }
 };
 
 enum class Stop : uint8_t {
@@ -138,7 +138,10 @@ class Cpu {
   uint64_t hit_address() const;
 
   // A copy of everything but memory.
-  class SavedState;
+  struct SavedState {
+    RegisterFile registers;
+    uint64_t count = 0;
+  };
   std::unique_ptr<SavedState> Save();
   void Restore(const SavedState& state);
 

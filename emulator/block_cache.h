@@ -1,0 +1,72 @@
+// What is known of the basic blocks Unicorn executes: how many instructions, and whether a block
+// has something in it that must not be run through.
+//
+// Not copyable, not movable. One thread at a time.
+
+#ifndef HINDSIGHT_EMULATOR_BLOCK_CACHE_H_
+#define HINDSIGHT_EMULATOR_BLOCK_CACHE_H_
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
+#include "absl/types/span.h"
+
+namespace hindsight {
+
+struct Block {
+  static constexpr uint8_t kSpecial = 1;     // an instruction Unicorn must not run
+  static constexpr uint8_t kBreakpoint = 2;  // a breakpoint at an instruction
+  static constexpr uint8_t kStepOnly = 4;    // on a page that is written to, or does not decode
+
+  uint64_t address = 0;
+  uint32_t size = 0;  // bytes; as Unicorn gave it
+  uint32_t instructions = 0;
+  uint64_t final_rep = kNoAddress;  // address of the last instruction if it is a REP one
+  uint32_t breakpoints = 0;         // how many, and
+  uint32_t last_breakpoint = 0;     // the index of the instruction of the last
+  uint32_t epoch = 0;               // Cpu's: its pages were known to be held then
+  uint8_t flags = 0;
+
+  static constexpr uint64_t kNoAddress = ~uint64_t{0};
+};
+
+class BlockCache {
+ public:
+  BlockCache() : slots_(kSlots, nullptr) {}
+  BlockCache(const BlockCache&) = delete;
+  BlockCache& operator=(const BlockCache&) = delete;
+
+  // nullptr if not known with this size.
+  Block* Find(uint64_t address, uint32_t size) {
+    Block*& slot = slots_[Slot(address)];
+    if (slot != nullptr && slot->address == address && slot->size == size) [[likely]]
+      return slot;
+    return FindSlow(address, size, slot);
+  }
+
+  // Decodes the block whose bytes are `code` and remembers it. Invalidates nothing.
+  Block* Add(uint64_t address, absl::Span<const uint8_t> code,
+             const absl::flat_hash_set<uint64_t>& breakpoints, bool step_only);
+
+  // Forgets the blocks that touch `page`.
+  void DropPage(uint64_t page);
+  // Forgets all blocks in whose range an address of `addresses` lies.
+  void DropContaining(const absl::flat_hash_set<uint64_t>& addresses);
+
+ private:
+  static constexpr size_t kSlots = 1 << 16;
+  static size_t Slot(uint64_t address) { return (address ^ (address >> 16)) & (kSlots - 1); }
+  Block* FindSlow(uint64_t address, uint32_t size, Block*& slot);
+
+  std::vector<Block*> slots_;  // direct-mapped front of blocks_
+  absl::flat_hash_map<uint64_t, std::unique_ptr<Block>> blocks_;
+  absl::flat_hash_map<uint64_t, std::vector<uint64_t>> by_page_;
+};
+
+}  // namespace hindsight
+
+#endif  // HINDSIGHT_EMULATOR_BLOCK_CACHE_H_

@@ -1,0 +1,259 @@
+#include "emulator/cpu.h"
+
+#include <cstring>
+#include <utility>
+
+#include "base/check.h"
+#include "base/status_macros.h"
+#include "emulator/cpu_impl.h"
+
+namespace hindsight {
+
+absl::Status Cpu::Impl::Open() {
+  ASSIGN_OR_RETURN(plain_, UnicornEngine::Create(&view_, this, /*watch=*/false));
+  engine_ = plain_.get();
+  return absl::OkStatus();
+}
+
+const RegisterFile& Cpu::Impl::registers() {
+  if (!registers_loaded_) {
+    engine_->Load(&registers_);
+    registers_loaded_ = true;
+  }
+  registers_.rip = pc_;
+  return registers_;
+}
+
+void Cpu::Impl::SetRegisters(const RegisterFile& registers) {
+  engine_->Store(registers);
+  registers_ = registers;
+  // Read back what the engine made of them: bits it does not keep must not appear and vanish.
+  registers_loaded_ = false;
+  pc_ = registers.rip;
+}
+
+absl::Status Cpu::Impl::SelectEngine() {
+  UnicornEngine* wanted = plain_.get();
+  if (!watchpoints_.empty()) {
+    if (watching_ == nullptr) {
+      ASSIGN_OR_RETURN(watching_, UnicornEngine::Create(&view_, this, /*watch=*/true));
+    }
+    wanted = watching_.get();
+  }
+  if (wanted != engine_) {
+    RegisterFile current = registers();
+    engine_ = wanted;
+    SetRegisters(current);
+  }
+  return absl::OkStatus();
+}
+
+RunResult Cpu::Impl::Fault(uint64_t block_count) {
+  for (const Poisoned& poisoned : poisoned_) {
+    std::memcpy(view_.HostPage(poisoned.page), poisoned.contents.data(), kPageBytes);
+    DropNow(poisoned.page);  // garbage may have been translated
+  }
+  poisoned_.clear();
+  fault_ = false;
+  return {.stop = Stop::kFault, .block_count = block_count, .fault_address = fault_address_};
+}
+
+RunResult Cpu::Impl::Run(const RunOptions& options) {
+  if (!SelectEngine().ok()) return Fault(count_);
+  FaultScope scope(this);
+  log_ = options.log_hits;
+  exact_limit_ = options.exact_limit;
+  stop_flags_ = Block::kSpecial | Block::kStepOnly;
+  if (log_ == nullptr) stop_flags_ |= Block::kBreakpoint;
+  fault_address_ = 0;
+  if (options.skip_first_breakpoint && log_ == nullptr && count_ < options.limit &&
+      breakpoints_.contains(pc_)) {
+    RunResult step = StepOne();
+    if (step.stop != Stop::kLimit) return step;
+  }
+  for (;;) {
+    if (count_ >= options.limit || stop_requested_.exchange(false)) return {};
+    if (std::optional<RunResult> result = RunBlocks(options)) return *result;
+  }
+}
+
+// One uc_emu_start, and the block it was stopped at. nullopt: go on.
+std::optional<RunResult> Cpu::Impl::RunBlocks(const RunOptions& options) {
+  ApplyPendingDrops();
+  blocked_ = nullptr;
+  recheck_ = false;
+  fault_ = false;
+  running_rep_ = Block::kNoAddress;
+  block_start_count_ = count_;
+  block_size_ = 0;
+  effective_limit_.store(options.limit, std::memory_order_relaxed);
+  if (stop_requested_.load()) ForceExit();
+
+  mode_ = Mode::kBlocks;
+  UnicornEngine::Exit exit = engine_->Start(pc_);
+  mode_ = Mode::kIdle;
+  registers_loaded_ = false;
+  pc_ = engine_->pc();
+  if (fault_ || exit != UnicornEngine::Exit::kStopped) return Fault(block_start_count_);
+  if (recheck_) {
+    ApplyPendingDrops();
+    if (!next().has_value()) return Fault(count_);
+    return std::nullopt;
+  }
+  if (blocked_ == nullptr || !pending_drops_.empty()) return std::nullopt;
+  if (count_ >= options.limit || stop_requested_.load()) return std::nullopt;
+  return StepThrough(*blocked_, options);
+}
+
+// Executes the block at pc, which must not be run through, instruction by instruction.
+std::optional<RunResult> Cpu::Impl::StepThrough(const Block& block, const RunOptions& options) {
+  // The block may be forgotten while stepping.
+  const uint64_t begin = block.address, end = block.address + block.size;
+  uint32_t left = block.instructions == 0 ? 1 : block.instructions;
+  for (; left > 0; --left) {
+    if (count_ >= options.limit) return RunResult{};
+    if (breakpoints_.contains(pc_)) {
+      if (log_ == nullptr) return RunResult{.stop = Stop::kBreakpoint};
+      ++log_->breakpoint_hits;
+      log_->last_breakpoint_count = count_;
+    }
+    uint64_t before = count_;
+    RunResult step = StepOne();
+    if (step.stop == Stop::kWatch) {
+      if (log_ == nullptr) return Fault(before);
+      ++log_->watch_hits;
+      log_->last_watch_block_count = before;
+      log_->last_watch_block_end = count_;
+    } else if (step.stop != Stop::kLimit) {
+      return step;
+    }
+    if (pc_ < begin || pc_ >= end || !pending_drops_.empty()) break;
+  }
+  return std::nullopt;
+}
+
+RunResult Cpu::Impl::Step() {
+  if (!SelectEngine().ok()) return Fault(count_);
+  FaultScope scope(this);
+  log_ = nullptr;
+  return StepOne();
+}
+
+RunResult Cpu::Impl::StepOne() {
+  ApplyPendingDrops();
+  std::optional<Instruction> instruction = next();
+  if (!instruction.has_value()) return Fault(count_);
+  if (instruction->policy != Policy::kEmulate) return {.stop = Stop::kSpecial};
+  fault_ = false;
+  watch_hit_ = false;
+  uint64_t before = count_;
+  bool ok = instruction->rep ? RepStep() : TrapStep(instruction->pushes_flags);
+  mode_ = Mode::kIdle;
+  if (!ok) {
+    count_ = before;
+    return Fault(before);
+  }
+  count_ = before + 1;
+  return {.stop = watch_hit_ ? Stop::kWatch : Stop::kLimit};
+}
+
+// Steps with the trap flag: translations made under it are kept apart from the others by Unicorn,
+// which does not hold for uc_emu_start's count.
+bool Cpu::Impl::TrapStep(bool pushes_flags) {
+  constexpr uint64_t kTrapFlag = 0x100;
+  uint64_t start = pc_;
+  engine_->SaveContext();
+  engine_->WriteFlags(engine_->ReadFlags() | kTrapFlag);
+  mode_ = Mode::kTrapStep;
+  UnicornEngine::Exit exit = engine_->Start(pc_);
+  registers_loaded_ = false;
+  if (fault_ || exit != UnicornEngine::Exit::kTrap) {
+    engine_->RestoreContext();
+    pc_ = start;
+    return false;
+  }
+  engine_->WriteFlags(engine_->ReadFlags() & ~kTrapFlag);
+  pc_ = engine_->pc();
+  if (pushes_flags) {
+    // The copy of the flags just pushed shows our trap flag.
+    uint64_t address = registers().gpr[kRsp] + 1;
+    uint8_t* page = view_.HostPage(address & ~(kPageBytes - 1));
+    page[address % kPageBytes] &= static_cast<uint8_t>(~(kTrapFlag >> 8));
+  }
+  return true;
+}
+
+// A REP instruction is a block of its own that Unicorn runs once per iteration.
+bool Cpu::Impl::RepStep() {
+  uint64_t start = pc_;
+  engine_->SaveContext();
+  blocked_ = nullptr;
+  recheck_ = false;
+  running_rep_ = Block::kNoAddress;
+  block_size_ = 0;
+  mode_ = Mode::kRepStep;
+  UnicornEngine::Exit exit = engine_->Start(pc_);
+  registers_loaded_ = false;
+  pc_ = engine_->pc();
+  if (fault_ || exit != UnicornEngine::Exit::kStopped) {
+    engine_->RestoreContext();
+    pc_ = start;
+    return false;
+  }
+  return true;
+}
+
+void Cpu::Impl::RequestStop() {
+  stop_requested_.store(true);
+  ForceExit();
+}
+
+Cpu::Cpu(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+Cpu::~Cpu() = default;
+
+absl::StatusOr<std::unique_ptr<Cpu>> Cpu::Create(Pager* pager) {
+  auto impl = std::make_unique<Impl>(pager);
+  RETURN_IF_ERROR(impl->Open());
+  return std::unique_ptr<Cpu>(new Cpu(std::move(impl)));
+}
+
+const RegisterFile& Cpu::registers() { return impl_->registers(); }
+void Cpu::SetRegisters(const RegisterFile& registers) { impl_->SetRegisters(registers); }
+uint64_t Cpu::pc() { return impl_->pc_; }
+uint64_t Cpu::count() const { return impl_->count_; }
+void Cpu::set_count(uint64_t count) { impl_->count_ = count; }
+uint8_t* Cpu::HostPage(uint64_t page) { return impl_->view_.HostPage(page); }
+PageRights Cpu::rights(uint64_t page) const { return impl_->view_.rights(page); }
+void Cpu::SetRights(uint64_t page, PageRights rights) { impl_->SetRights(page, rights); }
+void Cpu::ProtectWrites(absl::Span<const uint64_t> pages) { impl_->view_.ProtectWrites(pages); }
+void Cpu::DropRights(absl::Span<const uint64_t> pages) { impl_->DropRights(pages); }
+void Cpu::ContentsChanged(uint64_t page) { impl_->ContentsChanged(page); }
+bool Cpu::ReadHeld(uint64_t address, absl::Span<uint8_t> out) const {
+  return impl_->view_.ReadHeld(address, out);
+}
+RunResult Cpu::Run(const RunOptions& options) { return impl_->Run(options); }
+RunResult Cpu::Step() { return impl_->Step(); }
+std::optional<Instruction> Cpu::next() { return impl_->next(); }
+void Cpu::RequestStop() { impl_->RequestStop(); }
+void Cpu::SetBreakpoints(const absl::flat_hash_set<uint64_t>& addresses) {
+  impl_->SetBreakpoints(addresses);
+}
+void Cpu::SetWatchpoints(const std::vector<Watchpoint>& watchpoints) {
+  impl_->SetWatchpoints(watchpoints);
+}
+size_t Cpu::hit_watchpoint() const { return impl_->hit_watchpoint_; }
+uint64_t Cpu::hit_address() const { return impl_->hit_address_; }
+
+std::unique_ptr<Cpu::SavedState> Cpu::Save() {
+  auto state = std::make_unique<SavedState>();
+  state->registers = impl_->registers();
+  state->count = impl_->count_;
+  return state;
+}
+
+void Cpu::Restore(const SavedState& state) {
+  impl_->SetRegisters(state.registers);
+  impl_->count_ = state.count;
+}
+
+}  // namespace hindsight

@@ -1,0 +1,127 @@
+// The inside of Cpu. Only cpu*.cc include this.
+
+#ifndef HINDSIGHT_EMULATOR_CPU_IMPL_H_
+#define HINDSIGHT_EMULATOR_CPU_IMPL_H_
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "absl/container/flat_hash_set.h"
+#include "emulator/block_cache.h"
+#include "emulator/cpu.h"
+#include "emulator/fault_handler.h"
+#include "emulator/unicorn_engine.h"
+#include "emulator/view.h"
+
+namespace hindsight {
+
+class Cpu::Impl final : public FaultClient, public EngineClient {
+ public:
+  explicit Impl(Pager* pager) : pager_(pager) {}
+
+  absl::Status Open();
+
+  const RegisterFile& registers();
+  void SetRegisters(const RegisterFile& registers);
+
+  RunResult Run(const RunOptions& options);
+  RunResult Step();
+  std::optional<Instruction> next();
+  void RequestStop();
+  void SetBreakpoints(const absl::flat_hash_set<uint64_t>& addresses);
+  void SetWatchpoints(const std::vector<Watchpoint>& watchpoints);
+
+  void DropRights(absl::Span<const uint64_t> pages);
+  void SetRights(uint64_t page, PageRights rights);
+  void ContentsChanged(uint64_t page);
+
+  // FaultClient, EngineClient: called while an engine runs.
+  bool OnHostFault(void* pointer, bool write) override;
+  bool OnBlock(uint64_t address, uint32_t size) override;
+  void OnMemory(bool write, uint64_t address, uint32_t size, uint64_t value) override;
+
+  View view_;
+  uint64_t pc_ = 0;
+  uint64_t count_ = 0;
+  size_t hit_watchpoint_ = 0;
+  uint64_t hit_address_ = 0;
+
+ private:
+  // What the engine is doing, if it runs.
+  enum class Mode : uint8_t {
+    kIdle,
+    kBlocks,    // whole blocks, counted in OnBlock
+    kTrapStep,  // one instruction under TF, counted by Step
+    kRepStep,   // one REP instruction, all its iterations
+  };
+  struct DecodedSlot {
+    uint64_t pc = ~uint64_t{0};
+    uint64_t version = 0;
+    Instruction instruction;
+  };
+
+  absl::Status SelectEngine();
+  RunResult Fault(uint64_t block_count);
+  std::optional<RunResult> RunBlocks(const RunOptions& options);
+  std::optional<RunResult> StepThrough(const Block& block, const RunOptions& options);
+  RunResult StepOne();
+  bool TrapStep(bool pushes_flags);
+  bool RepStep();
+  void ForceExit() { effective_limit_.store(0, std::memory_order_relaxed); }
+  void ApplyPendingDrops();
+  void DropNow(uint64_t page);
+  void OnCodeWrite(uint64_t page);
+  void Poison(uint64_t page);
+  bool RunningOn(uint64_t page) const;
+  bool EnsureExecutable(uint64_t page);
+  Block* Validate(uint64_t address, uint32_t size);
+  void NoteHit(size_t index, uint64_t address);
+  bool Changes(uint64_t address, uint32_t size, uint64_t value, const Watchpoint& watchpoint);
+
+  Pager* const pager_;
+  std::unique_ptr<UnicornEngine> plain_;
+  std::unique_ptr<UnicornEngine> watching_;  // made when first needed
+  UnicornEngine* engine_ = nullptr;          // the one that holds the registers now
+  RegisterFile registers_;                   // selectors always; the rest if registers_loaded_
+  bool registers_loaded_ = false;
+
+  Mode mode_ = Mode::kIdle;
+  BlockCache blocks_;
+  Block* blocked_ = nullptr;  // the block OnBlock stopped at
+  bool recheck_ = false;      // OnBlock stopped because code must be looked at again
+  uint8_t stop_flags_ = 0;    // Block::flags that stop a run
+  bool exact_limit_ = true;
+  std::atomic<uint64_t> effective_limit_{0};  // 0: stop at the next block
+  std::atomic<bool> stop_requested_{false};
+  uint64_t block_start_count_ = 0;
+  uint64_t block_address_ = 0;
+  uint64_t block_size_ = 0;
+  uint64_t running_rep_ = Block::kNoAddress;  // the REP instruction the last block ended with
+
+  bool fault_ = false;
+  uint64_t fault_address_ = 0;
+  // Pages opened to let generated code run on, and what they held.
+  struct Poisoned {
+    uint64_t page = 0;
+    std::vector<uint8_t> contents;
+  };
+  std::vector<Poisoned> poisoned_;
+  std::vector<uint64_t> pending_drops_;      // code pages changed while the engine ran
+  uint32_t epoch_ = 1;                       // raised when a code page lost its rights
+  uint64_t code_version_ = 1;                // raised when code changed
+  absl::flat_hash_set<uint64_t> rewritten_;  // code pages the program wrote to: only stepped
+  std::vector<DecodedSlot> decoded_ = std::vector<DecodedSlot>(1 << 12);
+
+  absl::flat_hash_set<uint64_t> breakpoints_;
+  std::vector<Watchpoint> watchpoints_;
+  uint64_t watch_low_ = 0, watch_high_ = 0;
+  bool watch_hit_ = false;
+  HitLog* log_ = nullptr;
+};
+
+}  // namespace hindsight
+
+#endif  // HINDSIGHT_EMULATOR_CPU_IMPL_H_

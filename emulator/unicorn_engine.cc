@@ -1,0 +1,186 @@
+#include "emulator/unicorn_engine.h"
+
+#include <cstring>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+
+namespace hindsight {
+namespace {
+
+// Where no program can be: Unicorn treats reaching `until` as a stop.
+constexpr uint64_t kNever = 0xffff'8000'dead'0000;
+
+constexpr int kGprIds[16] = {UC_X86_REG_RAX, UC_X86_REG_RCX, UC_X86_REG_RDX, UC_X86_REG_RBX,
+                             UC_X86_REG_RSP, UC_X86_REG_RBP, UC_X86_REG_RSI, UC_X86_REG_RDI,
+                             UC_X86_REG_R8,  UC_X86_REG_R9,  UC_X86_REG_R10, UC_X86_REG_R11,
+                             UC_X86_REG_R12, UC_X86_REG_R13, UC_X86_REG_R14, UC_X86_REG_R15};
+
+// Debug exception: what TF raises after an instruction.
+constexpr uint32_t kDebugException = 1;
+
+absl::Status ToStatus(uc_err error, const char* what) {
+  if (error == UC_ERR_OK) return absl::OkStatus();
+  return absl::InternalError(absl::StrCat(what, ": unicorn: ", uc_strerror(error)));
+}
+
+}  // namespace
+
+UnicornEngine::UnicornEngine(View* view, EngineClient* client) : view_(view), client_(client) {}
+
+UnicornEngine::~UnicornEngine() {
+  if (context_ != nullptr) uc_context_free(context_);
+  if (uc_ != nullptr) uc_close(uc_);
+}
+
+absl::StatusOr<std::unique_ptr<UnicornEngine>> UnicornEngine::Create(View* view,
+                                                                     EngineClient* client,
+                                                                     bool watch) {
+  auto engine = std::unique_ptr<UnicornEngine>(new UnicornEngine(view, client));
+  RETURN_IF_ERROR(ToStatus(uc_open(UC_ARCH_X86, UC_MODE_64, &engine->uc_), "uc_open"));
+  RETURN_IF_ERROR(
+      ToStatus(uc_ctl_set_cpu_model(engine->uc_, UC_CPU_X86_NEHALEM), "choosing a cpu model"));
+  RETURN_IF_ERROR(engine->AddHooks(watch));
+  RETURN_IF_ERROR(ToStatus(uc_context_alloc(engine->uc_, &engine->context_), "uc_context_alloc"));
+  return engine;
+}
+
+absl::Status UnicornEngine::AddHooks(bool watch) {
+  uc_hook hook;
+  auto add = [&](int type, void* callback) {
+    // begin > end: everywhere.
+    return ToStatus(uc_hook_add(uc_, &hook, type, callback, this, uint64_t{1}, uint64_t{0}),
+                    "uc_hook_add");
+  };
+  RETURN_IF_ERROR(add(UC_HOOK_BLOCK, reinterpret_cast<void*>(BlockHook)));
+  RETURN_IF_ERROR(add(UC_HOOK_INTR, reinterpret_cast<void*>(InterruptHook)));
+  RETURN_IF_ERROR(add(UC_HOOK_MEM_UNMAPPED, reinterpret_cast<void*>(UnmappedHook)));
+  if (watch) {
+    RETURN_IF_ERROR(add(UC_HOOK_MEM_READ | UC_HOOK_MEM_WRITE, reinterpret_cast<void*>(MemoryHook)));
+  }
+  return absl::OkStatus();
+}
+
+void UnicornEngine::BlockHook(uc_engine* uc, uint64_t address, uint32_t size, void* self) {
+  auto* engine = static_cast<UnicornEngine*>(self);
+  if (!engine->client_->OnBlock(address, size)) uc_emu_stop(uc);
+}
+
+void UnicornEngine::InterruptHook(uc_engine* uc, uint32_t number, void* self) {
+  auto* engine = static_cast<UnicornEngine*>(self);
+  (number == kDebugException ? engine->trapped_ : engine->exception_) = true;
+  uc_emu_stop(uc);
+}
+
+bool UnicornEngine::UnmappedHook(uc_engine* uc, uc_mem_type type, uint64_t address, int size,
+                                 int64_t value, void* self) {
+  auto* engine = static_cast<UnicornEngine*>(self);
+  View::Chunk* chunk = engine->view_->FindOrCreate(address);
+  return chunk != nullptr &&
+         uc_mem_map_ptr(uc, chunk->base, View::kChunkBytes, UC_PROT_ALL, chunk->guest) == UC_ERR_OK;
+}
+
+void UnicornEngine::MemoryHook(uc_engine* uc, uc_mem_type type, uint64_t address, int size,
+                               int64_t value, void* self) {
+  auto* engine = static_cast<UnicornEngine*>(self);
+  engine->client_->OnMemory(type == UC_MEM_WRITE, address, static_cast<uint32_t>(size),
+                            static_cast<uint64_t>(value));
+}
+
+void UnicornEngine::Store(const RegisterFile& registers) {
+  for (int i = 0; i < 16; ++i) uc_reg_write(uc_, kGprIds[i], &registers.gpr[i]);
+  uc_reg_write(uc_, UC_X86_REG_EFLAGS, &registers.rflags);
+  uc_reg_write(uc_, UC_X86_REG_FS_BASE, &registers.fs_base);
+  uc_reg_write(uc_, UC_X86_REG_GS_BASE, &registers.gs_base);
+  for (int i = 0; i < 16; ++i) uc_reg_write(uc_, UC_X86_REG_XMM0 + i, registers.xmm[i]);
+  auto mxcsr = static_cast<uint32_t>(registers.mxcsr);
+  uc_reg_write(uc_, UC_X86_REG_MXCSR, &mxcsr);
+  StoreX87(registers);
+}
+
+void UnicornEngine::Load(RegisterFile* registers) {
+  for (int i = 0; i < 16; ++i) uc_reg_read(uc_, kGprIds[i], &registers->gpr[i]);
+  registers->rflags = ReadFlags();
+  uc_reg_read(uc_, UC_X86_REG_FS_BASE, &registers->fs_base);
+  uc_reg_read(uc_, UC_X86_REG_GS_BASE, &registers->gs_base);
+  for (int i = 0; i < 16; ++i) uc_reg_read(uc_, UC_X86_REG_XMM0 + i, registers->xmm[i]);
+  uint32_t mxcsr = 0;
+  uc_reg_read(uc_, UC_X86_REG_MXCSR, &mxcsr);
+  registers->mxcsr = mxcsr;
+  LoadX87(registers);
+}
+
+// Unicorn's FP0..FP7 are the physical registers; the register file orders them from the top of
+// the stack, as FXSAVE does. Its tag word has two bits for each, ours one.
+void UnicornEngine::StoreX87(const RegisterFile& registers) {
+  auto control = static_cast<uint16_t>(registers.fcw);
+  auto status = static_cast<uint16_t>(registers.fsw);
+  uc_reg_write(uc_, UC_X86_REG_FPCW, &control);
+  uc_reg_write(uc_, UC_X86_REG_FPSW, &status);
+  unsigned top = (status >> 11) & 7;
+  uint16_t tags = 0;
+  for (unsigned i = 0; i < 8; ++i) {
+    uc_reg_write(uc_, UC_X86_REG_FP0 + static_cast<int>((top + i) & 7), registers.st[i]);
+    if ((registers.ftw >> i & 1) == 0) tags |= static_cast<uint16_t>(3u << (2 * i));
+  }
+  uc_reg_write(uc_, UC_X86_REG_FPTAG, &tags);
+  auto opcode = static_cast<uint16_t>(registers.fop);
+  uc_reg_write(uc_, UC_X86_REG_FIP, &registers.fip);
+  uc_reg_write(uc_, UC_X86_REG_FDP, &registers.fdp);
+  uc_reg_write(uc_, UC_X86_REG_FOP, &opcode);
+}
+
+void UnicornEngine::LoadX87(RegisterFile* registers) {
+  uint16_t control = 0, status = 0, tags = 0, opcode = 0;
+  uc_reg_read(uc_, UC_X86_REG_FPCW, &control);
+  uc_reg_read(uc_, UC_X86_REG_FPSW, &status);
+  uc_reg_read(uc_, UC_X86_REG_FPTAG, &tags);
+  registers->fcw = control;
+  registers->fsw = status;
+  registers->ftw = 0;
+  unsigned top = (status >> 11) & 7;
+  for (unsigned i = 0; i < 8; ++i) {
+    uint64_t value[2] = {};
+    uc_reg_read(uc_, UC_X86_REG_FP0 + static_cast<int>((top + i) & 7), value);
+    registers->st[i][0] = value[0];
+    registers->st[i][1] = value[1] & 0xffff;
+    if ((tags >> (2 * i) & 3) != 3) registers->ftw |= uint64_t{1} << i;
+  }
+  uc_reg_read(uc_, UC_X86_REG_FIP, &registers->fip);
+  uc_reg_read(uc_, UC_X86_REG_FDP, &registers->fdp);
+  uc_reg_read(uc_, UC_X86_REG_FOP, &opcode);
+  registers->fop = opcode;
+}
+
+uint64_t UnicornEngine::ReadFlags() {
+  uint64_t flags = 0;
+  uc_reg_read(uc_, UC_X86_REG_EFLAGS, &flags);
+  return flags & 0xffff'ffff;
+}
+
+void UnicornEngine::WriteFlags(uint64_t flags) { uc_reg_write(uc_, UC_X86_REG_EFLAGS, &flags); }
+
+UnicornEngine::Exit UnicornEngine::Start(uint64_t pc) {
+  trapped_ = exception_ = false;
+  uc_err error = uc_emu_start(uc_, pc, kNever, 0, 0);
+  if (error != UC_ERR_OK || exception_) return Exit::kException;
+  return trapped_ ? Exit::kTrap : Exit::kStopped;
+}
+
+uint64_t UnicornEngine::pc() {
+  uint64_t pc = 0;
+  uc_reg_read(uc_, UC_X86_REG_RIP, &pc);
+  return pc;
+}
+
+void UnicornEngine::SaveContext() { uc_context_save(uc_, context_); }
+
+void UnicornEngine::RestoreContext() { uc_context_restore(uc_, context_); }
+
+void UnicornEngine::DropTranslations(uint64_t address, uint64_t size) {
+  uc_ctl_remove_cache(uc_, address, address + size);
+}
+
+}  // namespace hindsight

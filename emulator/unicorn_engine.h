@@ -1,0 +1,83 @@
+// One Unicorn instance: owns the uc_engine, moves registers in and out, maps chunks of a View.
+//
+// Not copyable, not movable. One thread at a time.
+
+#ifndef HINDSIGHT_EMULATOR_UNICORN_ENGINE_H_
+#define HINDSIGHT_EMULATOR_UNICORN_ENGINE_H_
+
+#include <unicorn/unicorn.h>
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "emulator/registers.h"
+#include "emulator/view.h"
+
+namespace hindsight {
+
+// What a running engine asks of its Cpu. Called from inside uc_emu_start.
+class EngineClient {
+ public:
+  virtual ~EngineClient() = default;
+  // A basic block of `size` bytes is about to execute. False: stop before it.
+  virtual bool OnBlock(uint64_t address, uint32_t size) = 0;
+  // A watched location may be touched: called before the access, only if `watch` was set.
+  virtual void OnMemory(bool write, uint64_t address, uint32_t size, uint64_t value) = 0;
+};
+
+class UnicornEngine {
+ public:
+  // `watch`: call OnMemory for every access (slower). `client` and `view` are borrowed.
+  static absl::StatusOr<std::unique_ptr<UnicornEngine>> Create(View* view, EngineClient* client,
+                                                               bool watch);
+  ~UnicornEngine();
+  UnicornEngine(const UnicornEngine&) = delete;
+  UnicornEngine& operator=(const UnicornEngine&) = delete;
+
+  // All of `registers` but rip and the selectors, which Unicorn would check against descriptors
+  // that do not exist here.
+  void Store(const RegisterFile& registers);
+  void Load(RegisterFile* registers);
+  uint64_t ReadFlags();
+  void WriteFlags(uint64_t flags);
+
+  enum class Exit : uint8_t {
+    kStopped,    // a hook stopped it
+    kTrap,       // single-step trap
+    kException,  // any other exception, or an access outside all chunks; state is not exact
+  };
+  // Runs from `pc` until stopped; pc() tells where.
+  Exit Start(uint64_t pc);
+  uint64_t pc();
+  // One copy of all registers, for taking back a step.
+  void SaveContext();
+  void RestoreContext();
+
+  // Drops translations of [address, address + size).
+  void DropTranslations(uint64_t address, uint64_t size);
+
+ private:
+  UnicornEngine(View* view, EngineClient* client);
+  absl::Status AddHooks(bool watch);
+  static void BlockHook(uc_engine* uc, uint64_t address, uint32_t size, void* self);
+  static void InterruptHook(uc_engine* uc, uint32_t number, void* self);
+  static bool UnmappedHook(uc_engine* uc, uc_mem_type type, uint64_t address, int size,
+                           int64_t value, void* self);
+  static void MemoryHook(uc_engine* uc, uc_mem_type type, uint64_t address, int size, int64_t value,
+                         void* self);
+  void LoadX87(RegisterFile* registers);
+  void StoreX87(const RegisterFile& registers);
+
+  View* view_;
+  EngineClient* client_;
+  uc_engine* uc_ = nullptr;
+  uc_context* context_ = nullptr;
+  bool trapped_ = false;
+  bool exception_ = false;
+};
+
+}  // namespace hindsight
+
+#endif  // HINDSIGHT_EMULATOR_UNICORN_ENGINE_H_

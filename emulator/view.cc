@@ -1,0 +1,209 @@
+#include "emulator/view.h"
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/unique_fd.h"
+
+namespace hindsight {
+namespace {
+
+int Protection(PageRights rights) {
+  switch (rights) {
+    case PageRights::kNone:
+      return PROT_NONE;
+    case PageRights::kRead:
+      return PROT_READ;
+    case PageRights::kReadWrite:
+      return PROT_READ | PROT_WRITE;
+  }
+  return PROT_NONE;
+}
+
+uint64_t PageIndex(const View::Chunk& chunk, uint64_t address) {
+  return (address - chunk.base) / kPageBytes;
+}
+
+}  // namespace
+
+View::~View() {
+  for (const auto& chunk : chunks_) {
+    munmap(chunk->guest, kChunkBytes);
+    munmap(chunk->host, kChunkBytes);
+  }
+}
+
+View::Chunk* View::Find(uint64_t address) const {
+  uint64_t base = address & ~(kChunkBytes - 1);
+  if (last_found_ != nullptr && last_found_->base == base) return last_found_;
+  for (const auto& chunk : chunks_) {
+    if (chunk->base == base) return last_found_ = chunk.get();
+  }
+  return nullptr;
+}
+
+View::Chunk* View::FindOrCreate(uint64_t address) {
+  if (Chunk* chunk = Find(address)) return chunk;
+  if (address >= kAddressLimit) return nullptr;
+  UniqueFd fd(memfd_create("hindsight-view", MFD_CLOEXEC));
+  if (!fd.valid() || ftruncate(fd.get(), kChunkBytes) != 0) return nullptr;
+  void* guest = mmap(nullptr, kChunkBytes, PROT_NONE, MAP_SHARED | MAP_NORESERVE, fd.get(), 0);
+  if (guest == MAP_FAILED) return nullptr;
+  void* host =
+      mmap(nullptr, kChunkBytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd.get(), 0);
+  if (host == MAP_FAILED) {
+    munmap(guest, kChunkBytes);
+    return nullptr;
+  }
+  auto chunk = std::make_unique<Chunk>();
+  chunk->base = address & ~(kChunkBytes - 1);
+  chunk->guest = static_cast<uint8_t*>(guest);
+  chunk->host = static_cast<uint8_t*>(host);
+  chunk->rights.resize(kPagesPerChunk, PageRights::kNone);
+  chunk->granted.resize(kPagesPerChunk, PageRights::kNone);
+  chunk->code.resize(kPagesPerChunk, false);
+  chunks_.push_back(std::move(chunk));
+  return last_found_ = chunks_.back().get();
+}
+
+bool View::GuestAddress(const void* pointer, uint64_t* address) const {
+  auto p = static_cast<const uint8_t*>(pointer);
+  for (const auto& chunk : chunks_) {
+    if (p >= chunk->guest && p < chunk->guest + kChunkBytes) {
+      *address = chunk->base + static_cast<uint64_t>(p - chunk->guest);
+      return true;
+    }
+  }
+  return false;
+}
+
+uint8_t* View::HostPage(uint64_t page) {
+  Chunk* chunk = FindOrCreate(page);
+  return chunk == nullptr ? nullptr : chunk->host + (page - chunk->base);
+}
+
+PageRights View::rights(uint64_t page) const {
+  const Chunk* chunk = Find(page);
+  return chunk == nullptr ? PageRights::kNone : chunk->rights[PageIndex(*chunk, page)];
+}
+
+PageRights View::Allowed(const Chunk& chunk, uint64_t index) const {
+  PageRights rights = chunk.rights[index];
+  return chunk.code[index] ? std::min(rights, PageRights::kRead) : rights;
+}
+
+void View::Grant(Chunk& chunk, uint64_t first, uint64_t count, PageRights rights) {
+  if (mprotect(chunk.guest + first * kPageBytes, count * kPageBytes, Protection(rights)) == 0) {
+    std::fill_n(chunk.granted.begin() + static_cast<ptrdiff_t>(first), count, rights);
+    return;
+  }
+  // Too many host mappings (vm.max_map_count): take back everything of this chunk, which makes it
+  // one mapping again, and let accesses fault it back in.
+  mprotect(chunk.guest, kChunkBytes, PROT_NONE);
+  std::fill(chunk.granted.begin(), chunk.granted.end(), PageRights::kNone);
+  if (mprotect(chunk.guest + first * kPageBytes, count * kPageBytes, Protection(rights)) == 0) {
+    std::fill_n(chunk.granted.begin() + static_cast<ptrdiff_t>(first), count, rights);
+  }
+}
+
+void View::SetRights(uint64_t page, PageRights rights) {
+  Chunk* chunk = FindOrCreate(page);
+  if (chunk == nullptr) return;
+  uint64_t index = PageIndex(*chunk, page);
+  chunk->rights[index] = rights;
+  PageRights allowed = Allowed(*chunk, index);
+  if (chunk->granted[index] != allowed) Grant(*chunk, index, 1, allowed);
+}
+
+void View::LowerRights(absl::Span<const uint64_t> pages, PageRights to) {
+  std::vector<uint64_t> sorted(pages.begin(), pages.end());
+  std::sort(sorted.begin(), sorted.end());
+  size_t i = 0;
+  while (i < sorted.size()) {
+    Chunk* chunk = Find(sorted[i]);
+    if (chunk == nullptr) {
+      ++i;
+      continue;
+    }
+    uint64_t first = PageIndex(*chunk, sorted[i]);
+    uint64_t last = first;
+    for (;;) {
+      PageRights& rights = chunk->rights[PageIndex(*chunk, sorted[i])];
+      rights = std::min(rights, to);
+      last = PageIndex(*chunk, sorted[i]);
+      if (++i == sorted.size() || sorted[i] >= chunk->base + kChunkBytes) break;
+      // One system call may span pages in between that have just these rights already.
+      uint64_t next = PageIndex(*chunk, sorted[i]);
+      if (next - last > kPagesPerChunk / 16 ||
+          !std::all_of(chunk->granted.begin() + static_cast<ptrdiff_t>(last) + 1,
+                       chunk->granted.begin() + static_cast<ptrdiff_t>(next),
+                       [to](PageRights granted) { return granted == to; })) {
+        break;
+      }
+    }
+    // Pages of the run with less rights than `to` must keep less.
+    bool uniform = true;
+    for (uint64_t k = first; k <= last; ++k) {
+      if (chunk->granted[k] < to) uniform = false;
+    }
+    if (uniform) {
+      Grant(*chunk, first, last - first + 1, to);
+    } else {
+      for (uint64_t k = first; k <= last; ++k) {
+        if (chunk->granted[k] > to) Grant(*chunk, k, 1, to);
+      }
+    }
+  }
+}
+
+void View::ProtectWrites(absl::Span<const uint64_t> pages) {
+  LowerRights(pages, PageRights::kRead);
+}
+
+void View::DropRights(absl::Span<const uint64_t> pages) { LowerRights(pages, PageRights::kNone); }
+
+bool View::is_code(uint64_t page) const {
+  const Chunk* chunk = Find(page);
+  return chunk != nullptr && chunk->code[PageIndex(*chunk, page)];
+}
+
+void View::SetCode(uint64_t page, bool code) {
+  Chunk* chunk = Find(page);
+  if (chunk == nullptr) return;
+  uint64_t index = PageIndex(*chunk, page);
+  chunk->code[index] = code;
+  if (code && chunk->granted[index] == PageRights::kReadWrite) {
+    Grant(*chunk, index, 1, PageRights::kRead);
+  }
+}
+
+void View::Regrant(uint64_t page) {
+  Chunk* chunk = Find(page);
+  if (chunk == nullptr) return;
+  uint64_t index = PageIndex(*chunk, page);
+  PageRights allowed = Allowed(*chunk, index);
+  if (chunk->granted[index] != allowed) Grant(*chunk, index, 1, allowed);
+}
+
+void View::Poison(uint64_t page) {
+  Chunk* chunk = FindOrCreate(page);
+  if (chunk != nullptr) Grant(*chunk, PageIndex(*chunk, page), 1, PageRights::kReadWrite);
+}
+
+bool View::ReadHeld(uint64_t address, absl::Span<uint8_t> out) const {
+  size_t done = 0;
+  while (done < out.size()) {
+    uint64_t at = address + done;
+    const Chunk* chunk = Find(at);
+    if (chunk == nullptr || chunk->rights[PageIndex(*chunk, at)] == PageRights::kNone) return false;
+    size_t here = std::min<size_t>(out.size() - done, kPageBytes - at % kPageBytes);
+    std::memcpy(out.data() + done, chunk->host + (at - chunk->base), here);
+    done += here;
+  }
+  return true;
+}
+
+}  // namespace hindsight

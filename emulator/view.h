@@ -1,0 +1,86 @@
+// View: the private view of one guest thread as host memory.
+//
+// Guest memory lies in chunks of kChunkBytes, made when first needed. Each chunk is one memfd
+// mapped twice: at `guest`, whose pages carry the access rights the view grants and which generated
+// code uses; and at `host`, always readable and writable, through which we fill and inspect pages
+// without touching rights. The memory is sparse: pages never used cost nothing.
+//
+// Rights are logical. What the host's page tables grant may be less (never more): then the next
+// access faults and Regrant() brings the two together. That bounds the number of host mappings.
+//
+// Not copyable, not movable. One thread at a time.
+
+#ifndef HINDSIGHT_EMULATOR_VIEW_H_
+#define HINDSIGHT_EMULATOR_VIEW_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "absl/types/span.h"
+#include "tracefmt/records.h"
+
+namespace hindsight {
+
+enum class PageRights : uint8_t { kNone, kRead, kReadWrite };
+
+class View {
+ public:
+  // Few, large chunks: Unicorn slows down with many regions, and sparse memory makes size free.
+  static constexpr uint64_t kChunkBytes = uint64_t{256} << 20;
+  static constexpr uint64_t kPagesPerChunk = kChunkBytes / kPageBytes;
+  // User addresses end here (47 bits); beyond them nothing can be mapped.
+  static constexpr uint64_t kAddressLimit = uint64_t{1} << 47;
+
+  struct Chunk {
+    uint64_t base = 0;
+    uint8_t* guest = nullptr;
+    uint8_t* host = nullptr;
+    std::vector<PageRights> rights;   // logical
+    std::vector<PageRights> granted;  // on the host; <= rights but for poisoned pages
+    std::vector<bool> code;           // translated code lies here: never writable on the host
+  };
+
+  View() = default;
+  ~View();
+  View(const View&) = delete;
+  View& operator=(const View&) = delete;
+
+  Chunk* Find(uint64_t address) const;
+  // nullptr above kAddressLimit or if the host has no memory left.
+  Chunk* FindOrCreate(uint64_t address);
+  // The guest address behind a pointer into a `guest` mapping; false if it is none of ours.
+  bool GuestAddress(const void* pointer, uint64_t* address) const;
+
+  // nullptr only where FindOrCreate gives nullptr.
+  uint8_t* HostPage(uint64_t page);
+  PageRights rights(uint64_t page) const;
+  void SetRights(uint64_t page, PageRights rights);
+  void ProtectWrites(absl::Span<const uint64_t> pages);
+  void DropRights(absl::Span<const uint64_t> pages);
+
+  bool is_code(uint64_t page) const;
+  // Code pages are kept unwritable on the host so that a write to one is noticed.
+  void SetCode(uint64_t page, bool code);
+
+  // Grants on the host what the logical rights allow.
+  void Regrant(uint64_t page);
+  // Lets generated code run on after a refused access: grants everything on the host, until
+  // Regrant. The contents the program sees there are garbage, so its state must be thrown away.
+  void Poison(uint64_t page);
+
+  bool ReadHeld(uint64_t address, absl::Span<uint8_t> out) const;
+
+ private:
+  PageRights Allowed(const Chunk& chunk, uint64_t index) const;
+  void Grant(Chunk& chunk, uint64_t first, uint64_t count, PageRights rights);
+  void LowerRights(absl::Span<const uint64_t> pages, PageRights to);
+
+  std::vector<std::unique_ptr<Chunk>> chunks_;
+  mutable Chunk* last_found_ = nullptr;
+};
+
+}  // namespace hindsight
+
+#endif  // HINDSIGHT_EMULATOR_VIEW_H_
