@@ -1,0 +1,49 @@
+// Recording and checking programs with the real `hindsight`.
+
+#ifndef HINDSIGHT_TESTS_HARNESS_RECORDING_H_
+#define HINDSIGHT_TESTS_HARNESS_RECORDING_H_
+
+#include <string>
+#include <vector>
+
+#include "tests/harness/child.h"
+#include "tests/harness/files.h"
+
+namespace hindsight::e2e {
+
+// Runs `hindsight ARGUMENTS...`.
+ChildResult RunHindsight(const std::vector<std::string>& arguments,
+                         const ChildOptions& options = {});
+
+// `hindsight record -o TRACE FLAGS... -- ARGV...`.
+ChildResult Record(const std::string& trace, const std::vector<std::string>& argv,
+                   const ChildOptions& options = {}, const std::vector<std::string>& flags = {});
+
+// Records a program of tests/programs once, in a directory of its own.
+class Recorded {
+ public:
+  explicit Recorded(const std::vector<std::string>& argv, const ChildOptions& options = {},
+                    const std::vector<std::string>& flags = {});
+  const std::string& trace() const { return trace_; }
+  const ChildResult& run() const { return run_; }
+
+ private:
+  TempDir directory_;
+  std::string trace_;
+  ChildResult run_;
+};
+
+// A field of `hindsight info --json`, as text; empty if it is not there.
+std::string InfoField(const std::string& trace, const std::string& name);
+
+// Expects that `hindsight verify` finds the trace exact.
+void ExpectExact(const std::string& trace);
+
+// Expects that recording ARGV changes neither its outputs nor its ending, and that the trace is
+// exact. The program runs natively first.
+void ExpectRecordsUnchanged(const std::vector<std::string>& argv, const ChildOptions& options = {},
+                            const std::vector<std::string>& flags = {});
+
+}  // namespace hindsight::e2e
+
+#endif  // HINDSIGHT_TESTS_HARNESS_RECORDING_H_
