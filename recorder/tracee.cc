@@ -1,0 +1,266 @@
+#include "recorder/tracee.h"
+
+#include <elf.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/ptrace.h>
+#include <sys/uio.h>
+#include <sys/wait.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstring>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "base/check.h"
+#include "base/status_macros.h"
+#include "recorder/launch.h"
+#include "recorder/tracee_registers.h"
+
+namespace hindsight {
+namespace {
+
+constexpr uint64_t SignalBit(int signal) { return uint64_t{1} << (signal - 1); }
+
+// The kernel's sigset_t: 64 signals.
+constexpr size_t kSignalSetBytes = 8;
+
+// What the kernel takes at once (IOV_MAX).
+constexpr size_t kMaxPieces = 1024;
+
+// Whether a SIGTRAP with this si_code tells of single-stepping: the trap itself, the end of a
+// stepped system call, a signal frame just built.
+bool IsStepTrap(int code) { return code == TRAP_TRACE || code == TRAP_BRKPT || code == SIGTRAP; }
+
+template <typename Transfer>
+size_t MovePieces(pid_t pid, absl::Span<const MemoryPiece> pieces, Transfer transfer) {
+  size_t done = 0;
+  std::vector<iovec> local, remote;
+  while (done < pieces.size()) {
+    const size_t batch = std::min(kMaxPieces, pieces.size() - done);
+    local.resize(batch);
+    remote.resize(batch);
+    for (size_t i = 0; i < batch; ++i) {
+      const MemoryPiece& piece = pieces[done + i];
+      local[i] = {piece.bytes, piece.length};
+      remote[i] = {reinterpret_cast<void*>(piece.address), piece.length};
+    }
+    ssize_t moved = transfer(pid, local.data(), batch, remote.data(), batch, 0);
+    size_t whole = 0;
+    while (whole < batch && moved >= static_cast<ssize_t>(local[whole].iov_len)) {
+      moved -= local[whole++].iov_len;
+    }
+    done += whole;
+    if (whole < batch) break;
+  }
+  return done;
+}
+
+// process_vm_readv, but for the host that forbids it and allows /proc/PID/mem.
+bool ReadThroughProc(const std::string& path, uint64_t address, absl::Span<uint8_t> out) {
+  UniqueFd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  return fd.valid() && pread(fd.get(), out.data(), out.size(), static_cast<off_t>(address)) ==
+                           static_cast<ssize_t>(out.size());
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Tracee>> Tracee::Launch(const ExecCommand& command) {
+  ASSIGN_OR_RETURN(const pid_t pid, LaunchTraced(command));
+  return std::unique_ptr<Tracee>(new Tracee(pid));
+}
+
+Tracee::Tracee(pid_t pid) : pid_(pid) {}
+
+Tracee::~Tracee() {
+  if (exited_ || !attached_) return;
+  kill(pid_, SIGKILL);
+  int status;
+  while (waitpid(pid_, &status, __WALL) == pid_ && WIFSTOPPED(status)) {
+  }
+}
+
+std::string Tracee::ProcPath(const char* name) const {
+  return absl::StrCat("/proc/", pid_, "/", name);
+}
+
+bool Tracee::Read(uint64_t address, absl::Span<uint8_t> out) const {
+  const MemoryPiece piece = {address, out.data(), out.size()};
+  if (ReadPieces({&piece, 1}) == 1) return true;
+  return errno == ENOSYS && ReadThroughProc(ProcPath("mem"), address, out);
+}
+
+bool Tracee::Write(uint64_t address, absl::Span<const uint8_t> bytes) {
+  const MemoryPiece piece = {address, const_cast<uint8_t*>(bytes.data()), bytes.size()};
+  return WritePieces({&piece, 1}) == 1;
+}
+
+bool Tracee::ForceWrite(uint64_t address, absl::Span<const uint8_t> bytes) {
+  UniqueFd fd(open(ProcPath("mem").c_str(), O_RDWR | O_CLOEXEC));
+  return fd.valid() && pwrite(fd.get(), bytes.data(), bytes.size(), static_cast<off_t>(address)) ==
+                           static_cast<ssize_t>(bytes.size());
+}
+
+size_t Tracee::ReadPieces(absl::Span<const MemoryPiece> pieces) const {
+  return MovePieces(pid_, pieces, process_vm_readv);
+}
+
+size_t Tracee::WritePieces(absl::Span<const MemoryPiece> pieces) {
+  return MovePieces(pid_, pieces, process_vm_writev);
+}
+
+bool Tracee::GetRegisters(bool vectors, RegisterFile* out) {
+  if (!general_known_) {
+    if (ptrace(PTRACE_GETREGS, pid_, nullptr, &general_) != 0) return false;
+    general_known_ = true;
+  }
+  if (!vectors_known_ || vectors) {
+    if (ptrace(PTRACE_GETFPREGS, pid_, nullptr, &vectors_) != 0) return false;
+    vectors_known_ = true;
+  }
+  GeneralToRegisters(general_, &known_);
+  VectorsToRegisters(vectors_, &known_);
+  *out = known_;
+  return true;
+}
+
+bool Tracee::SetRegisters(const RegisterFile& registers) {
+  RegisterFile now;
+  if (!GetRegisters(/*vectors=*/false, &now)) return false;
+  const size_t vectors_at = offsetof(RegisterFile, mxcsr);
+  const char* wanted = reinterpret_cast<const char*>(&registers);
+  const char* actual = reinterpret_cast<const char*>(&now);
+  if (std::memcmp(wanted, actual, vectors_at) != 0 ||
+      static_cast<long long>(general_.orig_rax) >= 0) {
+    RegistersToGeneral(registers, &general_);
+    if (ptrace(PTRACE_SETREGS, pid_, nullptr, &general_) != 0) return false;
+  }
+  if (std::memcmp(wanted + vectors_at, actual + vectors_at, sizeof(now) - vectors_at) != 0) {
+    RegistersToVectors(registers, &vectors_);
+    if (ptrace(PTRACE_SETFPREGS, pid_, nullptr, &vectors_) != 0) return false;
+  }
+  return true;
+}
+
+bool Tracee::Is64Bit() const {
+  user_regs_struct registers;
+  iovec buffer = {&registers, sizeof(registers)};
+  return ptrace(PTRACE_GETREGSET, pid_, NT_PRSTATUS, &buffer) == 0 &&
+         buffer.iov_len == sizeof(registers);
+}
+
+bool Tracee::Resume(ResumeHow how, int signal) {
+  how_ = how;
+  // The kernel forces the step's SIGTRAP through a mask that blocks it by unblocking it: Wait puts
+  // that right and must know the mask.
+  if (how == ResumeHow::kStep) signal_mask();
+  general_known_ = false;
+  const auto request = how == ResumeHow::kStep ? PTRACE_SINGLESTEP : PTRACE_SYSCALL;
+  return ptrace(request, pid_, nullptr, signal) == 0;
+}
+
+bool Tracee::Listen() { return ptrace(PTRACE_LISTEN, pid_, nullptr, nullptr) == 0; }
+
+TraceeStop Tracee::Wait(const std::function<void()>& on_tick) {
+  int status;
+  while (waitpid(pid_, &status, __WALL) < 0) {
+    CHECK(errno == EINTR);  // it is our child, and not reaped
+    if (on_tick) on_tick();
+  }
+  return Interpret(status);
+}
+
+TraceeStop Tracee::Interpret(int status) {
+  TraceeStop stop;
+  if (!WIFSTOPPED(status)) {
+    exited_ = true;
+    stop.kind = TraceeStopKind::kExited;
+    stop.wait_status = status;
+    return stop;
+  }
+  stop.signal = WSTOPSIG(status);
+  const int event = status >> 16;
+  if (event == PTRACE_EVENT_EXEC) {
+    general_known_ = vectors_known_ = mask_known_ = false;
+    stop.kind = TraceeStopKind::kExec;
+  } else if (event == PTRACE_EVENT_STOP) {
+    stop.kind = stop.signal == SIGTRAP ? TraceeStopKind::kContinued : TraceeStopKind::kGroupStop;
+  } else if (stop.signal == (SIGTRAP | 0x80)) {
+    stop.kind = TraceeStopKind::kSyscall;
+  } else {
+    siginfo_t info = {};
+    // ESRCH: killed at this moment; what is made of it does not matter then.
+    ptrace(PTRACE_GETSIGINFO, pid_, nullptr, &info);
+    if (stop.signal == SIGTRAP && how_ == ResumeHow::kStep && IsStepTrap(info.si_code)) {
+      stop.kind = TraceeStopKind::kStepped;
+      stop.handler_entry = info.si_code == SIGTRAP;
+      if (!stop.handler_entry) RestoreSignalMask();
+    } else {
+      stop.kind = TraceeStopKind::kSignal;
+      stop.siginfo.assign(reinterpret_cast<const char*>(&info), sizeof(info));
+    }
+  }
+  return stop;
+}
+
+void Tracee::RestoreSignalMask() {
+  if (!mask_known_ || (mask_ & SignalBit(SIGTRAP)) == 0) return;
+  ptrace(PTRACE_SETSIGMASK, pid_, kSignalSetBytes, &mask_);
+}
+
+bool Tracee::Detach() {
+  attached_ = false;
+  return ptrace(PTRACE_DETACH, pid_, nullptr, nullptr) == 0;
+}
+
+int Tracee::WaitForExit(const std::function<void()>& on_tick) {
+  int status;
+  while (true) {
+    if (waitpid(pid_, &status, __WALL) < 0) {
+      CHECK(errno == EINTR);
+      if (on_tick) on_tick();
+    } else if (!WIFSTOPPED(status)) {
+      exited_ = true;
+      return status;
+    }
+  }
+}
+
+uint64_t Tracee::signal_mask() {
+  if (!mask_known_) {
+    mask_known_ = ptrace(PTRACE_GETSIGMASK, pid_, kSignalSetBytes, &mask_) == 0;
+  }
+  return mask_;
+}
+
+bool Tracee::HasDeliverableSignal() {
+  for (const uint32_t queue : {0u, static_cast<uint32_t>(PTRACE_PEEKSIGINFO_SHARED)}) {
+    siginfo_t infos[16];
+    for (uint64_t offset = 0;; offset += std::size(infos)) {
+      __ptrace_peeksiginfo_args args = {offset, queue, std::size(infos)};
+      const long got = ptrace(PTRACE_PEEKSIGINFO, pid_, &args, infos);
+      if (got < 0) return true;  // vanished: running it on will tell
+      for (long i = 0; i < got; ++i) {
+        if ((signal_mask() & SignalBit(infos[i].si_signo)) == 0) return true;
+      }
+      if (got < static_cast<long>(std::size(infos))) break;
+    }
+  }
+  return false;
+}
+
+bool Tracee::Catches(int signal) const {
+  std::FILE* status = std::fopen(ProcPath("status").c_str(), "re");
+  if (status == nullptr) return false;
+  char line[256];
+  uint64_t caught = 0;
+  while (std::fgets(line, sizeof(line), status) != nullptr) {
+    if (std::strncmp(line, "SigCgt:", 7) == 0) caught = std::strtoull(line + 7, nullptr, 16);
+  }
+  std::fclose(status);
+  return (caught & SignalBit(signal)) != 0;
+}
+
+}  // namespace hindsight

@@ -1,0 +1,122 @@
+// One ptraced process of one thread: its memory, its registers, and running it from stop to stop.
+//
+// Owns the process: the destructor kills and reaps it unless it has exited or was detached. Not
+// copyable, not movable. Only the host thread that launched it may call it (a rule of ptrace).
+//
+// The process may vanish at any moment (SIGKILL). Calls on a vanished process return false; the
+// next Wait() says how it ended.
+
+#ifndef HINDSIGHT_RECORDER_TRACEE_H_
+#define HINDSIGHT_RECORDER_TRACEE_H_
+
+#include <signal.h>
+#include <sys/types.h>
+#include <sys/user.h>
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "base/unique_fd.h"
+#include "emulator/registers.h"
+#include "recorder/program_lookup.h"
+
+namespace hindsight {
+
+enum class ResumeHow : uint8_t {
+  kStep,     // one instruction; the kernel reports its end by a SIGTRAP
+  kSyscall,  // to the next entry to or exit from a system call; no signal is involved
+};
+
+enum class TraceeStopKind : uint8_t {
+  kStepped,    // the instruction is done, or a signal's handler is entered (handler_entry)
+  kSyscall,    // entering or leaving a system call
+  kSignal,     // `signal` is about to be delivered: pass it to Resume, or it is lost
+  kGroupStop,  // stopped by job control; Listen(), then Wait()
+  kContinued,  // a group stop is over; Resume() what was being done
+  kExec,       // a new image has replaced the old one; the system call has not returned yet
+  kExited,     // gone; wait_status says how
+};
+
+struct TraceeStop {
+  TraceeStopKind kind = TraceeStopKind::kExited;
+  int signal = 0;              // kSignal, kGroupStop
+  bool handler_entry = false;  // kStepped: the kernel has just built a signal frame
+  std::string siginfo;         // kSignal: the kernel's bytes
+  int wait_status = 0;         // kExited
+};
+
+// A piece of the process's memory, inside one page.
+struct MemoryPiece {
+  uint64_t address = 0;
+  uint8_t* bytes = nullptr;
+  uint64_t length = 0;
+};
+
+class Tracee {
+ public:
+  // See LaunchTraced.
+  static absl::StatusOr<std::unique_ptr<Tracee>> Launch(const ExecCommand& command);
+  ~Tracee();
+  Tracee(const Tracee&) = delete;
+  Tracee& operator=(const Tracee&) = delete;
+
+  pid_t pid() const { return pid_; }
+  std::string ProcPath(const char* name) const;  // "/proc/PID/name"
+
+  // Memory. Rights are those of the process; ForceWrite ignores them (a private copy is made).
+  bool Read(uint64_t address, absl::Span<uint8_t> out) const;
+  bool Write(uint64_t address, absl::Span<const uint8_t> bytes);
+  bool ForceWrite(uint64_t address, absl::Span<const uint8_t> bytes);
+  // Fill or write the pieces in order until one cannot be; returns how many were done.
+  size_t ReadPieces(absl::Span<const MemoryPiece> pieces) const;
+  size_t WritePieces(absl::Span<const MemoryPiece> pieces);
+
+  // Registers, as far as the register file has them; the rest of the vector state stays as it is.
+  // What is known to be the same already is not transferred. GetRegisters also transfers the
+  // floating-point state if `vectors`; otherwise it is taken to be what it was.
+  bool GetRegisters(bool vectors, RegisterFile* out);
+  bool SetRegisters(const RegisterFile& registers);
+  bool Is64Bit() const;
+
+  // Running. Requires: stopped. `signal` is delivered first if not 0.
+  bool Resume(ResumeHow how, int signal = 0);
+  bool Listen();
+  // Waits for the next stop; calls `on_tick` whenever a signal of this process's own interrupts it.
+  TraceeStop Wait(const std::function<void()>& on_tick);
+  // Lets the process run on its own. Then WaitForExit() is all that may be called.
+  bool Detach();
+  int WaitForExit(const std::function<void()>& on_tick);
+
+  // Signals.
+  uint64_t signal_mask();  // blocked signals: bit N - 1 for signal N
+  void ForgetSignalMask() { mask_known_ = false; }
+  bool HasDeliverableSignal();
+  // Whether the process has a handler for `signal`.
+  bool Catches(int signal) const;
+
+ private:
+  explicit Tracee(pid_t pid);
+  TraceeStop Interpret(int status);
+  void RestoreSignalMask();
+
+  const pid_t pid_;
+  bool attached_ = true;
+  bool exited_ = false;
+  // What the thread's registers are known to be.
+  bool general_known_ = false, vectors_known_ = false;
+  user_regs_struct general_ = {};
+  user_fpregs_struct vectors_ = {};
+  RegisterFile known_;
+  bool mask_known_ = false;
+  uint64_t mask_ = 0;
+  ResumeHow how_ = ResumeHow::kSyscall;  // the last one
+};
+
+}  // namespace hindsight
+
+#endif  // HINDSIGHT_RECORDER_TRACEE_H_

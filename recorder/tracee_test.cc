@@ -1,0 +1,187 @@
+#include "recorder/tracee.h"
+
+#include <signal.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+
+#include "gtest/gtest.h"
+
+namespace hindsight {
+namespace {
+
+std::unique_ptr<Tracee> LaunchShell(const std::string& script) {
+  auto command = LookUpProgram({"/bin/sh", "-c", script});
+  EXPECT_TRUE(command.ok()) << command.status();
+  auto tracee = Tracee::Launch(*command);
+  EXPECT_TRUE(tracee.ok()) << tracee.status();
+  return *std::move(tracee);
+}
+
+// Runs to the exit, passing signals on; counts what happened on the way.
+struct Tally {
+  int syscalls = 0, signals = 0, execs = 0;
+  int last_signal = 0;
+  int wait_status = -1;
+};
+
+Tally RunToExit(Tracee* tracee) {
+  Tally tally;
+  int signal = 0;
+  while (true) {
+    tracee->Resume(ResumeHow::kSyscall, signal);
+    signal = 0;
+    const TraceeStop stop = tracee->Wait(nullptr);
+    switch (stop.kind) {
+      case TraceeStopKind::kSyscall: ++tally.syscalls; break;
+      case TraceeStopKind::kExec: ++tally.execs; break;
+      case TraceeStopKind::kSignal:
+        ++tally.signals;
+        tally.last_signal = signal = stop.signal;
+        break;
+      case TraceeStopKind::kExited: tally.wait_status = stop.wait_status; return tally;
+      default: ADD_FAILURE() << "unexpected stop"; return tally;
+    }
+  }
+}
+
+TEST(TraceeTest, StopsAtTheFirstInstructionAndSteps) {
+  auto tracee = LaunchShell("exit 7");
+  RegisterFile before, after;
+  ASSERT_TRUE(tracee->GetRegisters(true, &before));
+  EXPECT_EQ(before.cs, 0x33u);
+  EXPECT_EQ(before.gpr[kRax], 0u);
+  EXPECT_EQ(before.fcw, 0x37fu);
+  EXPECT_EQ(before.mxcsr, 0x1f80u);
+  EXPECT_TRUE(tracee->Is64Bit());
+  uint8_t code[3];
+  ASSERT_TRUE(tracee->Read(before.rip, absl::MakeSpan(code)));
+  ASSERT_TRUE(tracee->Resume(ResumeHow::kStep));
+  EXPECT_EQ(tracee->Wait(nullptr).kind, TraceeStopKind::kStepped);
+  ASSERT_TRUE(tracee->GetRegisters(true, &after));
+  EXPECT_NE(after.rip, before.rip);
+  EXPECT_EQ(after.rflags & 0x100, 0u);
+}
+
+TEST(TraceeTest, RunsToItsExitStatus) {
+  auto tracee = LaunchShell("exit 7");
+  const Tally tally = RunToExit(tracee.get());
+  EXPECT_EQ(WEXITSTATUS(tally.wait_status), 7);
+  EXPECT_GT(tally.syscalls, 10);
+}
+
+TEST(TraceeTest, ReportsSignalsAndExec) {
+  auto tracee = LaunchShell("exec /bin/sh -c 'kill -TERM $$'");
+  const Tally tally = RunToExit(tracee.get());
+  EXPECT_EQ(tally.execs, 1);
+  EXPECT_EQ(tally.last_signal, SIGTERM);
+  ASSERT_TRUE(WIFSIGNALED(tally.wait_status));
+  EXPECT_EQ(WTERMSIG(tally.wait_status), SIGTERM);
+}
+
+TEST(TraceeTest, RegistersGoThereAndBack) {
+  auto tracee = LaunchShell("exit 0");
+  RegisterFile registers, read;
+  ASSERT_TRUE(tracee->GetRegisters(true, &registers));
+  for (int i = 0; i < 16; ++i) registers.gpr[i] = 0x1111 * i;
+  registers.fs_base = 0x7000;
+  registers.rflags |= 0x8d5;
+  registers.ftw = 0xff;
+  registers.fcw = 0x27f;
+  for (int i = 0; i < 8; ++i) {
+    registers.st[i][0] = 0x8000000000000000 + i;
+    registers.st[i][1] = 0x3fff;
+  }
+  for (int i = 0; i < 16; ++i) registers.xmm[i][0] = registers.xmm[i][1] = i;
+  ASSERT_TRUE(tracee->SetRegisters(registers));
+  // A step makes the next GetRegisters ask the kernel; rip lies on an instruction of ld.so's entry
+  // (mov %rsp,%rdi), which changes rdi only.
+  ASSERT_TRUE(tracee->Resume(ResumeHow::kStep));
+  ASSERT_EQ(tracee->Wait(nullptr).kind, TraceeStopKind::kStepped);
+  ASSERT_TRUE(tracee->GetRegisters(true, &read));
+  registers.rip = read.rip;
+  registers.gpr[kRdi] = registers.gpr[kRsp];
+  EXPECT_EQ(read, registers);
+}
+
+TEST(TraceeTest, SteppingKeepsABlockedSigtrapBlocked) {
+  auto tracee = LaunchShell("exit 0");
+  sigset_t everything;
+  sigfillset(&everything);
+  // The test's own mask is what the child inherits.
+  sigset_t old;
+  pthread_sigmask(SIG_BLOCK, &everything, &old);
+  auto blocked = LaunchShell("exit 0");
+  pthread_sigmask(SIG_SETMASK, &old, nullptr);
+  const uint64_t mask = blocked->signal_mask();
+  EXPECT_NE(mask & (1 << (SIGTRAP - 1)), 0u);
+  ASSERT_TRUE(blocked->Resume(ResumeHow::kStep));
+  ASSERT_EQ(blocked->Wait(nullptr).kind, TraceeStopKind::kStepped);
+  blocked->ForgetSignalMask();
+  EXPECT_EQ(blocked->signal_mask(), mask);
+}
+
+TEST(TraceeTest, SeesPendingSignalsUnlessBlocked) {
+  auto tracee = LaunchShell("exit 0");
+  EXPECT_FALSE(tracee->HasDeliverableSignal());
+  kill(tracee->pid(), SIGUSR1);
+  EXPECT_TRUE(tracee->HasDeliverableSignal());
+  EXPECT_FALSE(tracee->Catches(SIGUSR1));
+  ASSERT_TRUE(tracee->Resume(ResumeHow::kStep));
+  const TraceeStop stop = tracee->Wait(nullptr);
+  EXPECT_EQ(stop.kind, TraceeStopKind::kSignal);
+  EXPECT_EQ(stop.signal, SIGUSR1);
+  EXPECT_EQ(stop.siginfo.size(), sizeof(siginfo_t));
+}
+
+TEST(TraceeTest, GroupStopIsObservedAndEnds) {
+  auto tracee = LaunchShell("exit 3");
+  kill(tracee->pid(), SIGSTOP);
+  ASSERT_TRUE(tracee->Resume(ResumeHow::kSyscall));
+  TraceeStop stop = tracee->Wait(nullptr);
+  ASSERT_EQ(stop.kind, TraceeStopKind::kSignal);
+  ASSERT_TRUE(tracee->Resume(ResumeHow::kSyscall, stop.signal));
+  stop = tracee->Wait(nullptr);
+  ASSERT_EQ(stop.kind, TraceeStopKind::kGroupStop);
+  ASSERT_TRUE(tracee->Listen());
+  kill(tracee->pid(), SIGCONT);
+  stop = tracee->Wait(nullptr);
+  EXPECT_EQ(stop.kind, TraceeStopKind::kContinued);
+  const Tally tally = RunToExit(tracee.get());
+  EXPECT_EQ(WEXITSTATUS(tally.wait_status), 3);
+}
+
+TEST(TraceeTest, VanishedProcessSaysSo) {
+  auto tracee = LaunchShell("exit 0");
+  kill(tracee->pid(), SIGKILL);
+  tracee->Resume(ResumeHow::kStep);
+  const TraceeStop stop = tracee->Wait(nullptr);
+  ASSERT_EQ(stop.kind, TraceeStopKind::kExited);
+  EXPECT_EQ(WTERMSIG(stop.wait_status), SIGKILL);
+  RegisterFile registers;
+  EXPECT_FALSE(tracee->GetRegisters(true, &registers));
+}
+
+TEST(TraceeTest, DetachedProcessRunsOnAndItsStatusIsKnown) {
+  auto tracee = LaunchShell("(exit 5); exit $?");
+  ASSERT_TRUE(tracee->Detach());
+  EXPECT_EQ(WEXITSTATUS(tracee->WaitForExit(nullptr)), 5);
+}
+
+TEST(TraceeTest, MemoryIsReadAndWrittenInPieces) {
+  auto tracee = LaunchShell("exit 0");
+  RegisterFile registers;
+  ASSERT_TRUE(tracee->GetRegisters(false, &registers));
+  const uint64_t stack = registers.gpr[kRsp] - 64;
+  uint8_t a[8] = {1, 2, 3, 4, 5, 6, 7, 8}, b[8] = {};
+  EXPECT_TRUE(tracee->Write(stack, a));
+  const MemoryPiece pieces[] = {{stack, b, 8}, {0x10, b, 8}, {stack, b, 8}};
+  EXPECT_EQ(tracee->ReadPieces(pieces), 1u);
+  EXPECT_EQ(b[7], 8);
+  EXPECT_FALSE(tracee->Write(registers.rip, a));
+  EXPECT_TRUE(tracee->ForceWrite(registers.rip, a));
+  EXPECT_TRUE(tracee->Read(registers.rip, absl::MakeSpan(b)));
+  EXPECT_EQ(b[0], 1);
+}
+
+}  // namespace
+}  // namespace hindsight
