@@ -1,0 +1,59 @@
+// The subcommands of `hindsight`, and what they share.
+//
+// A command gets the arguments behind its name and returns the exit status of the process. What
+// goes wrong is told in one line on stderr that begins with "hindsight: ".
+
+#ifndef HINDSIGHT_CLI_COMMAND_H_
+#define HINDSIGHT_CLI_COMMAND_H_
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+#include "cli/options.h"
+#include "tracefmt/trace_reader.h"
+
+namespace hindsight {
+
+using Arguments = absl::Span<const std::string>;
+
+int RecordCommand(Arguments arguments);
+int ReplayCommand(Arguments arguments);
+int ServeCommand(Arguments arguments);
+int InfoCommand(Arguments arguments);
+int VerifyCommand(Arguments arguments);
+int DumpCommand(Arguments arguments);
+
+inline constexpr int kExitFailure = 1;
+inline constexpr int kExitUsage = 2;
+
+// Prints `message` as one line on stderr.
+void PrintError(absl::string_view message);
+// Prints what is wrong with how `command` was called, and where help is. Returns kExitUsage.
+int UsageError(absl::string_view command, absl::string_view message);
+// Prints `status` (not OK). Returns kExitFailure.
+int Failure(const absl::Status& status);
+
+// Parses `arguments`. Where that settles it (--help, an error), sets *exit_status and returns
+// nullopt.
+std::optional<Options::Parsed> ParseOrExit(absl::string_view command, const Options& options,
+                                           Arguments arguments, bool operands_end_options,
+                                           int* exit_status);
+
+// Opens the trace that the operands name: the only one, or without any the newest in the current
+// directory. Prints a warning for each damaged part of it. Null, and *exit_status set: that did
+// not work, and why has been told.
+std::unique_ptr<TraceReader> OpenTraceOperand(absl::string_view command,
+                                              const Options::Parsed& parsed, int* exit_status);
+
+// Writes `text` to stdout, which is buffered and flushed at the end. False once stdout is broken.
+bool Print(absl::string_view text);
+
+}  // namespace hindsight
+
+#endif  // HINDSIGHT_CLI_COMMAND_H_

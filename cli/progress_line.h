@@ -1,0 +1,33 @@
+// A line on stderr that is rewritten in place while something long runs. Nothing at all where
+// stderr is not a terminal.
+//
+// Not copyable. One thread.
+
+#ifndef HINDSIGHT_CLI_PROGRESS_LINE_H_
+#define HINDSIGHT_CLI_PROGRESS_LINE_H_
+
+#include "absl/strings/string_view.h"
+
+namespace hindsight {
+
+class ProgressLine {
+ public:
+  ProgressLine();
+  ~ProgressLine() { Clear(); }
+  ProgressLine(const ProgressLine&) = delete;
+  ProgressLine& operator=(const ProgressLine&) = delete;
+
+  bool on_terminal() const { return on_terminal_; }
+  void Show(absl::string_view text);
+  void Clear();
+  // Shows `text` for good, on a terminal only.
+  void Finish(absl::string_view text);
+
+ private:
+  bool on_terminal_;
+  bool shown_ = false;
+};
+
+}  // namespace hindsight
+
+#endif  // HINDSIGHT_CLI_PROGRESS_LINE_H_

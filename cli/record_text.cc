@@ -1,0 +1,282 @@
+#include "cli/record_text.h"
+
+#include <sys/mman.h>
+#include <sys/wait.h>
+
+#include <bit>
+#include <cstring>
+
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "emulator/registers.h"
+
+namespace hindsight {
+namespace {
+
+std::string Hex(absl::Span<const uint8_t> bytes) {
+  return absl::BytesToHexString(
+      absl::string_view(reinterpret_cast<const char*>(bytes.data()), bytes.size()));
+}
+
+const char* SideEffectName(SideEffectKind kind) {
+  return kind == SideEffectKind::kSyscall ? "syscall" : "instruction";
+}
+
+const char* DiscontinuityName(DiscontinuityKind kind) {
+  switch (kind) {
+    case DiscontinuityKind::kSignal:
+      return "signal";
+    case DiscontinuityKind::kSigreturn:
+      return "sigreturn";
+    case DiscontinuityKind::kException:
+      return "exception";
+    case DiscontinuityKind::kExec:
+      return "exec";
+  }
+  return "discontinuity";
+}
+
+const char* EventName(EventKind kind) {
+  switch (kind) {
+    case EventKind::kSyscall:
+      return "syscall";
+    case EventKind::kSignal:
+      return "signal";
+    case EventKind::kMapChange:
+      return "map-change";
+    case EventKind::kFullKeyframe:
+      return "full-keyframe";
+    case EventKind::kThreadStart:
+      return "thread-start";
+    case EventKind::kThreadExit:
+      return "thread-exit";
+    case EventKind::kProcessExit:
+      return "process-exit";
+    case EventKind::kExec:
+      return "exec";
+    case EventKind::kFork:
+      return "fork";
+    case EventKind::kGap:
+      return "gap";
+    case EventKind::kSchedule:
+      return "schedule";
+    case EventKind::kNote:
+      return "note";
+  }
+  return "event";
+}
+
+std::string RegisterName(size_t index) {
+  return index < kRegisterWords ? RegisterWordName(index) : absl::StrCat("word", index);
+}
+
+std::string PatchText(const RegisterPatch& patch) {
+  std::string out;
+  for (size_t i = 0; i < patch.index.size() && i < patch.value.size(); ++i) {
+    absl::StrAppendFormat(&out, " %s=%#x", RegisterName(patch.index[i]), patch.value[i]);
+  }
+  return out;
+}
+
+void PatchJson(const RegisterPatch& patch, JsonWriter* json) {
+  json->Key("registers").BeginObject();
+  for (size_t i = 0; i < patch.index.size() && i < patch.value.size(); ++i) {
+    json->Key(RegisterName(patch.index[i])).Hex(patch.value[i]);
+  }
+  json->EndObject();
+}
+
+// Calls f(address, bytes) for each line of `page`.
+template <typename F>
+void ForEachLine(const PageImport& page, F f) {
+  size_t offset = 0;
+  for (int line = 0; line < 64; ++line) {
+    if ((page.line_mask >> line & 1) == 0 || offset + kLineBytes > page.lines.size()) continue;
+    f(page.address + line * kLineBytes, page.lines.subspan(offset, kLineBytes));
+    offset += kLineBytes;
+  }
+}
+
+// Writes the body of a record as text.
+struct TextVisitor {
+  RecordTextOptions options;
+
+  std::string operator()(const PageImport& page) const {
+    std::string out = absl::StrFormat("page %#x", page.address);
+    if (page.first) absl::StrAppend(&out, " first");
+    if (page.module >= 0) {
+      absl::StrAppendFormat(&out, " module %d+%#x", page.module, page.module_offset);
+    }
+    absl::StrAppendFormat(&out, " lines %d", std::popcount(page.line_mask));
+    if (options.contents) {
+      ForEachLine(page, [&out](uint64_t address, absl::Span<const uint8_t> bytes) {
+        absl::StrAppendFormat(&out, "\n    %#x: %s", address, Hex(bytes));
+      });
+    }
+    return out;
+  }
+  std::string operator()(const LineImport& line) const {
+    std::string out = absl::StrFormat("line %#x%s", line.address, line.code ? " code" : "");
+    if (options.contents) absl::StrAppend(&out, "\n    ", Hex(line.bytes));
+    return out;
+  }
+  std::string operator()(const UncachedRead& read) const {
+    return absl::StrFormat("uncached %#x size %d value %#x", read.address, read.size, read.value);
+  }
+  std::string operator()(const SideEffect& effect) const {
+    std::string out = SideEffectName(effect.kind);
+    if (effect.sequence != 0) absl::StrAppendFormat(&out, " sequence %X", effect.sequence);
+    if (!effect.retired) absl::StrAppend(&out, " partial");
+    return out + PatchText(effect.registers);
+  }
+  std::string operator()(const Discontinuity& event) const {
+    std::string out = DiscontinuityName(event.kind);
+    if (event.signal != 0) absl::StrAppendFormat(&out, " %d", event.signal);
+    if (event.sequence != 0) absl::StrAppendFormat(&out, " sequence %X", event.sequence);
+    return out + PatchText(event.registers);
+  }
+  std::string operator()(const RegisterHash& hash) const {
+    return absl::StrFormat("hash %016x", hash.hash);
+  }
+  std::string operator()(const SegmentEnd& end) const {
+    std::string out = "end";
+    RegisterFile registers;
+    if (FromWords(end.registers, &registers)) {
+      absl::StrAppendFormat(&out, " rip=%#x hash %016x", registers.rip, Hash(registers));
+    }
+    return out;
+  }
+  std::string operator()(const Gap& gap) const { return absl::StrCat("gap: ", gap.reason); }
+};
+
+// Writes the body of a record as members of an object.
+struct JsonVisitor {
+  RecordTextOptions options;
+  JsonWriter* json;
+
+  void operator()(const PageImport& page) const {
+    json->Key("kind").String("page").Key("address").Hex(page.address);
+    json->Key("first").Bool(page.first).Key("lineMask").Hex(page.line_mask);
+    if (page.module >= 0) {
+      json->Key("module").Int(page.module).Key("moduleOffset").Uint(page.module_offset);
+    }
+    if (!options.contents) return;
+    json->Key("lines").BeginObject();
+    ForEachLine(page, [this](uint64_t address, absl::Span<const uint8_t> bytes) {
+      json->Key(absl::StrFormat("%#x", address)).String(Hex(bytes));
+    });
+    json->EndObject();
+  }
+  void operator()(const LineImport& line) const {
+    json->Key("kind").String("line").Key("address").Hex(line.address);
+    json->Key("code").Bool(line.code);
+    if (options.contents) json->Key("bytes").String(Hex(line.bytes));
+  }
+  void operator()(const UncachedRead& read) const {
+    json->Key("kind").String("uncached").Key("address").Hex(read.address);
+    json->Key("size").Uint(read.size).Key("value").Hex(read.value);
+  }
+  void operator()(const SideEffect& effect) const {
+    json->Key("kind").String(SideEffectName(effect.kind));
+    json->Key("sequence").Uint(effect.sequence).Key("retired").Bool(effect.retired);
+    PatchJson(effect.registers, json);
+  }
+  void operator()(const Discontinuity& event) const {
+    json->Key("kind").String(DiscontinuityName(event.kind));
+    json->Key("sequence").Uint(event.sequence).Key("signal").Int(event.signal);
+    if (options.contents) json->Key("siginfo").String(absl::BytesToHexString(event.siginfo));
+    PatchJson(event.registers, json);
+  }
+  void operator()(const RegisterHash& hash) const {
+    json->Key("kind").String("hash").Key("hash").Hex(hash.hash);
+  }
+  void operator()(const SegmentEnd& end) const {
+    json->Key("kind").String("end").Key("registers").BeginObject();
+    for (size_t i = 0; i < end.registers.size(); ++i) {
+      json->Key(RegisterName(i)).Hex(end.registers[i]);
+    }
+    json->EndObject();
+  }
+  void operator()(const Gap& gap) const {
+    json->Key("kind").String("gap").Key("reason").String(gap.reason);
+  }
+};
+
+}  // namespace
+
+std::string RecordText(const Record& record, const RecordTextOptions& options) {
+  return absl::StrCat(record.count, " ", std::visit(TextVisitor{options}, record.body));
+}
+
+void RecordJson(const Record& record, const RecordTextOptions& options, JsonWriter* json) {
+  json->BeginObject().Key("count").Uint(record.count);
+  std::visit(JsonVisitor{options, json}, record.body);
+  json->EndObject();
+}
+
+std::string EventText(const ProcessEvent& event) {
+  std::string out = absl::StrFormat("%d %s", event.count, EventName(event.kind));
+  if (event.sequence != 0) absl::StrAppendFormat(&out, " sequence %X", event.sequence);
+  if (event.thread != 0) absl::StrAppend(&out, " thread ", event.thread);
+  switch (event.kind) {
+    case EventKind::kSyscall: {
+      absl::StrAppend(&out, " number ", event.number, " (");
+      for (size_t i = 0; i < event.arguments.size(); ++i) {
+        absl::StrAppendFormat(&out, "%s%#x", i == 0 ? "" : ", ", event.arguments[i]);
+      }
+      absl::StrAppend(&out, ") = ", event.result);
+      break;
+    }
+    case EventKind::kMapChange:
+      absl::StrAppend(&out, " regions ", event.maps.size());
+      break;
+    case EventKind::kProcessExit:
+      absl::StrAppend(&out, " ", WaitStatusText(static_cast<int>(event.number)));
+      break;
+    case EventKind::kSignal:
+    case EventKind::kFullKeyframe:
+      absl::StrAppend(&out, " ", event.number);
+      break;
+    default:
+      if (!event.text.empty()) absl::StrAppend(&out, " ", absl::CHexEscape(event.text));
+  }
+  return out;
+}
+
+void EventJson(const ProcessEvent& event, JsonWriter* json) {
+  json->BeginObject().Key("count").Uint(event.count).Key("event").String(EventName(event.kind));
+  json->Key("sequence").Uint(event.sequence).Key("thread").Int(event.thread);
+  json->Key("number").Int(event.number);
+  if (event.kind == EventKind::kSyscall) {
+    json->Key("arguments").BeginArray();
+    for (uint64_t argument : event.arguments) json->Hex(argument);
+    json->EndArray().Key("result").Int(event.result);
+  }
+  if (event.kind == EventKind::kMapChange) {
+    json->Key("maps").BeginArray();
+    for (const MapRegion& region : event.maps) {
+      json->BeginObject().Key("start").Hex(region.start).Key("end").Hex(region.end);
+      json->Key("read").Bool(region.protection & PROT_READ);
+      json->Key("write").Bool(region.protection & PROT_WRITE);
+      json->Key("execute").Bool(region.protection & PROT_EXEC);
+      json->Key("shared").Bool(region.shared).Key("offset").Uint(region.file_offset);
+      json->Key("name").String(region.name).EndObject();
+    }
+    json->EndArray();
+  } else if (event.kind != EventKind::kSignal && !event.text.empty()) {
+    json->Key("text").String(event.text);
+  }
+  json->EndObject();
+}
+
+std::string WaitStatusText(int status) {
+  if (WIFEXITED(status)) return absl::StrCat("exited with status ", WEXITSTATUS(status));
+  if (WIFSIGNALED(status)) {
+    return absl::StrCat("killed by signal ", WTERMSIG(status), " (", strsignal(WTERMSIG(status)),
+                        ")");
+  }
+  return absl::StrFormat("wait status %#x", status);
+}
+
+}  // namespace hindsight

@@ -1,0 +1,83 @@
+#include "server/proc_files.h"
+
+#include <sys/mman.h>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+
+namespace hindsight {
+namespace {
+
+// The kernel pads a line of maps to this column before the name.
+constexpr size_t kNameColumn = 73;
+
+void AppendMapsLine(const MapRegion& region, std::string* out) {
+  std::string line = absl::StrFormat(
+      "%08x-%08x %c%c%c%c %08x %02x:%02x %d ", region.start, region.end,
+      region.protection & PROT_READ ? 'r' : '-', region.protection & PROT_WRITE ? 'w' : '-',
+      region.protection & PROT_EXEC ? 'x' : '-', region.shared ? 's' : 'p', region.file_offset,
+      region.device_major, region.device_minor, region.inode);
+  if (!region.name.empty()) {
+    if (line.size() < kNameColumn) line.resize(kNameColumn, ' ');
+    // As the kernel does: a newline in a name must not begin a new line.
+    for (char c : region.name) {
+      if (c == '\n') {
+        absl::StrAppend(&line, "\\012");
+      } else {
+        line += c;
+      }
+    }
+  }
+  absl::StrAppend(out, line, "\n");
+}
+
+}  // namespace
+
+std::string MapsText(const std::vector<MapRegion>& regions) {
+  std::string out;
+  for (const MapRegion& region : regions) AppendMapsLine(region, &out);
+  return out;
+}
+
+std::string SmapsText(const std::vector<MapRegion>& regions) {
+  std::string out;
+  for (const MapRegion& region : regions) {
+    AppendMapsLine(region, &out);
+    uint64_t size_kb = (region.end - region.start) / 1024;
+    // gcore dumps private file mappings only if they were modified; the trace cannot tell cheaply,
+    // so writable ones count as modified.
+    uint64_t anonymous_kb = region.inode == 0 || (region.protection & PROT_WRITE) ? size_kb : 0;
+    absl::StrAppendFormat(&out, "Size: %d kB\nAnonymous: %d kB\nSwap: 0 kB\nVmFlags:%s%s%s%s\n",
+                          size_kb, anonymous_kb, region.protection & PROT_READ ? " rd" : "",
+                          region.protection & PROT_WRITE ? " wr" : "",
+                          region.protection & PROT_EXEC ? " ex" : "", region.shared ? " sh" : "");
+  }
+  return out;
+}
+
+std::string ZeroTerminated(const std::vector<std::string>& strings) {
+  std::string out;
+  for (const std::string& string : strings) {
+    out += string;
+    out += '\0';
+  }
+  return out;
+}
+
+std::string RawWords(absl::Span<const uint64_t> words) {
+  return std::string(reinterpret_cast<const char*>(words.data()), words.size() * sizeof(uint64_t));
+}
+
+std::string StatusText(const std::string& name, int32_t pid, int32_t tid) {
+  return absl::StrFormat("Name:\t%s\nState:\tt (tracing stop)\nTgid:\t%d\nPid:\t%d\n",
+                         name.substr(0, 15), pid, tid);
+}
+
+std::string StatText(const std::string& name, int32_t pid, int32_t tid) {
+  // pid (comm) state ppid pgrp session tty tpgid, then 44 numbers nothing is known of.
+  std::string out = absl::StrFormat("%d (%s) t 0 %d %d 0 -1", tid, name.substr(0, 15), pid, pid);
+  for (int i = 0; i < 44; ++i) absl::StrAppend(&out, " 0");
+  return out + "\n";
+}
+
+}  // namespace hindsight

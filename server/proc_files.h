@@ -1,0 +1,34 @@
+// Texts of files in /proc, as the kernel would have written them for the recorded process.
+
+#ifndef HINDSIGHT_SERVER_PROC_FILES_H_
+#define HINDSIGHT_SERVER_PROC_FILES_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/types/span.h"
+#include "tracefmt/records.h"
+
+namespace hindsight {
+
+// /proc/PID/maps.
+std::string MapsText(const std::vector<MapRegion>& regions);
+
+// /proc/PID/smaps as far as gdb's gcore wants it: the lines of maps, each with its VmFlags.
+std::string SmapsText(const std::vector<MapRegion>& regions);
+
+// /proc/PID/cmdline or environ: each string with a zero behind it.
+std::string ZeroTerminated(const std::vector<std::string>& strings);
+
+// Words as raw little-endian bytes: /proc/PID/auxv.
+std::string RawWords(absl::Span<const uint64_t> words);
+
+// /proc/PID/status and stat, with what a trace knows: names, ids, and that the process is stopped
+// under a tracer.
+std::string StatusText(const std::string& name, int32_t pid, int32_t tid);
+std::string StatText(const std::string& name, int32_t pid, int32_t tid);
+
+}  // namespace hindsight
+
+#endif  // HINDSIGHT_SERVER_PROC_FILES_H_
