@@ -100,7 +100,9 @@ std::optional<RunResult> Cpu::Impl::RunBlocks(const RunOptions& options) {
     if (!next().has_value()) return Fault(count_);
     return std::nullopt;
   }
-  if (blocked_ == nullptr || !pending_drops_.empty()) return std::nullopt;
+  // Stopped, but not by us: an instruction Unicorn rejects, though we thought it would not.
+  if (blocked_ == nullptr) return Fault(block_start_count_);
+  if (!pending_drops_.empty()) return std::nullopt;
   if (count_ >= options.limit || stop_requested_.load()) return std::nullopt;
   return StepThrough(*blocked_, options);
 }

@@ -204,6 +204,25 @@ TEST_F(CpuTest, AJumpIntoNowhereFaults) {
   EXPECT_FALSE(cpu_->next().has_value());
 }
 
+TEST_F(CpuTest, CodeThatAppearsWhereAJumpFaultedIsExecuted) {
+  // mov eax,0x10000; jmp rax
+  constexpr uint64_t kLate = 0x10000;
+  Code({0xb8, 0, 0, 1, 0, 0xff, 0xe0});
+  for (int i = 0; i < 3; ++i) {
+    Start();
+    EXPECT_EQ(RunTo(~uint64_t{0}).stop, Stop::kFault);
+  }
+  pages_[kLate].resize(kPageBytes);
+  const uint8_t late[] = {0xb0, 7, 0x0f, 0x05};
+  std::memcpy(pages_[kLate].data(), late, sizeof(late));
+  Start();
+  cpu_->set_count(0);
+  EXPECT_EQ(RunTo(~uint64_t{0}).stop, Stop::kSpecial);
+  EXPECT_EQ(cpu_->pc(), kLate + 2);
+  EXPECT_EQ(cpu_->count(), 3u);
+  EXPECT_EQ(Reg(kRax), 0x10007u);
+}
+
 TEST_F(CpuTest, DivisionByZeroFaults) {
   // nop; div ecx; nop
   Code({0x90, 0xf7, 0xf1, 0x90});

@@ -40,8 +40,6 @@ absl::StatusOr<std::unique_ptr<UnicornEngine>> UnicornEngine::Create(View* view,
                                                                      bool watch) {
   auto engine = std::unique_ptr<UnicornEngine>(new UnicornEngine(view, client));
   RETURN_IF_ERROR(ToStatus(uc_open(UC_ARCH_X86, UC_MODE_64, &engine->uc_), "uc_open"));
-  RETURN_IF_ERROR(
-      ToStatus(uc_ctl_set_cpu_model(engine->uc_, UC_CPU_X86_NEHALEM), "choosing a cpu model"));
   RETURN_IF_ERROR(engine->AddHooks(watch));
   RETURN_IF_ERROR(ToStatus(uc_context_alloc(engine->uc_, &engine->context_), "uc_context_alloc"));
   return engine;
