@@ -1,0 +1,121 @@
+#include "emulator/view.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstring>
+#include <random>
+#include <vector>
+
+#include "emulator/fault_handler.h"
+
+namespace hindsight {
+namespace {
+
+constexpr uint64_t kBase = 0x555555554000;
+
+// Touches pages through their guest mapping and notes which accesses the host refused.
+class ViewTest : public testing::Test, public FaultClient {
+ protected:
+  bool OnHostFault(void* pointer, bool write) override {
+    uint64_t address = 0;
+    if (!view_.GuestAddress(pointer, &address)) return false;
+    refused_ = true;
+    view_.Poison(address & ~(kPageBytes - 1));  // let the access through
+    return true;
+  }
+  uint8_t* Guest(uint64_t page) {
+    View::Chunk* chunk = view_.FindOrCreate(page);
+    return chunk->guest + (page - chunk->base);
+  }
+  PageRights Granted(uint64_t page) {
+    FaultScope scope(this);
+    auto* byte = reinterpret_cast<volatile uint8_t*>(Guest(page));
+    refused_ = false;
+    uint8_t value = *byte;
+    bool readable = !refused_;
+    view_.Regrant(page);
+    refused_ = false;
+    *byte = value;
+    bool writable = !refused_;
+    view_.Regrant(page);
+    if (writable) return PageRights::kReadWrite;
+    return readable ? PageRights::kRead : PageRights::kNone;
+  }
+
+  View view_;
+  volatile bool refused_ = false;  // written by the fault handler
+};
+
+TEST_F(ViewTest, HostGrantsWhatTheViewGrants) {
+  EXPECT_EQ(Granted(kBase), PageRights::kNone);
+  for (PageRights rights : {PageRights::kRead, PageRights::kReadWrite, PageRights::kNone}) {
+    view_.SetRights(kBase, rights);
+    EXPECT_EQ(view_.rights(kBase), rights);
+    EXPECT_EQ(Granted(kBase), rights);
+  }
+}
+
+TEST_F(ViewTest, CodePagesAreNeverWritable) {
+  view_.SetRights(kBase, PageRights::kReadWrite);
+  view_.SetCode(kBase, true);
+  EXPECT_EQ(view_.rights(kBase), PageRights::kReadWrite);
+  EXPECT_EQ(Granted(kBase), PageRights::kRead);
+  view_.SetCode(kBase, false);
+  view_.Regrant(kBase);
+  EXPECT_EQ(Granted(kBase), PageRights::kReadWrite);
+}
+
+TEST_F(ViewTest, HostPagesAreAlwaysAccessible) {
+  std::memset(view_.HostPage(kBase), 0x5a, kPageBytes);
+  view_.SetRights(kBase, PageRights::kRead);
+  EXPECT_EQ(Guest(kBase)[100], 0x5a);
+}
+
+TEST_F(ViewTest, NothingLiesAboveTheUserAddresses) {
+  EXPECT_EQ(view_.HostPage(View::kAddressLimit), nullptr);
+  EXPECT_EQ(view_.HostPage(0xffff800000000000), nullptr);
+  EXPECT_NE(view_.HostPage(View::kAddressLimit - kPageBytes), nullptr);
+}
+
+TEST_F(ViewTest, ReadsOnlyHeldPages) {
+  std::vector<uint8_t> out(16);
+  uint64_t next = kBase + kPageBytes;
+  view_.SetRights(kBase, PageRights::kRead);
+  EXPECT_TRUE(view_.ReadHeld(next - 16, absl::MakeSpan(out)));
+  EXPECT_FALSE(view_.ReadHeld(next - 8, absl::MakeSpan(out)));
+  view_.HostPage(next)[0] = 7;
+  view_.SetRights(next, PageRights::kRead);
+  EXPECT_TRUE(view_.ReadHeld(next - 8, absl::MakeSpan(out)));
+  EXPECT_EQ(out[8], 7);
+}
+
+// Lowering many pages at once must leave each with what lowering it alone would.
+TEST_F(ViewTest, LoweringManyEqualsLoweringEach) {
+  constexpr int kPages = 200;
+  for (unsigned seed = 0; seed < 20; ++seed) {
+    SCOPED_TRACE(seed);
+    std::mt19937 random(seed);
+    std::vector<PageRights> expected(kPages);
+    for (int i = 0; i < kPages; ++i) {
+      expected[i] = static_cast<PageRights>(random() % 3);
+      view_.SetRights(kBase + i * kPageBytes, expected[i]);
+    }
+    PageRights to = random() % 2 != 0 ? PageRights::kRead : PageRights::kNone;
+    std::vector<uint64_t> lowered;
+    for (int i = 0; i < kPages; ++i) {
+      if (random() % 3 == 0) continue;
+      lowered.push_back(kBase + i * kPageBytes);
+      expected[i] = std::min(expected[i], to);
+    }
+    std::shuffle(lowered.begin(), lowered.end(), random);
+    to == PageRights::kRead ? view_.ProtectWrites(lowered) : view_.DropRights(lowered);
+    for (int i = 0; i < kPages; ++i) {
+      ASSERT_EQ(view_.rights(kBase + i * kPageBytes), expected[i]) << i;
+      ASSERT_LE(Granted(kBase + i * kPageBytes), expected[i]) << i;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace hindsight
