@@ -1,0 +1,16 @@
+// The build-id of an ELF file.
+
+#ifndef HINDSIGHT_TRACEFMT_BUILD_ID_H_
+#define HINDSIGHT_TRACEFMT_BUILD_ID_H_
+
+#include <string>
+
+namespace hindsight {
+
+// Raw bytes of the GNU build-id note of the 64-bit ELF file behind `fd`; empty if it has none or is
+// no such file. Does not move the file position.
+std::string ReadBuildId(int fd);
+
+}  // namespace hindsight
+
+#endif  // HINDSIGHT_TRACEFMT_BUILD_ID_H_

@@ -1,0 +1,129 @@
+#include "tracefmt/keyframe_writer.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+#include "tracefmt/event_codec.h"
+#include "tracefmt/message.h"
+#include "tracefmt/trace.capnp.h"
+
+namespace hindsight {
+
+absl::Status KeyframeWriter::Begin(uint64_t number, uint64_t sequence,
+                                   const std::vector<TraceWriter::ThreadState>& threads,
+                                   const std::vector<MapRegion>& maps,
+                                   absl::Span<const uint64_t> auxv) {
+  if (open_ != nullptr || number != last_number_ + 1 || number > UINT32_MAX) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("full keyframe ", number, " cannot begin here"));
+  }
+  auto message = std::make_shared<capnp::MallocMessageBuilder>();
+  auto header = message->initRoot<wire::KeyframeHeader>();
+  header.setUuid(AsData(uuid_));
+  header.setNumber(number);
+  header.setSequence(sequence);
+  auto states = header.initThreads(threads.size());
+  for (size_t i = 0; i < threads.size(); ++i) {
+    auto state = states[static_cast<uint32_t>(i)];
+    state.setThread(threads[i].thread);
+    state.setCount(threads[i].count);
+    state.setSegment(threads[i].segment);
+    FillList(state.initRegisters(threads[i].registers.size()), threads[i].registers);
+  }
+  BuildMaps(maps, header.initMaps(maps.size()));
+  FillList(header.initAuxv(auxv.size()), auxv);
+
+  open_ = std::make_shared<Open>();
+  open_->number = number;
+  open_->path = absl::StrCat(directory_, "/", number);
+  group_.clear();
+  stored_pages_ = 0;
+  table_ = Table();
+  return queue_->Post([this, message, open = open_]() -> absl::Status {
+    ASSIGN_OR_RETURN(open->file, AppendFile::Create(open->path + ".tmp", bytes_written_));
+    return AppendMessage(open->file.get(), BlockKind::kKeyframeHeader, encoder_, *message);
+  });
+}
+
+absl::Status KeyframeWriter::AddPage(uint64_t address, absl::Span<const uint8_t> bytes) {
+  if (bytes.size() != kPageBytes) return absl::InvalidArgumentError("not a page");
+  if (open_ == nullptr) return absl::FailedPreconditionError("no full keyframe was begun");
+  if (IsZeroPage(bytes)) return AddReference(address, PageSource());
+  const PageIndex::Hash hash = PageIndex::HashOf(bytes);
+  if (const PageSource* known = pages_->Find(hash)) return AddReference(address, *known);
+  const PageSource source = {PageSourceKind::kStored, static_cast<uint32_t>(open_->number),
+                             stored_pages_};
+  RETURN_IF_ERROR(AddReference(address, source));
+  pages_->Add(hash, source);
+  group_.insert(group_.end(), bytes.begin(), bytes.end());
+  ++stored_pages_;
+  return group_.size() < kPagesPerGroup * kPageBytes ? absl::OkStatus() : PostGroup();
+}
+
+absl::Status KeyframeWriter::AddReference(uint64_t address, const PageSource& source) {
+  if (open_ == nullptr) return absl::FailedPreconditionError("no full keyframe was begun");
+  if (address % kPageBytes != 0 ||
+      (!table_.addresses.empty() && address <= table_.addresses.back())) {
+    return absl::InvalidArgumentError(absl::StrCat("page ", address, " is out of order"));
+  }
+  table_.addresses.push_back(address);
+  table_.sources.push_back(static_cast<uint8_t>(source.kind));
+  table_.owners.push_back(source.owner);
+  table_.positions.push_back(source.position);
+  return absl::OkStatus();
+}
+
+absl::Status KeyframeWriter::PostGroup() {
+  auto bytes = std::make_shared<std::vector<uint8_t>>(std::exchange(group_, {}));
+  group_.reserve(kPagesPerGroup * kPageBytes);
+  return queue_->Post([this, bytes, open = open_] {
+    capnp::MallocMessageBuilder message(bytes->size() / sizeof(capnp::word) + 16);
+    message.initRoot<wire::PageGroup>().setBytes(capnp::Data::Reader(bytes->data(), bytes->size()));
+    return AppendMessage(open->file.get(), BlockKind::kPageGroup, encoder_, message);
+  });
+}
+
+absl::Status KeyframeWriter::PostTables() {
+  for (size_t begin = 0; begin < table_.addresses.size(); begin += kPagesPerTable) {
+    const size_t size = std::min<size_t>(kPagesPerTable, table_.addresses.size() - begin);
+    auto message = std::make_shared<capnp::MallocMessageBuilder>(3 * size + 64);
+    auto part = message->initRoot<wire::PageTable>();
+    const auto slice = [&](const auto& column) {
+      return absl::MakeConstSpan(column).subspan(begin, size);
+    };
+    FillList(part.initAddresses(size), slice(table_.addresses));
+    part.setSources(capnp::Data::Reader(table_.sources.data() + begin, size));
+    FillList(part.initOwners(size), slice(table_.owners));
+    FillList(part.initPositions(size), slice(table_.positions));
+    RETURN_IF_ERROR(queue_->Post([this, message, open = open_] {
+      return AppendMessage(open->file.get(), BlockKind::kPageTable, encoder_, *message);
+    }));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status KeyframeWriter::Finish() {
+  if (open_ == nullptr) return absl::FailedPreconditionError("no full keyframe was begun");
+  if (!group_.empty()) RETURN_IF_ERROR(PostGroup());
+  RETURN_IF_ERROR(PostTables());
+  const uint64_t page_count = table_.addresses.size();
+  const uint64_t stored_pages = stored_pages_;
+  last_number_ = open_->number;
+  return queue_->Run([this, page_count, stored_pages, open = std::exchange(open_, nullptr)] {
+    capnp::MallocMessageBuilder message;
+    auto end = message.initRoot<wire::KeyframeEnd>();
+    end.setPageCount(page_count);
+    end.setStoredPages(stored_pages);
+    RETURN_IF_ERROR(AppendMessage(open->file.get(), BlockKind::kKeyframeEnd, encoder_, message));
+    if (rename((open->path + ".tmp").c_str(), open->path.c_str()) != 0) {
+      return absl::ErrnoToStatus(errno, open->path);
+    }
+    return absl::OkStatus();
+  });
+}
+
+}  // namespace hindsight

@@ -1,0 +1,112 @@
+#include "tracefmt/manifest_codec.h"
+
+#include <cerrno>
+#include <cstdio>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+#include "tracefmt/append_file.h"
+#include "tracefmt/message.h"
+#include "tracefmt/trace.capnp.h"
+
+namespace hindsight {
+namespace {
+
+void FillStrings(capnp::List<capnp::Data>::Builder list, const std::vector<std::string>& strings) {
+  for (size_t i = 0; i < strings.size(); ++i)
+    list.set(static_cast<uint32_t>(i), AsData(strings[i]));
+}
+
+std::vector<std::string> AsStrings(capnp::List<capnp::Data>::Reader list) {
+  std::vector<std::string> strings;
+  for (const auto data : list) strings.push_back(AsString(data));
+  return strings;
+}
+
+void Build(const Manifest& from, wire::Manifest::Builder to) {
+  to.setUuid(AsData(from.uuid));
+  to.setProgram(AsData(from.program));
+  FillStrings(to.initArguments(from.arguments.size()), from.arguments);
+  FillStrings(to.initEnvironment(from.environment.size()), from.environment);
+  to.setWorkingDirectory(AsData(from.working_directory));
+  to.setPid(from.pid);
+  to.setStartTimeNs(from.start_time_ns);
+  to.setHostCpu(AsData(from.host_cpu));
+  FillStrings(to.initRequiredFeatures(from.required_features.size()), from.required_features);
+  to.setEngine(AsData(from.engine));
+  to.setMemoryModel(AsData(from.memory_model));
+  to.setRegisterLayout(AsData(from.register_layout));
+  to.setLightKeyframeInterval(from.light_keyframe_interval);
+  to.setFullKeyframeInterval(from.full_keyframe_interval);
+  FillList(to.initAuxv(from.auxv.size()), from.auxv);
+  to.setState(static_cast<uint16_t>(from.state));
+  to.setExitStatus(from.exit_status);
+  to.setEndReason(AsData(from.end_reason));
+  to.setEndSequence(from.end_sequence);
+  to.setEndTimeNs(from.end_time_ns);
+}
+
+Manifest Read(wire::Manifest::Reader from) {
+  Manifest to;
+  to.uuid = AsString(from.getUuid());
+  to.program = AsString(from.getProgram());
+  to.arguments = AsStrings(from.getArguments());
+  to.environment = AsStrings(from.getEnvironment());
+  to.working_directory = AsString(from.getWorkingDirectory());
+  to.pid = from.getPid();
+  to.start_time_ns = from.getStartTimeNs();
+  to.host_cpu = AsString(from.getHostCpu());
+  to.required_features = AsStrings(from.getRequiredFeatures());
+  to.engine = AsString(from.getEngine());
+  to.memory_model = AsString(from.getMemoryModel());
+  to.register_layout = AsString(from.getRegisterLayout());
+  to.light_keyframe_interval = from.getLightKeyframeInterval();
+  to.full_keyframe_interval = from.getFullKeyframeInterval();
+  to.auxv = AsWords(from.getAuxv());
+  to.state = static_cast<TraceState>(from.getState());
+  to.exit_status = from.getExitStatus();
+  to.end_reason = AsString(from.getEndReason());
+  to.end_sequence = from.getEndSequence();
+  to.end_time_ns = from.getEndTimeNs();
+  return to;
+}
+
+}  // namespace
+
+absl::Status WriteManifest(const std::string& path, const Manifest& manifest, BlockEncoder* encoder,
+                           std::atomic<uint64_t>* bytes_written) {
+  const std::string next = path + ".tmp";
+  ASSIGN_OR_RETURN(const auto file, AppendFile::Create(next, bytes_written));
+  capnp::MallocMessageBuilder message;
+  Build(manifest, message.initRoot<wire::Manifest>());
+  RETURN_IF_ERROR(AppendMessage(file.get(), BlockKind::kManifest, encoder, message));
+  // Without it a machine that dies after the rename may leave an empty manifest.
+  RETURN_IF_ERROR(file->Sync());
+  if (rename(next.c_str(), path.c_str()) != 0) return absl::ErrnoToStatus(errno, path);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Manifest> ReadManifest(const std::string& path) {
+  absl::StatusOr<BlockFile> file = BlockFile::Open(path);
+  if (absl::IsNotFound(file.status())) {
+    return absl::NotFoundError(absl::StrCat(path, ": no such file; not a Hindsight trace"));
+  }
+  RETURN_IF_ERROR(file.status());
+  ASSIGN_OR_RETURN(const RawBlock block, file->Read(0));
+  if (!block.Is(BlockKind::kManifest)) {
+    return BlockError(absl::StatusCode::kInvalidArgument, path, 0, "not a manifest");
+  }
+  Manifest manifest;
+  RETURN_IF_ERROR(VisitMessage<wire::Manifest>(path, block, [&](wire::Manifest::Reader message) {
+    manifest = Read(message);
+    const bool valid =
+        manifest.uuid.size() == kUuidBytes &&
+        (manifest.state == TraceState::kRecording || manifest.state == TraceState::kComplete);
+    if (valid) return absl::OkStatus();
+    return BlockError(absl::StatusCode::kDataLoss, path, 0, "impossible manifest");
+  }));
+  return manifest;
+}
+
+}  // namespace hindsight

@@ -1,0 +1,127 @@
+#include "tracefmt/module_files.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+#include "base/unique_fd.h"
+#include "tracefmt/block.h"
+#include "tracefmt/message.h"
+#include "tracefmt/module_store.h"
+#include "tracefmt/trace.capnp.h"
+
+namespace hindsight {
+namespace {
+
+// What an empty module's bytes point to, so that they are not null.
+constexpr uint8_t kNoBytes[1] = {};
+
+// A hash becomes a file name: nothing but hex digits may get there.
+bool IsHash(const std::string& hash) {
+  return hash.size() == 32 && hash.find_first_not_of("0123456789abcdef") == std::string::npos;
+}
+
+}  // namespace
+
+ModuleFiles::ModuleFiles(std::string directory, std::vector<std::string>* warnings)
+    : directory_(std::move(directory)) {
+  const absl::Status status = ReadList(directory_ + "/list");
+  // A recorder that died while listing a module had not used it yet.
+  if (!status.ok() && !absl::IsOutOfRange(status)) {
+    warnings->push_back(absl::StrCat("modules dropped: ", status.message()));
+  }
+  maps_.resize(modules_.size());
+}
+
+ModuleFiles::~ModuleFiles() {
+  for (const absl::Span<const uint8_t> map : maps_) {
+    if (!map.empty()) munmap(const_cast<uint8_t*>(map.data()), map.size());
+  }
+}
+
+absl::Status ModuleFiles::ReadList(const std::string& path) {
+  ASSIGN_OR_RETURN(const BlockFile file, BlockFile::Open(path));
+  uint64_t offset = 0;
+  while (!file.AtEnd(offset)) {
+    ASSIGN_OR_RETURN(const RawBlock block, file.Read(offset));
+    offset = block.next_offset;
+    if (block.kind >= kFirstIgnorableBlockKind) continue;
+    if (!block.Is(BlockKind::kModules)) {
+      return BlockError(absl::StatusCode::kUnimplemented, path, block.offset,
+                        absl::StrCat("unknown kind of block ", block.kind));
+    }
+    RETURN_IF_ERROR(VisitMessage<wire::ModuleList>(
+        path, block, [&](wire::ModuleList::Reader list) -> absl::Status {
+          for (const auto from : list.getModules()) {
+            Module module;
+            module.path = AsString(from.getPath());
+            module.build_id = AsString(from.getBuildId());
+            module.hash = AsString(from.getHash());
+            module.size_bytes = from.getSizeBytes();
+            module.stored = from.getStored();
+            if (module.stored && !IsHash(module.hash)) {
+              return BlockError(absl::StatusCode::kDataLoss, path, block.offset,
+                                "impossible module");
+            }
+            modules_.push_back(std::move(module));
+          }
+          return absl::OkStatus();
+        }));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<absl::Span<const uint8_t>> ModuleFiles::Bytes(int32_t module) const {
+  if (module < 0 || static_cast<size_t>(module) >= modules_.size()) {
+    return absl::NotFoundError(absl::StrCat(directory_, ": no module ", module));
+  }
+  if (!modules_[module].stored) {
+    return absl::NotFoundError(
+        absl::StrCat(directory_, ": the bytes of ", modules_[module].path, " were not stored"));
+  }
+  std::lock_guard<std::mutex> lock(mutex_);
+  if (maps_[module].data() == nullptr) {
+    ASSIGN_OR_RETURN(maps_[module], Map(modules_[module]));
+  }
+  return maps_[module];
+}
+
+absl::StatusOr<absl::Span<const uint8_t>> ModuleFiles::Map(const Module& module) const {
+  const std::string path = absl::StrCat(directory_, "/", module.hash);
+  const UniqueFd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  if (!fd.valid()) return absl::ErrnoToStatus(errno, path);
+  struct stat status;
+  if (fstat(fd.get(), &status) != 0) return absl::ErrnoToStatus(errno, path);
+  if (!S_ISREG(status.st_mode) || static_cast<uint64_t>(status.st_size) != module.size_bytes) {
+    return BlockError(
+        absl::StatusCode::kDataLoss, path, std::min<uint64_t>(status.st_size, module.size_bytes),
+        absl::StrCat("ends here; the recorded module has ", module.size_bytes, " bytes"));
+  }
+  if (module.size_bytes == 0) return absl::MakeConstSpan(kNoBytes).first(0);
+  void* map = mmap(nullptr, module.size_bytes, PROT_READ, MAP_PRIVATE, fd.get(), 0);
+  if (map == MAP_FAILED) return absl::ErrnoToStatus(errno, path);
+  const absl::Span<const uint8_t> bytes(static_cast<const uint8_t*>(map), module.size_bytes);
+  if (ContentHash(bytes) != module.hash) {
+    munmap(map, module.size_bytes);
+    return BlockError(absl::StatusCode::kDataLoss, path, 0, "checksum mismatch");
+  }
+  return bytes;
+}
+
+absl::Status ModuleFiles::Read(int32_t module, uint64_t offset, absl::Span<uint8_t> out) const {
+  ASSIGN_OR_RETURN(const absl::Span<const uint8_t> bytes, Bytes(module));
+  const absl::Span<const uint8_t> have =
+      bytes.subspan(std::min<uint64_t>(offset, bytes.size()), out.size());
+  std::copy(have.begin(), have.end(), out.begin());
+  std::fill(out.begin() + have.size(), out.end(), uint8_t{0});
+  return absl::OkStatus();
+}
+
+}  // namespace hindsight

@@ -1,0 +1,49 @@
+// The modules of a trace being read.
+//
+// Any number of threads may use it at once. Bytes handed out live as long as it does.
+
+#ifndef HINDSIGHT_TRACEFMT_MODULE_FILES_H_
+#define HINDSIGHT_TRACEFMT_MODULE_FILES_H_
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "tracefmt/records.h"
+
+namespace hindsight {
+
+class ModuleFiles {
+ public:
+  // Reads `directory`/list. What is damaged there is told in `warnings`; modules listed before it
+  // are usable. A missing list is an empty one.
+  ModuleFiles(std::string directory, std::vector<std::string>* warnings);
+  ~ModuleFiles();
+  ModuleFiles(const ModuleFiles&) = delete;
+  ModuleFiles& operator=(const ModuleFiles&) = delete;
+
+  const std::vector<Module>& modules() const { return modules_; }
+
+  // See TraceReader::ModuleBytes. kDataLoss if the file is not what the recorder stored.
+  absl::StatusOr<absl::Span<const uint8_t>> Bytes(int32_t module) const;
+
+  // Fills `out` with the bytes at `offset`, zeros where the file has none.
+  absl::Status Read(int32_t module, uint64_t offset, absl::Span<uint8_t> out) const;
+
+ private:
+  absl::Status ReadList(const std::string& path);
+  absl::StatusOr<absl::Span<const uint8_t>> Map(const Module& module) const;
+
+  const std::string directory_;
+  std::vector<Module> modules_;
+  mutable std::mutex mutex_;
+  mutable std::vector<absl::Span<const uint8_t>> maps_;  // guarded by mutex_; null: not yet
+};
+
+}  // namespace hindsight
+
+#endif  // HINDSIGHT_TRACEFMT_MODULE_FILES_H_

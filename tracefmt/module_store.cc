@@ -1,0 +1,135 @@
+#include "tracefmt/module_store.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <xxhash.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "base/status_macros.h"
+#include "tracefmt/build_id.h"
+#include "tracefmt/message.h"
+#include "tracefmt/trace.capnp.h"
+
+namespace hindsight {
+namespace {
+
+// The whole file, or as much of it as there is when reading. Read, not mapped: a file that shrinks
+// meanwhile must not kill the recorder.
+absl::StatusOr<std::vector<uint8_t>> ReadFile(int fd, const std::string& path, uint64_t size) {
+  std::vector<uint8_t> bytes(size);
+  size_t have = 0;
+  while (have < bytes.size()) {
+    const ssize_t got =
+        pread(fd, bytes.data() + have, bytes.size() - have, static_cast<off_t>(have));
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return absl::ErrnoToStatus(errno, path);
+    if (got == 0) break;
+    have += static_cast<size_t>(got);
+  }
+  bytes.resize(have);
+  return bytes;
+}
+
+}  // namespace
+
+std::string ContentHash(absl::Span<const uint8_t> bytes) {
+  const XXH128_hash_t hash = XXH3_128bits(bytes.data(), bytes.size());
+  return absl::StrFormat("%016x%016x", hash.high64, hash.low64);
+}
+
+absl::StatusOr<std::unique_ptr<ModuleStore>> ModuleStore::Create(
+    const std::string& directory, BlockEncoder* encoder, PageIndex* pages,
+    std::atomic<uint64_t>* bytes_written) {
+  ASSIGN_OR_RETURN(auto list, AppendFile::Create(absl::StrCat(directory, "/list"), bytes_written));
+  return std::unique_ptr<ModuleStore>(
+      new ModuleStore(directory, std::move(list), encoder, pages, bytes_written));
+}
+
+absl::StatusOr<int32_t> ModuleStore::Add(const std::string& path, int fd, uint64_t max_bytes,
+                                         absl::Status* io) {
+  UniqueFd opened;
+  if (fd < 0) {
+    opened.Reset(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+    if (!opened.valid()) return absl::ErrnoToStatus(errno, path);
+    fd = opened.get();
+  }
+  struct stat status;
+  if (fstat(fd, &status) != 0) return absl::ErrnoToStatus(errno, path);
+  if (!S_ISREG(status.st_mode)) {
+    return absl::InvalidArgumentError(absl::StrCat(path, ": not a regular file"));
+  }
+  Module module;
+  module.path = path;
+  module.size_bytes = static_cast<uint64_t>(status.st_size);
+  std::vector<uint8_t> bytes;
+  if (module.size_bytes <= max_bytes) {
+    ASSIGN_OR_RETURN(bytes, ReadFile(fd, path, module.size_bytes));
+    module.size_bytes = bytes.size();
+    module.hash = ContentHash(bytes);
+    module.stored = true;
+  }
+  const std::string identity = absl::StrCat(path, "\n", module.hash, "\n", module.size_bytes);
+  if (const auto known = by_identity_.find(identity); known != by_identity_.end()) {
+    return known->second;
+  }
+  module.build_id = ReadBuildId(fd);
+  // The bytes come first: whoever can read of the module in the list can read them.
+  if (module.stored) *io = StoreBytes(module.hash, bytes);
+  if (io->ok()) *io = AppendToList(module);
+  RETURN_IF_ERROR(*io);
+  const int32_t index = static_cast<int32_t>(modules_.size());
+  by_identity_.emplace(identity, index);
+  if (module.stored && by_hash_.emplace(module.hash, index).second) IndexPages(index, bytes);
+  modules_.push_back(std::move(module));
+  return index;
+}
+
+absl::Status ModuleStore::StoreBytes(const std::string& hash, absl::Span<const uint8_t> bytes) {
+  if (by_hash_.contains(hash)) return absl::OkStatus();
+  const std::string path = absl::StrCat(directory_, "/", hash);
+  const std::string next = path + ".tmp";
+  UniqueFd fd(open(next.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
+  if (!fd.valid()) return absl::ErrnoToStatus(errno, next);
+  const absl::Status written = WriteAll(fd.get(), next, 0, bytes);
+  if (!written.ok()) {
+    unlink(next.c_str());
+    return written;
+  }
+  if (rename(next.c_str(), path.c_str()) != 0) return absl::ErrnoToStatus(errno, path);
+  bytes_written_->fetch_add(bytes.size(), std::memory_order_relaxed);
+  return absl::OkStatus();
+}
+
+absl::Status ModuleStore::AppendToList(const Module& module) {
+  capnp::MallocMessageBuilder message;
+  auto to = message.initRoot<wire::ModuleList>().initModules(1)[0];
+  to.setPath(AsData(module.path));
+  to.setBuildId(AsData(module.build_id));
+  to.setHash(AsData(module.hash));
+  to.setSizeBytes(module.size_bytes);
+  to.setStored(module.stored);
+  return AppendMessage(list_.get(), BlockKind::kModules, encoder_, message);
+}
+
+void ModuleStore::IndexPages(int32_t index, absl::Span<const uint8_t> bytes) {
+  uint8_t last[kPageBytes];
+  for (uint64_t offset = 0; offset < bytes.size(); offset += kPageBytes) {
+    absl::Span<const uint8_t> page = bytes.subspan(offset, kPageBytes);
+    if (page.size() < kPageBytes) {  // in memory, zeros follow the end of a file
+      std::memset(last, 0, sizeof(last));
+      std::memcpy(last, page.data(), page.size());
+      page = last;
+    }
+    pages_->Add(PageIndex::HashOf(page),
+                {PageSourceKind::kModule, static_cast<uint32_t>(index), offset});
+  }
+}
+
+}  // namespace hindsight

@@ -1,0 +1,72 @@
+// The modules of a trace being written: their list, and their bytes, once each.
+//
+// Not thread safe; all calls come from the write queue's thread, one at a time.
+
+#ifndef HINDSIGHT_TRACEFMT_MODULE_STORE_H_
+#define HINDSIGHT_TRACEFMT_MODULE_STORE_H_
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "tracefmt/append_file.h"
+#include "tracefmt/block.h"
+#include "tracefmt/page_index.h"
+#include "tracefmt/records.h"
+
+namespace hindsight {
+
+class ModuleStore {
+ public:
+  // `directory` is the trace's modules/, which exists. The others are borrowed; `pages` gets the
+  // pages of every module stored.
+  static absl::StatusOr<std::unique_ptr<ModuleStore>> Create(const std::string& directory,
+                                                             BlockEncoder* encoder,
+                                                             PageIndex* pages,
+                                                             std::atomic<uint64_t>* bytes_written);
+
+  // As TraceWriter::AddModule. A file that cannot be read is kNotFound or the like and changes
+  // nothing; `*io` gets what is wrong with the trace's own files.
+  absl::StatusOr<int32_t> Add(const std::string& path, int fd, uint64_t max_bytes,
+                              absl::Status* io);
+
+  // Whether module `index` exists and its bytes are stored.
+  bool IsStored(int32_t index) const {
+    return index >= 0 && static_cast<size_t>(index) < modules_.size() && modules_[index].stored;
+  }
+
+ private:
+  ModuleStore(std::string directory, std::unique_ptr<AppendFile> list, BlockEncoder* encoder,
+              PageIndex* pages, std::atomic<uint64_t>* bytes_written)
+      : directory_(std::move(directory)),
+        list_(std::move(list)),
+        encoder_(encoder),
+        pages_(pages),
+        bytes_written_(bytes_written) {}
+
+  // Writes the file named by its hash unless it is there.
+  absl::Status StoreBytes(const std::string& hash, absl::Span<const uint8_t> bytes);
+  absl::Status AppendToList(const Module& module);
+  void IndexPages(int32_t index, absl::Span<const uint8_t> bytes);
+
+  std::string directory_;
+  std::unique_ptr<AppendFile> list_;
+  BlockEncoder* encoder_;
+  PageIndex* pages_;
+  std::atomic<uint64_t>* bytes_written_;
+  std::vector<Module> modules_;
+  absl::flat_hash_map<std::string, int32_t> by_identity_;  // path, hash, size
+  absl::flat_hash_map<std::string, int32_t> by_hash_;      // the first with these bytes
+};
+
+// Lower-case hex XXH3-128.
+std::string ContentHash(absl::Span<const uint8_t> bytes);
+
+}  // namespace hindsight
+
+#endif  // HINDSIGHT_TRACEFMT_MODULE_STORE_H_

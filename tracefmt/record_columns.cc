@@ -1,0 +1,178 @@
+#include "tracefmt/record_columns.h"
+
+#include <bit>
+#include <cstring>
+
+#include "base/check.h"
+#include "tracefmt/message.h"
+
+namespace hindsight {
+namespace {
+
+void AppendBytes(absl::Span<const uint8_t> bytes, std::vector<uint8_t>* out) {
+  out->insert(out->end(), bytes.begin(), bytes.end());
+}
+
+capnp::Data::Reader AsData(const std::vector<uint8_t>& bytes) {
+  return capnp::Data::Reader(bytes.data(), bytes.size());
+}
+
+}  // namespace
+
+void RecordColumns::Add(const Record& record) {
+  CHECK(record.count >= last_count_ && Fits(record.count));
+  count_deltas_.push_back(static_cast<uint32_t>(record.count - last_count_));
+  last_count_ = record.count;
+  const RecordKind kind =
+      std::visit([this](const auto& body) { return AddBody(body); }, record.body);
+  kinds_.push_back(static_cast<uint8_t>(kind));
+  raw_bytes_ += sizeof(uint32_t) + 1;
+}
+
+RecordKind RecordColumns::AddBody(const PageImport& body) {
+  CHECK(body.lines.size() == std::popcount(body.line_mask) * kLineBytes);
+  const bool has_module = body.module >= 0;
+  pages_.addresses.push_back(body.address);
+  pages_.line_masks.push_back(body.line_mask);
+  pages_.flags.push_back(static_cast<uint8_t>((body.first ? 1 : 0) | (has_module ? 2 : 0)));
+  if (has_module) {
+    pages_.modules.push_back(body.module);
+    pages_.module_offsets.push_back(body.module_offset);
+  }
+  AppendBytes(body.lines, &pages_.bytes);
+  raw_bytes_ += 29 + body.lines.size();
+  return RecordKind::kPageImport;
+}
+
+RecordKind RecordColumns::AddBody(const LineImport& body) {
+  CHECK(body.bytes.size() == kLineBytes);
+  lines_.addresses.push_back(body.address);
+  lines_.flags.push_back(body.code ? 1 : 0);
+  AppendBytes(body.bytes, &lines_.bytes);
+  raw_bytes_ += 9 + kLineBytes;
+  return RecordKind::kLineImport;
+}
+
+RecordKind RecordColumns::AddBody(const UncachedRead& body) {
+  uncached_reads_.addresses.push_back(body.address);
+  uncached_reads_.sizes.push_back(body.size);
+  uncached_reads_.values.push_back(body.value);
+  raw_bytes_ += 17;
+  return RecordKind::kUncachedRead;
+}
+
+RecordKind RecordColumns::AddBody(const SideEffect& body) {
+  side_effects_.kinds.push_back(static_cast<uint16_t>(body.kind));
+  side_effects_.sequences.push_back(body.sequence);
+  side_effects_.register_hashes.push_back(body.register_hash);
+  side_effects_.flags.push_back(body.retired ? 0 : 1);
+  raw_bytes_ += 19 + side_effects_.patches.Add(body.registers);
+  return RecordKind::kSideEffect;
+}
+
+RecordKind RecordColumns::AddBody(const Discontinuity& body) {
+  discontinuities_.kinds.push_back(static_cast<uint16_t>(body.kind));
+  discontinuities_.sequences.push_back(body.sequence);
+  discontinuities_.register_hashes.push_back(body.register_hash);
+  discontinuities_.signals.push_back(body.signal);
+  discontinuities_.siginfos.push_back(body.siginfo);
+  raw_bytes_ += 30 + body.siginfo.size() + discontinuities_.patches.Add(body.registers);
+  return RecordKind::kDiscontinuity;
+}
+
+RecordKind RecordColumns::AddBody(const RegisterHash& body) {
+  register_hashes_.push_back(body.hash);
+  raw_bytes_ += sizeof(uint64_t);
+  return RecordKind::kRegisterHash;
+}
+
+RecordKind RecordColumns::AddBody(const SegmentEnd& body) {
+  end_registers_ = body.registers;
+  raw_bytes_ += body.registers.size() * sizeof(uint64_t);
+  return RecordKind::kSegmentEnd;
+}
+
+RecordKind RecordColumns::AddBody(const Gap& body) {
+  gap_reason_ = body.reason;
+  raw_bytes_ += body.reason.size();
+  return RecordKind::kGap;
+}
+
+size_t RecordColumns::Patches::Add(const RegisterPatch& patch) {
+  CHECK(patch.index.size() == patch.value.size() && patch.index.size() <= UINT16_MAX);
+  sizes.push_back(static_cast<uint16_t>(patch.index.size()));
+  indices.insert(indices.end(), patch.index.begin(), patch.index.end());
+  values.insert(values.end(), patch.value.begin(), patch.value.end());
+  return 2 + 10 * patch.index.size();
+}
+
+void RecordColumns::Patches::Build(wire::PatchColumns::Builder columns) const {
+  FillList(columns.initSizes(sizes.size()), sizes);
+  FillList(columns.initIndices(indices.size()), indices);
+  FillList(columns.initValues(values.size()), values);
+}
+
+void RecordColumns::Build(wire::RecordBlock::Builder block) const {
+  block.setFirstRecord(first_record_);
+  block.setFirstCount(first_count_);
+  block.setKinds(AsData(kinds_));
+  FillList(block.initCountDeltas(count_deltas_.size()), count_deltas_);
+  BuildImports(block);
+  BuildTransitions(block);
+  if (!end_registers_.empty()) {
+    FillList(block.initEndRegisters(end_registers_.size()), end_registers_);
+  }
+  if (!gap_reason_.empty()) block.setGapReason(hindsight::AsData(gap_reason_));
+}
+
+void RecordColumns::BuildImports(wire::RecordBlock::Builder block) const {
+  if (!pages_.addresses.empty()) {
+    auto columns = block.initPages();
+    FillList(columns.initAddresses(pages_.addresses.size()), pages_.addresses);
+    columns.setFlags(AsData(pages_.flags));
+    FillList(columns.initLineMasks(pages_.line_masks.size()), pages_.line_masks);
+    FillList(columns.initModules(pages_.modules.size()), pages_.modules);
+    FillList(columns.initModuleOffsets(pages_.module_offsets.size()), pages_.module_offsets);
+    columns.setBytes(AsData(pages_.bytes));
+  }
+  if (!lines_.addresses.empty()) {
+    auto columns = block.initLines();
+    FillList(columns.initAddresses(lines_.addresses.size()), lines_.addresses);
+    columns.setFlags(AsData(lines_.flags));
+    columns.setBytes(AsData(lines_.bytes));
+  }
+  if (!uncached_reads_.addresses.empty()) {
+    auto columns = block.initUncachedReads();
+    FillList(columns.initAddresses(uncached_reads_.addresses.size()), uncached_reads_.addresses);
+    columns.setSizes(AsData(uncached_reads_.sizes));
+    FillList(columns.initValues(uncached_reads_.values.size()), uncached_reads_.values);
+  }
+}
+
+void RecordColumns::BuildTransitions(wire::RecordBlock::Builder block) const {
+  if (const SideEffects& from = side_effects_; !from.kinds.empty()) {
+    auto columns = block.initSideEffects();
+    FillList(columns.initKinds(from.kinds.size()), from.kinds);
+    FillList(columns.initSequences(from.sequences.size()), from.sequences);
+    columns.setFlags(AsData(from.flags));
+    FillList(columns.initRegisterHashes(from.register_hashes.size()), from.register_hashes);
+    from.patches.Build(columns.initPatches());
+  }
+  if (const Discontinuities& from = discontinuities_; !from.kinds.empty()) {
+    auto columns = block.initDiscontinuities();
+    FillList(columns.initKinds(from.kinds.size()), from.kinds);
+    FillList(columns.initSequences(from.sequences.size()), from.sequences);
+    FillList(columns.initRegisterHashes(from.register_hashes.size()), from.register_hashes);
+    FillList(columns.initSignals(from.signals.size()), from.signals);
+    auto siginfos = columns.initSiginfos(from.siginfos.size());
+    for (size_t i = 0; i < from.siginfos.size(); ++i) {
+      siginfos.set(static_cast<uint32_t>(i), hindsight::AsData(from.siginfos[i]));
+    }
+    from.patches.Build(columns.initPatches());
+  }
+  if (!register_hashes_.empty()) {
+    FillList(block.initRegisterHashes(register_hashes_.size()), register_hashes_);
+  }
+}
+
+}  // namespace hindsight

@@ -1,0 +1,116 @@
+// Records gathered by columns, on their way into a block.
+//
+// Adding is a few appends to vectors, so that a recorder pays little per record; the message is
+// built by Build, later and on another thread.
+
+#ifndef HINDSIGHT_TRACEFMT_RECORD_COLUMNS_H_
+#define HINDSIGHT_TRACEFMT_RECORD_COLUMNS_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "tracefmt/records.h"
+#include "tracefmt/trace.capnp.h"
+
+namespace hindsight {
+
+// Kinds of records on disk. A reader skips unknown kinds from kFirstIgnorableRecord on, and stops
+// at unknown kinds below.
+enum class RecordKind : uint8_t {
+  kPageImport = 0,
+  kLineImport = 1,
+  kUncachedRead = 2,
+  kSideEffect = 3,
+  kDiscontinuity = 4,
+  kRegisterHash = 5,
+  kSegmentEnd = 6,
+  kGap = 7,
+};
+inline constexpr uint8_t kFirstIgnorableRecord = 128;
+
+class RecordColumns {
+ public:
+  // `first_record`: records of the segment before these; `first_count`: count of the last of them.
+  RecordColumns(uint64_t first_record, uint64_t first_count)
+      : first_record_(first_record), first_count_(first_count), last_count_(first_count) {}
+
+  // Whether a record at `count` can be added: differences of counts are stored in 32 bits.
+  bool Fits(uint64_t count) const { return count - last_count_ <= UINT32_MAX; }
+  // Requires: Fits(record.count), count not below the last one, nothing behind SegmentEnd or Gap.
+  void Add(const Record& record);
+
+  bool empty() const { return kinds_.empty(); }
+  size_t size() const { return kinds_.size(); }
+  uint64_t last_count() const { return last_count_; }
+  size_t raw_bytes() const { return raw_bytes_; }  // about what the message will take
+
+  void Build(wire::RecordBlock::Builder block) const;
+
+ private:
+  struct Pages {
+    std::vector<uint64_t> addresses, line_masks, module_offsets;
+    std::vector<int32_t> modules;
+    std::vector<uint8_t> flags, bytes;
+  };
+  struct Lines {
+    std::vector<uint64_t> addresses;
+    std::vector<uint8_t> flags, bytes;
+  };
+  struct UncachedReads {
+    std::vector<uint64_t> addresses, values;
+    std::vector<uint8_t> sizes;
+  };
+  struct Patches {
+    std::vector<uint16_t> sizes, indices;
+    std::vector<uint64_t> values;
+    size_t Add(const RegisterPatch& patch);
+    void Build(wire::PatchColumns::Builder columns) const;
+  };
+  struct SideEffects {
+    std::vector<uint16_t> kinds;
+    std::vector<uint64_t> sequences, register_hashes;
+    std::vector<uint8_t> flags;
+    Patches patches;
+  };
+  struct Discontinuities {
+    std::vector<uint16_t> kinds;
+    std::vector<uint64_t> sequences, register_hashes;
+    std::vector<int32_t> signals;
+    std::vector<std::string> siginfos;
+    Patches patches;
+  };
+
+  // Each adds the body's columns and returns its kind.
+  RecordKind AddBody(const PageImport& body);
+  RecordKind AddBody(const LineImport& body);
+  RecordKind AddBody(const UncachedRead& body);
+  RecordKind AddBody(const SideEffect& body);
+  RecordKind AddBody(const Discontinuity& body);
+  RecordKind AddBody(const RegisterHash& body);
+  RecordKind AddBody(const SegmentEnd& body);
+  RecordKind AddBody(const Gap& body);
+
+  void BuildImports(wire::RecordBlock::Builder block) const;
+  void BuildTransitions(wire::RecordBlock::Builder block) const;
+
+  uint64_t first_record_;
+  uint64_t first_count_;
+  uint64_t last_count_;
+  size_t raw_bytes_ = 0;
+  std::vector<uint8_t> kinds_;
+  std::vector<uint32_t> count_deltas_;
+  Pages pages_;
+  Lines lines_;
+  UncachedReads uncached_reads_;
+  SideEffects side_effects_;
+  Discontinuities discontinuities_;
+  std::vector<uint64_t> register_hashes_;
+  std::vector<uint64_t> end_registers_;
+  std::string gap_reason_;
+};
+
+}  // namespace hindsight
+
+#endif  // HINDSIGHT_TRACEFMT_RECORD_COLUMNS_H_

@@ -1,0 +1,295 @@
+#include "tracefmt/record_decoder.h"
+
+#include <bit>
+#include <optional>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+#include "tracefmt/message.h"
+#include "tracefmt/record_columns.h"
+
+namespace hindsight {
+namespace {
+
+// Hands out the elements of a column one after the other.
+template <typename List>
+class Column {
+ public:
+  explicit Column(List list) : list_(list) {}
+
+  template <typename T>
+  bool Take(T* out) {
+    if (next_ >= list_.size()) return false;
+    *out = list_[next_++];
+    return true;
+  }
+
+ private:
+  List list_;
+  uint32_t next_ = 0;
+};
+
+// The same for bytes taken in runs, without copying.
+class Bytes {
+ public:
+  explicit Bytes(capnp::Data::Reader data) : rest_(data.begin(), data.size()) {}
+
+  bool Take(size_t size, absl::Span<const uint8_t>* out) {
+    if (size > rest_.size()) return false;
+    *out = rest_.first(size);
+    rest_.remove_prefix(size);
+    return true;
+  }
+  bool Take(uint8_t* out) {
+    absl::Span<const uint8_t> one;
+    if (!Take(1, &one)) return false;
+    *out = one[0];
+    return true;
+  }
+
+ private:
+  absl::Span<const uint8_t> rest_;
+};
+
+using Words = Column<capnp::List<uint64_t>::Reader>;
+using Halves = Column<capnp::List<uint32_t>::Reader>;
+using Quarters = Column<capnp::List<uint16_t>::Reader>;
+using Integers = Column<capnp::List<int32_t>::Reader>;
+using Blobs = Column<capnp::List<capnp::Data>::Reader>;
+
+constexpr const char* kShortColumn = "a column is too short";
+
+struct Patches {
+  explicit Patches(wire::PatchColumns::Reader columns)
+      : sizes(columns.getSizes()), indices(columns.getIndices()), values(columns.getValues()) {}
+
+  // Returns what is wrong, or nullptr.
+  const char* Take(size_t register_words, RegisterPatch* out) {
+    uint16_t size = 0;
+    if (!sizes.Take(&size)) return kShortColumn;
+    // Indices ascend, so there are at most as many as registers: checked before reserving.
+    if (size > register_words) return "a register patch is larger than the register file";
+    out->index.reserve(size);
+    out->value.reserve(size);
+    for (int i = 0; i < size; ++i) {
+      uint16_t index = 0;
+      uint64_t value = 0;
+      if (!indices.Take(&index) || !values.Take(&value)) return kShortColumn;
+      if (index >= register_words || (!out->index.empty() && index <= out->index.back())) {
+        return "a register index is out of order or range";
+      }
+      out->index.push_back(index);
+      out->value.push_back(value);
+    }
+    return nullptr;
+  }
+
+  Quarters sizes, indices;
+  Words values;
+};
+
+class Decoder {
+ public:
+  Decoder(wire::RecordBlock::Reader block, const RecordLimits& limits)
+      : limits_(limits),
+        page_addresses_(block.getPages().getAddresses()),
+        page_masks_(block.getPages().getLineMasks()),
+        page_module_offsets_(block.getPages().getModuleOffsets()),
+        page_modules_(block.getPages().getModules()),
+        page_flags_(block.getPages().getFlags()),
+        page_bytes_(block.getPages().getBytes()),
+        line_addresses_(block.getLines().getAddresses()),
+        line_flags_(block.getLines().getFlags()),
+        line_bytes_(block.getLines().getBytes()),
+        read_addresses_(block.getUncachedReads().getAddresses()),
+        read_values_(block.getUncachedReads().getValues()),
+        read_sizes_(block.getUncachedReads().getSizes()),
+        effect_kinds_(block.getSideEffects().getKinds()),
+        effect_sequences_(block.getSideEffects().getSequences()),
+        effect_hashes_(block.getSideEffects().getRegisterHashes()),
+        effect_flags_(block.getSideEffects().getFlags()),
+        effect_patches_(block.getSideEffects().getPatches()),
+        jump_kinds_(block.getDiscontinuities().getKinds()),
+        jump_sequences_(block.getDiscontinuities().getSequences()),
+        jump_hashes_(block.getDiscontinuities().getRegisterHashes()),
+        jump_signals_(block.getDiscontinuities().getSignals()),
+        jump_siginfos_(block.getDiscontinuities().getSiginfos()),
+        jump_patches_(block.getDiscontinuities().getPatches()),
+        hashes_(block.getRegisterHashes()),
+        end_registers_(block.getEndRegisters()),
+        gap_reason_(block.getGapReason()) {}
+
+  // Each returns what is wrong, or nullptr.
+  const char* Take(RecordKind kind, RecordBody* out) {
+    switch (kind) {
+      case RecordKind::kPageImport:
+        return TakePage(&out->emplace<PageImport>());
+      case RecordKind::kLineImport:
+        return TakeLine(&out->emplace<LineImport>());
+      case RecordKind::kUncachedRead:
+        return TakeRead(&out->emplace<UncachedRead>());
+      case RecordKind::kSideEffect:
+        return TakeEffect(&out->emplace<SideEffect>());
+      case RecordKind::kDiscontinuity:
+        return TakeJump(&out->emplace<Discontinuity>());
+      case RecordKind::kRegisterHash:
+        return hashes_.Take(&out->emplace<RegisterHash>().hash) ? nullptr : kShortColumn;
+      case RecordKind::kSegmentEnd:
+        return TakeEnd(&out->emplace<SegmentEnd>());
+      case RecordKind::kGap:
+        out->emplace<Gap>().reason = AsString(gap_reason_);
+        return nullptr;
+    }
+    return "unknown kind";
+  }
+
+ private:
+  const char* TakePage(PageImport* page) {
+    uint8_t flags = 0;
+    if (!page_addresses_.Take(&page->address) || !page_masks_.Take(&page->line_mask) ||
+        !page_flags_.Take(&flags)) {
+      return kShortColumn;
+    }
+    if (page->address % kPageBytes != 0) return "a page address is not aligned";
+    page->first = (flags & 1) != 0;
+    if ((flags & 2) != 0) {
+      if (!page_modules_.Take(&page->module) || !page_module_offsets_.Take(&page->module_offset)) {
+        return kShortColumn;
+      }
+      if (page->module < 0 || static_cast<size_t>(page->module) >= limits_.module_count) {
+        return kNoSuchModule;
+      }
+    }
+    if (!page_bytes_.Take(std::popcount(page->line_mask) * kLineBytes, &page->lines)) {
+      return kShortColumn;
+    }
+    return nullptr;
+  }
+
+  const char* TakeLine(LineImport* line) {
+    uint8_t flags = 0;
+    if (!line_addresses_.Take(&line->address) || !line_flags_.Take(&flags) ||
+        !line_bytes_.Take(kLineBytes, &line->bytes)) {
+      return kShortColumn;
+    }
+    if (line->address % kLineBytes != 0) return "a line address is not aligned";
+    line->code = (flags & 1) != 0;
+    return nullptr;
+  }
+
+  const char* TakeRead(UncachedRead* read) {
+    if (!read_addresses_.Take(&read->address) || !read_sizes_.Take(&read->size) ||
+        !read_values_.Take(&read->value)) {
+      return kShortColumn;
+    }
+    return read->size <= sizeof(read->value) ? nullptr : "an uncached read is too wide";
+  }
+
+  const char* TakeEffect(SideEffect* effect) {
+    uint16_t kind = 0;
+    uint8_t flags = 0;
+    if (!effect_kinds_.Take(&kind) || !effect_sequences_.Take(&effect->sequence) ||
+        !effect_hashes_.Take(&effect->register_hash) || !effect_flags_.Take(&flags)) {
+      return kShortColumn;
+    }
+    effect->kind = static_cast<SideEffectKind>(kind);
+    effect->retired = (flags & 1) == 0;
+    return effect_patches_.Take(limits_.register_words, &effect->registers);
+  }
+
+  const char* TakeJump(Discontinuity* jump) {
+    uint16_t kind = 0;
+    capnp::Data::Reader siginfo;
+    if (!jump_kinds_.Take(&kind) || !jump_sequences_.Take(&jump->sequence) ||
+        !jump_hashes_.Take(&jump->register_hash) || !jump_signals_.Take(&jump->signal) ||
+        !jump_siginfos_.Take(&siginfo)) {
+      return kShortColumn;
+    }
+    jump->kind = static_cast<DiscontinuityKind>(kind);
+    jump->siginfo = AsString(siginfo);
+    return jump_patches_.Take(limits_.register_words, &jump->registers);
+  }
+
+  const char* TakeEnd(SegmentEnd* end) {
+    if (end_registers_.size() != limits_.register_words) {
+      return "the register file at the end is not the size of that at the start";
+    }
+    end->registers = AsWords(end_registers_);
+    return nullptr;
+  }
+
+ public:
+  static constexpr const char* kNoSuchModule = "a module that is not listed";
+
+ private:
+  const RecordLimits limits_;
+  Words page_addresses_, page_masks_, page_module_offsets_;
+  Integers page_modules_;
+  Bytes page_flags_, page_bytes_;
+  Words line_addresses_;
+  Bytes line_flags_, line_bytes_;
+  Words read_addresses_, read_values_;
+  Bytes read_sizes_;
+  Quarters effect_kinds_;
+  Words effect_sequences_, effect_hashes_;
+  Bytes effect_flags_;
+  Patches effect_patches_;
+  Quarters jump_kinds_;
+  Words jump_sequences_, jump_hashes_;
+  Integers jump_signals_;
+  Blobs jump_siginfos_;
+  Patches jump_patches_;
+  Words hashes_;
+  capnp::List<uint64_t>::Reader end_registers_;
+  capnp::Data::Reader gap_reason_;
+};
+
+bool IsKnown(uint8_t kind) { return kind <= static_cast<uint8_t>(RecordKind::kGap); }
+
+}  // namespace
+
+absl::Status DecodeRecords(const std::string& path, const RawBlock& block,
+                           const RecordLimits& limits, RecordCursor* cursor,
+                           std::vector<Record>* out) {
+  return VisitMessage<wire::RecordBlock>(path, block, [&](wire::RecordBlock::Reader message) {
+    const auto error = [&](absl::StatusCode code, const std::string& what) {
+      return BlockError(code, path, block.offset,
+                        absl::StrCat("record ", cursor->record, ": ", what));
+    };
+    const capnp::Data::Reader kinds = message.getKinds();
+    Halves deltas(message.getCountDeltas());
+    if (message.getFirstRecord() != cursor->record || message.getFirstCount() < cursor->count) {
+      return error(absl::StatusCode::kDataLoss, "the block does not continue the one before");
+    }
+    cursor->count = message.getFirstCount();
+    Decoder decoder(message, limits);
+    for (const uint8_t kind : kinds) {
+      if (cursor->ended) return error(absl::StatusCode::kDataLoss, "behind the segment's end");
+      uint32_t delta = 0;
+      if (!deltas.Take(&delta)) return error(absl::StatusCode::kDataLoss, kShortColumn);
+      if (cursor->count + delta < cursor->count) {
+        return error(absl::StatusCode::kDataLoss, "the count overflows");
+      }
+      if (!IsKnown(kind) && kind < kFirstIgnorableRecord) {
+        return error(absl::StatusCode::kUnimplemented,
+                     absl::StrCat("kind ", kind, " needs a newer version of Hindsight"));
+      }
+      if (IsKnown(kind)) {
+        Record record;
+        record.count = cursor->count + delta;
+        const char* wrong = decoder.Take(static_cast<RecordKind>(kind), &record.body);
+        if (wrong == Decoder::kNoSuchModule) return error(absl::StatusCode::kUnavailable, wrong);
+        if (wrong != nullptr) return error(absl::StatusCode::kDataLoss, wrong);
+        out->push_back(std::move(record));
+      }
+      cursor->count += delta;
+      ++cursor->record;
+      cursor->ended = kind == static_cast<uint8_t>(RecordKind::kSegmentEnd) ||
+                      kind == static_cast<uint8_t>(RecordKind::kGap);
+    }
+    return absl::OkStatus();
+  });
+}
+
+}  // namespace hindsight

@@ -1,0 +1,156 @@
+#include "tracefmt/segment_file.h"
+
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+#include "tracefmt/message.h"
+#include "tracefmt/record_decoder.h"
+#include "tracefmt/trace.capnp.h"
+
+namespace hindsight {
+namespace {
+
+struct Header {
+  SegmentInfo info;
+  RegisterWords registers;
+  uint64_t next_offset = 0;
+};
+
+absl::StatusOr<Header> ReadHeader(const BlockFile& file, const std::string& uuid, int32_t thread,
+                                  uint64_t number) {
+  ASSIGN_OR_RETURN(const RawBlock block, file.Read(0));
+  if (!block.Is(BlockKind::kSegmentHeader)) {
+    return BlockError(absl::StatusCode::kInvalidArgument, file.path(), 0, "not a segment");
+  }
+  Header header;
+  header.next_offset = block.next_offset;
+  RETURN_IF_ERROR(VisitMessage<wire::SegmentHeader>(
+      file.path(), block, [&](wire::SegmentHeader::Reader message) {
+        if (AsString(message.getUuid()) != uuid) {
+          return BlockError(absl::StatusCode::kDataLoss, file.path(), 0,
+                            "belongs to another recording");
+        }
+        if (message.getThread() != thread || message.getNumber() != number) {
+          return BlockError(absl::StatusCode::kDataLoss, file.path(), 0,
+                            absl::StrCat("is segment ", message.getNumber(), " of thread ",
+                                         message.getThread(), ": out of place"));
+        }
+        header.info.thread = thread;
+        header.info.number = number;
+        header.info.first_count = message.getFirstCount();
+        header.info.first_sequence = message.getFirstSequence();
+        header.registers = AsWords(message.getRegisters());
+        return absl::OkStatus();
+      }));
+  header.info.file_bytes = file.size();
+  header.info.path = file.path();
+  return header;
+}
+
+class LoadedSegment final : public Segment {
+ public:
+  LoadedSegment(Header header, const SegmentContext& context)
+      : context_(context),
+        info_(std::move(header.info)),
+        registers_(std::move(header.registers)),
+        end_count_(info_.first_count) {
+    cursor_.count = info_.first_count;
+  }
+
+  const SegmentInfo& info() const override { return info_; }
+  const RegisterWords& registers() const override { return registers_; }
+  const std::vector<Record>& records() const override { return records_; }
+  uint64_t end_count() const override { return end_count_; }
+  const RegisterWords* end_registers() const override {
+    if (records_.empty()) return nullptr;
+    const SegmentEnd* end = std::get_if<SegmentEnd>(&records_.back().body);
+    return end == nullptr ? nullptr : &end->registers;
+  }
+  const absl::Status& damage() const override { return damage_; }
+
+  // Reads the blocks from `offset` on. Called once, before the segment is shared.
+  void Load(const BlockFile& file, uint64_t offset) {
+    info_.file_bytes = file.size();
+    damage_ = ReadBlocks(file, offset);
+    if (damage_.code() == absl::StatusCode::kOutOfRange && context_.may_be_cut_short) {
+      damage_ = absl::OkStatus();
+    }
+    FindEnd();
+  }
+
+ private:
+  absl::Status ReadBlocks(const BlockFile& file, uint64_t offset) {
+    while (!file.AtEnd(offset)) {
+      ASSIGN_OR_RETURN(RawBlock block, file.Read(offset));
+      offset = block.next_offset;
+      if (block.kind >= kFirstIgnorableBlockKind) continue;
+      if (!block.Is(BlockKind::kRecords)) {
+        return BlockError(absl::StatusCode::kUnimplemented, file.path(), block.offset,
+                          absl::StrCat("unknown kind of block ", block.kind));
+      }
+      blocks_.push_back(std::move(block));
+      RETURN_IF_ERROR(DecodeRecords(file.path(), blocks_.back(),
+                                    {context_.module_count, registers_.size()}, &cursor_,
+                                    &records_));
+    }
+    if (cursor_.ended) return absl::OkStatus();
+    return BlockError(absl::StatusCode::kOutOfRange, file.path(), offset, "the segment has no end");
+  }
+
+  void FindEnd() {
+    for (auto record = records_.rbegin(); record != records_.rend(); ++record) {
+      const bool transition = std::holds_alternative<SideEffect>(record->body) ||
+                              std::holds_alternative<Discontinuity>(record->body);
+      const bool state = std::holds_alternative<RegisterHash>(record->body) ||
+                         std::holds_alternative<SegmentEnd>(record->body) ||
+                         std::holds_alternative<Gap>(record->body);
+      if (!transition && !state) continue;
+      end_count_ = record->count + (transition ? 1 : 0);
+      return;
+    }
+  }
+
+  const SegmentContext context_;
+  SegmentInfo info_;
+  RegisterWords registers_;
+  std::vector<RawBlock> blocks_;  // what the spans in records_ point into
+  std::vector<Record> records_;
+  RecordCursor cursor_;
+  uint64_t end_count_;
+  absl::Status damage_;
+};
+
+}  // namespace
+
+absl::StatusOr<SegmentInfo> ReadSegmentInfo(const std::string& path, const std::string& uuid,
+                                            int32_t thread, uint64_t number) {
+  ASSIGN_OR_RETURN(const BlockFile file, BlockFile::Open(path));
+  ASSIGN_OR_RETURN(Header header, ReadHeader(file, uuid, thread, number));
+  return std::move(header.info);
+}
+
+absl::StatusOr<uint64_t> FindTornBlock(const std::string& path) {
+  ASSIGN_OR_RETURN(const BlockFile file, BlockFile::Open(path));
+  uint64_t offset = 0;
+  while (!file.AtEnd(offset)) {
+    const absl::StatusOr<BlockHeader> header = file.ReadHeader(offset);
+    if (header.status().code() == absl::StatusCode::kOutOfRange) return offset;
+    if (!header.ok()) break;
+    offset += kBlockHeaderBytes + header->stored_bytes;
+  }
+  return absl::NotFoundError(path);
+}
+
+absl::StatusOr<std::shared_ptr<const Segment>> ReadSegment(const SegmentInfo& info,
+                                                           const SegmentContext& context) {
+  ASSIGN_OR_RETURN(const BlockFile file, BlockFile::Open(info.path));
+  ASSIGN_OR_RETURN(Header header, ReadHeader(file, context.uuid, info.thread, info.number));
+  const uint64_t offset = header.next_offset;
+  auto segment = std::make_shared<LoadedSegment>(std::move(header), context);
+  segment->Load(file, offset);
+  return segment;
+}
+
+}  // namespace hindsight

@@ -1,0 +1,179 @@
+# The messages of a trace, format version 1. What they mean, and how they are framed in files, is
+# specified in docs/trace-format.md.
+#
+# Rules for changes: fields are only ever added. A reader treats a missing list as empty. What an
+# older reader must not overlook gets a critical kind number (docs/trace-format.md, "Unknown
+# kinds") or, if even that does not do, a new format version in the block headers.
+
+@0xb8f6d2a3c1e4975d;
+
+using Cxx = import "/capnp/c++.capnp";
+$Cxx.namespace("hindsight::wire");
+
+struct Manifest {
+  uuid @0 :Data;  # 16 bytes
+  program @1 :Data;
+  arguments @2 :List(Data);  # Data, not Text: the kernel does not ask for UTF-8
+  environment @3 :List(Data);
+  workingDirectory @4 :Data;
+  pid @5 :Int32;
+  startTimeNs @6 :Int64;
+  hostCpu @7 :Data;
+  requiredFeatures @8 :List(Data);
+  engine @9 :Data;
+  memoryModel @10 :Data;
+  registerLayout @11 :Data;
+  lightKeyframeInterval @12 :UInt64;
+  fullKeyframeInterval @13 :UInt64;
+  auxv @14 :List(UInt64);
+  state @15 :UInt16;  # 0 recording, 1 complete
+  exitStatus @16 :Int32;
+  endReason @17 :Data;
+  endSequence @18 :UInt64;
+  endTimeNs @19 :UInt64;
+}
+
+struct ModuleList {
+  modules @0 :List(Module);
+}
+
+struct Module {
+  path @0 :Data;
+  buildId @1 :Data;
+  hash @2 :Data;  # 32 lower-case hex digits; empty if the file was not read
+  sizeBytes @3 :UInt64;
+  stored @4 :Bool;
+}
+
+struct SegmentHeader {
+  uuid @0 :Data;
+  thread @1 :Int32;
+  number @2 :UInt64;
+  firstCount @3 :UInt64;
+  firstSequence @4 :UInt64;
+  registers @5 :List(UInt64);
+}
+
+# A run of records, by columns. Record i is of kind kinds[i]; its fields are the next unused
+# elements of the columns of that kind.
+struct RecordBlock {
+  firstRecord @0 :UInt64;  # records of this segment in the blocks before
+  firstCount @1 :UInt64;  # the count that countDeltas[0] is added to
+  kinds @2 :Data;
+  countDeltas @3 :List(UInt32);  # to the count of the record before
+  pages @4 :PageColumns;
+  lines @5 :LineColumns;
+  uncachedReads @6 :UncachedReadColumns;
+  sideEffects @7 :SideEffectColumns;
+  discontinuities @8 :DiscontinuityColumns;
+  registerHashes @9 :List(UInt64);
+  endRegisters @10 :List(UInt64);  # of the SegmentEnd, of which there is at most one
+  gapReason @11 :Data;
+}
+
+struct PageColumns {
+  addresses @0 :List(UInt64);
+  flags @1 :Data;  # bit 0: first; bit 1: has a module
+  lineMasks @2 :List(UInt64);
+  modules @3 :List(Int32);  # only for pages that have one
+  moduleOffsets @4 :List(UInt64);
+  bytes @5 :Data;  # the lines of all pages, end to end
+}
+
+struct LineColumns {
+  addresses @0 :List(UInt64);
+  flags @1 :Data;  # bit 0: code
+  bytes @2 :Data;
+}
+
+struct UncachedReadColumns {
+  addresses @0 :List(UInt64);
+  sizes @1 :Data;
+  values @2 :List(UInt64);
+}
+
+struct PatchColumns {
+  sizes @0 :List(UInt16);  # words changed, for each transition
+  indices @1 :List(UInt16);  # end to end
+  values @2 :List(UInt64);
+}
+
+struct SideEffectColumns {
+  kinds @0 :List(UInt16);
+  sequences @1 :List(UInt64);
+  flags @2 :Data;  # bit 0: not retired
+  registerHashes @3 :List(UInt64);
+  patches @4 :PatchColumns;
+}
+
+struct DiscontinuityColumns {
+  kinds @0 :List(UInt16);
+  sequences @1 :List(UInt64);
+  registerHashes @2 :List(UInt64);
+  signals @3 :List(Int32);
+  siginfos @4 :List(Data);
+  patches @5 :PatchColumns;
+}
+
+struct MapRegion {
+  start @0 :UInt64;
+  end @1 :UInt64;
+  protection @2 :UInt32;
+  shared @3 :Bool;
+  fileOffset @4 :UInt64;
+  deviceMajor @5 :UInt32;
+  deviceMinor @6 :UInt32;
+  inode @7 :UInt64;
+  name @8 :Data;
+  module @9 :Int32 = -1;
+}
+
+struct EventBlock {
+  events @0 :List(Event);
+}
+
+struct Event {
+  kind @0 :UInt16;
+  sequence @1 :UInt64;
+  thread @2 :Int32;
+  count @3 :UInt64;
+  number @4 :Int64;
+  arguments @5 :List(UInt64);
+  result @6 :Int64;
+  text @7 :Data;
+  maps @8 :List(MapRegion);
+}
+
+struct KeyframeHeader {
+  uuid @0 :Data;
+  number @1 :UInt64;
+  sequence @2 :UInt64;
+  threads @3 :List(ThreadState);
+  maps @4 :List(MapRegion);
+  auxv @5 :List(UInt64);
+}
+
+struct ThreadState {
+  thread @0 :Int32;
+  count @1 :UInt64;
+  segment @2 :UInt64;
+  registers @3 :List(UInt64);
+}
+
+# Stored pages, in the order stored. All groups of a file hold 16 pages but the last.
+struct PageGroup {
+  bytes @0 :Data;
+}
+
+# Part of a keyframe's page table; addresses ascend over all parts.
+struct PageTable {
+  addresses @0 :List(UInt64);
+  sources @1 :Data;  # 0: zero page; 1: stored page; 2: module page
+  owners @2 :List(UInt32);  # stored: the keyframe whose file has it; module: its index; zero: 0
+  positions @3 :List(UInt64);  # stored: index among that file's stored pages; module: byte offset
+}
+
+struct KeyframeEnd {
+  pageCount @0 :UInt64;
+  storedPages @1 :UInt64;
+}

@@ -1,0 +1,25 @@
+// The lock that tells a trace being recorded from one whose recorder died.
+//
+// An exclusive flock(2) on the file `lock`, held by the recorder from before the manifest exists
+// until after it is final. The kernel drops it when the recorder dies, however that happens.
+
+#ifndef HINDSIGHT_TRACEFMT_TRACE_LOCK_H_
+#define HINDSIGHT_TRACEFMT_TRACE_LOCK_H_
+
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "base/unique_fd.h"
+
+namespace hindsight {
+
+// Makes the file and takes the lock; it lasts as long as the descriptor, which is not inherited
+// over exec.
+absl::StatusOr<UniqueFd> TakeTraceLock(const std::string& path);
+
+// Whether somebody holds it. False if there is no such file.
+bool TraceLockIsHeld(const std::string& path);
+
+}  // namespace hindsight
+
+#endif  // HINDSIGHT_TRACEFMT_TRACE_LOCK_H_

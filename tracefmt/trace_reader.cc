@@ -1,0 +1,239 @@
+#include "tracefmt/trace_reader.h"
+
+#include <algorithm>
+#include <charconv>
+#include <filesystem>
+#include <map>
+#include <system_error>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+#include "tracefmt/block.h"
+#include "tracefmt/event_codec.h"
+#include "tracefmt/full_keyframe_file.h"
+#include "tracefmt/manifest_codec.h"
+#include "tracefmt/module_files.h"
+#include "tracefmt/segment_file.h"
+#include "tracefmt/trace_lock.h"
+
+namespace hindsight {
+namespace {
+
+namespace fs = std::filesystem;
+
+// The number that `name` without `suffix` is, written the one way we write it; -1 if it is none.
+int64_t NumberIn(const std::string& name, const std::string& suffix) {
+  if (name.size() <= suffix.size() || !name.ends_with(suffix)) return -1;
+  const char* end = name.data() + name.size() - suffix.size();
+  int64_t number = -1;
+  const auto [stop, error] = std::from_chars(name.data(), end, number);
+  if (error != std::errc() || stop != end || number < 0) return -1;
+  return absl::StrCat(number, suffix) == name ? number : -1;
+}
+
+// Numbers of the files (or directories) of `directory` named N + `suffix`, ascending.
+std::vector<int64_t> NumberedEntries(const std::string& directory, const std::string& suffix) {
+  std::vector<int64_t> numbers;
+  std::error_code error;
+  for (fs::directory_iterator entry(directory, error), end; !error && entry != end;
+       entry.increment(error)) {
+    const int64_t number = NumberIn(entry->path().filename().string(), suffix);
+    if (number >= 0) numbers.push_back(number);
+  }
+  std::sort(numbers.begin(), numbers.end());
+  return numbers;
+}
+
+uint64_t BytesUnder(const std::string& path) {
+  std::error_code error;
+  uint64_t bytes = 0;
+  if (fs::is_regular_file(path, error)) return fs::file_size(path, error);
+  for (fs::recursive_directory_iterator entry(path, error), end; !error && entry != end;
+       entry.increment(error)) {
+    std::error_code ignored;
+    if (!entry->is_regular_file(ignored)) continue;
+    const uint64_t size = entry->file_size(ignored);
+    if (!ignored) bytes += size;
+  }
+  return bytes;
+}
+
+class TraceReaderImpl final : public TraceReader {
+ public:
+  TraceReaderImpl(std::string directory, Manifest manifest)
+      : directory_(std::move(directory)),
+        manifest_(std::move(manifest)),
+        modules_(directory_ + "/modules", &warnings_) {
+    ReadEventsFile();
+    FindSegments();
+    FindKeyframes();
+  }
+
+  const std::string& directory() const override { return directory_; }
+  const Manifest& manifest() const override { return manifest_; }
+  const std::vector<Module>& modules() const override { return modules_.modules(); }
+  const std::vector<ProcessEvent>& events() const override { return events_; }
+  const std::vector<std::string>& warnings() const override { return warnings_; }
+
+  std::vector<int32_t> threads() const override {
+    std::vector<int32_t> threads;
+    for (const auto& [thread, segments] : segments_) threads.push_back(thread);
+    return threads;
+  }
+  const std::vector<SegmentInfo>& segments(int32_t thread) const override {
+    static const std::vector<SegmentInfo> kNone;
+    const auto found = segments_.find(thread);
+    return found == segments_.end() ? kNone : found->second;
+  }
+  absl::StatusOr<std::shared_ptr<const Segment>> LoadSegment(int32_t thread,
+                                                             uint64_t number) const override;
+  const std::vector<std::shared_ptr<const FullKeyframe>>& full_keyframes() const override {
+    return full_keyframes_;
+  }
+  absl::StatusOr<absl::Span<const uint8_t>> ModuleBytes(int32_t module) const override {
+    return modules_.Bytes(module);
+  }
+  Sizes sizes() const override {
+    Sizes sizes;
+    sizes.segments = BytesUnder(directory_ + "/threads");
+    sizes.modules = BytesUnder(directory_ + "/modules");
+    sizes.full_keyframes = BytesUnder(directory_ + "/full");
+    sizes.events = BytesUnder(directory_ + "/events");
+    sizes.total = BytesUnder(directory_);
+    return sizes;
+  }
+
+ private:
+  bool complete() const { return manifest_.state == TraceState::kComplete; }
+  void Warn(absl::string_view what, const absl::Status& status) {
+    warnings_.push_back(absl::StrCat(what, ": ", status.message()));
+  }
+  // A file that just ends is what a dead recorder leaves, worth a word, or a live one, worth none.
+  void WarnOfDamage(absl::string_view what, const absl::Status& status) {
+    if (absl::IsOutOfRange(status) && manifest_.state == TraceState::kRecording) return;
+    Warn(what, status);
+  }
+
+  void ReadEventsFile();
+  absl::Status ReadEventBlocks(const std::string& path);
+  void FindSegments();
+  void FindSegmentsOf(int32_t thread);
+  void FindKeyframes();
+
+  const std::string directory_;
+  const Manifest manifest_;
+  std::vector<std::string> warnings_;  // before modules_, which adds to it
+  const ModuleFiles modules_;
+  std::vector<ProcessEvent> events_;
+  std::map<int32_t, std::vector<SegmentInfo>> segments_;
+  // Segments whose header cannot be read.
+  std::map<std::pair<int32_t, uint64_t>, absl::Status> lost_segments_;
+  PageGroups groups_;
+  std::vector<std::shared_ptr<const FullKeyframe>> full_keyframes_;
+};
+
+void TraceReaderImpl::ReadEventsFile() {
+  const std::string path = directory_ + "/events";
+  const absl::Status status = ReadEventBlocks(path);
+  if (!status.ok()) WarnOfDamage("events dropped", status);
+}
+
+absl::Status TraceReaderImpl::ReadEventBlocks(const std::string& path) {
+  ASSIGN_OR_RETURN(const BlockFile file, BlockFile::Open(path));
+  uint64_t offset = 0;
+  while (!file.AtEnd(offset)) {
+    ASSIGN_OR_RETURN(const RawBlock block, file.Read(offset));
+    offset = block.next_offset;
+    if (block.kind >= kFirstIgnorableBlockKind) continue;
+    if (!block.Is(BlockKind::kEvents)) {
+      return BlockError(absl::StatusCode::kUnimplemented, path, block.offset,
+                        absl::StrCat("unknown kind of block ", block.kind));
+    }
+    RETURN_IF_ERROR(hindsight::ReadEvents(path, block, &events_));
+  }
+  return absl::OkStatus();
+}
+
+void TraceReaderImpl::FindSegments() {
+  for (const int64_t thread : NumberedEntries(directory_ + "/threads", "")) {
+    if (thread <= INT32_MAX) FindSegmentsOf(static_cast<int32_t>(thread));
+  }
+}
+
+void TraceReaderImpl::FindSegmentsOf(int32_t thread) {
+  const std::string directory = absl::StrCat(directory_, "/threads/", thread);
+  const std::vector<int64_t> numbers = NumberedEntries(directory, ".seg");
+  std::vector<SegmentInfo>& segments = segments_[thread];
+  for (size_t i = 0; i < numbers.size(); ++i) {
+    const uint64_t number = static_cast<uint64_t>(numbers[i]);
+    const std::string path = absl::StrCat(directory, "/", number, ".seg");
+    if (i > 0 && numbers[i] != numbers[i - 1] + 1) {
+      warnings_.push_back(
+          absl::StrCat(directory, ": no segment between ", numbers[i - 1], " and ", number));
+    }
+    absl::StatusOr<SegmentInfo> info = ReadSegmentInfo(path, manifest_.uuid, thread, number);
+    if (info.ok()) {
+      segments.push_back(*std::move(info));
+      continue;
+    }
+    lost_segments_[{thread, number}] = info.status();
+    WarnOfDamage("segment dropped", info.status());
+  }
+  if (segments.empty()) {
+    segments_.erase(thread);
+    return;
+  }
+  if (manifest_.state != TraceState::kInterrupted) return;
+  const SegmentInfo& last = segments.back();
+  if (const auto torn = FindTornBlock(last.path); torn.ok()) {
+    warnings_.push_back(absl::StrCat(last.path, ": offset ", *torn, ": the recorder died here; ",
+                                     last.file_bytes - *torn, " bytes dropped"));
+  }
+}
+
+void TraceReaderImpl::FindKeyframes() {
+  for (const int64_t number : NumberedEntries(directory_ + "/full", "")) {
+    const std::string path = absl::StrCat(directory_, "/full/", number);
+    auto keyframe =
+        OpenFullKeyframe(path, manifest_.uuid, static_cast<uint64_t>(number), &groups_, &modules_);
+    if (keyframe.ok()) {
+      full_keyframes_.push_back(*std::move(keyframe));
+    } else {
+      Warn("full keyframe dropped", keyframe.status());
+    }
+  }
+}
+
+absl::StatusOr<std::shared_ptr<const Segment>> TraceReaderImpl::LoadSegment(int32_t thread,
+                                                                            uint64_t number) const {
+  const std::vector<SegmentInfo>& all = segments(thread);
+  const auto found = std::lower_bound(
+      all.begin(), all.end(), number,
+      [](const SegmentInfo& info, uint64_t wanted) { return info.number < wanted; });
+  if (found == all.end() || found->number != number) {
+    const auto lost = lost_segments_.find({thread, number});
+    if (lost != lost_segments_.end()) return lost->second;
+    return absl::NotFoundError(
+        absl::StrCat(directory_, ": no segment ", number, " of thread ", thread));
+  }
+  SegmentContext context;
+  context.uuid = manifest_.uuid;
+  context.module_count = modules().size();
+  context.may_be_cut_short = !complete() && found + 1 == all.end();
+  return ReadSegment(*found, context);
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<TraceReader>> TraceReader::Open(const std::string& directory) {
+  // The lock is looked at first: a recorder that finishes in between has made the manifest final.
+  const bool recording = TraceLockIsHeld(directory + "/lock");
+  ASSIGN_OR_RETURN(Manifest manifest, ReadManifest(directory + "/manifest"));
+  if (manifest.state == TraceState::kRecording && !recording) {
+    manifest.state = TraceState::kInterrupted;
+  }
+  return std::make_unique<TraceReaderImpl>(directory, std::move(manifest));
+}
+
+}  // namespace hindsight

@@ -1,0 +1,271 @@
+#include "tracefmt/trace_writer.h"
+
+#include <dirent.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+
+#include <cerrno>
+#include <map>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/check.h"
+#include "base/status_macros.h"
+#include "tracefmt/append_file.h"
+#include "tracefmt/event_codec.h"
+#include "tracefmt/keyframe_writer.h"
+#include "tracefmt/manifest_codec.h"
+#include "tracefmt/message.h"
+#include "tracefmt/module_store.h"
+#include "tracefmt/record_columns.h"
+#include "tracefmt/trace.capnp.h"
+#include "tracefmt/trace_lock.h"
+#include "tracefmt/write_queue.h"
+
+namespace hindsight {
+namespace {
+
+// Raw size at which a block is written without being asked to.
+constexpr size_t kBlockBytes = 256 << 10;
+constexpr size_t kQueueJobs = 16;
+
+absl::Status MakeDirectory(const std::string& path) {
+  if (mkdir(path.c_str(), 0755) != 0) return absl::ErrnoToStatus(errno, path);
+  return absl::OkStatus();
+}
+
+// Makes `path`, which may exist if it is empty.
+absl::Status MakeEmptyDirectory(const std::string& path) {
+  if (mkdir(path.c_str(), 0755) == 0) return absl::OkStatus();
+  if (errno != EEXIST) return absl::ErrnoToStatus(errno, path);
+  DIR* directory = opendir(path.c_str());
+  if (directory == nullptr) return absl::ErrnoToStatus(errno, path);
+  bool empty = true;
+  while (const dirent* entry = readdir(directory)) {
+    const std::string name = entry->d_name;
+    if (name != "." && name != "..") empty = false;
+  }
+  closedir(directory);
+  if (empty) return absl::OkStatus();
+  return absl::AlreadyExistsError(absl::StrCat(path, ": exists and is not empty"));
+}
+
+class TraceWriterImpl final : public TraceWriter {
+ public:
+  TraceWriterImpl(std::string directory, std::string uuid, UniqueFd lock)
+      : directory_(std::move(directory)),
+        uuid_(std::move(uuid)),
+        lock_(std::move(lock)),
+        queue_(kQueueJobs),
+        keyframes_(directory_ + "/full", uuid_, &queue_, &encoder_, &pages_, &bytes_written_) {}
+
+  ~TraceWriterImpl() override {
+    // Without Finish the trace is left as it would be by a recorder that died right after a Flush.
+    if (!finished_) Flush().IgnoreError();
+    queue_.Drain().IgnoreError();
+  }
+
+  absl::Status Start(const Manifest& manifest) {
+    for (const char* name : {"/modules", "/threads", "/full"}) {
+      RETURN_IF_ERROR(MakeDirectory(directory_ + name));
+    }
+    return queue_.Run([this, &manifest]() -> absl::Status {
+      ASSIGN_OR_RETURN(modules_, ModuleStore::Create(directory_ + "/modules", &encoder_, &pages_,
+                                                     &bytes_written_));
+      ASSIGN_OR_RETURN(events_file_, AppendFile::Create(directory_ + "/events", &bytes_written_));
+      return PutManifest(manifest, TraceState::kRecording);
+    });
+  }
+
+  absl::StatusOr<int32_t> AddModule(const std::string& path, int fd, uint64_t max_bytes) override {
+    absl::StatusOr<int32_t> index = 0;
+    RETURN_IF_ERROR(queue_.Run([&] {
+      absl::Status io;
+      index = modules_->Add(path, fd, max_bytes, &io);
+      return io;
+    }));
+    return index;
+  }
+
+  absl::Status BeginSegment(int32_t thread, uint64_t number, uint64_t count, uint64_t sequence,
+                            const RegisterWords& registers) override;
+  absl::Status Append(int32_t thread, const Record& record) override;
+  absl::Status AppendEvent(const ProcessEvent& event) override;
+
+  absl::Status BeginFullKeyframe(uint64_t number, uint64_t sequence,
+                                 const std::vector<ThreadState>& threads,
+                                 const std::vector<MapRegion>& maps,
+                                 absl::Span<const uint64_t> auxv) override {
+    return keyframes_.Begin(number, sequence, threads, maps, auxv);
+  }
+  absl::Status AddPage(uint64_t address, absl::Span<const uint8_t> bytes) override {
+    return keyframes_.AddPage(address, bytes);
+  }
+  absl::Status AddModulePage(uint64_t address, int32_t module, uint64_t offset) override {
+    if (!modules_->IsStored(module)) {
+      return absl::InvalidArgumentError(absl::StrCat("module ", module, " is not stored"));
+    }
+    return keyframes_.AddReference(
+        address, {PageSourceKind::kModule, static_cast<uint32_t>(module), offset});
+  }
+  absl::Status FinishFullKeyframe() override { return keyframes_.Finish(); }
+
+  absl::Status Flush() override;
+  absl::Status Finish(const Manifest& manifest) override {
+    RETURN_IF_ERROR(Flush());
+    finished_ = true;
+    RETURN_IF_ERROR(queue_.Run([&] { return PutManifest(manifest, manifest.state); }));
+    lock_.Reset();
+    return absl::OkStatus();
+  }
+
+  uint64_t bytes_written() const override { return bytes_written_.load(std::memory_order_relaxed); }
+
+ private:
+  // A thread's newest segment.
+  struct ThreadSegment {
+    bool open = false;
+    uint64_t next_number = 0;
+    uint64_t records = 0;                               // in the blocks before `columns`
+    std::shared_ptr<std::unique_ptr<AppendFile>> file;  // made on the queue
+    std::unique_ptr<RecordColumns> columns;
+  };
+
+  absl::Status PutManifest(Manifest manifest, TraceState state) {
+    manifest.uuid = uuid_;
+    manifest.state = state;
+    return WriteManifest(directory_ + "/manifest", manifest, &encoder_, &bytes_written_);
+  }
+  absl::Status PostRecords(ThreadSegment* segment);
+  absl::Status PostEvents();
+
+  const std::string directory_;
+  const std::string uuid_;
+  UniqueFd lock_;
+  bool finished_ = false;
+  std::atomic<uint64_t> bytes_written_ = 0;
+  BlockEncoder encoder_;  // used on the queue only
+  PageIndex pages_;       // used on the queue while it runs AddModule, else on the caller's thread
+  std::unique_ptr<AppendFile> events_file_;
+  std::unique_ptr<ModuleStore> modules_;
+  std::map<int32_t, ThreadSegment> segments_;
+  std::vector<ProcessEvent> events_;
+  size_t event_bytes_ = 0;
+  WriteQueue queue_;  // behind what its jobs use
+  KeyframeWriter keyframes_;
+};
+
+absl::Status TraceWriterImpl::BeginSegment(int32_t thread, uint64_t number, uint64_t count,
+                                           uint64_t sequence, const RegisterWords& registers) {
+  ThreadSegment& segment = segments_[thread];
+  if (segment.open || number != segment.next_number) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("segment ", number, " of thread ", thread, " cannot begin here"));
+  }
+  const std::string directory = absl::StrCat(directory_, "/threads/", thread);
+  if (number == 0) RETURN_IF_ERROR(MakeDirectory(directory));
+  segment.open = true;
+  segment.next_number = number + 1;
+  segment.records = 0;
+  segment.file = std::make_shared<std::unique_ptr<AppendFile>>();
+  segment.columns = std::make_unique<RecordColumns>(0, count);
+  auto message = std::make_shared<capnp::MallocMessageBuilder>();
+  auto header = message->initRoot<wire::SegmentHeader>();
+  header.setUuid(AsData(uuid_));
+  header.setThread(thread);
+  header.setNumber(number);
+  header.setFirstCount(count);
+  header.setFirstSequence(sequence);
+  FillList(header.initRegisters(registers.size()), registers);
+  const std::string path = absl::StrCat(directory, "/", number, ".seg");
+  return queue_.Post([this, message, path, file = segment.file]() -> absl::Status {
+    ASSIGN_OR_RETURN(*file, AppendFile::Create(path, &bytes_written_));
+    return AppendMessage(file->get(), BlockKind::kSegmentHeader, &encoder_, *message);
+  });
+}
+
+absl::Status TraceWriterImpl::Append(int32_t thread, const Record& record) {
+  const auto found = segments_.find(thread);
+  if (found == segments_.end() || !found->second.open) {
+    return absl::FailedPreconditionError(absl::StrCat("thread ", thread, " has no open segment"));
+  }
+  ThreadSegment& segment = found->second;
+  if (record.count < segment.columns->last_count()) {
+    return absl::InvalidArgumentError(absl::StrCat("count ", record.count, " of thread ", thread,
+                                                   " is less than that of the record before"));
+  }
+  if (!segment.columns->Fits(record.count)) {
+    // An empty block just moves the base that differences are taken from.
+    RETURN_IF_ERROR(PostRecords(&segment));
+    segment.columns = std::make_unique<RecordColumns>(segment.records, record.count);
+  }
+  segment.columns->Add(record);
+  const bool ends =
+      std::holds_alternative<SegmentEnd>(record.body) || std::holds_alternative<Gap>(record.body);
+  if (!ends && segment.columns->raw_bytes() < kBlockBytes) return absl::OkStatus();
+  RETURN_IF_ERROR(PostRecords(&segment));
+  if (ends) {
+    segment.open = false;
+    segment.file.reset();  // closed when the queue is done with it
+    segment.columns.reset();
+  }
+  return absl::OkStatus();
+}
+
+absl::Status TraceWriterImpl::PostRecords(ThreadSegment* segment) {
+  if (segment->columns->empty()) return absl::OkStatus();
+  segment->records += segment->columns->size();
+  std::shared_ptr<RecordColumns> columns = std::move(segment->columns);
+  segment->columns = std::make_unique<RecordColumns>(segment->records, columns->last_count());
+  return queue_.Post([this, columns, file = segment->file] {
+    capnp::MallocMessageBuilder message(columns->raw_bytes() / sizeof(capnp::word) + 256);
+    columns->Build(message.initRoot<wire::RecordBlock>());
+    return AppendMessage(file->get(), BlockKind::kRecords, &encoder_, message);
+  });
+}
+
+absl::Status TraceWriterImpl::AppendEvent(const ProcessEvent& event) {
+  events_.push_back(event);
+  event_bytes_ += EventBytes(event);
+  return event_bytes_ < kBlockBytes ? absl::OkStatus() : PostEvents();
+}
+
+absl::Status TraceWriterImpl::PostEvents() {
+  if (events_.empty()) return absl::OkStatus();
+  auto events = std::make_shared<std::vector<ProcessEvent>>(std::exchange(events_, {}));
+  const size_t bytes = std::exchange(event_bytes_, 0);
+  return queue_.Post([this, events, bytes] {
+    capnp::MallocMessageBuilder message(bytes / sizeof(capnp::word) + 64);
+    BuildEvents(*events, message.initRoot<wire::EventBlock>());
+    return AppendMessage(events_file_.get(), BlockKind::kEvents, &encoder_, message);
+  });
+}
+
+absl::Status TraceWriterImpl::Flush() {
+  for (auto& [thread, segment] : segments_) {
+    if (segment.open) RETURN_IF_ERROR(PostRecords(&segment));
+  }
+  RETURN_IF_ERROR(PostEvents());
+  return queue_.Drain();
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<TraceWriter>> TraceWriter::Create(const std::string& directory,
+                                                                 const Manifest& manifest) {
+  std::string uuid = manifest.uuid;
+  if (uuid.empty()) {
+    uuid.resize(kUuidBytes);
+    if (getrandom(uuid.data(), uuid.size(), 0) != static_cast<ssize_t>(uuid.size())) {
+      return absl::ErrnoToStatus(errno, "getrandom");
+    }
+  }
+  if (uuid.size() != kUuidBytes) return absl::InvalidArgumentError("a uuid has 16 bytes");
+  RETURN_IF_ERROR(MakeEmptyDirectory(directory));
+  ASSIGN_OR_RETURN(UniqueFd lock, TakeTraceLock(directory + "/lock"));
+  auto writer = std::make_unique<TraceWriterImpl>(directory, uuid, std::move(lock));
+  RETURN_IF_ERROR(writer->Start(manifest));
+  return writer;
+}
+
+}  // namespace hindsight
