@@ -30,15 +30,15 @@ struct ThreadRef {
 enum class Direction : uint8_t { kForward, kBackward };
 
 enum class StopKind : uint8_t {
-  kStep,            // the step or range ended
-  kBreakpoint,      // pc is at a breakpoint, not executed
-  kWatchpoint,      // forward: after the access; backward: before it (old value in memory)
-  kSignal,          // a signal is about to be delivered at this position (backward: was)
-  kBegin,           // the recording begins here
-  kEnd,             // the recording ends here
-  kInterrupted,     // the interrupt flag was raised
-  kSyscallEntry,    // at the syscall instruction
-  kSyscallReturn,   // behind it
+  kStep,           // the step or range ended
+  kBreakpoint,     // pc is at a breakpoint, not executed
+  kWatchpoint,     // forward: after the access; backward: before it (old value in memory)
+  kSignal,         // a signal is about to be delivered at this position (backward: was)
+  kBegin,          // the recording begins here
+  kEnd,            // the recording ends here
+  kInterrupted,    // the interrupt flag was raised
+  kSyscallEntry,   // at the syscall instruction
+  kSyscallReturn,  // behind it
 };
 
 enum class WatchKind : uint8_t { kWrite, kRead, kAccess };
@@ -46,10 +46,10 @@ enum class WatchKind : uint8_t { kWrite, kRead, kAccess };
 struct StopEvent {
   StopKind kind = StopKind::kStep;
   ThreadRef thread;
-  int signal = 0;             // kSignal
-  uint64_t address = 0;       // kWatchpoint: the watched location hit
+  int signal = 0;        // kSignal
+  uint64_t address = 0;  // kWatchpoint: the watched location hit
   WatchKind watch = WatchKind::kWrite;
-  int64_t syscall = -1;       // kSyscallEntry, kSyscallReturn
+  int64_t syscall = -1;  // kSyscallEntry, kSyscallReturn
 };
 
 struct BreakpointSpec {
@@ -69,15 +69,15 @@ struct WatchpointSpec {
 // What may stop a run. All runs also stop at signals, at the ends and when interrupted.
 struct ResumeRequest {
   Direction direction = Direction::kForward;
-  ThreadRef thread;       // whose steps are counted; tid 0: the selected thread
-  bool step = false;      // one instruction
+  ThreadRef thread;   // whose steps are counted; tid 0: the selected thread
+  bool step = false;  // one instruction
   // Forward stepping goes on while pc is in [range_start, range_end) (vCont;r). Equal: no range.
   uint64_t range_start = 0, range_end = 0;
   const std::vector<BreakpointSpec>* breakpoints = nullptr;  // borrowed
   const std::vector<WatchpointSpec>* watchpoints = nullptr;
   std::function<bool(int signal)> pass_signal;  // true: do not stop for it (QPassSignals)
   bool catch_syscalls = false;
-  std::vector<int64_t> syscalls;  // which; empty: all
+  std::vector<int64_t> syscalls;           // which; empty: all
   std::atomic<bool>* interrupt = nullptr;  // polled at least every 50 ms; borrowed
 };
 

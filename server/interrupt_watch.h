@@ -1,0 +1,59 @@
+// Looks for the client's interrupt (Ctrl-C) while the session's thread is busy running.
+//
+// Takes turns with that thread at the link: outside Arm..Disarm the link belongs to the session, in
+// between to the watch. A run that ends soon costs no system call: the watch's thread looks every
+// few milliseconds and goes on ticking for a while after the last run before it sleeps for good.
+//
+// Borrows `link` and `interrupt`, which must outlive it. Neither copyable nor movable.
+
+#ifndef HINDSIGHT_SERVER_INTERRUPT_WATCH_H_
+#define HINDSIGHT_SERVER_INTERRUPT_WATCH_H_
+
+#include <atomic>
+#include <condition_variable>
+#include <mutex>
+#include <thread>
+
+#include "server/rsp/link.h"
+
+namespace hindsight {
+
+class InterruptWatch {
+ public:
+  // Raises `interrupt` when the client interrupts or is gone.
+  InterruptWatch(rsp::Link* link, std::atomic<bool>* interrupt);
+  ~InterruptWatch();
+  InterruptWatch(const InterruptWatch&) = delete;
+  InterruptWatch& operator=(const InterruptWatch&) = delete;
+
+  // Armed for as long as it lives. Lowers the flag first.
+  class Armed {
+   public:
+    explicit Armed(InterruptWatch* watch) : watch_(watch) { watch_->Arm(); }
+    ~Armed() { watch_->Disarm(); }
+    Armed(const Armed&) = delete;
+    Armed& operator=(const Armed&) = delete;
+
+   private:
+    InterruptWatch* watch_;
+  };
+
+ private:
+  void Arm();
+  void Disarm();
+  void Loop();
+
+  rsp::Link* const link_;
+  std::atomic<bool>* const interrupt_;
+
+  std::mutex mutex_;
+  std::condition_variable wake_;
+  bool armed_ = false;   // guarded by mutex_, as are the next two
+  bool asleep_ = false;  // the thread waits for a notification, not for the next tick
+  bool quit_ = false;
+  std::thread thread_;
+};
+
+}  // namespace hindsight
+
+#endif  // HINDSIGHT_SERVER_INTERRUPT_WATCH_H_

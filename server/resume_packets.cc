@@ -1,0 +1,244 @@
+// Running: vCont, c, C, s, S, bc, bs, ?, vRun, and what stops a run: QPassSignals, QCatchSyscalls.
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "base/status_macros.h"
+#include "server/packet_table.h"
+#include "server/rsp/hex.h"
+#include "server/rsp/scanner.h"
+#include "server/signals.h"
+#include "server/stop_reply.h"
+#include "server/thread_id.h"
+
+namespace hindsight {
+namespace {
+
+struct Resumption {
+  bool step = false;
+  uint64_t range_start = 0, range_end = 0;
+  ThreadRef thread;  // whose step; tid 0 or less: not named
+};
+
+absl::Status Malformed() { return absl::InvalidArgumentError("malformed resume packet"); }
+
+// One action of vCont: c, C<signal>, s, S<signal>, r<start>,<end>, each with ":<thread>" or
+// without.
+absl::StatusOr<Resumption> ParseAction(absl::string_view text) {
+  rsp::Scanner scanner(text);
+  Resumption action;
+  // Which signals the program gets was decided when it was recorded; the number is only checked.
+  if (scanner.Consume('C') || scanner.Consume('S')) {
+    action.step = text.front() == 'S';
+    if (!scanner.Hex().has_value()) return Malformed();
+  } else if (scanner.Consume('r')) {
+    action.step = true;
+    const std::optional<uint64_t> start = scanner.Hex();
+    if (!start.has_value() || !scanner.Consume(',')) return Malformed();
+    const std::optional<uint64_t> end = scanner.Hex();
+    if (!end.has_value()) return Malformed();
+    action.range_start = *start;
+    action.range_end = *end;
+  } else if (scanner.Consume('s')) {
+    action.step = true;
+  } else if (!scanner.Consume('c')) {
+    return Malformed();
+  }
+  if (scanner.Consume(':')) {
+    const std::optional<ThreadRef> thread = ParseThreadId(&scanner);
+    if (!thread.has_value()) return Malformed();
+    action.thread = *thread;
+  }
+  if (!scanner.empty()) return Malformed();
+  return action;
+}
+
+// All threads move along one recorded timeline, so of several actions that of the thread that steps
+// decides when to stop; the others go where they went.
+absl::StatusOr<Resumption> ParseVCont(absl::string_view arguments) {
+  Resumption chosen;
+  for (const absl::string_view text : absl::StrSplit(arguments, ';')) {
+    ASSIGN_OR_RETURN(const Resumption action, ParseAction(text));
+    if (action.step && !chosen.step) chosen = action;
+  }
+  return chosen;
+}
+
+// c, s: "resume at ADDRESS" would leave the recording.
+absl::StatusOr<bool> ParseNothing(absl::string_view arguments) {
+  if (!arguments.empty()) return absl::UnimplementedError("resuming elsewhere");
+  return true;
+}
+
+absl::StatusOr<bool> ParseSignal(absl::string_view arguments) {
+  if (absl::StrContains(arguments, ';')) return absl::UnimplementedError("resuming elsewhere");
+  if (!rsp::ParseHex(arguments).has_value()) return Malformed();
+  return true;
+}
+
+// Signal 0 makes gdb stop whatever command it is executing, and say nothing about the program.
+std::string StopWithoutReason(SessionState& state) {
+  return absl::StrCat(
+      "T00thread:", ThreadId(state.target->current_thread(), state.client.multiprocess), ";");
+}
+
+// A damaged trace must not end the session: earlier positions can still be looked at.
+std::string StopAfterError(SessionState& state, const absl::Status& status) {
+  state.Print(absl::StrCat("hindsight: ", status.message(), "\n"));
+  return StopWithoutReason(state);
+}
+
+Reply Run(SessionState& state, Direction direction, const Resumption& resumption) {
+  state.transfer = {};
+  const bool swallow = std::exchange(state.swallow_next_continue, false);
+  if (swallow && direction == Direction::kForward && !resumption.step) {
+    return StopWithoutReason(state);
+  }
+  if (direction == Direction::kBackward && state.target->InDiversion()) {
+    state.Print(
+        "hindsight: this is a throw-away copy of the program, made because its memory or registers "
+        "were written; it has no past. `monitor discard` returns to the recording.\n");
+    StopEvent begin;
+    begin.kind = StopKind::kBegin;
+    begin.thread = state.target->current_thread();
+    return StopReply(state, begin);
+  }
+  ResumeRequest request;
+  request.direction = direction;
+  request.step = resumption.step;
+  request.range_start = resumption.range_start;
+  request.range_end = resumption.range_end;
+  const ThreadRef thread = resumption.thread.tid > 0 ? resumption.thread : state.resume_thread;
+  if (thread.tid > 0) request.thread = thread;
+  request.breakpoints = &state.breakpoints.breakpoints();
+  request.watchpoints = &state.breakpoints.watchpoints();
+  if (state.passed_signals.any()) {
+    request.pass_signal = [&state](int signal) {
+      return state.passed_signals[static_cast<size_t>(GdbSignal(signal))];
+    };
+  }
+  request.catch_syscalls = state.catch_syscalls;
+  request.syscalls = state.caught_syscalls;
+  request.interrupt = state.interrupt;
+
+  absl::StatusOr<StopEvent> event = [&] {
+    const InterruptWatch::Armed armed(state.watch);
+    return state.target->Resume(request);
+  }();
+  const std::string text = state.target->TakeConsoleText();
+  if (!text.empty()) state.Print(text);
+  if (!event.ok()) return StopAfterError(state, event.status());
+  return StopReply(state, *event);
+}
+
+Reply VCont(SessionState& state, const Resumption& resumption) {
+  return Run(state, Direction::kForward, resumption);
+}
+
+template <Direction direction, bool step>
+Reply Plain(SessionState& state, bool) {
+  Resumption resumption;
+  resumption.step = step;
+  return Run(state, direction, resumption);
+}
+
+Reply VContActions(SessionState&, absl::string_view) { return "vCont;c;C;s;S;r"; }
+
+Reply Status(SessionState& state, absl::string_view) { return StatusReply(state); }
+
+// vRun;PROGRAM;ARGUMENT... in hexadecimal. The arguments say where to go.
+absl::StatusOr<std::string> ParseRun(absl::string_view arguments) {
+  rsp::Scanner scanner(arguments);
+  scanner.Until(';');  // which program was recorded is not the client's choice
+  std::string where;
+  while (!scanner.empty()) {
+    const std::optional<std::string> word = rsp::HexDecode(scanner.Until(';'));
+    if (!word.has_value()) return absl::InvalidArgumentError("malformed argument");
+    if (word->empty()) continue;
+    absl::StrAppend(&where, where.empty() ? "" : " ", *word);
+  }
+  return where;
+}
+
+Reply GoTo(SessionState& state, const std::string& where) {
+  state.LeaveDiversion();
+  state.transfer = {};
+  if (const absl::Status status = state.target->GoTo(where.empty() ? "start" : where);
+      !status.ok()) {
+    return absl::StrCat("E.", status.message());
+  }
+  state.swallow_next_continue = !where.empty();
+  state.general_thread = state.resume_thread = {};
+  return StatusReply(state);
+}
+
+absl::StatusOr<std::bitset<256>> ParseSignals(absl::string_view arguments) {
+  std::bitset<256> signals;
+  for (const absl::string_view text : absl::StrSplit(arguments, ';', absl::SkipEmpty())) {
+    const std::optional<uint64_t> signal = rsp::ParseHex(text);
+    if (!signal.has_value() || *signal >= signals.size()) {
+      return absl::InvalidArgumentError("no such signal");
+    }
+    signals.set(*signal);
+  }
+  return signals;
+}
+
+Reply PassSignals(SessionState& state, const std::bitset<256>& signals) {
+  state.passed_signals = signals;
+  return "OK";
+}
+
+// Which signals the program may see without gdb hearing of them: in a recording it has seen them.
+Reply ProgramSignals(SessionState&, const std::bitset<256>&) { return "OK"; }
+
+struct SyscallCatch {
+  bool on = false;
+  std::vector<int64_t> syscalls;
+};
+
+absl::StatusOr<SyscallCatch> ParseCatch(absl::string_view arguments) {
+  rsp::Scanner scanner(arguments);
+  SyscallCatch parsed;
+  parsed.on = scanner.Consume('1');
+  if (!parsed.on && !scanner.Consume('0')) return Malformed();
+  while (scanner.Consume(';')) {
+    const std::optional<uint64_t> number = scanner.Hex();
+    if (!number.has_value()) return Malformed();
+    parsed.syscalls.push_back(static_cast<int64_t>(*number));
+  }
+  if (!scanner.empty()) return Malformed();
+  return parsed;
+}
+
+Reply CatchSyscalls(SessionState& state, const SyscallCatch& request) {
+  state.catch_syscalls = request.on;
+  state.caught_syscalls = request.syscalls;
+  return "OK";
+}
+
+constexpr PacketSpec kPackets[] = {
+    {"?", Match::kWhole, Status},
+    {"vCont?", Match::kWhole, VContActions, "vContSupported+"},
+    {"vCont;", Match::kPrefix, Bound<ParseVCont, VCont>},
+    {"c", Match::kPrefix, Bound<ParseNothing, Plain<Direction::kForward, false>>},
+    {"s", Match::kPrefix, Bound<ParseNothing, Plain<Direction::kForward, true>>},
+    {"C", Match::kPrefix, Bound<ParseSignal, Plain<Direction::kForward, false>>},
+    {"S", Match::kPrefix, Bound<ParseSignal, Plain<Direction::kForward, true>>},
+    {"bc", Match::kWhole, Bound<ParseNothing, Plain<Direction::kBackward, false>>,
+     "ReverseContinue+"},
+    {"bs", Match::kWhole, Bound<ParseNothing, Plain<Direction::kBackward, true>>, "ReverseStep+"},
+    {"vRun;", Match::kPrefix, Bound<ParseRun, GoTo>},
+    {"QPassSignals:", Match::kPrefix, Bound<ParseSignals, PassSignals>, "QPassSignals+"},
+    {"QProgramSignals:", Match::kPrefix, Bound<ParseSignals, ProgramSignals>, "QProgramSignals+"},
+    {"QCatchSyscalls:", Match::kPrefix, Bound<ParseCatch, CatchSyscalls>, "QCatchSyscalls+"},
+};
+
+}  // namespace
+
+absl::Span<const PacketSpec> ResumePackets() { return kPackets; }
+
+}  // namespace hindsight

@@ -1,0 +1,63 @@
+// One end of a remote-serial-protocol conversation: packets in and out over a byte stream, with
+// acknowledgements until both sides agree to do without.
+//
+// Borrows `stream`, which must outlive it. Neither copyable nor movable. One thread at a time.
+
+#ifndef HINDSIGHT_SERVER_RSP_LINK_H_
+#define HINDSIGHT_SERVER_RSP_LINK_H_
+
+#include <deque>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+#include "server/rsp/packet.h"
+
+namespace hindsight::rsp {
+
+class ByteStream {
+ public:
+  virtual ~ByteStream() = default;
+  // Waits until bytes come, or not at all if `wait` is false. Returns how many were read; 0 if none
+  // have come yet. kUnavailable: the other side has closed.
+  virtual absl::StatusOr<size_t> Read(absl::Span<char> out, bool wait) = 0;
+  // Writes all of it. kUnavailable: the other side has closed.
+  virtual absl::Status Write(absl::string_view bytes) = 0;
+};
+
+class Link {
+ public:
+  // Packets received may have up to this many bytes (gdb is told so as PacketSize).
+  static constexpr size_t kMaxPacketBytes = 0x20000;
+
+  explicit Link(ByteStream* stream) : stream_(stream), reader_(kMaxPacketBytes) {}
+  Link(const Link&) = delete;
+  Link& operator=(const Link&) = delete;
+
+  // The next packet; waits for it. Interrupts that came before it are stale and forgotten.
+  // kUnavailable: the other side has closed.
+  absl::StatusOr<std::string> Receive();
+  // Sends `payload` with one write.
+  absl::Status Send(absl::string_view payload);
+  // True once an interrupt has come behind the packet received last, or the other side has closed.
+  // Reads what is there, never waits.
+  bool PollInterrupt();
+  // From now on packets are neither acknowledged nor expected to be.
+  void StopAcknowledging() { acknowledging_ = false; }
+
+ private:
+  // Moves what has come from the stream to events_.
+  absl::Status Fill(bool wait);
+
+  ByteStream* stream_;
+  PacketReader reader_;
+  std::deque<Event> events_;
+  bool acknowledging_ = true;
+  std::string last_frame_;  // sent again if the other side asks; empty once it cannot ask
+};
+
+}  // namespace hindsight::rsp
+
+#endif  // HINDSIGHT_SERVER_RSP_LINK_H_

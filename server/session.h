@@ -1,0 +1,46 @@
+// One client's session with a recorded process: bytes -> packet -> handler -> reply -> bytes.
+//
+// Borrows `target` and `stream`, which must outlive it. The position survives in the target when a
+// session ends; breakpoints and everything else the client said do not. Neither copyable nor
+// movable. Serve runs on one thread; a second one, private to the session, listens for interrupts
+// while that one is busy.
+
+#ifndef HINDSIGHT_SERVER_SESSION_H_
+#define HINDSIGHT_SERVER_SESSION_H_
+
+#include <atomic>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "server/interrupt_watch.h"
+#include "server/packet_table.h"
+#include "server/rsp/link.h"
+#include "server/session_state.h"
+#include "server/target.h"
+
+namespace hindsight {
+
+class Session {
+ public:
+  Session(Target* target, rsp::ByteStream* stream);
+  ~Session();
+  Session(const Session&) = delete;
+  Session& operator=(const Session&) = delete;
+
+  // Answers packets until the session ends. An error is one of reading or writing the stream.
+  absl::StatusOr<SessionEnd> Serve();
+
+ private:
+  std::string Answer(absl::string_view packet);
+
+  rsp::Link link_;
+  std::atomic<bool> interrupt_ = false;
+  InterruptWatch watch_;
+  PacketTable packets_;
+  SessionState state_;
+};
+
+}  // namespace hindsight
+
+#endif  // HINDSIGHT_SERVER_SESSION_H_

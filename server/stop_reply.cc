@@ -1,0 +1,90 @@
+#include "server/stop_reply.h"
+
+#include <cstring>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "server/rsp/hex.h"
+#include "server/signals.h"
+#include "server/target_description.h"
+#include "server/thread_id.h"
+
+namespace hindsight {
+namespace {
+
+int SignalOf(const StopEvent& event) {
+  switch (event.kind) {
+    case StopKind::kSignal:
+      return GdbSignal(event.signal);
+    case StopKind::kInterrupted:
+      return kGdbSignalInt;
+    default:
+      return kGdbSignalTrap;
+  }
+}
+
+std::string BreakpointReason(SessionState& state, ThreadRef thread) {
+  const absl::StatusOr<std::string> bytes = state.target->ReadRegister(thread, kRegisterRip);
+  if (!bytes.ok() || bytes->size() != sizeof(uint64_t)) return "";
+  uint64_t pc = 0;
+  std::memcpy(&pc, bytes->data(), sizeof(pc));
+  if (state.breakpoints.Contains(BreakpointType::kSoftware, pc)) {
+    return state.client.swbreak ? "swbreak:;" : "";
+  }
+  if (state.breakpoints.Contains(BreakpointType::kHardware, pc)) {
+    return state.client.hwbreak ? "hwbreak:;" : "";
+  }
+  return "";
+}
+
+std::string Reason(SessionState& state, const StopEvent& event) {
+  switch (event.kind) {
+    case StopKind::kBreakpoint:
+      return BreakpointReason(state, event.thread);
+    case StopKind::kWatchpoint: {
+      const char* name = event.watch == WatchKind::kWrite  ? "watch"
+                         : event.watch == WatchKind::kRead ? "rwatch"
+                                                           : "awatch";
+      return absl::StrFormat("%s:%x;", name, event.address);
+    }
+    case StopKind::kBegin:
+      return "replaylog:begin;";
+    case StopKind::kEnd:
+      return "replaylog:end;";
+    case StopKind::kSyscallEntry:
+      return absl::StrFormat("syscall_entry:%x;", event.syscall);
+    case StopKind::kSyscallReturn:
+      return absl::StrFormat("syscall_return:%x;", event.syscall);
+    case StopKind::kStep:
+    case StopKind::kSignal:
+    case StopKind::kInterrupted:
+      return "";
+  }
+  return "";
+}
+
+std::string Compose(SessionState& state, int signal, absl::string_view reason, ThreadRef thread) {
+  std::string reply = absl::StrFormat("T%02x%sthread:%s;", signal, reason,
+                                      ThreadId(thread, state.client.multiprocess));
+  for (const int number : {kRegisterRbp, kRegisterRsp, kRegisterRip}) {
+    const absl::StatusOr<std::string> bytes = state.target->ReadRegister(thread, number);
+    if (!bytes.ok()) continue;
+    absl::StrAppend(&reply, absl::Hex(number, absl::kZeroPad2), ":");
+    rsp::AppendHex(*bytes, &reply);
+    reply.push_back(';');
+  }
+  return reply;
+}
+
+}  // namespace
+
+std::string StopReply(SessionState& state, const StopEvent& event) {
+  return Compose(state, SignalOf(event), Reason(state, event), event.thread);
+}
+
+std::string StatusReply(SessionState& state) {
+  const StopEvent event = state.target->LastStop();
+  return Compose(state, SignalOf(event), "", state.target->current_thread());
+}
+
+}  // namespace hindsight

@@ -1,0 +1,59 @@
+// The registers of an amd64 Linux thread as gdb numbers and sizes them.
+
+#ifndef HINDSIGHT_SERVER_TARGET_DESCRIPTION_H_
+#define HINDSIGHT_SERVER_TARGET_DESCRIPTION_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "absl/types/span.h"
+#include "emulator/registers.h"
+
+namespace hindsight {
+
+// Register numbers of the description, which are those of gdb's own amd64-linux description.
+enum RegisterNumber : int {
+  kRegisterRax = 0,
+  kRegisterRbp = 6,
+  kRegisterRsp = 7,
+  kRegisterRip = 16,
+  kRegisterEflags = 17,
+  kRegisterCs = 18,
+  kRegisterSt0 = 24,
+  kRegisterFctrl = 32,
+  kRegisterXmm0 = 40,
+  kRegisterMxcsr = 56,
+  kRegisterOrigRax = 57,
+  kRegisterFsBase = 58,
+  kRegisterGsBase = 59,
+  kRegisterCount = 60,
+};
+
+struct RegisterInfo {
+  const char* name;
+  int bits;
+  const char* type;
+  const char* group;    // nullptr: what gdb deduces from the type
+  const char* feature;  // the standard feature it belongs to
+};
+
+// Indexed by register number; kRegisterCount of them.
+absl::Span<const RegisterInfo> Registers();
+
+// What qXfer:features:read:target.xml answers: everything in one document, without includes.
+const std::string& TargetXml();
+
+// The bytes of register `number`, little-endian, as long as its description says. orig_rax is no
+// part of the register file: it reads as -1, "not in a system call".
+// Requires: 0 <= number < kRegisterCount.
+std::string EncodeRegister(const RegisterFile& registers, int number);
+
+// The inverse. False, and `registers` unchanged, if there is no such register or `bytes` has not
+// its size. A write of orig_rax is accepted and forgotten, since gdb makes one with each write of
+// pc.
+bool DecodeRegister(absl::Span<const uint8_t> bytes, int number, RegisterFile* registers);
+
+}  // namespace hindsight
+
+#endif  // HINDSIGHT_SERVER_TARGET_DESCRIPTION_H_

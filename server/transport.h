@@ -1,0 +1,74 @@
+// Where clients come from: TCP, Unix sockets, standard input and output.
+
+#ifndef HINDSIGHT_SERVER_TRANSPORT_H_
+#define HINDSIGHT_SERVER_TRANSPORT_H_
+
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "base/unique_fd.h"
+#include "server/rsp/link.h"
+
+namespace hindsight {
+
+// A connected client. Owns its file descriptors. One thread at a time.
+class Connection final : public rsp::ByteStream {
+ public:
+  explicit Connection(UniqueFd socket) : input_(std::move(socket)), output_(input_.get()) {}
+  Connection(UniqueFd input, UniqueFd output)
+      : input_(std::move(input)), output_owner_(std::move(output)), output_(output_owner_.get()) {}
+  // `target remote | hindsight serve --stdio`. Moves both descriptors away, so that nothing printed
+  // by mistake can end up between packets: standard output becomes standard error. Also ignores
+  // SIGPIPE, which a closed pipe, unlike a closed socket, cannot be told not to raise.
+  static absl::StatusOr<std::unique_ptr<Connection>> FromStdio();
+
+  absl::StatusOr<size_t> Read(absl::Span<char> out, bool wait) override;
+  absl::Status Write(absl::string_view bytes) override;
+
+ private:
+  UniqueFd input_;
+  UniqueFd output_owner_;
+  int output_;
+  bool is_socket_ = true;  // until a write says it is not
+};
+
+// Waits for clients. Movable, not copyable. One thread at a time.
+class Listener {
+ public:
+  // `host_port`: "HOST:PORT", ":PORT", "PORT", "[::1]:PORT" or "HOST:"; the host is 127.0.0.1 and
+  // the port any free one unless given. Port 0 is any free one too.
+  static absl::StatusOr<Listener> Tcp(absl::string_view host_port);
+  // A socket that only this user may connect to. Replaces a socket left behind by a server that is
+  // gone, nothing else. Removed again by the destructor.
+  static absl::StatusOr<Listener> Unix(absl::string_view path);
+
+  Listener(Listener&& other) noexcept
+      : socket_(std::move(other.socket_)),
+        address_(std::move(other.address_)),
+        unix_path_(std::exchange(other.unix_path_, {})) {}
+  Listener& operator=(Listener&&) = delete;
+  ~Listener();
+
+  // What to write behind `target remote`: "127.0.0.1:34567", or the path.
+  const std::string& address() const { return address_; }
+
+  absl::StatusOr<std::unique_ptr<Connection>> Accept();
+
+ private:
+  Listener(UniqueFd socket, std::string address, std::string unix_path)
+      : socket_(std::move(socket)),
+        address_(std::move(address)),
+        unix_path_(std::move(unix_path)) {}
+
+  UniqueFd socket_;
+  std::string address_;
+  std::string unix_path_;  // empty for TCP
+};
+
+}  // namespace hindsight
+
+#endif  // HINDSIGHT_SERVER_TRANSPORT_H_
