@@ -36,7 +36,15 @@ void ExpectComplete(const GdbResult& result) {
 }  // namespace
 
 std::vector<std::string> GdbArguments() {
-  return {"-nx", "-q", "-batch", "-ex", "set width 0", "-ex", "set debuginfod enabled off"};
+  return {"-nx",
+          "-q",
+          "-batch",
+          "-ex",
+          "set width 0",
+          "-ex",
+          "set debuginfod enabled off",
+          "-ex",
+          "source " + Runfile("tests/harness/prelude.py")};
 }
 
 std::vector<std::string> GdbResult::Answers(const std::string& tag) const {

@@ -13,7 +13,7 @@
 namespace hindsight::e2e {
 
 // What every gdb of a test is started with, before its target: no start-up files, no questions, no
-// downloads.
+// downloads, and the helpers of prelude.py.
 std::vector<std::string> GdbArguments();
 
 // What a gdb session said, both streams together in the order gdb wrote to each.

@@ -5,7 +5,7 @@
 int main(void) {
   struct timespec start, now;
   clock_gettime(CLOCK_MONOTONIC, &start);
-  volatile unsigned long work = 0;
+  static volatile unsigned long work = 0;
   for (long tick = 1;; tick++) {
     do {
       for (int i = 0; i < 2000; i++) work += i;

@@ -1,0 +1,93 @@
+// Programs made for the purpose record unchanged, and their traces are exact.
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "tests/harness/recording.h"
+
+namespace hindsight::e2e {
+namespace {
+
+TEST(ProgramsTest, InputEnvironmentDirectoryArgumentsAndStatusAreTheProgramsOwn) {
+  const TempDir directory;
+  ChildOptions options;
+  options.input = "three\nlines of\ninput\n";
+  options.directory = directory.path();
+  options.environment = {"HINDSIGHT_TEST=a value"};
+  ExpectRecordsUnchanged({Program("hello"), "one", "", "--help", "with space"}, options);
+}
+
+TEST(ProgramsTest, StaticallyLinked) { ExpectRecordsUnchanged({Program("hello_static"), "one"}); }
+
+TEST(ProgramsTest, AtAFixedAddress) {
+  ExpectRecordsUnchanged({Program("hello_fixed_address"), "one"});
+}
+
+TEST(ProgramsTest, Strings) { ExpectRecordsUnchanged({Program("strings")}); }
+
+TEST(ProgramsTest, FloatingPoint) { ExpectRecordsUnchanged({Program("numbers")}); }
+
+TEST(ProgramsTest, CompiledForThisMachine) { ExpectRecordsUnchanged({Program("vectors")}); }
+
+TEST(ProgramsTest, SignalHandlersJumpsAndAlternateStack) {
+  ExpectRecordsUnchanged({Program("alarms")});
+}
+
+TEST(ProgramsTest, FaultsThatAreHandled) { ExpectRecordsUnchanged({Program("faults")}); }
+
+TEST(ProgramsTest, DeathBySegmentationFault) { ExpectRecordsUnchanged({Program("die_by_segv")}); }
+
+TEST(ProgramsTest, DeathByAbort) { ExpectRecordsUnchanged({Program("aborts")}); }
+
+TEST(ProgramsTest, ThreadLocalVariables) { ExpectRecordsUnchanged({Program("thread_local")}); }
+
+TEST(ProgramsTest, AddressSpaceChanges) { ExpectRecordsUnchanged({Program("memory_maps")}); }
+
+TEST(ProgramsTest, Clocks) { ExpectRecordsUnchanged({Program("clocks")}); }
+
+TEST(ProgramsTest, NondeterministicInstructions) {
+  ExpectRecordsUnchanged({Program("nondeterministic")});
+}
+
+TEST(ProgramsTest, CodeThatIsWritten) { ExpectRecordsUnchanged({Program("code_writer")}); }
+
+TEST(ProgramsTest, StepsAndWarehouse) {
+  ExpectRecordsUnchanged({Program("steps")});
+  ExpectRecordsUnchanged({Runfile("examples/warehouse")});
+}
+
+// Keyframes change nothing but time.
+TEST(ProgramsTest, ManyKeyframes) {
+  const std::vector<std::string> flags = {"--light-keyframe-interval=10000",
+                                          "--full-keyframe-interval=30000"};
+  ExpectRecordsUnchanged({Program("steps")}, {}, flags);
+  ExpectRecordsUnchanged({Program("alarms")}, {}, flags);
+  ExpectRecordsUnchanged({Program("memory_maps")}, {}, flags);
+}
+
+// A program that cannot be started says so like a shell would.
+TEST(ProgramsTest, MissingProgramIsOneLine) {
+  const TempDir directory;
+  const ChildResult result = Record(directory.File("trace"), {"/nonexistent/program"});
+  EXPECT_NE(result.Ending(), "exit 0");
+  EXPECT_NE(result.err, "");
+  EXPECT_EQ(result.err.find('\n'), result.err.size() - 1) << result.err;
+}
+
+// What is not supported yet ends the recording with a message and a trace good up to there.
+void ExpectEndsCleanly(const std::string& program) {
+  const Recorded recorded({Program(program)});
+  EXPECT_EQ(recorded.run().out.substr(0, 7), "before\n");
+  EXPECT_NE(recorded.run().err, "");
+  EXPECT_EQ(InfoField(recorded.trace(), "state"), "complete");
+  ExpectExact(recorded.trace());
+}
+
+TEST(ProgramsTest, SecondThreadEndsTheRecordingCleanly) { ExpectEndsCleanly("threads"); }
+
+TEST(ProgramsTest, ForkEndsTheRecordingCleanly) { ExpectEndsCleanly("forks"); }
+
+}  // namespace
+}  // namespace hindsight::e2e
