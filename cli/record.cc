@@ -69,7 +69,7 @@ int RunRecording(const RecordOptions& base, ProgressLine* progress) {
                                    now.instructions / 1e6, SizeText(now.trace_bytes)));
   };
   if (!progress->on_terminal()) record.progress = nullptr;
-  absl::StatusOr<RecordResult> result = Record(record);
+  absl::StatusOr<RecordResult> result = RecordProgram(record);
   progress->Clear();
   if (!result.ok()) return FailureStatus(result.status());
   progress->Finish(absl::StrFormat("%s: %.1f M instructions, %d events, %s, %.1f s",

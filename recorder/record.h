@@ -33,7 +33,7 @@ struct RecordOptions {
   uint64_t quantum = 1'000'000;
   // Mapped files larger than this are listed in the trace, but not stored.
   uint64_t max_module_bytes = uint64_t{256} << 20;
-  // Called about four times a second from the thread that called Record, also while the program
+  // Called about four times a second from the thread that called RecordProgram, also while the program
   // waits in a system call. May be empty.
   std::function<void(const RecordProgress&)> progress;
 };
@@ -59,8 +59,8 @@ struct RecordResult {
 // written, and the program was killed.
 //
 // Requires: no other thread of the caller forks or waits for children meanwhile, and only one
-// Record at a time.
-absl::StatusOr<RecordResult> Record(const RecordOptions& options);
+// RecordProgram at a time.
+absl::StatusOr<RecordResult> RecordProgram(const RecordOptions& options);
 
 }  // namespace hindsight
 

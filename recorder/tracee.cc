@@ -86,6 +86,11 @@ std::string Tracee::ProcPath(const char* name) const {
   return absl::StrCat("/proc/", pid_, "/", name);
 }
 
+bool Tracee::IsStopped() const {
+  uint64_t mask;
+  return ptrace(PTRACE_GETSIGMASK, pid_, kSignalSetBytes, &mask) == 0;
+}
+
 bool Tracee::Read(uint64_t address, absl::Span<uint8_t> out) const {
   const MemoryPiece piece = {address, out.data(), out.size()};
   if (ReadPieces({&piece, 1}) == 1) return true;

@@ -76,6 +76,9 @@ class Tracee {
   size_t ReadPieces(absl::Span<const MemoryPiece> pieces) const;
   size_t WritePieces(absl::Span<const MemoryPiece> pieces);
 
+  // False once it is gone, though not yet waited for.
+  bool IsStopped() const;
+
   // Registers, as far as the register file has them; the rest of the vector state stays as it is.
   // What is known to be the same already is not transferred. GetRegisters also transfers the
   // floating-point state if `vectors`; otherwise it is taken to be what it was.

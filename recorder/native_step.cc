@@ -1,0 +1,156 @@
+// Engine: instructions a Cpu does not do, and faults.
+
+#include <Zydis/Zydis.h>
+#include <x86intrin.h>
+
+#include "recorder/engine.h"
+#include "recorder/tracee_registers.h"
+
+namespace hindsight {
+namespace {
+
+// A block has fewer instructions than this; after so many steps without it the fault is taken to
+// have been of the block's making (code rewriting itself) and not of an instruction's.
+constexpr int kMaxBlockSteps = 4096;
+
+constexpr uint64_t kLow32 = 0xffffffff;
+
+}  // namespace
+
+void Engine::OnSpecial() {
+  const std::optional<Instruction> instruction = cpu_->next();
+  if (!instruction.has_value()) {
+    StepNatively(Instruction{}, /*reload_map=*/true);
+    return;
+  }
+  switch (instruction->policy) {
+    case Policy::kSyscall:
+      RunSystemCall();
+      break;
+    case Policy::kCpuid:
+      AnswerHere(*instruction);
+      break;
+    case Policy::kNondeterministic:
+      if (instruction->mnemonic == ZYDIS_MNEMONIC_RDTSC ||
+          instruction->mnemonic == ZYDIS_MNEMONIC_RDTSCP) {
+        AnswerHere(*instruction);
+      } else {
+        StepNatively(*instruction, /*reload_map=*/false);
+      }
+      break;
+    default:
+      // int 0x80 and its like are system calls in disguise.
+      StepNatively(*instruction, /*reload_map=*/instruction->policy == Policy::kPrivileged ||
+                                     instruction->mnemonic == ZYDIS_MNEMONIC_INT);
+      break;
+  }
+}
+
+// Instructions that need nothing from the process.
+void Engine::AnswerHere(const Instruction& instruction) {
+  Sync();
+  RegisterFile after = sync_registers_;
+  after.rip += instruction.length;
+  if (instruction.policy == Policy::kCpuid) {
+    AnswerCpuid(&after);
+  } else {
+    unsigned processor = 0;
+    const uint64_t ticks = __rdtscp(&processor);
+    after.gpr[kRax] = ticks & kLow32;
+    after.gpr[kRdx] = ticks >> 32;
+    if (instruction.mnemonic == ZYDIS_MNEMONIC_RDTSCP) after.gpr[kRcx] = processor;
+  }
+  Transition(after, SideEffect{.kind = SideEffectKind::kInstruction});
+}
+
+void Engine::StepNatively(const Instruction& instruction, bool reload_map) {
+  ToProcess();
+  int signal = 0;
+  while (true) {
+    const TraceeStop stop = ResumeAndWait(ResumeHow::kStep, signal);
+    signal = 0;
+    switch (stop.kind) {
+      case TraceeStopKind::kStepped:
+        FinishStep(instruction);
+        if (reload_map) ReloadMap();
+        return;
+      case TraceeStopKind::kSignal:
+        if (tracee_->Catches(stop.signal)) {
+          DeliverSignal(stop, nullptr);
+          return;
+        }
+        NoteSignal(stop, cpu_->registers());
+        signal = stop.signal;
+        break;
+      case TraceeStopKind::kExited:
+        OnExit(stop.wait_status);
+        return;
+      default:
+        break;
+    }
+  }
+}
+
+void Engine::FinishStep(const Instruction& instruction) {
+  RegisterFile after;
+  if (!tracee_->GetRegisters(/*vectors=*/true, &after)) return;  // gone: the next stop will tell
+  if (instruction.pushes_flags) {
+    // The trap flag that made the step is in what was pushed.
+    uint64_t flags;
+    auto bytes = absl::MakeSpan(reinterpret_cast<uint8_t*>(&flags), sizeof(flags));
+    if (tracee_->Read(after.gpr[kRsp], bytes)) {
+      flags &= ~kTrapFlag;
+      tracee_->Write(after.gpr[kRsp], bytes);
+    }
+  }
+  // The trap comes after each iteration.
+  const bool unfinished = instruction.rep && after.rip == sync_registers_.rip;
+  Transition(after, SideEffect{.kind = SideEffectKind::kInstruction, .retired = !unfinished});
+  if (instruction.writes_memory || instruction.length == 0 ||
+      instruction.policy == Policy::kPrivileged) {
+    pager_.Resync();
+  }
+}
+
+// Something in the block that began in state `block_count` could not be done: finds the
+// instruction, and has the process do it.
+void Engine::OnFault(uint64_t block_count) {
+  if (!RunBackTo(block_count)) return;
+  for (int i = 0; i < kMaxBlockSteps; ++i) {
+    const uint64_t here = cpu_->count();
+    const RunResult step = cpu_->Step();
+    if (step.stop == Stop::kSpecial) return;
+    if (step.stop != Stop::kFault) continue;
+    const Instruction instruction = cpu_->next().value_or(Instruction{});
+    // A REP has left its first iterations behind in memory.
+    if (instruction.rep && !RunBackTo(here)) return;
+    StepNatively(instruction, /*reload_map=*/true);
+    return;
+  }
+}
+
+// Goes back to the sync point and from there to state `count`. False if that state was not met;
+// the present state is an exact one all the same.
+bool Engine::RunBackTo(uint64_t count) {
+  while (true) {
+    pager_.Rollback();
+    cpu_->SetRegisters(sync_registers_);
+    cpu_->set_count(sync_count_);
+    RunOptions run;
+    run.limit = count;
+    const RunResult result = cpu_->Run(run);
+    if (result.stop != Stop::kFault) return cpu_->count() == count;
+    // The block of state `count` faults as a whole: run to its start, and step.
+    pager_.Rollback();
+    cpu_->SetRegisters(sync_registers_);
+    cpu_->set_count(sync_count_);
+    run.limit = result.block_count;
+    if (cpu_->Run(run).stop == Stop::kFault) continue;
+    while (cpu_->count() < count) {
+      if (cpu_->Step().stop != Stop::kLimit) return false;
+    }
+    return true;
+  }
+}
+
+}  // namespace hindsight

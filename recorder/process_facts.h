@@ -1,0 +1,22 @@
+// Facts about a process for the manifest.
+
+#ifndef HINDSIGHT_RECORDER_PROCESS_FACTS_H_
+#define HINDSIGHT_RECORDER_PROCESS_FACTS_H_
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace hindsight {
+
+// Absolute path of the program the process runs; empty if it cannot be known.
+std::string ExecutablePath(pid_t pid);
+// Type, value, ...: the auxiliary vector as the kernel made it.
+std::vector<uint64_t> AuxiliaryVector(pid_t pid);
+std::string CpuBrand();
+
+}  // namespace hindsight
+
+#endif  // HINDSIGHT_RECORDER_PROCESS_FACTS_H_

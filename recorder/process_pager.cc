@@ -1,0 +1,296 @@
+#include "recorder/process_pager.h"
+
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "base/check.h"
+#include "recorder/page_diff.h"
+
+namespace hindsight {
+namespace {
+
+// A page first asked for is kept for this many resyncs; at most for kMaxGrant.
+constexpr uint8_t kFirstGrant = 4;
+constexpr uint8_t kMaxGrant = 64;
+
+// Pages fetched in one system call.
+constexpr size_t kFetchPages = 256;
+
+uint32_t NeededProtection(Access access) {
+  switch (access) {
+    case Access::kRead: return PROT_READ;
+    case Access::kWrite: return PROT_WRITE;
+    case Access::kExecute: return PROT_EXEC;
+  }
+  return PROT_NONE;
+}
+
+// Whether `page` means the same memory in both regions, as far as maps can tell.
+bool SameBacking(const MapRegion& a, const MapRegion& b, uint64_t page) {
+  return a.protection == b.protection && a.shared == b.shared && a.inode == b.inode &&
+         a.device_major == b.device_major && a.device_minor == b.device_minor &&
+         (a.inode == 0 || a.file_offset + (page - a.start) == b.file_offset + (page - b.start));
+}
+
+}  // namespace
+
+void ProcessPager::Grant::Renew() {
+  size = size == 0 ? kFirstGrant : std::min<int>(kMaxGrant, size * 2);
+  left = size;
+}
+
+bool ProcessPager::Grant::Use() {
+  if (left == 0) return false;
+  --left;
+  return true;
+}
+
+ProcessPager::Page* ProcessPager::Lookup(uint64_t address) {
+  std::unique_ptr<Page>& page = pages_[address];
+  if (page == nullptr) {
+    page = std::make_unique<Page>();
+    page->address = address;
+    page->host = cpu_->HostPage(address);
+  }
+  return page.get();
+}
+
+bool ProcessPager::OnMissing(uint64_t address, Access access) {
+  const MapRegion* region = map_.Find(address);
+  if (region == nullptr || (region->protection & NeededProtection(access)) == 0) return false;
+  Page* page = Lookup(address);
+  if (page->host == nullptr) return false;  // above all user memory
+  if (page->held) return true;              // held as data; now executed, and may be
+  scratch_.resize(std::max(scratch_.size(), kPageBytes));
+  if (!tracee_->Read(address, absl::MakeSpan(scratch_.data(), kPageBytes))) return false;
+
+  page->maybe_code = page->maybe_code || (region->protection & PROT_EXEC) != 0;
+  page->shared = region->shared;
+  page->sealed = !region->shared && (region->protection & PROT_WRITE) == 0 &&
+                 (modules_->IsElf(*region) || region->name == "[vdso]");
+  Import(page, scratch_.data());
+  page->held = true;
+  page->keep.Renew();
+  if (!page->sealed) unsealed_.push_back(page);
+  if (page->shared) ++shared_held_;
+  if (access == Access::kWrite) {
+    MarkDirty(page);
+    cpu_->SetRights(address, PageRights::kReadWrite);
+  } else {
+    cpu_->SetRights(address, PageRights::kRead);
+  }
+  return true;
+}
+
+bool ProcessPager::OnFirstWrite(uint64_t address) {
+  const MapRegion* region = map_.Find(address);
+  if (region == nullptr || (region->protection & PROT_WRITE) == 0) return false;
+  MarkDirty(Lookup(address));
+  return true;
+}
+
+bool ProcessPager::MayExecute(uint64_t address) {
+  const MapRegion* region = map_.Find(address);
+  return region != nullptr && (region->protection & PROT_EXEC) != 0;
+}
+
+void ProcessPager::MarkDirty(Page* page) {
+  if (page->dirty) return;
+  page->dirty = true;
+  page->stay_writable.Renew();
+  if (page->shared) {
+    page->pristine = std::make_unique<std::array<uint8_t, kPageBytes>>();
+    std::memcpy(page->pristine->data(), page->host, kPageBytes);
+  }
+  dirty_.push_back(page);
+}
+
+void ProcessPager::LogFirst(const Page& page, const uint8_t* bytes) {
+  PageImport import;
+  import.address = page.address;
+  import.first = true;
+  const MapRegion* region = map_.Find(page.address);
+  uint64_t offset = 0;
+  if (region != nullptr && region->module >= 0 &&
+      modules_->Equals(*region, page.address, bytes, &offset)) {
+    import.module = region->module;
+    import.module_offset = offset;
+    log_->Append(count_, import);
+    return;
+  }
+  import.line_mask = NonZeroLines(bytes);
+  const std::vector<uint8_t> lines = GatherLines(bytes, import.line_mask);
+  import.lines = lines;
+  log_->Append(count_, import);
+}
+
+void ProcessPager::Import(Page* page, const uint8_t* bytes) {
+  const uint64_t changed = ChangedLines(page->host, bytes);
+  if (!page->in_segment) {
+    LogFirst(*page, bytes);
+    page->in_segment = true;
+  } else if (changed != 0) {
+    const std::vector<uint8_t> lines = GatherLines(bytes, changed);
+    PageImport import;
+    import.address = page->address;
+    import.line_mask = changed;
+    import.lines = lines;
+    log_->Append(count_, import);
+  }
+  if (changed == 0) return;
+  std::memcpy(page->host, bytes, kPageBytes);
+  if (page->maybe_code) cpu_->ContentsChanged(page->address);
+}
+
+void ProcessPager::AppendChanges(Page* page, std::vector<MemoryPiece>* pieces) const {
+  if (page->pristine == nullptr) {
+    pieces->push_back({page->address, page->host, kPageBytes});
+    return;
+  }
+  const uint8_t* before = page->pristine->data();
+  for (uint64_t i = 0; i < kPageBytes;) {
+    if (before[i] == page->host[i]) {
+      ++i;
+      continue;
+    }
+    const uint64_t start = i;
+    while (i < kPageBytes && before[i] != page->host[i]) ++i;
+    pieces->push_back({page->address + start, page->host + start, i - start});
+  }
+}
+
+bool ProcessPager::WriteBack() {
+  if (dirty_.empty()) return true;
+  std::vector<MemoryPiece> pieces;
+  pieces.reserve(dirty_.size());
+  for (Page* page : dirty_) AppendChanges(page, &pieces);
+  const bool written = tracee_->WritePieces(pieces) == pieces.size();
+
+  std::vector<uint64_t> protect;
+  auto clean = [&protect](Page* page) {
+    if (!page->shared && page->stay_writable.Use()) return false;
+    page->dirty = false;
+    page->pristine.reset();
+    protect.push_back(page->address);
+    return true;
+  };
+  dirty_.erase(std::remove_if(dirty_.begin(), dirty_.end(), clean), dirty_.end());
+  cpu_->ProtectWrites(protect);
+  return written;
+}
+
+void ProcessPager::Drop(absl::Span<Page* const> pages) {
+  if (pages.empty()) return;
+  std::vector<uint64_t> addresses;
+  addresses.reserve(pages.size());
+  for (Page* page : pages) {
+    addresses.push_back(page->address);
+    page->held = page->dirty = false;
+    page->pristine.reset();
+    if (page->shared) --shared_held_;
+  }
+  auto gone = [](const Page* page) { return !page->held; };
+  unsealed_.erase(std::remove_if(unsealed_.begin(), unsealed_.end(), gone), unsealed_.end());
+  dirty_.erase(std::remove_if(dirty_.begin(), dirty_.end(), gone), dirty_.end());
+  cpu_->DropRights(addresses);
+}
+
+void ProcessPager::Refresh(absl::Span<Page* const> pages) {
+  scratch_.resize(std::max(scratch_.size(), kFetchPages * kPageBytes));
+  std::vector<Page*> unreadable;
+  std::vector<MemoryPiece> pieces;
+  for (size_t first = 0; first < pages.size();) {
+    const size_t batch = std::min(kFetchPages, pages.size() - first);
+    pieces.clear();
+    for (size_t i = 0; i < batch; ++i) {
+      pieces.push_back({pages[first + i]->address, &scratch_[i * kPageBytes], kPageBytes});
+    }
+    const size_t got = tracee_->ReadPieces(pieces);
+    for (size_t i = 0; i < got; ++i) Import(pages[first + i], &scratch_[i * kPageBytes]);
+    first += got;
+    if (got < batch) unreadable.push_back(pages[first++]);
+  }
+  Drop(unreadable);
+}
+
+void ProcessPager::Resync() {
+  std::vector<Page*> keep, drop;
+  for (Page* page : unsealed_) {
+    // A shared page would have to be fetched again before each use anyway.
+    (!page->shared && page->keep.Use() ? keep : drop).push_back(page);
+  }
+  Drop(drop);
+  Refresh(keep);
+}
+
+void ProcessPager::ResyncPages(absl::Span<const uint64_t> pages) {
+  std::vector<Page*> touched;
+  for (const uint64_t address : pages) {
+    const auto it = pages_.find(address);
+    if (it != pages_.end() && it->second->held) touched.push_back(it->second.get());
+  }
+  Refresh(touched);
+}
+
+void ProcessPager::ResyncShared() {
+  std::vector<Page*> drop;
+  for (Page* page : unsealed_) {
+    if (page->shared) drop.push_back(page);
+  }
+  Drop(drop);
+}
+
+void ProcessPager::Rollback() {
+  std::vector<uint64_t> protect;
+  for (Page* page : dirty_) {
+    std::vector<uint8_t> contents(kPageBytes);
+    if (page->pristine != nullptr) {
+      std::memcpy(contents.data(), page->pristine->data(), kPageBytes);
+    } else if (!tracee_->Read(page->address, absl::MakeSpan(contents))) {
+      continue;  // the process is gone, and with it everything that could depend on this
+    }
+    page->dirty = false;
+    page->pristine.reset();
+    protect.push_back(page->address);
+    if (std::memcmp(page->host, contents.data(), kPageBytes) == 0) continue;
+    std::memcpy(page->host, contents.data(), kPageBytes);
+    if (page->maybe_code) cpu_->ContentsChanged(page->address);
+  }
+  dirty_.clear();
+  cpu_->ProtectWrites(protect);
+}
+
+void ProcessPager::StartSegment() {
+  CHECK(std::none_of(dirty_.begin(), dirty_.end(),
+                     [](const Page* page) { return page->pristine != nullptr; }));
+  std::vector<Page*> held;
+  for (const auto& [address, page] : pages_) {
+    page->in_segment = false;
+    if (page->held) held.push_back(page.get());
+  }
+  Drop(held);
+}
+
+void ProcessPager::Reset() {
+  StartSegment();
+  map_ = MemoryMap();
+  for (const auto& [address, page] : pages_) page->keep = page->stay_writable = Grant();
+}
+
+void ProcessPager::SetMap(MemoryMap map) {
+  std::vector<Page*> drop;
+  for (const auto& [address, page] : pages_) {
+    if (!page->held) continue;
+    const MapRegion* before = map_.Find(address);
+    const MapRegion* after = map.Find(address);
+    const bool same = before != nullptr && after != nullptr && SameBacking(*before, *after, address);
+    if (!same) drop.push_back(page.get());
+  }
+  Drop(drop);
+  map_ = std::move(map);
+}
+
+}  // namespace hindsight

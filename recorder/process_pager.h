@@ -1,0 +1,123 @@
+// Feeds a Cpu's view from a stopped process, logs what was fed, and writes back what was changed.
+//
+// The process's memory is that of the last sync point; the view runs ahead of it. Between two sync
+// points nobody changes the process's memory, so a page may be fetched at any time.
+//
+//            OnMissing                 OnFirstWrite
+//   absent ------------> held, clean --------------> held, dirty
+//      ^                  |   ^                        |
+//      +-- grant used up -+   +------- WriteBack ------+
+//
+// After something may have changed memory (a system call), Resync() makes the view agree again.
+// Dropping every page and faulting each back in costs some microseconds a page, fetching and
+// comparing a page 0.3, so pages in use are kept and compared: a page has a grant of resyncs it
+// survives without being asked for, doubled whenever it must be faulted in again. The same holds,
+// separately, for staying writable across WriteBack. Pages of ELF files that cannot be written are
+// not compared: nobody rewrites a library in place.
+//
+// Borrows everything it is made of. Not copyable, not movable. One thread.
+
+#ifndef HINDSIGHT_RECORDER_PROCESS_PAGER_H_
+#define HINDSIGHT_RECORDER_PROCESS_PAGER_H_
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/types/span.h"
+#include "emulator/cpu.h"
+#include "recorder/memory_map.h"
+#include "recorder/module_table.h"
+#include "recorder/thread_log.h"
+#include "recorder/tracee.h"
+
+namespace hindsight {
+
+class ProcessPager final : public Pager {
+ public:
+  ProcessPager(Tracee* tracee, const ModuleTable* modules, ThreadLog* log)
+      : tracee_(tracee), modules_(modules), log_(log) {}
+  ProcessPager(const ProcessPager&) = delete;
+  ProcessPager& operator=(const ProcessPager&) = delete;
+
+  // Requires: before the first fault.
+  void set_cpu(Cpu* cpu) { cpu_ = cpu; }
+  // The count imports are logged at: no less than that of any record logged so far, and of a state
+  // in which the page's contents in the process are what the thread would see.
+  void set_count(uint64_t count) { count_ = count; }
+
+  const MemoryMap& map() const { return map_; }
+  // Pages whose region is another one now lose their rights.
+  void SetMap(MemoryMap map);
+
+  bool OnMissing(uint64_t page, Access access) override;
+  bool OnFirstWrite(uint64_t page) override;
+  bool MayExecute(uint64_t page) override;
+
+  // Brings the process's memory to the view's contents. False if the process is gone or, by
+  // mischief of another process, a page cannot be written any more.
+  bool WriteBack();
+  // The process's memory may differ from the view anywhere / in `pages`.
+  // Requires: nothing was written to the view since WriteBack.
+  void Resync();
+  void ResyncPages(absl::Span<const uint64_t> pages);
+  // As Resync, for memory that others can change while the process is stopped.
+  void ResyncShared();
+  // Takes back what was written to the view since the last WriteBack.
+  void Rollback();
+  // A new segment: it knows no page yet.
+  void StartSegment();
+  // A new address space.
+  void Reset();
+
+  // Held pages may be changed behind our back (shared mappings).
+  bool has_shared_pages() const { return shared_held_ > 0; }
+
+ private:
+  // How many more syncs a page is kept in a state without proving that it is used.
+  struct Grant {
+    uint8_t size = 0;
+    uint8_t left = 0;
+    void Renew();
+    bool Use();
+  };
+  struct Page {
+    uint64_t address = 0;
+    uint8_t* host = nullptr;
+    bool in_segment = false;  // the open segment has an import of it
+    bool held = false;        // the view grants access
+    bool dirty = false;       // kReadWrite, on the dirty list
+    bool sealed = false;      // need not be compared
+    bool shared = false;
+    bool maybe_code = false;  // was executable at some time: the Cpu may have translated it
+    Grant keep, stay_writable;
+    // Of a dirty shared page: what it was. Only bytes changed by the thread may be written back.
+    std::unique_ptr<std::array<uint8_t, kPageBytes>> pristine;
+  };
+
+  Page* Lookup(uint64_t address);
+  void Import(Page* page, const uint8_t* bytes);
+  void LogFirst(const Page& page, const uint8_t* bytes);
+  void MarkDirty(Page* page);
+  void Drop(absl::Span<Page* const> pages);
+  void Refresh(absl::Span<Page* const> pages);
+  void AppendChanges(Page* page, std::vector<MemoryPiece>* pieces) const;
+
+  Tracee* const tracee_;
+  const ModuleTable* const modules_;
+  ThreadLog* const log_;
+  Cpu* cpu_ = nullptr;
+  MemoryMap map_;
+  uint64_t count_ = 0;
+  absl::flat_hash_map<uint64_t, std::unique_ptr<Page>> pages_;
+  std::vector<Page*> unsealed_;  // held and not sealed
+  std::vector<Page*> dirty_;
+  size_t shared_held_ = 0;
+  std::vector<uint8_t> scratch_;
+};
+
+}  // namespace hindsight
+
+#endif  // HINDSIGHT_RECORDER_PROCESS_PAGER_H_

@@ -1,0 +1,108 @@
+#include "recorder/vdso.h"
+
+#include <elf.h>
+#include <sys/syscall.h>
+
+#include <cstring>
+#include <optional>
+
+namespace hindsight {
+namespace {
+
+struct Function {
+  const char* name;
+  long system_call;  // -1: the function says -ENOSYS, and libc then makes the system call itself
+};
+
+constexpr Function kFunctions[] = {
+    {"__vdso_clock_gettime", SYS_clock_gettime}, {"__vdso_gettimeofday", SYS_gettimeofday},
+    {"__vdso_time", SYS_time},                   {"__vdso_getcpu", SYS_getcpu},
+    {"__vdso_clock_getres", SYS_clock_getres},   {"__vdso_getrandom", -1},
+};
+
+std::vector<uint8_t> CodeFor(long system_call) {
+  if (system_call < 0) {
+    return {0x48, 0xc7, 0xc0, 0xda, 0xff, 0xff, 0xff, 0xc3};  // mov rax, -ENOSYS; ret
+  }
+  const auto n = static_cast<uint32_t>(system_call);
+  return {0xb8,       uint8_t(n), uint8_t(n >> 8), uint8_t(n >> 16), uint8_t(n >> 24),  // mov eax, n
+          0x0f, 0x05,                                                                   // syscall
+          0xc3};                                                                        // ret
+}
+
+// A T at `offset` of the image, or nullopt if the image ends before.
+template <typename T>
+std::optional<T> At(absl::Span<const uint8_t> image, uint64_t offset) {
+  if (offset > image.size() || image.size() - offset < sizeof(T)) return std::nullopt;
+  T value;
+  std::memcpy(&value, image.data() + offset, sizeof(T));
+  return value;
+}
+
+struct DynamicTables {
+  uint64_t symbols = 0, strings = 0;
+};
+
+// The image is linked at address 0, so addresses in it are offsets.
+DynamicTables FindTables(absl::Span<const uint8_t> image) {
+  DynamicTables tables;
+  const auto header = At<Elf64_Ehdr>(image, 0);
+  if (!header || std::memcmp(header->e_ident, ELFMAG, SELFMAG) != 0) return tables;
+  for (int i = 0; i < header->e_phnum; ++i) {
+    const auto segment = At<Elf64_Phdr>(image, header->e_phoff + i * sizeof(Elf64_Phdr));
+    if (!segment || segment->p_type != PT_DYNAMIC) continue;
+    for (uint64_t at = segment->p_offset;; at += sizeof(Elf64_Dyn)) {
+      const auto entry = At<Elf64_Dyn>(image, at);
+      if (!entry || entry->d_tag == DT_NULL) break;
+      if (entry->d_tag == DT_SYMTAB) tables.symbols = entry->d_un.d_ptr;
+      if (entry->d_tag == DT_STRTAB) tables.strings = entry->d_un.d_ptr;
+    }
+  }
+  return tables;
+}
+
+bool NameIs(absl::Span<const uint8_t> image, uint64_t offset, const char* name) {
+  const size_t length = std::strlen(name) + 1;
+  return offset <= image.size() && image.size() - offset >= length &&
+         std::memcmp(image.data() + offset, name, length) == 0;
+}
+
+}  // namespace
+
+std::vector<VdsoPatch> PlanVdsoPatches(absl::Span<const uint8_t> image) {
+  std::vector<VdsoPatch> patches;
+  const DynamicTables tables = FindTables(image);
+  if (tables.symbols == 0 || tables.strings == 0) return patches;
+  // The number of symbols stands nowhere simple; the linker puts the strings right behind them.
+  for (uint64_t at = tables.symbols; at + sizeof(Elf64_Sym) <= tables.strings;
+       at += sizeof(Elf64_Sym)) {
+    const auto symbol = At<Elf64_Sym>(image, at);
+    if (!symbol) break;
+    if (ELF64_ST_TYPE(symbol->st_info) != STT_FUNC) continue;
+    for (const Function& function : kFunctions) {
+      if (!NameIs(image, tables.strings + symbol->st_name, function.name)) continue;
+      VdsoPatch patch = {symbol->st_value, CodeFor(function.system_call)};
+      const bool fits = symbol->st_size >= patch.code.size() &&
+                        At<uint64_t>(image, patch.offset).has_value();
+      if (fits) patches.push_back(std::move(patch));
+    }
+  }
+  return patches;
+}
+
+absl::Status PatchVdso(const MemoryMap& map, Tracee* tracee) {
+  const MapRegion* region = map.FindNamed("[vdso]");
+  if (region == nullptr) return absl::OkStatus();
+  std::vector<uint8_t> image(region->end - region->start);
+  if (!tracee->Read(region->start, absl::MakeSpan(image))) {
+    return absl::InternalError("cannot read the program's vdso");
+  }
+  for (const VdsoPatch& patch : PlanVdsoPatches(image)) {
+    if (!tracee->ForceWrite(region->start + patch.offset, patch.code)) {
+      return absl::InternalError("cannot patch the program's vdso");
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace hindsight
