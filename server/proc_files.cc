@@ -44,13 +44,16 @@ std::string SmapsText(const std::vector<MapRegion>& regions) {
   for (const MapRegion& region : regions) {
     AppendMapsLine(region, &out);
     uint64_t size_kb = (region.end - region.start) / 1024;
-    // gcore dumps private file mappings only if they were modified; the trace cannot tell cheaply,
-    // so writable ones count as modified.
-    uint64_t anonymous_kb = region.inode == 0 || (region.protection & PROT_WRITE) ? size_kb : 0;
-    absl::StrAppendFormat(&out, "Size: %d kB\nAnonymous: %d kB\nSwap: 0 kB\nVmFlags:%s%s%s%s\n",
-                          size_kb, anonymous_kb, region.protection & PROT_READ ? " rd" : "",
-                          region.protection & PROT_WRITE ? " wr" : "",
-                          region.protection & PROT_EXEC ? " ex" : "", region.shared ? " sh" : "");
+    // gcore writes pages of a file only where they were modified. Which were, the trace cannot tell
+    // cheaply, but relocated data is among those that are read-only now. Code is not.
+    bool modified = region.inode == 0 || !(region.protection & PROT_EXEC);
+    // The kernel's own pages ("dd": do not dump) cannot be read.
+    bool kernels = region.name == "[vvar]" || region.name == "[vvar_vclock]";
+    absl::StrAppendFormat(
+        &out, "Size: %d kB\nAnonymous: %d kB\nSwap: 0 kB\nVmFlags:%s%s%s%s%s\n", size_kb,
+        modified ? size_kb : 0, region.protection & PROT_READ ? " rd" : "",
+        region.protection & PROT_WRITE ? " wr" : "", region.protection & PROT_EXEC ? " ex" : "",
+        region.shared ? " sh" : "", kernels ? " io dd" : "");
   }
   return out;
 }

@@ -1,0 +1,18 @@
+// Serves debuggers, one after the other, on a trace.
+
+#ifndef HINDSIGHT_CLI_SERVING_H_
+#define HINDSIGHT_CLI_SERVING_H_
+
+#include "absl/status/status.h"
+#include "server/target.h"
+#include "server/transport.h"
+
+namespace hindsight {
+
+// Waits for a client, serves it until it goes, waits for the next. The position stays where the
+// last one left it. Returns only an error of `listener`; one of a client is told on stderr.
+absl::Status ServeClients(Listener* listener, Target* target);
+
+}  // namespace hindsight
+
+#endif  // HINDSIGHT_CLI_SERVING_H_

@@ -1,0 +1,176 @@
+#include "server/recorded_objects.h"
+
+#include <elf.h>
+#include <signal.h>
+
+#include <cstring>
+
+#include "absl/status/status.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
+#include "base/status_macros.h"
+#include "server/proc_files.h"
+
+namespace hindsight {
+namespace {
+
+constexpr size_t kSigInfoBytes = 128;
+constexpr size_t kCommandNameBytes = 15;
+// Private anonymous, shared anonymous, ELF headers, private huge pages: the kernel's default.
+constexpr char kCoredumpFilter[] = "00000033\n";
+
+// The dynamic linker's name as the program's PT_INTERP has it.
+std::string InterpreterPath(absl::Span<const uint8_t> program) {
+  Elf64_Ehdr header;
+  if (program.size() < sizeof(header)) return "";
+  std::memcpy(&header, program.data(), sizeof(header));
+  for (uint64_t i = 0; i < header.e_phnum; ++i) {
+    Elf64_Phdr segment;
+    uint64_t at = header.e_phoff + i * sizeof(segment);
+    if (header.e_phoff > program.size() || at + sizeof(segment) > program.size()) return "";
+    std::memcpy(&segment, program.data() + at, sizeof(segment));
+    if (segment.p_type != PT_INTERP) continue;
+    if (segment.p_offset > program.size() || segment.p_filesz > program.size() - segment.p_offset) {
+      return "";
+    }
+    std::string path(reinterpret_cast<const char*>(program.data()) + segment.p_offset,
+                     segment.p_filesz);
+    return path.c_str();
+  }
+  return "";
+}
+
+}  // namespace
+
+absl::StatusOr<std::string> RecordedObjects::Auxv() const {
+  const std::vector<uint64_t>& auxv = trace_->manifest().auxv;
+  if (auxv.empty()) return absl::NotFoundError("the trace has no auxiliary vector");
+  return RawWords(auxv);
+}
+
+std::string RecordedObjects::SigInfo(uint64_t count) const {
+  std::string bytes;
+  if (const ProcessEvent* signal = process_->SignalFrom(count)) {
+    bytes = signal->text;
+    if (bytes.empty()) {
+      siginfo_t info = {};
+      info.si_signo = static_cast<int>(signal->number);
+      bytes.assign(reinterpret_cast<const char*>(&info), sizeof(info));
+    }
+  } else {
+    siginfo_t info = {};
+    info.si_signo = SIGTRAP;
+    info.si_code = TRAP_BRKPT;
+    bytes.assign(reinterpret_cast<const char*>(&info), sizeof(info));
+  }
+  bytes.resize(kSigInfoBytes, '\0');
+  return bytes;
+}
+
+std::string RecordedObjects::ExecutablePath() const { return trace_->manifest().program; }
+
+std::string RecordedObjects::CommandName() const {
+  const std::string& program = trace_->manifest().program;
+  return program.substr(program.rfind('/') + 1).substr(0, kCommandNameBytes);
+}
+
+LinkMap RecordedObjects::Libraries(MemoryReader memory) const {
+  return ReadLinkMap(trace_->manifest().auxv, memory);
+}
+
+absl::StatusOr<uint64_t> RecordedObjects::TlsAddress(uint64_t fs_base, uint64_t offset,
+                                                     uint64_t link_map, MemoryReader memory) {
+  if (!tls_layout_known_) {
+    for (size_t i = 0; i < trace_->modules().size() && !tls_layout_; ++i) {
+      const std::string& path = trace_->modules()[i].path;
+      if (!absl::StrContains(path, "libc") && !absl::StrContains(path, "libpthread")) continue;
+      auto bytes = trace_->ModuleBytes(static_cast<int32_t>(i));
+      if (bytes.ok()) tls_layout_ = ReadGlibcTlsLayout(*bytes);
+    }
+    tls_layout_known_ = true;
+  }
+  return GlibcTlsAddress(tls_layout_, fs_base, link_map, offset, memory);
+}
+
+std::optional<int32_t> RecordedObjects::ModuleAt(uint64_t address, uint64_t count) const {
+  const MapRegion* region = process_->RegionAt(count, address);
+  if (region == nullptr || region->module < 0) return std::nullopt;
+  if (region->module >= static_cast<int64_t>(trace_->modules().size())) return std::nullopt;
+  return region->module;
+}
+
+std::optional<int32_t> RecordedObjects::FindModule(const std::string& path, uint64_t count,
+                                                   MemoryReader memory) {
+  for (size_t i = 0; i < trace_->modules().size(); ++i) {
+    if (trace_->modules()[i].path == path) return static_cast<int32_t>(i);
+  }
+  if (auto it = found_.find(path); it != found_.end()) return it->second;
+  // Programs name libraries by links (/lib/libz.so.1), maps by files (/usr/lib/libz.so.1.2.13):
+  // what is mapped where the dynamic linker put the library is the file meant.
+  std::optional<int32_t> module;
+  absl::Span<const uint64_t> auxv = trace_->manifest().auxv;
+  for (const Library& library : Libraries(memory).libraries) {
+    if (library.path == path) module = ModuleAt(library.dynamic, count);
+  }
+  std::optional<int32_t> program = ModuleAt(AuxvValue(auxv, AT_PHDR).value_or(0), count);
+  if (!module && program && path == ExecutablePath()) module = program;
+  if (!module && program) {
+    auto bytes = trace_->ModuleBytes(*program);
+    if (bytes.ok() && InterpreterPath(*bytes) == path) {
+      module = ModuleAt(AuxvValue(auxv, AT_BASE).value_or(0), count);
+    }
+  }
+  if (module) found_[path] = *module;
+  return module;
+}
+
+std::optional<std::string> RecordedObjects::ProcFile(const std::string& path) const {
+  absl::string_view rest = path;
+  const int32_t pid = trace_->manifest().pid;
+  if (!absl::ConsumePrefix(&rest, absl::StrCat("/proc/", pid, "/")) &&
+      !absl::ConsumePrefix(&rest, "/proc/self/")) {
+    return std::nullopt;
+  }
+  absl::ConsumePrefix(&rest, absl::StrCat("task/", process_->thread(), "/"));
+  return std::string(rest);
+}
+
+absl::StatusOr<std::string> RecordedObjects::ReadLink(const std::string& path, uint64_t count,
+                                                      MemoryReader memory) {
+  std::optional<std::string> file = ProcFile(path);
+  if (file == "exe") return ExecutablePath();
+  if (file == "cwd") return trace_->manifest().working_directory;
+  if (file == "root") return std::string("/");
+  if (file ? ProcContents(*file, count).ok() : FindModule(path, count, memory).has_value()) {
+    return absl::InvalidArgumentError(absl::StrCat(path, " is not a link"));
+  }
+  return absl::NotFoundError(absl::StrCat(path, " is not in the trace"));
+}
+
+absl::StatusOr<std::string> RecordedObjects::FileContents(const std::string& path, uint64_t count,
+                                                          MemoryReader memory) {
+  std::optional<std::string> file = ProcFile(path);
+  if (file && *file != "exe") return ProcContents(*file, count);
+  std::optional<int32_t> module = FindModule(file ? ExecutablePath() : path, count, memory);
+  if (!module) return absl::NotFoundError(absl::StrCat(path, " is not in the trace"));
+  ASSIGN_OR_RETURN(absl::Span<const uint8_t> bytes, trace_->ModuleBytes(*module));
+  return std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+}
+
+absl::StatusOr<std::string> RecordedObjects::ProcContents(const std::string& name,
+                                                          uint64_t count) const {
+  const Manifest& manifest = trace_->manifest();
+  if (name == "maps") return MapsText(process_->MapsAt(count));
+  if (name == "smaps") return SmapsText(process_->MapsAt(count));
+  if (name == "cmdline") return ZeroTerminated(manifest.arguments);
+  if (name == "environ") return ZeroTerminated(manifest.environment);
+  if (name == "auxv") return RawWords(manifest.auxv);
+  if (name == "comm") return CommandName() + "\n";
+  if (name == "coredump_filter") return std::string(kCoredumpFilter);
+  if (name == "status") return StatusText(CommandName(), manifest.pid, process_->thread());
+  if (name == "stat") return StatText(CommandName(), manifest.pid, process_->thread());
+  return absl::NotFoundError(absl::StrCat("the trace has no /proc file ", name));
+}
+
+}  // namespace hindsight
