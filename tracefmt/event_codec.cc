@@ -70,6 +70,11 @@ void BuildEvents(const std::vector<ProcessEvent>& events, wire::EventBlock::Buil
 absl::Status ReadEvents(const std::string& path, const RawBlock& block,
                         std::vector<ProcessEvent>* out) {
   return VisitMessage<wire::EventBlock>(path, block, [&](wire::EventBlock::Reader message) {
+    // Eight words is what an event took in version 1. A list can claim to have elements of no size,
+    // millions of them.
+    if (uint64_t{message.getEvents().size()} * 8 > block.word_count) {
+      return BlockError(absl::StatusCode::kDataLoss, path, block.offset, "impossible event list");
+    }
     for (const auto from : message.getEvents()) {
       ProcessEvent to;
       to.kind = static_cast<EventKind>(from.getKind());

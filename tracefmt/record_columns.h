@@ -30,6 +30,11 @@ enum class RecordKind : uint8_t {
 };
 inline constexpr uint8_t kFirstIgnorableRecord = 128;
 
+// Bounds on what loading one segment takes: a reader stops there, a writer refuses to go further.
+// A recorder starts a new segment long before.
+inline constexpr uint64_t kMaxSegmentRecords = 1 << 25;
+inline constexpr uint64_t kMaxSegmentRawBytes = uint64_t{4} << 30;
+
 class RecordColumns {
  public:
   // `first_record`: records of the segment before these; `first_count`: count of the last of them.

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "tracefmt/message.h"
+#include "tracefmt/record_columns.h"
 #include "tracefmt/record_decoder.h"
 #include "tracefmt/trace.capnp.h"
 
@@ -82,9 +83,15 @@ class LoadedSegment final : public Segment {
 
  private:
   absl::Status ReadBlocks(const BlockFile& file, uint64_t offset) {
+    uint64_t raw_bytes = 0;
     while (!file.AtEnd(offset)) {
       ASSIGN_OR_RETURN(RawBlock block, file.Read(offset));
       offset = block.next_offset;
+      raw_bytes += block.word_count * sizeof(uint64_t);
+      if (raw_bytes > kMaxSegmentRawBytes || cursor_.record > kMaxSegmentRecords) {
+        return BlockError(absl::StatusCode::kResourceExhausted, file.path(), block.offset,
+                          "the segment is too large");
+      }
       if (block.kind >= kFirstIgnorableBlockKind) continue;
       if (!block.Is(BlockKind::kRecords)) {
         return BlockError(absl::StatusCode::kUnimplemented, file.path(), block.offset,

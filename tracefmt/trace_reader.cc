@@ -22,6 +22,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
+// Bounds the memory events take; about 40 million of them.
+constexpr uint64_t kMaxEventBytes = uint64_t{4} << 30;
+
 // The number that `name` without `suffix` is, written the one way we write it; -1 if it is none.
 int64_t NumberIn(const std::string& name, const std::string& suffix) {
   if (name.size() <= suffix.size() || !name.ends_with(suffix)) return -1;
@@ -142,10 +145,16 @@ void TraceReaderImpl::ReadEventsFile() {
 absl::Status TraceReaderImpl::ReadEventBlocks(const std::string& path) {
   ASSIGN_OR_RETURN(const BlockFile file, BlockFile::Open(path));
   uint64_t offset = 0;
+  uint64_t raw_bytes = 0;
   while (!file.AtEnd(offset)) {
     ASSIGN_OR_RETURN(const RawBlock block, file.Read(offset));
     offset = block.next_offset;
     if (block.kind >= kFirstIgnorableBlockKind) continue;
+    raw_bytes += block.word_count * sizeof(uint64_t);
+    if (raw_bytes > kMaxEventBytes) {
+      return BlockError(absl::StatusCode::kResourceExhausted, path, block.offset,
+                        "too many events");
+    }
     if (!block.Is(BlockKind::kEvents)) {
       return BlockError(absl::StatusCode::kUnimplemented, path, block.offset,
                         absl::StrCat("unknown kind of block ", block.kind));

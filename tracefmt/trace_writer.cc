@@ -127,6 +127,7 @@ class TraceWriterImpl final : public TraceWriter {
     bool open = false;
     uint64_t next_number = 0;
     uint64_t records = 0;                               // in the blocks before `columns`
+    uint64_t raw_bytes = 0;                             // of those blocks, about
     std::shared_ptr<std::unique_ptr<AppendFile>> file;  // made on the queue
     std::unique_ptr<RecordColumns> columns;
   };
@@ -167,6 +168,7 @@ absl::Status TraceWriterImpl::BeginSegment(int32_t thread, uint64_t number, uint
   segment.open = true;
   segment.next_number = number + 1;
   segment.records = 0;
+  segment.raw_bytes = 0;
   segment.file = std::make_shared<std::unique_ptr<AppendFile>>();
   segment.columns = std::make_unique<RecordColumns>(0, count);
   auto message = std::make_shared<capnp::MallocMessageBuilder>();
@@ -215,6 +217,10 @@ absl::Status TraceWriterImpl::Append(int32_t thread, const Record& record) {
 absl::Status TraceWriterImpl::PostRecords(ThreadSegment* segment) {
   if (segment->columns->empty()) return absl::OkStatus();
   segment->records += segment->columns->size();
+  segment->raw_bytes += segment->columns->raw_bytes();
+  if (segment->records > kMaxSegmentRecords || segment->raw_bytes > kMaxSegmentRawBytes / 2) {
+    return absl::ResourceExhaustedError("the segment is too large");
+  }
   std::shared_ptr<RecordColumns> columns = std::move(segment->columns);
   segment->columns = std::make_unique<RecordColumns>(segment->records, columns->last_count());
   return queue_.Post([this, columns, file = segment->file] {
