@@ -9,6 +9,7 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "base/syscall_names.h"
 #include "emulator/registers.h"
 
 namespace hindsight {
@@ -67,6 +68,11 @@ const char* EventName(EventKind kind) {
   return "event";
 }
 
+std::string SyscallText(int64_t number) {
+  const char* name = SyscallName(number);
+  return name != nullptr ? name : absl::StrCat("number ", number);
+}
+
 std::string RegisterName(size_t index) {
   return index < kRegisterWords ? RegisterWordName(index) : absl::StrCat("word", index);
 }
@@ -103,7 +109,7 @@ struct TextVisitor {
   RecordTextOptions options;
 
   std::string operator()(const PageImport& page) const {
-    std::string out = absl::StrFormat("page %#x", page.address);
+    std::string out = absl::StrFormat("import page %#x", page.address);
     if (page.first) absl::StrAppend(&out, " first");
     if (page.module >= 0) {
       absl::StrAppendFormat(&out, " module %d+%#x", page.module, page.module_offset);
@@ -117,21 +123,22 @@ struct TextVisitor {
     return out;
   }
   std::string operator()(const LineImport& line) const {
-    std::string out = absl::StrFormat("line %#x%s", line.address, line.code ? " code" : "");
+    std::string out = absl::StrFormat("import line %#x%s", line.address, line.code ? " code" : "");
     if (options.contents) absl::StrAppend(&out, "\n    ", Hex(line.bytes));
     return out;
   }
   std::string operator()(const UncachedRead& read) const {
-    return absl::StrFormat("uncached %#x size %d value %#x", read.address, read.size, read.value);
+    return absl::StrFormat("uncached read %#x size %d value %#x", read.address, read.size,
+                           read.value);
   }
   std::string operator()(const SideEffect& effect) const {
-    std::string out = SideEffectName(effect.kind);
+    std::string out = absl::StrCat("side effect ", SideEffectName(effect.kind));
     if (effect.sequence != 0) absl::StrAppendFormat(&out, " sequence %X", effect.sequence);
     if (!effect.retired) absl::StrAppend(&out, " partial");
     return out + PatchText(effect.registers);
   }
   std::string operator()(const Discontinuity& event) const {
-    std::string out = DiscontinuityName(event.kind);
+    std::string out = absl::StrCat("discontinuity ", DiscontinuityName(event.kind));
     if (event.signal != 0) absl::StrAppendFormat(&out, " %d", event.signal);
     if (event.sequence != 0) absl::StrAppendFormat(&out, " sequence %X", event.sequence);
     return out + PatchText(event.registers);
@@ -156,7 +163,7 @@ struct JsonVisitor {
   JsonWriter* json;
 
   void operator()(const PageImport& page) const {
-    json->Key("kind").String("page").Key("address").Hex(page.address);
+    json->Key("kind").String("import page").Key("address").Hex(page.address);
     json->Key("first").Bool(page.first).Key("lineMask").Hex(page.line_mask);
     if (page.module >= 0) {
       json->Key("module").Int(page.module).Key("moduleOffset").Uint(page.module_offset);
@@ -169,21 +176,21 @@ struct JsonVisitor {
     json->EndObject();
   }
   void operator()(const LineImport& line) const {
-    json->Key("kind").String("line").Key("address").Hex(line.address);
+    json->Key("kind").String("import line").Key("address").Hex(line.address);
     json->Key("code").Bool(line.code);
     if (options.contents) json->Key("bytes").String(Hex(line.bytes));
   }
   void operator()(const UncachedRead& read) const {
-    json->Key("kind").String("uncached").Key("address").Hex(read.address);
+    json->Key("kind").String("uncached read").Key("address").Hex(read.address);
     json->Key("size").Uint(read.size).Key("value").Hex(read.value);
   }
   void operator()(const SideEffect& effect) const {
-    json->Key("kind").String(SideEffectName(effect.kind));
+    json->Key("kind").String(absl::StrCat("side effect ", SideEffectName(effect.kind)));
     json->Key("sequence").Uint(effect.sequence).Key("retired").Bool(effect.retired);
     PatchJson(effect.registers, json);
   }
   void operator()(const Discontinuity& event) const {
-    json->Key("kind").String(DiscontinuityName(event.kind));
+    json->Key("kind").String(absl::StrCat("discontinuity ", DiscontinuityName(event.kind)));
     json->Key("sequence").Uint(event.sequence).Key("signal").Int(event.signal);
     if (options.contents) json->Key("siginfo").String(absl::BytesToHexString(event.siginfo));
     PatchJson(event.registers, json);
@@ -221,7 +228,7 @@ std::string EventText(const ProcessEvent& event) {
   if (event.thread != 0) absl::StrAppend(&out, " thread ", event.thread);
   switch (event.kind) {
     case EventKind::kSyscall: {
-      absl::StrAppend(&out, " number ", event.number, " (");
+      absl::StrAppend(&out, " ", SyscallText(event.number), "(");
       for (size_t i = 0; i < event.arguments.size(); ++i) {
         absl::StrAppendFormat(&out, "%s%#x", i == 0 ? "" : ", ", event.arguments[i]);
       }
@@ -249,6 +256,7 @@ void EventJson(const ProcessEvent& event, JsonWriter* json) {
   json->Key("sequence").Uint(event.sequence).Key("thread").Int(event.thread);
   json->Key("number").Int(event.number);
   if (event.kind == EventKind::kSyscall) {
+    json->Key("name").String(SyscallText(event.number));
     json->Key("arguments").BeginArray();
     for (uint64_t argument : event.arguments) json->Hex(argument);
     json->EndArray().Key("result").Int(event.result);

@@ -31,10 +31,10 @@ TEST_F(RecordTextTest, PageImport) {
                      .module_offset = 0x1000,
                      .line_mask = 4,
                      .lines = line_};
-  EXPECT_EQ(Text(5, page), "5 page 0x7000 first module 2+0x1000 lines 1");
+  EXPECT_EQ(Text(5, page), "5 import page 0x7000 first module 2+0x1000 lines 1");
   EXPECT_NE(Text(5, page, /*contents=*/true).find("0x7080: abab"), std::string::npos);
   EXPECT_EQ(Json(5, page),
-            R"({"count":5,"kind":"page","address":"0x7000","first":true,"lineMask":"0x4",)"
+            R"({"count":5,"kind":"import page","address":"0x7000","first":true,"lineMask":"0x4",)"
             R"("module":2,"moduleOffset":4096})");
 }
 
@@ -47,16 +47,17 @@ TEST_F(RecordTextTest, SideEffect) {
   SideEffect effect = {.kind = SideEffectKind::kSyscall,
                        .sequence = 26,
                        .registers = {.index = {kRax}, .value = {3}}};
-  EXPECT_EQ(Text(9, effect), "9 syscall sequence 1A rax=0x3");
+  EXPECT_EQ(Text(9, effect), "9 side effect syscall sequence 1A rax=0x3");
 }
 
 TEST_F(RecordTextTest, RegistersOutsideTheLayoutHaveNumbers) {
   SideEffect effect = {.registers = {.index = {999}, .value = {3}}};
-  EXPECT_EQ(Text(9, effect), "9 instruction word999=0x3");
+  EXPECT_EQ(Text(9, effect), "9 side effect instruction word999=0x3");
 }
 
 TEST_F(RecordTextTest, Signal) {
-  EXPECT_EQ(Text(9, Discontinuity{.sequence = 1, .signal = 11}), "9 signal 11 sequence 1");
+  EXPECT_EQ(Text(9, Discontinuity{.sequence = 1, .signal = 11}),
+            "9 discontinuity signal 11 sequence 1");
 }
 
 TEST_F(RecordTextTest, SyscallEvent) {
@@ -67,7 +68,7 @@ TEST_F(RecordTextTest, SyscallEvent) {
                         .number = 1,
                         .arguments = {1, 0x7000},
                         .result = -9};
-  EXPECT_EQ(EventText(event), "10 syscall sequence 3 thread 7 number 1 (0x1, 0x7000) = -9");
+  EXPECT_EQ(EventText(event), "10 syscall sequence 3 thread 7 write(0x1, 0x7000) = -9");
 }
 
 TEST_F(RecordTextTest, WaitStatus) {

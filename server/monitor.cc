@@ -11,6 +11,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "base/status_macros.h"
+#include "base/syscall_names.h"
 #include "server/proc_files.h"
 
 namespace hindsight {
@@ -117,16 +118,21 @@ absl::StatusOr<std::string> Monitor::Snapshots(absl::string_view) {
 
 namespace {
 
+std::string SyscallText(const ProcessEvent& event) {
+  const char* name = SyscallName(event.number);
+  return absl::StrFormat(
+      "%s(%s) = %d", name != nullptr ? name : absl::StrCat("system call ", event.number),
+      absl::StrJoin(
+          event.arguments, ", ",
+          [](std::string* out, uint64_t argument) { absl::StrAppendFormat(out, "%#x", argument); }),
+      event.result);
+}
+
 std::string EventLine(const ProcessEvent& event, const ProcessState& process, bool is_next) {
   std::string what;
   switch (event.kind) {
     case EventKind::kSyscall:
-      what = absl::StrFormat("system call %d (%s) = %d", event.number,
-                             absl::StrJoin(event.arguments, ", ",
-                                           [](std::string* out, uint64_t argument) {
-                                             absl::StrAppendFormat(out, "%#x", argument);
-                                           }),
-                             event.result);
+      what = SyscallText(event);
       break;
     case EventKind::kSignal:
       what = absl::StrCat("signal ", event.number, " (", strsignal(event.number), ")");

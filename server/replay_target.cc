@@ -100,9 +100,22 @@ const RegisterFile& ReplayTarget::Registers() {
   return scratch_ != nullptr ? scratch_->registers() : timeline_->registers();
 }
 
+int64_t ReplayTarget::OrigRax() const {
+  if (scratch_ != nullptr) return scratch_orig_rax_;
+  const uint64_t count = timeline_->count();
+  const ProcessState& process = timeline_->process();
+  const ProcessEvent* event = process.SyscallFrom(count);
+  if (event == nullptr) event = process.PreviousSyscall(count);
+  return event != nullptr && event->count >= count ? event->number : -1;
+}
+
 absl::StatusOr<std::string> ReplayTarget::ReadRegister(ThreadRef thread, int number) {
   RETURN_IF_ERROR(SelectThread(thread));
   if (number < 0 || number >= kRegisterCount) return absl::NotFoundError("no such register");
+  if (number == kRegisterOrigRax) {
+    int64_t value = OrigRax();
+    return std::string(reinterpret_cast<const char*>(&value), sizeof(value));
+  }
   return EncodeRegister(Registers(), number);
 }
 
@@ -226,9 +239,12 @@ absl::Status ReplayTarget::WriteRegister(ThreadRef thread, int number,
   if (!DecodeRegister(bytes, number, &registers)) {
     return absl::InvalidArgumentError("no such register, or not of this size");
   }
-  if (registers == Registers()) return absl::OkStatus();
+  int64_t orig_rax = OrigRax();
+  if (number == kRegisterOrigRax) std::memcpy(&orig_rax, bytes.data(), sizeof(orig_rax));
+  if (registers == Registers() && orig_rax == OrigRax()) return absl::OkStatus();
   RETURN_IF_ERROR(Divert());
   scratch_->SetRegisters(registers);
+  scratch_orig_rax_ = orig_rax;
   scratch_registers_changed_ = true;
   return absl::OkStatus();
 }

@@ -62,6 +62,9 @@ class ReplayTarget final : public Target {
   ReplayTarget(const TraceReader* trace, std::unique_ptr<Timeline> timeline);
 
   const RegisterFile& Registers();
+  // The number of the system call that is about to be made or was just made, else -1: as the kernel
+  // shows it at the two stops of a system call.
+  int64_t OrigRax() const;
   bool ReadAll(uint64_t address, absl::Span<uint8_t> out);
   // Begins a diversion if there is none.
   absl::Status Divert();
@@ -76,6 +79,7 @@ class ReplayTarget final : public Target {
   class Monitor monitor_;
   std::unique_ptr<ScratchProcess> scratch_;  // the diversion, while there is one
   bool scratch_registers_changed_ = false;
+  int64_t scratch_orig_rax_ = -1;
   StopEvent last_stop_;
   std::string console_text_;
 };
