@@ -31,8 +31,8 @@ struct Instruction {
   bool control_flow = false;  // may go elsewhere than to the next instruction
   bool call = false;
   bool ret = false;
-  bool rep = false;     // a REP/REPE/REPNE string instruction
-  bool locked = false;  // LOCK prefix or xchg with memory
+  bool rep = false;           // a REP/REPE/REPNE string instruction
+  bool locked = false;        // LOCK prefix or xchg with memory
   bool pushes_flags = false;  // pushf: stores rflags where the single-step flag could be seen
   uint16_t mnemonic = 0;      // ZydisMnemonic
 };

@@ -14,7 +14,24 @@
 namespace hindsight {
 
 // General registers by hardware encoding number.
-enum Gpr : int { kRax, kRcx, kRdx, kRbx, kRsp, kRbp, kRsi, kRdi, kR8, kR9, kR10, kR11, kR12, kR13, kR14, kR15 };
+enum Gpr : int {
+  kRax,
+  kRcx,
+  kRdx,
+  kRbx,
+  kRsp,
+  kRbp,
+  kRsi,
+  kRdi,
+  kR8,
+  kR9,
+  kR10,
+  kR11,
+  kR12,
+  kR13,
+  kR14,
+  kR15
+};
 
 struct RegisterFile {
   uint64_t gpr[16] = {};

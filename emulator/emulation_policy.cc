@@ -1,0 +1,263 @@
+#include "emulator/emulation_policy.h"
+
+namespace hindsight {
+namespace {
+
+// The instruction-set extensions Unicorn runs at all, in legacy encoding. Anything newer is run on
+// the host, so an extension this list does not know is slow but never wrong.
+bool IsKnownExtension(ZydisISASet set) {
+  switch (set) {
+    case ZYDIS_ISA_SET_ADOX_ADCX:
+    case ZYDIS_ISA_SET_AES:
+    case ZYDIS_ISA_SET_BMI1:  // tzcnt; the others are VEX
+    case ZYDIS_ISA_SET_CLFSH:
+    case ZYDIS_ISA_SET_CMOV:
+    case ZYDIS_ISA_SET_CMPXCHG16B:
+    case ZYDIS_ISA_SET_FAT_NOP:
+    case ZYDIS_ISA_SET_FCMOV:
+    case ZYDIS_ISA_SET_I186:
+    case ZYDIS_ISA_SET_I386:
+    case ZYDIS_ISA_SET_I486:
+    case ZYDIS_ISA_SET_I486REAL:
+    case ZYDIS_ISA_SET_I86:
+    case ZYDIS_ISA_SET_LAHF:
+    case ZYDIS_ISA_SET_LONGMODE:
+    case ZYDIS_ISA_SET_LZCNT:
+    case ZYDIS_ISA_SET_PAUSE:
+    case ZYDIS_ISA_SET_PENTIUMREAL:  // cmpxchg8b
+    case ZYDIS_ISA_SET_PPRO:         // fcomi, fucomi
+    case ZYDIS_ISA_SET_PREFETCH_NOP:
+    case ZYDIS_ISA_SET_SSE:
+    case ZYDIS_ISA_SET_SSE2:
+    case ZYDIS_ISA_SET_SSE3:
+    case ZYDIS_ISA_SET_SSE3X87:
+    case ZYDIS_ISA_SET_SSE4:
+    case ZYDIS_ISA_SET_SSE42:
+    case ZYDIS_ISA_SET_SSE_PREFETCH:
+    case ZYDIS_ISA_SET_SSSE3:
+    case ZYDIS_ISA_SET_X87:
+      return true;
+    default:
+      return false;
+  }
+}
+
+bool IsPrivileged(const ZydisDecodedInstruction& instruction) {
+  switch (instruction.meta.category) {
+    case ZYDIS_CATEGORY_INTERRUPT:
+    case ZYDIS_CATEGORY_IO:
+    case ZYDIS_CATEGORY_IOSTRINGOP:
+    case ZYDIS_CATEGORY_SYSRET:
+      return true;
+    default:
+      break;
+  }
+  switch (instruction.mnemonic) {
+    case ZYDIS_MNEMONIC_CLI:
+    case ZYDIS_MNEMONIC_STI:
+    case ZYDIS_MNEMONIC_HLT:
+    case ZYDIS_MNEMONIC_SYSENTER:
+    case ZYDIS_MNEMONIC_UD0:
+    case ZYDIS_MNEMONIC_UD1:
+    case ZYDIS_MNEMONIC_UD2:
+      return true;
+    default:
+      return (instruction.attributes & ZYDIS_ATTRIB_IS_PRIVILEGED) != 0;
+  }
+}
+
+bool IsNondeterministic(ZydisMnemonic mnemonic) {
+  switch (mnemonic) {
+    case ZYDIS_MNEMONIC_RDTSC:
+    case ZYDIS_MNEMONIC_RDTSCP:
+    case ZYDIS_MNEMONIC_RDRAND:
+    case ZYDIS_MNEMONIC_RDSEED:
+    case ZYDIS_MNEMONIC_RDPID:
+    case ZYDIS_MNEMONIC_RDPMC:
+    case ZYDIS_MNEMONIC_RDPRU:
+      return true;
+    default:
+      return false;
+  }
+}
+
+// Unicorn runs in ring 0 without descriptor tables: whatever shows or changes them, the selectors
+// or the flags only ring 0 may change differs.
+bool ShowsSystemState(ZydisMnemonic mnemonic) {
+  switch (mnemonic) {
+    case ZYDIS_MNEMONIC_SGDT:
+    case ZYDIS_MNEMONIC_SIDT:
+    case ZYDIS_MNEMONIC_SLDT:
+    case ZYDIS_MNEMONIC_STR:
+    case ZYDIS_MNEMONIC_SMSW:
+    case ZYDIS_MNEMONIC_LAR:
+    case ZYDIS_MNEMONIC_LSL:
+    case ZYDIS_MNEMONIC_VERR:
+    case ZYDIS_MNEMONIC_VERW:
+    case ZYDIS_MNEMONIC_LFS:
+    case ZYDIS_MNEMONIC_LGS:
+    case ZYDIS_MNEMONIC_LSS:
+    case ZYDIS_MNEMONIC_POPF:
+    case ZYDIS_MNEMONIC_POPFQ:
+    case ZYDIS_MNEMONIC_IRET:
+    case ZYDIS_MNEMONIC_IRETD:
+    case ZYDIS_MNEMONIC_IRETQ:
+    case ZYDIS_MNEMONIC_ENTER:  // faults if the frame is not writable; Unicorn does not probe it
+      return true;
+    default:
+      return false;
+  }
+}
+
+// Unicorn does not keep the exception flags of MXCSR and of the x87 status word, and computes x87's
+// transcendental functions in double precision.
+bool DiffersInX87OrMxcsr(ZydisMnemonic mnemonic) {
+  switch (mnemonic) {
+    case ZYDIS_MNEMONIC_STMXCSR:
+    case ZYDIS_MNEMONIC_LDMXCSR:
+    case ZYDIS_MNEMONIC_FNSTSW:
+    case ZYDIS_MNEMONIC_FNSTENV:
+    case ZYDIS_MNEMONIC_FLDENV:
+    case ZYDIS_MNEMONIC_FNSAVE:
+    case ZYDIS_MNEMONIC_FRSTOR:
+    case ZYDIS_MNEMONIC_FXSAVE:
+    case ZYDIS_MNEMONIC_FXSAVE64:
+    case ZYDIS_MNEMONIC_FXRSTOR:
+    case ZYDIS_MNEMONIC_FXRSTOR64:
+    case ZYDIS_MNEMONIC_FNCLEX:
+    case ZYDIS_MNEMONIC_FNINIT:
+    case ZYDIS_MNEMONIC_F2XM1:
+    case ZYDIS_MNEMONIC_FSIN:
+    case ZYDIS_MNEMONIC_FCOS:
+    case ZYDIS_MNEMONIC_FSINCOS:
+    case ZYDIS_MNEMONIC_FPTAN:
+    case ZYDIS_MNEMONIC_FPATAN:
+    case ZYDIS_MNEMONIC_FYL2X:
+    case ZYDIS_MNEMONIC_FYL2XP1:
+    case ZYDIS_MNEMONIC_FLDPI:
+    case ZYDIS_MNEMONIC_FLDL2E:
+    case ZYDIS_MNEMONIC_FLDL2T:
+    case ZYDIS_MNEMONIC_FLDLG2:
+    case ZYDIS_MNEMONIC_FLDLN2:
+    case ZYDIS_MNEMONIC_FBLD:
+    case ZYDIS_MNEMONIC_FBSTP:
+    case ZYDIS_MNEMONIC_FINCSTP:
+    case ZYDIS_MNEMONIC_FDECSTP:
+    case ZYDIS_MNEMONIC_FSTPNCE:
+      return true;
+    default:
+      return false;
+  }
+}
+
+// Other instructions whose every form is computed differently or not at all.
+bool DiffersAlways(ZydisMnemonic mnemonic) {
+  switch (mnemonic) {
+    case ZYDIS_MNEMONIC_RCPPS:  // approximations: the vendor's own bits
+    case ZYDIS_MNEMONIC_RCPSS:
+    case ZYDIS_MNEMONIC_RSQRTPS:
+    case ZYDIS_MNEMONIC_RSQRTSS:
+    case ZYDIS_MNEMONIC_PCMPESTRI:  // a length of INT_MIN crashes Unicorn
+    case ZYDIS_MNEMONIC_PCMPESTRM:
+    case ZYDIS_MNEMONIC_PCMPISTRM:
+    case ZYDIS_MNEMONIC_XGETBV:
+      return true;
+    default:
+      return false;
+  }
+}
+
+bool IsSegmentOrMmxRegister(ZydisRegister reg) {
+  const ZydisRegisterClass reg_class = ZydisRegisterGetClass(reg);
+  return reg_class == ZYDIS_REGCLASS_SEGMENT || reg_class == ZYDIS_REGCLASS_MMX;
+}
+
+// MMX: Unicorn leaves the exponent words alone that the hardware fills with ones.
+bool UsesSegmentOrMmxRegister(const ZydisDecodedInstruction& instruction,
+                              const ZydisDecodedOperand* operands) {
+  if (instruction.mnemonic == ZYDIS_MNEMONIC_EMMS) return true;
+  for (int i = 0; i < instruction.operand_count_visible; ++i) {
+    if (operands[i].type == ZYDIS_OPERAND_TYPE_REGISTER &&
+        IsSegmentOrMmxRegister(operands[i].reg.value)) {
+      return true;
+    }
+  }
+  return false;
+}
+
+bool HasEqualRegisters(const ZydisDecodedInstruction& instruction,
+                       const ZydisDecodedOperand* operands) {
+  return instruction.operand_count_visible >= 2 &&
+         operands[0].type == ZYDIS_OPERAND_TYPE_REGISTER &&
+         operands[1].type == ZYDIS_OPERAND_TYPE_REGISTER &&
+         operands[0].reg.value == operands[1].reg.value;
+}
+
+uint64_t LastImmediate(const ZydisDecodedInstruction& instruction,
+                       const ZydisDecodedOperand* operands) {
+  const int last = instruction.operand_count_visible - 1;
+  if (last < 0 || operands[last].type != ZYDIS_OPERAND_TYPE_IMMEDIATE) return 0;
+  return operands[last].imm.value.u;
+}
+
+// A branch with an operand-size prefix: vendors disagree about what it does.
+bool IsOddBranch(const ZydisDecodedInstruction& instruction) {
+  if (instruction.meta.branch_type == ZYDIS_BRANCH_TYPE_FAR) return true;
+  const bool branch = instruction.meta.branch_type != ZYDIS_BRANCH_TYPE_NONE ||
+                      instruction.meta.category == ZYDIS_CATEGORY_RET;
+  return branch && (instruction.attributes & ZYDIS_ATTRIB_HAS_OPERANDSIZE) != 0 &&
+         instruction.raw.rex.W == 0;
+}
+
+// Single forms of instructions that are otherwise right.
+bool DiffersInThisForm(const ZydisDecodedInstruction& instruction,
+                       const ZydisDecodedOperand* operands) {
+  switch (instruction.mnemonic) {
+    case ZYDIS_MNEMONIC_BSWAP:  // 16 bits: undefined, but the hardware gives zero
+    case ZYDIS_MNEMONIC_SHLD:   // 16 bits: undefined for counts above 16
+    case ZYDIS_MNEMONIC_SHRD:
+      return instruction.operand_width == 16;
+    case ZYDIS_MNEMONIC_CMPPS:  // Unicorn rejects the reserved predicates
+    case ZYDIS_MNEMONIC_CMPPD:
+    case ZYDIS_MNEMONIC_CMPSS:
+    case ZYDIS_MNEMONIC_CMPSD:
+      return LastImmediate(instruction, operands) > 7;
+    case ZYDIS_MNEMONIC_PHADDW:  // Unicorn overwrites the source while reading it
+    case ZYDIS_MNEMONIC_PHADDD:
+    case ZYDIS_MNEMONIC_PHADDSW:
+    case ZYDIS_MNEMONIC_PHSUBW:
+    case ZYDIS_MNEMONIC_PHSUBD:
+    case ZYDIS_MNEMONIC_PHSUBSW:
+      return HasEqualRegisters(instruction, operands);
+    case ZYDIS_MNEMONIC_LAHF:  // with a REX prefix Unicorn takes SPL for AH
+    case ZYDIS_MNEMONIC_SAHF:
+      return (instruction.attributes & ZYDIS_ATTRIB_HAS_REX) != 0;
+    case ZYDIS_MNEMONIC_TEST:  // F6 /1 and F7 /1, aliases Unicorn does not know
+      return (instruction.opcode & 0xfe) == 0xf6 && instruction.raw.modrm.reg == 1;
+    case ZYDIS_MNEMONIC_NOP:  // 0F 18 /4../7 with a register
+      return instruction.opcode == 0x18 && instruction.raw.modrm.mod == 3;
+    default:
+      return IsOddBranch(instruction);
+  }
+}
+
+}  // namespace
+
+Policy DecidePolicy(const ZydisDecodedInstruction& instruction,
+                    const ZydisDecodedOperand* operands) {
+  if (instruction.encoding != ZYDIS_INSTRUCTION_ENCODING_LEGACY) return Policy::kNative;
+  if (instruction.mnemonic == ZYDIS_MNEMONIC_SYSCALL) return Policy::kSyscall;
+  if (instruction.mnemonic == ZYDIS_MNEMONIC_CPUID) return Policy::kCpuid;
+  if (IsNondeterministic(instruction.mnemonic)) return Policy::kNondeterministic;
+  if (IsPrivileged(instruction)) return Policy::kPrivileged;
+  // endbr64 and rdssp are no-ops while shadow stacks are off.
+  const bool endbr = instruction.mnemonic == ZYDIS_MNEMONIC_ENDBR64;
+  const bool native =
+      (!endbr && !IsKnownExtension(instruction.meta.isa_set)) ||
+      ShowsSystemState(instruction.mnemonic) || DiffersInX87OrMxcsr(instruction.mnemonic) ||
+      DiffersAlways(instruction.mnemonic) || UsesSegmentOrMmxRegister(instruction, operands) ||
+      DiffersInThisForm(instruction, operands);
+  return native ? Policy::kNative : Policy::kEmulate;
+}
+
+}  // namespace hindsight

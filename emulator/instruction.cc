@@ -1,0 +1,94 @@
+#include "emulator/instruction.h"
+
+#include <Zydis/Zydis.h>
+
+#include <algorithm>
+
+#include "emulator/emulation_policy.h"
+
+namespace hindsight {
+namespace {
+
+constexpr size_t kMaxInstructionBytes = 15;
+
+ZydisDecoder MakeDecoder() {
+  ZydisDecoder decoder;
+  ZydisDecoderInit(&decoder, ZYDIS_MACHINE_MODE_LONG_64, ZYDIS_STACK_WIDTH_64);
+  return decoder;
+}
+
+// Hidden operands count: the stack of push and call, the ends of a string instruction.
+void NoteMemoryAccess(const ZydisDecodedInstruction& decoded, const ZydisDecodedOperand* operands,
+                      Instruction* out) {
+  for (int i = 0; i < decoded.operand_count; ++i) {
+    if (operands[i].type != ZYDIS_OPERAND_TYPE_MEMORY) continue;
+    if (operands[i].mem.type == ZYDIS_MEMOP_TYPE_AGEN) continue;  // lea computes only
+    out->reads_memory |= (operands[i].actions & ZYDIS_OPERAND_ACTION_MASK_READ) != 0;
+    out->writes_memory |= (operands[i].actions & ZYDIS_OPERAND_ACTION_MASK_WRITE) != 0;
+  }
+}
+
+// The prefix without a string instruction behind it means nothing, or another instruction.
+bool IsRepeated(const ZydisDecodedInstruction& decoded) {
+  constexpr ZydisInstructionAttributes kRepeats =
+      ZYDIS_ATTRIB_HAS_REP | ZYDIS_ATTRIB_HAS_REPE | ZYDIS_ATTRIB_HAS_REPNE;
+  return (decoded.attributes & kRepeats) != 0 &&
+         (decoded.meta.category == ZYDIS_CATEGORY_STRINGOP ||
+          decoded.meta.category == ZYDIS_CATEGORY_IOSTRINGOP);
+}
+
+bool IsLocked(const ZydisDecodedInstruction& decoded, const ZydisDecodedOperand* operands) {
+  if ((decoded.attributes & ZYDIS_ATTRIB_HAS_LOCK) != 0) return true;
+  return decoded.mnemonic == ZYDIS_MNEMONIC_XCHG &&
+         (operands[0].type == ZYDIS_OPERAND_TYPE_MEMORY ||
+          operands[1].type == ZYDIS_OPERAND_TYPE_MEMORY);
+}
+
+bool IsControlFlow(ZydisInstructionCategory category) {
+  switch (category) {
+    case ZYDIS_CATEGORY_CALL:
+    case ZYDIS_CATEGORY_RET:
+    case ZYDIS_CATEGORY_COND_BR:
+    case ZYDIS_CATEGORY_UNCOND_BR:
+    case ZYDIS_CATEGORY_INTERRUPT:
+    case ZYDIS_CATEGORY_SYSCALL:
+    case ZYDIS_CATEGORY_SYSRET:
+      return true;
+    default:
+      return false;
+  }
+}
+
+}  // namespace
+
+Instruction Classify(absl::Span<const uint8_t> bytes) {
+  static const ZydisDecoder decoder = MakeDecoder();
+  ZydisDecodedInstruction decoded;
+  ZydisDecodedOperand operands[ZYDIS_MAX_OPERAND_COUNT];
+  Instruction out;
+  if (!ZYAN_SUCCESS(ZydisDecoderDecodeFull(&decoder, bytes.data(),
+                                           std::min(bytes.size(), kMaxInstructionBytes), &decoded,
+                                           operands))) {
+    return out;
+  }
+  const ZydisInstructionCategory category = decoded.meta.category;
+  out.length = decoded.length;
+  out.policy = DecidePolicy(decoded, operands);
+  NoteMemoryAccess(decoded, operands, &out);
+  out.control_flow = IsControlFlow(category);
+  out.call = category == ZYDIS_CATEGORY_CALL;
+  out.ret = category == ZYDIS_CATEGORY_RET;
+  out.rep = IsRepeated(decoded);
+  out.locked = IsLocked(decoded, operands);
+  out.pushes_flags =
+      decoded.mnemonic == ZYDIS_MNEMONIC_PUSHF || decoded.mnemonic == ZYDIS_MNEMONIC_PUSHFQ;
+  out.mnemonic = static_cast<uint16_t>(decoded.mnemonic);
+  return out;
+}
+
+const char* MnemonicName(uint16_t mnemonic) {
+  const char* name = ZydisMnemonicGetString(static_cast<ZydisMnemonic>(mnemonic));
+  return name != nullptr ? name : "?";
+}
+
+}  // namespace hindsight
