@@ -12,9 +12,9 @@
 static sigjmp_buf jump;
 static volatile int code;
 static void* volatile address;
-static char* page;
+static char* volatile page;
 static volatile int repair = 1;
-static char* sparse;
+static char* volatile sparse;
 
 static void on_fault(int number, siginfo_t* info, void* context) {
   ucontext_t* user = context;
