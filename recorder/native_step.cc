@@ -3,6 +3,7 @@
 #include <Zydis/Zydis.h>
 #include <x86intrin.h>
 
+#include "emulator/cpuid.h"
 #include "recorder/engine.h"
 #include "recorder/tracee_registers.h"
 
@@ -52,7 +53,12 @@ void Engine::AnswerHere(const Instruction& instruction) {
   RegisterFile after = sync_registers_;
   after.rip += instruction.length;
   if (instruction.policy == Policy::kCpuid) {
-    AnswerCpuid(&after);
+    const CpuidResult answer = AnswerCpuid(static_cast<uint32_t>(after.gpr[kRax]),
+                                           static_cast<uint32_t>(after.gpr[kRcx]));
+    after.gpr[kRax] = answer.eax;
+    after.gpr[kRbx] = answer.ebx;
+    after.gpr[kRcx] = answer.ecx;
+    after.gpr[kRdx] = answer.edx;
   } else {
     unsigned processor = 0;
     const uint64_t ticks = __rdtscp(&processor);
