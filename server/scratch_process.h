@@ -72,6 +72,11 @@ class ScratchProcess final : private Pager {
 
   // What the emulator leaves to us: the instruction at pc.
   std::optional<StopEvent> Special(const Instruction& instruction);
+  // False: it is not one whose effect can be told without the host's processor.
+  bool Compute(const Instruction& instruction, RegisterFile* registers);
+  bool ComputeInMemory(RegisterFile* registers);
+  // Goes on behind the instruction at pc.
+  void Advance(RegisterFile registers, uint64_t length);
   std::optional<StopEvent> Syscall();
   int64_t WriteText(uint64_t address, uint64_t size);
   int64_t MoveBreak(uint64_t end);

@@ -1,138 +1,180 @@
-// What the emulator leaves to its user, as a throw-away copy of the process has it: system calls
-// and the few instructions whose answer is no secret.
+// The instructions that the emulator leaves to its user, as a throw-away copy of the process has
+// them: those few whose result needs no host processor.
 
-#include <sys/mman.h>
-#include <sys/syscall.h>
+#include <Zydis/Zydis.h>
 #include <x86intrin.h>
 
-#include <algorithm>
-#include <cerrno>
 #include <csignal>
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
+#include "emulator/cpuid.h"
 #include "server/scratch_process.h"
 
 namespace hindsight {
 namespace {
 
 constexpr uint64_t kLow32 = 0xffffffff;
-// More than a debugger's user wants to read at once.
-constexpr uint64_t kMaxTextBytes = 64 << 10;
-
-uint64_t PageUp(uint64_t address) { return (address + kPageBytes - 1) & ~(kPageBytes - 1); }
 
 }  // namespace
 
+void ScratchProcess::Advance(RegisterFile registers, uint64_t length) {
+  registers.rip += length;
+  cpu_->SetRegisters(registers);
+  cpu_->set_count(cpu_->count() + 1);
+}
+
 std::optional<StopEvent> ScratchProcess::Special(const Instruction& instruction) {
   if (instruction.policy == Policy::kSyscall) return Syscall();
-  const std::string name = MnemonicName(instruction.mnemonic);
-  if (instruction.policy != Policy::kNondeterministic || (name != "rdtsc" && name != "rdtscp")) {
-    return Refuse(absl::StrCat("instruction ", name), SIGILL);
-  }
   RegisterFile registers = cpu_->registers();
-  uint64_t now = __rdtsc();
-  registers.gpr[kRax] = now & kLow32;
-  registers.gpr[kRdx] = now >> 32;
-  if (name == "rdtscp") registers.gpr[kRcx] = 0;
-  registers.rip += instruction.length;
-  cpu_->SetRegisters(registers);
-  cpu_->set_count(cpu_->count() + 1);
+  if (!Compute(instruction, &registers)) {
+    return Refuse(absl::StrCat("instruction ", MnemonicName(instruction.mnemonic)), SIGILL);
+  }
+  Advance(registers, instruction.length);
   return std::nullopt;
 }
 
-std::optional<StopEvent> ScratchProcess::Syscall() {
-  RegisterFile registers = cpu_->registers();
-  const uint64_t number = registers.gpr[kRax];
-  const uint64_t first = registers.gpr[kRdi];
-  int64_t result = 0;
-  switch (number) {
-    case SYS_exit:
-    case SYS_exit_group:
-      return Refuse("the end of the program", SIGKILL);
-    case SYS_write:
-      result = first == 1 || first == 2 ? WriteText(registers.gpr[kRsi], registers.gpr[kRdx])
-                                        : NotServed(number);
-      break;
-    case SYS_brk:
-      result = MoveBreak(first);
-      break;
-    case SYS_mmap:
-      result = MapMemory(registers);
-      break;
-    // Memory given back stays; nobody can tell in the time the copy lives.
-    case SYS_munmap:
-    case SYS_madvise:
-      break;
-    case SYS_getpid:
-      result = thread_.pid;
-      break;
-    case SYS_gettid:
-      result = thread_.tid;
-      break;
-    default:
-      result = NotServed(number);
-  }
-  registers.gpr[kRcx] = registers.rip + 2;
-  registers.gpr[kR11] = registers.rflags;
-  registers.gpr[kRax] = static_cast<uint64_t>(result);
-  registers.rip += 2;
-  cpu_->SetRegisters(registers);
-  cpu_->set_count(cpu_->count() + 1);
-  return std::nullopt;
-}
-
-int64_t ScratchProcess::WriteText(uint64_t address, uint64_t size) {
-  std::string bytes(std::min(size, kMaxTextBytes), '\0');
-  size_t known =
-      ReadMemory(address, absl::MakeSpan(reinterpret_cast<uint8_t*>(bytes.data()), bytes.size()));
-  if (known == 0 && size > 0) return -EFAULT;
-  absl::StrAppend(&text_, bytes.substr(0, known));
-  return static_cast<int64_t>(known);
-}
-
-int64_t ScratchProcess::MoveBreak(uint64_t end) {
-  for (MapRegion& region : maps_) {
-    if (region.name != "[heap]") continue;
-    bool free = std::none_of(maps_.begin(), maps_.end(), [&](const MapRegion& other) {
-      return other.start >= region.end && other.start < end;
-    });
-    if (end > region.end && end - region.end < (uint64_t{1} << 30) && free) {
-      region.end = PageUp(end);
-      return static_cast<int64_t>(end);
+bool ScratchProcess::Compute(const Instruction& instruction, RegisterFile* registers) {
+  uint64_t* gpr = registers->gpr;
+  switch (instruction.mnemonic) {
+    case ZYDIS_MNEMONIC_CPUID: {
+      CpuidResult answer = AnswerCpuid(gpr[kRax], gpr[kRcx]);
+      gpr[kRax] = answer.eax;
+      gpr[kRbx] = answer.ebx;
+      gpr[kRcx] = answer.ecx;
+      gpr[kRdx] = answer.edx;
+      return true;
     }
-    return static_cast<int64_t>(region.end);
+    case ZYDIS_MNEMONIC_RDTSCP:
+      gpr[kRcx] = 0;
+      [[fallthrough]];
+    case ZYDIS_MNEMONIC_RDTSC: {
+      uint64_t now = __rdtsc();
+      gpr[kRax] = now & kLow32;
+      gpr[kRdx] = now >> 32;
+      return true;
+    }
+    // The dynamic linker's, when a function is called for the first time.
+    case ZYDIS_MNEMONIC_FXSAVE:
+    case ZYDIS_MNEMONIC_FXSAVE64:
+    case ZYDIS_MNEMONIC_FXRSTOR:
+    case ZYDIS_MNEMONIC_FXRSTOR64:
+    case ZYDIS_MNEMONIC_STMXCSR:
+    case ZYDIS_MNEMONIC_LDMXCSR:
+      return ComputeInMemory(registers);
+    default:
+      return false;
   }
-  return -ENOMEM;
 }
 
-// Private anonymous memory wherever there is room; nothing else.
-int64_t ScratchProcess::MapMemory(const RegisterFile& registers) {
-  const uint64_t flags = registers.gpr[kR10];
-  const uint64_t size = PageUp(registers.gpr[kRsi]);
-  if ((flags & MAP_ANONYMOUS) == 0 || (flags & (MAP_SHARED | MAP_FIXED)) != 0 ||
-      (flags & MAP_FIXED_NOREPLACE) == MAP_FIXED_NOREPLACE) {
-    return NotServed(SYS_mmap);
-  }
-  if (size == 0 || size > (uint64_t{1} << 40)) return -ENOMEM;
-  // Far below where Linux puts anything, far above programs.
-  uint64_t start = uint64_t{0x1000} << 32;
-  for (const MapRegion& region : maps_) {
-    if (region.start < start + size && region.end > start) start = region.end;
-  }
-  maps_.push_back({.start = start,
-                   .end = start + size,
-                   .protection = static_cast<uint32_t>(registers.gpr[kRdx])});
-  return static_cast<int64_t>(start);
+namespace {
+
+// The memory image of FXSAVE64.
+struct FxImage {
+  uint16_t fcw, fsw;
+  uint8_t ftw, reserved;
+  uint16_t fop;
+  uint64_t fip, fdp;
+  uint32_t mxcsr, mxcsr_mask;
+  uint64_t st[8][2];
+  uint64_t xmm[16][2];
+  uint8_t unused[96];
+};
+static_assert(sizeof(FxImage) == 512);
+
+void ToImage(const RegisterFile& registers, FxImage* image) {
+  image->fcw = registers.fcw;
+  image->fsw = registers.fsw;
+  image->ftw = registers.ftw;
+  image->fop = registers.fop;
+  image->fip = registers.fip;
+  image->fdp = registers.fdp;
+  image->mxcsr = registers.mxcsr;
+  std::memcpy(image->st, registers.st, sizeof(image->st));
+  std::memcpy(image->xmm, registers.xmm, sizeof(image->xmm));
 }
 
-int64_t ScratchProcess::NotServed(uint64_t number) {
-  if (refused_syscalls_.insert(number).second) {
-    absl::StrAppendFormat(
-        &text_, "hindsight: system call %d fails (ENOSYS) in a copy of the recording\n", number);
+void FromImage(const FxImage& image, RegisterFile* registers) {
+  registers->fcw = image.fcw;
+  registers->fsw = image.fsw;
+  registers->ftw = image.ftw;
+  registers->fop = image.fop;
+  registers->fip = image.fip;
+  registers->fdp = image.fdp;
+  registers->mxcsr = image.mxcsr;
+  std::memcpy(registers->st, image.st, sizeof(image.st));
+  std::memcpy(registers->xmm, image.xmm, sizeof(image.xmm));
+}
+
+struct MemoryInstruction {
+  ZydisMnemonic mnemonic;
+  uint64_t address;
+};
+
+// Decodes the instruction `code` at registers.rip, and where its memory operand is.
+std::optional<MemoryInstruction> Decode(absl::Span<const uint8_t> code,
+                                        const RegisterFile& registers) {
+  ZydisDecoder decoder;
+  ZydisDecodedInstruction instruction;
+  ZydisDecodedOperand operands[ZYDIS_MAX_OPERAND_COUNT];
+  if (!ZYAN_SUCCESS(ZydisDecoderInit(&decoder, ZYDIS_MACHINE_MODE_LONG_64, ZYDIS_STACK_WIDTH_64)) ||
+      !ZYAN_SUCCESS(
+          ZydisDecoderDecodeFull(&decoder, code.data(), code.size(), &instruction, operands))) {
+    return std::nullopt;
   }
-  return -ENOSYS;
+  ZydisRegisterContext context = {};
+  // Zydis numbers the general registers like their encoding.
+  for (int i = 0; i < 16; ++i) context.values[ZYDIS_REGISTER_RAX + i] = registers.gpr[i];
+  for (int i = 0; i < instruction.operand_count_visible; ++i) {
+    if (operands[i].type != ZYDIS_OPERAND_TYPE_MEMORY) continue;
+    ZyanU64 address = 0;
+    if (!ZYAN_SUCCESS(ZydisCalcAbsoluteAddressEx(&instruction, &operands[i], registers.rip,
+                                                 &context, &address))) {
+      return std::nullopt;
+    }
+    if (operands[i].mem.segment == ZYDIS_REGISTER_FS) address += registers.fs_base;
+    if (operands[i].mem.segment == ZYDIS_REGISTER_GS) address += registers.gs_base;
+    return MemoryInstruction{instruction.mnemonic, address};
+  }
+  return std::nullopt;
+}
+
+template <typename T>
+absl::Span<uint8_t> BytesOf(T* value) {
+  return {reinterpret_cast<uint8_t*>(value), sizeof(T)};
+}
+
+}  // namespace
+
+bool ScratchProcess::ComputeInMemory(RegisterFile* registers) {
+  uint8_t code[ZYDIS_MAX_INSTRUCTION_LENGTH];
+  size_t known = ReadMemory(registers->rip, absl::MakeSpan(code));
+  std::optional<MemoryInstruction> instruction =
+      Decode(absl::MakeConstSpan(code).first(known), *registers);
+  if (!instruction) return false;
+  FxImage image = {};
+  uint32_t mxcsr = static_cast<uint32_t>(registers->mxcsr);
+  switch (instruction->mnemonic) {
+    case ZYDIS_MNEMONIC_STMXCSR:
+      return WriteMemory(instruction->address, BytesOf(&mxcsr)).ok();
+    case ZYDIS_MNEMONIC_LDMXCSR:
+      if (ReadMemory(instruction->address, BytesOf(&mxcsr)) != sizeof(mxcsr)) return false;
+      registers->mxcsr = mxcsr;
+      return true;
+    case ZYDIS_MNEMONIC_FXSAVE:
+    case ZYDIS_MNEMONIC_FXSAVE64:
+      // What is behind xmm15, and the mask, stays as it was.
+      if (ReadMemory(instruction->address, BytesOf(&image)) != sizeof(image)) return false;
+      ToImage(*registers, &image);
+      return WriteMemory(instruction->address, BytesOf(&image)).ok();
+    case ZYDIS_MNEMONIC_FXRSTOR:
+    case ZYDIS_MNEMONIC_FXRSTOR64:
+      if (ReadMemory(instruction->address, BytesOf(&image)) != sizeof(image)) return false;
+      FromImage(image, registers);
+      return true;
+    default:
+      return false;
+  }
 }
 
 }  // namespace hindsight

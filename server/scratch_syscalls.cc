@@ -1,0 +1,115 @@
+// The system calls of a throw-away copy of the process.
+
+#include <sys/mman.h>
+#include <sys/syscall.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "server/scratch_process.h"
+
+namespace hindsight {
+namespace {
+
+// More than a debugger's user wants to read at once.
+constexpr uint64_t kMaxTextBytes = 64 << 10;
+
+uint64_t PageUp(uint64_t address) { return (address + kPageBytes - 1) & ~(kPageBytes - 1); }
+
+}  // namespace
+
+std::optional<StopEvent> ScratchProcess::Syscall() {
+  RegisterFile registers = cpu_->registers();
+  const uint64_t number = registers.gpr[kRax];
+  const uint64_t first = registers.gpr[kRdi];
+  int64_t result = 0;
+  switch (number) {
+    case SYS_exit:
+    case SYS_exit_group:
+      return Refuse("the end of the program", SIGKILL);
+    case SYS_write:
+      result = first == 1 || first == 2 ? WriteText(registers.gpr[kRsi], registers.gpr[kRdx])
+                                        : NotServed(number);
+      break;
+    case SYS_brk:
+      result = MoveBreak(first);
+      break;
+    case SYS_mmap:
+      result = MapMemory(registers);
+      break;
+    // Memory given back stays; nobody can tell in the time the copy lives.
+    case SYS_munmap:
+    case SYS_madvise:
+      break;
+    case SYS_getpid:
+      result = thread_.pid;
+      break;
+    case SYS_gettid:
+      result = thread_.tid;
+      break;
+    default:
+      result = NotServed(number);
+  }
+  registers.gpr[kRcx] = registers.rip + 2;
+  registers.gpr[kR11] = registers.rflags;
+  registers.gpr[kRax] = static_cast<uint64_t>(result);
+  Advance(registers, 2);
+  return std::nullopt;
+}
+
+int64_t ScratchProcess::WriteText(uint64_t address, uint64_t size) {
+  std::string bytes(std::min(size, kMaxTextBytes), '\0');
+  size_t known =
+      ReadMemory(address, absl::MakeSpan(reinterpret_cast<uint8_t*>(bytes.data()), bytes.size()));
+  if (known == 0 && size > 0) return -EFAULT;
+  absl::StrAppend(&text_, bytes.substr(0, known));
+  return static_cast<int64_t>(known);
+}
+
+int64_t ScratchProcess::MoveBreak(uint64_t end) {
+  for (MapRegion& region : maps_) {
+    if (region.name != "[heap]") continue;
+    bool free = std::none_of(maps_.begin(), maps_.end(), [&](const MapRegion& other) {
+      return other.start >= region.end && other.start < end;
+    });
+    if (end > region.end && end - region.end < (uint64_t{1} << 30) && free) {
+      region.end = PageUp(end);
+      return static_cast<int64_t>(end);
+    }
+    return static_cast<int64_t>(region.end);
+  }
+  return -ENOMEM;
+}
+
+// Private anonymous memory wherever there is room; nothing else.
+int64_t ScratchProcess::MapMemory(const RegisterFile& registers) {
+  const uint64_t flags = registers.gpr[kR10];
+  const uint64_t size = PageUp(registers.gpr[kRsi]);
+  if ((flags & MAP_ANONYMOUS) == 0 || (flags & (MAP_SHARED | MAP_FIXED)) != 0 ||
+      (flags & MAP_FIXED_NOREPLACE) == MAP_FIXED_NOREPLACE) {
+    return NotServed(SYS_mmap);
+  }
+  if (size == 0 || size > (uint64_t{1} << 40)) return -ENOMEM;
+  // Far below where Linux puts anything, far above programs.
+  uint64_t start = uint64_t{0x1000} << 32;
+  for (const MapRegion& region : maps_) {
+    if (region.start < start + size && region.end > start) start = region.end;
+  }
+  maps_.push_back({.start = start,
+                   .end = start + size,
+                   .protection = static_cast<uint32_t>(registers.gpr[kRdx])});
+  return static_cast<int64_t>(start);
+}
+
+int64_t ScratchProcess::NotServed(uint64_t number) {
+  if (refused_syscalls_.insert(number).second) {
+    absl::StrAppendFormat(
+        &text_, "hindsight: system call %d fails (ENOSYS) in a copy of the recording\n", number);
+  }
+  return -ENOSYS;
+}
+
+}  // namespace hindsight
