@@ -94,6 +94,8 @@ absl::StatusOr<size_t> Connection::Read(absl::Span<char> out, bool wait) {
     const ssize_t size = read(input_.get(), out.data(), out.size());
     if (size > 0) return static_cast<size_t>(size);
     if (size == 0 || errno == ECONNRESET) return Closed();
+    // Only if the owner of the socket has limited its patience; not the end of the connection.
+    if (errno == EAGAIN) return absl::DeadlineExceededError("nothing came from the client");
     if (errno != EINTR) return ErrnoStatus("reading from the client");
   }
 }
