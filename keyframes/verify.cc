@@ -1,0 +1,200 @@
+#include "keyframes/verify.h"
+
+#include <algorithm>
+#include <chrono>
+#include <condition_variable>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+#include "keyframes/replayer.h"
+
+namespace hindsight {
+namespace {
+
+constexpr std::chrono::milliseconds kProgressInterval{100};
+constexpr std::chrono::milliseconds kInterruptInterval{20};
+// States between two looks at the interrupt flag and updates of the progress.
+constexpr uint64_t kSliceStates = 4'000'000;
+
+struct Difference {
+  uint64_t count = 0;
+  absl::Status status;
+};
+
+// The segments to do, and what was found; shared by the workers.
+class Work {
+ public:
+  Work(const TraceReader& trace, std::vector<SegmentInfo> segments)
+      : trace_(trace), segments_(std::move(segments)) {}
+
+  // Does segments until none is left or Cancel was called.
+  void RunWorker();
+  void Cancel() { cancelled_ = true; }
+  // False while work goes on; waits at most `timeout`.
+  bool WaitDone(std::chrono::milliseconds timeout);
+  VerifyProgress progress();
+  void FillIn(VerifyResult* result);
+  absl::Status setup_error();
+
+ private:
+  // Checks one segment; `checked` is where it got to.
+  absl::Status Check(SegmentReplay& replay, size_t index, uint64_t* checked);
+  absl::Status CheckContinuation(const Segment& segment, size_t index, uint64_t* checked);
+
+  const TraceReader& trace_;
+  const std::vector<SegmentInfo> segments_;
+  std::atomic<bool> cancelled_{false};
+  std::atomic<size_t> next_{0};
+  std::atomic<uint64_t> states_{0};
+  std::atomic<uint64_t> checks_{0};
+
+  std::mutex mutex_;
+  std::condition_variable done_changed_;
+  uint64_t done_ = 0;
+  std::vector<Difference> differences_;
+  absl::Status setup_error_;
+};
+
+void Work::RunWorker() {
+  auto replay = SegmentReplay::Create(&trace_);
+  if (!replay.ok()) {
+    std::lock_guard<std::mutex> lock(mutex_);
+    setup_error_ = replay.status();
+    cancelled_ = true;
+    return;
+  }
+  for (size_t index = next_++; index < segments_.size() && !cancelled_; index = next_++) {
+    uint64_t checked = segments_[index].first_count;
+    const uint64_t checks_before = (*replay)->checks();
+    absl::Status status = Check(**replay, index, &checked);
+    checks_ += (*replay)->checks() - checks_before;
+    std::lock_guard<std::mutex> lock(mutex_);
+    ++done_;
+    if (!status.ok() && !absl::IsCancelled(status)) {
+      differences_.push_back({checked, std::move(status)});
+    }
+    done_changed_.notify_all();
+  }
+}
+
+absl::Status Work::Check(SegmentReplay& replay, size_t index, uint64_t* checked) {
+  ASSIGN_OR_RETURN(std::shared_ptr<const Segment> segment,
+                   trace_.LoadSegment(segments_[index].thread, segments_[index].number));
+  absl::Status status = replay.Load(segment);
+  while (status.ok() && replay.count() < segment->end_count()) {
+    if (cancelled_) return absl::CancelledError("interrupted");
+    const uint64_t before = replay.count();
+    status = replay.AdvanceTo(std::min(segment->end_count(), before + kSliceStates));
+    if (status.ok()) states_ += replay.count() - before;
+    *checked = replay.count();
+  }
+  RETURN_IF_ERROR(status);
+  RETURN_IF_ERROR(segment->damage());
+  return CheckContinuation(*segment, index, checked);
+}
+
+// The next segment of the thread must begin where this one ended.
+absl::Status Work::CheckContinuation(const Segment& segment, size_t index, uint64_t* checked) {
+  if (index + 1 >= segments_.size() || segments_[index + 1].thread != segments_[index].thread) {
+    return absl::OkStatus();
+  }
+  const SegmentInfo& next = segments_[index + 1];
+  const bool gap =
+      !segment.records().empty() && std::holds_alternative<Gap>(segment.records().back().body);
+  if (gap) return absl::OkStatus();
+  if (segment.end_registers() == nullptr) {
+    return absl::DataLossError(
+        absl::StrCat(segment.info().path, ": the segment is not ended, but another follows"));
+  }
+  ASSIGN_OR_RETURN(std::shared_ptr<const Segment> following,
+                   trace_.LoadSegment(next.thread, next.number));
+  ++checks_;
+  if (next.first_count == segment.end_count() &&
+      following->registers() == *segment.end_registers()) {
+    return absl::OkStatus();
+  }
+  *checked = segment.end_count();
+  return absl::DataLossError(absl::StrCat(
+      next.path,
+      ": the segment does not begin in the state in which the one before it ended (count ",
+      next.first_count, " after ", segment.end_count(), ", registers ",
+      following->registers() == *segment.end_registers() ? "equal)" : "different)"));
+}
+
+bool Work::WaitDone(std::chrono::milliseconds timeout) {
+  std::unique_lock<std::mutex> lock(mutex_);
+  return done_changed_.wait_for(lock, timeout,
+                                [&] { return cancelled_ || done_ == segments_.size(); });
+}
+
+VerifyProgress Work::progress() {
+  std::lock_guard<std::mutex> lock(mutex_);
+  return {done_, segments_.size(), states_};
+}
+
+absl::Status Work::setup_error() {
+  std::lock_guard<std::mutex> lock(mutex_);
+  return setup_error_;
+}
+
+void Work::FillIn(VerifyResult* result) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  result->segments = done_;
+  result->segments_failed = differences_.size();
+  result->states = states_;
+  result->checks = checks_;
+  auto first =
+      std::min_element(differences_.begin(), differences_.end(),
+                       [](const Difference& a, const Difference& b) { return a.count < b.count; });
+  if (first != differences_.end()) result->difference = first->status;
+}
+
+}  // namespace
+
+absl::StatusOr<VerifyResult> Verify(const TraceReader& trace, const VerifyOptions& options) {
+  const auto start = std::chrono::steady_clock::now();
+  std::vector<SegmentInfo> segments;
+  for (int32_t thread : trace.threads()) {
+    const std::vector<SegmentInfo>& of_thread = trace.segments(thread);
+    segments.insert(segments.end(), of_thread.begin(), of_thread.end());
+  }
+  if (segments.empty()) {
+    return absl::NotFoundError(absl::StrCat(trace.directory(), ": the trace has no segments"));
+  }
+  const size_t wanted =
+      options.host_threads > 0 ? options.host_threads : std::thread::hardware_concurrency();
+  const size_t workers = std::clamp<size_t>(wanted, 1, segments.size());
+  Work work(trace, std::move(segments));
+  std::vector<std::thread> threads;
+  for (size_t i = 0; i < workers; ++i) threads.emplace_back([&work] { work.RunWorker(); });
+
+  bool interrupted = false;
+  auto next_progress = start + kProgressInterval;
+  while (!work.WaitDone(kInterruptInterval)) {
+    if (options.interrupt != nullptr && options.interrupt->load()) {
+      interrupted = true;
+      work.Cancel();
+    }
+    if (options.progress && std::chrono::steady_clock::now() >= next_progress) {
+      options.progress(work.progress());
+      next_progress += kProgressInterval;
+    }
+  }
+  for (std::thread& thread : threads) thread.join();
+  RETURN_IF_ERROR(work.setup_error());
+  if (interrupted) return absl::CancelledError("verification was interrupted");
+  VerifyResult result;
+  work.FillIn(&result);
+  result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  return result;
+}
+
+}  // namespace hindsight
