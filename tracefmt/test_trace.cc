@@ -55,28 +55,6 @@ Record Jump(uint64_t count, uint64_t sequence) {
 
 Record StateHash(uint64_t count, uint64_t hash) { return {count, RegisterHash{hash}}; }
 
-Manifest SampleManifest() {
-  Manifest manifest;
-  manifest.uuid = "0123456789abcdef";
-  manifest.program = "/bin/true";
-  manifest.arguments = {"true", "--help", std::string("\xff\x01", 2)};
-  manifest.environment = {"PATH=/bin", "EMPTY="};
-  manifest.working_directory = "/";
-  manifest.pid = 4711;
-  manifest.start_time_ns = 1234567890123456789;
-  manifest.host_cpu = "A CPU";
-  manifest.required_features = {"avx2"};
-  manifest.engine = "emulate";
-  manifest.memory_model = "fence";
-  manifest.register_layout = "amd64-v1";
-  manifest.light_keyframe_interval = 1000;
-  manifest.full_keyframe_interval = 100000;
-  manifest.auxv = {3, 0x40, 0, 0};
-  return manifest;
-}
-
-RegisterWords SampleRegisters(uint64_t seed) { return {seed, seed + 1, seed + 2, seed + 3}; }
-
 std::shared_ptr<const Segment> OpenTrace::Load(uint64_t number, int32_t thread) const {
   auto segment = reader_->LoadSegment(thread, number);
   EXPECT_TRUE(segment.ok()) << segment.status();

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "tracefmt/sample_trace.h"
 #include "tracefmt/trace_reader.h"
 #include "tracefmt/trace_writer.h"
 
@@ -32,9 +33,6 @@ Record Line(uint64_t count, uint64_t address, uint8_t fill = 9);
 Record Effect(uint64_t count, uint64_t sequence = 0);
 Record Jump(uint64_t count, uint64_t sequence = 0);
 Record StateHash(uint64_t count, uint64_t hash);
-
-Manifest SampleManifest();
-RegisterWords SampleRegisters(uint64_t seed = 0);
 
 class OpenTrace {
  public:

@@ -1,0 +1,40 @@
+// Traces written by released versions stay readable: testdata/ has one per format version, and what
+// a reader must say of it. A change of the format that makes this fail needs a new version.
+
+#include <gtest/gtest.h>
+#include <stdlib.h>
+
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+
+#include "tracefmt/sample_trace.h"
+
+namespace hindsight {
+namespace {
+
+std::string FileText(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  return std::string(std::istreambuf_iterator<char>(file), {});
+}
+
+TEST(Golden, Version1) {
+  const auto trace = TraceReader::Open("tracefmt/testdata/golden-v1");
+  ASSERT_TRUE(trace.ok()) << trace.status();
+  EXPECT_TRUE((*trace)->warnings().empty());
+  EXPECT_EQ(Describe(**trace), FileText("tracefmt/testdata/golden-v1.txt"));
+}
+
+TEST(Golden, TheWriterStillWritesTheSame) {
+  const char* parent = getenv("TEST_TMPDIR");
+  std::string directory = std::string(parent == nullptr ? "/tmp" : parent) + "/golden.XXXXXX";
+  ASSERT_NE(mkdtemp(directory.data()), nullptr);
+  WriteSampleTrace(directory);
+  const auto trace = TraceReader::Open(directory);
+  ASSERT_TRUE(trace.ok()) << trace.status();
+  EXPECT_EQ(Describe(**trace), FileText("tracefmt/testdata/golden-v1.txt"));
+  std::filesystem::remove_all(directory);
+}
+
+}  // namespace
+}  // namespace hindsight
