@@ -151,8 +151,12 @@ std::string EventLine(const ProcessEvent& event, const ProcessState& process, bo
   return absl::StrFormat("%s %s: %s\n", is_next ? ">" : " ", position, what);
 }
 
-// Changes of the memory map are the consequence of a system call listed next to them.
-bool IsListed(const ProcessEvent& event) { return event.kind != EventKind::kMapChange; }
+// Changes of the memory map are the consequence of a system call listed next to them, and threads
+// begin and end with the program.
+bool IsListed(const ProcessEvent& event) {
+  return event.kind != EventKind::kMapChange && event.kind != EventKind::kThreadStart &&
+         event.kind != EventKind::kThreadExit;
+}
 
 }  // namespace
 
