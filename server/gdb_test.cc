@@ -1,0 +1,169 @@
+// The real gdb against a FakeTarget.
+
+#include <gtest/gtest.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "server/fake_target.h"
+#include "server/gdb_commands.h"
+#include "server/session.h"
+#include "server/transport.h"
+
+namespace hindsight {
+namespace {
+
+// 401000 inc rax
+// 401003 mov [rdi],rax
+// 401006 dec rbx
+// 401009 jne 401000
+// 40100b call 401012
+// 401010 ud2
+// 401012 hlt
+// 401013 inc rax
+// 401016 ret
+constexpr absl::string_view kProgram(
+    "\x48\xff\xc0\x48\x89\x07\x48\xff\xcb\x75\xf5\xe8\x03\x00\x00\x00\x0f\x0b\xf4\x48\xff\xc0\xc3",
+    23);
+
+class GdbTest : public testing::Test {
+ protected:
+  // What gdb prints when it executes `commands` after connecting.
+  std::string Gdb(const std::vector<std::string>& commands) {
+    absl::StatusOr<Listener> listener = Listener::Tcp("");
+    EXPECT_TRUE(listener.ok()) << listener.status();
+    std::thread server([&] {
+      const absl::StatusOr<std::unique_ptr<Connection>> connection = listener->Accept();
+      EXPECT_TRUE(connection.ok());
+      Session session(target_.get(), connection->get());
+      EXPECT_TRUE(session.Serve().ok());
+    });
+    const char* directory = std::getenv("TEST_TMPDIR");
+    const std::string script = absl::StrCat(directory != nullptr ? directory : "/tmp",
+                                            "/hindsight_gdb_test.", getpid(), ".gdb");
+    std::ofstream file(script);
+    file << "set debuginfod enabled off\nset pagination off\nset confirm off\nset width 0\n";
+    for (const std::string& command : commands_before_) file << command << "\n";
+    file << "target " << remote_ << " " << listener->address() << "\n";
+    // An error ends a script, but is part of some answers.
+    for (const std::string& command : commands) file << command << "\n";
+    file << "detach\n";
+    file.close();
+    const std::string output = Run(absl::StrCat("timeout 60 gdb -nx -batch -x ", script, " 2>&1"));
+    std::remove(script.c_str());
+    server.join();
+    return output;
+  }
+
+  static std::string Run(const std::string& command) {
+    std::FILE* pipe = popen(command.c_str(), "r");
+    std::string output;
+    char bytes[4096];
+    while (const size_t size = std::fread(bytes, 1, sizeof(bytes), pipe))
+      output.append(bytes, size);
+    pclose(pipe);
+    return output;
+  }
+
+  // Each of `lines` occurs in `output`, in this order.
+  static void ExpectInOrder(const std::string& output, const std::vector<std::string>& lines) {
+    size_t at = 0;
+    for (const std::string& line : lines) {
+      const size_t found = output.find(line, at);
+      ASSERT_NE(found, std::string::npos) << "missing or out of order: " << line << "\n" << output;
+      at = found + line.size();
+    }
+  }
+
+  std::unique_ptr<FakeTarget> target_ = std::make_unique<FakeTarget>(kProgram, /*rbx=*/10);
+  std::string remote_ = "remote";
+  std::vector<std::string> commands_before_;
+};
+
+TEST_F(GdbTest, StepsBothWaysAndMeetsTheEnds) {
+  const std::string output =
+      Gdb({"echo connected\\n", "x/i $pc", "stepi 5", "x/i $pc", "reverse-stepi 4", "x/i $pc",
+           "reverse-stepi 2", "echo begin?\\n", "continue", "p $_siginfo.si_signo", "continue",
+           "echo end?\\n", "reverse-stepi", "x/i $pc"});
+  ExpectInOrder(
+      output,
+      {"connected", "=> 0x401000:\tinc    %rax", "=> 0x401003:\tmov    %rax,(%rdi)",
+       "=> 0x401003:\tmov    %rax,(%rdi)", "No more reverse-execution history.", "begin?", "SIGILL",
+       "= 4", "The program exited with code 0.", "No more reverse-execution history.", "end?"});
+}
+
+TEST_F(GdbTest, WatchpointBackwardStopsOnTheWritingInstructionWithTheOldValue) {
+  const std::string output =
+      Gdb({"break *0x40100b", "continue", "watch *(long*)0x404000", "reverse-continue", "x/i $pc",
+           "p *(long*)0x404000", "reverse-continue", "x/i $pc", "continue"});
+  ExpectInOrder(output,
+                {"Breakpoint 1, 0x000000000040100b", "Hardware watchpoint 2", "Old value = 10",
+                 "New value = 9", "=> 0x401003", "$1 = 9", "Old value = 9", "New value = 8",
+                 "=> 0x401003", "Old value = 8", "New value = 9"});
+}
+
+TEST_F(GdbTest, ConditionsAreLeftToTheServer) {
+  const std::string output =
+      Gdb({"break *0x401006 if $rax == 7 && *(char*)0x404000 == 7", "set debug remote 1",
+           "continue", "set debug remote 0", "p $rax", "reverse-continue"});
+  EXPECT_TRUE(absl::StrContains(output, "$Z0,401006,1;X")) << output;
+  // One resume, however often the condition was false.
+  EXPECT_EQ(output.find("$vCont;c"), output.rfind("$vCont;c")) << output;
+  ExpectInOrder(output, {"Breakpoint 1, ", "0x0000000000401006", "$1 = 7",
+                         "No more reverse-execution history."});
+}
+
+TEST_F(GdbTest, CallsAFunctionWithoutATrace) {
+  const std::string output = Gdb({"stepi 7", "p $rax", "p ((long (*)())0x401013)()", "p $rax",
+                                  "x/i $pc", "p *(long*)($rsp - 8)", "reverse-stepi", "x/i $pc"});
+  ExpectInOrder(output, {"$1 = 2", "$2 = 1", "$3 = 2", "=> 0x401009", "$4 = 0", "=> 0x401006"});
+}
+
+TEST_F(GdbTest, ShowsRegistersThreadsAndAuxiliaryVector) {
+  const std::string output =
+      Gdb({"info registers rip eflags fs_base orig_rax", "p $st0", "p $xmm3.uint128", "p $fctrl",
+           "info threads", "info all-registers mxcsr"});
+  ExpectInOrder(output, {"0x401000", "[ IF ]", "fs_base", "orig_rax", "$1 = 0", "$2 = 0",
+                         "$3 = 895", "Thread 4660.4660", "[ IM DM ZM OM UM PM ]"});
+}
+
+TEST_F(GdbTest, CatchesSystemCallsByTheirNumber) {
+  target_ = std::make_unique<FakeTarget>(absl::string_view("\x90\x0f\x05\x90\xf4", 5));
+  const std::string output =
+      Gdb({"catch syscall read", "continue", "continue", "continue", "reverse-continue"});
+  ExpectInOrder(output, {"Catchpoint 1 (call to syscall read)", "0x0000000000401001",
+                         "Catchpoint 1 (returned from syscall read)", "0x0000000000401003",
+                         "No more reverse-execution history.",
+                         "Catchpoint 1 (returned from syscall read)", "0x0000000000401003"});
+}
+
+TEST_F(GdbTest, TheCommandFileJumpsAndRefreshesGdb) {
+  const char* directory = std::getenv("TEST_TMPDIR");
+  const std::string path =
+      absl::StrCat(directory != nullptr ? directory : "/tmp", "/commands.", getpid(), ".py");
+  std::ofstream(path) << GdbCommands();
+  commands_before_ = {"source " + path};
+  const std::string output = Gdb({"p $rax", "display/i $pc", "hindsight goto 5", "p $rax",
+                                  "p *(long*)0x404000", "hindsight when", "hindsight end",
+                                  "hindsight start", "p $rax", "stepi", "hindsight goto nowhere"});
+  std::remove(path.c_str());
+  ExpectInOrder(output, {"$1 = 0", "#0  0x0000000000401003", "$2 = 2", "$3 = 1", "position 5",
+                         "#0  0x0000000000401012", "#0  0x0000000000401000", "$4 = 0",
+                         "0x0000000000401003", "no such position"});
+}
+
+TEST_F(GdbTest, RunGoesToAPosition) {
+  remote_ = "extended-remote";
+  const std::string output = Gdb({"run 5", "p $rax", "stepi", "starti 9", "p $rax"});
+  ExpectInOrder(output, {"$1 = 2", "$2 = 3"});
+}
+
+}  // namespace
+}  // namespace hindsight
