@@ -1,0 +1,210 @@
+#include "keyframes/timeline.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <cstring>
+#include <random>
+
+#include "absl/status/status.h"
+#include "gtest/gtest.h"
+#include "keyframes/toy_recording.h"
+
+namespace hindsight {
+namespace {
+
+// One recording for all tests that only read it: about 14,000 states in six segments.
+const ToyRecording& Toy() {
+  static const auto* const kToy = new ToyRecording({.signal_every = 40, .full_keyframes = true});
+  return *kToy;
+}
+
+std::unique_ptr<Timeline> Open(const ToyRecording& toy, const TimelineOptions& options = {}) {
+  auto timeline = Timeline::Open(toy.trace(), options);
+  EXPECT_TRUE(timeline.ok()) << timeline.status();
+  return *std::move(timeline);
+}
+
+uint64_t Peek(Timeline& timeline, uint64_t address) {
+  uint64_t value = 0;
+  auto out = absl::MakeSpan(reinterpret_cast<uint8_t*>(&value), sizeof(value));
+  auto size = timeline.ReadMemory(address, out);
+  EXPECT_TRUE(size.ok()) << size.status();
+  EXPECT_EQ(*size, sizeof(value));
+  return value;
+}
+
+// The state is the one the oracle says it is.
+void ExpectTruth(Timeline& timeline, const ToyRecording& toy = Toy()) {
+  const ToyRecording::State& truth = toy.at(timeline.count());
+  ASSERT_EQ(timeline.registers(), truth.registers) << "count " << timeline.count();
+  ASSERT_EQ(Peek(timeline, ToyRecording::kSum), truth.sum) << "count " << timeline.count();
+  ASSERT_EQ(Peek(timeline, ToyRecording::kString), truth.string) << "count " << timeline.count();
+}
+
+uint32_t NewSeed() {
+  const uint32_t seed = std::random_device()();
+  std::printf("seed %u\n", seed);
+  return seed;
+}
+
+uint64_t Between(std::mt19937& random, uint64_t low, uint64_t high) {
+  return std::uniform_int_distribution<uint64_t>(low, high)(random);
+}
+
+TEST(TimelineTest, OpensAtTheBeginning) {
+  auto timeline = Open(Toy());
+  EXPECT_EQ(timeline->count(), Toy().begin_count());
+  EXPECT_EQ(timeline->begin_count(), Toy().begin_count());
+  EXPECT_EQ(timeline->end_count(), Toy().end_count());
+  EXPECT_EQ(timeline->position(), (Position{0, 0}));
+  EXPECT_EQ(timeline->percent(), 0);
+  ExpectTruth(*timeline);
+}
+
+TEST(TimelineTest, SeekEqualsReplay) {
+  std::mt19937 random(NewSeed());
+  auto timeline = Open(Toy());
+  for (int i = 0; i < 200; ++i) {
+    const uint64_t target = Between(random, Toy().begin_count(), Toy().end_count());
+    ASSERT_TRUE(timeline->SeekTo(target).ok());
+    ASSERT_EQ(timeline->count(), target);
+    ExpectTruth(*timeline);
+  }
+}
+
+TEST(TimelineTest, StepsThroughEveryStateAndBack) {
+  auto timeline = Open(Toy());
+  for (uint64_t count = Toy().begin_count(); count < Toy().end_count(); ++count) {
+    ASSERT_TRUE(*timeline->StepForward());
+    ASSERT_EQ(timeline->count(), count + 1);
+    ASSERT_EQ(timeline->registers(), Toy().at(count + 1).registers) << count + 1;
+  }
+  EXPECT_FALSE(*timeline->StepForward());
+  for (uint64_t count = Toy().end_count(); count > Toy().begin_count(); --count) {
+    ASSERT_TRUE(*timeline->StepBackward());
+    ASSERT_EQ(timeline->count(), count - 1);
+    ExpectTruth(*timeline);
+  }
+  EXPECT_FALSE(*timeline->StepBackward());
+}
+
+TEST(TimelineTest, ManyForwardThenAsManyBackIsWhereYouWere) {
+  std::mt19937 random(NewSeed());
+  auto timeline = Open(Toy());
+  for (int i = 0; i < 20; ++i) {
+    const uint64_t start = Between(random, Toy().begin_count(), Toy().end_count() - 300);
+    const uint64_t steps = Between(random, 1, 300);
+    ASSERT_TRUE(timeline->SeekTo(start).ok());
+    for (uint64_t k = 0; k < steps; ++k) ASSERT_TRUE(*timeline->StepForward());
+    for (uint64_t k = 0; k < steps; ++k) ASSERT_TRUE(*timeline->StepBackward());
+    ASSERT_EQ(timeline->count(), start);
+    ExpectTruth(*timeline);
+  }
+}
+
+// A wild walk: whatever was done before, the state is that of the count.
+void Walk(Timeline& timeline, uint32_t seed, int moves) {
+  std::mt19937 random(seed);
+  for (int i = 0; i < moves; ++i) {
+    switch (Between(random, 0, 3)) {
+      case 0:
+        ASSERT_TRUE(timeline.SeekTo(Between(random, Toy().begin_count(), Toy().end_count())).ok());
+        break;
+      case 1:
+        for (uint64_t n = Between(random, 1, 40); n > 0; --n) {
+          ASSERT_TRUE(timeline.StepBackward().ok());
+        }
+        break;
+      case 2:
+        for (uint64_t n = Between(random, 1, 40); n > 0; --n) {
+          ASSERT_TRUE(timeline.StepForward().ok());
+        }
+        break;
+      default: {
+        RunRequest request;
+        request.direction =
+            Between(random, 0, 1) ? RunDirection::kForward : RunDirection::kBackward;
+        request.breakpoints.push_back({.address = ToyRecording::Callee()});
+        request.leave_first_breakpoint = true;
+        ASSERT_TRUE(timeline.Run(request).ok());
+      }
+    }
+    ExpectTruth(timeline);
+    if (testing::Test::HasFatalFailure()) return;
+  }
+}
+
+TEST(TimelineTest, AnyWalkShowsTheTruth) {
+  auto timeline = Open(Toy());
+  Walk(*timeline, NewSeed(), 300);
+}
+
+TEST(TimelineTest, CheckpointsChangeNothingButTime) {
+  const uint32_t seed = NewSeed();
+  auto starved = Open(Toy(), {.checkpoint_bytes = 3 * 20'000, .view_cache_bytes = 1});
+  auto rich = Open(Toy());
+  Walk(*starved, seed, 100);
+  Walk(*rich, seed, 100);
+  EXPECT_EQ(starved->count(), rich->count());
+}
+
+TEST(TimelineTest, PositionsLeadBackToTheirCounts) {
+  std::mt19937 random(NewSeed());
+  auto timeline = Open(Toy());
+  for (int i = 0; i < 50; ++i) {
+    const uint64_t target = Between(random, Toy().begin_count(), Toy().end_count());
+    ASSERT_TRUE(timeline->SeekTo(target).ok());
+    const Position position = timeline->position();
+    ASSERT_TRUE(timeline->SeekTo(Toy().begin_count()).ok());
+    ASSERT_TRUE(timeline->SeekTo(position).ok()) << position;
+    EXPECT_EQ(timeline->count(), target);
+  }
+}
+
+TEST(TimelineTest, WhatIsNotRecordedIsAnErrorAndNoMove) {
+  auto timeline = Open(Toy());
+  ASSERT_TRUE(timeline->SeekTo(2000).ok());
+  EXPECT_TRUE(absl::IsOutOfRange(timeline->SeekTo(Toy().end_count() + 1)));
+  EXPECT_TRUE(absl::IsOutOfRange(timeline->SeekTo(Toy().begin_count() - 1)));
+  EXPECT_TRUE(absl::IsOutOfRange(timeline->SeekTo(Position{~0ull, 0})));
+  uint8_t byte = 0;
+  EXPECT_TRUE(absl::IsNotFound(timeline->ReadMemory(0x10, absl::MakeSpan(&byte, 1)).status()));
+  EXPECT_EQ(timeline->count(), 2000);
+}
+
+TEST(TimelineTest, ReadsStopWhereMemoryIsNotKnown) {
+  auto timeline = Open(Toy());
+  uint8_t bytes[64];
+  auto size = timeline->ReadMemory(ToyRecording::kStackTop - 16, absl::MakeSpan(bytes));
+  ASSERT_TRUE(size.ok()) << size.status();
+  EXPECT_EQ(*size, 16);
+}
+
+TEST(TimelineTest, MemoryOfEarlierSegmentsStaysVisible) {
+  // The buffer is read in every 128th iteration only: most segments never touch it.
+  auto timeline = Open(Toy());
+  std::mt19937 random(NewSeed());
+  for (int i = 0; i < 100; ++i) {
+    ASSERT_TRUE(timeline->SeekTo(Between(random, Toy().begin_count(), Toy().end_count())).ok());
+    // What the kernel wrote and the program has not read yet is not known: then the older value is.
+    const uint64_t shown = Peek(*timeline, ToyRecording::kBuffer);
+    const uint64_t truth = Toy().at(timeline->count()).buffer;
+    EXPECT_TRUE(shown == truth || shown + 24 == truth || shown == 0) << shown << " " << truth;
+  }
+}
+
+TEST(TimelineTest, DivergenceLeavesItWhereItWas) {
+  const ToyRecording spoiled({.spoil_end = true});
+  auto timeline = Open(spoiled);
+  ASSERT_TRUE(timeline->SeekTo(spoiled.begin_count() + 3000).ok());
+  RunRequest request;
+  auto stop = timeline->Run(request);
+  EXPECT_TRUE(absl::IsDataLoss(stop.status())) << stop.status();
+  EXPECT_EQ(timeline->count(), spoiled.begin_count() + 3000);
+  ExpectTruth(*timeline, spoiled);
+  ASSERT_TRUE(timeline->StepForward().ok());
+  ExpectTruth(*timeline, spoiled);
+}
+
+}  // namespace
+}  // namespace hindsight
