@@ -25,7 +25,7 @@ constexpr char kCommandFile[] = "hindsight_gdb.py";
 absl::StatusOr<int> RunGdb(const TraceReader* trace, const std::string& gdb,
                            const std::vector<std::string>& gdb_arguments) {
   ASSIGN_OR_RETURN(TemporaryDirectory directory, TemporaryDirectory::Create());
-  ASSIGN_OR_RETURN(std::string commands, directory.WriteFile(kCommandFile, kGdbCommands));
+  ASSIGN_OR_RETURN(std::string commands, directory.WriteFile(kCommandFile, GdbCommands()));
   ASSIGN_OR_RETURN(std::unique_ptr<ReplayTarget> target, ReplayTarget::Open(trace));
   ASSIGN_OR_RETURN(Listener listener, Listener::Unix(absl::StrCat(directory.path(), "/gdb")));
   std::vector<std::string> arguments = {

@@ -28,7 +28,7 @@ absl::Span<const Monitor::Command> Monitor::Commands() {
       {"help", "", "this list", &Monitor::Help},
       {"when", "", "position, thread, instruction count, percent of the recording", &Monitor::When},
       {"goto", "start | end | POSITION | PERCENT% | snapshot N",
-       "move there (the command 'hindsight-goto' also refreshes gdb)", &Monitor::GoToCommand},
+       "move there ('hindsight goto' also refreshes gdb)", &Monitor::GoToCommand},
       {"snapshots", "", "the full keyframes, numbered", &Monitor::Snapshots},
       {"events", "[N]", "the N (10) system calls and signals before and behind this position",
        &Monitor::Events},

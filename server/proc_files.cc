@@ -2,6 +2,8 @@
 
 #include <sys/mman.h>
 
+#include <algorithm>
+
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 
@@ -31,6 +33,36 @@ void AppendMapsLine(const MapRegion& region, std::string* out) {
   absl::StrAppend(out, line, "\n");
 }
 
+// Where the run of pages that are all known, or all not, and begins at `start`, ends.
+uint64_t EndOfPart(const MapRegion& region, uint64_t start, bool is_known,
+                   absl::FunctionRef<bool(uint64_t start, uint64_t end)> known) {
+  // Runs of known pages are tried first, since most are.
+  constexpr uint64_t kRunBytes = 64 * kPageBytes;
+  uint64_t end = start + kPageBytes;
+  while (end < region.end) {
+    uint64_t next = std::min(region.end, end + kRunBytes);
+    if (!is_known || !known(end, next)) {
+      next = end + kPageBytes;
+      if (known(end, next) != is_known) break;
+    }
+    end = next;
+  }
+  return end;
+}
+
+void AppendSmapsEntry(const MapRegion& region, bool is_known, std::string* out) {
+  AppendMapsLine(region, out);
+  uint64_t size_kb = (region.end - region.start) / 1024;
+  // gcore writes pages of a file only where they were modified. Which were, the trace cannot tell
+  // cheaply, but relocated data is among those that are read-only now. Code is not.
+  bool modified = region.inode == 0 || !(region.protection & PROT_EXEC);
+  absl::StrAppendFormat(out, "Size: %d kB\nAnonymous: %d kB\nSwap: 0 kB\nVmFlags:%s%s%s%s%s\n",
+                        size_kb, modified ? size_kb : 0, region.protection & PROT_READ ? " rd" : "",
+                        region.protection & PROT_WRITE ? " wr" : "",
+                        region.protection & PROT_EXEC ? " ex" : "", region.shared ? " sh" : "",
+                        is_known ? "" : " dd");
+}
+
 }  // namespace
 
 std::string MapsText(const std::vector<MapRegion>& regions) {
@@ -39,21 +71,19 @@ std::string MapsText(const std::vector<MapRegion>& regions) {
   return out;
 }
 
-std::string SmapsText(const std::vector<MapRegion>& regions) {
+std::string SmapsText(const std::vector<MapRegion>& regions,
+                      absl::FunctionRef<bool(uint64_t start, uint64_t end)> known) {
   std::string out;
   for (const MapRegion& region : regions) {
-    AppendMapsLine(region, &out);
-    uint64_t size_kb = (region.end - region.start) / 1024;
-    // gcore writes pages of a file only where they were modified. Which were, the trace cannot tell
-    // cheaply, but relocated data is among those that are read-only now. Code is not.
-    bool modified = region.inode == 0 || !(region.protection & PROT_EXEC);
-    // The kernel's own pages ("dd": do not dump) cannot be read.
-    bool kernels = region.name == "[vvar]" || region.name == "[vvar_vclock]";
-    absl::StrAppendFormat(
-        &out, "Size: %d kB\nAnonymous: %d kB\nSwap: 0 kB\nVmFlags:%s%s%s%s%s\n", size_kb,
-        modified ? size_kb : 0, region.protection & PROT_READ ? " rd" : "",
-        region.protection & PROT_WRITE ? " wr" : "", region.protection & PROT_EXEC ? " ex" : "",
-        region.shared ? " sh" : "", kernels ? " io dd" : "");
+    MapRegion part = region;
+    part.end = region.start;
+    while (part.end < region.end) {
+      const bool is_known = known(part.start, part.start + kPageBytes);
+      part.end = EndOfPart(region, part.start, is_known, known);
+      AppendSmapsEntry(part, is_known, &out);
+      part.file_offset += part.end - part.start;
+      part.start = part.end;
+    }
   }
   return out;
 }

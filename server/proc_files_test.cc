@@ -29,6 +29,22 @@ TEST(ProcFilesTest, NewlineInNameIsEscaped) {
   EXPECT_NE(MapsText({region}).find("/a\\012b\n"), std::string::npos);
 }
 
+TEST(ProcFilesTest, SmapsAreSplitWhereMemoryIsUnknown) {
+  MapRegion region = {.start = 0x10000, .end = 0x14000, .protection = PROT_READ};
+  std::string text = SmapsText({region}, [](uint64_t start, uint64_t end) {
+    return end <= 0x11000 || start >= 0x13000;  // two pages in the middle are not known
+  });
+  auto entry = [&text](const char* range) {
+    size_t at = text.find(range);
+    if (at == std::string::npos) return std::string("no ") + range;
+    size_t flags = text.find("VmFlags:", at);
+    return text.substr(flags, text.find('\n', flags) - flags);
+  };
+  EXPECT_EQ(entry("00010000-00011000"), "VmFlags: rd");
+  EXPECT_EQ(entry("00011000-00013000"), "VmFlags: rd dd");
+  EXPECT_EQ(entry("00013000-00014000"), "VmFlags: rd");
+}
+
 TEST(ProcFilesTest, StringsAreZeroTerminated) {
   EXPECT_EQ(ZeroTerminated({"ls", "-l"}), std::string("ls\0-l\0", 6));
 }

@@ -142,7 +142,8 @@ absl::StatusOr<std::string> RecordedObjects::ReadLink(const std::string& path, u
   if (file == "exe") return ExecutablePath();
   if (file == "cwd") return trace_->manifest().working_directory;
   if (file == "root") return std::string("/");
-  if (file ? ProcContents(*file, count).ok() : FindModule(path, count, memory).has_value()) {
+  if (file ? ProcContents(*file, count, memory).ok()
+           : FindModule(path, count, memory).has_value()) {
     return absl::InvalidArgumentError(absl::StrCat(path, " is not a link"));
   }
   return absl::NotFoundError(absl::StrCat(path, " is not in the trace"));
@@ -151,18 +152,24 @@ absl::StatusOr<std::string> RecordedObjects::ReadLink(const std::string& path, u
 absl::StatusOr<std::string> RecordedObjects::FileContents(const std::string& path, uint64_t count,
                                                           MemoryReader memory) {
   std::optional<std::string> file = ProcFile(path);
-  if (file && *file != "exe") return ProcContents(*file, count);
+  if (file && *file != "exe") return ProcContents(*file, count, memory);
   std::optional<int32_t> module = FindModule(file ? ExecutablePath() : path, count, memory);
   if (!module) return absl::NotFoundError(absl::StrCat(path, " is not in the trace"));
   ASSIGN_OR_RETURN(absl::Span<const uint8_t> bytes, trace_->ModuleBytes(*module));
   return std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size());
 }
 
-absl::StatusOr<std::string> RecordedObjects::ProcContents(const std::string& name,
-                                                          uint64_t count) const {
+absl::StatusOr<std::string> RecordedObjects::ProcContents(const std::string& name, uint64_t count,
+                                                          MemoryReader memory) const {
   const Manifest& manifest = trace_->manifest();
   if (name == "maps") return MapsText(process_->MapsAt(count));
-  if (name == "smaps") return SmapsText(process_->MapsAt(count));
+  if (name == "smaps") {
+    std::vector<uint8_t> buffer;
+    return SmapsText(process_->MapsAt(count), [&](uint64_t start, uint64_t end) {
+      buffer.resize(end - start);
+      return memory(start, absl::MakeSpan(buffer));
+    });
+  }
   if (name == "cmdline") return ZeroTerminated(manifest.arguments);
   if (name == "environ") return ZeroTerminated(manifest.environment);
   if (name == "auxv") return RawWords(manifest.auxv);

@@ -50,7 +50,8 @@ class RecordedObjects {
   std::optional<int32_t> ModuleAt(uint64_t address, uint64_t count) const;
   // The part of `path` behind /proc/PID/ or /proc/PID/task/TID/; nullopt if it is not there.
   std::optional<std::string> ProcFile(const std::string& path) const;
-  absl::StatusOr<std::string> ProcContents(const std::string& name, uint64_t count) const;
+  absl::StatusOr<std::string> ProcContents(const std::string& name, uint64_t count,
+                                           MemoryReader memory) const;
 
   const TraceReader* trace_;
   const ProcessState* process_;
