@@ -144,6 +144,11 @@ bool DiffersInX87OrMxcsr(ZydisMnemonic mnemonic) {
     case ZYDIS_MNEMONIC_FINCSTP:
     case ZYDIS_MNEMONIC_FDECSTP:
     case ZYDIS_MNEMONIC_FSTPNCE:
+    case ZYDIS_MNEMONIC_FISTTP:  // saturates where the hardware gives the integer indefinite
+    case ZYDIS_MNEMONIC_FPREM:
+    case ZYDIS_MNEMONIC_FPREM1:
+    case ZYDIS_MNEMONIC_FSCALE:
+    case ZYDIS_MNEMONIC_FXTRACT:
       return true;
     default:
       return false;
@@ -157,10 +162,14 @@ bool DiffersAlways(ZydisMnemonic mnemonic) {
     case ZYDIS_MNEMONIC_RCPSS:
     case ZYDIS_MNEMONIC_RSQRTPS:
     case ZYDIS_MNEMONIC_RSQRTSS:
+    case ZYDIS_MNEMONIC_DPPS:       // adds the four products in another order
     case ZYDIS_MNEMONIC_PCMPESTRI:  // a length of INT_MIN crashes Unicorn
     case ZYDIS_MNEMONIC_PCMPESTRM:
     case ZYDIS_MNEMONIC_PCMPISTRM:
     case ZYDIS_MNEMONIC_XGETBV:
+    case ZYDIS_MNEMONIC_CVTPI2PD:  // MMX state is touched even if the operand is memory
+    case ZYDIS_MNEMONIC_CVTPI2PS:
+    case ZYDIS_MNEMONIC_PAUSE:  // leaves Unicorn's loop: a single step would run the next one too
       return true;
     default:
       return false;
@@ -217,6 +226,8 @@ bool DiffersInThisForm(const ZydisDecodedInstruction& instruction,
     case ZYDIS_MNEMONIC_SHLD:   // 16 bits: undefined for counts above 16
     case ZYDIS_MNEMONIC_SHRD:
       return instruction.operand_width == 16;
+    case ZYDIS_MNEMONIC_CMPXCHG:  // the upper half of the register is kept, Unicorn clears it
+      return instruction.operand_width == 32 && operands[0].type == ZYDIS_OPERAND_TYPE_REGISTER;
     case ZYDIS_MNEMONIC_CMPPS:  // Unicorn rejects the reserved predicates
     case ZYDIS_MNEMONIC_CMPPD:
     case ZYDIS_MNEMONIC_CMPSS:

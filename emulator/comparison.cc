@@ -1,0 +1,138 @@
+#include "emulator/comparison.h"
+
+#include <Zydis/Zydis.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstring>
+
+#include "absl/strings/str_format.h"
+#include "base/check.h"
+
+namespace hindsight {
+namespace {
+
+constexpr uint64_t kSign = 1 << 7, kAuxiliary = 1 << 4, kOverflow = 1 << 11;
+constexpr uint64_t kResume = 1 << 16;  // the kernel sets it when it single-steps
+// MXCSR: the six sticky exception flags.
+constexpr uint64_t kMxcsrExceptions = 0x3f;
+// x87 status word: exceptions, stack fault, summary, busy; and C1, which tells how was rounded.
+constexpr uint64_t kStatusExceptions = 0x80ff, kC1 = 1 << 9;
+constexpr uint64_t kC[4] = {1 << 8, 1 << 9, 1 << 10, 1 << 14};
+
+constexpr size_t kXmmWord = offsetof(RegisterFile, xmm) / sizeof(uint64_t);
+
+uint64_t UndefinedConditionCodes(const ZydisAccessedFlags& flags) {
+  uint64_t undefined = 0;
+  for (int i = 0; i < 4; ++i) {
+    if ((flags.undefined & (ZYDIS_FPUFLAG_C0 << i)) != 0) undefined |= kC[i];
+  }
+  return undefined;
+}
+
+bool ComparesIntoFlags(ZydisMnemonic mnemonic) {
+  return mnemonic == ZYDIS_MNEMONIC_FCOMI || mnemonic == ZYDIS_MNEMONIC_FCOMIP ||
+         mnemonic == ZYDIS_MNEMONIC_FUCOMI || mnemonic == ZYDIS_MNEMONIC_FUCOMIP;
+}
+
+// Bit scans of zero leave the register alone; Unicorn clears the upper half of a 32-bit one.
+bool KeepsUpperHalf(const ZydisDecodedInstruction& decoded) {
+  return decoded.operand_width == 32 &&
+         (decoded.mnemonic == ZYDIS_MNEMONIC_BSF || decoded.mnemonic == ZYDIS_MNEMONIC_BSR);
+}
+
+int NanLaneBits(const ZydisDecodedInstruction& decoded, const ZydisDecodedOperand* operands) {
+  if (decoded.operand_count_visible == 0) return 0;
+  switch (operands[0].element_type) {
+    case ZYDIS_ELEMENT_TYPE_FLOAT32:
+      return 32;
+    case ZYDIS_ELEMENT_TYPE_FLOAT64:
+      return 64;
+    default:
+      return 0;
+  }
+}
+
+template <typename Lane>
+bool IsNan(Lane bits) {
+  constexpr int kMantissaBits = sizeof(Lane) == 4 ? 23 : 52;
+  constexpr Lane kInfinity =
+      static_cast<Lane>(sizeof(Lane) == 4 ? 0xffull << kMantissaBits : 0x7ffull << kMantissaBits);
+  return (bits & ~(Lane{1} << (sizeof(Lane) * 8 - 1))) > kInfinity;
+}
+
+bool LanesAgree(int lane_bits, uint64_t native, uint64_t emulated) {
+  if (lane_bits == 64) return IsNan(native) && IsNan(emulated);
+  for (int shift = 0; shift < 64; shift += 32) {
+    const auto a = static_cast<uint32_t>(native >> shift);
+    const auto b = static_cast<uint32_t>(emulated >> shift);
+    if (a != b && !(IsNan(a) && IsNan(b))) return false;
+  }
+  return true;
+}
+
+bool WordAgrees(const Agreement& agreement, size_t index, uint64_t care, uint64_t native,
+                uint64_t emulated) {
+  if (((native ^ emulated) & care) == 0) return true;
+  return index >= kXmmWord && agreement.nan_lane_bits != 0 &&
+         LanesAgree(agreement.nan_lane_bits, native, emulated);
+}
+
+struct Words {
+  explicit Words(const RegisterFile& registers) { std::memcpy(at, &registers, sizeof(at)); }
+  uint64_t at[kRegisterWords];
+};
+
+}  // namespace
+
+Agreement AgreementFor(absl::Span<const uint8_t> bytes) {
+  ZydisDecoder decoder;
+  ZydisDecoderInit(&decoder, ZYDIS_MACHINE_MODE_LONG_64, ZYDIS_STACK_WIDTH_64);
+  ZydisDecodedInstruction decoded;
+  ZydisDecodedOperand operands[ZYDIS_MAX_OPERAND_COUNT];
+  CHECK(ZYAN_SUCCESS(ZydisDecoderDecodeFull(
+      &decoder, bytes.data(), std::min<size_t>(bytes.size(), 15), &decoded, operands)));
+  Agreement agreement;
+  RegisterWords ones(kRegisterWords, ~uint64_t{0});
+  CHECK(FromWords(ones, &agreement.care));
+  RegisterFile& care = agreement.care;
+  care.fip = care.fdp = care.fop = 0;
+  care.mxcsr = ~kMxcsrExceptions;
+  care.fsw = ~kStatusExceptions;
+  if (decoded.mnemonic != ZYDIS_MNEMONIC_FXAM) care.fsw &= ~kC1;  // C1 is fxam's sign
+  care.rflags = ~kResume;
+  if (decoded.cpu_flags != nullptr) care.rflags &= ~uint64_t{decoded.cpu_flags->undefined};
+  if (decoded.fpu_flags != nullptr) care.fsw &= ~UndefinedConditionCodes(*decoded.fpu_flags);
+  if (ComparesIntoFlags(decoded.mnemonic)) care.rflags &= ~(kSign | kAuxiliary | kOverflow);
+  if (decoded.mnemonic == ZYDIS_MNEMONIC_CMPXCHG && decoded.operand_width == 32) {
+    care.gpr[kRax] = 0xffffffff;
+  }
+  if (KeepsUpperHalf(decoded)) {
+    care.gpr[ZydisRegisterGetId(operands[0].reg.value)] = 0xffffffff;
+  }
+  agreement.nan_lane_bits = NanLaneBits(decoded, operands);
+  return agreement;
+}
+
+bool Agree(const Agreement& agreement, const RegisterFile& native, const RegisterFile& emulated) {
+  if (native == emulated) return true;
+  const Words care(agreement.care), a(native), b(emulated);
+  for (size_t i = 0; i < kRegisterWords; ++i) {
+    if (!WordAgrees(agreement, i, care.at[i], a.at[i], b.at[i])) return false;
+  }
+  return true;
+}
+
+std::string DescribeDifference(const Agreement& agreement, const RegisterFile& native,
+                               const RegisterFile& emulated) {
+  const Words care(agreement.care), a(native), b(emulated);
+  std::string text;
+  for (size_t i = 0; i < kRegisterWords; ++i) {
+    if (WordAgrees(agreement, i, care.at[i], a.at[i], b.at[i])) continue;
+    absl::StrAppendFormat(&text, "%s%s %x (native %x)", text.empty() ? "" : ", ",
+                          RegisterWordName(i), b.at[i], a.at[i]);
+  }
+  return text;
+}
+
+}  // namespace hindsight

@@ -1,0 +1,24 @@
+// Every legacy encoding of the 64-bit instruction set, for tests: opcode maps x mandatory prefixes
+// x REX.W x ModRM.reg, each with a memory operand [rdi] and with a register.
+
+#ifndef HINDSIGHT_EMULATOR_ENCODINGS_H_
+#define HINDSIGHT_EMULATOR_ENCODINGS_H_
+
+#include <array>
+#include <cstdint>
+#include <random>
+#include <vector>
+
+namespace hindsight {
+
+struct Encoding {
+  std::array<uint8_t, 15> bytes = {};
+  int length = 0;
+};
+
+// Those that decode. Immediates and the register operands not enumerated come from `random`.
+std::vector<Encoding> AllEncodings(std::mt19937_64* random);
+
+}  // namespace hindsight
+
+#endif  // HINDSIGHT_EMULATOR_ENCODINGS_H_

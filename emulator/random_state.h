@@ -1,0 +1,36 @@
+// Random operand values that reach the corners: zeros, ones, single bits, denormals, infinities,
+// NaNs, numbers near the limits of conversion. For tests; deterministic for a seed.
+
+#ifndef HINDSIGHT_EMULATOR_RANDOM_STATE_H_
+#define HINDSIGHT_EMULATOR_RANDOM_STATE_H_
+
+#include <cstdint>
+#include <random>
+
+#include "emulator/registers.h"
+
+namespace hindsight {
+
+class RandomState {
+ public:
+  explicit RandomState(uint64_t seed) : random_(seed) {}
+
+  std::mt19937_64& random() { return random_; }
+  uint64_t Below(uint64_t limit) { return random_() % limit; }
+  // An integer.
+  uint64_t Integer();
+  // A double, or two floats.
+  uint64_t Float();
+  // A register file as a program could have it: all exceptions masked, and no flush-to-zero or
+  // denormals-are-zero. rip, rsp and the segments are zero. All x87 registers are in use.
+  RegisterFile Registers();
+
+ private:
+  void X87(RegisterFile* registers);
+
+  std::mt19937_64 random_;
+};
+
+}  // namespace hindsight
+
+#endif  // HINDSIGHT_EMULATOR_RANDOM_STATE_H_

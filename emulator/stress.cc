@@ -1,0 +1,183 @@
+#include "emulator/stress.h"
+
+#include <Zydis/Zydis.h>
+#include <sys/mman.h>
+
+#include <cstring>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "base/status_macros.h"
+
+namespace hindsight {
+namespace {
+
+// Memory at the same address on both sides: a page each for the destination (rdi), the source
+// (rsi, rbx, rbp) and the stack, with pages around them that are never written on purpose.
+constexpr uint64_t kMemory = 0x1000'0000;
+constexpr uint64_t kMemoryBytes = 8 * kPageBytes;
+constexpr uint64_t kDestination = kMemory + 1 * kPageBytes + 0x800;
+constexpr uint64_t kSource = kMemory + 3 * kPageBytes + 0x800;
+constexpr uint64_t kStack = kMemory + 5 * kPageBytes + 0x800;
+// Operands reach no farther from those addresses than this.
+constexpr uint64_t kReachBytes = 256;
+// Code of the emulated side: each encoding has an address of its own, so none is retranslated.
+constexpr uint64_t kCode = 0x2000'0000;
+constexpr uint64_t kCodeStrideBytes = 16;
+
+bool ByOffsetInRegister(uint16_t mnemonic) {
+  return mnemonic == ZYDIS_MNEMONIC_BT || mnemonic == ZYDIS_MNEMONIC_BTS ||
+         mnemonic == ZYDIS_MNEMONIC_BTR || mnemonic == ZYDIS_MNEMONIC_BTC;
+}
+
+bool PushesX87(uint16_t mnemonic) {
+  switch (mnemonic) {
+    case ZYDIS_MNEMONIC_FLD:
+    case ZYDIS_MNEMONIC_FILD:
+    case ZYDIS_MNEMONIC_FLD1:
+    case ZYDIS_MNEMONIC_FLDZ:
+      return true;
+    default:
+      return false;
+  }
+}
+
+// Opcodes a0 to a3 carry a 64-bit address where a ModRM byte would begin.
+bool HasAbsoluteAddress(const Encoding& encoding, int* at) {
+  int i = 0;
+  while (encoding.bytes[i] == 0x66 || (encoding.bytes[i] & 0xfe) == 0xf2 ||
+         encoding.bytes[i] == 0x48) {
+    ++i;
+  }
+  *at = i + 1;
+  return encoding.bytes[i] >= 0xa0 && encoding.bytes[i] <= 0xa3;
+}
+
+}  // namespace
+
+class StressBench::ZeroPager final : public Pager {
+ public:
+  bool OnMissing(uint64_t page, Access access) override {
+    const bool known = (page >= kMemory && page < kMemory + kMemoryBytes) || page >= kCode;
+    if (!known || page >= kCode + (uint64_t{1} << 28)) return false;
+    cpu->SetRights(page, PageRights::kReadWrite);
+    return true;
+  }
+  bool OnFirstWrite(uint64_t page) override { return true; }
+
+  Cpu* cpu = nullptr;
+};
+
+StressBench::StressBench(uint64_t seed) : state_(seed), pager_(std::make_unique<ZeroPager>()) {}
+
+StressBench::~StressBench() {
+  if (host_memory_ != nullptr) munmap(host_memory_, kMemoryBytes);
+}
+
+absl::StatusOr<std::unique_ptr<StressBench>> StressBench::Create(uint64_t seed) {
+  auto bench = std::unique_ptr<StressBench>(new StressBench(seed));
+  void* memory = mmap(reinterpret_cast<void*>(kMemory), kMemoryBytes, PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+  if (memory == MAP_FAILED) return absl::UnavailableError("the bench's addresses are taken");
+  bench->host_memory_ = static_cast<uint8_t*>(memory);
+  ASSIGN_OR_RETURN(bench->cpu_, Cpu::Create(bench->pager_.get()));
+  bench->pager_->cpu = bench->cpu_.get();
+  bench->next_code_ = kCode;
+  return bench;
+}
+
+bool StressBench::Load(const Encoding& encoding) {
+  encoding_ = encoding;
+  int address_at = 0;
+  if (HasAbsoluteAddress(encoding, &address_at)) {
+    std::memcpy(&encoding_.bytes[address_at], &kDestination, sizeof(kDestination));
+  }
+  instruction_ = Classify(encoding_.bytes);
+  if (instruction_.policy != Policy::kEmulate || instruction_.control_flow) return false;
+  encoding_.length = instruction_.length;
+  // fld st(7): pushing needs a free register, and this is the one.
+  if (encoding_.bytes[0] == 0xd9 && encoding_.bytes[1] == 0xc7) return false;
+  agreement_ = AgreementFor(encoding_.bytes);
+  code_ = next_code_;
+  next_code_ += kCodeStrideBytes;
+  const uint64_t page = code_ & ~(kPageBytes - 1);
+  std::memset(cpu_->HostPage(page) + code_ % kPageBytes, 0x90, kCodeStrideBytes);
+  std::memcpy(cpu_->HostPage(page) + code_ % kPageBytes, encoding_.bytes.data(), encoding_.length);
+  return true;
+}
+
+RegisterFile StressBench::Operands() {
+  RegisterFile registers = state_.Registers();
+  if (ByOffsetInRegister(instruction_.mnemonic)) {
+    for (uint64_t& gpr : registers.gpr) gpr = state_.Below(kReachBytes * 8);
+  }
+  if (PushesX87(instruction_.mnemonic)) {
+    registers.ftw = 0xff & ~(uint64_t{1} << (((registers.fsw >> 11) + 7) & 7));
+  }
+  if (instruction_.rep) registers.gpr[kRcx] = state_.Below(kReachBytes / 8);
+  registers.gpr[kRsp] = kStack;
+  registers.gpr[kRdi] = kDestination;
+  registers.gpr[kRsi] = kSource;
+  if (instruction_.mnemonic == ZYDIS_MNEMONIC_XLAT) registers.gpr[kRbx] = kSource;
+  if (instruction_.mnemonic == ZYDIS_MNEMONIC_LEAVE) registers.gpr[kRbp] = kSource;
+  // Random dividends overflow nearly always.
+  const bool divides =
+      instruction_.mnemonic == ZYDIS_MNEMONIC_DIV || instruction_.mnemonic == ZYDIS_MNEMONIC_IDIV;
+  if (divides && state_.Below(4) != 0) {
+    registers.gpr[kRdx] = 0;
+    registers.gpr[kRax] >>= state_.Below(64);
+  }
+  registers.rip = code_;
+  return registers;
+}
+
+void StressBench::FillMemory() {
+  for (uint64_t center : {kDestination, kSource, kStack}) {
+    const bool floating = state_.Below(2) != 0;
+    for (uint64_t at = center - kReachBytes; at < center + kReachBytes; at += 8) {
+      uint64_t value = floating ? state_.Float() : state_.Integer();
+      if (state_.Below(8) == 0) value = 0;
+      std::memcpy(host_memory_ + (at - kMemory), &value, sizeof(value));
+    }
+  }
+  for (uint64_t page = 0; page < kMemoryBytes; page += kPageBytes) {
+    std::memcpy(cpu_->HostPage(kMemory + page), host_memory_ + page, kPageBytes);
+  }
+}
+
+StressResult StressBench::Run() {
+  FillMemory();
+  RegisterFile host = Operands();
+  // An 80-bit memory operand is rarely a number by chance.
+  if (state_.Below(2) != 0) std::memcpy(host_memory_ + (kDestination - kMemory), host.st[3], 10);
+  if (instruction_.mnemonic == ZYDIS_MNEMONIC_FLDCW) {
+    std::memcpy(host_memory_ + (kDestination - kMemory), &host.fcw, 2);
+  }
+  std::memcpy(cpu_->HostPage(kDestination & ~(kPageBytes - 1)),
+              host_memory_ + ((kDestination & ~(kPageBytes - 1)) - kMemory), kPageBytes);
+  cpu_->SetRegisters(host);
+  const RunResult emulated = cpu_->Step();
+  const int signal =
+      stub_.Run(absl::MakeConstSpan(encoding_.bytes.data(), encoding_.length), &host);
+  return Compare(signal, host, emulated);
+}
+
+StressResult StressBench::Compare(int host_signal, const RegisterFile& host,
+                                  const RunResult& emulated) {
+  const bool emulator_faults = emulated.stop != Stop::kLimit;
+  if (host_signal != 0 && emulator_faults) return {.verdict = Verdict::kAgrees};
+  if (host_signal != 0) return {.verdict = Verdict::kOnlyHostFaults};
+  if (emulator_faults) return {.verdict = Verdict::kOnlyEmulatorFaults};
+  if (!Agree(agreement_, host, cpu_->registers())) {
+    return {.verdict = Verdict::kDiffers,
+            .what = DescribeDifference(agreement_, host, cpu_->registers())};
+  }
+  for (uint64_t page = 0; page < kMemoryBytes; page += kPageBytes) {
+    if (std::memcmp(cpu_->HostPage(kMemory + page), host_memory_ + page, kPageBytes) != 0) {
+      return {.verdict = Verdict::kDiffers, .what = "memory"};
+    }
+  }
+  return {.verdict = Verdict::kAgrees};
+}
+
+}  // namespace hindsight

@@ -1,0 +1,67 @@
+// Executes single instructions with random operands on the host and in a Cpu and compares all
+// registers and memory.
+//
+// Not copyable, not movable. One thread; one at a time in a process (it owns fixed addresses).
+
+#ifndef HINDSIGHT_EMULATOR_STRESS_H_
+#define HINDSIGHT_EMULATOR_STRESS_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "emulator/comparison.h"
+#include "emulator/cpu.h"
+#include "emulator/encodings.h"
+#include "emulator/native_stub.h"
+#include "emulator/random_state.h"
+
+namespace hindsight {
+
+enum class Verdict : uint8_t {
+  kAgrees,  // the same registers and memory, or a fault on both sides
+  kNotRun,  // not emulated, or jumps, or needs operands the bench does not make
+  kOnlyHostFaults,
+  kOnlyEmulatorFaults,
+  kDiffers,
+};
+
+struct StressResult {
+  Verdict verdict = Verdict::kNotRun;
+  std::string what;  // if kDiffers
+};
+
+class StressBench {
+ public:
+  static absl::StatusOr<std::unique_ptr<StressBench>> Create(uint64_t seed);
+  ~StressBench();
+
+  std::mt19937_64* random() { return &state_.random(); }
+  // Makes `encoding` the instruction to run. False: kNotRun.
+  bool Load(const Encoding& encoding);
+  // Runs it once with new operands.
+  StressResult Run();
+
+ private:
+  class ZeroPager;
+  explicit StressBench(uint64_t seed);
+  RegisterFile Operands();
+  void FillMemory();
+  StressResult Compare(int host_signal, const RegisterFile& host, const RunResult& emulated);
+
+  RandomState state_;
+  NativeStub stub_;
+  std::unique_ptr<ZeroPager> pager_;
+  std::unique_ptr<Cpu> cpu_;
+  uint8_t* host_memory_ = nullptr;
+  uint64_t next_code_ = 0;
+  Encoding encoding_;
+  Instruction instruction_;
+  Agreement agreement_;
+  uint64_t code_ = 0;
+};
+
+}  // namespace hindsight
+
+#endif  // HINDSIGHT_EMULATOR_STRESS_H_
