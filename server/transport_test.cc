@@ -48,10 +48,16 @@ std::string ReadSome(Connection& connection) {
   return size.ok() ? std::string(bytes, *size) : std::string(size.status().ToString());
 }
 
-std::string TempPath(const std::string& name) {
-  const char* directory = std::getenv("TEST_TMPDIR");
-  return absl::StrCat(directory != nullptr ? directory : "/tmp", "/", getpid(), name);
-}
+// Bazel's directory for tests is too deep for the address of a Unix socket.
+class TemporaryDirectory {
+ public:
+  TemporaryDirectory() { EXPECT_NE(mkdtemp(path_), nullptr); }
+  ~TemporaryDirectory() { EXPECT_EQ(rmdir(path_), 0); }
+  std::string File(absl::string_view name) const { return absl::StrCat(path_, "/", name); }
+
+ private:
+  char path_[32] = "/tmp/hindsight_test_XXXXXX";
+};
 
 TEST(TransportTest, TcpListensOnTheLoopbackAndSaysWhere) {
   for (const char* where : {"", ":", "0", ":0", "127.0.0.1:0", "127.0.0.1:"}) {
@@ -108,7 +114,8 @@ TEST(TransportTest, PortInUseIsAnError) {
 }
 
 TEST(TransportTest, UnixSocketIsForThisUserAndGoesAway) {
-  const std::string path = TempPath(".sock");
+  const TemporaryDirectory directory;
+  const std::string path = directory.File("socket");
   {
     absl::StatusOr<Listener> listener = Listener::Unix(path);
     ASSERT_TRUE(listener.ok()) << listener.status();
@@ -128,7 +135,8 @@ TEST(TransportTest, UnixSocketIsForThisUserAndGoesAway) {
 }
 
 TEST(TransportTest, UnixReplacesAnAbandonedSocketButNoFile) {
-  const std::string path = TempPath(".abandoned");
+  const TemporaryDirectory directory;
+  const std::string path = directory.File("abandoned");
   {
     sockaddr_un address{};
     address.sun_family = AF_UNIX;

@@ -22,11 +22,13 @@ class ScriptedStream final : public ByteStream {
   }
 
   absl::Status Write(absl::string_view bytes) override {
+    if (deaf) return absl::UnavailableError("closed");
     written.emplace_back(bytes);
     return absl::OkStatus();
   }
 
   std::deque<std::string> written;
+  bool deaf = false;  // the other side does not read any more
 
  private:
   std::deque<std::string> input_;
@@ -56,6 +58,13 @@ TEST(LinkTest, SendsAgainWhatWasDamaged) {
   EXPECT_EQ(link.Receive().value(), "g");
   // The second '-' comes after the reply was acknowledged and means nothing.
   EXPECT_EQ(stream.written, (std::deque<std::string>{"$OK#9a", "$OK#9a", "+"}));
+}
+
+TEST(LinkTest, TheLastPacketOfASideThatIsGoneCounts) {
+  ScriptedStream stream({"$k#6b"});
+  stream.deaf = true;
+  Link link(&stream);
+  EXPECT_EQ(link.Receive().value(), "k");
 }
 
 TEST(LinkTest, AReplyIsOneWrite) {
