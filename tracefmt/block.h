@@ -77,7 +77,8 @@ absl::Status BlockError(absl::StatusCode code, const std::string& path, uint64_t
 // Compresses and frames blocks. Movable. One thread at a time.
 class BlockEncoder {
  public:
-  // Level 1: at 256 KiB blocks higher levels gain about a tenth and cost several times the time.
+  // Level 1: of the memory of a Python process with a database in it, level 3 stores 3% less and
+  // takes up to twice the time.
   explicit BlockEncoder(int level = 1);
   ~BlockEncoder();
   BlockEncoder(BlockEncoder&& other) noexcept;

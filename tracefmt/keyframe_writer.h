@@ -21,7 +21,7 @@
 namespace hindsight {
 
 // Pages in a group, the unit of compression. Reading one page decodes one group: 64 KiB, about
-// 60 us. Twice the size gains 3% on memory of real programs.
+// 100 us. On the memory of a real program, twice the size stores 0.5% less, half of it 1.3% more.
 inline constexpr uint64_t kPagesPerGroup = 16;
 // Entries per block of a page table.
 inline constexpr uint64_t kPagesPerTable = 8192;

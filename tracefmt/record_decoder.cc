@@ -58,7 +58,8 @@ using Quarters = Column<capnp::List<uint16_t>::Reader>;
 using Integers = Column<capnp::List<int32_t>::Reader>;
 using Blobs = Column<capnp::List<capnp::Data>::Reader>;
 
-constexpr const char* kShortColumn = "a column is too short";
+constexpr const char kShortColumn[] = "a column is too short";
+constexpr const char kNoSuchModule[] = "a module that is not listed";
 
 struct Patches {
   explicit Patches(wire::PatchColumns::Reader columns)
@@ -219,9 +220,6 @@ class Decoder {
     return nullptr;
   }
 
- public:
-  static constexpr const char* kNoSuchModule = "a module that is not listed";
-
  private:
   const RecordLimits limits_;
   Words page_addresses_, page_masks_, page_module_offsets_;
@@ -279,7 +277,7 @@ absl::Status DecodeRecords(const std::string& path, const RawBlock& block,
         Record record;
         record.count = cursor->count + delta;
         const char* wrong = decoder.Take(static_cast<RecordKind>(kind), &record.body);
-        if (wrong == Decoder::kNoSuchModule) return error(absl::StatusCode::kUnavailable, wrong);
+        if (wrong == kNoSuchModule) return error(absl::StatusCode::kUnavailable, wrong);
         if (wrong != nullptr) return error(absl::StatusCode::kDataLoss, wrong);
         out->push_back(std::move(record));
       }

@@ -4,9 +4,12 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cstdio>
+#include <cstring>
 #include <numeric>
+#include <thread>
 
 #include "base/unique_fd.h"
 #include "tracefmt/test_trace.h"
@@ -207,6 +210,41 @@ TEST(RoundTrip, KeyframesShareThePagesTheyHaveInCommon) {
   EXPECT_EQ(second.threads()[0].registers, SampleRegisters(5));
   std::vector<uint8_t> page(kPageBytes);
   EXPECT_TRUE(absl::IsNotFound(second.ReadPage(100 * kPageBytes, absl::MakeSpan(page))));
+}
+
+TEST(RoundTrip, ManyThreadsReadAtOnce) {
+  // More groups than are kept decoded, so that the threads push out each other's.
+  constexpr uint64_t kPages = 100 * 16;
+  TestTrace trace;
+  ASSERT_TRUE(trace.writer()->BeginFullKeyframe(1, 0, {}, {}, {}).ok());
+  std::vector<uint8_t> page(kPageBytes, 1);
+  for (uint64_t i = 0; i < kPages; ++i) {
+    std::memcpy(page.data(), &i, sizeof(i));
+    ASSERT_TRUE(trace.writer()->AddPage(i * kPageBytes, page).ok());
+  }
+  ASSERT_TRUE(trace.writer()->FinishFullKeyframe().ok());
+  trace.Begin(0).Add(Effect(1)).End(2);
+  trace.Finish();
+  const OpenTrace read = trace.Read();
+  std::vector<std::thread> threads;
+  std::atomic<int> right = 0;
+  for (uint64_t stride : {1, 3, 7, 11}) {
+    threads.emplace_back([&, stride] {
+      uint8_t bytes[kPageBytes];
+      for (uint64_t i = 0; i < kPages; ++i) {
+        const uint64_t wanted = i * stride % kPages;
+        uint64_t found = 0;
+        if (!read->full_keyframes()[0]->ReadPage(wanted * kPageBytes, absl::MakeSpan(bytes)).ok()) {
+          continue;
+        }
+        std::memcpy(&found, bytes, sizeof(found));
+        if (found == wanted) ++right;
+      }
+      if (read.Load(0)->records().size() == 2) ++right;
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(right, 4 * (kPages + 1));
 }
 
 TEST(RoundTrip, ModulePagesAreByReference) {

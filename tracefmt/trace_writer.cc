@@ -197,7 +197,7 @@ absl::Status TraceWriterImpl::Append(int32_t thread, const Record& record) {
                                                    " is less than that of the record before"));
   }
   if (!segment.columns->Fits(record.count)) {
-    // An empty block just moves the base that differences are taken from.
+    // A new block has a new base that differences are taken from.
     RETURN_IF_ERROR(PostRecords(&segment));
     segment.columns = std::make_unique<RecordColumns>(segment.records, record.count);
   }
