@@ -4,6 +4,7 @@
 #include <array>
 #include <cstring>
 
+#include "absl/status/status.h"
 #include "base/status_macros.h"
 #include "keyframes/timeline_impl.h"
 
@@ -22,6 +23,13 @@ bool InRange(const RunRequest& request, uint64_t pc) {
 absl::StatusOr<RunStop> Timeline::Impl::RunForward(const RunRequest& request) {
   const std::optional<EventStop> event = NextEventStop(request, count());
   const uint64_t limit = event.has_value() ? event->count : process_.end_count();
+  if (breakpoints_.empty() && watchpoints_.empty()) {
+    // Nothing to look for on the way.
+    absl::Status status = GoTo(limit, /*dense=*/false, request.interrupt);
+    if (absl::IsCancelled(status)) return RunStop{.kind = RunStopKind::kInterrupted};
+    RETURN_IF_ERROR(status);
+    return event.has_value() ? event->stop : RunStop{.kind = RunStopKind::kEnd};
+  }
   ASSIGN_OR_RETURN(std::optional<RunStop> stop, RunForwardTo(request, limit));
   if (stop.has_value()) return *stop;
   return event.has_value() ? event->stop : RunStop{.kind = RunStopKind::kEnd};
