@@ -147,6 +147,7 @@ RunResult Cpu::Impl::StepOne() {
   if (!instruction.has_value()) return Fault(count_);
   if (instruction->policy != Policy::kEmulate) return {.stop = Stop::kSpecial};
   fault_ = false;
+  fault_address_ = 0;
   watch_hit_ = false;
   uint64_t before = count_;
   bool ok = instruction->rep ? RepStep() : TrapStep(instruction->pushes_flags);

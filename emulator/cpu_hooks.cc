@@ -176,8 +176,10 @@ bool Cpu::Impl::OnBlock(uint64_t address, uint32_t size) {
     block = Validate(address, size);
     if (block == nullptr) return false;
   }
-  uint64_t needs = exact_limit_ ? block->instructions : 1;
-  if (count_ + needs > effective_limit_.load(std::memory_order_relaxed) ||
+  // An exact run steps through its last block: run as a whole, that would have Unicorn translate
+  // what comes behind, which need not be executable.
+  uint64_t needs = exact_limit_ ? block->instructions : 0;
+  if (count_ + needs >= effective_limit_.load(std::memory_order_relaxed) ||
       (block->flags & stop_flags_) != 0) [[unlikely]] {
     blocked_ = block;
     return false;

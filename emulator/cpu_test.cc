@@ -204,6 +204,18 @@ TEST_F(CpuTest, AJumpIntoNowhereFaults) {
   EXPECT_FALSE(cpu_->next().has_value());
 }
 
+TEST_F(CpuTest, ARunMayEndBeforeCodeThatCannotBeExecuted) {
+  // xor eax,eax; jmp rax
+  Code({0x31, 0xc0, 0xff, 0xe0});
+  for (int i = 0; i < 2; ++i) {
+    Start();
+    cpu_->set_count(0);
+    EXPECT_EQ(RunTo(2).stop, Stop::kLimit);
+    EXPECT_EQ(cpu_->count(), 2u);
+    EXPECT_EQ(cpu_->pc(), 0u);
+  }
+}
+
 TEST_F(CpuTest, CodeThatAppearsWhereAJumpFaultedIsExecuted) {
   // mov eax,0x10000; jmp rax
   constexpr uint64_t kLate = 0x10000;

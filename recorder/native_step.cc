@@ -128,8 +128,10 @@ void Engine::OnFault(uint64_t block_count) {
     if (step.stop == Stop::kSpecial) return;
     if (step.stop != Stop::kFault) continue;
     const Instruction instruction = cpu_->next().value_or(Instruction{});
-    // A REP has left its first iterations behind in memory.
-    if (instruction.rep && !RunBackTo(here)) return;
+    // A REP has left its first iterations behind in memory, a store that straddles into the page
+    // refused its first bytes.
+    const bool partial = instruction.rep || step.fault_address % kPageBytes == 0;
+    if (partial && !RunBackTo(here)) return;
     StepNatively(instruction, /*reload_map=*/true);
     return;
   }
