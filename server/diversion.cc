@@ -23,6 +23,7 @@ absl::Span<const uint8_t> Bytes(absl::string_view bytes) {
 
 Diversion::Diversion(SessionState* state) : state_(state) {
   if (state_->target->InDiversion()) return;
+  resumed_ = state_->target->ResumeDiversion();
   state_->registers_before_diversion = AllRegisters(*state_);
   state_->diversion_changed_registers = false;
 }
@@ -31,8 +32,8 @@ Diversion::~Diversion() {
   if (!state_->target->InDiversion()) return;
   if (AllRegisters(*state_) != state_->registers_before_diversion) {
     state_->diversion_changed_registers = true;
-  } else if (state_->diversion_changed_registers) {
-    state_->LeaveDiversion();
+  } else if (state_->diversion_changed_registers || (resumed_ && !wrote_memory_)) {
+    state_->target->SuspendDiversion();
   }
 }
 
@@ -41,6 +42,7 @@ absl::Status Diversion::WriteRegister(int number, absl::string_view bytes) {
 }
 
 absl::Status Diversion::WriteMemory(uint64_t address, absl::string_view bytes) {
+  wrote_memory_ = true;
   return state_->target->WriteMemory(address, Bytes(bytes));
 }
 

@@ -1,8 +1,9 @@
 // Writes to the program, as calling a function from gdb makes them: into a throw-away copy.
 //
-// A diversion begins with the first byte of memory or register written and ends when all registers
-// are again what they were at that moment, which is how gdb finishes a call. It also ends with a
-// jump, with `monitor discard` and with the session.
+// A diversion begins with the first byte of memory or register written. When all registers are
+// again what they were at that moment, which is how gdb finishes a call, it is set aside: the
+// recording is back, and the next write goes on in the same copy. It is thrown away when the
+// program moves, with `monitor discard` and with the session.
 //
 // Borrows `state`; meant to live for one packet. Wrap every write into one.
 
@@ -19,9 +20,9 @@ namespace hindsight {
 
 class Diversion {
  public:
-  // Notes the registers if no diversion is active yet.
+  // Takes up the copy that was set aside. Notes the registers if no diversion is active yet.
   explicit Diversion(SessionState* state);
-  // Ends the diversion if the registers are back to what they were.
+  // Sets the copy aside if the registers are back to what they were.
   ~Diversion();
   Diversion(const Diversion&) = delete;
   Diversion& operator=(const Diversion&) = delete;
@@ -31,6 +32,8 @@ class Diversion {
 
  private:
   SessionState* state_;
+  bool resumed_ = false;       // by this packet
+  bool wrote_memory_ = false;  // with this packet
 };
 
 }  // namespace hindsight

@@ -194,7 +194,7 @@ void FakeTarget::Backward() {
 }
 
 void FakeTarget::SetPosition(size_t position) {
-  diversion_.reset();
+  EndDiversion();
   while (position_ < position) Forward();
   while (position_ > position) Backward();
 }

@@ -61,7 +61,15 @@ class FakeTarget final : public Target {
   bool InDiversion() override { return diversion_ != nullptr; }
   absl::Status WriteRegister(ThreadRef, int number, absl::Span<const uint8_t> bytes) override;
   absl::Status WriteMemory(uint64_t address, absl::Span<const uint8_t> bytes) override;
-  void EndDiversion() override { diversion_.reset(); }
+  void EndDiversion() override {
+    diversion_.reset();
+    suspended_.reset();
+  }
+  void SuspendDiversion() override { suspended_ = std::move(diversion_); }
+  bool ResumeDiversion() override {
+    diversion_ = std::move(suspended_);
+    return diversion_ != nullptr;
+  }
   absl::StatusOr<std::string> Monitor(const std::string& command, bool* moved) override;
   std::string TakeConsoleText() override { return std::exchange(console, {}); }
   absl::Status GoTo(const std::string& where) override;
@@ -107,6 +115,7 @@ class FakeTarget final : public Target {
   size_t position_ = 0;
   StopEvent last_stop_{.kind = StopKind::kBegin, .thread = kThread};
   std::unique_ptr<Machine> diversion_;
+  std::unique_ptr<Machine> suspended_;
 };
 
 }  // namespace hindsight

@@ -91,21 +91,26 @@ std::string StopAfterError(SessionState& state, const absl::Status& status) {
   return StopWithoutReason(state);
 }
 
-Reply Run(SessionState& state, Direction direction, const Resumption& resumption) {
-  state.transfer = {};
-  const bool swallow = std::exchange(state.swallow_next_continue, false);
-  if (swallow && direction == Direction::kForward && !resumption.step) {
-    return StopWithoutReason(state);
+// A copy in which a function is being called is what runs; any other is thrown away by moving.
+void LeaveIdleDiversion(SessionState& state) {
+  if (state.target->InDiversion()) {
+    if (state.diversion_changed_registers) return;
+    state.Print("hindsight: what was written is gone; a recording goes on as it was recorded\n");
   }
-  if (direction == Direction::kBackward && state.target->InDiversion()) {
-    state.Print(
-        "hindsight: this is a throw-away copy of the program, made because its memory or registers "
-        "were written; it has no past. `monitor discard` returns to the recording.\n");
-    StopEvent begin;
-    begin.kind = StopKind::kBegin;
-    begin.thread = state.target->current_thread();
-    return StopReply(state, begin);
-  }
+  state.LeaveDiversion();
+}
+
+std::string RefuseToReverse(SessionState& state) {
+  state.Print(
+      "hindsight: this is a throw-away copy of the program, made because its registers were "
+      "written; it has no past. `monitor discard` returns to the recording.\n");
+  StopEvent begin;
+  begin.kind = StopKind::kBegin;
+  begin.thread = state.target->current_thread();
+  return StopReply(state, begin);
+}
+
+ResumeRequest MakeRequest(SessionState& state, Direction direction, const Resumption& resumption) {
   ResumeRequest request;
   request.direction = direction;
   request.step = resumption.step;
@@ -123,7 +128,20 @@ Reply Run(SessionState& state, Direction direction, const Resumption& resumption
   request.catch_syscalls = state.catch_syscalls;
   request.syscalls = state.caught_syscalls;
   request.interrupt = state.interrupt;
+  return request;
+}
 
+Reply Run(SessionState& state, Direction direction, const Resumption& resumption) {
+  state.transfer = {};
+  const bool swallow = std::exchange(state.swallow_next_continue, false);
+  if (swallow && direction == Direction::kForward && !resumption.step) {
+    return StopWithoutReason(state);
+  }
+  LeaveIdleDiversion(state);
+  if (direction == Direction::kBackward && state.target->InDiversion()) {
+    return RefuseToReverse(state);
+  }
+  const ResumeRequest request = MakeRequest(state, direction, resumption);
   absl::StatusOr<StopEvent> event = [&] {
     const InterruptWatch::Armed armed(state.watch);
     return state.target->Resume(request);

@@ -159,12 +159,42 @@ TEST_F(ObjectsTest, FunctionsRunInAThrowAwayCopy) {
 TEST_F(ObjectsTest, ReversingInADiversionStopsAtOnce) {
   Ask("vCont;s");
   EXPECT_EQ(Ask("M404000,1:2a"), "OK");
+  EXPECT_EQ(Ask("P1=0700000000000000"), "OK");
   EXPECT_TRUE(absl::StartsWith(Ask("bs"), "T05replaylog:begin;"));
   EXPECT_TRUE(absl::StrContains(client_.TakeConsole(), "monitor discard"));
   EXPECT_EQ(Ask("m404000,1"), "2a");
   Monitor("discard");
   EXPECT_EQ(Ask("m404000,1"), "00");
   EXPECT_TRUE(absl::StartsWith(Ask("bs"), "T05thread"));
+}
+
+// gdb calls malloc, writes the string into what that returned, and calls the function proper.
+TEST_F(ObjectsTest, ACallGoesOnInTheCopyOfTheOneBefore) {
+  Ask("M404000,1:2a");
+  Ask("P1=0700000000000000");
+  Ask("P1=0000000000000000");
+  EXPECT_FALSE(target_.InDiversion());
+  EXPECT_EQ(Ask("m404000,1"), "00");
+  EXPECT_EQ(Ask("P1=0000000000000000"), "OK");  // nothing new
+  EXPECT_FALSE(target_.InDiversion());
+  Ask("M404008,1:2b");
+  EXPECT_TRUE(target_.InDiversion());
+  EXPECT_EQ(Ask("m404000,1"), "2a");
+  Ask("P1=0700000000000000");
+  Ask("P1=0000000000000000");
+  EXPECT_FALSE(target_.InDiversion());
+  Ask("s");
+  Ask("M404008,1:2b");
+  EXPECT_EQ(Ask("m404000,1"), "00");
+}
+
+TEST_F(ObjectsTest, WhatWasOnlyWrittenToMemoryIsGoneWhenTheProgramMoves) {
+  Ask("vCont;s");
+  Ask("M404000,1:2a");
+  EXPECT_TRUE(absl::StartsWith(Ask("bs"), "T05thread"));
+  EXPECT_EQ(target_.position(), 0u);
+  EXPECT_FALSE(client_.TakeConsole().empty());
+  EXPECT_EQ(Ask("m404000,1"), "00");
 }
 
 TEST_F(ObjectsTest, WritingWhatIsThereBeginsNoDiversion) {

@@ -14,7 +14,7 @@ void SessionState::Print(absl::string_view text) {
 }
 
 void SessionState::LeaveDiversion() {
-  if (target->InDiversion()) target->EndDiversion();
+  target->EndDiversion();
   diversion_changed_registers = false;
 }
 

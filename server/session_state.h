@@ -94,7 +94,7 @@ struct SessionState {
   }
   // Shows `text` in the client's console. Only while a resume or monitor command is unanswered.
   void Print(absl::string_view text);
-  // Ends the throw-away copy, if there is one.
+  // Throws the copy away, if there is one, active or set aside.
   void LeaveDiversion();
 };
 

@@ -136,6 +136,12 @@ class Target {
                                      absl::Span<const uint8_t> bytes) = 0;
   virtual absl::Status WriteMemory(uint64_t address, absl::Span<const uint8_t> bytes) = 0;
   virtual void EndDiversion() = 0;
+  // Sets the copy aside, when a call is done: the recording is read and runs again, but memory that
+  // only the copy has stays readable. False of ResumeDiversion: none was set aside. gdb puts the
+  // string of `print f("text")` into memory it got from one call, before it makes the next.
+  // EndDiversion throws away a copy set aside, too. A target need not keep it.
+  virtual void SuspendDiversion() { EndDiversion(); }
+  virtual bool ResumeDiversion() { return false; }
 
   // Runs `monitor COMMAND` and returns its output for the console. kInvalidArgument: a message for
   // the user. Sets *moved if the position changed (gdb's caches are stale).
