@@ -198,6 +198,7 @@ TEST(TimelineTest, DivergenceLeavesItWhereItWas) {
   auto timeline = Open(spoiled);
   ASSERT_TRUE(timeline->SeekTo(spoiled.begin_count() + 3000).ok());
   RunRequest request;
+  request.breakpoints = {{.address = 0x1234}};
   auto stop = timeline->Run(request);
   EXPECT_TRUE(absl::IsDataLoss(stop.status())) << stop.status();
   EXPECT_EQ(timeline->count(), spoiled.begin_count() + 3000);
