@@ -66,7 +66,8 @@ absl::Status Engine::Start() {
   log_.Event({.kind = EventKind::kThreadStart});
   log_.BeginSegment(0, cpu_->registers());
   sync_registers_ = cpu_->registers();
-  if (options_.light_keyframe_interval != 0) next_light_keyframe_ = options_.light_keyframe_interval;
+  if (options_.light_keyframe_interval != 0)
+    next_light_keyframe_ = options_.light_keyframe_interval;
   WriteFullKeyframe();
   log_.Keep(writer_->Flush());
   return log_.status();
@@ -88,6 +89,12 @@ void Engine::ReloadMap() {
 }
 
 void Engine::Turn() {
+  // A signal that the call raised, or let through, comes before the next instruction.
+  if (std::exchange(after_call_, false) && tracee_->HasDeliverableSignal()) {
+    TakeSignal();
+    KeepHouse();
+    return;
+  }
   const uint64_t now = cpu_->count();
   RunOptions run;
   run.limit = std::min({now + options_.quantum, next_light_keyframe_, next_full_keyframe_});
@@ -110,13 +117,7 @@ void Engine::Turn() {
 void Engine::OnLimit() {
   pager_.set_count(cpu_->count());
   if (tracee_->HasDeliverableSignal()) {
-    // Running on natively is what makes the kernel deliver it.
-    const Instruction instruction = cpu_->next().value_or(Instruction{});
-    if (instruction.policy == Policy::kSyscall) {
-      RunSystemCall();
-    } else {
-      StepNatively(instruction, /*reload_map=*/false);
-    }
+    TakeSignal();
     return;
   }
   if (cpu_->count() >= std::min(next_light_keyframe_, next_full_keyframe_)) {
@@ -129,6 +130,16 @@ void Engine::OnLimit() {
     pager_.ResyncShared();
   } else if (cpu_->count() - sync_count_ >= kMaxSyncDistance) {
     Sync();
+  }
+}
+
+// Running on natively is what makes the kernel deliver a pending signal.
+void Engine::TakeSignal() {
+  const Instruction instruction = cpu_->next().value_or(Instruction{});
+  if (instruction.policy == Policy::kSyscall) {
+    RunSystemCall();
+  } else {
+    StepNatively(instruction, /*reload_map=*/false);
   }
 }
 

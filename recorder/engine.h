@@ -61,6 +61,7 @@ class Engine {
   absl::Status Start();
   void Turn();
   void OnLimit();
+  void TakeSignal();
   void KeepHouse();
   void LogStateHash();
   RecordProgress Progress() const;
@@ -119,6 +120,7 @@ class Engine {
   uint64_t sync_count_ = 0;
   RegisterFile sync_registers_;
 
+  bool after_call_ = false;  // a system call was the last thing done
   bool asynchronous_writes_ = false;  // the kernel may write at any time
   bool ended_ = false;
   uint64_t next_light_keyframe_ = ~uint64_t{0};

@@ -87,6 +87,7 @@ bool Engine::OnSystemCallExit(SystemCall* call) {
 }
 
 void Engine::FinishSystemCall(const SystemCall& call) {
+  after_call_ = true;
   RegisterFile after;
   if (!tracee_->GetRegisters(/*vectors=*/false, &after)) return;
   const uint64_t sequence = log_.NextSequence();
