@@ -8,8 +8,6 @@
 #include <string>
 #include <vector>
 
-namespace {
-
 struct Product {
   std::string name;
   int64_t price_cents = 0;
@@ -25,12 +23,12 @@ struct Shelf {
   const Product* product = nullptr;
 };
 
-void Remember(Shelf& shelf, int64_t change) {
+static void Remember(Shelf& shelf, int64_t change) {
   shelf.movements[shelf.next] = change;
   shelf.next = shelf.next < Shelf::kRemembered ? shelf.next + 1 : 0;
 }
 
-void Move(Shelf& shelf, int64_t change) {
+static void Move(Shelf& shelf, int64_t change) {
   shelf.quantity += change;
   Remember(shelf, change);
 }
@@ -47,7 +45,7 @@ class Customers {
   uint64_t state_ = 2024;
 };
 
-void RunMonth(std::vector<Shelf>& shelves) {
+static void RunMonth(std::vector<Shelf>& shelves) {
   Customers customers;
   for (int day = 1; day <= 30; ++day) {
     for (size_t i = 0; i < shelves.size(); ++i) {
@@ -60,7 +58,7 @@ void RunMonth(std::vector<Shelf>& shelves) {
   }
 }
 
-void PrintReport(const std::vector<Shelf>& shelves) {
+static void PrintReport(const std::vector<Shelf>& shelves) {
   int64_t total_cents = 0;
   for (const Shelf& shelf : shelves) {
     const Product& product = *shelf.product;
@@ -71,8 +69,6 @@ void PrintReport(const std::vector<Shelf>& shelves) {
   }
   std::printf("%-12s %20ld.%02ld\n", "total", total_cents / 100, total_cents % 100);
 }
-
-}  // namespace
 
 int main() {
   const std::vector<Product> products = {

@@ -51,7 +51,7 @@ python say("backward", collect("reverse-continue", "i"))
 }
 
 TEST(GdbBreakpointsTest, ConditionsBothWays) {
-  for (const char* where : {"gdb", "target", "auto"}) {
+  for (const char* where : {"host", "target", "auto"}) {
     SCOPED_TRACE(where);
     const GdbResult gdb = RunGdb(Steps(), absl::Substitute(R"(
 set breakpoint condition-evaluation $1
@@ -232,7 +232,7 @@ say("instruction", instruction())
 end
 )");
   EXPECT_EQ(gdb.Answer("stop"), "breakpoint 2") << gdb.text;
-  EXPECT_EQ(gdb.Answer("after"), "102 'f'") << gdb.text;
+  EXPECT_EQ(gdb.Answer("after"), "50 '2'") << gdb.text;
   EXPECT_EQ(gdb.Answer("back"), "breakpoint 2") << gdb.text;
   EXPECT_EQ(gdb.Answer("instruction"), "syscall") << gdb.text;
 }
@@ -261,7 +261,7 @@ python say("crash back", run("reverse-continue"))
   EXPECT_EQ(gdb.Answer("back"), "breakpoint 1") << gdb.text;
   EXPECT_EQ(gdb.Answer("guilty"), absl::StrCat(LineOf("die_by_segv.c", "// guilty write")))
       << gdb.text;
-  EXPECT_EQ(gdb.Answer("value"), "(struct node *) 0x0") << gdb.text;
+  EXPECT_EQ(gdb.Answer("value"), "0x0") << gdb.text;
   EXPECT_EQ(gdb.Answer("crash again"), "signal SIGSEGV") << gdb.text;
 }
 

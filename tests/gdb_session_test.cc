@@ -194,7 +194,7 @@ TEST(GdbInterruptTest, CtrlCStopsALongBackwardRun) {
 }
 
 TEST(GdbInterruptTest, CtrlCStopsALongBackwardRunUnderAWatchpoint) {
-  ExpectInterruptible("continue\nwatch *(int*)$sp if 1 == 2\nawatch last_round if last_round == 5",
+  ExpectInterruptible("continue\nwatch -l *(int*)$sp if 1 == 2\nawatch last_round if last_round == 5",
                       "reverse-continue", "bc");
 }
 
