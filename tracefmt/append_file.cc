@@ -32,7 +32,7 @@ absl::StatusOr<std::unique_ptr<AppendFile>> AppendFile::Create(
 absl::Status AppendFile::Append(BlockKind kind, BlockEncoder* encoder,
                                 absl::Span<const uint8_t> raw) {
   ASSIGN_OR_RETURN(const absl::Span<const uint8_t> block, encoder->Encode(kind, raw, size_));
-  const absl::Status written = WriteAll(fd_.get(), path_, size_, block);
+  absl::Status written = WriteAll(fd_.get(), path_, size_, block);
   if (!written.ok()) {
     // Readers also cope with a torn block, so it does not matter whether this succeeds.
     (void)!ftruncate(fd_.get(), static_cast<off_t>(size_));

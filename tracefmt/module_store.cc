@@ -97,7 +97,7 @@ absl::Status ModuleStore::StoreBytes(const std::string& hash, absl::Span<const u
   const std::string next = path + ".tmp";
   UniqueFd fd(open(next.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
   if (!fd.valid()) return absl::ErrnoToStatus(errno, next);
-  const absl::Status written = WriteAll(fd.get(), next, 0, bytes);
+  absl::Status written = WriteAll(fd.get(), next, 0, bytes);
   if (!written.ok()) {
     unlink(next.c_str());
     return written;
