@@ -81,7 +81,7 @@ hindsight goto snapshot 3      a snapshot, as `hindsight snapshots` lists them""
     def invoke(self, argument, from_tty):
         self.dont_repeat()
         if not argument.strip():
-            raise gdb.GdbError("hindsight goto: where? start, end, POSITION, PERCENT% or snapshot N")
+            raise gdb.GdbError("Where to? start, end, POSITION, PERCENT% or snapshot N")
         _go(argument.strip())
 
     def complete(self, text, word):

@@ -44,7 +44,7 @@ constexpr RegisterInfo kRegisters[] = {
     {"xmm12", 128, "vec128", nullptr, kSse},     {"xmm13", 128, "vec128", nullptr, kSse},
     {"xmm14", 128, "vec128", nullptr, kSse},     {"xmm15", 128, "vec128", nullptr, kSse},
     {"mxcsr", 32, "i386_mxcsr", "vector", kSse}, {"orig_rax", 64, "int", "system", kLinux},
-    {"fs_base", 64, "int", nullptr, kSegments}, {"gs_base", 64, "int", nullptr, kSegments},
+    {"fs_base", 64, "int", nullptr, kSegments},  {"gs_base", 64, "int", nullptr, kSegments},
 };
 static_assert(std::size(kRegisters) == kRegisterCount);
 
