@@ -121,8 +121,14 @@ absl::StatusOr<std::string> ReplayTarget::ReadRegister(ThreadRef thread, int num
 
 absl::StatusOr<size_t> ReplayTarget::ReadMemory(ThreadRef thread, uint64_t address,
                                                 absl::Span<uint8_t> out) {
-  if (scratch_ == nullptr) return timeline_->ReadMemory(address, out);
-  size_t known = scratch_->ReadMemory(address, out);
+  ScratchProcess* copy = scratch_.get();
+  if (copy == nullptr) {
+    absl::StatusOr<size_t> known = timeline_->ReadMemory(address, out);
+    if (!absl::IsNotFound(known.status()) || suspended_scratch_ == nullptr) return known;
+    // What a function called before has got.
+    copy = suspended_scratch_.get();
+  }
+  size_t known = copy->ReadMemory(address, out);
   if (known == 0 && !out.empty()) return absl::NotFoundError("memory that is not in the trace");
   return known;
 }
@@ -198,13 +204,6 @@ void ReplayTarget::TellEnd() {
 }
 
 absl::StatusOr<StopEvent> ReplayTarget::Resume(const ResumeRequest& request) {
-  if (scratch_ != nullptr && !scratch_registers_changed_) {
-    // Nobody called a function: the user wrote to memory and goes on.
-    scratch_ = nullptr;
-    absl::StrAppend(&console_text_,
-                    "hindsight: what was written to memory is gone; a recording goes on as it "
-                    "went\n");
-  }
   if (scratch_ != nullptr) {
     if (request.direction == Direction::kBackward) {
       return StopEvent{.kind = StopKind::kBegin, .thread = thread_};
@@ -213,6 +212,7 @@ absl::StatusOr<StopEvent> ReplayTarget::Resume(const ResumeRequest& request) {
     absl::StrAppend(&console_text_, scratch_->TakeText());
     return event;
   }
+  suspended_scratch_ = nullptr;
   ASSIGN_OR_RETURN(RunStop stop, timeline_->Run(ToRunRequest(request)));
   StopEvent event = Translate(stop, request);
   if (event.kind == StopKind::kEnd) TellEnd();
@@ -222,14 +222,30 @@ absl::StatusOr<StopEvent> ReplayTarget::Resume(const ResumeRequest& request) {
 
 absl::Status ReplayTarget::Divert() {
   if (scratch_ != nullptr) return absl::OkStatus();
+  scratch_orig_rax_ = OrigRax();
   ASSIGN_OR_RETURN(scratch_,
                    ScratchProcess::Create(thread_, timeline_->registers(),
                                           timeline_->process().MapsAt(timeline_->count()),
                                           [this](uint64_t address, absl::Span<uint8_t> out) {
                                             return timeline_->ReadMemory(address, out).value_or(0);
                                           }));
-  scratch_registers_changed_ = false;
   return absl::OkStatus();
+}
+
+void ReplayTarget::EndDiversion() {
+  scratch_ = nullptr;
+  suspended_scratch_ = nullptr;
+}
+
+void ReplayTarget::SuspendDiversion() { suspended_scratch_ = std::move(scratch_); }
+
+bool ReplayTarget::ResumeDiversion() {
+  if (suspended_scratch_ == nullptr) return false;
+  scratch_orig_rax_ = OrigRax();
+  scratch_ = std::move(suspended_scratch_);
+  // It ended with the registers it began with, or was set aside in the middle of something.
+  scratch_->SetRegisters(timeline_->registers());
+  return true;
 }
 
 absl::Status ReplayTarget::WriteRegister(ThreadRef thread, int number,
@@ -245,7 +261,6 @@ absl::Status ReplayTarget::WriteRegister(ThreadRef thread, int number,
   RETURN_IF_ERROR(Divert());
   scratch_->SetRegisters(registers);
   scratch_orig_rax_ = orig_rax;
-  scratch_registers_changed_ = true;
   return absl::OkStatus();
 }
 
@@ -270,7 +285,7 @@ absl::StatusOr<std::string> ReplayTarget::Monitor(const std::string& command, bo
   absl::StatusOr<std::string> output = monitor_.Run(command);
   *moved = timeline_->count() != before;
   if (*moved) {
-    scratch_ = nullptr;
+    EndDiversion();
     last_stop_ = {.thread = thread_};
   }
   return output;
@@ -280,7 +295,7 @@ std::string ReplayTarget::TakeConsoleText() { return std::exchange(console_text_
 
 absl::Status ReplayTarget::GoTo(const std::string& where) {
   RETURN_IF_ERROR(monitor_.GoTo(where));
-  scratch_ = nullptr;
+  EndDiversion();
   last_stop_ = {.thread = thread_};
   return absl::OkStatus();
 }

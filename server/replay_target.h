@@ -52,7 +52,9 @@ class ReplayTarget final : public Target {
   absl::Status WriteRegister(ThreadRef thread, int number,
                              absl::Span<const uint8_t> bytes) override;
   absl::Status WriteMemory(uint64_t address, absl::Span<const uint8_t> bytes) override;
-  void EndDiversion() override { scratch_ = nullptr; }
+  void EndDiversion() override;
+  void SuspendDiversion() override;
+  bool ResumeDiversion() override;
 
   absl::StatusOr<std::string> Monitor(const std::string& command, bool* moved) override;
   std::string TakeConsoleText() override;
@@ -77,8 +79,8 @@ class ReplayTarget final : public Target {
   ThreadRef thread_;
   RecordedObjects objects_;
   class Monitor monitor_;
-  std::unique_ptr<ScratchProcess> scratch_;  // the diversion, while there is one
-  bool scratch_registers_changed_ = false;
+  std::unique_ptr<ScratchProcess> scratch_;            // the diversion, while there is one
+  std::unique_ptr<ScratchProcess> suspended_scratch_;  // of the same position
   int64_t scratch_orig_rax_ = -1;
   StopEvent last_stop_;
   std::string console_text_;

@@ -81,6 +81,7 @@ class ScratchProcess final : private Pager {
   int64_t WriteText(uint64_t address, uint64_t size);
   int64_t MoveBreak(uint64_t end);
   int64_t MapMemory(const RegisterFile& registers);
+  int64_t DescribeFile(uint64_t descriptor, uint64_t address);
   int64_t NotServed(uint64_t number);
 
   ThreadRef thread_;

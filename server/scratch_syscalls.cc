@@ -1,6 +1,8 @@
 // The system calls of a throw-away copy of the process.
 
+#include <asm/ioctls.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 
 #include <algorithm>
@@ -9,6 +11,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "base/syscall_names.h"
 #include "server/scratch_process.h"
 
 namespace hindsight {
@@ -16,6 +19,10 @@ namespace {
 
 // More than a debugger's user wants to read at once.
 constexpr uint64_t kMaxTextBytes = 64 << 10;
+
+constexpr uint64_t kBlockBytes = 1024;  // a terminal's
+
+bool IsOutput(uint64_t descriptor) { return descriptor == 1 || descriptor == 2; }
 
 uint64_t PageUp(uint64_t address) { return (address + kPageBytes - 1) & ~(kPageBytes - 1); }
 
@@ -31,8 +38,18 @@ std::optional<StopEvent> ScratchProcess::Syscall() {
     case SYS_exit_group:
       return Refuse("the end of the program", SIGKILL);
     case SYS_write:
-      result = first == 1 || first == 2 ? WriteText(registers.gpr[kRsi], registers.gpr[kRdx])
-                                        : NotServed(number);
+      result =
+          IsOutput(first) ? WriteText(registers.gpr[kRsi], registers.gpr[kRdx]) : NotServed(number);
+      break;
+    // Output is a terminal, so that the C library passes it on line by line.
+    case SYS_fstat:
+      result = DescribeFile(first, registers.gpr[kRsi]);
+      break;
+    case SYS_newfstatat:
+      result = DescribeFile(first, registers.gpr[kRdx]);
+      break;
+    case SYS_ioctl:
+      result = IsOutput(first) && registers.gpr[kRsi] == TCGETS ? 0 : NotServed(number);
       break;
     case SYS_brk:
       result = MoveBreak(first);
@@ -67,6 +84,17 @@ int64_t ScratchProcess::WriteText(uint64_t address, uint64_t size) {
   if (known == 0 && size > 0) return -EFAULT;
   absl::StrAppend(&text_, bytes.substr(0, known));
   return static_cast<int64_t>(known);
+}
+
+int64_t ScratchProcess::DescribeFile(uint64_t descriptor, uint64_t address) {
+  if (!IsOutput(descriptor)) return NotServed(SYS_fstat);
+  struct stat info = {};
+  info.st_mode = S_IFCHR | 0620;
+  info.st_nlink = 1;
+  info.st_blksize = kBlockBytes;
+  absl::Status status =
+      WriteMemory(address, {reinterpret_cast<const uint8_t*>(&info), sizeof(info)});
+  return status.ok() ? 0 : -EFAULT;
 }
 
 int64_t ScratchProcess::MoveBreak(uint64_t end) {
