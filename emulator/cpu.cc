@@ -145,12 +145,15 @@ RunResult Cpu::Impl::StepOne() {
   ApplyPendingDrops();
   std::optional<Instruction> instruction = next();
   if (!instruction.has_value()) return Fault(count_);
-  if (instruction->policy != Policy::kEmulate) return {.stop = Stop::kSpecial};
+  const bool assist = instruction->policy == Policy::kAssist;
+  if (!assist && instruction->policy != Policy::kEmulate) return {.stop = Stop::kSpecial};
   fault_ = false;
   fault_address_ = 0;
   watch_hit_ = false;
   uint64_t before = count_;
-  bool ok = instruction->rep ? RepStep() : TrapStep(instruction->pushes_flags);
+  bool ok = assist             ? AssistStep(*instruction)
+            : instruction->rep ? RepStep()
+                               : TrapStep(instruction->pushes_flags);
   mode_ = Mode::kIdle;
   if (!ok) {
     count_ = before;
@@ -203,6 +206,16 @@ bool Cpu::Impl::RepStep() {
     pc_ = start;
     return false;
   }
+  return true;
+}
+
+bool Cpu::Impl::AssistStep(const Instruction& instruction) {
+  std::vector<uint8_t> code(instruction.length);
+  if (!view_.ReadHeld(pc_, absl::MakeSpan(code))) return false;
+  mode_ = Mode::kAssist;
+  RegisterFile after = registers();
+  if (!Assist(code, &after, this)) return false;
+  SetRegisters(after);
   return true;
 }
 

@@ -1,6 +1,7 @@
 // What happens inside uc_emu_start: page faults, blocks, watched accesses.
 
 #include <algorithm>
+#include <cstring>
 #include <utility>
 
 #include "emulator/cpu_impl.h"
@@ -17,27 +18,52 @@ bool Cpu::Impl::RunningOn(uint64_t page) const {
          page <= PageOf(block_address_ + block_size_ - 1);
 }
 
+// Makes the page of `address` accessible, or not.
+bool Cpu::Impl::Obtain(uint64_t address, bool write) {
+  const uint64_t page = PageOf(address);
+  if (view_.rights(page) == PageRights::kNone &&
+      (!pager_->OnMissing(page, write ? Access::kWrite : Access::kRead) ||
+       view_.rights(page) == PageRights::kNone)) {
+    return false;
+  }
+  if (!write) return true;
+  if (view_.rights(page) == PageRights::kRead) {
+    if (!pager_->OnFirstWrite(page)) return false;
+    view_.SetRights(page, PageRights::kReadWrite);
+  }
+  if (view_.is_code(page)) OnCodeWrite(page);
+  return true;
+}
+
 bool Cpu::Impl::OnHostFault(void* pointer, bool write) {
   uint64_t address = 0;
   if (mode_ == Mode::kIdle || !view_.GuestAddress(pointer, &address)) return false;
-  uint64_t page = PageOf(address);
-  bool allowed = true;
-  if (view_.rights(page) == PageRights::kNone) {
-    allowed = pager_->OnMissing(page, write ? Access::kWrite : Access::kRead) &&
-              view_.rights(page) != PageRights::kNone;
-  }
-  if (allowed && write && view_.rights(page) == PageRights::kRead) {
-    allowed = pager_->OnFirstWrite(page);
-    if (allowed) view_.SetRights(page, PageRights::kReadWrite);
-  }
-  if (!allowed) {
-    fault_ = true;
-    fault_address_ = address;
-    Poison(page);
+  if (Obtain(address, write)) {
+    view_.Regrant(PageOf(address));
     return true;
   }
-  if (write && view_.is_code(page)) OnCodeWrite(page);
-  view_.Regrant(page);
+  fault_ = true;
+  fault_address_ = address;
+  Poison(PageOf(address));
+  return true;
+}
+
+bool Cpu::Impl::Read(uint64_t address, absl::Span<uint8_t> out) {
+  const uint64_t last = address + out.size() - 1;
+  if (!Obtain(address, /*write=*/false) || !Obtain(last, /*write=*/false)) return false;
+  OnMemory(/*write=*/false, address, static_cast<uint32_t>(out.size()), 0);
+  return view_.ReadHeld(address, out);
+}
+
+bool Cpu::Impl::Write(uint64_t address, absl::Span<const uint8_t> bytes) {
+  const uint64_t last = address + bytes.size() - 1;
+  if (!Obtain(address, /*write=*/true) || !Obtain(last, /*write=*/true)) return false;
+  uint64_t value = 0;
+  std::memcpy(&value, bytes.data(), bytes.size());
+  OnMemory(/*write=*/true, address, static_cast<uint32_t>(bytes.size()), value);
+  for (size_t i = 0; i < bytes.size(); ++i) {
+    view_.HostPage(PageOf(address + i))[(address + i) % kPageBytes] = bytes[i];
+  }
   return true;
 }
 

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_set.h"
+#include "emulator/assist.h"
 #include "emulator/block_cache.h"
 #include "emulator/cpu.h"
 #include "emulator/fault_handler.h"
@@ -18,7 +19,7 @@
 
 namespace hindsight {
 
-class Cpu::Impl final : public FaultClient, public EngineClient {
+class Cpu::Impl final : public FaultClient, public EngineClient, public AssistMemory {
  public:
   explicit Impl(Pager* pager) : pager_(pager) {}
 
@@ -43,6 +44,10 @@ class Cpu::Impl final : public FaultClient, public EngineClient {
   bool OnBlock(uint64_t address, uint32_t size) override;
   void OnMemory(bool write, uint64_t address, uint32_t size, uint64_t value) override;
 
+  // AssistMemory.
+  bool Read(uint64_t address, absl::Span<uint8_t> out) override;
+  bool Write(uint64_t address, absl::Span<const uint8_t> bytes) override;
+
   View view_;
   uint64_t pc_ = 0;
   uint64_t count_ = 0;
@@ -56,6 +61,7 @@ class Cpu::Impl final : public FaultClient, public EngineClient {
     kBlocks,    // whole blocks, counted in OnBlock
     kTrapStep,  // one instruction under TF, counted by Step
     kRepStep,   // one REP instruction, all its iterations
+    kAssist,    // one instruction computed here
   };
   struct DecodedSlot {
     uint64_t pc = ~uint64_t{0};
@@ -70,6 +76,8 @@ class Cpu::Impl final : public FaultClient, public EngineClient {
   RunResult StepOne();
   bool TrapStep(bool pushes_flags);
   bool RepStep();
+  bool AssistStep(const Instruction& instruction);
+  bool Obtain(uint64_t address, bool write);
   void ForceExit() { effective_limit_.store(0, std::memory_order_relaxed); }
   void ApplyPendingDrops();
   void DropNow(uint64_t page);

@@ -356,5 +356,24 @@ TEST_F(CpuTest, AllRegistersSurviveARoundTrip) {
   }
 }
 
+TEST_F(CpuTest, FloatingPointFlagsAreAccruedAndKept) {
+  // divsd xmm0,xmm1 (1/0); fld1; fldz; fdivp; nop
+  Code({0xf2, 0x0f, 0x5e, 0xc1, 0xd9, 0xe8, 0xd9, 0xee, 0xde, 0xf9, 0x90});
+  registers_.xmm[0][0] = 0x3ff0000000000000;
+  Start();
+  EXPECT_EQ(cpu_->registers().mxcsr, 0x1f80u);
+  RunTo(1);
+  EXPECT_EQ(cpu_->registers().mxcsr, 0x1f84u);
+  EXPECT_EQ(cpu_->registers().fsw & 0x3f, 0u);
+  RunTo(4);
+  EXPECT_EQ(cpu_->registers().fsw & 0x3f, 4u);
+  RegisterFile flagged = cpu_->registers();
+  Start();  // clears them
+  EXPECT_EQ(cpu_->registers().mxcsr, 0x1f80u);
+  EXPECT_EQ(cpu_->registers().fsw, 0u);
+  cpu_->SetRegisters(flagged);
+  EXPECT_EQ(cpu_->registers(), flagged);
+}
+
 }  // namespace
 }  // namespace hindsight

@@ -1,5 +1,7 @@
 #include "emulator/emulation_policy.h"
 
+#include "emulator/assist.h"
+
 namespace hindsight {
 namespace {
 
@@ -109,13 +111,10 @@ bool ShowsSystemState(ZydisMnemonic mnemonic) {
   }
 }
 
-// Unicorn does not keep the exception flags of MXCSR and of the x87 status word, and computes x87's
+// Unicorn's MXCSR and x87 status word lack the accrued exception flags, and it computes x87's
 // transcendental functions in double precision.
 bool DiffersInX87OrMxcsr(ZydisMnemonic mnemonic) {
   switch (mnemonic) {
-    case ZYDIS_MNEMONIC_STMXCSR:
-    case ZYDIS_MNEMONIC_LDMXCSR:
-    case ZYDIS_MNEMONIC_FNSTSW:
     case ZYDIS_MNEMONIC_FNSTENV:
     case ZYDIS_MNEMONIC_FLDENV:
     case ZYDIS_MNEMONIC_FNSAVE:
@@ -124,7 +123,6 @@ bool DiffersInX87OrMxcsr(ZydisMnemonic mnemonic) {
     case ZYDIS_MNEMONIC_FXSAVE64:
     case ZYDIS_MNEMONIC_FXRSTOR:
     case ZYDIS_MNEMONIC_FXRSTOR64:
-    case ZYDIS_MNEMONIC_FNCLEX:
     case ZYDIS_MNEMONIC_FNINIT:
     case ZYDIS_MNEMONIC_F2XM1:
     case ZYDIS_MNEMONIC_FSIN:
@@ -165,11 +163,9 @@ bool DiffersAlways(ZydisMnemonic mnemonic) {
     case ZYDIS_MNEMONIC_DPPS:       // adds the four products in another order
     case ZYDIS_MNEMONIC_PCMPESTRI:  // a length of INT_MIN crashes Unicorn
     case ZYDIS_MNEMONIC_PCMPESTRM:
-    case ZYDIS_MNEMONIC_PCMPISTRM:
     case ZYDIS_MNEMONIC_XGETBV:
     case ZYDIS_MNEMONIC_CVTPI2PD:  // MMX state is touched even if the operand is memory
     case ZYDIS_MNEMONIC_CVTPI2PS:
-    case ZYDIS_MNEMONIC_PAUSE:  // leaves Unicorn's loop: a single step would run the next one too
       return true;
     default:
       return false;
@@ -233,6 +229,9 @@ bool DiffersInThisForm(const ZydisDecodedInstruction& instruction,
     case ZYDIS_MNEMONIC_CMPSS:
     case ZYDIS_MNEMONIC_CMPSD:
       return LastImmediate(instruction, operands) > 7;
+    case ZYDIS_MNEMONIC_PCMPISTRI:  // "equal ordered", the search for a substring
+    case ZYDIS_MNEMONIC_PCMPISTRM:
+      return (LastImmediate(instruction, operands) & 0xc) == 0xc;
     case ZYDIS_MNEMONIC_PHADDW:  // Unicorn overwrites the source while reading it
     case ZYDIS_MNEMONIC_PHADDD:
     case ZYDIS_MNEMONIC_PHADDSW:
@@ -259,6 +258,7 @@ Policy DecidePolicy(const ZydisDecodedInstruction& instruction,
   if (instruction.encoding != ZYDIS_INSTRUCTION_ENCODING_LEGACY) return Policy::kNative;
   if (instruction.mnemonic == ZYDIS_MNEMONIC_SYSCALL) return Policy::kSyscall;
   if (instruction.mnemonic == ZYDIS_MNEMONIC_CPUID) return Policy::kCpuid;
+  if (IsAssisted(instruction.mnemonic)) return Policy::kAssist;
   if (IsNondeterministic(instruction.mnemonic)) return Policy::kNondeterministic;
   if (IsPrivileged(instruction)) return Policy::kPrivileged;
   // endbr64 and rdssp are no-ops while shadow stacks are off.

@@ -15,6 +15,7 @@ namespace hindsight {
 // in docs/emulation.md.
 enum class Policy : uint8_t {
   kEmulate,           // Unicorn computes it like the hardware
+  kAssist,            // Unicorn does not, but the Cpu computes it: see assist.h
   kSyscall,           // syscall
   kNondeterministic,  // rdtsc, rdtscp, rdrand, rdseed, rdpid, rdpmc: not a function of the state
   kCpuid,             // answered by us

@@ -107,7 +107,7 @@ TEST(InstructionTest, WhatFaultsOrEntersTheKernelIsPrivileged) {
 TEST(InstructionTest, NewerEncodingsRunOnTheHost) {
   EXPECT_EQ(PolicyOf({0xc5, 0xf8, 0x77}), Policy::kNative);                    // vzeroupper
   EXPECT_EQ(PolicyOf({0x62, 0xf1, 0x7c, 0x48, 0x58, 0xc0}), Policy::kNative);  // vaddps zmm
-  EXPECT_EQ(PolicyOf({0xf3, 0x0f, 0xb8, 0xc1}), Policy::kNative);              // popcnt
+  EXPECT_EQ(PolicyOf({0xf3, 0x0f, 0xb8, 0xc1}), Policy::kAssist);              // popcnt
   EXPECT_EQ(PolicyOf({0x0f, 0x38, 0xf0, 0x07}), Policy::kNative);              // movbe
   EXPECT_EQ(PolicyOf({0x0f, 0x38, 0xc8, 0xc1}), Policy::kNative);              // sha1nexte
   EXPECT_EQ(PolicyOf({0x0f, 0x01, 0xd0}), Policy::kNative);                    // xgetbv
@@ -129,8 +129,8 @@ TEST(InstructionTest, ApproximationsAndStatusWordsRunOnTheHost) {
   EXPECT_EQ(PolicyOf({0x0f, 0x53, 0xc1}), Policy::kNative);  // rcpps
   EXPECT_EQ(PolicyOf({0x0f, 0x52, 0xc1}), Policy::kNative);  // rsqrtps
   EXPECT_EQ(PolicyOf({0xd9, 0xfe}), Policy::kNative);        // fsin
-  EXPECT_EQ(PolicyOf({0x0f, 0xae, 0x1f}), Policy::kNative);  // stmxcsr
-  EXPECT_EQ(PolicyOf({0xdf, 0xe0}), Policy::kNative);        // fnstsw ax
+  EXPECT_EQ(PolicyOf({0x0f, 0xae, 0x1f}), Policy::kAssist);  // stmxcsr
+  EXPECT_EQ(PolicyOf({0xdf, 0xe0}), Policy::kAssist);        // fnstsw ax
   EXPECT_EQ(PolicyOf({0x0f, 0xae, 0x07}), Policy::kNative);  // fxsave
   EXPECT_EQ(PolicyOf({0xd9, 0x37}), Policy::kNative);        // fnstenv
 }
@@ -138,11 +138,13 @@ TEST(InstructionTest, ApproximationsAndStatusWordsRunOnTheHost) {
 TEST(InstructionTest, SingleFormsRunOnTheHost) {
   EXPECT_EQ(PolicyOf({0x0f, 0xc2, 0xc1, 7}), Policy::kEmulate);  // cmpps
   EXPECT_EQ(PolicyOf({0x0f, 0xc2, 0xc1, 8}), Policy::kNative);
-  EXPECT_EQ(PolicyOf({0x66, 0x0f, 0x38, 0x02, 0xc1}), Policy::kEmulate);  // phaddd xmm0, xmm1
-  EXPECT_EQ(PolicyOf({0x66, 0x0f, 0x38, 0x02, 0xc0}), Policy::kNative);   // phaddd xmm0, xmm0
-  EXPECT_EQ(PolicyOf({0x0f, 0xc8}), Policy::kEmulate);                    // bswap eax
-  EXPECT_EQ(PolicyOf({0x66, 0x0f, 0xc8}), Policy::kNative);               // bswap ax
-  EXPECT_EQ(PolicyOf({0x9e}), Policy::kEmulate);                          // sahf
+  EXPECT_EQ(PolicyOf({0x66, 0x0f, 0x38, 0x02, 0xc1}), Policy::kEmulate);        // phaddd xmm0, xmm1
+  EXPECT_EQ(PolicyOf({0x66, 0x0f, 0x38, 0x02, 0xc0}), Policy::kNative);         // phaddd xmm0, xmm0
+  EXPECT_EQ(PolicyOf({0x66, 0x0f, 0x3a, 0x63, 0xc1, 0x1a}), Policy::kEmulate);  // pcmpistri
+  EXPECT_EQ(PolicyOf({0x66, 0x0f, 0x3a, 0x63, 0xc1, 0x0c}), Policy::kNative);
+  EXPECT_EQ(PolicyOf({0x0f, 0xc8}), Policy::kEmulate);       // bswap eax
+  EXPECT_EQ(PolicyOf({0x66, 0x0f, 0xc8}), Policy::kNative);  // bswap ax
+  EXPECT_EQ(PolicyOf({0x9e}), Policy::kEmulate);             // sahf
   EXPECT_EQ(PolicyOf({0x48, 0x9e}), Policy::kNative);
   EXPECT_EQ(PolicyOf({0x66, 0xe9, 0, 0, 0, 0}), Policy::kNative);  // 16-bit jmp
   // data16 data16 rex.w call: how the linker pads a call of __tls_get_addr.

@@ -32,6 +32,7 @@ UnicornEngine::UnicornEngine(View* view, EngineClient* client) : view_(view), cl
 
 UnicornEngine::~UnicornEngine() {
   if (context_ != nullptr) uc_context_free(context_);
+  if (flags_ != nullptr) uc_context_free(flags_);
   if (uc_ != nullptr) uc_close(uc_);
 }
 
@@ -42,6 +43,8 @@ absl::StatusOr<std::unique_ptr<UnicornEngine>> UnicornEngine::Create(View* view,
   RETURN_IF_ERROR(ToStatus(uc_open(UC_ARCH_X86, UC_MODE_64, &engine->uc_), "uc_open"));
   RETURN_IF_ERROR(engine->AddHooks(watch));
   RETURN_IF_ERROR(ToStatus(uc_context_alloc(engine->uc_, &engine->context_), "uc_context_alloc"));
+  RETURN_IF_ERROR(ToStatus(uc_context_alloc(engine->uc_, &engine->flags_), "uc_context_alloc"));
+  ASSIGN_OR_RETURN(engine->flag_offsets_, FindFloatFlags());
   return engine;
 }
 
@@ -96,6 +99,7 @@ void UnicornEngine::Store(const RegisterFile& registers) {
   auto mxcsr = static_cast<uint32_t>(registers.mxcsr);
   uc_reg_write(uc_, UC_X86_REG_MXCSR, &mxcsr);
   StoreX87(registers);
+  StoreFloatFlags(registers);
 }
 
 void UnicornEngine::Load(RegisterFile* registers) {
@@ -106,8 +110,29 @@ void UnicornEngine::Load(RegisterFile* registers) {
   for (int i = 0; i < 16; ++i) uc_reg_read(uc_, UC_X86_REG_XMM0 + i, registers->xmm[i]);
   uint32_t mxcsr = 0;
   uc_reg_read(uc_, UC_X86_REG_MXCSR, &mxcsr);
-  registers->mxcsr = mxcsr;
+  registers->mxcsr = mxcsr & ~uint64_t{kAccruedFlags};
   LoadX87(registers);
+  LoadFloatFlags(registers);
+}
+
+// What arithmetic accrued since the last Store is not in Unicorn's MXCSR and status word; and what
+// is there may have been cleared since.
+void UnicornEngine::LoadFloatFlags(RegisterFile* registers) {
+  uc_context_save(uc_, flags_);
+  auto bytes = reinterpret_cast<const uint8_t*>(flags_);
+  registers->mxcsr |= bytes[flag_offsets_.sse] & kAccruedFlags;
+  registers->fsw |= bytes[flag_offsets_.x87] & kAccruedFlags;
+}
+
+void UnicornEngine::StoreFloatFlags(const RegisterFile& registers) {
+  uc_context_save(uc_, flags_);
+  auto bytes = reinterpret_cast<uint8_t*>(flags_);
+  const auto sse = static_cast<uint8_t>(registers.mxcsr & kAccruedFlags);
+  const auto x87 = static_cast<uint8_t>(registers.fsw & kAccruedFlags);
+  if (bytes[flag_offsets_.sse] == sse && bytes[flag_offsets_.x87] == x87) return;
+  bytes[flag_offsets_.sse] = sse;
+  bytes[flag_offsets_.x87] = x87;
+  uc_context_restore(uc_, flags_);
 }
 
 // Unicorn's FP0..FP7 are the physical registers; the register file orders them from the top of

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "emulator/float_flags.h"
 #include "emulator/registers.h"
 #include "emulator/view.h"
 
@@ -69,11 +70,15 @@ class UnicornEngine {
                          void* self);
   void LoadX87(RegisterFile* registers);
   void StoreX87(const RegisterFile& registers);
+  void LoadFloatFlags(RegisterFile* registers);
+  void StoreFloatFlags(const RegisterFile& registers);
 
   View* view_;
   EngineClient* client_;
   uc_engine* uc_ = nullptr;
-  uc_context* context_ = nullptr;
+  uc_context* context_ = nullptr;  // SaveContext's
+  uc_context* flags_ = nullptr;    // to look for floating-point flags in
+  FloatFlagOffsets flag_offsets_;
   bool trapped_ = false;
   bool exception_ = false;
 };

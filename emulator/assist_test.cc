@@ -1,0 +1,109 @@
+#include "emulator/assist.h"
+
+#include <Zydis/Zydis.h>
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <vector>
+
+namespace hindsight {
+namespace {
+
+constexpr uint64_t kMemory = 0x1000;
+
+// 64 bytes of memory at kMemory; all else faults.
+class AssistTest : public testing::Test, public AssistMemory {
+ protected:
+  bool Read(uint64_t address, absl::Span<uint8_t> out) override {
+    if (address < kMemory || address + out.size() > kMemory + sizeof(bytes_)) return false;
+    std::memcpy(out.data(), bytes_ + (address - kMemory), out.size());
+    return true;
+  }
+  bool Write(uint64_t address, absl::Span<const uint8_t> bytes) override {
+    if (address < kMemory || address + bytes.size() > kMemory + sizeof(bytes_)) return false;
+    std::memcpy(bytes_ + (address - kMemory), bytes.data(), bytes.size());
+    return true;
+  }
+  bool Run(std::vector<uint8_t> code) { return Assist(code, &registers_, this); }
+  uint32_t Word(size_t offset) const {
+    uint32_t word = 0;
+    std::memcpy(&word, bytes_ + offset, sizeof(word));
+    return word;
+  }
+
+  RegisterFile registers_;
+  uint8_t bytes_[64] = {};
+};
+
+TEST_F(AssistTest, MxcsrGoesToMemoryAndBack) {
+  registers_.mxcsr = 0x9fa4;
+  registers_.gpr[kRdi] = kMemory;
+  registers_.gpr[kRcx] = 2;
+  EXPECT_TRUE(Run({0x0f, 0xae, 0x5c, 0x8f, 0x04}));  // stmxcsr [rdi+rcx*4+4]
+  EXPECT_EQ(Word(12), 0x9fa4u);
+  EXPECT_EQ(registers_.rip, 5u);
+  registers_.mxcsr = 0;
+  EXPECT_TRUE(Run({0x0f, 0xae, 0x54, 0x8f, 0x04}));  // ldmxcsr
+  EXPECT_EQ(registers_.mxcsr, 0x9fa4u);
+}
+
+TEST_F(AssistTest, ReservedBitsOfMxcsrFault) {
+  registers_.gpr[kRdi] = kMemory;
+  registers_.mxcsr = 0x1f80;
+  bytes_[2] = 1;
+  EXPECT_FALSE(Run({0x0f, 0xae, 0x17}));
+  EXPECT_EQ(registers_.mxcsr, 0x1f80u);
+  EXPECT_EQ(registers_.rip, 0u);
+}
+
+TEST_F(AssistTest, UnmappedMemoryFaults) {
+  registers_.gpr[kRdi] = kMemory + 62;
+  EXPECT_FALSE(Run({0x0f, 0xae, 0x1f}));
+}
+
+TEST_F(AssistTest, SegmentAndRipRelativeAddresses) {
+  registers_.mxcsr = 0x1f80;
+  registers_.fs_base = kMemory + 0x20;
+  EXPECT_TRUE(Run({0x64, 0x0f, 0xae, 0x1c, 0x25, 0xf0, 0xff, 0xff, 0xff}));  // fs:[-16]
+  EXPECT_EQ(Word(16), 0x1f80u);
+  registers_.rip = kMemory;
+  EXPECT_TRUE(Run({0x0f, 0xae, 0x1d, 0x11, 0, 0, 0}));  // [rip+17]
+  EXPECT_EQ(Word(24), 0x1f80u);
+}
+
+TEST_F(AssistTest, StatusWordIsStoredAndCleared) {
+  registers_.fsw = 0xb8a5;
+  registers_.gpr[kRax] = 0x1111111111111111;
+  EXPECT_TRUE(Run({0xdf, 0xe0}));  // fnstsw ax
+  EXPECT_EQ(registers_.gpr[kRax], 0x111111111111b8a5u);
+  EXPECT_TRUE(Run({0xdb, 0xe2}));  // fnclex
+  EXPECT_EQ(registers_.fsw, 0x3800u);
+}
+
+TEST_F(AssistTest, PopulationCountInAllWidths) {
+  registers_.gpr[kRbx] = 0xff00ff00ff00ff01;
+  registers_.gpr[kRax] = ~uint64_t{0};
+  registers_.rflags = 0x8d7;
+  EXPECT_TRUE(Run({0xf3, 0x48, 0x0f, 0xb8, 0xc3}));  // popcnt rax,rbx
+  EXPECT_EQ(registers_.gpr[kRax], 33u);
+  EXPECT_EQ(registers_.rflags, 2u);
+  registers_.gpr[kRax] = ~uint64_t{0};
+  EXPECT_TRUE(Run({0xf3, 0x0f, 0xb8, 0xc3}));  // eax,ebx
+  EXPECT_EQ(registers_.gpr[kRax], 17u);
+  registers_.gpr[kRax] = ~uint64_t{0};
+  EXPECT_TRUE(Run({0x66, 0xf3, 0x0f, 0xb8, 0xc3}));  // ax,bx
+  EXPECT_EQ(registers_.gpr[kRax], 0xffffffffffff0009u);
+  registers_.gpr[kRsi] = kMemory;
+  EXPECT_TRUE(Run({0xf3, 0x0f, 0xb8, 0x06}));  // eax,[rsi]
+  EXPECT_EQ(registers_.gpr[kRax], 0u);
+  EXPECT_EQ(registers_.rflags, 0x42u);
+}
+
+TEST_F(AssistTest, OnlyListedInstructionsAreAssisted) {
+  EXPECT_TRUE(IsAssisted(ZYDIS_MNEMONIC_POPCNT));
+  EXPECT_FALSE(IsAssisted(ZYDIS_MNEMONIC_ADD));
+  EXPECT_FALSE(IsAssisted(ZYDIS_MNEMONIC_VSTMXCSR));
+}
+
+}  // namespace
+}  // namespace hindsight
