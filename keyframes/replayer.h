@@ -170,8 +170,8 @@ class SegmentReplay final : private Pager {
   std::unique_ptr<Cpu> cpu_;
   std::unique_ptr<Checkpoints> checkpoints_;
   std::shared_ptr<const Segment> segment_;
-  size_t cursor_ = 0;    // the first record not applied
-  bool broken_ = false;  // an error left the Cpu in no recorded state
+  size_t cursor_ = 0;                     // the first record not applied
+  bool broken_ = false;                   // an error left the Cpu in no recorded state
   std::optional<uint64_t> refused_page_;  // by the last run or step
 
   absl::flat_hash_set<uint64_t> breakpoints_;

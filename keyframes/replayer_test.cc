@@ -1,6 +1,5 @@
 #include "keyframes/replayer.h"
 
-#include <cstdio>
 #include <memory>
 #include <random>
 #include <utility>
@@ -57,9 +56,7 @@ TEST_F(ReplayerTest, StepsMakeEveryTransition) {
 }
 
 TEST_F(ReplayerTest, GoesBackWithAndWithoutCheckpoints) {
-  const uint32_t seed = std::random_device()();
-  std::printf("seed %u\n", seed);
-  std::mt19937 random(seed);
+  std::mt19937 random(TestSeed());
   for (int i = 0; i < 100; ++i) {
     if (i == 50) replay_->KeepCheckpoints(1 << 20);
     const uint64_t target = first() + random() % (end() - first() + 1);

@@ -1,6 +1,7 @@
 #include "keyframes/segment_search.h"
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <condition_variable>
 #include <mutex>
@@ -29,13 +30,18 @@ absl::StatusOr<SegmentHits> SearchOne(const TraceReader* trace, int32_t thread, 
   hits.end_count = segment->end_count();
   replay->SetStops(*request.breakpoints, *request.watchpoints);
   RETURN_IF_ERROR(replay->Load(segment));
-  hits.trace.unknown = WatchedBytes(*replay, *request.watchpoints);
+  hits.trace.unknown = WatchedAtStart(*trace, *replay, *request.watchpoints);
   RETURN_IF_ERROR(replay->AdvanceNoting(hits.end_count, &hits.trace, cancelled));
   hits.endings = WatchedBytes(*replay, *request.watchpoints);
   return hits;
 }
 
-// What the workers share. Results are taken in order of `index`: 0 is the newest segment.
+// How many segments a request names.
+uint64_t Length(const SegmentSearch::Request& request) {
+  return std::max(request.from, request.to) - std::min(request.from, request.to) + 1;
+}
+
+// What the workers share. Results are taken in order of `index`: 0 is the segment `from`.
 class Work {
  public:
   Work(const TraceReader* trace, int32_t thread, const SegmentSearch::Request& request,
@@ -44,7 +50,7 @@ class Work {
         thread_(thread),
         request_(request),
         ahead_(workers * kAhead),
-        results_(request.newest - request.oldest + 1) {}
+        results_(Length(request)) {}
 
   void RunWorker(SegmentReplay* replay);
   void Cancel();
@@ -76,7 +82,9 @@ void Work::RunWorker(SegmentReplay* replay) {
       if (cancelled_ || next_ >= results_.size()) return;
       index = next_++;
     }
-    auto hits = SearchOne(trace_, thread_, request_.newest - index, request_, replay, &cancelled_);
+    const uint64_t number =
+        request_.from <= request_.to ? request_.from + index : request_.from - index;
+    auto hits = SearchOne(trace_, thread_, number, request_, replay, &cancelled_);
     std::lock_guard<std::mutex> lock(mutex_);
     results_[index] = std::move(hits);
     changed_.notify_all();
@@ -121,6 +129,41 @@ std::vector<WatchedImport> WatchedBytes(const SegmentReplay& replay,
   return endings;
 }
 
+const FullKeyframe* KeyframeAtStart(const TraceReader& trace, int32_t thread, uint64_t number) {
+  for (const auto& keyframe : trace.full_keyframes()) {
+    for (const FullKeyframe::ThreadState& state : keyframe->threads()) {
+      if (state.thread == thread && state.segment == number) return keyframe.get();
+    }
+  }
+  return nullptr;
+}
+
+std::vector<WatchedImport> WatchedAtStart(const TraceReader& trace, const SegmentReplay& replay,
+                                          const std::vector<Watchpoint>& watchpoints) {
+  std::vector<WatchedImport> imports = WatchedBytes(replay, watchpoints);
+  if (watchpoints.empty()) return imports;
+  const SegmentInfo& info = replay.segment().info();
+  const FullKeyframe* keyframe = KeyframeAtStart(trace, info.thread, info.number);
+  if (keyframe == nullptr) return imports;
+  std::array<uint8_t, kPageBytes> bytes;
+  for (size_t i = 0; i < watchpoints.size(); ++i) {
+    const Watchpoint& watch = watchpoints[i];
+    if (!watch.on_write || watch.length == 0) continue;
+    const absl::Span<const uint64_t> pages = keyframe->page_addresses();
+    auto page = std::lower_bound(pages.begin(), pages.end(), watch.address & ~(kPageBytes - 1));
+    for (; page != pages.end() && *page <= watch.address + (watch.length - 1); ++page) {
+      const WatchedPart part = WatchedIn(*page, watch);
+      const bool held = std::any_of(imports.begin(), imports.end(), [&](const WatchedImport& old) {
+        return old.index == i && old.page == *page;
+      });
+      if (held || !keyframe->ReadPage(*page, absl::MakeSpan(bytes)).ok()) continue;
+      const auto* watched = reinterpret_cast<const char*>(bytes.data()) + part.offset;
+      imports.push_back({replay.count(), i, *page, std::string(watched, part.size)});
+    }
+  }
+  return imports;
+}
+
 SegmentSearch::SegmentSearch(const TraceReader* trace, int32_t thread, int host_threads)
     : trace_(trace),
       thread_(thread),
@@ -129,7 +172,7 @@ SegmentSearch::SegmentSearch(const TraceReader* trace, int32_t thread, int host_
 
 absl::Status SegmentSearch::Run(
     const Request& request, const std::function<absl::StatusOr<bool>(const SegmentHits&)>& take) {
-  const uint64_t workers = std::min<uint64_t>(host_threads_, request.newest - request.oldest + 1);
+  const uint64_t workers = std::min<uint64_t>(host_threads_, Length(request));
   while (replays_.size() < workers) {
     ASSIGN_OR_RETURN(auto replay, SegmentReplay::Create(trace_));
     replays_.push_back(std::move(replay));

@@ -37,14 +37,15 @@ class SegmentSearch {
   SegmentSearch& operator=(const SegmentSearch&) = delete;
 
   struct Request {
-    uint64_t newest = 0;  // segments searched, both included, from the newest to
-    uint64_t oldest = 0;
+    // Segments searched, both included, in this order: forward or backward.
+    uint64_t from = 0;
+    uint64_t to = 0;
     const absl::flat_hash_set<uint64_t>* breakpoints = nullptr;
     const std::vector<Watchpoint>* watchpoints = nullptr;
     const std::atomic<bool>* interrupt = nullptr;  // may be null
   };
-  // Calls `take` on the calling thread with the segments' hits, from the newest segment to the
-  // oldest, until it says true. kCancelled if interrupted.
+  // Calls `take` on the calling thread with the segments' hits, one after the other in the order
+  // asked for, until it says true. kCancelled if interrupted.
   absl::Status Run(const Request& request,
                    const std::function<absl::StatusOr<bool>(const SegmentHits&)>& take);
 
@@ -60,6 +61,13 @@ class SegmentSearch {
 // The watched bytes `replay` holds in its present state, as if they had been imported there.
 std::vector<WatchedImport> WatchedBytes(const SegmentReplay& replay,
                                         const std::vector<Watchpoint>& watchpoints);
+
+// The watched bytes that become known where the segment `replay` stands in begins: those it holds
+// in its first state, where it must stand, and those of a full keyframe there.
+std::vector<WatchedImport> WatchedAtStart(const TraceReader& trace, const SegmentReplay& replay,
+                                          const std::vector<Watchpoint>& watchpoints);
+// The full keyframe in the state in which segment `number` of `thread` begins, or null.
+const FullKeyframe* KeyframeAtStart(const TraceReader& trace, int32_t thread, uint64_t number);
 
 }  // namespace hindsight
 

@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <cstring>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -14,7 +15,7 @@ namespace {
 class SegmentSearchTest : public testing::Test {
  protected:
   SegmentSearchTest() : search_(toy_.trace(), toy_.trace()->threads().front(), 3) {
-    request_.newest = toy_.trace()->segments(toy_.trace()->threads().front()).back().number;
+    request_.from = toy_.trace()->segments(toy_.trace()->threads().front()).back().number;
     request_.breakpoints = &breakpoints_;
     request_.watchpoints = &watchpoints_;
   }
@@ -27,13 +28,24 @@ class SegmentSearchTest : public testing::Test {
 };
 
 TEST_F(SegmentSearchTest, ResultsComeFromTheNewestToTheOldest) {
-  uint64_t expected = request_.newest;
+  uint64_t expected = request_.from;
   auto status = search_.Run(request_, [&](const SegmentHits& hits) -> absl::StatusOr<bool> {
     EXPECT_EQ(hits.number, expected--);
     return false;
   });
   EXPECT_TRUE(status.ok()) << status;
   EXPECT_EQ(expected, ~uint64_t{0});
+}
+
+TEST_F(SegmentSearchTest, OrFromTheOldestToTheNewest) {
+  std::swap(request_.from, request_.to);
+  uint64_t expected = 0;
+  auto status = search_.Run(request_, [&](const SegmentHits& hits) -> absl::StatusOr<bool> {
+    EXPECT_EQ(hits.number, expected++);
+    return false;
+  });
+  EXPECT_TRUE(status.ok()) << status;
+  EXPECT_EQ(expected, request_.to + 1);
 }
 
 TEST_F(SegmentSearchTest, EachTellsItsLastHitAndItsEnd) {

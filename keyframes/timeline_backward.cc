@@ -26,6 +26,16 @@ bool HasConditions(const RunRequest& request) {
          std::any_of(request.watchpoints.begin(), request.watchpoints.end(), conditional);
 }
 
+// Removes from `imports` those behind `count`, and returns them.
+std::vector<WatchedImport> TakeBehind(uint64_t count, std::vector<WatchedImport>* imports) {
+  auto behind =
+      std::stable_partition(imports->begin(), imports->end(),
+                            [count](const WatchedImport& import) { return import.count <= count; });
+  std::vector<WatchedImport> taken(behind, imports->end());
+  imports->erase(behind, imports->end());
+  return taken;
+}
+
 }  // namespace
 
 absl::StatusOr<RunStop> Timeline::Impl::RunBackward(const RunRequest& request) {
@@ -90,7 +100,7 @@ absl::StatusOr<std::optional<Timeline::Impl::Hit>> Timeline::Impl::SearchWindows
     const uint64_t window_low = count();
     HitTrace trace;
     at_first = window_low == first;
-    if (at_first) trace.unknown = WatchedBytes(*here_, watchpoints_);
+    if (at_first) trace.unknown = WatchedAtStart(*trace_, *here_, watchpoints_);
     RETURN_IF_ERROR(here_->AdvanceNoting(high, &trace, request.interrupt));
     ASSIGN_OR_RETURN(std::optional<Hit> hit, Accept(request, trace, window_low, high));
     if (hit.has_value()) return hit;
@@ -120,12 +130,18 @@ absl::StatusOr<std::optional<Timeline::Impl::Hit>> Timeline::Impl::SearchSegment
       if (found.has_value()) return true;
     } else {
       pending.insert(pending.end(), trace.unknown.begin(), trace.unknown.end());
+      // What came in behind a full keyframe is compared with that, not with older segments.
+      if (KeyframeAtStart(*trace_, process_.thread(), hits.number) != nullptr) {
+        std::vector<WatchedImport> behind = TakeBehind(hits.first_count, &pending);
+        ASSIGN_OR_RETURN(found, ResolvePendingByMemory(request, &behind));
+        if (found.has_value()) return true;
+      }
     }
     searched_to_ = low;
     return false;
   };
-  const SegmentSearch::Request search = {.newest = newest,
-                                         .oldest = process_.SegmentAt(floor),
+  const SegmentSearch::Request search = {.from = newest,
+                                         .to = process_.SegmentAt(floor),
                                          .breakpoints = &breakpoints_,
                                          .watchpoints = &watchpoints_,
                                          .interrupt = request.interrupt};
@@ -240,7 +256,12 @@ absl::StatusOr<std::optional<Timeline::Impl::Hit>> Timeline::Impl::Accept(const 
   if (!hit.has_value() || !HasConditions(request)) return hit;
   ASSIGN_OR_RETURN(bool holds, ConditionHolds(request, &*hit));
   if (holds) return hit;
-  return ScanConditions(request, low, hit->count);
+  ASSIGN_OR_RETURN(hit, ScanConditions(request, low, hit->count));
+  if (hit.has_value()) return hit;
+  // What the segment began with changed before it.
+  std::vector<WatchedImport> at_start = trace.unknown;
+  (void)TakeBehind(low, &at_start);
+  return ResolvePendingByMemory(request, &at_start);
 }
 
 // Goes to the hit and evaluates the conditions there. A watchpoint whose condition does not hold
@@ -271,18 +292,29 @@ absl::StatusOr<std::optional<Timeline::Impl::Hit>> Timeline::Impl::ScanCondition
       leave = count();
       std::optional<size_t> index = MatchingBreakpoint(request);
       if (index.has_value()) last = Hit{.count = count(), .breakpoint = index};
-    } else if (end == LegEnd::kWatch) {
-      const WatchHit watch = here_->watch_hit();
-      bool holds = true;
-      if (request.watchpoints[watch.index].condition) {
-        RETURN_IF_ERROR(here_->MoveTo(watch.count, /*dense=*/false));
-        holds = WatchHolds(request, watch.index);
-        RETURN_IF_ERROR(here_->Step());
-      }
-      if (holds) last = Hit{.count = watch.count, .is_watch = true, .watch = watch};
+      continue;
     }
+    std::optional<WatchHit> watch;
+    if (end == LegEnd::kWatch) {
+      watch = here_->watch_hit();
+    } else if (!here_->unknown_imports().empty()) {
+      ASSIGN_OR_RETURN(watch, ChangedImport(here_->unknown_imports()));
+    }
+    if (!watch.has_value()) continue;
+    ASSIGN_OR_RETURN(bool holds, WatchHeldBefore(request, *watch));
+    if (holds) last = Hit{.count = watch->count, .is_watch = true, .watch = *watch};
   }
   return last;
+}
+
+// Evaluates the condition in the state before the transition just made.
+absl::StatusOr<bool> Timeline::Impl::WatchHeldBefore(const RunRequest& request,
+                                                     const WatchHit& watch) {
+  if (!request.watchpoints[watch.index].condition) return true;
+  RETURN_IF_ERROR(here_->MoveTo(watch.count, /*dense=*/false));
+  const bool holds = WatchHolds(request, watch.index);
+  RETURN_IF_ERROR(here_->Step());
+  return holds;
 }
 
 }  // namespace hindsight

@@ -14,8 +14,32 @@ namespace {
 // At most about 20 ms of replay between two looks at the interrupt flag.
 constexpr uint64_t kPollStates = 2'000'000;
 
+// Segments replayed one after the other before several are searched at once: a search costs the
+// replay of a whole segment before it says anything.
+constexpr int kSegmentsBeforeSearch = 1;
+
 bool InRange(const RunRequest& request, uint64_t pc) {
   return pc >= request.range_start && pc < request.range_end;
+}
+
+void Update(const WatchedImport& import, std::vector<WatchedImport>* known) {
+  std::erase_if(*known, [&](const WatchedImport& old) {
+    return old.index == import.index && old.page == import.page;
+  });
+  known->push_back(import);
+}
+
+// Imports whose bytes are not those in `known`.
+std::vector<WatchedImport> News(const std::vector<WatchedImport>& known,
+                                const std::vector<WatchedImport>& imports) {
+  std::vector<WatchedImport> news;
+  for (const WatchedImport& import : imports) {
+    const bool same = std::any_of(known.begin(), known.end(), [&](const WatchedImport& old) {
+      return old.index == import.index && old.page == import.page && old.bytes == import.bytes;
+    });
+    if (!same) news.push_back(import);
+  }
+  return news;
 }
 
 }  // namespace
@@ -40,14 +64,19 @@ absl::StatusOr<std::optional<RunStop>> Timeline::Impl::RunForwardTo(const RunReq
                                                                     uint64_t limit) {
   std::optional<uint64_t> leave;
   if (request.leave_first_breakpoint) leave = count();
+  int entered = 0;
   while (count() < limit) {
     if (Raised(request)) return RunStop{.kind = RunStopKind::kInterrupted};
     std::vector<WatchedImport> imports;
     LegEnd end = LegEnd::kLimit;
     if (here_->at_end()) {
       RememberWatched();
-      RETURN_IF_ERROR(EnterNextSegment());
-      imports = WatchedBytes(*here_, watchpoints_);
+      if (++entered > kSegmentsBeforeSearch) {
+        RETURN_IF_ERROR(EnterNextInteresting(request, limit, &imports));
+      } else {
+        RETURN_IF_ERROR(EnterNextSegment());
+        imports = WatchedAtStart(*trace_, *here_, watchpoints_);
+      }
     } else {
       here_->SetStops(breakpoints_, watchpoints_);
       ASSIGN_OR_RETURN(end, here_->RunLeg({.limit = std::min(limit, count() + kPollStates),
@@ -72,6 +101,42 @@ absl::StatusOr<std::optional<RunStop>> Timeline::Impl::RunForwardTo(const RunReq
   }
   RETURN_IF_ERROR(EnterLaterSegment());
   return std::nullopt;
+}
+
+// Goes to the beginning of the next segment that has something to stop for, or in which `limit`
+// lies, by searching those between several at once; after an interrupt, as far as was searched.
+// `imports`: watched pages it begins with that may have changed since.
+absl::Status Timeline::Impl::EnterNextInteresting(const RunRequest& request, uint64_t limit,
+                                                  std::vector<WatchedImport>* imports) {
+  const uint64_t next = here_->segment().info().number + 1;
+  uint64_t searched = next;  // the first segment that was not, or that has something
+  // Watched bytes as the segments left behind had them at their ends.
+  std::vector<WatchedImport> known = WatchedBytes(*here_, watchpoints_);
+  auto take = [&](const SegmentHits& hits) -> absl::StatusOr<bool> {
+    ASSIGN_OR_RETURN(std::optional<WatchHit> change,
+                     ChangedImport(News(known, hits.trace.unknown)));
+    if (hits.trace.any() || change.has_value()) return true;
+    // The order matters: of a page that came in, the end is what counts.
+    for (const WatchedImport& import : hits.trace.unknown) Update(import, &known);
+    for (const WatchedImport& ending : hits.endings) Update(ending, &known);
+    searched = hits.number + 1;
+    return false;
+  };
+  const uint64_t last = process_.SegmentAt(limit);
+  if (last > next) {
+    const SegmentSearch::Request search = {.from = next,
+                                           .to = last - 1,
+                                           .breakpoints = &breakpoints_,
+                                           .watchpoints = &watchpoints_,
+                                           .interrupt = request.interrupt};
+    const absl::Status status = search_.Run(search, take);
+    if (!status.ok() && !absl::IsCancelled(status)) return status;
+  }
+  ASSIGN_OR_RETURN(SegmentReplay * replay, ReplayOf(searched));
+  RETURN_IF_ERROR(replay->MoveTo(replay->segment().info().first_count, /*dense=*/false));
+  here_ = replay;
+  *imports = News(known, WatchedAtStart(*trace_, *here_, watchpoints_));
+  return absl::OkStatus();
 }
 
 // Of two segments that meet in the present state the timeline stands in the later one.

@@ -73,6 +73,8 @@ class Timeline::Impl {
   absl::StatusOr<bool> StepWatching(std::optional<WatchHit>* hit);
   absl::StatusOr<bool> StepBackWatching(std::optional<WatchHit>* hit);
   absl::Status EnterNextSegment();
+  absl::Status EnterNextInteresting(const RunRequest& request, uint64_t limit,
+                                    std::vector<WatchedImport>* imports);
   absl::Status EnterLaterSegment();
   void RememberWatched();
 
@@ -96,6 +98,7 @@ class Timeline::Impl {
                                             uint64_t low, uint64_t before);
   absl::StatusOr<std::optional<Hit>> ScanConditions(const RunRequest& request, uint64_t low,
                                                     uint64_t before);
+  absl::StatusOr<bool> WatchHeldBefore(const RunRequest& request, const WatchHit& watch);
   absl::StatusOr<bool> ConditionHolds(const RunRequest& request, Hit* hit);
   size_t FirstBreakpointHere(const RunRequest& request) const;
 

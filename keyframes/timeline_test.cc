@@ -1,7 +1,6 @@
 #include "keyframes/timeline.h"
 
 #include <algorithm>
-#include <cstdio>
 #include <cstring>
 #include <random>
 
@@ -41,12 +40,6 @@ void ExpectTruth(Timeline& timeline, const ToyRecording& toy = Toy()) {
   ASSERT_EQ(Peek(timeline, ToyRecording::kString), truth.string) << "count " << timeline.count();
 }
 
-uint32_t NewSeed() {
-  const uint32_t seed = std::random_device()();
-  std::printf("seed %u\n", seed);
-  return seed;
-}
-
 uint64_t Between(std::mt19937& random, uint64_t low, uint64_t high) {
   return std::uniform_int_distribution<uint64_t>(low, high)(random);
 }
@@ -62,7 +55,7 @@ TEST(TimelineTest, OpensAtTheBeginning) {
 }
 
 TEST(TimelineTest, SeekEqualsReplay) {
-  std::mt19937 random(NewSeed());
+  std::mt19937 random(TestSeed());
   auto timeline = Open(Toy());
   for (int i = 0; i < 200; ++i) {
     const uint64_t target = Between(random, Toy().begin_count(), Toy().end_count());
@@ -89,7 +82,7 @@ TEST(TimelineTest, StepsThroughEveryStateAndBack) {
 }
 
 TEST(TimelineTest, ManyForwardThenAsManyBackIsWhereYouWere) {
-  std::mt19937 random(NewSeed());
+  std::mt19937 random(TestSeed());
   auto timeline = Open(Toy());
   for (int i = 0; i < 20; ++i) {
     const uint64_t start = Between(random, Toy().begin_count(), Toy().end_count() - 300);
@@ -136,11 +129,11 @@ void Walk(Timeline& timeline, uint32_t seed, int moves) {
 
 TEST(TimelineTest, AnyWalkShowsTheTruth) {
   auto timeline = Open(Toy());
-  Walk(*timeline, NewSeed(), 300);
+  Walk(*timeline, TestSeed(), 300);
 }
 
 TEST(TimelineTest, CheckpointsChangeNothingButTime) {
-  const uint32_t seed = NewSeed();
+  const uint32_t seed = TestSeed();
   auto starved = Open(Toy(), {.checkpoint_bytes = 3 * 20'000, .view_cache_bytes = 1});
   auto rich = Open(Toy());
   Walk(*starved, seed, 100);
@@ -149,7 +142,7 @@ TEST(TimelineTest, CheckpointsChangeNothingButTime) {
 }
 
 TEST(TimelineTest, PositionsLeadBackToTheirCounts) {
-  std::mt19937 random(NewSeed());
+  std::mt19937 random(TestSeed());
   auto timeline = Open(Toy());
   for (int i = 0; i < 50; ++i) {
     const uint64_t target = Between(random, Toy().begin_count(), Toy().end_count());
@@ -183,7 +176,7 @@ TEST(TimelineTest, ReadsStopWhereMemoryIsNotKnown) {
 TEST(TimelineTest, MemoryOfEarlierSegmentsStaysVisible) {
   // The buffer is read in every 128th iteration only: most segments never touch it.
   auto timeline = Open(Toy());
-  std::mt19937 random(NewSeed());
+  std::mt19937 random(TestSeed());
   for (int i = 0; i < 100; ++i) {
     ASSERT_TRUE(timeline->SeekTo(Between(random, Toy().begin_count(), Toy().end_count())).ok());
     // What the kernel wrote and the program has not read yet is not known: then the older value is.
