@@ -194,8 +194,9 @@ TEST(GdbInterruptTest, CtrlCStopsALongBackwardRun) {
 }
 
 TEST(GdbInterruptTest, CtrlCStopsALongBackwardRunUnderAWatchpoint) {
-  ExpectInterruptible("continue\nwatch -l *(int*)$sp if 1 == 2\nawatch last_round if last_round == 5",
-                      "reverse-continue", "bc");
+  ExpectInterruptible(
+      "continue\nwatch -l *(int*)$sp if 1 == 2\nawatch last_round if last_round == 5",
+      "reverse-continue", "bc");
 }
 
 // Monitor commands.
@@ -204,7 +205,7 @@ TEST(GdbMonitorTest, HelpWhenEventsAndSnapshots) {
   const GdbResult gdb = RunGdb(Steps(), R"(
 monitor help
 monitor when
-monitor events
+monitor events 1000
 monitor snapshots
 )");
   for (const char* word : {"help", "when", "goto", "snapshots", "events"}) {
