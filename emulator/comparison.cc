@@ -20,6 +20,9 @@ constexpr uint64_t kMxcsrExceptions = 0x3f;
 constexpr uint64_t kStatusExceptions = 0x80ff, kC1 = 1 << 9;
 constexpr uint64_t kC[4] = {1 << 8, 1 << 9, 1 << 10, 1 << 14};
 
+constexpr uint64_t kQuietBit = uint64_t{1} << 62;
+
+constexpr size_t kSt0Word = offsetof(RegisterFile, st) / sizeof(uint64_t);
 constexpr size_t kXmmWord = offsetof(RegisterFile, xmm) / sizeof(uint64_t);
 
 uint64_t UndefinedConditionCodes(const ZydisAccessedFlags& flags) {
@@ -74,6 +77,7 @@ bool LanesAgree(int lane_bits, uint64_t native, uint64_t emulated) {
 bool WordAgrees(const Agreement& agreement, size_t index, uint64_t care, uint64_t native,
                 uint64_t emulated) {
   if (((native ^ emulated) & care) == 0) return true;
+  if (agreement.loads_x87 && index == kSt0Word) return ((native ^ emulated) & ~kQuietBit) == 0;
   return index >= kXmmWord && agreement.nan_lane_bits != 0 &&
          LanesAgree(agreement.nan_lane_bits, native, emulated);
 }
@@ -110,6 +114,7 @@ Agreement AgreementFor(absl::Span<const uint8_t> bytes) {
   if (KeepsUpperHalf(decoded)) {
     care.gpr[ZydisRegisterGetId(operands[0].reg.value)] = 0xffffffff;
   }
+  agreement.loads_x87 = decoded.mnemonic == ZYDIS_MNEMONIC_FLD;
   agreement.nan_lane_bits = NanLaneBits(decoded, operands);
   return agreement;
 }

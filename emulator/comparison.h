@@ -16,8 +16,9 @@ namespace hindsight {
 
 // What must agree after one instruction.
 struct Agreement {
-  RegisterFile care;      // a bit set: this bit must agree
-  int nan_lane_bits = 0;  // 32 or 64: lanes of xmm that hold a NaN on both sides agree; 0: none
+  RegisterFile care;       // a bit set: this bit must agree
+  int nan_lane_bits = 0;   // 32 or 64: lanes of xmm that hold a NaN on both sides agree; 0: none
+  bool loads_x87 = false;  // fld: a signalling NaN may have stayed one in ST(0)
 };
 
 // For the instruction that starts at bytes[0], which decodes.

@@ -1,0 +1,155 @@
+#include "emulator/tracee.h"
+
+#include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/personality.h>
+#include <sys/ptrace.h>
+#include <sys/uio.h>
+#include <sys/user.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "base/check.h"
+
+namespace hindsight {
+namespace {
+
+constexpr uint64_t kResume = 1 << 16;  // set by the kernel when it steps
+
+// Runs in the child; never returns.
+[[noreturn]] void Execute(char* const* argv) {
+  const int null = open("/dev/null", O_RDWR);
+  dup2(null, 0);
+  dup2(null, 1);
+  dup2(null, 2);
+  personality(ADDR_NO_RANDOMIZE);
+  ptrace(PTRACE_TRACEME, 0, nullptr, nullptr);
+  execvp(argv[0], argv);
+  _exit(127);
+}
+
+void FromUser(const user_regs_struct& user, RegisterFile* out) {
+  const uint64_t gpr[16] = {user.rax, user.rcx, user.rdx, user.rbx, user.rsp, user.rbp,
+                            user.rsi, user.rdi, user.r8,  user.r9,  user.r10, user.r11,
+                            user.r12, user.r13, user.r14, user.r15};
+  std::memcpy(out->gpr, gpr, sizeof(gpr));
+  out->rip = user.rip;
+  out->rflags = user.eflags & ~kResume;
+  out->fs_base = user.fs_base;
+  out->gs_base = user.gs_base;
+  out->cs = user.cs;
+  out->ss = user.ss;
+  out->ds = user.ds;
+  out->es = user.es;
+  out->fs = user.fs;
+  out->gs = user.gs;
+}
+
+void FromUser(const user_fpregs_struct& user, RegisterFile* out) {
+  out->mxcsr = user.mxcsr;
+  out->fcw = user.cwd;
+  out->fsw = user.swd;
+  out->ftw = user.ftw & 0xff;
+  out->fop = user.fop;
+  out->fip = user.rip;
+  out->fdp = user.rdp;
+  std::memcpy(out->st, user.st_space, sizeof(out->st));
+  for (auto& st : out->st) st[1] &= 0xffff;
+  std::memcpy(out->xmm, user.xmm_space, sizeof(out->xmm));
+}
+
+void ToUser(const RegisterFile& registers, user_regs_struct* user) {
+  const uint64_t* gpr = registers.gpr;
+  user->rax = gpr[kRax], user->rcx = gpr[kRcx], user->rdx = gpr[kRdx], user->rbx = gpr[kRbx];
+  user->rsp = gpr[kRsp], user->rbp = gpr[kRbp], user->rsi = gpr[kRsi], user->rdi = gpr[kRdi];
+  user->r8 = gpr[kR8], user->r9 = gpr[kR9], user->r10 = gpr[kR10], user->r11 = gpr[kR11];
+  user->r12 = gpr[kR12], user->r13 = gpr[kR13], user->r14 = gpr[kR14], user->r15 = gpr[kR15];
+  user->rip = registers.rip;
+  user->eflags = registers.rflags;
+}
+
+}  // namespace
+
+void Tracee::StayOnOneProcessor() {
+  const int processor = sched_getcpu();
+  if (processor < 0) return;
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  CPU_SET(processor, &set);
+  sched_setaffinity(0, sizeof(set), &set);
+}
+
+absl::StatusOr<std::unique_ptr<Tracee>> Tracee::Launch(const std::vector<std::string>& argv) {
+  CHECK(!argv.empty());
+  std::vector<char*> arguments;
+  for (const std::string& argument : argv) arguments.push_back(const_cast<char*>(argument.c_str()));
+  arguments.push_back(nullptr);
+  const pid_t pid = fork();
+  if (pid < 0) return absl::ErrnoToStatus(errno, "fork");
+  if (pid == 0) Execute(arguments.data());
+  auto tracee = std::unique_ptr<Tracee>(new Tracee(pid));
+  int status = 0;
+  if (waitpid(pid, &status, 0) != pid || !WIFSTOPPED(status)) {
+    tracee->gone_ = true;
+    return absl::NotFoundError(absl::StrCat("cannot run ", argv[0]));
+  }
+  ptrace(PTRACE_SETOPTIONS, pid, nullptr, PTRACE_O_EXITKILL);
+  return tracee;
+}
+
+Tracee::~Tracee() {
+  if (gone_) return;
+  kill(pid_, SIGKILL);
+  waitpid(pid_, nullptr, 0);
+}
+
+RegisterFile Tracee::registers() const {
+  user_regs_struct general;
+  user_fpregs_struct floating;
+  CHECK(ptrace(PTRACE_GETREGS, pid_, nullptr, &general) == 0);
+  CHECK(ptrace(PTRACE_GETFPREGS, pid_, nullptr, &floating) == 0);
+  RegisterFile registers;
+  FromUser(general, &registers);
+  FromUser(floating, &registers);
+  return registers;
+}
+
+void Tracee::SetRegisters(const RegisterFile& registers) {
+  user_regs_struct general;
+  CHECK(ptrace(PTRACE_GETREGS, pid_, nullptr, &general) == 0);
+  ToUser(registers, &general);
+  CHECK(ptrace(PTRACE_SETREGS, pid_, nullptr, &general) == 0);
+}
+
+bool Tracee::Step() {
+  const int signal = pending_signal_;
+  pending_signal_ = 0;
+  CHECK(ptrace(PTRACE_SINGLESTEP, pid_, nullptr, signal) == 0);
+  CHECK(waitpid(pid_, &wait_status_, 0) == pid_);
+  if (!WIFSTOPPED(wait_status_)) {
+    gone_ = true;
+    return false;
+  }
+  if (WSTOPSIG(wait_status_) != SIGTRAP) pending_signal_ = WSTOPSIG(wait_status_);
+  return true;
+}
+
+bool Tracee::Read(uint64_t address, absl::Span<uint8_t> out) const {
+  iovec local = {out.data(), out.size()};
+  iovec remote = {reinterpret_cast<void*>(address), out.size()};
+  return process_vm_readv(pid_, &local, 1, &remote, 1, 0) == static_cast<ssize_t>(out.size());
+}
+
+void Tracee::WriteByte(uint64_t address, uint8_t byte) {
+  iovec local = {&byte, 1};
+  iovec remote = {reinterpret_cast<void*>(address), 1};
+  CHECK(process_vm_writev(pid_, &local, 1, &remote, 1, 0) == 1);
+}
+
+}  // namespace hindsight
