@@ -99,7 +99,9 @@ std::string WithAttachment(absl::string_view bytes) {
 Reply SetFileSystem(SessionState&, absl::string_view) { return "F0"; }
 
 Reply Open(SessionState& state, const OpenRequest& request) {
-  if (request.flags != 0) return Failure(FileError::kReadOnly);
+  // O_WRONLY, O_RDWR, O_APPEND, O_CREAT, O_TRUNC, O_EXCL; LLDB sets others, which are harmless.
+  constexpr uint64_t kWriting = 0x1 | 0x2 | 0x8 | 0x200 | 0x400 | 0x800;
+  if ((request.flags & kWriting) != 0) return Failure(FileError::kReadOnly);
   if (state.open_files.size() >= kMaxOpenFiles) return Failure(FileError::kTooManyOpen);
   absl::StatusOr<std::string> contents = state.target->FileContents(request.path);
   if (!contents.ok()) return Failure(contents.status());

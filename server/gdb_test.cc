@@ -161,8 +161,8 @@ TEST_F(GdbTest, TheCommandFileJumpsAndRefreshesGdb) {
 
 TEST_F(GdbTest, RunGoesToAPosition) {
   remote_ = "extended-remote";
-  const std::string output = Gdb({"run 5", "p $rax", "stepi", "starti 9", "p $rax"});
-  ExpectInOrder(output, {"$1 = 2", "$2 = 3"});
+  const std::string output = Gdb({"run 5", "p $rax", "run nowhere", "stepi", "starti 9", "p $rax"});
+  ExpectInOrder(output, {"$1 = 2", "no such position", "Program stopped.", "$2 = 3"});
 }
 
 }  // namespace

@@ -134,6 +134,7 @@ ResumeRequest MakeRequest(SessionState& state, Direction direction, const Resump
 Reply Run(SessionState& state, Direction direction, const Resumption& resumption) {
   state.transfer = {};
   const bool swallow = std::exchange(state.swallow_next_continue, false);
+  state.Print(std::exchange(state.text_for_next_continue, {}));
   if (swallow && direction == Direction::kForward && !resumption.step) {
     return StopWithoutReason(state);
   }
@@ -186,7 +187,8 @@ Reply GoTo(SessionState& state, const std::string& where) {
   state.transfer = {};
   if (const absl::Status status = state.target->GoTo(where.empty() ? "start" : where);
       !status.ok()) {
-    return absl::StrCat("E.", status.message());
+    // After an error gdb would believe the program gone; it is where it was.
+    state.text_for_next_continue = absl::StrCat("hindsight: ", status.message(), "\n");
   }
   state.swallow_next_continue = !where.empty();
   state.general_thread = state.resume_thread = {};

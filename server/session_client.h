@@ -3,6 +3,7 @@
 #ifndef HINDSIGHT_SERVER_SESSION_CLIENT_H_
 #define HINDSIGHT_SERVER_SESSION_CLIENT_H_
 
+#include <atomic>
 #include <memory>
 #include <optional>
 #include <string>
@@ -39,6 +40,7 @@ class SessionClient {
   std::unique_ptr<rsp::Link> link_;
   std::optional<SessionEnd> end_;
   std::string console_;
+  std::atomic<bool> closing_ = false;
   std::thread thread_;
 };
 

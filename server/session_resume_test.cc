@@ -244,8 +244,15 @@ TEST_F(ResumeTest, RunGoesSomewhereAndStaysThere) {
   EXPECT_TRUE(absl::StartsWith(Ask("vRun;"), "T05thread:"));
   EXPECT_EQ(target_.position(), 0u);
   EXPECT_EQ(Stop("c"), "T04");
-  EXPECT_TRUE(absl::StartsWith(Ask(absl::StrCat("vRun;;", rsp::HexEncode("99999"))), "E."));
   EXPECT_EQ(Ask("vRun;;0"), "E16");
+}
+
+TEST_F(ResumeTest, RunToNowhereStaysAndSaysWhy) {
+  Ask("s");
+  EXPECT_TRUE(absl::StartsWith(Ask(absl::StrCat("vRun;;", rsp::HexEncode("99999"))), "T05thread:"));
+  EXPECT_EQ(Stop("vCont;c:p1234.-1"), "T00");
+  EXPECT_EQ(client_.TakeConsole(), "hindsight: no such position\n");
+  EXPECT_EQ(target_.position(), 1u);
 }
 
 TEST_F(ResumeTest, MalformedResumePacketsAreRejected) {

@@ -72,6 +72,8 @@ struct SessionState {
 
   // `run WHERE` makes gdb continue at once; the user wants to stay where he went to.
   bool swallow_next_continue = false;
+  // What is to be said then: gdb shows no text in an answer to `run`.
+  std::string text_for_next_continue;
 
   // Set by handlers for the session: this reply is not sent / the last one with acknowledgements /
   // the last one of all.
