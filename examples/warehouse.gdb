@@ -16,5 +16,4 @@ reverse-continue
 echo \n== The guilty statement, and how the program came there.\n
 backtrace
 list
-print shelf.next
-print sizeof(shelf.movements) / sizeof(shelf.movements[0])
+printf "It writes movements[%d]; there are %d.\n", shelf.next, sizeof(shelf.movements) / sizeof(shelf.movements[0])
