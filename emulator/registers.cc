@@ -1,9 +1,10 @@
 #include "emulator/registers.h"
 
+#include <xxhash.h>
+
 #include <string>
 
 #include "base/check.h"
-#include "xxhash.h"
 
 namespace hindsight {
 namespace {
