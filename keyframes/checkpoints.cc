@@ -34,6 +34,14 @@ std::optional<uint64_t> Checkpoints::NewestAtOrBefore(uint64_t count) const {
   return std::prev(it)->count;
 }
 
+std::optional<uint64_t> Checkpoints::NthBefore(uint64_t count, size_t n) const {
+  auto end =
+      std::partition_point(checkpoints_.begin(), checkpoints_.end(),
+                           [&](const Checkpoint& checkpoint) { return checkpoint.count < count; });
+  if (static_cast<size_t>(end - checkpoints_.begin()) < n) return std::nullopt;
+  return (end - static_cast<ptrdiff_t>(n))->count;
+}
+
 void Checkpoints::Reset() {
   for (Checkpoint& checkpoint : checkpoints_) FreeImages(&checkpoint.changed);
   checkpoints_.clear();

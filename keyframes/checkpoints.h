@@ -41,6 +41,8 @@ class Checkpoints {
   uint64_t dirty_pages() const { return dirty_.size(); }
   // Count of the newest checkpoint at or before `count`.
   std::optional<uint64_t> NewestAtOrBefore(uint64_t count) const;
+  // Count of the `n`-th newest checkpoint before `count`, from 1.
+  std::optional<uint64_t> NthBefore(uint64_t count, size_t n) const;
 
   // Forgets all checkpoints and empties the view.
   void Reset();

@@ -41,7 +41,7 @@ const ProcessEvent* EventFrom(const std::vector<const ProcessEvent*>& events, ui
 }
 
 bool LeadsToState(EventKind kind) {
-  return kind == EventKind::kSyscall || kind == EventKind::kSignal;
+  return kind == EventKind::kSyscall || kind == EventKind::kSignal || kind == EventKind::kExec;
 }
 
 }  // namespace
@@ -97,6 +97,7 @@ void ProcessState::AddEvents() {
     if (event.kind == EventKind::kSyscall && event.count > begin_count_) {
       syscalls_.push_back(&event);
     }
+    if (event.kind == EventKind::kExec && event.count > begin_count_) execs_.push_back(&event);
     if (event.kind == EventKind::kMapChange) maps_.push_back({event.count, &event.maps});
     if (event.sequence != 0 && event.count <= end_count_ && LeadsToState(event.kind)) {
       points_.push_back({event.sequence, event.count});
@@ -106,6 +107,7 @@ void ProcessState::AddEvents() {
   std::stable_sort(events_.begin(), events_.end(), by_count);
   std::stable_sort(signals_.begin(), signals_.end(), by_count);
   std::stable_sort(syscalls_.begin(), syscalls_.end(), by_count);
+  std::stable_sort(execs_.begin(), execs_.end(), by_count);
   std::stable_sort(maps_.begin(), maps_.end(),
                    [](const MapChange& a, const MapChange& b) { return a.count < b.count; });
   std::stable_sort(
@@ -201,6 +203,13 @@ const ProcessEvent* ProcessState::NextSyscall(uint64_t count) const {
 }
 const ProcessEvent* ProcessState::PreviousSyscall(uint64_t count) const {
   return EventBefore(syscalls_, count);
+}
+
+const ProcessEvent* ProcessState::LastExec(uint64_t count) const {
+  return EventBefore(execs_, count);
+}
+const ProcessEvent* ProcessState::NextExec(uint64_t count) const {
+  return EventAtOrAfter(execs_, count);
 }
 
 const ProcessEvent* ProcessState::LastSignal(uint64_t count) const {

@@ -67,6 +67,10 @@ class ProcessState {
   const ProcessEvent* SignalFrom(uint64_t count) const;
   // The signal last reported at or before `count` (for siginfo after a stop), or null.
   const ProcessEvent* LastSignal(uint64_t count) const;
+  // The exec that led to the state `count` or to one before it, or to the nearest one behind it;
+  // null if there is none. Its text is the path of the program that runs from there.
+  const ProcessEvent* LastExec(uint64_t count) const;
+  const ProcessEvent* NextExec(uint64_t count) const;
   // The system call made by the transition out of the state `count`, or null.
   const ProcessEvent* SyscallFrom(uint64_t count) const;
 
@@ -104,6 +108,7 @@ class ProcessState {
   std::vector<const ProcessEvent*> events_;
   std::vector<const ProcessEvent*> signals_;   // ascending counts
   std::vector<const ProcessEvent*> syscalls_;  // ascending counts
+  std::vector<const ProcessEvent*> execs_;     // ascending counts
   std::vector<SequencePoint> points_;          // ascending in both
   std::vector<MapChange> maps_;                // ascending counts
   std::vector<Snapshot> snapshots_;

@@ -13,11 +13,14 @@ namespace {
 
 // At most about 20 ms of replay at 100 M states/s, so that an interrupt is seen in time.
 constexpr uint64_t kPollStates = 2'000'000;
-// Between checkpoints left as a long replay goes: about 30 ms of it ...
+// Replay is paid for in states: about this many lie between checkpoints left as a long replay goes
+// (about 30 ms of it) ...
 constexpr uint64_t kCheckpointStates = 4'000'000;
 // ... or more where many pages are written: a first write costs about 3 us, and that shall stay
 // below a sixth of the time.
 constexpr uint64_t kCheckpointStatesPerPage = 2'000;
+// What a transition from the trace costs: about 1.6 us.
+constexpr uint64_t kTransitionStates = 200;
 // A watchpoint hit is found by going back to the start of the leg, so legs are kept short.
 constexpr uint64_t kWatchLegStates = 1'000'000;
 // The last states before the target of a step back get a checkpoint each.
@@ -60,7 +63,8 @@ absl::Status SegmentReplay::Restart() {
   cursor_ = 0;
   import_hit_ = false;
   unknown_imports_.clear();
-  next_checkpoint_ = count() + kCheckpointStates;
+  effort_ = 0;
+  checkpoint_effort_ = kCheckpointStates;
   RETURN_IF_ERROR(Settle());
   // So that the way back to here costs the pages written only, not all imports again.
   if (max_checkpoint_bytes_ != 0) TakeCheckpoint();
@@ -103,6 +107,8 @@ absl::StatusOr<LegEnd> SegmentReplay::RunLeg(const LegOptions& options) {
     }
   }
   RETURN_IF_ERROR(ApplyTransition());
+  effort_ += kTransitionStates;
+  MaybeCheckpoint();
   return FinishLeg(LegEnd::kLimit, options);
 }
 
@@ -112,7 +118,9 @@ absl::StatusOr<LegEnd> SegmentReplay::RunCpu(const LegOptions& options) {
   const uint64_t next_stop = NextStopCount();
   RunOptions run;
   run.limit = std::min(options.limit, next_stop);
-  if (max_checkpoint_bytes_ != 0) run.limit = std::min(run.limit, next_checkpoint_);
+  if (max_checkpoint_bytes_ != 0) {
+    run.limit = std::min(run.limit, start + (checkpoint_effort_ - effort_));
+  }
   if (options.trace == nullptr && !watchpoints_.empty()) {
     TakeCheckpoint();
     run.limit = std::min(run.limit, start + kWatchLegStates);
@@ -140,6 +148,7 @@ absl::StatusOr<LegEnd> SegmentReplay::RunCpu(const LegOptions& options) {
       return DivergedAtSpecial();
   }
   states_replayed_ += count() - start;
+  effort_ += count() - start;
   if (count() == next_stop) RETURN_IF_ERROR(Settle());
   MaybeCheckpoint();
   return FinishLeg(end, options);
@@ -267,7 +276,7 @@ absl::Status SegmentReplay::RewindTo(uint64_t target) {
   if (!checkpoints_->NewestAtOrBefore(target).has_value()) return Restart();
   cursor_ = checkpoints_->Restore(target);
   broken_ = false;
-  next_checkpoint_ = count() + kCheckpointStates;
+  effort_ = 0;
   return absl::OkStatus();
 }
 
@@ -278,14 +287,15 @@ void SegmentReplay::TakeCheckpoint() {
 
 void SegmentReplay::KeepCheckpoints(uint64_t max_bytes) {
   max_checkpoint_bytes_ = max_bytes;
-  next_checkpoint_ = count() + kCheckpointStates;
+  effort_ = 0;
 }
 
 void SegmentReplay::MaybeCheckpoint() {
-  if (max_checkpoint_bytes_ == 0 || count() < next_checkpoint_) return;
+  if (max_checkpoint_bytes_ == 0 || effort_ < checkpoint_effort_) return;
   const uint64_t pages = checkpoints_->dirty_pages();
   TakeCheckpoint();
-  next_checkpoint_ = count() + std::max(kCheckpointStates, pages * kCheckpointStatesPerPage);
+  effort_ = 0;
+  checkpoint_effort_ = std::max(kCheckpointStates, pages * kCheckpointStatesPerPage);
 }
 
 }  // namespace hindsight

@@ -181,7 +181,8 @@ class SegmentReplay final : private Pager {
   std::vector<WatchedImport> unknown_imports_;
 
   uint64_t max_checkpoint_bytes_ = 0;  // 0: no checkpoints as it goes
-  uint64_t next_checkpoint_ = 0;
+  uint64_t effort_ = 0;                // spent since the last checkpoint, in states
+  uint64_t checkpoint_effort_ = 0;
   uint64_t states_replayed_ = 0;
   uint64_t checks_ = 0;
 };

@@ -53,6 +53,8 @@ struct RunRequest {
   // True: stop at this system call, before (kSyscallEntry) and behind it (kSyscallReturn).
   // Unset: system calls do not stop.
   std::function<bool(int64_t number)> stop_for_syscall;
+  // Stop where another program is executed: forward in the state behind, backward in the one before.
+  bool stop_for_exec = false;
   // Polled at least every 50 ms; borrowed, may be null. Never cleared here.
   const std::atomic<bool>* interrupt = nullptr;
 };
@@ -69,6 +71,7 @@ enum class RunStopKind : uint8_t {
                    // between here and the state the run started in
   kSyscallEntry,   // at the system call instruction
   kSyscallReturn,  // behind it
+  kExec,           // forward: the program's first state; backward: the last of the one before
 };
 
 struct RunStop {

@@ -14,9 +14,6 @@
 namespace hindsight {
 namespace {
 
-// The first window: about 2 ms of replay. Each next one is kWidening times as wide.
-constexpr uint64_t kFirstWindowStates = 250'000;
-constexpr uint64_t kWidening = 4;
 // At most about 20 ms of replay between two looks at the interrupt flag.
 constexpr uint64_t kPollStates = 2'000'000;
 
@@ -90,12 +87,13 @@ absl::StatusOr<std::optional<Timeline::Impl::Hit>> Timeline::Impl::SearchWindows
     const RunRequest& request, uint64_t low, uint64_t before) {
   const uint64_t number = here_->segment().info().number;
   const uint64_t first = here_->segment().info().first_count;
-  uint64_t width = kFirstWindowStates;
+  size_t width = 1;  // of the window, in checkpoints
   bool at_first = false;
   for (uint64_t high = before; high > low || (high == first && !at_first);) {
     ASSIGN_OR_RETURN(here_, ReplayOf(number));
     here_->SetStops(breakpoints_, watchpoints_);
-    RETURN_IF_ERROR(here_->RewindTo(high - low > width ? high - width : low));
+    const std::optional<uint64_t> start = here_->checkpoints().NthBefore(high, width);
+    RETURN_IF_ERROR(here_->RewindTo(std::max(low, start.value_or(low))));
     if (count() < low) RETURN_IF_ERROR(here_->AdvanceTo(low, request.interrupt));
     const uint64_t window_low = count();
     HitTrace trace;
@@ -105,7 +103,7 @@ absl::StatusOr<std::optional<Timeline::Impl::Hit>> Timeline::Impl::SearchWindows
     ASSIGN_OR_RETURN(std::optional<Hit> hit, Accept(request, trace, window_low, high));
     if (hit.has_value()) return hit;
     searched_to_ = high = window_low;
-    width *= kWidening;
+    width *= 2;
     if (at_first) break;
   }
   return std::nullopt;

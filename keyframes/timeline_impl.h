@@ -44,7 +44,7 @@ class Timeline::Impl {
     WatchHit watch;
     std::optional<size_t> breakpoint = std::nullopt;  // index, where a condition was evaluated
   };
-  // A system call or signal that stops a run, known without replay.
+  // A system call, signal or exec that stops a run, known without replay.
   struct EventStop {
     uint64_t count = 0;
     RunStop stop;
@@ -61,6 +61,10 @@ class Timeline::Impl {
   bool WatchHolds(const RunRequest& request, size_t index) const;
   RunStop WatchStop(const RunRequest& request, const WatchHit& hit) const;
   std::optional<EventStop> NextEventStop(const RunRequest& request, uint64_t after) const;
+  std::optional<EventStop> NextSignalOrSyscallStop(const RunRequest& request,
+                                                   uint64_t after) const;
+  std::optional<EventStop> PreviousSignalOrSyscallStop(const RunRequest& request,
+                                                       uint64_t before) const;
   std::optional<EventStop> PreviousEventStop(const RunRequest& request, uint64_t before) const;
   std::optional<RunStop> EventStopAt(const RunRequest& request, uint64_t count) const;
 

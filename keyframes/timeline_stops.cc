@@ -52,6 +52,15 @@ RunStop Timeline::Impl::WatchStop(const RunRequest& request, const WatchHit& hit
 
 std::optional<Timeline::Impl::EventStop> Timeline::Impl::NextEventStop(const RunRequest& request,
                                                                        uint64_t after) const {
+  std::optional<EventStop> next = NextSignalOrSyscallStop(request, after);
+  const ProcessEvent* exec = request.stop_for_exec ? process_.NextExec(after) : nullptr;
+  if (exec == nullptr || exec->count > process_.end_count()) return next;
+  if (next.has_value() && next->count < exec->count) return next;
+  return EventStop{exec->count, {.kind = RunStopKind::kExec}};
+}
+
+std::optional<Timeline::Impl::EventStop> Timeline::Impl::NextSignalOrSyscallStop(
+    const RunRequest& request, uint64_t after) const {
   std::optional<EventStop> next;
   const ProcessEvent* signal = process_.NextSignal(after + 1);
   while (signal != nullptr && !StopsForSignal(request, *signal)) {
@@ -74,6 +83,15 @@ std::optional<Timeline::Impl::EventStop> Timeline::Impl::NextEventStop(const Run
 }
 
 std::optional<Timeline::Impl::EventStop> Timeline::Impl::PreviousEventStop(
+    const RunRequest& request, uint64_t before) const {
+  std::optional<EventStop> previous = PreviousSignalOrSyscallStop(request, before);
+  const ProcessEvent* exec = request.stop_for_exec ? process_.LastExec(before) : nullptr;
+  if (exec == nullptr) return previous;
+  if (previous.has_value() && previous->count >= exec->count) return previous;
+  return EventStop{exec->count - 1, {.kind = RunStopKind::kExec}};
+}
+
+std::optional<Timeline::Impl::EventStop> Timeline::Impl::PreviousSignalOrSyscallStop(
     const RunRequest& request, uint64_t before) const {
   std::optional<EventStop> previous;
   const ProcessEvent* signal = process_.PreviousSignal(before);
@@ -98,6 +116,12 @@ std::optional<Timeline::Impl::EventStop> Timeline::Impl::PreviousEventStop(
 
 std::optional<RunStop> Timeline::Impl::EventStopAt(const RunRequest& request,
                                                    uint64_t count) const {
+  if (request.stop_for_exec) {
+    // The state behind an exec if it was stepped over forward, the one before if backward.
+    const uint64_t behind = request.direction == RunDirection::kForward ? count : count + 1;
+    const ProcessEvent* exec = process_.LastExec(behind);
+    if (exec != nullptr && exec->count == behind) return RunStop{.kind = RunStopKind::kExec};
+  }
   const ProcessEvent* signal = process_.SignalFrom(count);
   if (signal != nullptr && StopsForSignal(request, *signal)) return SignalStop(*signal);
   const ProcessEvent* syscall = process_.SyscallFrom(count);
