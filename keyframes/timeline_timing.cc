@@ -3,10 +3,12 @@
 // For development: the figures users see, through gdb's protocol, are in bench/.
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cstdio>
 #include <ctime>
 #include <string>
+#include <thread>
 #include <utility>
 
 #include "absl/status/status.h"
@@ -65,6 +67,28 @@ class Timing {
                 first_seconds * 1e3, SecondsSince(start) / (steps - 1) * 1e6, worst * 1e3);
   }
 
+  // How long after the flag is raised a run returns.
+  void Interrupt(RunDirection direction, const char* name, RunRequest request) {
+    CHECK(timeline_->SeekTo(timeline_->process().CountAtPercent(50)).ok());
+    std::atomic<bool> interrupt{false};
+    request.direction = direction;
+    request.stop_for_signal = [](int) { return false; };
+    request.interrupt = &interrupt;
+    Clock::time_point raised;
+    std::thread presser([&] {
+      std::this_thread::sleep_for(std::chrono::milliseconds(300));
+      raised = Clock::now();
+      interrupt = true;
+    });
+    auto stop = timeline_->Run(request);
+    const auto returned = Clock::now();
+    presser.join();
+    CHECK(stop.ok());
+    std::printf("interrupt: %-33s %9.3f s, stop %d\n", name,
+                std::chrono::duration<double>(returned - raised).count(),
+                static_cast<int>(stop->kind));
+  }
+
   void Seek(double percent) {
     const uint64_t target = timeline_->process().CountAtPercent(percent);
     const auto start = Clock::now();
@@ -103,6 +127,14 @@ int Main(const char* directory) {
   timing.RunTo(RunDirection::kBackward, "reverse-continue, breakpoint never hit", breakpoint);
   timing.RunTo(RunDirection::kForward, "continue, watchpoint never hit", watchpoint);
   timing.RunTo(RunDirection::kBackward, "reverse-continue, watchpoint never hit", watchpoint);
+  timing.Interrupt(RunDirection::kForward, "continue, breakpoint", breakpoint);
+  timing.Interrupt(RunDirection::kForward, "continue, watchpoint", watchpoint);
+  timing.Interrupt(RunDirection::kBackward, "reverse-continue, breakpoint", breakpoint);
+  timing.Interrupt(RunDirection::kBackward, "reverse-continue, watchpoint", watchpoint);
+  breakpoint.breakpoints = {
+      {.address = (*timeline)->registers().rip, .condition = [] { return false; }}};
+  timing.Interrupt(RunDirection::kForward, "continue, condition", breakpoint);
+  timing.Interrupt(RunDirection::kBackward, "reverse-continue, condition", breakpoint);
   for (double percent : {50.0, 10.0, 10.001, 9.999, 90.0}) timing.Seek(percent);
   const Timeline::Statistics statistics = (*timeline)->statistics();
   std::printf("%lu checkpoints, %.1f MiB\n", statistics.checkpoints,
