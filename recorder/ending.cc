@@ -16,6 +16,15 @@ void Engine::OnExit(int wait_status) {
   log_.Event({.kind = EventKind::kProcessExit, .count = count, .number = wait_status});
 }
 
+// The process was killed while it was not it that ran: what it was before cannot be read any more.
+// The recording ends with the last state that is in the log.
+void Engine::OnVanished() {
+  const bool hashed = hashed_count_ > sync_count_;
+  cpu_->SetRegisters(hashed ? hashed_registers_ : sync_registers_);
+  cpu_->set_count(hashed ? hashed_count_ : sync_count_);
+  OnExit(tracee_->WaitForExit([this] { KeepHouse(); }));
+}
+
 // Ends the recording before something that cannot be recorded, and lets the process do it alone.
 void Engine::LeaveAlone(const std::string& what) {
   ToProcess();

@@ -160,7 +160,8 @@ void Engine::KeepHouse() {
 void Engine::LogStateHash() {
   if (hashed_count_ == cpu_->count()) return;
   hashed_count_ = cpu_->count();
-  log_.Append(hashed_count_, RegisterHash{Hash(cpu_->registers())});
+  hashed_registers_ = cpu_->registers();
+  log_.Append(hashed_count_, RegisterHash{Hash(hashed_registers_)});
   pager_.set_count(hashed_count_);
 }
 

@@ -80,6 +80,7 @@ class Engine {
   void StepNatively(const Instruction& instruction, bool reload_map);
   void FinishStep(const Instruction& instruction);
   void OnFault(uint64_t block_count);
+  bool BackToSync();
   bool RunBackTo(uint64_t count);
 
   // syscalls.cc
@@ -104,6 +105,7 @@ class Engine {
 
   // ending.cc
   void OnExit(int wait_status);
+  void OnVanished();
   void LeaveAlone(const std::string& what);
 
   const RecordOptions options_;
@@ -120,14 +122,16 @@ class Engine {
   uint64_t sync_count_ = 0;
   RegisterFile sync_registers_;
 
-  bool after_call_ = false;  // a system call was the last thing done
+  bool after_call_ = false;           // a system call was the last thing done
   bool asynchronous_writes_ = false;  // the kernel may write at any time
   bool ended_ = false;
   uint64_t next_light_keyframe_ = ~uint64_t{0};
   uint64_t next_full_keyframe_ = ~uint64_t{0};
   uint64_t full_keyframes_ = 0;
   uint64_t sequence_count_ = 0;  // the state the last orderable event led to
-  uint64_t hashed_count_ = ~uint64_t{0};
+  // The last state whose hash was logged outside of a transition.
+  uint64_t hashed_count_ = 0;
+  RegisterFile hashed_registers_;
   Clock::time_point start_time_, last_flush_, last_progress_;
   RecordResult result_;
 };

@@ -76,7 +76,11 @@ TEST_F(ModuleTableTest, ComparesPagesUntilTheFileChanges) {
 }
 
 TEST_F(ModuleTableTest, KnowsElfFiles) {
-  MemoryMap map({RegionOf("elf", "\x7f" "ELF", 0x1000), RegionOf("text", "text", 0x10000)});
+  MemoryMap map({RegionOf("elf",
+                          "\x7f"
+                          "ELF",
+                          0x1000),
+                 RegionOf("text", "text", 0x10000)});
   ASSERT_TRUE(table_.Register(&map).ok());
   EXPECT_TRUE(table_.IsElf(map.regions()[0]));
   EXPECT_FALSE(table_.IsElf(map.regions()[1]));

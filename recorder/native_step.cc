@@ -53,8 +53,8 @@ void Engine::AnswerHere(const Instruction& instruction) {
   RegisterFile after = sync_registers_;
   after.rip += instruction.length;
   if (instruction.policy == Policy::kCpuid) {
-    const CpuidResult answer = AnswerCpuid(static_cast<uint32_t>(after.gpr[kRax]),
-                                           static_cast<uint32_t>(after.gpr[kRcx]));
+    const CpuidResult answer =
+        AnswerCpuid(static_cast<uint32_t>(after.gpr[kRax]), static_cast<uint32_t>(after.gpr[kRcx]));
     after.gpr[kRax] = answer.eax;
     after.gpr[kRbx] = answer.ebx;
     after.gpr[kRcx] = answer.ecx;
@@ -121,7 +121,10 @@ void Engine::FinishStep(const Instruction& instruction) {
 // Something in the block that began in state `block_count` could not be done: finds the
 // instruction, and has the process do it.
 void Engine::OnFault(uint64_t block_count) {
-  if (!RunBackTo(block_count)) return;
+  if (!RunBackTo(block_count)) {
+    if (!tracee_->IsStopped()) OnVanished();
+    return;
+  }
   for (int i = 0; i < kMaxBlockSteps; ++i) {
     const uint64_t here = cpu_->count();
     const RunResult step = cpu_->Step();
@@ -131,27 +134,33 @@ void Engine::OnFault(uint64_t block_count) {
     // A REP has left its first iterations behind in memory, a store that straddles into the page
     // refused its first bytes.
     const bool partial = instruction.rep || step.fault_address % kPageBytes == 0;
-    if (partial && !RunBackTo(here)) return;
+    if (partial && !RunBackTo(here)) {
+      if (!tracee_->IsStopped()) OnVanished();
+      return;
+    }
     StepNatively(instruction, /*reload_map=*/true);
     return;
   }
 }
 
-// Goes back to the sync point and from there to state `count`. False if that state was not met;
-// the present state is an exact one all the same.
+bool Engine::BackToSync() {
+  if (!pager_.Rollback()) return false;
+  cpu_->SetRegisters(sync_registers_);
+  cpu_->set_count(sync_count_);
+  return true;
+}
+
+// Goes back to the sync point and from there to state `count`. False if that state was not met:
+// the present state is an exact one all the same, or the process is gone.
 bool Engine::RunBackTo(uint64_t count) {
   while (true) {
-    pager_.Rollback();
-    cpu_->SetRegisters(sync_registers_);
-    cpu_->set_count(sync_count_);
+    if (!BackToSync()) return false;
     RunOptions run;
     run.limit = count;
     const RunResult result = cpu_->Run(run);
     if (result.stop != Stop::kFault) return cpu_->count() == count;
     // The block of state `count` faults as a whole: run to its start, and step.
-    pager_.Rollback();
-    cpu_->SetRegisters(sync_registers_);
-    cpu_->set_count(sync_count_);
+    if (!BackToSync()) return false;
     run.limit = result.block_count;
     if (cpu_->Run(run).stop == Stop::kFault) continue;
     while (cpu_->count() < count) {

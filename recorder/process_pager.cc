@@ -21,9 +21,12 @@ constexpr size_t kFetchPages = 256;
 
 uint32_t NeededProtection(Access access) {
   switch (access) {
-    case Access::kRead: return PROT_READ;
-    case Access::kWrite: return PROT_WRITE;
-    case Access::kExecute: return PROT_EXEC;
+    case Access::kRead:
+      return PROT_READ;
+    case Access::kWrite:
+      return PROT_WRITE;
+    case Access::kExecute:
+      return PROT_EXEC;
   }
   return PROT_NONE;
 }
@@ -243,14 +246,14 @@ void ProcessPager::ResyncShared() {
   Drop(drop);
 }
 
-void ProcessPager::Rollback() {
+bool ProcessPager::Rollback() {
   std::vector<uint64_t> protect;
   for (Page* page : dirty_) {
     std::vector<uint8_t> contents(kPageBytes);
     if (page->pristine != nullptr) {
       std::memcpy(contents.data(), page->pristine->data(), kPageBytes);
     } else if (!tracee_->Read(page->address, absl::MakeSpan(contents))) {
-      continue;  // the process is gone, and with it everything that could depend on this
+      return false;
     }
     page->dirty = false;
     page->pristine.reset();
@@ -261,6 +264,7 @@ void ProcessPager::Rollback() {
   }
   dirty_.clear();
   cpu_->ProtectWrites(protect);
+  return true;
 }
 
 void ProcessPager::StartSegment() {
@@ -286,7 +290,8 @@ void ProcessPager::SetMap(MemoryMap map) {
     if (!page->held) continue;
     const MapRegion* before = map_.Find(address);
     const MapRegion* after = map.Find(address);
-    const bool same = before != nullptr && after != nullptr && SameBacking(*before, *after, address);
+    const bool same =
+        before != nullptr && after != nullptr && SameBacking(*before, *after, address);
     if (!same) drop.push_back(page.get());
   }
   Drop(drop);

@@ -65,8 +65,9 @@ class ProcessPager final : public Pager {
   void ResyncPages(absl::Span<const uint64_t> pages);
   // As Resync, for memory that others can change while the process is stopped.
   void ResyncShared();
-  // Takes back what was written to the view since the last WriteBack.
-  void Rollback();
+  // Takes back what was written to the view since the last WriteBack. False if that is impossible
+  // because the process is gone; the view is garbage then.
+  bool Rollback();
   // A new segment: it knows no page yet.
   void StartSegment();
   // A new address space.

@@ -146,7 +146,8 @@ TEST_F(ProcessPagerTest, UnmappedPagesLoseTheirRights) {
   ASSERT_TRUE(pager_->OnMissing(code_, Access::kExecute));
   ASSERT_TRUE(pager_->WriteBack());
   std::vector<MapRegion> regions = pager_->map().regions();
-  std::erase_if(regions, [this](const MapRegion& r) { return r.start <= stack_ && stack_ < r.end; });
+  std::erase_if(regions,
+                [this](const MapRegion& r) { return r.start <= stack_ && stack_ < r.end; });
   pager_->SetMap(MemoryMap(regions));
   EXPECT_EQ(cpu_->rights(stack_), PageRights::kNone);
   EXPECT_EQ(cpu_->rights(code_), PageRights::kRead);

@@ -39,7 +39,10 @@ TEST(ProgramLookupTest, DirectoryAndPlainFileArePermissionDenied) {
 }
 
 TEST(ProgramLookupTest, ForeignElfIsInvalid) {
-  std::string header("\x7f" "ELF\x01\x01\x01", 7);
+  std::string header(
+      "\x7f"
+      "ELF\x01\x01\x01",
+      7);
   header.resize(64);
   EXPECT_EQ(CodeFor(WriteFile("foreign", header, 0755)), absl::StatusCode::kInvalidArgument);
 }

@@ -30,9 +30,9 @@ Manifest Describe(const RecordOptions& options, const ExecCommand& command, pid_
   char directory[PATH_MAX];
   if (getcwd(directory, sizeof(directory)) != nullptr) manifest.working_directory = directory;
   manifest.pid = pid;
-  manifest.start_time_ns = std::chrono::duration_cast<std::chrono::nanoseconds>(
-                               system_clock::now().time_since_epoch())
-                               .count();
+  manifest.start_time_ns =
+      std::chrono::duration_cast<std::chrono::nanoseconds>(system_clock::now().time_since_epoch())
+          .count();
   manifest.host_cpu = CpuBrand();
   manifest.engine = "emulate";
   manifest.memory_model = options.memory_model;

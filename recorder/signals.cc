@@ -76,8 +76,8 @@ void Engine::DeliverSignal(TraceeStop stop, const SystemCall* interrupted) {
 // come before it.
 void Engine::NoteInterruptedCall(const SystemCall& call, const RegisterFile& handler) {
   ucontext_t context;
-  const auto bytes = absl::MakeSpan(reinterpret_cast<uint8_t*>(&context.uc_mcontext),
-                                    sizeof(context.uc_mcontext));
+  const auto bytes =
+      absl::MakeSpan(reinterpret_cast<uint8_t*>(&context.uc_mcontext), sizeof(context.uc_mcontext));
   const uint64_t address = handler.gpr[kRdx] + offsetof(ucontext_t, uc_mcontext);
   if (!tracee_->Read(address, bytes)) return;
   RegisterFile after = cpu_->registers();

@@ -11,8 +11,8 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
+#include <utility>
 
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
 #include "base/status_macros.h"
@@ -158,12 +158,21 @@ bool Tracee::Is64Bit() const {
 
 bool Tracee::Resume(ResumeHow how, int signal) {
   how_ = how;
-  // The kernel forces the step's SIGTRAP through a mask that blocks it by unblocking it: Wait puts
-  // that right and must know the mask.
-  if (how == ResumeHow::kStep) signal_mask();
+  if (how == ResumeHow::kStep) LetStepTrapThrough(signal);
   general_known_ = false;
   const auto request = how == ResumeHow::kStep ? PTRACE_SINGLESTEP : PTRACE_SYSCALL;
   return ptrace(request, pid_, nullptr, signal) == 0;
+}
+
+// The kernel forces the step's SIGTRAP through a mask that blocks it, but resets its handler then.
+// So the mask must not block it; Interpret puts the program's mask back. With a signal to deliver
+// the mask is left alone, since it is saved in the frame: entering the handler raises no SIGTRAP.
+void Tracee::LetStepTrapThrough(int signal) {
+  uint64_t mask = signal_mask();
+  if ((mask & SignalBit(SIGTRAP)) == 0) return;
+  mask_changed_ = true;
+  mask &= ~SignalBit(SIGTRAP);
+  if (signal == 0) ptrace(PTRACE_SETSIGMASK, pid_, kSignalSetBytes, &mask);
 }
 
 bool Tracee::Listen() { return ptrace(PTRACE_LISTEN, pid_, nullptr, nullptr) == 0; }
@@ -201,18 +210,15 @@ TraceeStop Tracee::Interpret(int status) {
     if (stop.signal == SIGTRAP && how_ == ResumeHow::kStep && IsStepTrap(info.si_code)) {
       stop.kind = TraceeStopKind::kStepped;
       stop.handler_entry = info.si_code == SIGTRAP;
-      if (!stop.handler_entry) RestoreSignalMask();
     } else {
       stop.kind = TraceeStopKind::kSignal;
       stop.siginfo.assign(reinterpret_cast<const char*>(&info), sizeof(info));
     }
   }
+  if (std::exchange(mask_changed_, false) && !stop.handler_entry) {
+    ptrace(PTRACE_SETSIGMASK, pid_, kSignalSetBytes, &mask_);
+  }
   return stop;
-}
-
-void Tracee::RestoreSignalMask() {
-  if (!mask_known_ || (mask_ & SignalBit(SIGTRAP)) == 0) return;
-  ptrace(PTRACE_SETSIGMASK, pid_, kSignalSetBytes, &mask_);
 }
 
 bool Tracee::Detach() {

@@ -105,7 +105,7 @@ class Tracee {
  private:
   explicit Tracee(pid_t pid);
   TraceeStop Interpret(int status);
-  void RestoreSignalMask();
+  void LetStepTrapThrough(int signal);
 
   const pid_t pid_;
   bool attached_ = true;
@@ -117,6 +117,7 @@ class Tracee {
   RegisterFile known_;
   bool mask_known_ = false;
   uint64_t mask_ = 0;
+  bool mask_changed_ = false;            // the process's mask is not mask_ for a moment
   ResumeHow how_ = ResumeHow::kSyscall;  // the last one
 };
 

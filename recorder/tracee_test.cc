@@ -32,14 +32,22 @@ Tally RunToExit(Tracee* tracee) {
     signal = 0;
     const TraceeStop stop = tracee->Wait(nullptr);
     switch (stop.kind) {
-      case TraceeStopKind::kSyscall: ++tally.syscalls; break;
-      case TraceeStopKind::kExec: ++tally.execs; break;
+      case TraceeStopKind::kSyscall:
+        ++tally.syscalls;
+        break;
+      case TraceeStopKind::kExec:
+        ++tally.execs;
+        break;
       case TraceeStopKind::kSignal:
         ++tally.signals;
         tally.last_signal = signal = stop.signal;
         break;
-      case TraceeStopKind::kExited: tally.wait_status = stop.wait_status; return tally;
-      default: ADD_FAILURE() << "unexpected stop"; return tally;
+      case TraceeStopKind::kExited:
+        tally.wait_status = stop.wait_status;
+        return tally;
+      default:
+        ADD_FAILURE() << "unexpected stop";
+        return tally;
     }
   }
 }

@@ -15,9 +15,12 @@ struct Function {
 };
 
 constexpr Function kFunctions[] = {
-    {"__vdso_clock_gettime", SYS_clock_gettime}, {"__vdso_gettimeofday", SYS_gettimeofday},
-    {"__vdso_time", SYS_time},                   {"__vdso_getcpu", SYS_getcpu},
-    {"__vdso_clock_getres", SYS_clock_getres},   {"__vdso_getrandom", -1},
+    {"__vdso_clock_gettime", SYS_clock_gettime},
+    {"__vdso_gettimeofday", SYS_gettimeofday},
+    {"__vdso_time", SYS_time},
+    {"__vdso_getcpu", SYS_getcpu},
+    {"__vdso_clock_getres", SYS_clock_getres},
+    {"__vdso_getrandom", -1},
 };
 
 std::vector<uint8_t> CodeFor(long system_call) {
@@ -25,9 +28,9 @@ std::vector<uint8_t> CodeFor(long system_call) {
     return {0x48, 0xc7, 0xc0, 0xda, 0xff, 0xff, 0xff, 0xc3};  // mov rax, -ENOSYS; ret
   }
   const auto n = static_cast<uint32_t>(system_call);
-  return {0xb8,       uint8_t(n), uint8_t(n >> 8), uint8_t(n >> 16), uint8_t(n >> 24),  // mov eax, n
-          0x0f, 0x05,                                                                   // syscall
-          0xc3};                                                                        // ret
+  return {0xb8, uint8_t(n), uint8_t(n >> 8), uint8_t(n >> 16), uint8_t(n >> 24),  // mov eax, n
+          0x0f, 0x05,                                                             // syscall
+          0xc3};                                                                  // ret
 }
 
 // A T at `offset` of the image, or nullopt if the image ends before.
@@ -82,8 +85,8 @@ std::vector<VdsoPatch> PlanVdsoPatches(absl::Span<const uint8_t> image) {
     for (const Function& function : kFunctions) {
       if (!NameIs(image, tables.strings + symbol->st_name, function.name)) continue;
       VdsoPatch patch = {symbol->st_value, CodeFor(function.system_call)};
-      const bool fits = symbol->st_size >= patch.code.size() &&
-                        At<uint64_t>(image, patch.offset).has_value();
+      const bool fits =
+          symbol->st_size >= patch.code.size() && At<uint64_t>(image, patch.offset).has_value();
       if (fits) patches.push_back(std::move(patch));
     }
   }

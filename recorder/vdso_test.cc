@@ -23,8 +23,8 @@ TEST(VdsoTest, PatchedFunctionsStillWork) {
   const std::vector<uint8_t> image = OwnVdso();
   const std::vector<VdsoPatch> patches = PlanVdsoPatches(image);
   ASSERT_GE(patches.size(), 4u);
-  void* code = mmap(nullptr, 4096, PROT_READ | PROT_WRITE | PROT_EXEC,
-                    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  void* code =
+      mmap(nullptr, 4096, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   ASSERT_NE(code, MAP_FAILED);
   // clock_gettime is the one with this number.
   for (const VdsoPatch& patch : patches) {

@@ -1,0 +1,237 @@
+// Records real programs: what they do must not change, and replay must be exact.
+
+#include "recorder/record.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <sstream>
+#include <thread>
+
+#include "base/unique_fd.h"
+#include "gtest/gtest.h"
+#include "keyframes/verify.h"
+#include "tracefmt/trace_reader.h"
+
+namespace hindsight {
+namespace {
+
+using std::chrono::milliseconds;
+
+// Stands in for a file descriptor of this process while alive.
+class Redirection {
+ public:
+  Redirection(int fd, const std::string& path) : fd_(fd), saved_(fcntl(fd, F_DUPFD_CLOEXEC, 10)) {
+    UniqueFd file(open(path.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600));
+    dup2(file.get(), fd);
+  }
+  ~Redirection() { dup2(saved_.get(), fd_); }
+
+ private:
+  const int fd_;
+  UniqueFd saved_;
+};
+
+std::string Contents(const std::string& path) {
+  std::ostringstream text;
+  text << std::ifstream(path).rdbuf();
+  return text.str();
+}
+
+std::string Program(const std::string& name) { return "recorder/testdata/" + name; }
+
+class RecordTest : public testing::Test {
+ protected:
+  RecordTest() {
+    directory_ = testing::TempDir() + "/record_test." + std::to_string(getpid());
+    std::filesystem::remove_all(directory_);
+    std::filesystem::create_directories(directory_);
+    options_.directory = directory_ + "/trace";
+  }
+  ~RecordTest() override { std::filesystem::remove_all(directory_); }
+
+  // Records; what the program printed is in output_.
+  void Record(std::vector<std::string> arguments) {
+    options_.arguments = std::move(arguments);
+    absl::StatusOr<RecordResult> result = absl::UnknownError("not run");
+    {
+      fflush(stdout);
+      Redirection standard_output(STDOUT_FILENO, directory_ + "/out");
+      Redirection standard_error(STDERR_FILENO, directory_ + "/err");
+      result = RecordProgram(options_);
+    }
+    output_ = Contents(directory_ + "/out");
+    errors_ = Contents(directory_ + "/err");
+    ASSERT_TRUE(result.ok()) << result.status();
+    result_ = *result;
+  }
+
+  std::string NativeOutput(const std::string& command) {
+    EXPECT_NE(system((command + " > " + directory_ + "/native").c_str()), -1);
+    return Contents(directory_ + "/native");
+  }
+
+  // Replays the recording.
+  void ExpectExact() {
+    auto trace = TraceReader::Open(options_.directory);
+    ASSERT_TRUE(trace.ok()) << trace.status();
+    auto verified = Verify(**trace);
+    ASSERT_TRUE(verified.ok()) << verified.status();
+    EXPECT_TRUE(verified->exact()) << verified->difference;
+    EXPECT_EQ(verified->states, result_.instructions);
+  }
+
+  std::vector<ProcessEvent> Events(EventKind kind) {
+    std::vector<ProcessEvent> events;
+    auto trace = TraceReader::Open(options_.directory);
+    EXPECT_TRUE(trace.ok()) << trace.status();
+    for (const ProcessEvent& event : (*trace)->events()) {
+      if (event.kind == kind) events.push_back(event);
+    }
+    return events;
+  }
+
+  std::string directory_;
+  RecordOptions options_;
+  RecordResult result_;
+  std::string output_, errors_;
+};
+
+TEST_F(RecordTest, OutputAndStatusAreTheProgramsOwn) {
+  Record({"sh", "-c", "echo out; echo err >&2; exit 7"});
+  EXPECT_EQ(output_, "out\n");
+  EXPECT_EQ(errors_, "err\n");
+  ASSERT_TRUE(WIFEXITED(result_.wait_status));
+  EXPECT_EQ(WEXITSTATUS(result_.wait_status), 7);
+  EXPECT_EQ(result_.end_reason, "");
+  ExpectExact();
+  auto trace = TraceReader::Open(options_.directory);
+  EXPECT_EQ((*trace)->manifest().state, TraceState::kComplete);
+  EXPECT_EQ((*trace)->manifest().exit_status, 7 << 8);
+  EXPECT_EQ((*trace)->full_keyframes().size(), 1u);
+}
+
+TEST_F(RecordTest, ProgramsThatCannotRunWriteNothing) {
+  options_.arguments = {"/no/such/program"};
+  EXPECT_EQ(RecordProgram(options_).status().code(), absl::StatusCode::kNotFound);
+  options_.arguments = {"/"};
+  EXPECT_EQ(RecordProgram(options_).status().code(), absl::StatusCode::kPermissionDenied);
+  EXPECT_FALSE(std::filesystem::exists(options_.directory));
+}
+
+TEST_F(RecordTest, DescriptorsAndEnvironmentAreThoseGiven) {
+  setenv("RECORD_TEST", "a b", 1);
+  Record({"sh", "-c", "echo $RECORD_TEST; for f in /proc/self/fd/*; do echo ${f##*/}; done"});
+  EXPECT_EQ(output_, NativeOutput("sh -c 'echo $RECORD_TEST; "
+                                  "for f in /proc/self/fd/*; do echo ${f##*/}; done'"));
+  ExpectExact();
+}
+
+TEST_F(RecordTest, SystemCallsAndSignalsInEachOthersWay) {
+  Record({Program("interrupted_calls")});
+  EXPECT_EQ(output_, NativeOutput(Program("interrupted_calls")));
+  EXPECT_EQ(result_.wait_status, 0);
+  ExpectExact();
+  EXPECT_GE(Events(EventKind::kSignal).size(), 8u);
+}
+
+TEST_F(RecordTest, MemoryComesMovesAndGoes) {
+  Record({Program("memory_games")});
+  EXPECT_EQ(output_, NativeOutput(Program("memory_games")));
+  ExpectExact();
+}
+
+TEST_F(RecordTest, KeyframesChangeNothing) {
+  options_.light_keyframe_interval = 20'000;
+  options_.full_keyframe_interval = 200'000;
+  options_.quantum = 1'000;
+  Record({Program("memory_games")});
+  EXPECT_EQ(output_, NativeOutput(Program("memory_games")));
+  EXPECT_GT(result_.light_keyframes, 10u);
+  EXPECT_GE(result_.full_keyframes, 3u);
+  ExpectExact();
+  EXPECT_EQ(Events(EventKind::kFullKeyframe).size(), result_.full_keyframes);
+}
+
+TEST_F(RecordTest, ExecStartsANewImage) {
+  Record({"sh", "-c", "exec sh -c 'echo second; exit 4'"});
+  EXPECT_EQ(output_, "second\n");
+  EXPECT_EQ(WEXITSTATUS(result_.wait_status), 4);
+  ExpectExact();
+  EXPECT_EQ(Events(EventKind::kExec).size(), 1u);
+}
+
+TEST_F(RecordTest, SecondProcessEndsTheRecordingButNotTheProgram) {
+  Record({"sh", "-c", "echo before; (echo child); echo after; exit 5"});
+  EXPECT_EQ(output_, "before\nchild\nafter\n");
+  EXPECT_EQ(WEXITSTATUS(result_.wait_status), 5);
+  EXPECT_NE(result_.end_reason, "");
+  EXPECT_EQ(std::count(errors_.begin(), errors_.end(), '\n'), 1) << errors_;
+  ExpectExact();
+}
+
+TEST_F(RecordTest, DeathBySignalIsTheProgramsOwn) {
+  Record({"sh", "-c", "kill -USR1 $$"});
+  ASSERT_TRUE(WIFSIGNALED(result_.wait_status));
+  EXPECT_EQ(WTERMSIG(result_.wait_status), SIGUSR1);
+  ExpectExact();
+  const std::vector<ProcessEvent> signals = Events(EventKind::kSignal);
+  ASSERT_EQ(signals.size(), 1u);
+  EXPECT_EQ(signals[0].number, SIGUSR1);
+  EXPECT_EQ(signals[0].text.size(), 128u);
+}
+
+// Does `act` once the program has printed its first line.
+class Bystander {
+ public:
+  Bystander(std::string output, std::function<void()> act)
+      : thread_([output = std::move(output), act = std::move(act)] {
+          while (Contents(output).empty()) std::this_thread::sleep_for(milliseconds(1));
+          act();
+        }) {}
+  ~Bystander() { thread_.join(); }
+
+ private:
+  std::thread thread_;
+};
+
+TEST_F(RecordTest, TerminationIsPassedOn) {
+  Bystander bystander(directory_ + "/out", [] { kill(getpid(), SIGTERM); });
+  Record({"bash", "-c", "trap 'echo caught; exit 3' TERM; echo ready; while :; do :; done"});
+  EXPECT_EQ(output_, "ready\ncaught\n");
+  EXPECT_EQ(WEXITSTATUS(result_.wait_status), 3);
+  ExpectExact();
+}
+
+TEST_F(RecordTest, StoppedProgramsContinue) {
+  Bystander bystander(directory_ + "/out", [this] {
+    const pid_t program = std::stoi(Contents(directory_ + "/out"));
+    kill(program, SIGSTOP);
+    std::this_thread::sleep_for(milliseconds(50));
+    kill(program, SIGCONT);
+    kill(program, SIGTERM);
+  });
+  Record({"bash", "-c", "trap 'exit 6' TERM; echo $$; while :; do :; done"});
+  EXPECT_EQ(WEXITSTATUS(result_.wait_status), 6);
+  ExpectExact();
+}
+
+TEST_F(RecordTest, KilledProgramsEndTheRecording) {
+  Bystander bystander(directory_ + "/out",
+                      [this] { kill(std::stoi(Contents(directory_ + "/out")), SIGKILL); });
+  Record({"bash", "-c", "echo $$; while :; do :; done"});
+  ASSERT_TRUE(WIFSIGNALED(result_.wait_status));
+  EXPECT_EQ(WTERMSIG(result_.wait_status), SIGKILL);
+  ExpectExact();
+}
+
+}  // namespace
+}  // namespace hindsight
