@@ -14,10 +14,10 @@ namespace {
 
 constexpr uint64_t kSign = 1 << 7, kAuxiliary = 1 << 4, kOverflow = 1 << 11;
 constexpr uint64_t kResume = 1 << 16;  // the kernel sets it when it single-steps
-// MXCSR: the six sticky exception flags.
-constexpr uint64_t kMxcsrExceptions = 0x3f;
-// x87 status word: exceptions, stack fault, summary, busy; and C1, which tells how was rounded.
-constexpr uint64_t kStatusExceptions = 0x80ff, kC1 = 1 << 9;
+// MXCSR and the x87 status word: an operand was denormal.
+constexpr uint64_t kDenormalOperand = 2;
+// x87 status word: stack fault; and C1, which tells how was rounded.
+constexpr uint64_t kStackFault = 1 << 6, kC1 = 1 << 9;
 constexpr uint64_t kC[4] = {1 << 8, 1 << 9, 1 << 10, 1 << 14};
 
 constexpr uint64_t kQuietBit = uint64_t{1} << 62;
@@ -36,6 +36,30 @@ uint64_t UndefinedConditionCodes(const ZydisAccessedFlags& flags) {
 bool ComparesIntoFlags(ZydisMnemonic mnemonic) {
   return mnemonic == ZYDIS_MNEMONIC_FCOMI || mnemonic == ZYDIS_MNEMONIC_FCOMIP ||
          mnemonic == ZYDIS_MNEMONIC_FUCOMI || mnemonic == ZYDIS_MNEMONIC_FUCOMIP;
+}
+
+// Exception flags that Unicorn raises where the hardware does not, or the other way.
+uint64_t DifferentExceptions(ZydisMnemonic mnemonic) {
+  constexpr uint64_t kInvalid = 1, kDivideByZero = 4, kInexact = 0x20;
+  switch (mnemonic) {
+    case ZYDIS_MNEMONIC_FDIV:  // NaN, infinity or zero divided by zero
+    case ZYDIS_MNEMONIC_FDIVP:
+    case ZYDIS_MNEMONIC_FDIVR:
+    case ZYDIS_MNEMONIC_FDIVRP:
+    case ZYDIS_MNEMONIC_FIDIV:
+    case ZYDIS_MNEMONIC_FIDIVR:
+      return kDivideByZero;
+    case ZYDIS_MNEMONIC_FIST:  // 16 bits: a number too large
+    case ZYDIS_MNEMONIC_FISTP:
+      return kInvalid | kInexact;
+    case ZYDIS_MNEMONIC_ROUNDPD:  // with "inexact" suppressed
+    case ZYDIS_MNEMONIC_ROUNDPS:
+    case ZYDIS_MNEMONIC_ROUNDSD:
+    case ZYDIS_MNEMONIC_ROUNDSS:
+      return kInexact;
+    default:
+      return 0;
+  }
 }
 
 // Bit scans of zero leave the register alone; Unicorn clears the upper half of a 32-bit one.
@@ -101,8 +125,9 @@ Agreement AgreementFor(absl::Span<const uint8_t> bytes) {
   CHECK(FromWords(ones, &agreement.care));
   RegisterFile& care = agreement.care;
   care.fip = care.fdp = care.fop = 0;
-  care.mxcsr = ~kMxcsrExceptions;
-  care.fsw = ~kStatusExceptions;
+  const uint64_t exceptions = kDenormalOperand | DifferentExceptions(decoded.mnemonic);
+  care.mxcsr = ~exceptions;
+  care.fsw = ~(exceptions | kStackFault);
   if (decoded.mnemonic != ZYDIS_MNEMONIC_FXAM) care.fsw &= ~kC1;  // C1 is fxam's sign
   care.rflags = ~kResume;
   if (decoded.cpu_flags != nullptr) care.rflags &= ~uint64_t{decoded.cpu_flags->undefined};

@@ -160,7 +160,8 @@ bool DiffersAlways(ZydisMnemonic mnemonic) {
     case ZYDIS_MNEMONIC_RCPSS:
     case ZYDIS_MNEMONIC_RSQRTPS:
     case ZYDIS_MNEMONIC_RSQRTSS:
-    case ZYDIS_MNEMONIC_DPPS:       // adds the four products in another order
+    case ZYDIS_MNEMONIC_DPPS:  // other order of additions, other sign of zero
+    case ZYDIS_MNEMONIC_DPPD:
     case ZYDIS_MNEMONIC_PCMPESTRI:  // a length of INT_MIN crashes Unicorn
     case ZYDIS_MNEMONIC_PCMPESTRM:
     case ZYDIS_MNEMONIC_XGETBV:

@@ -76,7 +76,7 @@ bool Lockstep::AdvanceOne() {
     AnswerCpuidForBoth();
     return true;
   }
-  if (instruction->policy != Policy::kEmulate) {
+  if (instruction->policy != Policy::kEmulate && instruction->policy != Policy::kAssist) {
     ++report_.taken_from_process[MnemonicName(instruction->mnemonic)];
     return TakeFromProcess(instruction->policy == Policy::kSyscall || instruction->writes_memory ||
                            instruction->control_flow);

@@ -93,7 +93,9 @@ bool StressBench::Load(const Encoding& encoding) {
     std::memcpy(&encoding_.bytes[address_at], &kDestination, sizeof(kDestination));
   }
   instruction_ = Classify(encoding_.bytes);
-  if (instruction_.policy != Policy::kEmulate || instruction_.control_flow) return false;
+  const bool computed =
+      instruction_.policy == Policy::kEmulate || instruction_.policy == Policy::kAssist;
+  if (!computed || instruction_.control_flow) return false;
   encoding_.length = instruction_.length;
   // fld st(7): pushing needs a free register, and this is the one.
   if (encoding_.bytes[0] == 0xd9 && encoding_.bytes[1] == 0xc7) return false;
