@@ -63,6 +63,7 @@ constexpr PacketSpec kPackets[] = {
     {"z", Match::kPrefix, Bound<ParseBreakpoint, Remove>},
     {"", Match::kWhole, nullptr, "swbreak+", true},
     {"", Match::kWhole, nullptr, "hwbreak+", true},
+    {"", Match::kWhole, nullptr, "exec-events+", true},
 };
 
 }  // namespace

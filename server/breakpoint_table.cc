@@ -55,6 +55,11 @@ void BreakpointTable::Remove(const BreakpointRequest& request) {
   if (entries_.erase(Key(request.type, request.address, request.kind)) > 0) stale_ = true;
 }
 
+void BreakpointTable::RemoveAll() {
+  entries_.clear();
+  stale_ = true;
+}
+
 bool BreakpointTable::Contains(BreakpointType type, uint64_t address) const {
   const auto entry = entries_.lower_bound(Key(type, address, 0));
   return entry != entries_.end() && std::get<0>(entry->first) == type &&

@@ -38,6 +38,7 @@ class BreakpointTable {
   // nothing.
   void Insert(BreakpointRequest request);
   void Remove(const BreakpointRequest& request);
+  void RemoveAll();
 
   bool Contains(BreakpointType type, uint64_t address) const;
 

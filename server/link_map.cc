@@ -24,16 +24,6 @@ std::optional<T> Read(MemoryReader memory, uint64_t address) {
   return value;
 }
 
-std::string ReadString(MemoryReader memory, uint64_t address) {
-  std::string text;
-  while (text.size() < 4096) {
-    std::optional<char> c = Read<char>(memory, address + text.size());
-    if (!c || *c == 0) break;
-    text += *c;
-  }
-  return text;
-}
-
 // Where the program's dynamic section was loaded.
 std::optional<uint64_t> DynamicAddress(absl::Span<const uint64_t> auxv, MemoryReader memory) {
   uint64_t headers = AuxvValue(auxv, AT_PHDR).value_or(0);
@@ -75,6 +65,20 @@ std::optional<uint32_t> FieldOffset(const ElfImage& image, absl::string_view sym
 }
 
 }  // namespace
+
+std::optional<uint64_t> ReadWord(MemoryReader memory, uint64_t address) {
+  return Read<uint64_t>(memory, address);
+}
+
+std::string ReadString(MemoryReader memory, uint64_t address) {
+  std::string text;
+  while (text.size() < 4096) {
+    std::optional<char> c = Read<char>(memory, address + text.size());
+    if (!c || *c == 0) break;
+    text += *c;
+  }
+  return text;
+}
 
 std::optional<uint64_t> AuxvValue(absl::Span<const uint64_t> auxv, uint64_t type) {
   for (size_t i = 0; i + 1 < auxv.size(); i += 2) {

@@ -21,6 +21,10 @@ namespace hindsight {
 // Copies out.size() bytes at `address`; false if they are not all known.
 using MemoryReader = absl::FunctionRef<bool(uint64_t address, absl::Span<uint8_t> out)>;
 
+std::optional<uint64_t> ReadWord(MemoryReader memory, uint64_t address);
+// Up to the terminating zero, or as far as is known, or 4096 bytes.
+std::string ReadString(MemoryReader memory, uint64_t address);
+
 // The value of entry `type` in an auxiliary vector (type, value, ...).
 std::optional<uint64_t> AuxvValue(absl::Span<const uint64_t> auxv, uint64_t type);
 

@@ -19,6 +19,7 @@ Reply Supported(SessionState& state, absl::string_view arguments) {
   state.client.multiprocess = offered.contains("multiprocess+");
   state.client.swbreak = offered.contains("swbreak+");
   state.client.hwbreak = offered.contains("hwbreak+");
+  state.client.exec_events = offered.contains("exec-events+");
   state.client.binary_upload = offered.contains("binary-upload+");
   return state.packets->Features(offered);
 }

@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "base/status_macros.h"
+#include "emulator/registers.h"
 #include "server/proc_files.h"
 
 namespace hindsight {
@@ -41,10 +42,29 @@ std::string InterpreterPath(absl::Span<const uint8_t> program) {
   return "";
 }
 
+std::vector<std::string> ReadArguments(uint64_t stack, MemoryReader memory) {
+  constexpr uint64_t kMaxArguments = 100'000;
+  std::vector<std::string> arguments;
+  std::optional<uint64_t> number = ReadWord(memory, stack);
+  for (uint64_t i = 1; number && i <= std::min(*number, kMaxArguments); ++i) {
+    std::optional<uint64_t> address = ReadWord(memory, stack + i * sizeof(uint64_t));
+    if (!address) break;
+    arguments.push_back(ReadString(memory, *address));
+  }
+  return arguments;
+}
+
 }  // namespace
 
-absl::StatusOr<std::string> RecordedObjects::Auxv() const {
-  const std::vector<uint64_t>& auxv = trace_->manifest().auxv;
+absl::Span<const uint64_t> RecordedObjects::AuxvWords(uint64_t count) const {
+  // Each exec is followed by a full keyframe.
+  const FullKeyframe* keyframe = process_->KeyframeAt(count);
+  if (keyframe != nullptr && !keyframe->auxv().empty()) return keyframe->auxv();
+  return trace_->manifest().auxv;
+}
+
+absl::StatusOr<std::string> RecordedObjects::Auxv(uint64_t count) const {
+  absl::Span<const uint64_t> auxv = AuxvWords(count);
   if (auxv.empty()) return absl::NotFoundError("the trace has no auxiliary vector");
   return RawWords(auxv);
 }
@@ -68,15 +88,18 @@ std::string RecordedObjects::SigInfo(uint64_t count) const {
   return bytes;
 }
 
-std::string RecordedObjects::ExecutablePath() const { return trace_->manifest().program; }
+std::string RecordedObjects::ExecutablePath(uint64_t count) const {
+  const ProcessEvent* exec = process_->LastExec(count);
+  return exec != nullptr && !exec->text.empty() ? exec->text : trace_->manifest().program;
+}
 
-std::string RecordedObjects::CommandName() const {
-  const std::string& program = trace_->manifest().program;
+std::string RecordedObjects::CommandName(uint64_t count) const {
+  const std::string program = ExecutablePath(count);
   return program.substr(program.rfind('/') + 1).substr(0, kCommandNameBytes);
 }
 
-LinkMap RecordedObjects::Libraries(MemoryReader memory) const {
-  return ReadLinkMap(trace_->manifest().auxv, memory);
+LinkMap RecordedObjects::Libraries(uint64_t count, MemoryReader memory) const {
+  return ReadLinkMap(AuxvWords(count), memory);
 }
 
 absl::StatusOr<uint64_t> RecordedObjects::TlsAddress(uint64_t fs_base, uint64_t offset,
@@ -109,12 +132,12 @@ std::optional<int32_t> RecordedObjects::FindModule(const std::string& path, uint
   // Programs name libraries by links (/lib/libz.so.1), maps by files (/usr/lib/libz.so.1.2.13):
   // what is mapped where the dynamic linker put the library is the file meant.
   std::optional<int32_t> module;
-  absl::Span<const uint64_t> auxv = trace_->manifest().auxv;
-  for (const Library& library : Libraries(memory).libraries) {
+  absl::Span<const uint64_t> auxv = AuxvWords(count);
+  for (const Library& library : Libraries(count, memory).libraries) {
     if (library.path == path) module = ModuleAt(library.dynamic, count);
   }
   std::optional<int32_t> program = ModuleAt(AuxvValue(auxv, AT_PHDR).value_or(0), count);
-  if (!module && program && path == ExecutablePath()) module = program;
+  if (!module && program && path == ExecutablePath(count)) module = program;
   if (!module && program) {
     auto bytes = trace_->ModuleBytes(*program);
     if (bytes.ok() && InterpreterPath(*bytes) == path) {
@@ -139,7 +162,7 @@ std::optional<std::string> RecordedObjects::ProcFile(const std::string& path) co
 absl::StatusOr<std::string> RecordedObjects::ReadLink(const std::string& path, uint64_t count,
                                                       MemoryReader memory) {
   std::optional<std::string> file = ProcFile(path);
-  if (file == "exe") return ExecutablePath();
+  if (file == "exe") return ExecutablePath(count);
   if (file == "cwd") return trace_->manifest().working_directory;
   if (file == "root") return std::string("/");
   if (file ? ProcContents(*file, count, memory).ok()
@@ -153,10 +176,27 @@ absl::StatusOr<std::string> RecordedObjects::FileContents(const std::string& pat
                                                           MemoryReader memory) {
   std::optional<std::string> file = ProcFile(path);
   if (file && *file != "exe") return ProcContents(*file, count, memory);
-  std::optional<int32_t> module = FindModule(file ? ExecutablePath() : path, count, memory);
+  std::optional<int32_t> module = FindModule(file ? ExecutablePath(count) : path, count, memory);
   if (!module) return absl::NotFoundError(absl::StrCat(path, " is not in the trace"));
   ASSIGN_OR_RETURN(absl::Span<const uint8_t> bytes, trace_->ModuleBytes(*module));
   return std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+}
+
+std::string RecordedObjects::CommandLine(uint64_t count, MemoryReader memory) const {
+  const ProcessEvent* exec = process_->LastExec(count);
+  const uint64_t begin = exec != nullptr ? exec->count : process_->begin_count();
+  std::vector<std::string> arguments;
+  // In the program's first state the stack pointer points at the number of arguments, and the
+  // pointers to them.
+  const FullKeyframe* keyframe = process_->KeyframeAt(begin);
+  if (keyframe != nullptr) {
+    for (const FullKeyframe::ThreadState& state : keyframe->threads()) {
+      RegisterFile registers;
+      if (state.count != begin || !FromWords(state.registers, &registers)) continue;
+      arguments = ReadArguments(registers.gpr[kRsp], memory);
+    }
+  }
+  return ZeroTerminated(arguments.empty() ? trace_->manifest().arguments : arguments);
 }
 
 absl::StatusOr<std::string> RecordedObjects::ProcContents(const std::string& name, uint64_t count,
@@ -170,13 +210,13 @@ absl::StatusOr<std::string> RecordedObjects::ProcContents(const std::string& nam
       return memory(start, absl::MakeSpan(buffer));
     });
   }
-  if (name == "cmdline") return ZeroTerminated(manifest.arguments);
+  if (name == "cmdline") return CommandLine(count, memory);
   if (name == "environ") return ZeroTerminated(manifest.environment);
-  if (name == "auxv") return RawWords(manifest.auxv);
-  if (name == "comm") return CommandName() + "\n";
+  if (name == "auxv") return RawWords(AuxvWords(count));
+  if (name == "comm") return CommandName(count) + "\n";
   if (name == "coredump_filter") return std::string(kCoredumpFilter);
-  if (name == "status") return StatusText(CommandName(), manifest.pid, process_->thread());
-  if (name == "stat") return StatText(CommandName(), manifest.pid, process_->thread());
+  if (name == "status") return StatusText(CommandName(count), manifest.pid, process_->thread());
+  if (name == "stat") return StatText(CommandName(count), manifest.pid, process_->thread());
   return absl::NotFoundError(absl::StrCat("the trace has no /proc file ", name));
 }
 

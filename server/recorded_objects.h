@@ -26,15 +26,15 @@ class RecordedObjects {
   RecordedObjects(const TraceReader* trace, const ProcessState* process)
       : trace_(trace), process_(process) {}
 
-  absl::StatusOr<std::string> Auxv() const;
+  absl::StatusOr<std::string> Auxv(uint64_t count) const;
   // The 128 bytes of siginfo_t of the signal that is delivered next, else of a plain trap, which is
   // what a tracer of a live process would see.
   std::string SigInfo(uint64_t count) const;
-  std::string ExecutablePath() const;
+  std::string ExecutablePath(uint64_t count) const;
   // The last part of the program's path, as short as the kernel keeps it.
-  std::string CommandName() const;
+  std::string CommandName(uint64_t count) const;
 
-  LinkMap Libraries(MemoryReader memory) const;
+  LinkMap Libraries(uint64_t count, MemoryReader memory) const;
   absl::StatusOr<uint64_t> TlsAddress(uint64_t fs_base, uint64_t offset, uint64_t link_map,
                                       MemoryReader memory);
 
@@ -45,6 +45,9 @@ class RecordedObjects {
                                            MemoryReader memory);
 
  private:
+  absl::Span<const uint64_t> AuxvWords(uint64_t count) const;
+  // Zero-terminated, from where the kernel put them for the program.
+  std::string CommandLine(uint64_t count, MemoryReader memory) const;
   // The module that was opened by this name, which may be a link to the name it was mapped by.
   std::optional<int32_t> FindModule(const std::string& path, uint64_t count, MemoryReader memory);
   std::optional<int32_t> ModuleAt(uint64_t address, uint64_t count) const;

@@ -132,7 +132,7 @@ TEST_F(RecordedObjectsTest, SigInfoIsThatOfTheSignalDeliveredNext) {
 }
 
 TEST_F(RecordedObjectsTest, AuxvIsRaw) {
-  auto auxv = objects_->Auxv();
+  auto auxv = objects_->Auxv(0);
   ASSERT_TRUE(auxv.ok());
   EXPECT_EQ(auxv->size(), 32);
   EXPECT_EQ((*auxv)[0], 6);

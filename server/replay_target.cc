@@ -31,6 +31,8 @@ StopKind KindOf(RunStopKind kind) {
       return StopKind::kSyscallEntry;
     case RunStopKind::kSyscallReturn:
       return StopKind::kSyscallReturn;
+    case RunStopKind::kExec:
+      return StopKind::kExec;
   }
   return StopKind::kStep;
 }
@@ -65,6 +67,7 @@ RunRequest ToRunRequest(const ResumeRequest& request) {
                                                    number) != request.syscalls.end();
     };
   }
+  run.stop_for_exec = request.stop_for_exec;
   run.interrupt = request.interrupt;
   return run;
 }
@@ -153,6 +156,7 @@ absl::StatusOr<std::string> ReplayTarget::SigInfo(ThreadRef thread) {
 
 absl::StatusOr<std::vector<Library>> ReplayTarget::Libraries(uint64_t* main_link_map) {
   LinkMap map = objects_.Libraries(
+      timeline_->count(),
       [this](uint64_t address, absl::Span<uint8_t> out) { return ReadAll(address, out); });
   *main_link_map = map.main;
   return std::move(map.libraries);
@@ -215,6 +219,7 @@ absl::StatusOr<StopEvent> ReplayTarget::Resume(const ResumeRequest& request) {
   suspended_scratch_ = nullptr;
   ASSIGN_OR_RETURN(RunStop stop, timeline_->Run(ToRunRequest(request)));
   StopEvent event = Translate(stop, request);
+  if (event.kind == StopKind::kExec) event.program = ExecutablePath();
   if (event.kind == StopKind::kEnd) TellEnd();
   last_stop_ = event;
   return event;

@@ -29,16 +29,18 @@ class ReplayTarget final : public Target {
   std::vector<ThreadRef> threads() override { return {thread_}; }
   ThreadRef current_thread() override { return thread_; }
   absl::Status SelectThread(ThreadRef thread) override;
-  std::string ThreadName(ThreadRef thread) override { return objects_.CommandName(); }
+  std::string ThreadName(ThreadRef thread) override {
+    return objects_.CommandName(timeline_->count());
+  }
 
   absl::StatusOr<std::string> ReadRegister(ThreadRef thread, int number) override;
   absl::StatusOr<size_t> ReadMemory(ThreadRef thread, uint64_t address,
                                     absl::Span<uint8_t> out) override;
   std::vector<MemoryRegion> Regions() override;
 
-  absl::StatusOr<std::string> Auxv() override { return objects_.Auxv(); }
+  absl::StatusOr<std::string> Auxv() override { return objects_.Auxv(timeline_->count()); }
   absl::StatusOr<std::string> SigInfo(ThreadRef thread) override;
-  std::string ExecutablePath() override { return objects_.ExecutablePath(); }
+  std::string ExecutablePath() override { return objects_.ExecutablePath(timeline_->count()); }
   absl::StatusOr<std::vector<Library>> Libraries(uint64_t* main_link_map) override;
   absl::StatusOr<std::string> ReadLink(const std::string& path) override;
   absl::StatusOr<std::string> FileContents(const std::string& path) override;

@@ -127,6 +127,7 @@ ResumeRequest MakeRequest(SessionState& state, Direction direction, const Resump
   }
   request.catch_syscalls = state.catch_syscalls;
   request.syscalls = state.caught_syscalls;
+  request.stop_for_exec = state.client.exec_events;
   request.interrupt = state.interrupt;
   return request;
 }
@@ -150,6 +151,8 @@ Reply Run(SessionState& state, Direction direction, const Resumption& resumption
   const std::string text = state.target->TakeConsoleText();
   if (!text.empty()) state.Print(text);
   if (!event.ok()) return StopAfterError(state, event.status());
+  // The client takes for granted that its breakpoints went with the program they were set in.
+  if (event->kind == StopKind::kExec) state.breakpoints.RemoveAll();
   return StopReply(state, *event);
 }
 

@@ -33,6 +33,7 @@ struct ClientFeatures {
   bool multiprocess = false;  // thread ids carry the process
   bool swbreak = false;       // understands these two stop reasons
   bool hwbreak = false;
+  bool exec_events = false;    // follows the program when it executes another
   bool binary_upload = false;  // understands the reply to `x`
 };
 

@@ -53,6 +53,8 @@ std::string Reason(SessionState& state, const StopEvent& event) {
       return "replaylog:end;";
     case StopKind::kSyscallEntry:
       return absl::StrFormat("syscall_entry:%x;", event.syscall);
+    case StopKind::kExec:
+      return absl::StrCat("exec:", rsp::HexEncode(event.program), ";");
     case StopKind::kSyscallReturn:
       return absl::StrFormat("syscall_return:%x;", event.syscall);
     case StopKind::kStep:

@@ -39,6 +39,7 @@ enum class StopKind : uint8_t {
   kInterrupted,    // the interrupt flag was raised
   kSyscallEntry,   // at the syscall instruction
   kSyscallReturn,  // behind it
+  kExec,           // the program named in `program` was executed; backward: it is back
 };
 
 enum class WatchKind : uint8_t { kWrite, kRead, kAccess };
@@ -49,6 +50,7 @@ struct StopEvent {
   int signal = 0;        // kSignal
   uint64_t address = 0;  // kWatchpoint: the watched location hit
   WatchKind watch = WatchKind::kWrite;
+  std::string program;   // kExec
   int64_t syscall = -1;  // kSyscallEntry, kSyscallReturn
 };
 
@@ -77,7 +79,8 @@ struct ResumeRequest {
   const std::vector<WatchpointSpec>* watchpoints = nullptr;
   std::function<bool(int signal)> pass_signal;  // true: do not stop for it (QPassSignals)
   bool catch_syscalls = false;
-  std::vector<int64_t> syscalls;           // which; empty: all
+  std::vector<int64_t> syscalls;  // which; empty: all
+  bool stop_for_exec = false;
   std::atomic<bool>* interrupt = nullptr;  // polled at least every 50 ms; borrowed
 };
 

@@ -199,6 +199,32 @@ TEST(GdbInterruptTest, CtrlCStopsALongBackwardRunUnderAWatchpoint) {
       "reverse-continue", "bc");
 }
 
+// The program executes another: gdb follows it, and back.
+TEST(GdbSessionTest, ExecIsFollowedBothWays) {
+  const Recorded recorded({"/usr/bin/env", Program("steps"), "an argument"});
+  const GdbResult gdb = RunGdb(recorded.trace(), R"(
+set breakpoint pending on
+break triple
+python
+def executable(): return gdb.execute("info proc exe", to_string=True).strip().rsplit("/", 1)[-1]
+say("before", executable())
+say("hit", run("continue") + " in " + function())
+say("after", executable())
+say("arguments", "an argument" in gdb.execute("info proc cmdline", to_string=True))
+say("begin", run("reverse-continue"))
+say("back", executable())
+say("again", run("continue") + " in " + function())
+end
+)");
+  EXPECT_EQ(gdb.Answer("before"), "env'") << gdb.text;
+  EXPECT_EQ(gdb.Answer("hit"), "breakpoint 1 in triple") << gdb.text;
+  EXPECT_EQ(gdb.Answer("after"), "steps'") << gdb.text;
+  EXPECT_EQ(gdb.Answer("arguments"), "True") << gdb.text;
+  EXPECT_EQ(gdb.Answer("begin"), "other") << gdb.text;
+  EXPECT_EQ(gdb.Answer("back"), "env'") << gdb.text;
+  EXPECT_EQ(gdb.Answer("again"), "breakpoint 1 in triple") << gdb.text;
+}
+
 // Monitor commands.
 
 TEST(GdbMonitorTest, HelpWhenEventsAndSnapshots) {

@@ -29,6 +29,7 @@ class FullKeyframeFile final : public FullKeyframe {
   uint64_t sequence() const override { return sequence_; }
   const std::vector<ThreadState>& threads() const override { return threads_; }
   const std::vector<MapRegion>& maps() const override { return maps_; }
+  const std::vector<uint64_t>& auxv() const override { return auxv_; }
   uint64_t page_count() const override { return page_count_; }
   uint64_t file_bytes() const override { return file_.size(); }
   absl::Span<const uint64_t> page_addresses() const override { return table().addresses; }
@@ -54,6 +55,7 @@ class FullKeyframeFile final : public FullKeyframe {
   uint64_t page_count_ = 0;
   std::vector<ThreadState> threads_;
   std::vector<MapRegion> maps_;
+  std::vector<uint64_t> auxv_;
   std::vector<uint64_t> table_offsets_;
   mutable std::once_flag table_read_;
   mutable Table table_;
@@ -109,6 +111,7 @@ absl::Status FullKeyframeFile::ReadHeader(const RawBlock& block, const std::stri
           to.registers = AsWords(from.getRegisters());
         }
         maps_ = ReadMaps(header.getMaps());
+        auxv_ = AsWords(header.getAuxv());
         return absl::OkStatus();
       });
 }

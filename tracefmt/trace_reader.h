@@ -60,6 +60,8 @@ class FullKeyframe {
   virtual uint64_t sequence() const = 0;
   virtual const std::vector<ThreadState>& threads() const = 0;
   virtual const std::vector<MapRegion>& maps() const = 0;
+  // Type, value, ... as the program saw it: another one after each exec. May be empty.
+  virtual const std::vector<uint64_t>& auxv() const = 0;
   virtual uint64_t page_count() const = 0;
   virtual uint64_t file_bytes() const = 0;
   // Addresses of all pages it holds, ascending.
