@@ -39,7 +39,7 @@ namespace hindsight {
 
 class Engine {
  public:
-  // `program` is for messages.
+  // `program` is the path of the image the process is about to run.
   static absl::StatusOr<std::unique_ptr<Engine>> Create(const RecordOptions& options,
                                                         std::string program, Tracee* tracee,
                                                         TraceWriter* writer);
@@ -109,7 +109,7 @@ class Engine {
   void LeaveAlone(const std::string& what);
 
   const RecordOptions options_;
-  const std::string program_;
+  std::string program_;  // the path of the image that runs
   Tracee* const tracee_;
   TraceWriter* const writer_;
   ThreadLog log_;

@@ -111,12 +111,13 @@ void Engine::FinishExec(const SystemCall& call) {
   if (!tracee_->GetRegisters(/*vectors=*/true, &after)) return;
   const uint64_t sequence = log_.NextSequence();
   Transition(after, Discontinuity{.kind = DiscontinuityKind::kExec, .sequence = sequence});
+  program_ = ExecutablePath(tracee_->pid());
   log_.Event({.kind = EventKind::kExec,
               .sequence = sequence,
               .count = cpu_->count(),
               .number = call.number,
               .arguments = std::vector<uint64_t>(call.arguments, call.arguments + 6),
-              .text = ExecutablePath(tracee_->pid())});
+              .text = program_});
   asynchronous_writes_ = false;
   pager_.Reset();
   if (!tracee_->Is64Bit()) {
