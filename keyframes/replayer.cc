@@ -119,7 +119,9 @@ absl::StatusOr<LegEnd> SegmentReplay::RunCpu(const LegOptions& options) {
   RunOptions run;
   run.limit = std::min(options.limit, next_stop);
   if (max_checkpoint_bytes_ != 0) {
-    run.limit = std::min(run.limit, start + (checkpoint_effort_ - effort_));
+    run.limit = std::min(
+        run.limit,
+        start + std::max<uint64_t>(1, checkpoint_effort_ - std::min(effort_, checkpoint_effort_)));
   }
   if (options.trace == nullptr && !watchpoints_.empty()) {
     TakeCheckpoint();
@@ -287,7 +289,7 @@ void SegmentReplay::TakeCheckpoint() {
 
 void SegmentReplay::KeepCheckpoints(uint64_t max_bytes) {
   max_checkpoint_bytes_ = max_bytes;
-  effort_ = 0;
+  checkpoints_->Thin(max_bytes);
 }
 
 void SegmentReplay::MaybeCheckpoint() {

@@ -127,7 +127,7 @@ class SegmentReplay final : private Pager {
   // segment's start. Stays if count() is not behind `target`.
   absl::Status RewindTo(uint64_t target);
   void TakeCheckpoint();
-  // From now on long replays leave checkpoints as they go.
+  // From now on long replays leave checkpoints as they go, in at most `max_bytes`.
   void KeepCheckpoints(uint64_t max_bytes);
   const Checkpoints& checkpoints() const { return *checkpoints_; }
 
@@ -182,7 +182,7 @@ class SegmentReplay final : private Pager {
 
   uint64_t max_checkpoint_bytes_ = 0;  // 0: no checkpoints as it goes
   uint64_t effort_ = 0;                // spent since the last checkpoint, in states
-  uint64_t checkpoint_effort_ = 0;
+  uint64_t checkpoint_effort_ = 0;     // after which the next one is due
   uint64_t states_replayed_ = 0;
   uint64_t checks_ = 0;
 };

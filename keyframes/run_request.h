@@ -53,7 +53,8 @@ struct RunRequest {
   // True: stop at this system call, before (kSyscallEntry) and behind it (kSyscallReturn).
   // Unset: system calls do not stop.
   std::function<bool(int64_t number)> stop_for_syscall;
-  // Stop where another program is executed: forward in the state behind, backward in the one before.
+  // Stop where another program is executed: forward in the state behind, backward in the one
+  // before.
   bool stop_for_exec = false;
   // Polled at least every 50 ms; borrowed, may be null. Never cleared here.
   const std::atomic<bool>* interrupt = nullptr;

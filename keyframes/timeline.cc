@@ -14,6 +14,8 @@ namespace {
 
 // Segments kept replayed: the one stood in, its neighbour, and one more for going to and fro.
 constexpr size_t kKeptSegments = 3;
+// Of the memory for checkpoints, what each of those not stood in may keep.
+constexpr uint64_t kShareOfOthers = 8;
 
 }  // namespace
 
@@ -40,7 +42,7 @@ absl::StatusOr<SegmentReplay*> Timeline::Impl::ReplayOf(uint64_t number) {
   Kept* place = nullptr;
   if (kept_.size() < kKeptSegments) {
     ASSIGN_OR_RETURN(auto replay, SegmentReplay::Create(trace_));
-    replay->KeepCheckpoints(options_.checkpoint_bytes / kKeptSegments);
+    replay->KeepCheckpoints(options_.checkpoint_bytes / kShareOfOthers);
     kept_.push_back({number, 0, std::move(replay)});
     place = &kept_.back();
   } else {
@@ -68,9 +70,20 @@ absl::Status Timeline::Impl::Move(uint64_t target, bool dense, const std::atomic
     return absl::OutOfRangeError(absl::StrCat("the recording has a gap at count ", target,
                                               ", after ", replay->segment().end_count()));
   }
+  ShareCheckpointMemory(replay);
   RETURN_IF_ERROR(replay->MoveTo(target, dense, interrupt));
   here_ = replay;
   return absl::OkStatus();
+}
+
+// Most of it is for the segment that is moved in.
+void Timeline::Impl::ShareCheckpointMemory(const SegmentReplay* active) {
+  const uint64_t share = options_.checkpoint_bytes / kShareOfOthers;
+  for (Kept& kept : kept_) {
+    kept.replay->KeepCheckpoints(kept.replay.get() == active
+                                     ? options_.checkpoint_bytes - share * (kKeptSegments - 1)
+                                     : share);
+  }
 }
 
 absl::Status Timeline::Impl::GoTo(uint64_t target, bool dense, const std::atomic<bool>* interrupt) {
@@ -92,13 +105,18 @@ absl::Status Timeline::Impl::GoTo(uint64_t target, bool dense, const std::atomic
   return status;
 }
 
+// Goes to the first state of segment `number`.
+absl::Status Timeline::Impl::EnterSegment(uint64_t number) {
+  ASSIGN_OR_RETURN(SegmentReplay * replay, ReplayOf(number));
+  ShareCheckpointMemory(replay);
+  RETURN_IF_ERROR(replay->MoveTo(replay->segment().info().first_count, /*dense=*/false));
+  here_ = replay;
+  return absl::OkStatus();
+}
+
 // Where `here_` is at its end and another segment begins in that state or behind a gap: goes there.
 absl::Status Timeline::Impl::EnterNextSegment() {
-  const uint64_t number = here_->segment().info().number;
-  ASSIGN_OR_RETURN(SegmentReplay * next, ReplayOf(number + 1));
-  RETURN_IF_ERROR(next->MoveTo(next->segment().info().first_count, /*dense=*/false));
-  here_ = next;
-  return absl::OkStatus();
+  return EnterSegment(here_->segment().info().number + 1);
 }
 
 absl::StatusOr<bool> Timeline::Impl::StepForward() {

@@ -132,9 +132,7 @@ absl::Status Timeline::Impl::EnterNextInteresting(const RunRequest& request, uin
     const absl::Status status = search_.Run(search, take);
     if (!status.ok() && !absl::IsCancelled(status)) return status;
   }
-  ASSIGN_OR_RETURN(SegmentReplay * replay, ReplayOf(searched));
-  RETURN_IF_ERROR(replay->MoveTo(replay->segment().info().first_count, /*dense=*/false));
-  here_ = replay;
+  RETURN_IF_ERROR(EnterSegment(searched));
   *imports = News(known, WatchedAtStart(*trace_, *here_, watchpoints_));
   return absl::OkStatus();
 }

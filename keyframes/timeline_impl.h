@@ -61,8 +61,7 @@ class Timeline::Impl {
   bool WatchHolds(const RunRequest& request, size_t index) const;
   RunStop WatchStop(const RunRequest& request, const WatchHit& hit) const;
   std::optional<EventStop> NextEventStop(const RunRequest& request, uint64_t after) const;
-  std::optional<EventStop> NextSignalOrSyscallStop(const RunRequest& request,
-                                                   uint64_t after) const;
+  std::optional<EventStop> NextSignalOrSyscallStop(const RunRequest& request, uint64_t after) const;
   std::optional<EventStop> PreviousSignalOrSyscallStop(const RunRequest& request,
                                                        uint64_t before) const;
   std::optional<EventStop> PreviousEventStop(const RunRequest& request, uint64_t before) const;
@@ -76,6 +75,7 @@ class Timeline::Impl {
   absl::StatusOr<std::optional<WatchHit>> ChangedImport(const std::vector<WatchedImport>& imports);
   absl::StatusOr<bool> StepWatching(std::optional<WatchHit>* hit);
   absl::StatusOr<bool> StepBackWatching(std::optional<WatchHit>* hit);
+  absl::Status EnterSegment(uint64_t number);
   absl::Status EnterNextSegment();
   absl::Status EnterNextInteresting(const RunRequest& request, uint64_t limit,
                                     std::vector<WatchedImport>* imports);
@@ -107,6 +107,7 @@ class Timeline::Impl {
   size_t FirstBreakpointHere(const RunRequest& request) const;
 
   absl::StatusOr<SegmentReplay*> ReplayOf(uint64_t number);
+  void ShareCheckpointMemory(const SegmentReplay* active);
   absl::Status Move(uint64_t target, bool dense, const std::atomic<bool>* interrupt);
 
   struct Kept {

@@ -75,18 +75,21 @@ class Timing {
     request.stop_for_signal = [](int) { return false; };
     request.interrupt = &interrupt;
     Clock::time_point raised;
+    double processor_raised = 0;
     std::thread presser([&] {
       std::this_thread::sleep_for(std::chrono::milliseconds(300));
       raised = Clock::now();
+      processor_raised = ProcessorSeconds();
       interrupt = true;
     });
     auto stop = timeline_->Run(request);
     const auto returned = Clock::now();
+    const double processor_returned = ProcessorSeconds();
     presser.join();
     CHECK(stop.ok());
-    std::printf("interrupt: %-33s %9.3f s, stop %d\n", name,
+    std::printf("interrupt: %-33s %9.3f s  (cpu %7.3f s), stop %d\n", name,
                 std::chrono::duration<double>(returned - raised).count(),
-                static_cast<int>(stop->kind));
+                processor_returned - processor_raised, static_cast<int>(stop->kind));
   }
 
   void Seek(double percent) {
@@ -131,9 +134,13 @@ int Main(const char* directory) {
   timing.Interrupt(RunDirection::kForward, "continue, watchpoint", watchpoint);
   timing.Interrupt(RunDirection::kBackward, "reverse-continue, breakpoint", breakpoint);
   timing.Interrupt(RunDirection::kBackward, "reverse-continue, watchpoint", watchpoint);
-  breakpoint.breakpoints = {
-      {.address = (*timeline)->registers().rip, .condition = [] { return false; }}};
+  uint64_t evaluated = 0;
+  breakpoint.breakpoints = {{.address = (*timeline)->registers().rip, .condition = [&evaluated] {
+                               ++evaluated;
+                               return false;
+                             }}};
   timing.Interrupt(RunDirection::kForward, "continue, condition", breakpoint);
+  std::printf("%lu conditions evaluated in 0.3 s\n", evaluated);
   timing.Interrupt(RunDirection::kBackward, "reverse-continue, condition", breakpoint);
   for (double percent : {50.0, 10.0, 10.001, 9.999, 90.0}) timing.Seek(percent);
   const Timeline::Statistics statistics = (*timeline)->statistics();
