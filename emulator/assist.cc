@@ -5,6 +5,8 @@
 #include <bit>
 #include <cstring>
 
+#include "emulator/host_registers.h"
+
 namespace hindsight {
 namespace {
 
@@ -12,6 +14,15 @@ constexpr uint64_t kArithmeticFlags = 0x8d5;  // CF PF AF ZF SF OF
 constexpr uint64_t kZeroFlag = 0x40;
 // Bits of MXCSR that may be set (MXCSR_MASK of every processor with SSE2 and DAZ).
 constexpr uint32_t kMxcsrMask = 0xffff;
+// The bits of the x87 control word that can be set and cleared, and the one that is always set.
+constexpr uint64_t kX87ControlMask = 0x1f3f;
+constexpr uint64_t kX87ControlFixed = 0x40;
+constexpr uint64_t kX87Flags = 0x3f;
+constexpr uint64_t kX87Summary = 0x8080;
+// FXSAVE's image up to xmm15; what is behind is the program's.
+constexpr size_t kVectorBytes = 416;
+constexpr uint64_t kVectorAlignment = 16;
+constexpr uint64_t kLow32 = 0xffff'ffff;
 // What fnclex clears: the exceptions, the stack fault, the summary and the busy bit.
 constexpr uint64_t kX87Exceptions = 0x80ff;
 
@@ -30,6 +41,12 @@ class Execution {
         return LoadMxcsr();
       case ZYDIS_MNEMONIC_FNSTSW:
         return WriteOperand(operands_[0], registers_->fsw);
+      case ZYDIS_MNEMONIC_FXSAVE:
+      case ZYDIS_MNEMONIC_FXSAVE64:
+        return SaveVectors();
+      case ZYDIS_MNEMONIC_FXRSTOR:
+      case ZYDIS_MNEMONIC_FXRSTOR64:
+        return RestoreVectors();
       case ZYDIS_MNEMONIC_FNCLEX:
         registers_->fsw &= ~kX87Exceptions;
         return true;
@@ -47,6 +64,43 @@ class Execution {
     uint64_t value = 0;
     if (!ReadOperand(operands_[0], &value) || (value & ~uint64_t{kMxcsrMask}) != 0) return false;
     registers_->mxcsr = value;
+    return true;
+  }
+
+  // Without REX.W the two pointers are 32 bits, with selectors (zero in 64-bit mode) behind them.
+  bool has_wide_pointers() const { return instruction_.raw.rex.W != 0; }
+
+  bool SaveVectors() {
+    const uint64_t address = Address(operands_[0]);
+    if (address % kVectorAlignment != 0) return false;
+    user_fpregs_struct image = {};
+    RegistersToVectors(*registers_, &image);
+    image.mxcr_mask = kMxcsrMask;
+    if (!has_wide_pointers()) {
+      image.rip &= kLow32;
+      image.rdp &= kLow32;
+    }
+    return memory_->Write(address,
+                          absl::MakeSpan(reinterpret_cast<const uint8_t*>(&image), kVectorBytes));
+  }
+
+  bool RestoreVectors() {
+    const uint64_t address = Address(operands_[0]);
+    user_fpregs_struct image = {};
+    if (address % kVectorAlignment != 0 ||
+        !memory_->Read(address, absl::MakeSpan(reinterpret_cast<uint8_t*>(&image), kVectorBytes)) ||
+        (image.mxcsr & ~kMxcsrMask) != 0) {
+      return false;
+    }
+    if (!has_wide_pointers()) {
+      image.rip &= kLow32;
+      image.rdp &= kLow32;
+    }
+    VectorsToRegisters(image, registers_);
+    registers_->fcw = (registers_->fcw & kX87ControlMask) | kX87ControlFixed;
+    // Summary and busy say whether an exception that is not masked is pending.
+    const bool pending = (registers_->fsw & ~registers_->fcw & kX87Flags) != 0;
+    registers_->fsw = (registers_->fsw & ~kX87Summary) | (pending ? kX87Summary : 0);
     return true;
   }
 
@@ -76,7 +130,7 @@ class Execution {
     uint64_t address = AddressPart(operand.mem.base) +
                        AddressPart(operand.mem.index) * operand.mem.scale +
                        static_cast<uint64_t>(operand.mem.disp.value);
-    if (instruction_.address_width == 32) address &= 0xffff'ffff;
+    if (instruction_.address_width == 32) address &= kLow32;
     if (operand.mem.segment == ZYDIS_REGISTER_FS) address += registers_->fs_base;
     if (operand.mem.segment == ZYDIS_REGISTER_GS) address += registers_->gs_base;
     return address;
@@ -117,6 +171,10 @@ bool IsAssisted(uint16_t mnemonic) {
     case ZYDIS_MNEMONIC_LDMXCSR:
     case ZYDIS_MNEMONIC_FNSTSW:
     case ZYDIS_MNEMONIC_FNCLEX:
+    case ZYDIS_MNEMONIC_FXSAVE:
+    case ZYDIS_MNEMONIC_FXSAVE64:
+    case ZYDIS_MNEMONIC_FXRSTOR:
+    case ZYDIS_MNEMONIC_FXRSTOR64:
     case ZYDIS_MNEMONIC_POPCNT:
     case ZYDIS_MNEMONIC_PAUSE:
       return true;

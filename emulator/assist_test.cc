@@ -11,7 +11,7 @@ namespace {
 
 constexpr uint64_t kMemory = 0x1000;
 
-// 64 bytes of memory at kMemory; all else faults.
+// 512 bytes of memory at kMemory; all else faults.
 class AssistTest : public testing::Test, public AssistMemory {
  protected:
   bool Read(uint64_t address, absl::Span<uint8_t> out) override {
@@ -32,7 +32,7 @@ class AssistTest : public testing::Test, public AssistMemory {
   }
 
   RegisterFile registers_;
-  uint8_t bytes_[64] = {};
+  uint8_t bytes_[512] = {};
 };
 
 TEST_F(AssistTest, MxcsrGoesToMemoryAndBack) {
@@ -57,7 +57,7 @@ TEST_F(AssistTest, ReservedBitsOfMxcsrFault) {
 }
 
 TEST_F(AssistTest, UnmappedMemoryFaults) {
-  registers_.gpr[kRdi] = kMemory + 62;
+  registers_.gpr[kRdi] = kMemory + 510;
   EXPECT_FALSE(Run({0x0f, 0xae, 0x1f}));
 }
 
@@ -78,6 +78,32 @@ TEST_F(AssistTest, StatusWordIsStoredAndCleared) {
   EXPECT_EQ(registers_.gpr[kRax], 0x111111111111b8a5u);
   EXPECT_TRUE(Run({0xdb, 0xe2}));  // fnclex
   EXPECT_EQ(registers_.fsw, 0x3800u);
+}
+
+TEST_F(AssistTest, VectorStateGoesToMemoryAndBack) {
+  registers_.gpr[kRdi] = kMemory;
+  registers_.fcw = 0x37f;
+  registers_.fsw = 0x3801;
+  registers_.ftw = 0x80;
+  registers_.fip = 0x123456789a;
+  registers_.mxcsr = 0x1fa0;
+  registers_.st[0][0] = 0xc000000000000000;
+  registers_.st[0][1] = 0x4000;
+  for (int i = 0; i < 16; ++i) registers_.xmm[i][1] = static_cast<uint64_t>(i) << 40;
+  bytes_[416] = 0x77;
+  const RegisterFile before = registers_;
+  EXPECT_TRUE(Run({0x48, 0x0f, 0xae, 0x07}));  // fxsave64 [rdi]
+  EXPECT_EQ(bytes_[416], 0x77);
+  registers_ = RegisterFile{};
+  registers_.gpr[kRdi] = kMemory;
+  EXPECT_TRUE(Run({0x48, 0x0f, 0xae, 0x0f}));  // fxrstor64 [rdi]
+  registers_.rip = before.rip;
+  EXPECT_EQ(registers_, before);
+  EXPECT_TRUE(Run({0x0f, 0xae, 0x07}));  // fxsave: pointers of 32 bits
+  EXPECT_TRUE(Run({0x48, 0x0f, 0xae, 0x0f}));
+  EXPECT_EQ(registers_.fip, 0x3456789au);
+  registers_.gpr[kRdi] = kMemory + 8;
+  EXPECT_FALSE(Run({0x48, 0x0f, 0xae, 0x07}));  // misaligned
 }
 
 TEST_F(AssistTest, PopulationCountInAllWidths) {

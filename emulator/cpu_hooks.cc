@@ -58,9 +58,12 @@ bool Cpu::Impl::Read(uint64_t address, absl::Span<uint8_t> out) {
 bool Cpu::Impl::Write(uint64_t address, absl::Span<const uint8_t> bytes) {
   const uint64_t last = address + bytes.size() - 1;
   if (!Obtain(address, /*write=*/true) || !Obtain(last, /*write=*/true)) return false;
-  uint64_t value = 0;
-  std::memcpy(&value, bytes.data(), bytes.size());
-  OnMemory(/*write=*/true, address, static_cast<uint32_t>(bytes.size()), value);
+  for (size_t i = 0; i < bytes.size(); i += sizeof(uint64_t)) {
+    uint64_t value = 0;
+    const size_t piece = std::min(sizeof(value), bytes.size() - i);
+    std::memcpy(&value, bytes.data() + i, piece);
+    OnMemory(/*write=*/true, address + i, static_cast<uint32_t>(piece), value);
+  }
   for (size_t i = 0; i < bytes.size(); ++i) {
     view_.HostPage(PageOf(address + i))[(address + i) % kPageBytes] = bytes[i];
   }

@@ -131,7 +131,7 @@ TEST(InstructionTest, ApproximationsAndStatusWordsRunOnTheHost) {
   EXPECT_EQ(PolicyOf({0xd9, 0xfe}), Policy::kNative);        // fsin
   EXPECT_EQ(PolicyOf({0x0f, 0xae, 0x1f}), Policy::kAssist);  // stmxcsr
   EXPECT_EQ(PolicyOf({0xdf, 0xe0}), Policy::kAssist);        // fnstsw ax
-  EXPECT_EQ(PolicyOf({0x0f, 0xae, 0x07}), Policy::kNative);  // fxsave
+  EXPECT_EQ(PolicyOf({0x0f, 0xae, 0x07}), Policy::kAssist);  // fxsave
   EXPECT_EQ(PolicyOf({0xd9, 0x37}), Policy::kNative);        // fnstenv
 }
 

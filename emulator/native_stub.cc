@@ -9,6 +9,7 @@
 #include <cstring>
 
 #include "base/check.h"
+#include "emulator/host_registers.h"
 
 // The block is position independent: code, then the hole for the instruction, then, one page on,
 // the operands, addressed relative to rip so that every general register is the guest's own.
@@ -102,19 +103,6 @@ extern const uint8_t hindsight_stub_begin[], hindsight_stub_hole[], hindsight_st
 namespace hindsight {
 namespace {
 
-// The memory image of FXSAVE64.
-struct FxImage {
-  uint16_t fcw, fsw;
-  uint8_t ftw, reserved;
-  uint16_t fop;
-  uint64_t fip, fdp;
-  uint32_t mxcsr, mxcsr_mask;
-  uint64_t st[8][2];
-  uint64_t xmm[16][2];
-  uint8_t unused[96];
-};
-static_assert(sizeof(FxImage) == 512);
-
 constexpr int kSignals[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP};
 constexpr size_t kAlternateStackBytes = 64 << 10;
 
@@ -125,33 +113,17 @@ void OnSignal(int number) { siglongjmp(escape, number); }
 size_t Offset(const uint8_t* symbol) { return symbol - hindsight_stub_begin; }
 
 void Load(const RegisterFile& registers, uint8_t* block) {
-  FxImage fx = {};
-  fx.fcw = registers.fcw;
-  fx.fsw = registers.fsw;
-  fx.ftw = registers.ftw;
-  fx.fop = registers.fop;
-  fx.fip = registers.fip;
-  fx.fdp = registers.fdp;
-  fx.mxcsr = registers.mxcsr;
-  std::memcpy(fx.st, registers.st, sizeof(fx.st));
-  std::memcpy(fx.xmm, registers.xmm, sizeof(fx.xmm));
+  user_fpregs_struct fx = {};
+  RegistersToVectors(registers, &fx);
   std::memcpy(block + Offset(hindsight_stub_fx), &fx, sizeof(fx));
   std::memcpy(block + Offset(hindsight_stub_gpr), registers.gpr, sizeof(registers.gpr));
   std::memcpy(block + Offset(hindsight_stub_flags), &registers.rflags, sizeof(registers.rflags));
 }
 
 void Store(const uint8_t* block, RegisterFile* registers) {
-  FxImage fx;
+  user_fpregs_struct fx;
   std::memcpy(&fx, block + Offset(hindsight_stub_fx), sizeof(fx));
-  registers->fcw = fx.fcw;
-  registers->fsw = fx.fsw;
-  registers->ftw = fx.ftw;
-  registers->fop = fx.fop;
-  registers->fip = fx.fip;
-  registers->fdp = fx.fdp;
-  registers->mxcsr = fx.mxcsr;
-  std::memcpy(registers->st, fx.st, sizeof(fx.st));
-  std::memcpy(registers->xmm, fx.xmm, sizeof(fx.xmm));
+  VectorsToRegisters(fx, registers);
   std::memcpy(registers->gpr, block + Offset(hindsight_stub_gpr), sizeof(registers->gpr));
   std::memcpy(&registers->rflags, block + Offset(hindsight_stub_flags), sizeof(registers->rflags));
 }

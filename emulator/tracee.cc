@@ -16,11 +16,10 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
+#include "emulator/host_registers.h"
 
 namespace hindsight {
 namespace {
-
-constexpr uint64_t kResume = 1 << 16;  // set by the kernel when it steps
 
 // Runs in the child; never returns.
 [[noreturn]] void Execute(char* const* argv) {
@@ -32,46 +31,6 @@ constexpr uint64_t kResume = 1 << 16;  // set by the kernel when it steps
   ptrace(PTRACE_TRACEME, 0, nullptr, nullptr);
   execvp(argv[0], argv);
   _exit(127);
-}
-
-void FromUser(const user_regs_struct& user, RegisterFile* out) {
-  const uint64_t gpr[16] = {user.rax, user.rcx, user.rdx, user.rbx, user.rsp, user.rbp,
-                            user.rsi, user.rdi, user.r8,  user.r9,  user.r10, user.r11,
-                            user.r12, user.r13, user.r14, user.r15};
-  std::memcpy(out->gpr, gpr, sizeof(gpr));
-  out->rip = user.rip;
-  out->rflags = user.eflags & ~kResume;
-  out->fs_base = user.fs_base;
-  out->gs_base = user.gs_base;
-  out->cs = user.cs;
-  out->ss = user.ss;
-  out->ds = user.ds;
-  out->es = user.es;
-  out->fs = user.fs;
-  out->gs = user.gs;
-}
-
-void FromUser(const user_fpregs_struct& user, RegisterFile* out) {
-  out->mxcsr = user.mxcsr;
-  out->fcw = user.cwd;
-  out->fsw = user.swd;
-  out->ftw = user.ftw & 0xff;
-  out->fop = user.fop;
-  out->fip = user.rip;
-  out->fdp = user.rdp;
-  std::memcpy(out->st, user.st_space, sizeof(out->st));
-  for (auto& st : out->st) st[1] &= 0xffff;
-  std::memcpy(out->xmm, user.xmm_space, sizeof(out->xmm));
-}
-
-void ToUser(const RegisterFile& registers, user_regs_struct* user) {
-  const uint64_t* gpr = registers.gpr;
-  user->rax = gpr[kRax], user->rcx = gpr[kRcx], user->rdx = gpr[kRdx], user->rbx = gpr[kRbx];
-  user->rsp = gpr[kRsp], user->rbp = gpr[kRbp], user->rsi = gpr[kRsi], user->rdi = gpr[kRdi];
-  user->r8 = gpr[kR8], user->r9 = gpr[kR9], user->r10 = gpr[kR10], user->r11 = gpr[kR11];
-  user->r12 = gpr[kR12], user->r13 = gpr[kR13], user->r14 = gpr[kR14], user->r15 = gpr[kR15];
-  user->rip = registers.rip;
-  user->eflags = registers.rflags;
 }
 
 }  // namespace
@@ -115,15 +74,15 @@ RegisterFile Tracee::registers() const {
   CHECK(ptrace(PTRACE_GETREGS, pid_, nullptr, &general) == 0);
   CHECK(ptrace(PTRACE_GETFPREGS, pid_, nullptr, &floating) == 0);
   RegisterFile registers;
-  FromUser(general, &registers);
-  FromUser(floating, &registers);
+  GeneralToRegisters(general, &registers);
+  VectorsToRegisters(floating, &registers);
   return registers;
 }
 
 void Tracee::SetRegisters(const RegisterFile& registers) {
   user_regs_struct general;
   CHECK(ptrace(PTRACE_GETREGS, pid_, nullptr, &general) == 0);
-  ToUser(registers, &general);
+  RegistersToGeneral(registers, &general);
   CHECK(ptrace(PTRACE_SETREGS, pid_, nullptr, &general) == 0);
 }
 

@@ -4,8 +4,8 @@
 #include <x86intrin.h>
 
 #include "emulator/cpuid.h"
+#include "emulator/host_registers.h"
 #include "recorder/engine.h"
-#include "recorder/tracee_registers.h"
 
 namespace hindsight {
 namespace {

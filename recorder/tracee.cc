@@ -16,8 +16,8 @@
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
 #include "base/status_macros.h"
+#include "emulator/host_registers.h"
 #include "recorder/launch.h"
-#include "recorder/tracee_registers.h"
 
 namespace hindsight {
 namespace {

@@ -74,7 +74,6 @@ class ScratchProcess final : private Pager {
   std::optional<StopEvent> Special(const Instruction& instruction);
   // False: it is not one whose effect can be told without the host's processor.
   bool Compute(const Instruction& instruction, RegisterFile* registers);
-  bool ComputeInMemory(RegisterFile* registers);
   // Goes on behind the instruction at pc.
   void Advance(RegisterFile registers, uint64_t length);
   std::optional<StopEvent> Syscall();

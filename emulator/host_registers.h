@@ -1,7 +1,8 @@
-// Between ptrace's register structures and the register file.
+// Between the register file and the host's own structures: ptrace's, of which user_fpregs_struct is
+// also the memory image of FXSAVE64.
 
-#ifndef HINDSIGHT_RECORDER_TRACEE_REGISTERS_H_
-#define HINDSIGHT_RECORDER_TRACEE_REGISTERS_H_
+#ifndef HINDSIGHT_EMULATOR_HOST_REGISTERS_H_
+#define HINDSIGHT_EMULATOR_HOST_REGISTERS_H_
 
 #include <sys/user.h>
 
@@ -23,4 +24,4 @@ void RegistersToVectors(const RegisterFile& registers, user_fpregs_struct* vecto
 
 }  // namespace hindsight
 
-#endif  // HINDSIGHT_RECORDER_TRACEE_REGISTERS_H_
+#endif  // HINDSIGHT_EMULATOR_HOST_REGISTERS_H_

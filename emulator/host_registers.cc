@@ -1,4 +1,4 @@
-#include "recorder/tracee_registers.h"
+#include "emulator/host_registers.h"
 
 #include <cstring>
 
