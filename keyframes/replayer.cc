@@ -124,8 +124,10 @@ absl::StatusOr<LegEnd> SegmentReplay::RunCpu(const LegOptions& options) {
         start + std::max<uint64_t>(1, checkpoint_effort_ - std::min(effort_, checkpoint_effort_)));
   }
   if (options.trace == nullptr && !watchpoints_.empty()) {
+    const uint64_t pages = checkpoints_->dirty_pages();
     TakeCheckpoint();
-    run.limit = std::min(run.limit, start + kWatchLegStates);
+    run.limit =
+        std::min(run.limit, start + std::max(kWatchLegStates, pages * kCheckpointStatesPerPage));
   }
   run.skip_first_breakpoint = options.leave_first_breakpoint;
   run.log_hits = options.trace == nullptr ? nullptr : &options.trace->cpu;
