@@ -8,6 +8,8 @@
 
 #include <csignal>
 #include <cstdint>
+#include <filesystem>
+#include <system_error>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -117,6 +119,13 @@ int RecordCommand(Arguments arguments) {
   if (record.quantum == 0) return UsageError("record", "--quantum must not be 0");
   record.arguments = parsed->rest;
   if (record.directory.empty()) record.directory = NewTracePath(".", record.arguments[0]);
+  // Told apart here from a program that is not found.
+  const std::filesystem::path parent = std::filesystem::path(record.directory).parent_path();
+  std::error_code error;
+  if (!parent.empty() && !std::filesystem::is_directory(parent, error)) {
+    PrintError(absl::StrCat(parent.string(), ": no such directory"));
+    return kExitRecorder;
+  }
   ProgressLine progress;
   return RunRecording(record, &progress);
 }

@@ -50,8 +50,9 @@ absl::StatusOr<std::string> NewestTrace(const std::string& directory) {
   }
   if (error) return absl::NotFoundError(absl::StrCat(directory, ": ", error.message()));
   if (std::get<0>(newest) < 0) {
-    return absl::NotFoundError(absl::StrCat("no trace (*", kSuffix, ") in ",
-                                            std::filesystem::absolute(directory).string()));
+    return absl::NotFoundError(
+        absl::StrCat("no trace (*", kSuffix, ") in ",
+                     std::filesystem::weakly_canonical(directory, error).string()));
   }
   return std::filesystem::path(std::get<1>(newest)).lexically_normal().string();
 }

@@ -1,12 +1,12 @@
 // The instructions that the emulator leaves to its user, as a throw-away copy of the process has
 // them: those few whose result needs no host processor.
 
-#include <Zydis/Zydis.h>
 #include <x86intrin.h>
 
 #include <csignal>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 #include "emulator/cpuid.h"
 #include "server/scratch_process.h"
 
@@ -35,27 +35,21 @@ std::optional<StopEvent> ScratchProcess::Special(const Instruction& instruction)
 
 bool ScratchProcess::Compute(const Instruction& instruction, RegisterFile* registers) {
   uint64_t* gpr = registers->gpr;
-  switch (instruction.mnemonic) {
-    case ZYDIS_MNEMONIC_CPUID: {
-      CpuidResult answer = AnswerCpuid(gpr[kRax], gpr[kRcx]);
-      gpr[kRax] = answer.eax;
-      gpr[kRbx] = answer.ebx;
-      gpr[kRcx] = answer.ecx;
-      gpr[kRdx] = answer.edx;
-      return true;
-    }
-    case ZYDIS_MNEMONIC_RDTSCP:
-      gpr[kRcx] = 0;
-      [[fallthrough]];
-    case ZYDIS_MNEMONIC_RDTSC: {
-      uint64_t now = __rdtsc();
-      gpr[kRax] = now & kLow32;
-      gpr[kRdx] = now >> 32;
-      return true;
-    }
-    default:
-      return false;
+  if (instruction.policy == Policy::kCpuid) {
+    CpuidResult answer = AnswerCpuid(gpr[kRax], gpr[kRcx]);
+    gpr[kRax] = answer.eax;
+    gpr[kRbx] = answer.ebx;
+    gpr[kRcx] = answer.ecx;
+    gpr[kRdx] = answer.edx;
+    return true;
   }
+  const absl::string_view name = MnemonicName(instruction.mnemonic);
+  if (name != "rdtsc" && name != "rdtscp") return false;
+  const uint64_t now = __rdtsc();
+  gpr[kRax] = now & kLow32;
+  gpr[kRdx] = now >> 32;
+  if (name == "rdtscp") gpr[kRcx] = 0;  // processor 0
+  return true;
 }
 
 }  // namespace hindsight
