@@ -103,13 +103,17 @@ break thread_local.c:$0
 continue
 python say("in_thread", value("in_thread"))
 python say("local_text", value("local_text"))
-print errno
+python
+# Its type is in libc's debugging information, which few machines have.
+try: say("errno", value("errno"))
+except gdb.error: say("errno", value("(int)errno"))
+end
 )",
                                              LineOf("thread_local.c", "// errno is set")));
   EXPECT_EQ(gdb.Answer("in_thread before"), "5") << gdb.text;
   EXPECT_EQ(gdb.Answer("in_thread"), "7") << gdb.text;
   EXPECT_THAT(gdb.Answer("local_text"), HasSubstr("\"thread\\000")) << gdb.text;
-  EXPECT_THAT(gdb.text, HasSubstr("$1 = 2\n")) << gdb.text;
+  EXPECT_EQ(gdb.Answer("errno"), "2") << gdb.text;
 }
 
 TEST(GdbInspectionTest, SignalInformation) {

@@ -155,8 +155,7 @@ TEST(StyleTest, LibrariesStayBehindTheirFolders) {
   const std::map<std::string, std::set<std::string>> home = {{"unicorn", {"emulator"}},
                                                              {"capnp", {"tracefmt"}},
                                                              {"kj", {"tracefmt"}},
-                                                             {"zstd.h", {"tracefmt"}},
-                                                             {"Zydis", {"emulator"}}};
+                                                             {"zstd.h", {"tracefmt"}}};
   const std::regex include("^#include [<\"]([^>\"/]+)");
   for (const SourceFile& file : Sources()) {
     for (const std::string& line : file.lines) {

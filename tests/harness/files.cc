@@ -60,9 +60,9 @@ void WriteFile(const std::string& path, const std::string& bytes) {
   CHECK(file.good());
 }
 
-TempDir::TempDir() {
-  const char* parent = getenv("TEST_TMPDIR");
-  path_ = std::string(parent != nullptr ? parent : "/tmp") + "/hindsight_XXXXXX";
+TempDir::TempDir() : TempDir(getenv("TEST_TMPDIR") != nullptr ? getenv("TEST_TMPDIR") : "/tmp") {}
+
+TempDir::TempDir(const std::string& parent) : path_(parent + "/hindsight_XXXXXX") {
   CHECK(mkdtemp(path_.data()) != nullptr);
 }
 

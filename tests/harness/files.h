@@ -24,6 +24,8 @@ void WriteFile(const std::string& path, const std::string& bytes);
 class TempDir {
  public:
   TempDir();
+  // In `parent`. For sockets, whose paths must be shorter than Bazel's.
+  explicit TempDir(const std::string& parent);
   ~TempDir();
   TempDir(const TempDir&) = delete;
   TempDir& operator=(const TempDir&) = delete;

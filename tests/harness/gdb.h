@@ -45,7 +45,7 @@ class Server {
   Child StartGdb(const std::string& script);
 
  private:
-  TempDir directory_;
+  TempDir directory_{"/tmp"};
   std::string socket_;
   std::unique_ptr<Child> child_;
   int scripts_ = 0;
