@@ -2,7 +2,7 @@
 // registers after each and the memory written after every few thousand.
 //
 // What the policy does not give to the emulator is taken over from the process; CPUID is answered
-// for both as the recorder answers it. Borrows the tracee. Not copyable, not movable.
+// for both as the recorder answers it. Borrows the process. Not copyable, not movable.
 
 #ifndef HINDSIGHT_EMULATOR_LOCKSTEP_H_
 #define HINDSIGHT_EMULATOR_LOCKSTEP_H_
@@ -18,7 +18,7 @@
 #include "absl/status/statusor.h"
 #include "emulator/comparison.h"
 #include "emulator/cpu.h"
-#include "emulator/tracee.h"
+#include "emulator/stepped_process.h"
 
 namespace hindsight {
 
@@ -39,7 +39,7 @@ struct LockstepReport {
 
 class Lockstep final : public Pager {
  public:
-  static absl::StatusOr<std::unique_ptr<Lockstep>> Create(Tracee* tracee);
+  static absl::StatusOr<std::unique_ptr<Lockstep>> Create(SteppedProcess* process);
 
   // Goes on until the process is gone or `limit` instructions have run.
   const LockstepReport& Run(uint64_t limit);
@@ -48,7 +48,7 @@ class Lockstep final : public Pager {
   bool OnFirstWrite(uint64_t page) override;
 
  private:
-  explicit Lockstep(Tracee* tracee) : tracee_(tracee) {}
+  explicit Lockstep(SteppedProcess* process) : process_(process) {}
 
   bool AdvanceOne();
   bool Compare(const Instruction& instruction, absl::Span<const uint8_t> bytes, uint64_t pc);
@@ -60,7 +60,7 @@ class Lockstep final : public Pager {
   void Note(const std::string& mnemonic, std::string what);
   const Agreement& AgreementOf(absl::Span<const uint8_t> bytes);
 
-  Tracee* const tracee_;
+  SteppedProcess* const process_;
   std::unique_ptr<Cpu> cpu_;
   LockstepReport report_;
   std::vector<uint64_t> held_;   // pages with rights

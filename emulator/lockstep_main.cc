@@ -36,13 +36,13 @@ int Main(int argc, char** argv) {
     std::fprintf(stderr, "usage: lockstep [--max=INSTRUCTIONS] PROG ARGS...\n");
     return 2;
   }
-  Tracee::StayOnOneProcessor();
-  auto tracee = Tracee::Launch(std::vector<std::string>(argv + first, argv + argc));
-  if (!tracee.ok()) {
-    std::fprintf(stderr, "%s\n", tracee.status().ToString().c_str());
+  SteppedProcess::StayOnOneProcessor();
+  auto process = SteppedProcess::Launch(std::vector<std::string>(argv + first, argv + argc));
+  if (!process.ok()) {
+    std::fprintf(stderr, "%s\n", process.status().ToString().c_str());
     return 2;
   }
-  auto lockstep = Lockstep::Create(tracee->get());
+  auto lockstep = Lockstep::Create(process->get());
   if (!lockstep.ok()) {
     std::fprintf(stderr, "%s\n", lockstep.status().ToString().c_str());
     return 2;

@@ -29,11 +29,11 @@ std::string Program(const std::string& name) {
 
 // Runs `argv`, at most `limit` instructions of it.
 LockstepReport RunInStep(const std::vector<std::string>& argv, uint64_t limit = ~uint64_t{0}) {
-  Tracee::StayOnOneProcessor();
-  auto tracee = Tracee::Launch(argv);
-  EXPECT_TRUE(tracee.ok()) << tracee.status();
-  if (!tracee.ok()) return {};
-  auto lockstep = Lockstep::Create(tracee->get());
+  SteppedProcess::StayOnOneProcessor();
+  auto process = SteppedProcess::Launch(argv);
+  EXPECT_TRUE(process.ok()) << process.status();
+  if (!process.ok()) return {};
+  auto lockstep = Lockstep::Create(process->get());
   EXPECT_TRUE(lockstep.ok()) << lockstep.status();
   if (!lockstep.ok()) return {};
   const LockstepReport report = (*lockstep)->Run(limit);

@@ -9,6 +9,7 @@
 
 #include "base/status_macros.h"
 #include "base/unique_fd.h"
+#include "recorder/populated_ranges.h"
 
 namespace hindsight {
 namespace {
@@ -34,14 +35,23 @@ class KeyframeMemory {
         region.name == "[vvar_vclock]" || region.name == "[vsyscall]") {
       return absl::OkStatus();
     }
-    for (uint64_t page = region.start; page < region.end; page += kBatchPages * kPageBytes) {
-      const uint64_t pages = std::min(kBatchPages, (region.end - page) / kPageBytes);
-      RETURN_IF_ERROR(AddBatch(region, page, pages));
+    // A file's pages count whether or not they are in memory now.
+    if (region.inode != 0) return AddRange(region, {region.start, region.end});
+    for (const AddressRange& range : PopulatedRanges(pagemap_.get(), region.start, region.end)) {
+      RETURN_IF_ERROR(AddRange(region, range));
     }
     return absl::OkStatus();
   }
 
  private:
+  absl::Status AddRange(const MapRegion& region, const AddressRange& range) {
+    for (uint64_t page = range.start; page < range.end; page += kBatchPages * kPageBytes) {
+      const uint64_t pages = std::min(kBatchPages, (range.end - page) / kPageBytes);
+      RETURN_IF_ERROR(AddBatch(region, page, pages));
+    }
+    return absl::OkStatus();
+  }
+
   absl::Status AddBatch(const MapRegion& region, uint64_t first, uint64_t pages) {
     const bool in_trace = region.module >= 0 && modules_.Unchanged(region);
     uint64_t entries[kBatchPages];

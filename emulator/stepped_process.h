@@ -3,8 +3,8 @@
 // Owns the process and kills it at the end. Not copyable, not movable. Every call must come from
 // the thread that launched it (ptrace).
 
-#ifndef HINDSIGHT_EMULATOR_TRACEE_H_
-#define HINDSIGHT_EMULATOR_TRACEE_H_
+#ifndef HINDSIGHT_EMULATOR_STEPPED_PROCESS_H_
+#define HINDSIGHT_EMULATOR_STEPPED_PROCESS_H_
 
 #include <sys/types.h>
 
@@ -19,17 +19,18 @@
 
 namespace hindsight {
 
-class Tracee {
+class SteppedProcess {
  public:
-  // Keeps the calling thread, and the tracees it launches, on one processor: they take turns at
+  // Keeps the calling thread, and the processes it launches, on one processor: they take turns at
   // every instruction, and the kernel writes a thread's processor number into its memory (rseq).
   static void StayOnOneProcessor();
   // Starts `argv` with standard input and output at /dev/null, stopped before its first
   // instruction, at addresses that are the same every time.
-  static absl::StatusOr<std::unique_ptr<Tracee>> Launch(const std::vector<std::string>& argv);
-  ~Tracee();
-  Tracee(const Tracee&) = delete;
-  Tracee& operator=(const Tracee&) = delete;
+  static absl::StatusOr<std::unique_ptr<SteppedProcess>> Launch(
+      const std::vector<std::string>& argv);
+  ~SteppedProcess();
+  SteppedProcess(const SteppedProcess&) = delete;
+  SteppedProcess& operator=(const SteppedProcess&) = delete;
 
   RegisterFile registers() const;
   void SetRegisters(const RegisterFile& registers);
@@ -47,7 +48,7 @@ class Tracee {
   void WriteByte(uint64_t address, uint8_t byte);
 
  private:
-  explicit Tracee(pid_t pid) : pid_(pid) {}
+  explicit SteppedProcess(pid_t pid) : pid_(pid) {}
 
   const pid_t pid_;
   bool gone_ = false;
@@ -57,4 +58,4 @@ class Tracee {
 
 }  // namespace hindsight
 
-#endif  // HINDSIGHT_EMULATOR_TRACEE_H_
+#endif  // HINDSIGHT_EMULATOR_STEPPED_PROCESS_H_

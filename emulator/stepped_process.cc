@@ -1,4 +1,4 @@
-#include "emulator/tracee.h"
+#include "emulator/stepped_process.h"
 
 #include <fcntl.h>
 #include <sched.h>
@@ -35,7 +35,7 @@ namespace {
 
 }  // namespace
 
-void Tracee::StayOnOneProcessor() {
+void SteppedProcess::StayOnOneProcessor() {
   const int processor = sched_getcpu();
   if (processor < 0) return;
   cpu_set_t set;
@@ -44,7 +44,8 @@ void Tracee::StayOnOneProcessor() {
   sched_setaffinity(0, sizeof(set), &set);
 }
 
-absl::StatusOr<std::unique_ptr<Tracee>> Tracee::Launch(const std::vector<std::string>& argv) {
+absl::StatusOr<std::unique_ptr<SteppedProcess>> SteppedProcess::Launch(
+    const std::vector<std::string>& argv) {
   CHECK(!argv.empty());
   std::vector<char*> arguments;
   for (const std::string& argument : argv) arguments.push_back(const_cast<char*>(argument.c_str()));
@@ -52,23 +53,23 @@ absl::StatusOr<std::unique_ptr<Tracee>> Tracee::Launch(const std::vector<std::st
   const pid_t pid = fork();
   if (pid < 0) return absl::ErrnoToStatus(errno, "fork");
   if (pid == 0) Execute(arguments.data());
-  auto tracee = std::unique_ptr<Tracee>(new Tracee(pid));
+  auto process = std::unique_ptr<SteppedProcess>(new SteppedProcess(pid));
   int status = 0;
   if (waitpid(pid, &status, 0) != pid || !WIFSTOPPED(status)) {
-    tracee->gone_ = true;
+    process->gone_ = true;
     return absl::NotFoundError(absl::StrCat("cannot run ", argv[0]));
   }
   ptrace(PTRACE_SETOPTIONS, pid, nullptr, PTRACE_O_EXITKILL);
-  return tracee;
+  return process;
 }
 
-Tracee::~Tracee() {
+SteppedProcess::~SteppedProcess() {
   if (gone_) return;
   kill(pid_, SIGKILL);
   waitpid(pid_, nullptr, 0);
 }
 
-RegisterFile Tracee::registers() const {
+RegisterFile SteppedProcess::registers() const {
   user_regs_struct general;
   user_fpregs_struct floating;
   CHECK(ptrace(PTRACE_GETREGS, pid_, nullptr, &general) == 0);
@@ -79,14 +80,14 @@ RegisterFile Tracee::registers() const {
   return registers;
 }
 
-void Tracee::SetRegisters(const RegisterFile& registers) {
+void SteppedProcess::SetRegisters(const RegisterFile& registers) {
   user_regs_struct general;
   CHECK(ptrace(PTRACE_GETREGS, pid_, nullptr, &general) == 0);
   RegistersToGeneral(registers, &general);
   CHECK(ptrace(PTRACE_SETREGS, pid_, nullptr, &general) == 0);
 }
 
-bool Tracee::Step() {
+bool SteppedProcess::Step() {
   const int signal = pending_signal_;
   pending_signal_ = 0;
   CHECK(ptrace(PTRACE_SINGLESTEP, pid_, nullptr, signal) == 0);
@@ -99,13 +100,13 @@ bool Tracee::Step() {
   return true;
 }
 
-bool Tracee::Read(uint64_t address, absl::Span<uint8_t> out) const {
+bool SteppedProcess::Read(uint64_t address, absl::Span<uint8_t> out) const {
   iovec local = {out.data(), out.size()};
   iovec remote = {reinterpret_cast<void*>(address), out.size()};
   return process_vm_readv(pid_, &local, 1, &remote, 1, 0) == static_cast<ssize_t>(out.size());
 }
 
-void Tracee::WriteByte(uint64_t address, uint8_t byte) {
+void SteppedProcess::WriteByte(uint64_t address, uint8_t byte) {
   iovec local = {&byte, 1};
   iovec remote = {reinterpret_cast<void*>(address), 1};
   CHECK(process_vm_writev(pid_, &local, 1, &remote, 1, 0) == 1);
