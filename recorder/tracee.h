@@ -28,10 +28,10 @@
 namespace hindsight {
 
 enum class ResumeHow : uint8_t {
-  kStep,     // one instruction; the kernel reports its end by a SIGTRAP
-  // To the next entry to or exit from a system call. No signal is involved, and though these are two
-  // stops for a call they cost less than one step: in a virtual machine the debug registers that the
-  // trap involves are the hypervisor's.
+  kStep,  // one instruction; the kernel reports its end by a SIGTRAP
+  // To the next entry to or exit from a system call. No signal is involved, and though these are
+  // two stops for a call they cost less than one step: in a virtual machine the debug registers
+  // that the trap involves are the hypervisor's.
   kSyscall,
 };
 

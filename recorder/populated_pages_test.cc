@@ -1,0 +1,74 @@
+#include "recorder/populated_pages.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "gtest/gtest.h"
+#include "tracefmt/records.h"
+
+namespace hindsight {
+namespace {
+
+class PopulatedPagesTest : public testing::TestWithParam<PopulatedPages::Method> {
+ protected:
+  // Reserves address space; returns its start.
+  uint64_t Map(uint64_t bytes, int fd = -1) {
+    const int flags = MAP_PRIVATE | MAP_NORESERVE | (fd < 0 ? MAP_ANONYMOUS : 0);
+    void* start = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, flags, fd, 0);
+    EXPECT_NE(start, MAP_FAILED);
+    madvise(start, bytes, MADV_NOHUGEPAGE);
+    mapped_.push_back({start, bytes});
+    return reinterpret_cast<uint64_t>(start);
+  }
+  ~PopulatedPagesTest() override {
+    for (const auto& [start, bytes] : mapped_) munmap(start, bytes);
+  }
+  static void Touch(uint64_t address) { *reinterpret_cast<volatile char*>(address) = 1; }
+
+  PopulatedPages pages_{"/proc/self/pagemap", GetParam()};
+  std::vector<std::pair<void*, uint64_t>> mapped_;
+};
+
+TEST_P(PopulatedPagesTest, FindsTouchedPagesOnly) {
+  const uint64_t start = Map(2000 * kPageBytes);
+  EXPECT_TRUE(pages_.Find(start, start + 2000 * kPageBytes).empty());
+  Touch(start + 3 * kPageBytes);
+  Touch(start + 4 * kPageBytes);
+  Touch(start + 1999 * kPageBytes);
+  const std::vector<PopulatedRange> expected = {
+      {start + 3 * kPageBytes, start + 5 * kPageBytes, true},
+      {start + 1999 * kPageBytes, start + 2000 * kPageBytes, true}};
+  EXPECT_EQ(pages_.Find(start, start + 2000 * kPageBytes), expected);
+}
+
+TEST_P(PopulatedPagesTest, TellsOwnCopiesFromTheFilesPages) {
+  const int fd = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
+  const uint64_t start = Map(4 * kPageBytes, fd);
+  close(fd);
+  volatile char read_only = *reinterpret_cast<volatile char*>(start + kPageBytes);
+  (void)read_only;
+  Touch(start + 2 * kPageBytes);
+  bool file_page = false, own_page = false;
+  for (const PopulatedRange& range : pages_.Find(start, start + 4 * kPageBytes)) {
+    if (range.start <= start + kPageBytes && start + kPageBytes < range.end) {
+      file_page = !range.own_copy;
+    }
+    if (range.start == start + 2 * kPageBytes) own_page = range.own_copy;
+  }
+  EXPECT_TRUE(file_page);
+  EXPECT_TRUE(own_page);
+}
+
+TEST_P(PopulatedPagesTest, HugeReservationsCostNoTime) {
+  const uint64_t bytes = uint64_t{16} << 40;
+  const uint64_t start = Map(bytes);
+  EXPECT_TRUE(pages_.Find(start, start + bytes).empty());
+}
+
+INSTANTIATE_TEST_SUITE_P(Methods, PopulatedPagesTest,
+                         testing::Values(PopulatedPages::Method::kScan,
+                                         PopulatedPages::Method::kRead));
+
+}  // namespace
+}  // namespace hindsight
