@@ -41,7 +41,7 @@ const char* RegisterWordName(size_t index) {
 
 bool FromWords(absl::Span<const uint64_t> words, RegisterFile* out) {
   if (words.size() != kRegisterWords) return false;
-  std::memcpy(out, words.data(), sizeof(*out));
+  std::memcpy(static_cast<void*>(out), words.data(), sizeof(*out));
   return true;
 }
 
