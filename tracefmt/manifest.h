@@ -22,8 +22,8 @@ struct Manifest {
   std::vector<std::string> environment;
   std::string working_directory;
   int32_t pid = 0;
-  int64_t start_time_ns = 0;  // since the epoch
-  std::string host_cpu;       // brand string
+  int64_t start_time_ns = 0;                   // since the epoch
+  std::string host_cpu;                        // brand string
   std::vector<std::string> required_features;  // host features replay needs; empty: none
   std::string engine;                          // "emulate" or "translate"
   std::string memory_model;                    // "kernel", "fence", "acqrel", "load"

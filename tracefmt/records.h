@@ -39,14 +39,14 @@ struct PageImport {
   bool first = false;    // the view did not hold this page in this segment before
   int32_t module = -1;   // index into TraceReader::modules()
   uint64_t module_offset = 0;
-  uint64_t line_mask = 0;          // bit i: line i of the page follows in `lines`
+  uint64_t line_mask = 0;           // bit i: line i of the page follows in `lines`
   absl::Span<const uint8_t> lines;  // popcount(line_mask) * kLineBytes; borrowed
 };
 
 // One line of memory the thread could not have known.
 struct LineImport {
-  uint64_t address = 0;            // multiple of kLineBytes
-  bool code = false;               // imported because it was executed
+  uint64_t address = 0;             // multiple of kLineBytes
+  bool code = false;                // imported because it was executed
   absl::Span<const uint8_t> bytes;  // kLineBytes; borrowed
 };
 
@@ -72,7 +72,7 @@ struct SideEffect {
 };
 
 enum class DiscontinuityKind : uint16_t {
-  kSignal = 0,     // delivery: registers are those at the handler's entry, or unchanged if ignored
+  kSignal = 0,  // delivery: registers are those at the handler's entry, or unchanged if ignored
   kSigreturn = 1,
   kException = 2,
   kExec = 3,
