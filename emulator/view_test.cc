@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 #include <random>
 #include <vector>
@@ -32,11 +33,16 @@ class ViewTest : public testing::Test, public FaultClient {
     FaultScope scope(this);
     auto* byte = reinterpret_cast<volatile uint8_t*>(Guest(page));
     refused_ = false;
+    std::atomic_signal_fence(std::memory_order_seq_cst);
     uint8_t value = *byte;
+    // The compiler does not know that the access may call OnHostFault.
+    std::atomic_signal_fence(std::memory_order_seq_cst);
     bool readable = !refused_;
     view_.Regrant(page);
     refused_ = false;
+    std::atomic_signal_fence(std::memory_order_seq_cst);
     *byte = value;
+    std::atomic_signal_fence(std::memory_order_seq_cst);
     bool writable = !refused_;
     view_.Regrant(page);
     if (writable) return PageRights::kReadWrite;
