@@ -9,6 +9,7 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "base/syscall_names.h"
 #include "emulator/registers.h"
 
@@ -64,6 +65,10 @@ const char* EventName(EventKind kind) {
       return "schedule";
     case EventKind::kNote:
       return "note";
+    case EventKind::kSlice:
+      return "slice";
+    case EventKind::kThreadName:
+      return "thread-name";
   }
   return "event";
 }
@@ -115,6 +120,8 @@ struct TextVisitor {
       absl::StrAppendFormat(&out, " module %d+%#x", page.module, page.module_offset);
     }
     absl::StrAppendFormat(&out, " lines %d", std::popcount(page.line_mask));
+    if (page.known_mask != 0)
+      absl::StrAppendFormat(&out, " known %d", std::popcount(page.known_mask));
     if (options.contents) {
       ForEachLine(page, [&out](uint64_t address, absl::Span<const uint8_t> bytes) {
         absl::StrAppendFormat(&out, "\n    %#x: %s", address, Hex(bytes));
@@ -155,6 +162,15 @@ struct TextVisitor {
     return out;
   }
   std::string operator()(const Gap& gap) const { return absl::StrCat("gap: ", gap.reason); }
+  std::string operator()(const OrderRun& run) const {
+    std::string out =
+        absl::StrFormat("order sequence %X events %d", run.first_sequence, run.counts.size());
+    if (options.contents)
+      absl::StrAppend(&out, "\n    ", absl::StrJoin(run.counts, " "));
+    else if (!run.counts.empty())
+      absl::StrAppend(&out, " counts ", run.counts.front(), " to ", run.counts.back());
+    return out;
+  }
 };
 
 // Writes the body of a record as members of an object.
@@ -168,6 +184,7 @@ struct JsonVisitor {
     if (page.module >= 0) {
       json->Key("module").Int(page.module).Key("moduleOffset").Uint(page.module_offset);
     }
+    if (page.known_mask != 0) json->Key("knownMask").Hex(page.known_mask);
     if (!options.contents) return;
     json->Key("lines").BeginObject();
     ForEachLine(page, [this](uint64_t address, absl::Span<const uint8_t> bytes) {
@@ -207,6 +224,12 @@ struct JsonVisitor {
   }
   void operator()(const Gap& gap) const {
     json->Key("kind").String("gap").Key("reason").String(gap.reason);
+  }
+  void operator()(const OrderRun& run) const {
+    json->Key("kind").String("order").Key("sequence").Uint(run.first_sequence);
+    json->Key("counts").BeginArray();
+    for (uint64_t count : run.counts) json->Uint(count);
+    json->EndArray();
   }
 };
 

@@ -332,7 +332,7 @@ class CraftedSegment : public testing::Test {
 };
 
 TEST_F(CraftedSegment, UnknownIgnorableRecordsAndBlocksAreSkipped) {
-  PutRecords(0, {5, 200, 5, 128}, 2);
+  PutRecords(0, {5, 200, 5, 255}, 2);
   capnp::MallocMessageBuilder unknown;
   unknown.initRoot<wire::KeyframeEnd>();
   Put(static_cast<BlockKind>(0x8001), &unknown);

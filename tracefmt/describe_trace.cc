@@ -25,7 +25,8 @@ std::string Patch(const RegisterPatch& patch) {
 struct Body {
   std::string operator()(const PageImport& page) const {
     return absl::StrCat("page ", page.address, " first ", page.first, " module ", page.module, "+",
-                        page.module_offset, " mask ", page.line_mask, " ", Hex(page.lines));
+                        page.module_offset, " mask ", page.line_mask, " ", Hex(page.lines),
+                        page.known_mask == 0 ? "" : absl::StrCat(" known ", page.known_mask));
   }
   std::string operator()(const LineImport& line) const {
     return absl::StrCat("line ", line.address, " code ", line.code, " ", Hex(line.bytes));
@@ -50,6 +51,9 @@ struct Body {
     return absl::StrCat("end ", Numbers(end.registers));
   }
   std::string operator()(const Gap& gap) const { return absl::StrCat("gap ", gap.reason); }
+  std::string operator()(const OrderRun& run) const {
+    return absl::StrCat("order ", run.first_sequence, " ", absl::StrJoin(run.counts, ","));
+  }
 };
 
 std::string Maps(const std::vector<MapRegion>& maps) {
@@ -76,6 +80,15 @@ std::string DescribeManifest(const Manifest& m) {
   absl::StrAppend(&text, "  state ", static_cast<int>(m.state), " exit ", m.exit_status, " ",
                   Escaped(m.end_reason), " sequence ", m.end_sequence, " time ", m.end_time_ns,
                   "\n");
+  if (m.ordered_kernel_events + m.ordered_instructions > 0) {
+    absl::StrAppend(&text, "  ordered ", m.ordered_kernel_events, " ", m.ordered_instructions,
+                    "\n");
+  }
+  if (!m.start_kind.empty()) {
+    absl::StrAppend(&text, "  started by ", Escaped(m.start_kind), " of ", m.parent_pid, " in ",
+                    Escaped(m.parent_directory), " thread ", m.parent_thread, " count ",
+                    m.parent_count, " sequence ", m.parent_sequence, "\n");
+  }
   return text;
 }
 

@@ -32,12 +32,25 @@ struct Manifest {
   uint64_t full_keyframe_interval = 0;         // instructions; 0: only at the start
   std::vector<uint64_t> auxv;                  // type, value, ... as the program saw it
 
+  // Of a process made by a recorded process: its parent's trace is in `parent_directory` (relative
+  // to this one). Memory it has from birth is the parent's at this state of the thread that forked.
+  int32_t parent_pid = 0;  // 0: none is recorded
+  std::string parent_directory;
+  int32_t parent_thread = 0;
+  uint64_t parent_count = 0;
+  uint64_t parent_sequence = 0;  // of the fork
+  // "launch", "fork", "attach", "start-at": why recording began where it did.
+  std::string start_kind;
+
   TraceState state = TraceState::kRecording;
   // Meaningful once complete.
   int32_t exit_status = -1;  // as wait(2) reports it; -1: recording stopped before the end
   std::string end_reason;    // empty: the program ended; else why recording stopped
   uint64_t end_sequence = 0;
   uint64_t end_time_ns = 0;  // wall-clock time since start_time_ns
+  // Orderable events of this process: by kernel events, and by instructions (OrderRun).
+  uint64_t ordered_kernel_events = 0;
+  uint64_t ordered_instructions = 0;
 };
 
 }  // namespace hindsight

@@ -45,6 +45,14 @@ void Build(const Manifest& from, wire::Manifest::Builder to) {
   to.setEndReason(AsData(from.end_reason));
   to.setEndSequence(from.end_sequence);
   to.setEndTimeNs(from.end_time_ns);
+  to.setParentPid(from.parent_pid);
+  to.setParentDirectory(AsData(from.parent_directory));
+  to.setParentThread(from.parent_thread);
+  to.setParentCount(from.parent_count);
+  to.setParentSequence(from.parent_sequence);
+  to.setStartKind(AsData(from.start_kind));
+  to.setOrderedKernelEvents(from.ordered_kernel_events);
+  to.setOrderedInstructions(from.ordered_instructions);
 }
 
 Manifest Read(wire::Manifest::Reader from) {
@@ -69,6 +77,14 @@ Manifest Read(wire::Manifest::Reader from) {
   to.end_reason = AsString(from.getEndReason());
   to.end_sequence = from.getEndSequence();
   to.end_time_ns = from.getEndTimeNs();
+  to.parent_pid = from.getParentPid();
+  to.parent_directory = AsString(from.getParentDirectory());
+  to.parent_thread = from.getParentThread();
+  to.parent_count = from.getParentCount();
+  to.parent_sequence = from.getParentSequence();
+  to.start_kind = AsString(from.getStartKind());
+  to.ordered_kernel_events = from.getOrderedKernelEvents();
+  to.ordered_instructions = from.getOrderedInstructions();
   return to;
 }
 

@@ -13,6 +13,12 @@ void AppendBytes(absl::Span<const uint8_t> bytes, std::vector<uint8_t>* out) {
   out->insert(out->end(), bytes.begin(), bytes.end());
 }
 
+// Seven bits in each byte, low ones first; the top bit says that more follow.
+void AppendVarint(uint64_t value, std::vector<uint8_t>* out) {
+  for (; value >= 0x80; value >>= 7) out->push_back(static_cast<uint8_t>(value | 0x80));
+  out->push_back(static_cast<uint8_t>(value));
+}
+
 capnp::Data::Reader AsData(const std::vector<uint8_t>& bytes) {
   return capnp::Data::Reader(bytes.data(), bytes.size());
 }
@@ -34,13 +40,15 @@ RecordKind RecordColumns::AddBody(const PageImport& body) {
   const bool has_module = body.module >= 0;
   pages_.addresses.push_back(body.address);
   pages_.line_masks.push_back(body.line_mask);
-  pages_.flags.push_back(static_cast<uint8_t>((body.first ? 1 : 0) | (has_module ? 2 : 0)));
+  pages_.flags.push_back(static_cast<uint8_t>((body.first ? 1 : 0) | (has_module ? 2 : 0) |
+                                              (body.known_mask != 0 ? 4 : 0)));
   if (has_module) {
     pages_.modules.push_back(body.module);
     pages_.module_offsets.push_back(body.module_offset);
   }
+  if (body.known_mask != 0) pages_.known_masks.push_back(body.known_mask);
   AppendBytes(body.lines, &pages_.bytes);
-  raw_bytes_ += 29 + body.lines.size();
+  raw_bytes_ += 37 + body.lines.size();
   return RecordKind::kPageImport;
 }
 
@@ -98,6 +106,21 @@ RecordKind RecordColumns::AddBody(const Gap& body) {
   return RecordKind::kGap;
 }
 
+RecordKind RecordColumns::AddBody(const OrderRun& body) {
+  CHECK(!body.counts.empty() && body.counts.size() <= UINT32_MAX);
+  const size_t before = order_runs_.counts.size();
+  order_runs_.first_sequences.push_back(body.first_sequence);
+  order_runs_.sizes.push_back(static_cast<uint32_t>(body.counts.size()));
+  // The first one back from the record's count, the others forward from one to the next.
+  AppendVarint(last_count_ - body.counts[0], &order_runs_.counts);
+  for (size_t i = 1; i < body.counts.size(); ++i) {
+    AppendVarint(body.counts[i] - body.counts[i - 1], &order_runs_.counts);
+  }
+  order_runs_.total += body.counts.size();
+  raw_bytes_ += 12 + order_runs_.counts.size() - before;
+  return RecordKind::kOrderRun;
+}
+
 size_t RecordColumns::Patches::Add(const RegisterPatch& patch) {
   CHECK(patch.index.size() == patch.value.size() && patch.index.size() <= UINT16_MAX);
   sizes.push_back(static_cast<uint16_t>(patch.index.size()));
@@ -119,6 +142,7 @@ void RecordColumns::Build(wire::RecordBlock::Builder block) const {
   FillList(block.initCountDeltas(count_deltas_.size()), count_deltas_);
   BuildImports(block);
   BuildTransitions(block);
+  BuildOrder(block);
   if (!end_registers_.empty()) {
     FillList(block.initEndRegisters(end_registers_.size()), end_registers_);
   }
@@ -134,6 +158,9 @@ void RecordColumns::BuildImports(wire::RecordBlock::Builder block) const {
     FillList(columns.initModules(pages_.modules.size()), pages_.modules);
     FillList(columns.initModuleOffsets(pages_.module_offsets.size()), pages_.module_offsets);
     columns.setBytes(AsData(pages_.bytes));
+    if (!pages_.known_masks.empty()) {
+      FillList(columns.initKnownMasks(pages_.known_masks.size()), pages_.known_masks);
+    }
   }
   if (!lines_.addresses.empty()) {
     auto columns = block.initLines();
@@ -173,6 +200,15 @@ void RecordColumns::BuildTransitions(wire::RecordBlock::Builder block) const {
   if (!register_hashes_.empty()) {
     FillList(block.initRegisterHashes(register_hashes_.size()), register_hashes_);
   }
+}
+
+void RecordColumns::BuildOrder(wire::RecordBlock::Builder block) const {
+  if (order_runs_.sizes.empty()) return;
+  auto columns = block.initOrderRuns();
+  FillList(columns.initFirstSequences(order_runs_.first_sequences.size()),
+           order_runs_.first_sequences);
+  FillList(columns.initSizes(order_runs_.sizes.size()), order_runs_.sizes);
+  columns.setCounts(AsData(order_runs_.counts));
 }
 
 }  // namespace hindsight

@@ -27,6 +27,7 @@ enum class RecordKind : uint8_t {
   kRegisterHash = 5,
   kSegmentEnd = 6,
   kGap = 7,
+  kOrderRun = 128,  // replay is exact without it
 };
 inline constexpr uint8_t kFirstIgnorableRecord = 128;
 
@@ -34,6 +35,7 @@ inline constexpr uint8_t kFirstIgnorableRecord = 128;
 // A recorder starts a new segment long before.
 inline constexpr uint64_t kMaxSegmentRecords = 1 << 25;
 inline constexpr uint64_t kMaxSegmentRawBytes = uint64_t{4} << 30;
+inline constexpr uint64_t kMaxSegmentOrderedCounts = 1 << 28;
 
 class RecordColumns {
  public:
@@ -49,13 +51,14 @@ class RecordColumns {
   bool empty() const { return kinds_.empty(); }
   size_t size() const { return kinds_.size(); }
   uint64_t last_count() const { return last_count_; }
+  uint64_t ordered_counts() const { return order_runs_.total; }
   size_t raw_bytes() const { return raw_bytes_; }  // about what the message will take
 
   void Build(wire::RecordBlock::Builder block) const;
 
  private:
   struct Pages {
-    std::vector<uint64_t> addresses, line_masks, module_offsets;
+    std::vector<uint64_t> addresses, line_masks, module_offsets, known_masks;
     std::vector<int32_t> modules;
     std::vector<uint8_t> flags, bytes;
   };
@@ -87,6 +90,13 @@ class RecordColumns {
     Patches patches;
   };
 
+  struct OrderRuns {
+    std::vector<uint64_t> first_sequences;
+    std::vector<uint32_t> sizes;
+    std::vector<uint8_t> counts;
+    uint64_t total = 0;
+  };
+
   // Each adds the body's columns and returns its kind.
   RecordKind AddBody(const PageImport& body);
   RecordKind AddBody(const LineImport& body);
@@ -96,9 +106,11 @@ class RecordColumns {
   RecordKind AddBody(const RegisterHash& body);
   RecordKind AddBody(const SegmentEnd& body);
   RecordKind AddBody(const Gap& body);
+  RecordKind AddBody(const OrderRun& body);
 
   void BuildImports(wire::RecordBlock::Builder block) const;
   void BuildTransitions(wire::RecordBlock::Builder block) const;
+  void BuildOrder(wire::RecordBlock::Builder block) const;
 
   uint64_t first_record_;
   uint64_t first_count_;
@@ -114,6 +126,7 @@ class RecordColumns {
   std::vector<uint64_t> register_hashes_;
   std::vector<uint64_t> end_registers_;
   std::string gap_reason_;
+  OrderRuns order_runs_;
 };
 
 }  // namespace hindsight

@@ -41,6 +41,17 @@ class Bytes {
     rest_.remove_prefix(size);
     return true;
   }
+  bool TakeVarint(uint64_t* out) {
+    *out = 0;
+    for (int shift = 0; shift < 64; shift += 7) {
+      uint8_t byte = 0;
+      if (!Take(&byte) || (shift == 63 && byte > 1)) return false;
+      *out |= uint64_t{byte & 0x7fu} << shift;
+      if (byte < 0x80) return true;
+    }
+    return false;
+  }
+  size_t size() const { return rest_.size(); }
   bool Take(uint8_t* out) {
     absl::Span<const uint8_t> one;
     if (!Take(1, &one)) return false;
@@ -59,6 +70,7 @@ using Integers = Column<capnp::List<int32_t>::Reader>;
 using Blobs = Column<capnp::List<capnp::Data>::Reader>;
 
 constexpr const char kShortColumn[] = "a column is too short";
+constexpr const char kUnorderedCount[] = "a count of an ordered instruction is out of order";
 constexpr const char kNoSuchModule[] = "a module that is not listed";
 
 struct Patches {
@@ -92,7 +104,7 @@ struct Patches {
 
 class Decoder {
  public:
-  Decoder(wire::RecordBlock::Reader block, const RecordLimits& limits)
+  Decoder(wire::RecordBlock::Reader block, const RecordLimits& limits, OrderedCounts* counts)
       : limits_(limits),
         page_addresses_(block.getPages().getAddresses()),
         page_masks_(block.getPages().getLineMasks()),
@@ -100,6 +112,7 @@ class Decoder {
         page_modules_(block.getPages().getModules()),
         page_flags_(block.getPages().getFlags()),
         page_bytes_(block.getPages().getBytes()),
+        page_known_masks_(block.getPages().getKnownMasks()),
         line_addresses_(block.getLines().getAddresses()),
         line_flags_(block.getLines().getFlags()),
         line_bytes_(block.getLines().getBytes()),
@@ -119,10 +132,20 @@ class Decoder {
         jump_patches_(block.getDiscontinuities().getPatches()),
         hashes_(block.getRegisterHashes()),
         end_registers_(block.getEndRegisters()),
-        gap_reason_(block.getGapReason()) {}
+        gap_reason_(block.getGapReason()),
+        run_sequences_(block.getOrderRuns().getFirstSequences()),
+        run_sizes_(block.getOrderRuns().getSizes()),
+        run_counts_(block.getOrderRuns().getCounts()) {
+    // Every count takes a byte or more, so that bounds what a block can make us allocate.
+    if (run_counts_.size() > 0) {
+      counts->emplace_back(new uint64_t[run_counts_.size()]);
+      ordered_ = absl::MakeSpan(counts->back().get(), run_counts_.size());
+    }
+  }
 
-  // Each returns what is wrong, or nullptr.
-  const char* Take(RecordKind kind, RecordBody* out) {
+  // The record's body; it stands at `count`, the record before at `before`. Returns what is wrong,
+  // or nullptr.
+  const char* Take(RecordKind kind, uint64_t before, uint64_t count, RecordBody* out) {
     switch (kind) {
       case RecordKind::kPageImport:
         return TakePage(&out->emplace<PageImport>());
@@ -141,11 +164,14 @@ class Decoder {
       case RecordKind::kGap:
         out->emplace<Gap>().reason = AsString(gap_reason_);
         return nullptr;
+      case RecordKind::kOrderRun:
+        return TakeRun(before, count, &out->emplace<OrderRun>());
     }
     return "unknown kind";
   }
 
  private:
+  // Each returns what is wrong, or nullptr.
   const char* TakePage(PageImport* page) {
     uint8_t flags = 0;
     if (!page_addresses_.Take(&page->address) || !page_masks_.Take(&page->line_mask) ||
@@ -162,6 +188,7 @@ class Decoder {
         return kNoSuchModule;
       }
     }
+    if ((flags & 4) != 0 && !page_known_masks_.Take(&page->known_mask)) return kShortColumn;
     if (!page_bytes_.Take(std::popcount(page->line_mask) * kLineBytes, &page->lines)) {
       return kShortColumn;
     }
@@ -220,11 +247,35 @@ class Decoder {
     return nullptr;
   }
 
- private:
+  const char* TakeRun(uint64_t before, uint64_t count, OrderRun* run) {
+    uint32_t size = 0;
+    if (!run_sequences_.Take(&run->first_sequence) || !run_sizes_.Take(&size) ||
+        size > ordered_.size()) {
+      return kShortColumn;
+    }
+    if (size == 0 || run->first_sequence == 0 || run->first_sequence + size < size) {
+      return "impossible order";
+    }
+    const absl::Span<uint64_t> counts = ordered_.first(size);
+    ordered_.remove_prefix(size);
+    uint64_t difference = 0;
+    if (!run_counts_.TakeVarint(&difference)) return kShortColumn;
+    if (difference == 0 || difference > count - before) return kUnorderedCount;
+    counts[0] = count - difference;
+    for (size_t i = 1; i < size; ++i) {
+      if (!run_counts_.TakeVarint(&difference)) return kShortColumn;
+      if (difference == 0 || difference >= count - counts[i - 1]) return kUnorderedCount;
+      counts[i] = counts[i - 1] + difference;
+    }
+    run->counts = counts;
+    return nullptr;
+  }
+
   const RecordLimits limits_;
   Words page_addresses_, page_masks_, page_module_offsets_;
   Integers page_modules_;
   Bytes page_flags_, page_bytes_;
+  Words page_known_masks_;
   Words line_addresses_;
   Bytes line_flags_, line_bytes_;
   Words read_addresses_, read_values_;
@@ -241,15 +292,22 @@ class Decoder {
   Words hashes_;
   capnp::List<uint64_t>::Reader end_registers_;
   capnp::Data::Reader gap_reason_;
+  Words run_sequences_;
+  Halves run_sizes_;
+  Bytes run_counts_;
+  absl::Span<uint64_t> ordered_;  // not handed out yet
 };
 
-bool IsKnown(uint8_t kind) { return kind <= static_cast<uint8_t>(RecordKind::kGap); }
+bool IsKnown(uint8_t kind) {
+  return kind <= static_cast<uint8_t>(RecordKind::kGap) ||
+         kind == static_cast<uint8_t>(RecordKind::kOrderRun);
+}
 
 }  // namespace
 
 absl::Status DecodeRecords(const std::string& path, const RawBlock& block,
                            const RecordLimits& limits, RecordCursor* cursor,
-                           std::vector<Record>* out) {
+                           std::vector<Record>* out, OrderedCounts* counts) {
   return VisitMessage<wire::RecordBlock>(path, block, [&](wire::RecordBlock::Reader message) {
     const auto error = [&](absl::StatusCode code, const std::string& what) {
       return BlockError(code, path, block.offset,
@@ -260,8 +318,9 @@ absl::Status DecodeRecords(const std::string& path, const RawBlock& block,
     if (message.getFirstRecord() != cursor->record || message.getFirstCount() < cursor->count) {
       return error(absl::StatusCode::kDataLoss, "the block does not continue the one before");
     }
+    uint64_t before = cursor->count;
     cursor->count = message.getFirstCount();
-    Decoder decoder(message, limits);
+    Decoder decoder(message, limits, counts);
     for (const uint8_t kind : kinds) {
       if (cursor->ended) return error(absl::StatusCode::kDataLoss, "behind the segment's end");
       uint32_t delta = 0;
@@ -276,12 +335,17 @@ absl::Status DecodeRecords(const std::string& path, const RawBlock& block,
       if (IsKnown(kind)) {
         Record record;
         record.count = cursor->count + delta;
-        const char* wrong = decoder.Take(static_cast<RecordKind>(kind), &record.body);
+        const char* wrong =
+            decoder.Take(static_cast<RecordKind>(kind), before, record.count, &record.body);
         if (wrong == kNoSuchModule) return error(absl::StatusCode::kUnavailable, wrong);
         if (wrong != nullptr) return error(absl::StatusCode::kDataLoss, wrong);
+        if (const auto* run = std::get_if<OrderRun>(&record.body)) {
+          cursor->ordered += run->counts.size();
+        }
         out->push_back(std::move(record));
       }
       cursor->count += delta;
+      before = cursor->count;
       ++cursor->record;
       cursor->ended = kind == static_cast<uint8_t>(RecordKind::kSegmentEnd) ||
                       kind == static_cast<uint8_t>(RecordKind::kGap);

@@ -2,13 +2,15 @@
 //
 // Every field is checked before it is used; the records handed out satisfy what records.h says of
 // them, so that whoever replays them need not check again: addresses are aligned, `lines` has as
-// many bytes as the mask says, modules and register indices exist, counts never decrease.
+// many bytes as the mask says, modules and register indices exist, counts never decrease, those of
+// an OrderRun ascend between the record before and its own.
 
 #ifndef HINDSIGHT_TRACEFMT_RECORD_DECODER_H_
 #define HINDSIGHT_TRACEFMT_RECORD_DECODER_H_
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -26,17 +28,21 @@ struct RecordLimits {
 
 // Where in a segment the decoder stands.
 struct RecordCursor {
-  uint64_t record = 0;  // records met, those skipped included
-  uint64_t count = 0;   // of the last record
-  bool ended = false;   // by SegmentEnd or Gap
+  uint64_t record = 0;   // records met, those skipped included
+  uint64_t count = 0;    // of the last record
+  bool ended = false;    // by SegmentEnd or Gap
+  uint64_t ordered = 0;  // counts in OrderRuns met
 };
 
-// Appends the records of `block` to `out`; their spans point into `block`. On error the records
-// before the wrong one have been appended. kUnimplemented: a record of a newer, critical kind;
-// kUnavailable: a module added to a live trace after it was opened.
+// The counts that OrderRuns point to: one array per block that has any.
+using OrderedCounts = std::vector<std::unique_ptr<uint64_t[]>>;
+
+// Appends the records of `block` to `out`; their spans point into `block` and `counts`. On error
+// the records before the wrong one have been appended. kUnimplemented: a record of a newer,
+// critical kind; kUnavailable: a module added to a live trace after it was opened.
 absl::Status DecodeRecords(const std::string& path, const RawBlock& block,
                            const RecordLimits& limits, RecordCursor* cursor,
-                           std::vector<Record>* out);
+                           std::vector<Record>* out, OrderedCounts* counts);
 
 }  // namespace hindsight
 

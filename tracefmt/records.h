@@ -41,6 +41,10 @@ struct PageImport {
   uint64_t module_offset = 0;
   uint64_t line_mask = 0;           // bit i: line i of the page follows in `lines`
   absl::Span<const uint8_t> lines;  // popcount(line_mask) * kLineBytes; borrowed
+  // Bit i: line i is no news to the process: another of its threads had these bytes before, by
+  // writing them or by importing them itself. A change that nobody is known for is the kernel's or
+  // another process's. Only searches for changes look at it.
+  uint64_t known_mask = 0;
 };
 
 // One line of memory the thread could not have known.
@@ -88,6 +92,13 @@ struct Discontinuity {
   RegisterPatch registers;
 };
 
+// Orderable instructions, emulated since the record before: the transition out of state counts[i]
+// was orderable event first_sequence + i. No transition; ascending counts, all below the record's.
+struct OrderRun {
+  uint64_t first_sequence = 0;
+  absl::Span<const uint64_t> counts;  // borrowed
+};
+
 // State N has registers of this hash. No transition.
 struct RegisterHash {
   uint64_t hash = 0;
@@ -104,7 +115,7 @@ struct Gap {
 };
 
 using RecordBody = std::variant<PageImport, LineImport, UncachedRead, SideEffect, Discontinuity,
-                                RegisterHash, SegmentEnd, Gap>;
+                                RegisterHash, SegmentEnd, Gap, OrderRun>;
 
 // `count` never decreases within a segment. Records of one count stand in the order: transitions
 // are last.
@@ -142,7 +153,23 @@ enum class EventKind : uint16_t {
   kGap = 9,
   kSchedule = 10,
   kNote = 11,
+  kSlice = 12,
+  kThreadName = 13,
 };
+
+// How a child came to be: ProcessEvent::arguments[0] of a kFork.
+enum class ForkKind : uint64_t { kFork = 0, kVfork = 1, kClone = 2 };
+
+// kThreadStart: thread, count (its first state), sequence (it is orderable), number: the thread
+// that made it, 0 if none; text: its name. kThreadExit: thread, count (its last state).
+// kThreadName: thread, count, text: its name from now on.
+// kFork: thread, count (behind the system call), sequence, number of the system call, result: the
+// child's pid; arguments: {ForkKind, 1 if the child is recorded}.
+// kSlice: from here on `thread` runs: orderable events from `sequence` (this event itself) up to
+// the next kSlice's are its own. count: the state it goes on from. arguments: {when it was resumed,
+// in ns since the recording began; when the slice before ended, likewise; CPU or ~0}. A process of
+// one thread need not have any. kSchedule: a note without influence on replay: the thread was seen
+// on another CPU. arguments: {time in ns, CPU, CPU before}.
 
 // A process-level event, for listing and seeking without replay. Fields not meaningful for a kind
 // are zero or empty.

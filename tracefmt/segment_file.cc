@@ -88,7 +88,8 @@ class LoadedSegment final : public Segment {
       ASSIGN_OR_RETURN(RawBlock block, file.Read(offset));
       offset = block.next_offset;
       raw_bytes += block.word_count * sizeof(uint64_t);
-      if (raw_bytes > kMaxSegmentRawBytes || cursor_.record > kMaxSegmentRecords) {
+      if (raw_bytes > kMaxSegmentRawBytes || cursor_.record > kMaxSegmentRecords ||
+          cursor_.ordered > kMaxSegmentOrderedCounts) {
         return BlockError(absl::StatusCode::kResourceExhausted, file.path(), block.offset,
                           "the segment is too large");
       }
@@ -99,8 +100,8 @@ class LoadedSegment final : public Segment {
       }
       blocks_.push_back(std::move(block));
       RETURN_IF_ERROR(DecodeRecords(file.path(), blocks_.back(),
-                                    {context_.module_count, registers_.size()}, &cursor_,
-                                    &records_));
+                                    {context_.module_count, registers_.size()}, &cursor_, &records_,
+                                    &ordered_counts_));
     }
     if (cursor_.ended) return absl::OkStatus();
     return BlockError(absl::StatusCode::kOutOfRange, file.path(), offset, "the segment has no end");
@@ -123,6 +124,7 @@ class LoadedSegment final : public Segment {
   SegmentInfo info_;
   RegisterWords registers_;
   std::vector<RawBlock> blocks_;  // what the spans in records_ point into
+  OrderedCounts ordered_counts_;  // likewise
   std::vector<Record> records_;
   RecordCursor cursor_;
   uint64_t end_count_;

@@ -31,6 +31,14 @@ struct Manifest {
   endReason @17 :Data;
   endSequence @18 :UInt64;
   endTimeNs @19 :UInt64;
+  parentPid @20 :Int32;
+  parentDirectory @21 :Data;
+  parentThread @22 :Int32;
+  parentCount @23 :UInt64;
+  parentSequence @24 :UInt64;
+  startKind @25 :Data;
+  orderedKernelEvents @26 :UInt64;
+  orderedInstructions @27 :UInt64;
 }
 
 struct ModuleList {
@@ -69,15 +77,17 @@ struct RecordBlock {
   registerHashes @9 :List(UInt64);
   endRegisters @10 :List(UInt64);  # of the SegmentEnd, of which there is at most one
   gapReason @11 :Data;
+  orderRuns @12 :OrderRunColumns;
 }
 
 struct PageColumns {
   addresses @0 :List(UInt64);
-  flags @1 :Data;  # bit 0: first; bit 1: has a module
+  flags @1 :Data;  # bit 0: first; bit 1: has a module; bit 2: has a known mask
   lineMasks @2 :List(UInt64);
   modules @3 :List(Int32);  # only for pages that have one
   moduleOffsets @4 :List(UInt64);
   bytes @5 :Data;  # the lines of all pages, end to end
+  knownMasks @6 :List(UInt64);  # only for pages that have one
 }
 
 struct LineColumns {
@@ -113,6 +123,12 @@ struct DiscontinuityColumns {
   signals @3 :List(Int32);
   siginfos @4 :List(Data);
   patches @5 :PatchColumns;
+}
+
+struct OrderRunColumns {
+  firstSequences @0 :List(UInt64);
+  sizes @1 :List(UInt32);  # counts of each run
+  counts @2 :Data;  # of all runs, end to end, as variable-length differences
 }
 
 struct MapRegion {

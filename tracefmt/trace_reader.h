@@ -70,6 +70,18 @@ class FullKeyframe {
   virtual absl::Status ReadPage(uint64_t address, absl::Span<uint8_t> out) const = 0;
 };
 
+// One process of a recording, as known without opening its trace.
+struct ProcessInfo {
+  std::string directory;  // of its trace: the recording's own, or DIRECTORY/processes/NAME
+  Manifest manifest;
+};
+
+// The processes of the recording in `directory`, the root first, then in the order they were made.
+// Those whose manifest cannot be read are left out, with a line in `warnings` (may be null).
+// `directory` may also name the trace of one child: then only it and its descendants are listed.
+absl::StatusOr<std::vector<ProcessInfo>> ListProcesses(const std::string& directory,
+                                                       std::vector<std::string>* warnings);
+
 class TraceReader {
  public:
   static absl::StatusOr<std::unique_ptr<TraceReader>> Open(const std::string& directory);

@@ -28,6 +28,7 @@ namespace {
 // Raw size at which a block is written without being asked to.
 constexpr size_t kBlockBytes = 256 << 10;
 constexpr size_t kQueueJobs = 16;
+constexpr size_t kMaxRunCounts = 32 << 10;
 
 absl::Status MakeDirectory(const std::string& path) {
   if (mkdir(path.c_str(), 0755) != 0) return absl::ErrnoToStatus(errno, path);
@@ -128,6 +129,7 @@ class TraceWriterImpl final : public TraceWriter {
     uint64_t next_number = 0;
     uint64_t records = 0;                               // in the blocks before `columns`
     uint64_t raw_bytes = 0;                             // of those blocks, about
+    uint64_t ordered_counts = 0;                        // in those blocks
     std::shared_ptr<std::unique_ptr<AppendFile>> file;  // made on the queue
     std::unique_ptr<RecordColumns> columns;
   };
@@ -137,6 +139,8 @@ class TraceWriterImpl final : public TraceWriter {
     manifest.state = state;
     return WriteManifest(directory_ + "/manifest", manifest, &encoder_, &bytes_written_);
   }
+  absl::Status AppendRecord(ThreadSegment* segment, const Record& record);
+  absl::Status AppendRun(ThreadSegment* segment, const Record& record);
   absl::Status PostRecords(ThreadSegment* segment);
   absl::Status PostEvents();
 
@@ -169,6 +173,7 @@ absl::Status TraceWriterImpl::BeginSegment(int32_t thread, uint64_t number, uint
   segment.next_number = number + 1;
   segment.records = 0;
   segment.raw_bytes = 0;
+  segment.ordered_counts = 0;
   segment.file = std::make_shared<std::unique_ptr<AppendFile>>();
   segment.columns = std::make_unique<RecordColumns>(0, count);
   auto message = std::make_shared<capnp::MallocMessageBuilder>();
@@ -196,20 +201,44 @@ absl::Status TraceWriterImpl::Append(int32_t thread, const Record& record) {
     return absl::InvalidArgumentError(absl::StrCat("count ", record.count, " of thread ", thread,
                                                    " is less than that of the record before"));
   }
-  if (!segment.columns->Fits(record.count)) {
-    // A new block has a new base that differences are taken from.
-    RETURN_IF_ERROR(PostRecords(&segment));
-    segment.columns = std::make_unique<RecordColumns>(segment.records, record.count);
+  return std::holds_alternative<OrderRun>(record.body) ? AppendRun(&segment, record)
+                                                       : AppendRecord(&segment, record);
+}
+
+// A long run becomes several records, so that blocks keep their size.
+absl::Status TraceWriterImpl::AppendRun(ThreadSegment* segment, const Record& record) {
+  const OrderRun& run = std::get<OrderRun>(record.body);
+  uint64_t next = segment->columns->last_count();
+  for (const uint64_t count : run.counts) {
+    if (count < next || count >= record.count) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("count ", count, " of an ordered instruction is out of order"));
+    }
+    next = count + 1;
   }
-  segment.columns->Add(record);
+  for (size_t done = 0; done < run.counts.size(); done += kMaxRunCounts) {
+    const OrderRun part = {run.first_sequence + done, run.counts.subspan(done, kMaxRunCounts)};
+    const bool last = done + part.counts.size() == run.counts.size();
+    RETURN_IF_ERROR(AppendRecord(segment, {last ? record.count : part.counts.back() + 1, part}));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status TraceWriterImpl::AppendRecord(ThreadSegment* segment, const Record& record) {
+  if (!segment->columns->Fits(record.count)) {
+    // A new block has a new base that differences are taken from.
+    RETURN_IF_ERROR(PostRecords(segment));
+    segment->columns = std::make_unique<RecordColumns>(segment->records, record.count);
+  }
+  segment->columns->Add(record);
   const bool ends =
       std::holds_alternative<SegmentEnd>(record.body) || std::holds_alternative<Gap>(record.body);
-  if (!ends && segment.columns->raw_bytes() < kBlockBytes) return absl::OkStatus();
-  RETURN_IF_ERROR(PostRecords(&segment));
+  if (!ends && segment->columns->raw_bytes() < kBlockBytes) return absl::OkStatus();
+  RETURN_IF_ERROR(PostRecords(segment));
   if (ends) {
-    segment.open = false;
-    segment.file.reset();  // closed when the queue is done with it
-    segment.columns.reset();
+    segment->open = false;
+    segment->file.reset();  // closed when the queue is done with it
+    segment->columns.reset();
   }
   return absl::OkStatus();
 }
@@ -218,7 +247,9 @@ absl::Status TraceWriterImpl::PostRecords(ThreadSegment* segment) {
   if (segment->columns->empty()) return absl::OkStatus();
   segment->records += segment->columns->size();
   segment->raw_bytes += segment->columns->raw_bytes();
-  if (segment->records > kMaxSegmentRecords || segment->raw_bytes > kMaxSegmentRawBytes / 2) {
+  segment->ordered_counts += segment->columns->ordered_counts();
+  if (segment->records > kMaxSegmentRecords || segment->raw_bytes > kMaxSegmentRawBytes / 2 ||
+      segment->ordered_counts > kMaxSegmentOrderedCounts) {
     return absl::ResourceExhaustedError("the segment is too large");
   }
   std::shared_ptr<RecordColumns> columns = std::move(segment->columns);

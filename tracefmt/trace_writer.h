@@ -28,6 +28,14 @@ class TraceWriter {
                                                              const Manifest& manifest);
   virtual ~TraceWriter() = default;
 
+  // A trace for a child process inside this recording: DIRECTORY/processes/PID, PID-2, ... of the
+  // recording's root, whichever is free. Modules are shared: bytes that any trace of the recording
+  // has stored are not stored again. Independent of this writer but for that; fills in the
+  // manifest's parent_directory (from this writer) and uuid.
+  virtual absl::StatusOr<std::unique_ptr<TraceWriter>> CreateChild(const Manifest& manifest) {
+    return absl::UnimplementedError("CreateChild");
+  }
+
   // Stores the file at `path` (read through `fd` if >= 0) unless its bytes are there already, and
   // returns its module index. Files above `max_bytes` are listed but not stored.
   virtual absl::StatusOr<int32_t> AddModule(const std::string& path, int fd,
@@ -63,6 +71,9 @@ class TraceWriter {
   virtual absl::Status Flush() = 0;
   // Flush, then the manifest with `state` and what is known at the end. No calls after it.
   virtual absl::Status Finish(const Manifest& manifest) = 0;
+
+  // Closes the files of `thread`, which has ended: no more calls for it.
+  virtual void CloseThread(int32_t thread) {}
 
   // Bytes on disk so far, modules included.
   virtual uint64_t bytes_written() const = 0;
