@@ -1,5 +1,6 @@
 #include "emulator/block_cache.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "emulator/instruction.h"
@@ -11,6 +12,14 @@ namespace {
 uint64_t PageOf(uint64_t address) { return address & ~(kPageBytes - 1); }
 
 }  // namespace
+
+void BlockCache::SetMemoryModel(MemoryModel model) {
+  if (model == memory_model_) return;
+  memory_model_ = model;
+  std::fill(slots_.begin(), slots_.end(), nullptr);
+  blocks_.clear();
+  by_page_.clear();
+}
 
 Block* BlockCache::FindSlow(uint64_t address, uint32_t size, Block*& slot) {
   auto found = blocks_.find(address);
@@ -33,6 +42,10 @@ Block* BlockCache::Add(uint64_t address, absl::Span<const uint8_t> code,
       block->flags |= Block::kBreakpoint;
       ++block->breakpoints;
       block->last_breakpoint = block->instructions;
+    }
+    if (IsOrderable(instruction, memory_model_)) {
+      block->flags |= Block::kOrderable;
+      block->orderable.push_back(block->instructions);
     }
     block->final_rep = instruction.rep ? address + offset : Block::kNoAddress;
     ++block->instructions;

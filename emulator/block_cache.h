@@ -14,6 +14,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/types/span.h"
+#include "emulator/memory_model.h"
 
 namespace hindsight {
 
@@ -21,6 +22,7 @@ struct Block {
   static constexpr uint8_t kSpecial = 1;     // an instruction Unicorn must not run
   static constexpr uint8_t kBreakpoint = 2;  // a breakpoint at an instruction
   static constexpr uint8_t kStepOnly = 4;    // on a page that is written to, or does not decode
+  static constexpr uint8_t kOrderable = 8;   // an orderable instruction
 
   uint64_t address = 0;
   uint32_t size = 0;  // bytes; as Unicorn gave it
@@ -30,6 +32,7 @@ struct Block {
   uint32_t last_breakpoint = 0;     // the index of the instruction of the last
   uint32_t epoch = 0;               // Cpu's: its pages were known to be held then
   uint8_t flags = 0;
+  std::vector<uint32_t> orderable;  // the indices of the orderable instructions, rising
 
   static constexpr uint64_t kNoAddress = ~uint64_t{0};
 };
@@ -39,6 +42,9 @@ class BlockCache {
   BlockCache() : slots_(kSlots, nullptr) {}
   BlockCache(const BlockCache&) = delete;
   BlockCache& operator=(const BlockCache&) = delete;
+
+  // Which instructions are orderable. Forgets all blocks if that changes.
+  void SetMemoryModel(MemoryModel model);
 
   // nullptr if not known with this size.
   Block* Find(uint64_t address, uint32_t size) {
@@ -62,6 +68,7 @@ class BlockCache {
   static size_t Slot(uint64_t address) { return (address ^ (address >> 16)) & (kSlots - 1); }
   Block* FindSlow(uint64_t address, uint32_t size, Block*& slot);
 
+  MemoryModel memory_model_ = MemoryModel::kKernel;
   std::vector<Block*> slots_;  // direct-mapped front of blocks_
   absl::flat_hash_map<uint64_t, std::unique_ptr<Block>> blocks_;
   absl::flat_hash_map<uint64_t, std::vector<uint64_t>> by_page_;

@@ -36,6 +36,25 @@ TEST(BlockCacheTest, FlagsWhatMustNotBeRunThrough) {
   EXPECT_EQ(block->last_breakpoint, 5u);
 }
 
+TEST(BlockCacheTest, NotesOrderableInstructions) {
+  BlockCache cache;
+  // mov rax,[rdi]; nop; lock inc qword [rdi]; push rax
+  const std::vector<uint8_t> code = {0x48, 0x8b, 0x07, 0x90, 0xf0, 0x48, 0xff, 0x07, 0x50};
+  EXPECT_TRUE(cache.Add(kBase, code, kNoBreakpoints, false)->orderable.empty());
+  using Indices = std::vector<uint32_t>;
+  cache.SetMemoryModel(MemoryModel::kFence);
+  EXPECT_EQ(cache.Find(kBase, 9), nullptr);
+  Block* block = cache.Add(kBase, code, kNoBreakpoints, false);
+  EXPECT_EQ(block->orderable, Indices{2});
+  EXPECT_EQ(block->flags, Block::kOrderable);
+  cache.SetMemoryModel(MemoryModel::kFence);
+  EXPECT_EQ(cache.Find(kBase, 9), block);
+  cache.SetMemoryModel(MemoryModel::kAcqRel);
+  EXPECT_EQ(cache.Add(kBase, code, kNoBreakpoints, false)->orderable, (Indices{2, 3}));
+  cache.SetMemoryModel(MemoryModel::kLoad);
+  EXPECT_EQ(cache.Add(kBase, code, kNoBreakpoints, false)->orderable, (Indices{0, 2, 3}));
+}
+
 TEST(BlockCacheTest, DroppingEitherPageDropsABlockOnBoth) {
   for (uint64_t page : {uint64_t{0x401000}, uint64_t{0x402000}}) {
     BlockCache cache;

@@ -48,6 +48,17 @@ absl::Status Cpu::Impl::SelectEngine() {
   return absl::OkStatus();
 }
 
+void Cpu::Impl::Recycle(Pager* pager) {
+  pager_ = pager;
+  view_.DropAllRights();
+  ++epoch_;
+  SetBreakpoints({});
+  SetWatchpoints({});
+  orderable_ = nullptr;
+  stop_requested_ = false;
+  count_ = 0;
+}
+
 RunResult Cpu::Impl::Fault(uint64_t block_count) {
   for (const Poisoned& poisoned : poisoned_) {
     std::memcpy(view_.HostPage(poisoned.page), poisoned.contents.data(), kPageBytes);
@@ -55,6 +66,9 @@ RunResult Cpu::Impl::Fault(uint64_t block_count) {
   }
   poisoned_.clear();
   fault_ = false;
+  while (orderable_ != nullptr && !orderable_->empty() && orderable_->back() >= block_count) {
+    orderable_->pop_back();
+  }
   return {.stop = Stop::kFault, .block_count = block_count, .fault_address = fault_address_};
 }
 
@@ -160,6 +174,9 @@ RunResult Cpu::Impl::StepOne() {
     return Fault(before);
   }
   count_ = before + 1;
+  if (orderable_ != nullptr && IsOrderable(*instruction, memory_model_)) {
+    orderable_->push_back(before);
+  }
   return {.stop = watch_hit_ ? Stop::kWatch : Stop::kLimit};
 }
 
@@ -247,6 +264,7 @@ void Cpu::ContentsChanged(uint64_t page) { impl_->ContentsChanged(page); }
 bool Cpu::ReadHeld(uint64_t address, absl::Span<uint8_t> out) const {
   return impl_->view_.ReadHeld(address, out);
 }
+void Cpu::Recycle(Pager* pager) { impl_->Recycle(pager); }
 RunResult Cpu::Run(const RunOptions& options) { return impl_->Run(options); }
 RunResult Cpu::Step() { return impl_->Step(); }
 std::optional<Instruction> Cpu::next() { return impl_->next(); }
@@ -256,6 +274,9 @@ void Cpu::SetBreakpoints(const absl::flat_hash_set<uint64_t>& addresses) {
 }
 void Cpu::SetWatchpoints(const std::vector<Watchpoint>& watchpoints) {
   impl_->SetWatchpoints(watchpoints);
+}
+void Cpu::LogOrderable(MemoryModel model, std::vector<uint64_t>* counts) {
+  impl_->LogOrderable(model, counts);
 }
 size_t Cpu::hit_watchpoint() const { return impl_->hit_watchpoint_; }
 uint64_t Cpu::hit_address() const { return impl_->hit_address_; }

@@ -26,6 +26,7 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "emulator/instruction.h"
+#include "emulator/memory_model.h"
 #include "emulator/registers.h"
 #include "emulator/view.h"
 
@@ -118,10 +119,22 @@ class Cpu {
   // Copies from the view regardless of rights; false unless every page is held (not kNone).
   bool ReadHeld(uint64_t address, absl::Span<uint8_t> out) const;
 
+  // Another thread's, or program's, from now on: all pages lose their rights, breakpoints,
+  // watchpoints and the log of orderable instructions go, the count is 0, `pager` (borrowed) is
+  // asked. Translations are kept: HostPage still shows the bytes they were made of, so whoever
+  // fills a page tells ContentsChanged only where bytes differ.
+  void Recycle(Pager* pager);
+
   // Execution.
   RunResult Run(const RunOptions& options);
   // Executes one instruction (a whole REP). kLimit: done, count() is one more. Ignores breakpoints.
   RunResult Step();
+  // Appends to `counts` (borrowed; null: no more), as it goes, the count of every state from which
+  // an orderable instruction was executed, by Run and Step alike. What the caller executes itself
+  // (kSpecial) it notes itself. After kFault nothing at or above block_count is left in `counts`;
+  // a caller that goes back drops what lies at or above the count it goes back to.
+  void LogOrderable(MemoryModel model, std::vector<uint64_t>* counts);
+
   // The instruction at pc (pages code in). nullopt if its bytes cannot be read or executed.
   std::optional<Instruction> next();
   // Makes Run return as soon as it can, at an exact block boundary, with kLimit. Any thread and

@@ -217,12 +217,26 @@ bool Cpu::Impl::OnBlock(uint64_t address, uint32_t size) {
   block_address_ = address;
   block_size_ = size;
   running_rep_ = block->final_rep;
-  if (block->breakpoints != 0) [[unlikely]] {
-    log_->breakpoint_hits += block->breakpoints;
-    log_->last_breakpoint_count = count_ + block->last_breakpoint;
-  }
+  if ((block->flags & (Block::kBreakpoint | Block::kOrderable)) != 0) NoteExecuted(*block);
   count_ += block->instructions;
   return true;
+}
+
+// A block is about to be executed from state count_ on.
+void Cpu::Impl::NoteExecuted(const Block& block) {
+  if (block.breakpoints != 0) [[unlikely]] {
+    log_->breakpoint_hits += block.breakpoints;
+    log_->last_breakpoint_count = count_ + block.last_breakpoint;
+  }
+  if (orderable_ == nullptr) return;
+  for (uint32_t index : block.orderable) orderable_->push_back(count_ + index);
+}
+
+void Cpu::Impl::LogOrderable(MemoryModel model, std::vector<uint64_t>* counts) {
+  orderable_ = counts;
+  if (counts == nullptr) return;  // the blocks stay as they are: the next log will be of this model
+  memory_model_ = model;
+  blocks_.SetMemoryModel(model);
 }
 
 void Cpu::Impl::SetBreakpoints(const absl::flat_hash_set<uint64_t>& addresses) {

@@ -28,12 +28,15 @@ class Cpu::Impl final : public FaultClient, public EngineClient, public AssistMe
   const RegisterFile& registers();
   void SetRegisters(const RegisterFile& registers);
 
+  void Recycle(Pager* pager);
+
   RunResult Run(const RunOptions& options);
   RunResult Step();
   std::optional<Instruction> next();
   void RequestStop();
   void SetBreakpoints(const absl::flat_hash_set<uint64_t>& addresses);
   void SetWatchpoints(const std::vector<Watchpoint>& watchpoints);
+  void LogOrderable(MemoryModel model, std::vector<uint64_t>* counts);
 
   void DropRights(absl::Span<const uint64_t> pages);
   void SetRights(uint64_t page, PageRights rights);
@@ -86,10 +89,11 @@ class Cpu::Impl final : public FaultClient, public EngineClient, public AssistMe
   bool RunningOn(uint64_t page) const;
   bool EnsureExecutable(uint64_t page);
   Block* Validate(uint64_t address, uint32_t size);
+  void NoteExecuted(const Block& block);
   void NoteHit(size_t index, uint64_t address);
   bool Changes(uint64_t address, uint32_t size, uint64_t value, const Watchpoint& watchpoint);
 
-  Pager* const pager_;
+  Pager* pager_;
   std::unique_ptr<UnicornEngine> plain_;
   std::unique_ptr<UnicornEngine> watching_;  // made when first needed
   UnicornEngine* engine_ = nullptr;          // the one that holds the registers now
@@ -128,6 +132,8 @@ class Cpu::Impl final : public FaultClient, public EngineClient, public AssistMe
   uint64_t watch_low_ = 0, watch_high_ = 0;
   bool watch_hit_ = false;
   HitLog* log_ = nullptr;
+  MemoryModel memory_model_ = MemoryModel::kKernel;
+  std::vector<uint64_t>* orderable_ = nullptr;
 };
 
 }  // namespace hindsight

@@ -165,6 +165,13 @@ void View::ProtectWrites(absl::Span<const uint64_t> pages) {
 
 void View::DropRights(absl::Span<const uint64_t> pages) { LowerRights(pages, PageRights::kNone); }
 
+void View::DropAllRights() {
+  for (const auto& chunk : chunks_) {
+    std::fill(chunk->rights.begin(), chunk->rights.end(), PageRights::kNone);
+    Grant(*chunk, 0, kPagesPerChunk, PageRights::kNone);
+  }
+}
+
 bool View::is_code(uint64_t page) const {
   const Chunk* chunk = Find(page);
   return chunk != nullptr && chunk->code[PageIndex(*chunk, page)];

@@ -59,6 +59,7 @@ class View {
   void SetRights(uint64_t page, PageRights rights);
   void ProtectWrites(absl::Span<const uint64_t> pages);
   void DropRights(absl::Span<const uint64_t> pages);
+  void DropAllRights();
 
   bool is_code(uint64_t page) const;
   // Code pages are kept unwritable on the host so that a write to one is noticed.
