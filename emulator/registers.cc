@@ -28,11 +28,34 @@ Names MakeNames() {
     names[at++] = "xmm" + std::to_string(i) + ".lo";
     names[at++] = "xmm" + std::to_string(i) + ".hi";
   }
+  CHECK(at == kBaseWords);
+  // The words of ymm and zmm count from the register's lowest.
+  auto add = [&](const char* name, int index, int first, int end) {
+    for (int word = first; word < end; ++word) {
+      names[at++] = name + std::to_string(index) + "." + std::to_string(word);
+    }
+  };
+  for (int i = 0; i < 16; ++i) add("ymm", i, 2, 4);
+  for (int i = 0; i < 16; ++i) add("zmm", i, 4, 8);
+  for (int i = 16; i < 32; ++i) add("zmm", i, 0, 8);
+  for (int i = 0; i < 8; ++i) names[at++] = "k" + std::to_string(i);
   CHECK(at == kRegisterWords);
   return names;
 }
 
+constexpr size_t kBaseBytes = kBaseWords * sizeof(uint64_t);
+
+const uint8_t* Extended(const RegisterFile& registers) {
+  return reinterpret_cast<const uint8_t*>(&registers) + kBaseBytes;
+}
+
 }  // namespace
+
+bool HasExtended(const RegisterFile& registers) {
+  // A byte that is zero, followed by its like: then all are.
+  const uint8_t* const bytes = Extended(registers);
+  return bytes[0] != 0 || std::memcmp(bytes, bytes + 1, sizeof(registers) - kBaseBytes - 1) != 0;
+}
 
 const char* RegisterWordName(size_t index) {
   static const Names* const names = new Names(MakeNames());
@@ -40,17 +63,21 @@ const char* RegisterWordName(size_t index) {
 }
 
 bool FromWords(absl::Span<const uint64_t> words, RegisterFile* out) {
-  if (words.size() != kRegisterWords) return false;
-  std::memcpy(static_cast<void*>(out), words.data(), sizeof(*out));
+  if (words.size() != kRegisterWords && words.size() != kBaseWords) return false;
+  *out = RegisterFile();
+  std::memcpy(static_cast<void*>(out), words.data(), words.size() * sizeof(uint64_t));
   return true;
 }
 
 RegisterPatch Difference(const RegisterFile& before, const RegisterFile& after) {
+  const bool extended =
+      std::memcmp(Extended(before), Extended(after), sizeof(before) - kBaseBytes) != 0;
+  const size_t words = extended ? kRegisterWords : kBaseWords;
   uint64_t old_words[kRegisterWords], new_words[kRegisterWords];
-  std::memcpy(old_words, &before, sizeof(before));
-  std::memcpy(new_words, &after, sizeof(after));
+  std::memcpy(old_words, &before, words * sizeof(uint64_t));
+  std::memcpy(new_words, &after, words * sizeof(uint64_t));
   RegisterPatch patch;
-  for (size_t i = 0; i < kRegisterWords; ++i) {
+  for (size_t i = 0; i < words; ++i) {
     if (old_words[i] == new_words[i]) continue;
     patch.index.push_back(static_cast<uint16_t>(i));
     patch.value.push_back(new_words[i]);
@@ -60,18 +87,19 @@ RegisterPatch Difference(const RegisterFile& before, const RegisterFile& after) 
 
 bool Apply(const RegisterPatch& patch, RegisterFile* registers) {
   if (patch.index.size() != patch.value.size()) return false;
-  uint64_t words[kRegisterWords];
-  std::memcpy(words, registers, sizeof(words));
-  for (size_t i = 0; i < patch.index.size(); ++i) {
-    if (patch.index[i] >= kRegisterWords) return false;
-    words[patch.index[i]] = patch.value[i];
+  for (uint16_t index : patch.index) {
+    if (index >= kRegisterWords) return false;
   }
-  std::memcpy(registers, words, sizeof(words));
+  auto* bytes = reinterpret_cast<uint8_t*>(registers);
+  for (size_t i = 0; i < patch.index.size(); ++i) {
+    std::memcpy(bytes + patch.index[i] * sizeof(uint64_t), &patch.value[i], sizeof(uint64_t));
+  }
   return true;
 }
 
 uint64_t Hash(const RegisterFile& registers) {
-  const uint64_t hash = XXH3_64bits(&registers, sizeof(registers));
+  const uint64_t hash =
+      XXH3_64bits(&registers, HasExtended(registers) ? sizeof(registers) : kBaseBytes);
   return hash != 0 ? hash : 1;
 }
 

@@ -1,4 +1,8 @@
-// The register file of an amd64 thread, layout "amd64-v1" (docs/trace-format.md).
+// The register file of an amd64 thread, layout "amd64-v2" (docs/trace-format.md).
+//
+// The first kBaseWords words are layout "amd64-v1", all that older traces have. What is behind
+// them, the *extended* registers, is zero in most threads, so copying and comparing look at it in
+// one go.
 
 #ifndef HINDSIGHT_EMULATOR_REGISTERS_H_
 #define HINDSIGHT_EMULATOR_REGISTERS_H_
@@ -47,14 +51,26 @@ struct RegisterFile {
   // ST(0)..ST(7) as FXSAVE orders them: [i][0] the significand, [i][1] sign and exponent (16 bits).
   uint64_t st[8][2] = {};
   uint64_t xmm[16][2] = {};
+  // The extended registers: what lies above xmm0..xmm15, in bits 128..255 and 256..511; the
+  // registers that only EVEX instructions reach; the opmask registers.
+  uint64_t ymm_high[16][2] = {};
+  uint64_t zmm_high[16][4] = {};
+  uint64_t zmm16[16][8] = {};  // zmm16..zmm31
+  uint64_t k[8] = {};
 
   bool operator==(const RegisterFile& other) const {
     return std::memcmp(this, &other, sizeof(*this)) == 0;
   }
 };
 
-inline constexpr size_t kRegisterWords = 81;
+inline constexpr size_t kRegisterWords = 313;
+inline constexpr size_t kBaseWords = 81;
 static_assert(sizeof(RegisterFile) == kRegisterWords * sizeof(uint64_t));
+static_assert(offsetof(RegisterFile, ymm_high) == kBaseWords * sizeof(uint64_t));
+
+// What traces call the layout, and the older one that is read as well.
+inline constexpr char kRegisterLayout[] = "amd64-v2";
+inline constexpr char kBaseRegisterLayout[] = "amd64-v1";
 
 inline RegisterWords ToWords(const RegisterFile& registers) {
   RegisterWords words(kRegisterWords);
@@ -62,17 +78,22 @@ inline RegisterWords ToWords(const RegisterFile& registers) {
   return words;
 }
 
-// Name of a word of the register file ("rax", "xmm3.hi", ...) for messages.
+// Whether an extended register is not zero.
+bool HasExtended(const RegisterFile& registers);
+
+// Name of a word of the register file ("rax", "xmm3.hi", "zmm17.5", ...) for messages.
 const char* RegisterWordName(size_t index);
 
-// False, and `out` unchanged, if `words` has not the size of the layout.
+// Words of either layout; the older one leaves the extended registers zero. False, and `out`
+// unchanged, if `words` has the size of neither.
 bool FromWords(absl::Span<const uint64_t> words, RegisterFile* out);
 
 // The words in which `after` differs from `before`.
 RegisterPatch Difference(const RegisterFile& before, const RegisterFile& after);
 // False if an index lies outside the layout.
 bool Apply(const RegisterPatch& patch, RegisterFile* registers);
-// XXH3-64 of the register file's bytes, never 0 (0 means "no hash" in a trace).
+// XXH3-64 of the register file's bytes, without the extended registers if all of them are zero: so
+// hashes in traces of the older layout hold. Never 0 (0 means "no hash" in a trace).
 uint64_t Hash(const RegisterFile& registers);
 
 }  // namespace hindsight

@@ -33,10 +33,10 @@ constexpr uint64_t kFaultCheckpointBytes = uint64_t{64} << 20;
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<SegmentReplay>> SegmentReplay::Create(const TraceReader* trace) {
-  if (trace->manifest().register_layout != "amd64-v1") {
-    return absl::UnimplementedError(absl::StrCat(trace->directory(), ": register layout '",
-                                                 trace->manifest().register_layout,
-                                                 "' is not known"));
+  const std::string& layout = trace->manifest().register_layout;
+  if (layout != kRegisterLayout && layout != kBaseRegisterLayout) {
+    return absl::UnimplementedError(
+        absl::StrCat(trace->directory(), ": register layout '", layout, "' is not known"));
   }
   auto replay = std::unique_ptr<SegmentReplay>(new SegmentReplay(trace));
   ASSIGN_OR_RETURN(replay->cpu_, Cpu::Create(replay.get()));

@@ -151,7 +151,7 @@ class SegmentReplay final : private Pager {
   absl::Status ApplyUncached(const UncachedRead& read);
   absl::Status ApplyTransition();
   absl::Status CheckHash(uint64_t expected);
-  absl::Status CheckEnd(const RegisterWords& expected);
+  absl::Status CheckEnd(const RegisterWords& recorded);
   void ChangeBytes(uint64_t address, absl::Span<const uint8_t> bytes);
   void NoteWatchedChange(uint64_t address, const uint8_t* before, absl::Span<const uint8_t> after);
   void NoteWatchedPage(uint64_t page);

@@ -234,11 +234,12 @@ absl::Status SegmentReplay::CheckHash(uint64_t expected) {
       absl::StrFormat("the registers hash to %016x, recorded was %016x", actual, expected));
 }
 
-absl::Status SegmentReplay::CheckEnd(const RegisterWords& expected) {
+absl::Status SegmentReplay::CheckEnd(const RegisterWords& recorded) {
   ++checks_;
-  const RegisterWords actual = ToWords(cpu_->registers());
-  if (actual == expected) return absl::OkStatus();
-  if (actual.size() != expected.size()) return Diverged("a damaged register file at the end");
+  RegisterFile end;
+  if (!FromWords(recorded, &end)) return Diverged("a damaged register file at the end");
+  if (cpu_->registers() == end) return absl::OkStatus();
+  const RegisterWords actual = ToWords(cpu_->registers()), expected = ToWords(end);
   std::string text = "at the end of the segment ";
   int named = 0, differing = 0;
   for (size_t i = 0; i < actual.size(); ++i) {

@@ -358,7 +358,7 @@ ToyRecording::ToyRecording(const ToyOptions& options) {
   manifest.program = "/toy";
   manifest.engine = "emulate";
   manifest.memory_model = "kernel";
-  manifest.register_layout = "amd64-v1";
+  manifest.register_layout = kRegisterLayout;
   auto writer = TraceWriter::Create(directory_ + "/trace", manifest);
   CHECK(writer.ok());
   ToyRecorder recorder(options, writer->get());

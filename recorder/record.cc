@@ -8,6 +8,7 @@
 #include <memory>
 
 #include "base/status_macros.h"
+#include "emulator/registers.h"
 #include "recorder/engine.h"
 #include "recorder/host_signals.h"
 #include "recorder/process_facts.h"
@@ -36,7 +37,7 @@ Manifest Describe(const RecordOptions& options, const ExecCommand& command, pid_
   manifest.host_cpu = CpuBrand();
   manifest.engine = "emulate";
   manifest.memory_model = options.memory_model;
-  manifest.register_layout = "amd64-v1";
+  manifest.register_layout = kRegisterLayout;
   manifest.light_keyframe_interval = options.light_keyframe_interval;
   manifest.full_keyframe_interval = options.full_keyframe_interval;
   manifest.auxv = AuxiliaryVector(pid);
