@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "base/unique_fd.h"
 
 namespace hindsight {
 
@@ -24,18 +25,20 @@ absl::Status WriteAll(int fd, const std::string& path, uint64_t offset,
 
 absl::StatusOr<std::unique_ptr<AppendFile>> AppendFile::Create(
     const std::string& path, std::atomic<uint64_t>* bytes_written) {
-  UniqueFd fd(open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
+  const UniqueFd fd(open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
   if (!fd.valid()) return absl::ErrnoToStatus(errno, path);
-  return std::unique_ptr<AppendFile>(new AppendFile(path, std::move(fd), bytes_written));
+  return std::unique_ptr<AppendFile>(new AppendFile(path, bytes_written));
 }
 
 absl::Status AppendFile::Append(BlockKind kind, BlockEncoder* encoder,
                                 absl::Span<const uint8_t> raw) {
   ASSIGN_OR_RETURN(const absl::Span<const uint8_t> block, encoder->Encode(kind, raw, size_));
-  absl::Status written = WriteAll(fd_.get(), path_, size_, block);
+  const UniqueFd fd(open(path_.c_str(), O_WRONLY | O_CLOEXEC));
+  if (!fd.valid()) return absl::ErrnoToStatus(errno, path_);
+  absl::Status written = WriteAll(fd.get(), path_, size_, block);
   if (!written.ok()) {
     // Readers also cope with a torn block, so it does not matter whether this succeeds.
-    (void)!ftruncate(fd_.get(), static_cast<off_t>(size_));
+    (void)!ftruncate(fd.get(), static_cast<off_t>(size_));
     return written;
   }
   size_ += block.size();
@@ -44,7 +47,8 @@ absl::Status AppendFile::Append(BlockKind kind, BlockEncoder* encoder,
 }
 
 absl::Status AppendFile::Sync() {
-  if (fdatasync(fd_.get()) != 0) return absl::ErrnoToStatus(errno, path_);
+  const UniqueFd fd(open(path_.c_str(), O_WRONLY | O_CLOEXEC));
+  if (!fd.valid() || fdatasync(fd.get()) != 0) return absl::ErrnoToStatus(errno, path_);
   return absl::OkStatus();
 }
 

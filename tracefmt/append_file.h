@@ -1,7 +1,9 @@
 // A file of blocks being written.
 //
 // Not copyable. Every block reaches the kernel in one piece or not at all: when a write fails half
-// way (disk full) the file is cut back to its last whole block.
+// way (disk full) the file is cut back to its last whole block. Between blocks the file is closed:
+// blocks are few and large, and a recording may have more threads than a process may have files
+// open.
 
 #ifndef HINDSIGHT_TRACEFMT_APPEND_FILE_H_
 #define HINDSIGHT_TRACEFMT_APPEND_FILE_H_
@@ -14,7 +16,6 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
-#include "base/unique_fd.h"
 #include "tracefmt/block.h"
 
 namespace hindsight {
@@ -35,11 +36,10 @@ class AppendFile {
   absl::Status Sync();
 
  private:
-  AppendFile(std::string path, UniqueFd fd, std::atomic<uint64_t>* bytes_written)
-      : path_(std::move(path)), fd_(std::move(fd)), bytes_written_(bytes_written) {}
+  AppendFile(std::string path, std::atomic<uint64_t>* bytes_written)
+      : path_(std::move(path)), bytes_written_(bytes_written) {}
 
   std::string path_;
-  UniqueFd fd_;
   std::atomic<uint64_t>* bytes_written_;
   uint64_t size_ = 0;
 };

@@ -1,5 +1,7 @@
 #include "tracefmt/keyframe_writer.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
@@ -12,6 +14,10 @@
 #include "tracefmt/trace.capnp.h"
 
 namespace hindsight {
+
+KeyframeWriter::Open::~Open() {
+  if (file != nullptr && !finished) unlink(file->path().c_str());
+}
 
 absl::Status KeyframeWriter::Begin(uint64_t number, uint64_t sequence,
                                    const std::vector<TraceWriter::ThreadState>& threads,
@@ -122,6 +128,7 @@ absl::Status KeyframeWriter::Finish() {
     if (rename((open->path + ".tmp").c_str(), open->path.c_str()) != 0) {
       return absl::ErrnoToStatus(errno, open->path);
     }
+    open->finished = true;
     return absl::OkStatus();
   });
 }

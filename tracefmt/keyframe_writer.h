@@ -53,6 +53,10 @@ class KeyframeWriter {
     uint64_t number = 0;
     std::string path;
     std::unique_ptr<AppendFile> file;  // made by the first job
+    bool finished = false;
+
+    // A full disk can do without half a keyframe.
+    ~Open();
   };
   struct Table {
     std::vector<uint64_t> addresses;

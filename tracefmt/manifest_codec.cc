@@ -1,5 +1,7 @@
 #include "tracefmt/manifest_codec.h"
 
+#include <unistd.h>
+
 #include <cerrno>
 #include <cstdio>
 #include <vector>
@@ -9,6 +11,7 @@
 #include "tracefmt/append_file.h"
 #include "tracefmt/message.h"
 #include "tracefmt/trace.capnp.h"
+#include "tracefmt/trace_lock.h"
 
 namespace hindsight {
 namespace {
@@ -96,11 +99,14 @@ absl::Status WriteManifest(const std::string& path, const Manifest& manifest, Bl
   ASSIGN_OR_RETURN(const auto file, AppendFile::Create(next, bytes_written));
   capnp::MallocMessageBuilder message;
   Build(manifest, message.initRoot<wire::Manifest>());
-  RETURN_IF_ERROR(AppendMessage(file.get(), BlockKind::kManifest, encoder, message));
+  absl::Status written = AppendMessage(file.get(), BlockKind::kManifest, encoder, message);
   // Without it a machine that dies after the rename may leave an empty manifest.
-  RETURN_IF_ERROR(file->Sync());
-  if (rename(next.c_str(), path.c_str()) != 0) return absl::ErrnoToStatus(errno, path);
-  return absl::OkStatus();
+  if (written.ok()) written = file->Sync();
+  if (written.ok() && rename(next.c_str(), path.c_str()) != 0) {
+    written = absl::ErrnoToStatus(errno, path);
+  }
+  if (!written.ok()) unlink(next.c_str());
+  return written;
 }
 
 absl::StatusOr<Manifest> ReadManifest(const std::string& path) {
@@ -122,6 +128,16 @@ absl::StatusOr<Manifest> ReadManifest(const std::string& path) {
     if (valid) return absl::OkStatus();
     return BlockError(absl::StatusCode::kDataLoss, path, 0, "impossible manifest");
   }));
+  return manifest;
+}
+
+absl::StatusOr<Manifest> ReadTraceManifest(const std::string& directory) {
+  // The lock is looked at first: a recorder that finishes in between has made the manifest final.
+  const bool recording = TraceLockIsHeld(directory + "/lock");
+  ASSIGN_OR_RETURN(Manifest manifest, ReadManifest(directory + "/manifest"));
+  if (manifest.state == TraceState::kRecording && !recording) {
+    manifest.state = TraceState::kInterrupted;
+  }
   return manifest;
 }
 

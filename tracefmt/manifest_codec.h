@@ -20,6 +20,8 @@ inline constexpr size_t kUuidBytes = 16;
 absl::Status WriteManifest(const std::string& path, const Manifest& manifest, BlockEncoder* encoder,
                            std::atomic<uint64_t>* bytes_written);
 absl::StatusOr<Manifest> ReadManifest(const std::string& path);
+// The manifest of the trace in `directory`; its state is kInterrupted where that is so.
+absl::StatusOr<Manifest> ReadTraceManifest(const std::string& directory);
 
 }  // namespace hindsight
 

@@ -30,8 +30,9 @@ bool IsHash(const std::string& hash) {
 
 }  // namespace
 
-ModuleFiles::ModuleFiles(std::string directory, std::vector<std::string>* warnings)
-    : directory_(std::move(directory)) {
+ModuleFiles::ModuleFiles(std::string directory, std::string shared,
+                         std::vector<std::string>* warnings)
+    : directory_(std::move(directory)), shared_(std::move(shared)) {
   const absl::Status status = ReadList(directory_ + "/list");
   // A recorder that died while listing a module had not used it yet.
   if (!status.ok() && !absl::IsOutOfRange(status)) {
@@ -94,8 +95,12 @@ absl::StatusOr<absl::Span<const uint8_t>> ModuleFiles::Bytes(int32_t module) con
 }
 
 absl::StatusOr<absl::Span<const uint8_t>> ModuleFiles::Map(const Module& module) const {
-  const std::string path = absl::StrCat(directory_, "/", module.hash);
-  const UniqueFd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  std::string path = absl::StrCat(directory_, "/", module.hash);
+  UniqueFd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  if (!fd.valid() && errno == ENOENT && !shared_.empty()) {
+    path = absl::StrCat(shared_, "/", module.hash);
+    fd.Reset(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  }
   if (!fd.valid()) return absl::ErrnoToStatus(errno, path);
   struct stat status;
   if (fstat(fd.get(), &status) != 0) return absl::ErrnoToStatus(errno, path);

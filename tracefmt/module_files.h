@@ -19,9 +19,10 @@ namespace hindsight {
 
 class ModuleFiles {
  public:
-  // Reads `directory`/list. What is damaged there is told in `warnings`; modules listed before it
-  // are usable. A missing list is an empty one.
-  ModuleFiles(std::string directory, std::vector<std::string>* warnings);
+  // Reads `directory`/list. Bytes that are not in `directory` are looked for in `shared`, if that
+  // is not empty: the modules/ of the recording that the trace is part of. What is damaged there is
+  // told in `warnings`; modules listed before it are usable. A missing list is an empty one.
+  ModuleFiles(std::string directory, std::string shared, std::vector<std::string>* warnings);
   ~ModuleFiles();
   ModuleFiles(const ModuleFiles&) = delete;
   ModuleFiles& operator=(const ModuleFiles&) = delete;
@@ -39,6 +40,7 @@ class ModuleFiles {
   absl::StatusOr<absl::Span<const uint8_t>> Map(const Module& module) const;
 
   const std::string directory_;
+  const std::string shared_;
   std::vector<Module> modules_;
   mutable std::mutex mutex_;
   mutable std::vector<absl::Span<const uint8_t>> maps_;  // guarded by mutex_; null: not yet

@@ -45,11 +45,10 @@ std::string ContentHash(absl::Span<const uint8_t> bytes) {
 }
 
 absl::StatusOr<std::unique_ptr<ModuleStore>> ModuleStore::Create(
-    const std::string& directory, BlockEncoder* encoder, PageIndex* pages,
+    const std::string& directory, StoredModules* stored, BlockEncoder* encoder, PageIndex* pages,
     std::atomic<uint64_t>* bytes_written) {
   ASSIGN_OR_RETURN(auto list, AppendFile::Create(absl::StrCat(directory, "/list"), bytes_written));
-  return std::unique_ptr<ModuleStore>(
-      new ModuleStore(directory, std::move(list), encoder, pages, bytes_written));
+  return std::unique_ptr<ModuleStore>(new ModuleStore(stored, std::move(list), encoder, pages));
 }
 
 absl::StatusOr<int32_t> ModuleStore::Add(const std::string& path, int fd, uint64_t max_bytes,
@@ -81,7 +80,7 @@ absl::StatusOr<int32_t> ModuleStore::Add(const std::string& path, int fd, uint64
   }
   module.build_id = ReadBuildId(fd);
   // The bytes come first: whoever can read of the module in the list can read them.
-  if (module.stored) *io = StoreBytes(module.hash, bytes);
+  if (module.stored) *io = stored_->Store(module.hash, bytes);
   if (io->ok()) *io = AppendToList(module);
   RETURN_IF_ERROR(*io);
   const int32_t index = static_cast<int32_t>(modules_.size());
@@ -91,8 +90,8 @@ absl::StatusOr<int32_t> ModuleStore::Add(const std::string& path, int fd, uint64
   return index;
 }
 
-absl::Status ModuleStore::StoreBytes(const std::string& hash, absl::Span<const uint8_t> bytes) {
-  if (by_hash_.contains(hash)) return absl::OkStatus();
+absl::Status StoredModules::Store(const std::string& hash, absl::Span<const uint8_t> bytes) {
+  if (hashes_.contains(hash)) return absl::OkStatus();
   const std::string path = absl::StrCat(directory_, "/", hash);
   const std::string next = path + ".tmp";
   UniqueFd fd(open(next.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
@@ -104,6 +103,7 @@ absl::Status ModuleStore::StoreBytes(const std::string& hash, absl::Span<const u
   }
   if (rename(next.c_str(), path.c_str()) != 0) return absl::ErrnoToStatus(errno, path);
   bytes_written_->fetch_add(bytes.size(), std::memory_order_relaxed);
+  hashes_.insert(hash);
   return absl::OkStatus();
 }
 

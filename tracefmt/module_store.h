@@ -1,4 +1,5 @@
-// The modules of a trace being written: their list, and their bytes, once each.
+// The modules of a trace being written: their list, and their bytes, once for all traces of the
+// recording.
 //
 // Not thread safe; all calls come from the write queue's thread, one at a time.
 
@@ -9,9 +10,11 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "tracefmt/append_file.h"
@@ -21,11 +24,28 @@
 
 namespace hindsight {
 
+// The bytes of modules in a recording, by hash.
+class StoredModules {
+ public:
+  // `directory` is the recording's modules/. `bytes_written` is borrowed.
+  StoredModules(std::string directory, std::atomic<uint64_t>* bytes_written)
+      : directory_(std::move(directory)), bytes_written_(bytes_written) {}
+
+  // Writes the file named by its hash unless it is there.
+  absl::Status Store(const std::string& hash, absl::Span<const uint8_t> bytes);
+
+ private:
+  std::string directory_;
+  std::atomic<uint64_t>* bytes_written_;
+  absl::flat_hash_set<std::string> hashes_;
+};
+
 class ModuleStore {
  public:
   // `directory` is the trace's modules/, which exists. The others are borrowed; `pages` gets the
   // pages of every module stored.
   static absl::StatusOr<std::unique_ptr<ModuleStore>> Create(const std::string& directory,
+                                                             StoredModules* stored,
                                                              BlockEncoder* encoder,
                                                              PageIndex* pages,
                                                              std::atomic<uint64_t>* bytes_written);
@@ -41,24 +61,17 @@ class ModuleStore {
   }
 
  private:
-  ModuleStore(std::string directory, std::unique_ptr<AppendFile> list, BlockEncoder* encoder,
-              PageIndex* pages, std::atomic<uint64_t>* bytes_written)
-      : directory_(std::move(directory)),
-        list_(std::move(list)),
-        encoder_(encoder),
-        pages_(pages),
-        bytes_written_(bytes_written) {}
+  ModuleStore(StoredModules* stored, std::unique_ptr<AppendFile> list, BlockEncoder* encoder,
+              PageIndex* pages)
+      : stored_(stored), list_(std::move(list)), encoder_(encoder), pages_(pages) {}
 
-  // Writes the file named by its hash unless it is there.
-  absl::Status StoreBytes(const std::string& hash, absl::Span<const uint8_t> bytes);
   absl::Status AppendToList(const Module& module);
   void IndexPages(int32_t index, absl::Span<const uint8_t> bytes);
 
-  std::string directory_;
+  StoredModules* stored_;
   std::unique_ptr<AppendFile> list_;
   BlockEncoder* encoder_;
   PageIndex* pages_;
-  std::atomic<uint64_t>* bytes_written_;
   std::vector<Module> modules_;
   absl::flat_hash_map<std::string, int32_t> by_identity_;  // path, hash, size
   absl::flat_hash_map<std::string, int32_t> by_hash_;      // the first with these bytes

@@ -14,8 +14,8 @@
 #include "tracefmt/full_keyframe_file.h"
 #include "tracefmt/manifest_codec.h"
 #include "tracefmt/module_files.h"
+#include "tracefmt/recording_layout.h"
 #include "tracefmt/segment_file.h"
-#include "tracefmt/trace_lock.h"
 
 namespace hindsight {
 namespace {
@@ -62,12 +62,18 @@ uint64_t BytesUnder(const std::string& path) {
   return bytes;
 }
 
+// Where the modules of a child's trace are; empty for the trace of a recording's first process.
+std::string SharedModules(const std::string& directory) {
+  const std::string recording = RecordingOf(directory);
+  return recording.empty() ? "" : recording + "/modules";
+}
+
 class TraceReaderImpl final : public TraceReader {
  public:
   TraceReaderImpl(std::string directory, Manifest manifest)
       : directory_(std::move(directory)),
         manifest_(std::move(manifest)),
-        modules_(directory_ + "/modules", &warnings_) {
+        modules_(directory_ + "/modules", SharedModules(directory_), &warnings_) {
     ReadEventsFile();
     FindSegments();
     FindKeyframes();
@@ -236,12 +242,7 @@ absl::StatusOr<std::shared_ptr<const Segment>> TraceReaderImpl::LoadSegment(int3
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<TraceReader>> TraceReader::Open(const std::string& directory) {
-  // The lock is looked at first: a recorder that finishes in between has made the manifest final.
-  const bool recording = TraceLockIsHeld(directory + "/lock");
-  ASSIGN_OR_RETURN(Manifest manifest, ReadManifest(directory + "/manifest"));
-  if (manifest.state == TraceState::kRecording && !recording) {
-    manifest.state = TraceState::kInterrupted;
-  }
+  ASSIGN_OR_RETURN(Manifest manifest, ReadTraceManifest(directory));
   return std::make_unique<TraceReaderImpl>(directory, std::move(manifest));
 }
 

@@ -18,21 +18,31 @@
 #include "tracefmt/message.h"
 #include "tracefmt/module_store.h"
 #include "tracefmt/record_columns.h"
+#include "tracefmt/recording_layout.h"
+#include "tracefmt/recording_output.h"
 #include "tracefmt/trace.capnp.h"
 #include "tracefmt/trace_lock.h"
-#include "tracefmt/write_queue.h"
 
 namespace hindsight {
 namespace {
 
 // Raw size at which a block is written without being asked to.
 constexpr size_t kBlockBytes = 256 << 10;
-constexpr size_t kQueueJobs = 16;
 constexpr size_t kMaxRunCounts = 32 << 10;
+// Beyond a manifest of the size of the first one; a file system rounds up.
+constexpr size_t kReservedBytes = 32 << 10;
 
 absl::Status MakeDirectory(const std::string& path) {
   if (mkdir(path.c_str(), 0755) != 0) return absl::ErrnoToStatus(errno, path);
   return absl::OkStatus();
+}
+
+absl::StatusOr<std::string> NewUuid() {
+  std::string uuid(kUuidBytes, '\0');
+  if (getrandom(uuid.data(), uuid.size(), 0) != static_cast<ssize_t>(uuid.size())) {
+    return absl::ErrnoToStatus(errno, "getrandom");
+  }
+  return uuid;
 }
 
 // Makes `path`, which may exist if it is empty.
@@ -53,34 +63,48 @@ absl::Status MakeEmptyDirectory(const std::string& path) {
 
 class TraceWriterImpl final : public TraceWriter {
  public:
-  TraceWriterImpl(std::string directory, std::string uuid, UniqueFd lock)
-      : directory_(std::move(directory)),
-        uuid_(std::move(uuid)),
+  // `manifest` has its uuid. `name`: below processes/, empty for the recording's first process.
+  TraceWriterImpl(std::shared_ptr<RecordingOutput> output, std::string directory, std::string name,
+                  const Manifest& manifest, UniqueFd lock)
+      : output_(std::move(output)),
+        directory_(std::move(directory)),
+        name_(std::move(name)),
+        manifest_(manifest),
         lock_(std::move(lock)),
-        queue_(kQueueJobs),
-        keyframes_(directory_ + "/full", uuid_, &queue_, &encoder_, &pages_, &bytes_written_) {}
+        keyframes_(directory_ + "/full", manifest_.uuid, output_->queue(), output_->encoder(),
+                   &pages_, output_->bytes_written()) {}
 
   ~TraceWriterImpl() override {
     // Without Finish the trace is left as it would be by a recorder that died right after a Flush.
-    if (!finished_) Flush().IgnoreError();
-    queue_.Drain().IgnoreError();
+    if (!finished_) {
+      const absl::Status status = Flush();
+      if (!status.ok()) PutLastWords(manifest_, status);
+    }
+    output_->queue()->Drain().IgnoreError();  // its jobs use this
   }
 
-  absl::Status Start(const Manifest& manifest) {
+  absl::Status Start() {
     for (const char* name : {"/modules", "/threads", "/full"}) {
       RETURN_IF_ERROR(MakeDirectory(directory_ + name));
     }
-    return queue_.Run([this, &manifest]() -> absl::Status {
-      ASSIGN_OR_RETURN(modules_, ModuleStore::Create(directory_ + "/modules", &encoder_, &pages_,
-                                                     &bytes_written_));
-      ASSIGN_OR_RETURN(events_file_, AppendFile::Create(directory_ + "/events", &bytes_written_));
-      return PutManifest(manifest, TraceState::kRecording);
+    return output_->queue()->Run([this]() -> absl::Status {
+      ASSIGN_OR_RETURN(modules_,
+                       ModuleStore::Create(directory_ + "/modules", output_->modules(),
+                                           output_->encoder(), &pages_, output_->bytes_written()));
+      ASSIGN_OR_RETURN(events_file_,
+                       AppendFile::Create(directory_ + "/events", output_->bytes_written()));
+      RETURN_IF_ERROR(PutManifest(manifest_, TraceState::kRecording));
+      // The final manifest is hardly larger than this one.
+      if (name_.empty()) output_->Reserve(output_->bytes_written()->load() + kReservedBytes);
+      return absl::OkStatus();
     });
   }
 
+  absl::StatusOr<std::unique_ptr<TraceWriter>> CreateChild(const Manifest& manifest) override;
+
   absl::StatusOr<int32_t> AddModule(const std::string& path, int fd, uint64_t max_bytes) override {
     absl::StatusOr<int32_t> index = 0;
-    RETURN_IF_ERROR(queue_.Run([&] {
+    RETURN_IF_ERROR(output_->queue()->Run([&] {
       absl::Status io;
       index = modules_->Add(path, fd, max_bytes, &io);
       return io;
@@ -112,15 +136,12 @@ class TraceWriterImpl final : public TraceWriter {
   absl::Status FinishFullKeyframe() override { return keyframes_.Finish(); }
 
   absl::Status Flush() override;
-  absl::Status Finish(const Manifest& manifest) override {
-    RETURN_IF_ERROR(Flush());
-    finished_ = true;
-    RETURN_IF_ERROR(queue_.Run([&] { return PutManifest(manifest, manifest.state); }));
-    lock_.Reset();
-    return absl::OkStatus();
-  }
+  absl::Status Finish(const Manifest& manifest) override;
 
-  uint64_t bytes_written() const override { return bytes_written_.load(std::memory_order_relaxed); }
+  void CloseThread(int32_t thread) override;
+  uint64_t bytes_written() const override {
+    return output_->bytes_written()->load(std::memory_order_relaxed);
+  }
 
  private:
   // A thread's newest segment.
@@ -135,30 +156,57 @@ class TraceWriterImpl final : public TraceWriter {
   };
 
   absl::Status PutManifest(Manifest manifest, TraceState state) {
-    manifest.uuid = uuid_;
+    manifest.uuid = manifest_.uuid;
+    manifest.parent_directory = manifest_.parent_directory;
     manifest.state = state;
-    return WriteManifest(directory_ + "/manifest", manifest, &encoder_, &bytes_written_);
+    return WriteManifest(directory_ + "/manifest", manifest, output_->encoder(),
+                         output_->bytes_written());
   }
+  // Leaves the trace as interrupted, with the reason.
+  void PutLastWords(Manifest manifest, const absl::Status& status);
   absl::Status AppendRecord(ThreadSegment* segment, const Record& record);
   absl::Status AppendRun(ThreadSegment* segment, const Record& record);
   absl::Status PostRecords(ThreadSegment* segment);
   absl::Status PostEvents();
 
+  const std::shared_ptr<RecordingOutput> output_;
   const std::string directory_;
-  const std::string uuid_;
+  const std::string name_;
+  const Manifest manifest_;  // at the start
   UniqueFd lock_;
   bool finished_ = false;
-  std::atomic<uint64_t> bytes_written_ = 0;
-  BlockEncoder encoder_;  // used on the queue only
-  PageIndex pages_;       // used on the queue while it runs AddModule, else on the caller's thread
+  PageIndex pages_;  // used on the queue while it runs AddModule, else on the caller's thread
   std::unique_ptr<AppendFile> events_file_;
   std::unique_ptr<ModuleStore> modules_;
   std::map<int32_t, ThreadSegment> segments_;
   std::vector<ProcessEvent> events_;
   size_t event_bytes_ = 0;
-  WriteQueue queue_;  // behind what its jobs use
   KeyframeWriter keyframes_;
 };
+
+absl::StatusOr<std::unique_ptr<TraceWriter>> TraceWriterImpl::CreateChild(
+    const Manifest& manifest) {
+  const std::string processes = absl::StrCat(output_->directory(), "/", kProcessesDirectory);
+  if (mkdir(processes.c_str(), 0755) != 0 && errno != EEXIST) {
+    return absl::ErrnoToStatus(errno, processes);
+  }
+  Manifest own = manifest;
+  ASSIGN_OR_RETURN(own.uuid, NewUuid());
+  own.parent_directory.clear();
+  if (own.parent_pid != 0) own.parent_directory = name_.empty() ? "../.." : "../" + name_;
+  // The kernel gives a process the pid of another that ended.
+  std::string name = absl::StrCat(manifest.pid);
+  std::string directory = absl::StrCat(processes, "/", name);
+  for (int n = 2; mkdir(directory.c_str(), 0755) != 0; ++n) {
+    if (errno != EEXIST) return absl::ErrnoToStatus(errno, directory);
+    name = absl::StrCat(manifest.pid, "-", n);
+    directory = absl::StrCat(processes, "/", name);
+  }
+  ASSIGN_OR_RETURN(UniqueFd lock, TakeTraceLock(directory + "/lock"));
+  auto child = std::make_unique<TraceWriterImpl>(output_, directory, name, own, std::move(lock));
+  RETURN_IF_ERROR(child->Start());
+  return child;
+}
 
 absl::Status TraceWriterImpl::BeginSegment(int32_t thread, uint64_t number, uint64_t count,
                                            uint64_t sequence, const RegisterWords& registers) {
@@ -178,16 +226,16 @@ absl::Status TraceWriterImpl::BeginSegment(int32_t thread, uint64_t number, uint
   segment.columns = std::make_unique<RecordColumns>(0, count);
   auto message = std::make_shared<capnp::MallocMessageBuilder>();
   auto header = message->initRoot<wire::SegmentHeader>();
-  header.setUuid(AsData(uuid_));
+  header.setUuid(AsData(manifest_.uuid));
   header.setThread(thread);
   header.setNumber(number);
   header.setFirstCount(count);
   header.setFirstSequence(sequence);
   FillList(header.initRegisters(registers.size()), registers);
   const std::string path = absl::StrCat(directory, "/", number, ".seg");
-  return queue_.Post([this, message, path, file = segment.file]() -> absl::Status {
-    ASSIGN_OR_RETURN(*file, AppendFile::Create(path, &bytes_written_));
-    return AppendMessage(file->get(), BlockKind::kSegmentHeader, &encoder_, *message);
+  return output_->queue()->Post([this, message, path, file = segment.file]() -> absl::Status {
+    ASSIGN_OR_RETURN(*file, AppendFile::Create(path, output_->bytes_written()));
+    return AppendMessage(file->get(), BlockKind::kSegmentHeader, output_->encoder(), *message);
   });
 }
 
@@ -237,7 +285,7 @@ absl::Status TraceWriterImpl::AppendRecord(ThreadSegment* segment, const Record&
   RETURN_IF_ERROR(PostRecords(segment));
   if (ends) {
     segment->open = false;
-    segment->file.reset();  // closed when the queue is done with it
+    segment->file.reset();
     segment->columns.reset();
   }
   return absl::OkStatus();
@@ -254,10 +302,10 @@ absl::Status TraceWriterImpl::PostRecords(ThreadSegment* segment) {
   }
   std::shared_ptr<RecordColumns> columns = std::move(segment->columns);
   segment->columns = std::make_unique<RecordColumns>(segment->records, columns->last_count());
-  return queue_.Post([this, columns, file = segment->file] {
+  return output_->queue()->Post([this, columns, file = segment->file] {
     capnp::MallocMessageBuilder message(columns->raw_bytes() / sizeof(capnp::word) + 256);
     columns->Build(message.initRoot<wire::RecordBlock>());
-    return AppendMessage(file->get(), BlockKind::kRecords, &encoder_, message);
+    return AppendMessage(file->get(), BlockKind::kRecords, output_->encoder(), message);
   });
 }
 
@@ -271,10 +319,10 @@ absl::Status TraceWriterImpl::PostEvents() {
   if (events_.empty()) return absl::OkStatus();
   auto events = std::make_shared<std::vector<ProcessEvent>>(std::exchange(events_, {}));
   const size_t bytes = std::exchange(event_bytes_, 0);
-  return queue_.Post([this, events, bytes] {
+  return output_->queue()->Post([this, events, bytes] {
     capnp::MallocMessageBuilder message(bytes / sizeof(capnp::word) + 64);
     BuildEvents(*events, message.initRoot<wire::EventBlock>());
-    return AppendMessage(events_file_.get(), BlockKind::kEvents, &encoder_, message);
+    return AppendMessage(events_file_.get(), BlockKind::kEvents, output_->encoder(), message);
   });
 }
 
@@ -283,25 +331,53 @@ absl::Status TraceWriterImpl::Flush() {
     if (segment.open) RETURN_IF_ERROR(PostRecords(&segment));
   }
   RETURN_IF_ERROR(PostEvents());
-  return queue_.Drain();
+  return output_->queue()->Drain();
+}
+
+absl::Status TraceWriterImpl::Finish(const Manifest& manifest) {
+  absl::Status status = Flush();
+  status.Update(output_->queue()->Run([&] { return PutManifest(manifest, manifest.state); }));
+  if (!status.ok()) PutLastWords(manifest, status);
+  finished_ = true;
+  lock_.Reset();
+  return status;
+}
+
+void TraceWriterImpl::PutLastWords(Manifest manifest, const absl::Status& status) {
+  manifest.end_reason = absl::StrCat("the trace could not be written: ", status.message());
+  output_->queue()
+      ->RunAnyway([&] {
+        output_->Release();
+        return PutManifest(manifest, TraceState::kRecording);
+      })
+      .IgnoreError();
+}
+
+void TraceWriterImpl::CloseThread(int32_t thread) {
+  const auto found = segments_.find(thread);
+  if (found == segments_.end()) return;
+  ThreadSegment& segment = found->second;
+  if (segment.open) PostRecords(&segment).IgnoreError();  // sticky: the next call returns it
+  // Not forgotten: an exec gives the process's first thread, which may have ended, a new life.
+  const uint64_t next_number = segment.next_number;
+  segment = ThreadSegment();
+  segment.next_number = next_number;
 }
 
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<TraceWriter>> TraceWriter::Create(const std::string& directory,
                                                                  const Manifest& manifest) {
-  std::string uuid = manifest.uuid;
-  if (uuid.empty()) {
-    uuid.resize(kUuidBytes);
-    if (getrandom(uuid.data(), uuid.size(), 0) != static_cast<ssize_t>(uuid.size())) {
-      return absl::ErrnoToStatus(errno, "getrandom");
-    }
+  Manifest own = manifest;
+  if (own.uuid.empty()) {
+    ASSIGN_OR_RETURN(own.uuid, NewUuid());
   }
-  if (uuid.size() != kUuidBytes) return absl::InvalidArgumentError("a uuid has 16 bytes");
+  if (own.uuid.size() != kUuidBytes) return absl::InvalidArgumentError("a uuid has 16 bytes");
   RETURN_IF_ERROR(MakeEmptyDirectory(directory));
   ASSIGN_OR_RETURN(UniqueFd lock, TakeTraceLock(directory + "/lock"));
-  auto writer = std::make_unique<TraceWriterImpl>(directory, uuid, std::move(lock));
-  RETURN_IF_ERROR(writer->Start(manifest));
+  auto writer = std::make_unique<TraceWriterImpl>(std::make_shared<RecordingOutput>(directory),
+                                                  directory, "", own, std::move(lock));
+  RETURN_IF_ERROR(writer->Start());
   return writer;
 }
 

@@ -30,8 +30,10 @@ class TraceWriter {
 
   // A trace for a child process inside this recording: DIRECTORY/processes/PID, PID-2, ... of the
   // recording's root, whichever is free. Modules are shared: bytes that any trace of the recording
-  // has stored are not stored again. Independent of this writer but for that; fills in the
-  // manifest's parent_directory (from this writer) and uuid.
+  // has stored are not stored again. Independent of this writer, which may be finished, but for
+  // that and for I/O errors, which stop the whole recording; fills in the manifest's
+  // parent_directory (from this writer, if there is a parent_pid) and uuid.
+  // Requires: all writers of a recording are called by one thread at a time.
   virtual absl::StatusOr<std::unique_ptr<TraceWriter>> CreateChild(const Manifest& manifest) {
     return absl::UnimplementedError("CreateChild");
   }
@@ -69,13 +71,17 @@ class TraceWriter {
 
   // Hands everything appended so far to the kernel (survives kill -9 of this process).
   virtual absl::Status Flush() = 0;
-  // Flush, then the manifest with `state` and what is known at the end. No calls after it.
+  // Flush, then the manifest with `state` and what is known at the end. Where something could not
+  // be written (and in the destructor, if Finish was not called): the manifest says so in
+  // end_reason and readers find the trace kInterrupted. No calls after it but CreateChild and
+  // bytes_written.
   virtual absl::Status Finish(const Manifest& manifest) = 0;
 
-  // Closes the files of `thread`, which has ended: no more calls for it.
+  // Frees what is kept for `thread`, which has ended. Its next segment, if there ever is one, has
+  // the next number.
   virtual void CloseThread(int32_t thread) {}
 
-  // Bytes on disk so far, modules included.
+  // Bytes on disk so far, of the whole recording, modules included.
   virtual uint64_t bytes_written() const = 0;
 };
 

@@ -46,6 +46,21 @@ absl::Status WriteQueue::Run(Job job) {
   return Drain();
 }
 
+absl::Status WriteQueue::RunAnyway(const Job& job) {
+  Drain().IgnoreError();
+  absl::Status result;
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    jobs_.push_back([&job, &result] {
+      result = job();
+      return absl::OkStatus();
+    });
+  }
+  changed_.notify_all();
+  Drain().IgnoreError();
+  return result;
+}
+
 void WriteQueue::Loop() {
   std::unique_lock<std::mutex> lock(mutex_);
   while (true) {

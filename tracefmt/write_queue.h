@@ -33,6 +33,8 @@ class WriteQueue {
   absl::Status Drain();
   // Post, then Drain.
   absl::Status Run(Job job);
+  // Runs the job even if one before it failed, and returns its own status, which is not sticky.
+  absl::Status RunAnyway(const Job& job);
 
  private:
   void Loop();

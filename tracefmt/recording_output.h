@@ -1,0 +1,55 @@
+// What the traces of one recording share while they are written: the thread that compresses and
+// writes, the bytes of modules, and some room on the disk for last words.
+//
+// Not copyable. The traces' writers share it; they are called by one thread at a time, all of them.
+
+#ifndef HINDSIGHT_TRACEFMT_RECORDING_OUTPUT_H_
+#define HINDSIGHT_TRACEFMT_RECORDING_OUTPUT_H_
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "tracefmt/block.h"
+#include "tracefmt/module_store.h"
+#include "tracefmt/write_queue.h"
+
+namespace hindsight {
+
+class RecordingOutput {
+ public:
+  // `directory` is that of the recording, and of its first process's trace.
+  explicit RecordingOutput(std::string directory);
+  ~RecordingOutput();
+  RecordingOutput(const RecordingOutput&) = delete;
+  RecordingOutput& operator=(const RecordingOutput&) = delete;
+
+  const std::string& directory() const { return directory_; }
+
+  // Takes room for `bytes`, for a manifest that tells of a full disk. Without it that manifest may
+  // not find room; nothing else depends on it.
+  void Reserve(size_t bytes);
+  void Release();
+
+  WriteQueue* queue() { return &queue_; }
+  BlockEncoder* encoder() { return &encoder_; }   // used on the queue, or while it is drained
+  StoredModules* modules() { return &modules_; }  // likewise
+  std::atomic<uint64_t>* bytes_written() { return &bytes_written_; }
+
+ private:
+  std::string reserve_path() const { return directory_ + "/reserve.tmp"; }
+
+  const std::string directory_;
+  std::atomic<uint64_t> bytes_written_ = 0;
+  BlockEncoder encoder_;
+  StoredModules modules_;
+  bool reserved_ = false;
+  WriteQueue queue_;  // last: it uses all of the above
+};
+
+}  // namespace hindsight
+
+#endif  // HINDSIGHT_TRACEFMT_RECORDING_OUTPUT_H_
