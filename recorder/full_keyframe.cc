@@ -1,8 +1,12 @@
 #include "recorder/full_keyframe.h"
 
+#include <fcntl.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
+#include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "base/unique_fd.h"
 #include "recorder/populated_pages.h"
 
 namespace hindsight {
@@ -10,11 +14,11 @@ namespace {
 
 class KeyframeMemory {
  public:
-  KeyframeMemory(const Tracee& tracee, const ModuleTable& modules, TraceWriter* writer)
-      : tracee_(tracee),
-        modules_(modules),
+  KeyframeMemory(pid_t process, const ModuleTable& modules, TraceWriter* writer)
+      : modules_(modules),
         writer_(writer),
-        populated_(tracee.ProcPath("pagemap")) {}
+        populated_(absl::StrCat("/proc/", process, "/pagemap")),
+        memory_(open(absl::StrCat("/proc/", process, "/mem").c_str(), O_RDONLY | O_CLOEXEC)) {}
 
   absl::Status AddRegion(const MapRegion& region) {
     if (region.shared || (region.protection & PROT_READ) == 0 || region.name == "[vvar]" ||
@@ -45,23 +49,45 @@ class KeyframeMemory {
   absl::Status AddContents(uint64_t page) {
     uint8_t bytes[kPageBytes];
     // Behind the end of its file a page cannot be read: it is not there.
-    if (!tracee_.Read(page, absl::MakeSpan(bytes))) return absl::OkStatus();
+    if (pread(memory_.get(), bytes, kPageBytes, static_cast<off_t>(page)) != kPageBytes) {
+      return absl::OkStatus();
+    }
     return writer_->AddPage(page, bytes);
   }
 
-  const Tracee& tracee_;
   const ModuleTable& modules_;
   TraceWriter* const writer_;
   PopulatedPages populated_;
+  UniqueFd memory_;
 };
 
 }  // namespace
 
-absl::Status AddProcessMemory(const Tracee& tracee, const MemoryMap& map,
-                              const ModuleTable& modules, TraceWriter* writer) {
-  KeyframeMemory memory(tracee, modules, writer);
+absl::Status WriteFullKeyframe(const KeyframeHead& head, pid_t process, const MemoryMap& map,
+                               const ModuleTable& modules, TraceWriter* writer) {
+  RETURN_IF_ERROR(writer->BeginFullKeyframe(head.number, head.sequence, head.threads, map.regions(),
+                                            head.auxv));
+  RETURN_IF_ERROR(AddProcessMemory(process, map, modules, writer));
+  return writer->FinishFullKeyframe();
+}
+
+absl::Status WriteKeyframeAtBirth(const KeyframeHead& head, const MemoryMap& map,
+                                  TraceWriter* writer) {
+  RETURN_IF_ERROR(writer->BeginFullKeyframe(head.number, head.sequence, head.threads, map.regions(),
+                                            head.auxv));
+  return writer->FinishFullKeyframe();
+}
+
+absl::Status AddProcessMemory(pid_t process, const MemoryMap& map, const ModuleTable& modules,
+                              TraceWriter* writer) {
+  KeyframeMemory memory(process, modules, writer);
   for (const MapRegion& region : map.regions()) RETURN_IF_ERROR(memory.AddRegion(region));
   return absl::OkStatus();
+}
+
+absl::Status AddProcessMemory(const Tracee& tracee, const MemoryMap& map,
+                              const ModuleTable& modules, TraceWriter* writer) {
+  return AddProcessMemory(tracee.thread(), map, modules, writer);
 }
 
 }  // namespace hindsight

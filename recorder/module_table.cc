@@ -1,10 +1,9 @@
 #include "recorder/module_table.h"
 
-#include <elf.h>
-#include <fcntl.h>
 #include <unistd.h>
 
 #include <cstring>
+#include <utility>
 
 #include "absl/strings/match.h"
 #include "base/status_macros.h"
@@ -19,12 +18,14 @@ bool MayBeStored(const MapRegion& region) {
          !absl::StartsWith(region.name, "/memfd:") && !absl::StartsWith(region.name, "/SYSV");
 }
 
-bool SameContents(const struct stat& a, const struct stat& b) {
-  return a.st_size == b.st_size && a.st_mtim.tv_sec == b.st_mtim.tv_sec &&
-         a.st_mtim.tv_nsec == b.st_mtim.tv_nsec;
-}
-
 }  // namespace
+
+ModuleTable::ModuleTable(TraceWriter* writer, std::string root, uint64_t max_module_bytes,
+                         std::shared_ptr<ModuleFiles> files)
+    : writer_(writer),
+      root_(std::move(root)),
+      max_module_bytes_(max_module_bytes),
+      shared_files_(files != nullptr ? std::move(files) : std::make_shared<ModuleFiles>()) {}
 
 absl::Status ModuleTable::Register(MemoryMap* map) {
   for (MapRegion& region : map->mutable_regions()) {
@@ -38,20 +39,11 @@ absl::Status ModuleTable::Register(MemoryMap* map) {
 }
 
 absl::Status ModuleTable::Add(const MapRegion& region, int32_t* index) {
-  const std::string path = root_ + region.name;
-  File file;
-  // NONBLOCK: the path may name a FIFO by now.
-  file.fd.Reset(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-  if (!file.fd.valid() || fstat(file.fd.get(), &file.stat) != 0) return absl::OkStatus();
-  // The path may name another file by now. (The device is not compared: some file systems tell
-  // stat and maps different ones.)
-  if (!S_ISREG(file.stat.st_mode) || file.stat.st_ino != region.inode) return absl::OkStatus();
+  std::shared_ptr<const ModuleFile> file = shared_files_->Find(region, root_);
+  if (file == nullptr) return absl::OkStatus();
   ASSIGN_OR_RETURN(const int32_t module,
-                   writer_->AddModule(region.name, file.fd.get(), max_module_bytes_));
-  if (static_cast<uint64_t>(file.stat.st_size) > max_module_bytes_) return absl::OkStatus();
-  char magic[SELFMAG];
-  file.elf = pread(file.fd.get(), magic, SELFMAG, 0) == SELFMAG &&
-             std::memcmp(magic, ELFMAG, SELFMAG) == 0;
+                   writer_->AddModule(region.name, file->fd.get(), max_module_bytes_));
+  if (static_cast<uint64_t>(file->stat.st_size) > max_module_bytes_) return absl::OkStatus();
   files_.insert_or_assign(module, std::move(file));
   *index = module;
   return absl::OkStatus();
@@ -59,9 +51,7 @@ absl::Status ModuleTable::Add(const MapRegion& region, int32_t* index) {
 
 bool ModuleTable::Unchanged(const MapRegion& region) const {
   const auto it = files_.find(region.module);
-  if (it == files_.end()) return false;
-  struct stat now;
-  return fstat(it->second.fd.get(), &now) == 0 && SameContents(now, it->second.stat);
+  return it != files_.end() && it->second->Unchanged();
 }
 
 bool ModuleTable::Equals(const MapRegion& region, uint64_t page, const uint8_t* bytes,
@@ -69,14 +59,14 @@ bool ModuleTable::Equals(const MapRegion& region, uint64_t page, const uint8_t* 
   if (!Unchanged(region)) return false;
   uint8_t contents[kPageBytes] = {};  // zero behind the end of the file, as in the process
   *offset = region.file_offset + (page - region.start);
-  const int fd = files_.find(region.module)->second.fd.get();
+  const int fd = files_.find(region.module)->second->fd.get();
   return pread(fd, contents, kPageBytes, static_cast<off_t>(*offset)) > 0 &&
          std::memcmp(contents, bytes, kPageBytes) == 0;
 }
 
 bool ModuleTable::IsElf(const MapRegion& region) const {
   const auto it = files_.find(region.module);
-  return it != files_.end() && it->second.elf;
+  return it != files_.end() && it->second->elf;
 }
 
 }  // namespace hindsight

@@ -6,18 +6,17 @@
 #ifndef HINDSIGHT_RECORDER_MODULE_TABLE_H_
 #define HINDSIGHT_RECORDER_MODULE_TABLE_H_
 
-#include <sys/stat.h>
-
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/types/span.h"
-#include "base/unique_fd.h"
 #include "recorder/memory_map.h"
+#include "recorder/module_files.h"
 #include "tracefmt/trace_writer.h"
 
 namespace hindsight {
@@ -25,8 +24,9 @@ namespace hindsight {
 class ModuleTable {
  public:
   // `root` stands before every path of the map: /proc/PID/root, where the process sees its files.
-  ModuleTable(TraceWriter* writer, std::string root, uint64_t max_module_bytes)
-      : writer_(writer), root_(std::move(root)), max_module_bytes_(max_module_bytes) {}
+  // `files` are shared with the tables of the recording's other processes; null: with none.
+  ModuleTable(TraceWriter* writer, std::string root, uint64_t max_module_bytes,
+              std::shared_ptr<ModuleFiles> files = nullptr);
   ModuleTable(const ModuleTable&) = delete;
   ModuleTable& operator=(const ModuleTable&) = delete;
 
@@ -42,11 +42,6 @@ class ModuleTable {
   bool IsElf(const MapRegion& region) const;
 
  private:
-  struct File {
-    UniqueFd fd;
-    struct stat stat = {};
-    bool elf = false;
-  };
   using Key = std::pair<uint64_t, uint64_t>;  // device, inode
 
   absl::Status Add(const MapRegion& region, int32_t* index);
@@ -54,8 +49,9 @@ class ModuleTable {
   TraceWriter* const writer_;
   const std::string root_;
   const uint64_t max_module_bytes_;
-  std::map<Key, int32_t> by_file_;  // -1: not to be stored
-  std::map<int32_t, File> files_;   // by module index
+  const std::shared_ptr<ModuleFiles> shared_files_;
+  std::map<Key, int32_t> by_file_;                              // -1: not to be stored
+  std::map<int32_t, std::shared_ptr<const ModuleFile>> files_;  // by module index
 };
 
 }  // namespace hindsight

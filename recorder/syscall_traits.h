@@ -6,6 +6,8 @@
 
 #include <cstdint>
 
+#include "tracefmt/records.h"
+
 namespace hindsight {
 
 enum class NewTask : uint8_t { kNone, kThread, kProcess };
@@ -14,12 +16,49 @@ enum class NewTask : uint8_t { kNone, kThread, kProcess };
 // `clone3_flags`.
 NewTask TaskMadeBy(int64_t number, const uint64_t* arguments, uint64_t clone3_flags);
 
+struct NewTaskCall {
+  NewTask task = NewTask::kNone;
+  ForkKind fork = ForkKind::kFork;  // of a kProcess
+  bool shares_memory = false;       // CLONE_VM
+  bool caller_waits = false;  // CLONE_VFORK: until the new task has ended or executes a program
+  // CLONE_UNTRACED: no tracer is told of the new task or gets it, unless the flag is taken away.
+  bool untraced = false;
+};
+NewTaskCall DescribeNewTask(int64_t number, const uint64_t* arguments, uint64_t clone3_flags);
+
 // May change what /proc/PID/maps says.
 bool MayChangeMap(int64_t number);
 // Leaves another signal mask behind.
 bool MayChangeSignalMask(int64_t number);
-// Makes the kernel write to the process's memory at times of its own choosing.
+// Makes the kernel write to the process's private memory at times of its own choosing. (Memory that
+// drivers, perf_event_open or packet sockets write to is mapped shared.)
 bool StartsAsynchronousWrites(int64_t number);
+
+// Whether the call may wait for something that another thread or process must do: others had better
+// run meanwhile. A hint: what is not known may block, and a call that "does not" may still wait
+// for a disk.
+bool MayBlock(int64_t number);
+
+// Whom a successful call makes the caller the ptracer of, or have as ptracer. A task has one tracer
+// only: the recorder must have let go of it before.
+struct TraceCall {
+  enum class Kind : uint8_t {
+    kNone,
+    kTraceMe,  // the caller's parent traces the caller
+    kAttach,   // the caller traces thread `target`
+  };
+  Kind kind = Kind::kNone;
+  int32_t target = 0;
+};
+TraceCall TracesOthers(int64_t number, const uint64_t* arguments);
+
+// The call forbids system calls to the caller, if it succeeds: the functions of the vdso must not
+// be patched to make any (vdso.h) from before it on.
+bool RestrictsSystemCalls(int64_t number, const uint64_t* arguments);
+
+// Why a process that has made this call with success cannot be recorded beyond it, as "uses ...";
+// nullptr if it can.
+const char* ReasonNotToRecord(int64_t number, const uint64_t* arguments);
 
 // Whether this result, seen by a tracer, is the kernel's note to itself to restart the call or say
 // EINTR, once it knows what happens to the signal that interrupted it.

@@ -1,7 +1,10 @@
 #include "recorder/syscall_traits.h"
 
+#include <linux/seccomp.h>
 #include <sched.h>
 #include <signal.h>
+#include <sys/prctl.h>
+#include <sys/ptrace.h>
 #include <sys/syscall.h>
 
 #include "gtest/gtest.h"
@@ -25,6 +28,68 @@ TEST(SyscallTraitsTest, KnowsRestartCodes) {
   EXPECT_FALSE(IsRestartCode(-515));
   EXPECT_FALSE(IsRestartCode(-4));
   EXPECT_FALSE(IsRestartCode(512));
+}
+
+TEST(SyscallTraitsTest, DescribesNewTasks) {
+  const uint64_t none[6] = {};
+  const NewTaskCall vfork = DescribeNewTask(SYS_vfork, none, 0);
+  EXPECT_EQ(vfork.fork, ForkKind::kVfork);
+  EXPECT_TRUE(vfork.shares_memory);
+  EXPECT_TRUE(vfork.caller_waits);
+  const NewTaskCall fork = DescribeNewTask(SYS_fork, none, 0);
+  EXPECT_EQ(fork.fork, ForkKind::kFork);
+  EXPECT_FALSE(fork.shares_memory);
+  // As glibc calls it.
+  const uint64_t libc_fork[6] = {CLONE_CHILD_CLEARTID | CLONE_CHILD_SETTID | SIGCHLD};
+  EXPECT_EQ(DescribeNewTask(SYS_clone, libc_fork, 0).fork, ForkKind::kFork);
+  EXPECT_EQ(DescribeNewTask(SYS_clone3, none, CLONE_VM | CLONE_VFORK).fork, ForkKind::kVfork);
+  const uint64_t silent[6] = {CLONE_VM | CLONE_UNTRACED};
+  const NewTaskCall clone = DescribeNewTask(SYS_clone, silent, 0);
+  EXPECT_EQ(clone.fork, ForkKind::kClone);
+  EXPECT_TRUE(clone.untraced);
+  EXPECT_TRUE(clone.shares_memory);
+}
+
+TEST(SyscallTraitsTest, CallsThatWaitForOthersMayBlock) {
+  for (const int64_t number :
+       {SYS_read, SYS_write, SYS_futex, SYS_poll, SYS_nanosleep, SYS_wait4, SYS_accept, SYS_open,
+        SYS_fcntl, SYS_flock, SYS_exit, SYS_sched_yield, SYS_rt_sigsuspend}) {
+    EXPECT_TRUE(MayBlock(number)) << number;
+  }
+  EXPECT_TRUE(MayBlock(100'000));  // unknown
+  EXPECT_FALSE(MayBlock(SYS_getpid));
+  EXPECT_FALSE(MayBlock(SYS_clock_gettime));
+  EXPECT_FALSE(MayBlock(SYS_brk));
+}
+
+TEST(SyscallTraitsTest, KnowsWhoBecomesATracer) {
+  const uint64_t trace_me[6] = {PTRACE_TRACEME};
+  const uint64_t seize[6] = {PTRACE_SEIZE, 77};
+  const uint64_t go_on[6] = {PTRACE_CONT, 77};
+  EXPECT_EQ(TracesOthers(SYS_ptrace, trace_me).kind, TraceCall::Kind::kTraceMe);
+  EXPECT_EQ(TracesOthers(SYS_ptrace, seize).kind, TraceCall::Kind::kAttach);
+  EXPECT_EQ(TracesOthers(SYS_ptrace, seize).target, 77);
+  EXPECT_EQ(TracesOthers(SYS_ptrace, go_on).kind, TraceCall::Kind::kNone);
+  EXPECT_EQ(TracesOthers(SYS_read, trace_me).kind, TraceCall::Kind::kNone);
+}
+
+TEST(SyscallTraitsTest, KnowsCallsThatRestrictOthers) {
+  const uint64_t strict[6] = {PR_SET_SECCOMP, SECCOMP_MODE_STRICT};
+  const uint64_t filter[6] = {SECCOMP_SET_MODE_FILTER};
+  const uint64_t ask[6] = {SECCOMP_GET_ACTION_AVAIL};
+  const uint64_t name[6] = {PR_SET_NAME};
+  EXPECT_TRUE(RestrictsSystemCalls(SYS_prctl, strict));
+  EXPECT_TRUE(RestrictsSystemCalls(SYS_seccomp, filter));
+  EXPECT_FALSE(RestrictsSystemCalls(SYS_seccomp, ask));
+  EXPECT_FALSE(RestrictsSystemCalls(SYS_prctl, name));
+}
+
+TEST(SyscallTraitsTest, KnowsWhatCannotBeRecorded) {
+  const uint64_t zero[6] = {}, one[6] = {1};
+  EXPECT_NE(ReasonNotToRecord(SYS_userfaultfd, zero), nullptr);
+  EXPECT_EQ(ReasonNotToRecord(SYS_modify_ldt, zero), nullptr);
+  EXPECT_NE(ReasonNotToRecord(SYS_modify_ldt, one), nullptr);
+  EXPECT_EQ(ReasonNotToRecord(SYS_read, zero), nullptr);
 }
 
 }  // namespace

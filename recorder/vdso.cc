@@ -1,10 +1,16 @@
 #include "recorder/vdso.h"
 
 #include <elf.h>
+#include <fcntl.h>
 #include <sys/syscall.h>
+#include <unistd.h>
 
 #include <cstring>
 #include <optional>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/unique_fd.h"
 
 namespace hindsight {
 namespace {
@@ -70,9 +76,19 @@ bool NameIs(absl::Span<const uint8_t> image, uint64_t offset, const char* name) 
          std::memcmp(image.data() + offset, name, length) == 0;
 }
 
+// /proc/PID/mem ignores the rights of pages: what is written becomes the process's own copy.
+UniqueFd OpenMemory(pid_t process, int flags) {
+  return UniqueFd(open(absl::StrCat("/proc/", process, "/mem").c_str(), flags | O_CLOEXEC));
+}
+
+bool WriteWhole(const UniqueFd& memory, uint64_t address, absl::Span<const uint8_t> bytes) {
+  return pwrite(memory.get(), bytes.data(), bytes.size(), static_cast<off_t>(address)) ==
+         static_cast<ssize_t>(bytes.size());
+}
+
 }  // namespace
 
-std::vector<VdsoPatch> PlanVdsoPatches(absl::Span<const uint8_t> image) {
+std::vector<VdsoPatch> PlanVdsoPatches(uint64_t base, absl::Span<const uint8_t> image) {
   std::vector<VdsoPatch> patches;
   const DynamicTables tables = FindTables(image);
   if (tables.symbols == 0 || tables.strings == 0) return patches;
@@ -84,28 +100,70 @@ std::vector<VdsoPatch> PlanVdsoPatches(absl::Span<const uint8_t> image) {
     if (ELF64_ST_TYPE(symbol->st_info) != STT_FUNC) continue;
     for (const Function& function : kFunctions) {
       if (!NameIs(image, tables.strings + symbol->st_name, function.name)) continue;
-      VdsoPatch patch = {symbol->st_value, CodeFor(function.system_call)};
-      const bool fits =
-          symbol->st_size >= patch.code.size() && At<uint64_t>(image, patch.offset).has_value();
-      if (fits) patches.push_back(std::move(patch));
+      VdsoPatch patch = {base + symbol->st_value, CodeFor(function.system_call), {}};
+      const auto original = At<uint64_t>(image, symbol->st_value);
+      if (!original || symbol->st_size < patch.code.size()) continue;
+      const auto* bytes = reinterpret_cast<const uint8_t*>(&*original);
+      patch.original.assign(bytes, bytes + patch.code.size());
+      patches.push_back(std::move(patch));
     }
   }
   return patches;
 }
 
-absl::Status PatchVdso(const MemoryMap& map, Tracee* tracee) {
+absl::StatusOr<std::vector<VdsoPatch>> PatchVdso(const MemoryMap& map, pid_t process) {
+  std::vector<VdsoPatch> done;
   const MapRegion* region = map.FindNamed("[vdso]");
-  if (region == nullptr) return absl::OkStatus();
+  if (region == nullptr) return done;
+  UniqueFd memory = OpenMemory(process, O_RDWR);
   std::vector<uint8_t> image(region->end - region->start);
-  if (!tracee->Read(region->start, absl::MakeSpan(image))) {
+  if (!memory.valid() || pread(memory.get(), image.data(), image.size(), region->start) !=
+                             static_cast<ssize_t>(image.size())) {
     return absl::InternalError("cannot read the program's vdso");
   }
-  for (const VdsoPatch& patch : PlanVdsoPatches(image)) {
-    if (!tracee->ForceWrite(region->start + patch.offset, patch.code)) {
+  for (VdsoPatch& patch : PlanVdsoPatches(region->start, image)) {
+    if (patch.original == patch.code) continue;
+    if (!WriteWhole(memory, patch.address, patch.code)) {
       return absl::InternalError("cannot patch the program's vdso");
+    }
+    done.push_back(std::move(patch));
+  }
+  return done;
+}
+
+absl::Status RestoreVdso(absl::Span<const VdsoPatch> patches, pid_t process) {
+  if (patches.empty()) return absl::OkStatus();
+  UniqueFd memory = OpenMemory(process, O_RDWR);
+  if (!memory.valid()) return absl::OkStatus();  // the process is gone
+  for (const VdsoPatch& patch : patches) {
+    std::vector<uint8_t> now(patch.code.size());
+    const ssize_t got = pread(memory.get(), now.data(), now.size(), patch.address);
+    // Another program runs by now, or has unmapped it.
+    if (got != static_cast<ssize_t>(now.size()) || now != patch.code) continue;
+    if (!WriteWhole(memory, patch.address, patch.original)) {
+      return absl::InternalError("cannot restore the program's vdso");
     }
   }
   return absl::OkStatus();
+}
+
+bool LeaveVdsoPatch(absl::Span<const VdsoPatch> patches, uint64_t return_address, uint64_t* rip,
+                    uint64_t* rsp) {
+  for (const VdsoPatch& patch : patches) {
+    if (*rip <= patch.address || *rip - patch.address >= patch.code.size()) continue;
+    if (*rip - patch.address == patch.code.size() - 1) {  // at the `ret`
+      *rip = return_address;
+      *rsp += sizeof(uint64_t);
+    } else {
+      *rip = patch.address;  // only rax is set so far, which means nothing to a function
+    }
+    return true;
+  }
+  return false;
+}
+
+absl::Status PatchVdso(const MemoryMap& map, Tracee* tracee) {
+  return PatchVdso(map, tracee->thread()).status();
 }
 
 }  // namespace hindsight

@@ -7,11 +7,14 @@
 #ifndef HINDSIGHT_RECORDER_VDSO_H_
 #define HINDSIGHT_RECORDER_VDSO_H_
 
+#include <sys/types.h>
+
 #include <cstdint>
 #include <string>
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "recorder/memory_map.h"
 #include "recorder/tracee.h"
@@ -19,14 +22,29 @@
 namespace hindsight {
 
 struct VdsoPatch {
-  uint64_t offset = 0;  // in the image
+  uint64_t address = 0;
   std::vector<uint8_t> code;
+  std::vector<uint8_t> original;  // what `code` replaces; as long
 };
 
-// What to write into the vdso image `image` (as mapped). Functions not known are left alone.
-std::vector<VdsoPatch> PlanVdsoPatches(absl::Span<const uint8_t> image);
+// What to write into the vdso image `image`, mapped at `base`. Functions not known are left alone.
+std::vector<VdsoPatch> PlanVdsoPatches(uint64_t base, absl::Span<const uint8_t> image);
 
-// Requires: stopped in a fresh image. No vdso, no work.
+// Patches the vdso of stopped process `process`, and returns what that was; to be put back by
+// RestoreVdso. No vdso, no work; so for a process whose vdso is patched already (a fork's).
+// Requires: no thread is in the vdso.
+absl::StatusOr<std::vector<VdsoPatch>> PatchVdso(const MemoryMap& map, pid_t process);
+// Requires: no thread is inside a patch, see LeaveVdsoPatch. Pages not mapped any more are no
+// error.
+absl::Status RestoreVdso(absl::Span<const VdsoPatch> patches, pid_t process);
+
+// If the thread of these registers is in the middle of a patch: lets it go back to the beginning of
+// the function, or return from it if it has made the system call. True if the registers changed.
+// `return_address` is the word at rsp.
+bool LeaveVdsoPatch(absl::Span<const VdsoPatch> patches, uint64_t return_address, uint64_t* rip,
+                    uint64_t* rsp);
+
+// The same for those who hold a Tracee and never let go.
 absl::Status PatchVdso(const MemoryMap& map, Tracee* tracee);
 
 }  // namespace hindsight

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <cstring>
+#include <memory>
 
 #include "gtest/gtest.h"
 
@@ -21,7 +22,7 @@ std::vector<uint8_t> OwnVdso() {
 
 TEST(VdsoTest, PatchedFunctionsStillWork) {
   const std::vector<uint8_t> image = OwnVdso();
-  const std::vector<VdsoPatch> patches = PlanVdsoPatches(image);
+  const std::vector<VdsoPatch> patches = PlanVdsoPatches(0, image);
   ASSERT_GE(patches.size(), 4u);
   void* code =
       mmap(nullptr, 4096, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -40,24 +41,70 @@ TEST(VdsoTest, PatchedFunctionsStillWork) {
 TEST(VdsoTest, DamagedImagesGiveNoPatches) {
   const std::vector<uint8_t> image = OwnVdso();
   for (size_t size : {0, 1, 63, 64, 300, 0x450}) {
-    PlanVdsoPatches(absl::MakeConstSpan(image.data(), size));  // must not read beyond
+    PlanVdsoPatches(0, absl::MakeConstSpan(image.data(), size));  // must not read beyond
   }
-  EXPECT_TRUE(PlanVdsoPatches(std::vector<uint8_t>(8192, 0xff)).empty());
+  EXPECT_TRUE(PlanVdsoPatches(0, std::vector<uint8_t>(8192, 0xff)).empty());
 }
 
-TEST(VdsoTest, PatchesAProcess) {
-  auto command = LookUpProgram({"/bin/true"});
-  auto tracee = Tracee::Launch(*command);
-  ASSERT_TRUE(tracee.ok());
-  const MemoryMap map = MemoryMap::OfProcess((*tracee)->ProcPath("maps"));
-  ASSERT_TRUE(PatchVdso(map, tracee->get()).ok());
-  const MapRegion* region = map.FindNamed("[vdso]");
-  std::vector<uint8_t> image(region->end - region->start);
-  ASSERT_TRUE((*tracee)->Read(region->start, absl::MakeSpan(image)));
-  for (const VdsoPatch& patch : PlanVdsoPatches(image)) {
-    EXPECT_EQ(std::memcmp(&image[patch.offset], patch.code.data(), patch.code.size()), 0);
+// A vdso in a process of its own.
+class StoppedProcessTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    auto tracee = Tracee::Launch(*LookUpProgram({"/bin/true"}));
+    ASSERT_TRUE(tracee.ok());
+    tracee_ = *std::move(tracee);
+    map_ = MemoryMap::OfProcess(tracee_->ProcPath("maps"));
+    ASSERT_NE(map_.FindNamed("[vdso]"), nullptr);
   }
-  EXPECT_NE(image, OwnVdso());
+  std::vector<uint8_t> Image() {
+    const MapRegion* region = map_.FindNamed("[vdso]");
+    std::vector<uint8_t> image(region->end - region->start);
+    EXPECT_TRUE(tracee_->Read(region->start, absl::MakeSpan(image)));
+    return image;
+  }
+
+  std::unique_ptr<Tracee> tracee_;
+  MemoryMap map_;
+};
+
+TEST_F(StoppedProcessTest, IsPatchedAndRestored) {
+  const std::vector<uint8_t> before = Image();
+  auto patches = PatchVdso(map_, tracee_->thread());
+  ASSERT_TRUE(patches.ok());
+  ASSERT_GE(patches->size(), 4u);
+  for (const VdsoPatch& patch : *patches) {
+    std::vector<uint8_t> now(patch.code.size());
+    ASSERT_TRUE(tracee_->Read(patch.address, absl::MakeSpan(now)));
+    EXPECT_EQ(now, patch.code);
+  }
+  EXPECT_NE(Image(), before);
+  EXPECT_TRUE(PatchVdso(map_, tracee_->thread())->empty());  // done already
+  EXPECT_TRUE(RestoreVdso(*patches, tracee_->thread()).ok());
+  EXPECT_EQ(Image(), before);
+  EXPECT_TRUE(RestoreVdso(*patches, tracee_->thread()).ok());  // nothing of ours is there
+  EXPECT_EQ(Image(), before);
+}
+
+TEST(LeaveVdsoPatchTest, GoesBackOrReturns) {
+  const std::vector<VdsoPatch> patches = PlanVdsoPatches(0x7000, OwnVdso());
+  ASSERT_FALSE(patches.empty());
+  for (const VdsoPatch& patch : patches) {
+    const uint64_t end = patch.address + patch.code.size();
+    uint64_t rip = patch.address, rsp = 0x100;
+    EXPECT_FALSE(LeaveVdsoPatch(patches, 0x4000, &rip, &rsp));  // has not begun
+    for (rip = patch.address + 1; rip < end - 1;) {
+      const uint64_t next = rip + 1;
+      EXPECT_TRUE(LeaveVdsoPatch(patches, 0x4000, &rip, &rsp));
+      EXPECT_EQ(rip, patch.address);
+      EXPECT_EQ(rsp, 0x100u);
+      rip = next;
+    }
+    EXPECT_TRUE(LeaveVdsoPatch(patches, 0x4000, &rip, &rsp));
+    EXPECT_EQ(rip, 0x4000u);
+    EXPECT_EQ(rsp, 0x108u);
+    rip = end;
+    EXPECT_FALSE(LeaveVdsoPatch(patches, 0x4000, &rip, &rsp));
+  }
 }
 
 }  // namespace
