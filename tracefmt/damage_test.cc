@@ -372,7 +372,53 @@ TEST_P(CraftedSegmentOfKind, WithoutItsColumns) {
   EXPECT_EQ(Load()->damage().code(), StatusCode::kDataLoss);
 }
 
-INSTANTIATE_TEST_SUITE_P(Kinds, CraftedSegmentOfKind, testing::Range<uint8_t>(0, 7));
+INSTANTIATE_TEST_SUITE_P(Kinds, CraftedSegmentOfKind, testing::Values(0, 1, 2, 3, 4, 5, 6, 128));
+
+// An OrderRun at count 100, behind a register hash at count 10.
+class CraftedOrder : public CraftedSegment {
+ protected:
+  absl::StatusCode Put(uint64_t first_sequence, uint32_t size, const std::string& counts) {
+    capnp::MallocMessageBuilder message;
+    auto block = message.initRoot<wire::RecordBlock>();
+    const uint8_t kinds[] = {5, 128};
+    block.setKinds(capnp::Data::Reader(kinds, 2));
+    FillList(block.initCountDeltas(2), std::vector<uint32_t>{10, 90});
+    FillList(block.initRegisterHashes(1), std::vector<uint64_t>{1});
+    auto runs = block.initOrderRuns();
+    FillList(runs.initFirstSequences(1), std::vector<uint64_t>{first_sequence});
+    FillList(runs.initSizes(1), std::vector<uint32_t>{size});
+    runs.setCounts(AsData(counts));
+    CraftedSegment::Put(BlockKind::kRecords, &message);
+    const auto segment = Load();
+    EXPECT_EQ(segment->records().size(), segment->damage().code() == StatusCode::kDataLoss ? 1 : 2);
+    return segment->damage().code();
+  }
+};
+
+TEST_F(CraftedOrder, FromTheRecordBeforeToItsOwn) {
+  // 90 back from 100, then 89 further. Not damaged, but that the segment has no end.
+  EXPECT_EQ(Put(1, 2, "\x5a\x59"), StatusCode::kOutOfRange);
+}
+TEST_F(CraftedOrder, BeforeTheRecordBefore) { EXPECT_EQ(Put(1, 1, "\x5b"), StatusCode::kDataLoss); }
+TEST_F(CraftedOrder, AtItsOwnCount) { EXPECT_EQ(Put(1, 2, "\x5a\x5a"), StatusCode::kDataLoss); }
+TEST_F(CraftedOrder, AtItsOwnCountAlone) {
+  EXPECT_EQ(Put(1, 1, std::string(1, '\0')), StatusCode::kDataLoss);
+}
+TEST_F(CraftedOrder, NotAscending) {
+  EXPECT_EQ(Put(1, 2, std::string("\x5a\0", 2)), StatusCode::kDataLoss);
+}
+TEST_F(CraftedOrder, SequenceZero) { EXPECT_EQ(Put(0, 1, "\x5a"), StatusCode::kDataLoss); }
+TEST_F(CraftedOrder, SequencesThatOverflow) {
+  EXPECT_EQ(Put(~uint64_t{0}, 2, "\x5a\x01"), StatusCode::kDataLoss);
+}
+TEST_F(CraftedOrder, EmptyRun) { EXPECT_EQ(Put(1, 0, "\x5a"), StatusCode::kDataLoss); }
+TEST_F(CraftedOrder, MoreCountsThanBytes) {
+  EXPECT_EQ(Put(1, ~uint32_t{0}, "\x5a\x01"), StatusCode::kDataLoss);
+}
+TEST_F(CraftedOrder, CutInsideACount) { EXPECT_EQ(Put(1, 2, "\x5a\xff"), StatusCode::kDataLoss); }
+TEST_F(CraftedOrder, CountOfMoreThan64Bits) {
+  EXPECT_EQ(Put(1, 1, std::string(9, '\xff') + "\x02"), StatusCode::kDataLoss);
+}
 
 TEST_F(CraftedSegment, BlocksThatDoNotContinueEachOther) {
   PutRecords(0, {5}, 1);

@@ -153,4 +153,17 @@ std::string Describe(const TraceReader& trace) {
   return text;
 }
 
+std::string DescribeRecording(const std::string& directory) {
+  std::vector<std::string> left_out;
+  const auto processes = ListProcesses(directory, &left_out);
+  if (!processes.ok()) return "no recording\n";
+  std::string text;
+  for (const ProcessInfo& process : *processes) {
+    const auto trace = TraceReader::Open(process.directory);
+    absl::StrAppend(&text, "process ", process.manifest.pid, "\n",
+                    trace.ok() ? Describe(**trace) : "  lost\n");
+  }
+  return absl::StrCat(text, left_out.size(), " left out\n");
+}
+
 }  // namespace hindsight

@@ -118,6 +118,83 @@ TEST(RoundTrip, EveryRecordKind) {
   EXPECT_EQ(segment->end_count(), uint64_t{1} << 40);
 }
 
+TEST(RoundTrip, KnownLines) {
+  Record page = Page(0, 0x1000, 0b111);
+  std::get<PageImport>(page.body).known_mask = 0b010;
+  TestTrace trace;
+  trace.Begin(0).Add(Page(0, 0x2000)).Add(page).Add(Page(0, 0x3000)).End(1);
+  trace.Finish();
+  const auto segment = trace.Read().Load(0);
+  EXPECT_EQ(std::get<PageImport>(segment->records()[0].body).known_mask, 0);
+  EXPECT_EQ(std::get<PageImport>(segment->records()[1].body).known_mask, 0b010);
+  EXPECT_EQ(std::get<PageImport>(segment->records()[2].body).known_mask, 0);
+}
+
+TEST(RoundTrip, OrderRuns) {
+  const uint64_t far = uint64_t{1} << 40;
+  const std::vector<uint64_t> few = {5}, more = {10, 11, 12, 500}, distant = {600, far - 1};
+  TestTrace trace;
+  trace.Begin(0, 5).Add({6, OrderRun{1, few}}).Add(Effect(9)).Add({501, OrderRun{2, more}});
+  trace.Add({far, OrderRun{6, distant}}).Add({far, OrderRun{8, {}}}).End(far);
+  trace.Finish();
+  const auto segment = trace.Read().Load(0);
+  ASSERT_TRUE(segment->damage().ok()) << segment->damage();
+  ASSERT_EQ(segment->records().size(), 5);  // an empty run is none
+  const auto run = [&](size_t i) { return std::get<OrderRun>(segment->records()[i].body); };
+  EXPECT_EQ(run(0).first_sequence, 1);
+  EXPECT_EQ(run(0).counts, few);
+  EXPECT_EQ(segment->records()[2].count, 501);
+  EXPECT_EQ(run(2).first_sequence, 2);
+  EXPECT_EQ(run(2).counts, more);
+  EXPECT_EQ(run(3).counts, distant);
+}
+
+TEST(RoundTrip, AnOrderRunTellsHowFarACutSegmentGoes) {
+  const std::vector<uint64_t> counts = {5, 9};
+  TestTrace trace;
+  trace.Begin(0).Add(Effect(2)).Add({20, OrderRun{1, counts}}).Add(Page(20, 0x1000)).Flush();
+  EXPECT_EQ(trace.Read().Load(0)->end_count(), 10);
+}
+
+TEST(RoundTrip, LongOrderRunsAreSplit) {
+  std::vector<uint64_t> counts(1000000);
+  for (size_t i = 0; i < counts.size(); ++i) counts[i] = 3 * i + (i % 7 == 0 ? 1 : 0);
+  TestTrace trace;
+  trace.Begin(0).Add({3000000, OrderRun{100, counts}}).Flush();
+  EXPECT_GT(trace.BlockOffsets("threads/1/0.seg").size(), 4);
+  trace.End(3000000);
+  trace.Finish();
+  const auto segment = trace.Read().Load(0);
+  ASSERT_TRUE(segment->damage().ok()) << segment->damage();
+  uint64_t next = 0, at_most = 0;
+  for (const Record& record : segment->records()) {
+    const auto* run = std::get_if<OrderRun>(&record.body);
+    if (run == nullptr) continue;
+    EXPECT_EQ(run->first_sequence, 100 + next);
+    EXPECT_GE(run->counts.front(), at_most);
+    EXPECT_LT(run->counts.back(), record.count);
+    at_most = record.count;
+    for (const uint64_t count : run->counts) ASSERT_EQ(count, counts[next++]);
+  }
+  EXPECT_EQ(next, counts.size());
+  EXPECT_LT(segment->info().file_bytes, counts.size() / 2);
+}
+
+TEST(RoundTrip, SegmentsAfterAGapAndOfAClosedThread) {
+  TestTrace trace;
+  trace.Begin(0, 0).Add({5, Gap{"detached"}});
+  trace.writer()->CloseThread(kThread);
+  trace.Begin(1, 1000).End(1005).Begin(2, 1005).Add(Effect(1006));
+  trace.writer()->CloseThread(kThread);  // what it has is kept
+  EXPECT_FALSE(trace.writer()->Append(kThread, Effect(1007)).ok());
+  trace.Begin(3, 1007).End(1010);
+  trace.Finish();
+  const OpenTrace read = trace.Read();
+  EXPECT_EQ(read->segments(kThread).size(), 4);
+  EXPECT_EQ(read.Load(1)->info().first_count, 1000);
+  EXPECT_EQ(read.Load(2)->records().size(), 1);
+}
+
 TEST(RoundTrip, SegmentsOfThreads) {
   TestTrace trace;
   trace.Begin(0, 0, 1).End(10).Begin(1, 10, 7).Add({12, Gap{"lost"}});

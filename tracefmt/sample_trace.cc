@@ -14,11 +14,18 @@ namespace hindsight {
 namespace {
 
 constexpr int32_t kMain = 1;
+constexpr int32_t kSecond = 2;
+constexpr int32_t kChild = 4800;
 
-void WriteModule(TraceWriter* writer) {
-  const UniqueFd file(memfd_create("module", MFD_CLOEXEC));
+UniqueFd ModuleFile() {
+  UniqueFd file(memfd_create("module", MFD_CLOEXEC));
   const std::string bytes = "the bytes of a module\n";
   CHECK(write(file.get(), bytes.data(), bytes.size()) == static_cast<ssize_t>(bytes.size()));
+  return file;
+}
+
+void WriteModule(TraceWriter* writer) {
+  const UniqueFd file(ModuleFile());
   CHECK(*writer->AddModule("/usr/bin/sample", file.get(), 1 << 20) == 0);
   CHECK(*writer->AddModule("/usr/lib/too-large.so", file.get(), 0) == 1);
 }
@@ -81,6 +88,51 @@ void WriteSegments(TraceWriter* writer) {
   CHECK(writer->Append(kMain, {25, Gap{"a gap"}}).ok());
 }
 
+// A second thread takes turns with the first.
+void WriteThread(TraceWriter* writer) {
+  static const std::vector<uint8_t> kLine(kLineBytes, 0x33);
+  static const std::vector<uint64_t> kCounts = {1, 2, 40, 300};
+  PageImport known;
+  known.address = 0x6000;
+  known.line_mask = 4;
+  known.lines = kLine;
+  known.known_mask = 4;
+  CHECK(writer->BeginSegment(kSecond, 0, 0, 3, SampleRegisters(7)).ok());
+  CHECK(writer->Append(kSecond, {0, known}).ok());
+  CHECK(writer->Append(kSecond, {301, OrderRun{4, kCounts}}).ok());
+  CHECK(writer->Append(kSecond, {302, SegmentEnd{SampleRegisters(8)}}).ok());
+  writer->CloseThread(kSecond);
+}
+
+Manifest ChildManifest() {
+  Manifest manifest = SampleManifest();
+  manifest.uuid = "fedcba9876543210";
+  manifest.pid = 4800;
+  manifest.start_time_ns += 1000;
+  manifest.parent_pid = 4711;
+  manifest.parent_thread = kMain;
+  manifest.parent_count = 10;
+  manifest.parent_sequence = 1;
+  manifest.start_kind = "fork";
+  return manifest;
+}
+
+void WriteChild(TraceWriter* parent) {
+  const auto child = parent->CreateChild(ChildManifest());
+  CHECK(child.ok());
+  const UniqueFd file(ModuleFile());
+  CHECK(*(*child)->AddModule("/usr/bin/sample", file.get(), 1 << 20) == 0);
+  CHECK((*child)->BeginFullKeyframe(1, 8, {{kChild, 0, 0, SampleRegisters()}}, {}, {}).ok());
+  CHECK((*child)->AddModulePage(0x1000, 0, 0).ok());
+  CHECK((*child)->FinishFullKeyframe().ok());
+  CHECK((*child)->BeginSegment(kChild, 0, 0, 8, SampleRegisters()).ok());
+  CHECK((*child)->Append(kChild, {9, SegmentEnd{SampleRegisters(9)}}).ok());
+  Manifest end = ChildManifest();
+  end.state = TraceState::kComplete;
+  end.exit_status = 0;
+  CHECK((*child)->Finish(end).ok());
+}
+
 void WriteEvents(TraceWriter* writer) {
   ProcessEvent call;
   call.kind = EventKind::kSyscall;
@@ -97,6 +149,20 @@ void WriteEvents(TraceWriter* writer) {
   maps.maps[0].end = 0x1000;
   maps.maps[0].name = "[heap]";
   CHECK(writer->AppendEvent(maps).ok());
+  ProcessEvent start;
+  start.kind = EventKind::kThreadStart;
+  start.sequence = 3;
+  start.thread = kSecond;
+  start.number = kMain;
+  start.text = "worker";
+  CHECK(writer->AppendEvent(start).ok());
+  ProcessEvent slice;
+  slice.kind = EventKind::kSlice;
+  slice.sequence = 9;
+  slice.thread = kSecond;
+  slice.count = 302;
+  slice.arguments = {2000, 1500, ~uint64_t{0}};
+  CHECK(writer->AppendEvent(slice).ok());
 }
 
 }  // namespace
@@ -118,6 +184,7 @@ Manifest SampleManifest() {
   manifest.light_keyframe_interval = 1000;
   manifest.full_keyframe_interval = 100000;
   manifest.auxv = {3, 0x40, 0, 0};
+  manifest.start_kind = "launch";
   return manifest;
 }
 
@@ -129,6 +196,8 @@ void WriteSampleTrace(const std::string& directory) {
   WriteModule(writer->get());
   WriteKeyframe(writer->get(), 1, 1);
   WriteSegments(writer->get());
+  WriteThread(writer->get());
+  WriteChild(writer->get());
   WriteKeyframe(writer->get(), 2, 10);
   WriteEvents(writer->get());
   Manifest end = SampleManifest();
@@ -137,6 +206,8 @@ void WriteSampleTrace(const std::string& directory) {
   end.end_reason = "stopped";
   end.end_sequence = 2;
   end.end_time_ns = 1000;
+  end.ordered_kernel_events = 5;
+  end.ordered_instructions = 4;
   CHECK((*writer)->Finish(end).ok());
 }
 

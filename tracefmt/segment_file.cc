@@ -109,6 +109,10 @@ class LoadedSegment final : public Segment {
 
   void FindEnd() {
     for (auto record = records_.rbegin(); record != records_.rend(); ++record) {
+      if (const auto* run = std::get_if<OrderRun>(&record->body)) {
+        end_count_ = run->counts.back() + 1;
+        return;
+      }
       const bool transition = std::holds_alternative<SideEffect>(record->body) ||
                               std::holds_alternative<Discontinuity>(record->body);
       const bool state = std::holds_alternative<RegisterHash>(record->body) ||

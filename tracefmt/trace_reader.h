@@ -39,7 +39,7 @@ class Segment {
   virtual const RegisterWords& registers() const = 0;  // at first_count
   virtual const std::vector<Record>& records() const = 0;
   // The last state that can be reached: the count of the SegmentEnd, or, where the segment was cut
-  // short, the state after its last whole transition or RegisterHash.
+  // short, the state after its last whole transition or orderable instruction, or RegisterHash.
   virtual uint64_t end_count() const = 0;
   // Registers at end_count(), if the segment was ended properly.
   virtual const RegisterWords* end_registers() const = 0;

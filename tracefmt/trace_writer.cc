@@ -191,7 +191,9 @@ absl::StatusOr<std::unique_ptr<TraceWriter>> TraceWriterImpl::CreateChild(
     return absl::ErrnoToStatus(errno, processes);
   }
   Manifest own = manifest;
-  ASSIGN_OR_RETURN(own.uuid, NewUuid());
+  if (own.uuid.empty()) {
+    ASSIGN_OR_RETURN(own.uuid, NewUuid());
+  }
   own.parent_directory.clear();
   if (own.parent_pid != 0) own.parent_directory = name_.empty() ? "../.." : "../" + name_;
   // The kernel gives a process the pid of another that ended.

@@ -32,7 +32,7 @@ class TraceWriter {
   // recording's root, whichever is free. Modules are shared: bytes that any trace of the recording
   // has stored are not stored again. Independent of this writer, which may be finished, but for
   // that and for I/O errors, which stop the whole recording; fills in the manifest's
-  // parent_directory (from this writer, if there is a parent_pid) and uuid.
+  // parent_directory (from this writer, if there is a parent_pid) and, if empty, uuid.
   // Requires: all writers of a recording are called by one thread at a time.
   virtual absl::StatusOr<std::unique_ptr<TraceWriter>> CreateChild(const Manifest& manifest) {
     return absl::UnimplementedError("CreateChild");

@@ -14,7 +14,16 @@
 namespace hindsight {
 
 inline constexpr const char* kFuzzedFiles[] = {
-    "manifest", "events", "modules/list", "threads/1/0.seg", "threads/1/1.seg", "full/1", "full/2",
+    "manifest",
+    "events",
+    "modules/list",
+    "threads/1/0.seg",
+    "threads/1/1.seg",
+    "full/1",
+    "full/2",
+    "threads/2/0.seg",
+    "processes/4800/manifest",
+    "processes/4800/modules/list",
 };
 inline constexpr size_t kFuzzedFileCount = sizeof(kFuzzedFiles) / sizeof(kFuzzedFiles[0]);
 

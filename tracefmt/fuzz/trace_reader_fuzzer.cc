@@ -68,14 +68,15 @@ std::string FrameMessages(absl::Span<const uint8_t> input) {
   return file;
 }
 
-// Describe() reads everything there is. Statuses of damage must name the file.
+// DescribeRecording reads everything there is. Statuses of damage must name the file.
 void ReadEverything(const std::string& directory) {
   const auto trace = TraceReader::Open(directory);
   if (!trace.ok()) {
     CHECK(trace.status().message().find(directory) != absl::string_view::npos);
     return;
   }
-  CHECK(!Describe(**trace).empty());
+  CHECK(!DescribeRecording(directory).empty());
+  CHECK(!DescribeRecording(directory + "/processes/4800").empty());
 }
 
 }  // namespace
