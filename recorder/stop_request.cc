@@ -1,0 +1,70 @@
+#include "recorder/stop_request.h"
+
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <atomic>
+
+namespace hindsight {
+namespace {
+
+// A signal handler has no other place to write to; StopRequest exists once at a time.
+std::atomic<int> stop_signal{0};
+std::atomic<int> interrupts_to_ignore{0};
+
+constexpr long kTickNs = 250'000'000;
+
+int TickSignal() { return SIGRTMIN + 7; }
+
+void AskToStop(int signal) {
+  int none = 0;
+  stop_signal.compare_exchange_strong(none, signal);
+}
+
+void Interrupt(int signal) {
+  if (interrupts_to_ignore.fetch_sub(1) <= 0) AskToStop(signal);
+}
+
+void Nothing(int) {}
+
+}  // namespace
+
+StopRequest::StopRequest(Program program) : program_(program) {
+  stop_signal = 0;
+  interrupts_to_ignore = program == Program::kLaunched ? 1 : 0;
+  saved_ = {{{SIGTERM, {}}, {SIGHUP, {}}, {SIGINT, {}}, {SIGQUIT, {}}, {TickSignal(), {}}}};
+  for (Saved& saved : saved_) {
+    struct sigaction action = {};  // no SA_RESTART: waiting must end
+    const bool interrupt = saved.signal == SIGINT || saved.signal == SIGQUIT;
+    action.sa_handler = saved.signal == TickSignal() ? Nothing : interrupt ? Interrupt : AskToStop;
+    sigaction(saved.signal, &action, &saved.action);
+    // nohup, and shells that start a job in the background: whoever set this does not want the
+    // signal to mean anything to us.
+    if (saved.action.sa_handler == SIG_IGN && saved.signal != TickSignal()) {
+      sigaction(saved.signal, &saved.action, nullptr);
+    }
+  }
+
+  sigevent event = {};
+  event.sigev_notify = SIGEV_THREAD_ID;
+  event.sigev_signo = TickSignal();
+  event._sigev_un._tid = static_cast<pid_t>(syscall(SYS_gettid));
+  has_timer_ = timer_create(CLOCK_MONOTONIC, &event, &timer_) == 0;
+  const itimerspec interval = {{0, kTickNs}, {0, kTickNs}};
+  if (has_timer_) timer_settime(timer_, 0, &interval, nullptr);
+}
+
+StopRequest::~StopRequest() {
+  if (has_timer_) timer_delete(timer_);
+  for (const Saved& saved : saved_) sigaction(saved.signal, &saved.action, nullptr);
+}
+
+int StopRequest::signal() const { return stop_signal.load(); }
+
+int StopRequest::signal_for_program() const {
+  const int asked = signal();
+  if (program_ == Program::kAttached) return 0;
+  return asked == SIGTERM || asked == SIGHUP ? asked : 0;
+}
+
+}  // namespace hindsight
