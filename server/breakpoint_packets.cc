@@ -48,12 +48,15 @@ absl::StatusOr<BreakpointRequest> ParseBreakpoint(absl::string_view arguments) {
   return request;
 }
 
+// Before a client lets a forked child go it takes its breakpoints out of it. It has none here.
 Reply Insert(SessionState& state, BreakpointRequest request) {
+  if (state.child_selected) return "OK";
   state.breakpoints.Insert(std::move(request));
   return "OK";
 }
 
 Reply Remove(SessionState& state, const BreakpointRequest& request) {
+  if (state.child_selected) return "OK";
   state.breakpoints.Remove(request);
   return "OK";
 }
@@ -63,6 +66,8 @@ constexpr PacketSpec kPackets[] = {
     {"z", Match::kPrefix, Bound<ParseBreakpoint, Remove>},
     {"", Match::kWhole, nullptr, "swbreak+", true},
     {"", Match::kWhole, nullptr, "hwbreak+", true},
+    {"", Match::kWhole, nullptr, "fork-events+", true},
+    {"", Match::kWhole, nullptr, "vfork-events+", true},
     {"", Match::kWhole, nullptr, "exec-events+", true},
 };
 

@@ -13,7 +13,7 @@ namespace {
 // The program as a condition sees it: in the thread that reached the breakpoint.
 class ThreadContext final : public ExpressionContext {
  public:
-  explicit ThreadContext(Target* target) : target_(target), thread_(target->current_thread()) {}
+  ThreadContext(Target* target, ThreadRef thread) : target_(target), thread_(thread) {}
 
   absl::StatusOr<uint64_t> Register(int number) override {
     ASSIGN_OR_RETURN(const std::string bytes, target_->ReadRegister(thread_, number));
@@ -101,8 +101,8 @@ void BreakpointTable::Rebuild() {
   stale_ = false;
 }
 
-bool BreakpointTable::AnyHolds(const std::vector<std::string>& conditions) {
-  ThreadContext context(target_);
+bool BreakpointTable::AnyHolds(const std::vector<std::string>& conditions, ThreadRef thread) {
+  ThreadContext context(target_, thread);
   return std::any_of(conditions.begin(), conditions.end(), [&](const std::string& bytecode) {
     const absl::StatusOr<int64_t> value = EvaluateExpression(bytecode, &context);
     // gdb evaluates the condition again and tells the user what is wrong with it.
@@ -110,9 +110,11 @@ bool BreakpointTable::AnyHolds(const std::vector<std::string>& conditions) {
   });
 }
 
-std::function<bool()> BreakpointTable::Condition(std::vector<std::string> conditions) {
+StopCondition BreakpointTable::Condition(std::vector<std::string> conditions) {
   if (conditions.empty()) return nullptr;
-  return [this, conditions = std::move(conditions)] { return AnyHolds(conditions); };
+  return [this, conditions = std::move(conditions)](ThreadRef thread) {
+    return AnyHolds(conditions, thread);
+  };
 }
 
 }  // namespace hindsight

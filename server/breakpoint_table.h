@@ -50,8 +50,8 @@ class BreakpointTable {
   using Key = std::tuple<BreakpointType, uint64_t, uint64_t>;  // type, address, kind
 
   void Rebuild();
-  bool AnyHolds(const std::vector<std::string>& conditions);
-  std::function<bool()> Condition(std::vector<std::string> conditions);
+  bool AnyHolds(const std::vector<std::string>& conditions, ThreadRef thread);
+  StopCondition Condition(std::vector<std::string> conditions);
 
   Target* target_;
   std::map<Key, std::vector<std::string>> entries_;

@@ -9,8 +9,9 @@ namespace {
 std::string AllRegisters(SessionState& state) {
   std::string all;
   const ThreadRef thread = state.SelectedThread();
-  for (int number = 0; number < kRegisterCount; ++number) {
-    all += state.target->ReadRegister(thread, number).value_or("");
+  const size_t count = Registers(state.target->register_set()).size();
+  for (size_t number = 0; number < count; ++number) {
+    all += state.target->ReadRegister(thread, static_cast<int>(number)).value_or("");
   }
   return all;
 }
@@ -43,7 +44,7 @@ absl::Status Diversion::WriteRegister(int number, absl::string_view bytes) {
 
 absl::Status Diversion::WriteMemory(uint64_t address, absl::string_view bytes) {
   wrote_memory_ = true;
-  return state_->target->WriteMemory(address, Bytes(bytes));
+  return state_->target->WriteMemory(state_->SelectedThread(), address, Bytes(bytes));
 }
 
 }  // namespace hindsight

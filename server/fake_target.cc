@@ -1,6 +1,7 @@
 #include "server/fake_target.h"
 
 #include <sys/mman.h>
+#include <sys/syscall.h>
 
 #include <algorithm>
 #include <csignal>
@@ -11,13 +12,14 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "base/check.h"
+#include "base/status_macros.h"
 #include "server/target_description.h"
 
 namespace hindsight {
 namespace {
 
-constexpr uint64_t kZeroFlag = 1 << 6;
 constexpr size_t kMaxTransitions = 100'000;
+constexpr uint64_t kStackBytes = 256;  // between the stacks of two threads
 
 bool Overlaps(const WatchpointSpec& watch, uint64_t address) {
   return address < watch.address + watch.length && watch.address < address + 8;
@@ -35,100 +37,70 @@ bool Changes(const WatchpointSpec& watch, uint64_t address, uint64_t old_value,
 
 }  // namespace
 
-FakeTarget::FakeTarget(absl::string_view code, uint64_t rbx) {
+FakeTarget::FakeTarget(absl::string_view code, FakeOptions options) : options_(std::move(options)) {
   CHECK(code.size() <= kRegionBytes);
   for (const uint64_t start : {kCode, kData, kStack}) {
     machine_.memory[start] = std::string(kRegionBytes, '\0');
   }
   code.copy(machine_.memory[kCode].data(), code.size());
-  RegisterFile& registers = machine_.registers;
+  RegisterFile registers;
   registers.rip = kCode;
   registers.rflags = 0x202;
   registers.gpr[kRdi] = registers.gpr[kRsi] = kData;
   registers.gpr[kRsp] = kStack + kRegionBytes / 2;
-  registers.gpr[kRbx] = rbx;
+  registers.gpr[kRbx] = options_.rbx;
   registers.cs = 0x33;
   registers.mxcsr = 0x1f80;
   registers.fcw = 0x37f;
-  Machine machine = machine_;
-  Transition transition;
-  while (transitions_.size() < kMaxTransitions && Execute(&machine, &transition)) {
-    transitions_.push_back(transition);
+  machine_.threads.push_back({registers, /*alive=*/true});
+  for (const uint64_t entry : options_.entries) {
+    registers.rip = entry;
+    registers.gpr[kRsp] += kStackBytes;
+    machine_.threads.push_back({registers, /*alive=*/false});
   }
-  final_registers_ = machine.registers;
+  RunAll(machine_);
 }
 
-char* FakeTarget::Machine::At(uint64_t address, size_t* size_bytes) {
-  auto region = memory.upper_bound(address);
-  if (region == memory.begin()) return nullptr;
-  --region;
-  const uint64_t offset = address - region->first;
-  if (offset >= region->second.size()) return nullptr;
-  *size_bytes = region->second.size() - offset;
-  return region->second.data() + offset;
-}
-
-bool FakeTarget::Execute(Machine* machine, Transition* transition) {
-  *transition = Transition{.before = machine->registers};
-  RegisterFile& r = machine->registers;
-  size_t left = 0;
-  const char* at = machine->At(r.rip, &left);
-  if (at == nullptr) return false;
-  const absl::string_view code(at, left);
-  const auto access = [&](uint64_t address, bool write, uint64_t value) {
-    size_t size = 0;
-    char* bytes = machine->At(address, &size);
-    CHECK(bytes != nullptr && size >= 8);
-    transition->address = address;
-    transition->write = write;
-    std::memcpy(&transition->old_value, bytes, 8);
-    transition->new_value = write ? value : transition->old_value;
-    std::memcpy(bytes, &transition->new_value, 8);
-    return transition->new_value;
-  };
-  const auto is = [&](absl::string_view bytes) {
-    const bool same = code.substr(0, bytes.size()) == bytes;
-    if (same) r.rip += bytes.size();
-    return same;
-  };
-  if (is("\x90")) {
-  } else if (is("\x48\xff\xc0")) {
-    ++r.gpr[kRax];
-  } else if (is("\x48\xff\xcb")) {
-    r.rflags = --r.gpr[kRbx] == 0 ? r.rflags | kZeroFlag : r.rflags & ~kZeroFlag;
-  } else if (is("\x48\x83\xc7\x08")) {
-    r.gpr[kRdi] += 8;
-  } else if (is("\x48\x89\x07")) {
-    access(r.gpr[kRdi], true, r.gpr[kRax]);
-  } else if (is("\x48\x8b\x0e")) {
-    r.gpr[kRcx] = access(r.gpr[kRsi], false, 0);
-  } else if (is("\xeb")) {
-    r.rip += 1 + static_cast<int8_t>(code[1]);
-  } else if (is("\x75")) {
-    r.rip += 1 + ((r.rflags & kZeroFlag) == 0 ? static_cast<int8_t>(code[1]) : 0);
-  } else if (is("\xe8")) {
-    int32_t distance = 0;
-    std::memcpy(&distance, code.data() + 1, 4);
-    r.rip += 4;
-    r.gpr[kRsp] -= 8;
-    access(r.gpr[kRsp], true, r.rip);
-    r.rip += distance;
-  } else if (is("\xc3")) {
-    r.rip = access(r.gpr[kRsp], false, 0);
-    r.gpr[kRsp] += 8;
-  } else if (is("\x0f\x05")) {
-    transition->syscall = static_cast<int64_t>(r.gpr[kRax]);
-    r.gpr[kRax] = 0;
-  } else if (is("\x0f\x0b")) {
-    transition->signal = SIGILL;
-  } else {
-    return false;
+void FakeTarget::RunAll(FakeMachine machine) {
+  size_t thread = 0;
+  size_t left = options_.turn;
+  // Gives up when no thread in a row could do anything.
+  for (size_t idle = 0; idle <= machine.threads.size() && transitions_.size() < kMaxTransitions;) {
+    FakeTransition transition;
+    if (left-- > 0 && machine.threads[thread].alive && machine.Execute(thread, &transition)) {
+      transitions_.push_back(transition);
+      idle = 0;
+      continue;
+    }
+    thread = (thread + 1) % machine.threads.size();
+    left = options_.turn;
+    ++idle;
   }
-  return true;
 }
 
-absl::StatusOr<std::string> FakeTarget::ReadRegister(ThreadRef, int number) {
-  return EncodeRegister(Present().registers, number);
+std::optional<size_t> FakeTarget::Index(ThreadRef thread) {
+  const int32_t index = thread.tid - kThread.tid;
+  if (thread.pid != kThread.pid || index < 0) return std::nullopt;
+  return static_cast<size_t>(index);
+}
+
+std::vector<ThreadRef> FakeTarget::threads() {
+  std::vector<ThreadRef> alive;
+  for (size_t i = 0; i < machine_.threads.size(); ++i) {
+    if (machine_.threads[i].alive) alive.push_back(Ref(i));
+  }
+  return alive;
+}
+
+std::optional<int> FakeTarget::ThreadProcessor(ThreadRef thread) {
+  if (thread == kThread) return std::nullopt;
+  return thread.tid & 3;
+}
+
+absl::StatusOr<std::string> FakeTarget::ReadRegister(ThreadRef thread, int number) {
+  const std::optional<size_t> index = Index(thread);
+  if (!index || *index >= machine_.threads.size()) return absl::NotFoundError("no such thread");
+  return EncodeRegister(Present().threads[*index].registers, number);
 }
 
 absl::StatusOr<size_t> FakeTarget::ReadMemory(ThreadRef, uint64_t address,
@@ -147,9 +119,10 @@ std::vector<MemoryRegion> FakeTarget::Regions() {
           {kStack, kStack + kRegionBytes, PROT_READ | PROT_WRITE, "[stack]"}};
 }
 
-absl::StatusOr<std::string> FakeTarget::SigInfo(ThreadRef) {
+absl::StatusOr<std::string> FakeTarget::SigInfo(ThreadRef thread) {
   std::string info(128, '\0');
   info[0] = SIGILL;
+  info[20] = static_cast<char>(thread.tid);
   return info;
 }
 
@@ -169,28 +142,10 @@ absl::StatusOr<std::string> FakeTarget::FileContents(const std::string& path) {
   return file->second;
 }
 
-absl::StatusOr<uint64_t> FakeTarget::TlsAddress(ThreadRef, uint64_t offset, uint64_t link_map) {
-  return 0x10000 * link_map + offset;
-}
-
-void FakeTarget::Forward() {
-  const Transition& transition = transitions_[position_];
-  if (transition.write) {
-    size_t size = 0;
-    std::memcpy(machine_.At(transition.address, &size), &transition.new_value, 8);
-  }
-  ++position_;
-  machine_.registers =
-      position_ < transitions_.size() ? transitions_[position_].before : final_registers_;
-}
-
-void FakeTarget::Backward() {
-  const Transition& transition = transitions_[--position_];
-  if (transition.write) {
-    size_t size = 0;
-    std::memcpy(machine_.At(transition.address, &size), &transition.old_value, 8);
-  }
-  machine_.registers = transition.before;
+absl::StatusOr<uint64_t> FakeTarget::TlsAddress(ThreadRef thread, uint64_t offset,
+                                                uint64_t link_map) {
+  const uint64_t index = static_cast<uint64_t>(thread.tid - kThread.tid);
+  return 0x10000 * link_map + 0x1000 * index + offset;
 }
 
 void FakeTarget::SetPosition(size_t position) {
@@ -199,14 +154,22 @@ void FakeTarget::SetPosition(size_t position) {
   while (position_ > position) Backward();
 }
 
-bool FakeTarget::AtBreakpoint(const ResumeRequest& request) {
-  return std::any_of(request.breakpoints->begin(), request.breakpoints->end(),
-                     [&](const BreakpointSpec& spec) {
-                       return spec.address == pc() && (!spec.condition || spec.condition());
-                     });
+size_t FakeTarget::Next() const {
+  if (transitions_.empty()) return 0;
+  const FakeTransition& last = transitions_.back();
+  if (position_ < transitions_.size()) return transitions_[position_].thread;
+  return last.ends ? 0 : last.thread;
 }
 
-bool FakeTarget::Watched(const ResumeRequest& request, const Transition& transition,
+bool FakeTarget::AtBreakpoint(const ResumeRequest& request, size_t thread) {
+  if (!machine_.threads[thread].alive) return false;
+  return std::any_of(
+      request.breakpoints->begin(), request.breakpoints->end(), [&](const BreakpointSpec& spec) {
+        return spec.address == pc(thread) && (!spec.condition || spec.condition(Ref(thread)));
+      });
+}
+
+bool FakeTarget::Watched(const ResumeRequest& request, const FakeTransition& transition,
                          StopEvent* event) {
   if (transition.address == 0) return false;
   for (const WatchpointSpec& watch : *request.watchpoints) {
@@ -215,8 +178,9 @@ bool FakeTarget::Watched(const ResumeRequest& request, const Transition& transit
         watch.kind == WatchKind::kAccess || (watch.kind == WatchKind::kRead && !transition.write) ||
         (watch.kind == WatchKind::kWrite &&
          Changes(watch, transition.address, transition.old_value, transition.new_value));
-    if (!hit || (watch.condition && !watch.condition())) continue;
+    if (!hit || (watch.condition && !watch.condition(Ref(transition.thread)))) continue;
     event->kind = StopKind::kWatchpoint;
+    event->thread = Ref(transition.thread);
     event->address = watch.address;
     event->watch = watch.kind;
     return true;
@@ -227,89 +191,135 @@ bool FakeTarget::Watched(const ResumeRequest& request, const Transition& transit
 bool FakeTarget::AtSignal(const ResumeRequest& request, StopEvent* event) const {
   if (position_ == transitions_.size() || transitions_[position_].signal == 0) return false;
   event->kind = StopKind::kSignal;
+  event->thread = Ref(transitions_[position_].thread);
   event->signal = transitions_[position_].signal;
   return !request.pass_signal || !request.pass_signal(event->signal);
 }
 
 bool FakeTarget::AtSyscall(const ResumeRequest& request, StopEvent* event) const {
-  const auto caught = [&](int64_t number) {
-    return number >= 0 &&
-           (request.syscalls.empty() || std::find(request.syscalls.begin(), request.syscalls.end(),
-                                                  number) != request.syscalls.end());
+  const auto caught = [&](const FakeTransition& transition, StopKind kind) {
+    const int64_t number = transition.syscall;
+    if (number < 0) return false;
+    if (!request.syscalls.empty() && std::find(request.syscalls.begin(), request.syscalls.end(),
+                                               number) == request.syscalls.end()) {
+      return false;
+    }
+    event->kind = kind;
+    event->thread = Ref(transition.thread);
+    event->syscall = number;
+    return true;
   };
   if (!request.catch_syscalls) return false;
-  if (position_ < transitions_.size() && caught(transitions_[position_].syscall)) {
-    event->kind = StopKind::kSyscallEntry;
-    event->syscall = transitions_[position_].syscall;
-    return true;
-  }
-  if (position_ > 0 && caught(transitions_[position_ - 1].syscall)) {
-    event->kind = StopKind::kSyscallReturn;
-    event->syscall = transitions_[position_ - 1].syscall;
-    return true;
-  }
-  return false;
+  return (position_ < transitions_.size() &&
+          caught(transitions_[position_], StopKind::kSyscallEntry)) ||
+         (position_ > 0 && caught(transitions_[position_ - 1], StopKind::kSyscallReturn));
+}
+
+bool FakeTarget::Forked(const ResumeRequest& request, const FakeTransition& transition,
+                        StopEvent* event) const {
+  if (!request.stop_for_fork || !options_.fork_calls) return false;
+  if (transition.syscall != SYS_fork && transition.syscall != SYS_vfork) return false;
+  event->kind = transition.syscall == SYS_fork ? StopKind::kFork : StopKind::kVfork;
+  event->thread = Ref(transition.thread);
+  event->child = kChild;
+  return true;
+}
+
+bool FakeTarget::AtThreadEvent(const ResumeRequest& request, const FakeTransition& transition,
+                               StopEvent* event) const {
+  if (!request.stop_for_threads || (!transition.starts && !transition.ends)) return false;
+  event->kind = transition.starts ? StopKind::kThreadStart : StopKind::kThreadExit;
+  event->thread = Ref(transition.starts ? *transition.starts : transition.thread);
+  return true;
+}
+
+bool FakeTarget::Stopped(const ResumeRequest& request, size_t index, StopEvent* event) {
+  const FakeTransition& transition = transitions_[index];
+  const bool wanted = Watched(request, transition, event) || AtSignal(request, event) ||
+                      AtSyscall(request, event) || Forked(request, transition, event) ||
+                      AtThreadEvent(request, transition, event);
+  return wanted && (!request.only_thread || event->thread == request.thread);
 }
 
 StopEvent FakeTarget::RunForward(const ResumeRequest& request) {
-  StopEvent event{.thread = kThread};
-  const auto stop = [&](StopKind kind) {
-    event.kind = kind;
+  const size_t stepping = Index(request.thread).value_or(current_);
+  StopEvent event{.thread = Ref(stepping)};
+  const auto stop = [&event](StopKind kind, size_t thread) {
+    event = {.kind = kind, .thread = Ref(thread)};
     return event;
   };
-  if (!request.step && AtBreakpoint(request)) return stop(StopKind::kBreakpoint);
+  if (!request.step && AtBreakpoint(request, stepping))
+    return stop(StopKind::kBreakpoint, stepping);
+  const auto steps = [stepping](const FakeTransition& t) { return t.thread == stepping; };
+  if (request.step && std::none_of(transitions_.begin() + position_, transitions_.end(), steps)) {
+    return stop(StopKind::kEnd, stepping);
+  }
   while (position_ < transitions_.size()) {
     if (request.interrupt != nullptr && request.interrupt->load()) {
-      return stop(StopKind::kInterrupted);
+      return stop(StopKind::kInterrupted, Next());
     }
     Forward();
-    if (Watched(request, transitions_[position_ - 1], &event)) return event;
-    if (AtSignal(request, &event) || AtSyscall(request, &event)) return event;
-    if (request.step) {
-      if (pc() < request.range_start || pc() >= request.range_end) return stop(StopKind::kStep);
+    const FakeTransition& transition = transitions_[position_ - 1];
+    const size_t moved = transition.thread;
+    if (Stopped(request, position_ - 1, &event)) return event;
+    if (request.step && moved == stepping &&
+        (pc(moved) < request.range_start || pc(moved) >= request.range_end)) {
+      return stop(StopKind::kStep, moved);
     }
     // Behind the check of the range: a breakpoint in it must stop a range step, too.
-    if (AtBreakpoint(request)) return stop(StopKind::kBreakpoint);
+    for (const size_t thread : {moved, transition.starts.value_or(moved)}) {
+      if (request.only_thread && thread != stepping) continue;
+      if (AtBreakpoint(request, thread)) return stop(StopKind::kBreakpoint, thread);
+    }
   }
   console = "The program exited with code 0.\n";
-  return stop(StopKind::kEnd);
+  return stop(StopKind::kEnd, Next());
 }
 
 StopEvent FakeTarget::RunBackward(const ResumeRequest& request) {
-  StopEvent event{.thread = kThread};
-  const auto stop = [&](StopKind kind) {
-    event.kind = kind;
+  const size_t stepping = Index(request.thread).value_or(current_);
+  StopEvent event{.thread = Ref(stepping)};
+  const auto stop = [&event](StopKind kind, size_t thread) {
+    event = {.kind = kind, .thread = Ref(thread)};
     return event;
   };
+  const auto steps = [stepping](const FakeTransition& t) { return t.thread == stepping; };
+  if (request.step && std::none_of(transitions_.begin(), transitions_.begin() + position_, steps)) {
+    return stop(StopKind::kBegin, stepping);
+  }
   while (position_ > 0) {
     if (request.interrupt != nullptr && request.interrupt->load()) {
-      return stop(StopKind::kInterrupted);
+      return stop(StopKind::kInterrupted, Next());
     }
     Backward();
-    if (Watched(request, transitions_[position_], &event)) return event;
-    if (AtSignal(request, &event) || AtSyscall(request, &event)) return event;
-    if (request.step) return stop(StopKind::kStep);
-    if (AtBreakpoint(request)) return stop(StopKind::kBreakpoint);
+    const size_t moved = transitions_[position_].thread;
+    if (Stopped(request, position_, &event)) return event;
+    if (request.step && moved == stepping) return stop(StopKind::kStep, moved);
+    if (request.only_thread && moved != stepping) continue;
+    if (AtBreakpoint(request, moved)) return stop(StopKind::kBreakpoint, moved);
   }
-  return stop(StopKind::kBegin);
+  return stop(StopKind::kBegin, Next());
 }
 
 StopEvent FakeTarget::RunDiversion(const ResumeRequest& request) {
-  Transition transition;
+  const size_t thread = diverted_thread_;
+  FakeTransition transition;
   do {
-    if (!request.step && AtBreakpoint(request)) {
-      return {.kind = StopKind::kBreakpoint, .thread = kThread};
+    if (!request.step && AtBreakpoint(request, thread)) {
+      return {.kind = StopKind::kBreakpoint, .thread = Ref(thread)};
     }
-    if (!Execute(diversion_.get(), &transition)) return {.kind = StopKind::kEnd, .thread = kThread};
+    if (!diversion_->Execute(thread, &transition)) {
+      return {.kind = StopKind::kEnd, .thread = Ref(thread)};
+    }
   } while (!request.step);
-  return {.kind = StopKind::kStep, .thread = kThread};
+  return {.kind = StopKind::kStep, .thread = Ref(thread)};
 }
 
 absl::StatusOr<StopEvent> FakeTarget::Resume(const ResumeRequest& request) {
   if (!resume_error.ok()) return resume_error;
   if (endless && !request.step) {
     while (!request.interrupt->load()) std::this_thread::yield();
-    last_stop_ = {.kind = StopKind::kInterrupted, .thread = kThread};
+    last_stop_ = {.kind = StopKind::kInterrupted, .thread = Ref(current_)};
   } else if (diversion_ != nullptr) {
     CHECK(request.direction == Direction::kForward);
     last_stop_ = RunDiversion(request);
@@ -317,40 +327,52 @@ absl::StatusOr<StopEvent> FakeTarget::Resume(const ResumeRequest& request) {
     last_stop_ =
         request.direction == Direction::kForward ? RunForward(request) : RunBackward(request);
   }
+  current_ = Index(last_stop_.thread).value_or(0);
+  // A thread that is gone is nobody's current one.
+  if (!machine_.threads[current_].alive) current_ = 0;
   return last_stop_;
 }
 
-absl::Status FakeTarget::WriteRegister(ThreadRef, int number, absl::Span<const uint8_t> bytes) {
+absl::Status FakeTarget::Divert(ThreadRef thread) {
   if (refuse_writes) return absl::UnimplementedError("read-only");
-  if (diversion_ == nullptr) diversion_ = std::make_unique<Machine>(machine_);
-  return DecodeRegister(bytes, number, &diversion_->registers)
+  if (diversion_ != nullptr) return absl::OkStatus();
+  diversion_ = std::make_unique<FakeMachine>(machine_);
+  diverted_thread_ = Index(thread).value_or(0);
+  return absl::OkStatus();
+}
+
+absl::Status FakeTarget::WriteRegister(ThreadRef thread, int number,
+                                       absl::Span<const uint8_t> bytes) {
+  RETURN_IF_ERROR(Divert(thread));
+  return DecodeRegister(bytes, number, &diversion_->threads[diverted_thread_].registers)
              ? absl::OkStatus()
              : absl::InvalidArgumentError("no such register");
 }
 
-absl::Status FakeTarget::WriteMemory(uint64_t address, absl::Span<const uint8_t> bytes) {
-  if (refuse_writes) return absl::UnimplementedError("read-only");
+absl::Status FakeTarget::WriteMemory(ThreadRef thread, uint64_t address,
+                                     absl::Span<const uint8_t> bytes) {
   size_t size = 0;
-  if (machine_.At(address, &size) == nullptr || size < bytes.size()) {
+  if (!refuse_writes && (machine_.At(address, &size) == nullptr || size < bytes.size())) {
     return absl::NotFoundError("no such memory");
   }
-  if (diversion_ == nullptr) diversion_ = std::make_unique<Machine>(machine_);
+  RETURN_IF_ERROR(Divert(thread));
   std::memcpy(diversion_->At(address, &size), bytes.data(), bytes.size());
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::string> FakeTarget::Monitor(const std::string& command, bool* moved) {
-  if (command == "when") return absl::StrCat("position ", position_);
+absl::StatusOr<std::string> FakeTarget::Monitor(const std::string& command, ThreadRef selected,
+                                                const std::atomic<bool>* interrupt, bool* moved) {
+  if (command == "when") return absl::StrCat("position ", position_, ", thread ", selected.tid);
   if (absl::string_view where = command; absl::ConsumePrefix(&where, "goto ")) {
-    const absl::Status status = GoTo(std::string(where));
+    const absl::Status status = GoTo(std::string(where), interrupt);
     if (!status.ok()) return status;
     *moved = true;
-    return absl::StrCat("position ", position_);
+    return absl::StrCat("position ", position_, ", thread ", Ref(current_).tid);
   }
   return absl::InvalidArgumentError(absl::StrCat("unknown command: ", command));
 }
 
-absl::Status FakeTarget::GoTo(const std::string& where) {
+absl::Status FakeTarget::GoTo(const std::string& where, const std::atomic<bool>*) {
   size_t position = 0;
   if (where == "end") {
     position = transitions_.size();
@@ -359,7 +381,8 @@ absl::Status FakeTarget::GoTo(const std::string& where) {
     return absl::OutOfRangeError("no such position");
   }
   SetPosition(position);
-  last_stop_ = {.kind = StopKind::kStep, .thread = kThread};
+  current_ = Next();
+  last_stop_ = {.kind = StopKind::kStep, .thread = Ref(current_)};
   return absl::OkStatus();
 }
 

@@ -1,5 +1,5 @@
-// A recorded process for tests: a little machine with a dozen amd64 instructions, whose whole run
-// is computed in advance, so that it moves both ways.
+// A recorded process for tests: a little machine (fake_machine.h) whose whole run is computed in
+// advance, so that it moves both ways.
 //
 // Owns everything. Neither copyable nor movable. One thread at a time.
 
@@ -11,27 +11,40 @@
 #include <string>
 #include <vector>
 
-#include "emulator/registers.h"
+#include "server/fake_machine.h"
 #include "server/target.h"
 
 namespace hindsight {
+
+// What the fake runs besides its code.
+struct FakeOptions {
+  uint64_t rbx = 0;  // of all threads
+  // Where further threads begin, in the order in which clone makes them.
+  std::vector<uint64_t> entries;
+  size_t turn = 4;          // instructions of one thread before the next runs
+  bool fork_calls = false;  // fork and vfork (system calls) make children
+  RegisterSet registers = RegisterSet::kSse;
+};
 
 class FakeTarget final : public Target {
  public:
   static constexpr uint64_t kCode = 0x401000;
   static constexpr uint64_t kData = 0x404000;
-  static constexpr uint64_t kStack = 0x7fff0000;
+  static constexpr uint64_t kStack = 0x7fff0000;  // of all threads, 256 bytes each
   static constexpr uint64_t kRegionBytes = 0x1000;
   static constexpr ThreadRef kThread{.pid = 0x1234, .tid = 0x1234};
+  static constexpr ThreadRef kChild{.pid = 0x2000, .tid = 0x2000};
 
-  // Runs `code` from kCode, with rdi and rsi at kData and rsp in the middle of the stack, to its
-  // hlt. It may consist of: nop, inc rax, dec rbx, add rdi 8, mov [rdi] rax, mov rcx [rsi], jmp,
-  // jne, call, ret, syscall (sets rax to 0), ud2 (raises SIGILL and goes on), hlt (the end).
-  explicit FakeTarget(absl::string_view code, uint64_t rbx = 0);
+  // Runs `code` from kCode, with rdi and rsi at kData and rsp in the middle of the stack, until its
+  // first thread is at its hlt and the others are gone. See fake_machine.h for what it may be.
+  // Threads have the tids behind kThread's.
+  FakeTarget(absl::string_view code, FakeOptions options);
+  explicit FakeTarget(absl::string_view code, uint64_t rbx = 0)
+      : FakeTarget(code, FakeOptions{.rbx = rbx}) {}
 
   size_t position() const { return position_; }
   size_t last_position() const { return transitions_.size(); }
-  uint64_t pc() { return Present().registers.rip; }
+  uint64_t pc(size_t thread = 0) { return Present().threads[thread].registers.rip; }
 
   // Knobs of the fake.
   bool refuse_writes = false;
@@ -41,10 +54,11 @@ class FakeTarget final : public Target {
   std::string console;  // what TakeConsoleText answers next
 
   // Target.
-  std::vector<ThreadRef> threads() override { return {kThread}; }
-  ThreadRef current_thread() override { return kThread; }
-  absl::Status SelectThread(ThreadRef) override { return absl::OkStatus(); }
+  std::vector<ThreadRef> threads() override;
+  ThreadRef current_thread() override { return Ref(current_); }
   std::string ThreadName(ThreadRef) override { return "fake<&>"; }
+  std::optional<int> ThreadProcessor(ThreadRef thread) override;
+  RegisterSet register_set() override { return options_.registers; }
   absl::StatusOr<std::string> ReadRegister(ThreadRef thread, int number) override;
   absl::StatusOr<size_t> ReadMemory(ThreadRef thread, uint64_t address,
                                     absl::Span<uint8_t> out) override;
@@ -60,7 +74,8 @@ class FakeTarget final : public Target {
   StopEvent LastStop() override { return last_stop_; }
   bool InDiversion() override { return diversion_ != nullptr; }
   absl::Status WriteRegister(ThreadRef, int number, absl::Span<const uint8_t> bytes) override;
-  absl::Status WriteMemory(uint64_t address, absl::Span<const uint8_t> bytes) override;
+  absl::Status WriteMemory(ThreadRef thread, uint64_t address,
+                           absl::Span<const uint8_t> bytes) override;
   void EndDiversion() override {
     diversion_.reset();
     suspended_.reset();
@@ -70,52 +85,52 @@ class FakeTarget final : public Target {
     diversion_ = std::move(suspended_);
     return diversion_ != nullptr;
   }
-  absl::StatusOr<std::string> Monitor(const std::string& command, bool* moved) override;
+  absl::StatusOr<std::string> Monitor(const std::string& command, ThreadRef selected,
+                                      const std::atomic<bool>* interrupt, bool* moved) override;
   std::string TakeConsoleText() override { return std::exchange(console, {}); }
-  absl::Status GoTo(const std::string& where) override;
+  absl::Status GoTo(const std::string& where, const std::atomic<bool>* interrupt) override;
 
   std::string executable = "/bin/fake";
 
  private:
-  struct Machine {
-    RegisterFile registers;
-    std::map<uint64_t, std::string> memory;  // by the start of the region
+  static ThreadRef Ref(size_t thread) {
+    return {kThread.pid, kThread.tid + static_cast<int32_t>(thread)};
+  }
+  static std::optional<size_t> Index(ThreadRef thread);
 
-    // The bytes at `address` up to the end of its region; nullptr if there are none.
-    char* At(uint64_t address, size_t* size_bytes);
-  };
-
-  // From one position to the next.
-  struct Transition {
-    RegisterFile before;
-    int signal = 0;        // raised here
-    int64_t syscall = -1;  // made here
-    uint64_t address = 0;  // of the eight bytes accessed; 0: none
-    bool write = false;
-    uint64_t old_value = 0, new_value = 0;
-  };
-
-  Machine& Present() { return diversion_ != nullptr ? *diversion_ : machine_; }
-  // Executes one instruction. False at hlt and what is none.
-  static bool Execute(Machine* machine, Transition* transition);
-  void Forward();
-  void Backward();
+  FakeMachine& Present() { return diversion_ != nullptr ? *diversion_ : machine_; }
+  // Computes transitions_.
+  void RunAll(FakeMachine machine);
+  void Forward() { machine_.Redo(transitions_[position_++]); }
+  void Backward() { machine_.Undo(transitions_[--position_]); }
   void SetPosition(size_t position);
-  bool AtBreakpoint(const ResumeRequest& request);
-  bool Watched(const ResumeRequest& request, const Transition& transition, StopEvent* event);
+  // The thread that makes the next transition; the last one at the end.
+  size_t Next() const;
+
+  // What stops in the state that the transition led to, or came from. False: nothing.
+  bool Stopped(const ResumeRequest& request, size_t transition, StopEvent* event);
+  bool AtBreakpoint(const ResumeRequest& request, size_t thread);
+  bool Watched(const ResumeRequest& request, const FakeTransition& transition, StopEvent* event);
   bool AtSignal(const ResumeRequest& request, StopEvent* event) const;
   bool AtSyscall(const ResumeRequest& request, StopEvent* event) const;
+  bool Forked(const ResumeRequest& request, const FakeTransition& transition,
+              StopEvent* event) const;
+  bool AtThreadEvent(const ResumeRequest& request, const FakeTransition& transition,
+                     StopEvent* event) const;
   StopEvent RunForward(const ResumeRequest& request);
   StopEvent RunBackward(const ResumeRequest& request);
   StopEvent RunDiversion(const ResumeRequest& request);
+  absl::Status Divert(ThreadRef thread);
 
-  Machine machine_;
-  std::vector<Transition> transitions_;
-  RegisterFile final_registers_;
+  FakeOptions options_;
+  FakeMachine machine_;
+  std::vector<FakeTransition> transitions_;
   size_t position_ = 0;
+  size_t current_ = 0;
   StopEvent last_stop_{.kind = StopKind::kBegin, .thread = kThread};
-  std::unique_ptr<Machine> diversion_;
-  std::unique_ptr<Machine> suspended_;
+  std::unique_ptr<FakeMachine> diversion_;
+  std::unique_ptr<FakeMachine> suspended_;
+  size_t diverted_thread_ = 0;
 };
 
 }  // namespace hindsight

@@ -1,21 +1,20 @@
 // The real gdb against a FakeTarget.
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
 #include <memory>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "server/fake_target.h"
+#include "server/gdb_client.h"
 #include "server/gdb_commands.h"
-#include "server/session.h"
-#include "server/transport.h"
 
 namespace hindsight {
 namespace {
@@ -37,49 +36,12 @@ class GdbTest : public testing::Test {
  protected:
   // What gdb prints when it executes `commands` after connecting.
   std::string Gdb(const std::vector<std::string>& commands) {
-    absl::StatusOr<Listener> listener = Listener::Tcp("");
-    EXPECT_TRUE(listener.ok()) << listener.status();
-    std::thread server([&] {
-      const absl::StatusOr<std::unique_ptr<Connection>> connection = listener->Accept();
-      EXPECT_TRUE(connection.ok());
-      Session session(target_.get(), connection->get());
-      EXPECT_TRUE(session.Serve().ok());
-    });
-    const char* directory = std::getenv("TEST_TMPDIR");
-    const std::string script = absl::StrCat(directory != nullptr ? directory : "/tmp",
-                                            "/hindsight_gdb_test.", getpid(), ".gdb");
-    std::ofstream file(script);
-    file << "set debuginfod enabled off\nset pagination off\nset confirm off\nset width 0\n";
-    for (const std::string& command : commands_before_) file << command << "\n";
-    file << "target " << remote_ << " " << listener->address() << "\n";
-    // An error ends a script, but is part of some answers.
-    for (const std::string& command : commands) file << command << "\n";
-    file << "detach\n";
-    file.close();
-    const std::string output = Run(absl::StrCat("timeout 60 gdb -nx -batch -x ", script, " 2>&1"));
-    std::remove(script.c_str());
-    server.join();
-    return output;
+    return RunGdb(target_.get(),
+                  {.before = commands_before_, .remote = remote_, .commands = commands});
   }
 
-  static std::string Run(const std::string& command) {
-    std::FILE* pipe = popen(command.c_str(), "r");
-    std::string output;
-    char bytes[4096];
-    while (const size_t size = std::fread(bytes, 1, sizeof(bytes), pipe))
-      output.append(bytes, size);
-    pclose(pipe);
-    return output;
-  }
-
-  // Each of `lines` occurs in `output`, in this order.
-  static void ExpectInOrder(const std::string& output, const std::vector<std::string>& lines) {
-    size_t at = 0;
-    for (const std::string& line : lines) {
-      const size_t found = output.find(line, at);
-      ASSERT_NE(found, std::string::npos) << "missing or out of order: " << line << "\n" << output;
-      at = found + line.size();
-    }
+  static void ExpectInOrder(const std::string& output, const std::vector<std::string>& texts) {
+    EXPECT_EQ(FirstOutOfOrder(output, texts), "") << output;
   }
 
   std::unique_ptr<FakeTarget> target_ = std::make_unique<FakeTarget>(kProgram, /*rbx=*/10);

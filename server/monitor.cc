@@ -68,21 +68,21 @@ absl::StatusOr<std::string> Monitor::Help(absl::string_view) {
 
 absl::StatusOr<std::string> Monitor::When(absl::string_view) {
   return absl::StrFormat("position %s, thread %d, instruction %d, %.4g%%\n",
-                         ToString(timeline_->position()), timeline_->thread(),
-                         timeline_->count() - timeline_->begin_count(), timeline_->percent());
+                         ToString(timeline_->position()), timeline_->current_thread(),
+                         timeline_->moment(), timeline_->percent());
 }
 
 absl::Status Monitor::GoTo(absl::string_view where) {
   where = absl::StripAsciiWhitespace(where);
-  if (where == "start") return timeline_->SeekTo(timeline_->begin_count());
-  if (where == "end") return timeline_->SeekTo(timeline_->end_count());
+  if (where == "start") return timeline_->SeekTo(uint64_t{0});
+  if (where == "end") return timeline_->SeekTo(timeline_->end_moment());
   if (absl::ConsumePrefix(&where, "snapshot")) {
     uint64_t number = 0;
     if (!absl::SimpleAtoi(where, &number)) {
       return absl::InvalidArgumentError("goto snapshot: which number?");
     }
     for (const Snapshot& snapshot : timeline_->process().snapshots()) {
-      if (snapshot.number == number) return timeline_->SeekTo(snapshot.count);
+      if (snapshot.number == number) return timeline_->SeekTo(snapshot.moment);
     }
     return absl::InvalidArgumentError(absl::StrCat("no snapshot ", number));
   }
@@ -91,7 +91,7 @@ absl::Status Monitor::GoTo(absl::string_view where) {
     if (!absl::SimpleAtod(where, &percent) || !(percent >= 0 && percent <= 100)) {
       return absl::InvalidArgumentError("a percentage is a number from 0 to 100");
     }
-    return timeline_->SeekTo(timeline_->process().CountAtPercent(percent));
+    return timeline_->SeekTo(timeline_->process().MomentAtPercent(percent));
   }
   absl::StatusOr<Position> position = ParsePosition(where);
   if (!position.ok()) {
@@ -110,8 +110,8 @@ absl::StatusOr<std::string> Monitor::Snapshots(absl::string_view) {
   std::string out;
   for (const Snapshot& snapshot : timeline_->process().snapshots()) {
     absl::StrAppendFormat(&out, "%d: position %s, %.4g%%, %d pages\n", snapshot.number,
-                          ToString(timeline_->process().PositionAt(snapshot.count)),
-                          timeline_->process().PercentAt(snapshot.count), snapshot.page_count);
+                          ToString(timeline_->process().PositionAt(snapshot.moment)),
+                          timeline_->process().PercentAt(snapshot.moment), snapshot.page_count);
   }
   return out.empty() ? "no snapshots\n" : out;
 }
@@ -128,7 +128,8 @@ std::string SyscallText(const ProcessEvent& event) {
       event.result);
 }
 
-std::string EventLine(const ProcessEvent& event, const ProcessState& process, bool is_next) {
+std::string EventLine(const TimelineEvent& listed, const ProcessState& process, bool is_next) {
+  const ProcessEvent& event = *listed.event;
   std::string what;
   switch (event.kind) {
     case EventKind::kSyscall:
@@ -147,7 +148,7 @@ std::string EventLine(const ProcessEvent& event, const ProcessState& process, bo
       what = event.text.empty() ? "event" : event.text;
   }
   std::string position =
-      event.count > process.end_count() ? "end" : ToString(process.PositionAt(event.count));
+      listed.moment > process.end_moment() ? "end" : ToString(process.PositionAt(listed.moment));
   return absl::StrFormat("%s %s: %s\n", is_next ? ">" : " ", position, what);
 }
 
@@ -165,18 +166,18 @@ absl::StatusOr<std::string> Monitor::Events(absl::string_view arguments) {
   if (!arguments.empty() && !absl::SimpleAtoi(arguments, &number)) {
     return absl::InvalidArgumentError("events: how many?");
   }
-  std::vector<const ProcessEvent*> listed;
-  for (const ProcessEvent* event : timeline_->process().events()) {
-    if (IsListed(*event)) listed.push_back(event);
+  std::vector<TimelineEvent> listed;
+  for (const TimelineEvent& event : timeline_->process().events()) {
+    if (IsListed(*event.event)) listed.push_back(event);
   }
-  const uint64_t here = timeline_->count();
+  const uint64_t here = timeline_->moment();
   auto next = std::partition_point(listed.begin(), listed.end(),
-                                   [here](const ProcessEvent* e) { return e->count <= here; });
+                                   [here](const TimelineEvent& e) { return e.moment <= here; });
   auto first = next - std::min<ptrdiff_t>(next - listed.begin(), number);
   auto last = next + std::min<ptrdiff_t>(listed.end() - next, number);
   std::string out;
   for (auto it = first; it != last; ++it) {
-    absl::StrAppend(&out, EventLine(**it, timeline_->process(), it == next));
+    absl::StrAppend(&out, EventLine(*it, timeline_->process(), it == next));
   }
   return out.empty() ? "no events\n" : out;
 }
@@ -186,14 +187,13 @@ absl::StatusOr<std::string> Monitor::Info(absl::string_view) {
   return absl::StrFormat(
       "trace %s\nprogram %s\narguments %s\nprocess %d\npositions %s to %s, %d instructions\n%s",
       trace_->directory(), manifest.program, absl::StrJoin(manifest.arguments, " "), manifest.pid,
-      ToString(timeline_->process().PositionAt(timeline_->begin_count())),
-      ToString(timeline_->process().PositionAt(timeline_->end_count())),
-      timeline_->end_count() - timeline_->begin_count(),
+      ToString(timeline_->process().PositionAt(0)),
+      ToString(timeline_->process().PositionAt(timeline_->end_moment())), timeline_->end_moment(),
       manifest.state == TraceState::kComplete ? "" : "the recording was interrupted\n");
 }
 
 absl::StatusOr<std::string> Monitor::Maps(absl::string_view) {
-  return MapsText(timeline_->process().MapsAt(timeline_->count()));
+  return MapsText(timeline_->process().MapsAt(timeline_->moment()));
 }
 
 absl::StatusOr<std::string> Monitor::Statistics(absl::string_view) {

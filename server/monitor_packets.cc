@@ -27,7 +27,10 @@ Reply Run(SessionState& state, const std::string& command) {
     return "OK";
   }
   bool moved = false;
-  const absl::StatusOr<std::string> output = state.target->Monitor(command, &moved);
+  const absl::StatusOr<std::string> output = [&] {
+    const InterruptWatch::Armed armed(state.watch);
+    return state.target->Monitor(command, state.SelectedThread(), state.interrupt, &moved);
+  }();
   state.Print(state.target->TakeConsoleText());
   if (!output.ok()) {
     state.Print(absl::StrCat("hindsight: ", output.status().message(), "\n"));
@@ -36,7 +39,8 @@ Reply Run(SessionState& state, const std::string& command) {
   if (moved) {
     state.LeaveDiversion();
     state.transfer = {};
-    state.general_thread = state.resume_thread = {};
+    // gdb does not know; should the thread that it believes selected be gone, the current one is.
+    state.resume_thread = {};
   }
   state.Print(*output);
   if (!output->empty() && !absl::EndsWith(*output, "\n")) state.Print("\n");

@@ -19,6 +19,8 @@ Reply Supported(SessionState& state, absl::string_view arguments) {
   state.client.multiprocess = offered.contains("multiprocess+");
   state.client.swbreak = offered.contains("swbreak+");
   state.client.hwbreak = offered.contains("hwbreak+");
+  state.client.fork_events = state.client.multiprocess && offered.contains("fork-events+");
+  state.client.vfork_events = state.client.fork_events && offered.contains("vfork-events+");
   state.client.exec_events = offered.contains("exec-events+");
   state.client.binary_upload = offered.contains("binary-upload+");
   return state.packets->Features(offered);
@@ -49,7 +51,14 @@ Reply ProcessInfo(SessionState& state, absl::string_view) {
                          state.target->current_thread().pid, rsp::HexEncode(kTriple));
 }
 
-Reply Detach(SessionState& state, absl::string_view) {
+// "" or a process id. A client told of a fork lets one of the two processes go. The child is not
+// here, so that is soon done; when it is the parent, the client is about to go on with the child.
+Reply Detach(SessionState& state, absl::string_view process) {
+  const std::optional<uint64_t> pid = rsp::ParseHex(process);
+  if (pid.has_value() && state.announced_children.erase(static_cast<int32_t>(*pid)) > 0) {
+    state.child_selected = false;
+    return "OK";
+  }
   state.LeaveDiversion();
   state.end = SessionEnd::kDetached;
   return "OK";

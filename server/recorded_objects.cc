@@ -71,7 +71,9 @@ absl::StatusOr<std::string> RecordedObjects::Auxv(uint64_t count) const {
 
 std::string RecordedObjects::SigInfo(uint64_t count) const {
   std::string bytes;
-  if (const ProcessEvent* signal = process_->SignalFrom(count)) {
+  if (const ProcessEvent* signal =
+          process_->thread(process_->first_thread())
+              .SignalFrom(process_->schedule().CountAt(process_->first_thread(), count))) {
     bytes = signal->text;
     if (bytes.empty()) {
       siginfo_t info = {};
@@ -155,7 +157,7 @@ std::optional<std::string> RecordedObjects::ProcFile(const std::string& path) co
       !absl::ConsumePrefix(&rest, "/proc/self/")) {
     return std::nullopt;
   }
-  absl::ConsumePrefix(&rest, absl::StrCat("task/", process_->thread(), "/"));
+  absl::ConsumePrefix(&rest, absl::StrCat("task/", process_->first_thread(), "/"));
   return std::string(rest);
 }
 
@@ -183,8 +185,10 @@ absl::StatusOr<std::string> RecordedObjects::FileContents(const std::string& pat
 }
 
 std::string RecordedObjects::CommandLine(uint64_t count, MemoryReader memory) const {
-  const ProcessEvent* exec = process_->LastExec(count);
-  const uint64_t begin = exec != nullptr ? exec->count : process_->begin_count();
+  uint64_t begin = 0;
+  for (const TimelineEvent& exec : process_->execs()) {
+    if (exec.moment <= count) begin = exec.moment;
+  }
   std::vector<std::string> arguments;
   // In the program's first state the stack pointer points at the number of arguments, and the
   // pointers to them.
@@ -192,7 +196,9 @@ std::string RecordedObjects::CommandLine(uint64_t count, MemoryReader memory) co
   if (keyframe != nullptr) {
     for (const FullKeyframe::ThreadState& state : keyframe->threads()) {
       RegisterFile registers;
-      if (state.count != begin || !FromWords(state.registers, &registers)) continue;
+      if (state.count != process_->schedule().CountAt(state.thread, begin) ||
+          !FromWords(state.registers, &registers))
+        continue;
       arguments = ReadArguments(registers.gpr[kRsp], memory);
     }
   }
@@ -215,8 +221,9 @@ absl::StatusOr<std::string> RecordedObjects::ProcContents(const std::string& nam
   if (name == "auxv") return RawWords(AuxvWords(count));
   if (name == "comm") return CommandName(count) + "\n";
   if (name == "coredump_filter") return std::string(kCoredumpFilter);
-  if (name == "status") return StatusText(CommandName(count), manifest.pid, process_->thread());
-  if (name == "stat") return StatText(CommandName(count), manifest.pid, process_->thread());
+  if (name == "status")
+    return StatusText(CommandName(count), manifest.pid, process_->first_thread());
+  if (name == "stat") return StatText(CommandName(count), manifest.pid, process_->first_thread());
   return absl::NotFoundError(absl::StrCat("the trace has no /proc file ", name));
 }
 

@@ -18,6 +18,15 @@ struct RegisterWrite {
   std::string bytes;
 };
 
+absl::Span<const RegisterInfo> Described(SessionState& state) {
+  return Registers(state.target->register_set());
+}
+
+absl::Status CheckNumber(SessionState& state, int number) {
+  if (static_cast<size_t>(number) < Described(state).size()) return absl::OkStatus();
+  return absl::InvalidArgumentError("no such register");
+}
+
 absl::StatusOr<int> ParseRegister(absl::string_view arguments) {
   const std::optional<uint64_t> number = rsp::ParseHex(arguments);
   if (!number.has_value() || *number >= kRegisterCount) {
@@ -45,12 +54,13 @@ absl::StatusOr<std::string> ParseAllRegisters(absl::string_view arguments) {
 Reply ReadAll(SessionState& state, absl::string_view) {
   const ThreadRef thread = state.SelectedThread();
   std::string reply;
-  for (int number = 0; number < kRegisterCount; ++number) {
-    const absl::StatusOr<std::string> bytes = state.target->ReadRegister(thread, number);
+  int number = 0;
+  for (const RegisterInfo& info : Described(state)) {
+    const absl::StatusOr<std::string> bytes = state.target->ReadRegister(thread, number++);
     if (bytes.ok()) {
       rsp::AppendHex(*bytes, &reply);
     } else if (absl::IsNotFound(bytes.status())) {
-      reply.append(Registers()[number].bits / 4, 'x');
+      reply.append(info.bits / 4, 'x');
     } else {
       return bytes.status();
     }
@@ -59,6 +69,7 @@ Reply ReadAll(SessionState& state, absl::string_view) {
 }
 
 Reply ReadOne(SessionState& state, int number) {
+  RETURN_IF_ERROR(CheckNumber(state, number));
   const absl::StatusOr<std::string> bytes =
       state.target->ReadRegister(state.SelectedThread(), number);
   if (absl::IsNotFound(bytes.status())) return std::string(Registers()[number].bits / 4, 'x');
@@ -70,20 +81,22 @@ Reply ReadOne(SessionState& state, int number) {
 Reply AnswerWrite(const absl::Status& status) { return status.ok() ? "OK" : ""; }
 
 Reply WriteOne(SessionState& state, const RegisterWrite& write) {
+  RETURN_IF_ERROR(CheckNumber(state, write.number));
   Diversion diversion(&state);
   return AnswerWrite(diversion.WriteRegister(write.number, write.bytes));
 }
 
 Reply WriteAll(SessionState& state, const std::string& bytes) {
   size_t expected = 0;
-  for (const RegisterInfo& info : Registers()) expected += info.bits / 8;
+  for (const RegisterInfo& info : Described(state)) expected += info.bits / 8;
   if (bytes.size() != expected) return absl::InvalidArgumentError("wrong number of registers");
   Diversion diversion(&state);
   size_t offset = 0;
-  for (int number = 0; number < kRegisterCount; ++number) {
-    const size_t size = Registers()[number].bits / 8;
-    const std::string value = bytes.substr(offset, size);
-    offset += size;
+  int next = 0;
+  for (const RegisterInfo& info : Described(state)) {
+    const int number = next++;
+    const std::string value = bytes.substr(offset, info.bits / 8);
+    offset += value.size();
     // Writing what is there already must not begin a diversion.
     const absl::StatusOr<std::string> present =
         state.target->ReadRegister(state.SelectedThread(), number);

@@ -33,8 +33,17 @@ StopKind KindOf(RunStopKind kind) {
       return StopKind::kSyscallReturn;
     case RunStopKind::kExec:
       return StopKind::kExec;
+    case RunStopKind::kFork:
+    case RunStopKind::kThreadStart:
+    case RunStopKind::kThreadExit:
+      return StopKind::kStep;
   }
   return StopKind::kStep;
+}
+
+std::function<bool(int32_t)> Bind(const StopCondition& condition, ThreadRef thread) {
+  if (!condition) return nullptr;
+  return [&condition, thread](int32_t) { return condition(thread); };
 }
 
 RunRequest ToRunRequest(const ResumeRequest& request) {
@@ -46,7 +55,8 @@ RunRequest ToRunRequest(const ResumeRequest& request) {
   run.range_end = request.range_end;
   if (request.breakpoints != nullptr) {
     for (const BreakpointSpec& breakpoint : *request.breakpoints) {
-      run.breakpoints.push_back({breakpoint.address, breakpoint.condition});
+      run.breakpoints.push_back(
+          {.address = breakpoint.address, .condition = Bind(breakpoint.condition, request.thread)});
     }
   }
   if (request.watchpoints != nullptr) {
@@ -55,7 +65,7 @@ RunRequest ToRunRequest(const ResumeRequest& request) {
                                  .length = watchpoint.length,
                                  .on_write = watchpoint.kind != WatchKind::kRead,
                                  .on_read = watchpoint.kind != WatchKind::kWrite,
-                                 .condition = watchpoint.condition});
+                                 .condition = Bind(watchpoint.condition, request.thread)});
     }
   }
   if (request.pass_signal) {
@@ -88,32 +98,43 @@ absl::StatusOr<std::unique_ptr<ReplayTarget>> ReplayTarget::Open(const TraceRead
 ReplayTarget::ReplayTarget(const TraceReader* trace, std::unique_ptr<Timeline> timeline)
     : trace_(trace),
       timeline_(std::move(timeline)),
-      thread_{trace->manifest().pid, timeline_->thread()},
+      thread_{trace->manifest().pid, timeline_->current_thread()},
       objects_(trace, &timeline_->process()),
       monitor_(trace, timeline_.get()) {
   last_stop_.thread = thread_;
 }
 
-absl::Status ReplayTarget::SelectThread(ThreadRef thread) {
+absl::Status ReplayTarget::CheckThread(ThreadRef thread) {
   if (thread == thread_) return absl::OkStatus();
   return absl::NotFoundError(absl::StrCat("no thread ", thread.tid, " at this position"));
 }
 
+RegisterSet ReplayTarget::register_set() {
+  return trace_->manifest().register_layout == kBaseRegisterLayout ? RegisterSet::kSse
+                                                                   : RegisterSet::kAvx512;
+}
+
+const RegisterFile& ReplayTarget::ThreadRegisters() {
+  absl::StatusOr<RegisterFile> registers = timeline_->registers(thread_.tid);
+  if (registers.ok()) registers_ = *std::move(registers);
+  return registers_;
+}
+
 const RegisterFile& ReplayTarget::Registers() {
-  return scratch_ != nullptr ? scratch_->registers() : timeline_->registers();
+  return scratch_ != nullptr ? scratch_->registers() : ThreadRegisters();
 }
 
 int64_t ReplayTarget::OrigRax() const {
   if (scratch_ != nullptr) return scratch_orig_rax_;
-  const uint64_t count = timeline_->count();
-  const ProcessState& process = timeline_->process();
+  const uint64_t count = timeline_->count(thread_.tid);
+  const ThreadState& process = timeline_->thread_state(thread_.tid);
   const ProcessEvent* event = process.SyscallFrom(count);
   if (event == nullptr) event = process.PreviousSyscall(count);
   return event != nullptr && event->count >= count ? event->number : -1;
 }
 
 absl::StatusOr<std::string> ReplayTarget::ReadRegister(ThreadRef thread, int number) {
-  RETURN_IF_ERROR(SelectThread(thread));
+  RETURN_IF_ERROR(CheckThread(thread));
   if (number < 0 || number >= kRegisterCount) return absl::NotFoundError("no such register");
   if (number == kRegisterOrigRax) {
     int64_t value = OrigRax();
@@ -126,7 +147,7 @@ absl::StatusOr<size_t> ReplayTarget::ReadMemory(ThreadRef thread, uint64_t addre
                                                 absl::Span<uint8_t> out) {
   ScratchProcess* copy = scratch_.get();
   if (copy == nullptr) {
-    absl::StatusOr<size_t> known = timeline_->ReadMemory(address, out);
+    absl::StatusOr<size_t> known = timeline_->ReadMemory(thread_.tid, address, out);
     if (!absl::IsNotFound(known.status()) || suspended_scratch_ == nullptr) return known;
     // What a function called before has got.
     copy = suspended_scratch_.get();
@@ -143,20 +164,20 @@ bool ReplayTarget::ReadAll(uint64_t address, absl::Span<uint8_t> out) {
 
 std::vector<MemoryRegion> ReplayTarget::Regions() {
   std::vector<MemoryRegion> regions;
-  for (const MapRegion& region : timeline_->process().MapsAt(timeline_->count())) {
+  for (const MapRegion& region : timeline_->process().MapsAt(timeline_->moment())) {
     regions.push_back({region.start, region.end, region.protection, region.name});
   }
   return regions;
 }
 
 absl::StatusOr<std::string> ReplayTarget::SigInfo(ThreadRef thread) {
-  RETURN_IF_ERROR(SelectThread(thread));
-  return objects_.SigInfo(timeline_->count());
+  RETURN_IF_ERROR(CheckThread(thread));
+  return objects_.SigInfo(timeline_->moment());
 }
 
 absl::StatusOr<std::vector<Library>> ReplayTarget::Libraries(uint64_t* main_link_map) {
   LinkMap map = objects_.Libraries(
-      timeline_->count(),
+      timeline_->moment(),
       [this](uint64_t address, absl::Span<uint8_t> out) { return ReadAll(address, out); });
   *main_link_map = map.main;
   return std::move(map.libraries);
@@ -164,19 +185,19 @@ absl::StatusOr<std::vector<Library>> ReplayTarget::Libraries(uint64_t* main_link
 
 absl::StatusOr<std::string> ReplayTarget::ReadLink(const std::string& path) {
   return objects_.ReadLink(
-      path, timeline_->count(),
+      path, timeline_->moment(),
       [this](uint64_t address, absl::Span<uint8_t> out) { return ReadAll(address, out); });
 }
 
 absl::StatusOr<std::string> ReplayTarget::FileContents(const std::string& path) {
   return objects_.FileContents(
-      path, timeline_->count(),
+      path, timeline_->moment(),
       [this](uint64_t address, absl::Span<uint8_t> out) { return ReadAll(address, out); });
 }
 
 absl::StatusOr<uint64_t> ReplayTarget::TlsAddress(ThreadRef thread, uint64_t offset,
                                                   uint64_t link_map) {
-  RETURN_IF_ERROR(SelectThread(thread));
+  RETURN_IF_ERROR(CheckThread(thread));
   return objects_.TlsAddress(
       Registers().fs_base, offset, link_map,
       [this](uint64_t address, absl::Span<uint8_t> out) { return ReadAll(address, out); });
@@ -229,11 +250,11 @@ absl::Status ReplayTarget::Divert() {
   if (scratch_ != nullptr) return absl::OkStatus();
   scratch_orig_rax_ = OrigRax();
   ASSIGN_OR_RETURN(scratch_,
-                   ScratchProcess::Create(thread_, timeline_->registers(),
-                                          timeline_->process().MapsAt(timeline_->count()),
-                                          [this](uint64_t address, absl::Span<uint8_t> out) {
-                                            return timeline_->ReadMemory(address, out).value_or(0);
-                                          }));
+                   ScratchProcess::Create(
+                       thread_, ThreadRegisters(), timeline_->process().MapsAt(timeline_->moment()),
+                       [this](uint64_t address, absl::Span<uint8_t> out) {
+                         return timeline_->ReadMemory(thread_.tid, address, out).value_or(0);
+                       }));
   return absl::OkStatus();
 }
 
@@ -249,13 +270,13 @@ bool ReplayTarget::ResumeDiversion() {
   scratch_orig_rax_ = OrigRax();
   scratch_ = std::move(suspended_scratch_);
   // It ended with the registers it began with, or was set aside in the middle of something.
-  scratch_->SetRegisters(timeline_->registers());
+  scratch_->SetRegisters(ThreadRegisters());
   return true;
 }
 
 absl::Status ReplayTarget::WriteRegister(ThreadRef thread, int number,
                                          absl::Span<const uint8_t> bytes) {
-  RETURN_IF_ERROR(SelectThread(thread));
+  RETURN_IF_ERROR(CheckThread(thread));
   RegisterFile registers = Registers();
   if (!DecodeRegister(bytes, number, &registers)) {
     return absl::InvalidArgumentError("no such register, or not of this size");
@@ -269,7 +290,9 @@ absl::Status ReplayTarget::WriteRegister(ThreadRef thread, int number,
   return absl::OkStatus();
 }
 
-absl::Status ReplayTarget::WriteMemory(uint64_t address, absl::Span<const uint8_t> bytes) {
+absl::Status ReplayTarget::WriteMemory(ThreadRef thread, uint64_t address,
+                                       absl::Span<const uint8_t> bytes) {
+  RETURN_IF_ERROR(CheckThread(thread));
   if (scratch_ == nullptr) {
     // gdb puts back what it found; that must not begin a diversion.
     std::vector<uint8_t> present(bytes.size());
@@ -285,10 +308,11 @@ absl::Status ReplayTarget::WriteMemory(uint64_t address, absl::Span<const uint8_
   return status;
 }
 
-absl::StatusOr<std::string> ReplayTarget::Monitor(const std::string& command, bool* moved) {
-  const uint64_t before = timeline_->count();
+absl::StatusOr<std::string> ReplayTarget::Monitor(const std::string& command, ThreadRef,
+                                                  const std::atomic<bool>*, bool* moved) {
+  const uint64_t before = timeline_->moment();
   absl::StatusOr<std::string> output = monitor_.Run(command);
-  *moved = timeline_->count() != before;
+  *moved = timeline_->moment() != before;
   if (*moved) {
     EndDiversion();
     last_stop_ = {.thread = thread_};
@@ -298,7 +322,7 @@ absl::StatusOr<std::string> ReplayTarget::Monitor(const std::string& command, bo
 
 std::string ReplayTarget::TakeConsoleText() { return std::exchange(console_text_, ""); }
 
-absl::Status ReplayTarget::GoTo(const std::string& where) {
+absl::Status ReplayTarget::GoTo(const std::string& where, const std::atomic<bool>*) {
   RETURN_IF_ERROR(monitor_.GoTo(where));
   EndDiversion();
   last_stop_ = {.thread = thread_};

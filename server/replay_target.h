@@ -28,19 +28,20 @@ class ReplayTarget final : public Target {
 
   std::vector<ThreadRef> threads() override { return {thread_}; }
   ThreadRef current_thread() override { return thread_; }
-  absl::Status SelectThread(ThreadRef thread) override;
   std::string ThreadName(ThreadRef thread) override {
-    return objects_.CommandName(timeline_->count());
+    return objects_.CommandName(timeline_->moment());
   }
+  std::optional<int> ThreadProcessor(ThreadRef thread) override { return std::nullopt; }
 
+  RegisterSet register_set() override;
   absl::StatusOr<std::string> ReadRegister(ThreadRef thread, int number) override;
   absl::StatusOr<size_t> ReadMemory(ThreadRef thread, uint64_t address,
                                     absl::Span<uint8_t> out) override;
   std::vector<MemoryRegion> Regions() override;
 
-  absl::StatusOr<std::string> Auxv() override { return objects_.Auxv(timeline_->count()); }
+  absl::StatusOr<std::string> Auxv() override { return objects_.Auxv(timeline_->moment()); }
   absl::StatusOr<std::string> SigInfo(ThreadRef thread) override;
-  std::string ExecutablePath() override { return objects_.ExecutablePath(timeline_->count()); }
+  std::string ExecutablePath() override { return objects_.ExecutablePath(timeline_->moment()); }
   absl::StatusOr<std::vector<Library>> Libraries(uint64_t* main_link_map) override;
   absl::StatusOr<std::string> ReadLink(const std::string& path) override;
   absl::StatusOr<std::string> FileContents(const std::string& path) override;
@@ -53,19 +54,23 @@ class ReplayTarget final : public Target {
   bool InDiversion() override { return scratch_ != nullptr; }
   absl::Status WriteRegister(ThreadRef thread, int number,
                              absl::Span<const uint8_t> bytes) override;
-  absl::Status WriteMemory(uint64_t address, absl::Span<const uint8_t> bytes) override;
+  absl::Status WriteMemory(ThreadRef thread, uint64_t address,
+                           absl::Span<const uint8_t> bytes) override;
   void EndDiversion() override;
   void SuspendDiversion() override;
   bool ResumeDiversion() override;
 
-  absl::StatusOr<std::string> Monitor(const std::string& command, bool* moved) override;
+  absl::StatusOr<std::string> Monitor(const std::string& command, ThreadRef selected,
+                                      const std::atomic<bool>* interrupt, bool* moved) override;
   std::string TakeConsoleText() override;
-  absl::Status GoTo(const std::string& where) override;
+  absl::Status GoTo(const std::string& where, const std::atomic<bool>* interrupt) override;
 
  private:
+  absl::Status CheckThread(ThreadRef thread);
   ReplayTarget(const TraceReader* trace, std::unique_ptr<Timeline> timeline);
 
   const RegisterFile& Registers();
+  const RegisterFile& ThreadRegisters();
   // The number of the system call that is about to be made or was just made, else -1: as the kernel
   // shows it at the two stops of a system call.
   int64_t OrigRax() const;
@@ -86,6 +91,7 @@ class ReplayTarget final : public Target {
   int64_t scratch_orig_rax_ = -1;
   StopEvent last_stop_;
   std::string console_text_;
+  RegisterFile registers_;  // of the thread, at the timeline's moment
 };
 
 }  // namespace hindsight

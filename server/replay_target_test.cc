@@ -35,7 +35,7 @@ class ReplayTargetTest : public ::testing::Test {
     return value;
   }
   absl::Status SetWord(uint64_t address, uint64_t value) {
-    return target_->WriteMemory(address, {reinterpret_cast<uint8_t*>(&value), 8});
+    return target_->WriteMemory(thread_, address, {reinterpret_cast<uint8_t*>(&value), 8});
   }
   StopEvent Resume(const ResumeRequest& request) {
     auto event = target_->Resume(request);
@@ -51,7 +51,7 @@ class ReplayTargetTest : public ::testing::Test {
   }
   std::string Monitor(const std::string& command) {
     bool moved = false;
-    return target_->Monitor(command, &moved).value_or("error");
+    return target_->Monitor(command, thread_, nullptr, &moved).value_or("error");
   }
 
   ToyRecording toy_;
@@ -78,7 +78,7 @@ TEST_F(ReplayTargetTest, StepsBothWays) {
 
 TEST_F(ReplayTargetTest, BreakpointWithCondition) {
   breakpoints_ = {{.address = ToyRecording::LoopHead(),
-                   .condition = [this] { return Word(ToyRecording::kRare) == 1; }}};
+                   .condition = [this](ThreadRef) { return Word(ToyRecording::kRare) == 1; }}};
   EXPECT_EQ(Resume(Direction::kForward).kind, StopKind::kBreakpoint);
   EXPECT_EQ(Register(kRegisterRip), ToyRecording::LoopHead());
   EXPECT_EQ(Word(ToyRecording::kRare), 1);
@@ -160,27 +160,27 @@ TEST_F(ReplayTargetTest, CopySetAsideIsTakenUpAgain) {
 TEST_F(ReplayTargetTest, JumpsAndTellsWhere) {
   EXPECT_EQ(Monitor("when").substr(0, 13), "position 0:0,");
   bool moved = false;
-  EXPECT_TRUE(target_->Monitor("goto end", &moved).ok());
+  EXPECT_TRUE(target_->Monitor("goto end", thread_, nullptr, &moved).ok());
   EXPECT_TRUE(moved);
   EXPECT_EQ(Register(kRegisterRip), toy_.states().back().registers.rip);
-  EXPECT_TRUE(target_->Monitor("goto end", &moved).ok());
+  EXPECT_TRUE(target_->Monitor("goto end", thread_, nullptr, &moved).ok());
   EXPECT_FALSE(moved);
-  EXPECT_TRUE(target_->GoTo("start").ok());
+  EXPECT_TRUE(target_->GoTo("start", nullptr).ok());
   EXPECT_EQ(Register(kRegisterRip), toy_.states()[0].registers.rip);
-  EXPECT_TRUE(target_->GoTo("50%").ok());
-  EXPECT_TRUE(target_->GoTo("snapshot 1").ok());
-  EXPECT_TRUE(target_->GoTo("1:2").ok());
+  EXPECT_TRUE(target_->GoTo("50%", nullptr).ok());
+  EXPECT_TRUE(target_->GoTo("snapshot 1", nullptr).ok());
+  EXPECT_TRUE(target_->GoTo("1:2", nullptr).ok());
   EXPECT_EQ(Monitor("when").substr(0, 13), "position 1:2,");
 }
 
 TEST_F(ReplayTargetTest, ImpossibleCommandsMoveNothing) {
   for (const char* where : {"", "nowhere", "101%", "-1%", "x%", "snapshot", "snapshot 999",
                             "FFFFFFFF:0", "0:FFFFFFFF"}) {
-    EXPECT_FALSE(target_->GoTo(where).ok()) << where;
+    EXPECT_FALSE(target_->GoTo(where, nullptr).ok()) << where;
   }
   bool moved = false;
   for (const char* command : {"frobnicate", "when now", "events many", "goto"}) {
-    EXPECT_FALSE(target_->Monitor(command, &moved).ok()) << command;
+    EXPECT_FALSE(target_->Monitor(command, thread_, nullptr, &moved).ok()) << command;
     EXPECT_FALSE(moved);
   }
   EXPECT_EQ(Monitor("when").substr(0, 13), "position 0:0,");

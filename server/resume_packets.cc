@@ -20,7 +20,8 @@ namespace {
 struct Resumption {
   bool step = false;
   uint64_t range_start = 0, range_end = 0;
-  ThreadRef thread;  // whose step; tid 0 or less: not named
+  ThreadRef thread;          // tid 0 or less: not named
+  bool only_thread = false;  // nothing is said of the others: they are not to be resumed
 };
 
 absl::Status Malformed() { return absl::InvalidArgumentError("malformed resume packet"); }
@@ -57,13 +58,18 @@ absl::StatusOr<Resumption> ParseAction(absl::string_view text) {
 }
 
 // All threads move along one recorded timeline, so of several actions that of the thread that steps
-// decides when to stop; the others go where they went.
+// decides when to stop; the others go where they went. An action for one thread alone is how a
+// client locks the scheduler: what the others do is not to be reported.
 absl::StatusOr<Resumption> ParseVCont(absl::string_view arguments) {
   Resumption chosen;
+  size_t actions = 0;
+  bool others = false;
   for (const absl::string_view text : absl::StrSplit(arguments, ';')) {
     ASSIGN_OR_RETURN(const Resumption action, ParseAction(text));
-    if (action.step && !chosen.step) chosen = action;
+    if (actions++ == 0 || (action.step && !chosen.step)) chosen = action;
+    others |= action.thread.tid <= 0;
   }
+  chosen.only_thread = actions == 1 && !others;
   return chosen;
 }
 
@@ -81,8 +87,8 @@ absl::StatusOr<bool> ParseSignal(absl::string_view arguments) {
 
 // Signal 0 makes gdb stop whatever command it is executing, and say nothing about the program.
 std::string StopWithoutReason(SessionState& state) {
-  return absl::StrCat(
-      "T00thread:", ThreadId(state.target->current_thread(), state.client.multiprocess), ";");
+  state.general_thread = state.stepping_thread = state.target->current_thread();
+  return absl::StrCat("T00thread:", ThreadId(state.general_thread, state.client.multiprocess), ";");
 }
 
 // A damaged trace must not end the session: earlier positions can still be looked at.
@@ -106,8 +112,32 @@ std::string RefuseToReverse(SessionState& state) {
       "written; it has no past. `monitor discard` returns to the recording.\n");
   StopEvent begin;
   begin.kind = StopKind::kBegin;
-  begin.thread = state.target->current_thread();
+  begin.thread = state.SelectedThread();
   return StopReply(state, begin);
+}
+
+// A client that was told of a vfork leaves its breakpoints out until it is told that the child has
+// its own memory; here it always has, once the call is over.
+std::string VforkDone(SessionState& state) {
+  const ThreadRef thread = std::exchange(state.vfork_parent, {});
+  const std::vector<ThreadRef> threads = state.target->threads();
+  StopEvent event;
+  event.thread = FindThread(threads, thread).value_or(state.target->current_thread());
+  return StopReply(state, event, "vforkdone:;");
+}
+
+// Whose steps count, and whether only what happens in it does.
+void ChooseThread(SessionState& state, const Resumption& resumption, ResumeRequest* request) {
+  const std::vector<ThreadRef> threads = state.target->threads();
+  if (std::optional<ThreadRef> named = FindThread(threads, resumption.thread)) {
+    request->thread = *named;
+    request->only_thread = resumption.only_thread;
+  } else if (std::optional<ThreadRef> chosen = FindThread(threads, state.resume_thread)) {
+    request->thread = *chosen;
+    request->only_thread = true;
+  } else {
+    request->thread = FindThread(threads, state.stepping_thread).value_or(state.SelectedThread());
+  }
 }
 
 ResumeRequest MakeRequest(SessionState& state, Direction direction, const Resumption& resumption) {
@@ -116,8 +146,7 @@ ResumeRequest MakeRequest(SessionState& state, Direction direction, const Resump
   request.step = resumption.step;
   request.range_start = resumption.range_start;
   request.range_end = resumption.range_end;
-  const ThreadRef thread = resumption.thread.tid > 0 ? resumption.thread : state.resume_thread;
-  if (thread.tid > 0) request.thread = thread;
+  ChooseThread(state, resumption, &request);
   request.breakpoints = &state.breakpoints.breakpoints();
   request.watchpoints = &state.breakpoints.watchpoints();
   if (state.passed_signals.any()) {
@@ -128,6 +157,8 @@ ResumeRequest MakeRequest(SessionState& state, Direction direction, const Resump
   request.catch_syscalls = state.catch_syscalls;
   request.syscalls = state.caught_syscalls;
   request.stop_for_exec = state.client.exec_events;
+  request.stop_for_fork = state.client.fork_events;
+  request.stop_for_threads = state.thread_events;
   request.interrupt = state.interrupt;
   return request;
 }
@@ -143,6 +174,7 @@ Reply Run(SessionState& state, Direction direction, const Resumption& resumption
   if (direction == Direction::kBackward && state.target->InDiversion()) {
     return RefuseToReverse(state);
   }
+  if (state.vfork_parent.tid > 0) return VforkDone(state);
   const ResumeRequest request = MakeRequest(state, direction, resumption);
   absl::StatusOr<StopEvent> event = [&] {
     const InterruptWatch::Armed armed(state.watch);
@@ -153,6 +185,9 @@ Reply Run(SessionState& state, Direction direction, const Resumption& resumption
   if (!event.ok()) return StopAfterError(state, event.status());
   // The client takes for granted that its breakpoints went with the program they were set in.
   if (event->kind == StopKind::kExec) state.breakpoints.RemoveAll();
+  if (event->kind == StopKind::kVfork && state.client.vfork_events) {
+    state.vfork_parent = event->thread;
+  }
   return StopReply(state, *event);
 }
 
@@ -188,13 +223,16 @@ absl::StatusOr<std::string> ParseRun(absl::string_view arguments) {
 Reply GoTo(SessionState& state, const std::string& where) {
   state.LeaveDiversion();
   state.transfer = {};
-  if (const absl::Status status = state.target->GoTo(where.empty() ? "start" : where);
-      !status.ok()) {
+  const absl::Status status = [&] {
+    const InterruptWatch::Armed armed(state.watch);
+    return state.target->GoTo(where.empty() ? "start" : where, state.interrupt);
+  }();
+  if (!status.ok()) {
     // After an error gdb would believe the program gone; it is where it was.
     state.text_for_next_continue = absl::StrCat("hindsight: ", status.message(), "\n");
   }
   state.swallow_next_continue = !where.empty();
-  state.general_thread = state.resume_thread = {};
+  state.resume_thread = {};
   return StatusReply(state);
 }
 

@@ -157,9 +157,9 @@ bool ScratchProcess::AtBreakpoint(const ResumeRequest& request) {
   uint64_t pc = cpu_->pc();
   if (request.breakpoints == nullptr || !breakpoint_addresses_.contains(pc)) return false;
   return std::any_of(request.breakpoints->begin(), request.breakpoints->end(),
-                     [pc](const BreakpointSpec& breakpoint) {
+                     [this, pc](const BreakpointSpec& breakpoint) {
                        return breakpoint.address == pc &&
-                              (!breakpoint.condition || breakpoint.condition());
+                              (!breakpoint.condition || breakpoint.condition(thread_));
                      });
 }
 

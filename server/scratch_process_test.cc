@@ -188,7 +188,8 @@ TEST_F(ScratchProcessTest, StepsOutOfRange) {
 TEST_F(ScratchProcessTest, ConditionDecidesAboutBreakpoint) {
   // nop; incq (%rdi); cmpq $5,(%rdi); jne back to incq; ret
   Code({0x90, 0x48, 0xff, 0x07, 0x48, 0x83, 0x3f, 5, 0x75, 0xf7, 0xc3});
-  breakpoints_ = {{.address = kCode + 4, .condition = [this] { return Word(kHeap) == 3; }}};
+  breakpoints_ = {
+      {.address = kCode + 4, .condition = [this](ThreadRef) { return Word(kHeap) == 3; }}};
   EXPECT_EQ(process_->Resume({.breakpoints = &breakpoints_}).kind, StopKind::kBreakpoint);
   EXPECT_EQ(process_->registers().rip, kCode + 4);
   EXPECT_EQ(Word(kHeap), 3);
@@ -200,7 +201,7 @@ TEST_F(ScratchProcessTest, EndlessLoopIsInterrupted) {
   ResumeRequest request = {.interrupt = &interrupt};
   // A condition is the place where a test gets to act while the process runs.
   int rounds = 0;
-  breakpoints_ = {{.address = kCode, .condition = [&] {
+  breakpoints_ = {{.address = kCode, .condition = [&](ThreadRef) {
                      if (++rounds == 10) interrupt = true;
                      return false;
                    }}};

@@ -45,7 +45,7 @@ TEST_F(ObjectsTest, TransfersInPieces) {
     xml += *piece;
   } while (reply[0] == 'm');
   EXPECT_EQ(reply[0], 'l');
-  EXPECT_EQ(xml, TargetXml());
+  EXPECT_EQ(xml, TargetXml(RegisterSet::kSse));
   EXPECT_EQ(Ask("qXfer:features:read:target.xml:ffffffff,100"), "l");
   EXPECT_EQ(Ask("qXfer:features:read:other.xml:0,100"), "E0e");
 }
@@ -123,8 +123,8 @@ TEST_F(ObjectsTest, TheNumberOfOpenFilesIsBounded) {
 }
 
 TEST_F(ObjectsTest, MonitorOutputGoesToTheConsole) {
-  EXPECT_EQ(Monitor("when"), "position 0\n");
-  EXPECT_EQ(Monitor(" goto 3 "), "position 3\n");
+  EXPECT_EQ(Monitor("when"), "position 0, thread 4660\n");
+  EXPECT_EQ(Monitor(" goto 3 "), "position 3, thread 4660\n");
   EXPECT_EQ(target_.position(), 3u);
   EXPECT_EQ(Monitor("nonsense"), "hindsight: unknown command: nonsense\n");
   EXPECT_EQ(Ask("qRcmd,7"), "E16");

@@ -2,6 +2,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "server/rsp/hex.h"
+#include "server/thread_id.h"
 
 namespace hindsight {
 
@@ -11,6 +12,14 @@ void SessionState::Print(absl::string_view text) {
     // If the client is gone, the next Receive says so.
     link->Send(absl::StrCat("O", rsp::HexEncode(text.substr(0, kBytesPerPacket)))).IgnoreError();
   }
+}
+
+ThreadRef SessionState::SelectedThread() {
+  if (general_thread.tid > 0) {
+    const std::vector<ThreadRef> threads = target->threads();
+    if (FindThread(threads, general_thread)) return general_thread;
+  }
+  return target->current_thread();
 }
 
 void SessionState::LeaveDiversion() {

@@ -9,6 +9,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -33,6 +34,8 @@ struct ClientFeatures {
   bool multiprocess = false;  // thread ids carry the process
   bool swbreak = false;       // understands these two stop reasons
   bool hwbreak = false;
+  bool fork_events = false;    // wants to be told of new processes
+  bool vfork_events = false;   // the same, by vfork
   bool exec_events = false;    // follows the program when it executes another
   bool binary_upload = false;  // understands the reply to `x`
 };
@@ -54,8 +57,21 @@ struct SessionState {
   ClientFeatures client;
   bool extended = false;  // `!`: survives the end of the program
 
-  ThreadRef general_thread;  // Hg: whose registers and memory; tid 0: the one last reported
-  ThreadRef resume_thread;   // Hc: who steps; tid 0: the one last reported
+  // Whose registers and memory: by Hg, or the one last reported, which clients take for selected.
+  // tid 0: none yet.
+  ThreadRef general_thread;
+  ThreadRef resume_thread;  // Hc: who alone is resumed; tid 0: all
+  // Who steps when all are resumed backward: the packet does not say, but it is the thread that the
+  // client spoke of last, in Hg or T, or else heard of last.
+  ThreadRef stepping_thread;
+  bool thread_events = false;               // QThreadEvents
+  bool list_threads_in_stop_reply = false;  // QListThreadsInStopReply
+
+  // Processes that the client has been told of by fork events. They are recorded on their own, so
+  // it can do nothing with them here but let them go.
+  std::set<int32_t> announced_children;
+  bool child_selected = false;  // by Hg: what follows is about one of them
+  ThreadRef vfork_parent;       // tid not 0: the client waits to hear that its vfork is over
 
   BreakpointTable breakpoints;
   std::bitset<256> passed_signals;  // by gdb's numbers
@@ -91,10 +107,8 @@ struct SessionState {
         packets(packets_in),
         breakpoints(target_in) {}
 
-  // The thread that register packets are about.
-  ThreadRef SelectedThread() {
-    return general_thread.tid > 0 ? general_thread : target->current_thread();
-  }
+  // The thread that register packets are about. Alive.
+  ThreadRef SelectedThread();
   // Shows `text` in the client's console. Only while a resume or monitor command is unanswered.
   void Print(absl::string_view text);
   // Throws the copy away, if there is one, active or set aside.

@@ -18,6 +18,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "server/target_description.h"
 
 namespace hindsight {
 
@@ -40,38 +41,49 @@ enum class StopKind : uint8_t {
   kSyscallEntry,   // at the syscall instruction
   kSyscallReturn,  // behind it
   kExec,           // the program named in `program` was executed; backward: it is back
+  kFork,           // `child` was made: behind the system call; backward: at it
+  kVfork,          // the same, and the child used the memory of its parent meanwhile
+  kThreadStart,    // in the first state of `thread`
+  kThreadExit,     // in the last state of `thread`
 };
 
 enum class WatchKind : uint8_t { kWrite, kRead, kAccess };
 
 struct StopEvent {
   StopKind kind = StopKind::kStep;
-  ThreadRef thread;
+  ThreadRef thread;      // the one that stopped
   int signal = 0;        // kSignal
   uint64_t address = 0;  // kWatchpoint: the watched location hit
   WatchKind watch = WatchKind::kWrite;
   std::string program;   // kExec
   int64_t syscall = -1;  // kSyscallEntry, kSyscallReturn
+  ThreadRef child;       // kFork, kVfork
+  int exit_code = 0;     // kThreadExit
 };
+
+// Called with the target where `thread` hits; true: stop. Unset: always stop. May use the target's
+// reading calls (registers, memory) and nothing else.
+using StopCondition = std::function<bool(ThreadRef thread)>;
 
 struct BreakpointSpec {
   uint64_t address = 0;
-  // Called with the target at the breakpoint; true: stop. Unset: always stop. May use the target's
-  // reading calls (registers, memory) and nothing else.
-  std::function<bool()> condition;
+  StopCondition condition;
 };
 
 struct WatchpointSpec {
   uint64_t address = 0;
   uint64_t length = 0;
   WatchKind kind = WatchKind::kWrite;
-  std::function<bool()> condition;
+  StopCondition condition;
 };
 
 // What may stop a run. All runs also stop at signals, at the ends and when interrupted.
 struct ResumeRequest {
   Direction direction = Direction::kForward;
-  ThreadRef thread;   // whose steps are counted; tid 0: the selected thread
+  // Whose steps are counted; tid 0: the one last reported. The others move along the timeline too.
+  ThreadRef thread;
+  // Only what happens in `thread` stops: the client has resumed no other. Ends stop nevertheless.
+  bool only_thread = false;
   bool step = false;  // one instruction
   // Forward stepping goes on while pc is in [range_start, range_end) (vCont;r). Equal: no range.
   uint64_t range_start = 0, range_end = 0;
@@ -81,6 +93,8 @@ struct ResumeRequest {
   bool catch_syscalls = false;
   std::vector<int64_t> syscalls;  // which; empty: all
   bool stop_for_exec = false;
+  bool stop_for_fork = false;              // kFork, kVfork
+  bool stop_for_threads = false;           // kThreadStart, kThreadExit
   std::atomic<bool>* interrupt = nullptr;  // polled at least every 50 ms; borrowed
 };
 
@@ -99,12 +113,16 @@ class Target {
  public:
   virtual ~Target() = default;
 
-  // Threads alive at the position.
+  // Threads alive at the position, in the order they were made; one at least. What is asked of
+  // another thread is answered with kNotFound.
   virtual std::vector<ThreadRef> threads() = 0;
-  virtual ThreadRef current_thread() = 0;  // the one last reported or selected
-  virtual absl::Status SelectThread(ThreadRef thread) = 0;
+  virtual ThreadRef current_thread() = 0;  // the one last reported; alive
   virtual std::string ThreadName(ThreadRef thread) = 0;
+  // The processor it ran on, where that is known.
+  virtual std::optional<int> ThreadProcessor(ThreadRef thread) = 0;
 
+  // Which registers there are. The same for the whole recording.
+  virtual RegisterSet register_set() = 0;
   // Registers of `thread` as gdb's target description numbers them (server/target_description.h):
   // raw little-endian bytes. kNotFound: unavailable.
   virtual absl::StatusOr<std::string> ReadRegister(ThreadRef thread, int number) = 0;
@@ -132,12 +150,14 @@ class Target {
   // The reason for the present position (for '?').
   virtual StopEvent LastStop() = 0;
 
-  // The throw-away copy for calling functions from gdb. While one is active, registers and memory
-  // read and write there and Resume(kForward) runs there.
+  // The throw-away copy for calling functions from gdb. It is one thread's: the one for which it
+  // was begun by the first write. While one is active, memory and that thread's registers are read
+  // and written there and Resume(kForward) runs there.
   virtual bool InDiversion() = 0;
   virtual absl::Status WriteRegister(ThreadRef thread, int number,
                                      absl::Span<const uint8_t> bytes) = 0;
-  virtual absl::Status WriteMemory(uint64_t address, absl::Span<const uint8_t> bytes) = 0;
+  virtual absl::Status WriteMemory(ThreadRef thread, uint64_t address,
+                                   absl::Span<const uint8_t> bytes) = 0;
   virtual void EndDiversion() = 0;
   // Sets the copy aside, when a call is done: the recording is read and runs again, but memory that
   // only the copy has stays readable. False of ResumeDiversion: none was set aside. gdb puts the
@@ -146,13 +166,16 @@ class Target {
   virtual void SuspendDiversion() { EndDiversion(); }
   virtual bool ResumeDiversion() { return false; }
 
-  // Runs `monitor COMMAND` and returns its output for the console. kInvalidArgument: a message for
-  // the user. Sets *moved if the position changed (gdb's caches are stale).
-  virtual absl::StatusOr<std::string> Monitor(const std::string& command, bool* moved) = 0;
+  // Runs `monitor COMMAND` with `selected` the user's thread and returns its output for the
+  // console. kInvalidArgument: a message for the user. kCancelled: `interrupt` (polled) was raised.
+  // Sets *moved if the position changed (gdb's caches are stale).
+  virtual absl::StatusOr<std::string> Monitor(const std::string& command, ThreadRef selected,
+                                              const std::atomic<bool>* interrupt, bool* moved) = 0;
   // Text for the user that came up since last asked (program exited, replay caught up...).
   virtual std::string TakeConsoleText() = 0;
-  // Jumps as for `vRun` arguments: start, end, POSITION, PERCENT%, snapshot N.
-  virtual absl::Status GoTo(const std::string& where) = 0;
+  // Jumps as for `vRun` arguments: start, end, POSITION, PERCENT%, snapshot N. The thread that the
+  // place belongs to is the current one then.
+  virtual absl::Status GoTo(const std::string& where, const std::atomic<bool>* interrupt) = 0;
 };
 
 }  // namespace hindsight

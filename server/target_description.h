@@ -27,22 +27,33 @@ enum RegisterNumber : int {
   kRegisterOrigRax = 57,
   kRegisterFsBase = 58,
   kRegisterGsBase = 59,
-  kRegisterCount = 60,
+  kBasicRegisterCount = 60,  // those of RegisterSet::kSse
+  kRegisterYmm0High = 60,    // bits 128 to 255 of ymm0 to ymm15
+  kRegisterXmm16 = 76,
+  kRegisterYmm16High = 92,
+  kRegisterK0 = 108,
+  kRegisterZmm0High = 116,  // bits 256 to 511 of zmm0 to zmm31
+  kRegisterCount = 148,
+};
+
+enum class RegisterSet : uint8_t {
+  kSse,     // what a trace of layout amd64-v1 has
+  kAvx512,  // all
 };
 
 struct RegisterInfo {
-  const char* name;
+  std::string name;
   int bits;
   const char* type;
   const char* group;    // nullptr: what gdb deduces from the type
   const char* feature;  // the standard feature it belongs to
 };
 
-// Indexed by register number; kRegisterCount of them.
-absl::Span<const RegisterInfo> Registers();
+// Indexed by register number.
+absl::Span<const RegisterInfo> Registers(RegisterSet set = RegisterSet::kAvx512);
 
 // What qXfer:features:read:target.xml answers: everything in one document, without includes.
-const std::string& TargetXml();
+const std::string& TargetXml(RegisterSet set);
 
 // The bytes of register `number`, little-endian, as long as its description says. orig_rax is no
 // part of the register file: it reads as -1, "not in a system call".

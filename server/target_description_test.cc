@@ -2,7 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
+#include <functional>
 #include <random>
 #include <string>
 
@@ -44,6 +46,10 @@ RegisterFile SomeRegisters(unsigned seed) {
     st[1] = random() & 0xffff;
   }
   for (auto& xmm : r.xmm) xmm[0] = random(), xmm[1] = random();
+  for (auto& part : r.ymm_high) std::generate_n(part, 2, std::ref(random));
+  for (auto& part : r.zmm_high) std::generate_n(part, 4, std::ref(random));
+  for (auto& zmm : r.zmm16) std::generate_n(zmm, 8, std::ref(random));
+  std::generate_n(r.k, 8, std::ref(random));
   return r;
 }
 
@@ -101,16 +107,51 @@ TEST(TargetDescriptionTest, DecodeRejectsWrongSizesAndNumbers) {
   EXPECT_EQ(r, RegisterFile());
 }
 
+TEST(TargetDescriptionTest, VectorRegistersAreTheirPartsFromLowToHigh) {
+  RegisterFile r;
+  r.xmm[3][0] = 1;
+  r.ymm_high[3][1] = 2;
+  r.zmm_high[3][3] = 3;
+  std::generate_n(r.zmm16[5], 8, [n = uint64_t{0}]() mutable { return n++; });
+  r.k[2] = 0xf0;
+  const auto word = [&r](int number, size_t index) {
+    return Integer(EncodeRegister(r, number).substr(8 * index));
+  };
+  EXPECT_EQ(word(kRegisterXmm0 + 3, 0), 1u);
+  EXPECT_EQ(word(kRegisterYmm0High + 3, 1), 2u);
+  EXPECT_EQ(word(kRegisterZmm0High + 3, 3), 3u);
+  EXPECT_EQ(word(kRegisterXmm16 + 5, 1), 1u);
+  EXPECT_EQ(word(kRegisterYmm16High + 5, 0), 2u);
+  EXPECT_EQ(word(kRegisterZmm0High + 21, 0), 4u);
+  EXPECT_EQ(word(kRegisterK0 + 2, 0), 0xf0u);
+}
+
 TEST(TargetDescriptionTest, XmlIsOneDocumentWithEveryRegister) {
-  const std::string& xml = TargetXml();
-  EXPECT_FALSE(absl::StrContains(xml, "xi:include"));
-  for (const RegisterInfo& info : Registers()) {
-    EXPECT_TRUE(absl::StrContains(xml, "<reg name=\"" + std::string(info.name) + "\""))
-        << info.name;
+  for (const RegisterSet set : {RegisterSet::kSse, RegisterSet::kAvx512}) {
+    const std::string& xml = TargetXml(set);
+    EXPECT_FALSE(absl::StrContains(xml, "xi:include"));
+    for (const RegisterInfo& info : Registers(set)) {
+      EXPECT_TRUE(absl::StrContains(xml, "<reg name=\"" + info.name + "\"")) << info.name;
+    }
+    for (const char* feature : {"core", "sse", "linux", "segments"}) {
+      EXPECT_TRUE(absl::StrContains(xml, "org.gnu.gdb.i386." + std::string(feature) + "\">"));
+    }
+    for (const char* feature : {"avx", "avx512"}) {
+      EXPECT_EQ(absl::StrContains(xml, "org.gnu.gdb.i386." + std::string(feature) + "\">"),
+                set == RegisterSet::kAvx512);
+    }
   }
-  for (const char* feature : {"core", "sse", "linux", "segments"}) {
-    EXPECT_TRUE(absl::StrContains(xml, "org.gnu.gdb.i386." + std::string(feature) + "\">"));
-  }
+}
+
+TEST(TargetDescriptionTest, NumbersAreThoseOfTheTable) {
+  const absl::Span<const RegisterInfo> all = Registers();
+  ASSERT_EQ(all.size(), static_cast<size_t>(kRegisterCount));
+  EXPECT_EQ(all[kRegisterYmm0High].name, "ymm0h");
+  EXPECT_EQ(all[kRegisterXmm16].name, "xmm16");
+  EXPECT_EQ(all[kRegisterYmm16High].name, "ymm16h");
+  EXPECT_EQ(all[kRegisterK0].name, "k0");
+  EXPECT_EQ(all[kRegisterZmm0High].name, "zmm0h");
+  EXPECT_EQ(all.back().name, "zmm31h");
 }
 
 }  // namespace

@@ -34,13 +34,14 @@ absl::StatusOr<ThreadRef> Existing(SessionState& state, ThreadRef id) {
 }
 
 Reply SelectForRegisters(SessionState& state, ThreadRef id) {
+  state.child_selected = id.pid > 0 && state.announced_children.contains(id.pid);
+  if (state.child_selected) return "OK";
   if (id.tid <= 0) {  // any thread, or all: the one last reported will do
     state.general_thread = {};
     return "OK";
   }
-  ASSIGN_OR_RETURN(const ThreadRef thread, Existing(state, id));
-  RETURN_IF_ERROR(state.target->SelectThread(thread));
-  state.general_thread = thread;
+  ASSIGN_OR_RETURN(state.general_thread, Existing(state, id));
+  state.stepping_thread = state.general_thread;
   return "OK";
 }
 
@@ -54,12 +55,14 @@ Reply SelectForResuming(SessionState& state, ThreadRef id) {
 }
 
 Reply IsAlive(SessionState& state, ThreadRef id) {
-  RETURN_IF_ERROR(Existing(state, id).status());
+  if (id.pid > 0 && state.announced_children.contains(id.pid)) return "OK";
+  // gdb asks before it goes on stepping a thread after another one has stopped.
+  ASSIGN_OR_RETURN(state.stepping_thread, Existing(state, id));
   return "OK";
 }
 
 Reply CurrentThread(SessionState& state, absl::string_view) {
-  return absl::StrCat("QC", ThreadId(state.target->current_thread(), state.client.multiprocess));
+  return absl::StrCat("QC", ThreadId(state.SelectedThread(), state.client.multiprocess));
 }
 
 Reply ListMoreThreads(SessionState& state, absl::string_view) {
@@ -111,13 +114,20 @@ Reply TlsAddress(SessionState& state, const TlsRequest& request) {
   return absl::StrFormat("%x", address);
 }
 
-// Thread events as gdb wants them come with threads; that they are switched on is harmless.
 absl::StatusOr<bool> ParseSwitch(absl::string_view arguments) {
   if (arguments == "0" || arguments == "1") return arguments == "1";
   return absl::InvalidArgumentError("expected 0 or 1");
 }
 
-Reply ThreadEvents(SessionState&, bool) { return "OK"; }
+Reply ThreadEvents(SessionState& state, bool on) {
+  state.thread_events = on;
+  return "OK";
+}
+
+Reply ListThreadsInStopReply(SessionState& state, absl::string_view) {
+  state.list_threads_in_stop_reply = true;
+  return "OK";
+}
 
 constexpr PacketSpec kPackets[] = {
     {"Hg", Match::kPrefix, Bound<ParseThread, SelectForRegisters>},
@@ -129,6 +139,7 @@ constexpr PacketSpec kPackets[] = {
     {"qThreadExtraInfo,", Match::kPrefix, Bound<ParseThread, ExtraInfo>},
     {"qGetTLSAddr:", Match::kPrefix, Bound<ParseTls, TlsAddress>},
     {"QThreadEvents:", Match::kPrefix, Bound<ParseSwitch, ThreadEvents>, "QThreadEvents+"},
+    {"QListThreadsInStopReply", Match::kWhole, ListThreadsInStopReply},
     {"", Match::kWhole, nullptr, "multiprocess+", true},
 };
 

@@ -47,9 +47,9 @@ std::string XmlEscape(absl::string_view text) {
       text, {{"&", "&amp;"}, {"<", "&lt;"}, {">", "&gt;"}, {"\"", "&quot;"}, {"'", "&apos;"}});
 }
 
-absl::StatusOr<std::string> Features(SessionState&, absl::string_view annex) {
+absl::StatusOr<std::string> Features(SessionState& state, absl::string_view annex) {
   if (annex != "target.xml") return absl::NotFoundError("no such description");
-  return TargetXml();
+  return TargetXml(state.target->register_set());
 }
 
 absl::StatusOr<std::string> Auxv(SessionState& state, absl::string_view) {
@@ -68,9 +68,13 @@ absl::StatusOr<std::string> ExecFile(SessionState& state, absl::string_view) {
 absl::StatusOr<std::string> Threads(SessionState& state, absl::string_view) {
   std::string xml = "<?xml version=\"1.0\"?>\n<threads>\n";
   for (const ThreadRef& thread : state.target->threads()) {
-    absl::StrAppendFormat(&xml, "<thread id=\"%s\" name=\"%s\"/>\n",
+    absl::StrAppendFormat(&xml, "<thread id=\"%s\" name=\"%s\"",
                           ThreadId(thread, state.client.multiprocess),
                           XmlEscape(state.target->ThreadName(thread)));
+    if (const std::optional<int> core = state.target->ThreadProcessor(thread)) {
+      absl::StrAppendFormat(&xml, " core=\"%d\"", *core);
+    }
+    absl::StrAppend(&xml, "/>\n");
   }
   absl::StrAppend(&xml, "</threads>\n");
   return xml;
