@@ -48,24 +48,27 @@ absl::StatusOr<size_t> MemoryView::Read(const SegmentReplay& present, uint64_t a
 
 absl::Status MemoryView::ReadBefore(uint64_t number, uint64_t count, uint64_t page,
                                     absl::Span<uint8_t> out) {
-  if (!process_->MapsAt(count).empty() && process_->RegionAt(count, page) == nullptr) {
+  const uint64_t moment = count - process_->thread(thread_).begin_count();
+  if (!process_->MapsAt(moment).empty() && process_->RegionAt(moment, page) == nullptr) {
     return NotKnown(page);
   }
   absl::Status status = ReadEarlierSegments(number, count, page, out);
   if (!absl::IsNotFound(status)) return status;
-  if (const FullKeyframe* keyframe = process_->KeyframeAt(count)) {
+  if (const FullKeyframe* keyframe = process_->KeyframeAt(moment)) {
     status = keyframe->ReadPage(page, out);
     if (!absl::IsNotFound(status)) return status;
   }
-  return ReadModule(count, page, out);
+  return ReadModule(moment, page, out);
 }
 
 absl::Status MemoryView::ReadEarlierSegments(uint64_t number, uint64_t count, uint64_t page,
                                              absl::Span<uint8_t> out) {
-  const uint64_t first = trace_->segments(process_->thread()).front().number;
+  const uint64_t first = trace_->segments(thread_).front().number;
   uint64_t oldest = first;
   for (const Snapshot& snapshot : process_->snapshots()) {
-    if (snapshot.count <= count) oldest = std::max(first, snapshot.segment);
+    if (snapshot.moment > count - process_->thread(thread_).begin_count()) continue;
+    oldest = process_->thread(thread_).SegmentAt(snapshot.moment +
+                                                 process_->thread(thread_).begin_count());
   }
   while (number > oldest) {
     --number;
@@ -84,8 +87,8 @@ absl::Status MemoryView::ReadEarlierSegments(uint64_t number, uint64_t count, ui
   return NotKnown(page);
 }
 
-absl::Status MemoryView::ReadModule(uint64_t count, uint64_t page, absl::Span<uint8_t> out) {
-  const MapRegion* region = process_->RegionAt(count, page);
+absl::Status MemoryView::ReadModule(uint64_t moment, uint64_t page, absl::Span<uint8_t> out) {
+  const MapRegion* region = process_->RegionAt(moment, page);
   if (region == nullptr || region->module < 0 || page < region->start) return NotKnown(page);
   auto bytes = trace_->ModuleBytes(region->module);
   if (!bytes.ok()) return NotKnown(page);
@@ -100,8 +103,7 @@ absl::Status MemoryView::ReadModule(uint64_t count, uint64_t page, absl::Span<ui
 absl::StatusOr<const std::vector<uint64_t>*> MemoryView::TouchedPages(uint64_t number) {
   auto it = touched_.find(number);
   if (it != touched_.end()) return &it->second;
-  ASSIGN_OR_RETURN(std::shared_ptr<const Segment> segment,
-                   trace_->LoadSegment(process_->thread(), number));
+  ASSIGN_OR_RETURN(std::shared_ptr<const Segment> segment, trace_->LoadSegment(thread_, number));
   std::vector<uint64_t> pages;
   for (const Record& record : segment->records()) {
     if (const auto* page = std::get_if<PageImport>(&record.body)) {
@@ -127,8 +129,7 @@ absl::StatusOr<const MemoryView::Ending*> MemoryView::EndingOf(uint64_t number) 
   if (side_ == nullptr) {
     ASSIGN_OR_RETURN(side_, SegmentReplay::Create(trace_));
   }
-  ASSIGN_OR_RETURN(std::shared_ptr<const Segment> segment,
-                   trace_->LoadSegment(process_->thread(), number));
+  ASSIGN_OR_RETURN(std::shared_ptr<const Segment> segment, trace_->LoadSegment(thread_, number));
   RETURN_IF_ERROR(side_->Load(segment));
   RETURN_IF_ERROR(side_->AdvanceTo(segment->end_count()));
 

@@ -32,8 +32,9 @@ namespace hindsight {
 
 class MemoryView {
  public:
-  MemoryView(const TraceReader* trace, const ProcessState* process, uint64_t cache_bytes)
-      : trace_(trace), process_(process), cache_bytes_(cache_bytes) {}
+  MemoryView(const TraceReader* trace, const ProcessState* process, int32_t thread,
+             uint64_t cache_bytes)
+      : trace_(trace), process_(process), thread_(thread), cache_bytes_(cache_bytes) {}
   MemoryView(const MemoryView&) = delete;
   MemoryView& operator=(const MemoryView&) = delete;
 
@@ -59,10 +60,11 @@ class MemoryView {
   absl::StatusOr<const Ending*> EndingOf(uint64_t number);
   absl::Status ReadEarlierSegments(uint64_t number, uint64_t count, uint64_t page,
                                    absl::Span<uint8_t> out);
-  absl::Status ReadModule(uint64_t count, uint64_t page, absl::Span<uint8_t> out);
+  absl::Status ReadModule(uint64_t moment, uint64_t page, absl::Span<uint8_t> out);
 
   const TraceReader* const trace_;
   const ProcessState* const process_;
+  const int32_t thread_;
   const uint64_t cache_bytes_;
   absl::flat_hash_map<uint64_t, std::vector<uint64_t>> touched_;  // by segment; ascending pages
   std::list<Ending> endings_;                                     // most recently used first

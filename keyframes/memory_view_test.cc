@@ -17,11 +17,11 @@ class MemoryViewTest : public testing::Test {
   explicit MemoryViewTest(const ToyOptions& options = {})
       : toy_(options),
         process_(*ProcessState::Create(toy_.trace())),
-        view_(toy_.trace(), &process_, 1 << 20),
+        view_(toy_.trace(), &process_, process_.first_thread(), 1 << 20),
         replay_(*SegmentReplay::Create(toy_.trace())) {}
 
   void Go(uint64_t number, uint64_t offset) {
-    auto segment = toy_.trace()->LoadSegment(process_.thread(), number);
+    auto segment = toy_.trace()->LoadSegment(process_.first_thread(), number);
     ASSERT_TRUE(segment.ok() && replay_->Load(*segment).ok());
     ASSERT_TRUE(replay_->AdvanceTo((*segment)->info().first_count + offset).ok());
   }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "absl/container/flat_hash_set.h"
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
@@ -12,173 +13,277 @@ namespace {
 
 // Linux lets a stack grow to RLIMIT_STACK; the map in the trace shows how far it had grown.
 constexpr uint64_t kStackGrowthBytes = uint64_t{8} << 20;
+// Of more threads than this the last segments are not all loaded only to learn where they end, if
+// their exits tell.
+constexpr size_t kManyThreads = 64;
 
 const std::vector<MapRegion>& NoMaps() {
   static const auto* const kNone = new std::vector<MapRegion>;
   return *kNone;
 }
 
-// The events stand for the state they lead to; their transition starts one state earlier.
-const ProcessEvent* EventAtOrAfter(const std::vector<const ProcessEvent*>& events,
-                                   uint64_t from_count) {
-  auto it = std::partition_point(events.begin(), events.end(), [&](const ProcessEvent* event) {
-    return event->count <= from_count;
-  });
-  return it == events.end() ? nullptr : *it;
+// Events of one thread and of the whole process, thread by thread.
+using Buckets = absl::flat_hash_map<int32_t, std::vector<const ProcessEvent*>>;
+
+Buckets BucketEvents(const std::vector<ProcessEvent>& events) {
+  Buckets buckets;
+  for (const ProcessEvent& event : events) buckets[event.thread].push_back(&event);
+  return buckets;
 }
 
-const ProcessEvent* EventBefore(const std::vector<const ProcessEvent*>& events,
-                                uint64_t from_count) {
-  auto it = std::partition_point(events.begin(), events.end(), [&](const ProcessEvent* event) {
-    return event->count <= from_count;
-  });
-  return it == events.begin() ? nullptr : *std::prev(it);
+// The thread the process began with.
+int32_t FirstThread(const TraceReader& trace, const std::vector<int32_t>& threads) {
+  const int32_t pid = trace.manifest().pid;
+  return std::find(threads.begin(), threads.end(), pid) != threads.end() ? pid : threads.front();
 }
 
-const ProcessEvent* EventFrom(const std::vector<const ProcessEvent*>& events, uint64_t count) {
-  const ProcessEvent* event = EventAtOrAfter(events, count);
-  return event != nullptr && event->count == count + 1 ? event : nullptr;
+template <typename T>
+auto FirstBehind(const std::vector<T>& items, uint64_t moment) {
+  return std::partition_point(items.begin(), items.end(),
+                              [&](const T& item) { return item.moment <= moment; });
 }
 
-bool LeadsToState(EventKind kind) {
-  return kind == EventKind::kSyscall || kind == EventKind::kSignal || kind == EventKind::kExec;
+void SortByMoment(std::vector<TimelineEvent>* events) {
+  std::stable_sort(
+      events->begin(), events->end(),
+      [](const TimelineEvent& a, const TimelineEvent& b) { return a.moment < b.moment; });
 }
 
 }  // namespace
 
-absl::StatusOr<ProcessState> ProcessState::Create(const TraceReader* trace, int32_t thread) {
+absl::StatusOr<ProcessState> ProcessState::Create(const TraceReader* trace) {
   ProcessState state;
   state.trace_ = trace;
-  const std::vector<int32_t> threads = trace->threads();
-  if (thread == 0 && !threads.empty()) thread = threads.front();
-  if (std::find(threads.begin(), threads.end(), thread) == threads.end() ||
-      trace->segments(thread).empty()) {
-    return absl::NotFoundError(
-        absl::StrCat(trace->directory(), ": no segment of thread ", thread, " in the trace"));
-  }
-  state.thread_ = thread;
-  const std::vector<SegmentInfo>& segments = trace->segments(thread);
-  state.begin_count_ = segments.front().first_count;
-  ASSIGN_OR_RETURN(std::shared_ptr<const Segment> last,
-                   trace->LoadSegment(thread, segments.back().number));
-  state.end_count_ = last->end_count();
+  RETURN_IF_ERROR(state.AddThreads());
+  state.AddLives();
   state.AddKeyframes();
   state.AddEvents();
-  if (trace->manifest().state == TraceState::kComplete && trace->manifest().exit_status >= 0 &&
+  const Manifest& manifest = trace->manifest();
+  if (manifest.state == TraceState::kComplete && manifest.exit_status >= 0 &&
       !state.exit_status_.has_value()) {
-    state.exit_status_ = ExitStatus{trace->manifest().exit_status};
+    state.exit_status_ = ExitStatus{manifest.exit_status};
   }
   return state;
 }
 
+absl::Status ProcessState::AddThreads() {
+  const std::vector<int32_t> threads = trace_->threads();
+  if (threads.empty()) {
+    return absl::NotFoundError(absl::StrCat(trace_->directory(), ": the trace has no segments"));
+  }
+  const int32_t first = FirstThread(*trace_, threads);
+  const Buckets buckets = BucketEvents(trace_->events());
+  const auto of_process = buckets.find(0);
+  const auto order = std::make_shared<OrderIndex>(trace_);
+  const bool trust_exit =
+      threads.size() > kManyThreads && trace_->manifest().state == TraceState::kComplete;
+  std::vector<Schedule::ThreadRange> ranges;
+  for (int32_t thread : threads) {
+    std::vector<const ProcessEvent*> events;
+    // Whose they are is not said: they are listed with the first.
+    if (thread == first && of_process != buckets.end()) events = of_process->second;
+    if (auto own = buckets.find(thread); own != buckets.end()) {
+      events.insert(events.end(), own->second.begin(), own->second.end());
+    }
+    auto state = ThreadState::Create(trace_, thread, events, order, trust_exit);
+    if (!state.ok()) {
+      // Of a thread that cannot be shown the others shall not suffer.
+      if (thread == first) return state.status();
+      warnings_.push_back(std::string(state.status().message()));
+      continue;
+    }
+    const uint64_t sequence = state->start_sequence() != 0
+                                  ? state->start_sequence()
+                                  : trace_->segments(thread).front().first_sequence;
+    ranges.push_back({thread, state->begin_count(), state->end_count(), sequence});
+    threads_.emplace(thread, std::make_unique<ThreadState>(*std::move(state)));
+  }
+  std::stable_sort(ranges.begin(), ranges.end(), [first](const auto& a, const auto& b) {
+    if ((a.thread == first) != (b.thread == first)) return a.thread == first;
+    return a.first_sequence < b.first_sequence;
+  });
+  for (const Schedule::ThreadRange& range : ranges) order_.push_back(range.thread);
+  std::vector<const ProcessEvent*> slices;
+  for (const ProcessEvent& event : trace_->events()) {
+    if (event.kind == EventKind::kSlice) slices.push_back(&event);
+  }
+  schedule_ = Schedule::Create(ranges, slices, &warnings_);
+  return absl::OkStatus();
+}
+
+const ThreadState& ProcessState::thread(int32_t thread) const {
+  auto it = threads_.find(thread);
+  CHECK(it != threads_.end());
+  return *it->second;
+}
+
+void ProcessState::AddLives() {
+  for (int32_t thread : order_) {
+    const ThreadState& state = *threads_.at(thread);
+    const uint64_t end =
+        state.exits() ? schedule_.MomentTo(thread, state.end_count()) : end_moment();
+    lives_[thread] = {StartMoment(state), end};
+  }
+}
+
+// A thread lives from the moment behind the system call that made it.
+uint64_t ProcessState::StartMoment(const ThreadState& state) const {
+  if (state.thread() == first_thread()) return 0;
+  const uint64_t first_run = schedule_.slices()[schedule_.slices_of(state.thread()).front()].moment;
+  if (state.start_sequence() == 0) return first_run;
+  const size_t index = schedule_.SliceOfSequence(state.start_sequence());
+  if (index == schedule_.slices().size()) return 0;
+  const Slice& slice = schedule_.slices()[index];
+  if (state.creator() == 0 || !threads_.contains(state.creator())) {
+    return std::min(slice.moment, first_run);
+  }
+  const ThreadState& creator = *threads_.at(state.creator());
+  const uint64_t made = creator.CountOfBirth(state.thread(), state.start_sequence());
+  return std::min(schedule_.MomentTo(creator.thread(), made), first_run);
+}
+
+uint64_t ProcessState::StartOf(int32_t thread) const { return lives_.at(thread).start; }
+uint64_t ProcessState::EndOf(int32_t thread) const { return lives_.at(thread).end; }
+
+bool ProcessState::IsAlive(int32_t thread, uint64_t moment) const {
+  auto it = lives_.find(thread);
+  return it != lives_.end() && it->second.start <= moment && moment <= it->second.end;
+}
+
+std::vector<int32_t> ProcessState::ThreadsAt(uint64_t moment) const {
+  std::vector<int32_t> alive;
+  for (int32_t thread : order_) {
+    if (IsAlive(thread, moment)) alive.push_back(thread);
+  }
+  if (alive.empty()) alive.push_back(schedule_.ThreadAt(moment));
+  return alive;
+}
+
+std::string ProcessState::NameAt(int32_t thread, uint64_t moment) const {
+  return this->thread(thread).NameAt(schedule_.CountAt(thread, moment));
+}
+
 void ProcessState::AddKeyframes() {
   for (const auto& keyframe : trace_->full_keyframes()) {
+    std::optional<uint64_t> moment;
     for (const FullKeyframe::ThreadState& state : keyframe->threads()) {
-      if (state.thread != thread_ || state.count > end_count_) continue;
-      snapshots_.push_back({keyframe->number(), keyframe->sequence(), state.count, state.segment,
-                            keyframe->page_count()});
-      keyframes_.push_back(keyframe.get());
-      if (!keyframe->maps().empty()) maps_.push_back({state.count, &keyframe->maps()});
+      auto it = threads_.find(state.thread);
+      if (it == threads_.end() || state.count > it->second->end_count()) continue;
+      const uint64_t reached = state.count <= it->second->begin_count()
+                                   ? StartOf(state.thread)
+                                   : schedule_.MomentTo(state.thread, state.count);
+      moment = std::max(moment.value_or(0), reached);
     }
+    if (!moment.has_value()) continue;
+    if (!snapshots_.empty()) moment = std::max(*moment, snapshots_.back().moment);
+    snapshots_.push_back(
+        {keyframe->number(), keyframe->sequence(), *moment, keyframe->page_count()});
+    keyframes_.push_back(keyframe.get());
+    if (!keyframe->maps().empty()) maps_.push_back({*moment, &keyframe->maps()});
   }
 }
 
 void ProcessState::AddEvents() {
+  uint64_t latest = 0;  // where events that name no thread are put
   for (const ProcessEvent& event : trace_->events()) {
-    if (event.kind == EventKind::kProcessExit) {
-      exit_status_ = ExitStatus{static_cast<int32_t>(event.number)};
-    }
-    // Events and segments are flushed separately: an interrupted trace may hold events behind the
-    // last state that can be replayed. One state further is kept: the system call or signal that
-    // ended the thread leads to a state that never was.
-    if ((event.thread != 0 && event.thread != thread_) || event.count > end_count_ + 1) continue;
-    events_.push_back(&event);
-    if (event.kind == EventKind::kSignal && event.count > begin_count_) signals_.push_back(&event);
-    if (event.kind == EventKind::kSyscall && event.count > begin_count_) {
-      syscalls_.push_back(&event);
-    }
-    if (event.kind == EventKind::kExec && event.count > begin_count_) execs_.push_back(&event);
-    if (event.kind == EventKind::kMapChange) maps_.push_back({event.count, &event.maps});
-    if (event.sequence != 0 && event.count <= end_count_ && LeadsToState(event.kind)) {
-      points_.push_back({event.sequence, event.count});
-    }
+    const int32_t thread = event.thread != 0 ? event.thread : first_thread();
+    auto it = threads_.find(thread);
+    if (it == threads_.end()) continue;
+    const ThreadState& state = *it->second;
+    if (event.count > state.end_count() + 1) continue;
+    uint64_t moment = schedule_.MomentTo(thread, std::min(event.count, state.end_count()));
+    if (event.count > state.end_count()) ++moment;
+    if (event.thread == 0 && order_.size() > 1) moment = latest;
+    if (event.kind == EventKind::kThreadStart) moment = StartOf(thread);
+    latest = std::max(latest, moment);
+    AddEvent(event, moment);
   }
-  auto by_count = [](const auto* a, const auto* b) { return a->count < b->count; };
-  std::stable_sort(events_.begin(), events_.end(), by_count);
-  std::stable_sort(signals_.begin(), signals_.end(), by_count);
-  std::stable_sort(syscalls_.begin(), syscalls_.end(), by_count);
-  std::stable_sort(execs_.begin(), execs_.end(), by_count);
+  for (auto* list : {&events_, &signals_, &syscalls_, &execs_, &forks_}) SortByMoment(list);
   std::stable_sort(maps_.begin(), maps_.end(),
-                   [](const MapChange& a, const MapChange& b) { return a.count < b.count; });
-  std::stable_sort(
-      points_.begin(), points_.end(),
-      [](const SequencePoint& a, const SequencePoint& b) { return a.sequence < b.sequence; });
-  // A sequence number names one event, and later events have later states; what breaks this in a
-  // damaged trace would make positions ambiguous.
-  auto bad = [](const SequencePoint& a, const SequencePoint& b) {
-    return b.sequence == a.sequence || b.count <= a.count;
-  };
-  points_.erase(std::unique(points_.begin(), points_.end(), bad), points_.end());
+                   [](const MapChange& a, const MapChange& b) { return a.moment < b.moment; });
+  std::stable_sort(gaps_.begin(), gaps_.end(),
+                   [](const TimelineGap& a, const TimelineGap& b) { return a.moment < b.moment; });
 }
 
-uint64_t ProcessState::SegmentAt(uint64_t count) const {
-  const std::vector<SegmentInfo>& segments = trace_->segments(thread_);
-  auto it = std::partition_point(segments.begin(), segments.end(), [&](const SegmentInfo& segment) {
-    return segment.first_count <= count;
-  });
-  CHECK(it != segments.begin());
-  return std::prev(it)->number;
-}
-
-Position ProcessState::PositionAt(uint64_t count) const {
-  auto it = std::partition_point(points_.begin(), points_.end(),
-                                 [&](const SequencePoint& point) { return point.count <= count; });
-  if (it == points_.begin()) return {0, count - begin_count_};
-  return {std::prev(it)->sequence, count - std::prev(it)->count};
-}
-
-absl::StatusOr<uint64_t> ProcessState::CountAt(const Position& position) const {
-  auto none = [&] {
-    return absl::OutOfRangeError(absl::StrCat(
-        "no position ", ToString(position), " in the recording (",
-        ToString(PositionAt(begin_count_)), " to ", ToString(PositionAt(end_count_)), ")"));
-  };
-  auto it = std::partition_point(points_.begin(), points_.end(), [&](const SequencePoint& point) {
-    return point.sequence < position.sequence;
-  });
-  uint64_t base = begin_count_;
-  if (position.sequence != 0) {
-    if (it == points_.end() || it->sequence != position.sequence) return none();
-    base = it->count;
-    ++it;
+void ProcessState::AddEvent(const ProcessEvent& event, uint64_t moment) {
+  if (event.kind == EventKind::kProcessExit) {
+    exit_status_ = ExitStatus{static_cast<int32_t>(event.number)};
   }
-  // The next event's state belongs to the next event.
-  const uint64_t last = it == points_.end() ? end_count_ : it->count - 1;
-  if (position.steps > last - base) return none();
-  return base + position.steps;
+  if (event.kind == EventKind::kMapChange) maps_.push_back({moment, &event.maps});
+  if (event.kind == EventKind::kGap) gaps_.push_back({moment, event.text});
+  if (event.kind == EventKind::kSlice) return;
+  events_.push_back({moment, &event});
+  const int32_t thread = event.thread != 0 ? event.thread : first_thread();
+  if (event.count <= this->thread(thread).begin_count()) return;
+  if (event.kind == EventKind::kSignal) signals_.push_back({moment, &event});
+  if (event.kind == EventKind::kSyscall) syscalls_.push_back({moment, &event});
+  if (event.kind == EventKind::kExec) execs_.push_back({moment, &event});
+  if (event.kind == EventKind::kFork) forks_.push_back({moment, &event});
 }
 
-uint64_t ProcessState::CountAtPercent(double percent) const {
+Position ProcessState::PositionAt(int32_t thread, uint64_t moment) const {
+  const size_t next = schedule_.NextSliceOf(thread, moment);
+  const uint64_t limit =
+      next < schedule_.slices().size() ? schedule_.slices()[next].sequence : ~uint64_t{0};
+  return this->thread(thread).PositionAt(schedule_.CountAt(thread, moment), limit);
+}
+
+Position ProcessState::PositionAt(uint64_t moment) const {
+  return PositionAt(schedule_.ThreadAt(moment), moment);
+}
+
+int32_t ProcessState::ThreadOfSequence(uint64_t sequence) const {
+  for (const ProcessEvent& event : trace_->events()) {
+    if (event.sequence == sequence && threads_.contains(event.thread)) return event.thread;
+  }
+  const size_t index = schedule_.SliceOfSequence(sequence);
+  return index < schedule_.slices().size() ? schedule_.slices()[index].thread : 0;
+}
+
+absl::StatusOr<uint64_t> ProcessState::MomentAt(const Position& position) const {
+  const int32_t thread =
+      position.sequence == 0 ? first_thread() : ThreadOfSequence(position.sequence);
+  if (thread != 0) {
+    absl::StatusOr<uint64_t> moment = MomentIn(thread, position);
+    if (moment.ok()) return moment;
+  }
+  return absl::OutOfRangeError(absl::StrCat("no position ", ToString(position),
+                                            " in the recording (", ToString(PositionAt(0)), " to ",
+                                            ToString(PositionAt(end_moment())), ")"));
+}
+
+absl::StatusOr<uint64_t> ProcessState::MomentIn(int32_t thread, const Position& position) const {
+  const ThreadState& state = this->thread(thread);
+  ASSIGN_OR_RETURN(uint64_t count, state.CountAt(position));
+  if (position.steps == 0 && position.sequence != 0) {
+    if (position.sequence == state.start_sequence()) return StartOf(thread);
+    const size_t index = schedule_.SliceOfSequence(position.sequence);
+    if (index < schedule_.slices().size()) {
+      const Slice& slice = schedule_.slices()[index];
+      if (slice.sequence == position.sequence && slice.thread == thread) return slice.moment;
+    }
+  }
+  return schedule_.MomentTo(thread, count);
+}
+
+uint64_t ProcessState::MomentAtPercent(double percent) const {
   percent = std::clamp(percent, 0.0, 100.0);
-  const uint64_t length = end_count_ - begin_count_;
-  const auto steps = static_cast<uint64_t>(static_cast<double>(length) * (percent / 100));
-  return begin_count_ + std::min(steps, length);
+  const auto moment = static_cast<uint64_t>(static_cast<double>(end_moment()) * (percent / 100));
+  return std::min(moment, end_moment());
 }
 
-double ProcessState::PercentAt(uint64_t count) const {
-  if (end_count_ == begin_count_) return 100;
-  return 100.0 * static_cast<double>(count - begin_count_) /
-         static_cast<double>(end_count_ - begin_count_);
+double ProcessState::PercentAt(uint64_t moment) const {
+  if (end_moment() == 0) return 100;
+  return 100.0 * static_cast<double>(moment) / static_cast<double>(end_moment());
 }
 
-const std::vector<MapRegion>& ProcessState::MapsAt(uint64_t count) const {
-  auto it = std::partition_point(maps_.begin(), maps_.end(),
-                                 [&](const MapChange& change) { return change.count <= count; });
+const std::vector<MapRegion>& ProcessState::MapsAt(uint64_t moment) const {
+  auto it = FirstBehind(maps_, moment);
   return it == maps_.begin() ? NoMaps() : *std::prev(it)->maps;
 }
 
-const MapRegion* ProcessState::RegionAt(uint64_t count, uint64_t address) const {
-  for (const MapRegion& region : MapsAt(count)) {
+const MapRegion* ProcessState::RegionAt(uint64_t moment, uint64_t address) const {
+  for (const MapRegion& region : MapsAt(moment)) {
     const uint64_t growth =
         region.name == "[stack]" ? std::min(kStackGrowthBytes, region.start) : 0;
     if (address >= region.start - growth && address < region.end) return &region;
@@ -186,41 +291,20 @@ const MapRegion* ProcessState::RegionAt(uint64_t count, uint64_t address) const 
   return nullptr;
 }
 
-const ProcessEvent* ProcessState::SignalFrom(uint64_t count) const {
-  return EventFrom(signals_, count);
-}
-const ProcessEvent* ProcessState::SyscallFrom(uint64_t count) const {
-  return EventFrom(syscalls_, count);
-}
-const ProcessEvent* ProcessState::NextSignal(uint64_t count) const {
-  return EventAtOrAfter(signals_, count);
-}
-const ProcessEvent* ProcessState::PreviousSignal(uint64_t count) const {
-  return EventBefore(signals_, count);
-}
-const ProcessEvent* ProcessState::NextSyscall(uint64_t count) const {
-  return EventAtOrAfter(syscalls_, count);
-}
-const ProcessEvent* ProcessState::PreviousSyscall(uint64_t count) const {
-  return EventBefore(syscalls_, count);
+const ProcessEvent* ProcessState::LastExec(uint64_t moment) const {
+  auto it = FirstBehind(execs_, moment);
+  return it == execs_.begin() ? nullptr : std::prev(it)->event;
 }
 
-const ProcessEvent* ProcessState::LastExec(uint64_t count) const {
-  return EventBefore(execs_, count);
-}
-const ProcessEvent* ProcessState::NextExec(uint64_t count) const {
-  return EventAtOrAfter(execs_, count);
-}
-
-const ProcessEvent* ProcessState::LastSignal(uint64_t count) const {
-  return EventBefore(signals_, count + 1);
+const FullKeyframe* ProcessState::KeyframeAt(uint64_t moment) const {
+  auto it = FirstBehind(snapshots_, moment);
+  return it == snapshots_.begin() ? nullptr
+                                  : keyframes_[static_cast<size_t>(it - snapshots_.begin()) - 1];
 }
 
-const FullKeyframe* ProcessState::KeyframeAt(uint64_t count) const {
-  for (size_t i = snapshots_.size(); i-- > 0;) {
-    if (snapshots_[i].count <= count) return keyframes_[i];
-  }
-  return nullptr;
+uint64_t ProcessState::LastGapBefore(uint64_t moment) const {
+  auto it = FirstBehind(gaps_, moment);
+  return it == gaps_.begin() ? 0 : std::prev(it)->moment;
 }
 
 }  // namespace hindsight

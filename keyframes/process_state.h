@@ -1,19 +1,23 @@
-// What is known of the recorded process without replaying: events, memory map, signals, snapshots,
-// and how positions and counts correspond.
+// What is known of the recorded process without replaying: threads, schedule, memory map, names,
+// snapshots, how it ended; and how moments and positions correspond.
 //
-// For one thread. Borrows the trace, which must outlive it. Immutable after Create: any number of
-// host threads may use it at once. Movable.
+// Borrows the trace, which must outlive it. Immutable after Create: any number of host threads may
+// use it at once. Movable.
 
 #ifndef HINDSIGHT_KEYFRAMES_PROCESS_STATE_H_
 #define HINDSIGHT_KEYFRAMES_PROCESS_STATE_H_
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
 #include "keyframes/position.h"
+#include "keyframes/schedule.h"
+#include "keyframes/thread_state.h"
 #include "tracefmt/records.h"
 #include "tracefmt/trace_reader.h"
 
@@ -23,8 +27,7 @@ namespace hindsight {
 struct Snapshot {
   uint64_t number = 0;  // from 1
   uint64_t sequence = 0;
-  uint64_t count = 0;
-  uint64_t segment = 0;  // the segment that starts there
+  uint64_t moment = 0;
   uint64_t page_count = 0;
 };
 
@@ -36,84 +39,116 @@ struct ExitStatus {
   int signal() const { return wait_status & 0x7f; }
 };
 
+// An event and the moment behind it: where the thread stands in the state it led to. The transition
+// that an event is was made out of the moment before. A system call or signal that ended the thread
+// led to no state: there the moment is the one behind the thread's last.
+struct TimelineEvent {
+  uint64_t moment = 0;
+  const ProcessEvent* event = nullptr;
+};
+
+// Here recording was interrupted and went on later. What lies behind does not follow from what lies
+// before. (One at the end of the timeline is where recording ended early.)
+struct TimelineGap {
+  uint64_t moment = 0;
+  std::string reason;
+};
+
 class ProcessState {
  public:
-  // `thread` 0: the thread the recording starts with. kNotFound if the trace has no segment of it.
-  static absl::StatusOr<ProcessState> Create(const TraceReader* trace, int32_t thread = 0);
+  // kNotFound if the trace holds no segment.
+  static absl::StatusOr<ProcessState> Create(const TraceReader* trace);
 
-  int32_t thread() const { return thread_; }
-  uint64_t begin_count() const { return begin_count_; }
-  uint64_t end_count() const { return end_count_; }  // the last state that replay can reach
-  // Number of the segment a state belongs to: the later one where two meet.
-  // Requires: begin_count() <= count <= end_count().
-  uint64_t SegmentAt(uint64_t count) const;
+  const Schedule& schedule() const { return schedule_; }
+  uint64_t end_moment() const { return schedule_.end_moment(); }
 
-  // Positions and counts. PositionAt never fails; CountAt gives kOutOfRange if the recording has no
-  // such position.
-  Position PositionAt(uint64_t count) const;
-  absl::StatusOr<uint64_t> CountAt(const Position& position) const;
-  // 0..100 to a count and back.
-  uint64_t CountAtPercent(double percent) const;
-  double PercentAt(uint64_t count) const;
+  // Threads. `thread` must be one of all_threads().
+  const std::vector<int32_t>& all_threads() const { return order_; }  // in order of their start
+  int32_t first_thread() const { return order_.front(); }
+  bool HasThread(int32_t thread) const { return threads_.contains(thread); }
+  const ThreadState& thread(int32_t thread) const;
+  // Started at or before `moment`, and not ended before it.
+  bool IsAlive(int32_t thread, uint64_t moment) const;
+  std::vector<int32_t> ThreadsAt(uint64_t moment) const;
+  uint64_t StartOf(int32_t thread) const;
+  uint64_t EndOf(int32_t thread) const;
+  // Empty if the trace does not say.
+  std::string NameAt(int32_t thread, uint64_t moment) const;
 
-  // The memory map in the state `count`; the last one known before it. Empty if the trace has none.
-  const std::vector<MapRegion>& MapsAt(uint64_t count) const;
+  // Positions: of a thread, and of the one that makes the next transition. May load a segment.
+  // A position names a moment, whichever thread is asked about: the first one at which the thread
+  // whose it is stands there. MomentAt gives kOutOfRange if the recording has no such position.
+  Position PositionAt(int32_t thread, uint64_t moment) const;
+  Position PositionAt(uint64_t moment) const;
+  absl::StatusOr<uint64_t> MomentAt(const Position& position) const;
+  // 0..100 to a moment and back.
+  uint64_t MomentAtPercent(double percent) const;
+  double PercentAt(uint64_t moment) const;
+
+  // The memory map; the last one known before. Empty if the trace has none.
+  const std::vector<MapRegion>& MapsAt(uint64_t moment) const;
   // The region `address` lies in, or null. A [stack] region reaches down as far as it may grow.
-  const MapRegion* RegionAt(uint64_t count, uint64_t address) const;
+  const MapRegion* RegionAt(uint64_t moment, uint64_t address) const;
 
-  // Events of the thread and of the process, in order of their counts (for "monitor events").
-  const std::vector<const ProcessEvent*>& events() const { return events_; }
-  // The signal delivered by the transition out of the state `count`, or null.
-  const ProcessEvent* SignalFrom(uint64_t count) const;
-  // The signal last reported at or before `count` (for siginfo after a stop), or null.
-  const ProcessEvent* LastSignal(uint64_t count) const;
-  // The exec that led to the state `count` or to one before it, or to the nearest one behind it;
-  // null if there is none. Its text is the path of the program that runs from there.
-  const ProcessEvent* LastExec(uint64_t count) const;
-  const ProcessEvent* NextExec(uint64_t count) const;
-  // The system call made by the transition out of the state `count`, or null.
-  const ProcessEvent* SyscallFrom(uint64_t count) const;
-
-  // The nearest signal or system call event whose transition starts in a state >= `count`, or
-  // < `count`; null at the ends. Walk on with the event's count (>=) or count - 1 (<).
-  const ProcessEvent* NextSignal(uint64_t count) const;
-  const ProcessEvent* PreviousSignal(uint64_t count) const;
-  const ProcessEvent* NextSyscall(uint64_t count) const;
-  const ProcessEvent* PreviousSyscall(uint64_t count) const;
+  // All events but slices, in the order of their moments (for "monitor events"), and those of one
+  // kind that move a thread on.
+  const std::vector<TimelineEvent>& events() const { return events_; }
+  const std::vector<TimelineEvent>& signals() const { return signals_; }
+  const std::vector<TimelineEvent>& syscalls() const { return syscalls_; }
+  const std::vector<TimelineEvent>& execs() const { return execs_; }
+  const std::vector<TimelineEvent>& forks() const { return forks_; }
+  // The exec that led to `moment` or to one before it; null if there is none. Its text is the path
+  // of the program that runs from there.
+  const ProcessEvent* LastExec(uint64_t moment) const;
 
   const std::vector<Snapshot>& snapshots() const { return snapshots_; }
-  // The newest full keyframe at or before `count`; null if there is none.
-  const FullKeyframe* KeyframeAt(uint64_t count) const;
+  // The newest full keyframe at or before `moment`; null if there is none.
+  const FullKeyframe* KeyframeAt(uint64_t moment) const;
+  const std::vector<TimelineGap>& gaps() const { return gaps_; }
+  // What is known of memory from before this is out of date at `moment`: the newest gap.
+  uint64_t LastGapBefore(uint64_t moment) const;
 
   // Empty if the recording stopped before the process ended.
   const std::optional<ExitStatus>& exit_status() const { return exit_status_; }
+  // What in the trace's events did not fit together, and was mended.
+  const std::vector<std::string>& warnings() const { return warnings_; }
 
  private:
-  struct SequencePoint {
-    uint64_t sequence = 0;
-    uint64_t count = 0;  // the state the event led to
+  struct Life {
+    uint64_t start = 0;
+    uint64_t end = 0;
   };
   struct MapChange {
-    uint64_t count = 0;
+    uint64_t moment = 0;
     const std::vector<MapRegion>* maps = nullptr;
   };
 
-  void AddEvents();
+  absl::Status AddThreads();
+  void AddLives();
+  uint64_t StartMoment(const ThreadState& state) const;
   void AddKeyframes();
+  void AddEvents();
+  void AddEvent(const ProcessEvent& event, uint64_t moment);
+  // The thread whose orderable event `sequence` is; 0: none.
+  int32_t ThreadOfSequence(uint64_t sequence) const;
+  absl::StatusOr<uint64_t> MomentIn(int32_t thread, const Position& position) const;
 
   const TraceReader* trace_ = nullptr;
-  int32_t thread_ = 0;
-  uint64_t begin_count_ = 0;
-  uint64_t end_count_ = 0;
-  std::vector<const ProcessEvent*> events_;
-  std::vector<const ProcessEvent*> signals_;   // ascending counts
-  std::vector<const ProcessEvent*> syscalls_;  // ascending counts
-  std::vector<const ProcessEvent*> execs_;     // ascending counts
-  std::vector<SequencePoint> points_;          // ascending in both
-  std::vector<MapChange> maps_;                // ascending counts
+  std::vector<int32_t> order_;
+  absl::flat_hash_map<int32_t, std::unique_ptr<ThreadState>> threads_;
+  absl::flat_hash_map<int32_t, Life> lives_;
+  Schedule schedule_;
+  std::vector<TimelineEvent> events_;
+  std::vector<TimelineEvent> signals_;
+  std::vector<TimelineEvent> syscalls_;
+  std::vector<TimelineEvent> execs_;
+  std::vector<TimelineEvent> forks_;
+  std::vector<MapChange> maps_;
   std::vector<Snapshot> snapshots_;
   std::vector<const FullKeyframe*> keyframes_;  // parallel to snapshots_
+  std::vector<TimelineGap> gaps_;
   std::optional<ExitStatus> exit_status_;
+  std::vector<std::string> warnings_;
 };
 
 }  // namespace hindsight

@@ -24,76 +24,21 @@ ProcessState StateOf(const ToyRecording& toy) {
   return *std::move(state);
 }
 
-TEST(ProcessStateTest, StepsCountFromTheStateAnEventLedTo) {
-  const ProcessState state = StateOf(Toy());
-  const uint64_t first = std::min(Toy().syscall_counts().front(), Toy().signal_counts().front());
-  EXPECT_EQ(state.PositionAt(Toy().begin_count()), (Position{0, 0}));
-  EXPECT_EQ(state.PositionAt(first), (Position{0, first - Toy().begin_count()}));
-  EXPECT_EQ(state.PositionAt(first + 1), (Position{1, 0}));
-  EXPECT_EQ(state.PositionAt(first + 3), (Position{1, 2}));
-}
-
-TEST(ProcessStateTest, EveryCountHasOnePositionAndBack) {
-  const ProcessState state = StateOf(Toy());
-  Position last = state.PositionAt(Toy().begin_count());
-  for (uint64_t count = Toy().begin_count() + 1; count <= Toy().end_count(); ++count) {
-    const Position position = state.PositionAt(count);
-    ASSERT_LT(last, position);
-    ASSERT_EQ(*state.CountAt(position), count);
-    last = position;
-  }
-}
-
-TEST(ProcessStateTest, PositionsThatAreNotRecordedAreRefused) {
-  const ProcessState state = StateOf(Toy());
-  EXPECT_TRUE(absl::IsOutOfRange(state.CountAt({0, 1 << 20}).status()));
-  EXPECT_TRUE(absl::IsOutOfRange(state.CountAt({1 << 20, 0}).status()));
-  const Position end = state.PositionAt(Toy().end_count());
-  EXPECT_TRUE(absl::IsOutOfRange(state.CountAt({end.sequence, end.steps + 1}).status()));
-}
-
 TEST(ProcessStateTest, PercentagesSpanTheRecording) {
   const ProcessState state = StateOf(Toy());
-  EXPECT_EQ(state.CountAtPercent(0), Toy().begin_count());
-  EXPECT_EQ(state.CountAtPercent(100), Toy().end_count());
-  EXPECT_EQ(state.CountAtPercent(1000), Toy().end_count());
-  EXPECT_NEAR(state.PercentAt(state.CountAtPercent(37)), 37, 0.1);
-}
-
-TEST(ProcessStateTest, EventsAreFoundFromTheStateTheyStartIn) {
-  const ProcessState state = StateOf(Toy());
-  for (uint64_t count : Toy().signal_counts()) {
-    ASSERT_NE(state.SignalFrom(count), nullptr);
-    EXPECT_EQ(state.SignalFrom(count)->number, ToyRecording::kSignal);
-    EXPECT_EQ(state.SignalFrom(count + 1), nullptr);
-    EXPECT_EQ(state.NextSignal(count), state.SignalFrom(count));
-    EXPECT_EQ(state.PreviousSignal(count + 1), state.SignalFrom(count));
-    EXPECT_NE(state.PreviousSignal(count), state.SignalFrom(count));
-    EXPECT_EQ(state.LastSignal(count), state.SignalFrom(count));
-  }
-  for (uint64_t count : Toy().syscall_counts()) {
-    ASSERT_NE(state.SyscallFrom(count), nullptr);
-    EXPECT_EQ(state.NextSyscall(count), state.SyscallFrom(count));
-    EXPECT_NE(state.NextSyscall(count + 1), state.SyscallFrom(count));
-  }
-  EXPECT_EQ(state.NextSyscall(Toy().syscall_counts().back() + 1), nullptr);
-  EXPECT_EQ(state.PreviousSyscall(Toy().syscall_counts().front()), nullptr);
+  EXPECT_EQ(state.MomentAtPercent(0), 0);
+  EXPECT_EQ(state.MomentAtPercent(100), state.end_moment());
+  EXPECT_EQ(state.MomentAtPercent(1000), state.end_moment());
+  EXPECT_NEAR(state.PercentAt(state.MomentAtPercent(37)), 37, 0.1);
 }
 
 TEST(ProcessStateTest, SnapshotsAreTheFullKeyframes) {
   const ProcessState state = StateOf(Toy());
   ASSERT_GE(state.snapshots().size(), 2);
   EXPECT_EQ(state.snapshots()[0].number, 1);
-  EXPECT_EQ(state.snapshots()[0].count, Toy().begin_count());
-  EXPECT_EQ(state.KeyframeAt(state.snapshots()[1].count)->number(), 2);
-  EXPECT_EQ(state.KeyframeAt(state.snapshots()[1].count - 1)->number(), 1);
-}
-
-TEST(ProcessStateTest, WhereSegmentsMeetTheStateBelongsToTheLater) {
-  const ProcessState state = StateOf(Toy());
-  const auto& segments = Toy().trace()->segments(state.thread());
-  EXPECT_EQ(state.SegmentAt(segments[1].first_count), 1);
-  EXPECT_EQ(state.SegmentAt(segments[1].first_count - 1), 0);
+  EXPECT_EQ(state.snapshots()[0].moment, 0);
+  EXPECT_EQ(state.KeyframeAt(state.snapshots()[1].moment)->number(), 2);
+  EXPECT_EQ(state.KeyframeAt(state.snapshots()[1].moment - 1)->number(), 1);
 }
 
 // A trace of one empty segment, with the events given.
@@ -157,21 +102,6 @@ TEST(ProcessStateTest, AnExitIsKnown) {
   EXPECT_FALSE(state.exit_status()->exited());
   EXPECT_EQ(state.exit_status()->signal(), 11);
   EXPECT_FALSE(EventTrace({}).State().exit_status().has_value());
-}
-
-TEST(ProcessStateTest, EventsBehindTheLastStateAreLeftOut) {
-  ProcessEvent call;
-  call.kind = EventKind::kSyscall;
-  call.thread = 1;
-  call.sequence = 1;
-  call.count = 200;
-  const ProcessState state = EventTrace({call}).State();
-  EXPECT_TRUE(state.events().empty());
-  EXPECT_EQ(state.PositionAt(100), (Position{0, 100}));
-}
-
-TEST(ProcessStateTest, AThreadThatIsNotThereIsNotFound) {
-  EXPECT_TRUE(absl::IsNotFound(ProcessState::Create(Toy().trace(), 4711).status()));
 }
 
 }  // namespace

@@ -10,8 +10,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "base/status_macros.h"
-#include "keyframes/process_state.h"
 #include "keyframes/replayer.h"
+#include "keyframes/thread_state.h"
 
 namespace hindsight {
 namespace {
@@ -268,8 +268,8 @@ absl::Status SegmentReplay::Diverged(absl::string_view what) {
   broken_ = true;
   const SegmentInfo& info = segment_->info();
   std::string position;
-  if (auto process = ProcessState::Create(trace_, info.thread); process.ok()) {
-    position = absl::StrCat(", position ", ToString(process->PositionAt(count())));
+  if (auto thread = ThreadState::Create(trace_, info.thread); thread.ok()) {
+    position = absl::StrCat(", position ", ToString(thread->PositionAt(count())));
   }
   return absl::DataLossError(absl::StrFormat(
       "%s: replay of thread %d, segment %d differs at count "

@@ -9,6 +9,8 @@
 #include <functional>
 #include <vector>
 
+#include "tracefmt/records.h"
+
 namespace hindsight {
 
 enum class RunDirection : uint8_t { kForward, kBackward };
@@ -17,38 +19,45 @@ enum class RunDirection : uint8_t { kForward, kBackward };
 // delivered next does not count: the instruction is not executed from there.
 struct PcStop {
   uint64_t address = 0;
-  // Called with the timeline at the state; true: stop. Unset: always. It may use the timeline's
-  // reading calls (registers, memory, position) and nothing else.
-  std::function<bool()> condition;
+  int32_t thread = 0;  // only this thread stops here; 0: any
+  // Called with the timeline at the moment, and the thread that got there; true: stop. Unset:
+  // always. It may use the timeline's reading calls (registers, memory, position) and nothing else.
+  std::function<bool(int32_t thread)> condition;
 };
 
 // Stops where a transition changes a byte of [address, address + length) (on_write; stores of the
 // same value do not count, changes made by system calls do) or an instruction reads one (on_read).
+// A change is reported of the thread that made it, not of others when they come to see it.
 struct DataStop {
   uint64_t address = 0;
   uint64_t length = 0;
   bool on_write = true;
   bool on_read = false;
-  // As PcStop::condition; called in the state that would be reported.
-  std::function<bool()> condition;
+  int32_t thread = 0;  // only accesses of this thread; 0: any
+  // As PcStop::condition; called at the moment that would be reported.
+  std::function<bool(int32_t thread)> condition;
 };
 
 // All runs also stop at the ends of the recording.
 struct RunRequest {
   RunDirection direction = RunDirection::kForward;
-  // One state only (the stops below are still reported where they hold in the state reached, except
-  // that arriving on a breakpoint is reported as kStep).
+  // Whose steps are counted (step); 0: the current thread. Others move along the timeline with it.
+  int32_t thread = 0;
+  // Only stops in `thread` count. The others move on.
+  bool only_thread = false;
+  // One state of `thread` only (the stops below are still reported where they hold in the state
+  // reached, except that arriving on a breakpoint is reported as kStep).
   bool step = false;
   // With `step`, forward: go on while pc is in [range_start, range_end). Equal: no range.
   // Backward: the same, so that a caller may walk a line backward.
   uint64_t range_start = 0, range_end = 0;
   std::vector<PcStop> breakpoints;
   std::vector<DataStop> watchpoints;
-  // Forward only: do not report a breakpoint on the state the run starts in. (gdb steps off its
-  // breakpoints itself, so the server leaves it off.)
+  // Forward only: do not report a breakpoint of the current thread at the moment the run starts at.
+  // (gdb steps off its breakpoints itself, so the server leaves it off.)
   bool leave_first_breakpoint = false;
   // True: stop in the state before this signal is delivered. Unset: stop for every signal.
-  // The state the run starts in never counts.
+  // The moment the run starts at never counts.
   std::function<bool(int signal)> stop_for_signal;
   // True: stop at this system call, before (kSyscallEntry) and behind it (kSyscallReturn).
   // Unset: system calls do not stop.
@@ -56,6 +65,10 @@ struct RunRequest {
   // Stop where another program is executed: forward in the state behind, backward in the one
   // before.
   bool stop_for_exec = false;
+  // Stop where a process is made: forward in the state behind the call, backward at the call.
+  bool stop_for_fork = false;
+  // Stop where a thread starts (in its first state) and where it ends (in its last).
+  bool stop_for_threads = false;
   // Polled at least every 50 ms; borrowed, may be null. Never cleared here.
   const std::atomic<bool>* interrupt = nullptr;
 };
@@ -73,15 +86,21 @@ enum class RunStopKind : uint8_t {
   kSyscallEntry,   // at the system call instruction
   kSyscallReturn,  // behind it
   kExec,           // forward: the program's first state; backward: the last of the one before
+  kFork,           // forward: behind the call; backward: at it
+  kThreadStart,    // in the new thread's first state, both directions
+  kThreadExit,     // in the thread's last state, both directions
 };
 
 struct RunStop {
   RunStopKind kind = RunStopKind::kStep;
+  int32_t thread = 0;     // that stopped
   size_t index = 0;       // kBreakpoint, kWatchpoint: which of the request's
   uint64_t address = 0;   // kWatchpoint: the location accessed where known, else the start
   bool was_read = false;  // kWatchpoint: a read, not a change
   int signal = 0;         // kSignal
   int64_t syscall = -1;   // kSyscallEntry, kSyscallReturn
+  int32_t child = 0;      // kFork: the new process
+  ForkKind fork = ForkKind::kFork;
 };
 
 }  // namespace hindsight

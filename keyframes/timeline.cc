@@ -1,233 +1,88 @@
 #include "keyframes/timeline.h"
 
-#include <algorithm>
 #include <utility>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
 #include "base/status_macros.h"
-#include "keyframes/timeline_impl.h"
+#include "keyframes/thread_timeline.h"
 
 namespace hindsight {
-namespace {
 
-// Segments kept replayed: the one stood in, its neighbour, and one more for going to and fro.
-constexpr size_t kKeptSegments = 3;
-// Of the memory for checkpoints, what each of those not stood in may keep.
-constexpr uint64_t kShareOfOthers = 8;
-
-}  // namespace
-
-Timeline::Impl::Impl(const TraceReader* trace, ProcessState process, const TimelineOptions& options)
-    : trace_(trace),
-      process_(std::move(process)),
-      options_(options),
-      memory_(trace, &process_, options.view_cache_bytes),
-      search_(trace, process_.thread(), options.search_threads) {}
-
-absl::Status Timeline::Impl::Start() {
-  return Move(process_.begin_count(), /*dense=*/false, nullptr);
-}
-
-// The replay of segment `number`, in whatever state it was left.
-absl::StatusOr<SegmentReplay*> Timeline::Impl::ReplayOf(uint64_t number) {
-  for (Kept& kept : kept_) {
-    if (kept.number != number || kept.replay == nullptr) continue;
-    kept.last_used = ++uses_;
-    return kept.replay.get();
-  }
-  ASSIGN_OR_RETURN(std::shared_ptr<const Segment> segment,
-                   trace_->LoadSegment(process_.thread(), number));
-  Kept* place = nullptr;
-  if (kept_.size() < kKeptSegments) {
-    ASSIGN_OR_RETURN(auto replay, SegmentReplay::Create(trace_));
-    replay->KeepCheckpoints(options_.checkpoint_bytes / kShareOfOthers);
-    kept_.push_back({number, 0, std::move(replay)});
-    place = &kept_.back();
-  } else {
-    for (Kept& kept : kept_) {
-      if (kept.replay.get() == here_) continue;
-      if (place == nullptr || kept.last_used < place->last_used) place = &kept;
-    }
-  }
-  place->number = number;
-  place->last_used = ++uses_;
-  absl::Status status = place->replay->Load(std::move(segment));
-  if (!status.ok()) {
-    // A replay that could not even begin must not be taken for one that stands somewhere.
-    std::erase_if(kept_, [&](const Kept& kept) { return kept.replay == place->replay; });
-    return status;
-  }
-  return place->replay.get();
-}
-
-// Goes to `target`; on errors here_ may be in any state.
-absl::Status Timeline::Impl::Move(uint64_t target, bool dense, const std::atomic<bool>* interrupt) {
-  ASSIGN_OR_RETURN(SegmentReplay * replay, ReplayOf(process_.SegmentAt(target)));
-  // States between a segment cut short and the next one were never recorded.
-  if (target > replay->segment().end_count()) {
-    return absl::OutOfRangeError(absl::StrCat("the recording has a gap at count ", target,
-                                              ", after ", replay->segment().end_count()));
-  }
-  ShareCheckpointMemory(replay);
-  RETURN_IF_ERROR(replay->MoveTo(target, dense, interrupt));
-  here_ = replay;
-  return absl::OkStatus();
-}
-
-// Most of it is for the segment that is moved in.
-void Timeline::Impl::ShareCheckpointMemory(const SegmentReplay* active) {
-  const uint64_t share = options_.checkpoint_bytes / kShareOfOthers;
-  for (Kept& kept : kept_) {
-    kept.replay->KeepCheckpoints(kept.replay.get() == active
-                                     ? options_.checkpoint_bytes - share * (kKeptSegments - 1)
-                                     : share);
-  }
-}
-
-absl::Status Timeline::Impl::GoTo(uint64_t target, bool dense, const std::atomic<bool>* interrupt) {
-  if (target < process_.begin_count() || target > process_.end_count()) {
-    return absl::OutOfRangeError(absl::StrCat("count ", target, " is not in the recording (",
-                                              process_.begin_count(), " to ", process_.end_count(),
-                                              ")"));
-  }
-  SegmentReplay* const old_replay = here_;
-  const uint64_t old_count = count();
-  if (target > old_count) here_->TakeCheckpoint();
-  absl::Status status = Move(target, dense, interrupt);
-  if (status.ok()) return status;
-  here_ = old_replay;
-  if (!here_->MoveTo(old_count, /*dense=*/false).ok()) {
-    // It was there before, so this is the way back to where it is known to be sound.
-    (void)here_->MoveTo(here_->segment().info().first_count, /*dense=*/false);
-  }
-  return status;
-}
-
-// Goes to the first state of segment `number`.
-absl::Status Timeline::Impl::EnterSegment(uint64_t number) {
-  ASSIGN_OR_RETURN(SegmentReplay * replay, ReplayOf(number));
-  ShareCheckpointMemory(replay);
-  RETURN_IF_ERROR(replay->MoveTo(replay->segment().info().first_count, /*dense=*/false));
-  here_ = replay;
-  return absl::OkStatus();
-}
-
-// Where `here_` is at its end and another segment begins in that state or behind a gap: goes there.
-absl::Status Timeline::Impl::EnterNextSegment() {
-  return EnterSegment(here_->segment().info().number + 1);
-}
-
-absl::StatusOr<bool> Timeline::Impl::StepForward() {
-  if (at_end()) return false;
-  if (here_->at_end()) {  // before a gap
-    RETURN_IF_ERROR(EnterNextSegment());
-    return true;
-  }
-  const uint64_t before = count();
-  absl::Status status = here_->Step();
-  if (!status.ok()) {
-    if (!here_->MoveTo(before, /*dense=*/false).ok()) {
-      (void)here_->MoveTo(here_->segment().info().first_count, /*dense=*/false);
-    }
-    return status;
-  }
-  if (here_->at_end() && process_.SegmentAt(count()) != here_->segment().info().number) {
-    RETURN_IF_ERROR(EnterNextSegment());
-  }
-  return true;
-}
-
-absl::StatusOr<bool> Timeline::Impl::StepBackward() {
-  if (at_begin()) return false;
-  uint64_t target = count() - 1;
-  const SegmentInfo& info = here_->segment().info();
-  if (count() == info.first_count) {
-    ASSIGN_OR_RETURN(std::shared_ptr<const Segment> previous,
-                     trace_->LoadSegment(process_.thread(), process_.SegmentAt(target)));
-    target = std::min(target, previous->end_count());
-  }
-  RETURN_IF_ERROR(GoTo(target, /*dense=*/true, nullptr));
-  return true;
-}
-
-absl::StatusOr<size_t> Timeline::Impl::ReadMemory(uint64_t address, absl::Span<uint8_t> out) {
-  return memory_.Read(*here_, address, out);
-}
-
-absl::StatusOr<RunStop> Timeline::Impl::Run(const RunRequest& request) {
-  const uint64_t start = count();
-  SetStops(request);
-  absl::StatusOr<RunStop> stop;
-  if (request.step) {
-    stop = StepRange(request);
-  } else if (request.direction == RunDirection::kForward) {
-    stop = RunForward(request);
-  } else {
-    stop = RunBackward(request);
-  }
-  ClearStops();
-  if (!stop.ok() && count() != start) (void)GoTo(start, /*dense=*/false, nullptr);
-  return stop;
-}
-
-// The replays take the stops over where they are needed, not while moving.
-void Timeline::Impl::SetStops(const RunRequest& request) {
-  breakpoints_.clear();
-  for (const PcStop& stop : request.breakpoints) breakpoints_.insert(stop.address);
-  watchpoints_.clear();
-  for (const DataStop& stop : request.watchpoints) {
-    watchpoints_.push_back({stop.address, stop.length, stop.on_write, stop.on_read});
-  }
-}
-
-void Timeline::Impl::ClearStops() {
-  for (Kept& kept : kept_) kept.replay->SetStops(breakpoints_, {});
-}
+class Timeline::Impl {
+ public:
+  Impl(const TraceReader* trace, ProcessState process, const TimelineOptions& options)
+      : process_(std::move(process)),
+        first_(trace, &process_, process_.first_thread(),
+               {.checkpoint_bytes = options.checkpoint_bytes,
+                .view_cache_bytes = options.view_cache_bytes,
+                .search_threads = options.search_threads}) {}
+  const ProcessState process_;
+  ThreadTimeline first_;
+};
 
 Timeline::Timeline(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Timeline::~Timeline() = default;
 
 absl::StatusOr<std::unique_ptr<Timeline>> Timeline::Open(const TraceReader* trace,
                                                          const TimelineOptions& options) {
-  ASSIGN_OR_RETURN(ProcessState process, ProcessState::Create(trace, options.thread));
+  ASSIGN_OR_RETURN(ProcessState process, ProcessState::Create(trace));
   auto impl = std::make_unique<Impl>(trace, std::move(process), options);
-  RETURN_IF_ERROR(impl->Start());
+  RETURN_IF_ERROR(impl->first_.Start());
   return std::unique_ptr<Timeline>(new Timeline(std::move(impl)));
 }
 
-int32_t Timeline::thread() const { return impl_->process_.thread(); }
-uint64_t Timeline::count() const { return impl_->count(); }
-Position Timeline::position() const { return impl_->process_.PositionAt(count()); }
-double Timeline::percent() const { return impl_->process_.PercentAt(count()); }
-uint64_t Timeline::segment() const { return impl_->here_->segment().info().number; }
-uint64_t Timeline::begin_count() const { return impl_->process_.begin_count(); }
-uint64_t Timeline::end_count() const { return impl_->process_.end_count(); }
+uint64_t Timeline::moment() const { return impl_->first_.MomentOf(impl_->first_.count()); }
+uint64_t Timeline::end_moment() const { return impl_->process_.end_moment(); }
+int32_t Timeline::current_thread() const { return impl_->process_.schedule().ThreadAt(moment()); }
+double Timeline::percent() const { return impl_->process_.PercentAt(moment()); }
+std::vector<int32_t> Timeline::threads() const { return impl_->process_.ThreadsAt(moment()); }
+bool Timeline::IsAlive(int32_t thread) const { return impl_->process_.IsAlive(thread, moment()); }
+uint64_t Timeline::count(int32_t thread) const { return schedule().CountAt(thread, moment()); }
+Position Timeline::position(int32_t thread) const {
+  return impl_->process_.PositionAt(thread, moment());
+}
 const ProcessState& Timeline::process() const { return impl_->process_; }
-const RegisterFile& Timeline::registers() { return impl_->here_->registers(); }
+const Schedule& Timeline::schedule() const { return impl_->process_.schedule(); }
+const ThreadState& Timeline::thread_state(int32_t thread) const {
+  return impl_->process_.thread(thread);
+}
+absl::StatusOr<RegisterFile> Timeline::registers(int32_t thread) {
+  return impl_->first_.here_->registers();
+}
 
-absl::StatusOr<size_t> Timeline::ReadMemory(uint64_t address, absl::Span<uint8_t> out) {
-  return impl_->ReadMemory(address, out);
+absl::StatusOr<size_t> Timeline::ReadMemory(int32_t thread, uint64_t address,
+                                            absl::Span<uint8_t> out,
+                                            const std::atomic<bool>* interrupt) {
+  return impl_->first_.ReadMemory(address, out);
 }
 
 absl::Status Timeline::SeekTo(uint64_t target, const std::atomic<bool>* interrupt) {
-  return impl_->GoTo(target, /*dense=*/false, interrupt);
+  if (target > end_moment()) {
+    return absl::OutOfRangeError(absl::StrCat("the recording ends at moment ", end_moment()));
+  }
+  return impl_->first_.GoTo(impl_->first_.state_.begin_count() + target, /*dense=*/false,
+                            interrupt);
 }
 
 absl::Status Timeline::SeekTo(const Position& target, const std::atomic<bool>* interrupt) {
-  ASSIGN_OR_RETURN(uint64_t count, impl_->process_.CountAt(target));
-  return SeekTo(count, interrupt);
+  ASSIGN_OR_RETURN(uint64_t moment, impl_->process_.MomentAt(target));
+  return SeekTo(moment, interrupt);
 }
 
-absl::StatusOr<bool> Timeline::StepForward() { return impl_->StepForward(); }
-absl::StatusOr<bool> Timeline::StepBackward() { return impl_->StepBackward(); }
-absl::StatusOr<RunStop> Timeline::Run(const RunRequest& request) { return impl_->Run(request); }
+absl::StatusOr<bool> Timeline::StepForward(int32_t thread) { return impl_->first_.StepForward(); }
+absl::StatusOr<bool> Timeline::StepBackward(int32_t thread) { return impl_->first_.StepBackward(); }
+absl::StatusOr<RunStop> Timeline::Run(const RunRequest& request) {
+  ASSIGN_OR_RETURN(RunStop stop, impl_->first_.Run(request));
+  stop.thread = impl_->process_.first_thread();
+  return stop;
+}
 
 Timeline::Statistics Timeline::statistics() const {
   Statistics statistics;
-  statistics.states_replayed = impl_->search_.states_replayed();
-  for (const Impl::Kept& kept : impl_->kept_) {
+  statistics.states_replayed = impl_->first_.search_.states_replayed();
+  for (const ThreadTimeline::Kept& kept : impl_->first_.kept_) {
     statistics.checkpoints += kept.replay->checkpoints().size();
     statistics.checkpoint_bytes += kept.replay->checkpoints().bytes();
     statistics.states_replayed += kept.replay->states_replayed();

@@ -33,8 +33,8 @@ class TimelineRunTest : public testing::Test {
     EXPECT_TRUE(stop.ok()) << stop.status();
     return stop.ok() ? *stop : RunStop{};
   }
-  void Seek(uint64_t count) { ASSERT_TRUE(timeline_->SeekTo(count).ok()); }
-  uint64_t count() const { return timeline_->count(); }
+  void Seek(uint64_t count) { ASSERT_TRUE(timeline_->SeekTo(count - Toy().begin_count()).ok()); }
+  uint64_t count() const { return timeline_->count(ToyRecording::kThread); }
 
   std::unique_ptr<Timeline> timeline_;
 };
@@ -132,7 +132,7 @@ TEST_P(WatchTest, ForwardStopsBehindEachChange) {
     ASSERT_EQ(count(), expected) << "from " << from;
     ASSERT_EQ(stop.kind,
               expected == Toy().end_count() ? RunStopKind::kEnd : RunStopKind::kWatchpoint);
-    ASSERT_EQ(timeline_->registers(), Toy().at(expected).registers);
+    ASSERT_EQ(*timeline_->registers(ToyRecording::kThread), Toy().at(expected).registers);
   }
 }
 
@@ -153,7 +153,7 @@ TEST_P(WatchTest, BackwardStopsBeforeEachChange) {
     ASSERT_EQ(stop.kind, RunStopKind::kWatchpoint);
     uint64_t value = 0;
     auto bytes = absl::MakeSpan(reinterpret_cast<uint8_t*>(&value), 8);
-    ASSERT_TRUE(timeline_->ReadMemory(GetParam().address, bytes).ok());
+    ASSERT_TRUE(timeline_->ReadMemory(ToyRecording::kThread, GetParam().address, bytes).ok());
     ASSERT_EQ(value, Toy().at(expected).*GetParam().field);
   }
 }
@@ -208,7 +208,9 @@ class RandomStops {
                                   ToyRecording::Handler(), ToyRecording::SyscallInstruction()};
     const uint64_t modulus = Between(2, 40);
     condition_ = [modulus](const State& state) { return state.registers.gpr[kR12] % modulus == 0; };
-    auto condition = [timeline, modulus] { return timeline->registers().gpr[kR12] % modulus == 0; };
+    auto condition = [timeline, modulus](int32_t) {
+      return timeline->registers(ToyRecording::kThread)->gpr[kR12] % modulus == 0;
+    };
     for (uint64_t address : addresses) {
       if (!Coin()) continue;
       const bool conditional = Coin();
@@ -265,7 +267,7 @@ TEST_F(TimelineRunTest, RandomStopsAreFoundWhereBruteForceFindsThem) {
                 : Previous(start,
                            [&](uint64_t c) { return stops.BreaksAt(c) || stops.WatchHits(c, c); });
     ASSERT_EQ(count(), expected) << "from " << start << (forward ? " forward" : " backward");
-    ASSERT_EQ(timeline_->registers(), Toy().at(expected).registers);
+    ASSERT_EQ(*timeline_->registers(ToyRecording::kThread), Toy().at(expected).registers);
     const bool at_end = expected == (forward ? Toy().end_count() : Toy().begin_count());
     if (!at_end) {
       EXPECT_TRUE(stop.kind == RunStopKind::kBreakpoint || stop.kind == RunStopKind::kWatchpoint);
@@ -319,7 +321,7 @@ TEST_F(TimelineRunTest, SteppingARangeEndsBehindIt) {
   request.range_start = ToyRecording::LoopHead();
   request.range_end = ToyRecording::LoopHead() + 12;
   EXPECT_EQ(Run(request).kind, RunStopKind::kStep);
-  EXPECT_GE(timeline_->registers().rip, request.range_end);
+  EXPECT_GE(timeline_->registers(ToyRecording::kThread)->rip, request.range_end);
   const uint64_t behind = count();
   request.direction = RunDirection::kBackward;
   request.range_start = request.range_end = 0;
@@ -336,7 +338,7 @@ TEST_F(TimelineRunTest, AStepBackOverAWriteReportsItsWatchpoint) {
   request.step = true;
   EXPECT_EQ(Run(request).kind, RunStopKind::kWatchpoint);
   EXPECT_EQ(count(), behind - 1);
-  EXPECT_EQ(timeline_->registers(), Toy().at(count()).registers);
+  EXPECT_EQ(*timeline_->registers(ToyRecording::kThread), Toy().at(count()).registers);
 }
 
 TEST_F(TimelineRunTest, ARaisedInterruptStopsAtOnceAndMovesNothing) {
@@ -350,7 +352,7 @@ TEST_F(TimelineRunTest, ARaisedInterruptStopsAtOnceAndMovesNothing) {
   Seek(Toy().begin_count());
   request.direction = RunDirection::kForward;
   EXPECT_EQ(Run(request).kind, RunStopKind::kInterrupted);
-  EXPECT_EQ(timeline_->registers(), Toy().at(count()).registers);
+  EXPECT_EQ(*timeline_->registers(ToyRecording::kThread), Toy().at(count()).registers);
 }
 
 }  // namespace

@@ -24,8 +24,8 @@ class Soak {
   Soak(const TraceReader* trace, uint32_t seed)
       : random_(seed),
         timeline_(*Timeline::Open(trace)),
-        begin_(timeline_->begin_count()),
-        end_(timeline_->end_count()) {}
+        begin_(0),
+        end_(timeline_->end_moment()) {}
 
   bool Run(int rounds) {
     CollectTruth();
@@ -49,12 +49,12 @@ class Soak {
     for (int i = 0; i < kSamples; ++i) truth_[Between(begin_, end_)] = {};
     for (auto& [count, registers] : truth_) {
       CHECK(timeline_->SeekTo(count).ok());
-      registers = timeline_->registers();
+      registers = *timeline_->registers(timeline_->current_thread());
     }
   }
 
   bool Expect(bool holds, const char* what) {
-    if (!holds) std::printf("\n%s: at count %lu\n", what, timeline_->count());
+    if (!holds) std::printf("\n%s: at count %lu\n", what, timeline_->moment());
     return holds;
   }
 
@@ -66,7 +66,8 @@ class Soak {
   }
 
   bool AtTruth(const char* what) {
-    return Expect(timeline_->registers() == truth_[timeline_->count()], what);
+    return Expect(*timeline_->registers(timeline_->current_thread()) == truth_[timeline_->moment()],
+                  what);
   }
 
   bool CheckSeek() {
@@ -79,13 +80,17 @@ class Soak {
     const uint64_t steps = Between(1, 400);
     if (count + steps > end_ || count < begin_ + steps) return true;
     if (Between(0, 1) != 0) {
-      for (uint64_t i = 0; i < steps; ++i) CHECK(*timeline_->StepForward());
-      for (uint64_t i = 0; i < steps; ++i) CHECK(*timeline_->StepBackward());
+      for (uint64_t i = 0; i < steps; ++i)
+        CHECK(*timeline_->StepForward(timeline_->current_thread()));
+      for (uint64_t i = 0; i < steps; ++i)
+        CHECK(*timeline_->StepBackward(timeline_->current_thread()));
     } else {
-      for (uint64_t i = 0; i < steps; ++i) CHECK(*timeline_->StepBackward());
-      for (uint64_t i = 0; i < steps; ++i) CHECK(*timeline_->StepForward());
+      for (uint64_t i = 0; i < steps; ++i)
+        CHECK(*timeline_->StepBackward(timeline_->current_thread()));
+      for (uint64_t i = 0; i < steps; ++i)
+        CHECK(*timeline_->StepForward(timeline_->current_thread()));
     }
-    return Expect(timeline_->count() == count, "steps do not add up") && AtTruth("steps differ");
+    return Expect(timeline_->moment() == count, "steps do not add up") && AtTruth("steps differ");
   }
 
   // Runs forward over at most `most` stops; their counts.
@@ -98,7 +103,7 @@ class Soak {
       if (!stop.ok()) std::printf("\n%s\n", stop.status().ToString().c_str());
       CHECK(stop.ok());
       if (stop->kind == RunStopKind::kEnd) break;
-      counts.push_back(timeline_->count());
+      counts.push_back(timeline_->moment());
     }
     return counts;
   }
@@ -112,14 +117,14 @@ class Soak {
   bool CheckBreakpoint() {
     SeekToSample();
     RunRequest request = NoSignals();
-    request.breakpoints = {{.address = timeline_->registers().rip}};
+    request.breakpoints = {{.address = timeline_->registers(timeline_->current_thread())->rip}};
     const std::vector<uint64_t> counts = Forward(request, 6);
     request.direction = RunDirection::kBackward;
     for (size_t i = counts.size(); i-- > 1;) {
       if (i == counts.size() - 1) CHECK(timeline_->SeekTo(counts[i]).ok());
       auto stop = timeline_->Run(request);
       CHECK(stop.ok());
-      if (!Expect(timeline_->count() == counts[i - 1], "a breakpoint is elsewhere backward")) {
+      if (!Expect(timeline_->moment() == counts[i - 1], "a breakpoint is elsewhere backward")) {
         std::printf("expected %lu\n", counts[i - 1]);
         return false;
       }
@@ -130,14 +135,14 @@ class Soak {
   bool CheckWatchpoint() {
     SeekToSample();
     RunRequest request = NoSignals();
-    const uint64_t address = timeline_->registers().gpr[kRsp] - 8;
+    const uint64_t address = timeline_->registers(timeline_->current_thread())->gpr[kRsp] - 8;
     request.watchpoints = {{.address = address, .length = 8}};
     const std::vector<uint64_t> counts = Forward(request, 6);
     request.direction = RunDirection::kBackward;
     for (size_t i = counts.size(); i-- > 0;) {
       auto stop = timeline_->Run(request);
       CHECK(stop.ok());
-      if (!Expect(timeline_->count() + 1 == counts[i], "a watchpoint is elsewhere backward")) {
+      if (!Expect(timeline_->moment() + 1 == counts[i], "a watchpoint is elsewhere backward")) {
         std::printf("expected %lu, watching 0x%lx\n", counts[i] - 1, address);
         return false;
       }

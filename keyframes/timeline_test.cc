@@ -26,7 +26,7 @@ std::unique_ptr<Timeline> Open(const ToyRecording& toy, const TimelineOptions& o
 uint64_t Peek(Timeline& timeline, uint64_t address) {
   uint64_t value = 0;
   auto out = absl::MakeSpan(reinterpret_cast<uint8_t*>(&value), sizeof(value));
-  auto size = timeline.ReadMemory(address, out);
+  auto size = timeline.ReadMemory(ToyRecording::kThread, address, out);
   EXPECT_TRUE(size.ok()) << size.status();
   EXPECT_EQ(*size, sizeof(value));
   return value;
@@ -34,10 +34,13 @@ uint64_t Peek(Timeline& timeline, uint64_t address) {
 
 // The state is the one the oracle says it is.
 void ExpectTruth(Timeline& timeline, const ToyRecording& toy = Toy()) {
-  const ToyRecording::State& truth = toy.at(timeline.count());
-  ASSERT_EQ(timeline.registers(), truth.registers) << "count " << timeline.count();
-  ASSERT_EQ(Peek(timeline, ToyRecording::kSum), truth.sum) << "count " << timeline.count();
-  ASSERT_EQ(Peek(timeline, ToyRecording::kString), truth.string) << "count " << timeline.count();
+  const ToyRecording::State& truth = toy.at(timeline.count(ToyRecording::kThread));
+  ASSERT_EQ(*timeline.registers(ToyRecording::kThread), truth.registers)
+      << "count " << timeline.count(ToyRecording::kThread);
+  ASSERT_EQ(Peek(timeline, ToyRecording::kSum), truth.sum)
+      << "count " << timeline.count(ToyRecording::kThread);
+  ASSERT_EQ(Peek(timeline, ToyRecording::kString), truth.string)
+      << "count " << timeline.count(ToyRecording::kThread);
 }
 
 uint64_t Between(std::mt19937& random, uint64_t low, uint64_t high) {
@@ -46,9 +49,9 @@ uint64_t Between(std::mt19937& random, uint64_t low, uint64_t high) {
 
 TEST(TimelineTest, OpensAtTheBeginning) {
   auto timeline = Open(Toy());
-  EXPECT_EQ(timeline->count(), Toy().begin_count());
-  EXPECT_EQ(timeline->begin_count(), Toy().begin_count());
-  EXPECT_EQ(timeline->end_count(), Toy().end_count());
+  EXPECT_EQ(timeline->count(ToyRecording::kThread), Toy().begin_count());
+  EXPECT_EQ(timeline->moment(), 0);
+  EXPECT_EQ(timeline->end_moment(), Toy().end_count() - Toy().begin_count());
   EXPECT_EQ(timeline->position(), (Position{0, 0}));
   EXPECT_EQ(timeline->percent(), 0);
   ExpectTruth(*timeline);
@@ -59,8 +62,8 @@ TEST(TimelineTest, SeekEqualsReplay) {
   auto timeline = Open(Toy());
   for (int i = 0; i < 200; ++i) {
     const uint64_t target = Between(random, Toy().begin_count(), Toy().end_count());
-    ASSERT_TRUE(timeline->SeekTo(target).ok());
-    ASSERT_EQ(timeline->count(), target);
+    ASSERT_TRUE(timeline->SeekTo(target - Toy().begin_count()).ok());
+    ASSERT_EQ(timeline->count(ToyRecording::kThread), target);
     ExpectTruth(*timeline);
   }
 }
@@ -68,17 +71,18 @@ TEST(TimelineTest, SeekEqualsReplay) {
 TEST(TimelineTest, StepsThroughEveryStateAndBack) {
   auto timeline = Open(Toy());
   for (uint64_t count = Toy().begin_count(); count < Toy().end_count(); ++count) {
-    ASSERT_TRUE(*timeline->StepForward());
-    ASSERT_EQ(timeline->count(), count + 1);
-    ASSERT_EQ(timeline->registers(), Toy().at(count + 1).registers) << count + 1;
+    ASSERT_TRUE(*timeline->StepForward(ToyRecording::kThread));
+    ASSERT_EQ(timeline->count(ToyRecording::kThread), count + 1);
+    ASSERT_EQ(*timeline->registers(ToyRecording::kThread), Toy().at(count + 1).registers)
+        << count + 1;
   }
-  EXPECT_FALSE(*timeline->StepForward());
+  EXPECT_FALSE(*timeline->StepForward(ToyRecording::kThread));
   for (uint64_t count = Toy().end_count(); count > Toy().begin_count(); --count) {
-    ASSERT_TRUE(*timeline->StepBackward());
-    ASSERT_EQ(timeline->count(), count - 1);
+    ASSERT_TRUE(*timeline->StepBackward(ToyRecording::kThread));
+    ASSERT_EQ(timeline->count(ToyRecording::kThread), count - 1);
     ExpectTruth(*timeline);
   }
-  EXPECT_FALSE(*timeline->StepBackward());
+  EXPECT_FALSE(*timeline->StepBackward(ToyRecording::kThread));
 }
 
 TEST(TimelineTest, ManyForwardThenAsManyBackIsWhereYouWere) {
@@ -87,10 +91,11 @@ TEST(TimelineTest, ManyForwardThenAsManyBackIsWhereYouWere) {
   for (int i = 0; i < 20; ++i) {
     const uint64_t start = Between(random, Toy().begin_count(), Toy().end_count() - 300);
     const uint64_t steps = Between(random, 1, 300);
-    ASSERT_TRUE(timeline->SeekTo(start).ok());
-    for (uint64_t k = 0; k < steps; ++k) ASSERT_TRUE(*timeline->StepForward());
-    for (uint64_t k = 0; k < steps; ++k) ASSERT_TRUE(*timeline->StepBackward());
-    ASSERT_EQ(timeline->count(), start);
+    ASSERT_TRUE(timeline->SeekTo(start - Toy().begin_count()).ok());
+    for (uint64_t k = 0; k < steps; ++k) ASSERT_TRUE(*timeline->StepForward(ToyRecording::kThread));
+    for (uint64_t k = 0; k < steps; ++k)
+      ASSERT_TRUE(*timeline->StepBackward(ToyRecording::kThread));
+    ASSERT_EQ(timeline->count(ToyRecording::kThread), start);
     ExpectTruth(*timeline);
   }
 }
@@ -101,16 +106,19 @@ void Walk(Timeline& timeline, uint32_t seed, int moves) {
   for (int i = 0; i < moves; ++i) {
     switch (Between(random, 0, 3)) {
       case 0:
-        ASSERT_TRUE(timeline.SeekTo(Between(random, Toy().begin_count(), Toy().end_count())).ok());
+        ASSERT_TRUE(timeline
+                        .SeekTo(Between(random, Toy().begin_count(), Toy().end_count()) -
+                                Toy().begin_count())
+                        .ok());
         break;
       case 1:
         for (uint64_t n = Between(random, 1, 40); n > 0; --n) {
-          ASSERT_TRUE(timeline.StepBackward().ok());
+          ASSERT_TRUE(timeline.StepBackward(ToyRecording::kThread).ok());
         }
         break;
       case 2:
         for (uint64_t n = Between(random, 1, 40); n > 0; --n) {
-          ASSERT_TRUE(timeline.StepForward().ok());
+          ASSERT_TRUE(timeline.StepForward(ToyRecording::kThread).ok());
         }
         break;
       default: {
@@ -138,7 +146,7 @@ TEST(TimelineTest, CheckpointsChangeNothingButTime) {
   auto rich = Open(Toy());
   Walk(*starved, seed, 100);
   Walk(*rich, seed, 100);
-  EXPECT_EQ(starved->count(), rich->count());
+  EXPECT_EQ(starved->count(ToyRecording::kThread), rich->count(ToyRecording::kThread));
 }
 
 TEST(TimelineTest, PositionsLeadBackToTheirCounts) {
@@ -146,29 +154,31 @@ TEST(TimelineTest, PositionsLeadBackToTheirCounts) {
   auto timeline = Open(Toy());
   for (int i = 0; i < 50; ++i) {
     const uint64_t target = Between(random, Toy().begin_count(), Toy().end_count());
-    ASSERT_TRUE(timeline->SeekTo(target).ok());
+    ASSERT_TRUE(timeline->SeekTo(target - Toy().begin_count()).ok());
     const Position position = timeline->position();
-    ASSERT_TRUE(timeline->SeekTo(Toy().begin_count()).ok());
+    ASSERT_TRUE(timeline->SeekTo(uint64_t{0}).ok());
     ASSERT_TRUE(timeline->SeekTo(position).ok()) << position;
-    EXPECT_EQ(timeline->count(), target);
+    EXPECT_EQ(timeline->count(ToyRecording::kThread), target);
   }
 }
 
 TEST(TimelineTest, WhatIsNotRecordedIsAnErrorAndNoMove) {
   auto timeline = Open(Toy());
-  ASSERT_TRUE(timeline->SeekTo(2000).ok());
-  EXPECT_TRUE(absl::IsOutOfRange(timeline->SeekTo(Toy().end_count() + 1)));
-  EXPECT_TRUE(absl::IsOutOfRange(timeline->SeekTo(Toy().begin_count() - 1)));
+  ASSERT_TRUE(timeline->SeekTo(2000 - Toy().begin_count()).ok());
+  EXPECT_TRUE(absl::IsOutOfRange(timeline->SeekTo(Toy().end_count() - Toy().begin_count() + 1)));
+  EXPECT_TRUE(absl::IsOutOfRange(timeline->SeekTo(~uint64_t{0})));
   EXPECT_TRUE(absl::IsOutOfRange(timeline->SeekTo(Position{~0ull, 0})));
   uint8_t byte = 0;
-  EXPECT_TRUE(absl::IsNotFound(timeline->ReadMemory(0x10, absl::MakeSpan(&byte, 1)).status()));
-  EXPECT_EQ(timeline->count(), 2000);
+  EXPECT_TRUE(absl::IsNotFound(
+      timeline->ReadMemory(ToyRecording::kThread, 0x10, absl::MakeSpan(&byte, 1)).status()));
+  EXPECT_EQ(timeline->count(ToyRecording::kThread), 2000);
 }
 
 TEST(TimelineTest, ReadsStopWhereMemoryIsNotKnown) {
   auto timeline = Open(Toy());
   uint8_t bytes[64];
-  auto size = timeline->ReadMemory(ToyRecording::kStackTop - 16, absl::MakeSpan(bytes));
+  auto size = timeline->ReadMemory(ToyRecording::kThread, ToyRecording::kStackTop - 16,
+                                   absl::MakeSpan(bytes));
   ASSERT_TRUE(size.ok()) << size.status();
   EXPECT_EQ(*size, 16);
 }
@@ -178,10 +188,13 @@ TEST(TimelineTest, MemoryOfEarlierSegmentsStaysVisible) {
   auto timeline = Open(Toy());
   std::mt19937 random(TestSeed());
   for (int i = 0; i < 100; ++i) {
-    ASSERT_TRUE(timeline->SeekTo(Between(random, Toy().begin_count(), Toy().end_count())).ok());
+    ASSERT_TRUE(
+        timeline
+            ->SeekTo(Between(random, Toy().begin_count(), Toy().end_count()) - Toy().begin_count())
+            .ok());
     // What the kernel wrote and the program has not read yet is not known: then the older value is.
     const uint64_t shown = Peek(*timeline, ToyRecording::kBuffer);
-    const uint64_t truth = Toy().at(timeline->count()).buffer;
+    const uint64_t truth = Toy().at(timeline->count(ToyRecording::kThread)).buffer;
     EXPECT_TRUE(shown == truth || shown + 24 == truth || shown == 0) << shown << " " << truth;
   }
 }
@@ -189,14 +202,14 @@ TEST(TimelineTest, MemoryOfEarlierSegmentsStaysVisible) {
 TEST(TimelineTest, DivergenceLeavesItWhereItWas) {
   const ToyRecording spoiled({.spoil_end = true});
   auto timeline = Open(spoiled);
-  ASSERT_TRUE(timeline->SeekTo(spoiled.begin_count() + 3000).ok());
+  ASSERT_TRUE(timeline->SeekTo(uint64_t{3000}).ok());
   RunRequest request;
   request.breakpoints = {{.address = 0x1234}};
   auto stop = timeline->Run(request);
   EXPECT_TRUE(absl::IsDataLoss(stop.status())) << stop.status();
-  EXPECT_EQ(timeline->count(), spoiled.begin_count() + 3000);
+  EXPECT_EQ(timeline->count(ToyRecording::kThread), spoiled.begin_count() + 3000);
   ExpectTruth(*timeline, spoiled);
-  ASSERT_TRUE(timeline->StepForward().ok());
+  ASSERT_TRUE(timeline->StepForward(ToyRecording::kThread).ok());
   ExpectTruth(*timeline, spoiled);
 }
 

@@ -37,14 +37,14 @@ class Timing {
   void RunTo(RunDirection direction, const char* name, RunRequest request = {}) {
     request.direction = direction;
     request.stop_for_signal = [](int) { return false; };
-    const uint64_t from = timeline_->count();
+    const uint64_t from = timeline_->moment();
     const double processor_start = ProcessorSeconds();
     const auto start = Clock::now();
     auto stop = timeline_->Run(request);
     const double seconds = SecondsSince(start);
     const double processor_seconds = ProcessorSeconds() - processor_start;
     CHECK(stop.ok());
-    const uint64_t to = timeline_->count();
+    const uint64_t to = timeline_->moment();
     const uint64_t states = to > from ? to - from : from - to;
     std::printf("%-44s %9.3f s  (cpu %7.3f s)  %7.1f M states/s, stop %d\n", name, seconds,
                 processor_seconds, static_cast<double>(states) / seconds / 1e6,
@@ -53,14 +53,18 @@ class Timing {
 
   void Steps(int steps, bool forward, const char* name) {
     const auto first = Clock::now();
-    CHECK((forward ? timeline_->StepForward() : timeline_->StepBackward()).ok());
+    CHECK((forward ? timeline_->StepForward(timeline_->current_thread())
+                   : timeline_->StepBackward(timeline_->current_thread()))
+              .ok());
     const double first_seconds = SecondsSince(first);
     double worst = 0;
     const auto start = Clock::now();
     for (int i = 1; i < steps; ++i) {
       const auto one = Clock::now();
-      CHECK((forward ? timeline_->StepForward() : timeline_->StepBackward()).ok());
-      (void)timeline_->registers();
+      CHECK((forward ? timeline_->StepForward(timeline_->current_thread())
+                     : timeline_->StepBackward(timeline_->current_thread()))
+                .ok());
+      (void)*timeline_->registers(timeline_->current_thread());
       worst = std::max(worst, SecondsSince(one));
     }
     std::printf("%-44s first %.3f ms, then %.2f us each, worst %.3f ms\n", name,
@@ -69,7 +73,7 @@ class Timing {
 
   // How long after the flag is raised a run returns.
   void Interrupt(RunDirection direction, const char* name, RunRequest request) {
-    CHECK(timeline_->SeekTo(timeline_->process().CountAtPercent(50)).ok());
+    CHECK(timeline_->SeekTo(timeline_->process().MomentAtPercent(50)).ok());
     std::atomic<bool> interrupt{false};
     request.direction = direction;
     request.stop_for_signal = [](int) { return false; };
@@ -93,7 +97,7 @@ class Timing {
   }
 
   void Seek(double percent) {
-    const uint64_t target = timeline_->process().CountAtPercent(percent);
+    const uint64_t target = timeline_->process().MomentAtPercent(percent);
     const auto start = Clock::now();
     CHECK(timeline_->SeekTo(target).ok());
     std::printf("seek to %5.1f %% %39.3f s\n", percent, SecondsSince(start));
@@ -112,8 +116,7 @@ int Main(const char* directory) {
   auto timeline = Timeline::Open(trace->get());
   CHECK(timeline.ok());
   Timing timing(timeline->get());
-  std::printf("%.1f M states\n",
-              static_cast<double>((*timeline)->end_count() - (*timeline)->begin_count()) / 1e6);
+  std::printf("%.1f M states\n", static_cast<double>((*timeline)->end_moment()) / 1e6);
   RunRequest nothing;
   RunRequest breakpoint;
   breakpoint.breakpoints = {{.address = kNowhere}};
@@ -135,7 +138,8 @@ int Main(const char* directory) {
   timing.Interrupt(RunDirection::kBackward, "reverse-continue, breakpoint", breakpoint);
   timing.Interrupt(RunDirection::kBackward, "reverse-continue, watchpoint", watchpoint);
   uint64_t evaluated = 0;
-  breakpoint.breakpoints = {{.address = (*timeline)->registers().rip, .condition = [&evaluated] {
+  breakpoint.breakpoints = {{.address = (*timeline)->registers((*timeline)->current_thread())->rip,
+                             .condition = [&evaluated](int32_t) {
                                ++evaluated;
                                return false;
                              }}};

@@ -74,7 +74,7 @@ extern "C" const uint8_t toy_begin[], toy_end[], toy_loop[], toy_callee[], toy_h
 namespace hindsight {
 namespace {
 
-constexpr int32_t kThread = 7;
+constexpr int32_t kThread = ToyRecording::kThread;
 constexpr uint64_t kLines = kPageBytes / kLineBytes;
 
 using Page = std::array<uint8_t, kPageBytes>;

@@ -45,6 +45,7 @@ class ToyRecording {
   static constexpr uint64_t kString = kData + 0x80;   // filled by rep stosb
   static constexpr uint64_t kAnswer = kData + 0x100;  // written by the toy kernel
   static constexpr int kSignal = 14;
+  static constexpr int32_t kThread = 7;
 
   explicit ToyRecording(const ToyOptions& options = {});
   ~ToyRecording();

@@ -9,7 +9,7 @@
 
 #include "absl/status/status.h"
 #include "base/status_macros.h"
-#include "keyframes/timeline_impl.h"
+#include "keyframes/thread_timeline.h"
 
 namespace hindsight {
 namespace {
@@ -35,11 +35,11 @@ std::vector<WatchedImport> TakeBehind(uint64_t count, std::vector<WatchedImport>
 
 }  // namespace
 
-absl::StatusOr<RunStop> Timeline::Impl::RunBackward(const RunRequest& request) {
+absl::StatusOr<RunStop> ThreadTimeline::RunBackward(const RunRequest& request) {
   const uint64_t start = count();
   if (at_begin()) return RunStop{.kind = RunStopKind::kBegin};
   const std::optional<EventStop> event = PreviousEventStop(request, start);
-  const uint64_t floor = event.has_value() ? event->count : process_.begin_count();
+  const uint64_t floor = event.has_value() ? event->count : state_.begin_count();
   RunStop stop = event.has_value() ? event->stop : RunStop{.kind = RunStopKind::kBegin};
   uint64_t target = floor;
   if (!breakpoints_.empty() || !watchpoints_.empty()) {
@@ -64,7 +64,7 @@ absl::StatusOr<RunStop> Timeline::Impl::RunBackward(const RunRequest& request) {
   return stop;
 }
 
-size_t Timeline::Impl::FirstBreakpointHere(const RunRequest& request) const {
+size_t ThreadTimeline::FirstBreakpointHere(const RunRequest& request) const {
   const uint64_t pc = here_->pc();
   auto it = std::find_if(request.breakpoints.begin(), request.breakpoints.end(),
                          [pc](const PcStop& stop) { return stop.address == pc; });
@@ -72,18 +72,18 @@ size_t Timeline::Impl::FirstBreakpointHere(const RunRequest& request) const {
 }
 
 // The last hit in states [floor, before).
-absl::StatusOr<std::optional<Timeline::Impl::Hit>> Timeline::Impl::LastHitBefore(
+absl::StatusOr<std::optional<ThreadTimeline::Hit>> ThreadTimeline::LastHitBefore(
     const RunRequest& request, uint64_t floor, uint64_t before) {
   const SegmentInfo info = here_->segment().info();
   ASSIGN_OR_RETURN(std::optional<Hit> hit,
                    SearchWindows(request, std::max(floor, info.first_count), before));
   if (hit.has_value() && hit->count < floor) hit.reset();
   if (hit.has_value() || floor >= info.first_count) return hit;
-  return SearchSegments(request, floor, process_.SegmentAt(info.first_count - 1));
+  return SearchSegments(request, floor, state_.SegmentAt(info.first_count - 1));
 }
 
 // Searches the segment stood in.
-absl::StatusOr<std::optional<Timeline::Impl::Hit>> Timeline::Impl::SearchWindows(
+absl::StatusOr<std::optional<ThreadTimeline::Hit>> ThreadTimeline::SearchWindows(
     const RunRequest& request, uint64_t low, uint64_t before) {
   const uint64_t number = here_->segment().info().number;
   const uint64_t first = here_->segment().info().first_count;
@@ -110,7 +110,7 @@ absl::StatusOr<std::optional<Timeline::Impl::Hit>> Timeline::Impl::SearchWindows
 }
 
 // Searches the segments from `newest` back to the one of `floor`.
-absl::StatusOr<std::optional<Timeline::Impl::Hit>> Timeline::Impl::SearchSegments(
+absl::StatusOr<std::optional<ThreadTimeline::Hit>> ThreadTimeline::SearchSegments(
     const RunRequest& request, uint64_t floor, uint64_t newest) {
   std::optional<Hit> found;
   // Watched pages that segments searched began with; what they were before, older ones tell.
@@ -129,7 +129,7 @@ absl::StatusOr<std::optional<Timeline::Impl::Hit>> Timeline::Impl::SearchSegment
     } else {
       pending.insert(pending.end(), trace.unknown.begin(), trace.unknown.end());
       // What came in behind a full keyframe is compared with that, not with older segments.
-      if (KeyframeAtStart(*trace_, process_.thread(), hits.number) != nullptr) {
+      if (KeyframeAtStart(*trace_, state_.thread(), hits.number) != nullptr) {
         std::vector<WatchedImport> behind = TakeBehind(hits.first_count, &pending);
         ASSIGN_OR_RETURN(found, ResolvePendingByMemory(request, &behind));
         if (found.has_value()) return true;
@@ -139,7 +139,7 @@ absl::StatusOr<std::optional<Timeline::Impl::Hit>> Timeline::Impl::SearchSegment
     return false;
   };
   const SegmentSearch::Request search = {.from = newest,
-                                         .to = process_.SegmentAt(floor),
+                                         .to = state_.SegmentAt(floor),
                                          .breakpoints = &breakpoints_,
                                          .watchpoints = &watchpoints_,
                                          .interrupt = request.interrupt};
@@ -152,7 +152,7 @@ absl::StatusOr<std::optional<Timeline::Impl::Hit>> Timeline::Impl::SearchSegment
 }
 
 // Compares pages that later segments began with to the ends of an older one.
-absl::StatusOr<std::optional<Timeline::Impl::Hit>> Timeline::Impl::ResolvePending(
+absl::StatusOr<std::optional<ThreadTimeline::Hit>> ThreadTimeline::ResolvePending(
     const RunRequest& request, const std::vector<WatchedImport>& endings,
     std::vector<WatchedImport>* pending) {
   std::vector<WatchedImport> open = std::exchange(*pending, {});
@@ -177,7 +177,7 @@ absl::StatusOr<std::optional<Timeline::Impl::Hit>> Timeline::Impl::ResolvePendin
   return std::nullopt;
 }
 
-absl::StatusOr<std::optional<Timeline::Impl::Hit>> Timeline::Impl::ResolvePendingByMemory(
+absl::StatusOr<std::optional<ThreadTimeline::Hit>> ThreadTimeline::ResolvePendingByMemory(
     const RunRequest& request, std::vector<WatchedImport>* pending) {
   for (const WatchedImport& import : std::exchange(*pending, {})) {
     ASSIGN_OR_RETURN(std::optional<WatchHit> change, ChangedImport({import}));
@@ -190,7 +190,7 @@ absl::StatusOr<std::optional<Timeline::Impl::Hit>> Timeline::Impl::ResolvePendin
 }
 
 // The last hit that `trace` tells of, noted in states [low, before) of one segment.
-absl::StatusOr<std::optional<Timeline::Impl::Hit>> Timeline::Impl::Resolve(const HitTrace& trace,
+absl::StatusOr<std::optional<ThreadTimeline::Hit>> ThreadTimeline::Resolve(const HitTrace& trace,
                                                                            uint64_t low,
                                                                            uint64_t before) {
   std::optional<Hit> best;
@@ -223,7 +223,7 @@ absl::StatusOr<std::optional<Timeline::Impl::Hit>> Timeline::Impl::Resolve(const
 }
 
 // Steps through the block in which the last watched access was noted.
-absl::StatusOr<std::optional<WatchHit>> Timeline::Impl::ResolveWatch(const HitTrace& trace,
+absl::StatusOr<std::optional<WatchHit>> ThreadTimeline::ResolveWatch(const HitTrace& trace,
                                                                      uint64_t low,
                                                                      uint64_t before) {
   const uint64_t block = std::max(low, trace.cpu.last_watch_block_count);
@@ -246,7 +246,7 @@ absl::StatusOr<std::optional<WatchHit>> Timeline::Impl::ResolveWatch(const HitTr
 }
 
 // The last hit that `trace` tells of and whose condition holds.
-absl::StatusOr<std::optional<Timeline::Impl::Hit>> Timeline::Impl::Accept(const RunRequest& request,
+absl::StatusOr<std::optional<ThreadTimeline::Hit>> ThreadTimeline::Accept(const RunRequest& request,
                                                                           const HitTrace& trace,
                                                                           uint64_t low,
                                                                           uint64_t before) {
@@ -264,7 +264,7 @@ absl::StatusOr<std::optional<Timeline::Impl::Hit>> Timeline::Impl::Accept(const 
 
 // Goes to the hit and evaluates the conditions there. A watchpoint whose condition does not hold
 // leaves room for a breakpoint in the same state.
-absl::StatusOr<bool> Timeline::Impl::ConditionHolds(const RunRequest& request, Hit* hit) {
+absl::StatusOr<bool> ThreadTimeline::ConditionHolds(const RunRequest& request, Hit* hit) {
   if (!HasConditions(request)) return true;
   RETURN_IF_ERROR(GoTo(hit->count, /*dense=*/false, nullptr));
   if (hit->is_watch && WatchHolds(request, hit->watch.index)) return true;
@@ -275,7 +275,7 @@ absl::StatusOr<bool> Timeline::Impl::ConditionHolds(const RunRequest& request, H
 }
 
 // Stops at every hit in [low, before) of one segment; the last whose condition holds.
-absl::StatusOr<std::optional<Timeline::Impl::Hit>> Timeline::Impl::ScanConditions(
+absl::StatusOr<std::optional<ThreadTimeline::Hit>> ThreadTimeline::ScanConditions(
     const RunRequest& request, uint64_t low, uint64_t before) {
   std::optional<Hit> last;
   if (before <= low) return last;
@@ -306,7 +306,7 @@ absl::StatusOr<std::optional<Timeline::Impl::Hit>> Timeline::Impl::ScanCondition
 }
 
 // Evaluates the condition in the state before the transition just made.
-absl::StatusOr<bool> Timeline::Impl::WatchHeldBefore(const RunRequest& request,
+absl::StatusOr<bool> ThreadTimeline::WatchHeldBefore(const RunRequest& request,
                                                      const WatchHit& watch) {
   if (!request.watchpoints[watch.index].condition) return true;
   RETURN_IF_ERROR(here_->MoveTo(watch.count, /*dense=*/false));

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "keyframes/timeline_impl.h"
+#include "keyframes/thread_timeline.h"
 
 namespace hindsight {
 namespace {
@@ -25,21 +25,21 @@ RunStop SyscallStop(RunStopKind kind, const ProcessEvent& event) {
 
 }  // namespace
 
-std::optional<size_t> Timeline::Impl::MatchingBreakpoint(const RunRequest& request) {
+std::optional<size_t> ThreadTimeline::MatchingBreakpoint(const RunRequest& request) {
   const uint64_t pc = here_->pc();
   for (size_t i = 0; i < request.breakpoints.size(); ++i) {
     const PcStop& stop = request.breakpoints[i];
-    if (stop.address == pc && (!stop.condition || stop.condition())) return i;
+    if (stop.address == pc && (!stop.condition || stop.condition(state_.thread()))) return i;
   }
   return std::nullopt;
 }
 
-bool Timeline::Impl::WatchHolds(const RunRequest& request, size_t index) const {
+bool ThreadTimeline::WatchHolds(const RunRequest& request, size_t index) const {
   const DataStop& stop = request.watchpoints[index];
-  return !stop.condition || stop.condition();
+  return !stop.condition || stop.condition(state_.thread());
 }
 
-RunStop Timeline::Impl::WatchStop(const RunRequest& request, const WatchHit& hit) const {
+RunStop ThreadTimeline::WatchStop(const RunRequest& request, const WatchHit& hit) const {
   const DataStop& watched = request.watchpoints[hit.index];
   RunStop stop;
   stop.kind = RunStopKind::kWatchpoint;
@@ -50,60 +50,63 @@ RunStop Timeline::Impl::WatchStop(const RunRequest& request, const WatchHit& hit
   return stop;
 }
 
-std::optional<Timeline::Impl::EventStop> Timeline::Impl::NextEventStop(const RunRequest& request,
+std::optional<ThreadTimeline::EventStop> ThreadTimeline::NextEventStop(const RunRequest& request,
                                                                        uint64_t after) const {
   std::optional<EventStop> next = NextSignalOrSyscallStop(request, after);
-  const ProcessEvent* exec = request.stop_for_exec ? process_.NextExec(after) : nullptr;
-  if (exec == nullptr || exec->count > process_.end_count()) return next;
+  const ProcessEvent* exec = nullptr;
+  for (const TimelineEvent& event : process_->execs()) {
+    if (request.stop_for_exec && exec == nullptr && event.event->count > after) exec = event.event;
+  }
+  if (exec == nullptr || exec->count > state_.end_count()) return next;
   if (next.has_value() && next->count < exec->count) return next;
   return EventStop{exec->count, {.kind = RunStopKind::kExec}};
 }
 
-std::optional<Timeline::Impl::EventStop> Timeline::Impl::NextSignalOrSyscallStop(
+std::optional<ThreadTimeline::EventStop> ThreadTimeline::NextSignalOrSyscallStop(
     const RunRequest& request, uint64_t after) const {
   std::optional<EventStop> next;
-  const ProcessEvent* signal = process_.NextSignal(after + 1);
+  const ProcessEvent* signal = state_.NextSignal(after + 1);
   while (signal != nullptr && !StopsForSignal(request, *signal)) {
-    signal = process_.NextSignal(signal->count);
+    signal = state_.NextSignal(signal->count);
   }
   if (signal != nullptr) next = EventStop{signal->count - 1, SignalStop(*signal)};
   if (!request.stop_for_syscall) return next;
 
-  const ProcessEvent* syscall = process_.NextSyscall(after);
+  const ProcessEvent* syscall = state_.NextSyscall(after);
   while (syscall != nullptr && !StopsForSyscall(request, *syscall)) {
-    syscall = process_.NextSyscall(syscall->count);
+    syscall = state_.NextSyscall(syscall->count);
   }
   if (syscall == nullptr) return next;
   const bool entry = syscall->count - 1 > after;
   const uint64_t count = entry ? syscall->count - 1 : syscall->count;
-  if (count > process_.end_count() || (next.has_value() && next->count <= count)) return next;
+  if (count > state_.end_count() || (next.has_value() && next->count <= count)) return next;
   return EventStop{
       count,
       SyscallStop(entry ? RunStopKind::kSyscallEntry : RunStopKind::kSyscallReturn, *syscall)};
 }
 
-std::optional<Timeline::Impl::EventStop> Timeline::Impl::PreviousEventStop(
+std::optional<ThreadTimeline::EventStop> ThreadTimeline::PreviousEventStop(
     const RunRequest& request, uint64_t before) const {
   std::optional<EventStop> previous = PreviousSignalOrSyscallStop(request, before);
-  const ProcessEvent* exec = request.stop_for_exec ? process_.LastExec(before) : nullptr;
+  const ProcessEvent* exec = request.stop_for_exec ? process_->LastExec(MomentOf(before)) : nullptr;
   if (exec == nullptr) return previous;
   if (previous.has_value() && previous->count >= exec->count) return previous;
   return EventStop{exec->count - 1, {.kind = RunStopKind::kExec}};
 }
 
-std::optional<Timeline::Impl::EventStop> Timeline::Impl::PreviousSignalOrSyscallStop(
+std::optional<ThreadTimeline::EventStop> ThreadTimeline::PreviousSignalOrSyscallStop(
     const RunRequest& request, uint64_t before) const {
   std::optional<EventStop> previous;
-  const ProcessEvent* signal = process_.PreviousSignal(before);
+  const ProcessEvent* signal = state_.PreviousSignal(before);
   while (signal != nullptr && !StopsForSignal(request, *signal)) {
-    signal = process_.PreviousSignal(signal->count - 1);
+    signal = state_.PreviousSignal(signal->count - 1);
   }
   if (signal != nullptr) previous = EventStop{signal->count - 1, SignalStop(*signal)};
   if (!request.stop_for_syscall) return previous;
 
-  const ProcessEvent* syscall = process_.PreviousSyscall(before);
+  const ProcessEvent* syscall = state_.PreviousSyscall(before);
   while (syscall != nullptr && !StopsForSyscall(request, *syscall)) {
-    syscall = process_.PreviousSyscall(syscall->count - 1);
+    syscall = state_.PreviousSyscall(syscall->count - 1);
   }
   if (syscall == nullptr) return previous;
   const bool behind = syscall->count < before;
@@ -114,21 +117,20 @@ std::optional<Timeline::Impl::EventStop> Timeline::Impl::PreviousSignalOrSyscall
       SyscallStop(behind ? RunStopKind::kSyscallReturn : RunStopKind::kSyscallEntry, *syscall)};
 }
 
-std::optional<RunStop> Timeline::Impl::EventStopAt(const RunRequest& request,
+std::optional<RunStop> ThreadTimeline::EventStopAt(const RunRequest& request,
                                                    uint64_t count) const {
   if (request.stop_for_exec) {
     // The state behind an exec if it was stepped over forward, the one before if backward.
     const uint64_t behind = request.direction == RunDirection::kForward ? count : count + 1;
-    const ProcessEvent* exec = process_.LastExec(behind);
-    if (exec != nullptr && exec->count == behind) return RunStop{.kind = RunStopKind::kExec};
+    if (state_.ExecTo(behind) != nullptr) return RunStop{.kind = RunStopKind::kExec};
   }
-  const ProcessEvent* signal = process_.SignalFrom(count);
+  const ProcessEvent* signal = state_.SignalFrom(count);
   if (signal != nullptr && StopsForSignal(request, *signal)) return SignalStop(*signal);
-  const ProcessEvent* syscall = process_.SyscallFrom(count);
+  const ProcessEvent* syscall = state_.SyscallFrom(count);
   if (syscall != nullptr && StopsForSyscall(request, *syscall)) {
     return SyscallStop(RunStopKind::kSyscallEntry, *syscall);
   }
-  syscall = count == 0 ? nullptr : process_.SyscallFrom(count - 1);
+  syscall = count == 0 ? nullptr : state_.SyscallFrom(count - 1);
   if (syscall != nullptr && StopsForSyscall(request, *syscall)) {
     return SyscallStop(RunStopKind::kSyscallReturn, *syscall);
   }

@@ -1,10 +1,10 @@
-// The inside of Timeline. Only timeline*.cc include this.
+// The timeline of one thread: the inside of Timeline.
 //
 // A few segments are kept replayed at once, each with its checkpoints, so that going to and fro
 // over the border of two costs nothing. `here_` is the one the timeline stands in.
 
-#ifndef HINDSIGHT_KEYFRAMES_TIMELINE_IMPL_H_
-#define HINDSIGHT_KEYFRAMES_TIMELINE_IMPL_H_
+#ifndef HINDSIGHT_KEYFRAMES_THREAD_TIMELINE_H_
+#define HINDSIGHT_KEYFRAMES_THREAD_TIMELINE_H_
 
 #include <atomic>
 #include <cstdint>
@@ -16,14 +16,21 @@
 #include "keyframes/memory_view.h"
 #include "keyframes/process_state.h"
 #include "keyframes/replayer.h"
+#include "keyframes/run_request.h"
 #include "keyframes/segment_search.h"
-#include "keyframes/timeline.h"
+#include "keyframes/thread_state.h"
 
 namespace hindsight {
 
-class Timeline::Impl {
+class ThreadTimeline {
  public:
-  Impl(const TraceReader* trace, ProcessState process, const TimelineOptions& options);
+  struct Options {
+    uint64_t checkpoint_bytes = 0;
+    uint64_t view_cache_bytes = 0;
+    int search_threads = 0;
+  };
+  ThreadTimeline(const TraceReader* trace, const ProcessState* process, int32_t thread,
+                 const Options& options);
 
   // Moving. These leave the timeline where it was, or as documented in timeline.h, on errors.
   absl::Status Start();
@@ -31,11 +38,12 @@ class Timeline::Impl {
   absl::StatusOr<bool> StepForward();
   absl::StatusOr<bool> StepBackward();
   absl::StatusOr<RunStop> Run(const RunRequest& request);
+  uint64_t MomentOf(uint64_t count) const { return count - state_.begin_count(); }
   absl::StatusOr<size_t> ReadMemory(uint64_t address, absl::Span<uint8_t> out);
 
   uint64_t count() const { return here_->count(); }
-  bool at_begin() const { return count() == process_.begin_count(); }
-  bool at_end() const { return count() == process_.end_count(); }
+  bool at_begin() const { return count() == state_.begin_count(); }
+  bool at_end() const { return count() == state_.end_count(); }
 
   // A stop found on the way back, in the state before the transition (or at the breakpoint).
   struct Hit {
@@ -117,8 +125,9 @@ class Timeline::Impl {
   };
 
   const TraceReader* const trace_;
-  const ProcessState process_;
-  const TimelineOptions options_;
+  const ProcessState* const process_;
+  const ThreadState& state_;
+  const Options options_;
   MemoryView memory_;
   SegmentSearch search_;
   std::vector<Kept> kept_;
@@ -132,4 +141,4 @@ class Timeline::Impl {
 
 }  // namespace hindsight
 
-#endif  // HINDSIGHT_KEYFRAMES_TIMELINE_IMPL_H_
+#endif  // HINDSIGHT_KEYFRAMES_THREAD_TIMELINE_H_

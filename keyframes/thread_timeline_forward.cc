@@ -6,7 +6,7 @@
 
 #include "absl/status/status.h"
 #include "base/status_macros.h"
-#include "keyframes/timeline_impl.h"
+#include "keyframes/thread_timeline.h"
 
 namespace hindsight {
 namespace {
@@ -44,9 +44,9 @@ std::vector<WatchedImport> News(const std::vector<WatchedImport>& known,
 
 }  // namespace
 
-absl::StatusOr<RunStop> Timeline::Impl::RunForward(const RunRequest& request) {
+absl::StatusOr<RunStop> ThreadTimeline::RunForward(const RunRequest& request) {
   const std::optional<EventStop> event = NextEventStop(request, count());
-  const uint64_t limit = event.has_value() ? event->count : process_.end_count();
+  const uint64_t limit = event.has_value() ? event->count : state_.end_count();
   if (breakpoints_.empty() && watchpoints_.empty()) {
     // Nothing to look for on the way.
     absl::Status status = GoTo(limit, /*dense=*/false, request.interrupt);
@@ -60,7 +60,7 @@ absl::StatusOr<RunStop> Timeline::Impl::RunForward(const RunRequest& request) {
 }
 
 // Runs to `limit` unless a breakpoint, a watchpoint or an interrupt comes first.
-absl::StatusOr<std::optional<RunStop>> Timeline::Impl::RunForwardTo(const RunRequest& request,
+absl::StatusOr<std::optional<RunStop>> ThreadTimeline::RunForwardTo(const RunRequest& request,
                                                                     uint64_t limit) {
   std::optional<uint64_t> leave;
   if (request.leave_first_breakpoint) leave = count();
@@ -106,7 +106,7 @@ absl::StatusOr<std::optional<RunStop>> Timeline::Impl::RunForwardTo(const RunReq
 // Goes to the beginning of the next segment that has something to stop for, or in which `limit`
 // lies, by searching those between several at once; after an interrupt, as far as was searched.
 // `imports`: watched pages it begins with that may have changed since.
-absl::Status Timeline::Impl::EnterNextInteresting(const RunRequest& request, uint64_t limit,
+absl::Status ThreadTimeline::EnterNextInteresting(const RunRequest& request, uint64_t limit,
                                                   std::vector<WatchedImport>* imports) {
   const uint64_t next = here_->segment().info().number + 1;
   uint64_t searched = next;  // the first segment that was not, or that has something
@@ -122,7 +122,7 @@ absl::Status Timeline::Impl::EnterNextInteresting(const RunRequest& request, uin
     searched = hits.number + 1;
     return false;
   };
-  const uint64_t last = process_.SegmentAt(limit);
+  const uint64_t last = state_.SegmentAt(limit);
   if (last > next) {
     const SegmentSearch::Request search = {.from = next,
                                            .to = last - 1,
@@ -138,13 +138,13 @@ absl::Status Timeline::Impl::EnterNextInteresting(const RunRequest& request, uin
 }
 
 // Of two segments that meet in the present state the timeline stands in the later one.
-absl::Status Timeline::Impl::EnterLaterSegment() {
-  if (process_.SegmentAt(count()) == here_->segment().info().number) return absl::OkStatus();
+absl::Status ThreadTimeline::EnterLaterSegment() {
+  if (state_.SegmentAt(count()) == here_->segment().info().number) return absl::OkStatus();
   return EnterNextSegment();
 }
 
 // Keeps the ends of watched pages, so that what the next segment imports can be compared.
-void Timeline::Impl::RememberWatched() {
+void ThreadTimeline::RememberWatched() {
   std::array<uint8_t, kPageBytes> bytes;
   for (const WatchedImport& watched : WatchedBytes(*here_, watchpoints_)) {
     if (here_->ReadHeld(watched.page, absl::MakeSpan(bytes))) {
@@ -153,13 +153,13 @@ void Timeline::Impl::RememberWatched() {
   }
 }
 
-absl::StatusOr<std::optional<WatchHit>> Timeline::Impl::ChangedImport(
+absl::StatusOr<std::optional<WatchHit>> ThreadTimeline::ChangedImport(
     const std::vector<WatchedImport>& imports) {
   std::array<uint8_t, kPageBytes> before;
   for (const WatchedImport& import : imports) {
-    if (import.count == process_.begin_count()) continue;
+    if (import.count == state_.begin_count()) continue;
     // Seen from the state before, the segment's own keyframe does not count as known.
-    absl::Status status = memory_.ReadBefore(process_.SegmentAt(import.count), import.count - 1,
+    absl::Status status = memory_.ReadBefore(state_.SegmentAt(import.count), import.count - 1,
                                              import.page, absl::MakeSpan(before));
     if (absl::IsNotFound(status)) continue;
     RETURN_IF_ERROR(status);
@@ -172,7 +172,7 @@ absl::StatusOr<std::optional<WatchHit>> Timeline::Impl::ChangedImport(
   return std::nullopt;
 }
 
-absl::StatusOr<RunStop> Timeline::Impl::StepRange(const RunRequest& request) {
+absl::StatusOr<RunStop> ThreadTimeline::StepRange(const RunRequest& request) {
   const bool forward = request.direction == RunDirection::kForward;
   for (bool first = true;; first = false) {
     if (!first && Raised(request)) return RunStop{.kind = RunStopKind::kInterrupted};
@@ -190,7 +190,7 @@ absl::StatusOr<RunStop> Timeline::Impl::StepRange(const RunRequest& request) {
   }
 }
 
-absl::StatusOr<bool> Timeline::Impl::StepWatching(std::optional<WatchHit>* hit) {
+absl::StatusOr<bool> ThreadTimeline::StepWatching(std::optional<WatchHit>* hit) {
   if (watchpoints_.empty() || here_->at_end()) return StepForward();
   here_->SetStops(breakpoints_, watchpoints_);
   SegmentReplay* const stepped = here_;
@@ -200,7 +200,7 @@ absl::StatusOr<bool> Timeline::Impl::StepWatching(std::optional<WatchHit>* hit) 
 }
 
 // Whether the transition stepped back over touched a watched location shows when it is made again.
-absl::StatusOr<bool> Timeline::Impl::StepBackWatching(std::optional<WatchHit>* hit) {
+absl::StatusOr<bool> ThreadTimeline::StepBackWatching(std::optional<WatchHit>* hit) {
   ASSIGN_OR_RETURN(bool moved, StepBackward());
   if (!moved || watchpoints_.empty() || here_->at_end()) return moved;
   const uint64_t target = count();
