@@ -1,43 +1,64 @@
-// Engine: the end of a recording.
+// ThreadEngine: the end of a thread's recording.
 
-#include <cstdio>
+#include <utility>
 
-#include "absl/strings/str_cat.h"
-#include "recorder/engine.h"
+#include "recorder/recording.h"
+#include "recorder/thread_engine.h"
 
 namespace hindsight {
 
-void Engine::OnExit(int wait_status) {
-  ended_ = true;
-  result_.wait_status = wait_status;
+void ThreadEngine::EndLog() {
+  if (cpu_ == nullptr) return;  // never had a turn: the trace does not know it
   const uint64_t count = cpu_->count();
   log_.EndSegment(count, cpu_->registers());
-  log_.Event({.kind = EventKind::kThreadExit, .count = count});
-  log_.Event({.kind = EventKind::kProcessExit, .count = count, .number = wait_status});
+  if (!exit_noted_) log_.Event({.kind = EventKind::kThreadExit, .count = count});
 }
 
-// The process was killed while it was not it that ran: what it was before cannot be read any more.
+void ThreadEngine::OnExit(int wait_status) {
+  if (state_ == State::kEnded) return;
+  state_ = State::kEnded;
+  if (call_.has_value()) {
+    for (const TraceeStop& earlier : std::exchange(call_->passed_on, {})) {
+      NoteSignal(earlier, cpu_->registers());
+    }
+  }
+  EndLog();
+  process_->NoteExit(wait_status, this);
+}
+
+// The thread was killed while it was not it that ran: what it was before cannot be read any more.
 // The recording ends with the last state that is in the log.
-void Engine::OnVanished() {
+void ThreadEngine::OnVanished() {
   const bool hashed = hashed_count_ > sync_count_;
   cpu_->SetRegisters(hashed ? hashed_registers_ : sync_registers_);
   cpu_->set_count(hashed ? hashed_count_ : sync_count_);
-  OnExit(tracee_->WaitForExit([this] { KeepHouse(); }));
+  ordered_.clear();
+  while (true) {
+    const TraceeStop stop = tracee_->Wait([this] { recording_->KeepHouse(); });
+    if (stop.kind != TraceeStopKind::kExited) continue;
+    OnExit(stop.wait_status);
+    return;
+  }
 }
 
-// Ends the recording before something that cannot be recorded, and lets the process do it alone.
-void Engine::LeaveAlone(const std::string& what) {
-  ToProcess();
-  const uint64_t count = cpu_->count();
-  result_.end_reason = absl::StrCat(program_, " ", what, " at ", Position());
-  std::fprintf(stderr, "hindsight: %s: not supported yet; the recording ends here\n",
-               result_.end_reason.c_str());
-  log_.EndSegment(count, cpu_->registers());
-  log_.Event({.kind = EventKind::kGap, .count = count, .text = result_.end_reason});
-  log_.Keep(writer_->Flush());
-  ended_ = true;
-  tracee_->Detach();
-  result_.wait_status = tracee_->WaitForExit(nullptr);
+void ThreadEngine::LetGo(const std::string& reason, std::vector<ThreadToDetach>* detach) {
+  if (state_ == State::kEnded) return;
+  ThreadToDetach how = {.thread = thread()};
+  if (state_ == State::kReady) {
+    if (cpu_ != nullptr) ToProcess();
+  } else if (pending_status_.has_value()) {
+    const TraceeStop stop = tracee_->Interpret(*pending_status_);
+    if (stop.kind == TraceeStopKind::kSignal) how.signal = stop.signal;
+  } else {
+    how.running = true;
+  }
+  state_ = State::kEnded;
+  if (cpu_ != nullptr && !reason.empty()) {
+    const uint64_t count = cpu_->count();
+    log_.EndSegment(count, cpu_->registers());
+    log_.Event({.kind = EventKind::kGap, .count = count, .text = reason});
+  }
+  detach->push_back(how);
 }
 
 }  // namespace hindsight

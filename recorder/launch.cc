@@ -95,7 +95,8 @@ absl::StatusOr<pid_t> LaunchTraced(const ExecCommand& command) {
   error.write_end.Reset();
 
   absl::Status status;
-  const uintptr_t options = PTRACE_O_EXITKILL | PTRACE_O_TRACESYSGOOD | PTRACE_O_TRACEEXEC;
+  const uintptr_t options = PTRACE_O_EXITKILL | PTRACE_O_TRACESYSGOOD | PTRACE_O_TRACEEXEC |
+                            PTRACE_O_TRACECLONE | PTRACE_O_TRACEFORK | PTRACE_O_TRACEVFORK;
   if (ptrace(PTRACE_SEIZE, pid, nullptr, options) != 0) {
     status = PtraceError("PTRACE_SEIZE");
   } else if (write(go.write_end.get(), "g", 1) != 1) {

@@ -1,11 +1,12 @@
-// Engine: instructions a Cpu does not do, and faults.
+// ThreadEngine: instructions a Cpu does not do, and faults.
 
 #include <Zydis/Zydis.h>
 #include <x86intrin.h>
 
 #include "emulator/cpuid.h"
 #include "emulator/host_registers.h"
-#include "recorder/engine.h"
+#include "recorder/recording.h"
+#include "recorder/thread_engine.h"
 
 namespace hindsight {
 namespace {
@@ -18,7 +19,7 @@ constexpr uint64_t kLow32 = 0xffffffff;
 
 }  // namespace
 
-void Engine::OnSpecial() {
+void ThreadEngine::OnSpecial() {
   const std::optional<Instruction> instruction = cpu_->next();
   if (!instruction.has_value()) {
     StepNatively(Instruction{}, /*reload_map=*/true);
@@ -48,7 +49,7 @@ void Engine::OnSpecial() {
 }
 
 // Instructions that need nothing from the process.
-void Engine::AnswerHere(const Instruction& instruction) {
+void ThreadEngine::AnswerHere(const Instruction& instruction) {
   Sync();
   RegisterFile after = sync_registers_;
   after.rip += instruction.length;
@@ -69,7 +70,7 @@ void Engine::AnswerHere(const Instruction& instruction) {
   Transition(after, SideEffect{.kind = SideEffectKind::kInstruction});
 }
 
-void Engine::StepNatively(const Instruction& instruction, bool reload_map) {
+void ThreadEngine::StepNatively(const Instruction& instruction, bool reload_map) {
   ToProcess();
   int signal = 0;
   while (true) {
@@ -78,11 +79,14 @@ void Engine::StepNatively(const Instruction& instruction, bool reload_map) {
     switch (stop.kind) {
       case TraceeStopKind::kStepped:
         FinishStep(instruction);
-        if (reload_map) ReloadMap();
+        if (reload_map && state_ == State::kReady) {
+          recording_->Keep(process_->ReloadMap(tracee_.get(), &log_, cpu_->count()));
+          pager_.SetSpace(process_->space());
+        }
         return;
       case TraceeStopKind::kSignal:
         if (tracee_->Catches(stop.signal)) {
-          DeliverSignal(stop, nullptr);
+          DeliverSignal(stop);
           return;
         }
         NoteSignal(stop, cpu_->registers());
@@ -91,13 +95,20 @@ void Engine::StepNatively(const Instruction& instruction, bool reload_map) {
       case TraceeStopKind::kExited:
         OnExit(stop.wait_status);
         return;
+      case TraceeStopKind::kGroupStop:
+        // The instruction has not been done: it is tried again when the process goes on.
+        OnGroupStop();
+        return;
+      case TraceeStopKind::kNewTask:
+        OnNewTask(stop);
+        break;
       default:
         break;
     }
   }
 }
 
-void Engine::FinishStep(const Instruction& instruction) {
+void ThreadEngine::FinishStep(const Instruction& instruction) {
   RegisterFile after;
   if (!tracee_->GetRegisters(/*vectors=*/true, &after)) return;  // gone: the next stop will tell
   if (instruction.pushes_flags) {
@@ -111,7 +122,10 @@ void Engine::FinishStep(const Instruction& instruction) {
   }
   // The trap comes after each iteration.
   const bool unfinished = instruction.rep && after.rip == sync_registers_.rip;
-  Transition(after, SideEffect{.kind = SideEffectKind::kInstruction, .retired = !unfinished});
+  const bool orderable = IsOrderable(instruction, recording_->memory_model());
+  Transition(after, SideEffect{.kind = SideEffectKind::kInstruction,
+                               .sequence = orderable ? log_.NextSequence() : 0,
+                               .retired = !unfinished});
   if (instruction.writes_memory || instruction.length == 0 ||
       instruction.policy == Policy::kPrivileged) {
     pager_.Resync();
@@ -120,7 +134,7 @@ void Engine::FinishStep(const Instruction& instruction) {
 
 // Something in the block that began in state `block_count` could not be done: finds the
 // instruction, and has the process do it.
-void Engine::OnFault(uint64_t block_count) {
+void ThreadEngine::OnFault(uint64_t block_count) {
   if (!RunBackTo(block_count)) {
     if (!tracee_->IsStopped()) OnVanished();
     return;
@@ -133,26 +147,43 @@ void Engine::OnFault(uint64_t block_count) {
     const Instruction instruction = cpu_->next().value_or(Instruction{});
     // A REP has left its first iterations behind in memory, a store that straddles into the page
     // refused its first bytes.
-    const bool partial = instruction.rep || step.fault_address % kPageBytes == 0;
+    const bool uncached = pager_.IsUncached(step.fault_address);
+    const bool partial = instruction.rep || step.fault_address % kPageBytes == 0 || uncached;
     if (partial && !RunBackTo(here)) {
       if (!tracee_->IsStopped()) OnVanished();
       return;
     }
+    if (uncached && StepUncached(instruction)) return;
     StepNatively(instruction, /*reload_map=*/true);
     return;
   }
 }
 
-bool Engine::BackToSync() {
+// An instruction that touches memory which others change: with its contents of this moment. Atomic
+// ones must be done on the memory itself. False: it was not done, and nothing has changed.
+bool ThreadEngine::StepUncached(const Instruction& instruction) {
+  if (instruction.locked) return false;
+  Sync();
+  pager_.OpenUncached();
+  const RunResult step = cpu_->Step();
+  const bool done = step.stop == Stop::kLimit;
+  if (!done) BackToSync();
+  Sync();
+  pager_.CloseUncached();
+  return done;
+}
+
+bool ThreadEngine::BackToSync() {
   if (!pager_.Rollback()) return false;
   cpu_->SetRegisters(sync_registers_);
   cpu_->set_count(sync_count_);
+  ordered_.clear();
   return true;
 }
 
 // Goes back to the sync point and from there to state `count`. False if that state was not met:
 // the present state is an exact one all the same, or the process is gone.
-bool Engine::RunBackTo(uint64_t count) {
+bool ThreadEngine::RunBackTo(uint64_t count) {
   while (true) {
     if (!BackToSync()) return false;
     RunOptions run;

@@ -3,21 +3,63 @@
 #include <cpuid.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <linux/kcmp.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <cstring>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "base/unique_fd.h"
 
 namespace hindsight {
 
-std::string ExecutablePath(pid_t pid) {
+namespace {
+
+std::string LinkTarget(pid_t pid, const char* name) {
   char path[PATH_MAX];
-  const ssize_t length = readlink(absl::StrCat("/proc/", pid, "/exe").c_str(), path, sizeof(path));
+  const ssize_t length =
+      readlink(absl::StrCat("/proc/", pid, "/", name).c_str(), path, sizeof(path));
   return length > 0 ? std::string(path, length) : std::string();
 }
+
+std::string Contents(pid_t pid, const char* name) {
+  UniqueFd fd(open(absl::StrCat("/proc/", pid, "/", name).c_str(), O_RDONLY | O_CLOEXEC));
+  std::string contents;
+  char buffer[4096];
+  ssize_t got;
+  while (fd.valid() && (got = read(fd.get(), buffer, sizeof(buffer))) > 0) {
+    contents.append(buffer, got);
+  }
+  return contents;
+}
+
+}  // namespace
+
+std::string ExecutablePath(pid_t pid) { return LinkTarget(pid, "exe"); }
+
+std::string WorkingDirectory(pid_t pid) { return LinkTarget(pid, "cwd"); }
+
+pid_t ProcessOf(pid_t thread) {
+  const std::string status = Contents(thread, "status");
+  const size_t at = status.find("\nTgid:");
+  pid_t process = 0;
+  if (at == std::string::npos) return 0;
+  const absl::string_view rest = absl::string_view(status).substr(at + 6);
+  return absl::SimpleAtoi(rest.substr(0, rest.find('\n')), &process) ? process : 0;
+}
+
+std::vector<std::string> CommandLine(pid_t pid) {
+  std::string line = Contents(pid, "cmdline");
+  if (!line.empty() && line.back() == '\0') line.pop_back();
+  if (line.empty()) return {};
+  return absl::StrSplit(line, '\0');
+}
+
+bool SharesMemory(pid_t a, pid_t b) { return syscall(SYS_kcmp, a, b, KCMP_VM, 0, 0) == 0; }
 
 std::vector<uint64_t> AuxiliaryVector(pid_t pid) {
   std::vector<uint64_t> words;

@@ -13,6 +13,13 @@ namespace hindsight {
 
 // Absolute path of the program the process runs; empty if it cannot be known.
 std::string ExecutablePath(pid_t pid);
+// The process that task `thread` belongs to; 0 if it is gone.
+pid_t ProcessOf(pid_t thread);
+// As the process shows them now; empty if it is gone.
+std::vector<std::string> CommandLine(pid_t pid);
+std::string WorkingDirectory(pid_t pid);
+// Whether two processes have one address space.
+bool SharesMemory(pid_t a, pid_t b);
 // Type, value, ...: the auxiliary vector as the kernel made it.
 std::vector<uint64_t> AuxiliaryVector(pid_t pid);
 std::string CpuBrand();

@@ -3,6 +3,7 @@
 #include <sys/mman.h>
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 #include <utility>
 
@@ -61,9 +62,12 @@ ProcessPager::Page* ProcessPager::Lookup(uint64_t address) {
   return page.get();
 }
 
+ProcessPager::~ProcessPager() { Leave(); }
+
 bool ProcessPager::OnMissing(uint64_t address, Access access) {
-  const MapRegion* region = map_.Find(address);
+  const MapRegion* region = space_->Find(address);
   if (region == nullptr || (region->protection & NeededProtection(access)) == 0) return false;
+  if (!uncached_open_ && space_->uncached(*region)) return false;
   Page* page = Lookup(address);
   if (page->host == nullptr) return false;  // above all user memory
   if (page->held) return true;              // held as data; now executed, and may be
@@ -89,33 +93,50 @@ bool ProcessPager::OnMissing(uint64_t address, Access access) {
 }
 
 bool ProcessPager::OnFirstWrite(uint64_t address) {
-  const MapRegion* region = map_.Find(address);
+  const MapRegion* region = space_->Find(address);
   if (region == nullptr || (region->protection & PROT_WRITE) == 0) return false;
   MarkDirty(Lookup(address));
   return true;
 }
 
 bool ProcessPager::MayExecute(uint64_t address) {
-  const MapRegion* region = map_.Find(address);
+  const MapRegion* region = space_->Find(address);
   return region != nullptr && (region->protection & PROT_EXEC) != 0;
 }
 
 void ProcessPager::MarkDirty(Page* page) {
   if (page->dirty) return;
-  page->dirty = true;
+  page->dirty = page->written = true;
   page->stay_writable.Renew();
-  if (page->shared) {
-    page->pristine = std::make_unique<std::array<uint8_t, kPageBytes>>();
-    std::memcpy(page->pristine->data(), page->host, kPageBytes);
-  }
+  if (page->shared || careful_) SavePristine(page);
   dirty_.push_back(page);
+}
+
+void ProcessPager::SavePristine(Page* page) {
+  if (page->pristine == nullptr) {
+    page->pristine = std::make_unique<std::array<uint8_t, kPageBytes>>();
+  }
+  std::memcpy(page->pristine->data(), page->host, kPageBytes);
+}
+
+void ProcessPager::BeCareful() {
+  if (std::exchange(careful_, true)) return;
+  for (Page* page : dirty_) SavePristine(page);
+  for (const auto& [address, page] : pages_) {
+    if (page->in_segment || page->written) witnesses_->Testify(address, this, page->host);
+  }
+}
+
+uint64_t ProcessPager::KnownLines(const Page& page, const uint8_t* bytes) const {
+  return witnesses_->enabled() ? witnesses_->KnownLines(page.address, this, bytes) : 0;
 }
 
 void ProcessPager::LogFirst(const Page& page, const uint8_t* bytes) {
   PageImport import;
   import.address = page.address;
   import.first = true;
-  const MapRegion* region = map_.Find(page.address);
+  import.known_mask = KnownLines(page, bytes);
+  const MapRegion* region = space_->Find(page.address);
   uint64_t offset = 0;
   if (region != nullptr && region->module >= 0 &&
       modules_->Equals(*region, page.address, bytes, &offset)) {
@@ -141,10 +162,13 @@ void ProcessPager::Import(Page* page, const uint8_t* bytes) {
     import.address = page->address;
     import.line_mask = changed;
     import.lines = lines;
+    import.known_mask = KnownLines(*page, bytes) & changed;
     log_->Append(count_, import);
   }
+  witnesses_->Testify(page->address, this, page->host);
   if (changed == 0) return;
   std::memcpy(page->host, bytes, kPageBytes);
+  if (page->pristine != nullptr) SavePristine(page);
   if (page->maybe_code) cpu_->ContentsChanged(page->address);
 }
 
@@ -154,14 +178,14 @@ void ProcessPager::AppendChanges(Page* page, std::vector<MemoryPiece>* pieces) c
     return;
   }
   const uint8_t* before = page->pristine->data();
-  for (uint64_t i = 0; i < kPageBytes;) {
-    if (before[i] == page->host[i]) {
-      ++i;
-      continue;
+  for (uint64_t lines = ChangedLines(before, page->host); lines != 0; lines &= lines - 1) {
+    const uint64_t line = std::countr_zero(lines) * kLineBytes;
+    for (uint64_t i = line; i < line + kLineBytes;) {
+      const uint64_t start = i;
+      while (i < line + kLineBytes && before[i] != page->host[i]) ++i;
+      if (i > start) pieces->push_back({page->address + start, page->host + start, i - start});
+      while (i < line + kLineBytes && before[i] == page->host[i]) ++i;
     }
-    const uint64_t start = i;
-    while (i < kPageBytes && before[i] != page->host[i]) ++i;
-    pieces->push_back({page->address + start, page->host + start, i - start});
   }
 }
 
@@ -173,8 +197,12 @@ bool ProcessPager::WriteBack() {
   const bool written = tracee_->WritePieces(pieces) == pieces.size();
 
   std::vector<uint64_t> protect;
-  auto clean = [&protect](Page* page) {
-    if (!page->shared && page->stay_writable.Use()) return false;
+  auto clean = [&](Page* page) {
+    witnesses_->Testify(page->address, this, page->host);
+    if (!page->shared && page->stay_writable.Use()) {
+      if (careful_) SavePristine(page);
+      return false;
+    }
     page->dirty = false;
     page->pristine.reset();
     protect.push_back(page->address);
@@ -246,6 +274,20 @@ void ProcessPager::ResyncShared() {
   Drop(drop);
 }
 
+bool ProcessPager::IsUncached(uint64_t address) const {
+  const MapRegion* region = space_->Find(address);
+  return region != nullptr && space_->uncached(*region);
+}
+
+void ProcessPager::CloseUncached() {
+  uncached_open_ = false;
+  std::vector<Page*> drop;
+  for (Page* page : unsealed_) {
+    if (IsUncached(page->address)) drop.push_back(page);
+  }
+  Drop(drop);
+}
+
 bool ProcessPager::Rollback() {
   std::vector<uint64_t> protect;
   for (Page* page : dirty_) {
@@ -268,8 +310,6 @@ bool ProcessPager::Rollback() {
 }
 
 void ProcessPager::StartSegment() {
-  CHECK(std::none_of(dirty_.begin(), dirty_.end(),
-                     [](const Page* page) { return page->pristine != nullptr; }));
   std::vector<Page*> held;
   for (const auto& [address, page] : pages_) {
     page->in_segment = false;
@@ -280,22 +320,35 @@ void ProcessPager::StartSegment() {
 
 void ProcessPager::Reset() {
   StartSegment();
-  map_ = MemoryMap();
-  for (const auto& [address, page] : pages_) page->keep = page->stay_writable = Grant();
+  space_ = std::make_shared<AddressSpace>();
+  careful_ = false;
+  for (const auto& [address, page] : pages_) {
+    page->keep = page->stay_writable = Grant();
+    page->written = false;
+  }
 }
 
-void ProcessPager::SetMap(MemoryMap map) {
+void ProcessPager::Leave() {
+  for (const auto& [address, page] : pages_) witnesses_->Forget(address, this, page->written);
+  pages_.clear();
+  unsealed_.clear();
+  dirty_.clear();
+}
+
+void ProcessPager::SetSpace(std::shared_ptr<const AddressSpace> space) {
+  if (space == space_) return;
   std::vector<Page*> drop;
   for (const auto& [address, page] : pages_) {
     if (!page->held) continue;
-    const MapRegion* before = map_.Find(address);
-    const MapRegion* after = map.Find(address);
-    const bool same =
-        before != nullptr && after != nullptr && SameBacking(*before, *after, address);
+    const MapRegion* before = space_->Find(address);
+    const MapRegion* after = space->Find(address);
+    const bool same = before != nullptr && after != nullptr &&
+                      SameBacking(*before, *after, address) &&
+                      space_->uncached(*before) == space->uncached(*after);
     if (!same) drop.push_back(page.get());
   }
   Drop(drop);
-  map_ = std::move(map);
+  space_ = std::move(space);
 }
 
 }  // namespace hindsight

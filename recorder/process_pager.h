@@ -15,7 +15,13 @@
 // separately, for staying writable across WriteBack. Pages of ELF files that cannot be written are
 // not compared: nobody rewrites a library in place.
 //
-// Borrows everything it is made of. Not copyable, not movable. One thread.
+// Where other threads of the process exist, the kernel may be writing to its memory on their behalf
+// at any time: then only the bytes that were changed are written back.
+//
+// Memory that others change at any time (AddressSpace, "uncached") has no rights: what touches it
+// faults, and is done alone between OpenUncached and CloseUncached.
+//
+// Borrows everything it is made of. Not copyable, not movable. One host thread.
 
 #ifndef HINDSIGHT_RECORDER_PROCESS_PAGER_H_
 #define HINDSIGHT_RECORDER_PROCESS_PAGER_H_
@@ -28,8 +34,9 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/types/span.h"
 #include "emulator/cpu.h"
-#include "recorder/memory_map.h"
+#include "recorder/address_space.h"
 #include "recorder/module_table.h"
+#include "recorder/page_witness.h"
 #include "recorder/thread_log.h"
 #include "recorder/tracee.h"
 
@@ -37,8 +44,10 @@ namespace hindsight {
 
 class ProcessPager final : public Pager {
  public:
-  ProcessPager(Tracee* tracee, const ModuleTable* modules, ThreadLog* log)
-      : tracee_(tracee), modules_(modules), log_(log) {}
+  ProcessPager(Tracee* tracee, const ModuleTable* modules, ThreadLog* log,
+               PageWitnesses* witnesses)
+      : tracee_(tracee), modules_(modules), log_(log), witnesses_(witnesses) {}
+  ~ProcessPager() override;
   ProcessPager(const ProcessPager&) = delete;
   ProcessPager& operator=(const ProcessPager&) = delete;
 
@@ -48,9 +57,12 @@ class ProcessPager final : public Pager {
   // in which the page's contents in the process are what the thread would see.
   void set_count(uint64_t count) { count_ = count; }
 
-  const MemoryMap& map() const { return map_; }
+  const AddressSpace& space() const { return *space_; }
   // Pages whose region is another one now lose their rights.
-  void SetMap(MemoryMap map);
+  void SetSpace(std::shared_ptr<const AddressSpace> space);
+  // From now on other threads of the process exist. Requires: nothing was written to the view since
+  // WriteBack.
+  void BeCareful();
 
   bool OnMissing(uint64_t page, Access access) override;
   bool OnFirstWrite(uint64_t page) override;
@@ -65,6 +77,12 @@ class ProcessPager final : public Pager {
   void ResyncPages(absl::Span<const uint64_t> pages);
   // As Resync, for memory that others can change while the process is stopped.
   void ResyncShared();
+  // Lets the next instruction touch uncached memory. Requires: nothing was written to the view since
+  // WriteBack.
+  void OpenUncached() { uncached_open_ = true; }
+  // Ends that. Requires: WriteBack.
+  void CloseUncached();
+  bool IsUncached(uint64_t address) const;
   // Takes back what was written to the view since the last WriteBack. False if that is impossible
   // because the process is gone; the view is garbage then.
   bool Rollback();
@@ -72,6 +90,9 @@ class ProcessPager final : public Pager {
   void StartSegment();
   // A new address space.
   void Reset();
+  // The thread has ended: what it wrote and nobody has looked at since is kept for the witnesses.
+  // No calls after it.
+  void Leave();
 
   // Held pages may be changed behind our back (shared mappings).
   bool has_shared_pages() const { return shared_held_ > 0; }
@@ -93,8 +114,10 @@ class ProcessPager final : public Pager {
     bool sealed = false;      // need not be compared
     bool shared = false;
     bool maybe_code = false;  // was executable at some time: the Cpu may have translated it
+    bool written = false;     // by this thread, ever
     Grant keep, stay_writable;
-    // Of a dirty shared page: what it was. Only bytes changed by the thread may be written back.
+    // Of a dirty page that is shared or of a process with other threads: what it was. Only bytes
+    // changed by the thread may be written back.
     std::unique_ptr<std::array<uint8_t, kPageBytes>> pristine;
   };
 
@@ -102,6 +125,8 @@ class ProcessPager final : public Pager {
   void Import(Page* page, const uint8_t* bytes);
   void LogFirst(const Page& page, const uint8_t* bytes);
   void MarkDirty(Page* page);
+  void SavePristine(Page* page);
+  uint64_t KnownLines(const Page& page, const uint8_t* bytes) const;
   void Drop(absl::Span<Page* const> pages);
   void Refresh(absl::Span<Page* const> pages);
   void AppendChanges(Page* page, std::vector<MemoryPiece>* pieces) const;
@@ -110,7 +135,10 @@ class ProcessPager final : public Pager {
   const ModuleTable* const modules_;
   ThreadLog* const log_;
   Cpu* cpu_ = nullptr;
-  MemoryMap map_;
+  PageWitnesses* const witnesses_;
+  std::shared_ptr<const AddressSpace> space_ = std::make_shared<AddressSpace>();
+  bool careful_ = false;
+  bool uncached_open_ = false;
   uint64_t count_ = 0;
   absl::flat_hash_map<uint64_t, std::unique_ptr<Page>> pages_;
   std::vector<Page*> unsealed_;  // held and not sealed

@@ -17,19 +17,25 @@ class ProcessPagerTest : public testing::Test {
     ASSERT_TRUE(tracee.ok()) << tracee.status();
     tracee_ = *std::move(tracee);
     modules_ = std::make_unique<ModuleTable>(&writer_, "", 1 << 28);
-    log_ = std::make_unique<ThreadLog>(&writer_, tracee_->pid());
-    pager_ = std::make_unique<ProcessPager>(tracee_.get(), modules_.get(), log_.get());
+    log_ = std::make_unique<ThreadLog>(&writer_, tracee_->process(), &sequence_);
+    pager_ = 
+        std::make_unique<ProcessPager>(tracee_.get(), modules_.get(), log_.get(), &witnesses_);
     auto cpu = Cpu::Create(pager_.get());
     ASSERT_TRUE(cpu.ok()) << cpu.status();
     cpu_ = *std::move(cpu);
     pager_->set_cpu(cpu_.get());
     MemoryMap map = MemoryMap::OfProcess(tracee_->ProcPath("maps"));
     ASSERT_TRUE(modules_->Register(&map).ok());
-    pager_->SetMap(map);
+    SetMap(map);
     RegisterFile registers;
     ASSERT_TRUE(tracee_->GetRegisters(true, &registers));
     code_ = registers.rip & ~(kPageBytes - 1);
     stack_ = registers.gpr[kRsp] & ~(kPageBytes - 1);
+  }
+
+  void SetMap(MemoryMap map) {
+    pager_->SetSpace(
+        std::make_shared<AddressSpace>(std::move(map), [](const MapRegion&) { return false; }));
   }
 
   // What generated code's store does.
@@ -54,6 +60,8 @@ class ProcessPagerTest : public testing::Test {
   }
 
   FakeTraceWriter writer_;
+  Sequence sequence_;
+  PageWitnesses witnesses_;
   std::unique_ptr<Tracee> tracee_;
   std::unique_ptr<ModuleTable> modules_;
   std::unique_ptr<ThreadLog> log_;
@@ -145,19 +153,19 @@ TEST_F(ProcessPagerTest, UnmappedPagesLoseTheirRights) {
   Store(stack_, 1);
   ASSERT_TRUE(pager_->OnMissing(code_, Access::kExecute));
   ASSERT_TRUE(pager_->WriteBack());
-  std::vector<MapRegion> regions = pager_->map().regions();
+  std::vector<MapRegion> regions = pager_->space().map().regions();
   std::erase_if(regions,
                 [this](const MapRegion& r) { return r.start <= stack_ && stack_ < r.end; });
-  pager_->SetMap(MemoryMap(regions));
+  SetMap(MemoryMap(regions));
   EXPECT_EQ(cpu_->rights(stack_), PageRights::kNone);
   EXPECT_EQ(cpu_->rights(code_), PageRights::kRead);
   EXPECT_TRUE(pager_->WriteBack());
 }
 
 TEST_F(ProcessPagerTest, SharedPagesWriteBackOnlyWhatChanged) {
-  std::vector<MapRegion> regions = pager_->map().regions();
+  std::vector<MapRegion> regions = pager_->space().map().regions();
   for (MapRegion& region : regions) region.shared = region.name == "[stack]";
-  pager_->SetMap(MemoryMap(regions));
+  SetMap(MemoryMap(regions));
   Store(stack_ + 8, 0x55);
   EXPECT_TRUE(pager_->has_shared_pages());
   PokeProcess(stack_ + 16, 0x77);  // another process's write

@@ -7,12 +7,12 @@
 #include <chrono>
 #include <memory>
 
+#include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "emulator/registers.h"
-#include "recorder/engine.h"
-#include "recorder/host_signals.h"
 #include "recorder/process_facts.h"
 #include "recorder/program_lookup.h"
+#include "recorder/recording.h"
 #include "recorder/tracee.h"
 #include "tracefmt/manifest.h"
 #include "tracefmt/trace_writer.h"
@@ -36,6 +36,7 @@ Manifest Describe(const RecordOptions& options, const ExecCommand& command, pid_
           .count();
   manifest.host_cpu = CpuBrand();
   manifest.engine = "emulate";
+  manifest.start_kind = "launch";
   manifest.memory_model = options.memory_model;
   manifest.register_layout = kRegisterLayout;
   manifest.light_keyframe_interval = options.light_keyframe_interval;
@@ -44,32 +45,33 @@ Manifest Describe(const RecordOptions& options, const ExecCommand& command, pid_
   return manifest;
 }
 
+absl::StatusOr<MemoryModel> ModelNamed(absl::string_view name) {
+  if (name == "kernel") return MemoryModel::kKernel;
+  if (name == "fence") return MemoryModel::kFence;
+  if (name == "acqrel") return MemoryModel::kAcqRel;
+  if (name == "load") return MemoryModel::kLoad;
+  return absl::InvalidArgumentError(
+      absl::StrCat("no memory model '", name, "' (there are kernel, fence, acqrel and load)"));
+}
+
 }  // namespace
 
 absl::StatusOr<RecordResult> RecordProgram(const RecordOptions& options) {
   if (options.arguments.empty()) return absl::InvalidArgumentError("no program given");
   if (options.quantum == 0) return absl::InvalidArgumentError("the quantum must not be 0");
+  ASSIGN_OR_RETURN(const MemoryModel model, ModelNamed(options.memory_model));
   ASSIGN_OR_RETURN(const ExecCommand command, LookUpProgram(options.arguments));
   ASSIGN_OR_RETURN(std::unique_ptr<Tracee> tracee, Tracee::Launch(command));
   if (!tracee->Is64Bit()) {
     return absl::InvalidArgumentError(command.path + ": is not run by an x86-64 program");
   }
-  Manifest manifest = Describe(options, command, tracee->pid());
+  Manifest manifest = Describe(options, command, tracee->process());
   ASSIGN_OR_RETURN(std::unique_ptr<TraceWriter> writer,
                    TraceWriter::Create(options.directory, manifest));
-  HostSignals host_signals(tracee->pid());
-  ASSIGN_OR_RETURN(std::unique_ptr<Engine> engine,
-                   Engine::Create(options, manifest.program, tracee.get(), writer.get()));
-  ASSIGN_OR_RETURN(RecordResult result, engine->Run());
-
-  manifest.state = TraceState::kComplete;
-  manifest.exit_status = result.end_reason.empty() ? result.wait_status : -1;
-  manifest.end_reason = result.end_reason;
-  manifest.end_sequence = result.events;
-  manifest.end_time_ns = static_cast<uint64_t>(result.seconds * 1e9);
-  RETURN_IF_ERROR(writer->Finish(manifest));
-  result.trace_bytes = writer->bytes_written();
-  return result;
+  tracee->Disown();
+  Recording recording(options, model);
+  RETURN_IF_ERROR(recording.AddRoot(std::move(writer), std::move(manifest), std::move(tracee)));
+  return recording.Run();
 }
 
 }  // namespace hindsight

@@ -20,6 +20,12 @@ struct RecordProgress {
   double seconds = 0;
 };
 
+enum class ChildPolicy : uint8_t {
+  kFollow,  // children are recorded, and theirs
+  kNone,    // children run natively
+  kOnly,    // only processes that run the program `only_program` are recorded, from its exec on
+};
+
 struct RecordOptions {
   std::string directory;  // of the trace; must not exist or be empty
   // The program and its arguments. arguments[0] is looked for like execvp does and is the program's
@@ -30,7 +36,16 @@ struct RecordOptions {
   // quarter of a second, and add less to a trace than its modules.
   uint64_t light_keyframe_interval = 25'000'000;
   uint64_t full_keyframe_interval = 2'000'000'000;
-  std::string memory_model = "fence";
+  std::string memory_model = "fence";  // "kernel", "fence", "acqrel" or "load"
+  ChildPolicy children = ChildPolicy::kFollow;
+  std::string only_program;  // base name or path of an executable
+  // Not 0: instead of starting a program, records this process from now on; `arguments` is empty.
+  int32_t attach_pid = 0;
+  double max_seconds = 0;       // recording ends after this; 0: it does not
+  uint64_t max_trace_bytes = 0;  // recording ends before the trace gets much larger; 0: no limit
+  // FUNCTION, FILE:FUNCTION or an address (0x...): where recording begins / ends, each time any
+  // thread gets there; before and after the program runs natively. Empty: not so.
+  std::string start_at, stop_at;
   // Instructions between two looks for pending signals, keyframes due and progress.
   uint64_t quantum = 1'000'000;
   // Mapped files larger than this are listed in the trace, but not stored.
@@ -49,6 +64,8 @@ struct RecordResult {
   uint64_t light_keyframes = 0;  // segments
   uint64_t full_keyframes = 0;
   double seconds = 0;  // wall-clock time of the recording
+  uint64_t processes = 1;  // recorded
+  uint64_t threads = 1;
   // Empty: recorded to the program's end. Else why recording stopped earlier; a line that says so
   // has been printed on stderr then, and the program ran on unrecorded.
   std::string end_reason;

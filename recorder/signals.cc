@@ -1,4 +1,4 @@
-// Engine: signals and job control.
+// ThreadEngine: signals and job control.
 
 #include <sys/syscall.h>
 #include <ucontext.h>
@@ -6,27 +6,24 @@
 #include <cstring>
 #include <utility>
 
-#include "recorder/engine.h"
+#include "recorder/recording.h"
+#include "recorder/thread_engine.h"
 
 namespace hindsight {
 
-// Resumes, and sits out stops by job control.
-TraceeStop Engine::ResumeAndWait(ResumeHow how, int signal) {
-  const auto on_tick = [this] { KeepHouse(); };
-  tracee_->Resume(how, signal);  // fails if the process is gone, which Wait reports
-  while (true) {
-    TraceeStop stop = tracee_->Wait(on_tick);
-    if (stop.kind == TraceeStopKind::kGroupStop) {
-      tracee_->Listen();
-    } else if (stop.kind == TraceeStopKind::kContinued) {
-      tracee_->Resume(how, 0);
-    } else {
-      return stop;
-    }
-  }
+// For what takes no time in the process: the others wait meanwhile.
+TraceeStop ThreadEngine::ResumeAndWait(ResumeHow how, int signal) {
+  tracee_->Resume(how, signal);  // fails if the thread is gone, which Wait reports
+  return tracee_->Wait([this] { recording_->KeepHouse(); });
 }
 
-void Engine::NoteSignal(const TraceeStop& stop, const RegisterFile& after) {
+void ThreadEngine::OnGroupStop() {
+  process_->stopped = true;
+  tracee_->Listen();
+  state_ = State::kWaiting;
+}
+
+void ThreadEngine::NoteSignal(const TraceeStop& stop, const RegisterFile& after) {
   const uint64_t sequence = log_.NextSequence();
   Transition(after, Discontinuity{.kind = DiscontinuityKind::kSignal,
                                   .sequence = sequence,
@@ -39,42 +36,51 @@ void Engine::NoteSignal(const TraceeStop& stop, const RegisterFile& after) {
               .text = stop.siginfo});
 }
 
-// Lets the kernel build the frame of the signal's handler. If the signal interrupted a system
-// call, `interrupted` is that call.
-void Engine::DeliverSignal(TraceeStop stop, const SystemCall* interrupted) {
+// Lets the kernel build the frame of the signal's handler. If the signal interrupted a system call,
+// that is call_.
+void ThreadEngine::DeliverSignal(TraceeStop stop) {
+  const std::optional<SystemCall> call = std::exchange(call_, std::nullopt);
+  state_ = State::kReady;
   while (true) {
     TraceeStop next = ResumeAndWait(ResumeHow::kStep, stop.signal);
     if (next.kind == TraceeStopKind::kStepped && next.handler_entry) {
       RegisterFile handler;
       if (!tracee_->GetRegisters(/*vectors=*/true, &handler)) return;
-      if (interrupted != nullptr) NoteInterruptedCall(*interrupted, handler);
+      if (call.has_value() && call->interrupted) NoteInterruptedCall(*call, handler);
       NoteSignal(stop, handler);
       tracee_->ForgetSignalMask();
       // The frame may have made the stack grow.
-      const MapRegion* stack = pager_.map().Find(handler.gpr[kRsp]);
-      if (stack == nullptr) ReloadMap();
+      if (pager_.space().Find(handler.gpr[kRsp]) == nullptr) {
+        recording_->Keep(process_->ReloadMap(tracee_.get(), &log_, cpu_->count()));
+        pager_.SetSpace(process_->space());
+      }
       pager_.Resync();
       return;
     }
     NoteSignal(stop, cpu_->registers());
-    if (next.kind == TraceeStopKind::kExited) {
-      OnExit(next.wait_status);
-      return;
+    switch (next.kind) {
+      case TraceeStopKind::kExited:
+        OnExit(next.wait_status);
+        return;
+      case TraceeStopKind::kGroupStop:
+        OnGroupStop();
+        return;
+      case TraceeStopKind::kSignal:
+        // There was no room for the frame: the kernel sends SIGSEGV instead.
+        stop = std::move(next);
+        break;
+      default:
+        // Not delivered after all, and the instruction done.
+        FinishStep(Instruction{});
+        return;
     }
-    if (next.kind != TraceeStopKind::kSignal) {
-      // Not delivered after all, and the instruction done.
-      FinishStep(Instruction{});
-      return;
-    }
-    // There was no room for the frame: the kernel sends SIGSEGV instead.
-    stop = std::move(next);
   }
 }
 
 // What the interrupted call returned, to a program whose handler the kernel has just entered: it
 // stands in the frame. A call that will be made again leaves no trace: it is as if the signal had
 // come before it.
-void Engine::NoteInterruptedCall(const SystemCall& call, const RegisterFile& handler) {
+void ThreadEngine::NoteInterruptedCall(const SystemCall& call, const RegisterFile& handler) {
   ucontext_t context;
   const auto bytes =
       absl::MakeSpan(reinterpret_cast<uint8_t*>(&context.uc_mcontext), sizeof(context.uc_mcontext));
@@ -89,12 +95,7 @@ void Engine::NoteInterruptedCall(const SystemCall& call, const RegisterFile& han
   after.gpr[kR11] = saved[REG_R11];
   const uint64_t sequence = log_.NextSequence();
   Transition(after, SideEffect{.kind = SideEffectKind::kSyscall, .sequence = sequence});
-  log_.Event({.kind = EventKind::kSyscall,
-              .sequence = sequence,
-              .count = cpu_->count(),
-              .number = call.number,
-              .arguments = std::vector<uint64_t>(call.arguments, call.arguments + 6),
-              .result = static_cast<int64_t>(after.gpr[kRax])});
+  log_.Event(CallEvent(EventKind::kSyscall, sequence, call));
 }
 
 }  // namespace hindsight

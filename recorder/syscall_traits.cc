@@ -269,4 +269,6 @@ bool IsRestartCode(int64_t result) {
          result == kRestartBlock;
 }
 
+bool NeedsRestartSyscall(int64_t result) { return result == kRestartBlock; }
+
 }  // namespace hindsight

@@ -63,6 +63,8 @@ const char* ReasonNotToRecord(int64_t number, const uint64_t* arguments);
 // Whether this result, seen by a tracer, is the kernel's note to itself to restart the call or say
 // EINTR, once it knows what happens to the signal that interrupted it.
 bool IsRestartCode(int64_t result);
+// Of the restart codes: the call goes on as restart_syscall, and knows how much time is left.
+bool NeedsRestartSyscall(int64_t result);
 
 }  // namespace hindsight
 

@@ -1,133 +1,238 @@
-// Engine: system calls.
+// ThreadEngine: system calls.
 
+#include <sched.h>
 #include <sys/syscall.h>
 
+#include <cstdio>
 #include <utility>
 
-#include "recorder/engine.h"
+#include "absl/strings/str_cat.h"
 #include "recorder/process_facts.h"
+#include "recorder/recording.h"
+#include "recorder/thread_engine.h"
 
 namespace hindsight {
+namespace {
 
-NewTask Engine::TaskMadeByCall(const SystemCall& call) {
-  uint64_t flags = 0;
-  if (call.number == SYS_clone3) {
-    const auto bytes = absl::MakeSpan(reinterpret_cast<uint8_t*>(&flags), sizeof(flags));
-    if (!cpu_->ReadHeld(call.arguments[0], bytes)) tracee_->Read(call.arguments[0], bytes);
-  }
-  return TaskMadeBy(call.number, call.arguments, flags);
+// How often a call's end is asked for before it is looked whether it sleeps: most calls take less.
+constexpr int kPollsBeforeLook = 40;
+
+// Gone counts as well: the end of a first thread shows only when all others have ended.
+bool Sleeps(const std::optional<SchedulingNote>& note) {
+  return !note.has_value() || note->state == 'S' || note->state == 'Z' || note->state == 'X';
 }
 
-// Runs the system call at pc in the process. Signals may come before it, or instead of its end.
-void Engine::RunSystemCall() {
+// Names a thread, its own or through /proc.
+bool MayChangeThreadName(int64_t number) { return number == SYS_prctl; }
+
+}  // namespace
+
+// Makes the system call at pc in the process. Signals may come before it, or instead of its end.
+void ThreadEngine::RunSystemCall() {
   const RegisterFile& at = cpu_->registers();
   SystemCall call = {.number = static_cast<int64_t>(at.gpr[kRax]),
                      .arguments = {at.gpr[kRdi], at.gpr[kRsi], at.gpr[kRdx], at.gpr[kR10],
                                    at.gpr[kR8], at.gpr[kR9]}};
-  const NewTask task = TaskMadeByCall(call);
-  if (task != NewTask::kNone) {
-    LeaveAlone(task == NewTask::kThread ? "created a second thread" : "created a second process");
-    return;
-  }
   ToProcess();
-  bool inside = false, interrupted = false;
-  int signal = 0;
+  if (LeavesBefore(call)) return;
+  if (call.number == SYS_exit && thread() == process_->pid() && !exit_noted_) {
+    // The process outlives its first thread, of which nothing more will be seen until it ends.
+    exit_noted_ = true;
+    log_.Event({.kind = EventKind::kThreadExit, .count = cpu_->count()});
+  }
+  call_ = std::move(call);
+  state_ = State::kWaiting;
+  tracee_->Resume(ResumeHow::kSyscall, 0);  // fails if the thread is gone, which its stop tells
+}
+
+// The stop the thread waits for; nullopt if it sleeps and others shall have their turn.
+std::optional<TraceeStop> ThreadEngine::AwaitStop() {
+  if (pending_status_.has_value()) {
+    return tracee_->Interpret(*std::exchange(pending_status_, std::nullopt));
+  }
   while (true) {
-    TraceeStop stop = ResumeAndWait(ResumeHow::kSyscall, signal);
-    signal = 0;
-    switch (stop.kind) {
-      case TraceeStopKind::kSyscall:
-        inside = !inside;
-        interrupted = false;
-        if (inside) break;
-        if (OnSystemCallExit(&call)) return;
-        interrupted = true;
-        break;
-      case TraceeStopKind::kSignal:
-        if (tracee_->Catches(stop.signal)) {
-          DeliverSignal(std::move(stop), interrupted ? &call : nullptr);
-          return;
-        }
-        signal = stop.signal;
-        if (interrupted) {
-          call.passed_on.push_back(std::move(stop));
-        } else {
-          NoteSignal(stop, cpu_->registers());
-        }
-        break;
-      case TraceeStopKind::kExec:
-        call.exec = true;
-        break;
-      case TraceeStopKind::kExited:
-        for (const TraceeStop& earlier : call.passed_on) NoteSignal(earlier, cpu_->registers());
-        OnExit(stop.wait_status);
-        return;
-      default:
-        break;
+    for (int i = 0; i < kPollsBeforeLook; ++i) {
+      if (std::optional<TraceeStop> stop = tracee_->Poll()) return stop;
+      sched_yield();
     }
+    if (Sleeps(scheduling_.Read())) return std::nullopt;
+    recording_->KeepHouse();
   }
 }
 
+void ThreadEngine::OnStop(TraceeStop stop) {
+  switch (stop.kind) {
+    case TraceeStopKind::kExited:
+      OnExit(stop.wait_status);
+      return;
+    case TraceeStopKind::kGroupStop:
+      OnGroupStop();
+      return;
+    case TraceeStopKind::kContinued:
+      process_->stopped = false;
+      break;
+    default:
+      break;
+  }
+  if (call_.has_value()) {
+    OnCallStop(std::move(stop));
+  } else {
+    state_ = State::kReady;
+  }
+}
+
+void ThreadEngine::OnCallStop(TraceeStop stop) {
+  int signal = 0;
+  switch (stop.kind) {
+    case TraceeStopKind::kSyscall:
+      call_->inside = !call_->inside;
+      call_->interrupted = false;
+      if (call_->inside) break;
+      if (OnSystemCallExit()) return;
+      call_->interrupted = true;
+      break;
+    case TraceeStopKind::kSignal:
+      if (tracee_->Catches(stop.signal)) {
+        DeliverSignal(std::move(stop));
+        return;
+      }
+      signal = stop.signal;
+      if (call_->interrupted) {
+        call_->passed_on.push_back(std::move(stop));
+      } else {
+        NoteSignal(stop, cpu_->registers());
+      }
+      break;
+    case TraceeStopKind::kExec:
+      call_->exec = true;
+      break;
+    case TraceeStopKind::kNewTask:
+      OnNewTask(stop);
+      break;
+    default:
+      break;
+  }
+  tracee_->Resume(ResumeHow::kSyscall, signal);
+}
+
+void ThreadEngine::OnNewTask(const TraceeStop& stop) {
+  const Recording::NewTask task =
+      recording_->OnNewTask(this, process_, stop, cpu_->count());
+  if (task.is_thread || !call_.has_value()) return;
+  const ForkKind kind = stop.vfork                          ? ForkKind::kVfork
+                        : call_->number == SYS_fork         ? ForkKind::kFork
+                        : call_->number == SYS_vfork        ? ForkKind::kVfork
+                                                            : ForkKind::kClone;
+  call_->forks.push_back({.kind = EventKind::kFork,
+                          .number = call_->number,
+                          .arguments = {static_cast<uint64_t>(kind), task.recorded ? 1u : 0u},
+                          .result = task.process});
+}
+
 // False if the call was interrupted, and what becomes of it shows later.
-bool Engine::OnSystemCallExit(SystemCall* call) {
-  const bool everything = call->number == SYS_rt_sigreturn || call->exec;
+bool ThreadEngine::OnSystemCallExit() {
+  const bool everything = call_->number == SYS_rt_sigreturn || call_->exec;
   RegisterFile after;
   if (!tracee_->GetRegisters(everything, &after)) return false;  // gone
   const auto result = static_cast<int64_t>(after.gpr[kRax]);
-  if (IsRestartCode(result) && call->number != SYS_rt_sigreturn) return false;
-  if (call->exec) {
-    FinishExec(*call);
+  if (IsRestartCode(result) && call_->number != SYS_rt_sigreturn) return false;
+  state_ = State::kReady;
+  if (call_->exec) {
+    FinishExec();
   } else {
-    FinishSystemCall(*call);
+    FinishSystemCall();
   }
+  const std::optional<SystemCall> call = std::exchange(call_, std::nullopt);
   for (const TraceeStop& earlier : call->passed_on) {
-    if (!ended_) NoteSignal(earlier, cpu_->registers());
+    if (state_ == State::kReady) NoteSignal(earlier, cpu_->registers());
   }
   return true;
 }
 
-void Engine::FinishSystemCall(const SystemCall& call) {
+ProcessEvent ThreadEngine::CallEvent(EventKind kind, uint64_t sequence, const SystemCall& call) {
+  return {.kind = kind,
+          .sequence = sequence,
+          .count = cpu_->count(),
+          .number = call.number,
+          .arguments = std::vector<uint64_t>(call.arguments, call.arguments + 6),
+          .result = static_cast<int64_t>(cpu_->registers().gpr[kRax])};
+}
+
+void ThreadEngine::FinishSystemCall() {
   after_call_ = true;
   RegisterFile after;
   if (!tracee_->GetRegisters(/*vectors=*/false, &after)) return;
   const uint64_t sequence = log_.NextSequence();
-  const auto result = static_cast<int64_t>(after.gpr[kRax]);
   Transition(after, SideEffect{.kind = SideEffectKind::kSyscall, .sequence = sequence});
-  log_.Event({.kind = EventKind::kSyscall,
-              .sequence = sequence,
-              .count = cpu_->count(),
-              .number = call.number,
-              .arguments = std::vector<uint64_t>(call.arguments, call.arguments + 6),
-              .result = result});
-  if (MayChangeSignalMask(call.number)) tracee_->ForgetSignalMask();
-  if (StartsAsynchronousWrites(call.number) && result >= 0) asynchronous_writes_ = true;
-  if (MayChangeMap(call.number)) ReloadMap();
+  log_.Event(CallEvent(EventKind::kSyscall, sequence, *call_));
+  NoteForks();
+  if (MayChangeSignalMask(call_->number)) tracee_->ForgetSignalMask();
+  const auto result = static_cast<int64_t>(after.gpr[kRax]);
+  if (StartsAsynchronousWrites(call_->number) && result >= 0) process_->asynchronous_writes = true;
+  if (MayChangeMap(call_->number)) {
+    recording_->Keep(process_->ReloadMap(tracee_.get(), &log_, cpu_->count()));
+    pager_.SetSpace(process_->space());
+  }
+  if (MayChangeThreadName(call_->number)) {
+    log_.Event({.kind = EventKind::kThreadName, .count = cpu_->count(), .text = Name()});
+  }
   pager_.Resync();
 }
 
+void ThreadEngine::NoteForks() {
+  for (ProcessEvent& fork : call_->forks) {
+    fork.count = cpu_->count();
+    fork.sequence = 0;
+    log_.Event(std::move(fork));
+  }
+}
+
 // The process runs another image now: nothing of the view holds any more.
-void Engine::FinishExec(const SystemCall& call) {
+void ThreadEngine::FinishExec() {
   RegisterFile after;
   if (!tracee_->GetRegisters(/*vectors=*/true, &after)) return;
   const uint64_t sequence = log_.NextSequence();
   Transition(after, Discontinuity{.kind = DiscontinuityKind::kExec, .sequence = sequence});
-  program_ = ExecutablePath(tracee_->pid());
-  log_.Event({.kind = EventKind::kExec,
-              .sequence = sequence,
-              .count = cpu_->count(),
-              .number = call.number,
-              .arguments = std::vector<uint64_t>(call.arguments, call.arguments + 6),
-              .text = program_});
-  asynchronous_writes_ = false;
   pager_.Reset();
+  process_->OnExec();
   if (!tracee_->Is64Bit()) {
-    LeaveAlone("started a program that is not for x86-64");
+    process_->LetGo("started a program that is not for x86-64");
     return;
   }
-  OpenImage();
-  log_.EndSegment(sync_count_, sync_registers_);
-  log_.BeginSegment(sync_count_, sync_registers_);
-  WriteFullKeyframe();
+  recording_->Keep(process_->OpenImage(tracee_.get()));
+  pager_.SetSpace(process_->space());
+  ProcessEvent event = CallEvent(EventKind::kExec, sequence, *call_);
+  event.result = 0;
+  event.text = process_->program();
+  log_.Event(std::move(event));
+  log_.Event({.kind = EventKind::kMapChange,
+              .count = cpu_->count(),
+              .maps = process_->space()->map().regions()});
+  log_.Event({.kind = EventKind::kThreadName, .count = cpu_->count(), .text = Name()});
+  recording_->Keep(process_->WriteFullKeyframe(this, /*with_memory=*/true));
+}
+
+void ThreadEngine::TakeOverExec(ThreadEngine* by) {
+  SystemCall call = {.number = SYS_execve};
+  if (by != nullptr && by->call_.has_value()) call = *std::move(by->call_);
+  call.inside = call.exec = true;
+  call.interrupted = false;
+  call.passed_on.clear();
+  if (by != nullptr) by->OnExit(0);
+  call_ = std::move(call);
+  state_ = State::kWaiting;
+  exit_noted_ = false;
+  after_call_ = false;
+  tracee_->ForgetRegisters();
+}
+
+// Ends the recording of what cannot be recorded, before it is done, and lets the process do it.
+bool ThreadEngine::LeavesBefore(const SystemCall& call) {
+  std::string what;
+  if (call.number == SYS_ptrace) what = "traces processes itself (ptrace)";
+  if (what.empty()) return false;
+  process_->LetGo(what);
+  return true;
 }
 
 }  // namespace hindsight

@@ -67,28 +67,38 @@ bool ReadThroughProc(const std::string& path, uint64_t address, absl::Span<uint8
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Tracee>> Tracee::Launch(const ExecCommand& command) {
-  ASSIGN_OR_RETURN(const pid_t pid, LaunchTraced(command));
-  return std::unique_ptr<Tracee>(new Tracee(pid));
+uintptr_t TraceOptions() {
+  return PTRACE_O_EXITKILL | PTRACE_O_TRACESYSGOOD | PTRACE_O_TRACEEXEC | PTRACE_O_TRACECLONE |
+         PTRACE_O_TRACEFORK | PTRACE_O_TRACEVFORK;
 }
 
-Tracee::Tracee(pid_t pid) : pid_(pid) {}
+absl::StatusOr<std::unique_ptr<Tracee>> Tracee::Launch(const ExecCommand& command) {
+  ASSIGN_OR_RETURN(const pid_t pid, LaunchTraced(command));
+  return std::unique_ptr<Tracee>(new Tracee(pid, pid, /*owned=*/true));
+}
+
+std::unique_ptr<Tracee> Tracee::Adopt(pid_t process, pid_t thread) {
+  return std::unique_ptr<Tracee>(new Tracee(process, thread, /*owned=*/false));
+}
+
+Tracee::Tracee(pid_t process, pid_t thread, bool owned)
+    : process_(process), thread_(thread), owned_(owned), vectors_(XstateBytes()) {}
 
 Tracee::~Tracee() {
-  if (exited_ || !attached_) return;
-  kill(pid_, SIGKILL);
+  if (exited_ || !attached_ || !owned_) return;
+  kill(process_, SIGKILL);
   int status;
-  while (waitpid(pid_, &status, __WALL) == pid_ && WIFSTOPPED(status)) {
+  while (waitpid(thread_, &status, __WALL) == thread_ && WIFSTOPPED(status)) {
   }
 }
 
 std::string Tracee::ProcPath(const char* name) const {
-  return absl::StrCat("/proc/", pid_, "/", name);
+  return absl::StrCat("/proc/", thread_, "/", name);
 }
 
 bool Tracee::IsStopped() const {
   uint64_t mask;
-  return ptrace(PTRACE_GETSIGMASK, pid_, kSignalSetBytes, &mask) == 0;
+  return ptrace(PTRACE_GETSIGMASK, thread_, kSignalSetBytes, &mask) == 0;
 }
 
 bool Tracee::Read(uint64_t address, absl::Span<uint8_t> out) const {
@@ -109,24 +119,27 @@ bool Tracee::ForceWrite(uint64_t address, absl::Span<const uint8_t> bytes) {
 }
 
 size_t Tracee::ReadPieces(absl::Span<const MemoryPiece> pieces) const {
-  return MovePieces(pid_, pieces, process_vm_readv);
+  return MovePieces(thread_, pieces, process_vm_readv);
 }
 
 size_t Tracee::WritePieces(absl::Span<const MemoryPiece> pieces) {
-  return MovePieces(pid_, pieces, process_vm_writev);
+  return MovePieces(thread_, pieces, process_vm_writev);
+}
+
+bool Tracee::LoadVectors() {
+  iovec buffer = {vectors_.data(), vectors_.size()};
+  vectors_known_ = ptrace(PTRACE_GETREGSET, thread_, NT_X86_XSTATE, &buffer) == 0 &&
+                   XstateToRegisters({vectors_.data(), buffer.iov_len}, &known_);
+  return vectors_known_;
 }
 
 bool Tracee::GetRegisters(bool vectors, RegisterFile* out) {
   if (!general_known_) {
-    if (ptrace(PTRACE_GETREGS, pid_, nullptr, &general_) != 0) return false;
+    if (ptrace(PTRACE_GETREGS, thread_, nullptr, &general_) != 0) return false;
     general_known_ = true;
   }
-  if (!vectors_known_ || vectors) {
-    if (ptrace(PTRACE_GETFPREGS, pid_, nullptr, &vectors_) != 0) return false;
-    vectors_known_ = true;
-  }
+  if ((!vectors_known_ || vectors) && !LoadVectors()) return false;
   GeneralToRegisters(general_, &known_);
-  VectorsToRegisters(vectors_, &known_);
   *out = known_;
   return true;
 }
@@ -140,11 +153,13 @@ bool Tracee::SetRegisters(const RegisterFile& registers) {
   if (std::memcmp(wanted, actual, vectors_at) != 0 ||
       static_cast<long long>(general_.orig_rax) >= 0) {
     RegistersToGeneral(registers, &general_);
-    if (ptrace(PTRACE_SETREGS, pid_, nullptr, &general_) != 0) return false;
+    if (ptrace(PTRACE_SETREGS, thread_, nullptr, &general_) != 0) return false;
   }
   if (std::memcmp(wanted + vectors_at, actual + vectors_at, sizeof(now) - vectors_at) != 0) {
-    RegistersToVectors(registers, &vectors_);
-    if (ptrace(PTRACE_SETFPREGS, pid_, nullptr, &vectors_) != 0) return false;
+    RegistersToXstate(registers, absl::MakeSpan(vectors_));
+    iovec buffer = {vectors_.data(), vectors_.size()};
+    if (ptrace(PTRACE_SETREGSET, thread_, NT_X86_XSTATE, &buffer) != 0) return false;
+    known_ = registers;
   }
   return true;
 }
@@ -152,7 +167,7 @@ bool Tracee::SetRegisters(const RegisterFile& registers) {
 bool Tracee::Is64Bit() const {
   user_regs_struct registers;
   iovec buffer = {&registers, sizeof(registers)};
-  return ptrace(PTRACE_GETREGSET, pid_, NT_PRSTATUS, &buffer) == 0 &&
+  return ptrace(PTRACE_GETREGSET, thread_, NT_PRSTATUS, &buffer) == 0 &&
          buffer.iov_len == sizeof(registers);
 }
 
@@ -161,7 +176,7 @@ bool Tracee::Resume(ResumeHow how, int signal) {
   if (how == ResumeHow::kStep) LetStepTrapThrough(signal);
   general_known_ = false;
   const auto request = how == ResumeHow::kStep ? PTRACE_SINGLESTEP : PTRACE_SYSCALL;
-  return ptrace(request, pid_, nullptr, signal) == 0;
+  return ptrace(request, thread_, nullptr, signal) == 0;
 }
 
 // The kernel forces the step's SIGTRAP through a mask that blocks it, but resets its handler then.
@@ -172,18 +187,48 @@ void Tracee::LetStepTrapThrough(int signal) {
   if ((mask & SignalBit(SIGTRAP)) == 0) return;
   mask_changed_ = true;
   mask &= ~SignalBit(SIGTRAP);
-  if (signal == 0) ptrace(PTRACE_SETSIGMASK, pid_, kSignalSetBytes, &mask);
+  if (signal == 0) ptrace(PTRACE_SETSIGMASK, thread_, kSignalSetBytes, &mask);
 }
 
-bool Tracee::Listen() { return ptrace(PTRACE_LISTEN, pid_, nullptr, nullptr) == 0; }
+bool Tracee::Listen() { return ptrace(PTRACE_LISTEN, thread_, nullptr, nullptr) == 0; }
 
 TraceeStop Tracee::Wait(const std::function<void()>& on_tick) {
   int status;
-  while (waitpid(pid_, &status, __WALL) < 0) {
+  while (waitpid(thread_, &status, __WALL) < 0) {
     CHECK(errno == EINTR);  // it is our child, and not reaped
     if (on_tick) on_tick();
   }
   return Interpret(status);
+}
+
+std::optional<TraceeStop> Tracee::Poll() {
+  int status;
+  if (waitpid(thread_, &status, __WALL | WNOHANG) != thread_) return std::nullopt;
+  return Interpret(status);
+}
+
+TraceeStop Tracee::InterpretEvent(int event, int signal) {
+  TraceeStop stop;
+  stop.signal = signal;
+  unsigned long message = 0;
+  ptrace(PTRACE_GETEVENTMSG, thread_, nullptr, &message);
+  switch (event) {
+    case PTRACE_EVENT_EXEC:
+      ForgetRegisters();
+      stop.kind = TraceeStopKind::kExec;
+      stop.task = static_cast<pid_t>(message);
+      break;
+    case PTRACE_EVENT_STOP:
+      stop.kind = signal == SIGTRAP ? TraceeStopKind::kContinued : TraceeStopKind::kGroupStop;
+      break;
+    default:  // PTRACE_EVENT_FORK, _VFORK, _CLONE
+      stop.kind = TraceeStopKind::kNewTask;
+      stop.task = static_cast<pid_t>(message);
+      stop.vfork = event == PTRACE_EVENT_VFORK;
+      stop.thread = event == PTRACE_EVENT_CLONE;
+      break;
+  }
+  return stop;
 }
 
 TraceeStop Tracee::Interpret(int status) {
@@ -195,18 +240,14 @@ TraceeStop Tracee::Interpret(int status) {
     return stop;
   }
   stop.signal = WSTOPSIG(status);
-  const int event = status >> 16;
-  if (event == PTRACE_EVENT_EXEC) {
-    general_known_ = vectors_known_ = mask_known_ = false;
-    stop.kind = TraceeStopKind::kExec;
-  } else if (event == PTRACE_EVENT_STOP) {
-    stop.kind = stop.signal == SIGTRAP ? TraceeStopKind::kContinued : TraceeStopKind::kGroupStop;
+  if (const int event = status >> 16; event != 0) {
+    stop = InterpretEvent(event, stop.signal);
   } else if (stop.signal == (SIGTRAP | 0x80)) {
     stop.kind = TraceeStopKind::kSyscall;
   } else {
     siginfo_t info = {};
     // ESRCH: killed at this moment; what is made of it does not matter then.
-    ptrace(PTRACE_GETSIGINFO, pid_, nullptr, &info);
+    ptrace(PTRACE_GETSIGINFO, thread_, nullptr, &info);
     if (stop.signal == SIGTRAP && how_ == ResumeHow::kStep && IsStepTrap(info.si_code)) {
       stop.kind = TraceeStopKind::kStepped;
       stop.handler_entry = info.si_code == SIGTRAP;
@@ -216,20 +257,24 @@ TraceeStop Tracee::Interpret(int status) {
     }
   }
   if (std::exchange(mask_changed_, false) && !stop.handler_entry) {
-    ptrace(PTRACE_SETSIGMASK, pid_, kSignalSetBytes, &mask_);
+    ptrace(PTRACE_SETSIGMASK, thread_, kSignalSetBytes, &mask_);
   }
   return stop;
 }
 
-bool Tracee::Detach() {
+bool Tracee::Interrupt() { return ptrace(PTRACE_INTERRUPT, thread_, nullptr, nullptr) == 0; }
+
+void Tracee::ForgetRegisters() { general_known_ = vectors_known_ = mask_known_ = false; }
+
+bool Tracee::Detach(int signal) {
   attached_ = false;
-  return ptrace(PTRACE_DETACH, pid_, nullptr, nullptr) == 0;
+  return ptrace(PTRACE_DETACH, thread_, nullptr, signal) == 0;
 }
 
 int Tracee::WaitForExit(const std::function<void()>& on_tick) {
   int status;
   while (true) {
-    if (waitpid(pid_, &status, __WALL) < 0) {
+    if (waitpid(thread_, &status, __WALL) < 0) {
       CHECK(errno == EINTR);
       if (on_tick) on_tick();
     } else if (!WIFSTOPPED(status)) {
@@ -241,7 +286,7 @@ int Tracee::WaitForExit(const std::function<void()>& on_tick) {
 
 uint64_t Tracee::signal_mask() {
   if (!mask_known_) {
-    mask_known_ = ptrace(PTRACE_GETSIGMASK, pid_, kSignalSetBytes, &mask_) == 0;
+    mask_known_ = ptrace(PTRACE_GETSIGMASK, thread_, kSignalSetBytes, &mask_) == 0;
   }
   return mask_;
 }
@@ -251,7 +296,7 @@ bool Tracee::HasDeliverableSignal() {
     siginfo_t infos[16];
     for (uint64_t offset = 0;; offset += std::size(infos)) {
       __ptrace_peeksiginfo_args args = {offset, queue, std::size(infos)};
-      const long got = ptrace(PTRACE_PEEKSIGINFO, pid_, &args, infos);
+      const long got = ptrace(PTRACE_PEEKSIGINFO, thread_, &args, infos);
       if (got < 0) return true;  // vanished: running it on will tell
       for (long i = 0; i < got; ++i) {
         if ((signal_mask() & SignalBit(infos[i].si_signo)) == 0) return true;

@@ -1,10 +1,11 @@
-// One ptraced process of one thread: its memory, its registers, and running it from stop to stop.
+// One ptraced thread: its registers, its process's memory, and running it from stop to stop.
 //
-// Owns the process: the destructor kills and reaps it unless it has exited or was detached. Not
-// copyable, not movable. Only the host thread that launched it may call it (a rule of ptrace).
+// A launched one owns its process: the destructor kills and reaps it unless it has exited or was
+// detached. Not copyable, not movable. Only the host thread that traces it may call it (a rule of
+// ptrace).
 //
-// The process may vanish at any moment (SIGKILL). Calls on a vanished process return false; the
-// next Wait() says how it ended.
+// The thread may vanish at any moment (SIGKILL, exit_group by another). Calls on a vanished thread
+// return false; the next Wait() says how it ended.
 
 #ifndef HINDSIGHT_RECORDER_TRACEE_H_
 #define HINDSIGHT_RECORDER_TRACEE_H_
@@ -12,10 +13,12 @@
 #include <signal.h>
 #include <sys/types.h>
 #include <sys/user.h>
+#include <unistd.h>
 
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -42,8 +45,12 @@ enum class TraceeStopKind : uint8_t {
   kGroupStop,  // stopped by job control; Listen(), then Wait()
   kContinued,  // a group stop is over; Resume() what was being done
   kExec,       // a new image has replaced the old one; the system call has not returned yet
+  kNewTask,    // inside a system call that has made `task`, which is traced as well
   kExited,     // gone; wait_status says how
 };
+
+// The ptrace options recorded threads are traced with.
+uintptr_t TraceOptions();
 
 struct TraceeStop {
   TraceeStopKind kind = TraceeStopKind::kExited;
@@ -51,6 +58,9 @@ struct TraceeStop {
   bool handler_entry = false;  // kStepped: the kernel has just built a signal frame
   std::string siginfo;         // kSignal: the kernel's bytes
   int wait_status = 0;         // kExited
+  // kNewTask: the new one; kExec: what the thread's id was before (it is the process's now).
+  pid_t task = 0;
+  bool vfork = false, thread = false;  // kNewTask: by what event it was told
 };
 
 // A piece of the process's memory, inside one page.
@@ -68,8 +78,15 @@ class Tracee {
   Tracee(const Tracee&) = delete;
   Tracee& operator=(const Tracee&) = delete;
 
-  pid_t pid() const { return pid_; }
-  std::string ProcPath(const char* name) const;  // "/proc/PID/name"
+  // A traced thread that exists already: attached to, or made by a traced one. Not owned.
+  static std::unique_ptr<Tracee> Adopt(pid_t process, pid_t thread);
+
+  // Somebody else reaps it from now on.
+  void Disown() { owned_ = false; }
+  pid_t process() const { return process_; }
+  pid_t thread() const { return thread_; }
+  // Through the thread: that of the process shows nothing once its first thread has ended.
+  std::string ProcPath(const char* name) const;  // "/proc/THREAD/name"
 
   // Memory. Rights are those of the process; ForceWrite ignores them (a private copy is made).
   bool Read(uint64_t address, absl::Span<uint8_t> out) const;
@@ -94,8 +111,16 @@ class Tracee {
   bool Listen();
   // Waits for the next stop; calls `on_tick` whenever a signal of this process's own interrupts it.
   TraceeStop Wait(const std::function<void()>& on_tick);
-  // Lets the process run on its own. Then WaitForExit() is all that may be called.
-  bool Detach();
+  // The stop that has come already, if any.
+  std::optional<TraceeStop> Poll();
+  // A stop of this thread that somebody else waited for, as waitpid reported it.
+  TraceeStop Interpret(int status);
+  // Waits for the stop of a running thread, brought about if need be.
+  bool Interrupt();
+  // After an exec by another thread of the process, which has taken this one's place.
+  void ForgetRegisters();
+  // Lets the thread run on its own. Then WaitForExit() is all that may be called.
+  bool Detach(int signal = 0);
   int WaitForExit(const std::function<void()>& on_tick);
 
   // Signals.
@@ -106,17 +131,19 @@ class Tracee {
   bool Catches(int signal) const;
 
  private:
-  explicit Tracee(pid_t pid);
-  TraceeStop Interpret(int status);
+  Tracee(pid_t process, pid_t thread, bool owned);
+  bool LoadVectors();
+  TraceeStop InterpretEvent(int event, int signal);
   void LetStepTrapThrough(int signal);
 
-  const pid_t pid_;
+  const pid_t process_, thread_;
+  bool owned_;
   bool attached_ = true;
   bool exited_ = false;
   // What the thread's registers are known to be.
   bool general_known_ = false, vectors_known_ = false;
   user_regs_struct general_ = {};
-  user_fpregs_struct vectors_ = {};
+  std::vector<uint8_t> vectors_;  // NT_X86_XSTATE
   RegisterFile known_;
   bool mask_known_ = false;
   uint64_t mask_ = 0;

@@ -131,7 +131,7 @@ TEST(TraceeTest, SteppingKeepsABlockedSigtrapBlocked) {
 TEST(TraceeTest, SeesPendingSignalsUnlessBlocked) {
   auto tracee = LaunchShell("exit 0");
   EXPECT_FALSE(tracee->HasDeliverableSignal());
-  kill(tracee->pid(), SIGUSR1);
+  kill(tracee->process(), SIGUSR1);
   EXPECT_TRUE(tracee->HasDeliverableSignal());
   EXPECT_FALSE(tracee->Catches(SIGUSR1));
   ASSERT_TRUE(tracee->Resume(ResumeHow::kStep));
@@ -143,7 +143,7 @@ TEST(TraceeTest, SeesPendingSignalsUnlessBlocked) {
 
 TEST(TraceeTest, GroupStopIsObservedAndEnds) {
   auto tracee = LaunchShell("exit 3");
-  kill(tracee->pid(), SIGSTOP);
+  kill(tracee->process(), SIGSTOP);
   ASSERT_TRUE(tracee->Resume(ResumeHow::kSyscall));
   TraceeStop stop = tracee->Wait(nullptr);
   ASSERT_EQ(stop.kind, TraceeStopKind::kSignal);
@@ -151,7 +151,7 @@ TEST(TraceeTest, GroupStopIsObservedAndEnds) {
   stop = tracee->Wait(nullptr);
   ASSERT_EQ(stop.kind, TraceeStopKind::kGroupStop);
   ASSERT_TRUE(tracee->Listen());
-  kill(tracee->pid(), SIGCONT);
+  kill(tracee->process(), SIGCONT);
   stop = tracee->Wait(nullptr);
   EXPECT_EQ(stop.kind, TraceeStopKind::kContinued);
   const Tally tally = RunToExit(tracee.get());
@@ -160,7 +160,7 @@ TEST(TraceeTest, GroupStopIsObservedAndEnds) {
 
 TEST(TraceeTest, VanishedProcessSaysSo) {
   auto tracee = LaunchShell("exit 0");
-  kill(tracee->pid(), SIGKILL);
+  kill(tracee->process(), SIGKILL);
   tracee->Resume(ResumeHow::kStep);
   const TraceeStop stop = tracee->Wait(nullptr);
   ASSERT_EQ(stop.kind, TraceeStopKind::kExited);

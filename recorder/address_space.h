@@ -1,0 +1,52 @@
+// A process's memory map together with what the recorder must know of its shared mappings.
+//
+// A page of private memory, or of memory shared among recorded processes only, is cached in the
+// view between sync points: nobody else changes it meanwhile. Memory that somebody else may change
+// at any time, or that is seen at two addresses, is *uncached*: each instruction that touches it
+// gets its present contents, and its stores are written back at once.
+//
+// A value: immutable but by assignment.
+
+#ifndef HINDSIGHT_RECORDER_ADDRESS_SPACE_H_
+#define HINDSIGHT_RECORDER_ADDRESS_SPACE_H_
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "recorder/memory_map.h"
+
+namespace hindsight {
+
+class AddressSpace {
+ public:
+  AddressSpace() = default;
+  // `changed_elsewhere`: whether somebody who is not recorded may change what the region shows.
+  AddressSpace(MemoryMap map,
+               const std::function<bool(const MapRegion& region)>& changed_elsewhere);
+
+  const MemoryMap& map() const { return map_; }
+  const MapRegion* Find(uint64_t address) const { return map_.Find(address); }
+  // `region` is one of map()'s.
+  bool uncached(const MapRegion& region) const {
+    return !uncached_.empty() && uncached_[&region - map_.regions().data()];
+  }
+  bool has_shared() const { return has_shared_; }
+
+  bool operator==(const AddressSpace&) const = default;
+
+ private:
+  MemoryMap map_;
+  std::vector<bool> uncached_;  // empty: none
+  bool has_shared_ = false;
+};
+
+// Whether a process other than `recorded` maps the region's file in a way that lets it write. False
+// for files that only the system writes. Looks at all processes it may look at: some milliseconds.
+bool IsMappedElsewhere(const MapRegion& region, const std::function<bool(pid_t)>& recorded);
+
+}  // namespace hindsight
+
+#endif  // HINDSIGHT_RECORDER_ADDRESS_SPACE_H_

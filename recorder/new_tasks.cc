@@ -1,0 +1,74 @@
+// Recording: threads and processes made by recorded ones.
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/ptrace.h>
+#include <sys/wait.h>
+
+#include <cerrno>
+#include <utility>
+
+#include "base/status_macros.h"
+#include "recorder/process_facts.h"
+#include "recorder/recording.h"
+
+namespace hindsight {
+
+// The first stop of a task that is traced from birth: it comes at once.
+void Recording::AwaitBirth(pid_t task) {
+  if (early_.erase(task) > 0) return;
+  int status;
+  while (waitpid(task, &status, __WALL) < 0 && errno == EINTR) {
+  }
+}
+
+Recording::NewTask Recording::OnNewTask(ThreadEngine* parent, RecordedProcess* process,
+                                        const TraceeStop& stop, uint64_t parent_count) {
+  AwaitBirth(stop.task);
+  NewTask made = {.process = ProcessOf(stop.task)};
+  if (made.process == 0) return made;  // killed already
+  made.is_thread = made.process == process->pid();
+  if (made.is_thread) {
+    made.recorded = true;
+    tasks_[stop.task] = process->AddThread(Tracee::Adopt(made.process, stop.task),
+                                           parent->thread());
+    return made;
+  }
+  made.recorded = options_.children == ChildPolicy::kFollow;
+  if (!made.recorded) {
+    ptrace(PTRACE_DETACH, stop.task, nullptr, nullptr);
+    return made;
+  }
+  Keep(MakeProcess(parent, process, stop, parent_count));
+  return made;
+}
+
+absl::Status Recording::MakeProcess(ThreadEngine* parent, RecordedProcess* process,
+                                    const TraceeStop& stop, uint64_t parent_count) {
+  const pid_t pid = ProcessOf(stop.task);
+  Manifest manifest = process->manifest();
+  manifest.uuid.clear();
+  manifest.pid = pid;
+  manifest.program = process->program();
+  manifest.arguments = CommandLine(pid);
+  manifest.working_directory = WorkingDirectory(pid);
+  manifest.parent_pid = process->pid();
+  manifest.parent_thread = parent->thread();
+  manifest.parent_count = parent_count;
+  manifest.parent_sequence = sequence_.last;
+  manifest.start_kind = "fork";
+  ASSIGN_OR_RETURN(std::unique_ptr<TraceWriter> writer, process->writer()->CreateChild(manifest));
+  std::unique_ptr<Tracee> tracee = Tracee::Adopt(pid, stop.task);
+  auto child = std::make_unique<RecordedProcess>(this, std::move(writer), std::move(manifest),
+                                                 std::move(tracee));
+  if (SharesMemory(parent->thread(), pid)) {
+    child->set_shares_memory();
+    process->set_shares_memory();
+  }
+  tasks_[stop.task] = child->threads().front().get();
+  processes_.push_back(std::move(child));
+  ++result_.processes;
+  return status_;
+}
+
+}  // namespace hindsight

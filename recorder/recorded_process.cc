@@ -1,0 +1,180 @@
+#include "recorder/recorded_process.h"
+
+#include <sys/ptrace.h>
+#include <sys/wait.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+#include "recorder/attach.h"
+#include "recorder/full_keyframe.h"
+#include "recorder/process_facts.h"
+#include "recorder/recording.h"
+#include "recorder/thread_engine.h"
+#include "recorder/vdso.h"
+
+namespace hindsight {
+
+RecordedProcess::RecordedProcess(Recording* recording, std::unique_ptr<TraceWriter> writer,
+                                 Manifest manifest, std::unique_ptr<Tracee> first)
+    : recording_(recording),
+      writer_(std::move(writer)),
+      manifest_(std::move(manifest)),
+      program_(manifest_.program),
+      modules_(writer_.get(), first->ProcPath("root"), recording->options().max_module_bytes,
+               recording->module_files()) {
+  recording->Keep(OpenImage(first.get()));
+  AddThread(std::move(first), /*maker=*/0);
+}
+
+RecordedProcess::~RecordedProcess() = default;
+
+ThreadEngine* RecordedProcess::Find(pid_t thread) const {
+  for (const auto& engine : threads_) {
+    if (engine->thread() == thread) return engine.get();
+  }
+  return nullptr;
+}
+
+ThreadEngine* RecordedProcess::AddThread(std::unique_ptr<Tracee> tracee, int32_t maker) {
+  if (!threads_.empty() && !many_threads_) {
+    many_threads_ = true;
+    witnesses_.Enable();
+    for (const auto& engine : threads_) engine->BeCareful();
+  }
+  ++threads_made;
+  threads_.push_back(std::make_unique<ThreadEngine>(recording_, this, std::move(tracee), maker));
+  return threads_.back().get();
+}
+
+void RecordedProcess::RemoveEnded() {
+  for (auto it = threads_.begin(); it != threads_.end();) {
+    if ((*it)->state() != ThreadEngine::State::kEnded) {
+      ++it;
+      continue;
+    }
+    instructions += (*it)->count();
+    segments += (*it)->log().segments();
+    manifest_.ordered_kernel_events += (*it)->log().kernel_events();
+    manifest_.ordered_instructions += (*it)->log().ordered_instructions();
+    if (last_thread_ == it->get()) last_thread_ = nullptr;
+    writer_->CloseThread((*it)->thread());
+    if (ended_) witnesses_.Clear();
+    it = threads_.erase(it);
+  }
+}
+
+absl::Status RecordedProcess::OpenImage(Tracee* tracee) {
+  auxv_ = AuxiliaryVector(tracee->thread());
+  RETURN_IF_ERROR(ReloadMap(tracee, nullptr, 0));
+  ASSIGN_OR_RETURN(std::vector<VdsoPatch> patches, PatchVdso(space_->map(), tracee->thread()));
+  if (!patches.empty()) vdso_patches_ = std::move(patches);
+  return absl::OkStatus();
+}
+
+absl::Status RecordedProcess::ReloadMap(Tracee* tracee, ThreadLog* log, uint64_t count) {
+  MemoryMap map = MemoryMap::OfProcess(tracee->ProcPath("maps"));
+  if (map.regions().empty()) return absl::OkStatus();  // gone: the next stop will tell
+  RETURN_IF_ERROR(modules_.Register(&map));
+  if (map == space_->map()) return absl::OkStatus();
+  if (log != nullptr) {
+    log->Event({.kind = EventKind::kMapChange, .count = count, .maps = map.regions()});
+  }
+  auto elsewhere = [this](const MapRegion& region) {
+    return IsMappedElsewhere(region, [this](pid_t pid) { return recording_->IsRecorded(pid); });
+  };
+  space_ = std::make_shared<AddressSpace>(std::move(map), elsewhere);
+  return absl::OkStatus();
+}
+
+void RecordedProcess::OnExec() {
+  const pid_t any = threads_.empty() ? pid() : threads_.front()->thread();
+  program_ = ExecutablePath(any);
+  asynchronous_writes = false;
+  shares_memory_ = false;
+  witnesses_.Clear();
+  space_ = std::make_shared<AddressSpace>();
+  vdso_patches_.clear();
+}
+
+absl::Status RecordedProcess::WriteFullKeyframe(ThreadEngine* by, bool with_memory) {
+  KeyframeHead head = {
+      .number = ++full_keyframes_, .sequence = recording_->sequence()->last, .auxv = auxv_};
+  for (const auto& engine : threads_) {
+    if (engine->begun() && engine->state() != ThreadEngine::State::kEnded) {
+      head.threads.push_back(engine->NewSegment());
+    }
+  }
+  if (with_memory) {
+    RETURN_IF_ERROR(hindsight::WriteFullKeyframe(head, by->thread(), space_->map(), modules_,
+                                                 writer_.get()));
+  } else {
+    RETURN_IF_ERROR(WriteKeyframeAtBirth(head, space_->map(), writer_.get()));
+  }
+  if (recording_->options().full_keyframe_interval != 0) {
+    next_full_keyframe_ = Instructions() + recording_->options().full_keyframe_interval;
+  }
+  return writer_->AppendEvent({.kind = EventKind::kFullKeyframe,
+                               .thread = by->thread(),
+                               .count = by->count(),
+                               .number = static_cast<int64_t>(full_keyframes_)});
+}
+
+uint64_t RecordedProcess::Instructions() const {
+  uint64_t sum = instructions;
+  for (const auto& engine : threads_) sum += engine->count();
+  return sum;
+}
+
+bool RecordedProcess::full_keyframe_due() const { return Instructions() >= next_full_keyframe_; }
+
+bool RecordedProcess::StartsSlice(const ThreadEngine* thread) const {
+  return many_threads_ && last_thread_ != thread;
+}
+
+void RecordedProcess::NoteExit(int wait_status, ThreadEngine* thread) {
+  recording_->Remove(thread->thread());
+  if (thread->thread() != pid()) return;
+  // The first thread's end is told when it is the last.
+  ended_ = true;
+  exit_status_ = wait_status;
+  recording_->Keep(writer_->AppendEvent({.kind = EventKind::kProcessExit,
+                                         .thread = pid(),
+                                         .count = thread->count(),
+                                         .number = wait_status}));
+}
+
+void RecordedProcess::LetGo(const std::string& reason) {
+  if (ended_) return;
+  ended_ = true;
+  end_reason_ = reason.empty() ? "the trace could not be written" : reason;
+  std::vector<ThreadToDetach> detach;
+  for (const auto& engine : threads_) {
+    engine->LetGo(reason, &detach);
+    recording_->Remove(engine->thread());
+  }
+  for (const ThreadToDetach& thread : detach) {
+    if (thread.running) {
+      ptrace(PTRACE_INTERRUPT, thread.thread, nullptr, nullptr);
+      waitpid(thread.thread, nullptr, __WALL);
+    }
+    ptrace(PTRACE_DETACH, thread.thread, nullptr, thread.signal);
+  }
+}
+
+absl::Status RecordedProcess::Finish() {
+  for (const auto& engine : threads_) {
+    manifest_.ordered_kernel_events += engine->log().kernel_events();
+    manifest_.ordered_instructions += engine->log().ordered_instructions();
+  }
+  manifest_.state = TraceState::kComplete;
+  manifest_.exit_status = end_reason_.empty() ? exit_status_ : -1;
+  manifest_.end_reason = end_reason_;
+  manifest_.end_sequence = recording_->sequence()->last;
+  manifest_.end_time_ns = recording_->NowNs();
+  return writer_->Finish(manifest_);
+}
+
+}  // namespace hindsight

@@ -1,0 +1,117 @@
+// One recorded process: what its threads share, and its trace.
+//
+// Not copyable, not movable. One host thread.
+
+#ifndef HINDSIGHT_RECORDER_RECORDED_PROCESS_H_
+#define HINDSIGHT_RECORDER_RECORDED_PROCESS_H_
+
+#include <cstdint>
+#include <list>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "recorder/address_space.h"
+#include "recorder/module_table.h"
+#include "recorder/page_witness.h"
+#include "recorder/record.h"
+#include "recorder/thread_log.h"
+#include "recorder/tracee.h"
+#include "recorder/vdso.h"
+#include "tracefmt/trace_writer.h"
+
+namespace hindsight {
+
+class Recording;
+class ThreadEngine;
+
+class RecordedProcess {
+ public:
+  // `writer` is its trace, begun with `manifest`. `first` is its only thread, stopped.
+  RecordedProcess(Recording* recording, std::unique_ptr<TraceWriter> writer, Manifest manifest,
+                  std::unique_ptr<Tracee> first);
+  ~RecordedProcess();
+  RecordedProcess(const RecordedProcess&) = delete;
+  RecordedProcess& operator=(const RecordedProcess&) = delete;
+
+  pid_t pid() const { return manifest_.pid; }
+  TraceWriter* writer() { return writer_.get(); }
+  const Manifest& manifest() const { return manifest_; }
+  const std::string& program() const { return program_; }
+  ModuleTable& modules() { return modules_; }
+  PageWitnesses& witnesses() { return witnesses_; }
+  const std::shared_ptr<const AddressSpace>& space() const { return space_; }
+
+  // Its threads, in the order they were made; those that have ended are gone.
+  const std::list<std::unique_ptr<ThreadEngine>>& threads() const { return threads_; }
+  ThreadEngine* Find(pid_t thread) const;
+  ThreadEngine* AddThread(std::unique_ptr<Tracee> tracee, int32_t maker);
+  // Forgets threads that have ended.
+  void RemoveEnded();
+  bool ended() const { return ended_; }
+  uint64_t full_keyframes() const { return full_keyframes_; }
+  const std::string& end_reason() const { return end_reason_; }
+  int exit_status() const { return exit_status_; }  // as wait(2) reports it; -1: not known
+
+  // A new image: where it is, what is mapped. Patches its vdso. `tracee` may read its memory.
+  absl::Status OpenImage(Tracee* tracee);
+  // After something that may have changed the memory map; logs a change at the thread's state.
+  absl::Status ReloadMap(Tracee* tracee, ThreadLog* log, uint64_t count);
+  void OnExec();
+
+  // Writes a full keyframe of the present state. `with_memory` false: what it holds is known from
+  // elsewhere. Requires: all threads are at sync points or in system calls, and `by`, which has
+  // its turn, is synced.
+  absl::Status WriteFullKeyframe(ThreadEngine* by, bool with_memory);
+  bool full_keyframe_due() const;
+
+  // Whose turn was last: another one must look at memory again, and is a new slice.
+  // True if `thread`'s turn is a new slice of the timeline.
+  bool StartsSlice(const ThreadEngine* thread) const;
+  // Memory may have been changed by another thread or process since `thread`'s last turn.
+  bool SharesMemory() const { return many_threads_ || shares_memory_; }
+  void NoteTurn(ThreadEngine* thread) { last_thread_ = thread; }
+  bool many_threads() const { return many_threads_; }
+  void set_shares_memory() { shares_memory_ = true; }
+
+  void NoteExit(int wait_status, ThreadEngine* thread);
+  // Ends its recording; its threads run on alone.
+  void LetGo(const std::string& reason);
+  // Writes the manifest with what is known at the end.
+  absl::Status Finish();
+
+  bool asynchronous_writes = false;  // the kernel may write at any time
+  bool stopped = false;              // by job control
+  uint64_t instructions = 0;         // of threads that have ended
+  uint64_t threads_made = 0;
+  uint64_t segments = 0;  // of threads that have ended
+
+  // Of all its threads.
+  uint64_t Instructions() const;
+
+ private:
+  Recording* const recording_;
+  std::unique_ptr<TraceWriter> writer_;
+  Manifest manifest_;
+  std::string program_;  // the path of the image that runs
+  ModuleTable modules_;
+  PageWitnesses witnesses_;
+  std::shared_ptr<const AddressSpace> space_ = std::make_shared<AddressSpace>();
+  std::vector<uint64_t> auxv_;
+  std::list<std::unique_ptr<ThreadEngine>> threads_;
+  ThreadEngine* last_thread_ = nullptr;
+  bool many_threads_ = false;   // there was more than one at some time
+  bool shares_memory_ = false;  // with the process that it was made by, or that it made
+  uint64_t next_full_keyframe_ = ~uint64_t{0};
+  uint64_t full_keyframes_ = 0;
+  bool ended_ = false;
+  int exit_status_ = -1;
+  std::string end_reason_;
+  bool attached_ = false;
+  std::vector<VdsoPatch> vdso_patches_;
+};
+
+}  // namespace hindsight
+
+#endif  // HINDSIGHT_RECORDER_RECORDED_PROCESS_H_

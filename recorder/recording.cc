@@ -1,0 +1,266 @@
+#include "recorder/recording.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <sys/ptrace.h>
+#include <sys/wait.h>
+
+#include <cstring>
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "base/check.h"
+#include "base/status_macros.h"
+#include "recorder/process_facts.h"
+
+namespace hindsight {
+namespace {
+
+// What is older than this reaches the disk: what a killed recorder may lose.
+constexpr std::chrono::milliseconds kFlushInterval(900);
+constexpr std::chrono::milliseconds kProgressInterval(250);
+
+// Cpus kept for threads to come.
+constexpr size_t kSpareCpus = 8;
+
+}  // namespace
+
+Recording::Recording(const RecordOptions& options, MemoryModel model)
+    : options_(options),
+      model_(model),
+      stop_(options.attach_pid != 0 ? StopRequest::Program::kAttached
+                                    : StopRequest::Program::kLaunched) {
+  start_time_ = last_flush_ = last_progress_ = Clock::now();
+  result_.threads = 0;
+}
+
+// A recording that could not begin leaves nothing behind.
+Recording::~Recording() {
+  for (const auto& [thread, engine] : tasks_) kill(thread, SIGKILL);
+  for (const auto& [thread, engine] : tasks_) waitpid(thread, nullptr, __WALL);
+}
+
+absl::Status Recording::AddRoot(std::unique_ptr<TraceWriter> writer, Manifest manifest,
+                                std::unique_ptr<Tracee> tracee) {
+  const pid_t thread = tracee->thread();
+  processes_.push_back(std::make_unique<RecordedProcess>(this, std::move(writer),
+                                                         std::move(manifest), std::move(tracee)));
+  root_ = processes_.back().get();
+  root_pid_ = root_->pid();
+  tasks_[thread] = root_->threads().front().get();
+  return status_;
+}
+
+uint64_t Recording::NowNs() const {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - start_time_).count();
+}
+
+absl::StatusOr<RecordResult> Recording::Run() {
+  Loop();
+  if (end_wanted()) LetGo();
+  for (const auto& process : processes_) Keep(process->Finish());
+  result_.trace_bytes = root_->writer()->bytes_written();
+  if (!root_exited_ && options_.attach_pid == 0) WaitForRoot();
+  result_.seconds = static_cast<double>(NowNs()) / 1e9;
+  RETURN_IF_ERROR(status_);
+  return result_;
+}
+
+void Recording::Loop() {
+  while (!tasks_.empty() && !end_wanted()) {
+    TakeStops(/*block=*/false);
+    if (!RunReady() && !tasks_.empty() && !end_wanted()) TakeStops(/*block=*/true);
+    Reap();
+    KeepHouse();
+    CheckLimits();
+  }
+  Reap();
+}
+
+// Gives a turn to each thread that can use one.
+bool Recording::RunReady() {
+  std::vector<std::pair<RecordedProcess*, pid_t>> ready;
+  for (const auto& process : processes_) {
+    for (const auto& engine : process->threads()) {
+      if (engine->wants_turn()) ready.emplace_back(process.get(), engine->thread());
+    }
+  }
+  bool some = false;
+  for (const auto& [process, thread] : ready) {
+    if (end_wanted()) return true;
+    // An earlier turn may have ended or stopped it.
+    ThreadEngine* engine = process->Find(thread);
+    if (engine == nullptr || !engine->wants_turn()) continue;
+    some = true;
+    engine->RunTurn(alone() ? options_.quantum : ThreadEngine::kSharedQuantum);
+    TakeStops(/*block=*/false);
+  }
+  return some;
+}
+
+// Takes what waitpid tells of any thread; with `block`, waits for at least one thing.
+bool Recording::TakeStops(bool block) {
+  bool some = false;
+  while (true) {
+    int status;
+    const pid_t thread = waitpid(-1, &status, __WALL | (block && !some ? 0 : WNOHANG));
+    if (thread < 0 && errno == EINTR) {
+      KeepHouse();
+      CheckLimits();
+      if (end_wanted()) return some;
+      continue;
+    }
+    if (thread <= 0) {
+      // No children at all though threads are waited for: they vanished with an exec or their tracer.
+      if (thread < 0 && block && errno == ECHILD) tasks_.clear();
+      return some;
+    }
+    some = true;
+    OnStatus(thread, status);
+  }
+}
+
+void Recording::OnStatus(pid_t thread, int status) {
+  const auto it = tasks_.find(thread);
+  if (it == tasks_.end()) {
+    if (thread == root_pid_ && !WIFSTOPPED(status)) {
+      NoteRootExit(status);
+    } else if (WIFSTOPPED(status)) {
+      early_[thread] = status;
+    }
+    return;
+  }
+  ThreadEngine* engine = it->second;
+  if (WIFSTOPPED(status) && status >> 16 == PTRACE_EVENT_EXEC) {
+    if (OnExec(engine, status)) return;
+  }
+  if (!WIFSTOPPED(status)) {
+    engine->OnExit(status);
+    return;
+  }
+  engine->TakeStatus(status);
+}
+
+// True if another thread than `engine` has executed a program, and taken its place.
+bool Recording::OnExec(ThreadEngine* engine, int status) {
+  unsigned long former = 0;
+  ptrace(PTRACE_GETEVENTMSG, engine->thread(), nullptr, &former);
+  if (static_cast<pid_t>(former) == engine->thread()) return false;
+  engine->TakeOverExec(Find(static_cast<pid_t>(former)));
+  engine->TakeStatus(status);
+  return true;
+}
+
+ThreadEngine* Recording::Find(pid_t thread) const {
+  const auto it = tasks_.find(thread);
+  return it == tasks_.end() ? nullptr : it->second;
+}
+
+bool Recording::IsRecorded(pid_t process) const {
+  return std::any_of(processes_.begin(), processes_.end(),
+                     [&](const auto& p) { return p->pid() == process; });
+}
+
+void Recording::Reap() {
+  for (auto it = processes_.begin(); it != processes_.end();) {
+    RecordedProcess* process = it->get();
+    process->RemoveEnded();
+    if (!process->ended() || !process->threads().empty()) {
+      ++it;
+      continue;
+    }
+    result_.instructions += process->instructions;
+    result_.threads += process->threads_made;
+    result_.light_keyframes += process->segments;
+    result_.full_keyframes += process->full_keyframes();
+    if (process == root_) {
+      result_.end_reason = process->end_reason();
+      if (process->exit_status() != -1) NoteRootExit(process->exit_status());
+      ++it;  // its writer knows the size of the whole recording
+      continue;
+    }
+    Keep(process->Finish());
+    it = processes_.erase(it);
+  }
+}
+
+void Recording::NoteRootExit(int status) {
+  root_exited_ = true;
+  result_.wait_status = status;
+}
+
+absl::StatusOr<std::unique_ptr<Cpu>> Recording::TakeCpu(Pager* pager) {
+  if (spare_cpus_.empty()) return Cpu::Create(pager);
+  std::unique_ptr<Cpu> cpu = std::move(spare_cpus_.back());
+  spare_cpus_.pop_back();
+  cpu->Recycle(pager);
+  return cpu;
+}
+
+void Recording::GiveBack(std::unique_ptr<Cpu> cpu) {
+  if (spare_cpus_.size() < kSpareCpus) spare_cpus_.push_back(std::move(cpu));
+}
+
+bool Recording::flush_due() const { return Clock::now() - last_flush_ >= kFlushInterval; }
+
+void Recording::KeepHouse() {
+  const Clock::time_point now = Clock::now();
+  if (now - last_flush_ >= kFlushInterval) {
+    last_flush_ = now;
+    for (const auto& process : processes_) Keep(process->writer()->Flush());
+  }
+  if (options_.progress && now - last_progress_ >= kProgressInterval) {
+    last_progress_ = now;
+    options_.progress(Progress());
+  }
+}
+
+void Recording::CheckLimits() {
+  if (!end_reason_.empty()) return;
+  if (stop_.requested()) {
+    end_reason_ = absl::StrCat("recording was stopped by signal ", stop_.signal(), " (",
+                               strsignal(stop_.signal()), ")");
+  } else if (options_.max_seconds > 0 && NowNs() >= options_.max_seconds * 1e9) {
+    end_reason_ = absl::StrFormat("recording was to last %g seconds", options_.max_seconds);
+  } else if (options_.max_trace_bytes != 0 &&
+             root_->writer()->bytes_written() >= options_.max_trace_bytes) {
+    end_reason_ = absl::StrCat("the trace has reached ", options_.max_trace_bytes, " bytes");
+  }
+}
+
+RecordProgress Recording::Progress() const {
+  uint64_t instructions = result_.instructions;
+  for (const auto& process : processes_) instructions += process->Instructions();
+  return {.instructions = instructions,
+          .events = sequence_.last,
+          .trace_bytes = root_->writer()->bytes_written(),
+          .seconds = static_cast<double>(NowNs()) / 1e9};
+}
+
+// Recording must end: everybody runs on alone.
+void Recording::LetGo() {
+  const bool launched = options_.attach_pid == 0;
+  for (const auto& process : processes_) {
+    const bool ended = process->ended();
+    process->LetGo(failed() ? "" : end_reason_);
+    if (launched && !ended && stop_.signal_for_program() != 0 && process.get() == root_) {
+      kill(process->pid(), stop_.signal_for_program());
+    }
+  }
+  tasks_.clear();
+  Reap();
+}
+
+void Recording::WaitForRoot() {
+  while (!root_exited_) {
+    int status;
+    const pid_t pid = waitpid(root_pid_, &status, __WALL);
+    if (pid < 0 && errno != EINTR) return;
+    if (pid == root_pid_ && !WIFSTOPPED(status)) NoteRootExit(status);
+  }
+}
+
+}  // namespace hindsight

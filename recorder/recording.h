@@ -1,0 +1,117 @@
+// A recording of one or more processes: whose turn it is, who waits, what ends it.
+//
+//   ready threads take turns, round robin;   threads in system calls run in their processes, and
+//   one at a time is emulated                 become ready when waitpid tells of their stop
+//
+// Not copyable, not movable. One host thread, the one that traces.
+
+#ifndef HINDSIGHT_RECORDER_RECORDING_H_
+#define HINDSIGHT_RECORDER_RECORDING_H_
+
+#include <chrono>
+#include <cstdint>
+#include <list>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "recorder/module_files.h"
+#include "recorder/record.h"
+#include "recorder/recorded_process.h"
+#include "recorder/thread_engine.h"
+#include "recorder/stop_request.h"
+#include "recorder/thread_log.h"
+
+namespace hindsight {
+
+class Recording {
+ public:
+  explicit Recording(const RecordOptions& options, MemoryModel model);
+  ~Recording();
+  Recording(const Recording&) = delete;
+  Recording& operator=(const Recording&) = delete;
+
+  // The first process. Requires: called once, before Run.
+  absl::Status AddRoot(std::unique_ptr<TraceWriter> writer, Manifest manifest,
+                       std::unique_ptr<Tracee> tracee);
+  // Records until the last process has ended, or recording must end: then they run on alone, and
+  // the root's end is waited for.
+  absl::StatusOr<RecordResult> Run();
+
+  // For processes and threads.
+  const RecordOptions& options() const { return options_; }
+  MemoryModel memory_model() const { return model_; }
+  Sequence* sequence() { return &sequence_; }
+  const std::shared_ptr<ModuleFiles>& module_files() const { return module_files_; }
+  uint64_t NowNs() const;
+  // Keeps the first error: it ends the recording.
+  void Keep(absl::Status status) { status_.Update(std::move(status)); }
+  bool failed() const { return !status_.ok(); }
+  // Flushes and shows progress now and then.
+  void KeepHouse();
+  bool flush_due() const;
+  // Nobody else can run meanwhile: waiting costs nobody anything.
+  bool alone() const { return tasks_.size() == 1; }
+  // Recording shall end, or the turn for another reason.
+  bool end_wanted() const { return failed() || !end_reason_.empty(); }
+  // A task made by `parent`, which is in the system call: nothing to record, a thread, or a process.
+  // Its pid and whether it is recorded.
+  struct NewTask {
+    pid_t process = 0;
+    bool is_thread = false;
+    bool recorded = false;
+  };
+  NewTask OnNewTask(ThreadEngine* parent, RecordedProcess* process, const TraceeStop& stop,
+                    uint64_t parent_count);
+  void Remove(pid_t thread) { tasks_.erase(thread); }
+  bool IsRecorded(pid_t process) const;
+  ThreadEngine* Find(pid_t thread) const;
+
+  absl::StatusOr<std::unique_ptr<Cpu>> TakeCpu(Pager* pager);
+  void GiveBack(std::unique_ptr<Cpu> cpu);
+
+  // When the last turn in any process ended.
+  uint64_t last_turn_end_ns = 0;
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  void AwaitBirth(pid_t task);
+  absl::Status MakeProcess(ThreadEngine* parent, RecordedProcess* process, const TraceeStop& stop,
+                           uint64_t parent_count);
+  void Loop();
+  bool TakeStops(bool block);
+  void OnStatus(pid_t thread, int status);
+  bool OnExec(ThreadEngine* engine, int status);
+  bool RunReady();
+  void Reap();
+  void CheckLimits();
+  void LetGo();
+  void NoteRootExit(int status);
+  void WaitForRoot();
+  RecordProgress Progress() const;
+
+  const RecordOptions options_;
+  const MemoryModel model_;
+  Sequence sequence_;
+  absl::Status status_;
+  std::list<std::unique_ptr<RecordedProcess>> processes_;
+  RecordedProcess* root_ = nullptr;
+  pid_t root_pid_ = 0;
+  bool root_exited_ = false;
+  StopRequest stop_;
+  const std::shared_ptr<ModuleFiles> module_files_ = std::make_shared<ModuleFiles>();
+  absl::flat_hash_map<pid_t, ThreadEngine*> tasks_;  // that live
+  absl::flat_hash_map<pid_t, int> early_;            // stops of tasks not told of yet
+  std::vector<std::unique_ptr<Cpu>> spare_cpus_;
+  std::string end_reason_;
+  Clock::time_point start_time_, last_flush_, last_progress_;
+  RecordResult result_;
+};
+
+}  // namespace hindsight
+
+#endif  // HINDSIGHT_RECORDER_RECORDING_H_

@@ -1,0 +1,267 @@
+#include "recorder/thread_engine.h"
+
+#include <algorithm>
+#include <utility>
+#include <variant>
+
+#include "recorder/recording.h"
+#include "recorder/scheduling.h"
+
+namespace hindsight {
+namespace {
+
+// Instructions between two sync points of a program that makes no system calls: bounds what a
+// fault costs (they are done again, in about 0.1 s).
+constexpr uint64_t kMaxSyncDistance = 16'000'000;
+
+constexpr uint64_t kSchedulingIntervalNs = 10'000'000;
+
+}  // namespace
+
+ThreadEngine::ThreadEngine(Recording* recording, RecordedProcess* process,
+                           std::unique_ptr<Tracee> tracee, int32_t maker)
+    : recording_(recording),
+      process_(process),
+      tracee_(std::move(tracee)),
+      maker_(maker),
+      log_(process->writer(), tracee_->thread(), recording->sequence()),
+      pager_(tracee_.get(), &process->modules(), &log_, &process->witnesses()),
+      scheduling_(process->pid(), tracee_->thread()) {}
+
+ThreadEngine::~ThreadEngine() {
+  if (cpu_ == nullptr) return;
+  pager_.Leave();
+  recording_->GiveBack(std::move(cpu_));
+}
+
+bool ThreadEngine::wants_turn() const {
+  if (pending_status_.has_value()) return true;
+  return state_ == State::kReady && !process_->stopped;
+}
+
+std::string ThreadEngine::Name() const {
+  return scheduling_.Read().value_or(SchedulingNote{}).name;
+}
+
+void ThreadEngine::NoteSlice() {
+  const uint64_t now = recording_->NowNs();
+  // A look at the scheduler costs as much as some turns take.
+  if (now - scheduling_read_ns_ >= kSchedulingIntervalNs || scheduling_read_ns_ == 0) {
+    scheduling_read_ns_ = now;
+    const std::optional<SchedulingNote> note = scheduling_.Read();
+    const uint64_t cpu = note.has_value() ? static_cast<uint64_t>(note->cpu) : host_cpu_;
+    if (host_cpu_ != kUnknownCpu && cpu != host_cpu_) {
+      log_.Event({.kind = EventKind::kSchedule,
+                  .count = cpu_->count(),
+                  .arguments = {now, cpu, host_cpu_}});
+    }
+    host_cpu_ = cpu;
+  }
+  log_.Event({.kind = EventKind::kSlice,
+              .sequence = log_.NextSequence(),
+              .count = cpu_->count(),
+              .arguments = {now, recording_->last_turn_end_ns, host_cpu_}});
+}
+
+// The thread's first turn.
+void ThreadEngine::Begin() {
+  RegisterFile registers;
+  absl::StatusOr<std::unique_ptr<Cpu>> cpu = recording_->TakeCpu(&pager_);
+  recording_->Keep(cpu.status());
+  if (!cpu.ok()) return;
+  cpu_ = *std::move(cpu);
+  pager_.set_cpu(cpu_.get());
+  if (process_->many_threads()) pager_.BeCareful();
+  pager_.SetSpace(process_->space());
+  if (tracee_->GetRegisters(/*vectors=*/true, &registers)) cpu_->SetRegisters(registers);
+  cpu_->set_count(0);
+  cpu_->LogOrderable(recording_->memory_model(), &ordered_);
+  sync_registers_ = cpu_->registers();
+  log_.BeginSegment(0, sync_registers_);
+  if (recording_->options().light_keyframe_interval != 0) {
+    next_light_keyframe_ = recording_->options().light_keyframe_interval;
+  }
+}
+
+void ThreadEngine::BeginTurn() {
+  const bool first = cpu_ == nullptr;
+  if (first) Begin();
+  if (cpu_ == nullptr) return;
+  pager_.SetSpace(process_->space());
+  pager_.set_count(cpu_->count());
+  if (process_->StartsSlice(this)) {
+    NoteSlice();
+  }
+  if (first) {
+    // A launched program's first thread begins the recording: nothing is before it.
+    const bool ordered = process_->many_threads() || process_->manifest().parent_pid != 0;
+    log_.Event({.kind = EventKind::kThreadStart,
+                .sequence = ordered ? log_.NextSequence() : 0,
+                .count = cpu_->count(),
+                .number = maker_,
+                .text = Name()});
+    if (process_->manifest().parent_pid == 0 && !process_->many_threads()) {
+      recording_->Keep(process_->WriteFullKeyframe(this, /*with_memory=*/true));
+    } else if (thread() == process_->pid()) {
+      recording_->Keep(process_->WriteFullKeyframe(this, /*with_memory=*/false));
+    }
+  } else if (!pending_status_.has_value() && process_->SharesMemory()) {
+    pager_.Resync();
+  } else if (!pending_status_.has_value() && pager_.has_shared_pages()) {
+    pager_.ResyncShared();
+  }
+  process_->NoteTurn(this);
+}
+
+void ThreadEngine::RunTurn(uint64_t quantum) {
+  BeginTurn();
+  if (cpu_ == nullptr) return;
+  const uint64_t end = cpu_->count() + quantum;
+  while (log_.status().ok() && !recording_->end_wanted()) {
+    if (state_ == State::kWaiting) {
+      std::optional<TraceeStop> stop = AwaitStop();
+      if (!stop.has_value()) break;
+      OnStop(*std::move(stop));
+    } else if (state_ == State::kReady) {
+      Turn();
+      if (cpu_->count() >= end) break;
+    }
+    if (state_ == State::kEnded) break;
+    recording_->KeepHouse();
+  }
+  if (state_ == State::kReady) {
+    if (recording_->flush_due()) LogStateHash();
+    Sync();
+  }
+  recording_->Keep(log_.status());
+  recording_->last_turn_end_ns = recording_->NowNs();
+}
+
+void ThreadEngine::Turn() {
+  // A signal that the call raised, or let through, comes before the next instruction.
+  if (std::exchange(after_call_, false) && tracee_->HasDeliverableSignal()) {
+    TakeSignal();
+    return;
+  }
+  RunOptions run;
+  run.limit = std::min(cpu_->count() + recording_->options().quantum, next_light_keyframe_);
+  if (!recording_->alone()) run.limit = std::min(run.limit, cpu_->count() + kSharedQuantum);
+  run.exact_limit = false;
+  const RunResult result = cpu_->Run(run);
+  switch (result.stop) {
+    case Stop::kSpecial:
+      OnSpecial();
+      break;
+    case Stop::kFault:
+      OnFault(result.block_count);
+      break;
+    default:
+      OnLimit();
+      break;
+  }
+}
+
+void ThreadEngine::OnLimit() {
+  pager_.set_count(cpu_->count());
+  if (tracee_->HasDeliverableSignal()) {
+    TakeSignal();
+    return;
+  }
+  if (process_->full_keyframe_due()) {
+    Sync();
+    recording_->Keep(process_->WriteFullKeyframe(this, /*with_memory=*/true));
+  } else if (cpu_->count() >= next_light_keyframe_) {
+    LightKeyframe();
+  } else if (process_->asynchronous_writes) {
+    Sync();
+    pager_.Resync();
+  } else if (pager_.has_shared_pages()) {
+    Sync();
+    pager_.ResyncShared();
+  } else if (cpu_->count() - sync_count_ >= kMaxSyncDistance) {
+    Sync();
+  }
+}
+
+// Running on natively is what makes the kernel deliver a pending signal.
+void ThreadEngine::TakeSignal() {
+  const Instruction instruction = cpu_->next().value_or(Instruction{});
+  if (instruction.policy == Policy::kSyscall) {
+    RunSystemCall();
+  } else {
+    StepNatively(instruction, /*reload_map=*/false);
+  }
+}
+
+// The hash makes the states up to here part of the segment should nothing follow.
+void ThreadEngine::LogStateHash() {
+  if (hashed_count_ == cpu_->count()) return;
+  hashed_count_ = cpu_->count();
+  hashed_registers_ = cpu_->registers();
+  log_.Append(hashed_count_, RegisterHash{Hash(hashed_registers_)});
+  pager_.set_count(hashed_count_);
+}
+
+void ThreadEngine::Sync() {
+  if (!pager_.WriteBack() && tracee_->IsStopped()) {
+    log_.Keep(absl::InternalError("cannot write to the program's memory"));
+  }
+  sync_count_ = cpu_->count();
+  sync_registers_ = cpu_->registers();
+  pager_.set_count(sync_count_);
+  if (ordered_.empty()) return;
+  log_.OrderRun(sync_count_, ordered_);
+  ordered_.clear();
+}
+
+void ThreadEngine::ToProcess() {
+  Sync();
+  tracee_->SetRegisters(sync_registers_);  // false if it is gone: resuming it will tell
+}
+
+void ThreadEngine::LightKeyframe() {
+  Sync();
+  NewSegment();
+}
+
+TraceWriter::ThreadState ThreadEngine::NewSegment() {
+  log_.EndSegment(sync_count_, sync_registers_);
+  pager_.StartSegment();
+  log_.BeginSegment(sync_count_, sync_registers_);
+  if (recording_->options().light_keyframe_interval != 0) {
+    next_light_keyframe_ = sync_count_ + recording_->options().light_keyframe_interval;
+  }
+  return {.thread = log_.thread(),
+          .count = sync_count_,
+          .segment = log_.segments() - 1,
+          .registers = ToWords(sync_registers_)};
+}
+
+void ThreadEngine::BeCareful() {
+  if (cpu_ != nullptr) pager_.BeCareful();
+}
+
+// Logs the transition (a SideEffect or Discontinuity that lacks hash and registers) and makes it.
+// Requires: the present state is the sync point, and the process has made the transition or need
+// not.
+void ThreadEngine::Transition(RegisterFile after, RecordBody body) {
+  const RegisterFile before = cpu_->registers();
+  const uint64_t count = cpu_->count();
+  std::visit(
+      [&](auto& record) {
+        using T = std::decay_t<decltype(record)>;
+        if constexpr (std::is_same_v<T, SideEffect> || std::is_same_v<T, Discontinuity>) {
+          record.register_hash = Hash(before);
+          record.registers = Difference(before, after);
+        }
+      },
+      body);
+  log_.Append(count, std::move(body));
+  cpu_->SetRegisters(after);
+  cpu_->set_count(count + 1);
+  pager_.set_count(count + 1);
+  sync_count_ = count + 1;
+  sync_registers_ = cpu_->registers();
+}
+
+}  // namespace hindsight

@@ -1,0 +1,177 @@
+// The engine `emulate` for one thread: runs a stopped thread's instructions in a Cpu, and only what
+// a Cpu cannot do in the thread itself.
+//
+//           +--> Run -- kSpecial --> system call / native step / answered here --+
+//           |     |                                                              |
+//           |     +---- kFault ----> roll back, find the instruction, native step +
+//           |     |                                                              |
+//           |     +---- kLimit ----> signals, keyframes, end of the turn --------+
+//           +--------------------------------------------------------------------+
+//
+// At a sync point the process's memory is that of the Cpu's state. Everything between two sync
+// points can be done again from the earlier one: that is how faults are handled. Threads take turns;
+// between its turns a thread is at a sync point, or in a system call.
+//
+// Borrows the recording and the process. Not copyable, not movable. One host thread.
+
+#ifndef HINDSIGHT_RECORDER_THREAD_ENGINE_H_
+#define HINDSIGHT_RECORDER_THREAD_ENGINE_H_
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "emulator/cpu.h"
+#include "recorder/attach.h"
+#include "recorder/process_pager.h"
+#include "recorder/recorded_process.h"
+#include "recorder/scheduling.h"
+#include "recorder/syscall_traits.h"
+#include "recorder/thread_log.h"
+#include "recorder/tracee.h"
+
+namespace hindsight {
+
+class Recording;
+
+class ThreadEngine {
+ public:
+  enum class State : uint8_t {
+    kReady,    // stopped: may have a turn
+    kWaiting,  // runs in the process, or sleeps there; a stop will come
+    kEnded,
+  };
+  // A thread that is not alone gives others a turn after so many instructions: about a millisecond.
+  static constexpr uint64_t kSharedQuantum = 100'000;
+
+  // `tracee` is stopped. `maker`: the thread that made it, 0 if none is recorded.
+  ThreadEngine(Recording* recording, RecordedProcess* process, std::unique_ptr<Tracee> tracee,
+               int32_t maker);
+  ~ThreadEngine();
+  ThreadEngine(const ThreadEngine&) = delete;
+  ThreadEngine& operator=(const ThreadEngine&) = delete;
+
+  pid_t thread() const { return tracee_->thread(); }
+  State state() const { return state_; }
+  // A turn would do something: it is ready, or the stop it waits for has come.
+  bool wants_turn() const;
+  uint64_t count() const { return cpu_ == nullptr ? 0 : cpu_->count(); }
+  const ThreadLog& log() const { return log_; }
+  Tracee& tracee() { return *tracee_; }
+
+  // Runs it for about `quantum` instructions, or until it waits or has ended.
+  void RunTurn(uint64_t quantum);
+  // The stop it waits for, as waitpid reported it; looked at in its next turn.
+  void TakeStatus(int status) { pending_status_ = status; }
+  // Its end, which needs no turn.
+  void OnExit(int wait_status);
+
+  // For full keyframes: ends the segment here and begins another. Requires: it has had a turn.
+  TraceWriter::ThreadState NewSegment();
+  bool begun() const { return cpu_ != nullptr; }
+  // Another thread of the process exists from now on.
+  void BeCareful();
+  // Another thread has executed a program: this one is the process's only thread, and goes on in it.
+  // `by` is that thread, or null where it is not recorded any more.
+  void TakeOverExec(ThreadEngine* by);
+
+  // Ends its recording and says how it is to be detached. Empty `reason`: nothing is logged (the
+  // trace cannot be written any more).
+  void LetGo(const std::string& reason, std::vector<ThreadToDetach>* detach);
+
+ private:
+  // A system call that is being made in the process.
+  struct SystemCall {
+    int64_t number = 0;
+    uint64_t arguments[6] = {};
+    bool inside = false;       // behind the stop at its entry
+    bool interrupted = false;  // what becomes of it shows later
+    bool exec = false;
+    std::vector<ProcessEvent> forks;  // to be told of when it has returned
+    // Signals without a handler that came while it waited: told after it.
+    std::vector<TraceeStop> passed_on;
+  };
+
+  static constexpr uint64_t kUnknownCpu = ~uint64_t{0};
+
+  // thread_engine.cc
+  void Begin();
+  void BeginTurn();
+  void NoteSlice();
+  std::string Name() const;
+  void Turn();
+  void OnLimit();
+  void TakeSignal();
+  void LogStateHash();
+  void LightKeyframe();
+  void Sync();
+  void ToProcess();
+  void Transition(RegisterFile after, RecordBody body);
+
+  // native_step.cc
+  void OnSpecial();
+  void AnswerHere(const Instruction& instruction);
+  void StepNatively(const Instruction& instruction, bool reload_map);
+  void FinishStep(const Instruction& instruction);
+  void OnFault(uint64_t block_count);
+  bool StepUncached(const Instruction& instruction);
+  bool BackToSync();
+  bool RunBackTo(uint64_t count);
+
+  // syscalls.cc
+  void RunSystemCall();
+  bool LeavesBefore(const SystemCall& call);
+  std::optional<TraceeStop> AwaitStop();
+  void OnStop(TraceeStop stop);
+  void OnCallStop(TraceeStop stop);
+  bool OnSystemCallExit();
+  void FinishSystemCall();
+  void FinishExec();
+  void NoteForks();
+  ProcessEvent CallEvent(EventKind kind, uint64_t sequence, const SystemCall& call);
+  void OnNewTask(const TraceeStop& stop);
+
+  // signals.cc
+  TraceeStop ResumeAndWait(ResumeHow how, int signal);
+  void OnGroupStop();
+  void NoteSignal(const TraceeStop& stop, const RegisterFile& after);
+  void DeliverSignal(TraceeStop stop);
+  void NoteInterruptedCall(const SystemCall& call, const RegisterFile& handler);
+
+  // ending.cc
+  void OnVanished();
+  void EndLog();
+
+  Recording* const recording_;
+  RecordedProcess* const process_;
+  std::unique_ptr<Tracee> tracee_;
+  const int32_t maker_;
+  ThreadLog log_;
+  ProcessPager pager_;
+  std::unique_ptr<Cpu> cpu_;  // from the first turn on
+  const ThreadScheduling scheduling_;
+  uint64_t scheduling_read_ns_ = 0;
+  uint64_t host_cpu_ = kUnknownCpu;
+
+  State state_ = State::kReady;
+  std::optional<SystemCall> call_;
+  std::optional<int> pending_status_;
+
+  // The last sync point.
+  uint64_t sync_count_ = 0;
+  RegisterFile sync_registers_;
+  std::vector<uint64_t> ordered_;  // orderable instructions since then
+
+  bool after_call_ = false;  // a system call was the last thing done
+  bool exit_noted_ = false;
+  uint64_t next_light_keyframe_ = ~uint64_t{0};
+  // The last state whose hash was logged outside of a transition.
+  uint64_t hashed_count_ = 0;
+  RegisterFile hashed_registers_;
+};
+
+}  // namespace hindsight
+
+#endif  // HINDSIGHT_RECORDER_THREAD_ENGINE_H_

@@ -1,0 +1,89 @@
+#include "recorder/thread_stop.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <sys/ptrace.h>
+#include <sys/wait.h>
+
+#include <cstdio>
+#include <cstring>
+#include <ctime>
+
+#include "absl/strings/str_cat.h"
+
+namespace hindsight {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// A stop comes within microseconds, or the thread is in a long uninterruptible call.
+constexpr long kFirstPauseNs = 20'000, kLongestPauseNs = 2'000'000;
+
+// True: that was the stop waited for.
+bool Interpret(pid_t thread, int status, ThreadStop* stop) {
+  if (!WIFSTOPPED(status)) {
+    *stop = {.kind = ThreadStop::Kind::kGone, .wait_status = status};
+    return true;
+  }
+  const int event = status >> 16;
+  const int signal = WSTOPSIG(status);
+  if (event == PTRACE_EVENT_STOP) {
+    *stop = {.kind = ThreadStop::Kind::kStopped, .group_stop = signal == SIGTRAP ? 0 : signal};
+    return true;
+  }
+  if (event != 0) {
+    *stop = {.kind = ThreadStop::Kind::kEvent, .event = event};
+    return true;
+  }
+  // Any stop takes back the request to stop; it is asked again before it can run.
+  ptrace(PTRACE_INTERRUPT, thread, nullptr, nullptr);
+  ptrace(PTRACE_CONT, thread, nullptr, signal == (SIGTRAP | 0x80) ? 0 : signal);
+  return false;
+}
+
+}  // namespace
+
+ThreadStop WaitForThreadStop(pid_t thread, std::chrono::milliseconds timeout) {
+  const Clock::time_point deadline = Clock::now() + timeout;
+  long pause_ns = kFirstPauseNs;
+  while (true) {
+    int status;
+    const pid_t got = waitpid(thread, &status, __WALL | WNOHANG);
+    if (got == thread) {
+      ThreadStop stop;
+      if (Interpret(thread, status, &stop)) return stop;
+      pause_ns = kFirstPauseNs;
+      continue;
+    }
+    if (got < 0 && errno != EINTR) return {.kind = ThreadStop::Kind::kGone};
+    if (Clock::now() >= deadline) return {.kind = ThreadStop::Kind::kTimedOut};
+    const timespec pause = {0, pause_ns};
+    nanosleep(&pause, nullptr);
+    if (pause_ns < kLongestPauseNs) pause_ns *= 2;
+  }
+}
+
+SignalSets SignalSetsOf(pid_t process, pid_t thread) {
+  SignalSets sets;
+  const std::string path = absl::StrCat("/proc/", process, "/task/", thread, "/status");
+  std::FILE* file = std::fopen(path.c_str(), "re");
+  if (file == nullptr) return sets;
+  char line[256];
+  unsigned long long value;
+  while (std::fgets(line, sizeof(line), file) != nullptr) {
+    char name[8];
+    if (std::sscanf(line, "%6[A-Za-z]: %llx", name, &value) != 2) continue;
+    if (std::strcmp(name, "SigPnd") == 0 || std::strcmp(name, "ShdPnd") == 0) {
+      sets.pending |= value;
+    } else if (std::strcmp(name, "SigBlk") == 0) {
+      sets.blocked = value;
+    } else if (std::strcmp(name, "SigCgt") == 0) {
+      sets.caught = value;
+      sets.known = true;
+    }
+  }
+  std::fclose(file);
+  return sets;
+}
+
+}  // namespace hindsight

@@ -1,0 +1,45 @@
+// Bringing single threads to a stop, with ptrace, without their noticing.
+
+#ifndef HINDSIGHT_RECORDER_THREAD_STOP_H_
+#define HINDSIGHT_RECORDER_THREAD_STOP_H_
+
+#include <sys/types.h>
+
+#include <chrono>
+#include <cstdint>
+
+namespace hindsight {
+
+struct ThreadStop {
+  enum class Kind : uint8_t {
+    kStopped,   // in PTRACE_EVENT_STOP
+    kEvent,     // in another ptrace event, `event`
+    kGone,      // ended, and reaped by this call if it was ours to reap
+    kTimedOut,  // still running: in a system call that no signal interrupts
+  };
+  Kind kind = Kind::kGone;
+  int event = 0;
+  int group_stop = 0;   // kStopped: not 0: by job control, with this signal
+  int wait_status = 0;  // kGone, if it was reaped
+};
+
+// Waits for the thread's next stop of these kinds. Signals that it gets before are delivered; after
+// each of them, and after stops at system calls, it is asked to stop again.
+// Requires: seized, and asked to stop (PTRACE_INTERRUPT) or bound to stop.
+ThreadStop WaitForThreadStop(pid_t thread, std::chrono::milliseconds timeout);
+
+// What /proc/PID/task/TID/status says of signals: bit N - 1 for signal N.
+struct SignalSets {
+  bool known = false;    // false: it is gone
+  uint64_t pending = 0;  // for the thread or its process
+  uint64_t blocked = 0;  // at this moment, also if a system call put another mask in place
+  uint64_t caught = 0;
+
+  // Signals that would enter a handler as soon as the thread runs.
+  uint64_t about_to_be_handled() const { return pending & ~blocked & caught; }
+};
+SignalSets SignalSetsOf(pid_t process, pid_t thread);
+
+}  // namespace hindsight
+
+#endif  // HINDSIGHT_RECORDER_THREAD_STOP_H_
