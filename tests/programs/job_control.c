@@ -1,0 +1,124 @@
+// A child that stops and continues, by itself, by its parent, and with two threads.
+#define _GNU_SOURCE
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+
+#include "tests/programs/require.h"
+
+static volatile sig_atomic_t continued, seen;
+static atomic_int stop_now;
+
+static void on_continue(int number) {
+  (void)number;
+  continued = 1;
+}
+
+// Only then the end cannot hide the continuation from waitpid.
+static void on_seen(int number) {
+  (void)number;
+  seen = 1;
+}
+
+static void wait_until_seen(void) {
+  while (!seen) usleep(1000);
+}
+
+static void expect(pid_t child, const char* what) {
+  int status = 0;
+  REQUIRE(waitpid(child, &status, WUNTRACED | WCONTINUED) == child);
+  printf("%s: ", what);
+  if (WIFSTOPPED(status)) {
+    printf("stopped by signal %d\n", WSTOPSIG(status));
+  } else if (WIFCONTINUED(status)) {
+    printf("continued\n");
+    kill(child, SIGUSR1);
+  } else if (WIFEXITED(status)) {
+    printf("ended with %d\n", WEXITSTATUS(status));
+  } else {
+    printf("killed by signal %d\n", WTERMSIG(status));
+  }
+}
+
+static pid_t start(void (*run)(void)) {
+  fflush(stdout);
+  const pid_t child = fork();
+  REQUIRE(child >= 0);
+  if (child == 0) {
+    run();
+    _exit(1);
+  }
+  return child;
+}
+
+static void stops_itself(void) {
+  signal(SIGCONT, on_continue);
+  raise(SIGSTOP);
+  wait_until_seen();
+  _exit(continued ? 11 : 12);
+}
+
+static void stops_like_at_a_terminal(void) {
+  setpgid(0, 0);
+  raise(SIGTSTP);
+  wait_until_seen();
+  _exit(13);
+}
+
+static void computes_for_ever(void) {
+  volatile uint64_t work = 0;
+  for (;;) work = work + 1;
+}
+
+static void* stops_the_process(void* argument) {
+  while (!stop_now) sched_yield();
+  kill(getpid(), SIGSTOP);  // either thread may be the first to see it
+  wait_until_seen();
+  exit(15);
+  return argument;
+}
+
+static void has_two_threads(void) {
+  pthread_t thread;
+  pthread_create(&thread, NULL, stops_the_process, NULL);
+  stop_now = 1;
+  for (;;) pause();
+}
+
+int main(void) {
+  signal(SIGUSR1, on_seen);
+  pid_t child = start(stops_itself);
+  expect(child, "itself");
+  kill(child, SIGCONT);
+  expect(child, "itself");
+  expect(child, "itself");
+
+  child = start(stops_like_at_a_terminal);
+  expect(child, "terminal");
+  kill(child, SIGCONT);
+  expect(child, "terminal");
+  expect(child, "terminal");
+
+  child = start(computes_for_ever);
+  for (int i = 0; i < 3; i++) {
+    kill(child, SIGSTOP);
+    expect(child, "computing");
+    kill(child, SIGCONT);
+    expect(child, "computing");
+  }
+  kill(child, SIGSTOP);
+  expect(child, "computing");
+  kill(child, SIGKILL);  // while stopped
+  expect(child, "computing");
+
+  child = start(has_two_threads);
+  expect(child, "two threads");
+  kill(child, SIGCONT);
+  expect(child, "two threads");
+  expect(child, "two threads");
+  return 0;
+}

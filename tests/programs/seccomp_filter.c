@@ -1,0 +1,66 @@
+// Filters of system calls: an error, a signal, another thread's, a child's death.
+#define _GNU_SOURCE
+#include <errno.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+
+#include "tests/programs/require.h"
+
+static volatile int trapped;
+
+static void on_trap(int number, siginfo_t* info, void* context) {
+  (void)context;
+  trapped = number == SIGSYS && info->si_code == 1 ? info->si_syscall : -1;
+}
+
+static void install(int call, unsigned action) {
+  struct sock_filter code[] = {
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (unsigned)call, 0, 1),
+      BPF_STMT(BPF_RET | BPF_K, action),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+  };
+  const struct sock_fprog program = {4, code};
+  REQUIRE(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0);
+  REQUIRE(syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC, &program) == 0);
+}
+
+static void* asks(void* argument) {
+  errno = 0;
+  const long result = syscall(SYS_getpgrp);
+  printf("other thread: %ld, error %d\n", result, errno);
+  return argument;
+}
+
+int main(void) {
+  struct sigaction action = {.sa_sigaction = on_trap, .sa_flags = SA_SIGINFO};
+  sigaction(SIGSYS, &action, NULL);
+  setvbuf(stdout, NULL, _IOLBF, 0);
+  install(SYS_getpgrp, SECCOMP_RET_ERRNO | 42);
+  errno = 0;
+  const long result = syscall(SYS_getpgrp);
+  printf("refused: %ld, error %d\n", result, errno);
+  pthread_t thread;
+  pthread_create(&thread, NULL, asks, NULL);
+  pthread_join(thread, NULL);
+  install(SYS_getppid, SECCOMP_RET_TRAP);
+  syscall(SYS_getppid);
+  printf("trapped: %d\n", trapped == SYS_getppid);
+  const pid_t child = fork();
+  if (child == 0) {
+    install(SYS_getuid, SECCOMP_RET_KILL_PROCESS);
+    syscall(SYS_getuid);
+    _exit(1);
+  }
+  int status;
+  waitpid(child, &status, 0);
+  printf("killed by %d\n", WIFSIGNALED(status) ? WTERMSIG(status) : 0);
+  return 0;
+}
