@@ -214,7 +214,7 @@ void* Run(void* argument) {
   sigaddset(&signals, SIGUSR1);
   sigaddset(&signals, SIGRTMIN);
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
-  while (!stop) {
+  while (!stop || self->step == Pongs) {
     self->step(self);
     ++self->rounds;
     if (self->step == TakesEvenTurns || self->step == TakesOddTurns) sched_yield();
