@@ -76,18 +76,5 @@ TEST(ProgramsTest, MissingProgramIsOneLine) {
   EXPECT_EQ(result.err.find('\n'), result.err.size() - 1) << result.err;
 }
 
-// What is not supported yet ends the recording with a message and a trace good up to there.
-void ExpectEndsCleanly(const std::string& program) {
-  const Recorded recorded({Program(program)});
-  EXPECT_EQ(recorded.run().out.substr(0, 7), "before\n");
-  EXPECT_NE(recorded.run().err, "");
-  EXPECT_EQ(InfoField(recorded.trace(), "state"), "complete");
-  ExpectExact(recorded.trace());
-}
-
-TEST(ProgramsTest, SecondThreadEndsTheRecordingCleanly) { ExpectEndsCleanly("threads"); }
-
-TEST(ProgramsTest, ForkEndsTheRecordingCleanly) { ExpectEndsCleanly("forks"); }
-
 }  // namespace
 }  // namespace hindsight::e2e

@@ -1,10 +1,16 @@
 #include "tests/harness/recording.h"
 
 #include <gtest/gtest.h>
+#include <stdlib.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
+#include <filesystem>
 #include <regex>
+#include <system_error>
 
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 
 namespace hindsight::e2e {
@@ -72,6 +78,45 @@ void ExpectRecordsUnchanged(const std::vector<std::string>& argv, const ChildOpt
   ExpectExact(recorded.trace());
   std::printf("%.40s: %s instructions, natively %.3f s, recorded %.3f s\n", argv[0].c_str(),
               instructions.c_str(), native.seconds, recorded.run().seconds);
+}
+
+int Recordings() {
+  const char* recordings = getenv("RECORDINGS");
+  return recordings != nullptr ? std::max(1, atoi(recordings)) : 1;
+}
+
+void ExpectAlwaysRecordsUnchanged(const std::vector<std::string>& argv, const ChildOptions& options,
+                                  const std::vector<std::string>& flags) {
+  for (int i = 1; i <= Recordings() && !::testing::Test::HasFailure(); ++i) {
+    SCOPED_TRACE(absl::StrCat("recording ", i));
+    ExpectRecordsUnchanged(argv, options, flags);
+  }
+}
+
+int CountProcesses(const std::string& trace) {
+  namespace fs = std::filesystem;
+  int count = fs::exists(trace + "/manifest") ? 1 : 0;
+  std::error_code none;  // a recording without children has no such directory
+  for (const auto& entry : fs::directory_iterator(trace + "/processes", none)) {
+    count += fs::exists(entry.path() / "manifest") ? 1 : 0;
+  }
+  return count;
+}
+
+bool HostHas(const std::vector<std::string>& features) {
+  const std::string cpuinfo = ReadFile("/proc/cpuinfo");
+  const size_t flags = cpuinfo.find("flags");
+  const std::string line = cpuinfo.substr(flags, cpuinfo.find('\n', flags) - flags) + " ";
+  return std::all_of(features.begin(), features.end(), [&line](const std::string& feature) {
+    return line.find(" " + feature + " ") != std::string::npos;
+  });
+}
+
+std::string FindProgram(const std::string& program) {
+  for (const char* directory : {"/usr/bin/", "/bin/", "/usr/sbin/"}) {
+    if (access((directory + program).c_str(), X_OK) == 0) return directory + program;
+  }
+  return "";
 }
 
 }  // namespace hindsight::e2e

@@ -44,6 +44,22 @@ void ExpectExact(const std::string& trace);
 void ExpectRecordsUnchanged(const std::vector<std::string>& argv, const ChildOptions& options = {},
                             const std::vector<std::string>& flags = {});
 
+// The same for programs whose threads or processes race: as often as the environment's RECORDINGS
+// says, once without it; until the first failure.
+void ExpectAlwaysRecordsUnchanged(const std::vector<std::string>& argv,
+                                  const ChildOptions& options = {},
+                                  const std::vector<std::string>& flags = {});
+int Recordings();
+
+// How many processes the recording holds; 0 if it cannot be said.
+int CountProcesses(const std::string& trace);
+
+// Whether this host's processors have all these features, named as in /proc/cpuinfo.
+bool HostHas(const std::vector<std::string>& features);
+
+// Where `program` is installed here; empty: it is not.
+std::string FindProgram(const std::string& program);
+
 }  // namespace hindsight::e2e
 
 #endif  // HINDSIGHT_TESTS_HARNESS_RECORDING_H_

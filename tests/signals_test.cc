@@ -1,0 +1,39 @@
+// Programs with signals of all kinds record unchanged, and their traces are exact.
+
+#include <gtest/gtest.h>
+
+#include "tests/harness/recording.h"
+
+namespace hindsight::e2e {
+namespace {
+
+TEST(SignalsTest, Origins) { ExpectAlwaysRecordsUnchanged({Program("signal_kinds")}); }
+
+TEST(SignalsTest, Handlers) { ExpectAlwaysRecordsUnchanged({Program("signal_handlers")}); }
+
+TEST(SignalsTest, QueuesAndWaiting) { ExpectAlwaysRecordsUnchanged({Program("signal_queues")}); }
+
+TEST(SignalsTest, ForOneThread) { ExpectAlwaysRecordsUnchanged({Program("signal_to_thread")}); }
+
+TEST(SignalsTest, Storm) { ExpectAlwaysRecordsUnchanged({Program("signal_storm")}); }
+
+TEST(SignalsTest, StormUnderSmallQuanta) {
+  ExpectAlwaysRecordsUnchanged({Program("signal_storm")}, {}, {"--quantum=3000"});
+}
+
+TEST(SignalsTest, TimersOfProcessorTime) { ExpectRecordsUnchanged({Program("cpu_timers")}); }
+
+TEST(SignalsTest, JobControl) { ExpectAlwaysRecordsUnchanged({Program("job_control")}); }
+
+TEST(SignalsTest, DeathWithAndWithoutCore) {
+  ExpectAlwaysRecordsUnchanged({Program("core_death")});
+}
+
+TEST(SignalsTest, CrashInAThread) { ExpectAlwaysRecordsUnchanged({Program("crash_in_thread")}); }
+
+TEST(SignalsTest, SystemCallsThatAreFiltered) {
+  ExpectAlwaysRecordsUnchanged({Program("seccomp_filter")});
+}
+
+}  // namespace
+}  // namespace hindsight::e2e

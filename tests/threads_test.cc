@@ -1,0 +1,109 @@
+// Programs with threads record unchanged, and their traces are exact. What races is recorded as
+// often as RECORDINGS says.
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "absl/strings/ascii.h"
+#include "tests/harness/gdb.h"
+#include "tests/harness/recording.h"
+
+namespace hindsight::e2e {
+namespace {
+
+TEST(ThreadsTest, StartAndJoin) { ExpectRecordsUnchanged({Program("threads")}); }
+
+TEST(ThreadsTest, ProducersAndConsumers) {
+  ExpectAlwaysRecordsUnchanged({Program("producers_consumers")});
+}
+
+TEST(ThreadsTest, LockFreeQueue) { ExpectAlwaysRecordsUnchanged({Program("lock_free_queue")}); }
+
+TEST(ThreadsTest, SixtyFourAtOnce) { ExpectAlwaysRecordsUnchanged({Program("many_threads")}); }
+
+TEST(ThreadsTest, AThousandShortOnes) {
+  ExpectAlwaysRecordsUnchanged({Program("thread_churn"), "1000"});
+}
+
+TEST(ThreadsTest, Cancelled) { ExpectAlwaysRecordsUnchanged({Program("thread_cancel")}); }
+
+TEST(ThreadsTest, MainThreadEndsFirst) {
+  ExpectAlwaysRecordsUnchanged({Program("thread_exits"), "main_first"});
+}
+
+TEST(ThreadsTest, ProcessEndsWhileOthersAreBlockedAndComputing) {
+  for (const char* way : {"return", "exit_group", "exit_elsewhere", "signal_elsewhere"}) {
+    ExpectAlwaysRecordsUnchanged({Program("thread_exits"), way});
+  }
+}
+
+TEST(ThreadsTest, AnotherThanTheFirstExecutesAProgram) {
+  ExpectAlwaysRecordsUnchanged({Program("thread_exec")});
+}
+
+TEST(ThreadsTest, RobustMutexes) { ExpectAlwaysRecordsUnchanged({Program("robust_mutex")}); }
+
+TEST(ThreadsTest, PriorityInheritance) { ExpectAlwaysRecordsUnchanged({Program("pi_mutex")}); }
+
+TEST(ThreadsTest, Futexes) { ExpectAlwaysRecordsUnchanged({Program("futex_waits")}); }
+
+TEST(ThreadsTest, SpinningWithoutSystemCalls) {
+  ExpectAlwaysRecordsUnchanged({Program("spin_lock")});
+}
+
+TEST(ThreadsTest, Names) { ExpectAlwaysRecordsUnchanged({Program("thread_names")}); }
+
+TEST(ThreadsTest, SmallQuantaChangeNothing) {
+  for (const char* program : {"producers_consumers", "thread_cancel", "many_threads"}) {
+    ExpectAlwaysRecordsUnchanged({Program(program)}, {}, {"--quantum=5000"});
+  }
+}
+
+TEST(ThreadsTest, ManyKeyframes) {
+  const std::vector<std::string> flags = {"--light-keyframe-interval=20000",
+                                          "--full-keyframe-interval=100000"};
+  ExpectAlwaysRecordsUnchanged({Program("producers_consumers")}, {}, flags);
+  ExpectAlwaysRecordsUnchanged({Program("many_threads")}, {}, flags);
+}
+
+TEST(ThreadsTest, EveryMemoryModel) {
+  for (const char* model : {"kernel", "fence", "acqrel", "load"}) {
+    for (const char* program : {"producers_consumers", "lock_free_queue"}) {
+      ExpectAlwaysRecordsUnchanged({Program(program)}, {},
+                                   {std::string("--memory-model=") + model});
+    }
+  }
+}
+
+// Its result differs from run to run, so no native run tells what it should be: replay must show
+// what the recorded program printed.
+TEST(ThreadsTest, DataRaceReplaysWithTheResultThatWasRecorded) {
+  for (int i = 0; i < Recordings() && !HasFailure(); ++i) {
+    const Recorded recorded({Program("data_race")}, {}, {"--quantum=100000"});
+    ASSERT_EQ(recorded.run().Ending(), "exit 0") << recorded.run().err;
+    ExpectExact(recorded.trace());
+    const GdbResult gdb = RunGdb(recorded.trace(), R"(
+break main
+continue
+python say("first", value("counter"))
+delete
+continue
+python say("last", value("counter"))
+)");
+    EXPECT_EQ(gdb.Answer("first"), "0") << gdb.text;
+    EXPECT_EQ(gdb.Answer("last"), absl::StripAsciiWhitespace(recorded.run().out)) << gdb.text;
+  }
+}
+
+// ./test --long: it takes a while.
+TEST(ManyThreadsTest, TenThousandShortOnes) {
+  if (Recordings() == 1) GTEST_SKIP() << "only with RECORDINGS set";
+  ChildOptions options;
+  options.timeout = absl::Seconds(400);
+  ExpectRecordsUnchanged({Program("thread_churn")}, options);
+}
+
+}  // namespace
+}  // namespace hindsight::e2e
