@@ -6,6 +6,7 @@
 #ifndef HINDSIGHT_CLI_COMMAND_H_
 #define HINDSIGHT_CLI_COMMAND_H_
 
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
@@ -45,11 +46,21 @@ std::optional<Options::Parsed> ParseOrExit(absl::string_view command, const Opti
                                            Arguments arguments, bool operands_end_options,
                                            int* exit_status);
 
-// Opens the trace that the operands name: the only one, or without any the newest in the current
-// directory. Prints a warning for each damaged part of it. Null, and *exit_status set: that did
-// not work, and why has been told.
+// The directory of the recording that the operands name: the only one, or without any the newest in
+// the current directory. With `process` (a pid or program, as -p takes it; may be empty) that of
+// this process's trace. Empty, and *exit_status set: that did not work, and why has been told.
+std::string TraceOperand(absl::string_view command, const Options::Parsed& parsed,
+                         const std::string& process, int* exit_status);
+// Opens that trace. Prints a warning for each damaged part of it. Null: likewise.
 std::unique_ptr<TraceReader> OpenTraceOperand(absl::string_view command,
-                                              const Options::Parsed& parsed, int* exit_status);
+                                              const Options::Parsed& parsed,
+                                              const std::string& process, int* exit_status);
+// Says on stderr that the recording of `trace`, which -p did not choose, has other processes.
+void TellOfOtherProcesses(const TraceReader& trace);
+// Adds -p to `options`.
+void AddProcessOption(Options* options, std::string* process);
+
+std::string SizeText(uint64_t bytes);
 
 // Writes `text` to stdout, which is buffered and flushed at the end. False once stdout is broken.
 bool Print(absl::string_view text);

@@ -75,17 +75,20 @@ int DumpSegments(const TraceReader& trace, int32_t thread, const DumpOptions& op
 
 int DumpCommand(Arguments arguments) {
   DumpOptions dump;
+  std::string process;
   Options options("dump [TRACE] [options]",
                   "Prints the process-level events of a recording, then the records of its "
                   "threads, segment by\nsegment. Numbers before a record are instruction counts.");
+  AddProcessOption(&options, &process);
   options.Add("thread", &dump.thread, "T", "Only this thread; 0: all.");
   options.Add("events", &dump.events, "", "Print the events too. --noevents leaves them out.");
-  options.Add("contents", &dump.text.contents, "", "Show the bytes of imported lines.");
+  options.Add("contents", &dump.text.contents, "",
+              "Show the bytes of imported lines, and all of the ordered instructions.");
   options.Add("json", &dump.json, "", "One JSON object per line.");
   int exit_status = 0;
   auto parsed = ParseOrExit("dump", options, arguments, false, &exit_status);
   if (!parsed) return exit_status;
-  auto trace = OpenTraceOperand("dump", *parsed, &exit_status);
+  auto trace = OpenTraceOperand("dump", *parsed, process, &exit_status);
   if (trace == nullptr) return exit_status;
   std::vector<int32_t> threads = trace->threads();
   if (dump.thread != 0) {

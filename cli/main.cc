@@ -21,16 +21,17 @@ struct Command {
 };
 
 constexpr Command kCommands[] = {
-    {"record", "record [-o DIR] [options] -- PROG ARGS...", "Record one run of a program.",
-     RecordCommand},
-    {"replay", "replay [TRACE] [-- GDB ARGS...]", "Walk a recording in gdb, forward and backward.",
-     ReplayCommand},
-    {"serve", "serve TRACE [--listen=HOST:PORT | --unix=PATH | --stdio]",
+    {"record", "record [-o DIR] [options] -- PROG ARGS... | --attach PID",
+     "Record one run of a program, with all its threads and processes.", RecordCommand},
+    {"replay", "replay [TRACE] [-p PID|NAME] [-- GDB ARGS...]",
+     "Walk a recording in gdb, forward and backward.", ReplayCommand},
+    {"serve", "serve TRACE [-p PID|NAME] [--listen=HOST:PORT | --unix=PATH | --stdio]",
      "Serve a recording to debuggers.", ServeCommand},
-    {"info", "info [TRACE] [--json]", "Show what a recording holds.", InfoCommand},
-    {"verify", "verify [TRACE]", "Replay all of a recording and check it.", VerifyCommand},
-    {"dump", "dump [TRACE] [--thread=T] [--json]", "Print the records of a recording.",
-     DumpCommand},
+    {"info", "info [TRACE] [--threads] [--json]", "Show what a recording holds.", InfoCommand},
+    {"verify", "verify [TRACE] [-p PID|NAME]", "Replay all of a recording and check it.",
+     VerifyCommand},
+    {"dump", "dump [TRACE] [-p PID|NAME] [--thread=T] [--json]",
+     "Print the records of a recording.", DumpCommand},
 };
 
 std::string HelpText() {

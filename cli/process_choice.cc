@@ -62,9 +62,8 @@ absl::StatusOr<size_t> ChooseProcess(absl::Span<const ProcessName> processes,
     return absl::NotFoundError(
         absl::StrCat("no process ", wanted, " in the recording; there are ", List(processes, all)));
   }
-  return absl::FailedPreconditionError(absl::StrCat("several processes ran ", wanted,
-                                                    "; choose one by its number: ",
-                                                    List(processes, named)));
+  return absl::FailedPreconditionError(absl::StrCat(
+      "several processes ran ", wanted, "; choose one by its number: ", List(processes, named)));
 }
 
 }  // namespace hindsight

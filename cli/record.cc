@@ -14,6 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "cli/command.h"
+#include "cli/option_values.h"
 #include "cli/progress_line.h"
 #include "cli/trace_path.h"
 
@@ -24,11 +25,6 @@ namespace {
 constexpr int kExitRecorder = 125;
 constexpr int kExitNotExecutable = 126;
 constexpr int kExitNotFound = 127;
-
-std::string SizeText(uint64_t bytes) {
-  if (bytes < 10'000'000) return absl::StrFormat("%.1f kB", bytes / 1e3);
-  return absl::StrFormat("%.1f MB", bytes / 1e6);
-}
 
 int FailureStatus(const absl::Status& status) {
   PrintError(status.message());
@@ -62,6 +58,15 @@ int ExitLike(int wait_status) {
   return 128 + WTERMSIG(wait_status);
 }
 
+std::string SummaryText(const std::string& directory, const RecordResult& result) {
+  std::string out = absl::StrCat(directory, ": ");
+  if (result.processes > 1) absl::StrAppend(&out, result.processes, " processes, ");
+  if (result.threads > 1) absl::StrAppend(&out, result.threads, " threads, ");
+  return absl::StrCat(
+      out, absl::StrFormat("%.1f M instructions, %d events, %s, %.1f s", result.instructions / 1e6,
+                           result.events, SizeText(result.trace_bytes), result.seconds));
+}
+
 int RunRecording(const RecordOptions& base, ProgressLine* progress) {
   RecordOptions record = base;
   record.progress = [progress](const RecordProgress& now) {
@@ -73,52 +78,125 @@ int RunRecording(const RecordOptions& base, ProgressLine* progress) {
   if (!progress->on_terminal()) record.progress = nullptr;
   absl::StatusOr<RecordResult> result = RecordProgram(record);
   progress->Clear();
-  if (!result.ok()) return FailureStatus(result.status());
-  progress->Finish(absl::StrFormat("%s: %.1f M instructions, %d events, %s, %.1f s",
-                                   record.directory, result->instructions / 1e6, result->events,
-                                   SizeText(result->trace_bytes), result->seconds));
-  return ExitLike(result->wait_status);
+  if (!result.ok()) {
+    const int exit_status = FailureStatus(result.status());
+    return record.attach_pid != 0 ? kExitRecorder : exit_status;
+  }
+  progress->Finish(SummaryText(record.directory, *result));
+  // Of a process that was there before, nobody expects that this one ends like it.
+  return record.attach_pid != 0 ? 0 : ExitLike(result->wait_status);
+}
+
+// What the options say, as the recorder has no types for it.
+struct RecordValues {
+  std::string engine = "emulate";
+  ChildrenValue children;
+  SecondsValue duration;
+  SizeValue max_size;
+};
+
+void AddOptions(Options* options, RecordOptions* record, RecordValues* values) {
+  options->Add("output", &record->directory, "DIR",
+               "The trace: a directory that does not exist or is empty. Without it "
+               "PROG-N.hindsight in the current directory, N the lowest number that is free.");
+  options->Alias('o');
+  options->Add("attach", &record->attach_pid, "PID",
+               "Record this process, which runs already, from now on, until it ends, --duration is "
+               "over or Ctrl-C; then it runs on as if nothing had been.");
+  options->Add("duration", &values->duration, "TIME",
+               "End the recording after this time (10, 2.5s, 500ms); the program runs on.");
+  options->Add("start-at", &record->start_at, "WHERE",
+               "Record from here on, each time any thread gets here: FUNCTION, FILE:FUNCTION or an "
+               "address (0x...). Before, the program runs natively.");
+  options->Add(
+      "stop-at", &record->stop_at, "WHERE",
+      "Record up to here. Behind it the program runs natively, until it gets to --start-at "
+      "again.");
+  options->Add("max-size", &values->max_size, "SIZE",
+               "End the recording when the trace has about this size (64M, 2G); the program runs "
+               "on.");
+  options->Add("children", &values->children, "WHICH",
+               "Which of the processes that the program makes are recorded: follow (all, and "
+               "theirs), none, or only=NAME: only processes that run the program NAME.");
+  options->Add("memory-model", &record->memory_model, "NAME",
+               "Which events are put in order over all threads: kernel (system calls, signals and "
+               "the like), fence (also locked instructions and fences), acqrel (also stores) or "
+               "load (also loads).");
+  options->Add("engine", &values->engine, "NAME", "How to record: emulate.");
+  options->Add("light-keyframe-interval", &record->light_keyframe_interval, "N",
+               "Begin a segment every N instructions; 0: only at the start. Shorter ones make "
+               "going back faster and the trace larger.");
+  options->Add("full-keyframe-interval", &record->full_keyframe_interval, "N",
+               "Save all memory every N instructions; 0: only at the start.");
+  options->Add("quantum", &record->quantum, "N",
+               "Threads take turns of N instructions at most; signals and keyframes due are looked "
+               "for at their ends.");
+  options->Add("max-module-bytes", &record->max_module_bytes, "N",
+               "Mapped files larger than this are named in the trace, but not stored.");
+}
+
+// Empty, or what is wrong.
+std::string Check(const RecordOptions& record, const RecordValues& values) {
+  const std::string& model = record.memory_model;
+  if (values.engine != "emulate") return absl::StrCat("unknown engine ", values.engine);
+  if (model != "kernel" && model != "fence" && model != "acqrel" && model != "load") {
+    return absl::StrCat("unknown memory model ", model);
+  }
+  if (record.quantum == 0) return "--quantum must not be 0";
+  if (record.attach_pid < 0) return "--attach needs the pid of a process";
+  if (record.attach_pid == 0 && record.arguments.empty()) return "which program?";
+  if (record.attach_pid != 0 && !record.arguments.empty()) {
+    return "either a program or --attach, not both";
+  }
+  return "";
+}
+
+void Fill(const RecordValues& values, RecordOptions* record) {
+  record->max_seconds = values.duration.seconds;
+  record->max_trace_bytes = values.max_size.bytes;
+  record->only_program = values.children.program;
+  switch (values.children.policy) {
+    case ChildrenValue::kFollow:
+      record->children = ChildPolicy::kFollow;
+      break;
+    case ChildrenValue::kNone:
+      record->children = ChildPolicy::kNone;
+      break;
+    case ChildrenValue::kOnly:
+      record->children = ChildPolicy::kOnly;
+      break;
+  }
+}
+
+// What a trace is named after that the user did not name.
+std::string TraceName(const RecordOptions& record) {
+  if (record.attach_pid == 0) return record.arguments[0];
+  std::error_code error;
+  const auto program =
+      std::filesystem::read_symlink(absl::StrCat("/proc/", record.attach_pid, "/exe"), error);
+  return error ? absl::StrCat(record.attach_pid) : program.string();
 }
 
 }  // namespace
 
 int RecordCommand(Arguments arguments) {
   RecordOptions record;
-  std::string engine = "emulate";
+  RecordValues values;
   Options options(
       "record [options] [--] PROG ARGS...",
-      "Runs PROG and records it. Input, output, environment and exit status are PROG's own; if "
-      "PROG "
-      "dies\nof a signal, so does this. Exits with 127 if PROG is not found, 126 if it cannot be "
-      "executed, 125\nif recording itself fails.");
-  options.Add("output", &record.directory, "DIR",
-              "The trace: a directory that does not exist or is empty. Without it "
-              "PROG-N.hindsight in the current directory, N the lowest number that is free.");
-  options.Alias('o');
-  options.Add("engine", &engine, "NAME", "How to record: emulate.");
-  options.Add("memory-model", &record.memory_model, "NAME",
-              "Which events are put in order over all threads: kernel, fence, acqrel or load.");
-  options.Add("light-keyframe-interval", &record.light_keyframe_interval, "N",
-              "Begin a segment every N instructions; 0: only at the start. Shorter ones make going "
-              "back faster and the trace larger.");
-  options.Add("full-keyframe-interval", &record.full_keyframe_interval, "N",
-              "Save all memory every N instructions; 0: only at the start.");
-  options.Add("quantum", &record.quantum, "N",
-              "Look for signals and keyframes due every N instructions.");
-  options.Add("max-module-bytes", &record.max_module_bytes, "N",
-              "Mapped files larger than this are named in the trace, but not stored.");
+      "Runs PROG and records it and the processes it makes. Input, output, environment and exit "
+      "status are\nPROG's own; if PROG dies of a signal, so does this. Exits with 127 if PROG is "
+      "not found, 126 if it\ncannot be executed, 125 if recording itself fails. With --attach: 0, "
+      "or 125 if that fails.");
+  AddOptions(&options, &record, &values);
   int exit_status = 0;
   auto parsed = ParseOrExit("record", options, arguments, true, &exit_status);
   if (!parsed) return exit_status;
-  if (parsed->rest.empty()) return UsageError("record", "which program?");
-  if (engine != "emulate") return UsageError("record", absl::StrCat("unknown engine ", engine));
-  const std::string& model = record.memory_model;
-  if (model != "kernel" && model != "fence" && model != "acqrel" && model != "load") {
-    return UsageError("record", absl::StrCat("unknown memory model ", model));
-  }
-  if (record.quantum == 0) return UsageError("record", "--quantum must not be 0");
   record.arguments = parsed->rest;
-  if (record.directory.empty()) record.directory = NewTracePath(".", record.arguments[0]);
+  const std::string wrong = Check(record, values);
+  if (!wrong.empty()) return UsageError("record", wrong);
+  Fill(values, &record);
+  if (record.directory.empty()) record.directory = NewTracePath(".", TraceName(record));
   // Told apart here from a program that is not found.
   const std::filesystem::path parent = std::filesystem::path(record.directory).parent_path();
   std::error_code error;

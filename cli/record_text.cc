@@ -233,6 +233,37 @@ struct JsonVisitor {
   }
 };
 
+std::string ForkText(const ProcessEvent& event) {
+  std::string out = absl::StrCat(" child ", event.result);
+  if (event.arguments.size() < 2) return out;
+  switch (static_cast<ForkKind>(event.arguments[0])) {
+    case ForkKind::kFork:
+      absl::StrAppend(&out, " by fork");
+      break;
+    case ForkKind::kVfork:
+      absl::StrAppend(&out, " by vfork");
+      break;
+    case ForkKind::kClone:
+      absl::StrAppend(&out, " by clone");
+      break;
+  }
+  return absl::StrCat(out, event.arguments[1] != 0 ? "" : ", not recorded");
+}
+
+std::string SliceText(const ProcessEvent& event) {
+  if (event.arguments.size() < 3) return "";
+  std::string out = absl::StrFormat(" resumed %.6f s, one before ended %.6f s",
+                                    event.arguments[0] / 1e9, event.arguments[1] / 1e9);
+  if (event.arguments[2] != ~uint64_t{0}) absl::StrAppend(&out, ", cpu ", event.arguments[2]);
+  return out;
+}
+
+void NumbersJson(const std::vector<uint64_t>& numbers, JsonWriter* json) {
+  json->Key("arguments").BeginArray();
+  for (const uint64_t number : numbers) json->Uint(number);
+  json->EndArray();
+}
+
 }  // namespace
 
 std::string RecordText(const Record& record, const RecordTextOptions& options) {
@@ -268,6 +299,21 @@ std::string EventText(const ProcessEvent& event) {
     case EventKind::kFullKeyframe:
       absl::StrAppend(&out, " ", event.number);
       break;
+    case EventKind::kThreadStart:
+      if (event.number != 0) absl::StrAppend(&out, " by ", event.number);
+      if (!event.text.empty()) absl::StrAppend(&out, " ", absl::CHexEscape(event.text));
+      break;
+    case EventKind::kFork:
+      absl::StrAppend(&out, ForkText(event));
+      break;
+    case EventKind::kSlice:
+      absl::StrAppend(&out, SliceText(event));
+      break;
+    case EventKind::kSchedule:
+      if (event.arguments.size() >= 3) {
+        absl::StrAppend(&out, " cpu ", event.arguments[1], " before ", event.arguments[2]);
+      }
+      break;
     default:
       if (!event.text.empty()) absl::StrAppend(&out, " ", absl::CHexEscape(event.text));
   }
@@ -284,6 +330,11 @@ void EventJson(const ProcessEvent& event, JsonWriter* json) {
     for (uint64_t argument : event.arguments) json->Hex(argument);
     json->EndArray().Key("result").Int(event.result);
   }
+  if (event.kind == EventKind::kFork || event.kind == EventKind::kSlice ||
+      event.kind == EventKind::kSchedule) {
+    NumbersJson(event.arguments, json);
+  }
+  if (event.kind == EventKind::kFork) json->Key("result").Int(event.result);
   if (event.kind == EventKind::kMapChange) {
     json->Key("maps").BeginArray();
     for (const MapRegion& region : event.maps) {

@@ -71,6 +71,37 @@ TEST_F(RecordTextTest, SyscallEvent) {
   EXPECT_EQ(EventText(event), "10 syscall sequence 3 thread 7 write(0x1, 0x7000) = -9");
 }
 
+TEST_F(RecordTextTest, KnownLines) {
+  PageImport page = {.address = 0x7000, .line_mask = 4, .lines = line_, .known_mask = 4};
+  EXPECT_EQ(Text(5, page), "5 import page 0x7000 lines 1 known 1");
+  EXPECT_NE(Json(5, page).find(R"("knownMask":"0x4")"), std::string::npos);
+}
+
+TEST_F(RecordTextTest, OrderRun) {
+  const std::vector<uint64_t> counts = {3, 4, 9};
+  const OrderRun run = {26, counts};
+  EXPECT_EQ(Text(10, run), "10 order sequence 1A events 3 counts 3 to 9");
+  EXPECT_EQ(Text(10, run, /*contents=*/true), "10 order sequence 1A events 3\n    3 4 9");
+  EXPECT_EQ(Json(10, run), R"({"count":10,"kind":"order","sequence":26,"counts":[3,4,9]})");
+}
+
+TEST_F(RecordTextTest, EventsOfThreadsAndProcesses) {
+  ProcessEvent event = {
+      .kind = EventKind::kThreadStart, .sequence = 3, .thread = 8, .number = 7, .text = "worker"};
+  EXPECT_EQ(EventText(event), "0 thread-start sequence 3 thread 8 by 7 worker");
+  event = {.kind = EventKind::kFork, .thread = 7, .count = 9, .arguments = {1, 0}, .result = 100};
+  EXPECT_EQ(EventText(event), "9 fork thread 7 child 100 by vfork, not recorded");
+  event = {.kind = EventKind::kSlice,
+           .sequence = 4,
+           .thread = 7,
+           .count = 9,
+           .arguments = {2'500'000'000, 2'000'000'000, 3}};
+  EXPECT_EQ(EventText(event),
+            "9 slice sequence 4 thread 7 resumed 2.500000 s, one before ended 2.000000 s, cpu 3");
+  event = {.kind = EventKind::kSchedule, .thread = 7, .arguments = {1, 3, 2}};
+  EXPECT_EQ(EventText(event), "0 schedule thread 7 cpu 3 before 2");
+}
+
 TEST_F(RecordTextTest, WaitStatus) {
   EXPECT_EQ(WaitStatusText(3 << 8), "exited with status 3");
   EXPECT_EQ(WaitStatusText(11), "killed by signal 11 (Segmentation fault)");

@@ -45,16 +45,19 @@ absl::StatusOr<int> RunGdb(const TraceReader* trace, const std::string& gdb,
 
 int ReplayCommand(Arguments arguments) {
   std::string gdb = "gdb";
+  std::string process;
   Options options("replay [TRACE] [options] [-- GDB ARGS...]",
                   "Starts gdb at the beginning of a recording. There 'continue' and "
                   "'reverse-continue' and all their\nrelatives work; 'monitor help' and 'help "
                   "hindsight' tell what else does. ARGS are given to gdb.");
+  AddProcessOption(&options, &process);
   options.Add("gdb", &gdb, "PROGRAM", "The gdb to start.");
   int exit_status = 0;
   auto parsed = ParseOrExit("replay", options, arguments, false, &exit_status);
   if (!parsed) return exit_status;
-  auto trace = OpenTraceOperand("replay", *parsed, &exit_status);
+  auto trace = OpenTraceOperand("replay", *parsed, process, &exit_status);
   if (trace == nullptr) return exit_status;
+  if (process.empty()) TellOfOtherProcesses(*trace);
   BlockChildSignals();
   absl::StatusOr<int> status = RunGdb(trace.get(), gdb, parsed->rest);
   exit_status = status.ok() ? *status : Failure(status.status());

@@ -63,9 +63,11 @@ int ServeSocket(const ServeOptions& options, const TraceReader& trace, Target* t
 
 int ServeCommand(Arguments arguments) {
   ServeOptions serve;
+  std::string process;
   Options options("serve [TRACE] [options]",
                   "Serves a recording to debuggers that speak gdb's remote protocol, one at a "
                   "time, until ended\n(Ctrl-C). Prints the address to connect to.");
+  AddProcessOption(&options, &process);
   options.Add("listen", &serve.listen, "HOST:PORT",
               "Where to listen; port 0 is any free one. Whoever can connect can read everything in "
               "the recording.");
@@ -80,8 +82,9 @@ int ServeCommand(Arguments arguments) {
   if (serve.stdio && !serve.unix_path.empty()) {
     return UsageError("serve", "--stdio and --unix exclude each other");
   }
-  auto trace = OpenTraceOperand("serve", *parsed, &exit_status);
+  auto trace = OpenTraceOperand("serve", *parsed, process, &exit_status);
   if (trace == nullptr) return exit_status;
+  if (process.empty()) TellOfOtherProcesses(*trace);
   if (!serve.unix_path.empty()) RemoveSocketWhenKilled(serve.unix_path);
   absl::StatusOr<std::unique_ptr<ReplayTarget>> target = ReplayTarget::Open(trace.get());
   if (!target.ok()) return Failure(target.status());

@@ -1,65 +1,161 @@
-// hindsight verify: replays all of a trace and checks it.
+// hindsight verify: replays all of a recording and checks it.
 
 #include "keyframes/verify.h"
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "cli/command.h"
 #include "cli/json.h"
+#include "cli/process_choice.h"
 #include "cli/progress_line.h"
 
 namespace hindsight {
 namespace {
 
-std::string VerifyJson(const TraceReader& trace, const VerifyResult& result) {
+// What became of one process. `result` is not OK if its trace could not be replayed at all.
+struct ProcessResult {
+  std::string id;
+  std::string directory;
+  std::string program;
+  absl::StatusOr<VerifyResult> result;
+
+  bool exact() const { return result.ok() && result->exact(); }
+  absl::Status difference() const { return result.ok() ? result->difference : result.status(); }
+};
+
+VerifyResult Total(const std::vector<ProcessResult>& processes) {
+  VerifyResult total;
+  for (const ProcessResult& process : processes) {
+    total.difference.Update(process.difference());
+    if (!process.result.ok()) continue;
+    total.segments += process.result->segments;
+    total.segments_failed += process.result->segments_failed;
+    total.states += process.result->states;
+    total.checks += process.result->checks;
+    total.seconds += process.result->seconds;
+  }
+  return total;
+}
+
+void ResultJson(const VerifyResult& result, JsonWriter* json) {
+  json->Key("exact").Bool(result.exact());
+  if (!result.exact()) json->Key("difference").String(result.difference.message());
+  json->Key("segments").Uint(result.segments).Key("segmentsFailed").Uint(result.segments_failed);
+  json->Key("states").Uint(result.states).Key("checks").Uint(result.checks);
+  json->Key("seconds").Number(result.seconds);
+}
+
+std::string VerifyJson(const std::string& directory, const std::vector<ProcessResult>& processes) {
   JsonWriter json;
-  json.BeginObject().Key("trace").String(trace.directory()).Key("exact").Bool(result.exact());
-  if (!result.exact()) json.Key("difference").String(result.difference.message());
-  json.Key("segments").Uint(result.segments).Key("segmentsFailed").Uint(result.segments_failed);
-  json.Key("states").Uint(result.states).Key("checks").Uint(result.checks);
-  json.Key("seconds").Number(result.seconds).EndObject();
+  json.BeginObject().Key("trace").String(directory);
+  ResultJson(Total(processes), &json);
+  json.Key("processes").BeginArray();
+  for (const ProcessResult& process : processes) {
+    json.BeginObject().Key("id").String(process.id).Key("directory").String(process.directory);
+    json.Key("program").String(process.program);
+    ResultJson(Total({process}), &json);
+    json.EndObject();
+  }
+  json.EndArray().EndObject();
   return json.text() + "\n";
 }
 
-std::string VerifyText(const VerifyResult& result) {
+std::string ResultText(const VerifyResult& result) {
   std::string totals =
       absl::StrFormat("%d instructions in %d segments, %d checks, %.2f s", result.states,
                       result.segments, result.checks, result.seconds);
-  if (result.exact()) return absl::StrCat("exact: ", totals, "\n");
+  if (result.exact()) return absl::StrCat("exact: ", totals);
   return absl::StrCat("NOT exact: ", totals, "; ", result.segments_failed,
-                      " segments differ, first: ", result.difference.message(), "\n");
+                      " segments differ, first: ", result.difference.message());
+}
+
+std::string VerifyText(const std::vector<ProcessResult>& processes) {
+  if (processes.size() == 1) return ResultText(Total(processes)) + "\n";
+  std::string out;
+  for (const ProcessResult& process : processes) {
+    absl::StrAppendFormat(&out, "%-9s %s: %s\n", process.id, process.program,
+                          ResultText(Total({process})));
+  }
+  const size_t exact = std::count_if(processes.begin(), processes.end(),
+                                     [](const ProcessResult& process) { return process.exact(); });
+  return absl::StrCat(out, exact, " of ", processes.size(), " processes exact; ",
+                      ResultText(Total(processes)), "\n");
+}
+
+ProcessResult VerifyProcess(const ProcessInfo& process, const VerifyOptions& options) {
+  ProcessResult result = {ProcessId(process), process.directory, process.manifest.program,
+                          absl::UnknownError("")};
+  const auto trace = TraceReader::Open(process.directory);
+  if (!trace.ok()) {
+    result.result = trace.status();
+    return result;
+  }
+  for (const std::string& warning : (*trace)->warnings()) {
+    PrintError(absl::StrCat("warning: ", warning));
+  }
+  result.program = LastProgram(**trace);
+  result.result = Verify(**trace, options);
+  return result;
+}
+
+// All processes of the recording in `directory`; with `only_this` the one whose trace that is.
+int VerifyRecording(const std::string& directory, bool only_this, bool json,
+                    const VerifyOptions& options) {
+  std::vector<std::string> warnings;
+  absl::StatusOr<std::vector<ProcessInfo>> processes = ListProcesses(directory, &warnings);
+  if (!processes.ok()) return Failure(processes.status());
+  if (only_this) processes->resize(1);
+  for (const std::string& warning : warnings) {
+    if (!only_this) PrintError(absl::StrCat("warning: ", warning));
+  }
+  ProgressLine progress;
+  std::vector<ProcessResult> results;
+  for (const ProcessInfo& process : *processes) {
+    const std::string which =
+        processes->size() == 1
+            ? ""
+            : absl::StrFormat(" process %d of %d:", results.size() + 1, processes->size());
+    VerifyOptions with_progress = options;
+    with_progress.progress = [&](const VerifyProgress& now) {
+      progress.Show(absl::StrFormat("verifying:%s %d of %d segments, %.1f M instructions", which,
+                                    now.segments_done, now.segments_total, now.states_done / 1e6));
+    };
+    results.push_back(VerifyProcess(process, with_progress));
+  }
+  progress.Clear();
+  // One that cannot be replayed at all is told as other commands would.
+  if (results.size() == 1 && !results[0].result.ok()) return Failure(results[0].result.status());
+  if (!Print(json ? VerifyJson(directory, results) : VerifyText(results))) return kExitFailure;
+  // A process that was left out was not verified.
+  return Total(results).exact() && (only_this || warnings.empty()) ? 0 : kExitFailure;
 }
 
 }  // namespace
 
 int VerifyCommand(Arguments arguments) {
   bool json = false;
+  std::string process;
   VerifyOptions verify;
   Options options("verify [TRACE] [options]",
                   "Replays all of a recording and compares with what was recorded. Exits with 0 "
                   "only if every check\nmatched; else tells where the first difference is.");
+  options.Add("process", &process, "PID|NAME",
+              "Only this process, by its pid or its program; without it all of the recording's.");
+  options.Alias('p');
   options.Add("json", &json, "", "Print the result as one JSON object.");
   options.Add("threads", &verify.host_threads, "N", "Replay on N processors; 0: all.");
   int exit_status = 0;
   auto parsed = ParseOrExit("verify", options, arguments, false, &exit_status);
   if (!parsed) return exit_status;
   if (verify.host_threads < 0) return UsageError("verify", "--threads must not be negative");
-  auto trace = OpenTraceOperand("verify", *parsed, &exit_status);
-  if (trace == nullptr) return exit_status;
-  ProgressLine progress;
-  verify.progress = [&progress](const VerifyProgress& now) {
-    progress.Show(absl::StrFormat("verifying: %d of %d segments, %.1f M instructions",
-                                  now.segments_done, now.segments_total, now.states_done / 1e6));
-  };
-  absl::StatusOr<VerifyResult> result = Verify(*trace, verify);
-  progress.Clear();
-  if (!result.ok()) return Failure(result.status());
-  if (!Print(json ? VerifyJson(*trace, *result) : VerifyText(*result))) return kExitFailure;
-  return result->exact() ? 0 : kExitFailure;
+  const std::string directory = TraceOperand("verify", *parsed, process, &exit_status);
+  if (directory.empty()) return exit_status;
+  return VerifyRecording(directory, /*only_this=*/!process.empty(), json, verify);
 }
 
 }  // namespace hindsight

@@ -109,7 +109,8 @@ class TraceReaderImpl final : public TraceReader {
     sizes.modules = BytesUnder(directory_ + "/modules");
     sizes.full_keyframes = BytesUnder(directory_ + "/full");
     sizes.events = BytesUnder(directory_ + "/events");
-    sizes.total = BytesUnder(directory_);
+    sizes.total = sizes.segments + sizes.modules + sizes.full_keyframes + sizes.events +
+                  BytesUnder(directory_ + "/manifest") + BytesUnder(directory_ + "/index");
     return sizes;
   }
 

@@ -101,7 +101,8 @@ class TraceReader {
   // The bytes of a stored module, mapped read-only. kNotFound if the trace does not hold them.
   virtual absl::StatusOr<absl::Span<const uint8_t>> ModuleBytes(int32_t module) const = 0;
 
-  // Sizes on disk, for `info`.
+  // Sizes on disk, for `info`. Traces of other processes in this one's directory do not count; bytes
+  // of modules do only where this trace's own directory has them.
   struct Sizes {
     uint64_t segments = 0, modules = 0, full_keyframes = 0, events = 0, total = 0;
   };
