@@ -118,7 +118,6 @@ class Attachment {
   absl::Status Stop(pid_t thread);
   bool TakeSignals(AttachedThread* thread);
   bool LeaveCall(const AttachedThread& thread);
-  bool LeaveVdso(const AttachedThread& thread, uint64_t start, uint64_t end);
 
   const pid_t pid_;
   std::vector<AttachedThread> threads_;
@@ -202,33 +201,15 @@ bool Attachment::LeaveCall(const AttachedThread& thread) {
   return ptrace(PTRACE_SETREGS, thread.thread, nullptr, &registers) == 0;
 }
 
-bool Attachment::LeaveVdso(const AttachedThread& thread, uint64_t start, uint64_t end) {
-  user_regs_struct registers;
-  if (!GetRegisters(thread.thread, &registers)) return false;
-  const auto inside = [&] { return registers.rip >= start && registers.rip < end; };
-  if (!inside()) return true;
-  // Only SIGTRAP may come: blocked, the kernel would force it and take the program's handler away.
-  uint64_t mask = 0;
-  const uint64_t only_traps = ~(uint64_t{1} << (SIGTRAP - 1));
-  ptrace(PTRACE_GETSIGMASK, thread.thread, kSignalSetBytes, &mask);
-  ptrace(PTRACE_SETSIGMASK, thread.thread, kSignalSetBytes, &only_traps);
-  bool alive = true;
-  for (int i = 0; i < kMaxVdsoSteps && alive && inside(); ++i) {
-    int status;
-    alive = ptrace(PTRACE_SINGLESTEP, thread.thread, nullptr, nullptr) == 0;
-    while (alive && waitpid(thread.thread, &status, __WALL) < 0) alive = errno == EINTR;
-    alive = alive && WIFSTOPPED(status) && GetRegisters(thread.thread, &registers);
-  }
-  ptrace(PTRACE_SETSIGMASK, thread.thread, kSignalSetBytes, &mask);
-  return alive;
-}
-
 absl::Status Attachment::Settle() {
   const MemoryMap map = MemoryMap::OfProcess(absl::StrCat("/proc/", pid_, "/maps"));
   const MapRegion* vdso = map.FindNamed("[vdso]");
   for (AttachedThread& thread : threads_) {
     bool alive = TakeSignals(&thread) && LeaveCall(thread);
-    if (alive && vdso != nullptr) alive = LeaveVdso(thread, vdso->start, vdso->end);
+    if (alive && vdso != nullptr) {
+      alive = StepWhile(thread.thread, kMaxVdsoSteps,
+                        [&](uint64_t pc) { return pc >= vdso->start && pc < vdso->end; });
+    }
     if (!alive && HasEnded(pid_, pid_)) return NoSuchProcess(pid_);
   }
   return absl::OkStatus();

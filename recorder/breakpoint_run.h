@@ -23,6 +23,7 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <set>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -59,40 +60,83 @@ struct NativeThread {
 
 class BreakpointRun {
  public:
-  // Where to stop, as far as it is mapped now. Asked at Start, and again whenever the dynamic
-  // linker has mapped something.
-  using Places = std::function<std::vector<uint64_t>()>;
+  struct Places {
+    std::vector<uint64_t> stops;  // where to stop
+    // Where to look for places again: the dynamic linker passes here when it has mapped something
+    // (_dl_debug_state).
+    std::vector<uint64_t> hooks;
+  };
+  // Those that are mapped now. Asked at Start, and whenever a hook is passed.
+  using FindPlaces = std::function<Places()>;
 
-  BreakpointRun(pid_t process, Places places);
-  ~BreakpointRun();
+  BreakpointRun(pid_t process, FindPlaces find_places);
   BreakpointRun(const BreakpointRun&) = delete;
   BreakpointRun& operator=(const BreakpointRun&) = delete;
 
   // Runs the process. A thread that stands at one of the places counts as reaching it, unless
   // `leave_places`: then it is moved on first.
   // Requires: `threads` are all of its threads, stopped, with no signal about to be delivered.
-  absl::Status Start(absl::Span<const NativeThread> threads, bool leave_places = false);
+  void Start(absl::Span<const NativeThread> threads, bool leave_places = false);
 
-  // Whether a stop of `thread` is for OnStop: one of the process's threads, or of a child that has
-  // its memory.
+  // Whether a stop of `thread` is for OnStop: one of the process's threads or children, as far as
+  // they are nobody else's.
   bool Owns(pid_t thread) const;
   // What waitpid said of a thread that is owned.
   std::optional<NativeEvent> OnStop(pid_t thread, int wait_status);
   // Stops all threads; kStopped follows, unless something else comes first.
   void RequestStop();
+  // To be called now and then while a stop is awaited: a first thread that ends before the others
+  // is not told of by waitpid.
+  std::optional<NativeEvent> OnTick();
 
-  // OnStop for whatever waitpid says of any child of this process, until something happens or
-  // `stop_now` (asked whenever a signal interrupts the waiting) says that it should: then kStopped.
+  // OnStop for whatever waitpid says of any child of this process, until something happens.
+  // `stop_now`, asked whenever a signal interrupts the waiting, makes it kStopped.
   // Requires: no other traced thread stops meanwhile.
   absl::StatusOr<NativeEvent> Wait(const std::function<bool()>& stop_now);
 
-  // The process's threads as they are now. After kReached and kStopped, all of them stopped.
+  // The process's threads as they are now, the first one first; after kReached and kStopped all of
+  // them are stopped.
   std::vector<NativeThread> threads() const;
 
  private:
-  struct Thread;
-  class Implementation;
-  std::unique_ptr<Implementation> implementation_;
+  struct Thread {
+    bool stopped = false;
+    int group_stop = 0;
+    bool guest = false;  // of a child that shares the process's memory
+  };
+  enum class Mode : uint8_t { kIdle, kRunning, kStopping };
+
+  // Breakpoints.
+  void Insert(absl::Span<const uint64_t> addresses);
+  void Insert(const Places& places);
+  void TakeOut(uint64_t address, pid_t process);
+  void TakeOutAll(pid_t process);
+  void StepOver(pid_t thread);
+
+  // Threads.
+  void Continue(pid_t thread, int signal);
+  void ContinueAll();
+  void BeginStopping(std::optional<NativeEvent> outcome);
+  std::optional<NativeEvent> FinishStopping();
+  void LetGuestsGo();
+
+  // What happens to them.
+  std::optional<NativeEvent> OnEnd(pid_t thread, int wait_status);
+  std::optional<NativeEvent> OnEventStop(pid_t thread, int signal);
+  std::optional<NativeEvent> OnNewTask(pid_t thread, bool vfork);
+  std::optional<NativeEvent> OnExec(pid_t thread);
+  void OnSignal(pid_t thread, int signal);
+
+  const pid_t process_;
+  const FindPlaces find_places_;
+  Mode mode_ = Mode::kIdle;
+  std::map<pid_t, Thread> threads_;
+  std::map<uint64_t, uint8_t> inserted_;  // address -> the byte that belongs there
+  std::set<uint64_t> hooks_;
+  std::set<pid_t> early_;  // children whose first stop came before their parent's event
+  // What to report once all threads are stopped; none: a hook was passed by `passing_`.
+  std::optional<NativeEvent> outcome_;
+  pid_t passing_ = 0;
 };
 
 }  // namespace hindsight

@@ -1,8 +1,5 @@
 #include "recorder/recorded_process.h"
 
-#include <sys/ptrace.h>
-#include <sys/wait.h>
-
 #include <algorithm>
 #include <utility>
 
@@ -155,13 +152,9 @@ void RecordedProcess::LetGo(const std::string& reason) {
     engine->LetGo(reason, &detach);
     recording_->Remove(engine->thread());
   }
-  for (const ThreadToDetach& thread : detach) {
-    if (thread.running) {
-      ptrace(PTRACE_INTERRUPT, thread.thread, nullptr, nullptr);
-      waitpid(thread.thread, nullptr, __WALL);
-    }
-    ptrace(PTRACE_DETACH, thread.thread, nullptr, thread.signal);
-  }
+  const absl::Status status =
+      DetachFromProcess(pid(), detach, attached_ ? vdso_patches_ : std::vector<VdsoPatch>());
+  if (!status.ok()) recording_->Keep(status);
 }
 
 absl::Status RecordedProcess::Finish() {

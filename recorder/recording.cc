@@ -64,6 +64,7 @@ absl::StatusOr<RecordResult> Recording::Run() {
   for (const auto& process : processes_) Keep(process->Finish());
   result_.trace_bytes = root_->writer()->bytes_written();
   if (!root_exited_ && options_.attach_pid == 0) WaitForRoot();
+  result_.events = sequence_.last;
   result_.seconds = static_cast<double>(NowNs()) / 1e9;
   RETURN_IF_ERROR(status_);
   return result_;
@@ -254,11 +255,14 @@ void Recording::LetGo() {
   Reap();
 }
 
+// Everybody runs on alone; but a thread that ended before it could be let go of is still ours to
+// reap, and its process cannot end before.
 void Recording::WaitForRoot() {
   while (!root_exited_) {
     int status;
-    const pid_t pid = waitpid(root_pid_, &status, __WALL);
+    const pid_t pid = waitpid(-1, &status, __WALL);
     if (pid < 0 && errno != EINTR) return;
+    if (pid > 0 && WIFSTOPPED(status)) ptrace(PTRACE_DETACH, pid, nullptr, nullptr);
     if (pid == root_pid_ && !WIFSTOPPED(status)) NoteRootExit(status);
   }
 }

@@ -47,6 +47,9 @@ class Symbols {
   // run time (STT_GNU_IFUNC) have no place of their own.
   std::vector<uint64_t> Find(const CodePlace& place, const MemoryMap& map, const std::string& root);
 
+  // Where the dynamic linker of a process passes when it has mapped something; empty: it has none.
+  std::vector<uint64_t> LinkerHooks(const MemoryMap& map, const std::string& root);
+
   // kNotFound: there is no such function in any module of the map; names those that are similar.
   absl::Status NotFound(const CodePlace& place, const MemoryMap& map, const std::string& root);
 

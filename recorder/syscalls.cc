@@ -160,6 +160,7 @@ ProcessEvent ThreadEngine::CallEvent(EventKind kind, uint64_t sequence, const Sy
 
 void ThreadEngine::FinishSystemCall() {
   after_call_ = true;
+  yields_ = call_->number == SYS_sched_yield;
   RegisterFile after;
   if (!tracee_->GetRegisters(/*vectors=*/false, &after)) return;
   const uint64_t sequence = log_.NextSequence();

@@ -124,7 +124,7 @@ void ThreadEngine::RunTurn(uint64_t quantum) {
       OnStop(*std::move(stop));
     } else if (state_ == State::kReady) {
       Turn();
-      if (cpu_->count() >= end) break;
+      if (cpu_->count() >= end || std::exchange(yields_, false)) break;
     }
     if (state_ == State::kEnded) break;
     recording_->KeepHouse();

@@ -165,6 +165,7 @@ class ThreadEngine {
   std::vector<uint64_t> ordered_;  // orderable instructions since then
 
   bool after_call_ = false;  // a system call was the last thing done
+  bool yields_ = false;      // the program wants others to run
   bool exit_noted_ = false;
   uint64_t next_light_keyframe_ = ~uint64_t{0};
   // The last state whose hash was logged outside of a transition.

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <signal.h>
 #include <sys/ptrace.h>
+#include <sys/user.h>
 #include <sys/wait.h>
 
 #include <cstdio>
@@ -61,6 +62,27 @@ ThreadStop WaitForThreadStop(pid_t thread, std::chrono::milliseconds timeout) {
     nanosleep(&pause, nullptr);
     if (pause_ns < kLongestPauseNs) pause_ns *= 2;
   }
+}
+
+bool StepWhile(pid_t thread, int max_steps, const std::function<bool(uint64_t pc)>& inside) {
+  user_regs_struct registers;
+  if (ptrace(PTRACE_GETREGS, thread, nullptr, &registers) != 0) return false;
+  if (!inside(registers.rip)) return true;
+  // Only the step's SIGTRAP may come: blocked as well, the kernel would force it and take the
+  // program's handler away.
+  uint64_t mask = 0;
+  const uint64_t only_traps = ~(uint64_t{1} << (SIGTRAP - 1));
+  ptrace(PTRACE_GETSIGMASK, thread, sizeof(mask), &mask);
+  ptrace(PTRACE_SETSIGMASK, thread, sizeof(only_traps), &only_traps);
+  bool alive = true;
+  for (int i = 0; i < max_steps && alive && inside(registers.rip); ++i) {
+    int status;
+    alive = ptrace(PTRACE_SINGLESTEP, thread, nullptr, nullptr) == 0;
+    while (alive && waitpid(thread, &status, __WALL) < 0) alive = errno == EINTR;
+    alive = alive && WIFSTOPPED(status) && ptrace(PTRACE_GETREGS, thread, nullptr, &registers) == 0;
+  }
+  ptrace(PTRACE_SETSIGMASK, thread, sizeof(mask), &mask);
+  return alive && !inside(registers.rip);
 }
 
 SignalSets SignalSetsOf(pid_t process, pid_t thread) {

@@ -7,6 +7,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 
 namespace hindsight {
 
@@ -27,6 +28,10 @@ struct ThreadStop {
 // each of them, and after stops at system calls, it is asked to stop again.
 // Requires: seized, and asked to stop (PTRACE_INTERRUPT) or bound to stop.
 ThreadStop WaitForThreadStop(pid_t thread, std::chrono::milliseconds timeout);
+
+// Steps a stopped thread, no signal taken meanwhile, while its pc is one that `inside` is true for.
+// False if it is gone, or still inside after `max_steps`.
+bool StepWhile(pid_t thread, int max_steps, const std::function<bool(uint64_t pc)>& inside);
 
 // What /proc/PID/task/TID/status says of signals: bit N - 1 for signal N.
 struct SignalSets {
