@@ -1,12 +1,9 @@
 #include "keyframes/memory_view.h"
 
 #include <algorithm>
-#include <array>
 #include <cstring>
-#include <utility>
 #include <variant>
 
-#include "absl/status/status.h"
 #include "absl/strings/str_format.h"
 #include "base/status_macros.h"
 
@@ -15,6 +12,9 @@ namespace {
 
 // Watched pages remembered at segments' ends; beyond this they are found by replay again.
 constexpr size_t kMaxRemembered = 4096;
+// Pages kept of those found for one moment.
+constexpr size_t kMaxFound = 1024;
+constexpr uint64_t kLinesPerPage = kPageBytes / kLineBytes;
 
 absl::Status NotKnown(uint64_t page) {
   return absl::NotFoundError(absl::StrFormat("memory at 0x%x is not in the recording here", page));
@@ -22,23 +22,39 @@ absl::Status NotKnown(uint64_t page) {
 
 uint64_t PageOf(uint64_t address) { return address & ~(kPageBytes - 1); }
 
+bool Raised(const std::atomic<bool>* interrupt) {
+  return interrupt != nullptr && interrupt->load(std::memory_order_relaxed);
+}
+
 }  // namespace
 
-absl::StatusOr<size_t> MemoryView::Read(const SegmentReplay& present, uint64_t address,
-                                        absl::Span<uint8_t> out) {
+absl::StatusOr<size_t> MemoryView::Read(int32_t thread, uint64_t moment, uint64_t address,
+                                        absl::Span<uint8_t> out,
+                                        const std::atomic<bool>* interrupt) {
+  if (found_at_ != std::pair(thread, moment)) found_.clear();
+  found_at_ = {thread, moment};
   size_t done = 0;
-  std::array<uint8_t, kPageBytes> bytes;
   while (done < out.size()) {
     const uint64_t at = address + done;
     if (at < address) break;  // past the end of the address space
     const uint64_t in_page = at % kPageBytes;
     const size_t size = std::min<size_t>(out.size() - done, kPageBytes - in_page);
-    if (!present.ReadHeld(at, out.subspan(done, size))) {
-      absl::Status status = ReadBefore(present.segment().info().number, present.count(), PageOf(at),
-                                       absl::MakeSpan(bytes));
-      if (absl::IsNotFound(status)) break;
-      RETURN_IF_ERROR(status);
-      std::memcpy(out.data() + done, bytes.data() + in_page, size);
+    ASSIGN_OR_RETURN(const SegmentReplay* present, views_->StandAt(thread, moment, interrupt));
+    if (!present->ReadHeld(at, out.subspan(done, size))) {
+      std::unique_ptr<Page>& found = found_[PageOf(at)];
+      if (found == nullptr) {
+        auto bytes = std::make_unique<Page>();
+        absl::Status status = ReadBefore(thread, present->segment().info().number, moment,
+                                         PageOf(at), absl::MakeSpan(*bytes), interrupt);
+        if (!status.ok()) {
+          found_.erase(PageOf(at));
+          if (absl::IsNotFound(status)) break;
+          return status;
+        }
+        found = std::move(bytes);
+      }
+      std::memcpy(out.data() + done, found->data() + in_page, size);
+      if (found_.size() > kMaxFound) found_.clear();
     }
     done += size;
   }
@@ -46,45 +62,135 @@ absl::StatusOr<size_t> MemoryView::Read(const SegmentReplay& present, uint64_t a
   return done;
 }
 
-absl::Status MemoryView::ReadBefore(uint64_t number, uint64_t count, uint64_t page,
-                                    absl::Span<uint8_t> out) {
-  const uint64_t moment = count - process_->thread(thread_).begin_count();
+absl::Status MemoryView::ReadBefore(int32_t thread, uint64_t number, uint64_t moment, uint64_t page,
+                                    absl::Span<uint8_t> out, const std::atomic<bool>* interrupt) {
   if (!process_->MapsAt(moment).empty() && process_->RegionAt(moment, page) == nullptr) {
     return NotKnown(page);
   }
-  absl::Status status = ReadEarlierSegments(number, count, page, out);
+  absl::Status status = ReadThreads(thread, number, moment, page, out, interrupt);
   if (!absl::IsNotFound(status)) return status;
-  if (const FullKeyframe* keyframe = process_->KeyframeAt(moment)) {
+  const FullKeyframe* keyframe = process_->KeyframeAt(moment);
+  if (keyframe != nullptr) {
     status = keyframe->ReadPage(page, out);
+    if (!absl::IsNotFound(status)) return status;
+  }
+  // The first keyframe of a process made by another one holds no memory: that is the other's.
+  const bool first = keyframe == nullptr || keyframe == process_->KeyframeAt(0);
+  if (first && MappedSinceBirth(moment, page)) {
+    status = views_->ReadBirth(page, out);
     if (!absl::IsNotFound(status)) return status;
   }
   return ReadModule(moment, page, out);
 }
 
-absl::Status MemoryView::ReadEarlierSegments(uint64_t number, uint64_t count, uint64_t page,
-                                             absl::Span<uint8_t> out) {
-  const uint64_t first = trace_->segments(thread_).front().number;
-  uint64_t oldest = first;
-  for (const Snapshot& snapshot : process_->snapshots()) {
-    if (snapshot.moment > count - process_->thread(thread_).begin_count()) continue;
-    oldest = process_->thread(thread_).SegmentAt(snapshot.moment +
-                                                 process_->thread(thread_).begin_count());
+// The region has been there since the process was made, as far as the maps show.
+bool MemoryView::MappedSinceBirth(uint64_t moment, uint64_t page) const {
+  if (process_->LastExec(moment) != nullptr) return false;
+  if (process_->MapsAt(0).empty()) return true;
+  const MapRegion* then = process_->RegionAt(0, page);
+  const MapRegion* now = process_->RegionAt(moment, page);
+  return then != nullptr && now != nullptr && then->name == now->name &&
+         then->inode == now->inode && then->shared == now->shared;
+}
+
+// The segment in which the thread stood at the newest full keyframe, or gap, before `moment`.
+uint64_t MemoryView::OldestSegment(int32_t thread, uint64_t moment) const {
+  uint64_t floor = process_->LastGapBefore(moment);
+  for (auto it = process_->snapshots().rbegin(); it != process_->snapshots().rend(); ++it) {
+    if (it->moment > moment) continue;
+    floor = std::max(floor, it->moment);
+    break;
   }
+  const ThreadState& state = process_->thread(thread);
+  return state.SegmentAt(process_->schedule().CountAt(thread, floor));
+}
+
+absl::Status MemoryView::ReadThreads(int32_t thread, uint64_t number, uint64_t moment,
+                                     uint64_t page, absl::Span<uint8_t> out,
+                                     const std::atomic<bool>* interrupt) {
+  std::vector<Knowledge> known;
+  for (int32_t other : process_->all_threads()) {
+    if (process_->StartOf(other) > moment) continue;
+    if (Raised(interrupt)) return absl::CancelledError("interrupted");
+    std::optional<Knowledge> knowledge;
+    uint64_t newest = number;
+    if (other != thread) {
+      newest = process_->thread(other).SegmentAt(process_->schedule().CountAt(other, moment));
+      ASSIGN_OR_RETURN(knowledge, ReadPresent(other, moment, page, interrupt));
+    }
+    if (!knowledge.has_value()) {
+      ASSIGN_OR_RETURN(knowledge,
+                       ReadEarlier(other, newest, OldestSegment(other, moment), page, interrupt));
+    }
+    if (knowledge.has_value()) known.push_back(*std::move(knowledge));
+  }
+  if (known.empty()) return NotKnown(page);
+  return MergeNewest(known, moment, page, out, interrupt);
+}
+
+// What `thread` has of the page in the segment it stands in.
+absl::StatusOr<std::optional<MemoryView::Knowledge>> MemoryView::ReadPresent(
+    int32_t thread, uint64_t moment, uint64_t page, const std::atomic<bool>* interrupt) {
+  const uint64_t count = process_->schedule().CountAt(thread, moment);
+  const uint64_t number = process_->thread(thread).SegmentAt(count);
+  ASSIGN_OR_RETURN(const std::vector<Touched>* touched, TouchedPages({thread, number}));
+  auto it = std::partition_point(touched->begin(), touched->end(),
+                                 [page](const Touched& entry) { return entry.page < page; });
+  if (it == touched->end() || it->page != page || it->count > count) return std::nullopt;
+  ASSIGN_OR_RETURN(const SegmentReplay* replay, views_->StandAt(thread, moment, interrupt));
+  Knowledge knowledge{.thread = thread, .ended = std::nullopt, .bytes = {}};
+  if (!replay->ReadHeld(page, absl::MakeSpan(knowledge.bytes))) return std::nullopt;
+  return knowledge;
+}
+
+// What `thread` had of the page at the end of the newest segment before `number` that touched it.
+absl::StatusOr<std::optional<MemoryView::Knowledge>> MemoryView::ReadEarlier(
+    int32_t thread, uint64_t number, uint64_t oldest, uint64_t page,
+    const std::atomic<bool>* interrupt) {
   while (number > oldest) {
     --number;
-    if (auto it = remembered_.find({number, page}); it != remembered_.end()) {
-      std::copy(it->second.begin(), it->second.end(), out.begin());
-      return absl::OkStatus();
+    const SegmentKey key = {thread, number};
+    Knowledge knowledge{.thread = thread, .ended = number, .bytes = {}};
+    if (auto it = remembered_.find({key, page}); it != remembered_.end()) {
+      std::copy(it->second.begin(), it->second.end(), knowledge.bytes.begin());
+      return knowledge;
     }
-    ASSIGN_OR_RETURN(const std::vector<uint64_t>* touched, TouchedPages(number));
-    if (!std::binary_search(touched->begin(), touched->end(), page)) continue;
-    ASSIGN_OR_RETURN(const Ending* ending, EndingOf(number));
+    ASSIGN_OR_RETURN(const std::vector<Touched>* touched, TouchedPages(key));
+    auto entry = std::partition_point(touched->begin(), touched->end(),
+                                      [page](const Touched& entry) { return entry.page < page; });
+    if (entry == touched->end() || entry->page != page) continue;
+    ASSIGN_OR_RETURN(const Ending* ending, EndingOf(key, interrupt));
     auto it = ending->offset.find(page);
     if (it == ending->offset.end()) continue;  // its import lies behind the segment's last state
-    std::memcpy(out.data(), ending->bytes.data() + it->second, kPageBytes);
-    return absl::OkStatus();
+    std::memcpy(knowledge.bytes.data(), ending->bytes.data() + it->second, kPageBytes);
+    return knowledge;
   }
-  return NotKnown(page);
+  return std::nullopt;
+}
+
+// Of each line that threads know differently, takes what was learned or written last.
+absl::Status MemoryView::MergeNewest(const std::vector<Knowledge>& known, uint64_t moment,
+                                     uint64_t page, absl::Span<uint8_t> out,
+                                     const std::atomic<bool>* interrupt) {
+  std::memcpy(out.data(), known.front().bytes.data(), kPageBytes);
+  for (uint64_t line = 0; line < kLinesPerPage; ++line) {
+    const uint64_t offset = line * kLineBytes;
+    const uint8_t* const first = known.front().bytes.data() + offset;
+    const bool same = std::all_of(known.begin(), known.end(), [&](const Knowledge& other) {
+      return std::memcmp(other.bytes.data() + offset, first, kLineBytes) == 0;
+    });
+    if (same) continue;
+    std::optional<uint64_t> newest;
+    for (const Knowledge& candidate : known) {
+      ASSIGN_OR_RETURN(uint64_t learned,
+                       views_->LastKnown(candidate.thread, candidate.ended, moment, page + offset,
+                                         kLineBytes, interrupt));
+      if (newest.has_value() && learned < *newest) continue;
+      newest = learned;
+      std::memcpy(out.data() + offset, candidate.bytes.data() + offset, kLineBytes);
+    }
+  }
+  return absl::OkStatus();
 }
 
 absl::Status MemoryView::ReadModule(uint64_t moment, uint64_t page, absl::Span<uint8_t> out) {
@@ -100,41 +206,49 @@ absl::Status MemoryView::ReadModule(uint64_t moment, uint64_t page, absl::Span<u
   return absl::OkStatus();
 }
 
-absl::StatusOr<const std::vector<uint64_t>*> MemoryView::TouchedPages(uint64_t number) {
-  auto it = touched_.find(number);
+absl::StatusOr<const std::vector<MemoryView::Touched>*> MemoryView::TouchedPages(
+    const SegmentKey& key) {
+  auto it = touched_.find(key);
   if (it != touched_.end()) return &it->second;
-  ASSIGN_OR_RETURN(std::shared_ptr<const Segment> segment, trace_->LoadSegment(thread_, number));
-  std::vector<uint64_t> pages;
+  ASSIGN_OR_RETURN(std::shared_ptr<const Segment> segment,
+                   trace_->LoadSegment(key.first, key.second));
+  std::vector<Touched> pages;
   for (const Record& record : segment->records()) {
     if (const auto* page = std::get_if<PageImport>(&record.body)) {
-      if (page->first) pages.push_back(page->address);
+      if (page->first) pages.push_back({page->address, record.count});
     } else if (const auto* line = std::get_if<LineImport>(&record.body)) {
-      pages.push_back(PageOf(line->address));
+      pages.push_back({PageOf(line->address), record.count});
     } else if (const auto* read = std::get_if<UncachedRead>(&record.body)) {
-      pages.push_back(PageOf(read->address));
+      pages.push_back({PageOf(read->address), record.count});
     }
   }
-  std::sort(pages.begin(), pages.end());
-  pages.erase(std::unique(pages.begin(), pages.end()), pages.end());
+  std::stable_sort(pages.begin(), pages.end(),
+                   [](const Touched& a, const Touched& b) { return a.page < b.page; });
+  pages.erase(std::unique(pages.begin(), pages.end(),
+                          [](const Touched& a, const Touched& b) { return a.page == b.page; }),
+              pages.end());
+  pages.shrink_to_fit();
   // Node pointers would not survive a rehash, but nothing keeps them across calls.
-  return &touched_.emplace(number, std::move(pages)).first->second;
+  return &touched_.emplace(key, std::move(pages)).first->second;
 }
 
-absl::StatusOr<const MemoryView::Ending*> MemoryView::EndingOf(uint64_t number) {
+absl::StatusOr<const MemoryView::Ending*> MemoryView::EndingOf(const SegmentKey& key,
+                                                               const std::atomic<bool>* interrupt) {
   for (auto it = endings_.begin(); it != endings_.end(); ++it) {
-    if (it->number != number) continue;
+    if (it->key != key) continue;
     endings_.splice(endings_.begin(), endings_, it);
     return &endings_.front();
   }
   if (side_ == nullptr) {
     ASSIGN_OR_RETURN(side_, SegmentReplay::Create(trace_));
   }
-  ASSIGN_OR_RETURN(std::shared_ptr<const Segment> segment, trace_->LoadSegment(thread_, number));
+  ASSIGN_OR_RETURN(std::shared_ptr<const Segment> segment,
+                   trace_->LoadSegment(key.first, key.second));
   RETURN_IF_ERROR(side_->Load(segment));
-  RETURN_IF_ERROR(side_->AdvanceTo(segment->end_count()));
+  RETURN_IF_ERROR(side_->AdvanceTo(segment->end_count(), interrupt));
 
   Ending ending;
-  ending.number = number;
+  ending.key = key;
   ending.bytes.resize(side_->held_pages().size() * kPageBytes);
   size_t offset = 0;
   for (uint64_t page : side_->held_pages()) {
@@ -151,9 +265,10 @@ absl::StatusOr<const MemoryView::Ending*> MemoryView::EndingOf(uint64_t number) 
   return &endings_.front();
 }
 
-void MemoryView::Remember(uint64_t number, uint64_t page, absl::Span<const uint8_t> bytes) {
+void MemoryView::Remember(int32_t thread, uint64_t number, uint64_t page,
+                          absl::Span<const uint8_t> bytes) {
   if (remembered_.size() >= kMaxRemembered) remembered_.clear();
-  remembered_[{number, page}].assign(bytes.begin(), bytes.end());
+  remembered_[{{thread, number}, page}].assign(bytes.begin(), bytes.end());
 }
 
 }  // namespace hindsight

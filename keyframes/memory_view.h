@@ -1,23 +1,32 @@
-// What memory reads answer at a position.
+// What memory reads answer at a moment.
 //
-// A page that the present segment's view holds is read there. (One that enters the view later in
-// the segment is not known yet.) Else its bytes are, in this order:
-//   1. those at the end of the newest earlier segment that touched it, back to the newest full
-//      keyframe; that segment is replayed once, and the pages of its end are kept;
+// A page that the view of the thread asked for holds is read there. (One that enters the view later
+// in the segment is not known yet.) Else its bytes are, in this order:
+//   1. the newest that any thread had: those in the view of another one, or those at the end of an
+//      earlier segment, back to the newest full keyframe. Where several threads know the page and
+//      differ, each line is that of the thread that learned or wrote it last;
 //   2. those in that keyframe;
-//   3. those of the module mapped there.
-// Else it is not known. For 1 to 3 the memory map must have the page at the position, if the trace
-// has a map at all: what was unmapped cannot be read.
+//   3. of a process made by another one, those it was born with, which the other's trace has;
+//   4. those of the module mapped there.
+// Else it is not known. For all but the view the memory map must have the page at the moment, if
+// the trace has a map at all: what was unmapped cannot be read. Behind a gap nothing from before
+// counts.
 //
 // Borrows the trace and the process state. Not copyable, not movable. One host thread at a time.
 
 #ifndef HINDSIGHT_KEYFRAMES_MEMORY_VIEW_H_
 #define HINDSIGHT_KEYFRAMES_MEMORY_VIEW_H_
 
+#include <array>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <list>
 #include <memory>
+#include <optional>
+#include <tuple>
+#include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
@@ -30,47 +39,91 @@
 
 namespace hindsight {
 
+// Shows the views of threads.
+class ThreadViews {
+ public:
+  virtual ~ThreadViews() = default;
+  // The replay of `thread`, in the state it stands in at `moment`. Good until the next call.
+  virtual absl::StatusOr<const SegmentReplay*> StandAt(int32_t thread, uint64_t moment,
+                                                       const std::atomic<bool>* interrupt) = 0;
+  // The moment at which `thread` last learned or wrote [address, address + size), which lies in one
+  // page: in the segment it stands in at `moment`, or in an earlier one, `ended`.
+  virtual absl::StatusOr<uint64_t> LastKnown(int32_t thread, std::optional<uint64_t> ended,
+                                             uint64_t moment, uint64_t address, uint64_t size,
+                                             const std::atomic<bool>* interrupt) = 0;
+  // Memory that the process was born with; kNotFound if that is not known.
+  virtual absl::Status ReadBirth(uint64_t page, absl::Span<uint8_t> out) = 0;
+};
+
 class MemoryView {
  public:
-  MemoryView(const TraceReader* trace, const ProcessState* process, int32_t thread,
+  MemoryView(const TraceReader* trace, const ProcessState* process, ThreadViews* views,
              uint64_t cache_bytes)
-      : trace_(trace), process_(process), thread_(thread), cache_bytes_(cache_bytes) {}
+      : trace_(trace), process_(process), views_(views), cache_bytes_(cache_bytes) {}
   MemoryView(const MemoryView&) = delete;
   MemoryView& operator=(const MemoryView&) = delete;
 
-  // Reads at the state `present` stands in as many bytes of `out` as are known from its start, and
-  // returns how many. kNotFound if the first is not.
-  absl::StatusOr<size_t> Read(const SegmentReplay& present, uint64_t address,
-                              absl::Span<uint8_t> out);
-  // The page as it was known before segment `number` touched it; kNotFound if it was not.
-  absl::Status ReadBefore(uint64_t number, uint64_t count, uint64_t page, absl::Span<uint8_t> out);
+  // Reads as many bytes of `out` as are known from its start, and returns how many. kNotFound if
+  // the first is not. `interrupt` (polled, may be null): kCancelled.
+  absl::StatusOr<size_t> Read(int32_t thread, uint64_t moment, uint64_t address,
+                              absl::Span<uint8_t> out, const std::atomic<bool>* interrupt);
+  // The page as it was known at `moment`, before segment `number` of `thread` touched it; kNotFound
+  // if it was not.
+  absl::Status ReadBefore(int32_t thread, uint64_t number, uint64_t moment, uint64_t page,
+                          absl::Span<uint8_t> out, const std::atomic<bool>* interrupt = nullptr);
   // Saves a replay: `bytes` are those of `page` at the end of segment `number`.
-  void Remember(uint64_t number, uint64_t page, absl::Span<const uint8_t> bytes);
+  void Remember(int32_t thread, uint64_t number, uint64_t page, absl::Span<const uint8_t> bytes);
 
  private:
+  using Page = std::array<uint8_t, kPageBytes>;
+  using SegmentKey = std::pair<int32_t, uint64_t>;  // thread, number
+  // A page that a segment touches, and the state in which it comes in.
+  struct Touched {
+    uint64_t page = 0;
+    uint64_t count = 0;
+  };
   // Pages at the end of a segment.
   struct Ending {
-    uint64_t number = 0;
+    SegmentKey key;
     absl::flat_hash_map<uint64_t, size_t> offset;  // of a page in `bytes`
     std::vector<uint8_t> bytes;
   };
-  using Remembered = std::pair<uint64_t, uint64_t>;  // segment, page
+  // What one thread knows of a page.
+  struct Knowledge {
+    int32_t thread = 0;
+    std::optional<uint64_t> ended;  // the segment it is the end of; else it is the thread's present
+    Page bytes;
+  };
 
-  absl::StatusOr<const std::vector<uint64_t>*> TouchedPages(uint64_t number);
-  absl::StatusOr<const Ending*> EndingOf(uint64_t number);
-  absl::Status ReadEarlierSegments(uint64_t number, uint64_t count, uint64_t page,
-                                   absl::Span<uint8_t> out);
+  absl::Status ReadThreads(int32_t thread, uint64_t number, uint64_t moment, uint64_t page,
+                           absl::Span<uint8_t> out, const std::atomic<bool>* interrupt);
+  absl::StatusOr<std::optional<Knowledge>> ReadPresent(int32_t thread, uint64_t moment,
+                                                       uint64_t page,
+                                                       const std::atomic<bool>* interrupt);
+  absl::StatusOr<std::optional<Knowledge>> ReadEarlier(int32_t thread, uint64_t number,
+                                                       uint64_t oldest, uint64_t page,
+                                                       const std::atomic<bool>* interrupt);
+  absl::Status MergeNewest(const std::vector<Knowledge>& known, uint64_t moment, uint64_t page,
+                           absl::Span<uint8_t> out, const std::atomic<bool>* interrupt);
   absl::Status ReadModule(uint64_t moment, uint64_t page, absl::Span<uint8_t> out);
+  uint64_t OldestSegment(int32_t thread, uint64_t moment) const;
+  bool MappedSinceBirth(uint64_t moment, uint64_t page) const;
+
+  absl::StatusOr<const std::vector<Touched>*> TouchedPages(const SegmentKey& key);
+  absl::StatusOr<const Ending*> EndingOf(const SegmentKey& key, const std::atomic<bool>* interrupt);
 
   const TraceReader* const trace_;
   const ProcessState* const process_;
-  const int32_t thread_;
+  ThreadViews* const views_;
   const uint64_t cache_bytes_;
-  absl::flat_hash_map<uint64_t, std::vector<uint64_t>> touched_;  // by segment; ascending pages
-  std::list<Ending> endings_;                                     // most recently used first
+  absl::flat_hash_map<SegmentKey, std::vector<Touched>> touched_;  // ascending pages
+  std::list<Ending> endings_;                                      // most recently used first
   uint64_t ending_bytes_ = 0;
-  absl::flat_hash_map<Remembered, std::vector<uint8_t>> remembered_;
+  absl::flat_hash_map<std::pair<SegmentKey, uint64_t>, std::vector<uint8_t>> remembered_;
   std::unique_ptr<SegmentReplay> side_;  // replays earlier segments; made when first needed
+  // Pages found for the last (thread, moment) asked about.
+  std::pair<int32_t, uint64_t> found_at_;
+  absl::flat_hash_map<uint64_t, std::unique_ptr<Page>> found_;
 };
 
 }  // namespace hindsight

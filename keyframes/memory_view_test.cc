@@ -12,23 +12,26 @@
 namespace hindsight {
 namespace {
 
-class MemoryViewTest : public testing::Test {
+class MemoryViewTest : public testing::Test, private ThreadViews {
  protected:
   explicit MemoryViewTest(const ToyOptions& options = {})
       : toy_(options),
         process_(*ProcessState::Create(toy_.trace())),
-        view_(toy_.trace(), &process_, process_.first_thread(), 1 << 20),
+        view_(toy_.trace(), &process_, this, 1 << 20),
         replay_(*SegmentReplay::Create(toy_.trace())) {}
 
   void Go(uint64_t number, uint64_t offset) {
-    auto segment = toy_.trace()->LoadSegment(process_.first_thread(), number);
+    auto segment = toy_.trace()->LoadSegment(ToyRecording::kThread, number);
     ASSERT_TRUE(segment.ok() && replay_->Load(*segment).ok());
     ASSERT_TRUE(replay_->AdvanceTo((*segment)->info().first_count + offset).ok());
   }
+  absl::StatusOr<size_t> ReadBytes(uint64_t address, absl::Span<uint8_t> out) {
+    return view_.Read(ToyRecording::kThread, replay_->count() - toy_.begin_count(), address, out,
+                      nullptr);
+  }
   absl::StatusOr<uint64_t> Read(uint64_t address) {
     uint64_t value = 0;
-    auto size =
-        view_.Read(*replay_, address, absl::MakeSpan(reinterpret_cast<uint8_t*>(&value), 8));
+    auto size = ReadBytes(address, absl::MakeSpan(reinterpret_cast<uint8_t*>(&value), 8));
     if (!size.ok()) return size.status();
     return value;
   }
@@ -37,6 +40,19 @@ class MemoryViewTest : public testing::Test {
   ProcessState process_;
   MemoryView view_;
   std::unique_ptr<SegmentReplay> replay_;
+
+ private:
+  absl::StatusOr<const SegmentReplay*> StandAt(int32_t, uint64_t,
+                                               const std::atomic<bool>*) override {
+    return replay_.get();
+  }
+  absl::StatusOr<uint64_t> LastKnown(int32_t, std::optional<uint64_t>, uint64_t, uint64_t, uint64_t,
+                                     const std::atomic<bool>*) override {
+    return absl::InternalError("only one thread knows anything here");
+  }
+  absl::Status ReadBirth(uint64_t, absl::Span<uint8_t>) override {
+    return absl::NotFoundError("born with nothing");
+  }
 };
 
 TEST_F(MemoryViewTest, APageHeldIsReadFromTheView) {
@@ -60,7 +76,7 @@ TEST_F(MemoryViewTest, WhatNothingKnowsIsNotFound) {
 TEST_F(MemoryViewTest, ReadsAcrossPagesStopAtTheFirstUnknown) {
   Go(0, 100);
   std::array<uint8_t, 64> bytes;
-  auto size = view_.Read(*replay_, ToyRecording::kStackTop - 10, absl::MakeSpan(bytes));
+  auto size = ReadBytes(ToyRecording::kStackTop - 10, absl::MakeSpan(bytes));
   ASSERT_TRUE(size.ok()) << size.status();
   EXPECT_EQ(*size, 10);
 }
@@ -69,7 +85,7 @@ TEST_F(MemoryViewTest, RememberedPagesNeedNoReplay) {
   Go(2, 0);
   std::array<uint8_t, kPageBytes> page;
   page.fill(0x5a);
-  view_.Remember(1, ToyRecording::kBuffer, page);
+  view_.Remember(ToyRecording::kThread, 1, ToyRecording::kBuffer, page);
   EXPECT_EQ(*Read(ToyRecording::kBuffer), 0x5a5a5a5a5a5a5a5a);
 }
 

@@ -52,6 +52,7 @@ absl::Status SegmentReplay::Load(std::shared_ptr<const Segment> segment) {
 absl::Status SegmentReplay::Restart() {
   checkpoints_->Reset();
   broken_ = false;
+  before_turn_ = false;
   RegisterFile registers;
   if (!FromWords(segment_->registers(), &registers)) {
     return absl::DataLossError(absl::StrCat(segment_->info().path, ": the first register file has ",
@@ -66,6 +67,7 @@ absl::Status SegmentReplay::Restart() {
   effort_ = 0;
   checkpoint_effort_ = kCheckpointStates;
   RETURN_IF_ERROR(Settle());
+  if (holding_back_) return absl::OkStatus();
   // So that the way back to here costs the pages written only, not all imports again.
   if (max_checkpoint_bytes_ != 0) TakeCheckpoint();
   return absl::OkStatus();
@@ -275,7 +277,35 @@ absl::Status SegmentReplay::MoveTo(uint64_t target, bool dense,
   return absl::OkStatus();
 }
 
+absl::Status SegmentReplay::MoveToBeforeTurn(uint64_t target, const std::atomic<bool>* interrupt) {
+  if (before_turn_ && count() == target) return absl::OkStatus();
+  absl::Status status;
+  if (target == segment_->info().first_count) {
+    holding_back_ = true;
+    status = Restart();
+  } else {
+    RETURN_IF_ERROR(MoveTo(target - 1, /*dense=*/false, interrupt));
+    // The state after this is to be left again, and coming back here shall cost nothing.
+    TakeCheckpoint();
+    holding_back_ = true;
+    status = Step();
+  }
+  holding_back_ = false;
+  before_turn_ = true;
+  return status;
+}
+
 absl::Status SegmentReplay::RewindTo(uint64_t target) {
+  if (before_turn_) {
+    const uint64_t before = std::min(target, count() - 1);
+    if (count() == segment_->info().first_count ||
+        !checkpoints_->NewestAtOrBefore(before).has_value()) {
+      return Restart();
+    }
+    before_turn_ = false;
+    broken_ = true;
+    return RewindTo(before);
+  }
   if (count() <= target && !broken_) return absl::OkStatus();
   if (!checkpoints_->NewestAtOrBefore(target).has_value()) return Restart();
   cursor_ = checkpoints_->Restore(target);
@@ -285,6 +315,7 @@ absl::Status SegmentReplay::RewindTo(uint64_t target) {
 }
 
 void SegmentReplay::TakeCheckpoint() {
+  if (before_turn_ || broken_) return;
   checkpoints_->Take(cursor_);
   checkpoints_->Thin(max_checkpoint_bytes_ != 0 ? max_checkpoint_bytes_ : kFaultCheckpointBytes);
 }

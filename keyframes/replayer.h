@@ -57,7 +57,14 @@ struct WatchedImport {
   size_t index = 0;    // of the watchpoint
   uint64_t page = 0;
   std::string bytes;  // the watched ones of the page, as imported
+  // Lines of the page that another thread had before: they are no news.
+  uint64_t known_mask = 0;
+  bool of_keyframe = false;  // a full keyframe's, not an import
 };
+// The first byte of `import` that is news and differs from `before`, which is the same part of the
+// page: its offset into both.
+std::optional<uint64_t> FirstNews(const WatchedImport& import, const Watchpoint& watchpoint,
+                                  absl::string_view before);
 
 // Hits noted while replaying without stopping. The last ones count.
 struct HitTrace {
@@ -101,6 +108,7 @@ class SegmentReplay final : private Pager {
 
   // Stops for RunLeg. Indices in hits refer to `watchpoints`.
   void SetStops(absl::flat_hash_set<uint64_t> breakpoints, std::vector<Watchpoint> watchpoints);
+  const absl::flat_hash_set<uint64_t>& breakpoints() const { return breakpoints_; }
   const WatchHit& watch_hit() const { return watch_hit_; }
   // The transition made by the last Step touched a watched location: see watch_hit().
   bool step_hit_watch() const { return import_hit_; }
@@ -123,6 +131,13 @@ class SegmentReplay final : private Pager {
   // Goes back to a state before count(), or forward to one behind it. With `dense`, checkpoints
   // are left on the way so that further steps back from there cost little.
   absl::Status MoveTo(uint64_t target, bool dense, const std::atomic<bool>* interrupt = nullptr);
+  // Goes to a state in which the thread waits for its next turn: what others have changed until
+  // then, and the turn imports, is not seen yet. Only the view differs from the state MoveTo goes
+  // to; from here on only MoveTo and RewindTo are of use.
+  absl::Status MoveToBeforeTurn(uint64_t target, const std::atomic<bool>* interrupt = nullptr);
+  bool before_turn() const { return before_turn_; }
+  // It stands in the state count() says; false after an error.
+  bool sound() const { return !broken_; }
   // Goes back to the newest state at or before `target` that costs no replay: a checkpoint or the
   // segment's start. Stays if count() is not behind `target`.
   absl::Status RewindTo(uint64_t target);
@@ -152,9 +167,11 @@ class SegmentReplay final : private Pager {
   absl::Status ApplyTransition();
   absl::Status CheckHash(uint64_t expected);
   absl::Status CheckEnd(const RegisterWords& recorded);
-  void ChangeBytes(uint64_t address, absl::Span<const uint8_t> bytes);
-  void NoteWatchedChange(uint64_t address, const uint8_t* before, absl::Span<const uint8_t> after);
-  void NoteWatchedPage(uint64_t page);
+  // `known_mask`: lines of the page that are no news, see PageImport.
+  void ChangeBytes(uint64_t address, absl::Span<const uint8_t> bytes, uint64_t known_mask = 0);
+  void NoteWatchedChange(uint64_t address, const uint8_t* before, absl::Span<const uint8_t> after,
+                         uint64_t known_mask);
+  void NoteWatchedPage(uint64_t page, uint64_t known_mask);
 
   absl::StatusOr<LegEnd> RunCpu(const LegOptions& options);
   absl::StatusOr<LegEnd> RecoverFromFault(const RunResult& fault, const LegOptions& options,
@@ -172,6 +189,8 @@ class SegmentReplay final : private Pager {
   std::shared_ptr<const Segment> segment_;
   size_t cursor_ = 0;                     // the first record not applied
   bool broken_ = false;                   // an error left the Cpu in no recorded state
+  bool holding_back_ = false;             // known lines are not applied now
+  bool before_turn_ = false;              // some were not: the view is that of no recorded state
   std::optional<uint64_t> refused_page_;  // by the last run or step
 
   absl::flat_hash_set<uint64_t> breakpoints_;

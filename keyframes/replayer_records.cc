@@ -41,6 +41,16 @@ WatchedPart WatchedIn(uint64_t page, const Watchpoint& watchpoint) {
   return {part.offset, part.size};
 }
 
+std::optional<uint64_t> FirstNews(const WatchedImport& import, const Watchpoint& watchpoint,
+                                  absl::string_view before) {
+  const uint64_t offset = WatchedIn(import.page, watchpoint).offset;
+  for (uint64_t i = 0; i < std::min(import.bytes.size(), before.size()); ++i) {
+    const bool known = (import.known_mask >> ((offset + i) / kLineBytes) & 1) != 0;
+    if (!known && import.bytes[i] != before[i]) return i;
+  }
+  return std::nullopt;
+}
+
 const Record* SegmentReplay::NextRecord() const {
   return cursor_ < segment_->records().size() ? &segment_->records()[cursor_] : nullptr;
 }
@@ -101,6 +111,8 @@ absl::Status SegmentReplay::ApplyPage(const PageImport& import) {
         absl::StrFormat("lines of page 0x%x are imported, but the segment never imported the page",
                         import.address));
   }
+  const uint64_t held_back = holding_back_ ? import.known_mask : 0;
+  if (held_back != 0 && !held) return absl::OkStatus();  // others have the page
   std::array<uint8_t, kPageBytes> after = {};
   if (!import.first) std::memcpy(after.data(), bytes, kPageBytes);
   if (import.module >= 0) {
@@ -122,7 +134,11 @@ absl::Status SegmentReplay::ApplyPage(const PageImport& import) {
     line += kLineBytes;
   }
   if (held) {
-    ChangeBytes(import.address, after);
+    for (uint64_t i = 0; i < kLinesPerPage; ++i) {
+      if ((held_back >> i & 1) == 0) continue;
+      std::memcpy(after.data() + i * kLineBytes, bytes + i * kLineBytes, kLineBytes);
+    }
+    ChangeBytes(import.address, after, import.known_mask);
     return absl::OkStatus();
   }
   // A page that leaves the view and comes back is mostly the same: its translations stay good.
@@ -131,7 +147,7 @@ absl::Status SegmentReplay::ApplyPage(const PageImport& import) {
     cpu_->ContentsChanged(import.address);
   }
   checkpoints_->AddPage(import.address);
-  NoteWatchedPage(import.address);
+  NoteWatchedPage(import.address, import.known_mask);
   return absl::OkStatus();
 }
 
@@ -161,7 +177,8 @@ absl::Status SegmentReplay::ApplyUncached(const UncachedRead& read) {
 }
 
 // `bytes`, which lie in one page, become the contents at `address`. A page not held becomes held.
-void SegmentReplay::ChangeBytes(uint64_t address, absl::Span<const uint8_t> bytes) {
+void SegmentReplay::ChangeBytes(uint64_t address, absl::Span<const uint8_t> bytes,
+                                uint64_t known_mask) {
   const uint64_t page = address & ~(kPageBytes - 1);
   uint8_t* const host = cpu_->HostPage(page);
   if (cpu_->rights(page) == PageRights::kNone) {
@@ -174,13 +191,13 @@ void SegmentReplay::ChangeBytes(uint64_t address, absl::Span<const uint8_t> byte
   uint8_t* const target = host + (address - page);
   if (std::memcmp(target, bytes.data(), bytes.size()) == 0) return;
   checkpoints_->BeforeChange(page);
-  NoteWatchedChange(address, target, bytes);
+  NoteWatchedChange(address, target, bytes, known_mask);
   std::memcpy(target, bytes.data(), bytes.size());
   cpu_->ContentsChanged(page);
 }
 
 void SegmentReplay::NoteWatchedChange(uint64_t address, const uint8_t* before,
-                                      absl::Span<const uint8_t> after) {
+                                      absl::Span<const uint8_t> after, uint64_t known_mask) {
   if (import_hit_ || count() == segment_->info().first_count) return;
   for (size_t i = 0; i < watchpoints_.size(); ++i) {
     const Watchpoint& watch = watchpoints_[i];
@@ -188,6 +205,7 @@ void SegmentReplay::NoteWatchedChange(uint64_t address, const uint8_t* before,
     const Overlap watched = Intersect(address, after.size(), watch.address, watch.length);
     for (uint64_t k = watched.offset; k < watched.offset + watched.size; ++k) {
       if (before[k] == after[k]) continue;
+      if ((known_mask >> ((address + k) % kPageBytes / kLineBytes) & 1) != 0) continue;
       watch_hit_ = {count() - 1, i, address + k};
       import_hit_ = true;
       return;
@@ -195,12 +213,12 @@ void SegmentReplay::NoteWatchedChange(uint64_t address, const uint8_t* before,
   }
 }
 
-void SegmentReplay::NoteWatchedPage(uint64_t page) {
+void SegmentReplay::NoteWatchedPage(uint64_t page, uint64_t known_mask) {
   for (size_t i = 0; i < watchpoints_.size(); ++i) {
     const WatchedPart part = WatchedIn(page, watchpoints_[i]);
     if (!watchpoints_[i].on_write || part.size == 0) continue;
     const auto* bytes = reinterpret_cast<const char*>(cpu_->HostPage(page)) + part.offset;
-    unknown_imports_.push_back({count(), i, page, std::string(bytes, part.size)});
+    unknown_imports_.push_back({count(), i, page, std::string(bytes, part.size), known_mask});
   }
 }
 

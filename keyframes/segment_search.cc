@@ -8,6 +8,7 @@
 #include <optional>
 #include <thread>
 #include <utility>
+#include <variant>
 
 #include "base/status_macros.h"
 
@@ -20,10 +21,11 @@ constexpr std::chrono::milliseconds kInterruptInterval{20};
 constexpr uint64_t kAhead = 2;
 
 // Replays one segment with hits noted.
-absl::StatusOr<SegmentHits> SearchOne(const TraceReader* trace, int32_t thread, uint64_t number,
+absl::StatusOr<SegmentHits> SearchOne(const TraceReader* trace, uint64_t number,
                                       const SegmentSearch::Request& request, SegmentReplay* replay,
                                       const std::atomic<bool>* cancelled) {
-  ASSIGN_OR_RETURN(std::shared_ptr<const Segment> segment, trace->LoadSegment(thread, number));
+  ASSIGN_OR_RETURN(std::shared_ptr<const Segment> segment,
+                   trace->LoadSegment(request.thread, number));
   SegmentHits hits;
   hits.number = number;
   hits.first_count = segment->info().first_count;
@@ -44,13 +46,8 @@ uint64_t Length(const SegmentSearch::Request& request) {
 // What the workers share. Results are taken in order of `index`: 0 is the segment `from`.
 class Work {
  public:
-  Work(const TraceReader* trace, int32_t thread, const SegmentSearch::Request& request,
-       uint64_t workers)
-      : trace_(trace),
-        thread_(thread),
-        request_(request),
-        ahead_(workers * kAhead),
-        results_(Length(request)) {}
+  Work(const TraceReader* trace, const SegmentSearch::Request& request, uint64_t workers)
+      : trace_(trace), request_(request), ahead_(workers * kAhead), results_(Length(request)) {}
 
   void RunWorker(SegmentReplay* replay);
   void Cancel();
@@ -60,7 +57,6 @@ class Work {
 
  private:
   const TraceReader* const trace_;
-  const int32_t thread_;
   const SegmentSearch::Request& request_;
   const uint64_t ahead_;
   std::atomic<bool> cancelled_{false};
@@ -84,7 +80,7 @@ void Work::RunWorker(SegmentReplay* replay) {
     }
     const uint64_t number =
         request_.from <= request_.to ? request_.from + index : request_.from - index;
-    auto hits = SearchOne(trace_, thread_, number, request_, replay, &cancelled_);
+    auto hits = SearchOne(trace_, number, request_, replay, &cancelled_);
     std::lock_guard<std::mutex> lock(mutex_);
     results_[index] = std::move(hits);
     changed_.notify_all();
@@ -140,8 +136,16 @@ const FullKeyframe* KeyframeAtStart(const TraceReader& trace, int32_t thread, ui
 
 std::vector<WatchedImport> WatchedAtStart(const TraceReader& trace, const SegmentReplay& replay,
                                           const std::vector<Watchpoint>& watchpoints) {
+  if (watchpoints.empty()) return {};
   std::vector<WatchedImport> imports = WatchedBytes(replay, watchpoints);
-  if (watchpoints.empty()) return imports;
+  for (const Record& record : replay.segment().records()) {
+    if (record.count != replay.count()) break;
+    const auto* page = std::get_if<PageImport>(&record.body);
+    if (page == nullptr || !page->first) continue;
+    for (WatchedImport& import : imports) {
+      if (import.page == page->address) import.known_mask = page->known_mask;
+    }
+  }
   const SegmentInfo& info = replay.segment().info();
   const FullKeyframe* keyframe = KeyframeAtStart(trace, info.thread, info.number);
   if (keyframe == nullptr) return imports;
@@ -158,15 +162,18 @@ std::vector<WatchedImport> WatchedAtStart(const TraceReader& trace, const Segmen
       });
       if (held || !keyframe->ReadPage(*page, absl::MakeSpan(bytes)).ok()) continue;
       const auto* watched = reinterpret_cast<const char*>(bytes.data()) + part.offset;
-      imports.push_back({replay.count(), i, *page, std::string(watched, part.size)});
+      imports.push_back({.count = replay.count(),
+                         .index = i,
+                         .page = *page,
+                         .bytes = std::string(watched, part.size),
+                         .of_keyframe = true});
     }
   }
   return imports;
 }
 
-SegmentSearch::SegmentSearch(const TraceReader* trace, int32_t thread, int host_threads)
+SegmentSearch::SegmentSearch(const TraceReader* trace, int host_threads)
     : trace_(trace),
-      thread_(thread),
       host_threads_(host_threads > 0 ? host_threads
                                      : std::max(1u, std::thread::hardware_concurrency())) {}
 
@@ -177,7 +184,7 @@ absl::Status SegmentSearch::Run(
     ASSIGN_OR_RETURN(auto replay, SegmentReplay::Create(trace_));
     replays_.push_back(std::move(replay));
   }
-  Work work(trace_, thread_, request, workers);
+  Work work(trace_, request, workers);
   std::vector<std::thread> threads;
   for (uint64_t i = 0; i < workers; ++i) {
     threads.emplace_back([&work, replay = replays_[i].get()] { work.RunWorker(replay); });

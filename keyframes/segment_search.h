@@ -32,11 +32,12 @@ struct SegmentHits {
 
 class SegmentSearch {
  public:
-  SegmentSearch(const TraceReader* trace, int32_t thread, int host_threads);
+  SegmentSearch(const TraceReader* trace, int host_threads);
   SegmentSearch(const SegmentSearch&) = delete;
   SegmentSearch& operator=(const SegmentSearch&) = delete;
 
   struct Request {
+    int32_t thread = 0;
     // Segments searched, both included, in this order: forward or backward.
     uint64_t from = 0;
     uint64_t to = 0;
@@ -53,7 +54,6 @@ class SegmentSearch {
 
  private:
   const TraceReader* const trace_;
-  const int32_t thread_;
   const int host_threads_;
   std::vector<std::unique_ptr<SegmentReplay>> replays_;  // one for each host thread
 };
@@ -63,7 +63,8 @@ std::vector<WatchedImport> WatchedBytes(const SegmentReplay& replay,
                                         const std::vector<Watchpoint>& watchpoints);
 
 // The watched bytes that become known where the segment `replay` stands in begins: those it holds
-// in its first state, where it must stand, and those of a full keyframe there.
+// in its first state, where it must stand, and those of a full keyframe there. (What other threads
+// know in that state they tell themselves, and the keyframe tells of it once for each of them.)
 std::vector<WatchedImport> WatchedAtStart(const TraceReader& trace, const SegmentReplay& replay,
                                           const std::vector<Watchpoint>& watchpoints);
 // The full keyframe in the state in which segment `number` of `thread` begins, or null.

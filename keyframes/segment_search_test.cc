@@ -14,7 +14,8 @@ namespace {
 
 class SegmentSearchTest : public testing::Test {
  protected:
-  SegmentSearchTest() : search_(toy_.trace(), toy_.trace()->threads().front(), 3) {
+  SegmentSearchTest() : search_(toy_.trace(), 3) {
+    request_.thread = ToyRecording::kThread;
     request_.from = toy_.trace()->segments(toy_.trace()->threads().front()).back().number;
     request_.breakpoints = &breakpoints_;
     request_.watchpoints = &watchpoints_;

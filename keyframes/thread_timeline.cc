@@ -1,179 +1,107 @@
 #include "keyframes/thread_timeline.h"
 
 #include <algorithm>
+#include <array>
 #include <utility>
+#include <variant>
 
-#include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "base/check.h"
 #include "base/status_macros.h"
 
 namespace hindsight {
-namespace {
 
-// Segments kept replayed: the one stood in, its neighbour, and one more for going to and fro.
-constexpr size_t kKeptSegments = 3;
-// Of the memory for checkpoints, what each of those not stood in may keep.
-constexpr uint64_t kShareOfOthers = 8;
+ThreadTimeline::ThreadTimeline(const ThreadState* state, const Context& context)
+    : trace_(context.trace), state_(*state), context_(context) {}
 
-}  // namespace
-
-ThreadTimeline::ThreadTimeline(const TraceReader* trace, const ProcessState* process,
-                               int32_t thread, const Options& options)
-    : trace_(trace),
-      process_(process),
-      state_(process->thread(thread)),
-      options_(options),
-      memory_(trace, process, thread, options.view_cache_bytes),
-      search_(trace, state_.thread(), options.search_threads) {}
-
-absl::Status ThreadTimeline::Start() {
-  return Move(state_.begin_count(), /*dense=*/false, nullptr);
-}
-
-// The replay of segment `number`, in whatever state it was left.
-absl::StatusOr<SegmentReplay*> ThreadTimeline::ReplayOf(uint64_t number) {
-  for (Kept& kept : kept_) {
-    if (kept.number != number || kept.replay == nullptr) continue;
-    kept.last_used = ++uses_;
-    return kept.replay.get();
-  }
-  ASSIGN_OR_RETURN(std::shared_ptr<const Segment> segment,
-                   trace_->LoadSegment(state_.thread(), number));
-  Kept* place = nullptr;
-  if (kept_.size() < kKeptSegments) {
-    ASSIGN_OR_RETURN(auto replay, SegmentReplay::Create(trace_));
-    replay->KeepCheckpoints(options_.checkpoint_bytes / kShareOfOthers);
-    kept_.push_back({number, 0, std::move(replay)});
-    place = &kept_.back();
-  } else {
-    for (Kept& kept : kept_) {
-      if (kept.replay.get() == here_) continue;
-      if (place == nullptr || kept.last_used < place->last_used) place = &kept;
-    }
-  }
-  place->number = number;
-  place->last_used = ++uses_;
-  absl::Status status = place->replay->Load(std::move(segment));
-  if (!status.ok()) {
-    // A replay that could not even begin must not be taken for one that stands somewhere.
-    std::erase_if(kept_, [&](const Kept& kept) { return kept.replay == place->replay; });
-    return status;
-  }
-  return place->replay.get();
-}
-
-// Goes to `target`; on errors here_ may be in any state.
-absl::Status ThreadTimeline::Move(uint64_t target, bool dense, const std::atomic<bool>* interrupt) {
-  ASSIGN_OR_RETURN(SegmentReplay * replay, ReplayOf(state_.SegmentAt(target)));
-  // States between a segment cut short and the next one were never recorded.
-  if (target > replay->segment().end_count()) {
-    return absl::OutOfRangeError(absl::StrCat("the recording has a gap at count ", target,
-                                              ", after ", replay->segment().end_count()));
-  }
-  ShareCheckpointMemory(replay);
-  RETURN_IF_ERROR(replay->MoveTo(target, dense, interrupt));
-  here_ = replay;
+// Takes the replay of segment `number`, wherever in it that stands.
+absl::Status ThreadTimeline::Enter(uint64_t number) {
+  if (here() != nullptr && here()->segment().info().number == number) return absl::OkStatus();
+  ASSIGN_OR_RETURN(SegmentReplay * replay, context_.pool->Get(state_.thread(), number));
+  context_.pool->Give(replay, &holder_);
+  context_.pool->Favour(replay);
   return absl::OkStatus();
 }
 
-// Most of it is for the segment that is moved in.
-void ThreadTimeline::ShareCheckpointMemory(const SegmentReplay* active) {
-  const uint64_t share = options_.checkpoint_bytes / kShareOfOthers;
-  for (Kept& kept : kept_) {
-    kept.replay->KeepCheckpoints(kept.replay.get() == active
-                                     ? options_.checkpoint_bytes - share * (kKeptSegments - 1)
-                                     : share);
+absl::Status ThreadTimeline::GoTo(uint64_t target, bool dense, const std::atomic<bool>* interrupt) {
+  const ReplayPool::Pin pin(&holder_);
+  RETURN_IF_ERROR(Enter(state_.SegmentAt(target)));
+  // States between a segment cut short and the next one were never recorded.
+  if (target > here()->segment().end_count()) {
+    return absl::OutOfRangeError(absl::StrCat("the recording has a gap at count ", target,
+                                              " of thread ", state_.thread(), ", after ",
+                                              here()->segment().end_count()));
   }
+  if (target > count()) here()->TakeCheckpoint();
+  return here()->MoveTo(target, dense, interrupt);
 }
 
-absl::Status ThreadTimeline::GoTo(uint64_t target, bool dense, const std::atomic<bool>* interrupt) {
-  if (target < state_.begin_count() || target > state_.end_count()) {
-    return absl::OutOfRangeError(absl::StrCat("count ", target, " is not in the recording (",
-                                              state_.begin_count(), " to ", state_.end_count(),
-                                              ")"));
-  }
-  SegmentReplay* const old_replay = here_;
-  const uint64_t old_count = count();
-  if (target > old_count) here_->TakeCheckpoint();
-  absl::Status status = Move(target, dense, interrupt);
-  if (status.ok()) return status;
-  here_ = old_replay;
-  if (!here_->MoveTo(old_count, /*dense=*/false).ok()) {
-    // It was there before, so this is the way back to where it is known to be sound.
-    (void)here_->MoveTo(here_->segment().info().first_count, /*dense=*/false);
-  }
-  return status;
+absl::Status ThreadTimeline::StandAt(uint64_t target, const std::atomic<bool>* interrupt) {
+  if (here() != nullptr && count() == target && here()->sound()) return absl::OkStatus();
+  return GoTo(target, /*dense=*/false, interrupt);
+}
+
+absl::Status ThreadTimeline::GoBeforeTurn(uint64_t target, const std::atomic<bool>* interrupt) {
+  const ReplayPool::Pin pin(&holder_);
+  RETURN_IF_ERROR(Enter(state_.SegmentAt(target)));
+  if (target > here()->segment().end_count()) return GoTo(target, /*dense=*/false, interrupt);
+  return here()->MoveToBeforeTurn(target, interrupt);
+}
+
+absl::Status ThreadTimeline::GoToEndOf(uint64_t number, const std::atomic<bool>* interrupt) {
+  const ReplayPool::Pin pin(&holder_);
+  RETURN_IF_ERROR(Enter(number));
+  return here()->MoveTo(here()->segment().end_count(), /*dense=*/false, interrupt);
 }
 
 // Goes to the first state of segment `number`.
 absl::Status ThreadTimeline::EnterSegment(uint64_t number) {
-  ASSIGN_OR_RETURN(SegmentReplay * replay, ReplayOf(number));
-  ShareCheckpointMemory(replay);
-  RETURN_IF_ERROR(replay->MoveTo(replay->segment().info().first_count, /*dense=*/false));
-  here_ = replay;
-  return absl::OkStatus();
+  RETURN_IF_ERROR(Enter(number));
+  return here()->MoveTo(here()->segment().info().first_count, /*dense=*/false);
 }
 
-// Where `here_` is at its end and another segment begins in that state or behind a gap: goes there.
+// Where the replay is at its end and another segment begins in that state or behind a gap.
 absl::Status ThreadTimeline::EnterNextSegment() {
-  return EnterSegment(here_->segment().info().number + 1);
+  return EnterSegment(here()->segment().info().number + 1);
 }
 
-absl::StatusOr<bool> ThreadTimeline::StepForward() {
-  if (at_end()) return false;
-  if (here_->at_end()) {  // before a gap
+absl::StatusOr<bool> ThreadTimeline::StepForward(uint64_t from, std::optional<WatchHit>* hit,
+                                                 const std::atomic<bool>* interrupt) {
+  if (from >= state_.end_count()) return false;
+  const ReplayPool::Pin pin(&holder_);
+  RETURN_IF_ERROR(GoTo(from, /*dense=*/false, interrupt));
+  if (here()->at_end()) {  // before a gap
     RETURN_IF_ERROR(EnterNextSegment());
     return true;
   }
-  const uint64_t before = count();
-  absl::Status status = here_->Step();
-  if (!status.ok()) {
-    if (!here_->MoveTo(before, /*dense=*/false).ok()) {
-      (void)here_->MoveTo(here_->segment().info().first_count, /*dense=*/false);
-    }
-    return status;
-  }
-  if (here_->at_end() && state_.SegmentAt(count()) != here_->segment().info().number) {
-    RETURN_IF_ERROR(EnterNextSegment());
-  }
+  here()->SetStops(breakpoints_, watchpoints_);
+  RETURN_IF_ERROR(here()->Step());
+  if (here()->step_hit_watch()) *hit = here()->watch_hit();
+  if (here()->at_end() && !InLastSegmentOf(count())) RETURN_IF_ERROR(EnterNextSegment());
   return true;
 }
 
-absl::StatusOr<bool> ThreadTimeline::StepBackward() {
-  if (at_begin()) return false;
-  uint64_t target = count() - 1;
-  const SegmentInfo& info = here_->segment().info();
-  if (count() == info.first_count) {
+absl::StatusOr<bool> ThreadTimeline::StepBackward(uint64_t from, std::optional<WatchHit>* hit,
+                                                  const std::atomic<bool>* interrupt) {
+  if (from <= state_.begin_count()) return false;
+  const ReplayPool::Pin pin(&holder_);
+  uint64_t target = from - 1;
+  const uint64_t number = state_.SegmentAt(target);
+  if (number != state_.SegmentAt(from)) {
     ASSIGN_OR_RETURN(std::shared_ptr<const Segment> previous,
-                     trace_->LoadSegment(state_.thread(), state_.SegmentAt(target)));
+                     trace_->LoadSegment(state_.thread(), number));
     target = std::min(target, previous->end_count());
   }
-  RETURN_IF_ERROR(GoTo(target, /*dense=*/true, nullptr));
+  RETURN_IF_ERROR(GoTo(target, /*dense=*/true, interrupt));
+  if (watchpoints_.empty() || here()->at_end()) return true;
+  // Whether the transition touched a watched location shows when it is made again.
+  here()->TakeCheckpoint();
+  here()->SetStops(breakpoints_, watchpoints_);
+  RETURN_IF_ERROR(here()->Step());
+  if (here()->step_hit_watch()) *hit = here()->watch_hit();
+  RETURN_IF_ERROR(here()->MoveTo(target, /*dense=*/false));
   return true;
 }
 
-absl::StatusOr<size_t> ThreadTimeline::ReadMemory(uint64_t address, absl::Span<uint8_t> out) {
-  return memory_.Read(*here_, address, out);
-}
-
-absl::StatusOr<RunStop> ThreadTimeline::Run(const RunRequest& request) {
-  const uint64_t start = count();
-  SetStops(request);
-  absl::StatusOr<RunStop> stop;
-  if (request.step) {
-    stop = StepRange(request);
-  } else if (request.direction == RunDirection::kForward) {
-    stop = RunForward(request);
-  } else {
-    stop = RunBackward(request);
-  }
-  ClearStops();
-  if (!stop.ok() && count() != start) (void)GoTo(start, /*dense=*/false, nullptr);
-  return stop;
-}
-
-// The replays take the stops over where they are needed, not while moving.
 void ThreadTimeline::SetStops(const RunRequest& request) {
   breakpoints_.clear();
   for (const PcStop& stop : request.breakpoints) breakpoints_.insert(stop.address);
@@ -183,8 +111,148 @@ void ThreadTimeline::SetStops(const RunRequest& request) {
   }
 }
 
-void ThreadTimeline::ClearStops() {
-  for (Kept& kept : kept_) kept.replay->SetStops(breakpoints_, {});
+std::optional<size_t> ThreadTimeline::MatchingBreakpoint(const RunRequest& request) {
+  const uint64_t pc = here()->pc();
+  for (size_t i = 0; i < request.breakpoints.size(); ++i) {
+    const PcStop& stop = request.breakpoints[i];
+    if (stop.address != pc || (stop.thread != 0 && stop.thread != state_.thread())) continue;
+    if (!stop.condition ||
+        context_.host->Holds(state_.thread(), count(), /*before=*/true, stop.condition)) {
+      return i;
+    }
+  }
+  return std::nullopt;
+}
+
+bool ThreadTimeline::WatchHolds(const RunRequest& request, size_t index, bool before) const {
+  const DataStop& stop = request.watchpoints[index];
+  if (stop.thread != 0 && stop.thread != state_.thread()) return false;
+  return !stop.condition || context_.host->Holds(state_.thread(), count(), before, stop.condition);
+}
+
+RunStop ThreadTimeline::WatchStop(const RunRequest& request, const WatchHit& hit) const {
+  const DataStop& watched = request.watchpoints[hit.index];
+  RunStop stop;
+  stop.kind = RunStopKind::kWatchpoint;
+  stop.thread = state_.thread();
+  stop.index = hit.index;
+  // An access may begin before the watched range.
+  stop.address = std::max(hit.address, watched.address);
+  stop.was_read = !watched.on_write;
+  return stop;
+}
+
+absl::StatusOr<RunStop> ThreadTimeline::DescribeHit(const RunRequest& request, const Hit& hit) {
+  if (hit.is_watch) return WatchStop(request, hit.watch);
+  RunStop stop = {.kind = RunStopKind::kBreakpoint, .thread = state_.thread()};
+  const uint64_t pc = here()->pc();
+  auto it = std::find_if(request.breakpoints.begin(), request.breakpoints.end(),
+                         [pc](const PcStop& candidate) { return candidate.address == pc; });
+  stop.index = hit.breakpoint.value_or(static_cast<size_t>(it - request.breakpoints.begin()));
+  return stop;
+}
+
+// Keeps the ends of watched pages, so that what the next segment imports can be compared.
+void ThreadTimeline::RememberWatched() {
+  std::array<uint8_t, kPageBytes> bytes;
+  for (const WatchedImport& watched : WatchedBytes(*here(), watchpoints_)) {
+    if (here()->ReadHeld(watched.page, absl::MakeSpan(bytes))) {
+      context_.memory->Remember(state_.thread(), here()->segment().info().number, watched.page,
+                                bytes);
+    }
+  }
+}
+
+std::vector<WatchedImport> ThreadTimeline::WatchedAtStartHere() const {
+  return WatchedAtStart(*trace_, *here(), watchpoints_);
+}
+
+absl::StatusOr<std::optional<WatchHit>> ThreadTimeline::ChangedImport(
+    const std::vector<WatchedImport>& imports) {
+  std::array<uint8_t, kPageBytes> before;
+  for (const WatchedImport& import : imports) {
+    if (import.count == state_.begin_count()) continue;
+    if (import.of_keyframe && !context_.host->TellsKeyframe(state_.thread(), import.count)) {
+      continue;
+    }
+    const WatchedPart part = WatchedIn(import.page, watchpoints_[import.index]);
+    // Seen from the state before, the segment's own keyframe does not count as known.
+    absl::Status status =
+        context_.host->ReadBefore(state_.thread(), state_.SegmentAt(import.count), import.count - 1,
+                                  import.page, absl::MakeSpan(before));
+    if (absl::IsNotFound(status)) continue;
+    RETURN_IF_ERROR(status);
+    const auto* known = reinterpret_cast<const char*>(before.data()) + part.offset;
+    const std::optional<uint64_t> news =
+        FirstNews(import, watchpoints_[import.index], absl::string_view(known, part.size));
+    if (!news.has_value()) continue;
+    return WatchHit{import.count - 1, import.index, import.page + part.offset + *news};
+  }
+  return std::nullopt;
+}
+
+namespace {
+
+// Whether `record` gives the thread bytes of [address, address + size), which lies in one page.
+bool Tells(const Record& record, uint64_t address, uint64_t size) {
+  const uint64_t page = address & ~(kPageBytes - 1);
+  if (const auto* import = std::get_if<PageImport>(&record.body)) {
+    if (import->address != page) return false;
+    if (import->first) return true;
+    for (uint64_t line = (address - page) / kLineBytes;
+         line <= (address - page + size - 1) / kLineBytes; ++line) {
+      if ((import->line_mask >> line & 1) != 0) return true;
+    }
+    return import->module >= 0;
+  }
+  auto overlaps = [&](uint64_t other, uint64_t other_size) {
+    return other < address + size && address < other + other_size;
+  };
+  if (const auto* line = std::get_if<LineImport>(&record.body)) {
+    return overlaps(line->address, kLineBytes);
+  }
+  const auto* read = std::get_if<UncachedRead>(&record.body);
+  return read != nullptr && overlaps(read->address, read->size);
+}
+
+}  // namespace
+
+absl::StatusOr<ThreadTimeline::Knowledge> ThreadTimeline::LastKnown(
+    uint64_t address, uint64_t size, const std::atomic<bool>* interrupt) {
+  const ReplayPool::Pin pin(&holder_);
+  const uint64_t before = count();
+  Knowledge known = {here()->segment().info().first_count, true};
+  for (const Record& record : here()->segment().records()) {
+    if (record.count > before) break;
+    if (record.count == before && here()->before_turn()) break;
+    if (Tells(record, address, size)) known.count = record.count;
+  }
+  // Writes since then: back from here in windows that widen.
+  const auto watched =
+      std::exchange(watchpoints_, std::vector<Watchpoint>{{.address = address, .length = size}});
+  const auto breakpoints = std::exchange(breakpoints_, {});
+  absl::StatusOr<std::optional<WatchHit>> hit = std::optional<WatchHit>();
+  size_t width = 1;
+  for (uint64_t high = before; hit.ok() && !hit->has_value() && high > known.count; width *= 2) {
+    here()->SetStops(breakpoints_, watchpoints_);
+    const std::optional<uint64_t> start = here()->checkpoints().NthBefore(high, width);
+    const uint64_t low = std::max(known.count, start.value_or(known.count));
+    HitTrace trace;
+    absl::Status status = here()->RewindTo(low);
+    if (status.ok()) status = here()->AdvanceTo(low, interrupt);
+    if (status.ok()) status = here()->AdvanceNoting(high, &trace, interrupt);
+    hit = status;
+    if (!status.ok()) break;
+    hit = std::optional<WatchHit>();
+    if (trace.cpu.watch_hits > 0) hit = ResolveWatch(trace, low, high, interrupt);
+    high = low;
+  }
+  watchpoints_ = watched;
+  breakpoints_ = breakpoints;
+  here()->SetStops(breakpoints_, {});
+  RETURN_IF_ERROR(hit.status());
+  if (hit->has_value()) known = {(*hit)->count + 1, false};
+  return known;
 }
 
 }  // namespace hindsight

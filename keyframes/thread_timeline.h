@@ -1,7 +1,10 @@
-// The timeline of one thread: the inside of Timeline.
+// The timeline of one thread: goes to its states and searches them for stops, both ways.
 //
-// A few segments are kept replayed at once, each with its checkpoints, so that going to and fro
-// over the border of two costs nothing. `here_` is the one the timeline stands in.
+// Speaks of counts; how the threads' counts make up one timeline is not known here. It stands where
+// it was used last, if the pool has not taken its replay away: every search and move says where it
+// begins.
+//
+// Borrows everything. Not copyable, not movable. One host thread at a time.
 
 #ifndef HINDSIGHT_KEYFRAMES_THREAD_TIMELINE_H_
 #define HINDSIGHT_KEYFRAMES_THREAD_TIMELINE_H_
@@ -9,42 +12,85 @@
 #include <atomic>
 #include <cstdint>
 #include <functional>
-#include <memory>
 #include <optional>
 #include <vector>
 
+#include "absl/container/flat_hash_set.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
 #include "keyframes/memory_view.h"
-#include "keyframes/process_state.h"
+#include "keyframes/replay_pool.h"
 #include "keyframes/replayer.h"
 #include "keyframes/run_request.h"
 #include "keyframes/segment_search.h"
 #include "keyframes/thread_state.h"
+#include "tracefmt/trace_reader.h"
 
 namespace hindsight {
 
+// What a thread's timeline asks of the process's.
+class ThreadHost {
+ public:
+  virtual ~ThreadHost() = default;
+  // Whether a stop's condition holds for `thread` in the state `count`. With `before` that is where
+  // the next transition is made, else where the last one has been made.
+  virtual bool Holds(int32_t thread, uint64_t count, bool before,
+                     const std::function<bool(int32_t)>& condition) = 0;
+  // The page as the process knew it when `thread` made the transition out of `count`, which is in
+  // an earlier segment than `number`; kNotFound if it was not known.
+  virtual absl::Status ReadBefore(int32_t thread, uint64_t number, uint64_t count, uint64_t page,
+                                  absl::Span<uint8_t> out) = 0;
+  // Of several threads that begin a segment at a full keyframe, one tells what it says of memory.
+  virtual bool TellsKeyframe(int32_t thread, uint64_t count) = 0;
+};
+
+// A stop of one thread.
+struct ThreadStop {
+  RunStop stop;
+  uint64_t count = 0;
+};
+
 class ThreadTimeline {
  public:
-  struct Options {
-    uint64_t checkpoint_bytes = 0;
-    uint64_t view_cache_bytes = 0;
-    int search_threads = 0;
+  struct Context {
+    const TraceReader* trace = nullptr;
+    ReplayPool* pool = nullptr;
+    SegmentSearch* search = nullptr;
+    MemoryView* memory = nullptr;
+    ThreadHost* host = nullptr;
   };
-  ThreadTimeline(const TraceReader* trace, const ProcessState* process, int32_t thread,
-                 const Options& options);
+  ThreadTimeline(const ThreadState* state, const Context& context);
+  ThreadTimeline(const ThreadTimeline&) = delete;
+  ThreadTimeline& operator=(const ThreadTimeline&) = delete;
 
-  // Moving. These leave the timeline where it was, or as documented in timeline.h, on errors.
-  absl::Status Start();
+  const ThreadState& state() const { return state_; }
+  // Its replay, to read from; null if it stands nowhere.
+  SegmentReplay* replay() const { return here(); }
+  uint64_t count() const { return here()->count(); }  // Requires: replay() is not null
+
+  // Goes to a state of the thread. Registers are those of the state wherever it stood before; see
+  // GoBeforeTurn. kCancelled, somewhere on the way, if interrupted.
   absl::Status GoTo(uint64_t target, bool dense, const std::atomic<bool>* interrupt);
-  absl::StatusOr<bool> StepForward();
-  absl::StatusOr<bool> StepBackward();
-  absl::StatusOr<RunStop> Run(const RunRequest& request);
-  uint64_t MomentOf(uint64_t count) const { return count - state_.begin_count(); }
-  absl::StatusOr<size_t> ReadMemory(uint64_t address, absl::Span<uint8_t> out);
+  // The same, or where the thread waits for its next turn in that state.
+  absl::Status StandAt(uint64_t target, const std::atomic<bool>* interrupt);
+  absl::Status GoBeforeTurn(uint64_t target, const std::atomic<bool>* interrupt);
+  // Goes to the end of segment `number`.
+  absl::Status GoToEndOf(uint64_t number, const std::atomic<bool>* interrupt);
 
-  uint64_t count() const { return here_->count(); }
-  bool at_begin() const { return count() == state_.begin_count(); }
-  bool at_end() const { return count() == state_.end_count(); }
+  // One transition on from, or back to before, the state `from`; count() tells where that led, and
+  // `hit` (if watchpoints are set) which of them it touched. False at the thread's ends.
+  absl::StatusOr<bool> StepForward(uint64_t from, std::optional<WatchHit>* hit,
+                                   const std::atomic<bool>* interrupt);
+  absl::StatusOr<bool> StepBackward(uint64_t from, std::optional<WatchHit>* hit,
+                                    const std::atomic<bool>* interrupt);
 
+  // Looks for what `request`, whose stops were set, asks for. SetStops holds for all that follows.
+  void SetStops(const RunRequest& request);
+  // The first stop in states from..limit - 1, or nullopt. `leave`: not the breakpoint it starts on.
+  // kInterrupted: stands where it got to.
+  absl::StatusOr<std::optional<ThreadStop>> RunForward(const RunRequest& request, uint64_t from,
+                                                       uint64_t limit, bool leave);
   // A stop found on the way back, in the state before the transition (or at the breakpoint).
   struct Hit {
     uint64_t count = 0;
@@ -52,55 +98,56 @@ class ThreadTimeline {
     WatchHit watch;
     std::optional<size_t> breakpoint = std::nullopt;  // index, where a condition was evaluated
   };
-  // A system call, signal or exec that stops a run, known without replay.
-  struct EventStop {
-    uint64_t count = 0;
-    RunStop stop;
-  };
+  // The last stop in states floor..before - 1, looked for down to `low` at least, or further if
+  // that costs nothing: see searched_to(), also after kCancelled.
+  absl::StatusOr<std::optional<Hit>> LastHitBefore(const RunRequest& request, uint64_t floor,
+                                                   uint64_t low, uint64_t before);
+  uint64_t searched_to() const { return searched_to_; }
+  // What to say of a stop; the timeline must stand there.
+  absl::StatusOr<RunStop> DescribeHit(const RunRequest& request, const Hit& hit);
+  RunStop WatchStop(const RunRequest& request, const WatchHit& hit) const;
+  bool WatchHolds(const RunRequest& request, size_t index, bool before) const;
+  // Index of the first breakpoint at pc whose condition holds.
+  std::optional<size_t> MatchingBreakpoint(const RunRequest& request);
 
-  // Reading of a run request.
-  void SetStops(const RunRequest& request);
-  void ClearStops();
+  // When the thread last learned or changed what is in [address, address + size), which lies in one
+  // page, in the segment it stands in, up to the state it stands in.
+  struct Knowledge {
+    uint64_t count = 0;
+    bool imported = false;  // in that state; else written by the transition that led to it
+  };
+  absl::StatusOr<Knowledge> LastKnown(uint64_t address, uint64_t size,
+                                      const std::atomic<bool>* interrupt);
+
+ private:
+  SegmentReplay* here() const { return holder_.replay; }
   bool Raised(const RunRequest& request) const {
     return request.interrupt != nullptr && request.interrupt->load(std::memory_order_relaxed);
   }
-  // Index of the first breakpoint at pc whose condition holds.
-  std::optional<size_t> MatchingBreakpoint(const RunRequest& request);
-  bool WatchHolds(const RunRequest& request, size_t index) const;
-  RunStop WatchStop(const RunRequest& request, const WatchHit& hit) const;
-  std::optional<EventStop> NextEventStop(const RunRequest& request, uint64_t after) const;
-  std::optional<EventStop> NextSignalOrSyscallStop(const RunRequest& request, uint64_t after) const;
-  std::optional<EventStop> PreviousSignalOrSyscallStop(const RunRequest& request,
-                                                       uint64_t before) const;
-  std::optional<EventStop> PreviousEventStop(const RunRequest& request, uint64_t before) const;
-  std::optional<RunStop> EventStopAt(const RunRequest& request, uint64_t count) const;
+  bool InLastSegmentOf(uint64_t count) const {
+    return state_.SegmentAt(count) == here()->segment().info().number;
+  }
 
-  // Running forward (timeline_forward.cc).
-  absl::StatusOr<RunStop> RunForward(const RunRequest& request);
-  absl::StatusOr<std::optional<RunStop>> RunForwardTo(const RunRequest& request, uint64_t limit);
-  absl::StatusOr<RunStop> StepRange(const RunRequest& request);
-  // A watched page that came into the view with other bytes than were known of it before.
-  absl::StatusOr<std::optional<WatchHit>> ChangedImport(const std::vector<WatchedImport>& imports);
-  absl::StatusOr<bool> StepWatching(std::optional<WatchHit>* hit);
-  absl::StatusOr<bool> StepBackWatching(std::optional<WatchHit>* hit);
+  absl::Status Enter(uint64_t number);  // in whatever state that segment's replay was left
   absl::Status EnterSegment(uint64_t number);
   absl::Status EnterNextSegment();
   absl::Status EnterNextInteresting(const RunRequest& request, uint64_t limit,
                                     std::vector<WatchedImport>* imports);
-  absl::Status EnterLaterSegment();
   void RememberWatched();
+  std::vector<WatchedImport> WatchedAtStartHere() const;
+  // A watched page that came into the view with other bytes than were known of it before.
+  absl::StatusOr<std::optional<WatchHit>> ChangedImport(const std::vector<WatchedImport>& imports);
+  absl::StatusOr<std::optional<ThreadStop>> TakeLeg(const RunRequest& request, LegEnd end,
+                                                    const std::vector<WatchedImport>& imports);
 
-  // Running backward (timeline_backward.cc).
-  absl::StatusOr<RunStop> RunBackward(const RunRequest& request);
-  absl::StatusOr<std::optional<Hit>> LastHitBefore(const RunRequest& request, uint64_t floor,
-                                                   uint64_t before);
+  // Running backward (thread_timeline_backward.cc).
   absl::StatusOr<std::optional<Hit>> SearchWindows(const RunRequest& request, uint64_t floor,
-                                                   uint64_t before);
+                                                   uint64_t low, uint64_t before);
   absl::StatusOr<std::optional<Hit>> SearchSegments(const RunRequest& request, uint64_t floor,
-                                                    uint64_t newest);
-  absl::StatusOr<std::optional<Hit>> Resolve(const HitTrace& trace, uint64_t low, uint64_t before);
-  absl::StatusOr<std::optional<WatchHit>> ResolveWatch(const HitTrace& trace, uint64_t low,
-                                                       uint64_t before);
+                                                    uint64_t newest, uint64_t oldest);
+  absl::StatusOr<std::optional<Hit>> TakeSegment(const RunRequest& request, const SegmentHits& hits,
+                                                 uint64_t floor,
+                                                 std::vector<WatchedImport>* pending);
   absl::StatusOr<std::optional<Hit>> ResolvePending(const RunRequest& request,
                                                     const std::vector<WatchedImport>& endings,
                                                     std::vector<WatchedImport>* pending);
@@ -108,34 +155,27 @@ class ThreadTimeline {
                                                             std::vector<WatchedImport>* pending);
   absl::StatusOr<std::optional<Hit>> Accept(const RunRequest& request, const HitTrace& trace,
                                             uint64_t low, uint64_t before);
-  absl::StatusOr<std::optional<Hit>> ScanConditions(const RunRequest& request, uint64_t low,
-                                                    uint64_t before);
+  absl::StatusOr<std::optional<Hit>> AcceptWatch(const RunRequest& request, const HitTrace& trace,
+                                                 uint64_t low, uint64_t before);
+  absl::StatusOr<std::optional<Hit>> AcceptBreakpoint(const RunRequest& request, uint64_t low,
+                                                      uint64_t last);
+  absl::StatusOr<std::optional<WatchHit>> LastWatch(const HitTrace& trace, uint64_t low,
+                                                    uint64_t before,
+                                                    const std::atomic<bool>* interrupt);
+  absl::StatusOr<std::optional<WatchHit>> ResolveWatch(const HitTrace& trace, uint64_t low,
+                                                       uint64_t before,
+                                                       const std::atomic<bool>* interrupt);
+  absl::StatusOr<std::optional<Hit>> ScanWatches(const RunRequest& request, uint64_t low,
+                                                 uint64_t before);
+  absl::StatusOr<bool> ConditionHolds(const RunRequest& request, const Hit& hit);
   absl::StatusOr<bool> WatchHeldBefore(const RunRequest& request, const WatchHit& watch);
-  absl::StatusOr<bool> ConditionHolds(const RunRequest& request, Hit* hit);
-  size_t FirstBreakpointHere(const RunRequest& request) const;
-
-  absl::StatusOr<SegmentReplay*> ReplayOf(uint64_t number);
-  void ShareCheckpointMemory(const SegmentReplay* active);
-  absl::Status Move(uint64_t target, bool dense, const std::atomic<bool>* interrupt);
-
-  struct Kept {
-    uint64_t number = 0;
-    uint64_t last_used = 0;
-    std::unique_ptr<SegmentReplay> replay;
-  };
 
   const TraceReader* const trace_;
-  const ProcessState* const process_;
   const ThreadState& state_;
-  const Options options_;
-  MemoryView memory_;
-  SegmentSearch search_;
-  std::vector<Kept> kept_;
-  uint64_t uses_ = 0;
-  SegmentReplay* here_ = nullptr;
+  const Context context_;
+  ReplayPool::Holder holder_;
   absl::flat_hash_set<uint64_t> breakpoints_;
   std::vector<Watchpoint> watchpoints_;
-  // How far back the search that goes on has looked without a hit.
   uint64_t searched_to_ = 0;
 };
 

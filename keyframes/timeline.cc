@@ -1,26 +1,187 @@
 #include "keyframes/timeline.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
 #include "base/status_macros.h"
-#include "keyframes/thread_timeline.h"
+#include "keyframes/timeline_impl.h"
 
 namespace hindsight {
+namespace {
 
-class Timeline::Impl {
- public:
-  Impl(const TraceReader* trace, ProcessState process, const TimelineOptions& options)
-      : process_(std::move(process)),
-        first_(trace, &process_, process_.first_thread(),
-               {.checkpoint_bytes = options.checkpoint_bytes,
-                .view_cache_bytes = options.view_cache_bytes,
-                .search_threads = options.search_threads}) {}
-  const ProcessState process_;
-  ThreadTimeline first_;
-};
+// Segments kept replayed for one thread: the one stood in, its neighbour, and one more for going to
+// and fro; and one for each further thread, as long as they are few.
+constexpr size_t kKeptSegments = 3;
+constexpr size_t kMaxKeptSegments = 12;
+
+size_t KeptSegments(const ProcessState& process) {
+  return std::min(kMaxKeptSegments, kKeptSegments + process.all_threads().size() - 1);
+}
+
+}  // namespace
+
+Timeline::Impl::Impl(const TraceReader* trace, ProcessState process, const TimelineOptions& options)
+    : trace_(trace),
+      process_(std::move(process)),
+      options_(options),
+      pool_(trace, KeptSegments(process_), options.checkpoint_bytes),
+      search_(trace, options.search_threads),
+      memory_(trace, &process_, this, options.view_cache_bytes) {}
+
+ThreadTimeline::Context Timeline::Impl::MakeContext() {
+  return {.trace = trace_, .pool = &pool_, .search = &search_, .memory = &memory_, .host = this};
+}
+
+ThreadTimeline& Timeline::Impl::Of(int32_t thread) {
+  std::unique_ptr<ThreadTimeline>& timeline = threads_[thread];
+  if (timeline == nullptr) {
+    timeline = std::make_unique<ThreadTimeline>(&process_.thread(thread), MakeContext());
+    if (stops_ != nullptr) timeline->SetStops(*stops_);
+  }
+  return *timeline;
+}
+
+ThreadTimeline& Timeline::Impl::ReaderOf(int32_t thread) {
+  std::unique_ptr<ThreadTimeline>& timeline = readers_[thread];
+  if (timeline == nullptr) {
+    timeline = std::make_unique<ThreadTimeline>(&process_.thread(thread), MakeContext());
+  }
+  return *timeline;
+}
+
+absl::Status Timeline::Impl::CheckAlive(int32_t thread) const {
+  if (process_.HasThread(thread) && process_.IsAlive(thread, moment_)) return absl::OkStatus();
+  return absl::NotFoundError(absl::StrCat("no thread ", thread, " at this position"));
+}
+
+absl::StatusOr<RegisterFile> Timeline::Impl::Registers(int32_t thread) {
+  RETURN_IF_ERROR(CheckAlive(thread));
+  ThreadTimeline& timeline = Of(thread);
+  RETURN_IF_ERROR(timeline.StandAt(CountOf(thread), nullptr));
+  return timeline.replay()->registers();
+}
+
+absl::StatusOr<size_t> Timeline::Impl::ReadMemory(int32_t thread, uint64_t address,
+                                                  absl::Span<uint8_t> out,
+                                                  const std::atomic<bool>* interrupt) {
+  RETURN_IF_ERROR(CheckAlive(thread));
+  return memory_.Read(thread, moment_, address, out, interrupt);
+}
+
+absl::Status Timeline::Impl::SeekTo(uint64_t moment, const std::atomic<bool>* interrupt) {
+  if (moment > process_.end_moment()) {
+    return absl::OutOfRangeError(absl::StrCat("moment ", moment, " is not in the recording (0 to ",
+                                              process_.end_moment(), ")"));
+  }
+  const int32_t thread = schedule().ThreadAt(moment);
+  RETURN_IF_ERROR(Of(thread).GoTo(schedule().CountAt(thread, moment), /*dense=*/false, interrupt));
+  moment_ = moment;
+  return absl::OkStatus();
+}
+
+absl::StatusOr<bool> Timeline::Impl::StepForward(int32_t thread) {
+  RETURN_IF_ERROR(CheckAlive(thread));
+  std::optional<WatchHit> ignored;
+  ASSIGN_OR_RETURN(bool moved, Of(thread).StepForward(CountOf(thread), &ignored, nullptr));
+  if (moved) moment_ = schedule().MomentTo(thread, Of(thread).count());
+  return moved;
+}
+
+absl::StatusOr<bool> Timeline::Impl::StepBackward(int32_t thread) {
+  RETURN_IF_ERROR(CheckAlive(thread));
+  std::optional<WatchHit> ignored;
+  ASSIGN_OR_RETURN(bool moved, Of(thread).StepBackward(CountOf(thread), &ignored, nullptr));
+  if (moved) moment_ = schedule().MomentFrom(thread, Of(thread).count());
+  return moved;
+}
+
+bool Timeline::Impl::Holds(int32_t thread, uint64_t count, bool before,
+                           const std::function<bool(int32_t)>& condition) {
+  const uint64_t present = std::exchange(
+      moment_, before ? schedule().MomentFrom(thread, count) : schedule().MomentTo(thread, count));
+  const int32_t searching = std::exchange(searching_thread_, thread);
+  const bool holds = condition(thread);
+  searching_thread_ = searching;
+  moment_ = present;
+  return holds;
+}
+
+absl::Status Timeline::Impl::ReadBefore(int32_t thread, uint64_t number, uint64_t count,
+                                        uint64_t page, absl::Span<uint8_t> out) {
+  return memory_.ReadBefore(thread, number, schedule().MomentFrom(thread, count), page, out);
+}
+
+// The one that made the last transition before it.
+bool Timeline::Impl::TellsKeyframe(int32_t thread, uint64_t count) {
+  const uint64_t reached = schedule().MomentTo(thread, count);
+  const std::vector<Snapshot>& snapshots = process_.snapshots();
+  return std::any_of(snapshots.begin(), snapshots.end(),
+                     [&](const Snapshot& snapshot) { return snapshot.moment == reached; });
+}
+
+absl::StatusOr<const SegmentReplay*> Timeline::Impl::StandAt(int32_t thread, uint64_t moment,
+                                                             const std::atomic<bool>* interrupt) {
+  const uint64_t count = schedule().CountAt(thread, moment);
+  ThreadTimeline& timeline = Of(thread);
+  // What its next turn begins with has not happened yet. (A search must stay where it is.)
+  const size_t next = schedule().NextSliceOf(thread, moment);
+  const bool waits = next < schedule().slices().size() && schedule().slices()[next].count == count;
+  if (waits && thread != searching_thread_) {
+    RETURN_IF_ERROR(timeline.GoBeforeTurn(count, interrupt));
+  } else if (thread == searching_thread_) {
+    RETURN_IF_ERROR(timeline.StandAt(count, interrupt));
+  } else {
+    RETURN_IF_ERROR(timeline.GoTo(count, /*dense=*/false, interrupt));
+  }
+  return timeline.replay();
+}
+
+absl::StatusOr<uint64_t> Timeline::Impl::LastKnown(int32_t thread, std::optional<uint64_t> ended,
+                                                   uint64_t moment, uint64_t address, uint64_t size,
+                                                   const std::atomic<bool>* interrupt) {
+  ThreadTimeline& timeline = ended.has_value() ? ReaderOf(thread) : Of(thread);
+  if (ended.has_value()) {
+    RETURN_IF_ERROR(timeline.GoToEndOf(*ended, interrupt));
+  } else {
+    RETURN_IF_ERROR(StandAt(thread, moment, interrupt).status());
+  }
+  ASSIGN_OR_RETURN(ThreadTimeline::Knowledge known, timeline.LastKnown(address, size, interrupt));
+  // What is imported where a turn begins was learned then, not when the one before ended.
+  const uint64_t learned = known.imported ? schedule().MomentFrom(thread, known.count)
+                                          : schedule().MomentTo(thread, known.count);
+  return std::min(learned, moment);
+}
+
+absl::Status Timeline::Impl::ReadBirth(uint64_t page, absl::Span<uint8_t> out) {
+  const Manifest& manifest = trace_->manifest();
+  if (manifest.parent_pid == 0 || manifest.parent_directory.empty()) {
+    return absl::NotFoundError("nothing is known from before the process");
+  }
+  if (!std::exchange(parent_tried_, true)) {
+    auto trace = TraceReader::Open(trace_->directory() + "/" + manifest.parent_directory);
+    if (trace.ok()) {
+      parent_trace_ = *std::move(trace);
+      auto parent = Timeline::Open(parent_trace_.get(), options_);
+      if (parent.ok() && (*parent)->process().HasThread(manifest.parent_thread)) {
+        const uint64_t fork =
+            (*parent)->schedule().MomentTo(manifest.parent_thread, manifest.parent_count);
+        if ((*parent)->SeekTo(fork).ok()) parent_ = *std::move(parent);
+      }
+    }
+  }
+  if (parent_ == nullptr) return absl::NotFoundError("the parent's trace cannot be read");
+  ASSIGN_OR_RETURN(size_t size, parent_->ReadMemory(manifest.parent_thread, page, out));
+  return size == out.size() ? absl::OkStatus() : absl::NotFoundError("only part of a page");
+}
+
+Timeline::Statistics Timeline::Impl::statistics() const {
+  return {.checkpoints = pool_.checkpoints(),
+          .checkpoint_bytes = pool_.checkpoint_bytes(),
+          .states_replayed = pool_.states_replayed() + search_.states_replayed()};
+}
 
 Timeline::Timeline(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Timeline::~Timeline() = default;
@@ -29,65 +190,48 @@ absl::StatusOr<std::unique_ptr<Timeline>> Timeline::Open(const TraceReader* trac
                                                          const TimelineOptions& options) {
   ASSIGN_OR_RETURN(ProcessState process, ProcessState::Create(trace));
   auto impl = std::make_unique<Impl>(trace, std::move(process), options);
-  RETURN_IF_ERROR(impl->first_.Start());
+  RETURN_IF_ERROR(impl->SeekTo(0, nullptr));
   return std::unique_ptr<Timeline>(new Timeline(std::move(impl)));
 }
 
-uint64_t Timeline::moment() const { return impl_->first_.MomentOf(impl_->first_.count()); }
-uint64_t Timeline::end_moment() const { return impl_->process_.end_moment(); }
-int32_t Timeline::current_thread() const { return impl_->process_.schedule().ThreadAt(moment()); }
-double Timeline::percent() const { return impl_->process_.PercentAt(moment()); }
-std::vector<int32_t> Timeline::threads() const { return impl_->process_.ThreadsAt(moment()); }
-bool Timeline::IsAlive(int32_t thread) const { return impl_->process_.IsAlive(thread, moment()); }
-uint64_t Timeline::count(int32_t thread) const { return schedule().CountAt(thread, moment()); }
+uint64_t Timeline::moment() const { return impl_->moment(); }
+uint64_t Timeline::end_moment() const { return impl_->process().end_moment(); }
+int32_t Timeline::current_thread() const { return impl_->current(); }
+double Timeline::percent() const { return impl_->process().PercentAt(moment()); }
+std::vector<int32_t> Timeline::threads() const { return impl_->process().ThreadsAt(moment()); }
+bool Timeline::IsAlive(int32_t thread) const { return impl_->CheckAlive(thread).ok(); }
+uint64_t Timeline::count(int32_t thread) const { return impl_->CountOf(thread); }
 Position Timeline::position(int32_t thread) const {
-  return impl_->process_.PositionAt(thread, moment());
+  return impl_->process().PositionAt(thread, moment());
 }
-const ProcessState& Timeline::process() const { return impl_->process_; }
-const Schedule& Timeline::schedule() const { return impl_->process_.schedule(); }
+const ProcessState& Timeline::process() const { return impl_->process(); }
+const Schedule& Timeline::schedule() const { return impl_->schedule(); }
 const ThreadState& Timeline::thread_state(int32_t thread) const {
-  return impl_->process_.thread(thread);
+  return impl_->process().thread(thread);
 }
+
 absl::StatusOr<RegisterFile> Timeline::registers(int32_t thread) {
-  return impl_->first_.here_->registers();
+  return impl_->Registers(thread);
 }
 
 absl::StatusOr<size_t> Timeline::ReadMemory(int32_t thread, uint64_t address,
                                             absl::Span<uint8_t> out,
                                             const std::atomic<bool>* interrupt) {
-  return impl_->first_.ReadMemory(address, out);
+  return impl_->ReadMemory(thread, address, out, interrupt);
 }
 
-absl::Status Timeline::SeekTo(uint64_t target, const std::atomic<bool>* interrupt) {
-  if (target > end_moment()) {
-    return absl::OutOfRangeError(absl::StrCat("the recording ends at moment ", end_moment()));
-  }
-  return impl_->first_.GoTo(impl_->first_.state_.begin_count() + target, /*dense=*/false,
-                            interrupt);
+absl::Status Timeline::SeekTo(uint64_t moment, const std::atomic<bool>* interrupt) {
+  return impl_->SeekTo(moment, interrupt);
 }
 
 absl::Status Timeline::SeekTo(const Position& target, const std::atomic<bool>* interrupt) {
-  ASSIGN_OR_RETURN(uint64_t moment, impl_->process_.MomentAt(target));
-  return SeekTo(moment, interrupt);
+  ASSIGN_OR_RETURN(uint64_t moment, impl_->process().MomentAt(target));
+  return impl_->SeekTo(moment, interrupt);
 }
 
-absl::StatusOr<bool> Timeline::StepForward(int32_t thread) { return impl_->first_.StepForward(); }
-absl::StatusOr<bool> Timeline::StepBackward(int32_t thread) { return impl_->first_.StepBackward(); }
-absl::StatusOr<RunStop> Timeline::Run(const RunRequest& request) {
-  ASSIGN_OR_RETURN(RunStop stop, impl_->first_.Run(request));
-  stop.thread = impl_->process_.first_thread();
-  return stop;
-}
-
-Timeline::Statistics Timeline::statistics() const {
-  Statistics statistics;
-  statistics.states_replayed = impl_->first_.search_.states_replayed();
-  for (const ThreadTimeline::Kept& kept : impl_->first_.kept_) {
-    statistics.checkpoints += kept.replay->checkpoints().size();
-    statistics.checkpoint_bytes += kept.replay->checkpoints().bytes();
-    statistics.states_replayed += kept.replay->states_replayed();
-  }
-  return statistics;
-}
+absl::StatusOr<bool> Timeline::StepForward(int32_t thread) { return impl_->StepForward(thread); }
+absl::StatusOr<bool> Timeline::StepBackward(int32_t thread) { return impl_->StepBackward(thread); }
+absl::StatusOr<RunStop> Timeline::Run(const RunRequest& request) { return impl_->Run(request); }
+Timeline::Statistics Timeline::statistics() const { return impl_->statistics(); }
 
 }  // namespace hindsight

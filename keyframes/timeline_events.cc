@@ -1,0 +1,205 @@
+// Where events stop a run: known without replay.
+
+#include <algorithm>
+
+#include "keyframes/timeline_impl.h"
+
+namespace hindsight {
+namespace {
+
+bool StopsForSignal(const RunRequest& request, const ProcessEvent& event) {
+  return !request.stop_for_signal || request.stop_for_signal(static_cast<int>(event.number));
+}
+
+bool StopsForSyscall(const RunRequest& request, const ProcessEvent& event) {
+  return request.stop_for_syscall && request.stop_for_syscall(event.number);
+}
+
+RunStop SignalStop(const ProcessEvent& event) {
+  return {.kind = RunStopKind::kSignal,
+          .thread = event.thread,
+          .signal = static_cast<int>(event.number)};
+}
+
+RunStop SyscallStop(RunStopKind kind, const ProcessEvent& event) {
+  return {.kind = kind, .thread = event.thread, .syscall = event.number};
+}
+
+RunStop ExecStop(const ProcessEvent& event) {
+  return {.kind = RunStopKind::kExec, .thread = event.thread};
+}
+
+RunStop ForkStop(const ProcessEvent& event) {
+  RunStop stop = {.kind = RunStopKind::kFork, .thread = event.thread};
+  stop.child = static_cast<int32_t>(event.result);
+  if (!event.arguments.empty()) stop.fork = static_cast<ForkKind>(event.arguments[0]);
+  return stop;
+}
+
+using Events = std::vector<TimelineEvent>;
+
+// The first event whose moment is behind `moment`, and the last one whose is not.
+Events::const_iterator Behind(const Events& events, uint64_t moment) {
+  return std::partition_point(events.begin(), events.end(),
+                              [&](const TimelineEvent& event) { return event.moment <= moment; });
+}
+
+template <typename Filter>
+const TimelineEvent* NextOf(const Events& events, uint64_t moment, const Filter& filter) {
+  auto it = std::find_if(Behind(events, moment), events.end(),
+                         [&](const TimelineEvent& event) { return filter(*event.event); });
+  return it == events.end() ? nullptr : &*it;
+}
+
+template <typename Filter>
+const TimelineEvent* LastOf(const Events& events, uint64_t moment, const Filter& filter) {
+  for (auto it = Behind(events, moment); it != events.begin();) {
+    if (filter(*(--it)->event)) return &*it;
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+std::optional<Timeline::Impl::EventStop> Timeline::Impl::NextEventStop(const RunRequest& request,
+                                                                       uint64_t after) const {
+  std::optional<EventStop> next;
+  auto offer = [&next](uint64_t moment, const RunStop& stop) {
+    if (!next.has_value() || moment < next->moment) next = EventStop{moment, stop};
+  };
+  // The transition that an event is was made out of the moment before the event's.
+  const TimelineEvent* signal =
+      NextOf(process_.signals(), after + 1, [&](const ProcessEvent& event) {
+        return Counts(request, event.thread) && StopsForSignal(request, event);
+      });
+  if (signal != nullptr) offer(signal->moment - 1, SignalStop(*signal->event));
+  const auto syscalls = [&](const ProcessEvent& event) {
+    return Counts(request, event.thread) && StopsForSyscall(request, event);
+  };
+  const TimelineEvent* syscall =
+      request.stop_for_syscall ? NextOf(process_.syscalls(), after, syscalls) : nullptr;
+  if (syscall != nullptr && syscall->moment - 1 <= after) {
+    const ProcessEvent& event = *syscall->event;
+    if (event.count <= process_.thread(event.thread).end_count()) {
+      offer(syscall->moment, SyscallStop(RunStopKind::kSyscallReturn, event));
+    }
+    syscall = NextOf(process_.syscalls(), after + 1, syscalls);
+  }
+  if (syscall != nullptr) {
+    offer(syscall->moment - 1, SyscallStop(RunStopKind::kSyscallEntry, *syscall->event));
+  }
+  const auto any = [&](const ProcessEvent& event) { return Counts(request, event.thread); };
+  const TimelineEvent* exec =
+      request.stop_for_exec ? NextOf(process_.execs(), after, any) : nullptr;
+  if (exec != nullptr && exec->moment <= process_.end_moment()) {
+    offer(exec->moment, ExecStop(*exec->event));
+  }
+  const TimelineEvent* fork =
+      request.stop_for_fork ? NextOf(process_.forks(), after, any) : nullptr;
+  if (fork != nullptr && fork->moment <= process_.end_moment()) {
+    offer(fork->moment, ForkStop(*fork->event));
+  }
+  if (const auto thread = NextThreadStop(request, after)) offer(thread->moment, thread->stop);
+  return next;
+}
+
+std::optional<Timeline::Impl::EventStop> Timeline::Impl::PreviousEventStop(
+    const RunRequest& request, uint64_t before) const {
+  std::optional<EventStop> previous;
+  auto offer = [&previous](uint64_t moment, const RunStop& stop) {
+    if (!previous.has_value() || moment > previous->moment) previous = EventStop{moment, stop};
+  };
+  const TimelineEvent* signal = LastOf(process_.signals(), before, [&](const ProcessEvent& event) {
+    return Counts(request, event.thread) && StopsForSignal(request, event);
+  });
+  if (signal != nullptr) offer(signal->moment - 1, SignalStop(*signal->event));
+  const TimelineEvent* syscall = nullptr;
+  if (request.stop_for_syscall) {
+    syscall = LastOf(process_.syscalls(), before, [&](const ProcessEvent& event) {
+      return Counts(request, event.thread) && StopsForSyscall(request, event);
+    });
+  }
+  if (syscall != nullptr) {
+    const ProcessEvent& event = *syscall->event;
+    const bool behind =
+        syscall->moment < before && event.count <= process_.thread(event.thread).end_count();
+    offer(behind ? syscall->moment : syscall->moment - 1,
+          SyscallStop(behind ? RunStopKind::kSyscallReturn : RunStopKind::kSyscallEntry, event));
+  }
+  const auto any = [&](const ProcessEvent& event) { return Counts(request, event.thread); };
+  const TimelineEvent* exec =
+      request.stop_for_exec ? LastOf(process_.execs(), before, any) : nullptr;
+  if (exec != nullptr) offer(exec->moment - 1, ExecStop(*exec->event));
+  const TimelineEvent* fork =
+      request.stop_for_fork ? LastOf(process_.forks(), before, any) : nullptr;
+  if (fork != nullptr) offer(fork->moment - 1, ForkStop(*fork->event));
+  if (const auto thread = PreviousThreadStop(request, before)) {
+    offer(thread->moment, thread->stop);
+  }
+  return previous;
+}
+
+std::optional<Timeline::Impl::EventStop> Timeline::Impl::NextThreadStop(const RunRequest& request,
+                                                                        uint64_t after) const {
+  std::optional<EventStop> next;
+  if (!request.stop_for_threads) return next;
+  for (int32_t thread : process_.all_threads()) {
+    if (!Counts(request, thread)) continue;
+    auto offer = [&](uint64_t moment, RunStopKind kind) {
+      if (moment <= after || (next.has_value() && next->moment <= moment)) return;
+      next = EventStop{moment, {.kind = kind, .thread = thread}};
+    };
+    offer(process_.StartOf(thread), RunStopKind::kThreadStart);
+    if (process_.thread(thread).exits()) offer(process_.EndOf(thread), RunStopKind::kThreadExit);
+  }
+  return next;
+}
+
+std::optional<Timeline::Impl::EventStop> Timeline::Impl::PreviousThreadStop(
+    const RunRequest& request, uint64_t before) const {
+  std::optional<EventStop> previous;
+  if (!request.stop_for_threads) return previous;
+  for (int32_t thread : process_.all_threads()) {
+    if (!Counts(request, thread)) continue;
+    auto offer = [&](uint64_t moment, RunStopKind kind) {
+      if (moment >= before || (previous.has_value() && previous->moment >= moment)) return;
+      previous = EventStop{moment, {.kind = kind, .thread = thread}};
+    };
+    // Those that were there when the recording began did not start in it.
+    if (process_.StartOf(thread) > 0) {
+      offer(process_.StartOf(thread), RunStopKind::kThreadStart);
+    }
+    if (process_.thread(thread).exits()) offer(process_.EndOf(thread), RunStopKind::kThreadExit);
+  }
+  return previous;
+}
+
+std::optional<RunStop> Timeline::Impl::StopInState(const RunRequest& request, int32_t thread,
+                                                   uint64_t count) const {
+  const ThreadState& state = process_.thread(thread);
+  // The state behind an exec or a fork if it was stepped over forward, the one before if backward.
+  const uint64_t behind = request.direction == RunDirection::kForward ? count : count + 1;
+  const ProcessEvent* exec = state.ExecTo(behind);
+  if (request.stop_for_exec && exec != nullptr) return ExecStop(*exec);
+  const uint64_t moment = schedule().MomentTo(thread, behind);
+  const TimelineEvent* fork =
+      request.stop_for_fork && moment > 0
+          ? NextOf(process_.forks(), moment - 1, [](const ProcessEvent&) { return true; })
+          : nullptr;
+  if (fork != nullptr && fork->event->thread == thread && fork->event->count == behind) {
+    return ForkStop(*fork->event);
+  }
+  const ProcessEvent* signal = state.SignalFrom(count);
+  if (signal != nullptr && StopsForSignal(request, *signal)) return SignalStop(*signal);
+  const ProcessEvent* syscall = state.SyscallFrom(count);
+  if (syscall != nullptr && StopsForSyscall(request, *syscall)) {
+    return SyscallStop(RunStopKind::kSyscallEntry, *syscall);
+  }
+  syscall = count == 0 ? nullptr : state.SyscallFrom(count - 1);
+  if (syscall != nullptr && StopsForSyscall(request, *syscall)) {
+    return SyscallStop(RunStopKind::kSyscallReturn, *syscall);
+  }
+  return std::nullopt;
+}
+
+}  // namespace hindsight
