@@ -8,6 +8,7 @@
 #include <cstring>
 #include <thread>
 
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
@@ -362,7 +363,8 @@ absl::Status FakeTarget::WriteMemory(ThreadRef thread, uint64_t address,
 
 absl::StatusOr<std::string> FakeTarget::Monitor(const std::string& command, ThreadRef selected,
                                                 const std::atomic<bool>* interrupt, bool* moved) {
-  if (command == "when") return absl::StrCat("position ", position_, ", thread ", selected.tid);
+  if (absl::StartsWith(command, "when"))
+    return absl::StrCat("position ", position_, ", thread ", selected.tid);
   if (absl::string_view where = command; absl::ConsumePrefix(&where, "goto ")) {
     const absl::Status status = GoTo(std::string(where), interrupt);
     if (!status.ok()) return status;

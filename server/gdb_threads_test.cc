@@ -2,8 +2,6 @@
 
 #include <gtest/gtest.h>
 
-#include <cstdlib>
-#include <fstream>
 #include <string>
 #include <vector>
 
@@ -137,15 +135,6 @@ TEST(GdbThreadsTest, BreakpointsOutliveAVfork) {
                                      "Breakpoint 1", "=> 0x401000", "Breakpoint 3", "=> 0x40100a"}),
             "")
       << output;
-}
-
-TEST(GdbThreadsTest, Probe) {
-  const char* path = getenv("PROBE");
-  if (path == nullptr) return;
-  std::ifstream file(path);
-  std::vector<std::string> commands;
-  for (std::string line; std::getline(file, line);) commands.push_back(line);
-  fputs((getenv("FORK") ? GdbForking(57, commands) : Gdb(commands)).c_str(), stderr);
 }
 
 }  // namespace

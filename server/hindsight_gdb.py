@@ -3,10 +3,12 @@
 `monitor goto` moves the program behind gdb's back: gdb goes on showing the registers and memory it
 has cached. These commands run the monitor command and then make gdb look again.
 
-    hindsight goto start | end | POSITION | PERCENT% | snapshot N
+    hindsight goto start | end | POSITION | PERCENT% | snapshot N | thread TID [end]
     hindsight start, hindsight end
-    hindsight when, hindsight snapshots, hindsight events
+    hindsight when, hindsight threads, hindsight processes, hindsight snapshots, hindsight events
 """
+
+import re
 
 import gdb
 
@@ -17,10 +19,21 @@ def _monitor(command):
     return output, not output.startswith("hindsight: ")
 
 
-def _forget():
-    """Makes gdb forget all it knows of the program's state."""
+def _select_thread(tid):
+    """Makes the thread with the system's number `tid` gdb's selected one, if gdb knows it."""
+    for thread in gdb.selected_inferior().threads():
+        if thread.ptid[1] == tid and not thread.is_exited():
+            thread.switch()
+            return
+
+
+def _forget(tid):
+    """Makes gdb forget all it knows of the program's state, and look at the thread `tid`."""
     gdb.execute("maintenance flush register-cache", to_string=True)
     gdb.execute("maintenance flush dcache", to_string=True)
+    # Threads may have come and gone; this asks for them.
+    gdb.execute("info threads", to_string=True)
+    _select_thread(tid)
     # Breakpoint conditions and `finish` results may hang on to a frame that is gone.
     try:
         gdb.newest_frame().select()
@@ -47,7 +60,8 @@ def _go(where):
     output, moved = _monitor("goto " + where)
     if not moved:
         raise gdb.GdbError(output.strip())
-    _forget()
+    place = re.search(r"thread (\d+)", output)
+    _forget(int(place.group(1)) if place else 0)
     _refresh_libraries()
     _show_frame()
     # Expressions under `display` are shown after each stop; a jump is one.
@@ -71,9 +85,11 @@ hindsight goto start           its first instruction
 hindsight goto end             its last one
 hindsight goto 12A:3F          a position, as `hindsight when` prints them
 hindsight goto 50%             so far through the recording
-hindsight goto snapshot 3      a snapshot, as `hindsight snapshots` lists them"""
+hindsight goto snapshot 3      a snapshot, as `hindsight snapshots` lists them
+hindsight goto thread 4711     where a thread begins, as `hindsight threads` lists them
+hindsight goto thread 4711 end where it ends"""
 
-    PLACES = ("start", "end", "snapshot")
+    PLACES = ("start", "end", "snapshot", "thread")
 
     def __init__(self):
         super().__init__("hindsight goto", gdb.COMMAND_RUNNING)
@@ -81,7 +97,8 @@ hindsight goto snapshot 3      a snapshot, as `hindsight snapshots` lists them""
     def invoke(self, argument, from_tty):
         self.dont_repeat()
         if not argument.strip():
-            raise gdb.GdbError("Where to? start, end, POSITION, PERCENT% or snapshot N")
+            raise gdb.GdbError(
+                "Where to? start, end, POSITION, PERCENT%, snapshot N or thread TID")
         _go(argument.strip())
 
     def complete(self, text, word):
@@ -113,10 +130,28 @@ class Question(gdb.Command):
         gdb.write(output)
 
 
+class When(gdb.Command):
+    """Show the position of the selected thread in the recording."""
+
+    def __init__(self):
+        super().__init__("hindsight when", gdb.COMMAND_STATUS, gdb.COMPLETE_NONE)
+
+    def invoke(self, argument, from_tty):
+        # gdb does not tell the server which thread the user has selected before it must.
+        thread = gdb.selected_thread()
+        tid = argument.strip() or (str(thread.ptid[1]) if thread else "")
+        output, _ = _monitor(("when " + tid).strip())
+        gdb.write(output)
+
+
 Hindsight()
 Goto()
 Jump("start")
 Jump("end")
-Question("when", "Show the present position in the recording.")
+When()
+Question("threads", "List all threads of the recording, and from where to where they lived.")
+Question("processes", "List all processes of the recording.")
 Question("snapshots", "List the full keyframes of the recording, numbered.")
-Question("events", "List the events of the recording.")
+Question("events", """List the events of the recording around the present position.
+
+hindsight events [N] [thread TID] [syscall | signal | fork | exec | thread | snapshot]...""")

@@ -1,7 +1,7 @@
 #include "server/monitor.h"
 
 #include <algorithm>
-#include <cstring>
+#include <filesystem>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
@@ -11,27 +11,42 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "base/status_macros.h"
-#include "base/syscall_names.h"
+#include "server/event_list.h"
 #include "server/proc_files.h"
 
 namespace hindsight {
+namespace {
+
+// The directory of the whole recording: that of a child's trace is DIRECTORY/processes/NAME.
+std::string RecordingDirectory(const std::string& directory) {
+  const std::filesystem::path path = std::filesystem::path(directory).lexically_normal();
+  const std::filesystem::path name = path.has_filename() ? path : path.parent_path();
+  if (name.parent_path().filename() != "processes") return directory;
+  return name.parent_path().parent_path();
+}
+
+}  // namespace
 
 struct Monitor::Command {
   const char* name;
   const char* arguments;
   const char* summary;
-  absl::StatusOr<std::string> (Monitor::*run)(absl::string_view arguments);
+  absl::StatusOr<std::string> (Monitor::*run)(const Question& question);
 };
 
 absl::Span<const Monitor::Command> Monitor::Commands() {
   static constexpr Command kCommands[] = {
       {"help", "", "this list", &Monitor::Help},
-      {"when", "", "position, thread, instruction count, percent of the recording", &Monitor::When},
-      {"goto", "start | end | POSITION | PERCENT% | snapshot N",
-       "move there ('hindsight goto' also refreshes gdb)", &Monitor::GoToCommand},
+      {"when", "[TID]", "position, thread, instruction count, percent of the recording",
+       &Monitor::When},
+      {"goto", "start | end | POSITION | PERCENT% | snapshot N | thread TID [end]",
+       "move there ('hindsight goto' also refreshes gdb)", &Monitor::Jump},
+      {"threads", "", "all threads of the recording, from where to where they lived",
+       &Monitor::Threads},
+      {"processes", "", "all processes of the recording", &Monitor::Processes},
       {"snapshots", "", "the full keyframes, numbered", &Monitor::Snapshots},
-      {"events", "[N]", "the N (10) system calls and signals before and behind this position",
-       &Monitor::Events},
+      {"events", "[N] [thread TID] [syscall | signal | fork | exec | thread | snapshot]...",
+       "the N (10) events before and behind this position", &Monitor::Events},
       {"info", "", "program and recording", &Monitor::Info},
       {"maps", "", "the memory map at this position", &Monitor::Maps},
       {"statistics", "", "what time travel has cost so far", &Monitor::Statistics},
@@ -41,7 +56,8 @@ absl::Span<const Monitor::Command> Monitor::Commands() {
   return kCommands;
 }
 
-absl::StatusOr<std::string> Monitor::Run(absl::string_view command) {
+absl::StatusOr<MonitorResult> Monitor::Run(absl::string_view command, int32_t selected,
+                                           const std::atomic<bool>* interrupt) {
   std::pair<absl::string_view, absl::string_view> parts = absl::StrSplit(
       absl::StripAsciiWhitespace(command), absl::MaxSplits(absl::ByAnyChar(" \t"), 1));
   if (parts.first.empty()) parts.first = "help";
@@ -51,13 +67,16 @@ absl::StatusOr<std::string> Monitor::Run(absl::string_view command) {
     if (!arguments.empty() && candidate.arguments[0] == '\0') {
       return absl::InvalidArgumentError(absl::StrCat("'", candidate.name, "' takes no arguments"));
     }
-    return (this->*candidate.run)(arguments);
+    MonitorResult result;
+    ASSIGN_OR_RETURN(result.output,
+                     (this->*candidate.run)({arguments, selected, interrupt, &result.thread}));
+    return result;
   }
   return absl::InvalidArgumentError(
       absl::StrCat("unknown command '", parts.first, "' (see 'monitor help')"));
 }
 
-absl::StatusOr<std::string> Monitor::Help(absl::string_view) {
+absl::StatusOr<std::string> Monitor::Help(const Question&) {
   std::string out;
   for (const Command& command : Commands()) {
     absl::StrAppend(&out, "monitor ", command.name, command.arguments[0] == '\0' ? "" : " ",
@@ -66,47 +85,126 @@ absl::StatusOr<std::string> Monitor::Help(absl::string_view) {
   return out;
 }
 
-absl::StatusOr<std::string> Monitor::When(absl::string_view) {
-  return absl::StrFormat("position %s, thread %d, instruction %d, %.4g%%\n",
-                         ToString(timeline_->position()), timeline_->current_thread(),
-                         timeline_->moment(), timeline_->percent());
+absl::StatusOr<int32_t> Monitor::ParseThread(absl::string_view text) const {
+  int32_t thread = 0;
+  if (absl::SimpleAtoi(text, &thread) && timeline_->process().HasThread(thread)) return thread;
+  return absl::InvalidArgumentError(absl::StrCat("no thread '", text, "' (see 'monitor threads')"));
 }
 
-absl::Status Monitor::GoTo(absl::string_view where) {
+std::string Monitor::WhereIs(int32_t thread) const {
+  return absl::StrFormat("position %s, thread %d, instruction %d, %.4g%%\n",
+                         ToString(timeline_->position(thread)), thread,
+                         timeline_->count(thread) - timeline_->thread_state(thread).begin_count(),
+                         timeline_->percent());
+}
+
+absl::StatusOr<std::string> Monitor::When(const Question& question) {
+  if (question.arguments.empty()) return WhereIs(question.selected);
+  ASSIGN_OR_RETURN(const int32_t thread, ParseThread(question.arguments));
+  if (timeline_->IsAlive(thread)) return WhereIs(thread);
+  return absl::InvalidArgumentError(absl::StrCat("no thread ", thread, " at this position"));
+}
+
+// The thread whose position it is stands there now, but need not be the one that goes on.
+absl::StatusOr<int32_t> Monitor::GoToPosition(const Position& position,
+                                              const std::atomic<bool>* interrupt) {
+  RETURN_IF_ERROR(timeline_->SeekTo(position, interrupt));
+  std::vector<int32_t> candidates = timeline_->threads();
+  candidates.insert(candidates.begin(), timeline_->current_thread());
+  for (const int32_t thread : candidates) {
+    if (timeline_->position(thread) == position) return thread;
+  }
+  return timeline_->current_thread();
+}
+
+absl::StatusOr<int32_t> Monitor::GoToThread(absl::string_view which,
+                                            const std::atomic<bool>* interrupt) {
+  std::vector<absl::string_view> words = absl::StrSplit(which, ' ', absl::SkipEmpty());
+  if (words.empty() || words.size() > 2 || (words.size() == 2 && words[1] != "end")) {
+    return absl::InvalidArgumentError("goto thread TID, or goto thread TID end");
+  }
+  ASSIGN_OR_RETURN(const int32_t thread, ParseThread(words[0]));
+  const ProcessState& process = timeline_->process();
+  RETURN_IF_ERROR(timeline_->SeekTo(
+      words.size() == 2 ? process.EndOf(thread) : process.StartOf(thread), interrupt));
+  return timeline_->IsAlive(thread) ? thread : timeline_->current_thread();
+}
+
+absl::StatusOr<int32_t> Monitor::GoTo(absl::string_view where, const std::atomic<bool>* interrupt) {
   where = absl::StripAsciiWhitespace(where);
-  if (where == "start") return timeline_->SeekTo(uint64_t{0});
-  if (where == "end") return timeline_->SeekTo(timeline_->end_moment());
-  if (absl::ConsumePrefix(&where, "snapshot")) {
+  const ProcessState& process = timeline_->process();
+  std::optional<uint64_t> moment;
+  if (where == "start") {
+    moment = 0;
+  } else if (where == "end") {
+    moment = timeline_->end_moment();
+  } else if (absl::ConsumePrefix(&where, "snapshot")) {
     uint64_t number = 0;
     if (!absl::SimpleAtoi(where, &number)) {
       return absl::InvalidArgumentError("goto snapshot: which number?");
     }
-    for (const Snapshot& snapshot : timeline_->process().snapshots()) {
-      if (snapshot.number == number) return timeline_->SeekTo(snapshot.moment);
+    for (const Snapshot& snapshot : process.snapshots()) {
+      if (snapshot.number == number) moment = snapshot.moment;
     }
-    return absl::InvalidArgumentError(absl::StrCat("no snapshot ", number));
-  }
-  if (absl::ConsumeSuffix(&where, "%")) {
+    if (!moment) return absl::InvalidArgumentError(absl::StrCat("no snapshot ", number));
+  } else if (absl::ConsumePrefix(&where, "thread")) {
+    return GoToThread(where, interrupt);
+  } else if (absl::ConsumeSuffix(&where, "%")) {
     double percent = 0;
     if (!absl::SimpleAtod(where, &percent) || !(percent >= 0 && percent <= 100)) {
       return absl::InvalidArgumentError("a percentage is a number from 0 to 100");
     }
-    return timeline_->SeekTo(timeline_->process().MomentAtPercent(percent));
+    moment = process.MomentAtPercent(percent);
+  } else {
+    absl::StatusOr<Position> position = ParsePosition(where);
+    if (position.ok()) return GoToPosition(*position, interrupt);
+    return absl::InvalidArgumentError(
+        "goto where? start, end, a position like 1A:3F, a percentage like 50%, snapshot N, or "
+        "thread TID");
   }
-  absl::StatusOr<Position> position = ParsePosition(where);
-  if (!position.ok()) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "goto where? start, end, a position like 1A:3F, a percentage like 50%, or snapshot N"));
-  }
-  return timeline_->SeekTo(*position);
+  RETURN_IF_ERROR(timeline_->SeekTo(*moment, interrupt));
+  return timeline_->current_thread();
 }
 
-absl::StatusOr<std::string> Monitor::GoToCommand(absl::string_view arguments) {
-  RETURN_IF_ERROR(GoTo(arguments));
-  return When("");
+absl::StatusOr<std::string> Monitor::Jump(const Question& question) {
+  ASSIGN_OR_RETURN(*question.goes_to, GoTo(question.arguments, question.interrupt));
+  return WhereIs(*question.goes_to);
 }
 
-absl::StatusOr<std::string> Monitor::Snapshots(absl::string_view) {
+absl::StatusOr<std::string> Monitor::Threads(const Question& question) {
+  const ProcessState& process = timeline_->process();
+  std::string out;
+  for (const int32_t thread : process.all_threads()) {
+    const bool alive = timeline_->IsAlive(thread);
+    const uint64_t start = process.StartOf(thread), end = process.EndOf(thread);
+    absl::StrAppendFormat(&out, "%c %d %s: %s to %s, %s\n", thread == question.selected ? '*' : ' ',
+                          thread, process.NameAt(thread, alive ? timeline_->moment() : end),
+                          ToString(process.PositionAt(thread, start)),
+                          ToString(process.PositionAt(thread, end)),
+                          alive ? absl::StrCat("at ", ToString(timeline_->position(thread)))
+                          : start > timeline_->moment() ? "not begun"
+                                                        : "ended");
+  }
+  return out;
+}
+
+absl::StatusOr<std::string> Monitor::Processes(const Question&) {
+  std::vector<std::string> warnings;
+  ASSIGN_OR_RETURN(const std::vector<ProcessInfo> processes,
+                   ListProcesses(RecordingDirectory(trace_->directory()), &warnings));
+  std::string out;
+  for (const ProcessInfo& process : processes) {
+    const Manifest& manifest = process.manifest;
+    absl::StrAppendFormat(&out, "%c %d", manifest.uuid == trace_->manifest().uuid ? '*' : ' ',
+                          manifest.pid);
+    if (manifest.parent_pid != 0) absl::StrAppendFormat(&out, " (of %d)", manifest.parent_pid);
+    absl::StrAppend(&out, ": ", absl::StrJoin(manifest.arguments, " "), "\n");
+  }
+  for (const std::string& warning : warnings) absl::StrAppend(&out, warning, "\n");
+  return out;
+}
+
+absl::StatusOr<std::string> Monitor::Snapshots(const Question&) {
   std::string out;
   for (const Snapshot& snapshot : timeline_->process().snapshots()) {
     absl::StrAppendFormat(&out, "%d: position %s, %.4g%%, %d pages\n", snapshot.number,
@@ -116,87 +214,37 @@ absl::StatusOr<std::string> Monitor::Snapshots(absl::string_view) {
   return out.empty() ? "no snapshots\n" : out;
 }
 
-namespace {
-
-std::string SyscallText(const ProcessEvent& event) {
-  const char* name = SyscallName(event.number);
-  return absl::StrFormat(
-      "%s(%s) = %d", name != nullptr ? name : absl::StrCat("system call ", event.number),
-      absl::StrJoin(
-          event.arguments, ", ",
-          [](std::string* out, uint64_t argument) { absl::StrAppendFormat(out, "%#x", argument); }),
-      event.result);
+absl::StatusOr<std::string> Monitor::Events(const Question& question) {
+  EventFilter filter;
+  std::vector<absl::string_view> words = absl::StrSplit(question.arguments, ' ', absl::SkipEmpty());
+  for (size_t i = 0; i < words.size(); ++i) {
+    if (i + 1 < words.size() && words[i] == "thread" &&
+        absl::ascii_isdigit(static_cast<unsigned char>(words[i + 1][0]))) {
+      ASSIGN_OR_RETURN(filter.thread, ParseThread(words[++i]));
+    } else if (!absl::SimpleAtoi(words[i], &filter.number) && !filter.AddKind(words[i])) {
+      return absl::InvalidArgumentError(absl::StrCat("events: what is '", words[i], "'?"));
+    }
+  }
+  return ListEvents(timeline_->process(), timeline_->moment(), filter);
 }
 
-std::string EventLine(const TimelineEvent& listed, const ProcessState& process, bool is_next) {
-  const ProcessEvent& event = *listed.event;
-  std::string what;
-  switch (event.kind) {
-    case EventKind::kSyscall:
-      what = SyscallText(event);
-      break;
-    case EventKind::kSignal:
-      what = absl::StrCat("signal ", event.number, " (", strsignal(event.number), ")");
-      break;
-    case EventKind::kFullKeyframe:
-      what = absl::StrCat("snapshot ", event.number);
-      break;
-    case EventKind::kProcessExit:
-      what = "the process ended";
-      break;
-    default:
-      what = event.text.empty() ? "event" : event.text;
-  }
-  std::string position =
-      listed.moment > process.end_moment() ? "end" : ToString(process.PositionAt(listed.moment));
-  return absl::StrFormat("%s %s: %s\n", is_next ? ">" : " ", position, what);
-}
-
-// Changes of the memory map are the consequence of a system call listed next to them, and threads
-// begin and end with the program.
-bool IsListed(const ProcessEvent& event) {
-  return event.kind != EventKind::kMapChange && event.kind != EventKind::kThreadStart &&
-         event.kind != EventKind::kThreadExit;
-}
-
-}  // namespace
-
-absl::StatusOr<std::string> Monitor::Events(absl::string_view arguments) {
-  uint32_t number = 10;
-  if (!arguments.empty() && !absl::SimpleAtoi(arguments, &number)) {
-    return absl::InvalidArgumentError("events: how many?");
-  }
-  std::vector<TimelineEvent> listed;
-  for (const TimelineEvent& event : timeline_->process().events()) {
-    if (IsListed(*event.event)) listed.push_back(event);
-  }
-  const uint64_t here = timeline_->moment();
-  auto next = std::partition_point(listed.begin(), listed.end(),
-                                   [here](const TimelineEvent& e) { return e.moment <= here; });
-  auto first = next - std::min<ptrdiff_t>(next - listed.begin(), number);
-  auto last = next + std::min<ptrdiff_t>(listed.end() - next, number);
-  std::string out;
-  for (auto it = first; it != last; ++it) {
-    absl::StrAppend(&out, EventLine(*it, timeline_->process(), it == next));
-  }
-  return out.empty() ? "no events\n" : out;
-}
-
-absl::StatusOr<std::string> Monitor::Info(absl::string_view) {
+absl::StatusOr<std::string> Monitor::Info(const Question&) {
   const Manifest& manifest = trace_->manifest();
+  const ProcessState& process = timeline_->process();
   return absl::StrFormat(
-      "trace %s\nprogram %s\narguments %s\nprocess %d\npositions %s to %s, %d instructions\n%s",
+      "trace %s\nprogram %s\narguments %s\nprocess %d\n%d threads, positions %s to %s, %d "
+      "instructions\n%s",
       trace_->directory(), manifest.program, absl::StrJoin(manifest.arguments, " "), manifest.pid,
-      ToString(timeline_->process().PositionAt(0)),
-      ToString(timeline_->process().PositionAt(timeline_->end_moment())), timeline_->end_moment(),
+      process.all_threads().size(), ToString(process.PositionAt(0)),
+      ToString(process.PositionAt(timeline_->end_moment())), timeline_->end_moment(),
       manifest.state == TraceState::kComplete ? "" : "the recording was interrupted\n");
 }
 
-absl::StatusOr<std::string> Monitor::Maps(absl::string_view) {
+absl::StatusOr<std::string> Monitor::Maps(const Question&) {
   return MapsText(timeline_->process().MapsAt(timeline_->moment()));
 }
 
-absl::StatusOr<std::string> Monitor::Statistics(absl::string_view) {
+absl::StatusOr<std::string> Monitor::Statistics(const Question&) {
   Timeline::Statistics statistics = timeline_->statistics();
   return absl::StrFormat("%d checkpoints (%.1f MB), %.1f M instructions replayed\n",
                          statistics.checkpoints, statistics.checkpoint_bytes / 1e6,
@@ -204,6 +252,6 @@ absl::StatusOr<std::string> Monitor::Statistics(absl::string_view) {
 }
 
 // The session, which knows whether there is a copy, answers this before asking here.
-absl::StatusOr<std::string> Monitor::Discard(absl::string_view) { return ""; }
+absl::StatusOr<std::string> Monitor::Discard(const Question&) { return ""; }
 
 }  // namespace hindsight

@@ -5,6 +5,8 @@
 #ifndef HINDSIGHT_SERVER_MONITOR_H_
 #define HINDSIGHT_SERVER_MONITOR_H_
 
+#include <atomic>
+#include <cstdint>
 #include <string>
 
 #include "absl/status/status.h"
@@ -15,30 +17,54 @@
 
 namespace hindsight {
 
+struct MonitorResult {
+  std::string output;  // ends with a newline unless empty
+  int32_t thread = 0;  // that the user is to look at from now on; 0: as before
+};
+
 class Monitor {
  public:
   Monitor(const TraceReader* trace, Timeline* timeline) : trace_(trace), timeline_(timeline) {}
 
-  // The output of `command`, which ends with a newline unless empty. kInvalidArgument: a message
-  // for the user.
-  absl::StatusOr<std::string> Run(absl::string_view command);
+  // What `command` answers, for a user who looks at the thread `selected`, which must be alive.
+  // kInvalidArgument: a message for the user. kCancelled: `interrupt` (polled, may be null) was
+  // raised.
+  absl::StatusOr<MonitorResult> Run(absl::string_view command, int32_t selected,
+                                    const std::atomic<bool>* interrupt);
 
-  // Moves the timeline: start, end, POSITION, PERCENT%, snapshot N.
-  absl::Status GoTo(absl::string_view where);
+  // Moves the timeline: start, end, POSITION, PERCENT%, snapshot N, thread TID [end]. The thread
+  // that the place belongs to.
+  absl::StatusOr<int32_t> GoTo(absl::string_view where, const std::atomic<bool>* interrupt);
 
  private:
   struct Command;
   static absl::Span<const Command> Commands();
+  // Who asks.
+  struct Question {
+    absl::string_view arguments;
+    int32_t selected = 0;
+    const std::atomic<bool>* interrupt = nullptr;
+    int32_t* goes_to = nullptr;  // the result's thread
+  };
 
-  absl::StatusOr<std::string> Help(absl::string_view arguments);
-  absl::StatusOr<std::string> When(absl::string_view arguments);
-  absl::StatusOr<std::string> GoToCommand(absl::string_view arguments);
-  absl::StatusOr<std::string> Snapshots(absl::string_view arguments);
-  absl::StatusOr<std::string> Events(absl::string_view arguments);
-  absl::StatusOr<std::string> Info(absl::string_view arguments);
-  absl::StatusOr<std::string> Maps(absl::string_view arguments);
-  absl::StatusOr<std::string> Statistics(absl::string_view arguments);
-  absl::StatusOr<std::string> Discard(absl::string_view arguments);
+  absl::StatusOr<std::string> Help(const Question& question);
+  absl::StatusOr<std::string> When(const Question& question);
+  absl::StatusOr<std::string> Jump(const Question& question);
+  absl::StatusOr<std::string> Threads(const Question& question);
+  absl::StatusOr<std::string> Processes(const Question& question);
+  absl::StatusOr<std::string> Snapshots(const Question& question);
+  absl::StatusOr<std::string> Events(const Question& question);
+  absl::StatusOr<std::string> Info(const Question& question);
+  absl::StatusOr<std::string> Maps(const Question& question);
+  absl::StatusOr<std::string> Statistics(const Question& question);
+  absl::StatusOr<std::string> Discard(const Question& question);
+
+  std::string WhereIs(int32_t thread) const;
+  absl::StatusOr<int32_t> GoToPosition(const Position& position,
+                                       const std::atomic<bool>* interrupt);
+  absl::StatusOr<int32_t> GoToThread(absl::string_view which, const std::atomic<bool>* interrupt);
+  // A thread of the recording, alive or not.
+  absl::StatusOr<int32_t> ParseThread(absl::string_view text) const;
 
   const TraceReader* trace_;
   Timeline* timeline_;

@@ -101,15 +101,21 @@ std::string RawWords(absl::Span<const uint64_t> words) {
   return std::string(reinterpret_cast<const char*>(words.data()), words.size() * sizeof(uint64_t));
 }
 
-std::string StatusText(const std::string& name, int32_t pid, int32_t tid) {
-  return absl::StrFormat("Name:\t%s\nState:\tt (tracing stop)\nTgid:\t%d\nPid:\t%d\n",
-                         name.substr(0, 15), pid, tid);
+std::string StatusText(const ProcThread& thread) {
+  return absl::StrFormat(
+      "Name:\t%s\nState:\tt (tracing stop)\nTgid:\t%d\nPid:\t%d\nPPid:\t%d\nThreads:\t%d\n",
+      thread.name.substr(0, 15), thread.pid, thread.tid, thread.parent, thread.threads);
 }
 
-std::string StatText(const std::string& name, int32_t pid, int32_t tid) {
-  // pid (comm) state ppid pgrp session tty tpgid, then 44 numbers nothing is known of.
-  std::string out = absl::StrFormat("%d (%s) t 0 %d %d 0 -1", tid, name.substr(0, 15), pid, pid);
-  for (int i = 0; i < 44; ++i) absl::StrAppend(&out, " 0");
+std::string StatText(const ProcThread& thread) {
+  // pid (comm) state ppid pgrp session tty tpgid, 11 fields nothing is known of, the number of
+  // threads, and 32 more.
+  std::string out =
+      absl::StrFormat("%d (%s) t %d %d %d 0 -1", thread.tid, thread.name.substr(0, 15),
+                      thread.parent, thread.pid, thread.pid);
+  for (int i = 0; i < 11; ++i) absl::StrAppend(&out, " 0");
+  absl::StrAppend(&out, " ", thread.threads);
+  for (int i = 0; i < 32; ++i) absl::StrAppend(&out, " 0");
   return out + "\n";
 }
 

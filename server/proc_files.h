@@ -31,8 +31,13 @@ std::string RawWords(absl::Span<const uint64_t> words);
 
 // /proc/PID/status and stat, with what a trace knows: names, ids, and that the process is stopped
 // under a tracer.
-std::string StatusText(const std::string& name, int32_t pid, int32_t tid);
-std::string StatText(const std::string& name, int32_t pid, int32_t tid);
+struct ProcThread {
+  std::string name;
+  int32_t pid = 0, tid = 0, parent = 0;
+  size_t threads = 1;
+};
+std::string StatusText(const ProcThread& thread);
+std::string StatText(const ProcThread& thread);
 
 }  // namespace hindsight
 

@@ -3,6 +3,7 @@
 #include <string>
 
 #include "absl/container/flat_hash_set.h"
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
 #include "server/packet_table.h"
@@ -57,7 +58,15 @@ Reply Detach(SessionState& state, absl::string_view process) {
   const std::optional<uint64_t> pid = rsp::ParseHex(process);
   if (pid.has_value() && state.announced_children.erase(static_cast<int32_t>(*pid)) > 0) {
     state.child_selected = false;
+    state.forked_child = 0;
     return "OK";
+  }
+  if (pid.has_value() && state.forked_child != 0) {
+    absl::StrAppend(&state.text_for_next_continue,
+                    "hindsight: a connection shows one process. The child, if it was recorded, is "
+                    "shown by `hindsight replay -p ",
+                    state.forked_child, "`\n");
+    return absl::PermissionDeniedError("only one process");
   }
   state.LeaveDiversion();
   state.end = SessionEnd::kDetached;

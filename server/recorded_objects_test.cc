@@ -15,14 +15,17 @@ namespace hindsight {
 namespace {
 
 constexpr int32_t kPid = 4711;
+constexpr int32_t kSecond = 4712;
 constexpr uint64_t kCode = 0x400000;
 
 bool NoMemory(uint64_t, absl::Span<uint8_t>) { return false; }
 
-// A trace of ten states; a signal is delivered from state 5. One file is mapped.
+// A trace of ten states; a signal is delivered from state 5. One file is mapped. If there are
+// `several` threads, the second one runs from moment 7 to 11, on processor 3.
 class RecordedObjectsTest : public ::testing::Test {
  protected:
-  RecordedObjectsTest() : directory_(testing::TempDir() + "recorded_objects_test") {
+  explicit RecordedObjectsTest(bool several = false)
+      : directory_(testing::TempDir() + "recorded_objects_test"), several_(several) {
     std::filesystem::remove_all(directory_);
     std::filesystem::create_directory(directory_);
     program_ = directory_ + "/a_program_of_long_name";
@@ -50,7 +53,7 @@ class RecordedObjectsTest : public ::testing::Test {
     info.si_signo = SIGUSR1;
     info.si_code = SI_USER;
     std::string siginfo(reinterpret_cast<const char*>(&info), sizeof(info));
-    Record signal = {5, Discontinuity{.sequence = 1, .signal = SIGUSR1, .siginfo = siginfo}};
+    Record signal = {5, Discontinuity{.sequence = 2, .signal = SIGUSR1, .siginfo = siginfo}};
     EXPECT_TRUE(writer->Append(kPid, signal).ok());
     EXPECT_TRUE(writer->Append(kPid, {10, SegmentEnd{registers}}).ok());
     std::vector<MapRegion> maps = {{.start = kCode,
@@ -62,25 +65,44 @@ class RecordedObjectsTest : public ::testing::Test {
     ProcessEvent map = {.kind = EventKind::kMapChange, .thread = kPid, .maps = maps};
     EXPECT_TRUE(writer->AppendEvent(map).ok());
     ProcessEvent event = {.kind = EventKind::kSignal,
-                          .sequence = 1,
+                          .sequence = 2,
                           .thread = kPid,
                           .count = 6,
                           .number = SIGUSR1,
                           .text = siginfo};
     EXPECT_TRUE(writer->AppendEvent(event).ok());
+    if (several_) WriteSecondThread(writer.get(), registers);
     manifest.state = TraceState::kComplete;
     EXPECT_TRUE(writer->Finish(manifest).ok());
   }
 
-  std::string Contents(const std::string& path) {
-    auto contents = objects_->FileContents(path, 0, NoMemory);
+  void WriteSecondThread(TraceWriter* writer, const RegisterWords& registers) {
+    EXPECT_TRUE(writer->BeginSegment(kSecond, 0, 0, 3, registers).ok());
+    EXPECT_TRUE(writer->Append(kSecond, {4, SegmentEnd{registers}}).ok());
+    const ProcessEvent events[] = {
+        {.kind = EventKind::kSlice, .sequence = 1, .thread = kPid, .arguments = {0, 0, 1}},
+        {.kind = EventKind::kThreadStart,
+         .sequence = 3,
+         .thread = kSecond,
+         .number = kPid,
+         .text = "a_worker"},
+        {.kind = EventKind::kSlice, .sequence = 4, .thread = kSecond, .arguments = {0, 0, 3}},
+        {.kind = EventKind::kThreadName, .thread = kSecond, .count = 2, .text = "renamed"},
+        {.kind = EventKind::kThreadExit, .thread = kSecond, .count = 4},
+        {.kind = EventKind::kSlice, .sequence = 5, .thread = kPid, .count = 7, .arguments = {0, 0}},
+    };
+    for (const ProcessEvent& event : events) EXPECT_TRUE(writer->AppendEvent(event).ok());
+  }
+
+  std::string Contents(const std::string& path, uint64_t moment = 0) {
+    auto contents = objects_->FileContents(path, moment, NoMemory);
     return contents.ok() ? *contents : std::string(contents.status().message());
   }
   absl::StatusCode ContentsCode(const std::string& path) {
     return objects_->FileContents(path, 0, NoMemory).status().code();
   }
-  siginfo_t SigInfo(uint64_t count) {
-    std::string bytes = objects_->SigInfo(count);
+  siginfo_t SigInfo(uint64_t moment, int32_t thread = kPid) {
+    std::string bytes = objects_->SigInfo(thread, moment);
     siginfo_t info;
     EXPECT_EQ(bytes.size(), sizeof(info));
     std::memcpy(&info, bytes.data(), std::min(bytes.size(), sizeof(info)));
@@ -88,6 +110,7 @@ class RecordedObjectsTest : public ::testing::Test {
   }
 
   std::string directory_, program_;
+  bool several_;
   std::unique_ptr<TraceReader> reader_;
   std::optional<ProcessState> process_;
   std::optional<RecordedObjects> objects_;
@@ -129,6 +152,41 @@ TEST_F(RecordedObjectsTest, SigInfoIsThatOfTheSignalDeliveredNext) {
   EXPECT_EQ(SigInfo(5).si_code, SI_USER);
   EXPECT_EQ(SigInfo(4).si_signo, SIGTRAP);
   EXPECT_EQ(SigInfo(6).si_signo, SIGTRAP);
+}
+
+class RecordedThreadsTest : public RecordedObjectsTest {
+ protected:
+  RecordedThreadsTest() : RecordedObjectsTest(/*several=*/true) {}
+};
+
+TEST_F(RecordedThreadsTest, HaveNamesOfTheirOwn) {
+  ASSERT_TRUE(process_->warnings().empty()) << process_->warnings().front();
+  EXPECT_EQ(objects_->ThreadName(kPid, 8), "a_program_of_lo");
+  EXPECT_EQ(objects_->ThreadName(kSecond, 8), "a_worker");
+  EXPECT_EQ(objects_->ThreadName(kSecond, 10), "renamed");
+  EXPECT_EQ(Contents("/proc/4711/task/4712/comm", 8), "a_worker\n");
+  EXPECT_EQ(Contents("/proc/4712/comm", 8), "a_worker\n");
+  EXPECT_EQ(Contents("/proc/4711/task/4712/maps", 8), Contents("/proc/4711/maps", 8));
+  EXPECT_NE(Contents("/proc/4711/task/4712/status", 8).find("Tgid:\t4711\nPid:\t4712\n"),
+            std::string::npos);
+}
+
+TEST_F(RecordedThreadsTest, HaveFilesOnlyWhileTheyLive) {
+  EXPECT_EQ(Contents("/proc/4711/task/4712/comm", 0),
+            "/proc/4711/task/4712/comm is not in the trace");
+  EXPECT_EQ(Contents("/proc/4711/task/4712/comm", 13),
+            "/proc/4711/task/4712/comm is not in the trace");
+}
+
+TEST_F(RecordedThreadsTest, HaveSignalsOfTheirOwn) {
+  EXPECT_EQ(SigInfo(5, kPid).si_signo, SIGUSR1);
+  EXPECT_EQ(SigInfo(8, kSecond).si_signo, SIGTRAP);
+}
+
+TEST_F(RecordedThreadsTest, RunOnProcessors) {
+  EXPECT_EQ(objects_->ThreadProcessor(kPid, 2), 1);
+  EXPECT_EQ(objects_->ThreadProcessor(kSecond, 8), 3);
+  EXPECT_EQ(objects_->ThreadProcessor(kPid, 13), 1) << "the last slice does not tell";
 }
 
 TEST_F(RecordedObjectsTest, AuxvIsRaw) {

@@ -51,12 +51,17 @@ absl::StatusOr<std::string> ParseAllRegisters(absl::string_view arguments) {
   return *std::move(bytes);
 }
 
+absl::StatusOr<std::string> Read(SessionState& state, ThreadRef thread, int number) {
+  if (state.child_selected) return absl::NotFoundError("a process recorded on its own");
+  return state.target->ReadRegister(thread, number);
+}
+
 Reply ReadAll(SessionState& state, absl::string_view) {
   const ThreadRef thread = state.SelectedThread();
   std::string reply;
   int number = 0;
   for (const RegisterInfo& info : Described(state)) {
-    const absl::StatusOr<std::string> bytes = state.target->ReadRegister(thread, number++);
+    const absl::StatusOr<std::string> bytes = Read(state, thread, number++);
     if (bytes.ok()) {
       rsp::AppendHex(*bytes, &reply);
     } else if (absl::IsNotFound(bytes.status())) {
@@ -70,8 +75,7 @@ Reply ReadAll(SessionState& state, absl::string_view) {
 
 Reply ReadOne(SessionState& state, int number) {
   RETURN_IF_ERROR(CheckNumber(state, number));
-  const absl::StatusOr<std::string> bytes =
-      state.target->ReadRegister(state.SelectedThread(), number);
+  const absl::StatusOr<std::string> bytes = Read(state, state.SelectedThread(), number);
   if (absl::IsNotFound(bytes.status())) return std::string(Registers()[number].bits / 4, 'x');
   RETURN_IF_ERROR(bytes.status());
   return rsp::HexEncode(*bytes);

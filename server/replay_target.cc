@@ -5,82 +5,13 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "base/status_macros.h"
+#include "server/run_translation.h"
 #include "server/target_description.h"
 
 namespace hindsight {
 namespace {
-
-StopKind KindOf(RunStopKind kind) {
-  switch (kind) {
-    case RunStopKind::kStep:
-      return StopKind::kStep;
-    case RunStopKind::kBreakpoint:
-      return StopKind::kBreakpoint;
-    case RunStopKind::kWatchpoint:
-      return StopKind::kWatchpoint;
-    case RunStopKind::kSignal:
-      return StopKind::kSignal;
-    case RunStopKind::kBegin:
-      return StopKind::kBegin;
-    case RunStopKind::kEnd:
-      return StopKind::kEnd;
-    case RunStopKind::kInterrupted:
-      return StopKind::kInterrupted;
-    case RunStopKind::kSyscallEntry:
-      return StopKind::kSyscallEntry;
-    case RunStopKind::kSyscallReturn:
-      return StopKind::kSyscallReturn;
-    case RunStopKind::kExec:
-      return StopKind::kExec;
-    case RunStopKind::kFork:
-    case RunStopKind::kThreadStart:
-    case RunStopKind::kThreadExit:
-      return StopKind::kStep;
-  }
-  return StopKind::kStep;
-}
-
-std::function<bool(int32_t)> Bind(const StopCondition& condition, ThreadRef thread) {
-  if (!condition) return nullptr;
-  return [&condition, thread](int32_t) { return condition(thread); };
-}
-
-RunRequest ToRunRequest(const ResumeRequest& request) {
-  RunRequest run;
-  run.direction =
-      request.direction == Direction::kForward ? RunDirection::kForward : RunDirection::kBackward;
-  run.step = request.step;
-  run.range_start = request.range_start;
-  run.range_end = request.range_end;
-  if (request.breakpoints != nullptr) {
-    for (const BreakpointSpec& breakpoint : *request.breakpoints) {
-      run.breakpoints.push_back(
-          {.address = breakpoint.address, .condition = Bind(breakpoint.condition, request.thread)});
-    }
-  }
-  if (request.watchpoints != nullptr) {
-    for (const WatchpointSpec& watchpoint : *request.watchpoints) {
-      run.watchpoints.push_back({.address = watchpoint.address,
-                                 .length = watchpoint.length,
-                                 .on_write = watchpoint.kind != WatchKind::kRead,
-                                 .on_read = watchpoint.kind != WatchKind::kWrite,
-                                 .condition = Bind(watchpoint.condition, request.thread)});
-    }
-  }
-  if (request.pass_signal) {
-    run.stop_for_signal = [&request](int signal) { return !request.pass_signal(signal); };
-  }
-  if (request.catch_syscalls) {
-    run.stop_for_syscall = [&request](int64_t number) {
-      return request.syscalls.empty() || std::find(request.syscalls.begin(), request.syscalls.end(),
-                                                   number) != request.syscalls.end();
-    };
-  }
-  run.stop_for_exec = request.stop_for_exec;
-  run.interrupt = request.interrupt;
-  return run;
-}
 
 std::string ExitText(const ExitStatus& status) {
   if (status.exited()) return absl::StrCat("exited with status ", status.code());
@@ -98,14 +29,41 @@ absl::StatusOr<std::unique_ptr<ReplayTarget>> ReplayTarget::Open(const TraceRead
 ReplayTarget::ReplayTarget(const TraceReader* trace, std::unique_ptr<Timeline> timeline)
     : trace_(trace),
       timeline_(std::move(timeline)),
-      thread_{trace->manifest().pid, timeline_->current_thread()},
       objects_(trace, &timeline_->process()),
       monitor_(trace, timeline_.get()) {
-  last_stop_.thread = thread_;
+  Moved({.thread = Ref(timeline_->current_thread())});
 }
 
-absl::Status ReplayTarget::CheckThread(ThreadRef thread) {
-  if (thread == thread_) return absl::OkStatus();
+void ReplayTarget::Moved(StopEvent stop) {
+  registers_.clear();
+  current_ = stop.thread.tid;
+  // A thread that is gone cannot be looked at.
+  if (!timeline_->IsAlive(current_)) current_ = timeline_->current_thread();
+  last_stop_ = std::move(stop);
+}
+
+std::vector<ThreadRef> ReplayTarget::threads() {
+  std::vector<ThreadRef> threads;
+  for (const int32_t thread : timeline_->threads()) threads.push_back(Ref(thread));
+  return threads;
+}
+
+ThreadRef ReplayTarget::current_thread() {
+  return Ref(scratch_ != nullptr ? scratch_thread_ : current_);
+}
+
+std::string ReplayTarget::ThreadName(ThreadRef thread) {
+  return objects_.ThreadName(thread.tid, timeline_->moment());
+}
+
+std::optional<int> ReplayTarget::ThreadProcessor(ThreadRef thread) {
+  return objects_.ThreadProcessor(thread.tid, timeline_->moment());
+}
+
+absl::Status ReplayTarget::CheckThread(ThreadRef thread) const {
+  if (thread.pid == trace_->manifest().pid && timeline_->IsAlive(thread.tid)) {
+    return absl::OkStatus();
+  }
   return absl::NotFoundError(absl::StrCat("no thread ", thread.tid, " at this position"));
 }
 
@@ -114,22 +72,25 @@ RegisterSet ReplayTarget::register_set() {
                                                                    : RegisterSet::kAvx512;
 }
 
-const RegisterFile& ReplayTarget::ThreadRegisters() {
-  absl::StatusOr<RegisterFile> registers = timeline_->registers(thread_.tid);
-  if (registers.ok()) registers_ = *std::move(registers);
-  return registers_;
+absl::StatusOr<RegisterFile> ReplayTarget::RecordedRegisters(int32_t thread) {
+  if (auto known = registers_.find(thread); known != registers_.end()) return known->second;
+  ASSIGN_OR_RETURN(const RegisterFile registers, timeline_->registers(thread));
+  // Conditions of breakpoints ask while the timeline moves.
+  if (!running_) registers_[thread] = registers;
+  return registers;
 }
 
-const RegisterFile& ReplayTarget::Registers() {
-  return scratch_ != nullptr ? scratch_->registers() : ThreadRegisters();
+absl::StatusOr<RegisterFile> ReplayTarget::Registers(int32_t thread) {
+  if (IsDiverted(thread)) return scratch_->registers();
+  return RecordedRegisters(thread);
 }
 
-int64_t ReplayTarget::OrigRax() const {
-  if (scratch_ != nullptr) return scratch_orig_rax_;
-  const uint64_t count = timeline_->count(thread_.tid);
-  const ThreadState& process = timeline_->thread_state(thread_.tid);
-  const ProcessEvent* event = process.SyscallFrom(count);
-  if (event == nullptr) event = process.PreviousSyscall(count);
+int64_t ReplayTarget::OrigRax(int32_t thread) const {
+  if (IsDiverted(thread)) return scratch_orig_rax_;
+  const uint64_t count = timeline_->count(thread);
+  const ThreadState& state = timeline_->thread_state(thread);
+  const ProcessEvent* event = state.SyscallFrom(count);
+  if (event == nullptr) event = state.PreviousSyscall(count);
   return event != nullptr && event->count >= count ? event->number : -1;
 }
 
@@ -137,17 +98,24 @@ absl::StatusOr<std::string> ReplayTarget::ReadRegister(ThreadRef thread, int num
   RETURN_IF_ERROR(CheckThread(thread));
   if (number < 0 || number >= kRegisterCount) return absl::NotFoundError("no such register");
   if (number == kRegisterOrigRax) {
-    int64_t value = OrigRax();
+    int64_t value = OrigRax(thread.tid);
     return std::string(reinterpret_cast<const char*>(&value), sizeof(value));
   }
-  return EncodeRegister(Registers(), number);
+  if (IsDiverted(thread.tid)) return EncodeRegister(scratch_->registers(), number);
+  // All of them are asked for one by one.
+  if (auto known = registers_.find(thread.tid); known != registers_.end()) {
+    return EncodeRegister(known->second, number);
+  }
+  ASSIGN_OR_RETURN(const RegisterFile registers, RecordedRegisters(thread.tid));
+  return EncodeRegister(registers, number);
 }
 
 absl::StatusOr<size_t> ReplayTarget::ReadMemory(ThreadRef thread, uint64_t address,
                                                 absl::Span<uint8_t> out) {
+  RETURN_IF_ERROR(CheckThread(thread));
   ScratchProcess* copy = scratch_.get();
   if (copy == nullptr) {
-    absl::StatusOr<size_t> known = timeline_->ReadMemory(thread_.tid, address, out);
+    absl::StatusOr<size_t> known = timeline_->ReadMemory(thread.tid, address, out);
     if (!absl::IsNotFound(known.status()) || suspended_scratch_ == nullptr) return known;
     // What a function called before has got.
     copy = suspended_scratch_.get();
@@ -158,7 +126,7 @@ absl::StatusOr<size_t> ReplayTarget::ReadMemory(ThreadRef thread, uint64_t addre
 }
 
 bool ReplayTarget::ReadAll(uint64_t address, absl::Span<uint8_t> out) {
-  absl::StatusOr<size_t> known = ReadMemory(thread_, address, out);
+  absl::StatusOr<size_t> known = ReadMemory(current_thread(), address, out);
   return known.ok() && *known == out.size();
 }
 
@@ -172,7 +140,7 @@ std::vector<MemoryRegion> ReplayTarget::Regions() {
 
 absl::StatusOr<std::string> ReplayTarget::SigInfo(ThreadRef thread) {
   RETURN_IF_ERROR(CheckThread(thread));
-  return objects_.SigInfo(timeline_->moment());
+  return objects_.SigInfo(thread.tid, timeline_->moment());
 }
 
 absl::StatusOr<std::vector<Library>> ReplayTarget::Libraries(uint64_t* main_link_map) {
@@ -198,26 +166,25 @@ absl::StatusOr<std::string> ReplayTarget::FileContents(const std::string& path) 
 absl::StatusOr<uint64_t> ReplayTarget::TlsAddress(ThreadRef thread, uint64_t offset,
                                                   uint64_t link_map) {
   RETURN_IF_ERROR(CheckThread(thread));
-  return objects_.TlsAddress(
-      Registers().fs_base, offset, link_map,
-      [this](uint64_t address, absl::Span<uint8_t> out) { return ReadAll(address, out); });
+  ASSIGN_OR_RETURN(const RegisterFile registers, Registers(thread.tid));
+  return objects_.TlsAddress(registers.fs_base, offset, link_map,
+                             [&](uint64_t address, absl::Span<uint8_t> out) {
+                               absl::StatusOr<size_t> known = ReadMemory(thread, address, out);
+                               return known.ok() && *known == out.size();
+                             });
 }
 
-StopEvent ReplayTarget::Translate(const RunStop& stop, const ResumeRequest& request) const {
-  StopEvent event = {.kind = KindOf(stop.kind),
-                     .thread = thread_,
-                     .signal = stop.signal,
-                     .address = stop.address,
-                     .syscall = stop.syscall};
-  if (stop.kind == RunStopKind::kWatchpoint && request.watchpoints != nullptr &&
-      stop.index < request.watchpoints->size()) {
-    event.watch = (*request.watchpoints)[stop.index].kind;
+// A step ends where its thread does, though others go on.
+void ReplayTarget::TellEnd(const StopEvent& event) {
+  if (event.kind == last_stop_.kind && event.thread == last_stop_.thread) return;
+  const bool begin = event.kind == StopKind::kBegin;
+  if (timeline_->moment() != (begin ? 0 : timeline_->end_moment())) {
+    absl::StrAppend(&console_text_, "hindsight: thread ", event.thread.tid,
+                    begin ? " begins here; reverse-continue goes further back\n"
+                          : " ends here; continue goes on with the others\n");
+    return;
   }
-  return event;
-}
-
-void ReplayTarget::TellEnd() {
-  if (last_stop_.kind == StopKind::kEnd) return;
+  if (begin) return;
   const Manifest& manifest = trace_->manifest();
   if (timeline_->process().exit_status()) {
     absl::StrAppend(&console_text_, "hindsight: here the program ",
@@ -228,33 +195,69 @@ void ReplayTarget::TellEnd() {
   }
 }
 
+void ReplayTarget::TellFork(const StopEvent& event) {
+  if (std::exchange(fork_told_, true)) return;
+  absl::StrAppend(&console_text_,
+                  "hindsight: a process made here has a recording of its own, if children were "
+                  "recorded: `hindsight replay -p ",
+                  event.child.pid, "` shows it\n");
+}
+
+absl::StatusOr<StopEvent> ReplayTarget::Report(const RunStop& stop, const ResumeRequest& request) {
+  StopEvent event = ToStopEvent(stop, request, trace_->manifest().pid);
+  if (event.kind == StopKind::kEnd || event.kind == StopKind::kBegin) TellEnd(event);
+  if (event.kind == StopKind::kFork || event.kind == StopKind::kVfork) TellFork(event);
+  Moved(event);
+  if (event.kind == StopKind::kExec) event.program = ExecutablePath();
+  return event;
+}
+
 absl::StatusOr<StopEvent> ReplayTarget::Resume(const ResumeRequest& request) {
   if (scratch_ != nullptr) {
     if (request.direction == Direction::kBackward) {
-      return StopEvent{.kind = StopKind::kBegin, .thread = thread_};
+      return StopEvent{.kind = StopKind::kBegin, .thread = Ref(scratch_thread_)};
     }
     StopEvent event = scratch_->Resume(request);
     absl::StrAppend(&console_text_, scratch_->TakeText());
     return event;
   }
   suspended_scratch_ = nullptr;
-  ASSIGN_OR_RETURN(RunStop stop, timeline_->Run(ToRunRequest(request)));
-  StopEvent event = Translate(stop, request);
-  if (event.kind == StopKind::kExec) event.program = ExecutablePath();
-  if (event.kind == StopKind::kEnd) TellEnd();
-  last_stop_ = event;
-  return event;
+  registers_.clear();
+  running_ = true;
+  absl::StatusOr<RunStop> stop = timeline_->Run(ToRunRequest(request, Ref(current_)));
+  running_ = false;
+  if (!stop.ok()) {
+    Moved({.thread = Ref(current_)});
+    return std::move(stop).status();
+  }
+  return Report(*stop, request);
 }
 
-absl::Status ReplayTarget::Divert() {
-  if (scratch_ != nullptr) return absl::OkStatus();
-  scratch_orig_rax_ = OrigRax();
+absl::Status ReplayTarget::Redirect(int32_t thread) {
+  ASSIGN_OR_RETURN(const RegisterFile recorded, RecordedRegisters(scratch_thread_));
+  if (!(scratch_->registers() == recorded)) {
+    return absl::UnimplementedError(
+        absl::StrCat("a function is being called in thread ", scratch_thread_));
+  }
+  scratch_orig_rax_ = OrigRax(thread);
+  ASSIGN_OR_RETURN(const RegisterFile registers, RecordedRegisters(thread));
+  scratch_->SetThread(Ref(thread), registers);
+  scratch_thread_ = thread;
+  return absl::OkStatus();
+}
+
+absl::Status ReplayTarget::Divert(int32_t thread) {
+  if (IsDiverted(thread)) return absl::OkStatus();
+  if (scratch_ != nullptr) return Redirect(thread);
+  scratch_orig_rax_ = OrigRax(thread);
+  ASSIGN_OR_RETURN(const RegisterFile registers, RecordedRegisters(thread));
   ASSIGN_OR_RETURN(scratch_,
                    ScratchProcess::Create(
-                       thread_, ThreadRegisters(), timeline_->process().MapsAt(timeline_->moment()),
-                       [this](uint64_t address, absl::Span<uint8_t> out) {
-                         return timeline_->ReadMemory(thread_.tid, address, out).value_or(0);
+                       Ref(thread), registers, timeline_->process().MapsAt(timeline_->moment()),
+                       [this, thread](uint64_t address, absl::Span<uint8_t> out) {
+                         return timeline_->ReadMemory(thread, address, out).value_or(0);
                        }));
+  scratch_thread_ = thread;
   return absl::OkStatus();
 }
 
@@ -267,24 +270,27 @@ void ReplayTarget::SuspendDiversion() { suspended_scratch_ = std::move(scratch_)
 
 bool ReplayTarget::ResumeDiversion() {
   if (suspended_scratch_ == nullptr) return false;
-  scratch_orig_rax_ = OrigRax();
+  absl::StatusOr<RegisterFile> registers = RecordedRegisters(scratch_thread_);
+  if (!registers.ok()) return false;
+  scratch_orig_rax_ = OrigRax(scratch_thread_);
   scratch_ = std::move(suspended_scratch_);
   // It ended with the registers it began with, or was set aside in the middle of something.
-  scratch_->SetRegisters(ThreadRegisters());
+  scratch_->SetRegisters(*registers);
   return true;
 }
 
 absl::Status ReplayTarget::WriteRegister(ThreadRef thread, int number,
                                          absl::Span<const uint8_t> bytes) {
   RETURN_IF_ERROR(CheckThread(thread));
-  RegisterFile registers = Registers();
+  ASSIGN_OR_RETURN(const RegisterFile before, Registers(thread.tid));
+  RegisterFile registers = before;
   if (!DecodeRegister(bytes, number, &registers)) {
     return absl::InvalidArgumentError("no such register, or not of this size");
   }
-  int64_t orig_rax = OrigRax();
+  int64_t orig_rax = OrigRax(thread.tid);
   if (number == kRegisterOrigRax) std::memcpy(&orig_rax, bytes.data(), sizeof(orig_rax));
-  if (registers == Registers() && orig_rax == OrigRax()) return absl::OkStatus();
-  RETURN_IF_ERROR(Divert());
+  if (registers == before && orig_rax == OrigRax(thread.tid)) return absl::OkStatus();
+  RETURN_IF_ERROR(Divert(thread.tid));
   scratch_->SetRegisters(registers);
   scratch_orig_rax_ = orig_rax;
   return absl::OkStatus();
@@ -293,39 +299,39 @@ absl::Status ReplayTarget::WriteRegister(ThreadRef thread, int number,
 absl::Status ReplayTarget::WriteMemory(ThreadRef thread, uint64_t address,
                                        absl::Span<const uint8_t> bytes) {
   RETURN_IF_ERROR(CheckThread(thread));
-  if (scratch_ == nullptr) {
+  const bool began = scratch_ == nullptr;
+  if (began) {
     // gdb puts back what it found; that must not begin a diversion.
     std::vector<uint8_t> present(bytes.size());
-    if (ReadAll(address, absl::MakeSpan(present)) &&
+    absl::StatusOr<size_t> known = ReadMemory(thread, address, absl::MakeSpan(present));
+    if (known.ok() && *known == bytes.size() &&
         std::equal(bytes.begin(), bytes.end(), present.begin())) {
       return absl::OkStatus();
     }
+    RETURN_IF_ERROR(Divert(thread.tid));
   }
-  const bool began = scratch_ == nullptr;
-  RETURN_IF_ERROR(Divert());
   absl::Status status = scratch_->WriteMemory(address, bytes);
   if (!status.ok() && began) scratch_ = nullptr;
   return status;
 }
 
-absl::StatusOr<std::string> ReplayTarget::Monitor(const std::string& command, ThreadRef,
-                                                  const std::atomic<bool>*, bool* moved) {
+absl::StatusOr<std::string> ReplayTarget::Monitor(const std::string& command, ThreadRef selected,
+                                                  const std::atomic<bool>* interrupt, bool* moved) {
   const uint64_t before = timeline_->moment();
-  absl::StatusOr<std::string> output = monitor_.Run(command);
+  absl::StatusOr<MonitorResult> result = monitor_.Run(command, selected.tid, interrupt);
+  RETURN_IF_ERROR(result.status());
   *moved = timeline_->moment() != before;
-  if (*moved) {
-    EndDiversion();
-    last_stop_ = {.thread = thread_};
-  }
-  return output;
+  if (*moved) EndDiversion();
+  if (result->thread != 0) Moved({.thread = Ref(result->thread)});
+  return std::move(result->output);
 }
 
 std::string ReplayTarget::TakeConsoleText() { return std::exchange(console_text_, ""); }
 
-absl::Status ReplayTarget::GoTo(const std::string& where, const std::atomic<bool>*) {
-  RETURN_IF_ERROR(monitor_.GoTo(where));
+absl::Status ReplayTarget::GoTo(const std::string& where, const std::atomic<bool>* interrupt) {
+  ASSIGN_OR_RETURN(const int32_t thread, monitor_.GoTo(where, interrupt));
   EndDiversion();
-  last_stop_ = {.thread = thread_};
+  Moved({.thread = Ref(thread)});
   return absl::OkStatus();
 }
 

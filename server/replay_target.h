@@ -5,11 +5,14 @@
 #ifndef HINDSIGHT_SERVER_REPLAY_TARGET_H_
 #define HINDSIGHT_SERVER_REPLAY_TARGET_H_
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "keyframes/timeline.h"
@@ -23,15 +26,14 @@ namespace hindsight {
 
 class ReplayTarget final : public Target {
  public:
-  // At the start of the recording.
+  // At the start of the recording of one process, whose trace this is. (Memory that it has from its
+  // birth is read from its parent's trace; the timeline finds that.)
   static absl::StatusOr<std::unique_ptr<ReplayTarget>> Open(const TraceReader* trace);
 
-  std::vector<ThreadRef> threads() override { return {thread_}; }
-  ThreadRef current_thread() override { return thread_; }
-  std::string ThreadName(ThreadRef thread) override {
-    return objects_.CommandName(timeline_->moment());
-  }
-  std::optional<int> ThreadProcessor(ThreadRef thread) override { return std::nullopt; }
+  std::vector<ThreadRef> threads() override;
+  ThreadRef current_thread() override;
+  std::string ThreadName(ThreadRef thread) override;
+  std::optional<int> ThreadProcessor(ThreadRef thread) override;
 
   RegisterSet register_set() override;
   absl::StatusOr<std::string> ReadRegister(ThreadRef thread, int number) override;
@@ -66,32 +68,43 @@ class ReplayTarget final : public Target {
   absl::Status GoTo(const std::string& where, const std::atomic<bool>* interrupt) override;
 
  private:
-  absl::Status CheckThread(ThreadRef thread);
   ReplayTarget(const TraceReader* trace, std::unique_ptr<Timeline> timeline);
 
-  const RegisterFile& Registers();
-  const RegisterFile& ThreadRegisters();
+  ThreadRef Ref(int32_t thread) const { return {trace_->manifest().pid, thread}; }
+  absl::Status CheckThread(ThreadRef thread) const;
+  // Of the copy, if it is this thread's, else of the recording.
+  absl::StatusOr<RegisterFile> Registers(int32_t thread);
+  absl::StatusOr<RegisterFile> RecordedRegisters(int32_t thread);
+  bool IsDiverted(int32_t thread) const { return scratch_ != nullptr && thread == scratch_thread_; }
   // The number of the system call that is about to be made or was just made, else -1: as the kernel
   // shows it at the two stops of a system call.
-  int64_t OrigRax() const;
+  int64_t OrigRax(int32_t thread) const;
   bool ReadAll(uint64_t address, absl::Span<uint8_t> out);
-  // Begins a diversion if there is none.
-  absl::Status Divert();
-  StopEvent Translate(const RunStop& stop, const ResumeRequest& request) const;
-  // Tells how the program ended when the end is reached.
-  void TellEnd();
+  // Begins a diversion of `thread` if there is none.
+  absl::Status Divert(int32_t thread);
+  // Makes the diversion that of `thread`, if nothing runs in it.
+  absl::Status Redirect(int32_t thread);
+  absl::StatusOr<StopEvent> Report(const RunStop& stop, const ResumeRequest& request);
+  // The timeline stands elsewhere than before.
+  void Moved(StopEvent stop);
+  // Say once what a stop alone does not tell.
+  void TellEnd(const StopEvent& event);
+  void TellFork(const StopEvent& event);
 
   const TraceReader* trace_;
   std::unique_ptr<Timeline> timeline_;
-  ThreadRef thread_;
+  int32_t current_ = 0;  // last reported
+  bool running_ = false;
+  absl::flat_hash_map<int32_t, RegisterFile> registers_;  // those asked for at this moment
   RecordedObjects objects_;
   class Monitor monitor_;
   std::unique_ptr<ScratchProcess> scratch_;            // the diversion, while there is one
-  std::unique_ptr<ScratchProcess> suspended_scratch_;  // of the same position
+  std::unique_ptr<ScratchProcess> suspended_scratch_;  // of the same moment
+  int32_t scratch_thread_ = 0;                         // whose either of them is
   int64_t scratch_orig_rax_ = -1;
   StopEvent last_stop_;
+  bool fork_told_ = false;
   std::string console_text_;
-  RegisterFile registers_;  // of the thread, at the timeline's moment
 };
 
 }  // namespace hindsight

@@ -165,6 +165,7 @@ ResumeRequest MakeRequest(SessionState& state, Direction direction, const Resump
 
 Reply Run(SessionState& state, Direction direction, const Resumption& resumption) {
   state.transfer = {};
+  state.forked_child = 0;
   const bool swallow = std::exchange(state.swallow_next_continue, false);
   state.Print(std::exchange(state.text_for_next_continue, {}));
   if (swallow && direction == Direction::kForward && !resumption.step) {
@@ -185,6 +186,7 @@ Reply Run(SessionState& state, Direction direction, const Resumption& resumption
   if (!event.ok()) return StopAfterError(state, event.status());
   // The client takes for granted that its breakpoints went with the program they were set in.
   if (event->kind == StopKind::kExec) state.breakpoints.RemoveAll();
+  state.forked_child = event->child.pid;
   if (event->kind == StopKind::kVfork && state.client.vfork_events) {
     state.vfork_parent = event->thread;
   }

@@ -39,6 +39,11 @@ class ScratchProcess final : private Pager {
 
   const RegisterFile& registers() { return cpu_->registers(); }
   void SetRegisters(const RegisterFile& registers) { cpu_->SetRegisters(registers); }
+  // Runs another thread of the process from here on.
+  void SetThread(ThreadRef thread, const RegisterFile& registers) {
+    thread_ = thread;
+    SetRegisters(registers);
+  }
   size_t ReadMemory(uint64_t address, absl::Span<uint8_t> out);
   // kNotFound: there is no such memory. As a debugger's writes do, it ignores protection.
   absl::Status WriteMemory(uint64_t address, absl::Span<const uint8_t> bytes);

@@ -155,9 +155,18 @@ TEST_F(ScratchProcessTest, MemoryIsGiven) {
   EXPECT_EQ(Word(Gpr(kRax)), 7);
 }
 
-TEST_F(ScratchProcessTest, HostInstructionsAreRefused) {
-  // vzeroupper
-  Code({0xc5, 0xf8, 0x77, 0xc3});
+TEST_F(ScratchProcessTest, VectorInstructionsRun) {
+  if (!__builtin_cpu_supports("avx2")) GTEST_SKIP() << "not on this machine";
+  // vpcmpeqd %ymm0,%ymm0,%ymm0; vmovdqu %ymm0,(%rdi); ret
+  Code({0xc5, 0xfd, 0x76, 0xc0, 0xc5, 0xfe, 0x7f, 0x07, 0xc3});
+  EXPECT_EQ(Continue().kind, StopKind::kBreakpoint) << process_->TakeText();
+  EXPECT_EQ(process_->registers().ymm_high[0][1], ~uint64_t{0});
+  EXPECT_EQ(Word(kHeap + 24), ~uint64_t{0});
+}
+
+TEST_F(ScratchProcessTest, WhatCannotBeKnownIsRefused) {
+  // rdrand %eax
+  Code({0x0f, 0xc7, 0xf0, 0xc3});
   EXPECT_EQ(Continue().signal, SIGILL);
   EXPECT_EQ(process_->registers().rip, kCode);
   EXPECT_NE(process_->TakeText(), "");

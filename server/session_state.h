@@ -71,6 +71,7 @@ struct SessionState {
   // it can do nothing with them here but let them go.
   std::set<int32_t> announced_children;
   bool child_selected = false;  // by Hg: what follows is about one of them
+  int32_t forked_child = 0;     // not 0: reported just now; one of the two is about to be let go
   ThreadRef vfork_parent;       // tid not 0: the client waits to hear that its vfork is over
 
   BreakpointTable breakpoints;

@@ -95,6 +95,7 @@ std::string AllThreads(SessionState& state) {
 
 std::string Compose(SessionState& state, int signal, absl::string_view reason, ThreadRef thread) {
   state.general_thread = state.stepping_thread = thread;
+  state.child_selected = false;
   std::string reply = absl::StrFormat("T%02x%sthread:%s;", signal, reason,
                                       ThreadId(thread, state.client.multiprocess));
   if (state.list_threads_in_stop_reply) absl::StrAppend(&reply, AllThreads(state));

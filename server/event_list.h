@@ -1,0 +1,30 @@
+// The events of a recording around a moment, as text.
+
+#ifndef HINDSIGHT_SERVER_EVENT_LIST_H_
+#define HINDSIGHT_SERVER_EVENT_LIST_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/strings/string_view.h"
+#include "keyframes/process_state.h"
+
+namespace hindsight {
+
+struct EventFilter {
+  uint32_t number = 10;          // before the moment, and behind it
+  int32_t thread = 0;            // 0: all
+  std::vector<EventKind> kinds;  // empty: what a user wants to see of all
+
+  // "syscall", "signals", "fork", ...; false: no such kind.
+  bool AddKind(absl::string_view name);
+  bool Lists(const ProcessEvent& event) const;
+};
+
+// A line for each; the one to come next is marked.
+std::string ListEvents(const ProcessState& process, uint64_t moment, const EventFilter& filter);
+
+}  // namespace hindsight
+
+#endif  // HINDSIGHT_SERVER_EVENT_LIST_H_
