@@ -202,7 +202,8 @@ bool Attachment::LeaveCall(const AttachedThread& thread) {
 }
 
 absl::Status Attachment::Settle() {
-  const MemoryMap map = MemoryMap::OfProcess(absl::StrCat("/proc/", pid_, "/maps"));
+  // The process itself shows nothing if its first thread has ended.
+  const MemoryMap map = MemoryMap::OfProcess(absl::StrCat("/proc/", threads_[0].thread, "/maps"));
   const MapRegion* vdso = map.FindNamed("[vdso]");
   for (AttachedThread& thread : threads_) {
     bool alive = TakeSignals(&thread) && LeaveCall(thread);
@@ -294,7 +295,11 @@ absl::Status DetachFromProcess(pid_t pid, absl::Span<const ThreadToDetach> threa
     if (thread.running) StopToDetach(thread.thread);
   }
   for (const ThreadToDetach& thread : threads) PrepareToDetach(pid, thread.thread, patches);
-  status.Update(RestoreVdso(patches, pid));
+  for (const ThreadToDetach& thread : threads) {
+    if (HasEnded(pid, thread.thread)) continue;  // shows no memory
+    status.Update(RestoreVdso(patches, thread.thread));
+    break;
+  }
   for (const ThreadToDetach& thread : threads) {
     ptrace(PTRACE_DETACH, thread.thread, nullptr, thread.signal);
   }

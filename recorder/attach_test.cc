@@ -10,7 +10,6 @@
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
-#include <set>
 #include <string>
 
 #include "absl/strings/match.h"
@@ -26,7 +25,7 @@ constexpr uintptr_t kOptions = PTRACE_O_TRACESYSGOOD | PTRACE_O_TRACECLONE;
 // A child process with its standard input and output.
 class Child {
  public:
-  explicit Child(const std::string& program) {
+  explicit Child(const std::string& program, const char* argument = nullptr) {
     int in[2], out[2];
     if (pipe(in) != 0 || pipe(out) != 0) std::abort();
     pid_ = fork();
@@ -34,7 +33,7 @@ class Child {
       dup2(in[0], 0);
       dup2(out[1], 1);
       for (const int fd : {in[0], in[1], out[0], out[1]}) close(fd);
-      execlp(program.c_str(), program.c_str(), nullptr);
+      execlp(program.c_str(), program.c_str(), argument, nullptr);
       _exit(127);
     }
     close(in[0]);
@@ -79,10 +78,12 @@ class Child {
   std::FILE* out_ = nullptr;
 };
 
-std::string BusyThreads() {
-  return absl::StrCat(std::getenv("TEST_SRCDIR") ? std::getenv("TEST_SRCDIR") : "", "/",
-                      std::getenv("TEST_WORKSPACE") ? std::getenv("TEST_WORKSPACE") : "",
-                      "/recorder/testdata/busy_threads");
+// A program that is built beside the test.
+std::string Program(const std::string& name) {
+  char path[4096];
+  const ssize_t length = readlink("/proc/self/exe", path, sizeof(path));
+  const std::string self(path, length > 0 ? length : 0);
+  return self.substr(0, self.rfind('/')) + "/testdata/" + name;
 }
 
 std::vector<ThreadToDetach> AsTheyAre(const std::vector<AttachedThread>& threads) {
@@ -97,17 +98,8 @@ user_regs_struct RegistersOf(pid_t thread) {
   return registers;
 }
 
-class AttachTest : public ::testing::Test {
- protected:
-  static std::string Program() {
-    // Under `bazel test` beside the test; also when run by hand.
-    return access(BusyThreads().c_str(), X_OK) == 0 ? BusyThreads()
-                                                    : "bazel-bin/recorder/testdata/busy_threads";
-  }
-};
-
-TEST_F(AttachTest, AHundredTimesUnnoticed) {
-  Child child(Program());
+TEST(AttachTest, AHundredTimesUnnoticed) {
+  Child child(Program("busy_threads"));
   ASSERT_EQ(child.ReadLine(), "ready\n");
   size_t most = 0, in_calls = 0;
   for (int i = 0; i < 100; ++i) {
@@ -148,7 +140,7 @@ TEST_F(AttachTest, AHundredTimesUnnoticed) {
   EXPECT_TRUE(absl::StrContains(out, "complaints 0\n")) << out;
 }
 
-TEST_F(AttachTest, SleepGoesOnToItsEnd) {
+TEST(AttachTest, SleepGoesOnToItsEnd) {
   Child child("cat");
   child.WaitForState('S');
   auto threads = AttachToProcess(child.pid(), kOptions);
@@ -162,8 +154,8 @@ TEST_F(AttachTest, SleepGoesOnToItsEnd) {
   EXPECT_EQ(status, 0);
 }
 
-TEST_F(AttachTest, StoppedProcessStaysStopped) {
-  Child child(Program());
+TEST(AttachTest, StoppedProcessStaysStopped) {
+  Child child(Program("busy_threads"));
   ASSERT_EQ(child.ReadLine(), "ready\n");
   kill(child.pid(), SIGSTOP);
   child.WaitForState('T');
@@ -187,7 +179,26 @@ TEST_F(AttachTest, StoppedProcessStaysStopped) {
   EXPECT_TRUE(WIFEXITED(status));
 }
 
-TEST_F(AttachTest, OptionsAreInForce) {
+TEST(AttachTest, FirstThreadMayHaveEnded) {
+  Child child(Program("native_run"), "first-ended");
+  ASSERT_EQ(child.ReadLine(), "ready\n");
+  child.WaitForState('Z');
+  for (int i = 0; i < 5; ++i) {
+    auto threads = AttachToProcess(child.pid(), kOptions);
+    ASSERT_TRUE(threads.ok()) << threads.status();
+    ASSERT_EQ(threads->size(), 1u);
+    const pid_t thread = threads->at(0).thread;
+    EXPECT_NE(thread, child.pid());
+    auto patches = PatchVdso(MemoryMap::OfProcess(absl::StrCat("/proc/", thread, "/maps")), thread);
+    ASSERT_TRUE(patches.ok());
+    EXPECT_FALSE(patches->empty());
+    EXPECT_TRUE(DetachFromProcess(child.pid(), AsTheyAre(*threads), *patches).ok());
+    usleep(2000);
+  }
+  EXPECT_EQ(waitpid(child.pid(), nullptr, WNOHANG), 0);
+}
+
+TEST(AttachTest, OptionsAreInForce) {
   Child child("cat");
   child.WaitForState('S');
   auto threads = AttachToProcess(child.pid(), PTRACE_O_TRACESYSGOOD);
@@ -202,7 +213,7 @@ TEST_F(AttachTest, OptionsAreInForce) {
   EXPECT_EQ(status, 0);
 }
 
-TEST_F(AttachTest, PendingSignalIsDeliveredWhenLetGo) {
+TEST(AttachTest, PendingSignalIsDeliveredWhenLetGo) {
   Child child("cat");
   child.WaitForState('S');
   auto threads = AttachToProcess(child.pid(), kOptions);
@@ -224,7 +235,7 @@ absl::StatusCode CodeOf(pid_t pid, const std::string& what) {
   return status.code();
 }
 
-TEST_F(AttachTest, WhoIsNotThereCannotBeAttachedTo) {
+TEST(AttachTest, WhoIsNotThereCannotBeAttachedTo) {
   EXPECT_EQ(CodeOf(0x3fffff, "no process"), absl::StatusCode::kNotFound);
   EXPECT_EQ(CodeOf(-1, "no process"), absl::StatusCode::kNotFound);
   const pid_t zombie = fork();
@@ -235,14 +246,14 @@ TEST_F(AttachTest, WhoIsNotThereCannotBeAttachedTo) {
   waitpid(zombie, nullptr, 0);
 }
 
-TEST_F(AttachTest, NotOurselvesNorTheKernelNorAThread) {
+TEST(AttachTest, NotOurselvesNorTheKernelNorAThread) {
   EXPECT_EQ(CodeOf(getpid(), "itself"), absl::StatusCode::kInvalidArgument);
   std::string name;
   std::getline(std::ifstream("/proc/2/comm"), name);
   if (name == "kthreadd") {
     EXPECT_EQ(CodeOf(2, "thread of the kernel"), absl::StatusCode::kInvalidArgument);
   }
-  Child child(Program());
+  Child child(Program("busy_threads"));
   ASSERT_EQ(child.ReadLine(), "ready\n");
   auto threads = AttachToProcess(child.pid(), kOptions);
   ASSERT_TRUE(threads.ok());
@@ -253,7 +264,7 @@ TEST_F(AttachTest, NotOurselvesNorTheKernelNorAThread) {
   EXPECT_TRUE(DetachFromProcess(child.pid(), AsTheyAre(*threads), {}).ok());
 }
 
-TEST_F(AttachTest, NotPermittedSaysWhy) {
+TEST(AttachTest, NotPermittedSaysWhy) {
   if (geteuid() != 0) GTEST_SKIP() << "needs another user's process";
   Child child("cat");
   child.WaitForState('S');
@@ -272,7 +283,7 @@ TEST_F(AttachTest, NotPermittedSaysWhy) {
   EXPECT_EQ(child.State(), 'S');
 }
 
-TEST_F(AttachTest, RegistersOfCallsThatAreOver) {
+TEST(AttachTest, RegistersOfCallsThatAreOver) {
   user_regs_struct stopped = {};
   stopped.rip = 0x1002;
   stopped.orig_rax = SYS_futex;

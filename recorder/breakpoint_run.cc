@@ -91,8 +91,17 @@ void BreakpointRun::Insert(const Places& places) {
   Insert(places.hooks);
 }
 
+// A thread by whose name the process's memory is found: once the first thread has ended, that is
+// not the process's own.
+pid_t BreakpointRun::LiveThread() const {
+  for (const auto& [thread, state] : threads_) {
+    if (!state.guest && !IsZombie(process_, thread)) return thread;
+  }
+  return process_;
+}
+
 void BreakpointRun::Insert(absl::Span<const uint64_t> addresses) {
-  UniqueFd memory = OpenMemory(process_);
+  UniqueFd memory = OpenMemory(LiveThread());
   for (const uint64_t address : addresses) {
     if (inserted_.count(address) != 0) continue;
     const auto at = static_cast<off_t>(address);
@@ -121,7 +130,7 @@ void BreakpointRun::StepOver(pid_t thread) {
   if (ptrace(PTRACE_GETREGS, thread, nullptr, &registers) != 0) return;
   const uint64_t address = registers.rip;
   const auto byte = inserted_.find(address);
-  if (byte != inserted_.end()) TakeOut(address, process_);
+  if (byte != inserted_.end()) TakeOut(address, thread);
   StepWhile(thread, 1, [&](uint64_t pc) { return pc == address; });
   if (byte != inserted_.end()) {
     inserted_.erase(byte);
@@ -207,7 +216,7 @@ std::optional<NativeEvent> BreakpointRun::FinishStopping() {
     ContinueAll();
     return std::nullopt;
   }
-  TakeOutAll(process_);
+  TakeOutAll(LiveThread());
   inserted_.clear();
   LetGuestsGo();
   mode_ = Mode::kIdle;
@@ -239,7 +248,7 @@ std::vector<NativeThread> BreakpointRun::threads() const {
 }
 
 bool BreakpointRun::Owns(pid_t thread) const {
-  if (threads_.count(thread) != 0) return true;
+  if (thread == process_ || threads_.count(thread) != 0) return true;
   return StatusNumber(thread, "Tgid:") == process_ || StatusNumber(thread, "PPid:") == process_;
 }
 
@@ -313,7 +322,7 @@ std::optional<NativeEvent> BreakpointRun::OnNewTask(pid_t thread, bool vfork) {
   std::optional<NativeEvent> event;
   if (StatusNumber(child, "Tgid:") == process_) {
     threads_.try_emplace(child);
-  } else if (SharesMemory(process_, child, vfork)) {
+  } else if (SharesMemory(thread, child, vfork)) {
     threads_[child] = {.guest = true};
     if (came_early) Continue(child, 0);
   } else {

@@ -107,6 +107,7 @@ class BreakpointRun {
   enum class Mode : uint8_t { kIdle, kRunning, kStopping };
 
   // Breakpoints.
+  pid_t LiveThread() const;
   void Insert(absl::Span<const uint64_t> addresses);
   void Insert(const Places& places);
   void TakeOut(uint64_t address, pid_t process);

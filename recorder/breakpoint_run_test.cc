@@ -6,6 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <filesystem>
 #include <string>
 
 #include "absl/strings/str_cat.h"
@@ -46,9 +47,18 @@ class BreakpointRunTest : public ::testing::Test {
     }
   }
 
+  // Once the first thread has ended, only the others show the process's memory.
+  MemoryMap Map() const {
+    const std::string task = absl::StrCat("/proc/", pid_, "/task");
+    for (const auto& entry : std::filesystem::directory_iterator(task)) {
+      MemoryMap map = MemoryMap::OfProcess(entry.path() / "maps");
+      if (!map.regions().empty()) return map;
+    }
+    return MemoryMap();
+  }
   BreakpointRun::Places FindPlaces() {
     const std::string root = absl::StrCat("/proc/", pid_, "/root");
-    const MemoryMap map = MemoryMap::OfProcess(absl::StrCat("/proc/", pid_, "/maps"));
+    const MemoryMap map = Map();
     return {symbols_.Find(place_, map, root), symbols_.LinkerHooks(map, root)};
   }
   NativeEvent Next() {
