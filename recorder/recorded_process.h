@@ -85,6 +85,7 @@ class RecordedProcess {
   bool stopped = false;              // by job control
   uint64_t instructions = 0;         // of threads that have ended
   uint64_t threads_made = 0;
+  bool counted = false;  // in the recording's result
   uint64_t segments = 0;  // of threads that have ended
 
   // Of all its threads.

@@ -76,7 +76,6 @@ void Recording::Loop() {
     if (!RunReady() && !tasks_.empty() && !end_wanted()) TakeStops(/*block=*/true);
     Reap();
     KeepHouse();
-    CheckLimits();
   }
   Reap();
 }
@@ -110,7 +109,6 @@ bool Recording::TakeStops(bool block) {
     const pid_t thread = waitpid(-1, &status, __WALL | (block && !some ? 0 : WNOHANG));
     if (thread < 0 && errno == EINTR) {
       KeepHouse();
-      CheckLimits();
       if (end_wanted()) return some;
       continue;
     }
@@ -173,6 +171,10 @@ void Recording::Reap() {
       ++it;
       continue;
     }
+    if (std::exchange(process->counted, true)) {
+      ++it;
+      continue;
+    }
     result_.instructions += process->instructions;
     result_.threads += process->threads_made;
     result_.light_keyframes += process->segments;
@@ -209,6 +211,7 @@ bool Recording::flush_due() const { return Clock::now() - last_flush_ >= kFlushI
 
 void Recording::KeepHouse() {
   const Clock::time_point now = Clock::now();
+  CheckLimits();
   if (now - last_flush_ >= kFlushInterval) {
     last_flush_ = now;
     for (const auto& process : processes_) Keep(process->writer()->Flush());
@@ -234,7 +237,9 @@ void Recording::CheckLimits() {
 
 RecordProgress Recording::Progress() const {
   uint64_t instructions = result_.instructions;
-  for (const auto& process : processes_) instructions += process->Instructions();
+  for (const auto& process : processes_) {
+    if (!process->counted) instructions += process->Instructions();
+  }
   return {.instructions = instructions,
           .events = sequence_.last,
           .trace_bytes = root_->writer()->bytes_written(),

@@ -20,6 +20,7 @@ TraceeStop ThreadEngine::ResumeAndWait(ResumeHow how, int signal) {
 void ThreadEngine::OnGroupStop() {
   process_->stopped = true;
   tracee_->Listen();
+  listening_ = true;
   state_ = State::kWaiting;
 }
 

@@ -17,9 +17,14 @@ namespace {
 // How often a call's end is asked for before it is looked whether it sleeps: most calls take less.
 constexpr int kPollsBeforeLook = 40;
 
+// Looks after which one that waits for a disk, or a vfork, counts as asleep.
+constexpr int kPatience = 4;
+
 // Gone counts as well: the end of a first thread shows only when all others have ended.
-bool Sleeps(const std::optional<SchedulingNote>& note) {
-  return !note.has_value() || note->state == 'S' || note->state == 'Z' || note->state == 'X';
+bool Sleeps(const std::optional<SchedulingNote>& note, int looks) {
+  if (!note.has_value()) return true;
+  return note->state == 'S' || note->state == 'Z' || note->state == 'X' ||
+         (note->state == 'D' && looks >= kPatience);
 }
 
 // Names a thread, its own or through /proc.
@@ -50,17 +55,19 @@ std::optional<TraceeStop> ThreadEngine::AwaitStop() {
   if (pending_status_.has_value()) {
     return tracee_->Interpret(*std::exchange(pending_status_, std::nullopt));
   }
-  while (true) {
+  for (int looks = 0; !recording_->end_wanted() && !listening_; ++looks) {
     for (int i = 0; i < kPollsBeforeLook; ++i) {
       if (std::optional<TraceeStop> stop = tracee_->Poll()) return stop;
       sched_yield();
     }
-    if (Sleeps(scheduling_.Read())) return std::nullopt;
+    if (Sleeps(scheduling_.Read(), looks)) break;
     recording_->KeepHouse();
   }
+  return std::nullopt;
 }
 
 void ThreadEngine::OnStop(TraceeStop stop) {
+  listening_ = false;
   switch (stop.kind) {
     case TraceeStopKind::kExited:
       OnExit(stop.wait_status);

@@ -158,6 +158,7 @@ class ThreadEngine {
   State state_ = State::kReady;
   std::optional<SystemCall> call_;
   std::optional<int> pending_status_;
+  bool listening_ = false;  // stopped by job control
 
   // The last sync point.
   uint64_t sync_count_ = 0;
