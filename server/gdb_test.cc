@@ -96,6 +96,18 @@ TEST_F(GdbTest, ShowsRegistersThreadsAndAuxiliaryVector) {
                          "$3 = 895", "Thread 4660.4660", "[ IM DM ZM OM UM PM ]"});
 }
 
+TEST_F(GdbTest, KnowsTheVectorRegisters) {
+  target_ = std::make_unique<FakeTarget>(absl::string_view("\x90\xf4"),
+                                         FakeOptions{.registers = RegisterSet::kAvx512});
+  const std::string output =
+      Gdb({"p $ymm3.v8_int32", "p $zmm3.v16_int32", "p $k1", "p $xmm17.uint128",
+           "p $ymm18.v4_int64", "p $zmm31.v8_int64", "info all-registers k7", "p $rip"});
+  ExpectInOrder(output, {"$1 = {0, 0, 0, 0, 0, 0, 0, 0}", "$2 = {0 <repeats 16 times>}", "$3 = 0",
+                         "$4 = 0", "$5 = {0, 0, 0, 0}", "$6 = {0, 0, 0, 0, 0, 0, 0, 0}", "k7",
+                         "$7 = (void (*)()) 0x401000"});
+  EXPECT_FALSE(absl::StrContains(output, "target description")) << output;
+}
+
 TEST_F(GdbTest, CatchesSystemCallsByTheirNumber) {
   target_ = std::make_unique<FakeTarget>(absl::string_view("\x90\x0f\x05\x90\xf4", 5));
   const std::string output =

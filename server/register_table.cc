@@ -107,7 +107,23 @@ constexpr char kSseTypes[] = R"(
     </flags>
 )";
 
+// Types belong to the feature that defines them, so vec128 is needed again.
 constexpr char kAvx512Types[] = R"(
+    <vector id="v4f" type="ieee_single" count="4"/>
+    <vector id="v2d" type="ieee_double" count="2"/>
+    <vector id="v16i8" type="int8" count="16"/>
+    <vector id="v8i16" type="int16" count="8"/>
+    <vector id="v4i32" type="int32" count="4"/>
+    <vector id="v2i64" type="int64" count="2"/>
+    <union id="vec128">
+      <field name="v4_float" type="v4f"/>
+      <field name="v2_double" type="v2d"/>
+      <field name="v16_int8" type="v16i8"/>
+      <field name="v8_int16" type="v8i16"/>
+      <field name="v4_int32" type="v4i32"/>
+      <field name="v2_int64" type="v2i64"/>
+      <field name="uint128" type="uint128"/>
+    </union>
     <vector id="v2ui128" type="uint128" count="2"/>
 )";
 
@@ -128,7 +144,6 @@ std::vector<RegisterInfo> BuildTable(RegisterSet set) {
     }
   };
   add("ymm", 0, 15, "h", 128, "uint128", kAvx);
-  // gdb knows that vec128 was defined by the feature before.
   add("xmm", 16, 31, "", 128, "vec128", kAvx512);
   add("ymm", 16, 31, "h", 128, "uint128", kAvx512);
   add("k", 0, 7, "", 64, "uint64", kAvx512);
