@@ -241,9 +241,10 @@ absl::StatusOr<ThreadTimeline::Knowledge> ThreadTimeline::LastKnown(
     absl::Status status = here()->RewindTo(low);
     if (status.ok()) status = here()->AdvanceTo(low, interrupt);
     if (status.ok()) status = here()->AdvanceNoting(high, &trace, interrupt);
-    hit = status;
-    if (!status.ok()) break;
-    hit = std::optional<WatchHit>();
+    if (!status.ok()) {
+      hit = status;
+      break;
+    }
     if (trace.cpu.watch_hits > 0) hit = ResolveWatch(trace, low, high, interrupt);
     high = low;
   }
