@@ -61,6 +61,9 @@ std::string Text(const ProcessEvent& event) {
 // Where the thread of the event, or the process, got by it.
 std::string Place(const TimelineEvent& listed, const ProcessState& process) {
   if (listed.moment > process.end_moment()) return "end";
+  if (listed.event->kind == EventKind::kThreadStart) {
+    return ToString(Position{listed.event->sequence, 0});
+  }
   const int32_t thread = listed.event->thread;
   return ToString(process.HasThread(thread) ? process.PositionAt(thread, listed.moment)
                                             : process.PositionAt(listed.moment));

@@ -177,10 +177,11 @@ absl::StatusOr<std::string> Monitor::Threads(const Question& question) {
   for (const int32_t thread : process.all_threads()) {
     const bool alive = timeline_->IsAlive(thread);
     const uint64_t start = process.StartOf(thread), end = process.EndOf(thread);
+    // Before its first slice a thread has no number of its own, but its beginning has.
+    const Position first = {process.thread(thread).start_sequence(), 0};
     absl::StrAppendFormat(&out, "%c %d %s: %s to %s, %s\n", thread == question.selected ? '*' : ' ',
                           thread, process.NameAt(thread, alive ? timeline_->moment() : end),
-                          ToString(process.PositionAt(thread, start)),
-                          ToString(process.PositionAt(thread, end)),
+                          ToString(first), ToString(process.PositionAt(thread, end)),
                           alive ? absl::StrCat("at ", ToString(timeline_->position(thread)))
                           : start > timeline_->moment() ? "not begun"
                                                         : "ended");
@@ -221,7 +222,9 @@ absl::StatusOr<std::string> Monitor::Events(const Question& question) {
     if (i + 1 < words.size() && words[i] == "thread" &&
         absl::ascii_isdigit(static_cast<unsigned char>(words[i + 1][0]))) {
       ASSIGN_OR_RETURN(filter.thread, ParseThread(words[++i]));
-    } else if (!absl::SimpleAtoi(words[i], &filter.number) && !filter.AddKind(words[i])) {
+    } else if (uint32_t number = 0; absl::SimpleAtoi(words[i], &number)) {
+      filter.number = number;
+    } else if (!filter.AddKind(words[i])) {
       return absl::InvalidArgumentError(absl::StrCat("events: what is '", words[i], "'?"));
     }
   }

@@ -212,6 +212,17 @@ absl::StatusOr<StopEvent> ReplayTarget::Report(const RunStop& stop, const Resume
   return event;
 }
 
+std::optional<RunStop> ReplayTarget::AtEndOfThread(const ResumeRequest& request) const {
+  const int32_t thread = request.thread.tid > 0 ? request.thread.tid : current_;
+  if (!request.step || !timeline_->IsAlive(thread)) return std::nullopt;
+  const ThreadState& state = timeline_->thread_state(thread);
+  const bool forward = request.direction == Direction::kForward;
+  if (timeline_->count(thread) != (forward ? state.end_count() : state.begin_count())) {
+    return std::nullopt;
+  }
+  return RunStop{.kind = forward ? RunStopKind::kEnd : RunStopKind::kBegin, .thread = thread};
+}
+
 absl::StatusOr<StopEvent> ReplayTarget::Resume(const ResumeRequest& request) {
   if (scratch_ != nullptr) {
     if (request.direction == Direction::kBackward) {
@@ -222,6 +233,7 @@ absl::StatusOr<StopEvent> ReplayTarget::Resume(const ResumeRequest& request) {
     return event;
   }
   suspended_scratch_ = nullptr;
+  if (std::optional<RunStop> end = AtEndOfThread(request)) return Report(*end, request);
   registers_.clear();
   running_ = true;
   absl::StatusOr<RunStop> stop = timeline_->Run(ToRunRequest(request, Ref(current_)));

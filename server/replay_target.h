@@ -85,6 +85,8 @@ class ReplayTarget final : public Target {
   // Makes the diversion that of `thread`, if nothing runs in it.
   absl::Status Redirect(int32_t thread);
   absl::StatusOr<StopEvent> Report(const RunStop& stop, const ResumeRequest& request);
+  // The answer to a step of a thread that has none to make: nothing moves then.
+  std::optional<RunStop> AtEndOfThread(const ResumeRequest& request) const;
   // The timeline stands elsewhere than before.
   void Moved(StopEvent stop);
   // Say once what a stop alone does not tell.

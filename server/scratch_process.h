@@ -2,9 +2,9 @@
 // code: what gdb's `print f(x)` and pretty printers need.
 //
 // Runs forward on a Cpu of its own whose pages are copied from the recording when first touched.
-// Nothing leaves the copy: what it writes to standard output or error becomes console text, other
-// system calls but those that get memory fail with ENOSYS, and instructions that only the host's
-// processor could execute stop it. Not copyable, not movable. One thread at a time.
+// Nothing leaves the copy: what it writes to standard output or error becomes console text, system
+// calls but those that get memory, time or random bytes fail with ENOSYS, and instructions whose
+// result nobody can know stop it. Not copyable, not movable. One thread at a time.
 
 #ifndef HINDSIGHT_SERVER_SCRATCH_PROCESS_H_
 #define HINDSIGHT_SERVER_SCRATCH_PROCESS_H_
@@ -85,6 +85,8 @@ class ScratchProcess final : private Pager {
   int64_t WriteText(uint64_t address, uint64_t size);
   int64_t MoveBreak(uint64_t end);
   int64_t MapMemory(const RegisterFile& registers);
+  int64_t TellTime(uint64_t clock, uint64_t address);
+  int64_t GiveRandomBytes(uint64_t address, uint64_t size);
   int64_t DescribeFile(uint64_t descriptor, uint64_t address);
   int64_t NotServed(uint64_t number);
 

@@ -2,12 +2,14 @@
 
 #include <asm/ioctls.h>
 #include <sys/mman.h>
+#include <sys/random.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <csignal>
+#include <ctime>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -61,6 +63,13 @@ std::optional<StopEvent> ScratchProcess::Syscall() {
     case SYS_munmap:
     case SYS_madvise:
       break;
+    // Both are answered by the host: nobody remembers what they said.
+    case SYS_clock_gettime:
+      result = TellTime(first, registers.gpr[kRsi]);
+      break;
+    case SYS_getrandom:
+      result = GiveRandomBytes(first, registers.gpr[kRsi]);
+      break;
     case SYS_getpid:
       result = thread_.pid;
       break;
@@ -84,6 +93,20 @@ int64_t ScratchProcess::WriteText(uint64_t address, uint64_t size) {
   if (known == 0 && size > 0) return -EFAULT;
   absl::StrAppend(&text_, bytes.substr(0, known));
   return static_cast<int64_t>(known);
+}
+
+int64_t ScratchProcess::TellTime(uint64_t clock, uint64_t address) {
+  timespec now = {};
+  if (clock_gettime(static_cast<clockid_t>(clock), &now) != 0) return -EINVAL;
+  absl::Status status = WriteMemory(address, {reinterpret_cast<const uint8_t*>(&now), sizeof(now)});
+  return status.ok() ? 0 : -EFAULT;
+}
+
+int64_t ScratchProcess::GiveRandomBytes(uint64_t address, uint64_t size) {
+  uint8_t bytes[256];
+  const ssize_t given = getrandom(bytes, std::min<uint64_t>(size, sizeof(bytes)), 0);
+  if (given < 0) return -EAGAIN;
+  return WriteMemory(address, {bytes, static_cast<size_t>(given)}).ok() ? given : -EFAULT;
 }
 
 int64_t ScratchProcess::DescribeFile(uint64_t descriptor, uint64_t address) {
@@ -134,8 +157,10 @@ int64_t ScratchProcess::MapMemory(const RegisterFile& registers) {
 
 int64_t ScratchProcess::NotServed(uint64_t number) {
   if (refused_syscalls_.insert(number).second) {
-    absl::StrAppendFormat(
-        &text_, "hindsight: system call %d fails (ENOSYS) in a copy of the recording\n", number);
+    const char* name = SyscallName(static_cast<int64_t>(number));
+    absl::StrAppendFormat(&text_,
+                          "hindsight: system call %s fails (ENOSYS) in a copy of the recording\n",
+                          name != nullptr ? name : absl::StrCat(number));
   }
   return -ENOSYS;
 }
