@@ -165,11 +165,10 @@ struct TextVisitor {
   std::string operator()(const OrderRun& run) const {
     std::string out =
         absl::StrFormat("order sequence %X events %d", run.first_sequence, run.counts.size());
-    if (options.contents)
-      absl::StrAppend(&out, "\n    ", absl::StrJoin(run.counts, " "));
-    else if (!run.counts.empty())
-      absl::StrAppend(&out, " counts ", run.counts.front(), " to ", run.counts.back());
-    return out;
+    if (options.contents) return absl::StrCat(out, "\n    ", absl::StrJoin(run.counts, " "));
+    if (run.counts.empty()) return out;
+    if (run.counts.size() == 1) return absl::StrCat(out, " count ", run.counts[0]);
+    return absl::StrCat(out, " counts ", run.counts.front(), " to ", run.counts.back());
   }
 };
 

@@ -193,6 +193,9 @@ absl::StatusOr<VerifyResult> Verify(const TraceReader& trace, const VerifyOption
   if (interrupted) return absl::CancelledError("verification was interrupted");
   VerifyResult result;
   work.FillIn(&result);
+  // What could not be replayed was not found to be exact.
+  result.segments_failed += trace.lost_segments().size();
+  for (const absl::Status& lost : trace.lost_segments()) result.difference.Update(lost);
   result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   return result;
 }

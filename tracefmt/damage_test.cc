@@ -46,6 +46,7 @@ TEST(Truncation, AtEveryByteOfAnInterruptedSegmentLosesOnlyTheTornBlock) {
     EXPECT_EQ(read->manifest().state, TraceState::kInterrupted);
     const bool torn = std::find(blocks.begin() + 1, blocks.end(), size) == blocks.end();
     EXPECT_EQ(read->warnings().size(), torn ? 1 : 0) << size;
+    EXPECT_TRUE(read->lost_segments().empty());
     if (size < blocks[1]) {
       EXPECT_TRUE(read->threads().empty());
       EXPECT_EQ(read->LoadSegment(kThread, 0).status().code(), StatusCode::kOutOfRange);
@@ -105,6 +106,7 @@ TEST(Damage, AnywhereInASegmentLeavesWhatIsBeforeIt) {
   for (size_t offset = 0; offset < whole.size(); ++offset) {
     trace.Flip(kSegment, offset);
     const OpenTrace read = trace.Read();
+    EXPECT_EQ(read->lost_segments().size(), offset < blocks[1] ? 1 : 0);
     if (offset < blocks[1]) {
       EXPECT_FALSE(read->LoadSegment(kThread, 0).ok());
       EXPECT_EQ(read->warnings().size(), 1);

@@ -95,6 +95,7 @@ class TraceReaderImpl final : public TraceReader {
     const auto found = segments_.find(thread);
     return found == segments_.end() ? kNone : found->second;
   }
+  const std::vector<absl::Status>& lost_segments() const override { return damage_; }
   absl::StatusOr<std::shared_ptr<const Segment>> LoadSegment(int32_t thread,
                                                              uint64_t number) const override;
   const std::vector<std::shared_ptr<const FullKeyframe>>& full_keyframes() const override {
@@ -139,6 +140,7 @@ class TraceReaderImpl final : public TraceReader {
   std::map<int32_t, std::vector<SegmentInfo>> segments_;
   // Segments whose header cannot be read.
   std::map<std::pair<int32_t, uint64_t>, absl::Status> lost_segments_;
+  std::vector<absl::Status> damage_;  // of those that a recorder's death does not explain
   PageGroups groups_;
   std::vector<std::shared_ptr<const FullKeyframe>> full_keyframes_;
 };
@@ -185,8 +187,9 @@ void TraceReaderImpl::FindSegmentsOf(int32_t thread) {
     const uint64_t number = static_cast<uint64_t>(numbers[i]);
     const std::string path = absl::StrCat(directory, "/", number, ".seg");
     if (i > 0 && numbers[i] != numbers[i - 1] + 1) {
-      warnings_.push_back(
-          absl::StrCat(directory, ": no segment between ", numbers[i - 1], " and ", number));
+      damage_.push_back(absl::DataLossError(
+          absl::StrCat(directory, ": no segment between ", numbers[i - 1], " and ", number)));
+      warnings_.push_back(std::string(damage_.back().message()));
     }
     absl::StatusOr<SegmentInfo> info = ReadSegmentInfo(path, manifest_.uuid, thread, number);
     if (info.ok()) {
@@ -195,6 +198,8 @@ void TraceReaderImpl::FindSegmentsOf(int32_t thread) {
     }
     lost_segments_[{thread, number}] = info.status();
     WarnOfDamage("segment dropped", info.status());
+    const bool torn = absl::IsOutOfRange(info.status()) && !complete() && i + 1 == numbers.size();
+    if (!torn) damage_.push_back(info.status());
   }
   if (segments.empty()) {
     segments_.erase(thread);

@@ -94,6 +94,9 @@ class TraceReader {
   virtual const std::vector<std::string>& warnings() const = 0;
   virtual std::vector<int32_t> threads() const = 0;
   virtual const std::vector<SegmentInfo>& segments(int32_t thread) const = 0;  // by number
+  // Why segments that are there, or must have been, cannot be read; one that was cut short where
+  // the recorder died is none of these.
+  virtual const std::vector<absl::Status>& lost_segments() const = 0;
   virtual absl::StatusOr<std::shared_ptr<const Segment>> LoadSegment(int32_t thread,
                                                                      uint64_t number) const = 0;
   virtual const std::vector<std::shared_ptr<const FullKeyframe>>& full_keyframes() const = 0;
@@ -101,8 +104,8 @@ class TraceReader {
   // The bytes of a stored module, mapped read-only. kNotFound if the trace does not hold them.
   virtual absl::StatusOr<absl::Span<const uint8_t>> ModuleBytes(int32_t module) const = 0;
 
-  // Sizes on disk, for `info`. Traces of other processes in this one's directory do not count; bytes
-  // of modules do only where this trace's own directory has them.
+  // Sizes on disk, for `info`. Traces of other processes in this one's directory do not count;
+  // bytes of modules do only where this trace's own directory has them.
   struct Sizes {
     uint64_t segments = 0, modules = 0, full_keyframes = 0, events = 0, total = 0;
   };
