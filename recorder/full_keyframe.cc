@@ -85,9 +85,4 @@ absl::Status AddProcessMemory(pid_t process, const MemoryMap& map, const ModuleT
   return absl::OkStatus();
 }
 
-absl::Status AddProcessMemory(const Tracee& tracee, const MemoryMap& map,
-                              const ModuleTable& modules, TraceWriter* writer) {
-  return AddProcessMemory(tracee.thread(), map, modules, writer);
-}
-
 }  // namespace hindsight

@@ -11,7 +11,6 @@
 #include "absl/status/status.h"
 #include "recorder/memory_map.h"
 #include "recorder/module_table.h"
-#include "recorder/tracee.h"
 #include "tracefmt/trace_writer.h"
 
 namespace hindsight {
@@ -38,8 +37,6 @@ absl::Status WriteKeyframeAtBirth(const KeyframeHead& head, const MemoryMap& map
 // Requires: between BeginFullKeyframe and FinishFullKeyframe.
 absl::Status AddProcessMemory(pid_t process, const MemoryMap& map, const ModuleTable& modules,
                               TraceWriter* writer);
-absl::Status AddProcessMemory(const Tracee& tracee, const MemoryMap& map,
-                              const ModuleTable& modules, TraceWriter* writer);
 
 }  // namespace hindsight
 

@@ -162,8 +162,4 @@ bool LeaveVdsoPatch(absl::Span<const VdsoPatch> patches, uint64_t return_address
   return false;
 }
 
-absl::Status PatchVdso(const MemoryMap& map, Tracee* tracee) {
-  return PatchVdso(map, tracee->thread()).status();
-}
-
 }  // namespace hindsight

@@ -17,7 +17,6 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "recorder/memory_map.h"
-#include "recorder/tracee.h"
 
 namespace hindsight {
 
@@ -43,9 +42,6 @@ absl::Status RestoreVdso(absl::Span<const VdsoPatch> patches, pid_t process);
 // `return_address` is the word at rsp.
 bool LeaveVdsoPatch(absl::Span<const VdsoPatch> patches, uint64_t return_address, uint64_t* rip,
                     uint64_t* rsp);
-
-// The same for those who hold a Tracee and never let go.
-absl::Status PatchVdso(const MemoryMap& map, Tracee* tracee);
 
 }  // namespace hindsight
 

@@ -9,6 +9,7 @@
 #include <memory>
 
 #include "gtest/gtest.h"
+#include "recorder/tracee.h"
 
 namespace hindsight {
 namespace {
