@@ -162,7 +162,7 @@ void ThreadEngine::Turn() {
 }
 
 void ThreadEngine::OnLimit() {
-  pager_.set_count(cpu_->count());
+  Reach(cpu_->count());
   if (tracee_->HasDeliverableSignal()) {
     TakeSignal();
     return;
@@ -198,8 +198,8 @@ void ThreadEngine::LogStateHash() {
   if (hashed_count_ == cpu_->count()) return;
   hashed_count_ = cpu_->count();
   hashed_registers_ = cpu_->registers();
+  Reach(hashed_count_);
   log_.Append(hashed_count_, RegisterHash{Hash(hashed_registers_)});
-  pager_.set_count(hashed_count_);
 }
 
 void ThreadEngine::Sync() {
@@ -208,10 +208,19 @@ void ThreadEngine::Sync() {
   }
   sync_count_ = cpu_->count();
   sync_registers_ = cpu_->registers();
-  pager_.set_count(sync_count_);
-  if (ordered_.empty()) return;
-  log_.OrderRun(sync_count_, ordered_);
+  Reach(sync_count_);
+}
+
+// Imports are of state `count` from now on: what was executed before it is logged before them.
+void ThreadEngine::Reach(uint64_t count) {
+  pager_.set_count(count);
+  // What is done again after a fault is not numbered again.
+  const auto first = std::lower_bound(ordered_.begin(), ordered_.end(), ordered_until_);
+  const absl::Span<const uint64_t> fresh(ordered_.data() + (first - ordered_.begin()),
+                                         ordered_.end() - first);
+  if (!fresh.empty()) log_.OrderRun(count, fresh);
   ordered_.clear();
+  ordered_until_ = count;
 }
 
 void ThreadEngine::ToProcess() {

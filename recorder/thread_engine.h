@@ -107,6 +107,7 @@ class ThreadEngine {
   void LogStateHash();
   void LightKeyframe();
   void Sync();
+  void Reach(uint64_t count);
   void ToProcess();
   void Transition(RegisterFile after, RecordBody body);
 
@@ -163,7 +164,8 @@ class ThreadEngine {
   // The last sync point.
   uint64_t sync_count_ = 0;
   RegisterFile sync_registers_;
-  std::vector<uint64_t> ordered_;  // orderable instructions since then
+  std::vector<uint64_t> ordered_;  // states that orderable instructions were executed from
+  uint64_t ordered_until_ = 0;     // those before are in the log
 
   bool after_call_ = false;  // a system call was the last thing done
   bool yields_ = false;      // the program wants others to run
