@@ -195,6 +195,10 @@ void ProcessState::AddEvents() {
     if (event.count > state.end_count()) ++moment;
     if (event.thread == 0 && order_.size() > 1) moment = latest;
     if (event.kind == EventKind::kThreadStart) moment = StartOf(thread);
+    // Threads that the end of the process, or an exec, took along had stood still before: that they
+    // ended is told behind what others did until then.
+    Life& life = lives_.at(thread);
+    if (event.kind == EventKind::kThreadExit) life.end = std::max(life.end, latest);
     latest = std::max(latest, moment);
     AddEvent(event, moment);
   }
