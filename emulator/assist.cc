@@ -5,7 +5,9 @@
 #include <bit>
 #include <cstring>
 
+#include "emulator/assist_plan.h"
 #include "emulator/host_registers.h"
+#include "emulator/x87_environment.h"
 
 namespace hindsight {
 namespace {
@@ -14,17 +16,14 @@ constexpr uint64_t kArithmeticFlags = 0x8d5;  // CF PF AF ZF SF OF
 constexpr uint64_t kZeroFlag = 0x40;
 // Bits of MXCSR that may be set (MXCSR_MASK of every processor with SSE2 and DAZ).
 constexpr uint32_t kMxcsrMask = 0xffff;
-// The bits of the x87 control word that can be set and cleared, and the one that is always set.
-constexpr uint64_t kX87ControlMask = 0x1f3f;
-constexpr uint64_t kX87ControlFixed = 0x40;
-constexpr uint64_t kX87Flags = 0x3f;
-constexpr uint64_t kX87Summary = 0x8080;
 // FXSAVE's image up to xmm15; what is behind is the program's.
 constexpr size_t kVectorBytes = 416;
 constexpr uint64_t kVectorAlignment = 16;
 constexpr uint64_t kLow32 = 0xffff'ffff;
 // What fnclex clears: the exceptions, the stack fault, the summary and the busy bit.
 constexpr uint64_t kX87Exceptions = 0x80ff;
+constexpr uint64_t kX87Masks = 0x3f;
+constexpr size_t kLineBytes = 64;
 
 // One assisted instruction being executed.
 class Execution {
@@ -36,8 +35,10 @@ class Execution {
   bool Run() {
     switch (instruction_.mnemonic) {
       case ZYDIS_MNEMONIC_STMXCSR:
+      case ZYDIS_MNEMONIC_VSTMXCSR:
         return WriteOperand(operands_[0], registers_->mxcsr);
       case ZYDIS_MNEMONIC_LDMXCSR:
+      case ZYDIS_MNEMONIC_VLDMXCSR:
         return LoadMxcsr();
       case ZYDIS_MNEMONIC_FNSTSW:
         return WriteOperand(operands_[0], registers_->fsw);
@@ -50,8 +51,33 @@ class Execution {
       case ZYDIS_MNEMONIC_FNCLEX:
         registers_->fsw &= ~kX87Exceptions;
         return true;
+      case ZYDIS_MNEMONIC_FNINIT:
+        InitializeX87(registers_);
+        return true;
+      case ZYDIS_MNEMONIC_FNSTENV:
+      case ZYDIS_MNEMONIC_FNSAVE:
+      case ZYDIS_MNEMONIC_FLDENV:
+      case ZYDIS_MNEMONIC_FRSTOR:
+        return MoveX87();
       case ZYDIS_MNEMONIC_POPCNT:
         return PopulationCount();
+      case ZYDIS_MNEMONIC_RDFSBASE:
+        return WriteOperand(operands_[0], registers_->fs_base);
+      case ZYDIS_MNEMONIC_RDGSBASE:
+        return WriteOperand(operands_[0], registers_->gs_base);
+      case ZYDIS_MNEMONIC_WRFSBASE:
+        return SetBase(&registers_->fs_base);
+      case ZYDIS_MNEMONIC_WRGSBASE:
+        return SetBase(&registers_->gs_base);
+      case ZYDIS_MNEMONIC_VZEROUPPER:
+        ClearVectors(/*all=*/false);
+        return true;
+      case ZYDIS_MNEMONIC_VZEROALL:
+        ClearVectors(/*all=*/true);
+        return true;
+      case ZYDIS_MNEMONIC_CLFLUSHOPT:  // to the thread they are reads of a byte
+      case ZYDIS_MNEMONIC_CLWB:
+        return TouchLine();
       case ZYDIS_MNEMONIC_PAUSE:  // Unicorn leaves its loop for it, which miscounts
         return true;
       default:
@@ -97,11 +123,58 @@ class Execution {
       image.rdp &= kLow32;
     }
     VectorsToRegisters(image, registers_);
-    registers_->fcw = (registers_->fcw & kX87ControlMask) | kX87ControlFixed;
-    // Summary and busy say whether an exception that is not masked is pending.
-    const bool pending = (registers_->fsw & ~registers_->fcw & kX87Flags) != 0;
-    registers_->fsw = (registers_->fsw & ~kX87Summary) | (pending ? kX87Summary : 0);
+    SetX87Control(registers_->fcw, registers_);
     return true;
+  }
+
+  bool MoveX87() {
+    constexpr uint64_t kPending = 0x80;
+    const bool loads = instruction_.mnemonic == ZYDIS_MNEMONIC_FLDENV ||
+                       instruction_.mnemonic == ZYDIS_MNEMONIC_FRSTOR;
+    if (loads && (registers_->fsw & kPending) != 0) return false;
+    const uint64_t address = Address(operands_[0]);
+    uint8_t state[kX87StateBytes];
+    const auto environment = absl::MakeSpan(state, kX87EnvironmentBytes);
+    switch (instruction_.mnemonic) {
+      case ZYDIS_MNEMONIC_FLDENV:
+        if (!memory_->Read(address, environment)) return false;
+        LoadX87Environment(environment, registers_);
+        return true;
+      case ZYDIS_MNEMONIC_FRSTOR:
+        if (!memory_->Read(address, absl::MakeSpan(state))) return false;
+        LoadX87State(state, registers_);
+        return true;
+      case ZYDIS_MNEMONIC_FNSTENV:
+        if (!memory_->Write(address, X87Environment(*registers_))) return false;
+        SetX87Control(registers_->fcw | kX87Masks, registers_);
+        return true;
+      default:
+        if (!memory_->Write(address, X87State(*registers_))) return false;
+        InitializeX87(registers_);
+        return true;
+    }
+  }
+
+  bool SetBase(uint64_t* base) {
+    const int bits = operands_[0].size;
+    const uint64_t value =
+        registers_->gpr[GprIndex(operands_[0].reg.value)] & (bits == 32 ? kLow32 : ~uint64_t{0});
+    // All bits from the 47th on must be equal.
+    const auto high = static_cast<int64_t>(value) >> 47;
+    if (high != 0 && high != -1) return false;
+    *base = value;
+    return true;
+  }
+
+  void ClearVectors(bool all) {
+    if (all) std::memset(registers_->xmm, 0, sizeof(registers_->xmm));
+    std::memset(registers_->ymm_high, 0, sizeof(registers_->ymm_high));
+    std::memset(registers_->zmm_high, 0, sizeof(registers_->zmm_high));
+  }
+
+  bool TouchLine() {
+    uint8_t byte = 0;
+    return memory_->Read(Address(operands_[0]) & ~(kLineBytes - 1), absl::MakeSpan(&byte, 1));
   }
 
   bool PopulationCount() {
@@ -118,22 +191,8 @@ class Execution {
     return ZydisRegisterGetId(ZydisRegisterGetLargestEnclosing(ZYDIS_MACHINE_MODE_LONG_64, name));
   }
 
-  uint64_t AddressPart(ZydisRegister name) const {
-    if (name == ZYDIS_REGISTER_NONE) return 0;
-    if (name == ZYDIS_REGISTER_RIP || name == ZYDIS_REGISTER_EIP) {
-      return registers_->rip + instruction_.length;
-    }
-    return registers_->gpr[GprIndex(name)];
-  }
-
   uint64_t Address(const ZydisDecodedOperand& operand) const {
-    uint64_t address = AddressPart(operand.mem.base) +
-                       AddressPart(operand.mem.index) * operand.mem.scale +
-                       static_cast<uint64_t>(operand.mem.disp.value);
-    if (instruction_.address_width == 32) address &= kLow32;
-    if (operand.mem.segment == ZYDIS_REGISTER_FS) address += registers_->fs_base;
-    if (operand.mem.segment == ZYDIS_REGISTER_GS) address += registers_->gs_base;
-    return address;
+    return OperandAddress(instruction_, operand, *registers_);
   }
 
   bool ReadOperand(const ZydisDecodedOperand& operand, uint64_t* value) const {
@@ -165,33 +224,44 @@ class Execution {
 
 }  // namespace
 
-bool IsAssisted(uint16_t mnemonic) {
-  switch (mnemonic) {
+bool IsAssisted(const ZydisDecodedInstruction& instruction) {
+  switch (instruction.mnemonic) {
     case ZYDIS_MNEMONIC_STMXCSR:
     case ZYDIS_MNEMONIC_LDMXCSR:
     case ZYDIS_MNEMONIC_FNSTSW:
     case ZYDIS_MNEMONIC_FNCLEX:
+    case ZYDIS_MNEMONIC_FNINIT:
     case ZYDIS_MNEMONIC_FXSAVE:
     case ZYDIS_MNEMONIC_FXSAVE64:
     case ZYDIS_MNEMONIC_FXRSTOR:
     case ZYDIS_MNEMONIC_FXRSTOR64:
     case ZYDIS_MNEMONIC_POPCNT:
     case ZYDIS_MNEMONIC_PAUSE:
-      return true;
+    case ZYDIS_MNEMONIC_RDFSBASE:
+    case ZYDIS_MNEMONIC_RDGSBASE:
+    case ZYDIS_MNEMONIC_WRFSBASE:
+    case ZYDIS_MNEMONIC_WRGSBASE:
+    case ZYDIS_MNEMONIC_CLFLUSHOPT:
+    case ZYDIS_MNEMONIC_CLWB:
+      // Not the encodings of the same name that only Knights Corner had.
+      return instruction.encoding == ZYDIS_INSTRUCTION_ENCODING_LEGACY;
+    case ZYDIS_MNEMONIC_VSTMXCSR:
+    case ZYDIS_MNEMONIC_VLDMXCSR:
+    case ZYDIS_MNEMONIC_VZEROUPPER:
+    case ZYDIS_MNEMONIC_VZEROALL:
+      return instruction.encoding == ZYDIS_INSTRUCTION_ENCODING_VEX;
+    case ZYDIS_MNEMONIC_FNSTENV:
+    case ZYDIS_MNEMONIC_FNSAVE:
+    case ZYDIS_MNEMONIC_FLDENV:
+    case ZYDIS_MNEMONIC_FRSTOR:
+      return instruction.operand_width != 16;  // another layout, which nobody uses
     default:
       return false;
   }
 }
 
-bool Assist(absl::Span<const uint8_t> code, RegisterFile* registers, AssistMemory* memory) {
-  ZydisDecoder decoder;
-  ZydisDecoderInit(&decoder, ZYDIS_MACHINE_MODE_LONG_64, ZYDIS_STACK_WIDTH_64);
-  ZydisDecodedInstruction instruction;
-  ZydisDecodedOperand operands[ZYDIS_MAX_OPERAND_COUNT];
-  if (!ZYAN_SUCCESS(
-          ZydisDecoderDecodeFull(&decoder, code.data(), code.size(), &instruction, operands))) {
-    return false;
-  }
+bool Assist(const ZydisDecodedInstruction& instruction, const ZydisDecodedOperand* operands,
+            RegisterFile* registers, AssistMemory* memory) {
   RegisterFile after = *registers;
   if (!Execution(instruction, operands, &after, memory).Run()) return false;
   after.rip += instruction.length;

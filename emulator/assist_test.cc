@@ -1,10 +1,11 @@
 #include "emulator/assist.h"
 
-#include <Zydis/Zydis.h>
 #include <gtest/gtest.h>
 
 #include <cstring>
 #include <vector>
+
+#include "emulator/assistant.h"
 
 namespace hindsight {
 namespace {
@@ -24,13 +25,19 @@ class AssistTest : public testing::Test, public AssistMemory {
     std::memcpy(bytes_ + (address - kMemory), bytes.data(), bytes.size());
     return true;
   }
-  bool Run(std::vector<uint8_t> code) { return Assist(code, &registers_, this); }
+  bool MayWrite(uint64_t address, absl::Span<uint8_t> old) override { return Read(address, old); }
+  bool Run(std::vector<uint8_t> code) {
+    const Assistant::Prepared* prepared = assistant_.Prepare(code);
+    EXPECT_TRUE(prepared != nullptr && prepared->computed);
+    return assistant_.Execute(*prepared, &registers_, this) == AssistResult::kDone;
+  }
   uint32_t Word(size_t offset) const {
     uint32_t word = 0;
     std::memcpy(&word, bytes_ + offset, sizeof(word));
     return word;
   }
 
+  Assistant assistant_;
   RegisterFile registers_;
   uint8_t bytes_[512] = {};
 };
@@ -125,10 +132,76 @@ TEST_F(AssistTest, PopulationCountInAllWidths) {
   EXPECT_EQ(registers_.rflags, 0x42u);
 }
 
-TEST_F(AssistTest, OnlyListedInstructionsAreAssisted) {
-  EXPECT_TRUE(IsAssisted(ZYDIS_MNEMONIC_POPCNT));
-  EXPECT_FALSE(IsAssisted(ZYDIS_MNEMONIC_ADD));
-  EXPECT_FALSE(IsAssisted(ZYDIS_MNEMONIC_VSTMXCSR));
+TEST_F(AssistTest, TheX87EnvironmentGoesToMemoryAndBack) {
+  registers_.fcw = 0x27f;
+  registers_.fsw = 0x3800;  // top of stack is 7
+  registers_.ftw = 0x81;
+  registers_.st[0][0] = uint64_t{1} << 63;
+  registers_.st[0][1] = 0x3fff;  // physical 7: 1.0; physical 0: zero
+  registers_.fip = 0x1122334455667788;
+  registers_.gpr[kRdi] = kMemory;
+  const RegisterFile before = registers_;
+  EXPECT_TRUE(Run({0xd9, 0x37}));  // fnstenv
+  EXPECT_EQ(Word(0), 0xffff027fu);
+  EXPECT_EQ(Word(4), 0xffff3800u);
+  EXPECT_EQ(Word(8), 0xffff3ffdu);  // valid, six empty ones, zero
+  EXPECT_EQ(Word(12), 0x55667788u);
+  EXPECT_EQ(registers_.fcw, 0x27fu);
+  EXPECT_TRUE(Run({0xdb, 0xe3}));  // fninit
+  EXPECT_EQ(registers_.fcw, 0x37fu);
+  EXPECT_EQ(registers_.ftw, 0u);
+  EXPECT_EQ(registers_.st[7][1], 0x3fffu);  // it did not move, the top did
+  EXPECT_TRUE(Run({0xd9, 0x27}));           // fldenv
+  EXPECT_EQ(registers_.fsw, before.fsw);
+  EXPECT_EQ(registers_.ftw, before.ftw);
+  EXPECT_EQ(registers_.st[0][1], 0x3fffu);
+}
+
+TEST_F(AssistTest, TheX87StateGoesToMemoryAndBack) {
+  registers_.fcw = 0x37f;
+  registers_.ftw = 0xff;
+  for (uint64_t i = 0; i < 8; ++i) registers_.st[i][0] = i << 60 | 1, registers_.st[i][1] = i;
+  registers_.gpr[kRdi] = kMemory;
+  RegisterFile before = registers_;
+  EXPECT_TRUE(Run({0xdd, 0x37}));  // fnsave
+  EXPECT_EQ(registers_.ftw, 0u);
+  EXPECT_TRUE(Run({0xdd, 0x27}));  // frstor
+  before.rip = registers_.rip;
+  EXPECT_EQ(registers_, before);
+  registers_.gpr[kRdi] = kMemory + sizeof(bytes_) - 107;
+  before = registers_;
+  EXPECT_FALSE(Run({0xdd, 0x37}));
+  EXPECT_EQ(registers_, before);
+}
+
+TEST_F(AssistTest, SegmentBases) {
+  if (!HostFeatures::OfThisHost().Has(HostFeature::kFsgsbase)) GTEST_SKIP();
+  registers_.fs_base = 0x1234567890;
+  EXPECT_TRUE(Run({0xf3, 0x48, 0x0f, 0xae, 0xc0}));  // rdfsbase rax
+  EXPECT_EQ(registers_.gpr[kRax], 0x1234567890u);
+  registers_.gpr[kRax] = 0xffff'8000'0000'1000;
+  EXPECT_TRUE(Run({0xf3, 0x48, 0x0f, 0xae, 0xd8}));  // wrgsbase rax
+  EXPECT_EQ(registers_.gs_base, 0xffff'8000'0000'1000u);
+  EXPECT_TRUE(Run({0xf3, 0x0f, 0xae, 0xd8}));  // wrgsbase eax
+  EXPECT_EQ(registers_.gs_base, 0x1000u);
+  registers_.gpr[kRax] = uint64_t{1} << 60;
+  EXPECT_FALSE(Run({0xf3, 0x48, 0x0f, 0xae, 0xd0}));  // wrfsbase rax: not canonical
+  EXPECT_EQ(registers_.fs_base, 0x1234567890u);
+}
+
+TEST_F(AssistTest, ClearingVectorsLeavesThoseThatOnlyEvexReaches) {
+  if (!HostFeatures::OfThisHost().Has(HostFeature::kAvx)) GTEST_SKIP();
+  registers_.xmm[15][1] = registers_.ymm_high[0][0] = registers_.zmm_high[3][3] = 1;
+  registers_.zmm16[0][0] = registers_.k[1] = 1;
+  RegisterFile expected = registers_;
+  expected.ymm_high[0][0] = expected.zmm_high[3][3] = 0;
+  expected.rip = 3;
+  EXPECT_TRUE(Run({0xc5, 0xf8, 0x77}));  // vzeroupper
+  EXPECT_EQ(registers_, expected);
+  expected.xmm[15][1] = 0;
+  expected.rip = 6;
+  EXPECT_TRUE(Run({0xc5, 0xfc, 0x77}));  // vzeroall
+  EXPECT_EQ(registers_, expected);
 }
 
 }  // namespace

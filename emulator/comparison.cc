@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_format.h"
 #include "base/check.h"
+#include "emulator/instruction.h"
 
 namespace hindsight {
 namespace {
@@ -102,7 +103,7 @@ bool WordAgrees(const Agreement& agreement, size_t index, uint64_t care, uint64_
                 uint64_t emulated) {
   if (((native ^ emulated) & care) == 0) return true;
   if (agreement.loads_x87 && index == kSt0Word) return ((native ^ emulated) & ~kQuietBit) == 0;
-  return index >= kXmmWord && agreement.nan_lane_bits != 0 &&
+  return index >= kXmmWord && index < kBaseWords && agreement.nan_lane_bits != 0 &&
          LanesAgree(agreement.nan_lane_bits, native, emulated);
 }
 
@@ -125,12 +126,14 @@ Agreement AgreementFor(absl::Span<const uint8_t> bytes) {
   CHECK(FromWords(ones, &agreement.care));
   RegisterFile& care = agreement.care;
   care.fip = care.fdp = care.fop = 0;
+  care.rflags = ~kResume;
+  if (decoded.cpu_flags != nullptr) care.rflags &= ~uint64_t{decoded.cpu_flags->undefined};
+  // What is executed on the host leaves nothing to differ.
+  if (Classify(bytes).policy == Policy::kAssist) return agreement;
   const uint64_t exceptions = kDenormalOperand | DifferentExceptions(decoded.mnemonic);
   care.mxcsr = ~exceptions;
   care.fsw = ~(exceptions | kStackFault);
   if (decoded.mnemonic != ZYDIS_MNEMONIC_FXAM) care.fsw &= ~kC1;  // C1 is fxam's sign
-  care.rflags = ~kResume;
-  if (decoded.cpu_flags != nullptr) care.rflags &= ~uint64_t{decoded.cpu_flags->undefined};
   if (decoded.fpu_flags != nullptr) care.fsw &= ~UndefinedConditionCodes(*decoded.fpu_flags);
   if (ComparesIntoFlags(decoded.mnemonic)) care.rflags &= ~(kSign | kAuxiliary | kOverflow);
   if (decoded.mnemonic == ZYDIS_MNEMONIC_CMPXCHG && decoded.operand_width == 32) {

@@ -1,6 +1,7 @@
 #include "emulator/emulation_policy.h"
 
 #include "emulator/assist.h"
+#include "emulator/assistant.h"
 
 namespace hindsight {
 namespace {
@@ -111,6 +112,18 @@ bool ShowsSystemState(ZydisMnemonic mnemonic) {
   }
 }
 
+// What stays with the process though it may be assistable by its operands.
+bool IsTheProcesss(ZydisMnemonic mnemonic) {
+  switch (mnemonic) {
+    case ZYDIS_MNEMONIC_XGETBV:         // shows what the kernel has switched on
+    case ZYDIS_MNEMONIC_VP2INTERSECTD:  // write a pair of which only one is named
+    case ZYDIS_MNEMONIC_VP2INTERSECTQ:
+      return true;
+    default:
+      return false;
+  }
+}
+
 // Unicorn's MXCSR and x87 status word lack the accrued exception flags, and it computes x87's
 // transcendental functions in double precision.
 bool DiffersInX87OrMxcsr(ZydisMnemonic mnemonic) {
@@ -160,7 +173,6 @@ bool DiffersAlways(ZydisMnemonic mnemonic) {
     case ZYDIS_MNEMONIC_DPPD:
     case ZYDIS_MNEMONIC_PCMPESTRI:  // a length of INT_MIN crashes Unicorn
     case ZYDIS_MNEMONIC_PCMPESTRM:
-    case ZYDIS_MNEMONIC_XGETBV:
     case ZYDIS_MNEMONIC_CVTPI2PD:  // MMX state is touched even if the operand is memory
     case ZYDIS_MNEMONIC_CVTPI2PS:
       return true;
@@ -169,22 +181,21 @@ bool DiffersAlways(ZydisMnemonic mnemonic) {
   }
 }
 
-bool IsSegmentOrMmxRegister(ZydisRegister reg) {
-  const ZydisRegisterClass reg_class = ZydisRegisterGetClass(reg);
-  return reg_class == ZYDIS_REGCLASS_SEGMENT || reg_class == ZYDIS_REGCLASS_MMX;
-}
-
-// MMX: Unicorn leaves the exponent words alone that the hardware fills with ones.
-bool UsesSegmentOrMmxRegister(const ZydisDecodedInstruction& instruction,
-                              const ZydisDecodedOperand* operands) {
-  if (instruction.mnemonic == ZYDIS_MNEMONIC_EMMS) return true;
+bool UsesRegisterOf(const ZydisDecodedInstruction& instruction, const ZydisDecodedOperand* operands,
+                    ZydisRegisterClass kind) {
   for (int i = 0; i < instruction.operand_count_visible; ++i) {
     if (operands[i].type == ZYDIS_OPERAND_TYPE_REGISTER &&
-        IsSegmentOrMmxRegister(operands[i].reg.value)) {
+        ZydisRegisterGetClass(operands[i].reg.value) == kind) {
       return true;
     }
   }
   return false;
+}
+
+// MMX: Unicorn leaves the exponent words alone that the hardware fills with ones.
+bool UsesMmx(const ZydisDecodedInstruction& instruction, const ZydisDecodedOperand* operands) {
+  return instruction.mnemonic == ZYDIS_MNEMONIC_EMMS ||
+         UsesRegisterOf(instruction, operands, ZYDIS_REGCLASS_MMX);
 }
 
 bool HasEqualRegisters(const ZydisDecodedInstruction& instruction,
@@ -244,7 +255,7 @@ bool DiffersInThisForm(const ZydisDecodedInstruction& instruction,
     case ZYDIS_MNEMONIC_NOP:  // 0F 18 /4../7 with a register
       return instruction.opcode == 0x18 && instruction.raw.modrm.mod == 3;
     default:
-      return IsOddBranch(instruction);
+      return false;
   }
 }
 
@@ -252,20 +263,24 @@ bool DiffersInThisForm(const ZydisDecodedInstruction& instruction,
 
 Policy DecidePolicy(const ZydisDecodedInstruction& instruction,
                     const ZydisDecodedOperand* operands) {
-  if (instruction.encoding != ZYDIS_INSTRUCTION_ENCODING_LEGACY) return Policy::kNative;
   if (instruction.mnemonic == ZYDIS_MNEMONIC_SYSCALL) return Policy::kSyscall;
   if (instruction.mnemonic == ZYDIS_MNEMONIC_CPUID) return Policy::kCpuid;
-  if (IsAssisted(instruction.mnemonic)) return Policy::kAssist;
   if (IsNondeterministic(instruction.mnemonic)) return Policy::kNondeterministic;
   if (IsPrivileged(instruction)) return Policy::kPrivileged;
+  if (IsAssisted(instruction)) return Policy::kAssist;
+  if (ShowsSystemState(instruction.mnemonic) || IsTheProcesss(instruction.mnemonic) ||
+      IsOddBranch(instruction) || UsesRegisterOf(instruction, operands, ZYDIS_REGCLASS_SEGMENT)) {
+    return Policy::kNative;
+  }
   // endbr64 and rdssp are no-ops while shadow stacks are off.
   const bool endbr = instruction.mnemonic == ZYDIS_MNEMONIC_ENDBR64;
-  const bool native =
-      (!endbr && !IsKnownExtension(instruction.meta.isa_set)) ||
-      ShowsSystemState(instruction.mnemonic) || DiffersInX87OrMxcsr(instruction.mnemonic) ||
-      DiffersAlways(instruction.mnemonic) || UsesSegmentOrMmxRegister(instruction, operands) ||
-      DiffersInThisForm(instruction, operands);
-  return native ? Policy::kNative : Policy::kEmulate;
+  const bool emulated = instruction.encoding == ZYDIS_INSTRUCTION_ENCODING_LEGACY &&
+                        (endbr || IsKnownExtension(instruction.meta.isa_set)) &&
+                        !DiffersInX87OrMxcsr(instruction.mnemonic) &&
+                        !DiffersAlways(instruction.mnemonic) && !UsesMmx(instruction, operands) &&
+                        !DiffersInThisForm(instruction, operands);
+  if (emulated) return Policy::kEmulate;
+  return IsAssistable(instruction, operands) ? Policy::kAssist : Policy::kNative;
 }
 
 }  // namespace hindsight

@@ -16,6 +16,11 @@ struct Encoding {
   int length = 0;
 };
 
+// VEX and EVEX: opcode maps x prefixes x W x vector length x, for EVEX, broadcast or rounding, each
+// with ModRM.reg, the other registers, the opmask and zeroing from `random`, with memory [rdi] or
+// [rdi + vector] and with a register. Those that decode.
+std::vector<Encoding> AllVectorEncodings(std::mt19937_64* random);
+
 // Those that decode. Immediates and the register operands not enumerated come from `random`.
 std::vector<Encoding> AllEncodings(std::mt19937_64* random);
 

@@ -104,15 +104,20 @@ TEST(InstructionTest, WhatFaultsOrEntersTheKernelIsPrivileged) {
   }
 }
 
-TEST(InstructionTest, NewerEncodingsRunOnTheHost) {
-  EXPECT_EQ(PolicyOf({0xc5, 0xf8, 0x77}), Policy::kNative);                    // vzeroupper
-  EXPECT_EQ(PolicyOf({0x62, 0xf1, 0x7c, 0x48, 0x58, 0xc0}), Policy::kNative);  // vaddps zmm
+TEST(InstructionTest, NewerEncodingsAreAssisted) {
+  EXPECT_EQ(PolicyOf({0xc5, 0xf8, 0x77}), Policy::kAssist);                    // vzeroupper
+  EXPECT_EQ(PolicyOf({0x62, 0xf1, 0x7c, 0x48, 0x58, 0xc0}), Policy::kAssist);  // vaddps zmm
+  EXPECT_EQ(PolicyOf({0xc4, 0xe2, 0x78, 0xf2, 0xc1}), Policy::kAssist);        // andn
   EXPECT_EQ(PolicyOf({0xf3, 0x0f, 0xb8, 0xc1}), Policy::kAssist);              // popcnt
-  EXPECT_EQ(PolicyOf({0x0f, 0x38, 0xf0, 0x07}), Policy::kNative);              // movbe
-  EXPECT_EQ(PolicyOf({0x0f, 0x38, 0xc8, 0xc1}), Policy::kNative);              // sha1nexte
-  EXPECT_EQ(PolicyOf({0x0f, 0x01, 0xd0}), Policy::kNative);                    // xgetbv
-  EXPECT_EQ(PolicyOf({0x0f, 0xae, 0x27}), Policy::kNative);                    // xsave
-  EXPECT_EQ(PolicyOf({0xf3, 0x0f, 0xae, 0xc0}), Policy::kNative);              // rdfsbase eax
+  EXPECT_EQ(PolicyOf({0x0f, 0x38, 0xf0, 0x07}), Policy::kAssist);              // movbe
+  EXPECT_EQ(PolicyOf({0x0f, 0x38, 0xc8, 0xc1}), Policy::kAssist);              // sha1nexte
+  EXPECT_EQ(PolicyOf({0xf3, 0x0f, 0xae, 0xc0}), Policy::kAssist);              // rdfsbase eax
+}
+
+TEST(InstructionTest, WhatShowsTheProcessorsConfigurationRunsOnTheHost) {
+  EXPECT_EQ(PolicyOf({0x0f, 0x01, 0xd0}), Policy::kNative);  // xgetbv
+  EXPECT_EQ(PolicyOf({0x0f, 0xae, 0x27}), Policy::kNative);  // xsave
+  EXPECT_EQ(PolicyOf({0x0f, 0xae, 0x2f}), Policy::kNative);  // xrstor
 }
 
 TEST(InstructionTest, SelectorsAndDescriptorTablesRunOnTheHost) {
@@ -125,36 +130,36 @@ TEST(InstructionTest, SelectorsAndDescriptorTablesRunOnTheHost) {
   EXPECT_EQ(PolicyOf({0x48, 0xcf}), Policy::kNative);        // iretq
 }
 
-TEST(InstructionTest, ApproximationsAndStatusWordsRunOnTheHost) {
-  EXPECT_EQ(PolicyOf({0x0f, 0x53, 0xc1}), Policy::kNative);  // rcpps
-  EXPECT_EQ(PolicyOf({0x0f, 0x52, 0xc1}), Policy::kNative);  // rsqrtps
-  EXPECT_EQ(PolicyOf({0xd9, 0xfe}), Policy::kNative);        // fsin
+TEST(InstructionTest, ApproximationsAndStatusWordsAreAssisted) {
+  EXPECT_EQ(PolicyOf({0x0f, 0x53, 0xc1}), Policy::kAssist);  // rcpps
+  EXPECT_EQ(PolicyOf({0x0f, 0x52, 0xc1}), Policy::kAssist);  // rsqrtps
+  EXPECT_EQ(PolicyOf({0xd9, 0xfe}), Policy::kAssist);        // fsin
   EXPECT_EQ(PolicyOf({0x0f, 0xae, 0x1f}), Policy::kAssist);  // stmxcsr
   EXPECT_EQ(PolicyOf({0xdf, 0xe0}), Policy::kAssist);        // fnstsw ax
   EXPECT_EQ(PolicyOf({0x0f, 0xae, 0x07}), Policy::kAssist);  // fxsave
-  EXPECT_EQ(PolicyOf({0xd9, 0x37}), Policy::kNative);        // fnstenv
+  EXPECT_EQ(PolicyOf({0xd9, 0x37}), Policy::kAssist);        // fnstenv
 }
 
-TEST(InstructionTest, SingleFormsRunOnTheHost) {
+TEST(InstructionTest, SingleFormsAreAssisted) {
   EXPECT_EQ(PolicyOf({0x0f, 0xc2, 0xc1, 7}), Policy::kEmulate);  // cmpps
-  EXPECT_EQ(PolicyOf({0x0f, 0xc2, 0xc1, 8}), Policy::kNative);
+  EXPECT_EQ(PolicyOf({0x0f, 0xc2, 0xc1, 8}), Policy::kAssist);
   EXPECT_EQ(PolicyOf({0x66, 0x0f, 0x38, 0x02, 0xc1}), Policy::kEmulate);        // phaddd xmm0, xmm1
-  EXPECT_EQ(PolicyOf({0x66, 0x0f, 0x38, 0x02, 0xc0}), Policy::kNative);         // phaddd xmm0, xmm0
+  EXPECT_EQ(PolicyOf({0x66, 0x0f, 0x38, 0x02, 0xc0}), Policy::kAssist);         // phaddd xmm0, xmm0
   EXPECT_EQ(PolicyOf({0x66, 0x0f, 0x3a, 0x63, 0xc1, 0x1a}), Policy::kEmulate);  // pcmpistri
-  EXPECT_EQ(PolicyOf({0x66, 0x0f, 0x3a, 0x63, 0xc1, 0x0c}), Policy::kNative);
+  EXPECT_EQ(PolicyOf({0x66, 0x0f, 0x3a, 0x63, 0xc1, 0x0c}), Policy::kAssist);
   EXPECT_EQ(PolicyOf({0x0f, 0xc8}), Policy::kEmulate);       // bswap eax
-  EXPECT_EQ(PolicyOf({0x66, 0x0f, 0xc8}), Policy::kNative);  // bswap ax
+  EXPECT_EQ(PolicyOf({0x66, 0x0f, 0xc8}), Policy::kAssist);  // bswap ax
   EXPECT_EQ(PolicyOf({0x9e}), Policy::kEmulate);             // sahf
-  EXPECT_EQ(PolicyOf({0x48, 0x9e}), Policy::kNative);
+  EXPECT_EQ(PolicyOf({0x48, 0x9e}), Policy::kAssist);
   EXPECT_EQ(PolicyOf({0x66, 0xe9, 0, 0, 0, 0}), Policy::kNative);  // 16-bit jmp
   // data16 data16 rex.w call: how the linker pads a call of __tls_get_addr.
   EXPECT_EQ(PolicyOf({0x66, 0x66, 0x48, 0xe8, 0, 0, 0, 0}), Policy::kEmulate);
 }
 
-TEST(InstructionTest, MmxRunsOnTheHost) {
-  EXPECT_EQ(PolicyOf({0x0f, 0xfc, 0xc1}), Policy::kNative);         // paddb mm0, mm1
+TEST(InstructionTest, MmxIsAssisted) {
+  EXPECT_EQ(PolicyOf({0x0f, 0xfc, 0xc1}), Policy::kAssist);         // paddb mm0, mm1
   EXPECT_EQ(PolicyOf({0x66, 0x0f, 0xfc, 0xc1}), Policy::kEmulate);  // paddb xmm0, xmm1
-  EXPECT_EQ(PolicyOf({0x0f, 0x77}), Policy::kNative);               // emms
+  EXPECT_EQ(PolicyOf({0x0f, 0x77}), Policy::kAssist);               // emms
 }
 
 TEST(InstructionTest, HintsAndFencesAreEmulated) {

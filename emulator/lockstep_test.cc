@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "emulator/host_features.h"
 #include "gtest/gtest.h"
 
 namespace hindsight {
@@ -73,6 +74,19 @@ TEST(LockstepTest, Doubles) { ExpectSameToTheEnd(RunInStep({Program("doubles")})
 TEST(LockstepTest, LongDoubles) { ExpectSameToTheEnd(RunInStep({Program("long_doubles")})); }
 
 TEST(LockstepTest, Vectors) { ExpectSameToTheEnd(RunInStep({Program("vectors")})); }
+
+TEST(LockstepTest, Avx2) {
+  const HostFeatures needed = {HostFeature::kAvx2, HostFeature::kFma, HostFeature::kBmi2};
+  if (!HostFeatures::OfThisHost().Has(needed)) GTEST_SKIP() << "no AVX2 here";
+  ExpectSameToTheEnd(RunInStep({Program("avx2")}));
+}
+
+TEST(LockstepTest, Avx512) {
+  const HostFeatures needed = {HostFeature::kAvx512Bw, HostFeature::kAvx512Dq,
+                               HostFeature::kAvx512Vl};
+  if (!HostFeatures::OfThisHost().Has(needed)) GTEST_SKIP() << "no AVX-512 here";
+  ExpectSameToTheEnd(RunInStep({Program("avx512")}));
+}
 
 // Whatever a big program does; most of it is reached by the tool (docs/emulation.md).
 TEST(LockstepTest, Perl) {

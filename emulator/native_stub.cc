@@ -25,7 +25,9 @@ hindsight_stub_begin:
   push %r15
   pushfq
   mov %rsp, hindsight_stub_host_rsp(%rip)
-  fxrstor64 hindsight_stub_fx(%rip)
+  mov hindsight_stub_components+0(%rip), %eax
+  mov hindsight_stub_components+4(%rip), %edx
+  xrstor64 hindsight_stub_vectors(%rip)
   lea hindsight_stub_flags(%rip), %rsp
   popfq
   mov hindsight_stub_gpr+0(%rip), %rax
@@ -65,8 +67,10 @@ hindsight_stub_hole:
   lea hindsight_stub_flags+8(%rip), %rsp
   pushfq
   mov hindsight_stub_host_rsp(%rip), %rsp
-  fxsave64 hindsight_stub_fx(%rip)
-  fxrstor64 hindsight_stub_host_fx(%rip)
+  mov hindsight_stub_components+0(%rip), %eax
+  mov hindsight_stub_components+4(%rip), %edx
+  xsave64 hindsight_stub_vectors(%rip)
+  xrstor64 hindsight_stub_host(%rip)
   popfq
   pop %r15
   pop %r14
@@ -85,19 +89,21 @@ hindsight_stub_flags:
   .quad 0
 hindsight_stub_gpr:
   .fill 16, 8, 0
-  .balign 16
-hindsight_stub_fx:
-  .fill 512, 1, 0
-hindsight_stub_host_fx:
-  .fill 512, 1, 0
+hindsight_stub_components:
+  .quad 0
+  .balign 64
+hindsight_stub_vectors:
+  .fill 4096, 1, 0
+hindsight_stub_host:
+  .fill 4096, 1, 0
 hindsight_stub_end:
 .popsection
 )");
 
 extern "C" {
 extern const uint8_t hindsight_stub_begin[], hindsight_stub_hole[], hindsight_stub_operands[],
-    hindsight_stub_flags[], hindsight_stub_gpr[], hindsight_stub_fx[], hindsight_stub_host_fx[],
-    hindsight_stub_end[];
+    hindsight_stub_flags[], hindsight_stub_gpr[], hindsight_stub_components[],
+    hindsight_stub_vectors[], hindsight_stub_host[], hindsight_stub_end[];
 }
 
 namespace hindsight {
@@ -105,6 +111,10 @@ namespace {
 
 constexpr int kSignals[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP};
 constexpr size_t kAlternateStackBytes = 64 << 10;
+// As much as the block has room for.
+constexpr size_t kVectorBytes = 4096;
+// x87, SSE, AVX, opmask, both of ZMM. Asking for what the host has not enabled is harmless.
+constexpr uint64_t kComponents = 0xe7;
 
 sigjmp_buf escape;  // one NativeStub runs at a time
 
@@ -113,17 +123,17 @@ void OnSignal(int number) { siglongjmp(escape, number); }
 size_t Offset(const uint8_t* symbol) { return symbol - hindsight_stub_begin; }
 
 void Load(const RegisterFile& registers, uint8_t* block) {
-  user_fpregs_struct fx = {};
-  RegistersToVectors(registers, &fx);
-  std::memcpy(block + Offset(hindsight_stub_fx), &fx, sizeof(fx));
+  uint8_t* const vectors = block + Offset(hindsight_stub_vectors);
+  std::memset(vectors, 0, kVectorBytes);
+  RegistersToXstate(registers, absl::MakeSpan(vectors, kVectorBytes));
+  std::memcpy(block + Offset(hindsight_stub_components), &kComponents, sizeof(kComponents));
   std::memcpy(block + Offset(hindsight_stub_gpr), registers.gpr, sizeof(registers.gpr));
   std::memcpy(block + Offset(hindsight_stub_flags), &registers.rflags, sizeof(registers.rflags));
 }
 
 void Store(const uint8_t* block, RegisterFile* registers) {
-  user_fpregs_struct fx;
-  std::memcpy(&fx, block + Offset(hindsight_stub_fx), sizeof(fx));
-  VectorsToRegisters(fx, registers);
+  CHECK(XstateToRegisters(absl::MakeConstSpan(block + Offset(hindsight_stub_vectors), kVectorBytes),
+                          registers));
   std::memcpy(registers->gpr, block + Offset(hindsight_stub_gpr), sizeof(registers->gpr));
   std::memcpy(&registers->rflags, block + Offset(hindsight_stub_flags), sizeof(registers->rflags));
 }
@@ -131,6 +141,7 @@ void Store(const uint8_t* block, RegisterFile* registers) {
 }  // namespace
 
 NativeStub::NativeStub() {
+  CHECK(XstateBytes() != 0 && XstateBytes() <= kVectorBytes);
   const size_t size = Offset(hindsight_stub_end) + kAlternateStackBytes;
   void* block =
       mmap(nullptr, size, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -151,8 +162,8 @@ int NativeStub::Run(absl::Span<const uint8_t> code, RegisterFile* registers) {
   std::memset(hole, 0x90, 16);
   std::memcpy(hole, code.data(), code.size());
   Load(*registers, block_);
-  uint8_t* host_fx = block_ + Offset(hindsight_stub_host_fx);
-  asm volatile("fxsave64 (%0)" ::"r"(host_fx) : "memory");
+  uint8_t* host = block_ + Offset(hindsight_stub_host);
+  asm volatile("xsave64 (%0)" ::"r"(host), "a"(kComponents), "d"(0) : "memory");
 
   // rsp is the guest's, so signals need a stack of their own.
   stack_t stack = {}, old_stack;
@@ -172,7 +183,8 @@ int NativeStub::Run(absl::Span<const uint8_t> code, RegisterFile* registers) {
     registers->rip += code.size();
   } else {
     // The instruction left flags (DF, AC) and x87 state behind.
-    asm volatile("push $0x202; popfq; cld; fxrstor64 (%0)" ::"r"(host_fx) : "memory", "cc");
+    asm volatile("push $0x202; popfq; cld; xrstor64 (%0)" ::"r"(host), "a"(kComponents), "d"(0)
+                 : "memory", "cc");
   }
   for (size_t i = 0; i < std::size(kSignals); ++i) {
     sigaction(kSignals[i], &old_actions[i], nullptr);

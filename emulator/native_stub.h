@@ -1,5 +1,5 @@
 // Runs one instruction on the host's processor with a whole register file loaded: the reference
-// that the emulator is compared with.
+// that the emulator is compared with. Needs a host with XSAVE.
 //
 // Neither copyable nor movable; one host thread, one NativeStub at a time: it installs signal
 // handlers for SIGSEGV, SIGBUS, SIGFPE, SIGILL and SIGTRAP while it runs.

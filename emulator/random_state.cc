@@ -2,6 +2,8 @@
 
 #include <iterator>
 
+#include "emulator/host_features.h"
+
 namespace hindsight {
 namespace {
 
@@ -78,12 +80,35 @@ RegisterFile RandomState::Registers() {
   registers.rflags = 0x202 | (random_() & kArithmeticFlags);
   if (Below(8) == 0) registers.rflags |= kDirectionFlag;
   registers.mxcsr = 0x1f80 | Below(4) << 13;
-  for (auto& xmm : registers.xmm) {
-    const bool floating = Below(3) != 0;
-    for (uint64_t& half : xmm) half = floating ? Float() : Integer();
-  }
+  for (auto& xmm : registers.xmm) Fill(xmm, std::size(xmm));
   X87(&registers);
+  Extended(&registers);
   return registers;
+}
+
+void RandomState::Fill(uint64_t* words, size_t count) {
+  const bool floating = Below(3) != 0;
+  for (size_t i = 0; i < count; ++i) words[i] = floating ? Float() : Integer();
+}
+
+void RandomState::Extended(RegisterFile* registers) {
+  const HostFeatures host = HostFeatures::OfThisHost();
+  if (!host.Has(HostFeature::kAvx)) return;
+  for (auto& high : registers->ymm_high) Fill(high, std::size(high));
+  if (!host.Has(HostFeature::kAvx512F)) return;
+  for (auto& high : registers->zmm_high) Fill(high, std::size(high));
+  for (auto& zmm : registers->zmm16) Fill(zmm, std::size(zmm));
+  const bool wide = host.Has(HostFeature::kAvx512Bw);
+  for (uint64_t& k : registers->k) k = Below(4) == 0 ? random_() : Integer();
+  for (uint64_t& k : registers->k) k &= wide ? ~uint64_t{0} : 0xffff;
+}
+
+uint64_t RandomState::Mxcsr() {
+  uint64_t mxcsr = 0x1f80 | Below(4) << 13 | Below(64);
+  if (Below(4) == 0) mxcsr |= 0x8000;                         // flush to zero
+  if (Below(4) == 0) mxcsr |= 0x40;                           // denormals are zero
+  if (Below(8) == 0) mxcsr &= ~(uint64_t{0x80} << Below(6));  // one exception is not masked
+  return mxcsr;
 }
 
 void RandomState::X87(RegisterFile* registers) {

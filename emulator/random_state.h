@@ -22,11 +22,17 @@ class RandomState {
   // A double, or two floats.
   uint64_t Float();
   // A register file as a program could have it: all exceptions masked, and no flush-to-zero or
-  // denormals-are-zero. rip, rsp and the segments are zero. All x87 registers are in use.
+  // denormals-are-zero. rip, rsp and the segments are zero. All x87 registers are in use. The
+  // extended registers that the host has are random too.
   RegisterFile Registers();
+  // An MXCSR with anything in it: flags, flush-to-zero, now and then exceptions that are not
+  // masked.
+  uint64_t Mxcsr();
 
  private:
   void X87(RegisterFile* registers);
+  void Fill(uint64_t* words, size_t count);
+  void Extended(RegisterFile* registers);
 
   std::mt19937_64 random_;
 };

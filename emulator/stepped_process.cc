@@ -1,5 +1,6 @@
 #include "emulator/stepped_process.h"
 
+#include <elf.h>
 #include <fcntl.h>
 #include <sched.h>
 #include <signal.h>
@@ -71,12 +72,19 @@ SteppedProcess::~SteppedProcess() {
 
 RegisterFile SteppedProcess::registers() const {
   user_regs_struct general;
-  user_fpregs_struct floating;
   CHECK(ptrace(PTRACE_GETREGS, pid_, nullptr, &general) == 0);
-  CHECK(ptrace(PTRACE_GETFPREGS, pid_, nullptr, &floating) == 0);
   RegisterFile registers;
   GeneralToRegisters(general, &registers);
-  VectorsToRegisters(floating, &registers);
+  std::vector<uint8_t> image(XstateBytes());
+  iovec vec = {image.data(), image.size()};
+  if (image.empty()) {
+    user_fpregs_struct floating;
+    CHECK(ptrace(PTRACE_GETFPREGS, pid_, nullptr, &floating) == 0);
+    VectorsToRegisters(floating, &registers);
+  } else {
+    CHECK(ptrace(PTRACE_GETREGSET, pid_, NT_X86_XSTATE, &vec) == 0);
+    CHECK(XstateToRegisters(absl::MakeSpan(image.data(), vec.iov_len), &registers));
+  }
   return registers;
 }
 

@@ -3,11 +3,14 @@
 #include <Zydis/Zydis.h>
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <cstring>
+#include <string>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "base/status_macros.h"
+#include "emulator/vector_bytes.h"
 
 namespace hindsight {
 namespace {
@@ -42,6 +45,12 @@ bool PushesX87(uint16_t mnemonic) {
   }
 }
 
+// Segment bases are the host's own here.
+bool MovesBase(uint16_t mnemonic) {
+  return mnemonic == ZYDIS_MNEMONIC_RDFSBASE || mnemonic == ZYDIS_MNEMONIC_RDGSBASE ||
+         mnemonic == ZYDIS_MNEMONIC_WRFSBASE || mnemonic == ZYDIS_MNEMONIC_WRGSBASE;
+}
+
 // Opcodes a0 to a3 carry a 64-bit address where a ModRM byte would begin.
 bool HasAbsoluteAddress(const Encoding& encoding, int* at) {
   int i = 0;
@@ -67,6 +76,57 @@ class StressBench::ZeroPager final : public Pager {
 
   Cpu* cpu = nullptr;
 };
+
+// Indices must be small for elements to lie where memory is.
+void StressBench::FindIndexRegister() {
+  index_register_ = -1;
+  ZydisDecoder decoder;
+  ZydisDecoderInit(&decoder, ZYDIS_MACHINE_MODE_LONG_64, ZYDIS_STACK_WIDTH_64);
+  ZydisDecodedInstruction decoded;
+  ZydisDecodedOperand operands[ZYDIS_MAX_OPERAND_COUNT];
+  if (!ZYAN_SUCCESS(ZydisDecoderDecodeFull(&decoder, encoding_.bytes.data(), encoding_.length,
+                                           &decoded, operands))) {
+    return;
+  }
+  for (int i = 0; i < decoded.operand_count; ++i) {
+    if (operands[i].type != ZYDIS_OPERAND_TYPE_MEMORY ||
+        operands[i].mem.type != ZYDIS_MEMOP_TYPE_VSIB) {
+      continue;
+    }
+    index_register_ = ZydisRegisterGetId(operands[i].mem.index);
+    const std::string name = ZydisMnemonicGetString(decoded.mnemonic);
+    wide_index_ =
+        name.find("gatherq") != std::string::npos || name.find("scatterq") != std::string::npos;
+  }
+}
+
+// Anywhere within a page, across two, or at the end of memory, where a part of the operand is not
+// there.
+uint64_t StressBench::Destination() {
+  if (instruction_.policy != Policy::kAssist) return kDestination;
+  switch (state_.Below(8)) {
+    case 0:
+      return kMemory + kMemoryBytes - state_.Below(80);
+    case 1:
+      return kMemory + 2 * kPageBytes - state_.Below(64);
+    case 2:
+    case 3:
+      return kDestination + state_.Below(64);
+    default:
+      return kDestination + 64;  // aligned
+  }
+}
+
+void StressBench::AssistedOperands(RegisterFile* registers) {
+  registers->mxcsr = state_.Mxcsr();
+  if (index_register_ < 0) return;
+  VectorBytes index = ReadVector(*registers, index_register_);
+  for (size_t i = 0; i < sizeof(index); i += wide_index_ ? 8 : 4) {
+    const int64_t offset = static_cast<int64_t>(state_.Below(48)) - 24;
+    std::memcpy(index.at + i, &offset, wide_index_ ? 8 : 4);
+  }
+  WriteVector(index_register_, index, registers);
+}
 
 StressBench::StressBench(uint64_t seed) : state_(seed), pager_(std::make_unique<ZeroPager>()) {}
 
@@ -99,12 +159,13 @@ bool StressBench::Load(const Encoding& encoding) {
   // The image shows the host's own MXCSR_MASK, and of x87 pointers what the vendor likes:
   // assist_test has it.
   if (instruction_.mnemonic == ZYDIS_MNEMONIC_FXSAVE ||
-      instruction_.mnemonic == ZYDIS_MNEMONIC_FXSAVE64) {
+      instruction_.mnemonic == ZYDIS_MNEMONIC_FXSAVE64 || MovesBase(instruction_.mnemonic)) {
     return false;
   }
   encoding_.length = instruction_.length;
   // fld st(7): pushing needs a free register, and this is the one.
   if (encoding_.bytes[0] == 0xd9 && encoding_.bytes[1] == 0xc7) return false;
+  FindIndexRegister();
   agreement_ = AgreementFor(encoding_.bytes);
   code_ = next_code_;
   next_code_ += kCodeStrideBytes;
@@ -124,7 +185,7 @@ RegisterFile StressBench::Operands() {
   }
   if (instruction_.rep) registers.gpr[kRcx] = state_.Below(kReachBytes / 8);
   registers.gpr[kRsp] = kStack;
-  registers.gpr[kRdi] = kDestination;
+  registers.gpr[kRdi] = destination_;
   registers.gpr[kRsi] = kSource;
   if (instruction_.mnemonic == ZYDIS_MNEMONIC_XLAT) registers.gpr[kRbx] = kSource;
   if (instruction_.mnemonic == ZYDIS_MNEMONIC_LEAVE) registers.gpr[kRbp] = kSource;
@@ -135,34 +196,37 @@ RegisterFile StressBench::Operands() {
     registers.gpr[kRdx] = 0;
     registers.gpr[kRax] >>= state_.Below(64);
   }
+  if (instruction_.policy == Policy::kAssist) AssistedOperands(&registers);
   registers.rip = code_;
   return registers;
 }
 
 void StressBench::FillMemory() {
-  for (uint64_t center : {kDestination, kSource, kStack}) {
+  for (uint64_t center : {destination_ & ~uint64_t{7}, kSource, kStack}) {
     const bool floating = state_.Below(2) != 0;
-    for (uint64_t at = center - kReachBytes; at < center + kReachBytes; at += 8) {
+    const uint64_t end = std::min(center + kReachBytes, kMemory + kMemoryBytes);
+    for (uint64_t at = center - kReachBytes; at < end; at += 8) {
       uint64_t value = floating ? state_.Float() : state_.Integer();
       if (state_.Below(8) == 0) value = 0;
       std::memcpy(host_memory_ + (at - kMemory), &value, sizeof(value));
     }
   }
-  for (uint64_t page = 0; page < kMemoryBytes; page += kPageBytes) {
-    std::memcpy(cpu_->HostPage(kMemory + page), host_memory_ + page, kPageBytes);
-  }
 }
 
 StressResult StressBench::Run() {
+  destination_ = Destination();
   FillMemory();
   RegisterFile host = Operands();
   // An 80-bit memory operand is rarely a number by chance.
-  if (state_.Below(2) != 0) std::memcpy(host_memory_ + (kDestination - kMemory), host.st[3], 10);
-  if (instruction_.mnemonic == ZYDIS_MNEMONIC_FLDCW) {
-    std::memcpy(host_memory_ + (kDestination - kMemory), &host.fcw, 2);
+  auto put = [&](const void* bytes, size_t size) {
+    if (destination_ + size > kMemory + kMemoryBytes) return;
+    std::memcpy(host_memory_ + (destination_ - kMemory), bytes, size);
+  };
+  if (state_.Below(2) != 0) put(host.st[3], 10);
+  if (instruction_.mnemonic == ZYDIS_MNEMONIC_FLDCW) put(&host.fcw, 2);
+  for (uint64_t page = 0; page < kMemoryBytes; page += kPageBytes) {
+    std::memcpy(cpu_->HostPage(kMemory + page), host_memory_ + page, kPageBytes);
   }
-  std::memcpy(cpu_->HostPage(kDestination & ~(kPageBytes - 1)),
-              host_memory_ + ((kDestination & ~(kPageBytes - 1)) - kMemory), kPageBytes);
   cpu_->SetRegisters(host);
   const RunResult emulated = cpu_->Step();
   const int signal =
@@ -173,12 +237,18 @@ StressResult StressBench::Run() {
 StressResult StressBench::Compare(int host_signal, const RegisterFile& host,
                                   const RunResult& emulated) {
   const bool emulator_faults = emulated.stop != Stop::kLimit;
-  if (host_signal != 0 && emulator_faults) return {.verdict = Verdict::kAgrees};
+  if (host_signal != 0 && emulator_faults) return {.verdict = Verdict::kAgrees, .faulted = true};
   if (host_signal != 0) return {.verdict = Verdict::kOnlyHostFaults};
   if (emulator_faults) return {.verdict = Verdict::kOnlyEmulatorFaults};
   if (!Agree(agreement_, host, cpu_->registers())) {
     return {.verdict = Verdict::kDiffers,
             .what = DescribeDifference(agreement_, host, cpu_->registers())};
+  }
+  // Whether an instruction is followed by one that Unicorn executes must make no difference.
+  const RegisterFile after = cpu_->registers();
+  cpu_->SetRegisters(after);
+  if (!(cpu_->registers() == after)) {
+    return {.verdict = Verdict::kDiffers, .what = "not kept by the engine"};
   }
   for (uint64_t page = 0; page < kMemoryBytes; page += kPageBytes) {
     if (std::memcmp(cpu_->HostPage(kMemory + page), host_memory_ + page, kPageBytes) != 0) {

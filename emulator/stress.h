@@ -29,7 +29,8 @@ enum class Verdict : uint8_t {
 
 struct StressResult {
   Verdict verdict = Verdict::kNotRun;
-  std::string what;  // if kDiffers
+  std::string what;      // if kDiffers
+  bool faulted = false;  // on both sides
 };
 
 class StressBench {
@@ -47,6 +48,9 @@ class StressBench {
   class ZeroPager;
   explicit StressBench(uint64_t seed);
   RegisterFile Operands();
+  void AssistedOperands(RegisterFile* registers);
+  uint64_t Destination();
+  void FindIndexRegister();
   void FillMemory();
   StressResult Compare(int host_signal, const RegisterFile& host, const RunResult& emulated);
 
@@ -59,6 +63,9 @@ class StressBench {
   Encoding encoding_;
   Instruction instruction_;
   Agreement agreement_;
+  int index_register_ = -1;  // of a gather or scatter
+  bool wide_index_ = false;
+  uint64_t destination_ = 0;
   uint64_t code_ = 0;
 };
 

@@ -1,15 +1,19 @@
-// Every legacy encoding that is given to Unicorn, with random operands, against the host.
+// Every encoding that is given to Unicorn or assisted, with random operands, against the host.
 
 #include "emulator/stress.h"
 
 #include <cstdlib>
 #include <iostream>
 #include <map>
+#include <memory>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "emulator/host_features.h"
 #include "emulator/instruction.h"
 #include "gtest/gtest.h"
 
@@ -29,28 +33,26 @@ std::string Hex(const Encoding& encoding) {
 
 struct Tally {
   uint64_t run = 0;
+  uint64_t completed = 0;
   uint64_t wrong = 0;
   std::string first;
 };
 
-TEST(StressTest, EmulatedInstructionsAgreeWithTheHost) {
-  const uint64_t seed = FromEnvironment("STRESS_SEED", 1);
-  const uint64_t rounds = FromEnvironment("STRESS_ROUNDS", 8);
+// Runs those of `encodings` that are computed here.
+void ExpectAgreement(StressBench* bench, const std::vector<Encoding>& encodings, uint64_t rounds) {
   const char* only = std::getenv("STRESS_MNEMONIC");
-  std::cout << "STRESS_SEED=" << seed << std::endl;
-  auto bench = StressBench::Create(seed);
-  ASSERT_TRUE(bench.ok()) << bench.status();
   std::map<std::string, Tally> tallies;
   uint64_t run = 0;
-  for (const Encoding& encoding : AllEncodings((*bench)->random())) {
+  for (const Encoding& encoding : encodings) {
     const std::string name = MnemonicName(Classify(encoding.bytes).mnemonic);
     if (only != nullptr && name != only) continue;
-    if (!(*bench)->Load(encoding)) continue;
+    if (!bench->Load(encoding)) continue;
     Tally& tally = tallies[name];
     for (uint64_t i = 0; i < rounds; ++i) {
-      const StressResult result = (*bench)->Run();
+      const StressResult result = bench->Run();
       ++tally.run;
       ++run;
+      tally.completed += result.verdict == Verdict::kAgrees && !result.faulted;
       if (result.verdict == Verdict::kAgrees) continue;
       if (tally.wrong++ != 0) continue;
       tally.first = absl::StrCat(Hex(encoding), result.verdict == Verdict::kOnlyHostFaults
@@ -60,10 +62,41 @@ TEST(StressTest, EmulatedInstructionsAgreeWithTheHost) {
                                                     : absl::StrCat(": ", result.what));
     }
   }
+  uint64_t completed = 0;
   for (const auto& [name, tally] : tallies) {
     EXPECT_EQ(tally.wrong, 0u) << name << ", of " << tally.run << ", first " << tally.first;
+    completed += tally.completed;
+    if (tally.completed == 0 && tally.run != 0)
+      std::cout << name << " always faults here" << std::endl;
   }
-  std::cout << run << " executions of " << tallies.size() << " mnemonics" << std::endl;
+  std::cout << run << " executions of " << tallies.size() << " mnemonics, " << completed
+            << " without a fault" << std::endl;
+}
+
+class StressTest : public ::testing::Test {
+ protected:
+  StressTest() {
+    const uint64_t seed = FromEnvironment("STRESS_SEED", 1);
+    std::cout << "STRESS_SEED=" << seed << std::endl;
+    auto bench = StressBench::Create(seed);
+    EXPECT_TRUE(bench.ok()) << bench.status();
+    if (bench.ok()) bench_ = *std::move(bench);
+  }
+
+  std::unique_ptr<StressBench> bench_;
+};
+
+TEST_F(StressTest, LegacyEncodingsAgreeWithTheHost) {
+  ASSERT_NE(bench_, nullptr);
+  ExpectAgreement(bench_.get(), AllEncodings(bench_->random()),
+                  FromEnvironment("STRESS_ROUNDS", 8));
+}
+
+TEST_F(StressTest, VectorEncodingsAgreeWithTheHost) {
+  ASSERT_NE(bench_, nullptr);
+  if (!HostFeatures::OfThisHost().Has(HostFeature::kAvx)) GTEST_SKIP() << "no AVX here";
+  ExpectAgreement(bench_.get(), AllVectorEncodings(bench_->random()),
+                  FromEnvironment("STRESS_ROUNDS", 4));
 }
 
 }  // namespace

@@ -1,0 +1,68 @@
+// Executes the instructions that Unicorn does not: in C++ (assist.h) or on the host's processor
+// (native_assist.h). Keeps what it made of an instruction's bytes.
+//
+// Not copyable, not movable. One thread at a time, which may change between calls.
+
+#ifndef HINDSIGHT_EMULATOR_ASSISTANT_H_
+#define HINDSIGHT_EMULATOR_ASSISTANT_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/types/span.h"
+#include "emulator/assist_memory.h"
+#include "emulator/host_features.h"
+#include "emulator/native_assist.h"
+#include "emulator/registers.h"
+
+namespace hindsight {
+
+// Whether an instruction is executed here: a property of its bytes, not of the host.
+bool IsAssistable(const ZydisDecodedInstruction& instruction, const ZydisDecodedOperand* operands);
+
+enum class AssistResult : uint8_t {
+  kDone,
+  kFaults,         // nothing changed
+  kLacksFeatures,  // nothing changed: the host cannot execute it
+};
+
+class Assistant {
+ public:
+  // One instruction, ready to be executed.
+  struct Prepared {
+    NativeInstruction native;  // its plan has the decoding and the features in any case
+    bool computed = false;     // in C++
+  };
+
+  Assistant() = default;
+  Assistant(const Assistant&) = delete;
+  Assistant& operator=(const Assistant&) = delete;
+
+  // nullptr if the bytes are not an instruction that is executed here, or memory for code ran out.
+  // Valid as long as this object.
+  const Prepared* Prepare(absl::Span<const uint8_t> code);
+
+  // Executes it; rip moves on.
+  AssistResult Execute(const Prepared& prepared, RegisterFile* registers, AssistMemory* memory);
+
+  // Treats the host as having only these.
+  void SetHostFeatures(HostFeatures features) { available_ = features; }
+  // What the instructions done so far needed.
+  HostFeatures used() const { return used_; }
+  void ForgetUsed() { used_ = {}; }
+  // What the last one that was not done needed and the host lacks.
+  HostFeatures lacking() const { return lacking_; }
+
+ private:
+  NativeAssist native_;
+  absl::flat_hash_map<std::string, std::unique_ptr<Prepared>> prepared_;  // by code bytes
+  HostFeatures available_ = HostFeatures::OfThisHost();
+  HostFeatures used_;
+  HostFeatures lacking_;
+};
+
+}  // namespace hindsight
+
+#endif  // HINDSIGHT_EMULATOR_ASSISTANT_H_

@@ -1,0 +1,24 @@
+// Which features of its processor an instruction needs when it is run there.
+//
+// Stateless; any thread.
+
+#ifndef HINDSIGHT_EMULATOR_NEEDED_FEATURES_H_
+#define HINDSIGHT_EMULATOR_NEEDED_FEATURES_H_
+
+#include <Zydis/Zydis.h>
+
+#include <optional>
+
+#include "emulator/host_features.h"
+
+namespace hindsight {
+
+// nullopt: an extension this function does not know.
+std::optional<HostFeatures> NeededFeatures(const ZydisDecodedInstruction& instruction);
+
+// Whether vendors give different results: approximations, and x87's transcendental functions.
+bool IsVendorsOwn(ZydisMnemonic mnemonic);
+
+}  // namespace hindsight
+
+#endif  // HINDSIGHT_EMULATOR_NEEDED_FEATURES_H_

@@ -1,0 +1,450 @@
+// The timeline of several threads, against a recording whose every state is known.
+
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+#include <functional>
+#include <optional>
+#include <random>
+#include <set>
+
+#include "absl/status/status.h"
+#include "gtest/gtest.h"
+#include "keyframes/timeline.h"
+#include "keyframes/toy_recording.h"
+#include "keyframes/toy_threads.h"
+
+namespace hindsight {
+namespace {
+
+constexpr size_t kVariableCount = ToyThreads::kVariables.size();
+
+const ToyThreads& Toy() {
+  static const auto* const kToy = new ToyThreads({.seed = TestSeed()});
+  return *kToy;
+}
+
+class TimelineThreadsTest : public testing::Test {
+ protected:
+  TimelineThreadsTest() : timeline_(*Timeline::Open(Toy().trace())), random_(TestSeed()) {}
+
+  uint64_t Between(uint64_t low, uint64_t high) {
+    return std::uniform_int_distribution<uint64_t>(low, high)(random_);
+  }
+  bool Coin() { return Between(0, 1) != 0; }
+
+  RunStop Run(const RunRequest& request) {
+    auto stop = timeline_->Run(request);
+    EXPECT_TRUE(stop.ok()) << stop.status();
+    return stop.ok() ? *stop : RunStop{};
+  }
+  uint64_t moment() const { return timeline_->moment(); }
+  void Seek(uint64_t moment) {
+    auto status = timeline_->SeekTo(moment);
+    ASSERT_TRUE(status.ok()) << status;
+  }
+  absl::StatusOr<uint64_t> Read(int32_t thread, uint64_t address) {
+    uint64_t value = 0;
+    auto out = absl::MakeSpan(reinterpret_cast<uint8_t*>(&value), sizeof(value));
+    auto size = timeline_->ReadMemory(thread, address, out);
+    if (!size.ok()) return size.status();
+    return value;
+  }
+
+  // The threads that live here stand where they should, and memory is what the process knew.
+  void ExpectTruth() {
+    const ToyThreads::Moment& truth = Toy().moments()[moment()];
+    ASSERT_EQ(timeline_->current_thread(), truth.thread);
+    for (int32_t thread : timeline_->threads()) {
+      const uint64_t count = Toy().CountAt(thread, moment());
+      ASSERT_EQ(timeline_->count(thread), count) << "thread " << thread << " at " << moment();
+      auto registers = timeline_->registers(thread);
+      ASSERT_TRUE(registers.ok()) << registers.status();
+      ASSERT_EQ(*registers, Toy().registers(thread, count)) << thread << " at " << moment();
+    }
+    for (size_t v = 0; v < kVariableCount; ++v) {
+      auto value = Read(truth.thread, ToyThreads::kVariables[v]);
+      ASSERT_TRUE(value.ok()) << value.status();
+      ASSERT_EQ(*value, truth.values[v]) << "variable " << v << " at moment " << moment();
+    }
+  }
+
+  std::unique_ptr<Timeline> timeline_;
+  std::mt19937 random_;
+};
+
+TEST_F(TimelineThreadsTest, MomentsLeadThroughAllStatesOfAllThreads) {
+  ASSERT_EQ(timeline_->end_moment(), Toy().end_moment());
+  for (uint64_t m = 0; m < Toy().end_moment(); ++m) {
+    ASSERT_EQ(timeline_->schedule().ThreadAt(m), Toy().moments()[m].thread) << m;
+    ASSERT_EQ(timeline_->schedule().CountAt(Toy().moments()[m].thread, m),
+              Toy().moments()[m].count);
+    ASSERT_EQ(timeline_->schedule().MomentFrom(Toy().moments()[m].thread, Toy().moments()[m].count),
+              m);
+    ASSERT_EQ(
+        timeline_->schedule().MomentTo(Toy().moments()[m].thread, Toy().moments()[m].count + 1),
+        m + 1);
+  }
+  EXPECT_TRUE(timeline_->process().warnings().empty());
+}
+
+TEST_F(TimelineThreadsTest, ThreadsLiveFromTheCallThatMadeThemToTheirLastState) {
+  for (uint64_t m = 0; m <= Toy().end_moment(); ++m) {
+    std::set<int32_t> expected;
+    for (const auto& [thread, start] : Toy().starts()) {
+      auto end = Toy().ends().find(thread);
+      if (start <= m && (end == Toy().ends().end() || m <= end->second)) expected.insert(thread);
+    }
+    const std::vector<int32_t> alive = timeline_->process().ThreadsAt(m);
+    ASSERT_EQ(std::set<int32_t>(alive.begin(), alive.end()), expected) << m;
+  }
+  EXPECT_EQ(timeline_->process().all_threads(),
+            (std::vector<int32_t>{ToyThreads::kMain, ToyThreads::kSecond, ToyThreads::kThird}));
+}
+
+TEST_F(TimelineThreadsTest, SeeksShowTheTruth) {
+  for (int i = 0; i < 150; ++i) {
+    Seek(Between(0, Toy().end_moment()));
+    ExpectTruth();
+    if (HasFatalFailure()) return;
+  }
+}
+
+TEST_F(TimelineThreadsTest, EveryMomentHasOnePositionAndBack) {
+  Position last;
+  for (uint64_t m = 0; m <= Toy().end_moment(); ++m) {
+    const Position position = timeline_->process().PositionAt(m);
+    auto back = timeline_->process().MomentAt(position);
+    ASSERT_TRUE(back.ok()) << position << " at " << m << ": " << back.status();
+    ASSERT_EQ(*back, m) << position;
+    if (m > 0) {
+      ASSERT_LT(last, position) << m;
+    }
+    last = position;
+  }
+}
+
+TEST_F(TimelineThreadsTest, PositionsOfWaitingThreadsLeadToTheirStates) {
+  for (int i = 0; i < 300; ++i) {
+    const uint64_t m = Between(0, Toy().end_moment());
+    for (int32_t thread : timeline_->process().ThreadsAt(m)) {
+      const Position position = timeline_->process().PositionAt(thread, m);
+      auto back = timeline_->process().MomentAt(position);
+      ASSERT_TRUE(back.ok()) << position << " of " << thread << " at " << m;
+      ASSERT_LE(*back, m) << position;
+      ASSERT_EQ(timeline_->schedule().CountAt(thread, *back),
+                timeline_->schedule().CountAt(thread, m));
+    }
+  }
+}
+
+TEST_F(TimelineThreadsTest, StepsFollowTheThread) {
+  for (int i = 0; i < 60; ++i) {
+    Seek(Between(0, Toy().end_moment()));
+    const std::vector<int32_t> threads = timeline_->threads();
+    const int32_t thread = threads[Between(0, threads.size() - 1)];
+    for (uint64_t k = Between(1, 80); k > 0; --k) {
+      const uint64_t count = timeline_->count(thread), before = moment();
+      const bool forward = Coin();
+      auto moved = forward ? timeline_->StepForward(thread) : timeline_->StepBackward(thread);
+      ASSERT_TRUE(moved.ok()) << moved.status();
+      if (!*moved) {
+        ASSERT_EQ(moment(), before);
+        continue;
+      }
+      if (!timeline_->IsAlive(thread)) break;
+      ASSERT_EQ(timeline_->count(thread), forward ? count + 1 : count - 1);
+      // Forward: just behind its transition. Back: just before it.
+      const uint64_t made = forward ? moment() - 1 : moment();
+      ASSERT_EQ(Toy().moments()[made].thread, thread);
+      auto registers = timeline_->registers(thread);
+      ASSERT_TRUE(registers.ok());
+      ASSERT_EQ(*registers, Toy().registers(thread, timeline_->count(thread)));
+    }
+    ExpectTruth();
+    if (HasFatalFailure()) return;
+  }
+}
+
+TEST_F(TimelineThreadsTest, AWaitingThreadDoesNotSeeWhatItsNextTurnBeginsWith) {
+  // Where a thread has just left off, its own view of what all write is what it knew then.
+  int looked = 0;
+  for (uint64_t m = 1; m < Toy().end_moment(); ++m) {
+    const int32_t thread = Toy().moments()[m - 1].thread;
+    if (thread == Toy().moments()[m].thread || !timeline_->process().IsAlive(thread, m)) continue;
+    const uint64_t later = std::min(m + 20, Toy().end_moment());
+    if (timeline_->schedule().CountAt(thread, later) != timeline_->schedule().CountAt(thread, m)) {
+      continue;
+    }
+    if (Toy().moments()[later].values[0] == Toy().moments()[m].values[0]) continue;
+    Seek(later);
+    auto value = Read(thread, ToyThreads::kVariables[0]);
+    ASSERT_TRUE(value.ok()) << value.status();
+    // Its view, or if that does not hold the page (a segment begins), the newest there is.
+    ASSERT_TRUE(*value == Toy().moments()[m].values[0] ||
+                *value == Toy().moments()[later].values[0])
+        << *value << " at " << m;
+    looked += *value == Toy().moments()[m].values[0];
+    if (looked >= 40) break;
+  }
+  EXPECT_GE(looked, 10);
+}
+
+// Stops, and where brute force finds them.
+struct Stops {
+  std::vector<uint64_t> breakpoints;
+  std::vector<size_t> watched;  // variables
+  uint64_t modulus = 1;         // conditional: r12 must be a multiple
+  std::optional<int32_t> only;
+
+  bool Holds(int32_t thread, uint64_t count) const {
+    return modulus == 1 || Toy().registers(thread, count).gpr[kR12] % modulus == 0;
+  }
+  bool Breaks(uint64_t m) const {
+    const ToyThreads::Moment& truth = Toy().moments()[m];
+    return m < Toy().end_moment() && (!only || *only == truth.thread) &&
+           std::find(breakpoints.begin(), breakpoints.end(), truth.pc) != breakpoints.end() &&
+           Holds(truth.thread, truth.count);
+  }
+  // Whether the transition out of `m` is a hit whose condition holds in the state before or behind.
+  bool Hits(uint64_t m, bool behind) const {
+    const ToyThreads::Moment& truth = Toy().moments()[m];
+    return (!only || *only == truth.thread) &&
+           std::any_of(watched.begin(), watched.end(),
+                       [&](size_t v) { return truth.changes[v]; }) &&
+           Holds(truth.thread, truth.count + (behind ? 1 : 0));
+  }
+  struct Expected {
+    uint64_t moment = 0;
+    RunStopKind kind = RunStopKind::kEnd;
+    int32_t thread = 0;
+  };
+  Expected Next(uint64_t from, bool leave) const {
+    for (uint64_t m = from; m < Toy().end_moment(); ++m) {
+      if (m > from && Hits(m - 1, true)) {
+        return {m, RunStopKind::kWatchpoint, Toy().moments()[m - 1].thread};
+      }
+      if ((m > from || !leave) && Breaks(m)) {
+        return {m, RunStopKind::kBreakpoint, Toy().moments()[m].thread};
+      }
+    }
+    const uint64_t end = Toy().end_moment();
+    if (end > from && Hits(end - 1, true)) {
+      return {end, RunStopKind::kWatchpoint, Toy().moments()[end - 1].thread};
+    }
+    return {end, RunStopKind::kEnd, 0};
+  }
+  Expected Previous(uint64_t from) const {
+    for (uint64_t m = from; m-- > 0;) {
+      if (Hits(m, false)) return {m, RunStopKind::kWatchpoint, Toy().moments()[m].thread};
+      if (Breaks(m)) return {m, RunStopKind::kBreakpoint, Toy().moments()[m].thread};
+    }
+    return {0, RunStopKind::kBegin, 0};
+  }
+  RunRequest Request(Timeline* timeline) const {
+    RunRequest request;
+    request.stop_for_signal = [](int) { return false; };
+    std::function<bool(int32_t)> condition;
+    if (modulus != 1) {
+      condition = [timeline, this](int32_t thread) {
+        return timeline->registers(thread)->gpr[kR12] % modulus == 0;
+      };
+    }
+    for (uint64_t address : breakpoints) {
+      request.breakpoints.push_back({.address = address, .condition = condition});
+    }
+    for (size_t v : watched) {
+      request.watchpoints.push_back(
+          {.address = ToyThreads::kVariables[v], .length = 8, .condition = condition});
+    }
+    if (only) {
+      request.only_thread = true;
+      request.thread = *only;
+    }
+    return request;
+  }
+};
+
+class RunThreadsTest : public TimelineThreadsTest {
+ protected:
+  void Check(const Stops& stops, uint64_t from, bool forward) {
+    Seek(from);
+    RunRequest request = stops.Request(timeline_.get());
+    request.direction = forward ? RunDirection::kForward : RunDirection::kBackward;
+    request.leave_first_breakpoint = true;
+    const Stops::Expected expected = forward ? stops.Next(from, true) : stops.Previous(from);
+    const RunStop stop = Run(request);
+    ASSERT_EQ(moment(), expected.moment) << "from " << from << (forward ? " forward" : " backward");
+    ASSERT_EQ(stop.kind, expected.kind);
+    if (expected.thread != 0) {
+      ASSERT_EQ(stop.thread, expected.thread);
+    }
+    ExpectTruth();
+  }
+};
+
+TEST_F(RunThreadsTest, AWriteIsFoundInTheThreadThatMadeIt) {
+  for (size_t v = 0; v < kVariableCount; ++v) {
+    SCOPED_TRACE(v);
+    for (bool forward : {false, true}) {
+      uint64_t from = forward ? 0 : Toy().end_moment();
+      for (int i = 0; i < 60; ++i) {
+        Check({.watched = {v}}, from, forward);
+        if (HasFatalFailure()) return;
+        if (moment() == from) break;
+        from = moment();
+      }
+    }
+  }
+}
+
+TEST_F(RunThreadsTest, BreakpointsStopWhicheverThreadComes) {
+  for (bool forward : {false, true}) {
+    uint64_t from = forward ? 0 : Toy().end_moment();
+    for (int i = 0; i < 200; ++i) {
+      Check({.breakpoints = {ToyThreads::Callee()}}, from, forward);
+      if (HasFatalFailure()) return;
+      from = moment();
+    }
+  }
+}
+
+TEST_F(RunThreadsTest, RandomStopsAreFoundWhereBruteForceFindsThem) {
+  const uint64_t addresses[] = {ToyThreads::LoopHead(), ToyThreads::Callee(),
+                                ToyThreads::LockedInstruction()};
+  for (int i = 0; i < 250; ++i) {
+    SCOPED_TRACE(i);
+    Stops stops;
+    if (Coin()) stops.breakpoints.push_back(addresses[Between(0, 2)]);
+    for (size_t v = 0; v < kVariableCount; ++v) {
+      if (Between(0, 3) == 0) stops.watched.push_back(v);
+    }
+    if (Coin()) stops.modulus = Between(2, 60);
+    const uint64_t from = Between(1, Toy().end_moment() - 1);
+    if (Between(0, 3) == 0) stops.only = Toy().moments()[from].thread;
+    Check(stops, from, Coin());
+    if (HasFatalFailure()) return;
+  }
+}
+
+TEST_F(RunThreadsTest, ThreadsStopWhereTheyStartAndEnd) {
+  RunRequest request;
+  request.stop_for_threads = true;
+  std::vector<std::pair<uint64_t, int32_t>> expected;
+  for (const auto& [thread, start] : Toy().starts()) {
+    if (start > 0) expected.push_back({start, thread});
+  }
+  for (const auto& [thread, end] : Toy().ends()) expected.push_back({end, thread});
+  std::sort(expected.begin(), expected.end());
+  for (const auto& [there, thread] : expected) {
+    const RunStop stop = Run(request);
+    ASSERT_EQ(moment(), there);
+    EXPECT_EQ(stop.thread, thread);
+    EXPECT_TRUE(timeline_->IsAlive(thread));
+  }
+  EXPECT_EQ(Run(request).kind, RunStopKind::kEnd);
+  request.direction = RunDirection::kBackward;
+  for (size_t i = expected.size(); i-- > 0;) {
+    const RunStop stop = Run(request);
+    ASSERT_EQ(moment(), expected[i].first);
+    EXPECT_EQ(stop.thread, expected[i].second);
+  }
+  EXPECT_EQ(Run(request).kind, RunStopKind::kBegin);
+}
+
+TEST_F(RunThreadsTest, SystemCallsOfAllThreadsStop) {
+  RunRequest request;
+  request.stop_for_syscall = [](int64_t) { return true; };
+  std::vector<uint64_t> calls;
+  for (uint64_t m = 0; m < Toy().end_moment(); ++m) {
+    if (Toy().moments()[m].is_syscall) calls.push_back(m);
+  }
+  for (uint64_t call : calls) {
+    RunStop stop = Run(request);
+    ASSERT_EQ(stop.kind, RunStopKind::kSyscallEntry);
+    ASSERT_EQ(moment(), call);
+    ASSERT_EQ(stop.thread, Toy().moments()[call].thread);
+    ASSERT_EQ(Run(request).kind, RunStopKind::kSyscallReturn);
+    ASSERT_EQ(moment(), call + 1);
+  }
+  EXPECT_EQ(Run(request).kind, RunStopKind::kEnd);
+}
+
+TEST_F(RunThreadsTest, AStepOfOneThreadTakesTheOthersAlong) {
+  for (int i = 0; i < 60; ++i) {
+    const uint64_t from = Between(1, Toy().end_moment() - 1);
+    Seek(from);
+    const std::vector<int32_t> threads = timeline_->threads();
+    RunRequest request;
+    request.step = true;
+    request.thread = threads[Between(0, threads.size() - 1)];
+    request.direction = Coin() ? RunDirection::kForward : RunDirection::kBackward;
+    const bool forward = request.direction == RunDirection::kForward;
+    const uint64_t count = timeline_->count(request.thread);
+    if (count == (forward ? timeline_->thread_state(request.thread).end_count()
+                          : timeline_->thread_state(request.thread).begin_count())) {
+      continue;
+    }
+    const RunStop stop = Run(request);
+    EXPECT_EQ(stop.kind, RunStopKind::kStep);
+    EXPECT_EQ(stop.thread, request.thread);
+    ASSERT_EQ(timeline_->count(request.thread), forward ? count + 1 : count - 1);
+    ExpectTruth();
+    if (HasFatalFailure()) return;
+  }
+}
+
+TEST_F(RunThreadsTest, AStepStopsForABreakpointAnotherThreadComesTo) {
+  // From the end of a turn, a step of the thread that just left off passes the others' turns.
+  int met = 0;
+  for (uint64_t m = 1; m < Toy().end_moment() && met < 10; ++m) {
+    const int32_t thread = Toy().moments()[m - 1].thread;
+    if (thread == Toy().moments()[m].thread || !timeline_->process().IsAlive(thread, m)) continue;
+    Stops stops{.breakpoints = {ToyThreads::LoopHead()}};
+    const Stops::Expected expected = stops.Next(m, true);
+    if (expected.thread == thread || expected.thread == 0) continue;
+    if (timeline_->schedule().CountAt(thread, expected.moment) !=
+        timeline_->schedule().CountAt(thread, m)) {
+      continue;
+    }
+    Seek(m);
+    RunRequest request = stops.Request(timeline_.get());
+    request.step = true;
+    request.thread = thread;
+    request.leave_first_breakpoint = true;
+    RunStop stop = Run(request);
+    ASSERT_EQ(stop.kind, RunStopKind::kBreakpoint);
+    ASSERT_EQ(stop.thread, expected.thread);
+    ASSERT_EQ(moment(), expected.moment);
+    Seek(m);
+    request.only_thread = true;
+    stop = Run(request);
+    ASSERT_EQ(stop.thread, thread);
+    ++met;
+  }
+  EXPECT_GE(met, 3);
+}
+
+TEST_F(RunThreadsTest, AnInterruptStopsAtOnce) {
+  std::atomic<bool> interrupt{true};
+  Seek(Toy().end_moment() - 1);
+  RunRequest request = Stops{.breakpoints = {0x1234}}.Request(timeline_.get());
+  request.interrupt = &interrupt;
+  request.direction = RunDirection::kBackward;
+  EXPECT_EQ(Run(request).kind, RunStopKind::kInterrupted);
+  EXPECT_EQ(moment(), Toy().end_moment() - 1);
+  request.direction = RunDirection::kForward;
+  Seek(5);
+  EXPECT_EQ(Run(request).kind, RunStopKind::kInterrupted);
+  ExpectTruth();
+}
+
+TEST_F(TimelineThreadsTest, AThreadThatDoesNotLiveHereIsNotFound) {
+  Seek(0);
+  EXPECT_TRUE(absl::IsNotFound(timeline_->registers(ToyThreads::kSecond).status()));
+  EXPECT_TRUE(absl::IsNotFound(timeline_->registers(4711).status()));
+  EXPECT_TRUE(absl::IsNotFound(Read(ToyThreads::kThird, ToyThreads::kShared).status()));
+}
+
+}  // namespace
+}  // namespace hindsight
