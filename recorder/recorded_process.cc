@@ -80,7 +80,8 @@ absl::Status RecordedProcess::ReloadMap(Tracee* tracee, ThreadLog* log, uint64_t
     log->Event({.kind = EventKind::kMapChange, .count = count, .maps = map.regions()});
   }
   auto elsewhere = [this](const MapRegion& region) {
-    return IsMappedElsewhere(region, [this](pid_t pid) { return recording_->IsRecorded(pid); });
+    return IsMappedElsewhere(
+        region, [this](pid_t other) { return other == pid() || recording_->IsRecorded(other); });
   };
   space_ = std::make_shared<AddressSpace>(std::move(map), elsewhere);
   return absl::OkStatus();
