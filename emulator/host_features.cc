@@ -173,4 +173,13 @@ std::vector<std::string> MissingFeatures(absl::Span<const std::string> required,
   return missing;
 }
 
+HostFeatures UsableFor(absl::Span<const std::string> required, HostFeatures host) {
+  for (const std::string& name : required) {
+    const bool flag = std::any_of(std::begin(kTable), std::end(kTable),
+                                  [&](const Entry& entry) { return name == entry.name; });
+    if (!flag && name != VendorName(HostFeatures::Vendor())) host.Remove({HostFeatures::Vendor()});
+  }
+  return host;
+}
+
 }  // namespace hindsight

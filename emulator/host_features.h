@@ -92,6 +92,10 @@ class HostFeatures {
 // The names in `required` that `host` lacks; a name nobody knows is lacking.
 std::vector<std::string> MissingFeatures(absl::Span<const std::string> required, HostFeatures host);
 
+// What of `host` can replay a trace that needs `required`: all, but for its vendor's own if the
+// trace is of another vendor's processor.
+HostFeatures UsableFor(absl::Span<const std::string> required, HostFeatures host);
+
 }  // namespace hindsight
 
 #endif  // HINDSIGHT_EMULATOR_HOST_FEATURES_H_

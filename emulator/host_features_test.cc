@@ -58,5 +58,13 @@ TEST(HostFeaturesTest, Sets) {
   EXPECT_TRUE(features.Has(HostFeatures{}));
 }
 
+TEST(HostFeaturesTest, AnotherVendorsTraceCannotUseThisOnesApproximations) {
+  const HostFeatures host = {HostFeature::kAvx, HostFeatures::Vendor()};
+  const std::string own = HostFeatures({HostFeatures::Vendor()}).Names()[0];
+  EXPECT_EQ(UsableFor({"avx", own}, host), host);
+  EXPECT_EQ(UsableFor({"avx"}, host), host);
+  EXPECT_EQ(UsableFor({"avx", "CyrixInstead"}, host), HostFeatures{HostFeature::kAvx});
+}
+
 }  // namespace
 }  // namespace hindsight

@@ -32,7 +32,8 @@ constexpr uint64_t kFaultCheckpointBytes = uint64_t{64} << 20;
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<SegmentReplay>> SegmentReplay::Create(const TraceReader* trace) {
+absl::StatusOr<std::unique_ptr<SegmentReplay>> SegmentReplay::Create(const TraceReader* trace,
+                                                                     HostFeatures host) {
   const std::string& layout = trace->manifest().register_layout;
   if (layout != kRegisterLayout && layout != kBaseRegisterLayout) {
     return absl::UnimplementedError(
@@ -40,6 +41,7 @@ absl::StatusOr<std::unique_ptr<SegmentReplay>> SegmentReplay::Create(const Trace
   }
   auto replay = std::unique_ptr<SegmentReplay>(new SegmentReplay(trace));
   ASSIGN_OR_RETURN(replay->cpu_, Cpu::Create(replay.get()));
+  replay->cpu_->SetHostFeatures(UsableFor(trace->manifest().required_features, host));
   replay->checkpoints_ = std::make_unique<Checkpoints>(replay->cpu_.get());
   return replay;
 }
@@ -149,8 +151,11 @@ absl::StatusOr<LegEnd> SegmentReplay::RunCpu(const LegOptions& options) {
       ASSIGN_OR_RETURN(end, RecoverFromFault(result, options, start));
       break;
     }
+    case Stop::kWatch:  // by the instruction at the breakpoint that was left
+      watch_hit_ = {count() - 1, cpu_->hit_watchpoint(), cpu_->hit_address()};
+      end = LegEnd::kWatch;
+      break;
     case Stop::kSpecial:
-    case Stop::kWatch:
       return DivergedAtSpecial();
   }
   states_replayed_ += count() - start;

@@ -24,6 +24,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "emulator/cpu.h"
+#include "emulator/host_features.h"
 #include "keyframes/checkpoints.h"
 #include "tracefmt/trace_reader.h"
 
@@ -85,7 +86,8 @@ struct LegOptions {
 
 class SegmentReplay final : private Pager {
  public:
-  static absl::StatusOr<std::unique_ptr<SegmentReplay>> Create(const TraceReader* trace);
+  static absl::StatusOr<std::unique_ptr<SegmentReplay>> Create(
+      const TraceReader* trace, HostFeatures host = HostFeatures::OfThisHost());
 
   // Begins `segment`: stands in its first state, with the view empty but for that state's imports.
   absl::Status Load(std::shared_ptr<const Segment> segment);

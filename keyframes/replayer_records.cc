@@ -9,6 +9,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "base/status_macros.h"
 #include "keyframes/replayer.h"
 #include "keyframes/thread_state.h"
@@ -305,6 +306,19 @@ absl::Status SegmentReplay::DivergedAtFault(uint64_t fault_address) {
 
 absl::Status SegmentReplay::DivergedAtSpecial() {
   const std::optional<Instruction> next = cpu_->next();
+  const HostFeatures lacking = cpu_->features_lacking();
+  if (!lacking.empty() && next.has_value()) {
+    broken_ = true;
+    // A trace from another vendor's processor names that vendor, not ours.
+    std::vector<std::string> names =
+        MissingFeatures(trace_->manifest().required_features, HostFeatures::OfThisHost());
+    if (names.empty()) names = lacking.Names();
+    return absl::FailedPreconditionError(absl::StrFormat(
+        "%s: thread %d cannot be replayed beyond count %d: %s at pc 0x%x needs %s, which this host "
+        "lacks",
+        segment_->info().path, segment_->info().thread, count(), MnemonicName(next->mnemonic),
+        cpu_->pc(), absl::StrJoin(names, ", ")));
+  }
   return Diverged(absl::StrCat("the trace has no side effect for the instruction ",
                                next.has_value() ? MnemonicName(next->mnemonic) : "(unreadable)"));
 }

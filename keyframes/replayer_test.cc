@@ -120,5 +120,25 @@ TEST_F(ReplayerTest, AfterADivergenceEarlierStatesAreStillSound) {
   EXPECT_TRUE(absl::IsDataLoss(replay->MoveTo(bad + 1, /*dense=*/true)));
 }
 
+TEST_F(ReplayerTest, AnInstructionTheHostLacksIsAsFarAsReplayGoes) {
+  if (!HostFeatures::OfThisHost().Has(HostFeature::kAvx)) GTEST_SKIP() << "no AVX here";
+  const ToyRecording toy({.avx = true});
+  auto replay = *SegmentReplay::Create(toy.trace());
+  ASSERT_TRUE(replay->Load(LoadSegment(toy, 0)).ok());
+  const uint64_t end = replay->segment().end_count();
+  EXPECT_TRUE(replay->AdvanceTo(end).ok());
+
+  auto lacking = *SegmentReplay::Create(toy.trace(), HostFeatures());
+  ASSERT_TRUE(lacking->Load(LoadSegment(toy, 0)).ok());
+  const absl::Status status = lacking->AdvanceTo(end);
+  EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
+  EXPECT_NE(status.message().find("needs avx, which this host lacks"), std::string::npos) << status;
+  const uint64_t last = lacking->count();
+  EXPECT_EQ(lacking->registers(), toy.at(last).registers);
+  ASSERT_TRUE(lacking->MoveTo(last - 5, /*dense=*/true).ok());
+  EXPECT_EQ(lacking->registers(), toy.at(last - 5).registers);
+  EXPECT_TRUE(absl::IsFailedPrecondition(lacking->MoveTo(last + 1, /*dense=*/true)));
+}
+
 }  // namespace
 }  // namespace hindsight

@@ -17,7 +17,7 @@
 // The program. rbx: kData, r12: iterations left, rbp: kBuffer.
 asm(R"(
 .pushsection .rodata
-.globl toy_begin, toy_end, toy_loop, toy_callee, toy_handler, toy_syscall
+.globl toy_begin, toy_end, toy_loop, toy_callee, toy_handler, toy_syscall, toy_store
 toy_begin:
 toy_loop:
   movq (%rbx), %rax
@@ -36,6 +36,7 @@ toy_loop:
   rep stosb
   cvtsi2sdq %r12, %xmm0
   addsd %xmm0, %xmm1
+toy_store:
   movapd %xmm1, 0x40(%rbx)
   fildq (%rbx)
   fstpt 0x60(%rbx)
@@ -69,7 +70,7 @@ toy_end:
 )");
 
 extern "C" const uint8_t toy_begin[], toy_end[], toy_loop[], toy_callee[], toy_handler[],
-    toy_syscall[];
+    toy_syscall[], toy_store[];
 
 namespace hindsight {
 namespace {
@@ -148,6 +149,11 @@ void ToyRecorder::SetUp(uint64_t count) {
   Page& code = memory_[ToyRecording::kCode];
   code.fill(0);
   std::copy(toy_begin, toy_end, code.begin());
+  if (options_.avx) {
+    // The prefixes 66 0f become c5 f9: vmovapd, as long as movapd.
+    code[toy_store - toy_begin] = 0xc5;
+    code[toy_store - toy_begin + 1] = 0xf9;
+  }
   memory_[ToyRecording::kData].fill(0);
   memory_[ToyRecording::kBuffer].fill(0);
   memory_[ToyRecording::kStackTop - kPageBytes].fill(0);

@@ -26,6 +26,7 @@ struct ToyOptions {
   uint64_t segment_states = 2500;  // about
   uint64_t signal_every = 0;       // iterations; 0: no signals
   bool full_keyframes = false;     // at every third segment
+  bool avx = false;                // one instruction in the loop has its AVX encoding
   // Damage, to be found by replay.
   bool spoil_hash = false;    // of the middle system call
   bool spoil_end = false;     // a register at the end of segment 1
