@@ -11,6 +11,10 @@ namespace {
 
 uint64_t PageOf(uint64_t address) { return address & ~(kPageBytes - 1); }
 
+uint64_t LastPage(const Block& block) {
+  return PageOf(block.address + (block.size == 0 ? 0 : block.size - 1));
+}
+
 }  // namespace
 
 void BlockCache::SetMemoryModel(MemoryModel model) {
@@ -28,15 +32,15 @@ Block* BlockCache::FindSlow(uint64_t address, uint32_t size, Block*& slot) {
 }
 
 Block* BlockCache::Add(uint64_t address, absl::Span<const uint8_t> code,
-                       const absl::flat_hash_set<uint64_t>& breakpoints, bool step_only) {
+                       const absl::flat_hash_set<uint64_t>& breakpoints) {
   auto block = std::make_unique<Block>();
   block->address = address;
   block->size = static_cast<uint32_t>(code.size());
-  if (step_only) block->flags |= Block::kStepOnly;
   size_t offset = 0;
   while (offset < code.size()) {
     Instruction instruction = Classify(code.subspan(offset));
     if (instruction.policy != Policy::kEmulate) block->flags |= Block::kSpecial;
+    if (instruction.writes_memory) block->flags |= Block::kWrites;
     if (instruction.length == 0) break;
     if (breakpoints.contains(address + offset)) {
       block->flags |= Block::kBreakpoint;
@@ -54,50 +58,53 @@ Block* BlockCache::Add(uint64_t address, absl::Span<const uint8_t> code,
   // Where our decoder and Unicorn disagree about the block's end, only stepping counts right.
   if (offset != code.size() || code.empty()) block->flags |= Block::kStepOnly;
 
+  const auto known = blocks_.find(address);
+  if (known != blocks_.end()) Drop(known->second.get());
   Block* result = block.get();
-  auto& place = blocks_[address];
-  uint64_t last_page = PageOf(address + (code.empty() ? 0 : code.size() - 1));
-  if (place == nullptr) by_page_[PageOf(address)].push_back(address);
-  if (last_page != PageOf(address)) by_page_[last_page].push_back(address);
-  if (place != nullptr && slots_[Slot(address)] == place.get()) slots_[Slot(address)] = nullptr;
-  place = std::move(block);
+  by_page_[PageOf(address)].push_back(result);
+  if (LastPage(*result) != PageOf(address)) by_page_[LastPage(*result)].push_back(result);
+  blocks_[address] = std::move(block);
   slots_[Slot(address)] = result;
   return result;
 }
 
-void BlockCache::DropPage(uint64_t page) {
-  auto found = by_page_.find(page);
-  if (found == by_page_.end()) return;
-  for (uint64_t address : found->second) {
-    auto block = blocks_.find(address);
-    if (block == blocks_.end()) continue;
-    if (slots_[Slot(address)] == block->second.get()) slots_[Slot(address)] = nullptr;
-    blocks_.erase(block);
+void BlockCache::Drop(Block* block) {
+  for (uint64_t page : {PageOf(block->address), LastPage(*block)}) {
+    const auto found = by_page_.find(page);
+    if (found == by_page_.end()) continue;
+    auto& blocks = found->second;
+    blocks.erase(std::remove(blocks.begin(), blocks.end(), block), blocks.end());
   }
-  by_page_.erase(found);
+  Block*& slot = slots_[Slot(block->address)];
+  if (slot == block) slot = nullptr;
+  blocks_.erase(block->address);
+}
+
+void BlockCache::Suspect(uint64_t page) {
+  const auto found = by_page_.find(page);
+  if (found == by_page_.end()) return;
+  for (Block* block : found->second) block->epoch = 0;
+}
+
+bool BlockCache::DropRange(uint64_t begin, uint64_t end) {
+  const auto found = by_page_.find(PageOf(begin));
+  if (found == by_page_.end()) return false;
+  std::vector<Block*> dropped;
+  for (Block* block : found->second) {
+    // An empty block is what could not be decoded at its address.
+    const uint64_t size = std::max(block->size, uint32_t{1});
+    if (block->address < end && block->address + size > begin) dropped.push_back(block);
+  }
+  bool writes = false;
+  for (Block* block : dropped) {
+    writes |= (block->flags & Block::kWrites) != 0;
+    Drop(block);
+  }
+  return writes;
 }
 
 void BlockCache::DropContaining(const absl::flat_hash_set<uint64_t>& addresses) {
-  std::vector<uint64_t> dropped;
-  for (uint64_t address : addresses) {
-    // A block that starts on the page before may reach over.
-    for (uint64_t page : {PageOf(address), PageOf(address) - kPageBytes}) {
-      auto found = by_page_.find(page);
-      if (found == by_page_.end()) continue;
-      for (uint64_t start : found->second) {
-        auto block = blocks_.find(start);
-        if (block != blocks_.end() && address >= start && address < start + block->second->size) {
-          dropped.push_back(start);
-        }
-      }
-    }
-  }
-  for (uint64_t start : dropped) {
-    auto block = blocks_.find(start);
-    if (block == blocks_.end()) continue;
-    if (slots_[Slot(start)] == block->second.get()) slots_[Slot(start)] = nullptr;
-    blocks_.erase(block);
-  }
+  for (uint64_t address : addresses) DropRange(address, address + 1);
 }
 
 }  // namespace hindsight

@@ -21,8 +21,12 @@ namespace hindsight {
 struct Block {
   static constexpr uint8_t kSpecial = 1;     // an instruction Unicorn must not run
   static constexpr uint8_t kBreakpoint = 2;  // a breakpoint at an instruction
-  static constexpr uint8_t kStepOnly = 4;    // on a page that is written to, or does not decode
+  static constexpr uint8_t kStepOnly = 4;    // does not decode
   static constexpr uint8_t kOrderable = 8;   // an orderable instruction
+  static constexpr uint8_t kWrites = 16;     // an instruction that writes memory
+  // Set and cleared by the Cpu, for blocks on a page whose code changes without notice:
+  static constexpr uint8_t kGuarded = 32;   // compare before running it
+  static constexpr uint8_t kStepHere = 64;  // it might change itself
 
   uint64_t address = 0;
   uint32_t size = 0;  // bytes; as Unicorn gave it
@@ -56,10 +60,13 @@ class BlockCache {
 
   // Decodes the block whose bytes are `code` and remembers it. Invalidates nothing.
   Block* Add(uint64_t address, absl::Span<const uint8_t> code,
-             const absl::flat_hash_set<uint64_t>& breakpoints, bool step_only);
+             const absl::flat_hash_set<uint64_t>& breakpoints);
 
-  // Forgets the blocks that touch `page`.
-  void DropPage(uint64_t page);
+  // Sets the epoch of the blocks that touch `page` to 0.
+  void Suspect(uint64_t page);
+  // Forgets the blocks that touch [begin, end), which lies on one page. True if one of them
+  // writes to memory.
+  bool DropRange(uint64_t begin, uint64_t end);
   // Forgets all blocks in whose range an address of `addresses` lies.
   void DropContaining(const absl::flat_hash_set<uint64_t>& addresses);
 
@@ -67,11 +74,12 @@ class BlockCache {
   static constexpr size_t kSlots = 1 << 16;
   static size_t Slot(uint64_t address) { return (address ^ (address >> 16)) & (kSlots - 1); }
   Block* FindSlow(uint64_t address, uint32_t size, Block*& slot);
+  void Drop(Block* block);
 
   MemoryModel memory_model_ = MemoryModel::kKernel;
   std::vector<Block*> slots_;  // direct-mapped front of blocks_
   absl::flat_hash_map<uint64_t, std::unique_ptr<Block>> blocks_;
-  absl::flat_hash_map<uint64_t, std::vector<uint64_t>> by_page_;
+  absl::flat_hash_map<uint64_t, std::vector<Block*>> by_page_;  // those that touch the page
 };
 
 }  // namespace hindsight

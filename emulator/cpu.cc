@@ -26,10 +26,18 @@ const RegisterFile& Cpu::Impl::registers() {
 
 void Cpu::Impl::SetRegisters(const RegisterFile& registers) {
   engine_->Store(registers);
+  engine_stale_ = false;
   registers_ = registers;
   // Read back what the engine made of them: bits it does not keep must not appear and vanish.
   registers_loaded_ = false;
   pc_ = registers.rip;
+}
+
+// Assisted instructions change registers_ only; the engine gets them when it runs again.
+void Cpu::Impl::UpdateEngine() {
+  if (!engine_stale_) return;
+  engine_->Store(registers_);
+  engine_stale_ = false;
 }
 
 absl::Status Cpu::Impl::SelectEngine() {
@@ -48,6 +56,11 @@ absl::Status Cpu::Impl::SelectEngine() {
   return absl::OkStatus();
 }
 
+void Cpu::Impl::SetCount(uint64_t count) {
+  work_offset_ += count_ - count;
+  count_ = count;
+}
+
 void Cpu::Impl::Recycle(Pager* pager) {
   pager_ = pager;
   view_.DropAllRights();
@@ -56,13 +69,14 @@ void Cpu::Impl::Recycle(Pager* pager) {
   SetWatchpoints({});
   orderable_ = nullptr;
   stop_requested_ = false;
-  count_ = 0;
+  SetCount(0);
+  assistant_.ForgetUsed();
 }
 
 RunResult Cpu::Impl::Fault(uint64_t block_count) {
   for (const Poisoned& poisoned : poisoned_) {
     std::memcpy(view_.HostPage(poisoned.page), poisoned.contents.data(), kPageBytes);
-    DropNow(poisoned.page);  // garbage may have been translated
+    DropPage(poisoned.page);  // garbage may have been translated
   }
   poisoned_.clear();
   fault_ = false;
@@ -77,7 +91,7 @@ RunResult Cpu::Impl::Run(const RunOptions& options) {
   FaultScope scope(this);
   log_ = options.log_hits;
   exact_limit_ = options.exact_limit;
-  stop_flags_ = Block::kSpecial | Block::kStepOnly;
+  stop_flags_ = Block::kSpecial | Block::kStepOnly | Block::kStepHere;
   if (log_ == nullptr) stop_flags_ |= Block::kBreakpoint;
   fault_address_ = 0;
   if (options.skip_first_breakpoint && log_ == nullptr && count_ < options.limit &&
@@ -103,20 +117,26 @@ std::optional<RunResult> Cpu::Impl::RunBlocks(const RunOptions& options) {
   effective_limit_.store(options.limit, std::memory_order_relaxed);
   if (stop_requested_.load()) ForceExit();
 
+  UpdateEngine();
   mode_ = Mode::kBlocks;
   UnicornEngine::Exit exit = engine_->Start(pc_);
   mode_ = Mode::kIdle;
   registers_loaded_ = false;
   pc_ = engine_->pc();
+  const bool dropped = !pending_drops_.empty();
+  ApplyPendingDrops();
+  if (exit == UnicornEngine::Exit::kNewChunk) {
+    recheck_ = true;
+    exit = UnicornEngine::Exit::kStopped;
+  }
   if (fault_ || exit != UnicornEngine::Exit::kStopped) return Fault(block_start_count_);
   if (recheck_) {
-    ApplyPendingDrops();
     if (!next().has_value()) return Fault(count_);
     return std::nullopt;
   }
   // Stopped, but not by us: an instruction Unicorn rejects, though we thought it would not.
   if (blocked_ == nullptr) return Fault(block_start_count_);
-  if (!pending_drops_.empty()) return std::nullopt;
+  if (dropped) return std::nullopt;  // perhaps the block as well
   if (count_ >= options.limit || stop_requested_.load()) return std::nullopt;
   return StepThrough(*blocked_, options);
 }
@@ -157,17 +177,28 @@ RunResult Cpu::Impl::Step() {
 
 RunResult Cpu::Impl::StepOne() {
   ApplyPendingDrops();
+  lacking_ = {};
   std::optional<Instruction> instruction = next();
   if (!instruction.has_value()) return Fault(count_);
   const bool assist = instruction->policy == Policy::kAssist;
   if (!assist && instruction->policy != Policy::kEmulate) return {.stop = Stop::kSpecial};
+  code_pages_.NoteStep(pc_ & ~(kPageBytes - 1));
   fault_ = false;
   fault_address_ = 0;
   watch_hit_ = false;
   uint64_t before = count_;
-  bool ok = assist             ? AssistStep(*instruction)
-            : instruction->rep ? RepStep()
-                               : TrapStep(instruction->pushes_flags);
+  bool ok;
+  if (assist) {
+    const AssistResult result = AssistStep(*instruction);
+    if (result == AssistResult::kLacksFeatures) {
+      mode_ = Mode::kIdle;
+      lacking_ = assistant_.lacking();
+      return {.stop = Stop::kSpecial};
+    }
+    ok = result == AssistResult::kDone;
+  } else {
+    ok = instruction->rep ? RepStep() : TrapStep(instruction->pushes_flags);
+  }
   mode_ = Mode::kIdle;
   if (!ok) {
     count_ = before;
@@ -185,6 +216,7 @@ RunResult Cpu::Impl::StepOne() {
 bool Cpu::Impl::TrapStep(bool pushes_flags) {
   constexpr uint64_t kTrapFlag = 0x100;
   uint64_t start = pc_;
+  UpdateEngine();
   engine_->SaveContext();
   engine_->WriteFlags(engine_->ReadFlags() | kTrapFlag);
   mode_ = Mode::kTrapStep;
@@ -209,6 +241,7 @@ bool Cpu::Impl::TrapStep(bool pushes_flags) {
 // A REP instruction is a block of its own that Unicorn runs once per iteration.
 bool Cpu::Impl::RepStep() {
   uint64_t start = pc_;
+  UpdateEngine();
   engine_->SaveContext();
   blocked_ = nullptr;
   recheck_ = false;
@@ -218,6 +251,10 @@ bool Cpu::Impl::RepStep() {
   UnicornEngine::Exit exit = engine_->Start(pc_);
   registers_loaded_ = false;
   pc_ = engine_->pc();
+  mode_ = Mode::kIdle;
+  ApplyPendingDrops();
+  // Done, and what is behind it lies in another chunk.
+  if (exit == UnicornEngine::Exit::kNewChunk && pc_ != start) exit = UnicornEngine::Exit::kStopped;
   if (fault_ || exit != UnicornEngine::Exit::kStopped) {
     engine_->RestoreContext();
     pc_ = start;
@@ -226,14 +263,34 @@ bool Cpu::Impl::RepStep() {
   return true;
 }
 
-bool Cpu::Impl::AssistStep(const Instruction& instruction) {
-  std::vector<uint8_t> code(instruction.length);
-  if (!view_.ReadHeld(pc_, absl::MakeSpan(code))) return false;
+const Assistant::Prepared* Cpu::Impl::PrepareAssist(const Instruction& instruction) {
+  constexpr size_t kLongest = 15;
+  AssistSlot& slot = assist_slots_[pc_ & (assist_slots_.size() - 1)];
+  if (slot.pc == pc_ && slot.version == code_version_) [[likely]]
+    return slot.prepared;
+  uint8_t bytes[kLongest];
+  const auto code = absl::MakeSpan(bytes, instruction.length);
+  if (!view_.ReadHeld(pc_, code)) return nullptr;
+  const Assistant::Prepared* prepared = assistant_.Prepare(code);
+  // Elsewhere than on a code page the same address need not hold the same bytes.
+  const uint64_t page = pc_ & ~(kPageBytes - 1);
+  if (prepared != nullptr && view_.is_code(page) && pc_ + instruction.length <= page + kPageBytes) {
+    slot = {pc_, code_version_, prepared};
+  }
+  return prepared;
+}
+
+AssistResult Cpu::Impl::AssistStep(const Instruction& instruction) {
+  const Assistant::Prepared* prepared = PrepareAssist(instruction);
+  if (prepared == nullptr) return AssistResult::kFaults;
   mode_ = Mode::kAssist;
-  RegisterFile after = registers();
-  if (!Assist(code, &after, this)) return false;
-  SetRegisters(after);
-  return true;
+  registers();
+  const AssistResult result = assistant_.Execute(*prepared, &registers_, this);
+  if (result == AssistResult::kDone) {
+    engine_stale_ = true;
+    pc_ = registers_.rip;
+  }
+  return result;
 }
 
 void Cpu::Impl::RequestStop() {
@@ -254,13 +311,13 @@ const RegisterFile& Cpu::registers() { return impl_->registers(); }
 void Cpu::SetRegisters(const RegisterFile& registers) { impl_->SetRegisters(registers); }
 uint64_t Cpu::pc() { return impl_->pc_; }
 uint64_t Cpu::count() const { return impl_->count_; }
-void Cpu::set_count(uint64_t count) { impl_->count_ = count; }
+void Cpu::set_count(uint64_t count) { impl_->SetCount(count); }
 uint8_t* Cpu::HostPage(uint64_t page) { return impl_->view_.HostPage(page); }
 PageRights Cpu::rights(uint64_t page) const { return impl_->view_.rights(page); }
 void Cpu::SetRights(uint64_t page, PageRights rights) { impl_->SetRights(page, rights); }
 void Cpu::ProtectWrites(absl::Span<const uint64_t> pages) { impl_->view_.ProtectWrites(pages); }
 void Cpu::DropRights(absl::Span<const uint64_t> pages) { impl_->DropRights(pages); }
-void Cpu::ContentsChanged(uint64_t page) { impl_->ContentsChanged(page); }
+void Cpu::ContentsChanged(uint64_t page, uint64_t lines) { impl_->ContentsChanged(page, lines); }
 bool Cpu::ReadHeld(uint64_t address, absl::Span<uint8_t> out) const {
   return impl_->view_.ReadHeld(address, out);
 }
@@ -281,6 +338,10 @@ void Cpu::LogOrderable(MemoryModel model, std::vector<uint64_t>* counts) {
 size_t Cpu::hit_watchpoint() const { return impl_->hit_watchpoint_; }
 uint64_t Cpu::hit_address() const { return impl_->hit_address_; }
 
+HostFeatures Cpu::features_used() const { return impl_->assistant_.used(); }
+HostFeatures Cpu::features_lacking() const { return impl_->lacking_; }
+void Cpu::SetHostFeatures(HostFeatures features) { impl_->assistant_.SetHostFeatures(features); }
+
 std::unique_ptr<Cpu::SavedState> Cpu::Save() {
   auto state = std::make_unique<SavedState>();
   state->registers = impl_->registers();
@@ -290,7 +351,7 @@ std::unique_ptr<Cpu::SavedState> Cpu::Save() {
 
 void Cpu::Restore(const SavedState& state) {
   impl_->SetRegisters(state.registers);
-  impl_->count_ = state.count;
+  impl_->SetCount(state.count);
 }
 
 }  // namespace hindsight

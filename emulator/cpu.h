@@ -25,6 +25,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "emulator/host_features.h"
 #include "emulator/instruction.h"
 #include "emulator/memory_model.h"
 #include "emulator/registers.h"
@@ -51,9 +52,10 @@ class Pager {
 enum class Stop : uint8_t {
   kLimit,       // count() == limit (or, if not exact, the first block boundary at or above it)
   kBreakpoint,  // pc is at a breakpoint, not executed yet
-  kSpecial,     // the instruction at pc has a policy other than kEmulate: see next()
-  kWatch,       // (Step only) the step changed or read a watched location
-  kFault,       // inexact, see above
+  kSpecial,  // the instruction at pc is not for the Cpu: its policy is neither kEmulate nor kAssist
+             // (see next()), or the host lacks what it needs (see features_lacking())
+  kWatch,    // (Step only) the step changed or read a watched location
+  kFault,    // inexact, see above
 };
 
 struct RunResult {
@@ -114,8 +116,9 @@ class Cpu {
   // `pages` may be in any order.
   void ProtectWrites(absl::Span<const uint64_t> pages);
   void DropRights(absl::Span<const uint64_t> pages);
-  // Tells that bytes of `page` were changed from outside: translated code there is dropped.
-  void ContentsChanged(uint64_t page);
+  // Tells that bytes of `page` were changed from outside: translated code there is dropped. Bit i
+  // of `lines`: the i-th line changed.
+  void ContentsChanged(uint64_t page, uint64_t lines = ~uint64_t{0});
   // Copies from the view regardless of rights; false unless every page is held (not kNone).
   bool ReadHeld(uint64_t address, absl::Span<uint8_t> out) const;
 
@@ -137,6 +140,13 @@ class Cpu {
 
   // The instruction at pc (pages code in). nullopt if its bytes cannot be read or executed.
   std::optional<Instruction> next();
+  // What the assisted instructions executed since Create or Recycle need of a host.
+  HostFeatures features_used() const;
+  // After kSpecial: what the host lacks to execute the instruction at pc; else empty.
+  HostFeatures features_lacking() const;
+  // Goes on as if the host had these features only.
+  void SetHostFeatures(HostFeatures features);
+
   // Makes Run return as soon as it can, at an exact block boundary, with kLimit. Any thread and
   // signal handler may call it; it holds for one Run.
   void RequestStop();

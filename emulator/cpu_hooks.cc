@@ -13,11 +13,6 @@ uint64_t PageOf(uint64_t address) { return address & ~(kPageBytes - 1); }
 
 }  // namespace
 
-bool Cpu::Impl::RunningOn(uint64_t page) const {
-  return block_size_ != 0 && PageOf(block_address_) <= page &&
-         page <= PageOf(block_address_ + block_size_ - 1);
-}
-
 // Makes the page of `address` accessible, or not.
 bool Cpu::Impl::Obtain(uint64_t address, bool write) {
   const uint64_t page = PageOf(address);
@@ -48,16 +43,37 @@ bool Cpu::Impl::OnHostFault(void* pointer, bool write) {
   return true;
 }
 
+bool Cpu::Impl::ObtainRange(uint64_t address, uint64_t size, bool write) {
+  const uint64_t last = address + size - 1;
+  fault_address_ = address;
+  if (last < address || last >= View::kAddressLimit || !Obtain(address, write)) return false;
+  fault_address_ = PageOf(last);
+  if (PageOf(last) != PageOf(address) && !Obtain(last, write)) return false;
+  fault_address_ = 0;
+  return true;
+}
+
 bool Cpu::Impl::Read(uint64_t address, absl::Span<uint8_t> out) {
-  const uint64_t last = address + out.size() - 1;
-  if (!Obtain(address, /*write=*/false) || !Obtain(last, /*write=*/false)) return false;
+  if (!ObtainRange(address, out.size(), /*write=*/false)) return false;
   OnMemory(/*write=*/false, address, static_cast<uint32_t>(out.size()), 0);
   return view_.ReadHeld(address, out);
 }
 
+bool Cpu::Impl::MayWrite(uint64_t address, absl::Span<uint8_t> old) {
+  return ObtainRange(address, old.size(), /*write=*/true) && view_.ReadHeld(address, old);
+}
+
+uint8_t* Cpu::Impl::Pointer(uint64_t address, size_t size, bool write) {
+  if (IsWatched(address, size) || !ObtainRange(address, size, write)) return nullptr;
+  const uint64_t first = PageOf(address), last = PageOf(address + size - 1);
+  uint8_t* const host = view_.HostPage(first);
+  // Two pages lie together unless they are of different chunks.
+  if (last != first && view_.HostPage(last) != host + kPageBytes) return nullptr;
+  return host + address % kPageBytes;
+}
+
 bool Cpu::Impl::Write(uint64_t address, absl::Span<const uint8_t> bytes) {
-  const uint64_t last = address + bytes.size() - 1;
-  if (!Obtain(address, /*write=*/true) || !Obtain(last, /*write=*/true)) return false;
+  if (!ObtainRange(address, bytes.size(), /*write=*/true)) return false;
   for (size_t i = 0; i < bytes.size(); i += sizeof(uint64_t)) {
     uint64_t value = 0;
     const size_t piece = std::min(sizeof(value), bytes.size() - i);
@@ -78,125 +94,14 @@ void Cpu::Impl::Poison(uint64_t page) {
   ForceExit();
 }
 
-// The program writes to a page that has translated code. Unicorn drops its own translations; what
-// we counted on is dropped at the next block. The block being executed was counted whole, which is
-// wrong if it lies on that page and gets cut short.
-void Cpu::Impl::OnCodeWrite(uint64_t page) {
-  rewritten_.insert(page);
-  view_.SetCode(page, false);
-  pending_drops_.push_back(page);
-  ForceExit();
-  if (mode_ == Mode::kBlocks && RunningOn(page)) fault_ = true;
-}
-
-void Cpu::Impl::ContentsChanged(uint64_t page) {
-  if (!view_.is_code(page) && !rewritten_.contains(page)) return;
-  if (mode_ == Mode::kIdle) {
-    DropNow(page);
-    return;
-  }
-  pending_drops_.push_back(page);
-  ForceExit();
-  if (mode_ == Mode::kBlocks && RunningOn(page)) fault_ = true;
-}
-
-void Cpu::Impl::DropNow(uint64_t page) {
-  ++code_version_;
-  blocks_.DropPage(page);
-  view_.SetCode(page, false);
-  view_.Regrant(page);
-  plain_->DropTranslations(page, kPageBytes);
-  if (watching_ != nullptr) watching_->DropTranslations(page, kPageBytes);
-}
-
-void Cpu::Impl::ApplyPendingDrops() {
-  for (uint64_t page : std::exchange(pending_drops_, {})) DropNow(page);
-}
-
-void Cpu::Impl::SetRights(uint64_t page, PageRights rights) {
-  if (rights == PageRights::kNone && (view_.is_code(page) || rewritten_.contains(page))) ++epoch_;
-  view_.SetRights(page, rights);
-}
-
-void Cpu::Impl::DropRights(absl::Span<const uint64_t> pages) {
-  if (std::any_of(pages.begin(), pages.end(), [this](uint64_t page) {
-        return view_.is_code(page) || rewritten_.contains(page);
-      })) {
-    ++epoch_;
-  }
-  view_.DropRights(pages);
-}
-
-bool Cpu::Impl::EnsureExecutable(uint64_t page) {
-  if (view_.rights(page) == PageRights::kNone &&
-      (!pager_->OnMissing(page, Access::kExecute) || view_.rights(page) == PageRights::kNone)) {
-    return false;
-  }
-  return pager_->MayExecute(page);
-}
-
-std::optional<Instruction> Cpu::Impl::next() {
-  constexpr uint64_t kLongest = 15;
-  uint64_t page = PageOf(pc_);
-  DecodedSlot& slot = decoded_[pc_ & (decoded_.size() - 1)];
-  if (slot.pc == pc_ && slot.version == code_version_ && view_.is_code(page) &&
-      view_.rights(page) != PageRights::kNone) {
-    return slot.instruction;
-  }
-  if (pc_ >= View::kAddressLimit || !EnsureExecutable(page)) return std::nullopt;
-  ApplyPendingDrops();
-  uint64_t here = std::min(kLongest, page + kPageBytes - pc_);
-  uint8_t bytes[kLongest];
-  if (!view_.ReadHeld(pc_, absl::MakeSpan(bytes, here))) return std::nullopt;
-  Instruction instruction = Classify(absl::MakeSpan(bytes, here));
-  bool crosses = instruction.length == 0 && here < kLongest;
-  if (crosses) {
-    if (!EnsureExecutable(page + kPageBytes) ||
-        !view_.ReadHeld(pc_ + here, absl::MakeSpan(bytes + here, kLongest - here))) {
-      return std::nullopt;
-    }
-    instruction = Classify(bytes);
-  } else if (!rewritten_.contains(page)) {
-    view_.SetCode(page, true);
-    slot = {.pc = pc_, .version = code_version_, .instruction = instruction};
-  }
-  return instruction;
-}
-
-// Looks at the code of a block that is new, or whose pages lost their rights since it was last
-// looked at. nullptr: stop, and look again from outside.
-Block* Cpu::Impl::Validate(uint64_t address, uint32_t size) {
-  uint64_t last = PageOf(address + (size == 0 ? 0 : size - 1));
-  bool step_only = false;
-  for (uint64_t page = PageOf(address); page <= last; page += kPageBytes) {
-    if (!EnsureExecutable(page) || !pending_drops_.empty()) {
-      recheck_ = true;
-      return nullptr;
-    }
-    step_only |= rewritten_.contains(page);
-  }
-  if (Block* known = blocks_.Find(address, size)) {
-    known->epoch = epoch_;
-    return known;
-  }
-  std::vector<uint8_t> code(size);
-  if (!view_.ReadHeld(address, absl::MakeSpan(code))) {
-    recheck_ = true;
-    return nullptr;
-  }
-  for (uint64_t page = PageOf(address); page <= last; page += kPageBytes) {
-    if (!rewritten_.contains(page)) view_.SetCode(page, true);
-  }
-  Block* block = blocks_.Add(address, code, breakpoints_, step_only);
-  block->epoch = epoch_;
-  return block;
-}
-
 bool Cpu::Impl::OnBlock(uint64_t address, uint32_t size) {
   if (mode_ == Mode::kTrapStep || address == running_rep_) return true;
   if (mode_ == Mode::kRepStep) {
     // The first block is the instruction itself, the next is behind it.
-    if (running_rep_ != Block::kNoAddress) return false;
+    if (running_rep_ != Block::kNoAddress) {
+      NoteTranslated(address, size);
+      return false;
+    }
     running_rep_ = address;
     return true;
   }
@@ -213,11 +118,15 @@ bool Cpu::Impl::OnBlock(uint64_t address, uint32_t size) {
     blocked_ = block;
     return false;
   }
+  constexpr uint8_t kNotable = Block::kBreakpoint | Block::kOrderable | Block::kGuarded;
+  if ((block->flags & kNotable) != 0) {
+    if ((block->flags & Block::kGuarded) != 0 && !Unchanged(*block)) return false;
+    NoteExecuted(*block);
+  }
   block_start_count_ = count_;
   block_address_ = address;
   block_size_ = size;
   running_rep_ = block->final_rep;
-  if ((block->flags & (Block::kBreakpoint | Block::kOrderable)) != 0) NoteExecuted(*block);
   count_ += block->instructions;
   return true;
 }
@@ -262,7 +171,7 @@ void Cpu::Impl::SetWatchpoints(const std::vector<Watchpoint>& watchpoints) {
 }
 
 void Cpu::Impl::OnMemory(bool write, uint64_t address, uint32_t size, uint64_t value) {
-  if (address >= watch_high_ || address + size <= watch_low_) [[likely]]
+  if (!IsWatched(address, size)) [[likely]]
     return;
   for (size_t i = 0; i < watchpoints_.size(); ++i) {
     const Watchpoint& watchpoint = watchpoints_[i];

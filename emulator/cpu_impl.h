@@ -10,8 +10,10 @@
 #include <vector>
 
 #include "absl/container/flat_hash_set.h"
-#include "emulator/assist.h"
+#include "emulator/assist_memory.h"
+#include "emulator/assistant.h"
 #include "emulator/block_cache.h"
+#include "emulator/code_pages.h"
 #include "emulator/cpu.h"
 #include "emulator/fault_handler.h"
 #include "emulator/unicorn_engine.h"
@@ -40,7 +42,8 @@ class Cpu::Impl final : public FaultClient, public EngineClient, public AssistMe
 
   void DropRights(absl::Span<const uint64_t> pages);
   void SetRights(uint64_t page, PageRights rights);
-  void ContentsChanged(uint64_t page);
+  void ContentsChanged(uint64_t page, uint64_t lines);
+  void SetCount(uint64_t count);
 
   // FaultClient, EngineClient: called while an engine runs.
   bool OnHostFault(void* pointer, bool write) override;
@@ -50,6 +53,11 @@ class Cpu::Impl final : public FaultClient, public EngineClient, public AssistMe
   // AssistMemory.
   bool Read(uint64_t address, absl::Span<uint8_t> out) override;
   bool Write(uint64_t address, absl::Span<const uint8_t> bytes) override;
+  bool MayWrite(uint64_t address, absl::Span<uint8_t> old) override;
+  uint8_t* Pointer(uint64_t address, size_t size, bool write) override;
+
+  Assistant assistant_;
+  HostFeatures lacking_;  // if the last stop was kSpecial for that
 
   View view_;
   uint64_t pc_ = 0;
@@ -72,19 +80,42 @@ class Cpu::Impl final : public FaultClient, public EngineClient, public AssistMe
     Instruction instruction;
   };
 
+  // What the Assistant made of the instruction at an address.
+  struct AssistSlot {
+    uint64_t pc = ~uint64_t{0};
+    uint64_t version = 0;
+    const Assistant::Prepared* prepared = nullptr;
+  };
+
   absl::Status SelectEngine();
+  void UpdateEngine();
   RunResult Fault(uint64_t block_count);
   std::optional<RunResult> RunBlocks(const RunOptions& options);
   std::optional<RunResult> StepThrough(const Block& block, const RunOptions& options);
   RunResult StepOne();
   bool TrapStep(bool pushes_flags);
   bool RepStep();
-  bool AssistStep(const Instruction& instruction);
+  const Assistant::Prepared* PrepareAssist(const Instruction& instruction);
+  AssistResult AssistStep(const Instruction& instruction);
   bool Obtain(uint64_t address, bool write);
+  bool ObtainRange(uint64_t address, uint64_t size, bool write);
+  bool IsWatched(uint64_t address, uint64_t size) const {
+    return address < watch_high_ && address + size > watch_low_;
+  }
   void ForceExit() { effective_limit_.store(0, std::memory_order_relaxed); }
   void ApplyPendingDrops();
-  void DropNow(uint64_t page);
+  bool DropRange(uint64_t begin, uint64_t end);
+  void DropPage(uint64_t page);
+  void DropLines(uint64_t page, uint64_t lines);
+  void Settle(uint64_t page);
   void OnCodeWrite(uint64_t page);
+  void NoteTranslated(uint64_t address, uint32_t size);
+  bool Unchanged(const Block& block);
+  // Instructions executed so far, however often count_ was set anew.
+  uint64_t work() const { return count_ + work_offset_; }
+  bool HasCode(uint64_t page) const {
+    return view_.is_code(page) || code_pages_.state(page) != CodePages::State::kSettled;
+  }
   void Poison(uint64_t page);
   bool RunningOn(uint64_t page) const;
   bool EnsureExecutable(uint64_t page);
@@ -99,6 +130,7 @@ class Cpu::Impl final : public FaultClient, public EngineClient, public AssistMe
   UnicornEngine* engine_ = nullptr;          // the one that holds the registers now
   RegisterFile registers_;                   // selectors always; the rest if registers_loaded_
   bool registers_loaded_ = false;
+  bool engine_stale_ = false;  // registers_ are newer than the engine's: see UpdateEngine
 
   Mode mode_ = Mode::kIdle;
   BlockCache blocks_;
@@ -121,11 +153,18 @@ class Cpu::Impl final : public FaultClient, public EngineClient, public AssistMe
     std::vector<uint8_t> contents;
   };
   std::vector<Poisoned> poisoned_;
-  std::vector<uint64_t> pending_drops_;      // code pages changed while the engine ran
-  uint32_t epoch_ = 1;                       // raised when a code page lost its rights
-  uint64_t code_version_ = 1;                // raised when code changed
-  absl::flat_hash_set<uint64_t> rewritten_;  // code pages the program wrote to: only stepped
+  // What changed, or is to be looked at before code there is executed, while the engine runs.
+  struct PendingDrop {
+    uint64_t page = 0;
+    uint64_t lines = 0;
+  };
+  std::vector<PendingDrop> pending_drops_;
+  CodePages code_pages_;
+  uint64_t work_offset_ = 0;
+  uint32_t epoch_ = 1;         // raised when a code page lost its rights
+  uint64_t code_version_ = 1;  // raised when code changed
   std::vector<DecodedSlot> decoded_ = std::vector<DecodedSlot>(1 << 12);
+  std::vector<AssistSlot> assist_slots_ = std::vector<AssistSlot>(1 << 10);
 
   absl::flat_hash_set<uint64_t> breakpoints_;
   std::vector<Watchpoint> watchpoints_;

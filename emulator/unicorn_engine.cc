@@ -1,11 +1,13 @@
 #include "emulator/unicorn_engine.h"
 
+#include <algorithm>
 #include <cstring>
 #include <utility>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "emulator/fast_stores.h"
 
 namespace hindsight {
 namespace {
@@ -39,6 +41,7 @@ UnicornEngine::~UnicornEngine() {
 absl::StatusOr<std::unique_ptr<UnicornEngine>> UnicornEngine::Create(View* view,
                                                                      EngineClient* client,
                                                                      bool watch) {
+  static_cast<void>(PagesWithFastStores());  // has it linked
   auto engine = std::unique_ptr<UnicornEngine>(new UnicornEngine(view, client));
   RETURN_IF_ERROR(ToStatus(uc_open(UC_ARCH_X86, UC_MODE_64, &engine->uc_), "uc_open"));
   RETURN_IF_ERROR(engine->AddHooks(watch));
@@ -75,12 +78,27 @@ void UnicornEngine::InterruptHook(uc_engine* uc, uint32_t number, void* self) {
   uc_emu_stop(uc);
 }
 
+// Has Unicorn know the chunk of `address`.
+bool UnicornEngine::Map(uint64_t address) {
+  const uint64_t base = address & ~(View::kChunkBytes - 1);
+  if (std::find(mapped_.begin(), mapped_.end(), base) != mapped_.end()) return true;
+  const View::Chunk* chunk = view_->FindOrCreate(address);
+  if (chunk == nullptr ||
+      uc_mem_map_ptr(uc_, base, View::kChunkBytes, UC_PROT_ALL, chunk->guest) != UC_ERR_OK) {
+    return false;
+  }
+  mapped_.push_back(base);
+  return true;
+}
+
 bool UnicornEngine::UnmappedHook(uc_engine* uc, uc_mem_type type, uint64_t address, int size,
                                  int64_t value, void* self) {
   auto* engine = static_cast<UnicornEngine*>(self);
-  View::Chunk* chunk = engine->view_->FindOrCreate(address);
-  return chunk != nullptr &&
-         uc_mem_map_ptr(uc, chunk->base, View::kChunkBytes, UC_PROT_ALL, chunk->guest) == UC_ERR_OK;
+  if (type != UC_MEM_FETCH_UNMAPPED) return engine->Map(address);
+  // If we mapped it now, Unicorn would go on, with a translation of which it does not know where it
+  // is from and which could never be dropped.
+  engine->new_chunk_ = address < View::kAddressLimit;
+  return false;
 }
 
 void UnicornEngine::MemoryHook(uc_engine* uc, uc_mem_type type, uint64_t address, int size,
@@ -186,8 +204,12 @@ uint64_t UnicornEngine::ReadFlags() {
 void UnicornEngine::WriteFlags(uint64_t flags) { uc_reg_write(uc_, UC_X86_REG_EFLAGS, &flags); }
 
 UnicornEngine::Exit UnicornEngine::Start(uint64_t pc) {
-  trapped_ = exception_ = false;
+  // An instruction may reach into the next chunk.
+  constexpr uint64_t kLongestInstruction = 15;
+  if (!Map(pc) || !Map(pc + kLongestInstruction)) return Exit::kException;
+  trapped_ = exception_ = new_chunk_ = false;
   uc_err error = uc_emu_start(uc_, pc, kNever, 0, 0);
+  if (new_chunk_) return Exit::kNewChunk;
   if (error != UC_ERR_OK || exception_) return Exit::kException;
   return trapped_ ? Exit::kTrap : Exit::kStopped;
 }

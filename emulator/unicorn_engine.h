@@ -47,6 +47,7 @@ class UnicornEngine {
   enum class Exit : uint8_t {
     kStopped,    // a hook stopped it
     kTrap,       // single-step trap
+    kNewChunk,   // code in a chunk that was not mapped; nothing of it is executed. Start again
     kException,  // any other exception, or an access outside all chunks; state is not exact
   };
   // Runs from `pc` until stopped; pc() tells where.
@@ -68,6 +69,7 @@ class UnicornEngine {
                            int64_t value, void* self);
   static void MemoryHook(uc_engine* uc, uc_mem_type type, uint64_t address, int size, int64_t value,
                          void* self);
+  bool Map(uint64_t address);
   void LoadX87(RegisterFile* registers);
   void StoreX87(const RegisterFile& registers);
   void LoadFloatFlags(RegisterFile* registers);
@@ -79,7 +81,9 @@ class UnicornEngine {
   uc_context* context_ = nullptr;  // SaveContext's
   uc_context* flags_ = nullptr;    // to look for floating-point flags in
   FloatFlagOffsets flag_offsets_;
+  std::vector<uint64_t> mapped_;  // bases of the chunks Unicorn knows
   bool trapped_ = false;
+  bool new_chunk_ = false;
   bool exception_ = false;
 };
 
