@@ -184,8 +184,9 @@ absl::StatusOr<LegEnd> SegmentReplay::RecoverFromFault(const RunResult& fault,
   import_hit_ = false;
   unknown_imports_.clear();
   ASSIGN_OR_RETURN(LegEnd end, StepThroughBlock(options, leg_start));
-  // Where one block does this others will: do not come back further than here for them.
-  TakeCheckpoint();
+  // Where one block does this others will: do not come back further than here for them. (Where
+  // records are still to be applied the state is not complete.)
+  if (count() < NextStopCount()) TakeCheckpoint();
   return end;
 }
 

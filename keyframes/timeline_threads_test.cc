@@ -173,6 +173,7 @@ TEST_F(TimelineThreadsTest, AWaitingThreadDoesNotSeeWhatItsNextTurnBeginsWith) {
     const int32_t thread = Toy().moments()[m - 1].thread;
     if (thread == Toy().moments()[m].thread || !timeline_->process().IsAlive(thread, m)) continue;
     const uint64_t later = std::min(m + 20, Toy().end_moment());
+    if (!timeline_->process().IsAlive(thread, later)) continue;
     if (timeline_->schedule().CountAt(thread, later) != timeline_->schedule().CountAt(thread, m)) {
       continue;
     }
@@ -345,6 +346,7 @@ TEST_F(RunThreadsTest, ThreadsStopWhereTheyStartAndEnd) {
   EXPECT_EQ(Run(request).kind, RunStopKind::kEnd);
   request.direction = RunDirection::kBackward;
   for (size_t i = expected.size(); i-- > 0;) {
+    if (expected[i].first == Toy().end_moment()) continue;  // it stands there
     const RunStop stop = Run(request);
     ASSERT_EQ(moment(), expected[i].first);
     EXPECT_EQ(stop.thread, expected[i].second);
