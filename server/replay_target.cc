@@ -81,12 +81,12 @@ absl::StatusOr<RegisterFile> ReplayTarget::RecordedRegisters(int32_t thread) {
 }
 
 absl::StatusOr<RegisterFile> ReplayTarget::Registers(int32_t thread) {
-  if (IsDiverted(thread)) return scratch_->registers();
-  return RecordedRegisters(thread);
+  if (!IsDiverted(thread)) return RecordedRegisters(thread);
+  return thread == scratch_thread_ ? scratch_->registers() : other_scratches_.at(thread);
 }
 
 int64_t ReplayTarget::OrigRax(int32_t thread) const {
-  if (IsDiverted(thread)) return scratch_orig_rax_;
+  if (IsDiverted(thread)) return thread == scratch_thread_ ? scratch_orig_rax_ : -1;
   const uint64_t count = timeline_->count(thread);
   const ThreadState& state = timeline_->thread_state(thread);
   const ProcessEvent* event = state.SyscallFrom(count);
@@ -101,12 +101,15 @@ absl::StatusOr<std::string> ReplayTarget::ReadRegister(ThreadRef thread, int num
     int64_t value = OrigRax(thread.tid);
     return std::string(reinterpret_cast<const char*>(&value), sizeof(value));
   }
-  if (IsDiverted(thread.tid)) return EncodeRegister(scratch_->registers(), number);
+  if (scratch_ != nullptr && thread.tid == scratch_thread_) {
+    return EncodeRegister(scratch_->registers(), number);
+  }
   // All of them are asked for one by one.
-  if (auto known = registers_.find(thread.tid); known != registers_.end()) {
+  auto known = registers_.find(thread.tid);
+  if (scratch_ == nullptr && known != registers_.end()) {
     return EncodeRegister(known->second, number);
   }
-  ASSIGN_OR_RETURN(const RegisterFile registers, RecordedRegisters(thread.tid));
+  ASSIGN_OR_RETURN(const RegisterFile registers, Registers(thread.tid));
   return EncodeRegister(registers, number);
 }
 
@@ -228,6 +231,7 @@ absl::StatusOr<StopEvent> ReplayTarget::Resume(const ResumeRequest& request) {
     if (request.direction == Direction::kBackward) {
       return StopEvent{.kind = StopKind::kBegin, .thread = Ref(scratch_thread_)};
     }
+    if (timeline_->IsAlive(request.thread.tid)) RETURN_IF_ERROR(Redirect(request.thread.tid));
     StopEvent event = scratch_->Resume(request);
     absl::StrAppend(&console_text_, scratch_->TakeText());
     return event;
@@ -246,20 +250,17 @@ absl::StatusOr<StopEvent> ReplayTarget::Resume(const ResumeRequest& request) {
 }
 
 absl::Status ReplayTarget::Redirect(int32_t thread) {
-  ASSIGN_OR_RETURN(const RegisterFile recorded, RecordedRegisters(scratch_thread_));
-  if (!(scratch_->registers() == recorded)) {
-    return absl::UnimplementedError(
-        absl::StrCat("a function is being called in thread ", scratch_thread_));
-  }
+  if (thread == scratch_thread_) return absl::OkStatus();
+  ASSIGN_OR_RETURN(const RegisterFile registers, Registers(thread));
   scratch_orig_rax_ = OrigRax(thread);
-  ASSIGN_OR_RETURN(const RegisterFile registers, RecordedRegisters(thread));
+  other_scratches_[scratch_thread_] = scratch_->registers();
+  other_scratches_.erase(thread);
   scratch_->SetThread(Ref(thread), registers);
   scratch_thread_ = thread;
   return absl::OkStatus();
 }
 
 absl::Status ReplayTarget::Divert(int32_t thread) {
-  if (IsDiverted(thread)) return absl::OkStatus();
   if (scratch_ != nullptr) return Redirect(thread);
   scratch_orig_rax_ = OrigRax(thread);
   ASSIGN_OR_RETURN(const RegisterFile registers, RecordedRegisters(thread));
@@ -274,11 +275,15 @@ absl::Status ReplayTarget::Divert(int32_t thread) {
 }
 
 void ReplayTarget::EndDiversion() {
+  other_scratches_.clear();
   scratch_ = nullptr;
   suspended_scratch_ = nullptr;
 }
 
-void ReplayTarget::SuspendDiversion() { suspended_scratch_ = std::move(scratch_); }
+void ReplayTarget::SuspendDiversion() {
+  other_scratches_.clear();
+  suspended_scratch_ = std::move(scratch_);
+}
 
 bool ReplayTarget::ResumeDiversion() {
   if (suspended_scratch_ == nullptr) return false;

@@ -75,14 +75,16 @@ class ReplayTarget final : public Target {
   // Of the copy, if it is this thread's, else of the recording.
   absl::StatusOr<RegisterFile> Registers(int32_t thread);
   absl::StatusOr<RegisterFile> RecordedRegisters(int32_t thread);
-  bool IsDiverted(int32_t thread) const { return scratch_ != nullptr && thread == scratch_thread_; }
+  bool IsDiverted(int32_t thread) const {
+    return scratch_ != nullptr && (thread == scratch_thread_ || other_scratches_.contains(thread));
+  }
   // The number of the system call that is about to be made or was just made, else -1: as the kernel
   // shows it at the two stops of a system call.
   int64_t OrigRax(int32_t thread) const;
   bool ReadAll(uint64_t address, absl::Span<uint8_t> out);
   // Begins a diversion of `thread` if there is none.
   absl::Status Divert(int32_t thread);
-  // Makes the diversion that of `thread`, if nothing runs in it.
+  // Makes `thread` the one that runs in the diversion.
   absl::Status Redirect(int32_t thread);
   absl::StatusOr<StopEvent> Report(const RunStop& stop, const ResumeRequest& request);
   // The answer to a step of a thread that has none to make: nothing moves then.
@@ -102,8 +104,10 @@ class ReplayTarget final : public Target {
   class Monitor monitor_;
   std::unique_ptr<ScratchProcess> scratch_;            // the diversion, while there is one
   std::unique_ptr<ScratchProcess> suspended_scratch_;  // of the same moment
-  int32_t scratch_thread_ = 0;                         // whose either of them is
+  int32_t scratch_thread_ = 0;                         // the one that runs in it
   int64_t scratch_orig_rax_ = -1;
+  // Of threads that ran in the diversion before, where they stand in it.
+  absl::flat_hash_map<int32_t, RegisterFile> other_scratches_;
   StopEvent last_stop_;
   bool fork_told_ = false;
   std::string console_text_;

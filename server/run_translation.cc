@@ -80,7 +80,8 @@ RunRequest ToRunRequest(const ResumeRequest& request, ThreadRef thread) {
   }
   run.stop_for_exec = request.stop_for_exec;
   run.stop_for_fork = request.stop_for_fork;
-  run.stop_for_threads = request.stop_for_threads;
+  // Where a thread runs alone its ends are those of the run.
+  run.stop_for_threads = request.stop_for_threads || request.only_thread;
   run.interrupt = request.interrupt;
   return run;
 }
@@ -91,6 +92,10 @@ StopEvent ToStopEvent(const RunStop& stop, const ResumeRequest& request, int32_t
                      .signal = stop.signal,
                      .address = stop.address,
                      .syscall = stop.syscall};
+  if (!request.stop_for_threads && event.kind == StopKind::kThreadExit) event.kind = StopKind::kEnd;
+  if (!request.stop_for_threads && event.kind == StopKind::kThreadStart) {
+    event.kind = StopKind::kBegin;
+  }
   if (stop.kind == RunStopKind::kFork) event.child = {stop.child, stop.child};
   if (stop.kind == RunStopKind::kWatchpoint && request.watchpoints != nullptr &&
       stop.index < request.watchpoints->size()) {

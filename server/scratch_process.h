@@ -84,6 +84,9 @@ class ScratchProcess final : private Pager {
   std::optional<StopEvent> Syscall();
   int64_t WriteText(uint64_t address, uint64_t size);
   int64_t MoveBreak(uint64_t end);
+  int64_t Protect(uint64_t start, uint64_t size, uint64_t protection);
+  int64_t ForgetSignalMask(uint64_t old_mask);
+  bool MustWait(const RegisterFile& registers);
   int64_t MapMemory(const RegisterFile& registers);
   int64_t TellTime(uint64_t clock, uint64_t address);
   int64_t GiveRandomBytes(uint64_t address, uint64_t size);

@@ -1,6 +1,7 @@
 // The system calls of a throw-away copy of the process.
 
 #include <asm/ioctls.h>
+#include <linux/futex.h>
 #include <sys/mman.h>
 #include <sys/random.h>
 #include <sys/stat.h>
@@ -62,6 +63,17 @@ std::optional<StopEvent> ScratchProcess::Syscall() {
     // Memory given back stays; nobody can tell in the time the copy lives.
     case SYS_munmap:
     case SYS_madvise:
+    case SYS_sched_yield:
+      break;
+    case SYS_mprotect:
+      result = Protect(first, registers.gpr[kRsi], registers.gpr[kRdx]);
+      break;
+    // No signal comes here, so it does not matter which are blocked.
+    case SYS_rt_sigprocmask:
+      result = ForgetSignalMask(registers.gpr[kRdx]);
+      break;
+    case SYS_futex:
+      if (MustWait(registers)) return Refuse("waiting for a thread that stands still", SIGSTOP);
       break;
     // Both are answered by the host: nobody remembers what they said.
     case SYS_clock_gettime:
@@ -133,6 +145,43 @@ int64_t ScratchProcess::MoveBreak(uint64_t end) {
     return static_cast<int64_t>(region.end);
   }
   return -ENOMEM;
+}
+
+int64_t ScratchProcess::Protect(uint64_t start, uint64_t size, uint64_t protection) {
+  const uint64_t end = start + PageUp(size);
+  std::vector<MapRegion> changed;
+  for (MapRegion& region : maps_) {
+    const MapRegion whole = region;
+    const uint64_t from = std::max(start, whole.start), to = std::min(end, whole.end);
+    if (from >= to) continue;
+    // What lies before and behind keeps its rights.
+    if (from > whole.start) (changed.emplace_back(whole)).end = from;
+    if (to < whole.end) (changed.emplace_back(whole)).start = to;
+    region.start = from;
+    region.end = to;
+    region.protection = static_cast<uint32_t>(protection);
+  }
+  maps_.insert(maps_.end(), changed.begin(), changed.end());
+  return 0;
+}
+
+int64_t ScratchProcess::ForgetSignalMask(uint64_t old_mask) {
+  const uint64_t none = 0;
+  if (old_mask == 0) return 0;
+  absl::Status status =
+      WriteMemory(old_mask, {reinterpret_cast<const uint8_t*>(&none), sizeof(none)});
+  return status.ok() ? 0 : -EFAULT;
+}
+
+// Of a futex call. Waking nobody is no work; a value that has changed is not waited for.
+bool ScratchProcess::MustWait(const RegisterFile& registers) {
+  const uint64_t operation = registers.gpr[kRsi] & FUTEX_CMD_MASK;
+  const bool waits = operation == FUTEX_WAIT || operation == FUTEX_WAIT_BITSET ||
+                     operation == FUTEX_LOCK_PI || operation == FUTEX_LOCK_PI2;
+  uint32_t value = 0;
+  const size_t known =
+      ReadMemory(registers.gpr[kRdi], {reinterpret_cast<uint8_t*>(&value), sizeof(value)});
+  return waits && known == sizeof(value) && value == static_cast<uint32_t>(registers.gpr[kRdx]);
 }
 
 // Private anonymous memory wherever there is room; nothing else.
