@@ -1,6 +1,7 @@
 #include "recorder/recorded_process.h"
 
 #include <algorithm>
+#include <cstdio>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -52,15 +53,29 @@ void RecordedProcess::RemoveEnded() {
       ++it;
       continue;
     }
-    instructions += (*it)->count();
-    segments += (*it)->log().segments();
-    manifest_.ordered_kernel_events += (*it)->log().kernel_events();
-    manifest_.ordered_instructions += (*it)->log().ordered_instructions();
+    Count(**it);
     if (last_thread_ == it->get()) last_thread_ = nullptr;
     writer_->CloseThread((*it)->thread());
     if (ended_) witnesses_.Clear();
     it = threads_.erase(it);
   }
+}
+
+void RecordedProcess::Count(const ThreadEngine& engine) {
+  instructions += engine.count();
+  segments += engine.log().segments();
+  manifest_.ordered_kernel_events += engine.log().kernel_events();
+  manifest_.ordered_instructions += engine.log().ordered_instructions();
+  features_.Add(engine.features_used());
+}
+
+absl::Status RecordedProcess::UnpatchVdso(ThreadEngine* by) {
+  std::vector<uint64_t> pages;
+  for (const VdsoPatch& patch : vdso_patches_) pages.push_back(patch.address & ~(kPageBytes - 1));
+  RETURN_IF_ERROR(RestoreVdso(vdso_patches_, by->thread()));
+  for (const auto& engine : threads_) engine->Refresh(pages);
+  vdso_patches_.clear();
+  return absl::OkStatus();
 }
 
 absl::Status RecordedProcess::OpenImage(Tracee* tracee) {
@@ -146,6 +161,10 @@ void RecordedProcess::NoteExit(int wait_status, ThreadEngine* thread) {
 
 void RecordedProcess::LetGo(const std::string& reason) {
   if (ended_) return;
+  if (!reason.empty() && !recording_->end_wanted()) {
+    std::fprintf(stderr, "hindsight: %s (process %d) %s: its recording ends here, it runs on\n",
+                 program_.c_str(), pid(), reason.c_str());
+  }
   ended_ = true;
   end_reason_ = reason.empty() ? "the trace could not be written" : reason;
   std::vector<ThreadToDetach> detach;
@@ -159,10 +178,8 @@ void RecordedProcess::LetGo(const std::string& reason) {
 }
 
 absl::Status RecordedProcess::Finish() {
-  for (const auto& engine : threads_) {
-    manifest_.ordered_kernel_events += engine->log().kernel_events();
-    manifest_.ordered_instructions += engine->log().ordered_instructions();
-  }
+  for (const auto& engine : threads_) Count(*engine);
+  manifest_.required_features = features_.Names();
   manifest_.state = TraceState::kComplete;
   manifest_.exit_status = end_reason_.empty() ? exit_status_ : -1;
   manifest_.end_reason = end_reason_;

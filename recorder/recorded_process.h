@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "emulator/host_features.h"
 #include "recorder/address_space.h"
 #include "recorder/module_table.h"
 #include "recorder/page_witness.h"
@@ -75,6 +76,8 @@ class RecordedProcess {
   bool many_threads() const { return many_threads_; }
   void set_shares_memory() { shares_memory_ = true; }
 
+  // Its system calls are going to be restricted: the vdso makes none any more. `by` has its turn.
+  absl::Status UnpatchVdso(ThreadEngine* by);
   void NoteExit(int wait_status, ThreadEngine* thread);
   // Ends its recording; its threads run on alone.
   void LetGo(const std::string& reason);
@@ -83,11 +86,14 @@ class RecordedProcess {
 
   bool asynchronous_writes = false;  // the kernel may write at any time
   bool stopped = false;              // by job control
+  bool names_may_change = false;     // of threads, through /proc
   uint64_t instructions = 0;         // of threads that have ended
   uint64_t threads_made = 0;
   bool counted = false;  // in the recording's result
   uint64_t segments = 0;  // of threads that have ended
 
+  // Adds up what a thread that ends, or has to end, leaves behind.
+  void Count(const ThreadEngine& engine);
   // Of all its threads.
   uint64_t Instructions() const;
 
@@ -111,6 +117,7 @@ class RecordedProcess {
   std::string end_reason_;
   bool attached_ = false;
   std::vector<VdsoPatch> vdso_patches_;
+  HostFeatures features_;
 };
 
 }  // namespace hindsight

@@ -158,6 +158,12 @@ ThreadEngine* Recording::Find(pid_t thread) const {
   return it == tasks_.end() ? nullptr : it->second;
 }
 
+void Recording::LetGoOf(pid_t thread, const std::string& reason) {
+  for (const auto& process : processes_) {
+    if (process->Find(thread) != nullptr) process->LetGo(reason);
+  }
+}
+
 bool Recording::IsRecorded(pid_t process) const {
   return std::any_of(processes_.begin(), processes_.end(),
                      [&](const auto& p) { return p->pid() == process; });

@@ -66,6 +66,8 @@ class Recording {
   };
   NewTask OnNewTask(ThreadEngine* parent, RecordedProcess* process, const TraceeStop& stop,
                     uint64_t parent_count);
+  // Ends the recording of the process that `thread` belongs to, if it is recorded.
+  void LetGoOf(pid_t thread, const std::string& reason);
   void Remove(pid_t thread) { tasks_.erase(thread); }
   bool IsRecorded(pid_t process) const;
   ThreadEngine* Find(pid_t thread) const;

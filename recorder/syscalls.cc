@@ -1,14 +1,20 @@
 // ThreadEngine: system calls.
 
+#include <fcntl.h>
+#include <limits.h>
 #include <sched.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 
 #include <cstdio>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "recorder/exec_privileges.h"
 #include "recorder/process_facts.h"
 #include "recorder/recording.h"
+#include "recorder/rseq.h"
 #include "recorder/thread_engine.h"
 
 namespace hindsight {
@@ -26,9 +32,6 @@ bool Sleeps(const std::optional<SchedulingNote>& note, int looks) {
   return note->state == 'S' || note->state == 'Z' || note->state == 'X' ||
          (note->state == 'D' && looks >= kPatience);
 }
-
-// Names a thread, its own or through /proc.
-bool MayChangeThreadName(int64_t number) { return number == SYS_prctl; }
 
 }  // namespace
 
@@ -181,10 +184,13 @@ void ThreadEngine::FinishSystemCall() {
     recording_->Keep(process_->ReloadMap(tracee_.get(), &log_, cpu_->count()));
     pager_.SetSpace(process_->space());
   }
-  if (MayChangeThreadName(call_->number)) {
-    log_.Event({.kind = EventKind::kThreadName, .count = cpu_->count(), .text = Name()});
-  }
+  NoteNames();
+  if (call_->number == SYS_rseq) rseq_ = RseqOf(thread());
   pager_.Resync();
+  const char* reason = result < 0 && result > -4096
+                           ? nullptr
+                           : ReasonNotToRecord(call_->number, call_->arguments);
+  if (reason != nullptr) process_->LetGo(reason);
 }
 
 void ThreadEngine::NoteForks() {
@@ -216,7 +222,8 @@ void ThreadEngine::FinishExec() {
   log_.Event({.kind = EventKind::kMapChange,
               .count = cpu_->count(),
               .maps = process_->space()->map().regions()});
-  log_.Event({.kind = EventKind::kThreadName, .count = cpu_->count(), .text = Name()});
+  NoteName();
+  rseq_ = RseqOf(thread());
   recording_->Keep(process_->WriteFullKeyframe(this, /*with_memory=*/true));
 }
 
@@ -237,10 +244,64 @@ void ThreadEngine::TakeOverExec(ThreadEngine* by) {
 // Ends the recording of what cannot be recorded, before it is done, and lets the process do it.
 bool ThreadEngine::LeavesBefore(const SystemCall& call) {
   std::string what;
-  if (call.number == SYS_ptrace) what = "traces processes itself (ptrace)";
+  const TraceCall trace = TracesOthers(call.number, call.arguments);
+  if (trace.kind == TraceCall::Kind::kTraceMe) {
+    what = "is going to be traced by its parent (ptrace)";
+  } else if (trace.kind == TraceCall::Kind::kAttach) {
+    // A task has one tracer only.
+    recording_->LetGoOf(trace.target, "another recorded process traces it (ptrace)");
+  } else if (call.number == SYS_execve || call.number == SYS_execveat) {
+    what = ReasonNotToExec(call);
+  } else if (RestrictsSystemCalls(call.number, call.arguments)) {
+    recording_->Keep(process_->UnpatchVdso(this));
+  }
+  if (state_ == State::kEnded) return true;  // it traces one of its own threads
   if (what.empty()) return false;
   process_->LetGo(what);
   return true;
+}
+
+std::string ThreadEngine::ReasonNotToExec(const SystemCall& call) const {
+  if (MayTracePrivileged()) return "";
+  const bool at = call.number == SYS_execveat;
+  const std::string path = ReadPath(call.arguments[at ? 1 : 0]);
+  const int directory = at ? static_cast<int>(call.arguments[0]) : AT_FDCWD;
+  const int flags = at ? static_cast<int>(call.arguments[4]) : 0;
+  const std::string lost = PrivilegesLostByExec(process_->pid(), directory, path, flags);
+  if (lost.empty()) return "";
+  return absl::StrCat("executes ", path, ", which ", lost, " and would not be if it were recorded");
+}
+
+// A string of the program's, as far as it can be read.
+std::string ThreadEngine::ReadPath(uint64_t address) const {
+  std::string path;
+  char byte = 0;
+  while (path.size() < PATH_MAX &&
+         tracee_->Read(address + path.size(),
+                       absl::MakeSpan(reinterpret_cast<uint8_t*>(&byte), 1)) &&
+         byte != '\0') {
+    path.push_back(byte);
+  }
+  return path;
+}
+
+// A thread's name is changed by itself, or through /proc by another.
+void ThreadEngine::NoteNames() {
+  const bool own = call_->number == SYS_prctl && call_->arguments[0] == PR_SET_NAME;
+  if (call_->number == SYS_openat && absl::EndsWith(ReadPath(call_->arguments[1]), "/comm")) {
+    process_->names_may_change = true;
+  }
+  const bool others = call_->number == SYS_close && process_->names_may_change;
+  if (others) process_->names_may_change = false;
+  for (const auto& engine : process_->threads()) {
+    if ((own && engine.get() == this) || (others && engine->begun())) engine->NoteName();
+  }
+}
+
+void ThreadEngine::NoteName() {
+  const std::string name = Name();
+  if (name == std::exchange(name_, name)) return;
+  log_.Event({.kind = EventKind::kThreadName, .count = cpu_->count(), .text = name});
 }
 
 }  // namespace hindsight

@@ -5,6 +5,7 @@
 #include <variant>
 
 #include "recorder/recording.h"
+#include "recorder/rseq.h"
 #include "recorder/scheduling.h"
 
 namespace hindsight {
@@ -15,6 +16,9 @@ namespace {
 constexpr uint64_t kMaxSyncDistance = 16'000'000;
 
 constexpr uint64_t kSchedulingIntervalNs = 10'000'000;
+
+// Longer restartable sequences are no such.
+constexpr int kMaxSequenceSteps = 1000;
 
 }  // namespace
 
@@ -99,11 +103,11 @@ void ThreadEngine::BeginTurn() {
                 .sequence = ordered ? log_.NextSequence() : 0,
                 .count = cpu_->count(),
                 .number = maker_,
-                .text = Name()});
-    if (process_->manifest().parent_pid == 0 && !process_->many_threads()) {
-      recording_->Keep(process_->WriteFullKeyframe(this, /*with_memory=*/true));
-    } else if (thread() == process_->pid()) {
-      recording_->Keep(process_->WriteFullKeyframe(this, /*with_memory=*/false));
+                .text = name_ = Name()});
+    rseq_ = RseqOf(thread());
+    if (process_->full_keyframes() == 0) {
+      // A child's memory is its parent's at first.
+      recording_->Keep(process_->WriteFullKeyframe(this, process_->manifest().parent_pid == 0));
     }
   } else if (!pending_status_.has_value() && process_->SharesMemory()) {
     pager_.Resync();
@@ -129,12 +133,26 @@ void ThreadEngine::RunTurn(uint64_t quantum) {
     if (state_ == State::kEnded) break;
     recording_->KeepHouse();
   }
+  if (state_ == State::kReady && rseq_ != 0 && !recording_->alone()) LeaveSequence();
   if (state_ == State::kReady) {
     if (recording_->flush_due()) LogStateHash();
     Sync();
   }
   recording_->Keep(log_.status());
   recording_->last_turn_end_ns = recording_->NowNs();
+}
+
+// A turn must not end within a restartable sequence: it would not be started over.
+void ThreadEngine::LeaveSequence() {
+  const auto read = [this](uint64_t address, absl::Span<uint8_t> out) {
+    return cpu_->ReadHeld(address, out) || tracee_->Read(address, out);
+  };
+  for (int i = 0; i < kMaxSequenceSteps && SequenceAt(rseq_, cpu_->pc(), read).has_value(); ++i) {
+    if (cpu_->Step().stop == Stop::kLimit) continue;
+    // Whatever it is can be done in the next turn as well; only the abort handler does not see it.
+    BackToSync();
+    return;
+  }
 }
 
 void ThreadEngine::Turn() {
@@ -244,6 +262,14 @@ TraceWriter::ThreadState ThreadEngine::NewSegment() {
           .count = sync_count_,
           .segment = log_.segments() - 1,
           .registers = ToWords(sync_registers_)};
+}
+
+void ThreadEngine::Refresh(absl::Span<const uint64_t> pages) {
+  if (cpu_ != nullptr) pager_.ResyncPages(pages);
+}
+
+HostFeatures ThreadEngine::features_used() const {
+  return cpu_ == nullptr ? HostFeatures() : cpu_->features_used();
 }
 
 void ThreadEngine::BeCareful() {

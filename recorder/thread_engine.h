@@ -73,6 +73,9 @@ class ThreadEngine {
   bool begun() const { return cpu_ != nullptr; }
   // Another thread of the process exists from now on.
   void BeCareful();
+  // These pages were changed in the process by the recorder.
+  void Refresh(absl::Span<const uint64_t> pages);
+  HostFeatures features_used() const;
   // Another thread has executed a program: this one is the process's only thread, and goes on in it.
   // `by` is that thread, or null where it is not recorded any more.
   void TakeOverExec(ThreadEngine* by);
@@ -100,6 +103,7 @@ class ThreadEngine {
   void Begin();
   void BeginTurn();
   void NoteSlice();
+  void LeaveSequence();
   std::string Name() const;
   void Turn();
   void OnLimit();
@@ -124,6 +128,10 @@ class ThreadEngine {
   // syscalls.cc
   void RunSystemCall();
   bool LeavesBefore(const SystemCall& call);
+  std::string ReasonNotToExec(const SystemCall& call) const;
+  std::string ReadPath(uint64_t address) const;
+  void NoteNames();
+  void NoteName();
   std::optional<TraceeStop> AwaitStop();
   void OnStop(TraceeStop stop);
   void OnCallStop(TraceeStop stop);
@@ -155,6 +163,8 @@ class ThreadEngine {
   const ThreadScheduling scheduling_;
   uint64_t scheduling_read_ns_ = 0;
   uint64_t host_cpu_ = kUnknownCpu;
+  std::string name_;
+  uint64_t rseq_ = 0;  // where its struct rseq is, 0: it has none
 
   State state_ = State::kReady;
   std::optional<SystemCall> call_;
