@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <map>
+#include <optional>
 #include <random>
 #include <string>
 #include <utility>
@@ -22,15 +23,15 @@ namespace {
 class Soak {
  public:
   Soak(const TraceReader* trace, uint32_t seed)
-      : random_(seed),
-        timeline_(*Timeline::Open(trace)),
-        begin_(0),
-        end_(timeline_->end_moment()) {}
+      : random_(seed), timeline_(*Timeline::Open(trace)), end_(timeline_->end_moment()) {}
 
   bool Run(int rounds) {
     CollectTruth();
     for (int i = 0; i < rounds; ++i) {
-      if (!CheckSeek() || !CheckSteps() || !CheckBreakpoint() || !CheckWatchpoint()) return false;
+      if (!CheckSeek() || !CheckPosition() || !CheckSteps() || !CheckBreakpoint() ||
+          !CheckWatchpoint()) {
+        return false;
+      }
       std::printf("\rround %d of %d", i + 1, rounds);
       std::fflush(stdout);
     }
@@ -40,21 +41,30 @@ class Soak {
 
  private:
   static constexpr int kSamples = 64;
+  static constexpr size_t kThreadsLookedAt = 4;
 
   uint64_t Between(uint64_t low, uint64_t high) {
     return std::uniform_int_distribution<uint64_t>(low, high)(random_);
   }
 
+  // What plain seeks show: the registers of all threads, or of some where there are many.
+  using Truth = std::map<int32_t, RegisterFile>;
+
   void CollectTruth() {
-    for (int i = 0; i < kSamples; ++i) truth_[Between(begin_, end_)] = {};
-    for (auto& [count, registers] : truth_) {
-      CHECK(timeline_->SeekTo(count).ok());
-      registers = *timeline_->registers(timeline_->current_thread());
+    for (int i = 0; i < kSamples; ++i) truth_[Between(0, end_)] = {};
+    for (auto& [moment, threads] : truth_) {
+      CHECK(timeline_->SeekTo(moment).ok());
+      for (int32_t thread : timeline_->threads()) {
+        if (thread != timeline_->current_thread() && threads.size() >= kThreadsLookedAt) continue;
+        auto registers = timeline_->registers(thread);
+        CHECK(registers.ok());
+        threads[thread] = *registers;
+      }
     }
   }
 
   bool Expect(bool holds, const char* what) {
-    if (!holds) std::printf("\n%s: at count %lu\n", what, timeline_->moment());
+    if (!holds) std::printf("\n%s: at moment %lu\n", what, timeline_->moment());
     return holds;
   }
 
@@ -66,8 +76,11 @@ class Soak {
   }
 
   bool AtTruth(const char* what) {
-    return Expect(*timeline_->registers(timeline_->current_thread()) == truth_[timeline_->moment()],
-                  what);
+    for (const auto& [thread, registers] : truth_[timeline_->moment()]) {
+      auto here = timeline_->registers(thread);
+      if (!Expect(here.ok() && *here == registers, what)) return false;
+    }
+    return true;
   }
 
   bool CheckSeek() {
@@ -75,37 +88,80 @@ class Soak {
     return AtTruth("a seek differs from replay");
   }
 
-  bool CheckSteps() {
-    const uint64_t count = SeekToSample();
-    const uint64_t steps = Between(1, 400);
-    if (count + steps > end_ || count < begin_ + steps) return true;
-    if (Between(0, 1) != 0) {
-      for (uint64_t i = 0; i < steps; ++i)
-        CHECK(*timeline_->StepForward(timeline_->current_thread()));
-      for (uint64_t i = 0; i < steps; ++i)
-        CHECK(*timeline_->StepBackward(timeline_->current_thread()));
-    } else {
-      for (uint64_t i = 0; i < steps; ++i)
-        CHECK(*timeline_->StepBackward(timeline_->current_thread()));
-      for (uint64_t i = 0; i < steps; ++i)
-        CHECK(*timeline_->StepForward(timeline_->current_thread()));
-    }
-    return Expect(timeline_->moment() == count, "steps do not add up") && AtTruth("steps differ");
+  bool CheckPosition() {
+    const uint64_t moment = SeekToSample();
+    const Position position = timeline_->position();
+    CHECK(timeline_->SeekTo(Between(0, end_)).ok());
+    CHECK(timeline_->SeekTo(position).ok());
+    return Expect(timeline_->moment() == moment, "a position leads elsewhere") &&
+           AtTruth("a position shows something else");
   }
 
-  // Runs forward over at most `most` stops; their counts.
-  std::vector<uint64_t> Forward(RunRequest request, int most) {
-    std::vector<uint64_t> counts;
+  int32_t AnyThread() {
+    const std::vector<int32_t> threads = timeline_->threads();
+    return threads[Between(0, threads.size() - 1)];
+  }
+
+  // The thread makes steps one way and as many the other; others are taken along.
+  bool CheckSteps() {
+    SeekToSample();
+    const int32_t thread = AnyThread();
+    const bool forward_first = Between(0, 1) != 0;
+    const uint64_t count = timeline_->count(thread);
+    const RegisterFile registers = *timeline_->registers(thread);
+    uint64_t steps = 0;
+    for (uint64_t wanted = Between(1, 400); steps < wanted; ++steps) {
+      auto moved = Step(thread, forward_first);
+      CHECK(moved.ok());
+      if (!*moved) break;
+    }
+    for (; steps > 0; --steps) {
+      if (!Expect(timeline_->IsAlive(thread), "a thread is gone where it steps")) return false;
+      auto moved = Step(thread, !forward_first);
+      CHECK(moved.ok());
+      if (!Expect(*moved, "the way back is shorter")) return false;
+    }
+    return Expect(timeline_->count(thread) == count, "steps do not add up") &&
+           Expect(*timeline_->registers(thread) == registers, "steps differ");
+  }
+
+  absl::StatusOr<bool> Step(int32_t thread, bool forward) {
+    return forward ? timeline_->StepForward(thread) : timeline_->StepBackward(thread);
+  }
+
+  struct Stop {
+    uint64_t moment = 0;
+    int32_t thread = 0;
+    std::optional<uint64_t> value;  // of what is watched
+  };
+
+  std::optional<uint64_t> Read(int32_t thread, uint64_t address) {
+    uint64_t value = 0;
+    auto size = timeline_->ReadMemory(
+        thread, address, absl::MakeSpan(reinterpret_cast<uint8_t*>(&value), sizeof(value)));
+    if (!size.ok() || *size != sizeof(value)) return std::nullopt;
+    return value;
+  }
+
+  RunStop Run(const RunRequest& request) {
+    auto stop = timeline_->Run(request);
+    if (!stop.ok()) std::printf("\n%s\n", stop.status().ToString().c_str());
+    CHECK(stop.ok());
+    return *stop;
+  }
+
+  // Runs forward over at most `most` stops.
+  std::vector<Stop> Forward(RunRequest request, int most, uint64_t watched = 0) {
+    std::vector<Stop> stops;
     request.direction = RunDirection::kForward;
     request.leave_first_breakpoint = true;
     for (int i = 0; i < most; ++i) {
-      auto stop = timeline_->Run(request);
-      if (!stop.ok()) std::printf("\n%s\n", stop.status().ToString().c_str());
-      CHECK(stop.ok());
-      if (stop->kind == RunStopKind::kEnd) break;
-      counts.push_back(timeline_->moment());
+      const RunStop stop = Run(request);
+      if (stop.kind == RunStopKind::kEnd) break;
+      stops.push_back({timeline_->moment(), stop.thread});
+      if (watched != 0) stops.back().value = Read(stop.thread, watched);
     }
-    return counts;
+    return stops;
   }
 
   RunRequest NoSignals() {
@@ -117,33 +173,47 @@ class Soak {
   bool CheckBreakpoint() {
     SeekToSample();
     RunRequest request = NoSignals();
-    request.breakpoints = {{.address = timeline_->registers(timeline_->current_thread())->rip}};
-    const std::vector<uint64_t> counts = Forward(request, 6);
+    request.breakpoints = {{.address = timeline_->registers(AnyThread())->rip}};
+    const std::vector<Stop> stops = Forward(request, 6);
     request.direction = RunDirection::kBackward;
-    for (size_t i = counts.size(); i-- > 1;) {
-      if (i == counts.size() - 1) CHECK(timeline_->SeekTo(counts[i]).ok());
-      auto stop = timeline_->Run(request);
-      CHECK(stop.ok());
-      if (!Expect(timeline_->moment() == counts[i - 1], "a breakpoint is elsewhere backward")) {
-        std::printf("expected %lu\n", counts[i - 1]);
+    for (size_t i = stops.size(); i-- > 1;) {
+      if (i == stops.size() - 1) CHECK(timeline_->SeekTo(stops[i].moment).ok());
+      const RunStop stop = Run(request);
+      if (!Expect(timeline_->moment() == stops[i - 1].moment && stop.thread == stops[i - 1].thread,
+                  "a breakpoint is elsewhere backward")) {
+        std::printf("expected %lu\n", stops[i - 1].moment);
         return false;
       }
     }
     return true;
   }
 
+  // The stack, or something that a register points to.
+  uint64_t AnyAddress() {
+    const RegisterFile registers = *timeline_->registers(AnyThread());
+    if (Between(0, 1) != 0) {
+      const uint64_t address = registers.gpr[Between(0, 15)] & ~uint64_t{7};
+      if (Read(timeline_->current_thread(), address).has_value()) return address;
+    }
+    return registers.gpr[kRsp] - 8;
+  }
+
   bool CheckWatchpoint() {
     SeekToSample();
     RunRequest request = NoSignals();
-    const uint64_t address = timeline_->registers(timeline_->current_thread())->gpr[kRsp] - 8;
+    const uint64_t address = AnyAddress();
     request.watchpoints = {{.address = address, .length = 8}};
-    const std::vector<uint64_t> counts = Forward(request, 6);
+    const std::vector<Stop> stops = Forward(request, 6, address);
     request.direction = RunDirection::kBackward;
-    for (size_t i = counts.size(); i-- > 0;) {
-      auto stop = timeline_->Run(request);
-      CHECK(stop.ok());
-      if (!Expect(timeline_->moment() + 1 == counts[i], "a watchpoint is elsewhere backward")) {
-        std::printf("expected %lu, watching 0x%lx\n", counts[i] - 1, address);
+    for (size_t i = stops.size(); i-- > 0;) {
+      const RunStop stop = Run(request);
+      const bool there =
+          timeline_->moment() + 1 == stops[i].moment && stop.thread == stops[i].thread;
+      if (!Expect(there, "a watchpoint is elsewhere backward") ||
+          (i > 0 && !Expect(Read(stop.thread, address) == stops[i - 1].value,
+                            "the old value is not the one written before"))) {
+        std::printf("expected %lu, thread %d, watching 0x%lx\n", stops[i].moment - 1,
+                    stops[i].thread, address);
         return false;
       }
     }
@@ -152,9 +222,8 @@ class Soak {
 
   std::mt19937 random_;
   std::unique_ptr<Timeline> timeline_;
-  const uint64_t begin_;
   const uint64_t end_;
-  std::map<uint64_t, RegisterFile> truth_;
+  std::map<uint64_t, Truth> truth_;  // by moment
 };
 
 }  // namespace
