@@ -4,10 +4,12 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "base/status_macros.h"
 #include "cli/process_choice.h"
 #include "cli/trace_path.h"
+#include "emulator/host_features.h"
 
 namespace hindsight {
 
@@ -99,6 +101,15 @@ void TellOfOtherProcesses(const TraceReader& trace) {
   PrintError(absl::StrCat("this is process ", ProcessId(processes->front()), " of ",
                           processes->size(), "; -p PID|NAME chooses another, 'hindsight info ",
                           trace.directory(), "' lists them"));
+}
+
+void TellOfMissingFeatures(const TraceReader& trace) {
+  const std::vector<std::string> missing =
+      MissingFeatures(trace.manifest().required_features, HostFeatures::OfThisHost());
+  if (missing.empty()) return;
+  PrintError(absl::StrCat("warning: the recording needs ", absl::StrJoin(missing, " "),
+                          ", which this host lacks: it can be replayed up to the first "
+                          "instruction that does"));
 }
 
 void AddProcessOption(Options* options, std::string* process) {

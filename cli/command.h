@@ -57,6 +57,8 @@ std::unique_ptr<TraceReader> OpenTraceOperand(absl::string_view command,
                                               const std::string& process, int* exit_status);
 // Says on stderr that the recording of `trace`, which -p did not choose, has other processes.
 void TellOfOtherProcesses(const TraceReader& trace);
+// Says on stderr what of this host replay will miss.
+void TellOfMissingFeatures(const TraceReader& trace);
 // Adds -p to `options`.
 void AddProcessOption(Options* options, std::string* process);
 

@@ -1,6 +1,7 @@
 #include "absl/strings/escaping.h"
 #include "cli/info.h"
 #include "cli/json.h"
+#include "emulator/host_features.h"
 
 namespace hindsight {
 namespace {
@@ -32,6 +33,8 @@ void ManifestJson(const Manifest& manifest, JsonWriter* json) {
   json->Key("memoryModel").String(manifest.memory_model);
   json->Key("hostCpu").String(manifest.host_cpu);
   StringsJson("requiredFeatures", manifest.required_features, json);
+  StringsJson("missingFeatures",
+              MissingFeatures(manifest.required_features, HostFeatures::OfThisHost()), json);
 }
 
 void ThreadJson(const ThreadSummary& thread, bool all, JsonWriter* json) {

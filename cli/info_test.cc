@@ -113,6 +113,14 @@ TEST_F(InfoTest, JsonHasAllProcesses) {
   EXPECT_TRUE(absl::StrContains(json, "exited with status 3")) << json;
 }
 
+TEST_F(InfoTest, TellsWhatThisHostLacks) {
+  Manifest manifest = Describe(100, 0, "/bin/make");
+  manifest.required_features = {"fma4096"};
+  Finish(writer_.get(), manifest);
+  const std::string text = InfoText(Read(), /*threads=*/false);
+  EXPECT_TRUE(absl::StrContains(text, "fma4096; this host lacks fma4096")) << text;
+}
+
 TEST_F(InfoTest, ADamagedChildIsLeftOutWithAWarning) {
   auto child = Child(writer_.get(), 200, 100, "/bin/gcc");
   std::filesystem::resize_file(directory_ + "/processes/200/manifest", 40);

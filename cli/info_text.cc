@@ -10,6 +10,7 @@
 #include "cli/command.h"
 #include "cli/info.h"
 #include "cli/record_text.h"
+#include "emulator/host_features.h"
 
 namespace hindsight {
 namespace {
@@ -50,6 +51,13 @@ std::string OrderText(const TraceSummary& summary) {
                       summary.ordered_instructions
                           ? absl::StrCat(", ", *summary.ordered_instructions, " instructions")
                           : "");
+}
+
+std::string FeaturesText(const std::vector<std::string>& required) {
+  const std::vector<std::string> missing = MissingFeatures(required, HostFeatures::OfThisHost());
+  return absl::StrCat(
+      absl::StrJoin(required, " "),
+      missing.empty() ? "" : absl::StrCat("; this host lacks ", absl::StrJoin(missing, " ")));
 }
 
 std::string SizesText(const TraceReader::Sizes& sizes) {
@@ -159,7 +167,7 @@ std::string InfoText(const RecordingInfo& info, bool threads) {
   line("engine", absl::StrCat(manifest.engine, ", memory model ", manifest.memory_model));
   line("host", manifest.host_cpu);
   if (!manifest.required_features.empty()) {
-    line("replay needs", absl::StrJoin(manifest.required_features, " "));
+    line("replay needs", FeaturesText(manifest.required_features));
   }
   line("threads", absl::StrCat(summary.threads.size()));
   line("instructions", absl::StrCat(summary.instructions));

@@ -58,6 +58,7 @@ int ReplayCommand(Arguments arguments) {
   auto trace = OpenTraceOperand("replay", *parsed, process, &exit_status);
   if (trace == nullptr) return exit_status;
   if (process.empty()) TellOfOtherProcesses(*trace);
+  TellOfMissingFeatures(*trace);
   BlockChildSignals();
   absl::StatusOr<int> status = RunGdb(trace.get(), gdb, parsed->rest);
   exit_status = status.ok() ? *status : Failure(status.status());

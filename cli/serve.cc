@@ -85,6 +85,7 @@ int ServeCommand(Arguments arguments) {
   auto trace = OpenTraceOperand("serve", *parsed, process, &exit_status);
   if (trace == nullptr) return exit_status;
   if (process.empty()) TellOfOtherProcesses(*trace);
+  TellOfMissingFeatures(*trace);
   if (!serve.unix_path.empty()) RemoveSocketWhenKilled(serve.unix_path);
   absl::StatusOr<std::unique_ptr<ReplayTarget>> target = ReplayTarget::Open(trace.get());
   if (!target.ok()) return Failure(target.status());
