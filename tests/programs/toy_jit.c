@@ -43,10 +43,10 @@ static void fill(uint32_t* factors, int count, uint32_t seed) {
 }
 
 // Writes code at `code`, runs it at `run`; how many results were right.
-static int rounds(uint8_t* code, uint8_t* run, int protect, uint32_t seed) {
+static int rounds(uint8_t* code, uint8_t* run, int protect, uint32_t seed, int times) {
   uint32_t factors[40];
   int right = 0;
-  for (int i = 0; i < 60; i++) {
+  for (int i = 0; i < times; i++) {
     const int count = 1 + i % 40;
     fill(factors, count, seed + (uint32_t)i);
     if (protect) mprotect(code, kSize, PROT_READ | PROT_WRITE);
@@ -104,21 +104,21 @@ static void* runs(void* argument) {
 
 int main(void) {
   uint8_t* all = memory(PROT_READ | PROT_WRITE | PROT_EXEC);
-  printf("one mapping: %d right\n", rounds(all, all, 0, 1));
+  printf("one mapping: %d right\n", rounds(all, all, 0, 1, 60));
   uint8_t* either = memory(PROT_READ | PROT_WRITE);
-  printf("write or execute: %d right\n", rounds(either, either, 1, 2));
+  printf("write or execute: %d right\n", rounds(either, either, 1, 2, 60));
   const int fd = memfd_create("toy_jit", 0);
   REQUIRE(fd >= 0 && ftruncate(fd, kSize) == 0);
   uint8_t* writable = mmap(NULL, kSize, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
   uint8_t* executable = mmap(NULL, kSize, PROT_READ | PROT_EXEC, MAP_SHARED, fd, 0);
   REQUIRE(writable != MAP_FAILED && executable != MAP_FAILED);
-  printf("two addresses: %d right\n", rounds(writable, executable, 0, 3));
+  printf("two addresses: %d right\n", rounds(writable, executable, 0, 3, 8));
   // New code where old code was unmapped.
   int right = 0;
   for (uint32_t i = 0; i < 5; i++) {
     uint8_t* again = mmap(all, kSize, PROT_READ | PROT_WRITE | PROT_EXEC,
                           MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
-    right += rounds(again, again, 0, i);
+    right += rounds(again, again, 0, i, 60);
   }
   printf("mapped again: %d right\n", right);
   pthread_t threads[2];

@@ -18,6 +18,8 @@ int main(void) {
   if (child == 0) {
     if (ptrace(PTRACE_TRACEME, 0, NULL, NULL) != 0) _exit(77);
     raise(SIGSTOP);
+    for (volatile int i = 0; i < 1000; i++) {
+    }
     _exit(variable == 1234 ? 3 : 4);
   }
   int status;
