@@ -16,6 +16,7 @@ namespace hindsight {
 namespace {
 
 constexpr size_t kGapsShown = 10;
+constexpr int kEndWidth = 40;
 
 std::string TimeText(int64_t time_ns) {
   time_t seconds = time_ns / 1'000'000'000;
@@ -86,14 +87,15 @@ void AppendGaps(const std::vector<GapSummary>& gaps, std::string* out) {
 }
 
 void AppendProcesses(const RecordingInfo& info, std::string* out) {
-  absl::StrAppendFormat(out, "  %-9s %8s %15s  %-30s %s\n", "PID", "THREADS", "INSTRUCTIONS", "END",
-                        "PROGRAM");
+  absl::StrAppendFormat(out, "  %-9s %8s %15s  %-*s %s\n", "PID", "THREADS", "INSTRUCTIONS",
+                        kEndWidth, "END", "PROGRAM");
   for (const ProcessEntry& entry : info.processes) {
-    const std::string end = entry.status.ok() ? EndText(entry.process.manifest) : "lost";
+    std::string end = entry.status.ok() ? EndText(entry.process.manifest) : "lost";
+    if (end.size() > size_t{kEndWidth}) end = end.substr(0, kEndWidth - 3) + "...";
     const std::string& program =
         entry.status.ok() ? entry.summary.program : entry.process.manifest.program;
-    absl::StrAppendFormat(out, "  %-9s %8d %15d  %-30s %s%s\n", entry.id,
-                          entry.summary.threads.size(), entry.summary.instructions, end,
+    absl::StrAppendFormat(out, "  %-9s %8d %15d  %-*s %s%s\n", entry.id,
+                          entry.summary.threads.size(), entry.summary.instructions, kEndWidth, end,
                           std::string(2 * entry.depth, ' '), absl::CHexEscape(program));
   }
 }
