@@ -191,7 +191,8 @@ TEST(Processes, DamagedOnesAreLeftOutWithAWarning) {
   TestTrace trace;
   auto good = MakeChild(trace.writer(), ChildManifest(10, 4711));
   auto bad = MakeChild(trace.writer(), ChildManifest(11, 4711));
-  fs::create_directory(trace.Path("processes/12"));  // a recorder died here
+  fs::create_directory(trace.Path("processes/12"));  // a recorder died here: nothing is lost
+  fs::create_directories(trace.Path("processes/13/threads/13"));
   trace.Flip("processes/11/manifest", 40);
   std::vector<std::string> warnings;
   EXPECT_EQ(Pids(trace.directory(), &warnings), (std::vector<int32_t>{4711, 10}));

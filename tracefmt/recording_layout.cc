@@ -7,6 +7,7 @@
 #include <tuple>
 #include <utility>
 
+#include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "base/status_macros.h"
@@ -32,6 +33,13 @@ std::string ParentName(const Manifest& manifest) {
   return std::string(parent);
 }
 
+// Whether a recorder died before it recorded anything here: the manifest comes before all segments.
+bool IsUnborn(const std::string& trace) {
+  std::error_code error;
+  const fs::directory_iterator threads(trace + "/threads", error);
+  return error || threads == fs::directory_iterator();
+}
+
 std::vector<Named> ReadChildren(const std::string& recording, std::vector<std::string>* warnings) {
   std::vector<Named> children;
   const std::string directory = absl::StrCat(recording, "/", kProcessesDirectory);
@@ -43,7 +51,7 @@ std::vector<Named> ReadChildren(const std::string& recording, std::vector<std::s
     absl::StatusOr<Manifest> manifest = ReadTraceManifest(trace);
     if (manifest.ok()) {
       children.push_back({name, {trace, *std::move(manifest)}});
-    } else if (warnings != nullptr) {
+    } else if (warnings != nullptr && !(absl::IsNotFound(manifest.status()) && IsUnborn(trace))) {
       warnings->push_back(absl::StrCat("process left out: ", manifest.status().message()));
     }
   }
