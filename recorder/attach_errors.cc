@@ -8,6 +8,8 @@
 #include <cstring>
 #include <map>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -52,6 +54,19 @@ int TracerOf(pid_t pid, pid_t thread) {
   return field != status.end() && absl::SimpleAtoi(field->second, &tracer) ? tracer : 0;
 }
 
+bool IsKernelThread(pid_t pid) {
+  constexpr uint64_t kKernelThread = 0x200000;  // PF_KTHREAD of the kernel
+  constexpr int kFlags = 6;                     // counted from behind the name
+  const std::string stat = ReadSmall(absl::StrCat("/proc/", pid, "/stat"));
+  const size_t name_end = stat.rfind(')');
+  if (name_end == std::string::npos) return false;
+  const std::vector<std::string> fields =
+      absl::StrSplit(stat.substr(name_end + 1), ' ', absl::SkipEmpty());
+  uint64_t flags = 0;
+  return fields.size() > kFlags && absl::SimpleAtoi(fields[kFlags], &flags) &&
+         (flags & kKernelThread) != 0;
+}
+
 absl::Status TracedAlready(pid_t pid, pid_t tracer) {
   return absl::FailedPreconditionError(
       absl::StrCat(Named(pid), " is traced already, by ", Named(tracer)));
@@ -88,12 +103,14 @@ absl::Status CheckAttachable(pid_t pid) {
     return absl::InvalidArgumentError(
         absl::StrCat(pid, " is a thread of process ", status["Tgid"], "; give that"));
   }
-  // Kernel threads have no memory of their own. A zombie has none left, but for one whose first
-  // thread only has ended.
+  if (IsKernelThread(pid)) {
+    return absl::InvalidArgumentError(Named(pid) + " is a thread of the kernel");
+  }
+  // Who is about to end has no memory any more, nor has a zombie; but for one whose first thread
+  // only has ended.
   const bool zombie = status["State"][0] == 'Z';
   if (status.find("VmSize") == status.end() && !(zombie && status["Threads"] != "1")) {
-    if (zombie) return absl::NotFoundError(Named(pid) + " has ended");
-    return absl::InvalidArgumentError(Named(pid) + " is a thread of the kernel");
+    return absl::NotFoundError(Named(pid) + " has ended");
   }
   if (const int tracer = TracerOf(pid, pid); tracer != 0) return TracedAlready(pid, tracer);
   const std::string program = absl::StrCat("/proc/", pid, "/exe");

@@ -115,8 +115,8 @@ class Running {
 
   pid_t pid() const { return pid_; }
   bool HasEnded() {
-    int status;
-    if (!ended_ && waitpid(pid_, &status, WNOHANG) == pid_) {
+    int status = -1;
+    if (!ended_ && waitpid(pid_, &status, WNOHANG) != 0) {
       ended_ = true;
       status_ = status;
     }

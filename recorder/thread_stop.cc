@@ -5,6 +5,7 @@
 #include <sys/ptrace.h>
 #include <sys/user.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include <cstdio>
 #include <cstring>
@@ -42,6 +43,27 @@ bool Interpret(pid_t thread, int status, ThreadStop* stop) {
   return false;
 }
 
+// Whether `thread` is a child process of this one that has ended: somebody here waits for its
+// status.
+bool HasEndedAsOurChild(pid_t thread) {
+  siginfo_t info = {};
+  if (waitid(P_PID, static_cast<id_t>(thread), &info,
+             WEXITED | WSTOPPED | WNOHANG | WNOWAIT | __WALL) != 0 ||
+      info.si_pid != thread || info.si_code == CLD_TRAPPED || info.si_code == CLD_STOPPED) {
+    return false;
+  }
+  std::FILE* file = std::fopen(absl::StrCat("/proc/", thread, "/status").c_str(), "re");
+  if (file == nullptr) return false;
+  char line[256];
+  int process = 0, parent = 0;
+  while (std::fgets(line, sizeof(line), file) != nullptr) {
+    std::sscanf(line, "Tgid: %d", &process);
+    std::sscanf(line, "PPid: %d", &parent);
+  }
+  std::fclose(file);
+  return process == thread && parent == getpid();
+}
+
 }  // namespace
 
 ThreadStop WaitForThreadStop(pid_t thread, std::chrono::milliseconds timeout) {
@@ -49,6 +71,7 @@ ThreadStop WaitForThreadStop(pid_t thread, std::chrono::milliseconds timeout) {
   long pause_ns = kFirstPauseNs;
   while (true) {
     int status;
+    if (HasEndedAsOurChild(thread)) return {.kind = ThreadStop::Kind::kGone};
     const pid_t got = waitpid(thread, &status, __WALL | WNOHANG);
     if (got == thread) {
       ThreadStop stop;

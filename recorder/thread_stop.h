@@ -15,7 +15,7 @@ struct ThreadStop {
   enum class Kind : uint8_t {
     kStopped,   // in PTRACE_EVENT_STOP
     kEvent,     // in another ptrace event, `event`
-    kGone,      // ended, and reaped by this call if it was ours to reap
+    kGone,      // ended; reaped by this call, unless it is a child of this process
     kTimedOut,  // still running: in a system call that no signal interrupts
   };
   Kind kind = Kind::kGone;
