@@ -34,6 +34,12 @@ std::shared_ptr<const OrderIndex::Points> OrderIndex::Of(int32_t thread, uint64_
   auto loaded = trace_->LoadSegment(thread, segment);
   if (loaded.ok()) {
     for (const Record& record : (*loaded)->records()) {
+      const auto* effect = std::get_if<SideEffect>(&record.body);
+      // One that was not emulated. (System calls are among the events.)
+      if (effect != nullptr && effect->kind == SideEffectKind::kInstruction &&
+          effect->sequence != 0) {
+        points->push_back({effect->sequence, record.count + 1});
+      }
       const auto* run = std::get_if<OrderRun>(&record.body);
       if (run == nullptr) continue;
       for (size_t i = 0; i < run->counts.size(); ++i) {

@@ -40,15 +40,16 @@ std::vector<Slice> FromEvents(const Ranges& ranges, absl::Span<const ProcessEven
 
 // Slices for what threads did before their first one, merged in by number.
 void AddBeginnings(absl::Span<const Schedule::ThreadRange> threads, std::vector<Slice>* slices) {
-  absl::flat_hash_map<int32_t, uint64_t> first_counts;
-  for (const Slice& slice : *slices) first_counts.emplace(slice.thread, slice.count);
+  absl::flat_hash_map<int32_t, Slice> firsts;
+  for (const Slice& slice : *slices) firsts.emplace(slice.thread, slice);
   std::vector<Slice> beginnings;
   for (size_t i = 0; i < threads.size(); ++i) {
-    auto it = first_counts.find(threads[i].thread);
-    if (it != first_counts.end() && it->second <= threads[i].begin_count) continue;
-    beginnings.push_back({.count = threads[i].begin_count,
-                          .sequence = i == 0 ? 0 : threads[i].first_sequence,
-                          .thread = threads[i].thread});
+    auto it = firsts.find(threads[i].thread);
+    if (it != firsts.end() && it->second.count <= threads[i].begin_count) continue;
+    uint64_t sequence = i == 0 ? 0 : threads[i].first_sequence;
+    if (it != firsts.end()) sequence = std::min(sequence, it->second.sequence);
+    beginnings.push_back(
+        {.count = threads[i].begin_count, .sequence = sequence, .thread = threads[i].thread});
   }
   slices->insert(slices->begin(), beginnings.begin(), beginnings.end());
   std::stable_sort(slices->begin(), slices->end(),

@@ -89,6 +89,7 @@ class ToyThread final : private Pager {
 
   void Note();
   void Syscall();
+  void NoteOrderable(uint64_t count);
   void FlushOrderRun();
   void WriteBack();
   void ImportChanges();
@@ -128,6 +129,7 @@ class ToyProcess {
   ToyThreads::Values values = {};  // of the variables, likewise
   uint64_t sequence = 0;
   uint64_t calls = 0;
+  bool repeated = false, misplaced = false;  // the damage is done
   std::vector<ToyThreads::Moment> moments;
   std::map<int32_t, uint64_t> starts, ends;
   std::vector<std::unique_ptr<ToyThread>> threads;
@@ -293,7 +295,10 @@ void ToyThread::Note() {
 
 void ToyThread::Run(uint64_t turn) {
   uint64_t sequence = ++process_->sequence;
-  if (process_->options.repeat_sequence && sequence == 40) sequence = 20;
+  if (process_->options.repeat_sequence && sequence >= 40 &&
+      !std::exchange(process_->repeated, true)) {
+    sequence = 20;
+  }
   process_->Event({.kind = EventKind::kSlice,
                    .sequence = sequence,
                    .thread = thread,
@@ -307,15 +312,15 @@ void ToyThread::Run(uint64_t turn) {
     const bool locked = cpu_->pc() == ToyThreads::LockedInstruction();
     if (cpu_->next()->policy == Policy::kSyscall) {
       process_->moments.back().is_syscall = true;
+      const uint64_t before = cpu_->count();
       Syscall();
+      if (process_->options.misplace_order_run && !std::exchange(process_->misplaced, true)) {
+        NoteOrderable(before);
+      }
     } else {
       const uint64_t before = cpu_->count();
       CHECK(cpu_->Step().stop == Stop::kLimit);
-      if (locked && process_->options.order_runs) {
-        if (locked_.empty()) locked_sequence_ = process_->sequence + 1;
-        ++process_->sequence;
-        locked_.push_back(before);
-      }
+      if (locked && process_->options.order_runs) NoteOrderable(before);
     }
     // Its first pages may have come in just now.
     ToyThreads::Moment& made = process_->moments.back();
@@ -328,6 +333,12 @@ void ToyThread::Run(uint64_t turn) {
   }
   FlushOrderRun();
   WriteBack();
+}
+
+void ToyThread::NoteOrderable(uint64_t count) {
+  ++process_->sequence;
+  if (locked_.empty()) locked_sequence_ = process_->sequence;
+  locked_.push_back(count);
 }
 
 void ToyThread::FlushOrderRun() {

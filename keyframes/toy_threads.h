@@ -28,7 +28,8 @@ struct ToyThreadsOptions {
   uint64_t keyframe_turns = 60;    // turns from one full keyframe to the next; 0: only the first
   bool order_runs = true;          // locked instructions are orderable
   // Damage, to be found.
-  bool repeat_sequence = false;  // of a slice, once
+  bool repeat_sequence = false;     // of a slice, once
+  bool misplace_order_run = false;  // one of them names a system call
 };
 
 class ToyThreads {
@@ -70,6 +71,7 @@ class ToyThreads {
   // The last one is the end: no transition is made there.
   const std::vector<Moment>& moments() const { return moments_; }
   uint64_t end_moment() const { return moments_.size() - 1; }
+  uint64_t last_sequence() const { return trace()->manifest().end_sequence; }
   // By state, from begin_count() on.
   const RegisterFile& registers(int32_t thread, uint64_t count) const {
     return registers_.at(thread)[count - begin_count(thread)];

@@ -15,6 +15,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "keyframes/replayer.h"
+#include "keyframes/verify_order.h"
 
 namespace hindsight {
 namespace {
@@ -43,6 +44,7 @@ class Work {
   VerifyProgress progress();
   void FillIn(VerifyResult* result);
   absl::Status setup_error();
+  absl::Status CheckOrder() { return order_.CheckProcess(trace_); }
 
  private:
   // Checks one segment; `checked` is where it got to.
@@ -55,6 +57,7 @@ class Work {
   std::atomic<size_t> next_{0};
   std::atomic<uint64_t> states_{0};
   std::atomic<uint64_t> checks_{0};
+  OrderCheck order_;
 
   std::mutex mutex_;
   std::condition_variable done_changed_;
@@ -98,6 +101,7 @@ absl::Status Work::Check(SegmentReplay& replay, size_t index, uint64_t* checked)
   }
   RETURN_IF_ERROR(status);
   RETURN_IF_ERROR(segment->damage());
+  RETURN_IF_ERROR(order_.AddSegment(*segment));
   return CheckContinuation(*segment, index, checked);
 }
 
@@ -151,6 +155,7 @@ void Work::FillIn(VerifyResult* result) {
   result->segments_failed = differences_.size();
   result->states = states_;
   result->checks = checks_;
+  result->order_numbers = order_.numbers();
   auto first =
       std::min_element(differences_.begin(), differences_.end(),
                        [](const Difference& a, const Difference& b) { return a.count < b.count; });
@@ -192,7 +197,9 @@ absl::StatusOr<VerifyResult> Verify(const TraceReader& trace, const VerifyOption
   RETURN_IF_ERROR(work.setup_error());
   if (interrupted) return absl::CancelledError("verification was interrupted");
   VerifyResult result;
+  const absl::Status order = work.CheckOrder();
   work.FillIn(&result);
+  result.difference.Update(order);
   // What could not be replayed was not found to be exact.
   result.segments_failed += trace.lost_segments().size();
   for (const absl::Status& lost : trace.lost_segments()) result.difference.Update(lost);

@@ -35,6 +35,7 @@ struct VerifyResult {
   uint64_t segments_failed = 0;  // of these
   uint64_t states = 0;           // transitions replayed
   uint64_t checks = 0;           // register files and hashes compared
+  uint64_t order_numbers = 0;    // sequence numbers checked
   double seconds = 0;
 
   bool exact() const { return difference.ok(); }
@@ -42,7 +43,9 @@ struct VerifyResult {
 
 // Replays all segments of all threads, in parallel, and checks that each ends in the registers the
 // trace says, that these begin the next segment, and every register hash on the way. Damaged
-// segments count as differences. An error only where nothing could be checked.
+// segments count as differences. And checks that sequence numbers are never repeated in the
+// process, rise along each thread, and stand in slices of their threads. An error only where
+// nothing could be checked.
 absl::StatusOr<VerifyResult> Verify(const TraceReader& trace, const VerifyOptions& options = {});
 
 }  // namespace hindsight

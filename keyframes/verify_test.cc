@@ -3,6 +3,7 @@
 #include "absl/status/status.h"
 #include "gtest/gtest.h"
 #include "keyframes/toy_recording.h"
+#include "keyframes/toy_threads.h"
 
 namespace hindsight {
 namespace {
@@ -45,6 +46,31 @@ TEST(VerifyTest, APageNotImportedIsNamed) {
   const VerifyResult result = Check(toy);
   EXPECT_TRUE(absl::IsDataLoss(result.difference));
   EXPECT_NE(result.difference.message().find("0x600000"), std::string::npos) << result.difference;
+}
+
+TEST(VerifyTest, SequenceNumbersOfSeveralThreadsAreChecked) {
+  const ToyThreads toy;
+  auto result = Verify(*toy.trace());
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_TRUE(result->exact()) << result->difference;
+  EXPECT_EQ(result->states, toy.end_moment());
+  EXPECT_EQ(result->order_numbers, toy.last_sequence());
+}
+
+TEST(VerifyTest, ARepeatedSequenceNumberIsFound) {
+  const ToyThreads toy({.repeat_sequence = true});
+  auto result = Verify(*toy.trace());
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_TRUE(absl::IsDataLoss(result->difference));
+  EXPECT_EQ(result->segments_failed, 0);
+}
+
+TEST(VerifyTest, OrderableInstructionsThatAreNoneAreFound) {
+  const ToyThreads toy({.misplace_order_run = true});
+  auto result = Verify(*toy.trace());
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_TRUE(absl::IsDataLoss(result->difference));
+  EXPECT_EQ(result->segments_failed, 1);
 }
 
 TEST(VerifyTest, AnInterruptEndsIt) {
