@@ -74,9 +74,10 @@ void Cpu::Impl::Recycle(Pager* pager) {
 }
 
 RunResult Cpu::Impl::Fault(uint64_t block_count) {
-  for (const Poisoned& poisoned : poisoned_) {
-    std::memcpy(view_.HostPage(poisoned.page), poisoned.contents.data(), kPageBytes);
-    DropPage(poisoned.page);  // garbage may have been translated
+  // Backward, for a page may have been poisoned twice.
+  for (auto poisoned = poisoned_.rbegin(); poisoned != poisoned_.rend(); ++poisoned) {
+    std::memcpy(view_.HostPage(poisoned->page), poisoned->contents.data(), kPageBytes);
+    DropPage(poisoned->page);  // garbage may have been translated
   }
   poisoned_.clear();
   fault_ = false;
@@ -105,9 +106,19 @@ RunResult Cpu::Impl::Run(const RunOptions& options) {
   }
 }
 
+// The block at pc if it is known that the engine would stop before it: then there is no need to
+// give the engine the registers for that.
+const Block* Cpu::Impl::BlockToStep() {
+  const Block* block = blocks_.FindAt(pc_);
+  const bool steps = block != nullptr && block->epoch == epoch_ &&
+                     (block->flags & stop_flags_ & (Block::kSpecial | Block::kBreakpoint)) != 0;
+  return steps ? block : nullptr;
+}
+
 // One uc_emu_start, and the block it was stopped at. nullopt: go on.
 std::optional<RunResult> Cpu::Impl::RunBlocks(const RunOptions& options) {
   ApplyPendingDrops();
+  if (const Block* block = BlockToStep()) return StepThrough(*block, options);
   blocked_ = nullptr;
   recheck_ = false;
   fault_ = false;
@@ -188,8 +199,10 @@ RunResult Cpu::Impl::StepOne() {
   watch_hit_ = false;
   uint64_t before = count_;
   bool ok;
-  if (assist) {
-    const AssistResult result = AssistStep(*instruction);
+  const bool here = assist || (plain_here_ && instruction->plain);
+  const Assistant::Prepared* prepared = here ? PrepareAssist(*instruction) : nullptr;
+  if (prepared != nullptr) {
+    const AssistResult result = AssistStep(*prepared);
     if (result == AssistResult::kLacksFeatures) {
       mode_ = Mode::kIdle;
       lacking_ = assistant_.lacking();
@@ -197,7 +210,7 @@ RunResult Cpu::Impl::StepOne() {
     }
     ok = result == AssistResult::kDone;
   } else {
-    ok = instruction->rep ? RepStep() : TrapStep(instruction->pushes_flags);
+    ok = !assist && (instruction->rep ? RepStep() : TrapStep(instruction->pushes_flags));
   }
   mode_ = Mode::kIdle;
   if (!ok) {
@@ -263,29 +276,30 @@ bool Cpu::Impl::RepStep() {
   return true;
 }
 
+// nullptr: nothing the Assistant executes.
 const Assistant::Prepared* Cpu::Impl::PrepareAssist(const Instruction& instruction) {
   constexpr size_t kLongest = 15;
+  const uint64_t page = pc_ & ~(kPageBytes - 1);
   AssistSlot& slot = assist_slots_[pc_ & (assist_slots_.size() - 1)];
-  if (slot.pc == pc_ && slot.version == code_version_) [[likely]]
+  // Elsewhere than on a code page the same address need not hold the same bytes.
+  const bool settled = view_.is_code(page);
+  if (settled && slot.pc == pc_ && slot.version == code_version_) [[likely]]
     return slot.prepared;
   uint8_t bytes[kLongest];
   const auto code = absl::MakeSpan(bytes, instruction.length);
   if (!view_.ReadHeld(pc_, code)) return nullptr;
-  const Assistant::Prepared* prepared = assistant_.Prepare(code);
-  // Elsewhere than on a code page the same address need not hold the same bytes.
-  const uint64_t page = pc_ & ~(kPageBytes - 1);
-  if (prepared != nullptr && view_.is_code(page) && pc_ + instruction.length <= page + kPageBytes) {
+  const Assistant::Prepared* prepared = &assistant_.Prepare(code);
+  if (prepared->how == Assistant::How::kNotHere) prepared = nullptr;
+  if (settled && pc_ + instruction.length <= page + kPageBytes) {
     slot = {pc_, code_version_, prepared};
   }
   return prepared;
 }
 
-AssistResult Cpu::Impl::AssistStep(const Instruction& instruction) {
-  const Assistant::Prepared* prepared = PrepareAssist(instruction);
-  if (prepared == nullptr) return AssistResult::kFaults;
+AssistResult Cpu::Impl::AssistStep(const Assistant::Prepared& prepared) {
   mode_ = Mode::kAssist;
   registers();
-  const AssistResult result = assistant_.Execute(*prepared, &registers_, this);
+  const AssistResult result = assistant_.Execute(prepared, &registers_, this);
   if (result == AssistResult::kDone) {
     engine_stale_ = true;
     pc_ = registers_.rip;
@@ -340,6 +354,7 @@ uint64_t Cpu::hit_address() const { return impl_->hit_address_; }
 
 HostFeatures Cpu::features_used() const { return impl_->assistant_.used(); }
 HostFeatures Cpu::features_lacking() const { return impl_->lacking_; }
+void Cpu::LeavePlainToEngine() { impl_->plain_here_ = false; }
 void Cpu::SetHostFeatures(HostFeatures features) { impl_->assistant_.SetHostFeatures(features); }
 
 std::unique_ptr<Cpu::SavedState> Cpu::Save() {

@@ -4,7 +4,9 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
+#include <fstream>
 
 #include "base/unique_fd.h"
 
@@ -27,10 +29,45 @@ uint64_t PageIndex(const View::Chunk& chunk, uint64_t address) {
   return (address - chunk.base) / kPageBytes;
 }
 
+// Without the kernel's file: its default.
+int64_t KernelsLimit() {
+  int64_t limit = 65'530;
+  std::ifstream("/proc/sys/vm/max_map_count") >> limit;
+  return limit;
+}
+
+// Two per chunk, one for each of its mappings, and one for each further run. The limit is the
+// process's, so this cannot be a View's.
+std::atomic<int64_t> host_mappings{0};
+// A quarter is left to everybody else: threads' stacks, libraries, Unicorn's buffers, malloc.
+std::atomic<int64_t> host_mappings_limit{KernelsLimit() / 4 * 3};
+// A chunk with fewer runs than this gives too little when taken back.
+constexpr int64_t kWorthTakingBack = 32;
+
+// By how much the runs of equal elements become more or fewer.
+int64_t RunsAdded(const std::vector<PageRights>& granted, uint64_t first, uint64_t count,
+                  PageRights rights) {
+  int64_t before = 0, after = 0;
+  if (first > 0) {
+    before += granted[first - 1] != granted[first];
+    after += granted[first - 1] != rights;
+  }
+  for (uint64_t i = first + 1; i < first + count; ++i) before += granted[i - 1] != granted[i];
+  if (first + count < granted.size()) {
+    before += granted[first + count - 1] != granted[first + count];
+    after += granted[first + count] != rights;
+  }
+  return after - before;
+}
+
 }  // namespace
+
+int64_t View::HostMappings() { return host_mappings; }
+void View::LimitHostMappings(int64_t limit) { host_mappings_limit = limit; }
 
 View::~View() {
   for (const auto& chunk : chunks_) {
+    host_mappings -= chunk->runs + 1;
     munmap(chunk->guest, kChunkBytes);
     munmap(chunk->host, kChunkBytes);
   }
@@ -65,6 +102,7 @@ View::Chunk* View::FindOrCreate(uint64_t address) {
   chunk->rights.resize(kPagesPerChunk, PageRights::kNone);
   chunk->granted.resize(kPagesPerChunk, PageRights::kNone);
   chunk->code.resize(kPagesPerChunk, false);
+  host_mappings += chunk->runs + 1;
   chunks_.push_back(std::move(chunk));
   return last_found_ = chunks_.back().get();
 }
@@ -95,18 +133,25 @@ PageRights View::Allowed(const Chunk& chunk, uint64_t index) const {
   return chunk.code[index] ? std::min(rights, PageRights::kRead) : rights;
 }
 
+bool View::Protect(Chunk& chunk, uint64_t first, uint64_t count, PageRights rights) {
+  if (mprotect(chunk.guest + first * kPageBytes, count * kPageBytes, Protection(rights)) != 0) {
+    return false;
+  }
+  const int64_t added = RunsAdded(chunk.granted, first, count, rights);
+  chunk.runs += added;
+  host_mappings += added;
+  std::fill_n(chunk.granted.begin() + static_cast<ptrdiff_t>(first), count, rights);
+  return true;
+}
+
+// Makes the chunk one mapping again, and lets accesses fault it back in.
+void View::TakeBack(Chunk& chunk) { Protect(chunk, 0, kPagesPerChunk, PageRights::kNone); }
+
 void View::Grant(Chunk& chunk, uint64_t first, uint64_t count, PageRights rights) {
-  if (mprotect(chunk.guest + first * kPageBytes, count * kPageBytes, Protection(rights)) == 0) {
-    std::fill_n(chunk.granted.begin() + static_cast<ptrdiff_t>(first), count, rights);
-    return;
-  }
-  // Too many host mappings (vm.max_map_count): take back everything of this chunk, which makes it
-  // one mapping again, and let accesses fault it back in.
-  mprotect(chunk.guest, kChunkBytes, PROT_NONE);
-  std::fill(chunk.granted.begin(), chunk.granted.end(), PageRights::kNone);
-  if (mprotect(chunk.guest + first * kPageBytes, count * kPageBytes, Protection(rights)) == 0) {
-    std::fill_n(chunk.granted.begin() + static_cast<ptrdiff_t>(first), count, rights);
-  }
+  if (host_mappings >= host_mappings_limit && chunk.runs >= kWorthTakingBack) TakeBack(chunk);
+  if (Protect(chunk, first, count, rights)) return;
+  TakeBack(chunk);
+  Protect(chunk, first, count, rights);
 }
 
 void View::SetRights(uint64_t page, PageRights rights) {

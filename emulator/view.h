@@ -6,7 +6,9 @@
 // without touching rights. The memory is sparse: pages never used cost nothing.
 //
 // Rights are logical. What the host's page tables grant may be less (never more): then the next
-// access faults and Regrant() brings the two together. That bounds the number of host mappings.
+// access faults and Regrant() brings the two together. That bounds the number of host mappings, of
+// which the kernel allows a process 65,530: all Views together use most of them, and leave the
+// rest.
 //
 // Not copyable, not movable. One thread at a time.
 
@@ -40,6 +42,7 @@ class View {
     std::vector<PageRights> rights;   // logical
     std::vector<PageRights> granted;  // on the host; <= rights but for poisoned pages
     std::vector<bool> code;           // translated code lies here: never writable on the host
+    int64_t runs = 1;                 // of pages granted the same: host mappings
   };
 
   View() = default;
@@ -52,6 +55,11 @@ class View {
   Chunk* FindOrCreate(uint64_t address);
   // The guest address behind a pointer into a `guest` mapping; false if it is none of ours.
   bool GuestAddress(const void* pointer, uint64_t* address) const;
+
+  // Host mappings of all Views of this process. Any thread.
+  static int64_t HostMappings();
+  // For tests: how many there may be, instead of what the kernel says.
+  static void LimitHostMappings(int64_t limit);
 
   // nullptr only where FindOrCreate gives nullptr.
   uint8_t* HostPage(uint64_t page);
@@ -76,6 +84,8 @@ class View {
  private:
   PageRights Allowed(const Chunk& chunk, uint64_t index) const;
   void Grant(Chunk& chunk, uint64_t first, uint64_t count, PageRights rights);
+  void TakeBack(Chunk& chunk);
+  bool Protect(Chunk& chunk, uint64_t first, uint64_t count, PageRights rights);
   void LowerRights(absl::Span<const uint64_t> pages, PageRights to);
 
   std::vector<std::unique_ptr<Chunk>> chunks_;

@@ -53,6 +53,48 @@ class ViewTest : public testing::Test, public FaultClient {
   volatile bool refused_ = false;  // written by the fault handler
 };
 
+// Sets a limit for the time of a test.
+class MappingsLimit {
+ public:
+  explicit MappingsLimit(int64_t limit) { View::LimitHostMappings(limit); }
+  ~MappingsLimit() { View::LimitHostMappings(40'000); }
+};
+
+TEST_F(ViewTest, CountsHostMappings) {
+  const int64_t before = View::HostMappings();
+  {
+    View view;
+    view.SetRights(kBase, PageRights::kNone);
+    EXPECT_EQ(View::HostMappings(), before + 2);
+    view.SetRights(kBase, PageRights::kRead);
+    EXPECT_EQ(View::HostMappings(), before + 4);
+    view.SetRights(kBase + kPageBytes, PageRights::kRead);
+    EXPECT_EQ(View::HostMappings(), before + 4);
+    view.SetRights(kBase + kPageBytes, PageRights::kReadWrite);
+    EXPECT_EQ(View::HostMappings(), before + 5);
+    view.SetRights(kBase + 3 * kPageBytes, PageRights::kReadWrite);
+    EXPECT_EQ(View::HostMappings(), before + 7);
+    view.DropAllRights();
+    EXPECT_EQ(View::HostMappings(), before + 2);
+    view.SetRights(kBase, PageRights::kRead);
+  }
+  EXPECT_EQ(View::HostMappings(), before);
+}
+
+TEST_F(ViewTest, ManyScatteredPagesDoNotUseUpTheHostsMappings) {
+  MappingsLimit limit(View::HostMappings() + 100);
+  const int64_t before = View::HostMappings();
+  for (uint64_t i = 0; i < 2000; ++i)
+    view_.SetRights(kBase + 2 * i * kPageBytes, PageRights::kRead);
+  EXPECT_LT(View::HostMappings(), before + 200);
+  for (uint64_t i = 0; i < 2000; ++i) {
+    ASSERT_EQ(view_.rights(kBase + 2 * i * kPageBytes), PageRights::kRead);
+    view_.Regrant(kBase + 2 * i * kPageBytes);
+    ASSERT_EQ(Granted(kBase + 2 * i * kPageBytes), PageRights::kRead);
+  }
+  EXPECT_LT(View::HostMappings(), before + 200);
+}
+
 TEST_F(ViewTest, HostGrantsWhatTheViewGrants) {
   EXPECT_EQ(Granted(kBase), PageRights::kNone);
   for (PageRights rights : {PageRights::kRead, PageRights::kReadWrite, PageRights::kNone}) {
