@@ -34,7 +34,12 @@ Recording::NewTask Recording::OnNewTask(ThreadEngine* parent, RecordedProcess* p
                                            parent->thread());
     return made;
   }
-  made.recorded = options_.children == ChildPolicy::kFollow;
+  if (options_.children == ChildPolicy::kOnly && !ShallRecord(made.process)) {
+    const NativeThread first = {.thread = stop.task};
+    RunNatively(made.process, {&first, 1});
+    return made;
+  }
+  made.recorded = options_.children != ChildPolicy::kNone;
   if (!made.recorded) {
     ptrace(PTRACE_DETACH, stop.task, nullptr, nullptr);
     return made;

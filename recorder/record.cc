@@ -1,7 +1,6 @@
 #include "recorder/record.h"
 
-#include <limits.h>
-#include <stdlib.h>
+#include <sys/ptrace.h>
 #include <unistd.h>
 
 #include <chrono>
@@ -10,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "emulator/registers.h"
+#include "recorder/attach.h"
 #include "recorder/process_facts.h"
 #include "recorder/program_lookup.h"
 #include "recorder/recording.h"
@@ -20,23 +20,20 @@
 namespace hindsight {
 namespace {
 
-Manifest Describe(const RecordOptions& options, const ExecCommand& command, pid_t pid) {
+Manifest Describe(const RecordOptions& options, pid_t pid) {
   using std::chrono::system_clock;
   Manifest manifest;
   manifest.program = ExecutablePath(pid);
-  manifest.arguments = command.arguments;
   for (char** variable = environ; *variable != nullptr; ++variable) {
     manifest.environment.push_back(*variable);
   }
-  char directory[PATH_MAX];
-  if (getcwd(directory, sizeof(directory)) != nullptr) manifest.working_directory = directory;
+  manifest.working_directory = WorkingDirectory(pid);
   manifest.pid = pid;
   manifest.start_time_ns =
       std::chrono::duration_cast<std::chrono::nanoseconds>(system_clock::now().time_since_epoch())
           .count();
   manifest.host_cpu = CpuBrand();
   manifest.engine = "emulate";
-  manifest.start_kind = "launch";
   manifest.memory_model = options.memory_model;
   manifest.register_layout = kRegisterLayout;
   manifest.light_keyframe_interval = options.light_keyframe_interval;
@@ -54,24 +51,61 @@ absl::StatusOr<MemoryModel> ModelNamed(absl::string_view name) {
       absl::StrCat("no memory model '", name, "' (there are kernel, fence, acqrel and load)"));
 }
 
-}  // namespace
-
-absl::StatusOr<RecordResult> RecordProgram(const RecordOptions& options) {
-  if (options.arguments.empty()) return absl::InvalidArgumentError("no program given");
-  if (options.quantum == 0) return absl::InvalidArgumentError("the quantum must not be 0");
-  ASSIGN_OR_RETURN(const MemoryModel model, ModelNamed(options.memory_model));
+// Launches the program, stopped before its first instruction.
+absl::StatusOr<RecordResult> RecordLaunched(const RecordOptions& options, MemoryModel model) {
   ASSIGN_OR_RETURN(const ExecCommand command, LookUpProgram(options.arguments));
   ASSIGN_OR_RETURN(std::unique_ptr<Tracee> tracee, Tracee::Launch(command));
   if (!tracee->Is64Bit()) {
     return absl::InvalidArgumentError(command.path + ": is not run by an x86-64 program");
   }
-  Manifest manifest = Describe(options, command, tracee->process());
+  Manifest manifest = Describe(options, tracee->process());
+  manifest.arguments = command.arguments;
+  manifest.start_kind = options.start_at.empty() ? "launch" : "start-at";
   ASSIGN_OR_RETURN(std::unique_ptr<TraceWriter> writer,
                    TraceWriter::Create(options.directory, manifest));
-  tracee->Disown();
   Recording recording(options, model);
-  RETURN_IF_ERROR(recording.AddRoot(std::move(writer), std::move(manifest), std::move(tracee)));
+  RETURN_IF_ERROR(recording.SetTrace(std::move(writer), std::move(manifest)));
+  const NativeThread first = {.thread = tracee->thread()};
+  RETURN_IF_ERROR(recording.Begin(tracee->process(), {&first, 1}));
+  tracee->Disown();
   return recording.Run();
+}
+
+absl::StatusOr<RecordResult> RecordAttached(const RecordOptions& options, MemoryModel model) {
+  ASSIGN_OR_RETURN(const std::vector<AttachedThread> attached,
+                   AttachToProcess(options.attach_pid, TraceOptions() & ~PTRACE_O_EXITKILL));
+  std::vector<NativeThread> threads;
+  std::vector<ThreadToDetach> detach;
+  for (const AttachedThread& thread : attached) {
+    threads.push_back({thread.thread, thread.group_stop});
+    detach.push_back({thread.thread});
+  }
+  Manifest manifest = Describe(options, options.attach_pid);
+  manifest.arguments = CommandLine(options.attach_pid);
+  manifest.start_kind = "attach";
+  absl::StatusOr<std::unique_ptr<TraceWriter>> writer =
+      TraceWriter::Create(options.directory, manifest);
+  if (!writer.ok()) {
+    (void)DetachFromProcess(options.attach_pid, detach, {});
+    return writer.status();
+  }
+  Recording recording(options, model);
+  absl::Status begun = recording.SetTrace(*std::move(writer), std::move(manifest));
+  if (begun.ok()) begun = recording.Begin(options.attach_pid, threads);
+  // From here on Run lets go of it, whatever happens.
+  recording.Keep(begun);
+  return recording.Run();
+}
+
+}  // namespace
+
+absl::StatusOr<RecordResult> RecordProgram(const RecordOptions& options) {
+  if (options.arguments.empty() && options.attach_pid == 0) {
+    return absl::InvalidArgumentError("no program given");
+  }
+  if (options.quantum == 0) return absl::InvalidArgumentError("the quantum must not be 0");
+  ASSIGN_OR_RETURN(const MemoryModel model, ModelNamed(options.memory_model));
+  return options.attach_pid != 0 ? RecordAttached(options, model) : RecordLaunched(options, model);
 }
 
 }  // namespace hindsight

@@ -94,6 +94,8 @@ absl::Status RecordedProcess::ReloadMap(Tracee* tracee, ThreadLog* log, uint64_t
   if (log != nullptr) {
     log->Event({.kind = EventKind::kMapChange, .count = count, .maps = map.regions()});
   }
+  const std::vector<uint64_t> stops = recording_->StopPlaces(tracee->thread(), map);
+  stop_places_ = absl::flat_hash_set<uint64_t>(stops.begin(), stops.end());
   auto elsewhere = [this](const MapRegion& region) {
     return IsMappedElsewhere(
         region, [this](pid_t other) { return other == pid() || recording_->IsRecorded(other); });

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/container/flat_hash_set.h"
 #include "absl/status/status.h"
 #include "emulator/host_features.h"
 #include "recorder/address_space.h"
@@ -60,6 +61,8 @@ class RecordedProcess {
   // After something that may have changed the memory map; logs a change at the thread's state.
   absl::Status ReloadMap(Tracee* tracee, ThreadLog* log, uint64_t count);
   void OnExec();
+  // Where recording stops.
+  const absl::flat_hash_set<uint64_t>& stop_places() const { return stop_places_; }
 
   // Writes a full keyframe of the present state. `with_memory` false: what it holds is known from
   // elsewhere. Requires: all threads are at sync points or in system calls, and `by`, which has
@@ -74,6 +77,7 @@ class RecordedProcess {
   bool SharesMemory() const { return many_threads_ || shares_memory_; }
   void NoteTurn(ThreadEngine* thread) { last_thread_ = thread; }
   bool many_threads() const { return many_threads_; }
+  void set_attached(bool attached) { attached_ = attached; }
   void set_shares_memory() { shares_memory_ = true; }
 
   // Its system calls are going to be restricted: the vdso makes none any more. `by` has its turn.
@@ -105,6 +109,7 @@ class RecordedProcess {
   ModuleTable modules_;
   PageWitnesses witnesses_;
   std::shared_ptr<const AddressSpace> space_ = std::make_shared<AddressSpace>();
+  absl::flat_hash_set<uint64_t> stop_places_;
   std::vector<uint64_t> auxv_;
   std::list<std::unique_ptr<ThreadEngine>> threads_;
   ThreadEngine* last_thread_ = nullptr;

@@ -43,15 +43,10 @@ Recording::~Recording() {
   for (const auto& [thread, engine] : tasks_) waitpid(thread, nullptr, __WALL);
 }
 
-absl::Status Recording::AddRoot(std::unique_ptr<TraceWriter> writer, Manifest manifest,
-                                std::unique_ptr<Tracee> tracee) {
-  const pid_t thread = tracee->thread();
-  processes_.push_back(std::make_unique<RecordedProcess>(this, std::move(writer),
-                                                         std::move(manifest), std::move(tracee)));
-  root_ = processes_.back().get();
-  root_pid_ = root_->pid();
-  tasks_[thread] = root_->threads().front().get();
-  return status_;
+absl::Status Recording::SetTrace(std::unique_ptr<TraceWriter> writer, Manifest manifest) {
+  writer_ = std::move(writer);
+  manifest_ = std::move(manifest);
+  return SetPlaces();
 }
 
 uint64_t Recording::NowNs() const {
@@ -62,18 +57,24 @@ absl::StatusOr<RecordResult> Recording::Run() {
   Loop();
   if (end_wanted()) LetGo();
   for (const auto& process : processes_) Keep(process->Finish());
-  result_.trace_bytes = root_->writer()->bytes_written();
   if (!root_exited_ && options_.attach_pid == 0) WaitForRoot();
+  RETURN_IF_ERROR(status_);
+  if (root_ == nullptr) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("nothing was recorded: ",
+                     start_at_.has_value() ? absl::StrCat(options_.start_at, " was not reached")
+                                           : absl::StrCat(options_.only_program, " was not run")));
+  }
+  result_.trace_bytes = root_->writer()->bytes_written();
   result_.events = sequence_.last;
   result_.seconds = static_cast<double>(NowNs()) / 1e9;
-  RETURN_IF_ERROR(status_);
   return result_;
 }
 
 void Recording::Loop() {
-  while (!tasks_.empty() && !end_wanted()) {
+  while (!(tasks_.empty() && native_.empty()) && !end_wanted()) {
     TakeStops(/*block=*/false);
-    if (!RunReady() && !tasks_.empty() && !end_wanted()) TakeStops(/*block=*/true);
+    if (!RunReady() && !end_wanted()) TakeStops(/*block=*/true);
     Reap();
     KeepHouse();
   }
@@ -109,12 +110,16 @@ bool Recording::TakeStops(bool block) {
     const pid_t thread = waitpid(-1, &status, __WALL | (block && !some ? 0 : WNOHANG));
     if (thread < 0 && errno == EINTR) {
       KeepHouse();
+      TickNatives();
       if (end_wanted()) return some;
       continue;
     }
     if (thread <= 0) {
       // No children at all though threads are waited for: they vanished with an exec or their tracer.
-      if (thread < 0 && block && errno == ECHILD) tasks_.clear();
+      if (thread < 0 && block && errno == ECHILD) {
+        tasks_.clear();
+        native_.clear();
+      }
       return some;
     }
     some = true;
@@ -123,6 +128,7 @@ bool Recording::TakeStops(bool block) {
 }
 
 void Recording::OnStatus(pid_t thread, int status) {
+  if (OnNativeStatus(thread, status)) return;
   const auto it = tasks_.find(thread);
   if (it == tasks_.end()) {
     if (thread == root_pid_ && !WIFSTOPPED(status)) {
@@ -235,7 +241,7 @@ void Recording::CheckLimits() {
                                strsignal(stop_.signal()), ")");
   } else if (options_.max_seconds > 0 && NowNs() >= options_.max_seconds * 1e9) {
     end_reason_ = absl::StrFormat("recording was to last %g seconds", options_.max_seconds);
-  } else if (options_.max_trace_bytes != 0 &&
+  } else if (options_.max_trace_bytes != 0 && root_ != nullptr &&
              root_->writer()->bytes_written() >= options_.max_trace_bytes) {
     end_reason_ = absl::StrCat("the trace has reached ", options_.max_trace_bytes, " bytes");
   }
@@ -248,19 +254,18 @@ RecordProgress Recording::Progress() const {
   }
   return {.instructions = instructions,
           .events = sequence_.last,
-          .trace_bytes = root_->writer()->bytes_written(),
+          .trace_bytes = root_ == nullptr ? 0 : root_->writer()->bytes_written(),
           .seconds = static_cast<double>(NowNs()) / 1e9};
 }
 
 // Recording must end: everybody runs on alone.
 void Recording::LetGo() {
-  const bool launched = options_.attach_pid == 0;
   for (const auto& process : processes_) {
-    const bool ended = process->ended();
     process->LetGo(failed() ? "" : end_reason_);
-    if (launched && !ended && stop_.signal_for_program() != 0 && process.get() == root_) {
-      kill(process->pid(), stop_.signal_for_program());
-    }
+  }
+  LetNativesGo();
+  if (options_.attach_pid == 0 && !root_exited_ && stop_.signal_for_program() != 0) {
+    kill(root_pid_, stop_.signal_for_program());
   }
   tasks_.clear();
   Reap();

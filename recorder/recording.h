@@ -12,17 +12,20 @@
 #include <cstdint>
 #include <list>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "recorder/breakpoint_run.h"
 #include "recorder/module_files.h"
 #include "recorder/record.h"
 #include "recorder/recorded_process.h"
 #include "recorder/thread_engine.h"
 #include "recorder/stop_request.h"
+#include "recorder/symbols.h"
 #include "recorder/thread_log.h"
 
 namespace hindsight {
@@ -34,9 +37,11 @@ class Recording {
   Recording(const Recording&) = delete;
   Recording& operator=(const Recording&) = delete;
 
-  // The first process. Requires: called once, before Run.
-  absl::Status AddRoot(std::unique_ptr<TraceWriter> writer, Manifest manifest,
-                       std::unique_ptr<Tracee> tracee);
+  // Where the first process recorded goes. Requires: called once, before Begin.
+  absl::Status SetTrace(std::unique_ptr<TraceWriter> writer, Manifest manifest);
+  // The process the recording begins with, all of whose `threads` are stopped: recorded at once, or
+  // once it gets to where the options say.
+  absl::Status Begin(pid_t process, absl::Span<const NativeThread> threads);
   // Records until the last process has ended, or recording must end: then they run on alone, and
   // the root's end is waited for.
   absl::StatusOr<RecordResult> Run();
@@ -54,7 +59,7 @@ class Recording {
   void KeepHouse();
   bool flush_due() const;
   // Nobody else can run meanwhile: waiting costs nobody anything.
-  bool alone() const { return tasks_.size() == 1; }
+  bool alone() const { return tasks_.size() == 1 && native_.empty(); }
   // Recording shall end, or the turn for another reason.
   bool end_wanted() const { return failed() || !end_reason_.empty(); }
   // A task made by `parent`, which is in the system call: nothing to record, a thread, or a process.
@@ -72,6 +77,9 @@ class Recording {
   bool IsRecorded(pid_t process) const;
   ThreadEngine* Find(pid_t thread) const;
 
+  // Where the recording of a process with this map is to stop.
+  std::vector<uint64_t> StopPlaces(pid_t process, const MemoryMap& map);
+
   absl::StatusOr<std::unique_ptr<Cpu>> TakeCpu(Pager* pager);
   void GiveBack(std::unique_ptr<Cpu> cpu);
 
@@ -81,9 +89,28 @@ class Recording {
  private:
   using Clock = std::chrono::steady_clock;
 
+  struct NativeProcess {
+    pid_t process = 0;
+    std::unique_ptr<BreakpointRun> run;
+    bool stopped = false;
+  };
+
+  // native_runs.cc
+  absl::Status SetPlaces();
+  bool ShallRecord(pid_t process) const;
+  absl::Status Record(pid_t process, absl::Span<const NativeThread> threads);
+  void RunNatively(pid_t process, absl::Span<const NativeThread> threads);
+  bool OnNativeStatus(pid_t thread, int status);
+  void OnNativeEvent(std::list<NativeProcess>::iterator native, const NativeEvent& event);
+  void TickNatives();
+  void LetNativesGo();
+
+  // new_tasks.cc
   void AwaitBirth(pid_t task);
   absl::Status MakeProcess(ThreadEngine* parent, RecordedProcess* process, const TraceeStop& stop,
                            uint64_t parent_count);
+
+  // recording.cc
   void Loop();
   bool TakeStops(bool block);
   void OnStatus(pid_t thread, int status);
@@ -100,7 +127,12 @@ class Recording {
   const MemoryModel model_;
   Sequence sequence_;
   absl::Status status_;
+  std::unique_ptr<TraceWriter> writer_;  // of the first process, until there is one
+  Manifest manifest_;
   std::list<std::unique_ptr<RecordedProcess>> processes_;
+  std::list<NativeProcess> native_;
+  Symbols symbols_;
+  std::optional<CodePlace> start_at_, stop_at_;
   RecordedProcess* root_ = nullptr;
   pid_t root_pid_ = 0;
   bool root_exited_ = false;

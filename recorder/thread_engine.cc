@@ -4,6 +4,7 @@
 #include <utility>
 #include <variant>
 
+#include "absl/strings/str_cat.h"
 #include "recorder/recording.h"
 #include "recorder/rseq.h"
 #include "recorder/scheduling.h"
@@ -165,6 +166,7 @@ void ThreadEngine::Turn() {
   run.limit = std::min(cpu_->count() + recording_->options().quantum, next_light_keyframe_);
   if (!recording_->alone()) run.limit = std::min(run.limit, cpu_->count() + kSharedQuantum);
   run.exact_limit = false;
+  cpu_->SetBreakpoints(process_->stop_places());
   const RunResult result = cpu_->Run(run);
   switch (result.stop) {
     case Stop::kSpecial:
@@ -172,6 +174,9 @@ void ThreadEngine::Turn() {
       break;
     case Stop::kFault:
       OnFault(result.block_count);
+      break;
+    case Stop::kBreakpoint:
+      process_->LetGo(absl::StrCat("has reached ", recording_->options().stop_at));
       break;
     default:
       OnLimit();

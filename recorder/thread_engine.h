@@ -71,6 +71,8 @@ class ThreadEngine {
   // For full keyframes: ends the segment here and begins another. Requires: it has had a turn.
   TraceWriter::ThreadState NewSegment();
   bool begun() const { return cpu_ != nullptr; }
+  // Job control has stopped it before it is recorded.
+  void StandStill() { OnGroupStop(); }
   // Another thread of the process exists from now on.
   void BeCareful();
   // These pages were changed in the process by the recorder.

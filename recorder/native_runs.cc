@@ -1,0 +1,188 @@
+// Recording: processes that run natively, before the part of them that is to be recorded.
+
+#include <sys/ptrace.h>
+#include <sys/user.h>
+#include <sys/wait.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+#include "recorder/process_facts.h"
+#include "recorder/recording.h"
+
+namespace hindsight {
+namespace {
+
+MemoryMap MapOf(pid_t process) { return MemoryMap::OfProcess(absl::StrCat("/proc/", process, "/maps")); }
+
+std::string RootOf(pid_t process) { return absl::StrCat("/proc/", process, "/root"); }
+
+// A system call that the stop interrupted is made again, by the Cpu.
+void LeaveCall(pid_t thread) {
+  user_regs_struct registers;
+  if (ptrace(PTRACE_GETREGS, thread, nullptr, &registers) != 0) return;
+  user_regs_struct before = RegistersToResumeFrom(registers, /*call_may_fail=*/true);
+  if (before.rip != registers.rip) ptrace(PTRACE_SETREGS, thread, nullptr, &before);
+}
+
+}  // namespace
+
+absl::Status Recording::SetPlaces() {
+  if (!options_.start_at.empty()) {
+    ASSIGN_OR_RETURN(start_at_, ParseCodePlace(options_.start_at));
+  }
+  if (!options_.stop_at.empty()) {
+    ASSIGN_OR_RETURN(stop_at_, ParseCodePlace(options_.stop_at));
+  }
+  return absl::OkStatus();
+}
+
+std::vector<uint64_t> Recording::StopPlaces(pid_t process, const MemoryMap& map) {
+  if (!stop_at_.has_value()) return {};
+  return symbols_.Find(*stop_at_, map, RootOf(process));
+}
+
+bool Recording::ShallRecord(pid_t process) const {
+  if (start_at_.has_value()) return false;
+  if (options_.children != ChildPolicy::kOnly) return true;
+  const std::string program = ExecutablePath(process);
+  return program == options_.only_program ||
+         absl::EndsWith(program, absl::StrCat("/", options_.only_program));
+}
+
+absl::Status Recording::Begin(pid_t process, absl::Span<const NativeThread> threads) {
+  if (ShallRecord(process)) return Record(process, threads);
+  if (root_pid_ == 0) root_pid_ = process;
+  RunNatively(process, threads);
+  return absl::OkStatus();
+}
+
+void Recording::RunNatively(pid_t process, absl::Span<const NativeThread> threads) {
+  auto places = [this, process]() -> BreakpointRun::Places {
+    if (!start_at_.has_value()) return {};
+    const MemoryMap map = MapOf(process);
+    return {symbols_.Find(*start_at_, map, RootOf(process)),
+            symbols_.LinkerHooks(map, RootOf(process))};
+  };
+  native_.push_back({process, std::make_unique<BreakpointRun>(process, std::move(places))});
+  native_.back().run->Start(threads);
+}
+
+// The stopped process is recorded from here on.
+absl::Status Recording::Record(pid_t process, absl::Span<const NativeThread> threads) {
+  if (root_pid_ == 0) root_pid_ = process;
+  Manifest manifest = manifest_;
+  manifest.pid = process;
+  manifest.program = ExecutablePath(process);
+  manifest.arguments = CommandLine(process);
+  manifest.working_directory = WorkingDirectory(process);
+  manifest.auxv = AuxiliaryVector(process);
+  std::unique_ptr<TraceWriter> writer = std::move(writer_);
+  if (writer == nullptr) {
+    manifest.uuid.clear();
+    ASSIGN_OR_RETURN(writer, root_->writer()->CreateChild(manifest));
+    ++result_.processes;
+  }
+  for (const NativeThread& thread : threads) LeaveCall(thread.thread);
+  auto recorded = std::make_unique<RecordedProcess>(
+      this, std::move(writer), std::move(manifest),
+      Tracee::Adopt(process, threads.front().thread));
+  recorded->set_attached(options_.attach_pid != 0);
+  for (const NativeThread& thread : threads.subspan(1)) {
+    recorded->AddThread(Tracee::Adopt(process, thread.thread), 0);
+  }
+  for (const NativeThread& thread : threads) {
+    ThreadEngine* engine = recorded->Find(thread.thread);
+    tasks_[thread.thread] = engine;
+    if (thread.group_stop != 0) engine->StandStill();
+  }
+  if (root_ == nullptr) root_ = recorded.get();
+  processes_.push_back(std::move(recorded));
+  return status_;
+}
+
+// True if the stop was of a process that runs natively.
+bool Recording::OnNativeStatus(pid_t thread, int status) {
+  for (auto it = native_.begin(); it != native_.end(); ++it) {
+    if (!it->run->Owns(thread)) continue;
+    if (std::optional<NativeEvent> event = it->run->OnStop(thread, status)) {
+      OnNativeEvent(it, *event);
+    }
+    return true;
+  }
+  return false;
+}
+
+void Recording::OnNativeEvent(std::list<NativeProcess>::iterator native, const NativeEvent& event) {
+  const pid_t process = native->process;
+  switch (event.kind) {
+    case NativeEventKind::kReached:
+      Keep(Record(process, native->run->threads()));
+      native_.erase(native);
+      break;
+    case NativeEventKind::kStopped:
+      native->stopped = true;
+      break;
+    case NativeEventKind::kExec:
+      if (ShallRecord(process)) {
+        Keep(Record(process, native->run->threads()));
+        native_.erase(native);
+      } else {
+        native->run->Start(native->run->threads());
+      }
+      break;
+    case NativeEventKind::kForked:
+      if (options_.children == ChildPolicy::kNone) {
+        ptrace(PTRACE_DETACH, event.child, nullptr, nullptr);
+      } else if (event.after_exec && ShallRecord(event.child)) {
+        const NativeThread first = {.thread = event.child};
+        Keep(Record(event.child, {&first, 1}));
+      } else {
+        const NativeThread first = {.thread = event.child};
+        RunNatively(event.child, {&first, 1});
+      }
+      break;
+    case NativeEventKind::kExited:
+      if (process == root_pid_) NoteRootExit(event.wait_status);
+      native_.erase(native);
+      break;
+  }
+}
+
+void Recording::TickNatives() {
+  for (auto it = native_.begin(); it != native_.end();) {
+    const auto next = std::next(it);
+    if (std::optional<NativeEvent> event = it->run->OnTick()) OnNativeEvent(it, *event);
+    it = next;
+  }
+}
+
+// Takes the breakpoints out of the processes that run natively, and lets them run on alone.
+void Recording::LetNativesGo() {
+  for (NativeProcess& native : native_) native.run->RequestStop();
+  const auto all_stopped = [this] {
+    return std::all_of(native_.begin(), native_.end(),
+                       [](const NativeProcess& native) { return native.stopped; });
+  };
+  while (!all_stopped()) {
+    int status;
+    const pid_t thread = waitpid(-1, &status, __WALL);
+    if (thread > 0) {
+      OnStatus(thread, status);
+    } else if (errno != EINTR) {
+      break;
+    }
+    TickNatives();
+  }
+  for (const NativeProcess& native : native_) {
+    std::vector<ThreadToDetach> detach;
+    for (const NativeThread& thread : native.run->threads()) detach.push_back({thread.thread});
+    (void)DetachFromProcess(native.process, detach, {});
+  }
+  native_.clear();
+}
+
+}  // namespace hindsight
