@@ -21,7 +21,6 @@
 #include "recorder/attach_errors.h"
 #include "recorder/memory_map.h"
 #include "recorder/syscall_traits.h"
-#include "recorder/thread_stop.h"
 
 namespace hindsight {
 namespace {
@@ -110,14 +109,11 @@ class Attachment {
   }
 
   absl::Status StopAll();
-  // Requires: all are stopped. Brings them to where recording may begin.
-  absl::Status Settle();
+  absl::Status Settle() { return SettleThreads(pid_, absl::MakeSpan(threads_)); }
   absl::StatusOr<std::vector<AttachedThread>> Keep(uintptr_t options);
 
  private:
   absl::Status Stop(pid_t thread);
-  bool TakeSignals(AttachedThread* thread);
-  bool LeaveCall(const AttachedThread& thread);
 
   const pid_t pid_;
   std::vector<AttachedThread> threads_;
@@ -169,12 +165,12 @@ absl::Status Attachment::Stop(pid_t thread) {
 
 // A signal with a handler that has interrupted a call is what ends the call: it must be seen to
 // now, since the call is not in the registers any more afterwards.
-bool Attachment::TakeSignals(AttachedThread* thread) {
+bool TakeSignals(pid_t pid, AttachedThread* thread) {
   for (int i = 0; i < kMaxSignals && thread->group_stop == 0; ++i) {
     user_regs_struct registers;
     if (!GetRegisters(thread->thread, &registers)) return false;
     if (!IsInterrupted(registers)) return true;
-    if (SignalSetsOf(pid_, thread->thread).about_to_be_handled() == 0) return true;
+    if (SignalSetsOf(pid, thread->thread).about_to_be_handled() == 0) return true;
     ptrace(PTRACE_CONT, thread->thread, nullptr, 0);
     ThreadStop stop = WaitForThreadStop(thread->thread, kSignalTimeout);
     if (stop.kind == StopKind::kTimedOut) {  // another thread took the signal
@@ -187,7 +183,7 @@ bool Attachment::TakeSignals(AttachedThread* thread) {
   return true;
 }
 
-bool Attachment::LeaveCall(const AttachedThread& thread) {
+bool LeaveCall(const AttachedThread& thread) {
   user_regs_struct registers;
   if (!GetRegisters(thread.thread, &registers)) return false;
   if (!IsInterrupted(registers)) return true;
@@ -199,21 +195,6 @@ bool Attachment::LeaveCall(const AttachedThread& thread) {
   }
   registers = RegistersToResumeFrom(registers, /*call_may_fail=*/true);
   return ptrace(PTRACE_SETREGS, thread.thread, nullptr, &registers) == 0;
-}
-
-absl::Status Attachment::Settle() {
-  // The process itself shows nothing if its first thread has ended.
-  const MemoryMap map = MemoryMap::OfProcess(absl::StrCat("/proc/", threads_[0].thread, "/maps"));
-  const MapRegion* vdso = map.FindNamed("[vdso]");
-  for (AttachedThread& thread : threads_) {
-    bool alive = TakeSignals(&thread) && LeaveCall(thread);
-    if (alive && vdso != nullptr) {
-      alive = StepWhile(thread.thread, kMaxVdsoSteps,
-                        [&](uint64_t pc) { return pc >= vdso->start && pc < vdso->end; });
-    }
-    if (!alive && HasEnded(pid_, pid_)) return NoSuchProcess(pid_);
-  }
-  return absl::OkStatus();
 }
 
 absl::StatusOr<std::vector<AttachedThread>> Attachment::Keep(uintptr_t options) {
@@ -278,6 +259,22 @@ user_regs_struct RegistersToResumeFrom(const user_regs_struct& stopped, bool cal
   registers.rax = NeedsRestartSyscall(result) ? SYS_restart_syscall : stopped.orig_rax;
   registers.orig_rax = ~uint64_t{0};
   return registers;
+}
+
+absl::Status SettleThreads(pid_t pid, absl::Span<AttachedThread> threads) {
+  if (threads.empty()) return absl::OkStatus();
+  // The process itself shows nothing if its first thread has ended.
+  const MemoryMap map = MemoryMap::OfProcess(absl::StrCat("/proc/", threads[0].thread, "/maps"));
+  const MapRegion* vdso = map.FindNamed("[vdso]");
+  for (AttachedThread& thread : threads) {
+    bool alive = TakeSignals(pid, &thread) && LeaveCall(thread);
+    if (alive && vdso != nullptr) {
+      alive = StepWhile(thread.thread, kMaxVdsoSteps,
+                        [&](uint64_t pc) { return pc >= vdso->start && pc < vdso->end; });
+    }
+    if (!alive && HasEnded(pid, pid)) return NoSuchProcess(pid);
+  }
+  return absl::OkStatus();
 }
 
 absl::StatusOr<std::vector<AttachedThread>> AttachToProcess(pid_t pid, uintptr_t options) {

@@ -17,16 +17,12 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "recorder/thread_stop.h"
 #include "recorder/vdso.h"
 
 namespace hindsight {
 
-struct AttachedThread {
-  pid_t thread = 0;
-  // Not 0: job control has stopped the process by this signal. The thread is to be listened to
-  // (PTRACE_LISTEN) and not run until it has been continued.
-  int group_stop = 0;
-};
+using AttachedThread = StoppedThread;
 
 // Seizes every thread of process `pid`, with these ptrace options, and stops it. The main thread
 // comes first, unless it has ended before the others. Then every thread
@@ -41,6 +37,12 @@ struct AttachedThread {
 // kFailedPrecondition (traced by another already, or a thread does not stop), kInvalidArgument (a
 // thread's id, a kernel thread, ourselves, not a program for x86-64).
 absl::StatusOr<std::vector<AttachedThread>> AttachToProcess(pid_t pid, uintptr_t options);
+
+// What AttachToProcess does with threads that it has stopped, for those of a traced process that
+// were stopped otherwise (BreakpointRun): brings them to where recording may begin. Fills in
+// `group_stop` anew.
+// Requires: `threads` are all of the process's, in PTRACE_EVENT_STOP.
+absl::Status SettleThreads(pid_t pid, absl::Span<AttachedThread> threads);
 
 // `stopped` are the registers of a thread in a ptrace stop in which no signal is about to be
 // delivered. If it waits in a system call that the stop has interrupted and the kernel would make

@@ -18,7 +18,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/unique_fd.h"
-#include "recorder/thread_stop.h"
 
 namespace hindsight {
 namespace {

@@ -28,6 +28,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "recorder/thread_stop.h"
 
 namespace hindsight {
 
@@ -53,10 +54,7 @@ struct NativeEvent {
   int wait_status = 0;
 };
 
-struct NativeThread {
-  pid_t thread = 0;
-  int group_stop = 0;  // not 0: stopped by job control
-};
+using NativeThread = StoppedThread;
 
 class BreakpointRun {
  public:

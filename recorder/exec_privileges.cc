@@ -94,12 +94,12 @@ std::string PrivilegesOfExec(pid_t process, int directory, const std::string& pa
   const Credentials credentials = CredentialsOf(absl::StrCat(process));
   if (!credentials.known || credentials.no_new_privileges) return "";
   UniqueFd fd = OpenAsSeenBy(process, directory, path, flags);
-  std::string name = path, file;
+  std::string by, file;
   for (int i = 0; i < kMostInterpreters && fd.valid(); ++i) {
     file = absl::StrCat("/proc/self/fd/", fd.get());
     const std::string interpreter = InterpreterOf(file);
     if (interpreter.empty()) break;
-    name = interpreter;
+    by = absl::StrCat("is run by ", interpreter, ", which ");
     fd = OpenAsSeenBy(process, AT_FDCWD, interpreter, 0);
   }
   struct stat st;
@@ -108,15 +108,15 @@ std::string PrivilegesOfExec(pid_t process, int directory, const std::string& pa
   if (fstatvfs(fd.get(), &mount) == 0 && (mount.f_flag & ST_NOSUID) != 0) return "";
   file = absl::StrCat("/proc/self/fd/", fd.get());
   if ((st.st_mode & S_ISUID) != 0 && st.st_uid != credentials.effective_user) {
-    return absl::StrCat(name, " is set-user-ID ", st.st_uid);
+    return absl::StrCat(by, "is set-user-ID ", st.st_uid);
   }
   // Without the group's right to execute the bit means something else (mandatory locking).
   const bool set_group = (st.st_mode & S_ISGID) != 0 && (st.st_mode & S_IXGRP) != 0;
   if (set_group && st.st_gid != credentials.effective_group) {
-    return absl::StrCat(name, " is set-group-ID ", st.st_gid);
+    return absl::StrCat(by, "is set-group-ID ", st.st_gid);
   }
   if (getxattr(file.c_str(), "security.capability", nullptr, 0) > 0) {
-    return absl::StrCat(name, " has capabilities of its own");
+    return absl::StrCat(by, "is given capabilities");
   }
   return "";
 }

@@ -14,9 +14,10 @@
 
 namespace hindsight {
 
-// What executing a file would give to a process that it does not have: "is set-user-ID 0", "has
-// capabilities", ...; empty: nothing, or the file cannot be looked at. Scripts are looked through
-// to their interpreters. `directory` and `flags` as in execveat(2); for execve AT_FDCWD and 0.
+// What executing a file would give to a process that it does not have, to be read behind "which":
+// "is set-user-ID 0", "is given capabilities", "is run by /bin/x, which is set-group-ID 5"; empty:
+// nothing, or the file cannot be looked at. Scripts are looked through to their interpreters.
+// `directory` and `flags` as in execveat(2); for execve AT_FDCWD and 0.
 // Knows mounts with nosuid, and no_new_privs of the process.
 std::string PrivilegesOfExec(pid_t process, int directory, const std::string& path, int flags);
 

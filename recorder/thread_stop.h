@@ -11,6 +11,14 @@
 
 namespace hindsight {
 
+// A traced thread in PTRACE_EVENT_STOP.
+struct StoppedThread {
+  pid_t thread = 0;
+  // Not 0: job control has stopped the process by this signal. The thread is to be listened to
+  // (PTRACE_LISTEN) and not run until it has been continued.
+  int group_stop = 0;
+};
+
 struct ThreadStop {
   enum class Kind : uint8_t {
     kStopped,   // in PTRACE_EVENT_STOP

@@ -5,6 +5,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstring>
 #include <optional>
 #include <utility>
@@ -81,6 +82,14 @@ UniqueFd OpenMemory(pid_t process, int flags) {
   return UniqueFd(open(absl::StrCat("/proc/", process, "/mem").c_str(), flags | O_CLOEXEC));
 }
 
+// This process's vdso.
+absl::Span<const uint8_t> OwnImage() {
+  const MemoryMap map = MemoryMap::OfProcess("/proc/self/maps");
+  const MapRegion* region = map.FindNamed("[vdso]");
+  if (region == nullptr) return {};
+  return {reinterpret_cast<const uint8_t*>(region->start), region->end - region->start};
+}
+
 bool WriteWhole(const UniqueFd& memory, uint64_t address, absl::Span<const uint8_t> bytes) {
   return pwrite(memory.get(), bytes.data(), bytes.size(), static_cast<off_t>(address)) ==
          static_cast<ssize_t>(bytes.size());
@@ -121,8 +130,15 @@ absl::StatusOr<std::vector<VdsoPatch>> PatchVdso(const MemoryMap& map, pid_t pro
                              static_cast<ssize_t>(image.size())) {
     return absl::InternalError("cannot read the program's vdso");
   }
+  const std::vector<VdsoPatch> own = PlanVdsoPatches(region->start, OwnImage());
   for (VdsoPatch& patch : PlanVdsoPatches(region->start, image)) {
-    if (patch.original == patch.code) continue;
+    if (patch.original == patch.code) {
+      const auto same = std::find_if(own.begin(), own.end(), [&](const VdsoPatch& other) {
+        return other.address == patch.address && other.code == patch.code;
+      });
+      if (same != own.end() && same->original != same->code) done.push_back(*same);
+      continue;
+    }
     if (!WriteWhole(memory, patch.address, patch.code)) {
       return absl::InternalError("cannot patch the program's vdso");
     }

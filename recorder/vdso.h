@@ -29,8 +29,9 @@ struct VdsoPatch {
 // What to write into the vdso image `image`, mapped at `base`. Functions not known are left alone.
 std::vector<VdsoPatch> PlanVdsoPatches(uint64_t base, absl::Span<const uint8_t> image);
 
-// Patches the vdso of the stopped process that thread `process` belongs to, and returns what that was; to be put back by
-// RestoreVdso. No vdso, no work; so for a process whose vdso is patched already (a fork's).
+// Patches the vdso of the stopped process that thread `process` belongs to, and returns what that
+// was; to be put back by RestoreVdso. No vdso, no work. What a fork has inherited is returned like
+// what is done now: `original` is that of this process's own vdso then, which is the same.
 // Requires: no thread is in the vdso.
 absl::StatusOr<std::vector<VdsoPatch>> PatchVdso(const MemoryMap& map, pid_t process);
 // Requires: no thread is inside a patch, see LeaveVdsoPatch. Pages not mapped any more are no
