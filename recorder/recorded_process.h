@@ -76,6 +76,9 @@ class RecordedProcess {
   // Memory may have been changed by another thread or process since `thread`'s last turn.
   bool SharesMemory() const { return many_threads_ || shares_memory_; }
   void NoteTurn(ThreadEngine* thread) { last_thread_ = thread; }
+  // When the last turn of any of its threads ended, in nanoseconds since the recording began.
+  uint64_t last_turn_end_ns() const { return last_turn_end_ns_; }
+  void NoteTurnEnd(uint64_t now_ns) { last_turn_end_ns_ = now_ns; }
   bool many_threads() const { return many_threads_; }
   void set_attached(bool attached) { attached_ = attached; }
   void set_shares_memory() { shares_memory_ = true; }
@@ -113,6 +116,7 @@ class RecordedProcess {
   std::vector<uint64_t> auxv_;
   std::list<std::unique_ptr<ThreadEngine>> threads_;
   ThreadEngine* last_thread_ = nullptr;
+  uint64_t last_turn_end_ns_ = 0;
   bool many_threads_ = false;   // there was more than one at some time
   bool shares_memory_ = false;  // with the process that it was made by, or that it made
   uint64_t next_full_keyframe_ = ~uint64_t{0};

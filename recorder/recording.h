@@ -83,9 +83,6 @@ class Recording {
   absl::StatusOr<std::unique_ptr<Cpu>> TakeCpu(Pager* pager);
   void GiveBack(std::unique_ptr<Cpu> cpu);
 
-  // When the last turn in any process ended.
-  uint64_t last_turn_end_ns = 0;
-
  private:
   using Clock = std::chrono::steady_clock;
 

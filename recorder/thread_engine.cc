@@ -65,7 +65,7 @@ void ThreadEngine::NoteSlice() {
   log_.Event({.kind = EventKind::kSlice,
               .sequence = log_.NextSequence(),
               .count = cpu_->count(),
-              .arguments = {now, recording_->last_turn_end_ns, host_cpu_}});
+              .arguments = {now, process_->last_turn_end_ns(), host_cpu_}});
 }
 
 // The thread's first turn.
@@ -140,7 +140,7 @@ void ThreadEngine::RunTurn(uint64_t quantum) {
     Sync();
   }
   recording_->Keep(log_.status());
-  recording_->last_turn_end_ns = recording_->NowNs();
+  process_->NoteTurnEnd(recording_->NowNs());
 }
 
 // A turn must not end within a restartable sequence: it would not be started over.
