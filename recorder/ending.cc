@@ -8,9 +8,14 @@
 namespace hindsight {
 
 void ThreadEngine::EndLog() {
-  if (cpu_ == nullptr) return;  // never had a turn: the trace does not know it
-  const uint64_t count = cpu_->count();
-  log_.EndSegment(count, cpu_->registers());
+  if (cpu_ == nullptr) {
+    // Killed before its first turn. Of a process there must be something.
+    if (thread() != process_->pid()) return;
+    log_.Event({.kind = EventKind::kThreadStart, .sequence = log_.NextSequence()});
+    log_.BeginSegment(0, sync_registers_);
+  }
+  const uint64_t count = this->count();
+  log_.EndSegment(count, cpu_ == nullptr ? sync_registers_ : cpu_->registers());
   if (!exit_noted_) log_.Event({.kind = EventKind::kThreadExit, .count = count});
 }
 

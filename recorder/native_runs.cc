@@ -106,14 +106,22 @@ absl::Status Recording::Record(pid_t process, absl::Span<const NativeThread> thr
 
 // True if the stop was of a process that runs natively.
 bool Recording::OnNativeStatus(pid_t thread, int status) {
-  for (auto it = native_.begin(); it != native_.end(); ++it) {
-    if (!it->run->Owns(thread)) continue;
-    if (std::optional<NativeEvent> event = it->run->OnStop(thread, status)) {
-      OnNativeEvent(it, *event);
-    }
-    return true;
+  if (native_.empty()) return false;
+  const pid_t process = ProcessOf(thread);
+  auto native = std::find_if(native_.begin(), native_.end(), [&](const NativeProcess& candidate) {
+    return candidate.process == thread || candidate.process == process;
+  });
+  // A child of one of them that nobody has been told of yet is its parent's affair.
+  if (native == native_.end()) {
+    native = std::find_if(native_.begin(), native_.end(), [&](const NativeProcess& candidate) {
+      return candidate.run->Owns(thread);
+    });
   }
-  return false;
+  if (native == native_.end()) return false;
+  if (std::optional<NativeEvent> event = native->run->OnStop(thread, status)) {
+    OnNativeEvent(native, *event);
+  }
+  return true;
 }
 
 void Recording::OnNativeEvent(std::list<NativeProcess>::iterator native, const NativeEvent& event) {

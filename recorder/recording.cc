@@ -35,6 +35,7 @@ Recording::Recording(const RecordOptions& options, MemoryModel model)
                                     : StopRequest::Program::kLaunched) {
   start_time_ = last_flush_ = last_progress_ = Clock::now();
   result_.threads = 0;
+  signal(SIGXFSZ, SIG_IGN);  // a trace that may not grow any more is an error like a full disk
 }
 
 // A recording that could not begin leaves nothing behind.
@@ -128,9 +129,9 @@ bool Recording::TakeStops(bool block) {
 }
 
 void Recording::OnStatus(pid_t thread, int status) {
-  if (OnNativeStatus(thread, status)) return;
   const auto it = tasks_.find(thread);
   if (it == tasks_.end()) {
+    if (OnNativeStatus(thread, status)) return;
     if (thread == root_pid_ && !WIFSTOPPED(status)) {
       NoteRootExit(status);
     } else if (WIFSTOPPED(status)) {

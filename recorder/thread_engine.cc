@@ -18,6 +18,11 @@ constexpr uint64_t kMaxSyncDistance = 16'000'000;
 
 constexpr uint64_t kSchedulingIntervalNs = 10'000'000;
 
+// What a turn among others may take, in legs of at most so long: a quantum of plain instructions.
+constexpr uint64_t kTurnNs = 1'000'000;
+constexpr uint64_t kLegNs = 500'000;
+constexpr uint64_t kMinLeg = 1'000;
+
 // Longer restartable sequences are no such.
 constexpr int kMaxSequenceSteps = 1000;
 
@@ -31,7 +36,10 @@ ThreadEngine::ThreadEngine(Recording* recording, RecordedProcess* process,
       maker_(maker),
       log_(process->writer(), tracee_->thread(), recording->sequence()),
       pager_(tracee_.get(), &process->modules(), &log_, &process->witnesses()),
-      scheduling_(process->pid(), tracee_->thread()) {}
+      scheduling_(process->pid(), tracee_->thread()) {
+  // It may be killed before it has had a turn: then this is all that is known of it.
+  if (!tracee_->GetRegisters(/*vectors=*/true, &sync_registers_)) sync_registers_ = {};
+}
 
 ThreadEngine::~ThreadEngine() {
   if (cpu_ == nullptr) return;
@@ -122,6 +130,7 @@ void ThreadEngine::RunTurn(uint64_t quantum) {
   BeginTurn();
   if (cpu_ == nullptr) return;
   const uint64_t end = cpu_->count() + quantum;
+  const uint64_t end_ns = recording_->NowNs() + kTurnNs;
   while (log_.status().ok() && !recording_->end_wanted()) {
     if (state_ == State::kWaiting) {
       std::optional<TraceeStop> stop = AwaitStop();
@@ -130,6 +139,7 @@ void ThreadEngine::RunTurn(uint64_t quantum) {
     } else if (state_ == State::kReady) {
       Turn();
       if (cpu_->count() >= end || std::exchange(yields_, false)) break;
+      if (!recording_->alone() && recording_->NowNs() >= end_ns) break;
     }
     if (state_ == State::kEnded) break;
     recording_->KeepHouse();
@@ -163,11 +173,14 @@ void ThreadEngine::Turn() {
     return;
   }
   RunOptions run;
-  run.limit = std::min(cpu_->count() + recording_->options().quantum, next_light_keyframe_);
-  if (!recording_->alone()) run.limit = std::min(run.limit, cpu_->count() + kSharedQuantum);
+  const bool alone = recording_->alone();
+  const uint64_t quantum = alone ? recording_->options().quantum : leg_;
+  run.limit = std::min(cpu_->count() + quantum, next_light_keyframe_);
   run.exact_limit = false;
   cpu_->SetBreakpoints(process_->stop_places());
+  const uint64_t started = alone ? 0 : recording_->NowNs();
   const RunResult result = cpu_->Run(run);
+  if (!alone && result.stop == Stop::kLimit) AdaptLeg(recording_->NowNs() - started);
   switch (result.stop) {
     case Stop::kSpecial:
       OnSpecial();
@@ -181,6 +194,16 @@ void ThreadEngine::Turn() {
     default:
       OnLimit();
       break;
+  }
+}
+
+// Instructions cost differently: one that waits for another thread by spinning shall not do so for
+// long.
+void ThreadEngine::AdaptLeg(uint64_t ns) {
+  if (ns > kLegNs) {
+    leg_ = std::max(leg_ / 2, kMinLeg);
+  } else if (ns < kLegNs / 4) {
+    leg_ = std::min(leg_ * 2, kSharedQuantum);
   }
 }
 
