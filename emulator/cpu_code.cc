@@ -17,6 +17,9 @@ constexpr uint64_t kAllLines = ~uint64_t{0};
 // Each range to drop costs a look at all translations of its page.
 constexpr size_t kMaxRanges = 8;
 
+// Some ten megabytes of Unicorn's buffer.
+constexpr uint64_t kMuchGarbage = uint64_t{1} << 15;
+
 uint64_t PageOf(uint64_t address) { return address & ~(kPageBytes - 1); }
 
 uint64_t LastPage(uint64_t address, uint32_t size) {
@@ -62,12 +65,28 @@ void Cpu::Impl::ContentsChanged(uint64_t page, uint64_t lines) {
 // True if blocks were there that write to memory.
 bool Cpu::Impl::DropRange(uint64_t begin, uint64_t end) {
   ++code_version_;
+  const size_t blocks = blocks_.size();
   const bool writes = blocks_.DropRange(begin, end);
+  garbage_ += blocks - blocks_.size() + 1;  // and perhaps what a step translated
   // The byte before, so that translations of no bytes at `begin` count as touched.
   if (begin % kPageBytes != 0) --begin;
   plain_->DropTranslations(begin, end - begin);
   if (watching_ != nullptr) watching_->DropTranslations(begin, end - begin);
   return writes;
+}
+
+// Unicorn's buffer has a gigabyte, in which dropped translations stay until it is full: before it
+// comes to that, begins anew.
+void Cpu::Impl::RenewEngines() {
+  if (garbage_ < std::max<uint64_t>(kMuchGarbage, blocks_.size())) return;
+  garbage_ = 0;
+  auto& place = engine_ == plain_.get() ? plain_ : watching_;
+  auto fresh = UnicornEngine::Create(&view_, this, /*watch=*/&place == &watching_);
+  if (!fresh.ok()) return;  // then with what there is
+  const RegisterFile current = registers();
+  place = *std::move(fresh);
+  engine_ = place.get();
+  SetRegisters(current);
 }
 
 void Cpu::Impl::DropPage(uint64_t page) {
@@ -168,6 +187,7 @@ std::optional<Instruction> Cpu::Impl::next() {
   }
   if (pc_ >= View::kAddressLimit || !EnsureExecutable(page)) return std::nullopt;
   ApplyPendingDrops();
+  RenewEngines();
   Settle(page);
   const uint64_t here = std::min(kLongest, page + kPageBytes - pc_);
   uint8_t bytes[kLongest];
