@@ -181,7 +181,7 @@ TEST(RealJitTest, Luajit) {
                           "for i = 0, 99 do s = s * 3 % 1000003 + t[i] end "
                           "local f = function(x) return x * x + 1 end "
                           "for i = 1, 20000 do s = (s + f(i)) % 1000003 end "
-                          "print(s, ('x'):rep(10), jit.status())"},
+                          "print(s, ('x'):rep(10), (jit.status()))"},
                          Long());
 }
 

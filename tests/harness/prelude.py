@@ -83,4 +83,37 @@ def all_registers():
 
 
 def when():
+    """`monitor when` of the selected thread: gdb tells the server which one that is only when it
+    has to ask for its registers."""
+    gdb.execute("maintenance flush register-cache", to_string=True)
+    pc()
     return gdb.execute("monitor when", to_string=True).strip()
+
+
+def threads():
+    """{thread id: name} of all threads that live here."""
+    gdb.execute("info threads", to_string=True)  # gdb asks for the list then
+    return {thread.ptid[1]: thread.name for thread in gdb.selected_inferior().threads()}
+
+
+def thread_name():
+    return gdb.selected_thread().name
+
+
+def switch_to(name):
+    """Selects the first thread with this name."""
+    gdb.execute("info threads", to_string=True)
+    for thread in gdb.selected_inferior().threads():
+        if thread.name == name:
+            thread.switch()
+            return
+    raise gdb.GdbError("no thread " + name)
+
+
+def functions():
+    """The functions of the selected thread's stack, innermost first."""
+    frame, names = gdb.newest_frame(), []
+    while frame is not None and len(names) < 50:
+        names.append(frame.name() or "?")
+        frame = frame.older()
+    return names
