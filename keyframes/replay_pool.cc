@@ -24,7 +24,7 @@ absl::StatusOr<SegmentReplay*> ReplayPool::Get(int32_t thread, uint64_t number) 
   place->thread = thread;
   place->number = number;
   place->last_used = ++uses_;
-  place->replay->SetStops({}, {});
+  place->replay->SetStops(place->replay->breakpoints(), {});
   absl::Status status = place->replay->Load(std::move(segment));
   if (!status.ok()) {
     // A replay that could not even begin must not be taken for one that stands somewhere.

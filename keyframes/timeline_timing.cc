@@ -113,8 +113,11 @@ int Main(const char* directory) {
     std::fprintf(stderr, "%s\n", trace.status().ToString().c_str());
     return 1;
   }
+  const auto start = Clock::now();
   auto timeline = Timeline::Open(trace->get());
   CHECK(timeline.ok());
+  std::printf("%-44s %9.3f s, %zu threads, %zu slices\n", "open", SecondsSince(start),
+              (*timeline)->process().all_threads().size(), (*timeline)->schedule().slices().size());
   Timing timing(timeline->get());
   std::printf("%.1f M states\n", static_cast<double>((*timeline)->end_moment()) / 1e6);
   RunRequest nothing;
