@@ -5,8 +5,8 @@
 #include <bit>
 #include <cstring>
 
-#include "emulator/assist_plan.h"
 #include "emulator/host_registers.h"
+#include "emulator/operand_address.h"
 #include "emulator/x87_environment.h"
 
 namespace hindsight {
@@ -192,7 +192,7 @@ class Execution {
   }
 
   uint64_t Address(const ZydisDecodedOperand& operand) const {
-    return OperandAddress(instruction_, operand, *registers_);
+    return OperandAddress(instruction_, operand).Compute(*registers_);
   }
 
   bool ReadOperand(const ZydisDecodedOperand& operand, uint64_t* value) const {

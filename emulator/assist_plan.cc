@@ -9,7 +9,6 @@ namespace hindsight {
 namespace {
 
 constexpr uint64_t kArithmeticFlags = 0x8d5;  // CF PF AF ZF SF OF
-constexpr uint64_t kLow32 = 0xffff'ffff;
 constexpr int kMaxOperandBytes = 64;
 // The only general registers that a memory operand without SIB and displacement can name: not rsp,
 // not rbp.
@@ -112,8 +111,16 @@ class PlanMaker {
     if (instruction_.cpu_flags == nullptr) return;
     const ZydisAccessedFlags& flags = *instruction_.cpu_flags;
     const uint64_t written = flags.modified | flags.set_0 | flags.set_1 | flags.undefined;
-    plan_->uses_flags = ((written | flags.tested) & kArithmeticFlags) != 0;
+    plan_->needs_flags = (flags.tested & kArithmeticFlags) != 0;
     if ((written & kArithmeticFlags) == 0) return;
+    if ((written & kArithmeticFlags) != kArithmeticFlags) plan_->needs_flags = true;
+    if (instruction_.mnemonic == ZYDIS_MNEMONIC_SHLD ||
+        instruction_.mnemonic == ZYDIS_MNEMONIC_SHRD) {
+      // By zero they leave the flags alone.
+      plan_->needs_flags = true;
+      plan_->flags_defined = kArithmeticFlags;
+      return;
+    }
     // All that are not undefined: the tables do not list every flag that becomes 0.
     plan_->flags_undefined = flags.undefined & kArithmeticFlags;
     plan_->flags_defined = kArithmeticFlags & ~plan_->flags_undefined;
@@ -189,6 +196,7 @@ class PlanMaker {
         return false;
       }
       plan_->memory_operand = index;
+      plan_->address = OperandAddress(instruction_, operand);
       return true;
     }
     const int bytes = operand.size / 8;
@@ -197,6 +205,7 @@ class PlanMaker {
       return false;
     }
     plan_->memory_operand = index;
+    plan_->address = OperandAddress(instruction_, operand);
     plan_->memory_bytes = static_cast<uint8_t>(bytes);
     plan_->reads_memory = Reads(operand);
     plan_->writes_memory = Writes(operand);
@@ -389,23 +398,6 @@ void WriteCode(absl::Span<const uint8_t> original, AssistPlan* plan) {
 }
 
 }  // namespace
-
-uint64_t OperandAddress(const ZydisDecodedInstruction& instruction,
-                        const ZydisDecodedOperand& operand, const RegisterFile& registers) {
-  auto part = [&](ZydisRegister name) -> uint64_t {
-    if (name == ZYDIS_REGISTER_NONE) return 0;
-    if (name == ZYDIS_REGISTER_RIP || name == ZYDIS_REGISTER_EIP) {
-      return registers.rip + instruction.length;
-    }
-    return registers.gpr[GprNumber(name)];
-  };
-  uint64_t address = part(operand.mem.base) + part(operand.mem.index) * operand.mem.scale +
-                     static_cast<uint64_t>(operand.mem.disp.value);
-  if (instruction.address_width == 32) address &= kLow32;
-  if (operand.mem.segment == ZYDIS_REGISTER_FS) address += registers.fs_base;
-  if (operand.mem.segment == ZYDIS_REGISTER_GS) address += registers.gs_base;
-  return address;
-}
 
 std::optional<AssistPlan> MakeAssistPlan(const ZydisDecodedInstruction& instruction,
                                          const ZydisDecodedOperand* operands,

@@ -14,6 +14,7 @@
 
 #include "absl/types/span.h"
 #include "emulator/host_features.h"
+#include "emulator/operand_address.h"
 #include "emulator/registers.h"
 
 namespace hindsight {
@@ -49,12 +50,13 @@ struct AssistPlan {
   bool clears_upper = false;     // VEX, EVEX: what lies above a vector written becomes zero
   uint64_t flags_defined = 0;    // arithmetic flags that it sets to something architectural
   uint64_t flags_undefined = 0;  // and to something that is not: they become 0
-  bool uses_flags = false;
+  bool needs_flags = false;      // it looks at some, or leaves some as they are
   bool uses_mxcsr = false;
   bool uses_x87 = false;  // or MMX: runs with the whole image of FXSAVE loaded
 
   MemoryExtent extent = MemoryExtent::kNone;
   int memory_operand = -1;
+  OperandAddress address;
   bool reads_memory = false, writes_memory = false;
   uint8_t memory_bytes = 0;
   uint8_t element_bytes = 0;  // kOpmask, kFoldedOpmask, kPacked, kVectorMask
@@ -76,10 +78,6 @@ std::optional<AssistPlan> MakeAssistPlan(const ZydisDecodedInstruction& instruct
 // Whether MakeAssistPlan makes one.
 bool CanAssistNatively(const ZydisDecodedInstruction& instruction,
                        const ZydisDecodedOperand* operands);
-
-// The address of a memory operand that is not VSIB.
-uint64_t OperandAddress(const ZydisDecodedInstruction& instruction,
-                        const ZydisDecodedOperand& operand, const RegisterFile& registers);
 
 }  // namespace hindsight
 

@@ -27,9 +27,9 @@ class AssistTest : public testing::Test, public AssistMemory {
   }
   bool MayWrite(uint64_t address, absl::Span<uint8_t> old) override { return Read(address, old); }
   bool Run(std::vector<uint8_t> code) {
-    const Assistant::Prepared* prepared = assistant_.Prepare(code);
-    EXPECT_TRUE(prepared != nullptr && prepared->computed);
-    return assistant_.Execute(*prepared, &registers_, this) == AssistResult::kDone;
+    const Assistant::Prepared& prepared = assistant_.Prepare(code);
+    EXPECT_EQ(prepared.how, Assistant::How::kComputed);
+    return assistant_.Execute(prepared, &registers_, this) == AssistResult::kDone;
   }
   uint32_t Word(size_t offset) const {
     uint32_t word = 0;

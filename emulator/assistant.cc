@@ -1,5 +1,7 @@
 #include "emulator/assistant.h"
 
+#include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "absl/strings/string_view.h"
@@ -11,27 +13,35 @@ namespace hindsight {
 namespace {
 
 std::unique_ptr<Assistant::Prepared> Make(absl::Span<const uint8_t> code, NativeAssist* native) {
+  using How = Assistant::How;
+  auto prepared = std::make_unique<Assistant::Prepared>();
   ZydisDecoder decoder;
   ZydisDecoderInit(&decoder, ZYDIS_MACHINE_MODE_LONG_64, ZYDIS_STACK_WIDTH_64);
   ZydisDecodedInstruction instruction;
   ZydisDecodedOperand operands[ZYDIS_MAX_OPERAND_COUNT] = {};
   if (!ZYAN_SUCCESS(
           ZydisDecoderDecodeFull(&decoder, code.data(), code.size(), &instruction, operands))) {
-    return nullptr;
+    return prepared;
   }
-  auto prepared = std::make_unique<Assistant::Prepared>();
+  const PlainKind plain = PlainKindOf(instruction, operands);
+  if (plain != PlainKind::kNone && plain != PlainKind::kHost) {
+    prepared->how = How::kPlain;
+    prepared->plain = PlainInstruction(instruction, operands);
+    return prepared;
+  }
   if (IsAssisted(instruction)) {
-    prepared->computed = true;
+    prepared->how = How::kComputed;
     AssistPlan& plan = prepared->native.plan;
     plan.instruction = instruction;
-    for (int i = 0; i < ZYDIS_MAX_OPERAND_COUNT; ++i) plan.operands[i] = operands[i];
+    std::copy(std::begin(operands), std::end(operands), plan.operands);
     plan.needs = NeededFeatures(instruction).value_or(HostFeatures());
     return prepared;
   }
   std::optional<AssistPlan> plan = MakeAssistPlan(instruction, operands, code);
-  if (!plan.has_value()) return nullptr;
+  if (!plan.has_value()) return prepared;
   absl::StatusOr<NativeInstruction> ready = native->Prepare(*std::move(plan));
-  if (!ready.ok()) return nullptr;
+  if (!ready.ok()) return prepared;
+  prepared->how = How::kNative;
   prepared->native = *std::move(ready);
   return prepared;
 }
@@ -42,23 +52,28 @@ bool IsAssistable(const ZydisDecodedInstruction& instruction, const ZydisDecoded
   return IsAssisted(instruction) || CanAssistNatively(instruction, operands);
 }
 
-const Assistant::Prepared* Assistant::Prepare(absl::Span<const uint8_t> code) {
+const Assistant::Prepared& Assistant::Prepare(absl::Span<const uint8_t> code) {
   const absl::string_view key(reinterpret_cast<const char*>(code.data()), code.size());
   std::unique_ptr<Prepared>& slot = prepared_[key];
   if (slot == nullptr) slot = Make(code, &native_);
-  return slot.get();
+  return *slot;
 }
 
 AssistResult Assistant::Execute(const Prepared& prepared, RegisterFile* registers,
                                 AssistMemory* memory) {
+  if (prepared.how == How::kPlain) {
+    prepared.plain.Execute(registers);
+    return AssistResult::kDone;
+  }
   const AssistPlan& plan = prepared.native.plan;
   if (!available_.Has(plan.needs)) [[unlikely]] {
     lacking_ = plan.needs;
     lacking_.Remove(available_);
     return AssistResult::kLacksFeatures;
   }
-  const bool done = prepared.computed ? Assist(plan.instruction, plan.operands, registers, memory)
-                                      : native_.Run(prepared.native, registers, memory);
+  const bool done = prepared.how == How::kComputed
+                        ? Assist(plan.instruction, plan.operands, registers, memory)
+                        : native_.Run(prepared.native, registers, memory);
   if (!done) return AssistResult::kFaults;
   used_.Add(plan.needs);
   return AssistResult::kDone;

@@ -1,5 +1,6 @@
 // Executes the instructions that Unicorn does not: in C++ (assist.h) or on the host's processor
-// (native_assist.h). Keeps what it made of an instruction's bytes.
+// (native_assist.h); and plain ones between them (plain_instruction.h). Keeps what it made of an
+// instruction's bytes.
 //
 // Not copyable, not movable. One thread at a time, which may change between calls.
 
@@ -15,6 +16,7 @@
 #include "emulator/assist_memory.h"
 #include "emulator/host_features.h"
 #include "emulator/native_assist.h"
+#include "emulator/plain_instruction.h"
 #include "emulator/registers.h"
 
 namespace hindsight {
@@ -30,20 +32,27 @@ enum class AssistResult : uint8_t {
 
 class Assistant {
  public:
+  enum class How : uint8_t {
+    kNotHere,   // not an instruction that is executed here, or memory for code ran out
+    kComputed,  // in C++
+    kPlain,     // in C++, and cannot fault
+    kNative,    // on the host's processor
+  };
   // One instruction, ready to be executed.
   struct Prepared {
+    How how = How::kNotHere;
     NativeInstruction native;  // its plan has the decoding and the features in any case
-    bool computed = false;     // in C++
+    PlainInstruction plain;
   };
 
   Assistant() = default;
   Assistant(const Assistant&) = delete;
   Assistant& operator=(const Assistant&) = delete;
 
-  // nullptr if the bytes are not an instruction that is executed here, or memory for code ran out.
   // Valid as long as this object.
-  const Prepared* Prepare(absl::Span<const uint8_t> code);
+  const Prepared& Prepare(absl::Span<const uint8_t> code);
 
+  // Requires: it is not kNotHere.
   // Executes it; rip moves on.
   AssistResult Execute(const Prepared& prepared, RegisterFile* registers, AssistMemory* memory);
 

@@ -58,9 +58,17 @@ class BlockCache {
     return FindSlow(address, size, slot);
   }
 
+  // The block last used that begins there, whatever its size. nullptr if it has been displaced.
+  const Block* FindAt(uint64_t address) const {
+    const Block* const block = slots_[Slot(address)];
+    return block != nullptr && block->address == address ? block : nullptr;
+  }
+
   // Decodes the block whose bytes are `code` and remembers it. Invalidates nothing.
   Block* Add(uint64_t address, absl::Span<const uint8_t> code,
              const absl::flat_hash_set<uint64_t>& breakpoints);
+
+  size_t size() const { return blocks_.size(); }
 
   // Sets the epoch of the blocks that touch `page` to 0.
   void Suspect(uint64_t page);

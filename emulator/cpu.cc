@@ -152,20 +152,22 @@ std::optional<RunResult> Cpu::Impl::RunBlocks(const RunOptions& options) {
   return StepThrough(*blocked_, options);
 }
 
-// Executes the block at pc, which must not be run through, instruction by instruction.
+// Executes the block at pc, which must not be run through, instruction by instruction; and what
+// comes behind it as long as that is quicker than giving the engine the registers and taking them
+// back.
 std::optional<RunResult> Cpu::Impl::StepThrough(const Block& block, const RunOptions& options) {
   // The block may be forgotten while stepping.
   const uint64_t begin = block.address, end = block.address + block.size;
   uint32_t left = block.instructions == 0 ? 1 : block.instructions;
-  for (; left > 0; --left) {
+  for (uint32_t plain = 0;;) {
     if (count_ >= options.limit) return RunResult{};
     if (breakpoints_.contains(pc_)) {
       if (log_ == nullptr) return RunResult{.stop = Stop::kBreakpoint};
       ++log_->breakpoint_hits;
       log_->last_breakpoint_count = count_;
     }
-    uint64_t before = count_;
-    RunResult step = StepOne();
+    const uint64_t before = count_;
+    const RunResult step = StepOne();
     if (step.stop == Stop::kWatch) {
       if (log_ == nullptr) return Fault(before);
       ++log_->watch_hits;
@@ -174,9 +176,28 @@ std::optional<RunResult> Cpu::Impl::StepThrough(const Block& block, const RunOpt
     } else if (step.stop != Stop::kLimit) {
       return step;
     }
-    if (pc_ < begin || pc_ >= end || !pending_drops_.empty()) break;
+    if (!pending_drops_.empty() || stop_requested_.load(std::memory_order_relaxed)) break;
+    if (left > 0) --left;
+    if (left > 0 && pc_ >= begin && pc_ < end) continue;
+    left = 0;
+    if (!engine_stale_ || !StepsHere(&plain)) break;
   }
   return std::nullopt;
+}
+
+// Whether the instruction at pc is executed without the engine, and should be: `plain` counts the
+// plain ones since the last that had to be.
+bool Cpu::Impl::StepsHere(uint32_t* plain) {
+  // The engine's registers there and back cost as much as some fifty steps.
+  constexpr uint32_t kMaxPlain = 32;
+  const Instruction* instruction = KnownNext();
+  if (instruction == nullptr && next().has_value()) instruction = KnownNext();
+  if (instruction == nullptr) return false;
+  if (instruction->policy == Policy::kAssist) {
+    *plain = 0;
+    return true;
+  }
+  return plain_here_ && instruction->plain && ++*plain < kMaxPlain;
 }
 
 RunResult Cpu::Impl::Step() {
@@ -186,11 +207,25 @@ RunResult Cpu::Impl::Step() {
   return StepOne();
 }
 
+// next(), if it is known already. Valid until the next one is decoded.
+const Instruction* Cpu::Impl::KnownNext() {
+  const DecodedSlot& slot = decoded_[pc_ & (decoded_.size() - 1)];
+  const uint64_t page = pc_ & ~(kPageBytes - 1);
+  const bool known = slot.pc == pc_ && slot.version == code_version_ && view_.is_code(page) &&
+                     view_.rights(page) != PageRights::kNone;
+  return known ? &slot.instruction : nullptr;
+}
+
 RunResult Cpu::Impl::StepOne() {
-  ApplyPendingDrops();
+  if (!pending_drops_.empty()) ApplyPendingDrops();
   lacking_ = {};
-  std::optional<Instruction> instruction = next();
-  if (!instruction.has_value()) return Fault(count_);
+  std::optional<Instruction> decoded;
+  const Instruction* instruction = KnownNext();
+  if (instruction == nullptr) {
+    decoded = next();
+    if (!decoded.has_value()) return Fault(count_);
+    instruction = &*decoded;
+  }
   const bool assist = instruction->policy == Policy::kAssist;
   if (!assist && instruction->policy != Policy::kEmulate) return {.stop = Stop::kSpecial};
   code_pages_.NoteStep(pc_ & ~(kPageBytes - 1));

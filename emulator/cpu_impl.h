@@ -57,7 +57,8 @@ class Cpu::Impl final : public FaultClient, public EngineClient, public AssistMe
   uint8_t* Pointer(uint64_t address, size_t size, bool write) override;
 
   Assistant assistant_;
-  HostFeatures lacking_;  // if the last stop was kSpecial for that
+  bool plain_here_ = true;  // plain instructions that are stepped do not go to the engine
+  HostFeatures lacking_;    // if the last stop was kSpecial for that
 
   View view_;
   uint64_t pc_ = 0;
@@ -80,7 +81,7 @@ class Cpu::Impl final : public FaultClient, public EngineClient, public AssistMe
     Instruction instruction;
   };
 
-  // What the Assistant made of the instruction at an address.
+  // What the Assistant made of the instruction at an address, perhaps nothing.
   struct AssistSlot {
     uint64_t pc = ~uint64_t{0};
     uint64_t version = 0;
@@ -96,7 +97,10 @@ class Cpu::Impl final : public FaultClient, public EngineClient, public AssistMe
   bool TrapStep(bool pushes_flags);
   bool RepStep();
   const Assistant::Prepared* PrepareAssist(const Instruction& instruction);
-  AssistResult AssistStep(const Instruction& instruction);
+  AssistResult AssistStep(const Assistant::Prepared& prepared);
+  const Block* BlockToStep();
+  bool StepsHere(uint32_t* plain);
+  const Instruction* KnownNext();
   bool Obtain(uint64_t address, bool write);
   bool ObtainRange(uint64_t address, uint64_t size, bool write);
   bool IsWatched(uint64_t address, uint64_t size) const {
@@ -106,6 +110,7 @@ class Cpu::Impl final : public FaultClient, public EngineClient, public AssistMe
   void ApplyPendingDrops();
   bool DropRange(uint64_t begin, uint64_t end);
   void DropPage(uint64_t page);
+  void RenewEngines();
   void DropLines(uint64_t page, uint64_t lines);
   void Settle(uint64_t page);
   void OnCodeWrite(uint64_t page);
@@ -160,6 +165,7 @@ class Cpu::Impl final : public FaultClient, public EngineClient, public AssistMe
   };
   std::vector<PendingDrop> pending_drops_;
   CodePages code_pages_;
+  uint64_t garbage_ = 0;  // translations dropped since the engine was new
   uint64_t work_offset_ = 0;
   uint32_t epoch_ = 1;         // raised when a code page lost its rights
   uint64_t code_version_ = 1;  // raised when code changed

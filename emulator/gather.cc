@@ -9,7 +9,6 @@ namespace hindsight {
 namespace {
 
 constexpr int kMaxElements = 16;
-constexpr uint64_t kLow32 = 0xffff'ffff;
 
 // Which elements, and where they lie.
 struct Elements {
@@ -27,12 +26,6 @@ bool HasWideIndex(ZydisMnemonic mnemonic) {
   return *at == 'q';
 }
 
-uint64_t Gpr(const RegisterFile& registers, ZydisRegister name) {
-  if (name == ZYDIS_REGISTER_NONE) return 0;
-  return registers
-      .gpr[ZydisRegisterGetId(ZydisRegisterGetLargestEnclosing(ZYDIS_MACHINE_MODE_LONG_64, name))];
-}
-
 Elements FindElements(const AssistPlan& plan, const RegisterFile& registers) {
   const ZydisDecodedOperand& memory = plan.operands[plan.memory_operand];
   Elements elements;
@@ -41,11 +34,6 @@ Elements FindElements(const AssistPlan& plan, const RegisterFile& registers) {
   elements.count =
       plan.instruction.avx.vector_length / 8 / std::max(index_bytes, elements.data_bytes);
   const VectorBytes index = ReadVector(registers, ZydisRegisterGetId(memory.mem.index));
-  const uint64_t start =
-      Gpr(registers, memory.mem.base) + static_cast<uint64_t>(memory.mem.disp.value);
-  uint64_t segment = 0;
-  if (memory.mem.segment == ZYDIS_REGISTER_FS) segment = registers.fs_base;
-  if (memory.mem.segment == ZYDIS_REGISTER_GS) segment = registers.gs_base;
   for (int i = 0; i < elements.count; ++i) {
     int64_t offset = 0;
     if (index_bytes == 8) {
@@ -55,9 +43,8 @@ Elements FindElements(const AssistPlan& plan, const RegisterFile& registers) {
       std::memcpy(&narrow, index.at + 4 * i, 4);
       offset = narrow;
     }
-    uint64_t address = start + static_cast<uint64_t>(offset) * memory.mem.scale;
-    if (plan.instruction.address_width == 32) address &= kLow32;
-    elements.address[i] = address + segment;
+    elements.address[i] =
+        plan.address.Compute(registers, static_cast<uint64_t>(offset) * memory.mem.scale);
   }
   return elements;
 }

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "emulator/emulation_policy.h"
+#include "emulator/plain_instruction.h"
 
 namespace hindsight {
 namespace {
@@ -74,6 +75,7 @@ Instruction Classify(absl::Span<const uint8_t> bytes) {
   const ZydisInstructionCategory category = decoded.meta.category;
   out.length = decoded.length;
   out.policy = DecidePolicy(decoded, operands);
+  out.plain = out.policy == Policy::kEmulate && PlainKindOf(decoded, operands) != PlainKind::kNone;
   NoteMemoryAccess(decoded, operands, &out);
   out.control_flow = IsControlFlow(category);
   out.call = category == ZYDIS_CATEGORY_CALL;

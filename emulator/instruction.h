@@ -34,6 +34,7 @@ struct Instruction {
   bool ret = false;
   bool rep = false;           // a REP/REPE/REPNE string instruction
   bool locked = false;        // LOCK prefix or xchg with memory
+  bool plain = false;         // kEmulate, and the Cpu may compute it as well: plain_instruction.h
   bool pushes_flags = false;  // pushf: stores rflags where the single-step flag could be seen
   uint16_t mnemonic = 0;      // ZydisMnemonic
 };

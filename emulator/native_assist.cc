@@ -25,8 +25,8 @@ uint64_t FoldMask(const AssistPlan& plan, uint64_t mask) {
   const ZydisDecodedOperand& destination = plan.operands[0];
   const ZydisDecodedOperand& memory = plan.operands[plan.memory_operand];
   const bool opmask = ZydisRegisterGetClass(destination.reg.value) == ZYDIS_REGCLASS_MASK;
-  const unsigned copies =
-      opmask ? plan.instruction.avx.vector_length / memory.element_size : destination.element_count;
+  unsigned copies = plan.instruction.avx.vector_length / memory.element_size;
+  if (!opmask) copies = std::min<unsigned>(copies, destination.element_count);
   uint64_t folded = 0;
   for (unsigned i = 0; i < copies; ++i) folded |= (mask >> i & 1) << i % memory.element_count;
   return folded;
@@ -154,9 +154,7 @@ bool NativeAssist::Run(const NativeInstruction& instruction, RegisterFile* regis
   } else if (plan.memory_operand < 0) {
     ok = Call(instruction, buffer_, registers);
   } else {
-    const uint64_t address =
-        OperandAddress(plan.instruction, plan.operands[plan.memory_operand], *registers);
-    ok = RunWithMemory(instruction, address, registers, memory);
+    ok = RunWithMemory(instruction, plan.address.Compute(*registers), registers, memory);
   }
   if (ok) registers->rip += plan.instruction.length;
   return ok;

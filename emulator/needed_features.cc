@@ -227,6 +227,8 @@ bool IsVendorsOwn(ZydisMnemonic mnemonic) {
     case ZYDIS_MNEMONIC_VRCPSH:
     case ZYDIS_MNEMONIC_VRSQRTPH:
     case ZYDIS_MNEMONIC_VRSQRTSH:
+    case ZYDIS_MNEMONIC_SHLD:  // of 16 bits, by more than these
+    case ZYDIS_MNEMONIC_SHRD:
       return true;
     default:
       return false;

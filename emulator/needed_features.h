@@ -16,7 +16,8 @@ namespace hindsight {
 // nullopt: an extension this function does not know.
 std::optional<HostFeatures> NeededFeatures(const ZydisDecodedInstruction& instruction);
 
-// Whether vendors give different results: approximations, and x87's transcendental functions.
+// Whether vendors give different results: approximations, x87's transcendental functions, and what
+// the architecture leaves undefined.
 bool IsVendorsOwn(ZydisMnemonic mnemonic);
 
 }  // namespace hindsight

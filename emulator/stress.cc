@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "base/check.h"
 #include "base/status_macros.h"
 #include "emulator/vector_bytes.h"
 
@@ -128,10 +129,18 @@ void StressBench::AssistedOperands(RegisterFile* registers) {
   WriteVector(index_register_, index, registers);
 }
 
-StressBench::StressBench(uint64_t seed) : state_(seed), pager_(std::make_unique<ZeroPager>()) {}
+StressBench::StressBench(uint64_t seed) : state_(seed) {}
 
 StressBench::~StressBench() {
   if (host_memory_ != nullptr) munmap(host_memory_, kMemoryBytes);
+}
+
+absl::StatusOr<StressBench::Machine> StressBench::MakeMachine() {
+  Machine machine;
+  machine.pager = std::make_unique<ZeroPager>();
+  ASSIGN_OR_RETURN(machine.cpu, Cpu::Create(machine.pager.get()));
+  machine.pager->cpu = machine.cpu.get();
+  return machine;
 }
 
 absl::StatusOr<std::unique_ptr<StressBench>> StressBench::Create(uint64_t seed) {
@@ -140,8 +149,10 @@ absl::StatusOr<std::unique_ptr<StressBench>> StressBench::Create(uint64_t seed) 
                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
   if (memory == MAP_FAILED) return absl::UnavailableError("the bench's addresses are taken");
   bench->host_memory_ = static_cast<uint8_t*>(memory);
-  ASSIGN_OR_RETURN(bench->cpu_, Cpu::Create(bench->pager_.get()));
-  bench->pager_->cpu = bench->cpu_.get();
+  ASSIGN_OR_RETURN(bench->machine_, MakeMachine());
+  bench->cpu_ = bench->machine_.cpu.get();
+  ASSIGN_OR_RETURN(bench->unicorn_, MakeMachine());
+  bench->unicorn_.cpu->LeavePlainToEngine();
   bench->next_code_ = kCode;
   return bench;
 }
@@ -169,9 +180,26 @@ bool StressBench::Load(const Encoding& encoding) {
   agreement_ = AgreementFor(encoding_.bytes);
   code_ = next_code_;
   next_code_ += kCodeStrideBytes;
+  PutCode(cpu_);
+  return true;
+}
+
+void StressBench::PutCode(Cpu* cpu) const {
   const uint64_t page = code_ & ~(kPageBytes - 1);
-  std::memset(cpu_->HostPage(page) + code_ % kPageBytes, 0x90, kCodeStrideBytes);
-  std::memcpy(cpu_->HostPage(page) + code_ % kPageBytes, encoding_.bytes.data(), encoding_.length);
+  std::memset(cpu->HostPage(page) + code_ % kPageBytes, 0x90, kCodeStrideBytes);
+  std::memcpy(cpu->HostPage(page) + code_ % kPageBytes, encoding_.bytes.data(), encoding_.length);
+}
+
+bool StressBench::LoadPlain(const Encoding& encoding) {
+  encoding_ = encoding;
+  instruction_ = Classify(encoding_.bytes);
+  if (!instruction_.plain) return false;
+  encoding_.length = instruction_.length;
+  index_register_ = -1;
+  code_ = next_code_;
+  next_code_ += kCodeStrideBytes;
+  PutCode(cpu_);
+  PutCode(unicorn_.cpu.get());
   return true;
 }
 
@@ -224,14 +252,45 @@ StressResult StressBench::Run() {
   };
   if (state_.Below(2) != 0) put(host.st[3], 10);
   if (instruction_.mnemonic == ZYDIS_MNEMONIC_FLDCW) put(&host.fcw, 2);
-  for (uint64_t page = 0; page < kMemoryBytes; page += kPageBytes) {
-    std::memcpy(cpu_->HostPage(kMemory + page), host_memory_ + page, kPageBytes);
-  }
+  CopyMemory(cpu_);
   cpu_->SetRegisters(host);
   const RunResult emulated = cpu_->Step();
   const int signal =
       stub_.Run(absl::MakeConstSpan(encoding_.bytes.data(), encoding_.length), &host);
   return Compare(signal, host, emulated);
+}
+
+void StressBench::CopyMemory(Cpu* cpu) const {
+  for (uint64_t page = 0; page < kMemoryBytes; page += kPageBytes) {
+    std::memcpy(cpu->HostPage(kMemory + page), host_memory_ + page, kPageBytes);
+  }
+}
+
+StressResult StressBench::RunPlain() {
+  destination_ = kDestination;
+  FillMemory();
+  const RegisterFile before = Operands();
+  Cpu* const other = unicorn_.cpu.get();
+  Stop stops[2];
+  int i = 0;
+  for (Cpu* cpu : {cpu_, other}) {
+    CopyMemory(cpu);
+    cpu->SetRegisters(before);
+    stops[i++] = cpu->Step().stop;
+  }
+  if (stops[0] != stops[1]) return {.verdict = Verdict::kDiffers, .what = "faults"};
+  if (!(cpu_->registers() == other->registers())) {
+    Agreement all;
+    CHECK(FromWords(RegisterWords(kRegisterWords, ~uint64_t{0}), &all.care));
+    return {.verdict = Verdict::kDiffers,
+            .what = DescribeDifference(all, other->registers(), cpu_->registers())};
+  }
+  for (uint64_t page = kMemory; page < kMemory + kMemoryBytes; page += kPageBytes) {
+    if (std::memcmp(cpu_->HostPage(page), other->HostPage(page), kPageBytes) != 0) {
+      return {.verdict = Verdict::kDiffers, .what = "memory"};
+    }
+  }
+  return {.verdict = Verdict::kAgrees, .faulted = stops[0] != Stop::kLimit};
 }
 
 StressResult StressBench::Compare(int host_signal, const RegisterFile& host,

@@ -43,21 +43,33 @@ class StressBench {
   bool Load(const Encoding& encoding);
   // Runs it once with new operands.
   StressResult Run();
+  // The same for an instruction that the Cpu computes itself where that is quicker, and jumps: once
+  // so and once in Unicorn, which must agree in everything. False: kNotRun.
+  bool LoadPlain(const Encoding& encoding);
+  StressResult RunPlain();
 
  private:
   class ZeroPager;
+  struct Machine {
+    std::unique_ptr<ZeroPager> pager;
+    std::unique_ptr<Cpu> cpu;
+  };
+  static absl::StatusOr<Machine> MakeMachine();
   explicit StressBench(uint64_t seed);
   RegisterFile Operands();
   void AssistedOperands(RegisterFile* registers);
   uint64_t Destination();
   void FindIndexRegister();
   void FillMemory();
+  void CopyMemory(Cpu* cpu) const;
+  void PutCode(Cpu* cpu) const;
   StressResult Compare(int host_signal, const RegisterFile& host, const RunResult& emulated);
 
   RandomState state_;
   NativeStub stub_;
-  std::unique_ptr<ZeroPager> pager_;
-  std::unique_ptr<Cpu> cpu_;
+  Machine machine_;
+  Cpu* cpu_ = nullptr;  // machine_'s
+  Machine unicorn_;     // leaves plain instructions to Unicorn
   uint8_t* host_memory_ = nullptr;
   uint64_t next_code_ = 0;
   Encoding encoding_;

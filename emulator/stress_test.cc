@@ -38,18 +38,20 @@ struct Tally {
   std::string first;
 };
 
-// Runs those of `encodings` that are computed here.
-void ExpectAgreement(StressBench* bench, const std::vector<Encoding>& encodings, uint64_t rounds) {
+// Runs those of `encodings` that `load` takes.
+void ExpectAgreement(StressBench* bench, const std::vector<Encoding>& encodings, uint64_t rounds,
+                     bool (StressBench::*load)(const Encoding&) = &StressBench::Load,
+                     StressResult (StressBench::*run_once)() = &StressBench::Run) {
   const char* only = std::getenv("STRESS_MNEMONIC");
   std::map<std::string, Tally> tallies;
   uint64_t run = 0;
   for (const Encoding& encoding : encodings) {
     const std::string name = MnemonicName(Classify(encoding.bytes).mnemonic);
     if (only != nullptr && name != only) continue;
-    if (!bench->Load(encoding)) continue;
+    if (!(bench->*load)(encoding)) continue;
     Tally& tally = tallies[name];
     for (uint64_t i = 0; i < rounds; ++i) {
-      const StressResult result = bench->Run();
+      const StressResult result = (bench->*run_once)();
       ++tally.run;
       ++run;
       tally.completed += result.verdict == Verdict::kAgrees && !result.faulted;
@@ -90,6 +92,12 @@ TEST_F(StressTest, LegacyEncodingsAgreeWithTheHost) {
   ASSERT_NE(bench_, nullptr);
   ExpectAgreement(bench_.get(), AllEncodings(bench_->random()),
                   FromEnvironment("STRESS_ROUNDS", 8));
+}
+
+TEST_F(StressTest, PlainInstructionsAgreeWithUnicornInEverything) {
+  ASSERT_NE(bench_, nullptr);
+  ExpectAgreement(bench_.get(), AllEncodings(bench_->random()), FromEnvironment("STRESS_ROUNDS", 8),
+                  &StressBench::LoadPlain, &StressBench::RunPlain);
 }
 
 TEST_F(StressTest, VectorEncodingsAgreeWithTheHost) {

@@ -141,7 +141,7 @@ class StubWriter {
   }
 
   void LoadFlagsAndGprs() {
-    if (plan_.uses_flags) {
+    if (plan_.needs_flags) {
       Bytes({0x41, 0x8b});  // mov eax, [state + rflags]
       Field(kRax, kFlagsField);
       Byte(0x25);  // and eax, arithmetic flags
