@@ -1,11 +1,19 @@
 // ThreadEngine: the end of a thread's recording.
 
+#include <sys/ptrace.h>
+
 #include <utility>
 
 #include "recorder/recording.h"
+#include "recorder/thread_stop.h"
 #include "recorder/thread_engine.h"
 
 namespace hindsight {
+namespace {
+
+constexpr std::chrono::milliseconds kStopTimeout(5000);
+
+}  // namespace
 
 void ThreadEngine::EndLog() {
   if (cpu_ == nullptr) {
@@ -21,13 +29,13 @@ void ThreadEngine::EndLog() {
 
 void ThreadEngine::OnExit(int wait_status) {
   if (state_ == State::kEnded) return;
-  state_ = State::kEnded;
+  const bool native = std::exchange(state_, State::kEnded) == State::kNative;
   if (call_.has_value()) {
     for (const TraceeStop& earlier : std::exchange(call_->passed_on, {})) {
       NoteSignal(earlier, cpu_->registers());
     }
   }
-  EndLog();
+  if (!native) EndLog();
   process_->NoteExit(wait_status, this);
 }
 
@@ -46,8 +54,64 @@ void ThreadEngine::OnVanished() {
   }
 }
 
+// Brings a thread that is in a system call to a stop in which no signal is about to be delivered.
+bool ThreadEngine::StopInCall() {
+  if (pending_status_.has_value()) {
+    const TraceeStop stop = tracee_->Interpret(*std::exchange(pending_status_, std::nullopt));
+    if (stop.kind == TraceeStopKind::kExited) return false;
+    if (stop.kind != TraceeStopKind::kSignal) return true;
+    ptrace(PTRACE_INTERRUPT, thread(), nullptr, nullptr);
+    ptrace(PTRACE_CONT, thread(), nullptr, stop.signal);
+  } else {
+    tracee_->Interrupt();
+  }
+  return WaitForThreadStop(thread(), kStopTimeout).kind != ThreadStop::Kind::kGone;
+}
+
+bool ThreadEngine::Suspend(const std::string& reason) {
+  if (state_ == State::kEnded) return false;
+  if (state_ == State::kReady && cpu_ != nullptr) ToProcess();
+  if (state_ == State::kWaiting && !StopInCall()) {
+    OnExit(0);
+    return false;
+  }
+  state_ = State::kNative;
+  call_.reset();
+  if (cpu_ == nullptr) return true;
+  log_.Append(cpu_->count(), Gap{reason});
+  log_.Event({.kind = EventKind::kGap, .count = cpu_->count(), .text = reason});
+  return true;
+}
+
+void ThreadEngine::Resume() {
+  state_ = State::kReady;
+  tracee_->ForgetRegisters();
+  if (cpu_ == nullptr) return;
+  RegisterFile registers;
+  if (!tracee_->GetRegisters(/*vectors=*/true, &registers)) return;  // gone: its stop will tell
+  pager_.Reset();
+  pager_.SetSpace(process_->space());
+  if (process_->many_threads()) pager_.BeCareful();
+  cpu_->SetRegisters(registers);
+  // Another state than the last one recorded.
+  cpu_->set_count(cpu_->count() + 1);
+  sync_registers_ = cpu_->registers();
+  sync_count_ = ordered_until_ = cpu_->count();
+  ordered_.clear();
+  after_call_ = false;
+  log_.BeginSegment(sync_count_, sync_registers_);
+  pager_.set_count(sync_count_);
+  if (recording_->options().light_keyframe_interval != 0) {
+    next_light_keyframe_ = sync_count_ + recording_->options().light_keyframe_interval;
+  }
+}
+
 void ThreadEngine::LetGo(const std::string& reason, std::vector<ThreadToDetach>* detach) {
   if (state_ == State::kEnded) return;
+  if (state_ == State::kNative) {
+    state_ = State::kEnded;
+    return;
+  }
   ThreadToDetach how = {.thread = thread()};
   if (state_ == State::kReady) {
     if (cpu_ != nullptr) ToProcess();

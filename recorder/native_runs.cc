@@ -67,8 +67,25 @@ void Recording::RunNatively(pid_t process, absl::Span<const NativeThread> thread
     return {symbols_.Find(*start_at_, map, RootOf(process)),
             symbols_.LinkerHooks(map, RootOf(process))};
   };
-  native_.push_back({process, std::make_unique<BreakpointRun>(process, std::move(places))});
+  native_.push_back({process, std::make_unique<BreakpointRun>(process, std::move(places)), nullptr});
   native_.back().run->Start(threads);
+}
+
+void Recording::RunSuspended(RecordedProcess* process, absl::Span<const NativeThread> threads) {
+  RunNatively(process->pid(), threads);
+  native_.back().suspended = process;
+}
+
+absl::Status Recording::RecordAgain(RecordedProcess* process,
+                                    absl::Span<const NativeThread> threads) {
+  for (const NativeThread& thread : threads) LeaveCall(thread.thread);
+  RETURN_IF_ERROR(process->ResumeRecording(threads));
+  for (const NativeThread& thread : threads) {
+    ThreadEngine* engine = process->Find(thread.thread);
+    tasks_[thread.thread] = engine;
+    if (thread.group_stop != 0) engine->StandStill();
+  }
+  return absl::OkStatus();
 }
 
 // The stopped process is recorded from here on.
@@ -128,7 +145,8 @@ void Recording::OnNativeEvent(std::list<NativeProcess>::iterator native, const N
   const pid_t process = native->process;
   switch (event.kind) {
     case NativeEventKind::kReached:
-      Keep(Record(process, native->run->threads()));
+      Keep(native->suspended != nullptr ? RecordAgain(native->suspended, native->run->threads())
+                                        : Record(process, native->run->threads()));
       native_.erase(native);
       break;
     case NativeEventKind::kStopped:
@@ -155,6 +173,7 @@ void Recording::OnNativeEvent(std::list<NativeProcess>::iterator native, const N
       break;
     case NativeEventKind::kExited:
       if (process == root_pid_) NoteRootExit(event.wait_status);
+      if (native->suspended != nullptr) native->suspended->NoteNativeExit(event.wait_status);
       native_.erase(native);
       break;
   }

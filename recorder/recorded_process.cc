@@ -118,7 +118,9 @@ absl::Status RecordedProcess::WriteFullKeyframe(ThreadEngine* by, bool with_memo
   KeyframeHead head = {
       .number = ++full_keyframes_, .sequence = recording_->sequence()->last, .auxv = auxv_};
   for (const auto& engine : threads_) {
-    if (engine->begun() && engine->state() != ThreadEngine::State::kEnded) {
+    const ThreadEngine::State state = engine->state();
+    if (engine->begun() &&
+        (state == ThreadEngine::State::kReady || state == ThreadEngine::State::kWaiting)) {
       head.threads.push_back(engine->NewSegment());
     }
   }
@@ -159,6 +161,51 @@ void RecordedProcess::NoteExit(int wait_status, ThreadEngine* thread) {
                                          .thread = pid(),
                                          .count = thread->count(),
                                          .number = wait_status}));
+}
+
+void RecordedProcess::NoteNativeExit(int wait_status) {
+  for (const auto& engine : threads_) engine->OnExit(wait_status);
+  if (ended_) return;
+  ended_ = true;
+  exit_status_ = wait_status;
+}
+
+void RecordedProcess::ReachStop() {
+  const std::string reason = absl::StrCat("has reached ", recording_->options().stop_at);
+  if (recording_->options().start_at.empty()) {
+    LetGo(reason);
+    return;
+  }
+  std::vector<NativeThread> threads;
+  for (const auto& engine : threads_) {
+    recording_->Remove(engine->thread());
+    if (engine->Suspend(reason)) threads.push_back({.thread = engine->thread()});
+  }
+  recording_->RunSuspended(this, threads);
+}
+
+absl::Status RecordedProcess::ResumeRecording(absl::Span<const NativeThread> threads) {
+  const std::unique_ptr<Tracee> first = Tracee::Adopt(pid(), threads.front().thread);
+  if (const std::string program = ExecutablePath(pid()); program != program_) {
+    OnExec();
+    RETURN_IF_ERROR(OpenImage(first.get()));
+  } else {
+    RETURN_IF_ERROR(ReloadMap(first.get(), nullptr, 0));
+  }
+  for (const NativeThread& thread : threads) {
+    ThreadEngine* engine = Find(thread.thread);
+    if (engine == nullptr) {
+      AddThread(Tracee::Adopt(pid(), thread.thread), 0);
+    } else {
+      engine->Resume();
+    }
+  }
+  for (const auto& engine : threads_) {
+    if (engine->state() == ThreadEngine::State::kNative) engine->OnExit(0);
+  }
+  last_thread_ = nullptr;
+  keyframe_wanted_ = true;
+  return absl::OkStatus();
 }
 
 void RecordedProcess::LetGo(const std::string& reason) {

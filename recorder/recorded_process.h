@@ -9,12 +9,14 @@
 #include <list>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_set.h"
 #include "absl/status/status.h"
 #include "emulator/host_features.h"
 #include "recorder/address_space.h"
+#include "recorder/breakpoint_run.h"
 #include "recorder/module_table.h"
 #include "recorder/page_witness.h"
 #include "recorder/record.h"
@@ -86,6 +88,14 @@ class RecordedProcess {
   // Its system calls are going to be restricted: the vdso makes none any more. `by` has its turn.
   absl::Status UnpatchVdso(ThreadEngine* by);
   void NoteExit(int wait_status, ThreadEngine* thread);
+  // One of its threads is where recording is to stop: for good, or until it is where it starts.
+  void ReachStop();
+  // Goes on behind a gap with these threads, all of them.
+  absl::Status ResumeRecording(absl::Span<const NativeThread> threads);
+  // It has ended while its recording paused.
+  void NoteNativeExit(int wait_status);
+  // Once after ResumeRecording.
+  bool TakeKeyframeWanted() { return std::exchange(keyframe_wanted_, false); }
   // Ends its recording; its threads run on alone.
   void LetGo(const std::string& reason);
   // Writes the manifest with what is known at the end.
@@ -125,6 +135,7 @@ class RecordedProcess {
   int exit_status_ = -1;
   std::string end_reason_;
   bool attached_ = false;
+  bool keyframe_wanted_ = false;
   std::vector<VdsoPatch> vdso_patches_;
   HostFeatures features_;
 };

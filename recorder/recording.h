@@ -73,6 +73,8 @@ class Recording {
                     uint64_t parent_count);
   // Ends the recording of the process that `thread` belongs to, if it is recorded.
   void LetGoOf(pid_t thread, const std::string& reason);
+  // Runs a process natively whose recording pauses.
+  void RunSuspended(RecordedProcess* process, absl::Span<const NativeThread> threads);
   void Remove(pid_t thread) { tasks_.erase(thread); }
   bool IsRecorded(pid_t process) const;
   ThreadEngine* Find(pid_t thread) const;
@@ -89,6 +91,7 @@ class Recording {
   struct NativeProcess {
     pid_t process = 0;
     std::unique_ptr<BreakpointRun> run;
+    RecordedProcess* suspended = nullptr;  // its recording, which pauses
     bool stopped = false;
   };
 
@@ -96,6 +99,7 @@ class Recording {
   absl::Status SetPlaces();
   bool ShallRecord(pid_t process) const;
   absl::Status Record(pid_t process, absl::Span<const NativeThread> threads);
+  absl::Status RecordAgain(RecordedProcess* process, absl::Span<const NativeThread> threads);
   void RunNatively(pid_t process, absl::Span<const NativeThread> threads);
   bool OnNativeStatus(pid_t thread, int status);
   void OnNativeEvent(std::list<NativeProcess>::iterator native, const NativeEvent& event);

@@ -4,7 +4,6 @@
 #include <utility>
 #include <variant>
 
-#include "absl/strings/str_cat.h"
 #include "recorder/recording.h"
 #include "recorder/rseq.h"
 #include "recorder/scheduling.h"
@@ -123,6 +122,9 @@ void ThreadEngine::BeginTurn() {
   } else if (!pending_status_.has_value() && pager_.has_shared_pages()) {
     pager_.ResyncShared();
   }
+  if (process_->TakeKeyframeWanted()) {
+    recording_->Keep(process_->WriteFullKeyframe(this, /*with_memory=*/true));
+  }
   process_->NoteTurn(this);
 }
 
@@ -141,7 +143,7 @@ void ThreadEngine::RunTurn(uint64_t quantum) {
       if (cpu_->count() >= end || std::exchange(yields_, false)) break;
       if (!recording_->alone() && recording_->NowNs() >= end_ns) break;
     }
-    if (state_ == State::kEnded) break;
+    if (state_ == State::kEnded || state_ == State::kNative) break;
     recording_->KeepHouse();
   }
   if (state_ == State::kReady && rseq_ != 0 && !recording_->alone()) LeaveSequence();
@@ -189,7 +191,8 @@ void ThreadEngine::Turn() {
       OnFault(result.block_count);
       break;
     case Stop::kBreakpoint:
-      process_->LetGo(absl::StrCat("has reached ", recording_->options().stop_at));
+      Sync();
+      process_->ReachStop();
       break;
     default:
       OnLimit();

@@ -41,6 +41,7 @@ class ThreadEngine {
   enum class State : uint8_t {
     kReady,    // stopped: may have a turn
     kWaiting,  // runs in the process, or sleeps there; a stop will come
+    kNative,   // is not recorded at present
     kEnded,
   };
   // A thread that is not alone gives others a turn after so many instructions: about a millisecond.
@@ -82,6 +83,10 @@ class ThreadEngine {
   // `by` is that thread, or null where it is not recorded any more.
   void TakeOverExec(ThreadEngine* by);
 
+  // Stops recording it for a while: it is stopped, and may be run natively. True if it lives.
+  bool Suspend(const std::string& reason);
+  // Records it again, from where it has got to. Requires: kNative and stopped.
+  void Resume();
   // Ends its recording and says how it is to be detached. Empty `reason`: nothing is logged (the
   // trace cannot be written any more).
   void LetGo(const std::string& reason, std::vector<ThreadToDetach>* detach);
@@ -153,6 +158,7 @@ class ThreadEngine {
   void NoteInterruptedCall(const SystemCall& call, const RegisterFile& handler);
 
   // ending.cc
+  bool StopInCall();
   void OnVanished();
   void EndLog();
 
