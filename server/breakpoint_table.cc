@@ -55,6 +55,15 @@ void BreakpointTable::Remove(const BreakpointRequest& request) {
   if (entries_.erase(Key(request.type, request.address, request.kind)) > 0) stale_ = true;
 }
 
+void BreakpointTable::RemoveAt(uint64_t address) {
+  const size_t removed = std::erase_if(entries_, [address](const auto& entry) {
+    const auto& [type, at, kind] = entry.first;
+    return at == address &&
+           (type == BreakpointType::kSoftware || type == BreakpointType::kHardware);
+  });
+  if (removed > 0) stale_ = true;
+}
+
 void BreakpointTable::RemoveAll() {
   entries_.clear();
   stale_ = true;

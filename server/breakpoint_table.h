@@ -38,6 +38,8 @@ class BreakpointTable {
   // nothing.
   void Insert(BreakpointRequest request);
   void Remove(const BreakpointRequest& request);
+  // Breakpoints, not watchpoints.
+  void RemoveAt(uint64_t address);
   void RemoveAll();
 
   bool Contains(BreakpointType type, uint64_t address) const;

@@ -1,7 +1,5 @@
 #include "server/interrupt_watch.h"
 
-#include <chrono>
-
 namespace hindsight {
 namespace {
 
@@ -9,6 +7,8 @@ namespace {
 constexpr std::chrono::milliseconds kTick(5);
 // One second without a run, then the thread sleeps until the next.
 constexpr int kTicksBeforeSleep = 200;
+// gdb's is twice as long.
+constexpr std::chrono::seconds kPatience(1);
 
 }  // namespace
 
@@ -24,12 +24,14 @@ InterruptWatch::~InterruptWatch() {
   thread_.join();
 }
 
-void InterruptWatch::Arm() {
+void InterruptWatch::Arm(bool patience) {
   interrupt_->store(false);
   bool wake;
   {
     const std::lock_guard lock(mutex_);
     armed_ = true;
+    patience_ = patience;
+    heard_ = std::chrono::steady_clock::now();
     wake = asleep_;
   }
   if (wake) wake_.notify_one();
@@ -40,14 +42,23 @@ void InterruptWatch::Disarm() {
   armed_ = false;
 }
 
+// The lock is held meanwhile, so Disarm waits: the link never has two users.
+void InterruptWatch::Look() {
+  if (link_->PollInterrupt()) interrupt_->store(true);
+  const auto now = std::chrono::steady_clock::now();
+  if (!patience_ || now - heard_ < kPatience) return;
+  heard_ = now;
+  // If the client is gone, the answer will not reach it either.
+  link_->KeepAlive().IgnoreError();
+}
+
 void InterruptWatch::Loop() {
   std::unique_lock lock(mutex_);
   int idle_ticks = 0;
   while (!quit_) {
     if (armed_) {
       idle_ticks = 0;
-      // The lock is held meanwhile, so Disarm waits: the link never has two users.
-      if (link_->PollInterrupt()) interrupt_->store(true);
+      Look();
     }
     if (++idle_ticks < kTicksBeforeSleep) {
       wake_.wait_for(lock, kTick, [this] { return quit_; });

@@ -1,4 +1,6 @@
-// Looks for the client's interrupt (Ctrl-C) while the session's thread is busy running.
+// Looks for the client's interrupt (Ctrl-C) while the session's thread is busy running, and keeps a
+// client patient that waits for an answer: gdb gives up a question after some seconds of silence,
+// but a run never.
 //
 // Takes turns with that thread at the link: outside Arm..Disarm the link belongs to the session, in
 // between to the watch. A run that ends soon costs no system call: the watch's thread looks every
@@ -10,6 +12,7 @@
 #define HINDSIGHT_SERVER_INTERRUPT_WATCH_H_
 
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <mutex>
 #include <thread>
@@ -29,7 +32,10 @@ class InterruptWatch {
   // Armed for as long as it lives. Lowers the flag first.
   class Armed {
    public:
-    explicit Armed(InterruptWatch* watch) : watch_(watch) { watch_->Arm(); }
+    // `patience`: whether the client must be told now and then that it is not forgotten.
+    explicit Armed(InterruptWatch* watch, bool patience = false) : watch_(watch) {
+      watch_->Arm(patience);
+    }
     ~Armed() { watch_->Disarm(); }
     Armed(const Armed&) = delete;
     Armed& operator=(const Armed&) = delete;
@@ -39,7 +45,8 @@ class InterruptWatch {
   };
 
  private:
-  void Arm();
+  void Arm(bool patience);
+  void Look();
   void Disarm();
   void Loop();
 
@@ -48,7 +55,9 @@ class InterruptWatch {
 
   std::mutex mutex_;
   std::condition_variable wake_;
-  bool armed_ = false;   // guarded by mutex_, as are the next two
+  bool armed_ = false;  // guarded by mutex_, as are the next ones
+  bool patience_ = false;
+  std::chrono::steady_clock::time_point heard_;  // when the client heard of us last
   bool asleep_ = false;  // the thread waits for a notification, not for the next tick
   bool quit_ = false;
   std::thread thread_;

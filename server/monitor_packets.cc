@@ -48,7 +48,7 @@ Reply Run(SessionState& state, const std::string& command) {
 }
 
 constexpr PacketSpec kPackets[] = {
-    {"qRcmd,", Match::kPrefix, Bound<ParseCommand, Run>},
+    {"qRcmd,", Match::kPrefix, Bound<ParseCommand, Run>, "", false, true},
 };
 
 }  // namespace

@@ -34,6 +34,8 @@ struct PacketSpec {
   absl::string_view feature = "";  // as in the reply to qSupported; empty: clients just try it
   // The feature changes replies, so it is only for clients that offer the same one.
   bool only_if_offered = false;
+  // The handler sends packets of its own, and watches for interrupts itself.
+  bool talks = false;
 };
 
 // Joins a parser, which knows no session, and a handler, which sees only well-formed requests.

@@ -23,6 +23,7 @@ Reply Supported(SessionState& state, absl::string_view arguments) {
   state.client.fork_events = state.client.multiprocess && offered.contains("fork-events+");
   state.client.vfork_events = state.client.fork_events && offered.contains("vfork-events+");
   state.client.exec_events = offered.contains("exec-events+");
+  state.client.skips_acknowledgements = offered.contains("swbreak+");  // gdb
   state.client.binary_upload = offered.contains("binary-upload+");
   return state.packets->Features(offered);
 }

@@ -1,5 +1,7 @@
 // Running: vCont, c, C, s, S, bc, bs, ?, vRun, and what stops a run: QPassSignals, QCatchSyscalls.
 
+#include <algorithm>
+#include <cstring>
 #include <string>
 #include <utility>
 #include <vector>
@@ -12,6 +14,7 @@
 #include "server/rsp/scanner.h"
 #include "server/signals.h"
 #include "server/stop_reply.h"
+#include "server/target_description.h"
 #include "server/thread_id.h"
 
 namespace hindsight {
@@ -163,6 +166,28 @@ ResumeRequest MakeRequest(SessionState& state, Direction direction, const Resump
   return request;
 }
 
+// Who knows of a breakpoint steps off it, or removes it, before continuing.
+void ForgetStaleBreakpoint(SessionState& state) {
+  if (state.stopped_times < 2) return;
+  state.breakpoints.RemoveAt(state.stopped_at);
+  state.stopped_times = 0;
+}
+
+void NoteBreakpoint(SessionState& state, const StopEvent& event, const ResumeRequest& request) {
+  uint64_t pc = 0;
+  const absl::StatusOr<std::string> bytes = state.target->ReadRegister(event.thread, kRegisterRip);
+  if (bytes.ok()) std::memcpy(&pc, bytes->data(), std::min(bytes->size(), sizeof(pc)));
+  const bool continued = request.direction == Direction::kForward && !request.step;
+  if (!continued || event.kind != StopKind::kBreakpoint) {
+    state.stopped_times = 0;
+  } else if (state.stopped_times == 0 || state.stopped_at != pc) {
+    state.stopped_at = pc;
+    state.stopped_times = 1;
+  } else {
+    ++state.stopped_times;
+  }
+}
+
 Reply Run(SessionState& state, Direction direction, const Resumption& resumption) {
   state.transfer = {};
   state.forked_child = 0;
@@ -176,6 +201,7 @@ Reply Run(SessionState& state, Direction direction, const Resumption& resumption
     return RefuseToReverse(state);
   }
   if (state.vfork_parent.tid > 0) return VforkDone(state);
+  if (direction == Direction::kForward && !resumption.step) ForgetStaleBreakpoint(state);
   const ResumeRequest request = MakeRequest(state, direction, resumption);
   absl::StatusOr<StopEvent> event = [&] {
     const InterruptWatch::Armed armed(state.watch);
@@ -184,6 +210,7 @@ Reply Run(SessionState& state, Direction direction, const Resumption& resumption
   const std::string text = state.target->TakeConsoleText();
   if (!text.empty()) state.Print(text);
   if (!event.ok()) return StopAfterError(state, event.status());
+  NoteBreakpoint(state, *event, request);
   // The client takes for granted that its breakpoints went with the program they were set in.
   if (event->kind == StopKind::kExec) state.breakpoints.RemoveAll();
   state.forked_child = event->child.pid;
@@ -286,15 +313,16 @@ Reply CatchSyscalls(SessionState& state, const SyscallCatch& request) {
 constexpr PacketSpec kPackets[] = {
     {"?", Match::kWhole, Status},
     {"vCont?", Match::kWhole, VContActions, "vContSupported+"},
-    {"vCont;", Match::kPrefix, Bound<ParseVCont, VCont>},
-    {"c", Match::kPrefix, Bound<ParseNothing, Plain<Direction::kForward, false>>},
-    {"s", Match::kPrefix, Bound<ParseNothing, Plain<Direction::kForward, true>>},
-    {"C", Match::kPrefix, Bound<ParseSignal, Plain<Direction::kForward, false>>},
-    {"S", Match::kPrefix, Bound<ParseSignal, Plain<Direction::kForward, true>>},
+    {"vCont;", Match::kPrefix, Bound<ParseVCont, VCont>, "", false, true},
+    {"c", Match::kPrefix, Bound<ParseNothing, Plain<Direction::kForward, false>>, "", false, true},
+    {"s", Match::kPrefix, Bound<ParseNothing, Plain<Direction::kForward, true>>, "", false, true},
+    {"C", Match::kPrefix, Bound<ParseSignal, Plain<Direction::kForward, false>>, "", false, true},
+    {"S", Match::kPrefix, Bound<ParseSignal, Plain<Direction::kForward, true>>, "", false, true},
     {"bc", Match::kWhole, Bound<ParseNothing, Plain<Direction::kBackward, false>>,
-     "ReverseContinue+"},
-    {"bs", Match::kWhole, Bound<ParseNothing, Plain<Direction::kBackward, true>>, "ReverseStep+"},
-    {"vRun;", Match::kPrefix, Bound<ParseRun, GoTo>},
+     "ReverseContinue+", false, true},
+    {"bs", Match::kWhole, Bound<ParseNothing, Plain<Direction::kBackward, true>>, "ReverseStep+",
+     false, true},
+    {"vRun;", Match::kPrefix, Bound<ParseRun, GoTo>, "", false, true},
     {"QPassSignals:", Match::kPrefix, Bound<ParseSignals, PassSignals>, "QPassSignals+"},
     {"QProgramSignals:", Match::kPrefix, Bound<ParseSignals, ProgramSignals>, "QProgramSignals+"},
     {"QCatchSyscalls:", Match::kPrefix, Bound<ParseCatch, CatchSyscalls>, "QCatchSyscalls+"},

@@ -35,8 +35,12 @@ std::string Session::Answer(absl::string_view packet) {
   absl::string_view arguments;
   const PacketSpec* spec = packets_.Find(packet, &arguments);
   if (spec == nullptr) return "";
-  Reply reply = spec->handler(state_, arguments);
-  return reply.ok() ? *std::move(reply) : ErrorReply(reply.status());
+  const Reply reply = [&] {
+    if (spec->talks) return spec->handler(state_, arguments);
+    const InterruptWatch::Armed armed(&watch_, /*patience=*/state_.client.skips_acknowledgements);
+    return spec->handler(state_, arguments);
+  }();
+  return reply.ok() ? *reply : ErrorReply(reply.status());
 }
 
 }  // namespace hindsight

@@ -91,6 +91,19 @@ TEST_F(ResumeTest, BreakpointsStopBothWays) {
   EXPECT_EQ(Stop("bc"), "T05replaylog:begin;");
 }
 
+// gdb forgets breakpoints in libraries that were unloaded, and continues where one of them is hit.
+TEST_F(ResumeTest, ABreakpointThatTheClientHasForgottenDoesNotHoldItForEver) {
+  Ask("Z0,401006,1");
+  Ask("Z0,40100b,1");
+  EXPECT_EQ(Stop("c"), "T05swbreak:;");
+  EXPECT_EQ(Stop("c"), "T05swbreak:;");
+  EXPECT_EQ(Stop("c"), "T05swbreak:;");
+  EXPECT_EQ(Rip(), 0x40100bu) << "the other one is still there";
+  Ask("Z0,401006,1");
+  EXPECT_EQ(Stop("bc"), "T05swbreak:;");
+  EXPECT_EQ(Rip(), 0x401006u);
+}
+
 TEST_F(ResumeTest, HardwareBreakpointsAreSaidToBeSuch) {
   Ask("Z1,401006,1");
   EXPECT_EQ(Stop("c"), "T05hwbreak:;");

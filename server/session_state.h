@@ -38,6 +38,8 @@ struct ClientFeatures {
   bool vfork_events = false;   // the same, by vfork
   bool exec_events = false;    // follows the program when it executes another
   bool binary_upload = false;  // understands the reply to `x`
+  // Skips acknowledgements that it does not wait for. (LLDB takes them for answers.)
+  bool skips_acknowledgements = false;
 };
 
 // The last object served by qXfer: clients fetch objects in pieces, from the beginning.
@@ -75,6 +77,11 @@ struct SessionState {
   ThreadRef vfork_parent;       // tid not 0: the client waits to hear that its vfork is over
 
   BreakpointTable breakpoints;
+  // The breakpoint that continuing has stopped at last, and how often without any other packet that
+  // concerns it. gdb forgets breakpoints in libraries that were unloaded without removing them.
+  // When such a library is back and one is hit, gdb continues, and would for ever.
+  uint64_t stopped_at = 0;
+  int stopped_times = 0;
   std::bitset<256> passed_signals;  // by gdb's numbers
   bool catch_syscalls = false;
   std::vector<int64_t> caught_syscalls;  // empty: all

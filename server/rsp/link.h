@@ -44,6 +44,9 @@ class Link {
   // True once an interrupt has come behind the packet received last, or the other side has closed.
   // Reads what is there, never waits.
   bool PollInterrupt();
+  // Tells a client that waits for an answer that somebody is there: a byte between packets, which
+  // it skips.
+  absl::Status KeepAlive() { return stream_->Write("+"); }
   // From now on packets are neither acknowledged nor expected to be.
   void StopAcknowledging() { acknowledging_ = false; }
 
