@@ -9,12 +9,14 @@
 #include <cstring>
 #include <map>
 #include <memory>
+#include <optional>
 #include <random>
 #include <string>
 #include <thread>
 #include <utility>
 #include <vector>
 
+#include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "emulator/cpu.h"
 #include "emulator/random_program.h"
@@ -135,7 +137,7 @@ class Soak {
   // Empty if all was as it should be.
   std::string Run() {
     while (true) {
-      switch ((*random_)() % 8) {
+      switch ((*random_)() % 10) {
         case 0:
           machine_->Forget(machine_->SomePages(random_));
           break;
@@ -150,6 +152,12 @@ class Soak {
           break;
         case 4:
           if (std::optional<std::string> end = Steps((*random_)() % 20)) return *end;
+          break;
+        case 5:
+          SetBreakpoints();
+          break;
+        case 6:
+          SetWatchpoint();
           break;
         default:
           if (std::optional<std::string> end = Blocks()) return *end;
@@ -175,10 +183,28 @@ class Soak {
     while (!orderable_.empty() && orderable_.back() >= snapshot_.count) orderable_.pop_back();
   }
 
+  // Where the program comes by, or none.
+  void SetBreakpoints() {
+    absl::flat_hash_set<uint64_t> addresses;
+    for (uint64_t i = (*random_)() % 4; i > 0; --i) {
+      addresses.insert(reference_.states[(*random_)() % reference_.states.size()].rip);
+    }
+    cpu_.SetBreakpoints(addresses);
+    breakpoints_ = addresses;
+  }
+  // On the stack, or none.
+  void SetWatchpoint() {
+    std::vector<Watchpoint> watchpoints;
+    if ((*random_)() % 2 == 0) {
+      watchpoints.push_back({.address = program_.start.gpr[kRsp] - 16, .length = 8});
+    }
+    cpu_.SetWatchpoints(watchpoints);
+  }
+
   std::optional<std::string> Steps(uint64_t steps) {
     for (; steps > 0; --steps) {
       const Stop stop = cpu_.Step().stop;
-      if (stop != Stop::kLimit) return AtEnd(stop);
+      if (stop != Stop::kLimit && stop != Stop::kWatch) return AtEnd(stop);
     }
     return std::nullopt;
   }
@@ -187,14 +213,22 @@ class Soak {
     RunOptions options;
     if ((*random_)() % 4 != 0) options.limit = cpu_.count() + (*random_)() % 300;
     options.exact_limit = (*random_)() % 4 != 0;
+    HitLog log;
+    if ((*random_)() % 2 == 0) options.log_hits = &log;
     RunResult result = cpu_.Run(options);
     if (result.stop == Stop::kSpecial) return AtEnd(result.stop);
+    if (result.stop == Stop::kBreakpoint) {
+      if (!breakpoints_.contains(cpu_.pc())) return "no breakpoint there";
+      return Steps(1);
+    }
     if (result.stop != Stop::kFault) return std::nullopt;
     // What cpu.h asks of a caller.
     while (result.stop == Stop::kFault) {
       if (!orderable_.empty() && orderable_.back() >= result.block_count) return "log after kFault";
       GoBack();
       if (++faults_ > 1000) return "too many faults";
+      cpu_.SetBreakpoints({});
+      breakpoints_.clear();
       result = cpu_.Run({.limit = result.block_count});
     }
     return Steps(64);
@@ -217,6 +251,7 @@ class Soak {
   const Reference& reference_;
   std::mt19937_64* random_;
   std::vector<uint64_t> orderable_;
+  absl::flat_hash_set<uint64_t> breakpoints_;
   Snapshot snapshot_;
   int faults_ = 0;
 };

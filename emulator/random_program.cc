@@ -72,7 +72,12 @@ class Writer {
   void WriteInstruction() {
     if (Below(100) < patches_) {
       Bytes({0xc6, 0x05});  // mov byte [rip + ...],imm8
-      // Mostly the same few blocks; at times this one.
+      if (Below(4) == 0) {
+        // of the instruction behind it, add rax,imm8
+        Offset(3, 0);
+        return Bytes({static_cast<int>(Below(128)), 0x48, 0x83, 0xc0, 0});
+      }
+      // Mostly of the same few blocks, where each begins.
       Offset(blocks_[Below(Below(4) == 0 ? blocks_.size() : 3)] + 3, at_ + 5);
       Bytes({static_cast<int>(Below(128))});
       return;
