@@ -4,6 +4,9 @@
 
 #include <mutex>
 #include <string>
+#include <thread>
+
+#include "absl/strings/str_cat.h"
 
 namespace hindsight {
 namespace {
@@ -20,12 +23,12 @@ class FakeStream final : public rsp::ByteStream {
   }
   absl::Status Write(absl::string_view bytes) override {
     const std::lock_guard lock(mutex_);
-    heard_ += bytes;
+    absl::StrAppend(&heard_, bytes);
     return absl::OkStatus();
   }
   void Say(absl::string_view bytes) {
     const std::lock_guard lock(mutex_);
-    said_ += bytes;
+    absl::StrAppend(&said_, bytes);
   }
   std::string heard() {
     const std::lock_guard lock(mutex_);
