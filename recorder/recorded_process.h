@@ -104,6 +104,7 @@ class RecordedProcess {
   bool asynchronous_writes = false;  // the kernel may write at any time
   bool stopped = false;              // by job control
   bool names_may_change = false;     // of threads, through /proc
+  uint64_t emulated_ns = 0;          // of all its threads
   uint64_t instructions = 0;         // of threads that have ended
   uint64_t threads_made = 0;
   bool counted = false;  // in the recording's result

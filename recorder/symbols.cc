@@ -113,11 +113,17 @@ class Symbols::File {
     if (!ReadFunctions(elf.get())) ReadDebugFile(elf.get());
   }
 
-  // Addresses, as linked, of functions of this name.
+  // Addresses, as linked, of functions of this name; if there is none, of those that have it in
+  // some namespace or class.
   std::set<uint64_t> Find(const std::string& name) const {
     std::set<uint64_t> found;
     const auto [from, to] = functions_.equal_range(name);
     for (auto it = from; it != to; ++it) found.insert(it->second);
+    if (!found.empty()) return found;
+    const std::string suffix = "::" + name;
+    for (const auto& [function, address] : functions_) {
+      if (absl::EndsWith(function, suffix)) found.insert(address);
+    }
     return found;
   }
 

@@ -1,6 +1,7 @@
 // Places in a program's code as a user names them, and where they are in a process.
 //
-//   FUNCTION          printf, std::sort, ns::Class::method (without parameters)
+//   FUNCTION          printf, std::sort, ns::Class::method (without parameters); also `method` or
+//                     `Class::method`, where no function has just this name
 //   FUNCTION+OFFSET   decimal, or 0x...
 //   FILE:FUNCTION     only in the module of this base name (or path)
 //   0xADDRESS

@@ -80,6 +80,9 @@ TEST_F(SymbolsTest, NamesOfCxx) {
   EXPECT_EQ(place::Class::Method(5, ""), 5);
   const auto* method = reinterpret_cast<const void*>(place::Class::Method);
   EXPECT_TRUE(Finds("hindsight::place::Class::Method", method));
+  EXPECT_TRUE(Finds("Class::Method", method));
+  EXPECT_TRUE(Finds("Method", method));
+  EXPECT_TRUE(Find("lass::Method").empty());
   EXPECT_TRUE(Finds("_ZN9hindsight5place5Class6MethodEiPKc", method));
 }
 

@@ -11,6 +11,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "recorder/cpu_time.h"
 #include "recorder/exec_privileges.h"
 #include "recorder/process_facts.h"
 #include "recorder/recording.h"
@@ -179,6 +180,11 @@ void ThreadEngine::FinishSystemCall() {
   NoteForks();
   if (MayChangeSignalMask(call_->number)) tracee_->ForgetSignalMask();
   const auto result = static_cast<int64_t>(after.gpr[kRax]);
+  if (result >= 0) {
+    AddEmulatedTime(call_->number, call_->arguments,
+                    {.thread_ns = emulated_ns_, .process_ns = process_->emulated_ns},
+                    tracee_.get());
+  }
   if (StartsAsynchronousWrites(call_->number) && result >= 0) process_->asynchronous_writes = true;
   if (MayChangeMap(call_->number)) {
     recording_->Keep(process_->ReloadMap(tracee_.get(), &log_, cpu_->count()));

@@ -180,9 +180,12 @@ void ThreadEngine::Turn() {
   run.limit = std::min(cpu_->count() + quantum, next_light_keyframe_);
   run.exact_limit = false;
   cpu_->SetBreakpoints(process_->stop_places());
-  const uint64_t started = alone ? 0 : recording_->NowNs();
+  const uint64_t started = recording_->NowNs();
   const RunResult result = cpu_->Run(run);
-  if (!alone && result.stop == Stop::kLimit) AdaptLeg(recording_->NowNs() - started);
+  const uint64_t took = recording_->NowNs() - started;
+  emulated_ns_ += took;
+  process_->emulated_ns += took;
+  if (!alone && result.stop == Stop::kLimit) AdaptLeg(took);
   switch (result.stop) {
     case Stop::kSpecial:
       OnSpecial();

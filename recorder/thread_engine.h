@@ -186,6 +186,7 @@ class ThreadEngine {
   std::vector<uint64_t> ordered_;  // states that orderable instructions were executed from
   uint64_t ordered_until_ = 0;     // those before are in the log
 
+  uint64_t emulated_ns_ = 0;
   uint64_t leg_ = 20'000;    // instructions between two looks at the clock, if not alone
   bool after_call_ = false;  // a system call was the last thing done
   bool yields_ = false;      // the program wants others to run
