@@ -21,8 +21,11 @@ constexpr uint64_t kCheckpointStates = 4'000'000;
 constexpr uint64_t kCheckpointStatesPerPage = 2'000;
 // What a transition from the trace costs: about 1.6 us.
 constexpr uint64_t kTransitionStates = 200;
-// A watchpoint hit is found by going back to the start of the leg, so legs are kept short.
+// A watchpoint hit is found by going back to the start of the leg, so legs are kept short ...
 constexpr uint64_t kWatchLegStates = 1'000'000;
+// ... and begin at a checkpoint, or this near behind one: short legs, from breakpoint to
+// breakpoint, shall not cost one each.
+constexpr uint64_t kWatchCheckpointStates = 20'000;
 // The last states before the target of a step back get a checkpoint each.
 constexpr uint64_t kDenseStates = 64;
 // No basic block is longer: Unicorn ends them at 512 instructions.
@@ -129,7 +132,8 @@ absl::StatusOr<LegEnd> SegmentReplay::RunCpu(const LegOptions& options) {
   }
   if (options.trace == nullptr && !watchpoints_.empty()) {
     const uint64_t pages = checkpoints_->dirty_pages();
-    TakeCheckpoint();
+    const std::optional<uint64_t> newest = checkpoints_->NewestAtOrBefore(start);
+    if (!newest.has_value() || start - *newest > kWatchCheckpointStates) TakeCheckpoint();
     run.limit =
         std::min(run.limit, start + std::max(kWatchLegStates, pages * kCheckpointStatesPerPage));
   }

@@ -149,6 +149,11 @@ int Main(const char* directory) {
   timing.Interrupt(RunDirection::kForward, "continue, condition", breakpoint);
   std::printf("%lu conditions evaluated in 0.3 s\n", evaluated);
   timing.Interrupt(RunDirection::kBackward, "reverse-continue, condition", breakpoint);
+  evaluated = 0;
+  breakpoint.watchpoints = watchpoint.watchpoints;
+  timing.Interrupt(RunDirection::kForward, "continue, condition and watchpoint", breakpoint);
+  std::printf("%lu conditions evaluated in 0.3 s\n", evaluated);
+  timing.Interrupt(RunDirection::kBackward, "reverse-continue, both", breakpoint);
   for (double percent : {50.0, 10.0, 10.001, 9.999, 90.0}) timing.Seek(percent);
   const Timeline::Statistics statistics = (*timeline)->statistics();
   std::printf("%lu checkpoints, %.1f MiB\n", statistics.checkpoints,
