@@ -70,8 +70,11 @@ std::string ResultText(const VerifyResult& result) {
       absl::StrFormat("%d instructions in %d segments, %d checks, %.2f s", result.states,
                       result.segments, result.checks, result.seconds);
   if (result.exact()) return absl::StrCat("exact: ", totals);
-  return absl::StrCat("NOT exact: ", totals, "; ", result.segments_failed,
-                      " segments differ, first: ", result.difference.message());
+  const std::string failed =
+      result.segments_failed == 0
+          ? ""
+          : absl::StrCat(result.segments_failed, " segments differ, first: ");
+  return absl::StrCat("NOT exact: ", totals, "; ", failed, result.difference.message());
 }
 
 std::string VerifyText(const std::vector<ProcessResult>& processes) {
@@ -99,7 +102,7 @@ ProcessResult VerifyProcess(const ProcessInfo& process, const VerifyOptions& opt
     PrintError(absl::StrCat("warning: ", warning));
   }
   result.program = LastProgram(**trace);
-  const bool nothing = (*trace)->threads().empty() && (*trace)->lost_segments().empty();
+  const bool nothing = (*trace)->threads().empty() && (*trace)->damage().empty();
   // The recorder stopped when the process had just been made.
   if (nothing && process.manifest.parent_pid != 0) {
     result.result = VerifyResult();

@@ -162,6 +162,16 @@ void Work::FillIn(VerifyResult* result) {
   if (first != differences_.end()) result->difference = first->status;
 }
 
+// What replay of the segments does not read.
+absl::Status CheckFiles(const TraceReader& trace) {
+  for (const auto& keyframe : trace.full_keyframes()) RETURN_IF_ERROR(keyframe->CheckFile());
+  for (size_t i = 0; i < trace.modules().size(); ++i) {
+    if (!trace.modules()[i].stored) continue;
+    RETURN_IF_ERROR(trace.ModuleBytes(static_cast<int32_t>(i)).status());
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::StatusOr<VerifyResult> Verify(const TraceReader& trace, const VerifyOptions& options) {
@@ -200,9 +210,9 @@ absl::StatusOr<VerifyResult> Verify(const TraceReader& trace, const VerifyOption
   const absl::Status order = work.CheckOrder();
   work.FillIn(&result);
   result.difference.Update(order);
-  // What could not be replayed was not found to be exact.
-  result.segments_failed += trace.lost_segments().size();
-  for (const absl::Status& lost : trace.lost_segments()) result.difference.Update(lost);
+  // What could not be read was not found to be exact.
+  for (const absl::Status& damage : trace.damage()) result.difference.Update(damage);
+  result.difference.Update(CheckFiles(trace));
   result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   return result;
 }

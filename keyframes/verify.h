@@ -44,8 +44,8 @@ struct VerifyResult {
 // Replays all segments of all threads, in parallel, and checks that each ends in the registers the
 // trace says, that these begin the next segment, and every register hash on the way. Damaged
 // segments count as differences. And checks that sequence numbers are never repeated in the
-// process, rise along each thread, and stand in slices of their threads. An error only where
-// nothing could be checked.
+// process, rise along each thread, and stand in slices of their threads. Other damaged files of the
+// trace count as differences too. An error only where nothing could be checked.
 absl::StatusOr<VerifyResult> Verify(const TraceReader& trace, const VerifyOptions& options = {});
 
 }  // namespace hindsight

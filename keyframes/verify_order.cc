@@ -118,8 +118,9 @@ absl::Status OrderCheck::CheckRuns(const TraceReader& trace) const {
     count = run.last_count;
     if (run.is_slice) slice = &run;
     // The start of a thread stands in the slice of the one that made it.
+    const std::vector<SegmentInfo>& segments = trace.segments(run.thread);
     const bool starts = !run.is_slice && run.first_count == run.last_count &&
-                        trace.segments(run.thread).front().first_count == run.first_count;
+                        (segments.empty() || segments.front().first_count == run.first_count);
     if (slice != nullptr && !starts && run.thread != slice->thread) {
       return bad(absl::StrCat("it stands in a slice of thread ", slice->thread));
     }

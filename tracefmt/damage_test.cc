@@ -46,7 +46,7 @@ TEST(Truncation, AtEveryByteOfAnInterruptedSegmentLosesOnlyTheTornBlock) {
     EXPECT_EQ(read->manifest().state, TraceState::kInterrupted);
     const bool torn = std::find(blocks.begin() + 1, blocks.end(), size) == blocks.end();
     EXPECT_EQ(read->warnings().size(), torn ? 1 : 0) << size;
-    EXPECT_TRUE(read->lost_segments().empty());
+    EXPECT_TRUE(read->damage().empty());
     if (size < blocks[1]) {
       EXPECT_TRUE(read->threads().empty());
       EXPECT_EQ(read->LoadSegment(kThread, 0).status().code(), StatusCode::kOutOfRange);
@@ -106,7 +106,7 @@ TEST(Damage, AnywhereInASegmentLeavesWhatIsBeforeIt) {
   for (size_t offset = 0; offset < whole.size(); ++offset) {
     trace.Flip(kSegment, offset);
     const OpenTrace read = trace.Read();
-    EXPECT_EQ(read->lost_segments().size(), offset < blocks[1] ? 1 : 0);
+    EXPECT_EQ(read->damage().size(), offset < blocks[1] ? 1 : 0);
     if (offset < blocks[1]) {
       EXPECT_FALSE(read->LoadSegment(kThread, 0).ok());
       EXPECT_EQ(read->warnings().size(), 1);
@@ -243,6 +243,7 @@ TEST(Events, DamageCostsOnlyWhatIsBehindIt) {
   const OpenTrace read = trace.Read();
   EXPECT_EQ(read->events().size(), 1);
   EXPECT_EQ(read->warnings().size(), 1);
+  EXPECT_EQ(read->damage().size(), 1);
 }
 
 class KeyframeDamage : public testing::Test {
@@ -261,8 +262,11 @@ class KeyframeDamage : public testing::Test {
 };
 
 TEST_F(KeyframeDamage, OfAGroupLosesItsPagesInAllKeyframes) {
+  EXPECT_TRUE(trace_.Read()->full_keyframes()[0]->CheckFile().ok());
   trace_.Flip("full/1", blocks_[1] + kBlockHeaderBytes);
   const OpenTrace read = trace_.Read();
+  EXPECT_EQ(read->full_keyframes()[0]->CheckFile().code(), StatusCode::kDataLoss);
+  EXPECT_TRUE(read->full_keyframes()[1]->CheckFile().ok());
   ASSERT_EQ(read->full_keyframes().size(), 2);
   for (const size_t keyframe : {0, 1}) {
     EXPECT_EQ(read.FirstByte(keyframe, 16 * kPageBytes), -1);
@@ -280,6 +284,7 @@ TEST_F(KeyframeDamage, OfTheTableIsNotTakenForAbsence) {
   std::vector<uint8_t> page(kPageBytes);
   EXPECT_EQ(read->full_keyframes()[1]->ReadPage(kPageBytes, absl::MakeSpan(page)).code(),
             StatusCode::kDataLoss);
+  EXPECT_FALSE(read->full_keyframes()[1]->CheckFile().ok());
   EXPECT_TRUE(read->full_keyframes()[1]->page_addresses().empty());
   EXPECT_EQ(read.FirstByte(0, kPageBytes), 1);
 }
@@ -291,6 +296,7 @@ TEST_F(KeyframeDamage, OfTheStructureDropsTheKeyframe) {
   EXPECT_EQ(read->full_keyframes()[0]->number(), 2);
   EXPECT_EQ(read.FirstByte(0, kPageBytes), -1);  // its bytes were in the other
   EXPECT_EQ(read->warnings().size(), 1);
+  EXPECT_EQ(read->damage().size(), 1);
 }
 
 // A segment file made by hand, with messages no writer makes.

@@ -33,6 +33,7 @@ class FullKeyframeFile final : public FullKeyframe {
   uint64_t page_count() const override { return page_count_; }
   uint64_t file_bytes() const override { return file_.size(); }
   absl::Span<const uint64_t> page_addresses() const override { return table().addresses; }
+  absl::Status CheckFile() const override;
   absl::Status ReadPage(uint64_t address, absl::Span<uint8_t> out) const override;
 
  private:
@@ -171,6 +172,14 @@ const FullKeyframeFile::Table& FullKeyframeFile::table() const {
     }
   });
   return table_;
+}
+
+absl::Status FullKeyframeFile::CheckFile() const {
+  for (uint64_t offset = 0; !file_.AtEnd(offset);) {
+    ASSIGN_OR_RETURN(const RawBlock block, file_.Read(offset));
+    offset = block.next_offset;
+  }
+  return table().damage;
 }
 
 absl::Status FullKeyframeFile::ReadPage(uint64_t address, absl::Span<uint8_t> out) const {

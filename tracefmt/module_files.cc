@@ -33,10 +33,10 @@ bool IsHash(const std::string& hash) {
 ModuleFiles::ModuleFiles(std::string directory, std::string shared,
                          std::vector<std::string>* warnings)
     : directory_(std::move(directory)), shared_(std::move(shared)) {
-  const absl::Status status = ReadList(directory_ + "/list");
+  list_status_ = ReadList(directory_ + "/list");
   // A recorder that died while listing a module had not used it yet.
-  if (!status.ok() && !absl::IsOutOfRange(status)) {
-    warnings->push_back(absl::StrCat("modules dropped: ", status.message()));
+  if (!list_status_.ok() && !absl::IsOutOfRange(list_status_)) {
+    warnings->push_back(absl::StrCat("modules dropped: ", list_status_.message()));
   }
   maps_.resize(modules_.size());
 }

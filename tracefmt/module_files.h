@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "tracefmt/records.h"
@@ -28,6 +29,8 @@ class ModuleFiles {
   ModuleFiles& operator=(const ModuleFiles&) = delete;
 
   const std::vector<Module>& modules() const { return modules_; }
+  // What the list ended in; kOutOfRange where the file just ends.
+  const absl::Status& list_status() const { return list_status_; }
 
   // See TraceReader::ModuleBytes. kDataLoss if the file is not what the recorder stored.
   absl::StatusOr<absl::Span<const uint8_t>> Bytes(int32_t module) const;
@@ -42,6 +45,7 @@ class ModuleFiles {
   const std::string directory_;
   const std::string shared_;
   std::vector<Module> modules_;
+  absl::Status list_status_;
   mutable std::mutex mutex_;
   mutable std::vector<absl::Span<const uint8_t>> maps_;  // guarded by mutex_; null: not yet
 };

@@ -74,6 +74,9 @@ class TraceReaderImpl final : public TraceReader {
       : directory_(std::move(directory)),
         manifest_(std::move(manifest)),
         modules_(directory_ + "/modules", SharedModules(directory_), &warnings_) {
+    if (!modules_.list_status().ok()) {
+      NoteDamage(modules_.list_status(), /*may_be_cut_short=*/true);
+    }
     ReadEventsFile();
     FindSegments();
     FindKeyframes();
@@ -95,7 +98,7 @@ class TraceReaderImpl final : public TraceReader {
     const auto found = segments_.find(thread);
     return found == segments_.end() ? kNone : found->second;
   }
-  const std::vector<absl::Status>& lost_segments() const override { return damage_; }
+  const std::vector<absl::Status>& damage() const override { return damage_; }
   absl::StatusOr<std::shared_ptr<const Segment>> LoadSegment(int32_t thread,
                                                              uint64_t number) const override;
   const std::vector<std::shared_ptr<const FullKeyframe>>& full_keyframes() const override {
@@ -126,6 +129,12 @@ class TraceReaderImpl final : public TraceReader {
     Warn(what, status);
   }
 
+  // The last file written of its kind may be cut short by the recorder's death.
+  void NoteDamage(const absl::Status& status, bool may_be_cut_short) {
+    if (absl::IsOutOfRange(status) && may_be_cut_short && !complete()) return;
+    damage_.push_back(status);
+  }
+
   void ReadEventsFile();
   absl::Status ReadEventBlocks(const std::string& path);
   void FindSegments();
@@ -140,7 +149,7 @@ class TraceReaderImpl final : public TraceReader {
   std::map<int32_t, std::vector<SegmentInfo>> segments_;
   // Segments whose header cannot be read.
   std::map<std::pair<int32_t, uint64_t>, absl::Status> lost_segments_;
-  std::vector<absl::Status> damage_;  // of those that a recorder's death does not explain
+  std::vector<absl::Status> damage_;
   PageGroups groups_;
   std::vector<std::shared_ptr<const FullKeyframe>> full_keyframes_;
 };
@@ -148,7 +157,9 @@ class TraceReaderImpl final : public TraceReader {
 void TraceReaderImpl::ReadEventsFile() {
   const std::string path = directory_ + "/events";
   const absl::Status status = ReadEventBlocks(path);
-  if (!status.ok()) WarnOfDamage("events dropped", status);
+  if (status.ok()) return;
+  WarnOfDamage("events dropped", status);
+  NoteDamage(status, /*may_be_cut_short=*/true);
 }
 
 absl::Status TraceReaderImpl::ReadEventBlocks(const std::string& path) {
@@ -198,8 +209,7 @@ void TraceReaderImpl::FindSegmentsOf(int32_t thread) {
     }
     lost_segments_[{thread, number}] = info.status();
     WarnOfDamage("segment dropped", info.status());
-    const bool torn = absl::IsOutOfRange(info.status()) && !complete() && i + 1 == numbers.size();
-    if (!torn) damage_.push_back(info.status());
+    NoteDamage(info.status(), /*may_be_cut_short=*/i + 1 == numbers.size());
   }
   if (segments.empty()) {
     segments_.erase(thread);
@@ -222,6 +232,7 @@ void TraceReaderImpl::FindKeyframes() {
       full_keyframes_.push_back(*std::move(keyframe));
     } else {
       Warn("full keyframe dropped", keyframe.status());
+      NoteDamage(keyframe.status(), /*may_be_cut_short=*/false);
     }
   }
 }

@@ -66,6 +66,8 @@ class FullKeyframe {
   virtual uint64_t file_bytes() const = 0;
   // Addresses of all pages it holds, ascending.
   virtual absl::Span<const uint64_t> page_addresses() const = 0;
+  // Reads all of the keyframe's own file, not those it refers to. Names what is damaged.
+  virtual absl::Status CheckFile() const = 0;
   // Fills `out` (kPageBytes). kNotFound if the keyframe does not hold the page.
   virtual absl::Status ReadPage(uint64_t address, absl::Span<uint8_t> out) const = 0;
 };
@@ -94,9 +96,9 @@ class TraceReader {
   virtual const std::vector<std::string>& warnings() const = 0;
   virtual std::vector<int32_t> threads() const = 0;
   virtual const std::vector<SegmentInfo>& segments(int32_t thread) const = 0;  // by number
-  // Why segments that are there, or must have been, cannot be read; one that was cut short where
-  // the recorder died is none of these.
-  virtual const std::vector<absl::Status>& lost_segments() const = 0;
+  // What was found when opening: files that are there, or must have been, and cannot be read or not
+  // to their end. What a recorder's death explains is none of it.
+  virtual const std::vector<absl::Status>& damage() const = 0;
   virtual absl::StatusOr<std::shared_ptr<const Segment>> LoadSegment(int32_t thread,
                                                                      uint64_t number) const = 0;
   virtual const std::vector<std::shared_ptr<const FullKeyframe>>& full_keyframes() const = 0;
