@@ -50,6 +50,12 @@ class BlockCache {
   // Which instructions are orderable. Forgets all blocks if that changes.
   void SetMemoryModel(MemoryModel model);
 
+  // Find() where that takes no search; nullptr also if it does.
+  Block* FindQuickly(uint64_t address, uint32_t size) const {
+    Block* const block = slots_[Slot(address)];
+    return block != nullptr && block->address == address && block->size == size ? block : nullptr;
+  }
+
   // nullptr if not known with this size.
   Block* Find(uint64_t address, uint32_t size) {
     Block*& slot = slots_[Slot(address)];

@@ -10,7 +10,7 @@
 namespace hindsight {
 
 absl::Status Cpu::Impl::Open() {
-  ASSIGN_OR_RETURN(plain_, UnicornEngine::Create(&view_, this, /*watch=*/false));
+  ASSIGN_OR_RETURN(plain_, UnicornEngine::Create(&view_, this, BlockHook, /*watch=*/false));
   engine_ = plain_.get();
   return absl::OkStatus();
 }
@@ -33,18 +33,11 @@ void Cpu::Impl::SetRegisters(const RegisterFile& registers) {
   pc_ = registers.rip;
 }
 
-// Assisted instructions change registers_ only; the engine gets them when it runs again.
-void Cpu::Impl::UpdateEngine() {
-  if (!engine_stale_) return;
-  engine_->Store(registers_);
-  engine_stale_ = false;
-}
-
 absl::Status Cpu::Impl::SelectEngine() {
   UnicornEngine* wanted = plain_.get();
   if (!watchpoints_.empty()) {
     if (watching_ == nullptr) {
-      ASSIGN_OR_RETURN(watching_, UnicornEngine::Create(&view_, this, /*watch=*/true));
+      ASSIGN_OR_RETURN(watching_, UnicornEngine::Create(&view_, this, BlockHook, /*watch=*/true));
     }
     wanted = watching_.get();
   }
@@ -94,6 +87,8 @@ RunResult Cpu::Impl::Run(const RunOptions& options) {
   exact_limit_ = options.exact_limit;
   stop_flags_ = Block::kSpecial | Block::kStepOnly | Block::kStepHere;
   if (log_ == nullptr) stop_flags_ |= Block::kBreakpoint;
+  slow_flags_ = stop_flags_ | Block::kBreakpoint | Block::kGuarded;
+  if (orderable_ != nullptr) slow_flags_ |= Block::kOrderable;
   fault_address_ = 0;
   if (options.skip_first_breakpoint && log_ == nullptr && count_ < options.limit &&
       breakpoints_.contains(pc_)) {
@@ -106,17 +101,10 @@ RunResult Cpu::Impl::Run(const RunOptions& options) {
   }
 }
 
-// The block at pc if it is known that the engine would stop before it: then there is no need to
-// give the engine the registers for that.
-const Block* Cpu::Impl::BlockToStep() {
-  const Block* block = blocks_.FindAt(pc_);
-  const bool steps = block != nullptr && block->epoch == epoch_ &&
-                     (block->flags & stop_flags_ & (Block::kSpecial | Block::kBreakpoint)) != 0;
-  return steps ? block : nullptr;
-}
-
 // One uc_emu_start, and the block it was stopped at. nullopt: go on.
 std::optional<RunResult> Cpu::Impl::RunBlocks(const RunOptions& options) {
+  ApplyPendingDrops();
+  if (RunHere(options)) return std::nullopt;
   ApplyPendingDrops();
   if (const Block* block = BlockToStep()) return StepThrough(*block, options);
   blocked_ = nullptr;
@@ -180,24 +168,9 @@ std::optional<RunResult> Cpu::Impl::StepThrough(const Block& block, const RunOpt
     if (left > 0) --left;
     if (left > 0 && pc_ >= begin && pc_ < end) continue;
     left = 0;
-    if (!engine_stale_ || !StepsHere(&plain)) break;
+    if (!engine_stale_ || UsesRuns() || !StepsHere(&plain)) break;
   }
   return std::nullopt;
-}
-
-// Whether the instruction at pc is executed without the engine, and should be: `plain` counts the
-// plain ones since the last that had to be.
-bool Cpu::Impl::StepsHere(uint32_t* plain) {
-  // The engine's registers there and back cost as much as some fifty steps.
-  constexpr uint32_t kMaxPlain = 32;
-  const Instruction* instruction = KnownNext();
-  if (instruction == nullptr && next().has_value()) instruction = KnownNext();
-  if (instruction == nullptr) return false;
-  if (instruction->policy == Policy::kAssist) {
-    *plain = 0;
-    return true;
-  }
-  return plain_here_ && instruction->plain && ++*plain < kMaxPlain;
 }
 
 RunResult Cpu::Impl::Step() {
@@ -205,15 +178,6 @@ RunResult Cpu::Impl::Step() {
   FaultScope scope(this);
   log_ = nullptr;
   return StepOne();
-}
-
-// next(), if it is known already. Valid until the next one is decoded.
-const Instruction* Cpu::Impl::KnownNext() {
-  const DecodedSlot& slot = decoded_[pc_ & (decoded_.size() - 1)];
-  const uint64_t page = pc_ & ~(kPageBytes - 1);
-  const bool known = slot.pc == pc_ && slot.version == code_version_ && view_.is_code(page) &&
-                     view_.rights(page) != PageRights::kNone;
-  return known ? &slot.instruction : nullptr;
 }
 
 RunResult Cpu::Impl::StepOne() {
@@ -309,37 +273,6 @@ bool Cpu::Impl::RepStep() {
     return false;
   }
   return true;
-}
-
-// nullptr: nothing the Assistant executes.
-const Assistant::Prepared* Cpu::Impl::PrepareAssist(const Instruction& instruction) {
-  constexpr size_t kLongest = 15;
-  const uint64_t page = pc_ & ~(kPageBytes - 1);
-  AssistSlot& slot = assist_slots_[pc_ & (assist_slots_.size() - 1)];
-  // Elsewhere than on a code page the same address need not hold the same bytes.
-  const bool settled = view_.is_code(page);
-  if (settled && slot.pc == pc_ && slot.version == code_version_) [[likely]]
-    return slot.prepared;
-  uint8_t bytes[kLongest];
-  const auto code = absl::MakeSpan(bytes, instruction.length);
-  if (!view_.ReadHeld(pc_, code)) return nullptr;
-  const Assistant::Prepared* prepared = &assistant_.Prepare(code);
-  if (prepared->how == Assistant::How::kNotHere) prepared = nullptr;
-  if (settled && pc_ + instruction.length <= page + kPageBytes) {
-    slot = {pc_, code_version_, prepared};
-  }
-  return prepared;
-}
-
-AssistResult Cpu::Impl::AssistStep(const Assistant::Prepared& prepared) {
-  mode_ = Mode::kAssist;
-  registers();
-  const AssistResult result = assistant_.Execute(prepared, &registers_, this);
-  if (result == AssistResult::kDone) {
-    engine_stale_ = true;
-    pc_ = registers_.rip;
-  }
-  return result;
 }
 
 void Cpu::Impl::RequestStop() {

@@ -39,7 +39,10 @@ void Cpu::Impl::OnCodeWrite(uint64_t page) {
   const bool own = mode_ == Mode::kBlocks && RunningOn(page);
   code_pages_.NoteWrite(page, view_.HostPage(page), work(), own);
   view_.SetCode(page, false);
+  ++code_writes_;
   blocks_.Suspect(page);
+  // What has been decoded from here on may be what changes.
+  if (mode_ == Mode::kAssist && page == PageOf(pc_)) pending_drops_.push_back({page, 0});
   if (!own) return;
   fault_ = true;
   ForceExit();
@@ -81,7 +84,7 @@ void Cpu::Impl::RenewEngines() {
   if (garbage_ < std::max<uint64_t>(kMuchGarbage, blocks_.size())) return;
   garbage_ = 0;
   auto& place = engine_ == plain_.get() ? plain_ : watching_;
-  auto fresh = UnicornEngine::Create(&view_, this, /*watch=*/&place == &watching_);
+  auto fresh = UnicornEngine::Create(&view_, this, BlockHook, /*watch=*/&place == &watching_);
   if (!fresh.ok()) return;  // then with what there is
   const RegisterFile current = registers();
   place = *std::move(fresh);

@@ -94,60 +94,6 @@ void Cpu::Impl::Poison(uint64_t page) {
   ForceExit();
 }
 
-bool Cpu::Impl::OnBlock(uint64_t address, uint32_t size) {
-  if (mode_ == Mode::kTrapStep || address == running_rep_) return true;
-  if (mode_ == Mode::kRepStep) {
-    // The first block is the instruction itself, the next is behind it.
-    if (running_rep_ != Block::kNoAddress) {
-      NoteTranslated(address, size);
-      return false;
-    }
-    running_rep_ = address;
-    return true;
-  }
-  Block* block = blocks_.Find(address, size);
-  if (block == nullptr || block->epoch != epoch_) [[unlikely]] {
-    block = Validate(address, size);
-    if (block == nullptr) return false;
-  }
-  // An exact run steps through its last block: run as a whole, that would have Unicorn translate
-  // what comes behind, which need not be executable.
-  uint64_t needs = exact_limit_ ? block->instructions : 0;
-  if (count_ + needs >= effective_limit_.load(std::memory_order_relaxed) ||
-      (block->flags & stop_flags_) != 0) [[unlikely]] {
-    blocked_ = block;
-    return false;
-  }
-  constexpr uint8_t kNotable = Block::kBreakpoint | Block::kOrderable | Block::kGuarded;
-  if ((block->flags & kNotable) != 0) {
-    if ((block->flags & Block::kGuarded) != 0 && !Unchanged(*block)) return false;
-    NoteExecuted(*block);
-  }
-  block_start_count_ = count_;
-  block_address_ = address;
-  block_size_ = size;
-  running_rep_ = block->final_rep;
-  count_ += block->instructions;
-  return true;
-}
-
-// A block is about to be executed from state count_ on.
-void Cpu::Impl::NoteExecuted(const Block& block) {
-  if (block.breakpoints != 0) [[unlikely]] {
-    log_->breakpoint_hits += block.breakpoints;
-    log_->last_breakpoint_count = count_ + block.last_breakpoint;
-  }
-  if (orderable_ == nullptr) return;
-  for (uint32_t index : block.orderable) orderable_->push_back(count_ + index);
-}
-
-void Cpu::Impl::LogOrderable(MemoryModel model, std::vector<uint64_t>* counts) {
-  orderable_ = counts;
-  if (counts == nullptr) return;  // the blocks stay as they are: the next log will be of this model
-  memory_model_ = model;
-  blocks_.SetMemoryModel(model);
-}
-
 void Cpu::Impl::SetBreakpoints(const absl::flat_hash_set<uint64_t>& addresses) {
   absl::flat_hash_set<uint64_t> changed;
   for (uint64_t address : addresses) {
@@ -158,6 +104,7 @@ void Cpu::Impl::SetBreakpoints(const absl::flat_hash_set<uint64_t>& addresses) {
   }
   blocks_.DropContaining(changed);
   breakpoints_ = addresses;
+  ++breakpoints_version_;
 }
 
 void Cpu::Impl::SetWatchpoints(const std::vector<Watchpoint>& watchpoints) {

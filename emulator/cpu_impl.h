@@ -47,7 +47,6 @@ class Cpu::Impl final : public FaultClient, public EngineClient, public AssistMe
 
   // FaultClient, EngineClient: called while an engine runs.
   bool OnHostFault(void* pointer, bool write) override;
-  bool OnBlock(uint64_t address, uint32_t size) override;
   void OnMemory(bool write, uint64_t address, uint32_t size, uint64_t value) override;
 
   // AssistMemory.
@@ -88,6 +87,19 @@ class Cpu::Impl final : public FaultClient, public EngineClient, public AssistMe
     const Assistant::Prepared* prepared = nullptr;
   };
 
+  // Instructions that follow each other and are all executed without the engine.
+  struct HereRun {
+    struct Step {
+      const Assistant::Prepared* prepared;
+      Instruction instruction;
+    };
+    uint64_t pc = ~uint64_t{0};
+    uint64_t version = 0;              // of the code,
+    uint64_t breakpoints_version = 0;  // and of the breakpoints, none of which lies in it
+    bool assisted = false;             // not only plain ones
+    std::vector<Step> steps;
+  };
+
   absl::Status SelectEngine();
   void UpdateEngine();
   RunResult Fault(uint64_t block_count);
@@ -100,6 +112,10 @@ class Cpu::Impl final : public FaultClient, public EngineClient, public AssistMe
   AssistResult AssistStep(const Assistant::Prepared& prepared);
   const Block* BlockToStep();
   bool StepsHere(uint32_t* plain);
+  bool UsesRuns() const { return plain_here_ && watchpoints_.empty(); }
+  const HereRun& FindRun();
+  bool RunHere(const RunOptions& options);
+  bool ExecuteRun(const HereRun& run);
   const Instruction* KnownNext();
   bool Obtain(uint64_t address, bool write);
   bool ObtainRange(uint64_t address, uint64_t size, bool write);
@@ -125,6 +141,10 @@ class Cpu::Impl final : public FaultClient, public EngineClient, public AssistMe
   bool RunningOn(uint64_t page) const;
   bool EnsureExecutable(uint64_t page);
   Block* Validate(uint64_t address, uint32_t size);
+  static void BlockHook(uc_engine* uc, uint64_t address, uint32_t size, void* client);
+  bool OnBlock(uint64_t address, uint32_t size);
+  bool HasRoomFor(const Block& block) const;
+  void Enter(const Block& block);
   void NoteExecuted(const Block& block);
   void NoteHit(size_t index, uint64_t address);
   bool Changes(uint64_t address, uint32_t size, uint64_t value, const Watchpoint& watchpoint);
@@ -142,6 +162,7 @@ class Cpu::Impl final : public FaultClient, public EngineClient, public AssistMe
   Block* blocked_ = nullptr;  // the block OnBlock stopped at
   bool recheck_ = false;      // OnBlock stopped because code must be looked at again
   uint8_t stop_flags_ = 0;    // Block::flags that stop a run
+  uint8_t slow_flags_ = 0;    // those, and all others that are more than to be counted
   bool exact_limit_ = true;
   std::atomic<uint64_t> effective_limit_{0};  // 0: stop at the next block
   std::atomic<bool> stop_requested_{false};
@@ -172,7 +193,11 @@ class Cpu::Impl final : public FaultClient, public EngineClient, public AssistMe
   std::vector<DecodedSlot> decoded_ = std::vector<DecodedSlot>(1 << 12);
   std::vector<AssistSlot> assist_slots_ = std::vector<AssistSlot>(1 << 10);
 
+  uint64_t code_writes_ = 0;  // how often a page ceased to be code because it was written to
+  std::vector<HereRun> runs_ = std::vector<HereRun>(1 << 9);
+
   absl::flat_hash_set<uint64_t> breakpoints_;
+  uint64_t breakpoints_version_ = 0;  // raised when they change
   std::vector<Watchpoint> watchpoints_;
   uint64_t watch_low_ = 0, watch_high_ = 0;
   bool watch_hit_ = false;

@@ -40,36 +40,33 @@ UnicornEngine::~UnicornEngine() {
 
 absl::StatusOr<std::unique_ptr<UnicornEngine>> UnicornEngine::Create(View* view,
                                                                      EngineClient* client,
+                                                                     BlockHook block_hook,
                                                                      bool watch) {
   static_cast<void>(PagesWithFastStores());  // has it linked
   auto engine = std::unique_ptr<UnicornEngine>(new UnicornEngine(view, client));
   RETURN_IF_ERROR(ToStatus(uc_open(UC_ARCH_X86, UC_MODE_64, &engine->uc_), "uc_open"));
-  RETURN_IF_ERROR(engine->AddHooks(watch));
+  RETURN_IF_ERROR(engine->AddHooks(block_hook, watch));
   RETURN_IF_ERROR(ToStatus(uc_context_alloc(engine->uc_, &engine->context_), "uc_context_alloc"));
   RETURN_IF_ERROR(ToStatus(uc_context_alloc(engine->uc_, &engine->flags_), "uc_context_alloc"));
   ASSIGN_OR_RETURN(engine->flag_offsets_, FindFloatFlags());
   return engine;
 }
 
-absl::Status UnicornEngine::AddHooks(bool watch) {
+absl::Status UnicornEngine::AddHooks(BlockHook block_hook, bool watch) {
   uc_hook hook;
-  auto add = [&](int type, void* callback) {
+  auto add_for = [&](int type, void* callback, void* who) {
     // begin > end: everywhere.
-    return ToStatus(uc_hook_add(uc_, &hook, type, callback, this, uint64_t{1}, uint64_t{0}),
+    return ToStatus(uc_hook_add(uc_, &hook, type, callback, who, uint64_t{1}, uint64_t{0}),
                     "uc_hook_add");
   };
-  RETURN_IF_ERROR(add(UC_HOOK_BLOCK, reinterpret_cast<void*>(BlockHook)));
+  auto add = [&](int type, void* callback) { return add_for(type, callback, this); };
+  RETURN_IF_ERROR(add_for(UC_HOOK_BLOCK, reinterpret_cast<void*>(block_hook), client_));
   RETURN_IF_ERROR(add(UC_HOOK_INTR, reinterpret_cast<void*>(InterruptHook)));
   RETURN_IF_ERROR(add(UC_HOOK_MEM_UNMAPPED, reinterpret_cast<void*>(UnmappedHook)));
   if (watch) {
     RETURN_IF_ERROR(add(UC_HOOK_MEM_READ | UC_HOOK_MEM_WRITE, reinterpret_cast<void*>(MemoryHook)));
   }
   return absl::OkStatus();
-}
-
-void UnicornEngine::BlockHook(uc_engine* uc, uint64_t address, uint32_t size, void* self) {
-  auto* engine = static_cast<UnicornEngine*>(self);
-  if (!engine->client_->OnBlock(address, size)) uc_emu_stop(uc);
 }
 
 void UnicornEngine::InterruptHook(uc_engine* uc, uint32_t number, void* self) {

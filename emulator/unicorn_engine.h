@@ -22,17 +22,19 @@ namespace hindsight {
 class EngineClient {
  public:
   virtual ~EngineClient() = default;
-  // A basic block of `size` bytes is about to execute. False: stop before it.
-  virtual bool OnBlock(uint64_t address, uint32_t size) = 0;
   // A watched location may be touched: called before the access, only if `watch` was set.
   virtual void OnMemory(bool write, uint64_t address, uint32_t size, uint64_t value) = 0;
 };
 
 class UnicornEngine {
  public:
+  // Called before each basic block of `size` bytes: calls uc_emu_stop to stop there. Goes through
+  // no interface, since it is called so often. `client` is an EngineClient*.
+  using BlockHook = void (*)(uc_engine* uc, uint64_t address, uint32_t size, void* client);
+
   // `watch`: call OnMemory for every access (slower). `client` and `view` are borrowed.
   static absl::StatusOr<std::unique_ptr<UnicornEngine>> Create(View* view, EngineClient* client,
-                                                               bool watch);
+                                                               BlockHook block_hook, bool watch);
   ~UnicornEngine();
   UnicornEngine(const UnicornEngine&) = delete;
   UnicornEngine& operator=(const UnicornEngine&) = delete;
@@ -62,8 +64,7 @@ class UnicornEngine {
 
  private:
   UnicornEngine(View* view, EngineClient* client);
-  absl::Status AddHooks(bool watch);
-  static void BlockHook(uc_engine* uc, uint64_t address, uint32_t size, void* self);
+  absl::Status AddHooks(BlockHook block_hook, bool watch);
   static void InterruptHook(uc_engine* uc, uint32_t number, void* self);
   static bool UnmappedHook(uc_engine* uc, uc_mem_type type, uint64_t address, int size,
                            int64_t value, void* self);

@@ -1,0 +1,82 @@
+// What happens before each block that an engine executes.
+
+#include "emulator/cpu_impl.h"
+
+namespace hindsight {
+
+// Nearly always there is nothing to do but to count.
+void Cpu::Impl::BlockHook(uc_engine* uc, uint64_t address, uint32_t size, void* client) {
+  auto* cpu = static_cast<Impl*>(static_cast<EngineClient*>(client));
+  Block* block = cpu->blocks_.FindQuickly(address, size);
+  if (block != nullptr && block->epoch == cpu->epoch_ && cpu->mode_ == Mode::kBlocks &&
+      address != cpu->running_rep_ && (block->flags & cpu->slow_flags_) == 0 &&
+      cpu->HasRoomFor(*block)) [[likely]] {
+    cpu->Enter(*block);
+    return;
+  }
+  if (!cpu->OnBlock(address, size)) uc_emu_stop(uc);
+}
+
+// An exact run steps through its last block: run as a whole, that would have Unicorn translate what
+// comes behind, which need not be executable.
+bool Cpu::Impl::HasRoomFor(const Block& block) const {
+  const uint64_t needs = exact_limit_ ? block.instructions : 0;
+  return count_ + needs < effective_limit_.load(std::memory_order_relaxed);
+}
+
+void Cpu::Impl::Enter(const Block& block) {
+  block_start_count_ = count_;
+  block_address_ = block.address;
+  block_size_ = block.size;
+  running_rep_ = block.final_rep;
+  count_ += block.instructions;
+}
+
+// False: stop before the block.
+bool Cpu::Impl::OnBlock(uint64_t address, uint32_t size) {
+  if (mode_ == Mode::kTrapStep || address == running_rep_) return true;
+  if (mode_ == Mode::kRepStep) {
+    // The first block is the instruction itself, the next is behind it.
+    if (running_rep_ != Block::kNoAddress) {
+      NoteTranslated(address, size);
+      return false;
+    }
+    running_rep_ = address;
+    return true;
+  }
+  Block* block = blocks_.Find(address, size);
+  if (block == nullptr || block->epoch != epoch_) {
+    block = Validate(address, size);
+    if (block == nullptr) return false;
+  }
+  if (!HasRoomFor(*block) || (block->flags & stop_flags_) != 0) {
+    blocked_ = block;
+    return false;
+  }
+  if ((block->flags & Block::kGuarded) != 0 && !Unchanged(*block)) return false;
+  NoteExecuted(*block);
+  Enter(*block);
+  return true;
+}
+
+// A block is about to be executed from state count_ on.
+void Cpu::Impl::NoteExecuted(const Block& block) {
+  if (block.breakpoints != 0) {
+    log_->breakpoint_hits += block.breakpoints;
+    log_->last_breakpoint_count = count_ + block.last_breakpoint;
+  }
+  if (orderable_ == nullptr || block.orderable.empty()) return;
+  const size_t logged = orderable_->size();
+  orderable_->resize(logged + block.orderable.size());
+  uint64_t* out = orderable_->data() + logged;
+  for (uint32_t index : block.orderable) *out++ = count_ + index;
+}
+
+void Cpu::Impl::LogOrderable(MemoryModel model, std::vector<uint64_t>* counts) {
+  orderable_ = counts;
+  if (counts == nullptr) return;  // the blocks stay as they are: the next log will be of this model
+  memory_model_ = model;
+  blocks_.SetMemoryModel(model);
+}
+
+}  // namespace hindsight
