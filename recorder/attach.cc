@@ -20,6 +20,7 @@
 #include "base/status_macros.h"
 #include "recorder/attach_errors.h"
 #include "recorder/memory_map.h"
+#include "recorder/remote_call.h"
 #include "recorder/syscall_traits.h"
 
 namespace hindsight {
@@ -283,6 +284,17 @@ absl::StatusOr<std::vector<AttachedThread>> AttachToProcess(pid_t pid, uintptr_t
   RETURN_IF_ERROR(attachment.StopAll());
   RETURN_IF_ERROR(attachment.Settle());
   return attachment.Keep(options);
+}
+
+void LetChildGo(pid_t child, pid_t parent, bool launched) {
+  if (!SharesMemory(child, parent, /*otherwise=*/true)) {
+    const MemoryMap map = MemoryMap::OfProcess(absl::StrCat("/proc/", child, "/maps"));
+    // This tells what the patches are that it has inherited.
+    const auto patches = PatchVdso(map, child);
+    if (patches.ok()) RestoreVdso(*patches, child).IgnoreError();
+  }
+  if (launched) RandomizeAddressesAgain(child).IgnoreError();
+  ptrace(PTRACE_DETACH, child, nullptr, nullptr);
 }
 
 absl::Status DetachFromProcess(pid_t pid, absl::Span<const ThreadToDetach> threads,

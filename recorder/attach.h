@@ -51,6 +51,12 @@ absl::Status SettleThreads(pid_t pid, absl::Span<AttachedThread> threads);
 // stop (epoll_wait and its like know no better): it is made again as well.
 user_regs_struct RegistersToResumeFrom(const user_regs_struct& stopped, bool call_may_fail);
 
+// Lets go of a child process that has just been born to the traced process `parent`: its vdso is as
+// it was, unless it shares its parent's memory, and if `launched` the programs that it will run
+// have random addresses, as without LaunchTraced. Requires: stopped, at its first return to user
+// mode or behind its exec.
+void LetChildGo(pid_t child, pid_t parent, bool launched);
+
 struct ThreadToDetach {
   pid_t thread = 0;
   // It is not stopped, for all that the caller knows: waits in a system call, or runs natively.

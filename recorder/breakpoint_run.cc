@@ -2,10 +2,8 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/kcmp.h>
 #include <signal.h>
 #include <sys/ptrace.h>
-#include <sys/syscall.h>
 #include <sys/user.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -55,11 +53,6 @@ bool IsZombie(pid_t process, pid_t thread) {
   text[got] = 0;
   const char* close = std::strrchr(text, ')');
   return close == nullptr || std::strlen(close) < 3 || close[2] == 'Z' || close[2] == 'X';
-}
-
-bool SharesMemory(pid_t a, pid_t b, bool otherwise) {
-  const long result = syscall(SYS_kcmp, a, b, KCMP_VM, 0, 0);
-  return result < 0 ? otherwise : result == 0;
 }
 
 // From the exec event to the first instruction of the new program. How waitpid told of it: it may
@@ -148,7 +141,9 @@ void BreakpointRun::Start(absl::Span<const NativeThread> threads, bool leave_pla
   for (const NativeThread& thread : threads) {
     threads_[thread.thread] = {.stopped = true, .group_stop = thread.group_stop};
   }
-  const Places places = find_places_();
+  // The memory of a vfork child is its parent's until it executes a program.
+  Places places;
+  if (!SharesMemory(process_, StatusNumber(process_, "PPid:"), false)) places = find_places_();
   if (leave_places) {
     for (const auto& [thread, state] : threads_) {
       user_regs_struct registers = {};

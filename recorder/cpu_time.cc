@@ -50,7 +50,8 @@ void AddEmulatedTime(int64_t number, const uint64_t* arguments, const EmulatedTi
     case SYS_times:
       Edit<tms>(tracee, arguments[0], [&](tms* told) {
         const auto ticks_per_second = static_cast<uint64_t>(sysconf(_SC_CLK_TCK));
-        told->tms_utime += static_cast<clock_t>(time.process_ns / (kNsPerSecond / ticks_per_second));
+        told->tms_utime +=
+            static_cast<clock_t>(time.process_ns / (kNsPerSecond / ticks_per_second));
       });
       return;
     case SYS_getrusage: {

@@ -1,8 +1,8 @@
 // The processor time a program is told it has used.
 //
-// The kernel counts what the process itself has used, which is next to nothing: its instructions are
-// executed by the recorder. A program that works until it has used so much time would work for ever.
-// So the time its threads have been emulated for is added where it asks.
+// The kernel counts what the process itself has used, which is next to nothing: its instructions
+// are executed by the recorder. A program that works until it has used so much time would work for
+// ever. So the time its threads have been emulated for is added where it asks.
 
 #ifndef HINDSIGHT_RECORDER_CPU_TIME_H_
 #define HINDSIGHT_RECORDER_CPU_TIME_H_

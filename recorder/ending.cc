@@ -5,8 +5,8 @@
 #include <utility>
 
 #include "recorder/recording.h"
-#include "recorder/thread_stop.h"
 #include "recorder/thread_engine.h"
+#include "recorder/thread_stop.h"
 
 namespace hindsight {
 namespace {

@@ -10,23 +10,18 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "recorder/attach.h"
 #include "recorder/process_facts.h"
 #include "recorder/recording.h"
 
 namespace hindsight {
 namespace {
 
-MemoryMap MapOf(pid_t process) { return MemoryMap::OfProcess(absl::StrCat("/proc/", process, "/maps")); }
+MemoryMap MapOf(pid_t process) {
+  return MemoryMap::OfProcess(absl::StrCat("/proc/", process, "/maps"));
+}
 
 std::string RootOf(pid_t process) { return absl::StrCat("/proc/", process, "/root"); }
-
-// A system call that the stop interrupted is made again, by the Cpu.
-void LeaveCall(pid_t thread) {
-  user_regs_struct registers;
-  if (ptrace(PTRACE_GETREGS, thread, nullptr, &registers) != 0) return;
-  user_regs_struct before = RegistersToResumeFrom(registers, /*call_may_fail=*/true);
-  if (before.rip != registers.rip) ptrace(PTRACE_SETREGS, thread, nullptr, &before);
-}
 
 }  // namespace
 
@@ -67,7 +62,8 @@ void Recording::RunNatively(pid_t process, absl::Span<const NativeThread> thread
     return {symbols_.Find(*start_at_, map, RootOf(process)),
             symbols_.LinkerHooks(map, RootOf(process))};
   };
-  native_.push_back({process, std::make_unique<BreakpointRun>(process, std::move(places)), nullptr});
+  native_.push_back(
+      {process, std::make_unique<BreakpointRun>(process, std::move(places)), nullptr});
   native_.back().run->Start(threads);
 }
 
@@ -77,8 +73,9 @@ void Recording::RunSuspended(RecordedProcess* process, absl::Span<const NativeTh
 }
 
 absl::Status Recording::RecordAgain(RecordedProcess* process,
-                                    absl::Span<const NativeThread> threads) {
-  for (const NativeThread& thread : threads) LeaveCall(thread.thread);
+                                    absl::Span<const NativeThread> stopped) {
+  std::vector<NativeThread> threads(stopped.begin(), stopped.end());
+  RETURN_IF_ERROR(SettleThreads(process->pid(), absl::MakeSpan(threads)));
   RETURN_IF_ERROR(process->ResumeRecording(threads));
   for (const NativeThread& thread : threads) {
     ThreadEngine* engine = process->Find(thread.thread);
@@ -89,7 +86,9 @@ absl::Status Recording::RecordAgain(RecordedProcess* process,
 }
 
 // The stopped process is recorded from here on.
-absl::Status Recording::Record(pid_t process, absl::Span<const NativeThread> threads) {
+absl::Status Recording::Record(pid_t process, absl::Span<const NativeThread> stopped) {
+  std::vector<NativeThread> threads(stopped.begin(), stopped.end());
+  RETURN_IF_ERROR(SettleThreads(process, absl::MakeSpan(threads)));
   if (root_pid_ == 0) root_pid_ = process;
   Manifest manifest = manifest_;
   manifest.pid = process;
@@ -103,12 +102,10 @@ absl::Status Recording::Record(pid_t process, absl::Span<const NativeThread> thr
     ASSIGN_OR_RETURN(writer, root_->writer()->CreateChild(manifest));
     ++result_.processes;
   }
-  for (const NativeThread& thread : threads) LeaveCall(thread.thread);
-  auto recorded = std::make_unique<RecordedProcess>(
-      this, std::move(writer), std::move(manifest),
-      Tracee::Adopt(process, threads.front().thread));
+  auto recorded = std::make_unique<RecordedProcess>(this, std::move(writer), std::move(manifest),
+                                                    Tracee::Adopt(process, threads.front().thread));
   recorded->set_attached(options_.attach_pid != 0);
-  for (const NativeThread& thread : threads.subspan(1)) {
+  for (const NativeThread& thread : absl::MakeSpan(threads).subspan(1)) {
     recorded->AddThread(Tracee::Adopt(process, thread.thread), 0);
   }
   for (const NativeThread& thread : threads) {
@@ -162,7 +159,7 @@ void Recording::OnNativeEvent(std::list<NativeProcess>::iterator native, const N
       break;
     case NativeEventKind::kForked:
       if (options_.children == ChildPolicy::kNone) {
-        ptrace(PTRACE_DETACH, event.child, nullptr, nullptr);
+        LetChildGo(event.child, process, options_.attach_pid == 0);
       } else if (event.after_exec && ShallRecord(event.child)) {
         const NativeThread first = {.thread = event.child};
         Keep(Record(event.child, {&first, 1}));

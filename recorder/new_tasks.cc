@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/status_macros.h"
+#include "recorder/attach.h"
 #include "recorder/process_facts.h"
 #include "recorder/recording.h"
 
@@ -30,8 +31,8 @@ Recording::NewTask Recording::OnNewTask(ThreadEngine* parent, RecordedProcess* p
   made.is_thread = made.process == process->pid();
   if (made.is_thread) {
     made.recorded = true;
-    tasks_[stop.task] = process->AddThread(Tracee::Adopt(made.process, stop.task),
-                                           parent->thread());
+    tasks_[stop.task] =
+        process->AddThread(Tracee::Adopt(made.process, stop.task), parent->thread());
     return made;
   }
   if (options_.children == ChildPolicy::kOnly && !ShallRecord(made.process)) {
@@ -41,7 +42,7 @@ Recording::NewTask Recording::OnNewTask(ThreadEngine* parent, RecordedProcess* p
   }
   made.recorded = options_.children != ChildPolicy::kNone;
   if (!made.recorded) {
-    ptrace(PTRACE_DETACH, stop.task, nullptr, nullptr);
+    LetChildGo(stop.task, process->pid(), options_.attach_pid == 0);
     return made;
   }
   Keep(MakeProcess(parent, process, stop, parent_count));

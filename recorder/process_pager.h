@@ -44,8 +44,7 @@ namespace hindsight {
 
 class ProcessPager final : public Pager {
  public:
-  ProcessPager(Tracee* tracee, const ModuleTable* modules, ThreadLog* log,
-               PageWitnesses* witnesses)
+  ProcessPager(Tracee* tracee, const ModuleTable* modules, ThreadLog* log, PageWitnesses* witnesses)
       : tracee_(tracee), modules_(modules), log_(log), witnesses_(witnesses) {}
   ~ProcessPager() override;
   ProcessPager(const ProcessPager&) = delete;
@@ -77,8 +76,8 @@ class ProcessPager final : public Pager {
   void ResyncPages(absl::Span<const uint64_t> pages);
   // As Resync, for memory that others can change while the process is stopped.
   void ResyncShared();
-  // Lets the next instruction touch uncached memory. Requires: nothing was written to the view since
-  // WriteBack.
+  // Lets the next instruction touch uncached memory. Requires: nothing was written to the view
+  // since WriteBack.
   void OpenUncached() { uncached_open_ = true; }
   // Ends that. Requires: WriteBack.
   void CloseUncached();

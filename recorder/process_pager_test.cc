@@ -18,8 +18,7 @@ class ProcessPagerTest : public testing::Test {
     tracee_ = *std::move(tracee);
     modules_ = std::make_unique<ModuleTable>(&writer_, "", 1 << 28);
     log_ = std::make_unique<ThreadLog>(&writer_, tracee_->process(), &sequence_);
-    pager_ = 
-        std::make_unique<ProcessPager>(tracee_.get(), modules_.get(), log_.get(), &witnesses_);
+    pager_ = std::make_unique<ProcessPager>(tracee_.get(), modules_.get(), log_.get(), &witnesses_);
     auto cpu = Cpu::Create(pager_.get());
     ASSERT_TRUE(cpu.ok()) << cpu.status();
     cpu_ = *std::move(cpu);

@@ -41,7 +41,7 @@ struct RecordOptions {
   std::string only_program;  // base name or path of an executable
   // Not 0: instead of starting a program, records this process from now on; `arguments` is empty.
   int32_t attach_pid = 0;
-  double max_seconds = 0;       // recording ends after this; 0: it does not
+  double max_seconds = 0;        // recording ends after this; 0: it does not
   uint64_t max_trace_bytes = 0;  // recording ends before the trace gets much larger; 0: no limit
   // FUNCTION, FILE:FUNCTION or an address (0x...): where recording begins / ends, each time any
   // thread gets there; before and after the program runs natively. Empty: not so.
@@ -63,7 +63,7 @@ struct RecordResult {
   uint64_t trace_bytes = 0;
   uint64_t light_keyframes = 0;  // segments
   uint64_t full_keyframes = 0;
-  double seconds = 0;  // wall-clock time of the recording
+  double seconds = 0;      // wall-clock time of the recording
   uint64_t processes = 1;  // recorded
   uint64_t threads = 1;
   // Empty: recorded to the program's end. Else why recording stopped earlier; a line that says so

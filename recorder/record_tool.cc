@@ -49,11 +49,10 @@ int Main(int argc, char** argv) {
     return 125;
   }
   std::fflush(stdout);
-  std::fprintf(stderr, "status %d, %llu instructions, %llu events, %.2f s %s\n",
-               WEXITSTATUS(result->wait_status),
-               static_cast<unsigned long long>(result->instructions),
-               static_cast<unsigned long long>(result->events), result->seconds,
-               result->end_reason.c_str());
+  std::fprintf(
+      stderr, "status %d, %llu instructions, %llu events, %.2f s %s\n",
+      WEXITSTATUS(result->wait_status), static_cast<unsigned long long>(result->instructions),
+      static_cast<unsigned long long>(result->events), result->seconds, result->end_reason.c_str());
   return VerifyAll(options.directory);
 }
 

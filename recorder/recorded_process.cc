@@ -10,6 +10,7 @@
 #include "recorder/full_keyframe.h"
 #include "recorder/process_facts.h"
 #include "recorder/recording.h"
+#include "recorder/remote_call.h"
 #include "recorder/thread_engine.h"
 #include "recorder/vdso.h"
 
@@ -125,8 +126,8 @@ absl::Status RecordedProcess::WriteFullKeyframe(ThreadEngine* by, bool with_memo
     }
   }
   if (with_memory) {
-    RETURN_IF_ERROR(hindsight::WriteFullKeyframe(head, by->thread(), space_->map(), modules_,
-                                                 writer_.get()));
+    RETURN_IF_ERROR(
+        hindsight::WriteFullKeyframe(head, by->thread(), space_->map(), modules_, writer_.get()));
   } else {
     RETURN_IF_ERROR(WriteKeyframeAtBirth(head, space_->map(), writer_.get()));
   }
@@ -221,8 +222,14 @@ void RecordedProcess::LetGo(const std::string& reason) {
     engine->LetGo(reason, &detach);
     recording_->Remove(engine->thread());
   }
+  for (const ThreadToDetach& thread : detach) {
+    if (attached_ || thread.running || thread.signal != 0) continue;
+    RandomizeAddressesAgain(thread.thread).IgnoreError();
+    break;
+  }
+  // What another process has in memory as well stays as it is.
   const absl::Status status =
-      DetachFromProcess(pid(), detach, attached_ ? vdso_patches_ : std::vector<VdsoPatch>());
+      DetachFromProcess(pid(), detach, shares_memory_ ? std::vector<VdsoPatch>() : vdso_patches_);
   if (!status.ok()) recording_->Keep(status);
 }
 

@@ -107,7 +107,7 @@ class RecordedProcess {
   uint64_t emulated_ns = 0;          // of all its threads
   uint64_t instructions = 0;         // of threads that have ended
   uint64_t threads_made = 0;
-  bool counted = false;  // in the recording's result
+  bool counted = false;   // in the recording's result
   uint64_t segments = 0;  // of threads that have ended
 
   // Adds up what a thread that ends, or has to end, leaves behind.

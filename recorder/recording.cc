@@ -5,9 +5,8 @@
 #include <sys/ptrace.h>
 #include <sys/wait.h>
 
-#include <cstring>
-
 #include <algorithm>
+#include <cstring>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -61,10 +60,10 @@ absl::StatusOr<RecordResult> Recording::Run() {
   if (!root_exited_ && options_.attach_pid == 0) WaitForRoot();
   RETURN_IF_ERROR(status_);
   if (root_ == nullptr) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("nothing was recorded: ",
-                     start_at_.has_value() ? absl::StrCat(options_.start_at, " was not reached")
-                                           : absl::StrCat(options_.only_program, " was not run")));
+    return absl::FailedPreconditionError(absl::StrCat(
+        "nothing was recorded: ", start_at_.has_value()
+                                      ? absl::StrCat(options_.start_at, " was not reached")
+                                      : absl::StrCat(options_.only_program, " was not run")));
   }
   result_.trace_bytes = root_->writer()->bytes_written();
   result_.events = sequence_.last;
@@ -116,7 +115,8 @@ bool Recording::TakeStops(bool block) {
       continue;
     }
     if (thread <= 0) {
-      // No children at all though threads are waited for: they vanished with an exec or their tracer.
+      // No children at all though threads are waited for: they vanished with an exec or their
+      // tracer.
       if (thread < 0 && block && errno == ECHILD) {
         tasks_.clear();
         native_.clear();

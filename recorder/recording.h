@@ -23,9 +23,9 @@
 #include "recorder/module_files.h"
 #include "recorder/record.h"
 #include "recorder/recorded_process.h"
-#include "recorder/thread_engine.h"
 #include "recorder/stop_request.h"
 #include "recorder/symbols.h"
+#include "recorder/thread_engine.h"
 #include "recorder/thread_log.h"
 
 namespace hindsight {
@@ -62,8 +62,8 @@ class Recording {
   bool alone() const { return tasks_.size() == 1 && native_.empty(); }
   // Recording shall end, or the turn for another reason.
   bool end_wanted() const { return failed() || !end_reason_.empty(); }
-  // A task made by `parent`, which is in the system call: nothing to record, a thread, or a process.
-  // Its pid and whether it is recorded.
+  // A task made by `parent`, which is in the system call: nothing to record, a thread, or a
+  // process. Its pid and whether it is recorded.
   struct NewTask {
     pid_t process = 0;
     bool is_thread = false;

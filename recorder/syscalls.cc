@@ -127,13 +127,12 @@ void ThreadEngine::OnCallStop(TraceeStop stop) {
 }
 
 void ThreadEngine::OnNewTask(const TraceeStop& stop) {
-  const Recording::NewTask task =
-      recording_->OnNewTask(this, process_, stop, cpu_->count());
+  const Recording::NewTask task = recording_->OnNewTask(this, process_, stop, cpu_->count());
   if (task.is_thread || !call_.has_value()) return;
-  const ForkKind kind = stop.vfork                          ? ForkKind::kVfork
-                        : call_->number == SYS_fork         ? ForkKind::kFork
-                        : call_->number == SYS_vfork        ? ForkKind::kVfork
-                                                            : ForkKind::kClone;
+  const ForkKind kind = stop.vfork                   ? ForkKind::kVfork
+                        : call_->number == SYS_fork  ? ForkKind::kFork
+                        : call_->number == SYS_vfork ? ForkKind::kVfork
+                                                     : ForkKind::kClone;
   call_->forks.push_back({.kind = EventKind::kFork,
                           .number = call_->number,
                           .arguments = {static_cast<uint64_t>(kind), task.recorded ? 1u : 0u},
@@ -193,9 +192,8 @@ void ThreadEngine::FinishSystemCall() {
   NoteNames();
   if (call_->number == SYS_rseq) rseq_ = RseqOf(thread());
   pager_.Resync();
-  const char* reason = result < 0 && result > -4096
-                           ? nullptr
-                           : ReasonNotToRecord(call_->number, call_->arguments);
+  const char* reason =
+      result < 0 && result > -4096 ? nullptr : ReasonNotToRecord(call_->number, call_->arguments);
   if (reason != nullptr) process_->LetGo(reason);
 }
 
@@ -282,10 +280,10 @@ std::string ThreadEngine::ReasonNotToExec(const SystemCall& call) const {
 std::string ThreadEngine::ReadPath(uint64_t address) const {
   std::string path;
   char byte = 0;
-  while (path.size() < PATH_MAX &&
-         tracee_->Read(address + path.size(),
-                       absl::MakeSpan(reinterpret_cast<uint8_t*>(&byte), 1)) &&
-         byte != '\0') {
+  while (
+      path.size() < PATH_MAX &&
+      tracee_->Read(address + path.size(), absl::MakeSpan(reinterpret_cast<uint8_t*>(&byte), 1)) &&
+      byte != '\0') {
     path.push_back(byte);
   }
   return path;

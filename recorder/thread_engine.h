@@ -9,8 +9,8 @@
 //           +--------------------------------------------------------------------+
 //
 // At a sync point the process's memory is that of the Cpu's state. Everything between two sync
-// points can be done again from the earlier one: that is how faults are handled. Threads take turns;
-// between its turns a thread is at a sync point, or in a system call.
+// points can be done again from the earlier one: that is how faults are handled. Threads take
+// turns; between its turns a thread is at a sync point, or in a system call.
 //
 // Borrows the recording and the process. Not copyable, not movable. One host thread.
 
@@ -79,8 +79,8 @@ class ThreadEngine {
   // These pages were changed in the process by the recorder.
   void Refresh(absl::Span<const uint64_t> pages);
   HostFeatures features_used() const;
-  // Another thread has executed a program: this one is the process's only thread, and goes on in it.
-  // `by` is that thread, or null where it is not recorded any more.
+  // Another thread has executed a program: this one is the process's only thread, and goes on in
+  // it. `by` is that thread, or null where it is not recorded any more.
   void TakeOverExec(ThreadEngine* by);
 
   // Stops recording it for a while: it is stopped, and may be run natively. True if it lives.

@@ -1,8 +1,10 @@
 #include "recorder/thread_stop.h"
 
 #include <errno.h>
+#include <linux/kcmp.h>
 #include <signal.h>
 #include <sys/ptrace.h>
+#include <sys/syscall.h>
 #include <sys/user.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -106,6 +108,11 @@ bool StepWhile(pid_t thread, int max_steps, const std::function<bool(uint64_t pc
   }
   ptrace(PTRACE_SETSIGMASK, thread, sizeof(mask), &mask);
   return alive && !inside(registers.rip);
+}
+
+bool SharesMemory(pid_t a, pid_t b, bool otherwise) {
+  const long result = syscall(SYS_kcmp, a, b, KCMP_VM, 0, 0);
+  return result < 0 ? otherwise : result == 0;
 }
 
 SignalSets SignalSetsOf(pid_t process, pid_t thread) {

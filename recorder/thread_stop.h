@@ -41,6 +41,10 @@ ThreadStop WaitForThreadStop(pid_t thread, std::chrono::milliseconds timeout);
 // False if it is gone, or still inside after `max_steps`.
 bool StepWhile(pid_t thread, int max_steps, const std::function<bool(uint64_t pc)>& inside);
 
+// Whether two processes (or threads) have one memory, as after vfork; `otherwise` where the kernel
+// does not tell.
+bool SharesMemory(pid_t a, pid_t b, bool otherwise);
+
 // What /proc/PID/task/TID/status says of signals: bit N - 1 for signal N.
 struct SignalSets {
   bool known = false;    // false: it is gone
