@@ -154,27 +154,29 @@ thread apply all -q -s -- print $_thread
 }
 
 TEST(GdbThreadsTest, ThreadsStartAndEndBothWays) {
-  const GdbResult gdb = RunGdb(Crash(), R"(
+  const GdbResult gdb = RunGdb(Names(), R"(
+break main
+continue
 python
-gdb.execute("break main")
-run("continue")
 say("main", len(threads()))
 gdb.execute("delete")
-gdb.execute("break load if index == 5")
+gdb.execute("break round_reached if round == 2")
+gdb.execute("break exit")
 run("continue")
-say("load", len(threads()))
-gdb.execute("delete")
-gdb.execute("break store if index == 5")
+say("middle", len(threads()))
+run("continue")
+say("joined", len(threads()))
 run("reverse-continue")
-say("store", len(threads()))
+say("middle again", len(threads()))
 gdb.execute("delete")
 run("reverse-continue")
 say("begin", len(threads()))
 end
 )");
   EXPECT_EQ(gdb.Answer("main"), "1") << gdb.text;
-  EXPECT_EQ(gdb.Answer("load"), "2") << gdb.text;  // the writer has ended by then
-  EXPECT_EQ(gdb.Answer("store"), "3") << gdb.text;
+  EXPECT_EQ(gdb.Answer("middle"), "4") << gdb.text;
+  EXPECT_EQ(gdb.Answer("joined"), "1") << gdb.text;
+  EXPECT_EQ(gdb.Answer("middle again"), "4") << gdb.text;
   EXPECT_EQ(gdb.Answer("begin"), "1") << gdb.text;
 }
 

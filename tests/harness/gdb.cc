@@ -62,10 +62,13 @@ std::string GdbResult::Answer(const std::string& tag) const {
                       ")");
 }
 
-GdbResult TryGdb(const std::string& trace, const std::string& script) {
+GdbResult TryGdb(const std::string& trace, const std::string& script,
+                 const std::vector<std::string>& flags) {
   TempDir directory;
   WriteFile(directory.File("script"), script + kEpilogue);
-  std::vector<std::string> arguments = {"replay", trace, "--"};
+  std::vector<std::string> arguments = {"replay", trace};
+  arguments.insert(arguments.end(), flags.begin(), flags.end());
+  arguments.push_back("--");
   for (const std::string& argument : GdbArguments()) arguments.push_back(argument);
   arguments.push_back("-x");
   arguments.push_back(directory.File("script"));
@@ -74,8 +77,9 @@ GdbResult TryGdb(const std::string& trace, const std::string& script) {
   return ToGdbResult(RunProcess(argv, GdbChildOptions()));
 }
 
-GdbResult RunGdb(const std::string& trace, const std::string& script) {
-  GdbResult result = TryGdb(trace, script);
+GdbResult RunGdb(const std::string& trace, const std::string& script,
+                 const std::vector<std::string>& flags) {
+  GdbResult result = TryGdb(trace, script, flags);
   ExpectComplete(result);
   return result;
 }

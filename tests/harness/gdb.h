@@ -27,11 +27,13 @@ struct GdbResult {
   std::string Answer(const std::string& tag) const;
 };
 
-// Runs gdb commands at the start of the trace, by `hindsight replay`. Expects that none failed:
-// gdb ends a script at the first command that fails.
-GdbResult RunGdb(const std::string& trace, const std::string& script);
+// Runs gdb commands at the start of the trace, by `hindsight replay TRACE FLAGS...`. Expects that
+// none failed: gdb ends a script at the first command that fails.
+GdbResult RunGdb(const std::string& trace, const std::string& script,
+                 const std::vector<std::string>& flags = {});
 // The same without expecting so.
-GdbResult TryGdb(const std::string& trace, const std::string& script);
+GdbResult TryGdb(const std::string& trace, const std::string& script,
+                 const std::vector<std::string>& flags = {});
 
 // A `hindsight serve --unix=...` that runs until this ends.
 class Server {

@@ -93,14 +93,21 @@ void ExpectAlwaysRecordsUnchanged(const std::vector<std::string>& argv, const Ch
   }
 }
 
-int CountProcesses(const std::string& trace) {
-  namespace fs = std::filesystem;
-  int count = fs::exists(trace + "/manifest") ? 1 : 0;
+std::vector<std::string> ChildProcesses(const std::string& trace) {
+  std::vector<std::string> names;
   std::error_code none;  // a recording without children has no such directory
-  for (const auto& entry : fs::directory_iterator(trace + "/processes", none)) {
-    count += fs::exists(entry.path() / "manifest") ? 1 : 0;
+  for (const auto& entry : std::filesystem::directory_iterator(trace + "/processes", none)) {
+    if (std::filesystem::exists(entry.path() / "manifest")) {
+      names.push_back(entry.path().filename());
+    }
   }
-  return count;
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+int CountProcesses(const std::string& trace) {
+  const int root = std::filesystem::exists(trace + "/manifest") ? 1 : 0;
+  return root + static_cast<int>(ChildProcesses(trace).size());
 }
 
 bool HostHas(const std::vector<std::string>& features) {

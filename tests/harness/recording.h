@@ -51,7 +51,9 @@ void ExpectAlwaysRecordsUnchanged(const std::vector<std::string>& argv,
                                   const std::vector<std::string>& flags = {});
 int Recordings();
 
-// How many processes the recording holds; 0 if it cannot be said.
+// The processes the recording holds beside its first, by the names of their directories.
+std::vector<std::string> ChildProcesses(const std::string& trace);
+// All of them; 0 if it cannot be said.
 int CountProcesses(const std::string& trace);
 
 // Whether this host's processors have all these features, named as in /proc/cpuinfo.

@@ -1,0 +1,99 @@
+// Sequence numbers: none is given twice, and none decreases along a thread, under every memory
+// model. Read from `hindsight dump --json`, which shows what is in the files.
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "tests/harness/recording.h"
+
+namespace hindsight::e2e {
+namespace {
+
+// Reads dumps of all processes of one recording; prints "ordered N of the kernel, M instructions".
+constexpr char kCheck[] = R"(
+import json, subprocess, sys
+hindsight, trace, *processes = sys.argv[1:]
+seen, kernel, instructions = set(), 0, 0
+def take(number, what):
+    assert number not in seen, "%x again: %s" % (number, what)
+    seen.add(number)
+for process in processes:
+    text = subprocess.run([hindsight, "dump", trace, "--json"] + (["-p", process] if process else []),
+                          check=True, stdout=subprocess.PIPE, text=True).stdout
+    thread, last, numbers_of_events, slices = None, 0, set(), []
+    for line in text.splitlines():
+        record = json.loads(line)
+        if "event" in record:
+            # The same events stand in the threads' records; slices and starts only here.
+            if record["event"] in ("slice", "thread-start") and record["sequence"]:
+                take(record["sequence"], record)
+                kernel += 1
+            if record["event"] == "slice":
+                assert not slices or slices[-1] < record["sequence"], record
+                slices.append(record["sequence"])
+            continue
+        if "segment" in record:
+            if record["thread"] != thread: thread, last = record["thread"], 0
+            continue
+        numbers = []
+        if record["kind"] == "order":
+            counts = record["counts"]
+            assert counts == sorted(set(counts)), record
+            numbers = list(range(record["sequence"], record["sequence"] + len(counts)))
+            instructions += len(numbers)
+        elif record.get("sequence"):
+            numbers = [record["sequence"]]
+            kernel += 1
+        for number in numbers:
+            take(number, record)
+            assert number > last, "%x behind %x: %s" % (number, last, record)
+            last = number
+print("ordered", kernel > 0, instructions > 0)
+)";
+
+void ExpectOrdered(const std::string& model, const std::string& program,
+                   const std::string& expected) {
+  SCOPED_TRACE(model + " " + program);
+  const Recorded recorded({Program(program)}, {}, {"--memory-model=" + model, "--quantum=20000"});
+  EXPECT_EQ(InfoField(recorded.trace(), "memoryModel"), model);
+  std::vector<std::string> argv = {"/usr/bin/python3", "-c", kCheck, Hindsight(),
+                                   recorded.trace(),   ""};
+  for (const std::string& child : ChildProcesses(recorded.trace())) argv.push_back(child);
+  const ChildResult check = RunProcess(argv);
+  EXPECT_EQ(check.Ending(), "exit 0") << check.err;
+  EXPECT_EQ(check.out, expected);
+}
+
+TEST(OrderTest, OfThreads) {
+  ExpectOrdered("kernel", "producers_consumers", "ordered True False\n");
+  ExpectOrdered("fence", "producers_consumers", "ordered True True\n");
+  ExpectOrdered("acqrel", "thread_cancel", "ordered True True\n");
+  ExpectOrdered("load", "threads", "ordered True True\n");
+}
+
+TEST(OrderTest, OfProcesses) {
+  ExpectOrdered("kernel", "pipeline", "ordered True False\n");
+  ExpectOrdered("fence", "fork_server", "ordered True True\n");
+}
+
+TEST(OrderTest, OfSignals) { ExpectOrdered("fence", "signal_storm", "ordered True True\n"); }
+
+TEST(OrderTest, StrongerModelsOrderMore) {
+  uint64_t before = 0;
+  for (const char* model : {"kernel", "fence", "acqrel", "load"}) {
+    const Recorded recorded({Program("threads")}, {}, {std::string("--memory-model=") + model});
+    const uint64_t ordered = std::stoull("0" + InfoField(recorded.trace(), "orderedInstructions"));
+    if (std::string(model) == "kernel") {
+      EXPECT_EQ(ordered, 0u);
+    } else {
+      EXPECT_GT(ordered, before) << model;
+    }
+    before = ordered;
+  }
+}
+
+}  // namespace
+}  // namespace hindsight::e2e
