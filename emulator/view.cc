@@ -8,8 +8,6 @@
 #include <cstring>
 #include <fstream>
 
-#include "base/unique_fd.h"
-
 namespace hindsight {
 namespace {
 
@@ -85,14 +83,15 @@ View::Chunk* View::Find(uint64_t address) const {
 View::Chunk* View::FindOrCreate(uint64_t address) {
   if (Chunk* chunk = Find(address)) return chunk;
   if (address >= kAddressLimit) return nullptr;
-  UniqueFd fd(memfd_create("hindsight-view", MFD_CLOEXEC));
-  if (!fd.valid() || ftruncate(fd.get(), kChunkBytes) != 0) return nullptr;
-  void* guest = mmap(nullptr, kChunkBytes, PROT_NONE, MAP_SHARED | MAP_NORESERVE, fd.get(), 0);
-  if (guest == MAP_FAILED) return nullptr;
-  void* host =
-      mmap(nullptr, kChunkBytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd.get(), 0);
-  if (host == MAP_FAILED) {
-    munmap(guest, kChunkBytes);
+  // Of no file: those are as large as RLIMIT_FSIZE allows, which is the program's to set.
+  void* host = mmap(nullptr, kChunkBytes, PROT_READ | PROT_WRITE,
+                    MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (host == MAP_FAILED) return nullptr;
+  // From size 0: the same memory at another place as well.
+  void* guest = mremap(host, 0, kChunkBytes, MREMAP_MAYMOVE);
+  if (guest == MAP_FAILED || mprotect(guest, kChunkBytes, PROT_NONE) != 0) {
+    if (guest != MAP_FAILED) munmap(guest, kChunkBytes);
+    munmap(host, kChunkBytes);
     return nullptr;
   }
   auto chunk = std::make_unique<Chunk>();

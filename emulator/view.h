@@ -1,6 +1,6 @@
 // View: the private view of one guest thread as host memory.
 //
-// Guest memory lies in chunks of kChunkBytes, made when first needed. Each chunk is one memfd
+// Guest memory lies in chunks of kChunkBytes, made when first needed. Each chunk is memory
 // mapped twice: at `guest`, whose pages carry the access rights the view grants and which generated
 // code uses; and at `host`, always readable and writable, through which we fill and inspect pages
 // without touching rights. The memory is sparse: pages never used cost nothing.

@@ -1,6 +1,7 @@
 #include "emulator/view.h"
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
 #include <algorithm>
 #include <atomic>
@@ -118,6 +119,19 @@ TEST_F(ViewTest, HostPagesAreAlwaysAccessible) {
   std::memset(view_.HostPage(kBase), 0x5a, kPageBytes);
   view_.SetRights(kBase, PageRights::kRead);
   EXPECT_EQ(Guest(kBase)[100], 0x5a);
+}
+
+// The recorded program may have set it, and the recorder has inherited it.
+TEST_F(ViewTest, IsNoFileToTheLimitOfTheirSize) {
+  rlimit before;
+  ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &before), 0);
+  rlimit low = before;
+  low.rlim_cur = kPageBytes;
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &low), 0);
+  uint8_t* const page = view_.HostPage(kBase);
+  setrlimit(RLIMIT_FSIZE, &before);
+  ASSERT_NE(page, nullptr);
+  std::memset(page, 0x5a, kPageBytes);
 }
 
 TEST_F(ViewTest, NothingLiesAboveTheUserAddresses) {

@@ -80,9 +80,10 @@ absl::Status Recording::RecordAgain(RecordedProcess* process,
   for (const NativeThread& thread : threads) {
     ThreadEngine* engine = process->Find(thread.thread);
     tasks_[thread.thread] = engine;
+    engine->Appear();
     if (thread.group_stop != 0) engine->StandStill();
   }
-  return absl::OkStatus();
+  return status_;
 }
 
 // The stopped process is recorded from here on.
@@ -108,13 +109,14 @@ absl::Status Recording::Record(pid_t process, absl::Span<const NativeThread> sto
   for (const NativeThread& thread : absl::MakeSpan(threads).subspan(1)) {
     recorded->AddThread(Tracee::Adopt(process, thread.thread), 0);
   }
+  if (root_ == nullptr) root_ = recorded.get();
+  RecordedProcess* const made = processes_.emplace_back(std::move(recorded)).get();
   for (const NativeThread& thread : threads) {
-    ThreadEngine* engine = recorded->Find(thread.thread);
+    ThreadEngine* engine = made->Find(thread.thread);
     tasks_[thread.thread] = engine;
+    engine->Appear();
     if (thread.group_stop != 0) engine->StandStill();
   }
-  if (root_ == nullptr) root_ = recorded.get();
-  processes_.push_back(std::move(recorded));
   return status_;
 }
 

@@ -128,6 +128,12 @@ void ThreadEngine::BeginTurn() {
   process_->NoteTurn(this);
 }
 
+void ThreadEngine::Appear() {
+  if (cpu_ != nullptr) return;
+  BeginTurn();
+  process_->NoteTurnEnd(recording_->NowNs());
+}
+
 void ThreadEngine::RunTurn(uint64_t quantum) {
   BeginTurn();
   if (cpu_ == nullptr) return;

@@ -72,6 +72,9 @@ class ThreadEngine {
   // For full keyframes: ends the segment here and begins another. Requires: it has had a turn.
   TraceWriter::ThreadState NewSegment();
   bool begun() const { return cpu_ != nullptr; }
+  // It existed before it was recorded: the recording begins with all such threads, whichever of
+  // them runs first.
+  void Appear();
   // Job control has stopped it before it is recorded.
   void StandStill() { OnGroupStop(); }
   // Another thread of the process exists from now on.
