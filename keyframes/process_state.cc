@@ -175,6 +175,12 @@ void ProcessState::AddKeyframes() {
       moment = std::max(moment.value_or(0), reached);
     }
     if (!moment.has_value()) continue;
+    // Where a turn begins with it, and the thread that ran before has ended, none of its threads
+    // tells that they had waited meanwhile.
+    if (const size_t turn = schedule_.SliceOfSequence(keyframe->sequence());
+        turn < schedule_.slices().size()) {
+      moment = std::max(*moment, schedule_.slices()[turn].moment);
+    }
     if (!snapshots_.empty()) moment = std::max(*moment, snapshots_.back().moment);
     snapshots_.push_back(
         {keyframe->number(), keyframe->sequence(), *moment, keyframe->page_count()});

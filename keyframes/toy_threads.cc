@@ -71,12 +71,12 @@ class ToyThread final : private Pager {
  public:
   ToyThread(ToyProcess* process, int32_t thread, uint64_t index);
 
+  void BeginTurn();
   void Run(uint64_t turn);
   bool done();
-  void BeginSegment();
+  TraceWriter::ThreadState NewSegment();
   void EndSegment();
   bool segment_is_long() const;
-  TraceWriter::ThreadState State();
   void Finish();
 
   const int32_t thread;
@@ -105,7 +105,7 @@ class ToyThread final : private Pager {
   std::vector<uint64_t> held_;
   uint64_t sync_count_ = 0;   // the state imports are recorded in
   uint64_t sync_moment_ = 0;  // the moment that is
-  uint64_t segment_ = 0;
+  uint64_t segments_ = 0;
   uint64_t segment_begin_ = 0;
   std::vector<uint64_t> locked_;  // states from which locked instructions were executed
   uint64_t locked_sequence_ = 0;
@@ -157,19 +157,20 @@ ToyThread::ToyThread(ToyProcess* process, int32_t thread, uint64_t index)
   cpu_->SetRegisters(registers);
   cpu_->set_count(ToyThreads::begin_count(thread));
   states.push_back(registers);
-  BeginSegment();
 }
 
 void ToyThread::Append(RecordBody body, uint64_t count) {
   CHECK(process_->writer->Append(thread, {count, std::move(body)}).ok());
 }
 
-void ToyThread::BeginSegment() {
+TraceWriter::ThreadState ToyThread::NewSegment() {
+  if (segments_ > 0) EndSegment();
   segment_begin_ = sync_count_ = cpu_->count();
-  CHECK(process_->writer
-            ->BeginSegment(thread, segment_++, sync_count_, process_->sequence,
-                           ToWords(cpu_->registers()))
+  const RegisterWords registers = ToWords(cpu_->registers());
+  const uint64_t number = segments_++;
+  CHECK(process_->writer->BeginSegment(thread, number, sync_count_, process_->sequence, registers)
             .ok());
+  return {thread, sync_count_, number, registers};
 }
 
 void ToyThread::EndSegment() {
@@ -180,10 +181,6 @@ void ToyThread::EndSegment() {
 
 bool ToyThread::segment_is_long() const {
   return cpu_->count() - segment_begin_ >= process_->options.segment_states;
-}
-
-TraceWriter::ThreadState ToyThread::State() {
-  return {thread, cpu_->count(), segment_, ToWords(cpu_->registers())};
 }
 
 bool ToyThread::done() { return cpu_->next()->policy == Policy::kPrivileged; }
@@ -293,7 +290,7 @@ void ToyThread::Note() {
   process_->moments.push_back(moment);
 }
 
-void ToyThread::Run(uint64_t turn) {
+void ToyThread::BeginTurn() {
   uint64_t sequence = ++process_->sequence;
   if (process_->options.repeat_sequence && sequence >= 40 &&
       !std::exchange(process_->repeated, true)) {
@@ -304,6 +301,9 @@ void ToyThread::Run(uint64_t turn) {
                    .thread = thread,
                    .count = cpu_->count(),
                    .arguments = {process_->moment(), process_->moment(), ~uint64_t{0}}});
+}
+
+void ToyThread::Run(uint64_t turn) {
   sync_count_ = cpu_->count();
   sync_moment_ = process_->moment();
   ImportChanges();
@@ -394,12 +394,14 @@ void ToyProcess::MakeThread(int32_t thread, int32_t creator) {
            .text = "toy"});
   }
   threads.push_back(std::make_unique<ToyThread>(this, thread, threads.size()));
+  if (creator != 0) threads.back()->NewSegment();
 }
 
+// Where nobody runs: before the turns, or where one begins.
 void ToyProcess::WriteKeyframe() {
   std::vector<TraceWriter::ThreadState> states;
   for (auto& thread : threads) {
-    if (!thread->ended) states.push_back(thread->State());
+    if (!thread->ended) states.push_back(thread->NewSegment());
   }
   const std::vector<MapRegion> maps = {
       {.start = ToyThreads::kCode, .end = kStack + 3 * kPageBytes, .protection = 7}};
@@ -423,20 +425,11 @@ void ToyProcess::Record() {
     }
     if (runnable.empty()) break;
     ToyThread* const next = runnable[random() % runnable.size()];
+    next->BeginTurn();
+    if (options.keyframe_turns != 0 && turn % options.keyframe_turns == 0) WriteKeyframe();
     next->Run(1 + random() % options.longest_turn);
     if (next->done() && next->thread != ToyThreads::kMain) next->Finish();
-    if (options.keyframe_turns != 0 && turn % options.keyframe_turns == 0) {
-      for (auto& thread : threads) {
-        if (!thread->ended) thread->EndSegment();
-      }
-      WriteKeyframe();
-      for (auto& thread : threads) {
-        if (!thread->ended) thread->BeginSegment();
-      }
-    } else if (!next->ended && next->segment_is_long()) {
-      next->EndSegment();
-      next->BeginSegment();
-    }
+    if (!next->ended && next->segment_is_long()) next->NewSegment();
   }
   ToyThreads::Moment end = moments.back();
   ++end.count;
