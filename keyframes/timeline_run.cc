@@ -181,7 +181,14 @@ absl::Status Timeline::Impl::SearchWindowBackward(const RunRequest& request, uin
                                                   uint64_t low,
                                                   absl::flat_hash_map<int32_t, uint64_t>* searched,
                                                   std::optional<FoundHit>* best) {
-  for (int32_t thread : ActiveThreads(request, low, moment_)) {
+  // Those that ran last come first: of the others there is mostly little left to search then.
+  std::vector<int32_t> threads = ActiveThreads(request, low, moment_);
+  const auto last_run = [&](int32_t thread) {
+    return schedule().MomentTo(thread, schedule().CountAt(thread, moment_));
+  };
+  std::sort(threads.begin(), threads.end(),
+            [&](int32_t a, int32_t b) { return last_run(a) > last_run(b); });
+  for (int32_t thread : threads) {
     const uint64_t before =
         searched->emplace(thread, schedule().CountAt(thread, moment_)).first->second;
     const uint64_t least = best->has_value() ? std::max(low, (*best)->moment) : low;
