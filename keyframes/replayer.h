@@ -60,7 +60,7 @@ struct WatchedImport {
   std::string bytes;  // the watched ones of the page, as imported
   // Lines of the page that another thread had before: they are no news.
   uint64_t known_mask = 0;
-  bool of_keyframe = false;  // a full keyframe's, not an import
+  uint64_t keyframe = 0;  // number of the full keyframe whose bytes these are; 0: an import
 };
 // The first byte of `import` that is news and differs from `before`, which is the same part of the
 // page: its offset into both.

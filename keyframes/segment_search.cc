@@ -166,7 +166,7 @@ std::vector<WatchedImport> WatchedAtStart(const TraceReader& trace, const Segmen
                          .index = i,
                          .page = *page,
                          .bytes = std::string(watched, part.size),
-                         .of_keyframe = true});
+                         .keyframe = keyframe->number()});
     }
   }
   return imports;

@@ -172,7 +172,8 @@ absl::StatusOr<std::optional<WatchHit>> ThreadTimeline::ChangedImport(
   std::array<uint8_t, kPageBytes> before;
   for (const WatchedImport& import : imports) {
     if (import.count == state_.begin_count()) continue;
-    if (import.of_keyframe && !context_.host->TellsKeyframe(state_.thread(), import.count)) {
+    if (import.keyframe != 0 &&
+        !context_.host->TellsKeyframe(state_.thread(), import.count, import.keyframe)) {
       continue;
     }
     const WatchedPart part = WatchedIn(import.page, watchpoints_[import.index]);

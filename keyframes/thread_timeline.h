@@ -41,8 +41,9 @@ class ThreadHost {
   // an earlier segment than `number`; kNotFound if it was not known.
   virtual absl::Status ReadBefore(int32_t thread, uint64_t number, uint64_t count, uint64_t page,
                                   absl::Span<uint8_t> out) = 0;
-  // Of several threads that begin a segment at a full keyframe, one tells what it says of memory.
-  virtual bool TellsKeyframe(int32_t thread, uint64_t count) = 0;
+  // Of several threads that begin a segment, in the state `count`, at the full keyframe of that
+  // number, one tells what it says of memory.
+  virtual bool TellsKeyframe(int32_t thread, uint64_t count, uint64_t keyframe) = 0;
 };
 
 // A stop of one thread.

@@ -140,7 +140,7 @@ absl::StatusOr<std::optional<ThreadTimeline::Hit>> ThreadTimeline::ResolvePendin
     const Watchpoint& watched = watchpoints_[import.index];
     const std::optional<uint64_t> news = FirstNews(import, watched, ending->bytes);
     if (!news.has_value()) continue;
-    if (import.of_keyframe) {  // another thread may have known better
+    if (import.keyframe != 0) {  // another thread may have known better
       std::vector<WatchedImport> one = {import};
       ASSIGN_OR_RETURN(std::optional<Hit> found, ResolvePendingByMemory(request, &one));
       if (found.has_value()) return found;

@@ -114,12 +114,14 @@ absl::Status Timeline::Impl::ReadBefore(int32_t thread, uint64_t number, uint64_
   return memory_.ReadBefore(thread, number, schedule().MomentFrom(thread, count), page, out);
 }
 
-// The one that made the last transition before it.
-bool Timeline::Impl::TellsKeyframe(int32_t thread, uint64_t count) {
+// The one that made the last transition before it. (One that waits in a state may begin segments at
+// several keyframes there, of which it made the transition to the first at most.)
+bool Timeline::Impl::TellsKeyframe(int32_t thread, uint64_t count, uint64_t keyframe) {
   const uint64_t reached = schedule().MomentTo(thread, count);
   const std::vector<Snapshot>& snapshots = process_.snapshots();
-  return std::any_of(snapshots.begin(), snapshots.end(),
-                     [&](const Snapshot& snapshot) { return snapshot.moment == reached; });
+  return std::any_of(snapshots.begin(), snapshots.end(), [&](const Snapshot& snapshot) {
+    return snapshot.moment == reached && snapshot.number == keyframe;
+  });
 }
 
 absl::StatusOr<const SegmentReplay*> Timeline::Impl::StandAt(int32_t thread, uint64_t moment,

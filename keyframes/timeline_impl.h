@@ -61,7 +61,7 @@ class Timeline::Impl final : private ThreadHost, private ThreadViews {
              const std::function<bool(int32_t)>& condition) override;
   absl::Status ReadBefore(int32_t thread, uint64_t number, uint64_t count, uint64_t page,
                           absl::Span<uint8_t> out) override;
-  bool TellsKeyframe(int32_t thread, uint64_t count) override;
+  bool TellsKeyframe(int32_t thread, uint64_t count, uint64_t keyframe) override;
   absl::StatusOr<const SegmentReplay*> StandAt(int32_t thread, uint64_t moment,
                                                const std::atomic<bool>* interrupt) override;
   absl::StatusOr<uint64_t> LastKnown(int32_t thread, std::optional<uint64_t> ended, uint64_t moment,
