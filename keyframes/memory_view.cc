@@ -93,25 +93,33 @@ bool MemoryView::MappedSinceBirth(uint64_t moment, uint64_t page) const {
          then->inode == now->inode && then->shared == now->shared;
 }
 
-// The segment in which the thread stood at the newest full keyframe, or gap, before `moment`.
-uint64_t MemoryView::OldestSegment(int32_t thread, uint64_t moment) const {
-  uint64_t floor = process_->LastGapBefore(moment);
-  for (auto it = process_->snapshots().rbegin(); it != process_->snapshots().rend(); ++it) {
-    if (it->moment > moment) continue;
-    floor = std::max(floor, it->moment);
-    break;
-  }
-  const ThreadState& state = process_->thread(thread);
-  return state.SegmentAt(process_->schedule().CountAt(thread, floor));
+// The moment of the newest full keyframe at or before `moment`; 0 if there is none.
+uint64_t MemoryView::KeyframeMoment(uint64_t moment) const {
+  const std::vector<Snapshot>& snapshots = process_->snapshots();
+  const auto behind = std::partition_point(
+      snapshots.begin(), snapshots.end(),
+      [moment](const Snapshot& snapshot) { return snapshot.moment <= moment; });
+  return behind == snapshots.begin() ? 0 : std::prev(behind)->moment;
+}
+
+// The thread had ended before the full keyframe at `moment`: those that live begin a segment there.
+bool MemoryView::HasEnded(int32_t thread, uint64_t moment) const {
+  const uint64_t count = process_->schedule().CountAt(thread, moment);
+  return count == process_->thread(thread).end_count() &&
+         trace_->segments(thread).back().first_count < count;
 }
 
 absl::Status MemoryView::ReadThreads(int32_t thread, uint64_t number, uint64_t moment,
                                      uint64_t page, absl::Span<uint8_t> out,
                                      const std::atomic<bool>* interrupt) {
   std::vector<Knowledge> known;
+  // What was known before a full keyframe, or a gap, no longer counts.
+  const uint64_t keyframe = KeyframeMoment(moment);
+  const uint64_t floor = std::max(keyframe, process_->LastGapBefore(moment));
   for (int32_t other : process_->all_threads()) {
     if (process_->StartOf(other) > moment) continue;
     if (Raised(interrupt)) return absl::CancelledError("interrupted");
+    if (HasEnded(other, keyframe)) continue;
     std::optional<Knowledge> knowledge;
     uint64_t newest = number;
     if (other != thread) {
@@ -119,8 +127,9 @@ absl::Status MemoryView::ReadThreads(int32_t thread, uint64_t number, uint64_t m
       ASSIGN_OR_RETURN(knowledge, ReadPresent(other, moment, page, interrupt));
     }
     if (!knowledge.has_value()) {
-      ASSIGN_OR_RETURN(knowledge,
-                       ReadEarlier(other, newest, OldestSegment(other, moment), page, interrupt));
+      const uint64_t oldest =
+          process_->thread(other).SegmentAt(process_->schedule().CountAt(other, floor));
+      ASSIGN_OR_RETURN(knowledge, ReadEarlier(other, newest, oldest, page, interrupt));
     }
     if (knowledge.has_value()) known.push_back(*std::move(knowledge));
   }
@@ -168,26 +177,66 @@ absl::StatusOr<std::optional<MemoryView::Knowledge>> MemoryView::ReadEarlier(
   return std::nullopt;
 }
 
-// Of each line that threads know differently, takes what was learned or written last.
+// No moment at which this was learned or written is later.
+uint64_t MemoryView::NewestMoment(const Knowledge& knowledge, uint64_t moment) const {
+  const int32_t thread = knowledge.thread;
+  const Schedule& schedule = process_->schedule();
+  if (knowledge.ended.has_value()) {
+    const std::vector<SegmentInfo>& segments = trace_->segments(thread);
+    const auto next = std::find_if(
+        segments.begin(), segments.end(),
+        [&](const SegmentInfo& segment) { return segment.number == *knowledge.ended + 1; });
+    if (next == segments.end()) return moment;
+    return std::min(moment, schedule.MomentFrom(thread, next->first_count));
+  }
+  const uint64_t count = schedule.CountAt(thread, moment);
+  const size_t turn = schedule.NextSliceOf(thread, moment);
+  const bool waits = turn < schedule.slices().size() && schedule.slices()[turn].count == count;
+  return waits ? std::min(moment, schedule.MomentTo(thread, count)) : moment;
+}
+
+// Of each line that threads know differently, takes what was learned or written last. Those who ran
+// last are asked first: mostly it is theirs, and of the others it need only be known that they have
+// not written since.
 absl::Status MemoryView::MergeNewest(const std::vector<Knowledge>& known, uint64_t moment,
                                      uint64_t page, absl::Span<uint8_t> out,
                                      const std::atomic<bool>* interrupt) {
   std::memcpy(out.data(), known.front().bytes.data(), kPageBytes);
+  uint64_t lines = 0;
   for (uint64_t line = 0; line < kLinesPerPage; ++line) {
-    const uint64_t offset = line * kLineBytes;
-    const uint8_t* const first = known.front().bytes.data() + offset;
+    const uint8_t* const first = known.front().bytes.data() + line * kLineBytes;
     const bool same = std::all_of(known.begin(), known.end(), [&](const Knowledge& other) {
-      return std::memcmp(other.bytes.data() + offset, first, kLineBytes) == 0;
+      return std::memcmp(other.bytes.data() + line * kLineBytes, first, kLineBytes) == 0;
     });
-    if (same) continue;
-    std::optional<uint64_t> newest;
-    for (const Knowledge& candidate : known) {
-      ASSIGN_OR_RETURN(uint64_t learned,
-                       views_->LastKnown(candidate.thread, candidate.ended, moment, page + offset,
-                                         kLineBytes, interrupt));
-      if (newest.has_value() && learned < *newest) continue;
-      newest = learned;
-      std::memcpy(out.data() + offset, candidate.bytes.data() + offset, kLineBytes);
+    if (!same) lines |= uint64_t{1} << line;
+  }
+  if (lines == 0) return absl::OkStatus();
+  std::vector<std::pair<uint64_t, const Knowledge*>> candidates;
+  for (const Knowledge& candidate : known) {
+    candidates.emplace_back(NewestMoment(candidate, moment), &candidate);
+  }
+  std::stable_sort(candidates.begin(), candidates.end(),
+                   [](const auto& a, const auto& b) { return a.first > b.first; });
+  std::array<std::optional<uint64_t>, kLinesPerPage> newest;
+  for (const auto& [latest, candidate] : candidates) {
+    uint64_t open = 0;
+    uint64_t since = moment;
+    for (uint64_t line = 0; line < kLinesPerPage; ++line) {
+      const bool differs = (lines >> line & 1) != 0;
+      if (!differs || (newest[line].has_value() && *newest[line] >= latest)) continue;
+      open |= uint64_t{1} << line;
+      since = std::min(since, newest[line].value_or(0));
+    }
+    if (open == 0) continue;
+    ASSIGN_OR_RETURN(const LineMoments learned,
+                     views_->LastKnown(candidate->thread, candidate->ended, moment, page, open,
+                                       since, interrupt));
+    for (uint64_t line = 0; line < kLinesPerPage; ++line) {
+      if ((open >> line & 1) == 0) continue;
+      if (newest[line].has_value() && learned[line] <= *newest[line]) continue;
+      newest[line] = learned[line];
+      std::memcpy(out.data() + line * kLineBytes, candidate->bytes.data() + line * kLineBytes,
+                  kLineBytes);
     }
   }
   return absl::OkStatus();

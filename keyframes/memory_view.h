@@ -39,6 +39,9 @@
 
 namespace hindsight {
 
+// Of the lines of a page that were asked about, moments.
+using LineMoments = std::array<uint64_t, kPageBytes / kLineBytes>;
+
 // Shows the views of threads.
 class ThreadViews {
  public:
@@ -46,11 +49,13 @@ class ThreadViews {
   // The replay of `thread`, in the state it stands in at `moment`. Good until the next call.
   virtual absl::StatusOr<const SegmentReplay*> StandAt(int32_t thread, uint64_t moment,
                                                        const std::atomic<bool>* interrupt) = 0;
-  // The moment at which `thread` last learned or wrote [address, address + size), which lies in one
-  // page: in the segment it stands in at `moment`, or in an earlier one, `ended`.
-  virtual absl::StatusOr<uint64_t> LastKnown(int32_t thread, std::optional<uint64_t> ended,
-                                             uint64_t moment, uint64_t address, uint64_t size,
-                                             const std::atomic<bool>* interrupt) = 0;
+  // The moments at which `thread` last learned or wrote those `lines` of `page`: in the segment it
+  // stands in at `moment`, or in an earlier one, `ended`. What it wrote before `since` need not be
+  // found.
+  virtual absl::StatusOr<LineMoments> LastKnown(int32_t thread, std::optional<uint64_t> ended,
+                                                uint64_t moment, uint64_t page, uint64_t lines,
+                                                uint64_t since,
+                                                const std::atomic<bool>* interrupt) = 0;
   // Memory that the process was born with; kNotFound if that is not known.
   virtual absl::Status ReadBirth(uint64_t page, absl::Span<uint8_t> out) = 0;
 };
@@ -105,8 +110,10 @@ class MemoryView {
                                                        const std::atomic<bool>* interrupt);
   absl::Status MergeNewest(const std::vector<Knowledge>& known, uint64_t moment, uint64_t page,
                            absl::Span<uint8_t> out, const std::atomic<bool>* interrupt);
+  uint64_t NewestMoment(const Knowledge& knowledge, uint64_t moment) const;
   absl::Status ReadModule(uint64_t moment, uint64_t page, absl::Span<uint8_t> out);
-  uint64_t OldestSegment(int32_t thread, uint64_t moment) const;
+  uint64_t KeyframeMoment(uint64_t moment) const;
+  bool HasEnded(int32_t thread, uint64_t moment) const;
   bool MappedSinceBirth(uint64_t moment, uint64_t page) const;
 
   absl::StatusOr<const std::vector<Touched>*> TouchedPages(const SegmentKey& key);

@@ -46,8 +46,8 @@ class MemoryViewTest : public testing::Test, private ThreadViews {
                                                const std::atomic<bool>*) override {
     return replay_.get();
   }
-  absl::StatusOr<uint64_t> LastKnown(int32_t, std::optional<uint64_t>, uint64_t, uint64_t, uint64_t,
-                                     const std::atomic<bool>*) override {
+  absl::StatusOr<LineMoments> LastKnown(int32_t, std::optional<uint64_t>, uint64_t, uint64_t,
+                                        uint64_t, uint64_t, const std::atomic<bool>*) override {
     return absl::InternalError("only one thread knows anything here");
   }
   absl::Status ReadBirth(uint64_t, absl::Span<uint8_t>) override {

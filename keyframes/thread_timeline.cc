@@ -218,43 +218,82 @@ bool Tells(const Record& record, uint64_t address, uint64_t size) {
 
 }  // namespace
 
-absl::StatusOr<ThreadTimeline::Knowledge> ThreadTimeline::LastKnown(
-    uint64_t address, uint64_t size, const std::atomic<bool>* interrupt) {
+absl::StatusOr<ThreadTimeline::PageKnowledge> ThreadTimeline::LastKnown(
+    uint64_t page, uint64_t lines, uint64_t since, const std::atomic<bool>* interrupt) {
   const ReplayPool::Pin pin(&holder_);
   const uint64_t before = count();
-  Knowledge known = {here()->segment().info().first_count, true};
+  PageKnowledge known;
+  known.fill({here()->segment().info().first_count, true});
   for (const Record& record : here()->segment().records()) {
     if (record.count > before) break;
-    if (record.count == before && here()->before_turn()) break;
-    if (Tells(record, address, size)) known.count = record.count;
-  }
-  // Writes since then: back from here in windows that widen.
-  const auto watched =
-      std::exchange(watchpoints_, std::vector<Watchpoint>{{.address = address, .length = size}});
-  const auto breakpoints = std::exchange(breakpoints_, {});
-  absl::StatusOr<std::optional<WatchHit>> hit = std::optional<WatchHit>();
-  size_t width = 1;
-  for (uint64_t high = before; hit.ok() && !hit->has_value() && high > known.count; width *= 2) {
-    here()->SetStops(breakpoints_, watchpoints_);
-    const std::optional<uint64_t> start = here()->checkpoints().NthBefore(high, width);
-    const uint64_t low = std::max(known.count, start.value_or(known.count));
-    HitTrace trace;
-    absl::Status status = here()->RewindTo(low);
-    if (status.ok()) status = here()->AdvanceTo(low, interrupt);
-    if (status.ok()) status = here()->AdvanceNoting(high, &trace, interrupt);
-    if (!status.ok()) {
-      hit = status;
-      break;
+    if (!Tells(record, page, kPageBytes)) continue;
+    // What nobody knew came with the transition, and is seen where the thread waits, too.
+    const auto* import = std::get_if<PageImport>(&record.body);
+    const uint64_t old = import != nullptr ? import->known_mask : ~uint64_t{0};
+    const bool waits = record.count == before && here()->before_turn();
+    for (size_t line = 0; line < known.size(); ++line) {
+      if (!Tells(record, page + line * kLineBytes, kLineBytes)) continue;
+      const bool was_known = (old >> line & 1) != 0;
+      if (!waits || !was_known) known[line] = {record.count, was_known};
     }
-    if (trace.cpu.watch_hits > 0) hit = ResolveWatch(trace, low, high, interrupt);
-    high = low;
   }
+  const auto watched = std::exchange(watchpoints_, {});
+  const auto breakpoints = std::exchange(breakpoints_, {});
+  absl::Status status = FindLastWrites(page, lines, since, before, &known, interrupt);
   watchpoints_ = watched;
   breakpoints_ = breakpoints;
   here()->SetStops(breakpoints_, {});
-  RETURN_IF_ERROR(hit.status());
-  if (hit->has_value()) known = {(*hit)->count + 1, false};
+  RETURN_IF_ERROR(status);
   return known;
+}
+
+// Back from `high` in windows that widen. Whenever the last write to one of the lines is found, the
+// others' are looked for before it, near it first: pages are mostly written in one go.
+absl::Status ThreadTimeline::FindLastWrites(uint64_t page, uint64_t lines, uint64_t since,
+                                            uint64_t high, PageKnowledge* known,
+                                            const std::atomic<bool>* interrupt) {
+  for (size_t width = 1;;) {
+    uint64_t floor = high;
+    watchpoints_.clear();
+    for (size_t line = 0; line < known->size(); ++line) {
+      const uint64_t low = std::max((*known)[line].count, since);
+      if ((lines >> line & 1) == 0 || low >= high) continue;
+      floor = std::min(floor, low);
+      const uint64_t address = page + line * kLineBytes;
+      if (!watchpoints_.empty() &&
+          watchpoints_.back().address + watchpoints_.back().length == address) {
+        watchpoints_.back().length += kLineBytes;
+      } else {
+        watchpoints_.push_back({.address = address, .length = kLineBytes});
+      }
+    }
+    if (watchpoints_.empty()) return absl::OkStatus();
+    here()->SetStops(breakpoints_, watchpoints_);
+    const uint64_t low =
+        std::max(floor, here()->checkpoints().NthBefore(high, width).value_or(floor));
+    HitTrace trace;
+    RETURN_IF_ERROR(here()->RewindTo(low));
+    RETURN_IF_ERROR(here()->AdvanceTo(low, interrupt));
+    RETURN_IF_ERROR(here()->AdvanceNoting(high, &trace, interrupt));
+    std::optional<WatchHit> hit;
+    if (trace.cpu.watch_hits > 0) {
+      ASSIGN_OR_RETURN(hit, ResolveWatch(trace, low, high, interrupt));
+    }
+    if (!hit.has_value()) {
+      high = low;
+      width *= 2;
+      continue;
+    }
+    // A store may reach from one line into the next, so the same state is looked at again.
+    const Watchpoint& range = watchpoints_[hit->index];
+    const uint64_t address =
+        std::clamp(hit->address, range.address, range.address + range.length - 1);
+    const uint64_t line = (address - page) / kLineBytes;
+    (*known)[line] = {hit->count + 1, false};
+    lines &= ~(uint64_t{1} << line);
+    high = hit->count + 1;
+    width = 1;
+  }
 }
 
 }  // namespace hindsight

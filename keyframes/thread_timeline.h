@@ -9,6 +9,7 @@
 #ifndef HINDSIGHT_KEYFRAMES_THREAD_TIMELINE_H_
 #define HINDSIGHT_KEYFRAMES_THREAD_TIMELINE_H_
 
+#include <array>
 #include <atomic>
 #include <cstdint>
 #include <functional>
@@ -111,16 +112,19 @@ class ThreadTimeline {
   // Index of the first breakpoint at pc whose condition holds.
   std::optional<size_t> MatchingBreakpoint(const RunRequest& request);
 
-  // When the thread last learned or changed what is in [address, address + size), which lies in one
-  // page, in the segment it stands in, up to the state it stands in.
+  // When the thread last learned or changed each of those `lines` of `page`, in the segment it
+  // stands in, up to the state it stands in. Changes before the state `since` need not be found.
   struct Knowledge {
     uint64_t count = 0;
-    bool imported = false;  // in that state; else written by the transition that led to it
+    bool imported = false;  // in that state; else changed by the transition that led to it
   };
-  absl::StatusOr<Knowledge> LastKnown(uint64_t address, uint64_t size,
-                                      const std::atomic<bool>* interrupt);
+  using PageKnowledge = std::array<Knowledge, kPageBytes / kLineBytes>;
+  absl::StatusOr<PageKnowledge> LastKnown(uint64_t page, uint64_t lines, uint64_t since,
+                                          const std::atomic<bool>* interrupt);
 
  private:
+  absl::Status FindLastWrites(uint64_t page, uint64_t lines, uint64_t since, uint64_t high,
+                              PageKnowledge* known, const std::atomic<bool>* interrupt);
   SegmentReplay* here() const { return holder_.replay; }
   bool Raised(const RunRequest& request) const {
     return request.interrupt != nullptr && request.interrupt->load(std::memory_order_relaxed);

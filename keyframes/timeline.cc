@@ -141,20 +141,27 @@ absl::StatusOr<const SegmentReplay*> Timeline::Impl::StandAt(int32_t thread, uin
   return timeline.replay();
 }
 
-absl::StatusOr<uint64_t> Timeline::Impl::LastKnown(int32_t thread, std::optional<uint64_t> ended,
-                                                   uint64_t moment, uint64_t address, uint64_t size,
-                                                   const std::atomic<bool>* interrupt) {
+absl::StatusOr<LineMoments> Timeline::Impl::LastKnown(int32_t thread, std::optional<uint64_t> ended,
+                                                      uint64_t moment, uint64_t page,
+                                                      uint64_t lines, uint64_t since,
+                                                      const std::atomic<bool>* interrupt) {
   ThreadTimeline& timeline = ended.has_value() ? ReaderOf(thread) : Of(thread);
   if (ended.has_value()) {
     RETURN_IF_ERROR(timeline.GoToEndOf(*ended, interrupt));
   } else {
     RETURN_IF_ERROR(StandAt(thread, moment, interrupt).status());
   }
-  ASSIGN_OR_RETURN(ThreadTimeline::Knowledge known, timeline.LastKnown(address, size, interrupt));
-  // What is imported where a turn begins was learned then, not when the one before ended.
-  const uint64_t learned = known.imported ? schedule().MomentFrom(thread, known.count)
-                                          : schedule().MomentTo(thread, known.count);
-  return std::min(learned, moment);
+  ASSIGN_OR_RETURN(const auto known,
+                   timeline.LastKnown(page, lines, schedule().CountAt(thread, since), interrupt));
+  LineMoments moments = {};
+  for (size_t line = 0; line < moments.size(); ++line) {
+    if ((lines >> line & 1) == 0) continue;
+    // What is imported where a turn begins was learned then, not when the one before ended.
+    const uint64_t learned = known[line].imported ? schedule().MomentFrom(thread, known[line].count)
+                                                  : schedule().MomentTo(thread, known[line].count);
+    moments[line] = std::min(learned, moment);
+  }
+  return moments;
 }
 
 absl::Status Timeline::Impl::ReadBirth(uint64_t page, absl::Span<uint8_t> out) {

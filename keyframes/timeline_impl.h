@@ -64,9 +64,10 @@ class Timeline::Impl final : private ThreadHost, private ThreadViews {
   bool TellsKeyframe(int32_t thread, uint64_t count, uint64_t keyframe) override;
   absl::StatusOr<const SegmentReplay*> StandAt(int32_t thread, uint64_t moment,
                                                const std::atomic<bool>* interrupt) override;
-  absl::StatusOr<uint64_t> LastKnown(int32_t thread, std::optional<uint64_t> ended, uint64_t moment,
-                                     uint64_t address, uint64_t size,
-                                     const std::atomic<bool>* interrupt) override;
+  absl::StatusOr<LineMoments> LastKnown(int32_t thread, std::optional<uint64_t> ended,
+                                        uint64_t moment, uint64_t page, uint64_t lines,
+                                        uint64_t since,
+                                        const std::atomic<bool>* interrupt) override;
   absl::Status ReadBirth(uint64_t page, absl::Span<uint8_t> out) override;
 
   ThreadTimeline& Of(int32_t thread);

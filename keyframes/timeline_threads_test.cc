@@ -19,8 +19,23 @@ namespace {
 
 constexpr size_t kVariableCount = ToyThreads::kVariables.size();
 
+// One recording for all tests, each time another one.
+ToyThreadsOptions AnyOptions() {
+  std::mt19937 random(TestSeed());
+  auto one_of = [&random](std::initializer_list<uint64_t> values) {
+    return *(values.begin() + random() % values.size());
+  };
+  ToyThreadsOptions options;
+  options.seed = random();
+  options.longest_turn = one_of({5, 60, 200, 1000});
+  options.segment_states = one_of({150, 600, 1200, 100'000});
+  options.keyframe_turns = one_of({0, 11, 60});
+  options.order_runs = one_of({0, 1}) != 0;
+  return options;
+}
+
 const ToyThreads& Toy() {
-  static const auto* const kToy = new ToyThreads({.seed = TestSeed()});
+  static const auto* const kToy = new ToyThreads(AnyOptions());
   return *kToy;
 }
 
@@ -166,6 +181,14 @@ TEST_F(TimelineThreadsTest, StepsFollowTheThread) {
   }
 }
 
+// The thread has been once round its loop, and so touched what all write, since its segment began.
+bool HasLooped(const Timeline& timeline, int32_t thread, uint64_t moment) {
+  constexpr uint64_t kLongestIteration = 24;
+  const uint64_t count = timeline.schedule().CountAt(thread, moment);
+  const uint64_t number = timeline.thread_state(thread).SegmentAt(count);
+  return count - Toy().trace()->segments(thread)[number].first_count >= kLongestIteration;
+}
+
 TEST_F(TimelineThreadsTest, AWaitingThreadDoesNotSeeWhatItsNextTurnBeginsWith) {
   // Where a thread has just left off, its own view of what all write is what it knew then.
   int looked = 0;
@@ -174,6 +197,7 @@ TEST_F(TimelineThreadsTest, AWaitingThreadDoesNotSeeWhatItsNextTurnBeginsWith) {
     if (thread == Toy().moments()[m].thread || !timeline_->process().IsAlive(thread, m)) continue;
     const uint64_t later = std::min(m + 20, Toy().end_moment());
     if (!timeline_->process().IsAlive(thread, later)) continue;
+    if (Toy().moments()[later].thread == thread) continue;  // its next turn
     if (timeline_->schedule().CountAt(thread, later) != timeline_->schedule().CountAt(thread, m)) {
       continue;
     }
@@ -181,14 +205,20 @@ TEST_F(TimelineThreadsTest, AWaitingThreadDoesNotSeeWhatItsNextTurnBeginsWith) {
     Seek(later);
     auto value = Read(thread, ToyThreads::kVariables[0]);
     ASSERT_TRUE(value.ok()) << value.status();
-    // Its view, or if that does not hold the page (a segment begins), the newest there is.
+    // Its view, or if that may not hold the page yet (a segment begins), the newest there is.
+    const bool newest = *value == Toy().moments()[later].values[0];
     ASSERT_TRUE(*value == Toy().moments()[m].values[0] ||
-                *value == Toy().moments()[later].values[0])
+                (newest && !HasLooped(*timeline_, thread, m)))
         << *value << " at " << m;
-    looked += *value == Toy().moments()[m].values[0];
+    looked += !newest;
     if (looked >= 40) break;
   }
-  EXPECT_GE(looked, 10);
+  // Where segments are hardly longer than turns they mostly begin.
+  const ToyThreadsOptions options = AnyOptions();
+  if (options.longest_turn <= 200 && options.segment_states >= 600 &&
+      options.keyframe_turns != 11) {
+    EXPECT_GE(looked, 10);
+  }
 }
 
 // Stops, and where brute force finds them.
@@ -402,6 +432,9 @@ TEST_F(RunThreadsTest, AStepStopsForABreakpointAnotherThreadComesTo) {
   for (uint64_t m = 1; m < Toy().end_moment() && met < 10; ++m) {
     const int32_t thread = Toy().moments()[m - 1].thread;
     if (thread == Toy().moments()[m].thread || !timeline_->process().IsAlive(thread, m)) continue;
+    // One that makes no more steps leaves them to the others.
+    const uint64_t last = timeline_->thread_state(thread).end_count();
+    if (timeline_->schedule().CountAt(thread, m) == last) continue;
     Stops stops{.breakpoints = {ToyThreads::LoopHead()}};
     const Stops::Expected expected = stops.Next(m, true);
     if (expected.thread == thread || expected.thread == 0) continue;
@@ -424,7 +457,7 @@ TEST_F(RunThreadsTest, AStepStopsForABreakpointAnotherThreadComesTo) {
     ASSERT_EQ(stop.thread, thread);
     ++met;
   }
-  EXPECT_GE(met, 3);
+  EXPECT_GE(met, AnyOptions().longest_turn <= 200 ? 3 : 1);
 }
 
 TEST_F(RunThreadsTest, AnInterruptStopsAtOnce) {
