@@ -1,14 +1,15 @@
 #include "server/diversion.h"
 
+#include <algorithm>
+
 #include "absl/types/span.h"
 #include "server/target_description.h"
 
 namespace hindsight {
 namespace {
 
-std::string AllRegisters(SessionState& state) {
+std::string AllRegisters(SessionState& state, ThreadRef thread) {
   std::string all;
-  const ThreadRef thread = state.SelectedThread();
   const size_t count = Registers(state.target->register_set()).size();
   for (size_t number = 0; number < count; ++number) {
     all += state.target->ReadRegister(thread, static_cast<int>(number)).value_or("");
@@ -25,21 +26,45 @@ absl::Span<const uint8_t> Bytes(absl::string_view bytes) {
 Diversion::Diversion(SessionState* state) : state_(state) {
   if (state_->target->InDiversion()) return;
   resumed_ = state_->target->ResumeDiversion();
-  state_->registers_before_diversion = AllRegisters(*state_);
-  state_->diversion_changed_registers = false;
+  state_->diverted.clear();
+  Choose(state_->SelectedThread());
 }
 
 Diversion::~Diversion() {
-  if (!state_->target->InDiversion()) return;
-  if (AllRegisters(*state_) != state_->registers_before_diversion) {
-    state_->diversion_changed_registers = true;
-  } else if (state_->diversion_changed_registers || (resumed_ && !wrote_memory_)) {
-    state_->target->SuspendDiversion();
+  std::vector<DivertedThread>& diverted = state_->diverted;
+  if (!state_->target->InDiversion()) {
+    diverted.clear();
+    return;
+  }
+  while (!diverted.empty()) {
+    DivertedThread& last = diverted.back();
+    if (AllRegisters(*state_, last.thread) != last.registers) {
+      last.changed = true;
+      return;
+    }
+    // Where it began it goes on until there is a reason to think that it is over.
+    const bool over = last.changed || (resumed_ && !wrote_memory_);
+    if (diverted.size() == 1 && !over) return;
+    diverted.pop_back();
+  }
+  state_->target->SuspendDiversion();
+}
+
+void Diversion::Choose(ThreadRef thread) {
+  std::vector<DivertedThread>& diverted = state_->diverted;
+  const auto known = std::find_if(diverted.begin(), diverted.end(),
+                                  [&](const DivertedThread& one) { return one.thread == thread; });
+  if (known == diverted.end()) {
+    diverted.push_back({.thread = thread, .registers = AllRegisters(*state_, thread)});
+  } else {
+    std::rotate(known, known + 1, diverted.end());
   }
 }
 
 absl::Status Diversion::WriteRegister(int number, absl::string_view bytes) {
-  return state_->target->WriteRegister(state_->SelectedThread(), number, Bytes(bytes));
+  const ThreadRef thread = state_->SelectedThread();
+  Choose(thread);
+  return state_->target->WriteRegister(thread, number, Bytes(bytes));
 }
 
 absl::Status Diversion::WriteMemory(uint64_t address, absl::string_view bytes) {

@@ -5,6 +5,9 @@
 // recording is back, and the next write goes on in the same copy. It is thrown away when the
 // program moves, with `monitor discard` and with the session.
 //
+// Of several threads the one whose registers were written last runs; when its call is done, the
+// one before it does.
+//
 // Borrows `state`; meant to live for one packet. Wrap every write into one.
 
 #ifndef HINDSIGHT_SERVER_DIVERSION_H_
@@ -31,6 +34,9 @@ class Diversion {
   absl::Status WriteMemory(uint64_t address, absl::string_view bytes);
 
  private:
+  // Makes `thread` the one that runs.
+  void Choose(ThreadRef thread);
+
   SessionState* state_;
   bool resumed_ = false;       // by this packet
   bool wrote_memory_ = false;  // with this packet

@@ -303,7 +303,7 @@ StopEvent FakeTarget::RunBackward(const ResumeRequest& request) {
 }
 
 StopEvent FakeTarget::RunDiversion(const ResumeRequest& request) {
-  const size_t thread = diverted_thread_;
+  const size_t thread = Index(request.thread).value_or(0);
   FakeTransition transition;
   do {
     if (!request.step && AtBreakpoint(request, thread)) {
@@ -334,29 +334,27 @@ absl::StatusOr<StopEvent> FakeTarget::Resume(const ResumeRequest& request) {
   return last_stop_;
 }
 
-absl::Status FakeTarget::Divert(ThreadRef thread) {
+absl::Status FakeTarget::Divert() {
   if (refuse_writes) return absl::UnimplementedError("read-only");
   if (diversion_ != nullptr) return absl::OkStatus();
   diversion_ = std::make_unique<FakeMachine>(machine_);
-  diverted_thread_ = Index(thread).value_or(0);
   return absl::OkStatus();
 }
 
 absl::Status FakeTarget::WriteRegister(ThreadRef thread, int number,
                                        absl::Span<const uint8_t> bytes) {
-  RETURN_IF_ERROR(Divert(thread));
-  return DecodeRegister(bytes, number, &diversion_->threads[diverted_thread_].registers)
+  RETURN_IF_ERROR(Divert());
+  return DecodeRegister(bytes, number, &diversion_->threads[Index(thread).value_or(0)].registers)
              ? absl::OkStatus()
              : absl::InvalidArgumentError("no such register");
 }
 
-absl::Status FakeTarget::WriteMemory(ThreadRef thread, uint64_t address,
-                                     absl::Span<const uint8_t> bytes) {
+absl::Status FakeTarget::WriteMemory(ThreadRef, uint64_t address, absl::Span<const uint8_t> bytes) {
   size_t size = 0;
   if (!refuse_writes && (machine_.At(address, &size) == nullptr || size < bytes.size())) {
     return absl::NotFoundError("no such memory");
   }
-  RETURN_IF_ERROR(Divert(thread));
+  RETURN_IF_ERROR(Divert());
   std::memcpy(diversion_->At(address, &size), bytes.data(), bytes.size());
   return absl::OkStatus();
 }

@@ -74,8 +74,7 @@ class FakeTarget final : public Target {
   StopEvent LastStop() override { return last_stop_; }
   bool InDiversion() override { return diversion_ != nullptr; }
   absl::Status WriteRegister(ThreadRef, int number, absl::Span<const uint8_t> bytes) override;
-  absl::Status WriteMemory(ThreadRef thread, uint64_t address,
-                           absl::Span<const uint8_t> bytes) override;
+  absl::Status WriteMemory(ThreadRef, uint64_t address, absl::Span<const uint8_t> bytes) override;
   void EndDiversion() override {
     diversion_.reset();
     suspended_.reset();
@@ -120,7 +119,7 @@ class FakeTarget final : public Target {
   StopEvent RunForward(const ResumeRequest& request);
   StopEvent RunBackward(const ResumeRequest& request);
   StopEvent RunDiversion(const ResumeRequest& request);
-  absl::Status Divert(ThreadRef thread);
+  absl::Status Divert();
 
   FakeOptions options_;
   FakeMachine machine_;
@@ -130,7 +129,6 @@ class FakeTarget final : public Target {
   StopEvent last_stop_{.kind = StopKind::kBegin, .thread = kThread};
   std::unique_ptr<FakeMachine> diversion_;
   std::unique_ptr<FakeMachine> suspended_;
-  size_t diverted_thread_ = 0;
 };
 
 }  // namespace hindsight

@@ -103,7 +103,7 @@ std::string StopAfterError(SessionState& state, const absl::Status& status) {
 // A copy in which a function is being called is what runs; any other is thrown away by moving.
 void LeaveIdleDiversion(SessionState& state) {
   if (state.target->InDiversion()) {
-    if (state.diversion_changed_registers) return;
+    if (state.DivertedInACall()) return;
     state.Print("hindsight: what was written is gone; a recording goes on as it was recorded\n");
   }
   state.LeaveDiversion();
@@ -138,6 +138,9 @@ void ChooseThread(SessionState& state, const Resumption& resumption, ResumeReque
   } else if (std::optional<ThreadRef> chosen = FindThread(threads, state.resume_thread)) {
     request->thread = *chosen;
     request->only_thread = true;
+  } else if (state.target->InDiversion() && !state.diverted.empty()) {
+    // Not the one that gdb has stepped off a breakpoint before, though it spoke of that one last.
+    request->thread = state.diverted.back().thread;
   } else {
     request->thread = FindThread(threads, state.stepping_thread).value_or(state.SelectedThread());
   }
@@ -188,14 +191,37 @@ void NoteBreakpoint(SessionState& state, const StopEvent& event, const ResumeReq
   }
 }
 
+absl::StatusOr<StopEvent> Resume(SessionState& state, const ResumeRequest& request,
+                                 ThreadRef stepped_in_copy) {
+  const InterruptWatch::Armed armed(state.watch);
+  if (state.target->InDiversion()) {
+    const bool aside = request.step && !(request.thread == state.diverted.back().thread);
+    state.stepped_in_copy = aside ? request.thread : stepped_in_copy;
+    return state.target->Resume(request);
+  }
+  const std::vector<ThreadRef> threads = state.target->threads();
+  if (!request.step && request.direction == Direction::kForward &&
+      FindThread(threads, stepped_in_copy)) {
+    ResumeRequest step_off = request;
+    step_off.step = true;
+    step_off.thread = stepped_in_copy;
+    ASSIGN_OR_RETURN(StopEvent event, state.target->Resume(step_off));
+    if (event.kind != StopKind::kStep) return event;
+  }
+  return state.target->Resume(request);
+}
+
 Reply Run(SessionState& state, Direction direction, const Resumption& resumption) {
   state.transfer = {};
   state.forked_child = 0;
-  const bool swallow = std::exchange(state.swallow_next_continue, false);
   state.Print(std::exchange(state.text_for_next_continue, {}));
+  // A function called by the client runs in any case, and does not move the program.
+  const bool swallow =
+      !state.DivertedInACall() && std::exchange(state.swallow_next_continue, false);
   if (swallow && direction == Direction::kForward && !resumption.step) {
     return StopWithoutReason(state);
   }
+  const ThreadRef stepped_in_copy = state.stepped_in_copy;
   LeaveIdleDiversion(state);
   if (direction == Direction::kBackward && state.target->InDiversion()) {
     return RefuseToReverse(state);
@@ -203,10 +229,7 @@ Reply Run(SessionState& state, Direction direction, const Resumption& resumption
   if (state.vfork_parent.tid > 0) return VforkDone(state);
   if (direction == Direction::kForward && !resumption.step) ForgetStaleBreakpoint(state);
   const ResumeRequest request = MakeRequest(state, direction, resumption);
-  absl::StatusOr<StopEvent> event = [&] {
-    const InterruptWatch::Armed armed(state.watch);
-    return state.target->Resume(request);
-  }();
+  absl::StatusOr<StopEvent> event = Resume(state, request, stepped_in_copy);
   const std::string text = state.target->TakeConsoleText();
   if (!text.empty()) state.Print(text);
   if (!event.ok()) return StopAfterError(state, event.status());

@@ -1,5 +1,7 @@
 #include "server/session_state.h"
 
+#include <algorithm>
+
 #include "absl/strings/str_cat.h"
 #include "server/rsp/hex.h"
 #include "server/thread_id.h"
@@ -22,9 +24,15 @@ ThreadRef SessionState::SelectedThread() {
   return target->current_thread();
 }
 
+bool SessionState::DivertedInACall() const {
+  return std::any_of(diverted.begin(), diverted.end(),
+                     [](const DivertedThread& thread) { return thread.changed; });
+}
+
 void SessionState::LeaveDiversion() {
   target->EndDiversion();
-  diversion_changed_registers = false;
+  diverted.clear();
+  stepped_in_copy = {};
 }
 
 }  // namespace hindsight

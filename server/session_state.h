@@ -48,6 +48,15 @@ struct TransferredObject {
   std::string contents;
 };
 
+// A thread whose registers were written in the diversion (see diversion.h), or in which it began.
+struct DivertedThread {
+  ThreadRef thread;
+  // As they were before, and whether they were ever different since: when they are the same again,
+  // the function called from gdb is done.
+  std::string registers;
+  bool changed = false;
+};
+
 struct SessionState {
   // All borrowed.
   Target* target;
@@ -90,10 +99,11 @@ struct SessionState {
   std::map<int, std::string> open_files;  // by the descriptor the client knows
   size_t threads_listed = 0;              // by qfThreadInfo, qsThreadInfo
 
-  // The registers as they were when the diversion began, and whether they were ever different
-  // since: when they are the same again, the function called from gdb is done.
-  std::string registers_before_diversion;
-  bool diversion_changed_registers = false;
+  // The threads that a diversion is about, the one that runs in it last. Empty: there is none.
+  std::vector<DivertedThread> diverted;
+  // A thread that the client has stepped there off a breakpoint before it let another one run, and
+  // takes for stepped off from then on. In the recording it was not.
+  ThreadRef stepped_in_copy;
 
   // `run WHERE` makes gdb continue at once; the user wants to stay where he went to.
   bool swallow_next_continue = false;
@@ -119,6 +129,8 @@ struct SessionState {
   ThreadRef SelectedThread();
   // Shows `text` in the client's console. Only while a resume or monitor command is unanswered.
   void Print(absl::string_view text);
+  // A function is being called: what runs is the copy.
+  bool DivertedInACall() const;
   // Throws the copy away, if there is one, active or set aside.
   void LeaveDiversion();
 };

@@ -161,6 +161,55 @@ TEST_F(ThreadsTest, FunctionsAreCalledInTheSelectedThread) {
   EXPECT_EQ(Ask("p0"), "2b00000000000000");
 }
 
+// gdb first steps the thread that it stopped in off its breakpoint, then resumes "all".
+TEST_F(ThreadsTest, AFunctionCalledGoesOnInItsThreadThoughAnotherOneSteps) {
+  Ask("vRun;;34");
+  Ask("Hgp1234.1234");
+  Ask("P0=2a00000000000000");
+  Ask("P10=1310400000000000");
+  Ask("Z0,40101c,1");
+  EXPECT_EQ(Stop("vCont;s:p1234.1235"), "T05thread:p1234.1235;");
+  EXPECT_EQ(Stop("vCont;c:p1234.-1"), "T05swbreak:;thread:p1234.1234;");
+  EXPECT_EQ(Ask("p0"), "2b00000000000000");
+}
+
+TEST_F(ThreadsTest, AThreadSteppedOffItsBreakpointInACallDoesNotStopThereAgain) {
+  Ask("Z0,401013,1");
+  EXPECT_EQ(Stop("vCont;c"), "T05swbreak:;thread:p1234.1235;");
+  const size_t first = target_.position();
+  Ask("Hgp1234.1234");
+  const std::string before = Ask("g");
+  Ask("P0=2a00000000000000");
+  EXPECT_EQ(Stop("vCont;s:p1234.1235"), "T05thread:p1234.1235;");
+  EXPECT_EQ(Stop("vCont;c:p1234.-1"), "T05replaylog:end;thread:p1234.1234;");
+  Ask("G" + before);
+  EXPECT_FALSE(target_.InDiversion());
+  EXPECT_EQ(Stop("vCont;c"), "T05swbreak:;thread:p1234.1235;") << "the next round";
+  EXPECT_GT(target_.position(), first);
+  EXPECT_EQ(Stop("bc"), "T05swbreak:;thread:p1234.1235;");
+  EXPECT_EQ(Stop("vCont;c"), "T05swbreak:;thread:p1234.1235;") << "who does not step off";
+}
+
+TEST_F(ThreadsTest, ACallWithinACallEndsFirst) {
+  Ask("vRun;;34");
+  const std::string first_before = (Ask("Hgp1234.1234"), Ask("p0"));
+  Ask("P0=2a00000000000000");
+  const std::string second_before = (Ask("Hgp1234.1235"), Ask("p0"));
+  Ask("P0=2b00000000000000");
+  Ask("P0=" + second_before);
+  EXPECT_TRUE(target_.InDiversion()) << "the first one is not done";
+  EXPECT_EQ(Stop("vCont;c:p1234.-1"), "T05replaylog:end;thread:p1234.1234;");
+  Ask("vRun;;34");
+  Ask("Hgp1234.1234");
+  Ask("P0=2a00000000000000");
+  Ask("Hgp1234.1235");
+  Ask("P0=2b00000000000000");
+  Ask("P0=" + second_before);
+  Ask("Hgp1234.1234");
+  Ask("P0=" + first_before);
+  EXPECT_FALSE(target_.InDiversion());
+}
+
 TEST_F(ThreadsTest, SiginfoIsThatOfTheThread) {
   Ask("vRun;;34");
   Ask("Hgp1234.1235");
