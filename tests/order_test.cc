@@ -21,7 +21,8 @@ def take(number, what):
     assert number not in seen, "%x again: %s" % (number, what)
     seen.add(number)
 for process in processes:
-    text = subprocess.run([hindsight, "dump", trace, "--json"] + (["-p", process] if process else []),
+    choice = ["-p", process] if process else []
+    text = subprocess.run([hindsight, "dump", trace, "--json"] + choice,
                           check=True, stdout=subprocess.PIPE, text=True).stdout
     thread, last, numbers_of_events, slices = None, 0, set(), []
     for line in text.splitlines():
