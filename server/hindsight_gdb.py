@@ -6,8 +6,13 @@ has cached. These commands run the monitor command and then make gdb look again.
     hindsight goto start | end | POSITION | PERCENT% | snapshot N | thread TID [end]
     hindsight start, hindsight end
     hindsight when, hindsight threads, hindsight processes, hindsight snapshots, hindsight events
+
+Besides, two things that gdb does not do by itself: `monitor` commands are about the thread that is
+selected, and libraries read through the connection get the pretty printers installed for them.
 """
 
+import glob
+import os
 import re
 
 import gdb
@@ -143,6 +148,109 @@ class When(gdb.Command):
         output, _ = _monitor(("when " + tid).strip())
         gdb.write(output)
 
+
+def _name_selected_thread():
+    """Makes gdb tell the server which thread is selected, before a `monitor` command.
+
+    With those commands it does not, so that the server would go by the thread it was asked about
+    last: after `info threads` and `thread apply`, any. A read that no cache answers does it."""
+    thread = gdb.selected_thread()
+    if thread is None or not thread.is_stopped():
+        return
+    try:
+        pc = gdb.newest_frame().pc()
+        gdb.selected_inferior().read_memory(pc, 1)
+    except gdb.error:
+        pass  # what is read does not matter
+
+
+def _define_hook():
+    try:
+        gdb.execute("show user hook-monitor", to_string=True)
+    except gdb.error:
+        gdb.execute("define hook-monitor\npython _name_selected_thread()\nend")
+    # The user's own hook, or ours if this file is loaded again.
+
+
+class _ObjfileHere:
+    """A library read through the connection, as if it were the file `filename` of this machine:
+    that is where its auto-load script looks for the modules it needs."""
+
+    def __init__(self, objfile, filename):
+        self.__dict__.update(_objfile=objfile, filename=filename)
+
+    def __getattr__(self, name):
+        return getattr(self._objfile, name)
+
+    def __setattr__(self, name, value):
+        setattr(self._objfile, name, value)
+
+
+def _directories(setting):
+    """The directories of a setting of gdb's, absolute and without links."""
+    directories = []
+    for directory in gdb.parameter(setting).split(":"):
+        directory = directory.replace("$datadir", gdb.parameter("data-directory"))
+        # There may be several of these.
+        for debug in gdb.parameter("debug-file-directory").split(":"):
+            path = os.path.realpath(directory.replace("$debugdir", debug))
+            if path not in directories:
+                directories.append(path)
+    return directories
+
+
+def _is_safe(script):
+    return any(script.startswith(os.path.join(directory, ""))
+               for directory in _directories("auto-load safe-path"))
+
+
+def _auto_load_scripts(name):
+    """gdb's scripts for the library that the program loaded as `name`, as (script, the file's own
+    name). Only such as gdb would load for a file of this machine."""
+    if os.path.exists(name):
+        patterns = [glob.escape(path) for path in {name, os.path.realpath(name)}]
+    else:  # which file is behind the link is not known, nor whether /lib is one
+        patterns = [prefix + glob.escape(name) + "*" for prefix in ("", "/usr")]
+    for directory in _directories("auto-load scripts-directory"):
+        for pattern in patterns:
+            for script in glob.glob(glob.escape(directory) + pattern + "-gdb.py"):
+                if _is_safe(os.path.realpath(script)):
+                    yield script, script[len(directory):-len("-gdb.py")]
+
+
+def _load_script(script, objfile):
+    find_current = gdb.current_objfile
+    gdb.current_objfile = lambda: objfile
+    try:
+        with open(script) as file:
+            code = compile(file.read(), script, "exec")
+        exec(code, {"__name__": "__main__", "__file__": script})
+    except Exception as error:  # pylint: disable=broad-except; it is not ours
+        gdb.write("warning: %s: %s\n" % (script, error), gdb.STDERR)
+    finally:
+        gdb.current_objfile = find_current
+
+
+def _auto_load(objfile):
+    """gdb looks for the scripts of "target:/lib/..." under that very name, where none are."""
+    name = objfile.filename or ""
+    if not name.startswith("target:/") or not gdb.parameter("auto-load python-scripts"):
+        return
+    if getattr(objfile, "hindsight_auto_loaded", False):
+        return
+    objfile.hindsight_auto_loaded = True
+    for script, filename in _auto_load_scripts(name[len("target:"):]):
+        _load_script(script, _ObjfileHere(objfile, filename))
+
+
+def _auto_load_all():
+    for objfile in gdb.objfiles():
+        _auto_load(objfile)
+    gdb.events.new_objfile.connect(lambda event: _auto_load(event.new_objfile))
+
+
+_define_hook()
+_auto_load_all()
 
 Hindsight()
 Goto()

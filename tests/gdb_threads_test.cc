@@ -13,6 +13,7 @@
 namespace hindsight::e2e {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 const std::string& Crash() {
@@ -148,9 +149,77 @@ say("main", " ".join(functions()[:2]))
 end
 thread apply all -q -s -- print $_thread
 )");
-  EXPECT_THAT(gdb.Answers("argument"), ::testing::ElementsAre("True", "True", "True")) << gdb.text;
+  EXPECT_THAT(gdb.Answers("argument"), ElementsAre("True", "True", "True")) << gdb.text;
   EXPECT_EQ(gdb.Answer("stacks"), "3") << gdb.text;
   EXPECT_EQ(gdb.Answer("main"), "round_reached main") << gdb.text;
+}
+
+// The commands as a user types them.
+TEST(GdbThreadsTest, ListsBacktracesAndSwitches) {
+  const GdbResult gdb = RunGdb(Names(), R"gdb(
+break round_reached
+continue
+python
+import re
+def listed():
+    text = gdb.execute("info threads", to_string=True)
+    return re.findall(r'^(\*?) +(\d) +Thread \d+\.\d+ "(.*?)"', text, re.MULTILINE)
+say("list", listed())
+for number in (3, 4, 2, 1):
+    gdb.execute("thread %d" % number, to_string=True)
+    text = gdb.execute("bt", to_string=True)
+    argument = re.search(r"run \(argument=0x(\d)\)", text)
+    say("thread", "%s %s" % (gdb.selected_thread().name, argument and argument.group(1)))
+say("main", re.findall(r"^#\d .*(round_reached \(round=1\)|main \(\))", text, re.MULTILINE))
+gdb.execute("thread 2")
+say("moved", [entry for entry in listed() if entry[0]])
+every = gdb.execute("thread apply all bt", to_string=True)
+say("every", [len(re.findall(what, every)) for what in (r"run \(argument=", r"main \(\)")])
+end
+)gdb");
+  EXPECT_EQ(gdb.Answer("list"),
+            "[('*', '1', 'thread_names'), ('', '2', 'worker 1'), ('', '3', 'worker 2'), "
+            "('', '4', 'worker 3')]")
+      << gdb.text;
+  EXPECT_THAT(gdb.Answers("thread"),
+              ElementsAre("worker 2 2", "worker 3 3", "worker 1 1", "thread_names None"))
+      << gdb.text;
+  EXPECT_EQ(gdb.Answer("main"), "['round_reached (round=1)', 'main ()']") << gdb.text;
+  EXPECT_EQ(gdb.Answer("moved"), "[('*', '2', 'worker 1')]") << gdb.text;
+  EXPECT_EQ(gdb.Answer("every"), "[3, 1]") << gdb.text;
+}
+
+// After commands that made gdb ask for all threads, the last of which nobody has selected.
+TEST(GdbThreadsTest, MonitorCommandsAreAboutTheSelectedThread) {
+  const GdbResult gdb = RunGdb(Names(), R"gdb(
+break round_reached
+continue
+python
+import re
+asked = 0
+def thread_of(command):
+    return int(re.search(r"thread (\d+)", gdb.execute(command, to_string=True)).group(1))
+def check(command):
+    global asked
+    gdb.execute(command, to_string=True)
+    mine = gdb.selected_thread().ptid[1]
+    for question in ("monitor when", "hindsight when"):
+        if thread_of(question) != mine: say("wrong", command + ": " + question)
+    marked = re.search(r"^\* (\d+)", gdb.execute("monitor threads", to_string=True), re.MULTILINE)
+    if int(marked.group(1)) != mine: say("wrong", command + ": threads")
+    asked += 1
+for number in (1, 3, 2, 4):
+    check("thread %d" % number)
+    for command in ("info threads", "thread apply all -q -- info registers rip", "up",
+                    "thread apply 1 3 bt"):
+        check(command)
+        if command == "up": say("frame", gdb.selected_frame().level())
+say("asked", asked)
+end
+)gdb");
+  EXPECT_THAT(gdb.Answers("wrong"), ElementsAre()) << gdb.text;
+  EXPECT_THAT(gdb.Answers("frame"), ElementsAre("1", "1", "1", "1")) << gdb.text;
+  EXPECT_EQ(gdb.Answer("asked"), "20") << gdb.text;
 }
 
 TEST(GdbThreadsTest, ThreadsStartAndEndBothWays) {
@@ -274,6 +343,38 @@ end
 )");
   EXPECT_EQ(gdb.Answer("wrong"), "[]") << gdb.text;
   EXPECT_EQ(gdb.Answer("distinct"), "401") << gdb.text;
+}
+
+// A position is one thread's, which is selected then.
+TEST(GdbThreadsTest, JumpsSelectTheThreadOfThePosition) {
+  const GdbResult gdb = RunProducers(R"(
+break producers_consumers.c:$0
+break producers_consumers.c:$1
+python
+def here(): return (gdb.selected_thread().ptid[1], all_registers(), value("sum"))
+seen = []
+for _ in range(40):
+    run("continue")
+    seen.append((when().split()[1].rstrip(","), here()))
+wrong = []
+for where, state in seen[::-3] + seen[::7]:
+    gdb.execute("info threads", to_string=True)
+    gdb.execute("hindsight goto " + where, to_string=True)
+    if here() != state: wrong.append(where)
+say("wrong", wrong)
+say("threads", len({state[0] for _, state in seen}) > 1)
+where, state = seen[20]
+gdb.execute("hindsight goto " + where, to_string=True)
+# At a breakpoint that gdb has not stopped at before, it says so first.
+if run("continue") != "other" and here() == state: run("continue")
+say("goes on", here() == seen[21][1])
+say("goes back", run("reverse-continue") != "other" and here() == state)
+end
+)");
+  EXPECT_EQ(gdb.Answer("wrong"), "[]") << gdb.text;
+  EXPECT_EQ(gdb.Answer("threads"), "True") << gdb.text;
+  EXPECT_EQ(gdb.Answer("goes on"), "True") << gdb.text;
+  EXPECT_EQ(gdb.Answer("goes back"), "True") << gdb.text;
 }
 
 TEST(GdbThreadsTest, PositionsOfAllThreadsAreWentTo) {

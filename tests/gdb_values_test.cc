@@ -106,9 +106,11 @@ break Look
 continue
 call (int)puts("printed while replaying")
 call (int)fflush(0)
+call (int)write(2, "and to standard error\n", 22)
 python say("alive", function())
 )");
   EXPECT_THAT(gdb.text, HasSubstr("printed while replaying")) << gdb.text;
+  EXPECT_THAT(gdb.text, HasSubstr("and to standard error")) << gdb.text;
   EXPECT_EQ(gdb.Answer("alive"), "Look") << gdb.text;
 }
 
@@ -126,29 +128,39 @@ say("alive", function())
 end
 )",
                                                               file));
-  EXPECT_NE(gdb.Answer("creat"), "") << gdb.text;
+  EXPECT_EQ(gdb.Answer("creat"), "-1") << gdb.text;
+  EXPECT_THAT(gdb.text, HasSubstr("hindsight: system call creat fails (ENOSYS)")) << gdb.text;
   EXPECT_EQ(access(file.c_str(), F_OK), -1);
   EXPECT_EQ(gdb.Answer("alive"), "Look") << gdb.text;
 }
 
+// In one that waits in a system call, too, though gdb has to step the one that it stopped in off
+// its breakpoint first. Where the threads really are, no call changes.
 TEST(GdbCallsTest, InAnotherThread) {
   const Recorded recorded({Program("crash_in_thread")});
   const GdbResult gdb = RunGdb(recorded.trace(), R"(
 break load if index == 3
 continue
 python
+here = (all_registers(), when())
 say("strlen", value('(int)strlen("four")'))
 switch_to("crash_in_thread")
 say("main", value('(int)strlen("threee")'))
 say("stack", "main" in functions())
+switch_to("reader")
+say("unchanged", (all_registers(), when()) == here)
+say("next", run("continue"))
 end
 )");
   EXPECT_EQ(gdb.Answer("strlen"), "4") << gdb.text;
   EXPECT_EQ(gdb.Answer("main"), "6") << gdb.text;
+  EXPECT_EQ(gdb.Answer("unchanged"), "True") << gdb.text;
+  EXPECT_EQ(gdb.Answer("next"), "signal SIGSEGV") << gdb.text;
   EXPECT_EQ(gdb.Answer("stack"), "True") << gdb.text;
 }
 
-// As gdb shows them of a live process.
+// As gdb shows them of a live process: it does not find the scripts of libraries by the names that
+// those of a remote process have.
 TEST(GdbCallsTest, PrettyPrintersOfTheStandardLibrary) {
   const GdbResult gdb = RunGdb(Containers(), R"(
 break Look
@@ -164,6 +176,18 @@ end
       << gdb.text;
   EXPECT_EQ(gdb.Answer("numbers"), "std::vector of length 3, capacity 3 = {10, 20, 30}")
       << gdb.text;
+}
+
+TEST(GdbCallsTest, PrettyPrintersAreNotLoadedIfTheUserDoesNotWantThem) {
+  const GdbResult gdb = RunGdb(Containers(), R"(
+set auto-load python-scripts off
+break Look
+continue
+python say("numbers", gdb.execute("output numbers", to_string=True).split("=")[0])
+info pretty-printer
+)");
+  EXPECT_THAT(gdb.Answer("numbers"), HasSubstr("<std::_Vector_base<int")) << gdb.text;
+  EXPECT_THAT(gdb.text, ::testing::Not(HasSubstr("libstdc++-v6"))) << gdb.text;
 }
 
 }  // namespace
