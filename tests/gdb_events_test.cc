@@ -1,5 +1,6 @@
 // What happens to processes, caught in gdb in both directions: forks, execs, system calls, signals.
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <string>
@@ -11,6 +12,14 @@
 
 namespace hindsight::e2e {
 namespace {
+
+using ::testing::ElementsAre;
+
+int Count(const std::string& text, const std::string& part) {
+  int count = 0;
+  for (size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++count;
+  return count;
+}
 
 // Runs to the end and back; what was caught on each way.
 constexpr char kBothWays[] = R"(
@@ -54,6 +63,13 @@ catch exec
 python
 say("exec", run("continue"))
 say("threads", len(threads()))
+say("end", run("continue"))
+say("back", run("reverse-continue"))
+threads()
+for thread in gdb.selected_inferior().threads():
+    thread.switch()
+    if "executes" in functions(): say("instruction", instruction())
+run("continue")
 end
 break main
 python
@@ -65,6 +81,8 @@ say("threads before", len(threads()))
 end
 )");
   EXPECT_EQ(gdb.Answer("exec"), "breakpoint 1") << gdb.text;
+  EXPECT_EQ(gdb.Answer("back"), "breakpoint 1") << gdb.text;
+  EXPECT_EQ(gdb.Answer("instruction"), "syscall") << gdb.text;
   EXPECT_EQ(gdb.Answer("threads"), "1") << gdb.text;
   EXPECT_EQ(gdb.Answer("second life"), "breakpoint 2 argc 3") << gdb.text;
   EXPECT_EQ(gdb.Answer("first life"), "breakpoint 3 in executes") << gdb.text;
@@ -84,22 +102,52 @@ def caught(command):
     return stops
 forward, backward = caught("continue"), caught("reverse-continue")
 say("stops", len(forward))
-say("entries", sum(int(stop[1]) == -38 for stop in forward))
-say("backward", len(backward))
+say("entries", [stop[1] for stop in forward].count("61"))  # its number, still in rax
+say("same places", backward == forward[::-1])
 again = caught("continue")
 say("again", again == forward)
 end
 )");
   EXPECT_EQ(gdb.Answer("stops"), "8") << gdb.text;  // four calls
-  EXPECT_EQ(gdb.Answer("backward"), "8") << gdb.text;
+  EXPECT_EQ(gdb.Answer("entries"), "4") << gdb.text;
+  EXPECT_EQ(gdb.Answer("same places"), "True") << gdb.text;
+  // gdb knows which of the two each stop is, on both ways.
+  for (const char* stop : {"(call to syscall wait4)", "(returned from syscall wait4)"}) {
+    EXPECT_EQ(Count(gdb.text, stop), 3 * 4) << stop << gdb.text;
+  }
   EXPECT_EQ(gdb.Answer("again"), "True") << gdb.text;
 }
 
-// Stops only for what is asked for; the handlers run in any case.
+// A signal that is passed arrives, without a stop, whichever way time runs.
+TEST(GdbEventsTest, SignalsPassedDoNotStop) {
+  const Recorded recorded({Program("signal_queues")});
+  const GdbResult gdb = RunGdb(recorded.trace(), R"(
+handle all nostop noprint pass
+python say("end", run("continue"))
+handle SIG34 nostop print pass
+handle SIG35 stop print pass
+python
+say("handling", [gdb.execute("info signals " + name, to_string=True).splitlines()[1].split()[1:4]
+                 for name in ("SIG34", "SIG35")])
+while (stop := run("reverse-continue")) != "other": say("back", stop + " " + value("handled_count"))
+while (stop := run("continue")) != "other": say("forward", stop + " " + value("handled_count"))
+end
+)");
+  EXPECT_EQ(gdb.Answer("end"), "other") << gdb.text;
+  EXPECT_EQ(gdb.Answer("handling"), "[['No', 'Yes', 'Yes'], ['Yes', 'Yes', 'Yes']]") << gdb.text;
+  EXPECT_THAT(gdb.Answers("back"), ElementsAre("signal SIG35 3", "signal SIG35 2")) << gdb.text;
+  EXPECT_THAT(gdb.Answers("forward"), ElementsAre("signal SIG35 2", "signal SIG35 3")) << gdb.text;
+  // Two of them, seen on each way.
+  EXPECT_EQ(Count(gdb.text, "received signal SIG34"), 2 * 2) << gdb.text;
+}
+
+// Stops only for what is asked for; the handlers run in any case. To Python a caught signal is one
+// that was received, of a live process too; and `handle all` leaves SIGTRAP out.
 TEST(GdbEventsTest, SignalsAreCaughtPassedAndDescribed) {
   const Recorded recorded({Program("signal_kinds")});
   const GdbResult gdb = RunGdb(recorded.trace(), R"(
 handle all nostop noprint pass
+handle SIGTRAP nostop noprint pass
 catch signal SIGCHLD
 catch signal SIGFPE
 python
@@ -107,19 +155,19 @@ def info(field): return value("$_siginfo." + field)
 say("child", run("continue") + " " + info("_sifields._sigchld.si_status") + " " + info("si_code"))
 say("killed", run("continue") + " " + info("_sifields._sigchld.si_status") + " " + info("si_code"))
 say("division", run("continue") + " " + info("si_signo") + " in " + function())
-say("address", int(gdb.parse_and_eval("(unsigned long)$_siginfo._sifields._sigfault.si_addr")) == pc())
+say("address", int(info("_sifields._sigfault.si_addr").split()[0], 16) == pc())
 say("end", run("continue"))
 say("arrived", int(gdb.parse_and_eval("last.si_signo")))
 say("back", run("reverse-continue") + " " + info("si_signo"))
 end
 )");
-  EXPECT_EQ(gdb.Answer("child"), "breakpoint 1 23 1") << gdb.text;
-  EXPECT_EQ(gdb.Answer("killed"), "breakpoint 1 9 2") << gdb.text;
-  EXPECT_EQ(gdb.Answer("division"), "breakpoint 2 8 in faults") << gdb.text;
+  EXPECT_EQ(gdb.Answer("child"), "signal SIGCHLD 23 1") << gdb.text;
+  EXPECT_EQ(gdb.Answer("killed"), "signal SIGCHLD 9 2") << gdb.text;
+  EXPECT_EQ(gdb.Answer("division"), "signal SIGFPE 8 in faults") << gdb.text;
   EXPECT_EQ(gdb.Answer("address"), "True") << gdb.text;
   EXPECT_EQ(gdb.Answer("end"), "other") << gdb.text;
   EXPECT_EQ(gdb.Answer("arrived"), "11") << gdb.text;  // the last fault
-  EXPECT_EQ(gdb.Answer("back"), "breakpoint 2 8") << gdb.text;
+  EXPECT_EQ(gdb.Answer("back"), "signal SIGFPE 8") << gdb.text;
 }
 
 TEST(GdbEventsTest, QueuedSignalsShowTheirValues) {
@@ -139,6 +187,23 @@ end
 )");
   EXPECT_EQ(gdb.Answer("forward"), "[4, 6, 2, 5, 1, 3]") << gdb.text;
   EXPECT_EQ(gdb.Answer("backward"), "True") << gdb.text;
+}
+
+// By the program that a process executed last; all that it has there is its own.
+TEST(GdbEventsTest, AProcessIsChosenByItsName) {
+  const Recorded recorded({"/bin/sh", "-c", "/bin/echo heard; /bin/true; exit 3"});
+  const std::string script = R"(
+catch exec
+python
+say("end", run("continue"))
+say("program", gdb.selected_inferior().progspace.filename)
+end
+)";
+  const GdbResult gdb = RunGdb(recorded.trace(), script, {"-p", "echo"});
+  EXPECT_EQ(gdb.Answer("end"), "breakpoint 1") << gdb.text;
+  EXPECT_THAT(gdb.Answer("program"), testing::EndsWith("/echo")) << gdb.text;
+  const GdbResult none = TryGdb(recorded.trace(), script, {"-p", "nobody"});
+  EXPECT_EQ(none.child.Ending(), "exit 1") << none.text;
 }
 
 // The child's own recording; memory that it never touched is its parent's.
