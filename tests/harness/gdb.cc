@@ -55,6 +55,14 @@ std::vector<std::string> GdbResult::Answers(const std::string& tag) const {
   return answers;
 }
 
+std::vector<std::string> GdbResult::Records(const std::string& start) const {
+  std::vector<std::string> records;
+  for (absl::string_view line : absl::StrSplit(child.out, '\n')) {
+    if (absl::ConsumePrefix(&line, start)) records.emplace_back(line);
+  }
+  return records;
+}
+
 std::string GdbResult::Answer(const std::string& tag) const {
   const std::vector<std::string> answers = Answers(tag);
   if (answers.size() == 1) return answers[0];
@@ -106,6 +114,21 @@ Child Server::StartGdb(const std::string& script) {
 GdbResult Server::RunGdb(const std::string& script) {
   GdbResult result = ToGdbResult(StartGdb(script).Finish());
   ExpectComplete(result);
+  return result;
+}
+
+GdbResult Server::RunMi(const std::string& commands) {
+  ChildOptions options = GdbChildOptions();
+  int number = 0;
+  for (absl::string_view line : absl::StrSplit(commands, '\n', absl::SkipEmpty())) {
+    absl::StrAppend(&options.input, ++number, line, "\n");
+  }
+  absl::StrAppend(&options.input, "-gdb-exit\n");
+  GdbResult result = ToGdbResult(RunProcess(
+      {"gdb", "-nx", "-q", "--interpreter=mi3", "-ex", "set debuginfod enabled off", "-ex",
+       "source " + Runfile("server/hindsight_gdb.py"), "-ex", "target remote " + socket_},
+      options));
+  EXPECT_EQ(result.child.Ending(), "exit 0") << result.text;
   return result;
 }
 

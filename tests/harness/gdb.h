@@ -25,6 +25,8 @@ struct GdbResult {
   std::vector<std::string> Answers(const std::string& tag) const;
   // The only one, or a text that says how many there were.
   std::string Answer(const std::string& tag) const;
+  // Lines of output that begin so, for the machine interface: without that.
+  std::vector<std::string> Records(const std::string& start) const;
 };
 
 // Runs gdb commands at the start of the trace, by `hindsight replay TRACE FLAGS...`. Expects that
@@ -43,6 +45,9 @@ class Server {
 
   // Runs gdb commands, connected to this server.
   GdbResult RunGdb(const std::string& script);
+  // Runs commands of gdb's machine interface, as development environments do. The line N of
+  // `commands`, from 1, is answered with "N^..." in the result's output.
+  GdbResult RunMi(const std::string& commands);
   // A gdb that runs `script` while the test does something else.
   Child StartGdb(const std::string& script);
 
