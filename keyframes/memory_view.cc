@@ -281,6 +281,16 @@ absl::StatusOr<const std::vector<MemoryView::Touched>*> MemoryView::TouchedPages
   return &touched_.emplace(key, std::move(pages)).first->second;
 }
 
+absl::StatusOr<bool> MemoryView::Touches(int32_t thread, uint64_t number, uint64_t address,
+                                         uint64_t length) {
+  if (length == 0) return false;
+  ASSIGN_OR_RETURN(const std::vector<Touched>* touched, TouchedPages({thread, number}));
+  auto it = std::partition_point(
+      touched->begin(), touched->end(),
+      [first = PageOf(address)](const Touched& entry) { return entry.page < first; });
+  return it != touched->end() && it->page <= address + (length - 1);
+}
+
 absl::StatusOr<const MemoryView::Ending*> MemoryView::EndingOf(const SegmentKey& key,
                                                                const std::atomic<bool>* interrupt) {
   for (auto it = endings_.begin(); it != endings_.end(); ++it) {

@@ -76,6 +76,10 @@ class MemoryView {
   // if it was not.
   absl::Status ReadBefore(int32_t thread, uint64_t number, uint64_t moment, uint64_t page,
                           absl::Span<uint8_t> out, const std::atomic<bool>* interrupt = nullptr);
+  // Whether bytes of [address, address + length) come into the view of `thread` in segment
+  // `number`: if not, it neither executes nor accesses them there. Told by the records, without a
+  // replay.
+  absl::StatusOr<bool> Touches(int32_t thread, uint64_t number, uint64_t address, uint64_t length);
   // Saves a replay: `bytes` are those of `page` at the end of segment `number`.
   void Remember(int32_t thread, uint64_t number, uint64_t page, absl::Span<const uint8_t> bytes);
 

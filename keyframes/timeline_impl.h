@@ -110,6 +110,7 @@ class Timeline::Impl final : private ThreadHost, private ThreadViews {
   absl::Status SearchWindowBackward(const RunRequest& request, uint64_t floor, uint64_t low,
                                     absl::flat_hash_map<int32_t, uint64_t>* searched,
                                     std::optional<FoundHit>* best);
+  bool MayStop(const RunRequest& request, int32_t thread, uint64_t low, uint64_t high);
   absl::StatusOr<RunStop> StepRange(const RunRequest& request);
   absl::StatusOr<std::optional<RunStop>> StepOnce(const RunRequest& request, int32_t thread);
 

@@ -54,6 +54,28 @@ absl::StatusOr<RunStop> Timeline::Impl::Run(const RunRequest& request) {
   return stop;
 }
 
+// Whether it is worth while to search states low..high of `thread`. Of many short threads most
+// touch nothing of what is looked for, and replaying each of them costs more than what it executes.
+bool Timeline::Impl::MayStop(const RunRequest& request, int32_t thread, uint64_t low,
+                             uint64_t high) {
+  const uint64_t number = process_.thread(thread).SegmentAt(low);
+  // To look at the records of many segments would only come on top of searching them.
+  if (process_.thread(thread).SegmentAt(high) != number || Raised(request)) return true;
+  const auto touches = [&](uint64_t address, uint64_t length) {
+    // What cannot be read the search tells of.
+    return memory_.Touches(thread, number, address, length).value_or(true);
+  };
+  if (std::any_of(request.breakpoints.begin(), request.breakpoints.end(),
+                  [&](const PcStop& stop) { return touches(stop.address, 1); })) {
+    return true;
+  }
+  if (request.watchpoints.empty()) return false;
+  // A full keyframe may tell of a change, too.
+  return KeyframeAtStart(*trace_, thread, number) != nullptr ||
+         std::any_of(request.watchpoints.begin(), request.watchpoints.end(),
+                     [&](const DataStop& stop) { return touches(stop.address, stop.length); });
+}
+
 absl::StatusOr<RunStop> Timeline::Impl::RunTowards(const RunRequest& request) {
   if (request.step) return StepRange(request);
   const bool forward = request.direction == RunDirection::kForward;
@@ -108,7 +130,7 @@ absl::StatusOr<std::optional<RunStop>> Timeline::Impl::SearchWindowForward(
   for (int32_t thread : threads) {
     const uint64_t from = schedule().CountAt(thread, low);
     const uint64_t to = schedule().CountAt(thread, high);
-    if (from >= to) continue;
+    if (from >= to || !MayStop(request, thread, from, to)) continue;
     ASSIGN_OR_RETURN(std::optional<ThreadStop> stop,
                      Of(thread).RunForward(request, from, to, leave && thread == first));
     if (!stop.has_value()) continue;
@@ -194,6 +216,10 @@ absl::Status Timeline::Impl::SearchWindowBackward(const RunRequest& request, uin
     const uint64_t least = best->has_value() ? std::max(low, (*best)->moment) : low;
     const uint64_t down_to = schedule().CountAt(thread, least);
     if (before <= down_to) continue;
+    if (!MayStop(request, thread, down_to, before)) {
+      (*searched)[thread] = down_to;
+      continue;
+    }
     const uint64_t thread_floor = schedule().CountAt(thread, floor);
     ThreadTimeline& timeline = Of(thread);
     absl::StatusOr<std::optional<ThreadTimeline::Hit>> hit =
