@@ -167,6 +167,19 @@ std::vector<WatchedImport> ThreadTimeline::WatchedAtStartHere() const {
   return WatchedAtStart(*trace_, *here(), watchpoints_);
 }
 
+namespace {
+
+// Not all of the lines that `part` of the page lies in were known to other threads.
+bool MayBeNews(const WatchedImport& import, const WatchedPart& part) {
+  for (uint64_t line = part.offset / kLineBytes; line <= (part.offset + part.size - 1) / kLineBytes;
+       ++line) {
+    if ((import.known_mask >> line & 1) == 0) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
 absl::StatusOr<std::optional<WatchHit>> ThreadTimeline::ChangedImport(
     const std::vector<WatchedImport>& imports) {
   std::array<uint8_t, kPageBytes> before;
@@ -177,6 +190,7 @@ absl::StatusOr<std::optional<WatchHit>> ThreadTimeline::ChangedImport(
       continue;
     }
     const WatchedPart part = WatchedIn(import.page, watchpoints_[import.index]);
+    if (!MayBeNews(import, part)) continue;  // where many know the page, asking them takes long
     // Seen from the state before, the segment's own keyframe does not count as known.
     absl::Status status =
         context_.host->ReadBefore(state_.thread(), state_.SegmentAt(import.count), import.count - 1,
