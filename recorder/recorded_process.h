@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <list>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -87,6 +88,7 @@ class RecordedProcess {
 
   // Its system calls are going to be restricted: the vdso makes none any more. `by` has its turn.
   absl::Status UnpatchVdso(ThreadEngine* by);
+  std::optional<uint64_t> vdso_loop() const { return FindVdsoLoop(vdso_patches_); }
   void NoteExit(int wait_status, ThreadEngine* thread);
   // One of its threads is where recording is to stop: for good, or until it is where it starts.
   void ReachStop();
@@ -103,8 +105,9 @@ class RecordedProcess {
 
   bool asynchronous_writes = false;  // the kernel may write at any time
   bool stopped = false;              // by job control
+  bool limits_time = false;          // a timer counts its processor time
   bool names_may_change = false;     // of threads, through /proc
-  uint64_t emulated_ns = 0;          // of all its threads
+  uint64_t emulated_ns = 0;          // of all its threads, that the kernel has not counted
   uint64_t instructions = 0;         // of threads that have ended
   uint64_t threads_made = 0;
   bool counted = false;   // in the recording's result

@@ -96,10 +96,21 @@ bool Recording::RunReady() {
     ThreadEngine* engine = process->Find(thread);
     if (engine == nullptr || !engine->wants_turn()) continue;
     some = true;
-    engine->RunTurn(alone() ? options_.quantum : ThreadEngine::kSharedQuantum);
+    engine->RunTurn();
     TakeStops(/*block=*/false);
   }
   return some;
+}
+
+bool Recording::OthersWait(const ThreadEngine* engine) const {
+  for (const auto& process : processes_) {
+    for (const auto& other : process->threads()) {
+      if (other.get() != engine && other->wants_turn()) return true;
+    }
+  }
+  siginfo_t next = {};
+  return waitid(P_ALL, 0, &next, WEXITED | WSTOPPED | WNOHANG | WNOWAIT | __WALL) != 0 ||
+         next.si_pid != 0;
 }
 
 // Takes what waitpid tells of any thread; with `block`, waits for at least one thing.

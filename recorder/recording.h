@@ -60,6 +60,8 @@ class Recording {
   bool flush_due() const;
   // Nobody else can run meanwhile: waiting costs nobody anything.
   bool alone() const { return tasks_.size() == 1 && native_.empty(); }
+  // Somebody else than `engine` wants a turn, or something has happened.
+  bool OthersWait(const ThreadEngine* engine) const;
   // Recording shall end, or the turn for another reason.
   bool end_wanted() const { return failed() || !end_reason_.empty(); }
   // A task made by `parent`, which is in the system call: nothing to record, a thread, or a

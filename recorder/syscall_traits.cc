@@ -5,7 +5,10 @@
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/ptrace.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
+#include <sys/time.h>
+#include <time.h>
 
 namespace hindsight {
 namespace {
@@ -89,6 +92,22 @@ bool MayChangeSignalMask(int64_t number) {
 
 bool StartsAsynchronousWrites(int64_t number) {
   return number == SYS_io_setup || number == SYS_io_uring_setup;
+}
+
+bool LimitsProcessorTime(int64_t number, const uint64_t* arguments) {
+  const auto which = static_cast<int32_t>(arguments[0]);
+  switch (number) {
+    case SYS_setitimer:
+      return which == ITIMER_VIRTUAL || which == ITIMER_PROF;
+    case SYS_timer_create:  // of other processes and threads: negative numbers
+      return which == CLOCK_PROCESS_CPUTIME_ID || which == CLOCK_THREAD_CPUTIME_ID || which < 0;
+    case SYS_setrlimit:
+      return which == RLIMIT_CPU;
+    case SYS_prlimit64:
+      return static_cast<int32_t>(arguments[1]) == RLIMIT_CPU && arguments[2] != 0;
+    default:
+      return false;
+  }
 }
 
 bool MayBlock(int64_t number) {

@@ -34,6 +34,9 @@ bool MayChangeSignalMask(int64_t number);
 // drivers, perf_event_open or packet sockets write to is mapped shared.)
 bool StartsAsynchronousWrites(int64_t number);
 
+// Has the kernel send a signal once the process, or a thread, has used so much processor time.
+bool LimitsProcessorTime(int64_t number, const uint64_t* arguments);
+
 // Whether the call may wait for something that another thread or process must do: others had better
 // run meanwhile. A hint: what is not known may block, and a call that "does not" may still wait
 // for a disk.

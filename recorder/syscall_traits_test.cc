@@ -5,7 +5,10 @@
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/ptrace.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
+#include <sys/time.h>
+#include <time.h>
 
 #include "gtest/gtest.h"
 
@@ -82,6 +85,18 @@ TEST(SyscallTraitsTest, KnowsCallsThatRestrictOthers) {
   EXPECT_TRUE(RestrictsSystemCalls(SYS_seccomp, filter));
   EXPECT_FALSE(RestrictsSystemCalls(SYS_seccomp, ask));
   EXPECT_FALSE(RestrictsSystemCalls(SYS_prctl, name));
+}
+
+TEST(SyscallTraitsTest, KnowsTimersOfProcessorTime) {
+  const uint64_t real[6] = {ITIMER_REAL}, profiling[6] = {ITIMER_PROF};
+  const uint64_t monotonic[6] = {CLOCK_MONOTONIC}, thread[6] = {CLOCK_THREAD_CPUTIME_ID};
+  const uint64_t ask[6] = {0, RLIMIT_CPU, 0}, set[6] = {0, RLIMIT_CPU, 0x1000};
+  EXPECT_FALSE(LimitsProcessorTime(SYS_setitimer, real));
+  EXPECT_TRUE(LimitsProcessorTime(SYS_setitimer, profiling));
+  EXPECT_FALSE(LimitsProcessorTime(SYS_timer_create, monotonic));
+  EXPECT_TRUE(LimitsProcessorTime(SYS_timer_create, thread));
+  EXPECT_FALSE(LimitsProcessorTime(SYS_prlimit64, ask));
+  EXPECT_TRUE(LimitsProcessorTime(SYS_prlimit64, set));
 }
 
 TEST(SyscallTraitsTest, KnowsWhatCannotBeRecorded) {

@@ -184,6 +184,7 @@ void ThreadEngine::FinishSystemCall() {
                     {.thread_ns = emulated_ns_, .process_ns = process_->emulated_ns},
                     tracee_.get());
   }
+  process_->limits_time |= result >= 0 && LimitsProcessorTime(call_->number, call_->arguments);
   if (StartsAsynchronousWrites(call_->number) && result >= 0) process_->asynchronous_writes = true;
   if (MayChangeMap(call_->number)) {
     recording_->Keep(process_->ReloadMap(tracee_.get(), &log_, cpu_->count()));

@@ -21,6 +21,13 @@ constexpr uint64_t kSchedulingIntervalNs = 10'000'000;
 constexpr uint64_t kTurnNs = 1'000'000;
 constexpr uint64_t kLegNs = 500'000;
 constexpr uint64_t kMinLeg = 1'000;
+// A thread that works on much memory takes longer turns, for its view must agree with the process
+// before and after each: so many times as long as that takes.
+constexpr uint64_t kTurnPerSwitch = 6;
+constexpr uint64_t kMaxTurnNs = 16'000'000;
+// Where nobody else wants a turn it goes on, but not for ever without looking at what the kernel
+// may have written for those who wait.
+constexpr uint64_t kMaxExtendedTurnNs = 50'000'000;
 
 // Longer restartable sequences are no such.
 constexpr int kMaxSequenceSteps = 1000;
@@ -134,11 +141,31 @@ void ThreadEngine::Appear() {
   process_->NoteTurnEnd(recording_->NowNs());
 }
 
-void ThreadEngine::RunTurn(uint64_t quantum) {
+void ThreadEngine::RunTurn() {
+  const uint64_t begun_ns = recording_->NowNs();
   BeginTurn();
   if (cpu_ == nullptr) return;
-  const uint64_t end = cpu_->count() + quantum;
-  const uint64_t end_ns = recording_->NowNs() + kTurnNs;
+  const uint64_t ready_ns = recording_->NowNs();
+  RunLegs(begun_ns);
+  const uint64_t done_ns = recording_->NowNs();
+  if (state_ == State::kReady && rseq_ != 0 && !recording_->alone()) LeaveSequence();
+  if (state_ == State::kReady) {
+    if (recording_->flush_due()) LogStateHash();
+    Sync();
+  }
+  recording_->Keep(log_.status());
+  const uint64_t end_ns = recording_->NowNs();
+  process_->NoteTurnEnd(end_ns);
+  const uint64_t switch_ns = ready_ns - begun_ns + end_ns - done_ns;
+  turn_ns_ = std::clamp(kTurnPerSwitch * switch_ns, (turn_ns_ + kTurnNs) / 2, kMaxTurnNs);
+}
+
+void ThreadEngine::RunLegs(uint64_t begun_ns) {
+  const uint64_t most = recording_->options().quantum;
+  const uint64_t quantum =
+      recording_->alone() ? most : std::min(most, kSharedQuantum * (turn_ns_ / kTurnNs));
+  uint64_t end = cpu_->count() + quantum;
+  uint64_t end_ns = recording_->NowNs() + turn_ns_;
   while (log_.status().ok() && !recording_->end_wanted()) {
     if (state_ == State::kWaiting) {
       std::optional<TraceeStop> stop = AwaitStop();
@@ -146,19 +173,17 @@ void ThreadEngine::RunTurn(uint64_t quantum) {
       OnStop(*std::move(stop));
     } else if (state_ == State::kReady) {
       Turn();
-      if (cpu_->count() >= end || std::exchange(yields_, false)) break;
-      if (!recording_->alone() && recording_->NowNs() >= end_ns) break;
+      if (std::exchange(yields_, false)) break;
+      const uint64_t now = recording_->NowNs();
+      if (cpu_->count() >= end || (now >= end_ns && !recording_->alone())) {
+        if (now >= begun_ns + kMaxExtendedTurnNs || recording_->OthersWait(this)) break;
+        end = cpu_->count() + quantum;
+        end_ns = now + turn_ns_;
+      }
     }
     if (state_ == State::kEnded || state_ == State::kNative) break;
     recording_->KeepHouse();
   }
-  if (state_ == State::kReady && rseq_ != 0 && !recording_->alone()) LeaveSequence();
-  if (state_ == State::kReady) {
-    if (recording_->flush_due()) LogStateHash();
-    Sync();
-  }
-  recording_->Keep(log_.status());
-  process_->NoteTurnEnd(recording_->NowNs());
 }
 
 // A turn must not end within a restartable sequence: it would not be started over.
@@ -182,7 +207,8 @@ void ThreadEngine::Turn() {
   }
   RunOptions run;
   const bool alone = recording_->alone();
-  const uint64_t quantum = alone ? recording_->options().quantum : leg_;
+  const bool short_leg = !alone || process_->limits_time;
+  const uint64_t quantum = short_leg ? leg_ : recording_->options().quantum;
   run.limit = std::min(cpu_->count() + quantum, next_light_keyframe_);
   run.exact_limit = false;
   cpu_->SetBreakpoints(process_->stop_places());
@@ -191,7 +217,8 @@ void ThreadEngine::Turn() {
   const uint64_t took = recording_->NowNs() - started;
   emulated_ns_ += took;
   process_->emulated_ns += took;
-  if (!alone && result.stop == Stop::kLimit) AdaptLeg(took);
+  if (process_->limits_time) owed_ns_ += took;
+  if (short_leg && result.stop == Stop::kLimit) AdaptLeg(took);
   switch (result.stop) {
     case Stop::kSpecial:
       OnSpecial();
@@ -209,6 +236,21 @@ void ThreadEngine::Turn() {
   }
 }
 
+// Timers that count processor time are the kernel's, and so is that time: the thread uses up
+// natively what it was emulated for.
+void ThreadEngine::PayTime() {
+  constexpr uint64_t kSmallest = 1'000'000, kLargest = 10'000'000;
+  const std::optional<uint64_t> loop = process_->vdso_loop();
+  if (owed_ns_ < kSmallest || !loop.has_value()) return;
+  if (rseq_ != 0) LeaveSequence();
+  Sync();
+  const uint64_t paid = std::min(owed_ns_, tracee_->UseTime(*loop, std::min(owed_ns_, kLargest)));
+  owed_ns_ -= paid;
+  emulated_ns_ -= paid;
+  process_->emulated_ns -= paid;
+  pager_.Resync();
+}
+
 // Instructions cost differently: one that waits for another thread by spinning shall not do so for
 // long.
 void ThreadEngine::AdaptLeg(uint64_t ns) {
@@ -221,6 +263,7 @@ void ThreadEngine::AdaptLeg(uint64_t ns) {
 
 void ThreadEngine::OnLimit() {
   Reach(cpu_->count());
+  if (process_->limits_time) PayTime();
   if (tracee_->HasDeliverableSignal()) {
     TakeSignal();
     return;

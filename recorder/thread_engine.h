@@ -44,7 +44,8 @@ class ThreadEngine {
     kNative,   // is not recorded at present
     kEnded,
   };
-  // A thread that is not alone gives others a turn after so many instructions: about a millisecond.
+  // A thread that is not alone gives others a turn after so many instructions, about a millisecond,
+  // or more where it has much memory to bring along.
   static constexpr uint64_t kSharedQuantum = 100'000;
 
   // `tracee` is stopped. `maker`: the thread that made it, 0 if none is recorded.
@@ -62,8 +63,8 @@ class ThreadEngine {
   const ThreadLog& log() const { return log_; }
   Tracee& tracee() { return *tracee_; }
 
-  // Runs it for about `quantum` instructions, or until it waits or has ended.
-  void RunTurn(uint64_t quantum);
+  // Runs it for a turn: a quantum of instructions, or until it waits or has ended.
+  void RunTurn();
   // The stop it waits for, as waitpid reported it; looked at in its next turn.
   void TakeStatus(int status) { pending_status_ = status; }
   // Its end, which needs no turn.
@@ -112,10 +113,12 @@ class ThreadEngine {
   // thread_engine.cc
   void Begin();
   void BeginTurn();
+  void RunLegs(uint64_t begun_ns);
   void NoteSlice();
   void LeaveSequence();
   std::string Name() const;
   void Turn();
+  void PayTime();
   void AdaptLeg(uint64_t ns);
   void OnLimit();
   void TakeSignal();
@@ -189,10 +192,13 @@ class ThreadEngine {
   std::vector<uint64_t> ordered_;  // states that orderable instructions were executed from
   uint64_t ordered_until_ = 0;     // those before are in the log
 
-  uint64_t emulated_ns_ = 0;
-  uint64_t leg_ = 20'000;    // instructions between two looks at the clock, if not alone
-  bool after_call_ = false;  // a system call was the last thing done
-  bool yields_ = false;      // the program wants others to run
+  uint64_t emulated_ns_ = 0;  // that the kernel has not counted as its processor time
+  uint64_t owed_ns_ = 0;      // of that, what it is to count
+
+  uint64_t leg_ = 20'000;         // instructions between two looks at the clock, if not alone
+  uint64_t turn_ns_ = 1'000'000;  // what a turn may take, if not alone
+  bool after_call_ = false;       // a system call was the last thing done
+  bool yields_ = false;           // the program wants others to run
   bool exit_noted_ = false;
   uint64_t next_light_keyframe_ = ~uint64_t{0};
   // The last state whose hash was logged outside of a transition.

@@ -5,8 +5,10 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <sys/ptrace.h>
+#include <sys/syscall.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
+#include <time.h>
 
 #include <algorithm>
 #include <cstdio>
@@ -26,6 +28,8 @@ constexpr uint64_t SignalBit(int signal) { return uint64_t{1} << (signal - 1); }
 
 // The kernel's sigset_t: 64 signals.
 constexpr size_t kSignalSetBytes = 8;
+
+constexpr uint64_t kNsPerSecond = 1'000'000'000;
 
 // What the kernel takes at once (IOV_MAX).
 constexpr size_t kMaxPieces = 1024;
@@ -63,6 +67,14 @@ bool ReadThroughProc(const std::string& path, uint64_t address, absl::Span<uint8
   UniqueFd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC));
   return fd.valid() && pread(fd.get(), out.data(), out.size(), static_cast<off_t>(address)) ==
                            static_cast<ssize_t>(out.size());
+}
+
+// Nanoseconds on a processor, as /proc/TID/schedstat tells.
+uint64_t UsedTime(const std::string& path) {
+  UniqueFd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  char text[64] = {};
+  if (!fd.valid() || read(fd.get(), text, sizeof(text) - 1) <= 0) return 0;
+  return std::strtoull(text, nullptr, 10);
 }
 
 }  // namespace
@@ -263,6 +275,40 @@ TraceeStop Tracee::Interpret(int status) {
 }
 
 bool Tracee::Interrupt() { return ptrace(PTRACE_INTERRUPT, thread_, nullptr, nullptr) == 0; }
+
+uint64_t Tracee::UseTime(uint64_t loop, uint64_t ns) {
+  user_regs_struct before;
+  const uint64_t mask = signal_mask(), all = ~uint64_t{0};
+  const uint64_t used_before = UsedTime(ProcPath("schedstat"));
+  if (ptrace(PTRACE_GETREGS, thread_, nullptr, &before) != 0) return 0;
+  user_regs_struct looping = before;
+  looping.rip = loop;
+  looping.orig_rax = ~uint64_t{0};  // in no system call that could be restarted
+  if (ptrace(PTRACE_SETSIGMASK, thread_, kSignalSetBytes, &all) != 0 ||
+      ptrace(PTRACE_SETREGS, thread_, nullptr, &looping) != 0 ||
+      ptrace(PTRACE_CONT, thread_, nullptr, 0) != 0) {
+    return 0;
+  }
+  const timespec time = {static_cast<time_t>(ns / kNsPerSecond),
+                         static_cast<long>(ns % kNsPerSecond)};
+  nanosleep(&time, nullptr);
+  ptrace(PTRACE_INTERRUPT, thread_, nullptr, nullptr);
+  siginfo_t stop = {};
+  while (waitid(P_PID, static_cast<id_t>(thread_), &stop, WEXITED | WSTOPPED | WNOWAIT | __WALL)) {
+    if (errno != EINTR) return 0;
+  }
+  // Whoever waits for it next is to see its end.
+  if (stop.si_code != CLD_TRAPPED && stop.si_code != CLD_STOPPED) return 0;
+  int status = 0;
+  while (waitpid(thread_, &status, __WALL) < 0 && errno == EINTR) {
+  }
+  ptrace(PTRACE_SETREGS, thread_, nullptr, &before);
+  ptrace(PTRACE_SETSIGMASK, thread_, kSignalSetBytes, &mask);
+  // SIGSTOP cannot be blocked: it comes again.
+  if (status >> 16 == 0) syscall(SYS_tgkill, process_, thread_, WSTOPSIG(status));
+  const uint64_t used = UsedTime(ProcPath("schedstat")) - used_before;
+  return used == 0 ? ns : used;  // a kernel without that file
+}
 
 void Tracee::ForgetRegisters() { general_known_ = vectors_known_ = mask_known_ = false; }
 

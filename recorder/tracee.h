@@ -117,6 +117,10 @@ class Tracee {
   TraceeStop Interpret(int status);
   // Waits for the stop of a running thread, brought about if need be.
   bool Interrupt();
+  // Has the thread execute the instruction at `loop`, which jumps to itself, for about so long:
+  // time that the kernel counts as used by it. Nothing is delivered meanwhile. May write to the
+  // thread's restartable-sequence area. How long it was: 0 if the thread vanishes.
+  uint64_t UseTime(uint64_t loop, uint64_t ns);
   // After an exec by another thread of the process, which has taken this one's place.
   void ForgetRegisters();
   // Lets the thread run on its own. Then WaitForExit() is all that may be called.

@@ -3,8 +3,13 @@
 #include <signal.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
+#include <time.h>
+
+#include <cstring>
 
 #include "gtest/gtest.h"
+#include "recorder/memory_map.h"
+#include "recorder/vdso.h"
 
 namespace hindsight {
 namespace {
@@ -167,6 +172,38 @@ TEST(TraceeTest, VanishedProcessSaysSo) {
   EXPECT_EQ(WTERMSIG(stop.wait_status), SIGKILL);
   RegisterFile registers;
   EXPECT_FALSE(tracee->GetRegisters(true, &registers));
+}
+
+TEST(TraceeTest, UsesTimeThatTheKernelCounts) {
+  auto tracee = LaunchShell("exit 7");
+  const MemoryMap map = MemoryMap::OfProcess(tracee->ProcPath("maps"));
+  const auto patches = PatchVdso(map, tracee->process());
+  ASSERT_TRUE(patches.ok()) << patches.status();
+  const std::optional<uint64_t> loop = FindVdsoLoop(*patches);
+  ASSERT_TRUE(loop.has_value());
+  RegisterFile before, after;
+  ASSERT_TRUE(tracee->GetRegisters(true, &before));
+  clockid_t clock;
+  ASSERT_EQ(clock_getcpuclockid(tracee->process(), &clock), 0);
+  timespec used_before, used_after;
+  ASSERT_EQ(clock_gettime(clock, &used_before), 0);
+  tgkill(tracee->process(), tracee->thread(), SIGUSR1);
+  uint64_t used = 0;
+  while (used < 30'000'000) {
+    const uint64_t some = tracee->UseTime(*loop, 5'000'000);
+    ASSERT_GT(some, 0u);
+    used += some;
+  }
+  ASSERT_EQ(clock_gettime(clock, &used_after), 0);
+  const double counted = static_cast<double>(used_after.tv_sec - used_before.tv_sec) * 1e9 +
+                         static_cast<double>(used_after.tv_nsec - used_before.tv_nsec);
+  EXPECT_GT(counted, 25e6);
+  tracee->ForgetRegisters();
+  ASSERT_TRUE(tracee->GetRegisters(true, &after));
+  EXPECT_EQ(std::memcmp(&before, &after, sizeof(before)), 0);
+  EXPECT_TRUE(tracee->HasDeliverableSignal());
+  const Tally tally = RunToExit(tracee.get());
+  EXPECT_EQ(tally.last_signal, SIGUSR1);
 }
 
 TEST(TraceeTest, DetachedProcessRunsOnAndItsStatusIsKnown) {

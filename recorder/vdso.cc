@@ -30,6 +30,10 @@ constexpr Function kFunctions[] = {
     {"__vdso_getrandom", -1},
 };
 
+// What CodeFor returns ends in a `ret`; behind it may follow a loop.
+constexpr size_t kCodeBytes = 8;
+constexpr uint8_t kLoop[] = {0xeb, 0xfe};  // jmp to itself
+
 std::vector<uint8_t> CodeFor(long system_call) {
   if (system_call < 0) {
     return {0x48, 0xc7, 0xc0, 0xda, 0xff, 0xff, 0xff, 0xc3};  // mov rax, -ENOSYS; ret
@@ -110,14 +114,24 @@ std::vector<VdsoPatch> PlanVdsoPatches(uint64_t base, absl::Span<const uint8_t> 
     for (const Function& function : kFunctions) {
       if (!NameIs(image, tables.strings + symbol->st_name, function.name)) continue;
       VdsoPatch patch = {base + symbol->st_value, CodeFor(function.system_call), {}};
-      const auto original = At<uint64_t>(image, symbol->st_value);
-      if (!original || symbol->st_size < patch.code.size()) continue;
-      const auto* bytes = reinterpret_cast<const uint8_t*>(&*original);
+      if (symbol->st_size < kCodeBytes || !At<uint64_t>(image, symbol->st_value)) continue;
+      if (symbol->st_size >= kCodeBytes + std::size(kLoop) &&
+          At<uint16_t>(image, symbol->st_value + kCodeBytes) && !FindVdsoLoop(patches)) {
+        patch.code.insert(patch.code.end(), std::begin(kLoop), std::end(kLoop));
+      }
+      const uint8_t* bytes = image.data() + symbol->st_value;
       patch.original.assign(bytes, bytes + patch.code.size());
       patches.push_back(std::move(patch));
     }
   }
   return patches;
+}
+
+std::optional<uint64_t> FindVdsoLoop(absl::Span<const VdsoPatch> patches) {
+  for (const VdsoPatch& patch : patches) {
+    if (patch.code.size() > kCodeBytes) return patch.address + kCodeBytes;
+  }
+  return std::nullopt;
 }
 
 absl::StatusOr<std::vector<VdsoPatch>> PatchVdso(const MemoryMap& map, pid_t process) {
@@ -166,8 +180,8 @@ absl::Status RestoreVdso(absl::Span<const VdsoPatch> patches, pid_t process) {
 bool LeaveVdsoPatch(absl::Span<const VdsoPatch> patches, uint64_t return_address, uint64_t* rip,
                     uint64_t* rsp) {
   for (const VdsoPatch& patch : patches) {
-    if (*rip <= patch.address || *rip - patch.address >= patch.code.size()) continue;
-    if (*rip - patch.address == patch.code.size() - 1) {  // at the `ret`
+    if (*rip <= patch.address || *rip - patch.address >= kCodeBytes) continue;
+    if (*rip - patch.address == kCodeBytes - 1) {  // at the `ret`
       *rip = return_address;
       *rsp += sizeof(uint64_t);
     } else {

@@ -10,6 +10,7 @@
 #include <sys/types.h>
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -20,6 +21,7 @@
 
 namespace hindsight {
 
+// A loop lies behind one of the functions, for a thread that is to use up time natively.
 struct VdsoPatch {
   uint64_t address = 0;
   std::vector<uint8_t> code;
@@ -28,6 +30,9 @@ struct VdsoPatch {
 
 // What to write into the vdso image `image`, mapped at `base`. Functions not known are left alone.
 std::vector<VdsoPatch> PlanVdsoPatches(uint64_t base, absl::Span<const uint8_t> image);
+
+// Where a patched vdso has an instruction that jumps to itself, if it has one.
+std::optional<uint64_t> FindVdsoLoop(absl::Span<const VdsoPatch> patches);
 
 // Patches the vdso of the stopped process that thread `process` belongs to, and returns what that
 // was; to be put back by RestoreVdso. No vdso, no work. What a fork has inherited is returned like

@@ -5,6 +5,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstring>
 #include <memory>
 
@@ -19,6 +20,21 @@ std::vector<uint8_t> OwnVdso() {
   const MapRegion* region = map.FindNamed("[vdso]");
   const auto* start = reinterpret_cast<const uint8_t*>(region->start);
   return std::vector<uint8_t>(start, start + (region->end - region->start));
+}
+
+TEST(VdsoTest, OneLoopLiesBehindAFunction) {
+  const std::vector<VdsoPatch> patches = PlanVdsoPatches(0, OwnVdso());
+  const std::optional<uint64_t> loop = FindVdsoLoop(patches);
+  ASSERT_TRUE(loop.has_value());
+  int loops = 0;
+  for (const VdsoPatch& patch : patches) {
+    EXPECT_EQ(patch.code.size(), patch.original.size());
+    if (*loop < patch.address || *loop >= patch.address + patch.code.size()) continue;
+    ++loops;
+    EXPECT_EQ(patch.code[*loop - patch.address], 0xeb);
+    EXPECT_EQ(patch.code[*loop - patch.address + 1], 0xfe);
+  }
+  EXPECT_EQ(loops, 1);
 }
 
 TEST(VdsoTest, PatchedFunctionsStillWork) {
@@ -92,11 +108,16 @@ TEST_F(StoppedProcessTest, IsPatchedAndRestored) {
   EXPECT_EQ(Image(), before);
 }
 
+uint64_t FindReturn(const VdsoPatch& patch) {
+  const auto found = std::find(patch.code.begin() + 5, patch.code.end(), 0xc3);  // not in a number
+  return static_cast<uint64_t>(found - patch.code.begin());
+}
+
 TEST(LeaveVdsoPatchTest, GoesBackOrReturns) {
   const std::vector<VdsoPatch> patches = PlanVdsoPatches(0x7000, OwnVdso());
   ASSERT_FALSE(patches.empty());
   for (const VdsoPatch& patch : patches) {
-    const uint64_t end = patch.address + patch.code.size();
+    const uint64_t end = patch.address + FindReturn(patch) + 1;  // a loop may follow
     uint64_t rip = patch.address, rsp = 0x100;
     EXPECT_FALSE(LeaveVdsoPatch(patches, 0x4000, &rip, &rsp));  // has not begun
     for (rip = patch.address + 1; rip < end - 1;) {
