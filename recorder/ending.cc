@@ -76,6 +76,7 @@ bool ThreadEngine::Suspend(const std::string& reason) {
     return false;
   }
   state_ = State::kNative;
+  affinity_.Release();
   call_.reset();
   if (cpu_ == nullptr) return true;
   log_.Append(cpu_->count(), Gap{reason});
@@ -112,6 +113,7 @@ void ThreadEngine::LetGo(const std::string& reason, std::vector<ThreadToDetach>*
     state_ = State::kEnded;
     return;
   }
+  affinity_.Release();
   ThreadToDetach how = {.thread = thread()};
   if (state_ == State::kReady) {
     if (cpu_ != nullptr) ToProcess();

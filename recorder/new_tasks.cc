@@ -31,17 +31,21 @@ Recording::NewTask Recording::OnNewTask(ThreadEngine* parent, RecordedProcess* p
   made.is_thread = made.process == process->pid();
   if (made.is_thread) {
     made.recorded = true;
-    tasks_[stop.task] =
+    ThreadEngine* const engine =
         process->AddThread(Tracee::Adopt(made.process, stop.task), parent->thread());
+    engine->affinity().TakeOver(parent->affinity());
+    tasks_[stop.task] = engine;
     return made;
   }
   if (options_.children == ChildPolicy::kOnly && !ShallRecord(made.process)) {
     const NativeThread first = {.thread = stop.task};
+    parent->affinity().Free(stop.task);
     RunNatively(made.process, {&first, 1});
     return made;
   }
   made.recorded = options_.children != ChildPolicy::kNone;
   if (!made.recorded) {
+    parent->affinity().Free(stop.task);
     LetChildGo(stop.task, process->pid(), options_.attach_pid == 0);
     return made;
   }
@@ -72,6 +76,7 @@ absl::Status Recording::MakeProcess(ThreadEngine* parent, RecordedProcess* proce
     process->set_shares_memory();
   }
   tasks_[stop.task] = child->threads().front().get();
+  tasks_[stop.task]->affinity().TakeOver(parent->affinity());
   processes_.push_back(std::move(child));
   ++result_.processes;
   return status_;

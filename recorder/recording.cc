@@ -236,6 +236,7 @@ bool Recording::flush_due() const { return Clock::now() - last_flush_ >= kFlushI
 void Recording::KeepHouse() {
   const Clock::time_point now = Clock::now();
   CheckLimits();
+  if (binds_threads()) host_affinity_.Tick(NowNs());
   if (now - last_flush_ >= kFlushInterval) {
     last_flush_ = now;
     for (const auto& process : processes_) Keep(process->writer()->Flush());

@@ -19,6 +19,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "recorder/affinity.h"
 #include "recorder/breakpoint_run.h"
 #include "recorder/module_files.h"
 #include "recorder/record.h"
@@ -60,6 +61,9 @@ class Recording {
   bool flush_due() const;
   // Nobody else can run meanwhile: waiting costs nobody anything.
   bool alone() const { return tasks_.size() == 1 && native_.empty(); }
+  // Threads are to run on the processor that the recorder runs on. Not those of a process that was
+  // there before: should the recorder be killed, they would keep that.
+  bool binds_threads() const { return options_.attach_pid == 0; }
   // Somebody else than `engine` wants a turn, or something has happened.
   bool OthersWait(const ThreadEngine* engine) const;
   // Recording shall end, or the turn for another reason.
@@ -127,6 +131,7 @@ class Recording {
   RecordProgress Progress() const;
 
   const RecordOptions options_;
+  HostAffinity host_affinity_;
   const MemoryModel model_;
   Sequence sequence_;
   absl::Status status_;

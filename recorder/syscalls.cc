@@ -184,6 +184,9 @@ void ThreadEngine::FinishSystemCall() {
                     {.thread_ns = emulated_ns_, .process_ns = process_->emulated_ns},
                     tracee_.get());
   }
+  const bool affinity =
+      call_->number == SYS_sched_getaffinity || call_->number == SYS_sched_setaffinity;
+  if (affinity && result >= 0 && recording_->binds_threads()) NoteAffinity();
   process_->limits_time |= result >= 0 && LimitsProcessorTime(call_->number, call_->arguments);
   if (StartsAsynchronousWrites(call_->number) && result >= 0) process_->asynchronous_writes = true;
   if (MayChangeMap(call_->number)) {
@@ -196,6 +199,22 @@ void ThreadEngine::FinishSystemCall() {
   const char* reason =
       result < 0 && result > -4096 ? nullptr : ReasonNotToRecord(call_->number, call_->arguments);
   if (reason != nullptr) process_->LetGo(reason);
+}
+
+// Of itself or another recorded thread.
+void ThreadEngine::NoteAffinity() {
+  const auto target = static_cast<pid_t>(call_->arguments[0]);
+  ThreadEngine* const engine = target == 0 ? this : recording_->Find(target);
+  if (engine == nullptr) return;
+  if (call_->number == SYS_sched_setaffinity) {
+    engine->affinity_.NoteChange();
+    return;
+  }
+  CpuMask told = engine->affinity_.mask();
+  RegisterFile after;
+  if (!tracee_->GetRegisters(/*vectors=*/false, &after)) return;
+  told.resize(std::min<uint64_t>(told.size(), after.gpr[kRax]));
+  tracee_->Write(call_->arguments[2], told);
 }
 
 void ThreadEngine::NoteForks() {
@@ -238,7 +257,10 @@ void ThreadEngine::TakeOverExec(ThreadEngine* by) {
   call.inside = call.exec = true;
   call.interrupted = false;
   call.passed_on.clear();
-  if (by != nullptr) by->OnExit(0);
+  if (by != nullptr) {
+    affinity_.TakeOver(by->affinity_);
+    by->OnExit(0);
+  }
   call_ = std::move(call);
   state_ = State::kWaiting;
   exit_noted_ = false;

@@ -42,7 +42,8 @@ ThreadEngine::ThreadEngine(Recording* recording, RecordedProcess* process,
       maker_(maker),
       log_(process->writer(), tracee_->thread(), recording->sequence()),
       pager_(tracee_.get(), &process->modules(), &log_, &process->witnesses()),
-      scheduling_(process->pid(), tracee_->thread()) {
+      scheduling_(process->pid(), tracee_->thread()),
+      affinity_(tracee_->thread()) {
   // It may be killed before it has had a turn: then this is all that is known of it.
   if (!tracee_->GetRegisters(/*vectors=*/true, &sync_registers_)) sync_registers_ = {};
 }
@@ -106,6 +107,7 @@ void ThreadEngine::BeginTurn() {
   const bool first = cpu_ == nullptr;
   if (first) Begin();
   if (cpu_ == nullptr) return;
+  if (recording_->binds_threads()) affinity_.Follow();
   pager_.SetSpace(process_->space());
   pager_.set_count(cpu_->count());
   if (process_->StartsSlice(this)) {

@@ -24,6 +24,7 @@
 #include <vector>
 
 #include "emulator/cpu.h"
+#include "recorder/affinity.h"
 #include "recorder/attach.h"
 #include "recorder/process_pager.h"
 #include "recorder/recorded_process.h"
@@ -62,6 +63,7 @@ class ThreadEngine {
   uint64_t count() const { return cpu_ == nullptr ? 0 : cpu_->count(); }
   const ThreadLog& log() const { return log_; }
   Tracee& tracee() { return *tracee_; }
+  ThreadAffinity& affinity() { return affinity_; }
 
   // Runs it for a turn: a quantum of instructions, or until it waits or has ended.
   void RunTurn();
@@ -153,6 +155,7 @@ class ThreadEngine {
   void FinishSystemCall();
   void FinishExec();
   void NoteForks();
+  void NoteAffinity();
   ProcessEvent CallEvent(EventKind kind, uint64_t sequence, const SystemCall& call);
   void OnNewTask(const TraceeStop& stop);
 
@@ -176,6 +179,7 @@ class ThreadEngine {
   ProcessPager pager_;
   std::unique_ptr<Cpu> cpu_;  // from the first turn on
   const ThreadScheduling scheduling_;
+  ThreadAffinity affinity_;
   uint64_t scheduling_read_ns_ = 0;
   uint64_t host_cpu_ = kUnknownCpu;
   std::string name_;
