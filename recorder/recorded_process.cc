@@ -15,6 +15,11 @@
 #include "recorder/vdso.h"
 
 namespace hindsight {
+namespace {
+
+constexpr uint64_t kLookElsewhereNs = 500'000'000;
+
+}  // namespace
 
 RecordedProcess::RecordedProcess(Recording* recording, std::unique_ptr<TraceWriter> writer,
                                  Manifest manifest, std::unique_ptr<Tracee> first)
@@ -97,7 +102,13 @@ absl::Status RecordedProcess::ReloadMap(Tracee* tracee, ThreadLog* log, uint64_t
   }
   const std::vector<uint64_t> stops = recording_->StopPlaces(tracee->thread(), map);
   stop_places_ = absl::flat_hash_set<uint64_t>(stops.begin(), stops.end());
-  auto elsewhere = [this](const MapRegion& region) {
+  // That means a look at all processes: not for each region again whenever the map changes.
+  const uint64_t now = recording_->NowNs();
+  const bool look_again = now >= next_look_elsewhere_ns_;
+  if (look_again) next_look_elsewhere_ns_ = now + kLookElsewhereNs;
+  auto elsewhere = [this, look_again](const MapRegion& region) {
+    const MapRegion* known = look_again ? nullptr : space_->Find(region.start);
+    if (known != nullptr && *known == region) return space_->uncached(*known);
     return IsMappedElsewhere(
         region, [this](pid_t other) { return other == pid() || recording_->IsRecorded(other); });
   };

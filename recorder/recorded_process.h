@@ -126,6 +126,7 @@ class RecordedProcess {
   ModuleTable modules_;
   PageWitnesses witnesses_;
   std::shared_ptr<const AddressSpace> space_ = std::make_shared<AddressSpace>();
+  uint64_t next_look_elsewhere_ns_ = 0;
   absl::flat_hash_set<uint64_t> stop_places_;
   std::vector<uint64_t> auxv_;
   std::list<std::unique_ptr<ThreadEngine>> threads_;
