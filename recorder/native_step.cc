@@ -73,18 +73,19 @@ void ThreadEngine::AnswerHere(const Instruction& instruction) {
 void ThreadEngine::StepNatively(const Instruction& instruction, bool reload_map) {
   ToProcess();
   int signal = 0;
-  while (true) {
+  for (Instruction next = instruction;;) {
     const TraceeStop stop = ResumeAndWait(ResumeHow::kStep, signal);
     signal = 0;
     switch (stop.kind) {
       case TraceeStopKind::kStepped:
-        FinishStep(instruction);
+        FinishStep(next);
         if (reload_map && state_ == State::kReady) {
           recording_->Keep(process_->ReloadMap(tracee_.get(), &log_, cpu_->count()));
           pager_.SetSpace(process_->space());
         }
         return;
       case TraceeStopKind::kSignal:
+        if (NoteTrap(next)) next = Instruction{};
         if (tracee_->Catches(stop.signal)) {
           DeliverSignal(stop);
           return;
@@ -106,6 +107,16 @@ void ThreadEngine::StepNatively(const Instruction& instruction, bool reload_map)
         break;
     }
   }
+}
+
+// An instruction that raises a signal by being executed (int3), not by being impossible, comes
+// before the signal.
+bool ThreadEngine::NoteTrap(const Instruction& instruction) {
+  RegisterFile now;
+  if (instruction.length == 0 || !tracee_->GetRegisters(/*vectors=*/false, &now)) return false;
+  if (now.rip != sync_registers_.rip + instruction.length) return false;
+  Transition(now, SideEffect{.kind = SideEffectKind::kInstruction});
+  return true;
 }
 
 void ThreadEngine::FinishStep(const Instruction& instruction) {

@@ -135,6 +135,7 @@ class ThreadEngine {
   void OnSpecial();
   void AnswerHere(const Instruction& instruction);
   void StepNatively(const Instruction& instruction, bool reload_map);
+  bool NoteTrap(const Instruction& instruction);
   void FinishStep(const Instruction& instruction);
   void OnFault(uint64_t block_count);
   bool StepUncached(const Instruction& instruction);

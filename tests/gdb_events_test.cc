@@ -170,6 +170,23 @@ end
   EXPECT_EQ(gdb.Answer("back"), "signal SIGFPE 8") << gdb.text;
 }
 
+// Behind the instruction, as in a live process.
+TEST(GdbEventsTest, ATrapHasBeenExecuted) {
+  const Recorded recorded({Program("signal_kinds")});
+  const GdbResult gdb = RunGdb(recorded.trace(), R"(
+handle all nostop noprint pass
+handle SIGTRAP stop print pass
+python
+run("continue")
+say("before", gdb.execute("x/i $pc - 1", to_string=True).split()[-1])
+gdb.execute("reverse-stepi", to_string=True)
+say("at", instruction())
+end
+)");
+  EXPECT_EQ(gdb.Answer("before"), "int3") << gdb.text;
+  EXPECT_EQ(gdb.Answer("at"), "int3") << gdb.text;
+}
+
 TEST(GdbEventsTest, QueuedSignalsShowTheirValues) {
   const Recorded recorded({Program("signal_queues")});
   const GdbResult gdb = RunGdb(recorded.trace(), R"(
