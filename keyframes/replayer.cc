@@ -19,13 +19,17 @@ constexpr uint64_t kCheckpointStates = 4'000'000;
 // ... or more where many pages are written: a first write costs about 3 us, and that shall stay
 // below a sixth of the time.
 constexpr uint64_t kCheckpointStatesPerPage = 2'000;
-// What a transition from the trace costs: about 1.6 us.
-constexpr uint64_t kTransitionStates = 200;
 // A watchpoint hit is found by going back to the start of the leg, so legs are kept short ...
 constexpr uint64_t kWatchLegStates = 1'000'000;
 // ... and begin at a checkpoint, or this near behind one: short legs, from breakpoint to
 // breakpoint, shall not cost one each.
 constexpr uint64_t kWatchCheckpointStates = 20'000;
+// On the way back to a state, an eighth of the way left lies between checkpoints.
+constexpr uint64_t kLeavingPart = 8;
+// Where replaying what lies behind the last checkpoint costs less than another one, none is left:
+// it costs about 2 us, and 10 us for each page that is protected and then written again.
+constexpr uint64_t kLeavingStates = 1'000;
+constexpr uint64_t kLeavingStatesPerPage = 1'000;
 // The last states before the target of a step back get a checkpoint each.
 constexpr uint64_t kDenseStates = 64;
 // No basic block is longer: Unicorn ends them at 512 instructions.
@@ -114,7 +118,6 @@ absl::StatusOr<LegEnd> SegmentReplay::RunLeg(const LegOptions& options) {
     }
   }
   RETURN_IF_ERROR(ApplyTransition());
-  effort_ += kTransitionStates;
   MaybeCheckpoint();
   return FinishLeg(LegEnd::kLimit, options);
 }
@@ -250,6 +253,23 @@ absl::Status SegmentReplay::AdvanceNoting(uint64_t target, HitTrace* trace,
   return absl::OkStatus();
 }
 
+// What replaying from here to `target` costs, about, in states.
+uint64_t SegmentReplay::EffortTo(uint64_t target) const {
+  const auto next = segment_->records().begin() + static_cast<ptrdiff_t>(cursor_);
+  const auto end = std::partition_point(
+      next, segment_->records().end(), [&](const Record& record) { return record.count < target; });
+  return target - count() + static_cast<uint64_t>(end - next) * kTransitionStates;
+}
+
+absl::Status SegmentReplay::AdvanceLeaving(uint64_t target, const std::atomic<bool>* interrupt) {
+  while (count() < target && EffortTo(target) > kLeavingStates) {
+    const uint64_t part = std::max<uint64_t>(1, (target - count()) / kLeavingPart);
+    RETURN_IF_ERROR(AdvanceTo(count() + part, interrupt));
+    LeaveCheckpoint();
+  }
+  return AdvanceTo(target, interrupt);
+}
+
 absl::Status SegmentReplay::Step() {
   CHECK(!at_end());
   const uint64_t target = count() + 1;
@@ -261,6 +281,7 @@ absl::Status SegmentReplay::Step() {
   if (step.stop == Stop::kSpecial) return DivergedAtSpecial();
   CHECK(count() == target);
   ++states_replayed_;
+  ++effort_;
   if (step.stop == Stop::kWatch) {
     watch_hit_ = {target - 1, cpu_->hit_watchpoint(), cpu_->hit_address()};
     import_hit_ = true;
@@ -270,8 +291,9 @@ absl::Status SegmentReplay::Step() {
 
 absl::Status SegmentReplay::MoveTo(uint64_t target, bool dense,
                                    const std::atomic<bool>* interrupt) {
+  const bool back = target < count();
   RETURN_IF_ERROR(RewindTo(target));
-  if (!dense) return AdvanceTo(target, interrupt);
+  if (!dense) return back ? AdvanceLeaving(target, interrupt) : AdvanceTo(target, interrupt);
   // Checkpoints halve the way left, then one stands at every state: a further step back restores
   // one of them, and only every kDenseStates steps a short way is replayed again.
   while (count() < target) {
@@ -327,7 +349,13 @@ absl::Status SegmentReplay::RewindTo(uint64_t target) {
 void SegmentReplay::TakeCheckpoint() {
   if (before_turn_ || broken_) return;
   checkpoints_->Take(cursor_);
+  effort_ = 0;
   checkpoints_->Thin(max_checkpoint_bytes_ != 0 ? max_checkpoint_bytes_ : kFaultCheckpointBytes);
+}
+
+void SegmentReplay::LeaveCheckpoint() {
+  const uint64_t pages = checkpoints_->dirty_pages();
+  if (effort_ > std::max(kLeavingStates, pages * kLeavingStatesPerPage)) TakeCheckpoint();
 }
 
 void SegmentReplay::KeepCheckpoints(uint64_t max_bytes) {
@@ -339,7 +367,6 @@ void SegmentReplay::MaybeCheckpoint() {
   if (max_checkpoint_bytes_ == 0 || effort_ < checkpoint_effort_) return;
   const uint64_t pages = checkpoints_->dirty_pages();
   TakeCheckpoint();
-  effort_ = 0;
   checkpoint_effort_ = std::max(kCheckpointStates, pages * kCheckpointStatesPerPage);
 }
 

@@ -242,6 +242,7 @@ absl::Status SegmentReplay::ApplyTransition() {
   cpu_->set_count(count() + 1);
   ++cursor_;
   ++states_replayed_;
+  effort_ += kTransitionStates;
   return Settle();
 }
 

@@ -31,7 +31,7 @@ absl::Status ThreadTimeline::GoTo(uint64_t target, bool dense, const std::atomic
                                               " of thread ", state_.thread(), ", after ",
                                               here()->segment().end_count()));
   }
-  if (target > count()) here()->TakeCheckpoint();
+  if (target > count()) here()->LeaveCheckpoint();
   return here()->MoveTo(target, dense, interrupt);
 }
 

@@ -62,7 +62,7 @@ absl::StatusOr<std::optional<ThreadTimeline::Hit>> ThreadTimeline::SearchWindows
     const std::optional<uint64_t> start = here()->checkpoints().NthBefore(high, width);
     RETURN_IF_ERROR(here()->RewindTo(std::max(low, start.value_or(low))));
     // What lies between a checkpoint and `low` has to be replayed anyhow.
-    if (count() < floor) RETURN_IF_ERROR(here()->AdvanceTo(floor, request.interrupt));
+    if (count() < floor) RETURN_IF_ERROR(here()->AdvanceLeaving(floor, request.interrupt));
     const uint64_t window_low = count();
     HitTrace trace;
     at_first = window_low == first;

@@ -213,5 +213,47 @@ TEST(TimelineTest, DivergenceLeavesItWhereItWas) {
   ExpectTruth(*timeline, spoiled);
 }
 
+// How often each state is replayed, on average, when `request` stops again and again on the way
+// back through one long segment with 300 signals in it.
+double ReplaysGoingBack(RunRequest request) {
+  static const auto* const kLong =
+      new ToyRecording({.iterations = 600, .segment_states = 1'000'000, .signal_every = 2});
+  const uint64_t stops_expected = kLong->signal_counts().size();
+  auto timeline = Open(*kLong);
+  EXPECT_TRUE(timeline->SeekTo(timeline->end_moment()).ok());
+  const uint64_t before = timeline->statistics().states_replayed;
+  request.direction = RunDirection::kBackward;
+  uint64_t stops = 0;
+  while (timeline->moment() > 0) {
+    auto stop = timeline->Run(request);
+    EXPECT_TRUE(stop.ok()) << stop.status();
+    if (!stop.ok() || stop->kind == RunStopKind::kBegin) break;
+    ++stops;
+  }
+  EXPECT_GE(stops, stops_expected);
+  const uint64_t replayed = timeline->statistics().states_replayed - before;
+  return static_cast<double>(replayed) / static_cast<double>(timeline->end_moment());
+}
+
+// What it replays must not grow with the way to the nearest checkpoint left on the way forward:
+// from there alone it would be half of the stops.
+constexpr double kFewReplays = 30;
+
+TEST(TimelineTest, StoppingAtEachSignalBackwardReplaysEachStateAFewTimes) {
+  EXPECT_LT(ReplaysGoingBack({}), kFewReplays);
+}
+
+TEST(TimelineTest, AWatchpointNeverHitReplaysNotMuchMoreOnTheWayBackToSignals) {
+  EXPECT_LT(
+      ReplaysGoingBack({.watchpoints = {{.address = ToyRecording::kData + 0x200, .length = 8}}}),
+      kFewReplays);
+}
+
+TEST(TimelineTest, StoppingAtABreakpointAgainAndAgainBackwardReplaysEachStateAFewTimes) {
+  RunRequest request{.breakpoints = {{.address = ToyRecording::Handler()}}};
+  request.stop_for_signal = [](int) { return false; };
+  EXPECT_LT(ReplaysGoingBack(request), kFewReplays);
+}
+
 }  // namespace
 }  // namespace hindsight
