@@ -208,7 +208,9 @@ void ProcessState::AddEvents() {
     latest = std::max(latest, moment);
     AddEvent(event, moment);
   }
-  for (auto* list : {&events_, &signals_, &syscalls_, &execs_, &forks_}) SortByMoment(list);
+  for (auto* list : {&events_, &execs_, &forks_}) SortByMoment(list);
+  for (auto& [number, list] : signals_) SortByMoment(&list);
+  for (auto& [number, list] : syscalls_) SortByMoment(&list);
   std::stable_sort(maps_.begin(), maps_.end(),
                    [](const MapChange& a, const MapChange& b) { return a.moment < b.moment; });
   std::stable_sort(gaps_.begin(), gaps_.end(),
@@ -225,8 +227,8 @@ void ProcessState::AddEvent(const ProcessEvent& event, uint64_t moment) {
   events_.push_back({moment, &event});
   const int32_t thread = event.thread != 0 ? event.thread : first_thread();
   if (event.count <= this->thread(thread).begin_count()) return;
-  if (event.kind == EventKind::kSignal) signals_.push_back({moment, &event});
-  if (event.kind == EventKind::kSyscall) syscalls_.push_back({moment, &event});
+  if (event.kind == EventKind::kSignal) signals_[event.number].push_back({moment, &event});
+  if (event.kind == EventKind::kSyscall) syscalls_[event.number].push_back({moment, &event});
   if (event.kind == EventKind::kExec) execs_.push_back({moment, &event});
   if (event.kind == EventKind::kFork) forks_.push_back({moment, &event});
 }

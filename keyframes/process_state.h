@@ -8,6 +8,7 @@
 #define HINDSIGHT_KEYFRAMES_PROCESS_STATE_H_
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -46,6 +47,10 @@ struct TimelineEvent {
   uint64_t moment = 0;
   const ProcessEvent* event = nullptr;
 };
+
+// By the number of the signal or system call, in the order of their moments each: who looks for few
+// of them, or for none, shall not have to look at all.
+using NumberedEvents = std::map<int64_t, std::vector<TimelineEvent>>;
 
 // Here recording was interrupted and went on later. What lies behind does not follow from what lies
 // before. (One at the end of the timeline is where recording ended early.)
@@ -93,8 +98,8 @@ class ProcessState {
   // All events but slices, in the order of their moments (for "monitor events"), and those of one
   // kind that move a thread on.
   const std::vector<TimelineEvent>& events() const { return events_; }
-  const std::vector<TimelineEvent>& signals() const { return signals_; }
-  const std::vector<TimelineEvent>& syscalls() const { return syscalls_; }
+  const NumberedEvents& signals() const { return signals_; }
+  const NumberedEvents& syscalls() const { return syscalls_; }
   const std::vector<TimelineEvent>& execs() const { return execs_; }
   const std::vector<TimelineEvent>& forks() const { return forks_; }
   // The exec that led to `moment` or to one before it; null if there is none. Its text is the path
@@ -139,8 +144,8 @@ class ProcessState {
   absl::flat_hash_map<int32_t, Life> lives_;
   Schedule schedule_;
   std::vector<TimelineEvent> events_;
-  std::vector<TimelineEvent> signals_;
-  std::vector<TimelineEvent> syscalls_;
+  NumberedEvents signals_;
+  NumberedEvents syscalls_;
   std::vector<TimelineEvent> execs_;
   std::vector<TimelineEvent> forks_;
   std::vector<MapChange> maps_;

@@ -1,18 +1,19 @@
 // Where events stop a run: known without replay.
 
 #include <algorithm>
+#include <tuple>
 
 #include "keyframes/timeline_impl.h"
 
 namespace hindsight {
 namespace {
 
-bool StopsForSignal(const RunRequest& request, const ProcessEvent& event) {
-  return !request.stop_for_signal || request.stop_for_signal(static_cast<int>(event.number));
+bool StopsForSignal(const RunRequest& request, int64_t signal) {
+  return !request.stop_for_signal || request.stop_for_signal(static_cast<int>(signal));
 }
 
-bool StopsForSyscall(const RunRequest& request, const ProcessEvent& event) {
-  return request.stop_for_syscall && request.stop_for_syscall(event.number);
+bool StopsForSyscall(const RunRequest& request, int64_t number) {
+  return request.stop_for_syscall && request.stop_for_syscall(number);
 }
 
 RunStop SignalStop(const ProcessEvent& event) {
@@ -59,6 +60,35 @@ const TimelineEvent* LastOf(const Events& events, uint64_t moment, const Filter&
   return nullptr;
 }
 
+// The same among events of the numbers wanted. Of those at one moment the trace tells the order.
+template <typename Wanted, typename Filter>
+const TimelineEvent* NextOf(const NumberedEvents& numbers, uint64_t moment, const Wanted& wanted,
+                            const Filter& filter) {
+  const TimelineEvent* first = nullptr;
+  for (const auto& [number, events] : numbers) {
+    const TimelineEvent* next = wanted(number) ? NextOf(events, moment, filter) : nullptr;
+    if (next != nullptr && (first == nullptr || std::tie(next->moment, next->event) <
+                                                    std::tie(first->moment, first->event))) {
+      first = next;
+    }
+  }
+  return first;
+}
+
+template <typename Wanted, typename Filter>
+const TimelineEvent* LastOf(const NumberedEvents& numbers, uint64_t moment, const Wanted& wanted,
+                            const Filter& filter) {
+  const TimelineEvent* latest = nullptr;
+  for (const auto& [number, events] : numbers) {
+    const TimelineEvent* last = wanted(number) ? LastOf(events, moment, filter) : nullptr;
+    if (last != nullptr && (latest == nullptr || std::tie(last->moment, last->event) >
+                                                     std::tie(latest->moment, latest->event))) {
+      latest = last;
+    }
+  }
+  return latest;
+}
+
 }  // namespace
 
 std::optional<Timeline::Impl::EventStop> Timeline::Impl::NextEventStop(const RunRequest& request,
@@ -67,28 +97,23 @@ std::optional<Timeline::Impl::EventStop> Timeline::Impl::NextEventStop(const Run
   auto offer = [&next](uint64_t moment, const RunStop& stop) {
     if (!next.has_value() || moment < next->moment) next = EventStop{moment, stop};
   };
+  const auto any = [&](const ProcessEvent& event) { return Counts(request, event.thread); };
   // The transition that an event is was made out of the moment before the event's.
-  const TimelineEvent* signal =
-      NextOf(process_.signals(), after + 1, [&](const ProcessEvent& event) {
-        return Counts(request, event.thread) && StopsForSignal(request, event);
-      });
+  const auto wanted_signal = [&](int64_t signal) { return StopsForSignal(request, signal); };
+  const TimelineEvent* signal = NextOf(process_.signals(), after + 1, wanted_signal, any);
   if (signal != nullptr) offer(signal->moment - 1, SignalStop(*signal->event));
-  const auto syscalls = [&](const ProcessEvent& event) {
-    return Counts(request, event.thread) && StopsForSyscall(request, event);
-  };
-  const TimelineEvent* syscall =
-      request.stop_for_syscall ? NextOf(process_.syscalls(), after, syscalls) : nullptr;
+  const auto wanted_call = [&](int64_t number) { return StopsForSyscall(request, number); };
+  const TimelineEvent* syscall = NextOf(process_.syscalls(), after, wanted_call, any);
   if (syscall != nullptr && syscall->moment - 1 <= after) {
     const ProcessEvent& event = *syscall->event;
     if (event.count <= process_.thread(event.thread).end_count()) {
       offer(syscall->moment, SyscallStop(RunStopKind::kSyscallReturn, event));
     }
-    syscall = NextOf(process_.syscalls(), after + 1, syscalls);
+    syscall = NextOf(process_.syscalls(), after + 1, wanted_call, any);
   }
   if (syscall != nullptr) {
     offer(syscall->moment - 1, SyscallStop(RunStopKind::kSyscallEntry, *syscall->event));
   }
-  const auto any = [&](const ProcessEvent& event) { return Counts(request, event.thread); };
   const TimelineEvent* exec =
       request.stop_for_exec ? NextOf(process_.execs(), after, any) : nullptr;
   if (exec != nullptr && exec->moment <= process_.end_moment()) {
@@ -109,16 +134,12 @@ std::optional<Timeline::Impl::EventStop> Timeline::Impl::PreviousEventStop(
   auto offer = [&previous](uint64_t moment, const RunStop& stop) {
     if (!previous.has_value() || moment > previous->moment) previous = EventStop{moment, stop};
   };
-  const TimelineEvent* signal = LastOf(process_.signals(), before, [&](const ProcessEvent& event) {
-    return Counts(request, event.thread) && StopsForSignal(request, event);
-  });
+  const auto any = [&](const ProcessEvent& event) { return Counts(request, event.thread); };
+  const auto wanted_signal = [&](int64_t signal) { return StopsForSignal(request, signal); };
+  const TimelineEvent* signal = LastOf(process_.signals(), before, wanted_signal, any);
   if (signal != nullptr) offer(signal->moment - 1, SignalStop(*signal->event));
-  const TimelineEvent* syscall = nullptr;
-  if (request.stop_for_syscall) {
-    syscall = LastOf(process_.syscalls(), before, [&](const ProcessEvent& event) {
-      return Counts(request, event.thread) && StopsForSyscall(request, event);
-    });
-  }
+  const auto wanted_call = [&](int64_t number) { return StopsForSyscall(request, number); };
+  const TimelineEvent* syscall = LastOf(process_.syscalls(), before, wanted_call, any);
   if (syscall != nullptr) {
     const ProcessEvent& event = *syscall->event;
     const bool behind =
@@ -126,7 +147,6 @@ std::optional<Timeline::Impl::EventStop> Timeline::Impl::PreviousEventStop(
     offer(behind ? syscall->moment : syscall->moment - 1,
           SyscallStop(behind ? RunStopKind::kSyscallReturn : RunStopKind::kSyscallEntry, event));
   }
-  const auto any = [&](const ProcessEvent& event) { return Counts(request, event.thread); };
   const TimelineEvent* exec =
       request.stop_for_exec ? LastOf(process_.execs(), before, any) : nullptr;
   if (exec != nullptr) offer(exec->moment - 1, ExecStop(*exec->event));
@@ -190,13 +210,13 @@ std::optional<RunStop> Timeline::Impl::StopInState(const RunRequest& request, in
     return ForkStop(*fork->event);
   }
   const ProcessEvent* signal = state.SignalFrom(count);
-  if (signal != nullptr && StopsForSignal(request, *signal)) return SignalStop(*signal);
+  if (signal != nullptr && StopsForSignal(request, signal->number)) return SignalStop(*signal);
   const ProcessEvent* syscall = state.SyscallFrom(count);
-  if (syscall != nullptr && StopsForSyscall(request, *syscall)) {
+  if (syscall != nullptr && StopsForSyscall(request, syscall->number)) {
     return SyscallStop(RunStopKind::kSyscallEntry, *syscall);
   }
   syscall = count == 0 ? nullptr : state.SyscallFrom(count - 1);
-  if (syscall != nullptr && StopsForSyscall(request, *syscall)) {
+  if (syscall != nullptr && StopsForSyscall(request, syscall->number)) {
     return SyscallStop(RunStopKind::kSyscallReturn, *syscall);
   }
   return std::nullopt;
