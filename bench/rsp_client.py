@@ -57,6 +57,12 @@ class RspClient:
         text = self.ask("g")[16 * number:16 * number + 16]
         return int.from_bytes(bytes.fromhex(text), "little")
 
+    def pass_signals(self, on):
+        """Whether signals are passed without a stop, as by gdb's `handle all pass nostop`."""
+        numbers = ";".join("%x" % number for number in range(1, 150)) if on else ""
+        if self.ask("QPassSignals:" + numbers) != "OK":
+            raise ValueError("QPassSignals is refused")
+
     def run_to_end(self, packet):
         """Resumes by `packet` until an end of the recording; how often it stopped before."""
         for stops in range(1000000):
