@@ -86,7 +86,9 @@ class RecordTest : public testing::Test {
     auto verified = Verify(**trace);
     ASSERT_TRUE(verified.ok()) << verified.status();
     EXPECT_TRUE(verified->exact()) << verified->difference;
-    if (result_.processes == 1) EXPECT_EQ(verified->states, result_.instructions);
+    if (result_.processes == 1) {
+      EXPECT_EQ(verified->states, result_.instructions);
+    }
   }
 
   std::vector<ProcessEvent> Events(EventKind kind) {
