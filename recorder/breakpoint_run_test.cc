@@ -32,8 +32,8 @@ std::string Program() {
 class BreakpointRunTest : public ::testing::Test {
  protected:
   void Launch(const std::string& what, const std::string& place = "ReachedPlace") {
-    // A sanitizer of the program's own would look for leaks at its end, which it cannot do while the
-    // program is traced.
+    // A sanitizer of the program's own would look for leaks at its end, which it cannot do while
+    // the program is traced.
     setenv("ASAN_OPTIONS", "detect_leaks=0", 1);
     auto command = LookUpProgram({Program(), what});
     ASSERT_TRUE(command.ok()) << command.status();

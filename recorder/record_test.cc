@@ -51,8 +51,8 @@ std::string Program(const std::string& name) { return "recorder/testdata/" + nam
 class RecordTest : public testing::Test {
  protected:
   RecordTest() {
-    // A sanitizer of the program's own would look for leaks at its end, which it cannot do while the
-    // program is traced.
+    // A sanitizer of the program's own would look for leaks at its end, which it cannot do while
+    // the program is traced.
     setenv("ASAN_OPTIONS", "detect_leaks=0", 1);
     directory_ = testing::TempDir() + "/record_test." + std::to_string(getpid());
     std::filesystem::remove_all(directory_);
