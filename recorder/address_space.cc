@@ -1,13 +1,12 @@
 #include "recorder/address_space.h"
 
-#include <dirent.h>
-#include <stdlib.h>
 #include <sys/mman.h>
 
-#include <memory>
+#include <algorithm>
+#include <tuple>
+#include <utility>
 
 #include "absl/strings/match.h"
-#include "absl/strings/str_cat.h"
 
 namespace hindsight {
 namespace {
@@ -16,31 +15,48 @@ bool SameFile(const MapRegion& a, const MapRegion& b) {
   return a.inode == b.inode && a.device_major == b.device_major && a.device_minor == b.device_minor;
 }
 
-// Whether both show some page of the same file.
-bool Overlap(const MapRegion& a, const MapRegion& b) {
-  return SameFile(a, b) && a.file_offset < b.file_offset + (b.end - b.start) &&
-         b.file_offset < a.file_offset + (a.end - a.start);
+uint64_t FileEnd(const MapRegion& region) {
+  return region.file_offset + (region.end - region.start);
+}
+
+bool IsWritable(const MapRegion& region) { return (region.protection & PROT_WRITE) != 0; }
+
+// Of `shared`, the regions mapped MAP_SHARED: calls `mark` with those that show a page which
+// another of them shows as well, if either is writable.
+void ForSeenTwice(std::vector<const MapRegion*> shared,
+                  const std::function<void(const MapRegion&)>& mark) {
+  const auto place = [](const MapRegion* region) {
+    return std::tie(region->device_major, region->device_minor, region->inode, region->file_offset);
+  };
+  std::sort(shared.begin(), shared.end(),
+            [&](const MapRegion* a, const MapRegion* b) { return place(a) < place(b); });
+  const MapRegion* longest = nullptr;  // of those before it in the file
+  const MapRegion* longest_writable = nullptr;
+  const auto reaches = [](const MapRegion* before, const MapRegion& region) {
+    return before != nullptr && SameFile(*before, region) && region.file_offset < FileEnd(*before);
+  };
+  const auto longer = [](const MapRegion* before, const MapRegion& region) {
+    return before == nullptr || !SameFile(*before, region) || FileEnd(*before) < FileEnd(region);
+  };
+  for (const MapRegion* region : shared) {
+    if (reaches(IsWritable(*region) ? longest : longest_writable, *region)) mark(*region);
+    if (longer(longest, *region)) longest = region;
+    if (IsWritable(*region) && longer(longest_writable, *region)) longest_writable = region;
+  }
+  const MapRegion* next = nullptr;  // behind it in the file
+  const MapRegion* next_writable = nullptr;
+  for (auto it = shared.rbegin(); it != shared.rend(); ++it) {
+    const MapRegion& region = **it;
+    const MapRegion* const after = IsWritable(region) ? next : next_writable;
+    if (after != nullptr && reaches(&region, *after)) mark(region);
+    next = &region;
+    if (IsWritable(region)) next_writable = &region;
+  }
 }
 
 bool IsDevice(const MapRegion& region) {
   return absl::StartsWith(region.name, "/dev/") && !absl::StartsWith(region.name, "/dev/shm/") &&
          !absl::StartsWith(region.name, "/dev/zero");
-}
-
-// Files of the system's that are mapped everywhere, like locale archives.
-bool IsSystemFile(const MapRegion& region) {
-  return (region.protection & PROT_WRITE) == 0 &&
-         (absl::StartsWith(region.name, "/usr/") || absl::StartsWith(region.name, "/lib"));
-}
-
-bool MayWrite(const std::string& maps_path, const MapRegion& wanted) {
-  const MemoryMap map = MemoryMap::OfProcess(maps_path);
-  for (const MapRegion& region : map.regions()) {
-    if (region.shared && SameFile(region, wanted) && (region.protection & PROT_WRITE) != 0) {
-      return true;
-    }
-  }
-  return false;
 }
 
 }  // namespace
@@ -49,30 +65,18 @@ AddressSpace::AddressSpace(MemoryMap map,
                            const std::function<bool(const MapRegion& region)>& changed_elsewhere)
     : map_(std::move(map)) {
   const std::vector<MapRegion>& regions = map_.regions();
-  for (size_t i = 0; i < regions.size(); ++i) {
-    if (!regions[i].shared) continue;
-    has_shared_ = true;
-    bool uncached = IsDevice(regions[i]) || changed_elsewhere(regions[i]);
-    for (size_t j = 0; j < regions.size() && !uncached; ++j) {
-      uncached = i != j && regions[j].shared && Overlap(regions[i], regions[j]) &&
-                 ((regions[i].protection | regions[j].protection) & PROT_WRITE) != 0;
-    }
-    if (!uncached) continue;
+  const auto mark = [&](const MapRegion& region) {
     uncached_.resize(regions.size());
-    uncached_[i] = true;
+    uncached_[&region - regions.data()] = true;
+  };
+  std::vector<const MapRegion*> shared;
+  for (const MapRegion& region : regions) {
+    if (!region.shared) continue;
+    shared.push_back(&region);
+    if (IsDevice(region) || changed_elsewhere(region)) mark(region);
   }
-}
-
-bool IsMappedElsewhere(const MapRegion& region, const std::function<bool(pid_t)>& recorded) {
-  if (IsSystemFile(region)) return false;
-  const std::unique_ptr<DIR, int (*)(DIR*)> processes(opendir("/proc"), closedir);
-  if (processes == nullptr) return true;
-  while (const dirent* entry = readdir(processes.get())) {
-    const pid_t pid = static_cast<pid_t>(strtol(entry->d_name, nullptr, 10));
-    if (pid <= 0 || recorded(pid)) continue;
-    if (MayWrite(absl::StrCat("/proc/", pid, "/maps"), region)) return true;
-  }
-  return false;
+  has_shared_ = !shared.empty();
+  ForSeenTwice(std::move(shared), mark);
 }
 
 }  // namespace hindsight

@@ -10,8 +10,6 @@
 #ifndef HINDSIGHT_RECORDER_ADDRESS_SPACE_H_
 #define HINDSIGHT_RECORDER_ADDRESS_SPACE_H_
 
-#include <sys/types.h>
-
 #include <cstdint>
 #include <functional>
 #include <vector>
@@ -42,10 +40,6 @@ class AddressSpace {
   std::vector<bool> uncached_;  // empty: none
   bool has_shared_ = false;
 };
-
-// Whether a process other than `recorded` maps the region's file in a way that lets it write. False
-// for files that only the system writes. Looks at all processes it may look at: some milliseconds.
-bool IsMappedElsewhere(const MapRegion& region, const std::function<bool(pid_t)>& recorded);
 
 }  // namespace hindsight
 

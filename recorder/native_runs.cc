@@ -64,6 +64,7 @@ void Recording::RunNatively(pid_t process, absl::Span<const NativeThread> thread
   };
   native_.push_back(
       {process, std::make_unique<BreakpointRun>(process, std::move(places)), nullptr});
+  foreign_mappings_.Forget();
   native_.back().run->Start(threads);
 }
 
@@ -76,6 +77,7 @@ absl::Status Recording::RecordAgain(RecordedProcess* process,
                                     absl::Span<const NativeThread> stopped) {
   std::vector<NativeThread> threads(stopped.begin(), stopped.end());
   RETURN_IF_ERROR(SettleThreads(process->pid(), absl::MakeSpan(threads)));
+  foreign_mappings_.Forget();
   RETURN_IF_ERROR(process->ResumeRecording(threads));
   for (const NativeThread& thread : threads) {
     ThreadEngine* engine = process->Find(thread.thread);
@@ -90,6 +92,7 @@ absl::Status Recording::RecordAgain(RecordedProcess* process,
 absl::Status Recording::Record(pid_t process, absl::Span<const NativeThread> stopped) {
   std::vector<NativeThread> threads(stopped.begin(), stopped.end());
   RETURN_IF_ERROR(SettleThreads(process, absl::MakeSpan(threads)));
+  foreign_mappings_.Forget();
   if (root_pid_ == 0) root_pid_ = process;
   Manifest manifest = manifest_;
   manifest.pid = process;

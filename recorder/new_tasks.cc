@@ -45,6 +45,7 @@ Recording::NewTask Recording::OnNewTask(ThreadEngine* parent, RecordedProcess* p
   }
   made.recorded = options_.children != ChildPolicy::kNone;
   if (!made.recorded) {
+    foreign_mappings_.Forget();
     parent->affinity().Free(stop.task);
     LetChildGo(stop.task, process->pid(), options_.attach_pid == 0);
     return made;

@@ -15,12 +15,6 @@
 #include "recorder/vdso.h"
 
 namespace hindsight {
-namespace {
-
-constexpr uint64_t kLookElsewhereNs = 500'000'000;
-
-}  // namespace
-
 RecordedProcess::RecordedProcess(Recording* recording, std::unique_ptr<TraceWriter> writer,
                                  Manifest manifest, std::unique_ptr<Tracee> first)
     : recording_(recording),
@@ -96,24 +90,35 @@ absl::Status RecordedProcess::ReloadMap(Tracee* tracee, ThreadLog* log, uint64_t
   MemoryMap map = MemoryMap::OfProcess(tracee->ProcPath("maps"));
   if (map.regions().empty()) return absl::OkStatus();  // gone: the next stop will tell
   RETURN_IF_ERROR(modules_.Register(&map));
-  if (map == space_->map()) return absl::OkStatus();
+  ForeignMappings& foreign = recording_->foreign_mappings();
+  foreign.Update(map, pid(), recording_->NowNs());
+  if (map == space_->map()) {
+    FollowForeignMappings();
+    return absl::OkStatus();
+  }
   if (log != nullptr) {
     log->Event({.kind = EventKind::kMapChange, .count = count, .maps = map.regions()});
   }
   const std::vector<uint64_t> stops = recording_->StopPlaces(tracee->thread(), map);
   stop_places_ = absl::flat_hash_set<uint64_t>(stops.begin(), stops.end());
-  // That means a look at all processes: not for each region again whenever the map changes.
-  const uint64_t now = recording_->NowNs();
-  const bool look_again = now >= next_look_elsewhere_ns_;
-  if (look_again) next_look_elsewhere_ns_ = now + kLookElsewhereNs;
-  auto elsewhere = [this, look_again](const MapRegion& region) {
-    const MapRegion* known = look_again ? nullptr : space_->Find(region.start);
-    if (known != nullptr && *known == region) return space_->uncached(*known);
-    return IsMappedElsewhere(
-        region, [this](pid_t other) { return other == pid() || recording_->IsRecorded(other); });
-  };
-  space_ = std::make_shared<AddressSpace>(std::move(map), elsewhere);
+  SetMap(std::move(map));
   return absl::OkStatus();
+}
+
+void RecordedProcess::SetMap(MemoryMap map) {
+  const ForeignMappings& foreign = recording_->foreign_mappings();
+  foreign_version_ = foreign.version();
+  space_ = std::make_shared<AddressSpace>(
+      std::move(map), [&](const MapRegion& region) { return foreign.MayWrite(region); });
+}
+
+void RecordedProcess::FollowForeignMappings() {
+  if (!space_->has_shared()) return;
+  ForeignMappings& foreign = recording_->foreign_mappings();
+  if (foreign.IsDue(recording_->NowNs())) {
+    foreign.Update(space_->map(), pid(), recording_->NowNs());
+  }
+  if (foreign.version() != foreign_version_) SetMap(space_->map());
 }
 
 void RecordedProcess::OnExec() {
@@ -226,6 +231,7 @@ void RecordedProcess::LetGo(const std::string& reason) {
     std::fprintf(stderr, "hindsight: %s (process %d) %s: its recording ends here, it runs on\n",
                  program_.c_str(), pid(), reason.c_str());
   }
+  recording_->foreign_mappings().Forget();
   ended_ = true;
   end_reason_ = reason.empty() ? "the trace could not be written" : reason;
   std::vector<ThreadToDetach> detach;

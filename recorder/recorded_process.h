@@ -63,6 +63,8 @@ class RecordedProcess {
   absl::Status OpenImage(Tracee* tracee);
   // After something that may have changed the memory map; logs a change at the thread's state.
   absl::Status ReloadMap(Tracee* tracee, ThreadLog* log, uint64_t count);
+  // Which of its shared mappings processes may write to that are not recorded changes, too.
+  void FollowForeignMappings();
   void OnExec();
   // Where recording stops.
   const absl::flat_hash_set<uint64_t>& stop_places() const { return stop_places_; }
@@ -119,6 +121,8 @@ class RecordedProcess {
   uint64_t Instructions() const;
 
  private:
+  void SetMap(MemoryMap map);
+
   Recording* const recording_;
   std::unique_ptr<TraceWriter> writer_;
   Manifest manifest_;
@@ -126,7 +130,7 @@ class RecordedProcess {
   ModuleTable modules_;
   PageWitnesses witnesses_;
   std::shared_ptr<const AddressSpace> space_ = std::make_shared<AddressSpace>();
-  uint64_t next_look_elsewhere_ns_ = 0;
+  uint64_t foreign_version_ = 0;  // that space_ was made with
   absl::flat_hash_set<uint64_t> stop_places_;
   std::vector<uint64_t> auxv_;
   std::list<std::unique_ptr<ThreadEngine>> threads_;

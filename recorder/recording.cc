@@ -184,7 +184,9 @@ void Recording::LetGoOf(pid_t thread, const std::string& reason) {
 
 bool Recording::IsRecorded(pid_t process) const {
   return std::any_of(processes_.begin(), processes_.end(),
-                     [&](const auto& p) { return p->pid() == process; });
+                     [&](const auto& p) { return p->pid() == process && !p->ended(); }) &&
+         std::none_of(native_.begin(), native_.end(),
+                      [&](const NativeProcess& native) { return native.process == process; });
 }
 
 void Recording::Reap() {

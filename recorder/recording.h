@@ -21,6 +21,7 @@
 #include "absl/status/statusor.h"
 #include "recorder/affinity.h"
 #include "recorder/breakpoint_run.h"
+#include "recorder/foreign_mappings.h"
 #include "recorder/module_files.h"
 #include "recorder/record.h"
 #include "recorder/recorded_process.h"
@@ -52,6 +53,7 @@ class Recording {
   MemoryModel memory_model() const { return model_; }
   Sequence* sequence() { return &sequence_; }
   const std::shared_ptr<ModuleFiles>& module_files() const { return module_files_; }
+  ForeignMappings& foreign_mappings() { return foreign_mappings_; }
   uint64_t NowNs() const;
   // Keeps the first error: it ends the recording.
   void Keep(absl::Status status) { status_.Update(std::move(status)); }
@@ -82,7 +84,7 @@ class Recording {
   // Runs a process natively whose recording pauses.
   void RunSuspended(RecordedProcess* process, absl::Span<const NativeThread> threads);
   void Remove(pid_t thread) { tasks_.erase(thread); }
-  bool IsRecorded(pid_t process) const;
+  bool IsRecorded(pid_t process) const;  // now, not before or behind a gap
   ThreadEngine* Find(pid_t thread) const;
 
   // Where the recording of a process with this map is to stop.
@@ -148,6 +150,7 @@ class Recording {
   const std::shared_ptr<ModuleFiles> module_files_ = std::make_shared<ModuleFiles>();
   absl::flat_hash_map<pid_t, ThreadEngine*> tasks_;  // that live
   absl::flat_hash_map<pid_t, int> early_;            // stops of tasks not told of yet
+  ForeignMappings foreign_mappings_{[this](pid_t process) { return IsRecorded(process); }};
   std::vector<std::unique_ptr<Cpu>> spare_cpus_;
   std::string end_reason_;
   Clock::time_point start_time_, last_flush_, last_progress_;

@@ -108,6 +108,7 @@ void ThreadEngine::BeginTurn() {
   if (first) Begin();
   if (cpu_ == nullptr) return;
   if (recording_->binds_threads()) affinity_.Follow();
+  process_->FollowForeignMappings();
   pager_.SetSpace(process_->space());
   pager_.set_count(cpu_->count());
   if (process_->StartsSlice(this)) {
