@@ -44,15 +44,6 @@ bool UsesMxcsr(ZydisMnemonic mnemonic) {
   });
 }
 
-bool IsX87OrMmx(const ZydisDecodedInstruction& instruction) {
-  const bool escape = instruction.encoding == ZYDIS_INSTRUCTION_ENCODING_LEGACY &&
-                      instruction.opcode_map == ZYDIS_OPCODE_MAP_DEFAULT &&
-                      instruction.opcode >= 0xd8 && instruction.opcode <= 0xdf;
-  return escape || instruction.mnemonic == ZYDIS_MNEMONIC_EMMS ||
-         instruction.mnemonic == ZYDIS_MNEMONIC_CVTPI2PD ||
-         instruction.mnemonic == ZYDIS_MNEMONIC_CVTPI2PS;
-}
-
 // Whether elements that are masked off are not accessed.
 bool SuppressesFaults(const ZydisDecodedInstruction& instruction) {
   // Zydis has these in another class than processors.
@@ -398,6 +389,16 @@ void WriteCode(absl::Span<const uint8_t> original, AssistPlan* plan) {
 }
 
 }  // namespace
+
+bool IsX87OrMmx(const ZydisDecodedInstruction& instruction) {
+  const bool escape = instruction.encoding == ZYDIS_INSTRUCTION_ENCODING_LEGACY &&
+                      instruction.opcode_map == ZYDIS_OPCODE_MAP_DEFAULT &&
+                      instruction.opcode >= 0xd8 && instruction.opcode <= 0xdf;
+  return escape || instruction.mnemonic == ZYDIS_MNEMONIC_EMMS ||
+         instruction.mnemonic == ZYDIS_MNEMONIC_FWAIT ||
+         instruction.mnemonic == ZYDIS_MNEMONIC_CVTPI2PD ||
+         instruction.mnemonic == ZYDIS_MNEMONIC_CVTPI2PS;
+}
 
 std::optional<AssistPlan> MakeAssistPlan(const ZydisDecodedInstruction& instruction,
                                          const ZydisDecodedOperand* operands,

@@ -79,6 +79,9 @@ std::optional<AssistPlan> MakeAssistPlan(const ZydisDecodedInstruction& instruct
 bool CanAssistNatively(const ZydisDecodedInstruction& instruction,
                        const ZydisDecodedOperand* operands);
 
+// Whether it works on the x87's registers, which are MMX's as well.
+bool IsX87OrMmx(const ZydisDecodedInstruction& instruction);
+
 }  // namespace hindsight
 
 #endif  // HINDSIGHT_EMULATOR_ASSIST_PLAN_H_

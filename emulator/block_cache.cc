@@ -40,6 +40,7 @@ Block* BlockCache::Add(uint64_t address, absl::Span<const uint8_t> code,
   while (offset < code.size()) {
     Instruction instruction = Classify(code.subspan(offset));
     if (instruction.policy != Policy::kEmulate) block->flags |= Block::kSpecial;
+    if (instruction.floating) block->flags |= Block::kFloating;
     if (instruction.writes_memory) block->flags |= Block::kWrites;
     if (instruction.length == 0) break;
     if (breakpoints.contains(address + offset)) {

@@ -25,8 +25,9 @@ struct Block {
   static constexpr uint8_t kOrderable = 8;   // an orderable instruction
   static constexpr uint8_t kWrites = 16;     // an instruction that writes memory
   // Set and cleared by the Cpu, for blocks on a page whose code changes without notice:
-  static constexpr uint8_t kGuarded = 32;   // compare before running it
-  static constexpr uint8_t kStepHere = 64;  // it might change itself
+  static constexpr uint8_t kGuarded = 32;    // compare before running it
+  static constexpr uint8_t kStepHere = 64;   // it might change itself
+  static constexpr uint8_t kFloating = 128;  // Instruction::floating
 
   uint64_t address = 0;
   uint32_t size = 0;  // bytes; as Unicorn gave it

@@ -114,7 +114,7 @@ struct Words {
 
 }  // namespace
 
-Agreement AgreementFor(absl::Span<const uint8_t> bytes) {
+Agreement AgreementFor(absl::Span<const uint8_t> bytes, bool on_host) {
   ZydisDecoder decoder;
   ZydisDecoderInit(&decoder, ZYDIS_MACHINE_MODE_LONG_64, ZYDIS_STACK_WIDTH_64);
   ZydisDecodedInstruction decoded;
@@ -129,7 +129,7 @@ Agreement AgreementFor(absl::Span<const uint8_t> bytes) {
   care.rflags = ~kResume;
   if (decoded.cpu_flags != nullptr) care.rflags &= ~uint64_t{decoded.cpu_flags->undefined};
   // What is executed on the host leaves nothing to differ.
-  if (Classify(bytes).policy == Policy::kAssist) return agreement;
+  if (on_host || Classify(bytes).policy == Policy::kAssist) return agreement;
   const uint64_t exceptions = kDenormalOperand | DifferentExceptions(decoded.mnemonic);
   care.mxcsr = ~exceptions;
   care.fsw = ~(exceptions | kStackFault);

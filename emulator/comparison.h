@@ -21,8 +21,9 @@ struct Agreement {
   bool loads_x87 = false;  // fld: a signalling NaN may have stayed one in ST(0)
 };
 
-// For the instruction that starts at bytes[0], which decodes.
-Agreement AgreementFor(absl::Span<const uint8_t> bytes);
+// For the instruction that starts at bytes[0], which decodes. `on_host`: it is executed on the host
+// whatever its policy.
+Agreement AgreementFor(absl::Span<const uint8_t> bytes, bool on_host = false);
 
 // True if `emulated` agrees with `native`.
 bool Agree(const Agreement& agreement, const RegisterFile& native, const RegisterFile& emulated);

@@ -6,6 +6,7 @@
 #include "base/check.h"
 #include "base/status_macros.h"
 #include "emulator/cpu_impl.h"
+#include "emulator/float_control.h"
 
 namespace hindsight {
 
@@ -31,6 +32,14 @@ void Cpu::Impl::SetRegisters(const RegisterFile& registers) {
   // Read back what the engine made of them: bits it does not keep must not appear and vanish.
   registers_loaded_ = false;
   pc_ = registers.rip;
+  NoteFloatControl(registers);
+}
+
+void Cpu::Impl::NoteFloatControl(const RegisterFile& registers) {
+  floats_here_ = HasUnusualFloatControl(registers);
+  const uint8_t flag = floats_here_ ? Block::kFloating : 0;
+  stop_flags_ = (stop_flags_ & ~Block::kFloating) | flag;
+  slow_flags_ = (slow_flags_ & ~Block::kFloating) | flag;
 }
 
 absl::Status Cpu::Impl::SelectEngine() {
@@ -87,6 +96,7 @@ RunResult Cpu::Impl::Run(const RunOptions& options) {
   exact_limit_ = options.exact_limit;
   stop_flags_ = Block::kSpecial | Block::kStepOnly | Block::kStepHere;
   if (log_ == nullptr) stop_flags_ |= Block::kBreakpoint;
+  if (floats_here_) stop_flags_ |= Block::kFloating;
   slow_flags_ = stop_flags_ | Block::kBreakpoint | Block::kGuarded;
   if (orderable_ != nullptr) slow_flags_ |= Block::kOrderable;
   fault_address_ = 0;
@@ -198,7 +208,7 @@ RunResult Cpu::Impl::StepOne() {
   watch_hit_ = false;
   uint64_t before = count_;
   bool ok;
-  const bool here = assist || (plain_here_ && instruction->plain);
+  const bool here = BelongsHere(*instruction) || (plain_here_ && instruction->plain);
   const Assistant::Prepared* prepared = here ? PrepareAssist(*instruction) : nullptr;
   if (prepared != nullptr) {
     const AssistResult result = AssistStep(*prepared);
@@ -208,6 +218,7 @@ RunResult Cpu::Impl::StepOne() {
       return {.stop = Stop::kSpecial};
     }
     ok = result == AssistResult::kDone;
+    if (ok && instruction->sets_float_control) NoteFloatControl(registers_);
   } else {
     ok = !assist && (instruction->rep ? RepStep() : TrapStep(instruction->pushes_flags));
   }

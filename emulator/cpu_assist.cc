@@ -26,8 +26,9 @@ void Cpu::Impl::UpdateEngine() {
 // give the engine the registers for that.
 const Block* Cpu::Impl::BlockToStep() {
   const Block* block = blocks_.FindAt(pc_);
-  const bool steps = block != nullptr && block->epoch == epoch_ &&
-                     (block->flags & stop_flags_ & (Block::kSpecial | Block::kBreakpoint)) != 0;
+  const bool steps =
+      block != nullptr && block->epoch == epoch_ &&
+      (block->flags & stop_flags_ & (Block::kSpecial | Block::kBreakpoint | Block::kFloating)) != 0;
   return steps ? block : nullptr;
 }
 
@@ -37,7 +38,7 @@ bool Cpu::Impl::StepsHere(uint32_t* plain) {
   const Instruction* instruction = KnownNext();
   if (instruction == nullptr && next().has_value()) instruction = KnownNext();
   if (instruction == nullptr) return false;
-  if (instruction->policy == Policy::kAssist) {
+  if (BelongsHere(*instruction)) {
     *plain = 0;
     return true;
   }
@@ -92,7 +93,8 @@ const Cpu::Impl::HereRun& Cpu::Impl::FindRun() {
   HereRun& run = runs_[start & (runs_.size() - 1)];
   const bool settled = view_.is_code(page) && view_.rights(page) != PageRights::kNone;
   if (settled && run.pc == start && run.version == code_version_ &&
-      run.breakpoints_version == breakpoints_version_) [[likely]] {
+      run.breakpoints_version == breakpoints_version_ && run.floats_here == floats_here_)
+      [[likely]] {
     return run;
   }
   run.steps.clear();
@@ -101,19 +103,20 @@ const Cpu::Impl::HereRun& Cpu::Impl::FindRun() {
     const Instruction* instruction = KnownNext();
     if (instruction == nullptr && next().has_value()) instruction = KnownNext();
     if (instruction == nullptr) break;
-    const bool assist = instruction->policy == Policy::kAssist;
+    const bool assist = BelongsHere(*instruction);
     if (!assist && !instruction->plain) break;
     const Assistant::Prepared* const prepared = PrepareAssist(*instruction);
     if (prepared == nullptr) break;
     run.assisted |= assist;
     run.steps.push_back({prepared, *instruction});
     pc_ += instruction->length;
-    if (instruction->control_flow) break;
+    if (instruction->control_flow || instruction->sets_float_control) break;
   }
   pc_ = start;
   run.pc = start;
   run.version = code_version_;
   run.breakpoints_version = breakpoints_version_;
+  run.floats_here = floats_here_;
   return run;
 }
 
@@ -152,6 +155,9 @@ bool Cpu::Impl::ExecuteRun(const HereRun& run) {
   count_ += done;
   engine_stale_ |= done != 0;
   pc_ = registers_.rip;
+  if (done == run.steps.size() && run.steps.back().instruction.sets_float_control) {
+    NoteFloatControl(registers_);
+  }
   return done == run.steps.size();
 }
 

@@ -96,7 +96,8 @@ class Cpu::Impl final : public FaultClient, public EngineClient, public AssistMe
     uint64_t pc = ~uint64_t{0};
     uint64_t version = 0;              // of the code,
     uint64_t breakpoints_version = 0;  // and of the breakpoints, none of which lies in it
-    bool assisted = false;             // not only plain ones
+    bool floats_here = false;
+    bool assisted = false;  // not only plain ones
     std::vector<Step> steps;
   };
 
@@ -117,6 +118,11 @@ class Cpu::Impl final : public FaultClient, public EngineClient, public AssistMe
   bool RunHere(const RunOptions& options);
   bool ExecuteRun(const HereRun& run);
   const Instruction* KnownNext();
+  // Whether the engine must not execute it.
+  bool BelongsHere(const Instruction& instruction) const {
+    return instruction.policy == Policy::kAssist || (floats_here_ && instruction.floating);
+  }
+  void NoteFloatControl(const RegisterFile& registers);
   bool Obtain(uint64_t address, bool write);
   bool ObtainRange(uint64_t address, uint64_t size, bool write);
   bool IsWatched(uint64_t address, uint64_t size) const {
@@ -163,6 +169,7 @@ class Cpu::Impl final : public FaultClient, public EngineClient, public AssistMe
   bool recheck_ = false;      // OnBlock stopped because code must be looked at again
   uint8_t stop_flags_ = 0;    // Block::flags that stop a run
   uint8_t slow_flags_ = 0;    // those, and all others that are more than to be counted
+  bool floats_here_ = false;  // the engine does not follow the floating-point control there is
   bool exact_limit_ = true;
   std::atomic<uint64_t> effective_limit_{0};  // 0: stop at the next block
   std::atomic<bool> stop_requested_{false};

@@ -49,6 +49,24 @@ TEST_F(CpuTest, StepsAgreeWithARun) {
   EXPECT_EQ(cpu_->registers(), stepped);
 }
 
+TEST_F(CpuTest, FaultsLeaveNothingBehind) {
+  // push rax; nop; div ecx; jmp L; L: syscall
+  Code({0x50, 0x90, 0xf7, 0xf1, 0xeb, 0x00, 0x0f, 0x05});
+  for (int i = 0; i < 5; ++i) {
+    Restart();
+    EXPECT_EQ(RunTo(~uint64_t{0}).stop, Stop::kFault) << i;
+    Restart();
+    ASSERT_EQ(cpu_->Step().stop, Stop::kLimit) << i;
+    ASSERT_EQ(cpu_->Step().stop, Stop::kLimit) << i;
+    EXPECT_EQ(cpu_->Step().stop, Stop::kFault) << i;
+    EXPECT_EQ(cpu_->pc(), kCode + 2);
+  }
+  registers_.gpr[kRcx] = 1;
+  Restart();
+  EXPECT_EQ(RunTo(~uint64_t{0}).stop, Stop::kSpecial);
+  EXPECT_EQ(cpu_->count(), 4u);
+}
+
 TEST_F(CpuTest, RepCountsOnce) {
   // mov ecx,100; rep stosb; nop; syscall
   Code({0xb9, 100, 0, 0, 0, 0xf3, 0xaa, 0x90, 0x0f, 0x05});

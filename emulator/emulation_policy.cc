@@ -129,6 +129,7 @@ bool IsTheProcesss(ZydisMnemonic mnemonic) {
 bool DiffersInX87OrMxcsr(ZydisMnemonic mnemonic) {
   switch (mnemonic) {
     case ZYDIS_MNEMONIC_FNSTENV:
+    case ZYDIS_MNEMONIC_FLDCW:  // and we must know what it sets: float_control.h
     case ZYDIS_MNEMONIC_FLDENV:
     case ZYDIS_MNEMONIC_FNSAVE:
     case ZYDIS_MNEMONIC_FRSTOR:

@@ -4,7 +4,9 @@
 
 #include <algorithm>
 
+#include "emulator/assist_plan.h"
 #include "emulator/emulation_policy.h"
+#include "emulator/float_control.h"
 #include "emulator/plain_instruction.h"
 
 namespace hindsight {
@@ -45,6 +47,19 @@ bool IsLocked(const ZydisDecodedInstruction& decoded, const ZydisDecodedOperand*
           operands[1].type == ZYDIS_OPERAND_TYPE_MEMORY);
 }
 
+// All that work on vector registers or the x87, also those that only move or shuffle: where some go
+// to the host, it is quicker to have them all there.
+bool IsFloating(const ZydisDecodedInstruction& decoded, const ZydisDecodedOperand* operands) {
+  if (IsX87OrMmx(decoded)) return true;
+  for (int i = 0; i < decoded.operand_count; ++i) {
+    if (operands[i].type == ZYDIS_OPERAND_TYPE_REGISTER &&
+        ZydisRegisterGetClass(operands[i].reg.value) == ZYDIS_REGCLASS_XMM) {
+      return true;
+    }
+  }
+  return false;
+}
+
 bool IsControlFlow(ZydisInstructionCategory category) {
   switch (category) {
     case ZYDIS_CATEGORY_CALL:
@@ -82,6 +97,9 @@ Instruction Classify(absl::Span<const uint8_t> bytes) {
   out.ret = category == ZYDIS_CATEGORY_RET;
   out.rep = IsRepeated(decoded);
   out.locked = IsLocked(decoded, operands);
+  out.floating = out.policy == Policy::kEmulate && IsFloating(decoded, operands) &&
+                 CanAssistNatively(decoded, operands);
+  out.sets_float_control = SetsFloatControl(decoded.mnemonic);
   out.pushes_flags =
       decoded.mnemonic == ZYDIS_MNEMONIC_PUSHF || decoded.mnemonic == ZYDIS_MNEMONIC_PUSHFQ;
   out.mnemonic = static_cast<uint16_t>(decoded.mnemonic);

@@ -32,11 +32,15 @@ struct Instruction {
   bool control_flow = false;  // may go elsewhere than to the next instruction
   bool call = false;
   bool ret = false;
-  bool rep = false;           // a REP/REPE/REPNE string instruction
-  bool locked = false;        // LOCK prefix or xchg with memory
-  bool plain = false;         // kEmulate, and the Cpu may compute it as well: plain_instruction.h
-  bool pushes_flags = false;  // pushf: stores rflags where the single-step flag could be seen
-  uint16_t mnemonic = 0;      // ZydisMnemonic
+  bool rep = false;     // a REP/REPE/REPNE string instruction
+  bool locked = false;  // LOCK prefix or xchg with memory
+  bool plain = false;   // kEmulate, and the Cpu may compute it as well: plain_instruction.h
+  // Of vector registers or the x87, kEmulate, and the host can execute it as well: as it must while
+  // the program has floating-point control that Unicorn does not follow (float_control.h).
+  bool floating = false;
+  bool sets_float_control = false;  // may change MXCSR or the x87 control word
+  bool pushes_flags = false;        // pushf: stores rflags where the single-step flag could be seen
+  uint16_t mnemonic = 0;            // ZydisMnemonic
 };
 
 // Classifies the instruction that starts at bytes[0]. At most 15 bytes are looked at.

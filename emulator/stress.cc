@@ -11,6 +11,7 @@
 #include "absl/status/status.h"
 #include "base/check.h"
 #include "base/status_macros.h"
+#include "emulator/float_control.h"
 #include "emulator/vector_bytes.h"
 
 namespace hindsight {
@@ -104,7 +105,7 @@ void StressBench::FindIndexRegister() {
 // Anywhere within a page, across two, or at the end of memory, where a part of the operand is not
 // there.
 uint64_t StressBench::Destination() {
-  if (instruction_.policy != Policy::kAssist) return kDestination;
+  if (!on_host_) return kDestination;
   switch (state_.Below(8)) {
     case 0:
       return kMemory + kMemoryBytes - state_.Below(80);
@@ -118,8 +119,15 @@ uint64_t StressBench::Destination() {
   }
 }
 
+// Such that Unicorn's arithmetic is not used.
+void StressBench::UnusualControl(RegisterFile* registers) {
+  if (state_.Below(2) != 0) registers->fcw &= ~(uint64_t{1} << state_.Below(6));
+  if (!HasUnusualFloatControl(*registers)) registers->mxcsr |= 0x8000;
+}
+
 void StressBench::AssistedOperands(RegisterFile* registers) {
   registers->mxcsr = state_.Mxcsr();
+  if (instruction_.floating) UnusualControl(registers);
   if (index_register_ < 0) return;
   VectorBytes index = ReadVector(*registers, index_register_);
   for (size_t i = 0; i < sizeof(index); i += wide_index_ ? 8 : 4) {
@@ -177,7 +185,8 @@ bool StressBench::Load(const Encoding& encoding) {
   // fld st(7): pushing needs a free register, and this is the one.
   if (encoding_.bytes[0] == 0xd9 && encoding_.bytes[1] == 0xc7) return false;
   FindIndexRegister();
-  agreement_ = AgreementFor(encoding_.bytes);
+  engine_agreement_ = AgreementFor(encoding_.bytes);
+  host_agreement_ = AgreementFor(encoding_.bytes, /*on_host=*/true);
   code_ = next_code_;
   next_code_ += kCodeStrideBytes;
   PutCode(cpu_);
@@ -224,7 +233,7 @@ RegisterFile StressBench::Operands() {
     registers.gpr[kRdx] = 0;
     registers.gpr[kRax] >>= state_.Below(64);
   }
-  if (instruction_.policy == Policy::kAssist) AssistedOperands(&registers);
+  if (on_host_) AssistedOperands(&registers);
   registers.rip = code_;
   return registers;
 }
@@ -242,6 +251,8 @@ void StressBench::FillMemory() {
 }
 
 StressResult StressBench::Run() {
+  on_host_ =
+      instruction_.policy == Policy::kAssist || (instruction_.floating && state_.Below(2) != 0);
   destination_ = Destination();
   FillMemory();
   RegisterFile host = Operands();
@@ -267,6 +278,7 @@ void StressBench::CopyMemory(Cpu* cpu) const {
 }
 
 StressResult StressBench::RunPlain() {
+  on_host_ = false;
   destination_ = kDestination;
   FillMemory();
   const RegisterFile before = Operands();
@@ -299,9 +311,10 @@ StressResult StressBench::Compare(int host_signal, const RegisterFile& host,
   if (host_signal != 0 && emulator_faults) return {.verdict = Verdict::kAgrees, .faulted = true};
   if (host_signal != 0) return {.verdict = Verdict::kOnlyHostFaults};
   if (emulator_faults) return {.verdict = Verdict::kOnlyEmulatorFaults};
-  if (!Agree(agreement_, host, cpu_->registers())) {
+  const Agreement& agreement = on_host_ ? host_agreement_ : engine_agreement_;
+  if (!Agree(agreement, host, cpu_->registers())) {
     return {.verdict = Verdict::kDiffers,
-            .what = DescribeDifference(agreement_, host, cpu_->registers())};
+            .what = DescribeDifference(agreement, host, cpu_->registers())};
   }
   // Whether an instruction is followed by one that Unicorn executes must make no difference.
   const RegisterFile after = cpu_->registers();

@@ -57,6 +57,7 @@ class StressBench {
   static absl::StatusOr<Machine> MakeMachine();
   explicit StressBench(uint64_t seed);
   RegisterFile Operands();
+  void UnusualControl(RegisterFile* registers);
   void AssistedOperands(RegisterFile* registers);
   uint64_t Destination();
   void FindIndexRegister();
@@ -74,7 +75,8 @@ class StressBench {
   uint64_t next_code_ = 0;
   Encoding encoding_;
   Instruction instruction_;
-  Agreement agreement_;
+  Agreement engine_agreement_, host_agreement_;
+  bool on_host_ = false;     // the instruction is executed on the host
   int index_register_ = -1;  // of a gather or scatter
   bool wide_index_ = false;
   uint64_t destination_ = 0;

@@ -34,6 +34,7 @@ UnicornEngine::UnicornEngine(View* view, EngineClient* client) : view_(view), cl
 
 UnicornEngine::~UnicornEngine() {
   if (context_ != nullptr) uc_context_free(context_);
+  if (new_ != nullptr) uc_context_free(new_);
   if (flags_ != nullptr) uc_context_free(flags_);
   if (uc_ != nullptr) uc_close(uc_);
 }
@@ -48,6 +49,8 @@ absl::StatusOr<std::unique_ptr<UnicornEngine>> UnicornEngine::Create(View* view,
   RETURN_IF_ERROR(engine->AddHooks(block_hook, watch));
   RETURN_IF_ERROR(ToStatus(uc_context_alloc(engine->uc_, &engine->context_), "uc_context_alloc"));
   RETURN_IF_ERROR(ToStatus(uc_context_alloc(engine->uc_, &engine->flags_), "uc_context_alloc"));
+  RETURN_IF_ERROR(ToStatus(uc_context_alloc(engine->uc_, &engine->new_), "uc_context_alloc"));
+  RETURN_IF_ERROR(ToStatus(uc_context_save(engine->uc_, engine->new_), "uc_context_save"));
   ASSIGN_OR_RETURN(engine->flag_offsets_, FindFloatFlags());
   return engine;
 }
@@ -106,6 +109,7 @@ void UnicornEngine::MemoryHook(uc_engine* uc, uc_mem_type type, uint64_t address
 }
 
 void UnicornEngine::Store(const RegisterFile& registers) {
+  if (std::exchange(remembers_exception_, false)) uc_context_restore(uc_, new_);
   for (int i = 0; i < 16; ++i) uc_reg_write(uc_, kGprIds[i], &registers.gpr[i]);
   uc_reg_write(uc_, UC_X86_REG_EFLAGS, &registers.rflags);
   uc_reg_write(uc_, UC_X86_REG_FS_BASE, &registers.fs_base);
@@ -206,6 +210,9 @@ UnicornEngine::Exit UnicornEngine::Start(uint64_t pc) {
   if (!Map(pc) || !Map(pc + kLongestInstruction)) return Exit::kException;
   trapped_ = exception_ = new_chunk_ = false;
   uc_err error = uc_emu_start(uc_, pc, kNever, 0, 0);
+  // Unicorn takes an exception for being delivered until the guest returns from its handler, makes
+  // the next one a double fault, and after that does not even trap.
+  remembers_exception_ |= exception_;
   if (new_chunk_) return Exit::kNewChunk;
   if (error != UC_ERR_OK || exception_) return Exit::kException;
   return trapped_ ? Exit::kTrap : Exit::kStopped;
@@ -217,9 +224,15 @@ uint64_t UnicornEngine::pc() {
   return pc;
 }
 
-void UnicornEngine::SaveContext() { uc_context_save(uc_, context_); }
+void UnicornEngine::SaveContext() {
+  uc_context_save(uc_, context_);
+  saved_remembers_ = remembers_exception_;
+}
 
-void UnicornEngine::RestoreContext() { uc_context_restore(uc_, context_); }
+void UnicornEngine::RestoreContext() {
+  uc_context_restore(uc_, context_);
+  remembers_exception_ = saved_remembers_;
+}
 
 void UnicornEngine::DropTranslations(uint64_t address, uint64_t size) {
   uc_ctl_remove_cache(uc_, address, address + size);

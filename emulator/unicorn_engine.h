@@ -80,12 +80,15 @@ class UnicornEngine {
   EngineClient* client_;
   uc_engine* uc_ = nullptr;
   uc_context* context_ = nullptr;  // SaveContext's
+  uc_context* new_ = nullptr;      // of the engine as it was made
   uc_context* flags_ = nullptr;    // to look for floating-point flags in
   FloatFlagOffsets flag_offsets_;
   std::vector<uint64_t> mapped_;  // bases of the chunks Unicorn knows
   bool trapped_ = false;
   bool new_chunk_ = false;
   bool exception_ = false;
+  bool remembers_exception_ = false;  // see Start
+  bool saved_remembers_ = false;      // when SaveContext was called
 };
 
 }  // namespace hindsight

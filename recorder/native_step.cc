@@ -3,6 +3,8 @@
 #include <Zydis/Zydis.h>
 #include <x86intrin.h>
 
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
 #include "emulator/cpuid.h"
 #include "emulator/host_registers.h"
 #include "recorder/recording.h"
@@ -14,6 +16,9 @@ namespace {
 // A block has fewer instructions than this; after so many steps without it the fault is taken to
 // have been of the block's making (code rewriting itself) and not of an instruction's.
 constexpr int kMaxBlockSteps = 4096;
+
+// To get to a state again that was met before. Each faults in another block than the one before.
+constexpr int kMaxTries = 1000;
 
 constexpr uint64_t kLow32 = 0xffffffff;
 
@@ -195,7 +200,7 @@ bool ThreadEngine::BackToSync() {
 // Goes back to the sync point and from there to state `count`. False if that state was not met:
 // the present state is an exact one all the same, or the process is gone.
 bool ThreadEngine::RunBackTo(uint64_t count) {
-  while (true) {
+  for (int tries = 0; tries < kMaxTries; ++tries) {
     if (!BackToSync()) return false;
     RunOptions run;
     run.limit = count;
@@ -210,6 +215,11 @@ bool ThreadEngine::RunBackTo(uint64_t count) {
     }
     return true;
   }
+  recording_->Keep(absl::InternalError(
+      absl::StrCat("thread ", thread(), ": the emulator does not get to instruction ", count,
+                   " a second time, at ", absl::Hex(cpu_->pc()))));
+  BackToSync();
+  return false;
 }
 
 }  // namespace hindsight

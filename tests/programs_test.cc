@@ -29,6 +29,10 @@ TEST(ProgramsTest, Strings) { ExpectRecordsUnchanged({Program("strings")}); }
 
 TEST(ProgramsTest, FloatingPoint) { ExpectRecordsUnchanged({Program("numbers")}); }
 
+TEST(ProgramsTest, FloatingPointExceptionsThatRaiseSignals) {
+  ExpectRecordsUnchanged({Program("float_traps")});
+}
+
 TEST(ProgramsTest, CompiledForThisMachine) { ExpectRecordsUnchanged({Program("vectors")}); }
 
 TEST(ProgramsTest, SignalHandlersJumpsAndAlternateStack) {

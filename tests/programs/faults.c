@@ -15,6 +15,7 @@ static void* volatile address;
 static char* volatile page;
 static volatile int repair = 1;
 static char* volatile sparse;
+static volatile int divisions;
 
 static void on_fault(int number, siginfo_t* info, void* context) {
   ucontext_t* user = context;
@@ -32,6 +33,8 @@ static void on_fault(int number, siginfo_t* info, void* context) {
   }
   siglongjmp(jump, 1);
 }
+
+static __attribute__((noinline)) int divide(int a, int b) { return a / b; }
 
 static void report(const char* what, const void* expected) {
   printf("%s: code %d, address %s\n", what, code, address == expected ? "right" : "WRONG");
@@ -73,6 +76,14 @@ int main(void) {
   volatile int one = 1;
   if (sigsetjmp(jump, 1) == 0) one = one / zero;
   printf("division: code %d\n", code);
+  for (volatile int i = 0; i < 10; i++) {
+    if (sigsetjmp(jump, 1) == 0) {
+      one = divide(i, zero);
+    } else {
+      divisions++;
+    }
+  }
+  printf("divisions: %d\n", divisions);
   __asm__ volatile("ud2");
   printf("ud2: code %d\n", code);
   __asm__ volatile("int3");

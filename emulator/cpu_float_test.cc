@@ -1,0 +1,108 @@
+// Floating-point control that the engine does not follow: exceptions not masked, denormals flushed.
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+#include "emulator/cpu_fixture.h"
+
+namespace hindsight {
+namespace {
+
+constexpr uint64_t kDivideByZeroMask = 0x200, kFlushToZero = 0x8000;
+
+class CpuFloatTest : public CpuTest {
+ protected:
+  void SetUp() override {
+    CpuTest::SetUp();
+    // ldmxcsr [rdi]; mov ecx,20; L: divsd xmm0,xmm1; dec ecx; jnz L; divsd xmm0,xmm2; nop; syscall
+    Code({0x0f, 0xae, 0x17, 0xb9, 20,   0,    0,    0,    0xf2, 0x0f, 0x5e, 0xc1,
+          0xff, 0xc9, 0x75, 0xf8, 0xf2, 0x0f, 0x5e, 0xc2, 0x90, 0x0f, 0x05});
+    SetDouble(0, 3.0);
+    SetDouble(1, 2.0);
+    SetDouble(2, 0.0);
+  }
+
+  void SetDouble(int number, double value) {
+    std::memcpy(&registers_.xmm[number][0], &value, sizeof(value));
+  }
+  void LoadsMxcsr(uint64_t value) { std::memcpy(pages_[kData].data(), &value, 4); }
+  double Xmm0() {
+    double value;
+    std::memcpy(&value, &cpu_->registers().xmm[0][0], sizeof(value));
+    return value;
+  }
+
+  static constexpr uint64_t kDivisionByZero = 2 + 20 * 3;  // the state before it
+};
+
+TEST_F(CpuFloatTest, AMaskedExceptionIsNoFault) {
+  LoadsMxcsr(0x1f80);
+  Start();
+  EXPECT_EQ(RunTo(~uint64_t{0}).stop, Stop::kSpecial);
+  EXPECT_EQ(cpu_->count(), kDivisionByZero + 2);
+}
+
+TEST_F(CpuFloatTest, OneThatIsNotMaskedFaultsAtItsInstruction) {
+  LoadsMxcsr(0x1f80 & ~kDivideByZeroMask);
+  Start();
+  RunResult result = RunTo(~uint64_t{0});
+  while (result.stop == Stop::kFault && cpu_->count() < kDivisionByZero) {
+    Restart();
+    result = RunTo(result.block_count);
+    ASSERT_EQ(result.stop, Stop::kLimit);
+    while (cpu_->count() < kDivisionByZero) ASSERT_EQ(cpu_->Step().stop, Stop::kLimit);
+    result = cpu_->Step();
+  }
+  EXPECT_EQ(result.stop, Stop::kFault);
+  EXPECT_EQ(cpu_->count(), kDivisionByZero);
+  EXPECT_EQ(cpu_->pc(), kCode + 16);
+  EXPECT_EQ(Xmm0(), 3.0 / (1 << 20));
+}
+
+TEST_F(CpuFloatTest, EveryCountBeforeCanBeStoppedAt) {
+  LoadsMxcsr(0x1f80 & ~kDivideByZeroMask);
+  Start();
+  for (uint64_t limit = 1; limit <= kDivisionByZero; ++limit) {
+    ASSERT_EQ(RunTo(limit).stop, Stop::kLimit);
+    ASSERT_EQ(cpu_->count(), limit);
+  }
+  EXPECT_EQ(Xmm0(), 3.0 / (1 << 20));
+}
+
+TEST_F(CpuFloatTest, ControlSetFromOutsideHoldsAsWell) {
+  LoadsMxcsr(0x1f80 & ~kDivideByZeroMask);
+  registers_.mxcsr = 0x1f80 & ~kDivideByZeroMask;
+  registers_.rip = kCode + 16;
+  Start();
+  EXPECT_EQ(cpu_->Step().stop, Stop::kFault);
+  registers_.mxcsr = 0x1f80;
+  Start();
+  EXPECT_EQ(cpu_->Step().stop, Stop::kLimit);
+}
+
+TEST_F(CpuFloatTest, DenormalsAreFlushed) {
+  for (const bool flush : {false, true}) {
+    SetDouble(0, 3e-308);
+    LoadsMxcsr(0x1f80 | (flush ? kFlushToZero : 0));
+    Restart();
+    ASSERT_EQ(RunTo(2 + 3 * 3).stop, Stop::kLimit);
+    EXPECT_EQ(Xmm0(), flush ? 0 : 3e-308 / 8);
+  }
+}
+
+TEST_F(CpuFloatTest, TheX87ControlWordCountsToo) {
+  // fldcw [rdi]; fld1; fldz; fdivp st1,st0; fwait; syscall
+  Code({0xd9, 0x2f, 0xd9, 0xe8, 0xd9, 0xee, 0xde, 0xf9, 0x9b, 0x0f, 0x05});
+  LoadsMxcsr(0x37f);
+  Start();
+  EXPECT_EQ(RunTo(~uint64_t{0}).stop, Stop::kSpecial);
+  LoadsMxcsr(0x37f & ~4);  // divide by zero
+  Restart();
+  for (int i = 0; i < 4; ++i) ASSERT_EQ(cpu_->Step().stop, Stop::kLimit);
+  EXPECT_EQ(cpu_->Step().stop, Stop::kFault);
+  EXPECT_EQ(cpu_->pc(), kCode + 8);
+}
+
+}  // namespace
+}  // namespace hindsight

@@ -1,0 +1,30 @@
+// Floating-point control that Unicorn does not follow: exceptions that are not masked (it never
+// raises them), flush-to-zero and denormals-are-zero (it applies them to the wrong instructions).
+//
+// A function of the registers, so that recorder and replay agree at every instruction.
+
+#ifndef HINDSIGHT_EMULATOR_FLOAT_CONTROL_H_
+#define HINDSIGHT_EMULATOR_FLOAT_CONTROL_H_
+
+#include <Zydis/Zydis.h>
+
+#include <cstdint>
+
+#include "emulator/registers.h"
+
+namespace hindsight {
+
+// Intel SDM vol. 1, 10.2.3 (MXCSR) and 8.1.5 (x87 control word).
+inline bool HasUnusualFloatControl(const RegisterFile& registers) {
+  constexpr uint64_t kMxcsrMasks = 0x1f80, kFlushToZero = 0x8000, kDenormalsAreZero = 0x40;
+  constexpr uint64_t kControlWordMasks = 0x3f;
+  return (registers.mxcsr & (kMxcsrMasks | kFlushToZero | kDenormalsAreZero)) != kMxcsrMasks ||
+         (registers.fcw & kControlWordMasks) != kControlWordMasks;
+}
+
+// Whether the instruction may change what HasUnusualFloatControl says.
+bool SetsFloatControl(ZydisMnemonic mnemonic);
+
+}  // namespace hindsight
+
+#endif  // HINDSIGHT_EMULATOR_FLOAT_CONTROL_H_
