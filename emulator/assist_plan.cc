@@ -9,6 +9,7 @@ namespace hindsight {
 namespace {
 
 constexpr uint64_t kArithmeticFlags = 0x8d5;  // CF PF AF ZF SF OF
+constexpr uint64_t kCarry = 1;
 constexpr int kMaxOperandBytes = 64;
 // The only general registers that a memory operand without SIB and displacement can name: not rsp,
 // not rbp.
@@ -110,6 +111,11 @@ class PlanMaker {
       // By zero they leave the flags alone.
       plan_->needs_flags = true;
       plan_->flags_defined = kArithmeticFlags;
+      return;
+    }
+    if (IsBitTest(instruction_.mnemonic)) {
+      // The others stay, on all processors and in Unicorn.
+      plan_->flags_defined = kCarry;
       return;
     }
     // All that are not undefined: the tables do not list every flag that becomes 0.
@@ -389,6 +395,11 @@ void WriteCode(absl::Span<const uint8_t> original, AssistPlan* plan) {
 }
 
 }  // namespace
+
+bool IsBitTest(ZydisMnemonic mnemonic) {
+  return mnemonic == ZYDIS_MNEMONIC_BT || mnemonic == ZYDIS_MNEMONIC_BTC ||
+         mnemonic == ZYDIS_MNEMONIC_BTR || mnemonic == ZYDIS_MNEMONIC_BTS;
+}
 
 bool IsX87OrMmx(const ZydisDecodedInstruction& instruction) {
   const bool escape = instruction.encoding == ZYDIS_INSTRUCTION_ENCODING_LEGACY &&

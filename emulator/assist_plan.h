@@ -79,6 +79,8 @@ std::optional<AssistPlan> MakeAssistPlan(const ZydisDecodedInstruction& instruct
 bool CanAssistNatively(const ZydisDecodedInstruction& instruction,
                        const ZydisDecodedOperand* operands);
 
+// bt and those like it.
+bool IsBitTest(ZydisMnemonic mnemonic);
 // Whether it works on the x87's registers, which are MMX's as well.
 bool IsX87OrMmx(const ZydisDecodedInstruction& instruction);
 

@@ -37,9 +37,12 @@ Block* BlockCache::Add(uint64_t address, absl::Span<const uint8_t> code,
   block->address = address;
   block->size = static_cast<uint32_t>(code.size());
   size_t offset = 0;
+  bool flags_set = false;
   while (offset < code.size()) {
     Instruction instruction = Classify(code.subspan(offset));
     if (instruction.policy != Policy::kEmulate) block->flags |= Block::kSpecial;
+    if (instruction.wants_settled_flags && flags_set) block->flags |= Block::kSpecial;
+    flags_set |= instruction.sets_flags;
     if (instruction.floating) block->flags |= Block::kFloating;
     if (instruction.writes_memory) block->flags |= Block::kWrites;
     if (instruction.length == 0) break;

@@ -19,7 +19,7 @@
 namespace hindsight {
 
 struct Block {
-  static constexpr uint8_t kSpecial = 1;     // an instruction Unicorn must not run
+  static constexpr uint8_t kSpecial = 1;     // an instruction Unicorn must not run, or not in here
   static constexpr uint8_t kBreakpoint = 2;  // a breakpoint at an instruction
   static constexpr uint8_t kStepOnly = 4;    // does not decode
   static constexpr uint8_t kOrderable = 8;   // an orderable instruction

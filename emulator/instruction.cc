@@ -47,6 +47,20 @@ bool IsLocked(const ZydisDecodedInstruction& decoded, const ZydisDecodedOperand*
           operands[1].type == ZYDIS_OPERAND_TYPE_MEMORY);
 }
 
+bool SetsFlags(const ZydisDecodedInstruction& decoded) {
+  constexpr uint32_t kArithmetic = 0x8d5;  // CF PF AF ZF SF OF
+  if (decoded.cpu_flags == nullptr) return false;
+  const ZydisAccessedFlags& flags = *decoded.cpu_flags;
+  return ((flags.modified | flags.set_0 | flags.set_1 | flags.undefined) & kArithmetic) != 0;
+}
+
+// Found by //emulator:stress_test. Behind another that sets flags, Unicorn's generated code gives
+// bt the flags of a shift, and the helper of cmpxchg16b takes those it finds half computed.
+bool WantsSettledFlags(ZydisMnemonic mnemonic) {
+  return IsBitTest(mnemonic) || mnemonic == ZYDIS_MNEMONIC_CMPXCHG8B ||
+         mnemonic == ZYDIS_MNEMONIC_CMPXCHG16B;
+}
+
 // All that work on vector registers or the x87, also those that only move or shuffle: where some go
 // to the host, it is quicker to have them all there.
 bool IsFloating(const ZydisDecodedInstruction& decoded, const ZydisDecodedOperand* operands) {
@@ -97,6 +111,8 @@ Instruction Classify(absl::Span<const uint8_t> bytes) {
   out.ret = category == ZYDIS_CATEGORY_RET;
   out.rep = IsRepeated(decoded);
   out.locked = IsLocked(decoded, operands);
+  out.sets_flags = SetsFlags(decoded);
+  out.wants_settled_flags = WantsSettledFlags(decoded.mnemonic);
   out.floating = out.policy == Policy::kEmulate && IsFloating(decoded, operands) &&
                  CanAssistNatively(decoded, operands);
   out.sets_float_control = SetsFloatControl(decoded.mnemonic);

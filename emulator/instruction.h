@@ -32,9 +32,13 @@ struct Instruction {
   bool control_flow = false;  // may go elsewhere than to the next instruction
   bool call = false;
   bool ret = false;
-  bool rep = false;     // a REP/REPE/REPNE string instruction
-  bool locked = false;  // LOCK prefix or xchg with memory
-  bool plain = false;   // kEmulate, and the Cpu may compute it as well: plain_instruction.h
+  bool rep = false;         // a REP/REPE/REPNE string instruction
+  bool locked = false;      // LOCK prefix or xchg with memory
+  bool plain = false;       // kEmulate, and the Cpu may compute it as well: plain_instruction.h
+  bool sets_flags = false;  // arithmetic ones
+  // Leaves most flags as they are, and Unicorn does so only where no instruction before it in the
+  // block has set any.
+  bool wants_settled_flags = false;
   // Of vector registers or the x87, kEmulate, and the host can execute it as well: as it must while
   // the program has floating-point control that Unicorn does not follow (float_control.h).
   bool floating = false;

@@ -2,6 +2,8 @@
 
 #include <cstring>
 
+#include "emulator/assist_plan.h"
+
 namespace hindsight {
 namespace {
 
@@ -25,6 +27,10 @@ PlainKind KindOf(ZydisMnemonic mnemonic) {
     case ZYDIS_MNEMONIC_DEC:
     case ZYDIS_MNEMONIC_NEG:
     case ZYDIS_MNEMONIC_NOT:
+    case ZYDIS_MNEMONIC_BT:
+    case ZYDIS_MNEMONIC_BTC:
+    case ZYDIS_MNEMONIC_BTR:
+    case ZYDIS_MNEMONIC_BTS:
     case ZYDIS_MNEMONIC_CDQ:
     case ZYDIS_MNEMONIC_CQO:
     case ZYDIS_MNEMONIC_CDQE:
@@ -143,6 +149,10 @@ PlainKind PlainKindOf(const ZydisDecodedInstruction& instruction,
   switch (kind) {
     case PlainKind::kHost:
       if ((instruction.attributes & ZYDIS_ATTRIB_HAS_LOCK) != 0) return PlainKind::kNone;
+      // In memory the bit may be far from the address.
+      if (IsBitTest(instruction.mnemonic) && operands[0].type == ZYDIS_OPERAND_TYPE_MEMORY) {
+        return PlainKind::kNone;
+      }
       return HasOtherMemory(instruction, operands) ? PlainKind::kNone : kind;
     case PlainKind::kJump:
     case PlainKind::kConditionalJump:

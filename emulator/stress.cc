@@ -5,12 +5,14 @@
 
 #include <algorithm>
 #include <cstring>
+#include <iterator>
 #include <string>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "base/check.h"
 #include "base/status_macros.h"
+#include "emulator/assist_plan.h"
 #include "emulator/float_control.h"
 #include "emulator/vector_bytes.h"
 
@@ -29,11 +31,6 @@ constexpr uint64_t kReachBytes = 256;
 // Code of the emulated side: each encoding has an address of its own, so none is retranslated.
 constexpr uint64_t kCode = 0x2000'0000;
 constexpr uint64_t kCodeStrideBytes = 16;
-
-bool ByOffsetInRegister(uint16_t mnemonic) {
-  return mnemonic == ZYDIS_MNEMONIC_BT || mnemonic == ZYDIS_MNEMONIC_BTS ||
-         mnemonic == ZYDIS_MNEMONIC_BTR || mnemonic == ZYDIS_MNEMONIC_BTC;
-}
 
 bool PushesX87(uint16_t mnemonic) {
   switch (mnemonic) {
@@ -214,7 +211,7 @@ bool StressBench::LoadPlain(const Encoding& encoding) {
 
 RegisterFile StressBench::Operands() {
   RegisterFile registers = state_.Registers();
-  if (ByOffsetInRegister(instruction_.mnemonic)) {
+  if (IsBitTest(static_cast<ZydisMnemonic>(instruction_.mnemonic))) {
     for (uint64_t& gpr : registers.gpr) gpr = state_.Below(kReachBytes * 8);
   }
   if (PushesX87(instruction_.mnemonic)) {
@@ -282,27 +279,82 @@ StressResult StressBench::RunPlain() {
   destination_ = kDestination;
   FillMemory();
   const RegisterFile before = Operands();
-  Cpu* const other = unicorn_.cpu.get();
-  Stop stops[2];
+  RunResult results[2];
   int i = 0;
-  for (Cpu* cpu : {cpu_, other}) {
+  for (Cpu* cpu : {cpu_, unicorn_.cpu.get()}) {
     CopyMemory(cpu);
     cpu->SetRegisters(before);
-    stops[i++] = cpu->Step().stop;
+    results[i++] = cpu->Step();
   }
-  if (stops[0] != stops[1]) return {.verdict = Verdict::kDiffers, .what = "faults"};
-  if (!(cpu_->registers() == other->registers())) {
+  return CompareMachines(results[0], results[1]);
+}
+
+StressResult StressBench::RunInBlock() {
+  static const std::vector<uint8_t> kBefore[] = {
+      {0x4d, 0x01, 0xf7},              // add r15,r14
+      {0x4d, 0x11, 0xf7},              // adc r15,r14
+      {0x4d, 0x29, 0xf7},              // sub r15,r14
+      {0x4d, 0x09, 0xf7},              // or r15,r14
+      {0x49, 0xff, 0xc7},              // inc r15
+      {0x49, 0xc1, 0xe7, 0x03},        // shl r15,3
+      {0x49, 0xd3, 0xff},              // sar r15,cl
+      {0x49, 0xd1, 0xc7},              // rol r15,1
+      {0x4d, 0x0f, 0xaf, 0xfe},        // imul r15,r14
+      {0x4d, 0x0f, 0xbc, 0xfe},        // bsf r15,r14
+      {0x49, 0x0f, 0xba, 0xe7, 0x05},  // bt r15,5
+      {0xf9},                          // stc
+  };
+  constexpr uint64_t kBlockStrideBytes = 48;
+  const std::vector<uint8_t>& first = kBefore[state_.Below(std::size(kBefore))];
+  std::vector<uint8_t> code = first;
+  code.insert(code.end(), encoding_.bytes.begin(), encoding_.bytes.begin() + encoding_.length);
+  code.insert(code.end(), {0xeb, 0x00, 0x0f, 0x05});  // jmp to a syscall
+  // New code each time, so that none is retranslated; not over the end of a page.
+  next_code_ = (next_code_ + kBlockStrideBytes - 1) / kBlockStrideBytes * kBlockStrideBytes;
+  if (next_code_ % kPageBytes + kBlockStrideBytes > kPageBytes) {
+    next_code_ = (next_code_ | (kPageBytes - 1)) + 1;
+  }
+  code_ = next_code_;
+  next_code_ += kBlockStrideBytes;
+
+  on_host_ = false;
+  destination_ = kDestination;
+  FillMemory();
+  const RegisterFile before = Operands();
+  Cpu* const stepped = unicorn_.cpu.get();
+  for (Cpu* cpu : {cpu_, stepped}) {
+    const uint64_t page = code_ & ~(kPageBytes - 1);
+    std::memcpy(cpu->HostPage(page) + code_ % kPageBytes, code.data(), code.size());
+    CopyMemory(cpu);
+    cpu->SetRegisters(before);
+    cpu->set_count(0);
+  }
+  const RunResult run = cpu_->Run({});
+  RunResult step;
+  for (int i = 0; i < 3 && step.stop == Stop::kLimit; ++i) step = stepped->Step();
+  // The syscall is where the run ends.
+  if (run.stop == Stop::kSpecial && cpu_->count() == 3 && step.stop == Stop::kLimit) {
+    return CompareMachines({}, {});
+  }
+  return CompareMachines(run, step);
+}
+
+StressResult StressBench::CompareMachines(const RunResult& here, const RunResult& other) {
+  if (here.stop != other.stop) return {.verdict = Verdict::kDiffers, .what = "faults"};
+  if (here.stop != Stop::kLimit) return {.verdict = Verdict::kAgrees, .faulted = true};
+  Cpu* const cpu = unicorn_.cpu.get();
+  if (!(cpu_->registers() == cpu->registers())) {
     Agreement all;
     CHECK(FromWords(RegisterWords(kRegisterWords, ~uint64_t{0}), &all.care));
     return {.verdict = Verdict::kDiffers,
-            .what = DescribeDifference(all, other->registers(), cpu_->registers())};
+            .what = DescribeDifference(all, cpu->registers(), cpu_->registers())};
   }
   for (uint64_t page = kMemory; page < kMemory + kMemoryBytes; page += kPageBytes) {
-    if (std::memcmp(cpu_->HostPage(page), other->HostPage(page), kPageBytes) != 0) {
+    if (std::memcmp(cpu_->HostPage(page), cpu->HostPage(page), kPageBytes) != 0) {
       return {.verdict = Verdict::kDiffers, .what = "memory"};
     }
   }
-  return {.verdict = Verdict::kAgrees, .faulted = stops[0] != Stop::kLimit};
+  return {.verdict = Verdict::kAgrees};
 }
 
 StressResult StressBench::Compare(int host_signal, const RegisterFile& host,

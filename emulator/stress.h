@@ -47,6 +47,10 @@ class StressBench {
   // so and once in Unicorn, which must agree in everything. False: kNotRun.
   bool LoadPlain(const Encoding& encoding);
   StressResult RunPlain();
+  // The same for an instruction in a block: once run through with the block, behind another that
+  // sets flags, and once stepped. Must agree in everything, also what is not defined: what is
+  // recorded in the one way is replayed in the other.
+  StressResult RunInBlock();
 
  private:
   class ZeroPager;
@@ -64,6 +68,7 @@ class StressBench {
   void FillMemory();
   void CopyMemory(Cpu* cpu) const;
   void PutCode(Cpu* cpu) const;
+  StressResult CompareMachines(const RunResult& here, const RunResult& other);
   StressResult Compare(int host_signal, const RegisterFile& host, const RunResult& emulated);
 
   RandomState state_;

@@ -100,6 +100,12 @@ TEST_F(StressTest, PlainInstructionsAgreeWithUnicornInEverything) {
                   &StressBench::LoadPlain, &StressBench::RunPlain);
 }
 
+TEST_F(StressTest, RunWithItsBlockOrSteppedIsTheSameInEverything) {
+  ASSERT_NE(bench_, nullptr);
+  ExpectAgreement(bench_.get(), AllEncodings(bench_->random()), FromEnvironment("STRESS_ROUNDS", 3),
+                  &StressBench::Load, &StressBench::RunInBlock);
+}
+
 TEST_F(StressTest, VectorEncodingsAgreeWithTheHost) {
   ASSERT_NE(bench_, nullptr);
   if (!HostFeatures::OfThisHost().Has(HostFeature::kAvx)) GTEST_SKIP() << "no AVX here";
