@@ -99,7 +99,6 @@ python say("last", value("counter"))
 
 // ./test --long: it takes a while.
 TEST(ManyThreadsTest, TenThousandShortOnes) {
-  if (Recordings() == 1) GTEST_SKIP() << "only with RECORDINGS set";
   ChildOptions options;
   options.timeout = absl::Seconds(400);
   ExpectRecordsUnchanged({Program("thread_churn")}, options);
