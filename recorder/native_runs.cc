@@ -23,6 +23,13 @@ MemoryMap MapOf(pid_t process) {
 
 std::string RootOf(pid_t process) { return absl::StrCat("/proc/", process, "/root"); }
 
+// Lets them run on alone.
+void Detach(pid_t process, absl::Span<const NativeThread> threads) {
+  std::vector<ThreadToDetach> detach;
+  for (const NativeThread& thread : threads) detach.push_back({thread.thread});
+  (void)DetachFromProcess(process, detach, {});
+}
+
 }  // namespace
 
 absl::Status Recording::SetPlaces() {
@@ -88,7 +95,7 @@ absl::Status Recording::RecordAgain(RecordedProcess* process,
   return status_;
 }
 
-// The stopped process is recorded from here on.
+// The stopped process is recorded from here on. If it cannot be, it runs on alone.
 absl::Status Recording::Record(pid_t process, absl::Span<const NativeThread> stopped) {
   std::vector<NativeThread> threads(stopped.begin(), stopped.end());
   RETURN_IF_ERROR(SettleThreads(process, absl::MakeSpan(threads)));
@@ -103,7 +110,12 @@ absl::Status Recording::Record(pid_t process, absl::Span<const NativeThread> sto
   std::unique_ptr<TraceWriter> writer = std::move(writer_);
   if (writer == nullptr) {
     manifest.uuid.clear();
-    ASSIGN_OR_RETURN(writer, root_->writer()->CreateChild(manifest));
+    absl::StatusOr<std::unique_ptr<TraceWriter>> made = root_->writer()->CreateChild(manifest);
+    if (!made.ok()) {
+      Detach(process, threads);
+      return made.status();
+    }
+    writer = *std::move(made);
     ++result_.processes;
   }
   auto recorded = std::make_unique<RecordedProcess>(this, std::move(writer), std::move(manifest),
@@ -207,9 +219,7 @@ void Recording::LetNativesGo() {
     TickNatives();
   }
   for (const NativeProcess& native : native_) {
-    std::vector<ThreadToDetach> detach;
-    for (const NativeThread& thread : native.run->threads()) detach.push_back({thread.thread});
-    (void)DetachFromProcess(native.process, detach, {});
+    Detach(native.process, native.run->threads());
   }
   native_.clear();
 }

@@ -51,6 +51,10 @@ Recording::NewTask Recording::OnNewTask(ThreadEngine* parent, RecordedProcess* p
     return made;
   }
   Keep(MakeProcess(parent, process, stop, parent_count));
+  if (Find(stop.task) == nullptr) {  // its trace could not be made
+    made.recorded = false;
+    LetChildGo(stop.task, process->pid(), options_.attach_pid == 0);
+  }
   return made;
 }
 

@@ -58,7 +58,8 @@ absl::StatusOr<RecordResult> Recording::Run() {
   if (end_wanted()) LetGo();
   for (const auto& process : processes_) Keep(process->Finish());
   if (!root_exited_ && options_.attach_pid == 0) WaitForRoot();
-  RETURN_IF_ERROR(status_);
+  // Whatever it was, it was not about starting the program.
+  if (failed()) return absl::AbortedError(status_.message());
   if (root_ == nullptr) {
     return absl::FailedPreconditionError(absl::StrCat(
         "nothing was recorded: ", start_at_.has_value()

@@ -186,6 +186,17 @@ TEST(PartTest, FullDiskEndsTheRecordingNotTheProgram) {
   ExpectExact(trace);
 }
 
+// Nothing can be written for the child, which must not stay stopped for that.
+TEST(PartTest, AChildWhoseTraceCannotBeMadeRunsOn) {
+  const TempDir directory;
+  const std::string trace = directory.File("trace");
+  const ChildResult result =
+      Record(trace, {"/bin/sh", "-c", ": > \"$0\"/processes; /bin/echo child; echo end", trace});
+  EXPECT_EQ(result.Ending(), "exit 125") << result.err;
+  EXPECT_EQ(result.out, "child\nend\n");
+  EXPECT_THAT(result.err, HasSubstr("processes"));
+}
+
 TEST(PartTest, SigtermToTheRecorderEndsTheProgramAsItWouldHave) {
   const TempDir directory;
   const std::string trace = directory.File("trace");

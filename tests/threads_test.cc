@@ -97,7 +97,6 @@ python say("last", value("counter"))
   }
 }
 
-// ./test --long: it takes a while.
 TEST(ManyThreadsTest, TenThousandShortOnes) {
   ChildOptions options;
   options.timeout = absl::Seconds(400);
