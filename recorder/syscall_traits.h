@@ -6,25 +6,10 @@
 
 #include <cstdint>
 
-#include "tracefmt/records.h"
-
 namespace hindsight {
 
-enum class NewTask : uint8_t { kNone, kThread, kProcess };
-
-// What a clone, fork or vfork with these arguments makes. clone3's flags lie in memory:
-// `clone3_flags`.
-NewTask TaskMadeBy(int64_t number, const uint64_t* arguments, uint64_t clone3_flags);
-
-struct NewTaskCall {
-  NewTask task = NewTask::kNone;
-  ForkKind fork = ForkKind::kFork;  // of a kProcess
-  bool shares_memory = false;       // CLONE_VM
-  bool caller_waits = false;  // CLONE_VFORK: until the new task has ended or executes a program
-  // CLONE_UNTRACED: no tracer is told of the new task or gets it, unless the flag is taken away.
-  bool untraced = false;
-};
-NewTaskCall DescribeNewTask(int64_t number, const uint64_t* arguments, uint64_t clone3_flags);
+// Whether a call with these flags (clone3's lie in memory) makes a task that no tracer is told of.
+bool MakesUntracedTask(int64_t number, uint64_t flags);
 
 // May change what /proc/PID/maps says.
 bool MayChangeMap(int64_t number);
@@ -36,11 +21,6 @@ bool StartsAsynchronousWrites(int64_t number);
 
 // Has the kernel send a signal once the process, or a thread, has used so much processor time.
 bool LimitsProcessorTime(int64_t number, const uint64_t* arguments);
-
-// Whether the call may wait for something that another thread or process must do: others had better
-// run meanwhile. A hint: what is not known may block, and a call that "does not" may still wait
-// for a disk.
-bool MayBlock(int64_t number);
 
 // Whom a successful call makes the caller the ptracer of, or have as ptracer. A task has one tracer
 // only: the recorder must have let go of it before.

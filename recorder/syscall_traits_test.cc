@@ -15,14 +15,11 @@
 namespace hindsight {
 namespace {
 
-TEST(SyscallTraitsTest, TellsThreadsFromProcesses) {
-  const uint64_t thread[6] = {CLONE_VM | CLONE_THREAD | CLONE_SIGHAND};
-  const uint64_t process[6] = {SIGCHLD};
-  EXPECT_EQ(TaskMadeBy(SYS_clone, thread, 0), NewTask::kThread);
-  EXPECT_EQ(TaskMadeBy(SYS_clone, process, 0), NewTask::kProcess);
-  EXPECT_EQ(TaskMadeBy(SYS_clone3, process, CLONE_THREAD), NewTask::kThread);
-  EXPECT_EQ(TaskMadeBy(SYS_vfork, process, 0), NewTask::kProcess);
-  EXPECT_EQ(TaskMadeBy(SYS_read, thread, 0), NewTask::kNone);
+TEST(SyscallTraitsTest, KnowsTasksThatNoTracerIsToldOf) {
+  EXPECT_TRUE(MakesUntracedTask(SYS_clone, CLONE_VM | CLONE_UNTRACED));
+  EXPECT_TRUE(MakesUntracedTask(SYS_clone3, CLONE_UNTRACED));
+  EXPECT_FALSE(MakesUntracedTask(SYS_clone, CLONE_VM | SIGCHLD));
+  EXPECT_FALSE(MakesUntracedTask(SYS_read, CLONE_UNTRACED));
 }
 
 TEST(SyscallTraitsTest, KnowsRestartCodes) {
@@ -31,38 +28,6 @@ TEST(SyscallTraitsTest, KnowsRestartCodes) {
   EXPECT_FALSE(IsRestartCode(-515));
   EXPECT_FALSE(IsRestartCode(-4));
   EXPECT_FALSE(IsRestartCode(512));
-}
-
-TEST(SyscallTraitsTest, DescribesNewTasks) {
-  const uint64_t none[6] = {};
-  const NewTaskCall vfork = DescribeNewTask(SYS_vfork, none, 0);
-  EXPECT_EQ(vfork.fork, ForkKind::kVfork);
-  EXPECT_TRUE(vfork.shares_memory);
-  EXPECT_TRUE(vfork.caller_waits);
-  const NewTaskCall fork = DescribeNewTask(SYS_fork, none, 0);
-  EXPECT_EQ(fork.fork, ForkKind::kFork);
-  EXPECT_FALSE(fork.shares_memory);
-  // As glibc calls it.
-  const uint64_t libc_fork[6] = {CLONE_CHILD_CLEARTID | CLONE_CHILD_SETTID | SIGCHLD};
-  EXPECT_EQ(DescribeNewTask(SYS_clone, libc_fork, 0).fork, ForkKind::kFork);
-  EXPECT_EQ(DescribeNewTask(SYS_clone3, none, CLONE_VM | CLONE_VFORK).fork, ForkKind::kVfork);
-  const uint64_t silent[6] = {CLONE_VM | CLONE_UNTRACED};
-  const NewTaskCall clone = DescribeNewTask(SYS_clone, silent, 0);
-  EXPECT_EQ(clone.fork, ForkKind::kClone);
-  EXPECT_TRUE(clone.untraced);
-  EXPECT_TRUE(clone.shares_memory);
-}
-
-TEST(SyscallTraitsTest, CallsThatWaitForOthersMayBlock) {
-  for (const int64_t number :
-       {SYS_read, SYS_write, SYS_futex, SYS_poll, SYS_nanosleep, SYS_wait4, SYS_accept, SYS_open,
-        SYS_fcntl, SYS_flock, SYS_exit, SYS_sched_yield, SYS_rt_sigsuspend}) {
-    EXPECT_TRUE(MayBlock(number)) << number;
-  }
-  EXPECT_TRUE(MayBlock(100'000));  // unknown
-  EXPECT_FALSE(MayBlock(SYS_getpid));
-  EXPECT_FALSE(MayBlock(SYS_clock_gettime));
-  EXPECT_FALSE(MayBlock(SYS_brk));
 }
 
 TEST(SyscallTraitsTest, KnowsWhoBecomesATracer) {

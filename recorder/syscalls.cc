@@ -193,12 +193,27 @@ void ThreadEngine::FinishSystemCall() {
     recording_->Keep(process_->ReloadMap(tracee_.get(), &log_, cpu_->count()));
     pager_.SetSpace(process_->space());
   }
+  if (result > 0) TellOfUntracedTask(result);
   NoteNames();
   if (call_->number == SYS_rseq) rseq_ = RseqOf(thread());
   pager_.Resync();
   const char* reason =
       result < 0 && result > -4096 ? nullptr : ReasonNotToRecord(call_->number, call_->arguments);
   if (reason != nullptr) process_->LetGo(reason);
+}
+
+void ThreadEngine::TellOfUntracedTask(int64_t task) {
+  uint64_t flags = call_->arguments[0];
+  if (call_->number == SYS_clone3 &&
+      !tracee_->Read(flags, absl::MakeSpan(reinterpret_cast<uint8_t*>(&flags), sizeof(flags)))) {
+    return;
+  }
+  if (!MakesUntracedTask(call_->number, flags)) return;
+  recording_->foreign_mappings().Forget();
+  std::fprintf(stderr,
+               "hindsight: %s (process %d) has made task %lld with CLONE_UNTRACED: it is not "
+               "recorded\n",
+               process_->program().c_str(), process_->pid(), static_cast<long long>(task));
 }
 
 // Of itself or another recorded thread.

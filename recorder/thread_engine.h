@@ -156,6 +156,7 @@ class ThreadEngine {
   void FinishSystemCall();
   void FinishExec();
   void NoteForks();
+  void TellOfUntracedTask(int64_t task);
   void NoteAffinity();
   ProcessEvent CallEvent(EventKind kind, uint64_t sequence, const SystemCall& call);
   void OnNewTask(const TraceeStop& stop);

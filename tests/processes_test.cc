@@ -51,6 +51,14 @@ TEST(ProcessesTest, Daemon) {
 }
 
 // A process can have one tracer only. It works, or a line says why it cannot; nothing hangs.
+TEST(ProcessesTest, AChildThatNoTracerIsToldOf) {
+  const Recorded recorded({Program("untraced_child")});
+  EXPECT_EQ(recorded.run().out, "the child exited with 3\n");
+  EXPECT_THAT(recorded.run().err, HasSubstr("CLONE_UNTRACED: it is not recorded"));
+  EXPECT_EQ(CountProcesses(recorded.trace()), 1);
+  ExpectExact(recorded.trace());
+}
+
 TEST(ProcessesTest, ProgramThatTracesAnother) {
   const Recorded recorded({Program("uses_ptrace")});
   EXPECT_EQ(recorded.run().out.substr(0, 7), "before\n");
