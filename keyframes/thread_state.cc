@@ -237,20 +237,11 @@ uint64_t ThreadState::CountOfBirth(int32_t thread, uint64_t start_sequence) cons
 const ProcessEvent* ThreadState::SignalFrom(uint64_t count) const {
   return EventFrom(signals_, count);
 }
-const ProcessEvent* ThreadState::LastSignal(uint64_t count) const {
-  return EventBefore(signals_, count + 1);
-}
 const ProcessEvent* ThreadState::ExecTo(uint64_t count) const {
   return count == 0 ? nullptr : EventFrom(execs_, count - 1);
 }
 const ProcessEvent* ThreadState::SyscallFrom(uint64_t count) const {
   return EventFrom(syscalls_, count);
-}
-const ProcessEvent* ThreadState::NextSignal(uint64_t count) const {
-  return EventAtOrAfter(signals_, count);
-}
-const ProcessEvent* ThreadState::PreviousSignal(uint64_t count) const {
-  return EventBefore(signals_, count);
 }
 const ProcessEvent* ThreadState::NextSyscall(uint64_t count) const {
   return EventAtOrAfter(syscalls_, count);

@@ -62,16 +62,12 @@ class ThreadState {
   const std::vector<const ProcessEvent*>& events() const { return events_; }
   // The signal delivered by the transition out of the state `count`, or null.
   const ProcessEvent* SignalFrom(uint64_t count) const;
-  // The signal last reported at or before `count` (for siginfo after a stop), or null.
-  const ProcessEvent* LastSignal(uint64_t count) const;
   // The exec that led to the state `count`, or null.
   const ProcessEvent* ExecTo(uint64_t count) const;
   // The system call made by the transition out of the state `count`, or null.
   const ProcessEvent* SyscallFrom(uint64_t count) const;
-  // The nearest signal or system call event whose transition starts in a state >= `count`, or
-  // < `count`; null at the ends. Walk on with the event's count (>=) or count - 1 (<).
-  const ProcessEvent* NextSignal(uint64_t count) const;
-  const ProcessEvent* PreviousSignal(uint64_t count) const;
+  // The nearest system call event whose transition starts in a state >= `count`, or < `count`; null
+  // at the ends. Walk on with the event's count (>=) or count - 1 (<).
   const ProcessEvent* NextSyscall(uint64_t count) const;
   const ProcessEvent* PreviousSyscall(uint64_t count) const;
 

@@ -97,7 +97,7 @@ Tracee::Tracee(pid_t process, pid_t thread, bool owned)
     : process_(process), thread_(thread), owned_(owned), vectors_(XstateBytes()) {}
 
 Tracee::~Tracee() {
-  if (exited_ || !attached_ || !owned_) return;
+  if (exited_ || !owned_) return;
   kill(process_, SIGKILL);
   int status;
   while (waitpid(thread_, &status, __WALL) == thread_ && WIFSTOPPED(status)) {
@@ -122,12 +122,6 @@ bool Tracee::Read(uint64_t address, absl::Span<uint8_t> out) const {
 bool Tracee::Write(uint64_t address, absl::Span<const uint8_t> bytes) {
   const MemoryPiece piece = {address, const_cast<uint8_t*>(bytes.data()), bytes.size()};
   return WritePieces({&piece, 1}) == 1;
-}
-
-bool Tracee::ForceWrite(uint64_t address, absl::Span<const uint8_t> bytes) {
-  UniqueFd fd(open(ProcPath("mem").c_str(), O_RDWR | O_CLOEXEC));
-  return fd.valid() && pwrite(fd.get(), bytes.data(), bytes.size(), static_cast<off_t>(address)) ==
-                           static_cast<ssize_t>(bytes.size());
 }
 
 size_t Tracee::ReadPieces(absl::Span<const MemoryPiece> pieces) const {
@@ -311,24 +305,6 @@ uint64_t Tracee::UseTime(uint64_t loop, uint64_t ns) {
 }
 
 void Tracee::ForgetRegisters() { general_known_ = vectors_known_ = mask_known_ = false; }
-
-bool Tracee::Detach(int signal) {
-  attached_ = false;
-  return ptrace(PTRACE_DETACH, thread_, nullptr, signal) == 0;
-}
-
-int Tracee::WaitForExit(const std::function<void()>& on_tick) {
-  int status;
-  while (true) {
-    if (waitpid(thread_, &status, __WALL) < 0) {
-      CHECK(errno == EINTR);
-      if (on_tick) on_tick();
-    } else if (!WIFSTOPPED(status)) {
-      exited_ = true;
-      return status;
-    }
-  }
-}
 
 uint64_t Tracee::signal_mask() {
   if (!mask_known_) {

@@ -88,10 +88,9 @@ class Tracee {
   // Through the thread: that of the process shows nothing once its first thread has ended.
   std::string ProcPath(const char* name) const;  // "/proc/THREAD/name"
 
-  // Memory. Rights are those of the process; ForceWrite ignores them (a private copy is made).
+  // Memory. Rights are those of the process.
   bool Read(uint64_t address, absl::Span<uint8_t> out) const;
   bool Write(uint64_t address, absl::Span<const uint8_t> bytes);
-  bool ForceWrite(uint64_t address, absl::Span<const uint8_t> bytes);
   // Fill or write the pieces in order until one cannot be; returns how many were done.
   size_t ReadPieces(absl::Span<const MemoryPiece> pieces) const;
   size_t WritePieces(absl::Span<const MemoryPiece> pieces);
@@ -123,9 +122,6 @@ class Tracee {
   uint64_t UseTime(uint64_t loop, uint64_t ns);
   // After an exec by another thread of the process, which has taken this one's place.
   void ForgetRegisters();
-  // Lets the thread run on its own. Then WaitForExit() is all that may be called.
-  bool Detach(int signal = 0);
-  int WaitForExit(const std::function<void()>& on_tick);
 
   // Signals.
   uint64_t signal_mask();  // blocked signals: bit N - 1 for signal N
@@ -142,7 +138,6 @@ class Tracee {
 
   const pid_t process_, thread_;
   bool owned_;
-  bool attached_ = true;
   bool exited_ = false;
   // What the thread's registers are known to be.
   bool general_known_ = false, vectors_known_ = false;
