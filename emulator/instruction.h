@@ -15,11 +15,11 @@ namespace hindsight {
 // in docs/emulation.md.
 enum class Policy : uint8_t {
   kEmulate,           // Unicorn computes it like the hardware
-  kAssist,            // Unicorn does not, but the Cpu computes it: see assist.h
+  kAssist,            // Unicorn does not, but the Cpu computes it: see assistant.h
   kSyscall,           // syscall
   kNondeterministic,  // rdtsc, rdtscp, rdrand, rdseed, rdpid, rdpmc: not a function of the state
   kCpuid,             // answered by us
-  kNative,            // Unicorn rejects it or computes it differently: run on the host
+  kNative,            // neither does: the process itself executes it
   kPrivileged,        // faults in user mode (hlt, in, out, mov cr, ...); Unicorn would run it
   kInvalid,           // does not decode: faults
 };
