@@ -1,13 +1,13 @@
 #include "keyframes/checkpoints.h"
 
 #include <array>
-#include <cstdio>
 #include <cstring>
 #include <map>
 #include <memory>
 #include <random>
 #include <vector>
 
+#include "base/test_seed.h"
 #include "gtest/gtest.h"
 
 namespace hindsight {
@@ -113,9 +113,7 @@ TEST_F(CheckpointsTest, ThinningKeepsTheNewestAndStaysWithinItsBytes) {
 
 // The contents at every checkpoint that is left are what they were when it was taken.
 TEST_F(CheckpointsTest, WhateverIsDroppedTheRestIsRight) {
-  const uint32_t seed = std::random_device()();
-  std::printf("seed %u\n", seed);
-  std::mt19937 random(seed);
+  std::mt19937 random(TestSeed());
   const uint64_t pages[] = {kA, kB, kC};
   std::map<uint64_t, std::array<int, 3>> truth;
   std::array<int, 3> now = {-1, -1, -1};

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/status/status.h"
+#include "base/test_seed.h"
 #include "gtest/gtest.h"
 #include "keyframes/toy_recording.h"
 

@@ -2,6 +2,7 @@
 
 #include <random>
 
+#include "base/test_seed.h"
 #include "gtest/gtest.h"
 #include "keyframes/toy_recording.h"
 

@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "absl/status/status.h"
+#include "base/test_seed.h"
 #include "gtest/gtest.h"
 #include "keyframes/timeline.h"
 #include "keyframes/toy_recording.h"

@@ -9,6 +9,7 @@
 #include <set>
 
 #include "absl/status/status.h"
+#include "base/test_seed.h"
 #include "gtest/gtest.h"
 #include "keyframes/timeline.h"
 #include "keyframes/toy_recording.h"
@@ -19,9 +20,8 @@ namespace {
 
 constexpr size_t kVariableCount = ToyThreads::kVariables.size();
 
-// One recording for all tests, each time another one.
-ToyThreadsOptions AnyOptions() {
-  std::mt19937 random(TestSeed());
+ToyThreadsOptions AnyOptions(uint32_t seed) {
+  std::mt19937 random(seed);
   auto one_of = [&random](std::initializer_list<uint64_t> values) {
     return *(values.begin() + random() % values.size());
   };
@@ -34,8 +34,14 @@ ToyThreadsOptions AnyOptions() {
   return options;
 }
 
+// Of the one recording that all tests look at; for each seed another one.
+const ToyThreadsOptions& Options() {
+  static const auto* const kOptions = new ToyThreadsOptions(AnyOptions(TestSeed()));
+  return *kOptions;
+}
+
 const ToyThreads& Toy() {
-  static const auto* const kToy = new ToyThreads(AnyOptions());
+  static const auto* const kToy = new ToyThreads(Options());
   return *kToy;
 }
 
@@ -214,7 +220,7 @@ TEST_F(TimelineThreadsTest, AWaitingThreadDoesNotSeeWhatItsNextTurnBeginsWith) {
     if (looked >= 40) break;
   }
   // Where segments are hardly longer than turns they mostly begin.
-  const ToyThreadsOptions options = AnyOptions();
+  const ToyThreadsOptions& options = Options();
   if (options.longest_turn <= 200 && options.segment_states >= 600 &&
       options.keyframe_turns != 11) {
     EXPECT_GE(looked, 10);
@@ -457,7 +463,7 @@ TEST_F(RunThreadsTest, AStepStopsForABreakpointAnotherThreadComesTo) {
     ASSERT_EQ(stop.thread, thread);
     ++met;
   }
-  EXPECT_GE(met, AnyOptions().longest_turn <= 200 ? 3 : 1);
+  EXPECT_GE(met, Options().longest_turn <= 200 ? 3 : 1);
 }
 
 TEST_F(RunThreadsTest, AnInterruptStopsAtOnce) {

@@ -2,12 +2,10 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <map>
-#include <random>
 #include <utility>
 
 #include "base/check.h"
@@ -343,13 +341,6 @@ uint64_t AddressOf(const uint8_t* label) {
 }
 
 }  // namespace
-
-uint32_t TestSeed() {
-  const char* given = std::getenv("HINDSIGHT_SEED");
-  const uint32_t seed = given != nullptr ? std::strtoul(given, nullptr, 0) : std::random_device()();
-  std::printf("seed %u\n", seed);
-  return seed;
-}
 
 uint64_t ToyRecording::LoopHead() { return AddressOf(toy_loop); }
 uint64_t ToyRecording::Callee() { return AddressOf(toy_callee); }

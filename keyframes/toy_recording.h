@@ -18,9 +18,6 @@
 
 namespace hindsight {
 
-// A fresh seed, printed; HINDSIGHT_SEED in the environment repeats a run.
-uint32_t TestSeed();
-
 struct ToyOptions {
   uint64_t iterations = 300;       // of the loop, about 45 states each
   uint64_t segment_states = 2500;  // about

@@ -10,6 +10,7 @@
 #include <random>
 
 #include "absl/strings/str_cat.h"
+#include "base/test_seed.h"
 #include "tracefmt/test_trace.h"
 
 namespace hindsight {
@@ -55,7 +56,7 @@ void RecordForever(const std::string& directory, int pipe) {
 }
 
 TEST(Crash, AfterKillWhateverWasFlushedIsThere) {
-  std::mt19937 random(testing::UnitTest::GetInstance()->random_seed());
+  std::mt19937 random(TestSeed());
   for (int round = 0; round < 10; ++round) {
     const std::string directory = EmptyPath();
     int pipe[2];

@@ -10,6 +10,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "base/test_seed.h"
 #include "tracefmt/message.h"
 #include "tracefmt/test_trace.h"
 #include "tracefmt/trace.capnp.h"
@@ -436,7 +437,7 @@ TEST_F(CraftedSegment, BlocksThatDoNotContinueEachOther) {
 }
 
 TEST_F(CraftedSegment, WildBytesInABlockWhoseChecksumsAreRight) {
-  std::mt19937_64 random(testing::UnitTest::GetInstance()->random_seed());
+  std::mt19937_64 random(TestSeed());
   const std::string before = trace_.Bytes(kSegment);
   for (int i = 0; i < 200; ++i) {
     std::vector<uint64_t> words(random() % 64);
