@@ -9,13 +9,12 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstdio>
-#include <cstdlib>
 #include <cstring>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "base/unique_fd.h"
+#include "recorder/process_facts.h"
 
 namespace hindsight {
 namespace {
@@ -28,20 +27,6 @@ constexpr std::chrono::milliseconds kStopTimeout(5000);
 
 UniqueFd OpenMemory(pid_t process) {
   return UniqueFd(open(absl::StrCat("/proc/", process, "/mem").c_str(), O_RDWR | O_CLOEXEC));
-}
-
-// A field of /proc/PID/status that is a number; 0 if there is none.
-int StatusNumber(pid_t pid, const char* field) {
-  std::FILE* file = std::fopen(absl::StrCat("/proc/", pid, "/status").c_str(), "re");
-  if (file == nullptr) return 0;
-  char line[256];
-  int number = 0;
-  const size_t length = std::strlen(field);
-  while (std::fgets(line, sizeof(line), file) != nullptr) {
-    if (std::strncmp(line, field, length) == 0) number = std::atoi(line + length);
-  }
-  std::fclose(file);
-  return number;
 }
 
 bool IsZombie(pid_t process, pid_t thread) {

@@ -12,6 +12,7 @@
 #include "recorder/attach.h"
 #include "recorder/process_facts.h"
 #include "recorder/recording.h"
+#include "recorder/thread_stop.h"
 
 namespace hindsight {
 
@@ -76,7 +77,8 @@ absl::Status Recording::MakeProcess(ThreadEngine* parent, RecordedProcess* proce
   std::unique_ptr<Tracee> tracee = Tracee::Adopt(pid, stop.task);
   auto child = std::make_unique<RecordedProcess>(this, std::move(writer), std::move(manifest),
                                                  std::move(tracee));
-  if (SharesMemory(parent->thread(), pid)) {
+  // Where that is not told, looking at memory more often than needed is all it costs.
+  if (SharesMemory(parent->thread(), pid, /*otherwise=*/true)) {
     child->set_shares_memory();
     process->set_shares_memory();
   }

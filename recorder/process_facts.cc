@@ -3,8 +3,6 @@
 #include <cpuid.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <linux/kcmp.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <cstring>
@@ -13,6 +11,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
 #include "base/unique_fd.h"
 
 namespace hindsight {
@@ -43,13 +42,16 @@ std::string ExecutablePath(pid_t pid) { return LinkTarget(pid, "exe"); }
 
 std::string WorkingDirectory(pid_t pid) { return LinkTarget(pid, "cwd"); }
 
-pid_t ProcessOf(pid_t thread) {
-  const std::string status = Contents(thread, "status");
-  const size_t at = status.find("\nTgid:");
-  pid_t process = 0;
-  if (at == std::string::npos) return 0;
-  const absl::string_view rest = absl::string_view(status).substr(at + 6);
-  return absl::SimpleAtoi(rest.substr(0, rest.find('\n')), &process) ? process : 0;
+pid_t ProcessOf(pid_t thread) { return static_cast<pid_t>(StatusNumber(thread, "Tgid:")); }
+
+int64_t StatusNumber(pid_t pid, absl::string_view field) {
+  const std::string status = Contents(pid, "status");
+  for (absl::string_view line : absl::StrSplit(status, '\n')) {
+    int64_t number;
+    if (!absl::ConsumePrefix(&line, field)) continue;
+    return absl::SimpleAtoi(line, &number) ? number : 0;  // passes over blanks
+  }
+  return 0;
 }
 
 std::vector<std::string> CommandLine(pid_t pid) {
@@ -58,8 +60,6 @@ std::vector<std::string> CommandLine(pid_t pid) {
   if (line.empty()) return {};
   return absl::StrSplit(line, '\0');
 }
-
-bool SharesMemory(pid_t a, pid_t b) { return syscall(SYS_kcmp, a, b, KCMP_VM, 0, 0) == 0; }
 
 std::vector<uint64_t> AuxiliaryVector(pid_t pid) {
   std::vector<uint64_t> words;

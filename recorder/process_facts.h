@@ -9,6 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/string_view.h"
+
 namespace hindsight {
 
 // Absolute path of the program the process runs; empty if it cannot be known.
@@ -18,8 +20,8 @@ pid_t ProcessOf(pid_t thread);
 // As the process shows them now; empty if it is gone.
 std::vector<std::string> CommandLine(pid_t pid);
 std::string WorkingDirectory(pid_t pid);
-// Whether two processes have one address space.
-bool SharesMemory(pid_t a, pid_t b);
+// A field of /proc/PID/status that is a number ("Tgid:"); 0 if there is none.
+int64_t StatusNumber(pid_t pid, absl::string_view field);
 // Type, value, ...: the auxiliary vector as the kernel made it.
 std::vector<uint64_t> AuxiliaryVector(pid_t pid);
 std::string CpuBrand();

@@ -59,6 +59,30 @@ TEST(RemoteCallTest, InterruptedCallGoesOn) {
   EXPECT_EQ(WEXITSTATUS(status), 7);
 }
 
+TEST(RemoteCallTest, AStopByJobControlThatComesMeanwhileIsNotLost) {
+  auto pid = LaunchTraced({"/bin/true", {"true"}});
+  ASSERT_TRUE(pid.ok()) << pid.status();
+  kill(*pid, SIGSTOP);
+  EXPECT_EQ(*CallInThread(*pid, SYS_getppid, {}), getpid());
+  ASSERT_EQ(ptrace(PTRACE_DETACH, *pid, nullptr, nullptr), 0);
+  int status;
+  ASSERT_EQ(waitpid(*pid, &status, WUNTRACED), *pid);
+  EXPECT_TRUE(WIFSTOPPED(status));
+  kill(*pid, SIGCONT);
+  ASSERT_EQ(waitpid(*pid, &status, 0), *pid);
+  EXPECT_EQ(status, 0);
+}
+
+TEST(RemoteCallTest, AnEndThatComesMeanwhileIsLeftToWhoWaitsForIt) {
+  auto pid = LaunchTraced({"/bin/true", {"true"}});
+  ASSERT_TRUE(pid.ok()) << pid.status();
+  kill(*pid, SIGKILL);
+  EXPECT_EQ(CallInThread(*pid, SYS_getpid, {}).status().code(), absl::StatusCode::kUnavailable);
+  int status;
+  ASSERT_EQ(waitpid(*pid, &status, 0), *pid);
+  EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+}
+
 TEST(RemoteCallTest, AddressesAreRandomAgain) {
   auto pid = LaunchTraced({"/bin/true", {"true"}});
   ASSERT_TRUE(pid.ok()) << pid.status();

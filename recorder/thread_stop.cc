@@ -66,6 +66,17 @@ bool HasEndedAsOurChild(pid_t thread) {
   return process == thread && parent == getpid();
 }
 
+// False if it has ended, which is left to whoever records it to wait for.
+bool WaitForAnyStop(pid_t thread, int* status) {
+  constexpr int kPeek = WSTOPPED | WEXITED | WNOWAIT | __WALL;
+  siginfo_t stop = {};
+  while (waitid(P_PID, thread, &stop, kPeek) < 0) {
+    if (errno != EINTR) return false;
+  }
+  if (stop.si_code != CLD_TRAPPED && stop.si_code != CLD_STOPPED) return false;
+  return waitpid(thread, status, __WALL) == thread && WIFSTOPPED(*status);
+}
+
 }  // namespace
 
 ThreadStop WaitForThreadStop(pid_t thread, std::chrono::milliseconds timeout) {
@@ -99,14 +110,21 @@ bool StepWhile(pid_t thread, int max_steps, const std::function<bool(uint64_t pc
   const uint64_t only_traps = ~(uint64_t{1} << (SIGTRAP - 1));
   ptrace(PTRACE_GETSIGMASK, thread, sizeof(mask), &mask);
   ptrace(PTRACE_SETSIGMASK, thread, sizeof(only_traps), &only_traps);
-  bool alive = true;
-  for (int i = 0; i < max_steps && alive && inside(registers.rip); ++i) {
-    int status;
-    alive = ptrace(PTRACE_SINGLESTEP, thread, nullptr, nullptr) == 0;
-    while (alive && waitpid(thread, &status, __WALL) < 0) alive = errno == EINTR;
-    alive = alive && WIFSTOPPED(status) && ptrace(PTRACE_GETREGS, thread, nullptr, &registers) == 0;
+  bool alive = true, sigstop = false;
+  for (int steps = 0; steps < max_steps && alive && inside(registers.rip);) {
+    int status = 0;
+    alive = ptrace(PTRACE_SINGLESTEP, thread, nullptr, nullptr) == 0 &&
+            WaitForAnyStop(thread, &status) &&
+            ptrace(PTRACE_GETREGS, thread, nullptr, &registers) == 0;
+    // No mask keeps this one out. (The stop it leads to has bits from 16 on.)
+    if (alive && status >> 8 == SIGSTOP) {
+      sigstop = true;
+    } else {
+      ++steps;
+    }
   }
   ptrace(PTRACE_SETSIGMASK, thread, sizeof(mask), &mask);
+  if (sigstop) syscall(SYS_tkill, thread, SIGSTOP);
   return alive && !inside(registers.rip);
 }
 

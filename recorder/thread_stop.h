@@ -38,7 +38,8 @@ struct ThreadStop {
 ThreadStop WaitForThreadStop(pid_t thread, std::chrono::milliseconds timeout);
 
 // Steps a stopped thread, no signal taken meanwhile, while its pc is one that `inside` is true for.
-// False if it is gone, or still inside after `max_steps`.
+// False if it is gone, which it is left to the caller to wait for, or still inside after
+// `max_steps`.
 bool StepWhile(pid_t thread, int max_steps, const std::function<bool(uint64_t pc)>& inside);
 
 // Whether two processes (or threads) have one memory, as after vfork; `otherwise` where the kernel
