@@ -98,7 +98,7 @@ std::unique_ptr<TraceReader> OpenTraceOperand(absl::string_view command,
 void TellOfOtherProcesses(const TraceReader& trace) {
   const auto processes = ListProcesses(trace.directory(), nullptr);
   if (!processes.ok() || processes->size() < 2) return;
-  PrintError(absl::StrCat("this is process ", ProcessId(processes->front()), " of ",
+  PrintError(absl::StrCat("this is process ", ProcessId(processes->front()), ", one of ",
                           processes->size(), "; -p PID|NAME chooses another, 'hindsight info ",
                           trace.directory(), "' lists them"));
 }

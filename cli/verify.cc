@@ -36,6 +36,7 @@ VerifyResult Total(const std::vector<ProcessResult>& processes) {
     total.segments += process.result->segments;
     total.segments_failed += process.result->segments_failed;
     total.states += process.result->states;
+    total.signals += process.result->signals;
     total.checks += process.result->checks;
     total.seconds += process.result->seconds;
   }
@@ -46,6 +47,7 @@ void ResultJson(const VerifyResult& result, JsonWriter* json) {
   json->Key("exact").Bool(result.exact());
   if (!result.exact()) json->Key("difference").String(result.difference.message());
   json->Key("segments").Uint(result.segments).Key("segmentsFailed").Uint(result.segments_failed);
+  json->Key("instructions").Uint(result.states - result.signals);
   json->Key("states").Uint(result.states).Key("checks").Uint(result.checks);
   json->Key("seconds").Number(result.seconds);
 }
@@ -66,9 +68,9 @@ std::string VerifyJson(const std::string& directory, const std::vector<ProcessRe
 }
 
 std::string ResultText(const VerifyResult& result) {
-  std::string totals =
-      absl::StrFormat("%d instructions in %d segments, %d checks, %.2f s", result.states,
-                      result.segments, result.checks, result.seconds);
+  std::string totals = absl::StrFormat("%d instructions in %d segments, %d checks, %.2f s",
+                                       result.states - result.signals, result.segments,
+                                       result.checks, result.seconds);
   if (result.exact()) return absl::StrCat("exact: ", totals);
   const std::string failed =
       result.segments_failed == 0

@@ -30,6 +30,14 @@ struct Difference {
   absl::Status status;
 };
 
+// Signals delivered on the way to state `count`.
+uint64_t SignalsBefore(uint64_t count, const std::vector<Record>& records) {
+  return std::count_if(records.begin(), records.end(), [count](const Record& record) {
+    const auto* moved = std::get_if<Discontinuity>(&record.body);
+    return moved != nullptr && moved->kind == DiscontinuityKind::kSignal && record.count < count;
+  });
+}
+
 // The segments to do, and what was found; shared by the workers.
 class Work {
  public:
@@ -56,6 +64,7 @@ class Work {
   std::atomic<bool> cancelled_{false};
   std::atomic<size_t> next_{0};
   std::atomic<uint64_t> states_{0};
+  std::atomic<uint64_t> signals_{0};
   std::atomic<uint64_t> checks_{0};
   OrderCheck order_;
 
@@ -99,6 +108,7 @@ absl::Status Work::Check(SegmentReplay& replay, size_t index, uint64_t* checked)
     if (status.ok()) states_ += replay.count() - before;
     *checked = replay.count();
   }
+  signals_ += SignalsBefore(replay.count(), segment->records());
   RETURN_IF_ERROR(status);
   RETURN_IF_ERROR(segment->damage());
   RETURN_IF_ERROR(order_.AddSegment(*segment));
@@ -154,6 +164,7 @@ void Work::FillIn(VerifyResult* result) {
   result->segments = done_;
   result->segments_failed = differences_.size();
   result->states = states_;
+  result->signals = signals_;
   result->checks = checks_;
   result->order_numbers = order_.numbers();
   auto first =

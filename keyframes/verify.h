@@ -34,6 +34,7 @@ struct VerifyResult {
   uint64_t segments = 0;         // replayed
   uint64_t segments_failed = 0;  // of these
   uint64_t states = 0;           // transitions replayed
+  uint64_t signals = 0;          // of these, deliveries: no instructions
   uint64_t checks = 0;           // register files and hashes compared
   uint64_t order_numbers = 0;    // sequence numbers checked
   double seconds = 0;

@@ -19,6 +19,7 @@ TEST(VerifyTest, AGoodRecordingIsExact) {
   const VerifyResult result = Check(toy);
   EXPECT_TRUE(result.exact()) << result.difference;
   EXPECT_EQ(result.states, toy.states().size() - 1);
+  EXPECT_EQ(result.signals, toy.signal_counts().size());
   EXPECT_EQ(result.segments, toy.trace()->segments(toy.trace()->threads().front()).size());
   EXPECT_GT(result.checks, toy.syscall_counts().size());
 }

@@ -45,7 +45,7 @@ TEST_F(ChooseProcessTest, VerifyTakesAllOrOne) {
 
 TEST_F(ChooseProcessTest, TheFirstOneIsTakenWithAWord) {
   const ChildResult gdb = On("replay", {"--", "-batch", "-ex", "info inferiors"});
-  EXPECT_THAT(gdb.err, HasSubstr("of 4; -p PID|NAME chooses another")) << gdb.out;
+  EXPECT_THAT(gdb.err, HasSubstr(", one of 4; -p PID|NAME chooses another")) << gdb.out;
 }
 
 TEST_F(ChooseProcessTest, ByProgram) {
