@@ -7,6 +7,7 @@
 #include "absl/strings/string_view.h"
 #include "emulator/assist.h"
 #include "emulator/assist_plan.h"
+#include "emulator/decoder.h"
 #include "emulator/needed_features.h"
 
 namespace hindsight {
@@ -15,14 +16,9 @@ namespace {
 std::unique_ptr<Assistant::Prepared> Make(absl::Span<const uint8_t> code, NativeAssist* native) {
   using How = Assistant::How;
   auto prepared = std::make_unique<Assistant::Prepared>();
-  ZydisDecoder decoder;
-  ZydisDecoderInit(&decoder, ZYDIS_MACHINE_MODE_LONG_64, ZYDIS_STACK_WIDTH_64);
   ZydisDecodedInstruction instruction;
   ZydisDecodedOperand operands[ZYDIS_MAX_OPERAND_COUNT] = {};
-  if (!ZYAN_SUCCESS(
-          ZydisDecoderDecodeFull(&decoder, code.data(), code.size(), &instruction, operands))) {
-    return prepared;
-  }
+  if (!Decode(code, &instruction, operands)) return prepared;
   const PlainKind plain = PlainKindOf(instruction, operands);
   if (plain != PlainKind::kNone && plain != PlainKind::kHost) {
     prepared->how = How::kPlain;

@@ -9,6 +9,10 @@
 namespace hindsight {
 namespace {
 
+// Costs some hundred times what running through it does; what is ever misaligned mostly is at
+// first.
+constexpr uint8_t kSteppedUnchecked = 100;
+
 uint64_t PageOf(uint64_t address) { return address & ~(kPageBytes - 1); }
 
 uint64_t LastPage(const Block& block) {
@@ -18,8 +22,14 @@ uint64_t LastPage(const Block& block) {
 }  // namespace
 
 void BlockCache::SetMemoryModel(MemoryModel model) {
-  if (model == memory_model_) return;
-  memory_model_ = model;
+  if (std::exchange(memory_model_, model) != model) Clear();
+}
+
+void BlockCache::CheckAlignment() {
+  if (!std::exchange(checks_alignment_, true)) Clear();
+}
+
+void BlockCache::Clear() {
   std::fill(slots_.begin(), slots_.end(), nullptr);
   blocks_.clear();
   by_page_.clear();
@@ -37,12 +47,13 @@ Block* BlockCache::Add(uint64_t address, absl::Span<const uint8_t> code,
   block->address = address;
   block->size = static_cast<uint32_t>(code.size());
   size_t offset = 0;
-  bool flags_set = false;
+  bool flags_set = false, aligned = false;
   while (offset < code.size()) {
     Instruction instruction = Classify(code.subspan(offset));
     if (instruction.policy != Policy::kEmulate) block->flags |= Block::kSpecial;
     if (instruction.wants_settled_flags && flags_set) block->flags |= Block::kSpecial;
     flags_set |= instruction.sets_flags;
+    aligned |= instruction.aligned;
     if (instruction.floating) block->flags |= Block::kFloating;
     if (instruction.writes_memory) block->flags |= Block::kWrites;
     if (instruction.length == 0) break;
@@ -61,6 +72,17 @@ Block* BlockCache::Add(uint64_t address, absl::Span<const uint8_t> code,
   }
   // Where our decoder and Unicorn disagree about the block's end, only stepping counts right.
   if (offset != code.size() || code.empty()) block->flags |= Block::kStepOnly;
+
+  if (aligned && checks_alignment_) {
+    BlockAlignment alignment = AlignmentOf(address, code);
+    if (!alignment.checks.empty()) block->flags |= Block::kAligned;
+    if (alignment.unknown) {
+      block->flags |= Block::kUnchecked;
+      block->unchecked = kSteppedUnchecked;
+    }
+    if (alignment.kept) block->flags |= Block::kKept;
+    block->alignment = std::move(alignment.checks);
+  }
 
   const auto known = blocks_.find(address);
   if (known != blocks_.end()) Drop(known->second.get());

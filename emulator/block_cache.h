@@ -14,20 +14,26 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/types/span.h"
+#include "emulator/alignment.h"
 #include "emulator/memory_model.h"
 
 namespace hindsight {
 
 struct Block {
-  static constexpr uint8_t kSpecial = 1;     // an instruction Unicorn must not run, or not in here
-  static constexpr uint8_t kBreakpoint = 2;  // a breakpoint at an instruction
-  static constexpr uint8_t kStepOnly = 4;    // does not decode
-  static constexpr uint8_t kOrderable = 8;   // an orderable instruction
-  static constexpr uint8_t kWrites = 16;     // an instruction that writes memory
+  static constexpr uint16_t kSpecial = 1;     // an instruction Unicorn must not run, or not in here
+  static constexpr uint16_t kBreakpoint = 2;  // a breakpoint at an instruction
+  static constexpr uint16_t kStepOnly = 4;    // does not decode
+  static constexpr uint16_t kOrderable = 8;   // an orderable instruction
+  static constexpr uint16_t kWrites = 16;     // an instruction that writes memory
   // Set and cleared by the Cpu, for blocks on a page whose code changes without notice:
-  static constexpr uint8_t kGuarded = 32;    // compare before running it
-  static constexpr uint8_t kStepHere = 64;   // it might change itself
-  static constexpr uint8_t kFloating = 128;  // Instruction::floating
+  static constexpr uint16_t kGuarded = 32;    // compare before running it
+  static constexpr uint16_t kStepHere = 64;   // it might change itself
+  static constexpr uint16_t kFloating = 128;  // Instruction::floating
+  // Only where alignment is checked:
+  static constexpr uint16_t kAligned = 256;  // `alignment` says where not to run through it
+  // An address that must be aligned only shows in it: to be stepped, `unchecked` times.
+  static constexpr uint16_t kUnchecked = 512;
+  static constexpr uint16_t kKept = 1024;  // need not be checked again if it follows itself
 
   uint64_t address = 0;
   uint32_t size = 0;  // bytes; as Unicorn gave it
@@ -36,8 +42,10 @@ struct Block {
   uint32_t breakpoints = 0;         // how many, and
   uint32_t last_breakpoint = 0;     // the index of the instruction of the last
   uint32_t epoch = 0;               // Cpu's: its pages were known to be held then
-  uint8_t flags = 0;
+  uint16_t flags = 0;
   std::vector<uint32_t> orderable;  // the indices of the orderable instructions, rising
+  std::vector<AlignmentCheck> alignment;
+  uint8_t unchecked = 0;
 
   static constexpr uint64_t kNoAddress = ~uint64_t{0};
 };
@@ -50,6 +58,9 @@ class BlockCache {
 
   // Which instructions are orderable. Forgets all blocks if that changes.
   void SetMemoryModel(MemoryModel model);
+
+  // From now on finds out what must be aligned. Forgets all blocks if it did not.
+  void CheckAlignment();
 
   // Find() where that takes no search; nullptr also if it does.
   Block* FindQuickly(uint64_t address, uint32_t size) const {
@@ -90,7 +101,9 @@ class BlockCache {
   static size_t Slot(uint64_t address) { return (address ^ (address >> 16)) & (kSlots - 1); }
   Block* FindSlow(uint64_t address, uint32_t size, Block*& slot);
   void Drop(Block* block);
+  void Clear();
 
+  bool checks_alignment_ = false;
   MemoryModel memory_model_ = MemoryModel::kKernel;
   std::vector<Block*> slots_;  // direct-mapped front of blocks_
   absl::flat_hash_map<uint64_t, std::unique_ptr<Block>> blocks_;

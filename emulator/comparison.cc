@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_format.h"
 #include "base/check.h"
+#include "emulator/decoder.h"
 #include "emulator/instruction.h"
 
 namespace hindsight {
@@ -115,12 +116,9 @@ struct Words {
 }  // namespace
 
 Agreement AgreementFor(absl::Span<const uint8_t> bytes, bool on_host) {
-  ZydisDecoder decoder;
-  ZydisDecoderInit(&decoder, ZYDIS_MACHINE_MODE_LONG_64, ZYDIS_STACK_WIDTH_64);
   ZydisDecodedInstruction decoded;
   ZydisDecodedOperand operands[ZYDIS_MAX_OPERAND_COUNT];
-  CHECK(ZYAN_SUCCESS(ZydisDecoderDecodeFull(
-      &decoder, bytes.data(), std::min<size_t>(bytes.size(), 15), &decoded, operands)));
+  CHECK(Decode(bytes, &decoded, operands));
   Agreement agreement;
   RegisterWords ones(kRegisterWords, ~uint64_t{0});
   CHECK(FromWords(ones, &agreement.care));

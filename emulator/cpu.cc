@@ -37,7 +37,7 @@ void Cpu::Impl::SetRegisters(const RegisterFile& registers) {
 
 void Cpu::Impl::NoteFloatControl(const RegisterFile& registers) {
   floats_here_ = HasUnusualFloatControl(registers);
-  const uint8_t flag = floats_here_ ? Block::kFloating : 0;
+  const uint16_t flag = floats_here_ ? Block::kFloating : 0;
   stop_flags_ = (stop_flags_ & ~Block::kFloating) | flag;
   slow_flags_ = (slow_flags_ & ~Block::kFloating) | flag;
 }
@@ -75,6 +75,11 @@ void Cpu::Impl::Recycle(Pager* pager) {
   assistant_.ForgetUsed();
 }
 
+void Cpu::Impl::CheckAlignment() {
+  checks_alignment_ = true;
+  blocks_.CheckAlignment();
+}
+
 RunResult Cpu::Impl::Fault(uint64_t block_count) {
   // Backward, for a page may have been poisoned twice.
   for (auto poisoned = poisoned_.rbegin(); poisoned != poisoned_.rend(); ++poisoned) {
@@ -97,6 +102,7 @@ RunResult Cpu::Impl::Run(const RunOptions& options) {
   stop_flags_ = Block::kSpecial | Block::kStepOnly | Block::kStepHere;
   if (log_ == nullptr) stop_flags_ |= Block::kBreakpoint;
   if (floats_here_) stop_flags_ |= Block::kFloating;
+  if (checks_alignment_) stop_flags_ |= Block::kUnchecked;
   slow_flags_ = stop_flags_ | Block::kBreakpoint | Block::kGuarded;
   if (orderable_ != nullptr) slow_flags_ |= Block::kOrderable;
   fault_address_ = 0;
@@ -219,6 +225,8 @@ RunResult Cpu::Impl::StepOne() {
     }
     ok = result == AssistResult::kDone;
     if (ok && instruction->sets_float_control) NoteFloatControl(registers_);
+  } else if (checks_alignment_ && instruction->aligned && !NextIsAligned(*instruction)) {
+    ok = false;
   } else {
     ok = !assist && (instruction->rep ? RepStep() : TrapStep(instruction->pushes_flags));
   }
@@ -328,6 +336,7 @@ void Cpu::SetWatchpoints(const std::vector<Watchpoint>& watchpoints) {
 void Cpu::LogOrderable(MemoryModel model, std::vector<uint64_t>* counts) {
   impl_->LogOrderable(model, counts);
 }
+void Cpu::CheckAlignment() { impl_->CheckAlignment(); }
 size_t Cpu::hit_watchpoint() const { return impl_->hit_watchpoint_; }
 uint64_t Cpu::hit_address() const { return impl_->hit_address_; }
 

@@ -10,7 +10,7 @@ void Cpu::Impl::BlockHook(uc_engine* uc, uint64_t address, uint32_t size, void* 
   Block* block = cpu->blocks_.FindQuickly(address, size);
   if (block != nullptr && block->epoch == cpu->epoch_ && cpu->mode_ == Mode::kBlocks &&
       address != cpu->running_rep_ && (block->flags & cpu->slow_flags_) == 0 &&
-      cpu->HasRoomFor(*block)) [[likely]] {
+      cpu->HasRoomFor(*block) && cpu->IsAligned(*block)) [[likely]] {
     cpu->Enter(*block);
     return;
   }
@@ -49,7 +49,9 @@ bool Cpu::Impl::OnBlock(uint64_t address, uint32_t size) {
     block = Validate(address, size);
     if (block == nullptr) return false;
   }
-  if (!HasRoomFor(*block) || (block->flags & stop_flags_) != 0) {
+  if (!HasRoomFor(*block) || (block->flags & stop_flags_) != 0 || !IsAligned(*block)) {
+    const bool unchecked = (block->flags & stop_flags_ & Block::kUnchecked) != 0;
+    if (unchecked && --block->unchecked == 0) block->flags &= ~Block::kUnchecked;
     blocked_ = block;
     return false;
   }
@@ -57,6 +59,30 @@ bool Cpu::Impl::OnBlock(uint64_t address, uint32_t size) {
   NoteExecuted(*block);
   Enter(*block);
   return true;
+}
+
+// With the registers that the engine is about to execute it with.
+bool Cpu::Impl::IsAligned(const Block& block) {
+  if ((block.flags & Block::kAligned) == 0) return true;
+  const bool again = block_address_ == block.address && block_size_ == block.size;
+  if (again && (block.flags & Block::kKept) != 0) return true;
+  for (const AlignmentCheck& check : block.alignment) {
+    uint64_t sum = check.constant;
+    for (int i = 0; i < check.term_count; ++i) {
+      sum += engine_->ReadGpr(check.terms[i].gpr) * check.terms[i].factor;
+    }
+    if (sum % AlignmentCheck::kModulus != 0) return false;
+  }
+  return true;
+}
+
+// `instruction` is next().
+bool Cpu::Impl::NextIsAligned(const Instruction& instruction) {
+  std::array<uint8_t, 15> bytes;
+  const auto code = absl::MakeSpan(bytes.data(), instruction.length);
+  if (!view_.ReadHeld(pc_, code)) return true;
+  const RegisterFile& now = registers();
+  return OperandIsAligned(pc_, code, now.gpr, now.fs_base, now.gs_base);
 }
 
 // A block is about to be executed from state count_ on.

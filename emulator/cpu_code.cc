@@ -230,7 +230,7 @@ Block* Cpu::Impl::Validate(uint64_t address, uint32_t size) {
   }
   recheck_ = false;
   block->epoch = epoch_;
-  block->flags &= static_cast<uint8_t>(~(Block::kGuarded | Block::kStepHere));
+  block->flags &= static_cast<uint16_t>(~(Block::kGuarded | Block::kStepHere));
   if (mixed)
     block->flags |= (block->flags & Block::kWrites) != 0 ? Block::kStepHere : Block::kGuarded;
   return block;

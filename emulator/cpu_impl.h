@@ -39,6 +39,7 @@ class Cpu::Impl final : public FaultClient, public EngineClient, public AssistMe
   void SetBreakpoints(const absl::flat_hash_set<uint64_t>& addresses);
   void SetWatchpoints(const std::vector<Watchpoint>& watchpoints);
   void LogOrderable(MemoryModel model, std::vector<uint64_t>* counts);
+  void CheckAlignment();
 
   void DropRights(absl::Span<const uint64_t> pages);
   void SetRights(uint64_t page, PageRights rights);
@@ -152,6 +153,8 @@ class Cpu::Impl final : public FaultClient, public EngineClient, public AssistMe
   bool HasRoomFor(const Block& block) const;
   void Enter(const Block& block);
   void NoteExecuted(const Block& block);
+  bool IsAligned(const Block& block);
+  bool NextIsAligned(const Instruction& instruction);
   void NoteHit(size_t index, uint64_t address);
   bool Changes(uint64_t address, uint32_t size, uint64_t value, const Watchpoint& watchpoint);
 
@@ -167,8 +170,9 @@ class Cpu::Impl final : public FaultClient, public EngineClient, public AssistMe
   BlockCache blocks_;
   Block* blocked_ = nullptr;  // the block OnBlock stopped at
   bool recheck_ = false;      // OnBlock stopped because code must be looked at again
-  uint8_t stop_flags_ = 0;    // Block::flags that stop a run
-  uint8_t slow_flags_ = 0;    // those, and all others that are more than to be counted
+  uint16_t stop_flags_ = 0;   // Block::flags that stop a run
+  uint16_t slow_flags_ = 0;   // those, and all others that are more than to be counted
+  bool checks_alignment_ = false;
   bool floats_here_ = false;  // the engine does not follow the floating-point control there is
   bool exact_limit_ = true;
   std::atomic<uint64_t> effective_limit_{0};  // 0: stop at the next block

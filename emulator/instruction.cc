@@ -2,23 +2,15 @@
 
 #include <Zydis/Zydis.h>
 
-#include <algorithm>
-
+#include "emulator/alignment.h"
 #include "emulator/assist_plan.h"
+#include "emulator/decoder.h"
 #include "emulator/emulation_policy.h"
 #include "emulator/float_control.h"
 #include "emulator/plain_instruction.h"
 
 namespace hindsight {
 namespace {
-
-constexpr size_t kMaxInstructionBytes = 15;
-
-ZydisDecoder MakeDecoder() {
-  ZydisDecoder decoder;
-  ZydisDecoderInit(&decoder, ZYDIS_MACHINE_MODE_LONG_64, ZYDIS_STACK_WIDTH_64);
-  return decoder;
-}
 
 // Hidden operands count: the stack of push and call, the ends of a string instruction.
 void NoteMemoryAccess(const ZydisDecodedInstruction& decoded, const ZydisDecodedOperand* operands,
@@ -92,15 +84,10 @@ bool IsControlFlow(ZydisInstructionCategory category) {
 }  // namespace
 
 Instruction Classify(absl::Span<const uint8_t> bytes) {
-  static const ZydisDecoder decoder = MakeDecoder();
   ZydisDecodedInstruction decoded;
   ZydisDecodedOperand operands[ZYDIS_MAX_OPERAND_COUNT];
   Instruction out;
-  if (!ZYAN_SUCCESS(ZydisDecoderDecodeFull(&decoder, bytes.data(),
-                                           std::min(bytes.size(), kMaxInstructionBytes), &decoded,
-                                           operands))) {
-    return out;
-  }
+  if (!Decode(bytes, &decoded, operands)) return out;
   const ZydisInstructionCategory category = decoded.meta.category;
   out.length = decoded.length;
   out.policy = DecidePolicy(decoded, operands);
@@ -118,6 +105,7 @@ Instruction Classify(absl::Span<const uint8_t> bytes) {
   out.sets_float_control = SetsFloatControl(decoded.mnemonic);
   out.pushes_flags =
       decoded.mnemonic == ZYDIS_MNEMONIC_PUSHF || decoded.mnemonic == ZYDIS_MNEMONIC_PUSHFQ;
+  out.aligned = AlignedOperand(decoded, operands) != nullptr;
   out.mnemonic = static_cast<uint16_t>(decoded.mnemonic);
   return out;
 }

@@ -44,7 +44,10 @@ struct Instruction {
   bool floating = false;
   bool sets_float_control = false;  // may change MXCSR or the x87 control word
   bool pushes_flags = false;        // pushf: stores rflags where the single-step flag could be seen
-  uint16_t mnemonic = 0;            // ZydisMnemonic
+  bool aligned = false;             // has a memory operand that must be: alignment.h
+  // aligned, and Unicorn and the host do exactly the same: nothing is rounded, no flag accrues.
+  bool aligned_move = false;
+  uint16_t mnemonic = 0;  // ZydisMnemonic
 };
 
 // Classifies the instruction that starts at bytes[0]. At most 15 bytes are looked at.

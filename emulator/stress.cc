@@ -13,6 +13,7 @@
 #include "base/check.h"
 #include "base/status_macros.h"
 #include "emulator/assist_plan.h"
+#include "emulator/decoder.h"
 #include "emulator/float_control.h"
 #include "emulator/vector_bytes.h"
 
@@ -79,14 +80,10 @@ class StressBench::ZeroPager final : public Pager {
 // Indices must be small for elements to lie where memory is.
 void StressBench::FindIndexRegister() {
   index_register_ = -1;
-  ZydisDecoder decoder;
-  ZydisDecoderInit(&decoder, ZYDIS_MACHINE_MODE_LONG_64, ZYDIS_STACK_WIDTH_64);
   ZydisDecodedInstruction decoded;
   ZydisDecodedOperand operands[ZYDIS_MAX_OPERAND_COUNT];
-  if (!ZYAN_SUCCESS(ZydisDecoderDecodeFull(&decoder, encoding_.bytes.data(), encoding_.length,
-                                           &decoded, operands))) {
-    return;
-  }
+  const absl::Span<const uint8_t> code(encoding_.bytes.data(), encoding_.length);
+  if (!Decode(code, &decoded, operands)) return;
   for (int i = 0; i < decoded.operand_count; ++i) {
     if (operands[i].type != ZYDIS_OPERAND_TYPE_MEMORY ||
         operands[i].mem.type != ZYDIS_MEMOP_TYPE_VSIB) {
@@ -102,6 +99,7 @@ void StressBench::FindIndexRegister() {
 // Anywhere within a page, across two, or at the end of memory, where a part of the operand is not
 // there.
 uint64_t StressBench::Destination() {
+  if (misaligned_) return kDestination + 1 + state_.Below(15);
   if (!on_host_) return kDestination;
   switch (state_.Below(8)) {
     case 0:
@@ -247,9 +245,19 @@ void StressBench::FillMemory() {
   }
 }
 
+void StressBench::Misalign() {
+  misaligned_ = true;
+  cpu_->CheckAlignment();
+  unicorn_.cpu->CheckAlignment();
+}
+
+bool StressBench::GoesToHost() {
+  if (instruction_.policy == Policy::kAssist) return true;
+  return instruction_.floating && !misaligned_ && state_.Below(2) != 0;
+}
+
 StressResult StressBench::Run() {
-  on_host_ =
-      instruction_.policy == Policy::kAssist || (instruction_.floating && state_.Below(2) != 0);
+  on_host_ = GoesToHost();
   destination_ = Destination();
   FillMemory();
   RegisterFile host = Operands();
@@ -318,7 +326,7 @@ StressResult StressBench::RunInBlock() {
   next_code_ += kBlockStrideBytes;
 
   on_host_ = false;
-  destination_ = kDestination;
+  destination_ = misaligned_ ? Destination() : kDestination;
   FillMemory();
   const RegisterFile before = Operands();
   Cpu* const stepped = unicorn_.cpu.get();

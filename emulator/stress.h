@@ -47,6 +47,8 @@ class StressBench {
   // so and once in Unicorn, which must agree in everything. False: kNotRun.
   bool LoadPlain(const Encoding& encoding);
   StressResult RunPlain();
+  // From now on memory operands are misaligned, and the Cpus check that.
+  void Misalign();
   // The same for an instruction in a block: once run through with the block, behind another that
   // sets flags, and once stepped. Must agree in everything, also what is not defined: what is
   // recorded in the one way is replayed in the other.
@@ -64,6 +66,7 @@ class StressBench {
   void UnusualControl(RegisterFile* registers);
   void AssistedOperands(RegisterFile* registers);
   uint64_t Destination();
+  bool GoesToHost();
   void FindIndexRegister();
   void FillMemory();
   void CopyMemory(Cpu* cpu) const;
@@ -81,6 +84,7 @@ class StressBench {
   Encoding encoding_;
   Instruction instruction_;
   Agreement engine_agreement_, host_agreement_;
+  bool misaligned_ = false;
   bool on_host_ = false;     // the instruction is executed on the host
   int index_register_ = -1;  // of a gather or scatter
   bool wide_index_ = false;

@@ -106,6 +106,20 @@ TEST_F(StressTest, RunWithItsBlockOrSteppedIsTheSameInEverything) {
                   &StressBench::Load, &StressBench::RunInBlock);
 }
 
+TEST_F(StressTest, MisalignedOperandsFaultWhereTheyDoOnTheHost) {
+  ASSERT_NE(bench_, nullptr);
+  bench_->Misalign();
+  ExpectAgreement(bench_.get(), AllEncodings(bench_->random()),
+                  FromEnvironment("STRESS_ROUNDS", 3));
+}
+
+TEST_F(StressTest, MisalignedOperandsFaultInTheirBlockAsWell) {
+  ASSERT_NE(bench_, nullptr);
+  bench_->Misalign();
+  ExpectAgreement(bench_.get(), AllEncodings(bench_->random()), FromEnvironment("STRESS_ROUNDS", 3),
+                  &StressBench::Load, &StressBench::RunInBlock);
+}
+
 TEST_F(StressTest, VectorEncodingsAgreeWithTheHost) {
   ASSERT_NE(bench_, nullptr);
   if (!HostFeatures::OfThisHost().Has(HostFeature::kAvx)) GTEST_SKIP() << "no AVX here";

@@ -196,6 +196,12 @@ void UnicornEngine::LoadX87(RegisterFile* registers) {
   registers->fop = opcode;
 }
 
+uint64_t UnicornEngine::ReadGpr(int number) {
+  uint64_t value = 0;
+  uc_reg_read(uc_, kGprIds[number], &value);
+  return value;
+}
+
 uint64_t UnicornEngine::ReadFlags() {
   uint64_t flags = 0;
   uc_reg_read(uc_, UC_X86_REG_EFLAGS, &flags);

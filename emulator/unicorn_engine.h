@@ -43,6 +43,7 @@ class UnicornEngine {
   // that do not exist here.
   void Store(const RegisterFile& registers);
   void Load(RegisterFile* registers);
+  uint64_t ReadGpr(int number);
   uint64_t ReadFlags();
   void WriteFlags(uint64_t flags);
 

@@ -108,7 +108,7 @@ absl::Status Work::Check(SegmentReplay& replay, size_t index, uint64_t* checked)
     if (status.ok()) states_ += replay.count() - before;
     *checked = replay.count();
   }
-  signals_ += SignalsBefore(replay.count(), segment->records());
+  signals_ += SignalsBefore(*checked, segment->records());
   RETURN_IF_ERROR(status);
   RETURN_IF_ERROR(segment->damage());
   RETURN_IF_ERROR(order_.AddSegment(*segment));

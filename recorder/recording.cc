@@ -223,7 +223,11 @@ void Recording::NoteRootExit(int status) {
 }
 
 absl::StatusOr<std::unique_ptr<Cpu>> Recording::TakeCpu(Pager* pager) {
-  if (spare_cpus_.empty()) return Cpu::Create(pager);
+  if (spare_cpus_.empty()) {
+    absl::StatusOr<std::unique_ptr<Cpu>> cpu = Cpu::Create(pager);
+    if (cpu.ok()) (*cpu)->CheckAlignment();
+    return cpu;
+  }
   std::unique_ptr<Cpu> cpu = std::move(spare_cpus_.back());
   spare_cpus_.pop_back();
   cpu->Recycle(pager);

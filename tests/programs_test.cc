@@ -41,6 +41,8 @@ TEST(ProgramsTest, SignalHandlersJumpsAndAlternateStack) {
 
 TEST(ProgramsTest, FaultsThatAreHandled) { ExpectRecordsUnchanged({Program("faults")}); }
 
+TEST(ProgramsTest, MisalignedOperands) { ExpectRecordsUnchanged({Program("alignment_faults")}); }
+
 TEST(ProgramsTest, DeathBySegmentationFault) { ExpectRecordsUnchanged({Program("die_by_segv")}); }
 
 TEST(ProgramsTest, DeathByAbort) { ExpectRecordsUnchanged({Program("aborts")}); }
