@@ -91,7 +91,8 @@ void AddEvent(const ProcessEvent& event, SliceTimes* times, ByThread* threads,
   }
 }
 
-// Signals move a thread from one state to the next without an instruction.
+// Signals, and gaps that something follows, move a thread from one state to the next without an
+// instruction.
 void FinishThread(const TraceReader& trace, const SummaryOptions& options,
                   const std::shared_ptr<OrderIndex>& order, ThreadEvents* thread) {
   ThreadSummary& summary = thread->summary;
@@ -102,7 +103,11 @@ void FinishThread(const TraceReader& trace, const SummaryOptions& options,
       ThreadState::Create(&trace, summary.thread, thread->events, order, /*trust_exit=*/complete);
   if (!state.ok()) return;
   const uint64_t states = state->end_count() - state->begin_count();
-  summary.instructions = states - std::min(states, thread->signals);
+  const uint64_t gaps = std::count_if(
+      thread->events.begin(), thread->events.end(), [&state](const ProcessEvent* event) {
+        return event->kind == EventKind::kGap && event->count < state->end_count();
+      });
+  summary.instructions = states - std::min(states, thread->signals + gaps);
   if (!options.positions) return;
   summary.start = state->PositionAt(state->begin_count());
   summary.end = state->PositionAt(state->end_count());

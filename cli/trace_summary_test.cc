@@ -127,6 +127,13 @@ TEST_F(TraceSummaryTest, OrderableEventsAndGaps) {
   ASSERT_EQ(summary.gaps.size(), 1);
   EXPECT_EQ(summary.gaps[0].count, 12);
   EXPECT_EQ(summary.gaps[0].reason, "ran natively");
+  EXPECT_EQ(summary.instructions, 29);  // one step from state to state is the gap
+}
+
+TEST_F(TraceSummaryTest, AGapThatNothingFollowsIsNoStep) {
+  Thread(1, 0, 30);
+  Event({.kind = EventKind::kGap, .thread = 1, .count = 30, .text = "was let go"});
+  EXPECT_EQ(Summary().instructions, 30);
 }
 
 }  // namespace

@@ -62,8 +62,7 @@ bool Cpu::Impl::OnBlock(uint64_t address, uint32_t size) {
 }
 
 // With the registers that the engine is about to execute it with.
-bool Cpu::Impl::IsAligned(const Block& block) {
-  if ((block.flags & Block::kAligned) == 0) return true;
+bool Cpu::Impl::PassesChecks(const Block& block) {
   const bool again = block_address_ == block.address && block_size_ == block.size;
   if (again && (block.flags & Block::kKept) != 0) return true;
   for (const AlignmentCheck& check : block.alignment) {

@@ -153,7 +153,10 @@ class Cpu::Impl final : public FaultClient, public EngineClient, public AssistMe
   bool HasRoomFor(const Block& block) const;
   void Enter(const Block& block);
   void NoteExecuted(const Block& block);
-  bool IsAligned(const Block& block);
+  bool IsAligned(const Block& block) {
+    return (block.flags & Block::kAligned) == 0 || PassesChecks(block);
+  }
+  bool PassesChecks(const Block& block);
   bool NextIsAligned(const Instruction& instruction);
   void NoteHit(size_t index, uint64_t address);
   bool Changes(uint64_t address, uint32_t size, uint64_t value, const Watchpoint& watchpoint);

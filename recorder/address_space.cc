@@ -6,51 +6,49 @@
 #include <tuple>
 #include <utility>
 
+#include "absl/container/flat_hash_set.h"
 #include "absl/strings/match.h"
 
 namespace hindsight {
 namespace {
 
-bool SameFile(const MapRegion& a, const MapRegion& b) {
-  return a.inode == b.inode && a.device_major == b.device_major && a.device_minor == b.device_minor;
+using File = std::tuple<uint32_t, uint32_t, uint64_t>;
+
+File FileOf(const MapRegion& region) {
+  return {region.device_major, region.device_minor, region.inode};
 }
+
+bool SameFile(const MapRegion& a, const MapRegion& b) { return FileOf(a) == FileOf(b); }
 
 uint64_t FileEnd(const MapRegion& region) {
   return region.file_offset + (region.end - region.start);
 }
 
-bool IsWritable(const MapRegion& region) { return (region.protection & PROT_WRITE) != 0; }
+// Whether what is stored there shows in other mappings of the file.
+bool WritesFile(const MapRegion& region) {
+  return region.shared && (region.protection & PROT_WRITE) != 0;
+}
 
-// Of `shared`, the regions mapped MAP_SHARED: calls `mark` with those that show a page which
-// another of them shows as well, if either is writable.
-void ForSeenTwice(std::vector<const MapRegion*> shared,
+// Of `regions`, of files: calls `mark` with those that write a page of their file which another of
+// them shows as well.
+void ForSeenTwice(std::vector<const MapRegion*> regions,
                   const std::function<void(const MapRegion&)>& mark) {
   const auto place = [](const MapRegion* region) {
-    return std::tie(region->device_major, region->device_minor, region->inode, region->file_offset);
+    return std::make_pair(FileOf(*region), region->file_offset);
   };
-  std::sort(shared.begin(), shared.end(),
+  std::sort(regions.begin(), regions.end(),
             [&](const MapRegion* a, const MapRegion* b) { return place(a) < place(b); });
   const MapRegion* longest = nullptr;  // of those before it in the file
-  const MapRegion* longest_writable = nullptr;
-  const auto reaches = [](const MapRegion* before, const MapRegion& region) {
-    return before != nullptr && SameFile(*before, region) && region.file_offset < FileEnd(*before);
-  };
-  const auto longer = [](const MapRegion* before, const MapRegion& region) {
-    return before == nullptr || !SameFile(*before, region) || FileEnd(*before) < FileEnd(region);
-  };
-  for (const MapRegion* region : shared) {
-    if (reaches(IsWritable(*region) ? longest : longest_writable, *region)) mark(*region);
-    if (longer(longest, *region)) longest = region;
-    if (IsWritable(*region) && longer(longest_writable, *region)) longest_writable = region;
+  for (const MapRegion* region : regions) {
+    const bool same = longest != nullptr && SameFile(*longest, *region);
+    if (same && WritesFile(*region) && region->file_offset < FileEnd(*longest)) mark(*region);
+    if (!same || FileEnd(*longest) < FileEnd(*region)) longest = region;
   }
-  const MapRegion* next = nullptr;  // behind it in the file
-  const MapRegion* next_writable = nullptr;
-  for (auto it = shared.rbegin(); it != shared.rend(); ++it) {
-    const MapRegion& region = **it;
-    const MapRegion* const after = IsWritable(region) ? next : next_writable;
-    if (after != nullptr && reaches(&region, *after)) mark(region);
-    next = &region;
-    if (IsWritable(region)) next_writable = &region;
+  for (size_t i = 0; i + 1 < regions.size(); ++i) {
+    const MapRegion &region = *regions[i], &next = *regions[i + 1];
+    if (WritesFile(region) && SameFile(region, next) && next.file_offset < FileEnd(region)) {
+      mark(region);
+    }
   }
 }
 
@@ -69,14 +67,22 @@ AddressSpace::AddressSpace(MemoryMap map,
     uncached_.resize(regions.size());
     uncached_[&region - regions.data()] = true;
   };
-  std::vector<const MapRegion*> shared;
+  std::vector<const MapRegion*> of_files;
+  absl::flat_hash_set<File> written;
   for (const MapRegion& region : regions) {
     if (!region.shared) continue;
-    shared.push_back(&region);
+    of_files.push_back(&region);
+    if (WritesFile(region)) written.insert(FileOf(region));
     if (IsDevice(region) || changed_elsewhere(region)) mark(region);
   }
-  has_shared_ = !shared.empty();
-  ForSeenTwice(std::move(shared), mark);
+  has_shared_ = !of_files.empty();
+  for (const MapRegion& region : regions) {
+    if (region.shared || region.inode == 0 || !written.contains(FileOf(region))) continue;
+    of_files.push_back(&region);
+    follows_.resize(regions.size());
+    follows_[&region - regions.data()] = true;
+  }
+  ForSeenTwice(std::move(of_files), mark);
 }
 
 }  // namespace hindsight

@@ -2,8 +2,10 @@
 //
 // A page of private memory, or of memory shared among recorded processes only, is cached in the
 // view between sync points: nobody else changes it meanwhile. Memory that somebody else may change
-// at any time, or that is seen at two addresses, is *uncached*: each instruction that touches it
-// gets its present contents, and its stores are written back at once.
+// at any time is *uncached*: each instruction that touches it gets its present contents, and its
+// stores are written back at once. So is memory that may be written at one address and is seen at
+// another as well: there, not where it cannot be written, which is to be looked at again after each
+// store to what is uncached.
 //
 // A value: immutable but by assignment.
 
@@ -31,13 +33,18 @@ class AddressSpace {
   bool uncached(const MapRegion& region) const {
     return !uncached_.empty() && uncached_[&region - map_.regions().data()];
   }
+  // It is private, but where the program has not written to it shows what the process stores to its
+  // file through another mapping.
+  bool follows(const MapRegion& region) const {
+    return !follows_.empty() && follows_[&region - map_.regions().data()];
+  }
   bool has_shared() const { return has_shared_; }
 
   bool operator==(const AddressSpace&) const = default;
 
  private:
   MemoryMap map_;
-  std::vector<bool> uncached_;  // empty: none
+  std::vector<bool> uncached_, follows_;  // empty: none
   bool has_shared_ = false;
 };
 

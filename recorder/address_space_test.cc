@@ -25,16 +25,16 @@ class Map {
   }
 
   // For each region whether it is uncached, if nobody else maps anything.
-  std::vector<bool> Uncached() const {
-    const AddressSpace space(MemoryMap(regions_), [](const MapRegion&) { return false; });
-    std::vector<bool> uncached;
-    for (const MapRegion& region : space.map().regions()) {
-      uncached.push_back(space.uncached(region));
-    }
-    return uncached;
-  }
+  std::vector<bool> Uncached() const { return All(&AddressSpace::uncached); }
+  std::vector<bool> Follows() const { return All(&AddressSpace::follows); }
 
  private:
+  std::vector<bool> All(bool (AddressSpace::*is)(const MapRegion&) const) const {
+    const AddressSpace space(MemoryMap(regions_), [](const MapRegion&) { return false; });
+    std::vector<bool> all;
+    for (const MapRegion& region : space.map().regions()) all.push_back((space.*is)(region));
+    return all;
+  }
   Map& Add(uint64_t inode, uint64_t first, uint64_t pages, int protection, bool shared) {
     MapRegion region;
     region.start = regions_.empty() ? 0x10000 : regions_.back().end;
@@ -64,24 +64,33 @@ TEST(AddressSpaceTest, NeighboursAndOtherFilesAreNot) {
             Bools({false, false}));
   EXPECT_EQ(Map().Shared(7, 0, 4, kWrite).Shared(8, 0, 4, kWrite).Uncached(),
             Bools({false, false}));
-  EXPECT_EQ(Map().Shared(7, 0, 4, kWrite).Private(7, 0, 4).Uncached(), Bools({false, false}));
 }
 
-TEST(AddressSpaceTest, OneThatMayWriteIsEnough) {
-  EXPECT_EQ(Map().Shared(7, 0, 4, kRead).Shared(7, 1, 2, kWrite).Uncached(), Bools({true, true}));
-  EXPECT_EQ(Map().Shared(7, 1, 2, kWrite).Shared(7, 0, 4, kRead).Uncached(), Bools({true, true}));
+TEST(AddressSpaceTest, WhereItCannotBeWrittenItIsNot) {
+  EXPECT_EQ(Map().Shared(7, 0, 4, kRead).Shared(7, 1, 2, kWrite).Uncached(), Bools({false, true}));
+  EXPECT_EQ(Map().Shared(7, 1, 2, kWrite).Shared(7, 0, 4, kRead).Uncached(), Bools({true, false}));
   EXPECT_EQ(Map().Shared(7, 0, 4, kRead).Shared(7, 1, 2, kRead).Uncached(), Bools({false, false}));
+}
+
+TEST(AddressSpaceTest, PrivateMappingsShowWhatIsStoredToTheirFile) {
+  Map map;
+  map.Shared(7, 0, 4, kWrite).Private(7, 3, 4).Private(8, 0, 4).Shared(8, 0, 4, kRead);
+  EXPECT_EQ(map.Uncached(), Bools({true, false, false, false}));
+  EXPECT_EQ(map.Follows(), Bools({false, true, false, false}));
+  // Not that page, but it is of the file.
+  EXPECT_EQ(Map().Shared(7, 0, 4, kWrite).Private(7, 4, 4).Uncached(), Bools({false, false}));
 }
 
 TEST(AddressSpaceTest, OfManyOnlyThoseThatOverlap) {
   EXPECT_EQ(Map()
-                .Shared(7, 0, 10, kRead)   // overlaps the writable one at 8
-                .Shared(7, 2, 1, kRead)    // only others that cannot write
-                .Shared(7, 8, 1, kWrite)   //
+                .Shared(7, 0, 10, kRead)   // seen at 8 as well, but not written here
+                .Shared(7, 2, 1, kWrite)   // inside the first
+                .Shared(7, 8, 4, kWrite)   // overlaps the first
+                .Shared(7, 11, 2, kWrite)  // overlaps the one before
                 .Shared(7, 20, 1, kWrite)  // nothing
                 .Shared(8, 8, 1, kWrite)   // another file
                 .Uncached(),
-            Bools({true, false, true, false, false}));
+            Bools({false, true, true, true, false, false}));
 }
 
 TEST(AddressSpaceTest, WhatOthersMayWriteIsUncached) {

@@ -186,6 +186,7 @@ bool ThreadEngine::StepUncached(const Instruction& instruction) {
   if (!done) BackToSync();
   Sync();
   pager_.CloseUncached();
+  if (done && instruction.writes_memory) pager_.ResyncSeenTwice();
   return done;
 }
 

@@ -76,7 +76,8 @@ bool ProcessPager::OnMissing(uint64_t address, Access access) {
 
   page->maybe_code = page->maybe_code || (region->protection & PROT_EXEC) != 0;
   page->shared = region->shared;
-  page->sealed = !region->shared && (region->protection & PROT_WRITE) == 0 &&
+  page->follows = space_->follows(*region);
+  page->sealed = !region->shared && !page->follows && (region->protection & PROT_WRITE) == 0 &&
                  (modules_->IsElf(*region) || region->name == "[vdso]");
   Import(page, scratch_.data());
   page->held = true;
@@ -274,6 +275,14 @@ void ProcessPager::ResyncShared() {
   Drop(drop);
 }
 
+void ProcessPager::ResyncSeenTwice() {
+  std::vector<Page*> drop;
+  for (Page* page : unsealed_) {
+    if (page->shared || page->follows) drop.push_back(page);
+  }
+  Drop(drop);
+}
+
 bool ProcessPager::IsUncached(uint64_t address) const {
   const MapRegion* region = space_->Find(address);
   return region != nullptr && space_->uncached(*region);
@@ -344,7 +353,8 @@ void ProcessPager::SetSpace(std::shared_ptr<const AddressSpace> space) {
     const MapRegion* after = space->Find(address);
     const bool same = before != nullptr && after != nullptr &&
                       SameBacking(*before, *after, address) &&
-                      space_->uncached(*before) == space->uncached(*after);
+                      space_->uncached(*before) == space->uncached(*after) &&
+                      space_->follows(*before) == space->follows(*after);
     if (!same) drop.push_back(page.get());
   }
   Drop(drop);

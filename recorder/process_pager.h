@@ -76,6 +76,8 @@ class ProcessPager final : public Pager {
   void ResyncPages(absl::Span<const uint64_t> pages);
   // As Resync, for memory that others can change while the process is stopped.
   void ResyncShared();
+  // As Resync, for memory that may show what was just stored to uncached memory.
+  void ResyncSeenTwice();
   // Lets the next instruction touch uncached memory. Requires: nothing was written to the view
   // since WriteBack.
   void OpenUncached() { uncached_open_ = true; }
@@ -112,6 +114,7 @@ class ProcessPager final : public Pager {
     bool dirty = false;       // kReadWrite, on the dirty list
     bool sealed = false;      // need not be compared
     bool shared = false;
+    bool follows = false;     // AddressSpace::follows
     bool maybe_code = false;  // was executable at some time: the Cpu may have translated it
     bool written = false;     // by this thread, ever
     Grant keep, stay_writable;

@@ -19,6 +19,10 @@ TEST(SharedMemoryTest, WithAnotherProcessThatKeepsWriting) {
   ExpectAlwaysRecordsUnchanged({Program("shared_writer")}, {}, {"--children=none"});
 }
 
+TEST(SharedMemoryTest, CodeWrittenAtOneAddressAndExecutedAtAnother) {
+  ExpectAlwaysRecordsUnchanged({Program("jit_two_mappings")});
+}
+
 TEST(SharedMemoryTest, AtTwoAddresses) { ExpectAlwaysRecordsUnchanged({Program("two_mappings")}); }
 
 TEST(SharedMemoryTest, WithTheKernel) { ExpectAlwaysRecordsUnchanged({Program("rings")}); }

@@ -47,6 +47,22 @@ static void written_by_calls(int fd) {
   printf("written by calls: %llu\n", (unsigned long long)sum);
 }
 
+// A private mapping shows its file until it is written to.
+static void private_and_shared(int fd) {
+  volatile char* shared = map(fd, NULL, MAP_SHARED, 2);
+  volatile char* own = map(fd, NULL, MAP_PRIVATE, 2);
+  const volatile char* read_only = mmap(NULL, kPage, PROT_READ, MAP_PRIVATE, fd, 2 * kPage);
+  REQUIRE(read_only != MAP_FAILED);
+  unsigned sum = 0;
+  for (int i = 0; i < 500; i++) {
+    shared[i] = (char)(i * 7);
+    sum = sum * 31 + (unsigned char)own[i] * 3u + (unsigned char)read_only[i];
+  }
+  own[600] = 1;
+  shared[601] = 2;
+  printf("private and shared: %u, %d %d %d\n", sum, own[601], read_only[601], shared[600]);
+}
+
 static void mapped_over(int fd) {
   char* window = map(fd, NULL, MAP_SHARED, 0);
   uint64_t sum = 0;
@@ -75,6 +91,7 @@ int main(void) {
   REQUIRE(fd >= 0 && ftruncate(fd, 4 * kPage) == 0);
   two_addresses(fd);
   written_by_calls(fd);
+  private_and_shared(fd);
   mapped_over(fd);
   return 0;
 }
