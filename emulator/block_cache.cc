@@ -19,6 +19,12 @@ uint64_t LastPage(const Block& block) {
   return PageOf(block.address + (block.size == 0 ? 0 : block.size - 1));
 }
 
+void RenewCheck(Block* block) {
+  if (!block->shows_late) return;
+  block->flags |= Block::kUnchecked;
+  block->steps_left = kSteppedUnchecked;
+}
+
 }  // namespace
 
 void BlockCache::SetMemoryModel(MemoryModel model) {
@@ -27,6 +33,7 @@ void BlockCache::SetMemoryModel(MemoryModel model) {
 
 void BlockCache::CheckAlignment() {
   if (!std::exchange(checks_alignment_, true)) Clear();
+  for (const auto& [address, block] : blocks_) RenewCheck(block.get());
 }
 
 void BlockCache::Clear() {
@@ -76,10 +83,8 @@ Block* BlockCache::Add(uint64_t address, absl::Span<const uint8_t> code,
   if (aligned && checks_alignment_) {
     BlockAlignment alignment = AlignmentOf(address, code);
     if (!alignment.checks.empty()) block->flags |= Block::kAligned;
-    if (alignment.unknown) {
-      block->flags |= Block::kUnchecked;
-      block->unchecked = kSteppedUnchecked;
-    }
+    block->shows_late = alignment.unknown;
+    RenewCheck(block.get());
     if (alignment.kept) block->flags |= Block::kKept;
     block->alignment = std::move(alignment.checks);
   }

@@ -31,7 +31,7 @@ struct Block {
   static constexpr uint16_t kFloating = 128;  // Instruction::floating
   // Only where alignment is checked:
   static constexpr uint16_t kAligned = 256;  // `alignment` says where not to run through it
-  // An address that must be aligned only shows in it: to be stepped, `unchecked` times.
+  // An address that must be aligned only shows in it, and it was not stepped often enough yet.
   static constexpr uint16_t kUnchecked = 512;
   static constexpr uint16_t kKept = 1024;  // need not be checked again if it follows itself
 
@@ -45,7 +45,8 @@ struct Block {
   uint16_t flags = 0;
   std::vector<uint32_t> orderable;  // the indices of the orderable instructions, rising
   std::vector<AlignmentCheck> alignment;
-  uint8_t unchecked = 0;
+  bool shows_late = false;  // there is such an address
+  uint8_t steps_left = 0;   // kUnchecked: that often it is to be stepped
 
   static constexpr uint64_t kNoAddress = ~uint64_t{0};
 };
@@ -59,7 +60,8 @@ class BlockCache {
   // Which instructions are orderable. Forgets all blocks if that changes.
   void SetMemoryModel(MemoryModel model);
 
-  // From now on finds out what must be aligned. Forgets all blocks if it did not.
+  // From now on finds out what must be aligned. Forgets all blocks if it did not; else how often
+  // they were stepped.
   void CheckAlignment();
 
   // Find() where that takes no search; nullptr also if it does.

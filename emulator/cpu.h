@@ -139,8 +139,8 @@ class Cpu {
   void LogOrderable(MemoryModel model, std::vector<uint64_t>* counts);
   // From now on what the hardware refuses for its alignment (alignment.h) faults, as it need not in
   // a replay: there such an instruction is never executed. Not so where the address is computed, by
-  // more than sums, in the block of the instruction: there only the first times the block is run.
-  // Blocks with such operands cost some ten nanoseconds more.
+  // more than sums, in the block of the instruction: there only the first times the block is run
+  // since the last such call. Blocks with such operands cost some ten nanoseconds more.
   void CheckAlignment();
 
   // The instruction at pc (pages code in). nullopt if its bytes cannot be read or executed.

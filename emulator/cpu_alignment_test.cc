@@ -64,6 +64,29 @@ TEST_F(CpuAlignmentTest, AnAddressThatOnlyShowsInTheBlock) {
   EXPECT_EQ(CountOfFault(), 1u);
 }
 
+TEST_F(CpuAlignmentTest, SuchABlockIsCheckedTheFirstTimesForEachProgram) {
+  // L: mov rax,[rdi]; movaps xmm0,[rax]; dec rcx; jnz L; mov [rdi],rsi; jmp L
+  Code({0x48, 0x8b, 0x07, 0x0f, 0x28, 0x00, 0x48, 0xff, 0xc9, 0x75, 0xf5, 0x48, 0x89, 0x37, 0xeb,
+        0xf0});
+  const uint64_t aligned = kData + 0x20;
+  std::memcpy(pages_[kData].data(), &aligned, 8);
+  registers_.gpr[kRsi] = kData + 0x24;  // stored after rcx rounds
+  registers_.gpr[kRcx] = 10;
+  Start();
+  EXPECT_EQ(CountOfFault(), 10u * 4 + 3);
+  // Later it is not noticed,
+  registers_.gpr[kRcx] = 1000;
+  Restart();
+  EXPECT_EQ(cpu_->Run({.limit = 6000, .exact_limit = false}).stop, Stop::kLimit);
+  // but for the next program it is.
+  cpu_->Recycle(this);
+  cpu_->CheckAlignment();
+  registers_.gpr[kRcx] = 10;
+  Start();
+  for (auto& [page, bytes] : pages_) std::memcpy(cpu_->HostPage(page), bytes.data(), kPageBytes);
+  EXPECT_EQ(CountOfFault(), 10u * 4 + 3);
+}
+
 // L: movaps xmm0,[rdi]; add rdi,STRIDE; dec rcx; jnz L; syscall
 class CpuAlignmentLoopTest : public CpuAlignmentTest {
  protected:

@@ -51,7 +51,7 @@ bool Cpu::Impl::OnBlock(uint64_t address, uint32_t size) {
   }
   if (!HasRoomFor(*block) || (block->flags & stop_flags_) != 0 || !IsAligned(*block)) {
     const bool unchecked = (block->flags & stop_flags_ & Block::kUnchecked) != 0;
-    if (unchecked && --block->unchecked == 0) block->flags &= ~Block::kUnchecked;
+    if (unchecked && --block->steps_left == 0) block->flags &= ~Block::kUnchecked;
     blocked_ = block;
     return false;
   }

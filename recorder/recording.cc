@@ -223,14 +223,15 @@ void Recording::NoteRootExit(int status) {
 }
 
 absl::StatusOr<std::unique_ptr<Cpu>> Recording::TakeCpu(Pager* pager) {
+  std::unique_ptr<Cpu> cpu;
   if (spare_cpus_.empty()) {
-    absl::StatusOr<std::unique_ptr<Cpu>> cpu = Cpu::Create(pager);
-    if (cpu.ok()) (*cpu)->CheckAlignment();
-    return cpu;
+    ASSIGN_OR_RETURN(cpu, Cpu::Create(pager));
+  } else {
+    cpu = std::move(spare_cpus_.back());
+    spare_cpus_.pop_back();
+    cpu->Recycle(pager);
   }
-  std::unique_ptr<Cpu> cpu = std::move(spare_cpus_.back());
-  spare_cpus_.pop_back();
-  cpu->Recycle(pager);
+  cpu->CheckAlignment();
   return cpu;
 }
 

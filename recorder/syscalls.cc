@@ -247,6 +247,7 @@ void ThreadEngine::FinishExec() {
   const uint64_t sequence = log_.NextSequence();
   Transition(after, Discontinuity{.kind = DiscontinuityKind::kExec, .sequence = sequence});
   pager_.Reset();
+  cpu_->CheckAlignment();
   process_->OnExec();
   if (!tracee_->Is64Bit()) {
     process_->LetGo("started a program that is not for x86-64");
