@@ -230,12 +230,13 @@ absl::StatusOr<size_t> Timeline::ReadMemory(int32_t thread, uint64_t address,
 }
 
 absl::Status Timeline::SeekTo(uint64_t moment, const std::atomic<bool>* interrupt) {
+  impl_->ForgetTold();
   return impl_->SeekTo(moment, interrupt);
 }
 
 absl::Status Timeline::SeekTo(const Position& target, const std::atomic<bool>* interrupt) {
   ASSIGN_OR_RETURN(uint64_t moment, impl_->process().MomentAt(target));
-  return impl_->SeekTo(moment, interrupt);
+  return SeekTo(moment, interrupt);
 }
 
 absl::StatusOr<bool> Timeline::StepForward(int32_t thread) { return impl_->StepForward(thread); }

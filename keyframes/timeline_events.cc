@@ -91,6 +91,28 @@ const TimelineEvent* LastOf(const NumberedEvents& numbers, uint64_t moment, cons
 
 }  // namespace
 
+// The stop at the present moment that a run still owes: the entry to the call that is made next,
+// where the last run stopped behind the call before, and the other way round. Threads' turns begin
+// and end at calls.
+std::optional<RunStop> Timeline::Impl::StopHere(const RunRequest& request) const {
+  if (request.step || !told_.has_value() || told_->moment != moment_) return std::nullopt;
+  const auto wanted = [&](int64_t number) { return StopsForSyscall(request, number); };
+  const auto any = [&](const ProcessEvent& event) { return Counts(request, event.thread); };
+  if (request.direction == RunDirection::kForward && told_->kind == RunStopKind::kSyscallReturn) {
+    const TimelineEvent* call = NextOf(process_.syscalls(), moment_, wanted, any);
+    if (call != nullptr && call->moment == moment_ + 1) {
+      return SyscallStop(RunStopKind::kSyscallEntry, *call->event);
+    }
+  }
+  if (request.direction == RunDirection::kBackward && told_->kind == RunStopKind::kSyscallEntry) {
+    const TimelineEvent* call = LastOf(process_.syscalls(), moment_, wanted, any);
+    if (call != nullptr && call->moment == moment_) {
+      return SyscallStop(RunStopKind::kSyscallReturn, *call->event);
+    }
+  }
+  return std::nullopt;
+}
+
 std::optional<Timeline::Impl::EventStop> Timeline::Impl::NextEventStop(const RunRequest& request,
                                                                        uint64_t after) const {
   std::optional<EventStop> next;

@@ -38,6 +38,8 @@ class Timeline::Impl final : private ThreadHost, private ThreadViews {
   absl::StatusOr<size_t> ReadMemory(int32_t thread, uint64_t address, absl::Span<uint8_t> out,
                                     const std::atomic<bool>* interrupt);
   absl::Status SeekTo(uint64_t moment, const std::atomic<bool>* interrupt);
+  // What was told of the present moment counts no more.
+  void ForgetTold() { told_.reset(); }
   absl::StatusOr<bool> StepForward(int32_t thread);
   absl::StatusOr<bool> StepBackward(int32_t thread);
   absl::StatusOr<RunStop> Run(const RunRequest& request);
@@ -90,6 +92,7 @@ class Timeline::Impl final : private ThreadHost, private ThreadViews {
   int32_t RequestThread(const RunRequest& request) const {
     return request.thread != 0 ? request.thread : run_thread_;
   }
+  std::optional<RunStop> StopHere(const RunRequest& request) const;
   std::optional<EventStop> NextEventStop(const RunRequest& request, uint64_t after) const;
   std::optional<EventStop> PreviousEventStop(const RunRequest& request, uint64_t before) const;
   std::optional<EventStop> NextThreadStop(const RunRequest& request, uint64_t after) const;
@@ -123,6 +126,13 @@ class Timeline::Impl final : private ThreadHost, private ThreadViews {
   absl::flat_hash_map<int32_t, std::unique_ptr<ThreadTimeline>> threads_;
   absl::flat_hash_map<int32_t, std::unique_ptr<ThreadTimeline>> readers_;
   uint64_t moment_ = 0;
+  // What the last run stopped for, if nothing has moved since. Of two system calls that meet in a
+  // moment, one behind and one ahead, it tells which was told of.
+  struct Told {
+    uint64_t moment = 0;
+    RunStopKind kind = RunStopKind::kStep;
+  };
+  std::optional<Told> told_;
   const RunRequest* stops_ = nullptr;  // what the run that goes on looks for
   int32_t run_thread_ = 0;             // the current thread when the run began
   int32_t searching_thread_ = 0;       // whose condition is asked for

@@ -44,13 +44,22 @@ absl::StatusOr<RunStop> Timeline::Impl::Run(const RunRequest& request) {
   const uint64_t start = moment_;
   run_thread_ = current();
   if (request.thread != 0) RETURN_IF_ERROR(CheckAlive(request.thread));
+  if (const std::optional<RunStop> here = StopHere(request)) {
+    told_ = {moment_, here->kind};
+    return *here;
+  }
+  told_.reset();
   for (auto& [thread, timeline] : threads_) timeline->SetStops(request);
   stops_ = &request;
   absl::StatusOr<RunStop> stop = RunTowards(request);
   stops_ = nullptr;
   pool_.ClearStops();
   for (auto& [thread, timeline] : threads_) timeline->SetStops({});
-  if (!stop.ok()) moment_ = start;
+  if (stop.ok()) {
+    told_ = {moment_, stop->kind};
+  } else {
+    moment_ = start;
+  }
   return stop;
 }
 

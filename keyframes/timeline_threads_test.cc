@@ -406,6 +406,38 @@ TEST_F(RunThreadsTest, SystemCallsOfAllThreadsStop) {
     ASSERT_EQ(moment(), call + 1);
   }
   EXPECT_EQ(Run(request).kind, RunStopKind::kEnd);
+  request.direction = RunDirection::kBackward;
+  for (size_t i = calls.size(); i-- > 0;) {
+    if (calls[i] + 1 != Toy().end_moment()) {  // it stands there
+      ASSERT_EQ(Run(request).kind, RunStopKind::kSyscallReturn);
+      ASSERT_EQ(moment(), calls[i] + 1);
+    }
+    ASSERT_EQ(Run(request).kind, RunStopKind::kSyscallEntry);
+    ASSERT_EQ(moment(), calls[i]);
+  }
+  EXPECT_EQ(Run(request).kind, RunStopKind::kBegin);
+}
+
+TEST_F(RunThreadsTest, SystemCallsThatMeetAreTurnedRoundAt) {
+  RunRequest forward, backward;
+  forward.stop_for_syscall = backward.stop_for_syscall = [](int64_t) { return true; };
+  backward.direction = RunDirection::kBackward;
+  const auto& moments = Toy().moments();
+  for (uint64_t m = 1; m + 1 < Toy().end_moment(); ++m) {
+    if (!moments[m - 1].is_syscall || !moments[m].is_syscall) continue;
+    Seek(m - 1);
+    ASSERT_EQ(Run(forward).kind, RunStopKind::kSyscallReturn);
+    ASSERT_EQ(Run(forward).kind, RunStopKind::kSyscallEntry);
+    ASSERT_EQ(moment(), m);
+    ASSERT_EQ(Run(backward).kind, RunStopKind::kSyscallReturn);
+    ASSERT_EQ(moment(), m);
+    ASSERT_EQ(Run(backward).kind, RunStopKind::kSyscallEntry);
+    ASSERT_EQ(moment(), m - 1);
+    // Wherever else one comes from, the call ahead is being made.
+    Seek(m);
+    ASSERT_EQ(Run(forward).kind, RunStopKind::kSyscallReturn);
+    ASSERT_EQ(moment(), m + 1);
+  }
 }
 
 TEST_F(RunThreadsTest, AStepOfOneThreadTakesTheOthersAlong) {
