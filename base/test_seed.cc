@@ -5,11 +5,20 @@
 
 namespace hindsight {
 
+namespace {
+
+uint32_t FromEnvironment(const char* name, uint32_t otherwise) {
+  const char* value = std::getenv(name);
+  return value != nullptr ? std::strtoul(value, nullptr, 0) : otherwise;
+}
+
+}  // namespace
+
 uint32_t TestSeed() {
-  const char* given = std::getenv("HINDSIGHT_SEED");
+  constexpr uint32_t kPerRun = 1000;
   // Bazel tells a test which of its runs this is.
-  if (given == nullptr) given = std::getenv("TEST_RUN_NUMBER");
-  const uint32_t seed = given != nullptr ? std::strtoul(given, nullptr, 0) : 1;
+  const uint32_t run = FromEnvironment("TEST_RUN_NUMBER", 1);
+  const uint32_t seed = FromEnvironment("HINDSIGHT_SEED", 1) + (run - 1) * kPerRun;
   std::printf("seed %u\n", seed);
   return seed;
 }
