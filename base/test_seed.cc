@@ -16,8 +16,8 @@ uint32_t FromEnvironment(const char* name, uint32_t otherwise) {
 
 uint32_t TestSeed() {
   constexpr uint32_t kPerRun = 1000;
-  // Bazel tells a test which of its runs this is.
-  const uint32_t run = FromEnvironment("TEST_RUN_NUMBER", 1);
+  // Which run of several this is, as Bazel tells.
+  const uint32_t run = FromEnvironment("TEST_RANDOM_SEED", 1);
   const uint32_t seed = FromEnvironment("HINDSIGHT_SEED", 1) + (run - 1) * kPerRun;
   std::printf("seed %u\n", seed);
   return seed;
