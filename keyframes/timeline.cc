@@ -239,8 +239,16 @@ absl::Status Timeline::SeekTo(const Position& target, const std::atomic<bool>* i
   return SeekTo(moment, interrupt);
 }
 
-absl::StatusOr<bool> Timeline::StepForward(int32_t thread) { return impl_->StepForward(thread); }
-absl::StatusOr<bool> Timeline::StepBackward(int32_t thread) { return impl_->StepBackward(thread); }
+absl::StatusOr<bool> Timeline::StepForward(int32_t thread) {
+  impl_->ForgetTold();
+  return impl_->StepForward(thread);
+}
+
+absl::StatusOr<bool> Timeline::StepBackward(int32_t thread) {
+  impl_->ForgetTold();
+  return impl_->StepBackward(thread);
+}
+
 absl::StatusOr<RunStop> Timeline::Run(const RunRequest& request) { return impl_->Run(request); }
 Timeline::Statistics Timeline::statistics() const { return impl_->statistics(); }
 
