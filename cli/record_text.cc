@@ -170,6 +170,13 @@ struct TextVisitor {
     if (run.counts.size() == 1) return absl::StrCat(out, " count ", run.counts[0]);
     return absl::StrCat(out, " counts ", run.counts.front(), " to ", run.counts.back());
   }
+  std::string operator()(const PageLeft& left) const {
+    return absl::StrFormat("left %#x", left.address);
+  }
+  std::string operator()(const MemoryHash& memory) const {
+    return absl::StrFormat("memory %#x size %d hash %016x", memory.address, memory.size_bytes,
+                           memory.hash);
+  }
 };
 
 // Writes the body of a record as members of an object.
@@ -229,6 +236,13 @@ struct JsonVisitor {
     json->Key("counts").BeginArray();
     for (uint64_t count : run.counts) json->Uint(count);
     json->EndArray();
+  }
+  void operator()(const PageLeft& left) const {
+    json->Key("kind").String("left").Key("address").Hex(left.address);
+  }
+  void operator()(const MemoryHash& memory) const {
+    json->Key("kind").String("memory").Key("address").Hex(memory.address);
+    json->Key("size").Uint(memory.size_bytes).Key("hash").Hex(memory.hash);
   }
 };
 

@@ -54,6 +54,11 @@ struct Body {
   std::string operator()(const OrderRun& run) const {
     return absl::StrCat("order ", run.first_sequence, " ", absl::StrJoin(run.counts, ","));
   }
+  std::string operator()(const PageLeft& left) const { return absl::StrCat("left ", left.address); }
+  std::string operator()(const MemoryHash& memory) const {
+    return absl::StrCat("memory ", memory.address, " size ", memory.size_bytes, " hash ",
+                        memory.hash);
+  }
 };
 
 std::string Maps(const std::vector<MapRegion>& maps) {
@@ -88,6 +93,15 @@ std::string DescribeManifest(const Manifest& m) {
     absl::StrAppend(&text, "  started by ", Escaped(m.start_kind), " of ", m.parent_pid, " in ",
                     Escaped(m.parent_directory), " thread ", m.parent_thread, " count ",
                     m.parent_count, " sequence ", m.parent_sequence, "\n");
+  }
+  if (!m.cpu.empty()) absl::StrAppend(&text, "  cpu ", Escaped(m.cpu), "\n");
+  if (m.totals.has_value()) {
+    absl::StrAppend(&text, "  totals events ", m.totals->events, " keyframes ",
+                    m.totals->full_keyframes, " modules ", m.totals->modules, "\n");
+    for (const ThreadTotals& thread : m.totals->threads) {
+      absl::StrAppend(&text, "    thread ", thread.thread, " segments ", thread.segments, " end ",
+                      thread.end_count, " records ", thread.records, "\n");
+    }
   }
   return text;
 }

@@ -31,12 +31,17 @@ TEST(Golden, Version1WithProcesses) {
             FileText("tracefmt/testdata/golden-v1-processes.txt"));
 }
 
+TEST(Golden, Version1WithTotals) {
+  EXPECT_EQ(DescribeRecording("tracefmt/testdata/golden-v1-totals"),
+            FileText("tracefmt/testdata/golden-v1-totals.txt"));
+}
+
 TEST(Golden, TheWriterStillWritesTheSame) {
   const char* parent = getenv("TEST_TMPDIR");
   std::string directory = std::string(parent == nullptr ? "/tmp" : parent) + "/golden.XXXXXX";
   ASSERT_NE(mkdtemp(directory.data()), nullptr);
   WriteSampleTrace(directory);
-  EXPECT_EQ(DescribeRecording(directory), FileText("tracefmt/testdata/golden-v1-processes.txt"));
+  EXPECT_EQ(DescribeRecording(directory), FileText("tracefmt/testdata/golden-v1-totals.txt"));
   std::filesystem::remove_all(directory);
 }
 

@@ -4,6 +4,7 @@
 #define HINDSIGHT_TRACEFMT_MANIFEST_H_
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -13,6 +14,24 @@ enum class TraceState : uint16_t {
   kRecording = 0,    // a recorder holds the lock and is writing
   kComplete = 1,     // the program ended, or recording was stopped on purpose
   kInterrupted = 2,  // the recorder died; never stored, found by readers (no lock holder)
+};
+
+// What a trace holds once it is complete, so that a reader notices what is missing.
+struct ThreadTotals {
+  int32_t thread = 0;
+  uint64_t segments = 0;   // numbered from 0
+  uint64_t end_count = 0;  // the thread's last state
+  uint64_t records = 0;    // in all its segments
+
+  bool operator==(const ThreadTotals&) const = default;
+};
+struct TraceTotals {
+  std::vector<ThreadTotals> threads;
+  uint64_t events = 0;
+  uint64_t full_keyframes = 0;  // numbered from 1
+  uint64_t modules = 0;
+
+  bool operator==(const TraceTotals&) const = default;
 };
 
 struct Manifest {
@@ -28,9 +47,12 @@ struct Manifest {
   std::string engine;                          // "emulate" or "translate"
   std::string memory_model;                    // "kernel", "fence", "acqrel", "load"
   std::string register_layout;                 // "amd64-v1"
-  uint64_t light_keyframe_interval = 0;        // instructions; 0: only at the start
-  uint64_t full_keyframe_interval = 0;         // instructions; 0: only at the start
-  std::vector<uint64_t> auxv;                  // type, value, ... as the program saw it
+  // What CPUID told the program: "portable", or "host", the recording machine's own features.
+  // Empty in older traces: portable.
+  std::string cpu;
+  uint64_t light_keyframe_interval = 0;  // instructions; 0: only at the start
+  uint64_t full_keyframe_interval = 0;   // instructions; 0: only at the start
+  std::vector<uint64_t> auxv;            // type, value, ... as the program saw it
 
   // Of a process made by a recorded process: its parent's trace is in `parent_directory` (relative
   // to this one). Memory it has from birth is the parent's at this state of the thread that forked.
@@ -51,6 +73,8 @@ struct Manifest {
   // Orderable events of this process: by kernel events, and by instructions (OrderRun).
   uint64_t ordered_kernel_events = 0;
   uint64_t ordered_instructions = 0;
+  // Nothing if the trace is not complete, or older than these.
+  std::optional<TraceTotals> totals;
 };
 
 }  // namespace hindsight

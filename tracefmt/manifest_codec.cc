@@ -27,6 +27,34 @@ std::vector<std::string> AsStrings(capnp::List<capnp::Data>::Reader list) {
   return strings;
 }
 
+void Build(const TraceTotals& from, wire::Totals::Builder to) {
+  auto threads = to.initThreads(from.threads.size());
+  for (size_t i = 0; i < from.threads.size(); ++i) {
+    auto thread = threads[static_cast<uint32_t>(i)];
+    thread.setThread(from.threads[i].thread);
+    thread.setSegments(from.threads[i].segments);
+    thread.setEndCount(from.threads[i].end_count);
+    thread.setRecords(from.threads[i].records);
+  }
+  to.setEvents(from.events);
+  to.setFullKeyframes(from.full_keyframes);
+  to.setModules(from.modules);
+}
+
+TraceTotals Read(wire::Totals::Reader from) {
+  TraceTotals to;
+  for (const auto thread : from.getThreads()) {
+    to.threads.push_back({.thread = thread.getThread(),
+                          .segments = thread.getSegments(),
+                          .end_count = thread.getEndCount(),
+                          .records = thread.getRecords()});
+  }
+  to.events = from.getEvents();
+  to.full_keyframes = from.getFullKeyframes();
+  to.modules = from.getModules();
+  return to;
+}
+
 void Build(const Manifest& from, wire::Manifest::Builder to) {
   to.setUuid(AsData(from.uuid));
   to.setProgram(AsData(from.program));
@@ -56,6 +84,8 @@ void Build(const Manifest& from, wire::Manifest::Builder to) {
   to.setStartKind(AsData(from.start_kind));
   to.setOrderedKernelEvents(from.ordered_kernel_events);
   to.setOrderedInstructions(from.ordered_instructions);
+  to.setCpu(AsData(from.cpu));
+  if (from.totals.has_value()) Build(*from.totals, to.initTotals());
 }
 
 Manifest Read(wire::Manifest::Reader from) {
@@ -88,6 +118,8 @@ Manifest Read(wire::Manifest::Reader from) {
   to.start_kind = AsString(from.getStartKind());
   to.ordered_kernel_events = from.getOrderedKernelEvents();
   to.ordered_instructions = from.getOrderedInstructions();
+  to.cpu = AsString(from.getCpu());
+  if (from.hasTotals()) to.totals = Read(from.getTotals());
   return to;
 }
 

@@ -121,6 +121,20 @@ RecordKind RecordColumns::AddBody(const OrderRun& body) {
   return RecordKind::kOrderRun;
 }
 
+RecordKind RecordColumns::AddBody(const PageLeft& body) {
+  left_pages_.push_back(body.address);
+  raw_bytes_ += sizeof(uint64_t);
+  return RecordKind::kPageLeft;
+}
+
+RecordKind RecordColumns::AddBody(const MemoryHash& body) {
+  memory_hashes_.addresses.push_back(body.address);
+  memory_hashes_.sizes.push_back(body.size_bytes);
+  memory_hashes_.hashes.push_back(body.hash);
+  raw_bytes_ += 3 * sizeof(uint64_t);
+  return RecordKind::kMemoryHash;
+}
+
 size_t RecordColumns::Patches::Add(const RegisterPatch& patch) {
   CHECK(patch.index.size() == patch.value.size() && patch.index.size() <= UINT16_MAX);
   sizes.push_back(static_cast<uint16_t>(patch.index.size()));
@@ -143,6 +157,7 @@ void RecordColumns::Build(wire::RecordBlock::Builder block) const {
   BuildImports(block);
   BuildTransitions(block);
   BuildOrder(block);
+  BuildNotes(block);
   if (!end_registers_.empty()) {
     FillList(block.initEndRegisters(end_registers_.size()), end_registers_);
   }
@@ -209,6 +224,16 @@ void RecordColumns::BuildOrder(wire::RecordBlock::Builder block) const {
            order_runs_.first_sequences);
   FillList(columns.initSizes(order_runs_.sizes.size()), order_runs_.sizes);
   columns.setCounts(AsData(order_runs_.counts));
+}
+
+void RecordColumns::BuildNotes(wire::RecordBlock::Builder block) const {
+  if (!left_pages_.empty()) FillList(block.initLeftPages(left_pages_.size()), left_pages_);
+  if (const MemoryHashes& from = memory_hashes_; !from.hashes.empty()) {
+    auto columns = block.initMemoryHashes();
+    FillList(columns.initAddresses(from.addresses.size()), from.addresses);
+    FillList(columns.initSizes(from.sizes.size()), from.sizes);
+    FillList(columns.initHashes(from.hashes.size()), from.hashes);
+  }
 }
 
 }  // namespace hindsight

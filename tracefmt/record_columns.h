@@ -27,7 +27,10 @@ enum class RecordKind : uint8_t {
   kRegisterHash = 5,
   kSegmentEnd = 6,
   kGap = 7,
-  kOrderRun = 128,  // replay is exact without it
+  // Replay is exact without these.
+  kOrderRun = 128,
+  kPageLeft = 129,
+  kMemoryHash = 130,
 };
 inline constexpr uint8_t kFirstIgnorableRecord = 128;
 
@@ -97,6 +100,10 @@ class RecordColumns {
     uint64_t total = 0;
   };
 
+  struct MemoryHashes {
+    std::vector<uint64_t> addresses, sizes, hashes;
+  };
+
   // Each adds the body's columns and returns its kind.
   RecordKind AddBody(const PageImport& body);
   RecordKind AddBody(const LineImport& body);
@@ -107,10 +114,13 @@ class RecordColumns {
   RecordKind AddBody(const SegmentEnd& body);
   RecordKind AddBody(const Gap& body);
   RecordKind AddBody(const OrderRun& body);
+  RecordKind AddBody(const PageLeft& body);
+  RecordKind AddBody(const MemoryHash& body);
 
   void BuildImports(wire::RecordBlock::Builder block) const;
   void BuildTransitions(wire::RecordBlock::Builder block) const;
   void BuildOrder(wire::RecordBlock::Builder block) const;
+  void BuildNotes(wire::RecordBlock::Builder block) const;
 
   uint64_t first_record_;
   uint64_t first_count_;
@@ -127,6 +137,8 @@ class RecordColumns {
   std::vector<uint64_t> end_registers_;
   std::string gap_reason_;
   OrderRuns order_runs_;
+  std::vector<uint64_t> left_pages_;
+  MemoryHashes memory_hashes_;
 };
 
 }  // namespace hindsight

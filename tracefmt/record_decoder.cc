@@ -71,6 +71,7 @@ using Blobs = Column<capnp::List<capnp::Data>::Reader>;
 
 constexpr const char kShortColumn[] = "a column is too short";
 constexpr const char kUnorderedCount[] = "a count of an ordered instruction is out of order";
+constexpr const char kUnalignedPage[] = "a page address is not aligned";
 constexpr const char kNoSuchModule[] = "a module that is not listed";
 
 struct Patches {
@@ -135,7 +136,11 @@ class Decoder {
         gap_reason_(block.getGapReason()),
         run_sequences_(block.getOrderRuns().getFirstSequences()),
         run_sizes_(block.getOrderRuns().getSizes()),
-        run_counts_(block.getOrderRuns().getCounts()) {
+        run_counts_(block.getOrderRuns().getCounts()),
+        left_pages_(block.getLeftPages()),
+        memory_addresses_(block.getMemoryHashes().getAddresses()),
+        memory_sizes_(block.getMemoryHashes().getSizes()),
+        memory_hashes_(block.getMemoryHashes().getHashes()) {
     // Every count takes a byte or more, so that bounds what a block can make us allocate.
     if (run_counts_.size() > 0) {
       counts->emplace_back(new uint64_t[run_counts_.size()]);
@@ -166,6 +171,10 @@ class Decoder {
         return nullptr;
       case RecordKind::kOrderRun:
         return TakeRun(before, count, &out->emplace<OrderRun>());
+      case RecordKind::kPageLeft:
+        return TakeLeft(&out->emplace<PageLeft>());
+      case RecordKind::kMemoryHash:
+        return TakeMemoryHash(&out->emplace<MemoryHash>());
     }
     return "unknown kind";
   }
@@ -178,7 +187,7 @@ class Decoder {
         !page_flags_.Take(&flags)) {
       return kShortColumn;
     }
-    if (page->address % kPageBytes != 0) return "a page address is not aligned";
+    if (page->address % kPageBytes != 0) return kUnalignedPage;
     page->first = (flags & 1) != 0;
     if ((flags & 2) != 0) {
       if (!page_modules_.Take(&page->module) || !page_module_offsets_.Take(&page->module_offset)) {
@@ -271,6 +280,20 @@ class Decoder {
     return nullptr;
   }
 
+  const char* TakeLeft(PageLeft* left) {
+    if (!left_pages_.Take(&left->address)) return kShortColumn;
+    return left->address % kPageBytes == 0 ? nullptr : kUnalignedPage;
+  }
+
+  const char* TakeMemoryHash(MemoryHash* memory) {
+    if (!memory_addresses_.Take(&memory->address) || !memory_sizes_.Take(&memory->size_bytes) ||
+        !memory_hashes_.Take(&memory->hash)) {
+      return kShortColumn;
+    }
+    const bool fits = memory->address + memory->size_bytes >= memory->address;
+    return fits ? nullptr : "hashed memory does not fit the address space";
+  }
+
   const RecordLimits limits_;
   Words page_addresses_, page_masks_, page_module_offsets_;
   Integers page_modules_;
@@ -295,12 +318,15 @@ class Decoder {
   Words run_sequences_;
   Halves run_sizes_;
   Bytes run_counts_;
+  Words left_pages_;
+  Words memory_addresses_, memory_sizes_, memory_hashes_;
   absl::Span<uint64_t> ordered_;  // not handed out yet
 };
 
 bool IsKnown(uint8_t kind) {
   return kind <= static_cast<uint8_t>(RecordKind::kGap) ||
-         kind == static_cast<uint8_t>(RecordKind::kOrderRun);
+         (kind >= static_cast<uint8_t>(RecordKind::kOrderRun) &&
+          kind <= static_cast<uint8_t>(RecordKind::kMemoryHash));
 }
 
 }  // namespace

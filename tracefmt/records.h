@@ -104,6 +104,21 @@ struct RegisterHash {
   uint64_t hash = 0;
 };
 
+// From state N on the contents of this page are not known to the thread, until the next import of
+// the page: the recorder stopped looking, and others may have written. Replay goes on with what the
+// view holds; a debugger must not show it.
+struct PageLeft {
+  uint64_t address = 0;  // multiple of kPageBytes
+};
+
+// State N, before the transition at its count, has bytes of this hash at [address, address + size)
+// of the view. No transition; only verification looks at it.
+struct MemoryHash {
+  uint64_t address = 0;
+  uint64_t size_bytes = 0;
+  uint64_t hash = 0;  // XXH3-64
+};
+
 // The segment ends in state N with these registers; the next segment, if any, begins there.
 struct SegmentEnd {
   RegisterWords registers;
@@ -115,7 +130,7 @@ struct Gap {
 };
 
 using RecordBody = std::variant<PageImport, LineImport, UncachedRead, SideEffect, Discontinuity,
-                                RegisterHash, SegmentEnd, Gap, OrderRun>;
+                                RegisterHash, SegmentEnd, Gap, OrderRun, PageLeft, MemoryHash>;
 
 // `count` never decreases within a segment. Records of one count stand in the order: transitions
 // are last.

@@ -100,6 +100,8 @@ void WriteThread(TraceWriter* writer) {
   CHECK(writer->BeginSegment(kSecond, 0, 0, 3, SampleRegisters(7)).ok());
   CHECK(writer->Append(kSecond, {0, known}).ok());
   CHECK(writer->Append(kSecond, {301, OrderRun{4, kCounts}}).ok());
+  CHECK(writer->Append(kSecond, {301, PageLeft{0x6000}}).ok());
+  CHECK(writer->Append(kSecond, {301, MemoryHash{0x6080, 64, 0x5555666677778888}}).ok());
   CHECK(writer->Append(kSecond, {302, SegmentEnd{SampleRegisters(8)}}).ok());
   writer->CloseThread(kSecond);
 }
@@ -185,6 +187,7 @@ Manifest SampleManifest() {
   manifest.full_keyframe_interval = 100000;
   manifest.auxv = {3, 0x40, 0, 0};
   manifest.start_kind = "launch";
+  manifest.cpu = "portable";
   return manifest;
 }
 
@@ -208,6 +211,10 @@ void WriteSampleTrace(const std::string& directory) {
   end.end_time_ns = 1000;
   end.ordered_kernel_events = 5;
   end.ordered_instructions = 4;
+  end.totals = TraceTotals{.threads = {{kMain, 2, 25, 11}, {kSecond, 1, 302, 5}},
+                           .events = 4,
+                           .full_keyframes = 2,
+                           .modules = 2};
   CHECK((*writer)->Finish(end).ok());
 }
 

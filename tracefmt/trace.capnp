@@ -39,6 +39,23 @@ struct Manifest {
   startKind @25 :Data;
   orderedKernelEvents @26 :UInt64;
   orderedInstructions @27 :UInt64;
+  cpu @28 :Data;
+  totals @29 :Totals;
+}
+
+# What a complete trace holds.
+struct Totals {
+  threads @0 :List(ThreadTotals);
+  events @1 :UInt64;
+  fullKeyframes @2 :UInt64;
+  modules @3 :UInt64;
+}
+
+struct ThreadTotals {
+  thread @0 :Int32;
+  segments @1 :UInt64;
+  endCount @2 :UInt64;
+  records @3 :UInt64;
 }
 
 struct ModuleList {
@@ -78,6 +95,8 @@ struct RecordBlock {
   endRegisters @10 :List(UInt64);  # of the SegmentEnd, of which there is at most one
   gapReason @11 :Data;
   orderRuns @12 :OrderRunColumns;
+  leftPages @13 :List(UInt64);
+  memoryHashes @14 :MemoryHashColumns;
 }
 
 struct PageColumns {
@@ -129,6 +148,12 @@ struct OrderRunColumns {
   firstSequences @0 :List(UInt64);
   sizes @1 :List(UInt32);  # counts of each run
   counts @2 :Data;  # of all runs, end to end, as variable-length differences
+}
+
+struct MemoryHashColumns {
+  addresses @0 :List(UInt64);
+  sizes @1 :List(UInt64);
+  hashes @2 :List(UInt64);
 }
 
 struct MapRegion {
