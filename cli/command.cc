@@ -54,7 +54,7 @@ absl::StatusOr<std::string> FindProcess(const std::string& directory, const std:
     if (ProcessId(process) == wanted) return process.directory;
   }
   for (const ProcessInfo& process : processes) {
-    const auto trace = TraceReader::Open(process.directory);
+    const auto trace = TraceReader::Open(process.files);
     names.push_back(
         {ProcessId(process), trace.ok() ? LastProgram(**trace) : process.manifest.program});
   }
@@ -96,7 +96,7 @@ std::unique_ptr<TraceReader> OpenTraceOperand(absl::string_view command,
 }
 
 void TellOfOtherProcesses(const TraceReader& trace) {
-  const auto processes = ListProcesses(trace.directory(), nullptr);
+  const auto processes = ListProcesses(trace.files(), nullptr);
   if (!processes.ok() || processes->size() < 2) return;
   PrintError(absl::StrCat("this is process ", ProcessId(processes->front()), ", one of ",
                           processes->size(), "; -p PID|NAME chooses another, 'hindsight info ",

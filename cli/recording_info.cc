@@ -38,7 +38,7 @@ uint64_t EndNs(const Manifest& first, const Manifest& manifest) {
 
 std::unique_ptr<TraceReader> Summarize(const Manifest& first, bool positions, ProcessEntry* entry,
                                        std::vector<std::string>* warnings) {
-  auto trace = TraceReader::Open(entry->process.directory);
+  auto trace = TraceReader::Open(entry->process.files);
   entry->status = trace.status();
   if (!trace.ok()) return nullptr;
   for (const std::string& warning : (*trace)->warnings()) warnings->push_back(warning);

@@ -95,7 +95,7 @@ std::string VerifyText(const std::vector<ProcessResult>& processes) {
 ProcessResult VerifyProcess(const ProcessInfo& process, const VerifyOptions& options) {
   ProcessResult result = {ProcessId(process), process.directory, process.manifest.program,
                           absl::UnknownError("")};
-  const auto trace = TraceReader::Open(process.directory);
+  const auto trace = TraceReader::Open(process.files);
   if (!trace.ok()) {
     result.result = trace.status();
     return result;

@@ -170,7 +170,8 @@ absl::Status Timeline::Impl::ReadBirth(uint64_t page, absl::Span<uint8_t> out) {
     return absl::NotFoundError("nothing is known from before the process");
   }
   if (!std::exchange(parent_tried_, true)) {
-    auto trace = TraceReader::Open(trace_->directory() + "/" + manifest.parent_directory);
+    const auto files = trace_->files().Parent(manifest.parent_directory);
+    auto trace = files.ok() ? TraceReader::Open(*files) : files.status();
     if (trace.ok()) {
       parent_trace_ = *std::move(trace);
       auto parent = Timeline::Open(parent_trace_.get(), options_);

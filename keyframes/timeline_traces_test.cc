@@ -29,6 +29,7 @@ class TracesTest : public testing::Test {
     const char* parent = std::getenv("TEST_TMPDIR");
     directory_ = std::string(parent == nullptr ? "/tmp" : parent) + "/traces_XXXXXX";
     EXPECT_NE(mkdtemp(directory_.data()), nullptr);
+    trace_path_ = directory_ + "/trace";
     manifest_.pid = kThread;
     manifest_.register_layout = kRegisterLayout;
     code_.fill(0x90);
@@ -40,7 +41,7 @@ class TracesTest : public testing::Test {
     std::filesystem::remove_all(directory_, ignored);
   }
 
-  void Begin() { writer_ = *TraceWriter::Create(directory_ + "/trace", manifest_); }
+  void Begin() { writer_ = *TraceWriter::Create(trace_path_, manifest_); }
   RegisterFile At(uint64_t count) {
     RegisterFile registers;
     registers.rip = kCode + count;
@@ -91,7 +92,7 @@ class TracesTest : public testing::Test {
       ASSERT_TRUE(writer_->Flush().ok());
     }
     writer_.reset();
-    reader_ = *TraceReader::Open(directory_ + "/trace");
+    reader_ = *TraceReader::Open(trace_path_);
     auto timeline = Timeline::Open(reader_.get());
     ASSERT_TRUE(timeline.ok()) << timeline.status();
     timeline_ = *std::move(timeline);
@@ -112,6 +113,7 @@ class TracesTest : public testing::Test {
   }
 
   std::string directory_;
+  std::string trace_path_;  // where Open() finds the trace
   Manifest manifest_;
   std::array<uint8_t, kPageBytes> code_;
   std::unique_ptr<TraceWriter> writer_;
@@ -126,8 +128,9 @@ TEST_F(TracesTest, MemoryAForkedProcessHasNotTouchedIsItsParents) {
   const uint64_t fork = parent.end_moment() / 2;
   const ToyThreads::Moment& truth = parent.moments()[fork];
   manifest_.parent_pid = ToyThreads::kMain;
-  manifest_.parent_directory =
-      std::filesystem::relative(parent.trace()->directory(), directory_ + "/trace");
+  manifest_.parent_directory = "../..";
+  std::filesystem::create_directory(parent.trace()->directory() + "/processes");
+  trace_path_ = parent.trace()->directory() + "/processes/77";
   manifest_.parent_thread = truth.thread;
   manifest_.parent_count = truth.count;
   Begin();

@@ -21,7 +21,7 @@ int VerifyAll(const std::string& directory) {
   }
   int failed = 0;
   for (const ProcessInfo& process : *processes) {
-    auto trace = TraceReader::Open(process.directory);
+    auto trace = TraceReader::Open(process.files);
     if (!trace.ok() || (*trace)->threads().empty()) {
       std::fprintf(stderr, "%s: %s\n", process.directory.c_str(),
                    trace.ok() ? "empty" : trace.status().ToString().c_str());

@@ -1,7 +1,6 @@
 #include "server/monitor.h"
 
 #include <algorithm>
-#include <filesystem>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
@@ -15,18 +14,6 @@
 #include "server/proc_files.h"
 
 namespace hindsight {
-namespace {
-
-// The directory of the whole recording: that of a child's trace is DIRECTORY/processes/NAME.
-std::string RecordingDirectory(const std::string& directory) {
-  const std::filesystem::path path = std::filesystem::path(directory).lexically_normal();
-  const std::filesystem::path name = path.has_filename() ? path : path.parent_path();
-  if (name.parent_path().filename() != "processes") return directory;
-  return name.parent_path().parent_path();
-}
-
-}  // namespace
-
 struct Monitor::Command {
   const char* name;
   const char* arguments;
@@ -192,7 +179,7 @@ absl::StatusOr<std::string> Monitor::Threads(const Question& question) {
 absl::StatusOr<std::string> Monitor::Processes(const Question&) {
   std::vector<std::string> warnings;
   ASSIGN_OR_RETURN(const std::vector<ProcessInfo> processes,
-                   ListProcesses(RecordingDirectory(trace_->directory()), &warnings));
+                   ListProcesses(trace_->files().Recording(), &warnings));
   std::string out;
   for (const ProcessInfo& process : processes) {
     const Manifest& manifest = process.manifest;

@@ -1,6 +1,5 @@
 #include "tracefmt/block.h"
 
-#include <fcntl.h>
 #include <sys/stat.h>
 #include <xxhash.h>
 #include <zstd.h>
@@ -77,10 +76,9 @@ absl::StatusOr<absl::Span<const uint8_t>> BlockEncoder::Encode(BlockKind kind,
   return absl::MakeConstSpan(header, kBlockHeaderBytes + stored);
 }
 
-absl::StatusOr<BlockFile> BlockFile::Open(const std::string& path) {
-  // Not blocking: a named pipe in the place of a file must not hang the reader.
-  UniqueFd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-  if (!fd.valid()) return absl::ErrnoToStatus(errno, path);
+absl::StatusOr<BlockFile> BlockFile::Open(const TraceDirectory& files, const std::string& name) {
+  const std::string path = files.PathOf(name);
+  ASSIGN_OR_RETURN(UniqueFd fd, files.OpenFile(name));
   struct stat status;
   if (fstat(fd.get(), &status) != 0) return absl::ErrnoToStatus(errno, path);
   if (!S_ISREG(status.st_mode)) {

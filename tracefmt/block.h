@@ -26,6 +26,7 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "base/unique_fd.h"
+#include "tracefmt/trace_directory.h"
 
 struct ZSTD_CCtx_s;
 
@@ -101,7 +102,7 @@ class BlockEncoder {
 // wrong. Reading at size() is kOutOfRange too: ask AtEnd() first.
 class BlockFile {
  public:
-  static absl::StatusOr<BlockFile> Open(const std::string& path);
+  static absl::StatusOr<BlockFile> Open(const TraceDirectory& files, const std::string& name);
 
   const std::string& path() const { return path_; }
   uint64_t size() const { return size_; }  // when opened

@@ -173,7 +173,7 @@ std::string DescribeRecording(const std::string& directory) {
   if (!processes.ok()) return "no recording\n";
   std::string text;
   for (const ProcessInfo& process : *processes) {
-    const auto trace = TraceReader::Open(process.directory);
+    const auto trace = TraceReader::Open(process.files);
     absl::StrAppend(&text, "process ", process.manifest.pid, "\n",
                     trace.ok() ? Describe(**trace) : "  lost\n");
   }

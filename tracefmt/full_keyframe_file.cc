@@ -16,6 +16,8 @@ namespace {
 
 constexpr size_t kCachedGroups = 64;  // 4 MiB
 
+std::string KeyframeName(uint64_t number) { return absl::StrCat("full/", number); }
+
 class FullKeyframeFile final : public FullKeyframe {
  public:
   FullKeyframeFile(BlockFile file, uint64_t number, const PageGroups* groups,
@@ -220,8 +222,8 @@ absl::Status PageGroups::Read(uint64_t number, uint64_t position, absl::Span<uin
   ASSIGN_OR_RETURN(const std::shared_ptr<const Group> group, Find(found->second, key));
   const uint64_t begin = position % kPagesPerGroup * kPageBytes;
   if (group->bytes.size() < begin + kPageBytes) {
-    return BlockError(absl::StatusCode::kDataLoss, found->second.path, group->block.offset,
-                      "a group of pages is too short");
+    return BlockError(absl::StatusCode::kDataLoss, found->second.files.PathOf(KeyframeName(number)),
+                      group->block.offset, "a group of pages is too short");
   }
   std::memcpy(out.data(), group->bytes.data() + begin, kPageBytes);
   return absl::OkStatus();
@@ -238,11 +240,11 @@ absl::StatusOr<std::shared_ptr<const PageGroups::Group>> PageGroups::Find(const 
     }
   }
   // Decoded outside the lock: two threads may do so for the same group, which does no harm.
-  ASSIGN_OR_RETURN(const BlockFile blocks, BlockFile::Open(file.path));
+  ASSIGN_OR_RETURN(const BlockFile blocks, BlockFile::Open(file.files, KeyframeName(key.first)));
   auto group = std::make_shared<Group>();
   ASSIGN_OR_RETURN(group->block, blocks.Read(file.group_offsets[key.second]));
-  RETURN_IF_ERROR(
-      VisitMessage<wire::PageGroup>(file.path, group->block, [&](wire::PageGroup::Reader message) {
+  RETURN_IF_ERROR(VisitMessage<wire::PageGroup>(
+      blocks.path(), group->block, [&](wire::PageGroup::Reader message) {
         const auto bytes = message.getBytes();
         group->bytes = absl::MakeConstSpan(bytes.begin(), bytes.size());
         return absl::OkStatus();
@@ -253,16 +255,16 @@ absl::StatusOr<std::shared_ptr<const PageGroups::Group>> PageGroups::Find(const 
   return std::shared_ptr<const Group>(std::move(group));
 }
 
-absl::StatusOr<std::shared_ptr<const FullKeyframe>> OpenFullKeyframe(const std::string& path,
+absl::StatusOr<std::shared_ptr<const FullKeyframe>> OpenFullKeyframe(const TraceDirectory& files,
                                                                      const std::string& uuid,
                                                                      uint64_t number,
                                                                      PageGroups* groups,
                                                                      const ModuleFiles* modules) {
-  ASSIGN_OR_RETURN(BlockFile file, BlockFile::Open(path));
+  ASSIGN_OR_RETURN(BlockFile file, BlockFile::Open(files, KeyframeName(number)));
   auto keyframe = std::make_shared<FullKeyframeFile>(std::move(file), number, groups, modules);
   std::vector<uint64_t> group_offsets;
   RETURN_IF_ERROR(keyframe->Open(uuid, &group_offsets));
-  groups->AddFile(number, path, std::move(group_offsets));
+  groups->AddFile(number, files, std::move(group_offsets));
   return std::shared_ptr<const FullKeyframe>(std::move(keyframe));
 }
 

@@ -16,6 +16,7 @@
 #include "absl/types/span.h"
 #include "tracefmt/block.h"
 #include "tracefmt/module_files.h"
+#include "tracefmt/trace_directory.h"
 #include "tracefmt/trace_reader.h"
 
 namespace hindsight {
@@ -26,9 +27,9 @@ namespace hindsight {
 // Any number of threads may read at once; AddFile comes before any of them.
 class PageGroups {
  public:
-  // Says where the groups of keyframe `number` begin in the file at `path`.
-  void AddFile(uint64_t number, std::string path, std::vector<uint64_t> group_offsets) {
-    files_[number] = {std::move(path), std::move(group_offsets)};
+  // Says where the groups of keyframe `number` of the trace in `files` begin in its file.
+  void AddFile(uint64_t number, TraceDirectory files, std::vector<uint64_t> group_offsets) {
+    files_[number] = {std::move(files), std::move(group_offsets)};
   }
 
   // Copies stored page `position` of keyframe `number`.
@@ -36,7 +37,7 @@ class PageGroups {
 
  private:
   struct File {
-    std::string path;
+    TraceDirectory files;
     std::vector<uint64_t> group_offsets;
   };
   // A decoded block and the pages inside it.
@@ -54,9 +55,9 @@ class PageGroups {
   mutable std::list<Cached> cache_;  // newest first; guarded by mutex_
 };
 
-// Opens keyframe `number` at `path` and tells `groups` of its pages. The page table is read when
-// first needed. `groups` and `modules` are borrowed.
-absl::StatusOr<std::shared_ptr<const FullKeyframe>> OpenFullKeyframe(const std::string& path,
+// Opens keyframe `number` of the trace in `files` and tells `groups` of its pages. The table is
+// read when first needed. `groups` and `modules` are borrowed.
+absl::StatusOr<std::shared_ptr<const FullKeyframe>> OpenFullKeyframe(const TraceDirectory& files,
                                                                      const std::string& uuid,
                                                                      uint64_t number,
                                                                      PageGroups* groups,

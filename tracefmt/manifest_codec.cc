@@ -123,26 +123,9 @@ Manifest Read(wire::Manifest::Reader from) {
   return to;
 }
 
-}  // namespace
-
-absl::Status WriteManifest(const std::string& path, const Manifest& manifest, BlockEncoder* encoder,
-                           std::atomic<uint64_t>* bytes_written) {
-  const std::string next = path + ".tmp";
-  ASSIGN_OR_RETURN(const auto file, AppendFile::Create(next, bytes_written));
-  capnp::MallocMessageBuilder message;
-  Build(manifest, message.initRoot<wire::Manifest>());
-  absl::Status written = AppendMessage(file.get(), BlockKind::kManifest, encoder, message);
-  // Without it a machine that dies after the rename may leave an empty manifest.
-  if (written.ok()) written = file->Sync();
-  if (written.ok() && rename(next.c_str(), path.c_str()) != 0) {
-    written = absl::ErrnoToStatus(errno, path);
-  }
-  if (!written.ok()) unlink(next.c_str());
-  return written;
-}
-
-absl::StatusOr<Manifest> ReadManifest(const std::string& path) {
-  absl::StatusOr<BlockFile> file = BlockFile::Open(path);
+absl::StatusOr<Manifest> ReadManifest(const TraceDirectory& files) {
+  absl::StatusOr<BlockFile> file = BlockFile::Open(files, "manifest");
+  const std::string path = files.PathOf("manifest");
   if (absl::IsNotFound(file.status())) {
     return absl::NotFoundError(absl::StrCat(path, ": no such file; not a Hindsight trace"));
   }
@@ -163,10 +146,28 @@ absl::StatusOr<Manifest> ReadManifest(const std::string& path) {
   return manifest;
 }
 
-absl::StatusOr<Manifest> ReadTraceManifest(const std::string& directory) {
+}  // namespace
+
+absl::Status WriteManifest(const std::string& path, const Manifest& manifest, BlockEncoder* encoder,
+                           std::atomic<uint64_t>* bytes_written) {
+  const std::string next = path + ".tmp";
+  ASSIGN_OR_RETURN(const auto file, AppendFile::Create(next, bytes_written));
+  capnp::MallocMessageBuilder message;
+  Build(manifest, message.initRoot<wire::Manifest>());
+  absl::Status written = AppendMessage(file.get(), BlockKind::kManifest, encoder, message);
+  // Without it a machine that dies after the rename may leave an empty manifest.
+  if (written.ok()) written = file->Sync();
+  if (written.ok() && rename(next.c_str(), path.c_str()) != 0) {
+    written = absl::ErrnoToStatus(errno, path);
+  }
+  if (!written.ok()) unlink(next.c_str());
+  return written;
+}
+
+absl::StatusOr<Manifest> ReadTraceManifest(const TraceDirectory& files) {
   // The lock is looked at first: a recorder that finishes in between has made the manifest final.
-  const bool recording = TraceLockIsHeld(directory + "/lock");
-  ASSIGN_OR_RETURN(Manifest manifest, ReadManifest(directory + "/manifest"));
+  const bool recording = TraceLockIsHeld(files);
+  ASSIGN_OR_RETURN(Manifest manifest, ReadManifest(files));
   if (manifest.state == TraceState::kRecording && !recording) {
     manifest.state = TraceState::kInterrupted;
   }

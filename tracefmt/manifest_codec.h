@@ -11,6 +11,7 @@
 #include "absl/status/statusor.h"
 #include "tracefmt/block.h"
 #include "tracefmt/manifest.h"
+#include "tracefmt/trace_directory.h"
 
 namespace hindsight {
 
@@ -19,9 +20,8 @@ inline constexpr size_t kUuidBytes = 16;
 // Replaces the file at `path` in one step: readers see the old manifest or the new one.
 absl::Status WriteManifest(const std::string& path, const Manifest& manifest, BlockEncoder* encoder,
                            std::atomic<uint64_t>* bytes_written);
-absl::StatusOr<Manifest> ReadManifest(const std::string& path);
-// The manifest of the trace in `directory`; its state is kInterrupted where that is so.
-absl::StatusOr<Manifest> ReadTraceManifest(const std::string& directory);
+// The manifest of the trace in `files`; its state is kInterrupted where that is so.
+absl::StatusOr<Manifest> ReadTraceManifest(const TraceDirectory& files);
 
 }  // namespace hindsight
 

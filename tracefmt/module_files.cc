@@ -1,6 +1,5 @@
 #include "tracefmt/module_files.h"
 
-#include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 
@@ -30,10 +29,9 @@ bool IsHash(const std::string& hash) {
 
 }  // namespace
 
-ModuleFiles::ModuleFiles(std::string directory, std::string shared,
-                         std::vector<std::string>* warnings)
-    : directory_(std::move(directory)), shared_(std::move(shared)) {
-  list_status_ = ReadList(directory_ + "/list");
+ModuleFiles::ModuleFiles(TraceDirectory files, std::vector<std::string>* warnings)
+    : files_(std::move(files)) {
+  list_status_ = ReadList();
   // A recorder that died while listing a module had not used it yet.
   if (!list_status_.ok() && !absl::IsOutOfRange(list_status_)) {
     warnings->push_back(absl::StrCat("modules dropped: ", list_status_.message()));
@@ -47,8 +45,9 @@ ModuleFiles::~ModuleFiles() {
   }
 }
 
-absl::Status ModuleFiles::ReadList(const std::string& path) {
-  ASSIGN_OR_RETURN(const BlockFile file, BlockFile::Open(path));
+absl::Status ModuleFiles::ReadList() {
+  ASSIGN_OR_RETURN(const BlockFile file, BlockFile::Open(files_, "modules/list"));
+  const std::string& path = file.path();
   uint64_t offset = 0;
   while (!file.AtEnd(offset)) {
     ASSIGN_OR_RETURN(const RawBlock block, file.Read(offset));
@@ -81,11 +80,11 @@ absl::Status ModuleFiles::ReadList(const std::string& path) {
 
 absl::StatusOr<absl::Span<const uint8_t>> ModuleFiles::Bytes(int32_t module) const {
   if (module < 0 || static_cast<size_t>(module) >= modules_.size()) {
-    return absl::NotFoundError(absl::StrCat(directory_, ": no module ", module));
+    return absl::NotFoundError(absl::StrCat(files_.PathOf("modules"), ": no module ", module));
   }
   if (!modules_[module].stored) {
-    return absl::NotFoundError(
-        absl::StrCat(directory_, ": the bytes of ", modules_[module].path, " were not stored"));
+    return absl::NotFoundError(absl::StrCat(files_.PathOf("modules"), ": the bytes of ",
+                                            modules_[module].path, " were not stored"));
   }
   std::lock_guard<std::mutex> lock(mutex_);
   if (maps_[module].data() == nullptr) {
@@ -95,13 +94,14 @@ absl::StatusOr<absl::Span<const uint8_t>> ModuleFiles::Bytes(int32_t module) con
 }
 
 absl::StatusOr<absl::Span<const uint8_t>> ModuleFiles::Map(const Module& module) const {
-  std::string path = absl::StrCat(directory_, "/", module.hash);
-  UniqueFd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-  if (!fd.valid() && errno == ENOENT && !shared_.empty()) {
-    path = absl::StrCat(shared_, "/", module.hash);
-    fd.Reset(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  const std::string name = absl::StrCat("modules/", module.hash);
+  std::string path = files_.PathOf(name);
+  absl::StatusOr<UniqueFd> opened = files_.OpenFile(name);
+  if (absl::IsNotFound(opened.status()) && !files_.name().empty()) {
+    path = files_.Recording().PathOf(name);
+    opened = files_.Recording().OpenFile(name);
   }
-  if (!fd.valid()) return absl::ErrnoToStatus(errno, path);
+  ASSIGN_OR_RETURN(const UniqueFd fd, std::move(opened));
   struct stat status;
   if (fstat(fd.get(), &status) != 0) return absl::ErrnoToStatus(errno, path);
   if (!S_ISREG(status.st_mode) || static_cast<uint64_t>(status.st_size) != module.size_bytes) {

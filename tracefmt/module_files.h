@@ -15,15 +15,16 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "tracefmt/records.h"
+#include "tracefmt/trace_directory.h"
 
 namespace hindsight {
 
 class ModuleFiles {
  public:
-  // Reads `directory`/list. Bytes that are not in `directory` are looked for in `shared`, if that
-  // is not empty: the modules/ of the recording that the trace is part of. What is damaged there is
-  // told in `warnings`; modules listed before it are usable. A missing list is an empty one.
-  ModuleFiles(std::string directory, std::string shared, std::vector<std::string>* warnings);
+  // Reads modules/list of the trace in `files`. Bytes that are not in its modules/ are looked for
+  // in that of the recording that the trace is part of. What is damaged there is told in
+  // `warnings`; modules listed before it are usable. A missing list is an empty one.
+  ModuleFiles(TraceDirectory files, std::vector<std::string>* warnings);
   ~ModuleFiles();
   ModuleFiles(const ModuleFiles&) = delete;
   ModuleFiles& operator=(const ModuleFiles&) = delete;
@@ -39,11 +40,10 @@ class ModuleFiles {
   absl::Status Read(int32_t module, uint64_t offset, absl::Span<uint8_t> out) const;
 
  private:
-  absl::Status ReadList(const std::string& path);
+  absl::Status ReadList();
   absl::StatusOr<absl::Span<const uint8_t>> Map(const Module& module) const;
 
-  const std::string directory_;
-  const std::string shared_;
+  const TraceDirectory files_;
   std::vector<Module> modules_;
   absl::Status list_status_;
   mutable std::mutex mutex_;

@@ -1,9 +1,5 @@
-#include "tracefmt/recording_layout.h"
-
 #include <algorithm>
-#include <filesystem>
 #include <map>
-#include <system_error>
 #include <tuple>
 #include <utility>
 
@@ -12,12 +8,11 @@
 #include "absl/strings/strip.h"
 #include "base/status_macros.h"
 #include "tracefmt/manifest_codec.h"
+#include "tracefmt/trace_directory.h"
 #include "tracefmt/trace_reader.h"
 
 namespace hindsight {
 namespace {
-
-namespace fs = std::filesystem;
 
 // A process and its name in processes/; the first one's is empty.
 struct Named {
@@ -34,24 +29,17 @@ std::string ParentName(const Manifest& manifest) {
 }
 
 // Whether a recorder died before it recorded anything here: the manifest comes before all segments.
-bool IsUnborn(const std::string& trace) {
-  std::error_code error;
-  const fs::directory_iterator threads(trace + "/threads", error);
-  return error || threads == fs::directory_iterator();
-}
+bool IsUnborn(const TraceDirectory& trace) { return trace.Entries("threads").empty(); }
 
-std::vector<Named> ReadChildren(const std::string& recording, std::vector<std::string>* warnings) {
+std::vector<Named> ReadChildren(const TraceDirectory& any, std::vector<std::string>* warnings) {
   std::vector<Named> children;
-  const std::string directory = absl::StrCat(recording, "/", kProcessesDirectory);
-  std::error_code error;
-  for (fs::directory_iterator entry(directory, error), end; !error && entry != end;
-       entry.increment(error)) {
-    const std::string name = entry->path().filename().string();
-    const std::string trace = absl::StrCat(directory, "/", name);
-    absl::StatusOr<Manifest> manifest = ReadTraceManifest(trace);
+  for (const std::string& name : any.ProcessNames()) {
+    const absl::StatusOr<TraceDirectory> trace = any.Process(name);
+    if (!trace.ok()) continue;
+    absl::StatusOr<Manifest> manifest = ReadTraceManifest(*trace);
     if (manifest.ok()) {
-      children.push_back({name, {trace, *std::move(manifest)}});
-    } else if (warnings != nullptr && !(absl::IsNotFound(manifest.status()) && IsUnborn(trace))) {
+      children.push_back({name, {trace->path(), *std::move(manifest), *trace}});
+    } else if (warnings != nullptr && !(absl::IsNotFound(manifest.status()) && IsUnborn(*trace))) {
       warnings->push_back(absl::StrCat("process left out: ", manifest.status().message()));
     }
   }
@@ -80,34 +68,29 @@ bool Descends(std::string name, const std::string& ancestor,
 
 }  // namespace
 
-std::string RecordingOf(const std::string& directory) {
-  std::error_code error;
-  const fs::path trace = fs::canonical(directory, error);
-  if (error || trace.parent_path().filename() != kProcessesDirectory) return "";
-  const fs::path recording = trace.parent_path().parent_path();
-  return fs::exists(recording / "manifest", error) ? recording.string() : "";
-}
-
-absl::StatusOr<std::vector<ProcessInfo>> ListProcesses(const std::string& directory,
+absl::StatusOr<std::vector<ProcessInfo>> ListProcesses(const TraceDirectory& directory,
                                                        std::vector<std::string>* warnings) {
   ASSIGN_OR_RETURN(Manifest manifest, ReadTraceManifest(directory));
-  std::vector<ProcessInfo> processes = {{directory, std::move(manifest)}};
-  const std::string recording = RecordingOf(directory);
-  std::vector<Named> children = ReadChildren(recording.empty() ? directory : recording, warnings);
-  if (recording.empty()) {
+  std::vector<ProcessInfo> processes = {{directory.path(), std::move(manifest), directory}};
+  std::vector<Named> children = ReadChildren(directory, warnings);
+  if (directory.name().empty()) {
     for (Named& child : children) processes.push_back(std::move(child.process));
     return processes;
   }
-  std::error_code error;
-  const std::string own_name = fs::canonical(directory, error).filename().string();
   std::map<std::string, std::string> parents;
   for (const Named& child : children) parents[child.name] = ParentName(child.process.manifest);
   for (Named& child : children) {
-    if (child.name != own_name && Descends(child.name, own_name, parents)) {
+    if (child.name != directory.name() && Descends(child.name, directory.name(), parents)) {
       processes.push_back(std::move(child.process));
     }
   }
   return processes;
+}
+
+absl::StatusOr<std::vector<ProcessInfo>> ListProcesses(const std::string& path,
+                                                       std::vector<std::string>* warnings) {
+  ASSIGN_OR_RETURN(const TraceDirectory directory, TraceDirectory::Open(path));
+  return ListProcesses(directory, warnings);
 }
 
 }  // namespace hindsight

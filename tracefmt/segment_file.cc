@@ -13,6 +13,10 @@
 namespace hindsight {
 namespace {
 
+std::string SegmentName(int32_t thread, uint64_t number) {
+  return absl::StrCat("threads/", thread, "/", number, ".seg");
+}
+
 struct Header {
   SegmentInfo info;
   RegisterWords registers;
@@ -137,15 +141,16 @@ class LoadedSegment final : public Segment {
 
 }  // namespace
 
-absl::StatusOr<SegmentInfo> ReadSegmentInfo(const std::string& path, const std::string& uuid,
+absl::StatusOr<SegmentInfo> ReadSegmentInfo(const TraceDirectory& files, const std::string& uuid,
                                             int32_t thread, uint64_t number) {
-  ASSIGN_OR_RETURN(const BlockFile file, BlockFile::Open(path));
+  ASSIGN_OR_RETURN(const BlockFile file, BlockFile::Open(files, SegmentName(thread, number)));
   ASSIGN_OR_RETURN(Header header, ReadHeader(file, uuid, thread, number));
   return std::move(header.info);
 }
 
-absl::StatusOr<uint64_t> FindTornBlock(const std::string& path) {
-  ASSIGN_OR_RETURN(const BlockFile file, BlockFile::Open(path));
+absl::StatusOr<uint64_t> FindTornBlock(const TraceDirectory& files, const SegmentInfo& info) {
+  ASSIGN_OR_RETURN(const BlockFile file,
+                   BlockFile::Open(files, SegmentName(info.thread, info.number)));
   uint64_t offset = 0;
   while (!file.AtEnd(offset)) {
     const absl::StatusOr<BlockHeader> header = file.ReadHeader(offset);
@@ -153,12 +158,14 @@ absl::StatusOr<uint64_t> FindTornBlock(const std::string& path) {
     if (!header.ok()) break;
     offset += kBlockHeaderBytes + header->stored_bytes;
   }
-  return absl::NotFoundError(path);
+  return absl::NotFoundError(file.path());
 }
 
-absl::StatusOr<std::shared_ptr<const Segment>> ReadSegment(const SegmentInfo& info,
+absl::StatusOr<std::shared_ptr<const Segment>> ReadSegment(const TraceDirectory& files,
+                                                           const SegmentInfo& info,
                                                            const SegmentContext& context) {
-  ASSIGN_OR_RETURN(const BlockFile file, BlockFile::Open(info.path));
+  ASSIGN_OR_RETURN(const BlockFile file,
+                   BlockFile::Open(files, SegmentName(info.thread, info.number)));
   ASSIGN_OR_RETURN(Header header, ReadHeader(file, context.uuid, info.thread, info.number));
   const uint64_t offset = header.next_offset;
   auto segment = std::make_shared<LoadedSegment>(std::move(header), context);

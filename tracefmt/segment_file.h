@@ -8,6 +8,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "tracefmt/trace_directory.h"
 #include "tracefmt/trace_reader.h"
 
 namespace hindsight {
@@ -20,16 +21,17 @@ struct SegmentContext {
   bool may_be_cut_short = false;
 };
 
-// Reads the header only. `path` must hold segment `number` of `thread` of the trace `uuid`.
+// Reads the header only of segment `number` of `thread`, which must be of the trace `uuid`.
 // kOutOfRange if the file ends inside the header.
-absl::StatusOr<SegmentInfo> ReadSegmentInfo(const std::string& path, const std::string& uuid,
+absl::StatusOr<SegmentInfo> ReadSegmentInfo(const TraceDirectory& files, const std::string& uuid,
                                             int32_t thread, uint64_t number);
 
 // Offset at which the file ends inside a block; kNotFound if it does not.
-absl::StatusOr<uint64_t> FindTornBlock(const std::string& path);
+absl::StatusOr<uint64_t> FindTornBlock(const TraceDirectory& files, const SegmentInfo& info);
 
 // Reads all of it. Damage behind the header is told by Segment::damage().
-absl::StatusOr<std::shared_ptr<const Segment>> ReadSegment(const SegmentInfo& info,
+absl::StatusOr<std::shared_ptr<const Segment>> ReadSegment(const TraceDirectory& files,
+                                                           const SegmentInfo& info,
                                                            const SegmentContext& context);
 
 }  // namespace hindsight

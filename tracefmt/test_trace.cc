@@ -158,7 +158,7 @@ void TestTrace::Flip(const std::string& name, size_t offset) const {
 }
 
 std::vector<uint64_t> TestTrace::BlockOffsets(const std::string& name) const {
-  const auto file = BlockFile::Open(Path(name));
+  const auto file = BlockFile::Open(*TraceDirectory::Open(directory_), name);
   EXPECT_TRUE(file.ok()) << file.status();
   std::vector<uint64_t> offsets;
   uint64_t offset = 0;

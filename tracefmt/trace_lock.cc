@@ -17,10 +17,10 @@ absl::StatusOr<UniqueFd> TakeTraceLock(const std::string& path) {
   return fd;
 }
 
-bool TraceLockIsHeld(const std::string& path) {
-  const UniqueFd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-  if (!fd.valid()) return false;
-  return flock(fd.get(), LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+bool TraceLockIsHeld(const TraceDirectory& files) {
+  const absl::StatusOr<UniqueFd> fd = files.OpenFile("lock");
+  if (!fd.ok()) return false;
+  return flock(fd->get(), LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;
 }
 
 }  // namespace hindsight

@@ -10,6 +10,7 @@
 
 #include "absl/status/statusor.h"
 #include "base/unique_fd.h"
+#include "tracefmt/trace_directory.h"
 
 namespace hindsight {
 
@@ -17,8 +18,8 @@ namespace hindsight {
 // over exec.
 absl::StatusOr<UniqueFd> TakeTraceLock(const std::string& path);
 
-// Whether somebody holds it. False if there is no such file.
-bool TraceLockIsHeld(const std::string& path);
+// Whether somebody holds that of the trace in `files`. False if there is no such file.
+bool TraceLockIsHeld(const TraceDirectory& files);
 
 }  // namespace hindsight
 

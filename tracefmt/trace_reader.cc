@@ -2,9 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
-#include <filesystem>
 #include <map>
-#include <system_error>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -14,13 +12,10 @@
 #include "tracefmt/full_keyframe_file.h"
 #include "tracefmt/manifest_codec.h"
 #include "tracefmt/module_files.h"
-#include "tracefmt/recording_layout.h"
 #include "tracefmt/segment_file.h"
 
 namespace hindsight {
 namespace {
-
-namespace fs = std::filesystem;
 
 // Bounds the memory events take; about 40 million of them.
 constexpr uint64_t kMaxEventBytes = uint64_t{4} << 30;
@@ -36,44 +31,21 @@ int64_t NumberIn(const std::string& name, const std::string& suffix) {
 }
 
 // Numbers of the files (or directories) of `directory` named N + `suffix`, ascending.
-std::vector<int64_t> NumberedEntries(const std::string& directory, const std::string& suffix) {
+std::vector<int64_t> NumberedEntries(const TraceDirectory& files, const std::string& directory,
+                                     const std::string& suffix) {
   std::vector<int64_t> numbers;
-  std::error_code error;
-  for (fs::directory_iterator entry(directory, error), end; !error && entry != end;
-       entry.increment(error)) {
-    const int64_t number = NumberIn(entry->path().filename().string(), suffix);
+  for (const std::string& name : files.Entries(directory)) {
+    const int64_t number = NumberIn(name, suffix);
     if (number >= 0) numbers.push_back(number);
   }
   std::sort(numbers.begin(), numbers.end());
   return numbers;
 }
 
-uint64_t BytesUnder(const std::string& path) {
-  std::error_code error;
-  uint64_t bytes = 0;
-  if (fs::is_regular_file(path, error)) return fs::file_size(path, error);
-  for (fs::recursive_directory_iterator entry(path, error), end; !error && entry != end;
-       entry.increment(error)) {
-    std::error_code ignored;
-    if (!entry->is_regular_file(ignored)) continue;
-    const uint64_t size = entry->file_size(ignored);
-    if (!ignored) bytes += size;
-  }
-  return bytes;
-}
-
-// Where the modules of a child's trace are; empty for the trace of a recording's first process.
-std::string SharedModules(const std::string& directory) {
-  const std::string recording = RecordingOf(directory);
-  return recording.empty() ? "" : recording + "/modules";
-}
-
 class TraceReaderImpl final : public TraceReader {
  public:
-  TraceReaderImpl(std::string directory, Manifest manifest)
-      : directory_(std::move(directory)),
-        manifest_(std::move(manifest)),
-        modules_(directory_ + "/modules", SharedModules(directory_), &warnings_) {
+  TraceReaderImpl(TraceDirectory files, Manifest manifest)
+      : files_(std::move(files)), manifest_(std::move(manifest)), modules_(files_, &warnings_) {
     if (!modules_.list_status().ok()) {
       NoteDamage(modules_.list_status(), /*may_be_cut_short=*/true);
     }
@@ -82,7 +54,8 @@ class TraceReaderImpl final : public TraceReader {
     FindKeyframes();
   }
 
-  const std::string& directory() const override { return directory_; }
+  const std::string& directory() const override { return files_.path(); }
+  const TraceDirectory& files() const override { return files_; }
   const Manifest& manifest() const override { return manifest_; }
   const std::vector<Module>& modules() const override { return modules_.modules(); }
   const std::vector<ProcessEvent>& events() const override { return events_; }
@@ -109,12 +82,12 @@ class TraceReaderImpl final : public TraceReader {
   }
   Sizes sizes() const override {
     Sizes sizes;
-    sizes.segments = BytesUnder(directory_ + "/threads");
-    sizes.modules = BytesUnder(directory_ + "/modules");
-    sizes.full_keyframes = BytesUnder(directory_ + "/full");
-    sizes.events = BytesUnder(directory_ + "/events");
+    sizes.segments = files_.BytesUnder("threads");
+    sizes.modules = files_.BytesUnder("modules");
+    sizes.full_keyframes = files_.BytesUnder("full");
+    sizes.events = files_.BytesUnder("events");
     sizes.total = sizes.segments + sizes.modules + sizes.full_keyframes + sizes.events +
-                  BytesUnder(directory_ + "/manifest") + BytesUnder(directory_ + "/index");
+                  files_.BytesUnder("manifest") + files_.BytesUnder("index");
     return sizes;
   }
 
@@ -136,12 +109,12 @@ class TraceReaderImpl final : public TraceReader {
   }
 
   void ReadEventsFile();
-  absl::Status ReadEventBlocks(const std::string& path);
+  absl::Status ReadEventBlocks();
   void FindSegments();
   void FindSegmentsOf(int32_t thread);
   void FindKeyframes();
 
-  const std::string directory_;
+  const TraceDirectory files_;
   const Manifest manifest_;
   std::vector<std::string> warnings_;  // before modules_, which adds to it
   const ModuleFiles modules_;
@@ -155,15 +128,15 @@ class TraceReaderImpl final : public TraceReader {
 };
 
 void TraceReaderImpl::ReadEventsFile() {
-  const std::string path = directory_ + "/events";
-  const absl::Status status = ReadEventBlocks(path);
+  const absl::Status status = ReadEventBlocks();
   if (status.ok()) return;
   WarnOfDamage("events dropped", status);
   NoteDamage(status, /*may_be_cut_short=*/true);
 }
 
-absl::Status TraceReaderImpl::ReadEventBlocks(const std::string& path) {
-  ASSIGN_OR_RETURN(const BlockFile file, BlockFile::Open(path));
+absl::Status TraceReaderImpl::ReadEventBlocks() {
+  ASSIGN_OR_RETURN(const BlockFile file, BlockFile::Open(files_, "events"));
+  const std::string& path = file.path();
   uint64_t offset = 0;
   uint64_t raw_bytes = 0;
   while (!file.AtEnd(offset)) {
@@ -185,24 +158,23 @@ absl::Status TraceReaderImpl::ReadEventBlocks(const std::string& path) {
 }
 
 void TraceReaderImpl::FindSegments() {
-  for (const int64_t thread : NumberedEntries(directory_ + "/threads", "")) {
+  for (const int64_t thread : NumberedEntries(files_, "threads", "")) {
     if (thread <= INT32_MAX) FindSegmentsOf(static_cast<int32_t>(thread));
   }
 }
 
 void TraceReaderImpl::FindSegmentsOf(int32_t thread) {
-  const std::string directory = absl::StrCat(directory_, "/threads/", thread);
-  const std::vector<int64_t> numbers = NumberedEntries(directory, ".seg");
+  const std::string directory = absl::StrCat("threads/", thread);
+  const std::vector<int64_t> numbers = NumberedEntries(files_, directory, ".seg");
   std::vector<SegmentInfo>& segments = segments_[thread];
   for (size_t i = 0; i < numbers.size(); ++i) {
     const uint64_t number = static_cast<uint64_t>(numbers[i]);
-    const std::string path = absl::StrCat(directory, "/", number, ".seg");
     if (i > 0 && numbers[i] != numbers[i - 1] + 1) {
-      damage_.push_back(absl::DataLossError(
-          absl::StrCat(directory, ": no segment between ", numbers[i - 1], " and ", number)));
+      damage_.push_back(absl::DataLossError(absl::StrCat(
+          files_.PathOf(directory), ": no segment between ", numbers[i - 1], " and ", number)));
       warnings_.push_back(std::string(damage_.back().message()));
     }
-    absl::StatusOr<SegmentInfo> info = ReadSegmentInfo(path, manifest_.uuid, thread, number);
+    absl::StatusOr<SegmentInfo> info = ReadSegmentInfo(files_, manifest_.uuid, thread, number);
     if (info.ok()) {
       segments.push_back(*std::move(info));
       continue;
@@ -217,17 +189,16 @@ void TraceReaderImpl::FindSegmentsOf(int32_t thread) {
   }
   if (manifest_.state != TraceState::kInterrupted) return;
   const SegmentInfo& last = segments.back();
-  if (const auto torn = FindTornBlock(last.path); torn.ok()) {
+  if (const auto torn = FindTornBlock(files_, last); torn.ok()) {
     warnings_.push_back(absl::StrCat(last.path, ": offset ", *torn, ": the recorder died here; ",
                                      last.file_bytes - *torn, " bytes dropped"));
   }
 }
 
 void TraceReaderImpl::FindKeyframes() {
-  for (const int64_t number : NumberedEntries(directory_ + "/full", "")) {
-    const std::string path = absl::StrCat(directory_, "/full/", number);
-    auto keyframe =
-        OpenFullKeyframe(path, manifest_.uuid, static_cast<uint64_t>(number), &groups_, &modules_);
+  for (const int64_t number : NumberedEntries(files_, "full", "")) {
+    auto keyframe = OpenFullKeyframe(files_, manifest_.uuid, static_cast<uint64_t>(number),
+                                     &groups_, &modules_);
     if (keyframe.ok()) {
       full_keyframes_.push_back(*std::move(keyframe));
     } else {
@@ -247,20 +218,25 @@ absl::StatusOr<std::shared_ptr<const Segment>> TraceReaderImpl::LoadSegment(int3
     const auto lost = lost_segments_.find({thread, number});
     if (lost != lost_segments_.end()) return lost->second;
     return absl::NotFoundError(
-        absl::StrCat(directory_, ": no segment ", number, " of thread ", thread));
+        absl::StrCat(directory(), ": no segment ", number, " of thread ", thread));
   }
   SegmentContext context;
   context.uuid = manifest_.uuid;
   context.module_count = modules().size();
   context.may_be_cut_short = !complete() && found + 1 == all.end();
-  return ReadSegment(*found, context);
+  return ReadSegment(files_, *found, context);
 }
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<TraceReader>> TraceReader::Open(const std::string& directory) {
+absl::StatusOr<std::unique_ptr<TraceReader>> TraceReader::Open(const TraceDirectory& directory) {
   ASSIGN_OR_RETURN(Manifest manifest, ReadTraceManifest(directory));
   return std::make_unique<TraceReaderImpl>(directory, std::move(manifest));
+}
+
+absl::StatusOr<std::unique_ptr<TraceReader>> TraceReader::Open(const std::string& path) {
+  ASSIGN_OR_RETURN(const TraceDirectory directory, TraceDirectory::Open(path));
+  return Open(directory);
 }
 
 }  // namespace hindsight

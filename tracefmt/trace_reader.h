@@ -18,6 +18,7 @@
 #include "absl/types/span.h"
 #include "tracefmt/manifest.h"
 #include "tracefmt/records.h"
+#include "tracefmt/trace_directory.h"
 
 namespace hindsight {
 
@@ -28,7 +29,7 @@ struct SegmentInfo {
   uint64_t first_count = 0;     // the state it starts in
   uint64_t first_sequence = 0;  // orderable events before it
   uint64_t file_bytes = 0;
-  std::string path;
+  std::string path;  // for messages
 };
 
 // One segment, decoded. Spans in its records point into it.
@@ -76,20 +77,26 @@ class FullKeyframe {
 struct ProcessInfo {
   std::string directory;  // of its trace: the recording's own, or DIRECTORY/processes/NAME
   Manifest manifest;
+  TraceDirectory files;  // the same directory, to open the trace by
 };
 
 // The processes of the recording in `directory`, the root first, then in the order they were made.
 // Those whose manifest cannot be read are left out, with a line in `warnings` (may be null).
 // `directory` may also name the trace of one child: then only it and its descendants are listed.
-absl::StatusOr<std::vector<ProcessInfo>> ListProcesses(const std::string& directory,
+absl::StatusOr<std::vector<ProcessInfo>> ListProcesses(const TraceDirectory& directory,
+                                                       std::vector<std::string>* warnings);
+absl::StatusOr<std::vector<ProcessInfo>> ListProcesses(const std::string& path,
                                                        std::vector<std::string>* warnings);
 
 class TraceReader {
  public:
-  static absl::StatusOr<std::unique_ptr<TraceReader>> Open(const std::string& directory);
+  static absl::StatusOr<std::unique_ptr<TraceReader>> Open(const TraceDirectory& directory);
+  static absl::StatusOr<std::unique_ptr<TraceReader>> Open(const std::string& path);
   virtual ~TraceReader() = default;
 
   virtual const std::string& directory() const = 0;
+  // The same, to open other traces of the recording by.
+  virtual const TraceDirectory& files() const = 0;
   virtual const Manifest& manifest() const = 0;  // state is kInterrupted where that is so
   virtual const std::vector<Module>& modules() const = 0;
   virtual const std::vector<ProcessEvent>& events() const = 0;  // in the order written

@@ -18,9 +18,9 @@
 #include "tracefmt/message.h"
 #include "tracefmt/module_store.h"
 #include "tracefmt/record_columns.h"
-#include "tracefmt/recording_layout.h"
 #include "tracefmt/recording_output.h"
 #include "tracefmt/trace.capnp.h"
+#include "tracefmt/trace_directory.h"
 #include "tracefmt/trace_lock.h"
 
 namespace hindsight {

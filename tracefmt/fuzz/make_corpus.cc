@@ -23,8 +23,8 @@ std::string Raw(const std::string& path) {
   return std::string(std::istreambuf_iterator<char>(file), {});
 }
 
-std::string Messages(const std::string& path) {
-  const auto file = BlockFile::Open(path);
+std::string Messages(const std::string& trace, const std::string& name) {
+  const auto file = BlockFile::Open(*TraceDirectory::Open(trace), name);
   CHECK(file.ok());
   std::string messages;
   uint64_t offset = 0;
@@ -51,7 +51,7 @@ void MakeCorpus(const std::string& corpus) {
     const char index = static_cast<char>(i);
     std::ofstream(absl::StrCat(corpus, "/raw-", i), std::ios::binary) << index << '\0' << Raw(path);
     std::ofstream(absl::StrCat(corpus, "/messages-", i), std::ios::binary)
-        << index << '\1' << Messages(path);
+        << index << '\1' << Messages(sample, kFuzzedFiles[i]);
   }
   std::filesystem::remove_all(sample);
 }
