@@ -93,6 +93,7 @@ struct RecordValues {
   ChildrenValue children;
   SecondsValue duration;
   SizeValue max_size;
+  SizeValue omit_bulk;
 };
 
 void AddOptions(Options* options, RecordOptions* record, RecordValues* values) {
@@ -115,6 +116,10 @@ void AddOptions(Options* options, RecordOptions* record, RecordValues* values) {
   options->Add("max-size", &values->max_size, "SIZE",
                "End the recording when the trace has about this size (64M, 2G); the program runs "
                "on.");
+  options->Add("omit-bulk", &values->omit_bulk, "SIZE",
+               "Do not record what system calls store in one place if it is more than this (4K, 1M) "
+               "and the program does not look at it: gdb shows it as unavailable. Without it all is "
+               "recorded.");
   options->Add("children", &values->children, "WHICH",
                "Which of the processes that the program makes are recorded: follow (all, and "
                "theirs), none, or only=NAME: only processes that run the program NAME.");
@@ -153,6 +158,7 @@ std::string Check(const RecordOptions& record, const RecordValues& values) {
 
 void Fill(const RecordValues& values, RecordOptions* record) {
   record->max_seconds = values.duration.seconds;
+  record->bulk_bytes = values.omit_bulk.bytes;
   record->max_trace_bytes = values.max_size.bytes;
   record->only_program = values.children.program;
   switch (values.children.policy) {

@@ -69,6 +69,10 @@ const char* EventName(EventKind kind) {
       return "slice";
     case EventKind::kThreadName:
       return "thread-name";
+    case EventKind::kMemoryUnknown:
+      return "memory-unknown";
+    case EventKind::kFileChanged:
+      return "file-changed";
   }
   return "event";
 }
@@ -310,6 +314,7 @@ std::string EventText(const ProcessEvent& event) {
       break;
     case EventKind::kSignal:
     case EventKind::kFullKeyframe:
+    case EventKind::kFileChanged:
       absl::StrAppend(&out, " ", event.number);
       break;
     case EventKind::kThreadStart:

@@ -54,6 +54,7 @@ absl::StatusOr<std::unique_ptr<SegmentReplay>> SegmentReplay::Create(const Trace
 }
 
 absl::Status SegmentReplay::Load(std::shared_ptr<const Segment> segment) {
+  if (segment != segment_) history_ = std::make_unique<PageHistory>(*segment);
   segment_ = std::move(segment);
   return Restart();
 }
@@ -80,6 +81,16 @@ absl::Status SegmentReplay::Restart() {
   // So that the way back to here costs the pages written only, not all imports again.
   if (max_checkpoint_bytes_ != 0) TakeCheckpoint();
   return absl::OkStatus();
+}
+
+bool SegmentReplay::ReadHeld(uint64_t address, absl::Span<uint8_t> out) const {
+  if (!history_->empty() && !out.empty()) {
+    for (uint64_t page = address & ~(kPageBytes - 1); page <= address + (out.size() - 1);
+         page += kPageBytes) {
+      if (LeftSince(page).has_value()) return false;
+    }
+  }
+  return cpu_->ReadHeld(address, out);
 }
 
 void SegmentReplay::SetStops(absl::flat_hash_set<uint64_t> breakpoints,

@@ -26,6 +26,7 @@
 #include "emulator/cpu.h"
 #include "emulator/host_features.h"
 #include "keyframes/checkpoints.h"
+#include "keyframes/page_history.h"
 #include "tracefmt/trace_reader.h"
 
 namespace hindsight {
@@ -102,8 +103,12 @@ class SegmentReplay final : private Pager {
   const Discontinuity* discontinuity() const;
   // A signal is delivered next: the instruction at pc is not executed from here.
   bool discontinuity_is_signal() const;
-  bool ReadHeld(uint64_t address, absl::Span<uint8_t> out) const {
-    return cpu_->ReadHeld(address, out);
+  // Copies from the view; false unless every page is held and known (not left).
+  bool ReadHeld(uint64_t address, absl::Span<uint8_t> out) const;
+  // If the view has the page, but what it holds is not known any more (PageLeft): the state since
+  // which that is so.
+  std::optional<uint64_t> LeftSince(uint64_t page) const {
+    return history_->LeftSince(page, cursor_);
   }
   // Pages in the view, in no particular order.
   const std::vector<uint64_t>& held_pages() const { return checkpoints_->held_pages(); }
@@ -198,6 +203,7 @@ class SegmentReplay final : private Pager {
   std::unique_ptr<Cpu> cpu_;
   std::unique_ptr<Checkpoints> checkpoints_;
   std::shared_ptr<const Segment> segment_;
+  std::unique_ptr<const PageHistory> history_ = std::make_unique<PageHistory>();
   size_t cursor_ = 0;                     // the first record not applied
   bool broken_ = false;                   // an error left the Cpu in no recorded state
   bool holding_back_ = false;             // known lines are not applied now

@@ -83,11 +83,7 @@ void ThreadEngine::StepNatively(const Instruction& instruction, bool reload_map)
     signal = 0;
     switch (stop.kind) {
       case TraceeStopKind::kStepped:
-        FinishStep(next);
-        if (reload_map && state_ == State::kReady) {
-          recording_->Keep(process_->ReloadMap(tracee_.get(), &log_, cpu_->count()));
-          pager_.SetSpace(process_->space());
-        }
+        FinishStep(next, reload_map);
         return;
       case TraceeStopKind::kSignal:
         if (NoteTrap(next)) next = Instruction{};
@@ -124,8 +120,9 @@ bool ThreadEngine::NoteTrap(const Instruction& instruction) {
   return true;
 }
 
-void ThreadEngine::FinishStep(const Instruction& instruction) {
+void ThreadEngine::FinishStep(const Instruction& instruction, bool reload_map) {
   RegisterFile after;
+  const RegisterFile before = sync_registers_;
   if (!tracee_->GetRegisters(/*vectors=*/true, &after)) return;  // gone: the next stop will tell
   if (instruction.pushes_flags) {
     // The trap flag that made the step is in what was pushed.
@@ -142,9 +139,13 @@ void ThreadEngine::FinishStep(const Instruction& instruction) {
   Transition(after, SideEffect{.kind = SideEffectKind::kInstruction,
                                .sequence = orderable ? log_.NextSequence() : 0,
                                .retired = !unfinished});
+  if (reload_map) {
+    recording_->Keep(process_->ReloadMap(tracee_.get(), &log_, cpu_->count()));
+    pager_.SetSpace(process_->space());
+  }
   if (instruction.writes_memory || instruction.length == 0 ||
       instruction.policy == Policy::kPrivileged) {
-    pager_.Resync();
+    Resync(OutputsOfStep(before));
   }
 }
 

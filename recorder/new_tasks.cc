@@ -81,6 +81,9 @@ absl::Status Recording::MakeProcess(ThreadEngine* parent, RecordedProcess* proce
   if (SharesMemory(parent->thread(), pid, /*otherwise=*/true)) {
     child->set_shares_memory();
     process->set_shares_memory();
+    // The thread that made it by vfork sleeps until it has memory of its own.
+    if (!stop.vfork) process->set_lends_memory();
+    if (!stop.vfork || process->many_threads()) child->set_lends_memory();
   }
   tasks_[stop.task] = child->threads().front().get();
   tasks_[stop.task]->affinity().TakeOver(parent->affinity());

@@ -16,6 +16,7 @@ void PageWitnesses::Put(uint64_t page, const void* who, const uint8_t* host) {
   Witness& witness = pages_[page];
   witness.who = who;
   witness.bytes = host;
+  witness.time = ++time_;
   witness.copy.reset();
 }
 

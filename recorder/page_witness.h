@@ -32,6 +32,12 @@ class PageWitnesses {
 
   // The lines of `page` whose bytes in `bytes` somebody else than `who` was the last to know.
   uint64_t KnownLines(uint64_t page, const void* who, const uint8_t* bytes) const;
+  // Whether somebody else than `who` has testified about `page` after `since`, a time().
+  bool HasNews(uint64_t page, const void* who, uint64_t since) const {
+    const auto it = pages_.find(page);
+    return it != pages_.end() && it->second.who != who && it->second.time > since;
+  }
+  uint64_t time() const { return time_; }
   // From now on `who`, whose copy is at `host`, is the newest witness of `page`.
   void Testify(uint64_t page, const void* who, const uint8_t* host) {
     if (enabled_) Put(page, who, host);
@@ -45,11 +51,13 @@ class PageWitnesses {
   struct Witness {
     const void* who = nullptr;
     const uint8_t* bytes = nullptr;
+    uint64_t time = 0;
     std::unique_ptr<std::array<uint8_t, kPageBytes>> copy;
   };
   void Put(uint64_t page, const void* who, const uint8_t* host);
 
   bool enabled_ = false;
+  uint64_t time_ = 0;  // testimonies so far
   absl::flat_hash_map<uint64_t, Witness> pages_;
 };
 

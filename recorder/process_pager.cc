@@ -17,9 +17,6 @@ namespace {
 constexpr uint8_t kFirstGrant = 4;
 constexpr uint8_t kMaxGrant = 64;
 
-// Pages fetched in one system call.
-constexpr size_t kFetchPages = 256;
-
 uint32_t NeededProtection(Access access) {
   switch (access) {
     case Access::kRead:
@@ -74,11 +71,7 @@ bool ProcessPager::OnMissing(uint64_t address, Access access) {
   scratch_.resize(std::max(scratch_.size(), kPageBytes));
   if (!tracee_->Read(address, absl::MakeSpan(scratch_.data(), kPageBytes))) return false;
 
-  page->maybe_code = page->maybe_code || (region->protection & PROT_EXEC) != 0;
-  page->shared = region->shared;
-  page->follows = space_->follows(*region);
-  page->sealed = !region->shared && !page->follows && (region->protection & PROT_WRITE) == 0 &&
-                 (modules_->IsElf(*region) || region->name == "[vdso]");
+  Describe(page, *region);
   Import(page, scratch_.data());
   page->held = true;
   page->keep.Renew();
@@ -91,6 +84,16 @@ bool ProcessPager::OnMissing(uint64_t address, Access access) {
     cpu_->SetRights(address, PageRights::kRead);
   }
   return true;
+}
+
+void ProcessPager::Describe(Page* page, const MapRegion& region) {
+  page->maybe_code = page->maybe_code || (region.protection & PROT_EXEC) != 0;
+  page->shared = region.shared;
+  page->follows = space_->follows(region);
+  const bool elf = modules_->IsElf(region);
+  page->sealed = !region.shared && !page->follows && (region.protection & PROT_WRITE) == 0 &&
+                 (elf || region.name == "[vdso]");
+  page->of_file = !region.shared && region.inode != 0 && !elf;
 }
 
 bool ProcessPager::OnFirstWrite(uint64_t address) {
@@ -108,6 +111,7 @@ bool ProcessPager::MayExecute(uint64_t address) {
 void ProcessPager::MarkDirty(Page* page) {
   if (page->dirty) return;
   page->dirty = page->written = true;
+  page->discarded = false;
   page->stay_writable.Renew();
   if (page->shared || careful_) SavePristine(page);
   dirty_.push_back(page);
@@ -157,7 +161,7 @@ void ProcessPager::Import(Page* page, const uint8_t* bytes) {
   if (!page->in_segment) {
     LogFirst(*page, bytes);
     page->in_segment = true;
-  } else if (changed != 0) {
+  } else if (changed != 0 || page->left) {
     const std::vector<uint8_t> lines = GatherLines(bytes, changed);
     PageImport import;
     import.address = page->address;
@@ -166,6 +170,7 @@ void ProcessPager::Import(Page* page, const uint8_t* bytes) {
     import.known_mask = KnownLines(*page, bytes) & changed;
     log_->Append(count_, import);
   }
+  page->left = false;
   witnesses_->Testify(page->address, this, page->host);
   if (changed == 0) return;
   std::memcpy(page->host, bytes, kPageBytes);
@@ -230,57 +235,17 @@ void ProcessPager::Drop(absl::Span<Page* const> pages) {
   cpu_->DropRights(addresses);
 }
 
-void ProcessPager::Refresh(absl::Span<Page* const> pages) {
-  scratch_.resize(std::max(scratch_.size(), kFetchPages * kPageBytes));
-  std::vector<Page*> unreadable;
-  std::vector<MemoryPiece> pieces;
-  for (size_t first = 0; first < pages.size();) {
-    const size_t batch = std::min(kFetchPages, pages.size() - first);
-    pieces.clear();
-    for (size_t i = 0; i < batch; ++i) {
-      pieces.push_back({pages[first + i]->address, &scratch_[i * kPageBytes], kPageBytes});
-    }
-    const size_t got = tracee_->ReadPieces(pieces);
-    for (size_t i = 0; i < got; ++i) Import(pages[first + i], &scratch_[i * kPageBytes]);
-    first += got;
-    if (got < batch) unreadable.push_back(pages[first++]);
-  }
-  Drop(unreadable);
-}
-
-void ProcessPager::Resync() {
-  std::vector<Page*> keep, drop;
-  for (Page* page : unsealed_) {
-    // A shared page would have to be fetched again before each use anyway.
-    (!page->shared && page->keep.Use() ? keep : drop).push_back(page);
-  }
-  Drop(drop);
-  Refresh(keep);
-}
+void ProcessPager::Refresh(absl::Span<Page* const> pages) { Drop(Fetch(pages)); }
 
 void ProcessPager::ResyncPages(absl::Span<const uint64_t> pages) {
-  std::vector<Page*> touched;
+  std::vector<Page*> held, sealed;
   for (const uint64_t address : pages) {
     const auto it = pages_.find(address);
-    if (it != pages_.end() && it->second->held) touched.push_back(it->second.get());
+    if (it == pages_.end() || !it->second->in_segment) continue;
+    (it->second->held ? held : sealed).push_back(it->second.get());
   }
-  Refresh(touched);
-}
-
-void ProcessPager::ResyncShared() {
-  std::vector<Page*> drop;
-  for (Page* page : unsealed_) {
-    if (page->shared) drop.push_back(page);
-  }
-  Drop(drop);
-}
-
-void ProcessPager::ResyncSeenTwice() {
-  std::vector<Page*> drop;
-  for (Page* page : unsealed_) {
-    if (page->shared || page->follows) drop.push_back(page);
-  }
-  Drop(drop);
+  Refresh(held);
+  Confirm(sealed);
 }
 
 bool ProcessPager::IsUncached(uint64_t address) const {
@@ -295,6 +260,7 @@ void ProcessPager::CloseUncached() {
     if (IsUncached(page->address)) drop.push_back(page);
   }
   Drop(drop);
+  for (Page* page : drop) Leave(page);
 }
 
 bool ProcessPager::Rollback() {
@@ -321,7 +287,7 @@ bool ProcessPager::Rollback() {
 void ProcessPager::StartSegment() {
   std::vector<Page*> held;
   for (const auto& [address, page] : pages_) {
-    page->in_segment = false;
+    page->in_segment = page->left = false;
     if (page->held) held.push_back(page.get());
   }
   Drop(held);
@@ -346,7 +312,7 @@ void ProcessPager::Leave() {
 
 void ProcessPager::SetSpace(std::shared_ptr<const AddressSpace> space) {
   if (space == space_) return;
-  std::vector<Page*> drop;
+  std::vector<Page*> drop, leave;
   for (const auto& [address, page] : pages_) {
     if (!page->held) continue;
     const MapRegion* before = space_->Find(address);
@@ -355,9 +321,12 @@ void ProcessPager::SetSpace(std::shared_ptr<const AddressSpace> space) {
                       SameBacking(*before, *after, address) &&
                       space_->uncached(*before) == space->uncached(*after) &&
                       space_->follows(*before) == space->follows(*after);
-    if (!same) drop.push_back(page.get());
+    if (same) continue;
+    drop.push_back(page.get());
+    if (after == nullptr || space->uncached(*after)) leave.push_back(page.get());
   }
   Drop(drop);
+  for (Page* page : leave) Leave(page);
   space_ = std::move(space);
 }
 

@@ -15,6 +15,11 @@
 // separately, for staying writable across WriteBack. Pages of ELF files that cannot be written are
 // not compared: nobody rewrites a library in place.
 //
+// A page that was dropped still is what the trace says of it as long as nothing can have written to
+// it. So Resync is told what a system call may have done (SyscallOutputs): the pages that it may
+// have written are imported, and where that is not known, or not wanted, the page is logged as left
+// (PageLeft): readers of the trace do not take its old bytes for its contents.
+//
 // Where other threads of the process exist, the kernel may be writing to its memory on their behalf
 // at any time: then only the bytes that were changed are written back.
 //
@@ -37,6 +42,7 @@
 #include "recorder/address_space.h"
 #include "recorder/module_table.h"
 #include "recorder/page_witness.h"
+#include "recorder/syscall_outputs.h"
 #include "recorder/thread_log.h"
 #include "recorder/tracee.h"
 
@@ -70,10 +76,19 @@ class ProcessPager final : public Pager {
   // Brings the process's memory to the view's contents. False if the process is gone or, by
   // mischief of another process, a page cannot be written any more.
   bool WriteBack();
-  // The process's memory may differ from the view anywhere / in `pages`.
-  // Requires: nothing was written to the view since WriteBack.
-  void Resync();
+  // The process's memory may differ from the view: in pages held anywhere, in others as `effects`
+  // says. Requires: nothing was written to the view since WriteBack.
+  void Resync(const SyscallOutputs& effects);
+  // The recorder has changed `pages`.
   void ResyncPages(absl::Span<const uint64_t> pages);
+  // Leaves pages that other threads of the process have changed since the last time, and that are
+  // not held: they know what is in them.
+  void FollowOthers();
+  // System calls that store more than this in one place: what they store is imported only where the
+  // thread uses it. 0: all is.
+  void set_bulk_bytes(uint64_t bytes) { bulk_bytes_ = bytes; }
+  // Memory may be written at any time by others than threads of the process.
+  void set_written_elsewhere(bool written) { written_elsewhere_ = written; }
   // As Resync, for memory that others can change while the process is stopped.
   void ResyncShared();
   // As Resync, for memory that may show what was just stored to uncached memory.
@@ -117,6 +132,9 @@ class ProcessPager final : public Pager {
     bool follows = false;     // AddressSpace::follows
     bool maybe_code = false;  // was executable at some time: the Cpu may have translated it
     bool written = false;     // by this thread, ever
+    bool of_file = false;     // private, and shows a file that may be written
+    bool discarded = false;   // the kernel may take it away until it is written
+    bool left = false;        // the last thing logged of it in this segment is that it was left
     Grant keep, stay_writable;
     // Of a dirty page that is shared or of a process with other threads: what it was. Only bytes
     // changed by the thread may be written back.
@@ -131,6 +149,21 @@ class ProcessPager final : public Pager {
   uint64_t KnownLines(const Page& page, const uint8_t* bytes) const;
   void Drop(absl::Span<Page* const> pages);
   void Refresh(absl::Span<Page* const> pages);
+  void Describe(Page* page, const MapRegion& region);
+
+  // process_pager_outputs.cc
+  // The trace says what is in the page, nobody looks at it, and it can change.
+  static bool Believed(const Page& page) {
+    return page.in_segment && !page.held && !page.left && !page.sealed;
+  }
+  // Imports the pages; returns those that cannot be read.
+  std::vector<Page*> Fetch(absl::Span<Page* const> pages);
+  void Confirm(absl::Span<Page* const> pages);
+  void Leave(Page* page);
+  void TakeUnknown();
+  void TakeWritten(const MemoryRange& range, bool failed);
+  void TakeOutputPages(const MapRegion& region, uint64_t first, uint64_t end, bool bulk);
+  std::vector<Page*> BelievedIn(absl::Span<const MemoryRange> ranges) const;
   void AppendChanges(Page* page, std::vector<MemoryPiece>* pieces) const;
 
   Tracee* const tracee_;
@@ -141,6 +174,9 @@ class ProcessPager final : public Pager {
   std::shared_ptr<const AddressSpace> space_ = std::make_shared<AddressSpace>();
   bool careful_ = false;
   bool uncached_open_ = false;
+  bool written_elsewhere_ = false;
+  uint64_t witnessed_ = 0;  // up to when other threads' changes are known
+  uint64_t bulk_bytes_ = 0;
   uint64_t count_ = 0;
   absl::flat_hash_map<uint64_t, std::unique_ptr<Page>> pages_;
   std::vector<Page*> unsealed_;  // held and not sealed

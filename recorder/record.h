@@ -50,6 +50,9 @@ struct RecordOptions {
   uint64_t quantum = 1'000'000;
   // Mapped files larger than this are listed in the trace, but not stored.
   uint64_t max_module_bytes = uint64_t{256} << 20;
+  // System calls that store more than this in one place: what they store is not recorded, but where
+  // the program uses it; debuggers show it as unavailable before. 0: all is recorded.
+  uint64_t bulk_bytes = 0;
   // Called about four times a second from the thread that called RecordProgram, also while the
   // program waits in a system call. May be empty.
   std::function<void(const RecordProgress&)> progress;

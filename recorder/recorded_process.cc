@@ -125,7 +125,7 @@ void RecordedProcess::OnExec() {
   const pid_t any = threads_.empty() ? pid() : threads_.front()->thread();
   program_ = ExecutablePath(any);
   asynchronous_writes = false;
-  shares_memory_ = false;
+  shares_memory_ = lends_memory_ = false;
   witnesses_.Clear();
   space_ = std::make_shared<AddressSpace>();
   vdso_patches_.clear();

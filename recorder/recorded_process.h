@@ -21,6 +21,7 @@
 #include "recorder/module_table.h"
 #include "recorder/page_witness.h"
 #include "recorder/record.h"
+#include "recorder/syscall_outputs.h"
 #include "recorder/thread_log.h"
 #include "recorder/tracee.h"
 #include "recorder/vdso.h"
@@ -87,6 +88,12 @@ class RecordedProcess {
   bool many_threads() const { return many_threads_; }
   void set_attached(bool attached) { attached_ = attached; }
   void set_shares_memory() { shares_memory_ = true; }
+  // Others than its threads may write to its memory at any time.
+  bool WrittenElsewhere() const { return asynchronous_writes || lends_memory_; }
+  void set_lends_memory() { lends_memory_ = true; }
+  // What the kernel has stored for threads that have ended, since the last time this was asked.
+  void NoteWritten(const MemoryRange& range) { written_.push_back(range); }
+  std::vector<MemoryRange> TakeWritten() { return std::exchange(written_, {}); }
 
   // Its system calls are going to be restricted: the vdso makes none any more. `by` has its turn.
   absl::Status UnpatchVdso(ThreadEngine* by);
@@ -136,7 +143,9 @@ class RecordedProcess {
   std::list<std::unique_ptr<ThreadEngine>> threads_;
   ThreadEngine* last_thread_ = nullptr;
   uint64_t last_turn_end_ns_ = 0;
-  bool many_threads_ = false;   // there was more than one at some time
+  bool many_threads_ = false;  // there was more than one at some time
+  bool lends_memory_ = false;  // to a process that runs at the same time
+  std::vector<MemoryRange> written_;
   bool shares_memory_ = false;  // with the process that it was made by, or that it made
   uint64_t next_full_keyframe_ = ~uint64_t{0};
   uint64_t full_keyframes_ = 0;

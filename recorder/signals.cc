@@ -3,6 +3,7 @@
 #include <sys/syscall.h>
 #include <ucontext.h>
 
+#include <cerrno>
 #include <cstring>
 #include <utility>
 
@@ -55,7 +56,8 @@ void ThreadEngine::DeliverSignal(TraceeStop stop) {
         recording_->Keep(process_->ReloadMap(tracee_.get(), &log_, cpu_->count()));
         pager_.SetSpace(process_->space());
       }
-      pager_.Resync();
+      if (call.has_value()) Resync(OutputsOfCall(*call, -EINTR));
+      Resync(OutputsOfFrame(handler));
       return;
     }
     NoteSignal(stop, cpu_->registers());
@@ -72,7 +74,7 @@ void ThreadEngine::DeliverSignal(TraceeStop stop) {
         break;
       default:
         // Not delivered after all, and the instruction done.
-        FinishStep(Instruction{});
+        FinishStep(Instruction{}, /*reload_map=*/false);
         return;
     }
   }

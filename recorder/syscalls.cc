@@ -128,6 +128,7 @@ void ThreadEngine::OnCallStop(TraceeStop stop) {
 
 void ThreadEngine::OnNewTask(const TraceeStop& stop) {
   const Recording::NewTask task = recording_->OnNewTask(this, process_, stop, cpu_->count());
+  NoteTidAddresses(stop.task);
   if (task.is_thread || !call_.has_value()) return;
   const ForkKind kind = stop.vfork                   ? ForkKind::kVfork
                         : call_->number == SYS_fork  ? ForkKind::kFork
@@ -195,8 +196,11 @@ void ThreadEngine::FinishSystemCall() {
   }
   if (result > 0) TellOfUntracedTask(result);
   NoteNames();
+  if (call_->number == SYS_set_tid_address) tid_at_end_ = call_->arguments[0];
   if (call_->number == SYS_rseq) rseq_ = RseqOf(thread());
-  pager_.Resync();
+  SyscallOutputs outputs = OutputsOfCall(*call_, result);
+  if (!outputs.known) NoteUnknownMemory(*call_);
+  Resync(std::move(outputs));
   const char* reason =
       result < 0 && result > -4096 ? nullptr : ReasonNotToRecord(call_->number, call_->arguments);
   if (reason != nullptr) process_->LetGo(reason);
@@ -264,6 +268,7 @@ void ThreadEngine::FinishExec() {
               .maps = process_->space()->map().regions()});
   NoteName();
   rseq_ = RseqOf(thread());
+  tid_at_end_ = 0;
   recording_->Keep(process_->WriteFullKeyframe(this, /*with_memory=*/true));
 }
 

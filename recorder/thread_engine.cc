@@ -93,6 +93,7 @@ void ThreadEngine::Begin() {
   pager_.set_cpu(cpu_.get());
   if (process_->many_threads()) pager_.BeCareful();
   pager_.SetSpace(process_->space());
+  pager_.set_bulk_bytes(recording_->options().bulk_bytes);
   if (tracee_->GetRegisters(/*vectors=*/true, &registers)) cpu_->SetRegisters(registers);
   cpu_->set_count(0);
   cpu_->LogOrderable(recording_->memory_model(), &ordered_);
@@ -127,8 +128,9 @@ void ThreadEngine::BeginTurn() {
       // A child's memory is its parent's at first.
       recording_->Keep(process_->WriteFullKeyframe(this, process_->manifest().parent_pid == 0));
     }
+    if (tid_at_birth_ != 0) Resync({.written = {{tid_at_birth_, sizeof(pid_t)}}});
   } else if (!pending_status_.has_value() && process_->SharesMemory()) {
-    pager_.Resync();
+    FollowOthers();
   } else if (!pending_status_.has_value() && pager_.has_shared_pages()) {
     pager_.ResyncShared();
   }
@@ -251,7 +253,7 @@ void ThreadEngine::PayTime() {
   owed_ns_ -= paid;
   emulated_ns_ -= paid;
   process_->emulated_ns -= paid;
-  pager_.Resync();
+  Resync({});
 }
 
 // Instructions cost differently: one that waits for another thread by spinning shall not do so for
@@ -278,7 +280,7 @@ void ThreadEngine::OnLimit() {
     LightKeyframe();
   } else if (process_->asynchronous_writes) {
     Sync();
-    pager_.Resync();
+    Resync({});
   } else if (pager_.has_shared_pages()) {
     Sync();
     pager_.ResyncShared();

@@ -29,6 +29,7 @@
 #include "recorder/process_pager.h"
 #include "recorder/recorded_process.h"
 #include "recorder/scheduling.h"
+#include "recorder/syscall_outputs.h"
 #include "recorder/syscall_traits.h"
 #include "recorder/thread_log.h"
 #include "recorder/tracee.h"
@@ -136,7 +137,7 @@ class ThreadEngine {
   void AnswerHere(const Instruction& instruction);
   void StepNatively(const Instruction& instruction, bool reload_map);
   bool NoteTrap(const Instruction& instruction);
-  void FinishStep(const Instruction& instruction);
+  void FinishStep(const Instruction& instruction, bool reload_map);
   void OnFault(uint64_t block_count);
   bool StepUncached(const Instruction& instruction);
   bool BackToSync();
@@ -160,6 +161,16 @@ class ThreadEngine {
   void NoteAffinity();
   ProcessEvent CallEvent(EventKind kind, uint64_t sequence, const SystemCall& call);
   void OnNewTask(const TraceeStop& stop);
+
+  // thread_effects.cc
+  void Resync(SyscallOutputs effects);
+  void FollowOthers();
+  void NoteUnknownMemory(const SystemCall& call);
+  SyscallOutputs OutputsOfCall(const SystemCall& call, int64_t result) const;
+  SyscallOutputs OutputsOfStep(const RegisterFile& before) const;
+  SyscallOutputs OutputsOfFrame(const RegisterFile& handler) const;
+  ReadMemory Reader() const;
+  void NoteTidAddresses(pid_t task);
 
   // signals.cc
   TraceeStop ResumeAndWait(ResumeHow how, int signal);
@@ -185,7 +196,10 @@ class ThreadEngine {
   uint64_t scheduling_read_ns_ = 0;
   uint64_t host_cpu_ = kUnknownCpu;
   std::string name_;
-  uint64_t rseq_ = 0;  // where its struct rseq is, 0: it has none
+  uint64_t rseq_ = 0;      // where its struct rseq is, 0: it has none
+  SyscallOutputs others_;  // of calls of other threads since the last turn, for pages not in use
+  // Where the kernel stores the thread's id as it is born, and zero as it ends; 0: nowhere.
+  uint64_t tid_at_birth_ = 0, tid_at_end_ = 0;
 
   State state_ = State::kReady;
   std::optional<SystemCall> call_;

@@ -53,6 +53,10 @@ std::string Text(const ProcessEvent& event) {
       return absl::StrCat("executed ", event.text);
     case EventKind::kFork:
       return ForkText(event);
+    case EventKind::kMemoryUnknown:
+      return absl::StrCat("memory may have been written: ", event.text);
+    case EventKind::kFileChanged:
+      return "a mapped file has changed";
     default:
       return event.text.empty() ? "event" : event.text;
   }

@@ -170,6 +170,8 @@ enum class EventKind : uint16_t {
   kNote = 11,
   kSlice = 12,
   kThreadName = 13,
+  kMemoryUnknown = 14,
+  kFileChanged = 15,
 };
 
 // How a child came to be: ProcessEvent::arguments[0] of a kFork.
@@ -185,6 +187,10 @@ enum class ForkKind : uint64_t { kFork = 0, kVfork = 1, kClone = 2 };
 // in ns since the recording began; when the slice before ended, likewise; CPU or ~0}. A process of
 // one thread need not have any. kSchedule: a note without influence on replay: the thread was seen
 // on another CPU. arguments: {time in ns, CPU, CPU before}.
+
+// kMemoryUnknown: the kernel or another process may have written to any memory up to here that the
+// trace does not show to be written; text: why. kFileChanged: module `number` is no longer what its
+// file holds, since some time before.
 
 // A process-level event, for listing and seeking without replay. Fields not meaningful for a kind
 // are zero or empty.

@@ -1,0 +1,45 @@
+// When the pages of one segment were left, and imported again.
+//
+// A page that was left is not known any more until it is imported again: the view still has its old
+// bytes, because replay goes on with them, but nobody must be shown them.
+//
+// A value, made of a segment, which it does not need afterwards. Next to nothing where no page was
+// left.
+
+#ifndef HINDSIGHT_KEYFRAMES_PAGE_HISTORY_H_
+#define HINDSIGHT_KEYFRAMES_PAGE_HISTORY_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "tracefmt/trace_reader.h"
+
+namespace hindsight {
+
+class PageHistory {
+ public:
+  PageHistory() = default;
+  explicit PageHistory(const Segment& segment);
+
+  // No page was left.
+  bool empty() const { return pages_.empty(); }
+
+  // If `page` was left, and not imported again, in the first `records` of the segment: the state in
+  // which that was.
+  std::optional<uint64_t> LeftSince(uint64_t page, size_t records) const;
+
+ private:
+  struct Event {
+    size_t record = 0;
+    uint64_t count = 0;
+    bool import = false;
+  };
+  absl::flat_hash_map<uint64_t, std::vector<Event>> pages_;  // from where each was left first
+};
+
+}  // namespace hindsight
+
+#endif  // HINDSIGHT_KEYFRAMES_PAGE_HISTORY_H_

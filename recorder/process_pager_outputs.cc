@@ -1,0 +1,189 @@
+// ProcessPager: what others than threads of the process have written.
+
+#include <algorithm>
+#include <cstring>
+
+#include "recorder/process_pager.h"
+
+namespace hindsight {
+namespace {
+
+// Pages fetched in one system call.
+constexpr size_t kFetchPages = 256;
+// After a call that may have written anywhere so many pages that are not in use are compared, at
+// 0.3 us each; of more nothing is known from then on.
+constexpr size_t kMaxConfirmed = 4096;
+
+bool Contains(const MemoryRange& range, uint64_t page) {
+  return page < range.address + range.size && range.address < page + kPageBytes;
+}
+
+// Without those that end beyond the last address: lengths may be the program's own nonsense.
+MemoryRange Clipped(const MemoryRange& range) {
+  return {range.address, std::min(range.size, ~uint64_t{0} - range.address - kPageBytes)};
+}
+
+}  // namespace
+
+std::vector<ProcessPager::Page*> ProcessPager::Fetch(absl::Span<Page* const> pages) {
+  scratch_.resize(std::max(scratch_.size(), kFetchPages * kPageBytes));
+  std::vector<Page*> unreadable;
+  std::vector<MemoryPiece> pieces;
+  for (size_t first = 0; first < pages.size();) {
+    const size_t batch = std::min(kFetchPages, pages.size() - first);
+    pieces.clear();
+    for (size_t i = 0; i < batch; ++i) {
+      pieces.push_back({pages[first + i]->address, &scratch_[i * kPageBytes], kPageBytes});
+    }
+    const size_t got = tracee_->ReadPieces(pieces);
+    for (size_t i = 0; i < got; ++i) Import(pages[first + i], &scratch_[i * kPageBytes]);
+    first += got;
+    if (got < batch) unreadable.push_back(pages[first++]);
+  }
+  return unreadable;
+}
+
+// Looks at pages that are not held.
+void ProcessPager::Confirm(absl::Span<Page* const> pages) {
+  for (Page* page : Fetch(pages)) Leave(page);
+}
+
+void ProcessPager::Leave(Page* page) {
+  if (page->left && !careful_) return;  // another thread may have imported it since
+  page->left = true;
+  log_->Append(count_, PageLeft{page->address});
+}
+
+void ProcessPager::Resync(const SyscallOutputs& effects) {
+  std::vector<Page*> keep, drop;
+  for (Page* page : unsealed_) (page->keep.Use() ? keep : drop).push_back(page);
+  Drop(drop);
+  Refresh(keep);
+  for (Page* page : drop) {
+    // Other processes write to memory shared with them in their turns.
+    if (page->shared || page->discarded) Leave(page);
+  }
+  if (!effects.known || written_elsewhere_) TakeUnknown();
+  if (!effects.remapped.empty()) Confirm(BelievedIn(effects.remapped));
+  for (const MemoryRange& range : effects.written) TakeWritten(Clipped(range), effects.failed);
+  if (!effects.discarded.empty()) {
+    for (const auto& [address, page] : pages_) {
+      for (const MemoryRange& range : effects.discarded) {
+        page->discarded |= page->in_segment && Contains(Clipped(range), address);
+      }
+    }
+    for (Page* page : BelievedIn(effects.discarded)) Leave(page);
+  }
+  if (effects.writes_files) {
+    std::vector<Page*> of_files;
+    for (const auto& [address, page] : pages_) {
+      if (page->of_file && Believed(*page)) of_files.push_back(page.get());
+    }
+    Confirm(of_files);
+  }
+}
+
+void ProcessPager::TakeUnknown() {
+  std::vector<Page*> believed;
+  for (const auto& [address, page] : pages_) {
+    if (Believed(*page)) believed.push_back(page.get());
+  }
+  if (written_elsewhere_ || believed.size() > kMaxConfirmed) {
+    for (Page* page : believed) Leave(page);
+  } else {
+    Confirm(believed);
+  }
+}
+
+std::vector<ProcessPager::Page*> ProcessPager::BelievedIn(
+    absl::Span<const MemoryRange> ranges) const {
+  std::vector<Page*> pages;
+  for (const MemoryRange& whole : ranges) {
+    const MemoryRange range = Clipped(whole);
+    if (range.size / kPageBytes < pages_.size()) {
+      const uint64_t first = range.address & ~(kPageBytes - 1);
+      for (uint64_t at = first; at < range.address + range.size; at += kPageBytes) {
+        const auto it = pages_.find(at);
+        if (it != pages_.end() && Believed(*it->second)) pages.push_back(it->second.get());
+      }
+      continue;
+    }
+    for (const auto& [address, page] : pages_) {
+      if (Believed(*page) && Contains(range, address)) pages.push_back(page.get());
+    }
+  }
+  return pages;
+}
+
+void ProcessPager::TakeWritten(const MemoryRange& range, bool failed) {
+  if (range.size == 0) return;
+  if (failed) {
+    // What it was allowed to store may be far more than it has: only what is known may be old.
+    Confirm(BelievedIn({&range, 1}));
+    return;
+  }
+  const bool bulk = bulk_bytes_ != 0 && range.size > bulk_bytes_;
+  const uint64_t end = range.address + range.size;
+  for (uint64_t at = range.address; at < end;) {
+    const MapRegion* region = space_->Find(at);
+    if (region == nullptr) return;
+    TakeOutputPages(*region, at & ~(kPageBytes - 1), std::min(end, region->end), bulk);
+    at = region->end;
+  }
+}
+
+void ProcessPager::TakeOutputPages(const MapRegion& region, uint64_t first, uint64_t end,
+                                   bool bulk) {
+  std::vector<Page*> pages;
+  for (uint64_t address = first; address < end; address += kPageBytes) {
+    Page* const page = Lookup(address);
+    if (page->host == nullptr) return;
+    if (page->held || (page->in_segment && page->sealed)) continue;
+    Describe(page, region);
+    if (bulk || space_->uncached(region)) {
+      Leave(page);
+    } else {
+      pages.push_back(page);
+    }
+  }
+  Confirm(pages);
+  if (!region.shared) return;
+  // It is not the process's own: it must be looked at again, or left.
+  for (Page* page : pages) {
+    if (page->left) continue;
+    page->held = true;
+    page->keep.Renew();
+    ++shared_held_;
+    unsealed_.push_back(page);
+    cpu_->SetRights(page->address, PageRights::kRead);
+  }
+}
+
+void ProcessPager::ResyncShared() {
+  std::vector<Page*> keep, drop;
+  for (Page* page : unsealed_) {
+    if (page->shared) (page->keep.Use() ? keep : drop).push_back(page);
+  }
+  Drop(drop);
+  Refresh(keep);
+  for (Page* page : drop) Leave(page);
+}
+
+void ProcessPager::ResyncSeenTwice() {
+  std::vector<Page*> pages;
+  for (Page* page : unsealed_) {
+    if (page->shared || page->follows) pages.push_back(page);
+  }
+  Refresh(pages);
+}
+
+void ProcessPager::FollowOthers() {
+  if (!witnesses_->enabled()) return;
+  for (const auto& [address, page] : pages_) {
+    if (!Believed(*page) || !witnesses_->HasNews(address, this, witnessed_)) continue;
+    if (witnesses_->KnownLines(address, this, page->host) != ~uint64_t{0}) Leave(page.get());
+  }
+  witnessed_ = witnesses_->time();
+}
+
+}  // namespace hindsight

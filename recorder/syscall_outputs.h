@@ -1,0 +1,66 @@
+// What a system call may have done to the memory of the process that made it.
+//
+// The recorder compares the pages a thread uses after each call anyway, so replay does not depend
+// on this table. It says which of the *other* pages may have changed: their contents are imported
+// at the call's return, and all others are known to be what they were. A call that the table does
+// not know may have written anywhere.
+//
+// A range may be larger than what was written, never smaller. Lengths that the caller's memory
+// tells (vectors, message headers, lengths in and out) are read after the call, when the kernel has
+// stored what it used.
+//
+// Stateless; any thread.
+
+#ifndef HINDSIGHT_RECORDER_SYSCALL_OUTPUTS_H_
+#define HINDSIGHT_RECORDER_SYSCALL_OUTPUTS_H_
+
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "absl/types/span.h"
+
+namespace hindsight {
+
+// Bytes [address, address + size) of the process.
+struct MemoryRange {
+  uint64_t address = 0;
+  uint64_t size = 0;
+
+  bool operator==(const MemoryRange&) const = default;
+};
+
+struct SyscallOutputs {
+  // False: anything may have been written.
+  bool known = true;
+  // The call failed: `written` is what it may have stored before it did.
+  bool failed = false;
+  // Bytes of files may have changed, and with them what mappings show of files.
+  bool writes_files = false;
+  // From now on another process, which is no thread of this one, has its memory as well.
+  bool shares_memory = false;
+  std::vector<MemoryRange> written;
+  // Is other memory from now on, or none.
+  std::vector<MemoryRange> remapped;
+  // The kernel may replace it by zeros at any time from now on.
+  std::vector<MemoryRange> discarded;
+
+  // Adds what `other` has done besides writing.
+  void Add(const SyscallOutputs& other);
+};
+
+// Reads the caller's memory as it is after the call; false if it cannot be read.
+using ReadMemory = std::function<bool(uint64_t address, absl::Span<uint8_t> out)>;
+
+// Of call `number` with its six `arguments`, which returned `result` (-errno: it failed).
+SyscallOutputs OutputsOf(int64_t number, const uint64_t* arguments, int64_t result,
+                         const ReadMemory& read);
+
+// What the kernel stored on the stack for a signal whose handler it has just entered: from `stack`,
+// the handler's stack pointer, up to the end of the saved registers. `context` is the address of
+// the ucontext.
+MemoryRange SignalFrame(uint64_t stack, uint64_t context, const ReadMemory& read);
+
+}  // namespace hindsight
+
+#endif  // HINDSIGHT_RECORDER_SYSCALL_OUTPUTS_H_

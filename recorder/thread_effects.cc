@@ -1,0 +1,93 @@
+// ThreadEngine: what the kernel has done to the process's memory.
+
+#include <linux/sched.h>
+#include <sys/syscall.h>
+
+#include <array>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "recorder/instruction_outputs.h"
+#include "recorder/recording.h"
+#include "recorder/syscall_outputs.h"
+#include "recorder/thread_engine.h"
+
+namespace hindsight {
+namespace {
+
+// struct rseq: what the kernel stores there before it lets the thread run.
+constexpr uint64_t kRseqBytes = 32;
+
+}  // namespace
+
+// After the thread has run natively, or others have: brings the view up to date.
+void ThreadEngine::Resync(SyscallOutputs effects) {
+  if (rseq_ != 0) effects.written.push_back({rseq_, kRseqBytes});
+  pager_.set_written_elsewhere(process_->WrittenElsewhere());
+  pager_.Resync(effects);
+  if (!process_->many_threads()) return;
+  for (const auto& engine : process_->threads()) {
+    if (engine.get() != this && engine->begun()) engine->others_.Add(effects);
+  }
+}
+
+// At the beginning of a turn: takes what others have done since the last one.
+void ThreadEngine::FollowOthers() {
+  pager_.FollowOthers();
+  SyscallOutputs effects = std::exchange(others_, {});
+  effects.written = process_->TakeWritten();
+  pager_.set_written_elsewhere(process_->WrittenElsewhere());
+  pager_.Resync(effects);
+}
+
+void ThreadEngine::NoteUnknownMemory(const SystemCall& call) {
+  log_.Event({.kind = EventKind::kMemoryUnknown,
+              .count = cpu_->count(),
+              .text = absl::StrCat("system call ", call.number)});
+}
+
+ReadMemory ThreadEngine::Reader() const {
+  return [this](uint64_t address, absl::Span<uint8_t> out) { return tracee_->Read(address, out); };
+}
+
+SyscallOutputs ThreadEngine::OutputsOfCall(const SystemCall& call, int64_t result) const {
+  SyscallOutputs outputs = OutputsOf(call.number, call.arguments, result, Reader());
+  if (outputs.shares_memory && result > 0) process_->set_lends_memory();
+  return outputs;
+}
+
+// Of the signal whose handler begins with these registers.
+SyscallOutputs ThreadEngine::OutputsOfFrame(const RegisterFile& handler) const {
+  SyscallOutputs outputs;
+  outputs.written = {SignalFrame(handler.gpr[kRsp], handler.gpr[kRdx], Reader())};
+  return outputs;
+}
+
+// Of the instruction at before.rip, which the thread itself has executed.
+SyscallOutputs ThreadEngine::OutputsOfStep(const RegisterFile& before) const {
+  std::array<uint8_t, 15> code;
+  size_t size = code.size();
+  // It may end where memory does.
+  while (size > 0 && !tracee_->Read(before.rip, absl::MakeSpan(code.data(), size))) --size;
+  return OutputsOfInstruction(absl::MakeConstSpan(code.data(), size), before);
+}
+
+// `task` is being made by the system call the thread is in.
+void ThreadEngine::NoteTidAddresses(pid_t task) {
+  ThreadEngine* const made = recording_->Find(task);
+  if (made == nullptr || !call_.has_value()) return;
+  uint64_t flags = call_->arguments[0], address = call_->arguments[3];
+  if (call_->number == SYS_clone3) {
+    struct clone_args arguments = {};
+    auto bytes = absl::MakeSpan(reinterpret_cast<uint8_t*>(&arguments), CLONE_ARGS_SIZE_VER0);
+    if (!tracee_->Read(call_->arguments[0], bytes)) return;
+    flags = arguments.flags;
+    address = arguments.child_tid;
+  } else if (call_->number != SYS_clone) {
+    return;
+  }
+  if ((flags & CLONE_CHILD_SETTID) != 0) made->tid_at_birth_ = address;
+  if ((flags & CLONE_CHILD_CLEARTID) != 0) made->tid_at_end_ = address;
+}
+
+}  // namespace hindsight

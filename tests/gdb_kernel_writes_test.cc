@@ -1,0 +1,131 @@
+// Memory that the kernel has written and the program has not touched since: as it was, or
+// unavailable, never as it was before.
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/substitute.h"
+#include "tests/harness/gdb.h"
+#include "tests/harness/recording.h"
+
+namespace hindsight::e2e {
+namespace {
+
+const Recorded& Writes() {
+  static const Recorded* recorded = new Recorded({Program("kernel_writes")});
+  return *recorded;
+}
+
+std::string At(const std::string& marker) {
+  return absl::StrCat("kernel_writes.c:", LineOf("kernel_writes.c", marker));
+}
+
+// Says for each stop in checked() what the program is about to print.
+constexpr char kTellWhatIsThere[] = R"(
+python
+def tell(command):
+  lines = []
+  while run(command).startswith("breakpoint"):
+    name, at, size = value("(char*)name"), int(gdb.parse_and_eval("(long)bytes")), int(value("size"))
+    try:
+      memory = bytes(gdb.selected_inferior().read_memory(at, size)).hex()
+    except gdb.MemoryError:
+      memory = "unavailable"
+    lines.append(name.split('"')[1] + " " + memory)
+  return lines
+end
+)";
+
+std::vector<std::string> Lines(const std::string& text) {
+  return absl::StrSplit(text, '\n', absl::SkipEmpty());
+}
+
+TEST(GdbKernelWritesTest, ProgramAndReplayAreExact) {
+  EXPECT_EQ(Writes().run().exit_status, 0) << Writes().run().err;
+  ExpectExact(Writes().trace());
+}
+
+TEST(GdbKernelWritesTest, EveryCallsOutputsBothWays) {
+  const GdbResult gdb =
+      RunGdb(Writes().trace(), absl::Substitute(R"(
+$1
+break $0
+python for line in tell("continue"): say("forward", line)
+python for line in reversed(tell("reverse-continue")): say("backward", line)
+)",
+                                                At("// before looking"), kTellWhatIsThere));
+  const std::vector<std::string> truth = Lines(Writes().run().out);
+  ASSERT_GT(truth.size(), 30u);
+  EXPECT_EQ(gdb.Answers("forward"), truth);
+  EXPECT_EQ(gdb.Answers("backward"), truth);
+}
+
+TEST(GdbKernelWritesTest, EachChunkOfALoopIsItsOwn) {
+  const GdbResult gdb = RunGdb(Writes().trace(), absl::Substitute(R"(
+break $0
+python say("chunks", collect("continue", "chunk[6] - 48"))
+)",
+                                                                  At("// a chunk was read")));
+  std::string expected;
+  for (int i = 0; i < 20; ++i) {
+    // The last digit of the number of the line.
+    absl::StrAppend(&expected, i == 0 ? "" : " ", i % 10);
+  }
+  EXPECT_EQ(gdb.Answer("chunks"), expected) << gdb.text;
+}
+
+TEST(GdbKernelWritesTest, ReverseWatchFindsTheCallThatWrote) {
+  const GdbResult gdb = RunGdb(Writes().trace(), absl::Substitute(R"(
+break $0
+continue
+delete
+watch area[5000]
+python say("stop", run("reverse-continue"))
+python
+frame = gdb.newest_frame()
+while frame.name() != "watched": frame = frame.older()
+say("line", frame.find_sal().line)
+end
+python say("before", value("area[5000]"))
+python say("again", run("continue"))
+python say("after", value("area[5000]"))
+)",
+                                                                  At("// long after")));
+  EXPECT_EQ(gdb.Answer("line"), absl::StrCat(LineOf("kernel_writes.c", "// the writer")))
+      << gdb.text;
+  EXPECT_EQ(gdb.Answer("before"), "97 'a'") << gdb.text;
+  EXPECT_EQ(gdb.Answer("after"), "48 '0'") << gdb.text;
+}
+
+TEST(GdbKernelWritesTest, OmittedBulkIsUnavailable) {
+  const Recorded omitted({Program("kernel_writes")}, {}, {"--omit-bulk=1000"});
+  ExpectExact(omitted.trace());
+  const GdbResult gdb =
+      RunGdb(omitted.trace(), absl::Substitute(R"(
+$1
+break $0
+python for line in tell("continue"): say("forward", line)
+)",
+                                               At("// before looking"), kTellWhatIsThere));
+  const std::vector<std::string> truth = Lines(omitted.run().out);
+  const std::vector<std::string> shown = gdb.Answers("forward");
+  ASSERT_EQ(shown.size(), truth.size()) << gdb.text;
+  int unavailable = 0;
+  for (size_t i = 0; i < truth.size(); ++i) {
+    if (absl::StrContains(shown[i], "unavailable")) {
+      ++unavailable;
+    } else {
+      EXPECT_EQ(shown[i], truth[i]);
+    }
+  }
+  EXPECT_GT(unavailable, 1);
+  EXPECT_LT(unavailable, 4);
+}
+
+}  // namespace
+}  // namespace hindsight::e2e
