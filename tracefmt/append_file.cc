@@ -1,6 +1,5 @@
 #include "tracefmt/append_file.h"
 
-#include <fcntl.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -24,18 +23,17 @@ absl::Status WriteAll(int fd, const std::string& path, uint64_t offset,
 }
 
 absl::StatusOr<std::unique_ptr<AppendFile>> AppendFile::Create(
-    const std::string& path, std::atomic<uint64_t>* bytes_written) {
-  const UniqueFd fd(open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
-  if (!fd.valid()) return absl::ErrnoToStatus(errno, path);
-  return std::unique_ptr<AppendFile>(new AppendFile(path, bytes_written));
+    const OutputDirectory& directory, const std::string& name,
+    std::atomic<uint64_t>* bytes_written) {
+  RETURN_IF_ERROR(directory.CreateFile(name).status());
+  return std::unique_ptr<AppendFile>(new AppendFile(directory, name, bytes_written));
 }
 
 absl::Status AppendFile::Append(BlockKind kind, BlockEncoder* encoder,
                                 absl::Span<const uint8_t> raw) {
   ASSIGN_OR_RETURN(const absl::Span<const uint8_t> block, encoder->Encode(kind, raw, size_));
-  const UniqueFd fd(open(path_.c_str(), O_WRONLY | O_CLOEXEC));
-  if (!fd.valid()) return absl::ErrnoToStatus(errno, path_);
-  absl::Status written = WriteAll(fd.get(), path_, size_, block);
+  ASSIGN_OR_RETURN(const UniqueFd fd, directory_.OpenFile(name_));
+  absl::Status written = WriteAll(fd.get(), directory_.PathOf(name_), size_, block);
   if (!written.ok()) {
     // Readers also cope with a torn block, so it does not matter whether this succeeds.
     (void)!ftruncate(fd.get(), static_cast<off_t>(size_));
@@ -47,8 +45,8 @@ absl::Status AppendFile::Append(BlockKind kind, BlockEncoder* encoder,
 }
 
 absl::Status AppendFile::Sync() {
-  const UniqueFd fd(open(path_.c_str(), O_WRONLY | O_CLOEXEC));
-  if (!fd.valid() || fdatasync(fd.get()) != 0) return absl::ErrnoToStatus(errno, path_);
+  ASSIGN_OR_RETURN(const UniqueFd fd, directory_.OpenFile(name_));
+  if (fdatasync(fd.get()) != 0) return absl::ErrnoToStatus(errno, directory_.PathOf(name_));
   return absl::OkStatus();
 }
 

@@ -12,11 +12,13 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "tracefmt/block.h"
+#include "tracefmt/output_directory.h"
 
 namespace hindsight {
 
@@ -26,20 +28,23 @@ absl::Status WriteAll(int fd, const std::string& path, uint64_t offset,
 
 class AppendFile {
  public:
-  // Makes the file, empty. `bytes_written` is borrowed, and counts what Append added.
-  static absl::StatusOr<std::unique_ptr<AppendFile>> Create(const std::string& path,
+  // Makes the file `name` of `directory`, empty. `bytes_written` is borrowed, and counts what
+  // Append added.
+  static absl::StatusOr<std::unique_ptr<AppendFile>> Create(const OutputDirectory& directory,
+                                                            const std::string& name,
                                                             std::atomic<uint64_t>* bytes_written);
 
-  const std::string& path() const { return path_; }
   absl::Status Append(BlockKind kind, BlockEncoder* encoder, absl::Span<const uint8_t> raw);
   // Hands the file to the disk, for the few files whose loss would lose the trace.
   absl::Status Sync();
 
  private:
-  AppendFile(std::string path, std::atomic<uint64_t>* bytes_written)
-      : path_(std::move(path)), bytes_written_(bytes_written) {}
+  AppendFile(const OutputDirectory& directory, std::string name,
+             std::atomic<uint64_t>* bytes_written)
+      : directory_(directory), name_(std::move(name)), bytes_written_(bytes_written) {}
 
-  std::string path_;
+  const OutputDirectory directory_;
+  const std::string name_;
   std::atomic<uint64_t>* bytes_written_;
   uint64_t size_ = 0;
 };

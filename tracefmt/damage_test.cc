@@ -306,7 +306,9 @@ class CraftedSegment : public testing::Test {
   CraftedSegment() {
     trace_.Begin(0).Flush();
     trace_.Finish();
-    file_ = *AppendFile::Create(trace_.Path(kSegment), &bytes_);
+    const auto directory = OutputDirectory::Open(trace_.directory());
+    EXPECT_TRUE(directory->Remove(kSegment));
+    file_ = *AppendFile::Create(*directory, kSegment, &bytes_);
     capnp::MallocMessageBuilder message;
     auto header = message.initRoot<wire::SegmentHeader>();
     const std::string uuid = SampleManifest().uuid;

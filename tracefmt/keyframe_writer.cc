@@ -1,10 +1,6 @@
 #include "tracefmt/keyframe_writer.h"
 
-#include <unistd.h>
-
 #include <algorithm>
-#include <cerrno>
-#include <cstdio>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -16,7 +12,7 @@
 namespace hindsight {
 
 KeyframeWriter::Open::~Open() {
-  if (file != nullptr && !finished) unlink(file->path().c_str());
+  if (file != nullptr && !finished) directory.Remove(next);
 }
 
 absl::Status KeyframeWriter::Begin(uint64_t number, uint64_t sequence,
@@ -43,14 +39,12 @@ absl::Status KeyframeWriter::Begin(uint64_t number, uint64_t sequence,
   BuildMaps(maps, header.initMaps(maps.size()));
   FillList(header.initAuxv(auxv.size()), auxv);
 
-  open_ = std::make_shared<Open>();
-  open_->number = number;
-  open_->path = absl::StrCat(directory_, "/", number);
+  open_ = std::make_shared<Open>(directory_, number);
   group_.clear();
   stored_pages_ = 0;
   table_ = Table();
   return queue_->Post([this, message, open = open_]() -> absl::Status {
-    ASSIGN_OR_RETURN(open->file, AppendFile::Create(open->path + ".tmp", bytes_written_));
+    ASSIGN_OR_RETURN(open->file, AppendFile::Create(open->directory, open->next, bytes_written_));
     return AppendMessage(open->file.get(), BlockKind::kKeyframeHeader, encoder_, *message);
   });
 }
@@ -125,9 +119,7 @@ absl::Status KeyframeWriter::Finish() {
     end.setPageCount(page_count);
     end.setStoredPages(stored_pages);
     RETURN_IF_ERROR(AppendMessage(open->file.get(), BlockKind::kKeyframeEnd, encoder_, message));
-    if (rename((open->path + ".tmp").c_str(), open->path.c_str()) != 0) {
-      return absl::ErrnoToStatus(errno, open->path);
-    }
+    RETURN_IF_ERROR(open->directory.Rename(open->next, open->name));
     open->finished = true;
     return absl::OkStatus();
   });

@@ -12,8 +12,10 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
 #include "absl/types/span.h"
 #include "tracefmt/append_file.h"
+#include "tracefmt/output_directory.h"
 #include "tracefmt/page_index.h"
 #include "tracefmt/trace_writer.h"
 #include "tracefmt/write_queue.h"
@@ -28,11 +30,11 @@ inline constexpr uint64_t kPagesPerTable = 8192;
 
 class KeyframeWriter {
  public:
-  // `directory` is the trace's full/, which exists. Everything is borrowed; `pages` is touched on
+  // `directory` is the trace's full/. Everything is borrowed; `pages` is touched on
   // the caller's thread only while the queue is drained or adds nothing to it.
-  KeyframeWriter(std::string directory, std::string uuid, WriteQueue* queue, BlockEncoder* encoder,
-                 PageIndex* pages, std::atomic<uint64_t>* bytes_written)
-      : directory_(std::move(directory)),
+  KeyframeWriter(const OutputDirectory& directory, std::string uuid, WriteQueue* queue,
+                 BlockEncoder* encoder, PageIndex* pages, std::atomic<uint64_t>* bytes_written)
+      : directory_(directory),
         uuid_(std::move(uuid)),
         queue_(queue),
         encoder_(encoder),
@@ -50,13 +52,16 @@ class KeyframeWriter {
  private:
   // What is being written; shared with the jobs on the queue.
   struct Open {
-    uint64_t number = 0;
-    std::string path;
-    std::unique_ptr<AppendFile> file;  // made by the first job
-    bool finished = false;
-
+    Open(const OutputDirectory& full, uint64_t n)
+        : directory(full), number(n), name(absl::StrCat(n)), next(name + ".tmp") {}
     // A full disk can do without half a keyframe.
     ~Open();
+
+    const OutputDirectory directory;
+    const uint64_t number;
+    const std::string name, next;
+    std::unique_ptr<AppendFile> file;  // made by the first job
+    bool finished = false;
   };
   struct Table {
     std::vector<uint64_t> addresses;
@@ -68,7 +73,7 @@ class KeyframeWriter {
   absl::Status PostGroup();
   absl::Status PostTables();
 
-  std::string directory_;
+  const OutputDirectory directory_;
   std::string uuid_;
   WriteQueue* queue_;
   BlockEncoder* encoder_;

@@ -1,9 +1,5 @@
 #include "tracefmt/manifest_codec.h"
 
-#include <unistd.h>
-
-#include <cerrno>
-#include <cstdio>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -148,19 +144,17 @@ absl::StatusOr<Manifest> ReadManifest(const TraceDirectory& files) {
 
 }  // namespace
 
-absl::Status WriteManifest(const std::string& path, const Manifest& manifest, BlockEncoder* encoder,
-                           std::atomic<uint64_t>* bytes_written) {
-  const std::string next = path + ".tmp";
-  ASSIGN_OR_RETURN(const auto file, AppendFile::Create(next, bytes_written));
+absl::Status WriteManifest(const OutputDirectory& trace, const Manifest& manifest,
+                           BlockEncoder* encoder, std::atomic<uint64_t>* bytes_written) {
+  constexpr char kNext[] = "manifest.tmp";
+  ASSIGN_OR_RETURN(const auto file, AppendFile::Create(trace, kNext, bytes_written));
   capnp::MallocMessageBuilder message;
   Build(manifest, message.initRoot<wire::Manifest>());
   absl::Status written = AppendMessage(file.get(), BlockKind::kManifest, encoder, message);
   // Without it a machine that dies after the rename may leave an empty manifest.
   if (written.ok()) written = file->Sync();
-  if (written.ok() && rename(next.c_str(), path.c_str()) != 0) {
-    written = absl::ErrnoToStatus(errno, path);
-  }
-  if (!written.ok()) unlink(next.c_str());
+  if (written.ok()) written = trace.Rename(kNext, "manifest");
+  if (!written.ok()) trace.Remove(kNext);
   return written;
 }
 

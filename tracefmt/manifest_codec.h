@@ -11,15 +11,16 @@
 #include "absl/status/statusor.h"
 #include "tracefmt/block.h"
 #include "tracefmt/manifest.h"
+#include "tracefmt/output_directory.h"
 #include "tracefmt/trace_directory.h"
 
 namespace hindsight {
 
 inline constexpr size_t kUuidBytes = 16;
 
-// Replaces the file at `path` in one step: readers see the old manifest or the new one.
-absl::Status WriteManifest(const std::string& path, const Manifest& manifest, BlockEncoder* encoder,
-                           std::atomic<uint64_t>* bytes_written);
+// Replaces the file `manifest` of `trace` in one step: readers see the old manifest or the new one.
+absl::Status WriteManifest(const OutputDirectory& trace, const Manifest& manifest,
+                           BlockEncoder* encoder, std::atomic<uint64_t>* bytes_written);
 // The manifest of the trace in `files`; its state is kInterrupted where that is so.
 absl::StatusOr<Manifest> ReadTraceManifest(const TraceDirectory& files);
 

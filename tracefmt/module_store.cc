@@ -45,9 +45,9 @@ std::string ContentHash(absl::Span<const uint8_t> bytes) {
 }
 
 absl::StatusOr<std::unique_ptr<ModuleStore>> ModuleStore::Create(
-    const std::string& directory, StoredModules* stored, BlockEncoder* encoder, PageIndex* pages,
-    std::atomic<uint64_t>* bytes_written) {
-  ASSIGN_OR_RETURN(auto list, AppendFile::Create(absl::StrCat(directory, "/list"), bytes_written));
+    const OutputDirectory& directory, StoredModules* stored, BlockEncoder* encoder,
+    PageIndex* pages, std::atomic<uint64_t>* bytes_written) {
+  ASSIGN_OR_RETURN(auto list, AppendFile::Create(directory, "list", bytes_written));
   return std::unique_ptr<ModuleStore>(new ModuleStore(stored, std::move(list), encoder, pages));
 }
 
@@ -92,16 +92,14 @@ absl::StatusOr<int32_t> ModuleStore::Add(const std::string& path, int fd, uint64
 
 absl::Status StoredModules::Store(const std::string& hash, absl::Span<const uint8_t> bytes) {
   if (hashes_.contains(hash)) return absl::OkStatus();
-  const std::string path = absl::StrCat(directory_, "/", hash);
-  const std::string next = path + ".tmp";
-  UniqueFd fd(open(next.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
-  if (!fd.valid()) return absl::ErrnoToStatus(errno, next);
-  absl::Status written = WriteAll(fd.get(), next, 0, bytes);
+  const std::string next = hash + ".tmp";
+  ASSIGN_OR_RETURN(const UniqueFd fd, directory_.CreateFile(next));
+  absl::Status written = WriteAll(fd.get(), directory_.PathOf(next), 0, bytes);
+  if (written.ok()) written = directory_.Rename(next, hash);
   if (!written.ok()) {
-    unlink(next.c_str());
+    directory_.Remove(next);
     return written;
   }
-  if (rename(next.c_str(), path.c_str()) != 0) return absl::ErrnoToStatus(errno, path);
   bytes_written_->fetch_add(bytes.size(), std::memory_order_relaxed);
   hashes_.insert(hash);
   return absl::OkStatus();

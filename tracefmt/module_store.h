@@ -19,6 +19,7 @@
 #include "absl/status/statusor.h"
 #include "tracefmt/append_file.h"
 #include "tracefmt/block.h"
+#include "tracefmt/output_directory.h"
 #include "tracefmt/page_index.h"
 #include "tracefmt/records.h"
 
@@ -28,14 +29,14 @@ namespace hindsight {
 class StoredModules {
  public:
   // `directory` is the recording's modules/. `bytes_written` is borrowed.
-  StoredModules(std::string directory, std::atomic<uint64_t>* bytes_written)
-      : directory_(std::move(directory)), bytes_written_(bytes_written) {}
+  StoredModules(const OutputDirectory& directory, std::atomic<uint64_t>* bytes_written)
+      : directory_(directory), bytes_written_(bytes_written) {}
 
   // Writes the file named by its hash unless it is there.
   absl::Status Store(const std::string& hash, absl::Span<const uint8_t> bytes);
 
  private:
-  std::string directory_;
+  const OutputDirectory directory_;
   std::atomic<uint64_t>* bytes_written_;
   absl::flat_hash_set<std::string> hashes_;
 };
@@ -44,7 +45,7 @@ class ModuleStore {
  public:
   // `directory` is the trace's modules/, which exists. The others are borrowed; `pages` gets the
   // pages of every module stored.
-  static absl::StatusOr<std::unique_ptr<ModuleStore>> Create(const std::string& directory,
+  static absl::StatusOr<std::unique_ptr<ModuleStore>> Create(const OutputDirectory& directory,
                                                              StoredModules* stored,
                                                              BlockEncoder* encoder,
                                                              PageIndex* pages,

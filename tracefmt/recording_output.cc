@@ -1,8 +1,8 @@
 #include "tracefmt/recording_output.h"
 
 #include <fcntl.h>
-#include <unistd.h>
 
+#include "absl/status/statusor.h"
 #include "base/unique_fd.h"
 
 namespace hindsight {
@@ -10,12 +10,13 @@ namespace {
 
 // Jobs are blocks of about 256 KiB.
 constexpr size_t kQueueJobs = 16;
+constexpr char kReserve[] = "reserve.tmp";
 
 }  // namespace
 
-RecordingOutput::RecordingOutput(std::string directory)
-    : directory_(std::move(directory)),
-      modules_(directory_ + "/modules", &bytes_written_),
+RecordingOutput::RecordingOutput(const OutputDirectory& directory)
+    : directory_(directory),
+      modules_(directory_.In("modules"), &bytes_written_),
       queue_(kQueueJobs) {}
 
 RecordingOutput::~RecordingOutput() {
@@ -24,14 +25,14 @@ RecordingOutput::~RecordingOutput() {
 }
 
 void RecordingOutput::Reserve(size_t bytes) {
-  const UniqueFd fd(open(reserve_path().c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0644));
-  if (!fd.valid()) return;
+  const absl::StatusOr<UniqueFd> fd = directory_.CreateFile(kReserve);
+  if (!fd.ok()) return;
   reserved_ = true;
-  (void)!posix_fallocate(fd.get(), 0, static_cast<off_t>(bytes));
+  (void)!posix_fallocate(fd->get(), 0, static_cast<off_t>(bytes));
 }
 
 void RecordingOutput::Release() {
-  if (reserved_) unlink(reserve_path().c_str());
+  if (reserved_) directory_.Remove(kReserve);
   reserved_ = false;
 }
 

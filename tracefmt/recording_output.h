@@ -9,12 +9,11 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <string>
-#include <utility>
 
 #include "absl/status/status.h"
 #include "tracefmt/block.h"
 #include "tracefmt/module_store.h"
+#include "tracefmt/output_directory.h"
 #include "tracefmt/write_queue.h"
 
 namespace hindsight {
@@ -22,12 +21,12 @@ namespace hindsight {
 class RecordingOutput {
  public:
   // `directory` is that of the recording, and of its first process's trace.
-  explicit RecordingOutput(std::string directory);
+  explicit RecordingOutput(const OutputDirectory& directory);
   ~RecordingOutput();
   RecordingOutput(const RecordingOutput&) = delete;
   RecordingOutput& operator=(const RecordingOutput&) = delete;
 
-  const std::string& directory() const { return directory_; }
+  const OutputDirectory& directory() const { return directory_; }
 
   // Takes room for `bytes`, for a manifest that tells of a full disk. Without it that manifest may
   // not find room; nothing else depends on it.
@@ -40,9 +39,7 @@ class RecordingOutput {
   std::atomic<uint64_t>* bytes_written() { return &bytes_written_; }
 
  private:
-  std::string reserve_path() const { return directory_ + "/reserve.tmp"; }
-
-  const std::string directory_;
+  const OutputDirectory directory_;
   std::atomic<uint64_t> bytes_written_ = 0;
   BlockEncoder encoder_;
   StoredModules modules_;

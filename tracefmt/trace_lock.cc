@@ -5,14 +5,15 @@
 
 #include <cerrno>
 
+#include "base/status_macros.h"
+
 namespace hindsight {
 
-absl::StatusOr<UniqueFd> TakeTraceLock(const std::string& path) {
-  UniqueFd fd(open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644));
-  if (!fd.valid()) return absl::ErrnoToStatus(errno, path);
+absl::StatusOr<UniqueFd> TakeTraceLock(const OutputDirectory& directory, const std::string& name) {
+  ASSIGN_OR_RETURN(UniqueFd fd, directory.CreateFile(name));
   // Waits: a reader holds the lock for an instant while it looks.
   while (flock(fd.get(), LOCK_EX) != 0) {
-    if (errno != EINTR) return absl::ErrnoToStatus(errno, path);
+    if (errno != EINTR) return absl::ErrnoToStatus(errno, directory.PathOf(name));
   }
   return fd;
 }

@@ -10,13 +10,14 @@
 
 #include "absl/status/statusor.h"
 #include "base/unique_fd.h"
+#include "tracefmt/output_directory.h"
 #include "tracefmt/trace_directory.h"
 
 namespace hindsight {
 
-// Makes the file and takes the lock; it lasts as long as the descriptor, which is not inherited
-// over exec.
-absl::StatusOr<UniqueFd> TakeTraceLock(const std::string& path);
+// Makes the file `name` and takes the lock; it lasts as long as the descriptor, which is not
+// inherited over exec.
+absl::StatusOr<UniqueFd> TakeTraceLock(const OutputDirectory& directory, const std::string& name);
 
 // Whether somebody holds that of the trace in `files`. False if there is no such file.
 bool TraceLockIsHeld(const TraceDirectory& files);

@@ -1,8 +1,6 @@
 #include "tracefmt/trace_writer.h"
 
-#include <dirent.h>
 #include <sys/random.h>
-#include <sys/stat.h>
 
 #include <cerrno>
 #include <map>
@@ -17,6 +15,7 @@
 #include "tracefmt/manifest_codec.h"
 #include "tracefmt/message.h"
 #include "tracefmt/module_store.h"
+#include "tracefmt/output_directory.h"
 #include "tracefmt/record_columns.h"
 #include "tracefmt/recording_output.h"
 #include "tracefmt/trace.capnp.h"
@@ -32,11 +31,6 @@ constexpr size_t kMaxRunCounts = 32 << 10;
 // Beyond a manifest of the size of the first one; a file system rounds up.
 constexpr size_t kReservedBytes = 32 << 10;
 
-absl::Status MakeDirectory(const std::string& path) {
-  if (mkdir(path.c_str(), 0755) != 0) return absl::ErrnoToStatus(errno, path);
-  return absl::OkStatus();
-}
-
 absl::StatusOr<std::string> NewUuid() {
   std::string uuid(kUuidBytes, '\0');
   if (getrandom(uuid.data(), uuid.size(), 0) != static_cast<ssize_t>(uuid.size())) {
@@ -45,33 +39,17 @@ absl::StatusOr<std::string> NewUuid() {
   return uuid;
 }
 
-// Makes `path`, which may exist if it is empty.
-absl::Status MakeEmptyDirectory(const std::string& path) {
-  if (mkdir(path.c_str(), 0755) == 0) return absl::OkStatus();
-  if (errno != EEXIST) return absl::ErrnoToStatus(errno, path);
-  DIR* directory = opendir(path.c_str());
-  if (directory == nullptr) return absl::ErrnoToStatus(errno, path);
-  bool empty = true;
-  while (const dirent* entry = readdir(directory)) {
-    const std::string name = entry->d_name;
-    if (name != "." && name != "..") empty = false;
-  }
-  closedir(directory);
-  if (empty) return absl::OkStatus();
-  return absl::AlreadyExistsError(absl::StrCat(path, ": exists and is not empty"));
-}
-
 class TraceWriterImpl final : public TraceWriter {
  public:
   // `manifest` has its uuid. `name`: below processes/, empty for the recording's first process.
-  TraceWriterImpl(std::shared_ptr<RecordingOutput> output, std::string directory, std::string name,
-                  const Manifest& manifest, UniqueFd lock)
+  TraceWriterImpl(std::shared_ptr<RecordingOutput> output, const OutputDirectory& directory,
+                  std::string name, const Manifest& manifest, UniqueFd lock)
       : output_(std::move(output)),
-        directory_(std::move(directory)),
+        directory_(directory),
         name_(std::move(name)),
         manifest_(manifest),
         lock_(std::move(lock)),
-        keyframes_(directory_ + "/full", manifest_.uuid, output_->queue(), output_->encoder(),
+        keyframes_(directory_.In("full"), manifest_.uuid, output_->queue(), output_->encoder(),
                    &pages_, output_->bytes_written()) {}
 
   ~TraceWriterImpl() override {
@@ -84,15 +62,15 @@ class TraceWriterImpl final : public TraceWriter {
   }
 
   absl::Status Start() {
-    for (const char* name : {"/modules", "/threads", "/full"}) {
-      RETURN_IF_ERROR(MakeDirectory(directory_ + name));
+    for (const char* name : {"modules", "threads", "full"}) {
+      RETURN_IF_ERROR(directory_.MakeDirectory(name));
     }
     return output_->queue()->Run([this]() -> absl::Status {
       ASSIGN_OR_RETURN(modules_,
-                       ModuleStore::Create(directory_ + "/modules", output_->modules(),
+                       ModuleStore::Create(directory_.In("modules"), output_->modules(),
                                            output_->encoder(), &pages_, output_->bytes_written()));
       ASSIGN_OR_RETURN(events_file_,
-                       AppendFile::Create(directory_ + "/events", output_->bytes_written()));
+                       AppendFile::Create(directory_, "events", output_->bytes_written()));
       RETURN_IF_ERROR(PutManifest(manifest_, TraceState::kRecording));
       // The final manifest is hardly larger than this one.
       if (name_.empty()) output_->Reserve(output_->bytes_written()->load() + kReservedBytes);
@@ -159,8 +137,7 @@ class TraceWriterImpl final : public TraceWriter {
     manifest.uuid = manifest_.uuid;
     manifest.parent_directory = manifest_.parent_directory;
     manifest.state = state;
-    return WriteManifest(directory_ + "/manifest", manifest, output_->encoder(),
-                         output_->bytes_written());
+    return WriteManifest(directory_, manifest, output_->encoder(), output_->bytes_written());
   }
   // Leaves the trace as interrupted, with the reason.
   void PutLastWords(Manifest manifest, const absl::Status& status);
@@ -170,7 +147,7 @@ class TraceWriterImpl final : public TraceWriter {
   absl::Status PostEvents();
 
   const std::shared_ptr<RecordingOutput> output_;
-  const std::string directory_;
+  const OutputDirectory directory_;
   const std::string name_;
   const Manifest manifest_;  // at the start
   UniqueFd lock_;
@@ -186,10 +163,9 @@ class TraceWriterImpl final : public TraceWriter {
 
 absl::StatusOr<std::unique_ptr<TraceWriter>> TraceWriterImpl::CreateChild(
     const Manifest& manifest) {
-  const std::string processes = absl::StrCat(output_->directory(), "/", kProcessesDirectory);
-  if (mkdir(processes.c_str(), 0755) != 0 && errno != EEXIST) {
-    return absl::ErrnoToStatus(errno, processes);
-  }
+  const absl::Status made = output_->directory().MakeDirectory(kProcessesDirectory);
+  if (!made.ok() && !absl::IsAlreadyExists(made)) return made;
+  const OutputDirectory processes = output_->directory().In(kProcessesDirectory);
   Manifest own = manifest;
   if (own.uuid.empty()) {
     ASSIGN_OR_RETURN(own.uuid, NewUuid());
@@ -198,13 +174,14 @@ absl::StatusOr<std::unique_ptr<TraceWriter>> TraceWriterImpl::CreateChild(
   if (own.parent_pid != 0) own.parent_directory = name_.empty() ? "../.." : "../" + name_;
   // The kernel gives a process the pid of another that ended.
   std::string name = absl::StrCat(manifest.pid);
-  std::string directory = absl::StrCat(processes, "/", name);
-  for (int n = 2; mkdir(directory.c_str(), 0755) != 0; ++n) {
-    if (errno != EEXIST) return absl::ErrnoToStatus(errno, directory);
+  absl::Status free = processes.MakeDirectory(name);
+  for (int n = 2; absl::IsAlreadyExists(free); ++n) {
     name = absl::StrCat(manifest.pid, "-", n);
-    directory = absl::StrCat(processes, "/", name);
+    free = processes.MakeDirectory(name);
   }
-  ASSIGN_OR_RETURN(UniqueFd lock, TakeTraceLock(directory + "/lock"));
+  RETURN_IF_ERROR(free);
+  const OutputDirectory directory = processes.In(name);
+  ASSIGN_OR_RETURN(UniqueFd lock, TakeTraceLock(directory, "lock"));
   auto child = std::make_unique<TraceWriterImpl>(output_, directory, name, own, std::move(lock));
   RETURN_IF_ERROR(child->Start());
   return child;
@@ -217,8 +194,8 @@ absl::Status TraceWriterImpl::BeginSegment(int32_t thread, uint64_t number, uint
     return absl::FailedPreconditionError(
         absl::StrCat("segment ", number, " of thread ", thread, " cannot begin here"));
   }
-  const std::string directory = absl::StrCat(directory_, "/threads/", thread);
-  if (number == 0) RETURN_IF_ERROR(MakeDirectory(directory));
+  const std::string directory = absl::StrCat("threads/", thread);
+  if (number == 0) RETURN_IF_ERROR(directory_.MakeDirectory(directory));
   segment.open = true;
   segment.next_number = number + 1;
   segment.records = 0;
@@ -234,9 +211,9 @@ absl::Status TraceWriterImpl::BeginSegment(int32_t thread, uint64_t number, uint
   header.setFirstCount(count);
   header.setFirstSequence(sequence);
   FillList(header.initRegisters(registers.size()), registers);
-  const std::string path = absl::StrCat(directory, "/", number, ".seg");
-  return output_->queue()->Post([this, message, path, file = segment.file]() -> absl::Status {
-    ASSIGN_OR_RETURN(*file, AppendFile::Create(path, output_->bytes_written()));
+  const std::string name = absl::StrCat(directory, "/", number, ".seg");
+  return output_->queue()->Post([this, message, name, file = segment.file]() -> absl::Status {
+    ASSIGN_OR_RETURN(*file, AppendFile::Create(directory_, name, output_->bytes_written()));
     return AppendMessage(file->get(), BlockKind::kSegmentHeader, output_->encoder(), *message);
   });
 }
@@ -371,15 +348,15 @@ void TraceWriterImpl::CloseThread(int32_t thread) {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<TraceWriter>> TraceWriter::Create(const std::string& directory,
+absl::StatusOr<std::unique_ptr<TraceWriter>> TraceWriter::Create(const std::string& path,
                                                                  const Manifest& manifest) {
   Manifest own = manifest;
   if (own.uuid.empty()) {
     ASSIGN_OR_RETURN(own.uuid, NewUuid());
   }
   if (own.uuid.size() != kUuidBytes) return absl::InvalidArgumentError("a uuid has 16 bytes");
-  RETURN_IF_ERROR(MakeEmptyDirectory(directory));
-  ASSIGN_OR_RETURN(UniqueFd lock, TakeTraceLock(directory + "/lock"));
+  ASSIGN_OR_RETURN(const OutputDirectory directory, OutputDirectory::Create(path));
+  ASSIGN_OR_RETURN(UniqueFd lock, TakeTraceLock(directory, "lock"));
   auto writer = std::make_unique<TraceWriterImpl>(std::make_shared<RecordingOutput>(directory),
                                                   directory, "", own, std::move(lock));
   RETURN_IF_ERROR(writer->Start());

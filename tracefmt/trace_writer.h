@@ -22,9 +22,11 @@ namespace hindsight {
 
 class TraceWriter {
  public:
-  // Creates `directory`, which must not exist or be empty, with a manifest in state kRecording and
-  // a lock that shows readers the recorder is alive.
-  static absl::StatusOr<std::unique_ptr<TraceWriter>> Create(const std::string& directory,
+  // Creates the directory `path`, which must not exist or be empty, with a manifest in state
+  // kRecording and a lock that shows readers the recorder is alive. Only this user can read what is
+  // written; kPermissionDenied if the directory is another user's or lies where others may replace
+  // it (output_directory.h).
+  static absl::StatusOr<std::unique_ptr<TraceWriter>> Create(const std::string& path,
                                                              const Manifest& manifest);
   virtual ~TraceWriter() = default;
 
