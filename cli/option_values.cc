@@ -98,4 +98,15 @@ std::string AbslUnparseFlag(const ChildrenValue& value) {
   return "";
 }
 
+bool AbslParseFlag(absl::string_view text, EnvironmentValue* value, std::string* error) {
+  if (text != "all" && text != "none") {
+    *error = "all or none";
+    return false;
+  }
+  value->all = text == "all";
+  return true;
+}
+
+std::string AbslUnparseFlag(const EnvironmentValue& value) { return value.all ? "all" : "none"; }
+
 }  // namespace hindsight

@@ -35,6 +35,13 @@ struct ChildrenValue {
 bool AbslParseFlag(absl::string_view text, ChildrenValue* value, std::string* error);
 std::string AbslUnparseFlag(const ChildrenValue& value);
 
+// Whether the environment is stored: "all" or "none".
+struct EnvironmentValue {
+  bool all = true;
+};
+bool AbslParseFlag(absl::string_view text, EnvironmentValue* value, std::string* error);
+std::string AbslUnparseFlag(const EnvironmentValue& value);
+
 }  // namespace hindsight
 
 #endif  // HINDSIGHT_CLI_OPTION_VALUES_H_

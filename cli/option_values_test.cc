@@ -57,5 +57,11 @@ TEST(ChildrenValueTest, OneOfThree) {
   }
 }
 
+TEST(EnvironmentValueTest, AllOrNone) {
+  EXPECT_EQ(Reread<EnvironmentValue>("all"), "all");
+  EXPECT_EQ(Reread<EnvironmentValue>("none"), "none");
+  for (const char* text : {"", "some", "ALL"}) EXPECT_EQ(Reread<EnvironmentValue>(text), "?");
+}
+
 }  // namespace
 }  // namespace hindsight

@@ -91,6 +91,7 @@ int RunRecording(const RecordOptions& base, ProgressLine* progress) {
 struct RecordValues {
   std::string engine = "emulate";
   ChildrenValue children;
+  EnvironmentValue environment;
   SecondsValue duration;
   SizeValue max_size;
   SizeValue omit_bulk;
@@ -123,6 +124,9 @@ void AddOptions(Options* options, RecordOptions* record, RecordValues* values) {
   options->Add("children", &values->children, "WHICH",
                "Which of the processes that the program makes are recorded: follow (all, and "
                "theirs), none, or only=NAME: only processes that run the program NAME.");
+  options->Add("env", &values->environment, "WHICH",
+               "Whether the trace lists the environment of the processes: all or none. With none, "
+               "what they hold of it in their memory is recorded all the same.");
   options->Add("memory-model", &record->memory_model, "NAME",
                "Which events are put in order over all threads: kernel (system calls, signals and "
                "the like), fence (also locked instructions and fences), acqrel (also stores) or "
@@ -161,6 +165,7 @@ void Fill(const RecordValues& values, RecordOptions* record) {
   record->bulk_bytes = values.omit_bulk.bytes;
   record->max_trace_bytes = values.max_size.bytes;
   record->only_program = values.children.program;
+  record->store_environment = values.environment.all;
   switch (values.children.policy) {
     case ChildrenValue::kFollow:
       record->children = ChildPolicy::kFollow;

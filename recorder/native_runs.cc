@@ -105,6 +105,7 @@ absl::Status Recording::Record(pid_t process, absl::Span<const NativeThread> sto
   manifest.pid = process;
   manifest.program = ExecutablePath(process);
   manifest.arguments = CommandLine(process);
+  if (options_.store_environment) manifest.environment = Environment(process);
   manifest.working_directory = WorkingDirectory(process);
   manifest.auxv = AuxiliaryVector(process);
   std::unique_ptr<TraceWriter> writer = std::move(writer_);

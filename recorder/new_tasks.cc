@@ -67,6 +67,7 @@ absl::Status Recording::MakeProcess(ThreadEngine* parent, RecordedProcess* proce
   manifest.pid = pid;
   manifest.program = process->program();
   manifest.arguments = CommandLine(pid);
+  if (options_.store_environment) manifest.environment = Environment(pid);
   manifest.working_directory = WorkingDirectory(pid);
   manifest.parent_pid = process->pid();
   manifest.parent_thread = parent->thread();

@@ -36,6 +36,12 @@ std::string Contents(pid_t pid, const char* name) {
   return contents;
 }
 
+std::vector<std::string> ZeroTerminated(std::string strings) {
+  if (!strings.empty() && strings.back() == '\0') strings.pop_back();
+  if (strings.empty()) return {};
+  return absl::StrSplit(strings, '\0');
+}
+
 }  // namespace
 
 std::string ExecutablePath(pid_t pid) { return LinkTarget(pid, "exe"); }
@@ -54,12 +60,9 @@ int64_t StatusNumber(pid_t pid, absl::string_view field) {
   return 0;
 }
 
-std::vector<std::string> CommandLine(pid_t pid) {
-  std::string line = Contents(pid, "cmdline");
-  if (!line.empty() && line.back() == '\0') line.pop_back();
-  if (line.empty()) return {};
-  return absl::StrSplit(line, '\0');
-}
+std::vector<std::string> CommandLine(pid_t pid) { return ZeroTerminated(Contents(pid, "cmdline")); }
+
+std::vector<std::string> Environment(pid_t pid) { return ZeroTerminated(Contents(pid, "environ")); }
 
 std::vector<uint64_t> AuxiliaryVector(pid_t pid) {
   std::vector<uint64_t> words;

@@ -19,6 +19,8 @@ std::string ExecutablePath(pid_t pid);
 pid_t ProcessOf(pid_t thread);
 // As the process shows them now; empty if it is gone.
 std::vector<std::string> CommandLine(pid_t pid);
+// As it was when the process started its program.
+std::vector<std::string> Environment(pid_t pid);
 std::string WorkingDirectory(pid_t pid);
 // A field of /proc/PID/status that is a number ("Tgid:"); 0 if there is none.
 int64_t StatusNumber(pid_t pid, absl::string_view field);

@@ -1,7 +1,6 @@
 #include "recorder/record.h"
 
 #include <sys/ptrace.h>
-#include <unistd.h>
 
 #include <chrono>
 #include <memory>
@@ -24,9 +23,7 @@ Manifest Describe(const RecordOptions& options, pid_t pid) {
   using std::chrono::system_clock;
   Manifest manifest;
   manifest.program = ExecutablePath(pid);
-  for (char** variable = environ; *variable != nullptr; ++variable) {
-    manifest.environment.push_back(*variable);
-  }
+  if (options.store_environment) manifest.environment = Environment(pid);
   manifest.working_directory = WorkingDirectory(pid);
   manifest.pid = pid;
   manifest.start_time_ns =

@@ -39,6 +39,8 @@ struct RecordOptions {
   std::string memory_model = "fence";  // "kernel", "fence", "acqrel" or "load"
   ChildPolicy children = ChildPolicy::kFollow;
   std::string only_program;  // base name or path of an executable
+  // Whether the manifests list the environment of each process.
+  bool store_environment = true;
   // Not 0: instead of starting a program, records this process from now on; `arguments` is empty.
   int32_t attach_pid = 0;
   double max_seconds = 0;        // recording ends after this; 0: it does not

@@ -241,6 +241,74 @@ TEST_F(RecordTest, DeathBySignalIsTheProgramsOwn) {
   EXPECT_EQ(signals[0].text.size(), 128u);
 }
 
+// What the handlers got is what the kernel gave, so both places must have it to the bit.
+TEST_F(RecordTest, SiginfosAreTheKernelsBytesInRecordsAndEvents) {
+  options_.children = ChildPolicy::kNone;
+  Record({Program("siginfo_bytes")});
+  EXPECT_EQ(result_.wait_status, 0);
+  std::string in_records, in_events;
+  auto trace = TraceReader::Open(options_.directory);
+  ASSERT_TRUE(trace.ok()) << trace.status();
+  for (const SegmentInfo& info : (*trace)->segments((*trace)->manifest().pid)) {
+    const auto segment = (*trace)->LoadSegment(info.thread, info.number);
+    ASSERT_TRUE(segment.ok()) << segment.status();
+    for (const hindsight::Record& record : (*segment)->records()) {
+      if (const auto* jump = std::get_if<Discontinuity>(&record.body)) in_records += jump->siginfo;
+    }
+  }
+  for (const ProcessEvent& event : Events(EventKind::kSignal)) in_events += event.text;
+  EXPECT_EQ(output_.size(), 8 * sizeof(siginfo_t));
+  EXPECT_EQ(in_records, output_);
+  EXPECT_EQ(in_events, output_);
+}
+
+// The entry NAME=VALUE of a trace's environment; empty if there is none.
+std::string Variable(const std::string& directory, const std::string& name) {
+  auto trace = TraceReader::Open(directory);
+  EXPECT_TRUE(trace.ok()) << trace.status();
+  for (const std::string& entry : (*trace)->manifest().environment) {
+    if (entry.starts_with(name + "=")) return entry;
+  }
+  return "";
+}
+
+TEST_F(RecordTest, TheEnvironmentStoredIsThatOfTheProgram) {
+  setenv("RECORD_TEST", "a b", 1);
+  Record({"env", "-u", "RECORD_TEST", "INNER=1", "sh", "-c", ":; (:)"});
+  EXPECT_EQ(Variable(options_.directory, "RECORD_TEST"), "RECORD_TEST=a b");
+  const auto processes = ListProcesses(options_.directory, nullptr);
+  ASSERT_EQ(processes->size(), 2u);
+  EXPECT_EQ(Variable((*processes)[1].directory, "RECORD_TEST"), "");
+  EXPECT_EQ(Variable((*processes)[1].directory, "INNER"), "INNER=1");
+}
+
+TEST_F(RecordTest, NoEnvironmentIsStoredIfNotWanted) {
+  options_.store_environment = false;
+  Record({"sh", "-c", ":; (:)"});
+  const auto processes = ListProcesses(options_.directory, nullptr);
+  ASSERT_EQ(processes->size(), 2u);
+  for (const ProcessInfo& process : *processes) EXPECT_TRUE(process.manifest.environment.empty());
+}
+
+TEST_F(RecordTest, OfAnAttachedProcessTheEnvironmentIsItsOwn) {
+  setenv("RECORD_TEST", "the recorder's", 1);
+  const pid_t target = fork();
+  if (target == 0) {
+    execlp("env", "env", "-i", "TARGET=1", "/bin/sleep", "60", nullptr);
+    _exit(127);
+  }
+  while (!Contents("/proc/" + std::to_string(target) + "/cmdline").starts_with("/bin/sleep")) {
+    std::this_thread::sleep_for(milliseconds(1));
+  }
+  options_.attach_pid = target;
+  options_.max_seconds = 0.2;
+  Record({});
+  kill(target, SIGKILL);
+  waitpid(target, nullptr, 0);
+  EXPECT_EQ(Variable(options_.directory, "RECORD_TEST"), "");
+  EXPECT_EQ(Variable(options_.directory, "TARGET"), "TARGET=1");
+}
+
 // Does `act` once the program has printed its first line.
 class Bystander {
  public:
