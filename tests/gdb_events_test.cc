@@ -206,6 +206,27 @@ end
   EXPECT_EQ(gdb.Answer("backward"), "True") << gdb.text;
 }
 
+// All of it, but for the pid: of the live process, which gdb runs, and of the recorded one.
+TEST(GdbEventsTest, ASiginfoIsThatOfTheLiveProcess) {
+  constexpr char kScript[] = R"(
+handle all stop print pass
+handle SIGTRAP nostop
+python
+def siginfo():
+    text = gdb.execute("p/x $_siginfo", to_string=True).split("=", 1)[1].strip()
+    return text.replace(hex(gdb.selected_inferior().pid) + ",", "PID,")
+while run("continue").startswith("signal"): say("signal", siginfo())
+end
+)";
+  for (const char* program : {"signal_queues", "faults"}) {
+    const GdbResult live = RunGdbOnProgram(Program(program), kScript);
+    const Recorded recorded({Program(program)});
+    const GdbResult replayed = RunGdb(recorded.trace(), kScript);
+    EXPECT_GT(live.Answers("signal").size(), 3u) << live.text;
+    EXPECT_EQ(replayed.Answers("signal"), live.Answers("signal")) << replayed.text;
+  }
+}
+
 // By the program that a process executed last; all that it has there is its own.
 TEST(GdbEventsTest, AProcessIsChosenByItsName) {
   const Recorded recorded({"/bin/sh", "-c", "/bin/echo heard; /bin/true; exit 3"});

@@ -92,6 +92,17 @@ GdbResult RunGdb(const std::string& trace, const std::string& script,
   return result;
 }
 
+GdbResult RunGdbOnProgram(const std::string& program, const std::string& script) {
+  TempDir directory;
+  WriteFile(directory.File("script"), script + kEpilogue);
+  std::vector<std::string> argv = {"gdb"};
+  for (const std::string& argument : GdbArguments()) argv.push_back(argument);
+  argv.insert(argv.end(), {"-ex", "starti >/dev/null", "-x", directory.File("script"), program});
+  GdbResult result = ToGdbResult(RunProcess(argv, GdbChildOptions()));
+  ExpectComplete(result);
+  return result;
+}
+
 Server::Server(const std::string& trace) : socket_(directory_.File("socket")) {
   ChildOptions options;
   options.timeout = absl::Seconds(300);

@@ -37,6 +37,10 @@ GdbResult RunGdb(const std::string& trace, const std::string& script,
 GdbResult TryGdb(const std::string& trace, const std::string& script,
                  const std::vector<std::string>& flags = {});
 
+// Runs gdb commands on a live `program`, stopped before its first instruction, as gdb starts it
+// itself: what a recording is compared with.
+GdbResult RunGdbOnProgram(const std::string& program, const std::string& script);
+
 // A `hindsight serve --unix=...` that runs until this ends.
 class Server {
  public:
