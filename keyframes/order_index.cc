@@ -9,6 +9,8 @@ namespace {
 
 // Of 16 bytes an instruction; a segment has at most some millions.
 constexpr size_t kKeptSegments = 16;
+// One of a trace made for it may have 32 million: then it is kept alone.
+constexpr size_t kKeptPoints = 16'000'000;
 
 // A finished trace says whether it has any; of one cut short it is not known.
 bool MayHaveInstructions(const Manifest& manifest) {
@@ -53,7 +55,12 @@ std::shared_ptr<const OrderIndex::Points> OrderIndex::Of(int32_t thread, uint64_
   };
   points->erase(std::unique(points->begin(), points->end(), bad), points->end());
   entries_.push_front({thread, segment, points});
-  if (entries_.size() > kKeptSegments) entries_.pop_back();
+  size_t kept = 0;
+  for (const Entry& entry : entries_) kept += entry.points->size();
+  while (entries_.size() > kKeptSegments || (entries_.size() > 1 && kept > kKeptPoints)) {
+    kept -= entries_.back().points->size();
+    entries_.pop_back();
+  }
   return points;
 }
 

@@ -10,6 +10,8 @@ namespace {
 
 // Of the memory for checkpoints, the others share at most a half.
 constexpr uint64_t kLeastShares = 8;
+// Where the segments kept take more than this, no further one is kept beside them.
+constexpr uint64_t kMaxSegmentBytes = uint64_t{1} << 30;
 
 }  // namespace
 
@@ -38,8 +40,9 @@ absl::StatusOr<SegmentReplay*> ReplayPool::Get(int32_t thread, uint64_t number) 
 // Room for one more, taken from whom nobody has needed for longest.
 absl::StatusOr<ReplayPool::Kept*> ReplayPool::Place() {
   Kept* place = nullptr;
+  const bool room = kept_.size() < max_replays_ && SegmentBytes() <= kMaxSegmentBytes;
   for (Kept& kept : kept_) {
-    if (kept_.size() < max_replays_) break;
+    if (room) break;
     if (kept.holder != nullptr && kept.holder->pins > 0) continue;
     if (place == nullptr || kept.last_used < place->last_used) place = &kept;
   }
@@ -93,6 +96,12 @@ uint64_t ReplayPool::checkpoints() const {
 uint64_t ReplayPool::checkpoint_bytes() const {
   uint64_t bytes = 0;
   for (const Kept& kept : kept_) bytes += kept.replay->checkpoints().bytes();
+  return bytes;
+}
+
+uint64_t ReplayPool::SegmentBytes() const {
+  uint64_t bytes = 0;
+  for (const Kept& kept : kept_) bytes += kept.replay->segment().memory_bytes();
   return bytes;
 }
 

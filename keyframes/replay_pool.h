@@ -66,6 +66,7 @@ class ReplayPool {
 
   absl::StatusOr<Kept*> Place();
   uint64_t StatesOfKept() const;
+  uint64_t SegmentBytes() const;
   uint64_t ShareOfOthers() const;
 
   const TraceReader* const trace_;

@@ -164,25 +164,29 @@ absl::StatusOr<LineMoments> Timeline::Impl::LastKnown(int32_t thread, std::optio
   return moments;
 }
 
+// Opens the parent's timeline where it forked.
+absl::Status Timeline::Impl::OpenParent() {
+  const Manifest& manifest = trace_->manifest();
+  RETURN_IF_ERROR(CheckAncestry(trace_->files()));
+  ASSIGN_OR_RETURN(const TraceDirectory files, trace_->files().Parent(manifest.parent_directory));
+  ASSIGN_OR_RETURN(parent_trace_, TraceReader::Open(files));
+  ASSIGN_OR_RETURN(std::unique_ptr<Timeline> parent, Timeline::Open(parent_trace_.get(), options_));
+  if (!parent->process().HasThread(manifest.parent_thread)) {
+    return absl::DataLossError(absl::StrCat(files.path(), ": has no thread that made the process"));
+  }
+  RETURN_IF_ERROR(
+      parent->SeekTo(parent->schedule().MomentTo(manifest.parent_thread, manifest.parent_count)));
+  parent_ = std::move(parent);
+  return absl::OkStatus();
+}
+
 absl::Status Timeline::Impl::ReadBirth(uint64_t page, absl::Span<uint8_t> out) {
   const Manifest& manifest = trace_->manifest();
   if (manifest.parent_pid == 0 || manifest.parent_directory.empty()) {
     return absl::NotFoundError("nothing is known from before the process");
   }
-  if (!std::exchange(parent_tried_, true)) {
-    const auto files = trace_->files().Parent(manifest.parent_directory);
-    auto trace = files.ok() ? TraceReader::Open(*files) : files.status();
-    if (trace.ok()) {
-      parent_trace_ = *std::move(trace);
-      auto parent = Timeline::Open(parent_trace_.get(), options_);
-      if (parent.ok() && (*parent)->process().HasThread(manifest.parent_thread)) {
-        const uint64_t fork =
-            (*parent)->schedule().MomentTo(manifest.parent_thread, manifest.parent_count);
-        if ((*parent)->SeekTo(fork).ok()) parent_ = *std::move(parent);
-      }
-    }
-  }
-  if (parent_ == nullptr) return absl::NotFoundError("the parent's trace cannot be read");
+  if (!std::exchange(parent_tried_, true)) parent_status_ = OpenParent();
+  if (parent_ == nullptr) return absl::NotFoundError(parent_status_.message());
   ASSIGN_OR_RETURN(size_t size, parent_->ReadMemory(manifest.parent_thread, page, out));
   return size == out.size() ? absl::OkStatus() : absl::NotFoundError("only part of a page");
 }

@@ -71,6 +71,7 @@ class Timeline::Impl final : private ThreadHost, private ThreadViews {
                                         uint64_t since,
                                         const std::atomic<bool>* interrupt) override;
   absl::Status ReadBirth(uint64_t page, absl::Span<uint8_t> out) override;
+  absl::Status OpenParent();
 
   ThreadTimeline& Of(int32_t thread);
   // A second one, for looking at what earlier segments of a thread that is being searched knew.
@@ -140,6 +141,7 @@ class Timeline::Impl final : private ThreadHost, private ThreadViews {
   std::unique_ptr<TraceReader> parent_trace_;
   std::unique_ptr<Timeline> parent_;
   bool parent_tried_ = false;
+  absl::Status parent_status_;  // why there is none
 };
 
 }  // namespace hindsight

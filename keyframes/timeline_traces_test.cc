@@ -122,6 +122,23 @@ class TracesTest : public testing::Test {
   uint64_t keyframes_ = 0;
 };
 
+// The trace says that the process is its own parent: what it did not touch is not known.
+TEST_F(TracesTest, AProcessThatIsItsOwnParentHasNoMemoryFromBefore) {
+  const ToyThreads recording;
+  manifest_.parent_pid = kThread;
+  manifest_.parent_directory = "../77";
+  manifest_.parent_thread = kThread;
+  std::filesystem::create_directory(recording.trace()->directory() + "/processes");
+  trace_path_ = recording.trace()->directory() + "/processes/77";
+  Begin();
+  Keyframe({{kThread, 0}}, 0, {});
+  BeginSegment(kThread, 0, 0);
+  EndSegment(kThread, 30);
+  Open();
+  EXPECT_TRUE(Read(kThread, kCode).has_value());
+  EXPECT_FALSE(Read(kThread, kData).has_value());
+}
+
 TEST_F(TracesTest, MemoryAForkedProcessHasNotTouchedIsItsParents) {
   const ToyThreads parent;
   // Where the second thread forks; the parent has moved on since.

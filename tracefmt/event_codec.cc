@@ -2,9 +2,22 @@
 
 #include <utility>
 
+#include "base/status_macros.h"
 #include "tracefmt/message.h"
 
 namespace hindsight {
+namespace {
+
+// What they took in version 1.
+constexpr uint64_t kMapRegionWords = 8;
+constexpr uint64_t kEventWords = 8;
+
+absl::Status TooLarge(const std::string& path, const RawBlock& block) {
+  return BlockError(absl::StatusCode::kResourceExhausted, path, block.offset,
+                    "holds more than such a file can");
+}
+
+}  // namespace
 
 void BuildMaps(const std::vector<MapRegion>& maps, capnp::List<wire::MapRegion>::Builder out) {
   for (size_t i = 0; i < maps.size(); ++i) {
@@ -23,11 +36,19 @@ void BuildMaps(const std::vector<MapRegion>& maps, capnp::List<wire::MapRegion>:
   }
 }
 
-std::vector<MapRegion> ReadMaps(capnp::List<wire::MapRegion>::Reader maps) {
-  std::vector<MapRegion> regions;
-  regions.reserve(maps.size());
+absl::Status ReadMaps(const std::string& path, const RawBlock& block,
+                      capnp::List<wire::MapRegion>::Reader maps, ReadBudget* budget,
+                      std::vector<MapRegion>* out) {
+  if (!ListFits(maps.size(), kMapRegionWords, block.word_count)) {
+    return BlockError(absl::StatusCode::kDataLoss, path, block.offset, "impossible memory map");
+  }
+  // Taken before: an element with nothing in its name takes this much, too.
+  if (!budget->Take(maps.size() * sizeof(MapRegion))) return TooLarge(path, block);
+  out->reserve(maps.size());
   for (const auto from : maps) {
-    MapRegion& to = regions.emplace_back();
+    const capnp::Data::Reader name = from.getName();
+    if (!budget->Take(name.size())) return TooLarge(path, block);
+    MapRegion& to = out->emplace_back();
     to.start = from.getStart();
     to.end = from.getEnd();
     to.protection = from.getProtection();
@@ -36,10 +57,10 @@ std::vector<MapRegion> ReadMaps(capnp::List<wire::MapRegion>::Reader maps) {
     to.device_major = from.getDeviceMajor();
     to.device_minor = from.getDeviceMinor();
     to.inode = from.getInode();
-    to.name = AsString(from.getName());
+    to.name = AsString(name);
     to.module = from.getModule();
   }
-  return regions;
+  return absl::OkStatus();
 }
 
 size_t EventBytes(const ProcessEvent& event) {
@@ -67,29 +88,34 @@ void BuildEvents(const std::vector<ProcessEvent>& events, wire::EventBlock::Buil
   }
 }
 
-absl::Status ReadEvents(const std::string& path, const RawBlock& block,
+absl::Status ReadEvents(const std::string& path, const RawBlock& block, ReadBudget* budget,
                         std::vector<ProcessEvent>* out) {
-  return VisitMessage<wire::EventBlock>(path, block, [&](wire::EventBlock::Reader message) {
-    // Eight words is what an event took in version 1. A list can claim to have elements of no size,
-    // millions of them.
-    if (uint64_t{message.getEvents().size()} * 8 > block.word_count) {
+  const auto visit = [&](wire::EventBlock::Reader message) {
+    if (!ListFits(message.getEvents().size(), kEventWords, block.word_count)) {
       return BlockError(absl::StatusCode::kDataLoss, path, block.offset, "impossible event list");
     }
     for (const auto from : message.getEvents()) {
+      // Each is asked for once: what is visited counts, however often (VisitMessage).
+      const auto arguments = from.getArguments();
+      const capnp::Data::Reader text = from.getText();
+      const uint64_t bytes =
+          sizeof(ProcessEvent) + text.size() + arguments.size() * sizeof(uint64_t);
+      if (!budget->Take(bytes)) return TooLarge(path, block);
       ProcessEvent to;
       to.kind = static_cast<EventKind>(from.getKind());
       to.sequence = from.getSequence();
       to.thread = from.getThread();
       to.count = from.getCount();
       to.number = from.getNumber();
-      to.arguments = AsWords(from.getArguments());
+      to.arguments = AsWords(arguments);
       to.result = from.getResult();
-      to.text = AsString(from.getText());
-      to.maps = ReadMaps(from.getMaps());
+      to.text = AsString(text);
+      RETURN_IF_ERROR(ReadMaps(path, block, from.getMaps(), budget, &to.maps));
       out->push_back(std::move(to));
     }
     return absl::OkStatus();
-  });
+  };
+  return VisitMessage<wire::EventBlock>(path, block, visit);
 }
 
 }  // namespace hindsight

@@ -15,14 +15,27 @@ namespace hindsight {
 namespace {
 
 constexpr size_t kCachedGroups = 64;  // 4 MiB
+// Of a message with 16 pages: what it has besides is 3 words long.
+constexpr uint32_t kMaxGroupRawBytes = kPagesPerGroup * kPageBytes + 1024;
+constexpr uint64_t kThreadStateWords = 4;  // what one took in version 1
+
+absl::Status TooLarge(const std::string& path, uint64_t offset) {
+  return BlockError(absl::StatusCode::kResourceExhausted, path, offset,
+                    "holds more than such a file can");
+}
 
 std::string KeyframeName(uint64_t number) { return absl::StrCat("full/", number); }
 
 class FullKeyframeFile final : public FullKeyframe {
  public:
-  FullKeyframeFile(BlockFile file, uint64_t number, const PageGroups* groups,
-                   const ModuleFiles* modules)
-      : file_(std::move(file)), number_(number), groups_(groups), modules_(modules) {}
+  FullKeyframeFile(TraceDirectory files, uint64_t number, const PageGroups* groups,
+                   const ModuleFiles* modules, ReadBudget* budget)
+      : files_(std::move(files)),
+        path_(files_.PathOf(KeyframeName(number))),
+        number_(number),
+        groups_(groups),
+        modules_(modules),
+        budget_(budget) {}
 
   // Reads the header and finds the other blocks. Called once, before the keyframe is shared.
   absl::Status Open(const std::string& uuid, std::vector<uint64_t>* group_offsets);
@@ -33,7 +46,7 @@ class FullKeyframeFile final : public FullKeyframe {
   const std::vector<MapRegion>& maps() const override { return maps_; }
   const std::vector<uint64_t>& auxv() const override { return auxv_; }
   uint64_t page_count() const override { return page_count_; }
-  uint64_t file_bytes() const override { return file_.size(); }
+  uint64_t file_bytes() const override { return file_bytes_; }
   absl::Span<const uint64_t> page_addresses() const override { return table().addresses; }
   absl::Status CheckFile() const override;
   absl::Status ReadPage(uint64_t address, absl::Span<uint8_t> out) const override;
@@ -45,15 +58,24 @@ class FullKeyframeFile final : public FullKeyframe {
     absl::Status damage;  // pages behind the last address may be missing
   };
 
+  // Not kept open: a trace may have more keyframes than a process may have files open.
+  absl::StatusOr<BlockFile> OpenFile() const {
+    return BlockFile::Open(files_, KeyframeName(number_));
+  }
   absl::Status ReadHeader(const RawBlock& block, const std::string& uuid);
-  absl::Status ReadEnd(uint64_t offset, uint64_t group_count);
-  absl::Status ReadTablePart(uint64_t offset, Table* table) const;
+  absl::Status ReadThreads(const RawBlock& block, capnp::List<wire::ThreadState>::Reader threads);
+  absl::Status ReadEnd(const BlockFile& file, uint64_t offset, uint64_t group_count);
+  absl::Status ReadTable(Table* table) const;
+  absl::Status ReadTablePart(const BlockFile& file, uint64_t offset, Table* table) const;
   const Table& table() const;
 
-  const BlockFile file_;
+  const TraceDirectory files_;
+  const std::string path_;
   const uint64_t number_;
   const PageGroups* groups_;
   const ModuleFiles* modules_;
+  ReadBudget* const budget_;
+  uint64_t file_bytes_ = 0;
   uint64_t sequence_ = 0;
   uint64_t page_count_ = 0;
   std::vector<ThreadState> threads_;
@@ -65,85 +87,106 @@ class FullKeyframeFile final : public FullKeyframe {
 };
 
 absl::Status FullKeyframeFile::Open(const std::string& uuid, std::vector<uint64_t>* group_offsets) {
-  ASSIGN_OR_RETURN(const RawBlock header, file_.Read(0));
+  ASSIGN_OR_RETURN(const BlockFile file, OpenFile());
+  file_bytes_ = file.size();
+  ASSIGN_OR_RETURN(const RawBlock header, file.Read(0));
+  budget_->AddStored(header.next_offset);
   RETURN_IF_ERROR(ReadHeader(header, uuid));
   uint64_t offset = header.next_offset;
-  while (!file_.AtEnd(offset)) {
-    ASSIGN_OR_RETURN(const BlockHeader block, file_.ReadHeader(offset));
+  while (!file.AtEnd(offset)) {
+    ASSIGN_OR_RETURN(const BlockHeader block, file.ReadHeader(offset));
     switch (static_cast<BlockKind>(block.kind)) {
       case BlockKind::kPageGroup:
+        if (block.raw_bytes > kMaxGroupRawBytes) {
+          return BlockError(absl::StatusCode::kDataLoss, path_, offset,
+                            "a group of pages is too large");
+        }
         group_offsets->push_back(offset);
         break;
       case BlockKind::kPageTable:
         table_offsets_.push_back(offset);
         break;
       case BlockKind::kKeyframeEnd:
-        return ReadEnd(offset, group_offsets->size());
+        return ReadEnd(file, offset, group_offsets->size());
       default:
         if (block.kind >= kFirstIgnorableBlockKind) break;
-        return BlockError(absl::StatusCode::kUnimplemented, file_.path(), offset,
+        return BlockError(absl::StatusCode::kUnimplemented, path_, offset,
                           absl::StrCat("unknown kind of block ", block.kind));
     }
     offset += kBlockHeaderBytes + block.stored_bytes;
   }
   // Only finished keyframes get their name, so this is no matter of a recorder that died.
-  return BlockError(absl::StatusCode::kDataLoss, file_.path(), offset, "the keyframe has no end");
+  return BlockError(absl::StatusCode::kDataLoss, path_, offset, "the keyframe has no end");
 }
 
 absl::Status FullKeyframeFile::ReadHeader(const RawBlock& block, const std::string& uuid) {
   if (!block.Is(BlockKind::kKeyframeHeader)) {
-    return BlockError(absl::StatusCode::kInvalidArgument, file_.path(), 0, "not a full keyframe");
+    return BlockError(absl::StatusCode::kInvalidArgument, path_, 0, "not a full keyframe");
   }
-  return VisitMessage<wire::KeyframeHeader>(
-      file_.path(), block, [&](wire::KeyframeHeader::Reader header) {
-        if (AsString(header.getUuid()) != uuid) {
-          return BlockError(absl::StatusCode::kDataLoss, file_.path(), 0,
-                            "belongs to another recording");
-        }
-        if (header.getNumber() != number_) {
-          return BlockError(
-              absl::StatusCode::kDataLoss, file_.path(), 0,
-              absl::StrCat("is full keyframe ", header.getNumber(), ": out of place"));
-        }
-        sequence_ = header.getSequence();
-        for (const auto from : header.getThreads()) {
-          ThreadState& to = threads_.emplace_back();
-          to.thread = from.getThread();
-          to.count = from.getCount();
-          to.segment = from.getSegment();
-          to.registers = AsWords(from.getRegisters());
-        }
-        maps_ = ReadMaps(header.getMaps());
-        auxv_ = AsWords(header.getAuxv());
-        return absl::OkStatus();
-      });
+  return VisitMessage<wire::KeyframeHeader>(path_, block, [&](wire::KeyframeHeader::Reader header) {
+    if (AsString(header.getUuid()) != uuid) {
+      return BlockError(absl::StatusCode::kDataLoss, path_, 0, "belongs to another recording");
+    }
+    if (header.getNumber() != number_) {
+      return BlockError(absl::StatusCode::kDataLoss, path_, 0,
+                        absl::StrCat("is full keyframe ", header.getNumber(), ": out of place"));
+    }
+    sequence_ = header.getSequence();
+    RETURN_IF_ERROR(ReadThreads(block, header.getThreads()));
+    RETURN_IF_ERROR(ReadMaps(path_, block, header.getMaps(), budget_, &maps_));
+    auxv_ = AsWords(header.getAuxv());
+    if (budget_->Take(auxv_.size() * sizeof(uint64_t))) return absl::OkStatus();
+    return TooLarge(path_, block.offset);
+  });
 }
 
-absl::Status FullKeyframeFile::ReadEnd(uint64_t offset, uint64_t group_count) {
-  ASSIGN_OR_RETURN(const RawBlock block, file_.Read(offset));
-  return VisitMessage<wire::KeyframeEnd>(file_.path(), block, [&](wire::KeyframeEnd::Reader end) {
+absl::Status FullKeyframeFile::ReadThreads(const RawBlock& block,
+                                           capnp::List<wire::ThreadState>::Reader threads) {
+  if (!ListFits(threads.size(), kThreadStateWords, block.word_count)) {
+    return BlockError(absl::StatusCode::kDataLoss, path_, block.offset,
+                      "impossible list of threads");
+  }
+  for (const auto from : threads) {
+    const auto registers = from.getRegisters();
+    if (!budget_->Take(sizeof(ThreadState) + registers.size() * sizeof(uint64_t))) {
+      return TooLarge(path_, block.offset);
+    }
+    threads_.push_back({from.getThread(), from.getCount(), from.getSegment(), AsWords(registers)});
+  }
+  return absl::OkStatus();
+}
+
+absl::Status FullKeyframeFile::ReadEnd(const BlockFile& file, uint64_t offset,
+                                       uint64_t group_count) {
+  ASSIGN_OR_RETURN(const RawBlock block, file.Read(offset));
+  return VisitMessage<wire::KeyframeEnd>(path_, block, [&](wire::KeyframeEnd::Reader end) {
     page_count_ = end.getPageCount();
     const uint64_t groups = end.getStoredPages() / kPagesPerGroup +
                             (end.getStoredPages() % kPagesPerGroup != 0 ? 1 : 0);
     if (groups == group_count) return absl::OkStatus();
-    return BlockError(absl::StatusCode::kDataLoss, file_.path(), offset,
+    return BlockError(absl::StatusCode::kDataLoss, path_, offset,
                       absl::StrCat("has ", group_count, " groups of pages instead of ", groups));
   });
 }
 
-absl::Status FullKeyframeFile::ReadTablePart(uint64_t offset, Table* table) const {
-  ASSIGN_OR_RETURN(const RawBlock block, file_.Read(offset));
-  return VisitMessage<wire::PageTable>(file_.path(), block, [&](wire::PageTable::Reader part) {
+absl::Status FullKeyframeFile::ReadTablePart(const BlockFile& file, uint64_t offset,
+                                             Table* table) const {
+  ASSIGN_OR_RETURN(const RawBlock block, file.Read(offset));
+  budget_->AddStored(block.next_offset - offset);
+  return VisitMessage<wire::PageTable>(path_, block, [&](wire::PageTable::Reader part) {
     const auto addresses = part.getAddresses();
     const auto sources = part.getSources();
     const auto owners = part.getOwners();
     const auto positions = part.getPositions();
     const auto error = [&](const char* what) {
-      return BlockError(absl::StatusCode::kDataLoss, file_.path(), offset, what);
+      return BlockError(absl::StatusCode::kDataLoss, path_, offset, what);
     };
     if (sources.size() != addresses.size() || owners.size() != addresses.size() ||
         positions.size() != addresses.size()) {
       return error("a column is too short");
+    }
+    if (!budget_->Take(addresses.size() * (sizeof(uint64_t) + sizeof(PageSource)))) {
+      return TooLarge(path_, offset);
     }
     for (uint32_t i = 0; i < addresses.size(); ++i) {
       const uint64_t address = addresses[i];
@@ -161,24 +204,26 @@ absl::Status FullKeyframeFile::ReadTablePart(uint64_t offset, Table* table) cons
   });
 }
 
+absl::Status FullKeyframeFile::ReadTable(Table* table) const {
+  ASSIGN_OR_RETURN(const BlockFile file, OpenFile());
+  for (const uint64_t offset : table_offsets_) {
+    RETURN_IF_ERROR(ReadTablePart(file, offset, table));
+  }
+  if (table->addresses.size() == page_count_) return absl::OkStatus();
+  return BlockError(
+      absl::StatusCode::kDataLoss, path_, file_bytes_,
+      absl::StrCat("has ", table->addresses.size(), " pages instead of ", page_count_));
+}
+
 const FullKeyframeFile::Table& FullKeyframeFile::table() const {
-  std::call_once(table_read_, [this] {
-    for (const uint64_t offset : table_offsets_) {
-      table_.damage = ReadTablePart(offset, &table_);
-      if (!table_.damage.ok()) return;
-    }
-    if (table_.addresses.size() != page_count_) {
-      table_.damage = BlockError(
-          absl::StatusCode::kDataLoss, file_.path(), file_.size(),
-          absl::StrCat("has ", table_.addresses.size(), " pages instead of ", page_count_));
-    }
-  });
+  std::call_once(table_read_, [this] { table_.damage = ReadTable(&table_); });
   return table_;
 }
 
 absl::Status FullKeyframeFile::CheckFile() const {
-  for (uint64_t offset = 0; !file_.AtEnd(offset);) {
-    ASSIGN_OR_RETURN(const RawBlock block, file_.Read(offset));
+  ASSIGN_OR_RETURN(const BlockFile file, OpenFile());
+  for (uint64_t offset = 0; !file.AtEnd(offset);) {
+    ASSIGN_OR_RETURN(const RawBlock block, file.Read(offset));
     offset = block.next_offset;
   }
   return table().damage;
@@ -190,7 +235,7 @@ absl::Status FullKeyframeFile::ReadPage(uint64_t address, absl::Span<uint8_t> ou
   const auto found = std::lower_bound(pages.addresses.begin(), pages.addresses.end(), address);
   if (found == pages.addresses.end() || *found != address) {
     if (found == pages.addresses.end()) RETURN_IF_ERROR(pages.damage);
-    return absl::NotFoundError(absl::StrCat(file_.path(), ": no page ", absl::Hex(address)));
+    return absl::NotFoundError(absl::StrCat(path_, ": no page ", absl::Hex(address)));
   }
   const PageSource& source = pages.sources[found - pages.addresses.begin()];
   switch (source.kind) {
@@ -202,8 +247,8 @@ absl::Status FullKeyframeFile::ReadPage(uint64_t address, absl::Span<uint8_t> ou
     case PageSourceKind::kModule:
       // A module there is none of must not look like a page the keyframe does not hold.
       if (source.owner >= modules_->modules().size()) {
-        return absl::DataLossError(absl::StrCat(file_.path(), ": page ", absl::Hex(address),
-                                                " is of a module not listed"));
+        return absl::DataLossError(
+            absl::StrCat(path_, ": page ", absl::Hex(address), " is of a module not listed"));
       }
       return modules_->Read(static_cast<int32_t>(source.owner), source.position, out);
   }
@@ -255,13 +300,10 @@ absl::StatusOr<std::shared_ptr<const PageGroups::Group>> PageGroups::Find(const 
   return std::shared_ptr<const Group>(std::move(group));
 }
 
-absl::StatusOr<std::shared_ptr<const FullKeyframe>> OpenFullKeyframe(const TraceDirectory& files,
-                                                                     const std::string& uuid,
-                                                                     uint64_t number,
-                                                                     PageGroups* groups,
-                                                                     const ModuleFiles* modules) {
-  ASSIGN_OR_RETURN(BlockFile file, BlockFile::Open(files, KeyframeName(number)));
-  auto keyframe = std::make_shared<FullKeyframeFile>(std::move(file), number, groups, modules);
+absl::StatusOr<std::shared_ptr<const FullKeyframe>> OpenFullKeyframe(
+    const TraceDirectory& files, const std::string& uuid, uint64_t number, PageGroups* groups,
+    const ModuleFiles* modules, ReadBudget* budget) {
+  auto keyframe = std::make_shared<FullKeyframeFile>(files, number, groups, modules, budget);
   std::vector<uint64_t> group_offsets;
   RETURN_IF_ERROR(keyframe->Open(uuid, &group_offsets));
   groups->AddFile(number, files, std::move(group_offsets));

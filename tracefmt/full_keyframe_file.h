@@ -16,6 +16,7 @@
 #include "absl/types/span.h"
 #include "tracefmt/block.h"
 #include "tracefmt/module_files.h"
+#include "tracefmt/read_budget.h"
 #include "tracefmt/trace_directory.h"
 #include "tracefmt/trace_reader.h"
 
@@ -56,12 +57,11 @@ class PageGroups {
 };
 
 // Opens keyframe `number` of the trace in `files` and tells `groups` of its pages. The table is
-// read when first needed. `groups` and `modules` are borrowed.
-absl::StatusOr<std::shared_ptr<const FullKeyframe>> OpenFullKeyframe(const TraceDirectory& files,
-                                                                     const std::string& uuid,
-                                                                     uint64_t number,
-                                                                     PageGroups* groups,
-                                                                     const ModuleFiles* modules);
+// read when first needed. `groups`, `modules`
+// and `budget`, for what the keyframe keeps, are borrowed.
+absl::StatusOr<std::shared_ptr<const FullKeyframe>> OpenFullKeyframe(
+    const TraceDirectory& files, const std::string& uuid, uint64_t number, PageGroups* groups,
+    const ModuleFiles* modules, ReadBudget* budget);
 
 }  // namespace hindsight
 

@@ -47,7 +47,7 @@ TEST(Golden, Version1WithProcesses) {
 }
 
 TEST(Golden, Version1WithTotals) {
-  EXPECT_EQ(DescribeRecording("tracefmt/testdata/golden-v1-totals"),
+  EXPECT_EQ(DescribeRecording(Copy("golden-v1-totals").path()),
             FileText("tracefmt/testdata/golden-v1-totals.txt"));
 }
 

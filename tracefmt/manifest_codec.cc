@@ -37,6 +37,11 @@ void Build(const TraceTotals& from, wire::Totals::Builder to) {
   to.setModules(from.modules);
 }
 
+// What totals of a thread take.
+constexpr uint64_t kThreadTotalsWords = 4;
+// A string takes 8 bytes of a message and its bytes, in memory 32 and its bytes.
+constexpr uint64_t kMemoryPerRawByte = 4;
+
 TraceTotals Read(wire::Totals::Reader from) {
   TraceTotals to;
   for (const auto thread : from.getThreads()) {
@@ -119,7 +124,7 @@ Manifest Read(wire::Manifest::Reader from) {
   return to;
 }
 
-absl::StatusOr<Manifest> ReadManifest(const TraceDirectory& files) {
+absl::StatusOr<Manifest> ReadManifest(const TraceDirectory& files, ReadBudget* budget) {
   absl::StatusOr<BlockFile> file = BlockFile::Open(files, "manifest");
   const std::string path = files.PathOf("manifest");
   if (absl::IsNotFound(file.status())) {
@@ -130,8 +135,16 @@ absl::StatusOr<Manifest> ReadManifest(const TraceDirectory& files) {
   if (!block.Is(BlockKind::kManifest)) {
     return BlockError(absl::StatusCode::kInvalidArgument, path, 0, "not a manifest");
   }
+  budget->AddStored(block.next_offset);
+  if (!budget->Take(block.word_count * sizeof(uint64_t) * kMemoryPerRawByte)) {
+    return BlockError(absl::StatusCode::kResourceExhausted, path, 0,
+                      "holds more than such a file can");
+  }
   Manifest manifest;
   RETURN_IF_ERROR(VisitMessage<wire::Manifest>(path, block, [&](wire::Manifest::Reader message) {
+    if (!ListFits(message.getTotals().getThreads().size(), kThreadTotalsWords, block.word_count)) {
+      return BlockError(absl::StatusCode::kDataLoss, path, 0, "impossible list of threads");
+    }
     manifest = Read(message);
     const bool valid =
         manifest.uuid.size() == kUuidBytes &&
@@ -158,10 +171,10 @@ absl::Status WriteManifest(const OutputDirectory& trace, const Manifest& manifes
   return written;
 }
 
-absl::StatusOr<Manifest> ReadTraceManifest(const TraceDirectory& files) {
+absl::StatusOr<Manifest> ReadTraceManifest(const TraceDirectory& files, ReadBudget* budget) {
   // The lock is looked at first: a recorder that finishes in between has made the manifest final.
   const bool recording = TraceLockIsHeld(files);
-  ASSIGN_OR_RETURN(Manifest manifest, ReadManifest(files));
+  ASSIGN_OR_RETURN(Manifest manifest, ReadManifest(files, budget));
   if (manifest.state == TraceState::kRecording && !recording) {
     manifest.state = TraceState::kInterrupted;
   }

@@ -12,6 +12,7 @@
 #include "tracefmt/block.h"
 #include "tracefmt/manifest.h"
 #include "tracefmt/output_directory.h"
+#include "tracefmt/read_budget.h"
 #include "tracefmt/trace_directory.h"
 
 namespace hindsight {
@@ -22,7 +23,8 @@ inline constexpr size_t kUuidBytes = 16;
 absl::Status WriteManifest(const OutputDirectory& trace, const Manifest& manifest,
                            BlockEncoder* encoder, std::atomic<uint64_t>* bytes_written);
 // The manifest of the trace in `files`; its state is kInterrupted where that is so.
-absl::StatusOr<Manifest> ReadTraceManifest(const TraceDirectory& files);
+// kResourceExhausted if it takes more memory than the budget has.
+absl::StatusOr<Manifest> ReadTraceManifest(const TraceDirectory& files, ReadBudget* budget);
 
 }  // namespace hindsight
 

@@ -27,53 +27,70 @@ bool IsHash(const std::string& hash) {
   return hash.size() == 32 && hash.find_first_not_of("0123456789abcdef") == std::string::npos;
 }
 
+// What a module took in version 1.
+constexpr uint64_t kModuleWords = 5;
+
+absl::Status ReadModules(const std::string& path, const RawBlock& block, ReadBudget* budget,
+                         std::vector<Module>* out) {
+  const auto error = [&](absl::StatusCode code, const char* what) {
+    return BlockError(code, path, block.offset, what);
+  };
+  const auto visit = [&](wire::ModuleList::Reader list) {
+    if (!ListFits(list.getModules().size(), kModuleWords, block.word_count)) {
+      return error(absl::StatusCode::kDataLoss, "impossible list of modules");
+    }
+    for (const auto from : list.getModules()) {
+      Module module;
+      module.path = AsString(from.getPath());
+      module.build_id = AsString(from.getBuildId());
+      module.hash = AsString(from.getHash());
+      module.size_bytes = from.getSizeBytes();
+      module.stored = from.getStored();
+      if (module.stored && !IsHash(module.hash)) {
+        return error(absl::StatusCode::kDataLoss, "impossible module");
+      }
+      if (!budget->Take(sizeof(Module) + module.path.size() + module.build_id.size() +
+                        module.hash.size())) {
+        return error(absl::StatusCode::kResourceExhausted, "holds more than such a file can");
+      }
+      out->push_back(std::move(module));
+    }
+    return absl::OkStatus();
+  };
+  return VisitMessage<wire::ModuleList>(path, block, visit);
+}
+
 }  // namespace
 
-ModuleFiles::ModuleFiles(TraceDirectory files, std::vector<std::string>* warnings)
+ModuleFiles::ModuleFiles(TraceDirectory files, ReadBudget* budget,
+                         std::vector<std::string>* warnings)
     : files_(std::move(files)) {
-  list_status_ = ReadList();
+  list_status_ = ReadList(budget);
   // A recorder that died while listing a module had not used it yet.
   if (!list_status_.ok() && !absl::IsOutOfRange(list_status_)) {
     warnings->push_back(absl::StrCat("modules dropped: ", list_status_.message()));
   }
-  maps_.resize(modules_.size());
 }
 
 ModuleFiles::~ModuleFiles() {
-  for (const absl::Span<const uint8_t> map : maps_) {
+  for (const auto& [hash, map] : maps_) {
     if (!map.empty()) munmap(const_cast<uint8_t*>(map.data()), map.size());
   }
 }
 
-absl::Status ModuleFiles::ReadList() {
+absl::Status ModuleFiles::ReadList(ReadBudget* budget) {
   ASSIGN_OR_RETURN(const BlockFile file, BlockFile::Open(files_, "modules/list"));
-  const std::string& path = file.path();
   uint64_t offset = 0;
   while (!file.AtEnd(offset)) {
     ASSIGN_OR_RETURN(const RawBlock block, file.Read(offset));
+    budget->AddStored(block.next_offset - offset);
     offset = block.next_offset;
     if (block.kind >= kFirstIgnorableBlockKind) continue;
     if (!block.Is(BlockKind::kModules)) {
-      return BlockError(absl::StatusCode::kUnimplemented, path, block.offset,
+      return BlockError(absl::StatusCode::kUnimplemented, file.path(), block.offset,
                         absl::StrCat("unknown kind of block ", block.kind));
     }
-    RETURN_IF_ERROR(VisitMessage<wire::ModuleList>(
-        path, block, [&](wire::ModuleList::Reader list) -> absl::Status {
-          for (const auto from : list.getModules()) {
-            Module module;
-            module.path = AsString(from.getPath());
-            module.build_id = AsString(from.getBuildId());
-            module.hash = AsString(from.getHash());
-            module.size_bytes = from.getSizeBytes();
-            module.stored = from.getStored();
-            if (module.stored && !IsHash(module.hash)) {
-              return BlockError(absl::StatusCode::kDataLoss, path, block.offset,
-                                "impossible module");
-            }
-            modules_.push_back(std::move(module));
-          }
-          return absl::OkStatus();
-        }));
+    RETURN_IF_ERROR(ReadModules(file.path(), block, budget, &modules_));
   }
   return absl::OkStatus();
 }
@@ -87,10 +104,15 @@ absl::StatusOr<absl::Span<const uint8_t>> ModuleFiles::Bytes(int32_t module) con
                                             modules_[module].path, " were not stored"));
   }
   std::lock_guard<std::mutex> lock(mutex_);
-  if (maps_[module].data() == nullptr) {
-    ASSIGN_OR_RETURN(maps_[module], Map(modules_[module]));
+  const Module& wanted = modules_[module];
+  if (const auto known = maps_.find(wanted.hash); known != maps_.end()) {
+    if (known->second.size() == wanted.size_bytes) return known->second;
+    return absl::DataLossError(
+        absl::StrCat(files_.PathOf("modules"), ": ", wanted.path, " is listed with two sizes"));
   }
-  return maps_[module];
+  ASSIGN_OR_RETURN(const absl::Span<const uint8_t> bytes, Map(wanted));
+  maps_.emplace(wanted.hash, bytes);
+  return bytes;
 }
 
 absl::StatusOr<absl::Span<const uint8_t>> ModuleFiles::Map(const Module& module) const {

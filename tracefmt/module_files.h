@@ -11,9 +11,11 @@
 #include <string>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "tracefmt/read_budget.h"
 #include "tracefmt/records.h"
 #include "tracefmt/trace_directory.h"
 
@@ -24,7 +26,8 @@ class ModuleFiles {
   // Reads modules/list of the trace in `files`. Bytes that are not in its modules/ are looked for
   // in that of the recording that the trace is part of. What is damaged there is told in
   // `warnings`; modules listed before it are usable. A missing list is an empty one.
-  ModuleFiles(TraceDirectory files, std::vector<std::string>* warnings);
+  // `budget`, for the list, is borrowed by the constructor only.
+  ModuleFiles(TraceDirectory files, ReadBudget* budget, std::vector<std::string>* warnings);
   ~ModuleFiles();
   ModuleFiles(const ModuleFiles&) = delete;
   ModuleFiles& operator=(const ModuleFiles&) = delete;
@@ -40,14 +43,15 @@ class ModuleFiles {
   absl::Status Read(int32_t module, uint64_t offset, absl::Span<uint8_t> out) const;
 
  private:
-  absl::Status ReadList();
+  absl::Status ReadList(ReadBudget* budget);
   absl::StatusOr<absl::Span<const uint8_t>> Map(const Module& module) const;
 
   const TraceDirectory files_;
   std::vector<Module> modules_;
   absl::Status list_status_;
   mutable std::mutex mutex_;
-  mutable std::vector<absl::Span<const uint8_t>> maps_;  // guarded by mutex_; null: not yet
+  // By hash: however often a file is listed, it is mapped once. Guarded by mutex_.
+  mutable absl::flat_hash_map<std::string, absl::Span<const uint8_t>> maps_;
 };
 
 }  // namespace hindsight

@@ -73,6 +73,9 @@ constexpr const char kShortColumn[] = "a column is too short";
 constexpr const char kUnorderedCount[] = "a count of an ordered instruction is out of order";
 constexpr const char kUnalignedPage[] = "a page address is not aligned";
 constexpr const char kNoSuchModule[] = "a module that is not listed";
+constexpr size_t kSiginfoBytes = 128;  // of a siginfo_t
+// Asking the budget for every record would take longer than decoding it.
+constexpr uint64_t kBytesPerQuestion = 64 << 10;
 
 struct Patches {
   explicit Patches(wire::PatchColumns::Reader columns)
@@ -243,6 +246,7 @@ class Decoder {
         !jump_siginfos_.Take(&siginfo)) {
       return kShortColumn;
     }
+    if (siginfo.size() > kSiginfoBytes) return "a siginfo is too large";
     jump->kind = static_cast<DiscontinuityKind>(kind);
     jump->siginfo = AsString(siginfo);
     return jump_patches_.Take(limits_.register_words, &jump->registers);
@@ -329,6 +333,41 @@ bool IsKnown(uint8_t kind) {
           kind <= static_cast<uint8_t>(RecordKind::kMemoryHash));
 }
 
+// Memory the record takes, about: what it points to in the block is not its own.
+struct MemoryOf {
+  uint64_t operator()(const SideEffect& effect) const { return Patch(effect.registers); }
+  uint64_t operator()(const Discontinuity& jump) const {
+    return jump.siginfo.size() + Patch(jump.registers);
+  }
+  uint64_t operator()(const SegmentEnd& end) const {
+    return end.registers.size() * sizeof(uint64_t);
+  }
+  uint64_t operator()(const Gap& gap) const { return gap.reason.size(); }
+  template <typename Other>
+  uint64_t operator()(const Other&) const {
+    return 0;
+  }
+  static uint64_t Patch(const RegisterPatch& patch) {
+    constexpr uint64_t kTwoBlocks = 64;  // of the heap, at least
+    return patch.index.empty() ? 0 : kTwoBlocks + patch.index.size() * 10;
+  }
+};
+
+// Collects what records take before the budget is asked.
+class Account {
+ public:
+  explicit Account(ReadBudget* budget) : budget_(budget) {}
+  bool Add(const Record& record) {
+    open_ += sizeof(Record) + std::visit(MemoryOf(), record.body);
+    return open_ < kBytesPerQuestion || Settle();
+  }
+  bool Settle() { return budget_->Take(std::exchange(open_, 0)); }
+
+ private:
+  ReadBudget* const budget_;
+  uint64_t open_ = 0;
+};
+
 }  // namespace
 
 absl::Status DecodeRecords(const std::string& path, const RawBlock& block,
@@ -344,8 +383,15 @@ absl::Status DecodeRecords(const std::string& path, const RawBlock& block,
     if (message.getFirstRecord() != cursor->record || message.getFirstCount() < cursor->count) {
       return error(absl::StatusCode::kDataLoss, "the block does not continue the one before");
     }
+    const auto too_large = [&] {
+      return error(absl::StatusCode::kResourceExhausted, "more records than such a file can hold");
+    };
+    if (!limits.budget->Take(message.getOrderRuns().getCounts().size() * sizeof(uint64_t))) {
+      return too_large();
+    }
     uint64_t before = cursor->count;
     cursor->count = message.getFirstCount();
+    Account account(limits.budget);
     Decoder decoder(message, limits, counts);
     for (const uint8_t kind : kinds) {
       if (cursor->ended) return error(absl::StatusCode::kDataLoss, "behind the segment's end");
@@ -368,6 +414,7 @@ absl::Status DecodeRecords(const std::string& path, const RawBlock& block,
         if (const auto* run = std::get_if<OrderRun>(&record.body)) {
           cursor->ordered += run->counts.size();
         }
+        if (!account.Add(record)) return too_large();
         out->push_back(std::move(record));
       }
       cursor->count += delta;
@@ -376,7 +423,7 @@ absl::Status DecodeRecords(const std::string& path, const RawBlock& block,
       cursor->ended = kind == static_cast<uint8_t>(RecordKind::kSegmentEnd) ||
                       kind == static_cast<uint8_t>(RecordKind::kGap);
     }
-    return absl::OkStatus();
+    return account.Settle() ? absl::OkStatus() : too_large();
   });
 }
 

@@ -2,8 +2,9 @@
 //
 // Every field is checked before it is used; the records handed out satisfy what records.h says of
 // them, so that whoever replays them need not check again: addresses are aligned, `lines` has as
-// many bytes as the mask says, modules and register indices exist, counts never decrease, those of
-// an OrderRun ascend between the record before and its own.
+// many bytes as the mask says, modules and register indices exist, a siginfo is no larger than a
+// siginfo_t, counts never decrease, those of an OrderRun ascend between the record before and its
+// own.
 
 #ifndef HINDSIGHT_TRACEFMT_RECORD_DECODER_H_
 #define HINDSIGHT_TRACEFMT_RECORD_DECODER_H_
@@ -16,6 +17,7 @@
 
 #include "absl/status/status.h"
 #include "tracefmt/block.h"
+#include "tracefmt/read_budget.h"
 #include "tracefmt/records.h"
 
 namespace hindsight {
@@ -24,6 +26,7 @@ namespace hindsight {
 struct RecordLimits {
   size_t module_count = 0;
   size_t register_words = 0;
+  ReadBudget* budget = nullptr;  // for the memory the records take; borrowed
 };
 
 // Where in a segment the decoder stands.
@@ -39,7 +42,8 @@ using OrderedCounts = std::vector<std::unique_ptr<uint64_t[]>>;
 
 // Appends the records of `block` to `out`; their spans point into `block` and `counts`. On error
 // the records before the wrong one have been appended. kUnimplemented: a record of a newer,
-// critical kind; kUnavailable: a module added to a live trace after it was opened.
+// critical kind; kUnavailable: a module added to a live trace after it was opened;
+// kResourceExhausted: they take more memory than the budget has.
 absl::Status DecodeRecords(const std::string& path, const RawBlock& block,
                            const RecordLimits& limits, RecordCursor* cursor,
                            std::vector<Record>* out, OrderedCounts* counts);

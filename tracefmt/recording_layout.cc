@@ -1,5 +1,7 @@
 #include <algorithm>
 #include <map>
+#include <set>
+#include <string>
 #include <tuple>
 #include <utility>
 
@@ -8,6 +10,7 @@
 #include "absl/strings/strip.h"
 #include "base/status_macros.h"
 #include "tracefmt/manifest_codec.h"
+#include "tracefmt/read_budget.h"
 #include "tracefmt/trace_directory.h"
 #include "tracefmt/trace_reader.h"
 
@@ -20,6 +23,9 @@ struct Named {
   ProcessInfo process;
 };
 
+// Of the processes that cannot be read, this many are named.
+constexpr size_t kMaxWarnings = 1000;
+
 // The name of the parent's trace, "" for the recording's first process. What is no such name, as in
 // a damaged manifest, stands for the first process too.
 std::string ParentName(const Manifest& manifest) {
@@ -31,15 +37,17 @@ std::string ParentName(const Manifest& manifest) {
 // Whether a recorder died before it recorded anything here: the manifest comes before all segments.
 bool IsUnborn(const TraceDirectory& trace) { return trace.Entries("threads").empty(); }
 
-std::vector<Named> ReadChildren(const TraceDirectory& any, std::vector<std::string>* warnings) {
+std::vector<Named> ReadChildren(const TraceDirectory& any, ReadBudget* budget,
+                                std::vector<std::string>* warnings) {
   std::vector<Named> children;
   for (const std::string& name : any.ProcessNames()) {
     const absl::StatusOr<TraceDirectory> trace = any.Process(name);
     if (!trace.ok()) continue;
-    absl::StatusOr<Manifest> manifest = ReadTraceManifest(*trace);
+    absl::StatusOr<Manifest> manifest = ReadTraceManifest(*trace, budget);
     if (manifest.ok()) {
       children.push_back({name, {trace->path(), *std::move(manifest), *trace}});
-    } else if (warnings != nullptr && !(absl::IsNotFound(manifest.status()) && IsUnborn(*trace))) {
+    } else if (warnings != nullptr && warnings->size() < kMaxWarnings &&
+               !(absl::IsNotFound(manifest.status()) && IsUnborn(*trace))) {
       warnings->push_back(absl::StrCat("process left out: ", manifest.status().message()));
     }
   }
@@ -68,11 +76,27 @@ bool Descends(std::string name, const std::string& ancestor,
 
 }  // namespace
 
+absl::Status CheckAncestry(const TraceDirectory& trace) {
+  std::set<std::string> names = {trace.name()};
+  for (TraceDirectory at = trace; names.size() <= kMaxAncestors + 1;) {
+    ReadBudget budget(kManifestsBudgetBytes, kManifestsBudgetMultiple);
+    ASSIGN_OR_RETURN(const Manifest manifest, ReadTraceManifest(at, &budget));
+    if (manifest.parent_pid == 0 || manifest.parent_directory.empty()) return absl::OkStatus();
+    ASSIGN_OR_RETURN(at, at.Parent(manifest.parent_directory));
+    if (!names.insert(at.name()).second) {
+      return absl::DataLossError(absl::StrCat(at.path(), ": is its own ancestor"));
+    }
+  }
+  return absl::ResourceExhaustedError(
+      absl::StrCat(trace.path(), ": has more than ", kMaxAncestors, " ancestors"));
+}
+
 absl::StatusOr<std::vector<ProcessInfo>> ListProcesses(const TraceDirectory& directory,
                                                        std::vector<std::string>* warnings) {
-  ASSIGN_OR_RETURN(Manifest manifest, ReadTraceManifest(directory));
+  ReadBudget budget(kManifestsBudgetBytes, kManifestsBudgetMultiple);
+  ASSIGN_OR_RETURN(Manifest manifest, ReadTraceManifest(directory, &budget));
   std::vector<ProcessInfo> processes = {{directory.path(), std::move(manifest), directory}};
-  std::vector<Named> children = ReadChildren(directory, warnings);
+  std::vector<Named> children = ReadChildren(directory, &budget, warnings);
   if (directory.name().empty()) {
     for (Named& child : children) processes.push_back(std::move(child.process));
     return processes;

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "tracefmt/message.h"
+#include "tracefmt/read_budget.h"
 #include "tracefmt/record_columns.h"
 #include "tracefmt/record_decoder.h"
 #include "tracefmt/trace.capnp.h"
@@ -74,6 +75,7 @@ class LoadedSegment final : public Segment {
     return end == nullptr ? nullptr : &end->registers;
   }
   const absl::Status& damage() const override { return damage_; }
+  uint64_t memory_bytes() const override { return budget_.taken(); }
 
   // Reads the blocks from `offset` on. Called once, before the segment is shared.
   void Load(const BlockFile& file, uint64_t offset) {
@@ -90,8 +92,10 @@ class LoadedSegment final : public Segment {
     uint64_t raw_bytes = 0;
     while (!file.AtEnd(offset)) {
       ASSIGN_OR_RETURN(RawBlock block, file.Read(offset));
+      budget_.AddStored(block.next_offset - offset);
       offset = block.next_offset;
-      raw_bytes += block.word_count * sizeof(uint64_t);
+      const uint64_t block_bytes = block.word_count * sizeof(uint64_t);
+      raw_bytes += block_bytes;
       if (raw_bytes > kMaxSegmentRawBytes || cursor_.record > kMaxSegmentRecords ||
           cursor_.ordered > kMaxSegmentOrderedCounts) {
         return BlockError(absl::StatusCode::kResourceExhausted, file.path(), block.offset,
@@ -102,9 +106,13 @@ class LoadedSegment final : public Segment {
         return BlockError(absl::StatusCode::kUnimplemented, file.path(), block.offset,
                           absl::StrCat("unknown kind of block ", block.kind));
       }
+      if (!budget_.Take(block_bytes)) {
+        return BlockError(absl::StatusCode::kResourceExhausted, file.path(), block.offset,
+                          "holds more than such a file can");
+      }
       blocks_.push_back(std::move(block));
-      RETURN_IF_ERROR(DecodeRecords(file.path(), blocks_.back(),
-                                    {context_.module_count, registers_.size()}, &cursor_, &records_,
+      const RecordLimits limits = {context_.module_count, registers_.size(), &budget_};
+      RETURN_IF_ERROR(DecodeRecords(file.path(), blocks_.back(), limits, &cursor_, &records_,
                                     &ordered_counts_));
     }
     if (cursor_.ended) return absl::OkStatus();
@@ -131,6 +139,7 @@ class LoadedSegment final : public Segment {
   const SegmentContext context_;
   SegmentInfo info_;
   RegisterWords registers_;
+  ReadBudget budget_{kSegmentBudgetBytes, kSegmentBudgetMultiple};
   std::vector<RawBlock> blocks_;  // what the spans in records_ point into
   OrderedCounts ordered_counts_;  // likewise
   std::vector<Record> records_;

@@ -12,6 +12,7 @@
 #include "tracefmt/full_keyframe_file.h"
 #include "tracefmt/manifest_codec.h"
 #include "tracefmt/module_files.h"
+#include "tracefmt/read_budget.h"
 #include "tracefmt/segment_file.h"
 
 namespace hindsight {
@@ -19,6 +20,8 @@ namespace {
 
 // Bounds the memory events take; about 40 million of them.
 constexpr uint64_t kMaxEventBytes = uint64_t{4} << 30;
+// Of what is wrong with a trace, this much is told.
+constexpr size_t kMaxListed = 1000;
 
 // The number that `name` without `suffix` is, written the one way we write it; -1 if it is none.
 int64_t NumberIn(const std::string& name, const std::string& suffix) {
@@ -45,7 +48,9 @@ std::vector<int64_t> NumberedEntries(const TraceDirectory& files, const std::str
 class TraceReaderImpl final : public TraceReader {
  public:
   TraceReaderImpl(TraceDirectory files, Manifest manifest)
-      : files_(std::move(files)), manifest_(std::move(manifest)), modules_(files_, &warnings_) {
+      : files_(std::move(files)),
+        manifest_(std::move(manifest)),
+        modules_(files_, &budget_, &warnings_) {
     if (!modules_.list_status().ok()) {
       NoteDamage(modules_.list_status(), /*may_be_cut_short=*/true);
     }
@@ -93,8 +98,15 @@ class TraceReaderImpl final : public TraceReader {
 
  private:
   bool complete() const { return manifest_.state == TraceState::kComplete; }
+  void AddWarning(std::string text) {
+    if (warnings_.size() > kMaxListed) return;
+    warnings_.push_back(warnings_.size() < kMaxListed ? std::move(text) : "and more of the kind");
+  }
   void Warn(absl::string_view what, const absl::Status& status) {
-    warnings_.push_back(absl::StrCat(what, ": ", status.message()));
+    AddWarning(absl::StrCat(what, ": ", status.message()));
+  }
+  void AddDamage(const absl::Status& status) {
+    if (damage_.size() < kMaxListed) damage_.push_back(status);
   }
   // A file that just ends is what a dead recorder leaves, worth a word, or a live one, worth none.
   void WarnOfDamage(absl::string_view what, const absl::Status& status) {
@@ -105,7 +117,7 @@ class TraceReaderImpl final : public TraceReader {
   // The last file written of its kind may be cut short by the recorder's death.
   void NoteDamage(const absl::Status& status, bool may_be_cut_short) {
     if (absl::IsOutOfRange(status) && may_be_cut_short && !complete()) return;
-    damage_.push_back(status);
+    AddDamage(status);
   }
 
   void ReadEventsFile();
@@ -117,11 +129,11 @@ class TraceReaderImpl final : public TraceReader {
   const TraceDirectory files_;
   const Manifest manifest_;
   std::vector<std::string> warnings_;  // before modules_, which adds to it
+  // For what is kept as long as the trace is open. Page tables are read later.
+  ReadBudget budget_{kTraceBudgetBytes, kTraceBudgetMultiple};
   const ModuleFiles modules_;
   std::vector<ProcessEvent> events_;
   std::map<int32_t, std::vector<SegmentInfo>> segments_;
-  // Segments whose header cannot be read.
-  std::map<std::pair<int32_t, uint64_t>, absl::Status> lost_segments_;
   std::vector<absl::Status> damage_;
   PageGroups groups_;
   std::vector<std::shared_ptr<const FullKeyframe>> full_keyframes_;
@@ -141,6 +153,7 @@ absl::Status TraceReaderImpl::ReadEventBlocks() {
   uint64_t raw_bytes = 0;
   while (!file.AtEnd(offset)) {
     ASSIGN_OR_RETURN(const RawBlock block, file.Read(offset));
+    budget_.AddStored(block.next_offset - offset);
     offset = block.next_offset;
     if (block.kind >= kFirstIgnorableBlockKind) continue;
     raw_bytes += block.word_count * sizeof(uint64_t);
@@ -152,7 +165,7 @@ absl::Status TraceReaderImpl::ReadEventBlocks() {
       return BlockError(absl::StatusCode::kUnimplemented, path, block.offset,
                         absl::StrCat("unknown kind of block ", block.kind));
     }
-    RETURN_IF_ERROR(hindsight::ReadEvents(path, block, &events_));
+    RETURN_IF_ERROR(hindsight::ReadEvents(path, block, &budget_, &events_));
   }
   return absl::OkStatus();
 }
@@ -170,16 +183,16 @@ void TraceReaderImpl::FindSegmentsOf(int32_t thread) {
   for (size_t i = 0; i < numbers.size(); ++i) {
     const uint64_t number = static_cast<uint64_t>(numbers[i]);
     if (i > 0 && numbers[i] != numbers[i - 1] + 1) {
-      damage_.push_back(absl::DataLossError(absl::StrCat(
-          files_.PathOf(directory), ": no segment between ", numbers[i - 1], " and ", number)));
-      warnings_.push_back(std::string(damage_.back().message()));
+      const absl::Status gap = absl::DataLossError(absl::StrCat(
+          files_.PathOf(directory), ": no segment between ", numbers[i - 1], " and ", number));
+      AddDamage(gap);
+      AddWarning(std::string(gap.message()));
     }
     absl::StatusOr<SegmentInfo> info = ReadSegmentInfo(files_, manifest_.uuid, thread, number);
     if (info.ok()) {
       segments.push_back(*std::move(info));
       continue;
     }
-    lost_segments_[{thread, number}] = info.status();
     WarnOfDamage("segment dropped", info.status());
     NoteDamage(info.status(), /*may_be_cut_short=*/i + 1 == numbers.size());
   }
@@ -190,15 +203,15 @@ void TraceReaderImpl::FindSegmentsOf(int32_t thread) {
   if (manifest_.state != TraceState::kInterrupted) return;
   const SegmentInfo& last = segments.back();
   if (const auto torn = FindTornBlock(files_, last); torn.ok()) {
-    warnings_.push_back(absl::StrCat(last.path, ": offset ", *torn, ": the recorder died here; ",
-                                     last.file_bytes - *torn, " bytes dropped"));
+    AddWarning(absl::StrCat(last.path, ": offset ", *torn, ": the recorder died here; ",
+                            last.file_bytes - *torn, " bytes dropped"));
   }
 }
 
 void TraceReaderImpl::FindKeyframes() {
   for (const int64_t number : NumberedEntries(files_, "full", "")) {
     auto keyframe = OpenFullKeyframe(files_, manifest_.uuid, static_cast<uint64_t>(number),
-                                     &groups_, &modules_);
+                                     &groups_, &modules_, &budget_);
     if (keyframe.ok()) {
       full_keyframes_.push_back(*std::move(keyframe));
     } else {
@@ -215,8 +228,8 @@ absl::StatusOr<std::shared_ptr<const Segment>> TraceReaderImpl::LoadSegment(int3
       all.begin(), all.end(), number,
       [](const SegmentInfo& info, uint64_t wanted) { return info.number < wanted; });
   if (found == all.end() || found->number != number) {
-    const auto lost = lost_segments_.find({thread, number});
-    if (lost != lost_segments_.end()) return lost->second;
+    const absl::Status lost = ReadSegmentInfo(files_, manifest_.uuid, thread, number).status();
+    if (!lost.ok() && !absl::IsNotFound(lost)) return lost;
     return absl::NotFoundError(
         absl::StrCat(directory(), ": no segment ", number, " of thread ", thread));
   }
@@ -230,7 +243,8 @@ absl::StatusOr<std::shared_ptr<const Segment>> TraceReaderImpl::LoadSegment(int3
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<TraceReader>> TraceReader::Open(const TraceDirectory& directory) {
-  ASSIGN_OR_RETURN(Manifest manifest, ReadTraceManifest(directory));
+  ReadBudget budget(kManifestsBudgetBytes, kManifestsBudgetMultiple);
+  ASSIGN_OR_RETURN(Manifest manifest, ReadTraceManifest(directory, &budget));
   return std::make_unique<TraceReaderImpl>(directory, std::move(manifest));
 }
 

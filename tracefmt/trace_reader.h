@@ -46,6 +46,8 @@ class Segment {
   virtual const RegisterWords* end_registers() const = 0;
   // Set where bytes of the file were damaged and dropped.
   virtual const absl::Status& damage() const = 0;
+  // What it takes of memory, about.
+  virtual uint64_t memory_bytes() const = 0;
 };
 
 class FullKeyframe {
@@ -87,6 +89,12 @@ absl::StatusOr<std::vector<ProcessInfo>> ListProcesses(const TraceDirectory& dir
                                                        std::vector<std::string>* warnings);
 absl::StatusOr<std::vector<ProcessInfo>> ListProcesses(const std::string& path,
                                                        std::vector<std::string>* warnings);
+
+// Whether the parents that the manifests name lead from `trace` to a process without one: kDataLoss
+// if a process is its own ancestor or a name leads out of the recording, kResourceExhausted beyond
+// kMaxAncestors: memory a process was born with is looked for in all of them, each replayed.
+inline constexpr size_t kMaxAncestors = 100;
+absl::Status CheckAncestry(const TraceDirectory& trace);
 
 class TraceReader {
  public:
