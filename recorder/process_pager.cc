@@ -200,7 +200,7 @@ bool ProcessPager::WriteBack() {
   std::vector<MemoryPiece> pieces;
   pieces.reserve(dirty_.size());
   for (Page* page : dirty_) AppendChanges(page, &pieces);
-  const bool written = tracee_->WritePieces(pieces) == pieces.size();
+  const bool written = tracee_->Commit(pieces, cpu_->registers());
 
   std::vector<uint64_t> protect;
   auto clean = [&](Page* page) {

@@ -73,6 +73,8 @@ class ProcessPager final : public Pager {
   bool OnFirstWrite(uint64_t page) override;
   bool MayExecute(uint64_t page) override;
 
+  // Whether there is something to write back.
+  bool has_changes() const { return !dirty_.empty(); }
   // Brings the process's memory to the view's contents. False if the process is gone or, by
   // mischief of another process, a page cannot be written any more.
   bool WriteBack();

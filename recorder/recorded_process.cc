@@ -12,6 +12,7 @@
 #include "recorder/recording.h"
 #include "recorder/remote_call.h"
 #include "recorder/thread_engine.h"
+#include "recorder/thread_stop.h"
 #include "recorder/vdso.h"
 
 namespace hindsight {
@@ -83,7 +84,26 @@ absl::Status RecordedProcess::OpenImage(Tracee* tracee) {
   RETURN_IF_ERROR(ReloadMap(tracee, nullptr, 0));
   ASSIGN_OR_RETURN(std::vector<VdsoPatch> patches, PatchVdso(space_->map(), tracee->thread()));
   if (!patches.empty()) vdso_patches_ = std::move(patches);
-  return absl::OkStatus();
+  if (recording_->options().attach_pid == 0) return absl::OkStatus();
+  InstallCommitArea(tracee->thread());
+  return ReloadMap(tracee, nullptr, 0);
+}
+
+// A process that was launched dies with its recorder; one that was there before shall live.
+void RecordedProcess::InstallCommitArea(pid_t thread) {
+  // After vfork the memory is the parent's.
+  const pid_t parent = manifest_.parent_pid;
+  if (parent != 0 && hindsight::SharesMemory(parent, thread, /*otherwise=*/true)) return;
+  absl::StatusOr<std::unique_ptr<CommitArea>> area =
+      absl::UnavailableError("there is no room for that in its vdso");
+  if (const auto call = FindVdsoCall(vdso_patches_)) area = CommitArea::Install(thread, *call);
+  if (area.ok()) {
+    commit_area_ = *std::move(area);
+    return;
+  }
+  std::fprintf(stderr,
+               "hindsight: %s (process %d) may crash if this recorder is killed with SIGKILL: %s\n",
+               program_.c_str(), pid(), std::string(area.status().message()).c_str());
 }
 
 absl::Status RecordedProcess::ReloadMap(Tracee* tracee, ThreadLog* log, uint64_t count) {
@@ -129,6 +149,8 @@ void RecordedProcess::OnExec() {
   witnesses_.Clear();
   space_ = std::make_shared<AddressSpace>();
   vdso_patches_.clear();
+  for (const auto& engine : threads_) engine->tracee().UseCommitArea(nullptr);
+  commit_area_.reset();
 }
 
 absl::Status RecordedProcess::WriteFullKeyframe(ThreadEngine* by, bool with_memory) {
@@ -240,8 +262,9 @@ void RecordedProcess::LetGo(const std::string& reason) {
     recording_->Remove(engine->thread());
   }
   for (const ThreadToDetach& thread : detach) {
-    if (attached_ || thread.running || thread.signal != 0) continue;
-    RandomizeAddressesAgain(thread.thread).IgnoreError();
+    if (thread.running || thread.signal != 0) continue;
+    if (commit_area_ != nullptr) commit_area_->Remove(thread.thread);
+    if (!attached_) RandomizeAddressesAgain(thread.thread).IgnoreError();
     break;
   }
   // What another process has in memory as well stays as it is.

@@ -18,6 +18,7 @@
 #include "emulator/host_features.h"
 #include "recorder/address_space.h"
 #include "recorder/breakpoint_run.h"
+#include "recorder/commit_area.h"
 #include "recorder/module_table.h"
 #include "recorder/page_witness.h"
 #include "recorder/record.h"
@@ -48,6 +49,8 @@ class RecordedProcess {
   ModuleTable& modules() { return modules_; }
   PageWitnesses& witnesses() { return witnesses_; }
   const std::shared_ptr<const AddressSpace>& space() const { return space_; }
+  // By which the process survives this one; null: it need not, or cannot.
+  CommitArea* commit_area() const { return commit_area_.get(); }
 
   // Its threads, in the order they were made; those that have ended are gone.
   const std::list<std::unique_ptr<ThreadEngine>>& threads() const { return threads_; }
@@ -128,6 +131,7 @@ class RecordedProcess {
   uint64_t Instructions() const;
 
  private:
+  void InstallCommitArea(pid_t thread);
   void SetMap(MemoryMap map);
 
   Recording* const recording_;
@@ -140,6 +144,7 @@ class RecordedProcess {
   uint64_t foreign_version_ = 0;  // that space_ was made with
   absl::flat_hash_set<uint64_t> stop_places_;
   std::vector<uint64_t> auxv_;
+  std::unique_ptr<CommitArea> commit_area_;
   std::list<std::unique_ptr<ThreadEngine>> threads_;
   ThreadEngine* last_thread_ = nullptr;
   uint64_t last_turn_end_ns_ = 0;

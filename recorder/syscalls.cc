@@ -258,6 +258,7 @@ void ThreadEngine::FinishExec() {
     return;
   }
   recording_->Keep(process_->OpenImage(tracee_.get()));
+  tracee_->UseCommitArea(process_->commit_area());
   pager_.SetSpace(process_->space());
   ProcessEvent event = CallEvent(EventKind::kExec, sequence, *call_);
   event.result = 0;

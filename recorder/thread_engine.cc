@@ -91,6 +91,7 @@ void ThreadEngine::Begin() {
   if (!cpu.ok()) return;
   cpu_ = *std::move(cpu);
   pager_.set_cpu(cpu_.get());
+  tracee_->UseCommitArea(process_->commit_area());
   if (process_->many_threads()) pager_.BeCareful();
   pager_.SetSpace(process_->space());
   pager_.set_bulk_bytes(recording_->options().bulk_bytes);
@@ -308,7 +309,20 @@ void ThreadEngine::LogStateHash() {
   log_.Append(hashed_count_, RegisterHash{Hash(hashed_registers_)});
 }
 
+void ThreadEngine::AwaitCommit() {
+  if (state_ == State::kReady && begun()) {
+    tracee_->Park();
+  } else if (state_ == State::kWaiting && call_.has_value() && call_->inside) {
+    tracee_->ParkIfCallEnded();
+  }
+}
+
 void ThreadEngine::Sync() {
+  if (process_->commit_area() != nullptr && pager_.has_changes()) {
+    for (const auto& other : process_->threads()) {
+      if (other.get() != this) other->AwaitCommit();
+    }
+  }
   if (!pager_.WriteBack() && tracee_->IsStopped()) {
     log_.Keep(absl::InternalError("cannot write to the program's memory"));
   }

@@ -81,6 +81,8 @@ class ThreadEngine {
   void Appear();
   // Job control has stopped it before it is recorded.
   void StandStill() { OnGroupStop(); }
+  // Another thread of the process commits now: see CommitArea.
+  void AwaitCommit();
   // Another thread of the process exists from now on.
   void BeCareful();
   // These pages were changed in the process by the recorder.

@@ -100,6 +100,18 @@ ThreadStop WaitForThreadStop(pid_t thread, std::chrono::milliseconds timeout) {
   }
 }
 
+std::optional<int> LeaveStepTrap(pid_t thread) {
+  if (ptrace(PTRACE_INTERRUPT, thread, nullptr, nullptr) != 0 ||
+      ptrace(PTRACE_CONT, thread, nullptr, 0) != 0) {
+    return std::nullopt;  // gone: the next stop will tell
+  }
+  int status = 0;
+  if (!WaitForAnyStop(thread, &status)) return std::nullopt;
+  const bool expected =
+      WIFSTOPPED(status) && status >> 16 == PTRACE_EVENT_STOP && WSTOPSIG(status) == SIGTRAP;
+  return expected ? std::nullopt : std::optional<int>(status);
+}
+
 bool StepWhile(pid_t thread, int max_steps, const std::function<bool(uint64_t pc)>& inside) {
   user_regs_struct registers;
   if (ptrace(PTRACE_GETREGS, thread, nullptr, &registers) != 0) return false;
@@ -124,6 +136,7 @@ bool StepWhile(pid_t thread, int max_steps, const std::function<bool(uint64_t pc
     }
   }
   ptrace(PTRACE_SETSIGMASK, thread, sizeof(mask), &mask);
+  if (alive) LeaveStepTrap(thread);
   if (sigstop) syscall(SYS_tkill, thread, SIGSTOP);
   return alive && !inside(registers.rip);
 }

@@ -8,6 +8,7 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <optional>
 
 namespace hindsight {
 
@@ -36,6 +37,12 @@ struct ThreadStop {
 // each of them, and after stops at system calls, it is asked to stop again.
 // Requires: seized, and asked to stop (PTRACE_INTERRUPT) or bound to stop.
 ThreadStop WaitForThreadStop(pid_t thread, std::chrono::milliseconds timeout);
+
+// Brings a thread that stands in the SIGTRAP of a single step to PTRACE_EVENT_STOP, without
+// executing anything: should its tracer die, the kernel would deliver the SIGTRAP. If it comes to
+// another stop: the status as waitpid reports it. Its end is left to whoever waits for it next.
+// Requires: seized.
+std::optional<int> LeaveStepTrap(pid_t thread);
 
 // Steps a stopped thread, no signal taken meanwhile, while its pc is one that `inside` is true for.
 // False if it is gone, which it is left to the caller to wait for, or still inside after

@@ -20,6 +20,7 @@
 #include "base/status_macros.h"
 #include "emulator/host_registers.h"
 #include "recorder/launch.h"
+#include "recorder/thread_stop.h"
 
 namespace hindsight {
 namespace {
@@ -97,6 +98,7 @@ Tracee::Tracee(pid_t process, pid_t thread, bool owned)
     : process_(process), thread_(thread), owned_(owned), vectors_(XstateBytes()) {}
 
 Tracee::~Tracee() {
+  UseCommitArea(nullptr);
   if (exited_ || !owned_) return;
   kill(process_, SIGKILL);
   int status;
@@ -132,6 +134,65 @@ size_t Tracee::WritePieces(absl::Span<const MemoryPiece> pieces) {
   return MovePieces(thread_, pieces, process_vm_writev);
 }
 
+void Tracee::UseCommitArea(CommitArea* area) {
+  if (slot_.has_value()) area_->GiveBack(*slot_);
+  area_ = area;
+  slot_ = area == nullptr ? std::nullopt : area->TakeSlot();
+}
+
+bool Tracee::Commit(absl::Span<const MemoryPiece> pieces, const RegisterFile& registers) {
+  if (!slot_.has_value()) return WritePieces(pieces) == pieces.size();
+  if (!Park()) return false;
+  committed_ = registers;
+  RegistersToGeneral(registers, &general_);
+  std::vector<uint8_t> vectors = vectors_;
+  RegistersToXstate(registers, absl::MakeSpan(vectors));
+  const ThreadContext after = {general_, vectors, mask_};
+  std::vector<MemoryPiece> plan = area_->PlanCommit(*slot_, after, pieces);
+  if (!plan.empty()) return WritePieces(plan) == plan.size();
+  // Too much for the area.
+  if (WritePieces(pieces) != pieces.size()) return false;
+  plan = area_->PlanPark(*slot_, after);
+  return WritePieces(plan) == plan.size();
+}
+
+// Between two instructions a thread may stand for long: it must not be in a stop that is the end of
+// a single step, of whose SIGTRAP it would die with its tracer.
+void Tracee::LeaveTrap() {
+  if (slot_.has_value()) held_status_ = LeaveStepTrap(thread_);
+}
+
+// Has the thread's real registers point into the commit area.
+bool Tracee::Park() {
+  if (parked_) return true;
+  if (!slot_.has_value() || !GetRegisters(/*vectors=*/false, &committed_)) return false;
+  const uint64_t mask = signal_mask(), all = ~uint64_t{0};
+  const std::vector<MemoryPiece> plan = area_->PlanPark(*slot_, {general_, vectors_, mask});
+  user_regs_struct parked = area_->Parked(*slot_, general_);
+  parked_ = mask_known_ && WritePieces(plan) == plan.size() &&
+            ptrace(PTRACE_SETREGS, thread_, nullptr, &parked) == 0 &&
+            ptrace(PTRACE_SETSIGMASK, thread_, kSignalSetBytes, &all) == 0;
+  return parked_;
+}
+
+void Tracee::ParkIfCallEnded() {
+  if (parked_ || !slot_.has_value()) return;
+  __ptrace_syscall_info info = {};
+  // Fails if it is not stopped.
+  if (ptrace(PTRACE_GET_SYSCALL_INFO, thread_, sizeof(info), &info) <= 0) return;
+  // The kernel has more to do with a call that was interrupted.
+  constexpr int64_t kLowestRestartCode = -516;
+  if (info.op != PTRACE_SYSCALL_INFO_EXIT) return;
+  if (info.exit.rval >= kLowestRestartCode && info.exit.rval <= -512) return;
+  Park();
+}
+
+bool Tracee::Unpark(const user_regs_struct& general) {
+  parked_ = false;
+  return ptrace(PTRACE_SETSIGMASK, thread_, kSignalSetBytes, &mask_) == 0 &&
+         ptrace(PTRACE_SETREGS, thread_, nullptr, &general) == 0;
+}
+
 bool Tracee::LoadVectors() {
   iovec buffer = {vectors_.data(), vectors_.size()};
   vectors_known_ = ptrace(PTRACE_GETREGSET, thread_, NT_X86_XSTATE, &buffer) == 0 &&
@@ -156,16 +217,21 @@ bool Tracee::SetRegisters(const RegisterFile& registers) {
   const size_t vectors_at = offsetof(RegisterFile, mxcsr);
   const char* wanted = reinterpret_cast<const char*>(&registers);
   const char* actual = reinterpret_cast<const char*>(&now);
-  if (std::memcmp(wanted, actual, vectors_at) != 0 ||
-      static_cast<long long>(general_.orig_rax) >= 0) {
-    RegistersToGeneral(registers, &general_);
-    if (ptrace(PTRACE_SETREGS, thread_, nullptr, &general_) != 0) return false;
-  }
+  // A parked thread needs no vector registers: they are in its frame. So they come first.
   if (std::memcmp(wanted + vectors_at, actual + vectors_at, sizeof(now) - vectors_at) != 0) {
     RegistersToXstate(registers, absl::MakeSpan(vectors_));
     iovec buffer = {vectors_.data(), vectors_.size()};
     if (ptrace(PTRACE_SETREGSET, thread_, NT_X86_XSTATE, &buffer) != 0) return false;
     known_ = registers;
+  }
+  if (parked_) {
+    RegistersToGeneral(registers, &general_);
+    return Unpark(general_);
+  }
+  if (std::memcmp(wanted, actual, vectors_at) != 0 ||
+      static_cast<long long>(general_.orig_rax) >= 0) {
+    RegistersToGeneral(registers, &general_);
+    if (ptrace(PTRACE_SETREGS, thread_, nullptr, &general_) != 0) return false;
   }
   return true;
 }
@@ -178,6 +244,8 @@ bool Tracee::Is64Bit() const {
 }
 
 bool Tracee::Resume(ResumeHow how, int signal) {
+  if (parked_ && !SetRegisters(committed_)) return false;
+  if (held_status_.has_value()) return true;
   how_ = how;
   if (how == ResumeHow::kStep) LetStepTrapThrough(signal);
   general_known_ = false;
@@ -199,6 +267,7 @@ void Tracee::LetStepTrapThrough(int signal) {
 bool Tracee::Listen() { return ptrace(PTRACE_LISTEN, thread_, nullptr, nullptr) == 0; }
 
 TraceeStop Tracee::Wait(const std::function<void()>& on_tick) {
+  if (held_status_.has_value()) return Interpret(*std::exchange(held_status_, std::nullopt));
   int status;
   while (waitpid(thread_, &status, __WALL) < 0) {
     CHECK(errno == EINTR);  // it is our child, and not reaped
@@ -208,6 +277,7 @@ TraceeStop Tracee::Wait(const std::function<void()>& on_tick) {
 }
 
 std::optional<TraceeStop> Tracee::Poll() {
+  if (held_status_.has_value()) return Interpret(*std::exchange(held_status_, std::nullopt));
   int status;
   if (waitpid(thread_, &status, __WALL | WNOHANG) != thread_) return std::nullopt;
   return Interpret(status);
@@ -265,12 +335,14 @@ TraceeStop Tracee::Interpret(int status) {
   if (std::exchange(mask_changed_, false) && !stop.handler_entry) {
     ptrace(PTRACE_SETSIGMASK, thread_, kSignalSetBytes, &mask_);
   }
+  if (stop.kind == TraceeStopKind::kStepped) LeaveTrap();
   return stop;
 }
 
 bool Tracee::Interrupt() { return ptrace(PTRACE_INTERRUPT, thread_, nullptr, nullptr) == 0; }
 
 uint64_t Tracee::UseTime(uint64_t loop, uint64_t ns) {
+  if (slot_.has_value() && !Park()) return 0;
   user_regs_struct before;
   const uint64_t mask = signal_mask(), all = ~uint64_t{0};
   const uint64_t used_before = UsedTime(ProcPath("schedstat"));
@@ -278,6 +350,8 @@ uint64_t Tracee::UseTime(uint64_t loop, uint64_t ns) {
   user_regs_struct looping = before;
   looping.rip = loop;
   looping.orig_rax = ~uint64_t{0};  // in no system call that could be restarted
+  // Should this process die, it goes on after the loop.
+  if (parked_) looping = area_->Spinning(*slot_, before);
   if (ptrace(PTRACE_SETSIGMASK, thread_, kSignalSetBytes, &all) != 0 ||
       ptrace(PTRACE_SETREGS, thread_, nullptr, &looping) != 0 ||
       ptrace(PTRACE_CONT, thread_, nullptr, 0) != 0) {
@@ -297,14 +371,14 @@ uint64_t Tracee::UseTime(uint64_t loop, uint64_t ns) {
   while (waitpid(thread_, &status, __WALL) < 0 && errno == EINTR) {
   }
   ptrace(PTRACE_SETREGS, thread_, nullptr, &before);
-  ptrace(PTRACE_SETSIGMASK, thread_, kSignalSetBytes, &mask);
+  if (!parked_) ptrace(PTRACE_SETSIGMASK, thread_, kSignalSetBytes, &mask);
   // SIGSTOP cannot be blocked: it comes again.
   if (status >> 16 == 0) syscall(SYS_tgkill, process_, thread_, WSTOPSIG(status));
   const uint64_t used = UsedTime(ProcPath("schedstat")) - used_before;
   return used == 0 ? ns : used;  // a kernel without that file
 }
 
-void Tracee::ForgetRegisters() { general_known_ = vectors_known_ = mask_known_ = false; }
+void Tracee::ForgetRegisters() { general_known_ = vectors_known_ = mask_known_ = parked_ = false; }
 
 uint64_t Tracee::signal_mask() {
   if (!mask_known_) {

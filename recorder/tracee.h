@@ -26,6 +26,8 @@
 #include "absl/types/span.h"
 #include "base/unique_fd.h"
 #include "emulator/registers.h"
+#include "recorder/commit_area.h"
+#include "recorder/memory_piece.h"
 #include "recorder/program_lookup.h"
 
 namespace hindsight {
@@ -63,13 +65,6 @@ struct TraceeStop {
   bool vfork = false, thread = false;  // kNewTask: by what event it was told
 };
 
-// A piece of the process's memory, inside one page.
-struct MemoryPiece {
-  uint64_t address = 0;
-  uint8_t* bytes = nullptr;
-  uint64_t length = 0;
-};
-
 class Tracee {
  public:
   // See LaunchTraced.
@@ -94,6 +89,16 @@ class Tracee {
   // Fill or write the pieces in order until one cannot be; returns how many were done.
   size_t ReadPieces(absl::Span<const MemoryPiece> pieces) const;
   size_t WritePieces(absl::Span<const MemoryPiece> pieces);
+  // Brings memory to `pieces` and the thread to `registers`, which SetRegisters or Resume puts into
+  // effect. With a commit area both happen or neither, should this process die. Requires: stopped.
+  bool Commit(absl::Span<const MemoryPiece> pieces, const RegisterFile& registers);
+  // Makes the thread wait for commits of others, should this process die. Does nothing without a
+  // commit area. Requires: stopped, between two instructions.
+  bool Park();
+  // The same of one that runs or sleeps, for all that is known, if its system call has ended.
+  void ParkIfCallEnded();
+  // Borrowed; null: none any more. Requires: not between Commit and SetRegisters.
+  void UseCommitArea(CommitArea* area);
 
   // False once it is gone, though not yet waited for.
   bool IsStopped() const;
@@ -133,6 +138,8 @@ class Tracee {
  private:
   Tracee(pid_t process, pid_t thread, bool owned);
   bool LoadVectors();
+  void LeaveTrap();
+  bool Unpark(const user_regs_struct& general);
   TraceeStop InterpretEvent(int event, int signal);
   void LetStepTrapThrough(int signal);
 
@@ -144,6 +151,14 @@ class Tracee {
   user_regs_struct general_ = {};
   std::vector<uint8_t> vectors_;  // NT_X86_XSTATE
   RegisterFile known_;
+  // Its place in the commit area, and whether its real registers point there: then general_ is what
+  // it would go on with, and `committed_` what SetRegisters has to bring about.
+  CommitArea* area_ = nullptr;
+  std::optional<int> slot_;
+  bool parked_ = false;
+  // A stop that came before its time: Resume has nothing to do, and Wait reports it.
+  std::optional<int> held_status_;
+  RegisterFile committed_;
   bool mask_known_ = false;
   uint64_t mask_ = 0;
   bool mask_changed_ = false;            // the process's mask is not mask_ for a moment

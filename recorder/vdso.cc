@@ -30,9 +30,14 @@ constexpr Function kFunctions[] = {
     {"__vdso_getrandom", -1},
 };
 
-// What CodeFor returns ends in a `ret`; behind it may follow a loop.
+// What CodeFor returns ends in a `ret`; after it may follow a loop, and a system call with the
+// return to a signal frame.
 constexpr size_t kCodeBytes = 8;
-constexpr uint8_t kLoop[] = {0xeb, 0xfe};  // jmp to itself
+constexpr uint8_t kExtraCode[] = {0xeb, 0xfe,           // jmp to itself
+                                  0x0f, 0x05,           // syscall
+                                  0xb8, 15,   0, 0, 0,  // mov eax, SYS_rt_sigreturn
+                                  0x0f, 0x05};          // syscall
+constexpr size_t kLoopBytes = 2;
 
 std::vector<uint8_t> CodeFor(long system_call) {
   if (system_call < 0) {
@@ -115,9 +120,9 @@ std::vector<VdsoPatch> PlanVdsoPatches(uint64_t base, absl::Span<const uint8_t> 
       if (!NameIs(image, tables.strings + symbol->st_name, function.name)) continue;
       VdsoPatch patch = {base + symbol->st_value, CodeFor(function.system_call), {}};
       if (symbol->st_size < kCodeBytes || !At<uint64_t>(image, symbol->st_value)) continue;
-      if (symbol->st_size >= kCodeBytes + std::size(kLoop) &&
-          At<uint16_t>(image, symbol->st_value + kCodeBytes) && !FindVdsoLoop(patches)) {
-        patch.code.insert(patch.code.end(), std::begin(kLoop), std::end(kLoop));
+      if (symbol->st_size >= kCodeBytes + std::size(kExtraCode) &&
+          image.size() - symbol->st_value >= symbol->st_size && !FindVdsoLoop(patches)) {
+        patch.code.insert(patch.code.end(), std::begin(kExtraCode), std::end(kExtraCode));
       }
       const uint8_t* bytes = image.data() + symbol->st_value;
       patch.original.assign(bytes, bytes + patch.code.size());
@@ -132,6 +137,12 @@ std::optional<uint64_t> FindVdsoLoop(absl::Span<const VdsoPatch> patches) {
     if (patch.code.size() > kCodeBytes) return patch.address + kCodeBytes;
   }
   return std::nullopt;
+}
+
+std::optional<uint64_t> FindVdsoCall(absl::Span<const VdsoPatch> patches) {
+  const std::optional<uint64_t> loop = FindVdsoLoop(patches);
+  if (!loop.has_value()) return std::nullopt;
+  return *loop + kLoopBytes;
 }
 
 absl::StatusOr<std::vector<VdsoPatch>> PatchVdso(const MemoryMap& map, pid_t process) {

@@ -21,7 +21,8 @@
 
 namespace hindsight {
 
-// A loop lies behind one of the functions, for a thread that is to use up time natively.
+// After the code of one function lies a loop, for a thread that is to use up time natively, and a
+// system call that returns to a signal frame.
 struct VdsoPatch {
   uint64_t address = 0;
   std::vector<uint8_t> code;
@@ -33,6 +34,9 @@ std::vector<VdsoPatch> PlanVdsoPatches(uint64_t base, absl::Span<const uint8_t> 
 
 // Where a patched vdso has an instruction that jumps to itself, if it has one.
 std::optional<uint64_t> FindVdsoLoop(absl::Span<const VdsoPatch> patches);
+
+// Where it has a system call that is followed by rt_sigreturn, if it has one.
+std::optional<uint64_t> FindVdsoCall(absl::Span<const VdsoPatch> patches);
 
 // Patches the vdso of the stopped process that thread `process` belongs to, and returns what that
 // was; to be put back by RestoreVdso. No vdso, no work. What a fork has inherited is returned like

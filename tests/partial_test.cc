@@ -4,13 +4,16 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <time.h>
 
 #include <algorithm>
 #include <cstdint>
+#include <random>
 #include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "base/test_seed.h"
 #include "tests/harness/gdb.h"
 #include "tests/harness/recording.h"
 
@@ -127,6 +130,31 @@ TEST(AttachTest, RecorderThatIsKilledLeavesAUsableTrace) {
   recorder.Finish();
   EXPECT_EQ(InfoField(trace, "state"), "interrupted");
   ExpectExact(trace);
+  running.ExpectEndsProperly();
+}
+
+// At any instant: here at those that random waits lead to, with threads that find out.
+TEST(AttachTest, AProgramSurvivesRecordersThatAreKilled) {
+  const TempDir directory;
+  ChildOptions options;
+  options.keep_input_open = true;
+  Child survivor = Child::Start({Program("survivor")}, options);
+  size_t position = 0;
+  ASSERT_TRUE(survivor.WaitForOut("running\n", &position));
+  std::mt19937 random(TestSeed());
+  for (int i = 0; i < 25 * Recordings(); ++i) {
+    const std::string trace = directory.File(absl::StrCat("trace", i));
+    Child recorder = Child::Start(
+        {Hindsight(), "record", "-o", trace, absl::StrCat("--attach=", survivor.pid())});
+    const timespec moment = {0, static_cast<long>(random() % 200'000'000)};
+    nanosleep(&moment, nullptr);
+    recorder.Signal(SIGKILL);
+    recorder.Finish();
+    ASSERT_EQ(kill(survivor.pid(), 0), 0);
+  }
+  const ChildResult result = survivor.Finish();
+  EXPECT_EQ(result.Ending(), "exit 0") << result.err;
+  EXPECT_EQ(result.out, "running\nended properly\n");
 }
 
 TEST(AttachTest, NobodyThere) {
