@@ -251,9 +251,16 @@ absl::Status SegmentReplay::AdvanceTo(uint64_t target, const std::atomic<bool>* 
   return AdvanceNoting(target, &ignored, interrupt);
 }
 
+// A damaged trace may say of a segment's bounds what the segment does not keep.
+absl::Status SegmentReplay::OutsideSegment(uint64_t target) const {
+  return absl::DataLossError(absl::StrCat(segment_->info().path, ": the segment has states ",
+                                          segment_->info().first_count, " to ",
+                                          segment_->end_count(), ", and not ", target));
+}
+
 absl::Status SegmentReplay::AdvanceNoting(uint64_t target, HitTrace* trace,
                                           const std::atomic<bool>* interrupt) {
-  CHECK(count() <= target && target <= segment_->end_count());
+  if (count() > target || target > segment_->end_count()) return OutsideSegment(target);
   while (count() < target) {
     if (interrupt != nullptr && interrupt->load(std::memory_order_relaxed)) {
       return absl::CancelledError("interrupted");
@@ -282,8 +289,8 @@ absl::Status SegmentReplay::AdvanceLeaving(uint64_t target, const std::atomic<bo
 }
 
 absl::Status SegmentReplay::Step() {
-  CHECK(!at_end());
   const uint64_t target = count() + 1;
+  if (at_end()) return OutsideSegment(target);
   import_hit_ = false;
   unknown_imports_.clear();
   if (TransitionIsNext()) return ApplyTransition();

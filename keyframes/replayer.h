@@ -127,7 +127,7 @@ class SegmentReplay final : private Pager {
   // Replays up to `options.limit`, a stop, or the end of the segment; may return earlier, with
   // kLimit, where a transition or the next checkpoint lies. Always gets further unless it is there.
   absl::StatusOr<LegEnd> RunLeg(const LegOptions& options);
-  // Replays to exactly `target`, without stops. Requires: count() <= target <= end_count().
+  // Replays to exactly `target`, without stops. kDataLoss unless count() <= target <= end_count().
   // kCancelled, somewhere on the way, if `interrupt` (may be null) was raised.
   absl::Status AdvanceTo(uint64_t target, const std::atomic<bool>* interrupt = nullptr);
   // The same with hits noted in `trace`.
@@ -135,7 +135,7 @@ class SegmentReplay final : private Pager {
   // As AdvanceTo, on the way back: leaves checkpoints that get denser towards `target`, so that who
   // goes back from there step by step, however long the steps, replays each state a few times only.
   absl::Status AdvanceLeaving(uint64_t target, const std::atomic<bool>* interrupt);
-  // One transition. Requires: !at_end().
+  // One transition. kDataLoss at the end.
   absl::Status Step();
 
   // Goes back to a state before count(), or forward to one behind it. With `dense`, checkpoints
@@ -183,6 +183,7 @@ class SegmentReplay final : private Pager {
   absl::Status ApplyTransition();
   absl::Status CheckHash(uint64_t expected);
   absl::Status CheckEnd(const RegisterWords& recorded);
+  absl::Status OutsideSegment(uint64_t target) const;
   // `known_mask`: lines of the page that are no news, see PageImport.
   void ChangeBytes(uint64_t address, absl::Span<const uint8_t> bytes, uint64_t known_mask = 0);
   void NoteWatchedChange(uint64_t address, const uint8_t* before, absl::Span<const uint8_t> after,

@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/test_seed.h"
 #include "tracefmt/message.h"
+#include "tracefmt/record_columns.h"
 #include "tracefmt/test_trace.h"
 #include "tracefmt/trace.capnp.h"
 
@@ -436,6 +437,28 @@ TEST_F(CraftedSegment, BlocksThatDoNotContinueEachOther) {
   PutRecords(2, {5}, 1);
   EXPECT_EQ(Load()->records().size(), 1);
   EXPECT_EQ(Load()->damage().code(), StatusCode::kDataLoss);
+}
+
+TEST_F(CraftedSegment, CountsThatNoThreadGetsTo) {
+  capnp::MallocMessageBuilder message;
+  auto block = message.initRoot<wire::RecordBlock>();
+  const uint8_t kinds[] = {5, 5};
+  block.setFirstCount(kMaxCount - 2);
+  block.setKinds(capnp::Data::Reader(kinds, 2));
+  FillList(block.initCountDeltas(2), std::vector<uint32_t>{1, 1});
+  FillList(block.initRegisterHashes(2), std::vector<uint64_t>{1, 1});
+  Put(BlockKind::kRecords, &message);
+  EXPECT_EQ(Load()->records().size(), 1);
+  EXPECT_EQ(Load()->damage().code(), StatusCode::kDataLoss);
+}
+
+TEST(Damage, SegmentsThatBeginBeforeTheOneBeforeAreDropped) {
+  TestTrace trace;
+  trace.Begin(0, 100).End(200).Begin(1, 50).End(60).Begin(2, 200).End(300);
+  trace.Finish();
+  const OpenTrace read = trace.Read();
+  EXPECT_EQ(read->segments(kThread).size(), 2);
+  EXPECT_EQ(read->damage().size(), 1);
 }
 
 TEST_F(CraftedSegment, WildBytesInABlockWhoseChecksumsAreRight) {

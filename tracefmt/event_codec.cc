@@ -4,6 +4,7 @@
 
 #include "base/status_macros.h"
 #include "tracefmt/message.h"
+#include "tracefmt/record_columns.h"
 
 namespace hindsight {
 namespace {
@@ -45,9 +46,10 @@ absl::Status ReadMaps(const std::string& path, const RawBlock& block,
   // Taken before: an element with nothing in its name takes this much, too.
   if (!budget->Take(maps.size() * sizeof(MapRegion))) return TooLarge(path, block);
   out->reserve(maps.size());
+  uint64_t name_bytes = 0;
   for (const auto from : maps) {
     const capnp::Data::Reader name = from.getName();
-    if (!budget->Take(name.size())) return TooLarge(path, block);
+    name_bytes += name.size();
     MapRegion& to = out->emplace_back();
     to.start = from.getStart();
     to.end = from.getEnd();
@@ -60,7 +62,8 @@ absl::Status ReadMaps(const std::string& path, const RawBlock& block,
     to.name = AsString(name);
     to.module = from.getModule();
   }
-  return absl::OkStatus();
+  // At once: for each it would take longer than reading it. The message bounds them, too.
+  return budget->Take(name_bytes) ? absl::OkStatus() : TooLarge(path, block);
 }
 
 size_t EventBytes(const ProcessEvent& event) {
@@ -101,6 +104,9 @@ absl::Status ReadEvents(const std::string& path, const RawBlock& block, ReadBudg
       const uint64_t bytes =
           sizeof(ProcessEvent) + text.size() + arguments.size() * sizeof(uint64_t);
       if (!budget->Take(bytes)) return TooLarge(path, block);
+      if (from.getCount() > kMaxCount) {
+        return BlockError(absl::StatusCode::kDataLoss, path, block.offset, "impossible count");
+      }
       ProcessEvent to;
       to.kind = static_cast<EventKind>(from.getKind());
       to.sequence = from.getSequence();

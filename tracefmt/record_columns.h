@@ -37,6 +37,9 @@ inline constexpr uint8_t kFirstIgnorableRecord = 128;
 // Bounds on what loading one segment takes: a reader stops there, a writer refuses to go further.
 // A recorder starts a new segment long before.
 inline constexpr uint64_t kMaxSegmentRecords = 1 << 25;
+// States are numbered below this. A thread would take a year to get there; sums over all threads do
+// not overflow.
+inline constexpr uint64_t kMaxCount = uint64_t{1} << 56;
 inline constexpr uint64_t kMaxSegmentRawBytes = uint64_t{4} << 30;
 inline constexpr uint64_t kMaxSegmentOrderedCounts = 1 << 28;
 

@@ -380,7 +380,8 @@ absl::Status DecodeRecords(const std::string& path, const RawBlock& block,
     };
     const capnp::Data::Reader kinds = message.getKinds();
     Halves deltas(message.getCountDeltas());
-    if (message.getFirstRecord() != cursor->record || message.getFirstCount() < cursor->count) {
+    if (message.getFirstRecord() != cursor->record || message.getFirstCount() < cursor->count ||
+        message.getFirstCount() >= kMaxCount) {
       return error(absl::StatusCode::kDataLoss, "the block does not continue the one before");
     }
     const auto too_large = [&] {
@@ -397,8 +398,8 @@ absl::Status DecodeRecords(const std::string& path, const RawBlock& block,
       if (cursor->ended) return error(absl::StatusCode::kDataLoss, "behind the segment's end");
       uint32_t delta = 0;
       if (!deltas.Take(&delta)) return error(absl::StatusCode::kDataLoss, kShortColumn);
-      if (cursor->count + delta < cursor->count) {
-        return error(absl::StatusCode::kDataLoss, "the count overflows");
+      if (cursor->count + delta >= kMaxCount) {
+        return error(absl::StatusCode::kDataLoss, "the count is too large");
       }
       if (!IsKnown(kind) && kind < kFirstIgnorableRecord) {
         return error(absl::StatusCode::kUnimplemented,

@@ -43,6 +43,9 @@ absl::StatusOr<Header> ReadHeader(const BlockFile& file, const std::string& uuid
                             absl::StrCat("is segment ", message.getNumber(), " of thread ",
                                          message.getThread(), ": out of place"));
         }
+        if (message.getFirstCount() >= kMaxCount) {
+          return BlockError(absl::StatusCode::kDataLoss, file.path(), 0, "impossible count");
+        }
         header.info.thread = thread;
         header.info.number = number;
         header.info.first_count = message.getFirstCount();

@@ -189,6 +189,10 @@ void TraceReaderImpl::FindSegmentsOf(int32_t thread) {
       AddWarning(std::string(gap.message()));
     }
     absl::StatusOr<SegmentInfo> info = ReadSegmentInfo(files_, manifest_.uuid, thread, number);
+    if (info.ok() && !segments.empty() && info->first_count < segments.back().first_count) {
+      info = BlockError(absl::StatusCode::kDataLoss, info->path, 0,
+                        "begins before the segment before it");
+    }
     if (info.ok()) {
       segments.push_back(*std::move(info));
       continue;
