@@ -450,6 +450,7 @@ ToyThreads::ToyThreads(const ToyThreadsOptions& options) {
   directory_ = std::string(parent == nullptr ? "/tmp" : parent) + "/toyt_XXXXXX";
   CHECK(mkdtemp(directory_.data()) != nullptr);
   Manifest manifest;
+  manifest.uuid = "toy-threads-uuid";  // what fuzzers begin with fits every one made
   manifest.program = "/toy";
   manifest.pid = kMain;
   manifest.engine = "emulate";
