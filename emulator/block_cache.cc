@@ -54,13 +54,14 @@ Block* BlockCache::Add(uint64_t address, absl::Span<const uint8_t> code,
   block->address = address;
   block->size = static_cast<uint32_t>(code.size());
   size_t offset = 0;
-  bool flags_set = false, aligned = false;
+  bool flags_set = false, aligned = false, keeps = false;
   while (offset < code.size()) {
     Instruction instruction = Classify(code.subspan(offset));
     if (instruction.policy != Policy::kEmulate) block->flags |= Block::kSpecial;
     if (instruction.wants_settled_flags && flags_set) block->flags |= Block::kSpecial;
     flags_set |= instruction.sets_flags;
     aligned |= instruction.aligned;
+    keeps |= instruction.kept_gpr != kNoGpr;
     if (instruction.floating) block->flags |= Block::kFloating;
     if (instruction.writes_memory) block->flags |= Block::kWrites;
     if (instruction.length == 0) break;
@@ -87,6 +88,13 @@ Block* BlockCache::Add(uint64_t address, absl::Span<const uint8_t> code,
     RenewCheck(block.get());
     if (alignment.kept) block->flags |= Block::kKept;
     block->alignment = std::move(alignment.checks);
+  }
+
+  if (keeps) {
+    BlockUpperHalves halves = UpperHalvesOf(code);
+    if (halves.unknown) block->flags |= Block::kSpecial;
+    if (!halves.checks.empty()) block->flags |= Block::kUpperHalf;
+    block->upper_halves = std::move(halves.checks);
   }
 
   const auto known = blocks_.find(address);

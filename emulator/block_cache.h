@@ -16,6 +16,7 @@
 #include "absl/types/span.h"
 #include "emulator/alignment.h"
 #include "emulator/memory_model.h"
+#include "emulator/upper_half.h"
 
 namespace hindsight {
 
@@ -33,7 +34,8 @@ struct Block {
   static constexpr uint16_t kAligned = 256;  // `alignment` says where not to run through it
   // An address that must be aligned only shows in it, and it was not stepped often enough yet.
   static constexpr uint16_t kUnchecked = 512;
-  static constexpr uint16_t kKept = 1024;  // need not be checked again if it follows itself
+  static constexpr uint16_t kKept = 1024;       // need not be checked again if it follows itself
+  static constexpr uint16_t kUpperHalf = 2048;  // `upper_halves` says where not to run through it
 
   uint64_t address = 0;
   uint32_t size = 0;  // bytes; as Unicorn gave it
@@ -45,6 +47,7 @@ struct Block {
   uint16_t flags = 0;
   std::vector<uint32_t> orderable;  // the indices of the orderable instructions, rising
   std::vector<AlignmentCheck> alignment;
+  std::vector<UpperHalfCheck> upper_halves;
   bool shows_late = false;  // there is such an address
   uint8_t steps_left = 0;   // kUnchecked: that often it is to be stepped
 

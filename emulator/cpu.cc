@@ -228,7 +228,7 @@ RunResult Cpu::Impl::StepOne() {
   } else if (checks_alignment_ && instruction->aligned && !NextIsAligned(*instruction)) {
     ok = false;
   } else {
-    ok = !assist && (instruction->rep ? RepStep() : TrapStep(instruction->pushes_flags));
+    ok = !assist && (instruction->rep ? RepStep() : TrapStep(*instruction));
   }
   mode_ = Mode::kIdle;
   if (!ok) {
@@ -244,8 +244,8 @@ RunResult Cpu::Impl::StepOne() {
 
 // Steps with the trap flag: translations made under it are kept apart from the others by Unicorn,
 // which does not hold for uc_emu_start's count.
-bool Cpu::Impl::TrapStep(bool pushes_flags) {
-  constexpr uint64_t kTrapFlag = 0x100;
+bool Cpu::Impl::TrapStep(const Instruction& instruction) {
+  constexpr uint64_t kTrapFlag = 0x100, kZeroFlag = 0x40;
   uint64_t start = pc_;
   UpdateEngine();
   engine_->SaveContext();
@@ -258,9 +258,13 @@ bool Cpu::Impl::TrapStep(bool pushes_flags) {
     pc_ = start;
     return false;
   }
-  engine_->WriteFlags(engine_->ReadFlags() & ~kTrapFlag);
+  const bool may_keep = instruction.kept_gpr != kNoGpr;
+  const uint64_t kept = may_keep ? engine_->ReadGpr(instruction.kept_gpr) : 0;
+  const uint64_t flags = engine_->ReadFlags();
+  engine_->WriteFlags(flags & ~kTrapFlag);
   pc_ = engine_->pc();
-  if (pushes_flags) {
+  if (may_keep && (flags & kZeroFlag) != 0) engine_->WriteGpr(instruction.kept_gpr, kept);
+  if (instruction.pushes_flags) {
     // The copy of the flags just pushed shows our trap flag.
     uint64_t address = registers().gpr[kRsp] + 1;
     uint8_t* page = view_.HostPage(address & ~(kPageBytes - 1));

@@ -10,7 +10,7 @@ void Cpu::Impl::BlockHook(uc_engine* uc, uint64_t address, uint32_t size, void* 
   Block* block = cpu->blocks_.FindQuickly(address, size);
   if (block != nullptr && block->epoch == cpu->epoch_ && cpu->mode_ == Mode::kBlocks &&
       address != cpu->running_rep_ && (block->flags & cpu->slow_flags_) == 0 &&
-      cpu->HasRoomFor(*block) && cpu->IsAligned(*block)) [[likely]] {
+      cpu->HasRoomFor(*block) && cpu->MayRunThrough(*block)) [[likely]] {
     cpu->Enter(*block);
     return;
   }
@@ -49,7 +49,7 @@ bool Cpu::Impl::OnBlock(uint64_t address, uint32_t size) {
     block = Validate(address, size);
     if (block == nullptr) return false;
   }
-  if (!HasRoomFor(*block) || (block->flags & stop_flags_) != 0 || !IsAligned(*block)) {
+  if (!HasRoomFor(*block) || (block->flags & stop_flags_) != 0 || !MayRunThrough(*block)) {
     const bool unchecked = (block->flags & stop_flags_ & Block::kUnchecked) != 0;
     if (unchecked && --block->steps_left == 0) block->flags &= ~Block::kUnchecked;
     blocked_ = block;
@@ -63,6 +63,11 @@ bool Cpu::Impl::OnBlock(uint64_t address, uint32_t size) {
 
 // With the registers that the engine is about to execute it with.
 bool Cpu::Impl::PassesChecks(const Block& block) {
+  return ((block.flags & Block::kAligned) == 0 || IsAligned(block)) &&
+         ((block.flags & Block::kUpperHalf) == 0 || KeepsNoUpperHalf(block));
+}
+
+bool Cpu::Impl::IsAligned(const Block& block) {
   const bool again = block_address_ == block.address && block_size_ == block.size;
   if (again && (block.flags & Block::kKept) != 0) return true;
   for (const AlignmentCheck& check : block.alignment) {
@@ -71,6 +76,16 @@ bool Cpu::Impl::PassesChecks(const Block& block) {
       sum += engine_->ReadGpr(check.terms[i].gpr) * check.terms[i].factor;
     }
     if (sum % AlignmentCheck::kModulus != 0) return false;
+  }
+  return true;
+}
+
+bool Cpu::Impl::KeepsNoUpperHalf(const Block& block) {
+  for (const UpperHalfCheck& check : block.upper_halves) {
+    if (check.lower != kNoGpr && static_cast<uint32_t>(engine_->ReadGpr(check.lower)) != 0) {
+      continue;
+    }
+    if (check.upper == kNoGpr || engine_->ReadGpr(check.upper) >> 32 != 0) return false;
   }
   return true;
 }

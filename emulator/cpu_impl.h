@@ -108,7 +108,7 @@ class Cpu::Impl final : public FaultClient, public EngineClient, public AssistMe
   std::optional<RunResult> RunBlocks(const RunOptions& options);
   std::optional<RunResult> StepThrough(const Block& block, const RunOptions& options);
   RunResult StepOne();
-  bool TrapStep(bool pushes_flags);
+  bool TrapStep(const Instruction& instruction);
   bool RepStep();
   const Assistant::Prepared* PrepareAssist(const Instruction& instruction);
   AssistResult AssistStep(const Assistant::Prepared& prepared);
@@ -153,8 +153,9 @@ class Cpu::Impl final : public FaultClient, public EngineClient, public AssistMe
   bool HasRoomFor(const Block& block) const;
   void Enter(const Block& block);
   void NoteExecuted(const Block& block);
-  bool IsAligned(const Block& block) {
-    return (block.flags & Block::kAligned) == 0 || PassesChecks(block);
+  // Whether the registers allow to run through it.
+  bool MayRunThrough(const Block& block) {
+    return (block.flags & (Block::kAligned | Block::kUpperHalf)) == 0 || PassesChecks(block);
   }
   bool PassesChecks(const Block& block);
   bool NextIsAligned(const Instruction& instruction);

@@ -106,6 +106,7 @@ Instruction Classify(absl::Span<const uint8_t> bytes) {
   out.pushes_flags =
       decoded.mnemonic == ZYDIS_MNEMONIC_PUSHF || decoded.mnemonic == ZYDIS_MNEMONIC_PUSHFQ;
   out.aligned = AlignedOperand(decoded, operands) != nullptr;
+  if (out.policy == Policy::kEmulate) out.kept_gpr = KeptGpr(decoded, operands);
   out.mnemonic = static_cast<uint16_t>(decoded.mnemonic);
   return out;
 }

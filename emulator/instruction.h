@@ -8,6 +8,7 @@
 #include <cstdint>
 
 #include "absl/types/span.h"
+#include "emulator/upper_half.h"
 
 namespace hindsight {
 
@@ -47,6 +48,9 @@ struct Instruction {
   bool aligned = false;             // has a memory operand that must be: alignment.h
   // aligned, and Unicorn and the host do exactly the same: nothing is rounded, no flag accrues.
   bool aligned_move = false;
+  // If it sets ZF, this general register stays as it was, but Unicorn clears its upper half:
+  // upper_half.h. kNoGpr: none.
+  uint8_t kept_gpr = kNoGpr;
   uint16_t mnemonic = 0;  // ZydisMnemonic
 };
 

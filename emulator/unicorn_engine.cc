@@ -175,6 +175,10 @@ void UnicornEngine::StoreX87(const RegisterFile& registers) {
 }
 
 void UnicornEngine::LoadX87(RegisterFile* registers) {
+void UnicornEngine::WriteGpr(int number, uint64_t value) {
+  uc_reg_write(uc_, kGprIds[number], &value);
+}
+
   uint16_t control = 0, status = 0, tags = 0, opcode = 0;
   uc_reg_read(uc_, UC_X86_REG_FPCW, &control);
   uc_reg_read(uc_, UC_X86_REG_FPSW, &status);

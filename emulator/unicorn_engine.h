@@ -44,6 +44,7 @@ class UnicornEngine {
   void Store(const RegisterFile& registers);
   void Load(RegisterFile* registers);
   uint64_t ReadGpr(int number);
+  void WriteGpr(int number, uint64_t value);
   uint64_t ReadFlags();
   void WriteFlags(uint64_t flags);
 
