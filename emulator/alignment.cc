@@ -1,6 +1,7 @@
 #include "emulator/alignment.h"
 
 #include <algorithm>
+#include <bit>
 #include <optional>
 
 #include "emulator/decoder.h"
@@ -266,6 +267,24 @@ BlockAlignment AlignmentOf(uint64_t address, absl::Span<const uint8_t> code) {
   return result;
 }
 
+namespace {
+
+uint64_t AddressOf(const ZydisDecodedOperandMem& memory, uint64_t next,
+                   absl::Span<const uint64_t> gpr, uint64_t fs_base, uint64_t gs_base) {
+  uint64_t at = memory.disp.has_displacement ? static_cast<uint64_t>(memory.disp.value) : 0;
+  if (memory.segment == ZYDIS_REGISTER_FS) at += fs_base;
+  if (memory.segment == ZYDIS_REGISTER_GS) at += gs_base;
+  if (memory.base == ZYDIS_REGISTER_RIP || memory.base == ZYDIS_REGISTER_EIP) {
+    at += next;
+  } else if (memory.base != ZYDIS_REGISTER_NONE) {
+    at += gpr[IndexOf(memory.base)];
+  }
+  if (memory.index != ZYDIS_REGISTER_NONE) at += gpr[IndexOf(memory.index)] * memory.scale;
+  return at;
+}
+
+}  // namespace
+
 bool OperandIsAligned(uint64_t address, absl::Span<const uint8_t> code,
                       absl::Span<const uint64_t> gpr, uint64_t fs_base, uint64_t gs_base) {
   ZydisDecodedInstruction instruction;
@@ -273,17 +292,27 @@ bool OperandIsAligned(uint64_t address, absl::Span<const uint8_t> code,
   if (!Decode(code, &instruction, operands)) return true;
   const ZydisDecodedOperand* operand = AlignedOperand(instruction, operands);
   if (operand == nullptr) return true;
-  const ZydisDecodedOperandMem& memory = operand->mem;
-  uint64_t at = memory.disp.has_displacement ? static_cast<uint64_t>(memory.disp.value) : 0;
-  if (memory.segment == ZYDIS_REGISTER_FS) at += fs_base;
-  if (memory.segment == ZYDIS_REGISTER_GS) at += gs_base;
-  if (memory.base == ZYDIS_REGISTER_RIP || memory.base == ZYDIS_REGISTER_EIP) {
-    at += address + instruction.length;
-  } else if (memory.base != ZYDIS_REGISTER_NONE) {
-    at += gpr[IndexOf(memory.base)];
-  }
-  if (memory.index != ZYDIS_REGISTER_NONE) at += gpr[IndexOf(memory.index)] * memory.scale;
+  const uint64_t at = AddressOf(operand->mem, address + instruction.length, gpr, fs_base, gs_base);
   return at % AlignmentCheck::kModulus == 0;
+}
+
+bool AccessesAreAligned(uint64_t address, absl::Span<const uint8_t> code,
+                        absl::Span<const uint64_t> gpr, uint64_t fs_base, uint64_t gs_base) {
+  ZydisDecodedInstruction instruction;
+  ZydisDecodedOperand operands[ZYDIS_MAX_OPERAND_COUNT];
+  if (!Decode(code, &instruction, operands)) return true;
+  for (int i = 0; i < instruction.operand_count; ++i) {
+    const ZydisDecodedOperand& operand = operands[i];
+    if (operand.type != ZYDIS_OPERAND_TYPE_MEMORY || operand.mem.type == ZYDIS_MEMOP_TYPE_AGEN) {
+      continue;
+    }
+    // What has no natural alignment, as images of registers, is taken to need the strictest.
+    const uint64_t bytes = operand.size / 8;
+    const uint64_t modulus = bytes <= 8 && std::has_single_bit(bytes) ? bytes : 16;
+    const uint64_t at = AddressOf(operand.mem, address + instruction.length, gpr, fs_base, gs_base);
+    if (at % modulus != 0) return false;
+  }
+  return true;
 }
 
 }  // namespace hindsight

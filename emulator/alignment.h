@@ -55,6 +55,11 @@ BlockAlignment AlignmentOf(uint64_t address, absl::Span<const uint8_t> code);
 bool OperandIsAligned(uint64_t address, absl::Span<const uint8_t> code,
                       absl::Span<const uint64_t> gpr, uint64_t fs_base, uint64_t gs_base);
 
+// Whether all that the same instruction does with memory is aligned to its size: what the hardware
+// refuses besides while RFLAGS.AC is set is not. It may allow some that are not.
+bool AccessesAreAligned(uint64_t address, absl::Span<const uint8_t> code,
+                        absl::Span<const uint64_t> gpr, uint64_t fs_base, uint64_t gs_base);
+
 }  // namespace hindsight
 
 #endif  // HINDSIGHT_EMULATOR_ALIGNMENT_H_

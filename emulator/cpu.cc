@@ -10,6 +10,11 @@
 
 namespace hindsight {
 
+namespace {
+
+constexpr uint64_t kAlignmentCheck = 1 << 18;  // in RFLAGS
+
+}  // namespace
 absl::Status Cpu::Impl::Open() {
   ASSIGN_OR_RETURN(plain_, UnicornEngine::Create(&view_, this, BlockHook, /*watch=*/false));
   engine_ = plain_.get();
@@ -33,6 +38,7 @@ void Cpu::Impl::SetRegisters(const RegisterFile& registers) {
   registers_loaded_ = false;
   pc_ = registers.rip;
   NoteFloatControl(registers);
+  wants_aligned_ = (registers.rflags & kAlignmentCheck) != 0;
 }
 
 void Cpu::Impl::NoteFloatControl(const RegisterFile& registers) {
@@ -121,6 +127,7 @@ RunResult Cpu::Impl::Run(const RunOptions& options) {
 std::optional<RunResult> Cpu::Impl::RunBlocks(const RunOptions& options) {
   ApplyPendingDrops();
   if (RunHere(options)) return std::nullopt;
+  if (checks_accesses()) return StepThrough(Block{.address = pc_}, options);
   ApplyPendingDrops();
   if (const Block* block = BlockToStep()) return StepThrough(*block, options);
   blocked_ = nullptr;
@@ -216,7 +223,11 @@ RunResult Cpu::Impl::StepOne() {
   bool ok;
   const bool here = BelongsHere(*instruction) || (plain_here_ && instruction->plain);
   const Assistant::Prepared* prepared = here ? PrepareAssist(*instruction) : nullptr;
-  if (prepared != nullptr) {
+  const bool looks =
+      checks_accesses() || (checks_alignment_ && instruction->aligned && prepared == nullptr);
+  if (looks && !NextIsAligned(*instruction)) {
+    ok = false;
+  } else if (prepared != nullptr) {
     const AssistResult result = AssistStep(*prepared);
     if (result == AssistResult::kLacksFeatures) {
       mode_ = Mode::kIdle;
@@ -225,8 +236,6 @@ RunResult Cpu::Impl::StepOne() {
     }
     ok = result == AssistResult::kDone;
     if (ok && instruction->sets_float_control) NoteFloatControl(registers_);
-  } else if (checks_alignment_ && instruction->aligned && !NextIsAligned(*instruction)) {
-    ok = false;
   } else {
     ok = !assist && (instruction->rep ? RepStep() : TrapStep(*instruction));
   }

@@ -96,6 +96,7 @@ bool Cpu::Impl::NextIsAligned(const Instruction& instruction) {
   const auto code = absl::MakeSpan(bytes.data(), instruction.length);
   if (!view_.ReadHeld(pc_, code)) return true;
   const RegisterFile& now = registers();
+  if (checks_accesses()) return AccessesAreAligned(pc_, code, now.gpr, now.fs_base, now.gs_base);
   return OperandIsAligned(pc_, code, now.gpr, now.fs_base, now.gs_base);
 }
 

@@ -158,6 +158,10 @@ class Cpu::Impl final : public FaultClient, public EngineClient, public AssistMe
     return (block.flags & (Block::kAligned | Block::kUpperHalf)) == 0 || PassesChecks(block);
   }
   bool PassesChecks(const Block& block);
+  bool IsAligned(const Block& block);
+  bool KeepsNoUpperHalf(const Block& block);
+  // Every access is to be looked at, so all is stepped.
+  bool checks_accesses() const { return checks_alignment_ && wants_aligned_; }
   bool NextIsAligned(const Instruction& instruction);
   void NoteHit(size_t index, uint64_t address);
   bool Changes(uint64_t address, uint32_t size, uint64_t value, const Watchpoint& watchpoint);
@@ -177,7 +181,8 @@ class Cpu::Impl final : public FaultClient, public EngineClient, public AssistMe
   uint16_t stop_flags_ = 0;   // Block::flags that stop a run
   uint16_t slow_flags_ = 0;   // those, and all others that are more than to be counted
   bool checks_alignment_ = false;
-  bool floats_here_ = false;  // the engine does not follow the floating-point control there is
+  bool wants_aligned_ = false;  // RFLAGS.AC: only what the engine does not execute changes it
+  bool floats_here_ = false;  // generated code does not follow the floating-point control there is
   bool exact_limit_ = true;
   std::atomic<uint64_t> effective_limit_{0};  // 0: stop at the next block
   std::atomic<bool> stop_requested_{false};

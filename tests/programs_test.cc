@@ -45,6 +45,10 @@ TEST(ProgramsTest, MisalignedOperands) { ExpectRecordsUnchanged({Program("alignm
 
 TEST(ProgramsTest, DeathBySegmentationFault) { ExpectRecordsUnchanged({Program("die_by_segv")}); }
 
+TEST(ProgramsTest, MisalignedAccessesThatTheProgramWantsRefused) {
+  ExpectRecordsUnchanged({Program("alignment_check")});
+}
+
 TEST(ProgramsTest, DeathByAbort) { ExpectRecordsUnchanged({Program("aborts")}); }
 
 TEST(ProgramsTest, ThreadLocalVariables) { ExpectRecordsUnchanged({Program("thread_local")}); }
