@@ -16,14 +16,11 @@ namespace hindsight {
 
 // What must agree after one instruction.
 struct Agreement {
-  RegisterFile care;       // a bit set: this bit must agree
-  int nan_lane_bits = 0;   // 32 or 64: lanes of xmm that hold a NaN on both sides agree; 0: none
-  bool loads_x87 = false;  // fld: a signalling NaN may have stayed one in ST(0)
+  RegisterFile care;  // a bit set: this bit must agree
 };
 
-// For the instruction that starts at bytes[0], which decodes. `on_host`: it is executed on the host
-// whatever its policy.
-Agreement AgreementFor(absl::Span<const uint8_t> bytes, bool on_host = false);
+// For the instruction that starts at bytes[0], which decodes.
+Agreement AgreementFor(absl::Span<const uint8_t> bytes);
 
 // True if `emulated` agrees with `native`.
 bool Agree(const Agreement& agreement, const RegisterFile& native, const RegisterFile& emulated);

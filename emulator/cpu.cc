@@ -7,14 +7,15 @@
 #include "base/status_macros.h"
 #include "emulator/cpu_impl.h"
 #include "emulator/float_control.h"
+#include "emulator/host_float.h"
 
 namespace hindsight {
-
 namespace {
 
 constexpr uint64_t kAlignmentCheck = 1 << 18;  // in RFLAGS
 
 }  // namespace
+
 absl::Status Cpu::Impl::Open() {
   ASSIGN_OR_RETURN(plain_, UnicornEngine::Create(&view_, this, BlockHook, /*watch=*/false));
   engine_ = plain_.get();
@@ -37,12 +38,12 @@ void Cpu::Impl::SetRegisters(const RegisterFile& registers) {
   // Read back what the engine made of them: bits it does not keep must not appear and vanish.
   registers_loaded_ = false;
   pc_ = registers.rip;
-  NoteFloatControl(registers);
   wants_aligned_ = (registers.rflags & kAlignmentCheck) != 0;
+  NoteFloatControl(registers);
 }
 
 void Cpu::Impl::NoteFloatControl(const RegisterFile& registers) {
-  floats_here_ = HasUnusualFloatControl(registers);
+  floats_here_ = HasUnusualFloatControl(registers) || !UsesHostFloat();
   const uint16_t flag = floats_here_ ? Block::kFloating : 0;
   stop_flags_ = (stop_flags_ & ~Block::kFloating) | flag;
   slow_flags_ = (slow_flags_ & ~Block::kFloating) | flag;
@@ -126,8 +127,8 @@ RunResult Cpu::Impl::Run(const RunOptions& options) {
 // One uc_emu_start, and the block it was stopped at. nullopt: go on.
 std::optional<RunResult> Cpu::Impl::RunBlocks(const RunOptions& options) {
   ApplyPendingDrops();
-  if (RunHere(options)) return std::nullopt;
   if (checks_accesses()) return StepThrough(Block{.address = pc_}, options);
+  if (RunHere(options)) return std::nullopt;
   ApplyPendingDrops();
   if (const Block* block = BlockToStep()) return StepThrough(*block, options);
   blocked_ = nullptr;
@@ -257,6 +258,8 @@ bool Cpu::Impl::TrapStep(const Instruction& instruction) {
   constexpr uint64_t kTrapFlag = 0x100, kZeroFlag = 0x40;
   uint64_t start = pc_;
   UpdateEngine();
+  const bool may_keep = instruction.kept_gpr != kNoGpr;
+  const uint64_t kept = may_keep ? engine_->ReadGpr(instruction.kept_gpr) : 0;
   engine_->SaveContext();
   engine_->WriteFlags(engine_->ReadFlags() | kTrapFlag);
   mode_ = Mode::kTrapStep;
@@ -267,8 +270,6 @@ bool Cpu::Impl::TrapStep(const Instruction& instruction) {
     pc_ = start;
     return false;
   }
-  const bool may_keep = instruction.kept_gpr != kNoGpr;
-  const uint64_t kept = may_keep ? engine_->ReadGpr(instruction.kept_gpr) : 0;
   const uint64_t flags = engine_->ReadFlags();
   engine_->WriteFlags(flags & ~kTrapFlag);
   pc_ = engine_->pc();

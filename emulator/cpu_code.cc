@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "emulator/cpu_impl.h"
+#include "emulator/host_float.h"
 
 namespace hindsight {
 namespace {
@@ -173,6 +174,7 @@ void Cpu::Impl::DropRights(absl::Span<const uint64_t> pages) {
 }
 
 bool Cpu::Impl::EnsureExecutable(uint64_t page) {
+  OwnFloatScope scope;  // an engine may be running
   if (view_.rights(page) == PageRights::kNone &&
       (!pager_->OnMissing(page, Access::kExecute) || view_.rights(page) == PageRights::kNone)) {
     return false;

@@ -1,10 +1,13 @@
-// Floating-point control that the engine does not follow: exceptions not masked, denormals flushed.
+// Floating point is computed by the host's unit, as the guest's control says; with exceptions that
+// are not masked, without the engine.
 
 #include <gtest/gtest.h>
 
+#include <cfenv>
 #include <cstring>
 
 #include "emulator/cpu_fixture.h"
+#include "emulator/host_float.h"
 
 namespace hindsight {
 namespace {
@@ -102,6 +105,77 @@ TEST_F(CpuFloatTest, TheX87ControlWordCountsToo) {
   for (int i = 0; i < 4; ++i) ASSERT_EQ(cpu_->Step().stop, Stop::kLimit);
   EXPECT_EQ(cpu_->Step().stop, Stop::kFault);
   EXPECT_EQ(cpu_->pc(), kCode + 8);
+}
+
+// The host's unit while generated code runs.
+class CpuHostFloatTest : public CpuFloatTest {
+ protected:
+  void SetUp() override {
+    CpuFloatTest::SetUp();
+    ASSERT_TRUE(UsesHostFloat());
+  }
+  bool OnMissing(uint64_t page, Access access) override {
+    // Inexact, in both units; and rounded as the host's own control says.
+    volatile double quotient = 1;
+    quotient = quotient / 3;
+    volatile long double extended = 1;
+    extended = extended / 3;
+    rounded_up_ |= quotient != 1.0 / 3;
+    return CpuFloatTest::OnMissing(page, access);
+  }
+  bool rounded_up_ = false;
+};
+
+TEST_F(CpuHostFloatTest, WhatThePagerComputesLeavesNoFlag) {
+  // movsd xmm3,[rdi]; fld1; jmp to the next page, which is missing then; there: syscall
+  pages_[kCode + kPageBytes].resize(kPageBytes);
+  Code({0xf2, 0x0f, 0x10, 0x1f, 0xd9, 0xe8, 0xe9, 0xf5, 0x0f, 0x00, 0x00});
+  Code({0x90, 0x0f, 0x05}, 0, kCode + kPageBytes);
+  registers_.mxcsr = 0x5f80;  // round up
+  registers_.fcw = 0xb7f;
+  Start();
+  ASSERT_EQ(RunTo(~uint64_t{0}).stop, Stop::kSpecial);
+  EXPECT_EQ(cpu_->count(), 4u);
+  EXPECT_EQ(cpu_->registers().mxcsr, 0x5f80u);
+  EXPECT_EQ(cpu_->registers().fsw & 0xff, 0u);
+  EXPECT_FALSE(rounded_up_);
+}
+
+TEST_F(CpuHostFloatTest, TheHostsOwnControlIsBackAfterARun) {
+  // divsd xmm0,xmm2; fld1; fldz; fdivp; syscall
+  Code({0xf2, 0x0f, 0x5e, 0xc2, 0xd9, 0xe8, 0xd9, 0xee, 0xde, 0xf9, 0x0f, 0x05});
+  registers_.mxcsr = 0x7f80;
+  registers_.fcw = 0xc7f;
+  std::feclearexcept(FE_ALL_EXCEPT);
+  Start();
+  ASSERT_EQ(RunTo(~uint64_t{0}).stop, Stop::kSpecial);
+  EXPECT_EQ(cpu_->registers().mxcsr, 0x7f84u);  // divide by zero
+  EXPECT_EQ(cpu_->registers().fsw & 0xff, 4u);
+  EXPECT_EQ(std::fegetround(), FE_TONEAREST);
+  EXPECT_EQ(std::fetestexcept(FE_ALL_EXCEPT), 0);
+}
+
+TEST_F(CpuHostFloatTest, OneOfTwoNansIsTheFirstOperand) {
+  Code({0xf2, 0x0f, 0x58, 0xc1, 0x90, 0x0f, 0x05});  // addsd xmm0,xmm1; nop; syscall
+  registers_.xmm[0][0] = 0x7ff8000000000001;
+  registers_.xmm[1][0] = 0xfff8000000000002;
+  Start();
+  ASSERT_EQ(RunTo(~uint64_t{0}).stop, Stop::kSpecial);
+  EXPECT_EQ(cpu_->registers().xmm[0][0], 0x7ff8000000000001u);
+}
+
+TEST_F(CpuHostFloatTest, TheNinthPushOverflowsTheStack) {
+  Code({0xd9, 0xe8, 0xff, 0xc9, 0x75, 0xfa, 0x0f, 0x05});  // L: fld1; dec ecx; jnz L; syscall
+  registers_.gpr[kRcx] = 8;
+  Start();
+  ASSERT_EQ(RunTo(~uint64_t{0}).stop, Stop::kSpecial);
+  EXPECT_EQ(cpu_->registers().fsw & 0x241, 0u);
+  registers_.gpr[kRcx] = 9;
+  Restart();
+  ASSERT_EQ(RunTo(~uint64_t{0}).stop, Stop::kSpecial);
+  EXPECT_EQ(cpu_->registers().fsw & 0x241, 0x241u);  // invalid, of the stack, overflow
+  EXPECT_EQ(cpu_->registers().st[0][0], 0xc000000000000000u);
+  EXPECT_EQ(cpu_->registers().st[0][1], 0xffffu);
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "emulator/cpu_impl.h"
+#include "emulator/host_float.h"
 
 namespace hindsight {
 namespace {
@@ -140,9 +141,9 @@ bool Cpu::Impl::Changes(uint64_t address, uint32_t size, uint64_t value,
   for (uint32_t i = 0; i < size; ++i) {
     uint64_t at = address + i;
     if (at < watchpoint.address || at >= watchpoint.address + watchpoint.length) continue;
-    if (view_.rights(PageOf(at)) == PageRights::kNone &&
-        !pager_->OnMissing(PageOf(at), Access::kWrite)) {
-      return false;  // the write itself will fault
+    if (view_.rights(PageOf(at)) == PageRights::kNone) {
+      OwnFloatScope scope;                                               // an engine is running
+      if (!pager_->OnMissing(PageOf(at), Access::kWrite)) return false;  // the write will fault
     }
     uint8_t old = 0;
     view_.ReadHeld(at, absl::MakeSpan(&old, 1));

@@ -1,5 +1,5 @@
-// Floating-point control that Unicorn does not follow: exceptions that are not masked (it never
-// raises them), flush-to-zero and denormals-are-zero (it applies them to the wrong instructions).
+// Floating-point control that generated code does not follow: exceptions that are not masked. They
+// are masked while it runs (host_float.h).
 //
 // A function of the registers, so that recorder and replay agree at every instruction.
 
@@ -16,9 +16,9 @@ namespace hindsight {
 
 // Intel SDM vol. 1, 10.2.3 (MXCSR) and 8.1.5 (x87 control word).
 inline bool HasUnusualFloatControl(const RegisterFile& registers) {
-  constexpr uint64_t kMxcsrMasks = 0x1f80, kFlushToZero = 0x8000, kDenormalsAreZero = 0x40;
+  constexpr uint64_t kMxcsrMasks = 0x1f80;
   constexpr uint64_t kControlWordMasks = 0x3f;
-  return (registers.mxcsr & (kMxcsrMasks | kFlushToZero | kDenormalsAreZero)) != kMxcsrMasks ||
+  return (registers.mxcsr & kMxcsrMasks) != kMxcsrMasks ||
          (registers.fcw & kControlWordMasks) != kControlWordMasks;
 }
 

@@ -79,7 +79,7 @@ RegisterFile RandomState::Registers() {
   registers.gpr[kRsp] = 0;
   registers.rflags = 0x202 | (random_() & kArithmeticFlags);
   if (Below(8) == 0) registers.rflags |= kDirectionFlag;
-  registers.mxcsr = 0x1f80 | Below(4) << 13;
+  registers.mxcsr = Mxcsr() | 0x1f80;
   for (auto& xmm : registers.xmm) Fill(xmm, std::size(xmm));
   X87(&registers);
   Extended(&registers);
@@ -116,13 +116,14 @@ void RandomState::X87(RegisterFile* registers) {
   registers->fcw = 0x7f | Below(4) << 10 | kPrecision[Below(3)] << 8;
   if (Below(2) != 0) registers->fcw = 0x37f;
   const uint64_t top = Below(8);
-  registers->fsw = top << 11 | (random_() & 0x4500);
-  registers->ftw = 0xff;
+  registers->fsw = top << 11 | (random_() & 0x4700);
+  if (Below(2) != 0) registers->fsw |= Below(64);  // exceptions that occurred, all of them masked
+  registers->ftw = Below(4) != 0 ? 0xff : random_() & 0xff;
   for (auto& st : registers->st) {
     const uint64_t sign = random_() & 0x8000;
     st[0] = Integer() | kIntegerBit;
     st[1] = sign | (0x3fff - 20 + Below(40));
-    switch (Below(8)) {
+    switch (Below(10)) {
       case 0:  // zero
         st[0] = 0, st[1] = sign;
         break;
@@ -134,6 +135,12 @@ void RandomState::X87(RegisterFile* registers) {
         break;
       case 3:  // denormal
         st[0] &= ~kIntegerBit, st[1] = sign;
+        break;
+      case 8:  // signalling NaN
+        st[0] = kIntegerBit | (random_() >> 2) | 1, st[1] = sign | 0x7fff;
+        break;
+      case 9:  // what only older processors made: pseudo-denormals, unnormals, pseudo-infinities
+        st[0] = random_(), st[1] = sign | (Below(3) * 0x3fff + Below(2));
         break;
       case 4:  // near the limits of integers
         st[1] = sign | (0x3fff + Below(70));

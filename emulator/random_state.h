@@ -21,9 +21,9 @@ class RandomState {
   uint64_t Integer();
   // A double, or two floats.
   uint64_t Float();
-  // A register file as a program could have it: all exceptions masked, and no flush-to-zero or
-  // denormals-are-zero. rip, rsp and the segments are zero. All x87 registers are in use. The
-  // extended registers that the host has are random too.
+  // A register file as a program could have it, all exceptions masked. rip, rsp and the segments
+  // are zero. Mostly all x87 registers are in use. The extended registers that the host has are
+  // random too.
   RegisterFile Registers();
   // An MXCSR with anything in it: flags, flush-to-zero, now and then exceptions that are not
   // masked.

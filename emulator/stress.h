@@ -83,7 +83,7 @@ class StressBench {
   uint64_t next_code_ = 0;
   Encoding encoding_;
   Instruction instruction_;
-  Agreement engine_agreement_, host_agreement_;
+  Agreement agreement_;
   bool misaligned_ = false;
   bool on_host_ = false;     // the instruction is executed on the host
   int index_register_ = -1;  // of a gather or scatter

@@ -35,7 +35,6 @@ UnicornEngine::UnicornEngine(View* view, EngineClient* client) : view_(view), cl
 UnicornEngine::~UnicornEngine() {
   if (context_ != nullptr) uc_context_free(context_);
   if (new_ != nullptr) uc_context_free(new_);
-  if (flags_ != nullptr) uc_context_free(flags_);
   if (uc_ != nullptr) uc_close(uc_);
 }
 
@@ -48,10 +47,8 @@ absl::StatusOr<std::unique_ptr<UnicornEngine>> UnicornEngine::Create(View* view,
   RETURN_IF_ERROR(ToStatus(uc_open(UC_ARCH_X86, UC_MODE_64, &engine->uc_), "uc_open"));
   RETURN_IF_ERROR(engine->AddHooks(block_hook, watch));
   RETURN_IF_ERROR(ToStatus(uc_context_alloc(engine->uc_, &engine->context_), "uc_context_alloc"));
-  RETURN_IF_ERROR(ToStatus(uc_context_alloc(engine->uc_, &engine->flags_), "uc_context_alloc"));
   RETURN_IF_ERROR(ToStatus(uc_context_alloc(engine->uc_, &engine->new_), "uc_context_alloc"));
   RETURN_IF_ERROR(ToStatus(uc_context_save(engine->uc_, engine->new_), "uc_context_save"));
-  ASSIGN_OR_RETURN(engine->flag_offsets_, FindFloatFlags());
   return engine;
 }
 
@@ -115,10 +112,8 @@ void UnicornEngine::Store(const RegisterFile& registers) {
   uc_reg_write(uc_, UC_X86_REG_FS_BASE, &registers.fs_base);
   uc_reg_write(uc_, UC_X86_REG_GS_BASE, &registers.gs_base);
   for (int i = 0; i < 16; ++i) uc_reg_write(uc_, UC_X86_REG_XMM0 + i, registers.xmm[i]);
-  auto mxcsr = static_cast<uint32_t>(registers.mxcsr);
-  uc_reg_write(uc_, UC_X86_REG_MXCSR, &mxcsr);
   StoreX87(registers);
-  StoreFloatFlags(registers);
+  float_ = GuestFloat(registers);
 }
 
 void UnicornEngine::Load(RegisterFile* registers) {
@@ -127,31 +122,9 @@ void UnicornEngine::Load(RegisterFile* registers) {
   uc_reg_read(uc_, UC_X86_REG_FS_BASE, &registers->fs_base);
   uc_reg_read(uc_, UC_X86_REG_GS_BASE, &registers->gs_base);
   for (int i = 0; i < 16; ++i) uc_reg_read(uc_, UC_X86_REG_XMM0 + i, registers->xmm[i]);
-  uint32_t mxcsr = 0;
-  uc_reg_read(uc_, UC_X86_REG_MXCSR, &mxcsr);
-  registers->mxcsr = mxcsr & ~uint64_t{kAccruedFlags};
   LoadX87(registers);
-  LoadFloatFlags(registers);
-}
-
-// What arithmetic accrued since the last Store is not in Unicorn's MXCSR and status word; and what
-// is there may have been cleared since.
-void UnicornEngine::LoadFloatFlags(RegisterFile* registers) {
-  uc_context_save(uc_, flags_);
-  auto bytes = reinterpret_cast<const uint8_t*>(flags_);
-  registers->mxcsr |= bytes[flag_offsets_.sse] & kAccruedFlags;
-  registers->fsw |= bytes[flag_offsets_.x87] & kAccruedFlags;
-}
-
-void UnicornEngine::StoreFloatFlags(const RegisterFile& registers) {
-  uc_context_save(uc_, flags_);
-  auto bytes = reinterpret_cast<uint8_t*>(flags_);
-  const auto sse = static_cast<uint8_t>(registers.mxcsr & kAccruedFlags);
-  const auto x87 = static_cast<uint8_t>(registers.fsw & kAccruedFlags);
-  if (bytes[flag_offsets_.sse] == sse && bytes[flag_offsets_.x87] == x87) return;
-  bytes[flag_offsets_.sse] = sse;
-  bytes[flag_offsets_.x87] = x87;
-  uc_context_restore(uc_, flags_);
+  registers->mxcsr = float_.mxcsr();
+  registers->fsw |= float_.x87_flags();
 }
 
 // Unicorn's FP0..FP7 are the physical registers; the register file orders them from the top of
@@ -175,10 +148,6 @@ void UnicornEngine::StoreX87(const RegisterFile& registers) {
 }
 
 void UnicornEngine::LoadX87(RegisterFile* registers) {
-void UnicornEngine::WriteGpr(int number, uint64_t value) {
-  uc_reg_write(uc_, kGprIds[number], &value);
-}
-
   uint16_t control = 0, status = 0, tags = 0, opcode = 0;
   uc_reg_read(uc_, UC_X86_REG_FPCW, &control);
   uc_reg_read(uc_, UC_X86_REG_FPSW, &status);
@@ -206,6 +175,10 @@ uint64_t UnicornEngine::ReadGpr(int number) {
   return value;
 }
 
+void UnicornEngine::WriteGpr(int number, uint64_t value) {
+  uc_reg_write(uc_, kGprIds[number], &value);
+}
+
 uint64_t UnicornEngine::ReadFlags() {
   uint64_t flags = 0;
   uc_reg_read(uc_, UC_X86_REG_EFLAGS, &flags);
@@ -219,7 +192,11 @@ UnicornEngine::Exit UnicornEngine::Start(uint64_t pc) {
   constexpr uint64_t kLongestInstruction = 15;
   if (!Map(pc) || !Map(pc + kLongestInstruction)) return Exit::kException;
   trapped_ = exception_ = new_chunk_ = false;
-  uc_err error = uc_emu_start(uc_, pc, kNever, 0, 0);
+  uc_err error = UC_ERR_OK;
+  {
+    HostFloatScope scope(&float_);
+    error = uc_emu_start(uc_, pc, kNever, 0, 0);
+  }
   // Unicorn takes an exception for being delivered until the guest returns from its handler, makes
   // the next one a double fault, and after that does not even trap.
   remembers_exception_ |= exception_;
@@ -237,11 +214,13 @@ uint64_t UnicornEngine::pc() {
 void UnicornEngine::SaveContext() {
   uc_context_save(uc_, context_);
   saved_remembers_ = remembers_exception_;
+  saved_float_ = float_;
 }
 
 void UnicornEngine::RestoreContext() {
   uc_context_restore(uc_, context_);
   remembers_exception_ = saved_remembers_;
+  float_ = saved_float_;
 }
 
 void UnicornEngine::DropTranslations(uint64_t address, uint64_t size) {

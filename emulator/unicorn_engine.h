@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "emulator/float_flags.h"
+#include "emulator/host_float.h"
 #include "emulator/registers.h"
 #include "emulator/view.h"
 
@@ -75,17 +75,15 @@ class UnicornEngine {
   bool Map(uint64_t address);
   void LoadX87(RegisterFile* registers);
   void StoreX87(const RegisterFile& registers);
-  void LoadFloatFlags(RegisterFile* registers);
-  void StoreFloatFlags(const RegisterFile& registers);
 
   View* view_;
   EngineClient* client_;
   uc_engine* uc_ = nullptr;
   uc_context* context_ = nullptr;  // SaveContext's
   uc_context* new_ = nullptr;      // of the engine as it was made
-  uc_context* flags_ = nullptr;    // to look for floating-point flags in
-  FloatFlagOffsets flag_offsets_;
-  std::vector<uint64_t> mapped_;  // bases of the chunks Unicorn knows
+  GuestFloat float_;               // newer than Unicorn's own MXCSR and status word
+  GuestFloat saved_float_;         // when SaveContext was called
+  std::vector<uint64_t> mapped_;   // bases of the chunks Unicorn knows
   bool trapped_ = false;
   bool new_chunk_ = false;
   bool exception_ = false;

@@ -29,6 +29,8 @@ TEST(ProgramsTest, Strings) { ExpectRecordsUnchanged({Program("strings")}); }
 
 TEST(ProgramsTest, FloatingPoint) { ExpectRecordsUnchanged({Program("numbers")}); }
 
+TEST(ProgramsTest, NansFlagsAndUpperHalves) { ExpectRecordsUnchanged({Program("float_corners")}); }
+
 TEST(ProgramsTest, FloatingPointExceptionsThatRaiseSignals) {
   ExpectRecordsUnchanged({Program("float_traps")});
 }
@@ -43,11 +45,11 @@ TEST(ProgramsTest, FaultsThatAreHandled) { ExpectRecordsUnchanged({Program("faul
 
 TEST(ProgramsTest, MisalignedOperands) { ExpectRecordsUnchanged({Program("alignment_faults")}); }
 
-TEST(ProgramsTest, DeathBySegmentationFault) { ExpectRecordsUnchanged({Program("die_by_segv")}); }
-
 TEST(ProgramsTest, MisalignedAccessesThatTheProgramWantsRefused) {
   ExpectRecordsUnchanged({Program("alignment_check")});
 }
+
+TEST(ProgramsTest, DeathBySegmentationFault) { ExpectRecordsUnchanged({Program("die_by_segv")}); }
 
 TEST(ProgramsTest, DeathByAbort) { ExpectRecordsUnchanged({Program("aborts")}); }
 
