@@ -118,9 +118,9 @@ void AddOptions(Options* options, RecordOptions* record, RecordValues* values) {
                "End the recording when the trace has about this size (64M, 2G); the program runs "
                "on.");
   options->Add("omit-bulk", &values->omit_bulk, "SIZE",
-               "Do not record what system calls store in one place if it is more than this (4K, 1M) "
-               "and the program does not look at it: gdb shows it as unavailable. Without it all is "
-               "recorded.");
+               "Do not record what system calls store in one place if it is more than this (4K, "
+               "1M) and the program does not look at it: gdb shows it as unavailable. Without it "
+               "all is recorded.");
   options->Add("children", &values->children, "WHICH",
                "Which of the processes that the program makes are recorded: follow (all, and "
                "theirs), none, or only=NAME: only processes that run the program NAME.");

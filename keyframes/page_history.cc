@@ -18,8 +18,7 @@ std::optional<uint64_t> ImportedPage(const RecordBody& body) {
 
 }  // namespace
 
-PageHistory::PageHistory(const Segment& segment) {
-  const std::vector<Record>& records = segment.records();
+PageHistory::PageHistory(absl::Span<const Record> records) {
   for (size_t i = 0; i < records.size(); ++i) {
     if (const auto* left = std::get_if<PageLeft>(&records[i].body)) {
       pages_[PageOf(left->address)].push_back({i, records[i].count, /*import=*/false});
@@ -43,6 +42,21 @@ std::optional<uint64_t> PageHistory::LeftSince(uint64_t page, size_t records) co
     since = std::prev(next)->count;
   }
   return since;
+}
+
+std::vector<PageHistory::Span> PageHistory::SpansOf(uint64_t page) const {
+  std::vector<Span> spans;
+  const auto it = pages_.find(page);
+  if (it == pages_.end()) return spans;
+  for (const Event& event : it->second) {
+    const bool open = !spans.empty() && !spans.back().known.has_value();
+    if (event.import) {
+      if (open) spans.back().known = event.count;
+    } else if (!open) {
+      spans.push_back({.left = event.count, .known = std::nullopt});
+    }
+  }
+  return spans;
 }
 
 }  // namespace hindsight

@@ -54,7 +54,7 @@ absl::StatusOr<std::unique_ptr<SegmentReplay>> SegmentReplay::Create(const Trace
 }
 
 absl::Status SegmentReplay::Load(std::shared_ptr<const Segment> segment) {
-  if (segment != segment_) history_ = std::make_unique<PageHistory>(*segment);
+  if (segment != segment_) history_ = std::make_unique<PageHistory>(segment->records());
   segment_ = std::move(segment);
   return Restart();
 }

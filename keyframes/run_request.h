@@ -91,6 +91,15 @@ enum class RunStopKind : uint8_t {
   kThreadExit,     // in the thread's last state, both directions
 };
 
+// Watched memory was not known between two moments on the way to a stop: it may have changed there
+// without anybody seeing it.
+struct UnknownMemory {
+  uint64_t address = 0;
+  int32_t thread = 0;  // that did not know it
+  uint64_t from = 0;   // moments
+  uint64_t to = 0;
+};
+
 struct RunStop {
   RunStopKind kind = RunStopKind::kStep;
   int32_t thread = 0;     // that stopped
@@ -101,6 +110,7 @@ struct RunStop {
   int64_t syscall = -1;   // kSyscallEntry, kSyscallReturn
   int32_t child = 0;      // kFork: the new process
   ForkKind fork = ForkKind::kFork;
+  std::vector<UnknownMemory> unknown;  // of a run with watchpoints: newest first, not all if many
 };
 
 }  // namespace hindsight

@@ -29,7 +29,8 @@ Timeline::Impl::Impl(const TraceReader* trace, ProcessState process, const Timel
       options_(options),
       pool_(trace, KeptSegments(process_), options.checkpoint_bytes),
       search_(trace, options.search_threads),
-      memory_(trace, &process_, this, options.view_cache_bytes) {}
+      memory_(trace, &process_, this, options.view_cache_bytes),
+      unknown_(trace, &process_) {}
 
 ThreadTimeline::Context Timeline::Impl::MakeContext() {
   return {.trace = trace_, .pool = &pool_, .search = &search_, .memory = &memory_, .host = this};

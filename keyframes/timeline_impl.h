@@ -20,6 +20,7 @@
 #include "keyframes/segment_search.h"
 #include "keyframes/thread_timeline.h"
 #include "keyframes/timeline.h"
+#include "keyframes/unknown_spans.h"
 
 namespace hindsight {
 
@@ -115,6 +116,8 @@ class Timeline::Impl final : private ThreadHost, private ThreadViews {
                                     absl::flat_hash_map<int32_t, uint64_t>* searched,
                                     std::optional<FoundHit>* best);
   bool MayStop(const RunRequest& request, int32_t thread, uint64_t low, uint64_t high);
+  std::vector<UnknownMemory> UnknownOnTheWay(const RunRequest& request, uint64_t low,
+                                             uint64_t high);
   absl::StatusOr<RunStop> StepRange(const RunRequest& request);
   absl::StatusOr<std::optional<RunStop>> StepOnce(const RunRequest& request, int32_t thread);
 
@@ -124,6 +127,7 @@ class Timeline::Impl final : private ThreadHost, private ThreadViews {
   ReplayPool pool_;
   SegmentSearch search_;
   MemoryView memory_;
+  UnknownSpans unknown_;
   absl::flat_hash_map<int32_t, std::unique_ptr<ThreadTimeline>> threads_;
   absl::flat_hash_map<int32_t, std::unique_ptr<ThreadTimeline>> readers_;
   uint64_t moment_ = 0;

@@ -20,6 +20,9 @@ namespace {
 constexpr uint64_t kFirstWindow = 4'000'000;
 constexpr uint64_t kWidening = 4;
 
+// Of spans in which watched memory was not known.
+constexpr size_t kMostUnknownTold = 4;
+
 bool InRange(const RunRequest& request, uint64_t pc) {
   return pc >= request.range_start && pc < request.range_end;
 }
@@ -57,10 +60,35 @@ absl::StatusOr<RunStop> Timeline::Impl::Run(const RunRequest& request) {
   for (auto& [thread, timeline] : threads_) timeline->SetStops({});
   if (stop.ok()) {
     told_ = {moment_, stop->kind};
+    stop->unknown = UnknownOnTheWay(request, std::min(start, moment_), std::max(start, moment_));
   } else {
     moment_ = start;
   }
   return stop;
+}
+
+// Where between these moments changes of watched memory could not be seen. It is no reason to fail
+// a run that this cannot be said.
+std::vector<UnknownMemory> Timeline::Impl::UnknownOnTheWay(const RunRequest& request, uint64_t low,
+                                                           uint64_t high) {
+  std::vector<UnknownMemory> unknown;
+  for (const DataStop& watched : request.watchpoints) {
+    if (!watched.on_write) continue;
+    const auto spans = unknown_.Find(watched.address, watched.length, low, high);
+    if (!spans.ok()) return unknown;
+    for (const UnknownSpan& span : *spans) {
+      // Other threads may know what this one did not.
+      const uint64_t address = std::max(watched.address, span.page);
+      uint8_t byte = 0;
+      const auto known = memory_.Read(span.thread, std::max(span.from, low), address,
+                                      absl::MakeSpan(&byte, 1), request.interrupt);
+      if (!absl::IsNotFound(known.status())) continue;
+      unknown.push_back(
+          {address, span.thread, span.from, std::min(span.to, process_.end_moment())});
+      if (unknown.size() == kMostUnknownTold) return unknown;
+    }
+  }
+  return unknown;
 }
 
 // Whether it is worth while to search states low..high of `thread`. Of many short threads most

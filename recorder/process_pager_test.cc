@@ -1,5 +1,10 @@
 #include "recorder/process_pager.h"
 
+#include <array>
+#include <cstring>
+#include <variant>
+#include <vector>
+
 #include "gtest/gtest.h"
 #include "recorder/fake_trace_writer.h"
 #include "recorder/page_diff.h"
@@ -56,6 +61,16 @@ class ProcessPagerTest : public testing::Test {
   }
   void PokeProcess(uint64_t address, uint8_t byte) {
     EXPECT_TRUE(tracee_->Write(address, absl::MakeConstSpan(&byte, 1)));
+  }
+
+  void Idle();
+  // Pages logged as left, in order.
+  std::vector<uint64_t> LeftPages() const {
+    std::vector<uint64_t> pages;
+    for (const Record& record : writer_.records) {
+      if (const auto* left = std::get_if<PageLeft>(&record.body)) pages.push_back(left->address);
+    }
+    return pages;
   }
 
   FakeTraceWriter writer_;
@@ -173,6 +188,133 @@ TEST_F(ProcessPagerTest, SharedPagesWriteBackOnlyWhatChanged) {
   EXPECT_EQ(InProcess(stack_ + 16), 0x77);
   pager_->ResyncShared();
   EXPECT_EQ(cpu_->HostPage(stack_)[16], 0x77);
+}
+
+// Longer than any page is looked at without being used.
+void ProcessPagerTest::Idle() {
+  for (int i = 0; i < 70; ++i) pager_->Resync({});
+  ASSERT_EQ(cpu_->rights(stack_), PageRights::kNone);
+}
+
+TEST_F(ProcessPagerTest, WhatACallStoresIsImportedThoughThePageWasDropped) {
+  ASSERT_TRUE(pager_->OnMissing(stack_, Access::kRead));
+  Idle();
+  PokeProcess(stack_ + 130, InProcess(stack_ + 130) + 1);
+  pager_->set_count(10);
+  pager_->Resync({.written = {{stack_ + 128, 8}}});
+  ASSERT_EQ(writer_.records.size(), 2u);
+  EXPECT_EQ(writer_.records[1].count, 10u);
+  EXPECT_EQ(writer_.Imports()[1].line_mask, 1u << 2);
+  EXPECT_TRUE(LeftPages().empty());
+}
+
+TEST_F(ProcessPagerTest, WhatACallStoresIsImportedThoughThePageWasNeverUsed) {
+  pager_->Resync({.written = {{stack_ + 100, 1}}});
+  ASSERT_EQ(writer_.Imports().size(), 1u);
+  EXPECT_TRUE(writer_.Imports()[0].first);
+  EXPECT_EQ(writer_.Imports()[0].address, stack_);
+}
+
+TEST_F(ProcessPagerTest, AFailedCallImportsOnlyWhatIsKnown) {
+  pager_->Resync({.failed = true, .written = {{stack_, 8}}});
+  EXPECT_TRUE(writer_.records.empty());
+  ASSERT_TRUE(pager_->OnMissing(stack_, Access::kRead));
+  Idle();
+  PokeProcess(stack_, InProcess(stack_) + 1);
+  pager_->Resync({.failed = true, .written = {{stack_, ~uint64_t{0}}}});
+  EXPECT_EQ(writer_.records.size(), 2u);
+}
+
+TEST_F(ProcessPagerTest, NonsenseRangesAreHarmless) {
+  pager_->Resync({.written = {{~uint64_t{0} - 4, 100}, {0, ~uint64_t{0}}, {stack_ << 20, 8}}});
+  EXPECT_TRUE(writer_.records.empty());
+}
+
+TEST_F(ProcessPagerTest, AfterAnUnknownCallAllIsCompared) {
+  ASSERT_TRUE(pager_->OnMissing(stack_, Access::kRead));
+  Idle();
+  PokeProcess(stack_ + 64, InProcess(stack_ + 64) + 1);
+  pager_->Resync({.known = false});
+  ASSERT_EQ(writer_.Imports().size(), 2u);
+  EXPECT_EQ(writer_.Imports()[1].line_mask, 1u << 1);
+  EXPECT_TRUE(LeftPages().empty());
+}
+
+TEST_F(ProcessPagerTest, PagesThatOthersWriteAreLeftOnceAndImportedThoughUnchanged) {
+  pager_->set_written_elsewhere(true);
+  ASSERT_TRUE(pager_->OnMissing(stack_, Access::kRead));
+  Idle();
+  EXPECT_EQ(LeftPages(), std::vector<uint64_t>({stack_}));
+  ASSERT_TRUE(pager_->OnMissing(stack_, Access::kRead));
+  ASSERT_EQ(writer_.Imports().size(), 2u);
+  EXPECT_EQ(writer_.Imports()[1].line_mask, 0u);
+}
+
+TEST_F(ProcessPagerTest, BulkIsLeftOut) {
+  pager_->set_bulk_bytes(1000);
+  pager_->Resync({.written = {{stack_, 1000}}});
+  EXPECT_EQ(writer_.Imports().size(), 1u);
+  pager_->Resync({.written = {{stack_, 1001}}});
+  EXPECT_EQ(writer_.Imports().size(), 1u);
+  EXPECT_EQ(LeftPages(), std::vector<uint64_t>({stack_}));
+}
+
+TEST_F(ProcessPagerTest, PagesInUseAreNoBulk) {
+  pager_->set_bulk_bytes(1);
+  ASSERT_TRUE(pager_->OnMissing(stack_, Access::kRead));
+  PokeProcess(stack_, InProcess(stack_) + 1);
+  pager_->Resync({.written = {{stack_, 4096}}});
+  EXPECT_EQ(writer_.Imports().size(), 2u);
+  EXPECT_TRUE(LeftPages().empty());
+}
+
+TEST_F(ProcessPagerTest, OtherMemoryInItsPlaceIsCompared) {
+  ASSERT_TRUE(pager_->OnMissing(stack_, Access::kRead));
+  Idle();
+  PokeProcess(stack_, InProcess(stack_) + 1);
+  pager_->Resync({.remapped = {{stack_, 4096}}});
+  EXPECT_EQ(writer_.Imports().size(), 2u);
+}
+
+TEST_F(ProcessPagerTest, UnmappedPagesAreLeft) {
+  ASSERT_TRUE(pager_->OnMissing(stack_, Access::kRead));
+  std::vector<MapRegion> regions = pager_->space().map().regions();
+  std::erase_if(regions,
+                [this](const MapRegion& r) { return r.start <= stack_ && stack_ < r.end; });
+  SetMap(MemoryMap(regions));
+  EXPECT_EQ(LeftPages(), std::vector<uint64_t>({stack_}));
+}
+
+TEST_F(ProcessPagerTest, DiscardedPagesAreLeftWhenNobodyLooks) {
+  ASSERT_TRUE(pager_->OnMissing(stack_, Access::kRead));
+  pager_->Resync({.discarded = {{stack_, 4096}}});
+  EXPECT_TRUE(LeftPages().empty());  // still compared
+  Idle();
+  EXPECT_EQ(LeftPages(), std::vector<uint64_t>({stack_}));
+}
+
+TEST_F(ProcessPagerTest, WrittenPagesAreDiscardedNoMore) {
+  ASSERT_TRUE(pager_->OnMissing(stack_, Access::kRead));
+  pager_->Resync({.discarded = {{stack_, 4096}}});
+  Store(stack_, 1);
+  ASSERT_TRUE(pager_->WriteBack());
+  Idle();
+  EXPECT_TRUE(LeftPages().empty());
+}
+
+TEST_F(ProcessPagerTest, WhatAnotherThreadHasChangedIsLeft) {
+  witnesses_.Enable();
+  ASSERT_TRUE(pager_->OnMissing(stack_, Access::kRead));
+  Idle();
+  std::array<uint8_t, kPageBytes> other;
+  std::memcpy(other.data(), cpu_->HostPage(stack_), kPageBytes);
+  witnesses_.Testify(stack_, &other, other.data());
+  pager_->FollowOthers();
+  EXPECT_TRUE(LeftPages().empty());  // it knows the same
+  other[5] ^= 1;
+  witnesses_.Testify(stack_, &other, other.data());
+  pager_->FollowOthers();
+  EXPECT_EQ(LeftPages(), std::vector<uint64_t>({stack_}));
 }
 
 }  // namespace

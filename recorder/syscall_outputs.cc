@@ -102,14 +102,16 @@ void FutexOutputs(const CallFrame& call, SyscallOutputs* out) {
 }
 
 void KeyctlOutputs(const CallFrame& call, SyscallOutputs* out) {
+  // The result is what there is, which may be more than was asked for. Of a failed call: all.
+  const auto stored = static_cast<uint64_t>(call.result);
   switch (call.arguments[0]) {
     case 6:   // KEYCTL_DESCRIBE
     case 11:  // KEYCTL_READ
     case 17:  // KEYCTL_GET_SECURITY
     case 23:  // KEYCTL_DH_COMPUTE
     case 31:  // KEYCTL_CAPABILITIES, whose buffer is an argument earlier
-      out->written.push_back({call.arguments[2], call.arguments[3]});
-      out->written.push_back({call.arguments[1], call.arguments[2]});
+      out->written.push_back({call.arguments[2], std::min(call.arguments[3], stored)});
+      out->written.push_back({call.arguments[1], std::min(call.arguments[2], stored)});
       break;
     case 24:
     case 25:

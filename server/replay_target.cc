@@ -206,10 +206,23 @@ void ReplayTarget::TellFork(const StopEvent& event) {
                   event.child.pid, "` shows it\n");
 }
 
+// Changes there are not seen: what is found beyond may not be the last one.
+void ReplayTarget::TellUnknown(const UnknownMemory& unknown) {
+  const ProcessState& process = timeline_->process();
+  const auto position = [&](uint64_t moment) {
+    return ToString(process.PositionAt(unknown.thread, moment));
+  };
+  absl::StrAppendFormat(&console_text_,
+                        "hindsight: memory at 0x%x was not known between %s and %s; its value may "
+                        "have changed there\n",
+                        unknown.address, position(unknown.from), position(unknown.to));
+}
+
 absl::StatusOr<StopEvent> ReplayTarget::Report(const RunStop& stop, const ResumeRequest& request) {
   StopEvent event = ToStopEvent(stop, request, trace_->manifest().pid);
   if (event.kind == StopKind::kEnd || event.kind == StopKind::kBegin) TellEnd(event);
   if (event.kind == StopKind::kFork || event.kind == StopKind::kVfork) TellFork(event);
+  for (const UnknownMemory& unknown : stop.unknown) TellUnknown(unknown);
   Moved(event);
   if (event.kind == StopKind::kExec) event.program = ExecutablePath();
   return event;

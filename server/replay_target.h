@@ -86,6 +86,7 @@ class ReplayTarget final : public Target {
   absl::Status Divert(int32_t thread);
   // Makes `thread` the one that runs in the diversion.
   absl::Status Redirect(int32_t thread);
+  void TellUnknown(const UnknownMemory& unknown);
   absl::StatusOr<StopEvent> Report(const RunStop& stop, const ResumeRequest& request);
   // The answer to a step of a thread that has none to make: nothing moves then.
   std::optional<RunStop> AtEndOfThread(const ResumeRequest& request) const;

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
@@ -31,7 +32,8 @@ python
 def tell(command):
   lines = []
   while run(command).startswith("breakpoint"):
-    name, at, size = value("(char*)name"), int(gdb.parse_and_eval("(long)bytes")), int(value("size"))
+    name, size = value("(char*)name"), int(value("size"))
+    at = int(gdb.parse_and_eval("(long)bytes"))
     try:
       memory = bytes(gdb.selected_inferior().read_memory(at, size)).hex()
     except gdb.MemoryError:
@@ -46,7 +48,7 @@ std::vector<std::string> Lines(const std::string& text) {
 }
 
 TEST(GdbKernelWritesTest, ProgramAndReplayAreExact) {
-  EXPECT_EQ(Writes().run().exit_status, 0) << Writes().run().err;
+  EXPECT_EQ(Writes().run().Ending(), "exit 0") << Writes().run().err;
   ExpectExact(Writes().trace());
 }
 
@@ -67,6 +69,7 @@ python for line in reversed(tell("reverse-continue")): say("backward", line)
 
 TEST(GdbKernelWritesTest, EachChunkOfALoopIsItsOwn) {
   const GdbResult gdb = RunGdb(Writes().trace(), absl::Substitute(R"(
+handle SIGUSR1 nostop noprint pass
 break $0
 python say("chunks", collect("continue", "chunk[6] - 48"))
 )",
@@ -125,6 +128,32 @@ python for line in tell("continue"): say("forward", line)
   }
   EXPECT_GT(unavailable, 1);
   EXPECT_LT(unavailable, 4);
+}
+
+TEST(GdbKernelWritesTest, ReverseWatchSaysWhatItCouldNotSee) {
+  const Recorded omitted({Program("kernel_writes")}, {}, {"--omit-bulk=1000"});
+  const GdbResult gdb = RunGdb(omitted.trace(), absl::Substitute(R"(
+break $0
+continue
+delete
+watch area[5000]
+python
+where = []
+for i in range(3):
+  run("reverse-continue")
+  frame = gdb.newest_frame()
+  while frame.name() not in ("watched", "files", "main"): frame = frame.older()
+  try: shown = value("area[5000]")
+  except gdb.MemoryError: shown = "unavailable"
+  where.append("%s:%s" % (frame.name(), shown))
+say("where", " ".join(where))
+end
+)",
+                                                                 At("// before looking")));
+  // The second stop is where it became known again, before the next store; then the last store
+  // before it was not.
+  EXPECT_EQ(gdb.Answer("where"), "files:48 '0' main:unavailable watched:0 '\\000'") << gdb.text;
+  EXPECT_TRUE(absl::StrContains(gdb.text, "was not known between")) << gdb.text;
 }
 
 }  // namespace
