@@ -48,6 +48,15 @@ absl::StatusOr<MemoryModel> ModelNamed(absl::string_view name) {
       absl::StrCat("no memory model '", name, "' (there are kernel, fence, acqrel and load)"));
 }
 
+// The codes by which RecordProgram says that the program cannot be run are not for its trace.
+absl::StatusOr<std::unique_ptr<TraceWriter>> CreateTrace(const RecordOptions& options,
+                                                         const Manifest& manifest) {
+  absl::StatusOr<std::unique_ptr<TraceWriter>> writer =
+      TraceWriter::Create(options.directory, manifest);
+  if (!writer.ok()) return absl::UnknownError(writer.status().message());
+  return writer;
+}
+
 // Launches the program, stopped before its first instruction.
 absl::StatusOr<RecordResult> RecordLaunched(const RecordOptions& options, MemoryModel model) {
   ASSIGN_OR_RETURN(const ExecCommand command, LookUpProgram(options.arguments));
@@ -58,8 +67,7 @@ absl::StatusOr<RecordResult> RecordLaunched(const RecordOptions& options, Memory
   Manifest manifest = Describe(options, tracee->process());
   manifest.arguments = command.arguments;
   manifest.start_kind = options.start_at.empty() ? "launch" : "start-at";
-  ASSIGN_OR_RETURN(std::unique_ptr<TraceWriter> writer,
-                   TraceWriter::Create(options.directory, manifest));
+  ASSIGN_OR_RETURN(std::unique_ptr<TraceWriter> writer, CreateTrace(options, manifest));
   Recording recording(options, model);
   RETURN_IF_ERROR(recording.SetTrace(std::move(writer), std::move(manifest)));
   const NativeThread first = {.thread = tracee->thread()};
@@ -80,8 +88,7 @@ absl::StatusOr<RecordResult> RecordAttached(const RecordOptions& options, Memory
   Manifest manifest = Describe(options, options.attach_pid);
   manifest.arguments = CommandLine(options.attach_pid);
   manifest.start_kind = "attach";
-  absl::StatusOr<std::unique_ptr<TraceWriter>> writer =
-      TraceWriter::Create(options.directory, manifest);
+  absl::StatusOr<std::unique_ptr<TraceWriter>> writer = CreateTrace(options, manifest);
   if (!writer.ok()) {
     (void)DetachFromProcess(options.attach_pid, detach, {});
     return writer.status();

@@ -132,6 +132,14 @@ TEST_F(RecordTest, ProgramsThatCannotRunWriteNothing) {
   EXPECT_FALSE(std::filesystem::exists(options_.directory));
 }
 
+TEST_F(RecordTest, ATraceThatCannotBeMadeIsNotTakenForAProgramThatCannotRun) {
+  options_.arguments = {"true"};
+  for (const char* directory : {"/none/trace", "/proc/trace", "/"}) {
+    options_.directory = directory;
+    EXPECT_EQ(RecordProgram(options_).status().code(), absl::StatusCode::kUnknown) << directory;
+  }
+}
+
 TEST_F(RecordTest, DescriptorsAndEnvironmentAreThoseGiven) {
   setenv("RECORD_TEST", "a b", 1);
   Record({"sh", "-c", "echo $RECORD_TEST; for f in /proc/self/fd/*; do echo ${f##*/}; done"});
