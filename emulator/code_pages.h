@@ -70,6 +70,8 @@ class CodePages {
 
   // All translations of `page`, which holds `bytes`, have been dropped.
   void NoteDropped(uint64_t page, const uint8_t* bytes);
+  // The page is gone; it has no translations.
+  void Forget(uint64_t page) { pages_.erase(page); }
 
  private:
   using Bytes = std::array<uint8_t, kPageBytes>;

@@ -332,6 +332,8 @@ PageRights Cpu::rights(uint64_t page) const { return impl_->view_.rights(page); 
 void Cpu::SetRights(uint64_t page, PageRights rights) { impl_->SetRights(page, rights); }
 void Cpu::ProtectWrites(absl::Span<const uint64_t> pages) { impl_->view_.ProtectWrites(pages); }
 void Cpu::DropRights(absl::Span<const uint64_t> pages) { impl_->DropRights(pages); }
+void Cpu::Release(absl::Span<const uint64_t> pages) { impl_->Release(pages); }
+void Cpu::ReleaseChunk(uint64_t base) { impl_->ReleaseChunk(base); }
 void Cpu::ContentsChanged(uint64_t page, uint64_t lines) { impl_->ContentsChanged(page, lines); }
 bool Cpu::ReadHeld(uint64_t address, absl::Span<uint8_t> out) const {
   return impl_->view_.ReadHeld(address, out);

@@ -116,6 +116,11 @@ class Cpu {
   // `pages` may be in any order.
   void ProtectWrites(absl::Span<const uint64_t> pages);
   void DropRights(absl::Span<const uint64_t> pages);
+  // Drops `pages`, and gives back the memory of their contents; pointers to it (HostPage) are void.
+  void Release(absl::Span<const uint64_t> pages);
+  // Gives back the chunk of guest memory (View::kChunkBytes) at `base`. Requires: all its pages
+  // that were ever held are released.
+  void ReleaseChunk(uint64_t base);
   // Tells that bytes of `page` were changed from outside: translated code there is dropped. Bit i
   // of `lines`: the i-th line changed.
   void ContentsChanged(uint64_t page, uint64_t lines = ~uint64_t{0});

@@ -173,6 +173,23 @@ void Cpu::Impl::DropRights(absl::Span<const uint64_t> pages) {
   view_.DropRights(pages);
 }
 
+void Cpu::Impl::Release(absl::Span<const uint64_t> pages) {
+  for (const uint64_t page : pages) {
+    if (!HasCode(page)) continue;
+    ++epoch_;
+    DropPage(page);
+    code_pages_.Forget(page);
+  }
+  view_.Release(pages);
+}
+
+void Cpu::Impl::ReleaseChunk(uint64_t base) {
+  for (UnicornEngine* engine : {plain_.get(), watching_.get()}) {
+    if (engine != nullptr) engine->Unmap(base);
+  }
+  view_.RemoveChunk(base);
+}
+
 bool Cpu::Impl::EnsureExecutable(uint64_t page) {
   OwnFloatScope scope;  // an engine may be running
   if (view_.rights(page) == PageRights::kNone &&

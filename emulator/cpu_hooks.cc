@@ -44,6 +44,15 @@ bool Cpu::Impl::OnHostFault(void* pointer, bool write) {
   return true;
 }
 
+// A chunk is made only where there is a page: it costs some hundred kilobytes, and the engine gets
+// slower with each.
+bool Cpu::Impl::OnNewChunk(bool write, uint64_t address) {
+  if (Obtain(address, write)) return true;
+  fault_ = true;
+  fault_address_ = address;
+  return false;
+}
+
 bool Cpu::Impl::ObtainRange(uint64_t address, uint64_t size, bool write) {
   const uint64_t last = address + size - 1;
   fault_address_ = address;

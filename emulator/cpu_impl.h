@@ -42,6 +42,8 @@ class Cpu::Impl final : public FaultClient, public EngineClient, public AssistMe
   void CheckAlignment();
 
   void DropRights(absl::Span<const uint64_t> pages);
+  void Release(absl::Span<const uint64_t> pages);
+  void ReleaseChunk(uint64_t base);
   void SetRights(uint64_t page, PageRights rights);
   void ContentsChanged(uint64_t page, uint64_t lines);
   void SetCount(uint64_t count);
@@ -49,6 +51,7 @@ class Cpu::Impl final : public FaultClient, public EngineClient, public AssistMe
   // FaultClient, EngineClient: called while an engine runs.
   bool OnHostFault(void* pointer, bool write) override;
   void OnMemory(bool write, uint64_t address, uint32_t size, uint64_t value) override;
+  bool OnNewChunk(bool write, uint64_t address) override;
 
   // AssistMemory.
   bool Read(uint64_t address, absl::Span<uint8_t> out) override;

@@ -88,10 +88,20 @@ bool UnicornEngine::Map(uint64_t address) {
   return true;
 }
 
+void UnicornEngine::Unmap(uint64_t base) {
+  const auto it = std::find(mapped_.begin(), mapped_.end(), base);
+  if (it == mapped_.end()) return;
+  uc_mem_unmap(uc_, base, View::kChunkBytes);
+  mapped_.erase(it);
+}
+
 bool UnicornEngine::UnmappedHook(uc_engine* uc, uc_mem_type type, uint64_t address, int size,
                                  int64_t value, void* self) {
   auto* engine = static_cast<UnicornEngine*>(self);
-  if (type != UC_MEM_FETCH_UNMAPPED) return engine->Map(address);
+  if (type != UC_MEM_FETCH_UNMAPPED) {
+    return engine->client_->OnNewChunk(type == UC_MEM_WRITE_UNMAPPED, address) &&
+           engine->Map(address);
+  }
   // If we mapped it now, Unicorn would go on, with a translation of which it does not know where it
   // is from and which could never be dropped.
   engine->new_chunk_ = address < View::kAddressLimit;

@@ -24,6 +24,8 @@ class EngineClient {
   virtual ~EngineClient() = default;
   // A watched location may be touched: called before the access, only if `watch` was set.
   virtual void OnMemory(bool write, uint64_t address, uint32_t size, uint64_t value) = 0;
+  // The first access to a chunk. False: there is nothing at `address`; the engine stops.
+  virtual bool OnNewChunk(bool write, uint64_t address) = 0;
 };
 
 class UnicornEngine {
@@ -63,6 +65,8 @@ class UnicornEngine {
 
   // Drops translations of [address, address + size).
   void DropTranslations(uint64_t address, uint64_t size);
+  // Forgets the chunk at `base`. Requires: nothing translated from it is left.
+  void Unmap(uint64_t base);
 
  private:
   UnicornEngine(View* view, EngineClient* client);

@@ -64,11 +64,13 @@ int64_t View::HostMappings() { return host_mappings; }
 void View::LimitHostMappings(int64_t limit) { host_mappings_limit = limit; }
 
 View::~View() {
-  for (const auto& chunk : chunks_) {
-    host_mappings -= chunk->runs + 1;
-    munmap(chunk->guest, kChunkBytes);
-    munmap(chunk->host, kChunkBytes);
-  }
+  for (const auto& chunk : chunks_) Unmap(*chunk);
+}
+
+void View::Unmap(const Chunk& chunk) {
+  host_mappings -= chunk.runs + 1;
+  munmap(chunk.guest, kChunkBytes);
+  munmap(chunk.host, kChunkBytes);
 }
 
 View::Chunk* View::Find(uint64_t address) const {
@@ -214,6 +216,31 @@ void View::DropAllRights() {
     std::fill(chunk->rights.begin(), chunk->rights.end(), PageRights::kNone);
     Grant(*chunk, 0, kPagesPerChunk, PageRights::kNone);
   }
+}
+
+void View::Release(absl::Span<const uint64_t> pages) {
+  DropRights(pages);
+  std::vector<uint64_t> sorted(pages.begin(), pages.end());
+  std::sort(sorted.begin(), sorted.end());
+  for (size_t i = 0; i < sorted.size();) {
+    const size_t first = i++;
+    const Chunk* chunk = Find(sorted[first]);
+    while (i < sorted.size() && sorted[i] == sorted[i - 1] + kPageBytes &&
+           sorted[i] % kChunkBytes != 0) {
+      ++i;
+    }
+    if (chunk == nullptr) continue;
+    madvise(chunk->host + (sorted[first] - chunk->base), (i - first) * kPageBytes, MADV_REMOVE);
+  }
+}
+
+void View::RemoveChunk(uint64_t base) {
+  const auto it = std::find_if(chunks_.begin(), chunks_.end(),
+                               [base](const auto& chunk) { return chunk->base == base; });
+  if (it == chunks_.end()) return;
+  last_found_ = nullptr;
+  Unmap(**it);
+  chunks_.erase(it);
 }
 
 bool View::is_code(uint64_t page) const {

@@ -68,6 +68,10 @@ class View {
   void ProtectWrites(absl::Span<const uint64_t> pages);
   void DropRights(absl::Span<const uint64_t> pages);
   void DropAllRights();
+  // Takes all rights, and gives the contents' memory back: pages of zeros from now on.
+  void Release(absl::Span<const uint64_t> pages);
+  // Gives back a chunk of which all pages are released. Requires: Unicorn does not know it.
+  void RemoveChunk(uint64_t base);
 
   bool is_code(uint64_t page) const;
   // Code pages are kept unwritable on the host so that a write to one is noticed.
@@ -82,6 +86,7 @@ class View {
   bool ReadHeld(uint64_t address, absl::Span<uint8_t> out) const;
 
  private:
+  static void Unmap(const Chunk& chunk);
   PageRights Allowed(const Chunk& chunk, uint64_t index) const;
   void Grant(Chunk& chunk, uint64_t first, uint64_t count, PageRights rights);
   void TakeBack(Chunk& chunk);

@@ -152,6 +152,34 @@ TEST_F(ViewTest, ReadsOnlyHeldPages) {
   EXPECT_EQ(out[8], 7);
 }
 
+TEST_F(ViewTest, ReleasedPagesAreZerosWithoutRights) {
+  const std::vector<uint64_t> pages = {kBase + kPageBytes, kBase};
+  for (const uint64_t page : pages) {
+    std::memset(view_.HostPage(page), 0x5a, kPageBytes);
+    view_.SetRights(page, PageRights::kReadWrite);
+  }
+  view_.HostPage(kBase + 2 * kPageBytes)[0] = 1;
+  view_.Release(pages);
+  for (const uint64_t page : pages) {
+    EXPECT_EQ(Granted(page), PageRights::kNone);
+    EXPECT_EQ(view_.HostPage(page)[17], 0);
+  }
+  EXPECT_EQ(view_.HostPage(kBase + 2 * kPageBytes)[0], 1);
+}
+
+TEST_F(ViewTest, RemovedChunksCostNothing) {
+  const int64_t before = View::HostMappings();
+  const uint64_t chunk = 7 * View::kChunkBytes;
+  view_.SetRights(chunk + kPageBytes, PageRights::kReadWrite);
+  view_.HostPage(chunk + kPageBytes)[0] = 1;
+  EXPECT_GT(View::HostMappings(), before);
+  view_.Release({chunk + kPageBytes});
+  view_.RemoveChunk(chunk);
+  EXPECT_EQ(View::HostMappings(), before);
+  EXPECT_EQ(view_.Find(chunk), nullptr);
+  EXPECT_EQ(view_.HostPage(chunk + kPageBytes)[0], 0);
+}
+
 // Lowering many pages at once must leave each with what lowering it alone would.
 TEST_F(ViewTest, LoweringManyEqualsLoweringEach) {
   constexpr int kPages = 200;

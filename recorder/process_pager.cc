@@ -29,6 +29,8 @@ uint32_t NeededProtection(Access access) {
   return PROT_NONE;
 }
 
+uint64_t ChunkOf(uint64_t page) { return page & ~(View::kChunkBytes - 1); }
+
 // Whether `page` means the same memory in both regions, as far as maps can tell.
 bool SameBacking(const MapRegion& a, const MapRegion& b, uint64_t page) {
   return a.protection == b.protection && a.shared == b.shared && a.inode == b.inode &&
@@ -55,6 +57,8 @@ ProcessPager::Page* ProcessPager::Lookup(uint64_t address) {
     page = std::make_unique<Page>();
     page->address = address;
     page->host = cpu_->HostPage(address);
+    page->in_segment = page->released = released_.erase(address) > 0;
+    ++chunk_pages_[ChunkOf(address)];
   }
   return page.get();
 }
@@ -157,7 +161,8 @@ void ProcessPager::LogFirst(const Page& page, const uint8_t* bytes) {
 }
 
 void ProcessPager::Import(Page* page, const uint8_t* bytes) {
-  const uint64_t changed = ChangedLines(page->host, bytes);
+  const uint64_t changed =
+      std::exchange(page->released, false) ? ~uint64_t{0} : ChangedLines(page->host, bytes);
   if (!page->in_segment) {
     LogFirst(*page, bytes);
     page->in_segment = true;
@@ -284,13 +289,35 @@ bool ProcessPager::Rollback() {
   return true;
 }
 
+// Pages that the segment before did not touch are not remembered any longer.
 void ProcessPager::StartSegment() {
-  std::vector<Page*> held;
+  std::vector<Page*> held, unused;
   for (const auto& [address, page] : pages_) {
-    page->in_segment = page->left = false;
+    if (!page->in_segment) unused.push_back(page.get());
+    page->in_segment = page->left = page->released = false;
     if (page->held) held.push_back(page.get());
   }
   Drop(held);
+  released_.clear();
+  Release(unused, /*gone=*/false);
+}
+
+// Forgets pages that are not held, and gives back their memory. `gone`: they are mapped no more.
+void ProcessPager::Release(absl::Span<Page* const> pages, bool gone) {
+  if (pages.empty()) return;
+  std::vector<uint64_t> addresses, chunks;
+  for (const Page* page : pages) {
+    witnesses_->Forget(page->address, this, page->written && !gone);
+    if (page->in_segment) released_.insert(page->address);
+    addresses.push_back(page->address);
+    const auto chunk = chunk_pages_.find(ChunkOf(page->address));
+    if (--chunk->second > 0) continue;
+    chunks.push_back(chunk->first);
+    chunk_pages_.erase(chunk);
+  }
+  for (const uint64_t address : addresses) pages_.erase(address);
+  cpu_->Release(addresses);
+  for (const uint64_t chunk : chunks) cpu_->ReleaseChunk(chunk);
 }
 
 void ProcessPager::Reset() {
@@ -306,27 +333,35 @@ void ProcessPager::Reset() {
 void ProcessPager::Leave() {
   for (const auto& [address, page] : pages_) witnesses_->Forget(address, this, page->written);
   pages_.clear();
+  chunk_pages_.clear();
+  released_.clear();
   unsealed_.clear();
   dirty_.clear();
 }
 
 void ProcessPager::SetSpace(std::shared_ptr<const AddressSpace> space) {
   if (space == space_) return;
-  std::vector<Page*> drop, leave;
+  std::vector<Page*> drop, leave, gone;
   for (const auto& [address, page] : pages_) {
+    const MapRegion* after = space->Find(address);
+    if (after == nullptr) {
+      gone.push_back(page.get());
+      if (page->held) drop.push_back(page.get());
+      if (page->in_segment) leave.push_back(page.get());
+      continue;
+    }
     if (!page->held) continue;
     const MapRegion* before = space_->Find(address);
-    const MapRegion* after = space->Find(address);
-    const bool same = before != nullptr && after != nullptr &&
-                      SameBacking(*before, *after, address) &&
+    const bool same = before != nullptr && SameBacking(*before, *after, address) &&
                       space_->uncached(*before) == space->uncached(*after) &&
                       space_->follows(*before) == space->follows(*after);
     if (same) continue;
     drop.push_back(page.get());
-    if (after == nullptr || space->uncached(*after)) leave.push_back(page.get());
+    if (space->uncached(*after)) leave.push_back(page.get());
   }
   Drop(drop);
   for (Page* page : leave) Leave(page);
+  Release(gone, /*gone=*/true);
   space_ = std::move(space);
 }
 

@@ -37,6 +37,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "absl/types/span.h"
 #include "emulator/cpu.h"
 #include "recorder/address_space.h"
@@ -136,6 +137,7 @@ class ProcessPager final : public Pager {
     bool written = false;     // by this thread, ever
     bool of_file = false;     // private, and shows a file that may be written
     bool discarded = false;   // the kernel may take it away until it is written
+    bool released = false;    // its contents are not known here though the segment has them
     bool left = false;        // the last thing logged of it in this segment is that it was left
     Grant keep, stay_writable;
     // Of a dirty page that is shared or of a process with other threads: what it was. Only bytes
@@ -144,6 +146,7 @@ class ProcessPager final : public Pager {
   };
 
   Page* Lookup(uint64_t address);
+  void Release(absl::Span<Page* const> pages, bool gone);
   void Import(Page* page, const uint8_t* bytes);
   void LogFirst(const Page& page, const uint8_t* bytes);
   void MarkDirty(Page* page);
@@ -181,7 +184,9 @@ class ProcessPager final : public Pager {
   uint64_t bulk_bytes_ = 0;
   uint64_t count_ = 0;
   absl::flat_hash_map<uint64_t, std::unique_ptr<Page>> pages_;
-  std::vector<Page*> unsealed_;  // held and not sealed
+  absl::flat_hash_map<uint64_t, size_t> chunk_pages_;  // of pages_, by chunk of the view
+  absl::flat_hash_set<uint64_t> released_;  // pages the open segment has, and pages_ no more
+  std::vector<Page*> unsealed_;             // held and not sealed
   std::vector<Page*> dirty_;
   size_t shared_held_ = 0;
   std::vector<uint8_t> scratch_;

@@ -176,6 +176,33 @@ TEST_F(ProcessPagerTest, UnmappedPagesLoseTheirRights) {
   EXPECT_TRUE(pager_->WriteBack());
 }
 
+// Replay still has the old contents of a page that was unmapped and forgotten.
+TEST_F(ProcessPagerTest, APageThatIsMappedAgainIsImportedWhole) {
+  Store(stack_ + 8, 0x5a);
+  ASSERT_TRUE(pager_->WriteBack());
+  const MemoryMap map = pager_->space().map();
+  std::vector<MapRegion> regions = map.regions();
+  std::erase_if(regions,
+                [this](const MapRegion& r) { return r.start <= stack_ && stack_ < r.end; });
+  SetMap(MemoryMap(regions));
+  EXPECT_EQ(cpu_->HostPage(stack_)[8], 0);
+  SetMap(map);
+  ASSERT_TRUE(pager_->OnMissing(stack_, Access::kRead));
+  const PageImport import = writer_.Imports().back();
+  EXPECT_FALSE(import.first);
+  EXPECT_EQ(import.line_mask, ~uint64_t{0});
+  EXPECT_EQ(import.lines[8], 0x5a);
+  EXPECT_EQ(cpu_->HostPage(stack_)[8], 0x5a);
+}
+
+TEST_F(ProcessPagerTest, PagesNotUsedForASegmentAreForgotten) {
+  ASSERT_TRUE(pager_->OnMissing(stack_, Access::kRead));
+  pager_->StartSegment();
+  pager_->StartSegment();
+  ASSERT_TRUE(pager_->OnMissing(stack_, Access::kRead));
+  EXPECT_TRUE(writer_.Imports().back().first);
+}
+
 TEST_F(ProcessPagerTest, SharedPagesWriteBackOnlyWhatChanged) {
   std::vector<MapRegion> regions = pager_->space().map().regions();
   for (MapRegion& region : regions) region.shared = region.name == "[stack]";

@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_split.h"
 #include "tests/harness/recording.h"
 
 namespace hindsight::e2e {
@@ -65,6 +67,26 @@ TEST(VectorsTest, Bits) { ExpectVectorsUnchanged("bit_kernels", {"bmi1", "bmi2",
 
 TEST(VectorsTest, Cryptography) {
   ExpectVectorsUnchanged("crypto_kernels", {"aes", "sha_ni", "pclmulqdq"});
+}
+
+// The recorder gives back what the program gives back: this one never has more than 64 KiB mapped,
+// of some hundred megabytes in all.
+TEST(RecorderTest, TakesMemoryInProportionToTheProgram) {
+  const TempDir directory;
+  const ChildResult result = RunProcess(
+      {"/usr/bin/python3", "-c",
+       "import resource, subprocess, sys\n"
+       "subprocess.run(sys.argv[1:], check=True)\n"
+       "print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)\n",
+       Hindsight(), "record", "-o", directory.File("trace"), "--", Program("fresh_maps")});
+  ASSERT_EQ(result.Ending(), "exit 0") << result.err;
+  const std::vector<std::string> lines = absl::StrSplit(result.out, '\n');
+  ASSERT_GE(lines.size(), 2u) << result.out;
+  EXPECT_EQ(lines[0], "1800 mapped, 1500 faults");
+  int kilobytes = 0;
+  ASSERT_TRUE(absl::SimpleAtoi(lines[1], &kilobytes)) << lines[1];
+  EXPECT_LT(kilobytes, 100'000);
+  ExpectExact(directory.File("trace"));
 }
 
 }  // namespace
