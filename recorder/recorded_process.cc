@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/printable.h"
 #include "base/status_macros.h"
 #include "recorder/attach.h"
 #include "recorder/full_keyframe.h"
@@ -251,7 +252,7 @@ void RecordedProcess::LetGo(const std::string& reason) {
   if (ended_) return;
   if (!reason.empty() && !recording_->end_wanted()) {
     std::fprintf(stderr, "hindsight: %s (process %d) %s: its recording ends here, it runs on\n",
-                 program_.c_str(), pid(), reason.c_str());
+                 Printable(program_).c_str(), pid(), Printable(reason).c_str());
   }
   recording_->foreign_mappings().Forget();
   ended_ = true;

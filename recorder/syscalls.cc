@@ -11,6 +11,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "base/printable.h"
 #include "recorder/cpu_time.h"
 #include "recorder/exec_privileges.h"
 #include "recorder/process_facts.h"
@@ -217,7 +218,8 @@ void ThreadEngine::TellOfUntracedTask(int64_t task) {
   std::fprintf(stderr,
                "hindsight: %s (process %d) has made task %lld with CLONE_UNTRACED: it is not "
                "recorded\n",
-               process_->program().c_str(), process_->pid(), static_cast<long long>(task));
+               Printable(process_->program()).c_str(), process_->pid(),
+               static_cast<long long>(task));
 }
 
 // Of itself or another recorded thread.
