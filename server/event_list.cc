@@ -7,6 +7,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
+#include "base/printable.h"
 #include "base/syscall_names.h"
 
 namespace hindsight {
@@ -46,11 +47,11 @@ std::string Text(const ProcessEvent& event) {
     case EventKind::kThreadExit:
       return "the thread ended";
     case EventKind::kThreadName:
-      return absl::StrCat("the thread is called ", event.text);
+      return absl::StrCat("the thread is called ", Printable(event.text));
     case EventKind::kProcessExit:
       return "the process ended";
     case EventKind::kExec:
-      return absl::StrCat("executed ", event.text);
+      return absl::StrCat("executed ", Printable(event.text));
     case EventKind::kFork:
       return ForkText(event);
     case EventKind::kMemoryUnknown:
@@ -58,7 +59,7 @@ std::string Text(const ProcessEvent& event) {
     case EventKind::kFileChanged:
       return "a mapped file has changed";
     default:
-      return event.text.empty() ? "event" : event.text;
+      return event.text.empty() ? "event" : Printable(event.text);
   }
 }
 

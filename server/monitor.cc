@@ -9,6 +9,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
+#include "base/printable.h"
 #include "base/status_macros.h"
 #include "server/event_list.h"
 #include "server/proc_files.h"
@@ -167,7 +168,8 @@ absl::StatusOr<std::string> Monitor::Threads(const Question& question) {
     // Before its first slice a thread has no number of its own, but its beginning has.
     const Position first = {process.thread(thread).start_sequence(), 0};
     absl::StrAppendFormat(&out, "%c %d %s: %s to %s, %s\n", thread == question.selected ? '*' : ' ',
-                          thread, process.NameAt(thread, alive ? timeline_->moment() : end),
+                          thread,
+                          Printable(process.NameAt(thread, alive ? timeline_->moment() : end)),
                           ToString(first), ToString(process.PositionAt(thread, end)),
                           alive ? absl::StrCat("at ", ToString(timeline_->position(thread)))
                           : start > timeline_->moment() ? "not begun"
@@ -186,9 +188,9 @@ absl::StatusOr<std::string> Monitor::Processes(const Question&) {
     absl::StrAppendFormat(&out, "%c %d", manifest.uuid == trace_->manifest().uuid ? '*' : ' ',
                           manifest.pid);
     if (manifest.parent_pid != 0) absl::StrAppendFormat(&out, " (of %d)", manifest.parent_pid);
-    absl::StrAppend(&out, ": ", absl::StrJoin(manifest.arguments, " "), "\n");
+    absl::StrAppend(&out, ": ", Printable(absl::StrJoin(manifest.arguments, " ")), "\n");
   }
-  for (const std::string& warning : warnings) absl::StrAppend(&out, warning, "\n");
+  for (const std::string& warning : warnings) absl::StrAppend(&out, Printable(warning), "\n");
   return out;
 }
 
@@ -224,9 +226,10 @@ absl::StatusOr<std::string> Monitor::Info(const Question&) {
   return absl::StrFormat(
       "trace %s\nprogram %s\narguments %s\nprocess %d\n%d threads, positions %s to %s, %d "
       "instructions\n%s",
-      trace_->directory(), manifest.program, absl::StrJoin(manifest.arguments, " "), manifest.pid,
-      process.all_threads().size(), ToString(process.PositionAt(0)),
-      ToString(process.PositionAt(timeline_->end_moment())), timeline_->end_moment(),
+      Printable(trace_->directory()), Printable(manifest.program),
+      Printable(absl::StrJoin(manifest.arguments, " ")), manifest.pid, process.all_threads().size(),
+      ToString(process.PositionAt(0)), ToString(process.PositionAt(timeline_->end_moment())),
+      timeline_->end_moment(),
       manifest.state == TraceState::kComplete ? "" : "the recording was interrupted\n");
 }
 

@@ -11,6 +11,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
+#include "base/printable.h"
 #include "base/status_macros.h"
 #include "emulator/registers.h"
 #include "server/proc_files.h"
@@ -154,7 +155,9 @@ std::optional<int32_t> RecordedObjects::ModuleAt(uint64_t address, uint64_t mome
 std::optional<int32_t> RecordedObjects::FindModule(const std::string& path, uint64_t moment,
                                                    MemoryReader memory) {
   for (size_t i = 0; i < trace_->modules().size(); ++i) {
-    if (trace_->modules()[i].path == path) return static_cast<int32_t>(i);
+    const std::string& name = trace_->modules()[i].path;
+    // Lists that no document can hold as it is have it made printable.
+    if (name == path || Printable(name) == path) return static_cast<int32_t>(i);
   }
   if (auto it = found_.find(path); it != found_.end()) return it->second;
   // Programs name libraries by links (/lib/libz.so.1), maps by files (/usr/lib/libz.so.1.2.13):

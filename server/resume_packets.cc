@@ -258,6 +258,15 @@ Reply VContActions(SessionState&, absl::string_view) { return "vCont;c;C;s;S;r";
 
 Reply Status(SessionState& state, absl::string_view) { return StatusReply(state); }
 
+// The recorded process, for a client that came when there was none to be seen (see SessionLock).
+Reply Attach(SessionState& state, absl::string_view process) {
+  const std::optional<uint64_t> pid = rsp::ParseHex(process);
+  if (pid != static_cast<uint64_t>(state.target->current_thread().pid)) {
+    return absl::NotFoundError("no such process");
+  }
+  return StatusReply(state);
+}
+
 // vRun;PROGRAM;ARGUMENT... in hexadecimal. The arguments say where to go.
 absl::StatusOr<std::string> ParseRun(absl::string_view arguments) {
   rsp::Scanner scanner(arguments);
@@ -335,6 +344,7 @@ Reply CatchSyscalls(SessionState& state, const SyscallCatch& request) {
 
 constexpr PacketSpec kPackets[] = {
     {"?", Match::kWhole, Status},
+    {"vAttach;", Match::kPrefix, Attach},
     {"vCont?", Match::kWhole, VContActions, "vContSupported+"},
     {"vCont;", Match::kPrefix, Bound<ParseVCont, VCont>, "", false, true},
     {"c", Match::kPrefix, Bound<ParseNothing, Plain<Direction::kForward, false>>, "", false, true},

@@ -9,6 +9,7 @@
 #define HINDSIGHT_SERVER_SESSION_H_
 
 #include <atomic>
+#include <functional>
 #include <string>
 
 #include "absl/status/statusor.h"
@@ -21,9 +22,15 @@
 
 namespace hindsight {
 
+// What a client must say, as `monitor token TOKEN`, before it is served anything.
+struct SessionLock {
+  std::string token;                     // empty: nothing
+  std::function<void()> opened = [] {};  // called when it was said
+};
+
 class Session {
  public:
-  Session(Target* target, rsp::ByteStream* stream);
+  Session(Target* target, rsp::ByteStream* stream, SessionLock lock = {});
   ~Session();
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
@@ -33,12 +40,16 @@ class Session {
 
  private:
   std::string Answer(absl::string_view packet);
+  std::string AnswerLocked(absl::string_view packet);
+  std::string TryToken(absl::string_view hex_command);
 
   rsp::Link link_;
   std::atomic<bool> interrupt_ = false;
   InterruptWatch watch_;
   PacketTable packets_;
   SessionState state_;
+  SessionLock lock_;
+  int wrong_tokens_ = 0;
 };
 
 }  // namespace hindsight

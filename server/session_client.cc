@@ -8,7 +8,7 @@
 
 namespace hindsight {
 
-SessionClient::SessionClient(Target* target) {
+SessionClient::SessionClient(Target* target, SessionLock lock) {
   int fds[2];
   CHECK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds) == 0);
   // A server that does not answer fails the test instead of hanging it.
@@ -17,8 +17,8 @@ SessionClient::SessionClient(Target* target) {
   client_ = std::make_unique<Connection>(UniqueFd(fds[0]));
   server_ = std::make_unique<Connection>(UniqueFd(fds[1]));
   link_ = std::make_unique<rsp::Link>(client_.get());
-  thread_ = std::thread([this, target] {
-    Session session(target, server_.get());
+  thread_ = std::thread([this, target, lock = std::move(lock)] {
+    Session session(target, server_.get(), lock);
     const absl::StatusOr<SessionEnd> end = session.Serve();
     CHECK(end.ok());
     end_ = *end;

@@ -20,7 +20,7 @@ namespace hindsight {
 class SessionClient {
  public:
   // `target` is borrowed; it belongs to the session's thread between Ask and its answer.
-  explicit SessionClient(Target* target);
+  explicit SessionClient(Target* target, SessionLock lock = {});
   ~SessionClient();
 
   // Sends a packet and returns the answer. Text for the console is appended to console().

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "base/printable.h"
 #include "base/status_macros.h"
 #include "server/packet_table.h"
 #include "server/rsp/hex.h"
@@ -83,7 +84,7 @@ Reply ListThreads(SessionState& state, absl::string_view arguments) {
 
 Reply ExtraInfo(SessionState& state, ThreadRef id) {
   ASSIGN_OR_RETURN(const ThreadRef thread, Existing(state, id));
-  return rsp::HexEncode(state.target->ThreadName(thread));
+  return rsp::HexEncode(Printable(state.target->ThreadName(thread)));
 }
 
 struct TlsRequest {

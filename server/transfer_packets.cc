@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_replace.h"
+#include "base/printable.h"
 #include "base/status_macros.h"
 #include "server/packet_table.h"
 #include "server/rsp/hex.h"
@@ -44,7 +45,8 @@ absl::StatusOr<Piece> ParsePiece(absl::string_view arguments) {
 
 std::string XmlEscape(absl::string_view text) {
   return absl::StrReplaceAll(
-      text, {{"&", "&amp;"}, {"<", "&lt;"}, {">", "&gt;"}, {"\"", "&quot;"}, {"'", "&apos;"}});
+      Printable(text),
+      {{"&", "&amp;"}, {"<", "&lt;"}, {">", "&gt;"}, {"\"", "&quot;"}, {"'", "&apos;"}});
 }
 
 absl::StatusOr<std::string> Features(SessionState& state, absl::string_view annex) {
@@ -62,7 +64,8 @@ absl::StatusOr<std::string> SigInfo(SessionState& state, absl::string_view) {
 
 // The annex is a process id in hexadecimal, or empty for the only one.
 absl::StatusOr<std::string> ExecFile(SessionState& state, absl::string_view) {
-  return state.target->ExecutablePath();
+  // gdb prints it, and opens it by what it was given.
+  return Printable(state.target->ExecutablePath());
 }
 
 absl::StatusOr<std::string> Threads(SessionState& state, absl::string_view) {

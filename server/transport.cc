@@ -25,6 +25,9 @@ absl::Status ErrnoStatus(absl::string_view what) { return absl::ErrnoToStatus(er
 
 absl::Status Closed() { return absl::UnavailableError("the client has closed the connection"); }
 
+// Clients that may wait to be looked at.
+constexpr int kQueue = 16;
+
 struct HostPort {
   std::string host = "127.0.0.1";
   std::string port = "0";
@@ -61,6 +64,15 @@ std::string BoundAddress(int socket) {
   return absl::StrFormat(address.ss_family == AF_INET6 ? "[%s]:%s" : "%s:%s", host, port);
 }
 
+bool IsLoopback(const sockaddr& address) {
+  if (address.sa_family == AF_INET) {
+    const auto& v4 = reinterpret_cast<const sockaddr_in&>(address);
+    return ntohl(v4.sin_addr.s_addr) >> 24 == 127;
+  }
+  if (address.sa_family != AF_INET6) return false;
+  return IN6_IS_ADDR_LOOPBACK(&reinterpret_cast<const sockaddr_in6&>(address).sin6_addr);
+}
+
 // True if `path` is a socket that nobody listens on any more.
 bool IsAbandonedSocket(const sockaddr_un& address) {
   struct stat info {};
@@ -91,7 +103,9 @@ absl::StatusOr<size_t> Connection::Read(absl::Span<char> out, bool wait) {
       pollfd ready{.fd = input_.get(), .events = POLLIN, .revents = 0};
       if (poll(&ready, 1, 0) <= 0) return size_t{0};
     }
+    waiting_since_ns_ = wait ? std::chrono::steady_clock::now().time_since_epoch().count() : 0;
     const ssize_t size = read(input_.get(), out.data(), out.size());
+    waiting_since_ns_ = 0;
     if (size > 0) return static_cast<size_t>(size);
     if (size == 0 || errno == ECONNRESET) return Closed();
     // Only if the owner of the socket has limited its patience; not the end of the connection.
@@ -99,6 +113,14 @@ absl::StatusOr<size_t> Connection::Read(absl::Span<char> out, bool wait) {
     if (errno != EINTR) return ErrnoStatus("reading from the client");
   }
 }
+
+std::chrono::nanoseconds Connection::IdleFor() const {
+  const int64_t since = waiting_since_ns_;
+  if (since == 0) return std::chrono::nanoseconds(0);
+  return std::chrono::steady_clock::now().time_since_epoch() - std::chrono::nanoseconds(since);
+}
+
+void Connection::Disconnect() { shutdown(input_.get(), SHUT_RDWR); }
 
 absl::Status Connection::Write(absl::string_view bytes) {
   while (!bytes.empty()) {
@@ -134,11 +156,12 @@ absl::StatusOr<Listener> Listener::Tcp(absl::string_view host_port) {
   const int on = 1;
   // Without this a server restarted on the same port has to wait a minute for the old connections.
   if (!fd.valid() || setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) != 0 ||
-      bind(fd.get(), found->ai_addr, found->ai_addrlen) != 0 || listen(fd.get(), 1) != 0) {
+      bind(fd.get(), found->ai_addr, found->ai_addrlen) != 0 || listen(fd.get(), kQueue) != 0) {
     return ErrnoStatus(absl::StrCat("cannot listen on \"", host_port, "\""));
   }
   std::string address = BoundAddress(fd.get());
-  return Listener(std::move(fd), std::move(address), "");
+  const bool is_local = IsLoopback(*found->ai_addr);
+  return Listener(std::move(fd), std::move(address), "", is_local);
 }
 
 absl::StatusOr<Listener> Listener::Unix(absl::string_view path) {
@@ -154,10 +177,10 @@ absl::StatusOr<Listener> Listener::Unix(absl::string_view path) {
   // bind() creates the file with the socket's own mode, so it is never open to others.
   if (!fd.valid() || fchmod(fd.get(), 0600) != 0 ||
       bind(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0 ||
-      listen(fd.get(), 1) != 0) {
+      listen(fd.get(), kQueue) != 0) {
     return ErrnoStatus(absl::StrCat("cannot listen on \"", path, "\""));
   }
-  return Listener(std::move(fd), std::string(path), std::string(path));
+  return Listener(std::move(fd), std::string(path), std::string(path), /*is_local=*/true);
 }
 
 Listener::~Listener() {
@@ -174,6 +197,7 @@ absl::StatusOr<std::unique_ptr<Connection>> Listener::Accept() {
       setsockopt(fd.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
       return std::make_unique<Connection>(std::move(fd));
     }
+    if (errno == EAGAIN) return absl::UnavailableError("nobody waits to be let in");
     if (errno != EINTR && errno != ECONNABORTED) return ErrnoStatus("waiting for a client");
   }
 }

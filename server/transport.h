@@ -3,6 +3,9 @@
 #ifndef HINDSIGHT_SERVER_TRANSPORT_H_
 #define HINDSIGHT_SERVER_TRANSPORT_H_
 
+#include <atomic>
+#include <chrono>
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <utility>
@@ -29,11 +32,23 @@ class Connection final : public rsp::ByteStream {
   absl::StatusOr<size_t> Read(absl::Span<char> out, bool wait) override;
   absl::Status Write(absl::string_view bytes) override;
 
+  // The following may be called by other threads.
+  int descriptor() const { return input_.get(); }
+  // How long a read has been waiting for the client; 0 if none is.
+  std::chrono::nanoseconds IdleFor() const;
+  // The client finds its connection closed, and so does whoever reads or writes here.
+  void Disconnect();
+  // Whether the client is known to be one that may be served.
+  bool proven() const { return proven_; }
+  void SetProven() { proven_ = true; }
+
  private:
   UniqueFd input_;
   UniqueFd output_owner_;
   int output_;
-  bool is_socket_ = true;  // until a write says it is not
+  bool is_socket_ = true;                      // until a write says it is not
+  std::atomic<int64_t> waiting_since_ns_ = 0;  // on the steady clock; 0: not waiting
+  std::atomic<bool> proven_ = false;
 };
 
 // Waits for clients. Movable, not copyable. One thread at a time.
@@ -49,24 +64,31 @@ class Listener {
   Listener(Listener&& other) noexcept
       : socket_(std::move(other.socket_)),
         address_(std::move(other.address_)),
-        unix_path_(std::exchange(other.unix_path_, {})) {}
+        unix_path_(std::exchange(other.unix_path_, {})),
+        is_local_(other.is_local_) {}
   Listener& operator=(Listener&&) = delete;
   ~Listener();
 
   // What to write behind `target remote`: "127.0.0.1:34567", or the path.
   const std::string& address() const { return address_; }
 
+  // kUnavailable: nobody is there, if the descriptor was made not to block.
   absl::StatusOr<std::unique_ptr<Connection>> Accept();
+  int descriptor() const { return socket_.get(); }
+  // Whether only this machine can reach it.
+  bool is_local() const { return is_local_; }
 
  private:
-  Listener(UniqueFd socket, std::string address, std::string unix_path)
+  Listener(UniqueFd socket, std::string address, std::string unix_path, bool is_local)
       : socket_(std::move(socket)),
         address_(std::move(address)),
-        unix_path_(std::move(unix_path)) {}
+        unix_path_(std::move(unix_path)),
+        is_local_(is_local) {}
 
   UniqueFd socket_;
   std::string address_;
   std::string unix_path_;  // empty for TCP
+  bool is_local_;
 };
 
 }  // namespace hindsight
