@@ -35,8 +35,8 @@ fs::path Root() { return fs::canonical(Runfile("WORKSPACE")).parent_path(); }
 
 const std::vector<std::string>& Folders() {
   static const auto* folders = new std::vector<std::string>{
-      "base",      "bench",  "cli",      "docs",  "emulator",    "examples",
-      "keyframes", "server", "recorder", "tests", "third_party", "tracefmt"};
+      "base",      "bench",  "cli",      "confine", "docs",        "emulator", "examples",
+      "keyframes", "server", "recorder", "tests",   "third_party", "tracefmt"};
   return *folders;
 }
 
@@ -123,7 +123,9 @@ TEST(StyleTest, IncludesPointOneWay) {
       {"keyframes", {"base", "tracefmt", "emulator", "keyframes"}},
       {"recorder", {"base", "tracefmt", "emulator", "keyframes", "recorder"}},
       {"server", {"base", "tracefmt", "emulator", "keyframes", "server"}},
-      {"cli", {"base", "tracefmt", "emulator", "keyframes", "recorder", "server", "cli"}},
+      {"confine", {"base", "confine"}},
+      {"cli",
+       {"base", "confine", "tracefmt", "emulator", "keyframes", "recorder", "server", "cli"}},
       {"bench", {"base", "tracefmt", "emulator", "keyframes", "recorder", "server", "bench"}},
       {"tests", {"base", "tests"}},
       {"examples", {}},
