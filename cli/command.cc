@@ -1,20 +1,27 @@
 #include "cli/command.h"
 
+#include <unistd.h>
+
 #include <cstdio>
+#include <ctime>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
+#include "base/printable.h"
 #include "base/status_macros.h"
 #include "cli/process_choice.h"
 #include "cli/trace_path.h"
+#include "confine/confinement.h"
+#include "confine/memory_budget.h"
 #include "emulator/host_features.h"
 
 namespace hindsight {
 
 void PrintError(absl::string_view message) {
-  std::string line = absl::StrCat("hindsight: ", absl::StrReplaceAll(message, {{"\n", " "}}), "\n");
+  const std::string text = absl::StrReplaceAll(message, {{"\n", " "}});
+  const std::string line = absl::StrCat("hindsight: ", Printable(text), "\n");
   std::fwrite(line.data(), 1, line.size(), stderr);
 }
 
@@ -46,12 +53,13 @@ std::optional<Options::Parsed> ParseOrExit(absl::string_view command, const Opti
 namespace {
 
 // The process of the recording in `directory` that `wanted` names.
-absl::StatusOr<std::string> FindProcess(const std::string& directory, const std::string& wanted) {
+absl::StatusOr<TraceDirectory> FindProcess(const TraceDirectory& directory,
+                                           const std::string& wanted) {
   std::vector<std::string> warnings;
   ASSIGN_OR_RETURN(const std::vector<ProcessInfo> processes, ListProcesses(directory, &warnings));
   std::vector<ProcessName> names;
   for (const ProcessInfo& process : processes) {
-    if (ProcessId(process) == wanted) return process.directory;
+    if (ProcessId(process) == wanted) return process.files;
   }
   for (const ProcessInfo& process : processes) {
     const auto trace = TraceReader::Open(process.files);
@@ -59,32 +67,62 @@ absl::StatusOr<std::string> FindProcess(const std::string& directory, const std:
         {ProcessId(process), trace.ok() ? LastProgram(**trace) : process.manifest.program});
   }
   ASSIGN_OR_RETURN(const size_t chosen, ChooseProcess(names, wanted));
-  return processes[chosen].directory;
+  return processes[chosen].files;
+}
+
+void ConfineTo(const TraceDirectory& directory, uint64_t memory_limit_bytes) {
+  // What the C library reads of the host for local times.
+  tzset();
+  if (memory_limit_bytes == 0) memory_limit_bytes = DefaultMemoryLimit();
+  ConfinementOptions options;
+  options.readable_directories = {directory.root_descriptor()};
+  options.memory_limit_bytes = memory_limit_bytes;
+  options.out_of_memory = [memory_limit_bytes] {
+    PrintError(absl::StrCat("reading the trace takes more than ", SizeText(memory_limit_bytes),
+                            " of memory; --max-memory=SIZE allows more"));
+    _exit(kExitFailure);
+  };
+  const std::vector<std::string> gaps = Confine(options);
+  if (gaps.empty()) return;
+  PrintError(absl::StrCat("warning: this system cannot confine the process that reads the trace: ",
+                          absl::StrJoin(gaps, "; ")));
+}
+
+absl::StatusOr<TraceDirectory> OpenConfined(const Options::Parsed& parsed,
+                                            const TraceChoice& choice) {
+  std::string path;
+  if (parsed.operands.empty()) {
+    ASSIGN_OR_RETURN(path, NewestTrace("."));
+  } else {
+    path = parsed.operands[0];
+  }
+  ASSIGN_OR_RETURN(TraceDirectory directory, TraceDirectory::Open(path));
+  ConfineTo(directory, choice.max_memory.bytes);
+  if (choice.process.empty()) return directory;
+  return FindProcess(directory, choice.process);
 }
 
 }  // namespace
 
-std::string TraceOperand(absl::string_view command, const Options::Parsed& parsed,
-                         const std::string& process, int* exit_status) {
+std::optional<TraceDirectory> TraceOperand(absl::string_view command, const Options::Parsed& parsed,
+                                           const TraceChoice& choice, int* exit_status) {
   if (parsed.operands.size() > 1) {
     *exit_status =
         UsageError(command, absl::StrCat("one trace expected, also given: ", parsed.operands[1]));
-    return "";
+    return std::nullopt;
   }
-  absl::StatusOr<std::string> directory =
-      parsed.operands.empty() ? NewestTrace(".") : parsed.operands[0];
-  if (directory.ok() && !process.empty()) directory = FindProcess(*directory, process);
+  absl::StatusOr<TraceDirectory> directory = OpenConfined(parsed, choice);
   if (directory.ok()) return *std::move(directory);
   *exit_status = Failure(directory.status());
-  return "";
+  return std::nullopt;
 }
 
 std::unique_ptr<TraceReader> OpenTraceOperand(absl::string_view command,
                                               const Options::Parsed& parsed,
-                                              const std::string& process, int* exit_status) {
-  const std::string directory = TraceOperand(command, parsed, process, exit_status);
-  if (directory.empty()) return nullptr;
-  absl::StatusOr<std::unique_ptr<TraceReader>> trace = TraceReader::Open(directory);
+                                              const TraceChoice& choice, int* exit_status) {
+  const auto directory = TraceOperand(command, parsed, choice, exit_status);
+  if (!directory) return nullptr;
+  absl::StatusOr<std::unique_ptr<TraceReader>> trace = TraceReader::Open(*directory);
   if (!trace.ok()) {
     *exit_status = Failure(trace.status());
     return nullptr;
@@ -112,11 +150,15 @@ void TellOfMissingFeatures(const TraceReader& trace) {
                           "instruction that does"));
 }
 
-void AddProcessOption(Options* options, std::string* process) {
-  options->Add("process", process, "PID|NAME",
-               "The process of the recording, by its pid or its program (the one it executed "
-               "last); without it the first one.");
+void AddTraceOptions(Options* options, TraceChoice* choice, absl::string_view without_process) {
+  options->Add("process", &choice->process, "PID|NAME",
+               absl::StrCat("The process of the recording, by its pid or its program (the one it "
+                            "executed last); ",
+                            without_process, "."));
   options->Alias('p');
+  options->Add("max-memory", &choice->max_memory, "SIZE",
+               "End if reading the recording takes more memory than this (500M, 8G); 0: three "
+               "quarters of the machine's.");
 }
 
 std::string SizeText(uint64_t bytes) {

@@ -16,6 +16,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
+#include "cli/option_values.h"
 #include "cli/options.h"
 #include "tracefmt/trace_reader.h"
 
@@ -46,22 +47,31 @@ std::optional<Options::Parsed> ParseOrExit(absl::string_view command, const Opti
                                            Arguments arguments, bool operands_end_options,
                                            int* exit_status);
 
+// Which trace a command is about, and what reading it may cost.
+struct TraceChoice {
+  std::string process;   // a pid or program, as -p takes it; may be empty
+  SizeValue max_memory;  // 0: the default
+};
+// Adds --max-memory, and -p with what its absence means.
+void AddTraceOptions(Options* options, TraceChoice* choice,
+                     absl::string_view without_process = "without it the first one");
+
 // The directory of the recording that the operands name: the only one, or without any the newest in
-// the current directory. With `process` (a pid or program, as -p takes it; may be empty) that of
-// this process's trace. Empty, and *exit_status set: that did not work, and why has been told.
-std::string TraceOperand(absl::string_view command, const Options::Parsed& parsed,
-                         const std::string& process, int* exit_status);
+// the current directory. With a process chosen that of this process's trace. nullopt, and
+// *exit_status set: that did not work, and why has been told.
+//
+// Confines this process to the recording first: afterwards no other file can be opened, nothing
+// written, no process started. Requires: no other thread runs.
+std::optional<TraceDirectory> TraceOperand(absl::string_view command, const Options::Parsed& parsed,
+                                           const TraceChoice& choice, int* exit_status);
 // Opens that trace. Prints a warning for each damaged part of it. Null: likewise.
 std::unique_ptr<TraceReader> OpenTraceOperand(absl::string_view command,
                                               const Options::Parsed& parsed,
-                                              const std::string& process, int* exit_status);
+                                              const TraceChoice& choice, int* exit_status);
 // Says on stderr that the recording of `trace`, which -p did not choose, has other processes.
 void TellOfOtherProcesses(const TraceReader& trace);
 // Says on stderr what of this host replay will miss.
 void TellOfMissingFeatures(const TraceReader& trace);
-// Adds -p to `options`.
-void AddProcessOption(Options* options, std::string* process);
-
 std::string SizeText(uint64_t bytes);
 
 // Writes `text` to stdout, which is buffered and flushed at the end. False once stdout is broken.

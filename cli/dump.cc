@@ -75,11 +75,11 @@ int DumpSegments(const TraceReader& trace, int32_t thread, const DumpOptions& op
 
 int DumpCommand(Arguments arguments) {
   DumpOptions dump;
-  std::string process;
+  TraceChoice choice;
   Options options("dump [TRACE] [options]",
                   "Prints the process-level events of a recording, then the records of its "
                   "threads, segment by\nsegment. Numbers before a record are instruction counts.");
-  AddProcessOption(&options, &process);
+  AddTraceOptions(&options, &choice);
   options.Add("thread", &dump.thread, "T", "Only this thread; 0: all.");
   options.Add("events", &dump.events, "", "Print the events too. --noevents leaves them out.");
   options.Add("contents", &dump.text.contents, "",
@@ -88,7 +88,7 @@ int DumpCommand(Arguments arguments) {
   int exit_status = 0;
   auto parsed = ParseOrExit("dump", options, arguments, false, &exit_status);
   if (!parsed) return exit_status;
-  auto trace = OpenTraceOperand("dump", *parsed, process, &exit_status);
+  auto trace = OpenTraceOperand("dump", *parsed, choice, &exit_status);
   if (trace == nullptr) return exit_status;
   std::vector<int32_t> threads = trace->threads();
   if (dump.thread != 0) {

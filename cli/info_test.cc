@@ -51,7 +51,7 @@ class InfoTest : public ::testing::Test {
     EXPECT_TRUE(writer->Finish(manifest).ok());
   }
   RecordingInfo Read(const std::string& below = "") {
-    auto info = ReadRecording(directory_ + below, /*positions=*/true);
+    auto info = ReadRecording(*TraceDirectory::Open(directory_ + below), /*positions=*/true);
     EXPECT_TRUE(info.ok()) << info.status();
     return *std::move(info);
   }

@@ -7,6 +7,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
+#include "base/printable.h"
 #include "cli/command.h"
 #include "cli/info.h"
 #include "cli/record_text.h"
@@ -35,7 +37,11 @@ std::string Quoted(const std::vector<std::string>& arguments) {
           return std::isalnum(c) ||
                  std::string_view("-_./=:,+@%").find(c) != std::string_view::npos;
         });
-    absl::StrAppend(out, plain ? argument : absl::StrCat("\"", absl::CHexEscape(argument), "\""));
+    absl::StrAppend(out, plain ? argument
+                               : absl::StrCat("\"",
+                                              Printable(absl::StrReplaceAll(
+                                                  argument, {{"\\", "\\\\"}, {"\"", "\\\""}})),
+                                              "\""));
   });
 }
 
@@ -69,7 +75,7 @@ std::string SizesText(const TraceReader::Sizes& sizes) {
 
 void AppendModules(const TraceReader& trace, std::string* out) {
   for (const Module& module : trace.modules()) {
-    absl::StrAppend(out, "  ", module.path, "  ", SizeText(module.size_bytes),
+    absl::StrAppend(out, "  ", Printable(module.path), "  ", SizeText(module.size_bytes),
                     module.stored ? "" : ", not stored");
     if (!module.build_id.empty()) {
       absl::StrAppend(out, "  build-id ", absl::BytesToHexString(module.build_id));
@@ -81,7 +87,7 @@ void AppendModules(const TraceReader& trace, std::string* out) {
 void AppendGaps(const std::vector<GapSummary>& gaps, std::string* out) {
   for (size_t i = 0; i < gaps.size() && i < kGapsShown; ++i) {
     absl::StrAppend(out, "  thread ", gaps[i].thread, " at ", gaps[i].count, ": ",
-                    absl::CHexEscape(gaps[i].reason), "\n");
+                    Printable(gaps[i].reason), "\n");
   }
   if (gaps.size() > kGapsShown) absl::StrAppend(out, "  ...\n");
 }
@@ -91,12 +97,13 @@ void AppendProcesses(const RecordingInfo& info, std::string* out) {
                         kEndWidth, "END", "PROGRAM");
   for (const ProcessEntry& entry : info.processes) {
     std::string end = entry.status.ok() ? EndText(entry.process.manifest) : "lost";
+    end = Printable(end);
     if (end.size() > size_t{kEndWidth}) end = end.substr(0, kEndWidth - 3) + "...";
     const std::string& program =
         entry.status.ok() ? entry.summary.program : entry.process.manifest.program;
     absl::StrAppendFormat(out, "  %-9s %8d %15d  %-*s %s%s\n", entry.id,
                           entry.summary.threads.size(), entry.summary.instructions, kEndWidth, end,
-                          std::string(2 * entry.depth, ' '), absl::CHexEscape(program));
+                          std::string(2 * entry.depth, ' '), Printable(program));
   }
 }
 
@@ -108,7 +115,7 @@ void AppendThreads(const ProcessEntry& entry, std::string* out) {
                         "START", "END", "INSTRUCTIONS", "SLICES", "RUNNING", "MOVES", "CPUS");
   for (const ThreadSummary& thread : entry.summary.threads) {
     absl::StrAppendFormat(out, "  %-9d %-16s %12s %12s %15d %8d %11s %6d  %s\n", thread.thread,
-                          thread.name.empty() ? "-" : absl::CHexEscape(thread.name),
+                          thread.name.empty() ? "-" : Printable(thread.name),
                           ToString(thread.start), ToString(thread.end), thread.instructions,
                           thread.slices, SecondsText(thread.running_ns), thread.moves,
                           thread.cpus.empty() ? "-" : absl::StrJoin(thread.cpus, ","));
@@ -149,7 +156,7 @@ std::string InfoText(const RecordingInfo& info, bool threads) {
   const TraceReader::Sizes sizes = trace.sizes();
   std::string out;
   auto line = [&out](absl::string_view name, absl::string_view value) {
-    absl::StrAppendFormat(&out, "%-14s%s\n", absl::StrCat(name, ":"), value);
+    absl::StrAppendFormat(&out, "%-14s%s\n", absl::StrCat(name, ":"), Printable(value));
   };
   line("trace", trace.directory());
   line("program", manifest.program);

@@ -1,35 +1,12 @@
 #include "cli/json.h"
 
+#include <cmath>
+
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "base/printable.h"
 
 namespace hindsight {
-namespace {
-
-// Length of the well-formed UTF-8 sequence at the start of `text`; 0 if it is not one.
-size_t Utf8Length(absl::string_view text) {
-  uint8_t lead = text[0];
-  size_t length = lead < 0x80                   ? 1
-                  : lead >= 0xc2 && lead < 0xe0 ? 2
-                  : lead >= 0xe0 && lead < 0xf0 ? 3
-                  : lead >= 0xf0 && lead < 0xf5 ? 4
-                                                : 0;
-  if (length == 0 || length > text.size()) return 0;
-  for (size_t i = 1; i < length; ++i) {
-    if ((static_cast<uint8_t>(text[i]) & 0xc0) != 0x80) return 0;
-  }
-  if (length < 3) return length;
-  uint8_t second = text[1];
-  // Overlong forms, surrogates and values above U+10FFFF.
-  if ((lead == 0xe0 && second < 0xa0) || (lead == 0xed && second >= 0xa0) ||
-      (lead == 0xf0 && second < 0x90) || (lead == 0xf4 && second >= 0x90)) {
-    return 0;
-  }
-  return length;
-}
-
-}  // namespace
-
 void JsonWriter::NewLine() {
   if (compact_) return;
   absl::StrAppend(&text_, "\n", std::string(2 * depth_, ' '));
@@ -83,7 +60,9 @@ JsonWriter& JsonWriter::String(absl::string_view value) {
 
 JsonWriter& JsonWriter::Int(int64_t value) { return Raw(absl::StrCat(value)); }
 JsonWriter& JsonWriter::Uint(uint64_t value) { return Raw(absl::StrCat(value)); }
-JsonWriter& JsonWriter::Number(double value) { return Raw(absl::StrFormat("%.6g", value)); }
+JsonWriter& JsonWriter::Number(double value) {
+  return Raw(std::isfinite(value) ? absl::StrFormat("%.6g", value) : "null");
+}
 JsonWriter& JsonWriter::Bool(bool value) { return Raw(value ? "true" : "false"); }
 JsonWriter& JsonWriter::Hex(uint64_t value) { return String(absl::StrFormat("%#x", value)); }
 

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "base/printable.h"
 
 namespace hindsight {
 namespace {
@@ -21,7 +22,7 @@ ProgressLine::ProgressLine() : on_terminal_(isatty(STDERR_FILENO) != 0) {}
 
 void ProgressLine::Show(absl::string_view text) {
   if (!on_terminal_) return;
-  Write(absl::StrCat(kRestart, "hindsight: ", text));
+  Write(absl::StrCat(kRestart, "hindsight: ", Printable(text)));
   shown_ = true;
 }
 
@@ -32,7 +33,7 @@ void ProgressLine::Clear() {
 
 void ProgressLine::Finish(absl::string_view text) {
   Clear();
-  if (on_terminal_) Write(absl::StrCat("hindsight: ", text, "\n"));
+  if (on_terminal_) Write(absl::StrCat("hindsight: ", Printable(text), "\n"));
 }
 
 }  // namespace hindsight

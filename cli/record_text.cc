@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "base/printable.h"
 #include "base/syscall_names.h"
 #include "emulator/registers.h"
 
@@ -319,7 +320,7 @@ std::string EventText(const ProcessEvent& event) {
       break;
     case EventKind::kThreadStart:
       if (event.number != 0) absl::StrAppend(&out, " by ", event.number);
-      if (!event.text.empty()) absl::StrAppend(&out, " ", absl::CHexEscape(event.text));
+      if (!event.text.empty()) absl::StrAppend(&out, " ", Printable(event.text));
       break;
     case EventKind::kFork:
       absl::StrAppend(&out, ForkText(event));
@@ -333,7 +334,7 @@ std::string EventText(const ProcessEvent& event) {
       }
       break;
     default:
-      if (!event.text.empty()) absl::StrAppend(&out, " ", absl::CHexEscape(event.text));
+      if (!event.text.empty()) absl::StrAppend(&out, " ", Printable(event.text));
   }
   return out;
 }

@@ -68,7 +68,7 @@ uint64_t RecordingInfo::bytes() const {
   return sum;
 }
 
-absl::StatusOr<RecordingInfo> ReadRecording(const std::string& directory, bool positions) {
+absl::StatusOr<RecordingInfo> ReadRecording(const TraceDirectory& directory, bool positions) {
   RecordingInfo info;
   ASSIGN_OR_RETURN(const std::vector<ProcessInfo> processes,
                    ListProcesses(directory, &info.warnings));

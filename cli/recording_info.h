@@ -38,7 +38,7 @@ struct RecordingInfo {
 
 // Of the recording, or child in it, in `directory`. `positions`: see SummaryOptions. An error only
 // where the first trace cannot be opened.
-absl::StatusOr<RecordingInfo> ReadRecording(const std::string& directory, bool positions);
+absl::StatusOr<RecordingInfo> ReadRecording(const TraceDirectory& directory, bool positions);
 
 }  // namespace hindsight
 

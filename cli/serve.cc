@@ -1,15 +1,22 @@
 // hindsight serve: lets debuggers connect to a trace.
 
+#include <sys/random.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <csignal>
 #include <cstdio>
+#include <fstream>
+#include <memory>
 #include <optional>
 #include <thread>
 
+#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
 #include "cli/command.h"
 #include "cli/serving.h"
+#include "cli/socket_janitor.h"
 #include "server/replay_target.h"
 #include "server/session.h"
 #include "server/transport.h"
@@ -21,56 +28,131 @@ struct ServeOptions {
   std::string listen = "127.0.0.1:0";
   std::string unix_path;
   bool stdio = false;
+  std::string token_file;
 };
 
-// Removes the socket at `path` when a signal ends this process. Requires: no other thread yet.
-void RemoveSocketWhenKilled(const std::string& path) {
+constexpr size_t kLeastTokenBytes = 16;
+
+// Where clients come from. All of it is opened before this process is confined.
+struct Entrance {
+  std::unique_ptr<Connection> stdio;
+  std::optional<Listener> listener;
+  std::optional<SocketJanitor> janitor;
+  std::optional<PeerUsers> users;
+  std::string token;  // empty: other users' clients are refused
+};
+
+absl::StatusOr<std::string> ReadToken(const std::string& path) {
+  std::ifstream file(path);
+  std::string token;
+  if (file >> token && token.size() >= kLeastTokenBytes) return token;
+  return absl::InvalidArgumentError(
+      absl::StrCat(path, ": a token of at least ", kLeastTokenBytes, " characters is expected"));
+}
+
+absl::StatusOr<std::string> NewToken() {
+  char bytes[16];
+  if (getrandom(bytes, sizeof(bytes), 0) != sizeof(bytes)) {
+    return absl::ErrnoToStatus(errno, "getrandom");
+  }
+  return absl::BytesToHexString(absl::string_view(bytes, sizeof(bytes)));
+}
+
+absl::StatusOr<Entrance> OpenEntrance(const ServeOptions& options) {
+  Entrance entrance;
+  if (options.stdio) {
+    ASSIGN_OR_RETURN(entrance.stdio, Connection::FromStdio());
+    return entrance;
+  }
+  ASSIGN_OR_RETURN(Listener listener, options.unix_path.empty()
+                                          ? Listener::Tcp(options.listen)
+                                          : Listener::Unix(options.unix_path));
+  entrance.listener.emplace(std::move(listener));
+  entrance.users = PeerUsers::Open();
+  if (!options.token_file.empty()) {
+    ASSIGN_OR_RETURN(entrance.token, ReadToken(options.token_file));
+  } else if (!entrance.listener->is_local() ||
+             (options.unix_path.empty() && !entrance.users->knows_tcp())) {
+    ASSIGN_OR_RETURN(entrance.token, NewToken());
+  }
+  if (!options.unix_path.empty()) {
+    ASSIGN_OR_RETURN(SocketJanitor janitor, SocketJanitor::Start(options.unix_path));
+    entrance.janitor.emplace(std::move(janitor));
+  }
+  return entrance;
+}
+
+// Has the socket removed when a signal ends this process, before it ends. Requires: no other
+// thread that could take the signal.
+void RemoveSocketWhenKilled(const SocketJanitor* janitor) {
   sigset_t signals;
   sigemptyset(&signals);
   for (int signal : {SIGINT, SIGTERM, SIGHUP}) sigaddset(&signals, signal);
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
-  std::thread([signals, path] {
+  std::thread([signals, janitor] {
     int signal = 0;
     sigwait(&signals, &signal);
-    unlink(path.c_str());
+    janitor->Finish();
     std::signal(signal, SIG_DFL);
     pthread_sigmask(SIG_UNBLOCK, &signals, nullptr);
     kill(getpid(), signal);
   }).detach();
 }
 
-int ServeStdio(Target* target) {
-  absl::StatusOr<std::unique_ptr<Connection>> connection = Connection::FromStdio();
-  if (!connection.ok()) return Failure(connection.status());
-  absl::StatusOr<SessionEnd> end = Session(target, connection->get()).Serve();
+std::string TokenText(const Entrance& entrance, Target& target) {
+  return absl::StrCat("from elsewhere: gdb -ex 'target extended-remote ",
+                      entrance.listener->address(), "' -ex 'monitor token ", entrance.token,
+                      "' -ex 'attach ", target.current_thread().pid, "'\n");
+}
+
+int ServeStdio(Connection* connection, Target* target) {
+  absl::StatusOr<SessionEnd> end = Session(target, connection).Serve();
   return end.ok() ? 0 : Failure(end.status());
 }
 
-int ServeSocket(const ServeOptions& options, const TraceReader& trace, Target* target) {
-  absl::StatusOr<Listener> listener =
-      options.unix_path.empty() ? Listener::Tcp(options.listen) : Listener::Unix(options.unix_path);
-  if (!listener.ok()) return Failure(listener.status());
+int ServeSocket(Entrance* entrance, bool show_token, Target* target) {
+  Listener* const listener = &*entrance->listener;
   // For people and for scripts, which read the first line up to its end.
   if (!Print(absl::StrCat("listening on ", listener->address(), "\nconnect with: gdb -ex 'target ",
-                          "remote ", listener->address(), "'\n")) ||
+                          "remote ", listener->address(), "'\n",
+                          show_token ? TokenText(*entrance, *target) : "")) ||
       std::fflush(stdout) != 0) {
     return kExitFailure;
   }
-  return Failure(ServeClients(&*listener, target));
+  return Failure(ServeClients(listener, *std::move(entrance->users), entrance->token, target));
+}
+
+int Serve(const Options::Parsed& parsed, const ServeOptions& options, const TraceChoice& choice) {
+  absl::StatusOr<Entrance> entrance = OpenEntrance(options);
+  if (!entrance.ok()) return Failure(entrance.status());
+  int exit_status = 0;
+  auto trace = OpenTraceOperand("serve", parsed, choice, &exit_status);
+  if (trace == nullptr) return exit_status;
+  if (entrance->janitor) RemoveSocketWhenKilled(&*entrance->janitor);
+  if (choice.process.empty()) TellOfOtherProcesses(*trace);
+  TellOfMissingFeatures(*trace);
+  absl::StatusOr<std::unique_ptr<ReplayTarget>> target = ReplayTarget::Open(trace.get());
+  if (!target.ok()) return Failure(target.status());
+  if (options.stdio) return ServeStdio(entrance->stdio.get(), target->get());
+  const bool show_token = !entrance->token.empty() && options.token_file.empty();
+  return ServeSocket(&*entrance, show_token, target->get());
 }
 
 }  // namespace
 
 int ServeCommand(Arguments arguments) {
   ServeOptions serve;
-  std::string process;
+  TraceChoice choice;
   Options options("serve [TRACE] [options]",
                   "Serves a recording to debuggers that speak gdb's remote protocol, one at a "
                   "time, until ended\n(Ctrl-C). Prints the address to connect to.");
-  AddProcessOption(&options, &process);
+  AddTraceOptions(&options, &choice);
   options.Add("listen", &serve.listen, "HOST:PORT",
-              "Where to listen; port 0 is any free one. Whoever can connect can read everything in "
-              "the recording.");
+              "Where to listen; port 0 is any free one. Processes of this user are served; others "
+              "must know a token, which is printed if the address is not this machine's alone.");
+  options.Add("token-file", &serve.token_file, "FILE",
+              "The token, for clients of other users and machines: in gdb, 'target extended-remote "
+              "HOST:PORT', 'monitor token TOKEN', 'attach PID'.");
   options.Add("unix", &serve.unix_path, "PATH",
               "Listen on a Unix socket instead, which only this user may connect to.");
   options.Add("stdio", &serve.stdio, "",
@@ -82,15 +164,7 @@ int ServeCommand(Arguments arguments) {
   if (serve.stdio && !serve.unix_path.empty()) {
     return UsageError("serve", "--stdio and --unix exclude each other");
   }
-  auto trace = OpenTraceOperand("serve", *parsed, process, &exit_status);
-  if (trace == nullptr) return exit_status;
-  if (process.empty()) TellOfOtherProcesses(*trace);
-  TellOfMissingFeatures(*trace);
-  if (!serve.unix_path.empty()) RemoveSocketWhenKilled(serve.unix_path);
-  absl::StatusOr<std::unique_ptr<ReplayTarget>> target = ReplayTarget::Open(trace.get());
-  if (!target.ok()) return Failure(target.status());
-  if (serve.stdio) return ServeStdio(target->get());
-  return ServeSocket(serve, *trace, target->get());
+  return Serve(*parsed, serve, choice);
 }
 
 }  // namespace hindsight

@@ -1,19 +1,31 @@
 #include "cli/serving.h"
 
 #include <memory>
+#include <utility>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "cli/command.h"
+#include "server/door.h"
 #include "server/session.h"
 
 namespace hindsight {
 
-absl::Status ServeClients(Listener* listener, Target* target) {
+absl::Status ServeClients(Listener* listener, PeerUsers users, const std::string& token,
+                          Target* target) {
+  DoorOptions options;
+  options.has_token = !token.empty();
+  options.report = [](const std::string& line) { PrintError(line); };
+  Door door(listener, std::move(users), std::move(options));
   for (;;) {
-    ASSIGN_OR_RETURN(std::unique_ptr<Connection> connection, listener->Accept());
-    Session session(target, connection.get());
+    ASSIGN_OR_RETURN(const Client client, door.Next());
+    SessionLock lock;
+    if (client.must_know_token) {
+      lock.token = token;
+      lock.opened = [&client] { client.connection->SetProven(); };
+    }
+    Session session(target, client.connection.get(), std::move(lock));
     absl::StatusOr<SessionEnd> end = session.Serve();
     if (!end.ok()) PrintError(absl::StrCat("client lost: ", end.status().message()));
   }

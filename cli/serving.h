@@ -3,15 +3,21 @@
 #ifndef HINDSIGHT_CLI_SERVING_H_
 #define HINDSIGHT_CLI_SERVING_H_
 
+#include <string>
+
 #include "absl/status/status.h"
+#include "server/peer_users.h"
 #include "server/target.h"
 #include "server/transport.h"
 
 namespace hindsight {
 
 // Waits for a client, serves it until it goes, waits for the next. The position stays where the
-// last one left it. Returns only an error of `listener`; one of a client is told on stderr.
-absl::Status ServeClients(Listener* listener, Target* target);
+// last one left it. Clients whose user is not this process's must say `token`, if that is not
+// empty, else they are refused. Returns only an error of `listener`; one of a client is told on
+// stderr.
+absl::Status ServeClients(Listener* listener, PeerUsers users, const std::string& token,
+                          Target* target);
 
 }  // namespace hindsight
 

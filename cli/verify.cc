@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "base/printable.h"
 #include "cli/command.h"
 #include "cli/json.h"
 #include "cli/process_choice.h"
@@ -76,14 +77,14 @@ std::string ResultText(const VerifyResult& result) {
       result.segments_failed == 0
           ? ""
           : absl::StrCat(result.segments_failed, " segments differ, first: ");
-  return absl::StrCat("NOT exact: ", totals, "; ", failed, result.difference.message());
+  return absl::StrCat("NOT exact: ", totals, "; ", failed, Printable(result.difference.message()));
 }
 
 std::string VerifyText(const std::vector<ProcessResult>& processes) {
   if (processes.size() == 1) return ResultText(Total(processes)) + "\n";
   std::string out;
   for (const ProcessResult& process : processes) {
-    absl::StrAppendFormat(&out, "%-9s %s: %s\n", process.id, process.program,
+    absl::StrAppendFormat(&out, "%-9s %s: %s\n", process.id, Printable(process.program),
                           ResultText(Total({process})));
   }
   const size_t exact = std::count_if(processes.begin(), processes.end(),
@@ -115,7 +116,7 @@ ProcessResult VerifyProcess(const ProcessInfo& process, const VerifyOptions& opt
 }
 
 // All processes of the recording in `directory`; with `only_this` the one whose trace that is.
-int VerifyRecording(const std::string& directory, bool only_this, bool json,
+int VerifyRecording(const TraceDirectory& directory, bool only_this, bool json,
                     const VerifyOptions& options) {
   std::vector<std::string> warnings;
   absl::StatusOr<std::vector<ProcessInfo>> processes = ListProcesses(directory, &warnings);
@@ -141,7 +142,8 @@ int VerifyRecording(const std::string& directory, bool only_this, bool json,
   progress.Clear();
   // One that cannot be replayed at all is told as other commands would.
   if (results.size() == 1 && !results[0].result.ok()) return Failure(results[0].result.status());
-  if (!Print(json ? VerifyJson(directory, results) : VerifyText(results))) return kExitFailure;
+  if (!Print(json ? VerifyJson(directory.path(), results) : VerifyText(results)))
+    return kExitFailure;
   // A process that was left out was not verified.
   return Total(results).exact() && (only_this || warnings.empty()) ? 0 : kExitFailure;
 }
@@ -150,23 +152,21 @@ int VerifyRecording(const std::string& directory, bool only_this, bool json,
 
 int VerifyCommand(Arguments arguments) {
   bool json = false;
-  std::string process;
+  TraceChoice choice;
   VerifyOptions verify;
   Options options("verify [TRACE] [options]",
                   "Replays all of a recording and compares with what was recorded. Exits with 0 "
                   "only if every check\nmatched; else tells where the first difference is.");
-  options.Add("process", &process, "PID|NAME",
-              "Only this process, by its pid or its program; without it all of the recording's.");
-  options.Alias('p');
+  AddTraceOptions(&options, &choice, "without it all are verified");
   options.Add("json", &json, "", "Print the result as one JSON object.");
   options.Add("threads", &verify.host_threads, "N", "Replay on N processors; 0: all.");
   int exit_status = 0;
   auto parsed = ParseOrExit("verify", options, arguments, false, &exit_status);
   if (!parsed) return exit_status;
   if (verify.host_threads < 0) return UsageError("verify", "--threads must not be negative");
-  const std::string directory = TraceOperand("verify", *parsed, process, &exit_status);
-  if (directory.empty()) return exit_status;
-  return VerifyRecording(directory, /*only_this=*/!process.empty(), json, verify);
+  const auto directory = TraceOperand("verify", *parsed, choice, &exit_status);
+  if (!directory) return exit_status;
+  return VerifyRecording(*directory, /*only_this=*/!choice.process.empty(), json, verify);
 }
 
 }  // namespace hindsight

@@ -1,0 +1,31 @@
+// Removes the file of a Unix socket when its server is gone, however it ended: a process of its
+// own, since a confined server cannot.
+
+#ifndef HINDSIGHT_CLI_SOCKET_JANITOR_H_
+#define HINDSIGHT_CLI_SOCKET_JANITOR_H_
+
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "base/unique_fd.h"
+
+namespace hindsight {
+
+// Movable, not copyable.
+class SocketJanitor {
+ public:
+  // Watches over the socket that is at `path` now. Requires: no other thread runs.
+  static absl::StatusOr<SocketJanitor> Start(const std::string& path);
+
+  // Has it removed, and waits until it is. May be called by another thread, and at any time once.
+  void Finish() const;
+
+ private:
+  explicit SocketJanitor(UniqueFd line) : line_(std::move(line)) {}
+
+  UniqueFd line_;  // its end is this process's end
+};
+
+}  // namespace hindsight
+
+#endif  // HINDSIGHT_CLI_SOCKET_JANITOR_H_
