@@ -27,14 +27,17 @@ class GuestFloat {
   GuestFloat() = default;
   explicit GuestFloat(const RegisterFile& registers)
       : mxcsr_(static_cast<uint32_t>(registers.mxcsr)),
-        control_(static_cast<uint16_t>(registers.fcw)) {}
+        control_(static_cast<uint16_t>(registers.fcw)),
+        x87_flags_(static_cast<uint16_t>(registers.fsw & kExceptions)) {}
 
   uint64_t mxcsr() const { return mxcsr_; }
-  // The exception flags of the x87 status word that accrued since construction.
+  // The exception flags of the x87 status word, those at construction included.
   uint64_t x87_flags() const { return x87_flags_; }
 
  private:
   friend class HostFloatScope;
+  static constexpr uint64_t kExceptions = 0x3f;
+
   uint32_t mxcsr_ = 0x1f80;
   uint16_t control_ = 0x37f;
   uint16_t x87_flags_ = 0;

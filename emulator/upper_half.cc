@@ -16,21 +16,16 @@ enum class Value : uint8_t {
   kUnknown,
 };
 
+ZydisRegister WholeOf(ZydisRegister name) {
+  return ZydisRegisterGetLargestEnclosing(ZYDIS_MACHINE_MODE_LONG_64, name);
+}
+
 bool IsGpr(ZydisRegister name) {
-  switch (ZydisRegisterGetClass(name)) {
-    case ZYDIS_REGCLASS_GPR8:
-    case ZYDIS_REGCLASS_GPR16:
-    case ZYDIS_REGCLASS_GPR32:
-    case ZYDIS_REGCLASS_GPR64:
-      return true;
-    default:
-      return false;
-  }
+  return ZydisRegisterGetClass(WholeOf(name)) == ZYDIS_REGCLASS_GPR64;
 }
 
 uint8_t NumberOf(ZydisRegister name) {
-  return static_cast<uint8_t>(
-      ZydisRegisterGetId(ZydisRegisterGetLargestEnclosing(ZYDIS_MACHINE_MODE_LONG_64, name)));
+  return static_cast<uint8_t>(ZydisRegisterGetId(WholeOf(name)));
 }
 
 // What is known of the registers on the way through a block.
