@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
+#include "emulator/assist_code.h"
 #include "emulator/needed_features.h"
 
 namespace hindsight {
@@ -72,6 +74,47 @@ bool SuppressesFaults(const ZydisDecodedInstruction& instruction) {
   }
 }
 
+// Whether the instruction does nothing but to compute on its operands and the arithmetic flags: the
+// others jump, raise signals, or change what is the host's, as `std` does.
+bool OnlyComputes(const ZydisDecodedInstruction& instruction) {
+  if ((instruction.attributes & ZYDIS_ATTRIB_IS_PRIVILEGED) != 0) return false;
+  if (instruction.cpu_flags != nullptr) {
+    const ZydisAccessedFlags& flags = *instruction.cpu_flags;
+    const uint64_t touched =
+        flags.tested | flags.modified | flags.set_0 | flags.set_1 | flags.undefined;
+    if ((touched & ~kArithmeticFlags) != 0) return false;
+  }
+  // Of other encodings only known extensions are run at all, all of which compute.
+  if (instruction.encoding != ZYDIS_INSTRUCTION_ENCODING_LEGACY) return true;
+  switch (instruction.meta.category) {
+    case ZYDIS_CATEGORY_AES:
+    case ZYDIS_CATEGORY_BINARY:
+    case ZYDIS_CATEGORY_BITBYTE:
+    case ZYDIS_CATEGORY_CMOV:
+    case ZYDIS_CATEGORY_CONVERT:
+    case ZYDIS_CATEGORY_DATAXFER:
+    case ZYDIS_CATEGORY_FCMOV:
+    case ZYDIS_CATEGORY_FLAGOP:
+    case ZYDIS_CATEGORY_GFNI:
+    case ZYDIS_CATEGORY_LOGICAL:
+    case ZYDIS_CATEGORY_LOGICAL_FP:
+    case ZYDIS_CATEGORY_LZCNT:
+    case ZYDIS_CATEGORY_MMX:
+    case ZYDIS_CATEGORY_PCLMULQDQ:
+    case ZYDIS_CATEGORY_SEMAPHORE:
+    case ZYDIS_CATEGORY_SETCC:
+    case ZYDIS_CATEGORY_SHA:
+    case ZYDIS_CATEGORY_SSE:
+    case ZYDIS_CATEGORY_X87_ALU:
+      return true;
+    case ZYDIS_CATEGORY_SHIFT:  // others leave the flags alone if the count is zero
+      return instruction.mnemonic == ZYDIS_MNEMONIC_SHLD ||
+             instruction.mnemonic == ZYDIS_MNEMONIC_SHRD;
+    default:
+      return false;
+  }
+}
+
 // Gathers operands into a plan; false: it holds something the host must not be given.
 class PlanMaker {
  public:
@@ -81,7 +124,7 @@ class PlanMaker {
   bool Make(AssistPlan* plan) {
     plan_ = plan;
     const std::optional<HostFeatures> needs = NeededFeatures(instruction_);
-    if (!needs.has_value()) return false;
+    if (!needs.has_value() || !OnlyComputes(instruction_)) return false;
     plan->needs = *needs;
     plan->uses_x87 = IsX87OrMmx(instruction_);
     NoteFlags();
@@ -201,6 +244,10 @@ class PlanMaker {
         bytes > kMaxOperandBytes) {
       return false;
     }
+    // The bit may be far from the address.
+    if (IsBitTest(instruction_.mnemonic) && operands_[1].type == ZYDIS_OPERAND_TYPE_REGISTER) {
+      return false;
+    }
     plan_->memory_operand = index;
     plan_->address = OperandAddress(instruction_, operand);
     plan_->memory_bytes = static_cast<uint8_t>(bytes);
@@ -289,11 +336,8 @@ class PlanMaker {
     }
     if ((plan_->gprs >> kRsp & 1) == 0) return true;
     for (int i = 0; i < instruction_.operand_count; ++i) {
-      if (IsRsp(operands_[i]) && operands_[i].encoding != ZYDIS_OPERAND_ENCODING_MODRM_REG &&
-          operands_[i].encoding != ZYDIS_OPERAND_ENCODING_MODRM_RM &&
-          operands_[i].encoding != ZYDIS_OPERAND_ENCODING_NDSNDD) {
-        return false;
-      }
+      // Named by no field.
+      if (IsRsp(operands_[i]) && operands_[i].encoding == ZYDIS_OPERAND_ENCODING_NONE) return false;
     }
     for (uint8_t candidate : kMemoryRegisters) {
       if ((taken >> candidate & 1) != 0) continue;
@@ -318,82 +362,6 @@ class PlanMaker {
   AssistPlan* plan_ = nullptr;
 };
 
-bool IsAddressPrefix(uint8_t byte) {
-  static constexpr uint8_t kPrefixes[] = {0x67, 0x2e, 0x36, 0x3e, 0x26, 0x64, 0x65};
-  return std::find(std::begin(kPrefixes), std::end(kPrefixes), byte) != std::end(kPrefixes);
-}
-
-bool IsOtherPrefix(uint8_t byte) {
-  return byte == 0x66 || byte == 0xf2 || byte == 0xf3 || byte == 0xf0;
-}
-
-// The extensions of ModRM.rm, SIB.index: with the memory operand replaced there are none.
-void ClearAddressExtensions(const ZydisDecodedInstruction& instruction, uint8_t* bytes) {
-  switch (instruction.encoding) {
-    case ZYDIS_INSTRUCTION_ENCODING_LEGACY:
-      if ((instruction.attributes & ZYDIS_ATTRIB_HAS_REX) != 0) {
-        bytes[instruction.raw.rex.offset] &= 0xfc;  // X, B
-      }
-      return;
-    case ZYDIS_INSTRUCTION_ENCODING_VEX:
-      // The short form has none; in the long form they are inverted.
-      if (instruction.raw.vex.size == 3) bytes[instruction.raw.vex.offset + 1] |= 0x60;
-      return;
-    default:
-      bytes[instruction.raw.evex.offset + 1] |= 0x60;
-      return;
-  }
-}
-
-void PutStandIn(const AssistPlan& plan, uint8_t* bytes) {
-  const ZydisDecodedInstruction& instruction = plan.instruction;
-  const uint8_t stand_in = plan.rsp_stand_in;
-  uint8_t& modrm = bytes[instruction.raw.modrm.offset];
-  for (int i = 0; i < instruction.operand_count; ++i) {
-    if (!PlanMaker::IsRsp(plan.operands[i])) continue;
-    switch (plan.operands[i].encoding) {
-      case ZYDIS_OPERAND_ENCODING_MODRM_REG:
-        modrm = static_cast<uint8_t>((modrm & 0xc7) | stand_in << 3);
-        break;
-      case ZYDIS_OPERAND_ENCODING_MODRM_RM:
-        modrm = static_cast<uint8_t>((modrm & 0xf8) | stand_in);
-        break;
-      default: {
-        // VEX.vvvv, inverted, in the last byte of the prefix.
-        uint8_t& last = bytes[instruction.raw.vex.offset + instruction.raw.vex.size - 1];
-        last = static_cast<uint8_t>((last & 0x87) | (~stand_in & 0xf) << 3);
-        break;
-      }
-    }
-  }
-}
-
-void WriteCode(absl::Span<const uint8_t> original, AssistPlan* plan) {
-  const ZydisDecodedInstruction& instruction = plan->instruction;
-  uint8_t bytes[ZYDIS_MAX_INSTRUCTION_LENGTH];
-  std::copy_n(original.data(), instruction.length, bytes);
-  const bool has_modrm = (instruction.attributes & ZYDIS_ATTRIB_HAS_MODRM) != 0;
-  const bool replaces_memory =
-      has_modrm && plan->memory_operand >= 0 &&
-      plan->operands[plan->memory_operand].encoding == ZYDIS_OPERAND_ENCODING_MODRM_RM;
-  if (plan->rsp_stand_in != AssistPlan::kNoStandIn) PutStandIn(*plan, bytes);
-  size_t at = 0;
-  for (; IsAddressPrefix(bytes[at]) || IsOtherPrefix(bytes[at]); ++at) {
-    if (IsOtherPrefix(bytes[at])) plan->code.push_back(bytes[at]);
-  }
-  if (!replaces_memory) {
-    plan->code.insert(plan->code.end(), bytes + at, bytes + instruction.length);
-    return;
-  }
-  ClearAddressExtensions(instruction, bytes);
-  const size_t modrm = instruction.raw.modrm.offset;
-  plan->code.insert(plan->code.end(), bytes + at, bytes + modrm);
-  plan->code.push_back(static_cast<uint8_t>((bytes[modrm] & 0x38) | plan->memory_register));
-  const bool has_sib = (instruction.attributes & ZYDIS_ATTRIB_HAS_SIB) != 0;
-  const size_t behind = modrm + 1 + (has_sib ? 1 : 0) + instruction.raw.disp.size / 8;
-  plan->code.insert(plan->code.end(), bytes + behind, bytes + instruction.length);
-}
-
 }  // namespace
 
 bool IsBitTest(ZydisMnemonic mnemonic) {
@@ -412,13 +380,15 @@ bool IsX87OrMmx(const ZydisDecodedInstruction& instruction) {
 }
 
 std::optional<AssistPlan> MakeAssistPlan(const ZydisDecodedInstruction& instruction,
-                                         const ZydisDecodedOperand* operands,
-                                         absl::Span<const uint8_t> bytes) {
+                                         const ZydisDecodedOperand* operands) {
   AssistPlan plan;
   plan.instruction = instruction;
   std::copy_n(operands, ZYDIS_MAX_OPERAND_COUNT, plan.operands);
   if (!PlanMaker(instruction, operands).Make(&plan)) return std::nullopt;
-  if (!plan.is_gather && !plan.is_scatter) WriteCode(bytes, &plan);
+  if (plan.is_gather || plan.is_scatter) return plan;
+  std::optional<std::vector<uint8_t>> code = EncodeForHost(plan);
+  if (!code.has_value()) return std::nullopt;
+  plan.code = *std::move(code);
   return plan;
 }
 

@@ -1,5 +1,5 @@
 // What is needed to run one instruction on the host's processor: the registers it touches, how it
-// reaches memory, and its bytes with the memory operand replaced.
+// reaches memory, and bytes that do the same with a memory operand of the host's.
 //
 // Stateless; any thread.
 
@@ -12,7 +12,6 @@
 #include <optional>
 #include <vector>
 
-#include "absl/types/span.h"
 #include "emulator/host_features.h"
 #include "emulator/operand_address.h"
 #include "emulator/registers.h"
@@ -62,8 +61,8 @@ struct AssistPlan {
   uint8_t element_bytes = 0;  // kOpmask, kFoldedOpmask, kPacked, kVectorMask
   uint8_t mask_register = 0;  // opmask, or vector
 
-  // The instruction as it is executed: memory is where memory_register points, and a general
-  // register in place of rsp, which stays the host's.
+  // The instruction as it is executed (assist_code.h): memory is where memory_register points, and
+  // a general register in place of rsp, which stays the host's.
   std::vector<uint8_t> code;
   uint8_t memory_register = 0;
   uint8_t rsp_stand_in = kNoStandIn;
@@ -72,10 +71,10 @@ struct AssistPlan {
 
 // nullopt if the instruction cannot be run this way.
 std::optional<AssistPlan> MakeAssistPlan(const ZydisDecodedInstruction& instruction,
-                                         const ZydisDecodedOperand* operands,
-                                         absl::Span<const uint8_t> bytes);
+                                         const ZydisDecodedOperand* operands);
 
-// Whether MakeAssistPlan makes one.
+// Whether MakeAssistPlan makes one, but for the few forms that cannot be encoded anew, which show
+// only then: quicker.
 bool CanAssistNatively(const ZydisDecodedInstruction& instruction,
                        const ZydisDecodedOperand* operands);
 

@@ -33,7 +33,7 @@ std::unique_ptr<Assistant::Prepared> Make(absl::Span<const uint8_t> code, Native
     plan.needs = NeededFeatures(instruction).value_or(HostFeatures());
     return prepared;
   }
-  std::optional<AssistPlan> plan = MakeAssistPlan(instruction, operands, code);
+  std::optional<AssistPlan> plan = MakeAssistPlan(instruction, operands);
   if (!plan.has_value()) return prepared;
   absl::StatusOr<NativeInstruction> ready = native->Prepare(*std::move(plan));
   if (!ready.ok()) return prepared;

@@ -224,6 +224,8 @@ RunResult Cpu::Impl::StepOne() {
   bool ok;
   const bool here = BelongsHere(*instruction) || (plain_here_ && instruction->plain);
   const Assistant::Prepared* prepared = here ? PrepareAssist(*instruction) : nullptr;
+  // One of the few that cannot be encoded for the host: the process itself can do it.
+  if (prepared == nullptr && BelongsHere(*instruction)) return {.stop = Stop::kSpecial};
   const bool looks =
       checks_accesses() || (checks_alignment_ && instruction->aligned && prepared == nullptr);
   if (looks && !NextIsAligned(*instruction)) {
@@ -238,7 +240,7 @@ RunResult Cpu::Impl::StepOne() {
     ok = result == AssistResult::kDone;
     if (ok && instruction->sets_float_control) NoteFloatControl(registers_);
   } else {
-    ok = !assist && (instruction->rep ? RepStep() : TrapStep(*instruction));
+    ok = instruction->rep ? RepStep() : TrapStep(*instruction);
   }
   mode_ = Mode::kIdle;
   if (!ok) {

@@ -1,5 +1,7 @@
 #include "emulator/random_state.h"
 
+#include <Zydis/Zydis.h>
+
 #include <iterator>
 
 #include "emulator/host_features.h"
@@ -148,6 +150,35 @@ void RandomState::X87(RegisterFile* registers) {
       default:
         break;
     }
+  }
+}
+
+void MakeRoomFor(uint16_t mnemonic, RegisterFile* registers) {
+  switch (mnemonic) {
+    case ZYDIS_MNEMONIC_FLD:
+    case ZYDIS_MNEMONIC_FILD:
+    case ZYDIS_MNEMONIC_FLD1:
+    case ZYDIS_MNEMONIC_FLDZ:
+      registers->ftw = 0xff & ~(uint64_t{1} << (((registers->fsw >> 11) + 7) & 7));
+      break;
+    default:
+      break;
+  }
+}
+
+bool MovesX87Conditionally(uint16_t mnemonic) {
+  switch (mnemonic) {
+    case ZYDIS_MNEMONIC_FCMOVB:
+    case ZYDIS_MNEMONIC_FCMOVBE:
+    case ZYDIS_MNEMONIC_FCMOVE:
+    case ZYDIS_MNEMONIC_FCMOVNB:
+    case ZYDIS_MNEMONIC_FCMOVNBE:
+    case ZYDIS_MNEMONIC_FCMOVNE:
+    case ZYDIS_MNEMONIC_FCMOVNU:
+    case ZYDIS_MNEMONIC_FCMOVU:
+      return true;
+    default:
+      return false;
   }
 }
 

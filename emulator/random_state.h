@@ -37,6 +37,11 @@ class RandomState {
   std::mt19937_64 random_;
 };
 
+// Frees the x87 register that an instruction of this mnemonic pushes into, if it does.
+void MakeRoomFor(uint16_t mnemonic, RegisterFile* registers);
+// Whether it is an fcmov.
+bool MovesX87Conditionally(uint16_t mnemonic);
+
 }  // namespace hindsight
 
 #endif  // HINDSIGHT_EMULATOR_RANDOM_STATE_H_

@@ -33,34 +33,6 @@ constexpr uint64_t kReachBytes = 256;
 constexpr uint64_t kCode = 0x2000'0000;
 constexpr uint64_t kCodeStrideBytes = 16;
 
-bool MovesX87Conditionally(uint16_t mnemonic) {
-  switch (mnemonic) {
-    case ZYDIS_MNEMONIC_FCMOVB:
-    case ZYDIS_MNEMONIC_FCMOVBE:
-    case ZYDIS_MNEMONIC_FCMOVE:
-    case ZYDIS_MNEMONIC_FCMOVNB:
-    case ZYDIS_MNEMONIC_FCMOVNBE:
-    case ZYDIS_MNEMONIC_FCMOVNE:
-    case ZYDIS_MNEMONIC_FCMOVNU:
-    case ZYDIS_MNEMONIC_FCMOVU:
-      return true;
-    default:
-      return false;
-  }
-}
-
-bool PushesX87(uint16_t mnemonic) {
-  switch (mnemonic) {
-    case ZYDIS_MNEMONIC_FLD:
-    case ZYDIS_MNEMONIC_FILD:
-    case ZYDIS_MNEMONIC_FLD1:
-    case ZYDIS_MNEMONIC_FLDZ:
-      return true;
-    default:
-      return false;
-  }
-}
-
 // Segment bases are the host's own here.
 bool MovesBase(uint16_t mnemonic) {
   return mnemonic == ZYDIS_MNEMONIC_RDFSBASE || mnemonic == ZYDIS_MNEMONIC_RDGSBASE ||
@@ -227,9 +199,7 @@ RegisterFile StressBench::Operands() {
   if (IsBitTest(static_cast<ZydisMnemonic>(instruction_.mnemonic))) {
     for (uint64_t& gpr : registers.gpr) gpr = state_.Below(kReachBytes * 8);
   }
-  if (PushesX87(instruction_.mnemonic) && state_.Below(4) != 0) {
-    registers.ftw = 0xff & ~(uint64_t{1} << (((registers.fsw >> 11) + 7) & 7));
-  }
+  if (state_.Below(4) != 0) MakeRoomFor(instruction_.mnemonic, &registers);
   // Where it does not move, an empty register is not noticed: docs/emulation.md.
   if (MovesX87Conditionally(instruction_.mnemonic)) registers.ftw = 0xff;
   if (instruction_.rep) registers.gpr[kRcx] = state_.Below(kReachBytes / 8);
