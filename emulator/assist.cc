@@ -75,7 +75,8 @@ class Execution {
       case ZYDIS_MNEMONIC_VZEROALL:
         ClearVectors(/*all=*/true);
         return true;
-      case ZYDIS_MNEMONIC_CLFLUSHOPT:  // to the thread they are reads of a byte
+      case ZYDIS_MNEMONIC_CLFLUSH:  // to the thread they are reads of a byte
+      case ZYDIS_MNEMONIC_CLFLUSHOPT:
       case ZYDIS_MNEMONIC_CLWB:
         return TouchLine();
       case ZYDIS_MNEMONIC_PAUSE:  // Unicorn leaves its loop for it, which miscounts
@@ -241,6 +242,7 @@ bool IsAssisted(const ZydisDecodedInstruction& instruction) {
     case ZYDIS_MNEMONIC_RDGSBASE:
     case ZYDIS_MNEMONIC_WRFSBASE:
     case ZYDIS_MNEMONIC_WRGSBASE:
+    case ZYDIS_MNEMONIC_CLFLUSH:
     case ZYDIS_MNEMONIC_CLFLUSHOPT:
     case ZYDIS_MNEMONIC_CLWB:
       // Not the encodings of the same name that only Knights Corner had.

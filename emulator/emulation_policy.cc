@@ -113,8 +113,11 @@ bool ShowsSystemState(ZydisMnemonic mnemonic) {
 }
 
 // What stays with the process though it may be assistable by its operands.
-bool IsTheProcesss(ZydisMnemonic mnemonic) {
-  switch (mnemonic) {
+bool IsTheProcesss(const ZydisDecodedInstruction& instruction) {
+  switch (instruction.mnemonic) {
+    case ZYDIS_MNEMONIC_PAUSE:  // with REX.B the hardware exchanges rax and r8, which Zydis
+                                // overlooks
+      return instruction.raw.rex.B != 0;
     case ZYDIS_MNEMONIC_XGETBV:         // shows what the kernel has switched on
     case ZYDIS_MNEMONIC_VP2INTERSECTD:  // write a pair of which only one is named
     case ZYDIS_MNEMONIC_VP2INTERSECTQ:
@@ -223,6 +226,53 @@ bool IsOddBranch(const ZydisDecodedInstruction& instruction) {
          instruction.raw.rex.W == 0;
 }
 
+bool IsSegmentPrefix(uint8_t prefix) {
+  switch (prefix) {
+    case 0x26:
+    case 0x2e:
+    case 0x36:
+    case 0x3e:
+    case 0x64:
+    case 0x65:
+      return true;
+    default:
+      return false;
+  }
+}
+
+// Prefixes that Unicorn reads differently from the hardware, and Zydis as the hardware does: a REX
+// counts only directly before the opcode; F2 and F3, of which the last one counts, are mandatory
+// prefixes before 66 is; of segments FS and GS count. Compilers, assemblers and linkers write none
+// of these, but repeat 66, and put CS before a nop.
+bool HasOddPrefixes(const ZydisDecodedInstruction& instruction) {
+  uint8_t repeat = 0, segment = 0;
+  bool operand_size = false, mandatory = false;
+  for (int i = 0; i < instruction.raw.prefix_count; ++i) {
+    const auto& prefix = instruction.raw.prefixes[i];
+    if (prefix.value == 0x66) {
+      operand_size = true;
+    } else if (prefix.value == 0xf2 || prefix.value == 0xf3) {
+      if (repeat != 0) return true;
+      repeat = prefix.value;
+      mandatory = prefix.type == ZYDIS_PREFIX_TYPE_MANDATORY;
+    } else if (IsSegmentPrefix(prefix.value)) {
+      if (segment != 0 && segment != prefix.value) return true;
+      segment = prefix.value;
+    } else if ((prefix.value & 0xf0) == 0x40 && i + 1 != instruction.raw.prefix_count) {
+      return true;
+    }
+  }
+  return operand_size && mandatory;
+}
+
+bool HasRepeatPrefix(const ZydisDecodedInstruction& instruction) {
+  for (int i = 0; i < instruction.raw.prefix_count; ++i) {
+    const uint8_t prefix = instruction.raw.prefixes[i].value;
+    if (prefix == 0xf2 || prefix == 0xf3) return true;
+  }
+  return false;
+}
+
 // Single forms of instructions that are otherwise right.
 bool DiffersInThisForm(const ZydisDecodedInstruction& instruction,
                        const ZydisDecodedOperand* operands) {
@@ -253,6 +303,13 @@ bool DiffersInThisForm(const ZydisDecodedInstruction& instruction,
       return (instruction.attributes & ZYDIS_ATTRIB_HAS_REX) != 0;
     case ZYDIS_MNEMONIC_TEST:  // F6 /1 and F7 /1, aliases Unicorn does not know
       return (instruction.opcode & 0xfe) == 0xf6 && instruction.raw.modrm.reg == 1;
+    case ZYDIS_MNEMONIC_RET:  // Unicorn extends the sign of what is to be popped
+      return LastImmediate(instruction, operands) > 0x7fff;
+    case ZYDIS_MNEMONIC_NEG:  // its flags are wrong
+      return (instruction.attributes & ZYDIS_ATTRIB_HAS_LOCK) != 0;
+    case ZYDIS_MNEMONIC_LOOPE:  // F2 and F3 mean nothing here
+    case ZYDIS_MNEMONIC_LOOPNE:
+      return HasRepeatPrefix(instruction);
     case ZYDIS_MNEMONIC_NOP:  // 0F 18 /4../7 with a register
       return instruction.opcode == 0x18 && instruction.raw.modrm.mod == 3;
     default:
@@ -268,9 +325,10 @@ Policy DecidePolicy(const ZydisDecodedInstruction& instruction,
   if (instruction.mnemonic == ZYDIS_MNEMONIC_CPUID) return Policy::kCpuid;
   if (IsNondeterministic(instruction.mnemonic)) return Policy::kNondeterministic;
   if (IsPrivileged(instruction)) return Policy::kPrivileged;
+  if (IsTheProcesss(instruction)) return Policy::kNative;
   if (IsAssisted(instruction)) return Policy::kAssist;
-  if (ShowsSystemState(instruction.mnemonic) || IsTheProcesss(instruction.mnemonic) ||
-      IsOddBranch(instruction) || UsesRegisterOf(instruction, operands, ZYDIS_REGCLASS_SEGMENT)) {
+  if (ShowsSystemState(instruction.mnemonic) || IsOddBranch(instruction) ||
+      UsesRegisterOf(instruction, operands, ZYDIS_REGCLASS_SEGMENT)) {
     return Policy::kNative;
   }
   // endbr64 and rdssp are no-ops while shadow stacks are off.
@@ -279,7 +337,7 @@ Policy DecidePolicy(const ZydisDecodedInstruction& instruction,
                         (endbr || IsKnownExtension(instruction.meta.isa_set)) &&
                         !DiffersInX87OrMxcsr(instruction.mnemonic) &&
                         !DiffersAlways(instruction.mnemonic) && !UsesMmx(instruction, operands) &&
-                        !DiffersInThisForm(instruction, operands);
+                        !DiffersInThisForm(instruction, operands) && !HasOddPrefixes(instruction);
   if (emulated) return Policy::kEmulate;
   return IsAssistable(instruction, operands) ? Policy::kAssist : Policy::kNative;
 }
