@@ -113,6 +113,27 @@ TEST_F(AssistTest, VectorStateGoesToMemoryAndBack) {
   EXPECT_FALSE(Run({0x48, 0x0f, 0xae, 0x07}));  // misaligned
 }
 
+TEST_F(AssistTest, TheX87ControlWordComesWithTheVectorState) {
+  registers_.gpr[kRdi] = kMemory;
+  registers_.mxcsr = 0x1f80;
+  registers_.fcw = 0xc7a;  // towards zero, single precision, two exceptions not masked
+  registers_.fcw |= 0x40;  // always set
+  EXPECT_TRUE(Run({0x48, 0x0f, 0xae, 0x07}));  // fxsave64 [rdi]
+  for (uint64_t other : {0x37f, 0x40}) {
+    registers_.fcw = other;
+    EXPECT_TRUE(Run({0x48, 0x0f, 0xae, 0x0f}));  // fxrstor64 [rdi]
+    EXPECT_EQ(registers_.fcw, 0xc7au);
+  }
+  bytes_[0] = bytes_[1] = 0xff;  // with reserved bits,
+  bytes_[2] = 0x04;              // and an exception flag, which is masked
+  EXPECT_TRUE(Run({0x0f, 0xae, 0x0f}));
+  EXPECT_EQ(registers_.fcw, 0x1f7fu);
+  EXPECT_EQ(registers_.fsw, 0x04u);
+  bytes_[0] = 0x7b;  // now it is not: the summary and busy bits say so
+  EXPECT_TRUE(Run({0x0f, 0xae, 0x0f}));
+  EXPECT_EQ(registers_.fsw, 0x8084u);
+}
+
 TEST_F(AssistTest, PopulationCountInAllWidths) {
   registers_.gpr[kRbx] = 0xff00ff00ff00ff01;
   registers_.gpr[kRax] = ~uint64_t{0};

@@ -163,6 +163,26 @@ TEST_F(CpuTest, AnInstructionOnTwoPagesChangesWithEither) {
   }
 }
 
+// Generated code runs on after a refused write, to the end of its block, on a page that is then
+// rolled back: nothing translated from what was there in the meantime may stay.
+TEST_F(CpuTest, CodeWrittenByARefusedWriteIsNeverExecuted) {
+  Code({0xb8, 1, 0, 0, 0, 0x0f, 0x05}, 0, kData);  // mov eax,1; syscall
+  Code({0xc6, 0x47, 0x01, 0x02, 0xff, 0xe7});      // mov byte [rdi+1],2; jmp rdi
+  read_only_.insert(kData);
+  for (int i = 0; i < 3; ++i) {
+    Start();
+    cpu_->set_count(0);
+    const RunResult refused = RunTo(~uint64_t{0});
+    EXPECT_EQ(refused.stop, Stop::kFault);
+    EXPECT_EQ(Data(0) & 0xffff, 0x01b8u);
+    RegisterFile there = registers_;
+    there.rip = kData;
+    cpu_->SetRegisters(there);
+    EXPECT_EQ(RunTo(~uint64_t{0}).stop, Stop::kSpecial);
+    EXPECT_EQ(Reg(kRax), 1u);
+  }
+}
+
 // Another thread's change arrives while code of that page runs: with a page fault.
 class ImportedCodeTest : public CpuTest {
  protected:

@@ -180,6 +180,25 @@ TEST_F(ViewTest, RemovedChunksCostNothing) {
   EXPECT_EQ(view_.HostPage(chunk + kPageBytes)[0], 0);
 }
 
+// Pages on both sides of a chunk's end follow each other, but not in the chunk's tables.
+TEST_F(ViewTest, LoweringAcrossTheEndOfAChunkLowersBothSides) {
+  constexpr uint64_t kEnd = (kBase & ~(View::kChunkBytes - 1)) + View::kChunkBytes;
+  for (PageRights to : {PageRights::kRead, PageRights::kNone}) {
+    std::vector<uint64_t> pages;
+    for (uint64_t page = kEnd - 3 * kPageBytes; page < kEnd + 3 * kPageBytes; page += kPageBytes) {
+      view_.SetRights(page, PageRights::kReadWrite);
+      pages.push_back(page);
+    }
+    const std::vector<uint64_t> lowered(pages.begin() + 1, pages.end() - 1);
+    to == PageRights::kRead ? view_.ProtectWrites(lowered) : view_.DropRights(lowered);
+    for (uint64_t page : pages) {
+      const bool stays = page == pages.front() || page == pages.back();
+      EXPECT_EQ(view_.rights(page), stays ? PageRights::kReadWrite : to) << std::hex << page;
+      EXPECT_EQ(Granted(page), stays ? PageRights::kReadWrite : to) << std::hex << page;
+    }
+  }
+}
+
 // Lowering many pages at once must leave each with what lowering it alone would.
 TEST_F(ViewTest, LoweringManyEqualsLoweringEach) {
   constexpr int kPages = 200;

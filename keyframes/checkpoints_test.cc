@@ -68,6 +68,40 @@ TEST_F(CheckpointsTest, GoingBackRestoresPagesRegistersAndCursor) {
   EXPECT_EQ(Read(kA), 1);
 }
 
+// Forward, the program overwrites its code; back, the older code must run, not its translation.
+TEST_F(CheckpointsTest, RolledBackCodeIsExecutedAsItIsAgain) {
+  Add(kA);
+  RegisterFile registers;
+  registers.rip = kA;
+  registers.rflags = 0x202;
+  registers.mxcsr = 0x1f80;
+  registers.fcw = 0x37f;
+  auto put = [&](uint8_t value) {
+    const uint8_t code[] = {0xb8, 0, 0, 0, 0, 0x90, 0x90, value, 0x0f, 0x05};
+    std::memcpy(cpu_->HostPage(kA), code, sizeof(code));
+    cpu_->HostPage(kA)[1] = value;
+  };
+  auto run = [&] {  // mov eax,value; two nops and a third byte; syscall
+    EXPECT_EQ(cpu_->Run({}).stop, Stop::kSpecial);
+    return cpu_->registers().gpr[kRax];
+  };
+  put(0x90);
+  cpu_->SetRegisters(registers);
+  At(1);
+  EXPECT_EQ(run(), 0x90u);
+  for (int i = 0; i < 3; ++i) {
+    checkpoints_.Restore(1);
+    EXPECT_EQ(run(), 0x90u);
+    checkpoints_.BeforeChange(kA);
+    put(0xf8);  // clc
+    cpu_->ContentsChanged(kA);
+    cpu_->SetRegisters(registers);
+    EXPECT_EQ(run(), 0xf8u);
+  }
+  checkpoints_.Restore(1);
+  EXPECT_EQ(run(), 0x90u);
+}
+
 TEST_F(CheckpointsTest, PagesThatCameLaterAreGone) {
   Add(kA);
   At(1);

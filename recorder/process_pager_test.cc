@@ -1,5 +1,7 @@
 #include "recorder/process_pager.h"
 
+#include <sys/mman.h>
+
 #include <array>
 #include <cstring>
 #include <variant>
@@ -128,6 +130,33 @@ TEST_F(ProcessPagerTest, RollbackTakesWritesBack) {
   pager_->Rollback();
   EXPECT_EQ(*cpu_->HostPage(stack_), before);
   EXPECT_EQ(cpu_->rights(stack_), PageRights::kRead);
+}
+
+// What was translated from a page before it is rolled back must not be run after.
+TEST_F(ProcessPagerTest, RolledBackCodeIsExecutedAsItIsAgain) {
+  MemoryMap map = MemoryMap::OfProcess(tracee_->ProcPath("maps"));
+  for (MapRegion& region : map.mutable_regions()) {
+    if (region.start <= stack_ && stack_ < region.end) region.protection |= PROT_EXEC;
+  }
+  SetMap(std::move(map));
+  const uint8_t code[] = {0xb8, 1, 0, 0, 0, 0x0f, 0x05};  // mov eax,1; syscall
+  ASSERT_TRUE(tracee_->Write(stack_, absl::MakeConstSpan(code)));
+  auto run = [&] {
+    RegisterFile registers;
+    registers.rip = stack_;
+    registers.rflags = 0x202;
+    registers.mxcsr = 0x1f80;
+    registers.fcw = 0x37f;
+    cpu_->SetRegisters(registers);
+    EXPECT_EQ(cpu_->Run({}).stop, Stop::kSpecial);
+    return cpu_->registers().gpr[kRax];
+  };
+  EXPECT_EQ(run(), 1u);
+  Store(stack_ + 1, 2);
+  cpu_->ContentsChanged(stack_);
+  EXPECT_EQ(run(), 2u);
+  ASSERT_TRUE(pager_->Rollback());
+  EXPECT_EQ(run(), 1u);
 }
 
 TEST_F(ProcessPagerTest, ResyncLogsOnlyChangedLines) {
