@@ -10,25 +10,26 @@ namespace {
 constexpr uint64_t kUpper = 0x1111'2222'3333'0000;
 
 TEST_F(CpuTest, AMisplacedRexNamesNoOtherRegister) {
-  Code({0x41, 0x66, 0x89, 0xc8, 0x0f, 0x05});  // mov ax,cx; not r8w. syscall
+  Code({0x41, 0x66, 0x89, 0xc8, 0xeb, 0x00, 0x0f, 0x05});  // mov ax,cx; not r8w. jmp M; M: syscall
   registers_.gpr[kRax] = kUpper;
   registers_.gpr[kRcx] = 0x5678;
   Start();
   EXPECT_EQ(RunTo(~uint64_t{0}).stop, Stop::kSpecial);
-  EXPECT_EQ(cpu_->count(), 1u);
+  EXPECT_EQ(cpu_->count(), 2u);
   EXPECT_EQ(Reg(kRax), kUpper | 0x5678);
   EXPECT_EQ(Reg(kR8), 0u);
 }
 
-// The REX that does not count would make an immediate of eight bytes of one of two.
+// The REX that does not count would make an immediate of eight bytes of one of two, and have what
+// lies in another immediate executed, as a block of the same bytes.
 class HiddenCodeTest : public CpuTest {
  protected:
-  // mov ax,0x1234; jmp over what a wrong decoder takes for the rest of the immediate, and `hidden`
+  // mov ax,0x1234; jmp M; two nops; mov rax,`hidden`; M: syscall. Unicorn alone would take the
+  // first for mov rax,0xb8489090'0ceb1234, and `hidden`, six bytes and jmp M, for what follows.
   void Hide(std::initializer_list<int> hidden) {
-    const int skipped = 4 + static_cast<int>(hidden.size());
-    Code({0x48, 0x66, 0xb8, 0x34, 0x12, 0xeb, skipped, 0x90, 0x90, 0x90, 0x90});
+    Code({0x48, 0x66, 0xb8, 0x34, 0x12, 0xeb, 0x0c, 0x90, 0x90, 0x48, 0xb8});
     Code(hidden, 11);
-    Code({0x0f, 0x05}, 11 + hidden.size());
+    Code({0xeb, 0x00, 0x0f, 0x05}, 17);
     registers_.gpr[kRax] = kUpper;
   }
   void ExpectThatItIsNotExecuted() {
@@ -49,7 +50,7 @@ class HiddenCodeTest : public CpuTest {
 
 TEST_F(HiddenCodeTest, PrivilegedInstructionsAreNotExecuted) {
   registers_.gpr[kRbx] = 7;
-  Hide({0x0f, 0x20, 0xc3});  // mov rbx,cr0
+  Hide({0x0f, 0x20, 0xc3, 0x0f, 0x1f, 0x00});  // mov rbx,cr0; nop
   ExpectThatItIsNotExecuted();
 }
 
