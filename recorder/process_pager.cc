@@ -29,6 +29,9 @@ uint32_t NeededProtection(Access access) {
   return PROT_NONE;
 }
 
+// Chunks without pages that are kept: Unicorn takes two milliseconds to forget one.
+constexpr size_t kSpareChunks = 16;
+
 uint64_t ChunkOf(uint64_t page) { return page & ~(View::kChunkBytes - 1); }
 
 // Whether `page` means the same memory in both regions, as far as maps can tell.
@@ -305,19 +308,22 @@ void ProcessPager::StartSegment() {
 // Forgets pages that are not held, and gives back their memory. `gone`: they are mapped no more.
 void ProcessPager::Release(absl::Span<Page* const> pages, bool gone) {
   if (pages.empty()) return;
-  std::vector<uint64_t> addresses, chunks;
+  std::vector<uint64_t> addresses;
   for (const Page* page : pages) {
     witnesses_->Forget(page->address, this, page->written && !gone);
     if (page->in_segment) released_.insert(page->address);
     addresses.push_back(page->address);
-    const auto chunk = chunk_pages_.find(ChunkOf(page->address));
-    if (--chunk->second > 0) continue;
-    chunks.push_back(chunk->first);
-    chunk_pages_.erase(chunk);
+    const uint64_t chunk = ChunkOf(page->address);
+    if (--chunk_pages_[chunk] == 0) empty_chunks_.push_back(chunk);
   }
   for (const uint64_t address : addresses) pages_.erase(address);
   cpu_->Release(addresses);
-  for (const uint64_t chunk : chunks) cpu_->ReleaseChunk(chunk);
+  for (; empty_chunks_.size() > kSpareChunks; empty_chunks_.pop_front()) {
+    const auto chunk = chunk_pages_.find(empty_chunks_.front());
+    if (chunk == chunk_pages_.end() || chunk->second > 0) continue;  // in use again
+    cpu_->ReleaseChunk(chunk->first);
+    chunk_pages_.erase(chunk);
+  }
 }
 
 void ProcessPager::Reset() {
@@ -334,6 +340,7 @@ void ProcessPager::Leave() {
   for (const auto& [address, page] : pages_) witnesses_->Forget(address, this, page->written);
   pages_.clear();
   chunk_pages_.clear();
+  empty_chunks_.clear();
   released_.clear();
   unsealed_.clear();
   dirty_.clear();

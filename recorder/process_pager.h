@@ -33,6 +33,7 @@
 
 #include <array>
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <vector>
 
@@ -185,6 +186,7 @@ class ProcessPager final : public Pager {
   uint64_t count_ = 0;
   absl::flat_hash_map<uint64_t, std::unique_ptr<Page>> pages_;
   absl::flat_hash_map<uint64_t, size_t> chunk_pages_;  // of pages_, by chunk of the view
+  std::deque<uint64_t> empty_chunks_;                  // that were, when they were put here
   absl::flat_hash_set<uint64_t> released_;  // pages the open segment has, and pages_ no more
   std::vector<Page*> unsealed_;             // held and not sealed
   std::vector<Page*> dirty_;
