@@ -40,12 +40,19 @@ absl::StatusOr<size_t> MemoryView::Read(int32_t thread, uint64_t moment, uint64_
     const uint64_t in_page = at % kPageBytes;
     const size_t size = std::min<size_t>(out.size() - done, kPageBytes - in_page);
     ASSIGN_OR_RETURN(const SegmentReplay* present, views_->StandAt(thread, moment, interrupt));
-    if (!present->ReadHeld(at, out.subspan(done, size))) {
+    // The view of one that waits may be older than what others have done since.
+    const bool newest = IsNewest(thread, moment);
+    if (!newest || !present->ReadHeld(at, out.subspan(done, size))) {
       std::unique_ptr<Page>& found = found_[PageOf(at)];
       if (found == nullptr) {
         auto bytes = std::make_unique<Page>();
-        absl::Status status = ReadBefore(thread, present->segment().info().number, moment,
-                                         PageOf(at), absl::MakeSpan(*bytes), interrupt);
+        const absl::Status status = Find({.thread = thread,
+                                          .number = present->segment().info().number,
+                                          .ask_own = true,
+                                          .moment = moment,
+                                          .page = PageOf(at),
+                                          .interrupt = interrupt},
+                                         absl::MakeSpan(*bytes));
         if (!status.ok()) {
           found_.erase(PageOf(at));
           if (absl::IsNotFound(status)) break;
@@ -64,33 +71,81 @@ absl::StatusOr<size_t> MemoryView::Read(int32_t thread, uint64_t moment, uint64_
 
 absl::Status MemoryView::ReadBefore(int32_t thread, uint64_t number, uint64_t moment, uint64_t page,
                                     absl::Span<uint8_t> out, const std::atomic<bool>* interrupt) {
+  return Find(
+      {.thread = thread, .number = number, .moment = moment, .page = page, .interrupt = interrupt},
+      out);
+}
+
+absl::Status MemoryView::Find(const Question& asked, absl::Span<uint8_t> out) {
+  const uint64_t moment = asked.moment, page = asked.page;
   if (!process_->MapsAt(moment).empty() && process_->RegionAt(moment, page) == nullptr) {
     return NotKnown(page);
   }
-  absl::Status status = ReadThreads(thread, number, moment, page, out, interrupt);
-  if (!absl::IsNotFound(status)) return status;
-  const FullKeyframe* keyframe = process_->KeyframeAt(moment);
-  if (keyframe != nullptr) {
-    status = keyframe->ReadPage(page, out);
-    if (!absl::IsNotFound(status)) return status;
+  const MemoryOrigin origin = origins_.Of(moment, page);
+  Question question = asked;
+  // What was known before a full keyframe, or a gap, no longer counts.
+  question.floor = std::max(KeyframeMoment(moment), process_->LastGapBefore(moment));
+  question.origin = origin.moment;
+  ASSIGN_OR_RETURN(Findings findings, AskThreads(question));
+  if (findings.lost.has_value()) {
+    const auto outdated = [&](const Knowledge& known) {
+      return VerifiedMoment(known, moment) < *findings.lost;
+    };
+    findings.known.erase(std::remove_if(findings.known.begin(), findings.known.end(), outdated),
+                         findings.known.end());
+    if (findings.known.empty()) return NotKnown(page);
   }
-  // The first keyframe of a process made by another one holds no memory: that is the other's.
-  const bool first = keyframe == nullptr || keyframe == process_->KeyframeAt(0);
-  if (first && MappedSinceBirth(moment, page)) {
-    status = views_->ReadBirth(page, out);
-    if (!absl::IsNotFound(status)) return status;
-  }
-  return ReadModule(moment, page, out);
+  if (!findings.known.empty()) return MergeNewest(findings.known, question, out);
+  ASSIGN_OR_RETURN(const bool mapped, IsMapped(question));
+  return mapped ? ReadOrigin(origin, moment, page, out) : NotKnown(page);
 }
 
-// The region has been there since the process was made, as far as the maps show.
-bool MemoryView::MappedSinceBirth(uint64_t moment, uint64_t page) const {
-  if (process_->LastExec(moment) != nullptr) return false;
-  if (process_->MapsAt(0).empty()) return true;
-  const MapRegion* then = process_->RegionAt(0, page);
-  const MapRegion* now = process_->RegionAt(moment, page);
-  return then != nullptr && now != nullptr && then->name == now->name &&
-         then->inode == now->inode && then->shared == now->shared;
+absl::Status MemoryView::ReadOrigin(const MemoryOrigin& origin, uint64_t moment, uint64_t page,
+                                    absl::Span<uint8_t> out) {
+  absl::Status status = NotKnown(page);
+  switch (origin.kind) {
+    case MemoryOrigin::Kind::kUnknown:
+      break;
+    case MemoryOrigin::Kind::kZeros:
+      std::fill(out.begin(), out.end(), uint8_t{0});
+      return absl::OkStatus();
+    case MemoryOrigin::Kind::kFile:
+      return ReadModule(moment, page, out);
+    case MemoryOrigin::Kind::kBirth:
+      return views_->ReadBirth(page, out);
+    case MemoryOrigin::Kind::kKeyframe:
+      status = origin.keyframe->ReadPage(page, out);
+      if (!absl::IsNotFound(status) || !origin.else_zeros) break;
+      std::fill(out.begin(), out.end(), uint8_t{0});
+      return absl::OkStatus();
+  }
+  return status;
+}
+
+// A stack's region in the map reaches down as far as the stack may grow. It has grown to a page if
+// somebody touched it or one below.
+absl::StatusOr<bool> MemoryView::IsMapped(const Question& question) {
+  const MapRegion* region = process_->RegionAt(question.moment, question.page);
+  if (region == nullptr || question.page >= region->start) return true;
+  for (int32_t thread : process_->all_threads()) {
+    if (process_->StartOf(thread) > question.moment) continue;
+    const uint64_t count = process_->schedule().CountAt(thread, question.moment);
+    ASSIGN_OR_RETURN(const std::vector<Touched>* touched,
+                     TouchedPages({thread, process_->thread(thread).SegmentAt(count)}));
+    const auto below = [&](const Touched& entry) {
+      return entry.page < question.page && entry.count <= count &&
+             process_->RegionAt(question.moment, entry.page) == region;
+    };
+    if (std::any_of(touched->begin(), touched->end(), below)) return true;
+  }
+  return false;
+}
+
+// Nobody has run since the thread made its last transition.
+bool MemoryView::IsNewest(int32_t thread, uint64_t moment) const {
+  const Schedule& schedule = process_->schedule();
+  return schedule.ThreadAt(moment) == thread ||
+         schedule.MomentTo(thread, schedule.CountAt(thread, moment)) == moment;
 }
 
 // The moment of the newest full keyframe at or before `moment`; 0 if there is none.
@@ -109,72 +164,116 @@ bool MemoryView::HasEnded(int32_t thread, uint64_t moment) const {
          trace_->segments(thread).back().first_count < count;
 }
 
-absl::Status MemoryView::ReadThreads(int32_t thread, uint64_t number, uint64_t moment,
-                                     uint64_t page, absl::Span<uint8_t> out,
-                                     const std::atomic<bool>* interrupt) {
-  std::vector<Knowledge> known;
-  // What was known before a full keyframe, or a gap, no longer counts.
-  const uint64_t keyframe = KeyframeMoment(moment);
-  const uint64_t floor = std::max(keyframe, process_->LastGapBefore(moment));
-  for (int32_t other : process_->all_threads()) {
-    if (process_->StartOf(other) > moment) continue;
-    if (Raised(interrupt)) return absl::CancelledError("interrupted");
-    if (HasEnded(other, keyframe)) continue;
-    std::optional<Knowledge> knowledge;
-    uint64_t newest = number;
-    if (other != thread) {
-      newest = process_->thread(other).SegmentAt(process_->schedule().CountAt(other, moment));
-      ASSIGN_OR_RETURN(knowledge, ReadPresent(other, moment, page, interrupt));
-    }
-    if (!knowledge.has_value()) {
-      const uint64_t oldest =
-          process_->thread(other).SegmentAt(process_->schedule().CountAt(other, floor));
-      ASSIGN_OR_RETURN(knowledge, ReadEarlier(other, newest, oldest, page, interrupt));
-    }
-    if (knowledge.has_value()) known.push_back(*std::move(knowledge));
-  }
-  if (known.empty()) return NotKnown(page);
-  return MergeNewest(known, moment, page, out, interrupt);
+// The state from which on what the thread has seen of the page counts.
+uint64_t MemoryView::FirstCountOf(const Question& question, int32_t thread) const {
+  if (question.origin <= question.floor) return 0;
+  return process_->schedule().CountAt(thread, question.origin);
 }
 
-// What `thread` has of the page in the segment it stands in.
-absl::StatusOr<std::optional<MemoryView::Knowledge>> MemoryView::ReadPresent(
-    int32_t thread, uint64_t moment, uint64_t page, const std::atomic<bool>* interrupt) {
-  const uint64_t count = process_->schedule().CountAt(thread, moment);
+absl::StatusOr<MemoryView::Findings> MemoryView::AskThreads(const Question& question) {
+  Findings findings;
+  const uint64_t keyframe = KeyframeMoment(question.moment);
+  for (int32_t other : process_->all_threads()) {
+    if (process_->StartOf(other) > question.moment) continue;
+    if (Raised(question.interrupt)) return absl::CancelledError("interrupted");
+    if (HasEnded(other, keyframe)) continue;
+    uint64_t newest = question.number;
+    bool asked = false;
+    if (other != question.thread || question.ask_own) {
+      newest =
+          process_->thread(other).SegmentAt(process_->schedule().CountAt(other, question.moment));
+      ASSIGN_OR_RETURN(asked, AskPresent(question, other, &findings));
+    }
+    if (!asked) RETURN_IF_ERROR(AskEarlier(question, other, newest, &findings));
+  }
+  return findings;
+}
+
+// What `thread` has of the page in the segment it stands in. False if it has not come upon it
+// there.
+absl::StatusOr<bool> MemoryView::AskPresent(const Question& question, int32_t thread,
+                                            Findings* findings) {
+  const uint64_t page = question.page;
+  const uint64_t count = process_->schedule().CountAt(thread, question.moment);
   const uint64_t number = process_->thread(thread).SegmentAt(count);
   ASSIGN_OR_RETURN(const std::vector<Touched>* touched, TouchedPages({thread, number}));
-  auto it = std::partition_point(touched->begin(), touched->end(),
-                                 [page](const Touched& entry) { return entry.page < page; });
-  if (it == touched->end() || it->page != page || it->count > count) return std::nullopt;
-  ASSIGN_OR_RETURN(const SegmentReplay* replay, views_->StandAt(thread, moment, interrupt));
-  Knowledge knowledge{.thread = thread, .ended = std::nullopt, .bytes = {}};
-  if (!replay->ReadHeld(page, absl::MakeSpan(knowledge.bytes))) return std::nullopt;
-  return knowledge;
+  const Touched* last = LastOf(*touched, page, count);
+  if (last == nullptr) return false;
+  if (!last->left) {
+    ASSIGN_OR_RETURN(const SegmentReplay* replay,
+                     views_->StandAt(thread, question.moment, question.interrupt));
+    Knowledge knowledge{.thread = thread, .ended = std::nullopt, .bytes = {}};
+    if (replay->ReadHeld(page, absl::MakeSpan(knowledge.bytes))) {
+      // One that waits since before has not seen what has become of the page.
+      if (question.origin > question.floor &&
+          VerifiedMoment(knowledge, question.moment) < question.origin) {
+        return true;
+      }
+      findings->known.push_back(std::move(knowledge));
+      return true;
+    }
+    // Imports of the turn to come are not seen yet.
+    if (replay->before_turn() && last->count == count) return false;
+  }
+  if (last->count > FirstCountOf(question, thread)) {
+    const uint64_t moment = process_->schedule().MomentTo(thread, last->count);
+    findings->lost = std::max(findings->lost.value_or(0), std::min(moment, question.moment));
+  }
+  return true;
 }
 
 // What `thread` had of the page at the end of the newest segment before `number` that touched it.
-absl::StatusOr<std::optional<MemoryView::Knowledge>> MemoryView::ReadEarlier(
-    int32_t thread, uint64_t number, uint64_t oldest, uint64_t page,
-    const std::atomic<bool>* interrupt) {
+absl::Status MemoryView::AskEarlier(const Question& question, int32_t thread, uint64_t number,
+                                    Findings* findings) {
+  const uint64_t oldest =
+      process_->thread(thread).SegmentAt(process_->schedule().CountAt(thread, question.floor));
+  const uint64_t first_count = FirstCountOf(question, thread);
   while (number > oldest) {
     --number;
     const SegmentKey key = {thread, number};
+    if (EndCountOf(key) <= first_count) return absl::OkStatus();
     Knowledge knowledge{.thread = thread, .ended = number, .bytes = {}};
-    if (auto it = remembered_.find({key, page}); it != remembered_.end()) {
+    if (auto it = remembered_.find({key, question.page}); it != remembered_.end()) {
       std::copy(it->second.begin(), it->second.end(), knowledge.bytes.begin());
-      return knowledge;
+      findings->known.push_back(std::move(knowledge));
+      return absl::OkStatus();
     }
     ASSIGN_OR_RETURN(const std::vector<Touched>* touched, TouchedPages(key));
-    auto entry = std::partition_point(touched->begin(), touched->end(),
-                                      [page](const Touched& entry) { return entry.page < page; });
-    if (entry == touched->end() || entry->page != page) continue;
-    ASSIGN_OR_RETURN(const Ending* ending, EndingOf(key, interrupt));
-    auto it = ending->offset.find(page);
-    if (it == ending->offset.end()) continue;  // its import lies behind the segment's last state
+    const Touched* last = LastOf(*touched, question.page, ~uint64_t{0});
+    if (last == nullptr) continue;
+    if (last->left) {
+      if (last->count <= first_count) return absl::OkStatus();
+      const uint64_t moment = process_->schedule().MomentTo(thread, last->count);
+      findings->lost = std::max(findings->lost.value_or(0), moment);
+      return absl::OkStatus();
+    }
+    ASSIGN_OR_RETURN(const Ending* ending, EndingOf(key, question.interrupt));
+    auto it = ending->offset.find(question.page);
+    if (it == ending->offset.end()) continue;  // its import lies after the segment's last state
     std::memcpy(knowledge.bytes.data(), ending->bytes.data() + it->second, kPageBytes);
-    return knowledge;
+    findings->known.push_back(std::move(knowledge));
+    return absl::OkStatus();
   }
-  return std::nullopt;
+  return absl::OkStatus();
+}
+
+// The state in which the next segment begins; of the last one, no state is later.
+uint64_t MemoryView::EndCountOf(const SegmentKey& key) const {
+  const std::vector<SegmentInfo>& segments = trace_->segments(key.first);
+  const auto next = std::find_if(segments.begin(), segments.end(), [&](const SegmentInfo& segment) {
+    return segment.number == key.second + 1;
+  });
+  return next == segments.end() ? ~uint64_t{0} : next->first_count;
+}
+
+// The last entry of `page` up to the state `count`; null: there is none.
+const MemoryView::Touched* MemoryView::LastOf(const std::vector<Touched>& touched, uint64_t page,
+                                              uint64_t count) {
+  auto it = std::partition_point(touched.begin(), touched.end(), [&](const Touched& entry) {
+    return entry.page < page || (entry.page == page && entry.count <= count);
+  });
+  if (it == touched.begin() || std::prev(it)->page != page) return nullptr;
+  return &*std::prev(it);
 }
 
 // No moment at which this was learned or written is later.
@@ -182,12 +281,8 @@ uint64_t MemoryView::NewestMoment(const Knowledge& knowledge, uint64_t moment) c
   const int32_t thread = knowledge.thread;
   const Schedule& schedule = process_->schedule();
   if (knowledge.ended.has_value()) {
-    const std::vector<SegmentInfo>& segments = trace_->segments(thread);
-    const auto next = std::find_if(
-        segments.begin(), segments.end(),
-        [&](const SegmentInfo& segment) { return segment.number == *knowledge.ended + 1; });
-    if (next == segments.end()) return moment;
-    return std::min(moment, schedule.MomentFrom(thread, next->first_count));
+    const uint64_t end = EndCountOf({thread, *knowledge.ended});
+    return end == ~uint64_t{0} ? moment : std::min(moment, schedule.MomentFrom(thread, end));
   }
   const uint64_t count = schedule.CountAt(thread, moment);
   const size_t turn = schedule.NextSliceOf(thread, moment);
@@ -195,12 +290,25 @@ uint64_t MemoryView::NewestMoment(const Knowledge& knowledge, uint64_t moment) c
   return waits ? std::min(moment, schedule.MomentTo(thread, count)) : moment;
 }
 
+// Up to which moment this is true as far as the thread knows.
+uint64_t MemoryView::VerifiedMoment(const Knowledge& knowledge, uint64_t moment) const {
+  const Schedule& schedule = process_->schedule();
+  if (!knowledge.ended.has_value()) {
+    // One that does not run, or never will again, knows what it knew when it left off.
+    if (IsNewest(knowledge.thread, moment)) return moment;
+    return schedule.MomentTo(knowledge.thread, schedule.CountAt(knowledge.thread, moment));
+  }
+  const uint64_t end = EndCountOf({knowledge.thread, *knowledge.ended});
+  const uint64_t last = process_->thread(knowledge.thread).end_count();
+  return std::min(moment, schedule.MomentTo(knowledge.thread, std::min(end, last)));
+}
+
 // Of each line that threads know differently, takes what was learned or written last. Those who ran
 // last are asked first: mostly it is theirs, and of the others it need only be known that they have
 // not written since.
-absl::Status MemoryView::MergeNewest(const std::vector<Knowledge>& known, uint64_t moment,
-                                     uint64_t page, absl::Span<uint8_t> out,
-                                     const std::atomic<bool>* interrupt) {
+absl::Status MemoryView::MergeNewest(const std::vector<Knowledge>& known, const Question& question,
+                                     absl::Span<uint8_t> out) {
+  const uint64_t moment = question.moment;
   std::memcpy(out.data(), known.front().bytes.data(), kPageBytes);
   uint64_t lines = 0;
   for (uint64_t line = 0; line < kLinesPerPage; ++line) {
@@ -229,8 +337,8 @@ absl::Status MemoryView::MergeNewest(const std::vector<Knowledge>& known, uint64
     }
     if (open == 0) continue;
     ASSIGN_OR_RETURN(const LineMoments learned,
-                     views_->LastKnown(candidate->thread, candidate->ended, moment, page, open,
-                                       since, interrupt));
+                     views_->LastKnown(candidate->thread, candidate->ended, moment, question.page,
+                                       open, since, question.interrupt));
     for (uint64_t line = 0; line < kLinesPerPage; ++line) {
       if ((open >> line & 1) == 0) continue;
       if (newest[line].has_value() && learned[line] <= *newest[line]) continue;
@@ -264,17 +372,22 @@ absl::StatusOr<const std::vector<MemoryView::Touched>*> MemoryView::TouchedPages
   std::vector<Touched> pages;
   for (const Record& record : segment->records()) {
     if (const auto* page = std::get_if<PageImport>(&record.body)) {
-      if (page->first) pages.push_back({page->address, record.count});
+      pages.push_back({page->address, record.count});
     } else if (const auto* line = std::get_if<LineImport>(&record.body)) {
       pages.push_back({PageOf(line->address), record.count});
     } else if (const auto* read = std::get_if<UncachedRead>(&record.body)) {
       pages.push_back({PageOf(read->address), record.count});
+    } else if (const auto* left = std::get_if<PageLeft>(&record.body)) {
+      pages.push_back({left->address, record.count, /*left=*/true});
     }
   }
   std::stable_sort(pages.begin(), pages.end(),
                    [](const Touched& a, const Touched& b) { return a.page < b.page; });
+  // Of several in a row that say the same the first one is enough.
   pages.erase(std::unique(pages.begin(), pages.end(),
-                          [](const Touched& a, const Touched& b) { return a.page == b.page; }),
+                          [](const Touched& a, const Touched& b) {
+                            return a.page == b.page && a.left == b.left;
+                          }),
               pages.end());
   pages.shrink_to_fit();
   // Node pointers would not survive a rehash, but nothing keeps them across calls.

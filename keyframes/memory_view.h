@@ -1,15 +1,17 @@
 // What memory reads answer at a moment.
 //
-// A page that the view of the thread asked for holds is read there. (One that enters the view later
-// in the segment is not known yet.) Else its bytes are, in this order:
-//   1. the newest that any thread had: those in the view of another one, or those at the end of an
-//      earlier segment, back to the newest full keyframe. Where several threads know the page and
-//      differ, each line is that of the thread that learned or wrote it last;
-//   2. those in that keyframe;
-//   3. of a process made by another one, those it was born with, which the other's trace has;
-//   4. those of the module mapped there.
+// The thread that runs is asked first: a page that its view holds is read there. (One that enters
+// the view later in the segment is not known yet.) Else a page's bytes are, in this order:
+//   1. the newest that any thread had: those in its view, or those at the end of an earlier
+//   segment,
+//      back to where the page's origin (memory_origin.h) says that knowledge begins. Where several
+//      threads know the page and differ, each line is that of the thread that learned or wrote it
+//      last. A page that has left a view is not known any more, unless a thread has seen it since;
+//   2. those of its origin: zeros, the bytes of the file mapped there, those in a full keyframe,
+//   or,
+//      of a process made by another one, those that it was born with, which the other's trace has.
 // Else it is not known. For all but the view the memory map must have the page at the moment, if
-// the trace has a map at all: what was unmapped cannot be read. Behind a gap nothing from before
+// the trace has a map at all: what was unmapped cannot be read. After a gap nothing from before
 // counts.
 //
 // Borrows the trace and the process state. Not copyable, not movable. One host thread at a time.
@@ -33,6 +35,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "keyframes/memory_origin.h"
 #include "keyframes/process_state.h"
 #include "keyframes/replayer.h"
 #include "tracefmt/trace_reader.h"
@@ -64,7 +67,11 @@ class MemoryView {
  public:
   MemoryView(const TraceReader* trace, const ProcessState* process, ThreadViews* views,
              uint64_t cache_bytes)
-      : trace_(trace), process_(process), views_(views), cache_bytes_(cache_bytes) {}
+      : trace_(trace),
+        process_(process),
+        views_(views),
+        cache_bytes_(cache_bytes),
+        origins_(trace, process) {}
   MemoryView(const MemoryView&) = delete;
   MemoryView& operator=(const MemoryView&) = delete;
 
@@ -86,10 +93,11 @@ class MemoryView {
  private:
   using Page = std::array<uint8_t, kPageBytes>;
   using SegmentKey = std::pair<int32_t, uint64_t>;  // thread, number
-  // A page that a segment touches, and the state in which it comes in.
+  // A page that a segment touches, and the state in which it comes in, or leaves.
   struct Touched {
     uint64_t page = 0;
     uint64_t count = 0;
+    bool left = false;
   };
   // Pages at the end of a segment.
   struct Ending {
@@ -103,22 +111,42 @@ class MemoryView {
     std::optional<uint64_t> ended;  // the segment it is the end of; else it is the thread's present
     Page bytes;
   };
+  // What is asked: of a page, by `thread` at `moment`.
+  struct Question {
+    int32_t thread = 0;
+    uint64_t number = 0;   // its segment
+    bool ask_own = false;  // what it has in that segment counts, too
+    uint64_t moment = 0;
+    uint64_t page = 0;
+    uint64_t floor = 0;   // segments that ended before do not count
+    uint64_t origin = 0;  // nor does what was known before
+    const std::atomic<bool>* interrupt = nullptr;
+  };
+  // What the threads have of it.
+  struct Findings {
+    std::vector<Knowledge> known;
+    std::optional<uint64_t> lost;  // the last moment at which one that knew it no longer did
+  };
 
-  absl::Status ReadThreads(int32_t thread, uint64_t number, uint64_t moment, uint64_t page,
-                           absl::Span<uint8_t> out, const std::atomic<bool>* interrupt);
-  absl::StatusOr<std::optional<Knowledge>> ReadPresent(int32_t thread, uint64_t moment,
-                                                       uint64_t page,
-                                                       const std::atomic<bool>* interrupt);
-  absl::StatusOr<std::optional<Knowledge>> ReadEarlier(int32_t thread, uint64_t number,
-                                                       uint64_t oldest, uint64_t page,
-                                                       const std::atomic<bool>* interrupt);
-  absl::Status MergeNewest(const std::vector<Knowledge>& known, uint64_t moment, uint64_t page,
-                           absl::Span<uint8_t> out, const std::atomic<bool>* interrupt);
+  absl::Status Find(const Question& question, absl::Span<uint8_t> out);
+  absl::Status ReadOrigin(const MemoryOrigin& origin, uint64_t moment, uint64_t page,
+                          absl::Span<uint8_t> out);
+  absl::StatusOr<Findings> AskThreads(const Question& question);
+  absl::StatusOr<bool> AskPresent(const Question& question, int32_t thread, Findings* findings);
+  absl::Status AskEarlier(const Question& question, int32_t thread, uint64_t number,
+                          Findings* findings);
+  absl::Status MergeNewest(const std::vector<Knowledge>& known, const Question& question,
+                           absl::Span<uint8_t> out);
   uint64_t NewestMoment(const Knowledge& knowledge, uint64_t moment) const;
+  uint64_t VerifiedMoment(const Knowledge& knowledge, uint64_t moment) const;
+  uint64_t EndCountOf(const SegmentKey& key) const;
+  static const Touched* LastOf(const std::vector<Touched>& touched, uint64_t page, uint64_t count);
+  uint64_t FirstCountOf(const Question& question, int32_t thread) const;
   absl::Status ReadModule(uint64_t moment, uint64_t page, absl::Span<uint8_t> out);
   uint64_t KeyframeMoment(uint64_t moment) const;
   bool HasEnded(int32_t thread, uint64_t moment) const;
-  bool MappedSinceBirth(uint64_t moment, uint64_t page) const;
+  bool IsNewest(int32_t thread, uint64_t moment) const;
+  absl::StatusOr<bool> IsMapped(const Question& question);
 
   absl::StatusOr<const std::vector<Touched>*> TouchedPages(const SegmentKey& key);
   absl::StatusOr<const Ending*> EndingOf(const SegmentKey& key, const std::atomic<bool>* interrupt);
@@ -127,6 +155,7 @@ class MemoryView {
   const ProcessState* const process_;
   ThreadViews* const views_;
   const uint64_t cache_bytes_;
+  const MemoryOrigins origins_;
   absl::flat_hash_map<SegmentKey, std::vector<Touched>> touched_;  // ascending pages
   std::list<Ending> endings_;                                      // most recently used first
   uint64_t ending_bytes_ = 0;

@@ -308,6 +308,16 @@ const ProcessEvent* ProcessState::LastExec(uint64_t moment) const {
   return it == execs_.begin() ? nullptr : std::prev(it)->event;
 }
 
+uint64_t ProcessState::LastExecMoment(uint64_t moment) const {
+  auto it = FirstBehind(execs_, moment);
+  return it == execs_.begin() ? 0 : std::prev(it)->moment;
+}
+
+const Snapshot* ProcessState::SnapshotAt(uint64_t moment) const {
+  auto it = FirstBehind(snapshots_, moment);
+  return it == snapshots_.begin() ? nullptr : &*std::prev(it);
+}
+
 const FullKeyframe* ProcessState::KeyframeAt(uint64_t moment) const {
   auto it = FirstBehind(snapshots_, moment);
   return it == snapshots_.begin() ? nullptr

@@ -105,10 +105,12 @@ class ProcessState {
   // The exec that led to `moment` or to one before it; null if there is none. Its text is the path
   // of the program that runs from there.
   const ProcessEvent* LastExec(uint64_t moment) const;
+  uint64_t LastExecMoment(uint64_t moment) const;  // 0: there is none
 
   const std::vector<Snapshot>& snapshots() const { return snapshots_; }
   // The newest full keyframe at or before `moment`; null if there is none.
   const FullKeyframe* KeyframeAt(uint64_t moment) const;
+  const Snapshot* SnapshotAt(uint64_t moment) const;
   const std::vector<TimelineGap>& gaps() const { return gaps_; }
   // What is known of memory from before this is out of date at `moment`: the newest gap.
   uint64_t LastGapBefore(uint64_t moment) const;

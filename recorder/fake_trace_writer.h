@@ -48,6 +48,10 @@ class FakeTraceWriter final : public TraceWriter {
     module_pages.push_back(address);
     return absl::OkStatus();
   }
+  absl::Status DeclareComplete(const std::vector<std::pair<uint64_t, uint64_t>>& ranges) override {
+    unseen = ranges;
+    return absl::OkStatus();
+  }
   absl::Status FinishFullKeyframe() override { return absl::OkStatus(); }
   absl::Status Flush() override { return absl::OkStatus(); }
   absl::Status Finish(const Manifest& manifest) override { return absl::OkStatus(); }
@@ -67,6 +71,7 @@ class FakeTraceWriter final : public TraceWriter {
   std::list<std::vector<uint8_t>> lines;
   std::vector<ProcessEvent> events;
   std::vector<uint64_t> pages, module_pages;
+  std::vector<std::pair<uint64_t, uint64_t>> unseen;  // what DeclareComplete was told
 };
 
 }  // namespace hindsight

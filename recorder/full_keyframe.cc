@@ -1,8 +1,9 @@
 #include "recorder/full_keyframe.h"
 
 #include <fcntl.h>
-#include <sys/mman.h>
 #include <unistd.h>
+
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
@@ -21,13 +22,19 @@ class KeyframeMemory {
         memory_(open(absl::StrCat("/proc/", process, "/mem").c_str(), O_RDONLY | O_CLOEXEC)) {}
 
   absl::Status AddRegion(const MapRegion& region) {
-    if (region.shared || (region.protection & PROT_READ) == 0 || region.name == "[vvar]" ||
-        region.name == "[vvar_vclock]" || region.name == "[vsyscall]") {
+    if (region.shared || region.name == "[vvar]" || region.name == "[vvar_vclock]" ||
+        region.name == "[vsyscall]") {
+      return absl::OkStatus();
+    }
+    // What may not be read now may be later.
+    const auto populated = populated_.Find(region.start, region.end);
+    if (!populated.has_value()) {
+      unseen_.emplace_back(region.start, region.end);
       return absl::OkStatus();
     }
     const bool in_trace = region.module >= 0 && modules_.Unchanged(region);
     uint64_t page = region.start;
-    for (const PopulatedRange& range : populated_.Find(region.start, region.end)) {
+    for (const PopulatedRange& range : *populated) {
       if (in_trace && !range.own_copy) continue;  // as good as not populated
       if (in_trace) RETURN_IF_ERROR(AddReferences(region, page, range.start));
       for (page = range.start; page < range.end; page += kPageBytes) {
@@ -36,6 +43,8 @@ class KeyframeMemory {
     }
     return in_trace ? AddReferences(region, page, region.end) : absl::OkStatus();
   }
+
+  absl::Status Finish() { return writer_->DeclareComplete(unseen_); }
 
  private:
   absl::Status AddReferences(const MapRegion& region, uint64_t from, uint64_t to) {
@@ -48,8 +57,9 @@ class KeyframeMemory {
 
   absl::Status AddContents(uint64_t page) {
     uint8_t bytes[kPageBytes];
-    // Behind the end of its file a page cannot be read: it is not there.
+    // Beyond the end of its file a page cannot be read: it is not there.
     if (pread(memory_.get(), bytes, kPageBytes, static_cast<off_t>(page)) != kPageBytes) {
+      unseen_.emplace_back(page, page + kPageBytes);
       return absl::OkStatus();
     }
     return writer_->AddPage(page, bytes);
@@ -59,6 +69,7 @@ class KeyframeMemory {
   TraceWriter* const writer_;
   PopulatedPages populated_;
   UniqueFd memory_;
+  std::vector<std::pair<uint64_t, uint64_t>> unseen_;
 };
 
 }  // namespace
@@ -82,7 +93,7 @@ absl::Status AddProcessMemory(pid_t process, const MemoryMap& map, const ModuleT
                               TraceWriter* writer) {
   KeyframeMemory memory(process, modules, writer);
   for (const MapRegion& region : map.regions()) RETURN_IF_ERROR(memory.AddRegion(region));
-  return absl::OkStatus();
+  return memory.Finish();
 }
 
 }  // namespace hindsight

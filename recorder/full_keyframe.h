@@ -33,8 +33,8 @@ absl::Status WriteKeyframeAtBirth(const KeyframeHead& head, const MemoryMap& map
 
 // Adds every page of the process's private memory that holds anything: pages of files by reference
 // while they equal the file, pages never touched not at all (they are zero, or what the file
-// holds). Shared memory is left out: it may be a device.
-// Requires: between BeginFullKeyframe and FinishFullKeyframe.
+// holds), and says so (TraceWriter::DeclareComplete). Shared memory is left out: it may be a
+// device. Requires: between BeginFullKeyframe and FinishFullKeyframe.
 absl::Status AddProcessMemory(pid_t process, const MemoryMap& map, const ModuleTable& modules,
                               TraceWriter* writer);
 

@@ -64,6 +64,14 @@ bool ModuleTable::Equals(const MapRegion& region, uint64_t page, const uint8_t* 
          std::memcmp(contents, bytes, kPageBytes) == 0;
 }
 
+std::vector<int32_t> ModuleTable::TakeChanged() {
+  std::vector<int32_t> changed;
+  for (const auto& [module, file] : files_) {
+    if (!file->Unchanged() && changed_.insert(module).second) changed.push_back(module);
+  }
+  return changed;
+}
+
 bool ModuleTable::IsElf(const MapRegion& region) const {
   const auto it = files_.find(region.module);
   return it != files_.end() && it->second->elf;

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -38,6 +39,8 @@ class ModuleTable {
   bool Equals(const MapRegion& region, uint64_t page, const uint8_t* bytes, uint64_t* offset) const;
   // Whether the file behind the region is unchanged since it was stored.
   bool Unchanged(const MapRegion& region) const;
+  // Modules whose file has been written to since it was stored, each one once.
+  std::vector<int32_t> TakeChanged();
   // Whether the region's file is an ELF file: nobody rewrites those in place while they run.
   bool IsElf(const MapRegion& region) const;
 
@@ -52,6 +55,7 @@ class ModuleTable {
   const std::shared_ptr<ModuleFiles> shared_files_;
   std::map<Key, int32_t> by_file_;                              // -1: not to be stored
   std::map<int32_t, std::shared_ptr<const ModuleFile>> files_;  // by module index
+  std::set<int32_t> changed_;                                   // that TakeChanged has returned
 };
 
 }  // namespace hindsight

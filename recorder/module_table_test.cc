@@ -75,6 +75,16 @@ TEST_F(ModuleTableTest, ComparesPagesUntilTheFileChanges) {
   EXPECT_FALSE(table_.Equals(mapped, 0x2000, page.data(), &offset));
 }
 
+TEST_F(ModuleTableTest, SaysOnceWhichFilesHaveChanged) {
+  const MapRegion changed = RegionOf("changed", "x", 0x1000);
+  MemoryMap map({changed, RegionOf("unchanged", "y", 0x10000)});
+  ASSERT_TRUE(table_.Register(&map).ok());
+  EXPECT_TRUE(table_.TakeChanged().empty());
+  std::ofstream(changed.name, std::ios::app) << "b";
+  EXPECT_EQ(table_.TakeChanged(), (std::vector<int32_t>{0}));
+  EXPECT_TRUE(table_.TakeChanged().empty());
+}
+
 TEST_F(ModuleTableTest, KnowsElfFiles) {
   MemoryMap map({RegionOf("elf",
                           "\x7f"

@@ -47,14 +47,14 @@ void Append(const PopulatedRange& range, std::vector<PopulatedRange>* ranges) {
 PopulatedPages::PopulatedPages(const std::string& pagemap_path, Method method)
     : pagemap_(open(pagemap_path.c_str(), O_RDONLY | O_CLOEXEC)), method_(method) {}
 
-std::vector<PopulatedRange> PopulatedPages::Find(uint64_t start, uint64_t end) {
+std::optional<std::vector<PopulatedRange>> PopulatedPages::Find(uint64_t start, uint64_t end) {
   std::vector<PopulatedRange> ranges;
   if (method_ == Method::kScan) {
     if (Scan(start, end, &ranges)) return ranges;
     method_ = Method::kRead;  // the kernel is older
     ranges.clear();
   }
-  if (end - start <= kLongestRead) Read(start, end, &ranges);
+  if (end - start > kLongestRead || !Read(start, end, &ranges)) return std::nullopt;
   return ranges;
 }
 
@@ -81,18 +81,19 @@ bool PopulatedPages::Scan(uint64_t start, uint64_t end, std::vector<PopulatedRan
   return true;
 }
 
-void PopulatedPages::Read(uint64_t start, uint64_t end, std::vector<PopulatedRange>* ranges) {
+bool PopulatedPages::Read(uint64_t start, uint64_t end, std::vector<PopulatedRange>* ranges) {
   uint64_t entries[kBatch];
   while (start < end) {
     const uint64_t wanted = std::min<uint64_t>(kBatch, (end - start) / kPageBytes);
     const ssize_t got = pread(pagemap_.get(), entries, wanted * sizeof(uint64_t),
                               static_cast<off_t>(start / kPageBytes * sizeof(uint64_t)));
-    if (got < static_cast<ssize_t>(sizeof(uint64_t))) return;
+    if (got < static_cast<ssize_t>(sizeof(uint64_t))) return false;
     for (size_t i = 0; i < got / sizeof(uint64_t); ++i, start += kPageBytes) {
       if ((entries[i] & (kPresentBit | kSwappedBit)) == 0) continue;
       Append({start, start + kPageBytes, (entries[i] & kFileBit) == 0}, ranges);
     }
   }
+  return true;
 }
 
 }  // namespace hindsight

@@ -7,6 +7,7 @@
 #define HINDSIGHT_RECORDER_POPULATED_PAGES_H_
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -25,18 +26,19 @@ struct PopulatedRange {
 class PopulatedPages {
  public:
   // The kernel scans page tables itself from Linux 6.7 on; before that its tables are read page by
-  // page, and ranges longer than kLongestRead are taken to be empty reservations.
+  // page, and ranges longer than kLongestRead, empty reservations mostly, are not looked at.
   enum class Method : uint8_t { kScan, kRead };
   static constexpr uint64_t kLongestRead = uint64_t{64} << 30;
 
   explicit PopulatedPages(const std::string& pagemap_path, Method method = Method::kScan);
 
-  // The populated parts of [start, end), ascending. Requires: page boundaries.
-  std::vector<PopulatedRange> Find(uint64_t start, uint64_t end);
+  // The populated parts of [start, end), ascending; nullopt if they cannot be found out. Requires:
+  // page boundaries.
+  std::optional<std::vector<PopulatedRange>> Find(uint64_t start, uint64_t end);
 
  private:
   bool Scan(uint64_t start, uint64_t end, std::vector<PopulatedRange>* ranges);
-  void Read(uint64_t start, uint64_t end, std::vector<PopulatedRange>* ranges);
+  bool Read(uint64_t start, uint64_t end, std::vector<PopulatedRange>* ranges);
 
   UniqueFd pagemap_;
   Method method_;

@@ -111,6 +111,7 @@ absl::Status RecordedProcess::ReloadMap(Tracee* tracee, ThreadLog* log, uint64_t
   MemoryMap map = MemoryMap::OfProcess(tracee->ProcPath("maps"));
   if (map.regions().empty()) return absl::OkStatus();  // gone: the next stop will tell
   RETURN_IF_ERROR(modules_.Register(&map));
+  RETURN_IF_ERROR(NoteChangedFiles());
   ForeignMappings& foreign = recording_->foreign_mappings();
   foreign.Update(map, pid(), recording_->NowNs());
   if (map == space_->map()) {
@@ -274,7 +275,17 @@ void RecordedProcess::LetGo(const std::string& reason) {
   if (!status.ok()) recording_->Keep(status);
 }
 
+// What the trace holds of them is not what mappings show any more.
+absl::Status RecordedProcess::NoteChangedFiles() {
+  for (const int32_t module : modules_.TakeChanged()) {
+    RETURN_IF_ERROR(
+        writer_->AppendEvent({.kind = EventKind::kFileChanged, .thread = pid(), .number = module}));
+  }
+  return absl::OkStatus();
+}
+
 absl::Status RecordedProcess::Finish() {
+  RETURN_IF_ERROR(NoteChangedFiles());
   for (const auto& engine : threads_) Count(*engine);
   manifest_.required_features = features_.Names();
   manifest_.state = TraceState::kComplete;

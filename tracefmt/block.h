@@ -42,6 +42,7 @@ enum class BlockKind : uint16_t {
   kPageGroup = 7,
   kPageTable = 8,
   kKeyframeEnd = 9,
+  kKeyframeExtent = 0x8000,
 };
 
 // A reader skips blocks of unknown kinds from here on and stops at unknown kinds below.

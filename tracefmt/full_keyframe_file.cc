@@ -49,6 +49,7 @@ class FullKeyframeFile final : public FullKeyframe {
   uint64_t file_bytes() const override { return file_bytes_; }
   absl::Span<const uint64_t> page_addresses() const override { return table().addresses; }
   absl::Status CheckFile() const override;
+  bool SawAllAt(uint64_t address) const override;
   absl::Status ReadPage(uint64_t address, absl::Span<uint8_t> out) const override;
 
  private:
@@ -64,6 +65,7 @@ class FullKeyframeFile final : public FullKeyframe {
   }
   absl::Status ReadHeader(const RawBlock& block, const std::string& uuid);
   absl::Status ReadThreads(const RawBlock& block, capnp::List<wire::ThreadState>::Reader threads);
+  absl::Status ReadExtent(const BlockFile& file, uint64_t offset);
   absl::Status ReadEnd(const BlockFile& file, uint64_t offset, uint64_t group_count);
   absl::Status ReadTable(Table* table) const;
   absl::Status ReadTablePart(const BlockFile& file, uint64_t offset, Table* table) const;
@@ -82,6 +84,8 @@ class FullKeyframeFile final : public FullKeyframe {
   std::vector<MapRegion> maps_;
   std::vector<uint64_t> auxv_;
   std::vector<uint64_t> table_offsets_;
+  bool complete_ = false;         // it has an extent
+  std::vector<uint64_t> unseen_;  // first and end address of ranges
   mutable std::once_flag table_read_;
   mutable Table table_;
 };
@@ -105,6 +109,9 @@ absl::Status FullKeyframeFile::Open(const std::string& uuid, std::vector<uint64_
         break;
       case BlockKind::kPageTable:
         table_offsets_.push_back(offset);
+        break;
+      case BlockKind::kKeyframeExtent:
+        RETURN_IF_ERROR(ReadExtent(file, offset));
         break;
       case BlockKind::kKeyframeEnd:
         return ReadEnd(file, offset, group_offsets->size());
@@ -154,6 +161,27 @@ absl::Status FullKeyframeFile::ReadThreads(const RawBlock& block,
     threads_.push_back({from.getThread(), from.getCount(), from.getSegment(), AsWords(registers)});
   }
   return absl::OkStatus();
+}
+
+absl::Status FullKeyframeFile::ReadExtent(const BlockFile& file, uint64_t offset) {
+  ASSIGN_OR_RETURN(const RawBlock block, file.Read(offset));
+  return VisitMessage<wire::KeyframeExtent>(path_, block, [&](wire::KeyframeExtent::Reader extent) {
+    unseen_ = AsWords(extent.getUnseen());
+    complete_ = true;
+    if (unseen_.size() % 2 != 0) {
+      return BlockError(absl::StatusCode::kDataLoss, path_, offset, "a range of memory has no end");
+    }
+    if (budget_->Take(unseen_.size() * sizeof(uint64_t))) return absl::OkStatus();
+    return TooLarge(path_, block.offset);
+  });
+}
+
+bool FullKeyframeFile::SawAllAt(uint64_t address) const {
+  if (!complete_ || !table().damage.ok()) return false;
+  for (size_t i = 0; i + 1 < unseen_.size(); i += 2) {
+    if (unseen_[i] <= address && address < unseen_[i + 1]) return false;
+  }
+  return true;
 }
 
 absl::Status FullKeyframeFile::ReadEnd(const BlockFile& file, uint64_t offset,

@@ -106,6 +106,20 @@ absl::Status KeyframeWriter::PostTables() {
   return absl::OkStatus();
 }
 
+absl::Status KeyframeWriter::DeclareComplete(
+    const std::vector<std::pair<uint64_t, uint64_t>>& unseen) {
+  if (open_ == nullptr) return absl::FailedPreconditionError("no full keyframe was begun");
+  auto message = std::make_shared<capnp::MallocMessageBuilder>();
+  auto ranges = message->initRoot<wire::KeyframeExtent>().initUnseen(2 * unseen.size());
+  for (size_t i = 0; i < unseen.size(); ++i) {
+    ranges.set(static_cast<uint32_t>(2 * i), unseen[i].first);
+    ranges.set(static_cast<uint32_t>(2 * i + 1), unseen[i].second);
+  }
+  return queue_->Post([this, message, open = open_] {
+    return AppendMessage(open->file.get(), BlockKind::kKeyframeExtent, encoder_, *message);
+  });
+}
+
 absl::Status KeyframeWriter::Finish() {
   if (open_ == nullptr) return absl::FailedPreconditionError("no full keyframe was begun");
   if (!group_.empty()) RETURN_IF_ERROR(PostGroup());

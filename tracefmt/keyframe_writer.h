@@ -47,6 +47,7 @@ class KeyframeWriter {
                      const std::vector<MapRegion>& maps, absl::Span<const uint64_t> auxv);
   absl::Status AddPage(uint64_t address, absl::Span<const uint8_t> bytes);
   absl::Status AddReference(uint64_t address, const PageSource& source);
+  absl::Status DeclareComplete(const std::vector<std::pair<uint64_t, uint64_t>>& unseen);
   absl::Status Finish();
 
  private:

@@ -214,6 +214,11 @@ struct PageTable {
   positions @3 :List(UInt64);  # stored: index among that file's stored pages; module: byte offset
 }
 
+# In a keyframe that looked at all private memory: a page that is not in its table was never written.
+struct KeyframeExtent {
+  unseen @0 :List(UInt64);  # but there: first and end address of each range
+}
+
 struct KeyframeEnd {
   pageCount @0 :UInt64;
   storedPages @1 :UInt64;

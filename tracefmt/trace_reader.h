@@ -71,6 +71,9 @@ class FullKeyframe {
   virtual absl::Span<const uint64_t> page_addresses() const = 0;
   // Reads all of the keyframe's own file, not those it refers to. Names what is damaged.
   virtual absl::Status CheckFile() const = 0;
+  // Whether it saw all there was of private memory at `address`: then a page of it that the
+  // keyframe does not hold had never been written.
+  virtual bool SawAllAt(uint64_t address) const = 0;
   // Fills `out` (kPageBytes). kNotFound if the keyframe does not hold the page.
   virtual absl::Status ReadPage(uint64_t address, absl::Span<uint8_t> out) const = 0;
 };

@@ -111,6 +111,9 @@ class TraceWriterImpl final : public TraceWriter {
     return keyframes_.AddReference(
         address, {PageSourceKind::kModule, static_cast<uint32_t>(module), offset});
   }
+  absl::Status DeclareComplete(const std::vector<std::pair<uint64_t, uint64_t>>& unseen) override {
+    return keyframes_.DeclareComplete(unseen);
+  }
   absl::Status FinishFullKeyframe() override { return keyframes_.Finish(); }
 
   absl::Status Flush() override;

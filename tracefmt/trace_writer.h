@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -70,6 +71,11 @@ class TraceWriter {
                                          absl::Span<const uint64_t> auxv) = 0;
   virtual absl::Status AddPage(uint64_t address, absl::Span<const uint8_t> bytes) = 0;
   virtual absl::Status AddModulePage(uint64_t address, int32_t module, uint64_t offset) = 0;
+  // Between Begin and Finish: every page of private memory that holds anything has been or will be
+  // added, so that one that is not was never written; but for those in the ranges `unseen` (first
+  // and end address).
+  virtual absl::Status DeclareComplete(
+      const std::vector<std::pair<uint64_t, uint64_t>>& unseen) = 0;
   virtual absl::Status FinishFullKeyframe() = 0;
 
   // Hands everything appended so far to the kernel (survives kill -9 of this process).
