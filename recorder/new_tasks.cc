@@ -84,6 +84,7 @@ absl::Status Recording::MakeProcess(ThreadEngine* parent, RecordedProcess* proce
     process->set_shares_memory();
     // The thread that made it by vfork sleeps until it has memory of its own.
     if (!stop.vfork) process->set_lends_memory();
+    if (stop.vfork) child->set_borrows_memory();
     if (!stop.vfork || process->many_threads()) child->set_lends_memory();
   }
   tasks_[stop.task] = child->threads().front().get();

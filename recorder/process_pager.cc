@@ -337,7 +337,11 @@ void ProcessPager::Reset() {
 }
 
 void ProcessPager::Leave() {
-  for (const auto& [address, page] : pages_) witnesses_->Forget(address, this, page->written);
+  for (const auto& [address, page] : pages_) {
+    // What the kernel stored for it counts, too: no other thread has seen it.
+    const bool keep = page->written || (page->in_segment && !page->sealed);
+    witnesses_->Forget(address, this, keep);
+  }
   pages_.clear();
   chunk_pages_.clear();
   empty_chunks_.clear();

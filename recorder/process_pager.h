@@ -108,6 +108,8 @@ class ProcessPager final : public Pager {
   bool Rollback();
   // A new segment: it knows no page yet.
   void StartSegment();
+  // Pages that may be written and that the thread, or the kernel for it, may have written.
+  std::vector<MemoryRange> WritablePages() const;
   // A new address space.
   void Reset();
   // The thread has ended: what it wrote and nobody has looked at since is kept for the witnesses.

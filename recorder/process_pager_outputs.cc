@@ -1,5 +1,7 @@
 // ProcessPager: what others than threads of the process have written.
 
+#include <sys/mman.h>
+
 #include <algorithm>
 #include <cstring>
 
@@ -157,6 +159,17 @@ void ProcessPager::TakeOutputPages(const MapRegion& region, uint64_t first, uint
     unsealed_.push_back(page);
     cpu_->SetRights(page->address, PageRights::kRead);
   }
+}
+
+std::vector<MemoryRange> ProcessPager::WritablePages() const {
+  std::vector<MemoryRange> pages;
+  for (const auto& [address, page] : pages_) {
+    const MapRegion* region = space_->Find(address);
+    if (!page->in_segment && !page->written && !page->left) continue;
+    if (region == nullptr || (region->protection & PROT_WRITE) == 0) continue;
+    pages.push_back({address, kPageBytes});
+  }
+  return pages;
 }
 
 void ProcessPager::ResyncShared() {

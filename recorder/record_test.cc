@@ -162,6 +162,14 @@ TEST_F(RecordTest, MemoryComesMovesAndGoes) {
   ExpectExact();
 }
 
+// What the kernel stores into a page for one thread while another one writes to it stays.
+TEST_F(RecordTest, APageThatTheKernelWritesToWhileAThreadDoes) {
+  Record({Program("page_in_use"), "150"});
+  EXPECT_EQ(output_, "lost 0 of the kernel's bytes, 0 of the thread's\n");
+  EXPECT_EQ(result_.wait_status, 0);
+  ExpectExact();
+}
+
 TEST_F(RecordTest, KeyframesChangeNothing) {
   options_.light_keyframe_interval = 20'000;
   options_.full_keyframe_interval = 200'000;

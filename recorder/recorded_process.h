@@ -94,6 +94,10 @@ class RecordedProcess {
   // Others than its threads may write to its memory at any time.
   bool WrittenElsewhere() const { return asynchronous_writes || lends_memory_; }
   void set_lends_memory() { lends_memory_ = true; }
+  // Its memory is that of the thread that made it, which waits.
+  void set_borrows_memory() { borrows_memory_ = true; }
+  bool borrows_memory() const { return borrows_memory_; }
+  bool TakeBorrowed() { return std::exchange(borrows_memory_, false); }
   // What the kernel has stored for threads that have ended, since the last time this was asked.
   void NoteWritten(const MemoryRange& range) { written_.push_back(range); }
   std::vector<MemoryRange> TakeWritten() { return std::exchange(written_, {}); }
@@ -133,6 +137,7 @@ class RecordedProcess {
  private:
   void InstallCommitArea(pid_t thread);
   void SetMap(MemoryMap map);
+  absl::Status NoteChangedFiles();
 
   Recording* const recording_;
   std::unique_ptr<TraceWriter> writer_;
@@ -149,6 +154,7 @@ class RecordedProcess {
   ThreadEngine* last_thread_ = nullptr;
   uint64_t last_turn_end_ns_ = 0;
   bool many_threads_ = false;  // there was more than one at some time
+  bool borrows_memory_ = false;
   bool lends_memory_ = false;  // to a process that runs at the same time
   std::vector<MemoryRange> written_;
   bool shares_memory_ = false;  // with the process that it was made by, or that it made

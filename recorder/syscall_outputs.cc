@@ -8,6 +8,7 @@
 #include <sys/syscall.h>
 
 #include <algorithm>
+#include <cerrno>
 
 #include "recorder/ioctl_outputs.h"
 #include "recorder/output_shapes.h"
@@ -278,6 +279,17 @@ bool SpecialOutputs(const CallFrame& call, SyscallOutputs* out) {
   }
 }
 
+// Of calls that fail only this error comes after something was stored: what came next could not be.
+void TakeAsWritten(SyscallOutputs* out) {
+  constexpr uint64_t kMostBytes = 1 << 20;
+  uint64_t bytes = 0;
+  for (const MemoryRange& range : out->written) bytes += std::min(range.size, kMostBytes);
+  out->failed = false;
+  if (bytes < kMostBytes) return;
+  out->known = false;
+  out->written.clear();
+}
+
 }  // namespace
 
 void SyscallOutputs::Add(const SyscallOutputs& other) {
@@ -309,6 +321,7 @@ SyscallOutputs OutputsOf(int64_t number, const uint64_t* arguments, int64_t resu
   }
   const auto empty = [](const MemoryRange& range) { return range.address == 0 || range.size == 0; };
   std::erase_if(out.written, empty);
+  if (result == -EFAULT) TakeAsWritten(&out);
   std::erase_if(out.remapped, empty);
   return out;
 }

@@ -78,9 +78,20 @@ TEST_F(SyscallOutputsTest, ResultLargerThanTheBufferIsNotBelieved) {
 }
 
 TEST_F(SyscallOutputsTest, FailedReadMayHaveStoredAllItWasAllowedTo) {
-  const SyscallOutputs outputs = Outputs(SYS_read, {3, 0x5000, 100}, -EFAULT);
+  const SyscallOutputs outputs = Outputs(SYS_read, {3, 0x5000, 100}, -EINTR);
   EXPECT_TRUE(outputs.failed);
   EXPECT_THAT(outputs.written, ElementsAre(MemoryRange{0x5000, 100}));
+}
+
+// The message is stored before its sender's address cannot be.
+TEST_F(SyscallOutputsTest, AFaultComesAfterPartWasStored) {
+  SyscallOutputs outputs = Outputs(SYS_recvfrom, {3, 0x5000, 100, 0, 1, 0}, -EFAULT);
+  EXPECT_FALSE(outputs.failed);
+  EXPECT_TRUE(outputs.known);
+  EXPECT_THAT(outputs.written, Contains(MemoryRange{0x5000, 100}));
+  outputs = Outputs(SYS_read, {3, 0x5000, uint64_t{1} << 40}, -EFAULT);
+  EXPECT_FALSE(outputs.known);
+  EXPECT_THAT(outputs.written, IsEmpty());
 }
 
 TEST_F(SyscallOutputsTest, FixedStructs) {

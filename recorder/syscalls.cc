@@ -178,6 +178,7 @@ void ThreadEngine::FinishSystemCall() {
   const uint64_t sequence = log_.NextSequence();
   Transition(after, SideEffect{.kind = SideEffectKind::kSyscall, .sequence = sequence});
   log_.Event(CallEvent(EventKind::kSyscall, sequence, *call_));
+  const bool has_lent = TakeBackMemory();
   NoteForks();
   if (MayChangeSignalMask(call_->number)) tracee_->ForgetSignalMask();
   const auto result = static_cast<int64_t>(after.gpr[kRax]);
@@ -200,7 +201,9 @@ void ThreadEngine::FinishSystemCall() {
   if (call_->number == SYS_set_tid_address) tid_at_end_ = call_->arguments[0];
   if (call_->number == SYS_rseq) rseq_ = RseqOf(thread());
   SyscallOutputs outputs = OutputsOfCall(*call_, result);
-  if (!outputs.known) NoteUnknownMemory(*call_);
+  outputs.known |= has_lent;
+  if (!outputs.known) NoteUnknownMemory(absl::StrCat("system call ", call_->number));
+  if (call_->number == SYS_process_vm_writev && result > 0) NoteWritesToOther();
   Resync(std::move(outputs));
   const char* reason =
       result < 0 && result > -4096 ? nullptr : ReasonNotToRecord(call_->number, call_->arguments);
@@ -252,6 +255,7 @@ void ThreadEngine::FinishExec() {
   if (!tracee_->GetRegisters(/*vectors=*/true, &after)) return;
   const uint64_t sequence = log_.NextSequence();
   Transition(after, Discontinuity{.kind = DiscontinuityKind::kExec, .sequence = sequence});
+  ReturnMemory();
   pager_.Reset();
   cpu_->CheckAlignment();
   process_->OnExec();

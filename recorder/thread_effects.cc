@@ -1,10 +1,15 @@
 // ThreadEngine: what the kernel has done to the process's memory.
 
+#include <limits.h>
 #include <linux/sched.h>
 #include <sys/syscall.h>
+#include <sys/uio.h>
 
+#include <algorithm>
 #include <array>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "recorder/instruction_outputs.h"
@@ -24,6 +29,9 @@ constexpr uint64_t kRseqBytes = 32;
 void ThreadEngine::Resync(SyscallOutputs effects) {
   if (rseq_ != 0) effects.written.push_back({rseq_, kRseqBytes});
   pager_.set_written_elsewhere(process_->WrittenElsewhere());
+  effects.known = std::exchange(others_.known, true) && effects.known;
+  if (std::exchange(follows_, false)) effects.Add(std::exchange(others_, {}));
+  for (const MemoryRange& range : process_->TakeWritten()) effects.written.push_back(range);
   pager_.Resync(effects);
   if (!process_->many_threads()) return;
   for (const auto& engine : process_->threads()) {
@@ -34,16 +42,64 @@ void ThreadEngine::Resync(SyscallOutputs effects) {
 // At the beginning of a turn: takes what others have done since the last one.
 void ThreadEngine::FollowOthers() {
   pager_.FollowOthers();
+  if (pending_status_.has_value()) {
+    // The call that it waited for is done: what memory holds is looked at once that is logged.
+    follows_ = true;
+    return;
+  }
   SyscallOutputs effects = std::exchange(others_, {});
   effects.written = process_->TakeWritten();
   pager_.set_written_elsewhere(process_->WrittenElsewhere());
   pager_.Resync(effects);
 }
 
-void ThreadEngine::NoteUnknownMemory(const SystemCall& call) {
-  log_.Event({.kind = EventKind::kMemoryUnknown,
-              .count = cpu_->count(),
-              .text = absl::StrCat("system call ", call.number)});
+void ThreadEngine::NoteUnknownMemory(const std::string& why) {
+  log_.Event({.kind = EventKind::kMemoryUnknown, .count = cpu_->count(), .text = why});
+  if (!process_->borrows_memory()) return;
+  ThreadEngine* const lender = recording_->Find(process_->manifest().parent_thread);
+  if (lender != nullptr) lender->ForgetMemory(why);
+}
+
+// Somebody else may have written anywhere.
+void ThreadEngine::ForgetMemory(const std::string& why) {
+  for (const auto& engine : process_->threads()) engine->others_.known = false;
+  NoteUnknownMemory(why);
+}
+
+void ThreadEngine::NoteWritesToOther() {
+  const auto target = static_cast<pid_t>(call_->arguments[0]);
+  ThreadEngine* const other = recording_->Find(target);
+  if (other == nullptr || other->process_ == process_ || other->cpu_ == nullptr) return;
+  std::vector<struct iovec> parts(std::min<uint64_t>(call_->arguments[4], IOV_MAX));
+  const auto bytes =
+      absl::MakeSpan(reinterpret_cast<uint8_t*>(parts.data()), parts.size() * sizeof(struct iovec));
+  if (!tracee_->Read(call_->arguments[3], bytes)) {
+    other->ForgetMemory(absl::StrCat("process_vm_writev by process ", process_->pid()));
+    return;
+  }
+  for (const struct iovec& part : parts) {
+    other->process_->NoteWritten({reinterpret_cast<uint64_t>(part.iov_base), part.iov_len});
+  }
+}
+
+void ThreadEngine::ReturnMemory() {
+  if (!process_->TakeBorrowed()) return;
+  ThreadEngine* const lender = recording_->Find(process_->manifest().parent_thread);
+  if (lender == nullptr) return;
+  for (const MemoryRange& page : pager_.WritablePages()) lender->process_->NoteWritten(page);
+}
+
+bool ThreadEngine::TakeBackMemory() {
+  bool taken = false;
+  for (const ProcessEvent& fork : call_->forks) {
+    const bool recorded = fork.arguments[1] != 0;
+    if (fork.arguments[0] != static_cast<uint64_t>(ForkKind::kVfork) || !recorded) continue;
+    // It has memory of its own by now, or has ended.
+    ThreadEngine* const child = recording_->Find(static_cast<pid_t>(fork.result));
+    if (child != nullptr) child->ReturnMemory();
+    taken = true;
+  }
+  return taken;
 }
 
 ReadMemory ThreadEngine::Reader() const {

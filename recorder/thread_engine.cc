@@ -130,7 +130,7 @@ void ThreadEngine::BeginTurn() {
       recording_->Keep(process_->WriteFullKeyframe(this, process_->manifest().parent_pid == 0));
     }
     if (tid_at_birth_ != 0) Resync({.written = {{tid_at_birth_, sizeof(pid_t)}}});
-  } else if (!pending_status_.has_value() && process_->SharesMemory()) {
+  } else if (process_->SharesMemory()) {
     FollowOthers();
   } else if (!pending_status_.has_value() && pager_.has_shared_pages()) {
     pager_.ResyncShared();

@@ -167,7 +167,15 @@ class ThreadEngine {
   // thread_effects.cc
   void Resync(SyscallOutputs effects);
   void FollowOthers();
-  void NoteUnknownMemory(const SystemCall& call);
+  void NoteUnknownMemory(const std::string& why);
+  void ForgetMemory(const std::string& why);
+  // Of a process made by vfork, whose memory is its maker's: gives account of what it has touched,
+  // once. Requires: it does nothing more to it.
+  void ReturnMemory();
+  // The call has made such processes, all recorded, and they have returned its memory.
+  bool TakeBackMemory();
+  // The call has written to the memory of another process, which may be recorded.
+  void NoteWritesToOther();
   SyscallOutputs OutputsOfCall(const SystemCall& call, int64_t result) const;
   SyscallOutputs OutputsOfStep(const RegisterFile& before) const;
   SyscallOutputs OutputsOfFrame(const RegisterFile& handler) const;
@@ -199,6 +207,7 @@ class ThreadEngine {
   uint64_t host_cpu_ = kUnknownCpu;
   std::string name_;
   uint64_t rseq_ = 0;      // where its struct rseq is, 0: it has none
+  bool follows_ = false;   // others_ is to be taken once the call that waited has been logged
   SyscallOutputs others_;  // of calls of other threads since the last turn, for pages not in use
   // Where the kernel stores the thread's id as it is born, and zero as it ends; 0: nowhere.
   uint64_t tid_at_birth_ = 0, tid_at_end_ = 0;
