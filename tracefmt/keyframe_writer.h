@@ -49,6 +49,8 @@ class KeyframeWriter {
   absl::Status AddReference(uint64_t address, const PageSource& source);
   absl::Status DeclareComplete(const std::vector<std::pair<uint64_t, uint64_t>>& unseen);
   absl::Status Finish();
+  // How many were finished; they are numbered from 1.
+  uint64_t finished() const { return last_number_; }
 
  private:
   // What is being written; shared with the jobs on the queue.

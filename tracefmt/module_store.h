@@ -56,6 +56,8 @@ class ModuleStore {
   absl::StatusOr<int32_t> Add(const std::string& path, int fd, uint64_t max_bytes,
                               absl::Status* io);
 
+  // Modules listed.
+  size_t size() const { return modules_.size(); }
   // Whether module `index` exists and its bytes are stored.
   bool IsStored(int32_t index) const {
     return index >= 0 && static_cast<size_t>(index) < modules_.size() && modules_[index].stored;

@@ -371,6 +371,32 @@ TEST(RoundTrip, BuildIdOfARealProgram) {
   EXPECT_EQ(trace.Read()->modules()[0].build_id.size(), 20);
 }
 
+TEST(RoundTrip, TotalsAreWhatWasWritten) {
+  TestTrace trace;
+  trace.Begin(0).Add(Page(0, 0x1000)).Add(Effect(3)).End(10);
+  std::vector<uint64_t> ordered(40000);
+  for (size_t i = 0; i < ordered.size(); ++i) ordered[i] = 10 + i;
+  trace.Begin(1, 10).Add({50010, OrderRun{1, ordered}}).Add({50010, Gap{"a pause"}});
+  trace.Event({.kind = EventKind::kSyscall, .count = 4}).Event({.kind = EventKind::kNote});
+  trace.Keyframe(1, {{0x1000, 7}}).Keyframe(2, {{0x1000, 7}});
+  trace.writer()->CloseThread(kThread);
+  trace.Finish();
+  const OpenTrace read = trace.Read();
+  ASSERT_TRUE(read->manifest().totals.has_value());
+  const size_t records = read.Load(0)->records().size() + read.Load(1)->records().size();
+  EXPECT_EQ(records, 3 + 3);  // the long run is split
+  EXPECT_EQ(
+      *read->manifest().totals,
+      (TraceTotals{.threads = {{kThread, 2, 50010, records}}, .events = 2, .full_keyframes = 2}));
+}
+
+TEST(RoundTrip, AnInterruptedTraceHasNoTotals) {
+  TestTrace trace;
+  trace.Begin(0).Add(Effect(3));
+  trace.Abandon();
+  EXPECT_FALSE(trace.Read()->manifest().totals.has_value());
+}
+
 TEST(RoundTrip, AMillionRecordsInManyBlocks) {
   constexpr uint64_t kRecords = 1000000;
   using Clock = std::chrono::steady_clock;

@@ -211,10 +211,6 @@ void WriteSampleTrace(const std::string& directory) {
   end.end_time_ns = 1000;
   end.ordered_kernel_events = 5;
   end.ordered_instructions = 4;
-  end.totals = TraceTotals{.threads = {{kMain, 2, 25, 11}, {kSecond, 1, 302, 5}},
-                           .events = 4,
-                           .full_keyframes = 2,
-                           .modules = 2};
   CHECK((*writer)->Finish(end).ok());
 }
 

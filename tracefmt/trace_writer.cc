@@ -39,6 +39,20 @@ absl::StatusOr<std::string> NewUuid() {
   return uuid;
 }
 
+// The state a segment is known to get to with `record`; `before` without it. See
+// Segment::end_count.
+uint64_t EndWith(const Record& record, uint64_t before) {
+  if (const auto* run = std::get_if<OrderRun>(&record.body)) return run->counts.back() + 1;
+  if (std::holds_alternative<SideEffect>(record.body) ||
+      std::holds_alternative<Discontinuity>(record.body)) {
+    return record.count + 1;
+  }
+  const bool state = std::holds_alternative<RegisterHash>(record.body) ||
+                     std::holds_alternative<SegmentEnd>(record.body) ||
+                     std::holds_alternative<Gap>(record.body);
+  return state ? record.count : before;
+}
+
 class TraceWriterImpl final : public TraceWriter {
  public:
   // `manifest` has its uuid. `name`: below processes/, empty for the recording's first process.
@@ -129,6 +143,7 @@ class TraceWriterImpl final : public TraceWriter {
   struct ThreadSegment {
     bool open = false;
     uint64_t next_number = 0;
+    ThreadTotals totals;
     uint64_t records = 0;                               // in the blocks before `columns`
     uint64_t raw_bytes = 0;                             // of those blocks, about
     uint64_t ordered_counts = 0;                        // in those blocks
@@ -142,6 +157,7 @@ class TraceWriterImpl final : public TraceWriter {
     manifest.state = state;
     return WriteManifest(directory_, manifest, output_->encoder(), output_->bytes_written());
   }
+  TraceTotals Totals() const;
   // Leaves the trace as interrupted, with the reason.
   void PutLastWords(Manifest manifest, const absl::Status& status);
   absl::Status AppendRecord(ThreadSegment* segment, const Record& record);
@@ -161,6 +177,7 @@ class TraceWriterImpl final : public TraceWriter {
   std::map<int32_t, ThreadSegment> segments_;
   std::vector<ProcessEvent> events_;
   size_t event_bytes_ = 0;
+  uint64_t event_count_ = 0;
   KeyframeWriter keyframes_;
 };
 
@@ -201,6 +218,7 @@ absl::Status TraceWriterImpl::BeginSegment(int32_t thread, uint64_t number, uint
   if (number == 0) RETURN_IF_ERROR(directory_.MakeDirectory(directory));
   segment.open = true;
   segment.next_number = number + 1;
+  segment.totals.end_count = count;
   segment.records = 0;
   segment.raw_bytes = 0;
   segment.ordered_counts = 0;
@@ -261,6 +279,8 @@ absl::Status TraceWriterImpl::AppendRecord(ThreadSegment* segment, const Record&
     segment->columns = std::make_unique<RecordColumns>(segment->records, record.count);
   }
   segment->columns->Add(record);
+  ++segment->totals.records;
+  segment->totals.end_count = EndWith(record, segment->totals.end_count);
   const bool ends =
       std::holds_alternative<SegmentEnd>(record.body) || std::holds_alternative<Gap>(record.body);
   if (!ends && segment->columns->raw_bytes() < kBlockBytes) return absl::OkStatus();
@@ -296,6 +316,7 @@ absl::Status TraceWriterImpl::PostRecords(ThreadSegment* segment) {
 
 absl::Status TraceWriterImpl::AppendEvent(const ProcessEvent& event) {
   events_.push_back(event);
+  ++event_count_;
   event_bytes_ += EventBytes(event);
   return event_bytes_ < kBlockBytes ? absl::OkStatus() : PostEvents();
 }
@@ -319,9 +340,25 @@ absl::Status TraceWriterImpl::Flush() {
   return output_->queue()->Drain();
 }
 
+TraceTotals TraceWriterImpl::Totals() const {
+  TraceTotals totals;
+  for (const auto& [thread, segment] : segments_) {
+    if (segment.next_number == 0) continue;  // its first segment was refused
+    totals.threads.push_back(segment.totals);
+    totals.threads.back().thread = thread;
+    totals.threads.back().segments = segment.next_number;
+  }
+  totals.events = event_count_;
+  totals.full_keyframes = keyframes_.finished();
+  totals.modules = modules_->size();
+  return totals;
+}
+
 absl::Status TraceWriterImpl::Finish(const Manifest& manifest) {
   absl::Status status = Flush();
-  status.Update(output_->queue()->Run([&] { return PutManifest(manifest, manifest.state); }));
+  Manifest final = manifest;
+  if (status.ok() && manifest.state == TraceState::kComplete) final.totals = Totals();
+  status.Update(output_->queue()->Run([&] { return PutManifest(final, manifest.state); }));
   if (!status.ok()) PutLastWords(manifest, status);
   finished_ = true;
   lock_.Reset();
@@ -344,9 +381,10 @@ void TraceWriterImpl::CloseThread(int32_t thread) {
   ThreadSegment& segment = found->second;
   if (segment.open) PostRecords(&segment).IgnoreError();  // sticky: the next call returns it
   // Not forgotten: an exec gives the process's first thread, which may have ended, a new life.
-  const uint64_t next_number = segment.next_number;
-  segment = ThreadSegment();
-  segment.next_number = next_number;
+  ThreadSegment closed;
+  closed.next_number = segment.next_number;
+  closed.totals = segment.totals;
+  segment = std::move(closed);
 }
 
 }  // namespace

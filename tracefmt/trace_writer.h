@@ -82,8 +82,8 @@ class TraceWriter {
   virtual absl::Status Flush() = 0;
   // Flush, then the manifest with `state` and what is known at the end. Where something could not
   // be written (and in the destructor, if Finish was not called): the manifest says so in
-  // end_reason and readers find the trace kInterrupted. No calls after it but CreateChild and
-  // bytes_written.
+  // end_reason and readers find the trace kInterrupted. The totals of a complete trace are the
+  // writer's own count. No calls after it but CreateChild and bytes_written.
   virtual absl::Status Finish(const Manifest& manifest) = 0;
 
   // Frees what is kept for `thread`, which has ended. Its next segment, if there ever is one, has
