@@ -39,9 +39,33 @@ VerifyResult Total(const std::vector<ProcessResult>& processes) {
     total.states += process.result->states;
     total.signals += process.result->signals;
     total.checks += process.result->checks;
+    total.order_numbers += process.result->order_numbers;
+    total.counts.Add(process.result->counts);
+    if (total.no_totals.empty() && !process.result->no_totals.empty()) {
+      total.no_totals = processes.size() == 1
+                            ? process.result->no_totals
+                            : absl::StrCat(process.id, ": ", process.result->no_totals);
+    }
     total.seconds += process.result->seconds;
   }
   return total;
+}
+
+void CheckedJson(const VerifyResult& result, JsonWriter* json) {
+  const VerifyCounts& counts = result.counts;
+  json->Key("checked").BeginObject();
+  json->Key("allRecordedIsThere").Bool(result.no_totals.empty());
+  json->Key("registers").Uint(result.checks).Key("orderNumbers").Uint(result.order_numbers);
+  json->Key("events").Uint(counts.events);
+  json->Key("memoryRanges").Uint(counts.memory_ranges);
+  json->Key("memoryBytes").Uint(counts.memory_bytes);
+  json->Key("fullKeyframes").Uint(counts.full_keyframes);
+  json->Key("keyframeStates").Uint(counts.keyframe_states);
+  json->Key("keyframePages").Uint(counts.keyframe_pages_equal);
+  json->Key("modules").Uint(counts.modules).EndObject();
+  json->Key("unchecked").BeginArray();
+  for (const std::string& line : Unchecked(result)) json->String(line);
+  json->EndArray();
 }
 
 void ResultJson(const VerifyResult& result, JsonWriter* json) {
@@ -51,6 +75,7 @@ void ResultJson(const VerifyResult& result, JsonWriter* json) {
   json->Key("instructions").Uint(result.states - result.signals);
   json->Key("states").Uint(result.states).Key("checks").Uint(result.checks);
   json->Key("seconds").Number(result.seconds);
+  CheckedJson(result, json);
 }
 
 std::string VerifyJson(const std::string& directory, const std::vector<ProcessResult>& processes) {
@@ -80,8 +105,26 @@ std::string ResultText(const VerifyResult& result) {
   return absl::StrCat("NOT exact: ", totals, "; ", failed, Printable(result.difference.message()));
 }
 
+// What the answer stands for.
+std::string CheckedText(const VerifyResult& result) {
+  const VerifyCounts& counts = result.counts;
+  std::string out = absl::StrFormat(
+      "  checked: %s%d register files, %d sequence numbers, %d system calls and signals with their "
+      "events, %d bytes of memory in %d places, %d full keyframes (%d threads, %d pages), %d "
+      "modules\n",
+      result.no_totals.empty() ? "all recorded is there, " : "", result.checks,
+      result.order_numbers, counts.events, counts.memory_bytes, counts.memory_ranges,
+      counts.full_keyframes, counts.keyframe_states, counts.keyframe_pages_equal, counts.modules);
+  for (const std::string& line : Unchecked(result)) {
+    absl::StrAppend(&out, "  not checked: ", line, "\n");
+  }
+  return out;
+}
+
 std::string VerifyText(const std::vector<ProcessResult>& processes) {
-  if (processes.size() == 1) return ResultText(Total(processes)) + "\n";
+  const VerifyResult total = Total(processes);
+  const std::string checked = total.exact() ? CheckedText(total) : "";
+  if (processes.size() == 1) return absl::StrCat(ResultText(total), "\n", checked);
   std::string out;
   for (const ProcessResult& process : processes) {
     absl::StrAppendFormat(&out, "%-9s %s: %s\n", process.id, Printable(process.program),
@@ -89,11 +132,13 @@ std::string VerifyText(const std::vector<ProcessResult>& processes) {
   }
   const size_t exact = std::count_if(processes.begin(), processes.end(),
                                      [](const ProcessResult& process) { return process.exact(); });
-  return absl::StrCat(out, exact, " of ", processes.size(), " processes exact; ",
-                      ResultText(Total(processes)), "\n");
+  return absl::StrCat(out, exact, " of ", processes.size(), " processes exact; ", ResultText(total),
+                      "\n", checked);
 }
 
-ProcessResult VerifyProcess(const ProcessInfo& process, const VerifyOptions& options) {
+// `all`: the recording's processes; empty if not all were listed.
+ProcessResult VerifyProcess(const ProcessInfo& process, const std::vector<ProcessInfo>& all,
+                            const VerifyOptions& options) {
   ProcessResult result = {ProcessId(process), process.directory, process.manifest.program,
                           absl::UnknownError("")};
   const auto trace = TraceReader::Open(process.files);
@@ -112,6 +157,9 @@ ProcessResult VerifyProcess(const ProcessInfo& process, const VerifyOptions& opt
   } else {
     result.result = Verify(**trace, options);
   }
+  if (result.result.ok() && !all.empty()) {
+    result.result->difference.Update(CheckChildren(**trace, all));
+  }
   return result;
 }
 
@@ -121,6 +169,7 @@ int VerifyRecording(const TraceDirectory& directory, bool only_this, bool json,
   std::vector<std::string> warnings;
   absl::StatusOr<std::vector<ProcessInfo>> processes = ListProcesses(directory, &warnings);
   if (!processes.ok()) return Failure(processes.status());
+  const std::vector<ProcessInfo> all = only_this ? std::vector<ProcessInfo>() : *processes;
   if (only_this) processes->resize(1);
   for (const std::string& warning : warnings) {
     if (!only_this) PrintError(absl::StrCat("warning: ", warning));
@@ -137,7 +186,7 @@ int VerifyRecording(const TraceDirectory& directory, bool only_this, bool json,
       progress.Show(absl::StrFormat("verifying:%s %d of %d segments, %.1f M instructions", which,
                                     now.segments_done, now.segments_total, now.states_done / 1e6));
     };
-    results.push_back(VerifyProcess(process, with_progress));
+    results.push_back(VerifyProcess(process, all, with_progress));
   }
   progress.Clear();
   // One that cannot be replayed at all is told as other commands would.
@@ -155,8 +204,9 @@ int VerifyCommand(Arguments arguments) {
   TraceChoice choice;
   VerifyOptions verify;
   Options options("verify [TRACE] [options]",
-                  "Replays all of a recording and compares with what was recorded. Exits with 0 "
-                  "only if every check\nmatched; else tells where the first difference is.");
+                  "Replays all of a recording, compares with what was recorded, and says what was "
+                  "compared and what\ncould not be. Exits with 0 only if every check matched; else "
+                  "says where the first difference is.");
   AddTraceOptions(&options, &choice, "without it all are verified");
   options.Add("json", &json, "", "Print the result as one JSON object.");
   options.Add("threads", &verify.host_threads, "N", "Replay on N processors; 0: all.");

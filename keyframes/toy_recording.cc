@@ -104,7 +104,7 @@ class ToyRecorder final : private Pager {
   void WriteBack();
   void ImportChanges();
   void Append(RecordBody body) { CHECK(writer_->Append(kThread, {count_, std::move(body)}).ok()); }
-  void Event(EventKind kind, int64_t number);
+  void Event(ProcessEvent event);
   void Poke(uint64_t address, uint64_t value);
   uint64_t Peek(uint64_t address);
   bool SignalIsDue() const;
@@ -174,6 +174,7 @@ void ToyRecorder::SetUp(uint64_t count) {
 void ToyRecorder::Record(uint64_t count) {
   SetUp(count);
   BeginSegment();
+  Event({.kind = EventKind::kThreadStart});
   NoteState();
   for (;;) {
     const std::optional<Instruction> next = cpu_->next();
@@ -194,6 +195,7 @@ void ToyRecorder::Record(uint64_t count) {
     NoteState();
   }
   EndSegment();
+  Event({.kind = EventKind::kThreadExit});
 }
 
 void ToyRecorder::BeginSegment() {
@@ -222,6 +224,7 @@ void ToyRecorder::WriteKeyframe() {
             .ok());
   for (const auto& [address, bytes] : memory_) CHECK(writer_->AddPage(address, bytes).ok());
   CHECK(writer_->FinishFullKeyframe().ok());
+  Event({.kind = EventKind::kFullKeyframe, .number = static_cast<int64_t>(keyframes_)});
 }
 
 void ToyRecorder::WriteBack() {
@@ -249,10 +252,10 @@ void ToyRecorder::ImportChanges() {
   }
 }
 
-void ToyRecorder::Event(EventKind kind, int64_t number) {
-  ProcessEvent event{.kind = kind, .sequence = sequence_, .thread = kThread};
+// Fills in where.
+void ToyRecorder::Event(ProcessEvent event) {
+  event.thread = kThread;
   event.count = count_;
-  event.number = number;
   CHECK(writer_->AppendEvent(event).ok());
 }
 
@@ -291,7 +294,12 @@ void ToyRecorder::Syscall() {
                     .registers = Difference(before, after)});
   cpu_->SetRegisters(after);
   cpu_->set_count(++count_);
-  Event(EventKind::kSyscall, 1);
+  Event({.kind = EventKind::kSyscall,
+         .sequence = sequence_,
+         .number = static_cast<int64_t>(before.gpr[kRax]),
+         .arguments = {before.gpr[kRdi], before.gpr[kRsi], before.gpr[kRdx], before.gpr[kR10],
+                       before.gpr[kR8], before.gpr[kR9]},
+         .result = static_cast<int64_t>(after.gpr[kRax])});
   ImportChanges();
 }
 
@@ -322,7 +330,10 @@ void ToyRecorder::Deliver() {
                        .registers = Difference(before, after)});
   cpu_->SetRegisters(after);
   cpu_->set_count(++count_);
-  Event(EventKind::kSignal, ToyRecording::kSignal);
+  Event({.kind = EventKind::kSignal,
+         .sequence = sequence_,
+         .number = ToyRecording::kSignal,
+         .text = std::string(128, '\1')});
   ImportChanges();
 }
 

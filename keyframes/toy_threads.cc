@@ -76,6 +76,7 @@ class ToyThread final : private Pager {
   bool done();
   TraceWriter::ThreadState NewSegment();
   void EndSegment();
+  void EndLog();
   bool segment_is_long() const;
   void Finish();
 
@@ -187,8 +188,12 @@ bool ToyThread::done() { return cpu_->next()->policy == Policy::kPrivileged; }
 
 void ToyThread::Finish() {
   ended = true;
-  EndSegment();
   process_->ends[thread] = process_->moment();
+  EndLog();
+}
+
+void ToyThread::EndLog() {
+  EndSegment();
   process_->Event({.kind = EventKind::kThreadExit, .thread = thread, .count = cpu_->count()});
 }
 
@@ -375,7 +380,9 @@ void ToyThread::Syscall() {
                    .sequence = sequence,
                    .thread = thread,
                    .count = count + 1,
-                   .number = 1,
+                   .number = static_cast<int64_t>(before.gpr[kRax]),
+                   .arguments = {before.gpr[kRdi], before.gpr[kRsi], before.gpr[kRdx],
+                                 before.gpr[kR10], before.gpr[kR8], before.gpr[kR9]},
                    .result = static_cast<int64_t>(after.gpr[kRax])});
   sync_count_ = count + 1;
   sync_moment_ = process_->moment();
@@ -385,14 +392,12 @@ void ToyThread::Syscall() {
 
 void ToyProcess::MakeThread(int32_t thread, int32_t creator) {
   starts[thread] = moment();
-  if (creator != 0) {
-    Event({.kind = EventKind::kThreadStart,
-           .sequence = ++sequence,
-           .thread = thread,
-           .count = ToyThreads::begin_count(thread),
-           .number = creator,
-           .text = "toy"});
-  }
+  Event({.kind = EventKind::kThreadStart,
+         .sequence = creator != 0 ? ++sequence : 0,
+         .thread = thread,
+         .count = ToyThreads::begin_count(thread),
+         .number = creator,
+         .text = "toy"});
   threads.push_back(std::make_unique<ToyThread>(this, thread, threads.size()));
   if (creator != 0) threads.back()->NewSegment();
 }
@@ -408,6 +413,7 @@ void ToyProcess::WriteKeyframe() {
   CHECK(writer->BeginFullKeyframe(++keyframes_, sequence, states, maps, {}).ok());
   for (const auto& [address, bytes] : memory) CHECK(writer->AddPage(address, bytes).ok());
   CHECK(writer->FinishFullKeyframe().ok());
+  Event({.kind = EventKind::kFullKeyframe, .number = static_cast<int64_t>(keyframes_)});
 }
 
 void ToyProcess::Record() {
@@ -436,7 +442,7 @@ void ToyProcess::Record() {
   end.values = values;
   end.changes = {};
   moments.push_back(end);
-  threads.front()->EndSegment();
+  threads.front()->EndLog();
 }
 
 }  // namespace

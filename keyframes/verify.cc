@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <condition_variable>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -15,7 +16,10 @@
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "keyframes/replayer.h"
+#include "keyframes/verify_claims.h"
 #include "keyframes/verify_order.h"
+#include "keyframes/verify_segment.h"
+#include "keyframes/verify_totals.h"
 
 namespace hindsight {
 namespace {
@@ -42,7 +46,7 @@ uint64_t SignalsBefore(uint64_t count, const std::vector<Record>& records) {
 class Work {
  public:
   Work(const TraceReader& trace, std::vector<SegmentInfo> segments)
-      : trace_(trace), segments_(std::move(segments)) {}
+      : trace_(trace), segments_(std::move(segments)), claims_(trace) {}
 
   // Does segments until none is left or Cancel was called.
   void RunWorker();
@@ -52,11 +56,14 @@ class Work {
   VerifyProgress progress();
   void FillIn(VerifyResult* result);
   absl::Status setup_error();
-  absl::Status CheckOrder() { return order_.CheckProcess(trace_); }
+  // When all segments are done: what concerns the whole process.
+  absl::Status CheckProcess();
 
  private:
   // Checks one segment; `checked` is where it got to.
   absl::Status Check(SegmentReplay& replay, size_t index, uint64_t* checked);
+  absl::Status Advance(SegmentReplay& replay, uint64_t target, uint64_t* checked);
+  void NoteContents(const Segment& segment, const VerifyCounts& counts);
   absl::Status CheckContinuation(const Segment& segment, size_t index, uint64_t* checked);
 
   const TraceReader& trace_;
@@ -67,12 +74,16 @@ class Work {
   std::atomic<uint64_t> signals_{0};
   std::atomic<uint64_t> checks_{0};
   OrderCheck order_;
+  const TraceClaims claims_;
 
   std::mutex mutex_;
   std::condition_variable done_changed_;
   uint64_t done_ = 0;
   std::vector<Difference> differences_;
   absl::Status setup_error_;
+  VerifyCounts counts_;
+  std::map<int32_t, ThreadContents> contents_;
+  std::map<int32_t, ThreadEnd> ends_;
 };
 
 void Work::RunWorker() {
@@ -97,22 +108,55 @@ void Work::RunWorker() {
   }
 }
 
-absl::Status Work::Check(SegmentReplay& replay, size_t index, uint64_t* checked) {
-  ASSIGN_OR_RETURN(std::shared_ptr<const Segment> segment,
-                   trace_.LoadSegment(segments_[index].thread, segments_[index].number));
-  absl::Status status = replay.Load(segment);
-  while (status.ok() && replay.count() < segment->end_count()) {
+absl::Status Work::Advance(SegmentReplay& replay, uint64_t target, uint64_t* checked) {
+  absl::Status status;
+  while (status.ok() && replay.count() < target) {
     if (cancelled_) return absl::CancelledError("interrupted");
     const uint64_t before = replay.count();
-    status = replay.AdvanceTo(std::min(segment->end_count(), before + kSliceStates));
+    status = replay.AdvanceTo(std::min(target, before + kSliceStates));
     if (status.ok()) states_ += replay.count() - before;
     *checked = replay.count();
   }
+  return status;
+}
+
+absl::Status Work::Check(SegmentReplay& replay, size_t index, uint64_t* checked) {
+  ASSIGN_OR_RETURN(std::shared_ptr<const Segment> segment,
+                   trace_.LoadSegment(segments_[index].thread, segments_[index].number));
+  RETURN_IF_ERROR(replay.Load(segment));
+  SegmentCheck check(&trace_, &claims_, &replay,
+                     [&](uint64_t target) { return Advance(replay, target, checked); });
+  const absl::Status status = check.Run();
   signals_ += SignalsBefore(*checked, segment->records());
+  NoteContents(*segment, check.counts());
   RETURN_IF_ERROR(status);
   RETURN_IF_ERROR(segment->damage());
   RETURN_IF_ERROR(order_.AddSegment(*segment));
   return CheckContinuation(*segment, index, checked);
+}
+
+void Work::NoteContents(const Segment& segment, const VerifyCounts& counts) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  counts_.Add(counts);
+  const SegmentInfo& info = segment.info();
+  ThreadContents& contents = contents_[info.thread];
+  contents.records += segment.records().size();
+  ThreadEnd& end = ends_[info.thread];
+  if (info.number < end.segment) return;
+  const bool gap =
+      !segment.records().empty() && std::holds_alternative<Gap>(segment.records().back().body);
+  end = {info.number, segment.end_count(), gap || segment.end_registers() != nullptr};
+  contents.end_count = end.count;
+}
+
+absl::Status Work::CheckProcess() {
+  const bool all_read = differences_.empty();
+  // Else records of segments that could not be read would be called missing.
+  if (all_read && ReasonForNoTotals(trace_.manifest()).empty()) {
+    RETURN_IF_ERROR(CheckTotals(trace_, contents_));
+  }
+  RETURN_IF_ERROR(order_.CheckProcess(trace_));
+  return all_read ? claims_.CheckProcess(ends_) : absl::OkStatus();
 }
 
 // The next segment of the thread must begin where this one ended.
@@ -167,6 +211,7 @@ void Work::FillIn(VerifyResult* result) {
   result->signals = signals_;
   result->checks = checks_;
   result->order_numbers = order_.numbers();
+  result->counts = counts_;
   auto first =
       std::min_element(differences_.begin(), differences_.end(),
                        [](const Difference& a, const Difference& b) { return a.count < b.count; });
@@ -174,11 +219,19 @@ void Work::FillIn(VerifyResult* result) {
 }
 
 // What replay of the segments does not read.
-absl::Status CheckFiles(const TraceReader& trace) {
-  for (const auto& keyframe : trace.full_keyframes()) RETURN_IF_ERROR(keyframe->CheckFile());
+absl::Status CheckFiles(const TraceReader& trace, VerifyCounts* counts) {
+  for (const auto& keyframe : trace.full_keyframes()) {
+    RETURN_IF_ERROR(keyframe->CheckFile());
+    ++counts->full_keyframes;
+    counts->keyframe_pages += keyframe->page_count();
+  }
   for (size_t i = 0; i < trace.modules().size(); ++i) {
-    if (!trace.modules()[i].stored) continue;
+    if (!trace.modules()[i].stored) {
+      ++counts->modules_not_stored;
+      continue;
+    }
     RETURN_IF_ERROR(trace.ModuleBytes(static_cast<int32_t>(i)).status());
+    ++counts->modules;
   }
   return absl::OkStatus();
 }
@@ -218,14 +271,54 @@ absl::StatusOr<VerifyResult> Verify(const TraceReader& trace, const VerifyOption
   RETURN_IF_ERROR(work.setup_error());
   if (interrupted) return absl::CancelledError("verification was interrupted");
   VerifyResult result;
-  const absl::Status order = work.CheckOrder();
+  const absl::Status process = work.CheckProcess();
   work.FillIn(&result);
-  result.difference.Update(order);
+  result.difference.Update(process);
   // What could not be read was not found to be exact.
   for (const absl::Status& damage : trace.damage()) result.difference.Update(damage);
-  result.difference.Update(CheckFiles(trace));
+  result.difference.Update(CheckFiles(trace, &result.counts));
+  result.no_totals = ReasonForNoTotals(trace.manifest());
   result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   return result;
+}
+
+std::vector<std::string> Unchecked(const VerifyResult& result) {
+  std::vector<std::string> lines;
+  const VerifyCounts& counts = result.counts;
+  const auto note = [&](const auto&... parts) { lines.push_back(absl::StrCat(parts...)); };
+  if (!result.no_totals.empty()) note("the end: ", result.no_totals);
+  if (counts.memory_ranges == 0) note("contents of memory: no hashes of memory that replay knows");
+  if (counts.memory_ranges_unknown != 0) {
+    note(counts.memory_ranges_unknown,
+         " ranges of memory handed to system calls: their thread did not have them in view");
+  }
+  if (const uint64_t rest = counts.keyframe_pages - counts.keyframe_pages_equal; rest != 0) {
+    note(rest, " of ", counts.keyframe_pages,
+         " pages in full keyframes: not in use just then, or others could write to them");
+  }
+  if (counts.modules_not_stored != 0) {
+    note(counts.modules_not_stored, " mapped files: their bytes are not in the trace");
+  }
+  return lines;
+}
+
+absl::Status CheckChildren(const TraceReader& parent, const std::vector<ProcessInfo>& processes) {
+  for (const ProcessEvent& fork : parent.events()) {
+    const bool recorded =
+        fork.kind == EventKind::kFork && fork.arguments.size() > 1 && fork.arguments[1] == 1;
+    if (!recorded) continue;
+    const bool there =
+        std::any_of(processes.begin(), processes.end(), [&](const ProcessInfo& process) {
+          const Manifest& child = process.manifest;
+          return child.pid == fork.result && child.parent_pid == parent.manifest().pid &&
+                 child.parent_thread == fork.thread && child.parent_count + 1 == fork.count;
+        });
+    if (there) continue;
+    return absl::DataLossError(absl::StrCat(
+        parent.directory(), "/events: process ", fork.result, ", made by thread ", fork.thread,
+        " at count ", fork.count, ", was recorded, but is not in the recording"));
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace hindsight

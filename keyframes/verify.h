@@ -6,9 +6,12 @@
 #include <atomic>
 #include <cstdint>
 #include <functional>
+#include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "keyframes/verify_counts.h"
 #include "tracefmt/trace_reader.h"
 
 namespace hindsight {
@@ -37,17 +40,34 @@ struct VerifyResult {
   uint64_t signals = 0;          // of these, deliveries: no instructions
   uint64_t checks = 0;           // register files and hashes compared
   uint64_t order_numbers = 0;    // sequence numbers checked
+  VerifyCounts counts;           // what else was compared
+  // Why what may be missing at the trace's end is not known. Empty: all is there that the manifest
+  // says was recorded.
+  std::string no_totals;
   double seconds = 0;
 
   bool exact() const { return difference.ok(); }
 };
 
-// Replays all segments of all threads, in parallel, and checks that each ends in the registers the
-// trace says, that these begin the next segment, and every register hash on the way. Damaged
-// segments count as differences. And checks that sequence numbers are never repeated in the
-// process, rise along each thread, and stand in slices of their threads. Other damaged files of the
-// trace count as differences too. An error only where nothing could be checked.
+// Checks, in parallel:
+//   - that all is there that the manifest says was recorded;
+//   - that replay of each segment ends in the registers the trace says, which begin the next one,
+//     and every hash of registers and of memory on the way;
+//   - that events and records agree: each system call, signal and exec has its event, with the same
+//     sequence number, arguments and result; so have the starts and ends of threads, forks and full
+//     keyframes;
+//   - that full keyframes have the registers that segments begin with, and the memory they find;
+//   - that sequence numbers are never repeated in the process, rise along each thread, and stand in
+//     slices of their threads;
+//   - that every file of the trace is whole, and stored modules have their hash.
+// An error only where nothing could be checked.
 absl::StatusOr<VerifyResult> Verify(const TraceReader& trace, const VerifyOptions& options = {});
+
+// What could not be checked, and why: one line each.
+std::vector<std::string> Unchecked(const VerifyResult& result);
+
+// Whether all processes that `parent` made, and that were recorded, are among `processes`.
+absl::Status CheckChildren(const TraceReader& parent, const std::vector<ProcessInfo>& processes);
 
 }  // namespace hindsight
 
