@@ -17,6 +17,9 @@ namespace {
 constexpr uint8_t kFirstGrant = 4;
 constexpr uint8_t kMaxGrant = 64;
 
+// Pages looked at for each one that is sampled.
+constexpr size_t kSampleLooks = 8;
+
 uint32_t NeededProtection(Access access) {
   switch (access) {
     case Access::kRead:
@@ -254,6 +257,34 @@ void ProcessPager::ResyncPages(absl::Span<const uint64_t> pages) {
   }
   Refresh(held);
   Confirm(sealed);
+}
+
+ProcessPager::Knowledge ProcessPager::KnowledgeOf(uint64_t address) const {
+  const auto it = pages_.find(address);
+  if (it == pages_.end() || !it->second->in_segment) return Knowledge::kNone;
+  return it->second->left ? Knowledge::kLeft : Knowledge::kKnown;
+}
+
+bool ProcessPager::ReadKnown(uint64_t address, absl::Span<uint8_t> out) const {
+  while (!out.empty()) {
+    const uint64_t offset = address % kPageBytes;
+    if (KnowledgeOf(address - offset) != Knowledge::kKnown) return false;
+    const size_t here = std::min<size_t>(out.size(), kPageBytes - offset);
+    std::memcpy(out.data(), pages_.find(address - offset)->second->host + offset, here);
+    out.remove_prefix(here);
+    address += here;
+  }
+  return true;
+}
+
+std::vector<uint64_t> ProcessPager::SomeWrittenPages(size_t number) {
+  std::vector<uint64_t> pages;
+  const size_t looks = std::min(unsealed_.size(), kSampleLooks * number);
+  for (size_t i = 0; i < looks && pages.size() < number; ++i) {
+    if (++next_sample_ >= unsealed_.size()) next_sample_ = 0;
+    if (unsealed_[next_sample_]->written) pages.push_back(unsealed_[next_sample_]->address);
+  }
+  return pages;
 }
 
 bool ProcessPager::IsUncached(uint64_t address) const {

@@ -119,6 +119,18 @@ class ProcessPager final : public Pager {
   // Held pages may be changed behind our back (shared mappings).
   bool has_shared_pages() const { return shared_held_ > 0; }
 
+  // What the trace's open segment knows of a page.
+  enum class Knowledge : uint8_t {
+    kNone,   // nothing
+    kLeft,   // what it held before it was left
+    kKnown,  // its contents
+  };
+  Knowledge KnowledgeOf(uint64_t page) const;
+  // As replay has it. False if not all of it is known.
+  bool ReadKnown(uint64_t address, absl::Span<uint8_t> out) const;
+  // Pages held that this thread has written to, at most `number`, others at each call.
+  std::vector<uint64_t> SomeWrittenPages(size_t number);
+
  private:
   // How many more syncs a page is kept in a state without proving that it is used.
   struct Grant {
@@ -193,6 +205,7 @@ class ProcessPager final : public Pager {
   std::vector<Page*> unsealed_;             // held and not sealed
   std::vector<Page*> dirty_;
   size_t shared_held_ = 0;
+  size_t next_sample_ = 0;  // in unsealed_
   std::vector<uint8_t> scratch_;
 };
 

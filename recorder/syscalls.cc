@@ -50,6 +50,9 @@ void ThreadEngine::RunSystemCall() {
     exit_noted_ = true;
     log_.Event({.kind = EventKind::kThreadExit, .count = cpu_->count()});
   }
+  memory_hashes_.BeforeCall(
+      call.number, call.arguments, cpu_->count(),
+      process_->SharesMemory() || process_->asynchronous_writes || pager_.has_shared_pages());
   call_ = std::move(call);
   state_ = State::kWaiting;
   tracee_->Resume(ResumeHow::kSyscall, 0);  // fails if the thread is gone, which its stop tells

@@ -29,6 +29,9 @@ constexpr uint64_t kMaxTurnNs = 16'000'000;
 // may have written for those who wait.
 constexpr uint64_t kMaxExtendedTurnNs = 50'000'000;
 
+// Pages whose contents are hashed at the end of a segment.
+constexpr size_t kPagesSampled = 32;
+
 // Longer restartable sequences are no such.
 constexpr int kMaxSequenceSteps = 1000;
 
@@ -42,6 +45,7 @@ ThreadEngine::ThreadEngine(Recording* recording, RecordedProcess* process,
       maker_(maker),
       log_(process->writer(), tracee_->thread(), recording->sequence()),
       pager_(tracee_.get(), &process->modules(), &log_, &process->witnesses()),
+      memory_hashes_(tracee_.get(), &pager_, &log_),
       scheduling_(process->pid(), tracee_->thread()),
       affinity_(tracee_->thread()) {
   // It may be killed before it has had a turn: then this is all that is known of it.
@@ -354,6 +358,7 @@ void ThreadEngine::LightKeyframe() {
 }
 
 TraceWriter::ThreadState ThreadEngine::NewSegment() {
+  memory_hashes_.OfSomePages(kPagesSampled, sync_count_);
   log_.EndSegment(sync_count_, sync_registers_);
   pager_.StartSegment();
   log_.BeginSegment(sync_count_, sync_registers_);

@@ -26,6 +26,7 @@
 #include "emulator/cpu.h"
 #include "recorder/affinity.h"
 #include "recorder/attach.h"
+#include "recorder/memory_hashes.h"
 #include "recorder/process_pager.h"
 #include "recorder/recorded_process.h"
 #include "recorder/scheduling.h"
@@ -200,6 +201,7 @@ class ThreadEngine {
   const int32_t maker_;
   ThreadLog log_;
   ProcessPager pager_;
+  MemoryHashes memory_hashes_;
   std::unique_ptr<Cpu> cpu_;  // from the first turn on
   const ThreadScheduling scheduling_;
   ThreadAffinity affinity_;

@@ -1,0 +1,216 @@
+// Recordings in which something was changed, but written as a recorder would have: verification
+// must not call them exact.
+
+#include <gmock/gmock.h>
+#include <stdlib.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <list>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "gtest/gtest.h"
+#include "keyframes/verify.h"
+#include "recorder/record.h"
+#include "tracefmt/copy_trace.h"
+#include "tracefmt/trace_reader.h"
+
+namespace hindsight {
+namespace {
+
+using ::testing::HasSubstr;
+
+const std::string& Text() {
+  static const std::string* text = new std::string(std::string(32, 'a') + std::string(32, 'b'));
+  return *text;
+}
+
+std::string NewDirectory() {
+  std::string path = testing::TempDir() + "/altered.XXXXXX";
+  EXPECT_NE(mkdtemp(path.data()), nullptr);
+  return path;
+}
+
+// One recording with all there is: segments, full keyframes, a signal, a thread.
+const std::string& Original() {
+  static const std::string* trace = [] {
+    setenv("ASAN_OPTIONS", "detect_leaks=0", 1);
+    const std::string directory = NewDirectory();
+    std::ofstream(directory + "/in") << Text();
+    RecordOptions options;
+    options.directory = directory + "/trace";
+    options.arguments = {"recorder/testdata/writes_out", directory + "/in"};
+    options.light_keyframe_interval = 50'000;
+    options.full_keyframe_interval = 200'000;
+    const auto result = RecordProgram(options);
+    EXPECT_TRUE(result.ok()) << result.status();
+    EXPECT_EQ(WEXITSTATUS(result->wait_status), 7);
+    return new std::string(options.directory);
+  }();
+  return *trace;
+}
+
+std::unique_ptr<TraceReader> Read(const std::string& trace) {
+  auto reader = TraceReader::Open(trace);
+  EXPECT_TRUE(reader.ok()) << reader.status();
+  return *std::move(reader);
+}
+
+// "exact", or the difference.
+std::string Verdict(const std::string& trace) {
+  const auto result = Verify(*Read(trace));
+  EXPECT_TRUE(result.ok()) << result.status();
+  return result->exact() ? "exact" : std::string(result->difference.message());
+}
+
+std::string VerdictOn(const Alteration& alteration) {
+  const std::string directory = NewDirectory();
+  CopyTrace(Original(), directory + "/trace", alteration);
+  const std::string verdict = Verdict(directory + "/trace");
+  std::filesystem::remove_all(directory);
+  return verdict;
+}
+
+using IsIt = std::function<bool(const ProcessEvent&)>;
+
+// Alters the first event for which `is_it` holds. `change` returns 0: it is left out.
+std::string VerdictOnEvent(const IsIt& is_it,
+                           const std::function<uint64_t(ProcessEvent*)>& change) {
+  bool done = false;
+  Alteration alteration;
+  alteration.event = [&](ProcessEvent* event) {
+    if (done || !is_it(*event)) return true;
+    done = true;
+    return change(event) != 0;
+  };
+  const std::string verdict = VerdictOn(alteration);
+  EXPECT_TRUE(done);
+  return verdict;
+}
+
+IsIt Of(EventKind kind) {
+  return [kind](const ProcessEvent& event) { return event.kind == kind; };
+}
+
+bool IsWrite(const ProcessEvent& event) {
+  return event.kind == EventKind::kSyscall && event.number == SYS_write;
+}
+
+TEST(AlteredTest, ACopyIsExact) { EXPECT_EQ(VerdictOn({}), "exact"); }
+
+TEST(AlteredTest, AnArgumentOfASystemCall) {
+  EXPECT_THAT(VerdictOnEvent(IsWrite, [](ProcessEvent* event) { return ++event->arguments[2]; }),
+              HasSubstr("it says argument 0x41, but rdx is 0x40"));
+}
+
+TEST(AlteredTest, TheResultOfASystemCall) {
+  EXPECT_THAT(VerdictOnEvent(IsWrite, [](ProcessEvent* event) { return ++event->result; }),
+              HasSubstr("it says result 65, but rax becomes 64"));
+}
+
+TEST(AlteredTest, TheNumberOfASystemCall) {
+  EXPECT_THAT(VerdictOnEvent(IsWrite, [](ProcessEvent* event) { return ++event->number; }),
+              HasSubstr("it says system call 2, but rax is 1"));
+}
+
+TEST(AlteredTest, TheSequenceNumberOfASystemCall) {
+  EXPECT_THAT(VerdictOnEvent(IsWrite, [](ProcessEvent* event) { return ++event->sequence; }),
+              HasSubstr("it says sequence number"));
+}
+
+TEST(AlteredTest, ASystemCallWithoutItsEvent) {
+  EXPECT_THAT(VerdictOnEvent(IsWrite, [](ProcessEvent*) { return false; }),
+              HasSubstr("no event tells of this system call"));
+}
+
+TEST(AlteredTest, AnEventWithoutItsSystemCall) {
+  EXPECT_NE(VerdictOnEvent(IsWrite, [](ProcessEvent* event) { return ++event->count; }), "exact");
+}
+
+TEST(AlteredTest, ASignal) {
+  EXPECT_THAT(
+      VerdictOnEvent(Of(EventKind::kSignal), [](ProcessEvent* event) { return ++event->number; }),
+      HasSubstr("signal"));
+  EXPECT_THAT(VerdictOnEvent(Of(EventKind::kSignal),
+                             [](ProcessEvent* event) { return event->text[20] ^= 1, 1; }),
+              HasSubstr("siginfo"));
+}
+
+TEST(AlteredTest, StartsAndEndsOfThreads) {
+  for (const EventKind kind :
+       {EventKind::kThreadStart, EventKind::kThreadExit, EventKind::kFullKeyframe}) {
+    EXPECT_NE(VerdictOnEvent(Of(kind), [](ProcessEvent*) { return false; }), "exact");
+  }
+  EXPECT_NE(VerdictOnEvent(Of(EventKind::kThreadExit),
+                           [](ProcessEvent* event) { return ++event->count; }),
+            "exact");
+}
+
+// That only the kernel reads.
+TEST(AlteredTest, AByteThatIsWrittenOut) {
+  std::list<std::vector<uint8_t>> kept;
+  int changed = 0;
+  Alteration alteration;
+  alteration.record = [&](int32_t, uint64_t, Record* record) {
+    auto* page = std::get_if<PageImport>(&record->body);
+    if (page == nullptr) return true;
+    kept.emplace_back(page->lines.begin(), page->lines.end());
+    const auto found =
+        std::search(kept.back().begin(), kept.back().end(), Text().begin(), Text().end());
+    if (found == kept.back().end()) return true;
+    ++changed;
+    found[40] = 'X';
+    page->lines = kept.back();
+    return true;
+  };
+  EXPECT_THAT(VerdictOn(alteration), HasSubstr("64 bytes at address"));
+  EXPECT_GE(changed, 1);
+}
+
+// One that the program finds as it is when the keyframe is taken.
+TEST(AlteredTest, APageOfAFullKeyframe) {
+  const auto reader = Read(Original());
+  const FullKeyframe::ThreadState& start = reader->full_keyframes().front()->threads().front();
+  const auto segment = reader->LoadSegment(start.thread, start.segment);
+  ASSERT_TRUE(segment.ok());
+  uint64_t address = 0;
+  for (const Record& record : (*segment)->records()) {
+    const auto* page = std::get_if<PageImport>(&record.body);
+    if (record.count == start.count && page != nullptr) address = page->address;
+  }
+  ASSERT_NE(address, 0u);
+  Alteration alteration;
+  alteration.page = [&](uint64_t keyframe, uint64_t page, absl::Span<uint8_t> bytes) {
+    if (keyframe == 1 && page == address) bytes[100] ^= 1;
+  };
+  EXPECT_THAT(VerdictOn(alteration), HasSubstr("full keyframe 1 has byte"));
+}
+
+// Nothing else tells of them: the totals of the copy are those of what is left.
+TEST(AlteredTest, SegmentsThatAFullKeyframeNames) {
+  Alteration alteration;
+  alteration.segment = [](int32_t, uint64_t segment) { return segment == 0; };
+  EXPECT_NE(VerdictOn(alteration), "exact");
+}
+
+TEST(AlteredTest, AllOfItIsChecked) {
+  const auto result = Verify(*Read(Original()));
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_EQ(result->no_totals, "");
+  EXPECT_GT(result->counts.events, 20u);
+  EXPECT_GT(result->counts.memory_ranges, 10u);
+  EXPECT_GT(result->counts.keyframe_pages_equal, 10u);
+  EXPECT_GE(result->counts.keyframe_states, result->counts.full_keyframes);
+  EXPECT_GE(result->counts.modules, 2u);
+}
+
+}  // namespace
+}  // namespace hindsight
