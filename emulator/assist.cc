@@ -160,9 +160,7 @@ class Execution {
     const int bits = operands_[0].size;
     const uint64_t value =
         registers_->gpr[GprIndex(operands_[0].reg.value)] & (bits == 32 ? kLow32 : ~uint64_t{0});
-    // All bits from the 47th on must be equal.
-    const auto high = static_cast<int64_t>(value) >> 47;
-    if (high != 0 && high != -1) return false;
+    if (!IsCanonical(value)) return false;
     *base = value;
     return true;
   }

@@ -58,8 +58,7 @@ const Assistant::Prepared& Assistant::Prepare(absl::Span<const uint8_t> code) {
 AssistResult Assistant::Execute(const Prepared& prepared, RegisterFile* registers,
                                 AssistMemory* memory) {
   if (prepared.how == How::kPlain) {
-    prepared.plain.Execute(registers);
-    return AssistResult::kDone;
+    return prepared.plain.Execute(registers, memory) ? AssistResult::kDone : AssistResult::kFaults;
   }
   const AssistPlan& plan = prepared.native.plan;
   if (!available_.Has(plan.needs)) [[unlikely]] {

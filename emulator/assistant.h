@@ -35,7 +35,7 @@ class Assistant {
   enum class How : uint8_t {
     kNotHere,   // not an instruction that is executed here, or memory for code ran out
     kComputed,  // in C++
-    kPlain,     // in C++, and cannot fault
+    kPlain,     // in C++, and Unicorn could do it as well
     kNative,    // on the host's processor
   };
   // One instruction, ready to be executed.

@@ -8,6 +8,7 @@
 #include "emulator/cpu_impl.h"
 #include "emulator/float_control.h"
 #include "emulator/host_float.h"
+#include "emulator/operand_address.h"
 
 namespace hindsight {
 namespace {
@@ -268,6 +269,12 @@ bool Cpu::Impl::TrapStep(const Instruction& instruction) {
   UnicornEngine::Exit exit = engine_->Start(pc_);
   registers_loaded_ = false;
   if (fault_ || exit != UnicornEngine::Exit::kTrap) {
+    engine_->RestoreContext();
+    pc_ = start;
+    return false;
+  }
+  if (!IsCanonical(engine_->pc())) {
+    // The hardware does not jump there, Unicorn does.
     engine_->RestoreContext();
     pc_ = start;
     return false;

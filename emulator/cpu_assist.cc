@@ -108,7 +108,8 @@ const Cpu::Impl::HereRun& Cpu::Impl::FindRun() {
     const Assistant::Prepared* const prepared = PrepareAssist(*instruction);
     if (prepared == nullptr) break;
     run.assisted |= assist;
-    run.steps.push_back({prepared, *instruction});
+    run.steps.push_back(
+        {prepared, IsOrderable(*instruction, memory_model_), instruction->sets_float_control});
     pc_ += instruction->length;
     if (instruction->control_flow || instruction->sets_float_control) break;
   }
@@ -145,9 +146,7 @@ bool Cpu::Impl::ExecuteRun(const HereRun& run) {
   size_t done = 0;
   for (const HereRun::Step& step : run.steps) {
     if (assistant_.Execute(*step.prepared, &registers_, this) != AssistResult::kDone) break;
-    if (orderable_ != nullptr && IsOrderable(step.instruction, memory_model_)) {
-      orderable_->push_back(count_ + done);
-    }
+    if (step.orderable && orderable_ != nullptr) orderable_->push_back(count_ + done);
     ++done;
     if (!pending_drops_.empty() || code_writes_ != code_writes) break;  // perhaps what comes next
   }
@@ -155,7 +154,7 @@ bool Cpu::Impl::ExecuteRun(const HereRun& run) {
   count_ += done;
   engine_stale_ |= done != 0;
   pc_ = registers_.rip;
-  if (done == run.steps.size() && run.steps.back().instruction.sets_float_control) {
+  if (done == run.steps.size() && run.steps.back().sets_float_control) {
     NoteFloatControl(registers_);
   }
   return done == run.steps.size();

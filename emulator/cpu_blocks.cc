@@ -116,6 +116,7 @@ void Cpu::Impl::NoteExecuted(const Block& block) {
 void Cpu::Impl::LogOrderable(MemoryModel model, std::vector<uint64_t>* counts) {
   orderable_ = counts;
   if (counts == nullptr) return;  // the blocks stay as they are: the next log will be of this model
+  if (memory_model_ != model) ++breakpoints_version_;  // no run that is known holds
   memory_model_ = model;
   blocks_.SetMemoryModel(model);
 }

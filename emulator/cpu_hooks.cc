@@ -64,6 +64,10 @@ bool Cpu::Impl::ObtainRange(uint64_t address, uint64_t size, bool write) {
 }
 
 bool Cpu::Impl::Read(uint64_t address, absl::Span<uint8_t> out) {
+  if (const uint8_t* const at = Unwatched(address, out.size(), /*write=*/false)) {
+    std::memcpy(out.data(), at, out.size());
+    return true;
+  }
   if (!ObtainRange(address, out.size(), /*write=*/false)) return false;
   OnMemory(/*write=*/false, address, static_cast<uint32_t>(out.size()), 0);
   return view_.ReadHeld(address, out);
@@ -74,6 +78,7 @@ bool Cpu::Impl::MayWrite(uint64_t address, absl::Span<uint8_t> old) {
 }
 
 uint8_t* Cpu::Impl::Pointer(uint64_t address, size_t size, bool write) {
+  if (uint8_t* const at = Unwatched(address, size, write)) return at;
   if (IsWatched(address, size) || !ObtainRange(address, size, write)) return nullptr;
   const uint64_t first = PageOf(address), last = PageOf(address + size - 1);
   uint8_t* const host = view_.HostPage(first);
@@ -83,6 +88,10 @@ uint8_t* Cpu::Impl::Pointer(uint64_t address, size_t size, bool write) {
 }
 
 bool Cpu::Impl::Write(uint64_t address, absl::Span<const uint8_t> bytes) {
+  if (uint8_t* const at = Unwatched(address, bytes.size(), /*write=*/true)) {
+    std::memcpy(at, bytes.data(), bytes.size());
+    return true;
+  }
   if (!ObtainRange(address, bytes.size(), /*write=*/true)) return false;
   for (size_t i = 0; i < bytes.size(); i += sizeof(uint64_t)) {
     uint64_t value = 0;

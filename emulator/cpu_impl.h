@@ -95,7 +95,8 @@ class Cpu::Impl final : public FaultClient, public EngineClient, public AssistMe
   struct HereRun {
     struct Step {
       const Assistant::Prepared* prepared;
-      Instruction instruction;
+      bool orderable;
+      bool sets_float_control;
     };
     uint64_t pc = ~uint64_t{0};
     uint64_t version = 0;              // of the code,
@@ -131,6 +132,10 @@ class Cpu::Impl final : public FaultClient, public EngineClient, public AssistMe
   bool ObtainRange(uint64_t address, uint64_t size, bool write);
   bool IsWatched(uint64_t address, uint64_t size) const {
     return address < watch_high_ && address + size > watch_low_;
+  }
+  // Where an access may be made at once.
+  uint8_t* Unwatched(uint64_t address, size_t size, bool write) const {
+    return IsWatched(address, size) ? nullptr : view_.Direct(address, size, write);
   }
   void ForceExit() { effective_limit_.store(0, std::memory_order_relaxed); }
   void ApplyPendingDrops();

@@ -163,6 +163,16 @@ std::vector<std::string> HostFeatures::Names() const {
   return names;
 }
 
+std::array<uint32_t, 4> CpuidBits(HostFeatures features, uint32_t leaf, uint32_t subleaf) {
+  std::array<uint32_t, 4> bits = {};
+  for (const Entry& entry : kTable) {
+    if (entry.leaf == leaf && entry.subleaf == subleaf && features.Has(entry.feature)) {
+      bits[entry.where] |= uint32_t{1} << entry.bit;
+    }
+  }
+  return bits;
+}
+
 std::vector<std::string> MissingFeatures(absl::Span<const std::string> required,
                                          HostFeatures host) {
   std::vector<std::string> missing;

@@ -6,6 +6,7 @@
 #ifndef HINDSIGHT_EMULATOR_HOST_FEATURES_H_
 #define HINDSIGHT_EMULATOR_HOST_FEATURES_H_
 
+#include <array>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -88,6 +89,9 @@ class HostFeatures {
   static uint64_t Bit(HostFeature feature) { return uint64_t{1} << static_cast<int>(feature); }
   uint64_t bits_ = 0;
 };
+
+// The bits by which CPUID leaf `leaf`, `subleaf` tells of `features`: eax, ebx, ecx, edx.
+std::array<uint32_t, 4> CpuidBits(HostFeatures features, uint32_t leaf, uint32_t subleaf);
 
 // The names in `required` that `host` lacks; a name nobody knows is lacking.
 std::vector<std::string> MissingFeatures(absl::Span<const std::string> required, HostFeatures host);

@@ -11,6 +11,12 @@
 
 namespace hindsight {
 
+// Whether the bits that no address has repeat the highest one that it has.
+inline bool IsCanonical(uint64_t address) {
+  const auto high = static_cast<int64_t>(address) >> 47;
+  return high == 0 || high == -1;
+}
+
 class OperandAddress {
  public:
   OperandAddress() = default;

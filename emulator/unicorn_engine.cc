@@ -28,6 +28,17 @@ absl::Status ToStatus(uc_err error, const char* what) {
   return absl::InternalError(absl::StrCat(what, ": unicorn: ", uc_strerror(error)));
 }
 
+// The x87's words of the register file, from the control word to the last register.
+constexpr size_t kX87Begin = offsetof(RegisterFile, fcw), kX87End = offsetof(RegisterFile, xmm);
+
+bool SameX87(const RegisterFile& a, const RegisterFile& b) {
+  return std::memcmp(&a.fcw, &b.fcw, kX87End - kX87Begin) == 0;
+}
+
+void CopyX87(const RegisterFile& from, RegisterFile* to) {
+  std::memcpy(&to->fcw, &from.fcw, kX87End - kX87Begin);
+}
+
 }  // namespace
 
 UnicornEngine::UnicornEngine(View* view, EngineClient* client) : view_(view), client_(client) {}
@@ -35,6 +46,7 @@ UnicornEngine::UnicornEngine(View* view, EngineClient* client) : view_(view), cl
 UnicornEngine::~UnicornEngine() {
   if (context_ != nullptr) uc_context_free(context_);
   if (new_ != nullptr) uc_context_free(new_);
+  if (now_ != nullptr) uc_context_free(now_);
   if (uc_ != nullptr) uc_close(uc_);
 }
 
@@ -48,7 +60,9 @@ absl::StatusOr<std::unique_ptr<UnicornEngine>> UnicornEngine::Create(View* view,
   RETURN_IF_ERROR(engine->AddHooks(block_hook, watch));
   RETURN_IF_ERROR(ToStatus(uc_context_alloc(engine->uc_, &engine->context_), "uc_context_alloc"));
   RETURN_IF_ERROR(ToStatus(uc_context_alloc(engine->uc_, &engine->new_), "uc_context_alloc"));
+  RETURN_IF_ERROR(ToStatus(uc_context_alloc(engine->uc_, &engine->now_), "uc_context_alloc"));
   RETURN_IF_ERROR(ToStatus(uc_context_save(engine->uc_, engine->new_), "uc_context_save"));
+  ASSIGN_OR_RETURN(engine->layout_, FindContextLayout());
   return engine;
 }
 
@@ -116,25 +130,69 @@ void UnicornEngine::MemoryHook(uc_engine* uc, uc_mem_type type, uint64_t address
 }
 
 void UnicornEngine::Store(const RegisterFile& registers) {
-  if (std::exchange(remembers_exception_, false)) uc_context_restore(uc_, new_);
-  for (int i = 0; i < 16; ++i) uc_reg_write(uc_, kGprIds[i], &registers.gpr[i]);
+  if (std::exchange(remembers_exception_, false)) {
+    uc_context_restore(uc_, new_);
+    held_valid_ = false;
+  }
+  if (std::exchange(held_valid_, false)) {
+    StoreChanges(registers);
+  } else {
+    StoreAll(registers);
+  }
+  // Always: how Unicorn keeps flags that it has computed itself is another matter.
   uc_reg_write(uc_, UC_X86_REG_EFLAGS, &registers.rflags);
+  float_ = GuestFloat(registers);
+}
+
+void UnicornEngine::StoreAll(const RegisterFile& registers) {
+  for (int i = 0; i < 16; ++i) uc_reg_write(uc_, kGprIds[i], &registers.gpr[i]);
   uc_reg_write(uc_, UC_X86_REG_FS_BASE, &registers.fs_base);
   uc_reg_write(uc_, UC_X86_REG_GS_BASE, &registers.gs_base);
   for (int i = 0; i < 16; ++i) uc_reg_write(uc_, UC_X86_REG_XMM0 + i, registers.xmm[i]);
   StoreX87(registers);
-  float_ = GuestFloat(registers);
+}
+
+void UnicornEngine::StoreChanges(const RegisterFile& registers) {
+  for (int i = 0; i < 16; ++i) {
+    if (registers.gpr[i] != held_.gpr[i]) uc_reg_write(uc_, kGprIds[i], &registers.gpr[i]);
+    if (std::memcmp(registers.xmm[i], held_.xmm[i], sizeof(held_.xmm[i])) != 0) {
+      uc_reg_write(uc_, UC_X86_REG_XMM0 + i, registers.xmm[i]);
+    }
+  }
+  if (registers.fs_base != held_.fs_base) {
+    uc_reg_write(uc_, UC_X86_REG_FS_BASE, &registers.fs_base);
+  }
+  if (registers.gs_base != held_.gs_base) {
+    uc_reg_write(uc_, UC_X86_REG_GS_BASE, &registers.gs_base);
+  }
+  if (!SameX87(registers, held_)) StoreX87(registers);
 }
 
 void UnicornEngine::Load(RegisterFile* registers) {
-  for (int i = 0; i < 16; ++i) uc_reg_read(uc_, kGprIds[i], &registers->gpr[i]);
+  uc_context_save(uc_, now_);
+  for (int i = 0; i < 16; ++i) {
+    std::memcpy(&registers->gpr[i], Place(now_, layout_.gpr[i]), sizeof(registers->gpr[i]));
+    std::memcpy(registers->xmm[i], Place(now_, layout_.xmm[i]), sizeof(registers->xmm[i]));
+  }
+  std::memcpy(&registers->fs_base, Place(now_, layout_.fs_base), sizeof(registers->fs_base));
+  std::memcpy(&registers->gs_base, Place(now_, layout_.gs_base), sizeof(registers->gs_base));
   registers->rflags = ReadFlags();
-  uc_reg_read(uc_, UC_X86_REG_FS_BASE, &registers->fs_base);
-  uc_reg_read(uc_, UC_X86_REG_GS_BASE, &registers->gs_base);
-  for (int i = 0; i < 16; ++i) uc_reg_read(uc_, UC_X86_REG_XMM0 + i, registers->xmm[i]);
   LoadX87(registers);
   registers->mxcsr = float_.mxcsr();
   registers->fsw |= float_.x87_flags();
+  std::memcpy(static_cast<void*>(&held_), registers, kBaseWords * sizeof(uint64_t));
+  held_valid_ = true;
+}
+
+// Most programs never touch it.
+void UnicornEngine::LoadX87(RegisterFile* registers) {
+  const uint8_t* const begin = Place(now_, layout_.x87_begin);
+  const uint8_t* const end = Place(now_, layout_.x87_end);
+  if (!std::equal(begin, end, x87_bytes_.begin(), x87_bytes_.end())) {
+    ReadX87(&x87_);
+    x87_bytes_.assign(begin, end);
+  }
+  CopyX87(x87_, registers);
 }
 
 // Unicorn's FP0..FP7 are the physical registers; the register file orders them from the top of
@@ -157,7 +215,7 @@ void UnicornEngine::StoreX87(const RegisterFile& registers) {
   uc_reg_write(uc_, UC_X86_REG_FOP, &opcode);
 }
 
-void UnicornEngine::LoadX87(RegisterFile* registers) {
+void UnicornEngine::ReadX87(RegisterFile* registers) {
   uint16_t control = 0, status = 0, tags = 0, opcode = 0;
   uc_reg_read(uc_, UC_X86_REG_FPCW, &control);
   uc_reg_read(uc_, UC_X86_REG_FPSW, &status);
@@ -186,6 +244,7 @@ uint64_t UnicornEngine::ReadGpr(int number) {
 }
 
 void UnicornEngine::WriteGpr(int number, uint64_t value) {
+  held_valid_ = false;
   uc_reg_write(uc_, kGprIds[number], &value);
 }
 
@@ -198,6 +257,7 @@ uint64_t UnicornEngine::ReadFlags() {
 void UnicornEngine::WriteFlags(uint64_t flags) { uc_reg_write(uc_, UC_X86_REG_EFLAGS, &flags); }
 
 UnicornEngine::Exit UnicornEngine::Start(uint64_t pc) {
+  held_valid_ = false;
   // An instruction may reach into the next chunk.
   constexpr uint64_t kLongestInstruction = 15;
   if (!Map(pc) || !Map(pc + kLongestInstruction)) return Exit::kException;
@@ -228,6 +288,7 @@ void UnicornEngine::SaveContext() {
 }
 
 void UnicornEngine::RestoreContext() {
+  held_valid_ = false;
   uc_context_restore(uc_, context_);
   remembers_exception_ = saved_remembers_;
   float_ = saved_float_;

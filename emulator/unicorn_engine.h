@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "emulator/context_layout.h"
 #include "emulator/host_float.h"
 #include "emulator/registers.h"
 #include "emulator/view.h"
@@ -77,17 +78,31 @@ class UnicornEngine {
   static void MemoryHook(uc_engine* uc, uc_mem_type type, uint64_t address, int size, int64_t value,
                          void* self);
   bool Map(uint64_t address);
+  void StoreAll(const RegisterFile& registers);
+  void StoreChanges(const RegisterFile& registers);
   void LoadX87(RegisterFile* registers);
+  void ReadX87(RegisterFile* registers);
   void StoreX87(const RegisterFile& registers);
+  const uint8_t* Place(const uc_context* context, size_t offset) const {
+    return reinterpret_cast<const uint8_t*>(context) + offset;
+  }
 
   View* view_;
   EngineClient* client_;
   uc_engine* uc_ = nullptr;
   uc_context* context_ = nullptr;  // SaveContext's
   uc_context* new_ = nullptr;      // of the engine as it was made
-  GuestFloat float_;               // newer than Unicorn's own MXCSR and status word
-  GuestFloat saved_float_;         // when SaveContext was called
-  std::vector<uint64_t> mapped_;   // bases of the chunks Unicorn knows
+  uc_context* now_ = nullptr;      // to look for registers in
+  ContextLayout layout_;
+  // What the last Load found, if nothing has changed since: the engine holds it.
+  RegisterFile held_;
+  bool held_valid_ = false;
+  // The x87's state when it was last read, and the bytes of the context it stands in.
+  RegisterFile x87_;
+  std::vector<uint8_t> x87_bytes_;
+  GuestFloat float_;              // newer than Unicorn's own MXCSR and status word
+  GuestFloat saved_float_;        // when SaveContext was called
+  std::vector<uint64_t> mapped_;  // bases of the chunks Unicorn knows
   bool trapped_ = false;
   bool new_chunk_ = false;
   bool exception_ = false;

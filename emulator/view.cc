@@ -73,11 +73,9 @@ void View::Unmap(const Chunk& chunk) {
   munmap(chunk.host, kChunkBytes);
 }
 
-View::Chunk* View::Find(uint64_t address) const {
-  uint64_t base = address & ~(kChunkBytes - 1);
-  if (last_found_ != nullptr && last_found_->base == base) return last_found_;
+View::Chunk* View::FindSlow(uint64_t base) const {
   for (const auto& chunk : chunks_) {
-    if (chunk->base == base) return last_found_ = chunk.get();
+    if (chunk->base == base) return found_[Slot(base)] = chunk.get();
   }
   return nullptr;
 }
@@ -105,7 +103,7 @@ View::Chunk* View::FindOrCreate(uint64_t address) {
   chunk->code.resize(kPagesPerChunk, false);
   host_mappings += chunk->runs + 1;
   chunks_.push_back(std::move(chunk));
-  return last_found_ = chunks_.back().get();
+  return found_[Slot(address)] = chunks_.back().get();
 }
 
 bool View::GuestAddress(const void* pointer, uint64_t* address) const {

@@ -15,6 +15,7 @@
 #ifndef HINDSIGHT_EMULATOR_VIEW_H_
 #define HINDSIGHT_EMULATOR_VIEW_H_
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -50,7 +51,11 @@ class View {
   View(const View&) = delete;
   View& operator=(const View&) = delete;
 
-  Chunk* Find(uint64_t address) const;
+  Chunk* Find(uint64_t address) const {
+    const uint64_t base = address & ~(kChunkBytes - 1);
+    Chunk* const found = found_[Slot(address)];
+    return found != nullptr && found->base == base ? found : FindSlow(base);
+  }
   // nullptr above kAddressLimit or if the host has no memory left.
   Chunk* FindOrCreate(uint64_t address);
   // The guest address behind a pointer into a `guest` mapping; false if it is none of ours.
@@ -84,6 +89,19 @@ class View {
   void Poison(uint64_t page);
 
   bool ReadHeld(uint64_t address, absl::Span<uint8_t> out) const;
+  // Where the bytes lie that an access may touch without anybody being asked or told: on one page,
+  // which has the rights, and, to be written, no translated code. nullptr: not so.
+  uint8_t* Direct(uint64_t address, size_t size, bool write) const {
+    const uint64_t offset = address % kPageBytes;
+    if (offset + size > kPageBytes) return nullptr;
+    const Chunk* const chunk = Find(address);
+    if (chunk == nullptr) return nullptr;
+    const uint64_t index = (address - chunk->base) / kPageBytes;
+    const PageRights rights = chunk->rights[index];
+    const bool may = write ? rights == PageRights::kReadWrite && !chunk->code[index]
+                           : rights != PageRights::kNone;
+    return may ? chunk->host + (address - chunk->base) : nullptr;
+  }
 
  private:
   static void Unmap(const Chunk& chunk);
@@ -93,8 +111,12 @@ class View {
   bool Protect(Chunk& chunk, uint64_t first, uint64_t count, PageRights rights);
   void LowerRights(absl::Span<const uint64_t> pages, PageRights to);
 
+  static size_t Slot(uint64_t address) { return address / kChunkBytes % kSlots; }
+  Chunk* FindSlow(uint64_t base) const;
+
+  static constexpr size_t kSlots = 64;
   std::vector<std::unique_ptr<Chunk>> chunks_;
-  mutable Chunk* last_found_ = nullptr;
+  mutable std::array<Chunk*, kSlots> found_ = {};  // the last one of each slot
 };
 
 }  // namespace hindsight
