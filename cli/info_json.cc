@@ -32,6 +32,7 @@ void ManifestJson(const Manifest& manifest, JsonWriter* json) {
   json->Key("engine").String(manifest.engine);
   json->Key("memoryModel").String(manifest.memory_model);
   json->Key("hostCpu").String(manifest.host_cpu);
+  json->Key("cpu").String(manifest.cpu.empty() ? "portable" : manifest.cpu);
   StringsJson("requiredFeatures", manifest.required_features, json);
   StringsJson("missingFeatures",
               MissingFeatures(manifest.required_features, HostFeatures::OfThisHost()), json);

@@ -175,6 +175,7 @@ std::string InfoText(const RecordingInfo& info, bool threads) {
   line("end", EndText(manifest));
   line("engine", absl::StrCat(manifest.engine, ", memory model ", manifest.memory_model));
   line("host", manifest.host_cpu);
+  line("cpu", manifest.cpu.empty() ? "portable" : manifest.cpu);
   if (!manifest.required_features.empty()) {
     line("replay needs", FeaturesText(manifest.required_features));
   }

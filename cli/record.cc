@@ -62,6 +62,9 @@ std::string SummaryText(const std::string& directory, const RecordResult& result
   std::string out = absl::StrCat(directory, ": ");
   if (result.processes > 1) absl::StrAppend(&out, result.processes, " processes, ");
   if (result.threads > 1) absl::StrAppend(&out, result.threads, " threads, ");
+  if (result.blocks_checked != 0) {
+    absl::StrAppend(&out, result.blocks_checked, " blocks checked, ");
+  }
   return absl::StrCat(
       out, absl::StrFormat("%.1f M instructions, %d events, %s, %.1f s", result.instructions / 1e6,
                            result.events, SizeText(result.trace_bytes), result.seconds));
@@ -83,6 +86,12 @@ int RunRecording(const RecordOptions& base, ProgressLine* progress) {
     return record.attach_pid != 0 ? kExitRecorder : exit_status;
   }
   progress->Finish(SummaryText(record.directory, *result));
+  if (result->blocks_differing != 0) {
+    PrintError(
+        absl::StrCat("self-check: ", result->blocks_differing, " of ", result->blocks_checked,
+                     " blocks differ from the processor, first: ", result->first_difference));
+    return kExitRecorder;
+  }
   // Of a process that was there before, nobody expects that this one ends like it.
   return record.attach_pid != 0 ? 0 : ExitLike(result->wait_status);
 }
@@ -90,6 +99,7 @@ int RunRecording(const RecordOptions& base, ProgressLine* progress) {
 // What the options say, as the recorder has no types for it.
 struct RecordValues {
   std::string engine = "emulate";
+  std::string cpu = NameOf(RecordOptions().cpu);
   ChildrenValue children;
   EnvironmentValue environment;
   SecondsValue duration;
@@ -131,6 +141,10 @@ void AddOptions(Options* options, RecordOptions* record, RecordValues* values) {
                "Which events are put in order over all threads: kernel (system calls, signals and "
                "the like), fence (also locked instructions and fences), acqrel (also stores) or "
                "load (also loads).");
+  options->Add("cpu", &values->cpu, "NAME",
+               "What CPUID tells the program: host (this machine's features, so that it computes "
+               "what it computes natively) or portable (only features that are emulated: often "
+               "faster, and the trace needs no particular processor).");
   options->Add("engine", &values->engine, "NAME", "How to record: emulate.");
   options->Add("light-keyframe-interval", &record->light_keyframe_interval, "N",
                "Begin a segment every N instructions; 0: only at the start. Shorter ones make "
@@ -140,6 +154,11 @@ void AddOptions(Options* options, RecordOptions* record, RecordValues* values) {
   options->Add("quantum", &record->quantum, "N",
                "Threads take turns of N instructions at most; signals and keyframes due are looked "
                "for at their ends.");
+  options->Add("self-check", &record->self_checks_per_million, "RATE",
+               "Have the program's own thread execute RATE blocks of each million instructions as "
+               "well, and compare (not where memory is shared). The first instruction that differs "
+               "is reported, and the exit status is 125 then.");
+  options->ValueIfNoneGiven("100");
   options->Add("max-module-bytes", &record->max_module_bytes, "N",
                "Mapped files larger than this are named in the trace, but not stored.");
 }
@@ -148,6 +167,7 @@ void AddOptions(Options* options, RecordOptions* record, RecordValues* values) {
 std::string Check(const RecordOptions& record, const RecordValues& values) {
   const std::string& model = record.memory_model;
   if (values.engine != "emulate") return absl::StrCat("unknown engine ", values.engine);
+  if (!CpuModelNamed(values.cpu)) return absl::StrCat("unknown cpu ", values.cpu);
   if (model != "kernel" && model != "fence" && model != "acqrel" && model != "load") {
     return absl::StrCat("unknown memory model ", model);
   }
@@ -161,6 +181,7 @@ std::string Check(const RecordOptions& record, const RecordValues& values) {
 }
 
 void Fill(const RecordValues& values, RecordOptions* record) {
+  record->cpu = *CpuModelNamed(values.cpu);
   record->max_seconds = values.duration.seconds;
   record->bulk_bytes = values.omit_bulk.bytes;
   record->max_trace_bytes = values.max_size.bytes;

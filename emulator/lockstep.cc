@@ -23,8 +23,9 @@ absl::string_view AsText(absl::Span<const uint8_t> bytes) {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Lockstep>> Lockstep::Create(SteppedProcess* process) {
-  auto lockstep = std::unique_ptr<Lockstep>(new Lockstep(process));
+absl::StatusOr<std::unique_ptr<Lockstep>> Lockstep::Create(SteppedProcess* process,
+                                                           CpuModel model) {
+  auto lockstep = std::unique_ptr<Lockstep>(new Lockstep(process, model));
   ASSIGN_OR_RETURN(lockstep->cpu_, Cpu::Create(lockstep.get()));
   lockstep->cpu_->SetRegisters(process->registers());
   return lockstep;
@@ -148,7 +149,7 @@ bool Lockstep::TakeFromProcess(bool memory_changed) {
 
 void Lockstep::AnswerCpuidForBoth() {
   RegisterFile registers = cpu_->registers();
-  const CpuidResult answer = AnswerCpuid(static_cast<uint32_t>(registers.gpr[kRax]),
+  const CpuidResult answer = AnswerCpuid(cpu_model_, static_cast<uint32_t>(registers.gpr[kRax]),
                                          static_cast<uint32_t>(registers.gpr[kRcx]));
   registers.gpr[kRax] = answer.eax;
   registers.gpr[kRbx] = answer.ebx;

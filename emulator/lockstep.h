@@ -18,6 +18,7 @@
 #include "absl/status/statusor.h"
 #include "emulator/comparison.h"
 #include "emulator/cpu.h"
+#include "emulator/cpuid.h"
 #include "emulator/stepped_process.h"
 
 namespace hindsight {
@@ -39,7 +40,9 @@ struct LockstepReport {
 
 class Lockstep final : public Pager {
  public:
-  static absl::StatusOr<std::unique_ptr<Lockstep>> Create(SteppedProcess* process);
+  // `model`: what CPUID answers to the process.
+  static absl::StatusOr<std::unique_ptr<Lockstep>> Create(SteppedProcess* process,
+                                                          CpuModel model = CpuModel::kPortable);
 
   // Goes on until the process is gone or `limit` instructions have run.
   const LockstepReport& Run(uint64_t limit);
@@ -48,7 +51,7 @@ class Lockstep final : public Pager {
   bool OnFirstWrite(uint64_t page) override;
 
  private:
-  explicit Lockstep(SteppedProcess* process) : process_(process) {}
+  Lockstep(SteppedProcess* process, CpuModel model) : process_(process), cpu_model_(model) {}
 
   bool AdvanceOne();
   bool Compare(const Instruction& instruction, absl::Span<const uint8_t> bytes, uint64_t pc);
@@ -61,6 +64,7 @@ class Lockstep final : public Pager {
   const Agreement& AgreementOf(absl::Span<const uint8_t> bytes);
 
   SteppedProcess* const process_;
+  const CpuModel cpu_model_;
   std::unique_ptr<Cpu> cpu_;
   LockstepReport report_;
   std::vector<uint64_t> held_;   // pages with rights

@@ -1,4 +1,5 @@
-// lockstep [--max=N] PROG ARGS...: compares the emulator with the host over a run of any program.
+// lockstep [--max=N] [--cpu=host] PROG ARGS...: compares the emulator with the host over a run of
+// any program.
 
 #include <cinttypes>
 #include <cstdio>
@@ -29,11 +30,16 @@ void Print(const LockstepReport& report) {
 int Main(int argc, char** argv) {
   uint64_t limit = ~uint64_t{0};
   int first = 1;
+  CpuModel model = CpuModel::kPortable;
   if (first < argc && std::strncmp(argv[first], "--max=", 6) == 0) {
     limit = std::strtoull(argv[first++] + 6, nullptr, 0);
   }
+  if (first < argc && std::strcmp(argv[first], "--cpu=host") == 0) {
+    model = CpuModel::kHost;
+    ++first;
+  }
   if (first >= argc) {
-    std::fprintf(stderr, "usage: lockstep [--max=INSTRUCTIONS] PROG ARGS...\n");
+    std::fprintf(stderr, "usage: lockstep [--max=INSTRUCTIONS] [--cpu=host] PROG ARGS...\n");
     return 2;
   }
   SteppedProcess::StayOnOneProcessor();
@@ -42,7 +48,7 @@ int Main(int argc, char** argv) {
     std::fprintf(stderr, "%s\n", process.status().ToString().c_str());
     return 2;
   }
-  auto lockstep = Lockstep::Create(process->get());
+  auto lockstep = Lockstep::Create(process->get(), model);
   if (!lockstep.ok()) {
     std::fprintf(stderr, "%s\n", lockstep.status().ToString().c_str());
     return 2;

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "emulator/cpuid.h"
 #include "emulator/host_features.h"
 #include "gtest/gtest.h"
 
@@ -29,12 +30,13 @@ std::string Program(const std::string& name) {
 }
 
 // Runs `argv`, at most `limit` instructions of it.
-LockstepReport RunInStep(const std::vector<std::string>& argv, uint64_t limit = ~uint64_t{0}) {
+LockstepReport RunInStep(const std::vector<std::string>& argv, uint64_t limit = ~uint64_t{0},
+                         CpuModel model = CpuModel::kPortable) {
   SteppedProcess::StayOnOneProcessor();
   auto process = SteppedProcess::Launch(argv);
   EXPECT_TRUE(process.ok()) << process.status();
   if (!process.ok()) return {};
-  auto lockstep = Lockstep::Create(process->get());
+  auto lockstep = Lockstep::Create(process->get(), model);
   EXPECT_TRUE(lockstep.ok()) << lockstep.status();
   if (!lockstep.ok()) return {};
   const LockstepReport report = (*lockstep)->Run(limit);
@@ -66,6 +68,17 @@ TEST(LockstepTest, Atomics) { ExpectSameToTheEnd(RunInStep({Program("atomics")})
 TEST(LockstepTest, StringFunctions) {
   ExpectSameToTheEnd(RunInStep({Program("string_functions")}));
 }
+
+LockstepReport RunWithHostFeatures(const std::vector<std::string>& argv) {
+  return RunInStep(argv, ~uint64_t{0}, CpuModel::kHost);
+}
+
+// The same with the code that libc and libm choose on this machine.
+TEST(LockstepTest, HostsStringFunctions) {
+  ExpectSameToTheEnd(RunWithHostFeatures({Program("string_functions")}));
+}
+
+TEST(LockstepTest, HostsDoubles) { ExpectSameToTheEnd(RunWithHostFeatures({Program("doubles")})); }
 
 TEST(LockstepTest, Sorting) { ExpectSameToTheEnd(RunInStep({Program("sorting")})); }
 

@@ -60,7 +60,8 @@ void ThreadEngine::AnswerHere(const Instruction& instruction) {
   after.rip += instruction.length;
   if (instruction.policy == Policy::kCpuid) {
     const CpuidResult answer =
-        AnswerCpuid(static_cast<uint32_t>(after.gpr[kRax]), static_cast<uint32_t>(after.gpr[kRcx]));
+        AnswerCpuid(recording_->options().cpu, static_cast<uint32_t>(after.gpr[kRax]),
+                    static_cast<uint32_t>(after.gpr[kRcx]));
     after.gpr[kRax] = answer.eax;
     after.gpr[kRbx] = answer.ebx;
     after.gpr[kRcx] = answer.ecx;
@@ -75,11 +76,14 @@ void ThreadEngine::AnswerHere(const Instruction& instruction) {
   Transition(after, SideEffect{.kind = SideEffectKind::kInstruction});
 }
 
-void ThreadEngine::StepNatively(const Instruction& instruction, bool reload_map) {
+void ThreadEngine::StepNatively(const Instruction& instruction, bool reload_map,
+                                std::optional<TraceeStop> reported) {
   ToProcess();
   int signal = 0;
   for (Instruction next = instruction;;) {
-    const TraceeStop stop = ResumeAndWait(ResumeHow::kStep, signal);
+    const TraceeStop stop =
+        reported.has_value() ? *std::move(reported) : ResumeAndWait(ResumeHow::kStep, signal);
+    reported.reset();
     signal = 0;
     switch (stop.kind) {
       case TraceeStopKind::kStepped:
@@ -124,15 +128,8 @@ void ThreadEngine::FinishStep(const Instruction& instruction, bool reload_map) {
   RegisterFile after;
   const RegisterFile before = sync_registers_;
   if (!tracee_->GetRegisters(/*vectors=*/true, &after)) return;  // gone: the next stop will tell
-  if (instruction.pushes_flags) {
-    // The trap flag that made the step is in what was pushed.
-    uint64_t flags;
-    auto bytes = absl::MakeSpan(reinterpret_cast<uint8_t*>(&flags), sizeof(flags));
-    if (tracee_->Read(after.gpr[kRsp], bytes)) {
-      flags &= ~kTrapFlag;
-      tracee_->Write(after.gpr[kRsp], bytes);
-    }
-  }
+  // The trap flag that made the step is in what was pushed.
+  if (instruction.pushes_flags) ClearTrapFlagAt(after.gpr[kRsp], tracee_.get());
   // The trap comes after each iteration.
   const bool unfinished = instruction.rep && after.rip == sync_registers_.rip;
   const bool orderable = IsOrderable(instruction, recording_->memory_model());

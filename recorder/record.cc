@@ -32,6 +32,7 @@ Manifest Describe(const RecordOptions& options, pid_t pid) {
   manifest.host_cpu = CpuBrand();
   manifest.engine = "emulate";
   manifest.memory_model = options.memory_model;
+  manifest.cpu = NameOf(options.cpu);
   manifest.register_layout = kRegisterLayout;
   manifest.light_keyframe_interval = options.light_keyframe_interval;
   manifest.full_keyframe_interval = options.full_keyframe_interval;

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "emulator/cpuid.h"
 
 namespace hindsight {
 
@@ -37,6 +38,8 @@ struct RecordOptions {
   uint64_t light_keyframe_interval = 25'000'000;
   uint64_t full_keyframe_interval = 2'000'000'000;
   std::string memory_model = "fence";  // "kernel", "fence", "acqrel" or "load"
+  // What CPUID tells the program.
+  CpuModel cpu = CpuModel::kHost;
   ChildPolicy children = ChildPolicy::kFollow;
   std::string only_program;  // base name or path of an executable
   // Whether the manifests list the environment of each process.
@@ -48,6 +51,9 @@ struct RecordOptions {
   // FUNCTION, FILE:FUNCTION or an address (0x...): where recording begins / ends, each time any
   // thread gets there; before and after the program runs natively. Empty: not so.
   std::string start_at, stop_at;
+  // So many blocks of each million instructions are executed by the program's own thread as well,
+  // and compared (block_check.h); 0: none.
+  uint64_t self_checks_per_million = 0;
   // Instructions between two looks for pending signals, keyframes due and progress.
   uint64_t quantum = 1'000'000;
   // Mapped files larger than this are listed in the trace, but not stored.
@@ -71,6 +77,9 @@ struct RecordResult {
   double seconds = 0;      // wall-clock time of the recording
   uint64_t processes = 1;  // recorded
   uint64_t threads = 1;
+  uint64_t blocks_checked = 0;    // see RecordOptions::self_checks_per_million
+  uint64_t blocks_differing = 0;  // of them, not executed as the processor does
+  std::string first_difference;   // in which instruction, and what
   // Empty: recorded to the program's end. Else why recording stopped earlier; a line that says so
   // has been printed on stderr then, and the program ran on unrecorded.
   std::string end_reason;

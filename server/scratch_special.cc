@@ -36,7 +36,7 @@ std::optional<StopEvent> ScratchProcess::Special(const Instruction& instruction)
 bool ScratchProcess::Compute(const Instruction& instruction, RegisterFile* registers) {
   uint64_t* gpr = registers->gpr;
   if (instruction.policy == Policy::kCpuid) {
-    CpuidResult answer = AnswerCpuid(gpr[kRax], gpr[kRcx]);
+    CpuidResult answer = AnswerCpuid(CpuModel::kPortable, gpr[kRax], gpr[kRcx]);
     gpr[kRax] = answer.eax;
     gpr[kRbx] = answer.ebx;
     gpr[kRcx] = answer.ecx;

@@ -43,6 +43,8 @@ TEST(ProgramsTest, SignalHandlersJumpsAndAlternateStack) {
 
 TEST(ProgramsTest, FaultsThatAreHandled) { ExpectRecordsUnchanged({Program("faults")}); }
 
+TEST(ProgramsTest, JumpsToWhereNoCodeIs) { ExpectRecordsUnchanged({Program("wild_jumps")}); }
+
 TEST(ProgramsTest, MisalignedOperands) { ExpectRecordsUnchanged({Program("alignment_faults")}); }
 
 TEST(ProgramsTest, MisalignedAccessesThatTheProgramWantsRefused) {
@@ -77,6 +79,39 @@ TEST(ProgramsTest, ManyKeyframes) {
   ExpectRecordsUnchanged({Program("steps")}, {}, flags);
   ExpectRecordsUnchanged({Program("alarms")}, {}, flags);
   ExpectRecordsUnchanged({Program("memory_maps")}, {}, flags);
+}
+
+// libm chooses other code where it finds FMA, whose results differ in the last digit.
+TEST(ProgramsTest, LibmPrintsTheDigitsItPrintsNatively) {
+  ExpectRecordsUnchanged({Program("math_sums")});
+}
+
+TEST(ProgramsTest, TheProgramSeesTheMachinesFeatures) {
+  ExpectRecordsUnchanged({Program("cpu_features")});
+}
+
+TEST(ProgramsTest, InfoNamesTheCpuModel) {
+  EXPECT_EQ(InfoField(Recorded({Program("loop")}).trace(), "cpu"), "host");
+  const std::vector<std::string> flags = {"--cpu=portable"};
+  EXPECT_EQ(InfoField(Recorded({Program("loop")}, {}, flags).trace(), "cpu"), "portable");
+  EXPECT_EQ(RunHindsight({"record", "--cpu=other", "--", Program("loop")}).Ending(), "exit 2");
+}
+
+// What a portable recording computes is what libm computes on a processor without these features.
+TEST(ProgramsTest, PortableTakesThePathsOfAnOlderProcessor) {
+  ChildOptions older;
+  older.environment = {"GLIBC_TUNABLES=glibc.cpu.hwcaps=-AVX2,-FMA,-FMA4,-AVX"};
+  const ChildResult native = RunProcess({Program("math_sums")}, older);
+  const Recorded recorded({Program("math_sums")}, {}, {"--cpu=portable"});
+  EXPECT_EQ(recorded.run().out, native.out);
+  EXPECT_EQ(InfoField(recorded.trace(), "requiredFeatures"), "[]");
+  ExpectExact(recorded.trace());
+}
+
+TEST(ProgramsTest, PortableRecordsUnchanged) {
+  const std::vector<std::string> flags = {"--cpu=portable"};
+  ExpectRecordsUnchanged({Program("strings")}, {}, flags);
+  ExpectRecordsUnchanged({Program("vectors")}, {}, flags);
 }
 
 // A program that cannot be started says so like a shell would.
