@@ -8,7 +8,7 @@
 namespace hindsight {
 namespace {
 
-// The engine's registers there and back cost as much as some fifty steps.
+// The engine's registers there and back cost as much as some thirty steps.
 constexpr uint32_t kMaxPlain = 32;
 
 uint64_t PageOf(uint64_t address) { return address & ~(kPageBytes - 1); }

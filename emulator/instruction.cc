@@ -107,6 +107,8 @@ Instruction Classify(absl::Span<const uint8_t> bytes) {
       decoded.mnemonic == ZYDIS_MNEMONIC_PUSHF || decoded.mnemonic == ZYDIS_MNEMONIC_PUSHFQ;
   out.aligned = AlignedOperand(decoded, operands) != nullptr;
   if (out.policy == Policy::kEmulate) out.kept_gpr = KeptGpr(decoded, operands);
+  // A replay does not look at alignment, the host does.
+  out.plain &= !out.aligned;
   out.mnemonic = static_cast<uint16_t>(decoded.mnemonic);
   return out;
 }

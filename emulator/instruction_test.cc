@@ -22,6 +22,20 @@ TEST(InstructionTest, LengthAndMnemonic) {
   EXPECT_EQ(mov.policy, Policy::kEmulate);
 }
 
+// Unicorn takes what they drop for a negative number.
+TEST(InstructionTest, ReturnsThatDropMuchAreTheProcesss) {
+  EXPECT_EQ(PolicyOf({0xc2, 0x00, 0x80}), Policy::kNative);  // ret 0x8000
+  EXPECT_EQ(PolicyOf({0xc2, 0xff, 0x7f}), Policy::kEmulate);
+  EXPECT_EQ(PolicyOf({0xc3}), Policy::kEmulate);
+}
+
+// A replay does not look at the alignment of operands, the host would.
+TEST(InstructionTest, WhatMustBeAlignedIsNotPlain) {
+  EXPECT_FALSE(Of({0x0f, 0x28, 0x07}).plain);  // movaps xmm0,[rdi]
+  EXPECT_TRUE(Of({0x0f, 0x10, 0x07}).plain);   // movups xmm0,[rdi]
+  EXPECT_TRUE(Of({0x0f, 0x28, 0xc1}).plain);   // movaps xmm0,xmm1
+}
+
 TEST(InstructionTest, BytesThatDoNotDecodeAreInvalid) {
   EXPECT_EQ(PolicyOf({0x06}), Policy::kInvalid);  // push es
   EXPECT_EQ(Of({0x06}).length, 0);
