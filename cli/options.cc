@@ -84,6 +84,8 @@ absl::Status Options::ParseOption(absl::Span<const std::string> arguments, size_
   }
   if (!has_value && entry->is_flag) {
     value = "true";
+  } else if (!has_value && !entry->implied.empty()) {
+    value = entry->implied;
   } else if (!has_value) {
     if (*index == arguments.size()) {
       return absl::InvalidArgumentError(absl::StrCat("option ", argument, " needs a value"));
@@ -133,7 +135,11 @@ std::string Options::Help() const {
     std::string left = "  ";
     if (entry.letter != 0) absl::StrAppend(&left, "-", std::string(1, entry.letter), ", ");
     absl::StrAppend(&left, "--", entry.name);
-    if (!entry.is_flag) absl::StrAppend(&left, "=", entry.placeholder);
+    if (!entry.implied.empty()) {
+      absl::StrAppend(&left, "[=", entry.placeholder, "]");
+    } else if (!entry.is_flag) {
+      absl::StrAppend(&left, "=", entry.placeholder);
+    }
     std::string help = entry.help;
     if (!entry.is_flag && !entry.default_text.empty()) {
       absl::StrAppend(&help, " [", entry.default_text, "]");

@@ -41,6 +41,8 @@ class Options {
                      return absl::ParseFlag(text, variable, error);
                    }});
   }
+  // Lets the option added last stand without a value: `--name` means `--name=VALUE` then.
+  void ValueIfNoneGiven(absl::string_view value) { entries_.back().implied = std::string(value); }
   // Lets `-letter VALUE` stand for the option added last.
   void Alias(char letter) { entries_.back().letter = letter; }
 
@@ -63,6 +65,7 @@ class Options {
     std::string placeholder;
     std::string help;
     std::string default_text;
+    std::string implied;  // not empty: a value is optional, and this one where there is none
     bool is_flag = false;
     char letter = 0;
     std::function<bool(absl::string_view, std::string*)> parse;

@@ -16,6 +16,8 @@ class OptionsTest : public ::testing::Test {
     options_.Add("interval", &interval_, "N", "How often.");
     options_.Add("age", &age_, "TIME", "How old.");
     options_.Add("json", &json_, "", "As JSON.");
+    options_.Add("check", &check_, "RATE", "Checks.");
+    options_.ValueIfNoneGiven("100");
   }
 
   absl::StatusOr<Options::Parsed> Parse(const std::vector<std::string>& arguments,
@@ -27,6 +29,7 @@ class OptionsTest : public ::testing::Test {
   uint64_t interval_ = 1000;
   absl::Duration age_ = absl::Seconds(2);
   bool json_ = false;
+  uint64_t check_ = 0;
   Options options_;
 };
 
@@ -53,6 +56,16 @@ TEST_F(OptionsTest, FlagsCanBeNegated) {
   json_ = true;
   ASSERT_TRUE(Parse({"--nojson"}).ok());
   EXPECT_FALSE(json_);
+}
+
+TEST_F(OptionsTest, AnOptionalValueIsNotTheNextArgument) {
+  auto parsed = Parse({"--check", "7"});
+  ASSERT_TRUE(parsed.ok()) << parsed.status();
+  EXPECT_EQ(check_, 100u);
+  EXPECT_EQ(parsed->operands, std::vector<std::string>{"7"});
+  ASSERT_TRUE(Parse({"--check=7"}).ok());
+  EXPECT_EQ(check_, 7u);
+  EXPECT_NE(options_.Help().find("--check[=RATE]"), std::string::npos);
 }
 
 TEST_F(OptionsTest, FirstOperandEndsOptionsWhereAsked) {

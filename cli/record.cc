@@ -158,7 +158,7 @@ void AddOptions(Options* options, RecordOptions* record, RecordValues* values) {
                "Have the program's own thread execute RATE blocks of each million instructions as "
                "well, and compare (not where memory is shared). The first instruction that differs "
                "is reported, and the exit status is 125 then.");
-  options->ValueIfNoneGiven("100");
+  options->ValueIfNoneGiven("10");
   options->Add("max-module-bytes", &record->max_module_bytes, "N",
                "Mapped files larger than this are named in the trace, but not stored.");
 }

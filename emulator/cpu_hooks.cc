@@ -47,6 +47,7 @@ bool Cpu::Impl::OnHostFault(void* pointer, bool write) {
 // A chunk is made only where there is a page: it costs some hundred kilobytes, and the engine gets
 // slower with each.
 bool Cpu::Impl::OnNewChunk(bool write, uint64_t address) {
+  OwnFloatScope scope;  // an engine is running
   if (Obtain(address, write)) return true;
   fault_ = true;
   fault_address_ = address;

@@ -217,16 +217,9 @@ uint64_t LastImmediate(const ZydisDecodedInstruction& instruction,
   return operands[last].imm.value.u;
 }
 
-// A branch with an operand-size prefix: vendors disagree about what it does. A return that drops
-// 32768 bytes of the stack or more: Unicorn takes their number for a negative one.
+// A branch with an operand-size prefix: vendors disagree about what it does.
 bool IsOddBranch(const ZydisDecodedInstruction& instruction) {
   if (instruction.meta.branch_type == ZYDIS_BRANCH_TYPE_FAR) return true;
-  constexpr uint8_t kReturnAndDrop = 0xc2;
-  const bool returns = instruction.meta.category == ZYDIS_CATEGORY_RET;
-  if (returns && instruction.opcode == kReturnAndDrop &&
-      (instruction.raw.imm[0].value.u & 0x8000)) {
-    return true;
-  }
   const bool branch = instruction.meta.branch_type != ZYDIS_BRANCH_TYPE_NONE ||
                       instruction.meta.category == ZYDIS_CATEGORY_RET;
   return branch && (instruction.attributes & ZYDIS_ATTRIB_HAS_OPERANDSIZE) != 0 &&

@@ -17,6 +17,7 @@ namespace {
 class NoClient final : public EngineClient {
  public:
   void OnMemory(bool write, uint64_t address, uint32_t size, uint64_t value) override {}
+  bool OnNewChunk(bool write, uint64_t address) override { return true; }
 };
 
 void StopAtOnce(uc_engine* uc, uint64_t address, uint32_t size, void* client) { uc_emu_stop(uc); }

@@ -236,7 +236,7 @@ void View::RemoveChunk(uint64_t base) {
   const auto it = std::find_if(chunks_.begin(), chunks_.end(),
                                [base](const auto& chunk) { return chunk->base == base; });
   if (it == chunks_.end()) return;
-  last_found_ = nullptr;
+  found_[Slot(base)] = nullptr;
   Unmap(**it);
   chunks_.erase(it);
 }

@@ -323,6 +323,13 @@ bool ProcessPager::Rollback() {
   return true;
 }
 
+std::vector<uint64_t> ProcessPager::DirtyPages() const {
+  std::vector<uint64_t> addresses;
+  addresses.reserve(dirty_.size());
+  for (const Page* page : dirty_) addresses.push_back(page->address);
+  return addresses;
+}
+
 // Pages that the segment before did not touch are not remembered any longer.
 void ProcessPager::StartSegment() {
   std::vector<Page*> held, unused;

@@ -106,6 +106,8 @@ class ProcessPager final : public Pager {
   // Takes back what was written to the view since the last WriteBack. False if that is impossible
   // because the process is gone; the view is garbage then.
   bool Rollback();
+  // What was written to since the last WriteBack, or may still be without anybody being told.
+  std::vector<uint64_t> DirtyPages() const;
   // A new segment: it knows no page yet.
   void StartSegment();
   // Pages that may be written and that the thread, or the kernel for it, may have written.

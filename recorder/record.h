@@ -51,8 +51,8 @@ struct RecordOptions {
   // FUNCTION, FILE:FUNCTION or an address (0x...): where recording begins / ends, each time any
   // thread gets there; before and after the program runs natively. Empty: not so.
   std::string start_at, stop_at;
-  // So many blocks of each million instructions are executed by the program's own thread as well,
-  // and compared (block_check.h); 0: none.
+  // So many blocks of each million instructions, and more of a thread's first, are executed by the
+  // program's own thread as well, and compared (block_check.h); 0: none.
   uint64_t self_checks_per_million = 0;
   // Instructions between two looks for pending signals, keyframes due and progress.
   uint64_t quantum = 1'000'000;

@@ -217,6 +217,12 @@ void Recording::Reap() {
   }
 }
 
+void Recording::NoteBlockCheck(const std::string& difference) {
+  ++result_.blocks_checked;
+  if (difference.empty()) return;
+  if (result_.blocks_differing++ == 0) result_.first_difference = difference;
+}
+
 void Recording::NoteRootExit(int status) {
   root_exited_ = true;
   result_.wait_status = status;

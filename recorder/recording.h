@@ -57,6 +57,8 @@ class Recording {
   uint64_t NowNs() const;
   // Keeps the first error: it ends the recording.
   void Keep(absl::Status status) { status_.Update(std::move(status)); }
+  // What a block came to that was executed natively as well. Empty: nothing differs.
+  void NoteBlockCheck(const std::string& difference);
   bool failed() const { return !status_.ok(); }
   // Flushes and shows progress now and then.
   void KeepHouse();

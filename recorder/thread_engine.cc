@@ -104,6 +104,7 @@ void ThreadEngine::Begin() {
   cpu_->LogOrderable(recording_->memory_model(), &ordered_);
   sync_registers_ = cpu_->registers();
   log_.BeginSegment(0, sync_registers_);
+  ScheduleCheck();
   if (recording_->options().light_keyframe_interval != 0) {
     next_light_keyframe_ = recording_->options().light_keyframe_interval;
   }
@@ -219,9 +220,13 @@ void ThreadEngine::Turn() {
   const bool alone = recording_->alone();
   const bool short_leg = !alone || process_->limits_time;
   const uint64_t quantum = short_leg ? leg_ : recording_->options().quantum;
-  run.limit = std::min(cpu_->count() + quantum, next_light_keyframe_);
-  run.exact_limit = false;
   cpu_->SetBreakpoints(process_->stop_places());
+  if (cpu_->count() >= next_check_) {
+    CheckBlock();
+    return;
+  }
+  run.limit = std::min({cpu_->count() + quantum, next_light_keyframe_, next_check_});
+  run.exact_limit = false;
   const uint64_t started = recording_->NowNs();
   const RunResult result = cpu_->Run(run);
   const uint64_t took = recording_->NowNs() - started;

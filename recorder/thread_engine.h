@@ -20,6 +20,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <random>
 #include <string>
 #include <vector>
 
@@ -138,13 +139,20 @@ class ThreadEngine {
   // native_step.cc
   void OnSpecial();
   void AnswerHere(const Instruction& instruction);
-  void StepNatively(const Instruction& instruction, bool reload_map);
+  // `reported`: what the thread has reported instead of having been resumed.
+  void StepNatively(const Instruction& instruction, bool reload_map,
+                    std::optional<TraceeStop> reported = std::nullopt);
   bool NoteTrap(const Instruction& instruction);
   void FinishStep(const Instruction& instruction, bool reload_map);
   void OnFault(uint64_t block_count);
   bool StepUncached(const Instruction& instruction);
   bool BackToSync();
   bool RunBackTo(uint64_t count);
+
+  // self_check.cc
+  bool MayCheckBlock();
+  void CheckBlock();
+  void ScheduleCheck();
 
   // syscalls.cc
   void RunSystemCall();
@@ -234,6 +242,8 @@ class ThreadEngine {
   bool yields_ = false;           // the program wants others to run
   bool exit_noted_ = false;
   uint64_t next_light_keyframe_ = ~uint64_t{0};
+  uint64_t next_check_ = ~uint64_t{0};  // the state from which on a block is to be compared
+  std::minstd_rand check_random_;       // seeded alike each time
   // The last state whose hash was logged outside of a transition.
   uint64_t hashed_count_ = 0;
   RegisterFile hashed_registers_;

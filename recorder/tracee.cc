@@ -415,4 +415,12 @@ bool Tracee::Catches(int signal) const {
   return (caught & SignalBit(signal)) != 0;
 }
 
+void ClearTrapFlagAt(uint64_t address, Tracee* tracee) {
+  uint64_t flags;
+  auto bytes = absl::MakeSpan(reinterpret_cast<uint8_t*>(&flags), sizeof(flags));
+  if (!tracee->Read(address, bytes)) return;
+  flags &= ~kTrapFlag;
+  tracee->Write(address, bytes);
+}
+
 }  // namespace hindsight

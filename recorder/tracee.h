@@ -165,6 +165,9 @@ class Tracee {
   ResumeHow how_ = ResumeHow::kSyscall;  // the last one
 };
 
+// In the flags that a step of pushf has left at `address`.
+void ClearTrapFlagAt(uint64_t address, Tracee* tracee);
+
 }  // namespace hindsight
 
 #endif  // HINDSIGHT_RECORDER_TRACEE_H_

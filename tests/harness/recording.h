@@ -15,7 +15,8 @@ namespace hindsight::e2e {
 ChildResult RunHindsight(const std::vector<std::string>& arguments,
                          const ChildOptions& options = {});
 
-// `hindsight record -o TRACE FLAGS... -- ARGV...`.
+// `hindsight record -o TRACE --self-check=RATE FLAGS... -- ARGV...`: where a block is not executed
+// as the processor does, that says so and exits with 125.
 ChildResult Record(const std::string& trace, const std::vector<std::string>& argv,
                    const ChildOptions& options = {}, const std::vector<std::string>& flags = {});
 
