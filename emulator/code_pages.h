@@ -72,6 +72,9 @@ class CodePages {
   void NoteDropped(uint64_t page, const uint8_t* bytes);
   // The page is gone; it has no translations.
   void Forget(uint64_t page) { pages_.erase(page); }
+  void ForgetRange(uint64_t address, uint64_t size) {
+    absl::erase_if(pages_, [=](const auto& entry) { return entry.first - address < size; });
+  }
 
  private:
   using Bytes = std::array<uint8_t, kPageBytes>;

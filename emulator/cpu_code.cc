@@ -183,7 +183,11 @@ void Cpu::Impl::Release(absl::Span<const uint64_t> pages) {
   view_.Release(pages);
 }
 
+// Also what an earlier user of a recycled Cpu has left there.
 void Cpu::Impl::ReleaseChunk(uint64_t base) {
+  ++epoch_;
+  DropRange(base, base + View::kChunkBytes);
+  code_pages_.ForgetRange(base, View::kChunkBytes);
   for (UnicornEngine* engine : {plain_.get(), watching_.get()}) {
     if (engine != nullptr) engine->Unmap(base);
   }
