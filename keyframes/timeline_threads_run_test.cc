@@ -159,7 +159,10 @@ TEST_F(RunThreadsTest, ThreadsStopWhereTheyStartAndEnd) {
   for (const auto& [there, thread] : expected) {
     const RunStop stop = Run(request);
     ASSERT_EQ(moment(), there);
-    EXPECT_EQ(stop.thread, thread);
+    // With the recording, all that live end at once: any of them may be named.
+    if (there != Toy().end_moment()) {
+      EXPECT_EQ(stop.thread, thread);
+    }
     EXPECT_TRUE(timeline_->IsAlive(thread));
   }
   EXPECT_EQ(Run(request).kind, RunStopKind::kEnd);

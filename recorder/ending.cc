@@ -58,6 +58,7 @@ void ThreadEngine::OnVanished() {
 
 // Brings a thread that is in a system call to a stop in which no signal is about to be delivered.
 bool ThreadEngine::StopInCall() {
+  tracee_->Unpark();
   if (pending_status_.has_value()) {
     const TraceeStop stop = tracee_->Interpret(*std::exchange(pending_status_, std::nullopt));
     if (stop.kind == TraceeStopKind::kExited) return false;
@@ -119,7 +120,7 @@ void ThreadEngine::LetGo(const std::string& reason, std::vector<ThreadToDetach>*
   ThreadToDetach how = {.thread = thread()};
   if (state_ == State::kReady) {
     if (cpu_ != nullptr) ToProcess();
-  } else if (pending_status_.has_value()) {
+  } else if (tracee_->Unpark(); pending_status_.has_value()) {
     const TraceeStop stop = tracee_->Interpret(*pending_status_);
     if (stop.kind == TraceeStopKind::kSignal) how.signal = stop.signal;
   } else {

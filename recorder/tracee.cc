@@ -187,6 +187,10 @@ void Tracee::ParkIfCallEnded() {
   Park();
 }
 
+void Tracee::Unpark() {
+  if (parked_) Unpark(general_);
+}
+
 bool Tracee::Unpark(const user_regs_struct& general) {
   parked_ = false;
   return ptrace(PTRACE_SETSIGMASK, thread_, kSignalSetBytes, &mask_) == 0 &&

@@ -97,6 +97,8 @@ class Tracee {
   bool Park();
   // The same of one that runs or sleeps, for all that is known, if its system call has ended.
   void ParkIfCallEnded();
+  // Undoes either, with the registers that the thread had.
+  void Unpark();
   // Borrowed; null: none any more. Requires: not between Commit and SetRegisters.
   void UseCommitArea(CommitArea* area);
 

@@ -1,6 +1,7 @@
 #include "server/replay_target.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <utility>
 
@@ -119,13 +120,27 @@ absl::StatusOr<size_t> ReplayTarget::ReadMemory(ThreadRef thread, uint64_t addre
   ScratchProcess* copy = scratch_.get();
   if (copy == nullptr) {
     absl::StatusOr<size_t> known = timeline_->ReadMemory(thread.tid, address, out);
-    if (!absl::IsNotFound(known.status()) || suspended_scratch_ == nullptr) return known;
-    // What a function called before has got.
+    if (suspended_scratch_ == nullptr) return known;
+    // What a function called before has got: in memory the recording does not know, or that the
+    // program has not begun to use.
+    if (!absl::IsNotFound(known.status()) && !(known.ok() && IsFresh(thread, address)))
+      return known;
     copy = suspended_scratch_.get();
   }
   size_t known = copy->ReadMemory(address, out);
   if (known == 0 && !out.empty()) return absl::NotFoundError("memory that is not in the trace");
   return known;
+}
+
+// Whether the page of `address` is of no file and has nothing but zeros.
+bool ReplayTarget::IsFresh(ThreadRef thread, uint64_t address) {
+  const MapRegion* region = timeline_->process().RegionAt(timeline_->moment(), address);
+  if (region == nullptr || region->inode != 0) return false;
+  std::array<uint8_t, kPageBytes> page;
+  const absl::StatusOr<size_t> read =
+      timeline_->ReadMemory(thread.tid, address & ~(kPageBytes - 1), absl::MakeSpan(page));
+  return read.ok() && *read == page.size() &&
+         std::all_of(page.begin(), page.end(), [](uint8_t byte) { return byte == 0; });
 }
 
 bool ReplayTarget::ReadAll(uint64_t address, absl::Span<uint8_t> out) {
