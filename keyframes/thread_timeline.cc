@@ -238,15 +238,21 @@ absl::StatusOr<ThreadTimeline::PageKnowledge> ThreadTimeline::LastKnown(
   const uint64_t before = count();
   PageKnowledge known;
   known.fill({here()->segment().info().first_count, true});
+  bool left = false;
   for (const Record& record : here()->segment().records()) {
     if (record.count > before) break;
-    if (!Tells(record, page, kPageBytes)) continue;
+    if (const auto* gone = std::get_if<PageLeft>(&record.body)) left |= gone->address == page;
+    // A page that was left is seen anew as a whole, though only what differs from then is logged.
+    const auto* seen = std::get_if<PageImport>(&record.body);
+    const bool again = left && seen != nullptr && seen->address == page;
+    if (!again && !Tells(record, page, kPageBytes)) continue;
+    if (again) left = false;
     // What nobody knew came with the transition, and is seen where the thread waits, too.
     const auto* import = std::get_if<PageImport>(&record.body);
     const uint64_t old = import != nullptr ? import->known_mask : ~uint64_t{0};
     const bool waits = record.count == before && here()->before_turn();
     for (size_t line = 0; line < known.size(); ++line) {
-      if (!Tells(record, page + line * kLineBytes, kLineBytes)) continue;
+      if (!again && !Tells(record, page + line * kLineBytes, kLineBytes)) continue;
       const bool was_known = (old >> line & 1) != 0;
       if (!waits || !was_known) known[line] = {record.count, was_known};
     }
