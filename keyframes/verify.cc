@@ -13,6 +13,7 @@
 #include <variant>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "keyframes/replayer.h"
@@ -63,7 +64,7 @@ class Work {
   // Checks one segment; `checked` is where it got to.
   absl::Status Check(SegmentReplay& replay, size_t index, uint64_t* checked);
   absl::Status Advance(SegmentReplay& replay, uint64_t target, uint64_t* checked);
-  void NoteContents(const Segment& segment, const VerifyCounts& counts);
+  void NoteContents(const Segment& segment, const SegmentCheck& check);
   absl::Status CheckContinuation(const Segment& segment, size_t index, uint64_t* checked);
 
   const TraceReader& trace_;
@@ -82,6 +83,7 @@ class Work {
   std::vector<Difference> differences_;
   absl::Status setup_error_;
   VerifyCounts counts_;
+  absl::flat_hash_map<std::pair<uint64_t, uint64_t>, bool> keyframe_pages_;  // equal
   std::map<int32_t, ThreadContents> contents_;
   std::map<int32_t, ThreadEnd> ends_;
 };
@@ -128,16 +130,19 @@ absl::Status Work::Check(SegmentReplay& replay, size_t index, uint64_t* checked)
                      [&](uint64_t target) { return Advance(replay, target, checked); });
   const absl::Status status = check.Run();
   signals_ += SignalsBefore(*checked, segment->records());
-  NoteContents(*segment, check.counts());
+  NoteContents(*segment, check);
   RETURN_IF_ERROR(status);
   RETURN_IF_ERROR(segment->damage());
   RETURN_IF_ERROR(order_.AddSegment(*segment));
   return CheckContinuation(*segment, index, checked);
 }
 
-void Work::NoteContents(const Segment& segment, const VerifyCounts& counts) {
+void Work::NoteContents(const Segment& segment, const SegmentCheck& check) {
   std::lock_guard<std::mutex> lock(mutex_);
-  counts_.Add(counts);
+  counts_.Add(check.counts());
+  for (const CheckedPage& page : check.checked_pages()) {
+    keyframe_pages_[{page.keyframe, page.page}] |= page.equal;
+  }
   const SegmentInfo& info = segment.info();
   ThreadContents& contents = contents_[info.thread];
   contents.records += segment.records().size();
@@ -212,6 +217,9 @@ void Work::FillIn(VerifyResult* result) {
   result->checks = checks_;
   result->order_numbers = order_.numbers();
   result->counts = counts_;
+  for (const auto& [page, equal] : keyframe_pages_) {
+    ++(equal ? result->counts.keyframe_pages_equal : result->counts.keyframe_pages_unsure);
+  }
   auto first =
       std::min_element(differences_.begin(), differences_.end(),
                        [](const Difference& a, const Difference& b) { return a.count < b.count; });
@@ -292,9 +300,15 @@ std::vector<std::string> Unchecked(const VerifyResult& result) {
     note(counts.memory_ranges_unknown,
          " ranges of memory handed to system calls: their thread did not have them in view");
   }
-  if (const uint64_t rest = counts.keyframe_pages - counts.keyframe_pages_equal; rest != 0) {
-    note(rest, " of ", counts.keyframe_pages,
-         " pages in full keyframes: not in use just then, or others could write to them");
+  const uint64_t known = counts.keyframe_pages_equal + counts.keyframe_pages_unsure;
+  if (counts.keyframe_pages > known) {
+    note(counts.keyframe_pages - known, " of ", counts.keyframe_pages,
+         " pages in full keyframes: the thread that ran did not know what they held");
+  }
+  if (counts.keyframe_pages_unsure != 0) {
+    note(counts.keyframe_pages_unsure, " of ", counts.keyframe_pages,
+         " pages in full keyframes: the kernel, in a system call of another thread, or another "
+         "process could write to them");
   }
   if (counts.modules_not_stored != 0) {
     note(counts.modules_not_stored, " mapped files: their bytes are not in the trace");

@@ -54,61 +54,133 @@ uint64_t SequenceOf(const Record& record) {
   return std::get<Discontinuity>(record.body).sequence;
 }
 
-// After which the kernel, another thread or another process may write to memory at any time.
-bool ChangesMemoryAlone(const ProcessEvent& event) {
-  if (event.kind != EventKind::kSyscall) return false;
+// After which the kernel or another process may write to memory at any time. (A child of vfork does
+// while the thread that made it waits.)
+bool LetsOthersWrite(const ProcessEvent& event) {
+  if (event.kind == EventKind::kFork) {
+    return event.number != SYS_fork && event.number != SYS_clone && !event.arguments.empty() &&
+           event.arguments[0] == static_cast<uint64_t>(ForkKind::kClone);
+  }
+  if (event.kind != EventKind::kSyscall || event.result < 0) return false;
+  constexpr uint64_t kSharing = CLONE_VM | CLONE_VFORK | CLONE_THREAD;
   switch (event.number) {
     case SYS_io_setup:
     case SYS_io_uring_setup:
       return true;
-    case SYS_vfork:
-    case SYS_clone3:  // its flags lie in memory
-      return event.result > 0;
     case SYS_clone:
-      return event.result > 0 && !event.arguments.empty() && (event.arguments[0] & CLONE_VM) != 0;
+      return !event.arguments.empty() && (event.arguments[0] & kSharing) == CLONE_VM;
     default:
       return false;
   }
 }
 
-// Whose turn it was, and whether memory could change without its doing.
-struct Turn {
-  int32_t thread = 0;
-  bool changes_alone = false;
+// The state of things that events lead to, and what it was at full keyframes.
+class Turns {
+ public:
+  struct Turn {
+    int32_t thread = 0;
+    uint64_t count = 0;
+    bool ends = false;  // in the same state
+    bool others_write = false;
+    bool at_birth = false;
+    std::vector<int32_t> being_made;
+  };
+
+  explicit Turns(const TraceReader& trace) : at_birth_(trace.manifest().parent_pid != 0) {
+    for (const ProcessEvent& event : trace.events()) Add(event);
+  }
+
+  const Turn* At(uint64_t keyframe) const {
+    const auto turn = turns_.find(keyframe);
+    return turn == turns_.end() ? nullptr : &turn->second;
+  }
+
+ private:
+  void Add(const ProcessEvent& event) {
+    others_write_ |= LetsOthersWrite(event);
+    switch (event.kind) {
+      case EventKind::kExec:
+        others_write_ = at_birth_ = false;
+        break;
+      case EventKind::kSyscall:
+        if ((event.number == SYS_clone || event.number == SYS_clone3) && event.result > 0 &&
+            !started_.contains(event.result)) {
+          being_made_.insert(static_cast<int32_t>(event.result));
+        }
+        break;
+      case EventKind::kFork:
+        being_made_.erase(static_cast<int32_t>(event.result));
+        break;
+      case EventKind::kThreadStart:
+        started_.insert(event.thread);
+        being_made_.erase(event.thread);
+        break;
+      case EventKind::kFullKeyframe:
+        AddKeyframe(event);
+        break;
+      case EventKind::kSlice:
+        EndTurns(event);
+        break;
+      default:
+        break;
+    }
+  }
+
+  void AddKeyframe(const ProcessEvent& event) {
+    const auto number = static_cast<uint64_t>(event.number);
+    turns_[number] = {.thread = event.thread,
+                      .count = event.count,
+                      .others_write = others_write_,
+                      .at_birth = at_birth_,
+                      .being_made = {being_made_.begin(), being_made_.end()}};
+    open_[event.thread].push_back(number);
+  }
+
+  // The thread goes on, after others had their turns.
+  void EndTurns(const ProcessEvent& slice) {
+    for (const uint64_t number : open_[slice.thread]) {
+      turns_[number].ends = turns_[number].count == slice.count;
+    }
+    open_.erase(slice.thread);
+  }
+
+  bool others_write_ = false;
+  bool at_birth_;
+  absl::flat_hash_set<int64_t> started_;
+  absl::flat_hash_set<int32_t> being_made_;
+  absl::flat_hash_map<uint64_t, Turn> turns_;                 // by number of the full keyframe
+  absl::flat_hash_map<int32_t, std::vector<uint64_t>> open_;  // since each thread's last slice
 };
 
 }  // namespace
 
 TraceClaims::TraceClaims(const TraceReader& trace) : trace_(trace) {
-  absl::flat_hash_map<uint64_t, Turn> turns;  // at full keyframes, by number
-  // A child may share its parent's memory until it executes a program.
-  bool changes_alone = trace.manifest().parent_pid != 0;
-  std::optional<int32_t> first_thread;
   for (const ProcessEvent& event : trace.events()) {
     if (IsTransitionEvent(event.kind)) transitions_[event.thread].push_back(&event);
-    if (event.kind == EventKind::kFullKeyframe) {
-      turns[static_cast<uint64_t>(event.number)] = {event.thread, changes_alone};
-    }
-    if (event.kind == EventKind::kThreadStart && !first_thread.has_value()) {
-      first_thread = event.thread;
-    }
-    const bool other = event.kind == EventKind::kThreadStart && event.thread != *first_thread;
-    changes_alone =
-        event.kind != EventKind::kExec && (changes_alone || other || ChangesMemoryAlone(event));
+    if (event.kind == EventKind::kMemoryUnknown) unknown_.insert({event.thread, event.count});
   }
   for (auto& [thread, events] : transitions_) {
     std::stable_sort(
         events.begin(), events.end(),
         [](const ProcessEvent* a, const ProcessEvent* b) { return a->count < b->count; });
   }
-  for (const auto& keyframe : trace.full_keyframes()) {
-    const auto turn = turns.find(keyframe->number());
+  FindKeyframes();
+}
+
+void TraceClaims::FindKeyframes() {
+  const Turns turns(trace_);
+  for (const auto& keyframe : trace_.full_keyframes()) {
+    const Turns::Turn* const turn = turns.At(keyframe->number());
     for (const FullKeyframe::ThreadState& state : keyframe->threads()) {
       KeyframeStart start = {.keyframe = keyframe.get(), .state = &state};
-      start.has_turn = turn != turns.end() && turn->second.thread == state.thread;
-      start.memory_changes =
-          keyframe->threads().size() > 1 || (start.has_turn && turn->second.changes_alone);
-      keyframe_starts_[{state.thread, state.segment}].push_back(start);
+      if (turn != nullptr && turn->thread == state.thread) {
+        start.has_turn = true;
+        start.turn_ends = turn->ends;
+        start.others_write = turn->others_write;
+        start.at_birth = turn->at_birth;
+        start.being_made = turn->being_made;
+      }
+      keyframe_starts_[{state.thread, state.segment}].push_back(std::move(start));
     }
   }
 }

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "absl/status/status.h"
 #include "absl/types/span.h"
 #include "emulator/registers.h"
@@ -49,18 +50,30 @@ class TraceClaims {
   struct KeyframeStart {
     const FullKeyframe* keyframe = nullptr;
     const FullKeyframe::ThreadState* state = nullptr;  // of the segment's thread, in it
-    // It was the thread's turn: what it found in memory then is what the keyframe saved ...
+    // It was the thread's turn: what it found in memory then is what the keyframe saved, unless
+    // somebody else may write (OtherWriters).
     bool has_turn = false;
-    // ... unless somebody else may write: other threads, the kernel for them, or other processes.
-    bool memory_changes = false;
+    // That turn ended in the same state: what the thread imports in it may be what it found at the
+    // beginning of its next one, when others had had theirs.
+    bool turn_ends = false;
+    // Other processes, or the kernel at times of its own choosing, may write to its memory.
+    bool others_write = false;
+    // The process had not executed a program since it was made by another.
+    bool at_birth = false;
+    std::vector<int32_t> being_made;  // threads that a call has made and that have not begun yet
   };
   const std::vector<KeyframeStart>& KeyframesAt(int32_t thread, uint64_t segment) const;
+  // What the thread's transition to state `count` did to memory the recorder does not know.
+  bool IsUnknownAt(int32_t thread, uint64_t count) const {
+    return unknown_.contains({thread, count});
+  }
 
   // Whether starts and ends of threads, forks and full keyframes are where the trace has threads,
   // system calls and full keyframes. kDataLoss naming what is not.
   absl::Status CheckProcess(const std::map<int32_t, ThreadEnd>& ends) const;
 
  private:
+  void FindKeyframes();
   absl::Status CheckStarts() const;
   absl::Status CheckEnds(const std::map<int32_t, ThreadEnd>& ends) const;
   absl::Status CheckForks() const;
@@ -69,6 +82,7 @@ class TraceClaims {
   absl::Status Differs(const ProcessEvent& event, const std::string& what) const;
 
   const TraceReader& trace_;
+  absl::flat_hash_set<std::pair<int32_t, uint64_t>> unknown_;
   absl::flat_hash_map<int32_t, std::vector<const ProcessEvent*>> transitions_;
   absl::flat_hash_map<std::pair<int32_t, uint64_t>, std::vector<KeyframeStart>> keyframe_starts_;
 };

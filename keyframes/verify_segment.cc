@@ -67,11 +67,12 @@ absl::Status SegmentCheck::CheckKeyframes() {
   const SegmentInfo& info = replay_->segment().info();
   for (const TraceClaims::KeyframeStart& start : claims_->KeyframesAt(info.thread, info.number)) {
     RETURN_IF_ERROR(CheckState(*start.keyframe, *start.state));
-    if (!start.has_turn) continue;
     // Pages imported in the first state were read from the process when the keyframe was: nothing
-    // has run between.
+    // has run between, unless that turn ended.
+    if (!start.has_turn || start.turn_ends) continue;
+    OtherWriters others(trace_, claims_, &start);
     for (const uint64_t page : replay_->held_pages()) {
-      RETURN_IF_ERROR(CheckPage(*start.keyframe, page, start.memory_changes));
+      RETURN_IF_ERROR(CheckPage(*start.keyframe, page, &others));
     }
   }
   return absl::OkStatus();
@@ -85,9 +86,10 @@ absl::Status SegmentCheck::CheckKeyframesAtEnd() {
   const SegmentInfo& info = segment.info();
   for (const auto& start : claims_->KeyframesAt(info.thread, info.number + 1)) {
     if (!start.has_turn || start.state->count != segment.end_count()) continue;
+    OtherWriters others(trace_, claims_, &start);
     for (const uint64_t page : replay_->held_pages()) {
       if (left_.contains(page)) continue;
-      RETURN_IF_ERROR(CheckPage(*start.keyframe, page, start.memory_changes));
+      RETURN_IF_ERROR(CheckPage(*start.keyframe, page, &others));
     }
   }
   return absl::OkStatus();
@@ -107,21 +109,19 @@ absl::Status SegmentCheck::CheckState(const FullKeyframe& keyframe,
                                            " has other registers than the segment begins with"));
 }
 
-absl::Status SegmentCheck::CheckPage(const FullKeyframe& keyframe, uint64_t page, bool may_differ) {
+absl::Status SegmentCheck::CheckPage(const FullKeyframe& keyframe, uint64_t page,
+                                     OtherWriters* others) {
   std::array<uint8_t, kPageBytes> saved, held;
   const absl::Status read = keyframe.ReadPage(page, absl::MakeSpan(saved));
   if (absl::IsNotFound(read)) return absl::OkStatus();
   RETURN_IF_ERROR(read);
   if (!replay_->ReadHeld(page, absl::MakeSpan(held))) return absl::OkStatus();
   const auto [at_saved, at_held] = std::mismatch(saved.begin(), saved.end(), held.begin());
-  if (at_saved == saved.end()) {
-    ++counts_.keyframe_pages_equal;
-    return absl::OkStatus();
-  }
-  if (may_differ) {
-    ++counts_.keyframe_pages_unsure;
-    return absl::OkStatus();
-  }
+  const bool equal = at_saved == saved.end();
+  ASSIGN_OR_RETURN(const bool may_differ,
+                   equal ? absl::StatusOr<bool>(true) : others->MayHaveWritten(page));
+  checked_pages_.push_back({keyframe.number(), page, equal});
+  if (may_differ) return absl::OkStatus();
   return Differs(
       replay_->count(),
       absl::StrFormat("full keyframe %d has byte 0x%02x at address 0x%x, but the thread "

@@ -18,9 +18,17 @@
 #include "keyframes/replayer.h"
 #include "keyframes/verify_claims.h"
 #include "keyframes/verify_counts.h"
+#include "keyframes/verify_writers.h"
 #include "tracefmt/trace_reader.h"
 
 namespace hindsight {
+
+// A page of a full keyframe that replay knew, too.
+struct CheckedPage {
+  uint64_t keyframe = 0;
+  uint64_t page = 0;
+  bool equal = false;  // else others may have written to it
+};
 
 class SegmentCheck {
  public:
@@ -36,12 +44,15 @@ class SegmentCheck {
   // To the segment's end. kDataLoss: the first difference.
   absl::Status Run();
   const VerifyCounts& counts() const { return counts_; }
+  // Of full keyframes. The same page may be listed twice: at the end of one segment, and at the
+  // start of the next.
+  const std::vector<CheckedPage>& checked_pages() const { return checked_pages_; }
 
  private:
   absl::Status CheckKeyframes();
   absl::Status CheckKeyframesAtEnd();
   absl::Status CheckState(const FullKeyframe& keyframe, const FullKeyframe::ThreadState& state);
-  absl::Status CheckPage(const FullKeyframe& keyframe, uint64_t page, bool may_differ);
+  absl::Status CheckPage(const FullKeyframe& keyframe, uint64_t page, OtherWriters* others);
   absl::Status CheckRecord(const Record& record);
   absl::Status CheckMemory(const MemoryHash& memory);
   absl::Status CheckTransition(const Record& record, EventKind kind);
@@ -56,6 +67,7 @@ class SegmentCheck {
   size_t next_event_ = 0;                              // in transitions_
   absl::flat_hash_set<uint64_t> left_;                 // pages whose contents replay does not know
   VerifyCounts counts_;
+  std::vector<CheckedPage> checked_pages_;
 };
 
 }  // namespace hindsight

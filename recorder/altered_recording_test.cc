@@ -194,6 +194,41 @@ TEST(AlteredTest, APageOfAFullKeyframe) {
   EXPECT_THAT(VerdictOn(alteration), HasSubstr("full keyframe 1 has byte"));
 }
 
+// Neither does it excuse a difference that there are other threads, unless they could write.
+TEST(AlteredTest, APageOfAFullKeyframeAmongThreads) {
+  const auto reader = Read(Original());
+  const FullKeyframe* among_threads = nullptr;
+  for (const auto& keyframe : reader->full_keyframes()) {
+    if (keyframe->threads().size() > 1) among_threads = keyframe.get();
+  }
+  ASSERT_NE(among_threads, nullptr);
+  // All of them: replay knows some.
+  Alteration alteration;
+  alteration.page = [&](uint64_t keyframe, uint64_t, absl::Span<uint8_t> bytes) {
+    if (keyframe == among_threads->number()) bytes[100] ^= 1;
+  };
+  EXPECT_THAT(VerdictOn(alteration),
+              HasSubstr("full keyframe " + std::to_string(among_threads->number()) + " has byte"));
+}
+
+// The kernel stores in a buffer that another thread looks at while a full keyframe is saved.
+TEST(AlteredTest, WhatTheKernelStoredForAnotherThreadMayDiffer) {
+  const std::string directory = NewDirectory();
+  RecordOptions options;
+  options.directory = directory + "/trace";
+  options.arguments = {"recorder/testdata/reads_beside"};
+  options.full_keyframe_interval = 20'000;
+  options.children = ChildPolicy::kNone;
+  const auto recorded = RecordProgram(options);
+  ASSERT_TRUE(recorded.ok()) << recorded.status();
+  EXPECT_EQ(WEXITSTATUS(recorded->wait_status), 0);
+  const auto result = Verify(*Read(options.directory));
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_TRUE(result->exact()) << result->difference;
+  EXPECT_GT(result->counts.full_keyframes, 5u);
+  std::filesystem::remove_all(directory);
+}
+
 // Nothing else tells of them: the totals of the copy are those of what is left.
 TEST(AlteredTest, SegmentsThatAFullKeyframeNames) {
   Alteration alteration;
