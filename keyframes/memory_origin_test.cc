@@ -294,6 +294,8 @@ TEST(MemoryOriginTest, AfterAGapNothingFromBeforeCounts) {
   OriginTrace trace;
   trace.Keyframe(0).Event({.kind = EventKind::kGap, .count = 20, .text = "paused"}).Keyframe(50);
   EXPECT_EQ(trace.Of(19, 0x401000).kind, Kind::kKeyframe);
+  EXPECT_EQ(trace.Of(20, 0x401000).kind, Kind::kKeyframe);  // the last state before it
+  EXPECT_EQ(trace.Of(21, 0x401000).kind, Kind::kUnknown);
   EXPECT_EQ(trace.Of(30, 0x401000).kind, Kind::kUnknown);
   EXPECT_EQ(trace.Of(60, 0x401000).kind, Kind::kKeyframe);
 }

@@ -205,6 +205,8 @@ void ProcessState::AddEvents() {
     // ended is told behind what others did until then.
     Life& life = lives_.at(thread);
     if (event.kind == EventKind::kThreadExit) life.end = std::max(life.end, latest);
+    // Likewise the gap in which all of them run on alone.
+    if (event.kind == EventKind::kGap) moment = std::max(moment, latest);
     latest = std::max(latest, moment);
     AddEvent(event, moment);
   }
@@ -325,7 +327,8 @@ const FullKeyframe* ProcessState::KeyframeAt(uint64_t moment) const {
 }
 
 uint64_t ProcessState::LastGapBefore(uint64_t moment) const {
-  auto it = FirstBehind(gaps_, moment);
+  // In the last state before it all is still known.
+  auto it = moment == 0 ? gaps_.begin() : FirstBehind(gaps_, moment - 1);
   return it == gaps_.begin() ? 0 : std::prev(it)->moment;
 }
 

@@ -159,10 +159,7 @@ TEST_F(RunThreadsTest, ThreadsStopWhereTheyStartAndEnd) {
   for (const auto& [there, thread] : expected) {
     const RunStop stop = Run(request);
     ASSERT_EQ(moment(), there);
-    // With the recording, all that live end at once: any of them may be named.
-    if (there != Toy().end_moment()) {
-      EXPECT_EQ(stop.thread, thread);
-    }
+    EXPECT_EQ(stop.thread, thread);
     EXPECT_TRUE(timeline_->IsAlive(thread));
   }
   EXPECT_EQ(Run(request).kind, RunStopKind::kEnd);

@@ -76,7 +76,8 @@ class ToyThread final : private Pager {
   bool done();
   TraceWriter::ThreadState NewSegment();
   void EndSegment();
-  void EndLog();
+  // `how`: kThreadExit, or, of a thread that lives on without being recorded, kGap.
+  void EndLog(EventKind how);
   bool segment_is_long() const;
   void Finish();
 
@@ -189,12 +190,12 @@ bool ToyThread::done() { return cpu_->next()->policy == Policy::kPrivileged; }
 void ToyThread::Finish() {
   ended = true;
   process_->ends[thread] = process_->moment();
-  EndLog();
+  EndLog(EventKind::kThreadExit);
 }
 
-void ToyThread::EndLog() {
+void ToyThread::EndLog(EventKind how) {
   EndSegment();
-  process_->Event({.kind = EventKind::kThreadExit, .thread = thread, .count = cpu_->count()});
+  process_->Event({.kind = how, .thread = thread, .count = cpu_->count()});
 }
 
 bool ToyThread::OnMissing(uint64_t page, Access access) {
@@ -442,7 +443,7 @@ void ToyProcess::Record() {
   end.values = values;
   end.changes = {};
   moments.push_back(end);
-  threads.front()->EndLog();
+  threads.front()->EndLog(EventKind::kGap);
 }
 
 }  // namespace
