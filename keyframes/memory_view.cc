@@ -76,17 +76,47 @@ absl::Status MemoryView::ReadBefore(int32_t thread, uint64_t number, uint64_t mo
       out);
 }
 
-absl::Status MemoryView::Find(const Question& asked, absl::Span<uint8_t> out) {
-  const uint64_t moment = asked.moment, page = asked.page;
+absl::StatusOr<bool> MemoryView::IsUntouched(int32_t thread, uint64_t moment, uint64_t address,
+                                             const std::atomic<bool>* interrupt) {
+  ASSIGN_OR_RETURN(const SegmentReplay* present, views_->StandAt(thread, moment, interrupt));
+  const uint64_t page = PageOf(address);
+  Question question = {.thread = thread,
+                       .number = present->segment().info().number,
+                       .ask_own = true,
+                       .moment = moment,
+                       .page = page,
+                       .interrupt = interrupt};
+  const auto known = Ask(&question);
+  if (absl::IsNotFound(known.status())) return false;
+  RETURN_IF_ERROR(known.status());
+  const auto* origin = std::get_if<MemoryOrigin>(&*known);
+  if (origin == nullptr) return false;
+  switch (origin->kind) {
+    case MemoryOrigin::Kind::kZeros:
+      return true;
+    case MemoryOrigin::Kind::kBirth:
+      return views_->WasUntouchedAtBirth(page);
+    case MemoryOrigin::Kind::kKeyframe: {
+      Page saved;
+      return origin->else_zeros &&
+             absl::IsNotFound(origin->keyframe->ReadPage(page, absl::MakeSpan(saved)));
+    }
+    default:
+      return false;
+  }
+}
+
+absl::StatusOr<std::variant<std::vector<MemoryView::Knowledge>, MemoryOrigin>> MemoryView::Ask(
+    Question* question) {
+  const uint64_t moment = question->moment, page = question->page;
   if (!process_->MapsAt(moment).empty() && process_->RegionAt(moment, page) == nullptr) {
     return NotKnown(page);
   }
   const MemoryOrigin origin = origins_.Of(moment, page);
-  Question question = asked;
   // What was known before a full keyframe, or a gap, no longer counts.
-  question.floor = std::max(KeyframeMoment(moment), process_->LastGapBefore(moment));
-  question.origin = origin.moment;
-  ASSIGN_OR_RETURN(Findings findings, AskThreads(question));
+  question->floor = std::max(KeyframeMoment(moment), process_->LastGapBefore(moment));
+  question->origin = origin.moment;
+  ASSIGN_OR_RETURN(Findings findings, AskThreads(*question));
   if (findings.lost.has_value()) {
     const auto outdated = [&](const Knowledge& known) {
       return VerifiedMoment(known, moment) < *findings.lost;
@@ -95,9 +125,19 @@ absl::Status MemoryView::Find(const Question& asked, absl::Span<uint8_t> out) {
                          findings.known.end());
     if (findings.known.empty()) return NotKnown(page);
   }
-  if (!findings.known.empty()) return MergeNewest(findings.known, question, out);
-  ASSIGN_OR_RETURN(const bool mapped, IsMapped(question));
-  return mapped ? ReadOrigin(origin, moment, page, out) : NotKnown(page);
+  if (!findings.known.empty()) return std::move(findings.known);
+  ASSIGN_OR_RETURN(const bool mapped, IsMapped(*question));
+  if (!mapped) return NotKnown(page);
+  return origin;
+}
+
+absl::Status MemoryView::Find(const Question& asked, absl::Span<uint8_t> out) {
+  Question question = asked;
+  ASSIGN_OR_RETURN(const auto known, Ask(&question));
+  if (const auto* threads = std::get_if<std::vector<Knowledge>>(&known)) {
+    return MergeNewest(*threads, question, out);
+  }
+  return ReadOrigin(std::get<MemoryOrigin>(known), question.moment, question.page, out);
 }
 
 absl::Status MemoryView::ReadOrigin(const MemoryOrigin& origin, uint64_t moment, uint64_t page,

@@ -29,6 +29,7 @@
 #include <optional>
 #include <tuple>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
@@ -61,6 +62,8 @@ class ThreadViews {
                                                 const std::atomic<bool>* interrupt) = 0;
   // Memory that the process was born with; kNotFound if that is not known.
   virtual absl::Status ReadBirth(uint64_t page, absl::Span<uint8_t> out) = 0;
+  // Whether nobody had touched that page of it (MemoryView::IsUntouched).
+  virtual absl::StatusOr<bool> WasUntouchedAtBirth(uint64_t page) = 0;
 };
 
 class MemoryView {
@@ -79,6 +82,10 @@ class MemoryView {
   // the first is not. `interrupt` (polled, may be null): kCancelled.
   absl::StatusOr<size_t> Read(int32_t thread, uint64_t moment, uint64_t address,
                               absl::Span<uint8_t> out, const std::atomic<bool>* interrupt);
+  // Whether the page of `address` is memory of no file that nobody has touched since it was mapped:
+  // it is zeros because the memory map says so. False for pages that are not known.
+  absl::StatusOr<bool> IsUntouched(int32_t thread, uint64_t moment, uint64_t address,
+                                   const std::atomic<bool>* interrupt);
   // The page as it was known at `moment`, before segment `number` of `thread` touched it; kNotFound
   // if it was not.
   absl::Status ReadBefore(int32_t thread, uint64_t number, uint64_t moment, uint64_t page,
@@ -128,6 +135,8 @@ class MemoryView {
     std::optional<uint64_t> lost;  // the last moment at which one that knew it no longer did
   };
 
+  // Who knows the page: threads, or else its origin. kNotFound: nobody does.
+  absl::StatusOr<std::variant<std::vector<Knowledge>, MemoryOrigin>> Ask(Question* question);
   absl::Status Find(const Question& question, absl::Span<uint8_t> out);
   absl::Status ReadOrigin(const MemoryOrigin& origin, uint64_t moment, uint64_t page,
                           absl::Span<uint8_t> out);

@@ -53,6 +53,7 @@ class MemoryViewTest : public testing::Test, private ThreadViews {
   absl::Status ReadBirth(uint64_t, absl::Span<uint8_t>) override {
     return absl::NotFoundError("born with nothing");
   }
+  absl::StatusOr<bool> WasUntouchedAtBirth(uint64_t) override { return false; }
 };
 
 TEST_F(MemoryViewTest, APageHeldIsReadFromTheView) {
@@ -100,6 +101,17 @@ TEST_F(MemoryViewWithKeyframesTest, AFullKeyframeAnswersForPagesNobodyTouched) {
   Go(3, 0);  // keyframe 2: what the toy kernel wrote is in it
   EXPECT_EQ(*Read(ToyRecording::kBuffer), toy_.at(replay_->count()).buffer);
   EXPECT_NE(*Read(ToyRecording::kBuffer), 0);
+}
+
+TEST_F(MemoryViewWithKeyframesTest, WhatAThreadOrAKeyframeHasWasTouched) {
+  const auto untouched = [&](uint64_t address) {
+    return *view_.IsUntouched(ToyRecording::kThread, replay_->count() - toy_.begin_count(),
+                              address + 5, nullptr);
+  };
+  Go(3, 0);
+  EXPECT_FALSE(untouched(ToyRecording::kBuffer));    // it is in the keyframe
+  EXPECT_FALSE(untouched(ToyRecording::kSum));       // it is in the view
+  EXPECT_FALSE(untouched(ToyRecording::kStackTop));  // it is not mapped
 }
 
 TEST_F(MemoryViewWithKeyframesTest, WhatIsNotMappedCannotBeRead) {

@@ -72,6 +72,12 @@ absl::StatusOr<size_t> Timeline::Impl::ReadMemory(int32_t thread, uint64_t addre
   return memory_.Read(thread, moment_, address, out, interrupt);
 }
 
+absl::StatusOr<bool> Timeline::Impl::IsUntouched(int32_t thread, uint64_t address,
+                                                 const std::atomic<bool>* interrupt) {
+  RETURN_IF_ERROR(CheckAlive(thread));
+  return memory_.IsUntouched(thread, moment_, address, interrupt);
+}
+
 absl::Status Timeline::Impl::SeekTo(uint64_t moment, const std::atomic<bool>* interrupt) {
   if (moment > process_.end_moment()) {
     return absl::OutOfRangeError(absl::StrCat("moment ", moment, " is not in the recording (0 to ",
@@ -181,14 +187,26 @@ absl::Status Timeline::Impl::OpenParent() {
   return absl::OkStatus();
 }
 
-absl::Status Timeline::Impl::ReadBirth(uint64_t page, absl::Span<uint8_t> out) {
+// The parent's timeline, which stands where it forked.
+absl::StatusOr<Timeline*> Timeline::Impl::Parent() {
   const Manifest& manifest = trace_->manifest();
   if (manifest.parent_pid == 0 || manifest.parent_directory.empty()) {
     return absl::NotFoundError("nothing is known from before the process");
   }
   if (!std::exchange(parent_tried_, true)) parent_status_ = OpenParent();
   if (parent_ == nullptr) return absl::NotFoundError(parent_status_.message());
-  ASSIGN_OR_RETURN(size_t size, parent_->ReadMemory(manifest.parent_thread, page, out));
+  return parent_.get();
+}
+
+absl::StatusOr<bool> Timeline::Impl::WasUntouchedAtBirth(uint64_t page) {
+  const absl::StatusOr<Timeline*> parent = Parent();
+  if (!parent.ok()) return false;
+  return (*parent)->IsUntouched(trace_->manifest().parent_thread, page);
+}
+
+absl::Status Timeline::Impl::ReadBirth(uint64_t page, absl::Span<uint8_t> out) {
+  ASSIGN_OR_RETURN(Timeline* const parent, Parent());
+  ASSIGN_OR_RETURN(size_t size, parent->ReadMemory(trace_->manifest().parent_thread, page, out));
   return size == out.size() ? absl::OkStatus() : absl::NotFoundError("only part of a page");
 }
 
@@ -233,6 +251,11 @@ absl::StatusOr<size_t> Timeline::ReadMemory(int32_t thread, uint64_t address,
                                             absl::Span<uint8_t> out,
                                             const std::atomic<bool>* interrupt) {
   return impl_->ReadMemory(thread, address, out, interrupt);
+}
+
+absl::StatusOr<bool> Timeline::IsUntouched(int32_t thread, uint64_t address,
+                                           const std::atomic<bool>* interrupt) {
+  return impl_->IsUntouched(thread, address, interrupt);
 }
 
 absl::Status Timeline::SeekTo(uint64_t moment, const std::atomic<bool>* interrupt) {

@@ -78,6 +78,10 @@ class Timeline {
   // others touched may replay them; `interrupt` (polled, may be null) ends that with kCancelled.
   absl::StatusOr<size_t> ReadMemory(int32_t thread, uint64_t address, absl::Span<uint8_t> out,
                                     const std::atomic<bool>* interrupt = nullptr);
+  // Whether the page of `address` is memory of no file that nobody has touched since it was mapped:
+  // that it is zeros is known from the memory map alone. False where memory is not known.
+  absl::StatusOr<bool> IsUntouched(int32_t thread, uint64_t address,
+                                   const std::atomic<bool>* interrupt = nullptr);
 
   // What is known without replay: of one thread (by its counts), of all (by moments).
   const ThreadState& thread_state(int32_t thread) const;

@@ -38,6 +38,8 @@ class Timeline::Impl final : private ThreadHost, private ThreadViews {
   absl::StatusOr<RegisterFile> Registers(int32_t thread);
   absl::StatusOr<size_t> ReadMemory(int32_t thread, uint64_t address, absl::Span<uint8_t> out,
                                     const std::atomic<bool>* interrupt);
+  absl::StatusOr<bool> IsUntouched(int32_t thread, uint64_t address,
+                                   const std::atomic<bool>* interrupt);
   absl::Status SeekTo(uint64_t moment, const std::atomic<bool>* interrupt);
   // What was told of the present moment counts no more.
   void ForgetTold() { told_.reset(); }
@@ -72,7 +74,9 @@ class Timeline::Impl final : private ThreadHost, private ThreadViews {
                                         uint64_t since,
                                         const std::atomic<bool>* interrupt) override;
   absl::Status ReadBirth(uint64_t page, absl::Span<uint8_t> out) override;
+  absl::StatusOr<bool> WasUntouchedAtBirth(uint64_t page) override;
   absl::Status OpenParent();
+  absl::StatusOr<Timeline*> Parent();
 
   ThreadTimeline& Of(int32_t thread);
   // A second one, for looking at what earlier segments of a thread that is being searched knew.

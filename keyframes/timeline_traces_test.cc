@@ -166,6 +166,35 @@ TEST_F(TracesTest, MemoryAForkedProcessHasNotTouchedIsItsParents) {
   EXPECT_EQ(Read(kThread, ToyThreads::kRarePage), 0x0707070707070707);
 }
 
+// Zeros that a thread has found are not what zeros are that nobody has looked at.
+TEST_F(TracesTest, MemoryThatNobodyHasTouchedIsKnownAsSuch) {
+  Begin();
+  const std::vector<MapRegion> maps = {{.start = kCode, .end = 0x900000, .protection = 7}};
+  ASSERT_TRUE(
+      writer_->BeginFullKeyframe(++keyframes_, 0, {{kThread, 0, 0, ToWords(At(0))}}, maps, {})
+          .ok());
+  ASSERT_TRUE(writer_->AddPage(kData, Filled(0)).ok());
+  ASSERT_TRUE(writer_->DeclareComplete({}).ok());
+  ASSERT_TRUE(writer_->FinishFullKeyframe().ok());
+  BeginSegment(kThread, 0, 0);
+  ImportPage(kThread, 20, kData + kPageBytes, Filled(0));
+  EndSegment(kThread, 30);
+  Open();
+  const auto untouched = [&](uint64_t page) {
+    return *timeline_->IsUntouched(kThread, page + 100);
+  };
+  EXPECT_EQ(Read(kThread, kData), 0);
+  EXPECT_FALSE(untouched(kData));
+  EXPECT_FALSE(untouched(kCode));
+  EXPECT_FALSE(untouched(0x1000));  // not mapped
+  EXPECT_EQ(Read(kThread, kData + kPageBytes), 0);
+  EXPECT_TRUE(untouched(kData + kPageBytes));
+  ASSERT_TRUE(timeline_->SeekTo(uint64_t{25}).ok());
+  EXPECT_EQ(Read(kThread, kData + kPageBytes), 0);
+  EXPECT_FALSE(untouched(kData + kPageBytes));
+  EXPECT_TRUE(untouched(kData + 2 * kPageBytes));
+}
+
 TEST_F(TracesTest, OfAMissingParentNothingIsKnown) {
   manifest_.parent_pid = 1;
   manifest_.parent_directory = "../nowhere";

@@ -1,7 +1,6 @@
 #include "server/replay_target.h"
 
 #include <algorithm>
-#include <array>
 #include <cstring>
 #include <utility>
 
@@ -117,30 +116,33 @@ absl::StatusOr<std::string> ReplayTarget::ReadRegister(ThreadRef thread, int num
 absl::StatusOr<size_t> ReplayTarget::ReadMemory(ThreadRef thread, uint64_t address,
                                                 absl::Span<uint8_t> out) {
   RETURN_IF_ERROR(CheckThread(thread));
-  ScratchProcess* copy = scratch_.get();
-  if (copy == nullptr) {
-    absl::StatusOr<size_t> known = timeline_->ReadMemory(thread.tid, address, out);
-    if (suspended_scratch_ == nullptr) return known;
-    // What a function called before has got: in memory the recording does not know, or that the
-    // program has not begun to use.
-    if (!absl::IsNotFound(known.status()) && !(known.ok() && IsFresh(thread, address)))
-      return known;
-    copy = suspended_scratch_.get();
+  if (scratch_ != nullptr) {
+    const size_t known = scratch_->ReadMemory(address, out);
+    if (known > 0 || out.empty()) return known;
+    return absl::NotFoundError("memory that is not in the trace");
   }
-  size_t known = copy->ReadMemory(address, out);
-  if (known == 0 && !out.empty()) return absl::NotFoundError("memory that is not in the trace");
-  return known;
+  if (suspended_scratch_ == nullptr) return timeline_->ReadMemory(thread.tid, address, out);
+  return ReadBesideCall(thread.tid, address, out);
 }
 
-// Whether the page of `address` is of no file and has nothing but zeros.
-bool ReplayTarget::IsFresh(ThreadRef thread, uint64_t address) {
-  const MapRegion* region = timeline_->process().RegionAt(timeline_->moment(), address);
-  if (region == nullptr || region->inode != 0) return false;
-  std::array<uint8_t, kPageBytes> page;
-  const absl::StatusOr<size_t> read =
-      timeline_->ReadMemory(thread.tid, address & ~(kPageBytes - 1), absl::MakeSpan(page));
-  return read.ok() && *read == page.size() &&
-         std::all_of(page.begin(), page.end(), [](uint8_t byte) { return byte == 0; });
+// What a called function has got shows where the recording has nothing to show: in memory it does
+// not know, or that the program has not begun to use.
+absl::StatusOr<size_t> ReplayTarget::ReadBesideCall(int32_t thread, uint64_t address,
+                                                    absl::Span<uint8_t> out) {
+  size_t done = 0;
+  while (done < out.size() && address + done >= address) {
+    const uint64_t at = address + done;
+    const auto part = out.subspan(done, kPageBytes - at % kPageBytes);
+    absl::StatusOr<size_t> known = timeline_->ReadMemory(thread, at, part);
+    if (!known.ok() && !absl::IsNotFound(known.status())) return known;
+    if (!known.ok() || timeline_->IsUntouched(thread, at).value_or(false)) {
+      known = suspended_scratch_->ReadMemory(at, part);
+    }
+    done += *known;
+    if (*known < part.size()) break;
+  }
+  if (done == 0 && !out.empty()) return absl::NotFoundError("memory that is not in the trace");
+  return done;
 }
 
 bool ReplayTarget::ReadAll(uint64_t address, absl::Span<uint8_t> out) {

@@ -81,7 +81,7 @@ class ReplayTarget final : public Target {
   // The number of the system call that is about to be made or was just made, else -1: as the kernel
   // shows it at the two stops of a system call.
   int64_t OrigRax(int32_t thread) const;
-  bool IsFresh(ThreadRef thread, uint64_t address);
+  absl::StatusOr<size_t> ReadBesideCall(int32_t thread, uint64_t address, absl::Span<uint8_t> out);
   bool ReadAll(uint64_t address, absl::Span<uint8_t> out);
   // Begins a diversion of `thread` if there is none.
   absl::Status Divert(int32_t thread);
