@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "emulator/host_registers.h"
+#include "recorder/rseq.h"
 
 namespace hindsight {
 namespace {
@@ -19,7 +20,8 @@ namespace {
 constexpr uint64_t kMaxInstructions = 500;
 constexpr int kMaxIterations = 2000;
 constexpr size_t kLongest = 15;
-constexpr uint64_t kRseqBytes = 32;
+// In struct rseq: where the program puts the address of the sequence that it is in.
+constexpr uint64_t kRseqSequence = 8, kRseqSequenceEnd = 16;
 
 // They store what the emulator does not keep, the x87's pointers, or what is the host's own.
 bool StoresMoreThanIsKept(uint16_t mnemonic) {
@@ -77,32 +79,27 @@ std::string Disassembly(uint64_t pc, const std::vector<uint8_t>& code) {
 
 BlockCheck::Outcome BlockCheck::Run(uint64_t instructions) {
   start_ = cpu_->registers();
+  Outcome outcome = RunAndCompare(instructions);
+  // The Cpu's pages are read from the process: first those of the start, then what the kernel did.
+  hooks_.back_to_start();
+  KeepKernels();
+  return outcome;
+}
+
+BlockCheck::Outcome BlockCheck::RunAndCompare(uint64_t instructions) {
   const uint64_t count = cpu_->count();
   RunOptions options;
   options.limit = count + instructions;
   options.exact_limit = false;
-  if (cpu_->Run(options).stop == Stop::kFault) {
-    hooks_.back_to_start();
-    return {};
-  }
+  if (cpu_->Run(options).stop == Stop::kFault) return {};
   const uint64_t executed = cpu_->count() - count;
-  if (executed == 0 || executed > kMaxInstructions || !hooks_.may_step() || !SavePages()) {
-    return {.advanced = true};
-  }
+  if (executed == 0 || executed > kMaxInstructions || !hooks_.may_step() || !SavePages()) return {};
   iterations_left_ = kMaxIterations;
   Outcome outcome = Compare(executed);
-  const bool restored = Restore();
-  if (!restored) return {.advanced = true};  // it is gone
-  if (outcome.verdict == Verdict::kAgrees || outcome.verdict == Verdict::kNotChecked) {
-    outcome.advanced = true;
-    return outcome;
-  }
-  if (outcome.verdict == Verdict::kDiffers) {
-    const RegisterFile as_a_whole = cpu_->registers();
-    outcome = FindInstruction(executed, as_a_whole);
-    Restore();
-  }
-  hooks_.back_to_start();
+  if (!Restore() || outcome.verdict != Verdict::kDiffers) return outcome;
+  const RegisterFile as_a_whole = cpu_->registers();
+  outcome = FindInstruction(executed, as_a_whole);
+  Restore();
   return outcome;
 }
 
@@ -192,7 +189,8 @@ BlockCheck::Outcome BlockCheck::StepBoth(uint64_t executed, const RegisterFile& 
 
 // stop_ is set unless it is done.
 BlockCheck::Stepped BlockCheck::StepNatively(const Instruction& instruction, uint64_t pc) {
-  if (StoresMoreThanIsKept(instruction.mnemonic)) return Stepped::kNotComparable;
+  // Within a sequence the step itself makes the kernel send the thread elsewhere.
+  if (StoresMoreThanIsKept(instruction.mnemonic) || InSequence(pc)) return Stepped::kNotComparable;
   RegisterFile now;
   do {
     if (iterations_left_-- == 0) return Stepped::kNotComparable;
@@ -225,6 +223,13 @@ bool BlockCheck::NextOfCpu(Instruction* instruction, std::vector<uint8_t>* code)
   return cpu_->ReadHeld(cpu_->pc(), absl::MakeSpan(*code));
 }
 
+bool BlockCheck::InSequence(uint64_t pc) const {
+  const auto read = [this](uint64_t address, absl::Span<uint8_t> out) {
+    return tracee_->Read(address, out);
+  };
+  return SequenceAt(rseq_, pc, read).has_value();
+}
+
 // Those written by the Cpu that are not yet saved. The process has not written them yet.
 bool BlockCheck::SavePages() {
   for (const uint64_t address : hooks_.dirty_pages()) {
@@ -242,12 +247,38 @@ bool BlockCheck::SavePages() {
 }
 
 bool BlockCheck::Restore() {
+  NoteKernels();
   for (const SavedPage& page : saved_) {
     if (!tracee_->Write(page.address, page.bytes)) return false;
   }
   // What the thread's vectors have become is not known before they are looked at.
   RegisterFile now;
   return tracee_->GetRegisters(/*vectors=*/true, &now) && tracee_->SetRegisters(start_);
+}
+
+bool BlockCheck::IsKernels(uint64_t address) const {
+  return rseq_ != 0 && address >= rseq_ && address < rseq_ + kRseqBytes;
+}
+
+// Differences there are the kernel's doing, and what it has stored the program may ask for. But
+// that it has taken a sequence's address away it would do again.
+void BlockCheck::NoteKernels() {
+  for (const SavedPage& page : saved_) {
+    if (rseq_ == 0 || page.address != rseq_ / kPageBytes * kPageBytes) continue;
+    const uint8_t* const emulated = cpu_->HostPage(page.address);
+    uint8_t native[kRseqBytes];
+    if (!tracee_->Read(rseq_, absl::MakeSpan(native))) return;
+    for (uint64_t i = 0; i < kRseqBytes; ++i) {
+      const bool own = i >= kRseqSequence && i < kRseqSequenceEnd;
+      if (!own && native[i] != emulated[rseq_ % kPageBytes + i]) kernels_[i] = native[i];
+    }
+  }
+}
+
+void BlockCheck::KeepKernels() {
+  for (uint64_t i = 0; i < kRseqBytes; ++i) {
+    if (kernels_[i].has_value()) tracee_->Write(rseq_ + i, {&*kernels_[i], 1});
+  }
 }
 
 // Empty: what the Cpu wrote, the process has as well.
@@ -258,8 +289,7 @@ std::string BlockCheck::DifferentMemory() const {
     const uint8_t* const emulated = cpu_->HostPage(page.address);
     for (uint64_t i = 0; i < kPageBytes; ++i) {
       const uint64_t address = page.address + i;
-      const bool kernels = rseq_ != 0 && address >= rseq_ && address < rseq_ + kRseqBytes;
-      if (emulated[i] == native[i] || kernels) continue;
+      if (emulated[i] == native[i] || IsKernels(address)) continue;
       return absl::StrCat("memory at 0x", absl::Hex(address), " 0x", absl::Hex(emulated[i]),
                           " (native 0x", absl::Hex(native[i]), ")");
     }

@@ -5,9 +5,10 @@
 //   start --<                                             |
 //            step both, comparing after each  <---- not --+---> the instruction that differs
 //
-// Whatever comes of it, the process's memory and registers are those of the start again. What the
-// architecture leaves undefined, and the accepted differences of docs/emulation.md, are left out
-// (comparison.h).
+// Whatever comes of it, the Cpu and the process's memory and registers are those of the start
+// again, with one exception: what the kernel has stored in the thread's struct rseq meanwhile is in
+// the process's memory, and not in the Cpu's. What the architecture leaves undefined, and the
+// accepted differences of docs/emulation.md, are left out (comparison.h).
 //
 // Borrows the thread and the Cpu. Not copyable, not movable. The host thread that traces.
 
@@ -19,11 +20,13 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "emulator/comparison.h"
 #include "emulator/cpu.h"
 #include "emulator/instruction.h"
+#include "recorder/rseq.h"
 #include "recorder/tracee.h"
 
 namespace hindsight {
@@ -46,8 +49,6 @@ class BlockCheck {
   };
   struct Outcome {
     Verdict verdict = Verdict::kNotChecked;
-    // Where the Cpu is: behind the piece, or at the start, to go on from there.
-    bool advanced = false;
     std::string difference;          // kDiffers
     std::optional<TraceeStop> stop;  // kInterrupted
   };
@@ -70,14 +71,19 @@ class BlockCheck {
   };
   enum class Stepped : uint8_t { kDone, kNotComparable, kStopped };
 
+  Outcome RunAndCompare(uint64_t instructions);
   Outcome Compare(uint64_t executed);
   Outcome FindInstruction(uint64_t executed, const RegisterFile& as_a_whole);
   Outcome StepBoth(uint64_t executed, const RegisterFile& as_a_whole);
   Stepped StepNatively(const Instruction& instruction, uint64_t pc);
   bool Decode(uint64_t pc, Instruction* instruction, std::vector<uint8_t>* code) const;
   bool NextOfCpu(Instruction* instruction, std::vector<uint8_t>* code) const;
+  bool InSequence(uint64_t pc) const;
   bool SavePages();
   bool Restore();
+  bool IsKernels(uint64_t address) const;
+  void NoteKernels();
+  void KeepKernels();
   std::string DifferentMemory() const;
   std::string Describe(uint64_t pc, const std::vector<uint8_t>& code,
                        const std::string& what) const;
@@ -89,6 +95,8 @@ class BlockCheck {
   const uint64_t rseq_;
   RegisterFile start_;
   std::vector<SavedPage> saved_;  // of the process, from before they were written
+  // What the kernel has stored in struct rseq, where that lies in a page that was restored.
+  std::array<std::optional<uint8_t>, kRseqBytes> kernels_;
   TraceeStop stop_;
   int iterations_left_ = 0;
 };

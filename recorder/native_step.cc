@@ -143,6 +143,8 @@ void ThreadEngine::FinishStep(const Instruction& instruction, bool reload_map) {
   if (instruction.writes_memory || instruction.length == 0 ||
       instruction.policy == Policy::kPrivileged) {
     Resync(OutputsOfStep(before));
+  } else {
+    ResyncRseq();
   }
 }
 

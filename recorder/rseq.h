@@ -17,6 +17,9 @@
 
 namespace hindsight {
 
+// Of struct rseq: what the kernel may store to whenever it lets the thread run.
+constexpr uint64_t kRseqBytes = 32;
+
 struct CriticalSequence {
   uint64_t start = 0;
   uint64_t end = 0;    // behind its last instruction, which commits

@@ -43,6 +43,7 @@ bool ThreadEngine::MayCheckBlock() {
   return !tracee_->HasDeliverableSignal();
 }
 
+// The block is executed again afterwards, like any other.
 void ThreadEngine::CheckBlock() {
   ScheduleCheck();
   if (!MayCheckBlock()) return;
@@ -54,6 +55,7 @@ void ThreadEngine::CheckBlock() {
                     .step = [this] { return ResumeAndWait(ResumeHow::kStep, 0); }},
                    rseq_);
   BlockCheck::Outcome outcome = check.Run(1 + check_random_() % kMostInstructions);
+  ResyncRseq();
   switch (outcome.verdict) {
     case BlockCheck::Verdict::kAgrees:
     case BlockCheck::Verdict::kDiffers:

@@ -14,17 +14,11 @@
 #include "absl/strings/str_cat.h"
 #include "recorder/instruction_outputs.h"
 #include "recorder/recording.h"
+#include "recorder/rseq.h"
 #include "recorder/syscall_outputs.h"
 #include "recorder/thread_engine.h"
 
 namespace hindsight {
-namespace {
-
-// struct rseq: what the kernel stores there before it lets the thread run.
-constexpr uint64_t kRseqBytes = 32;
-
-}  // namespace
-
 // After the thread has run natively, or others have: brings the view up to date.
 void ThreadEngine::Resync(SyscallOutputs effects) {
   if (rseq_ != 0) effects.written.push_back({rseq_, kRseqBytes});
@@ -37,6 +31,12 @@ void ThreadEngine::Resync(SyscallOutputs effects) {
   for (const auto& engine : process_->threads()) {
     if (engine.get() != this && engine->begun()) engine->others_.Add(effects);
   }
+}
+
+// After the thread has run natively where nothing else can have changed memory: on which processor
+// that was the kernel has stored.
+void ThreadEngine::ResyncRseq() {
+  if (rseq_ != 0) pager_.ResyncPages({rseq_ / kPageBytes * kPageBytes});
 }
 
 // At the beginning of a turn: takes what others have done since the last one.

@@ -175,6 +175,7 @@ class ThreadEngine {
 
   // thread_effects.cc
   void Resync(SyscallOutputs effects);
+  void ResyncRseq();
   void FollowOthers();
   void NoteUnknownMemory(const std::string& why);
   void ForgetMemory(const std::string& why);

@@ -114,6 +114,15 @@ TEST(ProgramsTest, PortableRecordsUnchanged) {
   ExpectRecordsUnchanged({Program("vectors")}, {}, flags);
 }
 
+// That the thread itself executes blocks as well leaves nothing behind: full keyframes have what is
+// in the process, replay what is in the recorder.
+TEST(ProgramsTest, CheckedBlocksLeaveNothingBehind) {
+  const std::vector<std::string> flags = {"--self-check=1000", "--light-keyframe-interval=20000",
+                                          "--full-keyframe-interval=40000"};
+  ExpectRecordsUnchanged({Program("threads")}, {}, flags);
+  ExpectRecordsUnchanged({Program("alarms")}, {}, flags);
+}
+
 // A program that cannot be started says so like a shell would.
 TEST(ProgramsTest, MissingProgramIsOneLine) {
   const TempDir directory;
