@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "absl/status/status.h"
+#include "base/check.h"
 #include "emulator/gather.h"
 #include "emulator/host_registers.h"
 #include "emulator/stub_faults.h"
@@ -32,6 +33,14 @@ uint64_t FoldMask(const AssistPlan& plan, uint64_t mask) {
   return folded;
 }
 
+// No code of the block runs meanwhile: it is one thread's.
+bool PutCode(uint8_t* block, uint8_t* at, absl::Span<const uint8_t> code) {
+  if (mprotect(block, kBlockBytes, PROT_READ | PROT_WRITE) != 0) return false;
+  std::memcpy(at, code.data(), code.size());
+  CHECK(mprotect(block, kBlockBytes, PROT_READ | PROT_EXEC) == 0);
+  return true;
+}
+
 }  // namespace
 
 NativeAssist::NativeAssist() { StubFaultScope::Install(); }
@@ -46,14 +55,16 @@ absl::StatusOr<NativeInstruction> NativeAssist::Prepare(AssistPlan plan) {
   if (instruction.plan.is_gather || instruction.plan.is_scatter) return instruction;
   const Stub stub = WriteStub(instruction.plan);
   if (blocks_.empty() || used_ + stub.code.size() > kBlockBytes) {
-    void* const block = mmap(nullptr, kBlockBytes, PROT_READ | PROT_WRITE | PROT_EXEC,
-                             MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    void* const block =
+        mmap(nullptr, kBlockBytes, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (block == MAP_FAILED) return absl::ResourceExhaustedError("no memory for code");
     blocks_.push_back(static_cast<uint8_t*>(block));
     used_ = 0;
   }
   uint8_t* const code = blocks_.back() + used_;
-  std::memcpy(code, stub.code.data(), stub.code.size());
+  if (!PutCode(blocks_.back(), code, stub.code)) {
+    return absl::ResourceExhaustedError("no memory for code");
+  }
   used_ += (stub.code.size() + kCodeAlignment - 1) & ~(kCodeAlignment - 1);
   instruction.run = reinterpret_cast<StubFunction>(code);
   instruction.end = reinterpret_cast<uint64_t>(code) + stub.code.size();

@@ -1,7 +1,8 @@
 // Runs single instructions of the guest on the host's processor, with the guest's registers.
 //
 // Each instruction gets a stub (stub_writer.h), made once. Faults come back as such; the host's own
-// floating-point and vector state stays as it is.
+// floating-point and vector state stays as it is. The stubs' memory is writable only while one is
+// put there, and executable at all other times.
 //
 // Not copyable, not movable. One thread at a time, which may change between calls.
 
