@@ -57,8 +57,8 @@ bool IsBreakpointTrap(pid_t thread) {
 
 }  // namespace
 
-BreakpointRun::BreakpointRun(pid_t process, FindPlaces find_places)
-    : process_(process), find_places_(std::move(find_places)) {}
+BreakpointRun::BreakpointRun(pid_t process, FindPlaces find_places, bool guarded)
+    : process_(process), find_places_(std::move(find_places)), guarded_(guarded) {}
 
 // Breakpoints.
 
@@ -77,6 +77,20 @@ pid_t BreakpointRun::LiveThread() const {
   return process_;
 }
 
+bool BreakpointRun::Guard(int memory, uint64_t address, uint8_t byte) {
+  if (guard_ == nullptr) {
+    absl::StatusOr<std::unique_ptr<BreakpointGuard>> guard = BreakpointGuard::Start(memory);
+    if (!guard.ok()) return false;
+    guard_ = *std::move(guard);
+  }
+  return guard_->Add(address, byte);
+}
+
+void BreakpointRun::ForgetAll() {
+  inserted_.clear();
+  guard_.reset();
+}
+
 void BreakpointRun::Insert(absl::Span<const uint64_t> addresses) {
   UniqueFd memory = OpenMemory(LiveThread());
   for (const uint64_t address : addresses) {
@@ -84,6 +98,7 @@ void BreakpointRun::Insert(absl::Span<const uint64_t> addresses) {
     const auto at = static_cast<off_t>(address);
     uint8_t byte;
     if (pread(memory.get(), &byte, 1, at) != 1) continue;  // not mapped yet
+    if (guarded_ && !Guard(memory.get(), address, byte)) continue;
     if (pwrite(memory.get(), &kInt3, 1, at) == 1) inserted_.emplace(address, byte);
   }
 }
@@ -119,7 +134,7 @@ void BreakpointRun::StepOver(pid_t thread) {
 
 void BreakpointRun::Start(absl::Span<const NativeThread> threads, bool leave_places) {
   threads_.clear();
-  inserted_.clear();
+  ForgetAll();
   hooks_.clear();
   outcome_.reset();
   passing_ = 0;
@@ -196,7 +211,7 @@ std::optional<NativeEvent> BreakpointRun::FinishStopping() {
     return std::nullopt;
   }
   TakeOutAll(LiveThread());
-  inserted_.clear();
+  ForgetAll();
   LetGuestsGo();
   mode_ = Mode::kIdle;
   return std::exchange(outcome_, std::nullopt);
@@ -326,7 +341,7 @@ std::optional<NativeEvent> BreakpointRun::OnExec(pid_t thread) {
     if (state.guest) TakeOutAll(other);
   }
   LetGuestsGo();
-  inserted_.clear();
+  ForgetAll();
   threads_.clear();
   threads_[process_] = {.stopped = true};
   mode_ = Mode::kIdle;

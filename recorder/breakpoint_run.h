@@ -22,12 +22,14 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <set>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "recorder/breakpoint_guard.h"
 #include "recorder/thread_stop.h"
 
 namespace hindsight {
@@ -67,7 +69,8 @@ class BreakpointRun {
   // Those that are mapped now. Asked at Start, and whenever a hook is passed.
   using FindPlaces = std::function<Places()>;
 
-  BreakpointRun(pid_t process, FindPlaces find_places);
+  // `guarded`: the process outlives its tracer (BreakpointGuard).
+  BreakpointRun(pid_t process, FindPlaces find_places, bool guarded);
   BreakpointRun(const BreakpointRun&) = delete;
   BreakpointRun& operator=(const BreakpointRun&) = delete;
 
@@ -110,6 +113,8 @@ class BreakpointRun {
   void Insert(const Places& places);
   void TakeOut(uint64_t address, pid_t process);
   void TakeOutAll(pid_t process);
+  void ForgetAll();
+  bool Guard(int memory, uint64_t address, uint8_t byte);
   void StepOver(pid_t thread);
 
   // Threads.
@@ -128,9 +133,11 @@ class BreakpointRun {
 
   const pid_t process_;
   const FindPlaces find_places_;
+  const bool guarded_;
   Mode mode_ = Mode::kIdle;
   std::map<pid_t, Thread> threads_;
-  std::map<uint64_t, uint8_t> inserted_;  // address -> the byte that belongs there
+  std::map<uint64_t, uint8_t> inserted_;    // address -> the byte that belongs there
+  std::unique_ptr<BreakpointGuard> guard_;  // of inserted_, if there are any
   std::set<uint64_t> hooks_;
   std::set<pid_t> early_;  // children whose first stop came before their parent's event
   // What to report once all threads are stopped; none: a hook was passed by `passing_`.

@@ -41,7 +41,9 @@ class BreakpointRunTest : public ::testing::Test {
     ASSERT_TRUE(pid.ok()) << pid.status();
     pid_ = *pid;
     place_ = *ParseCodePlace(place);
-    run_ = std::make_unique<BreakpointRun>(pid_, [this] { return FindPlaces(); });
+    run_ = std::make_unique<BreakpointRun>(
+        pid_, [this] { return FindPlaces(); },
+        /*guarded=*/false);
     run_->Start({{.thread = pid_}});
   }
   void TearDown() override {

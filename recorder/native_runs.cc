@@ -69,8 +69,9 @@ void Recording::RunNatively(pid_t process, absl::Span<const NativeThread> thread
     return {symbols_.Find(*start_at_, map, RootOf(process)),
             symbols_.LinkerHooks(map, RootOf(process))};
   };
+  const bool guarded = options_.attach_pid != 0;
   native_.push_back(
-      {process, std::make_unique<BreakpointRun>(process, std::move(places)), nullptr});
+      {process, std::make_unique<BreakpointRun>(process, std::move(places), guarded), nullptr});
   foreign_mappings_.Forget();
   native_.back().run->Start(threads);
 }

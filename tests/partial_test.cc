@@ -13,6 +13,8 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "base/test_seed.h"
 #include "tests/harness/gdb.h"
 #include "tests/harness/recording.h"
@@ -155,6 +157,25 @@ TEST(AttachTest, AProgramSurvivesRecordersThatAreKilled) {
   const ChildResult result = survivor.Finish();
   EXPECT_EQ(result.Ending(), "exit 0") << result.err;
   EXPECT_EQ(result.out, "running\nended properly\n");
+}
+
+// With breakpoints in the program: it passes the place once nobody waits for it any more.
+TEST(AttachTest, AProgramSurvivesRecordersThatWaitForAPlaceAndAreKilled) {
+  Running running;
+  std::mt19937 random(TestSeed());
+  for (int i = 0; i < 6; ++i) {
+    const TempDir directory;
+    Child recorder = Child::Start({Hindsight(), "record", "-o", directory.File("trace"),
+                                   "--attach=" + running.pid(), "--start-at=exit"});
+    // The last one has had the time to put them there.
+    const auto moment = i < 5 ? absl::Milliseconds(random() % 300) : absl::Seconds(2);
+    absl::SleepFor(moment);
+    recorder.Signal(SIGKILL);
+    recorder.Finish();
+  }
+  // Their end is noticed at once, unless the machine is very busy.
+  absl::SleepFor(absl::Milliseconds(500));
+  running.ExpectEndsProperly();
 }
 
 TEST(AttachTest, NobodyThere) {
