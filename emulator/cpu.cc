@@ -93,6 +93,9 @@ RunResult Cpu::Impl::Fault(uint64_t block_count) {
   for (auto poisoned = poisoned_.rbegin(); poisoned != poisoned_.rend(); ++poisoned) {
     std::memcpy(view_.HostPage(poisoned->page), poisoned->contents.data(), kPageBytes);
     DropPage(poisoned->page);  // garbage may have been translated
+    if (!poisoned->new_chunk) continue;
+    code_pages_.Forget(poisoned->page);
+    view_.RemoveChunk(poisoned->page & ~(View::kChunkBytes - 1));
   }
   poisoned_.clear();
   fault_ = false;

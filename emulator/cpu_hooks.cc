@@ -44,8 +44,8 @@ bool Cpu::Impl::OnHostFault(void* pointer, bool write) {
   return true;
 }
 
-// A chunk is made only where there is a page: it costs some hundred kilobytes, and the engine gets
-// slower with each.
+// A chunk is made only where there is a page: it costs host mappings, and the engine gets slower
+// with each that is a region of its own.
 bool Cpu::Impl::OnNewChunk(bool write, uint64_t address) {
   OwnFloatScope scope;  // an engine is running
   if (Obtain(address, write)) return true;
@@ -108,8 +108,9 @@ bool Cpu::Impl::Write(uint64_t address, absl::Span<const uint8_t> bytes) {
 
 // Generated code cannot be left at an access. Lets it run on, on garbage, to the end of its block.
 void Cpu::Impl::Poison(uint64_t page) {
+  const bool new_chunk = view_.Find(page) == nullptr;
   const uint8_t* host = view_.HostPage(page);
-  poisoned_.push_back({page, std::vector<uint8_t>(host, host + kPageBytes)});
+  poisoned_.push_back({page, new_chunk, std::vector<uint8_t>(host, host + kPageBytes)});
   view_.Poison(page);
   ForceExit();
 }

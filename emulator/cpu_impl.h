@@ -204,6 +204,7 @@ class Cpu::Impl final : public FaultClient, public EngineClient, public AssistMe
   // Pages opened to let generated code run on, and what they held.
   struct Poisoned {
     uint64_t page = 0;
+    bool new_chunk = false;  // made for it: nothing else is there
     std::vector<uint8_t> contents;
   };
   std::vector<Poisoned> poisoned_;

@@ -89,24 +89,28 @@ void UnicornEngine::InterruptHook(uc_engine* uc, uint32_t number, void* self) {
   uc_emu_stop(uc);
 }
 
-// Has Unicorn know the chunk of `address`.
+// Has Unicorn know the region of `address`.
 bool UnicornEngine::Map(uint64_t address) {
-  const uint64_t base = address & ~(View::kChunkBytes - 1);
-  if (std::find(mapped_.begin(), mapped_.end(), base) != mapped_.end()) return true;
-  const View::Chunk* chunk = view_->FindOrCreate(address);
-  if (chunk == nullptr ||
-      uc_mem_map_ptr(uc_, base, View::kChunkBytes, UC_PROT_ALL, chunk->guest) != UC_ERR_OK) {
-    return false;
+  if (address - last_mapped_.base < last_mapped_.bytes) return true;
+  if (view_->RegionOf(address) == nullptr) view_->FindOrCreate(address);
+  const View::Region* const region = view_->RegionOf(address);
+  if (region == nullptr) return false;
+  if (!mapped_.contains(region->base)) {
+    if (uc_mem_map_ptr(uc_, region->base, region->bytes, UC_PROT_ALL, region->guest) != UC_ERR_OK) {
+      return false;
+    }
+    mapped_.insert(region->base);
   }
-  mapped_.push_back(base);
+  last_mapped_ = *region;
   return true;
 }
 
 void UnicornEngine::Unmap(uint64_t base) {
-  const auto it = std::find(mapped_.begin(), mapped_.end(), base);
-  if (it == mapped_.end()) return;
+  const View::Region* const region = view_->RegionOf(base);
+  // A window stays: without the chunk accesses fault.
+  if (region == nullptr || region->bytes != View::kChunkBytes || mapped_.erase(base) == 0) return;
   uc_mem_unmap(uc_, base, View::kChunkBytes);
-  mapped_.erase(it);
+  last_mapped_ = {};
 }
 
 bool UnicornEngine::UnmappedHook(uc_engine* uc, uc_mem_type type, uint64_t address, int size,

@@ -11,6 +11,7 @@
 #include <memory>
 #include <vector>
 
+#include "absl/container/flat_hash_set.h"
 #include "absl/status/statusor.h"
 #include "emulator/context_layout.h"
 #include "emulator/host_float.h"
@@ -66,7 +67,8 @@ class UnicornEngine {
 
   // Drops translations of [address, address + size).
   void DropTranslations(uint64_t address, uint64_t size);
-  // Forgets the chunk at `base`. Requires: nothing translated from it is left.
+  // Forgets the chunk at `base`, if it is a region of its own. Requires: nothing translated from it
+  // is left, and the view still has it.
   void Unmap(uint64_t base);
 
  private:
@@ -100,9 +102,10 @@ class UnicornEngine {
   // The x87's state when it was last read, and the bytes of the context it stands in.
   RegisterFile x87_;
   std::vector<uint8_t> x87_bytes_;
-  GuestFloat float_;              // newer than Unicorn's own MXCSR and status word
-  GuestFloat saved_float_;        // when SaveContext was called
-  std::vector<uint64_t> mapped_;  // bases of the chunks Unicorn knows
+  GuestFloat float_;                      // newer than Unicorn's own MXCSR and status word
+  GuestFloat saved_float_;                // when SaveContext was called
+  absl::flat_hash_set<uint64_t> mapped_;  // bases of the regions Unicorn knows
+  View::Region last_mapped_;              // the last one asked for; empty: none
   bool trapped_ = false;
   bool new_chunk_ = false;
   bool exception_ = false;

@@ -5,6 +5,11 @@
 // code uses; and at `host`, always readable and writable, through which we fill and inspect pages
 // without touching rights. The memory is sparse: pages never used cost nothing.
 //
+// A region is what Unicorn is told of as one: host addresses that follow each other as the guest's
+// do. What it does for a new region takes it time that grows with the square of their number, so
+// only the first of them are one chunk each; later ones are windows, in which chunks are made as
+// they are needed, and where there is none yet any access faults.
+//
 // Rights are logical. What the host's page tables grant may be less (never more): then the next
 // access faults and Regrant() brings the two together. That bounds the number of host mappings, of
 // which the kernel allows a process 65,530: all Views together use most of them, and leave the
@@ -18,19 +23,20 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/types/span.h"
+#include "emulator/page_table.h"
 #include "tracefmt/records.h"
 
 namespace hindsight {
 
-enum class PageRights : uint8_t { kNone, kRead, kReadWrite };
-
 class View {
  public:
-  // Few, large chunks: Unicorn slows down with many regions, and sparse memory makes size free.
+  // Sparse memory makes size free.
   static constexpr uint64_t kChunkBytes = uint64_t{256} << 20;
   static constexpr uint64_t kPagesPerChunk = kChunkBytes / kPageBytes;
   // User addresses end here (47 bits); beyond them nothing can be mapped.
@@ -40,10 +46,13 @@ class View {
     uint64_t base = 0;
     uint8_t* guest = nullptr;
     uint8_t* host = nullptr;
-    std::vector<PageRights> rights;   // logical
-    std::vector<PageRights> granted;  // on the host; <= rights but for poisoned pages
-    std::vector<bool> code;           // translated code lies here: never writable on the host
-    int64_t runs = 1;                 // of pages granted the same: host mappings
+    PageTable pages;
+    int64_t runs = 1;  // of pages granted the same: host mappings
+  };
+  struct Region {
+    uint64_t base = 0;
+    uint64_t bytes = 0;
+    uint8_t* guest = nullptr;
   };
 
   View() = default;
@@ -58,7 +67,9 @@ class View {
   }
   // nullptr above kAddressLimit or if the host has no memory left.
   Chunk* FindOrCreate(uint64_t address);
-  // The guest address behind a pointer into a `guest` mapping; false if it is none of ours.
+  // Of a chunk that exists, or of a window's part without one; else nullptr.
+  const Region* RegionOf(uint64_t address) const;
+  // The guest address behind a pointer into a region; false if it is none of ours.
   bool GuestAddress(const void* pointer, uint64_t* address) const;
 
   // Host mappings of all Views of this process. Any thread.
@@ -75,7 +86,8 @@ class View {
   void DropAllRights();
   // Takes all rights, and gives the contents' memory back: pages of zeros from now on.
   void Release(absl::Span<const uint64_t> pages);
-  // Gives back a chunk of which all pages are released. Requires: Unicorn does not know it.
+  // Gives back a chunk of which all pages are released. Requires: Unicorn does not know its region,
+  // unless that is a window.
   void RemoveChunk(uint64_t base);
 
   bool is_code(uint64_t page) const;
@@ -97,14 +109,17 @@ class View {
     const Chunk* const chunk = Find(address);
     if (chunk == nullptr) return nullptr;
     const uint64_t index = (address - chunk->base) / kPageBytes;
-    const PageRights rights = chunk->rights[index];
-    const bool may = write ? rights == PageRights::kReadWrite && !chunk->code[index]
+    const PageRights rights = chunk->pages.rights(index);
+    const bool may = write ? rights == PageRights::kReadWrite && !chunk->pages.code(index)
                            : rights != PageRights::kNone;
     return may ? chunk->host + (address - chunk->base) : nullptr;
   }
 
  private:
-  static void Unmap(const Chunk& chunk);
+  const Region* MakeRegion(uint64_t chunk);
+  bool Occupied(uint64_t base, uint64_t bytes) const;
+  bool MapChunk(const Region& region, Chunk* chunk);
+  void Unmap(const Chunk& chunk);
   PageRights Allowed(const Chunk& chunk, uint64_t index) const;
   void Grant(Chunk& chunk, uint64_t first, uint64_t count, PageRights rights);
   void TakeBack(Chunk& chunk);
@@ -115,8 +130,10 @@ class View {
   Chunk* FindSlow(uint64_t base) const;
 
   static constexpr size_t kSlots = 64;
-  std::vector<std::unique_ptr<Chunk>> chunks_;
-  mutable std::array<Chunk*, kSlots> found_ = {};  // the last one of each slot
+  absl::flat_hash_map<uint64_t, std::unique_ptr<Chunk>> chunks_;  // by base
+  std::map<uint64_t, Region> regions_;                            // by base
+  std::map<const uint8_t*, uint64_t> by_pointer_;                 // bases of regions
+  mutable std::array<Chunk*, kSlots> found_ = {};                 // the last one of each slot
 };
 
 }  // namespace hindsight

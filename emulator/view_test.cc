@@ -7,6 +7,7 @@
 #include <atomic>
 #include <cstring>
 #include <random>
+#include <set>
 #include <vector>
 
 #include "emulator/fault_handler.h"
@@ -178,6 +179,56 @@ TEST_F(ViewTest, RemovedChunksCostNothing) {
   EXPECT_EQ(View::HostMappings(), before);
   EXPECT_EQ(view_.Find(chunk), nullptr);
   EXPECT_EQ(view_.HostPage(chunk + kPageBytes)[0], 0);
+}
+
+// Unicorn is told of few regions, wherever the chunks lie.
+TEST_F(ViewTest, ManyChunksAreFewRegions) {
+  const int64_t before = View::HostMappings();
+  constexpr uint64_t kStride = 2 * View::kChunkBytes, kFirst = 0x100000000000;
+  std::set<uint64_t> regions;
+  for (uint64_t i = 0; i < 1000; ++i) {
+    const uint64_t page = kFirst + i * kStride + i * kPageBytes;
+    view_.SetRights(page, PageRights::kRead);
+    view_.HostPage(page)[7] = static_cast<uint8_t>(i);
+    regions.insert(view_.RegionOf(page)->base);
+  }
+  EXPECT_LT(regions.size(), 100u);
+  for (uint64_t i = 0; i < 1000; ++i) {
+    const uint64_t page = kFirst + i * kStride + i * kPageBytes;
+    ASSERT_EQ(Guest(page)[7], static_cast<uint8_t>(i));
+    uint64_t address = 0;
+    ASSERT_TRUE(view_.GuestAddress(Guest(page) + 7, &address));
+    ASSERT_EQ(address, page + 7);
+    ASSERT_EQ(Granted(page), PageRights::kRead);
+    ASSERT_EQ(Granted(page + kPageBytes), PageRights::kNone);
+  }
+  for (uint64_t i = 0; i < 1000; ++i) {
+    const uint64_t page = kFirst + i * kStride + i * kPageBytes;
+    view_.Release({page});
+    view_.RemoveChunk(page & ~(View::kChunkBytes - 1));
+    ASSERT_EQ(view_.Find(page), nullptr);
+  }
+  EXPECT_LT(View::HostMappings(), before + 100);
+  view_.HostPage(kFirst + 999 * kStride)[7] = 1;
+  EXPECT_EQ(view_.HostPage(kFirst + 999 * kStride + kPageBytes)[7], 0);
+}
+
+// In a window, where no chunk is.
+TEST_F(ViewTest, WhatAWindowDoesNotHaveFaults) {
+  for (uint64_t i = 0; i < 60; ++i) view_.HostPage(0x100000000000 + i * 2 * View::kChunkBytes);
+  const View::Region* region = view_.RegionOf(0x100000000000 + 119 * View::kChunkBytes);
+  ASSERT_NE(region, nullptr);
+  ASSERT_GT(region->bytes, View::kChunkBytes);
+  const uint64_t page = 0x100000000000 + 119 * View::kChunkBytes;
+  ASSERT_EQ(view_.Find(page), nullptr);
+  FaultScope scope(this);
+  refused_ = false;
+  const volatile uint8_t* const byte = region->guest + (page - region->base);
+  std::atomic_signal_fence(std::memory_order_seq_cst);
+  EXPECT_EQ(*byte, 0);
+  std::atomic_signal_fence(std::memory_order_seq_cst);
+  EXPECT_TRUE(refused_);
+  EXPECT_NE(view_.Find(page), nullptr);
 }
 
 // Pages on both sides of a chunk's end follow each other, but not in the chunk's tables.
