@@ -9,6 +9,8 @@ constexpr std::chrono::milliseconds kTick(5);
 constexpr int kTicksBeforeSleep = 200;
 // gdb's is twice as long.
 constexpr std::chrono::seconds kPatience(1);
+// Between two runs of one command gdb needs milliseconds, a user after a command rather seconds.
+constexpr std::chrono::seconds kInterruptLasts(2);
 
 }  // namespace
 
@@ -25,10 +27,12 @@ InterruptWatch::~InterruptWatch() {
 }
 
 void InterruptWatch::Arm(bool patience) {
-  interrupt_->store(false);
   bool wake;
   {
     const std::lock_guard lock(mutex_);
+    const auto oldest = std::chrono::steady_clock::now() - kInterruptLasts;
+    if (raised_at_ < oldest) interrupt_->store(false);
+    if (link_->TakeEarlyInterrupt(oldest)) Raise();
     armed_ = true;
     patience_ = patience;
     heard_ = std::chrono::steady_clock::now();
@@ -42,9 +46,19 @@ void InterruptWatch::Disarm() {
   armed_ = false;
 }
 
+void InterruptWatch::Acted() {
+  const std::lock_guard lock(mutex_);
+  interrupt_->store(false);
+}
+
+void InterruptWatch::Raise() {
+  raised_at_ = std::chrono::steady_clock::now();
+  interrupt_->store(true);
+}
+
 // The lock is held meanwhile, so Disarm waits: the link never has two users.
 void InterruptWatch::Look() {
-  if (link_->PollInterrupt()) interrupt_->store(true);
+  if (link_->PollInterrupt()) Raise();
   const auto now = std::chrono::steady_clock::now();
   if (!patience_ || now - heard_ < kPatience) return;
   heard_ = now;

@@ -2,6 +2,11 @@
 // client patient that waits for an answer: gdb gives up a question after some seconds of silence,
 // but a run never.
 //
+// The flag stays raised until somebody has acted on it (Acted): gdb makes one command of many short
+// runs (a condition that it evaluates itself, a step over a line), and an interrupt that comes
+// between two of them, or while one ends for another reason, is meant for the next. What is older
+// than two seconds when a run begins was meant for a command that had just ended, and is forgotten.
+//
 // Takes turns with that thread at the link: outside Arm..Disarm the link belongs to the session, in
 // between to the watch. A run that ends soon costs no system call: the watch's thread looks every
 // few milliseconds and goes on ticking for a while after the last run before it sleeps for good.
@@ -29,7 +34,10 @@ class InterruptWatch {
   InterruptWatch(const InterruptWatch&) = delete;
   InterruptWatch& operator=(const InterruptWatch&) = delete;
 
-  // Armed for as long as it lives. Lowers the flag first.
+  // The interrupt has been reported to the client, or is none of the next run's business.
+  void Acted();
+
+  // Armed for as long as it lives. Raises the flag at once for an interrupt that came before.
   class Armed {
    public:
     // `patience`: whether the client must be told now and then that it is not forgotten.
@@ -46,6 +54,7 @@ class InterruptWatch {
 
  private:
   void Arm(bool patience);
+  void Raise();
   void Look();
   void Disarm();
   void Loop();
@@ -60,6 +69,7 @@ class InterruptWatch {
   std::chrono::steady_clock::time_point heard_;  // when the client heard of us last
   bool asleep_ = false;  // the thread waits for a notification, not for the next tick
   bool quit_ = false;
+  std::chrono::steady_clock::time_point raised_at_;  // while the flag is raised
   std::thread thread_;
 };
 

@@ -64,6 +64,30 @@ TEST_F(InterruptWatchTest, NoticesAnInterruptWhileArmed) {
   EXPECT_TRUE(Eventually([this] { return interrupt_.load(); }));
 }
 
+// As gdb's between two runs of one command.
+TEST_F(InterruptWatchTest, AnInterruptThatNobodyActedOnIsStillThere) {
+  {
+    const InterruptWatch::Armed armed(&watch_);
+    stream_.Say("\x03");
+    EXPECT_TRUE(Eventually([this] { return interrupt_.load(); }));
+  }
+  const InterruptWatch::Armed armed(&watch_);
+  EXPECT_TRUE(interrupt_.load());
+  watch_.Acted();
+  EXPECT_FALSE(interrupt_.load());
+}
+
+TEST_F(InterruptWatchTest, AnInterruptActedOnIsOver) {
+  {
+    const InterruptWatch::Armed armed(&watch_);
+    stream_.Say("\x03");
+    EXPECT_TRUE(Eventually([this] { return interrupt_.load(); }));
+    watch_.Acted();
+  }
+  const InterruptWatch::Armed armed(&watch_);
+  EXPECT_FALSE(interrupt_.load());
+}
+
 TEST_F(InterruptWatchTest, TellsAClientToBePatient) {
   const InterruptWatch::Armed armed(&watch_, /*patience=*/true);
   EXPECT_TRUE(Eventually([this] { return stream_.heard() == "+"; }));

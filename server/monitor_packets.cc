@@ -28,9 +28,11 @@ Reply Run(SessionState& state, const std::string& command) {
   }
   bool moved = false;
   const absl::StatusOr<std::string> output = [&] {
+    state.watch->Acted();
     const InterruptWatch::Armed armed(state.watch);
     return state.target->Monitor(command, state.SelectedThread(), state.interrupt, &moved);
   }();
+  state.watch->Acted();
   state.Print(state.target->TakeConsoleText());
   if (!output.ok()) {
     state.Print(absl::StrCat("hindsight: ", output.status().message(), "\n"));

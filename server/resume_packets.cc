@@ -193,7 +193,6 @@ void NoteBreakpoint(SessionState& state, const StopEvent& event, const ResumeReq
 
 absl::StatusOr<StopEvent> Resume(SessionState& state, const ResumeRequest& request,
                                  ThreadRef stepped_in_copy) {
-  const InterruptWatch::Armed armed(state.watch);
   if (state.target->InDiversion()) {
     const bool aside = request.step && !(request.thread == state.diverted.back().thread);
     state.stepped_in_copy = aside ? request.thread : stepped_in_copy;
@@ -209,6 +208,17 @@ absl::StatusOr<StopEvent> Resume(SessionState& state, const ResumeRequest& reque
     if (event.kind != StopKind::kStep) return event;
   }
   return state.target->Resume(request);
+}
+
+// An interrupt that came before the run stops it where it begins: gdb may be stepping through a
+// line, one short run for each instruction.
+absl::StatusOr<StopEvent> ResumeUnlessInterrupted(SessionState& state, const ResumeRequest& request,
+                                                  ThreadRef stepped_in_copy) {
+  const InterruptWatch::Armed armed(state.watch);
+  if (state.interrupt->load()) {
+    return StopEvent{.kind = StopKind::kInterrupted, .thread = request.thread};
+  }
+  return Resume(state, request, stepped_in_copy);
 }
 
 Reply Run(SessionState& state, Direction direction, const Resumption& resumption) {
@@ -229,10 +239,11 @@ Reply Run(SessionState& state, Direction direction, const Resumption& resumption
   if (state.vfork_parent.tid > 0) return VforkDone(state);
   if (direction == Direction::kForward && !resumption.step) ForgetStaleBreakpoint(state);
   const ResumeRequest request = MakeRequest(state, direction, resumption);
-  absl::StatusOr<StopEvent> event = Resume(state, request, stepped_in_copy);
+  absl::StatusOr<StopEvent> event = ResumeUnlessInterrupted(state, request, stepped_in_copy);
   const std::string text = state.target->TakeConsoleText();
   if (!text.empty()) state.Print(text);
   if (!event.ok()) return StopAfterError(state, event.status());
+  if (event->kind == StopKind::kInterrupted) state.watch->Acted();
   NoteBreakpoint(state, *event, request);
   // The client takes for granted that its breakpoints went with the program they were set in.
   if (event->kind == StopKind::kExec) state.breakpoints.RemoveAll();
@@ -285,9 +296,11 @@ Reply GoTo(SessionState& state, const std::string& where) {
   state.LeaveDiversion();
   state.transfer = {};
   const absl::Status status = [&] {
+    state.watch->Acted();
     const InterruptWatch::Armed armed(state.watch);
     return state.target->GoTo(where.empty() ? "start" : where, state.interrupt);
   }();
+  state.watch->Acted();
   if (!status.ok()) {
     // After an error gdb would believe the program gone; it is where it was.
     state.text_for_next_continue = absl::StrCat("hindsight: ", status.message(), "\n");

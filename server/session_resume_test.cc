@@ -233,6 +233,20 @@ TEST_F(ResumeTest, InterruptEndsARunInBothDirections) {
   }
 }
 
+// gdb sends one packet for each instruction of a line, or for each change of a value with a
+// condition: the interrupt comes between two of them.
+TEST_F(ResumeTest, InterruptBetweenRunsStopsTheNextOneWhereItBegins) {
+  Ask("vCont;s:p1234.1234");
+  const uint64_t pc = Rip();
+  for (const char* packet : {"vCont;s:p1234.1234", "vCont;c:p1234.-1", "bs", "bc"}) {
+    client_.SendRaw("\x03");
+    EXPECT_EQ(Stop(packet), "T02") << packet;
+    EXPECT_EQ(Rip(), pc);
+  }
+  EXPECT_EQ(Stop("bs"), "T05");  // once each
+  EXPECT_NE(Rip(), pc);
+}
+
 TEST_F(ResumeTest, ClientThatLeavesEndsARun) {
   target_.endless = true;
   client_.Send("c");

@@ -188,6 +188,21 @@ TEST(GdbInterruptTest, CtrlCStopsALongForwardRun) {
                       "continue", "vCont;c");
 }
 
+// gdb evaluates the conditions of watchpoints: one short run for each change of the value.
+TEST(GdbInterruptTest, CtrlCStopsManyShortRunsForward) {
+  ExpectInterruptible("break main\ncontinue\nwatch table[5] if table[5] == -5", "continue",
+                      "vCont;c");
+}
+
+TEST(GdbInterruptTest, CtrlCStopsManyShortRunsBackward) {
+  ExpectInterruptible("continue\nwatch table[5] if table[5] == -5", "reverse-continue", "bc");
+}
+
+// One run for each instruction.
+TEST(GdbInterruptTest, CtrlCStopsSingleStepsBackward) {
+  ExpectInterruptible("continue\nreverse-continue\ncontinue", "reverse-stepi 10000000", "bs");
+}
+
 TEST(GdbInterruptTest, CtrlCStopsALongBackwardRun) {
   ExpectInterruptible("continue\nbreak step if state == 1 && round == 77777777", "reverse-continue",
                       "bc");

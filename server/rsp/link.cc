@@ -41,6 +41,7 @@ absl::StatusOr<std::string> Link::Receive() {
         last_frame_.clear();
         break;
       case EventKind::kInterrupt:
+        early_interrupt_ = std::chrono::steady_clock::now();
         break;
     }
   }
@@ -63,6 +64,11 @@ bool Link::PollInterrupt() {
     return true;
   }
   return false;
+}
+
+bool Link::TakeEarlyInterrupt(std::chrono::steady_clock::time_point since) {
+  const auto at = std::exchange(early_interrupt_, std::nullopt);
+  return at.has_value() && *at >= since;
 }
 
 }  // namespace hindsight::rsp

@@ -6,7 +6,9 @@
 #ifndef HINDSIGHT_SERVER_RSP_LINK_H_
 #define HINDSIGHT_SERVER_RSP_LINK_H_
 
+#include <chrono>
 #include <deque>
+#include <optional>
 #include <string>
 
 #include "absl/status/status.h"
@@ -36,14 +38,15 @@ class Link {
   Link(const Link&) = delete;
   Link& operator=(const Link&) = delete;
 
-  // The next packet; waits for it. Interrupts that came before it are stale and forgotten.
-  // kUnavailable: the other side has closed.
+  // The next packet; waits for it. kUnavailable: the other side has closed.
   absl::StatusOr<std::string> Receive();
   // Sends `payload` with one write.
   absl::Status Send(absl::string_view payload);
   // True once an interrupt has come behind the packet received last, or the other side has closed.
   // Reads what is there, never waits.
   bool PollInterrupt();
+  // Whether an interrupt has come before the packet received last, at `since` or later. Forgets it.
+  bool TakeEarlyInterrupt(std::chrono::steady_clock::time_point since);
   // Tells a client that waits for an answer that somebody is there: a byte between packets, which
   // it skips.
   absl::Status KeepAlive() { return stream_->Write("+"); }
@@ -58,6 +61,7 @@ class Link {
   PacketReader reader_;
   std::deque<Event> events_;
   bool acknowledging_ = true;
+  std::optional<std::chrono::steady_clock::time_point> early_interrupt_;
   std::string last_frame_;  // sent again if the other side asks; empty once it cannot ask
 };
 

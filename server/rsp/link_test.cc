@@ -81,11 +81,21 @@ TEST(LinkTest, InterruptBehindThePacketIsSeenByPolling) {
   EXPECT_TRUE(link.PollInterrupt());
 }
 
-TEST(LinkTest, InterruptBeforeThePacketIsForgotten) {
+TEST(LinkTest, InterruptBeforeThePacketIsKept) {
+  ScriptedStream stream({"\x03$vCont;c#a8", "", ""});
+  Link link(&stream);
+  const auto start = std::chrono::steady_clock::now();
+  EXPECT_EQ(link.Receive().value(), "vCont;c");
+  EXPECT_FALSE(link.PollInterrupt());
+  EXPECT_TRUE(link.TakeEarlyInterrupt(start));
+  EXPECT_FALSE(link.TakeEarlyInterrupt(start));
+}
+
+TEST(LinkTest, AnOldInterruptIsForgotten) {
   ScriptedStream stream({"\x03$vCont;c#a8", "", ""});
   Link link(&stream);
   EXPECT_EQ(link.Receive().value(), "vCont;c");
-  EXPECT_FALSE(link.PollInterrupt());
+  EXPECT_FALSE(link.TakeEarlyInterrupt(std::chrono::steady_clock::time_point::max()));
 }
 
 TEST(LinkTest, OneInterruptInterruptsOnce) {
