@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "emulator/instruction.h"
+#include "emulator/x87_stack.h"
 #include "tracefmt/records.h"
 
 namespace hindsight {
@@ -54,7 +55,7 @@ Block* BlockCache::Add(uint64_t address, absl::Span<const uint8_t> code,
   block->address = address;
   block->size = static_cast<uint32_t>(code.size());
   size_t offset = 0;
-  bool flags_set = false, aligned = false, keeps = false;
+  bool flags_set = false, aligned = false, keeps = false, moves_x87 = false;
   while (offset < code.size()) {
     Instruction instruction = Classify(code.subspan(offset));
     if (instruction.policy != Policy::kEmulate) block->flags |= Block::kSpecial;
@@ -62,6 +63,7 @@ Block* BlockCache::Add(uint64_t address, absl::Span<const uint8_t> code,
     flags_set |= instruction.sets_flags;
     aligned |= instruction.aligned;
     keeps |= instruction.kept_gpr != kNoGpr;
+    moves_x87 |= MovesX87Conditionally(instruction.mnemonic);
     if (instruction.floating) block->flags |= Block::kFloating;
     if (instruction.writes_memory) block->flags |= Block::kWrites;
     if (instruction.length == 0) break;
@@ -95,6 +97,13 @@ Block* BlockCache::Add(uint64_t address, absl::Span<const uint8_t> code,
     if (halves.unknown) block->flags |= Block::kSpecial;
     if (!halves.checks.empty()) block->flags |= Block::kUpperHalf;
     block->upper_halves = std::move(halves.checks);
+  }
+
+  if (moves_x87) {
+    const BlockX87Stack stack = X87StackOf(code);
+    if (stack.unknown) block->flags |= Block::kSpecial;
+    if (stack.needed != 0) block->flags |= Block::kX87Stack;
+    block->x87_needed = stack.needed;
   }
 
   const auto known = blocks_.find(address);

@@ -36,6 +36,7 @@ struct Block {
   static constexpr uint16_t kUnchecked = 512;
   static constexpr uint16_t kKept = 1024;       // need not be checked again if it follows itself
   static constexpr uint16_t kUpperHalf = 2048;  // `upper_halves` says where not to run through it
+  static constexpr uint16_t kX87Stack = 4096;   // `x87_needed` says when not to run through it
 
   uint64_t address = 0;
   uint32_t size = 0;  // bytes; as Unicorn gave it
@@ -48,6 +49,7 @@ struct Block {
   std::vector<uint32_t> orderable;  // the indices of the orderable instructions, rising
   std::vector<AlignmentCheck> alignment;
   std::vector<UpperHalfCheck> upper_halves;
+  uint8_t x87_needed = 0;   // registers that must not be empty: x87_stack.h
   bool shows_late = false;  // there is such an address
   uint8_t steps_left = 0;   // kUnchecked: that often it is to be stepped
 

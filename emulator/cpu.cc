@@ -226,7 +226,8 @@ RunResult Cpu::Impl::StepOne() {
   watch_hit_ = false;
   uint64_t before = count_;
   bool ok;
-  const bool here = BelongsHere(*instruction) || (plain_here_ && instruction->plain);
+  const bool here =
+      BelongsHere(*instruction) || (plain_here_ && instruction->plain) || FcmovFaults(*instruction);
   const Assistant::Prepared* prepared = here ? PrepareAssist(*instruction) : nullptr;
   // One of the few that cannot be encoded for the host: the process itself can do it.
   if (prepared == nullptr && BelongsHere(*instruction)) return {.stop = Stop::kSpecial};

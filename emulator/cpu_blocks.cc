@@ -1,6 +1,10 @@
 // What happens before each block that an engine executes.
 
+#include <array>
+#include <bit>
+
 #include "emulator/cpu_impl.h"
+#include "emulator/x87_stack.h"
 
 namespace hindsight {
 
@@ -64,7 +68,8 @@ bool Cpu::Impl::OnBlock(uint64_t address, uint32_t size) {
 // With the registers that the engine is about to execute it with.
 bool Cpu::Impl::PassesChecks(const Block& block) {
   return ((block.flags & Block::kAligned) == 0 || IsAligned(block)) &&
-         ((block.flags & Block::kUpperHalf) == 0 || KeepsNoUpperHalf(block));
+         ((block.flags & Block::kUpperHalf) == 0 || KeepsNoUpperHalf(block)) &&
+         ((block.flags & Block::kX87Stack) == 0 || (engine_->EmptyX87() & block.x87_needed) == 0);
 }
 
 bool Cpu::Impl::IsAligned(const Block& block) {
@@ -88,6 +93,18 @@ bool Cpu::Impl::KeepsNoUpperHalf(const Block& block) {
     if (check.upper == kNoGpr || engine_->ReadGpr(check.upper) >> 32 != 0) return false;
   }
   return true;
+}
+
+// Whether it does, if it is one. `instruction` is next().
+bool Cpu::Impl::FcmovFaults(const Instruction& instruction) {
+  if (!MovesX87Conditionally(instruction.mnemonic)) return false;
+  std::array<uint8_t, 15> bytes;
+  const auto code = absl::MakeSpan(bytes.data(), instruction.length);
+  if (!view_.ReadHeld(pc_, code)) return false;
+  const RegisterFile& now = registers();
+  const unsigned full =
+      static_cast<uint8_t>(std::rotr(static_cast<uint8_t>(now.ftw), now.fsw >> 11 & 7));
+  return (RegistersOfFcmov(code) & ~full) != 0;
 }
 
 // `instruction` is next().

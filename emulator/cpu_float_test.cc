@@ -178,5 +178,46 @@ TEST_F(CpuHostFloatTest, TheNinthPushOverflowsTheStack) {
   EXPECT_EQ(cpu_->registers().st[0][1], 0xffffu);
 }
 
+class CpuFcmovTest : public CpuTest {
+ protected:
+  void SetUp() override {
+    CpuTest::SetUp();
+    Code(
+        {0x31, 0xc0, 0xdb, 0xc9, 0x90, 0x0f, 0x05});  // xor eax,eax; fcmovne st,st(1); nop; syscall
+    // The same behind ffree st(1).
+    Code({0x31, 0xc0, 0xdd, 0xc1, 0xdb, 0xc9, 0x90, 0x0f, 0x05}, kAfterFfree);
+    registers_.fsw = 6 << 11;
+    registers_.ftw = 0xc0;
+    registers_.st[0][0] = 0x8000'0000'0000'0000;
+    registers_.st[0][1] = kOneExponent;
+  }
+  // As a block, and instruction by instruction.
+  void Expect(uint64_t stack_fault, uint64_t exponent) {
+    for (const bool step : {false, true}) {
+      SCOPED_TRACE(step);
+      Start();
+      while (step && cpu_->Step().stop == Stop::kLimit) continue;
+      EXPECT_EQ(RunTo(~uint64_t{0}).stop, Stop::kSpecial);
+      EXPECT_EQ(cpu_->registers().fsw & kStackFault, stack_fault);
+      EXPECT_EQ(cpu_->registers().st[0][1], exponent);
+    }
+  }
+
+  static constexpr uint64_t kAfterFfree = 0x100, kStackFault = 0x41;
+  static constexpr uint64_t kOneExponent = 0x3fff, kIndefiniteExponent = 0xffff;
+};
+
+TEST_F(CpuFcmovTest, DoesNothingIfItDoesNotMove) { Expect(0, kOneExponent); }
+
+TEST_F(CpuFcmovTest, FaultsIfARegisterIsEmptyWhereTheBlockBegins) {
+  registers_.ftw = 0x40;
+  Expect(kStackFault, kIndefiniteExponent);
+}
+
+TEST_F(CpuFcmovTest, FaultsIfARegisterBecomesEmptyInTheBlock) {
+  registers_.rip = kCode + kAfterFfree;
+  Expect(kStackFault, kIndefiniteExponent);
+}
+
 }  // namespace
 }  // namespace hindsight

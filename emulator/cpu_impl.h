@@ -163,11 +163,13 @@ class Cpu::Impl final : public FaultClient, public EngineClient, public AssistMe
   void NoteExecuted(const Block& block);
   // Whether the registers allow to run through it.
   bool MayRunThrough(const Block& block) {
-    return (block.flags & (Block::kAligned | Block::kUpperHalf)) == 0 || PassesChecks(block);
+    constexpr uint16_t kChecked = Block::kAligned | Block::kUpperHalf | Block::kX87Stack;
+    return (block.flags & kChecked) == 0 || PassesChecks(block);
   }
   bool PassesChecks(const Block& block);
   bool IsAligned(const Block& block);
   bool KeepsNoUpperHalf(const Block& block);
+  bool FcmovFaults(const Instruction& instruction);
   // Every access is to be looked at, so all is stepped.
   bool checks_accesses() const { return checks_alignment_ && wants_aligned_; }
   bool NextIsAligned(const Instruction& instruction);

@@ -136,8 +136,6 @@ RegisterFile PrefixBench::Operands(const Instruction& instruction) {
   // Only with 32-bit addresses do they still lie in memory.
   if (state_.Below(8) == 0) registers.gpr[kRdi] |= uint64_t{1} << (32 + state_.Below(31));
   MakeRoomFor(instruction.mnemonic, &registers);
-  // Where it does not move, an empty register is not noticed: docs/emulation.md.
-  if (MovesX87Conditionally(instruction.mnemonic)) registers.ftw = 0xff;
   return registers;
 }
 

@@ -166,20 +166,4 @@ void MakeRoomFor(uint16_t mnemonic, RegisterFile* registers) {
   }
 }
 
-bool MovesX87Conditionally(uint16_t mnemonic) {
-  switch (mnemonic) {
-    case ZYDIS_MNEMONIC_FCMOVB:
-    case ZYDIS_MNEMONIC_FCMOVBE:
-    case ZYDIS_MNEMONIC_FCMOVE:
-    case ZYDIS_MNEMONIC_FCMOVNB:
-    case ZYDIS_MNEMONIC_FCMOVNBE:
-    case ZYDIS_MNEMONIC_FCMOVNE:
-    case ZYDIS_MNEMONIC_FCMOVNU:
-    case ZYDIS_MNEMONIC_FCMOVU:
-      return true;
-    default:
-      return false;
-  }
-}
-
 }  // namespace hindsight

@@ -39,8 +39,6 @@ class RandomState {
 
 // Frees the x87 register that an instruction of this mnemonic pushes into, if it does.
 void MakeRoomFor(uint16_t mnemonic, RegisterFile* registers);
-// Whether it is an fcmov.
-bool MovesX87Conditionally(uint16_t mnemonic);
 
 }  // namespace hindsight
 

@@ -200,8 +200,6 @@ RegisterFile StressBench::Operands() {
     for (uint64_t& gpr : registers.gpr) gpr = state_.Below(kReachBytes * 8);
   }
   if (state_.Below(4) != 0) MakeRoomFor(instruction_.mnemonic, &registers);
-  // Where it does not move, an empty register is not noticed: docs/emulation.md.
-  if (MovesX87Conditionally(instruction_.mnemonic)) registers.ftw = 0xff;
   if (instruction_.rep) registers.gpr[kRcx] = state_.Below(kReachBytes / 8);
   registers.gpr[kRsp] = kStack;
   registers.gpr[kRdi] = destination_;

@@ -252,6 +252,18 @@ void UnicornEngine::WriteGpr(int number, uint64_t value) {
   uc_reg_write(uc_, kGprIds[number], &value);
 }
 
+uint8_t UnicornEngine::EmptyX87() {
+  uint16_t status = 0, tags = 0;
+  uc_reg_read(uc_, UC_X86_REG_FPSW, &status);
+  uc_reg_read(uc_, UC_X86_REG_FPTAG, &tags);
+  uint8_t empty = 0;
+  for (unsigned i = 0; i < 8; ++i) {
+    const unsigned number = ((status >> 11) + i) & 7;
+    if ((tags >> (2 * number) & 3) == 3) empty |= 1 << i;
+  }
+  return empty;
+}
+
 uint64_t UnicornEngine::ReadFlags() {
   uint64_t flags = 0;
   uc_reg_read(uc_, UC_X86_REG_EFLAGS, &flags);

@@ -49,6 +49,8 @@ class UnicornEngine {
   void Load(RegisterFile* registers);
   uint64_t ReadGpr(int number);
   void WriteGpr(int number, uint64_t value);
+  // Bit i: the x87's st(i) is empty.
+  uint8_t EmptyX87();
   uint64_t ReadFlags();
   void WriteFlags(uint64_t flags);
 

@@ -163,7 +163,7 @@ HELPER(void, ffree_STN)(void* env, int i) {
   ClearC1(&unit);
 }
 
-// fld after fpush, or fcmov, which keeps C1 (of AMD's processors; the manuals differ).
+// fld after fpush, or fcmov that moves, which keeps C1 (of AMD's processors; the manuals differ).
 HELPER(void, fmov_ST0_STN)(void* env, int i) {
   X87Unit& unit = X87Of(env);
   const Pushed how = std::exchange(pushed, Pushed::kNo);
