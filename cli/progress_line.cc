@@ -33,7 +33,7 @@ void ProgressLine::Clear() {
 
 void ProgressLine::Finish(absl::string_view text) {
   Clear();
-  if (on_terminal_) Write(absl::StrCat("hindsight: ", Printable(text), "\n"));
+  Write(absl::StrCat("hindsight: ", Printable(text), "\n"));
 }
 
 }  // namespace hindsight

@@ -1,5 +1,4 @@
-// A line on stderr that is rewritten in place while something long runs. Nothing at all where
-// stderr is not a terminal.
+// A line on stderr that is rewritten in place while something long runs, if stderr is a terminal.
 //
 // Not copyable. One thread.
 
@@ -20,7 +19,7 @@ class ProgressLine {
   bool on_terminal() const { return on_terminal_; }
   void Show(absl::string_view text);
   void Clear();
-  // Shows `text` for good, on a terminal only.
+  // Shows `text` for good, on whatever stderr is.
   void Finish(absl::string_view text);
 
  private:

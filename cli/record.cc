@@ -70,7 +70,19 @@ std::string SummaryText(const std::string& directory, const RecordResult& result
                            result.events, SizeText(result.trace_bytes), result.seconds));
 }
 
-int RunRecording(const RecordOptions& base, ProgressLine* progress) {
+// What the user is to know of a recording that has been made.
+void Report(const RecordOptions& record, const RecordResult& result, ProgressLine* progress) {
+  if (result.processes_left != 0) {
+    const bool one = result.processes_left == 1;
+    progress->Finish(absl::StrCat(
+        one ? "a process" : absl::StrCat(result.processes_left, " processes"), " made by ",
+        record.attach_pid != 0 ? "it" : record.arguments[0], one ? " runs" : " run",
+        " on unrecorded (--wait records until the last has ended)"));
+  }
+  progress->Finish(SummaryText(record.directory, result));
+}
+
+int RunRecording(const RecordOptions& base, bool quiet, ProgressLine* progress) {
   RecordOptions record = base;
   record.progress = [progress](const RecordProgress& now) {
     // Only once the program runs longer than anyone wants to be told of.
@@ -78,14 +90,14 @@ int RunRecording(const RecordOptions& base, ProgressLine* progress) {
     progress->Show(absl::StrFormat("recording: %.1f s, %.1f M instructions, %s", now.seconds,
                                    now.instructions / 1e6, SizeText(now.trace_bytes)));
   };
-  if (!progress->on_terminal()) record.progress = nullptr;
+  if (quiet || !progress->on_terminal()) record.progress = nullptr;
   absl::StatusOr<RecordResult> result = RecordProgram(record);
   progress->Clear();
   if (!result.ok()) {
     const int exit_status = FailureStatus(result.status());
     return record.attach_pid != 0 ? kExitRecorder : exit_status;
   }
-  progress->Finish(SummaryText(record.directory, *result));
+  if (!quiet) Report(record, *result, progress);
   if (result->blocks_differing != 0) {
     PrintError(
         absl::StrCat("self-check: ", result->blocks_differing, " of ", result->blocks_checked,
@@ -102,6 +114,7 @@ struct RecordValues {
   std::string cpu = NameOf(RecordOptions().cpu);
   ChildrenValue children;
   EnvironmentValue environment;
+  bool quiet = false;
   SecondsValue duration;
   SizeValue max_size;
   SizeValue omit_bulk;
@@ -134,6 +147,12 @@ void AddOptions(Options* options, RecordOptions* record, RecordValues* values) {
   options->Add("children", &values->children, "WHICH",
                "Which of the processes that the program makes are recorded: follow (all, and "
                "theirs), none, or only=NAME: only processes that run the program NAME.");
+  options->Add("wait", &record->wait_for_all, "",
+               "Record until the last process has ended that the program made, a daemon for "
+               "example; Ctrl-C ends it before. Otherwise recording ends with the program, and "
+               "processes that outlive it run on unrecorded.");
+  options->Add("quiet", &values->quiet, "",
+               "Show no progress and do not say where the trace is; only what went wrong.");
   options->Add("env", &values->environment, "WHICH",
                "Whether the trace lists the environment of the processes: all or none. With none, "
                "what they hold of it in their memory is recorded all the same.");
@@ -237,7 +256,7 @@ int RecordCommand(Arguments arguments) {
     return kExitRecorder;
   }
   ProgressLine progress;
-  return RunRecording(record, &progress);
+  return RunRecording(record, values.quiet, &progress);
 }
 
 }  // namespace hindsight

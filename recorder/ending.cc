@@ -42,18 +42,14 @@ void ThreadEngine::OnExit(int wait_status) {
 }
 
 // The thread was killed while it was not it that ran: what it was before cannot be read any more.
-// The recording ends with the last state that is in the log.
+// The recording ends with the last state that is in the log. Its end is told by the kernel when all
+// other threads of its process have been waited for, if it is the first: so not here.
 void ThreadEngine::OnVanished() {
   const bool hashed = hashed_count_ > sync_count_;
   cpu_->SetRegisters(hashed ? hashed_registers_ : sync_registers_);
   cpu_->set_count(hashed ? hashed_count_ : sync_count_);
   ordered_.clear();
-  while (true) {
-    const TraceeStop stop = tracee_->Wait([this] { recording_->KeepHouse(); });
-    if (stop.kind != TraceeStopKind::kExited) continue;
-    OnExit(stop.wait_status);
-    return;
-  }
+  state_ = State::kWaiting;
 }
 
 // Brings a thread that is in a system call to a stop in which no signal is about to be delivered.

@@ -46,6 +46,9 @@ struct RecordOptions {
   bool store_environment = true;
   // Not 0: instead of starting a program, records this process from now on; `arguments` is empty.
   int32_t attach_pid = 0;
+  // Whether recording lasts until the last of the processes has ended that the program made; else
+  // those that outlive the program by more than an instant run on unrecorded.
+  bool wait_for_all = false;
   double max_seconds = 0;        // recording ends after this; 0: it does not
   uint64_t max_trace_bytes = 0;  // recording ends before the trace gets much larger; 0: no limit
   // FUNCTION, FILE:FUNCTION or an address (0x...): where recording begins / ends, each time any
@@ -77,6 +80,7 @@ struct RecordResult {
   double seconds = 0;      // wall-clock time of the recording
   uint64_t processes = 1;  // recorded
   uint64_t threads = 1;
+  uint64_t processes_left = 0;  // made by the program, and running on when it had ended
   uint64_t blocks_checked = 0;    // see RecordOptions::self_checks_per_million
   uint64_t blocks_differing = 0;  // of them, not executed as the processor does
   std::string first_difference;   // in which instruction, and what

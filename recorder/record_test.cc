@@ -369,5 +369,61 @@ TEST_F(RecordTest, KilledProgramsEndTheRecording) {
   ExpectExact();
 }
 
+// The kernel keeps the end of the first thread back until the other one has been waited for.
+class KilledThreadsTest : public RecordTest, public testing::WithParamInterface<const char*> {};
+
+TEST_P(KilledThreadsTest, EndTheRecording) {
+  Bystander bystander(directory_ + "/out", [this] {
+    std::this_thread::sleep_for(milliseconds(300));
+    kill(std::stoi(Contents(directory_ + "/out")), SIGKILL);
+  });
+  Record({Program("killed_threads"), GetParam()});
+  ASSERT_TRUE(WIFSIGNALED(result_.wait_status));
+  EXPECT_EQ(WTERMSIG(result_.wait_status), SIGKILL);
+  ExpectExact();
+}
+
+INSTANTIATE_TEST_SUITE_P(WhileTheFirst, KilledThreadsTest, testing::Values("computes", "int80"));
+
+// Which processes recording lasts for.
+
+TEST_F(RecordTest, EndsWithTheProgramAndLeavesTheRestAlone) {
+  const std::string late = directory_ + "/late";
+  Record({"sh", "-c", "{ sleep 1; echo late > " + late + "; } & echo done; exit 4"});
+  EXPECT_EQ(output_, "done\n");
+  EXPECT_EQ(WEXITSTATUS(result_.wait_status), 4);
+  EXPECT_EQ(result_.end_reason, "");
+  EXPECT_GE(result_.processes_left, 1u);
+  EXPECT_FALSE(std::filesystem::exists(late));
+  ExpectExact();
+  for (int i = 0; i < 1000 && Contents(late).empty(); ++i) {
+    std::this_thread::sleep_for(milliseconds(10));
+  }
+  EXPECT_EQ(Contents(late), "late\n");
+}
+
+TEST_F(RecordTest, WaitsForAllIfAskedTo) {
+  options_.wait_for_all = true;
+  const std::string late = directory_ + "/late";
+  Record({"sh", "-c", "{ sleep 1; echo late > " + late + "; } & echo done; exit 4"});
+  EXPECT_EQ(WEXITSTATUS(result_.wait_status), 4);
+  EXPECT_EQ(result_.processes_left, 0u);
+  EXPECT_EQ(Contents(late), "late\n");
+  ExpectExact();
+}
+
+TEST_F(RecordTest, OnceTheProgramHasEndedTheFirstInterruptIsForTheRecorder) {
+  options_.wait_for_all = true;
+  Bystander bystander(directory_ + "/out", [] {
+    std::this_thread::sleep_for(milliseconds(700));
+    kill(getpid(), SIGINT);
+  });
+  const auto begun = std::chrono::steady_clock::now();
+  Record({"sh", "-c", "sleep 30 & echo done"});
+  EXPECT_LT(std::chrono::steady_clock::now() - begun, std::chrono::seconds(20));
+  EXPECT_EQ(WEXITSTATUS(result_.wait_status), 0);
+  ExpectExact();
+}
+
 }  // namespace
 }  // namespace hindsight

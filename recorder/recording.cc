@@ -22,6 +22,10 @@ namespace {
 constexpr std::chrono::milliseconds kFlushInterval(900);
 constexpr std::chrono::milliseconds kProgressInterval(250);
 
+// Processes that end so soon after the program are recorded to their end: helpers whose pipe or
+// parent is gone, the other end of a pipeline.
+constexpr std::chrono::milliseconds kGraceAfterProgram(200);
+
 // Cpus kept for threads to come.
 constexpr size_t kSpareCpus = 8;
 
@@ -162,6 +166,20 @@ void Recording::OnStatus(pid_t thread, int status) {
   engine->TakeStatus(status);
 }
 
+void Recording::TakeExits(pid_t waiting) {
+  std::vector<pid_t> others;
+  for (const auto& [thread, engine] : tasks_) {
+    if (thread != waiting) others.push_back(thread);
+  }
+  for (const pid_t thread : others) {
+    siginfo_t ended = {};
+    if (waitid(P_PID, thread, &ended, WEXITED | WNOHANG | WNOWAIT | __WALL) != 0) continue;
+    int status;
+    if (ended.si_pid == 0 || waitpid(thread, &status, __WALL | WNOHANG) != thread) continue;
+    OnStatus(thread, status);
+  }
+}
+
 // True if another thread than `engine` has executed a program, and taken its place.
 bool Recording::OnExec(ThreadEngine* engine, int status) {
   unsigned long former = 0;
@@ -208,7 +226,9 @@ void Recording::Reap() {
     result_.full_keyframes += process->full_keyframes();
     if (process == root_) {
       result_.end_reason = process->end_reason();
-      if (process->exit_status() != -1) NoteRootExit(process->exit_status());
+      if (process->exit_status() != -1 && process->pid() == root_pid_) {
+        NoteRootExit(process->exit_status());
+      }
       ++it;  // its writer knows the size of the whole recording
       continue;
     }
@@ -224,8 +244,17 @@ void Recording::NoteBlockCheck(const std::string& difference) {
 }
 
 void Recording::NoteRootExit(int status) {
+  if (!root_exited_) root_exit_time_ = Clock::now();
   root_exited_ = true;
   result_.wait_status = status;
+  // Nobody else is left whose affair a Ctrl-C could be.
+  stop_.HeedInterrupts();
+}
+
+// Those that outlive the program run on, recorded or not.
+bool Recording::OutlivesProgram() const {
+  return !options_.wait_for_all && root_exited_ && !(tasks_.empty() && native_.empty()) &&
+         Clock::now() - root_exit_time_ >= kGraceAfterProgram;
 }
 
 absl::StatusOr<std::unique_ptr<Cpu>> Recording::TakeCpu(Pager* pager) {
@@ -271,6 +300,10 @@ void Recording::CheckLimits() {
   } else if (options_.max_trace_bytes != 0 && root_ != nullptr &&
              root_->writer()->bytes_written() >= options_.max_trace_bytes) {
     end_reason_ = absl::StrCat("the trace has reached ", options_.max_trace_bytes, " bytes");
+  } else if (OutlivesProgram()) {
+    end_reason_ = "the program has ended";
+    for (const auto& process : processes_) result_.processes_left += !process->ended();
+    result_.processes_left += native_.size();
   }
 }
 

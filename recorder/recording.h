@@ -60,6 +60,9 @@ class Recording {
   // What a block came to that was executed natively as well. Empty: nothing differs.
   void NoteBlockCheck(const std::string& difference);
   bool failed() const { return !status_.ok(); }
+  // Waits for those threads other than `waiting` that have ended. The kernel tells of a first
+  // thread's end only after that of all others.
+  void TakeExits(pid_t waiting);
   // Flushes and shows progress now and then.
   void KeepHouse();
   bool flush_due() const;
@@ -131,6 +134,7 @@ class Recording {
   void CheckLimits();
   void LetGo();
   void NoteRootExit(int status);
+  bool OutlivesProgram() const;
   void WaitForRoot();
   RecordProgress Progress() const;
 
@@ -148,6 +152,7 @@ class Recording {
   RecordedProcess* root_ = nullptr;
   pid_t root_pid_ = 0;
   bool root_exited_ = false;
+  Clock::time_point root_exit_time_;
   StopRequest stop_;
   const std::shared_ptr<ModuleFiles> module_files_ = std::make_shared<ModuleFiles>();
   absl::flat_hash_map<pid_t, ThreadEngine*> tasks_;  // that live

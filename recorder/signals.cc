@@ -15,7 +15,10 @@ namespace hindsight {
 // For what takes no time in the process: the others wait meanwhile.
 TraceeStop ThreadEngine::ResumeAndWait(ResumeHow how, int signal) {
   tracee_->Resume(how, signal);  // fails if the thread is gone, which Wait reports
-  return tracee_->Wait([this] { recording_->KeepHouse(); });
+  return tracee_->Wait([this] {
+    recording_->KeepHouse();
+    recording_->TakeExits(thread());
+  });
 }
 
 void ThreadEngine::OnGroupStop() {

@@ -61,6 +61,8 @@ StopRequest::~StopRequest() {
 
 int StopRequest::signal() const { return stop_signal.load(); }
 
+void StopRequest::HeedInterrupts() { interrupts_to_ignore = 0; }
+
 int StopRequest::signal_for_program() const {
   const int asked = signal();
   if (program_ == Program::kAttached) return 0;

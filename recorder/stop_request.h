@@ -5,6 +5,7 @@
 //   SIGTERM, SIGHUP             stop; the program gets it afterwards  stop
 //   SIGINT, SIGQUIT, the first  the program's own affair              stop
 //   SIGINT, SIGQUIT, the next   stop                                  stop
+//   SIGINT, once it has ended   stop                                  stop
 //
 // A terminal sends SIGINT and SIGQUIT to all of its foreground process group, so a program launched
 // by us has got its own and decides what comes of it; somebody who asks again wants us.
@@ -38,6 +39,8 @@ class StopRequest {
   // The signal that asked recording to stop; 0 while none has. The first one counts.
   int signal() const;
   bool requested() const { return signal() != 0; }
+  // The program has ended, which no SIGINT can be meant for any more.
+  void HeedInterrupts();
   // What the program is to be sent once recording has stopped and it has been let go; 0: nothing.
   int signal_for_program() const;
 

@@ -35,11 +35,11 @@ TEST(ProcessesTest, DroppingPrivileges) { ExpectRecordsUnchanged({Program("drops
 
 TEST(ProcessesTest, Namespaces) { ExpectRecordsUnchanged({Program("namespaces")}); }
 
-// Whoever recorded it returns when the last process has ended, so the daemon's work is done then.
+// With --wait the last process has ended when recording has, so the daemon's work is done then.
 TEST(ProcessesTest, Daemon) {
   for (int i = 0; i < Recordings() && !HasFailure(); ++i) {
     const TempDir directory;
-    const Recorded recorded({Program("daemonizes"), directory.File("work")});
+    const Recorded recorded({Program("daemonizes"), directory.File("work")}, {}, {"--wait"});
     EXPECT_EQ(recorded.run().Ending(), "exit 5") << recorded.run().err;
     EXPECT_EQ(recorded.run().out,
               "intermediate ended with 3; daemon: group left 1, session of its own 1\n");

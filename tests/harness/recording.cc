@@ -55,7 +55,7 @@ ChildResult RunHindsight(const std::vector<std::string>& arguments, const ChildO
 
 ChildResult Record(const std::string& trace, const std::vector<std::string>& argv,
                    const ChildOptions& options, const std::vector<std::string>& flags) {
-  std::vector<std::string> arguments = {"record", "-o", trace, kSelfCheck};
+  std::vector<std::string> arguments = {"record", "--quiet", "-o", trace, kSelfCheck};
   arguments.insert(arguments.end(), flags.begin(), flags.end());
   arguments.push_back("--");
   arguments.insert(arguments.end(), argv.begin(), argv.end());
