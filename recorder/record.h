@@ -80,7 +80,7 @@ struct RecordResult {
   double seconds = 0;      // wall-clock time of the recording
   uint64_t processes = 1;  // recorded
   uint64_t threads = 1;
-  uint64_t processes_left = 0;  // made by the program, and running on when it had ended
+  uint64_t processes_left = 0;    // made by the program, and running on when it had ended
   uint64_t blocks_checked = 0;    // see RecordOptions::self_checks_per_million
   uint64_t blocks_differing = 0;  // of them, not executed as the processor does
   std::string first_difference;   // in which instruction, and what
