@@ -37,7 +37,7 @@ void ThreadEngine::OnExit(int wait_status) {
   }
   if (!native) EndLog();
   ReturnMemory();
-  if (tid_at_end_ != 0) process_->NoteWritten({tid_at_end_, sizeof(pid_t)});
+  NoteWordsAtEnd(process_);
   process_->NoteExit(wait_status, this);
 }
 

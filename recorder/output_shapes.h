@@ -4,8 +4,6 @@
 #define HINDSIGHT_RECORDER_OUTPUT_SHAPES_H_
 
 #include <cstdint>
-#include <optional>
-#include <vector>
 
 #include "recorder/syscall_outputs.h"
 
@@ -16,7 +14,8 @@ struct CallFrame {
   int64_t number = 0;
   const uint64_t* arguments = nullptr;  // six
   int64_t result = 0;
-  const ReadMemory& read;
+  const ArgumentMemory& before;  // what was taken at the call
+  const ReadMemory& read;        // as memory is after it
 
   bool failed() const { return result < 0 && result > -4096; }
 };
@@ -45,12 +44,12 @@ struct Output {
   uint32_t unit = 1;
 };
 
-// Appends what `output` of `call` may be. Of a failed call all that it would have been allowed to
-// store.
-void AddOutput(const Output& output, const CallFrame& call, std::vector<MemoryRange>* ranges);
+// Adds what `output` of `call` may be.
+void AddOutput(const Output& output, const CallFrame& call, SyscallOutputs* out);
 
-// The little-endian number of 4 or 8 bytes at `address`.
-std::optional<uint64_t> ReadWord(const ReadMemory& read, uint64_t address, size_t size);
+// Adds the `bytes` at `address` that the call may store at most: as written, or perhaps so if it
+// failed.
+void AddBuffer(const CallFrame& call, uint64_t address, uint64_t bytes, SyscallOutputs* out);
 
 }  // namespace hindsight
 

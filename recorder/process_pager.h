@@ -183,7 +183,9 @@ class ProcessPager final : public Pager {
   void Confirm(absl::Span<Page* const> pages);
   void Leave(Page* page);
   void TakeUnknown();
-  void TakeWritten(const MemoryRange& range, bool failed);
+  void TakeWritten(const MemoryRange& range);
+  void TakeUnfilled(absl::Span<const MemoryRange> ranges);
+  uint64_t EndOfWritable(const MemoryRange& range) const;
   void TakeOutputPages(const MapRegion& region, uint64_t first, uint64_t end, bool bulk);
   std::vector<Page*> BelievedIn(absl::Span<const MemoryRange> ranges) const;
   void AppendChanges(Page* page, std::vector<MemoryPiece>* pieces) const;

@@ -15,6 +15,8 @@ constexpr size_t kFetchPages = 256;
 // After a call that may have written anywhere so many pages that are not in use are compared, at
 // 0.3 us each; of more nothing is known from then on.
 constexpr size_t kMaxConfirmed = 4096;
+// No kernel copies more to a program at once and then counts it as a whole.
+constexpr uint64_t kLargestPiece = 1 << 20;
 
 bool Contains(const MemoryRange& range, uint64_t page) {
   return page < range.address + range.size && range.address < page + kPageBytes;
@@ -67,7 +69,10 @@ void ProcessPager::Resync(const SyscallOutputs& effects) {
   }
   if (!effects.known || written_elsewhere_) TakeUnknown();
   if (!effects.remapped.empty()) Confirm(BelievedIn(effects.remapped));
-  for (const MemoryRange& range : effects.written) TakeWritten(Clipped(range), effects.failed);
+  for (const MemoryRange& range : effects.written) TakeWritten(Clipped(range));
+  // It may be far more than what was stored: only what is known may be old.
+  if (!effects.perhaps_written.empty()) Confirm(BelievedIn(effects.perhaps_written));
+  TakeUnfilled(effects.unfilled);
   if (!effects.discarded.empty()) {
     for (const auto& [address, page] : pages_) {
       for (const MemoryRange& range : effects.discarded) {
@@ -117,13 +122,35 @@ std::vector<ProcessPager::Page*> ProcessPager::BelievedIn(
   return pages;
 }
 
-void ProcessPager::TakeWritten(const MemoryRange& range, bool failed) {
-  if (range.size == 0) return;
-  if (failed) {
-    // What it was allowed to store may be far more than it has: only what is known may be old.
-    Confirm(BelievedIn({&range, 1}));
-    return;
+// Where the first byte of [address, address + size) lies that the kernel may not be able to store
+// to; the range's end if there is none.
+uint64_t ProcessPager::EndOfWritable(const MemoryRange& range) const {
+  const uint64_t end = range.address + range.size;
+  for (uint64_t at = range.address; at < end;) {
+    const MapRegion* region = space_->Find(at);
+    // A file may end before its mapping does.
+    const bool writable = region != nullptr && (region->protection & PROT_WRITE) != 0;
+    if (!writable || region->inode != 0) return writable ? region->end : at;
+    at = region->end;
   }
+  return end;
+}
+
+void ProcessPager::TakeUnfilled(absl::Span<const MemoryRange> ranges) {
+  std::vector<MemoryRange> writable;
+  bool all = true;
+  for (const MemoryRange& whole : ranges) {
+    const MemoryRange range = Clipped({whole.address, std::min(whole.size, kLargestPiece)});
+    const uint64_t end = EndOfWritable(range);
+    all &= end == range.address + range.size;
+    writable.push_back({range.address, end - range.address});
+  }
+  if (all) return;
+  for (const MemoryRange& range : writable) TakeWritten(range);
+}
+
+void ProcessPager::TakeWritten(const MemoryRange& range) {
+  if (range.size == 0) return;
   const bool bulk = bulk_bytes_ != 0 && range.size > bulk_bytes_;
   const uint64_t end = range.address + range.size;
   for (uint64_t at = range.address; at < end;) {

@@ -272,13 +272,24 @@ TEST_F(ProcessPagerTest, WhatACallStoresIsImportedThoughThePageWasNeverUsed) {
 }
 
 TEST_F(ProcessPagerTest, AFailedCallImportsOnlyWhatIsKnown) {
-  pager_->Resync({.failed = true, .written = {{stack_, 8}}});
+  pager_->Resync({.perhaps_written = {{stack_, 8}}});
   EXPECT_TRUE(writer_.records.empty());
   ASSERT_TRUE(pager_->OnMissing(stack_, Access::kRead));
   Idle();
   PokeProcess(stack_, InProcess(stack_) + 1);
-  pager_->Resync({.failed = true, .written = {{stack_, ~uint64_t{0}}}});
+  pager_->Resync({.perhaps_written = {{stack_, ~uint64_t{0}}}});
   EXPECT_EQ(writer_.records.size(), 2u);
+}
+
+// The kernel has stored up to there, and counts only whole pieces.
+TEST_F(ProcessPagerTest, AnUnfilledBufferCountsWhereItEndsInMemoryThatIsNone) {
+  const uint64_t end = pager_->space().Find(stack_)->end;
+  pager_->Resync({.unfilled = {{stack_, end - stack_}}});
+  EXPECT_TRUE(writer_.records.empty());
+  pager_->Resync({.unfilled = {{stack_, 8}, {end - 8, 16}}});
+  ASSERT_FALSE(writer_.Imports().empty());
+  EXPECT_EQ(writer_.Imports().front().address, stack_);
+  EXPECT_EQ(writer_.Imports().back().address, end - kPageBytes);
 }
 
 TEST_F(ProcessPagerTest, NonsenseRangesAreHarmless) {

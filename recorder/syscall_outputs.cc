@@ -3,8 +3,11 @@
 #include <fcntl.h>
 #include <linux/futex.h>
 #include <linux/sched.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 
 #include <algorithm>
@@ -24,10 +27,6 @@ constexpr int kMadvGuardInstall = 102;
 // The heap and System V segments: how far they reached is not told, and a longer range costs
 // nothing, for only pages that somebody knows are looked at in it.
 constexpr uint64_t kFar = uint64_t{1} << 36;
-
-uint64_t Field(const CallFrame& call, uint64_t address) {
-  return ReadWord(call.read, address, sizeof(uint64_t)).value_or(0);
-}
 
 void FcntlOutputs(const CallFrame& call, SyscallOutputs* out) {
   switch (static_cast<int>(call.arguments[1])) {
@@ -71,7 +70,7 @@ void PrctlOutputs(const CallFrame& call, SyscallOutputs* out) {
       out->written.push_back({arguments[4], 8});
       break;
     case kPrGetAuxv:
-      out->written.push_back({arguments[1], arguments[2]});
+      AddBuffer(call, arguments[1], arguments[2], out);
       break;
     default:
       break;
@@ -111,8 +110,8 @@ void KeyctlOutputs(const CallFrame& call, SyscallOutputs* out) {
     case 17:  // KEYCTL_GET_SECURITY
     case 23:  // KEYCTL_DH_COMPUTE
     case 31:  // KEYCTL_CAPABILITIES, whose buffer is an argument earlier
-      out->written.push_back({call.arguments[2], std::min(call.arguments[3], stored)});
-      out->written.push_back({call.arguments[1], std::min(call.arguments[2], stored)});
+      AddBuffer(call, call.arguments[2], std::min(call.arguments[3], stored), out);
+      AddBuffer(call, call.arguments[1], std::min(call.arguments[2], stored), out);
       break;
     case 24:
     case 25:
@@ -144,6 +143,19 @@ void SemctlOutputs(const CallFrame& call, SyscallOutputs* out) {
   }
 }
 
+// Options that store more than the length says. False: it is another one.
+bool GetsockoptOutputs(const CallFrame& call, SyscallOutputs* out) {
+  const auto level = static_cast<int>(call.arguments[1]);
+  const auto option = static_cast<int>(call.arguments[2]);
+  const bool filter = level == SOL_SOCKET && option == SO_GET_FILTER;  // the length counts structs
+  const bool sources =                                                 // counted in the struct
+      (level == SOL_IP || level == SOL_IPV6) && option == MCAST_MSFILTER;
+  // Through a pointer, and it puts pages where the struct says.
+  const bool zerocopy = level == SOL_TCP && option == TCP_ZEROCOPY_RECEIVE;
+  if (filter || sources || zerocopy) out->known = false;
+  return filter || sources || zerocopy;
+}
+
 // A process made with the caller's memory, and not as its thread, may write to it. If the caller
 // sleeps until that has executed a program (vfork), only meanwhile.
 void NewTaskOutputs(uint64_t flags, SyscallOutputs* out) {
@@ -164,14 +176,18 @@ void CloneOutputs(const CallFrame& call, SyscallOutputs* out) {
 }
 
 void Clone3Outputs(const CallFrame& call, SyscallOutputs* out) {
-  const uint64_t at = call.arguments[0];
-  const uint64_t flags = Field(call, at);
+  const auto field = [&](size_t offset) {
+    return call.before.Word(call.arguments[0] + offset, sizeof(uint64_t));
+  };
+  const uint64_t flags = field(offsetof(clone_args, flags));
   NewTaskOutputs(flags, out);
-  if ((flags & CLONE_PIDFD) != 0) out->written.push_back({Field(call, at + 8), 4});
+  if ((flags & CLONE_PIDFD) != 0) out->written.push_back({field(offsetof(clone_args, pidfd)), 4});
   if ((flags & CLONE_CHILD_SETTID) != 0 && (flags & CLONE_VM) != 0) {
-    out->written.push_back({Field(call, at + 16), 4});
+    out->written.push_back({field(offsetof(clone_args, child_tid)), 4});
   }
-  if ((flags & CLONE_PARENT_SETTID) != 0) out->written.push_back({Field(call, at + 24), 4});
+  if ((flags & CLONE_PARENT_SETTID) != 0) {
+    out->written.push_back({field(offsetof(clone_args, parent_tid)), 4});
+  }
 }
 
 void MadviseOutputs(const CallFrame& call, SyscallOutputs* out) {
@@ -247,6 +263,8 @@ bool SpecialOutputs(const CallFrame& call, SyscallOutputs* out) {
     case SYS_semctl:
       SemctlOutputs(call, out);
       return true;
+    case SYS_getsockopt:
+      return GetsockoptOutputs(call, out);
     case SYS_clone:
       CloneOutputs(call, out);
       return true;
@@ -279,15 +297,20 @@ bool SpecialOutputs(const CallFrame& call, SyscallOutputs* out) {
   }
 }
 
-// Of calls that fail only this error comes after something was stored: what came next could not be.
+// Errors that come after part was stored: what came next could not be, or was found to be wrong.
+bool FailsLate(int64_t result) { return result == -EFAULT || result == -EIO || result == -EBADMSG; }
+
 void TakeAsWritten(SyscallOutputs* out) {
   constexpr uint64_t kMostBytes = 1 << 20;
   uint64_t bytes = 0;
-  for (const MemoryRange& range : out->written) bytes += std::min(range.size, kMostBytes);
-  out->failed = false;
-  if (bytes < kMostBytes) return;
-  out->known = false;
-  out->written.clear();
+  for (const MemoryRange& range : out->perhaps_written) bytes += std::min(range.size, kMostBytes);
+  if (bytes < kMostBytes) {
+    out->written.insert(out->written.end(), out->perhaps_written.begin(),
+                        out->perhaps_written.end());
+  } else {
+    out->known = false;
+  }
+  out->perhaps_written.clear();
 }
 
 }  // namespace
@@ -306,23 +329,23 @@ void SyscallOutputs::Add(const SyscallOutputs& other) {
 }
 
 SyscallOutputs OutputsOf(int64_t number, const uint64_t* arguments, int64_t result,
-                         const ReadMemory& read) {
-  const CallFrame call = {number, arguments, result, read};
+                         const ArgumentMemory& before, const ReadMemory& read) {
+  const CallFrame call = {number, arguments, result, before, read};
   SyscallOutputs out;
-  out.failed = result < 0 && result > -4096;
   if (!SpecialOutputs(call, &out)) {
     const SyscallShape* shape = FindSyscallShape(number);
     if (shape == nullptr) {
       out.known = false;
     } else {
       out.writes_files = shape->writes_files;
-      for (const Output& output : shape->outputs) AddOutput(output, call, &out.written);
+      for (const Output& output : shape->outputs) AddOutput(output, call, &out);
     }
   }
   const auto empty = [](const MemoryRange& range) { return range.address == 0 || range.size == 0; };
-  std::erase_if(out.written, empty);
-  if (result == -EFAULT) TakeAsWritten(&out);
-  std::erase_if(out.remapped, empty);
+  for (auto* ranges : {&out.written, &out.perhaps_written, &out.unfilled, &out.remapped}) {
+    ranges->erase(std::remove_if(ranges->begin(), ranges->end(), empty), ranges->end());
+  }
+  if (FailsLate(result)) TakeAsWritten(&out);
   return out;
 }
 

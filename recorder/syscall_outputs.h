@@ -5,9 +5,9 @@
 // at the call's return, and all others are known to be what they were. A call that the table does
 // not know may have written anywhere.
 //
-// A range may be larger than what was written, never smaller. Lengths that the caller's memory
-// tells (vectors, message headers, lengths in and out) are read after the call, when the kernel has
-// stored what it used.
+// A range may be larger than what was written, never smaller. What the caller's memory says about
+// places and lengths (vectors, message headers, lengths in and out) is taken before the call
+// (ArgumentMemory).
 //
 // Stateless; any thread.
 
@@ -15,10 +15,9 @@
 #define HINDSIGHT_RECORDER_SYSCALL_OUTPUTS_H_
 
 #include <cstdint>
-#include <functional>
 #include <vector>
 
-#include "absl/types/span.h"
+#include "recorder/argument_memory.h"
 
 namespace hindsight {
 
@@ -33,13 +32,16 @@ struct MemoryRange {
 struct SyscallOutputs {
   // False: anything may have been written.
   bool known = true;
-  // The call failed: `written` is what it may have stored before it did.
-  bool failed = false;
   // Bytes of files may have changed, and with them what mappings show of files.
   bool writes_files = false;
   // From now on another process, which is no thread of this one, has its memory as well.
   bool shares_memory = false;
   std::vector<MemoryRange> written;
+  // Buffers of a call that failed: it may have stored there before it did, but hardly has.
+  std::vector<MemoryRange> perhaps_written;
+  // What follows in buffers that were not filled, in the order in which they are. The kernel counts
+  // whole pieces: of the piece that ends in memory that cannot be written the rest was stored.
+  std::vector<MemoryRange> unfilled;
   // Is other memory from now on, or none.
   std::vector<MemoryRange> remapped;
   // The kernel may replace it by zeros at any time from now on.
@@ -49,12 +51,10 @@ struct SyscallOutputs {
   void Add(const SyscallOutputs& other);
 };
 
-// Reads the caller's memory as it is after the call; false if it cannot be read.
-using ReadMemory = std::function<bool(uint64_t address, absl::Span<uint8_t> out)>;
-
-// Of call `number` with its six `arguments`, which returned `result` (-errno: it failed).
+// Of call `number` with its six `arguments`, which returned `result` (-errno: it failed). `before`
+// was taken at the call, `read` reads the caller's memory as it is after it.
 SyscallOutputs OutputsOf(int64_t number, const uint64_t* arguments, int64_t result,
-                         const ReadMemory& read);
+                         const ArgumentMemory& before, const ReadMemory& read);
 
 // What the kernel stored on the stack for a signal whose handler it has just entered: from `stack`,
 // the handler's stack pointer, up to the end of the saved registers. `context` is the address of

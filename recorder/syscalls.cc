@@ -53,6 +53,7 @@ void ThreadEngine::RunSystemCall() {
   memory_hashes_.BeforeCall(
       call.number, call.arguments, cpu_->count(),
       process_->SharesMemory() || process_->asynchronous_writes || pager_.has_shared_pages());
+  FindWordsAtEnd(call);
   call_ = std::move(call);
   state_ = State::kWaiting;
   tracee_->Resume(ResumeHow::kSyscall, 0);  // fails if the thread is gone, which its stop tells
@@ -102,7 +103,10 @@ void ThreadEngine::OnCallStop(TraceeStop stop) {
     case TraceeStopKind::kSyscall:
       call_->inside = !call_->inside;
       call_->interrupted = false;
-      if (call_->inside) break;
+      if (call_->inside) {
+        call_->memory = ArgumentMemory::Take(call_->number, call_->arguments, Reader());
+        break;
+      }
       if (OnSystemCallExit()) return;
       call_->interrupted = true;
       break;
@@ -130,6 +134,12 @@ void ThreadEngine::OnCallStop(TraceeStop stop) {
   tracee_->Resume(ResumeHow::kSyscall, signal);
 }
 
+// Of a call that makes a task.
+uint64_t ThreadEngine::CloneFlags(const SystemCall& call) {
+  if (call.number == SYS_clone3) return call.memory.Word(call.arguments[0], sizeof(uint64_t));
+  return call.number == SYS_clone ? call.arguments[0] : 0;
+}
+
 void ThreadEngine::OnNewTask(const TraceeStop& stop) {
   const Recording::NewTask task = recording_->OnNewTask(this, process_, stop, cpu_->count());
   NoteTidAddresses(stop.task);
@@ -138,10 +148,11 @@ void ThreadEngine::OnNewTask(const TraceeStop& stop) {
                         : call_->number == SYS_fork  ? ForkKind::kFork
                         : call_->number == SYS_vfork ? ForkKind::kVfork
                                                      : ForkKind::kClone;
-  call_->forks.push_back({.kind = EventKind::kFork,
-                          .number = call_->number,
-                          .arguments = {static_cast<uint64_t>(kind), task.recorded ? 1u : 0u},
-                          .result = task.process});
+  call_->forks.push_back(
+      {.kind = EventKind::kFork,
+       .number = call_->number,
+       .arguments = {static_cast<uint64_t>(kind), task.recorded ? 1u : 0u, CloneFlags(*call_)},
+       .result = task.process});
 }
 
 // False if the call was interrupted, and what becomes of it shows later.
@@ -214,12 +225,7 @@ void ThreadEngine::FinishSystemCall() {
 }
 
 void ThreadEngine::TellOfUntracedTask(int64_t task) {
-  uint64_t flags = call_->arguments[0];
-  if (call_->number == SYS_clone3 &&
-      !tracee_->Read(flags, absl::MakeSpan(reinterpret_cast<uint8_t*>(&flags), sizeof(flags)))) {
-    return;
-  }
-  if (!MakesUntracedTask(call_->number, flags)) return;
+  if (!MakesUntracedTask(call_->number, CloneFlags(*call_))) return;
   recording_->foreign_mappings().Forget();
   std::fprintf(stderr,
                "hindsight: %s (process %d) has made task %lld with CLONE_UNTRACED: it is not "
@@ -292,6 +298,7 @@ void ThreadEngine::TakeOverExec(ThreadEngine* by) {
     affinity_.TakeOver(by->affinity_);
     by->OnExit(0);
   }
+  FindWordsAtEnd(call);
   call_ = std::move(call);
   state_ = State::kWaiting;
   exit_noted_ = false;

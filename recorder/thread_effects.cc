@@ -1,9 +1,7 @@
 // ThreadEngine: what the kernel has done to the process's memory.
 
-#include <limits.h>
 #include <linux/sched.h>
 #include <sys/syscall.h>
-#include <sys/uio.h>
 
 #include <algorithm>
 #include <array>
@@ -14,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "recorder/instruction_outputs.h"
 #include "recorder/recording.h"
+#include "recorder/robust_futexes.h"
 #include "recorder/rseq.h"
 #include "recorder/syscall_outputs.h"
 #include "recorder/thread_engine.h"
@@ -70,15 +69,10 @@ void ThreadEngine::NoteWritesToOther() {
   const auto target = static_cast<pid_t>(call_->arguments[0]);
   ThreadEngine* const other = recording_->Find(target);
   if (other == nullptr || other->process_ == process_ || other->cpu_ == nullptr) return;
-  std::vector<struct iovec> parts(std::min<uint64_t>(call_->arguments[4], IOV_MAX));
-  const auto bytes =
-      absl::MakeSpan(reinterpret_cast<uint8_t*>(parts.data()), parts.size() * sizeof(struct iovec));
-  if (!tracee_->Read(call_->arguments[3], bytes)) {
-    other->ForgetMemory(absl::StrCat("process_vm_writev by process ", process_->pid()));
-    return;
-  }
-  for (const struct iovec& part : parts) {
-    other->process_->NoteWritten({reinterpret_cast<uint64_t>(part.iov_base), part.iov_len});
+  const uint64_t count = std::min<uint64_t>(call_->arguments[4], kMaxIovecs);
+  for (uint64_t i = 0; i < count; ++i) {
+    const uint64_t part = call_->arguments[3] + i * kIovecBytes;
+    other->process_->NoteWritten({call_->memory.Word(part, 8), call_->memory.Word(part + 8, 8)});
   }
 }
 
@@ -87,6 +81,7 @@ void ThreadEngine::ReturnMemory() {
   ThreadEngine* const lender = recording_->Find(process_->manifest().parent_thread);
   if (lender == nullptr) return;
   for (const MemoryRange& page : pager_.WritablePages()) lender->process_->NoteWritten(page);
+  NoteWordsAtEnd(lender->process_);
 }
 
 bool ThreadEngine::TakeBackMemory() {
@@ -107,7 +102,7 @@ ReadMemory ThreadEngine::Reader() const {
 }
 
 SyscallOutputs ThreadEngine::OutputsOfCall(const SystemCall& call, int64_t result) const {
-  SyscallOutputs outputs = OutputsOf(call.number, call.arguments, result, Reader());
+  SyscallOutputs outputs = OutputsOf(call.number, call.arguments, result, call.memory, Reader());
   if (outputs.shares_memory && result > 0) process_->set_lends_memory();
   return outputs;
 }
@@ -132,18 +127,27 @@ SyscallOutputs ThreadEngine::OutputsOfStep(const RegisterFile& before) const {
 void ThreadEngine::NoteTidAddresses(pid_t task) {
   ThreadEngine* const made = recording_->Find(task);
   if (made == nullptr || !call_.has_value()) return;
-  uint64_t flags = call_->arguments[0], address = call_->arguments[3];
+  const uint64_t flags = CloneFlags(*call_);
+  uint64_t address = call_->arguments[3];
   if (call_->number == SYS_clone3) {
-    struct clone_args arguments = {};
-    auto bytes = absl::MakeSpan(reinterpret_cast<uint8_t*>(&arguments), CLONE_ARGS_SIZE_VER0);
-    if (!tracee_->Read(call_->arguments[0], bytes)) return;
-    flags = arguments.flags;
-    address = arguments.child_tid;
-  } else if (call_->number != SYS_clone) {
-    return;
+    address =
+        call_->memory.Word(call_->arguments[0] + offsetof(clone_args, child_tid), sizeof(address));
   }
   if ((flags & CLONE_CHILD_SETTID) != 0) made->tid_at_birth_ = address;
   if ((flags & CLONE_CHILD_CLEARTID) != 0) made->tid_at_end_ = address;
+}
+
+void ThreadEngine::FindWordsAtEnd(const SystemCall& call) {
+  words_at_end_.clear();
+  const bool leaves_memory =
+      call.number == SYS_exit_group || call.number == SYS_execve || call.number == SYS_execveat;
+  if (call.number != SYS_exit && !(leaves_memory && process_->borrows_memory())) return;
+  words_at_end_ = RobustFutexes(thread(), Reader());
+}
+
+void ThreadEngine::NoteWordsAtEnd(RecordedProcess* process) {
+  if (tid_at_end_ != 0) process->NoteWritten({tid_at_end_, sizeof(pid_t)});
+  for (const MemoryRange& word : words_at_end_) process->NoteWritten(word);
 }
 
 }  // namespace hindsight

@@ -107,6 +107,7 @@ class ThreadEngine {
   struct SystemCall {
     int64_t number = 0;
     uint64_t arguments[6] = {};
+    ArgumentMemory memory;     // taken as the kernel is about to make it
     bool inside = false;       // behind the stop at its entry
     bool interrupted = false;  // what becomes of it shows later
     bool exec = false;
@@ -171,6 +172,7 @@ class ThreadEngine {
   void TellOfUntracedTask(int64_t task);
   void NoteAffinity();
   ProcessEvent CallEvent(EventKind kind, uint64_t sequence, const SystemCall& call);
+  static uint64_t CloneFlags(const SystemCall& call);
   void OnNewTask(const TraceeStop& stop);
 
   // thread_effects.cc
@@ -191,6 +193,10 @@ class ThreadEngine {
   SyscallOutputs OutputsOfFrame(const RegisterFile& handler) const;
   ReadMemory Reader() const;
   void NoteTidAddresses(pid_t task);
+  // The thread may end in this call: looks up what the kernel stores then.
+  void FindWordsAtEnd(const SystemCall& call);
+  // It has ended, or has left its memory.
+  void NoteWordsAtEnd(RecordedProcess* process);
 
   // signals.cc
   TraceeStop ResumeAndWait(ResumeHow how, int signal);
@@ -222,6 +228,7 @@ class ThreadEngine {
   SyscallOutputs others_;  // of calls of other threads since the last turn, for pages not in use
   // Where the kernel stores the thread's id as it is born, and zero as it ends; 0: nowhere.
   uint64_t tid_at_birth_ = 0, tid_at_end_ = 0;
+  std::vector<MemoryRange> words_at_end_;  // and those of mutexes that it still holds then
 
   State state_ = State::kReady;
   std::optional<SystemCall> call_;
