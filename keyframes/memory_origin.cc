@@ -156,7 +156,7 @@ void MemoryOrigins::AddMremap(uint64_t moment, const ProcessEvent& call) {
     Add(moment, to, new_bytes, /*fresh=*/false);  // a second mapping of the same memory
     return;
   }
-  Add(moment, to, std::min(old_bytes, new_bytes), /*fresh=*/false);
+  Add(moment, to, std::min(old_bytes, new_bytes), /*fresh=*/false, from);
   if (new_bytes > old_bytes) Add(moment, to + old_bytes, new_bytes - old_bytes, /*fresh=*/true);
 }
 
@@ -185,11 +185,14 @@ void MemoryOrigins::AddFork(uint64_t moment, const ProcessEvent& fork) {
   const bool recorded = Argument(fork, 1) != 0;
   if (kind == ForkKind::kVfork && !recorded) unknown_.push_back(moment);
   if (kind != ForkKind::kClone || fork.number == SYS_fork) return;
-  // The C library's fork() is a clone, too: what it shares, its flags tell.
+  // The C library's fork() is a clone, too: what it shares, its flags say.
   constexpr uint64_t kCloneVm = 0x100;
-  const auto calls = process_->syscalls().find(fork.number);
   bool shares = true;
-  if (fork.number == SYS_clone && calls != process_->syscalls().end()) {
+  if (fork.arguments.size() > 2) {
+    shares = (Argument(fork, 2) & kCloneVm) != 0;
+  } else if (const auto calls = process_->syscalls().find(SYS_clone);
+             fork.number == SYS_clone && calls != process_->syscalls().end()) {
+    // Older recordings have them with the system call only.
     for (const TimelineEvent& call : calls->second) {
       if (call.event->thread != fork.thread || call.event->result != fork.result) continue;
       shares = (Argument(*call.event, 0) & kCloneVm) != 0;
@@ -198,10 +201,11 @@ void MemoryOrigins::AddFork(uint64_t moment, const ProcessEvent& fork) {
   if (shares) others_write_.push_back({.begin = moment});
 }
 
-void MemoryOrigins::Add(uint64_t moment, uint64_t start, uint64_t bytes, bool fresh) {
+void MemoryOrigins::Add(uint64_t moment, uint64_t start, uint64_t bytes, bool fresh,
+                        uint64_t source) {
   const uint64_t length = PageUp(bytes);
   if (length == 0 || start % kPageBytes != 0 || start + length < start) return;
-  changes_.push_back({moment, start, start + length, fresh});
+  changes_.push_back({moment, start, start + length, fresh, source});
 }
 
 void MemoryOrigins::IndexChanges() {
@@ -244,6 +248,17 @@ bool MemoryOrigins::FileIsUnchanged(int32_t module) const {
   return bytes->size() >= SELFMAG && std::memcmp(bytes->data(), ELFMAG, SELFMAG) == 0;
 }
 
+// A file that the trace has nothing of (memfd, deleted): nobody has looked whether it changes.
+// Programs and libraries do not.
+bool MemoryOrigins::MayBeRewritten(uint64_t moment, const MapRegion& region) const {
+  if (region.inode == 0) return false;
+  const std::vector<MapRegion>& maps = process_->MapsAt(moment);
+  return std::none_of(maps.begin(), maps.end(), [&](const MapRegion& other) {
+    return other.inode == region.inode && other.device_major == region.device_major &&
+           other.device_minor == region.device_minor && (other.protection & PROT_EXEC) != 0;
+  });
+}
+
 // The kernel writes where the program may write.
 bool MemoryOrigins::OthersWrite(uint64_t moment, const MapRegion& region) const {
   if (region.inode != 0 && !region.shared && !IsWritable(region)) return false;
@@ -271,7 +286,8 @@ MemoryOrigin MemoryOrigins::Of(uint64_t moment, uint64_t page) const {
   if (region == nullptr) {
     return process_->MapsAt(moment).empty() ? WithoutMap(moment) : MemoryOrigin{.moment = moment};
   }
-  const bool file_differs = region->module >= 0 && !FileIsUnchanged(region->module);
+  const bool file_differs =
+      region->module >= 0 ? !FileIsUnchanged(region->module) : MayBeRewritten(moment, *region);
   if (file_differs || (region->shared && region->module < 0) || OthersWrite(moment, *region)) {
     return {.kind = MemoryOrigin::Kind::kUnknown, .moment = moment};
   }
@@ -297,6 +313,11 @@ MemoryOrigin MemoryOrigins::OfMapping(uint64_t moment, uint64_t page,
   const Snapshot* snapshot = process_->SnapshotAt(moment);
   const uint64_t kept = snapshot == nullptr ? 0 : snapshot->moment;
   if (const Change* change = LastChange(moment, std::max(kept, gap), page)) {
+    if (change->source != 0) {
+      return {.kind = MemoryOrigin::Kind::kMoved,
+              .moment = change->moment,
+              .source = change->source + (page - change->start)};
+    }
     if (!change->fresh) return {.kind = MemoryOrigin::Kind::kUnknown, .moment = change->moment};
     const bool anonymous = IsAnonymous(region);
     if (!anonymous && region.module < 0) return {.moment = change->moment};

@@ -198,13 +198,25 @@ TEST(MemoryOriginTest, AdviceMayEmptyMemory) {
   EXPECT_EQ(trace.Of(50, 0x403000).kind, Kind::kKeyframe);
 }
 
-TEST(MemoryOriginTest, OfMovedMemoryOnlyWhatWasAddedIsKnown) {
+TEST(MemoryOriginTest, MovedMemoryComesFromWhereItWas) {
   OriginTrace trace;
   trace.Keyframe(0)
       .Call(10, SYS_mremap, {0x400000, 2 * kPageBytes, 4 * kPageBytes, 1}, kFree)
       .Mapped(10, Anonymous(kFree, 4));
-  EXPECT_EQ(trace.Of(20, kFree + kPageBytes).kind, Kind::kUnknown);
+  const MemoryOrigin moved = trace.Of(20, kFree + kPageBytes);
+  EXPECT_EQ(moved.kind, Kind::kMoved);
+  EXPECT_EQ(moved.moment, 10u);
+  EXPECT_EQ(moved.source, 0x400000 + kPageBytes);
   EXPECT_EQ(trace.Of(20, kFree + 2 * kPageBytes).kind, Kind::kZeros);
+}
+
+// Without a size it is a second mapping of what is shared.
+TEST(MemoryOriginTest, MemoryMappedTwiceByMremapIsNotKnown) {
+  OriginTrace trace;
+  trace.Keyframe(0)
+      .Call(10, SYS_mremap, {0x400000, 0, 2 * kPageBytes, 1}, kFree)
+      .Mapped(10, Anonymous(kFree, 2));
+  EXPECT_EQ(trace.Of(20, kFree).kind, Kind::kUnknown);
 }
 
 TEST(MemoryOriginTest, FilesCountUntilTheyChange) {
@@ -233,6 +245,18 @@ TEST(MemoryOriginTest, OfARecordingCutShortOnlyElfFilesCount) {
     trace.Keyframe(0).Call(10, SYS_mmap, {0, kPageBytes}, kFree).Mapped(10, region);
     trace.Abandon();
     EXPECT_EQ(trace.Of(20, kFree).kind, elf ? Kind::kFile : Kind::kUnknown);
+  }
+}
+
+// Not even a keyframe says what it holds later, unless it is a program's or a library's.
+TEST(MemoryOriginTest, FilesThatAreNotInTheTraceMayBeRewritten) {
+  for (const bool executed : {false, true}) {
+    OriginTrace trace;
+    MapRegion file = Anonymous(0x400000, 4, "/memfd:file (deleted)");
+    file.inode = 5;
+    if (executed) file.protection = PROT_READ | PROT_EXEC;
+    trace.Map(0, {file}).Keyframe(0);
+    EXPECT_EQ(trace.Of(20, 0x400000).kind, executed ? Kind::kKeyframe : Kind::kUnknown);
   }
 }
 

@@ -4,7 +4,6 @@
 #include <cstring>
 #include <variant>
 
-#include "absl/strings/str_format.h"
 #include "base/status_macros.h"
 
 namespace hindsight {
@@ -15,10 +14,6 @@ constexpr size_t kMaxRemembered = 4096;
 // Pages kept of those found for one moment.
 constexpr size_t kMaxFound = 1024;
 constexpr uint64_t kLinesPerPage = kPageBytes / kLineBytes;
-
-absl::Status NotKnown(uint64_t page) {
-  return absl::NotFoundError(absl::StrFormat("memory at 0x%x is not in the recording here", page));
-}
 
 uint64_t PageOf(uint64_t address) { return address & ~(kPageBytes - 1); }
 
@@ -65,15 +60,19 @@ absl::StatusOr<size_t> MemoryView::Read(int32_t thread, uint64_t moment, uint64_
     }
     done += size;
   }
-  if (done == 0 && !out.empty()) return NotKnown(address);
+  if (done == 0 && !out.empty()) return PageNotKnown(address);
   return done;
 }
 
 absl::Status MemoryView::ReadBefore(int32_t thread, uint64_t number, uint64_t moment, uint64_t page,
                                     absl::Span<uint8_t> out, const std::atomic<bool>* interrupt) {
-  return Find(
-      {.thread = thread, .number = number, .moment = moment, .page = page, .interrupt = interrupt},
-      out);
+  return Find({.thread = thread,
+               .number = number,
+               .moment = moment,
+               .page = page,
+               .searching = true,
+               .interrupt = interrupt},
+              out);
 }
 
 absl::StatusOr<bool> MemoryView::IsUntouched(int32_t thread, uint64_t moment, uint64_t address,
@@ -110,7 +109,7 @@ absl::StatusOr<std::variant<std::vector<MemoryView::Knowledge>, MemoryOrigin>> M
     Question* question) {
   const uint64_t moment = question->moment, page = question->page;
   if (!process_->MapsAt(moment).empty() && process_->RegionAt(moment, page) == nullptr) {
-    return NotKnown(page);
+    return PageNotKnown(page);
   }
   const MemoryOrigin origin = origins_.Of(moment, page);
   // What was known before a full keyframe, or a gap, no longer counts.
@@ -123,11 +122,11 @@ absl::StatusOr<std::variant<std::vector<MemoryView::Knowledge>, MemoryOrigin>> M
     };
     findings.known.erase(std::remove_if(findings.known.begin(), findings.known.end(), outdated),
                          findings.known.end());
-    if (findings.known.empty()) return NotKnown(page);
+    if (findings.known.empty()) return PageNotKnown(page);
   }
   if (!findings.known.empty()) return std::move(findings.known);
   ASSIGN_OR_RETURN(const bool mapped, IsMapped(*question));
-  if (!mapped) return NotKnown(page);
+  if (!mapped) return PageNotKnown(page);
   return origin;
 }
 
@@ -135,31 +134,10 @@ absl::Status MemoryView::Find(const Question& asked, absl::Span<uint8_t> out) {
   Question question = asked;
   ASSIGN_OR_RETURN(const auto known, Ask(&question));
   if (const auto* threads = std::get_if<std::vector<Knowledge>>(&known)) {
-    return MergeNewest(*threads, question, out);
+    return question.moves > 0 && question.searching ? TakeAgreed(*threads, question.page, out)
+                                                    : MergeNewest(*threads, question, out);
   }
-  return ReadOrigin(std::get<MemoryOrigin>(known), question.moment, question.page, out);
-}
-
-absl::Status MemoryView::ReadOrigin(const MemoryOrigin& origin, uint64_t moment, uint64_t page,
-                                    absl::Span<uint8_t> out) {
-  absl::Status status = NotKnown(page);
-  switch (origin.kind) {
-    case MemoryOrigin::Kind::kUnknown:
-      break;
-    case MemoryOrigin::Kind::kZeros:
-      std::fill(out.begin(), out.end(), uint8_t{0});
-      return absl::OkStatus();
-    case MemoryOrigin::Kind::kFile:
-      return ReadModule(moment, page, out);
-    case MemoryOrigin::Kind::kBirth:
-      return views_->ReadBirth(page, out);
-    case MemoryOrigin::Kind::kKeyframe:
-      status = origin.keyframe->ReadPage(page, out);
-      if (!absl::IsNotFound(status) || !origin.else_zeros) break;
-      std::fill(out.begin(), out.end(), uint8_t{0});
-      return absl::OkStatus();
-  }
-  return status;
+  return ReadOrigin(std::get<MemoryOrigin>(known), question, out);
 }
 
 // A stack's region in the map reaches down as far as the stack may grow. It has grown to a page if
@@ -240,10 +218,10 @@ absl::StatusOr<bool> MemoryView::AskPresent(const Question& question, int32_t th
   const Touched* last = LastOf(*touched, page, count);
   if (last == nullptr) return false;
   if (!last->left) {
-    ASSIGN_OR_RETURN(const SegmentReplay* replay,
-                     views_->StandAt(thread, question.moment, question.interrupt));
     Knowledge knowledge{.thread = thread, .ended = std::nullopt, .bytes = {}};
-    if (replay->ReadHeld(page, absl::MakeSpan(knowledge.bytes))) {
+    bool before_turn = false;
+    ASSIGN_OR_RETURN(const bool held, ReadPresent(question, thread, &knowledge, &before_turn));
+    if (held) {
       // One that waits since before has not seen what has become of the page.
       if (question.origin > question.floor &&
           VerifiedMoment(knowledge, question.moment) < question.origin) {
@@ -253,12 +231,36 @@ absl::StatusOr<bool> MemoryView::AskPresent(const Question& question, int32_t th
       return true;
     }
     // Imports of the turn to come are not seen yet.
-    if (replay->before_turn() && last->count == count) return false;
+    if (before_turn && last->count == count) return false;
   }
   if (last->count > FirstCountOf(question, thread)) {
     const uint64_t moment = process_->schedule().MomentTo(thread, last->count);
     findings->lost = std::max(findings->lost.value_or(0), std::min(moment, question.moment));
   }
+  return true;
+}
+
+// What is in the view of `thread` at the moment asked about; false if the page is not. In the past
+// that is looked up aside: the threads' own replays may be in the middle of a search.
+absl::StatusOr<bool> MemoryView::ReadPresent(const Question& question, int32_t thread,
+                                             Knowledge* knowledge, bool* before_turn) {
+  if (question.moves == 0) {
+    ASSIGN_OR_RETURN(const SegmentReplay* replay,
+                     views_->StandAt(thread, question.moment, question.interrupt));
+    *before_turn = replay->before_turn();
+    return replay->ReadHeld(question.page, absl::MakeSpan(knowledge->bytes));
+  }
+  const Schedule& schedule = process_->schedule();
+  const uint64_t count = schedule.CountAt(thread, question.moment);
+  const size_t turn = schedule.NextSliceOf(thread, question.moment);
+  *before_turn = turn < schedule.slices().size() && schedule.slices()[turn].count == count;
+  const StateKey key = {.segment = {thread, process_->thread(thread).SegmentAt(count)},
+                        .count = count,
+                        .before_turn = *before_turn};
+  ASSIGN_OR_RETURN(const Ending* state, EndingOf(key, question.interrupt));
+  const auto it = state->offset.find(question.page);
+  if (it == state->offset.end()) return false;
+  std::memcpy(knowledge->bytes.data(), state->bytes.data() + it->second, kPageBytes);
   return true;
 }
 
@@ -287,7 +289,7 @@ absl::Status MemoryView::AskEarlier(const Question& question, int32_t thread, ui
       findings->lost = std::max(findings->lost.value_or(0), moment);
       return absl::OkStatus();
     }
-    ASSIGN_OR_RETURN(const Ending* ending, EndingOf(key, question.interrupt));
+    ASSIGN_OR_RETURN(const Ending* ending, EndingOf({.segment = key}, question.interrupt));
     auto it = ending->offset.find(question.page);
     if (it == ending->offset.end()) continue;  // its import lies after the segment's last state
     std::memcpy(knowledge.bytes.data(), ending->bytes.data() + it->second, kPageBytes);
@@ -390,19 +392,6 @@ absl::Status MemoryView::MergeNewest(const std::vector<Knowledge>& known, const 
   return absl::OkStatus();
 }
 
-absl::Status MemoryView::ReadModule(uint64_t moment, uint64_t page, absl::Span<uint8_t> out) {
-  const MapRegion* region = process_->RegionAt(moment, page);
-  if (region == nullptr || region->module < 0 || page < region->start) return NotKnown(page);
-  auto bytes = trace_->ModuleBytes(region->module);
-  if (!bytes.ok()) return NotKnown(page);
-  const uint64_t offset = region->file_offset + (page - region->start);
-  // A page wholly behind the end of the file faults in the program, too.
-  if (offset >= bytes->size()) return NotKnown(page);
-  const absl::Span<const uint8_t> part = bytes->subspan(offset, kPageBytes);
-  std::fill(std::copy(part.begin(), part.end(), out.begin()), out.end(), 0);
-  return absl::OkStatus();
-}
-
 absl::StatusOr<const std::vector<MemoryView::Touched>*> MemoryView::TouchedPages(
     const SegmentKey& key) {
   auto it = touched_.find(key);
@@ -444,7 +433,7 @@ absl::StatusOr<bool> MemoryView::Touches(int32_t thread, uint64_t number, uint64
   return it != touched->end() && it->page <= address + (length - 1);
 }
 
-absl::StatusOr<const MemoryView::Ending*> MemoryView::EndingOf(const SegmentKey& key,
+absl::StatusOr<const MemoryView::Ending*> MemoryView::EndingOf(const StateKey& key,
                                                                const std::atomic<bool>* interrupt) {
   for (auto it = endings_.begin(); it != endings_.end(); ++it) {
     if (it->key != key) continue;
@@ -455,9 +444,11 @@ absl::StatusOr<const MemoryView::Ending*> MemoryView::EndingOf(const SegmentKey&
     ASSIGN_OR_RETURN(side_, SegmentReplay::Create(trace_));
   }
   ASSIGN_OR_RETURN(std::shared_ptr<const Segment> segment,
-                   trace_->LoadSegment(key.first, key.second));
+                   trace_->LoadSegment(key.segment.first, key.segment.second));
   RETURN_IF_ERROR(side_->Load(segment));
-  RETURN_IF_ERROR(side_->AdvanceTo(segment->end_count(), interrupt));
+  const uint64_t count = std::min(key.count, segment->end_count());
+  RETURN_IF_ERROR(key.before_turn ? side_->MoveToBeforeTurn(count, interrupt)
+                                  : side_->AdvanceTo(count, interrupt));
 
   Ending ending;
   ending.key = key;

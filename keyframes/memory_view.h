@@ -8,7 +8,7 @@
 //      threads know the page and differ, each line is that of the thread that learned or wrote it
 //      last. A page that has left a view is not known any more, unless a thread has seen it since;
 //   2. those of its origin: zeros, the bytes of the file mapped there, those in a full keyframe,
-//   or,
+//      those of the page that mremap has moved there, or,
 //      of a process made by another one, those that it was born with, which the other's trace has.
 // Else it is not known. For all but the view the memory map must have the page at the moment, if
 // the trace has a map at all: what was unmapped cannot be read. After a gap nothing from before
@@ -19,6 +19,7 @@
 #ifndef HINDSIGHT_KEYFRAMES_MEMORY_VIEW_H_
 #define HINDSIGHT_KEYFRAMES_MEMORY_VIEW_H_
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstddef>
@@ -94,6 +95,11 @@ class MemoryView {
   // `number`: if not, it neither executes nor accesses them there. Told by the records, without a
   // replay.
   absl::StatusOr<bool> Touches(int32_t thread, uint64_t number, uint64_t address, uint64_t length);
+  // Since when a page has not been known that is not known at `moment`; `moment` itself if that
+  // cannot be said.
+  uint64_t UnknownSince(uint64_t moment, uint64_t page) const {
+    return std::min(moment, origins_.Of(moment, page).moment);
+  }
   // Saves a replay: `bytes` are those of `page` at the end of segment `number`.
   void Remember(int32_t thread, uint64_t number, uint64_t page, absl::Span<const uint8_t> bytes);
 
@@ -106,9 +112,18 @@ class MemoryView {
     uint64_t count = 0;
     bool left = false;
   };
-  // Pages at the end of a segment.
+  // A state of a segment's replay: its end, or one that a thread stands in at some moment.
+  struct StateKey {
+    SegmentKey segment;
+    uint64_t count = kEnd;
+    bool before_turn = false;
+
+    static constexpr uint64_t kEnd = ~uint64_t{0};
+    bool operator==(const StateKey&) const = default;
+  };
+  // Pages in such a state.
   struct Ending {
-    SegmentKey key;
+    StateKey key;
     absl::flat_hash_map<uint64_t, size_t> offset;  // of a page in `bytes`
     std::vector<uint8_t> bytes;
   };
@@ -125,8 +140,10 @@ class MemoryView {
     bool ask_own = false;  // what it has in that segment counts, too
     uint64_t moment = 0;
     uint64_t page = 0;
-    uint64_t floor = 0;   // segments that ended before do not count
-    uint64_t origin = 0;  // nor does what was known before
+    uint64_t floor = 0;      // segments that ended before do not count
+    uint64_t origin = 0;     // nor does what was known before
+    bool searching = false;  // its replay is in the middle of a search, and must stay there
+    int moves = 0;           // that have led to this page and moment from those that were asked for
     const std::atomic<bool>* interrupt = nullptr;
   };
   // What the threads have of it.
@@ -135,11 +152,18 @@ class MemoryView {
     std::optional<uint64_t> lost;  // the last moment at which one that knew it no longer did
   };
 
+  static absl::Status PageNotKnown(uint64_t page);
   // Who knows the page: threads, or else its origin. kNotFound: nobody does.
   absl::StatusOr<std::variant<std::vector<Knowledge>, MemoryOrigin>> Ask(Question* question);
   absl::Status Find(const Question& question, absl::Span<uint8_t> out);
-  absl::Status ReadOrigin(const MemoryOrigin& origin, uint64_t moment, uint64_t page,
+  absl::Status ReadOrigin(const MemoryOrigin& origin, const Question& question,
                           absl::Span<uint8_t> out);
+  absl::Status ReadMoved(const MemoryOrigin& origin, const Question& question,
+                         absl::Span<uint8_t> out);
+  static absl::Status TakeAgreed(const std::vector<Knowledge>& known, uint64_t page,
+                                 absl::Span<uint8_t> out);
+  absl::StatusOr<bool> ReadPresent(const Question& question, int32_t thread, Knowledge* knowledge,
+                                   bool* before_turn);
   absl::StatusOr<Findings> AskThreads(const Question& question);
   absl::StatusOr<bool> AskPresent(const Question& question, int32_t thread, Findings* findings);
   absl::Status AskEarlier(const Question& question, int32_t thread, uint64_t number,
@@ -158,7 +182,7 @@ class MemoryView {
   absl::StatusOr<bool> IsMapped(const Question& question);
 
   absl::StatusOr<const std::vector<Touched>*> TouchedPages(const SegmentKey& key);
-  absl::StatusOr<const Ending*> EndingOf(const SegmentKey& key, const std::atomic<bool>* interrupt);
+  absl::StatusOr<const Ending*> EndingOf(const StateKey& key, const std::atomic<bool>* interrupt);
 
   const TraceReader* const trace_;
   const ProcessState* const process_;

@@ -195,7 +195,10 @@ absl::StatusOr<std::optional<WatchHit>> ThreadTimeline::ChangedImport(
     absl::Status status =
         context_.host->ReadBefore(state_.thread(), state_.SegmentAt(import.count), import.count - 1,
                                   import.page, absl::MakeSpan(before));
-    if (absl::IsNotFound(status)) continue;
+    if (absl::IsNotFound(status)) {
+      unknown_imports_.push_back({import.count, import.page});
+      continue;
+    }
     RETURN_IF_ERROR(status);
     const auto* known = reinterpret_cast<const char*>(before.data()) + part.offset;
     const std::optional<uint64_t> news =

@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_set.h"
@@ -105,6 +106,13 @@ class ThreadTimeline {
   absl::StatusOr<std::optional<Hit>> LastHitBefore(const RunRequest& request, uint64_t floor,
                                                    uint64_t low, uint64_t before);
   uint64_t searched_to() const { return searched_to_; }
+  // Watched memory that came into the view without having been known before: the state, the page.
+  struct UnknownImport {
+    uint64_t count = 0;
+    uint64_t page = 0;
+  };
+  // Those that were met since the last call.
+  std::vector<UnknownImport> TakeUnknownImports() { return std::exchange(unknown_imports_, {}); }
   // What to say of a stop; the timeline must stand there.
   absl::StatusOr<RunStop> DescribeHit(const RunRequest& request, const Hit& hit);
   RunStop WatchStop(const RunRequest& request, const WatchHit& hit) const;
@@ -182,6 +190,7 @@ class ThreadTimeline {
   absl::flat_hash_set<uint64_t> breakpoints_;
   std::vector<Watchpoint> watchpoints_;
   uint64_t searched_to_ = 0;
+  std::vector<UnknownImport> unknown_imports_;
 };
 
 }  // namespace hindsight

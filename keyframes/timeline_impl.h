@@ -120,6 +120,8 @@ class Timeline::Impl final : private ThreadHost, private ThreadViews {
                                     absl::flat_hash_map<int32_t, uint64_t>* searched,
                                     std::optional<FoundHit>* best);
   bool MayStop(const RunRequest& request, int32_t thread, uint64_t low, uint64_t high);
+  std::vector<UnknownMemory> UnknownBeforeImports(const RunRequest& request, uint64_t low,
+                                                  uint64_t high);
   std::vector<UnknownMemory> UnknownOnTheWay(const RunRequest& request, uint64_t low,
                                              uint64_t high);
   absl::StatusOr<RunStop> StepRange(const RunRequest& request);

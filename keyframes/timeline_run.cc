@@ -52,7 +52,10 @@ absl::StatusOr<RunStop> Timeline::Impl::Run(const RunRequest& request) {
     return *here;
   }
   told_.reset();
-  for (auto& [thread, timeline] : threads_) timeline->SetStops(request);
+  for (auto& [thread, timeline] : threads_) {
+    timeline->SetStops(request);
+    (void)timeline->TakeUnknownImports();
+  }
   stops_ = &request;
   absl::StatusOr<RunStop> stop = RunTowards(request);
   stops_ = nullptr;
@@ -71,12 +74,14 @@ absl::StatusOr<RunStop> Timeline::Impl::Run(const RunRequest& request) {
 // a run that this cannot be said.
 std::vector<UnknownMemory> Timeline::Impl::UnknownOnTheWay(const RunRequest& request, uint64_t low,
                                                            uint64_t high) {
-  std::vector<UnknownMemory> unknown;
+  std::vector<UnknownMemory> unknown = UnknownBeforeImports(request, low, high);
+  const size_t most = unknown.size() + kMostUnknownTold;
   for (const DataStop& watched : request.watchpoints) {
     if (!watched.on_write) continue;
     const auto spans = unknown_.Find(watched.address, watched.length, low, high);
-    if (!spans.ok()) return unknown;
+    if (!spans.ok()) break;
     for (const UnknownSpan& span : *spans) {
+      if (unknown.size() == most) break;
       // Other threads may know what this one did not.
       const uint64_t address = std::max(watched.address, span.page);
       uint8_t byte = 0;
@@ -85,7 +90,31 @@ std::vector<UnknownMemory> Timeline::Impl::UnknownOnTheWay(const RunRequest& req
       if (!absl::IsNotFound(known.status())) continue;
       unknown.push_back(
           {address, span.thread, span.from, std::min(span.to, process_.end_moment())});
-      if (unknown.size() == kMostUnknownTold) return unknown;
+    }
+  }
+  std::stable_sort(unknown.begin(), unknown.end(),
+                   [](const UnknownMemory& a, const UnknownMemory& b) { return a.from > b.from; });
+  if (unknown.size() > kMostUnknownTold) unknown.resize(kMostUnknownTold);
+  return unknown;
+}
+
+// Of watched memory that came in without having been known: there was nothing to compare with.
+std::vector<UnknownMemory> Timeline::Impl::UnknownBeforeImports(const RunRequest& request,
+                                                                uint64_t low, uint64_t high) {
+  std::vector<UnknownMemory> unknown;
+  for (const auto& [thread, timeline] : threads_) {
+    for (const ThreadTimeline::UnknownImport& import : timeline->TakeUnknownImports()) {
+      const uint64_t to = schedule().MomentFrom(thread, import.count);
+      if (to <= low || to > high) continue;
+      const uint64_t since = memory_.UnknownSince(to - 1, import.page);
+      for (const DataStop& watched : request.watchpoints) {
+        if (!watched.on_write || watched.length == 0) continue;
+        const uint64_t last = watched.address + (watched.length - 1);
+        if (import.page > last || watched.address >= import.page + kPageBytes) continue;
+        // Where it is not known since when: as far as was looked.
+        unknown.push_back(
+            {std::max(watched.address, import.page), thread, since < to - 1 ? since : low, to});
+      }
     }
   }
   return unknown;
