@@ -164,8 +164,8 @@ TEST_F(RecordTest, MemoryComesMovesAndGoes) {
 
 // What the kernel stores into a page for one thread while another one writes to it stays.
 TEST_F(RecordTest, APageThatTheKernelWritesToWhileAThreadDoes) {
-  Record({Program("page_in_use"), "150"});
-  EXPECT_EQ(output_, "lost 0 of the kernel's bytes, 0 of the thread's\n");
+  Record({Program("page_in_use"), "60"});
+  EXPECT_EQ(output_, "lost 0 of the kernel's stores, 0 of the thread's\n");
   EXPECT_EQ(result_.wait_status, 0);
   ExpectExact();
 }
