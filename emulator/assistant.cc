@@ -9,6 +9,7 @@
 #include "emulator/assist_plan.h"
 #include "emulator/decoder.h"
 #include "emulator/needed_features.h"
+#include "emulator/string_operation.h"
 
 namespace hindsight {
 namespace {
@@ -23,6 +24,11 @@ std::unique_ptr<Assistant::Prepared> Make(absl::Span<const uint8_t> code, Native
   if (plain != PlainKind::kNone && plain != PlainKind::kHost) {
     prepared->how = How::kPlain;
     prepared->plain = PlainInstruction(instruction, operands);
+    return prepared;
+  }
+  if (IsStringOperation(instruction)) {
+    prepared->how = How::kString;
+    prepared->native.plan.instruction = instruction;
     return prepared;
   }
   if (IsAssisted(instruction)) {
@@ -61,6 +67,10 @@ AssistResult Assistant::Execute(const Prepared& prepared, RegisterFile* register
     return prepared.plain.Execute(registers, memory) ? AssistResult::kDone : AssistResult::kFaults;
   }
   const AssistPlan& plan = prepared.native.plan;
+  if (prepared.how == How::kString) {
+    return ExecuteString(plan.instruction, registers, memory) ? AssistResult::kDone
+                                                              : AssistResult::kFaults;
+  }
   if (!available_.Has(plan.needs)) [[unlikely]] {
     lacking_ = plan.needs;
     lacking_.Remove(available_);

@@ -37,6 +37,7 @@ class Assistant {
     kComputed,  // in C++
     kPlain,     // in C++, and Unicorn could do it as well
     kNative,    // on the host's processor
+    kString,    // a repeated string instruction, which Unicorn can do as well: string_operation.h
   };
   // One instruction, ready to be executed.
   struct Prepared {

@@ -77,6 +77,7 @@ Block* BlockCache::Add(uint64_t address, absl::Span<const uint8_t> code,
       block->orderable.push_back(block->instructions);
     }
     block->final_rep = instruction.rep ? address + offset : Block::kNoAddress;
+    if (instruction.rep_at_once) block->flags |= Block::kRepAtOnce;  // a REP is always the last
     ++block->instructions;
     offset += instruction.length;
   }

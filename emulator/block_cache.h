@@ -37,6 +37,7 @@ struct Block {
   static constexpr uint16_t kKept = 1024;       // need not be checked again if it follows itself
   static constexpr uint16_t kUpperHalf = 2048;  // `upper_halves` says where not to run through it
   static constexpr uint16_t kX87Stack = 4096;   // `x87_needed` says when not to run through it
+  static constexpr uint16_t kRepAtOnce = 8192;  // final_rep is Instruction::rep_at_once
 
   uint64_t address = 0;
   uint32_t size = 0;  // bytes; as Unicorn gave it

@@ -139,6 +139,7 @@ std::optional<RunResult> Cpu::Impl::RunBlocks(const RunOptions& options) {
   recheck_ = false;
   fault_ = false;
   running_rep_ = Block::kNoAddress;
+  rep_taken_over_ = false;
   block_start_count_ = count_;
   block_size_ = 0;
   effective_limit_.store(options.limit, std::memory_order_relaxed);
@@ -157,6 +158,10 @@ std::optional<RunResult> Cpu::Impl::RunBlocks(const RunOptions& options) {
     exit = UnicornEngine::Exit::kStopped;
   }
   if (fault_ || exit != UnicornEngine::Exit::kStopped) return Fault(block_start_count_);
+  if (rep_taken_over_) {
+    if (!FinishRep()) return Fault(block_start_count_);
+    return std::nullopt;
+  }
   if (recheck_) {
     if (!next().has_value()) return Fault(count_);
     return std::nullopt;
@@ -245,7 +250,7 @@ RunResult Cpu::Impl::StepOne() {
     ok = result == AssistResult::kDone;
     if (ok && instruction->sets_float_control) NoteFloatControl(registers_);
   } else {
-    ok = instruction->rep ? RepStep() : TrapStep(*instruction);
+    ok = instruction->rep ? RepStep(*instruction) : TrapStep(*instruction);
   }
   mode_ = Mode::kIdle;
   if (!ok) {
@@ -297,13 +302,15 @@ bool Cpu::Impl::TrapStep(const Instruction& instruction) {
 }
 
 // A REP instruction is a block of its own that Unicorn runs once per iteration.
-bool Cpu::Impl::RepStep() {
+bool Cpu::Impl::RepStep(const Instruction& instruction) {
   uint64_t start = pc_;
   UpdateEngine();
   engine_->SaveContext();
   blocked_ = nullptr;
   recheck_ = false;
   running_rep_ = Block::kNoAddress;
+  may_take_over_rep_ = instruction.rep_at_once;
+  rep_taken_over_ = false;
   block_size_ = 0;
   mode_ = Mode::kRepStep;
   UnicornEngine::Exit exit = engine_->Start(pc_);
@@ -313,12 +320,26 @@ bool Cpu::Impl::RepStep() {
   ApplyPendingDrops();
   // Done, and what is behind it lies in another chunk.
   if (exit == UnicornEngine::Exit::kNewChunk && pc_ != start) exit = UnicornEngine::Exit::kStopped;
-  if (fault_ || exit != UnicornEngine::Exit::kStopped) {
+  if (fault_ || exit != UnicornEngine::Exit::kStopped || (rep_taken_over_ && !FinishRep())) {
     engine_->RestoreContext();
+    registers_loaded_ = false;
     pc_ = start;
     return false;
   }
   return true;
+}
+
+// The engine was stopped before an iteration of the REP instruction at pc: executes those left.
+// False if one faults.
+bool Cpu::Impl::FinishRep() {
+  rep_taken_over_ = false;
+  const std::optional<Instruction> instruction = next();
+  const Assistant::Prepared* const prepared =
+      instruction.has_value() ? PrepareAssist(*instruction) : nullptr;
+  if (prepared == nullptr) return false;
+  const bool done = AssistStep(*prepared) == AssistResult::kDone;
+  mode_ = Mode::kIdle;
+  return done;
 }
 
 void Cpu::Impl::RequestStop() {

@@ -2,11 +2,17 @@
 
 #include <array>
 #include <bit>
+#include <utility>
 
 #include "emulator/cpu_impl.h"
 #include "emulator/x87_stack.h"
 
 namespace hindsight {
+namespace {
+
+constexpr uint64_t kDirectionFlag = 0x400;
+
+}  // namespace
 
 // Nearly always there is nothing to do but to count.
 void Cpu::Impl::BlockHook(uc_engine* uc, uint64_t address, uint32_t size, void* client) {
@@ -33,12 +39,26 @@ void Cpu::Impl::Enter(const Block& block) {
   block_address_ = block.address;
   block_size_ = block.size;
   running_rep_ = block.final_rep;
+  may_take_over_rep_ = (block.flags & Block::kRepAtOnce) != 0;
   count_ += block.instructions;
+}
+
+// Before an iteration of a REP instruction other than its first: whether all that are left are to
+// be executed at once.
+bool Cpu::Impl::TakesOverRep() {
+  // Below this it is quicker not to leave the engine.
+  constexpr uint64_t kMinIterations = 48;
+  if (!std::exchange(may_take_over_rep_, false) || !watchpoints_.empty() ||
+      engine_->ReadGpr(kRcx) < kMinIterations || (engine_->ReadFlags() & kDirectionFlag) != 0) {
+    return false;
+  }
+  return rep_taken_over_ = true;
 }
 
 // False: stop before the block.
 bool Cpu::Impl::OnBlock(uint64_t address, uint32_t size) {
-  if (mode_ == Mode::kTrapStep || address == running_rep_) return true;
+  if (mode_ == Mode::kTrapStep) return true;
+  if (address == running_rep_) return !TakesOverRep();
   if (mode_ == Mode::kRepStep) {
     // The first block is the instruction itself, the next is behind it.
     if (running_rep_ != Block::kNoAddress) {

@@ -113,7 +113,9 @@ class Cpu::Impl final : public FaultClient, public EngineClient, public AssistMe
   std::optional<RunResult> StepThrough(const Block& block, const RunOptions& options);
   RunResult StepOne();
   bool TrapStep(const Instruction& instruction);
-  bool RepStep();
+  bool RepStep(const Instruction& instruction);
+  bool TakesOverRep();
+  bool FinishRep();
   const Assistant::Prepared* PrepareAssist(const Instruction& instruction);
   AssistResult AssistStep(const Assistant::Prepared& prepared);
   const Block* BlockToStep();
@@ -196,6 +198,9 @@ class Cpu::Impl final : public FaultClient, public EngineClient, public AssistMe
   bool exact_limit_ = true;
   std::atomic<uint64_t> effective_limit_{0};  // 0: stop at the next block
   std::atomic<bool> stop_requested_{false};
+  bool may_take_over_rep_ =
+      false;                     // it was not yet seen whether the rest of running_rep_ is worth it
+  bool rep_taken_over_ = false;  // its rest is to be executed here
   uint64_t block_start_count_ = 0;
   uint64_t block_address_ = 0;
   uint64_t block_size_ = 0;

@@ -262,7 +262,8 @@ bool HasOddPrefixes(const ZydisDecodedInstruction& instruction) {
       return true;
     }
   }
-  return operand_size && mandatory;
+  // Zydis calls the F2 or F3 of a string instruction mandatory as well.
+  return operand_size && mandatory && instruction.meta.category != ZYDIS_CATEGORY_STRINGOP;
 }
 
 bool HasRepeatPrefix(const ZydisDecodedInstruction& instruction) {

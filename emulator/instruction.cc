@@ -8,6 +8,7 @@
 #include "emulator/emulation_policy.h"
 #include "emulator/float_control.h"
 #include "emulator/plain_instruction.h"
+#include "emulator/string_operation.h"
 
 namespace hindsight {
 namespace {
@@ -97,6 +98,7 @@ Instruction Classify(absl::Span<const uint8_t> bytes) {
   out.call = category == ZYDIS_CATEGORY_CALL;
   out.ret = category == ZYDIS_CATEGORY_RET;
   out.rep = IsRepeated(decoded);
+  out.rep_at_once = out.policy == Policy::kEmulate && IsStringOperation(decoded);
   out.locked = IsLocked(decoded, operands);
   out.sets_flags = SetsFlags(decoded);
   out.wants_settled_flags = WantsSettledFlags(decoded.mnemonic);

@@ -33,10 +33,11 @@ struct Instruction {
   bool control_flow = false;  // may go elsewhere than to the next instruction
   bool call = false;
   bool ret = false;
-  bool rep = false;         // a REP/REPE/REPNE string instruction
-  bool locked = false;      // LOCK prefix or xchg with memory
-  bool plain = false;       // kEmulate, and the Cpu may compute it as well: plain_instruction.h
-  bool sets_flags = false;  // arithmetic ones
+  bool rep = false;          // a REP/REPE/REPNE string instruction
+  bool rep_at_once = false;  // rep, and its iterations can be executed at once: string_operation.h
+  bool locked = false;       // LOCK prefix or xchg with memory
+  bool plain = false;        // kEmulate, and the Cpu may compute it as well: plain_instruction.h
+  bool sets_flags = false;   // arithmetic ones
   // Leaves most flags as they are, and Unicorn does so only where no instruction before it in the
   // block has set any.
   bool wants_settled_flags = false;
