@@ -1,12 +1,17 @@
 // ThreadEngine: instructions a Cpu does not do, and faults.
 
 #include <Zydis/Zydis.h>
+#include <signal.h>
 #include <x86intrin.h>
+
+#include <algorithm>
+#include <cstring>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "emulator/cpuid.h"
 #include "emulator/host_registers.h"
+#include "recorder/process_facts.h"
 #include "recorder/recording.h"
 #include "recorder/thread_engine.h"
 
@@ -21,6 +26,11 @@ constexpr int kMaxBlockSteps = 4096;
 constexpr int kMaxTries = 1000;
 
 constexpr uint64_t kLow32 = 0xffffffff;
+
+bool IsFault(int signal) {
+  return signal == SIGSEGV || signal == SIGBUS || signal == SIGFPE || signal == SIGILL ||
+         signal == SIGTRAP || signal == SIGSYS;
+}
 
 }  // namespace
 
@@ -38,8 +48,9 @@ void ThreadEngine::OnSpecial() {
       AnswerHere(*instruction);
       break;
     case Policy::kNondeterministic:
-      if (instruction->mnemonic == ZYDIS_MNEMONIC_RDTSC ||
-          instruction->mnemonic == ZYDIS_MNEMONIC_RDTSCP) {
+      if ((instruction->mnemonic == ZYDIS_MNEMONIC_RDTSC ||
+           instruction->mnemonic == ZYDIS_MNEMONIC_RDTSCP) &&
+          !recording_->may_forbid_tsc()) {
         AnswerHere(*instruction);
       } else {
         StepNatively(*instruction, /*reload_map=*/false);
@@ -96,6 +107,12 @@ void ThreadEngine::StepNatively(const Instruction& instruction, bool reload_map,
           return;
         }
         NoteSignal(stop, cpu_->registers());
+        if (IsSparedWhileTraced(stop)) {
+          process_->LetGo(
+              "is the first of its namespace, which a fault does not kill while it is "
+              "traced; it dies natively");
+          return;
+        }
         signal = stop.signal;
         break;
       case TraceeStopKind::kExited:
@@ -112,6 +129,14 @@ void ThreadEngine::StepNatively(const Instruction& instruction, bool reload_map,
         break;
     }
   }
+}
+
+// A fault that is not caught kills any process but the first of a namespace that is traced: the
+// kernel lets that one try its instruction again, for ever.
+bool ThreadEngine::IsSparedWhileTraced(const TraceeStop& stop) const {
+  siginfo_t info = {};
+  std::memcpy(&info, stop.siginfo.data(), std::min(stop.siginfo.size(), sizeof(info)));
+  return IsFault(stop.signal) && info.si_code > 0 && IsFirstOfNamespace(process_->pid());
 }
 
 // An instruction that raises a signal by being executed (int3), not by being impossible, comes

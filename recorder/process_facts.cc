@@ -48,6 +48,16 @@ std::string ExecutablePath(pid_t pid) { return LinkTarget(pid, "exe"); }
 
 std::string WorkingDirectory(pid_t pid) { return LinkTarget(pid, "cwd"); }
 
+bool IsFirstOfNamespace(pid_t pid) {
+  const std::string status = Contents(pid, "status");
+  for (absl::string_view line : absl::StrSplit(status, '\n')) {
+    if (!absl::ConsumePrefix(&line, "NSpid:")) continue;
+    const std::vector<absl::string_view> pids = absl::StrSplit(line, '\t', absl::SkipEmpty());
+    return pids.size() > 1 && pids.back() == "1";
+  }
+  return false;
+}
+
 pid_t ProcessOf(pid_t thread) { return static_cast<pid_t>(StatusNumber(thread, "Tgid:")); }
 
 int64_t StatusNumber(pid_t pid, absl::string_view field) {

@@ -73,6 +73,10 @@ class Recording {
   bool binds_threads() const { return options_.attach_pid == 0; }
   // Somebody else than `engine` wants a turn, or something has happened.
   bool OthersWait(const ThreadEngine* engine) const;
+  // Some thread has chosen whether it may read the time-stamp counter: what rdtsc does is asked of
+  // the processor from then on. Threads and processes inherit it.
+  bool may_forbid_tsc() const { return may_forbid_tsc_; }
+  void NoteTscForbidden() { may_forbid_tsc_ = true; }
   // Recording shall end, or the turn for another reason.
   bool end_wanted() const { return failed() || !end_reason_.empty(); }
   // A task made by `parent`, which is in the system call: nothing to record, a thread, or a
@@ -152,6 +156,7 @@ class Recording {
   RecordedProcess* root_ = nullptr;
   pid_t root_pid_ = 0;
   bool root_exited_ = false;
+  bool may_forbid_tsc_ = false;
   Clock::time_point root_exit_time_;
   StopRequest stop_;
   const std::shared_ptr<ModuleFiles> module_files_ = std::make_shared<ModuleFiles>();

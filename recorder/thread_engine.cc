@@ -216,6 +216,10 @@ void ThreadEngine::Turn() {
     TakeSignal();
     return;
   }
+  if (std::exchange(runs_natively_next_, false)) {
+    RunOneNatively();
+    return;
+  }
   RunOptions run;
   const bool alone = recording_->alone();
   const bool short_leg = !alone || process_->limits_time;
@@ -300,7 +304,9 @@ void ThreadEngine::OnLimit() {
 }
 
 // Running on natively is what makes the kernel deliver a pending signal.
-void ThreadEngine::TakeSignal() {
+void ThreadEngine::TakeSignal() { RunOneNatively(); }
+
+void ThreadEngine::RunOneNatively() {
   const Instruction instruction = cpu_->next().value_or(Instruction{});
   if (instruction.policy == Policy::kSyscall) {
     RunSystemCall();

@@ -130,6 +130,7 @@ class ThreadEngine {
   void AdaptLeg(uint64_t ns);
   void OnLimit();
   void TakeSignal();
+  void RunOneNatively();
   void LogStateHash();
   void LightKeyframe();
   void Sync();
@@ -143,6 +144,7 @@ class ThreadEngine {
   // `reported`: what the thread has reported instead of having been resumed.
   void StepNatively(const Instruction& instruction, bool reload_map,
                     std::optional<TraceeStop> reported = std::nullopt);
+  bool IsSparedWhileTraced(const TraceeStop& stop) const;
   bool NoteTrap(const Instruction& instruction);
   void FinishStep(const Instruction& instruction, bool reload_map);
   void OnFault(uint64_t block_count);
@@ -244,10 +246,11 @@ class ThreadEngine {
   uint64_t emulated_ns_ = 0;  // that the kernel has not counted as its processor time
   uint64_t owed_ns_ = 0;      // of that, what it is to count
 
-  uint64_t leg_ = 20'000;         // instructions between two looks at the clock, if not alone
-  uint64_t turn_ns_ = 1'000'000;  // what a turn may take, if not alone
-  bool after_call_ = false;       // a system call was the last thing done
-  bool yields_ = false;           // the program wants others to run
+  uint64_t leg_ = 20'000;            // instructions between two looks at the clock, if not alone
+  uint64_t turn_ns_ = 1'000'000;     // what a turn may take, if not alone
+  bool after_call_ = false;          // a system call was the last thing done
+  bool runs_natively_next_ = false;  // for one instruction: the kernel has something to store
+  bool yields_ = false;              // the program wants others to run
   bool exit_noted_ = false;
   uint64_t next_light_keyframe_ = ~uint64_t{0};
   uint64_t next_check_ = ~uint64_t{0};  // the state from which on a block is to be compared

@@ -35,6 +35,16 @@ TEST(ProcessesTest, DroppingPrivileges) { ExpectRecordsUnchanged({Program("drops
 
 TEST(ProcessesTest, Namespaces) { ExpectRecordsUnchanged({Program("namespaces")}); }
 
+// Its kernel spares it the signal while it is traced, so its end is not recorded.
+TEST(ProcessesTest, TheFirstOfANamespaceDies) {
+  const ChildResult native = RunProcess({Program("init_dies")});
+  const Recorded recorded({Program("init_dies")});
+  EXPECT_EQ(recorded.run().out, native.out);
+  EXPECT_EQ(recorded.run().Ending(), "exit 0");
+  if (!native.out.empty()) EXPECT_THAT(recorded.run().err, HasSubstr("dies natively"));
+  ExpectExact(recorded.trace());
+}
+
 // With --wait the last process has ended when recording has, so the daemon's work is done then.
 TEST(ProcessesTest, Daemon) {
   for (int i = 0; i < Recordings() && !HasFailure(); ++i) {

@@ -59,6 +59,12 @@ TEST(ProgramsTest, ThreadLocalVariables) { ExpectRecordsUnchanged({Program("thre
 
 TEST(ProgramsTest, AddressSpaceChanges) { ExpectRecordsUnchanged({Program("memory_maps")}); }
 
+TEST(ProgramsTest, WithoutTimeStampCounter) { ExpectRecordsUnchanged({Program("no_tsc")}); }
+
+TEST(ProgramsTest, FieldsThatTheKernelFillsInOnItsWayBack) {
+  ExpectRecordsUnchanged({Program("rseq_fields")});
+}
+
 TEST(ProgramsTest, Clocks) { ExpectRecordsUnchanged({Program("clocks")}); }
 
 TEST(ProgramsTest, NondeterministicInstructions) {
