@@ -1,10 +1,16 @@
 #include "recorder/memory_map.h"
 
 #include <fcntl.h>
+#include <limits.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <iterator>
+#include <utility>
 
 #include "absl/strings/str_split.h"
 #include "base/unique_fd.h"
@@ -35,6 +41,53 @@ std::string ReadWhole(const std::string& path) {
   ssize_t got;
   while ((got = read(fd.get(), buffer, sizeof(buffer))) > 0) text.append(buffer, got);
   return text;
+}
+
+// PROCMAP_QUERY of Linux 6.11, newer than the headers of some hosts.
+struct RegionQuery {
+  uint64_t size = sizeof(RegionQuery);
+  uint64_t flags = 0;
+  uint64_t address = 0;
+  uint64_t start = 0, end = 0, region_flags = 0, page_size = 0, file_offset = 0, inode = 0;
+  uint32_t device_major = 0, device_minor = 0;
+  uint32_t name_size = 0, build_id_size = 0;
+  uint64_t name = 0, build_id = 0;
+};
+static_assert(sizeof(RegionQuery) == 104);
+constexpr unsigned long kQueryRegion = _IOWR('f', 17, RegionQuery);
+constexpr uint64_t kReadable = 1, kWritable = 2, kExecutable = 4, kShared = 8;
+constexpr uint64_t kThisOrNext = 0x10;
+
+// The region at `address`, or the next one; an empty one (start == end): there is none. nullopt:
+// the kernel does not say.
+std::optional<MapRegion> QueryRegion(int maps, uint64_t address) {
+  char name[PATH_MAX + 32];
+  RegionQuery query;
+  query.flags = kThisOrNext;
+  query.address = address;
+  query.name_size = sizeof(name);
+  query.name = reinterpret_cast<uint64_t>(name);
+  if (ioctl(maps, kQueryRegion, &query) != 0) {
+    if (errno == ENOENT) return MapRegion();
+    return std::nullopt;
+  }
+  MapRegion region = {.start = query.start,
+                      .end = query.end,
+                      .shared = (query.region_flags & kShared) != 0,
+                      .file_offset = query.file_offset,
+                      .device_major = query.device_major,
+                      .device_minor = query.device_minor,
+                      .inode = query.inode};
+  region.protection = ((query.region_flags & kReadable) != 0 ? PROT_READ : 0) |
+                      ((query.region_flags & kWritable) != 0 ? PROT_WRITE : 0) |
+                      ((query.region_flags & kExecutable) != 0 ? PROT_EXEC : 0);
+  // The size counts the zero at its end; 0: it has no name.
+  if (query.name_size > 1) region.name.assign(name, query.name_size - 1);
+  // The file shows such names otherwise.
+  if (region.name.find('\n') != std::string::npos || region.name.find('\\') != std::string::npos) {
+    return std::nullopt;
+  }
+  return region;
 }
 
 }  // namespace
@@ -70,6 +123,38 @@ MemoryMap MemoryMap::OfProcess(const std::string& maps_path) {
     }
   }
   return MemoryMap(std::move(regions));
+}
+
+bool MemoryMap::Refresh(const std::string& maps_path, uint64_t start, uint64_t end) {
+  const UniqueFd maps(open(maps_path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!maps.valid()) return false;
+  // Those at its borders may have become one with what lies between, or two.
+  const auto first =
+      std::partition_point(regions_.begin(), regions_.end(),
+                           [start](const MapRegion& region) { return region.end < start; });
+  const auto last = std::partition_point(
+      first, regions_.end(), [end](const MapRegion& region) { return region.start <= end; });
+  if (first != last) {
+    start = std::min(start, first->start);
+    end = std::max(end, std::prev(last)->end);
+  }
+  std::vector<MapRegion> found;
+  for (uint64_t at = start; at < end; at = found.back().end) {
+    std::optional<MapRegion> region = QueryRegion(maps.get(), at);
+    if (!region.has_value()) return false;
+    if (region->start == region->end || region->start >= end) break;
+    if (region->start < start || region->end > end) return false;
+    found.push_back(*std::move(region));
+  }
+  const size_t common = std::min<size_t>(found.size(), last - first);
+  std::move(found.begin(), found.begin() + common, first);
+  if (found.size() > common) {
+    regions_.insert(last, std::make_move_iterator(found.begin() + common),
+                    std::make_move_iterator(found.end()));
+  } else {
+    regions_.erase(first + common, last);
+  }
+  return true;
 }
 
 const MapRegion* MemoryMap::Find(uint64_t address) const {

@@ -28,6 +28,12 @@ class MemoryMap {
   // Empty if the process is gone.
   static MemoryMap OfProcess(const std::string& maps_path);
 
+  // Brings what touches [start, end) up to date, which is all that has changed. What it costs does
+  // not depend on how many regions there are elsewhere. False, and nothing is changed, where the
+  // kernel cannot be asked for single regions (before Linux 6.11), or it tells of something that
+  // does not fit: then all of it must be read.
+  bool Refresh(const std::string& maps_path, uint64_t start, uint64_t end);
+
   // The region that holds `address`, or nullptr.
   const MapRegion* Find(uint64_t address) const;
   const MapRegion* FindNamed(absl::string_view name) const;

@@ -107,8 +107,21 @@ void RecordedProcess::InstallCommitArea(pid_t thread) {
                program_.c_str(), pid(), std::string(area.status().message()).c_str());
 }
 
-absl::Status RecordedProcess::ReloadMap(Tracee* tracee, ThreadLog* log, uint64_t count) {
-  MemoryMap map = MemoryMap::OfProcess(tracee->ProcPath("maps"));
+MemoryMap RecordedProcess::ReadMap(Tracee* tracee, std::optional<MemoryRange> range) const {
+  // What shares its memory may have changed more.
+  const bool alone = !shares_memory_ && !lends_memory_ && !borrows_memory_;
+  if (range.has_value() && alone && !space_->map().regions().empty()) {
+    MemoryMap map = space_->map();
+    if (map.Refresh(tracee->ProcPath("maps"), range->address, range->address + range->size)) {
+      return map;
+    }
+  }
+  return MemoryMap::OfProcess(tracee->ProcPath("maps"));
+}
+
+absl::Status RecordedProcess::ReloadMap(Tracee* tracee, ThreadLog* log, uint64_t count,
+                                        std::optional<MemoryRange> range) {
+  MemoryMap map = ReadMap(tracee, range);
   if (map.regions().empty()) return absl::OkStatus();  // gone: the next stop will tell
   RETURN_IF_ERROR(modules_.Register(&map));
   RETURN_IF_ERROR(NoteChangedFiles());

@@ -66,7 +66,9 @@ class RecordedProcess {
   // A new image: where it is, what is mapped. Patches its vdso. `tracee` may read its memory.
   absl::Status OpenImage(Tracee* tracee);
   // After something that may have changed the memory map; logs a change at the thread's state.
-  absl::Status ReloadMap(Tracee* tracee, ThreadLog* log, uint64_t count);
+  // `range`: nothing else has changed.
+  absl::Status ReloadMap(Tracee* tracee, ThreadLog* log, uint64_t count,
+                         std::optional<MemoryRange> range = std::nullopt);
   // Which of its shared mappings processes may write to that are not recorded changes, too.
   void FollowForeignMappings();
   void OnExec();
@@ -137,6 +139,7 @@ class RecordedProcess {
  private:
   void InstallCommitArea(pid_t thread);
   void SetMap(MemoryMap map);
+  MemoryMap ReadMap(Tracee* tracee, std::optional<MemoryRange> range) const;
   absl::Status NoteChangedFiles();
 
   Recording* const recording_;

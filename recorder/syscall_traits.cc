@@ -3,12 +3,15 @@
 #include <linux/seccomp.h>
 #include <sched.h>
 #include <signal.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/ptrace.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
 #include <time.h>
+
+#include "tracefmt/records.h"
 
 namespace hindsight {
 namespace {
@@ -49,6 +52,19 @@ bool MayChangeMap(int64_t number) {
     default:
       return false;
   }
+}
+
+std::optional<MemoryRange> ChangedMapRange(int64_t number, const uint64_t arguments[6],
+                                           int64_t result) {
+  // What failed may have been done in part.
+  if (result < 0 && result > -4096) return std::nullopt;
+  // Huge pages are rounded otherwise.
+  if (number == SYS_mmap && (arguments[3] & (MAP_HUGETLB | MAP_GROWSDOWN)) != 0) {
+    return std::nullopt;
+  }
+  if (number != SYS_mmap && number != SYS_munmap && number != SYS_mprotect) return std::nullopt;
+  const uint64_t address = number == SYS_mmap ? static_cast<uint64_t>(result) : arguments[0];
+  return MemoryRange{address, (arguments[1] + kPageBytes - 1) & ~(kPageBytes - 1)};
 }
 
 bool MayChangeSignalMask(int64_t number) {

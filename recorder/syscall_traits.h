@@ -5,6 +5,9 @@
 #define HINDSIGHT_RECORDER_SYSCALL_TRAITS_H_
 
 #include <cstdint>
+#include <optional>
+
+#include "recorder/syscall_outputs.h"
 
 namespace hindsight {
 
@@ -13,6 +16,9 @@ bool MakesUntracedTask(int64_t number, uint64_t flags);
 
 // May change what /proc/PID/maps says.
 bool MayChangeMap(int64_t number);
+// Where such a call has changed the map, if that is known.
+std::optional<MemoryRange> ChangedMapRange(int64_t number, const uint64_t arguments[6],
+                                           int64_t result);
 // Leaves another signal mask behind.
 bool MayChangeSignalMask(int64_t number);
 // Makes the kernel write to the process's private memory at times of its own choosing. (Memory that

@@ -207,7 +207,8 @@ void ThreadEngine::FinishSystemCall() {
   process_->limits_time |= result >= 0 && LimitsProcessorTime(call_->number, call_->arguments);
   if (StartsAsynchronousWrites(call_->number) && result >= 0) process_->asynchronous_writes = true;
   if (MayChangeMap(call_->number)) {
-    recording_->Keep(process_->ReloadMap(tracee_.get(), &log_, cpu_->count()));
+    recording_->Keep(process_->ReloadMap(tracee_.get(), &log_, cpu_->count(),
+                                         ChangedMapRange(call_->number, call_->arguments, result)));
     pager_.SetSpace(process_->space());
   }
   if (result > 0) TellOfUntracedTask(result);
