@@ -189,13 +189,21 @@ void ProcessPager::Import(Page* page, const uint8_t* bytes) {
   if (page->maybe_code) cpu_->ContentsChanged(page->address);
 }
 
-void ProcessPager::AppendChanges(Page* page, std::vector<MemoryPiece>* pieces) const {
+void ProcessPager::AppendChanges(Page* page, bool others_store,
+                                 std::vector<MemoryPiece>* pieces) const {
   if (page->pristine == nullptr) {
     pieces->push_back({page->address, page->host, kPageBytes});
     return;
   }
   const uint8_t* before = page->pristine->data();
-  for (uint64_t lines = ChangedLines(before, page->host); lines != 0; lines &= lines - 1) {
+  uint64_t lines = ChangedLines(before, page->host);
+  if (!others_store && !page->shared && lines != 0) {
+    const int first = std::countr_zero(lines), last = 63 - std::countl_zero(lines);
+    pieces->push_back({page->address + first * kLineBytes, page->host + first * kLineBytes,
+                       (last - first + 1) * kLineBytes});
+    return;
+  }
+  for (; lines != 0; lines &= lines - 1) {
     const uint64_t line = std::countr_zero(lines) * kLineBytes;
     for (uint64_t i = line; i < line + kLineBytes;) {
       const uint64_t start = i;
@@ -206,11 +214,11 @@ void ProcessPager::AppendChanges(Page* page, std::vector<MemoryPiece>* pieces) c
   }
 }
 
-bool ProcessPager::WriteBack() {
+bool ProcessPager::WriteBack(bool others_store) {
   if (dirty_.empty()) return true;
   std::vector<MemoryPiece> pieces;
   pieces.reserve(dirty_.size());
-  for (Page* page : dirty_) AppendChanges(page, &pieces);
+  for (Page* page : dirty_) AppendChanges(page, others_store || written_elsewhere_, &pieces);
   const bool written = tracee_->Commit(pieces, cpu_->registers());
 
   std::vector<uint64_t> protect;

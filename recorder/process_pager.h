@@ -77,9 +77,12 @@ class ProcessPager final : public Pager {
 
   // Whether there is something to write back.
   bool has_changes() const { return !dirty_.empty(); }
-  // Brings the process's memory to the view's contents. False if the process is gone or, by
-  // mischief of another process, a page cannot be written any more.
-  bool WriteBack();
+  // Brings the process's memory to the view's contents. Unless `others_store`, nobody else has
+  // stored anything in the process since the last Resync or FollowOthers, nor can before this
+  // returns: then not only the bytes that changed are written, but all between them, which is
+  // quicker. False if the process is gone or, by mischief of another process, a page cannot be
+  // written any more.
+  bool WriteBack(bool others_store = true);
   // The process's memory may differ from the view: in pages held anywhere, in others as `effects`
   // says. Requires: nothing was written to the view since WriteBack.
   void Resync(const SyscallOutputs& effects);
@@ -188,7 +191,7 @@ class ProcessPager final : public Pager {
   uint64_t EndOfWritable(const MemoryRange& range) const;
   void TakeOutputPages(const MapRegion& region, uint64_t first, uint64_t end, bool bulk);
   std::vector<Page*> BelievedIn(absl::Span<const MemoryRange> ranges) const;
-  void AppendChanges(Page* page, std::vector<MemoryPiece>* pieces) const;
+  void AppendChanges(Page* page, bool others_store, std::vector<MemoryPiece>* pieces) const;
 
   Tracee* const tracee_;
   const ModuleTable* const modules_;

@@ -232,6 +232,31 @@ TEST_F(ProcessPagerTest, PagesNotUsedForASegmentAreForgotten) {
   EXPECT_TRUE(writer_.Imports().back().first);
 }
 
+TEST_F(ProcessPagerTest, WhatLiesBetweenChangesIsWrittenIfNobodyElseStores) {
+  pager_->BeCareful();
+  Store(stack_ + 8, 0x55);
+  Store(stack_ + 200, 0x56);
+  PokeProcess(stack_ + 100, InProcess(stack_ + 100) + 1);  // which breaks the promise below
+  PokeProcess(stack_ + 300, 0x77);
+  const uint8_t between = cpu_->HostPage(stack_)[100];
+  ASSERT_TRUE(pager_->WriteBack(/*others_store=*/false));
+  EXPECT_EQ(InProcess(stack_ + 8), 0x55);
+  EXPECT_EQ(InProcess(stack_ + 200), 0x56);
+  EXPECT_EQ(InProcess(stack_ + 100), between);
+  EXPECT_EQ(InProcess(stack_ + 300), 0x77);
+}
+
+TEST_F(ProcessPagerTest, OnlyChangedBytesAreWrittenIfOthersMayStore) {
+  pager_->BeCareful();
+  Store(stack_ + 8, 0x55);
+  Store(stack_ + 10, 0x56);
+  PokeProcess(stack_ + 9, 0x77);
+  ASSERT_TRUE(pager_->WriteBack());
+  EXPECT_EQ(InProcess(stack_ + 8), 0x55);
+  EXPECT_EQ(InProcess(stack_ + 9), 0x77);
+  EXPECT_EQ(InProcess(stack_ + 10), 0x56);
+}
+
 TEST_F(ProcessPagerTest, SharedPagesWriteBackOnlyWhatChanged) {
   std::vector<MapRegion> regions = pager_->space().map().regions();
   for (MapRegion& region : regions) region.shared = region.name == "[stack]";

@@ -86,6 +86,7 @@ class RecordedProcess {
   bool StartsSlice(const ThreadEngine* thread) const;
   // Memory may have been changed by another thread or process since `thread`'s last turn.
   bool SharesMemory() const { return many_threads_ || shares_memory_; }
+  bool SharesMemoryWithProcess() const { return shares_memory_; }
   void NoteTurn(ThreadEngine* thread) { last_thread_ = thread; }
   // When the last turn of any of its threads ended, in nanoseconds since the recording began.
   uint64_t last_turn_end_ns() const { return last_turn_end_ns_; }

@@ -7,6 +7,7 @@
 #include "recorder/recording.h"
 #include "recorder/rseq.h"
 #include "recorder/scheduling.h"
+#include "recorder/syscall_traits.h"
 
 namespace hindsight {
 namespace {
@@ -332,13 +333,38 @@ void ThreadEngine::AwaitCommit() {
   }
 }
 
+// Whether another thread of the process may be storing something, or has and nobody was told yet.
+bool ThreadEngine::OthersMayStore() const {
+  if (!process_->SharesMemory()) return false;
+  if (process_->SharesMemoryWithProcess() || process_->asynchronous_writes) return true;
+  const auto& threads = process_->threads();
+  return std::any_of(threads.begin(), threads.end(), [this](const auto& other) {
+    return other.get() != this && other->MayStore();
+  });
+}
+
+bool ThreadEngine::MayStore() const {
+  switch (state_) {
+    case State::kReady:
+      return !begun();  // the kernel stores its id as it is made
+    case State::kWaiting:
+      return !call_.has_value() || !call_->inside ||
+             !StoresNothing(call_->number, call_->arguments);
+    case State::kNative:
+      return true;
+    case State::kEnded:
+      return false;
+  }
+  return true;
+}
+
 void ThreadEngine::Sync() {
   if (process_->commit_area() != nullptr && pager_.has_changes()) {
     for (const auto& other : process_->threads()) {
       if (other.get() != this) other->AwaitCommit();
     }
   }
-  if (!pager_.WriteBack() && tracee_->IsStopped()) {
+  if (!pager_.WriteBack(OthersMayStore()) && tracee_->IsStopped()) {
     log_.Keep(absl::InternalError("cannot write to the program's memory"));
   }
   sync_count_ = cpu_->count();

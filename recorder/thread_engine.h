@@ -133,6 +133,8 @@ class ThreadEngine {
   void RunOneNatively();
   void LogStateHash();
   void LightKeyframe();
+  bool OthersMayStore() const;
+  bool MayStore() const;
   void Sync();
   void Reach(uint64_t count);
   void ToProcess();
