@@ -183,10 +183,36 @@ class MemoryTruthTest : public testing::Test {
     }
     ADD_FAILURE() << absl::StreamFormat(
         "process %d, look %d at moment %d, in situation %d; asked at %d of thread %d: %s at 0x%x: "
-        "shown %02x, was %02x; %d bytes of the page differ",
+        "shown %02x, was %02x; %d bytes of the page differ; %s",
         look.request.process, index, process.moments[index], look.request.situation,
         process.timeline->moment(), thread, look.map.Find(page)->name, page + at, shown[at],
-        truth[at], differing);
+        truth[at], differing, SinceWhen(process, index, page, at));
+  }
+
+  // Which byte was there since when, and what the kernel did then.
+  static std::string SinceWhen(const Process& process, size_t index, uint64_t page, size_t at) {
+    const auto byte = [&](size_t look) -> int {
+      const auto it = process.looks[look]->pages.find(page);
+      return it == process.looks[look]->pages.end() ? -1 : (*it->second)[at];
+    };
+    size_t since = index;
+    while (since > 0 && byte(since - 1) == byte(index)) --since;
+    std::string text = absl::StrFormat("so since look %d", since);
+    if (since == 0) return text;
+    absl::StrAppend(&text, ", was ", byte(since - 1), "; calls there:");
+    for (const auto& [number, calls] : process.timeline->process().syscalls()) {
+      for (const TimelineEvent& call : calls) {
+        if (call.moment <= process.moments[since - 1] || call.moment > process.moments[since]) {
+          continue;
+        }
+        absl::StrAppend(&text, " ", number, "(");
+        for (const uint64_t argument : call.event->arguments) {
+          absl::StrAppend(&text, absl::Hex(argument), ",");
+        }
+        absl::StrAppend(&text, ")=", call.event->result);
+      }
+    }
+    return text;
   }
 
   size_t Below(size_t bound) { return random_() % bound; }

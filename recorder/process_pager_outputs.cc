@@ -61,6 +61,8 @@ void ProcessPager::Leave(Page* page) {
 void ProcessPager::Resync(const SyscallOutputs& effects) {
   std::vector<Page*> keep, drop;
   for (Page* page : unsealed_) (page->keep.Use() ? keep : drop).push_back(page);
+  // FollowOthers takes no notice of pages in use, so these are looked at one more time.
+  if (careful_) Confirm(drop);
   Drop(drop);
   Refresh(keep);
   for (Page* page : drop) {
