@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <ctime>
 
@@ -63,11 +64,23 @@ absl::StatusOr<TraceDirectory> FindProcess(const TraceDirectory& directory,
   }
   for (const ProcessInfo& process : processes) {
     const auto trace = TraceReader::Open(process.files);
-    names.push_back(
-        {ProcessId(process), trace.ok() ? LastProgram(**trace) : process.manifest.program});
+    names.push_back({ProcessId(process),
+                     trace.ok() ? LastProgram(**trace) : process.manifest.program,
+                     Crashed(process)});
   }
   ASSIGN_OR_RETURN(const size_t chosen, ChooseProcess(names, wanted));
   return processes[chosen].files;
+}
+
+// The process of the recording in `directory` that crashed, where exactly one did; else the first.
+absl::StatusOr<TraceDirectory> FindCrashed(const TraceDirectory& directory) {
+  ASSIGN_OR_RETURN(const std::vector<ProcessInfo> processes, ListProcesses(directory, nullptr));
+  // Who names a child's trace means that.
+  if (processes.empty() || processes.front().manifest.parent_pid != 0) return directory;
+  const auto crashed = std::find_if(processes.begin(), processes.end(), Crashed);
+  if (crashed == processes.end()) return directory;
+  const bool only = std::find_if(crashed + 1, processes.end(), Crashed) == processes.end();
+  return only ? crashed->files : directory;
 }
 
 void ConfineTo(const TraceDirectory& directory, uint64_t memory_limit_bytes) {
@@ -98,7 +111,10 @@ absl::StatusOr<TraceDirectory> OpenConfined(const Options::Parsed& parsed,
   }
   ASSIGN_OR_RETURN(TraceDirectory directory, TraceDirectory::Open(path));
   ConfineTo(directory, choice.max_memory.bytes);
-  if (choice.process.empty()) return directory;
+  if (choice.process.empty()) {
+    if (choice.prefers_crashed) return FindCrashed(directory);
+    return directory;
+  }
   return FindProcess(directory, choice.process);
 }
 
@@ -134,11 +150,17 @@ std::unique_ptr<TraceReader> OpenTraceOperand(absl::string_view command,
 }
 
 void TellOfOtherProcesses(const TraceReader& trace) {
-  const auto processes = ListProcesses(trace.files(), nullptr);
+  const auto processes = ListProcesses(trace.files().Recording(), nullptr);
   if (!processes.ok() || processes->size() < 2) return;
-  PrintError(absl::StrCat("this is process ", ProcessId(processes->front()), ", one of ",
-                          processes->size(), "; -p PID|NAME chooses another, 'hindsight info ",
-                          trace.directory(), "' lists them"));
+  const auto shown =
+      std::find_if(processes->begin(), processes->end(), [&trace](const ProcessInfo& process) {
+        return process.manifest.uuid == trace.manifest().uuid;
+      });
+  if (shown == processes->end()) return;
+  PrintError(absl::StrCat("this is process ", ProcessId(*shown), " (", LastProgram(trace), ")",
+                          Crashed(*shown) ? ", which crashed" : "", ", one of ", processes->size(),
+                          "; -p PID|NAME chooses another, 'hindsight info ",
+                          processes->front().directory, "' lists them"));
 }
 
 void TellOfMissingFeatures(const TraceReader& trace) {
@@ -153,7 +175,7 @@ void TellOfMissingFeatures(const TraceReader& trace) {
 void AddTraceOptions(Options* options, TraceChoice* choice, absl::string_view without_process) {
   options->Add("process", &choice->process, "PID|NAME",
                absl::StrCat("The process of the recording, by its pid or its program (the one it "
-                            "executed last); ",
+                            "executed last), or 'crashed': the one that did; ",
                             without_process, "."));
   options->Alias('p');
   options->Add("max-memory", &choice->max_memory, "SIZE",

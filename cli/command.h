@@ -51,6 +51,8 @@ std::optional<Options::Parsed> ParseOrExit(absl::string_view command, const Opti
 struct TraceChoice {
   std::string process;   // a pid or program, as -p takes it; may be empty
   SizeValue max_memory;  // 0: the default
+  // Without `process`: the one that crashed, where exactly one did, not the first.
+  bool prefers_crashed = false;
 };
 // Adds --max-memory, and -p with what its absence means.
 void AddTraceOptions(Options* options, TraceChoice* choice,

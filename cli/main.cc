@@ -43,7 +43,7 @@ std::string HelpText() {
     absl::StrAppend(&out, "  ", command.synopsis, "\n      ", command.summary, "\n");
   }
   absl::StrAppend(&out,
-                  "\n'hindsight COMMAND --help' shows a command's options, 'hindsight --version' "
+                  "\n'hindsight COMMAND --help' shows a command's options, 'hindsight version' "
                   "the version.\nWithout TRACE the newest *.hindsight in the current directory is "
                   "taken.\n");
   return out;
@@ -58,7 +58,8 @@ int Main(const std::vector<std::string>& arguments) {
   if (name == "--help" || name == "-h" || name == "help") {
     return Print(HelpText()) ? 0 : kExitFailure;
   }
-  if (name == "--version") return Print(absl::StrCat("hindsight ", kVersion, "\n")) ? 0 : 1;
+  if (name == "--version" || (name == "version" && arguments.size() == 1))
+    return Print(absl::StrCat("hindsight ", kVersion, "\n")) ? 0 : 1;
   for (const Command& command : kCommands) {
     if (name == command.name) return command.run(Arguments(arguments).subspan(1));
   }

@@ -1,5 +1,8 @@
 #include "cli/process_choice.h"
 
+#include <sys/wait.h>
+
+#include <csignal>
 #include <filesystem>
 #include <vector>
 
@@ -48,14 +51,40 @@ std::string LastProgram(const TraceReader& trace) {
   return program;
 }
 
+bool Crashed(const ProcessInfo& process) {
+  const int status = process.manifest.exit_status;
+  if (status == -1 || !WIFSIGNALED(status)) return false;
+  switch (WTERMSIG(status)) {
+    case SIGILL:
+    case SIGTRAP:
+    case SIGABRT:
+    case SIGBUS:
+    case SIGFPE:
+    case SIGSEGV:
+    case SIGSYS:
+    case SIGXCPU:
+    case SIGXFSZ:
+      return true;
+    default:
+      return false;
+  }
+}
+
 absl::StatusOr<size_t> ChooseProcess(absl::Span<const ProcessName> processes,
                                      absl::string_view wanted) {
-  std::vector<size_t> all, named;
+  std::vector<size_t> all, named, crashed;
   for (size_t i = 0; i < processes.size(); ++i) {
     if (processes[i].id == wanted) return i;
     const std::string& program = processes[i].program;
     if (program == wanted || BaseName(program) == wanted) named.push_back(i);
+    if (processes[i].crashed) crashed.push_back(i);
     all.push_back(i);
+  }
+  if (named.empty() && wanted == "crashed") {
+    if (crashed.size() == 1) return crashed[0];
+    if (crashed.empty()) return absl::NotFoundError("no process of the recording crashed");
+    return absl::FailedPreconditionError(absl::StrCat(
+        "several processes crashed; choose one by its number: ", List(processes, crashed)));
   }
   if (named.size() == 1) return named[0];
   if (named.empty()) {

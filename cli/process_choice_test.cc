@@ -30,6 +30,19 @@ TEST(ProcessChoiceTest, ByProgram) {
   EXPECT_EQ(Choose("15"), 4);
 }
 
+TEST(ProcessChoiceTest, TheOneThatCrashed) {
+  std::vector<ProcessName> processes = kProcesses;
+  EXPECT_EQ(Choose("crashed"), -static_cast<int>(absl::StatusCode::kNotFound));
+  processes[3].crashed = true;
+  EXPECT_EQ(ChooseProcess(processes, "crashed").value(), 3u);
+  processes[1].crashed = true;
+  const auto several = ChooseProcess(processes, "crashed");
+  EXPECT_EQ(several.status().code(), absl::StatusCode::kFailedPrecondition);
+  // A program of this name comes first.
+  processes.push_back({"16", "/tmp/crashed"});
+  EXPECT_EQ(ChooseProcess(processes, "crashed").value(), 5u);
+}
+
 TEST(ProcessChoiceTest, NoneOrSeveralAreListed) {
   EXPECT_EQ(Choose("cc1"), -static_cast<int>(absl::StatusCode::kFailedPrecondition));
   EXPECT_EQ(Choose("ld"), -static_cast<int>(absl::StatusCode::kNotFound));

@@ -48,6 +48,32 @@ TEST_F(ChooseProcessTest, TheFirstOneIsTakenWithAWord) {
   EXPECT_THAT(gdb.err, HasSubstr(", one of 4; -p PID|NAME chooses another")) << gdb.out;
 }
 
+TEST(CrashedProcessTest, ItIsTakenUnlessAnotherIsNamed) {
+  const Recorded recorded(
+      {"/bin/sh", "-c", Program("hello") + "; " + Program("die_by_segv") + "; exit 3"});
+  const auto replay = [&](const std::vector<std::string>& flags) {
+    std::vector<std::string> arguments = {"replay", recorded.trace()};
+    arguments.insert(arguments.end(), flags.begin(), flags.end());
+    for (const char* word : {"--", "-batch", "-ex", "continue"}) arguments.push_back(word);
+    return RunHindsight(arguments);
+  };
+  for (const std::vector<std::string>& flags :
+       {std::vector<std::string>{}, std::vector<std::string>{"-p", "crashed"}}) {
+    const ChildResult gdb = replay(flags);
+    EXPECT_THAT(gdb.out, HasSubstr("SIGSEGV")) << gdb.err;
+    if (!flags.empty()) continue;
+    EXPECT_THAT(gdb.err, HasSubstr("die_by_segv), which crashed, one of 3; -p PID|NAME chooses"));
+    EXPECT_THAT(gdb.err, HasSubstr("'hindsight info " + recorded.trace() + "' lists them"));
+  }
+  EXPECT_THAT(replay({"-p", "hello"}).out, Not(HasSubstr("SIGSEGV")));
+}
+
+TEST_F(ChooseProcessTest, NoneCrashed) {
+  const ChildResult gdb = On("replay", {"-p", "crashed", "--", "-batch"});
+  EXPECT_THAT(gdb.err, HasSubstr("no process of the recording crashed"));
+  EXPECT_NE(gdb.Ending(), "exit 0");
+}
+
 TEST_F(ChooseProcessTest, ByProgram) {
   // It begins as the shell that was forked.
   const ChildResult gdb =
