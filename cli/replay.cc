@@ -114,7 +114,8 @@ absl::StatusOr<int> RunGdb(const Options::Parsed& parsed, const TraceChoice& cho
   if (!serving) return exit_status;
   BlockChildSignals();
   std::vector<std::string> arguments = {
-      gdb, "-q", "-x", commands, "-ex", absl::StrCat("target remote ", listener.address())};
+      gdb,      "-q",  "-x",
+      commands, "-ex", absl::StrCat("target extended-remote ", listener.address())};
   arguments.insert(arguments.end(), parsed.rest.begin(), parsed.rest.end());
   return RunChild(arguments);
 }
@@ -126,9 +127,12 @@ int ReplayCommand(Arguments arguments) {
   TraceChoice choice;
   Options options("replay [TRACE] [options] [-- GDB ARGS...]",
                   "Starts gdb at the beginning of a recording. There 'continue' and "
-                  "'reverse-continue' and all their\nrelatives work; 'monitor help' and 'help "
-                  "hindsight' tell what else does. ARGS are given to gdb.");
-  AddTraceOptions(&options, &choice);
+                  "'reverse-continue' and all their\nrelatives work, and 'run' and 'start' go back "
+                  "to the beginning; 'hindsight' lists what else there\nis. ARGS are given to "
+                  "gdb.");
+  choice.prefers_crashed = true;
+  AddTraceOptions(&options, &choice,
+                  "without it the one that crashed, or the first unless exactly one did");
   options.Add("gdb", &gdb, "PROGRAM", "The gdb to start.");
   int exit_status = 0;
   auto parsed = ParseOrExit("replay", options, arguments, false, &exit_status);

@@ -15,6 +15,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "cli/command.h"
+#include "cli/gdb_command_file.h"
 #include "cli/serving.h"
 #include "cli/socket_janitor.h"
 #include "server/replay_target.h"
@@ -39,7 +40,8 @@ struct Entrance {
   std::optional<Listener> listener;
   std::optional<SocketJanitor> janitor;
   std::optional<PeerUsers> users;
-  std::string token;  // empty: other users' clients are refused
+  std::string token;         // empty: other users' clients are refused
+  std::string gdb_commands;  // the file that a gdb is to load; empty: it could not be installed
 };
 
 absl::StatusOr<std::string> ReadToken(const std::string& path) {
@@ -69,6 +71,8 @@ absl::StatusOr<Entrance> OpenEntrance(const ServeOptions& options) {
                                           : Listener::Unix(options.unix_path));
   entrance.listener.emplace(std::move(listener));
   entrance.users = PeerUsers::Open();
+  // Without it everything works but the commands of our own.
+  entrance.gdb_commands = InstallGdbCommands().value_or("");
   if (!options.token_file.empty()) {
     ASSIGN_OR_RETURN(entrance.token, ReadToken(options.token_file));
   } else if (!entrance.listener->is_local() ||
@@ -105,6 +109,12 @@ std::string TokenText(const Entrance& entrance, Target& target) {
                       "' -ex 'attach ", target.current_thread().pid, "'\n");
 }
 
+std::string CommandsText(const Entrance& entrance) {
+  if (entrance.gdb_commands.empty()) return "";
+  return absl::StrCat("with the commands of 'help hindsight': gdb -x ", entrance.gdb_commands,
+                      " -ex 'target extended-remote ", entrance.listener->address(), "'\n");
+}
+
 int ServeStdio(Connection* connection, Target* target) {
   absl::StatusOr<SessionEnd> end = Session(target, connection).Serve();
   return end.ok() ? 0 : Failure(end.status());
@@ -114,7 +124,7 @@ int ServeSocket(Entrance* entrance, bool show_token, Target* target) {
   Listener* const listener = &*entrance->listener;
   // For people and for scripts, which read the first line up to its end.
   if (!Print(absl::StrCat("listening on ", listener->address(), "\nconnect with: gdb -ex 'target ",
-                          "remote ", listener->address(), "'\n",
+                          "remote ", listener->address(), "'\n", CommandsText(*entrance),
                           show_token ? TokenText(*entrance, *target) : "")) ||
       std::fflush(stdout) != 0) {
     return kExitFailure;
@@ -145,8 +155,19 @@ int ServeCommand(Arguments arguments) {
   TraceChoice choice;
   Options options("serve [TRACE] [options]",
                   "Serves a recording to debuggers that speak gdb's remote protocol, one at a "
-                  "time, until ended\n(Ctrl-C). Prints the address to connect to.");
-  AddTraceOptions(&options, &choice);
+                  "time, until ended\n(Ctrl-C). Prints the address to connect to, and the file "
+                  "hindsight_gdb.py that brings the 'hindsight'\ncommands to gdb.\n\n"
+                  "VS Code, C/C++ extension (cppdbg), in launch.json:\n"
+                  "  { \"name\": \"Hindsight\", \"type\": \"cppdbg\", \"request\": \"launch\", "
+                  "\"MIMode\": \"gdb\",\n"
+                  "    \"program\": \"${workspaceFolder}/a.out\", \"cwd\": "
+                  "\"${workspaceFolder}\",\n"
+                  "    \"miDebuggerServerAddress\": \"127.0.0.1:PORT\", \"stopAtConnect\": true,\n"
+                  "    \"setupCommands\": [ { \"text\": \"source .../hindsight_gdb.py\" } ] }\n"
+                  "and '-exec reverse-continue' and the like in its debug console.");
+  choice.prefers_crashed = true;
+  AddTraceOptions(&options, &choice,
+                  "without it the one that crashed, or the first unless exactly one did");
   options.Add("listen", &serve.listen, "HOST:PORT",
               "Where to listen; port 0 is any free one. Processes of this user are served; others "
               "must know a token, which is printed if the address is not this machine's alone.");

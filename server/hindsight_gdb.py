@@ -3,9 +3,11 @@
 `monitor goto` moves the program behind gdb's back: gdb goes on showing the registers and memory it
 has cached. These commands run the monitor command and then make gdb look again.
 
-    hindsight goto start | end | POSITION | PERCENT% | snapshot N | thread TID [end]
-    hindsight start, hindsight end
+    hindsight goto start | end | POSITION | PERCENT% | snapshot N | bookmark NAME | thread TID [end]
+    hindsight start, hindsight end, hindsight back, hindsight forward
+    hindsight bookmark NAME, hindsight bookmarks, hindsight unbookmark NAME
     hindsight when, hindsight threads, hindsight processes, hindsight snapshots, hindsight events
+    hindsight discard
 
 Besides, two things that gdb does not do by itself: `monitor` commands are about the thread that is
 selected, and libraries read through the connection get the pretty printers installed for them.
@@ -14,6 +16,7 @@ selected, and libraries read through the connection get the pretty printers inst
 import glob
 import os
 import re
+import tempfile
 
 import gdb
 
@@ -61,8 +64,8 @@ def _show_frame():
         gdb.write(str(error) + "\n")
 
 
-def _go(where):
-    output, moved = _monitor("goto " + where)
+def _go(command):
+    output, moved = _monitor(command)
     if not moved:
         raise gdb.GdbError(output.strip())
     place = re.search(r"thread (\d+)", output)
@@ -77,10 +80,16 @@ def _go(where):
 
 
 class Hindsight(gdb.Command):
-    """Walk within the recording."""
+    """Walk within the recording. Alone, `hindsight` lists what it can do."""
 
     def __init__(self):
         super().__init__("hindsight", gdb.COMMAND_RUNNING, gdb.COMPLETE_NONE, prefix=True)
+
+    def invoke(self, argument, from_tty):
+        if argument.strip():
+            raise gdb.GdbError("There is no `hindsight %s`; `hindsight` alone lists what there is."
+                               % argument.strip())
+        gdb.execute("help hindsight")
 
 
 class Goto(gdb.Command):
@@ -91,10 +100,11 @@ hindsight goto end             its last one
 hindsight goto 12A:3F          a position, as `hindsight when` prints them
 hindsight goto 50%             so far through the recording
 hindsight goto snapshot 3      a snapshot, as `hindsight snapshots` lists them
+hindsight goto bookmark HERE   a place named with `hindsight bookmark HERE`
 hindsight goto thread 4711     where a thread begins, as `hindsight threads` lists them
 hindsight goto thread 4711 end where it ends"""
 
-    PLACES = ("start", "end", "snapshot", "thread")
+    PLACES = ("start", "end", "snapshot", "bookmark", "thread")
 
     def __init__(self):
         super().__init__("hindsight goto", gdb.COMMAND_RUNNING)
@@ -103,23 +113,112 @@ hindsight goto thread 4711 end where it ends"""
         self.dont_repeat()
         if not argument.strip():
             raise gdb.GdbError(
-                "Where to? start, end, POSITION, PERCENT%, snapshot N or thread TID")
-        _go(argument.strip())
+                "Where to? start, end, POSITION, PERCENT%, snapshot N, bookmark NAME or thread TID")
+        _bookmarks.load()
+        _go("goto " + argument.strip())
 
     def complete(self, text, word):
         return [place for place in self.PLACES if place.startswith(text)]
 
 
 class Jump(gdb.Command):
-    """Jump to one end of the recording."""
+    """Jump within the recording."""
 
-    def __init__(self, where):
-        self._where = where
-        super().__init__("hindsight " + where, gdb.COMMAND_RUNNING, gdb.COMPLETE_NONE)
+    def __init__(self, name, command, documentation):
+        self._command = command
+        self.__doc__ = documentation
+        super().__init__("hindsight " + name, gdb.COMMAND_RUNNING, gdb.COMPLETE_NONE)
 
     def invoke(self, argument, from_tty):
         self.dont_repeat()
-        _go(self._where)
+        _go(self._command)
+
+
+class Discard(gdb.Command):
+    """Leave the throw-away copy that writing to memory or registers has made."""
+
+    def __init__(self):
+        super().__init__("hindsight discard", gdb.COMMAND_RUNNING, gdb.COMPLETE_NONE)
+
+    def invoke(self, argument, from_tty):
+        thread = gdb.selected_thread()
+        output, _ = _monitor("discard")
+        gdb.write(output)
+        _forget(thread.ptid[1] if thread else 0)
+        _show_frame()
+
+
+class _Bookmarks:
+    """The recording's bookmarks, which the server knows while it runs, as a file in the trace. The
+    server can write none."""
+
+    _LINE = re.compile(r"([\w.-]{1,64}): position ([0-9A-Fa-f]+:[0-9A-Fa-f]+)$", re.ASCII)
+    _LARGEST_FILE_BYTES = 1 << 20
+
+    def __init__(self):
+        self._path = None  # until it is known
+        self._loaded = False
+
+    def _find(self):
+        """The file of this process's trace, if that is on this machine."""
+        trace = re.match(r"trace (.*)", _monitor("info")[0])
+        directory = os.path.abspath(trace.group(1)) if trace else ""
+        if os.path.isfile(os.path.join(directory, "manifest")):
+            self._path = os.path.join(directory, "bookmarks")
+
+    def load(self):
+        """Tells the server those of the file, once."""
+        if self._loaded:
+            return
+        self._loaded = True
+        self._find()
+        try:
+            # The trace may be anybody's.
+            file = os.open(self._path or "", os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+            with os.fdopen(file, errors="replace") as lines:
+                text = lines.read(self._LARGEST_FILE_BYTES)
+        except OSError:
+            return
+        known = _monitor("bookmarks")[0]
+        for line in text.splitlines():
+            match = self._LINE.match(line)
+            if match and not re.search("^%s: " % re.escape(match.group(1)), known, re.M):
+                _monitor("bookmark %s %s" % match.groups())
+
+    def save(self):
+        if self._path is None:
+            gdb.write("The trace is not here: the server alone knows it, as long as it runs.\n")
+            return
+        lines = [line for line in _monitor("bookmarks")[0].splitlines() if self._LINE.match(line)]
+        try:
+            file, name = tempfile.mkstemp(dir=os.path.dirname(self._path))
+            with os.fdopen(file, "w") as out:
+                out.write("".join(line + "\n" for line in lines))
+            os.chmod(name, 0o644)
+            os.replace(name, self._path)
+        except OSError as error:
+            gdb.write("It lasts as long as the server runs: %s\n" % error)
+
+
+_bookmarks = _Bookmarks()
+
+
+class Bookmark(gdb.Command):
+    """Give the position of the selected thread a name, or take the name away."""
+
+    def __init__(self, name, documentation):
+        self._name = name
+        self.__doc__ = documentation
+        super().__init__("hindsight " + name, gdb.COMMAND_STATUS, gdb.COMPLETE_NONE)
+
+    def invoke(self, argument, from_tty):
+        self.dont_repeat()
+        _bookmarks.load()
+        output, done = _monitor(self._name + " " + argument.strip())
+        if not done:
+            raise gdb.GdbError(output.strip())
+        gdb.write(output)
+        _bookmarks.save()
 
 
 class Question(gdb.Command):
@@ -131,6 +230,8 @@ class Question(gdb.Command):
         super().__init__("hindsight " + question, gdb.COMMAND_STATUS, gdb.COMPLETE_NONE)
 
     def invoke(self, argument, from_tty):
+        if self._question == "bookmarks":
+            _bookmarks.load()
         output, _ = _monitor((self._question + " " + argument).strip())
         gdb.write(output)
 
@@ -164,12 +265,23 @@ def _name_selected_thread():
         pass  # what is read does not matter
 
 
-def _define_hook():
+def _define_hook(command, call):
     try:
-        gdb.execute("show user hook-monitor", to_string=True)
+        gdb.execute("show user hook-" + command, to_string=True)
     except gdb.error:
-        gdb.execute("define hook-monitor\npython _name_selected_thread()\nend")
+        gdb.execute("define hook-%s\npython %s\nend" % (command, call))
     # The user's own hook, or ours if this file is loaded again.
+
+
+def _send(packet):
+    """Whether the server knows this packet, which others do not."""
+    connection = gdb.selected_inferior().connection
+    send = getattr(connection, "send_packet", None)  # gdb 12, of a remote connection
+    return send is not None and send(packet) == b"OK"
+
+
+def _note_visit(event):
+    _send("QHindsightVisit")  # for `hindsight back`
 
 
 class _ObjfileHere:
@@ -249,13 +361,20 @@ def _auto_load_all():
     gdb.events.new_objfile.connect(lambda event: _auto_load(event.new_objfile))
 
 
-_define_hook()
+_define_hook("monitor", "_name_selected_thread()")
+gdb.events.stop.connect(_note_visit)
 _auto_load_all()
 
 Hindsight()
 Goto()
-Jump("start")
-Jump("end")
+Jump("start", "goto start", "Jump to the beginning of the recording.")
+Jump("end", "goto end", "Jump to the end of the recording.")
+Jump("back", "back", "Return to the place where the last command before was given.")
+Jump("forward", "forward", "Return to where `hindsight back` was given.")
+Bookmark("bookmark", "Give the position of the selected thread a name.\n\nhindsight bookmark NAME")
+Bookmark("unbookmark", "Forget the name of a position.\n\nhindsight unbookmark NAME")
+Question("bookmarks", "List the named positions of the recording.")
+Discard()
 When()
 Question("threads", "List all threads of the recording, and from where to where they lived.")
 Question("processes", "List all processes of the recording.")

@@ -27,8 +27,14 @@ absl::Span<const Monitor::Command> Monitor::Commands() {
       {"help", "", "this list", &Monitor::Help},
       {"when", "[TID]", "position, thread, instruction count, percent of the recording",
        &Monitor::When},
-      {"goto", "start | end | POSITION | PERCENT% | snapshot N | thread TID [end]",
+      {"goto", "start | end | POSITION | PERCENT% | snapshot N | bookmark NAME | thread TID [end]",
        "move there ('hindsight goto' also refreshes gdb)", &Monitor::Jump},
+      {"bookmark", "NAME [POSITION]", "give this position, or that one, a name",
+       &Monitor::Bookmark},
+      {"unbookmark", "NAME", "forget that name", &Monitor::Unbookmark},
+      {"bookmarks", "", "all of them", &Monitor::Bookmarks},
+      {"back", "", "return to the place visited before", &Monitor::Back},
+      {"forward", "", "and to where 'back' left", &Monitor::Forward},
       {"threads", "", "all threads of the recording, from where to where they lived",
        &Monitor::Threads},
       {"processes", "", "all processes of the recording", &Monitor::Processes},
@@ -118,7 +124,16 @@ absl::StatusOr<int32_t> Monitor::GoToThread(absl::string_view which,
   return timeline_->IsAlive(thread) ? thread : timeline_->current_thread();
 }
 
-absl::StatusOr<int32_t> Monitor::GoTo(absl::string_view where, const std::atomic<bool>* interrupt) {
+absl::StatusOr<int32_t> Monitor::GoTo(absl::string_view where, int32_t selected,
+                                      const std::atomic<bool>* interrupt) {
+  const Place before = {timeline_->moment(), selected};
+  ASSIGN_OR_RETURN(const int32_t thread, Go(where, interrupt));
+  places_.Visit(before);
+  Visit(thread);
+  return thread;
+}
+
+absl::StatusOr<int32_t> Monitor::Go(absl::string_view where, const std::atomic<bool>* interrupt) {
   where = absl::StripAsciiWhitespace(where);
   const ProcessState& process = timeline_->process();
   std::optional<uint64_t> moment;
@@ -137,6 +152,12 @@ absl::StatusOr<int32_t> Monitor::GoTo(absl::string_view where, const std::atomic
     if (!moment) return absl::InvalidArgumentError(absl::StrCat("no snapshot ", number));
   } else if (absl::ConsumePrefix(&where, "thread")) {
     return GoToThread(where, interrupt);
+  } else if (absl::ConsumePrefix(&where, "bookmark ")) {
+    where = absl::StripAsciiWhitespace(where);
+    const Position* const position = places_.bookmark(where);
+    if (position != nullptr) return GoToPosition(*position, interrupt);
+    return absl::InvalidArgumentError(
+        absl::StrCat("no bookmark '", where, "' (see 'monitor bookmarks')"));
   } else if (absl::ConsumeSuffix(&where, "%")) {
     double percent = 0;
     if (!absl::SimpleAtod(where, &percent) || !(percent >= 0 && percent <= 100)) {
@@ -147,16 +168,60 @@ absl::StatusOr<int32_t> Monitor::GoTo(absl::string_view where, const std::atomic
     absl::StatusOr<Position> position = ParsePosition(where);
     if (position.ok()) return GoToPosition(*position, interrupt);
     return absl::InvalidArgumentError(
-        "goto where? start, end, a position like 1A:3F, a percentage like 50%, snapshot N, or "
-        "thread TID");
+        "goto where? start, end, a position like 1A:3F, a percentage like 50%, snapshot N, "
+        "bookmark NAME, or thread TID");
   }
   RETURN_IF_ERROR(timeline_->SeekTo(*moment, interrupt));
   return timeline_->current_thread();
 }
 
 absl::StatusOr<std::string> Monitor::Jump(const Question& question) {
-  ASSIGN_OR_RETURN(*question.goes_to, GoTo(question.arguments, question.interrupt));
+  ASSIGN_OR_RETURN(*question.goes_to,
+                   GoTo(question.arguments, question.selected, question.interrupt));
   return WhereIs(*question.goes_to);
+}
+
+absl::StatusOr<std::string> Monitor::Bookmark(const Question& question) {
+  std::pair<absl::string_view, absl::string_view> words =
+      absl::StrSplit(question.arguments, absl::MaxSplits(' ', 1));
+  Position position = timeline_->position(question.selected);
+  if (const absl::string_view text = absl::StripAsciiWhitespace(words.second); !text.empty()) {
+    ASSIGN_OR_RETURN(position, ParsePosition(text));
+  }
+  RETURN_IF_ERROR(places_.SetBookmark(words.first, position));
+  return absl::StrCat("bookmark ", words.first, " is position ", ToString(position), "\n");
+}
+
+absl::StatusOr<std::string> Monitor::Unbookmark(const Question& question) {
+  if (places_.RemoveBookmark(question.arguments)) return "";
+  return absl::InvalidArgumentError(
+      absl::StrCat("no bookmark '", question.arguments, "' (see 'monitor bookmarks')"));
+}
+
+absl::StatusOr<std::string> Monitor::Bookmarks(const Question&) {
+  std::string out;
+  for (const auto& [name, position] : places_.bookmarks()) {
+    absl::StrAppend(&out, name, ": position ", ToString(position), "\n");
+  }
+  return out.empty() ? "no bookmarks\n" : out;
+}
+
+absl::StatusOr<std::string> Monitor::Return(std::optional<Place> place, const Question& question) {
+  if (!place.has_value()) return absl::InvalidArgumentError("no other place was visited there");
+  RETURN_IF_ERROR(timeline_->SeekTo(place->moment, question.interrupt));
+  *question.goes_to =
+      timeline_->IsAlive(place->thread) ? place->thread : timeline_->current_thread();
+  return WhereIs(*question.goes_to);
+}
+
+absl::StatusOr<std::string> Monitor::Back(const Question& question) {
+  Visit(question.selected);
+  return Return(places_.Back(), question);
+}
+
+absl::StatusOr<std::string> Monitor::Forward(const Question& question) {
+  Visit(question.selected);
+  return Return(places_.Forward(), question);
 }
 
 absl::StatusOr<std::string> Monitor::Threads(const Question& question) {

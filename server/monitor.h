@@ -13,6 +13,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "keyframes/timeline.h"
+#include "server/places.h"
 #include "tracefmt/trace_reader.h"
 
 namespace hindsight {
@@ -32,9 +33,13 @@ class Monitor {
   absl::StatusOr<MonitorResult> Run(absl::string_view command, int32_t selected,
                                     const std::atomic<bool>* interrupt);
 
-  // Moves the timeline: start, end, POSITION, PERCENT%, snapshot N, thread TID [end]. The thread
-  // that the place belongs to.
-  absl::StatusOr<int32_t> GoTo(absl::string_view where, const std::atomic<bool>* interrupt);
+  // Moves the timeline: start, end, POSITION, PERCENT%, snapshot N, bookmark NAME, thread TID
+  // [end]. The thread that the place belongs to. `selected`: whom the user looks at before.
+  absl::StatusOr<int32_t> GoTo(absl::string_view where, int32_t selected,
+                               const std::atomic<bool>* interrupt);
+
+  // The user looks at `thread`, here.
+  void Visit(int32_t thread) { places_.Visit({timeline_->moment(), thread}); }
 
  private:
   struct Command;
@@ -59,7 +64,15 @@ class Monitor {
   absl::StatusOr<std::string> Statistics(const Question& question);
   absl::StatusOr<std::string> Discard(const Question& question);
 
+  absl::StatusOr<std::string> Bookmark(const Question& question);
+  absl::StatusOr<std::string> Unbookmark(const Question& question);
+  absl::StatusOr<std::string> Bookmarks(const Question& question);
+  absl::StatusOr<std::string> Back(const Question& question);
+  absl::StatusOr<std::string> Forward(const Question& question);
+
   std::string WhereIs(int32_t thread) const;
+  absl::StatusOr<std::string> Return(std::optional<Place> place, const Question& question);
+  absl::StatusOr<int32_t> Go(absl::string_view where, const std::atomic<bool>* interrupt);
   absl::StatusOr<int32_t> GoToPosition(const Position& position,
                                        const std::atomic<bool>* interrupt);
   absl::StatusOr<int32_t> GoToThread(absl::string_view which, const std::atomic<bool>* interrupt);
@@ -68,6 +81,7 @@ class Monitor {
 
   const TraceReader* trace_;
   Timeline* timeline_;
+  Places places_;
 };
 
 }  // namespace hindsight

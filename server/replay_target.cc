@@ -376,7 +376,7 @@ absl::StatusOr<std::string> ReplayTarget::Monitor(const std::string& command, Th
 std::string ReplayTarget::TakeConsoleText() { return std::exchange(console_text_, ""); }
 
 absl::Status ReplayTarget::GoTo(const std::string& where, const std::atomic<bool>* interrupt) {
-  ASSIGN_OR_RETURN(const int32_t thread, monitor_.GoTo(where, interrupt));
+  ASSIGN_OR_RETURN(const int32_t thread, monitor_.GoTo(where, current_, interrupt));
   EndDiversion();
   Moved({.thread = Ref(thread)});
   return absl::OkStatus();

@@ -64,6 +64,7 @@ class ReplayTarget final : public Target {
 
   absl::StatusOr<std::string> Monitor(const std::string& command, ThreadRef selected,
                                       const std::atomic<bool>* interrupt, bool* moved) override;
+  void NoteVisit(ThreadRef thread) override { monitor_.Visit(thread.tid); }
   std::string TakeConsoleText() override;
   absl::Status GoTo(const std::string& where, const std::atomic<bool>* interrupt) override;
 

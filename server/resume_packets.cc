@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "base/status_macros.h"
+#include "server/backward_line.h"
 #include "server/packet_table.h"
 #include "server/rsp/hex.h"
 #include "server/rsp/scanner.h"
@@ -198,6 +199,9 @@ absl::StatusOr<StopEvent> Resume(SessionState& state, const ResumeRequest& reque
     state.stepped_in_copy = aside ? request.thread : stepped_in_copy;
     return state.target->Resume(request);
   }
+  if (request.step && request.direction == Direction::kBackward && !state.backward_lines.empty()) {
+    return StepBackward(state.target, request, state.backward_lines);
+  }
   const std::vector<ThreadRef> threads = state.target->threads();
   if (!request.step && request.direction == Direction::kForward &&
       FindThread(threads, stepped_in_copy)) {
@@ -322,6 +326,18 @@ absl::StatusOr<std::bitset<256>> ParseSignals(absl::string_view arguments) {
   return signals;
 }
 
+// Until the command that the client is about to begin has ended, which it says with an empty list.
+Reply SetBackwardLines(SessionState& state, std::vector<BackwardLine> lines) {
+  state.backward_lines = std::move(lines);
+  return "OK";
+}
+
+// Of the stops that a client hears of, most are steps of a command; here the user looks.
+Reply NoteVisit(SessionState& state, absl::string_view) {
+  if (!state.target->InDiversion()) state.target->NoteVisit(state.SelectedThread());
+  return "OK";
+}
+
 Reply PassSignals(SessionState& state, const std::bitset<256>& signals) {
   state.passed_signals = signals;
   return "OK";
@@ -369,6 +385,8 @@ constexpr PacketSpec kPackets[] = {
     {"bs", Match::kWhole, Bound<ParseNothing, Plain<Direction::kBackward, true>>, "ReverseStep+",
      false, true},
     {"vRun;", Match::kPrefix, Bound<ParseRun, GoTo>, "", false, true},
+    {"QHindsightBackwardLines:", Match::kPrefix, Bound<ParseBackwardLines, SetBackwardLines>},
+    {"QHindsightVisit", Match::kWhole, NoteVisit},
     {"QPassSignals:", Match::kPrefix, Bound<ParseSignals, PassSignals>, "QPassSignals+"},
     {"QProgramSignals:", Match::kPrefix, Bound<ParseSignals, ProgramSignals>, "QProgramSignals+"},
     {"QCatchSyscalls:", Match::kPrefix, Bound<ParseCatch, CatchSyscalls>, "QCatchSyscalls+"},

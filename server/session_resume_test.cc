@@ -233,6 +233,53 @@ TEST_F(ResumeTest, InterruptEndsARunInBothDirections) {
   }
 }
 
+// The loop's line, but for its first instruction: at the end of it a step back leads to where it
+// was entered last.
+TEST_F(ResumeTest, StepBackThroughALineIsOneRun) {
+  Ask("Z0,40100b,1");
+  Stop("c");
+  EXPECT_EQ(Ask("QHindsightBackwardLines:401003,40100b;40100b,401010"), "OK");
+  EXPECT_EQ(Stop("bs"), "T05");  // out of the line it was in the first state of
+  EXPECT_EQ(Rip(), 0x401009u);
+  EXPECT_EQ(Stop("bs"), "T05");
+  EXPECT_EQ(Rip(), 0x401003u);
+  EXPECT_EQ(Stop("bs"), "T05");
+  EXPECT_EQ(Rip(), 0x401000u);
+  EXPECT_EQ(Stop("bs"), "T05");  // no line that was announced
+  EXPECT_EQ(Rip(), 0x401009u);
+  EXPECT_EQ(Ask("QHindsightBackwardLines:"), "OK");
+  EXPECT_EQ(Stop("bs"), "T05");
+  EXPECT_EQ(Rip(), 0x401006u);
+}
+
+// All ten rounds at once, or from the jump on that is said to lead into the line.
+TEST_F(ResumeTest, StepBackThroughALoopEndsWhereItWasEntered) {
+  Ask("Z0,40100b,1");
+  Stop("c");
+  Stop("bs");
+  EXPECT_EQ(Ask("QHindsightBackwardLines:400ff0,40100b,401000"), "OK");
+  EXPECT_EQ(Stop("bs"), "T05");
+  EXPECT_EQ(Rip(), 0x401000u);
+  EXPECT_EQ(Ask("QHindsightBackwardLines:400ff0,40100b"), "OK");
+  EXPECT_EQ(Stop("bs"), "T05replaylog:begin;");
+}
+
+TEST_F(ResumeTest, ABreakpointStopsAStepBackThroughALine) {
+  Ask("Z0,40100b,1");
+  Stop("c");
+  Stop("bs");
+  Ask("Z0,401003,1");
+  EXPECT_EQ(Ask("QHindsightBackwardLines:400ff0,40100b"), "OK");
+  EXPECT_EQ(Stop("bs"), "T05swbreak:;");
+  EXPECT_EQ(Rip(), 0x401003u);
+}
+
+TEST_F(ResumeTest, MalformedLinesAreRefused) {
+  for (const char* lines : {"1", "2,1", "1,1", "x,y", "1,2,", "1,2;3", ",;"}) {
+    EXPECT_EQ(Ask(absl::StrCat("QHindsightBackwardLines:", lines)), "E16") << lines;
+  }
+}
+
 // gdb sends one packet for each instruction of a line, or for each change of a value with a
 // condition: the interrupt comes between two of them.
 TEST_F(ResumeTest, InterruptBetweenRunsStopsTheNextOneWhereItBegins) {

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "absl/strings/string_view.h"
+#include "server/backward_line.h"
 #include "server/breakpoint_table.h"
 #include "server/interrupt_watch.h"
 #include "server/rsp/link.h"
@@ -84,6 +85,9 @@ struct SessionState {
   bool child_selected = false;  // by Hg: what follows is about one of them
   int32_t forked_child = 0;     // not 0: reported just now; one of the two is about to be let go
   ThreadRef vfork_parent;       // tid not 0: the client waits to hear that its vfork is over
+
+  // Lines through which a step backward goes in one run; none: it is one instruction.
+  std::vector<BackwardLine> backward_lines;
 
   BreakpointTable breakpoints;
   // The breakpoint that continuing has stopped at last, and how often without any other packet that

@@ -171,6 +171,8 @@ class Target {
   // Sets *moved if the position changed (gdb's caches are stale).
   virtual absl::StatusOr<std::string> Monitor(const std::string& command, ThreadRef selected,
                                               const std::atomic<bool>* interrupt, bool* moved) = 0;
+  // The user looks at `thread` here, at the end of a command: `monitor back` returns to it.
+  virtual void NoteVisit(ThreadRef) {}
   // Text for the user that came up since last asked (program exited, replay caught up...).
   virtual std::string TakeConsoleText() = 0;
   // Jumps as for `vRun` arguments: start, end, POSITION, PERCENT%, snapshot N. The thread that the

@@ -1,0 +1,18 @@
+// The file of Python that brings the `hindsight` commands to a gdb that the user starts.
+
+#ifndef HINDSIGHT_CLI_GDB_COMMAND_FILE_H_
+#define HINDSIGHT_CLI_GDB_COMMAND_FILE_H_
+
+#include <string>
+
+#include "absl/status/statusor.h"
+
+namespace hindsight {
+
+// Writes it to $XDG_DATA_HOME/hindsight, or ~/.local/share/hindsight, unless it is there as it is
+// to be. Its path. An error: there is no such place, or it cannot be written to.
+absl::StatusOr<std::string> InstallGdbCommands();
+
+}  // namespace hindsight
+
+#endif  // HINDSIGHT_CLI_GDB_COMMAND_FILE_H_
