@@ -5,22 +5,18 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
 #include "base/printable.h"
-#include "base/syscall_names.h"
+#include "base/syscall_text.h"
 
 namespace hindsight {
 namespace {
 
-std::string SyscallText(const ProcessEvent& event) {
-  const char* name = SyscallName(event.number);
-  return absl::StrFormat(
-      "%s(%s) = %d", name != nullptr ? name : absl::StrCat("system call ", event.number),
-      absl::StrJoin(
-          event.arguments, ", ",
-          [](std::string* out, uint64_t argument) { absl::StrAppendFormat(out, "%#x", argument); }),
-      event.result);
+std::string CallText(const TimelineEvent& listed, const EventMemory& memory) {
+  const ProcessEvent& event = *listed.event;
+  const bool shows = memory && ShowsMemory(event.number);
+  return SyscallText(event.number, event.arguments, event.result,
+                     shows ? memory(listed) : CallMemory());
 }
 
 std::string ForkText(const ProcessEvent& event) {
@@ -32,10 +28,11 @@ std::string ForkText(const ProcessEvent& event) {
                          argument(1) != 0 ? "" : ", not recorded");
 }
 
-std::string Text(const ProcessEvent& event) {
+std::string Text(const TimelineEvent& listed, const EventMemory& memory) {
+  const ProcessEvent& event = *listed.event;
   switch (event.kind) {
     case EventKind::kSyscall:
-      return SyscallText(event);
+      return CallText(listed, memory);
     case EventKind::kSignal:
       return absl::StrCat("signal ", event.number, " (", strsignal(static_cast<int>(event.number)),
                           ")");
@@ -105,7 +102,8 @@ bool EventFilter::Lists(const ProcessEvent& event) const {
          event.kind != EventKind::kSlice;
 }
 
-std::string ListEvents(const ProcessState& process, uint64_t moment, const EventFilter& filter) {
+std::string ListEvents(const ProcessState& process, uint64_t moment, const EventFilter& filter,
+                       const EventMemory& memory) {
   std::vector<TimelineEvent> listed;
   for (const TimelineEvent& event : process.events()) {
     if (filter.Lists(*event.event)) listed.push_back(event);
@@ -119,7 +117,7 @@ std::string ListEvents(const ProcessState& process, uint64_t moment, const Event
   for (auto it = first; it != last; ++it) {
     absl::StrAppend(&out, it == next ? "> " : "  ", Place(*it, process));
     if (several && it->event->thread != 0) absl::StrAppend(&out, " [", it->event->thread, "]");
-    absl::StrAppend(&out, ": ", Text(*it->event), "\n");
+    absl::StrAppend(&out, ": ", Text(*it, memory), "\n");
   }
   return out.empty() ? "no events\n" : out;
 }

@@ -4,10 +4,12 @@
 #define HINDSIGHT_SERVER_EVENT_LIST_H_
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
 #include "absl/strings/string_view.h"
+#include "base/syscall_text.h"
 #include "keyframes/process_state.h"
 
 namespace hindsight {
@@ -22,8 +24,13 @@ struct EventFilter {
   bool Lists(const ProcessEvent& event) const;
 };
 
-// A line for each; the one to come next is marked.
-std::string ListEvents(const ProcessState& process, uint64_t moment, const EventFilter& filter);
+// Memory as it was at an event.
+using EventMemory = std::function<CallMemory(const TimelineEvent& event)>;
+
+// A line for each; the one to come next is marked. `memory` (may be unset) is asked for what the
+// system calls listed point to.
+std::string ListEvents(const ProcessState& process, uint64_t moment, const EventFilter& filter,
+                       const EventMemory& memory);
 
 }  // namespace hindsight
 

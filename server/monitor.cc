@@ -1,6 +1,7 @@
 #include "server/monitor.h"
 
 #include <algorithm>
+#include <chrono>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
@@ -15,6 +16,14 @@
 #include "server/proc_files.h"
 
 namespace hindsight {
+namespace {
+
+// Far from each other, the places where system calls were made take long to look at: then pointers
+// are shown.
+constexpr std::chrono::seconds kPatienceForStrings(1);
+
+}  // namespace
+
 struct Monitor::Command {
   const char* name;
   const char* arguments;
@@ -282,7 +291,20 @@ absl::StatusOr<std::string> Monitor::Events(const Question& question) {
       return absl::InvalidArgumentError(absl::StrCat("events: what is '", words[i], "'?"));
     }
   }
-  return ListEvents(timeline_->process(), timeline_->moment(), filter);
+  const uint64_t here = timeline_->moment();
+  const auto start = std::chrono::steady_clock::now();
+  const EventMemory memory = [&](const TimelineEvent& event) -> CallMemory {
+    return [&, thread = event.event->thread, moment = event.moment](
+               uint64_t address, absl::Span<uint8_t> out) -> size_t {
+      if (std::chrono::steady_clock::now() - start > kPatienceForStrings || moment == 0) return 0;
+      if (!timeline_->SeekTo(moment - 1, question.interrupt).ok()) return 0;
+      if (!timeline_->IsAlive(thread)) return 0;
+      return timeline_->ReadMemory(thread, address, out, question.interrupt).value_or(0);
+    };
+  };
+  std::string text = ListEvents(timeline_->process(), here, filter, memory);
+  if (timeline_->moment() != here) RETURN_IF_ERROR(timeline_->SeekTo(here, nullptr));
+  return text;
 }
 
 absl::StatusOr<std::string> Monitor::Info(const Question&) {

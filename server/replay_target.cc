@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "base/status_macros.h"
+#include "base/syscall_text.h"
 #include "server/run_translation.h"
 #include "server/target_description.h"
 
@@ -223,6 +224,23 @@ void ReplayTarget::TellFork(const StopEvent& event) {
                   event.child.pid, "` shows it\n");
 }
 
+// gdb shows a caught call's name only.
+void ReplayTarget::TellSyscall(const StopEvent& event) {
+  const int32_t thread = event.thread.tid;
+  const uint64_t count = timeline_->count(thread);
+  const ThreadState& state = timeline_->thread_state(thread);
+  const bool entry = event.kind == StopKind::kSyscallEntry;
+  const ProcessEvent* const call = entry ? state.SyscallFrom(count) : state.PreviousSyscall(count);
+  if (call == nullptr || call->number != event.syscall) return;
+  const auto memory = [this, thread](uint64_t address, absl::Span<uint8_t> out) {
+    return timeline_->ReadMemory(thread, address, out).value_or(0);
+  };
+  std::optional<int64_t> result;
+  if (!entry) result = call->result;
+  absl::StrAppend(&console_text_,
+                  "hindsight: ", SyscallText(call->number, call->arguments, result, memory), "\n");
+}
+
 // Changes there are not seen: what is found beyond may not be the last one.
 void ReplayTarget::TellUnknown(const UnknownMemory& unknown) {
   const ProcessState& process = timeline_->process();
@@ -241,6 +259,9 @@ absl::StatusOr<StopEvent> ReplayTarget::Report(const RunStop& stop, const Resume
   if (event.kind == StopKind::kFork || event.kind == StopKind::kVfork) TellFork(event);
   for (const UnknownMemory& unknown : stop.unknown) TellUnknown(unknown);
   Moved(event);
+  if (event.kind == StopKind::kSyscallEntry || event.kind == StopKind::kSyscallReturn) {
+    TellSyscall(event);
+  }
   if (event.kind == StopKind::kExec) event.program = ExecutablePath();
   return event;
 }

@@ -97,6 +97,7 @@ class ReplayTarget final : public Target {
   // Say once what a stop alone does not tell.
   void TellEnd(const StopEvent& event);
   void TellFork(const StopEvent& event);
+  void TellSyscall(const StopEvent& event);
 
   const TraceReader* trace_;
   std::unique_ptr<Timeline> timeline_;

@@ -14,6 +14,7 @@ namespace hindsight::e2e {
 namespace {
 
 using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 
 int Count(const std::string& text, const std::string& part) {
   int count = 0;
@@ -87,6 +88,29 @@ end
   EXPECT_EQ(gdb.Answer("second life"), "breakpoint 2 argc 3") << gdb.text;
   EXPECT_EQ(gdb.Answer("first life"), "breakpoint 3 in executes") << gdb.text;
   EXPECT_EQ(gdb.Answer("threads before"), "3") << gdb.text;
+}
+
+// As strace shows them, with paths and data as they were at the call.
+TEST(GdbEventsTest, SystemCallsAreDecoded) {
+  const Recorded recorded({"/bin/sh", "-c", "echo hello > /dev/null; cat /nonexistent/file || :"});
+  const GdbResult gdb = RunGdb(recorded.trace(), R"(
+catch syscall openat
+python
+while run("continue") != "other": pass
+here = when()
+gdb.execute("hindsight events 1000 syscall")
+say("same place", when() == here)
+end
+)");
+  // The loader's, caught at entry and return, and listed.
+  const std::string call = "openat(AT_FDCWD, \"/etc/ld.so.cache\", O_RDONLY|O_CLOEXEC)";
+  EXPECT_THAT(gdb.text, HasSubstr("hindsight: " + call + "\n"));
+  EXPECT_THAT(gdb.text, HasSubstr("hindsight: " + call + " = 3\n"));
+  EXPECT_THAT(gdb.text, HasSubstr(": " + call + " = 3\n"));
+  EXPECT_THAT(gdb.text,
+              HasSubstr("openat(AT_FDCWD, \"/dev/null\", O_WRONLY|O_CREAT|O_TRUNC, 0666)"));
+  EXPECT_THAT(gdb.text, HasSubstr("write(1, \"hello\\n\", 6) = 6"));
+  EXPECT_EQ(gdb.Answer("same place"), "True");
 }
 
 TEST(GdbEventsTest, SystemCallsAreCaughtAtEntryAndReturnBothWays) {
