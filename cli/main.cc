@@ -58,8 +58,13 @@ int Main(const std::vector<std::string>& arguments) {
   if (name == "--help" || name == "-h" || name == "help") {
     return Print(HelpText()) ? 0 : kExitFailure;
   }
-  if (name == "--version" || (name == "version" && arguments.size() == 1))
+  if (name == "version" && arguments.size() > 1) {
+    PrintError("version: takes no arguments");
+    return kExitUsage;
+  }
+  if (name == "--version" || name == "version") {
     return Print(absl::StrCat("hindsight ", kVersion, "\n")) ? 0 : 1;
+  }
   for (const Command& command : kCommands) {
     if (name == command.name) return command.run(Arguments(arguments).subspan(1));
   }

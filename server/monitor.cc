@@ -225,12 +225,18 @@ absl::StatusOr<std::string> Monitor::Return(std::optional<Place> place, const Qu
 
 absl::StatusOr<std::string> Monitor::Back(const Question& question) {
   Visit(question.selected);
-  return Return(places_.Back(), question);
+  const std::optional<Place> place = places_.Back();
+  absl::StatusOr<std::string> where = Return(place, question);
+  if (!where.ok() && place.has_value()) places_.Forward();  // interrupted: it stands where it was
+  return where;
 }
 
 absl::StatusOr<std::string> Monitor::Forward(const Question& question) {
   Visit(question.selected);
-  return Return(places_.Forward(), question);
+  const std::optional<Place> place = places_.Forward();
+  absl::StatusOr<std::string> where = Return(place, question);
+  if (!where.ok() && place.has_value()) places_.Back();
+  return where;
 }
 
 absl::StatusOr<std::string> Monitor::Threads(const Question& question) {

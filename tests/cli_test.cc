@@ -118,5 +118,13 @@ TEST(CliTest, VerifyNamesTheFirstDifference) {
   EXPECT_NE(verify.out + verify.err, "");
 }
 
+TEST(CliTest, VersionIsToldEitherWay) {
+  const ChildResult version = RunHindsight({"version"});
+  EXPECT_EQ(version.Ending(), "exit 0") << version.err;
+  EXPECT_EQ(version.out.substr(0, 10), "hindsight ");
+  EXPECT_EQ(RunHindsight({"--version"}).out, version.out);
+  EXPECT_EQ(RunHindsight({"version", "x"}).Ending(), "exit 2");
+}
+
 }  // namespace
 }  // namespace hindsight::e2e
