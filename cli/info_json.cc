@@ -31,6 +31,7 @@ void ManifestJson(const Manifest& manifest, JsonWriter* json) {
   StateJson(manifest, json);
   json->Key("engine").String(manifest.engine);
   json->Key("memoryModel").String(manifest.memory_model);
+  json->Key("schedule").String(manifest.schedule).Key("seed").Uint(manifest.schedule_seed);
   json->Key("hostCpu").String(manifest.host_cpu);
   json->Key("cpu").String(manifest.cpu.empty() ? "portable" : manifest.cpu);
   StringsJson("requiredFeatures", manifest.required_features, json);

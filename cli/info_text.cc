@@ -174,6 +174,9 @@ std::string InfoText(const RecordingInfo& info, bool threads) {
   line("state", StateName(manifest.state));
   line("end", EndText(manifest));
   line("engine", absl::StrCat(manifest.engine, ", memory model ", manifest.memory_model));
+  if (!manifest.schedule.empty()) {
+    line("schedule", absl::StrCat(manifest.schedule, ", seed ", manifest.schedule_seed));
+  }
   line("host", manifest.host_cpu);
   line("cpu", manifest.cpu.empty() ? "portable" : manifest.cpu);
   if (!manifest.required_features.empty()) {

@@ -109,4 +109,38 @@ bool AbslParseFlag(absl::string_view text, EnvironmentValue* value, std::string*
 
 std::string AbslUnparseFlag(const EnvironmentValue& value) { return value.all ? "all" : "none"; }
 
+bool AbslParseFlag(absl::string_view text, SeedValue* value, std::string* error) {
+  SeedValue parsed = {.given = true};
+  uint64_t seed = 0;
+  if (absl::SimpleAtoi(text, &seed)) {
+    parsed.seed = seed;
+  } else if (text != "random") {
+    *error = "a seed is a number from 0 on, or random";
+    return false;
+  }
+  *value = parsed;
+  return true;
+}
+
+std::string AbslUnparseFlag(const SeedValue& value) {
+  if (!value.given) return "";
+  return value.seed.has_value() ? absl::StrCat(*value.seed) : "random";
+}
+
+bool AbslParseFlag(absl::string_view text, RunsValue* value, std::string* error) {
+  RunsValue parsed = {.given = true};
+  const bool number = absl::SimpleAtoi(text, &parsed.most) && parsed.most != 0;
+  if (!number && text != "forever") {
+    *error = "a number of runs, at least 1, or forever";
+    return false;
+  }
+  *value = parsed;
+  return true;
+}
+
+std::string AbslUnparseFlag(const RunsValue& value) {
+  if (!value.given) return "";
+  return value.most == 0 ? "forever" : absl::StrCat(value.most);
+}
+
 }  // namespace hindsight

@@ -5,6 +5,7 @@
 #define HINDSIGHT_CLI_OPTION_VALUES_H_
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "absl/strings/string_view.h"
@@ -41,6 +42,23 @@ struct EnvironmentValue {
 };
 bool AbslParseFlag(absl::string_view text, EnvironmentValue* value, std::string* error);
 std::string AbslUnparseFlag(const EnvironmentValue& value);
+
+// Whether something is to be left to chance, and from which seed: "random" (one that is new each
+// time), or a number.
+struct SeedValue {
+  bool given = false;
+  std::optional<uint64_t> seed;  // nothing: a new one
+};
+bool AbslParseFlag(absl::string_view text, SeedValue* value, std::string* error);
+std::string AbslUnparseFlag(const SeedValue& value);
+
+// How often: a number that is not 0, or "forever".
+struct RunsValue {
+  bool given = false;
+  uint64_t most = 0;  // 0: forever
+};
+bool AbslParseFlag(absl::string_view text, RunsValue* value, std::string* error);
+std::string AbslUnparseFlag(const RunsValue& value);
 
 }  // namespace hindsight
 

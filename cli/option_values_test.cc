@@ -57,6 +57,22 @@ TEST(ChildrenValueTest, OneOfThree) {
   }
 }
 
+TEST(SeedValueTest, ANumberOrRandom) {
+  EXPECT_EQ(Reread<SeedValue>("random"), "random");
+  for (const char* text : {"0", "17", "18446744073709551615"}) {
+    EXPECT_EQ(Reread<SeedValue>(text), text);
+  }
+  for (const char* text : {"", "-1", "18446744073709551616", "1.5", "x"}) {
+    EXPECT_EQ(Reread<SeedValue>(text), "?") << text;
+  }
+}
+
+TEST(RunsValueTest, ANumberOrForever) {
+  EXPECT_EQ(Reread<RunsValue>("forever"), "forever");
+  EXPECT_EQ(Reread<RunsValue>("200"), "200");
+  for (const char* text : {"", "0", "-1", "many"}) EXPECT_EQ(Reread<RunsValue>(text), "?") << text;
+}
+
 TEST(EnvironmentValueTest, AllOrNone) {
   EXPECT_EQ(Reread<EnvironmentValue>("all"), "all");
   EXPECT_EQ(Reread<EnvironmentValue>("none"), "none");

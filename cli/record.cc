@@ -17,11 +17,14 @@
 #include "cli/option_values.h"
 #include "cli/progress_line.h"
 #include "cli/trace_path.h"
+#include "cli/until_failure.h"
+#include "recorder/turn_scheduler.h"
 
 namespace hindsight {
 namespace {
 
-// As env(1) and timeout(1) have it, so that scripts can tell our failures from the program's.
+// As env(1) and timeout(1) have them, so that scripts can tell our failures from the program's.
+constexpr int kExitTimeout = 124;
 constexpr int kExitRecorder = 125;
 constexpr int kExitNotExecutable = 126;
 constexpr int kExitNotFound = 127;
@@ -82,30 +85,49 @@ void Report(const RecordOptions& record, const RecordResult& result, ProgressLin
   progress->Finish(SummaryText(record.directory, result));
 }
 
-int RunRecording(const RecordOptions& base, bool quiet, ProgressLine* progress) {
+// Null `progress`: the user is told of errors only.
+RunOutcome RecordRunOnce(const RecordOptions& base, ProgressLine* progress) {
   RecordOptions record = base;
-  record.progress = [progress](const RecordProgress& now) {
-    // Only once the program runs longer than anyone wants to be told of.
-    if (now.seconds < 1) return;
-    progress->Show(absl::StrFormat("recording: %.1f s, %.1f M instructions, %s", now.seconds,
-                                   now.instructions / 1e6, SizeText(now.trace_bytes)));
-  };
-  if (quiet || !progress->on_terminal()) record.progress = nullptr;
+  if (progress != nullptr && progress->on_terminal()) {
+    record.progress = [progress](const RecordProgress& now) {
+      // Only once the program runs longer than anyone wants to be told of.
+      if (now.seconds < 1) return;
+      progress->Show(absl::StrFormat("recording: %.1f s, %.1f M instructions, %s", now.seconds,
+                                     now.instructions / 1e6, SizeText(now.trace_bytes)));
+    };
+  }
   absl::StatusOr<RecordResult> result = RecordProgram(record);
-  progress->Clear();
+  if (progress != nullptr) progress->Clear();
   if (!result.ok()) {
     const int exit_status = FailureStatus(result.status());
-    return record.attach_pid != 0 ? kExitRecorder : exit_status;
+    return {.recorder_exit = record.attach_pid != 0 ? kExitRecorder : exit_status};
   }
-  if (!quiet) Report(record, *result, progress);
+  if (progress != nullptr) Report(record, *result, progress);
+  RunOutcome outcome = {.wait_status = result->wait_status, .timed_out = result->timed_out};
   if (result->blocks_differing != 0) {
     PrintError(
         absl::StrCat("self-check: ", result->blocks_differing, " of ", result->blocks_checked,
                      " blocks differ from the processor, first: ", result->first_difference));
-    return kExitRecorder;
+    outcome.recorder_exit = kExitRecorder;
   }
+  return outcome;
+}
+
+// The exit status, or does not return.
+int EndLike(const RunOutcome& outcome) {
+  if (outcome.recorder_exit != 0) return outcome.recorder_exit;
+  return outcome.timed_out ? kExitTimeout : ExitLike(outcome.wait_status);
+}
+
+int RunRecording(const RecordOptions& record, bool quiet) {
+  ProgressLine progress;
+  const RunOutcome outcome = RecordRunOnce(record, quiet ? nullptr : &progress);
   // Of a process that was there before, nobody expects that this one ends like it.
-  return record.attach_pid != 0 ? 0 : ExitLike(result->wait_status);
+  if (record.attach_pid != 0) return outcome.recorder_exit;
+  if (outcome.recorder_exit == 0 && outcome.failed() && record.chaos) {
+    PrintError(absl::StrCat(record.directory, ": ", FailureText(outcome, record.seed)));
+  }
+  return EndLike(outcome);
 }
 
 // What the options say, as the recorder has no types for it.
@@ -116,6 +138,9 @@ struct RecordValues {
   EnvironmentValue environment;
   bool quiet = false;
   SecondsValue duration;
+  SecondsValue timeout;
+  SeedValue chaos;
+  RunsValue until_failure;
   SizeValue max_size;
   SizeValue omit_bulk;
 };
@@ -130,6 +155,21 @@ void AddOptions(Options* options, RecordOptions* record, RecordValues* values) {
                "over or Ctrl-C; then it runs on as if nothing had been.");
   options->Add("duration", &values->duration, "TIME",
                "End the recording after this time (10, 2.5s, 500ms); the program runs on.");
+  options->Add("timeout", &values->timeout, "TIME",
+               "Kill PROG and the processes it made if it has not ended after this time; what was "
+               "recorded until then is the trace, and the exit status is 124.");
+  options->Add("chaos", &values->chaos, "SEED",
+               "Let threads and processes take turns so as to find bugs: turns of few and of many "
+               "instructions, threads that starve for a while, delays at system calls, locks and "
+               "signals. All by chance, from SEED, a number, or a new one each time. `info` shows "
+               "it.");
+  options->ValueIfNoneGiven("random");
+  options->Add("until-failure", &values->until_failure, "N",
+               "Record again and again, at most N times, each with the next seed, until PROG does "
+               "not exit with 0, dies of a signal or is not done in --timeout; keep the trace of "
+               "that run only. The exit status is that run's, or 0 if none failed. Best with "
+               "--chaos.");
+  options->ValueIfNoneGiven("forever");
   options->Add("start-at", &record->start_at, "WHERE",
                "Record from here on, each time any thread gets here: FUNCTION, FILE:FUNCTION or an "
                "address (0x...). Before, the program runs natively.");
@@ -170,9 +210,11 @@ void AddOptions(Options* options, RecordOptions* record, RecordValues* values) {
                "going back faster and the trace larger.");
   options->Add("full-keyframe-interval", &record->full_keyframe_interval, "N",
                "Save all memory every N instructions; 0: only at the start.");
-  options->Add("quantum", &record->quantum, "N",
-               "Threads take turns of N instructions at most; signals and keyframes due are looked "
-               "for at their ends.");
+  options->Add(
+      "quantum", &record->quantum, "N",
+      "Threads take turns of N instructions at most (shorter ones by chance, and while they "
+      "cost more time than others); signals and keyframes due are looked for at their "
+      "ends. Small ones make races likelier and recording slower.");
   options->Add("self-check", &record->self_checks_per_million, "RATE",
                "Have the program's own thread execute RATE blocks of each million instructions as "
                "well, and compare (not where memory is shared). The first instruction that differs "
@@ -196,12 +238,21 @@ std::string Check(const RecordOptions& record, const RecordValues& values) {
   if (record.attach_pid != 0 && !record.arguments.empty()) {
     return "either a program or --attach, not both";
   }
+  if (record.attach_pid != 0 && values.until_failure.given) {
+    return "--until-failure needs a program to run, not --attach";
+  }
+  if (record.attach_pid != 0 && values.timeout.seconds != 0) {
+    return "--timeout would kill what --attach lets run on; there is --duration";
+  }
   return "";
 }
 
 void Fill(const RecordValues& values, RecordOptions* record) {
   record->cpu = *CpuModelNamed(values.cpu);
   record->max_seconds = values.duration.seconds;
+  record->timeout_seconds = values.timeout.seconds;
+  record->chaos = values.chaos.given;
+  record->seed = values.chaos.seed.has_value() ? *values.chaos.seed : TurnScheduler::NewSeed();
   record->bulk_bytes = values.omit_bulk.bytes;
   record->max_trace_bytes = values.max_size.bytes;
   record->only_program = values.children.program;
@@ -237,8 +288,9 @@ int RecordCommand(Arguments arguments) {
       "record [options] [--] PROG ARGS...",
       "Runs PROG and records it and the processes it makes. Input, output, environment and exit "
       "status are\nPROG's own; if PROG dies of a signal, so does this. Exits with 127 if PROG is "
-      "not found, 126 if it\ncannot be executed, 125 if recording itself fails. With --attach: 0, "
-      "or 125 if that fails.");
+      "not found, 126 if it\ncannot be executed, 125 if recording itself fails, 124 after "
+      "--timeout. With "
+      "--attach: 0, or 125 if\nthat fails.");
   AddOptions(&options, &record, &values);
   int exit_status = 0;
   auto parsed = ParseOrExit("record", options, arguments, true, &exit_status);
@@ -255,8 +307,10 @@ int RecordCommand(Arguments arguments) {
     PrintError(absl::StrCat(parent.string(), ": no such directory"));
     return kExitRecorder;
   }
-  ProgressLine progress;
-  return RunRecording(record, values.quiet, &progress);
+  if (!values.until_failure.given) return RunRecording(record, values.quiet);
+  return EndLike(RecordUntilFailure(
+      record, values.until_failure.most,
+      [](const RecordOptions& run) { return RecordRunOnce(run, /*progress=*/nullptr); }));
 }
 
 }  // namespace hindsight

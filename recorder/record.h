@@ -49,6 +49,7 @@ struct RecordOptions {
   // Whether recording lasts until the last of the processes has ended that the program made; else
   // those that outlive the program by more than an instant run on unrecorded.
   bool wait_for_all = false;
+  double timeout_seconds = 0;    // the program is killed after this; 0: it is not
   double max_seconds = 0;        // recording ends after this; 0: it does not
   uint64_t max_trace_bytes = 0;  // recording ends before the trace gets much larger; 0: no limit
   // FUNCTION, FILE:FUNCTION or an address (0x...): where recording begins / ends, each time any
@@ -57,8 +58,13 @@ struct RecordOptions {
   // So many blocks of each million instructions, and more of a thread's first, are executed by the
   // program's own thread as well, and compared (block_check.h); 0: none.
   uint64_t self_checks_per_million = 0;
-  // Instructions between two looks for pending signals, keyframes due and progress.
+  // Instructions of a thread's turn among others, at most; and between two looks for pending
+  // signals, keyframes due and progress.
   uint64_t quantum = 1'000'000;
+  // Of all that is left to chance (turn_scheduler.h).
+  uint64_t seed = 0;
+  // Threads and processes are scheduled to find bugs.
+  bool chaos = false;
   // Mapped files larger than this are listed in the trace, but not stored.
   uint64_t max_module_bytes = uint64_t{256} << 20;
   // System calls that store more than this in one place: what they store is not recorded, but where
@@ -87,6 +93,7 @@ struct RecordResult {
   // Empty: recorded to the program's end. Else why recording stopped earlier; a line that says so
   // has been printed on stderr then, and the program ran on unrecorded.
   std::string end_reason;
+  bool timed_out = false;  // it was killed, after RecordOptions::timeout_seconds
 };
 
 // Runs the program to its end. stdin, stdout, stderr, environment and working directory are the

@@ -34,6 +34,7 @@ constexpr size_t kSpareCpus = 8;
 Recording::Recording(const RecordOptions& options, MemoryModel model)
     : options_(options),
       model_(model),
+      scheduler_(options.seed, options.chaos),
       stop_(options.attach_pid != 0 ? StopRequest::Program::kAttached
                                     : StopRequest::Program::kLaunched) {
   start_time_ = last_flush_ = last_progress_ = Clock::now();
@@ -86,8 +87,25 @@ void Recording::Loop() {
   Reap();
 }
 
+// Gives a turn to a thread that can use one.
+bool Recording::RunChosen() {
+  std::vector<ThreadEngine*> ready;
+  std::vector<pid_t> threads;
+  for (const auto& process : processes_) {
+    for (const auto& engine : process->threads()) {
+      if (!engine->wants_turn()) continue;
+      ready.push_back(engine.get());
+      threads.push_back(engine->thread());
+    }
+  }
+  if (ready.empty()) return false;
+  ready[scheduler_.Choose(threads)]->RunTurn();
+  return true;
+}
+
 // Gives a turn to each thread that can use one.
 bool Recording::RunReady() {
+  if (scheduler_.chaos()) return RunChosen();
   std::vector<std::pair<RecordedProcess*, pid_t>> ready;
   for (const auto& process : processes_) {
     for (const auto& engine : process->threads()) {
@@ -295,6 +313,10 @@ void Recording::CheckLimits() {
   if (stop_.requested()) {
     end_reason_ = absl::StrCat("recording was stopped by signal ", stop_.signal(), " (",
                                strsignal(stop_.signal()), ")");
+  } else if (options_.timeout_seconds > 0 && NowNs() >= options_.timeout_seconds * 1e9) {
+    end_reason_ = absl::StrFormat("the program had not ended after %g seconds and was killed",
+                                  options_.timeout_seconds);
+    result_.timed_out = true;
   } else if (options_.max_seconds > 0 && NowNs() >= options_.max_seconds * 1e9) {
     end_reason_ = absl::StrFormat("recording was to last %g seconds", options_.max_seconds);
   } else if (options_.max_trace_bytes != 0 && root_ != nullptr &&
@@ -318,12 +340,20 @@ RecordProgress Recording::Progress() const {
           .seconds = static_cast<double>(NowNs()) / 1e9};
 }
 
-// Recording must end: everybody runs on alone.
+// Recording must end: everybody runs on alone, or is killed.
 void Recording::LetGo() {
+  std::vector<pid_t> running;
   for (const auto& process : processes_) {
+    if (!process->ended()) running.push_back(process->pid());
     process->LetGo(failed() ? "" : end_reason_);
   }
+  for (const NativeProcess& native : native_) running.push_back(native.process);
   LetNativesGo();
+  // Not before: its registers and memory are brought up to date.
+  if (result_.timed_out) {
+    for (const pid_t process : running) kill(process, SIGKILL);
+    if (!root_exited_) kill(root_pid_, SIGKILL);
+  }
   if (options_.attach_pid == 0 && !root_exited_ && stop_.signal_for_program() != 0) {
     kill(root_pid_, stop_.signal_for_program());
   }

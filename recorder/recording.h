@@ -1,7 +1,8 @@
 // A recording of one or more processes: whose turn it is, who waits, what ends it.
 //
-//   ready threads take turns, round robin;   threads in system calls run in their processes, and
-//   one at a time is emulated                 become ready when waitpid tells of their stop
+//   ready threads take turns, by turn_scheduler.h;   threads in system calls run in their
+//   processes, and one at a time is emulated                 become ready when waitpid tells of
+//   their stop
 //
 // Not copyable, not movable. One host thread, the one that traces.
 
@@ -29,6 +30,7 @@
 #include "recorder/symbols.h"
 #include "recorder/thread_engine.h"
 #include "recorder/thread_log.h"
+#include "recorder/turn_scheduler.h"
 
 namespace hindsight {
 
@@ -52,6 +54,7 @@ class Recording {
   const RecordOptions& options() const { return options_; }
   MemoryModel memory_model() const { return model_; }
   Sequence* sequence() { return &sequence_; }
+  TurnScheduler& scheduler() { return scheduler_; }
   const std::shared_ptr<ModuleFiles>& module_files() const { return module_files_; }
   ForeignMappings& foreign_mappings() { return foreign_mappings_; }
   uint64_t NowNs() const;
@@ -134,6 +137,7 @@ class Recording {
   void OnStatus(pid_t thread, int status);
   bool OnExec(ThreadEngine* engine, int status);
   bool RunReady();
+  bool RunChosen();
   void Reap();
   void CheckLimits();
   void LetGo();
@@ -146,6 +150,7 @@ class Recording {
   HostAffinity host_affinity_;
   const MemoryModel model_;
   Sequence sequence_;
+  TurnScheduler scheduler_;
   absl::Status status_;
   std::unique_ptr<TraceWriter> writer_;  // of the first process, until there is one
   Manifest manifest_;

@@ -39,6 +39,10 @@ bool Sleeps(const std::optional<SchedulingNote>& note, int looks) {
 
 // Makes the system call at pc in the process. Signals may come before it, or instead of its end.
 void ThreadEngine::RunSystemCall() {
+  if (!std::exchange(held_at_call_, false) && EndsAtCall()) {
+    held_at_call_ = true;
+    return;
+  }
   const RegisterFile& at = cpu_->registers();
   SystemCall call = {.number = static_cast<int64_t>(at.gpr[kRax]),
                      .arguments = {at.gpr[kRdi], at.gpr[kRsi], at.gpr[kRdx], at.gpr[kR10],
@@ -57,6 +61,14 @@ void ThreadEngine::RunSystemCall() {
   call_ = std::move(call);
   state_ = State::kWaiting;
   tracee_->Resume(ResumeHow::kSyscall, 0);  // fails if the thread is gone, which its stop tells
+}
+
+// With chaos, whether the turn ends at a system call, if somebody else can use it.
+bool ThreadEngine::EndsAtCall() {
+  TurnScheduler& scheduler = recording_->scheduler();
+  if (!scheduler.chaos() || recording_->alone() || !scheduler.EndsAtCall(thread())) return false;
+  yields_ = true;
+  return true;
 }
 
 // The stop the thread waits for; nullopt if it sleeps and others shall have their turn.
@@ -186,7 +198,7 @@ ProcessEvent ThreadEngine::CallEvent(EventKind kind, uint64_t sequence, const Sy
 
 void ThreadEngine::FinishSystemCall() {
   after_call_ = true;
-  yields_ = call_->number == SYS_sched_yield;
+  yields_ = call_->number == SYS_sched_yield || EndsAtCall();
   RegisterFile after;
   if (!tracee_->GetRegisters(/*vectors=*/false, &after)) return;
   const uint64_t sequence = log_.NextSequence();

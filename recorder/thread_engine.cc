@@ -18,23 +18,8 @@ constexpr uint64_t kMaxSyncDistance = 16'000'000;
 
 constexpr uint64_t kSchedulingIntervalNs = 10'000'000;
 
-// What a turn among others may take, in legs of at most so long: a quantum of plain instructions.
-constexpr uint64_t kTurnNs = 1'000'000;
-constexpr uint64_t kLegNs = 500'000;
-constexpr uint64_t kMinLeg = 1'000;
-// A thread that works on much memory takes longer turns, for its view must agree with the process
-// before and after each: so many times as long as that takes.
-constexpr uint64_t kTurnPerSwitch = 6;
-constexpr uint64_t kMaxTurnNs = 16'000'000;
-// Where nobody else wants a turn it goes on, but not for ever without looking at what the kernel
-// may have written for those who wait.
-constexpr uint64_t kMaxExtendedTurnNs = 50'000'000;
-
 // Pages whose contents are hashed at the end of a segment.
 constexpr size_t kPagesSampled = 32;
-
-// Longer restartable sequences are no such.
-constexpr int kMaxSequenceSteps = 1000;
 
 }  // namespace
 
@@ -153,109 +138,6 @@ void ThreadEngine::Appear() {
   process_->NoteTurnEnd(recording_->NowNs());
 }
 
-void ThreadEngine::RunTurn() {
-  const uint64_t begun_ns = recording_->NowNs();
-  BeginTurn();
-  if (cpu_ == nullptr) return;
-  const uint64_t ready_ns = recording_->NowNs();
-  RunLegs(begun_ns);
-  const uint64_t done_ns = recording_->NowNs();
-  if (state_ == State::kReady && rseq_ != 0 && !recording_->alone()) LeaveSequence();
-  if (state_ == State::kReady) {
-    if (recording_->flush_due()) LogStateHash();
-    Sync();
-  }
-  recording_->Keep(log_.status());
-  const uint64_t end_ns = recording_->NowNs();
-  process_->NoteTurnEnd(end_ns);
-  const uint64_t switch_ns = ready_ns - begun_ns + end_ns - done_ns;
-  turn_ns_ = std::clamp(kTurnPerSwitch * switch_ns, (turn_ns_ + kTurnNs) / 2, kMaxTurnNs);
-}
-
-void ThreadEngine::RunLegs(uint64_t begun_ns) {
-  const uint64_t most = recording_->options().quantum;
-  const uint64_t quantum =
-      recording_->alone() ? most : std::min(most, kSharedQuantum * (turn_ns_ / kTurnNs));
-  uint64_t end = cpu_->count() + quantum;
-  uint64_t end_ns = recording_->NowNs() + turn_ns_;
-  while (log_.status().ok() && !recording_->end_wanted()) {
-    if (state_ == State::kWaiting) {
-      std::optional<TraceeStop> stop = AwaitStop();
-      if (!stop.has_value()) break;
-      OnStop(*std::move(stop));
-    } else if (state_ == State::kReady) {
-      Turn();
-      if (std::exchange(yields_, false)) break;
-      const uint64_t now = recording_->NowNs();
-      if (cpu_->count() >= end || (now >= end_ns && !recording_->alone())) {
-        if (now >= begun_ns + kMaxExtendedTurnNs || recording_->OthersWait(this)) break;
-        end = cpu_->count() + quantum;
-        end_ns = now + turn_ns_;
-      }
-    }
-    if (state_ == State::kEnded || state_ == State::kNative) break;
-    recording_->KeepHouse();
-  }
-}
-
-// A turn must not end within a restartable sequence: it would not be started over.
-void ThreadEngine::LeaveSequence() {
-  const auto read = [this](uint64_t address, absl::Span<uint8_t> out) {
-    return cpu_->ReadHeld(address, out) || tracee_->Read(address, out);
-  };
-  for (int i = 0; i < kMaxSequenceSteps && SequenceAt(rseq_, cpu_->pc(), read).has_value(); ++i) {
-    if (cpu_->Step().stop == Stop::kLimit) continue;
-    // Whatever it is can be done in the next turn as well; only the abort handler does not see it.
-    BackToSync();
-    return;
-  }
-}
-
-void ThreadEngine::Turn() {
-  // A signal that the call raised, or let through, comes before the next instruction.
-  if (std::exchange(after_call_, false) && tracee_->HasDeliverableSignal()) {
-    TakeSignal();
-    return;
-  }
-  if (std::exchange(runs_natively_next_, false)) {
-    RunOneNatively();
-    return;
-  }
-  RunOptions run;
-  const bool alone = recording_->alone();
-  const bool short_leg = !alone || process_->limits_time;
-  const uint64_t quantum = short_leg ? leg_ : recording_->options().quantum;
-  cpu_->SetBreakpoints(process_->stop_places());
-  if (cpu_->count() >= next_check_) {
-    CheckBlock();
-    return;
-  }
-  run.limit = std::min({cpu_->count() + quantum, next_light_keyframe_, next_check_});
-  run.exact_limit = false;
-  const uint64_t started = recording_->NowNs();
-  const RunResult result = cpu_->Run(run);
-  const uint64_t took = recording_->NowNs() - started;
-  emulated_ns_ += took;
-  process_->emulated_ns += took;
-  if (process_->limits_time) owed_ns_ += took;
-  if (short_leg && result.stop == Stop::kLimit) AdaptLeg(took);
-  switch (result.stop) {
-    case Stop::kSpecial:
-      OnSpecial();
-      break;
-    case Stop::kFault:
-      OnFault(result.block_count);
-      break;
-    case Stop::kBreakpoint:
-      Sync();
-      process_->ReachStop();
-      break;
-    default:
-      OnLimit();
-      break;
-  }
-}
-
 // Timers that count processor time are the kernel's, and so is that time: the thread uses up
 // natively what it was emulated for.
 void ThreadEngine::PayTime() {
@@ -271,20 +153,10 @@ void ThreadEngine::PayTime() {
   Resync({});
 }
 
-// Instructions cost differently: one that waits for another thread by spinning shall not do so for
-// long.
-void ThreadEngine::AdaptLeg(uint64_t ns) {
-  if (ns > kLegNs) {
-    leg_ = std::max(leg_ / 2, kMinLeg);
-  } else if (ns < kLegNs / 4) {
-    leg_ = std::min(leg_ * 2, kSharedQuantum);
-  }
-}
-
 void ThreadEngine::OnLimit() {
   Reach(cpu_->count());
   if (process_->limits_time) PayTime();
-  if (tracee_->HasDeliverableSignal()) {
+  if (SignalIsDue()) {
     TakeSignal();
     return;
   }

@@ -48,8 +48,8 @@ class ThreadEngine {
     kNative,   // is not recorded at present
     kEnded,
   };
-  // A thread that is not alone gives others a turn after so many instructions, about a millisecond,
-  // or more where it has much memory to bring along.
+  // A thread that is not alone gives others a turn after at most so many instructions, or more
+  // where it has much memory to bring along, or a millisecond.
   static constexpr uint64_t kSharedQuantum = 100'000;
 
   // `tracee` is stopped. `maker`: the thread that made it, 0 if none is recorded.
@@ -118,16 +118,23 @@ class ThreadEngine {
 
   static constexpr uint64_t kUnknownCpu = ~uint64_t{0};
 
+  // turns.cc
+  void RunLegs(uint64_t begun_ns);
+  void LengthenTurn();
+  bool TurnIsOver(uint64_t begun_ns);
+  void LeaveSequence();
+  RunOptions NextLeg();
+  void Turn();
+  void AdaptLeg(uint64_t ns);
+  bool EndNearLock(uint64_t first);
+  bool SignalIsDue();
+
   // thread_engine.cc
   void Begin();
   void BeginTurn();
-  void RunLegs(uint64_t begun_ns);
   void NoteSlice();
-  void LeaveSequence();
   std::string Name() const;
-  void Turn();
   void PayTime();
-  void AdaptLeg(uint64_t ns);
   void OnLimit();
   void TakeSignal();
   void RunOneNatively();
@@ -161,6 +168,7 @@ class ThreadEngine {
 
   // syscalls.cc
   void RunSystemCall();
+  bool EndsAtCall();
   bool LeavesBefore(const SystemCall& call);
   std::string ReasonNotToExec(const SystemCall& call) const;
   std::string ReadPath(uint64_t address) const;
@@ -250,6 +258,11 @@ class ThreadEngine {
 
   uint64_t leg_ = 20'000;            // instructions between two looks at the clock, if not alone
   uint64_t turn_ns_ = 1'000'000;     // what a turn may take, if not alone
+  uint64_t turn_end_ = 0;            // the state in which the turn ends, if not alone
+  uint64_t turn_end_ns_ = 0;         // or soon after this
+  bool turn_alone_ = false;          // it was when that was set
+  uint64_t signal_at_ = 0;           // a pending signal is taken in this state; 0: none is delayed
+  bool held_at_call_ = false;        // the turn before ended at the system call at pc
   bool after_call_ = false;          // a system call was the last thing done
   bool runs_natively_next_ = false;  // for one instruction: the kernel has something to store
   bool yields_ = false;              // the program wants others to run

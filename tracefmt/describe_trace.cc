@@ -95,6 +95,9 @@ std::string DescribeManifest(const Manifest& m) {
                     m.parent_count, " sequence ", m.parent_sequence, "\n");
   }
   if (!m.cpu.empty()) absl::StrAppend(&text, "  cpu ", Escaped(m.cpu), "\n");
+  if (!m.schedule.empty()) {
+    absl::StrAppend(&text, "  schedule ", Escaped(m.schedule), " seed ", m.schedule_seed, "\n");
+  }
   if (m.totals.has_value()) {
     absl::StrAppend(&text, "  totals events ", m.totals->events, " keyframes ",
                     m.totals->full_keyframes, " modules ", m.totals->modules, "\n");

@@ -332,10 +332,12 @@ TEST_F(HostileTest, TotalsOfThreadsOfNoSize) {
   manifest.setUuid(AsData(uuid));
   manifest.initTotals();
   Words words = WordsOf(small);
-  // The only list there is room for in Totals: the pointer behind its data, all zero yet.
+  // The last pointer that is set. The only list there is room for in Totals: the pointer behind its
+  // data, all zero yet.
   const uint64_t root = words[1];
   const size_t pointers = 2 + (root >> 32 & 0xffff);
-  const size_t totals_slot = pointers + (root >> 48) - 1;
+  size_t totals_slot = pointers + (root >> 48) - 1;
+  while (words[totals_slot] == 0) --totals_slot;
   const size_t totals = totals_slot + 1 + (words[totals_slot] >> 2 & 0x3fffffff);
   words[totals + (words[totals_slot] >> 32 & 0xffff)] = ListPointer(0, kVoid, kManyVoids - 1000);
   words.erase(words.begin());

@@ -61,6 +61,9 @@ struct Manifest {
   int32_t parent_thread = 0;
   uint64_t parent_count = 0;
   uint64_t parent_sequence = 0;  // of the fork
+  // How the threads took turns: "turns", or "chaos": so as to find bugs. Empty in older traces.
+  std::string schedule;
+  uint64_t schedule_seed = 0;  // what was left to chance was drawn from this
   // "launch", "fork", "attach", "start-at": why recording began where it did.
   std::string start_kind;
 

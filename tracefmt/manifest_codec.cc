@@ -86,6 +86,8 @@ void Build(const Manifest& from, wire::Manifest::Builder to) {
   to.setOrderedKernelEvents(from.ordered_kernel_events);
   to.setOrderedInstructions(from.ordered_instructions);
   to.setCpu(AsData(from.cpu));
+  to.setSchedule(AsData(from.schedule));
+  to.setScheduleSeed(from.schedule_seed);
   if (from.totals.has_value()) Build(*from.totals, to.initTotals());
 }
 
@@ -120,6 +122,8 @@ Manifest Read(wire::Manifest::Reader from) {
   to.ordered_kernel_events = from.getOrderedKernelEvents();
   to.ordered_instructions = from.getOrderedInstructions();
   to.cpu = AsString(from.getCpu());
+  to.schedule = AsString(from.getSchedule());
+  to.schedule_seed = from.getScheduleSeed();
   if (from.hasTotals()) to.totals = Read(from.getTotals());
   return to;
 }

@@ -41,6 +41,8 @@ struct Manifest {
   orderedInstructions @27 :UInt64;
   cpu @28 :Data;
   totals @29 :Totals;
+  schedule @30 :Data;
+  scheduleSeed @31 :UInt64;
 }
 
 # What a complete trace holds.

@@ -1,0 +1,145 @@
+#include "recorder/turn_scheduler.h"
+
+#include <algorithm>
+#include <iterator>
+
+#include "absl/algorithm/container.h"
+
+namespace hindsight {
+namespace {
+
+// A turn whose time is over ends within so many instructions: longer than nearly all blocks.
+constexpr uint64_t kTail = 256;
+
+// With chaos. The longest turn of a phase is a power of two, from a window of few instructions ...
+constexpr int kShortestLog2 = 2;
+// ... to a part of what was executed before, at least so much.
+constexpr uint64_t kPartExecuted = 64;
+constexpr uint64_t kLongestAtFirst = 256;
+// What a turn costs is the switch, some 0.1 ms: more instructions than this are longer than that.
+constexpr uint64_t kLongest = 131'072;
+constexpr uint64_t kMostTurnsOfPhase = 512;
+constexpr uint64_t kLeastTurnsOfPhase = 8;
+
+constexpr uint32_t kDelaysPercent[] = {0, 5, 30};
+constexpr uint32_t kAtCallsPercent[] = {0, 5, 25, 50};
+constexpr uint32_t kAtLocksPercent[] = {0, 10, 50};
+
+// PCT lowers a priority at a few places of the whole run; a phase has many turns.
+constexpr uint32_t kNewPriorityPercent = 10;
+
+// A thread is held back for up to as long as all has taken so far: the others may come to an end.
+// But one that spins until it goes on shall not do so for long, whether or not it yields.
+constexpr uint64_t kLeastHold = 4096, kMostHold = 4'194'304;
+constexpr uint64_t kMostTurnsHeld = 512;
+
+// What a locked instruction protects is near it, and what it should have protected.
+constexpr uint64_t kFarthestFromLock = 64;
+
+// Signals arrive when the recorder looks, at ends of turns; the handler runs anywhere behind.
+constexpr uint64_t kMostSignalDelay = 16'384;
+
+int Log2(uint64_t value) { return 63 - __builtin_clzll(value); }
+
+// Seeds that differ in a bit (1, 2, 3, ...) give streams that have nothing in common.
+// Source: Steele et al., "Fast Splittable Pseudorandom Number Generators" (SplitMix64).
+uint64_t Mixed(uint64_t seed) {
+  seed += 0x9e3779b97f4a7c15;
+  seed = (seed ^ (seed >> 30)) * 0xbf58476d1ce4e5b9;
+  seed = (seed ^ (seed >> 27)) * 0x94d049bb133111eb;
+  return seed ^ (seed >> 31);
+}
+
+}  // namespace
+
+TurnScheduler::TurnScheduler(uint64_t seed, bool chaos)
+    : seed_(seed), chaos_(chaos), random_(Mixed(seed)) {}
+
+// 32 bits: a number that a user can type.
+uint64_t TurnScheduler::NewSeed() { return std::random_device{}(); }
+
+uint64_t TurnScheduler::PowerOfTwo(int low, int high) {
+  return uint64_t{1} << (low + Below(std::max(high, low) - low + 1));
+}
+
+uint64_t TurnScheduler::AnyMagnitude(uint64_t most) {
+  const uint64_t up_to = PowerOfTwo(0, Log2(most) + 1);
+  return std::min(most, 1 + Below(up_to));
+}
+
+uint64_t TurnScheduler::TurnLength(uint64_t most) {
+  if (chaos_) return 1 + Below(std::min(most, phase_.longest));
+  return most - Below(most / 2 + 1);
+}
+
+uint64_t TurnScheduler::Tail() { return Below(kTail); }
+
+void TurnScheduler::BeginPhase() {
+  const uint64_t longest = std::clamp(executed_ / kPartExecuted, kLongestAtFirst, kLongest);
+  phase_.longest = PowerOfTwo(kShortestLog2, Log2(longest));
+  phase_.turns_left = kLeastTurnsOfPhase * AnyMagnitude(kMostTurnsOfPhase / kLeastTurnsOfPhase);
+  phase_.by_priority = Percent(50);
+  phase_.delays_percent = kDelaysPercent[Below(std::size(kDelaysPercent))];
+  phase_.at_calls_percent = kAtCallsPercent[Below(std::size(kAtCallsPercent))];
+  phase_.at_locks_percent = kAtLocksPercent[Below(std::size(kAtLocksPercent))];
+  // Threads that have ended go; a delay outlasts the phase.
+  std::erase_if(threads_, [this](const auto& entry) { return !IsHeld(entry.second); });
+  for (auto& [id, thread] : threads_) thread.priority = random_();
+}
+
+TurnScheduler::Thread& TurnScheduler::Of(pid_t thread) {
+  const auto [it, is_new] = threads_.try_emplace(thread);
+  if (is_new) it->second.priority = random_();
+  return it->second;
+}
+
+void TurnScheduler::HoldBack(pid_t thread) {
+  const uint64_t most = std::clamp(executed_, kLeastHold, kMostHold);
+  Of(thread).held_until = executed_ + AnyMagnitude(most);
+  Of(thread).held_until_turn = turns_ + kMostTurnsHeld;
+}
+
+size_t TurnScheduler::Choose(absl::Span<const pid_t> ready) {
+  if (phase_.turns_left == 0) BeginPhase();
+  --phase_.turns_left;
+  ++turns_;
+  if (Percent(phase_.delays_percent)) HoldBack(last_);
+  // Among those that are not held back, unless all are.
+  const bool all_held = absl::c_all_of(ready, [&](pid_t thread) { return IsHeld(Of(thread)); });
+  size_t chosen = 0, seen = 0;
+  for (size_t i = 0; i < ready.size(); ++i) {
+    const Thread thread = Of(ready[i]);
+    if (!all_held && IsHeld(thread)) continue;
+    ++seen;
+    const bool better =
+        phase_.by_priority ? thread.priority > Of(ready[chosen]).priority : Below(seen) == 0;
+    if (seen == 1 || better) chosen = i;
+  }
+  // Nobody starves for the whole of a phase because somebody spins.
+  if (phase_.by_priority && Percent(kNewPriorityPercent)) {
+    Of(ready[chosen]).priority = random_();
+  }
+  last_ = ready[chosen];
+  return chosen;
+}
+
+bool TurnScheduler::EndsAtCall(pid_t thread) {
+  if (!Percent(phase_.at_calls_percent)) return false;
+  HoldBack(thread);
+  return true;
+}
+
+std::optional<size_t> TurnScheduler::EndsAtLock(pid_t thread, size_t locks) {
+  if (locks == 0 || !Percent(phase_.at_locks_percent)) return std::nullopt;
+  HoldBack(thread);
+  return Below(locks);
+}
+
+int64_t TurnScheduler::DistanceFromLock() {
+  const auto distance = static_cast<int64_t>(AnyMagnitude(kFarthestFromLock));
+  return Percent(50) ? distance - 1 : -distance;
+}
+
+uint64_t TurnScheduler::SignalDelay() { return AnyMagnitude(kMostSignalDelay); }
+
+}  // namespace hindsight
