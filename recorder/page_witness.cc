@@ -14,6 +14,7 @@ uint64_t PageWitnesses::KnownLines(uint64_t page, const void* who, const uint8_t
 
 void PageWitnesses::Put(uint64_t page, const void* who, const uint8_t* host) {
   Witness& witness = pages_[page];
+  witness.several |= witness.who != nullptr && witness.who != who;
   witness.who = who;
   witness.bytes = host;
   witness.time = ++time_;

@@ -37,6 +37,11 @@ class PageWitnesses {
     const auto it = pages_.find(page);
     return it != pages_.end() && it->second.who != who && it->second.time > since;
   }
+  // Whether more than one have testified about `page`: several threads use it.
+  bool HasSeveral(uint64_t page) const {
+    const auto it = pages_.find(page);
+    return it != pages_.end() && it->second.several;
+  }
   uint64_t time() const { return time_; }
   // From now on `who`, whose copy is at `host`, is the newest witness of `page`.
   void Testify(uint64_t page, const void* who, const uint8_t* host) {
@@ -52,6 +57,7 @@ class PageWitnesses {
     const void* who = nullptr;
     const uint8_t* bytes = nullptr;
     uint64_t time = 0;
+    bool several = false;
     std::unique_ptr<std::array<uint8_t, kPageBytes>> copy;
   };
   void Put(uint64_t page, const void* who, const uint8_t* host);

@@ -125,6 +125,10 @@ void ProcessPager::MarkDirty(Page* page) {
   page->stay_writable.Renew();
   if (page->shared || careful_) SavePristine(page);
   dirty_.push_back(page);
+  const bool shared = page->shared || witnesses_->HasSeveral(page->address);
+  if (note_writes_ == NoteWrites::kAll || (note_writes_ == NoteWrites::kShared && shared)) {
+    noted_writes_.push_back({page->address, cpu_->count()});
+  }
 }
 
 void ProcessPager::SavePristine(Page* page) {
@@ -224,7 +228,7 @@ bool ProcessPager::WriteBack(bool others_store) {
   std::vector<uint64_t> protect;
   auto clean = [&](Page* page) {
     witnesses_->Testify(page->address, this, page->host);
-    if (!page->shared && page->stay_writable.Use()) {
+    if (!page->shared && note_writes_ == NoteWrites::kNone && page->stay_writable.Use()) {
       if (careful_) SavePristine(page);
       return false;
     }

@@ -35,6 +35,7 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
@@ -109,6 +110,16 @@ class ProcessPager final : public Pager {
   // Takes back what was written to the view since the last WriteBack. False if that is impossible
   // because the process is gone; the view is garbage then.
   bool Rollback();
+  // The first write after a WriteBack to a page, and the state of the Cpu at or shortly after it.
+  struct NotedWrite {
+    uint64_t page = 0;
+    uint64_t count = 0;
+  };
+  enum class NoteWrites : uint8_t { kNone, kShared, kAll };
+  // Notes these writes from now on: none, to pages that several threads use, or all.
+  void set_note_writes(NoteWrites which) { note_writes_ = which; }
+  // What was noted since this was last asked.
+  std::vector<NotedWrite> TakeNotedWrites() { return std::exchange(noted_writes_, {}); }
   // What was written to since the last WriteBack, or may still be without anybody being told.
   std::vector<uint64_t> DirtyPages() const;
   // A new segment: it knows no page yet.
@@ -201,6 +212,8 @@ class ProcessPager final : public Pager {
   std::shared_ptr<const AddressSpace> space_ = std::make_shared<AddressSpace>();
   bool careful_ = false;
   bool uncached_open_ = false;
+  NoteWrites note_writes_ = NoteWrites::kNone;
+  std::vector<NotedWrite> noted_writes_;
   bool written_elsewhere_ = false;
   uint64_t witnessed_ = 0;  // up to when other threads' changes are known
   uint64_t bulk_bytes_ = 0;

@@ -84,6 +84,9 @@ void ThreadEngine::Begin() {
   tracee_->UseCommitArea(process_->commit_area());
   if (process_->many_threads()) pager_.BeCareful();
   pager_.SetSpace(process_->space());
+  if (recording_->scheduler().chaos()) {
+    pager_.set_note_writes(ProcessPager::NoteWrites::kShared);
+  }
   pager_.set_bulk_bytes(recording_->options().bulk_bytes);
   if (tracee_->GetRegisters(/*vectors=*/true, &registers)) cpu_->SetRegisters(registers);
   cpu_->set_count(0);

@@ -126,7 +126,8 @@ class ThreadEngine {
   RunOptions NextLeg();
   void Turn();
   void AdaptLeg(uint64_t ns);
-  bool EndNearLock(uint64_t first);
+  std::vector<uint64_t> PlacesSince(uint64_t first);
+  bool EndNearPlace(uint64_t first);
   bool SignalIsDue();
 
   // thread_engine.cc

@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <iterator>
 
-#include "absl/algorithm/container.h"
-
 namespace hindsight {
 namespace {
 
@@ -14,16 +12,16 @@ constexpr uint64_t kTail = 256;
 // With chaos. The longest turn of a phase is a power of two, from a window of few instructions ...
 constexpr int kShortestLog2 = 2;
 // ... to a part of what was executed before, at least so much.
-constexpr uint64_t kPartExecuted = 64;
+constexpr uint64_t kPartExecuted = 128;
 constexpr uint64_t kLongestAtFirst = 256;
 // What a turn costs is the switch, some 0.1 ms: more instructions than this are longer than that.
 constexpr uint64_t kLongest = 131'072;
 constexpr uint64_t kMostTurnsOfPhase = 512;
 constexpr uint64_t kLeastTurnsOfPhase = 8;
 
-constexpr uint32_t kDelaysPercent[] = {0, 5, 30};
+constexpr uint32_t kDelaysPercent[] = {0, 10, 40};
 constexpr uint32_t kAtCallsPercent[] = {0, 5, 25, 50};
-constexpr uint32_t kAtLocksPercent[] = {0, 10, 50};
+constexpr uint32_t kAtPlacesPercent[] = {10, 40, 80};
 
 // PCT lowers a priority at a few places of the whole run; a phase has many turns.
 constexpr uint32_t kNewPriorityPercent = 10;
@@ -31,10 +29,11 @@ constexpr uint32_t kNewPriorityPercent = 10;
 // A thread is held back for up to as long as all has taken so far: the others may come to an end.
 // But one that spins until it goes on shall not do so for long, whether or not it yields.
 constexpr uint64_t kLeastHold = 4096, kMostHold = 4'194'304;
-constexpr uint64_t kMostTurnsHeld = 512;
+constexpr uint64_t kMostTurnsHeld = 2048;
 
-// What a locked instruction protects is near it, and what it should have protected.
-constexpr uint64_t kFarthestFromLock = 64;
+// What a locked instruction protects is near it, and what it should have protected; what a write
+// was computed from, and what belongs to it, is near that.
+constexpr uint64_t kFarthestFromPlace = 64;
 
 // Signals arrive when the recorder looks, at ends of turns; the handler runs anywhere behind.
 constexpr uint64_t kMostSignalDelay = 16'384;
@@ -81,7 +80,7 @@ void TurnScheduler::BeginPhase() {
   phase_.by_priority = Percent(50);
   phase_.delays_percent = kDelaysPercent[Below(std::size(kDelaysPercent))];
   phase_.at_calls_percent = kAtCallsPercent[Below(std::size(kAtCallsPercent))];
-  phase_.at_locks_percent = kAtLocksPercent[Below(std::size(kAtLocksPercent))];
+  phase_.at_places_percent = kAtPlacesPercent[Below(std::size(kAtPlacesPercent))];
   // Threads that have ended go; a delay outlasts the phase.
   std::erase_if(threads_, [this](const auto& entry) { return !IsHeld(entry.second); });
   for (auto& [id, thread] : threads_) thread.priority = random_();
@@ -99,22 +98,30 @@ void TurnScheduler::HoldBack(pid_t thread) {
   Of(thread).held_until_turn = turns_ + kMostTurnsHeld;
 }
 
+// Among those that are not held back. If all are, the one that would be for the shortest time: a
+// long delay outlasts short ones of others.
+size_t TurnScheduler::ChooseFrom(absl::Span<const pid_t> ready) {
+  size_t chosen = 0, free = 0;
+  for (size_t i = 0; i < ready.size(); ++i) {
+    const Thread thread = Of(ready[i]);
+    const Thread best = Of(ready[chosen]);
+    if (IsHeld(thread)) {
+      if (free == 0 && thread.held_until < best.held_until) chosen = i;
+      continue;
+    }
+    ++free;
+    const bool better = phase_.by_priority ? thread.priority > best.priority : Below(free) == 0;
+    if (free == 1 || better) chosen = i;
+  }
+  return chosen;
+}
+
 size_t TurnScheduler::Choose(absl::Span<const pid_t> ready) {
   if (phase_.turns_left == 0) BeginPhase();
   --phase_.turns_left;
   ++turns_;
   if (Percent(phase_.delays_percent)) HoldBack(last_);
-  // Among those that are not held back, unless all are.
-  const bool all_held = absl::c_all_of(ready, [&](pid_t thread) { return IsHeld(Of(thread)); });
-  size_t chosen = 0, seen = 0;
-  for (size_t i = 0; i < ready.size(); ++i) {
-    const Thread thread = Of(ready[i]);
-    if (!all_held && IsHeld(thread)) continue;
-    ++seen;
-    const bool better =
-        phase_.by_priority ? thread.priority > Of(ready[chosen]).priority : Below(seen) == 0;
-    if (seen == 1 || better) chosen = i;
-  }
+  const size_t chosen = ChooseFrom(ready);
   // Nobody starves for the whole of a phase because somebody spins.
   if (phase_.by_priority && Percent(kNewPriorityPercent)) {
     Of(ready[chosen]).priority = random_();
@@ -129,14 +136,14 @@ bool TurnScheduler::EndsAtCall(pid_t thread) {
   return true;
 }
 
-std::optional<size_t> TurnScheduler::EndsAtLock(pid_t thread, size_t locks) {
-  if (locks == 0 || !Percent(phase_.at_locks_percent)) return std::nullopt;
+std::optional<size_t> TurnScheduler::EndsAtPlace(pid_t thread, size_t places) {
+  if (places == 0 || !Percent(phase_.at_places_percent)) return std::nullopt;
   HoldBack(thread);
-  return Below(locks);
+  return Below(places);
 }
 
-int64_t TurnScheduler::DistanceFromLock() {
-  const auto distance = static_cast<int64_t>(AnyMagnitude(kFarthestFromLock));
+int64_t TurnScheduler::DistanceFromPlace() {
+  const auto distance = static_cast<int64_t>(AnyMagnitude(kFarthestFromPlace));
   return Percent(50) ? distance - 1 : -distance;
 }
 

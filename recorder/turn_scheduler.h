@@ -8,8 +8,8 @@
 //                   that the others starve (PCT: Burckhardt et al., "A Randomized Scheduler with
 //                   Probabilistic Guarantees of Finding Bugs"; the chaos mode of rr)
 //   turns           from a few instructions to many: one that is long beside one that is cut short
-//   calls, locks    how often a turn ends before or after a system call, or near a locked
-//                   instruction
+//   places          how often a turn ends before or after a system call, or near a locked
+//                   instruction or a write to memory that others use
 //   delays          how often a thread whose turn has ended is held back while others can run:
 //                   most bugs need one that stops in the middle, and another that gets far
 //
@@ -56,22 +56,22 @@ class TurnScheduler {
   size_t Choose(absl::Span<const pid_t> ready);
   // Whether the turn of `thread` ends here, before or after a system call.
   bool EndsAtCall(pid_t thread);
-  // The turn of `thread` has executed so many locked instructions since it was last asked: whether
-  // it shall have ended near one of them, its index.
-  std::optional<size_t> EndsAtLock(pid_t thread, size_t locks);
-  // Where near it: instructions after it, or before.
-  int64_t DistanceFromLock();
+  // The turn of `thread` has come by so many places where threads meet: whether it shall have ended
+  // near one of them, its index.
+  std::optional<size_t> EndsAtPlace(pid_t thread, size_t places);
+  // Where near it: instructions after it, or (negative) before.
+  int64_t DistanceFromPlace();
   // For so many instructions a signal that is pending is kept from the program.
   uint64_t SignalDelay();
 
  private:
   struct Phase {
     uint64_t turns_left = 0;
-    uint64_t longest = 1;           // turn, instructions
-    bool by_priority = false;       // else any thread
-    uint32_t delays_percent = 0;    // of turns are followed by a delay
-    uint32_t at_calls_percent = 0;  // of calls end the turn
-    uint32_t at_locks_percent = 0;  // of turns with locked instructions end at one
+    uint64_t longest = 1;            // turn, instructions
+    bool by_priority = false;        // else any thread
+    uint32_t delays_percent = 0;     // of turns are followed by a delay
+    uint32_t at_calls_percent = 0;   // of calls end the turn
+    uint32_t at_places_percent = 0;  // of turns that came by places end at one
   };
   struct Thread {
     uint64_t priority = 0;
@@ -90,6 +90,7 @@ class TurnScheduler {
   }
   void HoldBack(pid_t thread);
   void BeginPhase();
+  size_t ChooseFrom(absl::Span<const pid_t> ready);
 
   uint64_t seed_;
   bool chaos_;

@@ -21,8 +21,8 @@ std::vector<uint64_t> Decisions(TurnScheduler scheduler, int turns) {
     const uint64_t length = scheduler.TurnLength(kMost);
     scheduler.NoteExecuted(length);
     made.insert(made.end(), {chosen, length, scheduler.EndsAtCall(kThreads[chosen]),
-                             scheduler.EndsAtLock(kThreads[chosen], 5).value_or(99),
-                             static_cast<uint64_t>(scheduler.DistanceFromLock()),
+                             scheduler.EndsAtPlace(kThreads[chosen], 5).value_or(99),
+                             static_cast<uint64_t>(scheduler.DistanceFromPlace()),
                              scheduler.SignalDelay(), scheduler.Tail()});
   }
   return made;
@@ -104,6 +104,7 @@ int Starvations(bool chaos_turns, uint64_t turns_waited) {
     const size_t chosen = scheduler.Choose(kThreads);
     if (turn - last[chosen] > turns_waited) ++starved;
     last[chosen] = turn;
+    scheduler.NoteExecuted(100);
     if (chaos_turns) scheduler.EndsAtCall(kThreads[chosen]);
   }
   return starved;
@@ -112,7 +113,7 @@ int Starvations(bool chaos_turns, uint64_t turns_waited) {
 TEST(TurnSchedulerTest, ThreadsStarveForAWhileButNotForLong) {
   for (const bool calls : {false, true}) {
     EXPECT_GT(Starvations(calls, 20), 100);
-    EXPECT_EQ(Starvations(calls, 2000), 0);
+    EXPECT_EQ(Starvations(calls, 10'000), 0);
   }
 }
 
@@ -130,6 +131,7 @@ TEST(TurnSchedulerTest, TheWokenRunsSoonerOrLater) {
   int at_once = 0, later = 0;
   for (int i = 0; i < 20'000; ++i) {
     scheduler.Choose({kThreads, 1});
+    scheduler.NoteExecuted(100);
     ++(scheduler.Choose({kThreads, 2}) == 1 ? at_once : later);
   }
   EXPECT_GT(at_once, 4000);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <utility>
+#include <vector>
 
 #include "recorder/recording.h"
 #include "recorder/rseq.h"
@@ -27,6 +28,9 @@ constexpr uint64_t kNever = ~uint64_t{0};
 
 // With chaos a program of one thread is interrupted as often for signals that come from outside.
 constexpr uint64_t kLegAlone = 50'000;
+
+// Pages so near the stack pointer are of the stack.
+constexpr uint64_t kStackInUse = 16'384;
 
 // Longer restartable sequences are no such.
 constexpr int kMaxSequenceSteps = 1000;
@@ -152,6 +156,7 @@ void ThreadEngine::Turn() {
   }
   const bool short_leg = !recording_->alone() || process_->limits_time;
   const RunOptions run = NextLeg();
+  if (recording_->scheduler().chaos()) pager_.TakeNotedWrites();
   const uint64_t first = cpu_->count();
   const uint64_t started = recording_->NowNs();
   const RunResult result = cpu_->Run(run);
@@ -162,7 +167,7 @@ void ThreadEngine::Turn() {
   const bool whole_leg = run.limit >= first + leg_;
   if (short_leg && result.stop == Stop::kLimit && (whole_leg || took > kLegNs)) AdaptLeg(took);
   const bool exact = result.stop == Stop::kLimit || result.stop == Stop::kSpecial;
-  if (exact && EndNearLock(first)) return;
+  if (exact && EndNearPlace(first)) return;
   switch (result.stop) {
     case Stop::kSpecial:
       OnSpecial();
@@ -180,19 +185,33 @@ void ThreadEngine::Turn() {
   }
 }
 
-// With chaos, a turn may be made to have ended near a locked instruction that it has executed since
-// state `first`: what was done since the sync point is done again up to there. False: it is not.
-bool ThreadEngine::EndNearLock(uint64_t first) {
-  if (!recording_->scheduler().chaos() || recording_->alone()) return false;
-  const auto fresh =
-      std::lower_bound(ordered_.begin(), ordered_.end(), std::max(first, ordered_until_));
-  const std::optional<size_t> chosen =
-      recording_->scheduler().EndsAtLock(thread(), ordered_.end() - fresh);
+// States near which threads meet: locked instructions, and writes to memory that others use, or a
+// signal's handler may; executed since state `first`.
+std::vector<uint64_t> ThreadEngine::PlacesSince(uint64_t first) {
+  std::vector<uint64_t> places;
+  // Each turn begins by writing to the stack, which is nobody else's.
+  const uint64_t stack = cpu_->registers().gpr[kRsp] - kStackInUse;
+  for (const auto& [page, count] : pager_.TakeNotedWrites()) {
+    if (page - stack >= 2 * kStackInUse) places.push_back(count);
+  }
+  places.insert(places.end(),
+                std::lower_bound(ordered_.begin(), ordered_.end(), std::max(first, ordered_until_)),
+                ordered_.end());
+  return places;
+}
+
+// With chaos, a turn may be made to have ended near such a place, or a pending signal to come
+// there: what was done since the sync point is done again up to there. False: it is not.
+bool ThreadEngine::EndNearPlace(uint64_t first) {
+  TurnScheduler& scheduler = recording_->scheduler();
+  if (!scheduler.chaos() || (recording_->alone() && signal_at_ == 0)) return false;
+  const std::vector<uint64_t> places = PlacesSince(first);
+  const std::optional<size_t> chosen = scheduler.EndsAtPlace(thread(), places.size());
   if (!chosen.has_value()) return false;
-  const uint64_t after = fresh[*chosen] + 1 + recording_->scheduler().DistanceFromLock();
   // Before `first` there may be a system call.
-  const uint64_t target = std::max(first + 1, after);
+  const uint64_t target = std::max(first + 1, places[*chosen] + scheduler.DistanceFromPlace());
   if (target >= cpu_->count()) return false;
+  if (signal_at_ != 0) signal_at_ = target;
   yields_ = true;
   if (RunBackTo(target) || tracee_->IsStopped()) {
     OnLimit();
@@ -205,13 +224,20 @@ bool ThreadEngine::EndNearLock(uint64_t first) {
 // With chaos a signal may come later than it was noticed.
 bool ThreadEngine::SignalIsDue() {
   if (!tracee_->HasDeliverableSignal()) {
-    signal_at_ = 0;
+    if (std::exchange(signal_at_, 0) != 0) {
+      pager_.set_note_writes(ProcessPager::NoteWrites::kShared);
+    }
     return false;
   }
   if (!recording_->scheduler().chaos()) return true;
-  if (signal_at_ == 0) signal_at_ = cpu_->count() + recording_->scheduler().SignalDelay();
+  if (signal_at_ == 0) {
+    signal_at_ = cpu_->count() + recording_->scheduler().SignalDelay();
+    pager_.set_note_writes(ProcessPager::NoteWrites::kAll);
+    Sync();
+  }
   if (cpu_->count() < signal_at_) return false;
   signal_at_ = 0;
+  pager_.set_note_writes(ProcessPager::NoteWrites::kShared);
   return true;
 }
 

@@ -14,10 +14,11 @@ __attribute__((noinline)) static void add(long job) {
 }
 
 static void* worker(void* argument) {
-  uint64_t state = (uint64_t)argument;
+  const long amount = (long)argument;
+  uint64_t state = amount;
   for (int i = 0; i < kJobs; i++) {
     state = work(state, 2000);
-    add(1);
+    add(amount);
   }
   return NULL;
 }
@@ -25,10 +26,10 @@ static void* worker(void* argument) {
 int main(void) {
   pthread_t one, other;
   pthread_create(&one, NULL, worker, (void*)1);
-  pthread_create(&other, NULL, worker, (void*)2);
+  pthread_create(&other, NULL, worker, (void*)100);
   pthread_join(one, NULL);
   pthread_join(other, NULL);
-  if (total == 2 * kJobs) return 0;
-  printf("%ld jobs of %d\n", total, 2 * kJobs);
+  if (total == 101 * kJobs) return 0;
+  printf("%ld of %d\n", total, 101 * kJobs);
   return 1;
 }
