@@ -82,24 +82,25 @@ end
   EXPECT_EQ(gdb.Answer("undone"), "True") << gdb.text;
 }
 
-// From the abort back to who spoilt the memory.
-TEST(RaceInGdbTest, ReverseContinueFindsWhoFreedWhatAnotherThreadUses) {
-  const Caught caught("use_after_free");
-  const GdbResult gdb = RunGdb(caught.trace(), R"(
+// The last store to the counter is that of the seat that was sold though none was left.
+TEST(RaceInGdbTest, ReverseContinueFindsWhoSoldASeatThatWasSold) {
+  const Caught caught("unlocked_check");
+  const GdbResult gdb =
+      RunGdb(caught.trace(), absl::Substitute(R"(
 python
-say("crash", run("continue"))
-while gdb.selected_frame().name() != "use": gdb.execute("up", to_string=True)
-say("reader", thread_name())
-gdb.execute("set $watched = &now->magic")
-gdb.execute("watch -l now->magic")
+run("continue")
+say("sold at last", value("sold"))
+gdb.execute("watch sold")
 say("found", run("reverse-continue"))
-say("culprit", "retire" in functions() and "replace" in functions())
-say("old", value("*(long*)$watched"))
+say("by", "sell" in functions() and line() == $0)
+say("sold before", value("sold"))
 end
-)");
-  EXPECT_EQ(gdb.Answer("crash"), "signal SIGABRT") << gdb.text;
-  EXPECT_EQ(gdb.Answer("culprit"), "True") << gdb.text;
-  EXPECT_EQ(gdb.Answer("old"), std::to_string(0x5e771165)) << gdb.text;
+)",
+                                              LineOf("races/unlocked_check.c", "sold++;")));
+  EXPECT_EQ(gdb.Answer("sold at last"), "6") << gdb.text;
+  EXPECT_EQ(gdb.Answer("found"), "breakpoint 1") << gdb.text;
+  EXPECT_EQ(gdb.Answer("by"), "True") << gdb.text;
+  EXPECT_EQ(gdb.Answer("sold before"), "5") << gdb.text;
 }
 
 // Natively nine of ten runs lose updates; turns that end with blocks lost none.
