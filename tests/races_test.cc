@@ -53,8 +53,7 @@ TEST_P(RacesTest, ChaosCatchesItAndTheTraceIsExact) {
 
 // Those that take few runs; bench/races has all ten.
 INSTANTIATE_TEST_SUITE_P(Some, RacesTest,
-                         ::testing::Values("lock_order", "two_processes", "unlocked_check",
-                                           "unsafe_publication"),
+                         ::testing::Values("lock_order", "two_processes", "unlocked_check"),
                          [](const auto& info) { return std::string(info.param); });
 
 // From the wrong sum back to the store that undid another thread's: the value it stored was

@@ -13,7 +13,7 @@ static void* sell(void* argument) {
   uint64_t state = (uint64_t)argument;
   for (int i = 0; i < kSeats; i++) {
     state = work(state, 2000);
-    if (sold == kSeats) break;
+    if (sold >= kSeats) break;
     pthread_mutex_lock(&lock);
     sold++;
     pthread_mutex_unlock(&lock);

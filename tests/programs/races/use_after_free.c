@@ -31,7 +31,7 @@ static void* replace(void* argument) {
   for (int i = 0; i < 3; i++) {
     work((uint64_t)argument + i, 4000);
     struct settings* const old = present;
-    present = make(i);
+    present = make(100 + i);
     retire(old);
   }
   return NULL;
@@ -44,7 +44,7 @@ static void use(void) {
 }
 
 int main(void) {
-  present = make(10);
+  present = make(100);
   pthread_t thread;
   pthread_create(&thread, NULL, replace, (void*)1);
   for (int i = 0; i < 8; i++) {
