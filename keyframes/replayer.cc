@@ -84,11 +84,12 @@ absl::Status SegmentReplay::Restart() {
 }
 
 bool SegmentReplay::ReadHeld(uint64_t address, absl::Span<uint8_t> out) const {
-  if (!history_->empty() && !out.empty()) {
-    for (uint64_t page = address & ~(kPageBytes - 1); page <= address + (out.size() - 1);
-         page += kPageBytes) {
-      if (LeftSince(page).has_value()) return false;
-    }
+  // The last page may be the address space's.
+  const size_t pages = history_->empty() || out.empty()
+                           ? 0
+                           : (address % kPageBytes + out.size() - 1) / kPageBytes + 1;
+  for (size_t i = 0; i < pages; ++i) {
+    if (LeftSince((address & ~(kPageBytes - 1)) + i * kPageBytes).has_value()) return false;
   }
   return cpu_->ReadHeld(address, out);
 }

@@ -23,6 +23,8 @@ absl::StatusOr<std::vector<UnknownSpan>> UnknownSpans::Find(uint64_t address, ui
   if (length == 0) return spans;
   const Schedule& schedule = process_->schedule();
   const uint64_t first_page = address & ~(kPageBytes - 1);
+  // The last one may be the address space's.
+  const uint64_t pages = length == 0 ? 0 : (address % kPageBytes + length - 1) / kPageBytes + 1;
   for (const int32_t thread : process_->all_threads()) {
     if (process_->StartOf(thread) > high) continue;
     const ThreadState& state = process_->thread(thread);
@@ -31,8 +33,8 @@ absl::StatusOr<std::vector<UnknownSpan>> UnknownSpans::Find(uint64_t address, ui
     for (const SegmentInfo& info : trace_->segments(thread)) {
       if (info.number < oldest || info.number > last) continue;
       ASSIGN_OR_RETURN(const PageHistory* history, HistoryOf({thread, info.number}));
-      for (uint64_t page = first_page; !history->empty() && page <= address + (length - 1);
-           page += kPageBytes) {
+      for (uint64_t i = 0; !history->empty() && i < pages; ++i) {
+        const uint64_t page = first_page + i * kPageBytes;
         for (const PageHistory::Span& span : history->SpansOf(page)) {
           const uint64_t from = schedule.MomentTo(thread, span.left);
           const uint64_t to = schedule.MomentFrom(thread, span.known.value_or(state.end_count()));

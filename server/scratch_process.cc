@@ -105,10 +105,16 @@ size_t ScratchProcess::ReadMemory(uint64_t address, absl::Span<uint8_t> out) {
 
 absl::Status ScratchProcess::WriteMemory(uint64_t address, absl::Span<const uint8_t> bytes) {
   // All or nothing: first all pages, then the bytes.
-  for (uint64_t page = PageOf(address); page < address + bytes.size(); page += kPageBytes) {
+  if (bytes.empty()) return absl::OkStatus();
+  if (address + (bytes.size() - 1) < address) {
+    return absl::NotFoundError("there is no memory after the end of the address space");
+  }
+  for (uint64_t page = PageOf(address), last = PageOf(address + bytes.size() - 1);;
+       page += kPageBytes) {
     if (cpu_->rights(page) == PageRights::kNone && !Fetch(page)) {
       return absl::NotFoundError(absl::StrFormat("there is no memory at %#x", page));
     }
+    if (page == last) break;
   }
   while (!bytes.empty()) {
     uint64_t page = PageOf(address);

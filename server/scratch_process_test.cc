@@ -102,6 +102,15 @@ TEST_F(ScratchProcessTest, FaultStopsExactlyThere) {
   EXPECT_EQ(Word(kHeap), 1);
 }
 
+TEST_F(ScratchProcessTest, NothingIsWrittenAtTheEndOfTheAddressSpace) {
+  Code({0xc3});
+  const std::vector<uint8_t> bytes(16, 1);
+  for (const uint64_t address : {~uint64_t{0} - 7, ~uint64_t{0} - 15, ~uint64_t{0} - 100}) {
+    EXPECT_TRUE(absl::IsNotFound(process_->WriteMemory(address, bytes))) << address;
+  }
+  EXPECT_TRUE(process_->WriteMemory(~uint64_t{0}, {}).ok());
+}
+
 TEST_F(ScratchProcessTest, WriteToReadOnlyMemoryFaults) {
   // movb $1,0x400000
   Code({0xc6, 0x04, 0x25, 0, 0, 0x40, 0, 1});

@@ -105,6 +105,27 @@ python say("after", value("area[5000]"))
   EXPECT_EQ(gdb.Answer("after"), "48 '0'") << gdb.text;
 }
 
+// gdb's prologue analysis of code without symbols asks for such addresses.
+TEST(GdbKernelWritesTest, TheEndOfTheAddressSpaceIsNotThere) {
+  const GdbResult gdb = RunGdb(Writes().trace(), R"(
+monitor goto 50%
+python
+def reading(address, size):
+    try:
+        gdb.selected_inferior().read_memory(address, size)
+        return "there"
+    except gdb.MemoryError:
+        return "not there"
+end
+python say("within", reading(0xffffffffffffff98, 9))
+python say("last", reading(0xfffffffffffffff8, 8))
+python say("around", reading(0xffffffffffffeff8, 0x1000))
+)");
+  EXPECT_EQ(gdb.Answer("within"), "not there") << gdb.text;
+  EXPECT_EQ(gdb.Answer("last"), "not there");
+  EXPECT_EQ(gdb.Answer("around"), "not there");
+}
+
 TEST(GdbKernelWritesTest, OmittedBulkIsUnavailable) {
   const Recorded omitted({Program("kernel_writes")}, {}, {"--omit-bulk=1000"});
   ExpectExact(omitted.trace());
