@@ -207,7 +207,8 @@ void AddOptions(Options* options, RecordOptions* record, RecordValues* values) {
   options->Add("engine", &values->engine, "NAME", "How to record: emulate.");
   options->Add("light-keyframe-interval", &record->light_keyframe_interval, "N",
                "Begin a segment every N instructions; 0: only at the start. Shorter ones make "
-               "going back faster and the trace larger.");
+               "going back faster and the trace larger. The default is stretched, up to 16 times, "
+               "while a thread uses much memory.");
   options->Add("full-keyframe-interval", &record->full_keyframe_interval, "N",
                "Save all memory every N instructions; 0: only at the start.");
   options->Add(
@@ -249,6 +250,8 @@ std::string Check(const RecordOptions& record, const RecordValues& values) {
 
 void Fill(const RecordValues& values, RecordOptions* record) {
   record->cpu = *CpuModelNamed(values.cpu);
+  record->adapt_light_keyframes =
+      record->light_keyframe_interval == RecordOptions().light_keyframe_interval;
   record->max_seconds = values.duration.seconds;
   record->timeout_seconds = values.timeout.seconds;
   record->chaos = values.chaos.given;

@@ -342,6 +342,11 @@ std::vector<uint64_t> ProcessPager::DirtyPages() const {
   return addresses;
 }
 
+uint64_t ProcessPager::segment_pages() const {
+  return std::count_if(pages_.begin(), pages_.end(),
+                       [](const auto& page) { return page.second->in_segment; });
+}
+
 // Pages that the segment before did not touch are not remembered any longer.
 void ProcessPager::StartSegment() {
   std::vector<Page*> held, unused;

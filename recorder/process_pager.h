@@ -120,6 +120,8 @@ class ProcessPager final : public Pager {
   void set_note_writes(NoteWrites which) { note_writes_ = which; }
   // What was noted since this was last asked.
   std::vector<NotedWrite> TakeNotedWrites() { return std::exchange(noted_writes_, {}); }
+  // How many pages the segment has imported.
+  uint64_t segment_pages() const;
   // What was written to since the last WriteBack, or may still be without anybody being told.
   std::vector<uint64_t> DirtyPages() const;
   // A new segment: it knows no page yet.

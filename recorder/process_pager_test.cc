@@ -224,6 +224,14 @@ TEST_F(ProcessPagerTest, APageThatIsMappedAgainIsImportedWhole) {
   EXPECT_EQ(cpu_->HostPage(stack_)[8], 0x5a);
 }
 
+TEST_F(ProcessPagerTest, CountsThePagesThatTheSegmentHasImported) {
+  EXPECT_EQ(pager_->segment_pages(), 0u);
+  ASSERT_TRUE(pager_->OnMissing(stack_, Access::kRead));
+  EXPECT_EQ(pager_->segment_pages(), 1u);
+  pager_->StartSegment();
+  EXPECT_EQ(pager_->segment_pages(), 0u);
+}
+
 TEST_F(ProcessPagerTest, PagesNotUsedForASegmentAreForgotten) {
   ASSERT_TRUE(pager_->OnMissing(stack_, Access::kRead));
   pager_->StartSegment();

@@ -36,6 +36,9 @@ struct RecordOptions {
   // to every 5 M instructions, and the lines the thread uses once more: 25 M replay in about a
   // quarter of a second, and add less to a trace than its modules.
   uint64_t light_keyframe_interval = 25'000'000;
+  // Whether light keyframes come less often, up to 16 times the interval, while a thread uses much
+  // memory, all of which each imports anew.
+  bool adapt_light_keyframes = false;
   uint64_t full_keyframe_interval = 2'000'000'000;
   std::string memory_model = "fence";  // "kernel", "fence", "acqrel" or "load"
   // What CPUID tells the program.

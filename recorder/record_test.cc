@@ -246,6 +246,24 @@ TEST_F(RecordTest, RecordingEndsWhereTheTraceIsLargeEnough) {
   ExpectExact();
 }
 
+// Which each segment imports anew.
+TEST_F(RecordTest, SegmentsAreLongerWhereMuchMemoryIsUsed) {
+  const std::vector<std::string> program = {
+      "perl", "-e",
+      "my @a = (1) x 60000; for my $i (1 .. 12) { $_++ for @a; } print \"@a[0, 59999]\""};
+  options_.light_keyframe_interval = 1'000'000;
+  Record(program);
+  const uint64_t fixed = result_.light_keyframes, instructions = result_.instructions;
+  EXPECT_GE(fixed, instructions / 1'100'000);
+  std::filesystem::remove_all(options_.directory);
+  options_.adapt_light_keyframes = true;
+  Record(program);
+  EXPECT_EQ(output_, "13 13");
+  EXPECT_LT(result_.light_keyframes, fixed / 4);
+  EXPECT_GE(result_.light_keyframes, instructions / 16'100'000);
+  ExpectExact();
+}
+
 TEST_F(RecordTest, DeathBySignalIsTheProgramsOwn) {
   Record({"sh", "-c", "kill -USR1 $$"});
   ASSERT_TRUE(WIFSIGNALED(result_.wait_status));

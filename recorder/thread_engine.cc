@@ -272,15 +272,24 @@ void ThreadEngine::LightKeyframe() {
 TraceWriter::ThreadState ThreadEngine::NewSegment() {
   memory_hashes_.OfSomePages(kPagesSampled, sync_count_);
   log_.EndSegment(sync_count_, sync_registers_);
+  if (recording_->options().light_keyframe_interval != 0) {
+    next_light_keyframe_ = sync_count_ + LightKeyframeInterval();
+  }
   pager_.StartSegment();
   log_.BeginSegment(sync_count_, sync_registers_);
-  if (recording_->options().light_keyframe_interval != 0) {
-    next_light_keyframe_ = sync_count_ + recording_->options().light_keyframe_interval;
-  }
   return {.thread = log_.thread(),
           .count = sync_count_,
           .segment = log_.segments() - 1,
           .registers = ToWords(sync_registers_)};
+}
+
+// A segment imports once more all that the thread uses: where that is much, segments are longer.
+uint64_t ThreadEngine::LightKeyframeInterval() const {
+  constexpr uint64_t kInstructionsPerPage = 80'000;  // 0.05 bytes an instruction
+  constexpr uint64_t kLongest = 16;                  // times what was asked for
+  const uint64_t shortest = recording_->options().light_keyframe_interval;
+  if (!recording_->options().adapt_light_keyframes) return shortest;
+  return std::clamp(pager_.segment_pages() * kInstructionsPerPage, shortest, kLongest * shortest);
 }
 
 void ThreadEngine::Refresh(absl::Span<const uint64_t> pages) {

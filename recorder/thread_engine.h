@@ -141,6 +141,7 @@ class ThreadEngine {
   void RunOneNatively();
   void LogStateHash();
   void LightKeyframe();
+  uint64_t LightKeyframeInterval() const;
   bool OthersMayStore() const;
   bool MayStore() const;
   void Sync();
