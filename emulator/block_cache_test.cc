@@ -18,7 +18,7 @@ TEST(BlockCacheTest, CountsInstructions) {
   Block* block = cache.Add(kBase, code, kNoBreakpoints);
   EXPECT_EQ(block->instructions, 2u);
   EXPECT_EQ(block->final_rep, kBase + 3);
-  EXPECT_EQ(block->flags, Block::kWrites);
+  EXPECT_EQ(block->flags, Block::kWrites | Block::kRepAtOnce);
   EXPECT_EQ(cache.Find(kBase, 5), block);
   EXPECT_EQ(cache.Find(kBase, 4), nullptr);
 }
