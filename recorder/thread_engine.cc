@@ -45,6 +45,7 @@ ThreadEngine::~ThreadEngine() {
 }
 
 bool ThreadEngine::wants_turn() const {
+  if (state_ == State::kEnded) return false;  // whatever it was stopped for before
   if (pending_status_.has_value()) return true;
   return state_ == State::kReady && !process_->stopped;
 }
