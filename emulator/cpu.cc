@@ -139,6 +139,7 @@ std::optional<RunResult> Cpu::Impl::RunBlocks(const RunOptions& options) {
   recheck_ = false;
   fault_ = false;
   running_rep_ = Block::kNoAddress;
+  rep_looked_at_ = ~uint64_t{0};
   rep_taken_over_ = false;
   block_start_count_ = count_;
   block_size_ = 0;
@@ -309,7 +310,8 @@ bool Cpu::Impl::RepStep(const Instruction& instruction) {
   blocked_ = nullptr;
   recheck_ = false;
   running_rep_ = Block::kNoAddress;
-  may_take_over_rep_ = instruction.rep_at_once;
+  rep_looked_at_ = ~uint64_t{0};
+  rep_step_at_once_ = instruction.rep_at_once;
   rep_taken_over_ = false;
   block_size_ = 0;
   mode_ = Mode::kRepStep;

@@ -39,7 +39,6 @@ void Cpu::Impl::Enter(const Block& block) {
   block_address_ = block.address;
   block_size_ = block.size;
   running_rep_ = block.final_rep;
-  may_take_over_rep_ = (block.flags & Block::kRepAtOnce) != 0;
   count_ += block.instructions;
 }
 
@@ -48,8 +47,14 @@ void Cpu::Impl::Enter(const Block& block) {
 bool Cpu::Impl::TakesOverRep() {
   // Below this it is quicker not to leave the engine.
   constexpr uint64_t kMinIterations = 48;
-  if (!std::exchange(may_take_over_rep_, false) || !watchpoints_.empty() ||
-      engine_->ReadGpr(kRcx) < kMinIterations || (engine_->ReadFlags() & kDirectionFlag) != 0) {
+  // One look at each is enough: while it is executed the count does not change.
+  if (std::exchange(rep_looked_at_, count_) == count_ || !watchpoints_.empty()) return false;
+  const Block* const block = blocks_.Find(block_address_, block_size_);
+  const bool at_once = mode_ == Mode::kRepStep
+                           ? rep_step_at_once_
+                           : block != nullptr && (block->flags & Block::kRepAtOnce) != 0;
+  if (!at_once || engine_->ReadGpr(kRcx) < kMinIterations ||
+      (engine_->ReadFlags() & kDirectionFlag) != 0) {
     return false;
   }
   return rep_taken_over_ = true;

@@ -198,9 +198,9 @@ class Cpu::Impl final : public FaultClient, public EngineClient, public AssistMe
   bool exact_limit_ = true;
   std::atomic<uint64_t> effective_limit_{0};  // 0: stop at the next block
   std::atomic<bool> stop_requested_{false};
-  bool may_take_over_rep_ =
-      false;                     // it was not yet seen whether the rest of running_rep_ is worth it
-  bool rep_taken_over_ = false;  // its rest is to be executed here
+  uint64_t rep_looked_at_ = ~uint64_t{0};  // count_ when it was seen whether to take it over
+  bool rep_step_at_once_ = false;          // running_rep_, stepped, is Instruction::rep_at_once
+  bool rep_taken_over_ = false;            // its rest is to be executed here
   uint64_t block_start_count_ = 0;
   uint64_t block_address_ = 0;
   uint64_t block_size_ = 0;
