@@ -69,6 +69,14 @@ void Say(const std::string& text) {
   std::fprintf(stderr, "hindsight: %s\n", Printable(text).c_str());
 }
 
+// Runs are removed, so nothing else may be there. (What the first run would say is too late.)
+bool IsFree(const std::string& trace) {
+  std::error_code error;
+  const std::filesystem::file_status status = std::filesystem::symlink_status(trace, error);
+  if (!std::filesystem::exists(status)) return true;
+  return std::filesystem::is_directory(status) && std::filesystem::is_empty(trace, error) && !error;
+}
+
 void Remove(const std::string& trace) {
   std::error_code error;
   std::filesystem::remove_all(trace, error);
@@ -123,6 +131,10 @@ std::string FailureText(const RunOutcome& outcome, uint64_t seed) {
 
 RunOutcome RecordUntilFailure(const RecordOptions& options, uint64_t most,
                               const RecordRun& record) {
+  if (!IsFree(options.directory)) {
+    Say(absl::StrCat(options.directory, ": exists and is not an empty directory"));
+    return {.recorder_exit = kExitRecorder};
+  }
   const NotedSignals signals;
   ProgressLine progress;
   const off_t input = lseek(STDIN_FILENO, 0, SEEK_CUR);

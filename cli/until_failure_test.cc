@@ -53,6 +53,17 @@ TEST_F(UntilFailureTest, KeepsTheTraceOfTheFirstRunThatFails) {
   EXPECT_EQ(Read("runs"), "100 101 102 103 ");
 }
 
+TEST_F(UntilFailureTest, WhatIsThereAlreadyIsNotRemoved) {
+  std::filesystem::create_directory(options_.directory);
+  std::ofstream(options_.directory + "/mine") << "precious";
+  const RunOutcome outcome = RecordUntilFailure(options_, 0, [](const RecordOptions&) {
+    raise(SIGINT);  // which ends the search, and removes the run
+    return RunOutcome{};
+  });
+  EXPECT_EQ(outcome.recorder_exit, 125);
+  EXPECT_EQ(Read("trace/mine"), "precious");
+}
+
 TEST_F(UntilFailureTest, KeepsNothingIfNoneFails) {
   const RunOutcome outcome = RecordUntilFailure(options_, 5, [this](const RecordOptions& run) {
     LeaveTrace(run);
