@@ -9,10 +9,13 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <cstring>
+#include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
 #include "base/unique_fd.h"
 #include "recorder/process_facts.h"
 
@@ -77,13 +80,21 @@ pid_t BreakpointRun::LiveThread() const {
   return process_;
 }
 
-bool BreakpointRun::Guard(int memory, uint64_t address, uint8_t byte) {
+absl::Status BreakpointRun::Guard(int memory, uint64_t address, uint8_t byte) {
   if (guard_ == nullptr) {
-    absl::StatusOr<std::unique_ptr<BreakpointGuard>> guard = BreakpointGuard::Start(memory);
-    if (!guard.ok()) return false;
-    guard_ = *std::move(guard);
+    ASSIGN_OR_RETURN(guard_, BreakpointGuard::Start(memory));
   }
-  return guard_->Add(address, byte);
+  if (guard_->Add(address, byte)) return absl::OkStatus();
+  return absl::ResourceExhaustedError("guarding breakpoints: too many places");
+}
+
+// Who asked for breakpoints gets them, guarded or not.
+void BreakpointRun::WarnUnguarded(const absl::Status& status) {
+  guarded_ = false;
+  std::fprintf(stderr,
+               "hindsight: %s: should the recorder be killed while it waits for a place, process "
+               "%d dies of SIGTRAP when it gets there\n",
+               std::string(status.message()).c_str(), process_);
 }
 
 void BreakpointRun::ForgetAll() {
@@ -98,7 +109,10 @@ void BreakpointRun::Insert(absl::Span<const uint64_t> addresses) {
     const auto at = static_cast<off_t>(address);
     uint8_t byte;
     if (pread(memory.get(), &byte, 1, at) != 1) continue;  // not mapped yet
-    if (guarded_ && !Guard(memory.get(), address, byte)) continue;
+    if (guarded_) {
+      const absl::Status status = Guard(memory.get(), address, byte);
+      if (!status.ok()) WarnUnguarded(status);
+    }
     if (pwrite(memory.get(), &kInt3, 1, at) == 1) inserted_.emplace(address, byte);
   }
 }

@@ -114,7 +114,8 @@ class BreakpointRun {
   void TakeOut(uint64_t address, pid_t process);
   void TakeOutAll(pid_t process);
   void ForgetAll();
-  bool Guard(int memory, uint64_t address, uint8_t byte);
+  absl::Status Guard(int memory, uint64_t address, uint8_t byte);
+  void WarnUnguarded(const absl::Status& status);
   void StepOver(pid_t thread);
 
   // Threads.
@@ -133,7 +134,7 @@ class BreakpointRun {
 
   const pid_t process_;
   const FindPlaces find_places_;
-  const bool guarded_;
+  bool guarded_;
   Mode mode_ = Mode::kIdle;
   std::map<pid_t, Thread> threads_;
   std::map<uint64_t, uint8_t> inserted_;    // address -> the byte that belongs there
