@@ -5,42 +5,21 @@
 
 #include <algorithm>
 #include <variant>
+#include <vector>
 
 #include "base/status_macros.h"
+#include "base/waiting_calls.h"
+#include "emulator/registers.h"
 
 namespace hindsight {
 namespace {
 
-// rax in a register file's words.
-constexpr size_t kRaxWord = 0;
-
-// Calls that may wait for long and store nothing in the process's memory, however they end.
-bool StoresNothing(int64_t number) {
-  switch (number) {
-    case SYS_futex:
-    case SYS_pause:
-    case SYS_sched_yield:
-    case SYS_write:
-    case SYS_pwrite64:
-    case SYS_writev:
-    case SYS_pwritev:
-    case SYS_sendto:
-    case SYS_sendmsg:
-    case SYS_connect:
-    case SYS_shutdown:
-    case SYS_flock:
-    case SYS_fsync:
-    case SYS_fdatasync:
-    case SYS_close:
-    case SYS_openat:
-    case SYS_kill:
-    case SYS_tkill:
-    case SYS_tgkill:
-    case SYS_mprotect:
-      return true;
-    default:
-      return false;
-  }
+// Whether the call that a thread is about to make, by its registers, stores nothing.
+bool NextCallStoresNothing(const std::vector<uint64_t>& registers) {
+  if (registers.size() <= kR15) return false;
+  const uint64_t arguments[] = {registers[kRdi], registers[kRsi], registers[kRdx],
+                                registers[kR10], registers[kR8],  registers[kR9]};
+  return StoresNothing(static_cast<int64_t>(registers[kRax]), arguments);
 }
 
 bool IsOfPage(const Record& record, uint64_t* page) {
@@ -84,11 +63,12 @@ absl::Status OtherWriters::AddThread(const FullKeyframe::ThreadState& state) {
     const uint64_t number = trace_->segments(state.thread).back().number;
     ASSIGN_OR_RETURN(const auto last, trace_->LoadSegment(state.thread, number));
     const bool ends = last->end_count() == state.count;
-    const auto call = state.registers.size() > kRaxWord ? state.registers[kRaxWord] : 0;
-    anywhere_ = ends && !StoresNothing(static_cast<int64_t>(call));
+    anywhere_ = ends && !NextCallStoresNothing(state.registers);
     return absl::OkStatus();
   }
-  if (event->kind == EventKind::kSyscall && StoresNothing(event->number)) return absl::OkStatus();
+  if (event->kind == EventKind::kSyscall && StoresNothing(event->number, event->arguments)) {
+    return absl::OkStatus();
+  }
   const bool failed = event->result < 0 && event->result > -4096;
   if (event->kind != EventKind::kSyscall || failed || MakesProcess(*event) ||
       claims_->IsUnknownAt(state.thread, state.count + 1)) {

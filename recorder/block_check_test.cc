@@ -13,6 +13,7 @@
 #include "absl/types/span.h"
 #include "gtest/gtest.h"
 #include "recorder/rseq.h"
+#include "recorder/true_process.h"
 
 namespace hindsight {
 namespace {
@@ -23,11 +24,8 @@ using Verdict = BlockCheck::Verdict;
 class BlockCheckTest : public ::testing::Test, private Pager {
  protected:
   void SetUp() override {
-    auto command = LookUpProgram({"/bin/true"});
-    ASSERT_TRUE(command.ok()) << command.status();
-    auto tracee = Tracee::Launch(*command);
-    ASSERT_TRUE(tracee.ok()) << tracee.status();
-    tracee_ = *std::move(tracee);
+    tracee_ = LaunchTrue();
+    ASSERT_NE(tracee_, nullptr);
     cpu_ = *Cpu::Create(this);
     ASSERT_TRUE(tracee_->GetRegisters(/*vectors=*/true, &start_));
   }

@@ -8,7 +8,7 @@
 #include <cstring>
 
 #include "gtest/gtest.h"
-#include "recorder/program_lookup.h"
+#include "recorder/true_process.h"
 
 namespace hindsight {
 namespace {
@@ -17,11 +17,8 @@ namespace {
 class CpuTimeTest : public testing::Test {
  protected:
   void SetUp() override {
-    auto command = LookUpProgram({"/bin/true"});
-    ASSERT_TRUE(command.ok());
-    auto tracee = Tracee::Launch(*command);
-    ASSERT_TRUE(tracee.ok()) << tracee.status();
-    tracee_ = *std::move(tracee);
+    tracee_ = LaunchTrue();
+    ASSERT_NE(tracee_, nullptr);
     RegisterFile registers;
     ASSERT_TRUE(tracee_->GetRegisters(false, &registers));
     address_ = registers.gpr[kRsp] - 1024;

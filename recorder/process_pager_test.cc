@@ -10,6 +10,7 @@
 #include "gtest/gtest.h"
 #include "recorder/fake_trace_writer.h"
 #include "recorder/page_diff.h"
+#include "recorder/true_process.h"
 
 namespace hindsight {
 namespace {
@@ -18,11 +19,8 @@ namespace {
 class ProcessPagerTest : public testing::Test {
  protected:
   void SetUp() override {
-    auto command = LookUpProgram({"/bin/true"});
-    ASSERT_TRUE(command.ok());
-    auto tracee = Tracee::Launch(*command);
-    ASSERT_TRUE(tracee.ok()) << tracee.status();
-    tracee_ = *std::move(tracee);
+    tracee_ = LaunchTrue();
+    ASSERT_NE(tracee_, nullptr);
     modules_ = std::make_unique<ModuleTable>(&writer_, "", 1 << 28);
     log_ = std::make_unique<ThreadLog>(&writer_, tracee_->process(), &sequence_);
     pager_ = std::make_unique<ProcessPager>(tracee_.get(), modules_.get(), log_.get(), &witnesses_);

@@ -103,6 +103,7 @@ class RecordedProcess {
   bool TakeBorrowed() { return std::exchange(borrows_memory_, false); }
   // What the kernel has stored for threads that have ended, since the last time this was asked.
   void NoteWritten(const MemoryRange& range) { written_.push_back(range); }
+  bool has_written() const { return !written_.empty(); }
   std::vector<MemoryRange> TakeWritten() { return std::exchange(written_, {}); }
 
   // Its system calls are going to be restricted: the vdso makes none any more. `by` has its turn.

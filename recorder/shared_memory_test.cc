@@ -8,6 +8,7 @@
 #include "recorder/fake_trace_writer.h"
 #include "recorder/memory_hashes.h"
 #include "recorder/process_pager.h"
+#include "recorder/true_process.h"
 #include "tracefmt/memory_hash.h"
 
 namespace hindsight {
@@ -62,11 +63,8 @@ class View {
 class SharedMemoryTest : public testing::Test {
  protected:
   void SetUp() override {
-    auto command = LookUpProgram({"/bin/true"});
-    ASSERT_TRUE(command.ok());
-    auto tracee = Tracee::Launch(*command);
-    ASSERT_TRUE(tracee.ok()) << tracee.status();
-    tracee_ = *std::move(tracee);
+    tracee_ = LaunchTrue();
+    ASSERT_NE(tracee_, nullptr);
     modules_ = std::make_unique<ModuleTable>(&writer_, "", 1 << 28);
     MemoryMap map = MemoryMap::OfProcess(tracee_->ProcPath("maps"));
     ASSERT_TRUE(modules_->Register(&map).ok());

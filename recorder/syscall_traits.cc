@@ -1,6 +1,5 @@
 #include "recorder/syscall_traits.h"
 
-#include <linux/futex.h>
 #include <linux/seccomp.h>
 #include <sched.h>
 #include <signal.h>
@@ -135,34 +134,5 @@ bool IsRestartCode(int64_t result) {
 }
 
 bool NeedsRestartSyscall(int64_t result) { return result == kRestartBlock; }
-
-bool StoresNothing(int64_t number, const uint64_t arguments[6]) {
-  switch (number) {
-    case SYS_futex:
-      switch (arguments[1] & FUTEX_CMD_MASK) {
-        case FUTEX_WAIT:
-        case FUTEX_WAIT_BITSET:
-        case FUTEX_WAKE:
-        case FUTEX_WAKE_BITSET:
-          return true;
-        default:
-          return false;
-      }
-    case SYS_nanosleep:
-      return arguments[1] == 0;
-    case SYS_clock_nanosleep:
-      return arguments[3] == 0;
-    case SYS_sched_yield:
-    case SYS_pause:
-    case SYS_rt_sigsuspend:
-    case SYS_write:
-    case SYS_fsync:
-    case SYS_fdatasync:
-    case SYS_flock:
-      return true;
-    default:
-      return false;
-  }
-}
 
 }  // namespace hindsight

@@ -55,10 +55,6 @@ bool IsRestartCode(int64_t result);
 // Of the restart codes: the call goes on as restart_syscall, and knows how much time is left.
 bool NeedsRestartSyscall(int64_t result);
 
-// Whether a call, for however long it waits, stores nothing in the process's memory. False also
-// where that is not known.
-bool StoresNothing(int64_t number, const uint64_t arguments[6]);
-
 }  // namespace hindsight
 
 #endif  // HINDSIGHT_RECORDER_SYSCALL_TRAITS_H_

@@ -1,6 +1,5 @@
 #include "recorder/syscall_traits.h"
 
-#include <linux/futex.h>
 #include <linux/seccomp.h>
 #include <sched.h>
 #include <signal.h>
@@ -71,20 +70,6 @@ TEST(SyscallTraitsTest, KnowsWhatCannotBeRecorded) {
   EXPECT_EQ(ReasonNotToRecord(SYS_modify_ldt, zero), nullptr);
   EXPECT_NE(ReasonNotToRecord(SYS_modify_ldt, one), nullptr);
   EXPECT_EQ(ReasonNotToRecord(SYS_read, zero), nullptr);
-}
-
-TEST(SyscallTraitsTest, WaitingCallsThatStoreNothing) {
-  const uint64_t wait[6] = {0x1000, FUTEX_WAIT | FUTEX_PRIVATE_FLAG, 1};
-  const uint64_t lock[6] = {0x1000, FUTEX_LOCK_PI | FUTEX_PRIVATE_FLAG};
-  const uint64_t wake_op[6] = {0x1000, FUTEX_WAKE_OP};
-  EXPECT_TRUE(StoresNothing(SYS_futex, wait));
-  EXPECT_FALSE(StoresNothing(SYS_futex, lock));
-  EXPECT_FALSE(StoresNothing(SYS_futex, wake_op));
-  const uint64_t sleep[6] = {0x1000}, sleep_with_rest[6] = {0x1000, 0x2000};
-  EXPECT_TRUE(StoresNothing(SYS_nanosleep, sleep));
-  EXPECT_FALSE(StoresNothing(SYS_nanosleep, sleep_with_rest));
-  EXPECT_FALSE(StoresNothing(SYS_read, wait));
-  EXPECT_FALSE(StoresNothing(SYS_exit, wait));  // the word of CLONE_CHILD_CLEARTID
 }
 
 }  // namespace

@@ -4,10 +4,10 @@
 #include <utility>
 #include <variant>
 
+#include "base/waiting_calls.h"
 #include "recorder/recording.h"
 #include "recorder/rseq.h"
 #include "recorder/scheduling.h"
-#include "recorder/syscall_traits.h"
 
 namespace hindsight {
 namespace {
@@ -161,7 +161,7 @@ void ThreadEngine::OnLimit() {
   Reach(cpu_->count());
   if (process_->limits_time) PayTime();
   if (SignalIsDue()) {
-    TakeSignal();
+    RunOneNatively();
     return;
   }
   if (process_->full_keyframe_due()) {
@@ -180,9 +180,7 @@ void ThreadEngine::OnLimit() {
   }
 }
 
-// Running on natively is what makes the kernel deliver a pending signal.
-void ThreadEngine::TakeSignal() { RunOneNatively(); }
-
+// Which is what makes the kernel deliver a pending signal, or store what it owes.
 void ThreadEngine::RunOneNatively() {
   const Instruction instruction = cpu_->next().value_or(Instruction{});
   if (instruction.policy == Policy::kSyscall) {
@@ -209,10 +207,14 @@ void ThreadEngine::AwaitCommit() {
   }
 }
 
-// Whether another thread of the process may be storing something, or has and nobody was told yet.
+// Whether another thread of the process may be storing something, or has and the view does not show
+// it yet.
 bool ThreadEngine::OthersMayStore() const {
   if (!process_->SharesMemory()) return false;
-  if (process_->SharesMemoryWithProcess() || process_->asynchronous_writes) return true;
+  if (process_->SharesMemoryWithProcess() || process_->asynchronous_writes ||
+      process_->has_written()) {
+    return true;
+  }
   const auto& threads = process_->threads();
   return std::any_of(threads.begin(), threads.end(), [this](const auto& other) {
     return other.get() != this && other->MayStore();

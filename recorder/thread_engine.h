@@ -48,7 +48,7 @@ class ThreadEngine {
     kNative,   // is not recorded at present
     kEnded,
   };
-  // A thread that is not alone gives others a turn after at most so many instructions, or more
+  // A thread that is not alone gives others a turn after so many instructions on average, or more
   // where it has much memory to bring along, or a millisecond.
   static constexpr uint64_t kSharedQuantum = 100'000;
 
@@ -137,7 +137,6 @@ class ThreadEngine {
   std::string Name() const;
   void PayTime();
   void OnLimit();
-  void TakeSignal();
   void RunOneNatively();
   void LogStateHash();
   void LightKeyframe();

@@ -11,6 +11,7 @@
 
 #include "gtest/gtest.h"
 #include "recorder/tracee.h"
+#include "recorder/true_process.h"
 
 namespace hindsight {
 namespace {
@@ -67,9 +68,8 @@ TEST(VdsoTest, DamagedImagesGiveNoPatches) {
 class StoppedProcessTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    auto tracee = Tracee::Launch(*LookUpProgram({"/bin/true"}));
-    ASSERT_TRUE(tracee.ok());
-    tracee_ = *std::move(tracee);
+    tracee_ = LaunchTrue();
+    ASSERT_NE(tracee_, nullptr);
     map_ = MemoryMap::OfProcess(tracee_->ProcPath("maps"));
     ASSERT_NE(map_.FindNamed("[vdso]"), nullptr);
   }
