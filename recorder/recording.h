@@ -1,8 +1,8 @@
 // A recording of one or more processes: whose turn it is, who waits, what ends it.
 //
-//   ready threads take turns, by turn_scheduler.h;   threads in system calls run in their
-//   processes, and one at a time is emulated                 become ready when waitpid tells of
-//   their stop
+//   ready threads take turns, one at a time     threads in system calls run in their processes,
+//   is emulated: whose is next and how long     and become ready when waitpid reports their stop
+//   it is, turn_scheduler.h decides
 //
 // Not copyable, not movable. One host thread, the one that traces.
 

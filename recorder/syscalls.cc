@@ -230,8 +230,9 @@ void ThreadEngine::FinishSystemCall() {
     rseq_ = RseqOf(thread());
     runs_natively_next_ = rseq_ != 0;  // it fills in the structure when it gets back to the program
   }
-  if (call_->number == SYS_prctl && call_->arguments[0] == PR_SET_TSC)
+  if (call_->number == SYS_prctl && call_->arguments[0] == PR_SET_TSC) {
     recording_->NoteTscForbidden();
+  }
   SyscallOutputs outputs = OutputsOfCall(*call_, result);
   outputs.known |= has_lent;
   if (!outputs.known) NoteUnknownMemory(absl::StrCat("system call ", call_->number));

@@ -82,7 +82,8 @@ void ThreadEngine::LengthenTurn() {
   turn_alone_ = recording_->alone();
   uint64_t length = quantum;
   if (!turn_alone_) {
-    const uint64_t longest = kSharedQuantum * (chaos ? 1 : turn_ns_ / kTurnNs);
+    // Without chaos they are three quarters of the longest on average.
+    const uint64_t longest = chaos ? kSharedQuantum : kSharedQuantum * (turn_ns_ / kTurnNs) * 4 / 3;
     length = recording_->scheduler().TurnLength(std::min(quantum, longest));
   }
   turn_end_ = cpu_->count() + length;
@@ -141,11 +142,8 @@ RunOptions ThreadEngine::NextLeg() {
 
 void ThreadEngine::Turn() {
   // A signal that the call raised, or let through, comes before the next instruction.
-  if (std::exchange(after_call_, false) && tracee_->HasDeliverableSignal()) {
-    TakeSignal();
-    return;
-  }
-  if (std::exchange(runs_natively_next_, false)) {
+  const bool signaled = std::exchange(after_call_, false) && tracee_->HasDeliverableSignal();
+  if (std::exchange(runs_natively_next_, false) || signaled) {
     RunOneNatively();
     return;
   }
