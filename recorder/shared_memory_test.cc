@@ -127,6 +127,24 @@ TEST_F(SharedMemoryTest, TheSameAfterAnEarlierWriteBack) {
   }
 }
 
+// However long the page was not used when another thread stored to it: the older byte is not what
+// the thread knows of it.
+TEST_F(SharedMemoryTest, APageThatGoesOutOfUseIsNotKnownByItsOlderBytes) {
+  uint8_t value = InProcess(stack_ + 8);
+  for (int idle = 0; idle < 80; ++idle) {
+    one_->Load(stack_ + 8);
+    for (int i = 0; i < idle; ++i) one_->pager.Resync({});
+    other_->Store(stack_ + 8, ++value);
+    ASSERT_TRUE(other_->pager.WriteBack());
+    one_->pager.FollowOthers();
+    one_->pager.Resync({});
+    uint8_t known = 0;
+    if (one_->pager.ReadKnown(stack_ + 8, absl::MakeSpan(&known, 1))) {
+      EXPECT_EQ(known, value) << "after " << idle << " looks without use";
+    }
+  }
+}
+
 // What a comparison brought in is no store of the thread's.
 TEST_F(SharedMemoryTest, ImportsAreNotWrittenBack) {
   one_->Store(stack_ + 8, 1);
