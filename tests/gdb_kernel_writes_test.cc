@@ -1,6 +1,7 @@
 // Memory that the kernel has written and the program has not touched since: as it was, or
 // unavailable, never as it was before.
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <string>
@@ -16,6 +17,8 @@
 
 namespace hindsight::e2e {
 namespace {
+
+using ::testing::HasSubstr;
 
 const Recorded& Writes() {
   static const Recorded* recorded = new Recorded({Program("kernel_writes")});
@@ -103,6 +106,35 @@ python say("after", value("area[5000]"))
       << gdb.text;
   EXPECT_EQ(gdb.Answer("before"), "97 'a'") << gdb.text;
   EXPECT_EQ(gdb.Answer("after"), "48 '0'") << gdb.text;
+}
+
+// Which the kernel has moved: it is known from where it was.
+TEST(GdbKernelWritesTest, MovedMemoryIsShownBeforeItIsUsed) {
+  const Recorded recorded({Program("moved_memory")});
+  ExpectExact(recorded.trace());
+  const auto line = [](const char* marker) {
+    return absl::StrCat("moved_memory.c:", LineOf("moved_memory.c", marker));
+  };
+  const GdbResult gdb =
+      RunGdb(recorded.trace(), absl::Substitute(R"(
+break $0
+break $1
+continue
+python say("moved", value("moved"))
+python say("second page", value("moved + 4096"))
+continue
+python say("changed", value("moved"))
+delete
+watch *(int*)moved
+python say("stop", run("reverse-continue"))
+python say("before", value("moved"))
+)",
+                                                line("// moved"), line("// changed")));
+  EXPECT_THAT(gdb.Answer("moved"), HasSubstr("filled before the move")) << gdb.text;
+  EXPECT_THAT(gdb.Answer("second page"), HasSubstr("filled as well"));
+  EXPECT_THAT(gdb.Answer("changed"), HasSubstr("changed"));
+  EXPECT_EQ(gdb.Answer("stop"), "breakpoint 3");  // the watchpoint
+  EXPECT_THAT(gdb.Answer("before"), HasSubstr("filled before the move"));
 }
 
 // gdb's prologue analysis of code without symbols asks for such addresses.
