@@ -30,15 +30,15 @@ void ThreadEngine::OnGroupStop() {
 
 void ThreadEngine::NoteSignal(const TraceeStop& stop, const RegisterFile& after) {
   const uint64_t sequence = log_.NextSequence();
+  log_.Event({.kind = EventKind::kSignal,
+              .sequence = sequence,
+              .count = cpu_->count() + 1,
+              .number = stop.signal,
+              .text = stop.siginfo});
   Transition(after, Discontinuity{.kind = DiscontinuityKind::kSignal,
                                   .sequence = sequence,
                                   .signal = stop.signal,
                                   .siginfo = stop.siginfo});
-  log_.Event({.kind = EventKind::kSignal,
-              .sequence = sequence,
-              .count = cpu_->count(),
-              .number = stop.signal,
-              .text = stop.siginfo});
 }
 
 // Lets the kernel build the frame of the signal's handler. If the signal interrupted a system call,
@@ -100,8 +100,8 @@ void ThreadEngine::NoteInterruptedCall(const SystemCall& call, const RegisterFil
   after.gpr[kRcx] = saved[REG_RCX];
   after.gpr[kR11] = saved[REG_R11];
   const uint64_t sequence = log_.NextSequence();
+  log_.Event(CallEvent(EventKind::kSyscall, sequence, call, after));
   Transition(after, SideEffect{.kind = SideEffectKind::kSyscall, .sequence = sequence});
-  log_.Event(CallEvent(EventKind::kSyscall, sequence, call));
 }
 
 }  // namespace hindsight

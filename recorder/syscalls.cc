@@ -187,13 +187,17 @@ bool ThreadEngine::OnSystemCallExit() {
   return true;
 }
 
-ProcessEvent ThreadEngine::CallEvent(EventKind kind, uint64_t sequence, const SystemCall& call) {
+// The event of the transition that is to be logged next. Events stand before their records in the
+// trace: a recorder that dies between the two leaves an event too many, which readers see from the
+// last state, and no record that nothing explains.
+ProcessEvent ThreadEngine::CallEvent(EventKind kind, uint64_t sequence, const SystemCall& call,
+                                     const RegisterFile& after) {
   return {.kind = kind,
           .sequence = sequence,
-          .count = cpu_->count(),
+          .count = cpu_->count() + 1,
           .number = call.number,
           .arguments = std::vector<uint64_t>(call.arguments, call.arguments + 6),
-          .result = static_cast<int64_t>(cpu_->registers().gpr[kRax])};
+          .result = static_cast<int64_t>(after.gpr[kRax])};
 }
 
 void ThreadEngine::FinishSystemCall() {
@@ -202,8 +206,8 @@ void ThreadEngine::FinishSystemCall() {
   RegisterFile after;
   if (!tracee_->GetRegisters(/*vectors=*/false, &after)) return;
   const uint64_t sequence = log_.NextSequence();
+  log_.Event(CallEvent(EventKind::kSyscall, sequence, *call_, after));
   Transition(after, SideEffect{.kind = SideEffectKind::kSyscall, .sequence = sequence});
-  log_.Event(CallEvent(EventKind::kSyscall, sequence, *call_));
   const bool has_lent = TakeBackMemory();
   NoteForks();
   if (MayChangeSignalMask(call_->number)) tracee_->ForgetSignalMask();
@@ -282,6 +286,10 @@ void ThreadEngine::FinishExec() {
   RegisterFile after;
   if (!tracee_->GetRegisters(/*vectors=*/true, &after)) return;
   const uint64_t sequence = log_.NextSequence();
+  ProcessEvent event = CallEvent(EventKind::kExec, sequence, *call_, after);
+  event.result = 0;
+  event.text = ExecutablePath(thread());
+  log_.Event(std::move(event));
   Transition(after, Discontinuity{.kind = DiscontinuityKind::kExec, .sequence = sequence});
   ReturnMemory();
   pager_.Reset();
@@ -294,10 +302,6 @@ void ThreadEngine::FinishExec() {
   recording_->Keep(process_->OpenImage(tracee_.get()));
   tracee_->UseCommitArea(process_->commit_area());
   pager_.SetSpace(process_->space());
-  ProcessEvent event = CallEvent(EventKind::kExec, sequence, *call_);
-  event.result = 0;
-  event.text = process_->program();
-  log_.Event(std::move(event));
   log_.Event({.kind = EventKind::kMapChange,
               .count = cpu_->count(),
               .maps = process_->space()->map().regions()});

@@ -184,7 +184,8 @@ class ThreadEngine {
   void NoteForks();
   void TellOfUntracedTask(int64_t task);
   void NoteAffinity();
-  ProcessEvent CallEvent(EventKind kind, uint64_t sequence, const SystemCall& call);
+  ProcessEvent CallEvent(EventKind kind, uint64_t sequence, const SystemCall& call,
+                         const RegisterFile& after);
   static uint64_t CloneFlags(const SystemCall& call);
   void OnNewTask(const TraceeStop& stop);
 

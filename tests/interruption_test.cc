@@ -11,21 +11,25 @@
 #include <vector>
 
 #include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
 #include "tests/harness/gdb.h"
 #include "tests/harness/recording.h"
 
 namespace hindsight::e2e {
 namespace {
 
-// Records tests/programs/ticks until it has said `ticks` lines (50 ms each), then kills the
-// recorder.
-void RecordAndKill(const std::string& trace, int ticks) {
-  Child recorder = Child::Start({Hindsight(), "record", "-o", trace, "--", Program("ticks")});
+// Records a program until it has written `line`, then kills the recorder.
+void RecordAndKill(const std::string& trace, const std::string& program, const std::string& line) {
+  Child recorder = Child::Start({Hindsight(), "record", "-o", trace, "--", Program(program)});
   size_t position = 0;
-  ASSERT_TRUE(recorder.WaitForOut("tick " + std::to_string(ticks) + "\n", &position))
-      << recorder.err();
+  ASSERT_TRUE(recorder.WaitForOut(line, &position)) << recorder.err();
   recorder.Signal(SIGKILL);
   EXPECT_EQ(recorder.Finish().Ending(), "signal 9");
+}
+
+// Each tick is 50 ms.
+void RecordAndKill(const std::string& trace, int ticks) {
+  RecordAndKill(trace, "ticks", absl::StrCat("tick ", ticks, "\n"));
 }
 
 TEST(InterruptionTest, KilledRecorderLeavesAUsableTrace) {
@@ -46,6 +50,17 @@ TEST(InterruptionTest, KilledAtOnce) {
   RecordAndKill(trace, 1);
   EXPECT_EQ(InfoField(trace, "state"), "interrupted");
   ExpectExact(trace);
+}
+
+// What is on disk then are full blocks, and most of them end with the record of a call.
+TEST(InterruptionTest, KilledAmongManyCalls) {
+  for (int thousands = 3; thousands <= 12; ++thousands) {
+    const TempDir directory;
+    const std::string trace = directory.File("trace");
+    RecordAndKill(trace, "endless_calls", absl::StrCat(thousands, "000 calls\n"));
+    EXPECT_EQ(InfoField(trace, "state"), "interrupted");
+    ExpectExact(trace);
+  }
 }
 
 TEST(InterruptionTest, InterruptedTraceIsDebugged) {
