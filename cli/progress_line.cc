@@ -1,5 +1,6 @@
 #include "cli/progress_line.h"
 
+#include <termios.h>
 #include <unistd.h>
 
 #include <cstdio>
@@ -14,6 +15,14 @@ namespace {
 // Back to the first column, and erase to the end of the line.
 constexpr char kRestart[] = "\r\x1b[K";
 
+bool InForeground() { return tcgetpgrp(STDERR_FILENO) == getpgrp(); }
+
+bool ShowsLines() {
+  termios modes = {};
+  return tcgetattr(STDERR_FILENO, &modes) == 0 && (modes.c_lflag & ICANON) != 0 &&
+         (modes.c_lflag & ECHO) != 0;
+}
+
 void Write(absl::string_view text) { std::fwrite(text.data(), 1, text.size(), stderr); }
 
 }  // namespace
@@ -21,13 +30,13 @@ void Write(absl::string_view text) { std::fwrite(text.data(), 1, text.size(), st
 ProgressLine::ProgressLine() : on_terminal_(isatty(STDERR_FILENO) != 0) {}
 
 void ProgressLine::Show(absl::string_view text) {
-  if (!on_terminal_) return;
+  if (!on_terminal_ || !InForeground() || !ShowsLines()) return;
   Write(absl::StrCat(kRestart, "hindsight: ", Printable(text)));
   shown_ = true;
 }
 
 void ProgressLine::Clear() {
-  if (shown_) Write(kRestart);
+  if (shown_ && InForeground()) Write(kRestart);
   shown_ = false;
 }
 

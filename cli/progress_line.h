@@ -1,5 +1,8 @@
 // A line on stderr that is rewritten in place while something long runs, if stderr is a terminal.
 //
+// It is not touched while another process group has the terminal (after Ctrl-Z and `bg`), nor shown
+// while somebody has taken it for other than lines: an editor, a pager, who asks for a password.
+//
 // Not copyable. One thread.
 
 #ifndef HINDSIGHT_CLI_PROGRESS_LINE_H_
@@ -17,6 +20,7 @@ class ProgressLine {
   ProgressLine& operator=(const ProgressLine&) = delete;
 
   bool on_terminal() const { return on_terminal_; }
+  // Requires: the cursor is at the start of an empty line, or the line is shown.
   void Show(absl::string_view text);
   void Clear();
   // Shows `text` for good, on whatever stderr is.

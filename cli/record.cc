@@ -3,6 +3,7 @@
 #include "recorder/record.h"
 
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -85,25 +86,35 @@ void Report(const RecordOptions& record, const RecordResult& result, ProgressLin
   progress->Finish(SummaryText(record.directory, result));
 }
 
-// Null `progress`: the user is told of errors only.
+// Standard output is a pipe: whoever reads it may write to the same terminal.
+bool OthersShowOutput() {
+  struct stat status = {};
+  return fstat(STDOUT_FILENO, &status) == 0 &&
+         (S_ISFIFO(status.st_mode) || S_ISSOCK(status.st_mode));
+}
+
+// Null `progress`: the user is told of errors only, and of what `base` has as progress.
 RunOutcome RecordRunOnce(const RecordOptions& base, ProgressLine* progress) {
   RecordOptions record = base;
-  if (progress != nullptr && progress->on_terminal()) {
+  if (progress != nullptr && progress->on_terminal() && !OthersShowOutput()) {
     record.progress = [progress](const RecordProgress& now) {
       // Only once the program runs longer than anyone wants to be told of.
       if (now.seconds < 1) return;
       progress->Show(absl::StrFormat("recording: %.1f s, %.1f M instructions, %s", now.seconds,
                                      now.instructions / 1e6, SizeText(now.trace_bytes)));
     };
+    record.hide_progress = [progress] { progress->Clear(); };
   }
   absl::StatusOr<RecordResult> result = RecordProgram(record);
-  if (progress != nullptr) progress->Clear();
+  if (record.hide_progress) record.hide_progress();
   if (!result.ok()) {
     const int exit_status = FailureStatus(result.status());
     return {.recorder_exit = record.attach_pid != 0 ? kExitRecorder : exit_status};
   }
   if (progress != nullptr) Report(record, *result, progress);
-  RunOutcome outcome = {.wait_status = result->wait_status, .timed_out = result->timed_out};
+  RunOutcome outcome = {.wait_status = result->wait_status,
+                        .timed_out = result->timed_out,
+                        .at_line_start = result->at_line_start};
   if (result->blocks_differing != 0) {
     PrintError(
         absl::StrCat("self-check: ", result->blocks_differing, " of ", result->blocks_checked,
@@ -191,8 +202,10 @@ void AddOptions(Options* options, RecordOptions* record, RecordValues* values) {
                "Record until the last process has ended that the program made, a daemon for "
                "example; Ctrl-C ends it before. Otherwise recording ends with the program, and "
                "processes that outlive it run on unrecorded.");
-  options->Add("quiet", &values->quiet, "",
-               "Show no progress and do not say where the trace is; only what went wrong.");
+  options->Add(
+      "quiet", &values->quiet, "",
+      "Show no progress and do not say where the trace is; only what went wrong. (Progress "
+      "shows on a terminal while the program neither writes nor reads there.)");
   options->Add("env", &values->environment, "WHICH",
                "Whether the trace lists the environment of the processes: all or none. With none, "
                "what they hold of it in their memory is recorded all the same.");

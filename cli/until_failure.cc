@@ -8,7 +8,6 @@
 #include <array>
 #include <atomic>
 #include <cerrno>
-#include <chrono>
 #include <csignal>
 #include <cstdio>
 #include <filesystem>
@@ -83,17 +82,26 @@ void Remove(const std::string& trace) {
   if (error) Say(absl::StrCat(trace, ": cannot be removed: ", error.message()));
 }
 
-// In the forked child: nothing of the parent's buffers is written twice.
-[[noreturn]] void RecordInChild(const RecordRun& record, const RecordOptions& options, int result) {
+// In the forked child: nothing of the parent's buffers is written twice. `what` is shown where that
+// does not disturb the program, which only who records it knows.
+[[noreturn]] void RecordInChild(const RecordRun& record, RecordOptions options,
+                                const std::string& what, int result) {
+  ProgressLine progress;
+  if (progress.on_terminal()) {
+    options.progress = [&](const RecordProgress& now) {
+      progress.Show(absl::StrFormat("%s, %.1f s", what, now.seconds));
+    };
+    options.hide_progress = [&] { progress.Clear(); };
+  }
   const RunOutcome outcome = record(options);
   std::fflush(nullptr);
   const bool told = write(result, &outcome, sizeof(outcome)) == sizeof(outcome);
   _exit(told ? 0 : kExitRecorder);
 }
 
-// `what` is shown meanwhile.
+// `what` is shown meanwhile on a terminal.
 RunOutcome RunOnce(const RecordOptions& options, const RecordRun& record,
-                   const NotedSignals& signals, const std::string& what, ProgressLine* progress) {
+                   const NotedSignals& signals, const std::string& what) {
   const RunOutcome lost = {.recorder_exit = kExitRecorder};
   int ends[2];
   if (pipe2(ends, O_CLOEXEC) != 0) return lost;
@@ -104,14 +112,11 @@ RunOutcome RunOnce(const RecordOptions& options, const RecordRun& record,
   if (child < 0) return lost;
   if (child == 0) {
     signals.Restore();
-    RecordInChild(record, options, write_end.get());
+    RecordInChild(record, options, what, write_end.get());
   }
   write_end.Reset();
-  const auto begun = std::chrono::steady_clock::now();
   pollfd ready = {read_end.get(), POLLIN, 0};
   while (stop_signal == 0 && poll(&ready, 1, kTickMs) <= 0) {
-    const std::chrono::duration<double> time = std::chrono::steady_clock::now() - begun;
-    progress->Show(absl::StrFormat("%s, %.1f s", what, time.count()));
   }
   // The program dies with its recorder.
   if (stop_signal != 0) kill(child, SIGKILL);
@@ -136,7 +141,6 @@ RunOutcome RecordUntilFailure(const RecordOptions& options, uint64_t most,
     return {.recorder_exit = kExitRecorder};
   }
   const NotedSignals signals;
-  ProgressLine progress;
   const off_t input = lseek(STDIN_FILENO, 0, SEEK_CUR);
   const std::string of_most = most == 0 ? "" : absl::StrCat(" of at most ", most);
   RecordOptions run = options;
@@ -144,10 +148,11 @@ RunOutcome RecordUntilFailure(const RecordOptions& options, uint64_t most,
   for (uint64_t number = 1; most == 0 || number <= most; ++number, ++run.seed) {
     if (input >= 0) lseek(STDIN_FILENO, input, SEEK_SET);
     const std::string what = absl::StrCat("run ", number, of_most);
-    progress.Show(absl::StrCat(what, ", seed ", run.seed));
-    outcome = RunOnce(run, record, signals, absl::StrCat(what, ", seed ", run.seed), &progress);
-    progress.Clear();
+    outcome = RunOnce(run, record, signals, absl::StrCat(what, ", seed ", run.seed));
+    run.at_line_start = outcome.at_line_start;
     if (stop_signal != 0) {
+      // Killed where it was: below what it showed last.
+      if (isatty(STDERR_FILENO) != 0) std::fputc('\n', stderr);
       Remove(run.directory);
       Say(absl::StrCat("stopped in run ", number, ": none before it failed"));
       return {.recorder_exit = 128 + stop_signal};

@@ -72,7 +72,7 @@ void Recording::RunNatively(pid_t process, absl::Span<const NativeThread> thread
   const bool guarded = options_.attach_pid != 0;
   native_.push_back(
       {process, std::make_unique<BreakpointRun>(process, std::move(places), guarded), nullptr});
-  foreign_mappings_.Forget();
+  NoteUnrecorded();
   native_.back().run->Start(threads);
 }
 

@@ -46,7 +46,7 @@ Recording::NewTask Recording::OnNewTask(ThreadEngine* parent, RecordedProcess* p
   }
   made.recorded = options_.children != ChildPolicy::kNone;
   if (!made.recorded) {
-    foreign_mappings_.Forget();
+    NoteUnrecorded();
     parent->affinity().Free(stop.task);
     LetChildGo(stop.task, process->pid(), options_.attach_pid == 0);
     return made;

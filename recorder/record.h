@@ -73,9 +73,15 @@ struct RecordOptions {
   // System calls that store more than this in one place: what they store is not recorded, but where
   // the program uses it; debuggers show it as unavailable before. 0: all is recorded.
   uint64_t bulk_bytes = 0;
-  // Called about four times a second from the thread that called RecordProgram, also while the
-  // program waits in a system call. May be empty.
+  // Called at the beginning, and then about four times a second, from the thread that called
+  // RecordProgram, also while the program waits in a system call. Not while the program uses the
+  // terminal that standard error is (terminal_use.h), if it is one. May be empty.
   std::function<void(const RecordProgress&)> progress;
+  // Called before the program uses the terminal: what `progress` has shown there must go. Empty if
+  // `progress` is.
+  std::function<void()> hide_progress;
+  // Whether the cursor of that terminal is at the start of an empty line when the program starts.
+  bool at_line_start = true;
 };
 
 struct RecordResult {
@@ -97,6 +103,8 @@ struct RecordResult {
   // has been printed on stderr then, and the program ran on unrecorded.
   std::string end_reason;
   bool timed_out = false;  // it was killed, after RecordOptions::timeout_seconds
+  bool at_line_start =
+      true;  // RecordOptions::at_line_start for who comes next; if `progress` is set
 };
 
 // Runs the program to its end. stdin, stdout, stderr, environment and working directory are the

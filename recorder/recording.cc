@@ -4,6 +4,7 @@
 #include <signal.h>
 #include <sys/ptrace.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstring>
@@ -39,6 +40,7 @@ Recording::Recording(const RecordOptions& options, MemoryModel model)
                                     : StopRequest::Program::kLaunched) {
   start_time_ = last_flush_ = last_progress_ = Clock::now();
   result_.threads = 0;
+  if (options.progress) terminal_use_ = TerminalUse(STDERR_FILENO, options.at_line_start);
   signal(SIGXFSZ, SIG_IGN);  // a trace that may not grow any more is an error like a full disk
 }
 
@@ -59,6 +61,7 @@ uint64_t Recording::NowNs() const {
 }
 
 absl::StatusOr<RecordResult> Recording::Run() {
+  if (options_.progress) ShowProgress();
   Loop();
   if (end_wanted()) LetGo();
   for (const auto& process : processes_) Keep(process->Finish());
@@ -74,6 +77,7 @@ absl::StatusOr<RecordResult> Recording::Run() {
   result_.trace_bytes = root_->writer()->bytes_written();
   result_.events = sequence_.last;
   result_.seconds = static_cast<double>(NowNs()) / 1e9;
+  result_.at_line_start = terminal_use_.at_line_start();
   return result_;
 }
 
@@ -304,8 +308,32 @@ void Recording::KeepHouse() {
   }
   if (options_.progress && now - last_progress_ >= kProgressInterval) {
     last_progress_ = now;
+    ShowProgress();
+  }
+}
+
+void Recording::ShowProgress() {
+  // Where it is not shown on a terminal, nothing disturbs it.
+  if (!terminal_use_.watches() || terminal_use_.MayShow(Clock::now())) {
     options_.progress(Progress());
   }
+}
+
+void Recording::BeforeCall(pid_t thread, int64_t number, const uint64_t* arguments,
+                           const ReadMemory& read) {
+  if (terminal_use_.BeforeCall(thread, number, arguments, read)) options_.hide_progress();
+}
+
+void Recording::AfterCall(pid_t thread, int64_t number, const uint64_t* arguments, int64_t result,
+                          const ReadMemory& read) {
+  terminal_use_.AfterCall(thread, number, arguments, result, read, Clock::now());
+}
+
+void Recording::NoteUnrecorded() {
+  foreign_mappings_.Forget();
+  if (!terminal_use_.watches()) return;
+  terminal_use_.NoteUnwatched();
+  options_.hide_progress();
 }
 
 void Recording::CheckLimits() {
@@ -342,6 +370,7 @@ RecordProgress Recording::Progress() const {
 
 // Recording must end: everybody runs on alone, or is killed.
 void Recording::LetGo() {
+  NoteUnrecorded();
   std::vector<pid_t> running;
   for (const auto& process : processes_) {
     if (!process->ended()) running.push_back(process->pid());

@@ -28,6 +28,7 @@
 #include "recorder/recorded_process.h"
 #include "recorder/stop_request.h"
 #include "recorder/symbols.h"
+#include "recorder/terminal_use.h"
 #include "recorder/thread_engine.h"
 #include "recorder/thread_log.h"
 #include "recorder/turn_scheduler.h"
@@ -66,6 +67,13 @@ class Recording {
   // Waits for those threads other than `waiting` that have ended. The kernel tells of a first
   // thread's end only after that of all others.
   void TakeExits(pid_t waiting);
+  // `thread` is about to make a system call, or it has returned: what progress is shown goes before
+  // the program uses the terminal.
+  void BeforeCall(pid_t thread, int64_t number, const uint64_t* arguments, const ReadMemory& read);
+  void AfterCall(pid_t thread, int64_t number, const uint64_t* arguments, int64_t result,
+                 const ReadMemory& read);
+  // A task runs from now on that is not recorded.
+  void NoteUnrecorded();
   // Flushes and shows progress now and then.
   void KeepHouse();
   bool flush_due() const;
@@ -144,6 +152,7 @@ class Recording {
   void NoteRootExit(int status);
   bool OutlivesProgram() const;
   void WaitForRoot();
+  void ShowProgress();
   RecordProgress Progress() const;
 
   const RecordOptions options_;
@@ -164,6 +173,7 @@ class Recording {
   bool may_forbid_tsc_ = false;
   Clock::time_point root_exit_time_;
   StopRequest stop_;
+  TerminalUse terminal_use_;
   const std::shared_ptr<ModuleFiles> module_files_ = std::make_shared<ModuleFiles>();
   absl::flat_hash_map<pid_t, ThreadEngine*> tasks_;  // that live
   absl::flat_hash_map<pid_t, int> early_;            // stops of tasks not told of yet

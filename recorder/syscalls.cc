@@ -58,6 +58,7 @@ void ThreadEngine::RunSystemCall() {
       call.number, call.arguments, cpu_->count(),
       process_->SharesMemory() || process_->asynchronous_writes || pager_.has_shared_pages());
   FindWordsAtEnd(call);
+  recording_->BeforeCall(thread(), call.number, call.arguments, Reader());
   call_ = std::move(call);
   state_ = State::kWaiting;
   tracee_->Resume(ResumeHow::kSyscall, 0);  // fails if the thread is gone, which its stop tells
@@ -212,6 +213,7 @@ void ThreadEngine::FinishSystemCall() {
   NoteForks();
   if (MayChangeSignalMask(call_->number)) tracee_->ForgetSignalMask();
   const auto result = static_cast<int64_t>(after.gpr[kRax]);
+  recording_->AfterCall(thread(), call_->number, call_->arguments, result, Reader());
   if (result >= 0) {
     AddEmulatedTime(call_->number, call_->arguments,
                     {.thread_ns = emulated_ns_, .process_ns = process_->emulated_ns},
@@ -249,7 +251,7 @@ void ThreadEngine::FinishSystemCall() {
 
 void ThreadEngine::TellOfUntracedTask(int64_t task) {
   if (!MakesUntracedTask(call_->number, CloneFlags(*call_))) return;
-  recording_->foreign_mappings().Forget();
+  recording_->NoteUnrecorded();
   std::fprintf(stderr,
                "hindsight: %s (process %d) has made task %lld with CLONE_UNTRACED: it is not "
                "recorded\n",
