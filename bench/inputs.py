@@ -4,8 +4,8 @@ import subprocess
 
 HEADERS = (
     "arpa/inet.h complex.h ctype.h dirent.h errno.h fcntl.h inttypes.h locale.h math.h "
-    "netinet/in.h poll.h pthread.h regex.h setjmp.h signal.h stdio.h stdlib.h string.h sys/mman.h sys/socket.h "
-    "sys/stat.h termios.h threads.h time.h unistd.h wchar.h"
+    "netinet/in.h poll.h pthread.h regex.h setjmp.h signal.h stdio.h stdlib.h string.h "
+    "sys/mman.h sys/socket.h sys/stat.h termios.h threads.h time.h unistd.h wchar.h"
 ).split()
 FUNCTIONS = 20
 FUNCTION = """
