@@ -7,6 +7,7 @@
 #include <cstring>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "base/check.h"
 #include "recorder/page_diff.h"
 
@@ -30,6 +31,12 @@ uint32_t NeededProtection(Access access) {
       return PROT_EXEC;
   }
   return PROT_NONE;
+}
+
+// Memory that the kernel itself changes, or shows on a page of its own ([vvar]).
+bool IsKernels(const MapRegion& region) {
+  return absl::StartsWith(region.name, "[") && region.name != "[heap]" &&
+         !absl::StartsWith(region.name, "[stack") && !absl::StartsWith(region.name, "[anon");
 }
 
 // Chunks without pages that are kept: Unicorn takes two milliseconds to forget one.
@@ -83,10 +90,7 @@ bool ProcessPager::OnMissing(uint64_t address, Access access) {
 
   Describe(page, *region);
   Import(page, scratch_.data());
-  page->held = true;
-  page->keep.Renew();
-  if (!page->sealed) unsealed_.push_back(page);
-  if (page->shared) ++shared_held_;
+  Hold(page);
   if (access == Access::kWrite) {
     MarkDirty(page);
     cpu_->SetRights(address, PageRights::kReadWrite);
@@ -94,6 +98,15 @@ bool ProcessPager::OnMissing(uint64_t address, Access access) {
     cpu_->SetRights(address, PageRights::kRead);
   }
   return true;
+}
+
+void ProcessPager::Hold(Page* page) {
+  page->held = true;
+  page->keep.Renew();
+  if (page->shared) ++shared_held_;
+  if (page->sealed) return;
+  unsealed_.push_back(page);
+  if (Watched(*page)) watched_.push_back(page);
 }
 
 void ProcessPager::Describe(Page* page, const MapRegion& region) {
@@ -104,6 +117,8 @@ void ProcessPager::Describe(Page* page, const MapRegion& region) {
   page->sealed = !region.shared && !page->follows && (region.protection & PROT_WRITE) == 0 &&
                  (elf || region.name == "[vdso]");
   page->of_file = !region.shared && region.inode != 0 && !elf;
+  page->of_others = region.inode != 0 || IsKernels(region);
+  page->copied = false;
 }
 
 bool ProcessPager::OnFirstWrite(uint64_t address) {
@@ -188,6 +203,7 @@ void ProcessPager::Import(Page* page, const uint8_t* bytes) {
   page->left = false;
   witnesses_->Testify(page->address, this, page->host);
   if (changed == 0) return;
+  ++changes_;
   std::memcpy(page->host, bytes, kPageBytes);
   if (page->pristine != nullptr) SavePristine(page);
   if (page->maybe_code) cpu_->ContentsChanged(page->address);
@@ -227,6 +243,7 @@ bool ProcessPager::WriteBack(bool others_store) {
 
   std::vector<uint64_t> protect;
   auto clean = [&](Page* page) {
+    page->copied |= page->pristine == nullptr;  // then all of it was written
     witnesses_->Testify(page->address, this, page->host);
     if (!page->shared && note_writes_ == NoteWrites::kNone && page->stay_writable.Use()) {
       if (careful_) SavePristine(page);
@@ -247,6 +264,7 @@ void ProcessPager::Drop(absl::Span<Page* const> pages) {
   std::vector<uint64_t> addresses;
   addresses.reserve(pages.size());
   for (Page* page : pages) {
+    if (!page->held) continue;  // named twice
     addresses.push_back(page->address);
     page->held = page->dirty = false;
     page->pristine.reset();
@@ -254,6 +272,7 @@ void ProcessPager::Drop(absl::Span<Page* const> pages) {
   }
   auto gone = [](const Page* page) { return !page->held; };
   unsealed_.erase(std::remove_if(unsealed_.begin(), unsealed_.end(), gone), unsealed_.end());
+  watched_.erase(std::remove_if(watched_.begin(), watched_.end(), gone), watched_.end());
   dirty_.erase(std::remove_if(dirty_.begin(), dirty_.end(), gone), dirty_.end());
   cpu_->DropRights(addresses);
 }
@@ -402,6 +421,7 @@ void ProcessPager::Leave() {
   empty_chunks_.clear();
   released_.clear();
   unsealed_.clear();
+  watched_.clear();
   dirty_.clear();
 }
 

@@ -20,6 +20,11 @@
 // have written are imported, and where that is not known, or not wanted, the page is logged as left
 // (PageLeft): readers of the trace do not take its old bytes for its contents.
 //
+// The same reasoning saves looking at the pages in use, where the caller answers for it that
+// nothing but the call can have written: then Resync compares those that the call may have written
+// and those that others can change at any time (shared memory, files not copied yet, what the
+// kernel may discard). See docs/architecture.md, "What is compared".
+//
 // Where other threads of the process exist, the kernel may be writing to its memory on their behalf
 // at any time: then only the bytes that were changed are written back.
 //
@@ -84,9 +89,22 @@ class ProcessPager final : public Pager {
   // quicker. False if the process is gone or, by mischief of another process, a page cannot be
   // written any more.
   bool WriteBack(bool others_store = true);
-  // The process's memory may differ from the view: in pages held anywhere, in others as `effects`
-  // says. Requires: nothing was written to the view since WriteBack.
-  void Resync(const SyscallOutputs& effects);
+  // Which pages held are compared.
+  enum class Compare : uint8_t {
+    kAll,
+    // Those that the effects name, and those that may change without the process's doing anything.
+    kOutputs,
+    // All, to see whether kOutputs would have been enough.
+    kProbe,
+  };
+  // The process's memory may differ from the view: in pages held as `compare` says, in others as
+  // `effects` says. False if a probe has found a change that `effects` does not tell of: then all
+  // pages that the segment knows have been looked at, as after a call that is not known.
+  // Requires: nothing was written to the view since WriteBack. kOutputs and kProbe: all threads of
+  // the process are this one, and effects.known.
+  bool Resync(const SyscallOutputs& effects, Compare compare = Compare::kAll);
+  // How many pages kAll would compare.
+  size_t pages_in_use() const { return unsealed_.size(); }
   // The recorder has changed `pages`.
   void ResyncPages(absl::Span<const uint64_t> pages);
   // Leaves pages that other threads of the process have changed since the last time, and that are
@@ -169,6 +187,8 @@ class ProcessPager final : public Pager {
     bool maybe_code = false;  // was executable at some time: the Cpu may have translated it
     bool written = false;     // by this thread, ever
     bool of_file = false;     // private, and shows a file that may be written
+    bool of_others = false;   // shows a file, or the kernel's own data, as long as it is not copied
+    bool copied = false;      // by a write: nobody else's any more, if private
     bool discarded = false;   // the kernel may take it away until it is written
     bool released = false;    // its contents are not known here though the segment has them
     bool left = false;        // the last thing logged of it in this segment is that it was left
@@ -190,6 +210,14 @@ class ProcessPager final : public Pager {
   void Describe(Page* page, const MapRegion& region);
 
   // process_pager_outputs.cc
+  // It can change without a system call of the process.
+  static bool Watched(const Page& page) {
+    return page.shared || page.follows || page.discarded || (page.of_others && !page.copied);
+  }
+  void Hold(Page* page);
+  void CompareInUse(absl::Span<Page* const> pages);
+  void CompareOutputs(const SyscallOutputs& effects);
+  void TakeEffects(const SyscallOutputs& effects);
   // The trace says what is in the page, nobody looks at it, and it can change.
   static bool Believed(const Page& page) {
     return page.in_segment && !page.held && !page.left && !page.sealed;
@@ -203,7 +231,10 @@ class ProcessPager final : public Pager {
   void TakeUnfilled(absl::Span<const MemoryRange> ranges);
   uint64_t EndOfWritable(const MemoryRange& range) const;
   void TakeOutputPages(const MapRegion& region, uint64_t first, uint64_t end, bool bulk);
+  template <typename Predicate>
+  std::vector<Page*> PagesIn(absl::Span<const MemoryRange> ranges, Predicate predicate) const;
   std::vector<Page*> BelievedIn(absl::Span<const MemoryRange> ranges) const;
+  std::vector<Page*> HeldIn(absl::Span<const MemoryRange> ranges) const;
   void AppendChanges(Page* page, bool others_store, std::vector<MemoryPiece>* pieces) const;
 
   Tracee* const tracee_;
@@ -225,6 +256,8 @@ class ProcessPager final : public Pager {
   std::deque<uint64_t> empty_chunks_;                  // that were, when they were put here
   absl::flat_hash_set<uint64_t> released_;  // pages the open segment has, and pages_ no more
   std::vector<Page*> unsealed_;             // held and not sealed
+  std::vector<Page*> watched_;              // of those all that are Watched, and some that were
+  uint64_t changes_ = 0;                    // imports that were news to the view
   std::vector<Page*> dirty_;
   size_t shared_held_ = 0;
   size_t next_sample_ = 0;  // in unsealed_

@@ -58,9 +58,10 @@ void ProcessPager::Leave(Page* page) {
   log_->Append(count_, PageLeft{page->address});
 }
 
-void ProcessPager::Resync(const SyscallOutputs& effects) {
+// Pages that have not been used for long are dropped instead.
+void ProcessPager::CompareInUse(absl::Span<Page* const> pages) {
   std::vector<Page*> keep, drop;
-  for (Page* page : unsealed_) (page->keep.Use() ? keep : drop).push_back(page);
+  for (Page* page : pages) (page->keep.Use() ? keep : drop).push_back(page);
   // FollowOthers takes no notice of pages in use, so these are looked at one more time.
   if (careful_) Confirm(drop);
   Drop(drop);
@@ -69,6 +70,40 @@ void ProcessPager::Resync(const SyscallOutputs& effects) {
     // Other processes write to memory shared with them in their turns.
     if (page->shared || page->discarded) Leave(page);
   }
+}
+
+// Of the pages held those that the call may have changed, and those that others can.
+void ProcessPager::CompareOutputs(const SyscallOutputs& effects) {
+  // What is there now may show a file, or not any more: that is found out when it is next touched.
+  std::vector<Page*> other_memory = HeldIn(effects.remapped);
+  std::erase_if(other_memory, [](const Page* page) { return Watched(*page); });
+  Drop(other_memory);
+  std::erase_if(watched_, [](const Page* page) { return !Watched(*page); });
+  CompareInUse(std::vector<Page*>(watched_));
+  for (const auto* ranges : {&effects.written, &effects.perhaps_written, &effects.unfilled}) {
+    Refresh(HeldIn(*ranges));
+  }
+}
+
+bool ProcessPager::Resync(const SyscallOutputs& effects, Compare compare) {
+  bool told = true;
+  if (compare != Compare::kAll) CompareOutputs(effects);
+  if (compare != Compare::kOutputs) {
+    const uint64_t changes_before = changes_;
+    std::vector<Page*> pages = unsealed_;
+    if (compare == Compare::kProbe) {
+      std::erase_if(pages, [](const Page* page) { return Watched(*page); });
+    }
+    CompareInUse(pages);
+    told = compare == Compare::kAll || changes_ == changes_before;
+  }
+  TakeEffects(effects);
+  if (!told) TakeUnknown();
+  return told;
+}
+
+// In pages not held.
+void ProcessPager::TakeEffects(const SyscallOutputs& effects) {
   if (!effects.known || written_elsewhere_) TakeUnknown();
   if (!effects.remapped.empty()) Confirm(BelievedIn(effects.remapped));
   for (const MemoryRange& range : effects.written) TakeWritten(Clipped(range));
@@ -78,7 +113,9 @@ void ProcessPager::Resync(const SyscallOutputs& effects) {
   if (!effects.discarded.empty()) {
     for (const auto& [address, page] : pages_) {
       for (const MemoryRange& range : effects.discarded) {
-        page->discarded |= page->in_segment && Contains(Clipped(range), address);
+        if (!page->in_segment || !Contains(Clipped(range), address)) continue;
+        if (page->held && !page->sealed && !Watched(*page)) watched_.push_back(page.get());
+        page->discarded = true;
       }
     }
     for (Page* page : BelievedIn(effects.discarded)) Leave(page);
@@ -104,8 +141,9 @@ void ProcessPager::TakeUnknown() {
   }
 }
 
-std::vector<ProcessPager::Page*> ProcessPager::BelievedIn(
-    absl::Span<const MemoryRange> ranges) const {
+template <typename Predicate>
+std::vector<ProcessPager::Page*> ProcessPager::PagesIn(absl::Span<const MemoryRange> ranges,
+                                                       Predicate predicate) const {
   std::vector<Page*> pages;
   for (const MemoryRange& whole : ranges) {
     const MemoryRange range = Clipped(whole);
@@ -113,15 +151,24 @@ std::vector<ProcessPager::Page*> ProcessPager::BelievedIn(
       const uint64_t first = range.address & ~(kPageBytes - 1);
       for (uint64_t at = first; at < range.address + range.size; at += kPageBytes) {
         const auto it = pages_.find(at);
-        if (it != pages_.end() && Believed(*it->second)) pages.push_back(it->second.get());
+        if (it != pages_.end() && predicate(*it->second)) pages.push_back(it->second.get());
       }
       continue;
     }
     for (const auto& [address, page] : pages_) {
-      if (Believed(*page) && Contains(range, address)) pages.push_back(page.get());
+      if (predicate(*page) && Contains(range, address)) pages.push_back(page.get());
     }
   }
   return pages;
+}
+
+std::vector<ProcessPager::Page*> ProcessPager::BelievedIn(
+    absl::Span<const MemoryRange> ranges) const {
+  return PagesIn(ranges, [](const Page& page) { return Believed(page); });
+}
+
+std::vector<ProcessPager::Page*> ProcessPager::HeldIn(absl::Span<const MemoryRange> ranges) const {
+  return PagesIn(ranges, [](const Page& page) { return page.held && !page.sealed; });
 }
 
 // Where the first byte of [address, address + size) lies that the kernel may not be able to store
@@ -182,10 +229,7 @@ void ProcessPager::TakeOutputPages(const MapRegion& region, uint64_t first, uint
   // It is not the process's own: it must be looked at again, or left.
   for (Page* page : pages) {
     if (page->left) continue;
-    page->held = true;
-    page->keep.Renew();
-    ++shared_held_;
-    unsealed_.push_back(page);
+    Hold(page);
     cpu_->SetRights(page->address, PageRights::kRead);
   }
 }

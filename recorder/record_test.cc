@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <sys/uio.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -168,6 +169,35 @@ TEST_F(RecordTest, APageThatTheKernelWritesToWhileAThreadDoes) {
   EXPECT_EQ(output_, "lost 0 of the kernel's stores, 0 of the thread's\n");
   EXPECT_EQ(result_.wait_status, 0);
   ExpectExact();
+}
+
+TEST_F(RecordTest, MemoryThatIsWrittenThroughProcIsSeenAtOnce) {
+  for (const char* by : {"self", "child"}) {
+    options_.directory = directory_ + "/by_" + by;
+    Record({Program("memory_file"), by});
+    EXPECT_EQ(output_, "lost 0\n") << by;
+    ExpectExact();
+    EXPECT_TRUE(Events(EventKind::kMemoryUnknown).empty()) << by;
+  }
+}
+
+// Of a write by a process that is not recorded nobody is told: it is found by looking now and then.
+TEST_F(RecordTest, MemoryThatIsWrittenFromOutsideIsSeenSoon) {
+  std::thread outside([this] {
+    int process = 0;
+    uint64_t address = 0;
+    while (sscanf(Contents(directory_ + "/out").c_str(), "%d %lx\n", &process, &address) != 2) {
+      std::this_thread::sleep_for(milliseconds(5));
+    }
+    unsigned one = 1;
+    const iovec from = {&one, sizeof(one)}, to = {reinterpret_cast<void*>(address), sizeof(one)};
+    EXPECT_EQ(process_vm_writev(process, &from, 1, &to, 1, 0), 4);
+  });
+  Record({Program("memory_file"), "outside"});
+  outside.join();
+  EXPECT_EQ(result_.wait_status, 0);
+  ExpectExact();
+  EXPECT_EQ(Events(EventKind::kMemoryUnknown).size(), 1u);
 }
 
 TEST_F(RecordTest, KeyframesChangeNothing) {

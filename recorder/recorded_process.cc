@@ -156,6 +156,16 @@ void RecordedProcess::FollowForeignMappings() {
   if (foreign.version() != foreign_version_) SetMap(space_->map());
 }
 
+bool RecordedProcess::TrustsOutputs() const {
+  const RecordOptions& options = recording_->options();
+  const bool from_birth =
+      options.attach_pid == 0 && options.start_at.empty() && options.stop_at.empty();
+  // Whoever has blocks checked wants to know what goes wrong, not to be quick.
+  return trusts_outputs_ && from_birth && options.self_checks_per_million == 0 &&
+         !recording_->writes_memory_files() && !SharesMemory() && !WrittenElsewhere() &&
+         !borrows_memory_;
+}
+
 void RecordedProcess::OnExec() {
   const pid_t any = threads_.empty() ? pid() : threads_.front()->thread();
   program_ = ExecutablePath(any);

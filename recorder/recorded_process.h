@@ -97,6 +97,11 @@ class RecordedProcess {
   // Others than its threads may write to its memory at any time.
   bool WrittenElsewhere() const { return asynchronous_writes || lends_memory_; }
   void set_lends_memory() { lends_memory_ = true; }
+  // Whether its memory is changed only by itself and by its system calls, as they tell
+  // (OutputTrust): it has been recorded since it began its program, and gives its memory to nobody.
+  bool TrustsOutputs() const;
+  // For good.
+  void StopTrustingOutputs() { trusts_outputs_ = false; }
   // Its memory is that of the thread that made it, which waits.
   void set_borrows_memory() { borrows_memory_ = true; }
   bool borrows_memory() const { return borrows_memory_; }
@@ -161,6 +166,7 @@ class RecordedProcess {
   bool many_threads_ = false;  // there was more than one at some time
   bool borrows_memory_ = false;
   bool lends_memory_ = false;  // to a process that runs at the same time
+  bool trusts_outputs_ = true;
   std::vector<MemoryRange> written_;
   bool shares_memory_ = false;  // with the process that it was made by, or that it made
   uint64_t next_full_keyframe_ = ~uint64_t{0};

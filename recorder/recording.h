@@ -86,6 +86,9 @@ class Recording {
   bool OthersWait(const ThreadEngine* engine) const;
   // Some thread has chosen whether it may read the time-stamp counter: what rdtsc does is asked of
   // the processor from then on. Threads and processes inherit it.
+  // A recorded process has written to the memory of one, itself perhaps, by way of /proc.
+  bool writes_memory_files() const { return writes_memory_files_; }
+  void NoteMemoryFileWritten() { writes_memory_files_ = true; }
   bool may_forbid_tsc() const { return may_forbid_tsc_; }
   void NoteTscForbidden() { may_forbid_tsc_ = true; }
   // Recording shall end, or the turn for another reason.
@@ -171,6 +174,7 @@ class Recording {
   pid_t root_pid_ = 0;
   bool root_exited_ = false;
   bool may_forbid_tsc_ = false;
+  bool writes_memory_files_ = false;
   Clock::time_point root_exit_time_;
   StopRequest stop_;
   TerminalUse terminal_use_;

@@ -1,9 +1,10 @@
 // What a system call may have done to the memory of the process that made it.
 //
-// The recorder compares the pages a thread uses after each call anyway, so replay does not depend
-// on this table. It says which of the *other* pages may have changed: their contents are imported
-// at the call's return, and all others are known to be what they were. A call that the table does
-// not know may have written anywhere.
+// It says which pages that a thread does *not* use at the time may have changed: their contents are
+// imported at the call's return, and all others are known to be what they were. A call that the
+// table does not know may have written anywhere. Pages in use are compared whatever it says, but
+// after some common calls (output_trust.h): those must be right to the byte, or the program goes on
+// with old memory.
 //
 // A range may be larger than what was written, never smaller. What the caller's memory says about
 // places and lengths (vectors, message headers, lengths in and out) is taken before the call

@@ -1,5 +1,4 @@
-// What the recorder must know of system calls. What they write needs no knowing: everything is
-// compared afterwards.
+// What the recorder must know of system calls besides what they store (syscall_outputs.h).
 
 #ifndef HINDSIGHT_RECORDER_SYSCALL_TRAITS_H_
 #define HINDSIGHT_RECORDER_SYSCALL_TRAITS_H_

@@ -241,9 +241,8 @@ void ThreadEngine::FinishSystemCall() {
   }
   SyscallOutputs outputs = OutputsOfCall(*call_, result);
   outputs.known |= has_lent;
-  if (!outputs.known) NoteUnknownMemory(absl::StrCat("system call ", call_->number));
   if (call_->number == SYS_process_vm_writev && result > 0) NoteWritesToOther();
-  Resync(std::move(outputs));
+  ResyncAfterCall(std::move(outputs));
   const char* reason =
       result < 0 && result > -4096 ? nullptr : ReasonNotToRecord(call_->number, call_->arguments);
   if (reason != nullptr) process_->LetGo(reason);

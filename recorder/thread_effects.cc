@@ -11,6 +11,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "recorder/instruction_outputs.h"
+#include "recorder/output_trust.h"
 #include "recorder/recording.h"
 #include "recorder/robust_futexes.h"
 #include "recorder/rseq.h"
@@ -18,18 +19,54 @@
 #include "recorder/thread_engine.h"
 
 namespace hindsight {
-// After the thread has run natively, or others have: brings the view up to date.
-void ThreadEngine::Resync(SyscallOutputs effects) {
+// After the thread has run natively, or others have: brings the view up to date. False if memory
+// was found to be changed that `effects` do not tell of.
+bool ThreadEngine::Resync(SyscallOutputs effects, ProcessPager::Compare compare) {
   if (rseq_ != 0) effects.written.push_back({rseq_, kRseqBytes});
   pager_.set_written_elsewhere(process_->WrittenElsewhere());
   effects.known = std::exchange(others_.known, true) && effects.known;
   if (std::exchange(follows_, false)) effects.Add(std::exchange(others_, {}));
   for (const MemoryRange& range : process_->TakeWritten()) effects.written.push_back(range);
-  pager_.Resync(effects);
-  if (!process_->many_threads()) return;
+  const bool told = pager_.Resync(effects, effects.known ? compare : ProcessPager::Compare::kAll);
+  if (!process_->many_threads()) return told;
   for (const auto& engine : process_->threads()) {
     if (engine.get() != this && engine->begun()) engine->others_.Add(effects);
   }
+  return told;
+}
+
+// After call_ has returned.
+void ThreadEngine::ResyncAfterCall(SyscallOutputs outputs) {
+  if (!outputs.known) NoteUnknownMemory(absl::StrCat("system call ", call_->number));
+  const ProcessPager::Compare compare = ComparedAfterCall(outputs);
+  if (Resync(std::move(outputs), compare)) return;
+  process_->StopTrustingOutputs();
+  NoteUnknownMemory("somebody who is not recorded");
+}
+
+ProcessPager::Compare ThreadEngine::ComparedAfterCall(const SyscallOutputs& outputs) {
+  using Compare = ProcessPager::Compare;
+  // Below that looking at the file costs more than looking at the pages.
+  constexpr size_t kFewPages = 16;
+  constexpr uint32_t kCallsPerProbe = 64;
+  // Who has given the kernel or a driver memory to store to later has done so by such a call.
+  if (!outputs.known || LetsOthersStore(call_->number, call_->arguments)) {
+    process_->StopTrustingOutputs();
+  }
+  const std::optional<int> file = ActsOn(call_->number, call_->arguments);
+  const auto kind = [&] {
+    return KindOfFile(tracee_->ProcPath(absl::StrCat("fd/", *file).c_str()));
+  };
+  if (outputs.writes_files && file.has_value() && !recording_->writes_memory_files() &&
+      kind() == FileKind::kMemory) {
+    recording_->NoteMemoryFileWritten();
+  }
+  if (!process_->TrustsOutputs() || pager_.pages_in_use() < kFewPages ||
+      !StoresAsTold(call_->number, call_->arguments) ||
+      (file.has_value() && kind() != FileKind::kOrdinary)) {
+    return Compare::kAll;
+  }
+  return probe_random_() % kCallsPerProbe == 0 ? Compare::kProbe : Compare::kOutputs;
 }
 
 // After the thread has run natively where nothing else can have changed memory: on which processor

@@ -33,7 +33,8 @@ ThreadEngine::ThreadEngine(Recording* recording, RecordedProcess* process,
       pager_(tracee_.get(), &process->modules(), &log_, &process->witnesses()),
       memory_hashes_(tracee_.get(), &pager_, &log_),
       scheduling_(process->pid(), tracee_->thread()),
-      affinity_(tracee_->thread()) {
+      affinity_(tracee_->thread()),
+      probe_random_(recording->options().seed) {
   // It may be killed before it has had a turn: then this is all that is known of it.
   if (!tracee_->GetRegisters(/*vectors=*/true, &sync_registers_)) sync_registers_ = {};
 }

@@ -190,7 +190,9 @@ class ThreadEngine {
   void OnNewTask(const TraceeStop& stop);
 
   // thread_effects.cc
-  void Resync(SyscallOutputs effects);
+  bool Resync(SyscallOutputs effects, ProcessPager::Compare compare = ProcessPager::Compare::kAll);
+  void ResyncAfterCall(SyscallOutputs outputs);
+  ProcessPager::Compare ComparedAfterCall(const SyscallOutputs& outputs);
   void ResyncRseq();
   void FollowOthers();
   void NoteUnknownMemory(const std::string& why);
@@ -272,6 +274,7 @@ class ThreadEngine {
   uint64_t next_light_keyframe_ = ~uint64_t{0};
   uint64_t next_check_ = ~uint64_t{0};  // the state from which on a block is to be compared
   std::minstd_rand check_random_;       // seeded alike each time
+  std::minstd_rand probe_random_;       // from the recording's seed
   // The last state whose hash was logged outside of a transition.
   uint64_t hashed_count_ = 0;
   RegisterFile hashed_registers_;
