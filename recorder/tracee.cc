@@ -39,23 +39,35 @@ constexpr size_t kMaxPieces = 1024;
 // stepped system call, a signal frame just built.
 bool IsStepTrap(int code) { return code == TRAP_TRACE || code == TRAP_BRKPT || code == SIGTRAP; }
 
+// Pieces that lie side by side are one to the kernel, which takes its locks for each.
+void Append(void* address, size_t length, std::vector<iovec>* vectors) {
+  if (!vectors->empty()) {
+    iovec& last = vectors->back();
+    if (static_cast<uint8_t*>(last.iov_base) + last.iov_len == address) {
+      last.iov_len += length;
+      return;
+    }
+  }
+  vectors->push_back({address, length});
+}
+
 template <typename Transfer>
 size_t MovePieces(pid_t pid, absl::Span<const MemoryPiece> pieces, Transfer transfer) {
   size_t done = 0;
   std::vector<iovec> local, remote;
   while (done < pieces.size()) {
     const size_t batch = std::min(kMaxPieces, pieces.size() - done);
-    local.resize(batch);
-    remote.resize(batch);
-    for (size_t i = 0; i < batch; ++i) {
-      const MemoryPiece& piece = pieces[done + i];
-      local[i] = {piece.bytes, piece.length};
-      remote[i] = {reinterpret_cast<void*>(piece.address), piece.length};
+    local.clear();
+    remote.clear();
+    for (const MemoryPiece& piece : pieces.subspan(done, batch)) {
+      Append(piece.bytes, piece.length, &local);
+      Append(reinterpret_cast<void*>(piece.address), piece.length, &remote);
     }
-    ssize_t moved = transfer(pid, local.data(), batch, remote.data(), batch, 0);
+    // If not all can be moved the kernel counts in bytes, up to the page that cannot.
+    ssize_t moved = transfer(pid, local.data(), local.size(), remote.data(), remote.size(), 0);
     size_t whole = 0;
-    while (whole < batch && moved >= static_cast<ssize_t>(local[whole].iov_len)) {
-      moved -= local[whole++].iov_len;
+    while (whole < batch && moved >= static_cast<ssize_t>(pieces[done + whole].length)) {
+      moved -= pieces[done + whole++].length;
     }
     done += whole;
     if (whole < batch) break;

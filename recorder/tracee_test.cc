@@ -6,6 +6,7 @@
 #include <time.h>
 
 #include <cstring>
+#include <vector>
 
 #include "gtest/gtest.h"
 #include "recorder/memory_map.h"
@@ -217,6 +218,34 @@ TEST(TraceeTest, MemoryIsReadAndWrittenInPieces) {
   EXPECT_EQ(tracee->ReadPieces(pieces), 1u);
   EXPECT_EQ(b[7], 8);
   EXPECT_FALSE(tracee->Write(registers.rip, a));
+}
+
+// Which are moved as one.
+TEST(TraceeTest, PiecesSideBySideAreCountedOneByOne) {
+  auto tracee = LaunchShell("exit 0");
+  RegisterFile registers;
+  ASSERT_TRUE(tracee->GetRegisters(false, &registers));
+  const MemoryMap map = MemoryMap::OfProcess(tracee->ProcPath("maps"));
+  const MapRegion* const stack = map.Find(registers.gpr[kRsp]);
+  ASSERT_NE(stack, nullptr);
+  constexpr size_t kPieces = 6, kReadable = 3;
+  const uint64_t first = stack->end - kReadable * kPageBytes;
+  std::vector<uint8_t> bytes(kPieces * kPageBytes, 0xee), single(kPageBytes);
+  std::vector<MemoryPiece> pieces;
+  for (size_t i = 0; i < kPieces; ++i) {
+    pieces.push_back({first + i * kPageBytes, &bytes[i * kPageBytes], kPageBytes});
+  }
+  EXPECT_EQ(tracee->ReadPieces(pieces), kReadable);
+  for (size_t i = 0; i < kReadable; ++i) {
+    ASSERT_TRUE(tracee->Read(first + i * kPageBytes, absl::MakeSpan(single)));
+    EXPECT_EQ(std::memcmp(single.data(), &bytes[i * kPageBytes], kPageBytes), 0) << i;
+  }
+  EXPECT_EQ(bytes[kReadable * kPageBytes], 0xee);
+  EXPECT_EQ(tracee->WritePieces(pieces), kReadable);
+  // The last one ends in the middle of what can be read.
+  const MemoryPiece straddling[] = {{stack->end - 16, bytes.data(), 8},
+                                    {stack->end - 8, bytes.data() + 8, 16}};
+  EXPECT_EQ(tracee->ReadPieces(straddling), 1u);
 }
 
 }  // namespace
