@@ -31,6 +31,12 @@ constexpr uint32_t kNewPriorityPercent = 10;
 constexpr uint64_t kLeastHold = 4096, kMostHold = 4'194'304;
 constexpr uint64_t kMostTurnsHeld = 2048;
 
+// Where it is held until others have come by some places: more than one operation on what they
+// share has few of, less than a loop of operations has.
+constexpr uint64_t kMostPlacesHeld = 64;
+constexpr uint32_t kHeldByPlacesPercent = 50;
+constexpr uint64_t kNever = ~uint64_t{0};
+
 // What a locked instruction protects is near it, and what it should have protected; what a write
 // was computed from, and what belongs to it, is near that.
 constexpr uint64_t kFarthestFromPlace = 64;
@@ -94,8 +100,11 @@ TurnScheduler::Thread& TurnScheduler::Of(pid_t thread) {
 
 void TurnScheduler::HoldBack(pid_t thread) {
   const uint64_t most = std::clamp(executed_, kLeastHold, kMostHold);
-  Of(thread).held_until = executed_ + AnyMagnitude(most);
-  Of(thread).held_until_turn = turns_ + kMostTurnsHeld;
+  const bool by_places = Percent(kHeldByPlacesPercent);
+  Thread& held = Of(thread);
+  held.held_until = executed_ + (by_places ? most : AnyMagnitude(most));
+  held.held_until_turn = turns_ + kMostTurnsHeld;
+  held.held_until_place = by_places ? places_ + AnyMagnitude(kMostPlacesHeld) : kNever;
 }
 
 // Among those that are not held back. If all are, the one that would be for the shortest time: a
@@ -136,10 +145,24 @@ bool TurnScheduler::EndsAtCall(pid_t thread) {
   return true;
 }
 
+// The place among the next ones that a thread which is held back waits for.
+std::optional<size_t> TurnScheduler::AwaitedPlace(pid_t thread, size_t places) {
+  uint64_t first = places_ + places + 1;
+  for (const auto& [id, other] : threads_) {
+    if (id != thread && IsHeld(other)) first = std::min(first, other.held_until_place);
+  }
+  if (first > places_ + places) return std::nullopt;
+  return first - places_ - 1;
+}
+
 std::optional<size_t> TurnScheduler::EndsAtPlace(pid_t thread, size_t places) {
-  if (places == 0 || !Percent(phase_.at_places_percent)) return std::nullopt;
-  HoldBack(thread);
-  return Below(places);
+  if (places == 0) return std::nullopt;
+  std::optional<size_t> place = AwaitedPlace(thread, places);
+  if (!place.has_value() && Percent(phase_.at_places_percent)) place = Below(places);
+  // Those after it are still to come.
+  places_ += place.has_value() ? *place + 1 : places;
+  if (place.has_value()) HoldBack(thread);
+  return place;
 }
 
 int64_t TurnScheduler::DistanceFromPlace() {

@@ -11,7 +11,9 @@
 //   places          how often a turn ends before or after a system call, or near a locked
 //                   instruction or a write to memory that others use
 //   delays          how often a thread whose turn has ended is held back while others can run:
-//                   most bugs need one that stops in the middle, and another that gets far
+//                   most bugs need one that stops in the middle, and another that gets far. It is
+//                   held for a number of instructions, or of places that others come by: then
+//                   the last of those ends their turn, so that each stops in the middle
 //
 // The longest turn that a phase may draw grows with what has been scheduled, so that a short run
 // is cut everywhere, and a long one gets as many turns in its second half as in each doubling
@@ -56,8 +58,8 @@ class TurnScheduler {
   size_t Choose(absl::Span<const pid_t> ready);
   // Whether the turn of `thread` ends here, before or after a system call.
   bool EndsAtCall(pid_t thread);
-  // The turn of `thread` has come by so many places where threads meet: whether it shall have ended
-  // near one of them, its index.
+  // The turn of `thread` has come by so many places where threads meet, in their order: whether it
+  // shall have ended near one of them, its index.
   std::optional<size_t> EndsAtPlace(pid_t thread, size_t places);
   // Where near it: instructions after it, or (negative) before.
   int64_t DistanceFromPlace();
@@ -77,6 +79,8 @@ class TurnScheduler {
     uint64_t priority = 0;
     // Held back until so many instructions were executed, or turns begun.
     uint64_t held_until = 0, held_until_turn = 0;
+    // Or until others have come by so many places.
+    uint64_t held_until_place = 0;
   };
 
   uint64_t Below(uint64_t end) { return random_() % end; }
@@ -86,9 +90,11 @@ class TurnScheduler {
   bool Percent(uint32_t percent) { return Below(100) < percent; }
   Thread& Of(pid_t thread);
   bool IsHeld(const Thread& thread) const {
-    return thread.held_until > executed_ && thread.held_until_turn > turns_;
+    return thread.held_until > executed_ && thread.held_until_turn > turns_ &&
+           thread.held_until_place > places_;
   }
   void HoldBack(pid_t thread);
+  std::optional<size_t> AwaitedPlace(pid_t thread, size_t places);
   void BeginPhase();
   size_t ChooseFrom(absl::Span<const pid_t> ready);
 
@@ -99,6 +105,7 @@ class TurnScheduler {
   pid_t last_ = 0;  // whose turn it was
   uint64_t turns_ = 0;
   uint64_t executed_ = 0;
+  uint64_t places_ = 0;              // that somebody has come by
   std::map<pid_t, Thread> threads_;  // in the order of their ids, which is that of their making
 };
 

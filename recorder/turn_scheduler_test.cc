@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <optional>
 #include <set>
 #include <vector>
 
@@ -123,6 +124,26 @@ TEST(TurnSchedulerTest, OneThatWasHeldBackRunsIfNobodyElseCan) {
     ASSERT_EQ(scheduler.Choose({kThreads, 1}), 0u);
     scheduler.EndsAtCall(kThreads[0]);
   }
+}
+
+// A thread is stopped at some place, and another comes by a thousand: which of them ends its turn.
+TEST(TurnSchedulerTest, AThreadIsHeldBackUntilOthersHaveComeByPlaces) {
+  int soon = 0, late = 0;
+  for (uint64_t seed = 0; seed < 3000; ++seed) {
+    TurnScheduler scheduler(seed, true);
+    scheduler.Choose({kThreads, 2});
+    if (!scheduler.EndsAtPlace(kThreads[0], 10).has_value()) continue;
+    for (int places = 0; places < 1000; places += 100) {
+      const std::optional<size_t> place = scheduler.EndsAtPlace(kThreads[1], 100);
+      if (!place.has_value()) continue;
+      EXPECT_LT(*place, 100u);
+      ++(places + *place < 64 ? soon : late);
+      break;
+    }
+  }
+  // By chance alone, in each of ten looks at a hundred places with one and the same probability, it
+  // would be late in twice as many runs as soon.
+  EXPECT_GT(soon, late);
 }
 
 // A call that wakes another thread: often that one runs next, and often not at once.

@@ -184,7 +184,7 @@ void ThreadEngine::Turn() {
 }
 
 // States near which threads meet: locked instructions, and writes to memory that others use, or a
-// signal's handler may; executed since state `first`.
+// signal's handler may; executed since state `first`, in their order.
 std::vector<uint64_t> ThreadEngine::PlacesSince(uint64_t first) {
   std::vector<uint64_t> places;
   // Each turn begins by writing to the stack, which is nobody else's.
@@ -195,6 +195,7 @@ std::vector<uint64_t> ThreadEngine::PlacesSince(uint64_t first) {
   places.insert(places.end(),
                 std::lower_bound(ordered_.begin(), ordered_.end(), std::max(first, ordered_until_)),
                 ordered_.end());
+  std::sort(places.begin(), places.end());
   return places;
 }
 
