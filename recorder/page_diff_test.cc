@@ -16,6 +16,15 @@ TEST(PageDiffTest, FindsFirstAndLastByte) {
   EXPECT_EQ(NonZeroLines(after.data()), 1ull | 1ull << 5 | 1ull << 63);
 }
 
+TEST(PageDiffTest, FindsEachByteAlone) {
+  std::vector<uint8_t> before(kPageBytes), after(kPageBytes);
+  for (size_t i = 0; i < kPageBytes; ++i) {
+    after[i] = 0x80;
+    EXPECT_EQ(ChangedLines(before.data(), after.data()), 1ull << i / kLineBytes) << i;
+    after[i] = 0;
+  }
+}
+
 TEST(PageDiffTest, GathersInOrder) {
   std::vector<uint8_t> page(kPageBytes);
   page[64 * 2] = 2;

@@ -238,6 +238,9 @@ bool ProcessPager::WriteBack(bool others_store) {
   if (dirty_.empty()) return true;
   std::vector<MemoryPiece> pieces;
   pieces.reserve(dirty_.size());
+  // Neighbours are moved together.
+  std::sort(dirty_.begin(), dirty_.end(),
+            [](const Page* a, const Page* b) { return a->address < b->address; });
   for (Page* page : dirty_) AppendChanges(page, others_store || written_elsewhere_, &pieces);
   const bool written = tracee_->Commit(pieces, cpu_->registers());
 

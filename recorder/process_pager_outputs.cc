@@ -29,8 +29,12 @@ MemoryRange Clipped(const MemoryRange& range) {
 
 }  // namespace
 
-std::vector<ProcessPager::Page*> ProcessPager::Fetch(absl::Span<Page* const> pages) {
+std::vector<ProcessPager::Page*> ProcessPager::Fetch(absl::Span<Page* const> unordered) {
   scratch_.resize(std::max(scratch_.size(), kFetchPages * kPageBytes));
+  // Neighbours are read together.
+  std::vector<Page*> pages(unordered.begin(), unordered.end());
+  std::sort(pages.begin(), pages.end(),
+            [](const Page* a, const Page* b) { return a->address < b->address; });
   std::vector<Page*> unreadable;
   std::vector<MemoryPiece> pieces;
   for (size_t first = 0; first < pages.size();) {

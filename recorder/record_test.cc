@@ -14,8 +14,10 @@
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include <set>
 #include <sstream>
 #include <thread>
+#include <utility>
 
 #include "base/unique_fd.h"
 #include "gtest/gtest.h"
@@ -470,6 +472,19 @@ TEST_F(RecordTest, OnceTheProgramHasEndedTheFirstInterruptIsForTheRecorder) {
   Record({"sh", "-c", "sleep 30 & echo done"});
   EXPECT_LT(std::chrono::steady_clock::now() - begun, std::chrono::seconds(20));
   EXPECT_EQ(WEXITSTATUS(result_.wait_status), 0);
+  ExpectExact();
+}
+
+// A turn that did would leave the others in doubt of what the call is going to store, and the
+// thread would need another turn just to begin it.
+TEST_F(RecordTest, NoTurnEndsBetweenACallAndItsBeginning) {
+  Record({Program("barriers")});
+  std::set<std::pair<int32_t, uint64_t>> begun;
+  for (const ProcessEvent& slice : Events(EventKind::kSlice)) {
+    EXPECT_TRUE(begun.emplace(slice.thread, slice.count).second)
+        << "thread " << slice.thread << " does nothing from " << slice.count << " on";
+  }
+  EXPECT_GT(begun.size(), 50u);
   ExpectExact();
 }
 

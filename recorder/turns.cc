@@ -68,7 +68,9 @@ void ThreadEngine::RunLegs(uint64_t begun_ns) {
       if (state_ == State::kReady && std::exchange(yields_, false)) break;
     } else if (state_ == State::kReady) {
       Turn();
-      if (std::exchange(yields_, false) || TurnIsOver(begun_ns)) break;
+      if (std::exchange(yields_, false)) break;
+      // Of a call that has not begun nobody knows what it is going to store.
+      if (state_ != State::kWaiting && TurnIsOver(begun_ns)) break;
     }
     if (state_ == State::kEnded || state_ == State::kNative) break;
     recording_->KeepHouse();
