@@ -48,6 +48,8 @@ const char* EventName(EventKind kind) {
       return "signal";
     case EventKind::kMapChange:
       return "map-change";
+    case EventKind::kMapPart:
+      return "map-part";
     case EventKind::kFullKeyframe:
       return "full-keyframe";
     case EventKind::kThreadStart:
@@ -307,6 +309,11 @@ std::string EventText(const ProcessEvent& event) {
       absl::StrAppend(&out, ") = ", event.result);
       break;
     }
+    case EventKind::kMapPart:
+      for (size_t i = 0; i + 1 < event.arguments.size(); i += 2) {
+        absl::StrAppendFormat(&out, " %#x-%#x", event.arguments[i], event.arguments[i + 1]);
+      }
+      [[fallthrough]];
     case EventKind::kMapChange:
       absl::StrAppend(&out, " regions ", event.maps.size());
       break;
@@ -354,7 +361,12 @@ void EventJson(const ProcessEvent& event, JsonWriter* json) {
     NumbersJson(event.arguments, json);
   }
   if (event.kind == EventKind::kFork) json->Key("result").Int(event.result);
-  if (event.kind == EventKind::kMapChange) {
+  if (event.kind == EventKind::kMapPart) {
+    json->Key("ranges").BeginArray();
+    for (uint64_t border : event.arguments) json->Hex(border);
+    json->EndArray();
+  }
+  if (event.kind == EventKind::kMapChange || event.kind == EventKind::kMapPart) {
     json->Key("maps").BeginArray();
     for (const MapRegion& region : event.maps) {
       json->BeginObject().Key("start").Hex(region.start).Key("end").Hex(region.end);

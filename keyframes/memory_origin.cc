@@ -124,22 +124,20 @@ void MemoryOrigins::AddCall(uint64_t moment, const ProcessEvent& call) {
 // What the heap has that was not mapped before is fresh; what it lost is gone.
 void MemoryOrigins::AddBrk(uint64_t moment) {
   if (moment == 0) return;
-  const auto heap_of = [](const std::vector<MapRegion>& maps) -> const MapRegion* {
-    auto it = std::find_if(maps.begin(), maps.end(),
-                           [](const MapRegion& region) { return region.name == "[heap]"; });
-    return it == maps.end() ? nullptr : &*it;
-  };
-  const std::vector<MapRegion>& before = process_->MapsAt(moment - 1);
-  const std::vector<MapRegion>& after = process_->MapsAt(moment);
-  if (&before == &after) return;
-  if (const MapRegion* heap = heap_of(after)) {
-    uint64_t start = heap->start;
-    for (const MapRegion& region : before) {
-      if (region.end <= start || region.start >= heap->end) continue;
-      if (region.start > start) Add(moment, start, region.start - start, /*fresh=*/true);
-      start = region.end;
+  if (process_->SameMapAt(moment - 1, moment)) return;
+  const std::shared_ptr<const RegionList> before = process_->RegionsAt(moment - 1);
+  const std::shared_ptr<const RegionList> after = process_->RegionsAt(moment);
+  const auto heap = std::find_if(after->begin(), after->end(),
+                                 [](const MapRegion* region) { return region->name == "[heap]"; });
+  if (heap != after->end()) {
+    const uint64_t end = (*heap)->end;
+    uint64_t start = (*heap)->start;
+    for (const MapRegion* region : *before) {
+      if (region->end <= start || region->start >= end) continue;
+      if (region->start > start) Add(moment, start, region->start - start, /*fresh=*/true);
+      start = region->end;
     }
-    if (start < heap->end) Add(moment, start, heap->end - start, /*fresh=*/true);
+    if (start < end) Add(moment, start, end - start, /*fresh=*/true);
   }
 }
 
@@ -252,10 +250,10 @@ bool MemoryOrigins::FileIsUnchanged(int32_t module) const {
 // Programs and libraries do not.
 bool MemoryOrigins::MayBeRewritten(uint64_t moment, const MapRegion& region) const {
   if (region.inode == 0) return false;
-  const std::vector<MapRegion>& maps = process_->MapsAt(moment);
-  return std::none_of(maps.begin(), maps.end(), [&](const MapRegion& other) {
-    return other.inode == region.inode && other.device_major == region.device_major &&
-           other.device_minor == region.device_minor && (other.protection & PROT_EXEC) != 0;
+  const std::shared_ptr<const RegionList> maps = process_->RegionsAt(moment);
+  return std::none_of(maps->begin(), maps->end(), [&](const MapRegion* other) {
+    return other->inode == region.inode && other->device_major == region.device_major &&
+           other->device_minor == region.device_minor && (other->protection & PROT_EXEC) != 0;
   });
 }
 
@@ -266,8 +264,10 @@ bool MemoryOrigins::OthersWrite(uint64_t moment, const MapRegion& region) const 
       std::any_of(others_write_.begin(), others_write_.end(), [moment](const Interval& interval) {
         return interval.begin <= moment && moment < interval.end;
       });
-  const std::vector<MapRegion>& maps = process_->MapsAt(moment);
-  return told || std::any_of(maps.begin(), maps.end(), HasAsynchronousWrites);
+  if (told) return true;
+  const std::shared_ptr<const RegionList> maps = process_->RegionsAt(moment);
+  return std::any_of(maps->begin(), maps->end(),
+                     [](const MapRegion* mapped) { return HasAsynchronousWrites(*mapped); });
 }
 
 // The newest moment up to which the page may have been written without a record; 0: none.
@@ -284,7 +284,7 @@ uint64_t MemoryOrigins::LastUnknown(uint64_t moment, uint64_t page) const {
 MemoryOrigin MemoryOrigins::Of(uint64_t moment, uint64_t page) const {
   const MapRegion* region = process_->RegionAt(moment, page);
   if (region == nullptr) {
-    return process_->MapsAt(moment).empty() ? WithoutMap(moment) : MemoryOrigin{.moment = moment};
+    return process_->HasMapAt(moment) ? MemoryOrigin{.moment = moment} : WithoutMap(moment);
   }
   const bool file_differs =
       region->module >= 0 ? !FileIsUnchanged(region->module) : MayBeRewritten(moment, *region);

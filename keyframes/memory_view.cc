@@ -108,7 +108,7 @@ absl::StatusOr<bool> MemoryView::IsUntouched(int32_t thread, uint64_t moment, ui
 absl::StatusOr<std::variant<std::vector<MemoryView::Knowledge>, MemoryOrigin>> MemoryView::Ask(
     Question* question) {
   const uint64_t moment = question->moment, page = question->page;
-  if (!process_->MapsAt(moment).empty() && process_->RegionAt(moment, page) == nullptr) {
+  if (process_->HasMapAt(moment) && process_->RegionAt(moment, page) == nullptr) {
     return PageNotKnown(page);
   }
   const MemoryOrigin origin = origins_.Of(moment, page);

@@ -17,11 +17,6 @@ constexpr uint64_t kStackGrowthBytes = uint64_t{8} << 20;
 // their exits tell.
 constexpr size_t kManyThreads = 64;
 
-const std::vector<MapRegion>& NoMaps() {
-  static const auto* const kNone = new std::vector<MapRegion>;
-  return *kNone;
-}
-
 // Events of one thread and of the whole process, thread by thread.
 using Buckets = absl::flat_hash_map<int32_t, std::vector<const ProcessEvent*>>;
 
@@ -185,7 +180,9 @@ void ProcessState::AddKeyframes() {
     snapshots_.push_back(
         {keyframe->number(), keyframe->sequence(), *moment, keyframe->page_count()});
     keyframes_.push_back(keyframe.get());
-    if (!keyframe->maps().empty()) maps_.push_back({*moment, &keyframe->maps()});
+    if (!keyframe->maps().empty()) {
+      map_sources_.push_back({.moment = *moment, .keyframe = keyframe.get()});
+    }
   }
 }
 
@@ -213,8 +210,7 @@ void ProcessState::AddEvents() {
   for (auto* list : {&events_, &execs_, &forks_}) SortByMoment(list);
   for (auto& [number, list] : signals_) SortByMoment(&list);
   for (auto& [number, list] : syscalls_) SortByMoment(&list);
-  std::stable_sort(maps_.begin(), maps_.end(),
-                   [](const MapChange& a, const MapChange& b) { return a.moment < b.moment; });
+  AddMaps();
   std::stable_sort(gaps_.begin(), gaps_.end(),
                    [](const TimelineGap& a, const TimelineGap& b) { return a.moment < b.moment; });
 }
@@ -223,7 +219,7 @@ void ProcessState::AddEvent(const ProcessEvent& event, uint64_t moment) {
   if (event.kind == EventKind::kProcessExit) {
     exit_status_ = ExitStatus{static_cast<int32_t>(event.number)};
   }
-  if (event.kind == EventKind::kMapChange) maps_.push_back({moment, &event.maps});
+  AddMapSource(event, moment);
   if (event.kind == EventKind::kGap) gaps_.push_back({moment, event.text});
   if (event.kind == EventKind::kSlice) return;
   events_.push_back({moment, &event});
@@ -233,6 +229,38 @@ void ProcessState::AddEvent(const ProcessEvent& event, uint64_t moment) {
   if (event.kind == EventKind::kSyscall) syscalls_[event.number].push_back({moment, &event});
   if (event.kind == EventKind::kExec) execs_.push_back({moment, &event});
   if (event.kind == EventKind::kFork) forks_.push_back({moment, &event});
+}
+
+// The map is one for all threads, and parts of it change what those before have left. So they hold
+// in the order in which they were written, though a thread may have noticed a change late, and
+// names a state that it had reached before other threads made theirs.
+void ProcessState::AddMapSource(const ProcessEvent& event, uint64_t moment) {
+  if (event.kind == EventKind::kFullKeyframe) {
+    const auto number = static_cast<uint64_t>(event.number);
+    const auto of_keyframe = std::partition_point(
+        snapshots_.begin(), snapshots_.end(),
+        [number](const Snapshot& snapshot) { return snapshot.number < number; });
+    if (of_keyframe == snapshots_.end() || of_keyframe->number != number) return;
+    map_moment_ = std::max(map_moment_, of_keyframe->moment);
+  }
+  if (event.kind != EventKind::kMapChange && event.kind != EventKind::kMapPart) return;
+  map_moment_ = std::max(map_moment_, moment);
+  map_sources_.push_back({.moment = map_moment_, .event = &event});
+}
+
+void ProcessState::AddMaps() {
+  std::stable_sort(map_sources_.begin(), map_sources_.end(),
+                   [](const MapSource& a, const MapSource& b) { return a.moment < b.moment; });
+  for (const MapSource& source : map_sources_) {
+    if (source.keyframe != nullptr) {
+      maps_.AddWhole(source.moment, source.keyframe->maps());
+    } else if (source.event->kind == EventKind::kMapChange) {
+      maps_.AddWhole(source.moment, source.event->maps);
+    } else {
+      maps_.AddPart(source.moment, *source.event);
+    }
+  }
+  map_sources_ = {};
 }
 
 Position ProcessState::PositionAt(int32_t thread, uint64_t moment) const {
@@ -291,18 +319,28 @@ double ProcessState::PercentAt(uint64_t moment) const {
   return 100.0 * static_cast<double>(moment) / static_cast<double>(end_moment());
 }
 
-const std::vector<MapRegion>& ProcessState::MapsAt(uint64_t moment) const {
-  auto it = FirstBehind(maps_, moment);
-  return it == maps_.begin() ? NoMaps() : *std::prev(it)->maps;
+std::vector<MapRegion> ProcessState::MapsAt(uint64_t moment) const {
+  const std::shared_ptr<const RegionList> regions = RegionsAt(moment);
+  std::vector<MapRegion> maps;
+  maps.reserve(regions->size());
+  for (const MapRegion* region : *regions) maps.push_back(*region);
+  return maps;
+}
+
+bool ProcessState::HasMapAt(uint64_t moment) const {
+  return maps_.VersionAt(moment) != 0 && !RegionsAt(moment)->empty();
+}
+
+bool ProcessState::SameMapAt(uint64_t one, uint64_t other) const {
+  return maps_.VersionAt(one) == maps_.VersionAt(other);
 }
 
 const MapRegion* ProcessState::RegionAt(uint64_t moment, uint64_t address) const {
-  for (const MapRegion& region : MapsAt(moment)) {
-    const uint64_t growth =
-        region.name == "[stack]" ? std::min(kStackGrowthBytes, region.start) : 0;
-    if (address >= region.start - growth && address < region.end) return &region;
-  }
-  return nullptr;
+  if (const MapRegion* region = maps_.Find(moment, address)) return region;
+  const MapRegion* const stack = maps_.StackAt(moment);
+  if (stack == nullptr) return nullptr;
+  const uint64_t growth = std::min(kStackGrowthBytes, stack->start);
+  return address >= stack->start - growth && address < stack->end ? stack : nullptr;
 }
 
 const ProcessEvent* ProcessState::LastExec(uint64_t moment) const {

@@ -16,6 +16,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
+#include "keyframes/map_history.h"
 #include "keyframes/position.h"
 #include "keyframes/schedule.h"
 #include "keyframes/thread_state.h"
@@ -90,8 +91,14 @@ class ProcessState {
   uint64_t MomentAtPercent(double percent) const;
   double PercentAt(uint64_t moment) const;
 
-  // The memory map; the last one known before. Empty if the trace has none.
-  const std::vector<MapRegion>& MapsAt(uint64_t moment) const;
+  // The memory map; the last one known before. Empty if the trace has none. A copy: for a question
+  // about it, ask RegionsAt.
+  std::vector<MapRegion> MapsAt(uint64_t moment) const;
+  std::shared_ptr<const RegionList> RegionsAt(uint64_t moment) const { return maps_.At(moment); }
+  // Whether a map is known that is not empty.
+  bool HasMapAt(uint64_t moment) const;
+  // Whether the map is not known to be another at either moment.
+  bool SameMapAt(uint64_t one, uint64_t other) const;
   // The region `address` lies in, or null. A [stack] region reaches down as far as it may grow.
   const MapRegion* RegionAt(uint64_t moment, uint64_t address) const;
 
@@ -125,9 +132,11 @@ class ProcessState {
     uint64_t start = 0;
     uint64_t end = 0;
   };
-  struct MapChange {
+  // What changes the map, and from when on: one of the two.
+  struct MapSource {
     uint64_t moment = 0;
-    const std::vector<MapRegion>* maps = nullptr;
+    const ProcessEvent* event = nullptr;
+    const FullKeyframe* keyframe = nullptr;
   };
 
   absl::Status AddThreads();
@@ -136,6 +145,8 @@ class ProcessState {
   void AddKeyframes();
   void AddEvents();
   void AddEvent(const ProcessEvent& event, uint64_t moment);
+  void AddMapSource(const ProcessEvent& event, uint64_t moment);
+  void AddMaps();
   // The thread whose orderable event `sequence` is; 0: none.
   int32_t ThreadOfSequence(uint64_t sequence) const;
   absl::StatusOr<uint64_t> MomentIn(int32_t thread, const Position& position) const;
@@ -150,7 +161,9 @@ class ProcessState {
   NumberedEvents syscalls_;
   std::vector<TimelineEvent> execs_;
   std::vector<TimelineEvent> forks_;
-  std::vector<MapChange> maps_;
+  std::vector<MapSource> map_sources_;  // while events are added
+  uint64_t map_moment_ = 0;             // of the newest of them, but for keyframes to come
+  MapHistory maps_;
   std::vector<Snapshot> snapshots_;
   std::vector<const FullKeyframe*> keyframes_;  // parallel to snapshots_
   std::vector<TimelineGap> gaps_;

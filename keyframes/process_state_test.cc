@@ -84,6 +84,34 @@ TEST(ProcessStateTest, TheMapIsTheOneLastChanged) {
   EXPECT_NE(state.RegionAt(50, 0x5fff), nullptr);
 }
 
+TEST(ProcessStateTest, PartsOfTheMapChangeTheRestStays) {
+  const EventTrace trace(
+      {MapChange(0, {{.start = 0x1000, .end = 0x2000}, {.start = 0x5000, .end = 0x6000}}),
+       {.kind = EventKind::kMapPart,
+        .count = 20,
+        .arguments = {0x1000, 0x3000},
+        .maps = {{.start = 0x2000, .end = 0x3000}}}});
+  const ProcessState state = trace.State();
+  EXPECT_NE(state.RegionAt(19, 0x1000), nullptr);
+  EXPECT_EQ(state.RegionAt(19, 0x2000), nullptr);
+  EXPECT_EQ(state.RegionAt(20, 0x1000), nullptr);
+  EXPECT_NE(state.RegionAt(20, 0x2000), nullptr);
+  EXPECT_NE(state.RegionAt(20, 0x5000), nullptr);
+  EXPECT_EQ(state.MapsAt(20).size(), 2);
+  EXPECT_TRUE(state.SameMapAt(20, 99));
+  EXPECT_FALSE(state.SameMapAt(19, 20));
+}
+
+// A thread may notice late what the kernel did to the map in a state that it had reached before.
+TEST(ProcessStateTest, TheMapChangesInTheOrderWritten) {
+  const EventTrace trace(
+      {MapChange(50, {{.start = 0x1000, .end = 0x2000}}),
+       {.kind = EventKind::kMapPart, .count = 20, .arguments = {0x1000, 0x2000}}});
+  const ProcessState state = trace.State();
+  EXPECT_EQ(state.RegionAt(49, 0x1000), nullptr);
+  EXPECT_EQ(state.RegionAt(50, 0x1000), nullptr);
+}
+
 TEST(ProcessStateTest, TheStackReachesBelowWhereItStood) {
   const EventTrace trace(
       {MapChange(0, {{.start = 0x7f0000000000, .end = 0x7f0000010000, .name = "[stack]"}})});

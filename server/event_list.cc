@@ -98,8 +98,8 @@ bool EventFilter::Lists(const ProcessEvent& event) const {
   if (thread != 0 && event.thread != thread) return false;
   if (!kinds.empty()) return std::find(kinds.begin(), kinds.end(), event.kind) != kinds.end();
   // Changes of the memory map are the consequence of a system call listed next to them.
-  return event.kind != EventKind::kMapChange && event.kind != EventKind::kSchedule &&
-         event.kind != EventKind::kSlice;
+  return event.kind != EventKind::kMapChange && event.kind != EventKind::kMapPart &&
+         event.kind != EventKind::kSchedule && event.kind != EventKind::kSlice;
 }
 
 std::string ListEvents(const ProcessState& process, uint64_t moment, const EventFilter& filter,

@@ -13,6 +13,25 @@ namespace {
 constexpr uint64_t kMapRegionWords = 8;
 constexpr uint64_t kEventWords = 8;
 
+// Whether a kMapPart is what it must be: its ranges, and the regions within them.
+bool IsMapPart(const ProcessEvent& event) {
+  const std::vector<uint64_t>& borders = event.arguments;
+  if (borders.empty() || borders.size() % 2 != 0) return false;
+  for (size_t i = 0; i < borders.size(); i += 2) {
+    if (borders[i] >= borders[i + 1] || (i > 0 && borders[i] < borders[i - 1])) return false;
+  }
+  size_t range = 0;
+  uint64_t at = 0;
+  for (const MapRegion& region : event.maps) {
+    if (region.start < at || region.start >= region.end) return false;
+    at = region.end;
+    while (range < borders.size() && borders[range + 1] <= region.start) range += 2;
+    if (range == borders.size()) return false;
+    if (region.start < borders[range] || region.end > borders[range + 1]) return false;
+  }
+  return true;
+}
+
 absl::Status TooLarge(const std::string& path, const RawBlock& block) {
   return BlockError(absl::StatusCode::kResourceExhausted, path, block.offset,
                     "holds more than such a file can");
@@ -117,6 +136,10 @@ absl::Status ReadEvents(const std::string& path, const RawBlock& block, ReadBudg
       to.result = from.getResult();
       to.text = AsString(text);
       RETURN_IF_ERROR(ReadMaps(path, block, from.getMaps(), budget, &to.maps));
+      if (to.kind == EventKind::kMapPart && !IsMapPart(to)) {
+        return BlockError(absl::StatusCode::kDataLoss, path, block.offset,
+                          "impossible change of the memory map");
+      }
       out->push_back(std::move(to));
     }
     return absl::OkStatus();

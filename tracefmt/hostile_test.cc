@@ -173,6 +173,41 @@ TEST_F(HostileTest, MemoryMapsOfNoSize) {
   EXPECT_EQ(trace_.Read()->damage()[0].code(), StatusCode::kDataLoss);
 }
 
+// What the recorder never writes: readers apply no such thing.
+TEST_F(HostileTest, PartsOfTheMapThatCannotBe) {
+  const MapRegion region = {.start = 0x2000, .end = 0x3000};
+  const struct {
+    const char* what;
+    std::vector<uint64_t> ranges;
+    std::vector<MapRegion> maps;
+  } parts[] = {
+      {"no range", {}, {}},
+      {"half a range", {0x1000}, {}},
+      {"empty range", {0x1000, 0x1000}, {}},
+      {"range backward", {0x4000, 0x1000}, {region}},
+      {"ranges overlap", {0x1000, 0x3000, 0x2000, 0x4000}, {region}},
+      {"ranges descend", {0x8000, 0x9000, 0x1000, 0x4000}, {region}},
+      {"empty region", {0x1000, 0x4000}, {{.start = 0x2000, .end = 0x2000}}},
+      {"region backward", {0x1000, 0x4000}, {{.start = 0x3000, .end = 0x2000}}},
+      {"regions overlap", {0x1000, 0x4000}, {region, {.start = 0x2000, .end = 0x4000}}},
+      {"regions descend", {0x1000, 0x4000}, {region, {.start = 0x1000, .end = 0x2000}}},
+      {"region before the range", {0x2800, 0x4000}, {region}},
+      {"region after the range", {0x1000, 0x2800}, {region}},
+      {"region in no range", {0x1000, 0x2000, 0x3000, 0x4000}, {region}},
+      {"region in two ranges", {0x2000, 0x2800, 0x2800, 0x3000}, {region}},
+  };
+  for (const auto& part : parts) {
+    TestTrace trace;
+    trace.Event(ProcessEvent()).Flush();
+    trace.Event({.kind = EventKind::kMapPart, .arguments = part.ranges, .maps = part.maps});
+    trace.Finish();
+    const OpenTrace read = trace.Read();
+    EXPECT_EQ(read->events().size(), 1) << part.what;
+    ASSERT_EQ(read->damage().size(), 1) << part.what;
+    EXPECT_EQ(read->damage()[0].code(), StatusCode::kDataLoss) << part.what;
+  }
+}
+
 class HostileKeyframe : public HostileTest {
  protected:
   // A header with these lists of threads and of the memory map, alone in its file.

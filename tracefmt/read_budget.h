@@ -49,8 +49,9 @@ inline bool ListFits(uint64_t size, uint64_t words_each, uint64_t message_words)
 }
 
 // What an open trace keeps: modules, events, keyframes' maps and page tables. The most that a
-// recorder's file becomes is about 200 times its size, where a program of hundreds of regions maps
-// memory all the time: each such event holds the whole map, and compresses to some 50 bytes.
+// recorder's file becomes is about 200 times its size, in traces without map parts, where a program
+// of hundreds of regions maps memory all the time: each such event holds the whole map, and
+// compresses to some 50 bytes.
 inline constexpr uint64_t kTraceBudgetBytes = uint64_t{64} << 20;
 inline constexpr uint64_t kTraceBudgetMultiple = 256;
 

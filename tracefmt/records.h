@@ -172,6 +172,7 @@ enum class EventKind : uint16_t {
   kThreadName = 13,
   kMemoryUnknown = 14,
   kFileChanged = 15,
+  kMapPart = 16,
 };
 
 // How a child came to be: ProcessEvent::arguments[0] of a kFork.
@@ -192,6 +193,12 @@ enum class ForkKind : uint64_t { kFork = 0, kVfork = 1, kClone = 2 };
 // trace does not show to be written; text: why. kFileChanged: module `number` is no longer what its
 // file holds, since some time before.
 
+// kMapPart: the memory map changes, within some ranges only. arguments: start and end of each
+// range, ascending, not empty, not overlapping; maps: all that is mapped there from now on,
+// ascending, not overlapping, each region within one range. What was mapped there before is gone; a
+// region that reaches over the border of a range keeps its other part. Readers reject an event that
+// is not so.
+
 // A process-level event, for listing and seeking without replay. Fields not meaningful for a kind
 // are zero or empty.
 struct ProcessEvent {
@@ -205,7 +212,7 @@ struct ProcessEvent {
   std::vector<uint64_t> arguments;  // of a system call: six
   int64_t result = 0;               // of a system call; a child's pid
   std::string text;                 // siginfo bytes of a signal; note; reason
-  std::vector<MapRegion> maps;      // kMapChange: the whole map from now on
+  std::vector<MapRegion> maps;      // kMapChange: the whole map from now on; kMapPart
 };
 
 // A file mapped by the program.

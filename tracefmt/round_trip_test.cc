@@ -260,6 +260,25 @@ TEST(RoundTrip, Events) {
   EXPECT_TRUE(read->events()[1].maps.empty());
 }
 
+TEST(RoundTrip, PartsOfTheMapComeBack) {
+  const ProcessEvent part = {.kind = EventKind::kMapPart,
+                             .count = 7,
+                             .arguments = {0x1000, 0x4000, 0x4000, 0x5000, 0x9000, 0xa000},
+                             .maps = {{.start = 0x1000, .end = 0x2000, .name = "[heap]"},
+                                      {.start = 0x3000, .end = 0x4000},
+                                      {.start = 0x9000, .end = 0xa000}}};
+  const ProcessEvent none = {.kind = EventKind::kMapPart, .arguments = {0x1000, 0x2000}};
+  TestTrace trace;
+  trace.Event(part).Event(none);
+  trace.Finish();
+  const OpenTrace read = trace.Read();
+  ASSERT_EQ(read->events().size(), 2);
+  EXPECT_EQ(read->events()[0].arguments, part.arguments);
+  EXPECT_EQ(read->events()[0].maps, part.maps);
+  EXPECT_TRUE(read->events()[1].maps.empty());
+  EXPECT_TRUE(read->damage().empty());
+}
+
 TEST(RoundTrip, KeyframesShareThePagesTheyHaveInCommon) {
   std::vector<std::pair<uint64_t, uint8_t>> pages;
   for (int i = 0; i < 100; ++i) pages.emplace_back(i * kPageBytes, static_cast<uint8_t>(i));

@@ -184,7 +184,7 @@ struct Event {
   arguments @5 :List(UInt64);
   result @6 :Int64;
   text @7 :Data;
-  maps @8 :List(MapRegion);
+  maps @8 :List(MapRegion);  # of a map change all regions, of a map part those in its ranges
 }
 
 struct KeyframeHeader {
