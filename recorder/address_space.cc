@@ -3,14 +3,17 @@
 #include <sys/mman.h>
 
 #include <algorithm>
+#include <iterator>
 #include <tuple>
 #include <utility>
 
-#include "absl/container/flat_hash_set.h"
 #include "absl/strings/match.h"
 
 namespace hindsight {
 namespace {
+
+// So many changes are remembered: whoever comes later looks at everything.
+constexpr size_t kMaxChanges = 256;
 
 using File = std::tuple<uint32_t, uint32_t, uint64_t>;
 
@@ -59,30 +62,150 @@ bool IsDevice(const MapRegion& region) {
 
 }  // namespace
 
-AddressSpace::AddressSpace(MemoryMap map,
-                           const std::function<bool(const MapRegion& region)>& changed_elsewhere)
-    : map_(std::move(map)) {
-  const std::vector<MapRegion>& regions = map_.regions();
-  const auto mark = [&](const MapRegion& region) {
-    uncached_.resize(regions.size());
-    uncached_[&region - regions.data()] = true;
-  };
-  std::vector<const MapRegion*> of_files;
-  absl::flat_hash_set<File> written;
-  for (const MapRegion& region : regions) {
-    if (!region.shared) continue;
-    of_files.push_back(&region);
-    if (WritesFile(region)) written.insert(FileOf(region));
-    if (IsDevice(region) || changed_elsewhere(region)) mark(region);
+AddressSpace::AddressSpace() : AddressSpace([](const MapRegion&) { return false; }) {}
+
+AddressSpace::AddressSpace(ChangedElsewhere changed_elsewhere)
+    : changed_elsewhere_(std::move(changed_elsewhere)) {}
+
+AddressSpace::AddressSpace(MemoryMap map, ChangedElsewhere changed_elsewhere)
+    : AddressSpace(std::move(changed_elsewhere)) {
+  Replace({0, ~uint64_t{0}, map.regions()});
+}
+
+MemoryMap AddressSpace::map() const {
+  std::vector<MapRegion> regions;
+  regions.reserve(regions_.size());
+  for (const auto& [start, region] : regions_) regions.push_back(region);
+  return MemoryMap(std::move(regions));
+}
+
+const MapRegion* AddressSpace::Find(uint64_t address) const {
+  const auto after = regions_.upper_bound(address);
+  if (after == regions_.begin()) return nullptr;
+  const MapRegion& region = std::prev(after)->second;
+  return address < region.end ? &region : nullptr;
+}
+
+AddressSpace::Range AddressSpace::Around(uint64_t start, uint64_t end) const {
+  Range range = {start, end};
+  const auto after = regions_.upper_bound(end);
+  if (after == regions_.begin()) return range;
+  range.end = std::max(end, std::prev(after)->second.end);
+  auto first = regions_.lower_bound(start);
+  if (first != regions_.begin() && std::prev(first)->second.end >= start) --first;
+  if (first != regions_.end()) range.start = std::min(start, first->first);
+  return range;
+}
+
+bool AddressSpace::Trim(MapPart* part) const {
+  auto first = regions_.lower_bound(part->start), last = regions_.lower_bound(part->end);
+  auto from = part->regions.begin(), to = part->regions.end();
+  for (; first != last && from != to && first->second == *from; ++first, ++from) {
   }
-  has_shared_ = !of_files.empty();
-  for (const MapRegion& region : regions) {
-    if (region.shared || region.inode == 0 || !written.contains(FileOf(region))) continue;
-    of_files.push_back(&region);
-    follows_.resize(regions.size());
-    follows_[&region - regions.data()] = true;
+  while (first != last && from != to && std::prev(last)->second == *std::prev(to)) --last, --to;
+  if (first == last && from == to) return false;
+  part->start = ~uint64_t{0};
+  part->end = 0;
+  if (first != last) {
+    part->start = first->first;
+    part->end = std::prev(last)->second.end;
   }
-  ForSeenTwice(std::move(of_files), mark);
+  if (from != to) {
+    part->start = std::min(part->start, from->start);
+    part->end = std::max(part->end, std::prev(to)->end);
+  }
+  part->regions =
+      std::vector<MapRegion>(std::make_move_iterator(from), std::make_move_iterator(to));
+  return true;
+}
+
+void AddressSpace::Replace(const MapPart& part) {
+  ++version_;
+  NoteChange(part.start, part.end);
+  absl::flat_hash_set<File> files;
+  const auto first = regions_.lower_bound(part.start), last = regions_.lower_bound(part.end);
+  for (auto it = first; it != last; ++it) Forget(it->second, &files);
+  const auto behind = regions_.erase(first, last);
+  for (const MapRegion& region : part.regions) {
+    regions_.emplace_hint(behind, region.start, region);
+    Insert(region, &files);
+  }
+  for (const File& file : files) {
+    const auto mappings = files_.find(file);
+    if (mappings->second.starts.empty()) {
+      files_.erase(mappings);
+    } else {
+      Mark(mappings->second);
+    }
+  }
+}
+
+void AddressSpace::Insert(const MapRegion& region, absl::flat_hash_set<File>* files) {
+  if (!region.shared && region.inode == 0) return;
+  Mappings& mappings = files_[FileOf(region)];
+  mappings.starts.insert(region.start);
+  mappings.shared += region.shared;
+  shared_count_ += region.shared;
+  files->insert(FileOf(region));
+}
+
+void AddressSpace::Forget(const MapRegion& region, absl::flat_hash_set<File>* files) {
+  if (!region.shared && region.inode == 0) return;
+  Mappings& mappings = files_[FileOf(region)];
+  mappings.starts.erase(region.start);
+  mappings.shared -= region.shared;
+  shared_count_ -= region.shared;
+  files->insert(FileOf(region));
+  uncached_.erase(region.start);
+  follows_.erase(region.start);
+}
+
+// Says anew which of a file's mappings are uncached, and which follow.
+void AddressSpace::Mark(const Mappings& mappings) {
+  // Most are of a library, or of a file that is only read.
+  if (mappings.shared == 0 && follows_.empty()) return;
+  std::vector<const MapRegion*> regions, of_file;
+  bool written = false;
+  for (const uint64_t start : mappings.starts) {
+    regions.push_back(&regions_.find(start)->second);
+    written |= WritesFile(*regions.back());
+  }
+  absl::flat_hash_set<uint64_t> uncached;
+  const auto mark = [&](const MapRegion& region) { uncached.insert(region.start); };
+  for (const MapRegion* region : regions) {
+    if (region->shared || (written && region->inode != 0)) of_file.push_back(region);
+    if (region->shared && (IsDevice(*region) || changed_elsewhere_(*region))) mark(*region);
+  }
+  ForSeenTwice(std::move(of_file), mark);
+  for (const MapRegion* region : regions) {
+    const bool is = uncached.contains(region->start);
+    const bool follows = written && !region->shared && region->inode != 0;
+    if (is == this->uncached(*region) && follows == this->follows(*region)) continue;
+    is ? void(uncached_.insert(region->start)) : void(uncached_.erase(region->start));
+    follows ? void(follows_.insert(region->start)) : void(follows_.erase(region->start));
+    NoteChange(region->start, region->end);
+  }
+}
+
+void AddressSpace::AskElsewhere() {
+  ++version_;
+  for (const auto& [file, mappings] : files_) Mark(mappings);
+}
+
+void AddressSpace::NoteChange(uint64_t start, uint64_t end) {
+  changes_.push_back({version_, {start, end}});
+  for (; changes_.size() > kMaxChanges; changes_.pop_front()) {
+    first_known_ = changes_.front().first;
+  }
+}
+
+std::vector<AddressSpace::Range> AddressSpace::ChangedSince(uint64_t version) const {
+  if (version < first_known_) return {{0, ~uint64_t{0}}};
+  std::vector<Range> ranges;
+  for (auto it = changes_.rbegin(); it != changes_.rend() && it->first > version; ++it) {
+    ranges.push_back(it->second);
+  }
+  return ranges;
 }
 
 }  // namespace hindsight

@@ -35,10 +35,10 @@ ForeignMappings::File ForeignMappings::FileOf(const MapRegion& region) {
 
 void ForeignMappings::Forget() { next_look_ns_ = 0; }
 
-void ForeignMappings::Update(const MemoryMap& map, pid_t process, uint64_t now_ns) {
+void ForeignMappings::Update(absl::Span<const MapRegion> regions, pid_t process, uint64_t now_ns) {
   bool shared = false;
   bool due = IsDue(now_ns);
-  for (const MapRegion& region : map.regions()) {
+  for (const MapRegion& region : regions) {
     if (!region.shared || IsSystemFile(region)) continue;
     shared = true;
     due |= known_.insert(FileOf(region)).second && !HasNoFile(region);

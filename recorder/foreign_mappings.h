@@ -16,6 +16,7 @@
 #include <tuple>
 
 #include "absl/container/flat_hash_set.h"
+#include "absl/types/span.h"
 #include "recorder/memory_map.h"
 
 namespace hindsight {
@@ -32,9 +33,10 @@ class ForeignMappings {
   void Forget();
   // Whether the last look is too old at `now_ns`, nanoseconds since the recording began.
   bool IsDue(uint64_t now_ns) const { return now_ns >= next_look_ns_; }
-  // Looks if it is due, or if recorded process `process` with this map has a file that was not
-  // asked for yet. Memory that the process has just mapped and that has no file is nobody else's.
-  void Update(const MemoryMap& map, pid_t process, uint64_t now_ns);
+  // Looks if it is due, or if recorded process `process`, which has these regions, has a file that
+  // was not asked for yet. Memory that the process has just mapped and that has no file is nobody
+  // else's.
+  void Update(absl::Span<const MapRegion> regions, pid_t process, uint64_t now_ns);
 
   // As of the last look. False for files that only the system writes.
   bool MayWrite(const MapRegion& region) const;

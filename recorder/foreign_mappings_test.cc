@@ -55,7 +55,7 @@ class ForeignMappingsTest : public testing::Test {
 
 TEST_F(ForeignMappingsTest, NobodyElseHasItYet) {
   const void* const page = Map(-1, MAP_SHARED | MAP_ANONYMOUS);
-  foreign_.Update(OwnMap(), getpid(), 0);
+  foreign_.Update(OwnMap().regions(), getpid(), 0);
   EXPECT_FALSE(MayWrite(page));
 }
 
@@ -63,7 +63,7 @@ TEST_F(ForeignMappingsTest, AStrangerHasIt) {
   const void* const page = Map(-1, MAP_SHARED | MAP_ANONYMOUS);
   MakeStranger();
   const uint64_t before = foreign_.version();
-  foreign_.Update(OwnMap(), getpid(), 0);
+  foreign_.Update(OwnMap().regions(), getpid(), 0);
   EXPECT_TRUE(MayWrite(page));
   EXPECT_NE(foreign_.version(), before);
 }
@@ -72,39 +72,39 @@ TEST_F(ForeignMappingsTest, RecordedProcessesAreNoStrangers) {
   const void* const page = Map(-1, MAP_SHARED | MAP_ANONYMOUS);
   MakeStranger();
   all_recorded_ = true;
-  foreign_.Update(OwnMap(), getpid(), 0);
+  foreign_.Update(OwnMap().regions(), getpid(), 0);
   EXPECT_FALSE(MayWrite(page));
 }
 
 TEST_F(ForeignMappingsTest, ALookIsGoodForHalfASecond) {
   const void* const page = Map(-1, MAP_SHARED | MAP_ANONYMOUS);
-  foreign_.Update(OwnMap(), getpid(), 0);
+  foreign_.Update(OwnMap().regions(), getpid(), 0);
   MakeStranger();
   EXPECT_FALSE(foreign_.IsDue(499 * kMs));
-  foreign_.Update(OwnMap(), getpid(), 499 * kMs);
+  foreign_.Update(OwnMap().regions(), getpid(), 499 * kMs);
   EXPECT_FALSE(MayWrite(page));
   EXPECT_TRUE(foreign_.IsDue(500 * kMs));
-  foreign_.Update(OwnMap(), getpid(), 500 * kMs);
+  foreign_.Update(OwnMap().regions(), getpid(), 500 * kMs);
   EXPECT_TRUE(MayWrite(page));
 }
 
 TEST_F(ForeignMappingsTest, ForgottenLooksAreMadeAgain) {
   const void* const page = Map(-1, MAP_SHARED | MAP_ANONYMOUS);
-  foreign_.Update(OwnMap(), getpid(), 0);
+  foreign_.Update(OwnMap().regions(), getpid(), 0);
   MakeStranger();
   foreign_.Forget();
-  foreign_.Update(OwnMap(), getpid(), 1 * kMs);
+  foreign_.Update(OwnMap().regions(), getpid(), 1 * kMs);
   EXPECT_TRUE(MayWrite(page));
 }
 
 TEST_F(ForeignMappingsTest, AFileThatIsNewIsLookedForAtOnce) {
-  foreign_.Update(OwnMap(), getpid(), 0);
+  foreign_.Update(OwnMap().regions(), getpid(), 0);
   const int fd = memfd_create("shared", 0);
   ASSERT_GE(fd, 0);
   ASSERT_EQ(ftruncate(fd, 4096), 0);
   const void* const page = Map(fd, MAP_SHARED);
   MakeStranger();
-  foreign_.Update(OwnMap(), getpid(), 1 * kMs);
+  foreign_.Update(OwnMap().regions(), getpid(), 1 * kMs);
   EXPECT_TRUE(MayWrite(page));
 }
 

@@ -9,7 +9,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <iterator>
 #include <utility>
 
 #include "absl/strings/str_split.h"
@@ -125,36 +124,19 @@ MemoryMap MemoryMap::OfProcess(const std::string& maps_path) {
   return MemoryMap(std::move(regions));
 }
 
-bool MemoryMap::Refresh(const std::string& maps_path, uint64_t start, uint64_t end) {
+std::optional<std::vector<MapRegion>> ReadRegions(const std::string& maps_path, uint64_t start,
+                                                  uint64_t end) {
   const UniqueFd maps(open(maps_path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (!maps.valid()) return false;
-  // Those at its borders may have become one with what lies between, or two.
-  const auto first =
-      std::partition_point(regions_.begin(), regions_.end(),
-                           [start](const MapRegion& region) { return region.end < start; });
-  const auto last = std::partition_point(
-      first, regions_.end(), [end](const MapRegion& region) { return region.start <= end; });
-  if (first != last) {
-    start = std::min(start, first->start);
-    end = std::max(end, std::prev(last)->end);
-  }
+  if (!maps.valid()) return std::nullopt;
   std::vector<MapRegion> found;
   for (uint64_t at = start; at < end; at = found.back().end) {
     std::optional<MapRegion> region = QueryRegion(maps.get(), at);
-    if (!region.has_value()) return false;
+    if (!region.has_value()) return std::nullopt;
     if (region->start == region->end || region->start >= end) break;
-    if (region->start < start || region->end > end) return false;
+    if (region->start < start || region->end > end) return std::nullopt;
     found.push_back(*std::move(region));
   }
-  const size_t common = std::min<size_t>(found.size(), last - first);
-  std::move(found.begin(), found.begin() + common, first);
-  if (found.size() > common) {
-    regions_.insert(last, std::make_move_iterator(found.begin() + common),
-                    std::make_move_iterator(found.end()));
-  } else {
-    regions_.erase(first + common, last);
-  }
-  return true;
+  return found;
 }
 
 const MapRegion* MemoryMap::Find(uint64_t address) const {

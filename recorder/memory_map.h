@@ -19,6 +19,12 @@ namespace hindsight {
 // nullopt if `line` (without its end) is no line of /proc/PID/maps.
 std::optional<MapRegion> ParseMapLine(absl::string_view line);
 
+// The regions that touch [start, end), at a cost that does not depend on how many there are
+// elsewhere. nullopt where the kernel cannot be asked for single regions (before Linux 6.11), or
+// one of them reaches over start or end: then all of the map must be read.
+std::optional<std::vector<MapRegion>> ReadRegions(const std::string& maps_path, uint64_t start,
+                                                  uint64_t end);
+
 class MemoryMap {
  public:
   MemoryMap() = default;
@@ -27,12 +33,6 @@ class MemoryMap {
 
   // Empty if the process is gone.
   static MemoryMap OfProcess(const std::string& maps_path);
-
-  // Brings what touches [start, end) up to date, which is all that has changed. What it costs does
-  // not depend on how many regions there are elsewhere. False, and nothing is changed, where the
-  // kernel cannot be asked for single regions (before Linux 6.11), or it tells of something that
-  // does not fit: then all of it must be read.
-  bool Refresh(const std::string& maps_path, uint64_t start, uint64_t end);
 
   // The region that holds `address`, or nullptr.
   const MapRegion* Find(uint64_t address) const;

@@ -27,8 +27,8 @@ ModuleTable::ModuleTable(TraceWriter* writer, std::string root, uint64_t max_mod
       max_module_bytes_(max_module_bytes),
       shared_files_(files != nullptr ? std::move(files) : std::make_shared<ModuleFiles>()) {}
 
-absl::Status ModuleTable::Register(MemoryMap* map) {
-  for (MapRegion& region : map->mutable_regions()) {
+absl::Status ModuleTable::Register(absl::Span<MapRegion> regions) {
+  for (MapRegion& region : regions) {
     if (!MayBeStored(region)) continue;
     const Key key = {uint64_t{region.device_major} << 32 | region.device_minor, region.inode};
     auto [it, is_new] = by_file_.try_emplace(key, -1);

@@ -32,7 +32,7 @@ class ModuleTable {
   ModuleTable& operator=(const ModuleTable&) = delete;
 
   // Sets `module` of every region whose file is in the trace, after storing those that are new.
-  absl::Status Register(MemoryMap* map);
+  absl::Status Register(absl::Span<MapRegion> regions);
 
   // Whether the page at `page` of `region` holds just what the stored file has there; if so its
   // offset in the file.

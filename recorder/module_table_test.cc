@@ -36,8 +36,8 @@ class ModuleTableTest : public testing::Test {
 TEST_F(ModuleTableTest, StoresEachFileOnce) {
   const MapRegion region = RegionOf("once", "x", 0x1000);
   MemoryMap map({region, RegionOf("other", "y", 0x10000)});
-  ASSERT_TRUE(table_.Register(&map).ok());
-  ASSERT_TRUE(table_.Register(&map).ok());
+  ASSERT_TRUE(table_.Register(absl::MakeSpan(map.mutable_regions())).ok());
+  ASSERT_TRUE(table_.Register(absl::MakeSpan(map.mutable_regions())).ok());
   EXPECT_EQ(writer_.modules.size(), 2u);
   EXPECT_EQ(map.regions()[0].module, 0);
   EXPECT_EQ(map.regions()[1].module, 1);
@@ -52,7 +52,7 @@ TEST_F(ModuleTableTest, LeavesOutWhatIsNoFileOnDisk) {
   ++replaced.inode;
   MapRegion big = RegionOf("big", std::string(2 << 20, 'b'), 0x30000);
   MemoryMap map({deleted, device, replaced, big, MapRegion{.name = "[heap]"}});
-  ASSERT_TRUE(table_.Register(&map).ok());
+  ASSERT_TRUE(table_.Register(absl::MakeSpan(map.mutable_regions())).ok());
   for (const MapRegion& region : map.regions()) EXPECT_EQ(region.module, -1) << region.name;
 }
 
@@ -60,7 +60,7 @@ TEST_F(ModuleTableTest, ComparesPagesUntilTheFileChanges) {
   std::string bytes(kPageBytes + 100, 'a');
   MapRegion region = RegionOf("compare", bytes, 0x1000);
   MemoryMap map({region});
-  ASSERT_TRUE(table_.Register(&map).ok());
+  ASSERT_TRUE(table_.Register(absl::MakeSpan(map.mutable_regions())).ok());
   const MapRegion& mapped = map.regions()[0];
   std::vector<uint8_t> page(kPageBytes, 'a');
   uint64_t offset = 0;
@@ -78,7 +78,7 @@ TEST_F(ModuleTableTest, ComparesPagesUntilTheFileChanges) {
 TEST_F(ModuleTableTest, SaysOnceWhichFilesHaveChanged) {
   const MapRegion changed = RegionOf("changed", "x", 0x1000);
   MemoryMap map({changed, RegionOf("unchanged", "y", 0x10000)});
-  ASSERT_TRUE(table_.Register(&map).ok());
+  ASSERT_TRUE(table_.Register(absl::MakeSpan(map.mutable_regions())).ok());
   EXPECT_TRUE(table_.TakeChanged().empty());
   std::ofstream(changed.name, std::ios::app) << "b";
   EXPECT_EQ(table_.TakeChanged(), (std::vector<int32_t>{0}));
@@ -91,7 +91,7 @@ TEST_F(ModuleTableTest, KnowsElfFiles) {
                           "ELF",
                           0x1000),
                  RegionOf("text", "text", 0x10000)});
-  ASSERT_TRUE(table_.Register(&map).ok());
+  ASSERT_TRUE(table_.Register(absl::MakeSpan(map.mutable_regions())).ok());
   EXPECT_TRUE(table_.IsElf(map.regions()[0]));
   EXPECT_FALSE(table_.IsElf(map.regions()[1]));
   EXPECT_FALSE(table_.IsElf(MapRegion{}));

@@ -42,9 +42,9 @@ absl::Status Recording::SetPlaces() {
   return absl::OkStatus();
 }
 
-std::vector<uint64_t> Recording::StopPlaces(pid_t process, const MemoryMap& map) {
+std::vector<uint64_t> Recording::StopPlaces(pid_t process, const AddressSpace& space) {
   if (!stop_at_.has_value()) return {};
-  return symbols_.Find(*stop_at_, map, RootOf(process));
+  return symbols_.Find(*stop_at_, space.map(), RootOf(process));
 }
 
 bool Recording::ShallRecord(pid_t process) const {

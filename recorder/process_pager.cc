@@ -44,13 +44,6 @@ constexpr size_t kSpareChunks = 16;
 
 uint64_t ChunkOf(uint64_t page) { return page & ~(View::kChunkBytes - 1); }
 
-// Whether `page` means the same memory in both regions, as far as maps can tell.
-bool SameBacking(const MapRegion& a, const MapRegion& b, uint64_t page) {
-  return a.protection == b.protection && a.shared == b.shared && a.inode == b.inode &&
-         a.device_major == b.device_major && a.device_minor == b.device_minor &&
-         (a.inode == 0 || a.file_offset + (page - a.start) == b.file_offset + (page - b.start));
-}
-
 }  // namespace
 
 void ProcessPager::Grant::Renew() {
@@ -112,7 +105,8 @@ void ProcessPager::Hold(Page* page) {
 void ProcessPager::Describe(Page* page, const MapRegion& region) {
   page->maybe_code = page->maybe_code || (region.protection & PROT_EXEC) != 0;
   page->shared = region.shared;
-  page->follows = space_->follows(region);
+  page->backing = BackingOf(region, page->address);
+  page->follows = page->backing.follows;
   const bool elf = modules_->IsElf(region);
   page->sealed = !region.shared && !page->follows && (region.protection & PROT_WRITE) == 0 &&
                  (elf || region.name == "[vdso]");
@@ -406,6 +400,7 @@ void ProcessPager::Release(absl::Span<Page* const> pages, bool gone) {
 void ProcessPager::Reset() {
   StartSegment();
   space_ = std::make_shared<AddressSpace>();
+  space_version_ = 0;
   careful_ = false;
   for (const auto& [address, page] : pages_) {
     page->keep = page->stay_writable = Grant();
@@ -428,30 +423,68 @@ void ProcessPager::Leave() {
   dirty_.clear();
 }
 
-void ProcessPager::SetSpace(std::shared_ptr<const AddressSpace> space) {
-  if (space == space_) return;
-  std::vector<Page*> drop, leave, gone;
+ProcessPager::Backing ProcessPager::BackingOf(const MapRegion& region, uint64_t page) const {
+  return {.protection = region.protection,
+          .device_major = region.device_major,
+          .device_minor = region.device_minor,
+          .inode = region.inode,
+          .file_offset = region.inode == 0 ? 0 : region.file_offset + (page - region.start),
+          .shared = region.shared,
+          .uncached = space_->uncached(region),
+          .follows = space_->follows(region)};
+}
+
+std::vector<ProcessPager::Page*> ProcessPager::PagesWithin(
+    absl::Span<const AddressSpace::Range> ranges) {
+  std::vector<Page*> pages;
+  uint64_t looks = 0;
+  for (const AddressSpace::Range& range : ranges) {
+    looks += std::min(pages_.size() + 1, (range.end - range.start) / kPageBytes);
+  }
+  if (looks <= pages_.size()) {
+    for (const AddressSpace::Range& range : ranges) {
+      for (uint64_t at = range.start; at < range.end; at += kPageBytes) {
+        if (const auto it = pages_.find(at); it != pages_.end()) pages.push_back(it->second.get());
+      }
+    }
+    std::sort(pages.begin(), pages.end(),
+              [](const Page* a, const Page* b) { return a->address < b->address; });
+    pages.erase(std::unique(pages.begin(), pages.end()), pages.end());
+    return pages;
+  }
   for (const auto& [address, page] : pages_) {
-    const MapRegion* after = space->Find(address);
-    if (after == nullptr) {
-      gone.push_back(page.get());
-      if (page->held) drop.push_back(page.get());
-      if (page->in_segment) leave.push_back(page.get());
+    const auto holds = [at = address](const AddressSpace::Range& range) {
+      return range.start <= at && at < range.end;
+    };
+    if (std::any_of(ranges.begin(), ranges.end(), holds)) pages.push_back(page.get());
+  }
+  return pages;
+}
+
+void ProcessPager::SetSpace(std::shared_ptr<const AddressSpace> space) {
+  if (space == space_ && space->version() == space_version_) return;
+  const AddressSpace::Range everything = {0, ~uint64_t{0}};
+  const std::vector<AddressSpace::Range> changed =
+      space == space_ ? space->ChangedSince(space_version_)
+                      : std::vector<AddressSpace::Range>{everything};
+  space_ = std::move(space);
+  space_version_ = space_->version();
+  std::vector<Page*> drop, leave, gone;
+  for (Page* page : PagesWithin(changed)) {
+    const MapRegion* region = space_->Find(page->address);
+    if (region == nullptr) {
+      gone.push_back(page);
+      if (page->held) drop.push_back(page);
+      if (page->in_segment) leave.push_back(page);
       continue;
     }
-    if (!page->held) continue;
-    const MapRegion* before = space_->Find(address);
-    const bool same = before != nullptr && SameBacking(*before, *after, address) &&
-                      space_->uncached(*before) == space->uncached(*after) &&
-                      space_->follows(*before) == space->follows(*after);
-    if (same) continue;
-    drop.push_back(page.get());
-    if (space->uncached(*after)) leave.push_back(page.get());
+    if (!page->held || page->backing == BackingOf(*region, page->address)) continue;
+    drop.push_back(page);
+    if (space_->uncached(*region)) leave.push_back(page);
   }
   Drop(drop);
   for (Page* page : leave) Leave(page);
   Release(gone, /*gone=*/true);
-  space_ = std::move(space);
 }
 
 }  // namespace hindsight

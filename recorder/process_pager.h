@@ -71,7 +71,8 @@ class ProcessPager final : public Pager {
   void set_count(uint64_t count) { count_ = count; }
 
   const AddressSpace& space() const { return *space_; }
-  // Pages whose region is another one now lose their rights.
+  // After a change of it, before anything else is asked for. Pages whose region is another one now
+  // lose their rights.
   void SetSpace(std::shared_ptr<const AddressSpace> space);
   // From now on other threads of the process exist. Requires: nothing was written to the view since
   // WriteBack.
@@ -175,8 +176,18 @@ class ProcessPager final : public Pager {
     void Renew();
     bool Use();
   };
+  // What a page shows, as far as maps can tell.
+  struct Backing {
+    uint32_t protection = 0;
+    uint32_t device_major = 0, device_minor = 0;
+    uint64_t inode = 0;
+    uint64_t file_offset = 0;  // of the page
+    bool shared = false, uncached = false, follows = false;
+    bool operator==(const Backing&) const = default;
+  };
   struct Page {
     uint64_t address = 0;
+    Backing backing;  // when it was described last: since it is held, at least
     uint8_t* host = nullptr;
     bool in_segment = false;  // the open segment has an import of it
     bool held = false;        // the view grants access
@@ -208,6 +219,8 @@ class ProcessPager final : public Pager {
   void Drop(absl::Span<Page* const> pages);
   void Refresh(absl::Span<Page* const> pages);
   void Describe(Page* page, const MapRegion& region);
+  Backing BackingOf(const MapRegion& region, uint64_t page) const;
+  std::vector<Page*> PagesWithin(absl::Span<const AddressSpace::Range> ranges);
 
   // process_pager_outputs.cc
   // It can change without a system call of the process.
@@ -243,6 +256,7 @@ class ProcessPager final : public Pager {
   Cpu* cpu_ = nullptr;
   PageWitnesses* const witnesses_;
   std::shared_ptr<const AddressSpace> space_ = std::make_shared<AddressSpace>();
+  uint64_t space_version_ = 0;  // that SetSpace has seen
   bool careful_ = false;
   bool uncached_open_ = false;
   NoteWrites note_writes_ = NoteWrites::kNone;

@@ -30,7 +30,7 @@ class ProcessPagerTest : public testing::Test {
     cpu_ = *std::move(cpu);
     pager_->set_cpu(cpu_.get());
     MemoryMap map = MemoryMap::OfProcess(tracee_->ProcPath("maps"));
-    ASSERT_TRUE(modules_->Register(&map).ok());
+    ASSERT_TRUE(modules_->Register(absl::MakeSpan(map.mutable_regions())).ok());
     SetMap(map);
     RegisterFile registers;
     ASSERT_TRUE(tracee_->GetRegisters(true, &registers));

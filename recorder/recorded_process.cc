@@ -17,6 +17,13 @@
 #include "recorder/vdso.h"
 
 namespace hindsight {
+namespace {
+
+// The whole map is logged again when the changes logged have as many regions as so many maps.
+constexpr size_t kChangesPerMap = 4;
+
+}  // namespace
+
 RecordedProcess::RecordedProcess(Recording* recording, std::unique_ptr<TraceWriter> writer,
                                  Manifest manifest, std::unique_ptr<Tracee> first)
     : recording_(recording),
@@ -24,7 +31,8 @@ RecordedProcess::RecordedProcess(Recording* recording, std::unique_ptr<TraceWrit
       manifest_(std::move(manifest)),
       program_(manifest_.program),
       modules_(writer_.get(), first->ProcPath("root"), recording->options().max_module_bytes,
-               recording->module_files()) {
+               recording->module_files()),
+      space_(MakeSpace()) {
   recording->Keep(OpenImage(first.get()));
   AddThread(std::move(first), /*maker=*/0);
 }
@@ -107,53 +115,74 @@ void RecordedProcess::InstallCommitArea(pid_t thread) {
                program_.c_str(), pid(), std::string(area.status().message()).c_str());
 }
 
-MemoryMap RecordedProcess::ReadMap(Tracee* tracee, std::optional<MemoryRange> range) const {
+// All of it without a range. Without regions: the process is gone, or nothing is mapped there.
+MapPart RecordedProcess::ReadMap(Tracee* tracee, std::optional<MemoryRange> range) const {
+  const std::string path = tracee->ProcPath("maps");
   // What shares its memory may have changed more.
   const bool alone = !shares_memory_ && !lends_memory_ && !borrows_memory_;
-  if (range.has_value() && alone && !space_->map().regions().empty()) {
-    MemoryMap map = space_->map();
-    if (map.Refresh(tracee->ProcPath("maps"), range->address, range->address + range->size)) {
-      return map;
-    }
+  if (range.has_value() && alone && space_->region_count() > 0) {
+    const auto [start, end] = space_->Around(range->address, range->address + range->size);
+    if (auto regions = ReadRegions(path, start, end)) return {start, end, *std::move(regions)};
   }
-  return MemoryMap::OfProcess(tracee->ProcPath("maps"));
+  return {0, ~uint64_t{0}, MemoryMap::OfProcess(path).regions()};
 }
 
 absl::Status RecordedProcess::ReloadMap(Tracee* tracee, ThreadLog* log, uint64_t count,
                                         std::optional<MemoryRange> range) {
-  MemoryMap map = ReadMap(tracee, range);
-  if (map.regions().empty()) return absl::OkStatus();  // gone: the next stop will tell
-  RETURN_IF_ERROR(modules_.Register(&map));
+  MapPart part = ReadMap(tracee, range);
+  const bool whole = part.start == 0 && part.end == ~uint64_t{0};
+  if (whole && part.regions.empty()) return absl::OkStatus();  // gone: the next stop will tell
+  RETURN_IF_ERROR(modules_.Register(absl::MakeSpan(part.regions)));
   RETURN_IF_ERROR(NoteChangedFiles());
-  ForeignMappings& foreign = recording_->foreign_mappings();
-  foreign.Update(map, pid(), recording_->NowNs());
-  if (map == space_->map()) {
-    FollowForeignMappings();
-    return absl::OkStatus();
+  recording_->foreign_mappings().Update(part.regions, pid(), recording_->NowNs());
+  if (space_->Trim(&part)) {
+    space_->Replace(part);
+    LogMap(part, log, count);
+    const std::vector<uint64_t> stops = recording_->StopPlaces(tracee->thread(), *space_);
+    stop_places_ = absl::flat_hash_set<uint64_t>(stops.begin(), stops.end());
   }
-  if (log != nullptr) {
-    log->Event({.kind = EventKind::kMapChange, .count = count, .maps = map.regions()});
-  }
-  const std::vector<uint64_t> stops = recording_->StopPlaces(tracee->thread(), map);
-  stop_places_ = absl::flat_hash_set<uint64_t>(stops.begin(), stops.end());
-  SetMap(std::move(map));
+  FollowForeignMappings();
   return absl::OkStatus();
 }
 
-void RecordedProcess::SetMap(MemoryMap map) {
+// Readers have a whole map to begin with, and never many changes to make to one. Who does not log
+// a change writes a full keyframe; but that may be lost.
+void RecordedProcess::LogMap(const MapPart& part, ThreadLog* log, uint64_t count) {
+  if (log == nullptr) {
+    logged_regions_ = kNoWholeMap;
+    return;
+  }
+  if (logged_regions_ >= kChangesPerMap * space_->region_count()) {
+    LogWholeMap(log, count);
+    return;
+  }
+  logged_regions_ += part.regions.size() + 1;
+  log->Event({.kind = EventKind::kMapPart,
+              .count = count,
+              .arguments = {part.start, part.end},
+              .maps = part.regions});
+}
+
+void RecordedProcess::LogWholeMap(ThreadLog* log, uint64_t count) {
+  logged_regions_ = 0;
+  log->Event({.kind = EventKind::kMapChange, .count = count, .maps = space_->map().regions()});
+}
+
+std::shared_ptr<AddressSpace> RecordedProcess::MakeSpace() const {
   const ForeignMappings& foreign = recording_->foreign_mappings();
-  foreign_version_ = foreign.version();
-  space_ = std::make_shared<AddressSpace>(
-      std::move(map), [&](const MapRegion& region) { return foreign.MayWrite(region); });
+  return std::make_shared<AddressSpace>(
+      [&foreign](const MapRegion& region) { return foreign.MayWrite(region); });
 }
 
 void RecordedProcess::FollowForeignMappings() {
   if (!space_->has_shared()) return;
   ForeignMappings& foreign = recording_->foreign_mappings();
   if (foreign.IsDue(recording_->NowNs())) {
-    foreign.Update(space_->map(), pid(), recording_->NowNs());
+    foreign.Update(space_->map().regions(), pid(), recording_->NowNs());
   }
-  if (foreign.version() != foreign_version_) SetMap(space_->map());
+  if (foreign.version() == foreign_version_) return;
+  foreign_version_ = foreign.version();
+  space_->AskElsewhere();
 }
 
 bool RecordedProcess::TrustsOutputs() const {
@@ -172,7 +201,8 @@ void RecordedProcess::OnExec() {
   asynchronous_writes = false;
   shares_memory_ = lends_memory_ = false;
   witnesses_.Clear();
-  space_ = std::make_shared<AddressSpace>();
+  space_ = MakeSpace();
+  logged_regions_ = kNoWholeMap;
   vdso_patches_.clear();
   for (const auto& engine : threads_) engine->tracee().UseCommitArea(nullptr);
   commit_area_.reset();

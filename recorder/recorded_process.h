@@ -48,7 +48,8 @@ class RecordedProcess {
   const std::string& program() const { return program_; }
   ModuleTable& modules() { return modules_; }
   PageWitnesses& witnesses() { return witnesses_; }
-  const std::shared_ptr<const AddressSpace>& space() const { return space_; }
+  // What is mapped. Another one after an exec.
+  std::shared_ptr<const AddressSpace> space() const { return space_; }
   // By which the process survives this one; null: it need not, or cannot.
   CommitArea* commit_area() const { return commit_area_.get(); }
 
@@ -69,6 +70,8 @@ class RecordedProcess {
   // `range`: nothing else has changed.
   absl::Status ReloadMap(Tracee* tracee, ThreadLog* log, uint64_t count,
                          std::optional<MemoryRange> range = std::nullopt);
+  // Logs the whole map as the one from there on.
+  void LogWholeMap(ThreadLog* log, uint64_t count);
   // Which of its shared mappings processes may write to that are not recorded changes, too.
   void FollowForeignMappings();
   void OnExec();
@@ -145,8 +148,9 @@ class RecordedProcess {
 
  private:
   void InstallCommitArea(pid_t thread);
-  void SetMap(MemoryMap map);
-  MemoryMap ReadMap(Tracee* tracee, std::optional<MemoryRange> range) const;
+  MapPart ReadMap(Tracee* tracee, std::optional<MemoryRange> range) const;
+  std::shared_ptr<AddressSpace> MakeSpace() const;
+  void LogMap(const MapPart& part, ThreadLog* log, uint64_t count);
   absl::Status NoteChangedFiles();
 
   Recording* const recording_;
@@ -155,8 +159,11 @@ class RecordedProcess {
   std::string program_;  // the path of the image that runs
   ModuleTable modules_;
   PageWitnesses witnesses_;
-  std::shared_ptr<const AddressSpace> space_ = std::make_shared<AddressSpace>();
-  uint64_t foreign_version_ = 0;  // that space_ was made with
+  std::shared_ptr<AddressSpace> space_;
+  uint64_t foreign_version_ = 0;  // that space_ has asked
+  // Regions of the changes logged since the map was logged as a whole; kNoWholeMap: it was not.
+  static constexpr size_t kNoWholeMap = ~size_t{0};
+  size_t logged_regions_ = kNoWholeMap;
   absl::flat_hash_set<uint64_t> stop_places_;
   std::vector<uint64_t> auxv_;
   std::unique_ptr<CommitArea> commit_area_;

@@ -111,7 +111,7 @@ class Recording {
   ThreadEngine* Find(pid_t thread) const;
 
   // Where the recording of a process with this map is to stop.
-  std::vector<uint64_t> StopPlaces(pid_t process, const MemoryMap& map);
+  std::vector<uint64_t> StopPlaces(pid_t process, const AddressSpace& space);
 
   absl::StatusOr<std::unique_ptr<Cpu>> TakeCpu(Pager* pager);
   void GiveBack(std::unique_ptr<Cpu> cpu);

@@ -67,7 +67,7 @@ class SharedMemoryTest : public testing::Test {
     ASSERT_NE(tracee_, nullptr);
     modules_ = std::make_unique<ModuleTable>(&writer_, "", 1 << 28);
     MemoryMap map = MemoryMap::OfProcess(tracee_->ProcPath("maps"));
-    ASSERT_TRUE(modules_->Register(&map).ok());
+    ASSERT_TRUE(modules_->Register(absl::MakeSpan(map.mutable_regions())).ok());
     RegisterFile registers;
     ASSERT_TRUE(tracee_->GetRegisters(true, &registers));
     stack_ = registers.gpr[kRsp] & ~(kPageBytes - 1);

@@ -303,9 +303,7 @@ void ThreadEngine::FinishExec() {
   recording_->Keep(process_->OpenImage(tracee_.get()));
   tracee_->UseCommitArea(process_->commit_area());
   pager_.SetSpace(process_->space());
-  log_.Event({.kind = EventKind::kMapChange,
-              .count = cpu_->count(),
-              .maps = process_->space()->map().regions()});
+  process_->LogWholeMap(&log_, cpu_->count());
   NoteName();
   rseq_ = RseqOf(thread());
   tid_at_end_ = 0;
