@@ -16,7 +16,7 @@
 #include "cli/trace_path.h"
 #include "confine/confinement.h"
 #include "confine/memory_budget.h"
-#include "emulator/host_features.h"
+#include "isa/host_features.h"
 
 namespace hindsight {
 

@@ -6,7 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "cli/command.h"
-#include "cli/record_text.h"
+#include "cli/info/record_text.h"
 
 namespace hindsight {
 namespace {

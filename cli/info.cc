@@ -1,6 +1,6 @@
 // hindsight info: what a recording holds.
 
-#include "cli/info.h"
+#include "cli/info/info.h"
 
 #include "cli/command.h"
 

@@ -19,7 +19,7 @@
 #include "cli/progress_line.h"
 #include "cli/trace_path.h"
 #include "cli/until_failure.h"
-#include "recorder/turn_scheduler.h"
+#include "recorder/emulate/turn_scheduler.h"
 
 namespace hindsight {
 namespace {

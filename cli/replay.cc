@@ -21,7 +21,7 @@
 #include "cli/gdb_process.h"
 #include "cli/serving.h"
 #include "server/gdb_commands.h"
-#include "server/replay_target.h"
+#include "server/target/replay_target.h"
 #include "server/transport.h"
 
 namespace hindsight {

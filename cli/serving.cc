@@ -8,7 +8,7 @@
 #include "base/status_macros.h"
 #include "cli/command.h"
 #include "server/door.h"
-#include "server/session.h"
+#include "server/session/session.h"
 
 namespace hindsight {
 

@@ -7,7 +7,7 @@
 
 #include "absl/status/status.h"
 #include "server/peer_users.h"
-#include "server/target.h"
+#include "server/target/target.h"
 #include "server/transport.h"
 
 namespace hindsight {

@@ -20,7 +20,7 @@
 #include "base/printable.h"
 #include "base/unique_fd.h"
 #include "cli/progress_line.h"
-#include "cli/record_text.h"
+#include "cli/info/record_text.h"
 
 namespace hindsight {
 namespace {

@@ -1,6 +1,6 @@
 // hindsight verify: replays all of a recording and checks it.
 
-#include "keyframes/verify.h"
+#include "keyframes/verify/verify.h"
 
 #include <unistd.h>
 

@@ -18,9 +18,9 @@
 #include <vector>
 
 #include "gtest/gtest.h"
-#include "keyframes/verify.h"
+#include "keyframes/verify/verify.h"
 #include "recorder/record.h"
-#include "tracefmt/copy_trace.h"
+#include "tracefmt/samples/copy_trace.h"
 #include "tracefmt/trace_reader.h"
 
 namespace hindsight {

@@ -16,7 +16,7 @@
 #include <string>
 #include <vector>
 
-#include "recorder/memory_map.h"
+#include "recorder/process/memory_map.h"
 #include "recorder/testdata/memory_truth.h"
 #include "tracefmt/records.h"
 

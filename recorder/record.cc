@@ -7,12 +7,12 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
-#include "emulator/registers.h"
-#include "recorder/attach.h"
-#include "recorder/process_facts.h"
-#include "recorder/program_lookup.h"
-#include "recorder/recording.h"
-#include "recorder/tracee.h"
+#include "isa/registers.h"
+#include "recorder/ptrace/attach.h"
+#include "recorder/process/process_facts.h"
+#include "recorder/process/program_lookup.h"
+#include "recorder/emulate/recording.h"
+#include "recorder/ptrace/tracee.h"
 #include "tracefmt/manifest.h"
 #include "tracefmt/trace_writer.h"
 

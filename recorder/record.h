@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "emulator/cpuid.h"
+#include "isa/cpuid.h"
 
 namespace hindsight {
 

@@ -21,7 +21,7 @@
 
 #include "base/unique_fd.h"
 #include "gtest/gtest.h"
-#include "keyframes/verify.h"
+#include "keyframes/verify/verify.h"
 #include "tracefmt/trace_reader.h"
 
 namespace hindsight {

@@ -6,7 +6,7 @@
 
 #include <cstdio>
 
-#include "keyframes/verify.h"
+#include "keyframes/verify/verify.h"
 #include "recorder/record.h"
 #include "tracefmt/trace_reader.h"
 

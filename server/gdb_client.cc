@@ -10,7 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
-#include "server/session.h"
+#include "server/session/session.h"
 #include "server/transport.h"
 
 namespace hindsight {

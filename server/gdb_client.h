@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "server/target.h"
+#include "server/target/target.h"
 
 namespace hindsight {
 

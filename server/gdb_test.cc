@@ -12,7 +12,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "server/fake_target.h"
+#include "server/target/fake_target.h"
 #include "server/gdb_client.h"
 #include "server/gdb_commands.h"
 

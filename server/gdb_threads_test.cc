@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "absl/strings/match.h"
-#include "server/fake_target.h"
+#include "server/target/fake_target.h"
 #include "server/gdb_client.h"
 
 namespace hindsight {

@@ -11,7 +11,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/test_seed.h"
-#include "tracefmt/test_trace.h"
+#include "tracefmt/samples/test_trace.h"
 
 namespace hindsight {
 namespace {

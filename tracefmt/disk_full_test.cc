@@ -15,7 +15,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "tracefmt/test_trace.h"
+#include "tracefmt/samples/test_trace.h"
 
 namespace hindsight {
 namespace {

@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "base/status_macros.h"
-#include "tracefmt/message.h"
+#include "tracefmt/storage/message.h"
 #include "tracefmt/record_columns.h"
 
 namespace hindsight {

@@ -7,8 +7,8 @@
 #include "base/status_macros.h"
 #include "tracefmt/event_codec.h"
 #include "tracefmt/keyframe_writer.h"
-#include "tracefmt/message.h"
-#include "tracefmt/page_index.h"
+#include "tracefmt/storage/message.h"
+#include "tracefmt/storage/page_index.h"
 #include "tracefmt/trace.capnp.h"
 
 namespace hindsight {

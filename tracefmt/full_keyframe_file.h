@@ -14,10 +14,10 @@
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
-#include "tracefmt/block.h"
+#include "tracefmt/storage/block.h"
 #include "tracefmt/module_files.h"
-#include "tracefmt/read_budget.h"
-#include "tracefmt/trace_directory.h"
+#include "tracefmt/storage/read_budget.h"
+#include "tracefmt/storage/trace_directory.h"
 #include "tracefmt/trace_reader.h"
 
 namespace hindsight {

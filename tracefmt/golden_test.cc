@@ -9,7 +9,7 @@
 #include <fstream>
 #include <iterator>
 
-#include "tracefmt/sample_trace.h"
+#include "tracefmt/samples/sample_trace.h"
 
 namespace hindsight {
 namespace {

@@ -6,7 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "tracefmt/event_codec.h"
-#include "tracefmt/message.h"
+#include "tracefmt/storage/message.h"
 #include "tracefmt/trace.capnp.h"
 
 namespace hindsight {

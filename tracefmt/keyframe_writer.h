@@ -14,11 +14,11 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/types/span.h"
-#include "tracefmt/append_file.h"
-#include "tracefmt/output_directory.h"
-#include "tracefmt/page_index.h"
+#include "tracefmt/storage/append_file.h"
+#include "tracefmt/storage/output_directory.h"
+#include "tracefmt/storage/page_index.h"
 #include "tracefmt/trace_writer.h"
-#include "tracefmt/write_queue.h"
+#include "tracefmt/storage/write_queue.h"
 
 namespace hindsight {
 

@@ -4,10 +4,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
-#include "tracefmt/append_file.h"
-#include "tracefmt/message.h"
+#include "tracefmt/storage/append_file.h"
+#include "tracefmt/storage/message.h"
 #include "tracefmt/trace.capnp.h"
-#include "tracefmt/trace_lock.h"
+#include "tracefmt/storage/trace_lock.h"
 
 namespace hindsight {
 namespace {

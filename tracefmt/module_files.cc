@@ -11,8 +11,8 @@
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "base/unique_fd.h"
-#include "tracefmt/block.h"
-#include "tracefmt/message.h"
+#include "tracefmt/storage/block.h"
+#include "tracefmt/storage/message.h"
 #include "tracefmt/module_store.h"
 #include "tracefmt/trace.capnp.h"
 

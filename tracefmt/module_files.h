@@ -15,9 +15,9 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
-#include "tracefmt/read_budget.h"
+#include "tracefmt/storage/read_budget.h"
 #include "tracefmt/records.h"
-#include "tracefmt/trace_directory.h"
+#include "tracefmt/storage/trace_directory.h"
 
 namespace hindsight {
 

@@ -14,7 +14,7 @@
 #include "absl/strings/str_format.h"
 #include "base/status_macros.h"
 #include "tracefmt/build_id.h"
-#include "tracefmt/message.h"
+#include "tracefmt/storage/message.h"
 #include "tracefmt/trace.capnp.h"
 
 namespace hindsight {

@@ -6,7 +6,7 @@
 #include <filesystem>
 
 #include "absl/strings/str_cat.h"
-#include "tracefmt/test_trace.h"
+#include "tracefmt/samples/test_trace.h"
 
 namespace hindsight {
 namespace {

@@ -4,7 +4,7 @@
 #include <cstring>
 
 #include "base/check.h"
-#include "tracefmt/message.h"
+#include "tracefmt/storage/message.h"
 
 namespace hindsight {
 namespace {

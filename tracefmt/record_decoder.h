@@ -16,8 +16,8 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "tracefmt/block.h"
-#include "tracefmt/read_budget.h"
+#include "tracefmt/storage/block.h"
+#include "tracefmt/storage/read_budget.h"
 #include "tracefmt/records.h"
 
 namespace hindsight {

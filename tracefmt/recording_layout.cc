@@ -10,8 +10,8 @@
 #include "absl/strings/strip.h"
 #include "base/status_macros.h"
 #include "tracefmt/manifest_codec.h"
-#include "tracefmt/read_budget.h"
-#include "tracefmt/trace_directory.h"
+#include "tracefmt/storage/read_budget.h"
+#include "tracefmt/storage/trace_directory.h"
 #include "tracefmt/trace_reader.h"
 
 namespace hindsight {

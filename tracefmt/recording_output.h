@@ -11,10 +11,10 @@
 #include <cstdint>
 
 #include "absl/status/status.h"
-#include "tracefmt/block.h"
+#include "tracefmt/storage/block.h"
 #include "tracefmt/module_store.h"
-#include "tracefmt/output_directory.h"
-#include "tracefmt/write_queue.h"
+#include "tracefmt/storage/output_directory.h"
+#include "tracefmt/storage/write_queue.h"
 
 namespace hindsight {
 

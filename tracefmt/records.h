@@ -21,7 +21,7 @@ inline constexpr uint64_t kLineBytes = 64;
 inline constexpr uint64_t kPageBytes = 4096;
 
 // A register file is an array of 64-bit words; the manifest's registerLayout says which. The trace
-// does not know what they are. See emulator/registers.h for layout "amd64-v1".
+// does not know what they are. See isa/registers.h for layout "amd64-v1".
 using RegisterWords = std::vector<uint64_t>;
 
 // The words of a register file that changed: ascending indices, and the new values.

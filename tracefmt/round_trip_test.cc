@@ -12,7 +12,7 @@
 #include <thread>
 
 #include "base/unique_fd.h"
-#include "tracefmt/test_trace.h"
+#include "tracefmt/samples/test_trace.h"
 
 namespace hindsight {
 namespace {

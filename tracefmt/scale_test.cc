@@ -6,7 +6,7 @@
 #include <chrono>
 #include <cstdio>
 
-#include "tracefmt/test_trace.h"
+#include "tracefmt/samples/test_trace.h"
 
 namespace hindsight {
 namespace {

@@ -8,7 +8,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
-#include "tracefmt/trace_directory.h"
+#include "tracefmt/storage/trace_directory.h"
 #include "tracefmt/trace_reader.h"
 
 namespace hindsight {

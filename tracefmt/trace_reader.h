@@ -18,7 +18,7 @@
 #include "absl/types/span.h"
 #include "tracefmt/manifest.h"
 #include "tracefmt/records.h"
-#include "tracefmt/trace_directory.h"
+#include "tracefmt/storage/trace_directory.h"
 
 namespace hindsight {
 

@@ -16,9 +16,9 @@
 #include "absl/types/span.h"
 #include "base/check.h"
 #include "keyframes/fuzz/toy_to_fuzz.h"
-#include "keyframes/timeline.h"
-#include "keyframes/toy_threads.h"
-#include "keyframes/verify.h"
+#include "keyframes/timeline/timeline.h"
+#include "keyframes/toys/toy_threads.h"
+#include "keyframes/verify/verify.h"
 #include "tracefmt/fuzz/fuzzed_trace.h"
 #include "tracefmt/trace_reader.h"
 

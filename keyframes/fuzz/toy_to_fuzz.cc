@@ -2,7 +2,7 @@
 
 #include <filesystem>
 
-#include "keyframes/toy_threads.h"
+#include "keyframes/toys/toy_threads.h"
 
 namespace hindsight {
 

@@ -12,8 +12,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "base/check.h"
-#include "tracefmt/block.h"
-#include "tracefmt/trace_directory.h"
+#include "tracefmt/storage/block.h"
+#include "tracefmt/storage/trace_directory.h"
 
 namespace hindsight {
 namespace {

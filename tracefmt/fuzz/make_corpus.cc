@@ -3,7 +3,7 @@
 #include <cstdio>
 
 #include "tracefmt/fuzz/fuzzed_trace.h"
-#include "tracefmt/sample_trace.h"
+#include "tracefmt/samples/sample_trace.h"
 
 int main(int argc, char** argv) {
   if (argc != 2) {

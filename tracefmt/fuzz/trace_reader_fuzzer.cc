@@ -10,7 +10,7 @@
 #include "absl/types/span.h"
 #include "base/check.h"
 #include "tracefmt/fuzz/fuzzed_trace.h"
-#include "tracefmt/sample_trace.h"
+#include "tracefmt/samples/sample_trace.h"
 #include "tracefmt/trace_reader.h"
 
 namespace hindsight {

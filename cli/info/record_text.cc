@@ -1,0 +1,395 @@
+#include "cli/info/record_text.h"
+
+#include <sys/mman.h>
+#include <sys/wait.h>
+
+#include <bit>
+#include <cstring>
+
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "base/printable.h"
+#include "base/syscall_names.h"
+#include "isa/registers.h"
+
+namespace hindsight {
+namespace {
+
+std::string Hex(absl::Span<const uint8_t> bytes) {
+  return absl::BytesToHexString(
+      absl::string_view(reinterpret_cast<const char*>(bytes.data()), bytes.size()));
+}
+
+const char* SideEffectName(SideEffectKind kind) {
+  return kind == SideEffectKind::kSyscall ? "syscall" : "instruction";
+}
+
+const char* DiscontinuityName(DiscontinuityKind kind) {
+  switch (kind) {
+    case DiscontinuityKind::kSignal:
+      return "signal";
+    case DiscontinuityKind::kSigreturn:
+      return "sigreturn";
+    case DiscontinuityKind::kException:
+      return "exception";
+    case DiscontinuityKind::kExec:
+      return "exec";
+  }
+  return "discontinuity";
+}
+
+const char* EventName(EventKind kind) {
+  switch (kind) {
+    case EventKind::kSyscall:
+      return "syscall";
+    case EventKind::kSignal:
+      return "signal";
+    case EventKind::kMapChange:
+      return "map-change";
+    case EventKind::kMapPart:
+      return "map-part";
+    case EventKind::kFullKeyframe:
+      return "full-keyframe";
+    case EventKind::kThreadStart:
+      return "thread-start";
+    case EventKind::kThreadExit:
+      return "thread-exit";
+    case EventKind::kProcessExit:
+      return "process-exit";
+    case EventKind::kExec:
+      return "exec";
+    case EventKind::kFork:
+      return "fork";
+    case EventKind::kGap:
+      return "gap";
+    case EventKind::kSchedule:
+      return "schedule";
+    case EventKind::kNote:
+      return "note";
+    case EventKind::kSlice:
+      return "slice";
+    case EventKind::kThreadName:
+      return "thread-name";
+    case EventKind::kMemoryUnknown:
+      return "memory-unknown";
+    case EventKind::kFileChanged:
+      return "file-changed";
+  }
+  return "event";
+}
+
+std::string SyscallText(int64_t number) {
+  const char* name = SyscallName(number);
+  return name != nullptr ? name : absl::StrCat("number ", number);
+}
+
+std::string RegisterName(size_t index) {
+  return index < kRegisterWords ? RegisterWordName(index) : absl::StrCat("word", index);
+}
+
+std::string PatchText(const RegisterPatch& patch) {
+  std::string out;
+  for (size_t i = 0; i < patch.index.size() && i < patch.value.size(); ++i) {
+    absl::StrAppendFormat(&out, " %s=%#x", RegisterName(patch.index[i]), patch.value[i]);
+  }
+  return out;
+}
+
+void PatchJson(const RegisterPatch& patch, JsonWriter* json) {
+  json->Key("registers").BeginObject();
+  for (size_t i = 0; i < patch.index.size() && i < patch.value.size(); ++i) {
+    json->Key(RegisterName(patch.index[i])).Hex(patch.value[i]);
+  }
+  json->EndObject();
+}
+
+// Calls f(address, bytes) for each line of `page`.
+template <typename F>
+void ForEachLine(const PageImport& page, F f) {
+  size_t offset = 0;
+  for (int line = 0; line < 64; ++line) {
+    if ((page.line_mask >> line & 1) == 0 || offset + kLineBytes > page.lines.size()) continue;
+    f(page.address + line * kLineBytes, page.lines.subspan(offset, kLineBytes));
+    offset += kLineBytes;
+  }
+}
+
+// Writes the body of a record as text.
+struct TextVisitor {
+  RecordTextOptions options;
+
+  std::string operator()(const PageImport& page) const {
+    std::string out = absl::StrFormat("import page %#x", page.address);
+    if (page.first) absl::StrAppend(&out, " first");
+    if (page.module >= 0) {
+      absl::StrAppendFormat(&out, " module %d+%#x", page.module, page.module_offset);
+    }
+    absl::StrAppendFormat(&out, " lines %d", std::popcount(page.line_mask));
+    if (page.known_mask != 0)
+      absl::StrAppendFormat(&out, " known %d", std::popcount(page.known_mask));
+    if (options.contents) {
+      ForEachLine(page, [&out](uint64_t address, absl::Span<const uint8_t> bytes) {
+        absl::StrAppendFormat(&out, "\n    %#x: %s", address, Hex(bytes));
+      });
+    }
+    return out;
+  }
+  std::string operator()(const LineImport& line) const {
+    std::string out = absl::StrFormat("import line %#x%s", line.address, line.code ? " code" : "");
+    if (options.contents) absl::StrAppend(&out, "\n    ", Hex(line.bytes));
+    return out;
+  }
+  std::string operator()(const UncachedRead& read) const {
+    return absl::StrFormat("uncached read %#x size %d value %#x", read.address, read.size,
+                           read.value);
+  }
+  std::string operator()(const SideEffect& effect) const {
+    std::string out = absl::StrCat("side effect ", SideEffectName(effect.kind));
+    if (effect.sequence != 0) absl::StrAppendFormat(&out, " sequence %X", effect.sequence);
+    if (!effect.retired) absl::StrAppend(&out, " partial");
+    return out + PatchText(effect.registers);
+  }
+  std::string operator()(const Discontinuity& event) const {
+    std::string out = absl::StrCat("discontinuity ", DiscontinuityName(event.kind));
+    if (event.signal != 0) absl::StrAppendFormat(&out, " %d", event.signal);
+    if (event.sequence != 0) absl::StrAppendFormat(&out, " sequence %X", event.sequence);
+    return out + PatchText(event.registers);
+  }
+  std::string operator()(const RegisterHash& hash) const {
+    return absl::StrFormat("hash %016x", hash.hash);
+  }
+  std::string operator()(const SegmentEnd& end) const {
+    std::string out = "end";
+    RegisterFile registers;
+    if (FromWords(end.registers, &registers)) {
+      absl::StrAppendFormat(&out, " rip=%#x hash %016x", registers.rip, Hash(registers));
+    }
+    return out;
+  }
+  std::string operator()(const Gap& gap) const { return absl::StrCat("gap: ", gap.reason); }
+  std::string operator()(const OrderRun& run) const {
+    std::string out =
+        absl::StrFormat("order sequence %X events %d", run.first_sequence, run.counts.size());
+    if (options.contents) return absl::StrCat(out, "\n    ", absl::StrJoin(run.counts, " "));
+    if (run.counts.empty()) return out;
+    if (run.counts.size() == 1) return absl::StrCat(out, " count ", run.counts[0]);
+    return absl::StrCat(out, " counts ", run.counts.front(), " to ", run.counts.back());
+  }
+  std::string operator()(const PageLeft& left) const {
+    return absl::StrFormat("left %#x", left.address);
+  }
+  std::string operator()(const MemoryHash& memory) const {
+    return absl::StrFormat("memory %#x size %d hash %016x", memory.address, memory.size_bytes,
+                           memory.hash);
+  }
+};
+
+// Writes the body of a record as members of an object.
+struct JsonVisitor {
+  RecordTextOptions options;
+  JsonWriter* json;
+
+  void operator()(const PageImport& page) const {
+    json->Key("kind").String("import page").Key("address").Hex(page.address);
+    json->Key("first").Bool(page.first).Key("lineMask").Hex(page.line_mask);
+    if (page.module >= 0) {
+      json->Key("module").Int(page.module).Key("moduleOffset").Uint(page.module_offset);
+    }
+    if (page.known_mask != 0) json->Key("knownMask").Hex(page.known_mask);
+    if (!options.contents) return;
+    json->Key("lines").BeginObject();
+    ForEachLine(page, [this](uint64_t address, absl::Span<const uint8_t> bytes) {
+      json->Key(absl::StrFormat("%#x", address)).String(Hex(bytes));
+    });
+    json->EndObject();
+  }
+  void operator()(const LineImport& line) const {
+    json->Key("kind").String("import line").Key("address").Hex(line.address);
+    json->Key("code").Bool(line.code);
+    if (options.contents) json->Key("bytes").String(Hex(line.bytes));
+  }
+  void operator()(const UncachedRead& read) const {
+    json->Key("kind").String("uncached read").Key("address").Hex(read.address);
+    json->Key("size").Uint(read.size).Key("value").Hex(read.value);
+  }
+  void operator()(const SideEffect& effect) const {
+    json->Key("kind").String(absl::StrCat("side effect ", SideEffectName(effect.kind)));
+    json->Key("sequence").Uint(effect.sequence).Key("retired").Bool(effect.retired);
+    PatchJson(effect.registers, json);
+  }
+  void operator()(const Discontinuity& event) const {
+    json->Key("kind").String(absl::StrCat("discontinuity ", DiscontinuityName(event.kind)));
+    json->Key("sequence").Uint(event.sequence).Key("signal").Int(event.signal);
+    if (options.contents) json->Key("siginfo").String(absl::BytesToHexString(event.siginfo));
+    PatchJson(event.registers, json);
+  }
+  void operator()(const RegisterHash& hash) const {
+    json->Key("kind").String("hash").Key("hash").Hex(hash.hash);
+  }
+  void operator()(const SegmentEnd& end) const {
+    json->Key("kind").String("end").Key("registers").BeginObject();
+    for (size_t i = 0; i < end.registers.size(); ++i) {
+      json->Key(RegisterName(i)).Hex(end.registers[i]);
+    }
+    json->EndObject();
+  }
+  void operator()(const Gap& gap) const {
+    json->Key("kind").String("gap").Key("reason").String(gap.reason);
+  }
+  void operator()(const OrderRun& run) const {
+    json->Key("kind").String("order").Key("sequence").Uint(run.first_sequence);
+    json->Key("counts").BeginArray();
+    for (uint64_t count : run.counts) json->Uint(count);
+    json->EndArray();
+  }
+  void operator()(const PageLeft& left) const {
+    json->Key("kind").String("left").Key("address").Hex(left.address);
+  }
+  void operator()(const MemoryHash& memory) const {
+    json->Key("kind").String("memory").Key("address").Hex(memory.address);
+    json->Key("size").Uint(memory.size_bytes).Key("hash").Hex(memory.hash);
+  }
+};
+
+std::string ForkText(const ProcessEvent& event) {
+  std::string out = absl::StrCat(" child ", event.result);
+  if (event.arguments.size() < 2) return out;
+  switch (static_cast<ForkKind>(event.arguments[0])) {
+    case ForkKind::kFork:
+      absl::StrAppend(&out, " by fork");
+      break;
+    case ForkKind::kVfork:
+      absl::StrAppend(&out, " by vfork");
+      break;
+    case ForkKind::kClone:
+      absl::StrAppend(&out, " by clone");
+      break;
+  }
+  return absl::StrCat(out, event.arguments[1] != 0 ? "" : ", not recorded");
+}
+
+std::string SliceText(const ProcessEvent& event) {
+  if (event.arguments.size() < 3) return "";
+  std::string out = absl::StrFormat(" resumed %.6f s, one before ended %.6f s",
+                                    event.arguments[0] / 1e9, event.arguments[1] / 1e9);
+  if (event.arguments[2] != ~uint64_t{0}) absl::StrAppend(&out, ", cpu ", event.arguments[2]);
+  return out;
+}
+
+void NumbersJson(const std::vector<uint64_t>& numbers, JsonWriter* json) {
+  json->Key("arguments").BeginArray();
+  for (const uint64_t number : numbers) json->Uint(number);
+  json->EndArray();
+}
+
+}  // namespace
+
+std::string RecordText(const Record& record, const RecordTextOptions& options) {
+  return absl::StrCat(record.count, " ", std::visit(TextVisitor{options}, record.body));
+}
+
+void RecordJson(const Record& record, const RecordTextOptions& options, JsonWriter* json) {
+  json->BeginObject().Key("count").Uint(record.count);
+  std::visit(JsonVisitor{options, json}, record.body);
+  json->EndObject();
+}
+
+std::string EventText(const ProcessEvent& event) {
+  std::string out = absl::StrFormat("%d %s", event.count, EventName(event.kind));
+  if (event.sequence != 0) absl::StrAppendFormat(&out, " sequence %X", event.sequence);
+  if (event.thread != 0) absl::StrAppend(&out, " thread ", event.thread);
+  switch (event.kind) {
+    case EventKind::kSyscall: {
+      absl::StrAppend(&out, " ", SyscallText(event.number), "(");
+      for (size_t i = 0; i < event.arguments.size(); ++i) {
+        absl::StrAppendFormat(&out, "%s%#x", i == 0 ? "" : ", ", event.arguments[i]);
+      }
+      absl::StrAppend(&out, ") = ", event.result);
+      break;
+    }
+    case EventKind::kMapPart:
+      for (size_t i = 0; i + 1 < event.arguments.size(); i += 2) {
+        absl::StrAppendFormat(&out, " %#x-%#x", event.arguments[i], event.arguments[i + 1]);
+      }
+      [[fallthrough]];
+    case EventKind::kMapChange:
+      absl::StrAppend(&out, " regions ", event.maps.size());
+      break;
+    case EventKind::kProcessExit:
+      absl::StrAppend(&out, " ", WaitStatusText(static_cast<int>(event.number)));
+      break;
+    case EventKind::kSignal:
+    case EventKind::kFullKeyframe:
+    case EventKind::kFileChanged:
+      absl::StrAppend(&out, " ", event.number);
+      break;
+    case EventKind::kThreadStart:
+      if (event.number != 0) absl::StrAppend(&out, " by ", event.number);
+      if (!event.text.empty()) absl::StrAppend(&out, " ", Printable(event.text));
+      break;
+    case EventKind::kFork:
+      absl::StrAppend(&out, ForkText(event));
+      break;
+    case EventKind::kSlice:
+      absl::StrAppend(&out, SliceText(event));
+      break;
+    case EventKind::kSchedule:
+      if (event.arguments.size() >= 3) {
+        absl::StrAppend(&out, " cpu ", event.arguments[1], " before ", event.arguments[2]);
+      }
+      break;
+    default:
+      if (!event.text.empty()) absl::StrAppend(&out, " ", Printable(event.text));
+  }
+  return out;
+}
+
+void EventJson(const ProcessEvent& event, JsonWriter* json) {
+  json->BeginObject().Key("count").Uint(event.count).Key("event").String(EventName(event.kind));
+  json->Key("sequence").Uint(event.sequence).Key("thread").Int(event.thread);
+  json->Key("number").Int(event.number);
+  if (event.kind == EventKind::kSyscall) {
+    json->Key("name").String(SyscallText(event.number));
+    json->Key("arguments").BeginArray();
+    for (uint64_t argument : event.arguments) json->Hex(argument);
+    json->EndArray().Key("result").Int(event.result);
+  }
+  if (event.kind == EventKind::kFork || event.kind == EventKind::kSlice ||
+      event.kind == EventKind::kSchedule) {
+    NumbersJson(event.arguments, json);
+  }
+  if (event.kind == EventKind::kFork) json->Key("result").Int(event.result);
+  if (event.kind == EventKind::kMapPart) {
+    json->Key("ranges").BeginArray();
+    for (uint64_t border : event.arguments) json->Hex(border);
+    json->EndArray();
+  }
+  if (event.kind == EventKind::kMapChange || event.kind == EventKind::kMapPart) {
+    json->Key("maps").BeginArray();
+    for (const MapRegion& region : event.maps) {
+      json->BeginObject().Key("start").Hex(region.start).Key("end").Hex(region.end);
+      json->Key("read").Bool(region.protection & PROT_READ);
+      json->Key("write").Bool(region.protection & PROT_WRITE);
+      json->Key("execute").Bool(region.protection & PROT_EXEC);
+      json->Key("shared").Bool(region.shared).Key("offset").Uint(region.file_offset);
+      json->Key("name").String(region.name).EndObject();
+    }
+    json->EndArray();
+  } else if (event.kind != EventKind::kSignal && !event.text.empty()) {
+    json->Key("text").String(event.text);
+  }
+  json->EndObject();
+}
+
+std::string WaitStatusText(int status) {
+  if (WIFEXITED(status)) return absl::StrCat("exited with status ", WEXITSTATUS(status));
+  if (WIFSIGNALED(status)) {
+    return absl::StrCat("killed by signal ", WTERMSIG(status), " (", strsignal(WTERMSIG(status)),
+                        ")");
+  }
+  return absl::StrFormat("wait status %#x", status);
+}
+
+}  // namespace hindsight

@@ -1,0 +1,66 @@
+// What kind of instruction stands at an address: the emulation policy, decided on Zydis' decoding.
+//
+// Stateless; any thread.
+
+#ifndef HINDSIGHT_EMULATOR_CPU_INSTRUCTION_H_
+#define HINDSIGHT_EMULATOR_CPU_INSTRUCTION_H_
+
+#include <cstdint>
+
+#include "absl/types/span.h"
+#include "emulator/cpu/upper_half.h"
+
+namespace hindsight {
+
+// Why an instruction is not given to Unicorn. The list, with the finding behind each entry, stands
+// in docs/emulation.md.
+enum class Policy : uint8_t {
+  kEmulate,           // Unicorn computes it like the hardware
+  kAssist,            // Unicorn does not, but the Cpu computes it: see assistant.h
+  kSyscall,           // syscall
+  kNondeterministic,  // rdtsc, rdtscp, rdrand, rdseed, rdpid, rdpmc: not a function of the state
+  kCpuid,             // answered by us
+  kNative,            // neither does: the process itself executes it
+  kPrivileged,        // faults in user mode (hlt, in, out, mov cr, ...); Unicorn would run it
+  kInvalid,           // does not decode: faults
+};
+
+struct Instruction {
+  uint8_t length = 0;  // bytes; 0 if kInvalid
+  Policy policy = Policy::kInvalid;
+  bool reads_memory = false;
+  bool writes_memory = false;
+  bool control_flow = false;  // may go elsewhere than to the next instruction
+  bool call = false;
+  bool ret = false;
+  bool rep = false;          // a REP/REPE/REPNE string instruction
+  bool rep_at_once = false;  // rep, and its iterations can be executed at once: string_operation.h
+  bool locked = false;       // LOCK prefix or xchg with memory
+  bool plain = false;        // kEmulate, and the Cpu may compute it as well: plain_instruction.h
+  bool sets_flags = false;   // arithmetic ones
+  // Leaves most flags as they are, and Unicorn does so only where no instruction before it in the
+  // block has set any.
+  bool wants_settled_flags = false;
+  // Of vector registers or the x87, kEmulate, and the host can execute it as well: as it must while
+  // the program has floating-point control that Unicorn does not follow (float_control.h).
+  bool floating = false;
+  bool sets_float_control = false;  // may change MXCSR or the x87 control word
+  bool pushes_flags = false;        // pushf: stores rflags where the single-step flag could be seen
+  bool aligned = false;             // has a memory operand that must be: alignment.h
+  // aligned, and Unicorn and the host do exactly the same: nothing is rounded, no flag accrues.
+  bool aligned_move = false;
+  // If it sets ZF, this general register stays as it was, but Unicorn clears its upper half:
+  // upper_half.h. kNoGpr: none.
+  uint8_t kept_gpr = kNoGpr;
+  uint16_t mnemonic = 0;  // ZydisMnemonic
+};
+
+// Classifies the instruction that starts at bytes[0]. At most 15 bytes are looked at.
+Instruction Classify(absl::Span<const uint8_t> bytes);
+
+// "vaddpd", for messages.
+const char* MnemonicName(uint16_t mnemonic);
+
+}  // namespace hindsight
+
+#endif  // HINDSIGHT_EMULATOR_CPU_INSTRUCTION_H_

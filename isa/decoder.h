@@ -1,0 +1,19 @@
+// Zydis, set up for 64-bit code. Stateless; any thread.
+
+#ifndef HINDSIGHT_ISA_DECODER_H_
+#define HINDSIGHT_ISA_DECODER_H_
+
+#include <Zydis/Zydis.h>
+
+#include "absl/types/span.h"
+
+namespace hindsight {
+
+// Decodes the instruction that starts at code[0]. False: there is none. At most 15 bytes are looked
+// at. `operands` has room for ZYDIS_MAX_OPERAND_COUNT.
+bool Decode(absl::Span<const uint8_t> code, ZydisDecodedInstruction* instruction,
+            ZydisDecodedOperand* operands);
+
+}  // namespace hindsight
+
+#endif  // HINDSIGHT_ISA_DECODER_H_

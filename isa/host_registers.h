@@ -1,0 +1,44 @@
+// Between the register file and the host's own structures: ptrace's, of which user_fpregs_struct is
+// also the memory image of FXSAVE64; and XSAVE's image, which PTRACE_GETREGSET gives for
+// NT_X86_XSTATE, with its components where CPUID leaf 0xd says.
+
+#ifndef HINDSIGHT_ISA_HOST_REGISTERS_H_
+#define HINDSIGHT_ISA_HOST_REGISTERS_H_
+
+#include <sys/user.h>
+
+#include <cstddef>
+#include <cstdint>
+
+#include "absl/types/span.h"
+#include "isa/registers.h"
+
+namespace hindsight {
+
+// The flags that belong to debugging, not to the program: the trap flag that single-stepping sets,
+// and the resume flag that a fault leaves in the frame the kernel sees.
+inline constexpr uint64_t kTrapFlag = 0x100;
+inline constexpr uint64_t kResumeFlag = 0x10000;
+
+void GeneralToRegisters(const user_regs_struct& general, RegisterFile* registers);
+void VectorsToRegisters(const user_fpregs_struct& vectors, RegisterFile* registers);
+// Leave what the register file does not have as it is, but for orig_rax: it becomes -1, so that the
+// kernel does not take the registers for those of an interrupted system call.
+void RegistersToGeneral(const RegisterFile& registers, user_regs_struct* general);
+void RegistersToVectors(const RegisterFile& registers, user_fpregs_struct* vectors);
+
+// The size of XSAVE's image in standard format, with all components the kernel has enabled; 0 on a
+// host without XSAVE, where ptrace has only user_fpregs_struct.
+size_t XstateBytes();
+// All vector and x87 registers, from the image. Components that are in their initial state, or that
+// the host does not have, read as that says. False, and nothing changed, if `image` is too short to
+// be one.
+bool XstateToRegisters(absl::Span<const uint8_t> image, RegisterFile* registers);
+// Puts them there, and marks their components as present; leaves the components that the register
+// file does not have as they are. Extended registers that the host does not have are left out.
+// Requires: `image` has been filled by the kernel or XSAVE, or is zero.
+void RegistersToXstate(const RegisterFile& registers, absl::Span<uint8_t> image);
+
+}  // namespace hindsight
+
+#endif  // HINDSIGHT_ISA_HOST_REGISTERS_H_

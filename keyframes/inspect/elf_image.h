@@ -1,0 +1,38 @@
+// What the server looks up in an ELF file of a trace: a dynamic symbol's bytes.
+//
+// Copyable; borrows the file's bytes. The file may be damaged or hostile: everything read from it
+// is checked against its size.
+
+#ifndef HINDSIGHT_KEYFRAMES_INSPECT_ELF_IMAGE_H_
+#define HINDSIGHT_KEYFRAMES_INSPECT_ELF_IMAGE_H_
+
+#include <cstdint>
+#include <optional>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+
+namespace hindsight {
+
+class ElfImage {
+ public:
+  // kInvalidArgument unless `bytes` begin like a 64-bit little-endian ELF file.
+  static absl::StatusOr<ElfImage> Parse(absl::Span<const uint8_t> bytes);
+
+  // The first `size` bytes of the object `symbol` as the file has them, looked for in .dynsym and
+  // .symtab. nullopt: no such symbol, or its bytes are not in the file.
+  std::optional<absl::Span<const uint8_t>> SymbolBytes(absl::string_view symbol,
+                                                       uint64_t size) const;
+
+ private:
+  explicit ElfImage(absl::Span<const uint8_t> bytes) : bytes_(bytes) {}
+  // The address of `symbol` as linked.
+  std::optional<uint64_t> SymbolAddress(absl::string_view symbol) const;
+
+  absl::Span<const uint8_t> bytes_;
+};
+
+}  // namespace hindsight
+
+#endif  // HINDSIGHT_KEYFRAMES_INSPECT_ELF_IMAGE_H_

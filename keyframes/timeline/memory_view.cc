@@ -1,0 +1,477 @@
+#include "keyframes/timeline/memory_view.h"
+
+#include <algorithm>
+#include <cstring>
+#include <variant>
+
+#include "base/status_macros.h"
+
+namespace hindsight {
+namespace {
+
+// Watched pages remembered at segments' ends; beyond this they are found by replay again.
+constexpr size_t kMaxRemembered = 4096;
+// Pages kept of those found for one moment.
+constexpr size_t kMaxFound = 1024;
+constexpr uint64_t kLinesPerPage = kPageBytes / kLineBytes;
+
+uint64_t PageOf(uint64_t address) { return address & ~(kPageBytes - 1); }
+
+bool Raised(const std::atomic<bool>* interrupt) {
+  return interrupt != nullptr && interrupt->load(std::memory_order_relaxed);
+}
+
+}  // namespace
+
+absl::StatusOr<size_t> MemoryView::Read(int32_t thread, uint64_t moment, uint64_t address,
+                                        absl::Span<uint8_t> out,
+                                        const std::atomic<bool>* interrupt) {
+  if (found_at_ != std::pair(thread, moment)) found_.clear();
+  found_at_ = {thread, moment};
+  size_t done = 0;
+  while (done < out.size()) {
+    const uint64_t at = address + done;
+    if (at < address) break;  // past the end of the address space
+    const uint64_t in_page = at % kPageBytes;
+    const size_t size = std::min<size_t>(out.size() - done, kPageBytes - in_page);
+    ASSIGN_OR_RETURN(const SegmentReplay* present, views_->StandAt(thread, moment, interrupt));
+    // The view of one that waits may be older than what others have done since.
+    const bool newest = IsNewest(thread, moment);
+    if (!newest || !present->ReadHeld(at, out.subspan(done, size))) {
+      std::unique_ptr<Page>& found = found_[PageOf(at)];
+      if (found == nullptr) {
+        auto bytes = std::make_unique<Page>();
+        const absl::Status status = Find({.thread = thread,
+                                          .number = present->segment().info().number,
+                                          .ask_own = true,
+                                          .moment = moment,
+                                          .page = PageOf(at),
+                                          .interrupt = interrupt},
+                                         absl::MakeSpan(*bytes));
+        if (!status.ok()) {
+          found_.erase(PageOf(at));
+          if (absl::IsNotFound(status)) break;
+          return status;
+        }
+        found = std::move(bytes);
+      }
+      std::memcpy(out.data() + done, found->data() + in_page, size);
+      if (found_.size() > kMaxFound) found_.clear();
+    }
+    done += size;
+  }
+  if (done == 0 && !out.empty()) return PageNotKnown(address);
+  return done;
+}
+
+absl::Status MemoryView::ReadBefore(int32_t thread, uint64_t number, uint64_t moment, uint64_t page,
+                                    absl::Span<uint8_t> out, const std::atomic<bool>* interrupt) {
+  return Find({.thread = thread,
+               .number = number,
+               .moment = moment,
+               .page = page,
+               .searching = true,
+               .interrupt = interrupt},
+              out);
+}
+
+absl::StatusOr<bool> MemoryView::IsUntouched(int32_t thread, uint64_t moment, uint64_t address,
+                                             const std::atomic<bool>* interrupt) {
+  ASSIGN_OR_RETURN(const SegmentReplay* present, views_->StandAt(thread, moment, interrupt));
+  const uint64_t page = PageOf(address);
+  Question question = {.thread = thread,
+                       .number = present->segment().info().number,
+                       .ask_own = true,
+                       .moment = moment,
+                       .page = page,
+                       .interrupt = interrupt};
+  const auto known = Ask(&question);
+  if (absl::IsNotFound(known.status())) return false;
+  RETURN_IF_ERROR(known.status());
+  const auto* origin = std::get_if<MemoryOrigin>(&*known);
+  if (origin == nullptr) return false;
+  switch (origin->kind) {
+    case MemoryOrigin::Kind::kZeros:
+      return true;
+    case MemoryOrigin::Kind::kBirth:
+      return views_->WasUntouchedAtBirth(page);
+    case MemoryOrigin::Kind::kKeyframe: {
+      Page saved;
+      return origin->else_zeros &&
+             absl::IsNotFound(origin->keyframe->ReadPage(page, absl::MakeSpan(saved)));
+    }
+    default:
+      return false;
+  }
+}
+
+absl::StatusOr<std::variant<std::vector<MemoryView::Knowledge>, MemoryOrigin>> MemoryView::Ask(
+    Question* question) {
+  const uint64_t moment = question->moment, page = question->page;
+  if (process_->HasMapAt(moment) && process_->RegionAt(moment, page) == nullptr) {
+    return PageNotKnown(page);
+  }
+  const MemoryOrigin origin = origins_.Of(moment, page);
+  // What was known before a full keyframe, or a gap, no longer counts.
+  question->floor = std::max(KeyframeMoment(moment), process_->LastGapBefore(moment));
+  question->origin = origin.moment;
+  ASSIGN_OR_RETURN(Findings findings, AskThreads(*question));
+  if (findings.lost.has_value()) {
+    const auto outdated = [&](const Knowledge& known) {
+      return VerifiedMoment(known, moment) < *findings.lost;
+    };
+    findings.known.erase(std::remove_if(findings.known.begin(), findings.known.end(), outdated),
+                         findings.known.end());
+    if (findings.known.empty()) return PageNotKnown(page);
+  }
+  if (!findings.known.empty()) return std::move(findings.known);
+  ASSIGN_OR_RETURN(const bool mapped, IsMapped(*question));
+  if (!mapped) return PageNotKnown(page);
+  return origin;
+}
+
+absl::Status MemoryView::Find(const Question& asked, absl::Span<uint8_t> out) {
+  Question question = asked;
+  ASSIGN_OR_RETURN(const auto known, Ask(&question));
+  if (const auto* threads = std::get_if<std::vector<Knowledge>>(&known)) {
+    return question.moves > 0 && question.searching ? TakeAgreed(*threads, question.page, out)
+                                                    : MergeNewest(*threads, question, out);
+  }
+  return ReadOrigin(std::get<MemoryOrigin>(known), question, out);
+}
+
+// A stack's region in the map reaches down as far as the stack may grow. It has grown to a page if
+// somebody touched it or one below.
+absl::StatusOr<bool> MemoryView::IsMapped(const Question& question) {
+  const MapRegion* region = process_->RegionAt(question.moment, question.page);
+  if (region == nullptr || question.page >= region->start) return true;
+  for (int32_t thread : process_->all_threads()) {
+    if (process_->StartOf(thread) > question.moment) continue;
+    const uint64_t count = process_->schedule().CountAt(thread, question.moment);
+    ASSIGN_OR_RETURN(const std::vector<Touched>* touched,
+                     TouchedPages({thread, process_->thread(thread).SegmentAt(count)}));
+    const auto below = [&](const Touched& entry) {
+      return entry.page < question.page && entry.count <= count &&
+             process_->RegionAt(question.moment, entry.page) == region;
+    };
+    if (std::any_of(touched->begin(), touched->end(), below)) return true;
+  }
+  return false;
+}
+
+// Nobody has run since the thread made its last transition.
+bool MemoryView::IsNewest(int32_t thread, uint64_t moment) const {
+  const Schedule& schedule = process_->schedule();
+  return schedule.ThreadAt(moment) == thread ||
+         schedule.MomentTo(thread, schedule.CountAt(thread, moment)) == moment;
+}
+
+// The moment of the newest full keyframe at or before `moment`; 0 if there is none.
+uint64_t MemoryView::KeyframeMoment(uint64_t moment) const {
+  const std::vector<Snapshot>& snapshots = process_->snapshots();
+  const auto behind = std::partition_point(
+      snapshots.begin(), snapshots.end(),
+      [moment](const Snapshot& snapshot) { return snapshot.moment <= moment; });
+  return behind == snapshots.begin() ? 0 : std::prev(behind)->moment;
+}
+
+// The thread had ended before the full keyframe at `moment`: those that live begin a segment there.
+bool MemoryView::HasEnded(int32_t thread, uint64_t moment) const {
+  const uint64_t count = process_->schedule().CountAt(thread, moment);
+  return count == process_->thread(thread).end_count() &&
+         trace_->segments(thread).back().first_count < count;
+}
+
+// The state from which on what the thread has seen of the page counts.
+uint64_t MemoryView::FirstCountOf(const Question& question, int32_t thread) const {
+  if (question.origin <= question.floor) return 0;
+  return process_->schedule().CountAt(thread, question.origin);
+}
+
+absl::StatusOr<MemoryView::Findings> MemoryView::AskThreads(const Question& question) {
+  Findings findings;
+  const uint64_t keyframe = KeyframeMoment(question.moment);
+  for (int32_t other : process_->all_threads()) {
+    if (process_->StartOf(other) > question.moment) continue;
+    if (Raised(question.interrupt)) return absl::CancelledError("interrupted");
+    if (HasEnded(other, keyframe)) continue;
+    uint64_t newest = question.number;
+    bool asked = false;
+    if (other != question.thread || question.ask_own) {
+      newest =
+          process_->thread(other).SegmentAt(process_->schedule().CountAt(other, question.moment));
+      ASSIGN_OR_RETURN(asked, AskPresent(question, other, &findings));
+    }
+    if (!asked) RETURN_IF_ERROR(AskEarlier(question, other, newest, &findings));
+  }
+  return findings;
+}
+
+// What `thread` has of the page in the segment it stands in. False if it has not come upon it
+// there.
+absl::StatusOr<bool> MemoryView::AskPresent(const Question& question, int32_t thread,
+                                            Findings* findings) {
+  const uint64_t page = question.page;
+  const uint64_t count = process_->schedule().CountAt(thread, question.moment);
+  const uint64_t number = process_->thread(thread).SegmentAt(count);
+  ASSIGN_OR_RETURN(const std::vector<Touched>* touched, TouchedPages({thread, number}));
+  const Touched* last = LastOf(*touched, page, count);
+  if (last == nullptr) return false;
+  if (!last->left) {
+    Knowledge knowledge{.thread = thread, .ended = std::nullopt, .bytes = {}};
+    bool before_turn = false;
+    ASSIGN_OR_RETURN(const bool held, ReadPresent(question, thread, &knowledge, &before_turn));
+    if (held) {
+      // One that waits since before has not seen what has become of the page.
+      if (question.origin > question.floor &&
+          VerifiedMoment(knowledge, question.moment) < question.origin) {
+        return true;
+      }
+      findings->known.push_back(std::move(knowledge));
+      return true;
+    }
+    // Imports of the turn to come are not seen yet.
+    if (before_turn && last->count == count) return false;
+  }
+  if (last->count > FirstCountOf(question, thread)) {
+    const uint64_t moment = process_->schedule().MomentTo(thread, last->count);
+    findings->lost = std::max(findings->lost.value_or(0), std::min(moment, question.moment));
+  }
+  return true;
+}
+
+// What is in the view of `thread` at the moment asked about; false if the page is not. In the past
+// that is looked up aside: the threads' own replays may be in the middle of a search.
+absl::StatusOr<bool> MemoryView::ReadPresent(const Question& question, int32_t thread,
+                                             Knowledge* knowledge, bool* before_turn) {
+  if (question.moves == 0) {
+    ASSIGN_OR_RETURN(const SegmentReplay* replay,
+                     views_->StandAt(thread, question.moment, question.interrupt));
+    *before_turn = replay->before_turn();
+    return replay->ReadHeld(question.page, absl::MakeSpan(knowledge->bytes));
+  }
+  const Schedule& schedule = process_->schedule();
+  const uint64_t count = schedule.CountAt(thread, question.moment);
+  const size_t turn = schedule.NextSliceOf(thread, question.moment);
+  *before_turn = turn < schedule.slices().size() && schedule.slices()[turn].count == count;
+  const StateKey key = {.segment = {thread, process_->thread(thread).SegmentAt(count)},
+                        .count = count,
+                        .before_turn = *before_turn};
+  ASSIGN_OR_RETURN(const Ending* state, EndingOf(key, question.interrupt));
+  const auto it = state->offset.find(question.page);
+  if (it == state->offset.end()) return false;
+  std::memcpy(knowledge->bytes.data(), state->bytes.data() + it->second, kPageBytes);
+  return true;
+}
+
+// What `thread` had of the page at the end of the newest segment before `number` that touched it.
+absl::Status MemoryView::AskEarlier(const Question& question, int32_t thread, uint64_t number,
+                                    Findings* findings) {
+  const uint64_t oldest =
+      process_->thread(thread).SegmentAt(process_->schedule().CountAt(thread, question.floor));
+  const uint64_t first_count = FirstCountOf(question, thread);
+  while (number > oldest) {
+    --number;
+    const SegmentKey key = {thread, number};
+    if (EndCountOf(key) <= first_count) return absl::OkStatus();
+    Knowledge knowledge{.thread = thread, .ended = number, .bytes = {}};
+    if (auto it = remembered_.find({key, question.page}); it != remembered_.end()) {
+      std::copy(it->second.begin(), it->second.end(), knowledge.bytes.begin());
+      findings->known.push_back(std::move(knowledge));
+      return absl::OkStatus();
+    }
+    ASSIGN_OR_RETURN(const std::vector<Touched>* touched, TouchedPages(key));
+    const Touched* last = LastOf(*touched, question.page, ~uint64_t{0});
+    if (last == nullptr) continue;
+    if (last->left) {
+      if (last->count <= first_count) return absl::OkStatus();
+      const uint64_t moment = process_->schedule().MomentTo(thread, last->count);
+      findings->lost = std::max(findings->lost.value_or(0), moment);
+      return absl::OkStatus();
+    }
+    ASSIGN_OR_RETURN(const Ending* ending, EndingOf({.segment = key}, question.interrupt));
+    auto it = ending->offset.find(question.page);
+    if (it == ending->offset.end()) continue;  // its import lies after the segment's last state
+    std::memcpy(knowledge.bytes.data(), ending->bytes.data() + it->second, kPageBytes);
+    findings->known.push_back(std::move(knowledge));
+    return absl::OkStatus();
+  }
+  return absl::OkStatus();
+}
+
+// The state in which the next segment begins; of the last one, no state is later.
+uint64_t MemoryView::EndCountOf(const SegmentKey& key) const {
+  const std::vector<SegmentInfo>& segments = trace_->segments(key.first);
+  const auto next = std::find_if(segments.begin(), segments.end(), [&](const SegmentInfo& segment) {
+    return segment.number == key.second + 1;
+  });
+  return next == segments.end() ? ~uint64_t{0} : next->first_count;
+}
+
+// The last entry of `page` up to the state `count`; null: there is none.
+const MemoryView::Touched* MemoryView::LastOf(const std::vector<Touched>& touched, uint64_t page,
+                                              uint64_t count) {
+  auto it = std::partition_point(touched.begin(), touched.end(), [&](const Touched& entry) {
+    return entry.page < page || (entry.page == page && entry.count <= count);
+  });
+  if (it == touched.begin() || std::prev(it)->page != page) return nullptr;
+  return &*std::prev(it);
+}
+
+// No moment at which this was learned or written is later.
+uint64_t MemoryView::NewestMoment(const Knowledge& knowledge, uint64_t moment) const {
+  const int32_t thread = knowledge.thread;
+  const Schedule& schedule = process_->schedule();
+  if (knowledge.ended.has_value()) {
+    const uint64_t end = EndCountOf({thread, *knowledge.ended});
+    return end == ~uint64_t{0} ? moment : std::min(moment, schedule.MomentFrom(thread, end));
+  }
+  const uint64_t count = schedule.CountAt(thread, moment);
+  const size_t turn = schedule.NextSliceOf(thread, moment);
+  const bool waits = turn < schedule.slices().size() && schedule.slices()[turn].count == count;
+  return waits ? std::min(moment, schedule.MomentTo(thread, count)) : moment;
+}
+
+// Up to which moment this is true as far as the thread knows.
+uint64_t MemoryView::VerifiedMoment(const Knowledge& knowledge, uint64_t moment) const {
+  const Schedule& schedule = process_->schedule();
+  if (!knowledge.ended.has_value()) {
+    // One that does not run, or never will again, knows what it knew when it left off.
+    if (IsNewest(knowledge.thread, moment)) return moment;
+    return schedule.MomentTo(knowledge.thread, schedule.CountAt(knowledge.thread, moment));
+  }
+  const uint64_t end = EndCountOf({knowledge.thread, *knowledge.ended});
+  const uint64_t last = process_->thread(knowledge.thread).end_count();
+  return std::min(moment, schedule.MomentTo(knowledge.thread, std::min(end, last)));
+}
+
+// Of each line that threads know differently, takes what was learned or written last. Those who ran
+// last are asked first: mostly it is theirs, and of the others it need only be known that they have
+// not written since.
+absl::Status MemoryView::MergeNewest(const std::vector<Knowledge>& known, const Question& question,
+                                     absl::Span<uint8_t> out) {
+  const uint64_t moment = question.moment;
+  std::memcpy(out.data(), known.front().bytes.data(), kPageBytes);
+  uint64_t lines = 0;
+  for (uint64_t line = 0; line < kLinesPerPage; ++line) {
+    const uint8_t* const first = known.front().bytes.data() + line * kLineBytes;
+    const bool same = std::all_of(known.begin(), known.end(), [&](const Knowledge& other) {
+      return std::memcmp(other.bytes.data() + line * kLineBytes, first, kLineBytes) == 0;
+    });
+    if (!same) lines |= uint64_t{1} << line;
+  }
+  if (lines == 0) return absl::OkStatus();
+  std::vector<std::pair<uint64_t, const Knowledge*>> candidates;
+  for (const Knowledge& candidate : known) {
+    candidates.emplace_back(NewestMoment(candidate, moment), &candidate);
+  }
+  std::stable_sort(candidates.begin(), candidates.end(),
+                   [](const auto& a, const auto& b) { return a.first > b.first; });
+  std::array<std::optional<uint64_t>, kLinesPerPage> newest;
+  for (const auto& [latest, candidate] : candidates) {
+    uint64_t open = 0;
+    uint64_t since = moment;
+    for (uint64_t line = 0; line < kLinesPerPage; ++line) {
+      const bool differs = (lines >> line & 1) != 0;
+      if (!differs || (newest[line].has_value() && *newest[line] >= latest)) continue;
+      open |= uint64_t{1} << line;
+      since = std::min(since, newest[line].value_or(0));
+    }
+    if (open == 0) continue;
+    ASSIGN_OR_RETURN(const LineMoments learned,
+                     views_->LastKnown(candidate->thread, candidate->ended, moment, question.page,
+                                       open, since, question.interrupt));
+    for (uint64_t line = 0; line < kLinesPerPage; ++line) {
+      if ((open >> line & 1) == 0) continue;
+      if (newest[line].has_value() && learned[line] <= *newest[line]) continue;
+      newest[line] = learned[line];
+      std::memcpy(out.data() + line * kLineBytes, candidate->bytes.data() + line * kLineBytes,
+                  kLineBytes);
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<const std::vector<MemoryView::Touched>*> MemoryView::TouchedPages(
+    const SegmentKey& key) {
+  auto it = touched_.find(key);
+  if (it != touched_.end()) return &it->second;
+  ASSIGN_OR_RETURN(std::shared_ptr<const Segment> segment,
+                   trace_->LoadSegment(key.first, key.second));
+  std::vector<Touched> pages;
+  for (const Record& record : segment->records()) {
+    if (const auto* page = std::get_if<PageImport>(&record.body)) {
+      pages.push_back({page->address, record.count});
+    } else if (const auto* line = std::get_if<LineImport>(&record.body)) {
+      pages.push_back({PageOf(line->address), record.count});
+    } else if (const auto* read = std::get_if<UncachedRead>(&record.body)) {
+      pages.push_back({PageOf(read->address), record.count});
+    } else if (const auto* left = std::get_if<PageLeft>(&record.body)) {
+      pages.push_back({left->address, record.count, /*left=*/true});
+    }
+  }
+  std::stable_sort(pages.begin(), pages.end(),
+                   [](const Touched& a, const Touched& b) { return a.page < b.page; });
+  // Of several in a row that say the same the first one is enough.
+  pages.erase(std::unique(pages.begin(), pages.end(),
+                          [](const Touched& a, const Touched& b) {
+                            return a.page == b.page && a.left == b.left;
+                          }),
+              pages.end());
+  pages.shrink_to_fit();
+  // Node pointers would not survive a rehash, but nothing keeps them across calls.
+  return &touched_.emplace(key, std::move(pages)).first->second;
+}
+
+absl::StatusOr<bool> MemoryView::Touches(int32_t thread, uint64_t number, uint64_t address,
+                                         uint64_t length) {
+  if (length == 0) return false;
+  ASSIGN_OR_RETURN(const std::vector<Touched>* touched, TouchedPages({thread, number}));
+  auto it = std::partition_point(
+      touched->begin(), touched->end(),
+      [first = PageOf(address)](const Touched& entry) { return entry.page < first; });
+  return it != touched->end() && it->page <= address + (length - 1);
+}
+
+absl::StatusOr<const MemoryView::Ending*> MemoryView::EndingOf(const StateKey& key,
+                                                               const std::atomic<bool>* interrupt) {
+  for (auto it = endings_.begin(); it != endings_.end(); ++it) {
+    if (it->key != key) continue;
+    endings_.splice(endings_.begin(), endings_, it);
+    return &endings_.front();
+  }
+  if (side_ == nullptr) {
+    ASSIGN_OR_RETURN(side_, SegmentReplay::Create(trace_));
+  }
+  ASSIGN_OR_RETURN(std::shared_ptr<const Segment> segment,
+                   trace_->LoadSegment(key.segment.first, key.segment.second));
+  RETURN_IF_ERROR(side_->Load(segment));
+  const uint64_t count = std::min(key.count, segment->end_count());
+  RETURN_IF_ERROR(key.before_turn ? side_->MoveToBeforeTurn(count, interrupt)
+                                  : side_->AdvanceTo(count, interrupt));
+
+  Ending ending;
+  ending.key = key;
+  ending.bytes.resize(side_->held_pages().size() * kPageBytes);
+  size_t offset = 0;
+  for (uint64_t page : side_->held_pages()) {
+    if (!side_->ReadHeld(page, absl::MakeSpan(ending.bytes).subspan(offset, kPageBytes))) continue;
+    ending.offset[page] = offset;
+    offset += kPageBytes;
+  }
+  ending_bytes_ += ending.bytes.size();
+  endings_.push_front(std::move(ending));
+  while (ending_bytes_ > cache_bytes_ && endings_.size() > 1) {
+    ending_bytes_ -= endings_.back().bytes.size();
+    endings_.pop_back();
+  }
+  return &endings_.front();
+}
+
+void MemoryView::Remember(int32_t thread, uint64_t number, uint64_t page,
+                          absl::Span<const uint8_t> bytes) {
+  if (remembered_.size() >= kMaxRemembered) remembered_.clear();
+  remembered_[{{thread, number}, page}].assign(bytes.begin(), bytes.end());
+}
+
+}  // namespace hindsight

@@ -1,0 +1,204 @@
+// What memory reads answer at a moment.
+//
+// The thread that runs is asked first: a page that its view holds is read there. (One that enters
+// the view later in the segment is not known yet.) Else a page's bytes are, in this order:
+//   1. the newest that any thread had: those in its view, or those at the end of an earlier
+//   segment,
+//      back to where the page's origin (memory_origin.h) says that knowledge begins. Where several
+//      threads know the page and differ, each line is that of the thread that learned or wrote it
+//      last. A page that has left a view is not known any more, unless a thread has seen it since;
+//   2. those of its origin: zeros, the bytes of the file mapped there, those in a full keyframe,
+//      those of the page that mremap has moved there, or,
+//      of a process made by another one, those that it was born with, which the other's trace has.
+// Else it is not known. For all but the view the memory map must have the page at the moment, if
+// the trace has a map at all: what was unmapped cannot be read. After a gap nothing from before
+// counts.
+//
+// Borrows the trace and the process state. Not copyable, not movable. One host thread at a time.
+
+#ifndef HINDSIGHT_KEYFRAMES_TIMELINE_MEMORY_VIEW_H_
+#define HINDSIGHT_KEYFRAMES_TIMELINE_MEMORY_VIEW_H_
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <list>
+#include <memory>
+#include <optional>
+#include <tuple>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "keyframes/timeline/memory_origin.h"
+#include "keyframes/state/process_state.h"
+#include "keyframes/replay/replayer.h"
+#include "tracefmt/trace_reader.h"
+
+namespace hindsight {
+
+// Of the lines of a page that were asked about, moments.
+using LineMoments = std::array<uint64_t, kPageBytes / kLineBytes>;
+
+// Shows the views of threads.
+class ThreadViews {
+ public:
+  virtual ~ThreadViews() = default;
+  // The replay of `thread`, in the state it stands in at `moment`. Good until the next call.
+  virtual absl::StatusOr<const SegmentReplay*> StandAt(int32_t thread, uint64_t moment,
+                                                       const std::atomic<bool>* interrupt) = 0;
+  // The moments at which `thread` last learned or wrote those `lines` of `page`: in the segment it
+  // stands in at `moment`, or in an earlier one, `ended`. What it wrote before `since` need not be
+  // found.
+  virtual absl::StatusOr<LineMoments> LastKnown(int32_t thread, std::optional<uint64_t> ended,
+                                                uint64_t moment, uint64_t page, uint64_t lines,
+                                                uint64_t since,
+                                                const std::atomic<bool>* interrupt) = 0;
+  // Memory that the process was born with; kNotFound if that is not known.
+  virtual absl::Status ReadBirth(uint64_t page, absl::Span<uint8_t> out) = 0;
+  // Whether nobody had touched that page of it (MemoryView::IsUntouched).
+  virtual absl::StatusOr<bool> WasUntouchedAtBirth(uint64_t page) = 0;
+};
+
+class MemoryView {
+ public:
+  MemoryView(const TraceReader* trace, const ProcessState* process, ThreadViews* views,
+             uint64_t cache_bytes)
+      : trace_(trace),
+        process_(process),
+        views_(views),
+        cache_bytes_(cache_bytes),
+        origins_(trace, process) {}
+  MemoryView(const MemoryView&) = delete;
+  MemoryView& operator=(const MemoryView&) = delete;
+
+  // Reads as many bytes of `out` as are known from its start, and returns how many. kNotFound if
+  // the first is not. `interrupt` (polled, may be null): kCancelled.
+  absl::StatusOr<size_t> Read(int32_t thread, uint64_t moment, uint64_t address,
+                              absl::Span<uint8_t> out, const std::atomic<bool>* interrupt);
+  // Whether the page of `address` is memory of no file that nobody has touched since it was mapped:
+  // it is zeros because the memory map says so. False for pages that are not known.
+  absl::StatusOr<bool> IsUntouched(int32_t thread, uint64_t moment, uint64_t address,
+                                   const std::atomic<bool>* interrupt);
+  // The page as it was known at `moment`, before segment `number` of `thread` touched it; kNotFound
+  // if it was not.
+  absl::Status ReadBefore(int32_t thread, uint64_t number, uint64_t moment, uint64_t page,
+                          absl::Span<uint8_t> out, const std::atomic<bool>* interrupt = nullptr);
+  // Whether bytes of [address, address + length) come into the view of `thread` in segment
+  // `number`: if not, it neither executes nor accesses them there. Told by the records, without a
+  // replay.
+  absl::StatusOr<bool> Touches(int32_t thread, uint64_t number, uint64_t address, uint64_t length);
+  // Since when a page has not been known that is not known at `moment`; `moment` itself if that
+  // cannot be said.
+  uint64_t UnknownSince(uint64_t moment, uint64_t page) const {
+    return std::min(moment, origins_.Of(moment, page).moment);
+  }
+  // Saves a replay: `bytes` are those of `page` at the end of segment `number`.
+  void Remember(int32_t thread, uint64_t number, uint64_t page, absl::Span<const uint8_t> bytes);
+
+ private:
+  using Page = std::array<uint8_t, kPageBytes>;
+  using SegmentKey = std::pair<int32_t, uint64_t>;  // thread, number
+  // A page that a segment touches, and the state in which it comes in, or leaves.
+  struct Touched {
+    uint64_t page = 0;
+    uint64_t count = 0;
+    bool left = false;
+  };
+  // A state of a segment's replay: its end, or one that a thread stands in at some moment.
+  struct StateKey {
+    SegmentKey segment;
+    uint64_t count = kEnd;
+    bool before_turn = false;
+
+    static constexpr uint64_t kEnd = ~uint64_t{0};
+    bool operator==(const StateKey&) const = default;
+  };
+  // Pages in such a state.
+  struct Ending {
+    StateKey key;
+    absl::flat_hash_map<uint64_t, size_t> offset;  // of a page in `bytes`
+    std::vector<uint8_t> bytes;
+  };
+  // What one thread knows of a page.
+  struct Knowledge {
+    int32_t thread = 0;
+    std::optional<uint64_t> ended;  // the segment it is the end of; else it is the thread's present
+    Page bytes;
+  };
+  // What is asked: of a page, by `thread` at `moment`.
+  struct Question {
+    int32_t thread = 0;
+    uint64_t number = 0;   // its segment
+    bool ask_own = false;  // what it has in that segment counts, too
+    uint64_t moment = 0;
+    uint64_t page = 0;
+    uint64_t floor = 0;      // segments that ended before do not count
+    uint64_t origin = 0;     // nor does what was known before
+    bool searching = false;  // its replay is in the middle of a search, and must stay there
+    int moves = 0;           // that have led to this page and moment from those that were asked for
+    const std::atomic<bool>* interrupt = nullptr;
+  };
+  // What the threads have of it.
+  struct Findings {
+    std::vector<Knowledge> known;
+    std::optional<uint64_t> lost;  // the last moment at which one that knew it no longer did
+  };
+
+  static absl::Status PageNotKnown(uint64_t page);
+  // Who knows the page: threads, or else its origin. kNotFound: nobody does.
+  absl::StatusOr<std::variant<std::vector<Knowledge>, MemoryOrigin>> Ask(Question* question);
+  absl::Status Find(const Question& question, absl::Span<uint8_t> out);
+  absl::Status ReadOrigin(const MemoryOrigin& origin, const Question& question,
+                          absl::Span<uint8_t> out);
+  absl::Status ReadMoved(const MemoryOrigin& origin, const Question& question,
+                         absl::Span<uint8_t> out);
+  static absl::Status TakeAgreed(const std::vector<Knowledge>& known, uint64_t page,
+                                 absl::Span<uint8_t> out);
+  absl::StatusOr<bool> ReadPresent(const Question& question, int32_t thread, Knowledge* knowledge,
+                                   bool* before_turn);
+  absl::StatusOr<Findings> AskThreads(const Question& question);
+  absl::StatusOr<bool> AskPresent(const Question& question, int32_t thread, Findings* findings);
+  absl::Status AskEarlier(const Question& question, int32_t thread, uint64_t number,
+                          Findings* findings);
+  absl::Status MergeNewest(const std::vector<Knowledge>& known, const Question& question,
+                           absl::Span<uint8_t> out);
+  uint64_t NewestMoment(const Knowledge& knowledge, uint64_t moment) const;
+  uint64_t VerifiedMoment(const Knowledge& knowledge, uint64_t moment) const;
+  uint64_t EndCountOf(const SegmentKey& key) const;
+  static const Touched* LastOf(const std::vector<Touched>& touched, uint64_t page, uint64_t count);
+  uint64_t FirstCountOf(const Question& question, int32_t thread) const;
+  absl::Status ReadModule(uint64_t moment, uint64_t page, absl::Span<uint8_t> out);
+  uint64_t KeyframeMoment(uint64_t moment) const;
+  bool HasEnded(int32_t thread, uint64_t moment) const;
+  bool IsNewest(int32_t thread, uint64_t moment) const;
+  absl::StatusOr<bool> IsMapped(const Question& question);
+
+  absl::StatusOr<const std::vector<Touched>*> TouchedPages(const SegmentKey& key);
+  absl::StatusOr<const Ending*> EndingOf(const StateKey& key, const std::atomic<bool>* interrupt);
+
+  const TraceReader* const trace_;
+  const ProcessState* const process_;
+  ThreadViews* const views_;
+  const uint64_t cache_bytes_;
+  const MemoryOrigins origins_;
+  absl::flat_hash_map<SegmentKey, std::vector<Touched>> touched_;  // ascending pages
+  std::list<Ending> endings_;                                      // most recently used first
+  uint64_t ending_bytes_ = 0;
+  absl::flat_hash_map<std::pair<SegmentKey, uint64_t>, std::vector<uint8_t>> remembered_;
+  std::unique_ptr<SegmentReplay> side_;  // replays earlier segments; made when first needed
+  // Pages found for the last (thread, moment) asked about.
+  std::pair<int32_t, uint64_t> found_at_;
+  absl::flat_hash_map<uint64_t, std::unique_ptr<Page>> found_;
+};
+
+}  // namespace hindsight
+
+#endif  // HINDSIGHT_KEYFRAMES_TIMELINE_MEMORY_VIEW_H_

@@ -1,0 +1,131 @@
+// Running forward.
+
+#include <algorithm>
+
+#include "absl/status/status.h"
+#include "base/status_macros.h"
+#include "keyframes/timeline/thread_timeline.h"
+
+namespace hindsight {
+namespace {
+
+// At most about 20 ms of replay between two looks at the interrupt flag.
+constexpr uint64_t kPollStates = 2'000'000;
+
+// Segments replayed one after the other before several are searched at once: a search costs the
+// replay of a whole segment before it says anything.
+constexpr int kSegmentsBeforeSearch = 1;
+
+void Update(const WatchedImport& import, std::vector<WatchedImport>* known) {
+  std::erase_if(*known, [&](const WatchedImport& old) {
+    return old.index == import.index && old.page == import.page;
+  });
+  known->push_back(import);
+}
+
+// Imports whose bytes are not those in `known`.
+std::vector<WatchedImport> News(const std::vector<WatchedImport>& known,
+                                const std::vector<WatchedImport>& imports) {
+  std::vector<WatchedImport> news;
+  for (const WatchedImport& import : imports) {
+    const bool same = std::any_of(known.begin(), known.end(), [&](const WatchedImport& old) {
+      return old.index == import.index && old.page == import.page && old.bytes == import.bytes;
+    });
+    if (!same) news.push_back(import);
+  }
+  return news;
+}
+
+}  // namespace
+
+absl::StatusOr<std::optional<ThreadStop>> ThreadTimeline::RunForward(const RunRequest& request,
+                                                                     uint64_t from, uint64_t limit,
+                                                                     bool leave_first) {
+  const ReplayPool::Pin pin(&holder_);
+  RETURN_IF_ERROR(GoTo(from, /*dense=*/false, request.interrupt));
+  std::optional<uint64_t> leave;
+  if (leave_first) leave = from;
+  int entered = 0;
+  while (count() < limit) {
+    if (Raised(request)) {
+      return ThreadStop{{.kind = RunStopKind::kInterrupted, .thread = state_.thread()}, count()};
+    }
+    std::vector<WatchedImport> imports;
+    LegEnd end = LegEnd::kLimit;
+    if (here()->at_end()) {
+      RememberWatched();
+      if (++entered > kSegmentsBeforeSearch) {
+        RETURN_IF_ERROR(EnterNextInteresting(request, limit, &imports));
+      } else {
+        RETURN_IF_ERROR(EnterNextSegment());
+        imports = WatchedAtStartHere();
+      }
+    } else {
+      here()->SetStops(breakpoints_, watchpoints_);
+      ASSIGN_OR_RETURN(end, here()->RunLeg({.limit = std::min(limit, count() + kPollStates),
+                                            .leave_first_breakpoint = leave == count()}));
+      imports = here()->unknown_imports();
+    }
+    if (end == LegEnd::kBreakpoint) leave = count();
+    ASSIGN_OR_RETURN(std::optional<ThreadStop> stop, TakeLeg(request, end, imports));
+    if (stop.has_value()) return stop;
+  }
+  return std::nullopt;
+}
+
+// What the leg just run stopped for, if conditions hold.
+absl::StatusOr<std::optional<ThreadStop>> ThreadTimeline::TakeLeg(
+    const RunRequest& request, LegEnd end, const std::vector<WatchedImport>& imports) {
+  if (end == LegEnd::kBreakpoint) {
+    if (std::optional<size_t> index = MatchingBreakpoint(request)) {
+      return ThreadStop{
+          {.kind = RunStopKind::kBreakpoint, .thread = state_.thread(), .index = *index}, count()};
+    }
+  }
+  std::optional<WatchHit> hit;
+  if (end == LegEnd::kWatch) hit = here()->watch_hit();
+  if (!hit.has_value() && !imports.empty()) {
+    ASSIGN_OR_RETURN(hit, ChangedImport(imports));
+  }
+  if (hit.has_value() && WatchHolds(request, hit->index, /*before=*/false)) {
+    return ThreadStop{WatchStop(request, *hit), count()};
+  }
+  return std::nullopt;
+}
+
+// Goes to the beginning of the next segment that has something to stop for, or in which `limit`
+// lies, by searching those between several at once; after an interrupt, as far as was searched.
+// `imports`: watched pages it begins with that may have changed since.
+absl::Status ThreadTimeline::EnterNextInteresting(const RunRequest& request, uint64_t limit,
+                                                  std::vector<WatchedImport>* imports) {
+  const uint64_t next = here()->segment().info().number + 1;
+  uint64_t searched = next;  // the first segment that was not, or that has something
+  // Watched bytes as the segments left behind had them at their ends.
+  std::vector<WatchedImport> known = WatchedBytes(*here(), watchpoints_);
+  auto take = [&](const SegmentHits& hits) -> absl::StatusOr<bool> {
+    ASSIGN_OR_RETURN(std::optional<WatchHit> change,
+                     ChangedImport(News(known, hits.trace.unknown)));
+    if (hits.trace.any() || change.has_value()) return true;
+    // The order matters: of a page that came in, the end is what counts.
+    for (const WatchedImport& import : hits.trace.unknown) Update(import, &known);
+    for (const WatchedImport& ending : hits.endings) Update(ending, &known);
+    searched = hits.number + 1;
+    return false;
+  };
+  const uint64_t last = state_.SegmentAt(limit);
+  if (last > next) {
+    const SegmentSearch::Request search = {.thread = state_.thread(),
+                                           .from = next,
+                                           .to = last - 1,
+                                           .breakpoints = &breakpoints_,
+                                           .watchpoints = &watchpoints_,
+                                           .interrupt = request.interrupt};
+    const absl::Status status = context_.search->Run(search, take);
+    if (!status.ok() && !absl::IsCancelled(status)) return status;
+  }
+  RETURN_IF_ERROR(EnterSegment(searched));
+  *imports = News(known, WatchedAtStartHere());
+  return absl::OkStatus();
+}
+
+}  // namespace hindsight

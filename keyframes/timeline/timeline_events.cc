@@ -1,0 +1,247 @@
+// Where events stop a run: known without replay.
+
+#include <algorithm>
+#include <tuple>
+
+#include "keyframes/timeline/timeline_impl.h"
+
+namespace hindsight {
+namespace {
+
+bool StopsForSignal(const RunRequest& request, int64_t signal) {
+  return !request.stop_for_signal || request.stop_for_signal(static_cast<int>(signal));
+}
+
+bool StopsForSyscall(const RunRequest& request, int64_t number) {
+  return request.stop_for_syscall && request.stop_for_syscall(number);
+}
+
+RunStop SignalStop(const ProcessEvent& event) {
+  return {.kind = RunStopKind::kSignal,
+          .thread = event.thread,
+          .signal = static_cast<int>(event.number)};
+}
+
+RunStop SyscallStop(RunStopKind kind, const ProcessEvent& event) {
+  return {.kind = kind, .thread = event.thread, .syscall = event.number};
+}
+
+RunStop ExecStop(const ProcessEvent& event) {
+  return {.kind = RunStopKind::kExec, .thread = event.thread};
+}
+
+RunStop ForkStop(const ProcessEvent& event) {
+  RunStop stop = {.kind = RunStopKind::kFork, .thread = event.thread};
+  stop.child = static_cast<int32_t>(event.result);
+  if (!event.arguments.empty()) stop.fork = static_cast<ForkKind>(event.arguments[0]);
+  return stop;
+}
+
+using Events = std::vector<TimelineEvent>;
+
+// The first event whose moment is behind `moment`, and the last one whose is not.
+Events::const_iterator Behind(const Events& events, uint64_t moment) {
+  return std::partition_point(events.begin(), events.end(),
+                              [&](const TimelineEvent& event) { return event.moment <= moment; });
+}
+
+template <typename Filter>
+const TimelineEvent* NextOf(const Events& events, uint64_t moment, const Filter& filter) {
+  auto it = std::find_if(Behind(events, moment), events.end(),
+                         [&](const TimelineEvent& event) { return filter(*event.event); });
+  return it == events.end() ? nullptr : &*it;
+}
+
+template <typename Filter>
+const TimelineEvent* LastOf(const Events& events, uint64_t moment, const Filter& filter) {
+  for (auto it = Behind(events, moment); it != events.begin();) {
+    if (filter(*(--it)->event)) return &*it;
+  }
+  return nullptr;
+}
+
+// The same among events of the numbers wanted. Of those at one moment the trace tells the order.
+template <typename Wanted, typename Filter>
+const TimelineEvent* NextOf(const NumberedEvents& numbers, uint64_t moment, const Wanted& wanted,
+                            const Filter& filter) {
+  const TimelineEvent* first = nullptr;
+  for (const auto& [number, events] : numbers) {
+    const TimelineEvent* next = wanted(number) ? NextOf(events, moment, filter) : nullptr;
+    if (next != nullptr && (first == nullptr || std::tie(next->moment, next->event) <
+                                                    std::tie(first->moment, first->event))) {
+      first = next;
+    }
+  }
+  return first;
+}
+
+template <typename Wanted, typename Filter>
+const TimelineEvent* LastOf(const NumberedEvents& numbers, uint64_t moment, const Wanted& wanted,
+                            const Filter& filter) {
+  const TimelineEvent* latest = nullptr;
+  for (const auto& [number, events] : numbers) {
+    const TimelineEvent* last = wanted(number) ? LastOf(events, moment, filter) : nullptr;
+    if (last != nullptr && (latest == nullptr || std::tie(last->moment, last->event) >
+                                                     std::tie(latest->moment, latest->event))) {
+      latest = last;
+    }
+  }
+  return latest;
+}
+
+}  // namespace
+
+// The stop at the present moment that a run still owes: the entry to the call that is made next,
+// where the last run stopped behind the call before, and the other way round. Threads' turns begin
+// and end at calls.
+std::optional<RunStop> Timeline::Impl::StopHere(const RunRequest& request) const {
+  if (request.step || !told_.has_value() || told_->moment != moment_) return std::nullopt;
+  const auto wanted = [&](int64_t number) { return StopsForSyscall(request, number); };
+  const auto any = [&](const ProcessEvent& event) { return Counts(request, event.thread); };
+  if (request.direction == RunDirection::kForward && told_->kind == RunStopKind::kSyscallReturn) {
+    const TimelineEvent* call = NextOf(process_.syscalls(), moment_, wanted, any);
+    if (call != nullptr && call->moment == moment_ + 1) {
+      return SyscallStop(RunStopKind::kSyscallEntry, *call->event);
+    }
+  }
+  if (request.direction == RunDirection::kBackward && told_->kind == RunStopKind::kSyscallEntry) {
+    const TimelineEvent* call = LastOf(process_.syscalls(), moment_, wanted, any);
+    if (call != nullptr && call->moment == moment_) {
+      return SyscallStop(RunStopKind::kSyscallReturn, *call->event);
+    }
+  }
+  return std::nullopt;
+}
+
+std::optional<Timeline::Impl::EventStop> Timeline::Impl::NextEventStop(const RunRequest& request,
+                                                                       uint64_t after) const {
+  std::optional<EventStop> next;
+  auto offer = [&next](uint64_t moment, const RunStop& stop) {
+    if (!next.has_value() || moment < next->moment) next = EventStop{moment, stop};
+  };
+  const auto any = [&](const ProcessEvent& event) { return Counts(request, event.thread); };
+  // The transition that an event is was made out of the moment before the event's.
+  const auto wanted_signal = [&](int64_t signal) { return StopsForSignal(request, signal); };
+  const TimelineEvent* signal = NextOf(process_.signals(), after + 1, wanted_signal, any);
+  if (signal != nullptr) offer(signal->moment - 1, SignalStop(*signal->event));
+  const auto wanted_call = [&](int64_t number) { return StopsForSyscall(request, number); };
+  const TimelineEvent* syscall = NextOf(process_.syscalls(), after, wanted_call, any);
+  if (syscall != nullptr && syscall->moment - 1 <= after) {
+    const ProcessEvent& event = *syscall->event;
+    if (event.count <= process_.thread(event.thread).end_count()) {
+      offer(syscall->moment, SyscallStop(RunStopKind::kSyscallReturn, event));
+    }
+    syscall = NextOf(process_.syscalls(), after + 1, wanted_call, any);
+  }
+  if (syscall != nullptr) {
+    offer(syscall->moment - 1, SyscallStop(RunStopKind::kSyscallEntry, *syscall->event));
+  }
+  const TimelineEvent* exec =
+      request.stop_for_exec ? NextOf(process_.execs(), after, any) : nullptr;
+  if (exec != nullptr && exec->moment <= process_.end_moment()) {
+    offer(exec->moment, ExecStop(*exec->event));
+  }
+  const TimelineEvent* fork =
+      request.stop_for_fork ? NextOf(process_.forks(), after, any) : nullptr;
+  if (fork != nullptr && fork->moment <= process_.end_moment()) {
+    offer(fork->moment, ForkStop(*fork->event));
+  }
+  if (const auto thread = NextThreadStop(request, after)) offer(thread->moment, thread->stop);
+  return next;
+}
+
+std::optional<Timeline::Impl::EventStop> Timeline::Impl::PreviousEventStop(
+    const RunRequest& request, uint64_t before) const {
+  std::optional<EventStop> previous;
+  auto offer = [&previous](uint64_t moment, const RunStop& stop) {
+    if (!previous.has_value() || moment > previous->moment) previous = EventStop{moment, stop};
+  };
+  const auto any = [&](const ProcessEvent& event) { return Counts(request, event.thread); };
+  const auto wanted_signal = [&](int64_t signal) { return StopsForSignal(request, signal); };
+  const TimelineEvent* signal = LastOf(process_.signals(), before, wanted_signal, any);
+  if (signal != nullptr) offer(signal->moment - 1, SignalStop(*signal->event));
+  const auto wanted_call = [&](int64_t number) { return StopsForSyscall(request, number); };
+  const TimelineEvent* syscall = LastOf(process_.syscalls(), before, wanted_call, any);
+  if (syscall != nullptr) {
+    const ProcessEvent& event = *syscall->event;
+    const bool behind =
+        syscall->moment < before && event.count <= process_.thread(event.thread).end_count();
+    offer(behind ? syscall->moment : syscall->moment - 1,
+          SyscallStop(behind ? RunStopKind::kSyscallReturn : RunStopKind::kSyscallEntry, event));
+  }
+  const TimelineEvent* exec =
+      request.stop_for_exec ? LastOf(process_.execs(), before, any) : nullptr;
+  if (exec != nullptr) offer(exec->moment - 1, ExecStop(*exec->event));
+  const TimelineEvent* fork =
+      request.stop_for_fork ? LastOf(process_.forks(), before, any) : nullptr;
+  if (fork != nullptr) offer(fork->moment - 1, ForkStop(*fork->event));
+  if (const auto thread = PreviousThreadStop(request, before)) {
+    offer(thread->moment, thread->stop);
+  }
+  return previous;
+}
+
+std::optional<Timeline::Impl::EventStop> Timeline::Impl::NextThreadStop(const RunRequest& request,
+                                                                        uint64_t after) const {
+  std::optional<EventStop> next;
+  if (!request.stop_for_threads) return next;
+  for (int32_t thread : process_.all_threads()) {
+    if (!Counts(request, thread)) continue;
+    auto offer = [&](uint64_t moment, RunStopKind kind) {
+      if (moment <= after || (next.has_value() && next->moment <= moment)) return;
+      next = EventStop{moment, {.kind = kind, .thread = thread}};
+    };
+    offer(process_.StartOf(thread), RunStopKind::kThreadStart);
+    if (process_.thread(thread).exits()) offer(process_.EndOf(thread), RunStopKind::kThreadExit);
+  }
+  return next;
+}
+
+std::optional<Timeline::Impl::EventStop> Timeline::Impl::PreviousThreadStop(
+    const RunRequest& request, uint64_t before) const {
+  std::optional<EventStop> previous;
+  if (!request.stop_for_threads) return previous;
+  for (int32_t thread : process_.all_threads()) {
+    if (!Counts(request, thread)) continue;
+    auto offer = [&](uint64_t moment, RunStopKind kind) {
+      if (moment >= before || (previous.has_value() && previous->moment >= moment)) return;
+      previous = EventStop{moment, {.kind = kind, .thread = thread}};
+    };
+    // Those that were there when the recording began did not start in it.
+    if (process_.StartOf(thread) > 0) {
+      offer(process_.StartOf(thread), RunStopKind::kThreadStart);
+    }
+    if (process_.thread(thread).exits()) offer(process_.EndOf(thread), RunStopKind::kThreadExit);
+  }
+  return previous;
+}
+
+std::optional<RunStop> Timeline::Impl::StopInState(const RunRequest& request, int32_t thread,
+                                                   uint64_t count) const {
+  const ThreadState& state = process_.thread(thread);
+  // The state behind an exec or a fork if it was stepped over forward, the one before if backward.
+  const uint64_t behind = request.direction == RunDirection::kForward ? count : count + 1;
+  const ProcessEvent* exec = state.ExecTo(behind);
+  if (request.stop_for_exec && exec != nullptr) return ExecStop(*exec);
+  const uint64_t moment = schedule().MomentTo(thread, behind);
+  const TimelineEvent* fork =
+      request.stop_for_fork && moment > 0
+          ? NextOf(process_.forks(), moment - 1, [](const ProcessEvent&) { return true; })
+          : nullptr;
+  if (fork != nullptr && fork->event->thread == thread && fork->event->count == behind) {
+    return ForkStop(*fork->event);
+  }
+  const ProcessEvent* signal = state.SignalFrom(count);
+  if (signal != nullptr && StopsForSignal(request, signal->number)) return SignalStop(*signal);
+  const ProcessEvent* syscall = state.SyscallFrom(count);
+  if (syscall != nullptr && StopsForSyscall(request, syscall->number)) {
+    return SyscallStop(RunStopKind::kSyscallEntry, *syscall);
+  }
+  syscall = count == 0 ? nullptr : state.SyscallFrom(count - 1);
+  if (syscall != nullptr && StopsForSyscall(request, syscall->number)) {
+    return SyscallStop(RunStopKind::kSyscallReturn, *syscall);
+  }
+  return std::nullopt;
+}
+
+}  // namespace hindsight

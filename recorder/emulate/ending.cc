@@ -1,0 +1,134 @@
+// ThreadEngine: the end of a thread's recording.
+
+#include <sys/ptrace.h>
+
+#include <utility>
+
+#include "recorder/emulate/recording.h"
+#include "recorder/emulate/thread_engine.h"
+#include "recorder/ptrace/thread_stop.h"
+
+namespace hindsight {
+namespace {
+
+constexpr std::chrono::milliseconds kStopTimeout(5000);
+
+}  // namespace
+
+void ThreadEngine::EndLog() {
+  if (cpu_ == nullptr) {
+    // Killed before its first turn. Of a process there must be something.
+    if (thread() != process_->pid()) return;
+    log_.Event({.kind = EventKind::kThreadStart, .sequence = log_.NextSequence()});
+    log_.BeginSegment(0, sync_registers_);
+  }
+  const uint64_t count = this->count();
+  log_.EndSegment(count, cpu_ == nullptr ? sync_registers_ : cpu_->registers());
+  if (!exit_noted_) log_.Event({.kind = EventKind::kThreadExit, .count = count});
+}
+
+void ThreadEngine::OnExit(int wait_status) {
+  if (state_ == State::kEnded) return;
+  const bool native = std::exchange(state_, State::kEnded) == State::kNative;
+  if (call_.has_value()) {
+    for (const TraceeStop& earlier : std::exchange(call_->passed_on, {})) {
+      NoteSignal(earlier, cpu_->registers());
+    }
+  }
+  if (!native) EndLog();
+  ReturnMemory();
+  NoteWordsAtEnd(process_);
+  process_->NoteExit(wait_status, this);
+}
+
+// The thread was killed while it was not it that ran: what it was before cannot be read any more.
+// The recording ends with the last state that is in the log. Its end is told by the kernel when all
+// other threads of its process have been waited for, if it is the first: so not here.
+void ThreadEngine::OnVanished() {
+  const bool hashed = hashed_count_ > sync_count_;
+  cpu_->SetRegisters(hashed ? hashed_registers_ : sync_registers_);
+  cpu_->set_count(hashed ? hashed_count_ : sync_count_);
+  ordered_.clear();
+  state_ = State::kWaiting;
+}
+
+// Brings a thread that is in a system call to a stop in which no signal is about to be delivered.
+bool ThreadEngine::StopInCall() {
+  tracee_->Unpark();
+  if (pending_status_.has_value()) {
+    const TraceeStop stop = tracee_->Interpret(*std::exchange(pending_status_, std::nullopt));
+    if (stop.kind == TraceeStopKind::kExited) return false;
+    if (stop.kind != TraceeStopKind::kSignal) return true;
+    ptrace(PTRACE_INTERRUPT, thread(), nullptr, nullptr);
+    ptrace(PTRACE_CONT, thread(), nullptr, stop.signal);
+  } else {
+    tracee_->Interrupt();
+  }
+  return WaitForThreadStop(thread(), kStopTimeout).kind != ThreadStop::Kind::kGone;
+}
+
+bool ThreadEngine::Suspend(const std::string& reason) {
+  if (state_ == State::kEnded) return false;
+  if (state_ == State::kReady && cpu_ != nullptr) ToProcess();
+  if (state_ == State::kWaiting && !StopInCall()) {
+    OnExit(0);
+    return false;
+  }
+  state_ = State::kNative;
+  affinity_.Release();
+  call_.reset();
+  if (cpu_ == nullptr) return true;
+  log_.Append(cpu_->count(), Gap{reason});
+  log_.Event({.kind = EventKind::kGap, .count = cpu_->count(), .text = reason});
+  return true;
+}
+
+void ThreadEngine::Resume() {
+  state_ = State::kReady;
+  tracee_->ForgetRegisters();
+  if (cpu_ == nullptr) return;
+  RegisterFile registers;
+  if (!tracee_->GetRegisters(/*vectors=*/true, &registers)) return;  // gone: its stop will tell
+  pager_.Reset();
+  pager_.SetSpace(process_->space());
+  if (process_->many_threads()) pager_.BeCareful();
+  cpu_->SetRegisters(registers);
+  // Another state than the last one recorded.
+  cpu_->set_count(cpu_->count() + 1);
+  sync_registers_ = cpu_->registers();
+  sync_count_ = ordered_until_ = cpu_->count();
+  ordered_.clear();
+  after_call_ = false;
+  log_.BeginSegment(sync_count_, sync_registers_);
+  pager_.set_count(sync_count_);
+  if (recording_->options().light_keyframe_interval != 0) {
+    next_light_keyframe_ = sync_count_ + recording_->options().light_keyframe_interval;
+  }
+}
+
+void ThreadEngine::LetGo(const std::string& reason, std::vector<ThreadToDetach>* detach) {
+  if (state_ == State::kEnded) return;
+  if (state_ == State::kNative) {
+    state_ = State::kEnded;
+    return;
+  }
+  affinity_.Release();
+  ThreadToDetach how = {.thread = thread()};
+  if (state_ == State::kReady) {
+    if (cpu_ != nullptr) ToProcess();
+  } else if (tracee_->Unpark(); pending_status_.has_value()) {
+    const TraceeStop stop = tracee_->Interpret(*pending_status_);
+    if (stop.kind == TraceeStopKind::kSignal) how.signal = stop.signal;
+  } else {
+    how.running = true;
+  }
+  state_ = State::kEnded;
+  if (cpu_ != nullptr && !reason.empty()) {
+    const uint64_t count = cpu_->count();
+    log_.EndSegment(count, cpu_->registers());
+    log_.Event({.kind = EventKind::kGap, .count = count, .text = reason});
+  }
+  detach->push_back(how);
+}
+
+}  // namespace hindsight

@@ -1,0 +1,20 @@
+// What an instruction that the thread itself executed has stored.
+
+#ifndef HINDSIGHT_RECORDER_EMULATE_INSTRUCTION_OUTPUTS_H_
+#define HINDSIGHT_RECORDER_EMULATE_INSTRUCTION_OUTPUTS_H_
+
+#include <cstdint>
+
+#include "absl/types/span.h"
+#include "isa/registers.h"
+#include "recorder/syscalls/syscall_outputs.h"
+
+namespace hindsight {
+
+// Of the instruction that starts at code[0], executed with `before` in the registers. Not known if
+// it does not decode, or is a system call in disguise.
+SyscallOutputs OutputsOfInstruction(absl::Span<const uint8_t> code, const RegisterFile& before);
+
+}  // namespace hindsight
+
+#endif  // HINDSIGHT_RECORDER_EMULATE_INSTRUCTION_OUTPUTS_H_

@@ -1,0 +1,49 @@
+// Logs hashes of a thread's memory, by which verification knows that replay has the same bytes:
+//   - of what system calls hand out: the bytes in the process, which the kernel is about to read;
+//   - of pages that the thread has written, a few now and then: the bytes in its view.
+// So much is hashed of a call that bulk data stays cheap.
+//
+// Borrows everything it is made of. Not copyable. One host thread.
+
+#ifndef HINDSIGHT_RECORDER_EMULATE_MEMORY_HASHES_H_
+#define HINDSIGHT_RECORDER_EMULATE_MEMORY_HASHES_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "recorder/emulate/handed_out.h"
+#include "recorder/emulate/process_pager.h"
+#include "recorder/log/thread_log.h"
+#include "recorder/ptrace/tracee.h"
+
+namespace hindsight {
+
+class MemoryHashes {
+ public:
+  MemoryHashes(const Tracee* tracee, ProcessPager* pager, ThreadLog* log)
+      : tracee_(tracee), pager_(pager), log_(log) {}
+  MemoryHashes(const MemoryHashes&) = delete;
+  MemoryHashes& operator=(const MemoryHashes&) = delete;
+
+  // The thread is going to make this system call, in state `count`, which is a sync point. With
+  // `others`, memory may have changed since the view was compared last: by what other threads and
+  // processes have the kernel do. Then the view is brought up to date where it is handed out.
+  void BeforeCall(int64_t number, const uint64_t* arguments, uint64_t count, bool others);
+  // Some of the pages written, in state `count`, which is a sync point.
+  void OfSomePages(size_t pages, uint64_t count);
+
+ private:
+  void LogRange(const MemoryRange& range, uint64_t count, bool others);
+  void LogPart(const MemoryRange& part, bool known, uint64_t count, bool others);
+
+  const Tracee* const tracee_;
+  ProcessPager* const pager_;
+  ThreadLog* const log_;
+  uint64_t calls_ = 0;
+  std::vector<uint8_t> in_process_, in_view_;
+};
+
+}  // namespace hindsight
+
+#endif  // HINDSIGHT_RECORDER_EMULATE_MEMORY_HASHES_H_

@@ -1,0 +1,251 @@
+// ThreadEngine: instructions a Cpu does not do, and faults.
+
+#include <Zydis/Zydis.h>
+#include <signal.h>
+#include <x86intrin.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "isa/cpuid.h"
+#include "isa/host_registers.h"
+#include "recorder/process/process_facts.h"
+#include "recorder/emulate/recording.h"
+#include "recorder/emulate/thread_engine.h"
+
+namespace hindsight {
+namespace {
+
+// A block has fewer instructions than this; after so many steps without it the fault is taken to
+// have been of the block's making (code rewriting itself) and not of an instruction's.
+constexpr int kMaxBlockSteps = 4096;
+
+// To get to a state again that was met before. Each faults in another block than the one before.
+constexpr int kMaxTries = 1000;
+
+constexpr uint64_t kLow32 = 0xffffffff;
+
+bool IsFault(int signal) {
+  return signal == SIGSEGV || signal == SIGBUS || signal == SIGFPE || signal == SIGILL ||
+         signal == SIGTRAP || signal == SIGSYS;
+}
+
+}  // namespace
+
+void ThreadEngine::OnSpecial() {
+  const std::optional<Instruction> instruction = cpu_->next();
+  if (!instruction.has_value()) {
+    StepNatively(Instruction{}, /*reload_map=*/true);
+    return;
+  }
+  switch (instruction->policy) {
+    case Policy::kSyscall:
+      RunSystemCall();
+      break;
+    case Policy::kCpuid:
+      AnswerHere(*instruction);
+      break;
+    case Policy::kNondeterministic:
+      if ((instruction->mnemonic == ZYDIS_MNEMONIC_RDTSC ||
+           instruction->mnemonic == ZYDIS_MNEMONIC_RDTSCP) &&
+          !recording_->may_forbid_tsc()) {
+        AnswerHere(*instruction);
+      } else {
+        StepNatively(*instruction, /*reload_map=*/false);
+      }
+      break;
+    default:
+      // int 0x80 and its like are system calls in disguise.
+      StepNatively(*instruction, /*reload_map=*/instruction->policy == Policy::kPrivileged ||
+                                     instruction->mnemonic == ZYDIS_MNEMONIC_INT);
+      break;
+  }
+}
+
+// Instructions that need nothing from the process.
+void ThreadEngine::AnswerHere(const Instruction& instruction) {
+  Sync();
+  RegisterFile after = sync_registers_;
+  after.rip += instruction.length;
+  if (instruction.policy == Policy::kCpuid) {
+    const CpuidResult answer =
+        AnswerCpuid(recording_->options().cpu, static_cast<uint32_t>(after.gpr[kRax]),
+                    static_cast<uint32_t>(after.gpr[kRcx]));
+    after.gpr[kRax] = answer.eax;
+    after.gpr[kRbx] = answer.ebx;
+    after.gpr[kRcx] = answer.ecx;
+    after.gpr[kRdx] = answer.edx;
+  } else {
+    unsigned processor = 0;
+    const uint64_t ticks = __rdtscp(&processor);
+    after.gpr[kRax] = ticks & kLow32;
+    after.gpr[kRdx] = ticks >> 32;
+    if (instruction.mnemonic == ZYDIS_MNEMONIC_RDTSCP) after.gpr[kRcx] = processor;
+  }
+  Transition(after, SideEffect{.kind = SideEffectKind::kInstruction});
+}
+
+void ThreadEngine::StepNatively(const Instruction& instruction, bool reload_map,
+                                std::optional<TraceeStop> reported) {
+  ToProcess();
+  int signal = 0;
+  for (Instruction next = instruction;;) {
+    const TraceeStop stop =
+        reported.has_value() ? *std::move(reported) : ResumeAndWait(ResumeHow::kStep, signal);
+    reported.reset();
+    signal = 0;
+    switch (stop.kind) {
+      case TraceeStopKind::kStepped:
+        FinishStep(next, reload_map);
+        return;
+      case TraceeStopKind::kSignal:
+        if (NoteTrap(next)) next = Instruction{};
+        if (tracee_->Catches(stop.signal)) {
+          DeliverSignal(stop);
+          return;
+        }
+        NoteSignal(stop, cpu_->registers());
+        if (IsSparedWhileTraced(stop)) {
+          process_->LetGo(
+              "is the first of its namespace, which a fault does not kill while it is "
+              "traced; it dies natively");
+          return;
+        }
+        signal = stop.signal;
+        break;
+      case TraceeStopKind::kExited:
+        OnExit(stop.wait_status);
+        return;
+      case TraceeStopKind::kGroupStop:
+        // The instruction has not been done: it is tried again when the process goes on.
+        OnGroupStop();
+        return;
+      case TraceeStopKind::kNewTask:
+        OnNewTask(stop);
+        break;
+      default:
+        break;
+    }
+  }
+}
+
+// A fault that is not caught kills any process but the first of a namespace that is traced: the
+// kernel lets that one try its instruction again, for ever.
+bool ThreadEngine::IsSparedWhileTraced(const TraceeStop& stop) const {
+  siginfo_t info = {};
+  std::memcpy(&info, stop.siginfo.data(), std::min(stop.siginfo.size(), sizeof(info)));
+  return IsFault(stop.signal) && info.si_code > 0 && IsFirstOfNamespace(process_->pid());
+}
+
+// An instruction that raises a signal by being executed (int3), not by being impossible, comes
+// before the signal.
+bool ThreadEngine::NoteTrap(const Instruction& instruction) {
+  RegisterFile now;
+  if (instruction.length == 0 || !tracee_->GetRegisters(/*vectors=*/false, &now)) return false;
+  if (now.rip != sync_registers_.rip + instruction.length) return false;
+  Transition(now, SideEffect{.kind = SideEffectKind::kInstruction});
+  return true;
+}
+
+void ThreadEngine::FinishStep(const Instruction& instruction, bool reload_map) {
+  RegisterFile after;
+  const RegisterFile before = sync_registers_;
+  if (!tracee_->GetRegisters(/*vectors=*/true, &after)) return;  // gone: the next stop will tell
+  // The trap flag that made the step is in what was pushed.
+  if (instruction.pushes_flags) ClearTrapFlagAt(after.gpr[kRsp], tracee_.get());
+  // The trap comes after each iteration.
+  const bool unfinished = instruction.rep && after.rip == sync_registers_.rip;
+  const bool orderable = IsOrderable(instruction, recording_->memory_model());
+  Transition(after, SideEffect{.kind = SideEffectKind::kInstruction,
+                               .sequence = orderable ? log_.NextSequence() : 0,
+                               .retired = !unfinished});
+  if (reload_map) {
+    recording_->Keep(process_->ReloadMap(tracee_.get(), &log_, cpu_->count()));
+    pager_.SetSpace(process_->space());
+  }
+  if (instruction.writes_memory || instruction.length == 0 ||
+      instruction.policy == Policy::kPrivileged) {
+    Resync(OutputsOfStep(before));
+  } else {
+    ResyncRseq();
+  }
+}
+
+// Something in the block that began in state `block_count` could not be done: finds the
+// instruction, and has the process do it.
+void ThreadEngine::OnFault(uint64_t block_count) {
+  if (!RunBackTo(block_count)) {
+    if (!tracee_->IsStopped()) OnVanished();
+    return;
+  }
+  for (int i = 0; i < kMaxBlockSteps; ++i) {
+    const uint64_t here = cpu_->count();
+    const RunResult step = cpu_->Step();
+    if (step.stop == Stop::kSpecial) return;
+    if (step.stop != Stop::kFault) continue;
+    const Instruction instruction = cpu_->next().value_or(Instruction{});
+    // A REP has left its first iterations behind in memory, a store that straddles into the page
+    // refused its first bytes.
+    const bool uncached = pager_.IsUncached(step.fault_address);
+    const bool partial = instruction.rep || step.fault_address % kPageBytes == 0 || uncached;
+    if (partial && !RunBackTo(here)) {
+      if (!tracee_->IsStopped()) OnVanished();
+      return;
+    }
+    if (uncached && StepUncached(instruction)) return;
+    StepNatively(instruction, /*reload_map=*/true);
+    return;
+  }
+}
+
+// An instruction that touches memory which others change: with its contents of this moment. Atomic
+// ones must be done on the memory itself. False: it was not done, and nothing has changed.
+bool ThreadEngine::StepUncached(const Instruction& instruction) {
+  if (instruction.locked) return false;
+  Sync();
+  pager_.OpenUncached();
+  const RunResult step = cpu_->Step();
+  const bool done = step.stop == Stop::kLimit;
+  if (!done) BackToSync();
+  Sync();
+  pager_.CloseUncached();
+  if (done && instruction.writes_memory) pager_.ResyncSeenTwice();
+  return done;
+}
+
+bool ThreadEngine::BackToSync() {
+  if (!pager_.Rollback()) return false;
+  cpu_->SetRegisters(sync_registers_);
+  cpu_->set_count(sync_count_);
+  ordered_.clear();
+  return true;
+}
+
+// Goes back to the sync point and from there to state `count`. False if that state was not met:
+// the present state is an exact one all the same, or the process is gone.
+bool ThreadEngine::RunBackTo(uint64_t count) {
+  for (int tries = 0; tries < kMaxTries; ++tries) {
+    if (!BackToSync()) return false;
+    RunOptions run;
+    run.limit = count;
+    const RunResult result = cpu_->Run(run);
+    if (result.stop != Stop::kFault) return cpu_->count() == count;
+    // The block of state `count` faults as a whole: run to its start, and step.
+    if (!BackToSync()) return false;
+    run.limit = result.block_count;
+    if (cpu_->Run(run).stop == Stop::kFault) continue;
+    while (cpu_->count() < count) {
+      if (cpu_->Step().stop != Stop::kLimit) return false;
+    }
+    return true;
+  }
+  recording_->Keep(absl::InternalError(
+      absl::StrCat("thread ", thread(), ": the emulator does not get to instruction ", count,
+                   " a second time, at ", absl::Hex(cpu_->pc()))));
+  BackToSync();
+  return false;
+}
+
+}  // namespace hindsight

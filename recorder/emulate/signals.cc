@@ -1,0 +1,107 @@
+// ThreadEngine: signals and job control.
+
+#include <sys/syscall.h>
+#include <ucontext.h>
+
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "recorder/emulate/recording.h"
+#include "recorder/emulate/thread_engine.h"
+
+namespace hindsight {
+
+// For what takes no time in the process: the others wait meanwhile.
+TraceeStop ThreadEngine::ResumeAndWait(ResumeHow how, int signal) {
+  tracee_->Resume(how, signal);  // fails if the thread is gone, which Wait reports
+  return tracee_->Wait([this] {
+    recording_->KeepHouse();
+    recording_->TakeExits(thread());
+  });
+}
+
+void ThreadEngine::OnGroupStop() {
+  process_->stopped = true;
+  tracee_->Listen();
+  listening_ = true;
+  state_ = State::kWaiting;
+}
+
+void ThreadEngine::NoteSignal(const TraceeStop& stop, const RegisterFile& after) {
+  const uint64_t sequence = log_.NextSequence();
+  log_.Event({.kind = EventKind::kSignal,
+              .sequence = sequence,
+              .count = cpu_->count() + 1,
+              .number = stop.signal,
+              .text = stop.siginfo});
+  Transition(after, Discontinuity{.kind = DiscontinuityKind::kSignal,
+                                  .sequence = sequence,
+                                  .signal = stop.signal,
+                                  .siginfo = stop.siginfo});
+}
+
+// Lets the kernel build the frame of the signal's handler. If the signal interrupted a system call,
+// that is call_.
+void ThreadEngine::DeliverSignal(TraceeStop stop) {
+  const std::optional<SystemCall> call = std::exchange(call_, std::nullopt);
+  state_ = State::kReady;
+  while (true) {
+    TraceeStop next = ResumeAndWait(ResumeHow::kStep, stop.signal);
+    if (next.kind == TraceeStopKind::kStepped && next.handler_entry) {
+      RegisterFile handler;
+      if (!tracee_->GetRegisters(/*vectors=*/true, &handler)) return;
+      if (call.has_value() && call->interrupted) NoteInterruptedCall(*call, handler);
+      NoteSignal(stop, handler);
+      tracee_->ForgetSignalMask();
+      // The frame may have made the stack grow.
+      if (pager_.space().Find(handler.gpr[kRsp]) == nullptr) {
+        recording_->Keep(process_->ReloadMap(tracee_.get(), &log_, cpu_->count()));
+        pager_.SetSpace(process_->space());
+      }
+      if (call.has_value()) Resync(OutputsOfCall(*call, -EINTR));
+      Resync(OutputsOfFrame(handler));
+      return;
+    }
+    NoteSignal(stop, cpu_->registers());
+    switch (next.kind) {
+      case TraceeStopKind::kExited:
+        OnExit(next.wait_status);
+        return;
+      case TraceeStopKind::kGroupStop:
+        OnGroupStop();
+        return;
+      case TraceeStopKind::kSignal:
+        // There was no room for the frame: the kernel sends SIGSEGV instead.
+        stop = std::move(next);
+        break;
+      default:
+        // Not delivered after all, and the instruction done.
+        FinishStep(Instruction{}, /*reload_map=*/false);
+        return;
+    }
+  }
+}
+
+// What the interrupted call returned, to a program whose handler the kernel has just entered: it
+// stands in the frame. A call that will be made again leaves no trace: it is as if the signal had
+// come before it.
+void ThreadEngine::NoteInterruptedCall(const SystemCall& call, const RegisterFile& handler) {
+  ucontext_t context;
+  const auto bytes =
+      absl::MakeSpan(reinterpret_cast<uint8_t*>(&context.uc_mcontext), sizeof(context.uc_mcontext));
+  const uint64_t address = handler.gpr[kRdx] + offsetof(ucontext_t, uc_mcontext);
+  if (!tracee_->Read(address, bytes)) return;
+  RegisterFile after = cpu_->registers();
+  const greg_t* saved = context.uc_mcontext.gregs;
+  if (static_cast<uint64_t>(saved[REG_RIP]) == after.rip) return;
+  after.rip = saved[REG_RIP];
+  after.gpr[kRax] = saved[REG_RAX];
+  after.gpr[kRcx] = saved[REG_RCX];
+  after.gpr[kR11] = saved[REG_R11];
+  const uint64_t sequence = log_.NextSequence();
+  log_.Event(CallEvent(EventKind::kSyscall, sequence, call, after));
+  Transition(after, SideEffect{.kind = SideEffectKind::kSyscall, .sequence = sequence});
+}
+
+}  // namespace hindsight

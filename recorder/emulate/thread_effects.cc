@@ -1,0 +1,190 @@
+// ThreadEngine: what the kernel has done to the process's memory.
+
+#include <linux/sched.h>
+#include <sys/syscall.h>
+
+#include <algorithm>
+#include <array>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "recorder/emulate/instruction_outputs.h"
+#include "recorder/syscalls/output_trust.h"
+#include "recorder/emulate/recording.h"
+#include "recorder/process/robust_futexes.h"
+#include "recorder/process/rseq.h"
+#include "recorder/syscalls/syscall_outputs.h"
+#include "recorder/emulate/thread_engine.h"
+
+namespace hindsight {
+// After the thread has run natively, or others have: brings the view up to date. False if memory
+// was found to be changed that `effects` do not tell of.
+bool ThreadEngine::Resync(SyscallOutputs effects, ProcessPager::Compare compare) {
+  if (rseq_ != 0) effects.written.push_back({rseq_, kRseqBytes});
+  pager_.set_written_elsewhere(process_->WrittenElsewhere());
+  effects.known = std::exchange(others_.known, true) && effects.known;
+  if (std::exchange(follows_, false)) effects.Add(std::exchange(others_, {}));
+  for (const MemoryRange& range : process_->TakeWritten()) effects.written.push_back(range);
+  const bool told = pager_.Resync(effects, effects.known ? compare : ProcessPager::Compare::kAll);
+  if (!process_->many_threads()) return told;
+  for (const auto& engine : process_->threads()) {
+    if (engine.get() != this && engine->begun()) engine->others_.Add(effects);
+  }
+  return told;
+}
+
+// After call_ has returned.
+void ThreadEngine::ResyncAfterCall(SyscallOutputs outputs) {
+  if (!outputs.known) NoteUnknownMemory(absl::StrCat("system call ", call_->number));
+  const ProcessPager::Compare compare = ComparedAfterCall(outputs);
+  if (Resync(std::move(outputs), compare)) return;
+  process_->StopTrustingOutputs();
+  NoteUnknownMemory("somebody who is not recorded");
+}
+
+ProcessPager::Compare ThreadEngine::ComparedAfterCall(const SyscallOutputs& outputs) {
+  using Compare = ProcessPager::Compare;
+  // Below that looking at the file costs more than looking at the pages.
+  constexpr size_t kFewPages = 16;
+  constexpr uint32_t kCallsPerProbe = 64;
+  // Who has given the kernel or a driver memory to store to later has done so by such a call.
+  if (!outputs.known || LetsOthersStore(call_->number, call_->arguments)) {
+    process_->StopTrustingOutputs();
+  }
+  const std::optional<int> file = ActsOn(call_->number, call_->arguments);
+  const auto kind = [&] {
+    return KindOfFile(tracee_->ProcPath(absl::StrCat("fd/", *file).c_str()));
+  };
+  if (outputs.writes_files && file.has_value() && !recording_->writes_memory_files() &&
+      kind() == FileKind::kMemory) {
+    recording_->NoteMemoryFileWritten();
+  }
+  if (!process_->TrustsOutputs() || pager_.pages_in_use() < kFewPages ||
+      !StoresAsTold(call_->number, call_->arguments) ||
+      (file.has_value() && kind() != FileKind::kOrdinary)) {
+    return Compare::kAll;
+  }
+  return probe_random_() % kCallsPerProbe == 0 ? Compare::kProbe : Compare::kOutputs;
+}
+
+// After the thread has run natively where nothing else can have changed memory: on which processor
+// that was the kernel has stored.
+void ThreadEngine::ResyncRseq() {
+  if (rseq_ != 0) pager_.ResyncPages({rseq_ / kPageBytes * kPageBytes});
+}
+
+// At the beginning of a turn: takes what others have done since the last one.
+void ThreadEngine::FollowOthers() {
+  pager_.FollowOthers();
+  if (pending_status_.has_value()) {
+    // The call that it waited for is done: what memory holds is looked at once that is logged.
+    follows_ = true;
+    return;
+  }
+  SyscallOutputs effects = std::exchange(others_, {});
+  effects.written = process_->TakeWritten();
+  pager_.set_written_elsewhere(process_->WrittenElsewhere());
+  pager_.Resync(effects);
+}
+
+void ThreadEngine::NoteUnknownMemory(const std::string& why) {
+  log_.Event({.kind = EventKind::kMemoryUnknown, .count = cpu_->count(), .text = why});
+  if (!process_->borrows_memory()) return;
+  ThreadEngine* const lender = recording_->Find(process_->manifest().parent_thread);
+  if (lender != nullptr) lender->ForgetMemory(why);
+}
+
+// Somebody else may have written anywhere.
+void ThreadEngine::ForgetMemory(const std::string& why) {
+  for (const auto& engine : process_->threads()) engine->others_.known = false;
+  NoteUnknownMemory(why);
+}
+
+void ThreadEngine::NoteWritesToOther() {
+  const auto target = static_cast<pid_t>(call_->arguments[0]);
+  ThreadEngine* const other = recording_->Find(target);
+  if (other == nullptr || other->process_ == process_ || other->cpu_ == nullptr) return;
+  const uint64_t count = std::min<uint64_t>(call_->arguments[4], kMaxIovecs);
+  for (uint64_t i = 0; i < count; ++i) {
+    const uint64_t part = call_->arguments[3] + i * kIovecBytes;
+    other->process_->NoteWritten({call_->memory.Word(part, 8), call_->memory.Word(part + 8, 8)});
+  }
+}
+
+void ThreadEngine::ReturnMemory() {
+  if (!process_->TakeBorrowed()) return;
+  ThreadEngine* const lender = recording_->Find(process_->manifest().parent_thread);
+  if (lender == nullptr) return;
+  for (const MemoryRange& page : pager_.WritablePages()) lender->process_->NoteWritten(page);
+  NoteWordsAtEnd(lender->process_);
+}
+
+bool ThreadEngine::TakeBackMemory() {
+  bool taken = false;
+  for (const ProcessEvent& fork : call_->forks) {
+    const bool recorded = fork.arguments[1] != 0;
+    if (fork.arguments[0] != static_cast<uint64_t>(ForkKind::kVfork) || !recorded) continue;
+    // It has memory of its own by now, or has ended.
+    ThreadEngine* const child = recording_->Find(static_cast<pid_t>(fork.result));
+    if (child != nullptr) child->ReturnMemory();
+    taken = true;
+  }
+  return taken;
+}
+
+ReadMemory ThreadEngine::Reader() const {
+  return [this](uint64_t address, absl::Span<uint8_t> out) { return tracee_->Read(address, out); };
+}
+
+SyscallOutputs ThreadEngine::OutputsOfCall(const SystemCall& call, int64_t result) const {
+  SyscallOutputs outputs = OutputsOf(call.number, call.arguments, result, call.memory, Reader());
+  if (outputs.shares_memory && result > 0) process_->set_lends_memory();
+  return outputs;
+}
+
+// Of the signal whose handler begins with these registers.
+SyscallOutputs ThreadEngine::OutputsOfFrame(const RegisterFile& handler) const {
+  SyscallOutputs outputs;
+  outputs.written = {SignalFrame(handler.gpr[kRsp], handler.gpr[kRdx], Reader())};
+  return outputs;
+}
+
+// Of the instruction at before.rip, which the thread itself has executed.
+SyscallOutputs ThreadEngine::OutputsOfStep(const RegisterFile& before) const {
+  std::array<uint8_t, 15> code;
+  size_t size = code.size();
+  // It may end where memory does.
+  while (size > 0 && !tracee_->Read(before.rip, absl::MakeSpan(code.data(), size))) --size;
+  return OutputsOfInstruction(absl::MakeConstSpan(code.data(), size), before);
+}
+
+// `task` is being made by the system call the thread is in.
+void ThreadEngine::NoteTidAddresses(pid_t task) {
+  ThreadEngine* const made = recording_->Find(task);
+  if (made == nullptr || !call_.has_value()) return;
+  const uint64_t flags = CloneFlags(*call_);
+  uint64_t address = call_->arguments[3];
+  if (call_->number == SYS_clone3) {
+    address =
+        call_->memory.Word(call_->arguments[0] + offsetof(clone_args, child_tid), sizeof(address));
+  }
+  if ((flags & CLONE_CHILD_SETTID) != 0) made->tid_at_birth_ = address;
+  if ((flags & CLONE_CHILD_CLEARTID) != 0) made->tid_at_end_ = address;
+}
+
+void ThreadEngine::FindWordsAtEnd(const SystemCall& call) {
+  words_at_end_.clear();
+  const bool leaves_memory =
+      call.number == SYS_exit_group || call.number == SYS_execve || call.number == SYS_execveat;
+  if (call.number != SYS_exit && !(leaves_memory && process_->borrows_memory())) return;
+  words_at_end_ = RobustFutexes(thread(), Reader());
+}
+
+void ThreadEngine::NoteWordsAtEnd(RecordedProcess* process) {
+  if (tid_at_end_ != 0) process->NoteWritten({tid_at_end_, sizeof(pid_t)});
+  for (const MemoryRange& word : words_at_end_) process->NoteWritten(word);
+}
+
+}  // namespace hindsight

@@ -1,0 +1,79 @@
+// A TraceWriter for tests that keeps what it is given.
+
+#ifndef HINDSIGHT_RECORDER_LOG_FAKE_TRACE_WRITER_H_
+#define HINDSIGHT_RECORDER_LOG_FAKE_TRACE_WRITER_H_
+
+#include <list>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tracefmt/trace_writer.h"
+
+namespace hindsight {
+
+class FakeTraceWriter final : public TraceWriter {
+ public:
+  absl::StatusOr<int32_t> AddModule(const std::string& path, int fd, uint64_t max_bytes) override {
+    modules.push_back(path);
+    return static_cast<int32_t>(modules.size() - 1);
+  }
+  absl::Status BeginSegment(int32_t thread, uint64_t number, uint64_t count, uint64_t sequence,
+                            const RegisterWords& registers) override {
+    return absl::OkStatus();
+  }
+  absl::Status Append(int32_t thread, const Record& record) override {
+    records.push_back(record);
+    if (auto* page = std::get_if<PageImport>(&records.back().body)) {
+      lines.emplace_back(page->lines.begin(), page->lines.end());
+      page->lines = lines.back();
+    }
+    return absl::OkStatus();
+  }
+  absl::Status AppendEvent(const ProcessEvent& event) override {
+    events.push_back(event);
+    return absl::OkStatus();
+  }
+  absl::Status BeginFullKeyframe(uint64_t number, uint64_t sequence,
+                                 const std::vector<ThreadState>& threads,
+                                 const std::vector<MapRegion>& maps,
+                                 absl::Span<const uint64_t> auxv) override {
+    return absl::OkStatus();
+  }
+  absl::Status AddPage(uint64_t address, absl::Span<const uint8_t> bytes) override {
+    pages.push_back(address);
+    return absl::OkStatus();
+  }
+  absl::Status AddModulePage(uint64_t address, int32_t module, uint64_t offset) override {
+    module_pages.push_back(address);
+    return absl::OkStatus();
+  }
+  absl::Status DeclareComplete(const std::vector<std::pair<uint64_t, uint64_t>>& ranges) override {
+    unseen = ranges;
+    return absl::OkStatus();
+  }
+  absl::Status FinishFullKeyframe() override { return absl::OkStatus(); }
+  absl::Status Flush() override { return absl::OkStatus(); }
+  absl::Status Finish(const Manifest& manifest) override { return absl::OkStatus(); }
+  uint64_t bytes_written() const override { return 0; }
+
+  // The page imports among the records.
+  std::vector<PageImport> Imports() const {
+    std::vector<PageImport> imports;
+    for (const Record& record : records) {
+      if (const auto* page = std::get_if<PageImport>(&record.body)) imports.push_back(*page);
+    }
+    return imports;
+  }
+
+  std::vector<std::string> modules;
+  std::vector<Record> records;
+  std::list<std::vector<uint8_t>> lines;
+  std::vector<ProcessEvent> events;
+  std::vector<uint64_t> pages, module_pages;
+  std::vector<std::pair<uint64_t, uint64_t>> unseen;  // what DeclareComplete was told
+};
+
+}  // namespace hindsight
+
+#endif  // HINDSIGHT_RECORDER_LOG_FAKE_TRACE_WRITER_H_

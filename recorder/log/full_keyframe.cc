@@ -1,0 +1,99 @@
+#include "recorder/log/full_keyframe.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+#include "base/unique_fd.h"
+#include "recorder/process/populated_pages.h"
+
+namespace hindsight {
+namespace {
+
+class KeyframeMemory {
+ public:
+  KeyframeMemory(pid_t process, const ModuleTable& modules, TraceWriter* writer)
+      : modules_(modules),
+        writer_(writer),
+        populated_(absl::StrCat("/proc/", process, "/pagemap")),
+        memory_(open(absl::StrCat("/proc/", process, "/mem").c_str(), O_RDONLY | O_CLOEXEC)) {}
+
+  absl::Status AddRegion(const MapRegion& region) {
+    if (region.shared || region.name == "[vvar]" || region.name == "[vvar_vclock]" ||
+        region.name == "[vsyscall]") {
+      return absl::OkStatus();
+    }
+    // What may not be read now may be later.
+    const auto populated = populated_.Find(region.start, region.end);
+    if (!populated.has_value()) {
+      unseen_.emplace_back(region.start, region.end);
+      return absl::OkStatus();
+    }
+    const bool in_trace = region.module >= 0 && modules_.Unchanged(region);
+    uint64_t page = region.start;
+    for (const PopulatedRange& range : *populated) {
+      if (in_trace && !range.own_copy) continue;  // as good as not populated
+      if (in_trace) RETURN_IF_ERROR(AddReferences(region, page, range.start));
+      for (page = range.start; page < range.end; page += kPageBytes) {
+        RETURN_IF_ERROR(AddContents(page));
+      }
+    }
+    return in_trace ? AddReferences(region, page, region.end) : absl::OkStatus();
+  }
+
+  absl::Status Finish() { return writer_->DeclareComplete(unseen_); }
+
+ private:
+  absl::Status AddReferences(const MapRegion& region, uint64_t from, uint64_t to) {
+    for (uint64_t page = from; page < to; page += kPageBytes) {
+      const uint64_t offset = region.file_offset + (page - region.start);
+      RETURN_IF_ERROR(writer_->AddModulePage(page, region.module, offset));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status AddContents(uint64_t page) {
+    uint8_t bytes[kPageBytes];
+    // Beyond the end of its file a page cannot be read: it is not there.
+    if (pread(memory_.get(), bytes, kPageBytes, static_cast<off_t>(page)) != kPageBytes) {
+      unseen_.emplace_back(page, page + kPageBytes);
+      return absl::OkStatus();
+    }
+    return writer_->AddPage(page, bytes);
+  }
+
+  const ModuleTable& modules_;
+  TraceWriter* const writer_;
+  PopulatedPages populated_;
+  UniqueFd memory_;
+  std::vector<std::pair<uint64_t, uint64_t>> unseen_;
+};
+
+}  // namespace
+
+absl::Status WriteFullKeyframe(const KeyframeHead& head, pid_t process, const MemoryMap& map,
+                               const ModuleTable& modules, TraceWriter* writer) {
+  RETURN_IF_ERROR(writer->BeginFullKeyframe(head.number, head.sequence, head.threads, map.regions(),
+                                            head.auxv));
+  RETURN_IF_ERROR(AddProcessMemory(process, map, modules, writer));
+  return writer->FinishFullKeyframe();
+}
+
+absl::Status WriteKeyframeAtBirth(const KeyframeHead& head, const MemoryMap& map,
+                                  TraceWriter* writer) {
+  RETURN_IF_ERROR(writer->BeginFullKeyframe(head.number, head.sequence, head.threads, map.regions(),
+                                            head.auxv));
+  return writer->FinishFullKeyframe();
+}
+
+absl::Status AddProcessMemory(pid_t process, const MemoryMap& map, const ModuleTable& modules,
+                              TraceWriter* writer) {
+  KeyframeMemory memory(process, modules, writer);
+  for (const MapRegion& region : map.regions()) RETURN_IF_ERROR(memory.AddRegion(region));
+  return memory.Finish();
+}
+
+}  // namespace hindsight

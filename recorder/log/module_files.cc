@@ -1,0 +1,36 @@
+#include "recorder/log/module_files.h"
+
+#include <elf.h>
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cstring>
+
+namespace hindsight {
+
+bool ModuleFile::Unchanged() const {
+  struct stat now;
+  return fstat(fd.get(), &now) == 0 && now.st_size == stat.st_size &&
+         now.st_mtim.tv_sec == stat.st_mtim.tv_sec && now.st_mtim.tv_nsec == stat.st_mtim.tv_nsec;
+}
+
+std::shared_ptr<const ModuleFile> ModuleFiles::Find(const MapRegion& region,
+                                                    const std::string& root) {
+  const Key key = {uint64_t{region.device_major} << 32 | region.device_minor, region.inode};
+  const auto known = files_.find(key);
+  if (known != files_.end() && known->second->Unchanged()) return known->second;
+  auto file = std::make_shared<ModuleFile>();
+  // NONBLOCK: the path may name a FIFO by now.
+  file->fd.Reset(open((root + region.name).c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  if (!file->fd.valid() || fstat(file->fd.get(), &file->stat) != 0) return nullptr;
+  // The path may name another file by now. (The device is not compared: some file systems tell
+  // stat and maps different ones.)
+  if (!S_ISREG(file->stat.st_mode) || file->stat.st_ino != region.inode) return nullptr;
+  char magic[SELFMAG];
+  file->elf = pread(file->fd.get(), magic, SELFMAG, 0) == SELFMAG &&
+              std::memcmp(magic, ELFMAG, SELFMAG) == 0;
+  files_.insert_or_assign(key, file);
+  return file;
+}
+
+}  // namespace hindsight

@@ -1,0 +1,51 @@
+// The files that the processes of a recording have mapped, opened once for all of them.
+//
+// Not copyable. One thread.
+
+#ifndef HINDSIGHT_RECORDER_LOG_MODULE_FILES_H_
+#define HINDSIGHT_RECORDER_LOG_MODULE_FILES_H_
+
+#include <sys/stat.h>
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "base/unique_fd.h"
+#include "recorder/process/memory_map.h"
+
+namespace hindsight {
+
+// One file as it was when it was first seen mapped. While `fd` is open its inode is no other
+// file's.
+struct ModuleFile {
+  UniqueFd fd;
+  struct stat stat = {};
+  bool elf = false;
+
+  // Whether nobody has written to it since.
+  bool Unchanged() const;
+};
+
+class ModuleFiles {
+ public:
+  ModuleFiles() = default;
+  ModuleFiles(const ModuleFiles&) = delete;
+  ModuleFiles& operator=(const ModuleFiles&) = delete;
+
+  // The file behind `region`, found under its name in the directory tree `root`. nullptr if it is
+  // not to be found, or another file has that name by now. One that was written to since it was
+  // found the last time is another.
+  std::shared_ptr<const ModuleFile> Find(const MapRegion& region, const std::string& root);
+
+ private:
+  using Key = std::pair<uint64_t, uint64_t>;  // device, inode
+
+  std::map<Key, std::shared_ptr<const ModuleFile>> files_;
+};
+
+}  // namespace hindsight
+
+#endif  // HINDSIGHT_RECORDER_LOG_MODULE_FILES_H_

@@ -1,0 +1,63 @@
+// The files a recorded process has mapped: stores them in the trace, and compares its pages with
+// them, so that a page that still equals its file costs no bytes.
+//
+// Borrows the TraceWriter. Not copyable. One thread.
+
+#ifndef HINDSIGHT_RECORDER_LOG_MODULE_TABLE_H_
+#define HINDSIGHT_RECORDER_LOG_MODULE_TABLE_H_
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/types/span.h"
+#include "recorder/process/memory_map.h"
+#include "recorder/log/module_files.h"
+#include "tracefmt/trace_writer.h"
+
+namespace hindsight {
+
+class ModuleTable {
+ public:
+  // `root` stands before every path of the map: /proc/PID/root, where the process sees its files.
+  // `files` are shared with the tables of the recording's other processes; null: with none.
+  ModuleTable(TraceWriter* writer, std::string root, uint64_t max_module_bytes,
+              std::shared_ptr<ModuleFiles> files = nullptr);
+  ModuleTable(const ModuleTable&) = delete;
+  ModuleTable& operator=(const ModuleTable&) = delete;
+
+  // Sets `module` of every region whose file is in the trace, after storing those that are new.
+  absl::Status Register(absl::Span<MapRegion> regions);
+
+  // Whether the page at `page` of `region` holds just what the stored file has there; if so its
+  // offset in the file.
+  bool Equals(const MapRegion& region, uint64_t page, const uint8_t* bytes, uint64_t* offset) const;
+  // Whether the file behind the region is unchanged since it was stored.
+  bool Unchanged(const MapRegion& region) const;
+  // Modules whose file has been written to since it was stored, each one once.
+  std::vector<int32_t> TakeChanged();
+  // Whether the region's file is an ELF file: nobody rewrites those in place while they run.
+  bool IsElf(const MapRegion& region) const;
+
+ private:
+  using Key = std::pair<uint64_t, uint64_t>;  // device, inode
+
+  absl::Status Add(const MapRegion& region, int32_t* index);
+
+  TraceWriter* const writer_;
+  const std::string root_;
+  const uint64_t max_module_bytes_;
+  const std::shared_ptr<ModuleFiles> shared_files_;
+  std::map<Key, int32_t> by_file_;                              // -1: not to be stored
+  std::map<int32_t, std::shared_ptr<const ModuleFile>> files_;  // by module index
+  std::set<int32_t> changed_;                                   // that TakeChanged has returned
+};
+
+}  // namespace hindsight
+
+#endif  // HINDSIGHT_RECORDER_LOG_MODULE_TABLE_H_

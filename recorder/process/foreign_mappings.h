@@ -1,0 +1,60 @@
+// Which files processes that are not recorded map so that they may write to them: what a recorded
+// process sees in its own mappings of those may change at any time.
+//
+// Finding out means reading the maps of all processes, some milliseconds: so one look answers for
+// all files, and is good for half a second.
+//
+// Not copyable. One host thread.
+
+#ifndef HINDSIGHT_RECORDER_PROCESS_FOREIGN_MAPPINGS_H_
+#define HINDSIGHT_RECORDER_PROCESS_FOREIGN_MAPPINGS_H_
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <functional>
+#include <tuple>
+
+#include "absl/container/flat_hash_set.h"
+#include "absl/types/span.h"
+#include "recorder/process/memory_map.h"
+
+namespace hindsight {
+
+class ForeignMappings {
+ public:
+  // `recorded`: whether this process is.
+  explicit ForeignMappings(std::function<bool(pid_t)> recorded) : recorded_(std::move(recorded)) {}
+  ForeignMappings(const ForeignMappings&) = delete;
+  ForeignMappings& operator=(const ForeignMappings&) = delete;
+
+  // A process that maps files of recorded ones is not recorded (any more): the last look is not
+  // good.
+  void Forget();
+  // Whether the last look is too old at `now_ns`, nanoseconds since the recording began.
+  bool IsDue(uint64_t now_ns) const { return now_ns >= next_look_ns_; }
+  // Looks if it is due, or if recorded process `process`, which has these regions, has a file that
+  // was not asked for yet. Memory that the process has just mapped and that has no file is nobody
+  // else's.
+  void Update(absl::Span<const MapRegion> regions, pid_t process, uint64_t now_ns);
+
+  // As of the last look. False for files that only the system writes.
+  bool MayWrite(const MapRegion& region) const;
+  // Another number if any answer may be another.
+  uint64_t version() const { return version_; }
+
+ private:
+  using File = std::tuple<uint32_t, uint32_t, uint64_t>;  // device, inode
+  static File FileOf(const MapRegion& region);
+  void Look(pid_t process);
+
+  const std::function<bool(pid_t)> recorded_;
+  absl::flat_hash_set<File> known_;     // that were asked for
+  absl::flat_hash_set<File> writable_;  // those of them that others may write to
+  uint64_t next_look_ns_ = 0;
+  uint64_t version_ = 0;
+};
+
+}  // namespace hindsight
+
+#endif  // HINDSIGHT_RECORDER_PROCESS_FOREIGN_MAPPINGS_H_

@@ -1,0 +1,52 @@
+// A process's memory map, as /proc/PID/maps tells it.
+//
+// A value: copyable, immutable but by assignment.
+
+#ifndef HINDSIGHT_RECORDER_PROCESS_MEMORY_MAP_H_
+#define HINDSIGHT_RECORDER_PROCESS_MEMORY_MAP_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "tracefmt/records.h"
+
+namespace hindsight {
+
+// nullopt if `line` (without its end) is no line of /proc/PID/maps.
+std::optional<MapRegion> ParseMapLine(absl::string_view line);
+
+// The regions that touch [start, end), at a cost that does not depend on how many there are
+// elsewhere. nullopt where the kernel cannot be asked for single regions (before Linux 6.11), or
+// one of them reaches over start or end: then all of the map must be read.
+std::optional<std::vector<MapRegion>> ReadRegions(const std::string& maps_path, uint64_t start,
+                                                  uint64_t end);
+
+class MemoryMap {
+ public:
+  MemoryMap() = default;
+  // Requires: ascending, not overlapping.
+  explicit MemoryMap(std::vector<MapRegion> regions) : regions_(std::move(regions)) {}
+
+  // Empty if the process is gone.
+  static MemoryMap OfProcess(const std::string& maps_path);
+
+  // The region that holds `address`, or nullptr.
+  const MapRegion* Find(uint64_t address) const;
+  const MapRegion* FindNamed(absl::string_view name) const;
+
+  const std::vector<MapRegion>& regions() const { return regions_; }
+  std::vector<MapRegion>& mutable_regions() { return regions_; }
+
+  bool operator==(const MemoryMap&) const = default;
+
+ private:
+  std::vector<MapRegion> regions_;
+};
+
+}  // namespace hindsight
+
+#endif  // HINDSIGHT_RECORDER_PROCESS_MEMORY_MAP_H_

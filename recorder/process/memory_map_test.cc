@@ -1,0 +1,91 @@
+#include "recorder/process/memory_map.h"
+
+#include <sys/mman.h>
+
+#include <cstdint>
+
+#include "gtest/gtest.h"
+
+namespace hindsight {
+namespace {
+
+TEST(MemoryMapTest, ParsesAFileMapping) {
+  auto region = ParseMapLine(
+      "7f0daa88d000-7f0daa88f000 rw-s 00033000 fe:0a 332383                     /usr/a b.so");
+  ASSERT_TRUE(region.has_value());
+  EXPECT_EQ(region->start, 0x7f0daa88d000u);
+  EXPECT_EQ(region->end, 0x7f0daa88f000u);
+  EXPECT_EQ(region->protection, static_cast<uint32_t>(PROT_READ | PROT_WRITE));
+  EXPECT_TRUE(region->shared);
+  EXPECT_EQ(region->file_offset, 0x33000u);
+  EXPECT_EQ(region->device_major, 0xfeu);
+  EXPECT_EQ(region->device_minor, 0x0au);
+  EXPECT_EQ(region->inode, 332383u);
+  EXPECT_EQ(region->name, "/usr/a b.so");
+}
+
+TEST(MemoryMapTest, ParsesAnAnonymousMapping) {
+  auto region = ParseMapLine("7f0000-7f1000 --xp 00000000 00:00 0 ");
+  ASSERT_TRUE(region.has_value());
+  EXPECT_EQ(region->protection, static_cast<uint32_t>(PROT_EXEC));
+  EXPECT_EQ(region->name, "");
+}
+
+TEST(MemoryMapTest, RejectsOtherLines) {
+  EXPECT_FALSE(ParseMapLine("").has_value());
+  EXPECT_FALSE(ParseMapLine("7f0000").has_value());
+  EXPECT_FALSE(ParseMapLine("7f0000-7f1000").has_value());
+  EXPECT_FALSE(ParseMapLine("7g0000-7f1000 rw-p 00000000 00:00 0 ").has_value());
+  EXPECT_FALSE(ParseMapLine("7f0000-7f1000 rw-p").has_value());
+}
+
+TEST(MemoryMapTest, FindsByAddressAndName) {
+  MemoryMap map({MapRegion{.start = 0x1000, .end = 0x3000, .name = "a"},
+                 MapRegion{.start = 0x3000, .end = 0x4000, .name = "b"},
+                 MapRegion{.start = 0x8000, .end = 0x9000, .name = "c"}});
+  EXPECT_EQ(map.Find(0xfff), nullptr);
+  EXPECT_EQ(map.Find(0x1000)->name, "a");
+  EXPECT_EQ(map.Find(0x2fff)->name, "a");
+  EXPECT_EQ(map.Find(0x3000)->name, "b");
+  EXPECT_EQ(map.Find(0x4000), nullptr);
+  EXPECT_EQ(map.Find(0x9000), nullptr);
+  EXPECT_EQ(map.FindNamed("c")->start, 0x8000u);
+  EXPECT_EQ(map.FindNamed("d"), nullptr);
+}
+
+TEST(MemoryMapTest, KnowsThisProcess) {
+  const MemoryMap map = MemoryMap::OfProcess("/proc/self/maps");
+  int on_stack;
+  const MapRegion* stack = map.Find(reinterpret_cast<uint64_t>(&on_stack));
+  ASSERT_NE(stack, nullptr);
+  EXPECT_EQ(stack->name, "[stack]");
+  EXPECT_NE(map.FindNamed("[vdso]"), nullptr);
+  EXPECT_TRUE(MemoryMap::OfProcess("/proc/self/no-such-file").regions().empty());
+}
+
+TEST(MemoryMapTest, RegionsAreReadAlone) {
+  constexpr uint64_t kPage = 4096;
+  auto* const area = static_cast<uint8_t*>(
+      mmap(nullptr, 8 * kPage, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+  ASSERT_NE(area, MAP_FAILED);
+  ASSERT_EQ(mprotect(area + 2 * kPage, 2 * kPage, PROT_READ), 0);
+  ASSERT_EQ(munmap(area + 5 * kPage, kPage), 0);
+  const auto start = reinterpret_cast<uint64_t>(area);
+  const auto read = [start](uint64_t first, uint64_t end) {
+    return ReadRegions("/proc/self/maps", start + first * kPage, start + end * kPage);
+  };
+  const auto regions = read(2, 6);
+  if (!regions.has_value()) GTEST_SKIP() << "this kernel does not tell of single regions";
+  const MemoryMap all = MemoryMap::OfProcess("/proc/self/maps");
+  ASSERT_EQ(regions->size(), 2);
+  EXPECT_EQ((*regions)[0], *all.Find(start + 2 * kPage));
+  EXPECT_EQ((*regions)[1], *all.Find(start + 4 * kPage));
+  EXPECT_TRUE(read(5, 6).has_value() && read(5, 6)->empty());
+  EXPECT_FALSE(read(3, 6).has_value()) << "one reaches over the start";
+  EXPECT_FALSE(read(2, 3).has_value()) << "one reaches over the end";
+  EXPECT_FALSE(ReadRegions("/proc/self/no-such-file", start, start + kPage).has_value());
+  munmap(area, 8 * kPage);
+}
+
+}  // namespace
+}  // namespace hindsight

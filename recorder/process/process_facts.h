@@ -1,0 +1,35 @@
+// Facts about a process for the manifest.
+
+#ifndef HINDSIGHT_RECORDER_PROCESS_PROCESS_FACTS_H_
+#define HINDSIGHT_RECORDER_PROCESS_PROCESS_FACTS_H_
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/strings/string_view.h"
+
+namespace hindsight {
+
+// Absolute path of the program the process runs; empty if it cannot be known.
+std::string ExecutablePath(pid_t pid);
+// The process that task `thread` belongs to; 0 if it is gone.
+pid_t ProcessOf(pid_t thread);
+// As the process shows them now; empty if it is gone.
+std::vector<std::string> CommandLine(pid_t pid);
+// As it was when the process started its program.
+std::vector<std::string> Environment(pid_t pid);
+std::string WorkingDirectory(pid_t pid);
+// Whether it is the first process of a process namespace below ours.
+bool IsFirstOfNamespace(pid_t pid);
+// A field of /proc/PID/status that is a number ("Tgid:"); 0 if there is none.
+int64_t StatusNumber(pid_t pid, absl::string_view field);
+// Type, value, ...: the auxiliary vector as the kernel made it.
+std::vector<uint64_t> AuxiliaryVector(pid_t pid);
+std::string CpuBrand();
+
+}  // namespace hindsight
+
+#endif  // HINDSIGHT_RECORDER_PROCESS_PROCESS_FACTS_H_

@@ -1,0 +1,48 @@
+#include "recorder/process/rseq.h"
+
+#include <sys/ptrace.h>
+
+namespace hindsight {
+namespace {
+
+// Newer than the headers of some hosts.
+constexpr int kGetRseqConfiguration = 0x420f;
+struct RseqConfiguration {
+  uint64_t address;
+  uint32_t size, signature, flags, pad;
+};
+
+// linux/rseq.h: offset of the pointer to the sequence in struct rseq, and struct rseq_cs.
+constexpr uint64_t kPointerOffset = 8;
+struct SequenceDescription {
+  uint32_t version, flags;
+  uint64_t start, length, abort;
+};
+
+template <typename T>
+bool Read(const MemoryReader& read, uint64_t address, T* value) {
+  return read(address, absl::MakeSpan(reinterpret_cast<uint8_t*>(value), sizeof(T)));
+}
+
+}  // namespace
+
+uint64_t RseqOf(pid_t thread) {
+  RseqConfiguration configuration = {};
+  const auto request = static_cast<__ptrace_request>(kGetRseqConfiguration);
+  if (ptrace(request, thread, sizeof(configuration), &configuration) < 0) return 0;
+  return configuration.address;
+}
+
+std::optional<CriticalSequence> SequenceAt(uint64_t rseq, uint64_t pc, const MemoryReader& read) {
+  uint64_t pointer;
+  SequenceDescription description;
+  if (rseq == 0 || !Read(read, rseq + kPointerOffset, &pointer) || pointer == 0 ||
+      !Read(read, pointer, &description)) {
+    return std::nullopt;
+  }
+  if (pc <= description.start || pc - description.start >= description.length) return std::nullopt;
+  return CriticalSequence{description.start, description.start + description.length,
+                          description.abort};
+}
+
+}  // namespace hindsight

@@ -1,0 +1,113 @@
+#include "recorder/process/symbols.h"
+
+#include <dlfcn.h>
+#include <math.h>
+
+#include <algorithm>
+
+#include "absl/strings/match.h"
+#include "gtest/gtest.h"
+
+namespace hindsight {
+
+// Places to be found in this very process.
+extern "C" __attribute__((noinline)) int PlainFunctionOfTheTest(int x) {
+  asm volatile("");
+  return x + 1;
+}
+namespace place {
+struct Class {
+  __attribute__((noinline)) static int Method(int x, const char*) {
+    asm volatile("");
+    return x;
+  }
+};
+}  // namespace place
+
+namespace {
+
+CodePlace Parsed(const std::string& text) {
+  auto place = ParseCodePlace(text);
+  EXPECT_TRUE(place.ok()) << place.status();
+  return place.ok() ? *place : CodePlace{};
+}
+
+TEST(ParseCodePlaceTest, UnderstandsItsForms) {
+  EXPECT_EQ(Parsed("main").function, "main");
+  EXPECT_EQ(Parsed("libc.so.6:printf").file, "libc.so.6");
+  EXPECT_EQ(Parsed("libc.so.6:printf").function, "printf");
+  EXPECT_EQ(Parsed("/lib/a.so:f+0x10").file, "/lib/a.so");
+  EXPECT_EQ(Parsed("/lib/a.so:f+0x10").offset, 16u);
+  EXPECT_EQ(Parsed("f+12").offset, 12u);
+  EXPECT_EQ(Parsed("std::vector<int>::push_back").file, "");
+  EXPECT_EQ(Parsed("a.out:ns::f").function, "ns::f");
+  EXPECT_EQ(Parsed("a.out:ns::f").file, "a.out");
+  EXPECT_EQ(Parsed("N::operator+").function, "N::operator+");
+  EXPECT_EQ(Parsed("0x401000").offset, 0x401000u);
+  EXPECT_EQ(Parsed("0x401000").function, "");
+}
+
+TEST(ParseCodePlaceTest, RejectsTheRest) {
+  for (const char* text : {"", "0x", "0xzz", "f+0xzz", "f+1x", ":f", "a.out:", "+5"}) {
+    EXPECT_EQ(ParseCodePlace(text).status().code(), absl::StatusCode::kInvalidArgument) << text;
+  }
+}
+
+class SymbolsTest : public ::testing::Test {
+ protected:
+  std::vector<uint64_t> Find(const std::string& text) {
+    return symbols_.Find(Parsed(text), map_, "");
+  }
+  bool Finds(const std::string& text, const void* function) {
+    const std::vector<uint64_t> found = Find(text);
+    return std::count(found.begin(), found.end(), reinterpret_cast<uint64_t>(function)) == 1;
+  }
+
+  Symbols symbols_;
+  MemoryMap map_ = MemoryMap::OfProcess("/proc/self/maps");
+};
+
+TEST_F(SymbolsTest, FunctionsOfTheProgram) {
+  EXPECT_EQ(PlainFunctionOfTheTest(1), 2);
+  const auto* plain = reinterpret_cast<const void*>(PlainFunctionOfTheTest);
+  EXPECT_TRUE(Finds("PlainFunctionOfTheTest", plain));
+  EXPECT_TRUE(Finds("symbols_test:PlainFunctionOfTheTest", plain));
+  EXPECT_EQ(Find("PlainFunctionOfTheTest+3").at(0), Find("PlainFunctionOfTheTest").at(0) + 3);
+  EXPECT_TRUE(Find("libc.so.6:PlainFunctionOfTheTest").empty());
+}
+
+TEST_F(SymbolsTest, NamesOfCxx) {
+  EXPECT_EQ(place::Class::Method(5, ""), 5);
+  const auto* method = reinterpret_cast<const void*>(place::Class::Method);
+  EXPECT_TRUE(Finds("hindsight::place::Class::Method", method));
+  EXPECT_TRUE(Finds("Class::Method", method));
+  EXPECT_TRUE(Finds("Method", method));
+  EXPECT_TRUE(Find("lass::Method").empty());
+  EXPECT_TRUE(Finds("_ZN9hindsight5place5Class6MethodEiPKc", method));
+}
+
+TEST_F(SymbolsTest, FunctionsOfLibraries) {
+  EXPECT_TRUE(Finds("libc.so.6:getenv", dlsym(RTLD_DEFAULT, "getenv")));
+  EXPECT_TRUE(Finds("getenv", dlsym(RTLD_DEFAULT, "getenv")));
+}
+
+TEST_F(SymbolsTest, AddressesStandForThemselves) {
+  EXPECT_EQ(Find("0x1234"), std::vector<uint64_t>{0x1234});
+}
+
+TEST_F(SymbolsTest, LinkerLetsKnow) { EXPECT_EQ(symbols_.LinkerHooks(map_, "").size(), 1u); }
+
+TEST_F(SymbolsTest, SuggestsWhatIsSimilar) {
+  const absl::Status typo = symbols_.NotFound(Parsed("PlainFuntionOfTheTest"), map_, "");
+  EXPECT_EQ(typo.code(), absl::StatusCode::kNotFound);
+  EXPECT_TRUE(absl::StrContains(typo.message(), "PlainFunctionOfTheTest")) << typo;
+  const absl::Status part = symbols_.NotFound(Parsed("FunctionOfTheTest"), map_, "");
+  EXPECT_TRUE(absl::StrContains(part.message(), "PlainFunctionOfTheTest")) << part;
+  const absl::Status file = symbols_.NotFound(Parsed("libnone.so:f"), map_, "");
+  EXPECT_TRUE(absl::StrContains(file.message(), "libnone.so")) << file;
+  const absl::Status nothing = symbols_.NotFound(Parsed("zqxjkvbwpq"), map_, "");
+  EXPECT_FALSE(absl::StrContains(nothing.message(), "similar")) << nothing;
+}
+
+}  // namespace
+}  // namespace hindsight

@@ -1,0 +1,58 @@
+// Makes the functions of a process's vdso ask the kernel.
+//
+// They compute time and CPU number from pages the kernel changes at will and that cannot be read
+// from outside the process. Patched to make the real system call, they leave only what is recorded
+// anyway.
+
+#ifndef HINDSIGHT_RECORDER_PROCESS_VDSO_H_
+#define HINDSIGHT_RECORDER_PROCESS_VDSO_H_
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "recorder/process/memory_map.h"
+
+namespace hindsight {
+
+// After the code of one function lies a loop, for a thread that is to use up time natively, and a
+// system call that returns to a signal frame.
+struct VdsoPatch {
+  uint64_t address = 0;
+  std::vector<uint8_t> code;
+  std::vector<uint8_t> original;  // what `code` replaces; as long
+};
+
+// What to write into the vdso image `image`, mapped at `base`. Functions not known are left alone.
+std::vector<VdsoPatch> PlanVdsoPatches(uint64_t base, absl::Span<const uint8_t> image);
+
+// Where a patched vdso has an instruction that jumps to itself, if it has one.
+std::optional<uint64_t> FindVdsoLoop(absl::Span<const VdsoPatch> patches);
+
+// Where it has a system call that is followed by rt_sigreturn, if it has one.
+std::optional<uint64_t> FindVdsoCall(absl::Span<const VdsoPatch> patches);
+
+// Patches the vdso of the stopped process that thread `process` belongs to, and returns what that
+// was; to be put back by RestoreVdso. No vdso, no work. What a fork has inherited is returned like
+// what is done now: `original` is that of this process's own vdso then, which is the same.
+// Requires: no thread is in the vdso.
+absl::StatusOr<std::vector<VdsoPatch>> PatchVdso(const MemoryMap& map, pid_t process);
+// Requires: no thread is inside a patch, see LeaveVdsoPatch. Pages not mapped any more are no
+// error.
+absl::Status RestoreVdso(absl::Span<const VdsoPatch> patches, pid_t process);
+
+// If the thread of these registers is in the middle of a patch: lets it go back to the beginning of
+// the function, or return from it if it has made the system call. True if the registers changed.
+// `return_address` is the word at rsp.
+bool LeaveVdsoPatch(absl::Span<const VdsoPatch> patches, uint64_t return_address, uint64_t* rip,
+                    uint64_t* rsp);
+
+}  // namespace hindsight
+
+#endif  // HINDSIGHT_RECORDER_PROCESS_VDSO_H_

@@ -1,0 +1,318 @@
+#include "recorder/ptrace/attach.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/ptrace.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <set>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+#include "recorder/ptrace/attach_errors.h"
+#include "recorder/process/memory_map.h"
+#include "recorder/ptrace/remote_call.h"
+#include "recorder/syscalls/syscall_traits.h"
+
+namespace hindsight {
+namespace {
+
+using StopKind = ThreadStop::Kind;
+
+constexpr std::chrono::milliseconds kStopTimeout(5000);
+// A thread about to take a signal takes it at once.
+constexpr std::chrono::milliseconds kSignalTimeout(20);
+// Signals taken before recording begins; more are for the recording.
+constexpr int kMaxSignals = 64;
+// The longest way through the vdso, and much more.
+constexpr int kMaxVdsoSteps = 100'000;
+
+constexpr size_t kSignalSetBytes = 8;  // the kernel's sigset_t
+constexpr uint64_t kSyscallBytes = 2;  // of the instruction
+
+bool GetRegisters(pid_t thread, user_regs_struct* registers) {
+  return ptrace(PTRACE_GETREGS, thread, nullptr, registers) == 0;
+}
+
+// Calls that say EINTR when anything wakes them up, though nothing has been done: signal(7),
+// "Interruption of system calls and library functions by stop signals", and sockets with timeouts.
+bool SaysEintrWithoutReason(int64_t number) {
+  switch (number) {
+    case SYS_epoll_wait:
+    case SYS_epoll_pwait:
+    case SYS_epoll_pwait2:
+    case SYS_semop:
+    case SYS_semtimedop:
+    case SYS_rt_sigtimedwait:
+    case SYS_io_getevents:
+    case SYS_io_pgetevents:
+    case SYS_io_uring_enter:
+    case SYS_read:
+    case SYS_readv:
+    case SYS_write:
+    case SYS_writev:
+    case SYS_accept:
+    case SYS_accept4:
+    case SYS_connect:
+    case SYS_recvfrom:
+    case SYS_recvmsg:
+    case SYS_recvmmsg:
+    case SYS_sendto:
+    case SYS_sendmsg:
+    case SYS_sendmmsg:
+      return true;
+    default:
+      return false;
+  }
+}
+
+bool IsInterrupted(const user_regs_struct& registers) {
+  const auto result = static_cast<int64_t>(registers.rax);
+  return static_cast<int64_t>(registers.orig_rax) >= 0 &&
+         (IsRestartCode(result) || result == -EINTR);
+}
+
+std::vector<pid_t> ThreadsOf(pid_t pid) {
+  std::vector<pid_t> threads;
+  DIR* directory = opendir(absl::StrCat("/proc/", pid, "/task").c_str());
+  if (directory == nullptr) return threads;
+  while (const dirent* entry = readdir(directory)) {
+    if (entry->d_name[0] != '.') threads.push_back(std::atoi(entry->d_name));
+  }
+  closedir(directory);
+  return threads;
+}
+
+bool Is64Bit(pid_t thread) {
+  user_regs_struct registers;
+  iovec buffer = {&registers, sizeof(registers)};
+  return ptrace(PTRACE_GETREGSET, thread, 1 /* NT_PRSTATUS */, &buffer) == 0 &&
+         buffer.iov_len == sizeof(registers);
+}
+
+// A process being attached to. Lets go of what it has seized unless it is told to keep it.
+class Attachment {
+ public:
+  explicit Attachment(pid_t pid) : pid_(pid) {}
+  ~Attachment() {
+    for (const AttachedThread& thread : threads_) {
+      ptrace(PTRACE_DETACH, thread.thread, nullptr, nullptr);
+    }
+  }
+
+  absl::Status StopAll();
+  absl::Status Settle() { return SettleThreads(pid_, absl::MakeSpan(threads_)); }
+  absl::StatusOr<std::vector<AttachedThread>> Keep(uintptr_t options);
+
+ private:
+  absl::Status Stop(pid_t thread);
+
+  const pid_t pid_;
+  std::vector<AttachedThread> threads_;
+};
+
+// Once all known threads are stopped and there is no other, nobody can make one.
+absl::Status Attachment::StopAll() {
+  std::set<pid_t> known;
+  while (true) {
+    bool news = false;
+    for (const pid_t thread : ThreadsOf(pid_)) {
+      if (!known.insert(thread).second) continue;
+      news = true;
+      RETURN_IF_ERROR(Stop(thread));
+    }
+    if (!news) break;
+  }
+  if (threads_.empty()) return NoSuchProcess(pid_);
+  if (!Is64Bit(threads_[0].thread)) return NotForThisProcessor(pid_);
+  std::stable_sort(threads_.begin(), threads_.end(), [&](const auto& a, const auto& b) {
+    return (a.thread == pid_) > (b.thread == pid_);
+  });
+  return absl::OkStatus();
+}
+
+absl::Status Attachment::Stop(pid_t thread) {
+  if (ptrace(PTRACE_SEIZE, thread, nullptr, nullptr) != 0) {
+    // It may have ended: then it is a zombie still, or gone.
+    if (errno == ESRCH || HasEnded(pid_, thread)) return absl::OkStatus();
+    return WhyNotSeized(pid_, thread, errno);
+  }
+  // A thread that job control has stopped is in its ptrace stop by now.
+  ThreadStop stop = WaitForThreadStop(thread, std::chrono::milliseconds(0));
+  if (stop.kind == StopKind::kTimedOut) {
+    ptrace(PTRACE_INTERRUPT, thread, nullptr, nullptr);
+    stop = WaitForThreadStop(thread, kStopTimeout);
+  }
+  switch (stop.kind) {
+    case StopKind::kStopped:
+      threads_.push_back({thread, stop.group_stop});
+      break;
+    case StopKind::kTimedOut:
+      return DoesNotStop(pid_, thread);
+    default:
+      break;
+  }
+  return absl::OkStatus();
+}
+
+// A signal with a handler that has interrupted a call is what ends the call: it must be seen to
+// now, since the call is not in the registers any more afterwards.
+bool TakeSignals(pid_t pid, AttachedThread* thread) {
+  for (int i = 0; i < kMaxSignals && thread->group_stop == 0; ++i) {
+    user_regs_struct registers;
+    if (!GetRegisters(thread->thread, &registers)) return false;
+    if (!IsInterrupted(registers)) return true;
+    if (SignalSetsOf(pid, thread->thread).about_to_be_handled() == 0) return true;
+    ptrace(PTRACE_CONT, thread->thread, nullptr, 0);
+    ThreadStop stop = WaitForThreadStop(thread->thread, kSignalTimeout);
+    if (stop.kind == StopKind::kTimedOut) {  // another thread took the signal
+      ptrace(PTRACE_INTERRUPT, thread->thread, nullptr, nullptr);
+      stop = WaitForThreadStop(thread->thread, kStopTimeout);
+    }
+    if (stop.kind != StopKind::kStopped) return false;
+    thread->group_stop = stop.group_stop;
+  }
+  return true;
+}
+
+bool LeaveCall(const AttachedThread& thread) {
+  user_regs_struct registers;
+  if (!GetRegisters(thread.thread, &registers)) return false;
+  if (!IsInterrupted(registers)) return true;
+  // Calls like sigsuspend have put another signal mask in place. With the thread before its call,
+  // it must be the thread's own again, lest a signal that the call waits for comes before it.
+  uint64_t mask;
+  if (ptrace(PTRACE_GETSIGMASK, thread.thread, kSignalSetBytes, &mask) == 0) {
+    ptrace(PTRACE_SETSIGMASK, thread.thread, kSignalSetBytes, &mask);
+  }
+  registers = RegistersToResumeFrom(registers, /*call_may_fail=*/true);
+  return ptrace(PTRACE_SETREGS, thread.thread, nullptr, &registers) == 0;
+}
+
+absl::StatusOr<std::vector<AttachedThread>> Attachment::Keep(uintptr_t options) {
+  for (const AttachedThread& thread : threads_) {
+    if (ptrace(PTRACE_SETOPTIONS, thread.thread, nullptr, options) != 0 &&
+        !HasEnded(pid_, thread.thread)) {
+      return absl::InternalError(absl::StrCat("PTRACE_SETOPTIONS: ", strerror(errno)));
+    }
+  }
+  return std::exchange(threads_, {});
+}
+
+// Brings a running thread to a stop. What it makes meanwhile, threads or processes, is let go of.
+bool StopToDetach(pid_t thread) {
+  if (ptrace(PTRACE_INTERRUPT, thread, nullptr, nullptr) != 0) return false;
+  while (true) {
+    const ThreadStop stop = WaitForThreadStop(thread, kStopTimeout);
+    if (stop.kind == StopKind::kStopped) return true;
+    if (stop.kind != StopKind::kEvent) return false;
+    unsigned long child = 0;
+    const bool made_one = stop.event == PTRACE_EVENT_CLONE || stop.event == PTRACE_EVENT_FORK ||
+                          stop.event == PTRACE_EVENT_VFORK;
+    if (made_one && ptrace(PTRACE_GETEVENTMSG, thread, nullptr, &child) == 0) {
+      WaitForThreadStop(static_cast<pid_t>(child), kStopTimeout);
+      ptrace(PTRACE_DETACH, static_cast<pid_t>(child), nullptr, nullptr);
+    }
+    ptrace(PTRACE_INTERRUPT, thread, nullptr, nullptr);
+    ptrace(PTRACE_CONT, thread, nullptr, nullptr);
+  }
+}
+
+// Sets the registers of a stopped thread so that it notices nothing when it goes on natively.
+void PrepareToDetach(pid_t pid, pid_t thread, absl::Span<const VdsoPatch> patches) {
+  user_regs_struct registers;
+  if (!GetRegisters(thread, &registers)) return;
+  bool changed = false;
+  const bool eintr = IsInterrupted(registers) && static_cast<int64_t>(registers.rax) == -EINTR;
+  if (eintr && SignalSetsOf(pid, thread).about_to_be_handled() == 0) {
+    registers = RegistersToResumeFrom(registers, /*call_may_fail=*/true);
+    changed = true;
+  }
+  errno = 0;
+  const long word = ptrace(PTRACE_PEEKDATA, thread, registers.rsp, nullptr);
+  uint64_t rip = registers.rip, rsp = registers.rsp;
+  if (errno == 0 && LeaveVdsoPatch(patches, static_cast<uint64_t>(word), &rip, &rsp)) {
+    registers.rip = rip;
+    registers.rsp = rsp;
+    changed = true;
+  }
+  if (changed) ptrace(PTRACE_SETREGS, thread, nullptr, &registers);
+}
+
+}  // namespace
+
+user_regs_struct RegistersToResumeFrom(const user_regs_struct& stopped, bool call_may_fail) {
+  user_regs_struct registers = stopped;
+  if (!IsInterrupted(stopped)) return registers;
+  const auto result = static_cast<int64_t>(stopped.rax);
+  const auto number = static_cast<int64_t>(stopped.orig_rax);
+  if (result == -EINTR && !(call_may_fail && SaysEintrWithoutReason(number))) return registers;
+  registers.rip -= kSyscallBytes;
+  registers.rax = NeedsRestartSyscall(result) ? SYS_restart_syscall : stopped.orig_rax;
+  registers.orig_rax = ~uint64_t{0};
+  return registers;
+}
+
+absl::Status SettleThreads(pid_t pid, absl::Span<AttachedThread> threads) {
+  if (threads.empty()) return absl::OkStatus();
+  // The process itself shows nothing if its first thread has ended.
+  const MemoryMap map = MemoryMap::OfProcess(absl::StrCat("/proc/", threads[0].thread, "/maps"));
+  const MapRegion* vdso = map.FindNamed("[vdso]");
+  for (AttachedThread& thread : threads) {
+    bool alive = TakeSignals(pid, &thread) && LeaveCall(thread);
+    if (alive && vdso != nullptr) {
+      alive = StepWhile(thread.thread, kMaxVdsoSteps,
+                        [&](uint64_t pc) { return pc >= vdso->start && pc < vdso->end; });
+    }
+    if (!alive && HasEnded(pid, pid)) return NoSuchProcess(pid);
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<AttachedThread>> AttachToProcess(pid_t pid, uintptr_t options) {
+  RETURN_IF_ERROR(CheckAttachable(pid));
+  Attachment attachment(pid);
+  RETURN_IF_ERROR(attachment.StopAll());
+  RETURN_IF_ERROR(attachment.Settle());
+  return attachment.Keep(options);
+}
+
+void LetChildGo(pid_t child, pid_t parent, bool launched) {
+  if (!SharesMemory(child, parent, /*otherwise=*/true)) {
+    const MemoryMap map = MemoryMap::OfProcess(absl::StrCat("/proc/", child, "/maps"));
+    // This tells what the patches are that it has inherited.
+    const auto patches = PatchVdso(map, child);
+    if (patches.ok()) RestoreVdso(*patches, child).IgnoreError();
+  }
+  if (launched) RandomizeAddressesAgain(child).IgnoreError();
+  ptrace(PTRACE_DETACH, child, nullptr, nullptr);
+}
+
+absl::Status DetachFromProcess(pid_t pid, absl::Span<const ThreadToDetach> threads,
+                               absl::Span<const VdsoPatch> patches) {
+  absl::Status status;
+  for (const ThreadToDetach& thread : threads) {
+    if (thread.running) StopToDetach(thread.thread);
+  }
+  for (const ThreadToDetach& thread : threads) PrepareToDetach(pid, thread.thread, patches);
+  for (const ThreadToDetach& thread : threads) {
+    if (HasEnded(pid, thread.thread)) continue;  // shows no memory
+    status.Update(RestoreVdso(patches, thread.thread));
+    break;
+  }
+  for (const ThreadToDetach& thread : threads) {
+    ptrace(PTRACE_DETACH, thread.thread, nullptr, thread.signal);
+  }
+  return status;
+}
+
+}  // namespace hindsight

@@ -1,0 +1,76 @@
+// Stopping a process that runs already, to record it, and letting go of a traced one.
+//
+// Neither must be noticed by the process: no system call fails that would not have, no signal is
+// lost or comes twice, a process stopped by job control stays stopped.
+//
+// The calling thread becomes the tracer (a rule of ptrace).
+
+#ifndef HINDSIGHT_RECORDER_PTRACE_ATTACH_H_
+#define HINDSIGHT_RECORDER_PTRACE_ATTACH_H_
+
+#include <sys/types.h>
+#include <sys/user.h>
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "recorder/ptrace/thread_stop.h"
+#include "recorder/process/vdso.h"
+
+namespace hindsight {
+
+using AttachedThread = StoppedThread;
+
+// Seizes every thread of process `pid`, with these ptrace options, and stops it. The main thread
+// comes first, unless it has ended before the others. Then every thread
+//   - stands in PTRACE_EVENT_STOP, between two instructions;
+//   - is in no system call: one that waited in a call stands at the instruction that makes it
+//     again (RegistersToResumeFrom), and if a signal with a handler had come, at the first
+//     instruction of that handler, as it would have without us;
+//   - is outside of the vdso, so that this can be patched.
+//
+// Errors, of one line that names process and reason, and with the process going on as before:
+// kNotFound (no such process, or it ended), kPermissionDenied (another user's, or Yama forbids it),
+// kFailedPrecondition (traced by another already, or a thread does not stop), kInvalidArgument (a
+// thread's id, a kernel thread, ourselves, not a program for x86-64).
+absl::StatusOr<std::vector<AttachedThread>> AttachToProcess(pid_t pid, uintptr_t options);
+
+// What AttachToProcess does with threads that it has stopped, for those of a traced process that
+// were stopped otherwise (BreakpointRun): brings them to where recording may begin. Fills in
+// `group_stop` anew.
+// Requires: `threads` are all of the process's, in PTRACE_EVENT_STOP.
+absl::Status SettleThreads(pid_t pid, absl::Span<AttachedThread> threads);
+
+// `stopped` are the registers of a thread in a ptrace stop in which no signal is about to be
+// delivered. If it waits in a system call that the stop has interrupted and the kernel would make
+// again: those of the same thread before that call, so that it is made again by the thread itself.
+// Else `stopped`. `call_may_fail`: the call itself has said EINTR, but for no other reason than the
+// stop (epoll_wait and its like know no better): it is made again as well.
+user_regs_struct RegistersToResumeFrom(const user_regs_struct& stopped, bool call_may_fail);
+
+// Lets go of a child process that has just been born to the traced process `parent`: its vdso is as
+// it was, unless it shares its parent's memory, and if `launched` the programs that it will run
+// have random addresses, as without LaunchTraced. Requires: stopped, at its first return to user
+// mode or behind its exec.
+void LetChildGo(pid_t child, pid_t parent, bool launched);
+
+struct ThreadToDetach {
+  pid_t thread = 0;
+  // It is not stopped, for all that the caller knows: waits in a system call, or runs natively.
+  bool running = false;
+  // Of a stopped one: the signal that it was about to get; 0 if none.
+  int signal = 0;
+};
+
+// Lets the traced threads of process `pid` go on as if nothing had been, from the registers that
+// they have. `patches` (PatchVdso) are taken back first. Those that are running are stopped for
+// that and go on with their system calls. Threads that are gone, or vanish, are no error.
+absl::Status DetachFromProcess(pid_t pid, absl::Span<const ThreadToDetach> threads,
+                               absl::Span<const VdsoPatch> patches);
+
+}  // namespace hindsight
+
+#endif  // HINDSIGHT_RECORDER_PTRACE_ATTACH_H_

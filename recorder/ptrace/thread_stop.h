@@ -1,0 +1,70 @@
+// Bringing single threads to a stop, with ptrace, without their noticing.
+
+#ifndef HINDSIGHT_RECORDER_PTRACE_THREAD_STOP_H_
+#define HINDSIGHT_RECORDER_PTRACE_THREAD_STOP_H_
+
+#include <sys/types.h>
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <optional>
+
+namespace hindsight {
+
+// A traced thread in PTRACE_EVENT_STOP.
+struct StoppedThread {
+  pid_t thread = 0;
+  // Not 0: job control has stopped the process by this signal. The thread is to be listened to
+  // (PTRACE_LISTEN) and not run until it has been continued.
+  int group_stop = 0;
+};
+
+struct ThreadStop {
+  enum class Kind : uint8_t {
+    kStopped,   // in PTRACE_EVENT_STOP
+    kEvent,     // in another ptrace event, `event`
+    kGone,      // ended; reaped by this call, unless it is a child of this process
+    kTimedOut,  // still running: in a system call that no signal interrupts
+  };
+  Kind kind = Kind::kGone;
+  int event = 0;
+  int group_stop = 0;   // kStopped: not 0: by job control, with this signal
+  int wait_status = 0;  // kGone, if it was reaped
+};
+
+// Waits for the thread's next stop of these kinds. Signals that it gets before are delivered; after
+// each of them, and after stops at system calls, it is asked to stop again.
+// Requires: seized, and asked to stop (PTRACE_INTERRUPT) or bound to stop.
+ThreadStop WaitForThreadStop(pid_t thread, std::chrono::milliseconds timeout);
+
+// Brings a thread that stands in the SIGTRAP of a single step to PTRACE_EVENT_STOP, without
+// executing anything: should its tracer die, the kernel would deliver the SIGTRAP. If it comes to
+// another stop: the status as waitpid reports it. Its end is left to whoever waits for it next.
+// Requires: seized.
+std::optional<int> LeaveStepTrap(pid_t thread);
+
+// Steps a stopped thread, no signal taken meanwhile, while its pc is one that `inside` is true for.
+// False if it is gone, which it is left to the caller to wait for, or still inside after
+// `max_steps`.
+bool StepWhile(pid_t thread, int max_steps, const std::function<bool(uint64_t pc)>& inside);
+
+// Whether two processes (or threads) have one memory, as after vfork; `otherwise` where the kernel
+// does not tell.
+bool SharesMemory(pid_t a, pid_t b, bool otherwise);
+
+// What /proc/PID/task/TID/status says of signals: bit N - 1 for signal N.
+struct SignalSets {
+  bool known = false;    // false: it is gone
+  uint64_t pending = 0;  // for the thread or its process
+  uint64_t blocked = 0;  // at this moment, also if a system call put another mask in place
+  uint64_t caught = 0;
+
+  // Signals that would enter a handler as soon as the thread runs.
+  uint64_t about_to_be_handled() const { return pending & ~blocked & caught; }
+};
+SignalSets SignalSetsOf(pid_t process, pid_t thread);
+
+}  // namespace hindsight
+
+#endif  // HINDSIGHT_RECORDER_PTRACE_THREAD_STOP_H_

@@ -1,0 +1,442 @@
+#include "recorder/ptrace/tracee.h"
+
+#include <elf.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/ptrace.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <sys/wait.h>
+#include <time.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstring>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/check.h"
+#include "base/status_macros.h"
+#include "isa/host_registers.h"
+#include "recorder/ptrace/launch.h"
+#include "recorder/ptrace/thread_stop.h"
+
+namespace hindsight {
+namespace {
+
+constexpr uint64_t SignalBit(int signal) { return uint64_t{1} << (signal - 1); }
+
+// The kernel's sigset_t: 64 signals.
+constexpr size_t kSignalSetBytes = 8;
+
+constexpr uint64_t kNsPerSecond = 1'000'000'000;
+
+// What the kernel takes at once (IOV_MAX).
+constexpr size_t kMaxPieces = 1024;
+
+// Whether a SIGTRAP with this si_code tells of single-stepping: the trap itself, the end of a
+// stepped system call, a signal frame just built.
+bool IsStepTrap(int code) { return code == TRAP_TRACE || code == TRAP_BRKPT || code == SIGTRAP; }
+
+// Pieces that lie side by side are one to the kernel, which takes its locks for each.
+void Append(void* address, size_t length, std::vector<iovec>* vectors) {
+  if (!vectors->empty()) {
+    iovec& last = vectors->back();
+    if (static_cast<uint8_t*>(last.iov_base) + last.iov_len == address) {
+      last.iov_len += length;
+      return;
+    }
+  }
+  vectors->push_back({address, length});
+}
+
+template <typename Transfer>
+size_t MovePieces(pid_t pid, absl::Span<const MemoryPiece> pieces, Transfer transfer) {
+  size_t done = 0;
+  std::vector<iovec> local, remote;
+  while (done < pieces.size()) {
+    const size_t batch = std::min(kMaxPieces, pieces.size() - done);
+    local.clear();
+    remote.clear();
+    for (const MemoryPiece& piece : pieces.subspan(done, batch)) {
+      Append(piece.bytes, piece.length, &local);
+      Append(reinterpret_cast<void*>(piece.address), piece.length, &remote);
+    }
+    // If not all can be moved the kernel counts in bytes, up to the page that cannot.
+    ssize_t moved = transfer(pid, local.data(), local.size(), remote.data(), remote.size(), 0);
+    size_t whole = 0;
+    while (whole < batch && moved >= static_cast<ssize_t>(pieces[done + whole].length)) {
+      moved -= pieces[done + whole++].length;
+    }
+    done += whole;
+    if (whole < batch) break;
+  }
+  return done;
+}
+
+// process_vm_readv, but for the host that forbids it and allows /proc/PID/mem.
+bool ReadThroughProc(const std::string& path, uint64_t address, absl::Span<uint8_t> out) {
+  UniqueFd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  return fd.valid() && pread(fd.get(), out.data(), out.size(), static_cast<off_t>(address)) ==
+                           static_cast<ssize_t>(out.size());
+}
+
+// Nanoseconds on a processor, as /proc/TID/schedstat tells.
+uint64_t UsedTime(const std::string& path) {
+  UniqueFd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  char text[64] = {};
+  if (!fd.valid() || read(fd.get(), text, sizeof(text) - 1) <= 0) return 0;
+  return std::strtoull(text, nullptr, 10);
+}
+
+}  // namespace
+
+uintptr_t TraceOptions() {
+  return PTRACE_O_EXITKILL | PTRACE_O_TRACESYSGOOD | PTRACE_O_TRACEEXEC | PTRACE_O_TRACECLONE |
+         PTRACE_O_TRACEFORK | PTRACE_O_TRACEVFORK;
+}
+
+absl::StatusOr<std::unique_ptr<Tracee>> Tracee::Launch(const ExecCommand& command) {
+  ASSIGN_OR_RETURN(const pid_t pid, LaunchTraced(command));
+  return std::unique_ptr<Tracee>(new Tracee(pid, pid, /*owned=*/true));
+}
+
+std::unique_ptr<Tracee> Tracee::Adopt(pid_t process, pid_t thread) {
+  return std::unique_ptr<Tracee>(new Tracee(process, thread, /*owned=*/false));
+}
+
+Tracee::Tracee(pid_t process, pid_t thread, bool owned)
+    : process_(process), thread_(thread), owned_(owned), vectors_(XstateBytes()) {}
+
+Tracee::~Tracee() {
+  UseCommitArea(nullptr);
+  if (exited_ || !owned_) return;
+  kill(process_, SIGKILL);
+  int status;
+  while (waitpid(thread_, &status, __WALL) == thread_ && WIFSTOPPED(status)) {
+  }
+}
+
+std::string Tracee::ProcPath(const char* name) const {
+  return absl::StrCat("/proc/", thread_, "/", name);
+}
+
+bool Tracee::IsStopped() const {
+  uint64_t mask;
+  return ptrace(PTRACE_GETSIGMASK, thread_, kSignalSetBytes, &mask) == 0;
+}
+
+bool Tracee::Read(uint64_t address, absl::Span<uint8_t> out) const {
+  const MemoryPiece piece = {address, out.data(), out.size()};
+  if (ReadPieces({&piece, 1}) == 1) return true;
+  return errno == ENOSYS && ReadThroughProc(ProcPath("mem"), address, out);
+}
+
+bool Tracee::Write(uint64_t address, absl::Span<const uint8_t> bytes) {
+  const MemoryPiece piece = {address, const_cast<uint8_t*>(bytes.data()), bytes.size()};
+  return WritePieces({&piece, 1}) == 1;
+}
+
+size_t Tracee::ReadPieces(absl::Span<const MemoryPiece> pieces) const {
+  return MovePieces(thread_, pieces, process_vm_readv);
+}
+
+size_t Tracee::WritePieces(absl::Span<const MemoryPiece> pieces) {
+  return MovePieces(thread_, pieces, process_vm_writev);
+}
+
+void Tracee::UseCommitArea(CommitArea* area) {
+  if (slot_.has_value()) area_->GiveBack(*slot_);
+  area_ = area;
+  slot_ = area == nullptr ? std::nullopt : area->TakeSlot();
+}
+
+bool Tracee::Commit(absl::Span<const MemoryPiece> pieces, const RegisterFile& registers) {
+  if (!slot_.has_value()) return WritePieces(pieces) == pieces.size();
+  if (!Park()) return false;
+  committed_ = registers;
+  RegistersToGeneral(registers, &general_);
+  std::vector<uint8_t> vectors = vectors_;
+  RegistersToXstate(registers, absl::MakeSpan(vectors));
+  const ThreadContext after = {general_, vectors, mask_};
+  std::vector<MemoryPiece> plan = area_->PlanCommit(*slot_, after, pieces);
+  if (!plan.empty()) return WritePieces(plan) == plan.size();
+  // Too much for the area.
+  if (WritePieces(pieces) != pieces.size()) return false;
+  plan = area_->PlanPark(*slot_, after);
+  return WritePieces(plan) == plan.size();
+}
+
+// Between two instructions a thread may stand for long: it must not be in a stop that is the end of
+// a single step, of whose SIGTRAP it would die with its tracer.
+void Tracee::LeaveTrap() {
+  if (slot_.has_value()) held_status_ = LeaveStepTrap(thread_);
+}
+
+// Has the thread's real registers point into the commit area.
+bool Tracee::Park() {
+  if (parked_) return true;
+  if (!slot_.has_value() || !GetRegisters(/*vectors=*/false, &committed_)) return false;
+  const uint64_t mask = signal_mask(), all = ~uint64_t{0};
+  const std::vector<MemoryPiece> plan = area_->PlanPark(*slot_, {general_, vectors_, mask});
+  user_regs_struct parked = area_->Parked(*slot_, general_);
+  parked_ = mask_known_ && WritePieces(plan) == plan.size() &&
+            ptrace(PTRACE_SETREGS, thread_, nullptr, &parked) == 0 &&
+            ptrace(PTRACE_SETSIGMASK, thread_, kSignalSetBytes, &all) == 0;
+  return parked_;
+}
+
+void Tracee::ParkIfCallEnded() {
+  if (parked_ || !slot_.has_value()) return;
+  __ptrace_syscall_info info = {};
+  // Fails if it is not stopped.
+  if (ptrace(PTRACE_GET_SYSCALL_INFO, thread_, sizeof(info), &info) <= 0) return;
+  // The kernel has more to do with a call that was interrupted.
+  constexpr int64_t kLowestRestartCode = -516;
+  if (info.op != PTRACE_SYSCALL_INFO_EXIT) return;
+  if (info.exit.rval >= kLowestRestartCode && info.exit.rval <= -512) return;
+  Park();
+}
+
+void Tracee::Unpark() {
+  if (parked_) Unpark(general_);
+}
+
+bool Tracee::Unpark(const user_regs_struct& general) {
+  parked_ = false;
+  return ptrace(PTRACE_SETSIGMASK, thread_, kSignalSetBytes, &mask_) == 0 &&
+         ptrace(PTRACE_SETREGS, thread_, nullptr, &general) == 0;
+}
+
+bool Tracee::LoadVectors() {
+  iovec buffer = {vectors_.data(), vectors_.size()};
+  vectors_known_ = ptrace(PTRACE_GETREGSET, thread_, NT_X86_XSTATE, &buffer) == 0 &&
+                   XstateToRegisters({vectors_.data(), buffer.iov_len}, &known_);
+  return vectors_known_;
+}
+
+bool Tracee::GetRegisters(bool vectors, RegisterFile* out) {
+  if (!general_known_) {
+    if (ptrace(PTRACE_GETREGS, thread_, nullptr, &general_) != 0) return false;
+    general_known_ = true;
+  }
+  if ((!vectors_known_ || vectors) && !LoadVectors()) return false;
+  GeneralToRegisters(general_, &known_);
+  *out = known_;
+  return true;
+}
+
+bool Tracee::SetRegisters(const RegisterFile& registers) {
+  RegisterFile now;
+  if (!GetRegisters(/*vectors=*/false, &now)) return false;
+  const size_t vectors_at = offsetof(RegisterFile, mxcsr);
+  const char* wanted = reinterpret_cast<const char*>(&registers);
+  const char* actual = reinterpret_cast<const char*>(&now);
+  // A parked thread needs no vector registers: they are in its frame. So they come first.
+  if (std::memcmp(wanted + vectors_at, actual + vectors_at, sizeof(now) - vectors_at) != 0) {
+    RegistersToXstate(registers, absl::MakeSpan(vectors_));
+    iovec buffer = {vectors_.data(), vectors_.size()};
+    if (ptrace(PTRACE_SETREGSET, thread_, NT_X86_XSTATE, &buffer) != 0) return false;
+    known_ = registers;
+  }
+  if (parked_) {
+    RegistersToGeneral(registers, &general_);
+    return Unpark(general_);
+  }
+  if (std::memcmp(wanted, actual, vectors_at) != 0 ||
+      static_cast<long long>(general_.orig_rax) >= 0) {
+    RegistersToGeneral(registers, &general_);
+    if (ptrace(PTRACE_SETREGS, thread_, nullptr, &general_) != 0) return false;
+  }
+  return true;
+}
+
+bool Tracee::Is64Bit() const {
+  user_regs_struct registers;
+  iovec buffer = {&registers, sizeof(registers)};
+  return ptrace(PTRACE_GETREGSET, thread_, NT_PRSTATUS, &buffer) == 0 &&
+         buffer.iov_len == sizeof(registers);
+}
+
+bool Tracee::Resume(ResumeHow how, int signal) {
+  if (parked_ && !SetRegisters(committed_)) return false;
+  if (held_status_.has_value()) return true;
+  how_ = how;
+  if (how == ResumeHow::kStep) LetStepTrapThrough(signal);
+  general_known_ = false;
+  const auto request = how == ResumeHow::kStep ? PTRACE_SINGLESTEP : PTRACE_SYSCALL;
+  return ptrace(request, thread_, nullptr, signal) == 0;
+}
+
+// The kernel forces the step's SIGTRAP through a mask that blocks it, but resets its handler then.
+// So the mask must not block it; Interpret puts the program's mask back. With a signal to deliver
+// the mask is left alone, since it is saved in the frame: entering the handler raises no SIGTRAP.
+void Tracee::LetStepTrapThrough(int signal) {
+  uint64_t mask = signal_mask();
+  if ((mask & SignalBit(SIGTRAP)) == 0) return;
+  mask_changed_ = true;
+  mask &= ~SignalBit(SIGTRAP);
+  if (signal == 0) ptrace(PTRACE_SETSIGMASK, thread_, kSignalSetBytes, &mask);
+}
+
+bool Tracee::Listen() { return ptrace(PTRACE_LISTEN, thread_, nullptr, nullptr) == 0; }
+
+TraceeStop Tracee::Wait(const std::function<void()>& on_tick) {
+  if (held_status_.has_value()) return Interpret(*std::exchange(held_status_, std::nullopt));
+  int status;
+  while (waitpid(thread_, &status, __WALL) < 0) {
+    CHECK(errno == EINTR);  // it is our child, and not reaped
+    if (on_tick) on_tick();
+  }
+  return Interpret(status);
+}
+
+std::optional<TraceeStop> Tracee::Poll() {
+  if (held_status_.has_value()) return Interpret(*std::exchange(held_status_, std::nullopt));
+  int status;
+  if (waitpid(thread_, &status, __WALL | WNOHANG) != thread_) return std::nullopt;
+  return Interpret(status);
+}
+
+TraceeStop Tracee::InterpretEvent(int event, int signal) {
+  TraceeStop stop;
+  stop.signal = signal;
+  unsigned long message = 0;
+  ptrace(PTRACE_GETEVENTMSG, thread_, nullptr, &message);
+  switch (event) {
+    case PTRACE_EVENT_EXEC:
+      ForgetRegisters();
+      stop.kind = TraceeStopKind::kExec;
+      stop.task = static_cast<pid_t>(message);
+      break;
+    case PTRACE_EVENT_STOP:
+      stop.kind = signal == SIGTRAP ? TraceeStopKind::kContinued : TraceeStopKind::kGroupStop;
+      break;
+    default:  // PTRACE_EVENT_FORK, _VFORK, _CLONE
+      stop.kind = TraceeStopKind::kNewTask;
+      stop.task = static_cast<pid_t>(message);
+      stop.vfork = event == PTRACE_EVENT_VFORK;
+      stop.thread = event == PTRACE_EVENT_CLONE;
+      break;
+  }
+  return stop;
+}
+
+TraceeStop Tracee::Interpret(int status) {
+  TraceeStop stop;
+  if (!WIFSTOPPED(status)) {
+    exited_ = true;
+    stop.kind = TraceeStopKind::kExited;
+    stop.wait_status = status;
+    return stop;
+  }
+  stop.signal = WSTOPSIG(status);
+  if (const int event = status >> 16; event != 0) {
+    stop = InterpretEvent(event, stop.signal);
+  } else if (stop.signal == (SIGTRAP | 0x80)) {
+    stop.kind = TraceeStopKind::kSyscall;
+  } else {
+    siginfo_t info = {};
+    // ESRCH: killed at this moment; what is made of it does not matter then.
+    ptrace(PTRACE_GETSIGINFO, thread_, nullptr, &info);
+    if (stop.signal == SIGTRAP && how_ == ResumeHow::kStep && IsStepTrap(info.si_code)) {
+      stop.kind = TraceeStopKind::kStepped;
+      stop.handler_entry = info.si_code == SIGTRAP;
+    } else {
+      stop.kind = TraceeStopKind::kSignal;
+      stop.siginfo.assign(reinterpret_cast<const char*>(&info), sizeof(info));
+    }
+  }
+  if (std::exchange(mask_changed_, false) && !stop.handler_entry) {
+    ptrace(PTRACE_SETSIGMASK, thread_, kSignalSetBytes, &mask_);
+  }
+  if (stop.kind == TraceeStopKind::kStepped) LeaveTrap();
+  return stop;
+}
+
+bool Tracee::Interrupt() { return ptrace(PTRACE_INTERRUPT, thread_, nullptr, nullptr) == 0; }
+
+uint64_t Tracee::UseTime(uint64_t loop, uint64_t ns) {
+  if (slot_.has_value() && !Park()) return 0;
+  user_regs_struct before;
+  const uint64_t mask = signal_mask(), all = ~uint64_t{0};
+  const uint64_t used_before = UsedTime(ProcPath("schedstat"));
+  if (ptrace(PTRACE_GETREGS, thread_, nullptr, &before) != 0) return 0;
+  user_regs_struct looping = before;
+  looping.rip = loop;
+  looping.orig_rax = ~uint64_t{0};  // in no system call that could be restarted
+  // Should this process die, it goes on after the loop.
+  if (parked_) looping = area_->Spinning(*slot_, before);
+  if (ptrace(PTRACE_SETSIGMASK, thread_, kSignalSetBytes, &all) != 0 ||
+      ptrace(PTRACE_SETREGS, thread_, nullptr, &looping) != 0 ||
+      ptrace(PTRACE_CONT, thread_, nullptr, 0) != 0) {
+    return 0;
+  }
+  const timespec time = {static_cast<time_t>(ns / kNsPerSecond),
+                         static_cast<long>(ns % kNsPerSecond)};
+  nanosleep(&time, nullptr);
+  ptrace(PTRACE_INTERRUPT, thread_, nullptr, nullptr);
+  siginfo_t stop = {};
+  while (waitid(P_PID, static_cast<id_t>(thread_), &stop, WEXITED | WSTOPPED | WNOWAIT | __WALL)) {
+    if (errno != EINTR) return 0;
+  }
+  // Whoever waits for it next is to see its end.
+  if (stop.si_code != CLD_TRAPPED && stop.si_code != CLD_STOPPED) return 0;
+  int status = 0;
+  while (waitpid(thread_, &status, __WALL) < 0 && errno == EINTR) {
+  }
+  ptrace(PTRACE_SETREGS, thread_, nullptr, &before);
+  if (!parked_) ptrace(PTRACE_SETSIGMASK, thread_, kSignalSetBytes, &mask);
+  // SIGSTOP cannot be blocked: it comes again.
+  if (status >> 16 == 0) syscall(SYS_tgkill, process_, thread_, WSTOPSIG(status));
+  const uint64_t used = UsedTime(ProcPath("schedstat")) - used_before;
+  return used == 0 ? ns : used;  // a kernel without that file
+}
+
+void Tracee::ForgetRegisters() { general_known_ = vectors_known_ = mask_known_ = parked_ = false; }
+
+uint64_t Tracee::signal_mask() {
+  if (!mask_known_) {
+    mask_known_ = ptrace(PTRACE_GETSIGMASK, thread_, kSignalSetBytes, &mask_) == 0;
+  }
+  return mask_;
+}
+
+bool Tracee::HasDeliverableSignal() {
+  for (const uint32_t queue : {0u, static_cast<uint32_t>(PTRACE_PEEKSIGINFO_SHARED)}) {
+    siginfo_t infos[16];
+    for (uint64_t offset = 0;; offset += std::size(infos)) {
+      __ptrace_peeksiginfo_args args = {offset, queue, std::size(infos)};
+      const long got = ptrace(PTRACE_PEEKSIGINFO, thread_, &args, infos);
+      if (got < 0) return true;  // vanished: running it on will tell
+      for (long i = 0; i < got; ++i) {
+        if ((signal_mask() & SignalBit(infos[i].si_signo)) == 0) return true;
+      }
+      if (got < static_cast<long>(std::size(infos))) break;
+    }
+  }
+  return false;
+}
+
+bool Tracee::Catches(int signal) const {
+  std::FILE* status = std::fopen(ProcPath("status").c_str(), "re");
+  if (status == nullptr) return false;
+  char line[256];
+  uint64_t caught = 0;
+  while (std::fgets(line, sizeof(line), status) != nullptr) {
+    if (std::strncmp(line, "SigCgt:", 7) == 0) caught = std::strtoull(line + 7, nullptr, 16);
+  }
+  std::fclose(status);
+  return (caught & SignalBit(signal)) != 0;
+}
+
+void ClearTrapFlagAt(uint64_t address, Tracee* tracee) {
+  uint64_t flags;
+  auto bytes = absl::MakeSpan(reinterpret_cast<uint8_t*>(&flags), sizeof(flags));
+  if (!tracee->Read(address, bytes)) return;
+  flags &= ~kTrapFlag;
+  tracee->Write(address, bytes);
+}
+
+}  // namespace hindsight

@@ -1,0 +1,138 @@
+#include "recorder/syscalls/syscall_traits.h"
+
+#include <linux/seccomp.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/ptrace.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <sys/time.h>
+#include <time.h>
+
+#include "tracefmt/records.h"
+
+namespace hindsight {
+namespace {
+
+// Newer than the headers of some hosts.
+constexpr int64_t kMapShadowStack = 453;
+
+// include/linux/errno.h of the kernel; never seen by programs.
+constexpr int64_t kRestartSys = -512;
+constexpr int64_t kRestartNoIntr = -513;
+constexpr int64_t kRestartNoHand = -514;
+constexpr int64_t kRestartBlock = -516;
+
+}  // namespace
+
+bool MakesUntracedTask(int64_t number, uint64_t flags) {
+  return (number == SYS_clone || number == SYS_clone3) && (flags & CLONE_UNTRACED) != 0;
+}
+
+bool MayChangeMap(int64_t number) {
+  switch (number) {
+    case SYS_mmap:
+    case SYS_munmap:
+    case SYS_mremap:
+    case SYS_mprotect:
+    case SYS_pkey_mprotect:
+    case SYS_brk:
+    case SYS_shmat:
+    case SYS_shmdt:
+    case SYS_remap_file_pages:
+    case SYS_arch_prctl:
+    case SYS_prctl:  // names of anonymous regions
+    case SYS_personality:
+    case SYS_io_setup:
+    case SYS_io_destroy:
+    case kMapShadowStack:
+      return true;
+    default:
+      return false;
+  }
+}
+
+std::optional<MemoryRange> ChangedMapRange(int64_t number, const uint64_t arguments[6],
+                                           int64_t result) {
+  // What failed may have been done in part.
+  if (result < 0 && result > -4096) return std::nullopt;
+  // Huge pages are rounded otherwise.
+  if (number == SYS_mmap && (arguments[3] & (MAP_HUGETLB | MAP_GROWSDOWN)) != 0) {
+    return std::nullopt;
+  }
+  if (number != SYS_mmap && number != SYS_munmap && number != SYS_mprotect) return std::nullopt;
+  const uint64_t address = number == SYS_mmap ? static_cast<uint64_t>(result) : arguments[0];
+  return MemoryRange{address, (arguments[1] + kPageBytes - 1) & ~(kPageBytes - 1)};
+}
+
+bool MayChangeSignalMask(int64_t number) {
+  return number == SYS_rt_sigprocmask || number == SYS_rt_sigreturn || number == SYS_execve ||
+         number == SYS_execveat;
+}
+
+bool StartsAsynchronousWrites(int64_t number) {
+  return number == SYS_io_setup || number == SYS_io_uring_setup;
+}
+
+bool LimitsProcessorTime(int64_t number, const uint64_t* arguments) {
+  const auto which = static_cast<int32_t>(arguments[0]);
+  switch (number) {
+    case SYS_setitimer:
+      return which == ITIMER_VIRTUAL || which == ITIMER_PROF;
+    case SYS_timer_create:  // of other processes and threads: negative numbers
+      return which == CLOCK_PROCESS_CPUTIME_ID || which == CLOCK_THREAD_CPUTIME_ID || which < 0;
+    case SYS_setrlimit:
+      return which == RLIMIT_CPU;
+    case SYS_prlimit64:
+      return static_cast<int32_t>(arguments[1]) == RLIMIT_CPU && arguments[2] != 0;
+    default:
+      return false;
+  }
+}
+
+TraceCall TracesOthers(int64_t number, const uint64_t* arguments) {
+  if (number != SYS_ptrace) return {};
+  switch (arguments[0]) {
+    case PTRACE_TRACEME:
+      return {TraceCall::Kind::kTraceMe, 0};
+    case PTRACE_ATTACH:
+    case PTRACE_SEIZE:
+      return {TraceCall::Kind::kAttach, static_cast<int32_t>(arguments[1])};
+    default:
+      return {};
+  }
+}
+
+bool RestrictsSystemCalls(int64_t number, const uint64_t* arguments) {
+  if (number == SYS_prctl) return arguments[0] == PR_SET_SECCOMP;
+  return number == SYS_seccomp &&
+         (arguments[0] == SECCOMP_SET_MODE_STRICT || arguments[0] == SECCOMP_SET_MODE_FILTER);
+}
+
+const char* ReasonNotToRecord(int64_t number, const uint64_t* arguments) {
+  switch (number) {
+    case SYS_userfaultfd:
+      // Reading such memory would make the recorder wait for a thread that waits for the recorder.
+      return "uses userfaultfd, memory that is made when it is touched";
+    case SYS_modify_ldt:
+      // Function 0 and 2 only read.
+      if (arguments[0] == 0 || arguments[0] == 2) return nullptr;
+      return "makes memory segments of its own (modify_ldt)";
+    case SYS_iopl:
+    case SYS_ioperm:
+      return "uses I/O ports";
+    default:
+      return nullptr;
+  }
+}
+
+bool IsRestartCode(int64_t result) {
+  return result == kRestartSys || result == kRestartNoIntr || result == kRestartNoHand ||
+         result == kRestartBlock;
+}
+
+bool NeedsRestartSyscall(int64_t result) { return result == kRestartBlock; }
+
+}  // namespace hindsight

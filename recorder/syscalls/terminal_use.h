@@ -1,0 +1,65 @@
+// What recorded programs do with one terminal: whether a line of ours that is shown there would be
+// mixed up with what they write or with what a user types for them.
+//
+//   the program ...                                        a line of ours
+//   has written nothing, or whole lines, a second ago      may be shown
+//   has written the beginning of a line, or just now       may not
+//   has begun to read from it, or to wait for input        may not, from then on
+//   has made a process that is not recorded                may not, from then on
+//
+// Which calls use the terminal is seen from their number and descriptors. What goes there another
+// way (a master side of the same terminal, io_uring) counts as unrecorded.
+//
+// Copyable. One thread at a time.
+
+#ifndef HINDSIGHT_RECORDER_SYSCALLS_TERMINAL_USE_H_
+#define HINDSIGHT_RECORDER_SYSCALLS_TERMINAL_USE_H_
+
+#include <sys/types.h>
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+
+#include "recorder/syscalls/argument_memory.h"
+
+namespace hindsight {
+
+class TerminalUse {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  // Of no terminal: nothing may be shown.
+  TerminalUse() = default;
+  // Of the terminal that `fd` is, if it is one, whose cursor is at the start of an empty line or is
+  // not. `fd` is used only here.
+  TerminalUse(int fd, bool at_line_start);
+
+  bool watches() const { return terminal_.has_value(); }
+
+  // `thread` is about to make a system call. True if that may use the terminal: what is shown there
+  // must have been erased before.
+  bool BeforeCall(pid_t thread, int64_t number, const uint64_t* arguments, const ReadMemory& read);
+  // It has returned.
+  void AfterCall(pid_t thread, int64_t number, const uint64_t* arguments, int64_t result,
+                 const ReadMemory& read, Clock::time_point now);
+  // Somebody uses the terminal from now on, or may, whom nobody watches.
+  void NoteUnwatched() { in_use_ = true; }
+
+  bool MayShow(Clock::time_point now) const;
+  bool at_line_start() const { return at_line_start_ && !in_use_; }
+
+ private:
+  bool IsTerminal(pid_t thread, uint64_t fd) const;
+  bool WaitsForInput(pid_t thread, int64_t number, const uint64_t* arguments,
+                     const ReadMemory& read) const;
+
+  std::optional<dev_t> terminal_;
+  bool at_line_start_ = true;
+  bool in_use_ = false;
+  std::optional<Clock::time_point> last_write_;
+};
+
+}  // namespace hindsight
+
+#endif  // HINDSIGHT_RECORDER_SYSCALLS_TERMINAL_USE_H_

@@ -1,0 +1,53 @@
+#include "tracefmt/storage/append_file.h"
+
+#include <unistd.h>
+
+#include <cerrno>
+
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+#include "base/unique_fd.h"
+
+namespace hindsight {
+
+absl::Status WriteAll(int fd, const std::string& path, uint64_t offset,
+                      absl::Span<const uint8_t> bytes) {
+  while (!bytes.empty()) {
+    const ssize_t put = pwrite(fd, bytes.data(), bytes.size(), static_cast<off_t>(offset));
+    if (put < 0 && errno == EINTR) continue;
+    if (put < 0) return absl::ErrnoToStatus(errno, absl::StrCat(path, ": offset ", offset));
+    bytes.remove_prefix(static_cast<size_t>(put));
+    offset += static_cast<uint64_t>(put);
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::unique_ptr<AppendFile>> AppendFile::Create(
+    const OutputDirectory& directory, const std::string& name,
+    std::atomic<uint64_t>* bytes_written) {
+  RETURN_IF_ERROR(directory.CreateFile(name).status());
+  return std::unique_ptr<AppendFile>(new AppendFile(directory, name, bytes_written));
+}
+
+absl::Status AppendFile::Append(BlockKind kind, BlockEncoder* encoder,
+                                absl::Span<const uint8_t> raw) {
+  ASSIGN_OR_RETURN(const absl::Span<const uint8_t> block, encoder->Encode(kind, raw, size_));
+  ASSIGN_OR_RETURN(const UniqueFd fd, directory_.OpenFile(name_));
+  absl::Status written = WriteAll(fd.get(), directory_.PathOf(name_), size_, block);
+  if (!written.ok()) {
+    // Readers also cope with a torn block, so it does not matter whether this succeeds.
+    (void)!ftruncate(fd.get(), static_cast<off_t>(size_));
+    return written;
+  }
+  size_ += block.size();
+  bytes_written_->fetch_add(block.size(), std::memory_order_relaxed);
+  return absl::OkStatus();
+}
+
+absl::Status AppendFile::Sync() {
+  ASSIGN_OR_RETURN(const UniqueFd fd, directory_.OpenFile(name_));
+  if (fdatasync(fd.get()) != 0) return absl::ErrnoToStatus(errno, directory_.PathOf(name_));
+  return absl::OkStatus();
+}
+
+}  // namespace hindsight

@@ -1,0 +1,54 @@
+// A file of blocks being written.
+//
+// Not copyable. Every block reaches the kernel in one piece or not at all: when a write fails half
+// way (disk full) the file is cut back to its last whole block. Between blocks the file is closed:
+// blocks are few and large, and a recording may have more threads than a process may have files
+// open.
+
+#ifndef HINDSIGHT_TRACEFMT_STORAGE_APPEND_FILE_H_
+#define HINDSIGHT_TRACEFMT_STORAGE_APPEND_FILE_H_
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "tracefmt/storage/block.h"
+#include "tracefmt/storage/output_directory.h"
+
+namespace hindsight {
+
+// Writes all of `bytes` to `fd` at `offset`.
+absl::Status WriteAll(int fd, const std::string& path, uint64_t offset,
+                      absl::Span<const uint8_t> bytes);
+
+class AppendFile {
+ public:
+  // Makes the file `name` of `directory`, empty. `bytes_written` is borrowed, and counts what
+  // Append added.
+  static absl::StatusOr<std::unique_ptr<AppendFile>> Create(const OutputDirectory& directory,
+                                                            const std::string& name,
+                                                            std::atomic<uint64_t>* bytes_written);
+
+  absl::Status Append(BlockKind kind, BlockEncoder* encoder, absl::Span<const uint8_t> raw);
+  // Hands the file to the disk, for the few files whose loss would lose the trace.
+  absl::Status Sync();
+
+ private:
+  AppendFile(const OutputDirectory& directory, std::string name,
+             std::atomic<uint64_t>* bytes_written)
+      : directory_(directory), name_(std::move(name)), bytes_written_(bytes_written) {}
+
+  const OutputDirectory directory_;
+  const std::string name_;
+  std::atomic<uint64_t>* bytes_written_;
+  uint64_t size_ = 0;
+};
+
+}  // namespace hindsight
+
+#endif  // HINDSIGHT_TRACEFMT_STORAGE_APPEND_FILE_H_

@@ -1,0 +1,175 @@
+#include "tracefmt/storage/output_directory.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "base/status_macros.h"
+
+namespace hindsight {
+namespace {
+
+constexpr mode_t kDirectoryMode = 0700;
+constexpr mode_t kFileMode = 0600;
+constexpr int kDirectoryFlags = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
+
+// The directory that `path` is in, as the user named it: links on the way there are theirs.
+std::string ParentOf(absl::string_view path) {
+  const size_t slash = path.find_last_of('/');
+  if (slash == absl::string_view::npos) return ".";
+  return slash == 0 ? "/" : std::string(path.substr(0, slash));
+}
+
+// In a directory that everybody may write and that has no sticky bit, everybody may rename what is
+// in it and put something else there. Of our own ones we decided so ourselves.
+absl::Status CheckParent(int fd, const std::string& path) {
+  struct stat status;
+  if (fstat(fd, &status) != 0) return absl::ErrnoToStatus(errno, path);
+  const bool open_to_all = (status.st_mode & S_IWOTH) != 0 && (status.st_mode & S_ISVTX) == 0;
+  if (!open_to_all || status.st_uid == geteuid()) return absl::OkStatus();
+  return absl::PermissionDeniedError(absl::StrCat(
+      path,
+      ": belongs to another user and everybody may replace what is in it; a recording holds "
+      "all that the program knew"));
+}
+
+absl::StatusOr<bool> IsEmpty(int fd, const std::string& path) {
+  const int copy = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+  DIR* const directory = copy < 0 ? nullptr : fdopendir(copy);
+  if (directory == nullptr) {
+    const int error = errno;
+    if (copy >= 0) close(copy);
+    return absl::ErrnoToStatus(error, path);
+  }
+  bool empty = true;
+  while (const dirent* entry = readdir(directory)) {
+    const absl::string_view name = entry->d_name;
+    if (name != "." && name != "..") empty = false;
+  }
+  closedir(directory);
+  return empty;
+}
+
+// Ours, empty, and from now on nobody else's to read. `made`: by us, a moment ago, with the mode it
+// shall have; what a file system without modes shows instead is no reason not to write there.
+absl::Status TakeOver(int fd, const std::string& path, bool made) {
+  struct stat status;
+  if (fstat(fd, &status) != 0) return absl::ErrnoToStatus(errno, path);
+  if (status.st_uid != geteuid()) {
+    return absl::PermissionDeniedError(
+        absl::StrCat(path,
+                     ": belongs to another user; a recording holds all that the program "
+                     "knew"));
+  }
+  ASSIGN_OR_RETURN(const bool empty, IsEmpty(fd, path));
+  if (!empty) return absl::AlreadyExistsError(absl::StrCat(path, ": exists and is not empty"));
+  if (!made && fchmod(fd, kDirectoryMode) != 0) return absl::ErrnoToStatus(errno, path);
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<OutputDirectory> OutputDirectory::Create(const std::string& path) {
+  // "DIR/" is DIR: with the slash a link would be followed.
+  std::string own = path;
+  while (own.size() > 1 && own.back() == '/') own.pop_back();
+  const std::string parent_path = ParentOf(own);
+  const UniqueFd parent(open(parent_path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!parent.valid()) return absl::ErrnoToStatus(errno, parent_path);
+  RETURN_IF_ERROR(CheckParent(parent.get(), parent_path));
+  const std::string name = own.substr(own.find_last_of('/') + 1);
+  if (name.empty()) return absl::AlreadyExistsError(absl::StrCat(path, ": exists"));
+  const bool made = mkdirat(parent.get(), name.c_str(), kDirectoryMode) == 0;
+  if (!made && errno != EEXIST) return absl::ErrnoToStatus(errno, path);
+  auto fd = std::make_shared<UniqueFd>(openat(parent.get(), name.c_str(), kDirectoryFlags));
+  if (!fd->valid()) return absl::ErrnoToStatus(errno, path);
+  // Also one just made: somebody else may have been quicker.
+  RETURN_IF_ERROR(TakeOver(fd->get(), path, made));
+  return OutputDirectory(path, std::move(fd));
+}
+
+absl::StatusOr<OutputDirectory> OutputDirectory::Open(const std::string& path) {
+  auto fd = std::make_shared<UniqueFd>(open(path.c_str(), kDirectoryFlags));
+  if (!fd->valid()) return absl::ErrnoToStatus(errno, path);
+  return OutputDirectory(path, std::move(fd));
+}
+
+std::string OutputDirectory::PathOf(absl::string_view name) const {
+  return absl::StrCat(path_, "/", name);
+}
+
+OutputDirectory OutputDirectory::In(absl::string_view name) const {
+  OutputDirectory directory = *this;
+  directory.path_ = PathOf(name);
+  directory.below_ = below_.empty() ? std::string(name) : absl::StrCat(below_, "/", name);
+  return directory;
+}
+
+absl::StatusOr<OutputDirectory::Place> OutputDirectory::Find(absl::string_view name) const {
+  const std::string whole = below_.empty() ? std::string(name) : absl::StrCat(below_, "/", name);
+  std::vector<std::string> parts = absl::StrSplit(whole, '/');
+  Place place;
+  place.name = std::move(parts.back());
+  parts.pop_back();
+  int at = root_->get();
+  for (const std::string& part : parts) {
+    UniqueFd next(openat(at, part.c_str(), O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+    if (!next.valid()) return absl::ErrnoToStatus(errno, PathOf(name));
+    place.directory = std::move(next);
+    at = place.directory.get();
+  }
+  if (!place.directory.valid()) {
+    place.directory.Reset(openat(at, ".", O_PATH | O_DIRECTORY | O_CLOEXEC));
+    if (!place.directory.valid()) return absl::ErrnoToStatus(errno, PathOf(name));
+  }
+  return place;
+}
+
+absl::Status OutputDirectory::MakeDirectory(absl::string_view name) const {
+  ASSIGN_OR_RETURN(const Place place, Find(name));
+  if (mkdirat(place.directory.get(), place.name.c_str(), kDirectoryMode) == 0) {
+    return absl::OkStatus();
+  }
+  return absl::ErrnoToStatus(errno, PathOf(name));
+}
+
+absl::StatusOr<UniqueFd> OutputDirectory::OpenAt(absl::string_view name, int flags) const {
+  ASSIGN_OR_RETURN(const Place place, Find(name));
+  UniqueFd fd(openat(place.directory.get(), place.name.c_str(),
+                     flags | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK, kFileMode));
+  if (!fd.valid()) return absl::ErrnoToStatus(errno, PathOf(name));
+  return fd;
+}
+
+absl::StatusOr<UniqueFd> OutputDirectory::CreateFile(absl::string_view name) const {
+  return OpenAt(name, O_RDWR | O_CREAT | O_EXCL);
+}
+
+absl::StatusOr<UniqueFd> OutputDirectory::OpenFile(absl::string_view name) const {
+  return OpenAt(name, O_WRONLY);
+}
+
+absl::Status OutputDirectory::Rename(absl::string_view from, absl::string_view to) const {
+  ASSIGN_OR_RETURN(const Place source, Find(from));
+  ASSIGN_OR_RETURN(const Place target, Find(to));
+  if (renameat(source.directory.get(), source.name.c_str(), target.directory.get(),
+               target.name.c_str()) == 0) {
+    return absl::OkStatus();
+  }
+  return absl::ErrnoToStatus(errno, PathOf(to));
+}
+
+bool OutputDirectory::Remove(absl::string_view name) const {
+  const absl::StatusOr<Place> place = Find(name);
+  return place.ok() && unlinkat(place->directory.get(), place->name.c_str(), 0) == 0;
+}
+
+}  // namespace hindsight

@@ -1,0 +1,85 @@
+#include "tracefmt/storage/write_queue.h"
+
+#include <csignal>
+#include <utility>
+
+#include "base/status_macros.h"
+
+namespace hindsight {
+
+WriteQueue::WriteQueue(size_t capacity) : capacity_(capacity) {
+  // The thread inherits a full mask: the recorder's signals are for the recorder's thread, and
+  // SIGXFSZ at a file size limit becomes the error EFBIG of the write.
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  thread_ = std::thread([this] { Loop(); });
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+}
+
+WriteQueue::~WriteQueue() {
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    closing_ = true;
+  }
+  changed_.notify_all();
+  thread_.join();
+}
+
+absl::Status WriteQueue::Post(Job job) {
+  std::unique_lock<std::mutex> lock(mutex_);
+  changed_.wait(lock, [this] { return jobs_.size() < capacity_ || !status_.ok(); });
+  if (!status_.ok()) return status_;
+  jobs_.push_back(std::move(job));
+  changed_.notify_all();
+  return absl::OkStatus();
+}
+
+absl::Status WriteQueue::Drain() {
+  std::unique_lock<std::mutex> lock(mutex_);
+  changed_.wait(lock, [this] { return jobs_.empty() && !busy_; });
+  return status_;
+}
+
+absl::Status WriteQueue::Run(Job job) {
+  RETURN_IF_ERROR(Post(std::move(job)));
+  return Drain();
+}
+
+absl::Status WriteQueue::RunAnyway(const Job& job) {
+  Drain().IgnoreError();
+  absl::Status result;
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    jobs_.push_back([&job, &result] {
+      result = job();
+      return absl::OkStatus();
+    });
+  }
+  changed_.notify_all();
+  Drain().IgnoreError();
+  return result;
+}
+
+void WriteQueue::Loop() {
+  std::unique_lock<std::mutex> lock(mutex_);
+  while (true) {
+    changed_.wait(lock, [this] { return !jobs_.empty() || closing_; });
+    if (jobs_.empty()) return;
+    Job job = std::move(jobs_.front());
+    jobs_.pop_front();
+    busy_ = true;
+    lock.unlock();
+    absl::Status status = job();
+    job = nullptr;  // frees what it holds outside the lock
+    lock.lock();
+    busy_ = false;
+    if (!status.ok() && status_.ok()) {
+      status_ = std::move(status);
+      jobs_.clear();
+    }
+    changed_.notify_all();
+  }
+}
+
+}  // namespace hindsight
