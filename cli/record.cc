@@ -19,6 +19,7 @@
 #include "cli/progress_line.h"
 #include "cli/trace_path.h"
 #include "cli/until_failure.h"
+#include "isa/memory_model.h"
 #include "recorder/emulate/turn_scheduler.h"
 
 namespace hindsight {
@@ -240,11 +241,10 @@ void AddOptions(Options* options, RecordOptions* record, RecordValues* values) {
 
 // Empty, or what is wrong.
 std::string Check(const RecordOptions& record, const RecordValues& values) {
-  const std::string& model = record.memory_model;
   if (values.engine != "emulate") return absl::StrCat("unknown engine ", values.engine);
   if (!CpuModelNamed(values.cpu)) return absl::StrCat("unknown cpu ", values.cpu);
-  if (model != "kernel" && model != "fence" && model != "acqrel" && model != "load") {
-    return absl::StrCat("unknown memory model ", model);
+  if (!ParseMemoryModel(record.memory_model)) {
+    return absl::StrCat("unknown memory model ", record.memory_model);
   }
   if (record.quantum == 0) return "--quantum must not be 0";
   if (record.attach_pid < 0) return "--attach needs the pid of a process";

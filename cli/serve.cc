@@ -18,8 +18,8 @@
 #include "cli/gdb_command_file.h"
 #include "cli/serving.h"
 #include "cli/socket_janitor.h"
-#include "server/target/replay_target.h"
 #include "server/session/session.h"
+#include "server/target/replay_target.h"
 #include "server/transport.h"
 
 namespace hindsight {

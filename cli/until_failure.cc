@@ -19,8 +19,8 @@
 #include "absl/strings/str_format.h"
 #include "base/printable.h"
 #include "base/unique_fd.h"
-#include "cli/progress_line.h"
 #include "cli/info/record_text.h"
+#include "cli/progress_line.h"
 
 namespace hindsight {
 namespace {

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstring>
+#include <vector>
 
 #include "absl/strings/str_format.h"
 #include "base/check.h"
@@ -30,7 +31,7 @@ Agreement AgreementFor(absl::Span<const uint8_t> bytes) {
   ZydisDecodedOperand operands[ZYDIS_MAX_OPERAND_COUNT];
   CHECK(Decode(bytes, &decoded, operands));
   Agreement agreement;
-  RegisterWords ones(kRegisterWords, ~uint64_t{0});
+  std::vector<uint64_t> ones(kRegisterWords, ~uint64_t{0});
   CHECK(FromWords(ones, &agreement.care));
   RegisterFile& care = agreement.care;
   care.fip = care.fdp = care.fop = 0;

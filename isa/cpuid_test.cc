@@ -2,8 +2,8 @@
 
 #include <optional>
 
-#include "isa/host_features.h"
 #include "gtest/gtest.h"
+#include "isa/host_features.h"
 
 namespace hindsight {
 namespace {

@@ -5,15 +5,14 @@
 namespace hindsight {
 namespace {
 
-bool IsFence(const Instruction& instruction) {
-  return instruction.locked || instruction.mnemonic == ZYDIS_MNEMONIC_MFENCE ||
-         instruction.mnemonic == ZYDIS_MNEMONIC_SFENCE ||
-         instruction.mnemonic == ZYDIS_MNEMONIC_LFENCE;
+bool IsFence(const MemoryUse& use) {
+  return use.locked || use.mnemonic == ZYDIS_MNEMONIC_MFENCE ||
+         use.mnemonic == ZYDIS_MNEMONIC_SFENCE || use.mnemonic == ZYDIS_MNEMONIC_LFENCE;
 }
 
 // Names memory without reading or writing it.
-bool IsHint(const Instruction& instruction) {
-  switch (instruction.mnemonic) {
+bool IsHint(uint16_t mnemonic) {
+  switch (mnemonic) {
     case ZYDIS_MNEMONIC_NOP:
     case ZYDIS_MNEMONIC_PREFETCH:
     case ZYDIS_MNEMONIC_PREFETCHNTA:
@@ -30,20 +29,39 @@ bool IsHint(const Instruction& instruction) {
 
 }  // namespace
 
-bool IsOrderable(const Instruction& instruction, MemoryModel model) {
-  if (instruction.policy == Policy::kSyscall || instruction.policy == Policy::kInvalid ||
-      IsHint(instruction)) {
-    return false;
+const char* MemoryModelName(MemoryModel model) {
+  switch (model) {
+    case MemoryModel::kKernel:
+      return "kernel";
+    case MemoryModel::kFence:
+      return "fence";
+    case MemoryModel::kAcqRel:
+      return "acqrel";
+    case MemoryModel::kLoad:
+      return "load";
   }
+  return "?";
+}
+
+std::optional<MemoryModel> ParseMemoryModel(absl::string_view name) {
+  for (const MemoryModel model :
+       {MemoryModel::kKernel, MemoryModel::kFence, MemoryModel::kAcqRel, MemoryModel::kLoad}) {
+    if (name == MemoryModelName(model)) return model;
+  }
+  return std::nullopt;
+}
+
+bool IsOrderable(const MemoryUse& use, MemoryModel model) {
+  if (IsHint(use.mnemonic)) return false;
   switch (model) {
     case MemoryModel::kKernel:
       return false;
     case MemoryModel::kFence:
-      return IsFence(instruction);
+      return IsFence(use);
     case MemoryModel::kAcqRel:
-      return instruction.writes_memory || IsFence(instruction);
+      return use.writes || IsFence(use);
     case MemoryModel::kLoad:
-      return instruction.reads_memory || instruction.writes_memory || IsFence(instruction);
+      return use.reads || use.writes || IsFence(use);
   }
   return false;
 }

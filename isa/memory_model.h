@@ -1,4 +1,4 @@
-// The trace memory model: which emulated instructions are orderable events.
+// The trace memory model: which instructions are orderable events.
 //
 // Stateless; any thread.
 
@@ -6,8 +6,9 @@
 #define HINDSIGHT_ISA_MEMORY_MODEL_H_
 
 #include <cstdint>
+#include <optional>
 
-#include "emulator/cpu/instruction.h"
+#include "absl/strings/string_view.h"
 
 namespace hindsight {
 
@@ -19,9 +20,20 @@ enum class MemoryModel : uint8_t {
   kLoad,    // kAcqRel, and all that read memory
 };
 
+// "kernel", "fence", "acqrel", "load": what traces and options call it.
+const char* MemoryModelName(MemoryModel model);
+std::optional<MemoryModel> ParseMemoryModel(absl::string_view name);
+
+// How an instruction uses memory.
+struct MemoryUse {
+  uint16_t mnemonic = 0;  // ZydisMnemonic
+  bool reads = false;
+  bool writes = false;
+  bool locked = false;  // LOCK prefix or xchg with memory
+};
+
 // Decided on the instruction alone: a REP instruction is orderable also when it runs no iteration.
-// System calls are not: they are orderable events of their own kind.
-bool IsOrderable(const Instruction& instruction, MemoryModel model);
+bool IsOrderable(const MemoryUse& use, MemoryModel model);
 
 }  // namespace hindsight
 

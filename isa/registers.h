@@ -11,9 +11,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <vector>
 
 #include "absl/types/span.h"
-#include "tracefmt/records.h"
 
 namespace hindsight {
 
@@ -72,8 +72,8 @@ static_assert(offsetof(RegisterFile, ymm_high) == kBaseWords * sizeof(uint64_t))
 inline constexpr char kRegisterLayout[] = "amd64-v2";
 inline constexpr char kBaseRegisterLayout[] = "amd64-v1";
 
-inline RegisterWords ToWords(const RegisterFile& registers) {
-  RegisterWords words(kRegisterWords);
+inline std::vector<uint64_t> ToWords(const RegisterFile& registers) {
+  std::vector<uint64_t> words(kRegisterWords);
   std::memcpy(words.data(), &registers, sizeof(registers));
   return words;
 }
@@ -88,10 +88,6 @@ const char* RegisterWordName(size_t index);
 // unchanged, if `words` has the size of neither.
 bool FromWords(absl::Span<const uint64_t> words, RegisterFile* out);
 
-// The words in which `after` differs from `before`.
-RegisterPatch Difference(const RegisterFile& before, const RegisterFile& after);
-// False if an index lies outside the layout.
-bool Apply(const RegisterPatch& patch, RegisterFile* registers);
 // XXH3-64 of the register file's bytes, without the extended registers if all of them are zero: so
 // hashes in traces of the older layout hold. Never 0 (0 means "no hash" in a trace).
 uint64_t Hash(const RegisterFile& registers);

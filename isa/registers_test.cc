@@ -4,6 +4,7 @@
 
 #include <set>
 #include <string>
+#include <vector>
 
 #include "gtest/gtest.h"
 
@@ -22,7 +23,7 @@ TEST(RegistersTest, WordsRoundTrip) {
 TEST(RegistersTest, TheOlderLayoutLeavesExtendedRegistersZero) {
   RegisterFile registers, out;
   registers.xmm[15][1] = 2;
-  RegisterWords words = ToWords(registers);
+  std::vector<uint64_t> words = ToWords(registers);
   words.resize(kBaseWords);
   out.k[7] = 1;
   ASSERT_TRUE(FromWords(words, &out));
@@ -30,41 +31,11 @@ TEST(RegistersTest, TheOlderLayoutLeavesExtendedRegistersZero) {
 }
 
 TEST(RegistersTest, WordsOfAnotherLayoutAreRejected) {
-  RegisterWords words(kRegisterWords - 1);
+  std::vector<uint64_t> words(kRegisterWords - 1);
   RegisterFile out;
   out.rip = 7;
   EXPECT_FALSE(FromWords(words, &out));
   EXPECT_EQ(out.rip, 7u);
-}
-
-TEST(RegistersTest, DifferenceAppliedGivesTheNewRegisters) {
-  RegisterFile before, after;
-  after.rip = 1;
-  after.st[7][1] = 0xffff;
-  EXPECT_EQ(Difference(before, after).index.size(), 2u);
-  after.k[7] = 5;
-  const RegisterPatch patch = Difference(before, after);
-  EXPECT_EQ(patch.index.size(), 3u);
-  ASSERT_TRUE(Apply(patch, &before));
-  EXPECT_EQ(before, after);
-  EXPECT_TRUE(Difference(before, after).index.empty());
-}
-
-TEST(RegistersTest, PatchOutsideTheLayoutChangesNothing) {
-  RegisterFile registers;
-  RegisterPatch patch;
-  patch.index = {0, kRegisterWords};
-  patch.value = {1, 1};
-  EXPECT_FALSE(Apply(patch, &registers));
-  EXPECT_EQ(registers, RegisterFile());
-}
-
-TEST(RegistersTest, PatchWithoutAValueForEachIndexIsRejected) {
-  RegisterFile registers;
-  RegisterPatch patch;
-  patch.index = {0, 1};
-  patch.value = {1};
-  EXPECT_FALSE(Apply(patch, &registers));
 }
 
 TEST(RegistersTest, HashTellsRegistersApart) {
@@ -86,7 +57,7 @@ TEST(RegistersTest, HashIsThatOfTheOlderLayoutWhileExtendedRegistersAreZero) {
 TEST(RegistersTest, EveryExtendedRegisterCounts) {
   EXPECT_FALSE(HasExtended(RegisterFile()));
   for (size_t i = kBaseWords; i < kRegisterWords; ++i) {
-    RegisterWords words(kRegisterWords);
+    std::vector<uint64_t> words(kRegisterWords);
     words[i] = uint64_t{1} << 63;
     RegisterFile registers;
     ASSERT_TRUE(FromWords(words, &registers));

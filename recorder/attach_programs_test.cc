@@ -17,8 +17,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
-#include "recorder/ptrace/attach.h"
 #include "recorder/process/memory_map.h"
+#include "recorder/ptrace/attach.h"
 
 namespace hindsight {
 namespace {

@@ -7,11 +7,12 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "isa/memory_model.h"
 #include "isa/registers.h"
-#include "recorder/ptrace/attach.h"
+#include "recorder/emulate/recording.h"
 #include "recorder/process/process_facts.h"
 #include "recorder/process/program_lookup.h"
-#include "recorder/emulate/recording.h"
+#include "recorder/ptrace/attach.h"
 #include "recorder/ptrace/tracee.h"
 #include "tracefmt/manifest.h"
 #include "tracefmt/trace_writer.h"
@@ -43,10 +44,7 @@ Manifest Describe(const RecordOptions& options, pid_t pid) {
 }
 
 absl::StatusOr<MemoryModel> ModelNamed(absl::string_view name) {
-  if (name == "kernel") return MemoryModel::kKernel;
-  if (name == "fence") return MemoryModel::kFence;
-  if (name == "acqrel") return MemoryModel::kAcqRel;
-  if (name == "load") return MemoryModel::kLoad;
+  if (const auto model = ParseMemoryModel(name)) return *model;
   return absl::InvalidArgumentError(
       absl::StrCat("no memory model '", name, "' (there are kernel, fence, acqrel and load)"));
 }

@@ -12,9 +12,9 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "server/target/fake_target.h"
 #include "server/gdb_client.h"
 #include "server/gdb_commands.h"
+#include "server/target/fake_target.h"
 
 namespace hindsight {
 namespace {

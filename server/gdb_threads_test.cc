@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "absl/strings/match.h"
-#include "server/target/fake_target.h"
 #include "server/gdb_client.h"
+#include "server/target/fake_target.h"
 
 namespace hindsight {
 namespace {

@@ -18,49 +18,12 @@
 #include "absl/strings/str_split.h"
 #include "tests/harness/child.h"
 #include "tests/harness/files.h"
+#include "tests/harness/source_tree.h"
 
 namespace hindsight::e2e {
 namespace {
 
 namespace fs = std::filesystem;
-
-struct SourceFile {
-  std::string path;  // relative to the root of the tree
-  std::string text;
-  std::vector<std::string> lines;
-};
-
-// Runfiles are links into the tree.
-fs::path Root() { return fs::canonical(Runfile("WORKSPACE")).parent_path(); }
-
-const std::vector<std::string>& Folders() {
-  static const auto* folders = new std::vector<std::string>{
-      "base",      "bench",  "cli",      "confine", "docs",        "emulator", "examples",
-      "keyframes", "server", "recorder", "tests",   "third_party", "tracefmt"};
-  return *folders;
-}
-
-// All C and C++ sources.
-const std::vector<SourceFile>& Sources() {
-  static const auto* sources = [] {
-    auto* result = new std::vector<SourceFile>;
-    for (const std::string& folder : Folders()) {
-      for (const auto& entry : fs::recursive_directory_iterator(Root() / folder)) {
-        static const std::set<std::string> kExtensions = {".cc", ".h", ".c", ".py"};
-        if (!entry.is_regular_file() || kExtensions.count(entry.path().extension()) == 0) continue;
-        SourceFile file;
-        file.path = fs::relative(entry.path(), Root());
-        file.text = ReadFile(entry.path());
-        file.lines = absl::StrSplit(file.text, '\n');
-        result->push_back(std::move(file));
-      }
-    }
-    return result;
-  }();
-  return *sources;
-}
-
-std::string Folder(const std::string& path) { return path.substr(0, path.find('/')); }
 
 TEST(StyleTest, TreeIsFound) { EXPECT_GT(Sources().size(), 50u); }
 
@@ -114,44 +77,6 @@ TEST(StyleTest, HeadersOpenWithWhatTheyAreFor) {
   }
 }
 
-// The arrows between folders point one way only.
-TEST(StyleTest, IncludesPointOneWay) {
-  const std::map<std::string, std::set<std::string>> allowed = {
-      {"base", {"base"}},
-      {"tracefmt", {"base", "tracefmt"}},
-      {"emulator", {"base", "tracefmt", "emulator"}},
-      {"keyframes", {"base", "tracefmt", "emulator", "keyframes"}},
-      {"recorder", {"base", "tracefmt", "emulator", "keyframes", "recorder"}},
-      {"server", {"base", "tracefmt", "emulator", "keyframes", "server"}},
-      {"confine", {"base", "confine"}},
-      {"cli",
-       {"base", "confine", "tracefmt", "emulator", "keyframes", "recorder", "server", "cli"}},
-      {"bench", {"base", "tracefmt", "emulator", "keyframes", "recorder", "server", "bench"}},
-      {"tests", {"base", "tests"}},
-      {"examples", {}},
-  };
-  const std::regex include("^#include \"([^\"]+)\"");
-  for (const SourceFile& file : Sources()) {
-    const auto rule = allowed.find(Folder(file.path));
-    if (rule == allowed.end()) continue;
-    for (const std::string& line : file.lines) {
-      std::smatch match;
-      if (!std::regex_search(line, match, include)) continue;
-      const std::string included = match[1];
-      // Headers of system packages that are written with quotes.
-      static const std::set<std::string> kSystem = {"absl", "benchmark", "gmock", "gtest"};
-      if (kSystem.count(Folder(included)) != 0) continue;
-      EXPECT_TRUE(rule->second.count(Folder(included)) != 0)
-          << file.path << " must not include " << included;
-      // The protocol's codec is a library of its own.
-      if (absl::StartsWith(file.path, "server/rsp/")) {
-        EXPECT_TRUE(absl::StartsWith(included, "server/rsp/") || Folder(included) == "base")
-            << file.path << " must not include " << included;
-      }
-    }
-  }
-}
-
 // Each system library stands behind one folder.
 TEST(StyleTest, LibrariesStayBehindTheirFolders) {
   const std::map<std::string, std::set<std::string>> home = {{"unicorn", {"emulator"}},
@@ -165,7 +90,7 @@ TEST(StyleTest, LibrariesStayBehindTheirFolders) {
       if (!std::regex_search(line, match, include)) continue;
       const auto rule = home.find(match[1]);
       if (rule == home.end()) continue;
-      EXPECT_TRUE(rule->second.count(Folder(file.path)) != 0) << file.path << ": " << line;
+      EXPECT_TRUE(rule->second.count(TopFolder(file.path)) != 0) << file.path << ": " << line;
     }
   }
 }
@@ -181,8 +106,13 @@ TEST(StyleTest, NoExceptionsOfOurOwn) {
 }
 
 TEST(StyleTest, FoldersAreIntroducedInFewLines) {
-  for (const std::string& folder : Folders()) {
-    const std::string text = ReadFile(Root() / folder / "README.md");
+  std::set<std::string> folders(TopFolders().begin(), TopFolders().end());
+  for (const SourceFile& file : Sources()) {
+    if (!absl::EndsWith(file.path, ".h")) continue;
+    folders.insert(fs::path(file.path).parent_path());
+  }
+  for (const std::string& folder : folders) {
+    const std::string text = ReadFile(SourceRoot() / folder / "README.md");
     EXPECT_NE(text, "") << folder << " has no README.md";
     EXPECT_LT(std::count(text.begin(), text.end(), '\n'), 30) << folder;
   }
@@ -190,9 +120,10 @@ TEST(StyleTest, FoldersAreIntroducedInFewLines) {
 
 TEST(StyleTest, LinksBetweenDocumentsLeadSomewhere) {
   const std::regex link("\\]\\(([^)#:]+)(#[^)]*)?\\)");
-  for (const auto& entry : fs::recursive_directory_iterator(Root())) {
-    const std::string path = fs::relative(entry.path(), Root());
-    if (entry.path().extension() != ".md" || path[0] == '.' || Folder(path).find("bazel-") == 0) {
+  for (const auto& entry : fs::recursive_directory_iterator(SourceRoot())) {
+    const std::string path = fs::relative(entry.path(), SourceRoot());
+    if (entry.path().extension() != ".md" || path[0] == '.' ||
+        TopFolder(path).find("bazel-") == 0) {
       continue;
     }
     const std::string text = ReadFile(entry.path());
@@ -212,7 +143,7 @@ TEST(StyleTest, SourcesAreFormatted) {
     if (!absl::EndsWith(file.path, ".py")) argv.push_back(file.path);
   }
   ChildOptions options;
-  options.directory = Root();
+  options.directory = SourceRoot();
   const ChildResult result = RunProcess(argv, options);
   std::set<std::string> wrong;
   for (const std::string& line : std::vector<std::string>(absl::StrSplit(result.err, '\n'))) {

@@ -11,9 +11,9 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "base/test_seed.h"
-#include "tracefmt/storage/message.h"
 #include "tracefmt/record_columns.h"
 #include "tracefmt/samples/test_trace.h"
+#include "tracefmt/storage/message.h"
 #include "tracefmt/trace.capnp.h"
 
 namespace hindsight {

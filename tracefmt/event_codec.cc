@@ -3,8 +3,8 @@
 #include <utility>
 
 #include "base/status_macros.h"
-#include "tracefmt/storage/message.h"
 #include "tracefmt/record_columns.h"
+#include "tracefmt/storage/message.h"
 
 namespace hindsight {
 namespace {

@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "tracefmt/records.h"
 #include "tracefmt/storage/block.h"
 #include "tracefmt/storage/read_budget.h"
-#include "tracefmt/records.h"
 #include "tracefmt/trace.capnp.h"
 
 namespace hindsight {

@@ -15,10 +15,10 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "tracefmt/storage/message.h"
 #include "tracefmt/samples/test_trace.h"
-#include "tracefmt/trace.capnp.h"
+#include "tracefmt/storage/message.h"
 #include "tracefmt/storage/trace_directory.h"
+#include "tracefmt/trace.capnp.h"
 
 namespace hindsight {
 namespace {

@@ -17,8 +17,8 @@
 #include "tracefmt/storage/append_file.h"
 #include "tracefmt/storage/output_directory.h"
 #include "tracefmt/storage/page_index.h"
-#include "tracefmt/trace_writer.h"
 #include "tracefmt/storage/write_queue.h"
+#include "tracefmt/trace_writer.h"
 
 namespace hindsight {
 

@@ -6,8 +6,8 @@
 #include "base/status_macros.h"
 #include "tracefmt/storage/append_file.h"
 #include "tracefmt/storage/message.h"
-#include "tracefmt/trace.capnp.h"
 #include "tracefmt/storage/trace_lock.h"
+#include "tracefmt/trace.capnp.h"
 
 namespace hindsight {
 namespace {

@@ -9,8 +9,8 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "tracefmt/storage/block.h"
 #include "tracefmt/manifest.h"
+#include "tracefmt/storage/block.h"
 #include "tracefmt/storage/output_directory.h"
 #include "tracefmt/storage/read_budget.h"
 #include "tracefmt/storage/trace_directory.h"

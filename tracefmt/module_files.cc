@@ -11,9 +11,9 @@
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "base/unique_fd.h"
+#include "tracefmt/module_store.h"
 #include "tracefmt/storage/block.h"
 #include "tracefmt/storage/message.h"
-#include "tracefmt/module_store.h"
 #include "tracefmt/trace.capnp.h"
 
 namespace hindsight {

@@ -15,8 +15,8 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
-#include "tracefmt/storage/read_budget.h"
 #include "tracefmt/records.h"
+#include "tracefmt/storage/read_budget.h"
 #include "tracefmt/storage/trace_directory.h"
 
 namespace hindsight {

@@ -17,11 +17,11 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "tracefmt/records.h"
 #include "tracefmt/storage/append_file.h"
 #include "tracefmt/storage/block.h"
 #include "tracefmt/storage/output_directory.h"
 #include "tracefmt/storage/page_index.h"
-#include "tracefmt/records.h"
 
 namespace hindsight {
 

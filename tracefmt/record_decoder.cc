@@ -6,8 +6,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
-#include "tracefmt/storage/message.h"
 #include "tracefmt/record_columns.h"
+#include "tracefmt/storage/message.h"
 
 namespace hindsight {
 namespace {

@@ -11,8 +11,8 @@
 #include <cstdint>
 
 #include "absl/status/status.h"
-#include "tracefmt/storage/block.h"
 #include "tracefmt/module_store.h"
+#include "tracefmt/storage/block.h"
 #include "tracefmt/storage/output_directory.h"
 #include "tracefmt/storage/write_queue.h"
 

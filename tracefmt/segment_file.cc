@@ -5,10 +5,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
-#include "tracefmt/storage/message.h"
-#include "tracefmt/storage/read_budget.h"
 #include "tracefmt/record_columns.h"
 #include "tracefmt/record_decoder.h"
+#include "tracefmt/storage/message.h"
+#include "tracefmt/storage/read_budget.h"
 #include "tracefmt/trace.capnp.h"
 
 namespace hindsight {

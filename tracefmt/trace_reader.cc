@@ -7,13 +7,13 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
-#include "tracefmt/storage/block.h"
 #include "tracefmt/event_codec.h"
 #include "tracefmt/full_keyframe_file.h"
 #include "tracefmt/manifest_codec.h"
 #include "tracefmt/module_files.h"
-#include "tracefmt/storage/read_budget.h"
 #include "tracefmt/segment_file.h"
+#include "tracefmt/storage/block.h"
+#include "tracefmt/storage/read_budget.h"
 
 namespace hindsight {
 namespace {

@@ -9,18 +9,18 @@
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
 #include "base/status_macros.h"
-#include "tracefmt/storage/append_file.h"
 #include "tracefmt/event_codec.h"
 #include "tracefmt/keyframe_writer.h"
 #include "tracefmt/manifest_codec.h"
-#include "tracefmt/storage/message.h"
 #include "tracefmt/module_store.h"
-#include "tracefmt/storage/output_directory.h"
 #include "tracefmt/record_columns.h"
 #include "tracefmt/recording_output.h"
-#include "tracefmt/trace.capnp.h"
+#include "tracefmt/storage/append_file.h"
+#include "tracefmt/storage/message.h"
+#include "tracefmt/storage/output_directory.h"
 #include "tracefmt/storage/trace_directory.h"
 #include "tracefmt/storage/trace_lock.h"
+#include "tracefmt/trace.capnp.h"
 
 namespace hindsight {
 namespace {

@@ -5,8 +5,8 @@
 #include <filesystem>
 
 #include "absl/strings/match.h"
-#include "isa/registers.h"
 #include "gtest/gtest.h"
+#include "isa/registers.h"
 #include "tracefmt/trace_writer.h"
 
 namespace hindsight {

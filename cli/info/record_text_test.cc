@@ -2,8 +2,8 @@
 
 #include <array>
 
-#include "isa/registers.h"
 #include "gtest/gtest.h"
+#include "isa/registers.h"
 
 namespace hindsight {
 namespace {

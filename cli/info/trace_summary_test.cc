@@ -2,8 +2,8 @@
 
 #include <filesystem>
 
-#include "isa/registers.h"
 #include "gtest/gtest.h"
+#include "isa/registers.h"
 #include "tracefmt/trace_writer.h"
 
 namespace hindsight {

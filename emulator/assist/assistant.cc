@@ -7,9 +7,9 @@
 #include "absl/strings/string_view.h"
 #include "emulator/assist/assist.h"
 #include "emulator/assist/assist_plan.h"
+#include "emulator/assist/string_operation.h"
 #include "isa/decoder.h"
 #include "isa/needed_features.h"
-#include "emulator/assist/string_operation.h"
 
 namespace hindsight {
 namespace {

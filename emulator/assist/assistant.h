@@ -14,9 +14,9 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/types/span.h"
 #include "emulator/assist/assist_memory.h"
-#include "isa/host_features.h"
 #include "emulator/assist/native_assist.h"
 #include "emulator/assist/plain_instruction.h"
+#include "isa/host_features.h"
 #include "isa/registers.h"
 
 namespace hindsight {

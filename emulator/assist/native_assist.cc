@@ -10,8 +10,8 @@
 #include "absl/status/status.h"
 #include "base/check.h"
 #include "emulator/assist/gather.h"
-#include "isa/host_registers.h"
 #include "emulator/assist/stub_faults.h"
+#include "isa/host_registers.h"
 #include "isa/vector_bytes.h"
 
 namespace hindsight {

@@ -19,8 +19,8 @@
 #include "absl/types/span.h"
 #include "emulator/assist/assist_memory.h"
 #include "emulator/assist/assist_plan.h"
-#include "isa/registers.h"
 #include "emulator/assist/stub_writer.h"
+#include "isa/registers.h"
 
 namespace hindsight {
 

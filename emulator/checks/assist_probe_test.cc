@@ -12,11 +12,11 @@
 #include "absl/strings/string_view.h"
 #include "base/test_seed.h"
 #include "emulator/assist/assist_code.h"
-#include "isa/decoder.h"
 #include "emulator/checks/encodings.h"
-#include "emulator/cpu/instruction.h"
 #include "emulator/checks/odd_encodings.h"
+#include "emulator/cpu/instruction.h"
 #include "gtest/gtest.h"
+#include "isa/decoder.h"
 
 namespace hindsight {
 namespace {

@@ -21,6 +21,7 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "isa/registers.h"
+#include "tracefmt/records.h"
 
 namespace hindsight {
 

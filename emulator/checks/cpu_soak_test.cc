@@ -18,8 +18,8 @@
 
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
-#include "emulator/cpu/cpu.h"
 #include "emulator/checks/random_program.h"
+#include "emulator/cpu/cpu.h"
 
 namespace hindsight {
 namespace {

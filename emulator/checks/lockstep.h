@@ -16,10 +16,10 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/status/statusor.h"
-#include "isa/comparison.h"
-#include "emulator/cpu/cpu.h"
-#include "isa/cpuid.h"
 #include "emulator/checks/stepped_process.h"
+#include "emulator/cpu/cpu.h"
+#include "isa/comparison.h"
+#include "isa/cpuid.h"
 
 namespace hindsight {
 

@@ -11,9 +11,9 @@
 #include <string>
 #include <vector>
 
+#include "gtest/gtest.h"
 #include "isa/cpuid.h"
 #include "isa/host_features.h"
-#include "gtest/gtest.h"
 
 namespace hindsight {
 namespace {

@@ -13,9 +13,9 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "emulator/checks/bare_process.h"
-#include "isa/comparison.h"
-#include "emulator/cpu/cpu.h"
 #include "emulator/checks/random_state.h"
+#include "emulator/cpu/cpu.h"
+#include "isa/comparison.h"
 
 namespace hindsight {
 

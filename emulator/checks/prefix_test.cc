@@ -12,9 +12,9 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
-#include "emulator/cpu/instruction.h"
 #include "emulator/checks/odd_encodings.h"
 #include "emulator/checks/prefix_bench.h"
+#include "emulator/cpu/instruction.h"
 #include "gtest/gtest.h"
 
 namespace hindsight {

@@ -11,11 +11,11 @@
 #include <string>
 
 #include "absl/status/statusor.h"
-#include "isa/comparison.h"
-#include "emulator/cpu/cpu.h"
 #include "emulator/checks/encodings.h"
 #include "emulator/checks/native_stub.h"
 #include "emulator/checks/random_state.h"
+#include "emulator/cpu/cpu.h"
+#include "isa/comparison.h"
 
 namespace hindsight {
 

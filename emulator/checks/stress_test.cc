@@ -13,9 +13,9 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
-#include "isa/host_features.h"
 #include "emulator/cpu/instruction.h"
 #include "gtest/gtest.h"
+#include "isa/host_features.h"
 
 namespace hindsight {
 namespace {

@@ -14,9 +14,9 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/types/span.h"
+#include "emulator/cpu/upper_half.h"
 #include "isa/alignment.h"
 #include "isa/memory_model.h"
-#include "emulator/cpu/upper_half.h"
 
 namespace hindsight {
 

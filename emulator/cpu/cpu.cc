@@ -5,9 +5,9 @@
 
 #include "base/check.h"
 #include "base/status_macros.h"
+#include "emulator/assist/host_float.h"
 #include "emulator/cpu/cpu_impl.h"
 #include "isa/float_control.h"
-#include "emulator/assist/host_float.h"
 #include "isa/operand_address.h"
 
 namespace hindsight {

@@ -25,11 +25,11 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
-#include "isa/host_features.h"
 #include "emulator/cpu/instruction.h"
+#include "emulator/view/view.h"
+#include "isa/host_features.h"
 #include "isa/memory_model.h"
 #include "isa/registers.h"
-#include "emulator/view/view.h"
 
 namespace hindsight {
 

@@ -8,8 +8,8 @@
 #include <bit>
 #include <utility>
 
-#include "emulator/cpu/cpu_impl.h"
 #include "emulator/assist/host_float.h"
+#include "emulator/cpu/cpu_impl.h"
 
 namespace hindsight {
 namespace {

@@ -6,8 +6,8 @@
 #include <cfenv>
 #include <cstring>
 
-#include "emulator/cpu/cpu_fixture.h"
 #include "emulator/assist/host_float.h"
+#include "emulator/cpu/cpu_fixture.h"
 
 namespace hindsight {
 namespace {

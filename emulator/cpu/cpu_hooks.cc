@@ -4,8 +4,8 @@
 #include <cstring>
 #include <utility>
 
-#include "emulator/cpu/cpu_impl.h"
 #include "emulator/assist/host_float.h"
+#include "emulator/cpu/cpu_impl.h"
 
 namespace hindsight {
 namespace {

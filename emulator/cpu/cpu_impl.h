@@ -13,10 +13,10 @@
 #include "emulator/assist/assist_memory.h"
 #include "emulator/assist/assistant.h"
 #include "emulator/cpu/block_cache.h"
-#include "emulator/view/code_pages.h"
 #include "emulator/cpu/cpu.h"
-#include "emulator/view/fault_handler.h"
 #include "emulator/cpu/unicorn_engine.h"
+#include "emulator/view/code_pages.h"
+#include "emulator/view/fault_handler.h"
 #include "emulator/view/view.h"
 
 namespace hindsight {

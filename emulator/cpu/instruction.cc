@@ -2,13 +2,13 @@
 
 #include <Zydis/Zydis.h>
 
-#include "isa/alignment.h"
 #include "emulator/assist/assist_plan.h"
-#include "isa/decoder.h"
-#include "emulator/cpu/emulation_policy.h"
-#include "isa/float_control.h"
 #include "emulator/assist/plain_instruction.h"
 #include "emulator/assist/string_operation.h"
+#include "emulator/cpu/emulation_policy.h"
+#include "isa/alignment.h"
+#include "isa/decoder.h"
+#include "isa/float_control.h"
 
 namespace hindsight {
 namespace {
@@ -47,8 +47,8 @@ bool SetsFlags(const ZydisDecodedInstruction& decoded) {
   return ((flags.modified | flags.set_0 | flags.set_1 | flags.undefined) & kArithmetic) != 0;
 }
 
-// Found by //emulator/checks:stress_test. Behind another that sets flags, Unicorn's generated code gives
-// bt the flags of a shift, and the helper of cmpxchg16b takes those it finds half computed.
+// Found by //emulator/checks:stress_test. Behind another that sets flags, Unicorn's generated code
+// gives bt the flags of a shift, and the helper of cmpxchg16b takes those it finds half computed.
 bool WantsSettledFlags(ZydisMnemonic mnemonic) {
   return IsBitTest(mnemonic) || mnemonic == ZYDIS_MNEMONIC_CMPXCHG8B ||
          mnemonic == ZYDIS_MNEMONIC_CMPXCHG16B;
@@ -113,6 +113,16 @@ Instruction Classify(absl::Span<const uint8_t> bytes) {
   out.plain &= !out.aligned;
   out.mnemonic = static_cast<uint16_t>(decoded.mnemonic);
   return out;
+}
+
+bool IsOrderable(const Instruction& instruction, MemoryModel model) {
+  if (instruction.policy == Policy::kSyscall || instruction.policy == Policy::kInvalid)
+    return false;
+  return IsOrderable(MemoryUse{.mnemonic = instruction.mnemonic,
+                               .reads = instruction.reads_memory,
+                               .writes = instruction.writes_memory,
+                               .locked = instruction.locked},
+                     model);
 }
 
 const char* MnemonicName(uint16_t mnemonic) {

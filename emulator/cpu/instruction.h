@@ -9,6 +9,7 @@
 
 #include "absl/types/span.h"
 #include "emulator/cpu/upper_half.h"
+#include "isa/memory_model.h"
 
 namespace hindsight {
 
@@ -57,6 +58,10 @@ struct Instruction {
 
 // Classifies the instruction that starts at bytes[0]. At most 15 bytes are looked at.
 Instruction Classify(absl::Span<const uint8_t> bytes);
+
+// Whether it is an orderable event under `model`. System calls are not: they are orderable events
+// of their own kind.
+bool IsOrderable(const Instruction& instruction, MemoryModel model);
 
 // "vaddpd", for messages.
 const char* MnemonicName(uint16_t mnemonic);

@@ -13,10 +13,10 @@
 
 #include "absl/container/flat_hash_set.h"
 #include "absl/status/statusor.h"
-#include "emulator/cpu/context_layout.h"
 #include "emulator/assist/host_float.h"
-#include "isa/registers.h"
+#include "emulator/cpu/context_layout.h"
 #include "emulator/view/view.h"
+#include "isa/registers.h"
 
 namespace hindsight {
 

@@ -14,7 +14,6 @@
 #include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
-#include "server/target/target.h"
 
 namespace hindsight {
 
@@ -27,6 +26,11 @@ std::string ReadString(MemoryReader memory, uint64_t address);
 
 // The value of entry `type` in an auxiliary vector (type, value, ...).
 std::optional<uint64_t> AuxvValue(absl::Span<const uint64_t> auxv, uint64_t type);
+
+struct Library {
+  std::string path;
+  uint64_t link_map = 0, load_address = 0, dynamic = 0;
+};
 
 struct LinkMap {
   uint64_t main = 0;  // the program's own entry; 0 while the dynamic linker has not made it

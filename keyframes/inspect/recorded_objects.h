@@ -15,9 +15,8 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "keyframes/state/process_state.h"
 #include "keyframes/inspect/link_map.h"
-#include "server/target/target.h"
+#include "keyframes/state/process_state.h"
 #include "tracefmt/trace_reader.h"
 
 namespace hindsight {

@@ -7,8 +7,8 @@
 #include <filesystem>
 #include <fstream>
 
-#include "isa/registers.h"
 #include "gtest/gtest.h"
+#include "isa/registers.h"
 #include "tracefmt/trace_writer.h"
 
 namespace hindsight {

@@ -11,6 +11,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "base/status_macros.h"
+#include "emulator/cpu/register_patch.h"
 #include "keyframes/replay/replayer.h"
 #include "keyframes/state/thread_state.h"
 

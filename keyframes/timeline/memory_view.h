@@ -37,9 +37,9 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
-#include "keyframes/timeline/memory_origin.h"
-#include "keyframes/state/process_state.h"
 #include "keyframes/replay/replayer.h"
+#include "keyframes/state/process_state.h"
+#include "keyframes/timeline/memory_origin.h"
 #include "tracefmt/trace_reader.h"
 
 namespace hindsight {

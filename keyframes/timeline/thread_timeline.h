@@ -21,12 +21,12 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
-#include "keyframes/timeline/memory_view.h"
 #include "keyframes/replay/replay_pool.h"
 #include "keyframes/replay/replayer.h"
-#include "keyframes/timeline/run_request.h"
 #include "keyframes/replay/segment_search.h"
 #include "keyframes/state/thread_state.h"
+#include "keyframes/timeline/memory_view.h"
+#include "keyframes/timeline/run_request.h"
 #include "tracefmt/trace_reader.h"
 
 namespace hindsight {

@@ -31,9 +31,9 @@
 #include "isa/registers.h"
 #include "keyframes/state/position.h"
 #include "keyframes/state/process_state.h"
-#include "keyframes/timeline/run_request.h"
 #include "keyframes/state/schedule.h"
 #include "keyframes/state/thread_state.h"
+#include "keyframes/timeline/run_request.h"
 #include "tracefmt/trace_reader.h"
 
 namespace hindsight {

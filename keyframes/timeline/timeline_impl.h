@@ -14,10 +14,10 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
-#include "keyframes/timeline/memory_view.h"
-#include "keyframes/state/process_state.h"
 #include "keyframes/replay/replay_pool.h"
 #include "keyframes/replay/segment_search.h"
+#include "keyframes/state/process_state.h"
+#include "keyframes/timeline/memory_view.h"
 #include "keyframes/timeline/thread_timeline.h"
 #include "keyframes/timeline/timeline.h"
 #include "keyframes/timeline/unknown_spans.h"

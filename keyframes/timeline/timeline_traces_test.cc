@@ -8,8 +8,8 @@
 #include <utility>
 
 #include "absl/status/status.h"
-#include "isa/registers.h"
 #include "gtest/gtest.h"
+#include "isa/registers.h"
 #include "keyframes/timeline/timeline.h"
 #include "keyframes/toys/toy_threads.h"
 #include "tracefmt/trace_writer.h"

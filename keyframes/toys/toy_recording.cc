@@ -10,6 +10,7 @@
 
 #include "base/check.h"
 #include "emulator/cpu/cpu.h"
+#include "emulator/cpu/register_patch.h"
 #include "tracefmt/trace_writer.h"
 
 // The program. rbx: kData, r12: iterations left, rbp: kBuffer.

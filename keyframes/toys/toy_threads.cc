@@ -9,6 +9,7 @@
 
 #include "base/check.h"
 #include "emulator/cpu/cpu.h"
+#include "emulator/cpu/register_patch.h"
 #include "tracefmt/trace_writer.h"
 
 // The program of each thread. rbx: kShared, rbp: kRarePage, r12: iterations left, r13: its index.

@@ -23,9 +23,9 @@
 #include <utility>
 #include <vector>
 
-#include "isa/comparison.h"
 #include "emulator/cpu/cpu.h"
 #include "emulator/cpu/instruction.h"
+#include "isa/comparison.h"
 #include "recorder/process/rseq.h"
 #include "recorder/ptrace/tracee.h"
 

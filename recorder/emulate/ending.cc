@@ -64,7 +64,7 @@ bool ThreadEngine::StopInCall() {
   } else {
     tracee_->Interrupt();
   }
-  return WaitForThreadStop(thread(), kStopTimeout).kind != ThreadStop::Kind::kGone;
+  return WaitForSeizedStop(thread(), kStopTimeout).kind != SeizedStop::Kind::kGone;
 }
 
 bool ThreadEngine::Suspend(const std::string& reason) {

@@ -10,9 +10,9 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
-#include "recorder/ptrace/attach.h"
-#include "recorder/process/process_facts.h"
 #include "recorder/emulate/recording.h"
+#include "recorder/process/process_facts.h"
+#include "recorder/ptrace/attach.h"
 
 namespace hindsight {
 namespace {

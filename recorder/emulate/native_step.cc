@@ -11,9 +11,9 @@
 #include "absl/strings/str_cat.h"
 #include "isa/cpuid.h"
 #include "isa/host_registers.h"
-#include "recorder/process/process_facts.h"
 #include "recorder/emulate/recording.h"
 #include "recorder/emulate/thread_engine.h"
+#include "recorder/process/process_facts.h"
 
 namespace hindsight {
 namespace {

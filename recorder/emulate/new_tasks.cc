@@ -9,9 +9,9 @@
 #include <utility>
 
 #include "base/status_macros.h"
-#include "recorder/ptrace/attach.h"
-#include "recorder/process/process_facts.h"
 #include "recorder/emulate/recording.h"
+#include "recorder/process/process_facts.h"
+#include "recorder/ptrace/attach.h"
 #include "recorder/ptrace/thread_stop.h"
 
 namespace hindsight {

@@ -47,12 +47,12 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/types/span.h"
 #include "emulator/cpu/cpu.h"
-#include "recorder/process/address_space.h"
 #include "recorder/log/module_table.h"
 #include "recorder/log/page_witness.h"
-#include "recorder/syscalls/syscall_outputs.h"
 #include "recorder/log/thread_log.h"
+#include "recorder/process/address_space.h"
 #include "recorder/ptrace/tracee.h"
+#include "recorder/syscalls/syscall_outputs.h"
 
 namespace hindsight {
 

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "gtest/gtest.h"
-#include "recorder/log/fake_trace_writer.h"
 #include "recorder/emulate/process_pager.h"
+#include "recorder/log/fake_trace_writer.h"
 #include "recorder/ptrace/true_process.h"
 
 namespace hindsight {

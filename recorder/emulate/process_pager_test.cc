@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "gtest/gtest.h"
-#include "recorder/log/page_diff.h"
 #include "recorder/emulate/process_pager_fixture.h"
+#include "recorder/log/page_diff.h"
 
 namespace hindsight {
 namespace {

@@ -7,14 +7,14 @@
 #include "absl/strings/str_cat.h"
 #include "base/printable.h"
 #include "base/status_macros.h"
-#include "recorder/ptrace/attach.h"
+#include "recorder/emulate/recording.h"
+#include "recorder/emulate/thread_engine.h"
 #include "recorder/log/full_keyframe.h"
 #include "recorder/process/process_facts.h"
-#include "recorder/emulate/recording.h"
-#include "recorder/ptrace/remote_call.h"
-#include "recorder/emulate/thread_engine.h"
-#include "recorder/ptrace/thread_stop.h"
 #include "recorder/process/vdso.h"
+#include "recorder/ptrace/attach.h"
+#include "recorder/ptrace/remote_call.h"
+#include "recorder/ptrace/thread_stop.h"
 
 namespace hindsight {
 namespace {

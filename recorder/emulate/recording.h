@@ -20,18 +20,18 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "recorder/process/affinity.h"
-#include "recorder/ptrace/breakpoint_run.h"
-#include "recorder/process/foreign_mappings.h"
-#include "recorder/log/module_files.h"
-#include "recorder/record.h"
 #include "recorder/emulate/recorded_process.h"
-#include "recorder/stop_request.h"
-#include "recorder/process/symbols.h"
-#include "recorder/syscalls/terminal_use.h"
 #include "recorder/emulate/thread_engine.h"
-#include "recorder/log/thread_log.h"
 #include "recorder/emulate/turn_scheduler.h"
+#include "recorder/log/opened_modules.h"
+#include "recorder/log/thread_log.h"
+#include "recorder/process/affinity.h"
+#include "recorder/process/foreign_mappings.h"
+#include "recorder/process/symbols.h"
+#include "recorder/ptrace/breakpoint_run.h"
+#include "recorder/record.h"
+#include "recorder/stop_request.h"
+#include "recorder/syscalls/terminal_use.h"
 
 namespace hindsight {
 
@@ -56,7 +56,7 @@ class Recording {
   MemoryModel memory_model() const { return model_; }
   Sequence* sequence() { return &sequence_; }
   TurnScheduler& scheduler() { return scheduler_; }
-  const std::shared_ptr<ModuleFiles>& module_files() const { return module_files_; }
+  const std::shared_ptr<OpenedModules>& module_files() const { return module_files_; }
   ForeignMappings& foreign_mappings() { return foreign_mappings_; }
   uint64_t NowNs() const;
   // Keeps the first error: it ends the recording.
@@ -178,7 +178,7 @@ class Recording {
   Clock::time_point root_exit_time_;
   StopRequest stop_;
   TerminalUse terminal_use_;
-  const std::shared_ptr<ModuleFiles> module_files_ = std::make_shared<ModuleFiles>();
+  const std::shared_ptr<OpenedModules> module_files_ = std::make_shared<OpenedModules>();
   absl::flat_hash_map<pid_t, ThreadEngine*> tasks_;  // that live
   absl::flat_hash_map<pid_t, int> early_;            // stops of tasks not told of yet
   ForeignMappings foreign_mappings_{[this](pid_t process) { return IsRecorded(process); }};

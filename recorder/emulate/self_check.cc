@@ -4,8 +4,8 @@
 
 #include "recorder/emulate/block_check.h"
 #include "recorder/emulate/recording.h"
-#include "recorder/process/rseq.h"
 #include "recorder/emulate/thread_engine.h"
+#include "recorder/process/rseq.h"
 
 namespace hindsight {
 namespace {

@@ -5,9 +5,9 @@
 #include <memory>
 
 #include "gtest/gtest.h"
-#include "recorder/log/fake_trace_writer.h"
 #include "recorder/emulate/memory_hashes.h"
 #include "recorder/emulate/process_pager.h"
+#include "recorder/log/fake_trace_writer.h"
 #include "recorder/ptrace/true_process.h"
 #include "tracefmt/memory_hash.h"
 

@@ -13,11 +13,11 @@
 #include "absl/strings/str_cat.h"
 #include "base/printable.h"
 #include "recorder/emulate/cpu_time.h"
+#include "recorder/emulate/recording.h"
+#include "recorder/emulate/thread_engine.h"
 #include "recorder/process/exec_privileges.h"
 #include "recorder/process/process_facts.h"
-#include "recorder/emulate/recording.h"
 #include "recorder/process/rseq.h"
-#include "recorder/emulate/thread_engine.h"
 
 namespace hindsight {
 namespace {

@@ -11,12 +11,12 @@
 
 #include "absl/strings/str_cat.h"
 #include "recorder/emulate/instruction_outputs.h"
-#include "recorder/syscalls/output_trust.h"
 #include "recorder/emulate/recording.h"
-#include "recorder/process/robust_futexes.h"
-#include "recorder/process/rseq.h"
-#include "recorder/syscalls/syscall_outputs.h"
 #include "recorder/emulate/thread_engine.h"
+#include "recorder/process/rseq.h"
+#include "recorder/syscalls/output_trust.h"
+#include "recorder/syscalls/robust_futexes.h"
+#include "recorder/syscalls/syscall_outputs.h"
 
 namespace hindsight {
 // After the thread has run natively, or others have: brings the view up to date. False if memory

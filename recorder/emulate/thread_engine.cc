@@ -5,6 +5,7 @@
 #include <variant>
 
 #include "base/waiting_calls.h"
+#include "emulator/cpu/register_patch.h"
 #include "recorder/emulate/recording.h"
 #include "recorder/process/rseq.h"
 #include "recorder/process/scheduling.h"

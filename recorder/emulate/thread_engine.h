@@ -25,16 +25,16 @@
 #include <vector>
 
 #include "emulator/cpu/cpu.h"
-#include "recorder/process/affinity.h"
-#include "recorder/ptrace/attach.h"
 #include "recorder/emulate/memory_hashes.h"
 #include "recorder/emulate/process_pager.h"
 #include "recorder/emulate/recorded_process.h"
+#include "recorder/log/thread_log.h"
+#include "recorder/process/affinity.h"
 #include "recorder/process/scheduling.h"
+#include "recorder/ptrace/attach.h"
+#include "recorder/ptrace/tracee.h"
 #include "recorder/syscalls/syscall_outputs.h"
 #include "recorder/syscalls/syscall_traits.h"
-#include "recorder/log/thread_log.h"
-#include "recorder/ptrace/tracee.h"
 
 namespace hindsight {
 

@@ -5,9 +5,9 @@
 #include <vector>
 
 #include "recorder/emulate/recording.h"
-#include "recorder/process/rseq.h"
 #include "recorder/emulate/thread_engine.h"
 #include "recorder/emulate/turn_scheduler.h"
+#include "recorder/process/rseq.h"
 
 namespace hindsight {
 namespace {

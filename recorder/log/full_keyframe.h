@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "recorder/process/memory_map.h"
 #include "recorder/log/module_table.h"
+#include "recorder/process/memory_map.h"
 #include "tracefmt/trace_writer.h"
 
 namespace hindsight {

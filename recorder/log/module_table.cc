@@ -21,11 +21,11 @@ bool MayBeStored(const MapRegion& region) {
 }  // namespace
 
 ModuleTable::ModuleTable(TraceWriter* writer, std::string root, uint64_t max_module_bytes,
-                         std::shared_ptr<ModuleFiles> files)
+                         std::shared_ptr<OpenedModules> files)
     : writer_(writer),
       root_(std::move(root)),
       max_module_bytes_(max_module_bytes),
-      shared_files_(files != nullptr ? std::move(files) : std::make_shared<ModuleFiles>()) {}
+      shared_files_(files != nullptr ? std::move(files) : std::make_shared<OpenedModules>()) {}
 
 absl::Status ModuleTable::Register(absl::Span<MapRegion> regions) {
   for (MapRegion& region : regions) {

@@ -16,8 +16,8 @@
 
 #include "absl/status/status.h"
 #include "absl/types/span.h"
+#include "recorder/log/opened_modules.h"
 #include "recorder/process/memory_map.h"
-#include "recorder/log/module_files.h"
 #include "tracefmt/trace_writer.h"
 
 namespace hindsight {
@@ -27,7 +27,7 @@ class ModuleTable {
   // `root` stands before every path of the map: /proc/PID/root, where the process sees its files.
   // `files` are shared with the tables of the recording's other processes; null: with none.
   ModuleTable(TraceWriter* writer, std::string root, uint64_t max_module_bytes,
-              std::shared_ptr<ModuleFiles> files = nullptr);
+              std::shared_ptr<OpenedModules> files = nullptr);
   ModuleTable(const ModuleTable&) = delete;
   ModuleTable& operator=(const ModuleTable&) = delete;
 
@@ -52,7 +52,7 @@ class ModuleTable {
   TraceWriter* const writer_;
   const std::string root_;
   const uint64_t max_module_bytes_;
-  const std::shared_ptr<ModuleFiles> shared_files_;
+  const std::shared_ptr<OpenedModules> shared_files_;
   std::map<Key, int32_t> by_file_;                              // -1: not to be stored
   std::map<int32_t, std::shared_ptr<const ModuleFile>> files_;  // by module index
   std::set<int32_t> changed_;                                   // that TakeChanged has returned

@@ -20,7 +20,7 @@ struct SequenceDescription {
 };
 
 template <typename T>
-bool Read(const MemoryReader& read, uint64_t address, T* value) {
+bool Read(const MemoryReadFunction& read, uint64_t address, T* value) {
   return read(address, absl::MakeSpan(reinterpret_cast<uint8_t*>(value), sizeof(T)));
 }
 
@@ -33,7 +33,8 @@ uint64_t RseqOf(pid_t thread) {
   return configuration.address;
 }
 
-std::optional<CriticalSequence> SequenceAt(uint64_t rseq, uint64_t pc, const MemoryReader& read) {
+std::optional<CriticalSequence> SequenceAt(uint64_t rseq, uint64_t pc,
+                                           const MemoryReadFunction& read) {
   uint64_t pointer;
   SequenceDescription description;
   if (rseq == 0 || !Read(read, rseq + kPointerOffset, &pointer) || pointer == 0 ||

@@ -31,8 +31,9 @@ uint64_t RseqOf(pid_t thread);
 
 // The sequence that a thread at `pc`, whose struct rseq lies at `rseq`, is in the middle of. At its
 // first instruction it is not yet. `read` reads the memory that the thread sees.
-using MemoryReader = std::function<bool(uint64_t address, absl::Span<uint8_t> out)>;
-std::optional<CriticalSequence> SequenceAt(uint64_t rseq, uint64_t pc, const MemoryReader& read);
+using MemoryReadFunction = std::function<bool(uint64_t address, absl::Span<uint8_t> out)>;
+std::optional<CriticalSequence> SequenceAt(uint64_t rseq, uint64_t pc,
+                                           const MemoryReadFunction& read);
 
 }  // namespace hindsight
 

@@ -18,15 +18,15 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
-#include "recorder/ptrace/attach_errors.h"
 #include "recorder/process/memory_map.h"
+#include "recorder/ptrace/attach_errors.h"
 #include "recorder/ptrace/remote_call.h"
 #include "recorder/syscalls/syscall_traits.h"
 
 namespace hindsight {
 namespace {
 
-using StopKind = ThreadStop::Kind;
+using StopKind = SeizedStop::Kind;
 
 constexpr std::chrono::milliseconds kStopTimeout(5000);
 // A thread about to take a signal takes it at once.
@@ -147,10 +147,10 @@ absl::Status Attachment::Stop(pid_t thread) {
     return WhyNotSeized(pid_, thread, errno);
   }
   // A thread that job control has stopped is in its ptrace stop by now.
-  ThreadStop stop = WaitForThreadStop(thread, std::chrono::milliseconds(0));
+  SeizedStop stop = WaitForSeizedStop(thread, std::chrono::milliseconds(0));
   if (stop.kind == StopKind::kTimedOut) {
     ptrace(PTRACE_INTERRUPT, thread, nullptr, nullptr);
-    stop = WaitForThreadStop(thread, kStopTimeout);
+    stop = WaitForSeizedStop(thread, kStopTimeout);
   }
   switch (stop.kind) {
     case StopKind::kStopped:
@@ -173,10 +173,10 @@ bool TakeSignals(pid_t pid, AttachedThread* thread) {
     if (!IsInterrupted(registers)) return true;
     if (SignalSetsOf(pid, thread->thread).about_to_be_handled() == 0) return true;
     ptrace(PTRACE_CONT, thread->thread, nullptr, 0);
-    ThreadStop stop = WaitForThreadStop(thread->thread, kSignalTimeout);
+    SeizedStop stop = WaitForSeizedStop(thread->thread, kSignalTimeout);
     if (stop.kind == StopKind::kTimedOut) {  // another thread took the signal
       ptrace(PTRACE_INTERRUPT, thread->thread, nullptr, nullptr);
-      stop = WaitForThreadStop(thread->thread, kStopTimeout);
+      stop = WaitForSeizedStop(thread->thread, kStopTimeout);
     }
     if (stop.kind != StopKind::kStopped) return false;
     thread->group_stop = stop.group_stop;
@@ -212,14 +212,14 @@ absl::StatusOr<std::vector<AttachedThread>> Attachment::Keep(uintptr_t options) 
 bool StopToDetach(pid_t thread) {
   if (ptrace(PTRACE_INTERRUPT, thread, nullptr, nullptr) != 0) return false;
   while (true) {
-    const ThreadStop stop = WaitForThreadStop(thread, kStopTimeout);
+    const SeizedStop stop = WaitForSeizedStop(thread, kStopTimeout);
     if (stop.kind == StopKind::kStopped) return true;
     if (stop.kind != StopKind::kEvent) return false;
     unsigned long child = 0;
     const bool made_one = stop.event == PTRACE_EVENT_CLONE || stop.event == PTRACE_EVENT_FORK ||
                           stop.event == PTRACE_EVENT_VFORK;
     if (made_one && ptrace(PTRACE_GETEVENTMSG, thread, nullptr, &child) == 0) {
-      WaitForThreadStop(static_cast<pid_t>(child), kStopTimeout);
+      WaitForSeizedStop(static_cast<pid_t>(child), kStopTimeout);
       ptrace(PTRACE_DETACH, static_cast<pid_t>(child), nullptr, nullptr);
     }
     ptrace(PTRACE_INTERRUPT, thread, nullptr, nullptr);

@@ -17,8 +17,8 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
-#include "recorder/ptrace/thread_stop.h"
 #include "recorder/process/vdso.h"
+#include "recorder/ptrace/thread_stop.h"
 
 namespace hindsight {
 

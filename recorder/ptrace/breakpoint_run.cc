@@ -239,7 +239,7 @@ void BreakpointRun::LetGuestsGo() {
       continue;
     }
     ptrace(PTRACE_INTERRUPT, it->first, nullptr, nullptr);
-    WaitForThreadStop(it->first, kStopTimeout);
+    WaitForSeizedStop(it->first, kStopTimeout);
     ptrace(PTRACE_DETACH, it->first, nullptr, nullptr);
     it = threads_.erase(it);
   }
@@ -334,7 +334,7 @@ std::optional<NativeEvent> BreakpointRun::OnNewTask(pid_t thread, bool vfork) {
     threads_[child] = {.guest = true};
     if (came_early) Continue(child, 0);
   } else {
-    if (!came_early) WaitForThreadStop(child, kFirstStopTimeout);
+    if (!came_early) WaitForSeizedStop(child, kFirstStopTimeout);
     TakeOutAll(child);
     event = NativeEvent{.kind = NativeEventKind::kForked, .thread = thread, .child = child};
   }

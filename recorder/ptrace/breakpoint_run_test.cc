@@ -11,11 +11,11 @@
 
 #include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
-#include "recorder/ptrace/launch.h"
 #include "recorder/process/memory_map.h"
 #include "recorder/process/program_lookup.h"
-#include "recorder/stop_request.h"
 #include "recorder/process/symbols.h"
+#include "recorder/ptrace/launch.h"
+#include "recorder/stop_request.h"
 
 namespace hindsight {
 namespace {

@@ -17,10 +17,10 @@
 #include <string>
 
 #include "gtest/gtest.h"
-#include "recorder/ptrace/attach.h"
 #include "recorder/process/memory_map.h"
-#include "recorder/ptrace/tracee.h"
 #include "recorder/process/vdso.h"
+#include "recorder/ptrace/attach.h"
+#include "recorder/ptrace/tracee.h"
 
 namespace hindsight {
 namespace {

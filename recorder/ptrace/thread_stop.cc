@@ -24,19 +24,19 @@ using Clock = std::chrono::steady_clock;
 constexpr long kFirstPauseNs = 20'000, kLongestPauseNs = 2'000'000;
 
 // True: that was the stop waited for.
-bool Interpret(pid_t thread, int status, ThreadStop* stop) {
+bool Interpret(pid_t thread, int status, SeizedStop* stop) {
   if (!WIFSTOPPED(status)) {
-    *stop = {.kind = ThreadStop::Kind::kGone, .wait_status = status};
+    *stop = {.kind = SeizedStop::Kind::kGone, .wait_status = status};
     return true;
   }
   const int event = status >> 16;
   const int signal = WSTOPSIG(status);
   if (event == PTRACE_EVENT_STOP) {
-    *stop = {.kind = ThreadStop::Kind::kStopped, .group_stop = signal == SIGTRAP ? 0 : signal};
+    *stop = {.kind = SeizedStop::Kind::kStopped, .group_stop = signal == SIGTRAP ? 0 : signal};
     return true;
   }
   if (event != 0) {
-    *stop = {.kind = ThreadStop::Kind::kEvent, .event = event};
+    *stop = {.kind = SeizedStop::Kind::kEvent, .event = event};
     return true;
   }
   // Any stop takes back the request to stop; it is asked again before it can run.
@@ -79,21 +79,21 @@ bool WaitForAnyStop(pid_t thread, int* status) {
 
 }  // namespace
 
-ThreadStop WaitForThreadStop(pid_t thread, std::chrono::milliseconds timeout) {
+SeizedStop WaitForSeizedStop(pid_t thread, std::chrono::milliseconds timeout) {
   const Clock::time_point deadline = Clock::now() + timeout;
   long pause_ns = kFirstPauseNs;
   while (true) {
     int status;
-    if (HasEndedAsOurChild(thread)) return {.kind = ThreadStop::Kind::kGone};
+    if (HasEndedAsOurChild(thread)) return {.kind = SeizedStop::Kind::kGone};
     const pid_t got = waitpid(thread, &status, __WALL | WNOHANG);
     if (got == thread) {
-      ThreadStop stop;
+      SeizedStop stop;
       if (Interpret(thread, status, &stop)) return stop;
       pause_ns = kFirstPauseNs;
       continue;
     }
-    if (got < 0 && errno != EINTR) return {.kind = ThreadStop::Kind::kGone};
-    if (Clock::now() >= deadline) return {.kind = ThreadStop::Kind::kTimedOut};
+    if (got < 0 && errno != EINTR) return {.kind = SeizedStop::Kind::kGone};
+    if (Clock::now() >= deadline) return {.kind = SeizedStop::Kind::kTimedOut};
     const timespec pause = {0, pause_ns};
     nanosleep(&pause, nullptr);
     if (pause_ns < kLongestPauseNs) pause_ns *= 2;

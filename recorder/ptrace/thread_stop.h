@@ -20,7 +20,7 @@ struct StoppedThread {
   int group_stop = 0;
 };
 
-struct ThreadStop {
+struct SeizedStop {
   enum class Kind : uint8_t {
     kStopped,   // in PTRACE_EVENT_STOP
     kEvent,     // in another ptrace event, `event`
@@ -36,7 +36,7 @@ struct ThreadStop {
 // Waits for the thread's next stop of these kinds. Signals that it gets before are delivered; after
 // each of them, and after stops at system calls, it is asked to stop again.
 // Requires: seized, and asked to stop (PTRACE_INTERRUPT) or bound to stop.
-ThreadStop WaitForThreadStop(pid_t thread, std::chrono::milliseconds timeout);
+SeizedStop WaitForSeizedStop(pid_t thread, std::chrono::milliseconds timeout);
 
 // Brings a thread that stands in the SIGTRAP of a single step to PTRACE_EVENT_STOP, without
 // executing anything: should its tracer die, the kernel would deliver the SIGTRAP. If it comes to

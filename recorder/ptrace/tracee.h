@@ -26,9 +26,9 @@
 #include "absl/types/span.h"
 #include "base/unique_fd.h"
 #include "isa/registers.h"
+#include "recorder/process/program_lookup.h"
 #include "recorder/ptrace/commit_area.h"
 #include "recorder/ptrace/memory_piece.h"
-#include "recorder/process/program_lookup.h"
 
 namespace hindsight {
 

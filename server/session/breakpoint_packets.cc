@@ -4,9 +4,9 @@
 #include <vector>
 
 #include "base/status_macros.h"
-#include "server/session/packet_table.h"
 #include "server/rsp/hex.h"
 #include "server/rsp/scanner.h"
+#include "server/session/packet_table.h"
 
 namespace hindsight {
 namespace {

@@ -6,9 +6,9 @@
 
 #include "absl/strings/str_format.h"
 #include "base/status_macros.h"
-#include "server/session/packet_table.h"
 #include "server/rsp/hex.h"
 #include "server/rsp/scanner.h"
+#include "server/session/packet_table.h"
 
 namespace hindsight {
 namespace {

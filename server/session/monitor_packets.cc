@@ -5,8 +5,8 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "server/session/packet_table.h"
 #include "server/rsp/hex.h"
+#include "server/session/packet_table.h"
 
 namespace hindsight {
 namespace {

@@ -6,8 +6,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
-#include "server/session/packet_table.h"
 #include "server/rsp/hex.h"
+#include "server/session/packet_table.h"
 
 namespace hindsight {
 namespace {

@@ -4,10 +4,10 @@
 
 #include "absl/strings/string_view.h"
 #include "base/status_macros.h"
-#include "server/session/diversion.h"
-#include "server/session/packet_table.h"
 #include "server/rsp/hex.h"
 #include "server/rsp/scanner.h"
+#include "server/session/diversion.h"
+#include "server/session/packet_table.h"
 #include "server/target/target_description.h"
 
 namespace hindsight {

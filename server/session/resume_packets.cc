@@ -9,14 +9,14 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "base/status_macros.h"
-#include "server/session/backward_line.h"
-#include "server/session/packet_table.h"
 #include "server/rsp/hex.h"
 #include "server/rsp/scanner.h"
 #include "server/rsp/signals.h"
+#include "server/session/backward_line.h"
+#include "server/session/packet_table.h"
 #include "server/session/stop_reply.h"
-#include "server/target/target_description.h"
 #include "server/session/thread_id.h"
+#include "server/target/target_description.h"
 
 namespace hindsight {
 namespace {

@@ -14,9 +14,9 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "server/rsp/link.h"
 #include "server/session/interrupt_watch.h"
 #include "server/session/packet_table.h"
-#include "server/rsp/link.h"
 #include "server/session/session_state.h"
 #include "server/target/target.h"
 

@@ -6,9 +6,9 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "server/target/fake_target.h"
 #include "server/rsp/hex.h"
 #include "server/session/session_client.h"
+#include "server/target/fake_target.h"
 #include "server/target/target_description.h"
 
 namespace hindsight {

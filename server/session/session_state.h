@@ -14,10 +14,10 @@
 #include <vector>
 
 #include "absl/strings/string_view.h"
+#include "server/rsp/link.h"
 #include "server/session/backward_line.h"
 #include "server/session/breakpoint_table.h"
 #include "server/session/interrupt_watch.h"
-#include "server/rsp/link.h"
 #include "server/target/target.h"
 
 namespace hindsight {

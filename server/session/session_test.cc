@@ -8,9 +8,9 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "server/target/fake_target.h"
 #include "server/rsp/hex.h"
 #include "server/session/session_client.h"
+#include "server/target/fake_target.h"
 
 namespace hindsight {
 namespace {

@@ -6,8 +6,8 @@
 #include <string>
 
 #include "absl/strings/match.h"
-#include "server/target/fake_target.h"
 #include "server/session/session_client.h"
+#include "server/target/fake_target.h"
 
 namespace hindsight {
 namespace {

@@ -7,8 +7,8 @@
 #include "absl/strings/str_format.h"
 #include "server/rsp/hex.h"
 #include "server/rsp/signals.h"
-#include "server/target/target_description.h"
 #include "server/session/thread_id.h"
+#include "server/target/target_description.h"
 
 namespace hindsight {
 namespace {

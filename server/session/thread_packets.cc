@@ -7,9 +7,9 @@
 #include "absl/strings/str_format.h"
 #include "base/printable.h"
 #include "base/status_macros.h"
-#include "server/session/packet_table.h"
 #include "server/rsp/hex.h"
 #include "server/rsp/scanner.h"
+#include "server/session/packet_table.h"
 #include "server/session/thread_id.h"
 
 namespace hindsight {

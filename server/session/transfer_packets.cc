@@ -8,11 +8,11 @@
 #include "absl/strings/str_replace.h"
 #include "base/printable.h"
 #include "base/status_macros.h"
-#include "server/session/packet_table.h"
 #include "server/rsp/hex.h"
 #include "server/rsp/scanner.h"
-#include "server/target/target_description.h"
+#include "server/session/packet_table.h"
 #include "server/session/thread_id.h"
+#include "server/target/target_description.h"
 
 namespace hindsight {
 namespace {

@@ -12,8 +12,8 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "keyframes/timeline/timeline.h"
 #include "keyframes/state/places.h"
+#include "keyframes/timeline/timeline.h"
 #include "tracefmt/trace_reader.h"
 
 namespace hindsight {

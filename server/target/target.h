@@ -18,6 +18,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "keyframes/inspect/link_map.h"
 #include "server/target/target_description.h"
 
 namespace hindsight {
@@ -104,11 +105,6 @@ struct MemoryRegion {
   std::string name;
 };
 
-struct Library {
-  std::string path;
-  uint64_t link_map = 0, load_address = 0, dynamic = 0;
-};
-
 class Target {
  public:
   virtual ~Target() = default;
@@ -123,8 +119,8 @@ class Target {
 
   // Which registers there are. The same for the whole recording.
   virtual RegisterSet register_set() = 0;
-  // Registers of `thread` as gdb's target description numbers them (server/target/target_description.h):
-  // raw little-endian bytes. kNotFound: unavailable.
+  // Registers of `thread` as gdb's target description numbers them
+  // (server/target/target_description.h): raw little-endian bytes. kNotFound: unavailable.
   virtual absl::StatusOr<std::string> ReadRegister(ThreadRef thread, int number) = 0;
 
   // Reads up to out.size() bytes and returns how many were known from the start; kNotFound if none.

@@ -1,4 +1,4 @@
-#include "recorder/process/robust_futexes.h"
+#include "recorder/syscalls/robust_futexes.h"
 
 #include <linux/futex.h>
 #include <pthread.h>

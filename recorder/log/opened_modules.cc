@@ -1,4 +1,4 @@
-#include "recorder/log/module_files.h"
+#include "recorder/log/opened_modules.h"
 
 #include <elf.h>
 #include <fcntl.h>
@@ -14,8 +14,8 @@ bool ModuleFile::Unchanged() const {
          now.st_mtim.tv_sec == stat.st_mtim.tv_sec && now.st_mtim.tv_nsec == stat.st_mtim.tv_nsec;
 }
 
-std::shared_ptr<const ModuleFile> ModuleFiles::Find(const MapRegion& region,
-                                                    const std::string& root) {
+std::shared_ptr<const ModuleFile> OpenedModules::Find(const MapRegion& region,
+                                                      const std::string& root) {
   const Key key = {uint64_t{region.device_major} << 32 | region.device_minor, region.inode};
   const auto known = files_.find(key);
   if (known != files_.end() && known->second->Unchanged()) return known->second;

@@ -2,8 +2,8 @@
 //
 // Not copyable. One thread.
 
-#ifndef HINDSIGHT_RECORDER_LOG_MODULE_FILES_H_
-#define HINDSIGHT_RECORDER_LOG_MODULE_FILES_H_
+#ifndef HINDSIGHT_RECORDER_LOG_OPENED_MODULES_H_
+#define HINDSIGHT_RECORDER_LOG_OPENED_MODULES_H_
 
 #include <sys/stat.h>
 
@@ -29,11 +29,11 @@ struct ModuleFile {
   bool Unchanged() const;
 };
 
-class ModuleFiles {
+class OpenedModules {
  public:
-  ModuleFiles() = default;
-  ModuleFiles(const ModuleFiles&) = delete;
-  ModuleFiles& operator=(const ModuleFiles&) = delete;
+  OpenedModules() = default;
+  OpenedModules(const OpenedModules&) = delete;
+  OpenedModules& operator=(const OpenedModules&) = delete;
 
   // The file behind `region`, found under its name in the directory tree `root`. nullptr if it is
   // not to be found, or another file has that name by now. One that was written to since it was
@@ -48,4 +48,4 @@ class ModuleFiles {
 
 }  // namespace hindsight
 
-#endif  // HINDSIGHT_RECORDER_LOG_MODULE_FILES_H_
+#endif  // HINDSIGHT_RECORDER_LOG_OPENED_MODULES_H_

@@ -1,8 +1,8 @@
 // The futexes that a thread holds as it ends, and that the kernel then marks as its owner's death
 // (FUTEX_OWNER_DIED): those in its robust list.
 
-#ifndef HINDSIGHT_RECORDER_PROCESS_ROBUST_FUTEXES_H_
-#define HINDSIGHT_RECORDER_PROCESS_ROBUST_FUTEXES_H_
+#ifndef HINDSIGHT_RECORDER_SYSCALLS_ROBUST_FUTEXES_H_
+#define HINDSIGHT_RECORDER_SYSCALLS_ROBUST_FUTEXES_H_
 
 #include <sys/types.h>
 
@@ -21,4 +21,4 @@ std::vector<MemoryRange> FutexesInList(uint64_t head, const ReadMemory& read);
 
 }  // namespace hindsight
 
-#endif  // HINDSIGHT_RECORDER_PROCESS_ROBUST_FUTEXES_H_
+#endif  // HINDSIGHT_RECORDER_SYSCALLS_ROBUST_FUTEXES_H_

@@ -1,8 +1,8 @@
-#include "isa/memory_model.h"
-
 #include <gtest/gtest.h>
 
 #include <vector>
+
+#include "emulator/cpu/instruction.h"
 
 namespace hindsight {
 namespace {
@@ -20,7 +20,7 @@ std::string LeastModel(std::vector<uint8_t> code) {
   return fence ? "fence" : acqrel ? "acqrel" : load ? "load" : "none";
 }
 
-TEST(MemoryModelTest, FencesAndLockedInstructionsAreOrderableFromFenceOn) {
+TEST(OrderableTest, FencesAndLockedInstructionsAreOrderableFromFenceOn) {
   EXPECT_EQ(LeastModel({0xf0, 0x48, 0xff, 0x07}), "fence");  // lock inc qword [rdi]
   EXPECT_EQ(LeastModel({0x48, 0x87, 0x07}), "fence");        // xchg [rdi], rax
   EXPECT_EQ(LeastModel({0xf0, 0x0f, 0xb1, 0x0f}), "fence");  // lock cmpxchg [rdi], ecx
@@ -29,7 +29,7 @@ TEST(MemoryModelTest, FencesAndLockedInstructionsAreOrderableFromFenceOn) {
   EXPECT_EQ(LeastModel({0x0f, 0xae, 0xe8}), "fence");        // lfence
 }
 
-TEST(MemoryModelTest, StoresAreOrderableFromAcqRelOn) {
+TEST(OrderableTest, StoresAreOrderableFromAcqRelOn) {
   EXPECT_EQ(LeastModel({0x48, 0x89, 0x07}), "acqrel");        // mov [rdi], rax
   EXPECT_EQ(LeastModel({0x48, 0xff, 0x07}), "acqrel");        // inc qword [rdi]
   EXPECT_EQ(LeastModel({0x50}), "acqrel");                    // push rax
@@ -38,7 +38,7 @@ TEST(MemoryModelTest, StoresAreOrderableFromAcqRelOn) {
   EXPECT_EQ(LeastModel({0xc5, 0xfc, 0x29, 0x07}), "acqrel");  // vmovaps [rdi], ymm0
 }
 
-TEST(MemoryModelTest, LoadsAreOrderableUnderLoadOnly) {
+TEST(OrderableTest, LoadsAreOrderableUnderLoadOnly) {
   EXPECT_EQ(LeastModel({0x48, 0x8b, 0x07}), "load");        // mov rax, [rdi]
   EXPECT_EQ(LeastModel({0x48, 0x3b, 0x07}), "load");        // cmp rax, [rdi]
   EXPECT_EQ(LeastModel({0x58}), "load");                    // pop rax
@@ -47,7 +47,7 @@ TEST(MemoryModelTest, LoadsAreOrderableUnderLoadOnly) {
   EXPECT_EQ(LeastModel({0xc5, 0xfc, 0x28, 0x07}), "load");  // vmovaps ymm0, [rdi]
 }
 
-TEST(MemoryModelTest, WhatTouchesNoMemoryIsNeverOrderable) {
+TEST(OrderableTest, WhatTouchesNoMemoryIsNeverOrderable) {
   EXPECT_EQ(LeastModel({0x90}), "none");              // nop
   EXPECT_EQ(LeastModel({0x48, 0x8d, 0x07}), "none");  // lea rax, [rdi]
   EXPECT_EQ(LeastModel({0x48, 0x87, 0xd8}), "none");  // xchg rax, rbx

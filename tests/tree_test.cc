@@ -1,0 +1,172 @@
+// The shape of the source tree: which folder may include which, how large folders are, and that a
+// type's name is defined once.
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <map>
+#include <regex>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_split.h"
+#include "tests/harness/source_tree.h"
+
+namespace hindsight::e2e {
+namespace {
+
+std::string Folder(const std::string& path) {
+  return std::filesystem::path(path).parent_path().string();
+}
+
+using Arrows = std::map<std::string, std::set<std::string>>;
+
+// What each folder may include besides itself and base/.
+const Arrows& Allowed() {
+  static const auto* allowed = new Arrows{
+      {"base", {}},
+      {"confine", {}},
+      {"isa", {}},
+      {"tracefmt/storage", {}},
+      {"tracefmt", {"tracefmt/storage"}},
+      {"emulator/view", {"tracefmt"}},
+      {"emulator/assist", {"isa", "tracefmt"}},
+      {"emulator/cpu", {"isa", "tracefmt", "emulator/view", "emulator/assist"}},
+      {"keyframes/state", {"tracefmt"}},
+      {"keyframes/replay", {"isa", "tracefmt", "emulator/cpu", "keyframes/state"}},
+      {"keyframes/timeline",
+       {"isa", "tracefmt", "emulator/cpu", "keyframes/state", "keyframes/replay"}},
+      {"keyframes/inspect", {"isa", "tracefmt", "keyframes/state", "keyframes/timeline"}},
+      {"keyframes/verify",
+       {"isa", "tracefmt", "emulator/cpu", "keyframes/state", "keyframes/replay"}},
+      {"recorder/syscalls", {"tracefmt"}},
+      {"recorder/process", {"tracefmt"}},
+      {"recorder/ptrace", {"isa", "recorder/process", "recorder/syscalls"}},
+      {"recorder/log", {"isa", "tracefmt", "recorder/process"}},
+      {"recorder/session",
+       {"isa", "tracefmt", "recorder/process", "recorder/ptrace", "recorder/log"}},
+      {"recorder/emulate",
+       {"isa", "tracefmt", "emulator/cpu", "recorder/syscalls", "recorder/process",
+        "recorder/ptrace", "recorder/log", "recorder/session"}},
+      {"recorder",
+       {"isa", "tracefmt", "keyframes/verify", "recorder/process", "recorder/ptrace",
+        "recorder/log", "recorder/session", "recorder/emulate"}},
+      {"server/rsp", {}},
+      {"server/target",
+       {"isa", "tracefmt", "emulator/cpu", "keyframes/state", "keyframes/timeline",
+        "keyframes/inspect"}},
+      {"server/session", {"server/rsp", "server/target"}},
+      {"server", {"server/rsp", "server/target", "server/session"}},
+      {"cli/info", {"cli", "isa", "tracefmt", "keyframes/state"}},
+      {"cli",
+       {"confine", "isa", "tracefmt", "keyframes/state", "keyframes/verify", "recorder",
+        "recorder/session", "server", "server/session", "server/target", "cli/info"}},
+      {"examples", {}},
+  };
+  return *allowed;
+}
+
+// What tests and their tools may include, by folder at the root.
+const Arrows& AllowedToTests() {
+  static const auto* allowed = new Arrows{
+      {"base", {}},
+      {"confine", {}},
+      {"isa", {}},
+      {"tracefmt", {}},
+      {"emulator", {"isa", "tracefmt"}},
+      {"keyframes", {"isa", "tracefmt", "emulator"}},
+      {"recorder", {"isa", "tracefmt", "emulator", "keyframes"}},
+      {"server", {"isa", "tracefmt", "emulator", "keyframes"}},
+      {"cli", {"confine", "isa", "tracefmt", "emulator", "keyframes", "recorder", "server"}},
+      {"tests", {}},
+      {"examples", {}},
+  };
+  return *allowed;
+}
+
+// Folders that only tests use, and files of tests in others.
+bool IsForTests(const std::string& path) {
+  static const std::set<std::string> kFolders = {"emulator/checks",  "keyframes/toys",
+                                                 "keyframes/fuzz",   "recorder/testdata",
+                                                 "tracefmt/samples", "tracefmt/fuzz"};
+  static const std::regex name(
+      "(_test\\.cc|_fixture\\.h|_fuzzer\\.cc)$|/(fake|gdb_client|"
+      "session_client|memory_observer|true_process|timeline_soak|"
+      "timeline_timing)[a-z_]*\\.(h|cc)$");
+  return TopFolder(path) == "tests" || kFolders.count(Folder(path)) != 0 ||
+         std::regex_search(path, name);
+}
+
+// The project's own headers that a file includes.
+std::vector<std::string> Includes(const SourceFile& file) {
+  static const std::regex include("^#include \"([^\"]+)\"");
+  static const std::set<std::string> kSystem = {"absl", "benchmark", "gmock", "gtest"};
+  std::vector<std::string> result;
+  for (const std::string& line : file.lines) {
+    std::smatch match;
+    if (!std::regex_search(line, match, include)) continue;
+    if (kSystem.count(TopFolder(match[1])) == 0) result.push_back(match[1]);
+  }
+  return result;
+}
+
+TEST(TreeTest, IncludesPointOneWay) {
+  for (const SourceFile& file : Sources()) {
+    if (!absl::EndsWith(file.path, ".cc") && !absl::EndsWith(file.path, ".h")) continue;
+    const bool test = IsForTests(file.path);
+    auto place = [&](const std::string& path) { return test ? TopFolder(path) : Folder(path); };
+    const Arrows& arrows = test ? AllowedToTests() : Allowed();
+    const auto rule = arrows.find(place(file.path));
+    if (TopFolder(file.path) == "bench") continue;
+    ASSERT_TRUE(rule != arrows.end()) << file.path << ": a folder without a rule";
+    for (const std::string& included : Includes(file)) {
+      const std::string to = place(included);
+      EXPECT_TRUE(to == rule->first || to == "base" || rule->second.count(to) != 0)
+          << file.path << " must not include " << included;
+      EXPECT_TRUE(test || !IsForTests(included)) << file.path << " includes a test's " << included;
+    }
+  }
+}
+
+TEST(TreeTest, FoldersAreSmall) {
+  std::map<std::string, int> files;
+  for (const SourceFile& file : Sources()) {
+    if (!absl::EndsWith(file.path, ".c")) ++files[Folder(file.path)];
+  }
+  for (const auto& [folder, count] : files) {
+    EXPECT_LE(count, 40) << folder << " has too many source files: it has more than one purpose";
+  }
+}
+
+// Two types of one name in one namespace, linked together, are undefined behaviour that no compiler
+// reports.
+TEST(TreeTest, TypesAreDefinedOnce) {
+  static const std::regex opens("^namespace( [a-z_:0-9]+)? \\{$");
+  static const std::regex closes("^\\}  // namespace");
+  static const std::regex type(
+      "^(class|struct|enum class|enum|using) ([A-Za-z0-9]+)( final)?( : [^;]*"
+      "| =.*)?( \\{| =.*;)");
+  std::map<std::string, std::string> defined;  // in which file
+  for (const SourceFile& file : Sources()) {
+    if (IsForTests(file.path) || absl::EndsWith(file.path, ".c")) continue;
+    std::vector<std::string> spaces;
+    for (const std::string& line : file.lines) {
+      std::smatch match;
+      if (std::regex_search(line, match, opens)) {
+        spaces.push_back(match[1].matched ? match[1].str() : "");
+      } else if (std::regex_search(line, closes)) {
+        if (!spaces.empty()) spaces.pop_back();
+      } else if (!spaces.empty() && spaces.back() != "" && std::regex_search(line, match, type)) {
+        const std::string name = spaces.back() + "::" + match[2].str();
+        const auto [first, is_new] = defined.try_emplace(name, file.path);
+        EXPECT_TRUE(is_new) << name << " is defined in " << first->second << " and " << file.path;
+      }
+    }
+  }
+  EXPECT_GT(defined.size(), 100u);
+}
+
+}  // namespace
+}  // namespace hindsight::e2e
