@@ -20,7 +20,8 @@
 #include "cli/trace_path.h"
 #include "cli/until_failure.h"
 #include "isa/memory_model.h"
-#include "recorder/emulate/turn_scheduler.h"
+#include "recorder/session/engine_kind.h"
+#include "recorder/session/seed.h"
 
 namespace hindsight {
 namespace {
@@ -144,7 +145,7 @@ int RunRecording(const RecordOptions& record, bool quiet) {
 
 // What the options say, as the recorder has no types for it.
 struct RecordValues {
-  std::string engine = "emulate";
+  std::string engine = NameOf(RecordOptions().engine);
   std::string cpu = NameOf(RecordOptions().cpu);
   ChildrenValue children;
   EnvironmentValue environment;
@@ -241,7 +242,7 @@ void AddOptions(Options* options, RecordOptions* record, RecordValues* values) {
 
 // Empty, or what is wrong.
 std::string Check(const RecordOptions& record, const RecordValues& values) {
-  if (values.engine != "emulate") return absl::StrCat("unknown engine ", values.engine);
+  if (!EngineNamed(values.engine)) return absl::StrCat("unknown engine ", values.engine);
   if (!CpuModelNamed(values.cpu)) return absl::StrCat("unknown cpu ", values.cpu);
   if (!ParseMemoryModel(record.memory_model)) {
     return absl::StrCat("unknown memory model ", record.memory_model);
@@ -262,13 +263,14 @@ std::string Check(const RecordOptions& record, const RecordValues& values) {
 }
 
 void Fill(const RecordValues& values, RecordOptions* record) {
+  record->engine = *EngineNamed(values.engine);
   record->cpu = *CpuModelNamed(values.cpu);
   record->adapt_light_keyframes =
       record->light_keyframe_interval == RecordOptions().light_keyframe_interval;
   record->max_seconds = values.duration.seconds;
   record->timeout_seconds = values.timeout.seconds;
   record->chaos = values.chaos.given;
-  record->seed = values.chaos.seed.has_value() ? *values.chaos.seed : TurnScheduler::NewSeed();
+  record->seed = values.chaos.seed.has_value() ? *values.chaos.seed : NewSeed();
   record->bulk_bytes = values.omit_bulk.bytes;
   record->max_trace_bytes = values.max_size.bytes;
   record->only_program = values.children.program;

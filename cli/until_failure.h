@@ -7,7 +7,7 @@
 #include <functional>
 #include <string>
 
-#include "recorder/record.h"
+#include "recorder/session/options.h"
 
 namespace hindsight {
 

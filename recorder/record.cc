@@ -31,7 +31,7 @@ Manifest Describe(const RecordOptions& options, pid_t pid) {
       std::chrono::duration_cast<std::chrono::nanoseconds>(system_clock::now().time_since_epoch())
           .count();
   manifest.host_cpu = CpuBrand();
-  manifest.engine = "emulate";
+  manifest.engine = NameOf(options.engine);
   manifest.memory_model = options.memory_model;
   manifest.cpu = NameOf(options.cpu);
   manifest.register_layout = kRegisterLayout;

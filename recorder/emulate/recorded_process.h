@@ -24,7 +24,7 @@
 #include "recorder/ptrace/breakpoint_run.h"
 #include "recorder/ptrace/commit_area.h"
 #include "recorder/ptrace/tracee.h"
-#include "recorder/record.h"
+#include "recorder/session/options.h"
 #include "recorder/syscalls/syscall_outputs.h"
 #include "tracefmt/trace_writer.h"
 

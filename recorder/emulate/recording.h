@@ -29,8 +29,8 @@
 #include "recorder/process/foreign_mappings.h"
 #include "recorder/process/symbols.h"
 #include "recorder/ptrace/breakpoint_run.h"
-#include "recorder/record.h"
-#include "recorder/stop_request.h"
+#include "recorder/session/options.h"
+#include "recorder/session/stop_request.h"
 #include "recorder/syscalls/terminal_use.h"
 
 namespace hindsight {

@@ -60,9 +60,6 @@ uint64_t Mixed(uint64_t seed) {
 TurnScheduler::TurnScheduler(uint64_t seed, bool chaos)
     : seed_(seed), chaos_(chaos), random_(Mixed(seed)) {}
 
-// 32 bits: a number that a user can type.
-uint64_t TurnScheduler::NewSeed() { return std::random_device{}(); }
-
 uint64_t TurnScheduler::PowerOfTwo(int low, int high) {
   return uint64_t{1} << (low + Below(std::max(high, low) - low + 1));
 }

@@ -40,9 +40,6 @@ class TurnScheduler {
  public:
   TurnScheduler(uint64_t seed, bool chaos);
 
-  // One that no earlier recording had, as far as chance goes.
-  static uint64_t NewSeed();
-
   uint64_t seed() const { return seed_; }
   bool chaos() const { return chaos_; }
 

@@ -44,12 +44,6 @@ TEST(TurnSchedulerTest, NeighbouringSeedsDecideDifferently) {
   EXPECT_EQ(seen.size(), 200u);
 }
 
-TEST(TurnSchedulerTest, NewSeedsDiffer) {
-  std::set<uint64_t> seeds;
-  for (int i = 0; i < 50; ++i) seeds.insert(TurnScheduler::NewSeed());
-  EXPECT_GT(seeds.size(), 45u);
-}
-
 TEST(TurnSchedulerTest, NoTurnIsLongerThanAllowedOrEmpty) {
   for (const bool chaos : {false, true}) {
     TurnScheduler scheduler(7, chaos);

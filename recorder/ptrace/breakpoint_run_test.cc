@@ -15,7 +15,7 @@
 #include "recorder/process/program_lookup.h"
 #include "recorder/process/symbols.h"
 #include "recorder/ptrace/launch.h"
-#include "recorder/stop_request.h"
+#include "recorder/session/stop_request.h"
 
 namespace hindsight {
 namespace {

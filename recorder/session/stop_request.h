@@ -13,8 +13,8 @@
 // Not copyable, not movable; one at a time. Belongs to the thread that made it: that is the one it
 // wakes.
 
-#ifndef HINDSIGHT_RECORDER_STOP_REQUEST_H_
-#define HINDSIGHT_RECORDER_STOP_REQUEST_H_
+#ifndef HINDSIGHT_RECORDER_SESSION_STOP_REQUEST_H_
+#define HINDSIGHT_RECORDER_SESSION_STOP_REQUEST_H_
 
 #include <signal.h>
 #include <time.h>
@@ -58,4 +58,4 @@ class StopRequest {
 
 }  // namespace hindsight
 
-#endif  // HINDSIGHT_RECORDER_STOP_REQUEST_H_
+#endif  // HINDSIGHT_RECORDER_SESSION_STOP_REQUEST_H_

@@ -1,4 +1,4 @@
-#include "recorder/stop_request.h"
+#include "recorder/session/stop_request.h"
 
 #include <errno.h>
 #include <sys/wait.h>

@@ -1,0 +1,22 @@
+// The engines that record: the names that users and traces call them by.
+
+#ifndef HINDSIGHT_RECORDER_SESSION_ENGINE_KIND_H_
+#define HINDSIGHT_RECORDER_SESSION_ENGINE_KIND_H_
+
+#include <cstdint>
+#include <optional>
+
+#include "absl/strings/string_view.h"
+
+namespace hindsight {
+
+enum class EngineKind : uint8_t {
+  kEmulate,  // threads take turns in the emulator
+};
+
+std::optional<EngineKind> EngineNamed(absl::string_view name);
+const char* NameOf(EngineKind kind);
+
+}  // namespace hindsight
+
+#endif  // HINDSIGHT_RECORDER_SESSION_ENGINE_KIND_H_

@@ -1,0 +1,113 @@
+// What a recording is asked for, what it shows while it runs, and what comes of it.
+
+#ifndef HINDSIGHT_RECORDER_SESSION_OPTIONS_H_
+#define HINDSIGHT_RECORDER_SESSION_OPTIONS_H_
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "isa/cpuid.h"
+#include "recorder/session/engine_kind.h"
+
+namespace hindsight {
+
+// What a progress line shows. Totals since the start.
+struct RecordProgress {
+  uint64_t instructions = 0;
+  uint64_t events = 0;  // orderable events
+  uint64_t trace_bytes = 0;
+  double seconds = 0;
+};
+
+enum class ChildPolicy : uint8_t {
+  kFollow,  // children are recorded, and theirs
+  kNone,    // children run natively
+  kOnly,    // only processes that run the program `only_program` are recorded, from its exec on
+};
+
+struct RecordOptions {
+  std::string directory;  // of the trace; must not exist or be empty
+  EngineKind engine = EngineKind::kEmulate;
+  // The program and its arguments. arguments[0] is looked for like execvp does and is the program's
+  // argv[0], as given.
+  std::vector<std::string> arguments;
+  // Instructions; 0: only at the start. A light keyframe costs no time that could be measured down
+  // to every 5 M instructions, and the lines the thread uses once more: 25 M replay in about a
+  // quarter of a second, and add less to a trace than its modules.
+  uint64_t light_keyframe_interval = 25'000'000;
+  // Whether light keyframes come less often, up to 16 times the interval, while a thread uses much
+  // memory, all of which each imports anew.
+  bool adapt_light_keyframes = false;
+  uint64_t full_keyframe_interval = 2'000'000'000;
+  std::string memory_model = "fence";  // "kernel", "fence", "acqrel" or "load"
+  // What CPUID tells the program.
+  CpuModel cpu = CpuModel::kHost;
+  ChildPolicy children = ChildPolicy::kFollow;
+  std::string only_program;  // base name or path of an executable
+  // Whether the manifests list the environment of each process.
+  bool store_environment = true;
+  // Not 0: instead of starting a program, records this process from now on; `arguments` is empty.
+  int32_t attach_pid = 0;
+  // Whether recording lasts until the last of the processes has ended that the program made; else
+  // those that outlive the program by more than an instant run on unrecorded.
+  bool wait_for_all = false;
+  double timeout_seconds = 0;    // the program is killed after this; 0: it is not
+  double max_seconds = 0;        // recording ends after this; 0: it does not
+  uint64_t max_trace_bytes = 0;  // recording ends before the trace gets much larger; 0: no limit
+  // FUNCTION, FILE:FUNCTION or an address (0x...): where recording begins / ends, each time any
+  // thread gets there; before and after the program runs natively. Empty: not so.
+  std::string start_at, stop_at;
+  // So many blocks of each million instructions, and more of a thread's first, are executed by the
+  // program's own thread as well, and compared (block_check.h); 0: none.
+  uint64_t self_checks_per_million = 0;
+  // Instructions of a thread's turn among others, at most; and between two looks for pending
+  // signals, keyframes due and progress.
+  uint64_t quantum = 1'000'000;
+  // Of all that is left to chance (turn_scheduler.h).
+  uint64_t seed = 0;
+  // Threads and processes are scheduled to find bugs.
+  bool chaos = false;
+  // Mapped files larger than this are listed in the trace, but not stored.
+  uint64_t max_module_bytes = uint64_t{256} << 20;
+  // System calls that store more than this in one place: what they store is not recorded, but where
+  // the program uses it; debuggers show it as unavailable before. 0: all is recorded.
+  uint64_t bulk_bytes = 0;
+  // Called at the beginning, and then about four times a second, from the thread that called
+  // RecordProgram, also while the program waits in a system call. Not while the program uses the
+  // terminal that standard error is (terminal_use.h), if it is one. May be empty.
+  std::function<void(const RecordProgress&)> progress;
+  // Called before the program uses the terminal: what `progress` has shown there must go. Empty if
+  // `progress` is.
+  std::function<void()> hide_progress;
+  // Whether the cursor of that terminal is at the start of an empty line when the program starts.
+  bool at_line_start = true;
+};
+
+struct RecordResult {
+  // The program's own, as wait(2) reports it; also of a program that outlived its recording.
+  int wait_status = 0;
+  uint64_t instructions = 0;
+  uint64_t events = 0;
+  uint64_t trace_bytes = 0;
+  uint64_t light_keyframes = 0;  // segments
+  uint64_t full_keyframes = 0;
+  double seconds = 0;      // wall-clock time of the recording
+  uint64_t processes = 1;  // recorded
+  uint64_t threads = 1;
+  uint64_t processes_left = 0;    // made by the program, and running on when it had ended
+  uint64_t blocks_checked = 0;    // see RecordOptions::self_checks_per_million
+  uint64_t blocks_differing = 0;  // of them, not executed as the processor does
+  std::string first_difference;   // in which instruction, and what
+  // Empty: recorded to the program's end. Else why recording stopped earlier; a line that says so
+  // has been printed on stderr then, and the program ran on unrecorded.
+  std::string end_reason;
+  bool timed_out = false;  // it was killed, after RecordOptions::timeout_seconds
+  bool at_line_start =
+      true;  // RecordOptions::at_line_start for who comes next; if `progress` is set
+};
+
+}  // namespace hindsight
+
+#endif  // HINDSIGHT_RECORDER_SESSION_OPTIONS_H_
