@@ -49,7 +49,7 @@ const Arrows& Allowed() {
        {"isa", "tracefmt", "recorder/process", "recorder/ptrace", "recorder/log"}},
       {"recorder/emulate",
        {"isa", "tracefmt", "emulator/cpu", "recorder/syscalls", "recorder/process",
-        "recorder/ptrace", "recorder/log", "recorder/session"}},
+        "recorder/ptrace", "recorder/log", "recorder/session", "recorder"}},
       {"recorder",
        {"isa", "tracefmt", "keyframes/verify", "recorder/process", "recorder/ptrace",
         "recorder/log", "recorder/session", "recorder/emulate"}},
@@ -62,7 +62,8 @@ const Arrows& Allowed() {
       {"cli/info", {"cli", "isa", "tracefmt", "keyframes/state"}},
       {"cli",
        {"confine", "isa", "tracefmt", "keyframes/state", "keyframes/verify", "recorder",
-        "recorder/session", "server", "server/session", "server/target", "cli/info"}},
+        "recorder/session", "recorder/emulate", "server", "server/session", "server/target",
+        "cli/info"}},
       {"examples", {}},
   };
   return *allowed;

@@ -11,6 +11,7 @@
 #include "emulator/assist/assist_plan.h"
 #include "isa/decoder.h"
 #include "isa/host_features.h"
+#include "tracefmt/records.h"
 
 namespace hindsight {
 namespace {

@@ -26,7 +26,7 @@ std::string Program(const std::string& name) {
   char path[PATH_MAX] = {};
   if (readlink("/proc/self/exe", path, sizeof(path) - 1) < 0) return name;
   const std::string self = path;
-  return self.substr(0, self.rfind('/')) + "/../tests/lockstep/" + name;
+  return self.substr(0, self.rfind('/')) + "/../../tests/lockstep/" + name;
 }
 
 // Runs `argv`, at most `limit` instructions of it.

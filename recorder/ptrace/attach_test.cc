@@ -83,7 +83,7 @@ std::string Program(const std::string& name) {
   char path[4096];
   const ssize_t length = readlink("/proc/self/exe", path, sizeof(path));
   const std::string self(path, length > 0 ? length : 0);
-  return self.substr(0, self.rfind('/')) + "/testdata/" + name;
+  return self.substr(0, self.rfind('/')) + "/../testdata/" + name;
 }
 
 std::vector<ThreadToDetach> AsTheyAre(const std::vector<AttachedThread>& threads) {

@@ -25,7 +25,7 @@ std::string Program() {
   char path[4096];
   const ssize_t length = readlink(here.c_str(), path, sizeof(path));
   const std::string self(path, length > 0 ? length : 0);
-  return self.substr(0, self.rfind('/')) + "/testdata/native_run";
+  return self.substr(0, self.rfind('/')) + "/../testdata/native_run";
 }
 
 // testdata/native_run, run from its first instruction to the events that it brings.
