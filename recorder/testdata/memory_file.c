@@ -75,6 +75,7 @@ static int by_child(int rounds) {
 static int from_outside(void) {
   static _Alignas(4096) volatile unsigned flag[1024];
   use();
+  sum += flag[0];  // in use before anybody knows of it
   printf("%d %p\n", getpid(), (void*)flag);
   fflush(stdout);
   for (int call = 0; call < 1000000; call++) {
