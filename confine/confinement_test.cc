@@ -163,7 +163,7 @@ TEST_F(ConfinementTest, WhatReplayNeedsStillWorks) {
               return answer;
             }),
             0);
-  // Native assist, and Unicorn's generated code.
+  // Host assist, and Unicorn's generated code.
   EXPECT_EQ(InConfinement([] {
               void* code = mmap(nullptr, 4096, PROT_READ | PROT_WRITE | PROT_EXEC,
                                 MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);

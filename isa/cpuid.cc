@@ -39,7 +39,7 @@ constexpr uint32_t kLeaf7Ebx = Bit(19);
 constexpr uint32_t kExtended1Ecx = Bit(0) | Bit(5) | Bit(8);
 constexpr uint32_t kExtended1Edx = ~(Bit(22) | Bit(30) | Bit(31));  // not mmxext, 3dnow
 
-// What the host model offers beside those features of the host that native assist executes
+// What the host model offers beside those features of the host that host assist executes
 // (host_features.h). Left out because they cannot be recorded as the hardware has them: monitor,
 // waitpkg, hle and rtm (a transaction cannot be stepped), mpx, pku (the view knows no protection
 // keys), shadow stacks and ibt (registers of their own), amx (so much state that every stop would

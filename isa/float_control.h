@@ -1,5 +1,5 @@
 // Floating-point control that generated code does not follow: exceptions that are not masked. They
-// are masked while it runs (host_float.h).
+// are masked while it runs (float_helpers.h).
 //
 // A function of the registers, so that recorder and replay agree at every instruction.
 

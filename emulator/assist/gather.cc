@@ -26,7 +26,7 @@ bool HasWideIndex(ZydisMnemonic mnemonic) {
   return *at == 'q';
 }
 
-Elements FindElements(const AssistPlan& plan, const RegisterFile& registers) {
+Elements FindElements(const HostPlan& plan, const RegisterFile& registers) {
   const ZydisDecodedOperand& memory = plan.operands[plan.memory_operand];
   Elements elements;
   elements.data_bytes = memory.size / 8;
@@ -49,15 +49,15 @@ Elements FindElements(const AssistPlan& plan, const RegisterFile& registers) {
   return elements;
 }
 
-bool IsEvex(const AssistPlan& plan) {
+bool IsEvex(const HostPlan& plan) {
   return plan.instruction.encoding == ZYDIS_INSTRUCTION_ENCODING_EVEX;
 }
 
-int OpmaskOf(const AssistPlan& plan) { return ZydisRegisterGetId(plan.instruction.avx.mask.reg); }
+int OpmaskOf(const HostPlan& plan) { return ZydisRegisterGetId(plan.instruction.avx.mask.reg); }
 
 }  // namespace
 
-bool Gather(const AssistPlan& plan, RegisterFile* registers, AssistMemory* memory) {
+bool Gather(const HostPlan& plan, RegisterFile* registers, GuestMemory* memory) {
   const Elements elements = FindElements(plan, *registers);
   const int destination = ZydisRegisterGetId(plan.operands[0].reg.value);
   const int mask = IsEvex(plan) ? OpmaskOf(plan) : ZydisRegisterGetId(plan.operands[2].reg.value);
@@ -82,7 +82,7 @@ bool Gather(const AssistPlan& plan, RegisterFile* registers, AssistMemory* memor
   return true;
 }
 
-bool Scatter(const AssistPlan& plan, RegisterFile* registers, AssistMemory* memory) {
+bool Scatter(const HostPlan& plan, RegisterFile* registers, GuestMemory* memory) {
   const Elements elements = FindElements(plan, *registers);
   const int mask = OpmaskOf(plan);
   const VectorBytes source = ReadVector(*registers, ZydisRegisterGetId(plan.operands[2].reg.value));

@@ -5,15 +5,15 @@
 #ifndef HINDSIGHT_EMULATOR_ASSIST_GATHER_H_
 #define HINDSIGHT_EMULATOR_ASSIST_GATHER_H_
 
-#include "emulator/assist/assist_memory.h"
-#include "emulator/assist/assist_plan.h"
+#include "emulator/assist/guest_memory.h"
+#include "emulator/assist/host_plan.h"
 #include "isa/registers.h"
 
 namespace hindsight {
 
-// False, and nothing changed, if an element faults. Requires: the plan is one of them.
-bool Gather(const AssistPlan& plan, RegisterFile* registers, AssistMemory* memory);
-bool Scatter(const AssistPlan& plan, RegisterFile* registers, AssistMemory* memory);
+// False, with nothing changed, if an element faults. Requires: plan.is_gather / plan.is_scatter.
+bool Gather(const HostPlan& plan, RegisterFile* registers, GuestMemory* memory);
+bool Scatter(const HostPlan& plan, RegisterFile* registers, GuestMemory* memory);
 
 }  // namespace hindsight
 

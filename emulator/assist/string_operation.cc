@@ -42,7 +42,7 @@ uint64_t FlagsOfCompare(T left, T right) {
 template <typename T>
 class Repetition {
  public:
-  Repetition(Kind kind, bool while_equal, RegisterFile* registers, AssistMemory* memory)
+  Repetition(Kind kind, bool while_equal, RegisterFile* registers, GuestMemory* memory)
       : kind_(kind), while_equal_(while_equal), registers_(registers), memory_(memory) {}
 
   bool Run() {
@@ -161,7 +161,7 @@ class Repetition {
   const Kind kind_;
   const bool while_equal_;
   RegisterFile* registers_;
-  AssistMemory* memory_;
+  GuestMemory* memory_;
   uint64_t count_ = registers_->gpr[kRcx];
   uint64_t source_ = registers_->gpr[kRsi];
   uint64_t destination_ = registers_->gpr[kRdi];
@@ -182,7 +182,7 @@ bool IsStringOperation(const ZydisDecodedInstruction& instruction) {
 }
 
 bool ExecuteString(const ZydisDecodedInstruction& instruction, RegisterFile* registers,
-                   AssistMemory* memory) {
+                   GuestMemory* memory) {
   const Kind kind = KindOf(instruction);
   const bool while_equal = (instruction.attributes & ZYDIS_ATTRIB_HAS_REPNE) == 0;
   const int width = (instruction.opcode & 1) == 0 ? 8 : instruction.operand_width;

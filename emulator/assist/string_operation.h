@@ -1,5 +1,5 @@
-// Repeated string instructions (rep movs, rep stos, repe/repne cmps and scas), as a whole: an
-// engine executes them one iteration at a time, at some 15 ns each.
+// Repeated string instructions (rep movs, rep stos, repe/repne cmps and scas), all iterations at
+// once: Unicorn executes them one iteration at a time, at some 15 ns each.
 //
 // Stateless; any thread.
 
@@ -10,19 +10,19 @@
 
 #include <cstdint>
 
-#include "emulator/assist/assist_memory.h"
+#include "emulator/assist/guest_memory.h"
 #include "isa/registers.h"
 
 namespace hindsight {
 
-// Whether ExecuteString() knows it.
+// Whether ExecuteString() implements it.
 bool IsStringOperation(const ZydisDecodedInstruction& instruction);
 
-// Executes all its iterations from registers->rip on, which moves on. False if one faults: the
-// registers have not changed then, memory has, by the iterations before. Requires:
+// Executes all iterations of the instruction at registers->rip and advances rip. False if one
+// faults: then the registers have not changed, but memory has, by the iterations before. Requires:
 // IsStringOperation, and the direction flag is clear.
 bool ExecuteString(const ZydisDecodedInstruction& instruction, RegisterFile* registers,
-                   AssistMemory* memory);
+                   GuestMemory* memory);
 
 }  // namespace hindsight
 

@@ -1,7 +1,7 @@
-// Turns signals that host code raises into a way out of it.
+// Lets host code that raises a signal continue elsewhere instead.
 //
-// The handlers (SIGFPE, SIGILL, SIGSEGV, SIGBUS) are installed once for the process, in front of
-// those that are there, which still get what is none of ours.
+// The handlers (SIGFPE, SIGILL, SIGSEGV, SIGBUS) are installed once per process and pass signals
+// from elsewhere on to the handlers that were installed before.
 
 #ifndef HINDSIGHT_EMULATOR_ASSIST_STUB_FAULTS_H_
 #define HINDSIGHT_EMULATOR_ASSIST_STUB_FAULTS_H_
@@ -10,7 +10,7 @@
 
 namespace hindsight {
 
-// While alive, a fault of this thread at an address in [begin, end) makes it go on at `bail`.
+// While alive, a fault of this thread at an address in [begin, end) continues at `bail`.
 // Scopes do not nest.
 class StubFaultScope {
  public:
@@ -19,7 +19,7 @@ class StubFaultScope {
   StubFaultScope(const StubFaultScope&) = delete;
   StubFaultScope& operator=(const StubFaultScope&) = delete;
 
-  // Puts the handlers in place, if they are not.
+  // Installs the handlers, unless they are installed already.
   static void Install();
 };
 

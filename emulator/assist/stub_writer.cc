@@ -29,7 +29,7 @@ constexpr size_t Zmm16Field(int i) { return offsetof(RegisterFile, zmm16) + (i -
 
 class StubWriter {
  public:
-  explicit StubWriter(const AssistPlan& plan) : plan_(plan) { ChooseStateRegister(); }
+  explicit StubWriter(const HostPlan& plan) : plan_(plan) { ChooseStateRegister(); }
 
   Stub Write() {
     Enter();
@@ -70,7 +70,7 @@ class StubWriter {
     }
     CHECK(state_ != 0);  // no instruction has seven register operands
     used_ = plan_.gprs | 1u << plan_.memory_register | 1u << state_;
-    if (plan_.rsp_stand_in != AssistPlan::kNoStandIn) used_ |= 1u << plan_.rsp_stand_in;
+    if (plan_.rsp_stand_in != HostPlan::kNoStandIn) used_ |= 1u << plan_.rsp_stand_in;
     vex_ = plan_.instruction.encoding == ZYDIS_INSTRUCTION_ENCODING_VEX ||
            plan_.instruction.encoding == ZYDIS_INSTRUCTION_ENCODING_EVEX;
     wide_opmasks_ = HostFeatures::OfThisHost().Has(HostFeature::kAvx512Bw);
@@ -273,7 +273,7 @@ class StubWriter {
     Bytes({0x62, r | r_high | 0x41, 0x7c, 0x48, opcode});
   }
 
-  const AssistPlan& plan_;
+  const HostPlan& plan_;
   Stub stub_;
   uint8_t state_ = 0;
   uint32_t used_ = 0;
@@ -283,6 +283,6 @@ class StubWriter {
 
 }  // namespace
 
-Stub WriteStub(const AssistPlan& plan) { return StubWriter(plan).Write(); }
+Stub WriteStub(const HostPlan& plan) { return StubWriter(plan).Write(); }
 
 }  // namespace hindsight

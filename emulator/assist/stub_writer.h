@@ -1,5 +1,5 @@
 // Writes the host code that runs one planned instruction: a function that loads the registers the
-// instruction uses, executes it, stores what it changed, and leaves the host's own state as it was.
+// instruction uses, executes it, stores what it changed, and preserves the host's own state.
 //
 // Stateless; any thread.
 
@@ -12,23 +12,23 @@
 #include <cstdint>
 #include <vector>
 
-#include "emulator/assist/assist_plan.h"
+#include "emulator/assist/host_plan.h"
 #include "isa/registers.h"
 
 namespace hindsight {
 
-// `memory` is what the memory operand becomes; `image` is loaded and stored by plans that use x87,
-// whose other vector registers and MXCSR are not looked at in `registers`. Returns 0, or 1 if it
-// was made to leave at Stub::bail; then `registers` is unchanged.
+// `memory` becomes the memory operand; `image` is loaded and stored by plans that use the x87, and
+// then replaces the vector registers and MXCSR of `registers`. Returns 0, or 1 if it left at
+// Stub::bail; then `registers` is unchanged.
 using StubFunction = uint64_t (*)(RegisterFile* registers, void* memory, user_fpregs_struct* image);
 
 struct Stub {
   std::vector<uint8_t> code;  // position independent; its start is a StubFunction
-  // Whoever handles a signal that the instruction raised lets the thread go on here.
+  // Where the handler of a signal that the instruction raised lets the thread continue.
   size_t bail = 0;
 };
 
-Stub WriteStub(const AssistPlan& plan);
+Stub WriteStub(const HostPlan& plan);
 
 }  // namespace hindsight
 

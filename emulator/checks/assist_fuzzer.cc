@@ -1,4 +1,4 @@
-// Feeds wild bytes to native assist and aborts if they reach anything of the host's.
+// Feeds wild bytes to host assist and aborts if they reach anything of the host's.
 //
 //   bazel run --config=fuzz //emulator/checks:assist_fuzzer -- -max_total_time=60
 

@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "absl/status/status.h"
-#include "emulator/assist/assist_plan.h"
+#include "emulator/assist/host_plan.h"
 #include "isa/decoder.h"
 #include "isa/host_features.h"
 #include "tracefmt/records.h"
@@ -62,7 +62,7 @@ bool HasForeignPrefix(const std::vector<uint8_t>& code) {
 
 // Answers for the only operand, wherever the instruction thinks it is: at the end of a page, or in
 // the middle, at an address with the same alignment.
-class AssistProbe::Operand final : public AssistMemory {
+class AssistProbe::Operand final : public GuestMemory {
  public:
   Operand(uint8_t* page, bool at_end) : page_(page), at_end_(at_end) {
     std::memset(page, kOperandByte, kPageBytes);
@@ -94,7 +94,7 @@ class AssistProbe::Operand final : public AssistMemory {
 
 absl::StatusOr<std::unique_ptr<AssistProbe>> AssistProbe::Create(uint64_t seed) {
   auto probe = std::unique_ptr<AssistProbe>(new AssistProbe(seed));
-  probe->assist_ = std::make_unique<NativeAssist>();
+  probe->assist_ = std::make_unique<HostAssist>();
   void* forbidden = mmap(nullptr, kForbiddenBytes, PROT_READ | PROT_WRITE,
                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_32BIT, -1, 0);
   void* pages =
@@ -129,7 +129,7 @@ RegisterFile AssistProbe::Registers() {
   return registers;
 }
 
-AssistProbe::Outcome AssistProbe::Run(const NativeInstruction& instruction,
+AssistProbe::Outcome AssistProbe::Run(const HostInstruction& instruction,
                                       const RegisterFile& before, uint8_t fill, bool at_end) {
   std::memset(forbidden_, fill, kForbiddenBytes);
   Operand operand(pages_, at_end);
@@ -151,14 +151,14 @@ AssistProbe::Result AssistProbe::Try(absl::Span<const uint8_t> code) {
   ZydisDecodedInstruction decoded;
   ZydisDecodedOperand operands[ZYDIS_MAX_OPERAND_COUNT] = {};
   if (!Decode(code, &decoded, operands)) return result;
-  std::optional<AssistPlan> plan = MakeAssistPlan(decoded, operands);
+  std::optional<HostPlan> plan = MakeHostPlan(decoded, operands);
   if (!plan.has_value() || plan->is_gather || plan->is_scatter ||
       !HostFeatures::OfThisHost().Has(plan->needs)) {
     return result;
   }
   if (HasForeignPrefix(plan->code)) return {.assisted = true, .wrong = "a prefix of the guest's"};
-  if (++prepared_ % kManyPrepared == 0) assist_ = std::make_unique<NativeAssist>();
-  absl::StatusOr<NativeInstruction> ready = assist_->Prepare(*std::move(plan));
+  if (++prepared_ % kManyPrepared == 0) assist_ = std::make_unique<HostAssist>();
+  absl::StatusOr<HostInstruction> ready = assist_->Prepare(*std::move(plan));
   if (!ready.ok()) return result;
   result.assisted = true;
   touched_.clear();

@@ -1,4 +1,4 @@
-// Executes arbitrary bytes by native assist, if it takes them, and sees to it that nothing of the
+// Executes arbitrary bytes by host assist, if it takes them, and sees to it that nothing of the
 // host's is read or written but the operand: the registers point into memory that must play no
 // part, the operand ends at a page that must not be touched.
 //
@@ -13,7 +13,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
-#include "emulator/assist/native_assist.h"
+#include "emulator/assist/host_assist.h"
 #include "emulator/checks/random_state.h"
 
 namespace hindsight {
@@ -45,11 +45,11 @@ class AssistProbe {
 
   explicit AssistProbe(uint64_t seed) : state_(seed) {}
   RegisterFile Registers();
-  Outcome Run(const NativeInstruction& instruction, const RegisterFile& before, uint8_t fill,
+  Outcome Run(const HostInstruction& instruction, const RegisterFile& before, uint8_t fill,
               bool at_end);
 
   RandomState state_;
-  std::unique_ptr<NativeAssist> assist_;
+  std::unique_ptr<HostAssist> assist_;
   int prepared_ = 0;
   uint8_t* forbidden_ = nullptr;  // below 4 GB
   uint8_t* pages_ = nullptr;      // two, the second of which has no rights

@@ -1,4 +1,4 @@
-// Arbitrary bytes of a guest, executed by native assist, reach nothing of the host's.
+// Arbitrary bytes of a guest, executed by host assist, reach nothing of the host's.
 
 #include "emulator/checks/assist_probe.h"
 
@@ -11,7 +11,7 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/string_view.h"
 #include "base/test_seed.h"
-#include "emulator/assist/assist_code.h"
+#include "emulator/assist/host_encoding.h"
 #include "emulator/checks/encodings.h"
 #include "emulator/checks/odd_encodings.h"
 #include "emulator/cpu/instruction.h"
@@ -114,11 +114,11 @@ TEST_F(AssistProbeTest, WhatIsAssistableCanBeEncoded) {
     ZydisDecodedInstruction decoded;
     ZydisDecodedOperand operands[ZYDIS_MAX_OPERAND_COUNT] = {};
     ASSERT_TRUE(Decode(encoding.bytes, &decoded, operands));
-    if (!CanAssistNatively(decoded, operands)) continue;
+    if (!HasHostAssist(decoded, operands)) continue;
     const Instruction instruction = Classify(encoding.bytes);
     const bool goes = instruction.policy == Policy::kAssist || instruction.floating;
     if (!goes) continue;
-    EXPECT_TRUE(MakeAssistPlan(decoded, operands).has_value())
+    EXPECT_TRUE(MakeHostPlan(decoded, operands).has_value())
         << MnemonicName(instruction.mnemonic) << " "
         << absl::BytesToHexString(absl::string_view(
                reinterpret_cast<const char*>(encoding.bytes.data()), encoding.length));
@@ -127,19 +127,18 @@ TEST_F(AssistProbeTest, WhatIsAssistableCanBeEncoded) {
 
 class AsPlannedTest : public testing::Test {
  protected:
-  AssistPlan Plan(std::vector<uint8_t> bytes) {
+  HostPlan Plan(std::vector<uint8_t> bytes) {
     ZydisDecodedInstruction decoded;
     ZydisDecodedOperand operands[ZYDIS_MAX_OPERAND_COUNT] = {};
     EXPECT_TRUE(Decode(bytes, &decoded, operands));
-    auto plan = MakeAssistPlan(decoded, operands);
+    auto plan = MakeHostPlan(decoded, operands);
     EXPECT_TRUE(plan.has_value());
-    return plan.value_or(AssistPlan{});
+    return plan.value_or(HostPlan{});
   }
 };
 
 TEST_F(AsPlannedTest, OnlyTheInstructionItselfIsAccepted) {
-  const AssistPlan plan =
-      Plan({0x64, 0x0f, 0x53, 0x4c, 0x91, 0x08});  // rcpps xmm1,fs:[rcx+rdx*4+8]
+  const HostPlan plan = Plan({0x64, 0x0f, 0x53, 0x4c, 0x91, 0x08});  // rcpps xmm1,fs:[rcx+rdx*4+8]
   ASSERT_EQ(plan.memory_register, kRdi);
   EXPECT_EQ(plan.code, (std::vector<uint8_t>{0x0f, 0x53, 0x0f}));
   const std::vector<std::vector<uint8_t>> wrong = {
@@ -174,10 +173,10 @@ TEST_F(AsPlannedTest, TheHostsStackPointerIsNeverNamed) {
       {0x66, 0x49, 0x0f, 0x3a, 0x16, 0xcc, 0x01},  // pextrq r12,xmm1,1: not rsp
   };
   for (const auto& code : all) {
-    const AssistPlan plan = Plan(code);
+    const HostPlan plan = Plan(code);
     EXPECT_TRUE(IsAsPlanned(plan, plan.code));
     const bool names_rsp = &code != &all.back();
-    EXPECT_EQ(plan.rsp_stand_in != AssistPlan::kNoStandIn, names_rsp);
+    EXPECT_EQ(plan.rsp_stand_in != HostPlan::kNoStandIn, names_rsp);
     EXPECT_EQ(IsAsPlanned(plan, code), !names_rsp);
   }
 }

@@ -12,7 +12,7 @@
 #include "absl/status/status.h"
 #include "base/check.h"
 #include "base/status_macros.h"
-#include "emulator/assist/assist_plan.h"
+#include "emulator/assist/host_plan.h"
 #include "isa/decoder.h"
 #include "isa/float_control.h"
 #include "isa/vector_bytes.h"
@@ -145,7 +145,7 @@ absl::StatusOr<std::unique_ptr<StressBench>> StressBench::Create(uint64_t seed) 
   ASSIGN_OR_RETURN(bench->machine_, MakeMachine());
   bench->cpu_ = bench->machine_.cpu.get();
   ASSIGN_OR_RETURN(bench->unicorn_, MakeMachine());
-  bench->unicorn_.cpu->LeavePlainToEngine();
+  bench->unicorn_.cpu->LeaveBridgesToUnicorn();
   bench->next_code_ = kCode;
   return bench;
 }
@@ -181,10 +181,10 @@ void StressBench::PutCode(Cpu* cpu) const {
   std::memcpy(cpu->HostPage(page) + code_ % kPageBytes, encoding_.bytes.data(), encoding_.length);
 }
 
-bool StressBench::LoadPlain(const Encoding& encoding) {
+bool StressBench::LoadBridge(const Encoding& encoding) {
   encoding_ = encoding;
   instruction_ = Classify(encoding_.bytes);
-  if (!instruction_.plain) return false;
+  if (!instruction_.bridge) return false;
   encoding_.length = instruction_.length;
   index_register_ = -1;
   code_ = next_code_;
@@ -267,7 +267,7 @@ void StressBench::CopyMemory(Cpu* cpu) const {
   }
 }
 
-StressResult StressBench::RunPlain() {
+StressResult StressBench::RunBridge() {
   on_host_ = false;
   destination_ = kDestination;
   FillMemory();

@@ -45,8 +45,8 @@ class StressBench {
   StressResult Run();
   // The same for an instruction that the Cpu computes itself where that is quicker, and jumps: once
   // so and once in Unicorn, which must agree in everything. False: kNotRun.
-  bool LoadPlain(const Encoding& encoding);
-  StressResult RunPlain();
+  bool LoadBridge(const Encoding& encoding);
+  StressResult RunBridge();
   // From now on memory operands are misaligned, and the Cpus check that.
   void Misalign();
   // The same for an instruction in a block: once run through with the block, behind another that
@@ -78,7 +78,7 @@ class StressBench {
   NativeStub stub_;
   Machine machine_;
   Cpu* cpu_ = nullptr;  // machine_'s
-  Machine unicorn_;     // leaves plain instructions to Unicorn
+  Machine unicorn_;     // leaves bridge instructions to Unicorn
   uint8_t* host_memory_ = nullptr;
   uint64_t next_code_ = 0;
   Encoding encoding_;

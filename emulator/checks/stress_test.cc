@@ -97,7 +97,7 @@ TEST_F(StressTest, LegacyEncodingsAgreeWithTheHost) {
 TEST_F(StressTest, PlainInstructionsAgreeWithUnicornInEverything) {
   ASSERT_NE(bench_, nullptr);
   ExpectAgreement(bench_.get(), AllEncodings(bench_->random()), FromEnvironment("STRESS_ROUNDS", 8),
-                  &StressBench::LoadPlain, &StressBench::RunPlain);
+                  &StressBench::LoadBridge, &StressBench::RunBridge);
 }
 
 TEST_F(StressTest, RunWithItsBlockOrSteppedIsTheSameInEverything) {

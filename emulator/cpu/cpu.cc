@@ -5,8 +5,8 @@
 
 #include "base/check.h"
 #include "base/status_macros.h"
-#include "emulator/assist/host_float.h"
 #include "emulator/cpu/cpu_impl.h"
+#include "emulator/float/float_helpers.h"
 #include "isa/float_control.h"
 #include "isa/operand_address.h"
 
@@ -44,7 +44,7 @@ void Cpu::Impl::SetRegisters(const RegisterFile& registers) {
 }
 
 void Cpu::Impl::NoteFloatControl(const RegisterFile& registers) {
-  floats_here_ = HasUnusualFloatControl(registers) || !UsesHostFloat();
+  floats_here_ = HasUnusualFloatControl(registers) || !FloatHelpersInUse();
   const uint16_t flag = floats_here_ ? Block::kFloating : 0;
   stop_flags_ = (stop_flags_ & ~Block::kFloating) | flag;
   slow_flags_ = (slow_flags_ & ~Block::kFloating) | flag;
@@ -80,7 +80,7 @@ void Cpu::Impl::Recycle(Pager* pager) {
   orderable_ = nullptr;
   stop_requested_ = false;
   SetCount(0);
-  assistant_.ForgetUsed();
+  executor_.ForgetUsed();
 }
 
 void Cpu::Impl::CheckAlignment() {
@@ -181,7 +181,7 @@ std::optional<RunResult> Cpu::Impl::StepThrough(const Block& block, const RunOpt
   // The block may be forgotten while stepping.
   const uint64_t begin = block.address, end = block.address + block.size;
   uint32_t left = block.instructions == 0 ? 1 : block.instructions;
-  for (uint32_t plain = 0;;) {
+  for (uint32_t bridges = 0;;) {
     if (count_ >= options.limit) return RunResult{};
     if (breakpoints_.contains(pc_)) {
       if (log_ == nullptr) return RunResult{.stop = Stop::kBreakpoint};
@@ -202,7 +202,7 @@ std::optional<RunResult> Cpu::Impl::StepThrough(const Block& block, const RunOpt
     if (left > 0) --left;
     if (left > 0 && pc_ >= begin && pc_ < end) continue;
     left = 0;
-    if (!engine_stale_ || UsesRuns() || !StepsHere(&plain)) break;
+    if (!engine_stale_ || UsesRuns() || !StepsHere(&bridges)) break;
   }
   return std::nullopt;
 }
@@ -232,9 +232,9 @@ RunResult Cpu::Impl::StepOne() {
   watch_hit_ = false;
   uint64_t before = count_;
   bool ok;
-  const bool here =
-      BelongsHere(*instruction) || (plain_here_ && instruction->plain) || FcmovFaults(*instruction);
-  const Assistant::Prepared* prepared = here ? PrepareAssist(*instruction) : nullptr;
+  const bool here = BelongsHere(*instruction) || (bridges_here_ && instruction->bridge) ||
+                    FcmovFaults(*instruction);
+  const InstructionExecutor::Prepared* prepared = here ? PrepareAssist(*instruction) : nullptr;
   // One of the few that cannot be encoded for the host: the process itself can do it.
   if (prepared == nullptr && BelongsHere(*instruction)) return {.stop = Stop::kSpecial};
   const bool looks =
@@ -242,13 +242,13 @@ RunResult Cpu::Impl::StepOne() {
   if (looks && !NextIsAligned(*instruction)) {
     ok = false;
   } else if (prepared != nullptr) {
-    const AssistResult result = AssistStep(*prepared);
-    if (result == AssistResult::kLacksFeatures) {
+    const ExecutionResult result = AssistStep(*prepared);
+    if (result == ExecutionResult::kLacksFeatures) {
       mode_ = Mode::kIdle;
-      lacking_ = assistant_.lacking();
+      lacking_ = executor_.lacking();
       return {.stop = Stop::kSpecial};
     }
-    ok = result == AssistResult::kDone;
+    ok = result == ExecutionResult::kDone;
     if (ok && instruction->sets_float_control) NoteFloatControl(registers_);
   } else {
     ok = instruction->rep ? RepStep(*instruction) : TrapStep(*instruction);
@@ -336,10 +336,10 @@ bool Cpu::Impl::RepStep(const Instruction& instruction) {
 bool Cpu::Impl::FinishRep() {
   rep_taken_over_ = false;
   const std::optional<Instruction> instruction = next();
-  const Assistant::Prepared* const prepared =
+  const InstructionExecutor::Prepared* const prepared =
       instruction.has_value() ? PrepareAssist(*instruction) : nullptr;
   if (prepared == nullptr) return false;
-  const bool done = AssistStep(*prepared) == AssistResult::kDone;
+  const bool done = AssistStep(*prepared) == ExecutionResult::kDone;
   mode_ = Mode::kIdle;
   return done;
 }
@@ -392,10 +392,10 @@ void Cpu::CheckAlignment() { impl_->CheckAlignment(); }
 size_t Cpu::hit_watchpoint() const { return impl_->hit_watchpoint_; }
 uint64_t Cpu::hit_address() const { return impl_->hit_address_; }
 
-HostFeatures Cpu::features_used() const { return impl_->assistant_.used(); }
+HostFeatures Cpu::features_used() const { return impl_->executor_.used(); }
 HostFeatures Cpu::features_lacking() const { return impl_->lacking_; }
-void Cpu::LeavePlainToEngine() { impl_->plain_here_ = false; }
-void Cpu::SetHostFeatures(HostFeatures features) { impl_->assistant_.SetHostFeatures(features); }
+void Cpu::LeaveBridgesToUnicorn() { impl_->bridges_here_ = false; }
+void Cpu::SetHostFeatures(HostFeatures features) { impl_->executor_.SetHostFeatures(features); }
 
 std::unique_ptr<Cpu::SavedState> Cpu::Save() {
   auto state = std::make_unique<SavedState>();

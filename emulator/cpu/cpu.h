@@ -156,9 +156,9 @@ class Cpu {
   HostFeatures features_lacking() const;
   // Goes on as if the host had these features only.
   void SetHostFeatures(HostFeatures features);
-  // From now on plain integer instructions are executed by Unicorn also where they are stepped:
+  // From now on bridge instructions are executed by Unicorn also where they are stepped:
   // there is no difference but speed, and tests that there is none.
-  void LeavePlainToEngine();
+  void LeaveBridgesToUnicorn();
 
   // Makes Run return as soon as it can, at an exact block boundary, with kLimit. Any thread and
   // signal handler may call it; it holds for one Run.

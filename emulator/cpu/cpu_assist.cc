@@ -1,5 +1,5 @@
-// Instructions that are executed here instead of by the engine: assisted ones, and plain ones
-// between them.
+// Instructions that are executed here instead of by the engine: assisted ones, and bridge
+// instructions between them.
 
 #include <utility>
 
@@ -9,7 +9,7 @@ namespace hindsight {
 namespace {
 
 // The engine's registers there and back cost as much as some thirty steps.
-constexpr uint32_t kMaxPlain = 32;
+constexpr uint32_t kMaxBridges = 32;
 
 uint64_t PageOf(uint64_t address) { return address & ~(kPageBytes - 1); }
 
@@ -32,17 +32,17 @@ const Block* Cpu::Impl::BlockToStep() {
   return steps ? block : nullptr;
 }
 
-// Whether the instruction at pc is executed without the engine, and should be: `plain` counts the
-// plain ones since the last that had to be.
-bool Cpu::Impl::StepsHere(uint32_t* plain) {
+// Whether the instruction at pc is executed without the engine, and should be: `bridges` counts the
+// bridge instructions since the last assisted one.
+bool Cpu::Impl::StepsHere(uint32_t* bridges) {
   const Instruction* instruction = KnownNext();
   if (instruction == nullptr && next().has_value()) instruction = KnownNext();
   if (instruction == nullptr) return false;
   if (BelongsHere(*instruction)) {
-    *plain = 0;
+    *bridges = 0;
     return true;
   }
-  return plain_here_ && instruction->plain && ++*plain < kMaxPlain;
+  return bridges_here_ && instruction->bridge && ++*bridges < kMaxBridges;
 }
 
 // next(), if it is known already. Valid until the next one is decoded.
@@ -54,8 +54,8 @@ const Instruction* Cpu::Impl::KnownNext() {
   return known ? &slot.instruction : nullptr;
 }
 
-// nullptr: nothing the Assistant executes.
-const Assistant::Prepared* Cpu::Impl::PrepareAssist(const Instruction& instruction) {
+// nullptr: cannot be executed here.
+const InstructionExecutor::Prepared* Cpu::Impl::PrepareAssist(const Instruction& instruction) {
   constexpr size_t kLongest = 15;
   const uint64_t page = PageOf(pc_);
   AssistSlot& slot = assist_slots_[pc_ & (assist_slots_.size() - 1)];
@@ -66,19 +66,19 @@ const Assistant::Prepared* Cpu::Impl::PrepareAssist(const Instruction& instructi
   uint8_t bytes[kLongest];
   const auto code = absl::MakeSpan(bytes, instruction.length);
   if (!view_.ReadHeld(pc_, code)) return nullptr;
-  const Assistant::Prepared* prepared = &assistant_.Prepare(code);
-  if (prepared->how == Assistant::How::kNotHere) prepared = nullptr;
+  const InstructionExecutor::Prepared* prepared = &executor_.Prepare(code);
+  if (prepared->method == InstructionExecutor::Method::kNone) prepared = nullptr;
   if (settled && pc_ + instruction.length <= page + kPageBytes) {
     slot = {pc_, code_version_, prepared};
   }
   return prepared;
 }
 
-AssistResult Cpu::Impl::AssistStep(const Assistant::Prepared& prepared) {
+ExecutionResult Cpu::Impl::AssistStep(const InstructionExecutor::Prepared& prepared) {
   mode_ = Mode::kAssist;
   registers();
-  const AssistResult result = assistant_.Execute(prepared, &registers_, this);
-  if (result == AssistResult::kDone) {
+  const ExecutionResult result = executor_.Execute(prepared, &registers_, this);
+  if (result == ExecutionResult::kDone) {
     engine_stale_ = true;
     pc_ = registers_.rip;
   }
@@ -104,8 +104,8 @@ const Cpu::Impl::HereRun& Cpu::Impl::FindRun() {
     if (instruction == nullptr && next().has_value()) instruction = KnownNext();
     if (instruction == nullptr) break;
     const bool assist = BelongsHere(*instruction);
-    if (!assist && !instruction->plain) break;
-    const Assistant::Prepared* const prepared = PrepareAssist(*instruction);
+    if (!assist && !instruction->bridge) break;
+    const InstructionExecutor::Prepared* const prepared = PrepareAssist(*instruction);
     if (prepared == nullptr) break;
     run.assisted |= assist;
     run.steps.push_back(
@@ -125,13 +125,13 @@ const Cpu::Impl::HereRun& Cpu::Impl::FindRun() {
 bool Cpu::Impl::RunHere(const RunOptions& options) {
   if (!UsesRuns() || (!engine_stale_ && BlockToStep() == nullptr)) return false;
   const uint64_t begin = count_;
-  for (uint32_t plain = 0;;) {
+  for (uint32_t bridges = 0;;) {
     if (stop_requested_.load(std::memory_order_relaxed) || !pending_drops_.empty()) break;
     const HereRun& run = FindRun();
     const uint64_t size = run.steps.size();
     if (size == 0 || count_ + size > options.limit) break;
-    plain = run.assisted ? 0 : plain + static_cast<uint32_t>(size);
-    if (!run.assisted && (!engine_stale_ || plain > kMaxPlain)) return false;
+    bridges = run.assisted ? 0 : bridges + static_cast<uint32_t>(size);
+    if (!run.assisted && (!engine_stale_ || bridges > kMaxBridges)) return false;
     if (!ExecuteRun(run)) break;
   }
   return count_ != begin;
@@ -145,7 +145,7 @@ bool Cpu::Impl::ExecuteRun(const HereRun& run) {
   const uint64_t code_writes = code_writes_;
   size_t done = 0;
   for (const HereRun::Step& step : run.steps) {
-    if (assistant_.Execute(*step.prepared, &registers_, this) != AssistResult::kDone) break;
+    if (executor_.Execute(*step.prepared, &registers_, this) != ExecutionResult::kDone) break;
     if (step.orderable && orderable_ != nullptr) orderable_->push_back(count_ + done);
     ++done;
     if (!pending_drops_.empty() || code_writes_ != code_writes) break;  // perhaps what comes next

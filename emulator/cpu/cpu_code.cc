@@ -8,8 +8,8 @@
 #include <bit>
 #include <utility>
 
-#include "emulator/assist/host_float.h"
 #include "emulator/cpu/cpu_impl.h"
+#include "emulator/float/float_helpers.h"
 
 namespace hindsight {
 namespace {
@@ -195,7 +195,7 @@ void Cpu::Impl::ReleaseChunk(uint64_t base) {
 }
 
 bool Cpu::Impl::EnsureExecutable(uint64_t page) {
-  OwnFloatScope scope;  // an engine may be running
+  HostFloatScope scope;  // an engine may be running
   if (view_.rights(page) == PageRights::kNone &&
       (!pager_->OnMissing(page, Access::kExecute) || view_.rights(page) == PageRights::kNone)) {
     return false;

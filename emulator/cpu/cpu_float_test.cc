@@ -6,8 +6,8 @@
 #include <cfenv>
 #include <cstring>
 
-#include "emulator/assist/host_float.h"
 #include "emulator/cpu/cpu_fixture.h"
+#include "emulator/float/float_helpers.h"
 
 namespace hindsight {
 namespace {
@@ -112,7 +112,7 @@ class CpuHostFloatTest : public CpuFloatTest {
  protected:
   void SetUp() override {
     CpuFloatTest::SetUp();
-    ASSERT_TRUE(UsesHostFloat());
+    ASSERT_TRUE(FloatHelpersInUse());
   }
   bool OnMissing(uint64_t page, Access access) override {
     // Inexact, in both units; and rounded as the host's own control says.

@@ -4,8 +4,8 @@
 #include <cstring>
 #include <utility>
 
-#include "emulator/assist/host_float.h"
 #include "emulator/cpu/cpu_impl.h"
+#include "emulator/float/float_helpers.h"
 
 namespace hindsight {
 namespace {
@@ -47,7 +47,7 @@ bool Cpu::Impl::OnHostFault(void* pointer, bool write) {
 // A chunk is made only where there is a page: it costs host mappings, and the engine gets slower
 // with each that is a region of its own.
 bool Cpu::Impl::OnNewChunk(bool write, uint64_t address) {
-  OwnFloatScope scope;  // an engine is running
+  HostFloatScope scope;  // an engine is running
   if (Obtain(address, write)) return true;
   fault_ = true;
   fault_address_ = address;
@@ -162,7 +162,7 @@ bool Cpu::Impl::Changes(uint64_t address, uint32_t size, uint64_t value,
     uint64_t at = address + i;
     if (at < watchpoint.address || at >= watchpoint.address + watchpoint.length) continue;
     if (view_.rights(PageOf(at)) == PageRights::kNone) {
-      OwnFloatScope scope;                                               // an engine is running
+      HostFloatScope scope;                                              // an engine is running
       if (!pager_->OnMissing(PageOf(at), Access::kWrite)) return false;  // the write will fault
     }
     uint8_t old = 0;

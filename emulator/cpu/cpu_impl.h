@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "absl/container/flat_hash_set.h"
-#include "emulator/assist/assist_memory.h"
-#include "emulator/assist/assistant.h"
+#include "emulator/assist/guest_memory.h"
+#include "emulator/assist/instruction_executor.h"
 #include "emulator/cpu/block_cache.h"
 #include "emulator/cpu/cpu.h"
 #include "emulator/cpu/unicorn_engine.h"
@@ -21,7 +21,7 @@
 
 namespace hindsight {
 
-class Cpu::Impl final : public FaultClient, public EngineClient, public AssistMemory {
+class Cpu::Impl final : public FaultClient, public EngineClient, public GuestMemory {
  public:
   explicit Impl(Pager* pager) : pager_(pager) {}
 
@@ -53,15 +53,15 @@ class Cpu::Impl final : public FaultClient, public EngineClient, public AssistMe
   void OnMemory(bool write, uint64_t address, uint32_t size, uint64_t value) override;
   bool OnNewChunk(bool write, uint64_t address) override;
 
-  // AssistMemory.
+  // GuestMemory.
   bool Read(uint64_t address, absl::Span<uint8_t> out) override;
   bool Write(uint64_t address, absl::Span<const uint8_t> bytes) override;
   bool MayWrite(uint64_t address, absl::Span<uint8_t> old) override;
   uint8_t* Pointer(uint64_t address, size_t size, bool write) override;
 
-  Assistant assistant_;
-  bool plain_here_ = true;  // plain instructions that are stepped do not go to the engine
-  HostFeatures lacking_;    // if the last stop was kSpecial for that
+  InstructionExecutor executor_;
+  bool bridges_here_ = true;  // bridge instructions that are stepped do not go to the engine
+  HostFeatures lacking_;      // if the last stop was kSpecial for that
 
   View view_;
   uint64_t pc_ = 0;
@@ -84,17 +84,17 @@ class Cpu::Impl final : public FaultClient, public EngineClient, public AssistMe
     Instruction instruction;
   };
 
-  // What the Assistant made of the instruction at an address, perhaps nothing.
+  // What the InstructionExecutor made of the instruction at an address, perhaps nothing.
   struct AssistSlot {
     uint64_t pc = ~uint64_t{0};
     uint64_t version = 0;
-    const Assistant::Prepared* prepared = nullptr;
+    const InstructionExecutor::Prepared* prepared = nullptr;
   };
 
   // Instructions that follow each other and are all executed without the engine.
   struct HereRun {
     struct Step {
-      const Assistant::Prepared* prepared;
+      const InstructionExecutor::Prepared* prepared;
       bool orderable;
       bool sets_float_control;
     };
@@ -102,7 +102,7 @@ class Cpu::Impl final : public FaultClient, public EngineClient, public AssistMe
     uint64_t version = 0;              // of the code,
     uint64_t breakpoints_version = 0;  // and of the breakpoints, none of which lies in it
     bool floats_here = false;
-    bool assisted = false;  // not only plain ones
+    bool assisted = false;  // not only bridge instructions
     std::vector<Step> steps;
   };
 
@@ -116,11 +116,11 @@ class Cpu::Impl final : public FaultClient, public EngineClient, public AssistMe
   bool RepStep(const Instruction& instruction);
   bool TakesOverRep();
   bool FinishRep();
-  const Assistant::Prepared* PrepareAssist(const Instruction& instruction);
-  AssistResult AssistStep(const Assistant::Prepared& prepared);
+  const InstructionExecutor::Prepared* PrepareAssist(const Instruction& instruction);
+  ExecutionResult AssistStep(const InstructionExecutor::Prepared& prepared);
   const Block* BlockToStep();
-  bool StepsHere(uint32_t* plain);
-  bool UsesRuns() const { return plain_here_ && watchpoints_.empty(); }
+  bool StepsHere(uint32_t* bridges);
+  bool UsesRuns() const { return bridges_here_ && watchpoints_.empty(); }
   const HereRun& FindRun();
   bool RunHere(const RunOptions& options);
   bool ExecuteRun(const HereRun& run);

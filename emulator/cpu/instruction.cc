@@ -2,10 +2,10 @@
 
 #include <Zydis/Zydis.h>
 
-#include "emulator/assist/assist_plan.h"
-#include "emulator/assist/plain_instruction.h"
+#include "emulator/assist/bridge_instruction.h"
+#include "emulator/assist/host_plan.h"
 #include "emulator/assist/string_operation.h"
-#include "emulator/cpu/emulation_policy.h"
+#include "emulator/cpu/instruction_policy.h"
 #include "isa/alignment.h"
 #include "isa/decoder.h"
 #include "isa/float_control.h"
@@ -92,7 +92,8 @@ Instruction Classify(absl::Span<const uint8_t> bytes) {
   const ZydisInstructionCategory category = decoded.meta.category;
   out.length = decoded.length;
   out.policy = DecidePolicy(decoded, operands);
-  out.plain = out.policy == Policy::kEmulate && PlainKindOf(decoded, operands) != PlainKind::kNone;
+  out.bridge =
+      out.policy == Policy::kEmulate && BridgeKindOf(decoded, operands) != BridgeKind::kNone;
   NoteMemoryAccess(decoded, operands, &out);
   out.control_flow = IsControlFlow(category);
   out.call = category == ZYDIS_CATEGORY_CALL;
@@ -103,14 +104,14 @@ Instruction Classify(absl::Span<const uint8_t> bytes) {
   out.sets_flags = SetsFlags(decoded);
   out.wants_settled_flags = WantsSettledFlags(decoded.mnemonic);
   out.floating = out.policy == Policy::kEmulate && IsFloating(decoded, operands) &&
-                 CanAssistNatively(decoded, operands);
+                 HasHostAssist(decoded, operands);
   out.sets_float_control = SetsFloatControl(decoded.mnemonic);
   out.pushes_flags =
       decoded.mnemonic == ZYDIS_MNEMONIC_PUSHF || decoded.mnemonic == ZYDIS_MNEMONIC_PUSHFQ;
   out.aligned = AlignedOperand(decoded, operands) != nullptr;
   if (out.policy == Policy::kEmulate) out.kept_gpr = KeptGpr(decoded, operands);
   // A replay does not look at alignment, the host does.
-  out.plain &= !out.aligned;
+  out.bridge &= !out.aligned;
   out.mnemonic = static_cast<uint16_t>(decoded.mnemonic);
   return out;
 }

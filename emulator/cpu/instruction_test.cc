@@ -31,9 +31,9 @@ TEST(InstructionTest, ReturnsThatDropMuchAreTheProcesss) {
 
 // A replay does not look at the alignment of operands, the host would.
 TEST(InstructionTest, WhatMustBeAlignedIsNotPlain) {
-  EXPECT_FALSE(Of({0x0f, 0x28, 0x07}).plain);  // movaps xmm0,[rdi]
-  EXPECT_TRUE(Of({0x0f, 0x10, 0x07}).plain);   // movups xmm0,[rdi]
-  EXPECT_TRUE(Of({0x0f, 0x28, 0xc1}).plain);   // movaps xmm0,xmm1
+  EXPECT_FALSE(Of({0x0f, 0x28, 0x07}).bridge);  // movaps xmm0,[rdi]
+  EXPECT_TRUE(Of({0x0f, 0x10, 0x07}).bridge);   // movups xmm0,[rdi]
+  EXPECT_TRUE(Of({0x0f, 0x28, 0xc1}).bridge);   // movaps xmm0,xmm1
 }
 
 TEST(InstructionTest, BytesThatDoNotDecodeAreInvalid) {

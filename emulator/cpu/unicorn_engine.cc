@@ -280,7 +280,7 @@ UnicornEngine::Exit UnicornEngine::Start(uint64_t pc) {
   trapped_ = exception_ = new_chunk_ = false;
   uc_err error = UC_ERR_OK;
   {
-    HostFloatScope scope(&float_);
+    GuestFloatScope scope(&float_);
     error = uc_emu_start(uc_, pc, kNever, 0, 0);
   }
   // Unicorn takes an exception for being delivered until the guest returns from its handler, makes

@@ -13,8 +13,8 @@
 
 #include "absl/container/flat_hash_set.h"
 #include "absl/status/statusor.h"
-#include "emulator/assist/host_float.h"
 #include "emulator/cpu/context_layout.h"
+#include "emulator/float/float_helpers.h"
 #include "emulator/view/view.h"
 #include "isa/registers.h"
 

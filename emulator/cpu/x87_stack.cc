@@ -5,7 +5,7 @@
 #include <array>
 #include <optional>
 
-#include "emulator/assist/assist_plan.h"
+#include "emulator/assist/host_plan.h"
 #include "isa/decoder.h"
 
 namespace hindsight {

@@ -1,4 +1,4 @@
-#include "emulator/assist/host_float.h"
+#include "emulator/float/float_helpers.h"
 
 namespace hindsight {
 namespace {
@@ -38,26 +38,26 @@ uint16_t TakeX87Flags() {
 
 }  // namespace
 
-HostFloatScope::HostFloatScope(GuestFloat* guest)
+GuestFloatScope::GuestFloatScope(GuestFloat* guest)
     : guest_(guest), host_mxcsr_(Mxcsr()), host_control_(ControlWord()) {
   TakeX87Flags();
   SetControlWord(guest->control_ | kControlMasks);
   SetMxcsr(guest->mxcsr_ | kMxcsrMasks);
 }
 
-HostFloatScope::~HostFloatScope() {
+GuestFloatScope::~GuestFloatScope() {
   guest_->mxcsr_ |= Mxcsr() & kExceptions;
   guest_->x87_flags_ |= TakeX87Flags();
   SetControlWord(host_control_);
   SetMxcsr(host_mxcsr_);
 }
 
-OwnFloatScope::OwnFloatScope() : mxcsr_(Mxcsr()) {
+HostFloatScope::HostFloatScope() : mxcsr_(Mxcsr()) {
   asm volatile("fnstenv %0\n\tfninit" : "=m"(x87_));
   SetMxcsr(kOwnMxcsr);
 }
 
-OwnFloatScope::~OwnFloatScope() {
+HostFloatScope::~HostFloatScope() {
   asm volatile("fldenv %0" : : "m"(x87_));
   SetMxcsr(mxcsr_);
 }

@@ -1,4 +1,4 @@
-#include "emulator/assist/assist.h"
+#include "emulator/assist/software_assist.h"
 
 #include <Zydis/Zydis.h>
 
@@ -29,7 +29,7 @@ constexpr size_t kLineBytes = 64;
 class Execution {
  public:
   Execution(const ZydisDecodedInstruction& instruction, const ZydisDecodedOperand* operands,
-            RegisterFile* registers, AssistMemory* memory)
+            RegisterFile* registers, GuestMemory* memory)
       : instruction_(instruction), operands_(operands), registers_(registers), memory_(memory) {}
 
   bool Run() {
@@ -218,12 +218,12 @@ class Execution {
   const ZydisDecodedInstruction& instruction_;
   const ZydisDecodedOperand* operands_;
   RegisterFile* registers_;
-  AssistMemory* memory_;
+  GuestMemory* memory_;
 };
 
 }  // namespace
 
-bool IsAssisted(const ZydisDecodedInstruction& instruction) {
+bool HasSoftwareAssist(const ZydisDecodedInstruction& instruction) {
   switch (instruction.mnemonic) {
     case ZYDIS_MNEMONIC_STMXCSR:
     case ZYDIS_MNEMONIC_LDMXCSR:
@@ -260,8 +260,9 @@ bool IsAssisted(const ZydisDecodedInstruction& instruction) {
   }
 }
 
-bool Assist(const ZydisDecodedInstruction& instruction, const ZydisDecodedOperand* operands,
-            RegisterFile* registers, AssistMemory* memory) {
+bool ExecuteInSoftware(const ZydisDecodedInstruction& instruction,
+                       const ZydisDecodedOperand* operands, RegisterFile* registers,
+                       GuestMemory* memory) {
   RegisterFile after = *registers;
   if (!Execution(instruction, operands, &after, memory).Run()) return false;
   after.rip += instruction.length;

@@ -1,4 +1,4 @@
-// Unicorn's names for x87 instructions, executed on the host: host_float.h.
+// Unicorn's names for x87 instructions, executed on the host: float_helpers.h.
 //
 // Each helper loads its operands onto the host's register stack, executes the instruction in the
 // form in which the guest has it, since a memory operand is converted and checked by it, and leaves
@@ -7,7 +7,7 @@
 #include <initializer_list>
 #include <utility>
 
-#include "emulator/assist/helper_state.h"
+#include "emulator/float/helper_state.h"
 
 // Unicorn's accesses to the guest's memory; the last argument tells it where the helper was called.
 extern "C" {

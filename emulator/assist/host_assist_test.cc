@@ -1,4 +1,4 @@
-#include "emulator/assist/native_assist.h"
+#include "emulator/assist/host_assist.h"
 
 #include <Zydis/Zydis.h>
 
@@ -15,21 +15,21 @@
 namespace hindsight {
 namespace {
 
-class NoMemory final : public AssistMemory {
+class NoMemory final : public GuestMemory {
  public:
   bool Read(uint64_t address, absl::Span<uint8_t> out) override { return false; }
   bool Write(uint64_t address, absl::Span<const uint8_t> bytes) override { return false; }
   bool MayWrite(uint64_t address, absl::Span<uint8_t> old) override { return false; }
 };
 
-NativeInstruction Prepare(NativeAssist* assist, const std::vector<uint8_t>& code) {
+HostInstruction Prepare(HostAssist* assist, const std::vector<uint8_t>& code) {
   ZydisDecoder decoder;
   ZydisDecodedInstruction instruction;
   ZydisDecodedOperand operands[ZYDIS_MAX_OPERAND_COUNT];
   ZydisDecoderInit(&decoder, ZYDIS_MACHINE_MODE_LONG_64, ZYDIS_STACK_WIDTH_64);
   EXPECT_TRUE(ZYAN_SUCCESS(
       ZydisDecoderDecodeFull(&decoder, code.data(), code.size(), &instruction, operands)));
-  std::optional<AssistPlan> plan = MakeAssistPlan(instruction, operands);
+  std::optional<HostPlan> plan = MakeHostPlan(instruction, operands);
   EXPECT_TRUE(plan.has_value());
   return *assist->Prepare(*std::move(plan));
 }
@@ -50,12 +50,12 @@ std::string Rights(uint64_t address) {
 }
 
 // No mapping is writable and executable, however many stubs there are: they fill several blocks.
-TEST(NativeAssistTest, CodeIsNeverWritableAndExecutable) {
+TEST(HostAssistTest, CodeIsNeverWritableAndExecutable) {
   constexpr int kMany = 2000;
-  NativeAssist assist;
+  HostAssist assist;
   NoMemory memory;
   for (int i = 0; i < kMany; ++i) {
-    const NativeInstruction instruction =
+    const HostInstruction instruction =
         Prepare(&assist, {0xf3, 0x0f, 0xb8, 0xc3});  // popcnt eax, ebx
     RegisterFile registers = {};
     registers.gpr[kRbx] = static_cast<uint64_t>(i) | 0xff00;

@@ -1,10 +1,10 @@
-#include "emulator/assist/assist_plan.h"
+#include "emulator/assist/host_plan.h"
 
 #include <algorithm>
 #include <cstring>
 #include <utility>
 
-#include "emulator/assist/assist_code.h"
+#include "emulator/assist/host_encoding.h"
 #include "isa/needed_features.h"
 
 namespace hindsight {
@@ -121,7 +121,7 @@ class PlanMaker {
   PlanMaker(const ZydisDecodedInstruction& instruction, const ZydisDecodedOperand* operands)
       : instruction_(instruction), operands_(operands) {}
 
-  bool Make(AssistPlan* plan) {
+  bool Make(HostPlan* plan) {
     plan_ = plan;
     const std::optional<HostFeatures> needs = NeededFeatures(instruction_);
     if (!needs.has_value() || !OnlyComputes(instruction_)) return false;
@@ -359,7 +359,7 @@ class PlanMaker {
  private:
   const ZydisDecodedInstruction& instruction_;
   const ZydisDecodedOperand* operands_;
-  AssistPlan* plan_ = nullptr;
+  HostPlan* plan_ = nullptr;
 };
 
 }  // namespace
@@ -379,9 +379,9 @@ bool IsX87OrMmx(const ZydisDecodedInstruction& instruction) {
          instruction.mnemonic == ZYDIS_MNEMONIC_CVTPI2PS;
 }
 
-std::optional<AssistPlan> MakeAssistPlan(const ZydisDecodedInstruction& instruction,
-                                         const ZydisDecodedOperand* operands) {
-  AssistPlan plan;
+std::optional<HostPlan> MakeHostPlan(const ZydisDecodedInstruction& instruction,
+                                     const ZydisDecodedOperand* operands) {
+  HostPlan plan;
   plan.instruction = instruction;
   std::copy_n(operands, ZYDIS_MAX_OPERAND_COUNT, plan.operands);
   if (!PlanMaker(instruction, operands).Make(&plan)) return std::nullopt;
@@ -392,9 +392,9 @@ std::optional<AssistPlan> MakeAssistPlan(const ZydisDecodedInstruction& instruct
   return plan;
 }
 
-bool CanAssistNatively(const ZydisDecodedInstruction& instruction,
-                       const ZydisDecodedOperand* operands) {
-  AssistPlan plan;
+bool HasHostAssist(const ZydisDecodedInstruction& instruction,
+                   const ZydisDecodedOperand* operands) {
+  HostPlan plan;
   return PlanMaker(instruction, operands).Make(&plan);
 }
 

@@ -1,4 +1,4 @@
-#include "emulator/assist/native_assist.h"
+#include "emulator/assist/host_assist.h"
 
 #include <sys/mman.h>
 
@@ -22,7 +22,7 @@ constexpr size_t kCodeAlignment = 64;
 constexpr size_t kBufferAlignment = 64;
 
 // The elements in memory of which at least one copy is wanted.
-uint64_t FoldMask(const AssistPlan& plan, uint64_t mask) {
+uint64_t FoldMask(const HostPlan& plan, uint64_t mask) {
   const ZydisDecodedOperand& destination = plan.operands[0];
   const ZydisDecodedOperand& memory = plan.operands[plan.memory_operand];
   const bool opmask = ZydisRegisterGetClass(destination.reg.value) == ZYDIS_REGCLASS_MASK;
@@ -43,14 +43,14 @@ bool PutCode(uint8_t* block, uint8_t* at, absl::Span<const uint8_t> code) {
 
 }  // namespace
 
-NativeAssist::NativeAssist() { StubFaultScope::Install(); }
+HostAssist::HostAssist() { StubFaultScope::Install(); }
 
-NativeAssist::~NativeAssist() {
+HostAssist::~HostAssist() {
   for (uint8_t* block : blocks_) munmap(block, kBlockBytes);
 }
 
-absl::StatusOr<NativeInstruction> NativeAssist::Prepare(AssistPlan plan) {
-  NativeInstruction instruction;
+absl::StatusOr<HostInstruction> HostAssist::Prepare(HostPlan plan) {
+  HostInstruction instruction;
   instruction.plan = std::move(plan);
   if (instruction.plan.is_gather || instruction.plan.is_scatter) return instruction;
   const Stub stub = WriteStub(instruction.plan);
@@ -72,8 +72,7 @@ absl::StatusOr<NativeInstruction> NativeAssist::Prepare(AssistPlan plan) {
   return instruction;
 }
 
-NativeAssist::Extent NativeAssist::FindExtent(const AssistPlan& plan,
-                                              const RegisterFile& registers) {
+HostAssist::Extent HostAssist::FindExtent(const HostPlan& plan, const RegisterFile& registers) {
   const size_t whole = plan.memory_bytes;
   const size_t element = plan.element_bytes;
   uint64_t mask = registers.k[plan.mask_register & 7];
@@ -108,8 +107,7 @@ NativeAssist::Extent NativeAssist::FindExtent(const AssistPlan& plan,
   return {first * element, (last + 1) * element};
 }
 
-bool NativeAssist::Call(const NativeInstruction& instruction, void* memory,
-                        RegisterFile* registers) {
+bool HostAssist::Call(const HostInstruction& instruction, void* memory, RegisterFile* registers) {
   const auto begin = reinterpret_cast<uint64_t>(instruction.run);
   if (!instruction.plan.uses_x87) {
     StubFaultScope scope(begin, instruction.end, instruction.bail);
@@ -129,9 +127,9 @@ bool NativeAssist::Call(const NativeInstruction& instruction, void* memory,
   return true;
 }
 
-bool NativeAssist::RunWithMemory(const NativeInstruction& instruction, uint64_t address,
-                                 RegisterFile* registers, AssistMemory* memory) {
-  const AssistPlan& plan = instruction.plan;
+bool HostAssist::RunWithMemory(const HostInstruction& instruction, uint64_t address,
+                               RegisterFile* registers, GuestMemory* memory) {
+  const HostPlan& plan = instruction.plan;
   const Extent extent = FindExtent(plan, *registers);
   if (extent.begin == extent.end) {
     // All is masked off; a misaligned address still faults.
@@ -143,9 +141,9 @@ bool NativeAssist::RunWithMemory(const NativeInstruction& instruction, uint64_t 
                            : RunOnBuffer(instruction, address, extent, registers, memory);
 }
 
-bool NativeAssist::RunOnBuffer(const NativeInstruction& instruction, uint64_t address,
-                               Extent extent, RegisterFile* registers, AssistMemory* memory) {
-  const AssistPlan& plan = instruction.plan;
+bool HostAssist::RunOnBuffer(const HostInstruction& instruction, uint64_t address, Extent extent,
+                             RegisterFile* registers, GuestMemory* memory) {
+  const HostPlan& plan = instruction.plan;
   uint8_t* const operand = buffer_ + address % kBufferAlignment;
   uint8_t* const begin = operand + extent.begin;
   const uint64_t first = address + extent.begin;
@@ -156,9 +154,9 @@ bool NativeAssist::RunOnBuffer(const NativeInstruction& instruction, uint64_t ad
   return !plan.writes_memory || memory->Write(first, absl::MakeConstSpan(begin, size));
 }
 
-bool NativeAssist::Run(const NativeInstruction& instruction, RegisterFile* registers,
-                       AssistMemory* memory) {
-  const AssistPlan& plan = instruction.plan;
+bool HostAssist::Run(const HostInstruction& instruction, RegisterFile* registers,
+                     GuestMemory* memory) {
+  const HostPlan& plan = instruction.plan;
   bool ok;
   if (plan.is_gather || plan.is_scatter) {
     ok = plan.is_gather ? Gather(plan, registers, memory) : Scatter(plan, registers, memory);

@@ -1,9 +1,9 @@
-// Unicorn's names for SSE arithmetic, executed on the host: host_float.h.
+// Unicorn's names for SSE arithmetic, executed on the host: float_helpers.h.
 //
 // The registers are memory in Unicorn's state. They are loaded and stored in pieces of eight bytes,
 // as generated code does, so that loads find the stores before them.
 
-#include "emulator/assist/helper_state.h"
+#include "emulator/float/helper_state.h"
 
 namespace {
 

@@ -1,4 +1,4 @@
-#include "emulator/assist/helper_state.h"
+#include "emulator/float/helper_state.h"
 
 #include <unicorn/unicorn.h>
 
@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "absl/types/span.h"
-#include "emulator/assist/host_float.h"
+#include "emulator/float/float_helpers.h"
 
 namespace {
 
@@ -122,7 +122,7 @@ bool Measure() {
 
 }  // namespace
 
-bool UsesHostFloat() {
+bool FloatHelpersInUse() {
   static const bool uses = Measure();
   return uses;
 }

@@ -1,8 +1,8 @@
 // The part of Unicorn's CPU state ("env") that our helpers work on. Only the helpers and
 // helper_state.cc include this.
 
-#ifndef HINDSIGHT_EMULATOR_ASSIST_HELPER_STATE_H_
-#define HINDSIGHT_EMULATOR_ASSIST_HELPER_STATE_H_
+#ifndef HINDSIGHT_EMULATOR_FLOAT_HELPER_STATE_H_
+#define HINDSIGHT_EMULATOR_FLOAT_HELPER_STATE_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -16,7 +16,7 @@ struct X87Register {
   uint8_t unused[6] = {};
 } __attribute__((packed, aligned(4)));
 
-// Lies in Unicorn's state as it stands here.
+// Its layout is that of Unicorn's state.
 struct X87Unit {
   uint32_t top = 0;
   uint16_t status = 0;  // without the top, and without exception flags that accrue while it runs
@@ -31,7 +31,7 @@ struct X87Unit {
 static_assert(sizeof(X87Unit) == 20 + 8 * 16);
 static_assert(offsetof(X87Unit, at) == 20);
 
-// Where in Unicorn's state they lie; measured before anything but the measurement runs.
+// Offsets into Unicorn's state; measured before the helpers are used for anything else.
 struct HelperOffsets {
   size_t x87 = 0;
   size_t flags = 0;  // the arithmetic flags of rflags, where an instruction has set all of them
@@ -54,4 +54,4 @@ void LinkX87Helpers();
 
 }  // namespace hindsight
 
-#endif  // HINDSIGHT_EMULATOR_ASSIST_HELPER_STATE_H_
+#endif  // HINDSIGHT_EMULATOR_FLOAT_HELPER_STATE_H_

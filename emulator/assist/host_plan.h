@@ -1,10 +1,11 @@
-// What is needed to run one instruction on the host's processor: the registers it touches, how it
-// reaches memory, and bytes that do the same with a memory operand of the host's.
+// The plan for running one instruction on the host's processor (host_assist.h): the registers it
+// uses, which bytes of memory it accesses, and host code that does the same with a memory operand
+// of ours.
 //
 // Stateless; any thread.
 
-#ifndef HINDSIGHT_EMULATOR_ASSIST_ASSIST_PLAN_H_
-#define HINDSIGHT_EMULATOR_ASSIST_ASSIST_PLAN_H_
+#ifndef HINDSIGHT_EMULATOR_ASSIST_HOST_PLAN_H_
+#define HINDSIGHT_EMULATOR_ASSIST_HOST_PLAN_H_
 
 #include <Zydis/Zydis.h>
 
@@ -35,12 +36,14 @@ struct VectorUse {
   bool written = false;
 };
 
-struct AssistPlan {
+// Plain data.
+struct HostPlan {
   ZydisDecodedInstruction instruction;
   ZydisDecodedOperand operands[ZYDIS_MAX_OPERAND_COUNT];
 
   HostFeatures needs;
-  bool is_gather = false;  // or scatter: done element by element, without the fields below
+  // Gathers and scatters are done element by element (gather.h), without most fields below.
+  bool is_gather = false;
   bool is_scatter = false;
 
   uint16_t gprs = 0, gprs_written = 0;  // bit i: register i
@@ -48,8 +51,8 @@ struct AssistPlan {
   std::vector<VectorUse> vectors;
   bool clears_upper = false;     // VEX, EVEX: what lies above a vector written becomes zero
   uint64_t flags_defined = 0;    // arithmetic flags that it sets to something architectural
-  uint64_t flags_undefined = 0;  // and to something that is not: they become 0
-  bool needs_flags = false;      // it looks at some, or leaves some as they are
+  uint64_t flags_undefined = 0;  // those it leaves undefined: they become 0
+  bool needs_flags = false;      // it reads some, or preserves some
   bool uses_mxcsr = false;
   bool uses_x87 = false;  // or MMX: runs with the whole image of FXSAVE loaded
 
@@ -61,28 +64,27 @@ struct AssistPlan {
   uint8_t element_bytes = 0;  // kOpmask, kFoldedOpmask, kPacked, kVectorMask
   uint8_t mask_register = 0;  // opmask, or vector
 
-  // The instruction as it is executed (assist_code.h): memory is where memory_register points, and
-  // a general register in place of rsp, which stays the host's.
+  // The instruction as the host executes it (host_encoding.h): memory is addressed by
+  // memory_register, and another general register stands in for rsp, which stays the host's.
   std::vector<uint8_t> code;
   uint8_t memory_register = 0;
   uint8_t rsp_stand_in = kNoStandIn;
   static constexpr uint8_t kNoStandIn = 0xff;
 };
 
-// nullopt if the instruction cannot be run this way.
-std::optional<AssistPlan> MakeAssistPlan(const ZydisDecodedInstruction& instruction,
-                                         const ZydisDecodedOperand* operands);
+// nullopt if the instruction cannot be run on the host.
+std::optional<HostPlan> MakeHostPlan(const ZydisDecodedInstruction& instruction,
+                                     const ZydisDecodedOperand* operands);
 
-// Whether MakeAssistPlan makes one, but for the few forms that cannot be encoded anew, which show
-// only then: quicker.
-bool CanAssistNatively(const ZydisDecodedInstruction& instruction,
-                       const ZydisDecodedOperand* operands);
+// A quicker test of whether MakeHostPlan returns a plan. True as well for the few forms that cannot
+// be encoded again, which only MakeHostPlan detects.
+bool HasHostAssist(const ZydisDecodedInstruction& instruction, const ZydisDecodedOperand* operands);
 
-// bt and those like it.
+// bt, bts, btr, btc.
 bool IsBitTest(ZydisMnemonic mnemonic);
-// Whether it works on the x87's registers, which are MMX's as well.
+// Whether it uses the x87 registers, which are also the MMX registers.
 bool IsX87OrMmx(const ZydisDecodedInstruction& instruction);
 
 }  // namespace hindsight
 
-#endif  // HINDSIGHT_EMULATOR_ASSIST_ASSIST_PLAN_H_
+#endif  // HINDSIGHT_EMULATOR_ASSIST_HOST_PLAN_H_

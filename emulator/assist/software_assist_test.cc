@@ -1,11 +1,11 @@
-#include "emulator/assist/assist.h"
+#include "emulator/assist/software_assist.h"
 
 #include <gtest/gtest.h>
 
 #include <cstring>
 #include <vector>
 
-#include "emulator/assist/assistant.h"
+#include "emulator/assist/instruction_executor.h"
 
 namespace hindsight {
 namespace {
@@ -13,7 +13,7 @@ namespace {
 constexpr uint64_t kMemory = 0x1000;
 
 // 512 bytes of memory at kMemory; all else faults.
-class AssistTest : public testing::Test, public AssistMemory {
+class AssistTest : public testing::Test, public GuestMemory {
  protected:
   bool Read(uint64_t address, absl::Span<uint8_t> out) override {
     if (address < kMemory || address + out.size() > kMemory + sizeof(bytes_)) return false;
@@ -27,9 +27,9 @@ class AssistTest : public testing::Test, public AssistMemory {
   }
   bool MayWrite(uint64_t address, absl::Span<uint8_t> old) override { return Read(address, old); }
   bool Run(std::vector<uint8_t> code) {
-    const Assistant::Prepared& prepared = assistant_.Prepare(code);
-    EXPECT_EQ(prepared.how, Assistant::How::kComputed);
-    return assistant_.Execute(prepared, &registers_, this) == AssistResult::kDone;
+    const InstructionExecutor::Prepared& prepared = executor_.Prepare(code);
+    EXPECT_EQ(prepared.method, InstructionExecutor::Method::kSoftware);
+    return executor_.Execute(prepared, &registers_, this) == ExecutionResult::kDone;
   }
   uint32_t Word(size_t offset) const {
     uint32_t word = 0;
@@ -37,7 +37,7 @@ class AssistTest : public testing::Test, public AssistMemory {
     return word;
   }
 
-  Assistant assistant_;
+  InstructionExecutor executor_;
   RegisterFile registers_;
   uint8_t bytes_[512] = {};
 };

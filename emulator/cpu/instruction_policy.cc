@@ -1,7 +1,7 @@
-#include "emulator/cpu/emulation_policy.h"
+#include "emulator/cpu/instruction_policy.h"
 
-#include "emulator/assist/assist.h"
-#include "emulator/assist/assistant.h"
+#include "emulator/assist/instruction_executor.h"
+#include "emulator/assist/software_assist.h"
 
 namespace hindsight {
 namespace {
@@ -327,7 +327,7 @@ Policy DecidePolicy(const ZydisDecodedInstruction& instruction,
   if (IsNondeterministic(instruction.mnemonic)) return Policy::kNondeterministic;
   if (IsPrivileged(instruction)) return Policy::kPrivileged;
   if (IsTheProcesss(instruction)) return Policy::kNative;
-  if (IsAssisted(instruction)) return Policy::kAssist;
+  if (HasSoftwareAssist(instruction)) return Policy::kAssist;
   if (ShowsSystemState(instruction.mnemonic) || IsOddBranch(instruction) ||
       UsesRegisterOf(instruction, operands, ZYDIS_REGCLASS_SEGMENT)) {
     return Policy::kNative;
@@ -340,7 +340,7 @@ Policy DecidePolicy(const ZydisDecodedInstruction& instruction,
                         !DiffersAlways(instruction.mnemonic) && !UsesMmx(instruction, operands) &&
                         !DiffersInThisForm(instruction, operands) && !HasOddPrefixes(instruction);
   if (emulated) return Policy::kEmulate;
-  return IsAssistable(instruction, operands) ? Policy::kAssist : Policy::kNative;
+  return HasAssist(instruction, operands) ? Policy::kAssist : Policy::kNative;
 }
 
 }  // namespace hindsight

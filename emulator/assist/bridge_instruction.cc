@@ -1,10 +1,10 @@
-#include "emulator/assist/plain_instruction.h"
+#include "emulator/assist/bridge_instruction.h"
 
 #include <bit>
 #include <cstring>
 
 #include "absl/types/span.h"
-#include "emulator/assist/assist_plan.h"
+#include "emulator/assist/host_plan.h"
 
 namespace hindsight {
 namespace {
@@ -12,7 +12,7 @@ namespace {
 constexpr uint64_t kCarry = 1, kParity = 4, kZero = 0x40, kSign = 0x80, kOverflow = 0x800;
 constexpr uint64_t kArithmeticFlags = 0x8d5;  // CF PF AF ZF SF OF
 
-PlainKind KindOf(ZydisMnemonic mnemonic) {
+BridgeKind KindOf(ZydisMnemonic mnemonic) {
   switch (mnemonic) {
     case ZYDIS_MNEMONIC_MOV:
     case ZYDIS_MNEMONIC_MOVZX:
@@ -139,21 +139,21 @@ PlainKind KindOf(ZydisMnemonic mnemonic) {
     case ZYDIS_MNEMONIC_PSRLQ:
     case ZYDIS_MNEMONIC_PSLLD:
     case ZYDIS_MNEMONIC_PSRLD:
-      return PlainKind::kHost;
+      return BridgeKind::kHost;
     case ZYDIS_MNEMONIC_CALL:
-      return PlainKind::kCall;
+      return BridgeKind::kCall;
     case ZYDIS_MNEMONIC_RET:
-      return PlainKind::kReturn;
+      return BridgeKind::kReturn;
     case ZYDIS_MNEMONIC_PUSH:
-      return PlainKind::kPush;
+      return BridgeKind::kPush;
     case ZYDIS_MNEMONIC_POP:
-      return PlainKind::kPop;
+      return BridgeKind::kPop;
     case ZYDIS_MNEMONIC_SHL:
     case ZYDIS_MNEMONIC_SHR:
     case ZYDIS_MNEMONIC_SAR:
-      return PlainKind::kShift;
+      return BridgeKind::kShift;
     case ZYDIS_MNEMONIC_IMUL:
-      return PlainKind::kMultiply;
+      return BridgeKind::kMultiply;
     case ZYDIS_MNEMONIC_JB:
     case ZYDIS_MNEMONIC_JBE:
     case ZYDIS_MNEMONIC_JL:
@@ -170,16 +170,16 @@ PlainKind KindOf(ZydisMnemonic mnemonic) {
     case ZYDIS_MNEMONIC_JP:
     case ZYDIS_MNEMONIC_JS:
     case ZYDIS_MNEMONIC_JZ:
-      return PlainKind::kConditionalJump;
+      return BridgeKind::kConditionalJump;
     case ZYDIS_MNEMONIC_JMP:
-      return PlainKind::kJump;
+      return BridgeKind::kJump;
     case ZYDIS_MNEMONIC_LEA:
-      return PlainKind::kLea;
+      return BridgeKind::kLea;
     case ZYDIS_MNEMONIC_NOP:
     case ZYDIS_MNEMONIC_ENDBR64:
-      return PlainKind::kNop;
+      return BridgeKind::kNop;
     default:
-      return PlainKind::kNone;
+      return BridgeKind::kNone;
   }
 }
 
@@ -275,60 +275,60 @@ bool Holds(uint8_t condition, uint64_t flags) {
 
 }  // namespace
 
-PlainKind PlainKindOf(const ZydisDecodedInstruction& instruction,
-                      const ZydisDecodedOperand* operands) {
-  const PlainKind kind = KindOf(instruction.mnemonic);
+BridgeKind BridgeKindOf(const ZydisDecodedInstruction& instruction,
+                        const ZydisDecodedOperand* operands) {
+  const BridgeKind kind = KindOf(instruction.mnemonic);
   switch (kind) {
-    case PlainKind::kHost:
-      if ((instruction.attributes & ZYDIS_ATTRIB_HAS_LOCK) != 0) return PlainKind::kNone;
+    case BridgeKind::kHost:
+      if ((instruction.attributes & ZYDIS_ATTRIB_HAS_LOCK) != 0) return BridgeKind::kNone;
       // In memory the bit may be far from the address.
       if (IsBitTest(instruction.mnemonic) && operands[0].type == ZYDIS_OPERAND_TYPE_MEMORY) {
-        return PlainKind::kNone;
+        return BridgeKind::kNone;
       }
-      return HasOtherMemory(instruction, operands) ? PlainKind::kNone : kind;
-    case PlainKind::kJump:
+      return HasOtherMemory(instruction, operands) ? BridgeKind::kNone : kind;
+    case BridgeKind::kJump:
       if (operands[0].type == ZYDIS_OPERAND_TYPE_IMMEDIATE) return kind;
-      return IsBranchTarget(operands[0]) ? PlainKind::kIndirectJump : PlainKind::kNone;
-    case PlainKind::kCall:
+      return IsBranchTarget(operands[0]) ? BridgeKind::kIndirectJump : BridgeKind::kNone;
+    case BridgeKind::kCall:
       return operands[0].type == ZYDIS_OPERAND_TYPE_IMMEDIATE || IsBranchTarget(operands[0])
                  ? kind
-                 : PlainKind::kNone;
-    case PlainKind::kReturn:
-      return instruction.meta.branch_type != ZYDIS_BRANCH_TYPE_FAR ? kind : PlainKind::kNone;
-    case PlainKind::kPush:
-    case PlainKind::kPop:
-      return IsStackOperand(instruction, operands[0]) ? kind : PlainKind::kNone;
-    case PlainKind::kShift:
+                 : BridgeKind::kNone;
+    case BridgeKind::kReturn:
+      return instruction.meta.branch_type != ZYDIS_BRANCH_TYPE_FAR ? kind : BridgeKind::kNone;
+    case BridgeKind::kPush:
+    case BridgeKind::kPop:
+      return IsStackOperand(instruction, operands[0]) ? kind : BridgeKind::kNone;
+    case BridgeKind::kShift:
       // Narrower ones are rare, and their flags odd.
-      return IsRegister(operands[0]) && operands[0].size >= 32 ? kind : PlainKind::kNone;
-    case PlainKind::kMultiply:
-      return IsWideProduct(instruction, operands) ? kind : PlainKind::kNone;
-    case PlainKind::kConditionalJump:
-      return operands[0].type == ZYDIS_OPERAND_TYPE_IMMEDIATE ? kind : PlainKind::kNone;
-    case PlainKind::kNop:
+      return IsRegister(operands[0]) && operands[0].size >= 32 ? kind : BridgeKind::kNone;
+    case BridgeKind::kMultiply:
+      return IsWideProduct(instruction, operands) ? kind : BridgeKind::kNone;
+    case BridgeKind::kConditionalJump:
+      return operands[0].type == ZYDIS_OPERAND_TYPE_IMMEDIATE ? kind : BridgeKind::kNone;
+    case BridgeKind::kNop:
       // Not the hints that some processors reject.
       return instruction.mnemonic == ZYDIS_MNEMONIC_ENDBR64 || instruction.opcode == 0x90 ||
                      instruction.opcode == 0x1f
                  ? kind
-                 : PlainKind::kNone;
-    case PlainKind::kLea:
-      return (instruction.attributes & ZYDIS_ATTRIB_HAS_SEGMENT) != 0 ? PlainKind::kNone : kind;
+                 : BridgeKind::kNone;
+    case BridgeKind::kLea:
+      return (instruction.attributes & ZYDIS_ATTRIB_HAS_SEGMENT) != 0 ? BridgeKind::kNone : kind;
     default:
       return kind;
   }
 }
 
-PlainInstruction::PlainInstruction(const ZydisDecodedInstruction& instruction,
-                                   const ZydisDecodedOperand* operands)
-    : kind_(PlainKindOf(instruction, operands)),
+BridgeInstruction::BridgeInstruction(const ZydisDecodedInstruction& instruction,
+                                     const ZydisDecodedOperand* operands)
+    : kind_(BridgeKindOf(instruction, operands)),
       length_(instruction.length),
       condition_(instruction.opcode & 0xf),
       opcode_(instruction.raw.modrm.reg) {
   if (instruction.operand_count_visible > 0) NoteOperands(instruction, operands);
 }
 
-void PlainInstruction::NoteOperands(const ZydisDecodedInstruction& instruction,
-                                    const ZydisDecodedOperand* operands) {
+void BridgeInstruction::NoteOperands(const ZydisDecodedInstruction& instruction,
+                                     const ZydisDecodedOperand* operands) {
   const int count = instruction.operand_count_visible;
   bytes_ = static_cast<uint8_t>(operands[0].size / 8);
   if (IsRegister(operands[0])) register_ = GprNumber(operands[0]);
@@ -342,41 +342,41 @@ void PlainInstruction::NoteOperands(const ZydisDecodedInstruction& instruction,
     }
   }
   if (count < 2) return;
-  if (kind_ == PlainKind::kShift && IsRegister(operands[1])) source_ = kRcx;
-  if (kind_ == PlainKind::kMultiply) {
+  if (kind_ == BridgeKind::kShift && IsRegister(operands[1])) source_ = kRcx;
+  if (kind_ == BridgeKind::kMultiply) {
     // imul a, b; imul a, b, constant
     factor_ = GprNumber(operands[count == 2 ? 0 : 1]);
     if (count == 2) source_ = GprNumber(operands[1]);
   }
 }
 
-bool PlainInstruction::Execute(RegisterFile* registers, AssistMemory* memory) const {
+bool BridgeInstruction::Execute(RegisterFile* registers, GuestMemory* memory) const {
   switch (kind_) {
-    case PlainKind::kLea:
+    case BridgeKind::kLea:
       Put(address_.Compute(*registers), registers);
       break;
-    case PlainKind::kJump:
+    case BridgeKind::kJump:
       registers->rip += value_;
       break;
-    case PlainKind::kConditionalJump:
+    case BridgeKind::kConditionalJump:
       if (Holds(condition_, registers->rflags)) registers->rip += value_;
       break;
-    case PlainKind::kIndirectJump:
+    case BridgeKind::kIndirectJump:
       return Target(*registers, memory, &registers->rip);
-    case PlainKind::kCall:
+    case BridgeKind::kCall:
       return Call(registers, memory);
-    case PlainKind::kReturn:
+    case BridgeKind::kReturn:
       return Return(registers, memory);
-    case PlainKind::kPush:
+    case BridgeKind::kPush:
       if (!Push(registers, memory)) return false;
       break;
-    case PlainKind::kPop:
+    case BridgeKind::kPop:
       if (!Pop(registers, memory)) return false;
       break;
-    case PlainKind::kShift:
+    case BridgeKind::kShift:
       Shift(registers);
       break;
-    case PlainKind::kMultiply:
+    case BridgeKind::kMultiply:
       Multiply(registers);
       break;
     default:
@@ -387,15 +387,15 @@ bool PlainInstruction::Execute(RegisterFile* registers, AssistMemory* memory) co
 }
 
 // Writing 32 bits clears the rest.
-void PlainInstruction::Put(uint64_t value, RegisterFile* registers) const {
+void BridgeInstruction::Put(uint64_t value, RegisterFile* registers) const {
   uint64_t& gpr = registers->gpr[register_];
   if (bytes_ == 4) gpr = 0;
   std::memcpy(&gpr, &value, bytes_);
 }
 
 // Of an indirect jump or call. One that is no address faults before anything else.
-bool PlainInstruction::Target(const RegisterFile& registers, AssistMemory* memory,
-                              uint64_t* target) const {
+bool BridgeInstruction::Target(const RegisterFile& registers, GuestMemory* memory,
+                               uint64_t* target) const {
   uint64_t value = 0;
   if (!in_memory_) {
     value = registers.gpr[register_];
@@ -407,7 +407,7 @@ bool PlainInstruction::Target(const RegisterFile& registers, AssistMemory* memor
   return true;
 }
 
-bool PlainInstruction::Call(RegisterFile* registers, AssistMemory* memory) const {
+bool BridgeInstruction::Call(RegisterFile* registers, GuestMemory* memory) const {
   const uint64_t next = registers->rip + length_, to = registers->gpr[kRsp] - sizeof(next);
   uint64_t target = next + value_;
   if ((in_memory_ || register_ >= 0) && !Target(*registers, memory, &target)) return false;
@@ -417,7 +417,7 @@ bool PlainInstruction::Call(RegisterFile* registers, AssistMemory* memory) const
   return true;
 }
 
-bool PlainInstruction::Return(RegisterFile* registers, AssistMemory* memory) const {
+bool BridgeInstruction::Return(RegisterFile* registers, GuestMemory* memory) const {
   uint64_t target = 0;
   if (!memory->Read(registers->gpr[kRsp], AsBytes(&target)) || !IsCanonical(target)) {
     return false;
@@ -427,7 +427,7 @@ bool PlainInstruction::Return(RegisterFile* registers, AssistMemory* memory) con
   return true;
 }
 
-bool PlainInstruction::Push(RegisterFile* registers, AssistMemory* memory) const {
+bool BridgeInstruction::Push(RegisterFile* registers, GuestMemory* memory) const {
   const uint64_t value = register_ >= 0 ? registers->gpr[register_] : value_;
   const uint64_t to = registers->gpr[kRsp] - sizeof(value);
   if (!memory->Write(to, AsBytes(&value))) return false;
@@ -435,7 +435,7 @@ bool PlainInstruction::Push(RegisterFile* registers, AssistMemory* memory) const
   return true;
 }
 
-bool PlainInstruction::Pop(RegisterFile* registers, AssistMemory* memory) const {
+bool BridgeInstruction::Pop(RegisterFile* registers, GuestMemory* memory) const {
   uint64_t value = 0;
   if (!memory->Read(registers->gpr[kRsp], AsBytes(&value))) return false;
   registers->gpr[kRsp] += sizeof(value);
@@ -444,7 +444,7 @@ bool PlainInstruction::Pop(RegisterFile* registers, AssistMemory* memory) const 
 }
 
 // The flags as Unicorn has them: AF is 0, OF whether the last bit shifted changed the sign.
-void PlainInstruction::Shift(RegisterFile* registers) const {
+void BridgeInstruction::Shift(RegisterFile* registers) const {
   constexpr uint8_t kLeft = 4, kLeftToo = 6, kArithmetic = 7;
   const unsigned bits = bytes_ * 8u;
   const uint64_t by = source_ >= 0 ? registers->gpr[source_] : value_;
@@ -469,7 +469,7 @@ void PlainInstruction::Shift(RegisterFile* registers) const {
 }
 
 // ZF, SF and PF, which the architecture leaves undefined, as Unicorn has them: of the result.
-void PlainInstruction::Multiply(RegisterFile* registers) const {
+void BridgeInstruction::Multiply(RegisterFile* registers) const {
   const unsigned bits = bytes_ * 8u;
   const uint64_t a = registers->gpr[factor_], b = source_ >= 0 ? registers->gpr[source_] : value_;
   __int128 product = 0;

@@ -1,4 +1,4 @@
-#include "emulator/assist/assist_code.h"
+#include "emulator/assist/host_encoding.h"
 
 #include <Zydis/Zydis.h>
 
@@ -40,11 +40,11 @@ ZydisRegister PartOf(ZydisRegister whole, ZydisRegister like) {
 }
 
 // The register by which the host names what the guest names `name`.
-ZydisRegister HostRegister(const AssistPlan& plan, ZydisRegister name) {
+ZydisRegister HostRegister(const HostPlan& plan, ZydisRegister name) {
   if (!IsGeneral(name)) return name;
   const ZydisRegister whole = ZydisRegisterGetLargestEnclosing(ZYDIS_MACHINE_MODE_LONG_64, name);
   if (whole != ZYDIS_REGISTER_RSP) return name;
-  if (plan.rsp_stand_in == AssistPlan::kNoStandIn) return ZYDIS_REGISTER_NONE;
+  if (plan.rsp_stand_in == HostPlan::kNoStandIn) return ZYDIS_REGISTER_NONE;
   return PartOf(Wide(plan.rsp_stand_in), name);
 }
 
@@ -59,7 +59,7 @@ ZydisEncodableEncoding EncodingOf(const ZydisDecodedInstruction& instruction) {
   }
 }
 
-bool MakeRequest(const AssistPlan& plan, ZydisEncoderRequest* request) {
+bool MakeRequest(const HostPlan& plan, ZydisEncoderRequest* request) {
   const ZydisDecodedInstruction& instruction = plan.instruction;
   if (!ZYAN_SUCCESS(ZydisEncoderDecodedInstructionToEncoderRequest(
           &instruction, plan.operands, instruction.operand_count_visible, request))) {
@@ -95,7 +95,7 @@ bool HasSameForm(const ZydisDecodedInstruction& wanted, const ZydisDecodedInstru
          made.avx.has_sae == wanted.avx.has_sae;
 }
 
-bool IsStubMemory(const AssistPlan& plan, const ZydisDecodedOperand& operand) {
+bool IsStubMemory(const HostPlan& plan, const ZydisDecodedOperand& operand) {
   const ZydisRegister segment = operand.mem.segment;
   return operand.mem.type == ZYDIS_MEMOP_TYPE_MEM &&
          operand.mem.base == Wide(plan.memory_register) &&
@@ -109,7 +109,7 @@ bool IsSameImmediate(uint64_t wanted, uint64_t made, int bits) {
   return ((wanted ^ made) & mask) == 0;
 }
 
-bool IsSameOperand(const AssistPlan& plan, int index, const ZydisDecodedOperand& made) {
+bool IsSameOperand(const HostPlan& plan, int index, const ZydisDecodedOperand& made) {
   const ZydisDecodedOperand& wanted = plan.operands[index];
   if (made.type != wanted.type || made.actions != wanted.actions) return false;
   switch (wanted.type) {
@@ -126,7 +126,7 @@ bool IsSameOperand(const AssistPlan& plan, int index, const ZydisDecodedOperand&
 
 }  // namespace
 
-std::optional<std::vector<uint8_t>> EncodeForHost(const AssistPlan& plan) {
+std::optional<std::vector<uint8_t>> EncodeForHost(const HostPlan& plan) {
   ZydisEncoderRequest request = {};
   if (!MakeRequest(plan, &request)) return std::nullopt;
   uint8_t bytes[ZYDIS_MAX_INSTRUCTION_LENGTH];
@@ -137,7 +137,7 @@ std::optional<std::vector<uint8_t>> EncodeForHost(const AssistPlan& plan) {
   return code;
 }
 
-bool IsAsPlanned(const AssistPlan& plan, absl::Span<const uint8_t> code) {
+bool IsAsPlanned(const HostPlan& plan, absl::Span<const uint8_t> code) {
   ZydisDecodedInstruction made;
   ZydisDecodedOperand operands[ZYDIS_MAX_OPERAND_COUNT] = {};
   if (!Decode(code, &made, operands) || made.length != code.size()) return false;
