@@ -19,19 +19,19 @@ void ThreadEngine::EndLog() {
   if (cpu_ == nullptr) {
     // Killed before its first turn. Of a process there must be something.
     if (thread() != process_->pid()) return;
-    log_.Event({.kind = EventKind::kThreadStart, .sequence = log_.NextSequence()});
-    log_.BeginSegment(0, sync_registers_);
+    notes_.StartKilled();
+    log_.BeginSegment(0, sync_.registers());
   }
   const uint64_t count = this->count();
-  log_.EndSegment(count, cpu_ == nullptr ? sync_registers_ : cpu_->registers());
-  if (!exit_noted_) log_.Event({.kind = EventKind::kThreadExit, .count = count});
+  log_.EndSegment(count, cpu_ == nullptr ? sync_.registers() : cpu_->registers());
+  notes_.Exit(count);
 }
 
 void ThreadEngine::OnExit(int wait_status) {
   if (state_ == State::kEnded) return;
   const bool native = std::exchange(state_, State::kEnded) == State::kNative;
   if (call_.has_value()) {
-    for (const TraceeStop& earlier : std::exchange(call_->passed_on, {})) {
+    for (const TraceeStop& earlier : call_->TakeHeldSignals()) {
       NoteSignal(earlier, cpu_->registers());
     }
   }
@@ -45,10 +45,7 @@ void ThreadEngine::OnExit(int wait_status) {
 // The recording ends with the last state that is in the log. Its end is told by the kernel when all
 // other threads of its process have been waited for, if it is the first: so not here.
 void ThreadEngine::OnVanished() {
-  const bool hashed = hashed_count_ > sync_count_;
-  cpu_->SetRegisters(hashed ? hashed_registers_ : sync_registers_);
-  cpu_->set_count(hashed ? hashed_count_ : sync_count_);
-  ordered_.clear();
+  sync_.GoToLastLogged();
   state_ = State::kWaiting;
 }
 
@@ -79,7 +76,7 @@ bool ThreadEngine::Suspend(const std::string& reason) {
   call_.reset();
   if (cpu_ == nullptr) return true;
   log_.Append(cpu_->count(), Gap{reason});
-  log_.Event({.kind = EventKind::kGap, .count = cpu_->count(), .text = reason});
+  notes_.Gap(cpu_->count(), reason);
   return true;
 }
 
@@ -95,14 +92,11 @@ void ThreadEngine::Resume() {
   cpu_->SetRegisters(registers);
   // Another state than the last one recorded.
   cpu_->set_count(cpu_->count() + 1);
-  sync_registers_ = cpu_->registers();
-  sync_count_ = ordered_until_ = cpu_->count();
-  ordered_.clear();
+  sync_.StartAgain();
   after_call_ = false;
-  log_.BeginSegment(sync_count_, sync_registers_);
-  pager_.set_count(sync_count_);
+  log_.BeginSegment(sync_.count(), sync_.registers());
   if (recording_->options().light_keyframe_interval != 0) {
-    next_light_keyframe_ = sync_count_ + recording_->options().light_keyframe_interval;
+    next_light_keyframe_ = sync_.count() + recording_->options().light_keyframe_interval;
   }
 }
 
@@ -126,7 +120,7 @@ void ThreadEngine::LetGo(const std::string& reason, std::vector<ThreadToDetach>*
   if (cpu_ != nullptr && !reason.empty()) {
     const uint64_t count = cpu_->count();
     log_.EndSegment(count, cpu_->registers());
-    log_.Event({.kind = EventKind::kGap, .count = count, .text = reason});
+    notes_.Gap(count, reason);
   }
   detach->push_back(how);
 }

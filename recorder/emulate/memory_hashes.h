@@ -12,8 +12,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "recorder/emulate/handed_out.h"
 #include "recorder/emulate/process_pager.h"
+#include "recorder/emulate/thread/handed_out.h"
 #include "recorder/log/thread_log.h"
 #include "recorder/ptrace/tracee.h"
 

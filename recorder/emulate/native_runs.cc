@@ -90,8 +90,8 @@ absl::Status Recording::RecordAgain(RecordedProcess* process,
   for (const NativeThread& thread : threads) {
     ThreadEngine* engine = process->Find(thread.thread);
     tasks_[thread.thread] = engine;
-    engine->Appear();
-    if (thread.group_stop != 0) engine->StandStill();
+    engine->StartWithoutTurn();
+    if (thread.group_stop != 0) engine->OnGroupStop();
   }
   return status_;
 }
@@ -131,8 +131,8 @@ absl::Status Recording::Record(pid_t process, absl::Span<const NativeThread> sto
   for (const NativeThread& thread : threads) {
     ThreadEngine* engine = made->Find(thread.thread);
     tasks_[thread.thread] = engine;
-    engine->Appear();
-    if (thread.group_stop != 0) engine->StandStill();
+    engine->StartWithoutTurn();
+    if (thread.group_stop != 0) engine->OnGroupStop();
   }
   return status_;
 }

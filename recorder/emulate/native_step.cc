@@ -2,16 +2,13 @@
 
 #include <Zydis/Zydis.h>
 #include <signal.h>
-#include <x86intrin.h>
 
 #include <algorithm>
 #include <cstring>
 
-#include "absl/status/status.h"
-#include "absl/strings/str_cat.h"
-#include "isa/cpuid.h"
 #include "isa/host_registers.h"
 #include "recorder/emulate/recording.h"
+#include "recorder/emulate/thread/answered_instructions.h"
 #include "recorder/emulate/thread_engine.h"
 #include "recorder/process/process_facts.h"
 
@@ -21,11 +18,6 @@ namespace {
 // A block has fewer instructions than this; after so many steps without it the fault is taken to
 // have been of the block's making (code rewriting itself) and not of an instruction's.
 constexpr int kMaxBlockSteps = 4096;
-
-// To get to a state again that was met before. Each faults in another block than the one before.
-constexpr int kMaxTries = 1000;
-
-constexpr uint64_t kLow32 = 0xffffffff;
 
 bool IsFault(int signal) {
   return signal == SIGSEGV || signal == SIGBUS || signal == SIGFPE || signal == SIGILL ||
@@ -40,51 +32,23 @@ void ThreadEngine::OnSpecial() {
     StepNatively(Instruction{}, /*reload_map=*/true);
     return;
   }
-  switch (instruction->policy) {
-    case Policy::kSyscall:
-      RunSystemCall();
-      break;
-    case Policy::kCpuid:
-      AnswerHere(*instruction);
-      break;
-    case Policy::kNondeterministic:
-      if ((instruction->mnemonic == ZYDIS_MNEMONIC_RDTSC ||
-           instruction->mnemonic == ZYDIS_MNEMONIC_RDTSCP) &&
-          !recording_->may_forbid_tsc()) {
-        AnswerHere(*instruction);
-      } else {
-        StepNatively(*instruction, /*reload_map=*/false);
-      }
-      break;
-    default:
-      // int 0x80 and its like are system calls in disguise.
-      StepNatively(*instruction, /*reload_map=*/instruction->policy == Policy::kPrivileged ||
-                                     instruction->mnemonic == ZYDIS_MNEMONIC_INT);
-      break;
+  if (instruction->policy == Policy::kSyscall) {
+    RunSystemCall();
+  } else if (IsAnswered(*instruction, recording_->may_forbid_tsc())) {
+    Answer(*instruction);
+  } else {
+    // int 0x80 and the like are system calls in disguise.
+    const bool may_call =
+        instruction->policy == Policy::kPrivileged || instruction->mnemonic == ZYDIS_MNEMONIC_INT;
+    StepNatively(*instruction, /*reload_map=*/may_call);
   }
 }
 
-// Instructions that need nothing from the process.
-void ThreadEngine::AnswerHere(const Instruction& instruction) {
+void ThreadEngine::Answer(const Instruction& instruction) {
   Sync();
-  RegisterFile after = sync_registers_;
-  after.rip += instruction.length;
-  if (instruction.policy == Policy::kCpuid) {
-    const CpuidResult answer =
-        AnswerCpuid(recording_->options().cpu, static_cast<uint32_t>(after.gpr[kRax]),
-                    static_cast<uint32_t>(after.gpr[kRcx]));
-    after.gpr[kRax] = answer.eax;
-    after.gpr[kRbx] = answer.ebx;
-    after.gpr[kRcx] = answer.ecx;
-    after.gpr[kRdx] = answer.edx;
-  } else {
-    unsigned processor = 0;
-    const uint64_t ticks = __rdtscp(&processor);
-    after.gpr[kRax] = ticks & kLow32;
-    after.gpr[kRdx] = ticks >> 32;
-    if (instruction.mnemonic == ZYDIS_MNEMONIC_RDTSCP) after.gpr[kRcx] = processor;
-  }
-  Transition(after, SideEffect{.kind = SideEffectKind::kInstruction});
+  const RegisterFile after =
+      AnswerInstruction(instruction, recording_->options().cpu, sync_.registers());
+  sync_.Transition(after, SideEffect{.kind = SideEffectKind::kInstruction});
 }
 
 void ThreadEngine::StepNatively(const Instruction& instruction, bool reload_map,
@@ -144,23 +108,23 @@ bool ThreadEngine::IsSparedWhileTraced(const TraceeStop& stop) const {
 bool ThreadEngine::NoteTrap(const Instruction& instruction) {
   RegisterFile now;
   if (instruction.length == 0 || !tracee_->GetRegisters(/*vectors=*/false, &now)) return false;
-  if (now.rip != sync_registers_.rip + instruction.length) return false;
-  Transition(now, SideEffect{.kind = SideEffectKind::kInstruction});
+  if (now.rip != sync_.registers().rip + instruction.length) return false;
+  sync_.Transition(now, SideEffect{.kind = SideEffectKind::kInstruction});
   return true;
 }
 
 void ThreadEngine::FinishStep(const Instruction& instruction, bool reload_map) {
   RegisterFile after;
-  const RegisterFile before = sync_registers_;
+  const RegisterFile before = sync_.registers();
   if (!tracee_->GetRegisters(/*vectors=*/true, &after)) return;  // gone: the next stop will tell
   // The trap flag that made the step is in what was pushed.
   if (instruction.pushes_flags) ClearTrapFlagAt(after.gpr[kRsp], tracee_.get());
   // The trap comes after each iteration.
-  const bool unfinished = instruction.rep && after.rip == sync_registers_.rip;
+  const bool unfinished = instruction.rep && after.rip == sync_.registers().rip;
   const bool orderable = IsOrderable(instruction, recording_->memory_model());
-  Transition(after, SideEffect{.kind = SideEffectKind::kInstruction,
-                               .sequence = orderable ? log_.NextSequence() : 0,
-                               .retired = !unfinished});
+  sync_.Transition(after, SideEffect{.kind = SideEffectKind::kInstruction,
+                                     .sequence = orderable ? log_.NextSequence() : 0,
+                                     .retired = !unfinished});
   if (reload_map) {
     recording_->Keep(process_->ReloadMap(tracee_.get(), &log_, cpu_->count()));
     pager_.SetSpace(process_->space());
@@ -208,44 +172,17 @@ bool ThreadEngine::StepUncached(const Instruction& instruction) {
   pager_.OpenUncached();
   const RunResult step = cpu_->Step();
   const bool done = step.stop == Stop::kLimit;
-  if (!done) BackToSync();
+  if (!done) sync_.GoBack();
   Sync();
   pager_.CloseUncached();
   if (done && instruction.writes_memory) pager_.ResyncSeenTwice();
   return done;
 }
 
-bool ThreadEngine::BackToSync() {
-  if (!pager_.Rollback()) return false;
-  cpu_->SetRegisters(sync_registers_);
-  cpu_->set_count(sync_count_);
-  ordered_.clear();
-  return true;
-}
-
-// Goes back to the sync point and from there to state `count`. False if that state was not met:
-// the present state is an exact one all the same, or the process is gone.
 bool ThreadEngine::RunBackTo(uint64_t count) {
-  for (int tries = 0; tries < kMaxTries; ++tries) {
-    if (!BackToSync()) return false;
-    RunOptions run;
-    run.limit = count;
-    const RunResult result = cpu_->Run(run);
-    if (result.stop != Stop::kFault) return cpu_->count() == count;
-    // The block of state `count` faults as a whole: run to its start, and step.
-    if (!BackToSync()) return false;
-    run.limit = result.block_count;
-    if (cpu_->Run(run).stop == Stop::kFault) continue;
-    while (cpu_->count() < count) {
-      if (cpu_->Step().stop != Stop::kLimit) return false;
-    }
-    return true;
-  }
-  recording_->Keep(absl::InternalError(
-      absl::StrCat("thread ", thread(), ": the emulator does not get to instruction ", count,
-                   " a second time, at ", absl::Hex(cpu_->pc()))));
-  BackToSync();
-  return false;
+  const absl::StatusOr<bool> met = sync_.RunBackTo(count);
+  recording_->Keep(met.status());
+  return met.ok() && *met;
 }
 
 }  // namespace hindsight

@@ -50,7 +50,7 @@ ThreadEngine* RecordedProcess::AddThread(std::unique_ptr<Tracee> tracee, int32_t
   if (!threads_.empty() && !many_threads_) {
     many_threads_ = true;
     witnesses_.Enable();
-    for (const auto& engine : threads_) engine->BeCareful();
+    for (const auto& engine : threads_) engine->OnManyThreads();
   }
   ++threads_made;
   threads_.push_back(std::make_unique<ThreadEngine>(recording_, this, std::move(tracee), maker));

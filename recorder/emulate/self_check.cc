@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "recorder/emulate/block_check.h"
 #include "recorder/emulate/recording.h"
+#include "recorder/emulate/thread/block_check.h"
 #include "recorder/emulate/thread_engine.h"
 #include "recorder/process/rseq.h"
 
@@ -39,7 +39,8 @@ bool ThreadEngine::MayCheckBlock() {
   const auto read = [this](uint64_t address, absl::Span<uint8_t> out) {
     return cpu_->ReadHeld(address, out) || tracee_->Read(address, out);
   };
-  if (rseq_ != 0 && SequenceAt(rseq_, cpu_->pc(), read).has_value()) return false;
+  const uint64_t rseq = kernel_words_.rseq();
+  if (rseq != 0 && SequenceAt(rseq, cpu_->pc(), read).has_value()) return false;
   return !tracee_->HasDeliverableSignal();
 }
 
@@ -50,10 +51,10 @@ void ThreadEngine::CheckBlock() {
   ToProcess();
   BlockCheck check(tracee_.get(), cpu_.get(),
                    {.dirty_pages = [this] { return pager_.DirtyPages(); },
-                    .back_to_start = [this] { return BackToSync(); },
+                    .back_to_start = [this] { return sync_.GoBack(); },
                     .may_step = [this] { return !pager_.has_shared_pages(); },
                     .step = [this] { return ResumeAndWait(ResumeHow::kStep, 0); }},
-                   rseq_);
+                   kernel_words_.rseq());
   BlockCheck::Outcome outcome = check.Run(1 + check_random_() % kMostInstructions);
   ResyncRseq();
   switch (outcome.verdict) {

@@ -1,6 +1,5 @@
 // ThreadEngine: signals and job control.
 
-#include <sys/syscall.h>
 #include <ucontext.h>
 
 #include <cerrno>
@@ -29,29 +28,24 @@ void ThreadEngine::OnGroupStop() {
 }
 
 void ThreadEngine::NoteSignal(const TraceeStop& stop, const RegisterFile& after) {
-  const uint64_t sequence = log_.NextSequence();
-  log_.Event({.kind = EventKind::kSignal,
-              .sequence = sequence,
-              .count = cpu_->count() + 1,
-              .number = stop.signal,
-              .text = stop.siginfo});
-  Transition(after, Discontinuity{.kind = DiscontinuityKind::kSignal,
-                                  .sequence = sequence,
-                                  .signal = stop.signal,
-                                  .siginfo = stop.siginfo});
+  const uint64_t sequence = notes_.Signal(cpu_->count(), stop.signal, stop.siginfo);
+  sync_.Transition(after, Discontinuity{.kind = DiscontinuityKind::kSignal,
+                                        .sequence = sequence,
+                                        .signal = stop.signal,
+                                        .siginfo = stop.siginfo});
 }
 
 // Lets the kernel build the frame of the signal's handler. If the signal interrupted a system call,
 // that is call_.
 void ThreadEngine::DeliverSignal(TraceeStop stop) {
-  const std::optional<SystemCall> call = std::exchange(call_, std::nullopt);
+  const std::optional<CallInFlight> call = std::exchange(call_, std::nullopt);
   state_ = State::kReady;
   while (true) {
     TraceeStop next = ResumeAndWait(ResumeHow::kStep, stop.signal);
     if (next.kind == TraceeStopKind::kStepped && next.handler_entry) {
       RegisterFile handler;
       if (!tracee_->GetRegisters(/*vectors=*/true, &handler)) return;
-      if (call.has_value() && call->interrupted) NoteInterruptedCall(*call, handler);
+      if (call.has_value() && call->interrupted()) NoteInterruptedCall(*call, handler);
       NoteSignal(stop, handler);
       tracee_->ForgetSignalMask();
       // The frame may have made the stack grow.
@@ -86,7 +80,7 @@ void ThreadEngine::DeliverSignal(TraceeStop stop) {
 // What the interrupted call returned, to a program whose handler the kernel has just entered: it
 // stands in the frame. A call that will be made again leaves no trace: it is as if the signal had
 // come before it.
-void ThreadEngine::NoteInterruptedCall(const SystemCall& call, const RegisterFile& handler) {
+void ThreadEngine::NoteInterruptedCall(const CallInFlight& call, const RegisterFile& handler) {
   ucontext_t context;
   const auto bytes =
       absl::MakeSpan(reinterpret_cast<uint8_t*>(&context.uc_mcontext), sizeof(context.uc_mcontext));
@@ -99,9 +93,8 @@ void ThreadEngine::NoteInterruptedCall(const SystemCall& call, const RegisterFil
   after.gpr[kRax] = saved[REG_RAX];
   after.gpr[kRcx] = saved[REG_RCX];
   after.gpr[kR11] = saved[REG_R11];
-  const uint64_t sequence = log_.NextSequence();
-  log_.Event(CallEvent(EventKind::kSyscall, sequence, call, after));
-  Transition(after, SideEffect{.kind = SideEffectKind::kSyscall, .sequence = sequence});
+  const uint64_t sequence = LogCall(call, after);
+  sync_.Transition(after, SideEffect{.kind = SideEffectKind::kSyscall, .sequence = sequence});
 }
 
 }  // namespace hindsight

@@ -12,8 +12,8 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "base/printable.h"
-#include "recorder/emulate/cpu_time.h"
 #include "recorder/emulate/recording.h"
+#include "recorder/emulate/thread/cpu_time.h"
 #include "recorder/emulate/thread_engine.h"
 #include "recorder/process/exec_privileges.h"
 #include "recorder/process/process_facts.h"
@@ -43,22 +43,18 @@ void ThreadEngine::RunSystemCall() {
     held_at_call_ = true;
     return;
   }
-  const RegisterFile& at = cpu_->registers();
-  SystemCall call = {.number = static_cast<int64_t>(at.gpr[kRax]),
-                     .arguments = {at.gpr[kRdi], at.gpr[kRsi], at.gpr[kRdx], at.gpr[kR10],
-                                   at.gpr[kR8], at.gpr[kR9]}};
+  CallInFlight call(cpu_->registers());
   ToProcess();
   if (LeavesBefore(call)) return;
-  if (call.number == SYS_exit && thread() == process_->pid() && !exit_noted_) {
+  if (call.number() == SYS_exit && thread() == process_->pid()) {
     // The process outlives its first thread, of which nothing more will be seen until it ends.
-    exit_noted_ = true;
-    log_.Event({.kind = EventKind::kThreadExit, .count = cpu_->count()});
+    notes_.Exit(cpu_->count());
   }
   memory_hashes_.BeforeCall(
-      call.number, call.arguments, cpu_->count(),
+      call.number(), call.arguments(), cpu_->count(),
       process_->SharesMemory() || process_->asynchronous_writes || pager_.has_shared_pages());
   FindWordsAtEnd(call);
-  recording_->BeforeCall(thread(), call.number, call.arguments, Reader());
+  recording_->BeforeCall(thread(), call.number(), call.arguments(), Reader());
   call_ = std::move(call);
   state_ = State::kWaiting;
   tracee_->Resume(ResumeHow::kSyscall, 0);  // fails if the thread is gone, which its stop tells
@@ -114,14 +110,9 @@ void ThreadEngine::OnCallStop(TraceeStop stop) {
   int signal = 0;
   switch (stop.kind) {
     case TraceeStopKind::kSyscall:
-      call_->inside = !call_->inside;
-      call_->interrupted = false;
-      if (call_->inside) {
-        call_->memory = ArgumentMemory::Take(call_->number, call_->arguments, Reader());
-        break;
-      }
+      if (!call_->OnSyscallStop(Reader())) break;
       if (OnSystemCallExit()) return;
-      call_->interrupted = true;
+      call_->MarkInterrupted();
       break;
     case TraceeStopKind::kSignal:
       if (tracee_->Catches(stop.signal)) {
@@ -129,14 +120,14 @@ void ThreadEngine::OnCallStop(TraceeStop stop) {
         return;
       }
       signal = stop.signal;
-      if (call_->interrupted) {
-        call_->passed_on.push_back(std::move(stop));
+      if (call_->interrupted()) {
+        call_->HoldSignal(std::move(stop));
       } else {
         NoteSignal(stop, cpu_->registers());
       }
       break;
     case TraceeStopKind::kExec:
-      call_->exec = true;
+      call_->MarkExec();
       break;
     case TraceeStopKind::kNewTask:
       OnNewTask(stop);
@@ -147,109 +138,89 @@ void ThreadEngine::OnCallStop(TraceeStop stop) {
   tracee_->Resume(ResumeHow::kSyscall, signal);
 }
 
-// Of a call that makes a task.
-uint64_t ThreadEngine::CloneFlags(const SystemCall& call) {
-  if (call.number == SYS_clone3) return call.memory.Word(call.arguments[0], sizeof(uint64_t));
-  return call.number == SYS_clone ? call.arguments[0] : 0;
-}
-
 void ThreadEngine::OnNewTask(const TraceeStop& stop) {
   const Recording::NewTask task = recording_->OnNewTask(this, process_, stop, cpu_->count());
-  NoteTidAddresses(stop.task);
+  PassTidAddress(stop.task);
   if (task.is_thread || !call_.has_value()) return;
-  const ForkKind kind = stop.vfork                   ? ForkKind::kVfork
-                        : call_->number == SYS_fork  ? ForkKind::kFork
-                        : call_->number == SYS_vfork ? ForkKind::kVfork
-                                                     : ForkKind::kClone;
-  call_->forks.push_back(
-      {.kind = EventKind::kFork,
-       .number = call_->number,
-       .arguments = {static_cast<uint64_t>(kind), task.recorded ? 1u : 0u, CloneFlags(*call_)},
-       .result = task.process});
+  call_->AddFork(stop, task.process, task.recorded);
 }
 
 // False if the call was interrupted, and what becomes of it shows later.
 bool ThreadEngine::OnSystemCallExit() {
-  const bool everything = call_->number == SYS_rt_sigreturn || call_->exec;
   RegisterFile after;
-  if (!tracee_->GetRegisters(everything, &after)) return false;  // gone
-  const auto result = static_cast<int64_t>(after.gpr[kRax]);
-  if (IsRestartCode(result) && call_->number != SYS_rt_sigreturn) return false;
+  if (!tracee_->GetRegisters(call_->ChangesAllRegisters(), &after)) return false;  // gone
+  if (call_->IsInterruptedBy(static_cast<int64_t>(after.gpr[kRax]))) return false;
   state_ = State::kReady;
-  if (call_->exec) {
+  if (call_->is_exec()) {
     FinishExec();
   } else {
     FinishSystemCall();
   }
-  const std::optional<SystemCall> call = std::exchange(call_, std::nullopt);
-  for (const TraceeStop& earlier : call->passed_on) {
+  std::optional<CallInFlight> call = std::exchange(call_, std::nullopt);
+  for (const TraceeStop& earlier : call->TakeHeldSignals()) {
     if (state_ == State::kReady) NoteSignal(earlier, cpu_->registers());
   }
   return true;
 }
 
-// The event of the transition that is to be logged next. Events stand before their records in the
-// trace: a recorder that dies between the two leaves an event too many, which readers see from the
-// last state, and no record that nothing explains.
-ProcessEvent ThreadEngine::CallEvent(EventKind kind, uint64_t sequence, const SystemCall& call,
-                                     const RegisterFile& after) {
-  return {.kind = kind,
-          .sequence = sequence,
-          .count = cpu_->count() + 1,
-          .number = call.number,
-          .arguments = std::vector<uint64_t>(call.arguments, call.arguments + 6),
-          .result = static_cast<int64_t>(after.gpr[kRax])};
+// The event of the transition that is logged next. Returns its sequence number.
+uint64_t ThreadEngine::LogCall(const CallInFlight& call, const RegisterFile& after) {
+  return notes_.SystemCall(cpu_->count(), call.number(), {call.arguments(), 6},
+                           static_cast<int64_t>(after.gpr[kRax]));
 }
 
 void ThreadEngine::FinishSystemCall() {
   after_call_ = true;
-  yields_ = call_->number == SYS_sched_yield || EndsAtCall();
+  yields_ = call_->number() == SYS_sched_yield || EndsAtCall();
   RegisterFile after;
   if (!tracee_->GetRegisters(/*vectors=*/false, &after)) return;
-  const uint64_t sequence = log_.NextSequence();
-  log_.Event(CallEvent(EventKind::kSyscall, sequence, *call_, after));
-  Transition(after, SideEffect{.kind = SideEffectKind::kSyscall, .sequence = sequence});
+  const uint64_t sequence = LogCall(*call_, after);
+  sync_.Transition(after, SideEffect{.kind = SideEffectKind::kSyscall, .sequence = sequence});
   const bool has_lent = TakeBackMemory();
-  NoteForks();
-  if (MayChangeSignalMask(call_->number)) tracee_->ForgetSignalMask();
+  LogForks();
+  if (MayChangeSignalMask(call_->number())) tracee_->ForgetSignalMask();
   const auto result = static_cast<int64_t>(after.gpr[kRax]);
-  recording_->AfterCall(thread(), call_->number, call_->arguments, result, Reader());
+  recording_->AfterCall(thread(), call_->number(), call_->arguments(), result, Reader());
   if (result >= 0) {
-    AddEmulatedTime(call_->number, call_->arguments,
+    AddEmulatedTime(call_->number(), call_->arguments(),
                     {.thread_ns = emulated_ns_, .process_ns = process_->emulated_ns},
                     tracee_.get());
   }
   const bool affinity =
-      call_->number == SYS_sched_getaffinity || call_->number == SYS_sched_setaffinity;
+      call_->number() == SYS_sched_getaffinity || call_->number() == SYS_sched_setaffinity;
   if (affinity && result >= 0 && recording_->binds_threads()) NoteAffinity();
-  process_->limits_time |= result >= 0 && LimitsProcessorTime(call_->number, call_->arguments);
-  if (StartsAsynchronousWrites(call_->number) && result >= 0) process_->asynchronous_writes = true;
-  if (MayChangeMap(call_->number)) {
-    recording_->Keep(process_->ReloadMap(tracee_.get(), &log_, cpu_->count(),
-                                         ChangedMapRange(call_->number, call_->arguments, result)));
+  process_->limits_time |= result >= 0 && LimitsProcessorTime(call_->number(), call_->arguments());
+  if (StartsAsynchronousWrites(call_->number()) && result >= 0)
+    process_->asynchronous_writes = true;
+  if (MayChangeMap(call_->number())) {
+    recording_->Keep(
+        process_->ReloadMap(tracee_.get(), &log_, cpu_->count(),
+                            ChangedMapRange(call_->number(), call_->arguments(), result)));
     pager_.SetSpace(process_->space());
   }
-  if (result > 0) TellOfUntracedTask(result);
+  if (result > 0) ReportUntracedTask(result);
   NoteNames();
-  if (call_->number == SYS_set_tid_address) tid_at_end_ = call_->arguments[0];
-  if (call_->number == SYS_rseq) {
-    rseq_ = RseqOf(thread());
-    runs_natively_next_ = rseq_ != 0;  // it fills in the structure when it gets back to the program
+  if (call_->number() == SYS_set_tid_address) kernel_words_.set_tid_at_end(call_->arguments()[0]);
+  if (call_->number() == SYS_rseq) {
+    kernel_words_.set_rseq(RseqOf(thread()));
+    runs_natively_next_ =
+        kernel_words_.rseq() != 0;  // it fills in the structure when it gets back to the program
   }
-  if (call_->number == SYS_prctl && call_->arguments[0] == PR_SET_TSC) {
+  if (call_->number() == SYS_prctl && call_->arguments()[0] == PR_SET_TSC) {
     recording_->NoteTscForbidden();
   }
   SyscallOutputs outputs = OutputsOfCall(*call_, result);
   outputs.known |= has_lent;
-  if (call_->number == SYS_process_vm_writev && result > 0) NoteWritesToOther();
+  if (call_->number() == SYS_process_vm_writev && result > 0) NoteWritesToOther();
   ResyncAfterCall(std::move(outputs));
-  const char* reason =
-      result < 0 && result > -4096 ? nullptr : ReasonNotToRecord(call_->number, call_->arguments);
+  const char* reason = result < 0 && result > -4096
+                           ? nullptr
+                           : ReasonNotToRecord(call_->number(), call_->arguments());
   if (reason != nullptr) process_->LetGo(reason);
 }
 
-void ThreadEngine::TellOfUntracedTask(int64_t task) {
-  if (!MakesUntracedTask(call_->number, CloneFlags(*call_))) return;
+void ThreadEngine::ReportUntracedTask(int64_t task) {
+  if (!MakesUntracedTask(call_->number(), call_->CloneFlags())) return;
   recording_->NoteUnrecorded();
   std::fprintf(stderr,
                "hindsight: %s (process %d) has made task %lld with CLONE_UNTRACED: it is not "
@@ -260,10 +231,10 @@ void ThreadEngine::TellOfUntracedTask(int64_t task) {
 
 // Of itself or another recorded thread.
 void ThreadEngine::NoteAffinity() {
-  const auto target = static_cast<pid_t>(call_->arguments[0]);
+  const auto target = static_cast<pid_t>(call_->arguments()[0]);
   ThreadEngine* const engine = target == 0 ? this : recording_->Find(target);
   if (engine == nullptr) return;
-  if (call_->number == SYS_sched_setaffinity) {
+  if (call_->number() == SYS_sched_setaffinity) {
     engine->affinity_.NoteChange();
     return;
   }
@@ -271,14 +242,13 @@ void ThreadEngine::NoteAffinity() {
   RegisterFile after;
   if (!tracee_->GetRegisters(/*vectors=*/false, &after)) return;
   told.resize(std::min<uint64_t>(told.size(), after.gpr[kRax]));
-  tracee_->Write(call_->arguments[2], told);
+  tracee_->Write(call_->arguments()[2], told);
 }
 
-void ThreadEngine::NoteForks() {
-  for (ProcessEvent& fork : call_->forks) {
-    fork.count = cpu_->count();
-    fork.sequence = 0;
-    log_.Event(std::move(fork));
+void ThreadEngine::LogForks() {
+  for (const CallInFlight::Fork& fork : call_->forks()) {
+    notes_.Fork(cpu_->count(), call_->number(), fork.kind, call_->CloneFlags(), fork.process,
+                fork.recorded);
   }
 }
 
@@ -286,12 +256,9 @@ void ThreadEngine::NoteForks() {
 void ThreadEngine::FinishExec() {
   RegisterFile after;
   if (!tracee_->GetRegisters(/*vectors=*/true, &after)) return;
-  const uint64_t sequence = log_.NextSequence();
-  ProcessEvent event = CallEvent(EventKind::kExec, sequence, *call_, after);
-  event.result = 0;
-  event.text = ExecutablePath(thread());
-  log_.Event(std::move(event));
-  Transition(after, Discontinuity{.kind = DiscontinuityKind::kExec, .sequence = sequence});
+  const uint64_t sequence = notes_.Exec(cpu_->count(), call_->number(), {call_->arguments(), 6},
+                                        ExecutablePath(thread()));
+  sync_.Transition(after, Discontinuity{.kind = DiscontinuityKind::kExec, .sequence = sequence});
   ReturnMemory();
   pager_.Reset();
   cpu_->CheckAlignment();
@@ -304,18 +271,15 @@ void ThreadEngine::FinishExec() {
   tracee_->UseCommitArea(process_->commit_area());
   pager_.SetSpace(process_->space());
   process_->LogWholeMap(&log_, cpu_->count());
-  NoteName();
-  rseq_ = RseqOf(thread());
-  tid_at_end_ = 0;
+  notes_.Name(cpu_->count());
+  kernel_words_.set_rseq(RseqOf(thread()));
+  kernel_words_.set_tid_at_end(0);
   recording_->Keep(process_->WriteFullKeyframe(this, /*with_memory=*/true));
 }
 
 void ThreadEngine::TakeOverExec(ThreadEngine* by) {
-  SystemCall call = {.number = SYS_execve};
-  if (by != nullptr && by->call_.has_value()) call = *std::move(by->call_);
-  call.inside = call.exec = true;
-  call.interrupted = false;
-  call.passed_on.clear();
+  CallInFlight call =
+      CallInFlight::OfExec(by == nullptr ? std::nullopt : std::exchange(by->call_, std::nullopt));
   if (by != nullptr) {
     affinity_.TakeOver(by->affinity_);
     by->OnExit(0);
@@ -323,23 +287,23 @@ void ThreadEngine::TakeOverExec(ThreadEngine* by) {
   FindWordsAtEnd(call);
   call_ = std::move(call);
   state_ = State::kWaiting;
-  exit_noted_ = false;
+  notes_.ForgetExit();
   after_call_ = false;
   tracee_->ForgetRegisters();
 }
 
 // Ends the recording of what cannot be recorded, before it is done, and lets the process do it.
-bool ThreadEngine::LeavesBefore(const SystemCall& call) {
+bool ThreadEngine::LeavesBefore(const CallInFlight& call) {
   std::string what;
-  const TraceCall trace = TracesOthers(call.number, call.arguments);
+  const TraceCall trace = TracesOthers(call.number(), call.arguments());
   if (trace.kind == TraceCall::Kind::kTraceMe) {
     what = "is going to be traced by its parent (ptrace)";
   } else if (trace.kind == TraceCall::Kind::kAttach) {
     // A task has one tracer only.
     recording_->LetGoOf(trace.target, "another recorded process traces it (ptrace)");
-  } else if (call.number == SYS_execve || call.number == SYS_execveat) {
+  } else if (call.number() == SYS_execve || call.number() == SYS_execveat) {
     what = ReasonNotToExec(call);
-  } else if (RestrictsSystemCalls(call.number, call.arguments)) {
+  } else if (RestrictsSystemCalls(call.number(), call.arguments())) {
     recording_->Keep(process_->UnpatchVdso(this));
   }
   if (state_ == State::kEnded) return true;  // it traces one of its own threads
@@ -348,12 +312,12 @@ bool ThreadEngine::LeavesBefore(const SystemCall& call) {
   return true;
 }
 
-std::string ThreadEngine::ReasonNotToExec(const SystemCall& call) const {
+std::string ThreadEngine::ReasonNotToExec(const CallInFlight& call) const {
   if (MayTracePrivileged()) return "";
-  const bool at = call.number == SYS_execveat;
-  const std::string path = ReadPath(call.arguments[at ? 1 : 0]);
-  const int directory = at ? static_cast<int>(call.arguments[0]) : AT_FDCWD;
-  const int flags = at ? static_cast<int>(call.arguments[4]) : 0;
+  const bool at = call.number() == SYS_execveat;
+  const std::string path = ReadPath(call.arguments()[at ? 1 : 0]);
+  const int directory = at ? static_cast<int>(call.arguments()[0]) : AT_FDCWD;
+  const int flags = at ? static_cast<int>(call.arguments()[4]) : 0;
   const std::string lost = PrivilegesLostByExec(process_->pid(), directory, path, flags);
   if (lost.empty()) return "";
   return absl::StrCat("executes ", path, ", which ", lost, " and would not be if it were recorded");
@@ -374,21 +338,17 @@ std::string ThreadEngine::ReadPath(uint64_t address) const {
 
 // A thread's name is changed by itself, or through /proc by another.
 void ThreadEngine::NoteNames() {
-  const bool own = call_->number == SYS_prctl && call_->arguments[0] == PR_SET_NAME;
-  if (call_->number == SYS_openat && absl::EndsWith(ReadPath(call_->arguments[1]), "/comm")) {
+  const bool own = call_->number() == SYS_prctl && call_->arguments()[0] == PR_SET_NAME;
+  if (call_->number() == SYS_openat && absl::EndsWith(ReadPath(call_->arguments()[1]), "/comm")) {
     process_->names_may_change = true;
   }
-  const bool others = call_->number == SYS_close && process_->names_may_change;
+  const bool others = call_->number() == SYS_close && process_->names_may_change;
   if (others) process_->names_may_change = false;
   for (const auto& engine : process_->threads()) {
-    if ((own && engine.get() == this) || (others && engine->begun())) engine->NoteName();
+    if ((own && engine.get() == this) || (others && engine->begun())) {
+      engine->notes_.Name(engine->count());
+    }
   }
-}
-
-void ThreadEngine::NoteName() {
-  const std::string name = Name();
-  if (name == std::exchange(name_, name)) return;
-  log_.Event({.kind = EventKind::kThreadName, .count = cpu_->count(), .text = name});
 }
 
 }  // namespace hindsight

@@ -1,6 +1,5 @@
 // ThreadEngine: what the kernel has done to the process's memory.
 
-#include <linux/sched.h>
 #include <sys/syscall.h>
 
 #include <algorithm>
@@ -10,10 +9,9 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "recorder/emulate/instruction_outputs.h"
 #include "recorder/emulate/recording.h"
+#include "recorder/emulate/thread/instruction_outputs.h"
 #include "recorder/emulate/thread_engine.h"
-#include "recorder/process/rseq.h"
 #include "recorder/syscalls/output_trust.h"
 #include "recorder/syscalls/robust_futexes.h"
 #include "recorder/syscalls/syscall_outputs.h"
@@ -22,7 +20,7 @@ namespace hindsight {
 // After the thread has run natively, or others have: brings the view up to date. False if memory
 // was found to be changed that `effects` do not tell of.
 bool ThreadEngine::Resync(SyscallOutputs effects, ProcessPager::Compare compare) {
-  if (rseq_ != 0) effects.written.push_back({rseq_, kRseqBytes});
+  if (const auto rseq = kernel_words_.Rseq()) effects.written.push_back(*rseq);
   pager_.set_written_elsewhere(process_->WrittenElsewhere());
   effects.known = std::exchange(others_.known, true) && effects.known;
   if (std::exchange(follows_, false)) effects.Add(std::exchange(others_, {}));
@@ -37,7 +35,7 @@ bool ThreadEngine::Resync(SyscallOutputs effects, ProcessPager::Compare compare)
 
 // After call_ has returned.
 void ThreadEngine::ResyncAfterCall(SyscallOutputs outputs) {
-  if (!outputs.known) NoteUnknownMemory(absl::StrCat("system call ", call_->number));
+  if (!outputs.known) NoteUnknownMemory(absl::StrCat("system call ", call_->number()));
   const ProcessPager::Compare compare = ComparedAfterCall(outputs);
   if (Resync(std::move(outputs), compare)) return;
   process_->StopTrustingOutputs();
@@ -50,10 +48,10 @@ ProcessPager::Compare ThreadEngine::ComparedAfterCall(const SyscallOutputs& outp
   constexpr size_t kFewPages = 16;
   constexpr uint32_t kCallsPerProbe = 64;
   // Who has given the kernel or a driver memory to store to later has done so by such a call.
-  if (!outputs.known || LetsOthersStore(call_->number, call_->arguments)) {
+  if (!outputs.known || LetsOthersStore(call_->number(), call_->arguments())) {
     process_->StopTrustingOutputs();
   }
-  const std::optional<int> file = ActsOn(call_->number, call_->arguments);
+  const std::optional<int> file = ActsOn(call_->number(), call_->arguments());
   const auto kind = [&] {
     return KindOfFile(tracee_->ProcPath(absl::StrCat("fd/", *file).c_str()));
   };
@@ -62,7 +60,7 @@ ProcessPager::Compare ThreadEngine::ComparedAfterCall(const SyscallOutputs& outp
     recording_->NoteMemoryFileWritten();
   }
   if (!process_->TrustsOutputs() || pager_.pages_in_use() < kFewPages ||
-      !StoresAsTold(call_->number, call_->arguments) ||
+      !StoresAsTold(call_->number(), call_->arguments()) ||
       (file.has_value() && kind() != FileKind::kOrdinary)) {
     return Compare::kAll;
   }
@@ -72,11 +70,12 @@ ProcessPager::Compare ThreadEngine::ComparedAfterCall(const SyscallOutputs& outp
 // After the thread has run natively where nothing else can have changed memory: on which processor
 // that was the kernel has stored.
 void ThreadEngine::ResyncRseq() {
-  if (rseq_ != 0) pager_.ResyncPages({rseq_ / kPageBytes * kPageBytes});
+  const uint64_t rseq = kernel_words_.rseq();
+  if (rseq != 0) pager_.ResyncPages({rseq / kPageBytes * kPageBytes});
 }
 
 // At the beginning of a turn: takes what others have done since the last one.
-void ThreadEngine::FollowOthers() {
+void ThreadEngine::TakeChangesOfOthers() {
   pager_.FollowOthers();
   if (pending_status_.has_value()) {
     // The call that it waited for is done: what memory holds is looked at once that is logged.
@@ -90,7 +89,7 @@ void ThreadEngine::FollowOthers() {
 }
 
 void ThreadEngine::NoteUnknownMemory(const std::string& why) {
-  log_.Event({.kind = EventKind::kMemoryUnknown, .count = cpu_->count(), .text = why});
+  notes_.MemoryUnknown(cpu_->count(), why);
   if (!process_->borrows_memory()) return;
   ThreadEngine* const lender = recording_->Find(process_->manifest().parent_thread);
   if (lender != nullptr) lender->ForgetMemory(why);
@@ -103,14 +102,10 @@ void ThreadEngine::ForgetMemory(const std::string& why) {
 }
 
 void ThreadEngine::NoteWritesToOther() {
-  const auto target = static_cast<pid_t>(call_->arguments[0]);
+  const auto target = static_cast<pid_t>(call_->arguments()[0]);
   ThreadEngine* const other = recording_->Find(target);
   if (other == nullptr || other->process_ == process_ || other->cpu_ == nullptr) return;
-  const uint64_t count = std::min<uint64_t>(call_->arguments[4], kMaxIovecs);
-  for (uint64_t i = 0; i < count; ++i) {
-    const uint64_t part = call_->arguments[3] + i * kIovecBytes;
-    other->process_->NoteWritten({call_->memory.Word(part, 8), call_->memory.Word(part + 8, 8)});
-  }
+  for (const MemoryRange& range : call_->RemoteWrites()) other->process_->NoteWritten(range);
 }
 
 void ThreadEngine::ReturnMemory() {
@@ -123,11 +118,10 @@ void ThreadEngine::ReturnMemory() {
 
 bool ThreadEngine::TakeBackMemory() {
   bool taken = false;
-  for (const ProcessEvent& fork : call_->forks) {
-    const bool recorded = fork.arguments[1] != 0;
-    if (fork.arguments[0] != static_cast<uint64_t>(ForkKind::kVfork) || !recorded) continue;
+  for (const CallInFlight::Fork& fork : call_->forks()) {
+    if (fork.kind != ForkKind::kVfork || !fork.recorded) continue;
     // It has memory of its own by now, or has ended.
-    ThreadEngine* const child = recording_->Find(static_cast<pid_t>(fork.result));
+    ThreadEngine* const child = recording_->Find(fork.process);
     if (child != nullptr) child->ReturnMemory();
     taken = true;
   }
@@ -138,8 +132,8 @@ ReadMemory ThreadEngine::Reader() const {
   return [this](uint64_t address, absl::Span<uint8_t> out) { return tracee_->Read(address, out); };
 }
 
-SyscallOutputs ThreadEngine::OutputsOfCall(const SystemCall& call, int64_t result) const {
-  SyscallOutputs outputs = OutputsOf(call.number, call.arguments, result, call.memory, Reader());
+SyscallOutputs ThreadEngine::OutputsOfCall(const CallInFlight& call, int64_t result) const {
+  SyscallOutputs outputs = call.Outputs(result, Reader());
   if (outputs.shares_memory && result > 0) process_->set_lends_memory();
   return outputs;
 }
@@ -161,30 +155,23 @@ SyscallOutputs ThreadEngine::OutputsOfStep(const RegisterFile& before) const {
 }
 
 // `task` is being made by the system call the thread is in.
-void ThreadEngine::NoteTidAddresses(pid_t task) {
+void ThreadEngine::PassTidAddress(pid_t task) {
   ThreadEngine* const made = recording_->Find(task);
   if (made == nullptr || !call_.has_value()) return;
-  const uint64_t flags = CloneFlags(*call_);
-  uint64_t address = call_->arguments[3];
-  if (call_->number == SYS_clone3) {
-    address =
-        call_->memory.Word(call_->arguments[0] + offsetof(clone_args, child_tid), sizeof(address));
-  }
-  if ((flags & CLONE_CHILD_SETTID) != 0) made->tid_at_birth_ = address;
-  if ((flags & CLONE_CHILD_CLEARTID) != 0) made->tid_at_end_ = address;
+  made->kernel_words_.OnClone(call_->CloneFlags(), call_->ChildTidAddress());
 }
 
-void ThreadEngine::FindWordsAtEnd(const SystemCall& call) {
-  words_at_end_.clear();
+void ThreadEngine::FindWordsAtEnd(const CallInFlight& call) {
+  const int64_t number = call.number();
   const bool leaves_memory =
-      call.number == SYS_exit_group || call.number == SYS_execve || call.number == SYS_execveat;
-  if (call.number != SYS_exit && !(leaves_memory && process_->borrows_memory())) return;
-  words_at_end_ = RobustFutexes(thread(), Reader());
+      number == SYS_exit_group || number == SYS_execve || number == SYS_execveat;
+  const bool ends = number == SYS_exit || (leaves_memory && process_->borrows_memory());
+  kernel_words_.set_robust_mutexes(ends ? RobustFutexes(thread(), Reader())
+                                        : std::vector<MemoryRange>());
 }
 
 void ThreadEngine::NoteWordsAtEnd(RecordedProcess* process) {
-  if (tid_at_end_ != 0) process->NoteWritten({tid_at_end_, sizeof(pid_t)});
-  for (const MemoryRange& word : words_at_end_) process->NoteWritten(word);
+  for (const MemoryRange& word : kernel_words_.AtEnd()) process->NoteWritten(word);
 }
 
 }  // namespace hindsight

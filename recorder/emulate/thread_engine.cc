@@ -2,10 +2,8 @@
 
 #include <algorithm>
 #include <utility>
-#include <variant>
 
 #include "base/waiting_calls.h"
-#include "emulator/cpu/register_patch.h"
 #include "recorder/emulate/recording.h"
 #include "recorder/process/rseq.h"
 #include "recorder/process/scheduling.h"
@@ -17,10 +15,14 @@ namespace {
 // fault costs (they are done again, in about 0.1 s).
 constexpr uint64_t kMaxSyncDistance = 16'000'000;
 
-constexpr uint64_t kSchedulingIntervalNs = 10'000'000;
-
 // Pages whose contents are hashed at the end of a segment.
 constexpr size_t kPagesSampled = 32;
+
+// It may be killed before it has had a turn: then this is all that is known of it.
+RegisterFile RegistersOf(Tracee* tracee) {
+  RegisterFile registers;
+  return tracee->GetRegisters(/*vectors=*/true, &registers) ? registers : RegisterFile{};
+}
 
 }  // namespace
 
@@ -33,12 +35,12 @@ ThreadEngine::ThreadEngine(Recording* recording, RecordedProcess* process,
       log_(process->writer(), tracee_->thread(), recording->sequence()),
       pager_(tracee_.get(), &process->modules(), &log_, &process->witnesses()),
       memory_hashes_(tracee_.get(), &pager_, &log_),
+      sync_(&pager_, &log_, RegistersOf(tracee_.get())),
+      clock_(&recording->scheduler(), recording->options().quantum),
       scheduling_(process->pid(), tracee_->thread()),
+      notes_(&log_, &scheduling_),
       affinity_(tracee_->thread()),
-      probe_random_(recording->options().seed) {
-  // It may be killed before it has had a turn: then this is all that is known of it.
-  if (!tracee_->GetRegisters(/*vectors=*/true, &sync_registers_)) sync_registers_ = {};
-}
+      probe_random_(recording->options().seed) {}
 
 ThreadEngine::~ThreadEngine() {
   if (cpu_ == nullptr) return;
@@ -50,30 +52,6 @@ bool ThreadEngine::wants_turn() const {
   if (state_ == State::kEnded) return false;  // whatever it was stopped for before
   if (pending_status_.has_value()) return true;
   return state_ == State::kReady && !process_->stopped;
-}
-
-std::string ThreadEngine::Name() const {
-  return scheduling_.Read().value_or(SchedulingNote{}).name;
-}
-
-void ThreadEngine::NoteSlice() {
-  const uint64_t now = recording_->NowNs();
-  // A look at the scheduler costs as much as some turns take.
-  if (now - scheduling_read_ns_ >= kSchedulingIntervalNs || scheduling_read_ns_ == 0) {
-    scheduling_read_ns_ = now;
-    const std::optional<SchedulingNote> note = scheduling_.Read();
-    const uint64_t cpu = note.has_value() ? static_cast<uint64_t>(note->cpu) : host_cpu_;
-    if (host_cpu_ != kUnknownCpu && cpu != host_cpu_) {
-      log_.Event({.kind = EventKind::kSchedule,
-                  .count = cpu_->count(),
-                  .arguments = {now, cpu, host_cpu_}});
-    }
-    host_cpu_ = cpu;
-  }
-  log_.Event({.kind = EventKind::kSlice,
-              .sequence = log_.NextSequence(),
-              .count = cpu_->count(),
-              .arguments = {now, process_->last_turn_end_ns(), host_cpu_}});
 }
 
 // The thread's first turn.
@@ -93,9 +71,8 @@ void ThreadEngine::Begin() {
   pager_.set_bulk_bytes(recording_->options().bulk_bytes);
   if (tracee_->GetRegisters(/*vectors=*/true, &registers)) cpu_->SetRegisters(registers);
   cpu_->set_count(0);
-  cpu_->LogOrderable(recording_->memory_model(), &ordered_);
-  sync_registers_ = cpu_->registers();
-  log_.BeginSegment(0, sync_registers_);
+  sync_.Start(cpu_.get(), recording_->memory_model());
+  log_.BeginSegment(0, sync_.registers());
   ScheduleCheck();
   if (recording_->options().light_keyframe_interval != 0) {
     next_light_keyframe_ = recording_->options().light_keyframe_interval;
@@ -111,24 +88,20 @@ void ThreadEngine::BeginTurn() {
   pager_.SetSpace(process_->space());
   pager_.set_count(cpu_->count());
   if (process_->StartsSlice(this)) {
-    NoteSlice();
+    notes_.Slice(cpu_->count(), recording_->NowNs(), process_->last_turn_end_ns());
   }
   if (first) {
     // A launched program's first thread begins the recording: nothing is before it.
-    const bool ordered = process_->many_threads() || process_->manifest().parent_pid != 0;
-    log_.Event({.kind = EventKind::kThreadStart,
-                .sequence = ordered ? log_.NextSequence() : 0,
-                .count = cpu_->count(),
-                .number = maker_,
-                .text = name_ = Name()});
-    rseq_ = RseqOf(thread());
+    const bool orderable = process_->many_threads() || process_->manifest().parent_pid != 0;
+    notes_.Start(cpu_->count(), maker_, orderable);
+    kernel_words_.set_rseq(RseqOf(thread()));
     if (process_->full_keyframes() == 0) {
       // A child's memory is its parent's at first.
       recording_->Keep(process_->WriteFullKeyframe(this, process_->manifest().parent_pid == 0));
     }
-    if (tid_at_birth_ != 0) Resync({.written = {{tid_at_birth_, sizeof(pid_t)}}});
+    if (const auto word = kernel_words_.AtStart()) Resync({.written = {*word}});
   } else if (process_->SharesMemory()) {
-    FollowOthers();
+    TakeChangesOfOthers();
   } else if (!pending_status_.has_value() && pager_.has_shared_pages()) {
     pager_.ResyncShared();
   }
@@ -138,7 +111,7 @@ void ThreadEngine::BeginTurn() {
   process_->NoteTurn(this);
 }
 
-void ThreadEngine::Appear() {
+void ThreadEngine::StartWithoutTurn() {
   if (cpu_ != nullptr) return;
   BeginTurn();
   process_->NoteTurnEnd(recording_->NowNs());
@@ -146,11 +119,11 @@ void ThreadEngine::Appear() {
 
 // Timers that count processor time are the kernel's, and so is that time: the thread uses up
 // natively what it was emulated for.
-void ThreadEngine::PayTime() {
+void ThreadEngine::UseOwedTime() {
   constexpr uint64_t kSmallest = 1'000'000, kLargest = 10'000'000;
   const std::optional<uint64_t> loop = process_->vdso_loop();
   if (owed_ns_ < kSmallest || !loop.has_value()) return;
-  if (rseq_ != 0) LeaveSequence();
+  if (kernel_words_.rseq() != 0) LeaveSequence();
   Sync();
   const uint64_t paid = std::min(owed_ns_, tracee_->UseTime(*loop, std::min(owed_ns_, kLargest)));
   owed_ns_ -= paid;
@@ -160,8 +133,8 @@ void ThreadEngine::PayTime() {
 }
 
 void ThreadEngine::OnLimit() {
-  Reach(cpu_->count());
-  if (process_->limits_time) PayTime();
+  sync_.Reach(cpu_->count());
+  if (process_->limits_time) UseOwedTime();
   if (SignalIsDue()) {
     RunOneNatively();
     return;
@@ -177,7 +150,7 @@ void ThreadEngine::OnLimit() {
   } else if (pager_.has_shared_pages()) {
     Sync();
     pager_.ResyncShared();
-  } else if (cpu_->count() - sync_count_ >= kMaxSyncDistance) {
+  } else if (cpu_->count() - sync_.count() >= kMaxSyncDistance) {
     Sync();
   }
 }
@@ -192,19 +165,10 @@ void ThreadEngine::RunOneNatively() {
   }
 }
 
-// The hash makes the states up to here part of the segment should nothing follow.
-void ThreadEngine::LogStateHash() {
-  if (hashed_count_ == cpu_->count()) return;
-  hashed_count_ = cpu_->count();
-  hashed_registers_ = cpu_->registers();
-  Reach(hashed_count_);
-  log_.Append(hashed_count_, RegisterHash{Hash(hashed_registers_)});
-}
-
-void ThreadEngine::AwaitCommit() {
+void ThreadEngine::ParkForCommit() {
   if (state_ == State::kReady && begun()) {
     tracee_->Park();
-  } else if (state_ == State::kWaiting && call_.has_value() && call_->inside) {
+  } else if (state_ == State::kWaiting && call_.has_value() && call_->inside()) {
     tracee_->ParkIfCallEnded();
   }
 }
@@ -228,8 +192,8 @@ bool ThreadEngine::MayStore() const {
     case State::kReady:
       return !begun();  // the kernel stores its id as it is made
     case State::kWaiting:
-      return !call_.has_value() || !call_->inside ||
-             !StoresNothing(call_->number, call_->arguments);
+      return !call_.has_value() || !call_->inside() ||
+             !StoresNothing(call_->number(), {call_->arguments(), 6});
     case State::kNative:
       return true;
     case State::kEnded:
@@ -241,32 +205,17 @@ bool ThreadEngine::MayStore() const {
 void ThreadEngine::Sync() {
   if (process_->commit_area() != nullptr && pager_.has_changes()) {
     for (const auto& other : process_->threads()) {
-      if (other.get() != this) other->AwaitCommit();
+      if (other.get() != this) other->ParkForCommit();
     }
   }
-  if (!pager_.WriteBack(OthersMayStore()) && tracee_->IsStopped()) {
+  if (!sync_.Advance(OthersMayStore()) && tracee_->IsStopped()) {
     log_.Keep(absl::InternalError("cannot write to the program's memory"));
   }
-  sync_count_ = cpu_->count();
-  sync_registers_ = cpu_->registers();
-  Reach(sync_count_);
-}
-
-// Imports are of state `count` from now on: what was executed before it is logged before them.
-void ThreadEngine::Reach(uint64_t count) {
-  pager_.set_count(count);
-  // What is done again after a fault is not numbered again.
-  const auto first = std::lower_bound(ordered_.begin(), ordered_.end(), ordered_until_);
-  const absl::Span<const uint64_t> fresh(ordered_.data() + (first - ordered_.begin()),
-                                         ordered_.end() - first);
-  if (!fresh.empty()) log_.OrderRun(count, fresh);
-  ordered_.clear();
-  ordered_until_ = count;
 }
 
 void ThreadEngine::ToProcess() {
   Sync();
-  tracee_->SetRegisters(sync_registers_);  // false if it is gone: resuming it will tell
+  tracee_->SetRegisters(sync_.registers());  // false if it is gone: resuming it will tell
 }
 
 void ThreadEngine::LightKeyframe() {
@@ -275,17 +224,17 @@ void ThreadEngine::LightKeyframe() {
 }
 
 TraceWriter::ThreadState ThreadEngine::NewSegment() {
-  memory_hashes_.OfSomePages(kPagesSampled, sync_count_);
-  log_.EndSegment(sync_count_, sync_registers_);
+  memory_hashes_.OfSomePages(kPagesSampled, sync_.count());
+  log_.EndSegment(sync_.count(), sync_.registers());
   if (recording_->options().light_keyframe_interval != 0) {
-    next_light_keyframe_ = sync_count_ + LightKeyframeInterval();
+    next_light_keyframe_ = sync_.count() + LightKeyframeInterval();
   }
   pager_.StartSegment();
-  log_.BeginSegment(sync_count_, sync_registers_);
+  log_.BeginSegment(sync_.count(), sync_.registers());
   return {.thread = log_.thread(),
-          .count = sync_count_,
+          .count = sync_.count(),
           .segment = log_.segments() - 1,
-          .registers = ToWords(sync_registers_)};
+          .registers = ToWords(sync_.registers())};
 }
 
 // A segment imports once more all that the thread uses: where that is much, segments are longer.
@@ -305,31 +254,8 @@ HostFeatures ThreadEngine::features_used() const {
   return cpu_ == nullptr ? HostFeatures() : cpu_->features_used();
 }
 
-void ThreadEngine::BeCareful() {
+void ThreadEngine::OnManyThreads() {
   if (cpu_ != nullptr) pager_.BeCareful();
-}
-
-// Logs the transition (a SideEffect or Discontinuity that lacks hash and registers) and makes it.
-// Requires: the present state is the sync point, and the process has made the transition or need
-// not.
-void ThreadEngine::Transition(RegisterFile after, RecordBody body) {
-  const RegisterFile before = cpu_->registers();
-  const uint64_t count = cpu_->count();
-  std::visit(
-      [&](auto& record) {
-        using T = std::decay_t<decltype(record)>;
-        if constexpr (std::is_same_v<T, SideEffect> || std::is_same_v<T, Discontinuity>) {
-          record.register_hash = Hash(before);
-          record.registers = Difference(before, after);
-        }
-      },
-      body);
-  log_.Append(count, std::move(body));
-  cpu_->SetRegisters(after);
-  cpu_->set_count(count + 1);
-  pager_.set_count(count + 1);
-  sync_count_ = count + 1;
-  sync_registers_ = cpu_->registers();
 }
 
 }  // namespace hindsight

@@ -28,7 +28,12 @@
 #include "recorder/emulate/memory_hashes.h"
 #include "recorder/emulate/process_pager.h"
 #include "recorder/emulate/recorded_process.h"
+#include "recorder/emulate/sync_point.h"
+#include "recorder/emulate/thread/call_in_flight.h"
+#include "recorder/emulate/thread/kernel_words.h"
+#include "recorder/emulate/thread/turn_clock.h"
 #include "recorder/log/thread_log.h"
+#include "recorder/log/thread_notes.h"
 #include "recorder/process/affinity.h"
 #include "recorder/process/scheduling.h"
 #include "recorder/ptrace/attach.h"
@@ -48,10 +53,6 @@ class ThreadEngine {
     kNative,   // is not recorded at present
     kEnded,
   };
-  // A thread that is not alone gives others a turn after so many instructions on average, or more
-  // where it has much memory to bring along, or a millisecond.
-  static constexpr uint64_t kSharedQuantum = 100'000;
-
   // `tracee` is stopped. `maker`: the thread that made it, 0 if none is recorded.
   ThreadEngine(Recording* recording, RecordedProcess* process, std::unique_ptr<Tracee> tracee,
                int32_t maker);
@@ -78,15 +79,15 @@ class ThreadEngine {
   // For full keyframes: ends the segment here and begins another. Requires: it has had a turn.
   TraceWriter::ThreadState NewSegment();
   bool begun() const { return cpu_ != nullptr; }
-  // It existed before it was recorded: the recording begins with all such threads, whichever of
-  // them runs first.
-  void Appear();
-  // Job control has stopped it before it is recorded.
-  void StandStill() { OnGroupStop(); }
+  // Starts its log without a turn: of threads that existed before they were recorded, all are in
+  // the first full keyframe, whichever of them runs first.
+  void StartWithoutTurn();
+  // Job control has stopped it.
+  void OnGroupStop();
   // Another thread of the process commits now: see CommitArea.
-  void AwaitCommit();
-  // Another thread of the process exists from now on.
-  void BeCareful();
+  void ParkForCommit();
+  // From now on the process has more than one thread.
+  void OnManyThreads();
   // These pages were changed in the process by the recorder.
   void Refresh(absl::Span<const uint64_t> pages);
   HostFeatures features_used() const;
@@ -103,29 +104,12 @@ class ThreadEngine {
   void LetGo(const std::string& reason, std::vector<ThreadToDetach>* detach);
 
  private:
-  // A system call that is being made in the process.
-  struct SystemCall {
-    int64_t number = 0;
-    uint64_t arguments[6] = {};
-    ArgumentMemory memory;     // taken as the kernel is about to make it
-    bool inside = false;       // behind the stop at its entry
-    bool interrupted = false;  // what becomes of it shows later
-    bool exec = false;
-    std::vector<ProcessEvent> forks;  // to be told of when it has returned
-    // Signals without a handler that came while it waited: told after it.
-    std::vector<TraceeStop> passed_on;
-  };
-
-  static constexpr uint64_t kUnknownCpu = ~uint64_t{0};
-
   // turns.cc
   void RunLegs(uint64_t begun_ns);
-  void LengthenTurn();
-  bool TurnIsOver(uint64_t begun_ns);
+  TurnClock::Now Now() const;
   void LeaveSequence();
-  RunOptions NextLeg();
+  TurnClock::Leg NextLeg(bool short_leg);
   void Turn();
-  void AdaptLeg(uint64_t ns);
   std::vector<uint64_t> PlacesSince(uint64_t first);
   bool EndNearPlace(uint64_t first);
   bool SignalIsDue();
@@ -133,24 +117,19 @@ class ThreadEngine {
   // thread_engine.cc
   void Begin();
   void BeginTurn();
-  void NoteSlice();
-  std::string Name() const;
-  void PayTime();
+  void UseOwedTime();
   void OnLimit();
   void RunOneNatively();
-  void LogStateHash();
   void LightKeyframe();
   uint64_t LightKeyframeInterval() const;
   bool OthersMayStore() const;
   bool MayStore() const;
   void Sync();
-  void Reach(uint64_t count);
   void ToProcess();
-  void Transition(RegisterFile after, RecordBody body);
 
   // native_step.cc
   void OnSpecial();
-  void AnswerHere(const Instruction& instruction);
+  void Answer(const Instruction& instruction);
   // `reported`: what the thread has reported instead of having been resumed.
   void StepNatively(const Instruction& instruction, bool reload_map,
                     std::optional<TraceeStop> reported = std::nullopt);
@@ -159,7 +138,6 @@ class ThreadEngine {
   void FinishStep(const Instruction& instruction, bool reload_map);
   void OnFault(uint64_t block_count);
   bool StepUncached(const Instruction& instruction);
-  bool BackToSync();
   bool RunBackTo(uint64_t count);
 
   // self_check.cc
@@ -170,23 +148,20 @@ class ThreadEngine {
   // syscalls.cc
   void RunSystemCall();
   bool EndsAtCall();
-  bool LeavesBefore(const SystemCall& call);
-  std::string ReasonNotToExec(const SystemCall& call) const;
+  bool LeavesBefore(const CallInFlight& call);
+  std::string ReasonNotToExec(const CallInFlight& call) const;
   std::string ReadPath(uint64_t address) const;
   void NoteNames();
-  void NoteName();
   std::optional<TraceeStop> AwaitStop();
   void OnStop(TraceeStop stop);
   void OnCallStop(TraceeStop stop);
   bool OnSystemCallExit();
   void FinishSystemCall();
   void FinishExec();
-  void NoteForks();
-  void TellOfUntracedTask(int64_t task);
+  uint64_t LogCall(const CallInFlight& call, const RegisterFile& after);
+  void LogForks();
+  void ReportUntracedTask(int64_t task);
   void NoteAffinity();
-  ProcessEvent CallEvent(EventKind kind, uint64_t sequence, const SystemCall& call,
-                         const RegisterFile& after);
-  static uint64_t CloneFlags(const SystemCall& call);
   void OnNewTask(const TraceeStop& stop);
 
   // thread_effects.cc
@@ -194,7 +169,7 @@ class ThreadEngine {
   void ResyncAfterCall(SyscallOutputs outputs);
   ProcessPager::Compare ComparedAfterCall(const SyscallOutputs& outputs);
   void ResyncRseq();
-  void FollowOthers();
+  void TakeChangesOfOthers();
   void NoteUnknownMemory(const std::string& why);
   void ForgetMemory(const std::string& why);
   // Of a process made by vfork, whose memory is its maker's: gives account of what it has touched,
@@ -204,22 +179,21 @@ class ThreadEngine {
   bool TakeBackMemory();
   // The call has written to the memory of another process, which may be recorded.
   void NoteWritesToOther();
-  SyscallOutputs OutputsOfCall(const SystemCall& call, int64_t result) const;
+  SyscallOutputs OutputsOfCall(const CallInFlight& call, int64_t result) const;
   SyscallOutputs OutputsOfStep(const RegisterFile& before) const;
   SyscallOutputs OutputsOfFrame(const RegisterFile& handler) const;
   ReadMemory Reader() const;
-  void NoteTidAddresses(pid_t task);
+  void PassTidAddress(pid_t task);
   // The thread may end in this call: looks up what the kernel stores then.
-  void FindWordsAtEnd(const SystemCall& call);
+  void FindWordsAtEnd(const CallInFlight& call);
   // It has ended, or has left its memory.
   void NoteWordsAtEnd(RecordedProcess* process);
 
   // signals.cc
   TraceeStop ResumeAndWait(ResumeHow how, int signal);
-  void OnGroupStop();
   void NoteSignal(const TraceeStop& stop, const RegisterFile& after);
   void DeliverSignal(TraceeStop stop);
-  void NoteInterruptedCall(const SystemCall& call, const RegisterFile& handler);
+  void NoteInterruptedCall(const CallInFlight& call, const RegisterFile& handler);
 
   // ending.cc
   bool StopInCall();
@@ -234,50 +208,31 @@ class ThreadEngine {
   ProcessPager pager_;
   MemoryHashes memory_hashes_;
   std::unique_ptr<Cpu> cpu_;  // from the first turn on
+  SyncPoint sync_;
+  TurnClock clock_;
   const ThreadScheduling scheduling_;
+  ThreadNotes notes_;
   ThreadAffinity affinity_;
-  uint64_t scheduling_read_ns_ = 0;
-  uint64_t host_cpu_ = kUnknownCpu;
-  std::string name_;
-  uint64_t rseq_ = 0;      // where its struct rseq is, 0: it has none
+  KernelWords kernel_words_;
   bool follows_ = false;   // others_ is to be taken once the call that waited has been logged
   SyscallOutputs others_;  // of calls of other threads since the last turn, for pages not in use
-  // Where the kernel stores the thread's id as it is born, and zero as it ends; 0: nowhere.
-  uint64_t tid_at_birth_ = 0, tid_at_end_ = 0;
-  std::vector<MemoryRange> words_at_end_;  // and those of mutexes that it still holds then
 
   State state_ = State::kReady;
-  std::optional<SystemCall> call_;
+  std::optional<CallInFlight> call_;
   std::optional<int> pending_status_;
   bool listening_ = false;  // stopped by job control
-
-  // The last sync point.
-  uint64_t sync_count_ = 0;
-  RegisterFile sync_registers_;
-  std::vector<uint64_t> ordered_;  // states that orderable instructions were executed from
-  uint64_t ordered_until_ = 0;     // those before are in the log
 
   uint64_t emulated_ns_ = 0;  // that the kernel has not counted as its processor time
   uint64_t owed_ns_ = 0;      // of that, what it is to count
 
-  uint64_t leg_ = 20'000;            // instructions between two looks at the clock, if not alone
-  uint64_t turn_ns_ = 1'000'000;     // what a turn may take, if not alone
-  uint64_t turn_end_ = 0;            // the state in which the turn ends, if not alone
-  uint64_t turn_end_ns_ = 0;         // or soon after this
-  bool turn_alone_ = false;          // it was when that was set
-  uint64_t signal_at_ = 0;           // a pending signal is taken in this state; 0: none is delayed
   bool held_at_call_ = false;        // the turn before ended at the system call at pc
   bool after_call_ = false;          // a system call was the last thing done
   bool runs_natively_next_ = false;  // for one instruction: the kernel has something to store
   bool yields_ = false;              // the program wants others to run
-  bool exit_noted_ = false;
   uint64_t next_light_keyframe_ = ~uint64_t{0};
   uint64_t next_check_ = ~uint64_t{0};  // the state from which on a block is to be compared
   std::minstd_rand check_random_;       // seeded alike each time
   std::minstd_rand probe_random_;       // from the recording's seed
-  // The last state whose hash was logged outside of a transition.
-  uint64_t hashed_count_ = 0;
-  RegisterFile hashed_registers_;
 };
 
 }  // namespace hindsight

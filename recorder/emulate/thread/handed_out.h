@@ -1,7 +1,7 @@
 // Which memory of the program a system call hands out: the bytes of write() and its relatives.
 
-#ifndef HINDSIGHT_RECORDER_EMULATE_HANDED_OUT_H_
-#define HINDSIGHT_RECORDER_EMULATE_HANDED_OUT_H_
+#ifndef HINDSIGHT_RECORDER_EMULATE_THREAD_HANDED_OUT_H_
+#define HINDSIGHT_RECORDER_EMULATE_THREAD_HANDED_OUT_H_
 
 #include <cstdint>
 #include <vector>
@@ -18,4 +18,4 @@ std::vector<MemoryRange> HandedOut(int64_t number, const uint64_t* arguments, ui
 
 }  // namespace hindsight
 
-#endif  // HINDSIGHT_RECORDER_EMULATE_HANDED_OUT_H_
+#endif  // HINDSIGHT_RECORDER_EMULATE_THREAD_HANDED_OUT_H_

@@ -1,4 +1,4 @@
-#include "recorder/emulate/block_check.h"
+#include "recorder/emulate/thread/block_check.h"
 
 #include <Zydis/Zydis.h>
 

@@ -4,8 +4,8 @@
 // are executed by the recorder. A program that works until it has used so much time would work for
 // ever. So the time its threads have been emulated for is added where it asks.
 
-#ifndef HINDSIGHT_RECORDER_EMULATE_CPU_TIME_H_
-#define HINDSIGHT_RECORDER_EMULATE_CPU_TIME_H_
+#ifndef HINDSIGHT_RECORDER_EMULATE_THREAD_CPU_TIME_H_
+#define HINDSIGHT_RECORDER_EMULATE_THREAD_CPU_TIME_H_
 
 #include <cstdint>
 
@@ -25,4 +25,4 @@ void AddEmulatedTime(int64_t number, const uint64_t* arguments, const EmulatedTi
 
 }  // namespace hindsight
 
-#endif  // HINDSIGHT_RECORDER_EMULATE_CPU_TIME_H_
+#endif  // HINDSIGHT_RECORDER_EMULATE_THREAD_CPU_TIME_H_

@@ -1,4 +1,4 @@
-#include "recorder/emulate/turn_scheduler.h"
+#include "recorder/emulate/thread/turn_scheduler.h"
 
 #include <algorithm>
 #include <iterator>

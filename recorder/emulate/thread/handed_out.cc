@@ -1,4 +1,4 @@
-#include "recorder/emulate/handed_out.h"
+#include "recorder/emulate/thread/handed_out.h"
 
 #include <sys/socket.h>
 #include <sys/syscall.h>

@@ -1,4 +1,4 @@
-#include "recorder/emulate/instruction_outputs.h"
+#include "recorder/emulate/thread/instruction_outputs.h"
 
 #include <Zydis/Zydis.h>
 

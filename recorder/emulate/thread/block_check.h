@@ -12,8 +12,8 @@
 //
 // Borrows the thread and the Cpu. Not copyable, not movable. The host thread that traces.
 
-#ifndef HINDSIGHT_RECORDER_EMULATE_BLOCK_CHECK_H_
-#define HINDSIGHT_RECORDER_EMULATE_BLOCK_CHECK_H_
+#ifndef HINDSIGHT_RECORDER_EMULATE_THREAD_BLOCK_CHECK_H_
+#define HINDSIGHT_RECORDER_EMULATE_THREAD_BLOCK_CHECK_H_
 
 #include <array>
 #include <cstdint>
@@ -103,4 +103,4 @@ class BlockCheck {
 
 }  // namespace hindsight
 
-#endif  // HINDSIGHT_RECORDER_EMULATE_BLOCK_CHECK_H_
+#endif  // HINDSIGHT_RECORDER_EMULATE_THREAD_BLOCK_CHECK_H_

@@ -1,4 +1,4 @@
-#include "recorder/emulate/cpu_time.h"
+#include "recorder/emulate/thread/cpu_time.h"
 
 #include <sys/resource.h>
 #include <sys/syscall.h>

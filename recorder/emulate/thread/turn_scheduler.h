@@ -21,8 +21,8 @@
 //
 // Same seed and same questions, same answers. Copyable. One thread at a time.
 
-#ifndef HINDSIGHT_RECORDER_EMULATE_TURN_SCHEDULER_H_
-#define HINDSIGHT_RECORDER_EMULATE_TURN_SCHEDULER_H_
+#ifndef HINDSIGHT_RECORDER_EMULATE_THREAD_TURN_SCHEDULER_H_
+#define HINDSIGHT_RECORDER_EMULATE_THREAD_TURN_SCHEDULER_H_
 
 #include <sys/types.h>
 
@@ -108,4 +108,4 @@ class TurnScheduler {
 
 }  // namespace hindsight
 
-#endif  // HINDSIGHT_RECORDER_EMULATE_TURN_SCHEDULER_H_
+#endif  // HINDSIGHT_RECORDER_EMULATE_THREAD_TURN_SCHEDULER_H_

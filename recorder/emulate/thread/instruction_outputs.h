@@ -1,7 +1,7 @@
 // What an instruction that the thread itself executed has stored.
 
-#ifndef HINDSIGHT_RECORDER_EMULATE_INSTRUCTION_OUTPUTS_H_
-#define HINDSIGHT_RECORDER_EMULATE_INSTRUCTION_OUTPUTS_H_
+#ifndef HINDSIGHT_RECORDER_EMULATE_THREAD_INSTRUCTION_OUTPUTS_H_
+#define HINDSIGHT_RECORDER_EMULATE_THREAD_INSTRUCTION_OUTPUTS_H_
 
 #include <cstdint>
 
@@ -17,4 +17,4 @@ SyscallOutputs OutputsOfInstruction(absl::Span<const uint8_t> code, const Regist
 
 }  // namespace hindsight
 
-#endif  // HINDSIGHT_RECORDER_EMULATE_INSTRUCTION_OUTPUTS_H_
+#endif  // HINDSIGHT_RECORDER_EMULATE_THREAD_INSTRUCTION_OUTPUTS_H_
