@@ -1,29 +1,18 @@
 #include "server/target/monitor.h"
 
-#include <algorithm>
-#include <chrono>
-
 #include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
-#include "absl/strings/strip.h"
 #include "base/printable.h"
 #include "base/status_macros.h"
 #include "keyframes/inspect/event_list.h"
 #include "keyframes/inspect/proc_files.h"
+#include "keyframes/state/place_text.h"
 
 namespace hindsight {
-namespace {
-
-// Far from each other, the places where system calls were made take long to look at: then pointers
-// are shown.
-constexpr std::chrono::seconds kPatienceForStrings(1);
-
-}  // namespace
-
 struct Monitor::Command {
   const char* name;
   const char* arguments;
@@ -43,17 +32,17 @@ absl::Span<const Monitor::Command> Monitor::Commands() {
       {"unbookmark", "NAME", "forget that name", &Monitor::Unbookmark},
       {"bookmarks", "", "all of them", &Monitor::Bookmarks},
       {"back", "", "return to the place visited before", &Monitor::Back},
-      {"forward", "", "and to where 'back' left", &Monitor::Forward},
-      {"threads", "", "all threads of the recording, from where to where they lived",
+      {"forward", "", "return to where 'back' was used", &Monitor::Forward},
+      {"threads", "", "all threads of the recording, and the positions between which they lived",
        &Monitor::Threads},
       {"processes", "", "all processes of the recording", &Monitor::Processes},
       {"snapshots", "", "the full keyframes, numbered", &Monitor::Snapshots},
       {"events", "[N] [thread TID] [syscall | signal | fork | exec | thread | snapshot]...",
-       "the N (10) events before and behind this position", &Monitor::Events},
+       "the N (10) events before and after this position", &Monitor::Events},
       {"info", "", "program and recording", &Monitor::Info},
       {"maps", "", "the memory map at this position", &Monitor::Maps},
-      {"statistics", "", "what time travel has cost so far", &Monitor::Statistics},
-      {"discard", "", "leave the throw-away copy that writing to memory or registers has made",
+      {"statistics", "", "checkpoints made and instructions replayed so far", &Monitor::Statistics},
+      {"discard", "", "throw away the copy made by writes to memory or registers",
        &Monitor::Discard},
   };
   return kCommands;
@@ -88,12 +77,6 @@ absl::StatusOr<std::string> Monitor::Help(const Question&) {
   return out;
 }
 
-absl::StatusOr<int32_t> Monitor::ParseThread(absl::string_view text) const {
-  int32_t thread = 0;
-  if (absl::SimpleAtoi(text, &thread) && timeline_->process().HasThread(thread)) return thread;
-  return absl::InvalidArgumentError(absl::StrCat("no thread '", text, "' (see 'monitor threads')"));
-}
-
 std::string Monitor::WhereIs(int32_t thread) const {
   return absl::StrFormat("position %s, thread %d, instruction %d, %.4g%%\n",
                          ToString(timeline_->position(thread)), thread,
@@ -103,91 +86,25 @@ std::string Monitor::WhereIs(int32_t thread) const {
 
 absl::StatusOr<std::string> Monitor::When(const Question& question) {
   if (question.arguments.empty()) return WhereIs(question.selected);
-  ASSIGN_OR_RETURN(const int32_t thread, ParseThread(question.arguments));
+  ASSIGN_OR_RETURN(const int32_t thread, ParseThread(question.arguments, timeline_->process()));
   if (timeline_->IsAlive(thread)) return WhereIs(thread);
   return absl::InvalidArgumentError(absl::StrCat("no thread ", thread, " at this position"));
-}
-
-// The thread whose position it is stands there now, but need not be the one that goes on.
-absl::StatusOr<int32_t> Monitor::GoToPosition(const Position& position,
-                                              const std::atomic<bool>* interrupt) {
-  RETURN_IF_ERROR(timeline_->SeekTo(position, interrupt));
-  std::vector<int32_t> candidates = timeline_->threads();
-  candidates.insert(candidates.begin(), timeline_->current_thread());
-  for (const int32_t thread : candidates) {
-    if (timeline_->position(thread) == position) return thread;
-  }
-  return timeline_->current_thread();
-}
-
-absl::StatusOr<int32_t> Monitor::GoToThread(absl::string_view which,
-                                            const std::atomic<bool>* interrupt) {
-  std::vector<absl::string_view> words = absl::StrSplit(which, ' ', absl::SkipEmpty());
-  if (words.empty() || words.size() > 2 || (words.size() == 2 && words[1] != "end")) {
-    return absl::InvalidArgumentError("goto thread TID, or goto thread TID end");
-  }
-  ASSIGN_OR_RETURN(const int32_t thread, ParseThread(words[0]));
-  const ProcessState& process = timeline_->process();
-  RETURN_IF_ERROR(timeline_->SeekTo(
-      words.size() == 2 ? process.EndOf(thread) : process.StartOf(thread), interrupt));
-  return timeline_->IsAlive(thread) ? thread : timeline_->current_thread();
 }
 
 absl::StatusOr<int32_t> Monitor::GoTo(absl::string_view where, int32_t selected,
                                       const std::atomic<bool>* interrupt) {
   const Place before = {timeline_->moment(), selected};
-  ASSIGN_OR_RETURN(const int32_t thread, Go(where, interrupt));
+  ASSIGN_OR_RETURN(const Place place, ParsePlace(where, timeline_->process(), places_));
+  RETURN_IF_ERROR(timeline_->SeekTo(place.moment, interrupt));
   places_.Visit(before);
-  Visit(thread);
-  return thread;
-}
-
-absl::StatusOr<int32_t> Monitor::Go(absl::string_view where, const std::atomic<bool>* interrupt) {
-  where = absl::StripAsciiWhitespace(where);
-  const ProcessState& process = timeline_->process();
-  std::optional<uint64_t> moment;
-  if (where == "start") {
-    moment = 0;
-  } else if (where == "end") {
-    moment = timeline_->end_moment();
-  } else if (absl::ConsumePrefix(&where, "snapshot")) {
-    uint64_t number = 0;
-    if (!absl::SimpleAtoi(where, &number)) {
-      return absl::InvalidArgumentError("goto snapshot: which number?");
-    }
-    for (const Snapshot& snapshot : process.snapshots()) {
-      if (snapshot.number == number) moment = snapshot.moment;
-    }
-    if (!moment) return absl::InvalidArgumentError(absl::StrCat("no snapshot ", number));
-  } else if (absl::ConsumePrefix(&where, "thread")) {
-    return GoToThread(where, interrupt);
-  } else if (absl::ConsumePrefix(&where, "bookmark ")) {
-    where = absl::StripAsciiWhitespace(where);
-    const Position* const position = places_.bookmark(where);
-    if (position != nullptr) return GoToPosition(*position, interrupt);
-    return absl::InvalidArgumentError(
-        absl::StrCat("no bookmark '", where, "' (see 'monitor bookmarks')"));
-  } else if (absl::ConsumeSuffix(&where, "%")) {
-    double percent = 0;
-    if (!absl::SimpleAtod(where, &percent) || !(percent >= 0 && percent <= 100)) {
-      return absl::InvalidArgumentError("a percentage is a number from 0 to 100");
-    }
-    moment = process.MomentAtPercent(percent);
-  } else {
-    absl::StatusOr<Position> position = ParsePosition(where);
-    if (position.ok()) return GoToPosition(*position, interrupt);
-    return absl::InvalidArgumentError(
-        "goto where? start, end, a position like 1A:3F, a percentage like 50%, snapshot N, "
-        "bookmark NAME, or thread TID");
-  }
-  RETURN_IF_ERROR(timeline_->SeekTo(*moment, interrupt));
-  return timeline_->current_thread();
+  places_.Visit(place);
+  return place.thread;
 }
 
 absl::StatusOr<std::string> Monitor::Jump(const Question& question) {
-  ASSIGN_OR_RETURN(*question.goes_to,
+  ASSIGN_OR_RETURN(*question.selects,
                    GoTo(question.arguments, question.selected, question.interrupt));
-  return WhereIs(*question.goes_to);
+  return WhereIs(*question.selects);
 }
 
 absl::StatusOr<std::string> Monitor::Bookmark(const Question& question) {
@@ -218,9 +135,9 @@ absl::StatusOr<std::string> Monitor::Bookmarks(const Question&) {
 absl::StatusOr<std::string> Monitor::Return(std::optional<Place> place, const Question& question) {
   if (!place.has_value()) return absl::InvalidArgumentError("no other place was visited there");
   RETURN_IF_ERROR(timeline_->SeekTo(place->moment, question.interrupt));
-  *question.goes_to =
+  *question.selects =
       timeline_->IsAlive(place->thread) ? place->thread : timeline_->current_thread();
-  return WhereIs(*question.goes_to);
+  return WhereIs(*question.selects);
 }
 
 absl::StatusOr<std::string> Monitor::Back(const Question& question) {
@@ -290,27 +207,14 @@ absl::StatusOr<std::string> Monitor::Events(const Question& question) {
   for (size_t i = 0; i < words.size(); ++i) {
     if (i + 1 < words.size() && words[i] == "thread" &&
         absl::ascii_isdigit(static_cast<unsigned char>(words[i + 1][0]))) {
-      ASSIGN_OR_RETURN(filter.thread, ParseThread(words[++i]));
+      ASSIGN_OR_RETURN(filter.thread, ParseThread(words[++i], timeline_->process()));
     } else if (uint32_t number = 0; absl::SimpleAtoi(words[i], &number)) {
       filter.number = number;
     } else if (!filter.AddKind(words[i])) {
       return absl::InvalidArgumentError(absl::StrCat("events: what is '", words[i], "'?"));
     }
   }
-  const uint64_t here = timeline_->moment();
-  const auto start = std::chrono::steady_clock::now();
-  const EventMemory memory = [&](const TimelineEvent& event) -> CallMemory {
-    return [&, thread = event.event->thread, moment = event.moment](
-               uint64_t address, absl::Span<uint8_t> out) -> size_t {
-      if (std::chrono::steady_clock::now() - start > kPatienceForStrings || moment == 0) return 0;
-      if (!timeline_->SeekTo(moment - 1, question.interrupt).ok()) return 0;
-      if (!timeline_->IsAlive(thread)) return 0;
-      return timeline_->ReadMemory(thread, address, out, question.interrupt).value_or(0);
-    };
-  };
-  std::string text = ListEvents(timeline_->process(), here, filter, memory);
-  if (timeline_->moment() != here) RETURN_IF_ERROR(timeline_->SeekTo(here, nullptr));
-  return text;
+  return view_->ListEvents(filter, question.interrupt);
 }
 
 absl::StatusOr<std::string> Monitor::Info(const Question&) {
@@ -326,9 +230,7 @@ absl::StatusOr<std::string> Monitor::Info(const Question&) {
       manifest.state == TraceState::kComplete ? "" : "the recording was interrupted\n");
 }
 
-absl::StatusOr<std::string> Monitor::Maps(const Question&) {
-  return MapsText(timeline_->process().MapsAt(timeline_->moment()));
-}
+absl::StatusOr<std::string> Monitor::Maps(const Question&) { return MapsText(view_->Regions()); }
 
 absl::StatusOr<std::string> Monitor::Statistics(const Question&) {
   Timeline::Statistics statistics = timeline_->statistics();
@@ -337,7 +239,7 @@ absl::StatusOr<std::string> Monitor::Statistics(const Question&) {
                          statistics.states_replayed / 1e6);
 }
 
-// The session, which knows whether there is a copy, answers this before asking here.
+// The session handles this one; it is here for the list.
 absl::StatusOr<std::string> Monitor::Discard(const Question&) { return ""; }
 
 }  // namespace hindsight

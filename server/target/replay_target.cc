@@ -5,22 +5,11 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
 #include "base/status_macros.h"
-#include "base/syscall_text.h"
 #include "server/target/run_translation.h"
 #include "server/target/target_description.h"
 
 namespace hindsight {
-namespace {
-
-std::string ExitText(const ExitStatus& status) {
-  if (status.exited()) return absl::StrCat("exited with status ", status.code());
-  return absl::StrCat("was killed by signal ", status.signal(), " (", strsignal(status.signal()),
-                      ")");
-}
-
-}  // namespace
 
 absl::StatusOr<std::unique_ptr<ReplayTarget>> ReplayTarget::Open(const TraceReader* trace) {
   ASSIGN_OR_RETURN(std::unique_ptr<Timeline> timeline, Timeline::Open(trace));
@@ -30,8 +19,10 @@ absl::StatusOr<std::unique_ptr<ReplayTarget>> ReplayTarget::Open(const TraceRead
 ReplayTarget::ReplayTarget(const TraceReader* trace, std::unique_ptr<Timeline> timeline)
     : trace_(trace),
       timeline_(std::move(timeline)),
-      objects_(trace, &timeline_->process()),
-      monitor_(trace, timeline_.get()) {
+      view_(trace, timeline_.get()),
+      diverted_(&view_),
+      monitor_(trace, timeline_.get(), &view_),
+      notes_(trace, timeline_.get()) {
   Moved({.thread = Ref(timeline_->current_thread())});
 }
 
@@ -50,15 +41,13 @@ std::vector<ThreadRef> ReplayTarget::threads() {
 }
 
 ThreadRef ReplayTarget::current_thread() {
-  return Ref(scratch_ != nullptr ? scratch_thread_ : current_);
+  return Ref(diverted_.active() ? diverted_.thread() : current_);
 }
 
-std::string ReplayTarget::ThreadName(ThreadRef thread) {
-  return objects_.ThreadName(thread.tid, timeline_->moment());
-}
+std::string ReplayTarget::ThreadName(ThreadRef thread) { return view_.ThreadName(thread.tid); }
 
 std::optional<int> ReplayTarget::ThreadProcessor(ThreadRef thread) {
-  return objects_.ThreadProcessor(thread.tid, timeline_->moment());
+  return view_.ThreadProcessor(thread.tid);
 }
 
 absl::Status ReplayTarget::CheckThread(ThreadRef thread) const {
@@ -75,85 +64,55 @@ RegisterSet ReplayTarget::register_set() {
 
 absl::StatusOr<RegisterFile> ReplayTarget::RecordedRegisters(int32_t thread) {
   if (auto known = registers_.find(thread); known != registers_.end()) return known->second;
-  ASSIGN_OR_RETURN(const RegisterFile registers, timeline_->registers(thread));
+  ASSIGN_OR_RETURN(const RegisterFile registers, view_.Registers(thread));
   // Conditions of breakpoints ask while the timeline moves.
   if (!running_) registers_[thread] = registers;
   return registers;
 }
 
 absl::StatusOr<RegisterFile> ReplayTarget::Registers(int32_t thread) {
-  if (!IsDiverted(thread)) return RecordedRegisters(thread);
-  return thread == scratch_thread_ ? scratch_->registers() : other_scratches_.at(thread);
+  if (diverted_.HasRegistersOf(thread)) return diverted_.Registers(thread);
+  return RecordedRegisters(thread);
 }
 
-int64_t ReplayTarget::OrigRax(int32_t thread) const {
-  if (IsDiverted(thread)) return thread == scratch_thread_ ? scratch_orig_rax_ : -1;
-  const uint64_t count = timeline_->count(thread);
-  const ThreadState& state = timeline_->thread_state(thread);
-  const ProcessEvent* event = state.SyscallFrom(count);
-  if (event == nullptr) event = state.PreviousSyscall(count);
-  return event != nullptr && event->count >= count ? event->number : -1;
+int64_t ReplayTarget::SyscallNumber(int32_t thread) const {
+  return diverted_.HasRegistersOf(thread) ? diverted_.SyscallNumber(thread)
+                                          : view_.SyscallNumber(thread);
 }
 
 absl::StatusOr<std::string> ReplayTarget::ReadRegister(ThreadRef thread, int number) {
   RETURN_IF_ERROR(CheckThread(thread));
   if (number < 0 || number >= kRegisterCount) return absl::NotFoundError("no such register");
   if (number == kRegisterOrigRax) {
-    int64_t value = OrigRax(thread.tid);
+    int64_t value = SyscallNumber(thread.tid);
     return std::string(reinterpret_cast<const char*>(&value), sizeof(value));
   }
-  if (scratch_ != nullptr && thread.tid == scratch_thread_) {
-    return EncodeRegister(scratch_->registers(), number);
+  // Clients ask for one register after the other, so none of this copies all of them.
+  if (diverted_.HasRegistersOf(thread.tid)) {
+    return EncodeRegister(diverted_.Registers(thread.tid), number);
   }
-  // All of them are asked for one by one.
-  auto known = registers_.find(thread.tid);
-  if (scratch_ == nullptr && known != registers_.end()) {
+  if (auto known = registers_.find(thread.tid); known != registers_.end()) {
     return EncodeRegister(known->second, number);
   }
-  ASSIGN_OR_RETURN(const RegisterFile registers, Registers(thread.tid));
+  ASSIGN_OR_RETURN(const RegisterFile registers, RecordedRegisters(thread.tid));
   return EncodeRegister(registers, number);
 }
 
 absl::StatusOr<size_t> ReplayTarget::ReadMemory(ThreadRef thread, uint64_t address,
                                                 absl::Span<uint8_t> out) {
   RETURN_IF_ERROR(CheckThread(thread));
-  if (scratch_ != nullptr) {
-    const size_t known = scratch_->ReadMemory(address, out);
-    if (known > 0 || out.empty()) return known;
-    return absl::NotFoundError("memory that is not in the trace");
-  }
-  if (suspended_scratch_ == nullptr) return timeline_->ReadMemory(thread.tid, address, out);
-  return ReadBesideCall(thread.tid, address, out);
+  if (diverted_.exists()) return diverted_.ReadMemory(thread.tid, address, out);
+  return view_.ReadMemory(thread.tid, address, out);
 }
 
-// What a called function has got shows where the recording has nothing to show: in memory it does
-// not know, or that the program has not begun to use.
-absl::StatusOr<size_t> ReplayTarget::ReadBesideCall(int32_t thread, uint64_t address,
-                                                    absl::Span<uint8_t> out) {
-  size_t done = 0;
-  while (done < out.size() && address + done >= address) {
-    const uint64_t at = address + done;
-    const auto part = out.subspan(done, kPageBytes - at % kPageBytes);
-    absl::StatusOr<size_t> known = timeline_->ReadMemory(thread, at, part);
-    if (!known.ok() && !absl::IsNotFound(known.status())) return known;
-    if (!known.ok() || timeline_->IsUntouched(thread, at).value_or(false)) {
-      known = suspended_scratch_->ReadMemory(at, part);
-    }
-    done += *known;
-    if (*known < part.size()) break;
-  }
-  if (done == 0 && !out.empty()) return absl::NotFoundError("memory that is not in the trace");
-  return done;
-}
-
-bool ReplayTarget::ReadAll(uint64_t address, absl::Span<uint8_t> out) {
-  absl::StatusOr<size_t> known = ReadMemory(current_thread(), address, out);
+bool ReplayTarget::ReadAll(ThreadRef thread, uint64_t address, absl::Span<uint8_t> out) {
+  absl::StatusOr<size_t> known = ReadMemory(thread, address, out);
   return known.ok() && *known == out.size();
 }
 
 std::vector<MemoryRegion> ReplayTarget::Regions() {
   std::vector<MemoryRegion> regions;
-  for (const MapRegion& region : timeline_->process().MapsAt(timeline_->moment())) {
+  for (const MapRegion& region : view_.Regions()) {
     regions.push_back({region.start, region.end, region.protection, region.name});
   }
   return regions;
@@ -161,107 +120,44 @@ std::vector<MemoryRegion> ReplayTarget::Regions() {
 
 absl::StatusOr<std::string> ReplayTarget::SigInfo(ThreadRef thread) {
   RETURN_IF_ERROR(CheckThread(thread));
-  return objects_.SigInfo(thread.tid, timeline_->moment());
+  return view_.SigInfo(thread.tid);
 }
 
+// A function called from gdb may have loaded libraries: what follows reads through the copy.
 absl::StatusOr<std::vector<Library>> ReplayTarget::Libraries(uint64_t* main_link_map) {
-  LinkMap map = objects_.Libraries(
-      timeline_->moment(),
-      [this](uint64_t address, absl::Span<uint8_t> out) { return ReadAll(address, out); });
+  LinkMap map = view_.Libraries([this](uint64_t address, absl::Span<uint8_t> out) {
+    return ReadAll(current_thread(), address, out);
+  });
   *main_link_map = map.main;
   return std::move(map.libraries);
 }
 
 absl::StatusOr<std::string> ReplayTarget::ReadLink(const std::string& path) {
-  return objects_.ReadLink(
-      path, timeline_->moment(),
-      [this](uint64_t address, absl::Span<uint8_t> out) { return ReadAll(address, out); });
+  return view_.ReadLink(path, [this](uint64_t address, absl::Span<uint8_t> out) {
+    return ReadAll(current_thread(), address, out);
+  });
 }
 
 absl::StatusOr<std::string> ReplayTarget::FileContents(const std::string& path) {
-  return objects_.FileContents(
-      path, timeline_->moment(),
-      [this](uint64_t address, absl::Span<uint8_t> out) { return ReadAll(address, out); });
+  return view_.FileContents(path, [this](uint64_t address, absl::Span<uint8_t> out) {
+    return ReadAll(current_thread(), address, out);
+  });
 }
 
 absl::StatusOr<uint64_t> ReplayTarget::TlsAddress(ThreadRef thread, uint64_t offset,
                                                   uint64_t link_map) {
   RETURN_IF_ERROR(CheckThread(thread));
   ASSIGN_OR_RETURN(const RegisterFile registers, Registers(thread.tid));
-  return objects_.TlsAddress(registers.fs_base, offset, link_map,
-                             [&](uint64_t address, absl::Span<uint8_t> out) {
-                               absl::StatusOr<size_t> known = ReadMemory(thread, address, out);
-                               return known.ok() && *known == out.size();
-                             });
-}
-
-// A step ends where its thread does, though others go on.
-void ReplayTarget::TellEnd(const StopEvent& event) {
-  if (event.kind == last_stop_.kind && event.thread == last_stop_.thread) return;
-  const bool begin = event.kind == StopKind::kBegin;
-  if (timeline_->moment() != (begin ? 0 : timeline_->end_moment())) {
-    absl::StrAppend(&console_text_, "hindsight: thread ", event.thread.tid,
-                    begin ? " begins here; reverse-continue goes further back\n"
-                          : " ends here; continue goes on with the others\n");
-    return;
-  }
-  if (begin) return;
-  const Manifest& manifest = trace_->manifest();
-  if (timeline_->process().exit_status()) {
-    absl::StrAppend(&console_text_, "hindsight: here the program ",
-                    ExitText(*timeline_->process().exit_status()), "\n");
-  } else {
-    absl::StrAppend(&console_text_, "hindsight: the recording ends here",
-                    manifest.end_reason.empty() ? "" : ": ", manifest.end_reason, "\n");
-  }
-}
-
-void ReplayTarget::TellFork(const StopEvent& event) {
-  if (std::exchange(fork_told_, true)) return;
-  absl::StrAppend(&console_text_,
-                  "hindsight: a process made here has a recording of its own, if children were "
-                  "recorded: `hindsight replay -p ",
-                  event.child.pid, "` shows it\n");
-}
-
-// gdb shows a caught call's name only.
-void ReplayTarget::TellSyscall(const StopEvent& event) {
-  const int32_t thread = event.thread.tid;
-  const uint64_t count = timeline_->count(thread);
-  const ThreadState& state = timeline_->thread_state(thread);
-  const bool entry = event.kind == StopKind::kSyscallEntry;
-  const ProcessEvent* const call = entry ? state.SyscallFrom(count) : state.PreviousSyscall(count);
-  if (call == nullptr || call->number != event.syscall) return;
-  const auto memory = [this, thread](uint64_t address, absl::Span<uint8_t> out) {
-    return timeline_->ReadMemory(thread, address, out).value_or(0);
-  };
-  std::optional<int64_t> result;
-  if (!entry) result = call->result;
-  absl::StrAppend(&console_text_,
-                  "hindsight: ", SyscallText(call->number, call->arguments, result, memory), "\n");
-}
-
-// Changes there are not seen: what is found beyond may not be the last one.
-void ReplayTarget::TellUnknown(const UnknownMemory& unknown) {
-  const ProcessState& process = timeline_->process();
-  const auto position = [&](uint64_t moment) {
-    return ToString(process.PositionAt(unknown.thread, moment));
-  };
-  absl::StrAppendFormat(&console_text_,
-                        "hindsight: memory at 0x%x was not known between %s and %s; its value may "
-                        "have changed there\n",
-                        unknown.address, position(unknown.from), position(unknown.to));
+  return view_.TlsAddress(registers.fs_base, offset, link_map,
+                          [this, thread](uint64_t address, absl::Span<uint8_t> out) {
+                            return ReadAll(thread, address, out);
+                          });
 }
 
 absl::StatusOr<StopEvent> ReplayTarget::Report(const RunStop& stop, const ResumeRequest& request) {
   StopEvent event = ToStopEvent(stop, request, trace_->manifest().pid);
-  if (event.kind == StopKind::kEnd || event.kind == StopKind::kBegin) TellEnd(event);
-  if (event.kind == StopKind::kFork || event.kind == StopKind::kVfork) TellFork(event);
-  for (const UnknownMemory& unknown : stop.unknown) TellUnknown(unknown);
+  notes_.Add(event, last_stop_, stop.unknown);
   Moved(event);
-  if (event.kind == StopKind::kSyscallEntry || event.kind == StopKind::kSyscallReturn) {
-    TellSyscall(event);
-  }
   if (event.kind == StopKind::kExec) event.program = ExecutablePath();
   return event;
 }
@@ -277,17 +173,19 @@ std::optional<RunStop> ReplayTarget::AtEndOfThread(const ResumeRequest& request)
   return RunStop{.kind = forward ? RunStopKind::kEnd : RunStopKind::kBegin, .thread = thread};
 }
 
-absl::StatusOr<StopEvent> ReplayTarget::Resume(const ResumeRequest& request) {
-  if (scratch_ != nullptr) {
-    if (request.direction == Direction::kBackward) {
-      return StopEvent{.kind = StopKind::kBegin, .thread = Ref(scratch_thread_)};
-    }
-    if (timeline_->IsAlive(request.thread.tid)) RETURN_IF_ERROR(Redirect(request.thread.tid));
-    StopEvent event = scratch_->Resume(request);
-    absl::StrAppend(&console_text_, scratch_->TakeText());
-    return event;
+absl::StatusOr<StopEvent> ReplayTarget::ResumeDiverted(const ResumeRequest& request) {
+  if (request.direction == Direction::kBackward) {
+    return StopEvent{.kind = StopKind::kBegin, .thread = Ref(diverted_.thread())};
   }
-  suspended_scratch_ = nullptr;
+  if (timeline_->IsAlive(request.thread.tid)) {
+    RETURN_IF_ERROR(diverted_.Begin(request.thread.tid));
+  }
+  return diverted_.Run(request, notes_.text());
+}
+
+absl::StatusOr<StopEvent> ReplayTarget::Resume(const ResumeRequest& request) {
+  if (diverted_.active()) return ResumeDiverted(request);
+  diverted_.End();
   if (std::optional<RunStop> end = AtEndOfThread(request)) return Report(*end, request);
   registers_.clear();
   running_ = true;
@@ -300,53 +198,6 @@ absl::StatusOr<StopEvent> ReplayTarget::Resume(const ResumeRequest& request) {
   return Report(*stop, request);
 }
 
-absl::Status ReplayTarget::Redirect(int32_t thread) {
-  if (thread == scratch_thread_) return absl::OkStatus();
-  ASSIGN_OR_RETURN(const RegisterFile registers, Registers(thread));
-  scratch_orig_rax_ = OrigRax(thread);
-  other_scratches_[scratch_thread_] = scratch_->registers();
-  other_scratches_.erase(thread);
-  scratch_->SetThread(Ref(thread), registers);
-  scratch_thread_ = thread;
-  return absl::OkStatus();
-}
-
-absl::Status ReplayTarget::Divert(int32_t thread) {
-  if (scratch_ != nullptr) return Redirect(thread);
-  scratch_orig_rax_ = OrigRax(thread);
-  ASSIGN_OR_RETURN(const RegisterFile registers, RecordedRegisters(thread));
-  ASSIGN_OR_RETURN(scratch_,
-                   ScratchProcess::Create(
-                       Ref(thread), registers, timeline_->process().MapsAt(timeline_->moment()),
-                       [this, thread](uint64_t address, absl::Span<uint8_t> out) {
-                         return timeline_->ReadMemory(thread, address, out).value_or(0);
-                       }));
-  scratch_thread_ = thread;
-  return absl::OkStatus();
-}
-
-void ReplayTarget::EndDiversion() {
-  other_scratches_.clear();
-  scratch_ = nullptr;
-  suspended_scratch_ = nullptr;
-}
-
-void ReplayTarget::SuspendDiversion() {
-  other_scratches_.clear();
-  suspended_scratch_ = std::move(scratch_);
-}
-
-bool ReplayTarget::ResumeDiversion() {
-  if (suspended_scratch_ == nullptr) return false;
-  absl::StatusOr<RegisterFile> registers = RecordedRegisters(scratch_thread_);
-  if (!registers.ok()) return false;
-  scratch_orig_rax_ = OrigRax(scratch_thread_);
-  scratch_ = std::move(suspended_scratch_);
-  // It ended with the registers it began with, or was set aside in the middle of something.
-  scratch_->SetRegisters(*registers);
-  return true;
-}
-
 absl::Status ReplayTarget::WriteRegister(ThreadRef thread, int number,
                                          absl::Span<const uint8_t> bytes) {
   RETURN_IF_ERROR(CheckThread(thread));
@@ -355,20 +206,20 @@ absl::Status ReplayTarget::WriteRegister(ThreadRef thread, int number,
   if (!DecodeRegister(bytes, number, &registers)) {
     return absl::InvalidArgumentError("no such register, or not of this size");
   }
-  int64_t orig_rax = OrigRax(thread.tid);
+  const int64_t number_before = SyscallNumber(thread.tid);
+  int64_t orig_rax = number_before;
   if (number == kRegisterOrigRax) std::memcpy(&orig_rax, bytes.data(), sizeof(orig_rax));
-  if (registers == before && orig_rax == OrigRax(thread.tid)) return absl::OkStatus();
-  RETURN_IF_ERROR(Divert(thread.tid));
-  scratch_->SetRegisters(registers);
-  scratch_orig_rax_ = orig_rax;
+  if (registers == before && orig_rax == number_before) return absl::OkStatus();
+  RETURN_IF_ERROR(diverted_.Begin(thread.tid));
+  diverted_.SetRegisters(registers, orig_rax);
   return absl::OkStatus();
 }
 
 absl::Status ReplayTarget::WriteMemory(ThreadRef thread, uint64_t address,
                                        absl::Span<const uint8_t> bytes) {
   RETURN_IF_ERROR(CheckThread(thread));
-  const bool began = scratch_ == nullptr;
-  if (began) {
+  const bool begins = !diverted_.active();
+  if (begins) {
     // gdb puts back what it found; that must not begin a diversion.
     std::vector<uint8_t> present(bytes.size());
     absl::StatusOr<size_t> known = ReadMemory(thread, address, absl::MakeSpan(present));
@@ -376,10 +227,10 @@ absl::Status ReplayTarget::WriteMemory(ThreadRef thread, uint64_t address,
         std::equal(bytes.begin(), bytes.end(), present.begin())) {
       return absl::OkStatus();
     }
-    RETURN_IF_ERROR(Divert(thread.tid));
+    RETURN_IF_ERROR(diverted_.Begin(thread.tid));
   }
-  absl::Status status = scratch_->WriteMemory(address, bytes);
-  if (!status.ok() && began) scratch_ = nullptr;
+  absl::Status status = diverted_.WriteMemory(address, bytes);
+  if (!status.ok() && begins) diverted_.Abandon();
   return status;
 }
 
@@ -393,8 +244,6 @@ absl::StatusOr<std::string> ReplayTarget::Monitor(const std::string& command, Th
   if (result->thread != 0) Moved({.thread = Ref(result->thread)});
   return std::move(result->output);
 }
-
-std::string ReplayTarget::TakeConsoleText() { return std::exchange(console_text_, ""); }
 
 absl::Status ReplayTarget::GoTo(const std::string& where, const std::atomic<bool>* interrupt) {
   ASSIGN_OR_RETURN(const int32_t thread, monitor_.GoTo(where, current_, interrupt));

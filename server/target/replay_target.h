@@ -1,4 +1,5 @@
-// A recorded process as a debug session sees it: the timeline behind the Target interface.
+// A recorded process as a debug session sees it: what Timeline, TimelineView, DivertedProcess and
+// Monitor answer, in the terms of the Target interface (most of its methods are that interface).
 //
 // Borrows the trace, which must outlive it. Not copyable, not movable. One thread at a time.
 
@@ -15,10 +16,11 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "keyframes/inspect/recorded_objects.h"
+#include "keyframes/inspect/timeline_view.h"
 #include "keyframes/timeline/timeline.h"
+#include "server/target/diverted_process.h"
 #include "server/target/monitor.h"
-#include "server/target/scratch_process.h"
+#include "server/target/stop_notes.h"
 #include "server/target/target.h"
 #include "tracefmt/trace_reader.h"
 
@@ -41,9 +43,9 @@ class ReplayTarget final : public Target {
                                     absl::Span<uint8_t> out) override;
   std::vector<MemoryRegion> Regions() override;
 
-  absl::StatusOr<std::string> Auxv() override { return objects_.Auxv(timeline_->moment()); }
+  absl::StatusOr<std::string> Auxv() override { return view_.Auxv(); }
   absl::StatusOr<std::string> SigInfo(ThreadRef thread) override;
-  std::string ExecutablePath() override { return objects_.ExecutablePath(timeline_->moment()); }
+  std::string ExecutablePath() override { return view_.ExecutablePath(); }
   absl::StatusOr<std::vector<Library>> Libraries(uint64_t* main_link_map) override;
   absl::StatusOr<std::string> ReadLink(const std::string& path) override;
   absl::StatusOr<std::string> FileContents(const std::string& path) override;
@@ -53,19 +55,19 @@ class ReplayTarget final : public Target {
   absl::StatusOr<StopEvent> Resume(const ResumeRequest& request) override;
   StopEvent LastStop() override { return last_stop_; }
 
-  bool InDiversion() override { return scratch_ != nullptr; }
+  bool InDiversion() override { return diverted_.active(); }
   absl::Status WriteRegister(ThreadRef thread, int number,
                              absl::Span<const uint8_t> bytes) override;
   absl::Status WriteMemory(ThreadRef thread, uint64_t address,
                            absl::Span<const uint8_t> bytes) override;
-  void EndDiversion() override;
-  void SuspendDiversion() override;
-  bool ResumeDiversion() override;
+  void EndDiversion() override { diverted_.End(); }
+  void SuspendDiversion() override { diverted_.Suspend(); }
+  bool ResumeDiversion() override { return diverted_.Resume(); }
 
   absl::StatusOr<std::string> Monitor(const std::string& command, ThreadRef selected,
                                       const std::atomic<bool>* interrupt, bool* moved) override;
   void NoteVisit(ThreadRef thread) override { monitor_.Visit(thread.tid); }
-  std::string TakeConsoleText() override;
+  std::string TakeConsoleText() override { return notes_.Take(); }
   absl::Status GoTo(const std::string& where, const std::atomic<bool>* interrupt) override;
 
  private:
@@ -73,48 +75,30 @@ class ReplayTarget final : public Target {
 
   ThreadRef Ref(int32_t thread) const { return {trace_->manifest().pid, thread}; }
   absl::Status CheckThread(ThreadRef thread) const;
-  // Of the copy, if it is this thread's, else of the recording.
+  // Of the copy in which functions are called, if `thread` has run in it, else as recorded.
   absl::StatusOr<RegisterFile> Registers(int32_t thread);
   absl::StatusOr<RegisterFile> RecordedRegisters(int32_t thread);
-  bool IsDiverted(int32_t thread) const {
-    return scratch_ != nullptr && (thread == scratch_thread_ || other_scratches_.contains(thread));
-  }
-  // The number of the system call that is about to be made or was just made, else -1: as the kernel
-  // shows it at the two stops of a system call.
-  int64_t OrigRax(int32_t thread) const;
-  absl::StatusOr<size_t> ReadBesideCall(int32_t thread, uint64_t address, absl::Span<uint8_t> out);
-  bool ReadAll(uint64_t address, absl::Span<uint8_t> out);
-  // Begins a diversion of `thread` if there is none.
-  absl::Status Divert(int32_t thread);
-  // Makes `thread` the one that runs in the diversion.
-  absl::Status Redirect(int32_t thread);
-  void TellUnknown(const UnknownMemory& unknown);
+  int64_t SyscallNumber(int32_t thread) const;
+  // What link maps and strings are read from: memory as the current thread sees it.
+  bool ReadAll(ThreadRef thread, uint64_t address, absl::Span<uint8_t> out);
+
+  absl::StatusOr<StopEvent> ResumeDiverted(const ResumeRequest& request);
   absl::StatusOr<StopEvent> Report(const RunStop& stop, const ResumeRequest& request);
   // The answer to a step of a thread that has none to make: nothing moves then.
   std::optional<RunStop> AtEndOfThread(const ResumeRequest& request) const;
   // The timeline stands elsewhere than before.
   void Moved(StopEvent stop);
-  // Say once what a stop alone does not tell.
-  void TellEnd(const StopEvent& event);
-  void TellFork(const StopEvent& event);
-  void TellSyscall(const StopEvent& event);
 
   const TraceReader* trace_;
   std::unique_ptr<Timeline> timeline_;
   int32_t current_ = 0;  // last reported
   bool running_ = false;
   absl::flat_hash_map<int32_t, RegisterFile> registers_;  // those asked for at this moment
-  RecordedObjects objects_;
+  TimelineView view_;
+  DivertedProcess diverted_;
   class Monitor monitor_;
-  std::unique_ptr<ScratchProcess> scratch_;            // the diversion, while there is one
-  std::unique_ptr<ScratchProcess> suspended_scratch_;  // of the same moment
-  int32_t scratch_thread_ = 0;                         // the one that runs in it
-  int64_t scratch_orig_rax_ = -1;
-  // Of threads that ran in the diversion before, where they stand in it.
-  absl::flat_hash_map<int32_t, RegisterFile> other_scratches_;
   StopEvent last_stop_;
-  bool fork_told_ = false;
-  std::string console_text_;
+  StopNotes notes_;
 };
 
 }  // namespace hindsight

@@ -1,5 +1,5 @@
-// The instructions that the emulator leaves to its user, as a throw-away copy of the process has
-// them: those few whose result needs no host processor.
+// The instructions that the emulator leaves to its caller, in a throw-away copy of the process:
+// system calls, and the few others whose result needs no host processor.
 
 #include <x86intrin.h>
 
@@ -19,17 +19,31 @@ constexpr uint64_t kLow32 = 0xffffffff;
 
 void ScratchProcess::Advance(RegisterFile registers, uint64_t length) {
   registers.rip += length;
-  cpu_->SetRegisters(registers);
-  cpu_->set_count(cpu_->count() + 1);
+  cpu().SetRegisters(registers);
+  cpu().set_count(cpu().count() + 1);
 }
 
 std::optional<StopEvent> ScratchProcess::Special(const Instruction& instruction) {
   if (instruction.policy == Policy::kSyscall) return Syscall();
-  RegisterFile registers = cpu_->registers();
+  RegisterFile registers = cpu().registers();
   if (!Compute(instruction, &registers)) {
     return Refuse(absl::StrCat("instruction ", MnemonicName(instruction.mnemonic)), SIGILL);
   }
   Advance(registers, instruction.length);
+  return std::nullopt;
+}
+
+std::optional<StopEvent> ScratchProcess::Syscall() {
+  RegisterFile registers = cpu().registers();
+  const std::variant<int64_t, ScratchKernel::Refusal> answer = kernel_.Call(thread_, registers);
+  if (const auto* refusal = std::get_if<ScratchKernel::Refusal>(&answer)) {
+    return Refuse(refusal->what, refusal->signal);
+  }
+  constexpr uint64_t kSyscallBytes = 2;
+  registers.gpr[kRcx] = registers.rip + kSyscallBytes;
+  registers.gpr[kR11] = registers.rflags;
+  registers.gpr[kRax] = static_cast<uint64_t>(std::get<int64_t>(answer));
+  Advance(registers, kSyscallBytes);
   return std::nullopt;
 }
 
