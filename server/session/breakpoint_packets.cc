@@ -50,15 +50,15 @@ absl::StatusOr<BreakpointRequest> ParseBreakpoint(absl::string_view arguments) {
 
 // Before a client lets a forked child go it takes its breakpoints out of it. It has none here.
 Reply Insert(SessionState& state, BreakpointRequest request) {
-  if (state.child_selected) return "OK";
-  state.stopped_times = 0;
+  if (state.forks.child_selected) return "OK";
+  state.repeated_stop.times = 0;
   state.breakpoints.Insert(std::move(request));
   return "OK";
 }
 
 Reply Remove(SessionState& state, const BreakpointRequest& request) {
-  if (state.child_selected) return "OK";
-  state.stopped_times = 0;
+  if (state.forks.child_selected) return "OK";
+  state.repeated_stop.times = 0;
   state.breakpoints.Remove(request);
   return "OK";
 }

@@ -26,12 +26,12 @@ absl::Span<const uint8_t> Bytes(absl::string_view bytes) {
 Diversion::Diversion(SessionState* state) : state_(state) {
   if (state_->target->InDiversion()) return;
   resumed_ = state_->target->ResumeDiversion();
-  state_->diverted.clear();
+  state_->diversion.threads.clear();
   Choose(state_->SelectedThread());
 }
 
 Diversion::~Diversion() {
-  std::vector<DivertedThread>& diverted = state_->diverted;
+  std::vector<DivertedThread>& diverted = state_->diversion.threads;
   if (!state_->target->InDiversion()) {
     diverted.clear();
     return;
@@ -51,7 +51,7 @@ Diversion::~Diversion() {
 }
 
 void Diversion::Choose(ThreadRef thread) {
-  std::vector<DivertedThread>& diverted = state_->diverted;
+  std::vector<DivertedThread>& diverted = state_->diversion.threads;
   const auto known = std::find_if(diverted.begin(), diverted.end(),
                                   [&](const DivertedThread& one) { return one.thread == thread; });
   if (known == diverted.end()) {

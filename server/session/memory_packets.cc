@@ -75,7 +75,7 @@ absl::StatusOr<std::string> Read(SessionState& state, const MemoryRange& range) 
   constexpr uint64_t kMaxBytes = rsp::Link::kMaxPacketBytes / 2 - 16;  // as hex or all escaped
   std::string bytes(std::min(range.size_bytes, kMaxBytes), '\0');
   if (bytes.empty()) return bytes;
-  if (state.child_selected) return absl::NotFoundError("a process recorded on its own");
+  if (state.forks.child_selected) return absl::NotFoundError("a process recorded on its own");
   ASSIGN_OR_RETURN(const size_t known,
                    state.target->ReadMemory(
                        state.SelectedThread(), range.address,

@@ -42,7 +42,7 @@ Reply Run(SessionState& state, const std::string& command) {
     state.LeaveDiversion();
     state.transfer = {};
     // gdb does not know; should the thread that it believes selected be gone, the current one is.
-    state.resume_thread = {};
+    state.selection.resumed = {};
   }
   state.Print(*output);
   if (!output->empty() && !absl::EndsWith(*output, "\n")) state.Print("\n");

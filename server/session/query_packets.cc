@@ -29,12 +29,12 @@ Reply Supported(SessionState& state, absl::string_view arguments) {
 }
 
 Reply StartNoAckMode(SessionState& state, absl::string_view) {
-  state.stop_acknowledging = true;
+  state.reply.stop_acknowledging = true;
   return "OK";
 }
 
 Reply ExtendedMode(SessionState& state, absl::string_view) {
-  state.extended = true;
+  state.client.extended = true;
   return "OK";
 }
 
@@ -57,20 +57,20 @@ Reply ProcessInfo(SessionState& state, absl::string_view) {
 // here, so that is soon done; when it is the parent, the client is about to go on with the child.
 Reply Detach(SessionState& state, absl::string_view process) {
   const std::optional<uint64_t> pid = rsp::ParseHex(process);
-  if (pid.has_value() && state.announced_children.erase(static_cast<int32_t>(*pid)) > 0) {
-    state.child_selected = false;
-    state.forked_child = 0;
+  if (pid.has_value() && state.forks.announced.erase(static_cast<int32_t>(*pid)) > 0) {
+    state.forks.child_selected = false;
+    state.forks.reported_child = 0;
     return "OK";
   }
-  if (pid.has_value() && state.forked_child != 0) {
-    absl::StrAppend(&state.text_for_next_continue,
+  if (pid.has_value() && state.forks.reported_child != 0) {
+    absl::StrAppend(&state.next_continue.text,
                     "hindsight: a connection shows one process. The child, if it was recorded, is "
                     "shown by `hindsight replay -p ",
-                    state.forked_child, "`\n");
+                    state.forks.reported_child, "`\n");
     return absl::PermissionDeniedError("only one process");
   }
   state.LeaveDiversion();
-  state.end = SessionEnd::kDetached;
+  state.reply.end = SessionEnd::kDetached;
   return "OK";
 }
 
@@ -82,8 +82,8 @@ Reply KillProcess(SessionState& state, absl::string_view) {
 
 Reply Kill(SessionState& state, absl::string_view) {
   state.LeaveDiversion();
-  state.suppress_reply = true;  // `k` has none
-  if (!state.extended) state.end = SessionEnd::kKilled;
+  state.reply.suppress = true;  // `k` has none
+  if (!state.client.extended) state.reply.end = SessionEnd::kKilled;
   return "";
 }
 

@@ -52,7 +52,7 @@ absl::StatusOr<std::string> ParseAllRegisters(absl::string_view arguments) {
 }
 
 absl::StatusOr<std::string> Read(SessionState& state, ThreadRef thread, int number) {
-  if (state.child_selected) return absl::NotFoundError("a process recorded on its own");
+  if (state.forks.child_selected) return absl::NotFoundError("a process recorded on its own");
   return state.target->ReadRegister(thread, number);
 }
 

@@ -91,8 +91,9 @@ absl::StatusOr<bool> ParseSignal(absl::string_view arguments) {
 
 // Signal 0 makes gdb stop whatever command it is executing, and say nothing about the program.
 std::string StopWithoutReason(SessionState& state) {
-  state.general_thread = state.stepping_thread = state.target->current_thread();
-  return absl::StrCat("T00thread:", ThreadId(state.general_thread, state.client.multiprocess), ";");
+  state.selection.general = state.selection.stepping = state.target->current_thread();
+  return absl::StrCat("T00thread:", ThreadId(state.selection.general, state.client.multiprocess),
+                      ";");
 }
 
 // A damaged trace must not end the session: earlier positions can still be looked at.
@@ -123,7 +124,7 @@ std::string RefuseToReverse(SessionState& state) {
 // A client that was told of a vfork leaves its breakpoints out until it is told that the child has
 // its own memory; here it always has, once the call is over.
 std::string VforkDone(SessionState& state) {
-  const ThreadRef thread = std::exchange(state.vfork_parent, {});
+  const ThreadRef thread = std::exchange(state.forks.vfork_parent, {});
   const std::vector<ThreadRef> threads = state.target->threads();
   StopEvent event;
   event.thread = FindThread(threads, thread).value_or(state.target->current_thread());
@@ -136,14 +137,15 @@ void ChooseThread(SessionState& state, const Resumption& resumption, ResumeReque
   if (std::optional<ThreadRef> named = FindThread(threads, resumption.thread)) {
     request->thread = *named;
     request->only_thread = resumption.only_thread;
-  } else if (std::optional<ThreadRef> chosen = FindThread(threads, state.resume_thread)) {
+  } else if (std::optional<ThreadRef> chosen = FindThread(threads, state.selection.resumed)) {
     request->thread = *chosen;
     request->only_thread = true;
-  } else if (state.target->InDiversion() && !state.diverted.empty()) {
+  } else if (state.target->InDiversion() && !state.diversion.threads.empty()) {
     // Not the one that gdb has stepped off a breakpoint before, though it spoke of that one last.
-    request->thread = state.diverted.back().thread;
+    request->thread = state.diversion.threads.back().thread;
   } else {
-    request->thread = FindThread(threads, state.stepping_thread).value_or(state.SelectedThread());
+    request->thread =
+        FindThread(threads, state.selection.stepping).value_or(state.SelectedThread());
   }
 }
 
@@ -156,25 +158,25 @@ ResumeRequest MakeRequest(SessionState& state, Direction direction, const Resump
   ChooseThread(state, resumption, &request);
   request.breakpoints = &state.breakpoints.breakpoints();
   request.watchpoints = &state.breakpoints.watchpoints();
-  if (state.passed_signals.any()) {
+  if (state.filters.passed_signals.any()) {
     request.pass_signal = [&state](int signal) {
-      return state.passed_signals[static_cast<size_t>(GdbSignal(signal))];
+      return state.filters.passed_signals[static_cast<size_t>(GdbSignal(signal))];
     };
   }
-  request.catch_syscalls = state.catch_syscalls;
-  request.syscalls = state.caught_syscalls;
+  request.catch_syscalls = state.filters.catch_syscalls;
+  request.syscalls = state.filters.syscalls;
   request.stop_for_exec = state.client.exec_events;
   request.stop_for_fork = state.client.fork_events;
-  request.stop_for_threads = state.thread_events;
+  request.stop_for_threads = state.selection.report_events;
   request.interrupt = state.interrupt;
   return request;
 }
 
 // Who knows of a breakpoint steps off it, or removes it, before continuing.
 void ForgetStaleBreakpoint(SessionState& state) {
-  if (state.stopped_times < 2) return;
-  state.breakpoints.RemoveAt(state.stopped_at);
-  state.stopped_times = 0;
+  if (state.repeated_stop.times < 2) return;
+  state.breakpoints.RemoveAt(state.repeated_stop.address);
+  state.repeated_stop.times = 0;
 }
 
 void NoteBreakpoint(SessionState& state, const StopEvent& event, const ResumeRequest& request) {
@@ -183,20 +185,20 @@ void NoteBreakpoint(SessionState& state, const StopEvent& event, const ResumeReq
   if (bytes.ok()) std::memcpy(&pc, bytes->data(), std::min(bytes->size(), sizeof(pc)));
   const bool continued = request.direction == Direction::kForward && !request.step;
   if (!continued || event.kind != StopKind::kBreakpoint) {
-    state.stopped_times = 0;
-  } else if (state.stopped_times == 0 || state.stopped_at != pc) {
-    state.stopped_at = pc;
-    state.stopped_times = 1;
+    state.repeated_stop.times = 0;
+  } else if (state.repeated_stop.times == 0 || state.repeated_stop.address != pc) {
+    state.repeated_stop.address = pc;
+    state.repeated_stop.times = 1;
   } else {
-    ++state.stopped_times;
+    ++state.repeated_stop.times;
   }
 }
 
 absl::StatusOr<StopEvent> Resume(SessionState& state, const ResumeRequest& request,
                                  ThreadRef stepped_in_copy) {
   if (state.target->InDiversion()) {
-    const bool aside = request.step && !(request.thread == state.diverted.back().thread);
-    state.stepped_in_copy = aside ? request.thread : stepped_in_copy;
+    const bool aside = request.step && !(request.thread == state.diversion.threads.back().thread);
+    state.diversion.stepped_off = aside ? request.thread : stepped_in_copy;
     return state.target->Resume(request);
   }
   if (request.step && request.direction == Direction::kBackward && !state.backward_lines.empty()) {
@@ -227,20 +229,20 @@ absl::StatusOr<StopEvent> ResumeUnlessInterrupted(SessionState& state, const Res
 
 Reply Run(SessionState& state, Direction direction, const Resumption& resumption) {
   state.transfer = {};
-  state.forked_child = 0;
-  state.Print(std::exchange(state.text_for_next_continue, {}));
+  state.forks.reported_child = 0;
+  state.Print(std::exchange(state.next_continue.text, {}));
   // A function called by the client runs in any case, and does not move the program.
   const bool swallow =
-      !state.DivertedInACall() && std::exchange(state.swallow_next_continue, false);
+      !state.DivertedInACall() && std::exchange(state.next_continue.swallow, false);
   if (swallow && direction == Direction::kForward && !resumption.step) {
     return StopWithoutReason(state);
   }
-  const ThreadRef stepped_in_copy = state.stepped_in_copy;
+  const ThreadRef stepped_in_copy = state.diversion.stepped_off;
   LeaveIdleDiversion(state);
   if (direction == Direction::kBackward && state.target->InDiversion()) {
     return RefuseToReverse(state);
   }
-  if (state.vfork_parent.tid > 0) return VforkDone(state);
+  if (state.forks.vfork_parent.tid > 0) return VforkDone(state);
   if (direction == Direction::kForward && !resumption.step) ForgetStaleBreakpoint(state);
   const ResumeRequest request = MakeRequest(state, direction, resumption);
   absl::StatusOr<StopEvent> event = ResumeUnlessInterrupted(state, request, stepped_in_copy);
@@ -251,9 +253,9 @@ Reply Run(SessionState& state, Direction direction, const Resumption& resumption
   NoteBreakpoint(state, *event, request);
   // The client takes for granted that its breakpoints went with the program they were set in.
   if (event->kind == StopKind::kExec) state.breakpoints.RemoveAll();
-  state.forked_child = event->child.pid;
+  state.forks.reported_child = event->child.pid;
   if (event->kind == StopKind::kVfork && state.client.vfork_events) {
-    state.vfork_parent = event->thread;
+    state.forks.vfork_parent = event->thread;
   }
   return StopReply(state, *event);
 }
@@ -307,10 +309,10 @@ Reply GoTo(SessionState& state, const std::string& where) {
   state.watch->Acted();
   if (!status.ok()) {
     // After an error gdb would believe the program gone; it is where it was.
-    state.text_for_next_continue = absl::StrCat("hindsight: ", status.message(), "\n");
+    state.next_continue.text = absl::StrCat("hindsight: ", status.message(), "\n");
   }
-  state.swallow_next_continue = !where.empty();
-  state.resume_thread = {};
+  state.next_continue.swallow = !where.empty();
+  state.selection.resumed = {};
   return StatusReply(state);
 }
 
@@ -339,7 +341,7 @@ Reply NoteVisit(SessionState& state, absl::string_view) {
 }
 
 Reply PassSignals(SessionState& state, const std::bitset<256>& signals) {
-  state.passed_signals = signals;
+  state.filters.passed_signals = signals;
   return "OK";
 }
 
@@ -366,8 +368,8 @@ absl::StatusOr<SyscallCatch> ParseCatch(absl::string_view arguments) {
 }
 
 Reply CatchSyscalls(SessionState& state, const SyscallCatch& request) {
-  state.catch_syscalls = request.on;
-  state.caught_syscalls = request.syscalls;
+  state.filters.catch_syscalls = request.on;
+  state.filters.syscalls = request.syscalls;
   return "OK";
 }
 

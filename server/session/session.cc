@@ -36,20 +36,20 @@ Session::Session(Target* target, rsp::ByteStream* stream, SessionLock lock)
 Session::~Session() { state_.LeaveDiversion(); }
 
 absl::StatusOr<SessionEnd> Session::Serve() {
-  while (!state_.end.has_value()) {
+  while (!state_.reply.end.has_value()) {
     absl::StatusOr<std::string> packet = link_.Receive();
     if (absl::IsUnavailable(packet.status())) return SessionEnd::kDisconnected;
     if (!packet.ok()) return std::move(packet).status();
 
     const std::string reply = lock_.token.empty() ? Answer(*packet) : AnswerLocked(*packet);
-    if (!std::exchange(state_.suppress_reply, false)) {
+    if (!std::exchange(state_.reply.suppress, false)) {
       const absl::Status sent = link_.Send(reply);
       if (absl::IsUnavailable(sent)) return SessionEnd::kDisconnected;
       if (!sent.ok()) return sent;
     }
-    if (std::exchange(state_.stop_acknowledging, false)) link_.StopAcknowledging();
+    if (std::exchange(state_.reply.stop_acknowledging, false)) link_.StopAcknowledging();
   }
-  return *state_.end;
+  return *state_.reply.end;
 }
 
 std::string Session::Answer(absl::string_view packet) {
@@ -88,7 +88,7 @@ std::string Session::TryToken(absl::string_view hex_command) {
   }
   state_.Print(
       "hindsight: say 'monitor token TOKEN' first, with the token that the server knows\n");
-  if (++wrong_tokens_ == kTokensTried) state_.end = SessionEnd::kDisconnected;
+  if (++wrong_tokens_ == kTokensTried) state_.reply.end = SessionEnd::kDisconnected;
   return "OK";
 }
 

@@ -21,22 +21,21 @@ void SessionState::Print(absl::string_view raw) {
 }
 
 ThreadRef SessionState::SelectedThread() {
-  if (general_thread.tid > 0) {
+  if (selection.general.tid > 0) {
     const std::vector<ThreadRef> threads = target->threads();
-    if (FindThread(threads, general_thread)) return general_thread;
+    if (FindThread(threads, selection.general)) return selection.general;
   }
   return target->current_thread();
 }
 
 bool SessionState::DivertedInACall() const {
-  return std::any_of(diverted.begin(), diverted.end(),
+  return std::any_of(diversion.threads.begin(), diversion.threads.end(),
                      [](const DivertedThread& thread) { return thread.changed; });
 }
 
 void SessionState::LeaveDiversion() {
   target->EndDiversion();
-  diverted.clear();
-  stepped_in_copy = {};
+  diversion = {};
 }
 
 }  // namespace hindsight

@@ -30,20 +30,59 @@ enum class SessionEnd : uint8_t {
   kKilled,        // it asked to kill the program
 };
 
-// What the client can do with, from its qSupported. Nothing until then.
+// What the client offered in its qSupported, and `!`. Nothing until then.
 struct ClientFeatures {
+  bool extended = false;      // `!`: stays connected when the program ends
   bool multiprocess = false;  // thread ids carry the process
   bool swbreak = false;       // understands these two stop reasons
   bool hwbreak = false;
-  bool fork_events = false;    // wants to be told of new processes
-  bool vfork_events = false;   // the same, by vfork
+  bool fork_events = false;    // wants forks reported
+  bool vfork_events = false;   // and vforks as such
   bool exec_events = false;    // follows the program when it executes another
   bool binary_upload = false;  // understands the reply to `x`
-  // Skips acknowledgements that it does not wait for. (LLDB takes them for answers.)
+  // Skips acknowledgements that it does not wait for. (LLDB mistakes them for replies.)
   bool skips_acknowledgements = false;
 };
 
-// The last object served by qXfer: clients fetch objects in pieces, from the beginning.
+// The threads that packets are about, and what is reported of threads.
+struct ThreadSelection {
+  // Registers and memory: by Hg, or the one last reported, which clients take for selected. tid 0:
+  // none yet.
+  ThreadRef general;
+  ThreadRef resumed;  // Hc: the only one to be resumed; tid 0: all
+  // Who steps when all are resumed backward: the packet does not say, but it is the thread that the
+  // client named last, in Hg or T, or else the one last reported.
+  ThreadRef stepping;
+  size_t listed = 0;                  // by qfThreadInfo, qsThreadInfo
+  bool report_events = false;         // QThreadEvents
+  bool list_in_stop_replies = false;  // QListThreadsInStopReply
+};
+
+// Children that fork events have announced to the client. They are recorded on their own: here the
+// client can only detach from them.
+struct ForkedChildren {
+  std::set<int32_t> announced;
+  bool child_selected = false;  // by Hg: what follows is about one of them
+  int32_t reported_child = 0;   // not 0: reported just now; the client is about to detach from one
+  ThreadRef vfork_parent;       // tid not 0: the client waits for its vforkdone
+};
+
+// The breakpoint at which continuing stopped last, and how often without any other packet about it.
+// gdb forgets breakpoints in unloaded libraries without removing them; when such a library is
+// loaded again and one is hit, gdb continues, and would do so forever.
+struct RepeatedStop {
+  uint64_t address = 0;
+  int times = 0;
+};
+
+// Which signals and system calls stop the program.
+struct EventFilters {
+  std::bitset<256> passed_signals;  // that do not; by gdb's numbers
+  bool catch_syscalls = false;
+  std::vector<int64_t> syscalls;  // the ones to catch; empty: all
+};
+
+// The object last served by qXfer: clients fetch objects in pieces, from the beginning.
 struct TransferredObject {
   std::string key;  // "object:annex", empty if there is none
   std::string contents;
@@ -52,12 +91,33 @@ struct TransferredObject {
 // A thread whose registers were written in the diversion (see diversion.h), or in which it began.
 struct DivertedThread {
   ThreadRef thread;
-  // As they were before, and whether they were ever different since: when they are the same again,
-  // the function called from gdb is done.
+  // As they were before, and whether they ever differed since: when they are the same again, the
+  // function called from gdb has returned.
   std::string registers;
   bool changed = false;
 };
 
+struct DiversionState {
+  std::vector<DivertedThread> threads;  // the one that runs last; empty: no diversion
+  // A thread that the client has stepped off a breakpoint in the copy before it let another one
+  // run. From then on it believes it stepped off, but in the recording it was not.
+  ThreadRef stepped_off;
+};
+
+// `run WHERE` makes gdb continue at once, but the user wants to stay at WHERE.
+struct NextContinue {
+  bool swallow = false;
+  std::string text;  // to be shown then: gdb shows none in a reply to `run`
+};
+
+// Set by handlers for the session.
+struct ReplyControl {
+  bool suppress = false;            // this reply is not sent
+  bool stop_acknowledging = false;  // it is the last one with acknowledgements
+  std::optional<SessionEnd> end;    // it is the last one of all
+};
+
+// Plain data, one member a concern.
 struct SessionState {
   // All borrowed.
   Target* target;
@@ -67,58 +127,18 @@ struct SessionState {
   const PacketTable* packets;
 
   ClientFeatures client;
-  bool extended = false;  // `!`: survives the end of the program
-
-  // Whose registers and memory: by Hg, or the one last reported, which clients take for selected.
-  // tid 0: none yet.
-  ThreadRef general_thread;
-  ThreadRef resume_thread;  // Hc: who alone is resumed; tid 0: all
-  // Who steps when all are resumed backward: the packet does not say, but it is the thread that the
-  // client spoke of last, in Hg or T, or else heard of last.
-  ThreadRef stepping_thread;
-  bool thread_events = false;               // QThreadEvents
-  bool list_threads_in_stop_reply = false;  // QListThreadsInStopReply
-
-  // Processes that the client has been told of by fork events. They are recorded on their own, so
-  // it can do nothing with them here but let them go.
-  std::set<int32_t> announced_children;
-  bool child_selected = false;  // by Hg: what follows is about one of them
-  int32_t forked_child = 0;     // not 0: reported just now; one of the two is about to be let go
-  ThreadRef vfork_parent;       // tid not 0: the client waits to hear that its vfork is over
-
-  // Lines through which a step backward goes in one run; none: it is one instruction.
-  std::vector<BackwardLine> backward_lines;
-
+  ThreadSelection selection;
+  ForkedChildren forks;
   BreakpointTable breakpoints;
-  // The breakpoint that continuing has stopped at last, and how often without any other packet that
-  // concerns it. gdb forgets breakpoints in libraries that were unloaded without removing them.
-  // When such a library is back and one is hit, gdb continues, and would for ever.
-  uint64_t stopped_at = 0;
-  int stopped_times = 0;
-  std::bitset<256> passed_signals;  // by gdb's numbers
-  bool catch_syscalls = false;
-  std::vector<int64_t> caught_syscalls;  // empty: all
-
+  RepeatedStop repeated_stop;
+  EventFilters filters;
+  // Lines through which a step backward goes in one run; empty: it is one instruction.
+  std::vector<BackwardLine> backward_lines;
   TransferredObject transfer;
   std::map<int, std::string> open_files;  // by the descriptor the client knows
-  size_t threads_listed = 0;              // by qfThreadInfo, qsThreadInfo
-
-  // The threads that a diversion is about, the one that runs in it last. Empty: there is none.
-  std::vector<DivertedThread> diverted;
-  // A thread that the client has stepped there off a breakpoint before it let another one run, and
-  // takes for stepped off from then on. In the recording it was not.
-  ThreadRef stepped_in_copy;
-
-  // `run WHERE` makes gdb continue at once; the user wants to stay where he went to.
-  bool swallow_next_continue = false;
-  // What is to be said then: gdb shows no text in an answer to `run`.
-  std::string text_for_next_continue;
-
-  // Set by handlers for the session: this reply is not sent / the last one with acknowledgements /
-  // the last one of all.
-  bool suppress_reply = false;
-  bool stop_acknowledging = false;
-  std::optional<SessionEnd> end;
+  DiversionState diversion;
+  NextContinue next_continue;
+  ReplyControl reply;
 
   SessionState(Target* target_in, rsp::Link* link_in, InterruptWatch* watch_in,
                std::atomic<bool>* interrupt_in, const PacketTable* packets_in)
@@ -133,9 +153,9 @@ struct SessionState {
   ThreadRef SelectedThread();
   // Shows `text` in the client's console. Only while a resume or monitor command is unanswered.
   void Print(absl::string_view text);
-  // A function is being called: what runs is the copy.
+  // A function is being called from gdb: the copy runs.
   bool DivertedInACall() const;
-  // Throws the copy away, if there is one, active or set aside.
+  // Throws away the copy, if there is one, active or set aside.
   void LeaveDiversion();
 };
 

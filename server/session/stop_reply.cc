@@ -40,7 +40,7 @@ std::string BreakpointReason(SessionState& state, ThreadRef thread) {
 
 // From now on the client takes the child for a process that it may speak of.
 std::string ForkReason(SessionState& state, absl::string_view name, ThreadRef child) {
-  state.announced_children.insert(child.pid);
+  state.forks.announced.insert(child.pid);
   return absl::StrCat(name, ":", ThreadId(child, state.client.multiprocess), ";");
 }
 
@@ -94,11 +94,11 @@ std::string AllThreads(SessionState& state) {
 }
 
 std::string Compose(SessionState& state, int signal, absl::string_view reason, ThreadRef thread) {
-  state.general_thread = state.stepping_thread = thread;
-  state.child_selected = false;
+  state.selection.general = state.selection.stepping = thread;
+  state.forks.child_selected = false;
   std::string reply = absl::StrFormat("T%02x%sthread:%s;", signal, reason,
                                       ThreadId(thread, state.client.multiprocess));
-  if (state.list_threads_in_stop_reply) absl::StrAppend(&reply, AllThreads(state));
+  if (state.selection.list_in_stop_replies) absl::StrAppend(&reply, AllThreads(state));
   for (const int number : {kRegisterRbp, kRegisterRsp, kRegisterRip}) {
     const absl::StatusOr<std::string> bytes = state.target->ReadRegister(thread, number);
     if (!bytes.ok()) continue;

@@ -35,30 +35,30 @@ absl::StatusOr<ThreadRef> Existing(SessionState& state, ThreadRef id) {
 }
 
 Reply SelectForRegisters(SessionState& state, ThreadRef id) {
-  state.child_selected = id.pid > 0 && state.announced_children.contains(id.pid);
-  if (state.child_selected) return "OK";
+  state.forks.child_selected = id.pid > 0 && state.forks.announced.contains(id.pid);
+  if (state.forks.child_selected) return "OK";
   if (id.tid <= 0) {  // any thread, or all: the one last reported will do
-    state.general_thread = {};
+    state.selection.general = {};
     return "OK";
   }
-  ASSIGN_OR_RETURN(state.general_thread, Existing(state, id));
-  state.stepping_thread = state.general_thread;
+  ASSIGN_OR_RETURN(state.selection.general, Existing(state, id));
+  state.selection.stepping = state.selection.general;
   return "OK";
 }
 
 Reply SelectForResuming(SessionState& state, ThreadRef id) {
   if (id.tid <= 0) {
-    state.resume_thread = {};
+    state.selection.resumed = {};
     return "OK";
   }
-  ASSIGN_OR_RETURN(state.resume_thread, Existing(state, id));
+  ASSIGN_OR_RETURN(state.selection.resumed, Existing(state, id));
   return "OK";
 }
 
 Reply IsAlive(SessionState& state, ThreadRef id) {
-  if (id.pid > 0 && state.announced_children.contains(id.pid)) return "OK";
+  if (id.pid > 0 && state.forks.announced.contains(id.pid)) return "OK";
   // gdb asks before it goes on stepping a thread after another one has stopped.
-  ASSIGN_OR_RETURN(state.stepping_thread, Existing(state, id));
+  ASSIGN_OR_RETURN(state.selection.stepping, Existing(state, id));
   return "OK";
 }
 
@@ -70,15 +70,15 @@ Reply ListMoreThreads(SessionState& state, absl::string_view) {
   constexpr size_t kThreadsPerReply = 512;
   const std::vector<ThreadRef> threads = state.target->threads();
   std::string reply;
-  for (size_t n = 0; n < kThreadsPerReply && state.threads_listed < threads.size(); ++n) {
+  for (size_t n = 0; n < kThreadsPerReply && state.selection.listed < threads.size(); ++n) {
     absl::StrAppend(&reply, reply.empty() ? "m" : ",",
-                    ThreadId(threads[state.threads_listed++], state.client.multiprocess));
+                    ThreadId(threads[state.selection.listed++], state.client.multiprocess));
   }
   return reply.empty() ? "l" : reply;
 }
 
 Reply ListThreads(SessionState& state, absl::string_view arguments) {
-  state.threads_listed = 0;
+  state.selection.listed = 0;
   return ListMoreThreads(state, arguments);
 }
 
@@ -121,12 +121,12 @@ absl::StatusOr<bool> ParseSwitch(absl::string_view arguments) {
 }
 
 Reply ThreadEvents(SessionState& state, bool on) {
-  state.thread_events = on;
+  state.selection.report_events = on;
   return "OK";
 }
 
 Reply ListThreadsInStopReply(SessionState& state, absl::string_view) {
-  state.list_threads_in_stop_reply = true;
+  state.selection.list_in_stop_replies = true;
   return "OK";
 }
 
