@@ -22,24 +22,22 @@ bool DumpEvents(const TraceReader& trace, const DumpOptions& options) {
   if (!options.json && !Print("events\n")) return false;
   for (const ProcessEvent& event : trace.events()) {
     if (options.thread != 0 && event.thread != 0 && event.thread != options.thread) continue;
-    if (options.json) {
-      JsonWriter json(/*compact=*/true);
-      EventJson(event, &json);
-      if (!Print(json.text() + "\n")) return false;
-    } else if (!Print(absl::StrCat("  ", EventText(event), "\n"))) {
-      return false;
-    }
+    const std::string line =
+        options.json ? JsonLine(EventJson(event)) : absl::StrCat("  ", EventText(event), "\n");
+    if (!Print(line)) return false;
   }
   return true;
 }
 
 bool DumpSegmentHead(const SegmentInfo& info, const DumpOptions& options) {
   if (options.json) {
-    JsonWriter json(/*compact=*/true);
-    json.BeginObject().Key("thread").Int(info.thread).Key("segment").Uint(info.number);
-    json.Key("count").Uint(info.first_count).Key("sequence").Uint(info.first_sequence);
-    json.Key("bytes").Uint(info.file_bytes).EndObject();
-    return Print(json.text() + "\n");
+    Json json;
+    json["thread"] = info.thread;
+    json["segment"] = info.number;
+    json["count"] = info.first_count;
+    json["sequence"] = info.first_sequence;
+    json["bytes"] = info.file_bytes;
+    return Print(JsonLine(json));
   }
   return Print(absl::StrFormat("thread %d segment %d count %d sequence %X bytes %d\n", info.thread,
                                info.number, info.first_count, info.first_sequence,
@@ -47,13 +45,11 @@ bool DumpSegmentHead(const SegmentInfo& info, const DumpOptions& options) {
 }
 
 bool DumpRecord(const Record& record, const DumpOptions& options) {
-  if (!options.json) return Print(absl::StrCat("  ", RecordText(record, options.text), "\n"));
-  JsonWriter json(/*compact=*/true);
-  RecordJson(record, options.text, &json);
-  return Print(json.text() + "\n");
+  return Print(options.json ? JsonLine(RecordJson(record, options.text))
+                            : absl::StrCat("  ", RecordText(record, options.text), "\n"));
 }
 
-// A segment that cannot be read is told on stderr, and the next one tried.
+// A segment that cannot be read is reported on stderr, and skipped.
 int DumpSegments(const TraceReader& trace, int32_t thread, const DumpOptions& options) {
   int exit_status = 0;
   for (const SegmentInfo& info : trace.segments(thread)) {

@@ -2,86 +2,48 @@
 
 #include <cmath>
 
-#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "base/printable.h"
 
 namespace hindsight {
-void JsonWriter::NewLine() {
-  if (compact_) return;
-  absl::StrAppend(&text_, "\n", std::string(2 * depth_, ' '));
+namespace {
+
+// `byte` is not ASCII: it is part of no well-formed UTF-8.
+void AppendAsCharacter(uint8_t byte, std::string* out) {
+  *out += static_cast<char>(0xc0 | byte >> 6);
+  *out += static_cast<char>(0x80 | (byte & 0x3f));
 }
 
-void JsonWriter::Separate() {
-  if (after_key_) {
-    after_key_ = false;
-    return;
-  }
-  if (!first_) text_ += ',';
-  if (depth_ > 0) NewLine();
-  first_ = false;
+std::string Dump(const Json& json, int indent) {
+  return json.dump(indent, ' ', /*ensure_ascii=*/true, Json::error_handler_t::replace) + "\n";
 }
 
-JsonWriter& JsonWriter::Open(char bracket) {
-  Separate();
-  text_ += bracket;
-  ++depth_;
-  first_ = true;
-  return *this;
-}
+}  // namespace
 
-JsonWriter& JsonWriter::Close(char bracket) {
-  --depth_;
-  if (!first_) NewLine();
-  text_ += bracket;
-  first_ = false;
-  return *this;
-}
-
-JsonWriter& JsonWriter::Raw(absl::string_view value) {
-  Separate();
-  absl::StrAppend(&text_, value);
-  return *this;
-}
-
-JsonWriter& JsonWriter::Key(absl::string_view name) {
-  Separate();
-  AppendQuoted(name);
-  text_ += compact_ ? ":" : ": ";
-  after_key_ = true;
-  return *this;
-}
-
-JsonWriter& JsonWriter::String(absl::string_view value) {
-  Separate();
-  AppendQuoted(value);
-  return *this;
-}
-
-JsonWriter& JsonWriter::Int(int64_t value) { return Raw(absl::StrCat(value)); }
-JsonWriter& JsonWriter::Uint(uint64_t value) { return Raw(absl::StrCat(value)); }
-JsonWriter& JsonWriter::Number(double value) {
-  return Raw(std::isfinite(value) ? absl::StrFormat("%.6g", value) : "null");
-}
-JsonWriter& JsonWriter::Bool(bool value) { return Raw(value ? "true" : "false"); }
-JsonWriter& JsonWriter::Hex(uint64_t value) { return String(absl::StrFormat("%#x", value)); }
-
-void JsonWriter::AppendQuoted(absl::string_view value) {
-  text_ += '"';
-  while (!value.empty()) {
-    uint8_t c = value[0];
-    size_t length = Utf8Length(value);
-    if (c == '"' || c == '\\') {
-      text_ += '\\';
-      text_ += static_cast<char>(c);
-    } else if (c < 0x20 || c == 0x7f || length == 0) {
-      absl::StrAppendFormat(&text_, "\\u%04x", c);
+Json JsonText(absl::string_view text) {
+  std::string valid;
+  valid.reserve(text.size());
+  while (!text.empty()) {
+    const size_t length = Utf8Length(text);
+    if (length == 0) {
+      AppendAsCharacter(static_cast<uint8_t>(text[0]), &valid);
     } else {
-      absl::StrAppend(&text_, value.substr(0, length));
+      valid.append(text.data(), length);
     }
-    value.remove_prefix(length == 0 ? 1 : length);
+    text.remove_prefix(length == 0 ? 1 : length);
   }
-  text_ += '"';
+  return valid;
 }
+
+Json JsonHex(uint64_t value) { return absl::StrFormat("%#x", value); }
+
+Json JsonNumber(double value) {
+  if (!std::isfinite(value)) return nullptr;
+  return Json::parse(absl::StrFormat("%.6g", value), /*cb=*/nullptr, /*allow_exceptions=*/false);
+}
+
+std::string JsonDocument(const Json& json) { return Dump(json, /*indent=*/2); }
+
+std::string JsonLine(const Json& json) { return Dump(json, /*indent=*/-1); }
 
 }  // namespace hindsight

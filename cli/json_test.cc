@@ -1,33 +1,42 @@
 #include "cli/json.h"
 
+#include <cmath>
+
 #include "gtest/gtest.h"
 
 namespace hindsight {
 namespace {
 
-TEST(JsonWriterTest, NestsAndSeparates) {
-  JsonWriter json(/*compact=*/true);
-  json.BeginObject().Key("a").Uint(1).Key("b").BeginArray().Int(-1).Bool(true).EndArray();
-  json.Key("c").BeginObject().EndObject().Key("d").Hex(255).EndObject();
-  EXPECT_EQ(json.text(), R"({"a":1,"b":[-1,true],"c":{},"d":"0xff"})");
+TEST(JsonTest, MembersKeepTheirOrder) {
+  Json json;
+  json["b"] = 1;
+  json["a"] = Json::array({-1, true});
+  json["c"] = Json::object();
+  EXPECT_EQ(JsonLine(json), "{\"b\":1,\"a\":[-1,true],\"c\":{}}\n");
 }
 
-TEST(JsonWriterTest, IndentsByDefault) {
-  JsonWriter json;
-  json.BeginObject().Key("a").BeginArray().Uint(1).EndArray().EndObject();
-  EXPECT_EQ(json.text(), "{\n  \"a\": [\n    1\n  ]\n}");
+TEST(JsonTest, DocumentsAreIndented) {
+  Json json;
+  json["a"] = Json::array({1});
+  json["b"] = Json::array();
+  EXPECT_EQ(JsonDocument(json), "{\n  \"a\": [\n    1\n  ],\n  \"b\": []\n}\n");
 }
 
-TEST(JsonWriterTest, EscapesWhatJsonForbids) {
-  JsonWriter json;
-  json.String("a\"\\\n\x01");
-  EXPECT_EQ(json.text(), R"("a\"\\\u000a\u0001")");
+TEST(JsonTest, ControlCharactersAreEscaped) {
+  EXPECT_EQ(JsonLine(JsonText("a\"\\\n\x01\x7f")), "\"a\\\"\\\\\\n\\u0001\\u007f\"\n");
 }
 
-TEST(JsonWriterTest, KeepsUtf8AndEscapesStrayBytes) {
-  JsonWriter json;
-  json.String("\xc3\xa4\xff\xc3");
-  EXPECT_EQ(json.text(), "\"\xc3\xa4\\u00ff\\u00c3\"");
+TEST(JsonTest, StrayBytesBecomeCharacters) {
+  EXPECT_EQ(JsonLine(JsonText("\xc3\xa4\xff\xc3\x9b")), "\"\\u00e4\\u00ff\\u00db\"\n");
+  EXPECT_EQ(JsonLine(JsonText("\x9b")), "\"\\u009b\"\n");
+}
+
+TEST(JsonTest, Numbers) {
+  EXPECT_EQ(JsonLine(JsonHex(255)), "\"0xff\"\n");
+  EXPECT_EQ(JsonLine(JsonNumber(0.1234567)), "0.123457\n");
+  EXPECT_EQ(JsonLine(JsonNumber(3)), "3\n");
+  EXPECT_EQ(JsonLine(JsonNumber(NAN)), "null\n");
+  EXPECT_EQ(JsonLine(~uint64_t{0}), "18446744073709551615\n");
 }
 
 }  // namespace

@@ -51,46 +51,49 @@ VerifyResult Total(const std::vector<ProcessResult>& processes) {
   return total;
 }
 
-void CheckedJson(const VerifyResult& result, JsonWriter* json) {
+Json CheckedJson(const VerifyResult& result) {
   const VerifyCounts& counts = result.counts;
-  json->Key("checked").BeginObject();
-  json->Key("allRecordedIsThere").Bool(result.no_totals.empty());
-  json->Key("registers").Uint(result.checks).Key("orderNumbers").Uint(result.order_numbers);
-  json->Key("events").Uint(counts.events);
-  json->Key("memoryRanges").Uint(counts.memory_ranges);
-  json->Key("memoryBytes").Uint(counts.memory_bytes);
-  json->Key("fullKeyframes").Uint(counts.full_keyframes);
-  json->Key("keyframeStates").Uint(counts.keyframe_states);
-  json->Key("keyframePages").Uint(counts.keyframe_pages_equal);
-  json->Key("modules").Uint(counts.modules).EndObject();
-  json->Key("unchecked").BeginArray();
-  for (const std::string& line : Unchecked(result)) json->String(line);
-  json->EndArray();
+  Json json;
+  json["allRecordedIsThere"] = result.no_totals.empty();
+  json["registers"] = result.checks;
+  json["orderNumbers"] = result.order_numbers;
+  json["events"] = counts.events;
+  json["memoryRanges"] = counts.memory_ranges;
+  json["memoryBytes"] = counts.memory_bytes;
+  json["fullKeyframes"] = counts.full_keyframes;
+  json["keyframeStates"] = counts.keyframe_states;
+  json["keyframePages"] = counts.keyframe_pages_equal;
+  json["modules"] = counts.modules;
+  return json;
 }
 
-void ResultJson(const VerifyResult& result, JsonWriter* json) {
-  json->Key("exact").Bool(result.exact());
-  if (!result.exact()) json->Key("difference").String(result.difference.message());
-  json->Key("segments").Uint(result.segments).Key("segmentsFailed").Uint(result.segments_failed);
-  json->Key("instructions").Uint(result.states - result.signals);
-  json->Key("states").Uint(result.states).Key("checks").Uint(result.checks);
-  json->Key("seconds").Number(result.seconds);
-  CheckedJson(result, json);
+void AddResult(const VerifyResult& result, Json* json) {
+  (*json)["exact"] = result.exact();
+  if (!result.exact()) (*json)["difference"] = JsonText(result.difference.message());
+  (*json)["segments"] = result.segments;
+  (*json)["segmentsFailed"] = result.segments_failed;
+  (*json)["instructions"] = result.states - result.signals;
+  (*json)["states"] = result.states;
+  (*json)["checks"] = result.checks;
+  (*json)["seconds"] = JsonNumber(result.seconds);
+  (*json)["checked"] = CheckedJson(result);
+  Json& unchecked = (*json)["unchecked"] = Json::array();
+  for (const std::string& line : Unchecked(result)) unchecked.push_back(JsonText(line));
 }
 
 std::string VerifyJson(const std::string& directory, const std::vector<ProcessResult>& processes) {
-  JsonWriter json;
-  json.BeginObject().Key("trace").String(directory);
-  ResultJson(Total(processes), &json);
-  json.Key("processes").BeginArray();
+  Json json;
+  json["trace"] = JsonText(directory);
+  AddResult(Total(processes), &json);
+  Json& all = json["processes"] = Json::array();
   for (const ProcessResult& process : processes) {
-    json.BeginObject().Key("id").String(process.id).Key("directory").String(process.directory);
-    json.Key("program").String(process.program);
-    ResultJson(Total({process}), &json);
-    json.EndObject();
+    Json& entry = all.emplace_back();
+    entry["id"] = JsonText(process.id);
+    entry["directory"] = JsonText(process.directory);
+    entry["program"] = JsonText(process.program);
+    AddResult(Total({process}), &entry);
   }
-  json.EndArray().EndObject();
-  return json.text() + "\n";
+  return JsonDocument(json);
 }
 
 std::string ResultText(const VerifyResult& result) {

@@ -6,98 +6,130 @@
 namespace hindsight {
 namespace {
 
-void StringsJson(const char* key, const std::vector<std::string>& strings, JsonWriter* json) {
-  json->Key(key).BeginArray();
-  for (const std::string& string : strings) json->String(string);
-  json->EndArray();
+Json StringsJson(const std::vector<std::string>& strings) {
+  Json json = Json::array();
+  for (const std::string& string : strings) json.push_back(JsonText(string));
+  return json;
 }
 
-void StateJson(const Manifest& manifest, JsonWriter* json) {
-  json->Key("state").String(StateName(manifest.state));
+void AddState(const Manifest& manifest, Json* json) {
+  (*json)["state"] = StateName(manifest.state);
   if (manifest.state == TraceState::kComplete) {
-    json->Key("durationNs").Uint(manifest.end_time_ns);
-    json->Key("exitStatus").Int(manifest.exit_status);
-    json->Key("endReason").String(manifest.end_reason);
+    (*json)["durationNs"] = manifest.end_time_ns;
+    (*json)["exitStatus"] = manifest.exit_status;
+    (*json)["endReason"] = JsonText(manifest.end_reason);
   }
-  json->Key("end").String(EndText(manifest));
+  (*json)["end"] = JsonText(EndText(manifest));
 }
 
-void ManifestJson(const Manifest& manifest, JsonWriter* json) {
-  json->Key("program").String(manifest.program);
-  StringsJson("arguments", manifest.arguments, json);
-  json->Key("workingDirectory").String(manifest.working_directory);
-  json->Key("pid").Int(manifest.pid).Key("startTimeNs").Int(manifest.start_time_ns);
-  json->Key("start").String(manifest.start_kind);
-  StateJson(manifest, json);
-  json->Key("engine").String(manifest.engine);
-  json->Key("memoryModel").String(manifest.memory_model);
-  json->Key("schedule").String(manifest.schedule).Key("seed").Uint(manifest.schedule_seed);
-  json->Key("hostCpu").String(manifest.host_cpu);
-  json->Key("cpu").String(manifest.cpu.empty() ? "portable" : manifest.cpu);
-  StringsJson("requiredFeatures", manifest.required_features, json);
-  StringsJson("missingFeatures",
-              MissingFeatures(manifest.required_features, HostFeatures::OfThisHost()), json);
+void AddManifest(const Manifest& manifest, Json* json) {
+  (*json)["program"] = JsonText(manifest.program);
+  (*json)["arguments"] = StringsJson(manifest.arguments);
+  (*json)["workingDirectory"] = JsonText(manifest.working_directory);
+  (*json)["pid"] = manifest.pid;
+  (*json)["startTimeNs"] = manifest.start_time_ns;
+  (*json)["start"] = JsonText(manifest.start_kind);
+  AddState(manifest, json);
+  (*json)["engine"] = JsonText(manifest.engine);
+  (*json)["memoryModel"] = JsonText(manifest.memory_model);
+  (*json)["schedule"] = JsonText(manifest.schedule);
+  (*json)["seed"] = manifest.schedule_seed;
+  (*json)["hostCpu"] = JsonText(manifest.host_cpu);
+  (*json)["cpu"] = JsonText(manifest.cpu.empty() ? "portable" : manifest.cpu);
+  (*json)["requiredFeatures"] = StringsJson(manifest.required_features);
+  (*json)["missingFeatures"] =
+      StringsJson(MissingFeatures(manifest.required_features, HostFeatures::OfThisHost()));
 }
 
-void ThreadJson(const ThreadSummary& thread, bool all, JsonWriter* json) {
-  json->BeginObject().Key("thread").Int(thread.thread);
-  json->Key("instructions").Uint(thread.instructions);
-  json->Key("segments").Uint(thread.segments);
-  if (all) {
-    json->Key("name").String(thread.name);
-    json->Key("start").String(ToString(thread.start)).Key("end").String(ToString(thread.end));
-    json->Key("slices").Uint(thread.slices).Key("runningNs").Uint(thread.running_ns);
-    json->Key("moves").Uint(thread.moves).Key("cpus").BeginArray();
-    for (const uint64_t cpu : thread.cpus) json->Uint(cpu);
-    json->EndArray();
-  }
-  json->EndObject();
+Json ThreadJson(const ThreadSummary& thread, bool all) {
+  Json json;
+  json["thread"] = thread.thread;
+  json["instructions"] = thread.instructions;
+  json["segments"] = thread.segments;
+  if (!all) return json;
+  json["name"] = JsonText(thread.name);
+  json["start"] = ToString(thread.start);
+  json["end"] = ToString(thread.end);
+  json["slices"] = thread.slices;
+  json["runningNs"] = thread.running_ns;
+  json["moves"] = thread.moves;
+  json["cpus"] = Json::array();
+  for (const uint64_t cpu : thread.cpus) json["cpus"].push_back(cpu);
+  return json;
 }
 
-void SummaryJson(const TraceSummary& summary, bool threads, JsonWriter* json) {
-  json->Key("threads").BeginArray();
-  for (const ThreadSummary& thread : summary.threads) ThreadJson(thread, threads, json);
-  json->EndArray();
-  json->Key("instructions").Uint(summary.instructions);
-  json->Key("systemCalls").Uint(summary.syscalls).Key("signals").Uint(summary.signals);
-  json->Key("slices").Uint(summary.slices).Key("forks").Uint(summary.forks);
-  json->Key("execs").Uint(summary.execs);
-  json->Key("orderedKernelEvents").Uint(summary.kernel_events);
+void AddSummary(const TraceSummary& summary, bool threads, Json* json) {
+  Json& all = (*json)["threads"] = Json::array();
+  for (const ThreadSummary& thread : summary.threads) all.push_back(ThreadJson(thread, threads));
+  (*json)["instructions"] = summary.instructions;
+  (*json)["systemCalls"] = summary.syscalls;
+  (*json)["signals"] = summary.signals;
+  (*json)["slices"] = summary.slices;
+  (*json)["forks"] = summary.forks;
+  (*json)["execs"] = summary.execs;
+  (*json)["orderedKernelEvents"] = summary.kernel_events;
   if (summary.ordered_instructions) {
-    json->Key("orderedInstructions").Uint(*summary.ordered_instructions);
+    (*json)["orderedInstructions"] = *summary.ordered_instructions;
   }
-  json->Key("gaps").BeginArray();
+  Json& gaps = (*json)["gaps"] = Json::array();
   for (const GapSummary& gap : summary.gaps) {
-    json->BeginObject().Key("thread").Int(gap.thread).Key("count").Uint(gap.count);
-    json->Key("reason").String(gap.reason).EndObject();
+    Json& entry = gaps.emplace_back();
+    entry["thread"] = gap.thread;
+    entry["count"] = gap.count;
+    entry["reason"] = JsonText(gap.reason);
   }
-  json->EndArray();
 }
 
-void ProcessJson(const ProcessEntry& entry, bool threads, JsonWriter* json) {
+Json ProcessJson(const ProcessEntry& entry, bool threads) {
   const Manifest& manifest = entry.process.manifest;
-  json->BeginObject().Key("id").String(entry.id).Key("pid").Int(manifest.pid);
-  json->Key("parent").String(entry.parent).Key("directory").String(entry.process.directory);
-  json->Key("startTimeNs").Int(manifest.start_time_ns).Key("start").String(manifest.start_kind);
-  StateJson(manifest, json);
+  Json json;
+  json["id"] = JsonText(entry.id);
+  json["pid"] = manifest.pid;
+  json["parent"] = JsonText(entry.parent);
+  json["directory"] = JsonText(entry.process.directory);
+  json["startTimeNs"] = manifest.start_time_ns;
+  json["start"] = JsonText(manifest.start_kind);
+  AddState(manifest, &json);
   if (entry.status.ok()) {
-    json->Key("program").String(entry.summary.program);
-    SummaryJson(entry.summary, threads, json);
-    json->Key("bytes").Uint(entry.bytes);
+    json["program"] = JsonText(entry.summary.program);
+    AddSummary(entry.summary, threads, &json);
+    json["bytes"] = entry.bytes;
   } else {
-    json->Key("error").String(entry.status.message());
+    json["error"] = JsonText(entry.status.message());
   }
-  json->EndObject();
+  return json;
 }
 
-void ModulesJson(const TraceReader& trace, JsonWriter* json) {
-  json->Key("modules").BeginArray();
+Json ModulesJson(const TraceReader& trace) {
+  Json json = Json::array();
   for (const Module& module : trace.modules()) {
-    json->BeginObject().Key("path").String(module.path).Key("hash").String(module.hash);
-    json->Key("buildId").String(absl::BytesToHexString(module.build_id));
-    json->Key("bytes").Uint(module.size_bytes).Key("stored").Bool(module.stored).EndObject();
+    Json& entry = json.emplace_back();
+    entry["path"] = JsonText(module.path);
+    entry["hash"] = JsonText(module.hash);
+    entry["buildId"] = absl::BytesToHexString(module.build_id);
+    entry["bytes"] = module.size_bytes;
+    entry["stored"] = module.stored;
   }
-  json->EndArray();
+  return json;
+}
+
+Json SizesJson(const TraceReader::Sizes& sizes) {
+  Json json;
+  json["total"] = sizes.total;
+  json["segments"] = sizes.segments;
+  json["modules"] = sizes.modules;
+  json["fullKeyframes"] = sizes.full_keyframes;
+  json["events"] = sizes.events;
+  return json;
+}
+
+Json RecordingJson(const RecordingInfo& info) {
+  Json json;
+  json["processes"] = info.processes.size();
+  json["threads"] = info.threads();
+  json["instructions"] = info.instructions();
+  json["bytes"] = info.bytes();
+  return json;
 }
 
 }  // namespace
@@ -106,27 +138,20 @@ std::string InfoJson(const RecordingInfo& info, bool threads) {
   const TraceReader& trace = *info.first;
   const TraceSummary& summary = info.processes[0].summary;
   const TraceReader::Sizes sizes = trace.sizes();
-  JsonWriter json;
-  json.BeginObject().Key("trace").String(trace.directory());
-  ManifestJson(trace.manifest(), &json);
-  SummaryJson(summary, threads, &json);
-  json.Key("lightKeyframes").Uint(summary.segments);
-  json.Key("fullKeyframes").Uint(trace.full_keyframes().size());
-  json.Key("bytes").BeginObject().Key("total").Uint(sizes.total);
-  json.Key("segments").Uint(sizes.segments).Key("modules").Uint(sizes.modules);
-  json.Key("fullKeyframes").Uint(sizes.full_keyframes).Key("events").Uint(sizes.events);
-  json.EndObject();
-  json.Key("bitsPerInstruction").Number(BitsPerInstruction(sizes, summary.instructions));
-  ModulesJson(trace, &json);
-  json.Key("recording").BeginObject().Key("processes").Uint(info.processes.size());
-  json.Key("threads").Uint(info.threads()).Key("instructions").Uint(info.instructions());
-  json.Key("bytes").Uint(info.bytes()).EndObject();
-  json.Key("processes").BeginArray();
-  for (const ProcessEntry& entry : info.processes) ProcessJson(entry, threads, &json);
-  json.EndArray();
-  StringsJson("warnings", info.warnings, &json);
-  json.EndObject();
-  return json.text() + "\n";
+  Json json;
+  json["trace"] = JsonText(trace.directory());
+  AddManifest(trace.manifest(), &json);
+  AddSummary(summary, threads, &json);
+  json["lightKeyframes"] = summary.segments;
+  json["fullKeyframes"] = trace.full_keyframes().size();
+  json["bytes"] = SizesJson(sizes);
+  json["bitsPerInstruction"] = JsonNumber(BitsPerInstruction(sizes, summary.instructions));
+  json["modules"] = ModulesJson(trace);
+  json["recording"] = RecordingJson(info);
+  Json& processes = json["processes"] = Json::array();
+  for (const ProcessEntry& entry : info.processes) processes.push_back(ProcessJson(entry, threads));
+  json["warnings"] = StringsJson(info.warnings);
+  return JsonDocument(json);
 }
 
 }  // namespace hindsight

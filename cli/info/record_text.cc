@@ -97,12 +97,12 @@ std::string PatchText(const RegisterPatch& patch) {
   return out;
 }
 
-void PatchJson(const RegisterPatch& patch, JsonWriter* json) {
-  json->Key("registers").BeginObject();
+Json PatchJson(const RegisterPatch& patch) {
+  Json json = Json::object();
   for (size_t i = 0; i < patch.index.size() && i < patch.value.size(); ++i) {
-    json->Key(RegisterName(patch.index[i])).Hex(patch.value[i]);
+    json[RegisterName(patch.index[i])] = JsonHex(patch.value[i]);
   }
-  json->EndObject();
+  return json;
 }
 
 // Calls f(address, bytes) for each line of `page`.
@@ -186,70 +186,82 @@ struct TextVisitor {
   }
 };
 
-// Writes the body of a record as members of an object.
+// Adds the body of a record to an object.
 struct JsonVisitor {
   RecordTextOptions options;
-  JsonWriter* json;
+  Json& json;
 
   void operator()(const PageImport& page) const {
-    json->Key("kind").String("import page").Key("address").Hex(page.address);
-    json->Key("first").Bool(page.first).Key("lineMask").Hex(page.line_mask);
+    json["kind"] = "import page";
+    json["address"] = JsonHex(page.address);
+    json["first"] = page.first;
+    json["lineMask"] = JsonHex(page.line_mask);
     if (page.module >= 0) {
-      json->Key("module").Int(page.module).Key("moduleOffset").Uint(page.module_offset);
+      json["module"] = page.module;
+      json["moduleOffset"] = page.module_offset;
     }
-    if (page.known_mask != 0) json->Key("knownMask").Hex(page.known_mask);
+    if (page.known_mask != 0) json["knownMask"] = JsonHex(page.known_mask);
     if (!options.contents) return;
-    json->Key("lines").BeginObject();
-    ForEachLine(page, [this](uint64_t address, absl::Span<const uint8_t> bytes) {
-      json->Key(absl::StrFormat("%#x", address)).String(Hex(bytes));
+    Json& lines = json["lines"] = Json::object();
+    ForEachLine(page, [&lines](uint64_t address, absl::Span<const uint8_t> bytes) {
+      lines[absl::StrFormat("%#x", address)] = Hex(bytes);
     });
-    json->EndObject();
   }
   void operator()(const LineImport& line) const {
-    json->Key("kind").String("import line").Key("address").Hex(line.address);
-    json->Key("code").Bool(line.code);
-    if (options.contents) json->Key("bytes").String(Hex(line.bytes));
+    json["kind"] = "import line";
+    json["address"] = JsonHex(line.address);
+    json["code"] = line.code;
+    if (options.contents) json["bytes"] = Hex(line.bytes);
   }
   void operator()(const UncachedRead& read) const {
-    json->Key("kind").String("uncached read").Key("address").Hex(read.address);
-    json->Key("size").Uint(read.size).Key("value").Hex(read.value);
+    json["kind"] = "uncached read";
+    json["address"] = JsonHex(read.address);
+    json["size"] = read.size;
+    json["value"] = JsonHex(read.value);
   }
   void operator()(const SideEffect& effect) const {
-    json->Key("kind").String(absl::StrCat("side effect ", SideEffectName(effect.kind)));
-    json->Key("sequence").Uint(effect.sequence).Key("retired").Bool(effect.retired);
-    PatchJson(effect.registers, json);
+    json["kind"] = absl::StrCat("side effect ", SideEffectName(effect.kind));
+    json["sequence"] = effect.sequence;
+    json["retired"] = effect.retired;
+    json["registers"] = PatchJson(effect.registers);
   }
   void operator()(const Discontinuity& event) const {
-    json->Key("kind").String(absl::StrCat("discontinuity ", DiscontinuityName(event.kind)));
-    json->Key("sequence").Uint(event.sequence).Key("signal").Int(event.signal);
-    if (options.contents) json->Key("siginfo").String(absl::BytesToHexString(event.siginfo));
-    PatchJson(event.registers, json);
+    json["kind"] = absl::StrCat("discontinuity ", DiscontinuityName(event.kind));
+    json["sequence"] = event.sequence;
+    json["signal"] = event.signal;
+    if (options.contents) json["siginfo"] = absl::BytesToHexString(event.siginfo);
+    json["registers"] = PatchJson(event.registers);
   }
   void operator()(const RegisterHash& hash) const {
-    json->Key("kind").String("hash").Key("hash").Hex(hash.hash);
+    json["kind"] = "hash";
+    json["hash"] = JsonHex(hash.hash);
   }
   void operator()(const SegmentEnd& end) const {
-    json->Key("kind").String("end").Key("registers").BeginObject();
+    json["kind"] = "end";
+    Json& registers = json["registers"] = Json::object();
     for (size_t i = 0; i < end.registers.size(); ++i) {
-      json->Key(RegisterName(i)).Hex(end.registers[i]);
+      registers[RegisterName(i)] = JsonHex(end.registers[i]);
     }
-    json->EndObject();
   }
   void operator()(const Gap& gap) const {
-    json->Key("kind").String("gap").Key("reason").String(gap.reason);
+    json["kind"] = "gap";
+    json["reason"] = JsonText(gap.reason);
   }
   void operator()(const OrderRun& run) const {
-    json->Key("kind").String("order").Key("sequence").Uint(run.first_sequence);
-    json->Key("counts").BeginArray();
-    for (uint64_t count : run.counts) json->Uint(count);
-    json->EndArray();
+    json["kind"] = "order";
+    json["sequence"] = run.first_sequence;
+    Json& counts = json["counts"] = Json::array();
+    for (const uint64_t count : run.counts) counts.push_back(count);
   }
   void operator()(const PageLeft& left) const {
-    json->Key("kind").String("left").Key("address").Hex(left.address);
+    json["kind"] = "left";
+    json["address"] = JsonHex(left.address);
   }
   void operator()(const MemoryHash& memory) const {
-    json->Key("kind").String("memory").Key("address").Hex(memory.address);
-    json->Key("size").Uint(memory.size_bytes).Key("hash").Hex(memory.hash);
+    json["kind"] = "memory";
+    json["address"] = JsonHex(memory.address);
+    json["size"] = memory.size_bytes;
+    json["hash"] = JsonHex(memory.hash);
   }
 };
 
@@ -278,10 +290,32 @@ std::string SliceText(const ProcessEvent& event) {
   return out;
 }
 
-void NumbersJson(const std::vector<uint64_t>& numbers, JsonWriter* json) {
-  json->Key("arguments").BeginArray();
-  for (const uint64_t number : numbers) json->Uint(number);
-  json->EndArray();
+Json NumbersJson(const std::vector<uint64_t>& numbers) {
+  Json json = Json::array();
+  for (const uint64_t number : numbers) json.push_back(number);
+  return json;
+}
+
+Json HexJson(const std::vector<uint64_t>& numbers) {
+  Json json = Json::array();
+  for (const uint64_t number : numbers) json.push_back(JsonHex(number));
+  return json;
+}
+
+Json MapsJson(const std::vector<MapRegion>& maps) {
+  Json json = Json::array();
+  for (const MapRegion& region : maps) {
+    Json& entry = json.emplace_back();
+    entry["start"] = JsonHex(region.start);
+    entry["end"] = JsonHex(region.end);
+    entry["read"] = (region.protection & PROT_READ) != 0;
+    entry["write"] = (region.protection & PROT_WRITE) != 0;
+    entry["execute"] = (region.protection & PROT_EXEC) != 0;
+    entry["shared"] = region.shared;
+    entry["offset"] = region.file_offset;
+    entry["name"] = JsonText(region.name);
+  }
+  return json;
 }
 
 }  // namespace
@@ -290,10 +324,11 @@ std::string RecordText(const Record& record, const RecordTextOptions& options) {
   return absl::StrCat(record.count, " ", std::visit(TextVisitor{options}, record.body));
 }
 
-void RecordJson(const Record& record, const RecordTextOptions& options, JsonWriter* json) {
-  json->BeginObject().Key("count").Uint(record.count);
+Json RecordJson(const Record& record, const RecordTextOptions& options) {
+  Json json;
+  json["count"] = record.count;
   std::visit(JsonVisitor{options, json}, record.body);
-  json->EndObject();
+  return json;
 }
 
 std::string EventText(const ProcessEvent& event) {
@@ -346,41 +381,30 @@ std::string EventText(const ProcessEvent& event) {
   return out;
 }
 
-void EventJson(const ProcessEvent& event, JsonWriter* json) {
-  json->BeginObject().Key("count").Uint(event.count).Key("event").String(EventName(event.kind));
-  json->Key("sequence").Uint(event.sequence).Key("thread").Int(event.thread);
-  json->Key("number").Int(event.number);
+Json EventJson(const ProcessEvent& event) {
+  Json json;
+  json["count"] = event.count;
+  json["event"] = EventName(event.kind);
+  json["sequence"] = event.sequence;
+  json["thread"] = event.thread;
+  json["number"] = event.number;
   if (event.kind == EventKind::kSyscall) {
-    json->Key("name").String(SyscallText(event.number));
-    json->Key("arguments").BeginArray();
-    for (uint64_t argument : event.arguments) json->Hex(argument);
-    json->EndArray().Key("result").Int(event.result);
+    json["name"] = SyscallText(event.number);
+    json["arguments"] = HexJson(event.arguments);
+    json["result"] = event.result;
   }
   if (event.kind == EventKind::kFork || event.kind == EventKind::kSlice ||
       event.kind == EventKind::kSchedule) {
-    NumbersJson(event.arguments, json);
+    json["arguments"] = NumbersJson(event.arguments);
   }
-  if (event.kind == EventKind::kFork) json->Key("result").Int(event.result);
-  if (event.kind == EventKind::kMapPart) {
-    json->Key("ranges").BeginArray();
-    for (uint64_t border : event.arguments) json->Hex(border);
-    json->EndArray();
-  }
+  if (event.kind == EventKind::kFork) json["result"] = event.result;
+  if (event.kind == EventKind::kMapPart) json["ranges"] = HexJson(event.arguments);
   if (event.kind == EventKind::kMapChange || event.kind == EventKind::kMapPart) {
-    json->Key("maps").BeginArray();
-    for (const MapRegion& region : event.maps) {
-      json->BeginObject().Key("start").Hex(region.start).Key("end").Hex(region.end);
-      json->Key("read").Bool(region.protection & PROT_READ);
-      json->Key("write").Bool(region.protection & PROT_WRITE);
-      json->Key("execute").Bool(region.protection & PROT_EXEC);
-      json->Key("shared").Bool(region.shared).Key("offset").Uint(region.file_offset);
-      json->Key("name").String(region.name).EndObject();
-    }
-    json->EndArray();
+    json["maps"] = MapsJson(event.maps);
   } else if (event.kind != EventKind::kSignal && !event.text.empty()) {
-    json->Key("text").String(event.text);
+    json["text"] = JsonText(event.text);
   }
-  json->EndObject();
+  return json;
 }
 
 std::string WaitStatusText(int status) {

@@ -17,11 +17,10 @@ struct RecordTextOptions {
 
 // One line without a newline, or several where contents are shown.
 std::string RecordText(const Record& record, const RecordTextOptions& options);
-// Appends one JSON object.
-void RecordJson(const Record& record, const RecordTextOptions& options, JsonWriter* json);
+Json RecordJson(const Record& record, const RecordTextOptions& options);
 
 std::string EventText(const ProcessEvent& event);
-void EventJson(const ProcessEvent& event, JsonWriter* json);
+Json EventJson(const ProcessEvent& event);
 
 // How wait(2)'s status reads: "exited with status 1", "killed by signal 11 (Segmentation fault)".
 std::string WaitStatusText(int status);

@@ -15,10 +15,8 @@ class RecordTextTest : public ::testing::Test {
   std::string Text(uint64_t count, RecordBody body, bool contents = false) {
     return RecordText(Record{count, std::move(body)}, {.contents = contents});
   }
-  std::string Json(uint64_t count, RecordBody body) {
-    JsonWriter json(/*compact=*/true);
-    RecordJson(Record{count, std::move(body)}, {}, &json);
-    return json.text();
+  std::string JsonOf(uint64_t count, RecordBody body) {
+    return RecordJson(Record{count, std::move(body)}, {}).dump();
   }
 
   std::array<uint8_t, kLineBytes> line_;
@@ -33,7 +31,7 @@ TEST_F(RecordTextTest, PageImport) {
                      .lines = line_};
   EXPECT_EQ(Text(5, page), "5 import page 0x7000 first module 2+0x1000 lines 1");
   EXPECT_NE(Text(5, page, /*contents=*/true).find("0x7080: abab"), std::string::npos);
-  EXPECT_EQ(Json(5, page),
+  EXPECT_EQ(JsonOf(5, page),
             R"({"count":5,"kind":"import page","address":"0x7000","first":true,"lineMask":"0x4",)"
             R"("module":2,"moduleOffset":4096})");
 }
@@ -74,7 +72,7 @@ TEST_F(RecordTextTest, SyscallEvent) {
 TEST_F(RecordTextTest, KnownLines) {
   PageImport page = {.address = 0x7000, .line_mask = 4, .lines = line_, .known_mask = 4};
   EXPECT_EQ(Text(5, page), "5 import page 0x7000 lines 1 known 1");
-  EXPECT_NE(Json(5, page).find(R"("knownMask":"0x4")"), std::string::npos);
+  EXPECT_NE(JsonOf(5, page).find(R"("knownMask":"0x4")"), std::string::npos);
 }
 
 TEST_F(RecordTextTest, OrderRun) {
@@ -82,7 +80,7 @@ TEST_F(RecordTextTest, OrderRun) {
   const OrderRun run = {26, counts};
   EXPECT_EQ(Text(10, run), "10 order sequence 1A events 3 counts 3 to 9");
   EXPECT_EQ(Text(10, run, /*contents=*/true), "10 order sequence 1A events 3\n    3 4 9");
-  EXPECT_EQ(Json(10, run), R"({"count":10,"kind":"order","sequence":26,"counts":[3,4,9]})");
+  EXPECT_EQ(JsonOf(10, run), R"({"count":10,"kind":"order","sequence":26,"counts":[3,4,9]})");
 }
 
 TEST_F(RecordTextTest, EventsOfThreadsAndProcesses) {
