@@ -154,7 +154,8 @@ bool Disturb(pid_t pid, int round) {
     return false;
   }
   const pid_t thread = threads->at(0).thread;
-  auto patches = PatchVdso(MemoryMap::OfProcess(absl::StrCat("/proc/", thread, "/maps")), thread);
+  ProcMemFile memory(thread);
+  auto patches = PatchVdso(MemoryMap::OfProcess(absl::StrCat("/proc/", thread, "/maps")), &memory);
   EXPECT_TRUE(patches.ok()) << patches.status();
   std::vector<ThreadToDetach> detach = AsTheyAre(*threads);
   for (ThreadToDetach& each : detach) {

@@ -13,6 +13,7 @@
 #include "recorder/process/process_facts.h"
 #include "recorder/process/program_lookup.h"
 #include "recorder/ptrace/attach.h"
+#include "recorder/ptrace/thread_facts.h"
 #include "recorder/ptrace/tracee.h"
 #include "tracefmt/manifest.h"
 #include "tracefmt/trace_writer.h"
@@ -62,7 +63,7 @@ absl::StatusOr<std::unique_ptr<TraceWriter>> CreateTrace(const RecordOptions& op
 absl::StatusOr<RecordResult> RecordLaunched(const RecordOptions& options, MemoryModel model) {
   ASSIGN_OR_RETURN(const ExecCommand command, LookUpProgram(options.arguments));
   ASSIGN_OR_RETURN(std::unique_ptr<Tracee> tracee, Tracee::Launch(command));
-  if (!tracee->Is64Bit()) {
+  if (!Is64Bit(tracee->thread())) {
     return absl::InvalidArgumentError(command.path + ": is not run by an x86-64 program");
   }
   Manifest manifest = Describe(options, tracee->process());

@@ -136,6 +136,24 @@ TEST(TreeTest, IncludesPointOneWay) {
   }
 }
 
+// What stops, continues and looks into another process lies in one folder; /proc/PID/mem is opened,
+// and process_vm_readv called, in one file.
+TEST(TreeTest, ProcessesAreControlledInOnePlace) {
+  static const std::regex ptrace("\\bptrace\\((PTRACE_|request)|\\bWIFSTOPPED\\(");
+  static const std::regex memory("\"/mem\"|/mem\"|\\bprocess_vm_(read|write)v\\b[^.]*;");
+  for (const SourceFile& file : Sources()) {
+    const std::string folder = Folder(file.path);
+    if (TopFolder(file.path) != "recorder" || IsForTests(file.path)) continue;
+    for (const std::string& line : file.lines) {
+      EXPECT_TRUE(folder == "recorder/ptrace" || !std::regex_search(line, ptrace))
+          << file.path << " calls ptrace: " << line;
+      EXPECT_TRUE(file.path == "recorder/process/process_memory.cc" ||
+                  !std::regex_search(line, memory))
+          << file.path << " reads a process's memory by itself: " << line;
+    }
+  }
+}
+
 TEST(TreeTest, FoldersAreSmall) {
   std::map<std::string, int> files;
   for (const SourceFile& file : Sources()) {

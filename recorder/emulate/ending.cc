@@ -1,7 +1,5 @@
 // ThreadEngine: the end of a thread's recording.
 
-#include <sys/ptrace.h>
-
 #include <utility>
 
 #include "recorder/emulate/recording.h"
@@ -56,8 +54,7 @@ bool ThreadEngine::StopInCall() {
     const TraceeStop stop = tracee_->Interpret(*std::exchange(pending_status_, std::nullopt));
     if (stop.kind == TraceeStopKind::kExited) return false;
     if (stop.kind != TraceeStopKind::kSignal) return true;
-    ptrace(PTRACE_INTERRUPT, thread(), nullptr, nullptr);
-    ptrace(PTRACE_CONT, thread(), nullptr, stop.signal);
+    ContinueToStop(thread(), stop.signal);
   } else {
     tracee_->Interrupt();
   }

@@ -20,7 +20,7 @@ uint64_t PageOf(uint64_t address) { return address & ~(kPageBytes - 1); }
 void MemoryHashes::BeforeCall(int64_t number, const uint64_t* arguments, uint64_t count,
                               bool others) {
   const auto read = [this](uint64_t address, absl::Span<uint8_t> out) {
-    return tracee_->Read(address, out);
+    return tracee_->memory().Read(address, out);
   };
   for (const MemoryRange& range : HandedOut(number, arguments, kMaxBytesPerCall, read)) {
     LogRange(range, count, others);
@@ -46,7 +46,7 @@ void MemoryHashes::LogRange(const MemoryRange& range, uint64_t count, bool other
 
 void MemoryHashes::LogPart(const MemoryRange& part, bool known, uint64_t count, bool others) {
   in_process_.resize(part.size);
-  if (!tracee_->Read(part.address, absl::MakeSpan(in_process_))) return;
+  if (!tracee_->memory().Read(part.address, absl::MakeSpan(in_process_))) return;
   const std::vector<uint8_t>* bytes = &in_process_;
   if (known && others) {
     in_view_.resize(part.size);

@@ -79,7 +79,7 @@ bool ProcessPager::OnMissing(uint64_t address, Access access) {
   if (page->host == nullptr) return false;  // above all user memory
   if (page->held) return true;              // held as data; now executed, and may be
   scratch_.resize(std::max(scratch_.size(), kPageBytes));
-  if (!tracee_->Read(address, absl::MakeSpan(scratch_.data(), kPageBytes))) return false;
+  if (!tracee_->memory().Read(address, absl::MakeSpan(scratch_.data(), kPageBytes))) return false;
 
   Describe(page, *region);
   Import(page, scratch_.data());
@@ -336,7 +336,7 @@ bool ProcessPager::Rollback() {
     std::vector<uint8_t> contents(kPageBytes);
     if (page->pristine != nullptr) {
       std::memcpy(contents.data(), page->pristine->data(), kPageBytes);
-    } else if (!tracee_->Read(page->address, absl::MakeSpan(contents))) {
+    } else if (!tracee_->memory().Read(page->address, absl::MakeSpan(contents))) {
       return false;
     }
     page->dirty = false;

@@ -57,11 +57,11 @@ class ProcessPagerTest : public testing::Test {
   }
   uint8_t InProcess(uint64_t address) {
     uint8_t byte = 0;
-    EXPECT_TRUE(tracee_->Read(address, absl::MakeSpan(&byte, 1)));
+    EXPECT_TRUE(tracee_->memory().Read(address, absl::MakeSpan(&byte, 1)));
     return byte;
   }
   void PokeProcess(uint64_t address, uint8_t byte) {
-    EXPECT_TRUE(tracee_->Write(address, absl::MakeConstSpan(&byte, 1)));
+    EXPECT_TRUE(tracee_->memory().Write(address, absl::MakeConstSpan(&byte, 1)));
   }
 
   // Longer than any page is looked at without being used.

@@ -43,7 +43,7 @@ std::vector<ProcessPager::Page*> ProcessPager::Fetch(absl::Span<Page* const> uno
     for (size_t i = 0; i < batch; ++i) {
       pieces.push_back({pages[first + i]->address, &scratch_[i * kPageBytes], kPageBytes});
     }
-    const size_t got = tracee_->ReadPieces(pieces);
+    const size_t got = tracee_->memory().ReadPieces(pieces);
     for (size_t i = 0; i < got; ++i) Import(pages[first + i], &scratch_[i * kPageBytes]);
     first += got;
     if (got < batch) unreadable.push_back(pages[first++]);

@@ -68,7 +68,7 @@ TEST_F(ProcessPagerTest, RolledBackCodeIsExecutedAsItIsAgain) {
   }
   SetMap(std::move(map));
   const uint8_t code[] = {0xb8, 1, 0, 0, 0, 0x0f, 0x05};  // mov eax,1; syscall
-  ASSERT_TRUE(tracee_->Write(stack_, absl::MakeConstSpan(code)));
+  ASSERT_TRUE(tracee_->memory().Write(stack_, absl::MakeConstSpan(code)));
   auto run = [&] {
     RegisterFile registers;
     registers.rip = stack_;

@@ -11,6 +11,7 @@
 #include "recorder/emulate/thread_engine.h"
 #include "recorder/log/full_keyframe.h"
 #include "recorder/process/process_facts.h"
+#include "recorder/process/process_memory.h"
 #include "recorder/process/vdso.h"
 #include "recorder/ptrace/attach.h"
 #include "recorder/ptrace/remote_call.h"
@@ -82,7 +83,8 @@ void RecordedProcess::Count(const ThreadEngine& engine) {
 absl::Status RecordedProcess::UnpatchVdso(ThreadEngine* by) {
   std::vector<uint64_t> pages;
   for (const VdsoPatch& patch : vdso_patches_) pages.push_back(patch.address & ~(kPageBytes - 1));
-  RETURN_IF_ERROR(RestoreVdso(vdso_patches_, by->thread()));
+  ProcMemFile memory(by->thread());
+  RETURN_IF_ERROR(RestoreVdso(vdso_patches_, &memory));
   for (const auto& engine : threads_) engine->Refresh(pages);
   vdso_patches_.clear();
   return absl::OkStatus();
@@ -91,7 +93,8 @@ absl::Status RecordedProcess::UnpatchVdso(ThreadEngine* by) {
 absl::Status RecordedProcess::OpenImage(Tracee* tracee) {
   auxv_ = AuxiliaryVector(tracee->thread());
   RETURN_IF_ERROR(ReloadMap(tracee, nullptr, 0));
-  ASSIGN_OR_RETURN(std::vector<VdsoPatch> patches, PatchVdso(space_->map(), tracee->thread()));
+  ProcMemFile memory(tracee->thread());
+  ASSIGN_OR_RETURN(std::vector<VdsoPatch> patches, PatchVdso(space_->map(), &memory));
   if (!patches.empty()) vdso_patches_ = std::move(patches);
   if (recording_->options().attach_pid == 0) return absl::OkStatus();
   InstallCommitArea(tracee->thread());

@@ -2,7 +2,6 @@
 
 #include <errno.h>
 #include <signal.h>
-#include <sys/ptrace.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -15,6 +14,8 @@
 #include "base/check.h"
 #include "base/status_macros.h"
 #include "recorder/process/process_facts.h"
+#include "recorder/ptrace/thread_stop.h"
+#include "recorder/ptrace/wait_status.h"
 
 namespace hindsight {
 namespace {
@@ -167,21 +168,20 @@ bool Recording::TakeStops(bool block) {
 }
 
 void Recording::OnStatus(pid_t thread, int status) {
+  const WaitStatus decoded = WaitStatus::Decode(status);
   const auto it = tasks_.find(thread);
   if (it == tasks_.end()) {
     if (OnNativeStatus(thread, status)) return;
-    if (thread == root_pid_ && !WIFSTOPPED(status)) {
+    if (!decoded.stopped() && thread == root_pid_) {
       NoteRootExit(status);
-    } else if (WIFSTOPPED(status)) {
+    } else if (decoded.stopped()) {
       early_[thread] = status;
     }
     return;
   }
   ThreadEngine* engine = it->second;
-  if (WIFSTOPPED(status) && status >> 16 == PTRACE_EVENT_EXEC) {
-    if (OnExec(engine, status)) return;
-  }
-  if (!WIFSTOPPED(status)) {
+  if (decoded.is_exec() && OnExec(engine, status)) return;
+  if (!decoded.stopped()) {
     engine->OnExit(status);
     return;
   }
@@ -204,10 +204,9 @@ void Recording::TakeExits(pid_t waiting) {
 
 // True if another thread than `engine` has executed a program, and taken its place.
 bool Recording::OnExec(ThreadEngine* engine, int status) {
-  unsigned long former = 0;
-  ptrace(PTRACE_GETEVENTMSG, engine->thread(), nullptr, &former);
-  if (static_cast<pid_t>(former) == engine->thread()) return false;
-  engine->TakeOverExec(Find(static_cast<pid_t>(former)));
+  const pid_t former = TaskOfEvent(engine->thread());
+  if (former == engine->thread()) return false;
+  engine->TakeOverExec(Find(former));
   engine->TakeStatus(status);
   return true;
 }
@@ -397,8 +396,12 @@ void Recording::WaitForRoot() {
     int status;
     const pid_t pid = waitpid(-1, &status, __WALL);
     if (pid < 0 && errno != EINTR) return;
-    if (pid > 0 && WIFSTOPPED(status)) ptrace(PTRACE_DETACH, pid, nullptr, nullptr);
-    if (pid == root_pid_ && !WIFSTOPPED(status)) NoteRootExit(status);
+    if (pid < 0) continue;
+    if (WaitStatus::Decode(status).stopped()) {
+      Detach(pid);
+    } else if (pid == root_pid_) {
+      NoteRootExit(status);
+    }
   }
 }
 

@@ -37,7 +37,7 @@ bool ThreadEngine::MayCheckBlock() {
     return false;
   }
   const auto read = [this](uint64_t address, absl::Span<uint8_t> out) {
-    return cpu_->ReadHeld(address, out) || tracee_->Read(address, out);
+    return cpu_->ReadHeld(address, out) || tracee_->memory().Read(address, out);
   };
   const uint64_t rseq = kernel_words_.rseq();
   if (rseq != 0 && SequenceAt(rseq, cpu_->pc(), read).has_value()) return false;

@@ -81,12 +81,12 @@ class SharedMemoryTest : public testing::Test {
 
   uint8_t InProcess(uint64_t address) {
     uint8_t byte = 0;
-    EXPECT_TRUE(tracee_->Read(address, absl::MakeSpan(&byte, 1)));
+    EXPECT_TRUE(tracee_->memory().Read(address, absl::MakeSpan(&byte, 1)));
     return byte;
   }
   // What the kernel does for a read() that another thread waits in.
   void KernelWrites(uint64_t address, uint8_t byte) {
-    EXPECT_TRUE(tracee_->Write(address, absl::MakeConstSpan(&byte, 1)));
+    EXPECT_TRUE(tracee_->memory().Write(address, absl::MakeConstSpan(&byte, 1)));
   }
 
   FakeTraceWriter writer_;  // of modules
@@ -212,7 +212,7 @@ class WrittenOutTest : public SharedMemoryTest {
   }
   uint64_t HashOfProcess() {
     uint8_t bytes[16];
-    EXPECT_TRUE(tracee_->Read(stack_ + 8, absl::MakeSpan(bytes)));
+    EXPECT_TRUE(tracee_->memory().Read(stack_ + 8, absl::MakeSpan(bytes)));
     return HashMemory(bytes);
   }
 };

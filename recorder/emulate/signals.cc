@@ -85,7 +85,7 @@ void ThreadEngine::NoteInterruptedCall(const CallInFlight& call, const RegisterF
   const auto bytes =
       absl::MakeSpan(reinterpret_cast<uint8_t*>(&context.uc_mcontext), sizeof(context.uc_mcontext));
   const uint64_t address = handler.gpr[kRdx] + offsetof(ucontext_t, uc_mcontext);
-  if (!tracee_->Read(address, bytes)) return;
+  if (!tracee_->memory().Read(address, bytes)) return;
   RegisterFile after = cpu_->registers();
   const greg_t* saved = context.uc_mcontext.gregs;
   if (static_cast<uint64_t>(saved[REG_RIP]) == after.rip) return;

@@ -18,6 +18,7 @@
 #include "recorder/process/exec_privileges.h"
 #include "recorder/process/process_facts.h"
 #include "recorder/process/rseq.h"
+#include "recorder/ptrace/thread_facts.h"
 
 namespace hindsight {
 namespace {
@@ -242,7 +243,7 @@ void ThreadEngine::NoteAffinity() {
   RegisterFile after;
   if (!tracee_->GetRegisters(/*vectors=*/false, &after)) return;
   told.resize(std::min<uint64_t>(told.size(), after.gpr[kRax]));
-  tracee_->Write(call_->arguments()[2], told);
+  tracee_->memory().Write(call_->arguments()[2], told);
 }
 
 void ThreadEngine::LogForks() {
@@ -263,7 +264,7 @@ void ThreadEngine::FinishExec() {
   pager_.Reset();
   cpu_->CheckAlignment();
   process_->OnExec();
-  if (!tracee_->Is64Bit()) {
+  if (!Is64Bit(tracee_->thread())) {
     process_->LetGo("started a program that is not for x86-64");
     return;
   }
@@ -327,10 +328,10 @@ std::string ThreadEngine::ReasonNotToExec(const CallInFlight& call) const {
 std::string ThreadEngine::ReadPath(uint64_t address) const {
   std::string path;
   char byte = 0;
-  while (
-      path.size() < PATH_MAX &&
-      tracee_->Read(address + path.size(), absl::MakeSpan(reinterpret_cast<uint8_t*>(&byte), 1)) &&
-      byte != '\0') {
+  while (path.size() < PATH_MAX &&
+         tracee_->memory().Read(address + path.size(),
+                                absl::MakeSpan(reinterpret_cast<uint8_t*>(&byte), 1)) &&
+         byte != '\0') {
     path.push_back(byte);
   }
   return path;

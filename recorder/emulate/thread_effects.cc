@@ -129,7 +129,9 @@ bool ThreadEngine::TakeBackMemory() {
 }
 
 ReadMemory ThreadEngine::Reader() const {
-  return [this](uint64_t address, absl::Span<uint8_t> out) { return tracee_->Read(address, out); };
+  return [this](uint64_t address, absl::Span<uint8_t> out) {
+    return tracee_->memory().Read(address, out);
+  };
 }
 
 SyscallOutputs ThreadEngine::OutputsOfCall(const CallInFlight& call, int64_t result) const {
@@ -150,7 +152,7 @@ SyscallOutputs ThreadEngine::OutputsOfStep(const RegisterFile& before) const {
   std::array<uint8_t, 15> code;
   size_t size = code.size();
   // It may end where memory does.
-  while (size > 0 && !tracee_->Read(before.rip, absl::MakeSpan(code.data(), size))) --size;
+  while (size > 0 && !tracee_->memory().Read(before.rip, absl::MakeSpan(code.data(), size))) --size;
   return OutputsOfInstruction(absl::MakeConstSpan(code.data(), size), before);
 }
 

@@ -7,6 +7,7 @@
 #include "recorder/emulate/recording.h"
 #include "recorder/process/rseq.h"
 #include "recorder/process/scheduling.h"
+#include "recorder/ptrace/thread_facts.h"
 
 namespace hindsight {
 namespace {

@@ -69,7 +69,7 @@ void ThreadEngine::RunLegs(uint64_t begun_ns) {
 // A turn must not end within a restartable sequence: it would not be started over.
 void ThreadEngine::LeaveSequence() {
   const auto read = [this](uint64_t address, absl::Span<uint8_t> out) {
-    return cpu_->ReadHeld(address, out) || tracee_->Read(address, out);
+    return cpu_->ReadHeld(address, out) || tracee_->memory().Read(address, out);
   };
   const uint64_t rseq = kernel_words_.rseq();
   for (int i = 0; i < kMaxSequenceSteps && SequenceAt(rseq, cpu_->pc(), read).has_value(); ++i) {

@@ -1,14 +1,11 @@
 #include "recorder/log/full_keyframe.h"
 
-#include <fcntl.h>
-#include <unistd.h>
-
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
-#include "base/unique_fd.h"
 #include "recorder/process/populated_pages.h"
+#include "recorder/process/process_memory.h"
 
 namespace hindsight {
 namespace {
@@ -19,7 +16,7 @@ class KeyframeMemory {
       : modules_(modules),
         writer_(writer),
         populated_(absl::StrCat("/proc/", process, "/pagemap")),
-        memory_(open(absl::StrCat("/proc/", process, "/mem").c_str(), O_RDONLY | O_CLOEXEC)) {}
+        memory_(process) {}
 
   absl::Status AddRegion(const MapRegion& region) {
     if (region.shared || region.name == "[vvar]" || region.name == "[vvar_vclock]" ||
@@ -57,8 +54,8 @@ class KeyframeMemory {
 
   absl::Status AddContents(uint64_t page) {
     uint8_t bytes[kPageBytes];
-    // Beyond the end of its file a page cannot be read: it is not there.
-    if (pread(memory_.get(), bytes, kPageBytes, static_cast<off_t>(page)) != kPageBytes) {
+    // A page after the end of its file is not there.
+    if (!memory_.Read(page, bytes)) {
       unseen_.emplace_back(page, page + kPageBytes);
       return absl::OkStatus();
     }
@@ -68,7 +65,7 @@ class KeyframeMemory {
   const ModuleTable& modules_;
   TraceWriter* const writer_;
   PopulatedPages populated_;
-  UniqueFd memory_;
+  ProcMemFile memory_;
   std::vector<std::pair<uint64_t, uint64_t>> unseen_;
 };
 

@@ -3,6 +3,8 @@
 #include <cpuid.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <linux/kcmp.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <cstring>
@@ -80,6 +82,11 @@ std::vector<uint64_t> AuxiliaryVector(pid_t pid) {
   uint64_t word;
   while (fd.valid() && read(fd.get(), &word, sizeof(word)) == sizeof(word)) words.push_back(word);
   return words;
+}
+
+bool SharesMemory(pid_t a, pid_t b, bool otherwise) {
+  const long result = syscall(SYS_kcmp, a, b, KCMP_VM, 0, 0);
+  return result < 0 ? otherwise : result == 0;
 }
 
 std::string CpuBrand() {

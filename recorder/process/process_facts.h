@@ -28,6 +28,9 @@ bool IsFirstOfNamespace(pid_t pid);
 int64_t StatusNumber(pid_t pid, absl::string_view field);
 // Type, value, ...: the auxiliary vector as the kernel made it.
 std::vector<uint64_t> AuxiliaryVector(pid_t pid);
+// Whether two processes (or threads) have one memory, as after vfork; `otherwise` where the kernel
+// does not say.
+bool SharesMemory(pid_t a, pid_t b, bool otherwise);
 std::string CpuBrand();
 
 }  // namespace hindsight

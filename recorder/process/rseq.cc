@@ -1,16 +1,7 @@
 #include "recorder/process/rseq.h"
 
-#include <sys/ptrace.h>
-
 namespace hindsight {
 namespace {
-
-// Newer than the headers of some hosts.
-constexpr int kGetRseqConfiguration = 0x420f;
-struct RseqConfiguration {
-  uint64_t address;
-  uint32_t size, signature, flags, pad;
-};
 
 // linux/rseq.h: offset of the pointer to the sequence in struct rseq, and struct rseq_cs.
 constexpr uint64_t kPointerOffset = 8;
@@ -25,13 +16,6 @@ bool Read(const MemoryReadFunction& read, uint64_t address, T* value) {
 }
 
 }  // namespace
-
-uint64_t RseqOf(pid_t thread) {
-  RseqConfiguration configuration = {};
-  const auto request = static_cast<__ptrace_request>(kGetRseqConfiguration);
-  if (ptrace(request, thread, sizeof(configuration), &configuration) < 0) return 0;
-  return configuration.address;
-}
 
 std::optional<CriticalSequence> SequenceAt(uint64_t rseq, uint64_t pc,
                                            const MemoryReadFunction& read) {

@@ -7,8 +7,6 @@
 #ifndef HINDSIGHT_RECORDER_PROCESS_RSEQ_H_
 #define HINDSIGHT_RECORDER_PROCESS_RSEQ_H_
 
-#include <sys/types.h>
-
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -22,12 +20,9 @@ constexpr uint64_t kRseqBytes = 32;
 
 struct CriticalSequence {
   uint64_t start = 0;
-  uint64_t end = 0;    // behind its last instruction, which commits
+  uint64_t end = 0;    // after its last instruction, which commits
   uint64_t abort = 0;  // where the thread starts over
 };
-
-// Where stopped thread `thread` has registered its struct rseq; 0: it has not.
-uint64_t RseqOf(pid_t thread);
 
 // The sequence that a thread at `pc`, whose struct rseq lies at `rseq`, is in the middle of. At its
 // first instruction it is not yet. `read` reads the memory that the thread sees.

@@ -1,15 +1,9 @@
 #include "recorder/process/rseq.h"
 
-#include <signal.h>
-#include <sys/ptrace.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
 #include <cstring>
 #include <vector>
 
 #include "gtest/gtest.h"
-#include "recorder/ptrace/attach.h"
 
 namespace hindsight {
 namespace {
@@ -55,24 +49,6 @@ TEST_F(SequenceAtTest, NoneWithoutPointerOrMemory) {
   EXPECT_FALSE(At(0x4001).has_value());
   EXPECT_FALSE(At(0x4001, 0).has_value());
   EXPECT_FALSE(At(0x4001, 0x9999).has_value());
-}
-
-TEST(RseqOfTest, LibcRegistersIt) {
-#if __GLIBC_PREREQ(2, 35)
-  const pid_t child = fork();
-  if (child == 0) {
-    pause();
-    _exit(0);
-  }
-  auto threads = AttachToProcess(child, 0);
-  ASSERT_TRUE(threads.ok()) << threads.status();
-  EXPECT_NE(RseqOf(child), 0u);
-  kill(child, SIGKILL);
-  waitpid(child, nullptr, 0);
-  EXPECT_EQ(RseqOf(child), 0u);
-#else
-  GTEST_SKIP() << "this libc does not";
-#endif
 }
 
 }  // namespace

@@ -49,4 +49,9 @@ std::optional<SchedulingNote> ThreadScheduling::Read() const {
   return ParseStat(absl::string_view(text, got));
 }
 
+bool HasEnded(pid_t process, pid_t thread) {
+  const std::optional<SchedulingNote> note = ThreadScheduling(process, thread).Read();
+  return !note.has_value() || note->state == 'Z' || note->state == 'X';
+}
+
 }  // namespace hindsight

@@ -38,6 +38,9 @@ class ThreadScheduling {
   UniqueFd stat_;
 };
 
+// Whether the thread is gone, or a zombie: has ended, and not been waited for.
+bool HasEnded(pid_t process, pid_t thread);
+
 }  // namespace hindsight
 
 #endif  // HINDSIGHT_RECORDER_PROCESS_SCHEDULING_H_

@@ -1,17 +1,12 @@
 #include "recorder/process/vdso.h"
 
 #include <elf.h>
-#include <fcntl.h>
 #include <sys/syscall.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cstring>
 #include <optional>
 #include <utility>
-
-#include "absl/strings/str_cat.h"
-#include "base/unique_fd.h"
 
 namespace hindsight {
 namespace {
@@ -86,11 +81,6 @@ bool NameIs(absl::Span<const uint8_t> image, uint64_t offset, const char* name) 
          std::memcmp(image.data() + offset, name, length) == 0;
 }
 
-// /proc/PID/mem ignores the rights of pages: what is written becomes the process's own copy.
-UniqueFd OpenMemory(pid_t process, int flags) {
-  return UniqueFd(open(absl::StrCat("/proc/", process, "/mem").c_str(), flags | O_CLOEXEC));
-}
-
 // This process's vdso.
 absl::Span<const uint8_t> OwnImage() {
   const MemoryMap map = MemoryMap::OfProcess("/proc/self/maps");
@@ -99,18 +89,13 @@ absl::Span<const uint8_t> OwnImage() {
   return {reinterpret_cast<const uint8_t*>(region->start), region->end - region->start};
 }
 
-bool WriteWhole(const UniqueFd& memory, uint64_t address, absl::Span<const uint8_t> bytes) {
-  return pwrite(memory.get(), bytes.data(), bytes.size(), static_cast<off_t>(address)) ==
-         static_cast<ssize_t>(bytes.size());
-}
-
 }  // namespace
 
 std::vector<VdsoPatch> PlanVdsoPatches(uint64_t base, absl::Span<const uint8_t> image) {
   std::vector<VdsoPatch> patches;
   const DynamicTables tables = FindTables(image);
   if (tables.symbols == 0 || tables.strings == 0) return patches;
-  // The number of symbols stands nowhere simple; the linker puts the strings right behind them.
+  // The number of symbols stands nowhere simple; the linker puts the strings right after them.
   for (uint64_t at = tables.symbols; at + sizeof(Elf64_Sym) <= tables.strings;
        at += sizeof(Elf64_Sym)) {
     const auto symbol = At<Elf64_Sym>(image, at);
@@ -145,14 +130,12 @@ std::optional<uint64_t> FindVdsoCall(absl::Span<const VdsoPatch> patches) {
   return *loop + kLoopBytes;
 }
 
-absl::StatusOr<std::vector<VdsoPatch>> PatchVdso(const MemoryMap& map, pid_t process) {
+absl::StatusOr<std::vector<VdsoPatch>> PatchVdso(const MemoryMap& map, ProcessMemory* memory) {
   std::vector<VdsoPatch> done;
   const MapRegion* region = map.FindNamed("[vdso]");
   if (region == nullptr) return done;
-  UniqueFd memory = OpenMemory(process, O_RDWR);
   std::vector<uint8_t> image(region->end - region->start);
-  if (!memory.valid() || pread(memory.get(), image.data(), image.size(), region->start) !=
-                             static_cast<ssize_t>(image.size())) {
+  if (!memory->Read(region->start, absl::MakeSpan(image))) {
     return absl::InternalError("cannot read the program's vdso");
   }
   const std::vector<VdsoPatch> own = PlanVdsoPatches(region->start, OwnImage());
@@ -164,7 +147,7 @@ absl::StatusOr<std::vector<VdsoPatch>> PatchVdso(const MemoryMap& map, pid_t pro
       if (same != own.end() && same->original != same->code) done.push_back(*same);
       continue;
     }
-    if (!WriteWhole(memory, patch.address, patch.code)) {
+    if (!memory->Write(patch.address, patch.code)) {
       return absl::InternalError("cannot patch the program's vdso");
     }
     done.push_back(std::move(patch));
@@ -172,16 +155,12 @@ absl::StatusOr<std::vector<VdsoPatch>> PatchVdso(const MemoryMap& map, pid_t pro
   return done;
 }
 
-absl::Status RestoreVdso(absl::Span<const VdsoPatch> patches, pid_t process) {
-  if (patches.empty()) return absl::OkStatus();
-  UniqueFd memory = OpenMemory(process, O_RDWR);
-  if (!memory.valid()) return absl::OkStatus();  // the process is gone
+absl::Status RestoreVdso(absl::Span<const VdsoPatch> patches, ProcessMemory* memory) {
   for (const VdsoPatch& patch : patches) {
     std::vector<uint8_t> now(patch.code.size());
-    const ssize_t got = pread(memory.get(), now.data(), now.size(), patch.address);
-    // Another program runs by now, or has unmapped it.
-    if (got != static_cast<ssize_t>(now.size()) || now != patch.code) continue;
-    if (!WriteWhole(memory, patch.address, patch.original)) {
+    // The process is gone, runs another program by now, or has unmapped it.
+    if (!memory->Read(patch.address, absl::MakeSpan(now)) || now != patch.code) continue;
+    if (!memory->Write(patch.address, patch.original)) {
       return absl::InternalError("cannot restore the program's vdso");
     }
   }

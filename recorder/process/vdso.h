@@ -18,10 +18,11 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "recorder/process/memory_map.h"
+#include "recorder/process/process_memory.h"
 
 namespace hindsight {
 
-// After the code of one function lies a loop, for a thread that is to use up time natively, and a
+// The code of one function is followed by a loop, in which a thread uses up time natively, and by a
 // system call that returns to a signal frame.
 struct VdsoPatch {
   uint64_t address = 0;
@@ -38,14 +39,14 @@ std::optional<uint64_t> FindVdsoLoop(absl::Span<const VdsoPatch> patches);
 // Where it has a system call that is followed by rt_sigreturn, if it has one.
 std::optional<uint64_t> FindVdsoCall(absl::Span<const VdsoPatch> patches);
 
-// Patches the vdso of the stopped process that thread `process` belongs to, and returns what that
-// was; to be put back by RestoreVdso. No vdso, no work. What a fork has inherited is returned like
-// what is done now: `original` is that of this process's own vdso then, which is the same.
-// Requires: no thread is in the vdso.
-absl::StatusOr<std::vector<VdsoPatch>> PatchVdso(const MemoryMap& map, pid_t process);
-// Requires: no thread is inside a patch, see LeaveVdsoPatch. Pages not mapped any more are no
+// Patches the vdso of the stopped process with this map and memory, and returns what it replaced,
+// for RestoreVdso. Nothing is done without a vdso. Patches that a fork has inherited are returned
+// as well: `original` is what this process's own vdso has there, which is the same.
+// Requires: no thread is in the vdso; `memory` can write to pages without the right to.
+absl::StatusOr<std::vector<VdsoPatch>> PatchVdso(const MemoryMap& map, ProcessMemory* memory);
+// Requires: no thread is inside a patch, see LeaveVdsoPatch. Pages no longer mapped are not an
 // error.
-absl::Status RestoreVdso(absl::Span<const VdsoPatch> patches, pid_t process);
+absl::Status RestoreVdso(absl::Span<const VdsoPatch> patches, ProcessMemory* memory);
 
 // If the thread of these registers is in the middle of a patch: lets it go back to the beginning of
 // the function, or return from it if it has made the system call. True if the registers changed.

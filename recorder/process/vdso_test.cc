@@ -10,6 +10,7 @@
 #include <memory>
 
 #include "gtest/gtest.h"
+#include "recorder/process/fake_process_memory.h"
 #include "recorder/ptrace/tracee.h"
 #include "recorder/ptrace/true_process.h"
 
@@ -23,7 +24,7 @@ std::vector<uint8_t> OwnVdso() {
   return std::vector<uint8_t>(start, start + (region->end - region->start));
 }
 
-TEST(VdsoTest, OneLoopLiesBehindAFunction) {
+TEST(VdsoTest, OneLoopFollowsAFunction) {
   const std::vector<VdsoPatch> patches = PlanVdsoPatches(0, OwnVdso());
   const std::optional<uint64_t> loop = FindVdsoLoop(patches);
   ASSERT_TRUE(loop.has_value());
@@ -76,7 +77,7 @@ class StoppedProcessTest : public ::testing::Test {
   std::vector<uint8_t> Image() {
     const MapRegion* region = map_.FindNamed("[vdso]");
     std::vector<uint8_t> image(region->end - region->start);
-    EXPECT_TRUE(tracee_->Read(region->start, absl::MakeSpan(image)));
+    EXPECT_TRUE(tracee_->memory().Read(region->start, absl::MakeSpan(image)));
     return image;
   }
 
@@ -86,26 +87,47 @@ class StoppedProcessTest : public ::testing::Test {
 
 TEST_F(StoppedProcessTest, IsPatchedAndRestored) {
   const std::vector<uint8_t> before = Image();
-  auto patches = PatchVdso(map_, tracee_->thread());
+  ProcMemFile memory(tracee_->thread());
+  auto patches = PatchVdso(map_, &memory);
   ASSERT_TRUE(patches.ok());
   ASSERT_GE(patches->size(), 4u);
   for (const VdsoPatch& patch : *patches) {
     std::vector<uint8_t> now(patch.code.size());
-    ASSERT_TRUE(tracee_->Read(patch.address, absl::MakeSpan(now)));
+    ASSERT_TRUE(tracee_->memory().Read(patch.address, absl::MakeSpan(now)));
     EXPECT_EQ(now, patch.code);
   }
   EXPECT_NE(Image(), before);
   // As in a fork: done already, and what it was is known all the same.
-  auto again = PatchVdso(map_, tracee_->thread());
+  auto again = PatchVdso(map_, &memory);
   ASSERT_EQ(again->size(), patches->size());
   for (size_t i = 0; i < again->size(); ++i) {
     EXPECT_EQ(again->at(i).address, patches->at(i).address);
     EXPECT_EQ(again->at(i).original, patches->at(i).original);
   }
-  EXPECT_TRUE(RestoreVdso(*patches, tracee_->thread()).ok());
+  EXPECT_TRUE(RestoreVdso(*patches, &memory).ok());
   EXPECT_EQ(Image(), before);
-  EXPECT_TRUE(RestoreVdso(*patches, tracee_->thread()).ok());  // nothing of ours is there
+  EXPECT_TRUE(RestoreVdso(*patches, &memory).ok());  // nothing of ours is there
   EXPECT_EQ(Image(), before);
+}
+
+// What other programs' vdsos look like: that of this process, elsewhere, in a process that is none.
+TEST(VdsoTest, IsPatchedThroughMemoryAlone) {
+  const std::vector<uint8_t> image = OwnVdso();
+  MapRegion region;
+  region.start = 0x7000'0000;
+  region.end = region.start + image.size();
+  region.name = "[vdso]";
+  FakeProcessMemory memory;
+  memory.Map(region.start, image.size());
+  ASSERT_TRUE(memory.Write(region.start, image));
+  auto patches = PatchVdso(MemoryMap({region}), &memory);
+  ASSERT_TRUE(patches.ok()) << patches.status();
+  ASSERT_FALSE(patches->empty());
+  EXPECT_EQ(memory[patches->front().address], patches->front().code[0]);
+  memory.Unmap(patches->back().address);
+  EXPECT_TRUE(RestoreVdso(*patches, &memory).ok());  // not mapped any more is no error
+  EXPECT_TRUE(PatchVdso(MemoryMap(), &memory)->empty());
+  EXPECT_FALSE(PatchVdso(MemoryMap({region}), &memory).ok());
 }
 
 uint64_t FindReturn(const VdsoPatch& patch) {

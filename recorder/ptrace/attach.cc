@@ -6,8 +6,6 @@
 #include <stdlib.h>
 #include <sys/ptrace.h>
 #include <sys/syscall.h>
-#include <sys/uio.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -19,8 +17,14 @@
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "recorder/process/memory_map.h"
+#include "recorder/process/process_facts.h"
+#include "recorder/process/process_memory.h"
+#include "recorder/process/scheduling.h"
+#include "recorder/process/signal_sets.h"
 #include "recorder/ptrace/attach_errors.h"
 #include "recorder/ptrace/remote_call.h"
+#include "recorder/ptrace/thread_facts.h"
+#include "recorder/ptrace/wait_status.h"
 #include "recorder/syscalls/syscall_traits.h"
 
 namespace hindsight {
@@ -92,21 +96,12 @@ std::vector<pid_t> ThreadsOf(pid_t pid) {
   return threads;
 }
 
-bool Is64Bit(pid_t thread) {
-  user_regs_struct registers;
-  iovec buffer = {&registers, sizeof(registers)};
-  return ptrace(PTRACE_GETREGSET, thread, 1 /* NT_PRSTATUS */, &buffer) == 0 &&
-         buffer.iov_len == sizeof(registers);
-}
-
 // A process being attached to. Lets go of what it has seized unless it is told to keep it.
 class Attachment {
  public:
   explicit Attachment(pid_t pid) : pid_(pid) {}
   ~Attachment() {
-    for (const AttachedThread& thread : threads_) {
-      ptrace(PTRACE_DETACH, thread.thread, nullptr, nullptr);
-    }
+    for (const AttachedThread& thread : threads_) Detach(thread.thread);
   }
 
   absl::Status StopAll();
@@ -215,15 +210,13 @@ bool StopToDetach(pid_t thread) {
     const SeizedStop stop = WaitForSeizedStop(thread, kStopTimeout);
     if (stop.kind == StopKind::kStopped) return true;
     if (stop.kind != StopKind::kEvent) return false;
-    unsigned long child = 0;
     const bool made_one = stop.event == PTRACE_EVENT_CLONE || stop.event == PTRACE_EVENT_FORK ||
                           stop.event == PTRACE_EVENT_VFORK;
-    if (made_one && ptrace(PTRACE_GETEVENTMSG, thread, nullptr, &child) == 0) {
-      WaitForSeizedStop(static_cast<pid_t>(child), kStopTimeout);
-      ptrace(PTRACE_DETACH, static_cast<pid_t>(child), nullptr, nullptr);
+    if (const pid_t child = made_one ? TaskOfEvent(thread) : 0; child != 0) {
+      WaitForSeizedStop(child, kStopTimeout);
+      Detach(child);
     }
-    ptrace(PTRACE_INTERRUPT, thread, nullptr, nullptr);
-    ptrace(PTRACE_CONT, thread, nullptr, nullptr);
+    ContinueToStop(thread, 0);
   }
 }
 
@@ -289,12 +282,13 @@ absl::StatusOr<std::vector<AttachedThread>> AttachToProcess(pid_t pid, uintptr_t
 void LetChildGo(pid_t child, pid_t parent, bool launched) {
   if (!SharesMemory(child, parent, /*otherwise=*/true)) {
     const MemoryMap map = MemoryMap::OfProcess(absl::StrCat("/proc/", child, "/maps"));
-    // This tells what the patches are that it has inherited.
-    const auto patches = PatchVdso(map, child);
-    if (patches.ok()) RestoreVdso(*patches, child).IgnoreError();
+    ProcMemFile memory(child);
+    // Finds the patches that it has inherited.
+    const auto patches = PatchVdso(map, &memory);
+    if (patches.ok()) RestoreVdso(*patches, &memory).IgnoreError();
   }
   if (launched) RandomizeAddressesAgain(child).IgnoreError();
-  ptrace(PTRACE_DETACH, child, nullptr, nullptr);
+  Detach(child);
 }
 
 absl::Status DetachFromProcess(pid_t pid, absl::Span<const ThreadToDetach> threads,
@@ -306,12 +300,11 @@ absl::Status DetachFromProcess(pid_t pid, absl::Span<const ThreadToDetach> threa
   for (const ThreadToDetach& thread : threads) PrepareToDetach(pid, thread.thread, patches);
   for (const ThreadToDetach& thread : threads) {
     if (HasEnded(pid, thread.thread)) continue;  // shows no memory
-    status.Update(RestoreVdso(patches, thread.thread));
+    ProcMemFile memory(thread.thread);
+    status.Update(RestoreVdso(patches, &memory));
     break;
   }
-  for (const ThreadToDetach& thread : threads) {
-    ptrace(PTRACE_DETACH, thread.thread, nullptr, thread.signal);
-  }
+  for (const ThreadToDetach& thread : threads) Detach(thread.thread, thread.signal);
   return status;
 }
 

@@ -56,7 +56,7 @@ int TracerOf(pid_t pid, pid_t thread) {
 
 bool IsKernelThread(pid_t pid) {
   constexpr uint64_t kKernelThread = 0x200000;  // PF_KTHREAD of the kernel
-  constexpr int kFlags = 6;                     // counted from behind the name
+  constexpr int kFlags = 6;                     // counted from the end of the name
   const std::string stat = ReadSmall(absl::StrCat("/proc/", pid, "/stat"));
   const size_t name_end = stat.rfind(')');
   if (name_end == std::string::npos) return false;
@@ -73,12 +73,6 @@ absl::Status TracedAlready(pid_t pid, pid_t tracer) {
 }
 
 }  // namespace
-
-bool HasEnded(pid_t pid, pid_t thread) {
-  const auto status = Status(absl::StrCat("/proc/", pid, "/task/", thread));
-  const auto state = status.find("State");
-  return state == status.end() || state->second[0] == 'Z' || state->second[0] == 'X';
-}
 
 absl::Status NoSuchProcess(pid_t pid) {
   return absl::NotFoundError(absl::StrCat("there is no process ", pid));

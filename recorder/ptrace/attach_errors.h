@@ -12,9 +12,6 @@ namespace hindsight {
 // What can be said beforehand.
 absl::Status CheckAttachable(pid_t pid);
 
-// The thread is a zombie, or gone.
-bool HasEnded(pid_t pid, pid_t thread);
-
 absl::Status NoSuchProcess(pid_t pid);
 absl::Status NotForThisProcessor(pid_t pid);
 absl::Status DoesNotStop(pid_t pid, pid_t thread);

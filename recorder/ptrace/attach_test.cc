@@ -117,7 +117,8 @@ TEST(AttachTest, AHundredTimesUnnoticed) {
       const long code = ptrace(PTRACE_PEEKTEXT, thread.thread, registers.rip, nullptr);
       if ((code & 0xffff) == 0x050f) ++in_calls;
     }
-    auto patches = PatchVdso(map, child.pid());
+    ProcMemFile memory(child.pid());
+    auto patches = PatchVdso(map, &memory);
     ASSERT_TRUE(patches.ok());
     EXPECT_FALSE(patches->empty());
     // Some run for a while, as recorded threads do that are in a system call.
@@ -189,7 +190,9 @@ TEST(AttachTest, FirstThreadMayHaveEnded) {
     ASSERT_EQ(threads->size(), 1u);
     const pid_t thread = threads->at(0).thread;
     EXPECT_NE(thread, child.pid());
-    auto patches = PatchVdso(MemoryMap::OfProcess(absl::StrCat("/proc/", thread, "/maps")), thread);
+    ProcMemFile memory(thread);
+    auto patches =
+        PatchVdso(MemoryMap::OfProcess(absl::StrCat("/proc/", thread, "/maps")), &memory);
     ASSERT_TRUE(patches.ok());
     EXPECT_FALSE(patches->empty());
     EXPECT_TRUE(DetachFromProcess(child.pid(), AsTheyAre(*threads), *patches).ok());

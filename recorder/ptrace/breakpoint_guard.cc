@@ -70,7 +70,7 @@ template <typename Table>
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<BreakpointGuard>> BreakpointGuard::Start(int memory) {
+absl::StatusOr<std::unique_ptr<BreakpointGuard>> BreakpointGuard::Start(const ProcMemFile& memory) {
   int ends[2];
   if (pipe2(ends, O_CLOEXEC) != 0) return Failed("pipe");
   const UniqueFd noticing(ends[0]);
@@ -83,7 +83,7 @@ absl::StatusOr<std::unique_ptr<BreakpointGuard>> BreakpointGuard::Start(int memo
   const pid_t parent = fork();
   if (parent == 0) {
     const pid_t guard = fork();
-    if (guard == 0) Guard(*table, memory, noticing.get());
+    if (guard == 0) Guard(*table, memory.fd(), noticing.get());
     _exit(guard < 0 ? 1 : 0);
   }
   int status = -1;

@@ -15,13 +15,14 @@
 
 #include "absl/status/statusor.h"
 #include "base/unique_fd.h"
+#include "recorder/process/process_memory.h"
 
 namespace hindsight {
 
 class BreakpointGuard {
  public:
-  // `memory`: /proc/PID/mem of the process, open for writing; borrowed for the call.
-  static absl::StatusOr<std::unique_ptr<BreakpointGuard>> Start(int memory);
+  // `memory` is the process's; borrowed for the call.
+  static absl::StatusOr<std::unique_ptr<BreakpointGuard>> Start(const ProcMemFile& memory);
   // Ends the guarding: what is in the process then stays there.
   ~BreakpointGuard();
   BreakpointGuard(const BreakpointGuard&) = delete;

@@ -1,6 +1,5 @@
 #include "recorder/ptrace/breakpoint_guard.h"
 
-#include <fcntl.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
@@ -11,7 +10,6 @@
 #include <memory>
 #include <vector>
 
-#include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
 
 namespace hindsight {
@@ -32,13 +30,11 @@ class BreakpointGuardTest : public ::testing::Test {
     void* const page = mmap(nullptr, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     ASSERT_NE(page, MAP_FAILED);
     page_ = static_cast<const volatile uint8_t*>(page);
-    memory_ = UniqueFd(open(absl::StrCat("/proc/", getpid(), "/mem").c_str(), O_RDWR));
-    ASSERT_TRUE(memory_.valid());
   }
 
   uint64_t At(int offset) const { return reinterpret_cast<uint64_t>(page_) + offset; }
   void Put(int offset, uint8_t byte) {
-    ASSERT_EQ(pwrite(memory_.get(), &byte, 1, static_cast<off_t>(At(offset))), 1);
+    ASSERT_TRUE(memory_.Write(At(offset), absl::MakeConstSpan(&byte, 1)));
   }
 
   // Runs `body` in a child with a guard, then kills the child (or has it end the guard before).
@@ -48,7 +44,7 @@ class BreakpointGuardTest : public ::testing::Test {
     ASSERT_EQ(pipe(ready), 0);
     const pid_t tracer = fork();
     if (tracer == 0) {
-      auto guard = BreakpointGuard::Start(memory_.get());
+      auto guard = BreakpointGuard::Start(memory_);
       if (!guard.ok()) _exit(1);
       body(guard->get());
       if (ends_properly) guard->reset();
@@ -65,7 +61,7 @@ class BreakpointGuardTest : public ::testing::Test {
   }
 
   const volatile uint8_t* page_ = nullptr;
-  UniqueFd memory_;
+  ProcMemFile memory_{getpid()};
 };
 
 TEST_F(BreakpointGuardTest, TakesOutWhatAKilledTracerLeaves) {
@@ -97,7 +93,7 @@ TEST_F(BreakpointGuardTest, WhatWasGivenUpStays) {
 
 // One that waits for all its children must not wait for the guard.
 TEST_F(BreakpointGuardTest, IsNobodysChild) {
-  auto guard = BreakpointGuard::Start(memory_.get());
+  auto guard = BreakpointGuard::Start(memory_);
   ASSERT_TRUE(guard.ok()) << guard.status();
   EXPECT_EQ(waitpid(-1, nullptr, __WALL | WNOHANG), -1);
 }

@@ -1,12 +1,10 @@
 #include "recorder/ptrace/breakpoint_run.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <signal.h>
 #include <sys/ptrace.h>
 #include <sys/user.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cstdio>
@@ -16,8 +14,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
-#include "base/unique_fd.h"
 #include "recorder/process/process_facts.h"
+#include "recorder/process/process_memory.h"
+#include "recorder/process/scheduling.h"
+#include "recorder/ptrace/wait_status.h"
 
 namespace hindsight {
 namespace {
@@ -28,29 +28,10 @@ constexpr uint8_t kInt3 = 0xcc;
 constexpr std::chrono::milliseconds kFirstStopTimeout(1000);
 constexpr std::chrono::milliseconds kStopTimeout(5000);
 
-UniqueFd OpenMemory(pid_t process) {
-  return UniqueFd(open(absl::StrCat("/proc/", process, "/mem").c_str(), O_RDWR | O_CLOEXEC));
-}
-
-bool IsZombie(pid_t process, pid_t thread) {
-  const std::string path = absl::StrCat("/proc/", process, "/task/", thread, "/stat");
-  UniqueFd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  char text[512];
-  const ssize_t got = fd.valid() ? read(fd.get(), text, sizeof(text) - 1) : 0;
-  if (got <= 0) return true;
-  text[got] = 0;
-  const char* close = std::strrchr(text, ')');
-  return close == nullptr || std::strlen(close) < 3 || close[2] == 'Z' || close[2] == 'X';
-}
-
-// From the exec event to the first instruction of the new program. How waitpid told of it: it may
-// have been killed.
-int FinishExec(pid_t thread) {
-  int status = 0;
+// From the exec event to the first instruction of the new program, unless it is killed before.
+WaitStatus FinishExec(pid_t thread) {
   ptrace(PTRACE_SYSCALL, thread, nullptr, nullptr);
-  while (waitpid(thread, &status, __WALL) < 0 && errno == EINTR) {
-  }
-  return status;
+  return WaitForThread(thread).value_or(WaitStatus());
 }
 
 bool IsBreakpointTrap(pid_t thread) {
@@ -75,12 +56,12 @@ void BreakpointRun::Insert(const Places& places) {
 // not the process's own.
 pid_t BreakpointRun::LiveThread() const {
   for (const auto& [thread, state] : threads_) {
-    if (!state.guest && !IsZombie(process_, thread)) return thread;
+    if (!state.guest && !HasEnded(process_, thread)) return thread;
   }
   return process_;
 }
 
-absl::Status BreakpointRun::Guard(int memory, uint64_t address, uint8_t byte) {
+absl::Status BreakpointRun::Guard(const ProcMemFile& memory, uint64_t address, uint8_t byte) {
   if (guard_ == nullptr) {
     ASSIGN_OR_RETURN(guard_, BreakpointGuard::Start(memory));
   }
@@ -103,27 +84,25 @@ void BreakpointRun::ForgetAll() {
 }
 
 void BreakpointRun::Insert(absl::Span<const uint64_t> addresses) {
-  UniqueFd memory = OpenMemory(LiveThread());
+  ProcMemFile memory(LiveThread());
   for (const uint64_t address : addresses) {
     if (inserted_.count(address) != 0) continue;
-    const auto at = static_cast<off_t>(address);
     uint8_t byte;
-    if (pread(memory.get(), &byte, 1, at) != 1) continue;  // not mapped yet
+    if (!memory.Read(address, absl::MakeSpan(&byte, 1))) continue;  // not mapped yet
     if (guarded_) {
-      const absl::Status status = Guard(memory.get(), address, byte);
+      const absl::Status status = Guard(memory, address, byte);
       if (!status.ok()) WarnUnguarded(status);
     }
-    if (pwrite(memory.get(), &kInt3, 1, at) == 1) inserted_.emplace(address, byte);
+    if (memory.Write(address, absl::MakeConstSpan(&kInt3, 1))) inserted_.emplace(address, byte);
   }
 }
 
 void BreakpointRun::TakeOut(uint64_t address, pid_t process) {
-  UniqueFd memory = OpenMemory(process);
-  const auto at = static_cast<off_t>(address);
+  ProcMemFile memory(process);
   uint8_t byte;
-  // What is not ours by now was unmapped meanwhile, and other code mapped.
-  if (pread(memory.get(), &byte, 1, at) != 1 || byte != kInt3) return;
-  [[maybe_unused]] const ssize_t done = pwrite(memory.get(), &inserted_.at(address), 1, at);
+  // No breakpoint is there any more if it was unmapped meanwhile, and other code mapped.
+  if (!memory.Read(address, absl::MakeSpan(&byte, 1)) || byte != kInt3) return;
+  memory.Write(address, absl::MakeConstSpan(&inserted_.at(address), 1));
 }
 
 void BreakpointRun::TakeOutAll(pid_t process) {
@@ -186,9 +165,11 @@ void BreakpointRun::ContinueAll() {
 // Any stop takes back the request to stop, so it is made again.
 void BreakpointRun::Continue(pid_t thread, int signal) {
   const auto it = threads_.find(thread);
-  const bool to_stop = mode_ == Mode::kStopping && it != threads_.end() && !it->second.guest;
-  if (to_stop) ptrace(PTRACE_INTERRUPT, thread, nullptr, nullptr);
-  ptrace(PTRACE_CONT, thread, nullptr, signal);
+  if (mode_ == Mode::kStopping && it != threads_.end() && !it->second.guest) {
+    ContinueToStop(thread, signal);
+  } else {
+    ptrace(PTRACE_CONT, thread, nullptr, signal);
+  }
 }
 
 // Guests run on: a thread that waits for its vfork child cannot stop before that has got memory of
@@ -215,7 +196,7 @@ std::optional<NativeEvent> BreakpointRun::FinishStopping() {
   for (const auto& [thread, state] : threads_) {
     if (state.stopped || state.guest) continue;
     // The first thread stays a zombie until all others have ended.
-    if (thread != process_ || !IsZombie(process_, thread)) return std::nullopt;
+    if (thread != process_ || !HasEnded(process_, thread)) return std::nullopt;
   }
   if (!outcome_.has_value()) {
     const pid_t thread = std::exchange(passing_, 0);
@@ -240,7 +221,7 @@ void BreakpointRun::LetGuestsGo() {
     }
     ptrace(PTRACE_INTERRUPT, it->first, nullptr, nullptr);
     WaitForSeizedStop(it->first, kStopTimeout);
-    ptrace(PTRACE_DETACH, it->first, nullptr, nullptr);
+    Detach(it->first);
     it = threads_.erase(it);
   }
 }
@@ -263,7 +244,8 @@ bool BreakpointRun::Owns(pid_t thread) const {
 // What happens to them.
 
 std::optional<NativeEvent> BreakpointRun::OnStop(pid_t thread, int wait_status) {
-  if (!WIFSTOPPED(wait_status)) return OnEnd(thread, wait_status);
+  const WaitStatus status = WaitStatus::Decode(wait_status);
+  if (!status.stopped()) return OnEnd(thread, wait_status);
   if (threads_.count(thread) == 0) {
     if (StatusNumber(thread, "Tgid:") != process_) {
       early_.insert(thread);
@@ -271,13 +253,12 @@ std::optional<NativeEvent> BreakpointRun::OnStop(pid_t thread, int wait_status) 
     }
     threads_[thread] = {};
   }
-  const int signal = WSTOPSIG(wait_status);
-  switch (wait_status >> 16) {
+  switch (status.event) {
     case 0:
-      OnSignal(thread, signal);
+      OnSignal(thread, status.signal_to_deliver());
       return std::nullopt;
     case PTRACE_EVENT_STOP:
-      return OnEventStop(thread, signal);
+      return OnEventStop(thread, status.group_stop());
     case PTRACE_EVENT_CLONE:
     case PTRACE_EVENT_FORK:
       return OnNewTask(thread, /*vfork=*/false);
@@ -307,9 +288,9 @@ std::optional<NativeEvent> BreakpointRun::OnEnd(pid_t thread, int wait_status) {
   return FinishStopping();
 }
 
-std::optional<NativeEvent> BreakpointRun::OnEventStop(pid_t thread, int signal) {
+std::optional<NativeEvent> BreakpointRun::OnEventStop(pid_t thread, int group_stop) {
   Thread& state = threads_[thread];
-  state.group_stop = signal == SIGTRAP ? 0 : signal;
+  state.group_stop = group_stop;
   if (mode_ == Mode::kStopping && !state.guest) {
     state.stopped = true;
     return FinishStopping();
@@ -323,9 +304,7 @@ std::optional<NativeEvent> BreakpointRun::OnEventStop(pid_t thread, int signal) 
 }
 
 std::optional<NativeEvent> BreakpointRun::OnNewTask(pid_t thread, bool vfork) {
-  unsigned long message = 0;
-  ptrace(PTRACE_GETEVENTMSG, thread, nullptr, &message);
-  const auto child = static_cast<pid_t>(message);
+  const pid_t child = TaskOfEvent(thread);
   const bool came_early = early_.erase(child) != 0;
   std::optional<NativeEvent> event;
   if (StatusNumber(child, "Tgid:") == process_) {
@@ -344,8 +323,8 @@ std::optional<NativeEvent> BreakpointRun::OnNewTask(pid_t thread, bool vfork) {
 
 std::optional<NativeEvent> BreakpointRun::OnExec(pid_t thread) {
   const bool guest = threads_[thread].guest;
-  const int status = FinishExec(thread);
-  if (!WIFSTOPPED(status)) return OnEnd(thread, status);
+  const WaitStatus status = FinishExec(thread);
+  if (!status.stopped()) return OnEnd(thread, status.raw);
   if (guest) {
     threads_.erase(thread);
     return NativeEvent{.kind = NativeEventKind::kForked, .child = thread, .after_exec = true};
@@ -364,7 +343,7 @@ std::optional<NativeEvent> BreakpointRun::OnExec(pid_t thread) {
 }
 
 void BreakpointRun::OnSignal(pid_t thread, int signal) {
-  if (signal == (SIGTRAP | 0x80)) {  // a system call
+  if (signal == 0) {  // a system call
     Continue(thread, 0);
     return;
   }
@@ -396,7 +375,7 @@ absl::StatusOr<NativeEvent> BreakpointRun::Wait(const std::function<bool()>& sto
     const pid_t thread = waitpid(-1, &status, __WALL);
     std::optional<NativeEvent> event;
     if (thread > 0) {
-      if (Owns(thread) || WIFSTOPPED(status)) event = OnStop(thread, status);
+      if (Owns(thread) || WaitStatus::Decode(status).stopped()) event = OnStop(thread, status);
     } else if (errno == EINTR) {
       if (stop_now && stop_now()) RequestStop();
       event = OnTick();

@@ -114,7 +114,7 @@ class BreakpointRun {
   void TakeOut(uint64_t address, pid_t process);
   void TakeOutAll(pid_t process);
   void ForgetAll();
-  absl::Status Guard(int memory, uint64_t address, uint8_t byte);
+  absl::Status Guard(const ProcMemFile& memory, uint64_t address, uint8_t byte);
   void WarnUnguarded(const absl::Status& status);
   void StepOver(pid_t thread);
 
@@ -127,7 +127,7 @@ class BreakpointRun {
 
   // What happens to them.
   std::optional<NativeEvent> OnEnd(pid_t thread, int wait_status);
-  std::optional<NativeEvent> OnEventStop(pid_t thread, int signal);
+  std::optional<NativeEvent> OnEventStop(pid_t thread, int group_stop);
   std::optional<NativeEvent> OnNewTask(pid_t thread, bool vfork);
   std::optional<NativeEvent> OnExec(pid_t thread);
   void OnSignal(pid_t thread, int signal);

@@ -1,14 +1,11 @@
 #include "recorder/ptrace/commit_area.h"
 
 #include <elf.h>
-#include <errno.h>
-#include <fcntl.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/ptrace.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
-#include <sys/wait.h>
 #include <ucontext.h>
 #include <unistd.h>
 
@@ -20,7 +17,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
-#include "base/unique_fd.h"
+#include "recorder/ptrace/wait_status.h"
 
 // What a parked thread executes once its recorder is dead.
 //   rbx: its slot; r12: the page of `state`; r13: the value of `state` that is its own
@@ -196,10 +193,8 @@ bool IsConfined(pid_t thread) {
 }
 
 absl::Status WriteCode(pid_t thread, uint64_t address) {
-  const UniqueFd memory(open(absl::StrCat("/proc/", thread, "/mem").c_str(), O_RDWR | O_CLOEXEC));
   const size_t size = hindsight_commit_code_end - hindsight_commit_code;
-  if (!memory.valid() || pwrite(memory.get(), hindsight_commit_code, size,
-                                static_cast<off_t>(address)) != static_cast<ssize_t>(size)) {
+  if (!ProcMemFile(thread).Write(address, absl::MakeConstSpan(hindsight_commit_code, size))) {
     return absl::UnavailableError("cannot write to the process's memory");
   }
   return absl::OkStatus();
@@ -209,26 +204,19 @@ absl::Status WriteCode(pid_t thread, uint64_t address) {
 class BorrowedMemory {
  public:
   BorrowedMemory(pid_t thread, uint64_t address, size_t size)
-      : thread_(thread), address_(address), saved_(size) {
-    valid_ = Move(process_vm_readv, saved_);
+      : memory_(thread), address_(address), saved_(size) {
+    valid_ = memory_.Read(address_, absl::MakeSpan(saved_));
   }
   ~BorrowedMemory() {
-    if (valid_) Move(process_vm_writev, saved_);
+    if (valid_) memory_.Write(address_, saved_);
   }
   BorrowedMemory(const BorrowedMemory&) = delete;
   BorrowedMemory& operator=(const BorrowedMemory&) = delete;
 
-  bool Write(std::vector<uint8_t>& bytes) { return valid_ && Move(process_vm_writev, bytes); }
+  bool Write(const std::vector<uint8_t>& bytes) { return valid_ && memory_.Write(address_, bytes); }
 
  private:
-  template <typename Transfer>
-  bool Move(Transfer transfer, std::vector<uint8_t>& bytes) const {
-    const iovec local = {bytes.data(), bytes.size()};
-    const iovec remote = {reinterpret_cast<void*>(address_), bytes.size()};
-    return transfer(thread_, &local, 1, &remote, 1, 0) == static_cast<ssize_t>(bytes.size());
-  }
-
-  const pid_t thread_;
+  ProcessVmMemory memory_;
   const uint64_t address_;
   std::vector<uint8_t> saved_;
   bool valid_ = false;
@@ -237,14 +225,11 @@ class BorrowedMemory {
 // Runs a stopped thread to its next entry to or exit from a system call. No signals but SIGSTOP.
 bool RunToCallStop(pid_t thread, bool* sigstop) {
   while (true) {
-    int status = 0;
     if (ptrace(PTRACE_SYSCALL, thread, nullptr, nullptr) != 0) return false;
-    while (waitpid(thread, &status, __WALL) < 0) {
-      if (errno != EINTR) return false;
-    }
-    if (!WIFSTOPPED(status)) return false;
-    if (WSTOPSIG(status) == (SIGTRAP | 0x80)) return true;
-    *sigstop |= status >> 8 == SIGSTOP;
+    const std::optional<WaitStatus> status = WaitForThread(thread);
+    if (!status.has_value() || !status->stopped()) return false;
+    if (status->kind == WaitStatus::Kind::kSyscall) return true;
+    *sigstop |= status->signal_to_deliver() == SIGSTOP;
   }
 }
 

@@ -38,7 +38,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
-#include "recorder/ptrace/memory_piece.h"
+#include "recorder/process/process_memory.h"
 
 namespace hindsight {
 

@@ -73,8 +73,9 @@ class CommitAreaTest : public testing::Test {
     sigprocmask(SIG_UNBLOCK, &usr2, nullptr);
     while (shared_->spins == 0) usleep(100);
     ASSERT_TRUE(AttachToProcess(child_, PTRACE_O_TRACESYSGOOD).ok());
+    ProcMemFile memory(child_);
     auto patches =
-        PatchVdso(MemoryMap::OfProcess("/proc/" + std::to_string(child_) + "/maps"), child_);
+        PatchVdso(MemoryMap::OfProcess("/proc/" + std::to_string(child_) + "/maps"), &memory);
     ASSERT_TRUE(patches.ok()) << patches.status();
     ASSERT_TRUE(FindVdsoCall(*patches).has_value());
     auto area = CommitArea::Install(child_, *FindVdsoCall(*patches));
@@ -95,16 +96,7 @@ class CommitAreaTest : public testing::Test {
   }
 
   size_t Write(absl::Span<const MemoryPiece> pieces) {
-    size_t written = 0;
-    for (const MemoryPiece& piece : pieces) {
-      const iovec local = {piece.bytes, piece.length};
-      const iovec remote = {reinterpret_cast<void*>(piece.address), piece.length};
-      if (process_vm_writev(child_, &local, 1, &remote, 1, 0) ==
-          static_cast<ssize_t>(piece.length)) {
-        ++written;
-      }
-    }
-    return written;
+    return ProcessVmMemory(child_).WritePieces(pieces);
   }
   void Park() {
     const auto plan = area_->PlanPark(slot_, {general_, vectors_, mask_});

@@ -13,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "base/unique_fd.h"
+#include "recorder/ptrace/wait_status.h"
 
 namespace hindsight {
 namespace {
@@ -50,27 +51,22 @@ absl::Status PtraceError(const char* what) {
 absl::Status RunToEndOfExec(pid_t pid, const std::string& path, int error_fd) {
   bool in_new_image = false;
   while (true) {
-    int status;
-    if (waitpid(pid, &status, __WALL) < 0) {
-      if (errno == EINTR) continue;
-      return PtraceError("waitpid");
-    }
-    if (!WIFSTOPPED(status)) {
+    const std::optional<WaitStatus> status = WaitForThread(pid);
+    if (!status.has_value()) return PtraceError("waitpid");
+    if (!status->stopped()) {
       int error = 0;
       const bool known = read(error_fd, &error, sizeof(error)) == sizeof(error);
       const std::string text =
           absl::StrCat(path, ": ", known ? strerror(error) : "died before it started");
       return error == ENOENT ? absl::NotFoundError(text) : absl::PermissionDeniedError(text);
     }
-    const int event = status >> 16;
-    if (event == PTRACE_EVENT_EXEC) {
+    if (status->is_exec()) {
       in_new_image = true;
-    } else if (WSTOPSIG(status) == (SIGTRAP | 0x80) && in_new_image) {
+    } else if (status->kind == WaitStatus::Kind::kSyscall && in_new_image) {
       return absl::OkStatus();
     }
-    const bool is_signal = event == 0 && WSTOPSIG(status) != (SIGTRAP | 0x80);
     const auto request = in_new_image ? PTRACE_SYSCALL : PTRACE_CONT;
-    if (ptrace(request, pid, nullptr, is_signal ? WSTOPSIG(status) : 0) != 0 && errno != ESRCH) {
+    if (ptrace(request, pid, nullptr, status->signal_to_deliver()) != 0 && errno != ESRCH) {
       return PtraceError("ptrace");
     }
   }

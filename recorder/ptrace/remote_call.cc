@@ -15,6 +15,7 @@
 #include "base/status_macros.h"
 #include "base/unique_fd.h"
 #include "recorder/process/memory_map.h"
+#include "recorder/process/process_memory.h"
 #include "recorder/ptrace/thread_stop.h"
 
 namespace hindsight {
@@ -32,9 +33,7 @@ absl::StatusOr<uint64_t> FindInstruction(pid_t thread) {
   const MapRegion* vdso = map.FindNamed("[vdso]");
   if (vdso == nullptr) return absl::UnavailableError("the program has no vdso");
   std::vector<uint8_t> image(vdso->end - vdso->start);
-  UniqueFd memory(open(absl::StrCat("/proc/", thread, "/mem").c_str(), O_RDONLY | O_CLOEXEC));
-  if (pread(memory.get(), image.data(), image.size(), static_cast<off_t>(vdso->start)) !=
-      static_cast<ssize_t>(image.size())) {
+  if (!ProcMemFile(thread).Read(vdso->start, absl::MakeSpan(image))) {
     return Gone(thread);
   }
   const auto found = std::search(image.begin(), image.end(), std::begin(kSyscallInstruction),

@@ -1,7 +1,6 @@
 #include "recorder/ptrace/thread_stop.h"
 
 #include <errno.h>
-#include <linux/kcmp.h>
 #include <signal.h>
 #include <sys/ptrace.h>
 #include <sys/syscall.h>
@@ -9,11 +8,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cstdio>
-#include <cstring>
 #include <ctime>
 
-#include "absl/strings/str_cat.h"
+#include "recorder/process/process_facts.h"
+#include "recorder/ptrace/wait_status.h"
 
 namespace hindsight {
 namespace {
@@ -24,24 +22,20 @@ using Clock = std::chrono::steady_clock;
 constexpr long kFirstPauseNs = 20'000, kLongestPauseNs = 2'000'000;
 
 // True: that was the stop waited for.
-bool Interpret(pid_t thread, int status, SeizedStop* stop) {
-  if (!WIFSTOPPED(status)) {
-    *stop = {.kind = SeizedStop::Kind::kGone, .wait_status = status};
+bool Interpret(pid_t thread, const WaitStatus& status, SeizedStop* stop) {
+  if (!status.stopped()) {
+    *stop = {.kind = SeizedStop::Kind::kGone, .wait_status = status.raw};
     return true;
   }
-  const int event = status >> 16;
-  const int signal = WSTOPSIG(status);
-  if (event == PTRACE_EVENT_STOP) {
-    *stop = {.kind = SeizedStop::Kind::kStopped, .group_stop = signal == SIGTRAP ? 0 : signal};
+  if (status.is_event_stop()) {
+    *stop = {.kind = SeizedStop::Kind::kStopped, .group_stop = status.group_stop()};
     return true;
   }
-  if (event != 0) {
-    *stop = {.kind = SeizedStop::Kind::kEvent, .event = event};
+  if (status.kind == WaitStatus::Kind::kEvent) {
+    *stop = {.kind = SeizedStop::Kind::kEvent, .event = status.event};
     return true;
   }
-  // Any stop takes back the request to stop; it is asked again before it can run.
-  ptrace(PTRACE_INTERRUPT, thread, nullptr, nullptr);
-  ptrace(PTRACE_CONT, thread, nullptr, signal == (SIGTRAP | 0x80) ? 0 : signal);
+  ContinueToStop(thread, status.signal_to_deliver());
   return false;
 }
 
@@ -54,27 +48,19 @@ bool HasEndedAsOurChild(pid_t thread) {
       info.si_pid != thread || info.si_code == CLD_TRAPPED || info.si_code == CLD_STOPPED) {
     return false;
   }
-  std::FILE* file = std::fopen(absl::StrCat("/proc/", thread, "/status").c_str(), "re");
-  if (file == nullptr) return false;
-  char line[256];
-  int process = 0, parent = 0;
-  while (std::fgets(line, sizeof(line), file) != nullptr) {
-    std::sscanf(line, "Tgid: %d", &process);
-    std::sscanf(line, "PPid: %d", &parent);
-  }
-  std::fclose(file);
-  return process == thread && parent == getpid();
+  return ProcessOf(thread) == thread && StatusNumber(thread, "PPid:") == getpid();
 }
 
-// False if it has ended, which is left to whoever records it to wait for.
-bool WaitForAnyStop(pid_t thread, int* status) {
+// nullopt if it has ended, which is left to whoever records it to wait for.
+std::optional<WaitStatus> WaitForAnyStop(pid_t thread) {
   constexpr int kPeek = WSTOPPED | WEXITED | WNOWAIT | __WALL;
   siginfo_t stop = {};
   while (waitid(P_PID, thread, &stop, kPeek) < 0) {
-    if (errno != EINTR) return false;
+    if (errno != EINTR) return std::nullopt;
   }
-  if (stop.si_code != CLD_TRAPPED && stop.si_code != CLD_STOPPED) return false;
-  return waitpid(thread, status, __WALL) == thread && WIFSTOPPED(*status);
+  if (stop.si_code != CLD_TRAPPED && stop.si_code != CLD_STOPPED) return std::nullopt;
+  const std::optional<WaitStatus> status = WaitForThread(thread);
+  return status.has_value() && status->stopped() ? status : std::nullopt;
 }
 
 }  // namespace
@@ -88,7 +74,7 @@ SeizedStop WaitForSeizedStop(pid_t thread, std::chrono::milliseconds timeout) {
     const pid_t got = waitpid(thread, &status, __WALL | WNOHANG);
     if (got == thread) {
       SeizedStop stop;
-      if (Interpret(thread, status, &stop)) return stop;
+      if (Interpret(thread, WaitStatus::Decode(status), &stop)) return stop;
       pause_ns = kFirstPauseNs;
       continue;
     }
@@ -101,16 +87,21 @@ SeizedStop WaitForSeizedStop(pid_t thread, std::chrono::milliseconds timeout) {
 }
 
 std::optional<int> LeaveStepTrap(pid_t thread) {
-  if (ptrace(PTRACE_INTERRUPT, thread, nullptr, nullptr) != 0 ||
-      ptrace(PTRACE_CONT, thread, nullptr, 0) != 0) {
-    return std::nullopt;  // gone: the next stop will tell
+  if (!ContinueToStop(thread, 0)) return std::nullopt;  // gone: the next stop will show it
+  const std::optional<WaitStatus> status = WaitForAnyStop(thread);
+  if (!status.has_value() || (status->is_event_stop() && status->group_stop() == 0)) {
+    return std::nullopt;
   }
-  int status = 0;
-  if (!WaitForAnyStop(thread, &status)) return std::nullopt;
-  const bool expected =
-      WIFSTOPPED(status) && status >> 16 == PTRACE_EVENT_STOP && WSTOPSIG(status) == SIGTRAP;
-  return expected ? std::nullopt : std::optional<int>(status);
+  return status->raw;
 }
+
+bool ContinueToStop(pid_t thread, int signal) {
+  // In this order: a stop that is reported takes back the request for one.
+  return ptrace(PTRACE_INTERRUPT, thread, nullptr, nullptr) == 0 &&
+         ptrace(PTRACE_CONT, thread, nullptr, signal) == 0;
+}
+
+void Detach(pid_t thread, int signal) { ptrace(PTRACE_DETACH, thread, nullptr, signal); }
 
 bool StepWhile(pid_t thread, int max_steps, const std::function<bool(uint64_t pc)>& inside) {
   user_regs_struct registers;
@@ -124,12 +115,12 @@ bool StepWhile(pid_t thread, int max_steps, const std::function<bool(uint64_t pc
   ptrace(PTRACE_SETSIGMASK, thread, sizeof(only_traps), &only_traps);
   bool alive = true, sigstop = false;
   for (int steps = 0; steps < max_steps && alive && inside(registers.rip);) {
-    int status = 0;
+    std::optional<WaitStatus> status;
     alive = ptrace(PTRACE_SINGLESTEP, thread, nullptr, nullptr) == 0 &&
-            WaitForAnyStop(thread, &status) &&
+            (status = WaitForAnyStop(thread)).has_value() &&
             ptrace(PTRACE_GETREGS, thread, nullptr, &registers) == 0;
-    // No mask keeps this one out. (The stop it leads to has bits from 16 on.)
-    if (alive && status >> 8 == SIGSTOP) {
+    // No mask keeps this one out.
+    if (alive && status->signal_to_deliver() == SIGSTOP) {
       sigstop = true;
     } else {
       ++steps;
@@ -139,34 +130,6 @@ bool StepWhile(pid_t thread, int max_steps, const std::function<bool(uint64_t pc
   if (alive) LeaveStepTrap(thread);
   if (sigstop) syscall(SYS_tkill, thread, SIGSTOP);
   return alive && !inside(registers.rip);
-}
-
-bool SharesMemory(pid_t a, pid_t b, bool otherwise) {
-  const long result = syscall(SYS_kcmp, a, b, KCMP_VM, 0, 0);
-  return result < 0 ? otherwise : result == 0;
-}
-
-SignalSets SignalSetsOf(pid_t process, pid_t thread) {
-  SignalSets sets;
-  const std::string path = absl::StrCat("/proc/", process, "/task/", thread, "/status");
-  std::FILE* file = std::fopen(path.c_str(), "re");
-  if (file == nullptr) return sets;
-  char line[256];
-  unsigned long long value;
-  while (std::fgets(line, sizeof(line), file) != nullptr) {
-    char name[8];
-    if (std::sscanf(line, "%6[A-Za-z]: %llx", name, &value) != 2) continue;
-    if (std::strcmp(name, "SigPnd") == 0 || std::strcmp(name, "ShdPnd") == 0) {
-      sets.pending |= value;
-    } else if (std::strcmp(name, "SigBlk") == 0) {
-      sets.blocked = value;
-    } else if (std::strcmp(name, "SigCgt") == 0) {
-      sets.caught = value;
-      sets.known = true;
-    }
-  }
-  std::fclose(file);
-  return sets;
 }
 
 }  // namespace hindsight

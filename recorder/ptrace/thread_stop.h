@@ -44,26 +44,17 @@ SeizedStop WaitForSeizedStop(pid_t thread, std::chrono::milliseconds timeout);
 // Requires: seized.
 std::optional<int> LeaveStepTrap(pid_t thread);
 
+// Lets a stopped thread go on, with `signal` delivered if it is not 0, to a stop that comes at
+// once. False if it is gone. Requires: seized.
+bool ContinueToStop(pid_t thread, int signal);
+
+// Ends the tracing of a stopped thread, which goes on with `signal` delivered if it is not 0.
+void Detach(pid_t thread, int signal = 0);
+
 // Steps a stopped thread, no signal taken meanwhile, while its pc is one that `inside` is true for.
 // False if it is gone, which it is left to the caller to wait for, or still inside after
 // `max_steps`.
 bool StepWhile(pid_t thread, int max_steps, const std::function<bool(uint64_t pc)>& inside);
-
-// Whether two processes (or threads) have one memory, as after vfork; `otherwise` where the kernel
-// does not tell.
-bool SharesMemory(pid_t a, pid_t b, bool otherwise);
-
-// What /proc/PID/task/TID/status says of signals: bit N - 1 for signal N.
-struct SignalSets {
-  bool known = false;    // false: it is gone
-  uint64_t pending = 0;  // for the thread or its process
-  uint64_t blocked = 0;  // at this moment, also if a system call put another mask in place
-  uint64_t caught = 0;
-
-  // Signals that would enter a handler as soon as the thread runs.
-  uint64_t about_to_be_handled() const { return pending & ~blocked & caught; }
-};
-SignalSets SignalSetsOf(pid_t process, pid_t thread);
 
 }  // namespace hindsight
 

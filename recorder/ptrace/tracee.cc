@@ -19,8 +19,10 @@
 #include "base/check.h"
 #include "base/status_macros.h"
 #include "isa/host_registers.h"
+#include "recorder/process/signal_sets.h"
 #include "recorder/ptrace/launch.h"
 #include "recorder/ptrace/thread_stop.h"
+#include "recorder/ptrace/wait_status.h"
 
 namespace hindsight {
 namespace {
@@ -32,55 +34,9 @@ constexpr size_t kSignalSetBytes = 8;
 
 constexpr uint64_t kNsPerSecond = 1'000'000'000;
 
-// What the kernel takes at once (IOV_MAX).
-constexpr size_t kMaxPieces = 1024;
-
 // Whether a SIGTRAP with this si_code tells of single-stepping: the trap itself, the end of a
 // stepped system call, a signal frame just built.
 bool IsStepTrap(int code) { return code == TRAP_TRACE || code == TRAP_BRKPT || code == SIGTRAP; }
-
-// Pieces that lie side by side are one to the kernel, which takes its locks for each.
-void Append(void* address, size_t length, std::vector<iovec>* vectors) {
-  if (!vectors->empty()) {
-    iovec& last = vectors->back();
-    if (static_cast<uint8_t*>(last.iov_base) + last.iov_len == address) {
-      last.iov_len += length;
-      return;
-    }
-  }
-  vectors->push_back({address, length});
-}
-
-template <typename Transfer>
-size_t MovePieces(pid_t pid, absl::Span<const MemoryPiece> pieces, Transfer transfer) {
-  size_t done = 0;
-  std::vector<iovec> local, remote;
-  while (done < pieces.size()) {
-    const size_t batch = std::min(kMaxPieces, pieces.size() - done);
-    local.clear();
-    remote.clear();
-    for (const MemoryPiece& piece : pieces.subspan(done, batch)) {
-      Append(piece.bytes, piece.length, &local);
-      Append(reinterpret_cast<void*>(piece.address), piece.length, &remote);
-    }
-    // If not all can be moved the kernel counts in bytes, up to the page that cannot.
-    ssize_t moved = transfer(pid, local.data(), local.size(), remote.data(), remote.size(), 0);
-    size_t whole = 0;
-    while (whole < batch && moved >= static_cast<ssize_t>(pieces[done + whole].length)) {
-      moved -= pieces[done + whole++].length;
-    }
-    done += whole;
-    if (whole < batch) break;
-  }
-  return done;
-}
-
-// process_vm_readv, but for the host that forbids it and allows /proc/PID/mem.
-bool ReadThroughProc(const std::string& path, uint64_t address, absl::Span<uint8_t> out) {
-  UniqueFd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  return fd.valid() && pread(fd.get(), out.data(), out.size(), static_cast<off_t>(address)) ==
-                           static_cast<ssize_t>(out.size());
-}
 
 // Nanoseconds on a processor, as /proc/TID/schedstat tells.
 uint64_t UsedTime(const std::string& path) {
@@ -107,15 +63,16 @@ std::unique_ptr<Tracee> Tracee::Adopt(pid_t process, pid_t thread) {
 }
 
 Tracee::Tracee(pid_t process, pid_t thread, bool owned)
-    : process_(process), thread_(thread), owned_(owned), vectors_(XstateBytes()) {}
+    : process_(process), thread_(thread), memory_(thread), owned_(owned), vectors_(XstateBytes()) {}
 
 Tracee::~Tracee() {
   UseCommitArea(nullptr);
   if (exited_ || !owned_) return;
   kill(process_, SIGKILL);
-  int status;
-  while (waitpid(thread_, &status, __WALL) == thread_ && WIFSTOPPED(status)) {
-  }
+  std::optional<WaitStatus> status;
+  do {
+    status = WaitForThread(thread_);
+  } while (status.has_value() && status->stopped());
 }
 
 std::string Tracee::ProcPath(const char* name) const {
@@ -127,25 +84,6 @@ bool Tracee::IsStopped() const {
   return ptrace(PTRACE_GETSIGMASK, thread_, kSignalSetBytes, &mask) == 0;
 }
 
-bool Tracee::Read(uint64_t address, absl::Span<uint8_t> out) const {
-  const MemoryPiece piece = {address, out.data(), out.size()};
-  if (ReadPieces({&piece, 1}) == 1) return true;
-  return errno == ENOSYS && ReadThroughProc(ProcPath("mem"), address, out);
-}
-
-bool Tracee::Write(uint64_t address, absl::Span<const uint8_t> bytes) {
-  const MemoryPiece piece = {address, const_cast<uint8_t*>(bytes.data()), bytes.size()};
-  return WritePieces({&piece, 1}) == 1;
-}
-
-size_t Tracee::ReadPieces(absl::Span<const MemoryPiece> pieces) const {
-  return MovePieces(thread_, pieces, process_vm_readv);
-}
-
-size_t Tracee::WritePieces(absl::Span<const MemoryPiece> pieces) {
-  return MovePieces(thread_, pieces, process_vm_writev);
-}
-
 void Tracee::UseCommitArea(CommitArea* area) {
   if (slot_.has_value()) area_->GiveBack(*slot_);
   area_ = area;
@@ -153,7 +91,7 @@ void Tracee::UseCommitArea(CommitArea* area) {
 }
 
 bool Tracee::Commit(absl::Span<const MemoryPiece> pieces, const RegisterFile& registers) {
-  if (!slot_.has_value()) return WritePieces(pieces) == pieces.size();
+  if (!slot_.has_value()) return memory_.WritePieces(pieces) == pieces.size();
   if (!Park()) return false;
   committed_ = registers;
   RegistersToGeneral(registers, &general_);
@@ -161,11 +99,11 @@ bool Tracee::Commit(absl::Span<const MemoryPiece> pieces, const RegisterFile& re
   RegistersToXstate(registers, absl::MakeSpan(vectors));
   const ThreadContext after = {general_, vectors, mask_};
   std::vector<MemoryPiece> plan = area_->PlanCommit(*slot_, after, pieces);
-  if (!plan.empty()) return WritePieces(plan) == plan.size();
+  if (!plan.empty()) return memory_.WritePieces(plan) == plan.size();
   // Too much for the area.
-  if (WritePieces(pieces) != pieces.size()) return false;
+  if (memory_.WritePieces(pieces) != pieces.size()) return false;
   plan = area_->PlanPark(*slot_, after);
-  return WritePieces(plan) == plan.size();
+  return memory_.WritePieces(plan) == plan.size();
 }
 
 // Between two instructions a thread may stand for long: it must not be in a stop that is the end of
@@ -181,7 +119,7 @@ bool Tracee::Park() {
   const uint64_t mask = signal_mask(), all = ~uint64_t{0};
   const std::vector<MemoryPiece> plan = area_->PlanPark(*slot_, {general_, vectors_, mask});
   user_regs_struct parked = area_->Parked(*slot_, general_);
-  parked_ = mask_known_ && WritePieces(plan) == plan.size() &&
+  parked_ = mask_known_ && memory_.WritePieces(plan) == plan.size() &&
             ptrace(PTRACE_SETREGS, thread_, nullptr, &parked) == 0 &&
             ptrace(PTRACE_SETSIGMASK, thread_, kSignalSetBytes, &all) == 0;
   return parked_;
@@ -252,13 +190,6 @@ bool Tracee::SetRegisters(const RegisterFile& registers) {
   return true;
 }
 
-bool Tracee::Is64Bit() const {
-  user_regs_struct registers;
-  iovec buffer = {&registers, sizeof(registers)};
-  return ptrace(PTRACE_GETREGSET, thread_, NT_PRSTATUS, &buffer) == 0 &&
-         buffer.iov_len == sizeof(registers);
-}
-
 bool Tracee::Resume(ResumeHow how, int signal) {
   if (parked_ && !SetRegisters(committed_)) return false;
   if (held_status_.has_value()) return true;
@@ -299,42 +230,38 @@ std::optional<TraceeStop> Tracee::Poll() {
   return Interpret(status);
 }
 
-TraceeStop Tracee::InterpretEvent(int event, int signal) {
+TraceeStop Tracee::InterpretEvent(const WaitStatus& status) {
   TraceeStop stop;
-  stop.signal = signal;
-  unsigned long message = 0;
-  ptrace(PTRACE_GETEVENTMSG, thread_, nullptr, &message);
-  switch (event) {
-    case PTRACE_EVENT_EXEC:
-      ForgetRegisters();
-      stop.kind = TraceeStopKind::kExec;
-      stop.task = static_cast<pid_t>(message);
-      break;
-    case PTRACE_EVENT_STOP:
-      stop.kind = signal == SIGTRAP ? TraceeStopKind::kContinued : TraceeStopKind::kGroupStop;
-      break;
-    default:  // PTRACE_EVENT_FORK, _VFORK, _CLONE
-      stop.kind = TraceeStopKind::kNewTask;
-      stop.task = static_cast<pid_t>(message);
-      stop.vfork = event == PTRACE_EVENT_VFORK;
-      stop.thread = event == PTRACE_EVENT_CLONE;
-      break;
+  stop.signal = status.signal;
+  if (status.is_event_stop()) {
+    stop.kind = status.group_stop() == 0 ? TraceeStopKind::kContinued : TraceeStopKind::kGroupStop;
+    return stop;
+  }
+  stop.task = TaskOfEvent(thread_);
+  if (status.is_exec()) {
+    ForgetRegisters();
+    stop.kind = TraceeStopKind::kExec;
+  } else {  // PTRACE_EVENT_FORK, _VFORK, _CLONE
+    stop.kind = TraceeStopKind::kNewTask;
+    stop.vfork = status.event == PTRACE_EVENT_VFORK;
+    stop.thread = status.event == PTRACE_EVENT_CLONE;
   }
   return stop;
 }
 
-TraceeStop Tracee::Interpret(int status) {
+TraceeStop Tracee::Interpret(int raw) {
+  const WaitStatus status = WaitStatus::Decode(raw);
   TraceeStop stop;
-  if (!WIFSTOPPED(status)) {
+  if (!status.stopped()) {
     exited_ = true;
     stop.kind = TraceeStopKind::kExited;
-    stop.wait_status = status;
+    stop.wait_status = raw;
     return stop;
   }
-  stop.signal = WSTOPSIG(status);
-  if (const int event = status >> 16; event != 0) {
-    stop = InterpretEvent(event, stop.signal);
-  } else if (stop.signal == (SIGTRAP | 0x80)) {
+  stop.signal = status.signal;
+  if (status.kind == WaitStatus::Kind::kEvent) {
+    stop = InterpretEvent(status);
+  } else if (status.kind == WaitStatus::Kind::kSyscall) {
     stop.kind = TraceeStopKind::kSyscall;
   } else {
     siginfo_t info = {};
@@ -383,13 +310,13 @@ uint64_t Tracee::UseTime(uint64_t loop, uint64_t ns) {
   }
   // Whoever waits for it next is to see its end.
   if (stop.si_code != CLD_TRAPPED && stop.si_code != CLD_STOPPED) return 0;
-  int status = 0;
-  while (waitpid(thread_, &status, __WALL) < 0 && errno == EINTR) {
-  }
+  const std::optional<WaitStatus> status = WaitForThread(thread_);
   ptrace(PTRACE_SETREGS, thread_, nullptr, &before);
   if (!parked_) ptrace(PTRACE_SETSIGMASK, thread_, kSignalSetBytes, &mask);
   // SIGSTOP cannot be blocked: it comes again.
-  if (status >> 16 == 0) syscall(SYS_tgkill, process_, thread_, WSTOPSIG(status));
+  if (status.has_value() && status->kind == WaitStatus::Kind::kSignal) {
+    syscall(SYS_tgkill, process_, thread_, status->signal);
+  }
   const uint64_t used = UsedTime(ProcPath("schedstat")) - used_before;
   return used == 0 ? ns : used;  // a kernel without that file
 }
@@ -420,23 +347,15 @@ bool Tracee::HasDeliverableSignal() {
 }
 
 bool Tracee::Catches(int signal) const {
-  std::FILE* status = std::fopen(ProcPath("status").c_str(), "re");
-  if (status == nullptr) return false;
-  char line[256];
-  uint64_t caught = 0;
-  while (std::fgets(line, sizeof(line), status) != nullptr) {
-    if (std::strncmp(line, "SigCgt:", 7) == 0) caught = std::strtoull(line + 7, nullptr, 16);
-  }
-  std::fclose(status);
-  return (caught & SignalBit(signal)) != 0;
+  return (SignalSetsOf(process_, thread_).caught & SignalBit(signal)) != 0;
 }
 
 void ClearTrapFlagAt(uint64_t address, Tracee* tracee) {
   uint64_t flags;
   auto bytes = absl::MakeSpan(reinterpret_cast<uint8_t*>(&flags), sizeof(flags));
-  if (!tracee->Read(address, bytes)) return;
+  if (!tracee->memory().Read(address, bytes)) return;
   flags &= ~kTrapFlag;
-  tracee->Write(address, bytes);
+  tracee->memory().Write(address, bytes);
 }
 
 }  // namespace hindsight

@@ -26,9 +26,10 @@
 #include "absl/types/span.h"
 #include "base/unique_fd.h"
 #include "isa/registers.h"
+#include "recorder/process/process_memory.h"
 #include "recorder/process/program_lookup.h"
 #include "recorder/ptrace/commit_area.h"
-#include "recorder/ptrace/memory_piece.h"
+#include "recorder/ptrace/wait_status.h"
 
 namespace hindsight {
 
@@ -83,12 +84,9 @@ class Tracee {
   // Through the thread: that of the process shows nothing once its first thread has ended.
   std::string ProcPath(const char* name) const;  // "/proc/THREAD/name"
 
-  // Memory. Rights are those of the process.
-  bool Read(uint64_t address, absl::Span<uint8_t> out) const;
-  bool Write(uint64_t address, absl::Span<const uint8_t> bytes);
-  // Fill or write the pieces in order until one cannot be; returns how many were done.
-  size_t ReadPieces(absl::Span<const MemoryPiece> pieces) const;
-  size_t WritePieces(absl::Span<const MemoryPiece> pieces);
+  // The process's memory, with the rights that the process has.
+  const ProcessMemory& memory() const { return memory_; }
+  ProcessMemory& memory() { return memory_; }
   // Brings memory to `pieces` and the thread to `registers`, which SetRegisters or Resume puts into
   // effect. With a commit area both happen or neither, should this process die. Requires: stopped.
   bool Commit(absl::Span<const MemoryPiece> pieces, const RegisterFile& registers);
@@ -110,7 +108,6 @@ class Tracee {
   // floating-point state if `vectors`; otherwise it is taken to be what it was.
   bool GetRegisters(bool vectors, RegisterFile* out);
   bool SetRegisters(const RegisterFile& registers);
-  bool Is64Bit() const;
 
   // Running. Requires: stopped. `signal` is delivered first if not 0.
   bool Resume(ResumeHow how, int signal = 0);
@@ -120,7 +117,7 @@ class Tracee {
   // The stop that has come already, if any.
   std::optional<TraceeStop> Poll();
   // A stop of this thread that somebody else waited for, as waitpid reported it.
-  TraceeStop Interpret(int status);
+  TraceeStop Interpret(int raw);
   // Waits for the stop of a running thread, brought about if need be.
   bool Interrupt();
   // Has the thread execute the instruction at `loop`, which jumps to itself, for about so long:
@@ -142,10 +139,11 @@ class Tracee {
   bool LoadVectors();
   void LeaveTrap();
   bool Unpark(const user_regs_struct& general);
-  TraceeStop InterpretEvent(int event, int signal);
+  TraceeStop InterpretEvent(const WaitStatus& status);
   void LetStepTrapThrough(int signal);
 
   const pid_t process_, thread_;
+  ProcessVmMemory memory_;
   bool owned_;
   bool exited_ = false;
   // What the thread's registers are known to be.

@@ -11,6 +11,7 @@
 #include "gtest/gtest.h"
 #include "recorder/process/memory_map.h"
 #include "recorder/process/vdso.h"
+#include "recorder/ptrace/thread_facts.h"
 
 namespace hindsight {
 namespace {
@@ -66,9 +67,9 @@ TEST(TraceeTest, StopsAtTheFirstInstructionAndSteps) {
   EXPECT_EQ(before.gpr[kRax], 0u);
   EXPECT_EQ(before.fcw, 0x37fu);
   EXPECT_EQ(before.mxcsr, 0x1f80u);
-  EXPECT_TRUE(tracee->Is64Bit());
+  EXPECT_TRUE(Is64Bit(tracee->thread()));
   uint8_t code[3];
-  ASSERT_TRUE(tracee->Read(before.rip, absl::MakeSpan(code)));
+  ASSERT_TRUE(tracee->memory().Read(before.rip, absl::MakeSpan(code)));
   ASSERT_TRUE(tracee->Resume(ResumeHow::kStep));
   EXPECT_EQ(tracee->Wait(nullptr).kind, TraceeStopKind::kStepped);
   ASSERT_TRUE(tracee->GetRegisters(true, &after));
@@ -178,7 +179,8 @@ TEST(TraceeTest, VanishedProcessSaysSo) {
 TEST(TraceeTest, UsesTimeThatTheKernelCounts) {
   auto tracee = LaunchShell("exit 7");
   const MemoryMap map = MemoryMap::OfProcess(tracee->ProcPath("maps"));
-  const auto patches = PatchVdso(map, tracee->process());
+  ProcMemFile memory(tracee->process());
+  const auto patches = PatchVdso(map, &memory);
   ASSERT_TRUE(patches.ok()) << patches.status();
   const std::optional<uint64_t> loop = FindVdsoLoop(*patches);
   ASSERT_TRUE(loop.has_value());
@@ -213,11 +215,11 @@ TEST(TraceeTest, MemoryIsReadAndWrittenInPieces) {
   ASSERT_TRUE(tracee->GetRegisters(false, &registers));
   const uint64_t stack = registers.gpr[kRsp] - 64;
   uint8_t a[8] = {1, 2, 3, 4, 5, 6, 7, 8}, b[8] = {};
-  EXPECT_TRUE(tracee->Write(stack, a));
+  EXPECT_TRUE(tracee->memory().Write(stack, a));
   const MemoryPiece pieces[] = {{stack, b, 8}, {0x10, b, 8}, {stack, b, 8}};
-  EXPECT_EQ(tracee->ReadPieces(pieces), 1u);
+  EXPECT_EQ(tracee->memory().ReadPieces(pieces), 1u);
   EXPECT_EQ(b[7], 8);
-  EXPECT_FALSE(tracee->Write(registers.rip, a));
+  EXPECT_FALSE(tracee->memory().Write(registers.rip, a));
 }
 
 // Which are moved as one.
@@ -235,17 +237,17 @@ TEST(TraceeTest, PiecesSideBySideAreCountedOneByOne) {
   for (size_t i = 0; i < kPieces; ++i) {
     pieces.push_back({first + i * kPageBytes, &bytes[i * kPageBytes], kPageBytes});
   }
-  EXPECT_EQ(tracee->ReadPieces(pieces), kReadable);
+  EXPECT_EQ(tracee->memory().ReadPieces(pieces), kReadable);
   for (size_t i = 0; i < kReadable; ++i) {
-    ASSERT_TRUE(tracee->Read(first + i * kPageBytes, absl::MakeSpan(single)));
+    ASSERT_TRUE(tracee->memory().Read(first + i * kPageBytes, absl::MakeSpan(single)));
     EXPECT_EQ(std::memcmp(single.data(), &bytes[i * kPageBytes], kPageBytes), 0) << i;
   }
   EXPECT_EQ(bytes[kReadable * kPageBytes], 0xee);
-  EXPECT_EQ(tracee->WritePieces(pieces), kReadable);
+  EXPECT_EQ(tracee->memory().WritePieces(pieces), kReadable);
   // The last one ends in the middle of what can be read.
   const MemoryPiece straddling[] = {{stack->end - 16, bytes.data(), 8},
                                     {stack->end - 8, bytes.data() + 8, 16}};
-  EXPECT_EQ(tracee->ReadPieces(straddling), 1u);
+  EXPECT_EQ(tracee->memory().ReadPieces(straddling), 1u);
 }
 
 }  // namespace

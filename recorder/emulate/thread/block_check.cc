@@ -206,9 +206,9 @@ BlockCheck::Stepped BlockCheck::StepNatively(const Instruction& instruction, uin
 bool BlockCheck::Decode(uint64_t pc, Instruction* instruction, std::vector<uint8_t>* code) const {
   uint8_t bytes[kLongest];
   size_t length = kLongest;
-  if (!tracee_->Read(pc, absl::MakeSpan(bytes))) {
+  if (!tracee_->memory().Read(pc, absl::MakeSpan(bytes))) {
     length = std::min<size_t>(kLongest, kPageBytes - pc % kPageBytes);
-    if (!tracee_->Read(pc, absl::MakeSpan(bytes, length))) return false;
+    if (!tracee_->memory().Read(pc, absl::MakeSpan(bytes, length))) return false;
   }
   *instruction = Classify(absl::MakeConstSpan(bytes, length));
   code->assign(bytes, bytes + instruction->length);
@@ -225,7 +225,7 @@ bool BlockCheck::NextOfCpu(Instruction* instruction, std::vector<uint8_t>* code)
 
 bool BlockCheck::InSequence(uint64_t pc) const {
   const auto read = [this](uint64_t address, absl::Span<uint8_t> out) {
-    return tracee_->Read(address, out);
+    return tracee_->memory().Read(address, out);
   };
   return SequenceAt(rseq_, pc, read).has_value();
 }
@@ -238,7 +238,7 @@ bool BlockCheck::SavePages() {
     });
     if (known) continue;
     saved_.push_back({.address = address});
-    if (!tracee_->Read(address, absl::MakeSpan(saved_.back().bytes))) {
+    if (!tracee_->memory().Read(address, absl::MakeSpan(saved_.back().bytes))) {
       saved_.pop_back();
       return false;
     }
@@ -249,7 +249,7 @@ bool BlockCheck::SavePages() {
 bool BlockCheck::Restore() {
   NoteKernels();
   for (const SavedPage& page : saved_) {
-    if (!tracee_->Write(page.address, page.bytes)) return false;
+    if (!tracee_->memory().Write(page.address, page.bytes)) return false;
   }
   // What the thread's vectors have become is not known before they are looked at.
   RegisterFile now;
@@ -267,7 +267,7 @@ void BlockCheck::NoteKernels() {
     if (rseq_ == 0 || page.address != rseq_ / kPageBytes * kPageBytes) continue;
     const uint8_t* const emulated = cpu_->HostPage(page.address);
     uint8_t native[kRseqBytes];
-    if (!tracee_->Read(rseq_, absl::MakeSpan(native))) return;
+    if (!tracee_->memory().Read(rseq_, absl::MakeSpan(native))) return;
     for (uint64_t i = 0; i < kRseqBytes; ++i) {
       const bool own = i >= kRseqSequence && i < kRseqSequenceEnd;
       if (!own && native[i] != emulated[rseq_ % kPageBytes + i]) kernels_[i] = native[i];
@@ -277,7 +277,7 @@ void BlockCheck::NoteKernels() {
 
 void BlockCheck::KeepKernels() {
   for (uint64_t i = 0; i < kRseqBytes; ++i) {
-    if (kernels_[i].has_value()) tracee_->Write(rseq_ + i, {&*kernels_[i], 1});
+    if (kernels_[i].has_value()) tracee_->memory().Write(rseq_ + i, {&*kernels_[i], 1});
   }
 }
 
@@ -285,7 +285,7 @@ void BlockCheck::KeepKernels() {
 std::string BlockCheck::DifferentMemory() const {
   for (const SavedPage& page : saved_) {
     uint8_t native[kPageBytes];
-    if (!tracee_->Read(page.address, absl::MakeSpan(native))) return "";
+    if (!tracee_->memory().Read(page.address, absl::MakeSpan(native))) return "";
     const uint8_t* const emulated = cpu_->HostPage(page.address);
     for (uint64_t i = 0; i < kPageBytes; ++i) {
       const uint64_t address = page.address + i;

@@ -46,7 +46,7 @@ class BlockCheckTest : public ::testing::Test, private Pager {
     EXPECT_TRUE(tracee_->SetRegisters(start_));
     cpu_->SetRegisters(start_);
     start_ = cpu_->registers();
-    EXPECT_TRUE(tracee_->Read(start_.gpr[kRsp] - sizeof(stack_), absl::MakeSpan(stack_)));
+    EXPECT_TRUE(tracee_->memory().Read(start_.gpr[kRsp] - sizeof(stack_), absl::MakeSpan(stack_)));
     BlockCheck check(tracee_.get(), cpu_.get(),
                      {.dirty_pages = [this] { return dirty_; },
                       .back_to_start = [this] { return BackToStart(); },
@@ -55,7 +55,7 @@ class BlockCheckTest : public ::testing::Test, private Pager {
                           [this] {
                             tracee_->Resume(ResumeHow::kStep);
                             TraceeStop stop = tracee_->Wait(nullptr);
-                            tracee_->Write(rseq_, kernel_stores_);
+                            tracee_->memory().Write(rseq_, kernel_stores_);
                             return stop;
                           }},
                      rseq_);
@@ -71,7 +71,7 @@ class BlockCheckTest : public ::testing::Test, private Pager {
     ASSERT_TRUE(tracee_->GetRegisters(/*vectors=*/true, &now));
     EXPECT_TRUE(now == start_);
     uint8_t stack[sizeof(stack_)];
-    ASSERT_TRUE(tracee_->Read(start_.gpr[kRsp] - sizeof(stack), absl::MakeSpan(stack)));
+    ASSERT_TRUE(tracee_->memory().Read(start_.gpr[kRsp] - sizeof(stack), absl::MakeSpan(stack)));
     EXPECT_EQ(std::memcmp(stack, stack_, sizeof(stack)), 0);
   }
 
@@ -87,12 +87,12 @@ class BlockCheckTest : public ::testing::Test, private Pager {
     const bool low = start_.gpr[kRsp] - page < kPageBytes / 2;
     rseq_ = page + (low ? kPageBytes - kRseqBytes : 0);
     std::memcpy(&rseq_bytes_[8], &sequence, sizeof(sequence));
-    ASSERT_TRUE(tracee_->Write(rseq_, rseq_bytes_));
+    ASSERT_TRUE(tracee_->memory().Write(rseq_, rseq_bytes_));
   }
 
   void ExpectKernelStores() {
     uint8_t now[kRseqBytes];
-    ASSERT_TRUE(tracee_->Read(rseq_, absl::MakeSpan(now)));
+    ASSERT_TRUE(tracee_->memory().Read(rseq_, absl::MakeSpan(now)));
     EXPECT_EQ(std::memcmp(now, kernel_stores_.data(), kernel_stores_.size()), 0);
     // The Cpu's memory is the start's, so whoever compares sees what has changed.
     ASSERT_TRUE(cpu_->ReadHeld(rseq_, absl::MakeSpan(now)));
@@ -119,7 +119,8 @@ class BlockCheckTest : public ::testing::Test, private Pager {
     return true;
   }
   bool Fetch(uint64_t page) {
-    if (!tracee_->Read(page, absl::MakeSpan(cpu_->HostPage(page), kPageBytes))) return false;
+    if (!tracee_->memory().Read(page, absl::MakeSpan(cpu_->HostPage(page), kPageBytes)))
+      return false;
     if (page == start_.rip / kPageBytes * kPageBytes && !tampered_.empty()) {
       std::memcpy(cpu_->HostPage(page) + start_.rip % kPageBytes, tampered_.data(),
                   tampered_.size());
@@ -254,7 +255,7 @@ TEST_F(BlockCheckTest, RestartableSequencesAreNotStepped) {
   const uint64_t address = start_.gpr[kRsp] - sizeof(sequence);
   const auto bytes =
       absl::MakeConstSpan(reinterpret_cast<const uint8_t*>(sequence), sizeof(sequence));
-  ASSERT_TRUE(tracee_->Write(address, bytes));
+  ASSERT_TRUE(tracee_->memory().Write(address, bytes));
   RegisterRseq(address);
   EXPECT_EQ(Check().verdict, Verdict::kNotChecked);
   ExpectUndisturbed();

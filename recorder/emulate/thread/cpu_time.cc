@@ -17,9 +17,9 @@ template <typename T, typename Change>
 void Edit(Tracee* tracee, uint64_t address, Change change) {
   T value;
   const auto bytes = absl::MakeSpan(reinterpret_cast<uint8_t*>(&value), sizeof(value));
-  if (address == 0 || !tracee->Read(address, bytes)) return;
+  if (address == 0 || !tracee->memory().Read(address, bytes)) return;
   change(&value);
-  tracee->Write(address, bytes);
+  tracee->memory().Write(address, bytes);
 }
 
 void Add(uint64_t ns, timespec* time) {

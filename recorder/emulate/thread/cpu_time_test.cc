@@ -30,12 +30,12 @@ class CpuTimeTest : public testing::Test {
     T value;
     std::memset(&value, 0, sizeof(value));
     const auto bytes = absl::MakeSpan(reinterpret_cast<uint8_t*>(&value), sizeof(value));
-    EXPECT_TRUE(tracee_->Write(address_, bytes));
+    EXPECT_TRUE(tracee_->memory().Write(address_, bytes));
     uint64_t arguments[6] = {first};
     arguments[pointer] = address_;
     AddEmulatedTime(number, arguments, {.thread_ns = 1'500'000'000, .process_ns = 2'250'000'000},
                     tracee_.get());
-    EXPECT_TRUE(tracee_->Read(address_, bytes));
+    EXPECT_TRUE(tracee_->memory().Read(address_, bytes));
     return value;
   }
 

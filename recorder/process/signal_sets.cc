@@ -1,0 +1,34 @@
+#include "recorder/process/signal_sets.h"
+
+#include <cstdio>
+#include <cstring>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+
+namespace hindsight {
+
+SignalSets SignalSetsOf(pid_t process, pid_t thread) {
+  SignalSets sets;
+  const std::string path = absl::StrCat("/proc/", process, "/task/", thread, "/status");
+  std::FILE* file = std::fopen(path.c_str(), "re");
+  if (file == nullptr) return sets;
+  char line[256];
+  unsigned long long value;
+  while (std::fgets(line, sizeof(line), file) != nullptr) {
+    char name[8];
+    if (std::sscanf(line, "%6[A-Za-z]: %llx", name, &value) != 2) continue;
+    if (std::strcmp(name, "SigPnd") == 0 || std::strcmp(name, "ShdPnd") == 0) {
+      sets.pending |= value;
+    } else if (std::strcmp(name, "SigBlk") == 0) {
+      sets.blocked = value;
+    } else if (std::strcmp(name, "SigCgt") == 0) {
+      sets.caught = value;
+      sets.known = true;
+    }
+  }
+  std::fclose(file);
+  return sets;
+}
+
+}  // namespace hindsight

@@ -1,0 +1,26 @@
+// Which signals a thread has pending, blocks and catches.
+
+#ifndef HINDSIGHT_RECORDER_PROCESS_SIGNAL_SETS_H_
+#define HINDSIGHT_RECORDER_PROCESS_SIGNAL_SETS_H_
+
+#include <sys/types.h>
+
+#include <cstdint>
+
+namespace hindsight {
+
+// What /proc/PID/task/TID/status says of signals: bit N - 1 for signal N.
+struct SignalSets {
+  bool known = false;    // false: it is gone
+  uint64_t pending = 0;  // for the thread or its process
+  uint64_t blocked = 0;  // at this moment, also if a system call put another mask in place
+  uint64_t caught = 0;
+
+  // Signals that would enter a handler as soon as the thread runs.
+  uint64_t about_to_be_handled() const { return pending & ~blocked & caught; }
+};
+SignalSets SignalSetsOf(pid_t process, pid_t thread);
+
+}  // namespace hindsight
+
+#endif  // HINDSIGHT_RECORDER_PROCESS_SIGNAL_SETS_H_

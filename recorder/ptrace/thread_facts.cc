@@ -1,0 +1,34 @@
+#include "recorder/ptrace/thread_facts.h"
+
+#include <elf.h>
+#include <sys/ptrace.h>
+#include <sys/uio.h>
+#include <sys/user.h>
+
+namespace hindsight {
+namespace {
+
+// Newer than the headers of some hosts.
+constexpr int kGetRseqConfiguration = 0x420f;
+struct RseqConfiguration {
+  uint64_t address;
+  uint32_t size, signature, flags, pad;
+};
+
+}  // namespace
+
+bool Is64Bit(pid_t thread) {
+  user_regs_struct registers;
+  iovec buffer = {&registers, sizeof(registers)};
+  return ptrace(PTRACE_GETREGSET, thread, NT_PRSTATUS, &buffer) == 0 &&
+         buffer.iov_len == sizeof(registers);
+}
+
+uint64_t RseqOf(pid_t thread) {
+  RseqConfiguration configuration = {};
+  const auto request = static_cast<__ptrace_request>(kGetRseqConfiguration);
+  if (ptrace(request, thread, sizeof(configuration), &configuration) < 0) return 0;
+  return configuration.address;
+}
+
+}  // namespace hindsight

@@ -1,0 +1,20 @@
+// What only ptrace says of a stopped thread.
+
+#ifndef HINDSIGHT_RECORDER_PTRACE_THREAD_FACTS_H_
+#define HINDSIGHT_RECORDER_PTRACE_THREAD_FACTS_H_
+
+#include <sys/types.h>
+
+#include <cstdint>
+
+namespace hindsight {
+
+// Whether it executes 64-bit code: has the registers of x86-64, not of i386.
+bool Is64Bit(pid_t thread);
+
+// Where it has registered its struct rseq (recorder/process/rseq.h); 0: it has not.
+uint64_t RseqOf(pid_t thread);
+
+}  // namespace hindsight
+
+#endif  // HINDSIGHT_RECORDER_PTRACE_THREAD_FACTS_H_
