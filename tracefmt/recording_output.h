@@ -1,7 +1,7 @@
 // What the traces of one recording share while they are written: the thread that compresses and
 // writes, the bytes of modules, and some room on the disk for last words.
 //
-// Not copyable. The traces' writers share it; they are called by one thread at a time, all of them.
+// Not copyable. The traces' writers share it. One host thread at a time, but for the queue.
 
 #ifndef HINDSIGHT_TRACEFMT_RECORDING_OUTPUT_H_
 #define HINDSIGHT_TRACEFMT_RECORDING_OUTPUT_H_

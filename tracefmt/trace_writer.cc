@@ -4,6 +4,7 @@
 
 #include <cerrno>
 #include <map>
+#include <mutex>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -13,8 +14,8 @@
 #include "tracefmt/keyframe_writer.h"
 #include "tracefmt/manifest_codec.h"
 #include "tracefmt/module_store.h"
-#include "tracefmt/record_columns.h"
 #include "tracefmt/recording_output.h"
+#include "tracefmt/segment_output.h"
 #include "tracefmt/storage/append_file.h"
 #include "tracefmt/storage/message.h"
 #include "tracefmt/storage/output_directory.h"
@@ -27,7 +28,6 @@ namespace {
 
 // Raw size at which a block is written without being asked to.
 constexpr size_t kBlockBytes = 256 << 10;
-constexpr size_t kMaxRunCounts = 32 << 10;
 // Beyond a manifest of the size of the first one; a file system rounds up.
 constexpr size_t kReservedBytes = 32 << 10;
 
@@ -37,20 +37,6 @@ absl::StatusOr<std::string> NewUuid() {
     return absl::ErrnoToStatus(errno, "getrandom");
   }
   return uuid;
-}
-
-// The state a segment is known to get to with `record`; `before` without it. See
-// Segment::end_count.
-uint64_t EndWith(const Record& record, uint64_t before) {
-  if (const auto* run = std::get_if<OrderRun>(&record.body)) return run->counts.back() + 1;
-  if (std::holds_alternative<SideEffect>(record.body) ||
-      std::holds_alternative<Discontinuity>(record.body)) {
-    return record.count + 1;
-  }
-  const bool state = std::holds_alternative<RegisterHash>(record.body) ||
-                     std::holds_alternative<SegmentEnd>(record.body) ||
-                     std::holds_alternative<Gap>(record.body);
-  return state ? record.count : before;
 }
 
 class TraceWriterImpl final : public TraceWriter {
@@ -104,9 +90,7 @@ class TraceWriterImpl final : public TraceWriter {
     return index;
   }
 
-  absl::Status BeginSegment(int32_t thread, uint64_t number, uint64_t count, uint64_t sequence,
-                            const RegisterWords& registers) override;
-  absl::Status Append(int32_t thread, const Record& record) override;
+  SegmentWriter* Segments(int32_t thread) override;
   absl::Status AppendEvent(const ProcessEvent& event) override;
 
   absl::Status BeginFullKeyframe(uint64_t number, uint64_t sequence,
@@ -133,24 +117,11 @@ class TraceWriterImpl final : public TraceWriter {
   absl::Status Flush() override;
   absl::Status Finish(const Manifest& manifest) override;
 
-  void CloseThread(int32_t thread) override;
   uint64_t bytes_written() const override {
     return output_->bytes_written()->load(std::memory_order_relaxed);
   }
 
  private:
-  // A thread's newest segment.
-  struct ThreadSegment {
-    bool open = false;
-    uint64_t next_number = 0;
-    ThreadTotals totals;
-    uint64_t records = 0;                               // in the blocks before `columns`
-    uint64_t raw_bytes = 0;                             // of those blocks, about
-    uint64_t ordered_counts = 0;                        // in those blocks
-    std::shared_ptr<std::unique_ptr<AppendFile>> file;  // made on the queue
-    std::unique_ptr<RecordColumns> columns;
-  };
-
   absl::Status PutManifest(Manifest manifest, TraceState state) {
     manifest.uuid = manifest_.uuid;
     manifest.parent_directory = manifest_.parent_directory;
@@ -160,10 +131,8 @@ class TraceWriterImpl final : public TraceWriter {
   TraceTotals Totals() const;
   // Leaves the trace as interrupted, with the reason.
   void PutLastWords(Manifest manifest, const absl::Status& status);
-  absl::Status AppendRecord(ThreadSegment* segment, const Record& record);
-  absl::Status AppendRun(ThreadSegment* segment, const Record& record);
-  absl::Status PostRecords(ThreadSegment* segment);
   absl::Status PostEvents();
+  absl::Status PostEventsLocked();
 
   const std::shared_ptr<RecordingOutput> output_;
   const OutputDirectory directory_;
@@ -174,10 +143,12 @@ class TraceWriterImpl final : public TraceWriter {
   PageIndex pages_;  // used on the queue while it runs AddModule, else on the caller's thread
   std::unique_ptr<AppendFile> events_file_;
   std::unique_ptr<ModuleStore> modules_;
-  std::map<int32_t, ThreadSegment> segments_;
-  std::vector<ProcessEvent> events_;
-  size_t event_bytes_ = 0;
-  uint64_t event_count_ = 0;
+  mutable std::mutex segments_mutex_;  // guards the map, not what is in it
+  std::map<int32_t, std::unique_ptr<SegmentOutput>> segments_;
+  std::mutex events_mutex_;           // held while they are posted: records wait for their events
+  std::vector<ProcessEvent> events_;  // guarded by events_mutex_
+  size_t event_bytes_ = 0;            // likewise
+  uint64_t event_count_ = 0;          // likewise
   KeyframeWriter keyframes_;
 };
 
@@ -207,121 +178,30 @@ absl::StatusOr<std::unique_ptr<TraceWriter>> TraceWriterImpl::CreateChild(
   return child;
 }
 
-absl::Status TraceWriterImpl::BeginSegment(int32_t thread, uint64_t number, uint64_t count,
-                                           uint64_t sequence, const RegisterWords& registers) {
-  ThreadSegment& segment = segments_[thread];
-  if (segment.open || number != segment.next_number) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("segment ", number, " of thread ", thread, " cannot begin here"));
+SegmentWriter* TraceWriterImpl::Segments(int32_t thread) {
+  std::lock_guard<std::mutex> lock(segments_mutex_);
+  std::unique_ptr<SegmentOutput>& segments = segments_[thread];
+  if (segments == nullptr) {
+    segments = std::make_unique<SegmentOutput>(thread, directory_, manifest_.uuid, output_.get(),
+                                               [this] { return PostEvents(); });
   }
-  const std::string directory = absl::StrCat("threads/", thread);
-  if (number == 0) RETURN_IF_ERROR(directory_.MakeDirectory(directory));
-  segment.open = true;
-  segment.next_number = number + 1;
-  segment.totals.end_count = count;
-  segment.records = 0;
-  segment.raw_bytes = 0;
-  segment.ordered_counts = 0;
-  segment.file = std::make_shared<std::unique_ptr<AppendFile>>();
-  segment.columns = std::make_unique<RecordColumns>(0, count);
-  auto message = std::make_shared<capnp::MallocMessageBuilder>();
-  auto header = message->initRoot<wire::SegmentHeader>();
-  header.setUuid(AsData(manifest_.uuid));
-  header.setThread(thread);
-  header.setNumber(number);
-  header.setFirstCount(count);
-  header.setFirstSequence(sequence);
-  FillList(header.initRegisters(registers.size()), registers);
-  const std::string name = absl::StrCat(directory, "/", number, ".seg");
-  return output_->queue()->Post([this, message, name, file = segment.file]() -> absl::Status {
-    ASSIGN_OR_RETURN(*file, AppendFile::Create(directory_, name, output_->bytes_written()));
-    return AppendMessage(file->get(), BlockKind::kSegmentHeader, output_->encoder(), *message);
-  });
-}
-
-absl::Status TraceWriterImpl::Append(int32_t thread, const Record& record) {
-  const auto found = segments_.find(thread);
-  if (found == segments_.end() || !found->second.open) {
-    return absl::FailedPreconditionError(absl::StrCat("thread ", thread, " has no open segment"));
-  }
-  ThreadSegment& segment = found->second;
-  if (record.count < segment.columns->last_count()) {
-    return absl::InvalidArgumentError(absl::StrCat("count ", record.count, " of thread ", thread,
-                                                   " is less than that of the record before"));
-  }
-  return std::holds_alternative<OrderRun>(record.body) ? AppendRun(&segment, record)
-                                                       : AppendRecord(&segment, record);
-}
-
-// A long run becomes several records, so that blocks keep their size.
-absl::Status TraceWriterImpl::AppendRun(ThreadSegment* segment, const Record& record) {
-  const OrderRun& run = std::get<OrderRun>(record.body);
-  uint64_t next = segment->columns->last_count();
-  for (const uint64_t count : run.counts) {
-    if (count < next || count >= record.count) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("count ", count, " of an ordered instruction is out of order"));
-    }
-    next = count + 1;
-  }
-  for (size_t done = 0; done < run.counts.size(); done += kMaxRunCounts) {
-    const OrderRun part = {run.first_sequence + done, run.counts.subspan(done, kMaxRunCounts)};
-    const bool last = done + part.counts.size() == run.counts.size();
-    RETURN_IF_ERROR(AppendRecord(segment, {last ? record.count : part.counts.back() + 1, part}));
-  }
-  return absl::OkStatus();
-}
-
-absl::Status TraceWriterImpl::AppendRecord(ThreadSegment* segment, const Record& record) {
-  if (!segment->columns->Fits(record.count)) {
-    // A new block has a new base that differences are taken from.
-    RETURN_IF_ERROR(PostRecords(segment));
-    segment->columns = std::make_unique<RecordColumns>(segment->records, record.count);
-  }
-  segment->columns->Add(record);
-  ++segment->totals.records;
-  segment->totals.end_count = EndWith(record, segment->totals.end_count);
-  const bool ends =
-      std::holds_alternative<SegmentEnd>(record.body) || std::holds_alternative<Gap>(record.body);
-  if (!ends && segment->columns->raw_bytes() < kBlockBytes) return absl::OkStatus();
-  RETURN_IF_ERROR(PostRecords(segment));
-  if (ends) {
-    segment->open = false;
-    segment->file.reset();
-    segment->columns.reset();
-  }
-  return absl::OkStatus();
-}
-
-absl::Status TraceWriterImpl::PostRecords(ThreadSegment* segment) {
-  if (segment->columns->empty()) return absl::OkStatus();
-  // Events first: without its slices nobody could tell where among the other threads' a state
-  // stands.
-  RETURN_IF_ERROR(PostEvents());
-  segment->records += segment->columns->size();
-  segment->raw_bytes += segment->columns->raw_bytes();
-  segment->ordered_counts += segment->columns->ordered_counts();
-  if (segment->records > kMaxSegmentRecords || segment->raw_bytes > kMaxSegmentRawBytes / 2 ||
-      segment->ordered_counts > kMaxSegmentOrderedCounts) {
-    return absl::ResourceExhaustedError("the segment is too large");
-  }
-  std::shared_ptr<RecordColumns> columns = std::move(segment->columns);
-  segment->columns = std::make_unique<RecordColumns>(segment->records, columns->last_count());
-  return output_->queue()->Post([this, columns, file = segment->file] {
-    capnp::MallocMessageBuilder message(columns->raw_bytes() / sizeof(capnp::word) + 256);
-    columns->Build(message.initRoot<wire::RecordBlock>());
-    return AppendMessage(file->get(), BlockKind::kRecords, output_->encoder(), message);
-  });
+  return segments.get();
 }
 
 absl::Status TraceWriterImpl::AppendEvent(const ProcessEvent& event) {
+  std::lock_guard<std::mutex> lock(events_mutex_);
   events_.push_back(event);
   ++event_count_;
   event_bytes_ += EventBytes(event);
-  return event_bytes_ < kBlockBytes ? absl::OkStatus() : PostEvents();
+  return event_bytes_ < kBlockBytes ? absl::OkStatus() : PostEventsLocked();
 }
 
 absl::Status TraceWriterImpl::PostEvents() {
+  std::lock_guard<std::mutex> lock(events_mutex_);
+  return PostEventsLocked();
+}
+
+absl::Status TraceWriterImpl::PostEventsLocked() {
   if (events_.empty()) return absl::OkStatus();
   auto events = std::make_shared<std::vector<ProcessEvent>>(std::exchange(events_, {}));
   const size_t bytes = std::exchange(event_bytes_, 0);
@@ -333,20 +213,22 @@ absl::Status TraceWriterImpl::PostEvents() {
 }
 
 absl::Status TraceWriterImpl::Flush() {
-  for (auto& [thread, segment] : segments_) {
-    if (segment.open) RETURN_IF_ERROR(PostRecords(&segment));
+  std::vector<SegmentOutput*> all;
+  {
+    std::lock_guard<std::mutex> lock(segments_mutex_);
+    for (const auto& [thread, segments] : segments_) all.push_back(segments.get());
   }
+  for (SegmentOutput* segments : all) RETURN_IF_ERROR(segments->Post());
   RETURN_IF_ERROR(PostEvents());
   return output_->queue()->Drain();
 }
 
 TraceTotals TraceWriterImpl::Totals() const {
   TraceTotals totals;
-  for (const auto& [thread, segment] : segments_) {
-    if (segment.next_number == 0) continue;  // its first segment was refused
-    totals.threads.push_back(segment.totals);
-    totals.threads.back().thread = thread;
-    totals.threads.back().segments = segment.next_number;
+  std::lock_guard<std::mutex> lock(segments_mutex_);
+  for (const auto& [thread, segments] : segments_) {
+    const ThreadTotals of_thread = segments->totals();
+    if (of_thread.segments != 0) totals.threads.push_back(of_thread);  // 0: the first was refused
   }
   totals.events = event_count_;
   totals.full_keyframes = keyframes_.finished();
@@ -373,18 +255,6 @@ void TraceWriterImpl::PutLastWords(Manifest manifest, const absl::Status& status
         return PutManifest(manifest, TraceState::kRecording);
       })
       .IgnoreError();
-}
-
-void TraceWriterImpl::CloseThread(int32_t thread) {
-  const auto found = segments_.find(thread);
-  if (found == segments_.end()) return;
-  ThreadSegment& segment = found->second;
-  if (segment.open) PostRecords(&segment).IgnoreError();  // sticky: the next call returns it
-  // Not forgotten: an exec gives the process's first thread, which may have ended, a new life.
-  ThreadSegment closed;
-  closed.next_number = segment.next_number;
-  closed.totals = segment.totals;
-  segment = std::move(closed);
 }
 
 }  // namespace

@@ -1,8 +1,21 @@
 // Writes a trace directory so that it is readable at every instant, also after kill -9.
 //
-// Not copyable, not movable. One thread at a time calls it; it may compress and write on a thread
-// of its own. An I/O error (disk full) is sticky: it is returned by the next call and what is
-// written before it stays usable.
+// Not copyable, not movable. It may compress and write on a thread of its own. An I/O error (disk
+// full) is sticky: it is returned by the next call and what is written before it stays usable.
+//
+// Threads. A recorder with one host thread calls everything from there. One with several:
+//
+//   SegmentWriter          one host thread at a time for each; those of different recorded threads
+//   at
+//                          the same time
+//   Segments, AppendEvent  any host thread, at any time
+//   Flush, bytes_written   any host thread, at any time. Flush covers what was appended before it
+//   the rest               one host thread at a time, for all traces of a recording together:
+//   modules,
+//                          keyframes, CreateChild. Finish and the destructor: nobody else calls
+//
+// What one host thread appends, events and records, is on disk in the order in which it appended
+// it. Between host threads only the order of calls that happen one after the other is kept.
 
 #ifndef HINDSIGHT_TRACEFMT_TRACE_WRITER_H_
 #define HINDSIGHT_TRACEFMT_TRACE_WRITER_H_
@@ -21,6 +34,26 @@
 
 namespace hindsight {
 
+// The segments of one recorded thread.
+//
+//   (closed) --Begin--> (open) --Append--> (open) --Append SegmentEnd or Gap--> (closed)
+//
+// Handed out by TraceWriter::Segments, which owns it. Not copyable. See there for host threads.
+class SegmentWriter {
+ public:
+  virtual ~SegmentWriter() = default;
+
+  // Starts segment `number` (from 0, consecutive) at state `count`. `sequence` is the number of the
+  // last orderable event before it. Requires: the segment before it has got its SegmentEnd or Gap.
+  virtual absl::Status Begin(uint64_t number, uint64_t count, uint64_t sequence,
+                             const RegisterWords& registers) = 0;
+  // Appends to the open segment. Spans in `record` are copied.
+  virtual absl::Status Append(const Record& record) = 0;
+  // Frees what is kept for the thread, which has ended. Its next segment, if there ever is one, has
+  // the next number.
+  virtual void Close() {}
+};
+
 class TraceWriter {
  public:
   // Creates the directory `path`, which must not exist or be empty, with a manifest in state
@@ -36,7 +69,6 @@ class TraceWriter {
   // has stored are not stored again. Independent of this writer, which may be finished, but for
   // that and for I/O errors, which stop the whole recording; fills in the manifest's
   // parent_directory (from this writer, if there is a parent_pid) and, if empty, uuid.
-  // Requires: all writers of a recording are called by one thread at a time.
   virtual absl::StatusOr<std::unique_ptr<TraceWriter>> CreateChild(const Manifest& manifest) {
     return absl::UnimplementedError("CreateChild");
   }
@@ -46,15 +78,20 @@ class TraceWriter {
   virtual absl::StatusOr<int32_t> AddModule(const std::string& path, int fd,
                                             uint64_t max_bytes) = 0;
 
-  // Starts segment `number` (from 0, consecutive) of `thread` at state `count`.
-  // Requires: the thread's segment before it has got its SegmentEnd or Gap.
-  virtual absl::Status BeginSegment(int32_t thread, uint64_t number, uint64_t count,
-                                    uint64_t sequence, const RegisterWords& registers) = 0;
-  // Appends to the thread's open segment. Spans in `record` are copied. SegmentEnd and Gap close
-  // the segment.
-  virtual absl::Status Append(int32_t thread, const Record& record) = 0;
-  // Is on disk before every record appended behind it.
+  // The segments of `thread`: always the same one, which lives as long as this.
+  virtual SegmentWriter* Segments(int32_t thread) = 0;
+  // Is on disk before every record that the same host thread appends after it.
   virtual absl::Status AppendEvent(const ProcessEvent& event) = 0;
+
+  // Short for calls of Segments(thread).
+  absl::Status BeginSegment(int32_t thread, uint64_t number, uint64_t count, uint64_t sequence,
+                            const RegisterWords& registers) {
+    return Segments(thread)->Begin(number, count, sequence, registers);
+  }
+  absl::Status Append(int32_t thread, const Record& record) {
+    return Segments(thread)->Append(record);
+  }
+  void CloseThread(int32_t thread) { Segments(thread)->Close(); }
 
   // A full keyframe: Begin, any number of AddPage in ascending address order, Finish. Page bytes
   // (kPageBytes) held by an earlier keyframe, all zero, or equal to module bytes are stored by
@@ -85,10 +122,6 @@ class TraceWriter {
   // end_reason and readers find the trace kInterrupted. The totals of a complete trace are the
   // writer's own count. No calls after it but CreateChild and bytes_written.
   virtual absl::Status Finish(const Manifest& manifest) = 0;
-
-  // Frees what is kept for `thread`, which has ended. Its next segment, if there ever is one, has
-  // the next number.
-  virtual void CloseThread(int32_t thread) {}
 
   // Bytes on disk so far, of the whole recording, modules included.
   virtual uint64_t bytes_written() const = 0;

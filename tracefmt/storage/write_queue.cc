@@ -31,13 +31,14 @@ absl::Status WriteQueue::Post(Job job) {
   changed_.wait(lock, [this] { return jobs_.size() < capacity_ || !status_.ok(); });
   if (!status_.ok()) return status_;
   jobs_.push_back(std::move(job));
+  ++posted_;
   changed_.notify_all();
   return absl::OkStatus();
 }
 
 absl::Status WriteQueue::Drain() {
   std::unique_lock<std::mutex> lock(mutex_);
-  changed_.wait(lock, [this] { return jobs_.empty() && !busy_; });
+  changed_.wait(lock, [this, last = posted_] { return done_ >= last; });
   return status_;
 }
 
@@ -55,6 +56,7 @@ absl::Status WriteQueue::RunAnyway(const Job& job) {
       result = job();
       return absl::OkStatus();
     });
+    ++posted_;
   }
   changed_.notify_all();
   Drain().IgnoreError();
@@ -68,15 +70,15 @@ void WriteQueue::Loop() {
     if (jobs_.empty()) return;
     Job job = std::move(jobs_.front());
     jobs_.pop_front();
-    busy_ = true;
     lock.unlock();
     absl::Status status = job();
     job = nullptr;  // frees what it holds outside the lock
     lock.lock();
-    busy_ = false;
+    ++done_;
     if (!status.ok() && status_.ok()) {
       status_ = std::move(status);
       jobs_.clear();
+      done_ = posted_;
     }
     changed_.notify_all();
   }

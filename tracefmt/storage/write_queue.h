@@ -1,13 +1,15 @@
-// A thread that compresses and writes, in order, behind the recorder's back.
+// A thread that compresses and writes, in order, while the recorder goes on.
 //
-// Not copyable, not movable; one thread posts. The first job that fails is the last one run: its
-// status is sticky, later jobs are dropped. The destructor runs what is queued.
+// Not copyable, not movable. Any number of threads post; each one's jobs run in its order. The
+// first job that fails is the last one run: its status is sticky, later jobs are dropped. The
+// destructor runs what is queued.
 
 #ifndef HINDSIGHT_TRACEFMT_STORAGE_WRITE_QUEUE_H_
 #define HINDSIGHT_TRACEFMT_STORAGE_WRITE_QUEUE_H_
 
 #include <condition_variable>
 #include <cstddef>
+#include <cstdint>
 #include <deque>
 #include <functional>
 #include <mutex>
@@ -29,7 +31,7 @@ class WriteQueue {
 
   // Returns the sticky status, which may be of any job posted before.
   absl::Status Post(Job job);
-  // Waits until everything posted has run.
+  // Waits until everything posted before has run.
   absl::Status Drain();
   // Post, then Drain.
   absl::Status Run(Job job);
@@ -43,10 +45,11 @@ class WriteQueue {
   std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<Job> jobs_;  // guarded by mutex_
-  bool busy_ = false;     // guarded by mutex_
-  bool closing_ = false;  // guarded by mutex_
-  absl::Status status_;   // guarded by mutex_
-  std::thread thread_;    // last: it uses all of the above
+  // Jobs so far; those that failed or were dropped are done.
+  uint64_t posted_ = 0, done_ = 0;  // guarded by mutex_
+  bool closing_ = false;            // guarded by mutex_
+  absl::Status status_;             // guarded by mutex_
+  std::thread thread_;              // last: it uses all of the above
 };
 
 }  // namespace hindsight

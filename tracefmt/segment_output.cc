@@ -1,0 +1,161 @@
+#include "tracefmt/segment_output.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+#include "tracefmt/storage/message.h"
+#include "tracefmt/trace.capnp.h"
+
+namespace hindsight {
+namespace {
+
+// Raw size at which a block is written without being asked to.
+constexpr size_t kBlockBytes = 256 << 10;
+constexpr size_t kMaxRunCounts = 32 << 10;
+
+// The state a segment is known to get to with `record`; `before` without it. See
+// Segment::end_count.
+uint64_t EndWith(const Record& record, uint64_t before) {
+  if (const auto* run = std::get_if<OrderRun>(&record.body)) return run->counts.back() + 1;
+  if (std::holds_alternative<SideEffect>(record.body) ||
+      std::holds_alternative<Discontinuity>(record.body)) {
+    return record.count + 1;
+  }
+  const bool state = std::holds_alternative<RegisterHash>(record.body) ||
+                     std::holds_alternative<SegmentEnd>(record.body) ||
+                     std::holds_alternative<Gap>(record.body);
+  return state ? record.count : before;
+}
+
+}  // namespace
+
+absl::Status SegmentOutput::Begin(uint64_t number, uint64_t count, uint64_t sequence,
+                                  const RegisterWords& registers) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  if (open_ || number != next_number_) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("segment ", number, " of thread ", thread_, " cannot begin here"));
+  }
+  const std::string directory = absl::StrCat("threads/", thread_);
+  if (number == 0) RETURN_IF_ERROR(directory_.MakeDirectory(directory));
+  open_ = true;
+  next_number_ = number + 1;
+  totals_.end_count = count;
+  records_ = 0;
+  raw_bytes_ = 0;
+  ordered_counts_ = 0;
+  file_ = std::make_shared<std::unique_ptr<AppendFile>>();
+  columns_ = std::make_unique<RecordColumns>(0, count);
+  auto message = std::make_shared<capnp::MallocMessageBuilder>();
+  auto header = message->initRoot<wire::SegmentHeader>();
+  header.setUuid(AsData(uuid_));
+  header.setThread(thread_);
+  header.setNumber(number);
+  header.setFirstCount(count);
+  header.setFirstSequence(sequence);
+  FillList(header.initRegisters(registers.size()), registers);
+  const std::string name = absl::StrCat(directory, "/", number, ".seg");
+  return output_->queue()->Post([this, message, name, file = file_]() -> absl::Status {
+    ASSIGN_OR_RETURN(*file, AppendFile::Create(directory_, name, output_->bytes_written()));
+    return AppendMessage(file->get(), BlockKind::kSegmentHeader, output_->encoder(), *message);
+  });
+}
+
+absl::Status SegmentOutput::Append(const Record& record) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  if (!open_) {
+    return absl::FailedPreconditionError(absl::StrCat("thread ", thread_, " has no open segment"));
+  }
+  if (record.count < columns_->last_count()) {
+    return absl::InvalidArgumentError(absl::StrCat("count ", record.count, " of thread ", thread_,
+                                                   " is less than that of the record before"));
+  }
+  return std::holds_alternative<OrderRun>(record.body) ? AppendRun(record) : AppendRecord(record);
+}
+
+// A long run becomes several records, so that blocks keep their size.
+absl::Status SegmentOutput::AppendRun(const Record& record) {
+  const OrderRun& run = std::get<OrderRun>(record.body);
+  uint64_t next = columns_->last_count();
+  for (const uint64_t count : run.counts) {
+    if (count < next || count >= record.count) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("count ", count, " of an ordered instruction is out of order"));
+    }
+    next = count + 1;
+  }
+  for (size_t done = 0; done < run.counts.size(); done += kMaxRunCounts) {
+    const OrderRun part = {run.first_sequence + done, run.counts.subspan(done, kMaxRunCounts)};
+    const bool last = done + part.counts.size() == run.counts.size();
+    RETURN_IF_ERROR(AppendRecord({last ? record.count : part.counts.back() + 1, part}));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status SegmentOutput::AppendRecord(const Record& record) {
+  if (!columns_->Fits(record.count)) {
+    // A new block has a new base that differences are taken from.
+    RETURN_IF_ERROR(PostRecords());
+    columns_ = std::make_unique<RecordColumns>(records_, record.count);
+  }
+  columns_->Add(record);
+  ++totals_.records;
+  totals_.end_count = EndWith(record, totals_.end_count);
+  const bool ends =
+      std::holds_alternative<SegmentEnd>(record.body) || std::holds_alternative<Gap>(record.body);
+  if (!ends && columns_->raw_bytes() < kBlockBytes) return absl::OkStatus();
+  RETURN_IF_ERROR(PostRecords());
+  if (ends) {
+    open_ = false;
+    file_.reset();
+    columns_.reset();
+  }
+  return absl::OkStatus();
+}
+
+absl::Status SegmentOutput::PostRecords() {
+  if (columns_->empty()) return absl::OkStatus();
+  // Events first: without its slices nobody could know where a state stands among those of other
+  // threads.
+  RETURN_IF_ERROR(post_events_());
+  records_ += columns_->size();
+  raw_bytes_ += columns_->raw_bytes();
+  ordered_counts_ += columns_->ordered_counts();
+  if (records_ > kMaxSegmentRecords || raw_bytes_ > kMaxSegmentRawBytes / 2 ||
+      ordered_counts_ > kMaxSegmentOrderedCounts) {
+    return absl::ResourceExhaustedError("the segment is too large");
+  }
+  std::shared_ptr<RecordColumns> columns = std::move(columns_);
+  columns_ = std::make_unique<RecordColumns>(records_, columns->last_count());
+  return output_->queue()->Post([this, columns, file = file_] {
+    capnp::MallocMessageBuilder message(columns->raw_bytes() / sizeof(capnp::word) + 256);
+    columns->Build(message.initRoot<wire::RecordBlock>());
+    return AppendMessage(file->get(), BlockKind::kRecords, output_->encoder(), message);
+  });
+}
+
+absl::Status SegmentOutput::Post() {
+  std::lock_guard<std::mutex> lock(mutex_);
+  return open_ ? PostRecords() : absl::OkStatus();
+}
+
+ThreadTotals SegmentOutput::totals() const {
+  std::lock_guard<std::mutex> lock(mutex_);
+  ThreadTotals totals = totals_;
+  totals.thread = thread_;
+  totals.segments = next_number_;
+  return totals;
+}
+
+// Number and totals stay: an exec gives the process's first thread, which may have ended, a new
+// life.
+void SegmentOutput::Close() {
+  std::lock_guard<std::mutex> lock(mutex_);
+  if (open_) PostRecords().IgnoreError();  // sticky: the next call returns it
+  open_ = false;
+  file_.reset();
+  columns_.reset();
+}
+
+}  // namespace hindsight

@@ -1,0 +1,74 @@
+// The SegmentWriter of a trace on disk: gathers records into blocks and hands them to the write
+// queue.
+//
+// A lock of its own makes Flush of the trace safe while the thread's recorder appends; nobody else
+// waits for it. Locks are taken in this order: of a segment, of the events, of the queue.
+
+#ifndef HINDSIGHT_TRACEFMT_SEGMENT_OUTPUT_H_
+#define HINDSIGHT_TRACEFMT_SEGMENT_OUTPUT_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "absl/status/status.h"
+#include "tracefmt/manifest.h"
+#include "tracefmt/record_columns.h"
+#include "tracefmt/recording_output.h"
+#include "tracefmt/storage/append_file.h"
+#include "tracefmt/storage/output_directory.h"
+#include "tracefmt/trace_writer.h"
+
+namespace hindsight {
+
+class SegmentOutput final : public SegmentWriter {
+ public:
+  // Of thread `thread` of the trace in `directory` with this uuid. `output` is borrowed.
+  // `post_events` puts the events of the trace that wait on the queue; called before records are.
+  SegmentOutput(int32_t thread, const OutputDirectory& directory, std::string uuid,
+                RecordingOutput* output, std::function<absl::Status()> post_events)
+      : thread_(thread),
+        directory_(directory),
+        uuid_(std::move(uuid)),
+        output_(output),
+        post_events_(std::move(post_events)) {}
+  SegmentOutput(const SegmentOutput&) = delete;
+  SegmentOutput& operator=(const SegmentOutput&) = delete;
+
+  absl::Status Begin(uint64_t number, uint64_t count, uint64_t sequence,
+                     const RegisterWords& registers) override;
+  absl::Status Append(const Record& record) override;
+  void Close() override;
+
+  // Puts on the queue what has been appended. Any host thread.
+  absl::Status Post();
+  // Segments of 0: the thread has none. Any host thread.
+  ThreadTotals totals() const;
+
+ private:
+  absl::Status AppendRecord(const Record& record);
+  absl::Status AppendRun(const Record& record);
+  absl::Status PostRecords();
+
+  const int32_t thread_;
+  const OutputDirectory directory_;
+  const std::string uuid_;
+  RecordingOutput* const output_;
+  const std::function<absl::Status()> post_events_;
+
+  mutable std::mutex mutex_;  // guards all below
+  bool open_ = false;
+  uint64_t next_number_ = 0;
+  ThreadTotals totals_;
+  uint64_t records_ = 0;                               // of the segment, before `columns_`
+  uint64_t raw_bytes_ = 0;                             // of those, about
+  uint64_t ordered_counts_ = 0;                        // in those
+  std::shared_ptr<std::unique_ptr<AppendFile>> file_;  // made on the queue
+  std::unique_ptr<RecordColumns> columns_;
+};
+
+}  // namespace hindsight
+
+#endif  // HINDSIGHT_TRACEFMT_SEGMENT_OUTPUT_H_
