@@ -4,6 +4,8 @@
 #define HINDSIGHT_RECORDER_LOG_FAKE_TRACE_WRITER_H_
 
 #include <list>
+#include <map>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -18,21 +20,14 @@ class FakeTraceWriter final : public TraceWriter {
     modules.push_back(path);
     return static_cast<int32_t>(modules.size() - 1);
   }
-  absl::Status BeginSegment(int32_t thread, uint64_t number, uint64_t count, uint64_t sequence,
-                            const RegisterWords& registers) override {
-    return absl::OkStatus();
-  }
-  absl::Status Append(int32_t thread, const Record& record) override {
-    records.push_back(record);
-    if (auto* page = std::get_if<PageImport>(&records.back().body)) {
-      lines.emplace_back(page->lines.begin(), page->lines.end());
-      page->lines = lines.back();
-    }
-    return absl::OkStatus();
+  SegmentWriter* Segments(int32_t thread) override {
+    std::unique_ptr<FakeSegmentWriter>& writer = writers_[thread];
+    if (writer == nullptr) writer = std::make_unique<FakeSegmentWriter>(thread, this);
+    return writer.get();
   }
   absl::Status AppendEvent(const ProcessEvent& event) override {
-    events.push_back(event);
-    return absl::OkStatus();
+    if (error.ok()) events.push_back(event);
+    return error;
   }
   absl::Status BeginFullKeyframe(uint64_t number, uint64_t sequence,
                                  const std::vector<ThreadState>& threads,
@@ -66,12 +61,46 @@ class FakeTraceWriter final : public TraceWriter {
     return imports;
   }
 
+  // What BeginSegment was called with.
+  struct BegunSegment {
+    int32_t thread = 0;
+    uint64_t number = 0, count = 0, sequence = 0;
+  };
+
+  absl::Status error;  // what refuses events, records and segments from now on
   std::vector<std::string> modules;
+  std::vector<BegunSegment> segments;
   std::vector<Record> records;
   std::list<std::vector<uint8_t>> lines;
   std::vector<ProcessEvent> events;
   std::vector<uint64_t> pages, module_pages;
-  std::vector<std::pair<uint64_t, uint64_t>> unseen;  // what DeclareComplete was told
+  std::vector<std::pair<uint64_t, uint64_t>> unseen;  // given to DeclareComplete
+
+ private:
+  class FakeSegmentWriter final : public SegmentWriter {
+   public:
+    FakeSegmentWriter(int32_t thread, FakeTraceWriter* trace) : thread_(thread), trace_(trace) {}
+    absl::Status Begin(uint64_t number, uint64_t count, uint64_t sequence,
+                       const RegisterWords& registers) override {
+      if (trace_->error.ok()) trace_->segments.push_back({thread_, number, count, sequence});
+      return trace_->error;
+    }
+    absl::Status Append(const Record& record) override {
+      if (!trace_->error.ok()) return trace_->error;
+      trace_->records.push_back(record);
+      if (auto* page = std::get_if<PageImport>(&trace_->records.back().body)) {
+        trace_->lines.emplace_back(page->lines.begin(), page->lines.end());
+        page->lines = trace_->lines.back();
+      }
+      return absl::OkStatus();
+    }
+
+   private:
+    const int32_t thread_;
+    FakeTraceWriter* const trace_;
+  };
+
+  std::map<int32_t, std::unique_ptr<FakeSegmentWriter>> writers_;
 };
 
 }  // namespace hindsight
