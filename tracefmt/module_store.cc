@@ -13,7 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "base/status_macros.h"
-#include "tracefmt/build_id.h"
+#include "tracefmt/storage/build_id.h"
 #include "tracefmt/storage/message.h"
 #include "tracefmt/trace.capnp.h"
 

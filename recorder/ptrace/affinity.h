@@ -8,8 +8,8 @@
 //
 // Not copyable. One host thread.
 
-#ifndef HINDSIGHT_RECORDER_PROCESS_AFFINITY_H_
-#define HINDSIGHT_RECORDER_PROCESS_AFFINITY_H_
+#ifndef HINDSIGHT_RECORDER_PTRACE_AFFINITY_H_
+#define HINDSIGHT_RECORDER_PTRACE_AFFINITY_H_
 
 #include <sys/types.h>
 
@@ -73,4 +73,4 @@ class ThreadAffinity {
 
 }  // namespace hindsight
 
-#endif  // HINDSIGHT_RECORDER_PROCESS_AFFINITY_H_
+#endif  // HINDSIGHT_RECORDER_PTRACE_AFFINITY_H_

@@ -1,7 +1,7 @@
 // The build-id of an ELF file.
 
-#ifndef HINDSIGHT_TRACEFMT_BUILD_ID_H_
-#define HINDSIGHT_TRACEFMT_BUILD_ID_H_
+#ifndef HINDSIGHT_TRACEFMT_STORAGE_BUILD_ID_H_
+#define HINDSIGHT_TRACEFMT_STORAGE_BUILD_ID_H_
 
 #include <string>
 
@@ -13,4 +13,4 @@ std::string ReadBuildId(int fd);
 
 }  // namespace hindsight
 
-#endif  // HINDSIGHT_TRACEFMT_BUILD_ID_H_
+#endif  // HINDSIGHT_TRACEFMT_STORAGE_BUILD_ID_H_

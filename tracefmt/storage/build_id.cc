@@ -1,4 +1,4 @@
-#include "tracefmt/build_id.h"
+#include "tracefmt/storage/build_id.h"
 
 #include <elf.h>
 #include <unistd.h>

@@ -1,4 +1,4 @@
-#include "recorder/process/affinity.h"
+#include "recorder/ptrace/affinity.h"
 
 #include <sched.h>
 #include <sys/syscall.h>
