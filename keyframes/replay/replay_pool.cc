@@ -26,7 +26,7 @@ absl::StatusOr<SegmentReplay*> ReplayPool::Get(int32_t thread, uint64_t number) 
   place->thread = thread;
   place->number = number;
   place->last_used = ++uses_;
-  place->replay->SetStops(place->replay->breakpoints(), {});
+  place->replay->ClearWatchpoints();
   absl::Status status = place->replay->Load(std::move(segment));
   if (!status.ok()) {
     // A replay that could not even begin must not be taken for one that stands somewhere.
@@ -84,7 +84,7 @@ void ReplayPool::Favour(const SegmentReplay* active) {
 }
 
 void ReplayPool::ClearStops() {
-  for (Kept& kept : kept_) kept.replay->SetStops(kept.replay->breakpoints(), {});
+  for (Kept& kept : kept_) kept.replay->ClearWatchpoints();
 }
 
 uint64_t ReplayPool::checkpoints() const {

@@ -17,7 +17,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "emulator/cpu/cpu.h"
-#include "keyframes/replay/replayer.h"
+#include "keyframes/replay/segment_replay.h"
 #include "tracefmt/trace_reader.h"
 
 namespace hindsight {

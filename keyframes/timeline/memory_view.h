@@ -37,7 +37,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
-#include "keyframes/replay/replayer.h"
+#include "keyframes/replay/segment_replay.h"
 #include "keyframes/state/process_state.h"
 #include "keyframes/timeline/memory_origin.h"
 #include "tracefmt/trace_reader.h"

@@ -75,7 +75,7 @@ absl::StatusOr<bool> ThreadTimeline::StepForward(uint64_t from, std::optional<Wa
   }
   here()->SetStops(breakpoints_, watchpoints_);
   RETURN_IF_ERROR(here()->Step());
-  if (here()->step_hit_watch()) *hit = here()->watch_hit();
+  if (here()->watch_hit().has_value()) *hit = here()->watch_hit();
   if (here()->at_end() && !InLastSegmentOf(count())) RETURN_IF_ERROR(EnterNextSegment());
   return true;
 }
@@ -97,7 +97,7 @@ absl::StatusOr<bool> ThreadTimeline::StepBackward(uint64_t from, std::optional<W
   here()->TakeCheckpoint();
   here()->SetStops(breakpoints_, watchpoints_);
   RETURN_IF_ERROR(here()->Step());
-  if (here()->step_hit_watch()) *hit = here()->watch_hit();
+  if (here()->watch_hit().has_value()) *hit = here()->watch_hit();
   RETURN_IF_ERROR(here()->MoveTo(target, /*dense=*/false));
   return true;
 }

@@ -22,7 +22,7 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "keyframes/replay/replay_pool.h"
-#include "keyframes/replay/replayer.h"
+#include "keyframes/replay/segment_replay.h"
 #include "keyframes/replay/segment_search.h"
 #include "keyframes/state/thread_state.h"
 #include "keyframes/timeline/memory_view.h"

@@ -229,7 +229,7 @@ absl::StatusOr<std::optional<WatchHit>> ThreadTimeline::ResolveWatch(
   here()->SetStops(breakpoints_, watchpoints_);
   while (count() < end) {
     RETURN_IF_ERROR(here()->Step());
-    if (here()->step_hit_watch()) last = here()->watch_hit();
+    if (here()->watch_hit().has_value()) last = here()->watch_hit();
   }
   if (last.has_value() || block <= low) return last;
   // Nothing there after all: what was noted before it has been lost, so it is looked for again.

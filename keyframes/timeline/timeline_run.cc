@@ -314,7 +314,7 @@ absl::StatusOr<RunStop> Timeline::Impl::StepRange(const RunRequest& request) {
     if (!InRange(request, timeline.replay()->pc())) {
       return RunStop{.kind = RunStopKind::kStep, .thread = thread};
     }
-    if (timeline.replay()->discontinuity_is_signal()) continue;
+    if (timeline.replay()->SignalIsNext()) continue;
     if (std::optional<size_t> index = timeline.MatchingBreakpoint(request)) {
       return RunStop{.kind = RunStopKind::kBreakpoint, .thread = thread, .index = *index};
     }

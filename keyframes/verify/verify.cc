@@ -16,7 +16,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
-#include "keyframes/replay/replayer.h"
+#include "keyframes/replay/segment_replay.h"
 #include "keyframes/verify/verify_claims.h"
 #include "keyframes/verify/verify_order.h"
 #include "keyframes/verify/verify_segment.h"

@@ -15,7 +15,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/status/status.h"
 #include "absl/types/span.h"
-#include "keyframes/replay/replayer.h"
+#include "keyframes/replay/segment_replay.h"
 #include "keyframes/verify/verify_claims.h"
 #include "keyframes/verify/verify_counts.h"
 #include "keyframes/verify/verify_writers.h"

@@ -1,4 +1,4 @@
-#include "keyframes/replay/replayer.h"
+#include "keyframes/replay/segment_replay.h"
 
 #include <algorithm>
 #include <utility>
@@ -13,29 +13,19 @@ namespace {
 
 // At most about 20 ms of replay at 100 M states/s, so that an interrupt is seen in time.
 constexpr uint64_t kPollStates = 2'000'000;
-// Replay is paid for in states: about this many lie between checkpoints left as a long replay goes
-// (about 30 ms of it) ...
-constexpr uint64_t kCheckpointStates = 4'000'000;
-// ... or more where many pages are written: a first write costs about 3 us, and that shall stay
-// below a sixth of the time.
-constexpr uint64_t kCheckpointStatesPerPage = 2'000;
 // A watchpoint hit is found by going back to the start of the leg, so legs are kept short ...
 constexpr uint64_t kWatchLegStates = 1'000'000;
-// ... and begin at a checkpoint, or this near behind one: short legs, from breakpoint to
-// breakpoint, shall not cost one each.
+// ... and grow where many pages are written, as a checkpoint costs more there ...
+constexpr uint64_t kWatchLegStatesPerPage = 2'000;
+// ... and begin at a checkpoint, or this close after one: short legs, from breakpoint to
+// breakpoint, must not cost one each.
 constexpr uint64_t kWatchCheckpointStates = 20'000;
 // On the way back to a state, an eighth of the way left lies between checkpoints.
 constexpr uint64_t kLeavingPart = 8;
-// Where replaying what lies behind the last checkpoint costs less than another one, none is left:
-// it costs about 2 us, and 10 us for each page that is protected and then written again.
-constexpr uint64_t kLeavingStates = 1'000;
-constexpr uint64_t kLeavingStatesPerPage = 1'000;
 // The last states before the target of a step back get a checkpoint each.
 constexpr uint64_t kDenseStates = 64;
 // No basic block is longer: Unicorn ends them at 512 instructions.
 constexpr int kMaxBlockInstructions = 512;
-// For replays that keep no checkpoints but need some after a fault.
-constexpr uint64_t kFaultCheckpointBytes = uint64_t{64} << 20;
 
 }  // namespace
 
@@ -50,19 +40,20 @@ absl::StatusOr<std::unique_ptr<SegmentReplay>> SegmentReplay::Create(const Trace
   ASSIGN_OR_RETURN(replay->cpu_, Cpu::Create(replay.get()));
   replay->cpu_->SetHostFeatures(UsableFor(trace->manifest().required_features, host));
   replay->checkpoints_ = std::make_unique<Checkpoints>(replay->cpu_.get());
+  replay->records_.emplace(trace, replay->cpu_.get(), replay->checkpoints_.get(),
+                           &replay->watched_);
   return replay;
 }
 
 absl::Status SegmentReplay::Load(std::shared_ptr<const Segment> segment) {
-  if (segment != segment_) history_ = std::make_unique<PageHistory>(segment->records());
+  if (segment != segment_) records_->Begin(segment.get());
   segment_ = std::move(segment);
-  return Restart();
+  return Restart(TurnImports::kApply);
 }
 
-absl::Status SegmentReplay::Restart() {
+absl::Status SegmentReplay::Restart(TurnImports imports) {
   checkpoints_->Reset();
-  broken_ = false;
-  before_turn_ = false;
+  standing_ = Standing::kNowhere;
   RegisterFile registers;
   if (!FromWords(segment_->registers(), &registers)) {
     return absl::DataLossError(absl::StrCat(segment_->info().path, ": the first register file has ",
@@ -71,25 +62,58 @@ absl::Status SegmentReplay::Restart() {
   }
   cpu_->SetRegisters(registers);
   cpu_->set_count(segment_->info().first_count);
-  cursor_ = 0;
-  import_hit_ = false;
-  unknown_imports_.clear();
-  effort_ = 0;
-  checkpoint_effort_ = kCheckpointStates;
-  RETURN_IF_ERROR(Settle());
-  if (holding_back_) return absl::OkStatus();
+  records_->set_cursor(0);
+  ForgetHits();
+  pace_.Begin();
+  standing_ = Standing::kState;
+  RETURN_IF_ERROR(Settle(imports));
+  if (imports == TurnImports::kHoldBack) return absl::OkStatus();
   // So that the way back to here costs the pages written only, not all imports again.
-  if (max_checkpoint_bytes_ != 0) TakeCheckpoint();
+  if (pace_.takes_as_it_goes()) TakeCheckpoint();
   return absl::OkStatus();
+}
+
+bool SegmentReplay::OnMissing(uint64_t page, Access access) {
+  refused_page_ = page;
+  return false;
+}
+
+bool SegmentReplay::OnFirstWrite(uint64_t page) {
+  checkpoints_->OnFirstWrite(page);
+  return true;
+}
+
+// After a divergence the Cpu stands in no recorded state.
+absl::Status SegmentReplay::Fails(absl::Status divergence) {
+  if (!divergence.ok()) standing_ = Standing::kNowhere;
+  return divergence;
+}
+
+absl::Status SegmentReplay::Settle(TurnImports imports) { return Fails(records_->Settle(imports)); }
+
+absl::Status SegmentReplay::ApplyTransition(TurnImports imports) {
+  const uint64_t before = count();
+  absl::Status status = records_->ApplyTransition(imports);
+  if (count() > before) {
+    ++states_replayed_;
+    pace_.Spend(CheckpointPace::kTransitionStates);
+  }
+  return Fails(std::move(status));
+}
+
+void SegmentReplay::ForgetHits() {
+  hit_.reset();
+  watched_.Clear();
 }
 
 bool SegmentReplay::ReadHeld(uint64_t address, absl::Span<uint8_t> out) const {
   // The last page may be the address space's.
-  const size_t pages = history_->empty() || out.empty()
+  const size_t pages = records_->no_page_was_left() || out.empty()
                            ? 0
                            : (address % kPageBytes + out.size() - 1) / kPageBytes + 1;
   for (size_t i = 0; i < pages; ++i) {
-    if (LeftSince((address & ~(kPageBytes - 1)) + i * kPageBytes).has_value()) return false;
+    const uint64_t page = (address & ~(kPageBytes - 1)) + i * kPageBytes;
+    if (records_->LeftSince(page).has_value()) return false;
   }
   return cpu_->ReadHeld(address, out);
 }
@@ -100,27 +124,17 @@ void SegmentReplay::SetStops(absl::flat_hash_set<uint64_t> breakpoints,
     breakpoints_ = std::move(breakpoints);
     cpu_->SetBreakpoints(breakpoints_);
   }
-  if (watchpoints != watchpoints_) {
-    watchpoints_ = std::move(watchpoints);
-    cpu_->SetWatchpoints(watchpoints_);
+  if (watchpoints != watched_.watchpoints()) {
+    watched_.SetWatchpoints(std::move(watchpoints));
+    cpu_->SetWatchpoints(watched_.watchpoints());
   }
 }
 
-bool SegmentReplay::AtBreakpoint() {
-  return breakpoints_.contains(cpu_->pc()) && !discontinuity_is_signal();
-}
-
-uint64_t SegmentReplay::NextStopCount() const {
-  const Record* next = NextRecord();
-  return next == nullptr ? segment_->end_count() : std::min(next->count, segment_->end_count());
-}
-
 absl::StatusOr<LegEnd> SegmentReplay::RunLeg(const LegOptions& options) {
-  import_hit_ = false;
-  unknown_imports_.clear();
+  ForgetHits();
   if (at_end()) return LegEnd::kSegmentEnd;
   if (count() >= options.limit) return LegEnd::kLimit;
-  if (!TransitionIsNext()) return RunCpu(options);
+  if (!records_->TransitionIsNext()) return RunCpu(options);
   if (AtBreakpoint()) {
     if (options.trace != nullptr) {
       ++options.trace->cpu.breakpoint_hits;
@@ -129,29 +143,28 @@ absl::StatusOr<LegEnd> SegmentReplay::RunLeg(const LegOptions& options) {
       return LegEnd::kBreakpoint;
     }
   }
-  RETURN_IF_ERROR(ApplyTransition());
-  MaybeCheckpoint();
+  RETURN_IF_ERROR(ApplyTransition(TurnImports::kApply));
+  TakeCheckpointIfDue();
   return FinishLeg(LegEnd::kLimit, options);
 }
 
-// Emulates up to the next record, the limit, or the next checkpoint.
+// How far the Cpu may run in one go: up to the limit, the next record, or the next checkpoint.
+uint64_t SegmentReplay::CpuLimit(const LegOptions& options) {
+  const uint64_t start = count();
+  uint64_t limit = std::min(options.limit, records_->NextCount());
+  limit = std::min(limit, start + std::min(limit - start, pace_.StatesToNext()));
+  if (options.trace != nullptr || watched_.watchpoints().empty()) return limit;
+  const uint64_t pages = checkpoints_->dirty_pages();
+  const std::optional<uint64_t> newest = checkpoints_->NewestAtOrBefore(start);
+  if (!newest.has_value() || start - *newest > kWatchCheckpointStates) TakeCheckpoint();
+  return std::min(limit, start + std::max(kWatchLegStates, pages * kWatchLegStatesPerPage));
+}
+
 absl::StatusOr<LegEnd> SegmentReplay::RunCpu(const LegOptions& options) {
   const uint64_t start = count();
-  const uint64_t next_stop = NextStopCount();
+  const uint64_t next_record = records_->NextCount();
   RunOptions run;
-  run.limit = std::min(options.limit, next_stop);
-  if (max_checkpoint_bytes_ != 0) {
-    run.limit = std::min(
-        run.limit,
-        start + std::max<uint64_t>(1, checkpoint_effort_ - std::min(effort_, checkpoint_effort_)));
-  }
-  if (options.trace == nullptr && !watchpoints_.empty()) {
-    const uint64_t pages = checkpoints_->dirty_pages();
-    const std::optional<uint64_t> newest = checkpoints_->NewestAtOrBefore(start);
-    if (!newest.has_value() || start - *newest > kWatchCheckpointStates) TakeCheckpoint();
-    run.limit =
-        std::min(run.limit, start + std::max(kWatchLegStates, pages * kCheckpointStatesPerPage));
-  }
+  run.limit = CpuLimit(options);
   run.skip_first_breakpoint = options.leave_first_breakpoint;
   run.log_hits = options.trace == nullptr ? nullptr : &options.trace->cpu;
   refused_page_.reset();
@@ -171,16 +184,16 @@ absl::StatusOr<LegEnd> SegmentReplay::RunCpu(const LegOptions& options) {
       break;
     }
     case Stop::kWatch:  // by the instruction at the breakpoint that was left
-      watch_hit_ = {count() - 1, cpu_->hit_watchpoint(), cpu_->hit_address()};
+      hit_ = WatchHit{count() - 1, cpu_->hit_watchpoint(), cpu_->hit_address()};
       end = LegEnd::kWatch;
       break;
     case Stop::kSpecial:
-      return DivergedAtSpecial();
+      return Fails(DivergedAtSpecial(place()));
   }
   states_replayed_ += count() - start;
-  effort_ += count() - start;
-  if (count() == next_stop) RETURN_IF_ERROR(Settle());
-  MaybeCheckpoint();
+  pace_.Spend(count() - start);
+  if (count() == next_record) RETURN_IF_ERROR(Settle(TurnImports::kApply));
+  TakeCheckpointIfDue();
   return FinishLeg(end, options);
 }
 
@@ -190,9 +203,9 @@ absl::StatusOr<LegEnd> SegmentReplay::RecoverFromFault(const RunResult& fault,
                                                        const LegOptions& options,
                                                        uint64_t leg_start) {
   if (checkpoints_->NewestAtOrBefore(leg_start).has_value()) {
-    cursor_ = checkpoints_->Restore(leg_start);
+    records_->set_cursor(checkpoints_->Restore(leg_start));
   } else {
-    RETURN_IF_ERROR(Restart());
+    RETURN_IF_ERROR(Restart(TurnImports::kApply));
   }
   RETURN_IF_ERROR(AdvanceTo(leg_start));
   HitTrace ignored;
@@ -200,18 +213,17 @@ absl::StatusOr<LegEnd> SegmentReplay::RecoverFromFault(const RunResult& fault,
   while (count() < fault.block_count) {
     RETURN_IF_ERROR(RunLeg({.limit = fault.block_count, .trace = trace}).status());
   }
-  import_hit_ = false;
-  unknown_imports_.clear();
+  ForgetHits();
   ASSIGN_OR_RETURN(LegEnd end, StepThroughBlock(options, leg_start));
   // Where one block does this others will: do not come back further than here for them. (Where
   // records are still to be applied the state is not complete.)
-  if (count() < NextStopCount()) TakeCheckpoint();
+  if (count() < records_->NextCount()) TakeCheckpoint();
   return end;
 }
 
 absl::StatusOr<LegEnd> SegmentReplay::StepThroughBlock(const LegOptions& options,
                                                        uint64_t leg_start) {
-  const uint64_t limit = std::min(options.limit, NextStopCount());
+  const uint64_t limit = std::min(options.limit, records_->NextCount());
   for (int i = 0; i < kMaxBlockInstructions && count() < limit; ++i) {
     const uint64_t before = count();
     const bool leave = options.leave_first_breakpoint && before == leg_start;
@@ -222,11 +234,14 @@ absl::StatusOr<LegEnd> SegmentReplay::StepThroughBlock(const LegOptions& options
     }
     const std::optional<Instruction> instruction = cpu_->next();
     const RunResult step = cpu_->Step();
-    if (step.stop == Stop::kFault) return DivergedAtFault(step.fault_address);
-    if (step.stop == Stop::kSpecial) return DivergedAtSpecial();
+    if (step.stop == Stop::kFault)
+      return Fails(DivergedAtFault(place(), refused_page_, step.fault_address));
+    if (step.stop == Stop::kSpecial) return Fails(DivergedAtSpecial(place()));
     if (step.stop == Stop::kWatch) {
-      watch_hit_ = {before, cpu_->hit_watchpoint(), cpu_->hit_address()};
-      if (options.trace == nullptr) return LegEnd::kWatch;
+      if (options.trace == nullptr) {
+        hit_ = WatchHit{before, cpu_->hit_watchpoint(), cpu_->hit_address()};
+        return LegEnd::kWatch;
+      }
       ++options.trace->cpu.watch_hits;
       options.trace->cpu.last_watch_block_count = before;
       options.trace->cpu.last_watch_block_end = before + 1;
@@ -237,11 +252,13 @@ absl::StatusOr<LegEnd> SegmentReplay::StepThroughBlock(const LegOptions& options
 }
 
 LegEnd SegmentReplay::FinishLeg(LegEnd end, const LegOptions& options) {
+  const std::optional<WatchHit>& change = watched_.change();
   if (options.trace != nullptr) {
-    if (import_hit_) options.trace->import = watch_hit_;
-    options.trace->unknown.insert(options.trace->unknown.end(), unknown_imports_.begin(),
-                                  unknown_imports_.end());
-  } else if (import_hit_) {
+    if (change.has_value()) options.trace->import = change;
+    options.trace->unknown.insert(options.trace->unknown.end(), watched_.imports().begin(),
+                                  watched_.imports().end());
+  } else if (change.has_value()) {
+    hit_ = change;
     return LegEnd::kWatch;
   }
   return end == LegEnd::kLimit && at_end() ? LegEnd::kSegmentEnd : end;
@@ -252,7 +269,7 @@ absl::Status SegmentReplay::AdvanceTo(uint64_t target, const std::atomic<bool>* 
   return AdvanceNoting(target, &ignored, interrupt);
 }
 
-// A damaged trace may say of a segment's bounds what the segment does not keep.
+// In a damaged trace a segment may be shorter than the trace's index says.
 absl::Status SegmentReplay::OutsideSegment(uint64_t target) const {
   return absl::DataLossError(absl::StrCat(segment_->info().path, ": the segment has states ",
                                           segment_->info().first_count, " to ",
@@ -272,16 +289,12 @@ absl::Status SegmentReplay::AdvanceNoting(uint64_t target, HitTrace* trace,
   return absl::OkStatus();
 }
 
-// What replaying from here to `target` costs, about, in states.
-uint64_t SegmentReplay::EffortTo(uint64_t target) const {
-  const auto next = segment_->records().begin() + static_cast<ptrdiff_t>(cursor_);
-  const auto end = std::partition_point(
-      next, segment_->records().end(), [&](const Record& record) { return record.count < target; });
-  return target - count() + static_cast<uint64_t>(end - next) * kTransitionStates;
-}
-
 absl::Status SegmentReplay::AdvanceLeaving(uint64_t target, const std::atomic<bool>* interrupt) {
-  while (count() < target && EffortTo(target) > kLeavingStates) {
+  // What replaying from here to the target costs, about, in states.
+  const auto cost = [&] {
+    return target - count() + records_->RecordsBefore(target) * CheckpointPace::kTransitionStates;
+  };
+  while (count() < target && cost() > CheckpointPace::kLeavingStates) {
     const uint64_t part = std::max<uint64_t>(1, (target - count()) / kLeavingPart);
     RETURN_IF_ERROR(AdvanceTo(count() + part, interrupt));
     LeaveCheckpoint();
@@ -289,23 +302,31 @@ absl::Status SegmentReplay::AdvanceLeaving(uint64_t target, const std::atomic<bo
   return AdvanceTo(target, interrupt);
 }
 
-absl::Status SegmentReplay::Step() {
+absl::Status SegmentReplay::StepOnce(TurnImports imports) {
   const uint64_t target = count() + 1;
   if (at_end()) return OutsideSegment(target);
-  import_hit_ = false;
-  unknown_imports_.clear();
-  if (TransitionIsNext()) return ApplyTransition();
+  ForgetHits();
+  if (records_->TransitionIsNext()) {
+    absl::Status status = ApplyTransition(imports);
+    hit_ = watched_.change();
+    return status;
+  }
   const RunResult step = cpu_->Step();
-  if (step.stop == Stop::kFault) return DivergedAtFault(step.fault_address);
-  if (step.stop == Stop::kSpecial) return DivergedAtSpecial();
+  if (step.stop == Stop::kFault) {
+    return Fails(DivergedAtFault(place(), refused_page_, step.fault_address));
+  }
+  if (step.stop == Stop::kSpecial) return Fails(DivergedAtSpecial(place()));
   CHECK(count() == target);
   ++states_replayed_;
-  ++effort_;
+  pace_.Spend(1);
+  absl::Status status;
+  if (count() == records_->NextCount()) status = Settle(imports);
+  hit_ = watched_.change();
+  // What the instruction did comes first.
   if (step.stop == Stop::kWatch) {
-    watch_hit_ = {target - 1, cpu_->hit_watchpoint(), cpu_->hit_address()};
-    import_hit_ = true;
+    hit_ = WatchHit{target - 1, cpu_->hit_watchpoint(), cpu_->hit_address()};
   }
-  return count() == NextStopCount() ? Settle() : absl::OkStatus();
+  return status;
 }
 
 absl::Status SegmentReplay::MoveTo(uint64_t target, bool dense,
@@ -324,69 +345,59 @@ absl::Status SegmentReplay::MoveTo(uint64_t target, bool dense,
       RETURN_IF_ERROR(AdvanceTo(count() + left / 2, interrupt));
     }
   }
-  checkpoints_->Thin(max_checkpoint_bytes_ != 0 ? max_checkpoint_bytes_ : kFaultCheckpointBytes);
+  checkpoints_->Thin(pace_.limit_bytes());
   return absl::OkStatus();
 }
 
 absl::Status SegmentReplay::MoveToBeforeTurn(uint64_t target, const std::atomic<bool>* interrupt) {
-  if (before_turn_ && count() == target) return absl::OkStatus();
-  absl::Status status;
+  if (before_turn() && count() == target) return absl::OkStatus();
   if (target == segment_->info().first_count) {
-    holding_back_ = true;
-    status = Restart();
+    RETURN_IF_ERROR(Restart(TurnImports::kHoldBack));
   } else {
     RETURN_IF_ERROR(MoveTo(target - 1, /*dense=*/false, interrupt));
-    // The state after this is to be left again, and coming back here shall cost nothing.
+    // The state after this is to be left again, and coming back here should cost nothing.
     TakeCheckpoint();
-    holding_back_ = true;
-    status = Step();
+    RETURN_IF_ERROR(StepOnce(TurnImports::kHoldBack));
   }
-  holding_back_ = false;
-  before_turn_ = true;
-  return status;
+  standing_ = Standing::kBeforeTurn;
+  return absl::OkStatus();
 }
 
 absl::Status SegmentReplay::RewindTo(uint64_t target) {
-  if (before_turn_) {
-    const uint64_t before = std::min(target, count() - 1);
-    if (count() == segment_->info().first_count ||
-        !checkpoints_->NewestAtOrBefore(before).has_value()) {
-      return Restart();
-    }
-    before_turn_ = false;
-    broken_ = true;
-    return RewindTo(before);
+  if (standing_ == Standing::kState && count() <= target) return absl::OkStatus();
+  // What was held back is missing in the state itself, too: an earlier one is gone back to.
+  if (before_turn()) {
+    if (count() == segment_->info().first_count) return Restart(TurnImports::kApply);
+    target = std::min(target, count() - 1);
   }
-  if (count() <= target && !broken_) return absl::OkStatus();
-  if (!checkpoints_->NewestAtOrBefore(target).has_value()) return Restart();
-  cursor_ = checkpoints_->Restore(target);
-  broken_ = false;
-  effort_ = 0;
+  if (!checkpoints_->NewestAtOrBefore(target).has_value()) return Restart(TurnImports::kApply);
+  records_->set_cursor(checkpoints_->Restore(target));
+  standing_ = Standing::kState;
+  pace_.AtCheckpoint();
   return absl::OkStatus();
 }
 
 void SegmentReplay::TakeCheckpoint() {
-  if (before_turn_ || broken_) return;
-  checkpoints_->Take(cursor_);
-  effort_ = 0;
-  checkpoints_->Thin(max_checkpoint_bytes_ != 0 ? max_checkpoint_bytes_ : kFaultCheckpointBytes);
+  if (standing_ != Standing::kState) return;
+  checkpoints_->Take(records_->cursor());
+  pace_.AtCheckpoint();
+  checkpoints_->Thin(pace_.limit_bytes());
 }
 
 void SegmentReplay::LeaveCheckpoint() {
-  const uint64_t pages = checkpoints_->dirty_pages();
-  if (effort_ > std::max(kLeavingStates, pages * kLeavingStatesPerPage)) TakeCheckpoint();
+  if (pace_.IsWorthOne(checkpoints_->dirty_pages())) TakeCheckpoint();
 }
 
 void SegmentReplay::KeepCheckpoints(uint64_t max_bytes) {
-  max_checkpoint_bytes_ = max_bytes;
+  pace_.set_max_bytes(max_bytes);
   checkpoints_->Thin(max_bytes);
 }
 
-void SegmentReplay::MaybeCheckpoint() {
-  if (max_checkpoint_bytes_ == 0 || effort_ < checkpoint_effort_) return;
+void SegmentReplay::TakeCheckpointIfDue() {
+  if (!pace_.IsDue()) return;
   const uint64_t pages = checkpoints_->dirty_pages();
   TakeCheckpoint();
-  checkpoint_effort_ = std::max(kCheckpointStates, pages * kCheckpointStatesPerPage);
+  pace_.SetInterval(pages);
 }
 
 }  // namespace hindsight

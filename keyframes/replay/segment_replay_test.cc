@@ -1,4 +1,4 @@
-#include "keyframes/replay/replayer.h"
+#include "keyframes/replay/segment_replay.h"
 
 #include <memory>
 #include <random>
@@ -21,9 +21,9 @@ std::shared_ptr<const Segment> LoadSegment(const ToyRecording& toy, uint64_t num
   return *toy.trace()->LoadSegment(toy.trace()->threads().front(), number);
 }
 
-class ReplayerTest : public testing::Test {
+class SegmentReplayTest : public testing::Test {
  protected:
-  ReplayerTest() : replay_(*SegmentReplay::Create(Toy().trace())) { Load(1); }
+  SegmentReplayTest() : replay_(*SegmentReplay::Create(Toy().trace())) { Load(1); }
 
   void Load(uint64_t number) { ASSERT_TRUE(replay_->Load(LoadSegment(Toy(), number)).ok()); }
   uint64_t first() const { return replay_->segment().info().first_count; }
@@ -35,12 +35,12 @@ class ReplayerTest : public testing::Test {
   std::unique_ptr<SegmentReplay> replay_;
 };
 
-TEST_F(ReplayerTest, BeginsInTheSegmentsFirstState) {
+TEST_F(SegmentReplayTest, BeginsInTheSegmentsFirstState) {
   EXPECT_EQ(replay_->count(), first());
   ExpectTruth();
 }
 
-TEST_F(ReplayerTest, AdvancesToExactlyTheStateAskedFor) {
+TEST_F(SegmentReplayTest, AdvancesToExactlyTheStateAskedFor) {
   for (uint64_t target : {first() + 1, first() + 2, first() + 777, end()}) {
     ASSERT_TRUE(replay_->AdvanceTo(target).ok());
     EXPECT_EQ(replay_->count(), target);
@@ -49,14 +49,14 @@ TEST_F(ReplayerTest, AdvancesToExactlyTheStateAskedFor) {
   EXPECT_TRUE(replay_->at_end());
 }
 
-TEST_F(ReplayerTest, StepsMakeEveryTransition) {
+TEST_F(SegmentReplayTest, StepsMakeEveryTransition) {
   while (!replay_->at_end()) {
     ASSERT_TRUE(replay_->Step().ok());
     ExpectTruth();
   }
 }
 
-TEST_F(ReplayerTest, GoesBackWithAndWithoutCheckpoints) {
+TEST_F(SegmentReplayTest, GoesBackWithAndWithoutCheckpoints) {
   std::mt19937 random(TestSeed());
   for (int i = 0; i < 100; ++i) {
     if (i == 50) replay_->KeepCheckpoints(1 << 20);
@@ -67,7 +67,7 @@ TEST_F(ReplayerTest, GoesBackWithAndWithoutCheckpoints) {
   }
 }
 
-TEST_F(ReplayerTest, AnotherSegmentMayFollow) {
+TEST_F(SegmentReplayTest, AnotherSegmentMayFollow) {
   ASSERT_TRUE(replay_->AdvanceTo(first() + 100).ok());
   Load(0);
   ExpectTruth();
@@ -75,18 +75,18 @@ TEST_F(ReplayerTest, AnotherSegmentMayFollow) {
   ExpectTruth();
 }
 
-TEST_F(ReplayerTest, ABreakpointDoesNotCountWhereASignalIsDelivered) {
+TEST_F(SegmentReplayTest, ABreakpointDoesNotCountWhereASignalIsDelivered) {
   Load(0);
   replay_->SetStops({ToyRecording::LoopHead()}, {});
   const uint64_t signal = Toy().signal_counts().front();
   ASSERT_LE(signal, end());
   ASSERT_TRUE(replay_->AdvanceTo(signal).ok());
   EXPECT_EQ(replay_->pc(), ToyRecording::LoopHead());
-  EXPECT_TRUE(replay_->discontinuity_is_signal());
+  EXPECT_TRUE(replay_->SignalIsNext());
   EXPECT_FALSE(replay_->AtBreakpoint());
 }
 
-TEST_F(ReplayerTest, StopsAreNotedWithoutStopping) {
+TEST_F(SegmentReplayTest, StopsAreNotedWithoutStopping) {
   replay_->SetStops({ToyRecording::Callee()}, {{.address = ToyRecording::kSum, .length = 8}});
   HitTrace trace;
   ASSERT_TRUE(replay_->AdvanceNoting(end(), &trace, nullptr).ok());
@@ -101,14 +101,14 @@ TEST_F(ReplayerTest, StopsAreNotedWithoutStopping) {
   EXPECT_GT(trace.cpu.watch_hits, 0);
 }
 
-TEST_F(ReplayerTest, AnInterruptEndsAnAdvance) {
+TEST_F(SegmentReplayTest, AnInterruptEndsAnAdvance) {
   std::atomic<bool> interrupt{true};
   EXPECT_TRUE(absl::IsCancelled(replay_->AdvanceTo(end(), &interrupt)));
   EXPECT_TRUE(replay_->AdvanceTo(end()).ok());
   ExpectTruth();
 }
 
-TEST_F(ReplayerTest, AfterADivergenceEarlierStatesAreStillSound) {
+TEST_F(SegmentReplayTest, AfterADivergenceEarlierStatesAreStillSound) {
   const ToyRecording spoiled({.spoil_hash = true});
   const uint64_t bad = spoiled.syscall_counts()[4];
   auto replay = *SegmentReplay::Create(spoiled.trace());
@@ -121,7 +121,7 @@ TEST_F(ReplayerTest, AfterADivergenceEarlierStatesAreStillSound) {
   EXPECT_TRUE(absl::IsDataLoss(replay->MoveTo(bad + 1, /*dense=*/true)));
 }
 
-TEST_F(ReplayerTest, AnInstructionTheHostLacksIsAsFarAsReplayGoes) {
+TEST_F(SegmentReplayTest, AnInstructionTheHostLacksIsAsFarAsReplayGoes) {
   if (!HostFeatures::OfThisHost().Has(HostFeature::kAvx)) GTEST_SKIP() << "no AVX here";
   const ToyRecording toy({.avx = true});
   auto replay = *SegmentReplay::Create(toy.trace());
