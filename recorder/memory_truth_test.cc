@@ -330,12 +330,12 @@ TEST_F(MemoryTruthTest, ASearchBackwardFindsWhereItChanged) {
     ASSERT_TRUE(process.timeline->SeekTo(process.moments[index]).ok());
     if (!Read(process, process.timeline->current_thread(), address & ~(kPageBytes - 1))) continue;
     ++searched;
-    RunRequest request{.direction = RunDirection::kBackward,
+    RunRequest request{.direction = Direction::kBackward,
                        .watchpoints = {{.address = address, .length = 1}}};
     request.stop_for_signal = [](int) { return false; };
     auto stop = process.timeline->Run(request);
     ASSERT_TRUE(stop.ok()) << stop.status();
-    const bool found = stop->kind == RunStopKind::kWatchpoint &&
+    const bool found = stop->kind == StopKind::kWatchpoint &&
                        process.timeline->moment() >= process.moments[index - 1];
     if (found) continue;
     // Or says that it was not known there.

@@ -70,7 +70,7 @@ void LookAround(Timeline* timeline, const Deadline& deadline) {
   }
 }
 
-void Search(Timeline* timeline, RunDirection direction, const Deadline& deadline) {
+void Search(Timeline* timeline, Direction direction, const Deadline& deadline) {
   RunRequest request;
   request.direction = direction;
   request.interrupt = deadline.flag();
@@ -95,8 +95,8 @@ void Travel(const TraceReader& trace) {
     if (timeline.IsAlive(thread)) timeline.StepBackward(thread).status().IgnoreError();
     if (timeline.IsAlive(thread)) timeline.StepForward(thread).status().IgnoreError();
   }
-  Search(&timeline, RunDirection::kBackward, deadline);
-  Search(&timeline, RunDirection::kForward, deadline);
+  Search(&timeline, Direction::kBackward, deadline);
+  Search(&timeline, Direction::kForward, deadline);
 }
 
 void ReplayEverything(const std::string& directory) {

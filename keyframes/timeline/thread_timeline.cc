@@ -104,17 +104,17 @@ absl::StatusOr<bool> ThreadTimeline::StepBackward(uint64_t from, std::optional<W
 
 void ThreadTimeline::SetStops(const RunRequest& request) {
   breakpoints_.clear();
-  for (const PcStop& stop : request.breakpoints) breakpoints_.insert(stop.address);
+  for (const BreakpointSpec& stop : request.breakpoints) breakpoints_.insert(stop.address);
   watchpoints_.clear();
-  for (const DataStop& stop : request.watchpoints) {
-    watchpoints_.push_back({stop.address, stop.length, stop.on_write, stop.on_read});
+  for (const WatchpointSpec& stop : request.watchpoints) {
+    watchpoints_.push_back({stop.address, stop.length, stop.on_write(), stop.on_read()});
   }
 }
 
 std::optional<size_t> ThreadTimeline::MatchingBreakpoint(const RunRequest& request) {
   const uint64_t pc = here()->pc();
   for (size_t i = 0; i < request.breakpoints.size(); ++i) {
-    const PcStop& stop = request.breakpoints[i];
+    const BreakpointSpec& stop = request.breakpoints[i];
     if (stop.address != pc || (stop.thread != 0 && stop.thread != state_.thread())) continue;
     if (!stop.condition ||
         context_.host->Holds(state_.thread(), count(), /*before=*/true, stop.condition)) {
@@ -125,29 +125,29 @@ std::optional<size_t> ThreadTimeline::MatchingBreakpoint(const RunRequest& reque
 }
 
 bool ThreadTimeline::WatchHolds(const RunRequest& request, size_t index, bool before) const {
-  const DataStop& stop = request.watchpoints[index];
+  const WatchpointSpec& stop = request.watchpoints[index];
   if (stop.thread != 0 && stop.thread != state_.thread()) return false;
   return !stop.condition || context_.host->Holds(state_.thread(), count(), before, stop.condition);
 }
 
 RunStop ThreadTimeline::WatchStop(const RunRequest& request, const WatchHit& hit) const {
-  const DataStop& watched = request.watchpoints[hit.index];
+  const WatchpointSpec& watched = request.watchpoints[hit.index];
   RunStop stop;
-  stop.kind = RunStopKind::kWatchpoint;
+  stop.kind = StopKind::kWatchpoint;
   stop.thread = state_.thread();
   stop.index = hit.index;
   // An access may begin before the watched range.
   stop.address = std::max(hit.address, watched.address);
-  stop.was_read = !watched.on_write;
+  stop.watch = watched.kind;
   return stop;
 }
 
 absl::StatusOr<RunStop> ThreadTimeline::DescribeHit(const RunRequest& request, const Hit& hit) {
   if (hit.is_watch) return WatchStop(request, hit.watch);
-  RunStop stop = {.kind = RunStopKind::kBreakpoint, .thread = state_.thread()};
+  RunStop stop = {.kind = StopKind::kBreakpoint, .thread = state_.thread()};
   const uint64_t pc = here()->pc();
   auto it = std::find_if(request.breakpoints.begin(), request.breakpoints.end(),
-                         [pc](const PcStop& candidate) { return candidate.address == pc; });
+                         [pc](const BreakpointSpec& candidate) { return candidate.address == pc; });
   stop.index = hit.breakpoint.value_or(static_cast<size_t>(it - request.breakpoints.begin()));
   return stop;
 }

@@ -48,7 +48,7 @@ absl::StatusOr<std::optional<ThreadStop>> ThreadTimeline::RunForward(const RunRe
   int entered = 0;
   while (count() < limit) {
     if (Raised(request)) {
-      return ThreadStop{{.kind = RunStopKind::kInterrupted, .thread = state_.thread()}, count()};
+      return ThreadStop{{.kind = StopKind::kInterrupted, .thread = state_.thread()}, count()};
     }
     std::vector<WatchedImport> imports;
     LegEnd end = LegEnd::kLimit;
@@ -78,8 +78,8 @@ absl::StatusOr<std::optional<ThreadStop>> ThreadTimeline::TakeLeg(
     const RunRequest& request, LegEnd end, const std::vector<WatchedImport>& imports) {
   if (end == LegEnd::kBreakpoint) {
     if (std::optional<size_t> index = MatchingBreakpoint(request)) {
-      return ThreadStop{
-          {.kind = RunStopKind::kBreakpoint, .thread = state_.thread(), .index = *index}, count()};
+      return ThreadStop{{.kind = StopKind::kBreakpoint, .thread = state_.thread(), .index = *index},
+                        count()};
     }
   }
   std::optional<WatchHit> hit;

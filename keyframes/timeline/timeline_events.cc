@@ -17,24 +17,24 @@ bool StopsForSyscall(const RunRequest& request, int64_t number) {
 }
 
 RunStop SignalStop(const ProcessEvent& event) {
-  return {.kind = RunStopKind::kSignal,
-          .thread = event.thread,
-          .signal = static_cast<int>(event.number)};
+  return {
+      .kind = StopKind::kSignal, .thread = event.thread, .signal = static_cast<int>(event.number)};
 }
 
-RunStop SyscallStop(RunStopKind kind, const ProcessEvent& event) {
+RunStop SyscallStop(StopKind kind, const ProcessEvent& event) {
   return {.kind = kind, .thread = event.thread, .syscall = event.number};
 }
 
 RunStop ExecStop(const ProcessEvent& event) {
-  return {.kind = RunStopKind::kExec, .thread = event.thread};
+  return {.kind = StopKind::kExec, .thread = event.thread};
 }
 
 RunStop ForkStop(const ProcessEvent& event) {
-  RunStop stop = {.kind = RunStopKind::kFork, .thread = event.thread};
-  stop.child = static_cast<int32_t>(event.result);
-  if (!event.arguments.empty()) stop.fork = static_cast<ForkKind>(event.arguments[0]);
-  return stop;
+  const bool vfork =
+      !event.arguments.empty() && static_cast<ForkKind>(event.arguments[0]) == ForkKind::kVfork;
+  return {.kind = vfork ? StopKind::kVfork : StopKind::kFork,
+          .thread = event.thread,
+          .child = static_cast<int32_t>(event.result)};
 }
 
 using Events = std::vector<TimelineEvent>;
@@ -98,16 +98,16 @@ std::optional<RunStop> Timeline::Impl::StopHere(const RunRequest& request) const
   if (request.step || !told_.has_value() || told_->moment != moment_) return std::nullopt;
   const auto wanted = [&](int64_t number) { return StopsForSyscall(request, number); };
   const auto any = [&](const ProcessEvent& event) { return Counts(request, event.thread); };
-  if (request.direction == RunDirection::kForward && told_->kind == RunStopKind::kSyscallReturn) {
+  if (request.direction == Direction::kForward && told_->kind == StopKind::kSyscallReturn) {
     const TimelineEvent* call = NextOf(process_.syscalls(), moment_, wanted, any);
     if (call != nullptr && call->moment == moment_ + 1) {
-      return SyscallStop(RunStopKind::kSyscallEntry, *call->event);
+      return SyscallStop(StopKind::kSyscallEntry, *call->event);
     }
   }
-  if (request.direction == RunDirection::kBackward && told_->kind == RunStopKind::kSyscallEntry) {
+  if (request.direction == Direction::kBackward && told_->kind == StopKind::kSyscallEntry) {
     const TimelineEvent* call = LastOf(process_.syscalls(), moment_, wanted, any);
     if (call != nullptr && call->moment == moment_) {
-      return SyscallStop(RunStopKind::kSyscallReturn, *call->event);
+      return SyscallStop(StopKind::kSyscallReturn, *call->event);
     }
   }
   return std::nullopt;
@@ -129,12 +129,12 @@ std::optional<Timeline::Impl::EventStop> Timeline::Impl::NextEventStop(const Run
   if (syscall != nullptr && syscall->moment - 1 <= after) {
     const ProcessEvent& event = *syscall->event;
     if (event.count <= process_.thread(event.thread).end_count()) {
-      offer(syscall->moment, SyscallStop(RunStopKind::kSyscallReturn, event));
+      offer(syscall->moment, SyscallStop(StopKind::kSyscallReturn, event));
     }
     syscall = NextOf(process_.syscalls(), after + 1, wanted_call, any);
   }
   if (syscall != nullptr) {
-    offer(syscall->moment - 1, SyscallStop(RunStopKind::kSyscallEntry, *syscall->event));
+    offer(syscall->moment - 1, SyscallStop(StopKind::kSyscallEntry, *syscall->event));
   }
   const TimelineEvent* exec =
       request.stop_for_exec ? NextOf(process_.execs(), after, any) : nullptr;
@@ -167,7 +167,7 @@ std::optional<Timeline::Impl::EventStop> Timeline::Impl::PreviousEventStop(
     const bool behind =
         syscall->moment < before && event.count <= process_.thread(event.thread).end_count();
     offer(behind ? syscall->moment : syscall->moment - 1,
-          SyscallStop(behind ? RunStopKind::kSyscallReturn : RunStopKind::kSyscallEntry, event));
+          SyscallStop(behind ? StopKind::kSyscallReturn : StopKind::kSyscallEntry, event));
   }
   const TimelineEvent* exec =
       request.stop_for_exec ? LastOf(process_.execs(), before, any) : nullptr;
@@ -187,12 +187,12 @@ std::optional<Timeline::Impl::EventStop> Timeline::Impl::NextThreadStop(const Ru
   if (!request.stop_for_threads) return next;
   for (int32_t thread : process_.all_threads()) {
     if (!Counts(request, thread)) continue;
-    auto offer = [&](uint64_t moment, RunStopKind kind) {
+    auto offer = [&](uint64_t moment, StopKind kind) {
       if (moment <= after || (next.has_value() && next->moment <= moment)) return;
       next = EventStop{moment, {.kind = kind, .thread = thread}};
     };
-    offer(process_.StartOf(thread), RunStopKind::kThreadStart);
-    if (process_.thread(thread).exits()) offer(process_.EndOf(thread), RunStopKind::kThreadExit);
+    offer(process_.StartOf(thread), StopKind::kThreadStart);
+    if (process_.thread(thread).exits()) offer(process_.EndOf(thread), StopKind::kThreadExit);
   }
   return next;
 }
@@ -203,15 +203,15 @@ std::optional<Timeline::Impl::EventStop> Timeline::Impl::PreviousThreadStop(
   if (!request.stop_for_threads) return previous;
   for (int32_t thread : process_.all_threads()) {
     if (!Counts(request, thread)) continue;
-    auto offer = [&](uint64_t moment, RunStopKind kind) {
+    auto offer = [&](uint64_t moment, StopKind kind) {
       if (moment >= before || (previous.has_value() && previous->moment >= moment)) return;
       previous = EventStop{moment, {.kind = kind, .thread = thread}};
     };
     // Those that were there when the recording began did not start in it.
     if (process_.StartOf(thread) > 0) {
-      offer(process_.StartOf(thread), RunStopKind::kThreadStart);
+      offer(process_.StartOf(thread), StopKind::kThreadStart);
     }
-    if (process_.thread(thread).exits()) offer(process_.EndOf(thread), RunStopKind::kThreadExit);
+    if (process_.thread(thread).exits()) offer(process_.EndOf(thread), StopKind::kThreadExit);
   }
   return previous;
 }
@@ -220,7 +220,7 @@ std::optional<RunStop> Timeline::Impl::StopInState(const RunRequest& request, in
                                                    uint64_t count) const {
   const ThreadState& state = process_.thread(thread);
   // The state behind an exec or a fork if it was stepped over forward, the one before if backward.
-  const uint64_t behind = request.direction == RunDirection::kForward ? count : count + 1;
+  const uint64_t behind = request.direction == Direction::kForward ? count : count + 1;
   const ProcessEvent* exec = state.ExecTo(behind);
   if (request.stop_for_exec && exec != nullptr) return ExecStop(*exec);
   const uint64_t moment = schedule().MomentTo(thread, behind);
@@ -235,11 +235,11 @@ std::optional<RunStop> Timeline::Impl::StopInState(const RunRequest& request, in
   if (signal != nullptr && StopsForSignal(request, signal->number)) return SignalStop(*signal);
   const ProcessEvent* syscall = state.SyscallFrom(count);
   if (syscall != nullptr && StopsForSyscall(request, syscall->number)) {
-    return SyscallStop(RunStopKind::kSyscallEntry, *syscall);
+    return SyscallStop(StopKind::kSyscallEntry, *syscall);
   }
   syscall = count == 0 ? nullptr : state.SyscallFrom(count - 1);
   if (syscall != nullptr && StopsForSyscall(request, syscall->number)) {
-    return SyscallStop(RunStopKind::kSyscallReturn, *syscall);
+    return SyscallStop(StopKind::kSyscallReturn, *syscall);
   }
   return std::nullopt;
 }

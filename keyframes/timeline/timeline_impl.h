@@ -141,7 +141,7 @@ class Timeline::Impl final : private ThreadHost, private ThreadViews {
   // moment, one behind and one ahead, it tells which was told of.
   struct Told {
     uint64_t moment = 0;
-    RunStopKind kind = RunStopKind::kStep;
+    StopKind kind = StopKind::kStep;
   };
   std::optional<Told> told_;
   const RunRequest* stops_ = nullptr;  // what the run that goes on looks for

@@ -76,8 +76,8 @@ std::vector<UnknownMemory> Timeline::Impl::UnknownOnTheWay(const RunRequest& req
                                                            uint64_t high) {
   std::vector<UnknownMemory> unknown = UnknownBeforeImports(request, low, high);
   const size_t most = unknown.size() + kMostUnknownTold;
-  for (const DataStop& watched : request.watchpoints) {
-    if (!watched.on_write) continue;
+  for (const WatchpointSpec& watched : request.watchpoints) {
+    if (!watched.on_write()) continue;
     const auto spans = unknown_.Find(watched.address, watched.length, low, high);
     if (!spans.ok()) break;
     for (const UnknownSpan& span : *spans) {
@@ -107,8 +107,8 @@ std::vector<UnknownMemory> Timeline::Impl::UnknownBeforeImports(const RunRequest
       const uint64_t to = schedule().MomentFrom(thread, import.count);
       if (to <= low || to > high) continue;
       const uint64_t since = memory_.UnknownSince(to - 1, import.page);
-      for (const DataStop& watched : request.watchpoints) {
-        if (!watched.on_write || watched.length == 0) continue;
+      for (const WatchpointSpec& watched : request.watchpoints) {
+        if (!watched.on_write() || watched.length == 0) continue;
         const uint64_t last = watched.address + (watched.length - 1);
         if (import.page > last || watched.address >= import.page + kPageBytes) continue;
         // Where it is not known since when: as far as was looked.
@@ -132,24 +132,25 @@ bool Timeline::Impl::MayStop(const RunRequest& request, int32_t thread, uint64_t
     return memory_.Touches(thread, number, address, length).value_or(true);
   };
   if (std::any_of(request.breakpoints.begin(), request.breakpoints.end(),
-                  [&](const PcStop& stop) { return touches(stop.address, 1); })) {
+                  [&](const BreakpointSpec& stop) { return touches(stop.address, 1); })) {
     return true;
   }
   if (request.watchpoints.empty()) return false;
   // A full keyframe may tell of a change, too.
   return KeyframeAtStart(*trace_, thread, number) != nullptr ||
-         std::any_of(request.watchpoints.begin(), request.watchpoints.end(),
-                     [&](const DataStop& stop) { return touches(stop.address, stop.length); });
+         std::any_of(
+             request.watchpoints.begin(), request.watchpoints.end(),
+             [&](const WatchpointSpec& stop) { return touches(stop.address, stop.length); });
 }
 
 absl::StatusOr<RunStop> Timeline::Impl::RunTowards(const RunRequest& request) {
   if (request.step) return StepRange(request);
-  const bool forward = request.direction == RunDirection::kForward;
+  const bool forward = request.direction == Direction::kForward;
   ASSIGN_OR_RETURN(std::optional<RunStop> stop, forward
                                                     ? RunForwardTo(request, process_.end_moment())
                                                     : RunBackwardTo(request, 0));
   if (stop.has_value()) return *stop;
-  return RunStop{.kind = forward ? RunStopKind::kEnd : RunStopKind::kBegin, .thread = current()};
+  return RunStop{.kind = forward ? StopKind::kEnd : StopKind::kBegin, .thread = current()};
 }
 
 absl::StatusOr<std::optional<RunStop>> Timeline::Impl::RunForwardTo(const RunRequest& request,
@@ -163,7 +164,7 @@ absl::StatusOr<std::optional<RunStop>> Timeline::Impl::RunForwardTo(const RunReq
   }
   absl::Status status = SeekTo(limit, request.interrupt);
   if (absl::IsCancelled(status)) {
-    return RunStop{.kind = RunStopKind::kInterrupted, .thread = current()};
+    return RunStop{.kind = StopKind::kInterrupted, .thread = current()};
   }
   RETURN_IF_ERROR(status);
   if (event.has_value()) return event->stop;
@@ -200,11 +201,11 @@ absl::StatusOr<std::optional<RunStop>> Timeline::Impl::SearchWindowForward(
     ASSIGN_OR_RETURN(std::optional<ThreadStop> stop,
                      Of(thread).RunForward(request, from, to, leave && thread == first));
     if (!stop.has_value()) continue;
-    if (stop->stop.kind == RunStopKind::kInterrupted) {
+    if (stop->stop.kind == StopKind::kInterrupted) {
       if (threads.size() == 1) moment_ = schedule().MomentTo(thread, stop->count);
       return stop->stop;
     }
-    const bool behind = stop->stop.kind == RunStopKind::kWatchpoint;
+    const bool behind = stop->stop.kind == StopKind::kWatchpoint;
     // An access that was just made comes before what is made next.
     high = behind ? schedule().MomentTo(thread, stop->count)
                   : schedule().MomentFrom(thread, stop->count);
@@ -249,7 +250,7 @@ absl::StatusOr<std::optional<RunStop>> Timeline::Impl::SearchBackward(const RunR
         low = std::min(low, schedule().MomentTo(thread, count));
       }
       RETURN_IF_ERROR(SeekTo(low, nullptr));
-      return RunStop{.kind = RunStopKind::kInterrupted, .thread = current()};
+      return RunStop{.kind = StopKind::kInterrupted, .thread = current()};
     }
     RETURN_IF_ERROR(status);
     low = next;
@@ -306,17 +307,17 @@ absl::StatusOr<RunStop> Timeline::Impl::StepRange(const RunRequest& request) {
   const int32_t thread = RequestThread(request);
   for (bool first = true;; first = false) {
     if (!first && Raised(request)) {
-      return RunStop{.kind = RunStopKind::kInterrupted, .thread = thread};
+      return RunStop{.kind = StopKind::kInterrupted, .thread = thread};
     }
     ASSIGN_OR_RETURN(std::optional<RunStop> stop, StepOnce(request, thread));
     if (stop.has_value()) return *stop;
     ThreadTimeline& timeline = Of(thread);
     if (!InRange(request, timeline.replay()->pc())) {
-      return RunStop{.kind = RunStopKind::kStep, .thread = thread};
+      return RunStop{.kind = StopKind::kStep, .thread = thread};
     }
     if (timeline.replay()->SignalIsNext()) continue;
     if (std::optional<size_t> index = timeline.MatchingBreakpoint(request)) {
-      return RunStop{.kind = RunStopKind::kBreakpoint, .thread = thread, .index = *index};
+      return RunStop{.kind = StopKind::kBreakpoint, .thread = thread, .index = *index};
     }
   }
 }
@@ -325,7 +326,7 @@ absl::StatusOr<RunStop> Timeline::Impl::StepRange(const RunRequest& request) {
 // step was made and nothing else stops in the state reached.
 absl::StatusOr<std::optional<RunStop>> Timeline::Impl::StepOnce(const RunRequest& request,
                                                                 int32_t thread) {
-  const bool forward = request.direction == RunDirection::kForward;
+  const bool forward = request.direction == Direction::kForward;
   const ThreadState& state = process_.thread(thread);
   const uint64_t count = CountOf(thread);
   if (count == (forward ? state.end_count() : state.begin_count())) {
@@ -349,7 +350,7 @@ absl::StatusOr<std::optional<RunStop>> Timeline::Impl::StepOnce(const RunRequest
   absl::StatusOr<bool> moved = forward ? timeline.StepForward(count, &hit, request.interrupt)
                                        : timeline.StepBackward(count, &hit, request.interrupt);
   if (absl::IsCancelled(moved.status())) {
-    return RunStop{.kind = RunStopKind::kInterrupted, .thread = thread};
+    return RunStop{.kind = StopKind::kInterrupted, .thread = thread};
   }
   RETURN_IF_ERROR(moved.status());
   const uint64_t reached = timeline.count();

@@ -40,15 +40,15 @@ class TimelineRunTest : public testing::Test {
   std::unique_ptr<Timeline> timeline_;
 };
 
-RunRequest Request(RunDirection direction) {
+RunRequest Request(Direction direction) {
   RunRequest request;
   request.direction = direction;
   request.stop_for_signal = [](int) { return false; };
   return request;
 }
 
-RunRequest Forward() { return Request(RunDirection::kForward); }
-RunRequest Backward() { return Request(RunDirection::kBackward); }
+RunRequest Forward() { return Request(Direction::kForward); }
+RunRequest Backward() { return Request(Direction::kBackward); }
 
 bool AtPc(uint64_t count, uint64_t address) {
   const State& state = Toy().at(count);
@@ -81,11 +81,10 @@ TEST_F(TimelineRunTest, ForwardStopsAtBreakpointsOneAfterTheOther) {
     const uint64_t expected = Next(at, [](uint64_t c) { return AtPc(c, ToyRecording::Callee()); });
     const RunStop stop = Run(request);
     ASSERT_EQ(count(), expected);
-    ASSERT_EQ(stop.kind,
-              expected == Toy().end_count() ? RunStopKind::kEnd : RunStopKind::kBreakpoint);
+    ASSERT_EQ(stop.kind, expected == Toy().end_count() ? StopKind::kEnd : StopKind::kBreakpoint);
     at = expected;
   }
-  EXPECT_EQ(Run(request).kind, RunStopKind::kEnd);
+  EXPECT_EQ(Run(request).kind, StopKind::kEnd);
 }
 
 TEST_F(TimelineRunTest, BackwardStopsAtTheSameBreakpointsInReverse) {
@@ -98,19 +97,19 @@ TEST_F(TimelineRunTest, BackwardStopsAtTheSameBreakpointsInReverse) {
     const RunStop stop = Run(request);
     ASSERT_EQ(count(), expected);
     ASSERT_EQ(stop.kind,
-              expected == Toy().begin_count() ? RunStopKind::kBegin : RunStopKind::kBreakpoint);
+              expected == Toy().begin_count() ? StopKind::kBegin : StopKind::kBreakpoint);
     at = expected;
   }
-  EXPECT_EQ(Run(request).kind, RunStopKind::kBegin);
+  EXPECT_EQ(Run(request).kind, StopKind::kBegin);
 }
 
 TEST_F(TimelineRunTest, ForwardReportsTheBreakpointItStartsOnUnlessToldToLeaveIt) {
   RunRequest request = Forward();
   request.breakpoints = {{.address = ToyRecording::LoopHead()}};
-  EXPECT_EQ(Run(request).kind, RunStopKind::kBreakpoint);
+  EXPECT_EQ(Run(request).kind, StopKind::kBreakpoint);
   EXPECT_EQ(count(), Toy().begin_count());
   request.leave_first_breakpoint = true;
-  EXPECT_EQ(Run(request).kind, RunStopKind::kBreakpoint);
+  EXPECT_EQ(Run(request).kind, StopKind::kBreakpoint);
   EXPECT_GT(count(), Toy().begin_count());
 }
 
@@ -131,8 +130,7 @@ TEST_P(WatchTest, ForwardStopsBehindEachChange) {
         Next(from, [&](uint64_t c) { return Changes(c - 1, GetParam().field); });
     const RunStop stop = Run(request);
     ASSERT_EQ(count(), expected) << "from " << from;
-    ASSERT_EQ(stop.kind,
-              expected == Toy().end_count() ? RunStopKind::kEnd : RunStopKind::kWatchpoint);
+    ASSERT_EQ(stop.kind, expected == Toy().end_count() ? StopKind::kEnd : StopKind::kWatchpoint);
     ASSERT_EQ(*timeline_->registers(ToyRecording::kThread), Toy().at(expected).registers);
   }
 }
@@ -148,10 +146,10 @@ TEST_P(WatchTest, BackwardStopsBeforeEachChange) {
     const RunStop stop = Run(request);
     ASSERT_EQ(count(), expected) << "from " << from;
     if (!Changes(expected, GetParam().field)) {
-      ASSERT_EQ(stop.kind, RunStopKind::kBegin);
+      ASSERT_EQ(stop.kind, StopKind::kBegin);
       break;
     }
-    ASSERT_EQ(stop.kind, RunStopKind::kWatchpoint);
+    ASSERT_EQ(stop.kind, StopKind::kWatchpoint);
     uint64_t value = 0;
     auto bytes = absl::MakeSpan(reinterpret_cast<uint8_t*>(&value), 8);
     ASSERT_TRUE(timeline_->ReadMemory(ToyRecording::kThread, GetParam().address, bytes).ok());
@@ -168,27 +166,26 @@ INSTANTIATE_TEST_SUITE_P(Fields, WatchTest,
 
 TEST_F(TimelineRunTest, AReadStopsAReadWatchpoint) {
   RunRequest request = Forward();
-  request.watchpoints = {
-      {.address = ToyRecording::kSum, .length = 8, .on_write = false, .on_read = true}};
-  ASSERT_EQ(Run(request).kind, RunStopKind::kWatchpoint);
+  request.watchpoints = {{.address = ToyRecording::kSum, .length = 8, .kind = WatchKind::kRead}};
+  ASSERT_EQ(Run(request).kind, StopKind::kWatchpoint);
   EXPECT_EQ(count(), Toy().begin_count() + 1);
   Seek(Toy().begin_count() + 30);
-  request.direction = RunDirection::kBackward;
+  request.direction = Direction::kBackward;
   const RunStop stop = Run(request);
-  EXPECT_EQ(stop.kind, RunStopKind::kWatchpoint);
-  EXPECT_TRUE(stop.was_read);
+  EXPECT_EQ(stop.kind, StopKind::kWatchpoint);
+  EXPECT_EQ(stop.watch, WatchKind::kRead);
 }
 
 TEST_F(TimelineRunTest, AChangeFirstSeenInALaterSegmentIsFoundBothWays) {
   // The toy kernel wrote the buffer long before the program reads it.
   RunRequest request = Forward();
   request.watchpoints = {{.address = ToyRecording::kBuffer, .length = 8}};
-  ASSERT_EQ(Run(request).kind, RunStopKind::kWatchpoint);
+  ASSERT_EQ(Run(request).kind, StopKind::kWatchpoint);
   const uint64_t behind = count();
   Seek(Toy().end_count());
-  request.direction = RunDirection::kBackward;
+  request.direction = Direction::kBackward;
   std::optional<uint64_t> first;
-  while (Run(request).kind == RunStopKind::kWatchpoint) first = count();
+  while (Run(request).kind == StopKind::kWatchpoint) first = count();
   ASSERT_TRUE(first.has_value());
   EXPECT_EQ(*first + 1, behind);
 }
@@ -271,7 +268,7 @@ TEST_F(TimelineRunTest, RandomStopsAreFoundWhereBruteForceFindsThem) {
     ASSERT_EQ(*timeline_->registers(ToyRecording::kThread), Toy().at(expected).registers);
     const bool at_end = expected == (forward ? Toy().end_count() : Toy().begin_count());
     if (!at_end) {
-      EXPECT_TRUE(stop.kind == RunStopKind::kBreakpoint || stop.kind == RunStopKind::kWatchpoint);
+      EXPECT_TRUE(stop.kind == StopKind::kBreakpoint || stop.kind == StopKind::kWatchpoint);
     }
   }
 }
@@ -282,17 +279,17 @@ TEST_F(TimelineRunTest, SignalsStopInTheStateBeforeDeliveryBothWays) {
   ASSERT_GE(Toy().signal_counts().size(), 3);
   for (uint64_t expected : Toy().signal_counts()) {
     const RunStop stop = Run(request);
-    ASSERT_EQ(stop.kind, RunStopKind::kSignal);
+    ASSERT_EQ(stop.kind, StopKind::kSignal);
     EXPECT_EQ(stop.signal, ToyRecording::kSignal);
     EXPECT_EQ(count(), expected);
   }
-  EXPECT_EQ(Run(request).kind, RunStopKind::kEnd);
-  request.direction = RunDirection::kBackward;
+  EXPECT_EQ(Run(request).kind, StopKind::kEnd);
+  request.direction = Direction::kBackward;
   for (size_t i = Toy().signal_counts().size(); i-- > 0;) {
-    ASSERT_EQ(Run(request).kind, RunStopKind::kSignal);
+    ASSERT_EQ(Run(request).kind, StopKind::kSignal);
     EXPECT_EQ(count(), Toy().signal_counts()[i]);
   }
-  EXPECT_EQ(Run(request).kind, RunStopKind::kBegin);
+  EXPECT_EQ(Run(request).kind, StopKind::kBegin);
 }
 
 TEST_F(TimelineRunTest, SystemCallsStopBeforeAndBehind) {
@@ -300,20 +297,20 @@ TEST_F(TimelineRunTest, SystemCallsStopBeforeAndBehind) {
   request.stop_for_syscall = [](int64_t number) { return number == 1; };
   for (uint64_t call : Toy().syscall_counts()) {
     RunStop stop = Run(request);
-    ASSERT_EQ(stop.kind, RunStopKind::kSyscallEntry);
+    ASSERT_EQ(stop.kind, StopKind::kSyscallEntry);
     ASSERT_EQ(count(), call);
     stop = Run(request);
-    ASSERT_EQ(stop.kind, RunStopKind::kSyscallReturn);
+    ASSERT_EQ(stop.kind, StopKind::kSyscallReturn);
     ASSERT_EQ(count(), call + 1);
   }
-  EXPECT_EQ(Run(request).kind, RunStopKind::kEnd);
-  request.direction = RunDirection::kBackward;
-  EXPECT_EQ(Run(request).kind, RunStopKind::kSyscallReturn);
+  EXPECT_EQ(Run(request).kind, StopKind::kEnd);
+  request.direction = Direction::kBackward;
+  EXPECT_EQ(Run(request).kind, StopKind::kSyscallReturn);
   EXPECT_EQ(count(), Toy().syscall_counts().back() + 1);
-  EXPECT_EQ(Run(request).kind, RunStopKind::kSyscallEntry);
+  EXPECT_EQ(Run(request).kind, StopKind::kSyscallEntry);
   EXPECT_EQ(count(), Toy().syscall_counts().back());
   request.stop_for_syscall = [](int64_t number) { return number == 2; };
-  EXPECT_EQ(Run(request).kind, RunStopKind::kBegin);
+  EXPECT_EQ(Run(request).kind, StopKind::kBegin);
 }
 
 TEST_F(TimelineRunTest, SteppingARangeEndsBehindIt) {
@@ -321,23 +318,23 @@ TEST_F(TimelineRunTest, SteppingARangeEndsBehindIt) {
   request.step = true;
   request.range_start = ToyRecording::LoopHead();
   request.range_end = ToyRecording::LoopHead() + 12;
-  EXPECT_EQ(Run(request).kind, RunStopKind::kStep);
+  EXPECT_EQ(Run(request).kind, StopKind::kStep);
   EXPECT_GE(timeline_->registers(ToyRecording::kThread)->rip, request.range_end);
   const uint64_t behind = count();
-  request.direction = RunDirection::kBackward;
+  request.direction = Direction::kBackward;
   request.range_start = request.range_end = 0;
-  EXPECT_EQ(Run(request).kind, RunStopKind::kStep);
+  EXPECT_EQ(Run(request).kind, StopKind::kStep);
   EXPECT_EQ(count(), behind - 1);
 }
 
 TEST_F(TimelineRunTest, AStepBackOverAWriteReportsItsWatchpoint) {
   RunRequest request = Forward();
   request.watchpoints = {{.address = ToyRecording::kSum, .length = 8}};
-  ASSERT_EQ(Run(request).kind, RunStopKind::kWatchpoint);
+  ASSERT_EQ(Run(request).kind, StopKind::kWatchpoint);
   const uint64_t behind = count();
-  request.direction = RunDirection::kBackward;
+  request.direction = Direction::kBackward;
   request.step = true;
-  EXPECT_EQ(Run(request).kind, RunStopKind::kWatchpoint);
+  EXPECT_EQ(Run(request).kind, StopKind::kWatchpoint);
   EXPECT_EQ(count(), behind - 1);
   EXPECT_EQ(*timeline_->registers(ToyRecording::kThread), Toy().at(count()).registers);
 }
@@ -348,11 +345,11 @@ TEST_F(TimelineRunTest, ARaisedInterruptStopsAtOnceAndMovesNothing) {
   RunRequest request = Backward();
   request.breakpoints = {{.address = 0x1234}};
   request.interrupt = &interrupt;
-  EXPECT_EQ(Run(request).kind, RunStopKind::kInterrupted);
+  EXPECT_EQ(Run(request).kind, StopKind::kInterrupted);
   EXPECT_EQ(count(), Toy().end_count() - 1);
   Seek(Toy().begin_count());
-  request.direction = RunDirection::kForward;
-  EXPECT_EQ(Run(request).kind, RunStopKind::kInterrupted);
+  request.direction = Direction::kForward;
+  EXPECT_EQ(Run(request).kind, StopKind::kInterrupted);
   EXPECT_EQ(*timeline_->registers(ToyRecording::kThread), Toy().at(count()).registers);
 }
 

@@ -153,11 +153,11 @@ class Soak {
   // Runs forward over at most `most` stops.
   std::vector<Stop> Forward(RunRequest request, int most, uint64_t watched = 0) {
     std::vector<Stop> stops;
-    request.direction = RunDirection::kForward;
+    request.direction = Direction::kForward;
     request.leave_first_breakpoint = true;
     for (int i = 0; i < most; ++i) {
       const RunStop stop = Run(request);
-      if (stop.kind == RunStopKind::kEnd) break;
+      if (stop.kind == StopKind::kEnd) break;
       stops.push_back({timeline_->moment(), stop.thread});
       if (watched != 0) stops.back().value = Read(stop.thread, watched);
     }
@@ -175,7 +175,7 @@ class Soak {
     RunRequest request = NoSignals();
     request.breakpoints = {{.address = timeline_->registers(AnyThread())->rip}};
     const std::vector<Stop> stops = Forward(request, 6);
-    request.direction = RunDirection::kBackward;
+    request.direction = Direction::kBackward;
     for (size_t i = stops.size(); i-- > 1;) {
       if (i == stops.size() - 1) CHECK(timeline_->SeekTo(stops[i].moment).ok());
       const RunStop stop = Run(request);
@@ -204,7 +204,7 @@ class Soak {
     const uint64_t address = AnyAddress();
     request.watchpoints = {{.address = address, .length = 8}};
     const std::vector<Stop> stops = Forward(request, 6, address);
-    request.direction = RunDirection::kBackward;
+    request.direction = Direction::kBackward;
     for (size_t i = stops.size(); i-- > 0;) {
       const RunStop stop = Run(request);
       const bool there =

@@ -124,8 +124,7 @@ void Walk(Timeline& timeline, uint32_t seed, int moves) {
         break;
       default: {
         RunRequest request;
-        request.direction =
-            Between(random, 0, 1) ? RunDirection::kForward : RunDirection::kBackward;
+        request.direction = Between(random, 0, 1) ? Direction::kForward : Direction::kBackward;
         request.breakpoints.push_back({.address = ToyRecording::Callee()});
         request.leave_first_breakpoint = true;
         ASSERT_TRUE(timeline.Run(request).ok());
@@ -223,12 +222,12 @@ double ReplaysGoingBack(RunRequest request) {
   auto timeline = Open(*kLong);
   EXPECT_TRUE(timeline->SeekTo(timeline->end_moment()).ok());
   const uint64_t before = timeline->statistics().states_replayed;
-  request.direction = RunDirection::kBackward;
+  request.direction = Direction::kBackward;
   uint64_t stops = 0;
   while (timeline->moment() > 0) {
     auto stop = timeline->Run(request);
     EXPECT_TRUE(stop.ok()) << stop.status();
-    if (!stop.ok() || stop->kind == RunStopKind::kBegin) break;
+    if (!stop.ok() || stop->kind == StopKind::kBegin) break;
     ++stops;
   }
   EXPECT_GE(stops, stops_expected);

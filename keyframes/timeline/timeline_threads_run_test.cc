@@ -36,30 +36,30 @@ struct Stops {
   }
   struct Expected {
     uint64_t moment = 0;
-    RunStopKind kind = RunStopKind::kEnd;
+    StopKind kind = StopKind::kEnd;
     int32_t thread = 0;
   };
   Expected Next(uint64_t from, bool leave) const {
     for (uint64_t m = from; m < Toy().end_moment(); ++m) {
       if (m > from && Hits(m - 1, true)) {
-        return {m, RunStopKind::kWatchpoint, Toy().moments()[m - 1].thread};
+        return {m, StopKind::kWatchpoint, Toy().moments()[m - 1].thread};
       }
       if ((m > from || !leave) && Breaks(m)) {
-        return {m, RunStopKind::kBreakpoint, Toy().moments()[m].thread};
+        return {m, StopKind::kBreakpoint, Toy().moments()[m].thread};
       }
     }
     const uint64_t end = Toy().end_moment();
     if (end > from && Hits(end - 1, true)) {
-      return {end, RunStopKind::kWatchpoint, Toy().moments()[end - 1].thread};
+      return {end, StopKind::kWatchpoint, Toy().moments()[end - 1].thread};
     }
-    return {end, RunStopKind::kEnd, 0};
+    return {end, StopKind::kEnd, 0};
   }
   Expected Previous(uint64_t from) const {
     for (uint64_t m = from; m-- > 0;) {
-      if (Hits(m, false)) return {m, RunStopKind::kWatchpoint, Toy().moments()[m].thread};
-      if (Breaks(m)) return {m, RunStopKind::kBreakpoint, Toy().moments()[m].thread};
+      if (Hits(m, false)) return {m, StopKind::kWatchpoint, Toy().moments()[m].thread};
+      if (Breaks(m)) return {m, StopKind::kBreakpoint, Toy().moments()[m].thread};
     }
-    return {0, RunStopKind::kBegin, 0};
+    return {0, StopKind::kBegin, 0};
   }
   RunRequest Request(Timeline* timeline) const {
     RunRequest request;
@@ -90,7 +90,7 @@ class RunThreadsTest : public TimelineThreadsTest {
   void Check(const Stops& stops, uint64_t from, bool forward) {
     Seek(from);
     RunRequest request = stops.Request(timeline_.get());
-    request.direction = forward ? RunDirection::kForward : RunDirection::kBackward;
+    request.direction = forward ? Direction::kForward : Direction::kBackward;
     request.leave_first_breakpoint = true;
     const Stops::Expected expected = forward ? stops.Next(from, true) : stops.Previous(from);
     const RunStop stop = Run(request);
@@ -162,15 +162,15 @@ TEST_F(RunThreadsTest, ThreadsStopWhereTheyStartAndEnd) {
     EXPECT_EQ(stop.thread, thread);
     EXPECT_TRUE(timeline_->IsAlive(thread));
   }
-  EXPECT_EQ(Run(request).kind, RunStopKind::kEnd);
-  request.direction = RunDirection::kBackward;
+  EXPECT_EQ(Run(request).kind, StopKind::kEnd);
+  request.direction = Direction::kBackward;
   for (size_t i = expected.size(); i-- > 0;) {
     if (expected[i].first == Toy().end_moment()) continue;  // it stands there
     const RunStop stop = Run(request);
     ASSERT_EQ(moment(), expected[i].first);
     EXPECT_EQ(stop.thread, expected[i].second);
   }
-  EXPECT_EQ(Run(request).kind, RunStopKind::kBegin);
+  EXPECT_EQ(Run(request).kind, StopKind::kBegin);
 }
 
 TEST_F(RunThreadsTest, SystemCallsOfAllThreadsStop) {
@@ -182,23 +182,23 @@ TEST_F(RunThreadsTest, SystemCallsOfAllThreadsStop) {
   }
   for (uint64_t call : calls) {
     RunStop stop = Run(request);
-    ASSERT_EQ(stop.kind, RunStopKind::kSyscallEntry);
+    ASSERT_EQ(stop.kind, StopKind::kSyscallEntry);
     ASSERT_EQ(moment(), call);
     ASSERT_EQ(stop.thread, Toy().moments()[call].thread);
-    ASSERT_EQ(Run(request).kind, RunStopKind::kSyscallReturn);
+    ASSERT_EQ(Run(request).kind, StopKind::kSyscallReturn);
     ASSERT_EQ(moment(), call + 1);
   }
-  EXPECT_EQ(Run(request).kind, RunStopKind::kEnd);
-  request.direction = RunDirection::kBackward;
+  EXPECT_EQ(Run(request).kind, StopKind::kEnd);
+  request.direction = Direction::kBackward;
   for (size_t i = calls.size(); i-- > 0;) {
     if (calls[i] + 1 != Toy().end_moment()) {  // it stands there
-      ASSERT_EQ(Run(request).kind, RunStopKind::kSyscallReturn);
+      ASSERT_EQ(Run(request).kind, StopKind::kSyscallReturn);
       ASSERT_EQ(moment(), calls[i] + 1);
     }
-    ASSERT_EQ(Run(request).kind, RunStopKind::kSyscallEntry);
+    ASSERT_EQ(Run(request).kind, StopKind::kSyscallEntry);
     ASSERT_EQ(moment(), calls[i]);
   }
-  EXPECT_EQ(Run(request).kind, RunStopKind::kBegin);
+  EXPECT_EQ(Run(request).kind, StopKind::kBegin);
 }
 
 TEST(RunThreads, AtCallsOfTwoThreadsThatMeetBothAreStoppedAt) {
@@ -206,13 +206,13 @@ TEST(RunThreads, AtCallsOfTwoThreadsThatMeetBothAreStoppedAt) {
   const auto timeline = *Timeline::Open(toy.trace());
   RunRequest forward, backward;
   forward.stop_for_syscall = backward.stop_for_syscall = [](int64_t) { return true; };
-  backward.direction = RunDirection::kBackward;
-  const auto expect = [&](const RunRequest& request, RunStopKind kind, uint64_t moment) {
+  backward.direction = Direction::kBackward;
+  const auto expect = [&](const RunRequest& request, StopKind kind, uint64_t moment) {
     const auto stop = timeline->Run(request);
     ASSERT_TRUE(stop.ok()) << stop.status();
     EXPECT_EQ(stop->kind, kind);
     EXPECT_EQ(stop->thread,
-              toy.moments()[kind == RunStopKind::kSyscallEntry ? moment : moment - 1].thread);
+              toy.moments()[kind == StopKind::kSyscallEntry ? moment : moment - 1].thread);
     EXPECT_EQ(timeline->moment(), moment);
   };
   int met = 0;
@@ -220,13 +220,13 @@ TEST(RunThreads, AtCallsOfTwoThreadsThatMeetBothAreStoppedAt) {
     if (!toy.moments()[m - 1].is_syscall || !toy.moments()[m].is_syscall) continue;
     ++met;
     ASSERT_TRUE(timeline->SeekTo(m - 1).ok());
-    expect(forward, RunStopKind::kSyscallReturn, m);
-    expect(forward, RunStopKind::kSyscallEntry, m);
-    expect(backward, RunStopKind::kSyscallReturn, m);
-    expect(backward, RunStopKind::kSyscallEntry, m - 1);
+    expect(forward, StopKind::kSyscallReturn, m);
+    expect(forward, StopKind::kSyscallEntry, m);
+    expect(backward, StopKind::kSyscallReturn, m);
+    expect(backward, StopKind::kSyscallEntry, m - 1);
     // Wherever else one comes from, the call ahead is being made.
     ASSERT_TRUE(timeline->SeekTo(m).ok());
-    expect(forward, RunStopKind::kSyscallReturn, m + 1);
+    expect(forward, StopKind::kSyscallReturn, m + 1);
   }
   EXPECT_GT(met, 0);
 }
@@ -239,15 +239,15 @@ TEST_F(RunThreadsTest, AStepOfOneThreadTakesTheOthersAlong) {
     RunRequest request;
     request.step = true;
     request.thread = threads[Between(0, threads.size() - 1)];
-    request.direction = Coin() ? RunDirection::kForward : RunDirection::kBackward;
-    const bool forward = request.direction == RunDirection::kForward;
+    request.direction = Coin() ? Direction::kForward : Direction::kBackward;
+    const bool forward = request.direction == Direction::kForward;
     const uint64_t count = timeline_->count(request.thread);
     if (count == (forward ? timeline_->thread_state(request.thread).end_count()
                           : timeline_->thread_state(request.thread).begin_count())) {
       continue;
     }
     const RunStop stop = Run(request);
-    EXPECT_EQ(stop.kind, RunStopKind::kStep);
+    EXPECT_EQ(stop.kind, StopKind::kStep);
     EXPECT_EQ(stop.thread, request.thread);
     ASSERT_EQ(timeline_->count(request.thread), forward ? count + 1 : count - 1);
     ExpectTruth();
@@ -277,7 +277,7 @@ TEST_F(RunThreadsTest, AStepStopsForABreakpointAnotherThreadComesTo) {
     request.thread = thread;
     request.leave_first_breakpoint = true;
     RunStop stop = Run(request);
-    ASSERT_EQ(stop.kind, RunStopKind::kBreakpoint);
+    ASSERT_EQ(stop.kind, StopKind::kBreakpoint);
     ASSERT_EQ(stop.thread, expected.thread);
     ASSERT_EQ(moment(), expected.moment);
     Seek(m);
@@ -294,12 +294,12 @@ TEST_F(RunThreadsTest, AnInterruptStopsAtOnce) {
   Seek(Toy().end_moment() - 1);
   RunRequest request = Stops{.breakpoints = {0x1234}}.Request(timeline_.get());
   request.interrupt = &interrupt;
-  request.direction = RunDirection::kBackward;
-  EXPECT_EQ(Run(request).kind, RunStopKind::kInterrupted);
+  request.direction = Direction::kBackward;
+  EXPECT_EQ(Run(request).kind, StopKind::kInterrupted);
   EXPECT_EQ(moment(), Toy().end_moment() - 1);
-  request.direction = RunDirection::kForward;
+  request.direction = Direction::kForward;
   Seek(5);
-  EXPECT_EQ(Run(request).kind, RunStopKind::kInterrupted);
+  EXPECT_EQ(Run(request).kind, StopKind::kInterrupted);
   ExpectTruth();
 }
 

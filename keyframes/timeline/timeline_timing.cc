@@ -34,7 +34,7 @@ class Timing {
  public:
   explicit Timing(Timeline* timeline) : timeline_(timeline) {}
 
-  void RunTo(RunDirection direction, const char* name, RunRequest request = {}) {
+  void RunTo(Direction direction, const char* name, RunRequest request = {}) {
     request.direction = direction;
     request.stop_for_signal = [](int) { return false; };
     const uint64_t from = timeline_->moment();
@@ -72,7 +72,7 @@ class Timing {
   }
 
   // How long after the flag is raised a run returns.
-  void Interrupt(RunDirection direction, const char* name, RunRequest request) {
+  void Interrupt(Direction direction, const char* name, RunRequest request) {
     CHECK(timeline_->SeekTo(timeline_->process().MomentAtPercent(50)).ok());
     std::atomic<bool> interrupt{false};
     request.direction = direction;
@@ -128,32 +128,32 @@ int Main(const char* directory) {
   timing.Seek(60);
   timing.Steps(1000, true, "1000 steps forward");
   timing.Steps(2000, false, "2000 steps backward");
-  timing.RunTo(RunDirection::kForward, "continue to the end", nothing);
+  timing.RunTo(Direction::kForward, "continue to the end", nothing);
   timing.Steps(1000, false, "1000 steps backward from the end");
-  timing.RunTo(RunDirection::kForward, "continue to the end", nothing);
-  timing.RunTo(RunDirection::kBackward, "reverse-continue, no stops", nothing);
-  timing.RunTo(RunDirection::kForward, "continue, breakpoint never hit", breakpoint);
-  timing.RunTo(RunDirection::kBackward, "reverse-continue, breakpoint never hit", breakpoint);
-  timing.RunTo(RunDirection::kForward, "continue, watchpoint never hit", watchpoint);
-  timing.RunTo(RunDirection::kBackward, "reverse-continue, watchpoint never hit", watchpoint);
-  timing.Interrupt(RunDirection::kForward, "continue, breakpoint", breakpoint);
-  timing.Interrupt(RunDirection::kForward, "continue, watchpoint", watchpoint);
-  timing.Interrupt(RunDirection::kBackward, "reverse-continue, breakpoint", breakpoint);
-  timing.Interrupt(RunDirection::kBackward, "reverse-continue, watchpoint", watchpoint);
+  timing.RunTo(Direction::kForward, "continue to the end", nothing);
+  timing.RunTo(Direction::kBackward, "reverse-continue, no stops", nothing);
+  timing.RunTo(Direction::kForward, "continue, breakpoint never hit", breakpoint);
+  timing.RunTo(Direction::kBackward, "reverse-continue, breakpoint never hit", breakpoint);
+  timing.RunTo(Direction::kForward, "continue, watchpoint never hit", watchpoint);
+  timing.RunTo(Direction::kBackward, "reverse-continue, watchpoint never hit", watchpoint);
+  timing.Interrupt(Direction::kForward, "continue, breakpoint", breakpoint);
+  timing.Interrupt(Direction::kForward, "continue, watchpoint", watchpoint);
+  timing.Interrupt(Direction::kBackward, "reverse-continue, breakpoint", breakpoint);
+  timing.Interrupt(Direction::kBackward, "reverse-continue, watchpoint", watchpoint);
   uint64_t evaluated = 0;
   breakpoint.breakpoints = {{.address = (*timeline)->registers((*timeline)->current_thread())->rip,
                              .condition = [&evaluated](int32_t) {
                                ++evaluated;
                                return false;
                              }}};
-  timing.Interrupt(RunDirection::kForward, "continue, condition", breakpoint);
+  timing.Interrupt(Direction::kForward, "continue, condition", breakpoint);
   std::printf("%lu conditions evaluated in 0.3 s\n", evaluated);
-  timing.Interrupt(RunDirection::kBackward, "reverse-continue, condition", breakpoint);
+  timing.Interrupt(Direction::kBackward, "reverse-continue, condition", breakpoint);
   evaluated = 0;
   breakpoint.watchpoints = watchpoint.watchpoints;
-  timing.Interrupt(RunDirection::kForward, "continue, condition and watchpoint", breakpoint);
+  timing.Interrupt(Direction::kForward, "continue, condition and watchpoint", breakpoint);
   std::printf("%lu conditions evaluated in 0.3 s\n", evaluated);
-  timing.Interrupt(RunDirection::kBackward, "reverse-continue, both", breakpoint);
+  timing.Interrupt(Direction::kBackward, "reverse-continue, both", breakpoint);
   for (double percent : {50.0, 10.0, 10.001, 9.999, 90.0}) timing.Seek(percent);
   const Timeline::Statistics statistics = (*timeline)->statistics();
   std::printf("%lu checkpoints, %.1f MiB\n", statistics.checkpoints,

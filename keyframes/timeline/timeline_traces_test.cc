@@ -231,7 +231,7 @@ TEST_F(TracesTest, BehindAGapNothingFromBeforeItIsShown) {
   auto stop = timeline_->Run(request);
   ASSERT_TRUE(stop.ok()) << stop.status();
   EXPECT_EQ(timeline_->moment(), 25);
-  request.direction = RunDirection::kBackward;
+  request.direction = Direction::kBackward;
   request.breakpoints = {{.address = kCode + 5}};
   ASSERT_TRUE(timeline_->Run(request).ok());
   EXPECT_EQ(timeline_->moment(), 5);
@@ -254,7 +254,7 @@ TEST_F(TracesTest, AnUnfinishedTraceIsShownUpToWhereItCanBeReplayed) {
   EXPECT_EQ(timeline_->count(kOther), 15);
   EXPECT_EQ(timeline_->count(kThread), 40);
   RunRequest request;
-  request.direction = RunDirection::kBackward;
+  request.direction = Direction::kBackward;
   request.breakpoints = {{.address = kCode + 12}};
   auto stop = timeline_->Run(request);
   ASSERT_TRUE(stop.ok()) << stop.status();

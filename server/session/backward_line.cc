@@ -44,20 +44,19 @@ bool IsReturn(const Place& from, const Place& to) { return to.sp == from.sp - si
 
 // To the last state in which control entered `line`, of this frame: frames of functions called
 // since, which may be this one again, lie at lower addresses.
-absl::StatusOr<StopEvent> RunToEntry(Target* target, const ResumeRequest& step,
-                                     const BackwardLine& line, uint64_t sp) {
-  std::vector<BreakpointSpec> stops = *step.breakpoints;
+absl::StatusOr<RunStop> RunToEntry(Target* target, const RunRequest& step, const BackwardLine& line,
+                                   uint64_t sp) {
+  RunRequest run = step;
+  run.step = false;
+  const StopCondition in_frame = [target, wanted = step.thread, sp](int32_t thread) {
+    return thread == wanted &&
+           ReadWord(target, target->ThreadOf(thread), kRegisterRsp).value_or(sp) >= sp;
+  };
   const auto add = [&](uint64_t address) {
-    stops.push_back({address, [target, wanted = step.thread, sp](ThreadRef thread) {
-                       return thread == wanted &&
-                              ReadWord(target, thread, kRegisterRsp).value_or(sp) >= sp;
-                     }});
+    run.breakpoints.push_back({.address = address, .condition = in_frame});
   };
   add(line.start);
   for (const uint64_t entry : line.entries) add(entry);
-  ResumeRequest run = step;
-  run.step = false;
-  run.breakpoints = &stops;
   return target->Resume(run);
 }
 
@@ -80,15 +79,15 @@ absl::StatusOr<std::vector<BackwardLine>> ParseBackwardLines(absl::string_view t
   return lines;
 }
 
-absl::StatusOr<StopEvent> StepBackward(Target* target, const ResumeRequest& request,
-                                       const std::vector<BackwardLine>& lines) {
-  const std::optional<Place> from = PlaceOf(target, request.thread);
-  ASSIGN_OR_RETURN(StopEvent event, target->Resume(request));
-  if (event.kind != StopKind::kStep || !(event.thread == request.thread) || !from.has_value()) {
+absl::StatusOr<RunStop> StepBackward(Target* target, const RunRequest& request,
+                                     const std::vector<BackwardLine>& lines) {
+  const std::optional<Place> from = PlaceOf(target, target->ThreadOf(request.thread));
+  ASSIGN_OR_RETURN(RunStop event, target->Resume(request));
+  if (event.kind != StopKind::kStep || event.thread != request.thread || !from.has_value()) {
     return event;
   }
   const BackwardLine* line = LineAt(lines, from->pc);
-  const std::optional<Place> to = PlaceOf(target, request.thread);
+  const std::optional<Place> to = PlaceOf(target, target->ThreadOf(request.thread));
   if (line == nullptr || !to.has_value() || to->pc == line->start) return event;
   // Where the first state of the line was left backward, gdb looks at where it came from.
   const bool inside = LineAt(lines, to->pc) == line;

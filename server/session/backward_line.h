@@ -28,8 +28,8 @@ struct BackwardLine {
 absl::StatusOr<std::vector<BackwardLine>> ParseBackwardLines(absl::string_view text);
 
 // One step backward, as `request` says, and then to where the line is left if that was in one.
-absl::StatusOr<StopEvent> StepBackward(Target* target, const ResumeRequest& request,
-                                       const std::vector<BackwardLine>& lines);
+absl::StatusOr<RunStop> StepBackward(Target* target, const RunRequest& request,
+                                     const std::vector<BackwardLine>& lines);
 
 }  // namespace hindsight
 

@@ -95,7 +95,10 @@ void BreakpointTable::Rebuild() {
   for (const auto& [key, conditions] : entries_) {
     const auto& [type, address, kind] = key;
     if (type != BreakpointType::kSoftware && type != BreakpointType::kHardware) {
-      watchpoints_.push_back({address, kind, ToWatchKind(type), Condition(conditions)});
+      watchpoints_.push_back({.address = address,
+                              .length = kind,
+                              .kind = ToWatchKind(type),
+                              .condition = Condition(conditions)});
       continue;
     }
     Conditions& here = by_address[address];
@@ -105,7 +108,7 @@ void BreakpointTable::Rebuild() {
   breakpoints_.clear();
   for (auto& [address, conditions] : by_address) {
     if (conditions.always) conditions.any.clear();
-    breakpoints_.push_back({address, Condition(std::move(conditions.any))});
+    breakpoints_.push_back({.address = address, .condition = Condition(std::move(conditions.any))});
   }
   stale_ = false;
 }
@@ -121,8 +124,8 @@ bool BreakpointTable::AnyHolds(const std::vector<std::string>& conditions, Threa
 
 StopCondition BreakpointTable::Condition(std::vector<std::string> conditions) {
   if (conditions.empty()) return nullptr;
-  return [this, conditions = std::move(conditions)](ThreadRef thread) {
-    return AnyHolds(conditions, thread);
+  return [this, conditions = std::move(conditions)](int32_t thread) {
+    return AnyHolds(conditions, target_->ThreadOf(thread));
   };
 }
 

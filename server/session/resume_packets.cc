@@ -115,9 +115,9 @@ std::string RefuseToReverse(SessionState& state) {
   state.Print(
       "hindsight: this is a throw-away copy of the program, made because its registers were "
       "written; it has no past. `monitor discard` returns to the recording.\n");
-  StopEvent begin;
+  RunStop begin;
   begin.kind = StopKind::kBegin;
-  begin.thread = state.SelectedThread();
+  begin.thread = state.SelectedThread().tid;
   return StopReply(state, begin);
 }
 
@@ -126,45 +126,48 @@ std::string RefuseToReverse(SessionState& state) {
 std::string VforkDone(SessionState& state) {
   const ThreadRef thread = std::exchange(state.forks.vfork_parent, {});
   const std::vector<ThreadRef> threads = state.target->threads();
-  StopEvent event;
-  event.thread = FindThread(threads, thread).value_or(state.target->current_thread());
+  RunStop event;
+  event.thread = FindThread(threads, thread).value_or(state.target->current_thread()).tid;
   return StopReply(state, event, "vforkdone:;");
 }
 
 // Whose steps count, and whether only what happens in it does.
-void ChooseThread(SessionState& state, const Resumption& resumption, ResumeRequest* request) {
+void ChooseThread(SessionState& state, const Resumption& resumption, RunRequest* request) {
   const std::vector<ThreadRef> threads = state.target->threads();
   if (std::optional<ThreadRef> named = FindThread(threads, resumption.thread)) {
-    request->thread = *named;
+    request->thread = named->tid;
     request->only_thread = resumption.only_thread;
   } else if (std::optional<ThreadRef> chosen = FindThread(threads, state.selection.resumed)) {
-    request->thread = *chosen;
+    request->thread = chosen->tid;
     request->only_thread = true;
   } else if (state.target->InDiversion() && !state.diversion.threads.empty()) {
     // Not the one that gdb has stepped off a breakpoint before, though it spoke of that one last.
-    request->thread = state.diversion.threads.back().thread;
+    request->thread = state.diversion.threads.back().thread.tid;
   } else {
     request->thread =
-        FindThread(threads, state.selection.stepping).value_or(state.SelectedThread());
+        FindThread(threads, state.selection.stepping).value_or(state.SelectedThread()).tid;
   }
 }
 
-ResumeRequest MakeRequest(SessionState& state, Direction direction, const Resumption& resumption) {
-  ResumeRequest request;
+RunRequest MakeRequest(SessionState& state, Direction direction, const Resumption& resumption) {
+  RunRequest request;
   request.direction = direction;
   request.step = resumption.step;
   request.range_start = resumption.range_start;
   request.range_end = resumption.range_end;
   ChooseThread(state, resumption, &request);
-  request.breakpoints = &state.breakpoints.breakpoints();
-  request.watchpoints = &state.breakpoints.watchpoints();
+  request.breakpoints = state.breakpoints.breakpoints();
+  request.watchpoints = state.breakpoints.watchpoints();
   if (state.filters.passed_signals.any()) {
-    request.pass_signal = [&state](int signal) {
-      return state.filters.passed_signals[static_cast<size_t>(GdbSignal(signal))];
+    request.stop_for_signal = [&state](int signal) {
+      return !state.filters.passed_signals[static_cast<size_t>(GdbSignal(signal))];
     };
   }
-  request.catch_syscalls = state.filters.catch_syscalls;
-  request.syscalls = state.filters.syscalls;
+  if (state.filters.catch_syscalls) {
+    request.stop_for_syscall = [&caught = state.filters.syscalls](int64_t number) {
+      return caught.empty() || std::find(caught.begin(), caught.end(), number) != caught.end();
+    };
+  }
   request.stop_for_exec = state.client.exec_events;
   request.stop_for_fork = state.client.fork_events;
   request.stop_for_threads = state.selection.report_events;
@@ -179,9 +182,10 @@ void ForgetStaleBreakpoint(SessionState& state) {
   state.repeated_stop.times = 0;
 }
 
-void NoteBreakpoint(SessionState& state, const StopEvent& event, const ResumeRequest& request) {
+void NoteBreakpoint(SessionState& state, const RunStop& event, const RunRequest& request) {
   uint64_t pc = 0;
-  const absl::StatusOr<std::string> bytes = state.target->ReadRegister(event.thread, kRegisterRip);
+  const absl::StatusOr<std::string> bytes =
+      state.target->ReadRegister(state.target->ThreadOf(event.thread), kRegisterRip);
   if (bytes.ok()) std::memcpy(&pc, bytes->data(), std::min(bytes->size(), sizeof(pc)));
   const bool continued = request.direction == Direction::kForward && !request.step;
   if (!continued || event.kind != StopKind::kBreakpoint) {
@@ -194,11 +198,11 @@ void NoteBreakpoint(SessionState& state, const StopEvent& event, const ResumeReq
   }
 }
 
-absl::StatusOr<StopEvent> Resume(SessionState& state, const ResumeRequest& request,
-                                 ThreadRef stepped_in_copy) {
+absl::StatusOr<RunStop> Resume(SessionState& state, const RunRequest& request,
+                               ThreadRef stepped_in_copy) {
   if (state.target->InDiversion()) {
-    const bool aside = request.step && !(request.thread == state.diversion.threads.back().thread);
-    state.diversion.stepped_off = aside ? request.thread : stepped_in_copy;
+    const bool aside = request.step && request.thread != state.diversion.threads.back().thread.tid;
+    state.diversion.stepped_off = aside ? state.target->ThreadOf(request.thread) : stepped_in_copy;
     return state.target->Resume(request);
   }
   if (request.step && request.direction == Direction::kBackward && !state.backward_lines.empty()) {
@@ -207,10 +211,10 @@ absl::StatusOr<StopEvent> Resume(SessionState& state, const ResumeRequest& reque
   const std::vector<ThreadRef> threads = state.target->threads();
   if (!request.step && request.direction == Direction::kForward &&
       FindThread(threads, stepped_in_copy)) {
-    ResumeRequest step_off = request;
+    RunRequest step_off = request;
     step_off.step = true;
-    step_off.thread = stepped_in_copy;
-    ASSIGN_OR_RETURN(StopEvent event, state.target->Resume(step_off));
+    step_off.thread = stepped_in_copy.tid;
+    ASSIGN_OR_RETURN(RunStop event, state.target->Resume(step_off));
     if (event.kind != StopKind::kStep) return event;
   }
   return state.target->Resume(request);
@@ -218,11 +222,11 @@ absl::StatusOr<StopEvent> Resume(SessionState& state, const ResumeRequest& reque
 
 // An interrupt that came before the run stops it where it begins: gdb may be stepping through a
 // line, one short run for each instruction.
-absl::StatusOr<StopEvent> ResumeUnlessInterrupted(SessionState& state, const ResumeRequest& request,
-                                                  ThreadRef stepped_in_copy) {
+absl::StatusOr<RunStop> ResumeUnlessInterrupted(SessionState& state, const RunRequest& request,
+                                                ThreadRef stepped_in_copy) {
   const InterruptWatch::Armed armed(state.watch);
   if (state.interrupt->load()) {
-    return StopEvent{.kind = StopKind::kInterrupted, .thread = request.thread};
+    return RunStop{.kind = StopKind::kInterrupted, .thread = request.thread};
   }
   return Resume(state, request, stepped_in_copy);
 }
@@ -244,8 +248,8 @@ Reply Run(SessionState& state, Direction direction, const Resumption& resumption
   }
   if (state.forks.vfork_parent.tid > 0) return VforkDone(state);
   if (direction == Direction::kForward && !resumption.step) ForgetStaleBreakpoint(state);
-  const ResumeRequest request = MakeRequest(state, direction, resumption);
-  absl::StatusOr<StopEvent> event = ResumeUnlessInterrupted(state, request, stepped_in_copy);
+  const RunRequest request = MakeRequest(state, direction, resumption);
+  absl::StatusOr<RunStop> event = ResumeUnlessInterrupted(state, request, stepped_in_copy);
   const std::string text = state.target->TakeConsoleText();
   if (!text.empty()) state.Print(text);
   if (!event.ok()) return StopAfterError(state, event.status());
@@ -253,9 +257,9 @@ Reply Run(SessionState& state, Direction direction, const Resumption& resumption
   NoteBreakpoint(state, *event, request);
   // The client takes for granted that its breakpoints went with the program they were set in.
   if (event->kind == StopKind::kExec) state.breakpoints.RemoveAll();
-  state.forks.reported_child = event->child.pid;
+  state.forks.reported_child = event->child;
   if (event->kind == StopKind::kVfork && state.client.vfork_events) {
-    state.forks.vfork_parent = event->thread;
+    state.forks.vfork_parent = state.target->ThreadOf(event->thread);
   }
   return StopReply(state, *event);
 }

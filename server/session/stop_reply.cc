@@ -13,7 +13,7 @@
 namespace hindsight {
 namespace {
 
-int SignalOf(const StopEvent& event) {
+int SignalOf(const RunStop& event) {
   switch (event.kind) {
     case StopKind::kSignal:
       return GdbSignal(event.signal);
@@ -39,15 +39,15 @@ std::string BreakpointReason(SessionState& state, ThreadRef thread) {
 }
 
 // From now on the client takes the child for a process that it may speak of.
-std::string ForkReason(SessionState& state, absl::string_view name, ThreadRef child) {
-  state.forks.announced.insert(child.pid);
-  return absl::StrCat(name, ":", ThreadId(child, state.client.multiprocess), ";");
+std::string ForkReason(SessionState& state, absl::string_view name, int32_t child) {
+  state.forks.announced.insert(child);
+  return absl::StrCat(name, ":", ThreadId({child, child}, state.client.multiprocess), ";");
 }
 
-std::string Reason(SessionState& state, const StopEvent& event) {
+std::string Reason(SessionState& state, const RunStop& event) {
   switch (event.kind) {
     case StopKind::kBreakpoint:
-      return BreakpointReason(state, event.thread);
+      return BreakpointReason(state, state.target->ThreadOf(event.thread));
     case StopKind::kWatchpoint: {
       const char* name = event.watch == WatchKind::kWrite  ? "watch"
                          : event.watch == WatchKind::kRead ? "rwatch"
@@ -63,7 +63,7 @@ std::string Reason(SessionState& state, const StopEvent& event) {
     case StopKind::kSyscallReturn:
       return absl::StrFormat("syscall_return:%x;", event.syscall);
     case StopKind::kExec:
-      return absl::StrCat("exec:", rsp::HexEncode(event.program), ";");
+      return absl::StrCat("exec:", rsp::HexEncode(state.target->ExecutablePath()), ";");
     case StopKind::kFork:
       return ForkReason(state, "fork", event.child);
     case StopKind::kVfork:
@@ -111,20 +111,21 @@ std::string Compose(SessionState& state, int signal, absl::string_view reason, T
 
 }  // namespace
 
-std::string StopReply(SessionState& state, const StopEvent& event) {
+std::string StopReply(SessionState& state, const RunStop& event) {
   if (event.kind == StopKind::kThreadExit) {
-    return absl::StrFormat("w%02x;%s", event.exit_code,
-                           ThreadId(event.thread, state.client.multiprocess));
+    // What a thread's exit code was is not recorded.
+    return absl::StrCat("w00;",
+                        ThreadId(state.target->ThreadOf(event.thread), state.client.multiprocess));
   }
   return StopReply(state, event, Reason(state, event));
 }
 
-std::string StopReply(SessionState& state, const StopEvent& event, absl::string_view reason) {
-  return Compose(state, SignalOf(event), reason, event.thread);
+std::string StopReply(SessionState& state, const RunStop& event, absl::string_view reason) {
+  return Compose(state, SignalOf(event), reason, state.target->ThreadOf(event.thread));
 }
 
 std::string StatusReply(SessionState& state) {
-  const StopEvent event = state.target->LastStop();
+  const RunStop event = state.target->LastStop();
   return Compose(state, SignalOf(event), "", state.target->current_thread());
 }
 

@@ -13,9 +13,9 @@ namespace hindsight {
 
 // A `T` packet with one stop reason at most, the thread, and the registers that every client asks
 // for next. The client takes the thread for selected from then on, and so does the session.
-std::string StopReply(SessionState& state, const StopEvent& event);
+std::string StopReply(SessionState& state, const RunStop& event);
 // The same with `reason` ("NAME:VALUE;" or empty) instead of what the event says.
-std::string StopReply(SessionState& state, const StopEvent& event, absl::string_view reason);
+std::string StopReply(SessionState& state, const RunStop& event, absl::string_view reason);
 
 // The same for `?`: without reasons that mean "just now", which a client that has only connected
 // would take for news ("No more reverse-execution history.").

@@ -87,8 +87,8 @@ void DivertedProcess::SetRegisters(const RegisterFile& registers, int64_t syscal
   syscall_number_ = syscall_number;
 }
 
-StopEvent DivertedProcess::Run(const ResumeRequest& request, std::string* console) {
-  StopEvent event = active_->Resume(request);
+RunStop DivertedProcess::Run(const RunRequest& request, std::string* console) {
+  RunStop event = active_->Resume(request);
   absl::StrAppend(console, active_->TakeText());
   return event;
 }

@@ -71,7 +71,7 @@ class DivertedProcess {
     return active_->WriteMemory(address, bytes);
   }
   // Runs forward. What the program prints is appended to `console`.
-  StopEvent Run(const ResumeRequest& request, std::string* console);
+  RunStop Run(const RunRequest& request, std::string* console);
 
  private:
   absl::Status SwitchTo(int32_t thread);

@@ -162,26 +162,26 @@ size_t FakeTarget::Next() const {
   return last.ends ? 0 : last.thread;
 }
 
-bool FakeTarget::AtBreakpoint(const ResumeRequest& request, size_t thread) {
+bool FakeTarget::AtBreakpoint(const RunRequest& request, size_t thread) {
   if (!machine_.threads[thread].alive) return false;
   return std::any_of(
-      request.breakpoints->begin(), request.breakpoints->end(), [&](const BreakpointSpec& spec) {
-        return spec.address == pc(thread) && (!spec.condition || spec.condition(Ref(thread)));
+      request.breakpoints.begin(), request.breakpoints.end(), [&](const BreakpointSpec& spec) {
+        return spec.address == pc(thread) && (!spec.condition || spec.condition(Tid(thread)));
       });
 }
 
-bool FakeTarget::Watched(const ResumeRequest& request, const FakeTransition& transition,
-                         StopEvent* event) {
+bool FakeTarget::Watched(const RunRequest& request, const FakeTransition& transition,
+                         RunStop* event) {
   if (transition.address == 0) return false;
-  for (const WatchpointSpec& watch : *request.watchpoints) {
+  for (const WatchpointSpec& watch : request.watchpoints) {
     if (!Overlaps(watch, transition.address)) continue;
     const bool hit =
         watch.kind == WatchKind::kAccess || (watch.kind == WatchKind::kRead && !transition.write) ||
         (watch.kind == WatchKind::kWrite &&
          Changes(watch, transition.address, transition.old_value, transition.new_value));
-    if (!hit || (watch.condition && !watch.condition(Ref(transition.thread)))) continue;
+    if (!hit || (watch.condition && !watch.condition(Tid(transition.thread)))) continue;
     event->kind = StopKind::kWatchpoint;
-    event->thread = Ref(transition.thread);
+    event->thread = Tid(transition.thread);
     event->address = watch.address;
     event->watch = watch.kind;
     return true;
@@ -189,52 +189,49 @@ bool FakeTarget::Watched(const ResumeRequest& request, const FakeTransition& tra
   return false;
 }
 
-bool FakeTarget::AtSignal(const ResumeRequest& request, StopEvent* event) const {
+bool FakeTarget::AtSignal(const RunRequest& request, RunStop* event) const {
   if (position_ == transitions_.size() || transitions_[position_].signal == 0) return false;
   event->kind = StopKind::kSignal;
-  event->thread = Ref(transitions_[position_].thread);
+  event->thread = Tid(transitions_[position_].thread);
   event->signal = transitions_[position_].signal;
-  return !request.pass_signal || !request.pass_signal(event->signal);
+  return !request.stop_for_signal || request.stop_for_signal(event->signal);
 }
 
-bool FakeTarget::AtSyscall(const ResumeRequest& request, StopEvent* event) const {
+bool FakeTarget::AtSyscall(const RunRequest& request, RunStop* event) const {
   const auto caught = [&](const FakeTransition& transition, StopKind kind) {
     const int64_t number = transition.syscall;
     if (number < 0) return false;
-    if (!request.syscalls.empty() && std::find(request.syscalls.begin(), request.syscalls.end(),
-                                               number) == request.syscalls.end()) {
-      return false;
-    }
+    if (!request.stop_for_syscall(number)) return false;
     event->kind = kind;
-    event->thread = Ref(transition.thread);
+    event->thread = Tid(transition.thread);
     event->syscall = number;
     return true;
   };
-  if (!request.catch_syscalls) return false;
+  if (!request.stop_for_syscall) return false;
   return (position_ < transitions_.size() &&
           caught(transitions_[position_], StopKind::kSyscallEntry)) ||
          (position_ > 0 && caught(transitions_[position_ - 1], StopKind::kSyscallReturn));
 }
 
-bool FakeTarget::Forked(const ResumeRequest& request, const FakeTransition& transition,
-                        StopEvent* event) const {
+bool FakeTarget::Forked(const RunRequest& request, const FakeTransition& transition,
+                        RunStop* event) const {
   if (!request.stop_for_fork || !options_.fork_calls) return false;
   if (transition.syscall != SYS_fork && transition.syscall != SYS_vfork) return false;
   event->kind = transition.syscall == SYS_fork ? StopKind::kFork : StopKind::kVfork;
-  event->thread = Ref(transition.thread);
-  event->child = kChild;
+  event->thread = Tid(transition.thread);
+  event->child = kChild.pid;
   return true;
 }
 
-bool FakeTarget::AtThreadEvent(const ResumeRequest& request, const FakeTransition& transition,
-                               StopEvent* event) const {
+bool FakeTarget::AtThreadEvent(const RunRequest& request, const FakeTransition& transition,
+                               RunStop* event) const {
   if (!request.stop_for_threads || (!transition.starts && !transition.ends)) return false;
   event->kind = transition.starts ? StopKind::kThreadStart : StopKind::kThreadExit;
-  event->thread = Ref(transition.starts ? *transition.starts : transition.thread);
+  event->thread = Tid(transition.starts ? *transition.starts : transition.thread);
   return true;
 }
 
-bool FakeTarget::Stopped(const ResumeRequest& request, size_t index, StopEvent* event) {
+bool FakeTarget::Stopped(const RunRequest& request, size_t index, RunStop* event) {
   const FakeTransition& transition = transitions_[index];
   const bool wanted = Watched(request, transition, event) || AtSignal(request, event) ||
                       AtSyscall(request, event) || Forked(request, transition, event) ||
@@ -242,11 +239,11 @@ bool FakeTarget::Stopped(const ResumeRequest& request, size_t index, StopEvent* 
   return wanted && (!request.only_thread || event->thread == request.thread);
 }
 
-StopEvent FakeTarget::RunForward(const ResumeRequest& request) {
+RunStop FakeTarget::RunForward(const RunRequest& request) {
   const size_t stepping = Index(request.thread).value_or(current_);
-  StopEvent event{.thread = Ref(stepping)};
+  RunStop event{.thread = Tid(stepping)};
   const auto stop = [&event](StopKind kind, size_t thread) {
-    event = {.kind = kind, .thread = Ref(thread)};
+    event = {.kind = kind, .thread = Tid(thread)};
     return event;
   };
   if (!request.step && AtBreakpoint(request, stepping))
@@ -277,11 +274,11 @@ StopEvent FakeTarget::RunForward(const ResumeRequest& request) {
   return stop(StopKind::kEnd, Next());
 }
 
-StopEvent FakeTarget::RunBackward(const ResumeRequest& request) {
+RunStop FakeTarget::RunBackward(const RunRequest& request) {
   const size_t stepping = Index(request.thread).value_or(current_);
-  StopEvent event{.thread = Ref(stepping)};
+  RunStop event{.thread = Tid(stepping)};
   const auto stop = [&event](StopKind kind, size_t thread) {
-    event = {.kind = kind, .thread = Ref(thread)};
+    event = {.kind = kind, .thread = Tid(thread)};
     return event;
   };
   const auto steps = [stepping](const FakeTransition& t) { return t.thread == stepping; };
@@ -302,25 +299,25 @@ StopEvent FakeTarget::RunBackward(const ResumeRequest& request) {
   return stop(StopKind::kBegin, Next());
 }
 
-StopEvent FakeTarget::RunDiversion(const ResumeRequest& request) {
+RunStop FakeTarget::RunDiversion(const RunRequest& request) {
   const size_t thread = Index(request.thread).value_or(0);
   FakeTransition transition;
   do {
     if (!request.step && AtBreakpoint(request, thread)) {
-      return {.kind = StopKind::kBreakpoint, .thread = Ref(thread)};
+      return {.kind = StopKind::kBreakpoint, .thread = Tid(thread)};
     }
     if (!diversion_->Execute(thread, &transition)) {
-      return {.kind = StopKind::kEnd, .thread = Ref(thread)};
+      return {.kind = StopKind::kEnd, .thread = Tid(thread)};
     }
   } while (!request.step);
-  return {.kind = StopKind::kStep, .thread = Ref(thread)};
+  return {.kind = StopKind::kStep, .thread = Tid(thread)};
 }
 
-absl::StatusOr<StopEvent> FakeTarget::Resume(const ResumeRequest& request) {
+absl::StatusOr<RunStop> FakeTarget::Resume(const RunRequest& request) {
   if (!resume_error.ok()) return resume_error;
   if (endless && !request.step) {
     while (!request.interrupt->load()) std::this_thread::yield();
-    last_stop_ = {.kind = StopKind::kInterrupted, .thread = Ref(current_)};
+    last_stop_ = {.kind = StopKind::kInterrupted, .thread = Tid(current_)};
   } else if (diversion_ != nullptr) {
     CHECK(request.direction == Direction::kForward);
     last_stop_ = RunDiversion(request);

@@ -70,8 +70,8 @@ class FakeTarget final : public Target {
   absl::StatusOr<std::string> ReadLink(const std::string& path) override;
   absl::StatusOr<std::string> FileContents(const std::string& path) override;
   absl::StatusOr<uint64_t> TlsAddress(ThreadRef, uint64_t offset, uint64_t link_map) override;
-  absl::StatusOr<StopEvent> Resume(const ResumeRequest& request) override;
-  StopEvent LastStop() override { return last_stop_; }
+  absl::StatusOr<RunStop> Resume(const RunRequest& request) override;
+  RunStop LastStop() override { return last_stop_; }
   bool InDiversion() override { return diversion_ != nullptr; }
   absl::Status WriteRegister(ThreadRef, int number, absl::Span<const uint8_t> bytes) override;
   absl::Status WriteMemory(ThreadRef, uint64_t address, absl::Span<const uint8_t> bytes) override;
@@ -95,7 +95,9 @@ class FakeTarget final : public Target {
   static ThreadRef Ref(size_t thread) {
     return {kThread.pid, kThread.tid + static_cast<int32_t>(thread)};
   }
+  static int32_t Tid(size_t thread) { return Ref(thread).tid; }
   static std::optional<size_t> Index(ThreadRef thread);
+  static std::optional<size_t> Index(int32_t tid) { return Index(ThreadRef{kThread.pid, tid}); }
 
   FakeMachine& Present() { return diversion_ != nullptr ? *diversion_ : machine_; }
   // Computes transitions_.
@@ -107,18 +109,17 @@ class FakeTarget final : public Target {
   size_t Next() const;
 
   // What stops in the state that the transition led to, or came from. False: nothing.
-  bool Stopped(const ResumeRequest& request, size_t transition, StopEvent* event);
-  bool AtBreakpoint(const ResumeRequest& request, size_t thread);
-  bool Watched(const ResumeRequest& request, const FakeTransition& transition, StopEvent* event);
-  bool AtSignal(const ResumeRequest& request, StopEvent* event) const;
-  bool AtSyscall(const ResumeRequest& request, StopEvent* event) const;
-  bool Forked(const ResumeRequest& request, const FakeTransition& transition,
-              StopEvent* event) const;
-  bool AtThreadEvent(const ResumeRequest& request, const FakeTransition& transition,
-                     StopEvent* event) const;
-  StopEvent RunForward(const ResumeRequest& request);
-  StopEvent RunBackward(const ResumeRequest& request);
-  StopEvent RunDiversion(const ResumeRequest& request);
+  bool Stopped(const RunRequest& request, size_t transition, RunStop* event);
+  bool AtBreakpoint(const RunRequest& request, size_t thread);
+  bool Watched(const RunRequest& request, const FakeTransition& transition, RunStop* event);
+  bool AtSignal(const RunRequest& request, RunStop* event) const;
+  bool AtSyscall(const RunRequest& request, RunStop* event) const;
+  bool Forked(const RunRequest& request, const FakeTransition& transition, RunStop* event) const;
+  bool AtThreadEvent(const RunRequest& request, const FakeTransition& transition,
+                     RunStop* event) const;
+  RunStop RunForward(const RunRequest& request);
+  RunStop RunBackward(const RunRequest& request);
+  RunStop RunDiversion(const RunRequest& request);
   absl::Status Divert();
 
   FakeOptions options_;
@@ -126,7 +127,7 @@ class FakeTarget final : public Target {
   std::vector<FakeTransition> transitions_;
   size_t position_ = 0;
   size_t current_ = 0;
-  StopEvent last_stop_{.kind = StopKind::kBegin, .thread = kThread};
+  RunStop last_stop_{.kind = StopKind::kBegin, .thread = kThread.tid};
   std::unique_ptr<FakeMachine> diversion_;
   std::unique_ptr<FakeMachine> suspended_;
 };

@@ -6,7 +6,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
-#include "server/target/run_translation.h"
 #include "server/target/target_description.h"
 
 namespace hindsight {
@@ -23,12 +22,12 @@ ReplayTarget::ReplayTarget(const TraceReader* trace, std::unique_ptr<Timeline> t
       diverted_(&view_),
       monitor_(trace, timeline_.get(), &view_),
       notes_(trace, timeline_.get()) {
-  Moved({.thread = Ref(timeline_->current_thread())});
+  Moved({.thread = timeline_->current_thread()});
 }
 
-void ReplayTarget::Moved(StopEvent stop) {
+void ReplayTarget::Moved(RunStop stop) {
   registers_.clear();
-  current_ = stop.thread.tid;
+  current_ = stop.thread;
   // A thread that is gone cannot be looked at.
   if (!timeline_->IsAlive(current_)) current_ = timeline_->current_thread();
   last_stop_ = std::move(stop);
@@ -154,48 +153,49 @@ absl::StatusOr<uint64_t> ReplayTarget::TlsAddress(ThreadRef thread, uint64_t off
                           });
 }
 
-absl::StatusOr<StopEvent> ReplayTarget::Report(const RunStop& stop, const ResumeRequest& request) {
-  StopEvent event = ToStopEvent(stop, request, trace_->manifest().pid);
-  notes_.Add(event, last_stop_, stop.unknown);
-  Moved(event);
-  if (event.kind == StopKind::kExec) event.program = ExecutablePath();
-  return event;
+absl::StatusOr<RunStop> ReplayTarget::Report(RunStop stop, const RunRequest& asked) {
+  // Where a thread runs alone its ends are those of the run.
+  if (!asked.stop_for_threads && stop.kind == StopKind::kThreadExit) stop.kind = StopKind::kEnd;
+  if (!asked.stop_for_threads && stop.kind == StopKind::kThreadStart) stop.kind = StopKind::kBegin;
+  notes_.Add(stop, last_stop_);
+  Moved(stop);
+  return stop;
 }
 
-std::optional<RunStop> ReplayTarget::AtEndOfThread(const ResumeRequest& request) const {
-  const int32_t thread = request.thread.tid > 0 ? request.thread.tid : current_;
-  if (!request.step || !timeline_->IsAlive(thread)) return std::nullopt;
-  const ThreadState& state = timeline_->thread_state(thread);
+std::optional<RunStop> ReplayTarget::AtEndOfThread(const RunRequest& request) const {
+  if (!request.step || !timeline_->IsAlive(request.thread)) return std::nullopt;
+  const ThreadState& state = timeline_->thread_state(request.thread);
   const bool forward = request.direction == Direction::kForward;
-  if (timeline_->count(thread) != (forward ? state.end_count() : state.begin_count())) {
+  if (timeline_->count(request.thread) != (forward ? state.end_count() : state.begin_count())) {
     return std::nullopt;
   }
-  return RunStop{.kind = forward ? RunStopKind::kEnd : RunStopKind::kBegin, .thread = thread};
+  return RunStop{.kind = forward ? StopKind::kEnd : StopKind::kBegin, .thread = request.thread};
 }
 
-absl::StatusOr<StopEvent> ReplayTarget::ResumeDiverted(const ResumeRequest& request) {
+absl::StatusOr<RunStop> ReplayTarget::ResumeDiverted(const RunRequest& request) {
   if (request.direction == Direction::kBackward) {
-    return StopEvent{.kind = StopKind::kBegin, .thread = Ref(diverted_.thread())};
+    return RunStop{.kind = StopKind::kBegin, .thread = diverted_.thread()};
   }
-  if (timeline_->IsAlive(request.thread.tid)) {
-    RETURN_IF_ERROR(diverted_.Begin(request.thread.tid));
-  }
+  if (timeline_->IsAlive(request.thread)) RETURN_IF_ERROR(diverted_.Begin(request.thread));
   return diverted_.Run(request, notes_.text());
 }
 
-absl::StatusOr<StopEvent> ReplayTarget::Resume(const ResumeRequest& request) {
+absl::StatusOr<RunStop> ReplayTarget::Resume(const RunRequest& request) {
   if (diverted_.active()) return ResumeDiverted(request);
   diverted_.End();
-  if (std::optional<RunStop> end = AtEndOfThread(request)) return Report(*end, request);
+  RunRequest run = request;
+  if (run.thread <= 0) run.thread = current_;
+  run.stop_for_threads |= run.only_thread;
+  if (std::optional<RunStop> end = AtEndOfThread(run)) return Report(*end, request);
   registers_.clear();
   running_ = true;
-  absl::StatusOr<RunStop> stop = timeline_->Run(ToRunRequest(request, Ref(current_)));
+  absl::StatusOr<RunStop> stop = timeline_->Run(run);
   running_ = false;
   if (!stop.ok()) {
-    Moved({.thread = Ref(current_)});
+    Moved({.thread = current_});
     return std::move(stop).status();
   }
-  return Report(*stop, request);
+  return Report(*std::move(stop), request);
 }
 
 absl::Status ReplayTarget::WriteRegister(ThreadRef thread, int number,
@@ -241,14 +241,14 @@ absl::StatusOr<std::string> ReplayTarget::Monitor(const std::string& command, Th
   RETURN_IF_ERROR(result.status());
   *moved = timeline_->moment() != before;
   if (*moved) EndDiversion();
-  if (result->thread != 0) Moved({.thread = Ref(result->thread)});
+  if (result->thread != 0) Moved({.thread = result->thread});
   return std::move(result->output);
 }
 
 absl::Status ReplayTarget::GoTo(const std::string& where, const std::atomic<bool>* interrupt) {
   ASSIGN_OR_RETURN(const int32_t thread, monitor_.GoTo(where, current_, interrupt));
   EndDiversion();
-  Moved({.thread = Ref(thread)});
+  Moved({.thread = thread});
   return absl::OkStatus();
 }
 

@@ -52,8 +52,8 @@ class ReplayTarget final : public Target {
   absl::StatusOr<uint64_t> TlsAddress(ThreadRef thread, uint64_t offset,
                                       uint64_t link_map) override;
 
-  absl::StatusOr<StopEvent> Resume(const ResumeRequest& request) override;
-  StopEvent LastStop() override { return last_stop_; }
+  absl::StatusOr<RunStop> Resume(const RunRequest& request) override;
+  RunStop LastStop() override { return last_stop_; }
 
   bool InDiversion() override { return diverted_.active(); }
   absl::Status WriteRegister(ThreadRef thread, int number,
@@ -82,12 +82,12 @@ class ReplayTarget final : public Target {
   // What link maps and strings are read from: memory as the current thread sees it.
   bool ReadAll(ThreadRef thread, uint64_t address, absl::Span<uint8_t> out);
 
-  absl::StatusOr<StopEvent> ResumeDiverted(const ResumeRequest& request);
-  absl::StatusOr<StopEvent> Report(const RunStop& stop, const ResumeRequest& request);
+  absl::StatusOr<RunStop> ResumeDiverted(const RunRequest& request);
+  absl::StatusOr<RunStop> Report(RunStop stop, const RunRequest& asked);
   // The answer to a step of a thread that has none to make: nothing moves then.
-  std::optional<RunStop> AtEndOfThread(const ResumeRequest& request) const;
+  std::optional<RunStop> AtEndOfThread(const RunRequest& request) const;
   // The timeline stands elsewhere than before.
-  void Moved(StopEvent stop);
+  void Moved(RunStop stop);
 
   const TraceReader* trace_;
   std::unique_ptr<Timeline> timeline_;
@@ -97,7 +97,7 @@ class ReplayTarget final : public Target {
   TimelineView view_;
   DivertedProcess diverted_;
   class Monitor monitor_;
-  StopEvent last_stop_;
+  RunStop last_stop_;
   StopNotes notes_;
 };
 

@@ -37,17 +37,17 @@ class ReplayTargetTest : public ::testing::Test {
   absl::Status SetWord(uint64_t address, uint64_t value) {
     return target_->WriteMemory(thread_, address, {reinterpret_cast<uint8_t*>(&value), 8});
   }
-  StopEvent Resume(const ResumeRequest& request) {
+  RunStop Resume(const RunRequest& request) {
     auto event = target_->Resume(request);
     EXPECT_TRUE(event.ok()) << event.status();
-    return event.value_or(StopEvent{});
+    return event.value_or(RunStop{});
   }
-  StopEvent Resume(Direction direction, bool step = false) {
+  RunStop Resume(Direction direction, bool step = false) {
     return Resume({.direction = direction,
                    .step = step,
-                   .breakpoints = &breakpoints_,
-                   .watchpoints = &watchpoints_,
-                   .pass_signal = [](int) { return true; }});
+                   .breakpoints = breakpoints_,
+                   .watchpoints = watchpoints_,
+                   .stop_for_signal = [](int) { return false; }});
   }
   std::string Monitor(const std::string& command) {
     bool moved = false;
@@ -78,7 +78,7 @@ TEST_F(ReplayTargetTest, StepsBothWays) {
 
 TEST_F(ReplayTargetTest, BreakpointWithCondition) {
   breakpoints_ = {{.address = ToyRecording::LoopHead(),
-                   .condition = [this](ThreadRef) { return Word(ToyRecording::kRare) == 1; }}};
+                   .condition = [this](int32_t) { return Word(ToyRecording::kRare) == 1; }}};
   EXPECT_EQ(Resume(Direction::kForward).kind, StopKind::kBreakpoint);
   EXPECT_EQ(Register(kRegisterRip), ToyRecording::LoopHead());
   EXPECT_EQ(Word(ToyRecording::kRare), 1);
@@ -88,7 +88,7 @@ TEST_F(ReplayTargetTest, WatchpointBackwardShowsTheOldValue) {
   Resume(Direction::kForward);
   uint64_t last = Word(ToyRecording::kRare);
   watchpoints_ = {{.address = ToyRecording::kRare, .length = 8}};
-  StopEvent event = Resume(Direction::kBackward);
+  RunStop event = Resume(Direction::kBackward);
   EXPECT_EQ(event.kind, StopKind::kWatchpoint);
   EXPECT_EQ(event.address, ToyRecording::kRare);
   EXPECT_NE(Word(ToyRecording::kRare), last);
@@ -97,7 +97,7 @@ TEST_F(ReplayTargetTest, WatchpointBackwardShowsTheOldValue) {
 }
 
 TEST_F(ReplayTargetTest, SignalsStopUnlessPassed) {
-  StopEvent event = Resume(ResumeRequest{});
+  RunStop event = Resume(RunRequest{});
   EXPECT_EQ(event.kind, StopKind::kSignal);
   EXPECT_EQ(event.signal, ToyRecording::kSignal);
   EXPECT_EQ(Resume(Direction::kForward).kind, StopKind::kEnd);
@@ -111,8 +111,9 @@ TEST_F(ReplayTargetTest, EndIsToldOnce) {
 }
 
 TEST_F(ReplayTargetTest, SystemCallsAreCaughtBothWays) {
-  ResumeRequest request = {.pass_signal = [](int) { return true; }, .catch_syscalls = true};
-  StopEvent entry = Resume(request);
+  RunRequest request = {.stop_for_signal = [](int) { return false; },
+                        .stop_for_syscall = [](int64_t) { return true; }};
+  RunStop entry = Resume(request);
   EXPECT_EQ(entry.kind, StopKind::kSyscallEntry);
   EXPECT_EQ(Register(kRegisterOrigRax), static_cast<uint64_t>(entry.syscall));
   EXPECT_EQ(Resume(request).kind, StopKind::kSyscallReturn);

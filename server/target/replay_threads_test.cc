@@ -40,15 +40,15 @@ class ReplayThreadsTest : public testing::Test {
     if (bytes.ok()) std::memcpy(&value, bytes->data(), std::min<size_t>(bytes->size(), 8));
     return value;
   }
-  StopEvent Resume(ResumeRequest request) {
-    request.breakpoints = &breakpoints_;
-    request.watchpoints = &watchpoints_;
+  RunStop Resume(RunRequest request) {
+    request.breakpoints = breakpoints_;
+    request.watchpoints = watchpoints_;
     auto event = target_->Resume(request);
     EXPECT_TRUE(event.ok()) << event.status();
-    return event.value_or(StopEvent{});
+    return event.value_or(RunStop{});
   }
-  StopEvent Step(int32_t thread, Direction direction = Direction::kForward) {
-    return Resume({.direction = direction, .thread = Ref(thread), .step = true});
+  RunStop Step(int32_t thread, Direction direction = Direction::kForward) {
+    return Resume({.direction = direction, .thread = thread, .step = true});
   }
   void GoTo(const std::string& where) {
     const absl::Status status = target_->GoTo(where, nullptr);
@@ -82,9 +82,9 @@ TEST_F(ReplayThreadsTest, AreListedFromTheirBeginningToTheirEnd) {
 TEST_F(ReplayThreadsTest, EachStepsByItself) {
   GoTo(absl::StrCat("thread ", kThird));
   for (uint64_t count = 1; count <= 500; ++count) {
-    const StopEvent event = Step(kThird);
+    const RunStop event = Step(kThird);
     ASSERT_EQ(event.kind, StopKind::kStep);
-    ASSERT_EQ(event.thread, Ref(kThird));
+    ASSERT_EQ(event.thread, kThird);
     ASSERT_EQ(Register(kThird, kRegisterRip), Toy().registers(kThird, count).rip) << count;
   }
   for (uint64_t count = 500; count-- > 0;) {
@@ -109,19 +109,19 @@ TEST_F(ReplayThreadsTest, BreakpointsStopAnyThreadOrTheOneThatRunsAlone) {
   GoTo("50%");
   bool others = false;
   for (int i = 0; i < 50; ++i) {
-    const StopEvent event = Resume({.thread = target_->current_thread()});
+    const RunStop event = Resume({.thread = target_->current_thread().tid});
     ASSERT_EQ(event.kind, StopKind::kBreakpoint);
-    ASSERT_EQ(Register(event.thread.tid, kRegisterRip), ToyThreads::LockedInstruction());
-    ASSERT_EQ(target_->current_thread(), event.thread);
-    others |= event.thread.tid != kSecond;
-    Step(event.thread.tid);
+    ASSERT_EQ(Register(event.thread, kRegisterRip), ToyThreads::LockedInstruction());
+    ASSERT_EQ(target_->current_thread().tid, event.thread);
+    others |= event.thread != kSecond;
+    Step(event.thread);
   }
   EXPECT_TRUE(others);
   GoTo("50%");
   for (int i = 0; i < 20; ++i) {
-    const StopEvent event = Resume({.thread = Ref(kSecond), .only_thread = true});
+    const RunStop event = Resume({.thread = kSecond, .only_thread = true});
     ASSERT_EQ(event.kind, StopKind::kBreakpoint);
-    ASSERT_EQ(event.thread, Ref(kSecond));
+    ASSERT_EQ(event.thread, kSecond);
     Step(kSecond);
   }
 }
@@ -129,24 +129,24 @@ TEST_F(ReplayThreadsTest, BreakpointsStopAnyThreadOrTheOneThatRunsAlone) {
 TEST_F(ReplayThreadsTest, AThreadThatRunsAloneStopsAtItsOwnEnds) {
   GoTo(absl::StrCat("thread ", kThird));
   Step(kThird);
-  EXPECT_EQ(Resume({.thread = Ref(kThird), .only_thread = true}).kind, StopKind::kEnd);
+  EXPECT_EQ(Resume({.thread = kThird, .only_thread = true}).kind, StopKind::kEnd);
   EXPECT_EQ(target_->current_thread(), Ref(kThird));
-  const StopEvent begin =
-      Resume({.direction = Direction::kBackward, .thread = Ref(kThird), .only_thread = true});
+  const RunStop begin =
+      Resume({.direction = Direction::kBackward, .thread = kThird, .only_thread = true});
   EXPECT_EQ(begin.kind, StopKind::kBegin);
-  EXPECT_EQ(begin.thread, Ref(kThird));
+  EXPECT_EQ(begin.thread, kThird);
   EXPECT_EQ(Register(kThird, kRegisterRip), Toy().registers(kThird, 0).rip);
 }
 
 TEST_F(ReplayThreadsTest, ConditionsAreAskedOfTheThreadThatGotThere) {
   GoTo("50%");
   int asked = 0;
-  breakpoints_ = {{.address = ToyThreads::LoopHead(), .condition = [&](ThreadRef thread) {
+  breakpoints_ = {{.address = ToyThreads::LoopHead(), .condition = [&](int32_t thread) {
                      ++asked;
-                     EXPECT_EQ(Register(thread.tid, kRegisterRip), ToyThreads::LoopHead());
-                     return thread.tid == kThird;
+                     EXPECT_EQ(Register(thread, kRegisterRip), ToyThreads::LoopHead());
+                     return thread == kThird;
                    }}};
-  EXPECT_EQ(Resume({.thread = Ref(kMain)}).thread, Ref(kThird));
+  EXPECT_EQ(Resume({.thread = kMain}).thread, kThird);
   EXPECT_GT(asked, 0);
 }
 
@@ -157,10 +157,10 @@ TEST_F(ReplayThreadsTest, WatchpointTellsWhoWrote) {
   for (uint64_t moment = Toy().end_moment(); moment-- > 0;) {
     if (!Toy().moments()[moment].changes[4]) continue;
     ++hits;
-    const StopEvent event = Resume({.direction = Direction::kBackward});
+    const RunStop event = Resume({.direction = Direction::kBackward});
     ASSERT_EQ(event.kind, StopKind::kWatchpoint);
-    EXPECT_EQ(event.thread, Ref(Toy().moments()[moment].thread));
-    EXPECT_EQ(Register(event.thread.tid, kRegisterRip), Toy().moments()[moment].pc);
+    EXPECT_EQ(event.thread, Toy().moments()[moment].thread);
+    EXPECT_EQ(Register(event.thread, kRegisterRip), Toy().moments()[moment].pc);
   }
   EXPECT_GT(hits, 1);
   EXPECT_EQ(Resume({.direction = Direction::kBackward}).kind, StopKind::kBegin);

@@ -28,28 +28,28 @@ absl::StatusOr<std::unique_ptr<ScratchProcess>> ScratchProcess::Create(
 
 std::string ScratchProcess::TakeText() { return std::exchange(text_, ""); }
 
-StopEvent ScratchProcess::Event(StopKind kind, int signal) const {
-  return {.kind = kind, .thread = thread_, .signal = signal};
+RunStop ScratchProcess::Event(StopKind kind, int signal) const {
+  return {.kind = kind, .thread = thread_.tid, .signal = signal};
 }
 
-StopEvent ScratchProcess::Refuse(const std::string& what, int signal) {
+RunStop ScratchProcess::Refuse(const std::string& what, int signal) {
   absl::StrAppendFormat(&text_, "hindsight: %s at %#x cannot be run in a copy of the recording\n",
                         what, cpu().pc());
   return Event(StopKind::kSignal, signal);
 }
 
-bool ScratchProcess::AtBreakpoint(const ResumeRequest& request) {
+bool ScratchProcess::AtBreakpoint(const RunRequest& request) {
   uint64_t pc = cpu().pc();
-  if (request.breakpoints == nullptr || !breakpoint_addresses_.contains(pc)) return false;
-  return std::any_of(request.breakpoints->begin(), request.breakpoints->end(),
+  if (!breakpoint_addresses_.contains(pc)) return false;
+  return std::any_of(request.breakpoints.begin(), request.breakpoints.end(),
                      [this, pc](const BreakpointSpec& breakpoint) {
                        return breakpoint.address == pc &&
-                              (!breakpoint.condition || breakpoint.condition(thread_));
+                              (!breakpoint.condition || breakpoint.condition(thread_.tid));
                      });
 }
 
 // One instruction. Unset: done.
-std::optional<StopEvent> ScratchProcess::Step() {
+std::optional<RunStop> ScratchProcess::Step() {
   RunResult result = cpu().Step();
   switch (result.stop) {
     case Stop::kLimit:
@@ -68,7 +68,7 @@ std::optional<StopEvent> ScratchProcess::Step() {
 }
 
 // After an inexact stop: back to where the chunk began, and step by step to what happened.
-std::optional<StopEvent> ScratchProcess::StepThroughFault(uint64_t block_count) {
+std::optional<RunStop> ScratchProcess::StepThroughFault(uint64_t block_count) {
   machine_->RollBack();
   const bool moved = cpu().count() < block_count;
   if (moved) {
@@ -82,13 +82,13 @@ std::optional<StopEvent> ScratchProcess::StepThroughFault(uint64_t block_count) 
   for (int i = 0; i < kMaxBlockInstructions; ++i) {
     // Also one in memory that cannot be executed: where a function called by gdb returns to.
     if ((moved || i > 0) && breakpoint_addresses_.contains(cpu().pc())) break;
-    if (std::optional<StopEvent> event = Step()) return event;
+    if (std::optional<RunStop> event = Step()) return event;
   }
   return std::nullopt;
 }
 
 // Runs for a while. Unset: nothing stopped it but perhaps a breakpoint.
-std::optional<StopEvent> ScratchProcess::RunChunk(bool skip_first_breakpoint) {
+std::optional<RunStop> ScratchProcess::RunChunk(bool skip_first_breakpoint) {
   machine_->Checkpoint();
   RunResult result = cpu().Run({.limit = cpu().count() + kChunkInstructions,
                                 .exact_limit = false,
@@ -106,12 +106,10 @@ std::optional<StopEvent> ScratchProcess::RunChunk(bool skip_first_breakpoint) {
   return std::nullopt;
 }
 
-StopEvent ScratchProcess::Resume(const ResumeRequest& request) {
+RunStop ScratchProcess::Resume(const RunRequest& request) {
   breakpoint_addresses_.clear();
-  if (request.breakpoints != nullptr) {
-    for (const BreakpointSpec& breakpoint : *request.breakpoints) {
-      breakpoint_addresses_.insert(breakpoint.address);
-    }
+  for (const BreakpointSpec& breakpoint : request.breakpoints) {
+    breakpoint_addresses_.insert(breakpoint.address);
   }
   cpu().SetBreakpoints(breakpoint_addresses_);
   for (bool first = true;; first = false) {
@@ -126,8 +124,8 @@ StopEvent ScratchProcess::Resume(const ResumeRequest& request) {
         return Event(StopKind::kStep);
       }
       machine_->Checkpoint();
-      if (std::optional<StopEvent> event = Step()) return *event;
-    } else if (std::optional<StopEvent> event = RunChunk(/*skip_first_breakpoint=*/true)) {
+      if (std::optional<RunStop> event = Step()) return *event;
+    } else if (std::optional<RunStop> event = RunChunk(/*skip_first_breakpoint=*/true)) {
       return *event;
     }
   }

@@ -50,7 +50,7 @@ class ScratchProcess {
   }
 
   // Forward only; watchpoints are ignored.
-  StopEvent Resume(const ResumeRequest& request);
+  RunStop Resume(const RunRequest& request);
 
   // Output of the program and messages to the user, since last taken.
   std::string TakeText();
@@ -61,18 +61,18 @@ class ScratchProcess {
 
   Cpu& cpu() { return machine_->cpu(); }
 
-  StopEvent Event(StopKind kind, int signal = 0) const;
-  StopEvent Refuse(const std::string& what, int signal);
-  bool AtBreakpoint(const ResumeRequest& request);
+  RunStop Event(StopKind kind, int signal = 0) const;
+  RunStop Refuse(const std::string& what, int signal);
+  bool AtBreakpoint(const RunRequest& request);
 
   // Each runs on from the last exact state. Unset: nothing stopped it, except perhaps a breakpoint.
-  std::optional<StopEvent> Step();
-  std::optional<StopEvent> RunChunk(bool skip_first_breakpoint);
-  std::optional<StopEvent> StepThroughFault(uint64_t block_count);
+  std::optional<RunStop> Step();
+  std::optional<RunStop> RunChunk(bool skip_first_breakpoint);
+  std::optional<RunStop> StepThroughFault(uint64_t block_count);
 
   // What the emulator leaves to its caller: the instruction at pc.
-  std::optional<StopEvent> Special(const Instruction& instruction);
-  std::optional<StopEvent> Syscall();
+  std::optional<RunStop> Special(const Instruction& instruction);
+  std::optional<RunStop> Syscall();
   // False: its effect cannot be known without the host's processor.
   bool Compute(const Instruction& instruction, RegisterFile* registers);
   // Continues after the instruction at pc, with `registers`.

@@ -63,9 +63,9 @@ class ScratchProcessTest : public ::testing::Test {
     process_ = *std::move(process);
   }
 
-  StopEvent Continue() {
+  RunStop Continue() {
     breakpoints_ = {{.address = kStack + 0x900}};
-    return process_->Resume({.breakpoints = &breakpoints_});
+    return process_->Resume({.breakpoints = breakpoints_});
   }
   uint64_t Gpr(int number) { return process_->registers().gpr[number]; }
   uint64_t Word(uint64_t address) {
@@ -83,9 +83,9 @@ class ScratchProcessTest : public ::testing::Test {
 TEST_F(ScratchProcessTest, FunctionReturnsToBreakpointOnTheStack) {
   // incq (%rdi); mov $42,%eax; ret
   Code({0x48, 0xff, 0x07, 0xb8, 42, 0, 0, 0, 0xc3});
-  StopEvent event = Continue();
+  RunStop event = Continue();
   EXPECT_EQ(event.kind, StopKind::kBreakpoint);
-  EXPECT_EQ(event.thread, kThread);
+  EXPECT_EQ(event.thread, kThread.tid);
   EXPECT_EQ(process_->registers().rip, kStack + 0x900);
   EXPECT_EQ(Gpr(kRax), 42);
   EXPECT_EQ(Word(kHeap), 1);
@@ -95,7 +95,7 @@ TEST_F(ScratchProcessTest, FunctionReturnsToBreakpointOnTheStack) {
 TEST_F(ScratchProcessTest, FaultStopsExactlyThere) {
   // incq (%rdi); mov 0x900000,%rax; ret
   Code({0x48, 0xff, 0x07, 0x48, 0x8b, 0x04, 0x25, 0, 0, 0x90, 0, 0xc3});
-  StopEvent event = Continue();
+  RunStop event = Continue();
   EXPECT_EQ(event.kind, StopKind::kSignal);
   EXPECT_EQ(event.signal, SIGSEGV);
   EXPECT_EQ(process_->registers().rip, kCode + 3);
@@ -198,7 +198,7 @@ TEST_F(ScratchProcessTest, StepsOneInstruction) {
 
 TEST_F(ScratchProcessTest, StepsOutOfRange) {
   Code({0x90, 0x90, 0x90, 0xc3});
-  ResumeRequest request = {.step = true, .range_start = kCode, .range_end = kCode + 3};
+  RunRequest request = {.step = true, .range_start = kCode, .range_end = kCode + 3};
   EXPECT_EQ(process_->Resume(request).kind, StopKind::kStep);
   EXPECT_EQ(process_->registers().rip, kCode + 3);
 }
@@ -207,8 +207,8 @@ TEST_F(ScratchProcessTest, ConditionDecidesAboutBreakpoint) {
   // nop; incq (%rdi); cmpq $5,(%rdi); jne back to incq; ret
   Code({0x90, 0x48, 0xff, 0x07, 0x48, 0x83, 0x3f, 5, 0x75, 0xf7, 0xc3});
   breakpoints_ = {
-      {.address = kCode + 4, .condition = [this](ThreadRef) { return Word(kHeap) == 3; }}};
-  EXPECT_EQ(process_->Resume({.breakpoints = &breakpoints_}).kind, StopKind::kBreakpoint);
+      {.address = kCode + 4, .condition = [this](int32_t) { return Word(kHeap) == 3; }}};
+  EXPECT_EQ(process_->Resume({.breakpoints = breakpoints_}).kind, StopKind::kBreakpoint);
   EXPECT_EQ(process_->registers().rip, kCode + 4);
   EXPECT_EQ(Word(kHeap), 3);
 }
@@ -216,14 +216,14 @@ TEST_F(ScratchProcessTest, ConditionDecidesAboutBreakpoint) {
 TEST_F(ScratchProcessTest, EndlessLoopIsInterrupted) {
   Code({0xeb, 0xfe});
   std::atomic<bool> interrupt = false;
-  ResumeRequest request = {.interrupt = &interrupt};
+  RunRequest request = {.interrupt = &interrupt};
   // A condition is the place where a test gets to act while the process runs.
   int rounds = 0;
-  breakpoints_ = {{.address = kCode, .condition = [&](ThreadRef) {
+  breakpoints_ = {{.address = kCode, .condition = [&](int32_t) {
                      if (++rounds == 10) interrupt = true;
                      return false;
                    }}};
-  request.breakpoints = &breakpoints_;
+  request.breakpoints = breakpoints_;
   EXPECT_EQ(process_->Resume(request).kind, StopKind::kInterrupted);
 }
 

@@ -23,7 +23,7 @@ void ScratchProcess::Advance(RegisterFile registers, uint64_t length) {
   cpu().set_count(cpu().count() + 1);
 }
 
-std::optional<StopEvent> ScratchProcess::Special(const Instruction& instruction) {
+std::optional<RunStop> ScratchProcess::Special(const Instruction& instruction) {
   if (instruction.policy == Policy::kSyscall) return Syscall();
   RegisterFile registers = cpu().registers();
   if (!Compute(instruction, &registers)) {
@@ -33,7 +33,7 @@ std::optional<StopEvent> ScratchProcess::Special(const Instruction& instruction)
   return std::nullopt;
 }
 
-std::optional<StopEvent> ScratchProcess::Syscall() {
+std::optional<RunStop> ScratchProcess::Syscall() {
   RegisterFile registers = cpu().registers();
   const std::variant<int64_t, ScratchKernel::Refusal> answer = kernel_.Call(thread_, registers);
   if (const auto* refusal = std::get_if<ScratchKernel::Refusal>(&answer)) {

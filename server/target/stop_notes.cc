@@ -19,11 +19,10 @@ std::string ExitText(const ExitStatus& status) {
 
 }  // namespace
 
-void StopNotes::Add(const StopEvent& event, const StopEvent& previous,
-                    absl::Span<const UnknownMemory> unknown) {
+void StopNotes::Add(const RunStop& event, const RunStop& previous) {
   if (event.kind == StopKind::kEnd || event.kind == StopKind::kBegin) AddEnd(event, previous);
   if (event.kind == StopKind::kFork || event.kind == StopKind::kVfork) AddFork(event);
-  for (const UnknownMemory& span : unknown) AddUnknown(span);
+  for (const UnknownMemory& span : event.unknown) AddUnknown(span);
   if (event.kind == StopKind::kSyscallEntry || event.kind == StopKind::kSyscallReturn) {
     AddSyscall(event);
   }
@@ -32,11 +31,11 @@ void StopNotes::Add(const StopEvent& event, const StopEvent& previous,
 std::string StopNotes::Take() { return std::exchange(text_, ""); }
 
 // A step ends where its thread does, even if other threads go on.
-void StopNotes::AddEnd(const StopEvent& event, const StopEvent& previous) {
+void StopNotes::AddEnd(const RunStop& event, const RunStop& previous) {
   if (event.kind == previous.kind && event.thread == previous.thread) return;
   const bool begin = event.kind == StopKind::kBegin;
   if (timeline_->moment() != (begin ? 0 : timeline_->end_moment())) {
-    absl::StrAppend(&text_, "hindsight: thread ", event.thread.tid,
+    absl::StrAppend(&text_, "hindsight: thread ", event.thread,
                     begin ? " begins here; reverse-continue goes further back\n"
                           : " ends here; continue goes on with the others\n");
     return;
@@ -52,17 +51,17 @@ void StopNotes::AddEnd(const StopEvent& event, const StopEvent& previous) {
   }
 }
 
-void StopNotes::AddFork(const StopEvent& event) {
+void StopNotes::AddFork(const RunStop& event) {
   if (std::exchange(fork_explained_, true)) return;
   absl::StrAppend(&text_,
                   "hindsight: a process made here has a recording of its own, if children were "
                   "recorded: `hindsight replay -p ",
-                  event.child.pid, "` shows it\n");
+                  event.child, "` shows it\n");
 }
 
 // gdb shows only the name of a caught call.
-void StopNotes::AddSyscall(const StopEvent& event) {
-  const int32_t thread = event.thread.tid;
+void StopNotes::AddSyscall(const RunStop& event) {
+  const int32_t thread = event.thread;
   const uint64_t count = timeline_->count(thread);
   const ThreadState& state = timeline_->thread_state(thread);
   const bool entry = event.kind == StopKind::kSyscallEntry;

@@ -8,7 +8,6 @@
 
 #include <string>
 
-#include "absl/types/span.h"
 #include "keyframes/timeline/timeline.h"
 #include "server/target/target.h"
 #include "tracefmt/trace_reader.h"
@@ -19,19 +18,17 @@ class StopNotes {
  public:
   StopNotes(const TraceReader* trace, Timeline* timeline) : trace_(trace), timeline_(timeline) {}
 
-  // The timeline stands at `event`, `previous` was the stop reported before. `unknown`: memory that
-  // the search passed over.
-  void Add(const StopEvent& event, const StopEvent& previous,
-           absl::Span<const UnknownMemory> unknown);
+  // The timeline stands at `event`, `previous` was the stop reported before.
+  void Add(const RunStop& event, const RunStop& previous);
 
   // All text since it was last taken. Others may append theirs.
   std::string Take();
   std::string* text() { return &text_; }
 
  private:
-  void AddEnd(const StopEvent& event, const StopEvent& previous);
-  void AddFork(const StopEvent& event);
-  void AddSyscall(const StopEvent& event);
+  void AddEnd(const RunStop& event, const RunStop& previous);
+  void AddFork(const RunStop& event);
+  void AddSyscall(const RunStop& event);
   void AddUnknown(const UnknownMemory& unknown);
 
   const TraceReader* trace_;

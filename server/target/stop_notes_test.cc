@@ -15,12 +15,12 @@ class StopNotesTest : public ::testing::Test {
         timeline_(*Timeline::Open(toy_.trace())),
         notes_(toy_.trace(), timeline_.get()) {}
 
-  StopEvent Event(StopKind kind) { return {.kind = kind, .thread = {0, ToyRecording::kThread}}; }
-  std::string Noted(const StopEvent& event, const StopEvent& previous = {}) {
-    notes_.Add(event, previous, {});
+  RunStop Event(StopKind kind) { return {.kind = kind, .thread = ToyRecording::kThread}; }
+  std::string Noted(const RunStop& event, const RunStop& previous = {}) {
+    notes_.Add(event, previous);
     return notes_.Take();
   }
-  bool Notes(const StopEvent& event, const std::string& part) {
+  bool Notes(const RunStop& event, const std::string& part) {
     return Noted(event).find(part) != std::string::npos;
   }
 
@@ -36,7 +36,7 @@ TEST_F(StopNotesTest, OrdinaryStopsNeedNone) {
 
 TEST_F(StopNotesTest, TheEndIsExplainedOnce) {
   ASSERT_TRUE(timeline_->SeekTo(timeline_->end_moment()).ok());
-  const StopEvent end = Event(StopKind::kEnd);
+  const RunStop end = Event(StopKind::kEnd);
   EXPECT_NE(Noted(end), "");
   EXPECT_EQ(Noted(end, /*previous=*/end), "");
 }
@@ -48,8 +48,8 @@ TEST_F(StopNotesTest, TheEndOfAThreadIsNotThatOfTheRecording) {
 }
 
 TEST_F(StopNotesTest, ForksAreExplainedOnce) {
-  StopEvent fork = Event(StopKind::kFork);
-  fork.child = {99, 99};
+  RunStop fork = Event(StopKind::kFork);
+  fork.child = 99;
   EXPECT_TRUE(Notes(fork, "replay -p 99"));
   EXPECT_EQ(Noted(fork), "");
 }
@@ -57,7 +57,7 @@ TEST_F(StopNotesTest, ForksAreExplainedOnce) {
 TEST_F(StopNotesTest, SystemCallsAreShownWithTheirResultOnceTheyHaveOne) {
   const uint64_t moment = toy_.syscall_counts()[0] - toy_.begin_count();
   ASSERT_TRUE(timeline_->SeekTo(moment).ok());
-  StopEvent event = Event(StopKind::kSyscallEntry);
+  RunStop event = Event(StopKind::kSyscallEntry);
   event.syscall =
       timeline_->thread_state(ToyRecording::kThread).SyscallFrom(toy_.syscall_counts()[0])->number;
   const std::string entry = Noted(event);
@@ -69,10 +69,9 @@ TEST_F(StopNotesTest, SystemCallsAreShownWithTheirResultOnceTheyHaveOne) {
 }
 
 TEST_F(StopNotesTest, UnknownMemoryNamesAddressAndSpan) {
-  const UnknownMemory unknown = {
-      .address = 0x1234, .thread = ToyRecording::kThread, .from = 0, .to = 5};
-  notes_.Add(Event(StopKind::kWatchpoint), {}, {&unknown, 1});
-  EXPECT_NE(notes_.Take().find("0x1234 was not known between 0:0 and 0:5"), std::string::npos);
+  RunStop event = Event(StopKind::kWatchpoint);
+  event.unknown = {{.address = 0x1234, .thread = ToyRecording::kThread, .from = 0, .to = 5}};
+  EXPECT_TRUE(Notes(event, "0x1234 was not known between 0:0 and 0:5"));
 }
 
 }  // namespace

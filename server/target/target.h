@@ -1,5 +1,6 @@
-// What a debug session needs of a recorded process. The session (RSP) knows only this interface;
-// the timeline stands behind it, and a fake does in tests.
+// What a debug session needs of a recorded process. The session (RSP) knows only this interface,
+// which a timeline implements, and a fake in tests. What may stop a run, and what did, is said in
+// the timeline's own words (run_request.h).
 //
 // All calls come from one thread. Errors: kNotFound where something is not in the trace ("cannot
 // access memory"), kOutOfRange / kInvalidArgument for impossible requests; the session lives on.
@@ -10,7 +11,6 @@
 
 #include <atomic>
 #include <cstdint>
-#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -19,6 +19,7 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "keyframes/inspect/link_map.h"
+#include "keyframes/timeline/run_request.h"
 #include "server/target/target_description.h"
 
 namespace hindsight {
@@ -27,76 +28,6 @@ struct ThreadRef {
   int32_t pid = 0;
   int32_t tid = 0;
   bool operator==(const ThreadRef&) const = default;
-};
-
-enum class Direction : uint8_t { kForward, kBackward };
-
-enum class StopKind : uint8_t {
-  kStep,           // the step or range ended
-  kBreakpoint,     // pc is at a breakpoint, not executed
-  kWatchpoint,     // forward: after the access; backward: before it (old value in memory)
-  kSignal,         // a signal is about to be delivered at this position (backward: was)
-  kBegin,          // the recording begins here
-  kEnd,            // the recording ends here
-  kInterrupted,    // the interrupt flag was raised
-  kSyscallEntry,   // at the syscall instruction
-  kSyscallReturn,  // behind it
-  kExec,           // the program named in `program` was executed; backward: it is back
-  kFork,           // `child` was made: behind the system call; backward: at it
-  kVfork,          // the same, and the child used the memory of its parent meanwhile
-  kThreadStart,    // in the first state of `thread`
-  kThreadExit,     // in the last state of `thread`
-};
-
-enum class WatchKind : uint8_t { kWrite, kRead, kAccess };
-
-struct StopEvent {
-  StopKind kind = StopKind::kStep;
-  ThreadRef thread;      // the one that stopped
-  int signal = 0;        // kSignal
-  uint64_t address = 0;  // kWatchpoint: the watched location hit
-  WatchKind watch = WatchKind::kWrite;
-  std::string program;   // kExec
-  int64_t syscall = -1;  // kSyscallEntry, kSyscallReturn
-  ThreadRef child;       // kFork, kVfork
-  int exit_code = 0;     // kThreadExit
-};
-
-// Called with the target where `thread` hits; true: stop. Unset: always stop. May use the target's
-// reading calls (registers, memory) and nothing else.
-using StopCondition = std::function<bool(ThreadRef thread)>;
-
-struct BreakpointSpec {
-  uint64_t address = 0;
-  StopCondition condition;
-};
-
-struct WatchpointSpec {
-  uint64_t address = 0;
-  uint64_t length = 0;
-  WatchKind kind = WatchKind::kWrite;
-  StopCondition condition;
-};
-
-// What may stop a run. All runs also stop at signals, at the ends and when interrupted.
-struct ResumeRequest {
-  Direction direction = Direction::kForward;
-  // Whose steps are counted; tid 0: the one last reported. The others move along the timeline too.
-  ThreadRef thread;
-  // Only what happens in `thread` stops: the client has resumed no other. Ends stop nevertheless.
-  bool only_thread = false;
-  bool step = false;  // one instruction
-  // Forward stepping goes on while pc is in [range_start, range_end) (vCont;r). Equal: no range.
-  uint64_t range_start = 0, range_end = 0;
-  const std::vector<BreakpointSpec>* breakpoints = nullptr;  // borrowed
-  const std::vector<WatchpointSpec>* watchpoints = nullptr;
-  std::function<bool(int signal)> pass_signal;  // true: do not stop for it (QPassSignals)
-  bool catch_syscalls = false;
-  std::vector<int64_t> syscalls;  // which; empty: all
-  bool stop_for_exec = false;
-  bool stop_for_fork = false;              // kFork, kVfork
-  bool stop_for_threads = false;           // kThreadStart, kThreadExit
-  std::atomic<bool>* interrupt = nullptr;  // polled at least every 50 ms; borrowed
 };
 
 struct MemoryRegion {
@@ -113,6 +44,8 @@ class Target {
   // another thread is answered with kNotFound.
   virtual std::vector<ThreadRef> threads() = 0;
   virtual ThreadRef current_thread() = 0;  // the one last reported; alive
+  // The thread with that id: runs and their stops are of one process, and name threads by id alone.
+  ThreadRef ThreadOf(int32_t tid) { return {current_thread().pid, tid}; }
   virtual std::string ThreadName(ThreadRef thread) = 0;
   // The processor it ran on, where that is known.
   virtual std::optional<int> ThreadProcessor(ThreadRef thread) = 0;
@@ -141,10 +74,12 @@ class Target {
   virtual absl::StatusOr<uint64_t> TlsAddress(ThreadRef thread, uint64_t offset,
                                               uint64_t link_map) = 0;
 
-  // Running. Returns when something stopped it; also at the ends, never blocks there.
-  virtual absl::StatusOr<StopEvent> Resume(const ResumeRequest& request) = 0;
+  // Running. Returns when something stopped it; also at the ends, never blocks there. Without a
+  // thread in the request, steps are those of current_thread(). With only_thread, the run ends at
+  // the thread's own ends (kBegin, kEnd).
+  virtual absl::StatusOr<RunStop> Resume(const RunRequest& request) = 0;
   // The reason for the present position (for '?').
-  virtual StopEvent LastStop() = 0;
+  virtual RunStop LastStop() = 0;
 
   // The throw-away copy for calling functions from gdb. It is one thread's: the one for which it
   // was begun by the first write. While one is active, memory and that thread's registers are read
