@@ -94,13 +94,12 @@ const Arrows& AllowedToTests() {
 
 // Folders that only tests use, and files of tests in others.
 bool IsForTests(const std::string& path) {
-  static const std::set<std::string> kFolders = {"emulator/checks",  "keyframes/toys",
-                                                 "keyframes/fuzz",   "recorder/testdata",
-                                                 "tracefmt/samples", "tracefmt/fuzz"};
+  static const std::set<std::string> kFolders = {
+      "emulator/checks",   "keyframes/checks", "keyframes/toys", "keyframes/fuzz",
+      "recorder/testdata", "tracefmt/samples", "tracefmt/fuzz"};
   static const std::regex name(
       "(_test\\.cc|_fixture\\.h|_fuzzer\\.cc)$|/(fake|gdb_client|"
-      "session_client|memory_observer|true_process|timeline_soak|"
-      "timeline_timing)[a-z_]*\\.(h|cc)$");
+      "session_client|memory_observer|true_process)[a-z_]*\\.(h|cc)$");
   return TopFolder(path) == "tests" || kFolders.count(Folder(path)) != 0 ||
          std::regex_search(path, name);
 }

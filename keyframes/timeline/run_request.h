@@ -79,6 +79,10 @@ struct RunRequest {
   bool stop_for_threads = false;
   // Polled at least every 50 ms; borrowed, may be null. Never cleared here.
   const std::atomic<bool>* interrupt = nullptr;
+
+  bool interrupted() const {
+    return interrupt != nullptr && interrupt->load(std::memory_order_relaxed);
+  }
 };
 
 enum class StopKind : uint8_t {

@@ -112,7 +112,7 @@ class Timeline {
   Statistics statistics() const;
 
  private:
-  class Impl;
+  struct Impl;
   explicit Timeline(std::unique_ptr<Impl> impl);
   std::unique_ptr<Impl> impl_;
 };

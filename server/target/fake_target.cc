@@ -379,7 +379,7 @@ absl::Status FakeTarget::GoTo(const std::string& where, const std::atomic<bool>*
   }
   SetPosition(position);
   current_ = Next();
-  last_stop_ = {.kind = StopKind::kStep, .thread = Ref(current_)};
+  last_stop_ = {.kind = StopKind::kStep, .thread = Tid(current_)};
   return absl::OkStatus();
 }
 

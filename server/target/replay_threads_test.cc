@@ -217,7 +217,7 @@ TEST_F(ReplayThreadsTest, FunctionsRunInOneCopyForAllThreads) {
   EXPECT_EQ(Register(kMain, kRegisterRax), 111);
   EXPECT_EQ(Register(kSecond, kRegisterRax), 222);
   const uint64_t before = Register(kMain, kRegisterRip);
-  EXPECT_EQ(Step(kMain).thread, Ref(kMain));
+  EXPECT_EQ(Step(kMain).thread, kMain);
   EXPECT_NE(Register(kMain, kRegisterRip), before);
   EXPECT_EQ(Register(kSecond, kRegisterRax), 222);
   target_->EndDiversion();

@@ -1,0 +1,209 @@
+#include "keyframes/timeline/process_replay.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+
+namespace hindsight {
+namespace {
+
+// Segments kept replayed for one thread: the one stood in, its neighbour, and one more for going to
+// and fro; and one for each further thread, as long as they are few.
+constexpr size_t kKeptSegments = 3;
+constexpr size_t kMaxKeptSegments = 12;
+
+size_t KeptSegments(const ProcessState& process) {
+  return std::min(kMaxKeptSegments, kKeptSegments + process.all_threads().size() - 1);
+}
+
+}  // namespace
+
+ProcessReplay::ProcessReplay(const TraceReader* trace, ProcessState process,
+                             const TimelineOptions& options)
+    : trace_(trace),
+      process_(std::move(process)),
+      pool_(trace, KeptSegments(process_), options.checkpoint_bytes),
+      search_(trace, options.search_threads),
+      memory_(trace, &process_, this, options.view_cache_bytes),
+      parent_(trace, options) {}
+
+ThreadTimeline::Context ProcessReplay::MakeContext() {
+  return {.trace = trace_, .pool = &pool_, .search = &search_, .memory = &memory_, .host = this};
+}
+
+ThreadTimeline& ProcessReplay::Of(int32_t thread) {
+  std::unique_ptr<ThreadTimeline>& timeline = threads_[thread];
+  if (timeline == nullptr) {
+    timeline = std::make_unique<ThreadTimeline>(&process_.thread(thread), MakeContext());
+    if (looked_for_ != nullptr) timeline->stops().Set(*looked_for_);
+  }
+  return *timeline;
+}
+
+ThreadTimeline& ProcessReplay::ReaderOf(int32_t thread) {
+  std::unique_ptr<ThreadTimeline>& timeline = readers_[thread];
+  if (timeline == nullptr) {
+    timeline = std::make_unique<ThreadTimeline>(&process_.thread(thread), MakeContext());
+  }
+  return *timeline;
+}
+
+absl::Status ProcessReplay::CheckAlive(int32_t thread) const {
+  if (process_.HasThread(thread) && process_.IsAlive(thread, moment_)) return absl::OkStatus();
+  return absl::NotFoundError(absl::StrCat("no thread ", thread, " at this position"));
+}
+
+absl::StatusOr<RegisterFile> ProcessReplay::Registers(int32_t thread) {
+  RETURN_IF_ERROR(CheckAlive(thread));
+  ThreadTimeline& timeline = Of(thread);
+  RETURN_IF_ERROR(timeline.replay().StandAt(CountOf(thread), nullptr));
+  return timeline.replay().here()->registers();
+}
+
+absl::StatusOr<size_t> ProcessReplay::ReadMemory(int32_t thread, uint64_t address,
+                                                 absl::Span<uint8_t> out,
+                                                 const std::atomic<bool>* interrupt) {
+  RETURN_IF_ERROR(CheckAlive(thread));
+  return memory_.Read(thread, moment_, address, out, interrupt);
+}
+
+absl::StatusOr<bool> ProcessReplay::IsUntouched(int32_t thread, uint64_t address,
+                                                const std::atomic<bool>* interrupt) {
+  RETURN_IF_ERROR(CheckAlive(thread));
+  return memory_.IsUntouched(thread, moment_, address, interrupt);
+}
+
+absl::Status ProcessReplay::SeekTo(uint64_t moment, const std::atomic<bool>* interrupt) {
+  if (moment > process_.end_moment()) {
+    return absl::OutOfRangeError(absl::StrCat("moment ", moment, " is not in the recording (0 to ",
+                                              process_.end_moment(), ")"));
+  }
+  const int32_t thread = schedule().ThreadAt(moment);
+  RETURN_IF_ERROR(
+      Of(thread).replay().GoTo(schedule().CountAt(thread, moment), /*dense=*/false, interrupt));
+  moment_ = moment;
+  return absl::OkStatus();
+}
+
+absl::StatusOr<bool> ProcessReplay::StepForward(int32_t thread) {
+  RETURN_IF_ERROR(CheckAlive(thread));
+  std::optional<WatchHit> ignored;
+  ASSIGN_OR_RETURN(bool moved, Of(thread).StepForward(CountOf(thread), &ignored, nullptr));
+  if (moved) moment_ = schedule().MomentTo(thread, Of(thread).count());
+  return moved;
+}
+
+absl::StatusOr<bool> ProcessReplay::StepBackward(int32_t thread) {
+  RETURN_IF_ERROR(CheckAlive(thread));
+  std::optional<WatchHit> ignored;
+  ASSIGN_OR_RETURN(bool moved, Of(thread).StepBackward(CountOf(thread), &ignored, nullptr));
+  if (moved) moment_ = schedule().MomentFrom(thread, Of(thread).count());
+  return moved;
+}
+
+bool ProcessReplay::Evaluate(int32_t thread, uint64_t count, bool before,
+                             const StopCondition& condition) {
+  const uint64_t present = std::exchange(
+      moment_, before ? schedule().MomentFrom(thread, count) : schedule().MomentTo(thread, count));
+  const int32_t searching = std::exchange(searching_thread_, thread);
+  const bool holds = condition(thread);
+  searching_thread_ = searching;
+  moment_ = present;
+  return holds;
+}
+
+absl::Status ProcessReplay::ReadBefore(int32_t thread, uint64_t number, uint64_t count,
+                                       uint64_t page, absl::Span<uint8_t> out) {
+  return memory_.ReadBefore(thread, number, schedule().MomentFrom(thread, count), page, out);
+}
+
+// The one that made the last transition before it. (One that waits in a state may begin segments at
+// several keyframes there, of which it made the transition to the first at most.)
+bool ProcessReplay::ComparesKeyframe(int32_t thread, uint64_t count, uint64_t keyframe) {
+  const uint64_t reached = schedule().MomentTo(thread, count);
+  const std::vector<Snapshot>& snapshots = process_.snapshots();
+  return std::any_of(snapshots.begin(), snapshots.end(), [&](const Snapshot& snapshot) {
+    return snapshot.moment == reached && snapshot.number == keyframe;
+  });
+}
+
+absl::StatusOr<const SegmentReplay*> ProcessReplay::StandAt(int32_t thread, uint64_t moment,
+                                                            const std::atomic<bool>* interrupt) {
+  const uint64_t count = schedule().CountAt(thread, moment);
+  ThreadTimeline& timeline = Of(thread);
+  // What its next turn begins with has not happened yet. (A search must stay where it is.)
+  const size_t next = schedule().NextSliceOf(thread, moment);
+  const bool waits = next < schedule().slices().size() && schedule().slices()[next].count == count;
+  if (waits && thread != searching_thread_) {
+    RETURN_IF_ERROR(timeline.replay().GoBeforeTurn(count, interrupt));
+  } else if (thread == searching_thread_) {
+    RETURN_IF_ERROR(timeline.replay().StandAt(count, interrupt));
+  } else {
+    RETURN_IF_ERROR(timeline.replay().GoTo(count, /*dense=*/false, interrupt));
+  }
+  return timeline.replay().here();
+}
+
+absl::StatusOr<LineMoments> ProcessReplay::LastKnown(int32_t thread, std::optional<uint64_t> ended,
+                                                     uint64_t moment, uint64_t page, uint64_t lines,
+                                                     uint64_t since,
+                                                     const std::atomic<bool>* interrupt) {
+  ThreadTimeline& timeline = ended.has_value() ? ReaderOf(thread) : Of(thread);
+  if (ended.has_value()) {
+    RETURN_IF_ERROR(timeline.replay().GoToEndOf(*ended, interrupt));
+  } else {
+    RETURN_IF_ERROR(StandAt(thread, moment, interrupt).status());
+  }
+  ASSIGN_OR_RETURN(const auto known,
+                   timeline.LastKnown(page, lines, schedule().CountAt(thread, since), interrupt));
+  LineMoments moments = {};
+  for (size_t line = 0; line < moments.size(); ++line) {
+    if ((lines >> line & 1) == 0) continue;
+    // What is imported where a turn begins was learned then, not when the one before ended.
+    const uint64_t learned = known[line].imported ? schedule().MomentFrom(thread, known[line].count)
+                                                  : schedule().MomentTo(thread, known[line].count);
+    moments[line] = std::min(learned, moment);
+  }
+  return moments;
+}
+
+absl::Status ProcessReplay::ReadBirth(uint64_t page, absl::Span<uint8_t> out) {
+  return parent_.ReadPage(page, out);
+}
+
+absl::StatusOr<bool> ProcessReplay::WasUntouchedAtBirth(uint64_t page) {
+  return parent_.WasUntouched(page);
+}
+
+void ProcessReplay::LookFor(const RunRequest& request) {
+  looked_for_ = &request;
+  for (auto& [thread, timeline] : threads_) {
+    timeline->stops().Set(request);
+    (void)timeline->stops().TakeUnknownImports();
+  }
+}
+
+void ProcessReplay::LookForNothing() {
+  looked_for_ = nullptr;
+  pool_.ClearStops();
+  for (auto& [thread, timeline] : threads_) timeline->stops().Set({});
+}
+
+std::vector<std::pair<int32_t, ThreadStops::UnknownImport>> ProcessReplay::TakeUnknownImports() {
+  std::vector<std::pair<int32_t, ThreadStops::UnknownImport>> imports;
+  for (const auto& [thread, timeline] : threads_) {
+    for (const ThreadStops::UnknownImport& import : timeline->stops().TakeUnknownImports()) {
+      imports.emplace_back(thread, import);
+    }
+  }
+  return imports;
+}
+
+Timeline::Statistics ProcessReplay::statistics() const {
+  return {.checkpoints = pool_.checkpoints(),
+          .checkpoint_bytes = pool_.checkpoint_bytes(),
+          .states_replayed = pool_.states_replayed() + search_.states_replayed()};
+}
+
+}  // namespace hindsight

@@ -1,0 +1,111 @@
+// The replays of all threads of a process, and its memory, at one moment.
+//
+// Standing at a moment costs nothing: the threads' own timelines are brought to their states when
+// something is asked of them, so moving costs the replay of one thread, not of all.
+//
+// Borrows the trace. Not copyable, not movable. One host thread at a time.
+
+#ifndef HINDSIGHT_KEYFRAMES_TIMELINE_PROCESS_REPLAY_H_
+#define HINDSIGHT_KEYFRAMES_TIMELINE_PROCESS_REPLAY_H_
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "isa/registers.h"
+#include "keyframes/replay/replay_pool.h"
+#include "keyframes/replay/segment_search.h"
+#include "keyframes/state/process_state.h"
+#include "keyframes/timeline/memory_view.h"
+#include "keyframes/timeline/parent_memory.h"
+#include "keyframes/timeline/run_request.h"
+#include "keyframes/timeline/thread_timeline.h"
+#include "keyframes/timeline/timeline.h"
+#include "tracefmt/trace_reader.h"
+
+namespace hindsight {
+
+class ProcessReplay final : private ThreadHost, private ThreadViews {
+ public:
+  ProcessReplay(const TraceReader* trace, ProcessState process, const TimelineOptions& options);
+  ProcessReplay(const ProcessReplay&) = delete;
+  ProcessReplay& operator=(const ProcessReplay&) = delete;
+
+  const TraceReader& trace() const { return *trace_; }
+  const ProcessState& process() const { return process_; }
+  const Schedule& schedule() const { return process_.schedule(); }
+
+  // Where it stands.
+  uint64_t moment() const { return moment_; }
+  void set_moment(uint64_t moment) { moment_ = moment; }
+  // The thread that makes the next transition, and the state of each.
+  int32_t current() const { return schedule().ThreadAt(moment_); }
+  uint64_t CountOf(int32_t thread) const { return schedule().CountAt(thread, moment_); }
+  absl::Status CheckAlive(int32_t thread) const;
+
+  absl::StatusOr<RegisterFile> Registers(int32_t thread);
+  absl::StatusOr<size_t> ReadMemory(int32_t thread, uint64_t address, absl::Span<uint8_t> out,
+                                    const std::atomic<bool>* interrupt);
+  absl::StatusOr<bool> IsUntouched(int32_t thread, uint64_t address,
+                                   const std::atomic<bool>* interrupt);
+  MemoryView& memory() { return memory_; }
+
+  // Goes there, and brings the thread that runs there to its state.
+  absl::Status SeekTo(uint64_t moment, const std::atomic<bool>* interrupt);
+  absl::StatusOr<bool> StepForward(int32_t thread);
+  absl::StatusOr<bool> StepBackward(int32_t thread);
+
+  // Runs. All threads look for what `request` asks for, until LookForNothing.
+  void LookFor(const RunRequest& request);
+  void LookForNothing();
+  // What replays were set to stop for is forgotten: their translations stay good for other moves.
+  void DisarmReplays() { pool_.ClearStops(); }
+  ThreadTimeline& Of(int32_t thread);
+  // Watched memory that threads imported without its having been known, since LookFor.
+  std::vector<std::pair<int32_t, ThreadStops::UnknownImport>> TakeUnknownImports();
+
+  Timeline::Statistics statistics() const;
+
+ private:
+  // ThreadHost and ThreadViews.
+  bool Evaluate(int32_t thread, uint64_t count, bool before,
+                const StopCondition& condition) override;
+  absl::Status ReadBefore(int32_t thread, uint64_t number, uint64_t count, uint64_t page,
+                          absl::Span<uint8_t> out) override;
+  bool ComparesKeyframe(int32_t thread, uint64_t count, uint64_t keyframe) override;
+  absl::StatusOr<const SegmentReplay*> StandAt(int32_t thread, uint64_t moment,
+                                               const std::atomic<bool>* interrupt) override;
+  absl::StatusOr<LineMoments> LastKnown(int32_t thread, std::optional<uint64_t> ended,
+                                        uint64_t moment, uint64_t page, uint64_t lines,
+                                        uint64_t since,
+                                        const std::atomic<bool>* interrupt) override;
+  absl::Status ReadBirth(uint64_t page, absl::Span<uint8_t> out) override;
+  absl::StatusOr<bool> WasUntouchedAtBirth(uint64_t page) override;
+
+  // A second one, for looking at what earlier segments of a thread that is being searched knew.
+  ThreadTimeline& ReaderOf(int32_t thread);
+  ThreadTimeline::Context MakeContext();
+
+  const TraceReader* const trace_;
+  const ProcessState process_;
+  ReplayPool pool_;
+  SegmentSearch search_;
+  MemoryView memory_;
+  ParentMemory parent_;
+  absl::flat_hash_map<int32_t, std::unique_ptr<ThreadTimeline>> threads_;
+  absl::flat_hash_map<int32_t, std::unique_ptr<ThreadTimeline>> readers_;
+  uint64_t moment_ = 0;
+  const RunRequest* looked_for_ = nullptr;  // by the run that goes on
+  int32_t searching_thread_ = 0;            // whose condition is being evaluated
+};
+
+}  // namespace hindsight
+
+#endif  // HINDSIGHT_KEYFRAMES_TIMELINE_PROCESS_REPLAY_H_

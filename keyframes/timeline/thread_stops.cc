@@ -1,0 +1,92 @@
+#include "keyframes/timeline/thread_stops.h"
+
+#include <algorithm>
+#include <array>
+
+#include "absl/strings/string_view.h"
+#include "base/status_macros.h"
+#include "tracefmt/records.h"
+
+namespace hindsight {
+namespace {
+
+// Not all of the lines that `part` of the page lies in were known to other threads.
+bool MayBeNews(const WatchedImport& import, const WatchedPart& part) {
+  for (uint64_t line = part.offset / kLineBytes; line <= (part.offset + part.size - 1) / kLineBytes;
+       ++line) {
+    if ((import.known_mask >> line & 1) == 0) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+void ThreadStops::Set(const RunRequest& request) {
+  plain_.breakpoints.clear();
+  for (const BreakpointSpec& stop : request.breakpoints) plain_.breakpoints.insert(stop.address);
+  plain_.watchpoints.clear();
+  for (const WatchpointSpec& stop : request.watchpoints) {
+    plain_.watchpoints.push_back({stop.address, stop.length, stop.on_write(), stop.on_read()});
+  }
+}
+
+std::optional<size_t> ThreadStops::MatchingBreakpoint(const RunRequest& request) const {
+  const uint64_t pc = replay_.here()->pc();
+  for (size_t i = 0; i < request.breakpoints.size(); ++i) {
+    const BreakpointSpec& stop = request.breakpoints[i];
+    if (stop.address != pc || (stop.thread != 0 && stop.thread != thread())) continue;
+    if (!stop.condition ||
+        host_->Evaluate(thread(), replay_.count(), /*before=*/true, stop.condition)) {
+      return i;
+    }
+  }
+  return std::nullopt;
+}
+
+bool ThreadStops::AcceptsWatch(const RunRequest& request, size_t index, bool before) const {
+  const WatchpointSpec& stop = request.watchpoints[index];
+  if (stop.thread != 0 && stop.thread != thread()) return false;
+  return !stop.condition || host_->Evaluate(thread(), replay_.count(), before, stop.condition);
+}
+
+RunStop ThreadStops::WatchStop(const RunRequest& request, const WatchHit& hit) const {
+  const WatchpointSpec& watched = request.watchpoints[hit.index];
+  RunStop stop;
+  stop.kind = StopKind::kWatchpoint;
+  stop.thread = thread();
+  stop.index = hit.index;
+  // An access may begin before the watched range.
+  stop.address = std::max(hit.address, watched.address);
+  stop.watch = watched.kind;
+  return stop;
+}
+
+absl::StatusOr<std::optional<WatchHit>> ThreadStops::ChangedImport(
+    const std::vector<WatchedImport>& imports) {
+  const ThreadState& state = replay_.state();
+  std::array<uint8_t, kPageBytes> before;
+  for (const WatchedImport& import : imports) {
+    if (import.count == state.begin_count()) continue;
+    if (import.keyframe != 0 && !host_->ComparesKeyframe(thread(), import.count, import.keyframe)) {
+      continue;
+    }
+    const WatchedPart part = WatchedIn(import.page, plain_.watchpoints[import.index]);
+    if (!MayBeNews(import, part)) continue;  // where many know the page, asking them takes long
+    // Seen from the state before, the segment's own keyframe does not count as known.
+    absl::Status status = host_->ReadBefore(thread(), state.SegmentAt(import.count),
+                                            import.count - 1, import.page, absl::MakeSpan(before));
+    if (absl::IsNotFound(status)) {
+      unknown_imports_.push_back({import.count, import.page});
+      continue;
+    }
+    RETURN_IF_ERROR(status);
+    const auto* known = reinterpret_cast<const char*>(before.data()) + part.offset;
+    const std::optional<uint64_t> news =
+        FirstNews(import, plain_.watchpoints[import.index], absl::string_view(known, part.size));
+    if (!news.has_value()) continue;
+    return WatchHit{import.count - 1, import.index, import.page + part.offset + *news};
+  }
+  return std::nullopt;
+}
+
+}  // namespace hindsight

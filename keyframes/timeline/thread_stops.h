@@ -1,0 +1,79 @@
+// What a run looks for in one thread, and whether what the replay found is a stop: conditions are
+// evaluated, and watched memory that came into the view is compared with what was known before.
+//
+// Borrows everything. Not copyable, not movable. One host thread at a time.
+
+#ifndef HINDSIGHT_KEYFRAMES_TIMELINE_THREAD_STOPS_H_
+#define HINDSIGHT_KEYFRAMES_TIMELINE_THREAD_STOPS_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "keyframes/timeline/run_request.h"
+#include "keyframes/timeline/thread_replay.h"
+
+namespace hindsight {
+
+// What a thread asks of the process.
+class ThreadHost {
+ public:
+  virtual ~ThreadHost() = default;
+  // Evaluates a stop's condition for `thread` in the state `count`. With `before` that is where
+  // the next transition is made, else where the last one has been made.
+  virtual bool Evaluate(int32_t thread, uint64_t count, bool before,
+                        const StopCondition& condition) = 0;
+  // The page as the process knew it when `thread` made the transition out of `count`, which is in
+  // an earlier segment than `number`; kNotFound if it was not known.
+  virtual absl::Status ReadBefore(int32_t thread, uint64_t number, uint64_t count, uint64_t page,
+                                  absl::Span<uint8_t> out) = 0;
+  // Several threads may begin a segment at one full keyframe. Whether `thread`, which does in the
+  // state `count`, is the one whose search compares the keyframe's memory with what was before.
+  virtual bool ComparesKeyframe(int32_t thread, uint64_t count, uint64_t keyframe) = 0;
+};
+
+class ThreadStops {
+ public:
+  ThreadStops(const ThreadReplay* replay, ThreadHost* host) : replay_(*replay), host_(host) {}
+  ThreadStops(const ThreadStops&) = delete;
+  ThreadStops& operator=(const ThreadStops&) = delete;
+
+  // The stops of `request` hold for all that follows, until the next Set.
+  void Set(const RunRequest& request);
+  const PlainStops& plain() const { return plain_; }
+  // Sets them in the replay where the thread stands.
+  void Arm() const { replay_.here()->SetStops(plain_.breakpoints, plain_.watchpoints); }
+
+  // Index of the first breakpoint at pc whose condition holds.
+  std::optional<size_t> MatchingBreakpoint(const RunRequest& request) const;
+  // Whether an access that watchpoint `index` saw is a stop: its thread and condition are asked.
+  bool AcceptsWatch(const RunRequest& request, size_t index, bool before) const;
+  RunStop WatchStop(const RunRequest& request, const WatchHit& hit) const;
+
+  // A watched page that came into the view with other bytes than were known of it before.
+  absl::StatusOr<std::optional<WatchHit>> ChangedImport(const std::vector<WatchedImport>& imports);
+  // Watched memory that came into the view without having been known before: the state, the page.
+  struct UnknownImport {
+    uint64_t count = 0;
+    uint64_t page = 0;
+  };
+  // Those that ChangedImport met since the last call.
+  std::vector<UnknownImport> TakeUnknownImports() { return std::exchange(unknown_imports_, {}); }
+
+ private:
+  int32_t thread() const { return replay_.state().thread(); }
+
+  const ThreadReplay& replay_;
+  ThreadHost* const host_;
+  PlainStops plain_;
+  std::vector<UnknownImport> unknown_imports_;
+};
+
+}  // namespace hindsight
+
+#endif  // HINDSIGHT_KEYFRAMES_TIMELINE_THREAD_STOPS_H_
