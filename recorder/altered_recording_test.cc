@@ -128,7 +128,7 @@ TEST(AlteredTest, TheSequenceNumberOfASystemCall) {
 
 TEST(AlteredTest, ASystemCallWithoutItsEvent) {
   EXPECT_THAT(VerdictOnEvent(IsWrite, [](ProcessEvent*) { return false; }),
-              HasSubstr("no event tells of this system call"));
+              HasSubstr("no event records this system call"));
 }
 
 TEST(AlteredTest, AnEventWithoutItsSystemCall) {

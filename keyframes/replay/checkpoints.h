@@ -4,7 +4,7 @@
 // page's contents before. Going back applies these pre-images, newest first. Pages are write
 // protected at a checkpoint (Cpu::ProtectWrites), so only pages really written cost anything.
 //
-// The user tells it of every page that enters the view and of every page about to change, and
+// The user announces every page that enters the view and every page about to change, and
 // stores with each checkpoint one number of its own (the record cursor).
 //
 // Borrows the Cpu. Not copyable, not movable. One thread at a time.
@@ -56,7 +56,7 @@ class Checkpoints {
   // Checkpoints the present state; nothing if there is one of this count.
   // Requires: the Cpu is exact, and not before the newest checkpoint.
   void Take(size_t cursor);
-  // Goes back to the newest checkpoint at or before `count`, forgets those behind it, and returns
+  // Goes back to the newest checkpoint at or before `count`, forgets those after it, and returns
   // its cursor. The Cpu may be inexact. Requires: there is such a checkpoint.
   size_t Restore(uint64_t count);
   // Drops checkpoints, those far from the present first, until at most `max_bytes` are used and
@@ -90,7 +90,7 @@ class Checkpoints {
   std::vector<uint64_t> held_;
   absl::flat_hash_map<uint64_t, size_t> held_index_;  // inverse of held_
   // Pages that are kReadWrite: their pre-image is in the newest checkpoint, or they entered the
-  // view behind it.
+  // view after it.
   std::vector<uint64_t> dirty_;
   std::vector<std::unique_ptr<PageBytes>> free_;
   uint64_t images_ = 0;

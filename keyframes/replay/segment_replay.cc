@@ -148,7 +148,7 @@ absl::StatusOr<LegEnd> SegmentReplay::RunLeg(const LegOptions& options) {
   return FinishLeg(LegEnd::kLimit, options);
 }
 
-// How far the Cpu may run in one go: up to the limit, the next record, or the next checkpoint.
+// How far the Cpu may run at once: up to the limit, the next record, or the next checkpoint.
 uint64_t SegmentReplay::CpuLimit(const LegOptions& options) {
   const uint64_t start = count();
   uint64_t limit = std::min(options.limit, records_->NextCount());

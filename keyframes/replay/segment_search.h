@@ -46,7 +46,7 @@ class SegmentSearch {
     const std::atomic<bool>* interrupt = nullptr;  // may be null
   };
   // Calls `take` on the calling thread with the segments' hits, one after the other in the order
-  // asked for, until it says true. kCancelled if interrupted.
+  // asked for, until it returns true. kCancelled if interrupted.
   absl::Status Run(const Request& request,
                    const std::function<absl::StatusOr<bool>(const SegmentHits&)>& take);
 
@@ -64,7 +64,7 @@ std::vector<WatchedImport> WatchedBytes(const SegmentReplay& replay,
 
 // The watched bytes that become known where the segment `replay` stands in begins: those it holds
 // in its first state, where it must stand, and those of a full keyframe there. (What other threads
-// know in that state they tell themselves, and the keyframe tells of it once for each of them.)
+// know in that state is found in their own segments; a keyframe's memory comes up once for each.)
 std::vector<WatchedImport> WatchedAtStart(const TraceReader& trace, const SegmentReplay& replay,
                                           const std::vector<Watchpoint>& watchpoints);
 // The full keyframe in the state in which segment `number` of `thread` begins, or null.

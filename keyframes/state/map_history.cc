@@ -16,7 +16,7 @@ constexpr size_t kFewChanges = 64;
 // ever again.
 constexpr size_t kMaxRestNames = size_t{16} << 20;
 
-bool Holds(const MapRegion& region, uint64_t address) {
+bool Contains(const MapRegion& region, uint64_t address) {
   return region.start <= address && address < region.end;
 }
 
@@ -27,7 +27,7 @@ const MapRegion* FindIn(absl::Span<const MapRegion* const> regions, uint64_t add
                            [&](const MapRegion* region) { return region->start <= address; });
   if (after == regions.begin()) return nullptr;
   const MapRegion* const region = *std::prev(after);
-  return Holds(*region, address) ? region : nullptr;
+  return Contains(*region, address) ? region : nullptr;
 }
 
 }  // namespace

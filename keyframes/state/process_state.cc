@@ -14,7 +14,7 @@ namespace {
 // Linux lets a stack grow to RLIMIT_STACK; the map in the trace shows how far it had grown.
 constexpr uint64_t kStackGrowthBytes = uint64_t{8} << 20;
 // Of more threads than this the last segments are not all loaded only to learn where they end, if
-// their exits tell.
+// their exits are recorded.
 constexpr size_t kManyThreads = 64;
 
 // Events of one thread and of the whole process, thread by thread.
@@ -33,15 +33,9 @@ int32_t FirstThread(const TraceReader& trace, const std::vector<int32_t>& thread
 }
 
 template <typename T>
-auto FirstBehind(const std::vector<T>& items, uint64_t moment) {
+auto FirstAfter(const std::vector<T>& items, uint64_t moment) {
   return std::partition_point(items.begin(), items.end(),
                               [&](const T& item) { return item.moment <= moment; });
-}
-
-void SortByMoment(std::vector<TimelineEvent>* events) {
-  std::stable_sort(
-      events->begin(), events->end(),
-      [](const TimelineEvent& a, const TimelineEvent& b) { return a.moment < b.moment; });
 }
 
 }  // namespace
@@ -51,8 +45,10 @@ absl::StatusOr<ProcessState> ProcessState::Create(const TraceReader* trace) {
   state.trace_ = trace;
   RETURN_IF_ERROR(state.AddThreads());
   state.AddLives();
-  state.AddKeyframes();
-  state.AddEvents();
+  MapSources maps;
+  state.AddKeyframes(&maps);
+  state.AddEvents(&maps);
+  state.maps_ = maps.Build();
   const Manifest& manifest = trace->manifest();
   if (manifest.state == TraceState::kComplete && manifest.exit_status >= 0 &&
       !state.exit_status_.has_value()) {
@@ -82,7 +78,7 @@ absl::Status ProcessState::AddThreads() {
     }
     auto state = ThreadState::Create(trace_, thread, events, order, trust_exit);
     if (!state.ok()) {
-      // Of a thread that cannot be shown the others shall not suffer.
+      // One thread that cannot be shown does not hide the others.
       if (thread == first) return state.status();
       warnings_.push_back(std::string(state.status().message()));
       continue;
@@ -121,7 +117,7 @@ void ProcessState::AddLives() {
   }
 }
 
-// A thread lives from the moment behind the system call that made it.
+// A thread lives from the moment after the system call that made it.
 uint64_t ProcessState::StartMoment(const ThreadState& state) const {
   if (state.thread() == first_thread()) return 0;
   const uint64_t first_run = schedule_.slices()[schedule_.slices_of(state.thread()).front()].moment;
@@ -158,7 +154,7 @@ std::string ProcessState::NameAt(int32_t thread, uint64_t moment) const {
   return this->thread(thread).NameAt(schedule_.CountAt(thread, moment));
 }
 
-void ProcessState::AddKeyframes() {
+void ProcessState::AddKeyframes(MapSources* maps) {
   for (const auto& keyframe : trace_->full_keyframes()) {
     std::optional<uint64_t> moment;
     for (const FullKeyframe::ThreadState& state : keyframe->threads()) {
@@ -171,7 +167,7 @@ void ProcessState::AddKeyframes() {
     }
     if (!moment.has_value()) continue;
     // Where a turn begins with it, and the thread that ran before has ended, none of its threads
-    // tells that they had waited meanwhile.
+    // shows that they had waited meanwhile.
     if (const size_t turn = schedule_.SliceOfSequence(keyframe->sequence());
         turn < schedule_.slices().size()) {
       moment = std::max(*moment, schedule_.slices()[turn].moment);
@@ -180,13 +176,11 @@ void ProcessState::AddKeyframes() {
     snapshots_.push_back(
         {keyframe->number(), keyframe->sequence(), *moment, keyframe->page_count()});
     keyframes_.push_back(keyframe.get());
-    if (!keyframe->maps().empty()) {
-      map_sources_.push_back({.moment = *moment, .keyframe = keyframe.get()});
-    }
+    maps->AddKeyframe(keyframe.get(), *moment);
   }
 }
 
-void ProcessState::AddEvents() {
+void ProcessState::AddEvents(MapSources* maps) {
   uint64_t latest = 0;  // where events that name no thread are put
   for (const ProcessEvent& event : trace_->events()) {
     const int32_t thread = event.thread != 0 ? event.thread : first_thread();
@@ -198,69 +192,38 @@ void ProcessState::AddEvents() {
     if (event.count > state.end_count()) ++moment;
     if (event.thread == 0 && order_.size() > 1) moment = latest;
     if (event.kind == EventKind::kThreadStart) moment = StartOf(thread);
-    // Threads that the end of the process, or an exec, took along had stood still before: that they
-    // ended is told behind what others did until then.
+    // Threads that the end of the process, or an exec, took along had stood still before: they
+    // end after what others did until then.
     Life& life = lives_.at(thread);
     if (event.kind == EventKind::kThreadExit) life.end = std::max(life.end, latest);
     // Likewise the gap in which all of them run on alone.
     if (event.kind == EventKind::kGap) moment = std::max(moment, latest);
     latest = std::max(latest, moment);
-    AddEvent(event, moment);
+    AddEvent(event, moment, maps);
   }
-  for (auto* list : {&events_, &execs_, &forks_}) SortByMoment(list);
-  for (auto& [number, list] : signals_) SortByMoment(&list);
-  for (auto& [number, list] : syscalls_) SortByMoment(&list);
-  AddMaps();
+  events_.Sort();
   std::stable_sort(gaps_.begin(), gaps_.end(),
                    [](const TimelineGap& a, const TimelineGap& b) { return a.moment < b.moment; });
 }
 
-void ProcessState::AddEvent(const ProcessEvent& event, uint64_t moment) {
+void ProcessState::AddEvent(const ProcessEvent& event, uint64_t moment, MapSources* maps) {
   if (event.kind == EventKind::kProcessExit) {
     exit_status_ = ExitStatus{static_cast<int32_t>(event.number)};
   }
-  AddMapSource(event, moment);
-  if (event.kind == EventKind::kGap) gaps_.push_back({moment, event.text});
-  if (event.kind == EventKind::kSlice) return;
-  events_.push_back({moment, &event});
-  const int32_t thread = event.thread != 0 ? event.thread : first_thread();
-  if (event.count <= this->thread(thread).begin_count()) return;
-  if (event.kind == EventKind::kSignal) signals_[event.number].push_back({moment, &event});
-  if (event.kind == EventKind::kSyscall) syscalls_[event.number].push_back({moment, &event});
-  if (event.kind == EventKind::kExec) execs_.push_back({moment, &event});
-  if (event.kind == EventKind::kFork) forks_.push_back({moment, &event});
-}
-
-// The map is one for all threads, and parts of it change what those before have left. So they hold
-// in the order in which they were written, though a thread may have noticed a change late, and
-// names a state that it had reached before other threads made theirs.
-void ProcessState::AddMapSource(const ProcessEvent& event, uint64_t moment) {
   if (event.kind == EventKind::kFullKeyframe) {
     const auto number = static_cast<uint64_t>(event.number);
-    const auto of_keyframe = std::partition_point(
-        snapshots_.begin(), snapshots_.end(),
-        [number](const Snapshot& snapshot) { return snapshot.number < number; });
-    if (of_keyframe == snapshots_.end() || of_keyframe->number != number) return;
-    map_moment_ = std::max(map_moment_, of_keyframe->moment);
-  }
-  if (event.kind != EventKind::kMapChange && event.kind != EventKind::kMapPart) return;
-  map_moment_ = std::max(map_moment_, moment);
-  map_sources_.push_back({.moment = map_moment_, .event = &event});
-}
-
-void ProcessState::AddMaps() {
-  std::stable_sort(map_sources_.begin(), map_sources_.end(),
-                   [](const MapSource& a, const MapSource& b) { return a.moment < b.moment; });
-  for (const MapSource& source : map_sources_) {
-    if (source.keyframe != nullptr) {
-      maps_.AddWhole(source.moment, source.keyframe->maps());
-    } else if (source.event->kind == EventKind::kMapChange) {
-      maps_.AddWhole(source.moment, source.event->maps);
-    } else {
-      maps_.AddPart(source.moment, *source.event);
+    const auto snapshot =
+        std::partition_point(snapshots_.begin(), snapshots_.end(),
+                             [number](const Snapshot& one) { return one.number < number; });
+    if (snapshot != snapshots_.end() && snapshot->number == number) {
+      maps->PassKeyframe(snapshot->moment);
     }
   }
-  map_sources_ = {};
+  maps->AddEvent(&event, moment);
+  if (event.kind == EventKind::kGap) gaps_.push_back({moment, event.text});
+  if (event.kind == EventKind::kSlice) return;
+  const int32_t thread = event.thread != 0 ? event.thread : first_thread();
+  events_.Add(&event, moment, /*moves=*/event.count > this->thread(thread).begin_count());
 }
 
 Position ProcessState::PositionAt(int32_t thread, uint64_t moment) const {
@@ -344,29 +307,29 @@ const MapRegion* ProcessState::RegionAt(uint64_t moment, uint64_t address) const
 }
 
 const ProcessEvent* ProcessState::LastExec(uint64_t moment) const {
-  auto it = FirstBehind(execs_, moment);
-  return it == execs_.begin() ? nullptr : std::prev(it)->event;
+  const TimelineEvent* exec = events_.LastExec(moment);
+  return exec == nullptr ? nullptr : exec->event;
 }
 
 uint64_t ProcessState::LastExecMoment(uint64_t moment) const {
-  auto it = FirstBehind(execs_, moment);
-  return it == execs_.begin() ? 0 : std::prev(it)->moment;
+  const TimelineEvent* exec = events_.LastExec(moment);
+  return exec == nullptr ? 0 : exec->moment;
 }
 
 const Snapshot* ProcessState::SnapshotAt(uint64_t moment) const {
-  auto it = FirstBehind(snapshots_, moment);
+  auto it = FirstAfter(snapshots_, moment);
   return it == snapshots_.begin() ? nullptr : &*std::prev(it);
 }
 
 const FullKeyframe* ProcessState::KeyframeAt(uint64_t moment) const {
-  auto it = FirstBehind(snapshots_, moment);
+  auto it = FirstAfter(snapshots_, moment);
   return it == snapshots_.begin() ? nullptr
                                   : keyframes_[static_cast<size_t>(it - snapshots_.begin()) - 1];
 }
 
 uint64_t ProcessState::LastGapBefore(uint64_t moment) const {
   // In the last state before it all is still known.
-  auto it = moment == 0 ? gaps_.begin() : FirstBehind(gaps_, moment - 1);
+  auto it = moment == 0 ? gaps_.begin() : FirstAfter(gaps_, moment - 1);
   return it == gaps_.begin() ? 0 : std::prev(it)->moment;
 }
 

@@ -1,6 +1,9 @@
 // What is known of the recorded process without replaying: threads, schedule, memory map, names,
 // snapshots, how it ended; and how moments and positions correspond.
 //
+// It has more methods than other classes because it is one answer to many small questions: none of
+// them changes anything, and all agree with each other.
+//
 // Borrows the trace, which must outlive it. Immutable after Create: any number of host threads may
 // use it at once. Movable.
 
@@ -8,7 +11,6 @@
 #define HINDSIGHT_KEYFRAMES_STATE_PROCESS_STATE_H_
 
 #include <cstdint>
-#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -16,7 +18,9 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
+#include "keyframes/state/event_index.h"
 #include "keyframes/state/map_history.h"
+#include "keyframes/state/map_sources.h"
 #include "keyframes/state/position.h"
 #include "keyframes/state/schedule.h"
 #include "keyframes/state/thread_state.h"
@@ -41,20 +45,8 @@ struct ExitStatus {
   int signal() const { return wait_status & 0x7f; }
 };
 
-// An event and the moment behind it: where the thread stands in the state it led to. The transition
-// that an event is was made out of the moment before. A system call or signal that ended the thread
-// led to no state: there the moment is the one behind the thread's last.
-struct TimelineEvent {
-  uint64_t moment = 0;
-  const ProcessEvent* event = nullptr;
-};
-
-// By the number of the signal or system call, in the order of their moments each: who looks for few
-// of them, or for none, shall not have to look at all.
-using NumberedEvents = std::map<int64_t, std::vector<TimelineEvent>>;
-
-// Here recording was interrupted and went on later. What lies behind does not follow from what lies
-// before. (One at the end of the timeline is where recording ended early.)
+// Here recording was interrupted and went on later. What comes after does not follow from what
+// came before. (One at the end of the timeline is where recording ended early.)
 struct TimelineGap {
   uint64_t moment = 0;
   std::string reason;
@@ -104,11 +96,11 @@ class ProcessState {
 
   // All events but slices, in the order of their moments (for "monitor events"), and those of one
   // kind that move a thread on.
-  const std::vector<TimelineEvent>& events() const { return events_; }
-  const NumberedEvents& signals() const { return signals_; }
-  const NumberedEvents& syscalls() const { return syscalls_; }
-  const std::vector<TimelineEvent>& execs() const { return execs_; }
-  const std::vector<TimelineEvent>& forks() const { return forks_; }
+  const std::vector<TimelineEvent>& events() const { return events_.all(); }
+  const NumberedEvents& signals() const { return events_.signals(); }
+  const NumberedEvents& syscalls() const { return events_.syscalls(); }
+  const std::vector<TimelineEvent>& execs() const { return events_.execs(); }
+  const std::vector<TimelineEvent>& forks() const { return events_.forks(); }
   // The exec that led to `moment` or to one before it; null if there is none. Its text is the path
   // of the program that runs from there.
   const ProcessEvent* LastExec(uint64_t moment) const;
@@ -132,21 +124,13 @@ class ProcessState {
     uint64_t start = 0;
     uint64_t end = 0;
   };
-  // What changes the map, and from when on: one of the two.
-  struct MapSource {
-    uint64_t moment = 0;
-    const ProcessEvent* event = nullptr;
-    const FullKeyframe* keyframe = nullptr;
-  };
 
   absl::Status AddThreads();
   void AddLives();
   uint64_t StartMoment(const ThreadState& state) const;
-  void AddKeyframes();
-  void AddEvents();
-  void AddEvent(const ProcessEvent& event, uint64_t moment);
-  void AddMapSource(const ProcessEvent& event, uint64_t moment);
-  void AddMaps();
+  void AddKeyframes(MapSources* maps);
+  void AddEvents(MapSources* maps);
+  void AddEvent(const ProcessEvent& event, uint64_t moment, MapSources* maps);
   // The thread whose orderable event `sequence` is; 0: none.
   int32_t ThreadOfSequence(uint64_t sequence) const;
   absl::StatusOr<uint64_t> MomentIn(int32_t thread, const Position& position) const;
@@ -156,13 +140,7 @@ class ProcessState {
   absl::flat_hash_map<int32_t, std::unique_ptr<ThreadState>> threads_;
   absl::flat_hash_map<int32_t, Life> lives_;
   Schedule schedule_;
-  std::vector<TimelineEvent> events_;
-  NumberedEvents signals_;
-  NumberedEvents syscalls_;
-  std::vector<TimelineEvent> execs_;
-  std::vector<TimelineEvent> forks_;
-  std::vector<MapSource> map_sources_;  // while events are added
-  uint64_t map_moment_ = 0;             // of the newest of them, but for keyframes to come
+  EventIndex events_;
   MapHistory maps_;
   std::vector<Snapshot> snapshots_;
   std::vector<const FullKeyframe*> keyframes_;  // parallel to snapshots_

@@ -14,7 +14,7 @@ void Warn(std::vector<std::string>* warnings, std::string text) {
 
 using Ranges = absl::flat_hash_map<int32_t, Schedule::ThreadRange>;
 
-// The slices the trace tells of, ordered by their numbers.
+// The slices in the trace, ordered by their numbers.
 std::vector<Slice> FromEvents(const Ranges& ranges, absl::Span<const ProcessEvent* const> events,
                               std::vector<std::string>* warnings) {
   std::vector<Slice> slices;

@@ -36,10 +36,10 @@ class Schedule {
     int32_t thread = 0;
     uint64_t begin_count = 0;
     uint64_t end_count = 0;
-    uint64_t first_sequence = 0;  // where it begins among the slices, if these do not tell
+    uint64_t first_sequence = 0;  // where it begins among the slices, if these do not say
   };
   // `threads`: at least one; the first one begins the recording. `slices`: the kSlice events.
-  // What does not fit is mended and told of in `warnings` (may be null).
+  // What does not fit is mended and reported in `warnings` (may be null).
   static Schedule Create(absl::Span<const ThreadRange> threads,
                          absl::Span<const ProcessEvent* const> slices,
                          std::vector<std::string>* warnings);
@@ -59,7 +59,7 @@ class Schedule {
   uint64_t MomentFrom(int32_t thread, uint64_t count) const;
   // The first moment at which `thread` stands in the state `count`.
   uint64_t MomentTo(int32_t thread, uint64_t count) const;
-  // The index of the first slice of `thread` that begins behind `moment`, or slices().size().
+  // The index of the first slice of `thread` that begins after `moment`, or slices().size().
   size_t NextSliceOf(int32_t thread, uint64_t moment) const;
   // The slice with the greatest number at or below `sequence`, or slices().size().
   size_t SliceOfSequence(uint64_t sequence) const;

@@ -9,7 +9,7 @@
 namespace hindsight {
 namespace {
 
-// A small language: threads with their ranges of counts, and slices as the trace tells them.
+// A small language: threads with their ranges of counts, and slices as they are in a trace.
 class ScheduleTest : public testing::Test {
  protected:
   void Thread(int32_t thread, uint64_t begin, uint64_t end, uint64_t sequence = 0) {

@@ -32,7 +32,8 @@ const ProcessEvent* EventFrom(const std::vector<const ProcessEvent*>& events, ui
   return event != nullptr && event->count == count + 1 ? event : nullptr;
 }
 
-// Whether an orderable event of this kind is one of the thread's own, that its steps are told from.
+// Whether an orderable event of this kind is one of the thread's own, that its steps are counted
+// from.
 bool IsOwn(EventKind kind) {
   return kind == EventKind::kSyscall || kind == EventKind::kSignal || kind == EventKind::kExec ||
          kind == EventKind::kFork || kind == EventKind::kThreadStart || kind == EventKind::kSlice;
@@ -40,7 +41,7 @@ bool IsOwn(EventKind kind) {
 
 bool ByCount(const ProcessEvent* a, const ProcessEvent* b) { return a->count < b->count; }
 
-// The thread's last state as the events tell it, if they do.
+// The thread's last state according to the events, if they say.
 std::optional<uint64_t> ExitCount(absl::Span<const ProcessEvent* const> events, int32_t thread) {
   for (size_t i = events.size(); i-- > 0;) {
     if (events[i]->kind == EventKind::kThreadExit && events[i]->thread == thread) {
@@ -90,7 +91,7 @@ absl::StatusOr<ThreadState> ThreadState::Create(const TraceReader* trace, int32_
 
 void ThreadState::AddEvents(absl::Span<const ProcessEvent* const> events) {
   for (const ProcessEvent* event : events) {
-    // Events and segments are flushed separately: an interrupted trace may hold events behind the
+    // Events and segments are flushed separately: an interrupted trace may hold events after the
     // last state that can be replayed. One state further is kept: the system call or signal that
     // ended the thread leads to a state that never was.
     if (event->count > end_count_ + 1) continue;
@@ -195,8 +196,8 @@ absl::StatusOr<uint64_t> ThreadState::CountAt(const Position& position) const {
   if (!base.has_value() || position.steps > end_count_ - *base) return none();
   const uint64_t count = *base + position.steps;
   if (position.steps == 0) return count;
-  // The state that a later event led to is told from that one. Where a slice begins the thread has
-  // stood since the one before.
+  // The state that a later event led to is counted from that one. Where a slice begins the thread
+  // has stood since the one before.
   uint64_t limit = ~uint64_t{0};
   if (next != points_.end() && next->stands && next->count == count) limit = next->sequence;
   if (limit == ~uint64_t{0} && next != points_.end() && next->count <= count) return none();
@@ -226,7 +227,7 @@ uint64_t ThreadState::CountOfBirth(int32_t thread, uint64_t start_sequence) cons
     return point.sequence < start_sequence;
   });
   const uint64_t before = next == points_.begin() ? begin_count_ : std::prev(next)->count;
-  // The call's own number may be the one before the thread's or the one behind it.
+  // The call's own number may be the one before the thread's or the one after it.
   const ProcessEvent* call = before > begin_count_ ? SyscallFrom(before - 1) : nullptr;
   if (call != nullptr && call->result == thread) return before;
   call = NextSyscall(before);

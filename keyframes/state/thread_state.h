@@ -28,7 +28,7 @@ class ThreadState {
   static absl::StatusOr<ThreadState> Create(const TraceReader* trace, int32_t thread = 0);
   // The same where the events of the thread were picked out already (those of the whole process may
   // be among them), in the order they stand in the trace. `order` is shared by all threads.
-  // `trust_exit`: where the trace tells of the thread's end, its last segment need not be loaded.
+  // `trust_exit`: where the trace records the thread's end, its last segment need not be loaded.
   static absl::StatusOr<ThreadState> Create(const TraceReader* trace, int32_t thread,
                                             absl::Span<const ProcessEvent* const> events,
                                             std::shared_ptr<OrderIndex> order, bool trust_exit);
@@ -40,11 +40,11 @@ class ThreadState {
   // Requires: begin_count() <= count <= end_count().
   uint64_t SegmentAt(uint64_t count) const;
 
-  // The thread made by another one: the number its first state is told from; 0: not known, or the
-  // first thread.
+  // The thread made by another one: the number its first state is counted from; 0: not known, or
+  // the first thread.
   uint64_t start_sequence() const { return start_sequence_; }
   int32_t creator() const { return creator_; }  // 0: not known, or the first thread
-  bool exits() const { return exits_; }         // the trace tells of its end
+  bool exits() const { return exits_; }         // the trace records its end
   // Its name in the state `count`; empty if the trace does not say.
   std::string NameAt(uint64_t count) const;
 
@@ -55,7 +55,7 @@ class ThreadState {
   // kOutOfRange if the thread has no such position.
   absl::StatusOr<uint64_t> CountAt(const Position& position) const;
 
-  // The state behind the system call that made `thread`, whose kThreadStart has this number.
+  // The state after the system call that made `thread`, whose kThreadStart has this number.
   uint64_t CountOfBirth(int32_t thread, uint64_t start_sequence) const;
 
   // Its events and those of the whole process, in order of their counts.
@@ -79,7 +79,7 @@ class ThreadState {
   void AddEvents(absl::Span<const ProcessEvent* const> events);
   void AddPoint(const ProcessEvent& event);
   void SortPoints();
-  // The last orderable instruction behind `known` that led to a state at or before `count`.
+  // The last orderable instruction after `known` that led to a state at or before `count`.
   std::optional<SequencePoint> LastInstruction(const SequencePoint& known, uint64_t count,
                                                uint64_t sequence_limit) const;
   std::optional<uint64_t> InstructionAt(uint64_t sequence) const;

@@ -165,7 +165,7 @@ absl::StatusOr<std::optional<BackwardSearch::Hit>> BackwardSearch::ComparePendin
 }
 
 // The last hit that `trace` knows of and whose condition holds, noted in states [low, before) of
-// one segment. Watchpoints and breakpoints are looked at one after the other, each without the cost
+// one segment. Watchpoints and breakpoints are tried one after the other, each without the cost
 // of the others.
 absl::StatusOr<std::optional<BackwardSearch::Hit>> BackwardSearch::Accept(const RunRequest& request,
                                                                           const HitTrace& trace,
@@ -195,7 +195,7 @@ absl::StatusOr<std::optional<BackwardSearch::Hit>> BackwardSearch::AcceptWatch(
   return ComparePendingWithMemory(request, &at_start);
 }
 
-// The last watched access that `trace` tells of.
+// The last watched access that `trace` knows of.
 absl::StatusOr<std::optional<WatchHit>> BackwardSearch::LastWatch(
     const HitTrace& trace, uint64_t low, uint64_t before, const std::atomic<bool>* interrupt) {
   std::optional<WatchHit> best = trace.import;

@@ -111,7 +111,7 @@ absl::Status ForwardSearch::EnterNextInteresting(const RunRequest& request, uint
                                                  std::vector<WatchedImport>* imports) {
   const uint64_t next = replay_.segment_number() + 1;
   uint64_t searched = next;  // the first segment that was not, or that has something
-  // Watched bytes as the segments left behind had them at their ends.
+  // Watched bytes as the segments passed had them at their ends.
   std::vector<WatchedImport> known = WatchedBytes(*replay_.here(), stops_.plain().watchpoints);
   auto take = [&](const SegmentHits& hits) -> absl::StatusOr<bool> {
     ASSIGN_OR_RETURN(std::optional<WatchHit> change,

@@ -179,7 +179,7 @@ void MemoryOrigins::AddMadvise(uint64_t moment, const ProcessEvent& call) {
 
 void MemoryOrigins::AddFork(uint64_t moment, const ProcessEvent& fork) {
   const auto kind = static_cast<ForkKind>(Argument(fork, 0));
-  // What a recorded one does to its parent's memory the parent's trace tells. It is over by now.
+  // What a recorded one does to its parent's memory is in the parent's trace. It is over by now.
   const bool recorded = Argument(fork, 1) != 0;
   if (kind == ForkKind::kVfork && !recorded) unknown_.push_back(moment);
   if (kind != ForkKind::kClone || fork.number == SYS_fork) return;
@@ -260,11 +260,11 @@ bool MemoryOrigins::MayBeRewritten(uint64_t moment, const MapRegion& region) con
 // The kernel writes where the program may write.
 bool MemoryOrigins::OthersWrite(uint64_t moment, const MapRegion& region) const {
   if (region.inode != 0 && !region.shared && !IsWritable(region)) return false;
-  const bool told =
+  const bool listed =
       std::any_of(others_write_.begin(), others_write_.end(), [moment](const Interval& interval) {
         return interval.begin <= moment && moment < interval.end;
       });
-  if (told) return true;
+  if (listed) return true;
   const std::shared_ptr<const RegionList> maps = process_->RegionsAt(moment);
   return std::any_of(maps->begin(), maps->end(),
                      [](const MapRegion* mapped) { return HasAsynchronousWrites(*mapped); });

@@ -1,10 +1,10 @@
 // What memory held before anybody the recording knows of touched it, as the kernel guarantees it:
-// told by system calls that map memory, by the memory map, and by full keyframes, without a replay.
+// known from system calls that map memory, the memory map, and full keyframes, without a replay.
 //
 // Memory that is mapped afresh (mmap, brk, the grown part of mremap, MADV_DONTNEED) holds zeros, or
 // what its file holds; what mremap has moved holds what it held where it was. Memory that a full
 // keyframe looked at holds what that says. Since then it may have been touched: by threads, which
-// their segments tell; and by others, who leave no trace. Where such may have written, nothing is
+// their segments show; and by others, which leave no trace. Where such may have written, nothing is
 // known from before, and the origin says so:
 //   - the recorder says that it does not know what was written (kMemoryUnknown);
 //   - a child that has the same memory was made (CLONE_VM; vfork, if the child is not recorded);

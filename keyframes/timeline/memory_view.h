@@ -14,6 +14,9 @@
 // the trace has a map at all: what was unmapped cannot be read. After a gap nothing from before
 // counts.
 //
+// A read is one question asked of one source after the other, so the steps of it stay together;
+// where memory comes from that no thread has touched is MemoryOrigins' part.
+//
 // Borrows the trace and the process state. Not copyable, not movable. One host thread at a time.
 
 #ifndef HINDSIGHT_KEYFRAMES_TIMELINE_MEMORY_VIEW_H_
@@ -92,8 +95,8 @@ class MemoryView {
   absl::Status ReadBefore(int32_t thread, uint64_t number, uint64_t moment, uint64_t page,
                           absl::Span<uint8_t> out, const std::atomic<bool>* interrupt = nullptr);
   // Whether bytes of [address, address + length) come into the view of `thread` in segment
-  // `number`: if not, it neither executes nor accesses them there. Told by the records, without a
-  // replay.
+  // `number`: if not, it neither executes nor accesses them there. Known from the records, without
+  // a replay.
   absl::StatusOr<bool> Touches(int32_t thread, uint64_t number, uint64_t address, uint64_t length);
   // Since when a page has not been known that is not known at `moment`; `moment` itself if that
   // cannot be said.
@@ -153,7 +156,7 @@ class MemoryView {
   };
 
   static absl::Status PageNotKnown(uint64_t page);
-  // Who knows the page: threads, or else its origin. kNotFound: nobody does.
+  // Finds what knows the page: threads, or else its origin. kNotFound: nothing does.
   absl::StatusOr<std::variant<std::vector<Knowledge>, MemoryOrigin>> Ask(Question* question);
   absl::Status Find(const Question& question, absl::Span<uint8_t> out);
   absl::Status ReadOrigin(const MemoryOrigin& origin, const Question& question,

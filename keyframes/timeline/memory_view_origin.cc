@@ -81,7 +81,7 @@ absl::Status MemoryView::ReadModule(uint64_t moment, uint64_t page, absl::Span<u
   auto bytes = trace_->ModuleBytes(region->module);
   if (!bytes.ok()) return PageNotKnown(page);
   const uint64_t offset = region->file_offset + (page - region->start);
-  // A page wholly behind the end of the file faults in the program, too.
+  // A page wholly beyond the end of the file faults in the program, too.
   if (offset >= bytes->size()) return PageNotKnown(page);
   const absl::Span<const uint8_t> part = bytes->subspan(offset, kPageBytes);
   std::fill(std::copy(part.begin(), part.end(), out.begin()), out.end(), 0);

@@ -1,6 +1,6 @@
 // What may stop a run along the timeline, and what did: the words in which a debug session, its
 // target and the timeline speak of runs. (A Cpu's RunOptions are another matter: how many
-// instructions it executes in one go, without knowing of records, threads or directions.)
+// instructions it executes at once, without knowing of records, threads or directions.)
 
 #ifndef HINDSIGHT_KEYFRAMES_TIMELINE_RUN_REQUEST_H_
 #define HINDSIGHT_KEYFRAMES_TIMELINE_RUN_REQUEST_H_

@@ -89,8 +89,8 @@ class Timeline {
   const ProcessState& process() const;
 
   // Goes to a moment, or a position: a sequence number belongs to one thread, so a position names a
-  // moment whichever thread it was told of (process_state.h). kCancelled if `interrupt` (polled,
-  // may be null) was raised: then it stands where it was before.
+  // moment whichever thread it was reported for (process_state.h). kCancelled if `interrupt`
+  // (polled, may be null) was raised: then it stands where it was before.
   absl::Status SeekTo(uint64_t moment, const std::atomic<bool>* interrupt = nullptr);
   absl::Status SeekTo(const Position& target, const std::atomic<bool>* interrupt = nullptr);
 

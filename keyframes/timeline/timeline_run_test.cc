@@ -181,13 +181,13 @@ TEST_F(TimelineRunTest, AChangeFirstSeenInALaterSegmentIsFoundBothWays) {
   RunRequest request = Forward();
   request.watchpoints = {{.address = ToyRecording::kBuffer, .length = 8}};
   ASSERT_EQ(Run(request).kind, StopKind::kWatchpoint);
-  const uint64_t behind = count();
+  const uint64_t after = count();
   Seek(Toy().end_count());
   request.direction = Direction::kBackward;
   std::optional<uint64_t> first;
   while (Run(request).kind == StopKind::kWatchpoint) first = count();
   ASSERT_TRUE(first.has_value());
-  EXPECT_EQ(*first + 1, behind);
+  EXPECT_EQ(*first + 1, after);
 }
 
 // Random stops from random places, conditions and all.
@@ -320,22 +320,22 @@ TEST_F(TimelineRunTest, SteppingARangeEndsBehindIt) {
   request.range_end = ToyRecording::LoopHead() + 12;
   EXPECT_EQ(Run(request).kind, StopKind::kStep);
   EXPECT_GE(timeline_->registers(ToyRecording::kThread)->rip, request.range_end);
-  const uint64_t behind = count();
+  const uint64_t after = count();
   request.direction = Direction::kBackward;
   request.range_start = request.range_end = 0;
   EXPECT_EQ(Run(request).kind, StopKind::kStep);
-  EXPECT_EQ(count(), behind - 1);
+  EXPECT_EQ(count(), after - 1);
 }
 
 TEST_F(TimelineRunTest, AStepBackOverAWriteReportsItsWatchpoint) {
   RunRequest request = Forward();
   request.watchpoints = {{.address = ToyRecording::kSum, .length = 8}};
   ASSERT_EQ(Run(request).kind, StopKind::kWatchpoint);
-  const uint64_t behind = count();
+  const uint64_t after = count();
   request.direction = Direction::kBackward;
   request.step = true;
   EXPECT_EQ(Run(request).kind, StopKind::kWatchpoint);
-  EXPECT_EQ(count(), behind - 1);
+  EXPECT_EQ(count(), after - 1);
   EXPECT_EQ(*timeline_->registers(ToyRecording::kThread), Toy().at(count()).registers);
 }
 

@@ -17,22 +17,22 @@ struct Stops {
   uint64_t modulus = 1;         // conditional: r12 must be a multiple
   std::optional<int32_t> only;
 
-  bool Holds(int32_t thread, uint64_t count) const {
+  bool ConditionIsTrue(int32_t thread, uint64_t count) const {
     return modulus == 1 || Toy().registers(thread, count).gpr[kR12] % modulus == 0;
   }
   bool Breaks(uint64_t m) const {
     const ToyThreads::Moment& truth = Toy().moments()[m];
     return m < Toy().end_moment() && (!only || *only == truth.thread) &&
            std::find(breakpoints.begin(), breakpoints.end(), truth.pc) != breakpoints.end() &&
-           Holds(truth.thread, truth.count);
+           ConditionIsTrue(truth.thread, truth.count);
   }
-  // Whether the transition out of `m` is a hit whose condition holds in the state before or behind.
-  bool Hits(uint64_t m, bool behind) const {
+  // Whether the transition out of `m` is a hit whose condition holds in the state before or after.
+  bool Hits(uint64_t m, bool after) const {
     const ToyThreads::Moment& truth = Toy().moments()[m];
     return (!only || *only == truth.thread) &&
            std::any_of(watched.begin(), watched.end(),
                        [&](size_t v) { return truth.changes[v]; }) &&
-           Holds(truth.thread, truth.count + (behind ? 1 : 0));
+           ConditionIsTrue(truth.thread, truth.count + (after ? 1 : 0));
   }
   struct Expected {
     uint64_t moment = 0;

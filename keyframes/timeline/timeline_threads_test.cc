@@ -90,7 +90,7 @@ TEST_F(TimelineThreadsTest, StepsFollowTheThread) {
       }
       if (!timeline_->IsAlive(thread)) break;
       ASSERT_EQ(timeline_->count(thread), forward ? count + 1 : count - 1);
-      // Forward: just behind its transition. Back: just before it.
+      // Forward: just after its transition. Back: just before it.
       const uint64_t made = forward ? moment() - 1 : moment();
       ASSERT_EQ(Toy().moments()[made].thread, thread);
       auto registers = timeline_->registers(thread);

@@ -166,7 +166,7 @@ TEST_F(TracesTest, MemoryAForkedProcessHasNotTouchedIsItsParents) {
   EXPECT_EQ(Read(kThread, ToyThreads::kRarePage), 0x0707070707070707);
 }
 
-// Zeros that a thread has found are not what zeros are that nobody has looked at.
+// Zeros that a thread has read are not the same as zeros of a page that no thread has read.
 TEST_F(TracesTest, MemoryThatNobodyHasTouchedIsKnownAsSuch) {
   Begin();
   const std::vector<MapRegion> maps = {{.start = kCode, .end = 0x900000, .protection = 7}};

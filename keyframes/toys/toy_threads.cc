@@ -249,7 +249,7 @@ void ToyThread::Import(PageImport import, const Page& page) {
   }
 }
 
-// Before a turn, or behind a system call: lines of held pages that others, or the kernel, changed.
+// Before a turn, or after a system call: lines of held pages that others, or the kernel, changed.
 void ToyThread::ImportChanges() {
   for (uint64_t page : held_) {
     uint8_t* const held = cpu_->HostPage(page);

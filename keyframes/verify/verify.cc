@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <chrono>
 #include <condition_variable>
-#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -13,11 +12,11 @@
 #include <variant>
 #include <vector>
 
-#include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "keyframes/replay/segment_replay.h"
 #include "keyframes/verify/verify_claims.h"
+#include "keyframes/verify/verify_findings.h"
 #include "keyframes/verify/verify_order.h"
 #include "keyframes/verify/verify_segment.h"
 #include "keyframes/verify/verify_totals.h"
@@ -29,11 +28,6 @@ constexpr std::chrono::milliseconds kProgressInterval{100};
 constexpr std::chrono::milliseconds kInterruptInterval{20};
 // States between two looks at the interrupt flag and updates of the progress.
 constexpr uint64_t kSliceStates = 4'000'000;
-
-struct Difference {
-  uint64_t count = 0;
-  absl::Status status;
-};
 
 // Signals delivered on the way to state `count`.
 uint64_t SignalsBefore(uint64_t count, const std::vector<Record>& records) {
@@ -64,7 +58,6 @@ class Work {
   // Checks one segment; `checked` is where it got to.
   absl::Status Check(SegmentReplay& replay, size_t index, uint64_t* checked);
   absl::Status Advance(SegmentReplay& replay, uint64_t target, uint64_t* checked);
-  void NoteContents(const Segment& segment, const SegmentCheck& check);
   absl::Status CheckContinuation(const Segment& segment, size_t index, uint64_t* checked);
 
   const TraceReader& trace_;
@@ -76,16 +69,12 @@ class Work {
   std::atomic<uint64_t> checks_{0};
   OrderCheck order_;
   const TraceClaims claims_;
+  VerifyFindings findings_;
 
   std::mutex mutex_;
   std::condition_variable done_changed_;
   uint64_t done_ = 0;
-  std::vector<Difference> differences_;
   absl::Status setup_error_;
-  VerifyCounts counts_;
-  absl::flat_hash_map<std::pair<uint64_t, uint64_t>, bool> keyframe_pages_;  // equal
-  std::map<int32_t, ThreadContents> contents_;
-  std::map<int32_t, ThreadEnd> ends_;
 };
 
 void Work::RunWorker() {
@@ -101,11 +90,11 @@ void Work::RunWorker() {
     const uint64_t checks_before = (*replay)->checks();
     absl::Status status = Check(**replay, index, &checked);
     checks_ += (*replay)->checks() - checks_before;
+    if (!status.ok() && !absl::IsCancelled(status)) {
+      findings_.AddDifference(checked, std::move(status));
+    }
     std::lock_guard<std::mutex> lock(mutex_);
     ++done_;
-    if (!status.ok() && !absl::IsCancelled(status)) {
-      differences_.push_back({checked, std::move(status)});
-    }
     done_changed_.notify_all();
   }
 }
@@ -130,38 +119,21 @@ absl::Status Work::Check(SegmentReplay& replay, size_t index, uint64_t* checked)
                      [&](uint64_t target) { return Advance(replay, target, checked); });
   const absl::Status status = check.Run();
   signals_ += SignalsBefore(*checked, segment->records());
-  NoteContents(*segment, check);
+  findings_.AddSegment(*segment, check);
   RETURN_IF_ERROR(status);
   RETURN_IF_ERROR(segment->damage());
   RETURN_IF_ERROR(order_.AddSegment(*segment));
   return CheckContinuation(*segment, index, checked);
 }
 
-void Work::NoteContents(const Segment& segment, const SegmentCheck& check) {
-  std::lock_guard<std::mutex> lock(mutex_);
-  counts_.Add(check.counts());
-  for (const CheckedPage& page : check.checked_pages()) {
-    keyframe_pages_[{page.keyframe, page.page}] |= page.equal;
-  }
-  const SegmentInfo& info = segment.info();
-  ThreadContents& contents = contents_[info.thread];
-  contents.records += segment.records().size();
-  ThreadEnd& end = ends_[info.thread];
-  if (info.number < end.segment) return;
-  const bool gap =
-      !segment.records().empty() && std::holds_alternative<Gap>(segment.records().back().body);
-  end = {info.number, segment.end_count(), gap || segment.end_registers() != nullptr};
-  contents.end_count = end.count;
-}
-
 absl::Status Work::CheckProcess() {
-  const bool all_read = differences_.empty();
+  const bool all_read = findings_.segments_failed() == 0;
   // Else records of segments that could not be read would be called missing.
   if (all_read && ReasonForNoTotals(trace_.manifest()).empty()) {
-    RETURN_IF_ERROR(CheckTotals(trace_, contents_));
+    RETURN_IF_ERROR(CheckTotals(trace_, findings_.contents()));
   }
   RETURN_IF_ERROR(order_.CheckProcess(trace_));
-  return all_read ? claims_.CheckProcess(ends_) : absl::OkStatus();
+  return all_read ? claims_.CheckProcess(findings_.ends()) : absl::OkStatus();
 }
 
 // The next segment of the thread must begin where this one ended.
@@ -211,19 +183,15 @@ absl::Status Work::setup_error() {
 void Work::FillIn(VerifyResult* result) {
   std::lock_guard<std::mutex> lock(mutex_);
   result->segments = done_;
-  result->segments_failed = differences_.size();
+  result->segments_failed = findings_.segments_failed();
   result->states = states_;
   result->signals = signals_;
   result->checks = checks_;
   result->order_numbers = order_.numbers();
-  result->counts = counts_;
-  for (const auto& [page, equal] : keyframe_pages_) {
-    ++(equal ? result->counts.keyframe_pages_equal : result->counts.keyframe_pages_unsure);
+  result->counts = findings_.counts();
+  if (absl::Status first = findings_.FirstDifference(); !first.ok()) {
+    result->difference = std::move(first);
   }
-  auto first =
-      std::min_element(differences_.begin(), differences_.end(),
-                       [](const Difference& a, const Difference& b) { return a.count < b.count; });
-  if (first != differences_.end()) result->difference = first->status;
 }
 
 // What replay of the segments does not read.

@@ -299,22 +299,22 @@ absl::Status TraceClaims::CheckForks() const {
     const bool known = std::any_of(calls.begin(), calls.end(), [&](const ProcessEvent* call) {
       return call->count == fork.count && call->number == fork.number;
     });
-    if (!known) return Differs(fork, "a fork, but no such system call");
+    if (!known) return Differs(fork, "a fork, but no system call that made it");
   }
   return absl::OkStatus();
 }
 
 absl::Status TraceClaims::CheckKeyframes() const {
-  absl::flat_hash_set<uint64_t> told, stored;
+  absl::flat_hash_set<uint64_t> listed, stored;
   for (const ProcessEvent& event : trace_.events()) {
-    if (event.kind == EventKind::kFullKeyframe) told.insert(static_cast<uint64_t>(event.number));
+    if (event.kind == EventKind::kFullKeyframe) listed.insert(static_cast<uint64_t>(event.number));
   }
   for (const auto& keyframe : trace_.full_keyframes()) {
     stored.insert(keyframe->number());
     // A recorder that dies may leave a full keyframe without the event.
-    if (trace_.manifest().state == TraceState::kComplete && !told.contains(keyframe->number())) {
+    if (trace_.manifest().state == TraceState::kComplete && !listed.contains(keyframe->number())) {
       return absl::DataLossError(absl::StrCat(
-          trace_.directory(), "/events: no event tells of full keyframe ", keyframe->number()));
+          trace_.directory(), "/events: no event records full keyframe ", keyframe->number()));
     }
     RETURN_IF_ERROR(CheckSegmentsOf(*keyframe));
   }

@@ -1,5 +1,5 @@
 // What a trace says of the states of its threads elsewhere than in their records, for verification:
-// in its events and full keyframes. All tell of the same things and must agree.
+// in its events and full keyframes. All say the same things and must agree.
 //
 // Borrows the trace. Immutable: several host threads may use it at once.
 

@@ -17,7 +17,7 @@ struct VerifyCounts {
   uint64_t keyframe_pages = 0;         // in them
   uint64_t keyframe_pages_equal = 0;   // of these: replay had the same bytes then
   uint64_t keyframe_pages_unsure = 0;  // of these: replay had others, but somebody may have written
-  uint64_t modules = 0;                // whose stored bytes have the hash they shall have
+  uint64_t modules = 0;                // whose stored bytes have the recorded hash
   uint64_t modules_not_stored = 0;
 
   void Add(const VerifyCounts& other) {

@@ -81,7 +81,7 @@ absl::Status SegmentCheck::CheckKeyframes() {
 // And end at one: what replay knows then, the keyframe must have.
 absl::Status SegmentCheck::CheckKeyframesAtEnd() {
   const Segment& segment = replay_->segment();
-  // Older recorders did not log what they left; behind an exec memory is another program's.
+  // Older recorders did not log what they left; after an exec memory is another program's.
   if (!trace_->manifest().totals.has_value() || EndsWithExec(segment)) return absl::OkStatus();
   const SegmentInfo& info = segment.info();
   for (const auto& start : claims_->KeyframesAt(info.thread, info.number + 1)) {
@@ -174,7 +174,7 @@ absl::Status SegmentCheck::CheckTransition(const Record& record, EventKind kind)
   if (event == nullptr && may_lack) return absl::OkStatus();
   if (event != nullptr && event->count <= record.count) return CheckEventsLeft();
   if (event == nullptr || event->count > record.count + 1 || event->kind != kind) {
-    return Differs(record.count, absl::StrCat("no event tells of this ", NameOf(kind)));
+    return Differs(record.count, absl::StrCat("no event records this ", NameOf(kind)));
   }
   ++next_event_;
   ++counts_.events;
@@ -187,7 +187,7 @@ absl::Status SegmentCheck::CheckEventsLeft() const {
   if (next_event_ >= transitions_.size()) return absl::OkStatus();
   const ProcessEvent& event = *transitions_[next_event_];
   return Differs(event.count - 1,
-                 absl::StrCat("an event tells of a ", NameOf(event.kind), ", but there is none"));
+                 absl::StrCat("an event records a ", NameOf(event.kind), ", but there is none"));
 }
 
 absl::Status SegmentCheck::Differs(uint64_t count, const std::string& what) const {

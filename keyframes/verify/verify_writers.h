@@ -1,5 +1,5 @@
-// Who may have written to a process's memory, beside the thread whose turn it was, by the time a
-// full keyframe saved it.
+// What may have written to a process's memory, apart from the thread whose turn it was, by the time
+// a full keyframe saved it.
 //
 // No other thread is executed in that turn, so the keyframe must have the bytes that the thread's
 // view has. It may differ only where one of these stored something that the view has not seen, or

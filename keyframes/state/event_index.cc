@@ -1,0 +1,39 @@
+#include "keyframes/state/event_index.h"
+
+#include <algorithm>
+#include <iterator>
+
+namespace hindsight {
+namespace {
+
+void SortByMoment(std::vector<TimelineEvent>* events) {
+  std::stable_sort(
+      events->begin(), events->end(),
+      [](const TimelineEvent& a, const TimelineEvent& b) { return a.moment < b.moment; });
+}
+
+}  // namespace
+
+void EventIndex::Add(const ProcessEvent* event, uint64_t moment, bool moves) {
+  all_.push_back({moment, event});
+  if (!moves) return;
+  if (event->kind == EventKind::kSignal) signals_[event->number].push_back({moment, event});
+  if (event->kind == EventKind::kSyscall) syscalls_[event->number].push_back({moment, event});
+  if (event->kind == EventKind::kExec) execs_.push_back({moment, event});
+  if (event->kind == EventKind::kFork) forks_.push_back({moment, event});
+}
+
+void EventIndex::Sort() {
+  for (auto* list : {&all_, &execs_, &forks_}) SortByMoment(list);
+  for (auto& [number, list] : signals_) SortByMoment(&list);
+  for (auto& [number, list] : syscalls_) SortByMoment(&list);
+}
+
+const TimelineEvent* EventIndex::LastExec(uint64_t moment) const {
+  auto after = std::partition_point(execs_.begin(), execs_.end(), [&](const TimelineEvent& event) {
+    return event.moment <= moment;
+  });
+  return after == execs_.begin() ? nullptr : &*std::prev(after);
+}
+
+}  // namespace hindsight
