@@ -83,6 +83,8 @@ struct HitLog {
   uint64_t last_watch_block_end = 0;
 };
 
+// How the Cpu executes, in instructions: it knows no records, threads or directions, so this is not
+// what a user's run is asked with.
 struct RunOptions {
   uint64_t limit = ~uint64_t{0};
   bool exact_limit = true;

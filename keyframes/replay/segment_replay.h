@@ -55,6 +55,8 @@ struct HitTrace {
   bool any() const { return cpu.breakpoint_hits > 0 || cpu.watch_hits > 0 || import.has_value(); }
 };
 
+// How far one leg goes, and what it does about stops. What a user's run stops for, with conditions
+// and over many segments and threads, is a RunRequest (keyframes/timeline).
 struct LegOptions {
   uint64_t limit = ~uint64_t{0};
   // Do not stop for a breakpoint on the state the leg starts in.

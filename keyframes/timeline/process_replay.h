@@ -3,6 +3,9 @@
 // Standing at a moment costs nothing: the threads' own timelines are brought to their states when
 // something is asked of them, so moving costs the replay of one thread, not of all.
 //
+// Seven of its methods answer questions of its parts: of threads that search (ThreadHost), and of
+// the memory view (ThreadViews).
+//
 // Borrows the trace. Not copyable, not movable. One host thread at a time.
 
 #ifndef HINDSIGHT_KEYFRAMES_TIMELINE_PROCESS_REPLAY_H_
