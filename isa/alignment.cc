@@ -75,7 +75,7 @@ class LowBits {
   Value Address(const ZydisDecodedOperandMem& memory, uint64_t next) const;
   // What `form`, of the registers at the beginning, is of those at present.
   Value After(const Form& form) const;
-  // Requires: `next` is the address behind it.
+  // Requires: `next` is the address after it.
   void Execute(const ZydisDecodedInstruction& instruction, const ZydisDecodedOperand* operands,
                uint64_t next);
 

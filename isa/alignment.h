@@ -1,11 +1,11 @@
-// Where SSE instructions want memory aligned, and what that means for the registers a block begins
-// with.
+// Which memory operands of SSE instructions must be aligned, and what the registers at the start of
+// a block must be for that.
 //
 // In their legacy encoding nearly all instructions with an operand of 16 bytes in memory fault if
 // it is not aligned to 16 bytes (Intel SDM volume 1, 4.1.1, and volume 2, 2.5: exception types 1, 2
-// and 4). Unicorn knows nothing of this. Only the low four bits of addresses matter, and those of
-// most results are linear in those of the registers: so a look at one or two registers before a
-// block tells for the whole of it.
+// and 4). Unicorn does not check this. Only the low four bits of addresses matter, and those of
+// most results are linear in those of the registers: so a check of one or two registers before a
+// block covers all of it.
 //
 // Stateless; any thread.
 
@@ -43,20 +43,20 @@ struct AlignmentCheck {
 
 struct BlockAlignment {
   std::vector<AlignmentCheck> checks;  // all of these must be 0 where the block begins
-  bool kept = true;      // a block that passes them does so again if it follows itself
-  bool unknown = false;  // there are operands whose addresses only show in the block
+  bool kept = true;      // a block that passes them passes them again if it follows itself
+  bool unknown = false;  // there are operands whose addresses are computed in the block otherwise
 };
 
 // Of the block of instructions at `address` whose bytes are `code`.
 BlockAlignment AlignmentOf(uint64_t address, absl::Span<const uint8_t> code);
 
-// Whether the operand of the instruction that starts at code[0], if it must be, is aligned. `gpr`
-// by hardware number.
+// Whether the operand of the instruction that starts at code[0] is aligned, if it must be. `gpr` by
+// hardware number.
 bool OperandIsAligned(uint64_t address, absl::Span<const uint8_t> code,
                       absl::Span<const uint64_t> gpr, uint64_t fs_base, uint64_t gs_base);
 
-// Whether all that the same instruction does with memory is aligned to its size: what the hardware
-// refuses besides while RFLAGS.AC is set is not. It may allow some that are not.
+// Whether all memory accesses of the same instruction are aligned to their size: while RFLAGS.AC is
+// set the hardware refuses those that are not. Errs by calling some aligned that are not.
 bool AccessesAreAligned(uint64_t address, absl::Span<const uint8_t> code,
                         absl::Span<const uint64_t> gpr, uint64_t fs_base, uint64_t gs_base);
 

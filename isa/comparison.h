@@ -1,5 +1,5 @@
-// Compares the registers the hardware and the emulator leave behind, apart from what is known and
-// accepted to differ (docs/emulation.md, "Accepted differences").
+// Compares the registers that the hardware and the emulator produce, except for the differences
+// that are accepted (docs/emulation.md, "Accepted differences").
 //
 // Stateless; any thread.
 
@@ -14,18 +14,18 @@
 
 namespace hindsight {
 
-// What must agree after one instruction.
+// Which bits must agree after one instruction.
 struct Agreement {
   RegisterFile care;  // a bit set: this bit must agree
 };
 
-// For the instruction that starts at bytes[0], which decodes.
+// For the instruction that starts at bytes[0]. Requires: it decodes.
 Agreement AgreementFor(absl::Span<const uint8_t> bytes);
 
 // True if `emulated` agrees with `native`.
 bool Agree(const Agreement& agreement, const RegisterFile& native, const RegisterFile& emulated);
 
-// "rax 1 (native 2), rflags ..." for a message: the words that do not agree.
+// "rax 1 (native 2), rflags ..." for a message: the words that disagree.
 std::string DescribeDifference(const Agreement& agreement, const RegisterFile& native,
                                const RegisterFile& emulated);
 

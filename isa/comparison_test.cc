@@ -12,7 +12,7 @@ using Bytes = std::vector<uint8_t>;
 const Bytes kAddsd = {0xf2, 0x0f, 0x58, 0xc1};
 const Bytes kPaddq = {0x66, 0x0f, 0xd4, 0xc1};
 
-TEST(ComparisonTest, ADifferentRegisterIsTold) {
+TEST(ComparisonTest, ADifferentRegisterIsReported) {
   RegisterFile host, emulated;
   emulated.gpr[kRbx] = 5;
   const Agreement agreement = AgreementFor(kPaddq);

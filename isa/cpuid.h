@@ -1,7 +1,7 @@
-// What CPUID tells a guest: the host's identity, with the features that a CPU model offers.
+// What CPUID reports to a guest: the host's identity, with the features that a CPU model offers.
 //
-// Programs choose their code by it. An instruction used without being offered is executed all the
-// same, on the host if need be.
+// Programs select code paths by it. An instruction that is used without being offered is executed
+// nevertheless, on the host if need be.
 //
 // Stateless; any thread.
 
@@ -19,8 +19,9 @@ enum class CpuModel : uint8_t {
   // Features whose instructions the emulator itself executes. The answer differs between hosts only
   // where they lack one of these.
   kPortable,
-  // The host's own, as far as their instructions are executed exactly: programs compute what they
-  // compute natively.
+  // The host's own features, as far as their instructions are executed exactly: programs compute
+  // what
+  // they compute natively.
   kHost,
 };
 

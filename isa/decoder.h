@@ -9,8 +9,8 @@
 
 namespace hindsight {
 
-// Decodes the instruction that starts at code[0]. False: there is none. At most 15 bytes are looked
-// at. `operands` has room for ZYDIS_MAX_OPERAND_COUNT.
+// Decodes the instruction that starts at code[0]. False: there is none. Reads at most 15 bytes.
+// `operands` has room for ZYDIS_MAX_OPERAND_COUNT.
 bool Decode(absl::Span<const uint8_t> code, ZydisDecodedInstruction* instruction,
             ZydisDecodedOperand* operands);
 

@@ -1,5 +1,5 @@
-// Floating-point control that generated code does not follow: exceptions that are not masked. They
-// are masked while it runs (float_helpers.h).
+// Floating-point control that an emulator's generated code does not follow: unmasked exceptions,
+// which are masked while it runs.
 //
 // A function of the registers, so that recorder and replay agree at every instruction.
 
@@ -22,7 +22,7 @@ inline bool HasUnusualFloatControl(const RegisterFile& registers) {
          (registers.fcw & kControlWordMasks) != kControlWordMasks;
 }
 
-// Whether the instruction may change what HasUnusualFloatControl says.
+// Whether the instruction may change the result of HasUnusualFloatControl.
 bool SetsFloatControl(ZydisMnemonic mnemonic);
 
 }  // namespace hindsight

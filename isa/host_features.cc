@@ -26,7 +26,7 @@ struct Entry {
 
 constexpr uint32_t kExtended = 0x80000001;
 
-// Where CPUID tells of a feature (Intel SDM volume 2, CPUID; AMD APM volume 3, appendix D).
+// Where CPUID reports a feature (Intel SDM volume 2, CPUID; AMD APM volume 3, appendix D).
 constexpr Entry kTable[] = {
     {HostFeature::kAbm, "abm", kExtended, 0, kEcx, 5, State::kNone},
     {HostFeature::kAes, "aes", 1, 0, kEcx, 25, State::kNone},
@@ -115,7 +115,7 @@ HostFeatures Measure() {
                                                         : kAvx512States;
     if ((enabled & needs) == needs) found.Add(entry.feature);
   }
-  // The kernel has to allow these in user mode, and tells in the auxiliary vector whether it does.
+  // The kernel has to allow these in user mode; the auxiliary vector says whether it does.
   constexpr unsigned long kHwcap2Fsgsbase = 2;
   if ((getauxval(AT_HWCAP2) & kHwcap2Fsgsbase) == 0) found.Remove({HostFeature::kFsgsbase});
   return found;

@@ -66,11 +66,11 @@ class HostFeatures {
     for (HostFeature feature : features) Add(feature);
   }
 
-  // What this machine has and its kernel has switched on. Looked at once.
+  // What this machine has and its kernel has enabled. Determined once.
   static HostFeatures OfThisHost();
-  // Names that are not known are left out.
+  // Unknown names are ignored.
   static HostFeatures FromNames(absl::Span<const std::string> names);
-  // The vendor's own, of this host.
+  // The vendor feature of this host.
   static HostFeature Vendor();
 
   void Add(HostFeature feature) { bits_ |= Bit(feature); }
@@ -90,14 +90,14 @@ class HostFeatures {
   uint64_t bits_ = 0;
 };
 
-// The bits by which CPUID leaf `leaf`, `subleaf` tells of `features`: eax, ebx, ecx, edx.
+// The bits by which CPUID leaf `leaf`, `subleaf` reports `features`: eax, ebx, ecx, edx.
 std::array<uint32_t, 4> CpuidBits(HostFeatures features, uint32_t leaf, uint32_t subleaf);
 
-// The names in `required` that `host` lacks; a name nobody knows is lacking.
+// The names in `required` that `host` lacks, unknown names included.
 std::vector<std::string> MissingFeatures(absl::Span<const std::string> required, HostFeatures host);
 
-// What of `host` can replay a trace that needs `required`: all, but for its vendor's own if the
-// trace is of another vendor's processor.
+// The features of `host` that can be used to replay a trace that needs `required`: all, except for
+// the vendor's if the trace was made on another vendor's processor.
 HostFeatures UsableFor(absl::Span<const std::string> required, HostFeatures host);
 
 }  // namespace hindsight

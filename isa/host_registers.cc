@@ -16,10 +16,10 @@ constexpr Word kGprs[16] = {
     &user_regs_struct::r8,  &user_regs_struct::r9,  &user_regs_struct::r10, &user_regs_struct::r11,
     &user_regs_struct::r12, &user_regs_struct::r13, &user_regs_struct::r14, &user_regs_struct::r15};
 
-// The ten bytes of an x87 register; the six behind them in FXSAVE's slot are reserved.
+// The ten bytes of an x87 register; the six after them in FXSAVE's slot are reserved.
 constexpr size_t kX87Bytes = 10;
 
-// XSAVE's image begins with that of FXSAVE and a header, whose first word tells which components
+// XSAVE's image begins with that of FXSAVE and a header, whose first word says which components
 // are not in their initial state.
 constexpr size_t kLegacyBytes = 512;
 constexpr size_t kHeaderBytes = 64;
@@ -28,7 +28,7 @@ static_assert(sizeof(user_fpregs_struct) == kLegacyBytes);
 constexpr unsigned kX87 = 0, kSse = 1, kAvx = 2, kOpmask = 5, kZmmHigh = 6, kZmm16 = 7;
 constexpr uint64_t kInitialControlWord = 0x37f;
 
-// One component behind the header and the field of the register file that it is.
+// One component after the header and the field of the register file that it is.
 struct Component {
   unsigned number;
   size_t field;  // offset in the register file

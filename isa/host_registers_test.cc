@@ -123,7 +123,7 @@ TEST(XstateTest, AnAbsentComponentIsInItsInitialState) {
   EXPECT_EQ(actual, expected);
 }
 
-TEST(XstateTest, AnImageThatEndsBehindItsHeaderHasNoExtendedRegisters) {
+TEST(XstateTest, AnImageThatEndsAfterItsHeaderHasNoExtendedRegisters) {
   std::vector<uint8_t> image(576);
   RegisterFile expected = Random(1), actual = Random(2);
   RegistersToXstate(expected, absl::MakeSpan(image));

@@ -20,7 +20,7 @@ enum class MemoryModel : uint8_t {
   kLoad,    // kAcqRel, and all that read memory
 };
 
-// "kernel", "fence", "acqrel", "load": what traces and options call it.
+// "kernel", "fence", "acqrel", "load": as in traces and options.
 const char* MemoryModelName(MemoryModel model);
 std::optional<MemoryModel> ParseMemoryModel(absl::string_view name);
 
@@ -32,7 +32,7 @@ struct MemoryUse {
   bool locked = false;  // LOCK prefix or xchg with memory
 };
 
-// Decided on the instruction alone: a REP instruction is orderable also when it runs no iteration.
+// A property of the instruction alone: a REP instruction is orderable even if it runs no iteration.
 bool IsOrderable(const MemoryUse& use, MemoryModel model);
 
 }  // namespace hindsight

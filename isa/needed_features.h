@@ -1,4 +1,4 @@
-// Which features of its processor an instruction needs when it is run there.
+// Which processor features an instruction needs when the host executes it.
 //
 // Stateless; any thread.
 
@@ -13,7 +13,7 @@
 
 namespace hindsight {
 
-// nullopt: an extension this function does not know.
+// nullopt: an unknown extension.
 std::optional<HostFeatures> NeededFeatures(const ZydisDecodedInstruction& instruction);
 
 // Whether vendors give different results: approximations, x87's transcendental functions, and what

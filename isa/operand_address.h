@@ -1,4 +1,4 @@
-// The address of a memory operand, taken apart once and computed often.
+// The address of a memory operand, decoded once and computed often.
 
 #ifndef HINDSIGHT_ISA_OPERAND_ADDRESS_H_
 #define HINDSIGHT_ISA_OPERAND_ADDRESS_H_
@@ -11,7 +11,7 @@
 
 namespace hindsight {
 
-// Whether the bits that no address has repeat the highest one that it has.
+// Whether bits 48..63 repeat bit 47.
 inline bool IsCanonical(uint64_t address) {
   const auto high = static_cast<int64_t>(address) >> 47;
   return high == 0 || high == -1;
@@ -20,10 +20,10 @@ inline bool IsCanonical(uint64_t address) {
 class OperandAddress {
  public:
   OperandAddress() = default;
-  // An index that is a vector register is left to Compute.
+  // A vector register as index is passed to Compute.
   OperandAddress(const ZydisDecodedInstruction& instruction, const ZydisDecodedOperand& operand);
 
-  // `offset`: what the vector register adds.
+  // `offset`: from the vector register, if any.
   uint64_t Compute(const RegisterFile& registers, uint64_t offset = 0) const {
     uint64_t address = displacement_ + offset;
     if (base_ >= 0) address += registers.gpr[base_];

@@ -1,8 +1,7 @@
 // The register file of an amd64 thread, layout "amd64-v2" (docs/trace-format.md).
 //
-// The first kBaseWords words are layout "amd64-v1", all that older traces have. What is behind
-// them, the *extended* registers, is zero in most threads, so copying and comparing look at it in
-// one go.
+// The first kBaseWords words are layout "amd64-v1", which older traces have. What follows, the
+// *extended* registers, is zero in most threads.
 
 #ifndef HINDSIGHT_ISA_REGISTERS_H_
 #define HINDSIGHT_ISA_REGISTERS_H_
@@ -68,7 +67,7 @@ inline constexpr size_t kBaseWords = 81;
 static_assert(sizeof(RegisterFile) == kRegisterWords * sizeof(uint64_t));
 static_assert(offsetof(RegisterFile, ymm_high) == kBaseWords * sizeof(uint64_t));
 
-// What traces call the layout, and the older one that is read as well.
+// The names of the layout in traces, and of the older one that is read as well.
 inline constexpr char kRegisterLayout[] = "amd64-v2";
 inline constexpr char kBaseRegisterLayout[] = "amd64-v1";
 
@@ -84,12 +83,12 @@ bool HasExtended(const RegisterFile& registers);
 // Name of a word of the register file ("rax", "xmm3.hi", "zmm17.5", ...) for messages.
 const char* RegisterWordName(size_t index);
 
-// Words of either layout; the older one leaves the extended registers zero. False, and `out`
+// Words of either layout; with the older one the extended registers become zero. False, with `out`
 // unchanged, if `words` has the size of neither.
 bool FromWords(absl::Span<const uint64_t> words, RegisterFile* out);
 
-// XXH3-64 of the register file's bytes, without the extended registers if all of them are zero: so
-// hashes in traces of the older layout hold. Never 0 (0 means "no hash" in a trace).
+// XXH3-64 of the register file's bytes, without the extended registers if all of them are zero, so
+// that hashes in traces of the older layout stay valid. Never 0 (0 means "no hash" in a trace).
 uint64_t Hash(const RegisterFile& registers);
 
 }  // namespace hindsight

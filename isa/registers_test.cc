@@ -38,7 +38,7 @@ TEST(RegistersTest, WordsOfAnotherLayoutAreRejected) {
   EXPECT_EQ(out.rip, 7u);
 }
 
-TEST(RegistersTest, HashTellsRegistersApart) {
+TEST(RegistersTest, HashDistinguishesRegisters) {
   RegisterFile a, b;
   b.fdp = 1;
   EXPECT_NE(Hash(a), 0u);

@@ -1,7 +1,7 @@
 // fnstenv, fldenv, fnsave, frstor, fninit: the x87 state as these lay it out in memory.
 //
-// Computed here instead of on the host because the images show where the last instruction was,
-// which the register file keeps as it was loaded. Stateless; any thread.
+// Computed here instead of on the host because the images contain the address of the last x87
+// instruction, which the register file keeps as it was loaded. Stateless; any thread.
 
 #ifndef HINDSIGHT_ISA_X87_ENVIRONMENT_H_
 #define HINDSIGHT_ISA_X87_ENVIRONMENT_H_
@@ -19,7 +19,7 @@ namespace hindsight {
 inline constexpr size_t kX87EnvironmentBytes = 28;
 inline constexpr size_t kX87StateBytes = kX87EnvironmentBytes + 8 * 10;
 
-// As fnstenv stores it. Masking the exceptions afterwards is the caller's.
+// As fnstenv stores it. The caller masks the exceptions afterwards.
 std::array<uint8_t, kX87EnvironmentBytes> X87Environment(const RegisterFile& registers);
 void LoadX87Environment(absl::Span<const uint8_t> environment, RegisterFile* registers);
 

@@ -393,7 +393,7 @@ void BridgeInstruction::Put(uint64_t value, RegisterFile* registers) const {
   std::memcpy(&gpr, &value, bytes_);
 }
 
-// Of an indirect jump or call. One that is no address faults before anything else.
+// Of an indirect jump or call. A target that is not canonical faults before anything else.
 bool BridgeInstruction::Target(const RegisterFile& registers, GuestMemory* memory,
                                uint64_t* target) const {
   uint64_t value = 0;

@@ -17,7 +17,7 @@ struct Elements {
   uint64_t address[kMaxElements] = {};
 };
 
-// vgatherdps, vpscatterqd, ...: the letter behind "gather" or "scatter" tells the index's width.
+// vgatherdps, vpscatterqd, ...: the letter after "gather" or "scatter" is the index's width.
 bool HasWideIndex(ZydisMnemonic mnemonic) {
   const char* const name = ZydisMnemonicGetString(mnemonic);
   const char* at = std::strstr(name, "gather");

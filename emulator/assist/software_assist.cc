@@ -16,7 +16,7 @@ constexpr uint64_t kArithmeticFlags = 0x8d5;  // CF PF AF ZF SF OF
 constexpr uint64_t kZeroFlag = 0x40;
 // Bits of MXCSR that may be set (MXCSR_MASK of every processor with SSE2 and DAZ).
 constexpr uint32_t kMxcsrMask = 0xffff;
-// FXSAVE's image up to xmm15; what is behind is the program's.
+// FXSAVE's image up to xmm15; the rest belongs to the program.
 constexpr size_t kVectorBytes = 416;
 constexpr uint64_t kVectorAlignment = 16;
 constexpr uint64_t kLow32 = 0xffff'ffff;
@@ -94,7 +94,7 @@ class Execution {
     return true;
   }
 
-  // Without REX.W the two pointers are 32 bits, with selectors (zero in 64-bit mode) behind them.
+  // Without REX.W the two pointers are 32 bits, followed by selectors (zero in 64-bit mode).
   bool has_wide_pointers() const { return instruction_.raw.rex.W != 0; }
 
   bool SaveVectors() {

@@ -1,6 +1,6 @@
-// Executes arbitrary bytes by host assist, if it takes them, and sees to it that nothing of the
-// host's is read or written but the operand: the registers point into memory that must play no
-// part, the operand ends at a page that must not be touched.
+// Executes arbitrary bytes by host assist, if it accepts them, and checks that nothing of the
+// host's is read or written but the operand: the registers point into memory that must not matter,
+// and the operand ends at a page that must not be touched.
 //
 // Not copyable, not movable. One thread; one at a time in a process (it owns fixed addresses).
 

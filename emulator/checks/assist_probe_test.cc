@@ -14,7 +14,7 @@
 #include "emulator/assist/host_encoding.h"
 #include "emulator/checks/encodings.h"
 #include "emulator/checks/odd_encodings.h"
-#include "emulator/cpu/instruction.h"
+#include "emulator/code/instruction.h"
 #include "gtest/gtest.h"
 #include "isa/decoder.h"
 

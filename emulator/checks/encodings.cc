@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "emulator/cpu/instruction.h"
+#include "emulator/code/instruction.h"
 
 namespace hindsight {
 namespace {

@@ -19,7 +19,7 @@ std::vector<std::vector<uint8_t>> PrefixSequences(int prefixes);
 // kOddBytes.
 std::vector<uint8_t> WithPrefixes(const std::vector<uint8_t>& prefixes, std::mt19937_64* random);
 
-// Random prefixes such that the instruction behind them ends about where an instruction must end.
+// Random prefixes such that the instruction after them ends near the limit of 15 bytes.
 std::vector<uint8_t> LongestForm(std::mt19937_64* random);
 
 // Random bytes; prefixes and the escape to the two-byte map are more frequent than others.

@@ -9,7 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
 #include "base/status_macros.h"
-#include "emulator/cpu/instruction.h"
+#include "emulator/code/instruction.h"
 #include "emulator/view/view.h"
 
 namespace hindsight {

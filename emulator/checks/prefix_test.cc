@@ -14,7 +14,7 @@
 #include "absl/strings/string_view.h"
 #include "emulator/checks/odd_encodings.h"
 #include "emulator/checks/prefix_bench.h"
-#include "emulator/cpu/instruction.h"
+#include "emulator/code/instruction.h"
 #include "gtest/gtest.h"
 
 namespace hindsight {

@@ -40,7 +40,7 @@ class SteppedProcess {
   bool Step();
   // The signal the next Step delivers; 0: none.
   int pending_signal() const { return pending_signal_; }
-  // As wait(2) tells it, once the process is gone.
+  // As wait(2) reports it, once the process is gone.
   int wait_status() const { return wait_status_; }
 
   // False if the bytes cannot be read.

@@ -1,7 +1,8 @@
 // Executes single instructions with random operands on the host and in a Cpu and compares all
 // registers and memory.
 //
-// Not copyable, not movable. One thread; one at a time in a process (it owns fixed addresses).
+// Not copyable, not movable. One thread; one at a time in a process (it owns fixed addresses). Its
+// fields are the two machines and the one instruction they execute: a test's fixture.
 
 #ifndef HINDSIGHT_EMULATOR_CHECKS_STRESS_H_
 #define HINDSIGHT_EMULATOR_CHECKS_STRESS_H_
@@ -49,9 +50,9 @@ class StressBench {
   StressResult RunBridge();
   // From now on memory operands are misaligned, and the Cpus check that.
   void Misalign();
-  // The same for an instruction in a block: once run through with the block, behind another that
-  // sets flags, and once stepped. Must agree in everything, also what is not defined: what is
-  // recorded in the one way is replayed in the other.
+  // The same for an instruction in a block: once run through with the block, after another that
+  // sets flags, and once stepped. The results must agree completely, undefined flags included: what
+  // is recorded in one way may be replayed in the other.
   StressResult RunInBlock();
 
  private:

@@ -13,7 +13,7 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
-#include "emulator/cpu/instruction.h"
+#include "emulator/code/instruction.h"
 #include "gtest/gtest.h"
 #include "isa/host_features.h"
 

@@ -2,7 +2,7 @@
 #include <string>
 
 #include "emulator/checks/encodings.h"
-#include "emulator/cpu/instruction.h"
+#include "emulator/code/instruction.h"
 
 namespace hindsight {
 namespace {

@@ -1,16 +1,19 @@
 // Cpu: one guest thread - registers, private view, instruction count - on one Unicorn instance.
 //
 // The view pages in on demand: a page the view does not hold has no access rights on the host, so
-// generated code that touches it faults, and the fault asks the Cpu's Pager. Accesses to pages held
-// cost nothing extra. Likewise the first write to a page after ProtectWrites() asks the Pager.
+// generated code that touches it faults, and the fault handler asks the Cpu's Pager. Accesses to
+// pages held cost nothing extra. The first write to a page after ProtectWrites() asks the Pager,
+// too.
 //
 // Exactness. Run() stops exactly - registers and memory are those of state count() - except where
-// it says kFault: then something happened inside a basic block that the block cannot be stopped at
-// (a page the Pager refused, an exception, code rewriting itself). The caller must bring the Cpu
-// back to an exact earlier state, Run() to RunResult::block_count, and Step() from there: each step
-// either completes or reports kFault itself with registers as before the step.
+// it returns kFault: then something happened inside a basic block at which the block cannot be
+// stopped (a page the Pager refused, an exception, code that changes itself). The caller must bring
+// the Cpu back to an exact earlier state, Run() to RunResult::block_count, and Step() from there:
+// each step either completes or reports kFault itself with registers as before the step.
 //
-// Not copyable, not movable. Used by one host thread at a time, which may change between calls.
+// Not copyable, not movable. Used by one host thread at a time, which may change between calls. It
+// has many methods since it is the whole of a thread to its users: registers, view, execution,
+// stops.
 
 #ifndef HINDSIGHT_EMULATOR_CPU_CPU_H_
 #define HINDSIGHT_EMULATOR_CPU_CPU_H_
@@ -25,29 +28,15 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
-#include "emulator/cpu/instruction.h"
+#include "emulator/code/instruction.h"
+#include "emulator/cpu/pager.h"
+#include "emulator/cpu/watchpoints.h"
 #include "emulator/view/view.h"
 #include "isa/host_features.h"
 #include "isa/memory_model.h"
 #include "isa/registers.h"
 
 namespace hindsight {
-
-enum class Access : uint8_t { kRead, kWrite, kExecute };
-// Answers the Cpu's page faults. Called during Run, Step and the reading of code, on that thread.
-// `page` is a multiple of kPageBytes.
-class Pager {
- public:
-  virtual ~Pager() = default;
-  // The view does not hold `page`. Put its contents there (Cpu::HostPage, Cpu::SetRights) and
-  // return true, or return false: Run stops with kFault.
-  virtual bool OnMissing(uint64_t page, Access access) = 0;
-  // First write to `page` since it became kRead. Return true to let it be kReadWrite from now on;
-  // its contents are still the old ones. False: kFault.
-  virtual bool OnFirstWrite(uint64_t page) = 0;
-  // False: an instruction fetched from `page`, which is held, faults.
-  virtual bool MayExecute(uint64_t page) { return true; }
-};
 
 enum class Stop : uint8_t {
   kLimit,       // count() == limit (or, if not exact, the first block boundary at or above it)
@@ -64,15 +53,7 @@ struct RunResult {
   uint64_t fault_address = 0;  // kFault: where known, else 0
 };
 
-struct Watchpoint {
-  uint64_t address = 0;
-  uint64_t length = 0;
-  bool on_write = true;  // write that changes a byte
-  bool on_read = false;
-  bool operator==(const Watchpoint&) const = default;
-};
-
-// Stops noted while running without stopping; for searches that want the last hit.
+// Hits counted while running on; for searches that want the last one.
 struct HitLog {
   uint64_t breakpoint_hits = 0;
   uint64_t last_breakpoint_count = 0;  // exact: state whose pc is the breakpoint
@@ -90,7 +71,7 @@ struct RunOptions {
   bool exact_limit = true;
   // Do not stop for a breakpoint at the very first instruction.
   bool skip_first_breakpoint = false;
-  // Note breakpoint and watchpoint hits here instead of stopping at breakpoints.
+  // Log breakpoint and watchpoint hits here instead of stopping at breakpoints.
   HitLog* log_hits = nullptr;
 };
 
@@ -110,7 +91,7 @@ class Cpu {
   void set_count(uint64_t count);
 
   // The view. Host pointer to the kPageBytes of `page`, made if there was none (then zero, kNone).
-  // Writing through it is the caller's business: call ContentsChanged after bytes changed.
+  // After writing through it, call ContentsChanged.
   uint8_t* HostPage(uint64_t page);
   PageRights rights(uint64_t page) const;  // as last set; kNone if never
   void SetRights(uint64_t page, PageRights rights);
@@ -118,31 +99,32 @@ class Cpu {
   // `pages` may be in any order.
   void ProtectWrites(absl::Span<const uint64_t> pages);
   void DropRights(absl::Span<const uint64_t> pages);
-  // Drops `pages`, and gives back the memory of their contents; pointers to it (HostPage) are void.
+  // Drops the rights of `pages` and frees the memory of their contents: pointers to it (HostPage)
+  // are void.
   void Release(absl::Span<const uint64_t> pages);
-  // Gives back the chunk of guest memory (View::kChunkBytes) at `base`. Requires: all its pages
-  // that were ever held are released.
+  // Frees the chunk of guest memory (View::kChunkBytes) at `base`. Requires: all its pages that
+  // were ever held are released.
   void ReleaseChunk(uint64_t base);
-  // Tells that bytes of `page` were changed from outside: translated code there is dropped. Bit i
-  // of `lines`: the i-th line changed.
+  // Bytes of `page` were changed from outside: drops what was translated from them. Bit i of
+  // `lines`: the i-th line changed.
   void ContentsChanged(uint64_t page, uint64_t lines = ~uint64_t{0});
   // Copies from the view regardless of rights; false unless every page is held (not kNone).
   bool ReadHeld(uint64_t address, absl::Span<uint8_t> out) const;
 
-  // Another thread's, or program's, from now on: all pages lose their rights, breakpoints,
-  // watchpoints and the log of orderable instructions go, the count is 0, `pager` (borrowed) is
-  // asked. Translations are kept: HostPage still shows the bytes they were made of, so whoever
-  // fills a page tells ContentsChanged only where bytes differ.
+  // Prepares for another thread or program: all pages lose their rights, breakpoints, watchpoints
+  // and the log of orderable instructions are removed, the count becomes 0, `pager` (borrowed)
+  // takes over. Translations are kept: HostPage still shows the bytes they were made of, so whoever
+  // fills a page calls ContentsChanged only where bytes differ.
   void Recycle(Pager* pager);
 
   // Execution.
   RunResult Run(const RunOptions& options);
   // Executes one instruction (a whole REP). kLimit: done, count() is one more. Ignores breakpoints.
   RunResult Step();
-  // Appends to `counts` (borrowed; null: no more), as it goes, the count of every state from which
-  // an orderable instruction was executed, by Run and Step alike. What the caller executes itself
-  // (kSpecial) it notes itself. After kFault nothing at or above block_count is left in `counts`;
-  // a caller that goes back drops what lies at or above the count it goes back to.
+  // From now on Run and Step append to `counts` (borrowed; null: they stop) the count of every
+  // state from which an orderable instruction is executed. What the caller executes itself
+  // (kSpecial) it logs itself. After kFault nothing at or above block_count is left in `counts`; a
+  // caller that goes back drops what lies at or above the count it goes back to.
   void LogOrderable(MemoryModel model, std::vector<uint64_t>* counts);
   // From now on what the hardware refuses for its alignment (alignment.h) faults, as it need not in
   // a replay: there such an instruction is never executed. Not so where the address is computed, by
@@ -152,18 +134,18 @@ class Cpu {
 
   // The instruction at pc (pages code in). nullopt if its bytes cannot be read or executed.
   std::optional<Instruction> next();
-  // What the assisted instructions executed since Create or Recycle need of a host.
+  // The host features that the assisted instructions executed since Create or Recycle need.
   HostFeatures features_used() const;
   // After kSpecial: what the host lacks to execute the instruction at pc; else empty.
   HostFeatures features_lacking() const;
-  // Goes on as if the host had these features only.
+  // Treats the host as having only `features`.
   void SetHostFeatures(HostFeatures features);
   // From now on bridge instructions are executed by Unicorn also where they are stepped:
-  // there is no difference but speed, and tests that there is none.
+  // that makes no difference but speed, which a test checks.
   void LeaveBridgesToUnicorn();
 
-  // Makes Run return as soon as it can, at an exact block boundary, with kLimit. Any thread and
-  // signal handler may call it; it holds for one Run.
+  // Makes Run return as soon as possible, at an exact block boundary, with kLimit. Any thread and
+  // signal handler may call it; it applies to one Run.
   void RequestStop();
 
   // Addresses that stop Run. Costs nothing while not hit.

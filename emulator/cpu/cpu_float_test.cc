@@ -7,7 +7,7 @@
 #include <cstring>
 
 #include "emulator/cpu/cpu_fixture.h"
-#include "emulator/float/float_helpers.h"
+#include "emulator/unicorn/float_helpers.h"
 
 namespace hindsight {
 namespace {

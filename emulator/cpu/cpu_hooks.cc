@@ -1,46 +1,110 @@
-// What happens inside uc_emu_start: page faults, blocks, watched accesses.
+// What happens inside uc_emu_start: blocks, page faults, watched accesses.
 
-#include <algorithm>
-#include <cstring>
 #include <utility>
 
 #include "emulator/cpu/cpu_impl.h"
-#include "emulator/float/float_helpers.h"
+#include "emulator/unicorn/float_helpers.h"
+#include "emulator/view/page.h"
 
 namespace hindsight {
 namespace {
 
-uint64_t PageOf(uint64_t address) { return address & ~(kPageBytes - 1); }
+constexpr uint64_t kDirectionFlag = 0x400;
 
 }  // namespace
 
-// Makes the page of `address` accessible, or not.
-bool Cpu::Impl::Obtain(uint64_t address, bool write) {
-  const uint64_t page = PageOf(address);
-  if (view_.rights(page) == PageRights::kNone &&
-      (!pager_->OnMissing(page, write ? Access::kWrite : Access::kRead) ||
-       view_.rights(page) == PageRights::kNone)) {
+// Nearly always there is nothing to do but to count.
+void Cpu::Impl::BlockHook(uc_engine* uc, uint64_t address, uint32_t size, void* client) {
+  auto* cpu = static_cast<Impl*>(static_cast<EngineClient*>(client));
+  Block* block = cpu->code_.blocks().FindQuickly(address, size);
+  if (block != nullptr && block->epoch == cpu->code_.epoch() && cpu->mode_ == Mode::kBlocks &&
+      address != cpu->progress_.running_rep() && cpu->filter_.OnlyCounts(*block) &&
+      cpu->progress_.HasRoomFor(*block) && cpu->MayRunThrough(*block)) [[likely]] {
+    cpu->progress_.Enter(*block);
+    return;
+  }
+  if (!cpu->OnBlock(address, size)) uc_emu_stop(uc);
+}
+
+// False: stop before the block.
+bool Cpu::Impl::OnBlock(uint64_t address, uint32_t size) {
+  if (mode_ == Mode::kTrapStep) return true;
+  if (address == progress_.running_rep()) return !TakesOverRep();
+  if (mode_ == Mode::kRepStep) return OnRepBlock(address, size);
+  Block* block = code_.blocks().Find(address, size);
+  if (block == nullptr || block->epoch != code_.epoch()) {
+    progress_.LeaveBlock();
+    block = code_.Validate(address, size,
+                           [this](uint64_t page) { return memory_.ObtainForExecution(page); });
+    stop_.recheck = block == nullptr;
+    if (block == nullptr) return false;
+  }
+  if (!progress_.HasRoomFor(*block) || filter_.StopsAt(*block) != 0 || !MayRunThrough(*block)) {
+    const bool unchecked = (filter_.StopsAt(*block) & Block::kUnchecked) != 0;
+    if (unchecked && --block->steps_left == 0) block->flags &= ~Block::kUnchecked;
+    stop_.blocked = block;
     return false;
   }
-  if (!write) return true;
-  if (view_.rights(page) == PageRights::kRead) {
-    if (!pager_->OnFirstWrite(page)) return false;
-    view_.SetRights(page, PageRights::kReadWrite);
+  if ((block->flags & Block::kGuarded) != 0 && !code_.IsUnchanged(*block)) {
+    stop_.recheck = true;
+    return false;
   }
-  if (view_.is_code(page)) OnCodeWrite(page);
+  NoteExecuted(*block);
+  progress_.Enter(*block);
   return true;
+}
+
+// The first block of the step is the instruction itself, the next comes after it.
+bool Cpu::Impl::OnRepBlock(uint64_t address, uint32_t size) {
+  if (progress_.running_rep() != Block::kNoAddress) {
+    code_.NoteTranslated(address, size);
+    return false;
+  }
+  progress_.EnterRep(address);
+  return true;
+}
+
+// Before an iteration of a REP instruction other than its first: whether all that are left are to
+// be executed at once, outside the engine.
+bool Cpu::Impl::TakesOverRep() {
+  // Below this it is quicker not to leave the engine.
+  constexpr uint64_t kMinIterations = 48;
+  const uint64_t count = progress_.count();
+  // Once for each instruction is enough: while it is executed the count does not change.
+  if (std::exchange(takeover_.considered_at, count) == count) return false;
+  if (!memory_.watchpoints().empty()) return false;
+  const Block* const block = code_.blocks().Find(progress_.block_address(), progress_.block_size());
+  const bool at_once = mode_ == Mode::kRepStep
+                           ? takeover_.step_at_once
+                           : block != nullptr && (block->flags & Block::kRepAtOnce) != 0;
+  UnicornEngine* const engine = registers_.engine();
+  if (!at_once || engine->ReadGpr(kRcx) < kMinIterations ||
+      (engine->ReadFlags() & kDirectionFlag) != 0) {
+    return false;
+  }
+  return takeover_.taken = true;
+}
+
+// A block is about to be executed from state count() on.
+void Cpu::Impl::NoteExecuted(const Block& block) {
+  const uint64_t count = progress_.count();
+  if (block.breakpoints != 0) {
+    log_->breakpoint_hits += block.breakpoints;
+    log_->last_breakpoint_count = count + block.last_breakpoint;
+  }
+  if (orderable_.active() && !block.orderable.empty()) orderable_.AddBlock(count, block.orderable);
 }
 
 bool Cpu::Impl::OnHostFault(void* pointer, bool write) {
   uint64_t address = 0;
-  if (mode_ == Mode::kIdle || !view_.GuestAddress(pointer, &address)) return false;
-  if (Obtain(address, write)) {
-    view_.Regrant(PageOf(address));
+  if (mode_ == Mode::kIdle || !memory_.view().GuestAddress(pointer, &address)) return false;
+  if (memory_.Obtain(address, write)) {
+    memory_.view().Regrant(PageOf(address));
     return true;
   }
-  fault_ = true;
-  fault_address_ = address;
-  Poison(PageOf(address));
+  memory_.set_fault_address(address);
+  memory_.Poison(PageOf(address));
+  FailBlock();
   return true;
 }
 
@@ -48,147 +112,50 @@ bool Cpu::Impl::OnHostFault(void* pointer, bool write) {
 // with each that is a region of its own.
 bool Cpu::Impl::OnNewChunk(bool write, uint64_t address) {
   HostFloatScope scope;  // an engine is running
-  if (Obtain(address, write)) return true;
-  fault_ = true;
-  fault_address_ = address;
+  if (memory_.Obtain(address, write)) return true;
+  stop_.fault = true;
+  memory_.set_fault_address(address);
   return false;
 }
 
-bool Cpu::Impl::ObtainRange(uint64_t address, uint64_t size, bool write) {
-  const uint64_t last = address + size - 1;
-  fault_address_ = address;
-  if (last < address || last >= View::kAddressLimit || !Obtain(address, write)) return false;
-  fault_address_ = PageOf(last);
-  if (PageOf(last) != PageOf(address) && !Obtain(last, write)) return false;
-  fault_address_ = 0;
-  return true;
-}
-
-bool Cpu::Impl::Read(uint64_t address, absl::Span<uint8_t> out) {
-  if (const uint8_t* const at = Unwatched(address, out.size(), /*write=*/false)) {
-    std::memcpy(out.data(), at, out.size());
-    return true;
-  }
-  if (!ObtainRange(address, out.size(), /*write=*/false)) return false;
-  OnMemory(/*write=*/false, address, static_cast<uint32_t>(out.size()), 0);
-  return view_.ReadHeld(address, out);
-}
-
-bool Cpu::Impl::MayWrite(uint64_t address, absl::Span<uint8_t> old) {
-  return ObtainRange(address, old.size(), /*write=*/true) && view_.ReadHeld(address, old);
-}
-
-uint8_t* Cpu::Impl::Pointer(uint64_t address, size_t size, bool write) {
-  if (uint8_t* const at = Unwatched(address, size, write)) return at;
-  if (IsWatched(address, size) || !ObtainRange(address, size, write)) return nullptr;
-  const uint64_t first = PageOf(address), last = PageOf(address + size - 1);
-  uint8_t* const host = view_.HostPage(first);
-  // Two pages lie together unless they are of different chunks.
-  if (last != first && view_.HostPage(last) != host + kPageBytes) return nullptr;
-  return host + address % kPageBytes;
-}
-
-bool Cpu::Impl::Write(uint64_t address, absl::Span<const uint8_t> bytes) {
-  if (uint8_t* const at = Unwatched(address, bytes.size(), /*write=*/true)) {
-    std::memcpy(at, bytes.data(), bytes.size());
-    return true;
-  }
-  if (!ObtainRange(address, bytes.size(), /*write=*/true)) return false;
-  for (size_t i = 0; i < bytes.size(); i += sizeof(uint64_t)) {
-    uint64_t value = 0;
-    const size_t piece = std::min(sizeof(value), bytes.size() - i);
-    std::memcpy(&value, bytes.data() + i, piece);
-    OnMemory(/*write=*/true, address + i, static_cast<uint32_t>(piece), value);
-  }
-  for (size_t i = 0; i < bytes.size(); ++i) {
-    view_.HostPage(PageOf(address + i))[(address + i) % kPageBytes] = bytes[i];
-  }
-  return true;
-}
-
-// Generated code cannot be left at an access. Lets it run on, on garbage, to the end of its block.
-void Cpu::Impl::Poison(uint64_t page) {
-  const bool new_chunk = view_.Find(page) == nullptr;
-  const uint8_t* host = view_.HostPage(page);
-  poisoned_.push_back({page, new_chunk, std::vector<uint8_t>(host, host + kPageBytes)});
-  view_.Poison(page);
-  ForceExit();
-}
-
-void Cpu::Impl::SetBreakpoints(const absl::flat_hash_set<uint64_t>& addresses) {
-  absl::flat_hash_set<uint64_t> changed;
-  for (uint64_t address : addresses) {
-    if (!breakpoints_.contains(address)) changed.insert(address);
-  }
-  for (uint64_t address : breakpoints_) {
-    if (!addresses.contains(address)) changed.insert(address);
-  }
-  blocks_.DropContaining(changed);
-  breakpoints_ = addresses;
-  ++breakpoints_version_;
-}
-
-void Cpu::Impl::SetWatchpoints(const std::vector<Watchpoint>& watchpoints) {
-  watchpoints_ = watchpoints;
-  watch_low_ = ~uint64_t{0};
-  watch_high_ = 0;
-  for (const Watchpoint& watchpoint : watchpoints_) {
-    watch_low_ = std::min(watch_low_, watchpoint.address);
-    watch_high_ = std::max(watch_high_, watchpoint.address + watchpoint.length);
-  }
+// A block that writes to its own page was counted whole and goes on as translated, which is wrong
+// if it changes itself.
+void Cpu::Impl::OnCodeWrite(uint64_t page) {
+  const bool own = mode_ == Mode::kBlocks && progress_.IsOnPage(page);
+  code_.NoteWrite(page, progress_.work(), own);
+  // What has been decoded from here on may be what changes.
+  if (mode_ == Mode::kAssist && page == PageOf(registers_.pc())) code_.DropLater(page, 0);
+  if (own) FailBlock();
 }
 
 void Cpu::Impl::OnMemory(bool write, uint64_t address, uint32_t size, uint64_t value) {
-  if (!IsWatched(address, size)) [[likely]]
+  if (!memory_.watchpoints().MayTouch(address, size)) [[likely]]
     return;
-  for (size_t i = 0; i < watchpoints_.size(); ++i) {
-    const Watchpoint& watchpoint = watchpoints_[i];
-    if (address >= watchpoint.address + watchpoint.length || address + size <= watchpoint.address) {
-      continue;
-    }
-    if (write ? watchpoint.on_write && Changes(address, size, value, watchpoint)
-              : watchpoint.on_read) {
-      NoteHit(i, std::max(address, watchpoint.address));
-    }
-  }
+  OnWatchedAccess(write, address, size, value);
 }
 
-// Whether a write about to happen changes a byte of the watched location.
-bool Cpu::Impl::Changes(uint64_t address, uint32_t size, uint64_t value,
-                        const Watchpoint& watchpoint) {
-  // Wider stores come in pieces of at most eight bytes.
-  if (size > sizeof(value)) return true;
-  for (uint32_t i = 0; i < size; ++i) {
-    uint64_t at = address + i;
-    if (at < watchpoint.address || at >= watchpoint.address + watchpoint.length) continue;
-    if (view_.rights(PageOf(at)) == PageRights::kNone) {
-      HostFloatScope scope;                                              // an engine is running
-      if (!pager_->OnMissing(PageOf(at), Access::kWrite)) return false;  // the write will fault
-    }
-    uint8_t old = 0;
-    view_.ReadHeld(at, absl::MakeSpan(&old, 1));
-    if (old != static_cast<uint8_t>(value >> (8 * i))) return true;
+void Cpu::Impl::OnWatchedAccess(bool write, uint64_t address, uint32_t size, uint64_t value) {
+  const auto on_hit = [this](const Watchpoints::Hit& hit) { OnWatchHit(hit); };
+  if (!write) {
+    memory_.watchpoints().FindRead(address, size, on_hit);
+    return;
   }
-  return false;
+  memory_.watchpoints().FindWrite(
+      address, size, value, [this](uint64_t at) { return memory_.ByteBeforeWrite(at); }, on_hit);
 }
 
-void Cpu::Impl::NoteHit(size_t index, uint64_t address) {
+void Cpu::Impl::OnWatchHit(const Watchpoints::Hit& hit) {
   if (mode_ != Mode::kBlocks) {
-    if (!watch_hit_) {
-      hit_watchpoint_ = index;
-      hit_address_ = address;
-    }
-    watch_hit_ = true;
+    if (!std::exchange(watch_hit_, true)) hit_ = hit;
     return;
   }
   if (log_ == nullptr) {
-    fault_ = true;
-    ForceExit();
+    FailBlock();
     return;
   }
   ++log_->watch_hits;
-  log_->last_watch_block_count = block_start_count_;
-  log_->last_watch_block_end = count_;
+  log_->last_watch_block_count = progress_.block_start_count();
+  log_->last_watch_block_end = progress_.count();
 }
 
 }  // namespace hindsight

@@ -1,245 +1,159 @@
-// The inside of Cpu. Only cpu*.cc include this.
+// The implementation of Cpu: puts its parts together. Only cpu*.cc include this.
+//
+//   memory_     the view, paged in on demand; watchpoints          paged_memory.h
+//   registers_  the engines, and which side has the registers      engine_registers.h
+//   code_       blocks, decoded instructions, changes of code      translated_code.h
+//   assist_     what is executed outside the engines               assisted_runs.h
+//   progress_   the count, the current block, where to stop        run_progress.h
+//   orderable_  the log of orderable instructions                  orderable_log.h
+//
+// It has more methods than other classes: the hooks, called while an engine runs, and the loops
+// that start engines and act on why they stopped share all parts.
 
 #ifndef HINDSIGHT_EMULATOR_CPU_CPU_IMPL_H_
 #define HINDSIGHT_EMULATOR_CPU_CPU_IMPL_H_
 
-#include <atomic>
 #include <cstdint>
-#include <memory>
 #include <optional>
-#include <vector>
 
-#include "absl/container/flat_hash_set.h"
-#include "emulator/assist/guest_memory.h"
-#include "emulator/assist/instruction_executor.h"
-#include "emulator/cpu/block_cache.h"
+#include "emulator/code/block_cache.h"
+#include "emulator/code/translated_code.h"
+#include "emulator/cpu/assisted_runs.h"
+#include "emulator/cpu/block_filter.h"
 #include "emulator/cpu/cpu.h"
-#include "emulator/cpu/unicorn_engine.h"
-#include "emulator/view/code_pages.h"
+#include "emulator/cpu/engine_registers.h"
+#include "emulator/cpu/entry_checks.h"
+#include "emulator/cpu/orderable_log.h"
+#include "emulator/cpu/paged_memory.h"
+#include "emulator/cpu/run_progress.h"
+#include "emulator/unicorn/unicorn_engine.h"
 #include "emulator/view/fault_handler.h"
-#include "emulator/view/view.h"
 
 namespace hindsight {
 
-class Cpu::Impl final : public FaultClient, public EngineClient, public GuestMemory {
+class Cpu::Impl final : public FaultClient, public EngineClient, public AccessObserver {
  public:
-  explicit Impl(Pager* pager) : pager_(pager) {}
+  explicit Impl(Pager* pager) : memory_(pager, this) {}
 
   absl::Status Open();
-
-  const RegisterFile& registers();
-  void SetRegisters(const RegisterFile& registers);
-
   void Recycle(Pager* pager);
+
+  void SetRegisters(const RegisterFile& registers);
+  void ContentsChanged(uint64_t page, uint64_t lines);
 
   RunResult Run(const RunOptions& options);
   RunResult Step();
-  std::optional<Instruction> next();
-  void RequestStop();
+  // The instruction at `pc`, made present; nullopt if it cannot be read or executed.
+  std::optional<Instruction> Decode(uint64_t pc);
+
   void SetBreakpoints(const absl::flat_hash_set<uint64_t>& addresses);
-  void SetWatchpoints(const std::vector<Watchpoint>& watchpoints);
   void LogOrderable(MemoryModel model, std::vector<uint64_t>* counts);
   void CheckAlignment();
 
-  void DropRights(absl::Span<const uint64_t> pages);
-  void Release(absl::Span<const uint64_t> pages);
-  void ReleaseChunk(uint64_t base);
-  void SetRights(uint64_t page, PageRights rights);
-  void ContentsChanged(uint64_t page, uint64_t lines);
-  void SetCount(uint64_t count);
-
-  // FaultClient, EngineClient: called while an engine runs.
+  // FaultClient, EngineClient, AccessObserver: called while an engine or an instruction runs.
   bool OnHostFault(void* pointer, bool write) override;
-  void OnMemory(bool write, uint64_t address, uint32_t size, uint64_t value) override;
   bool OnNewChunk(bool write, uint64_t address) override;
-
-  // GuestMemory.
-  bool Read(uint64_t address, absl::Span<uint8_t> out) override;
-  bool Write(uint64_t address, absl::Span<const uint8_t> bytes) override;
-  bool MayWrite(uint64_t address, absl::Span<uint8_t> old) override;
-  uint8_t* Pointer(uint64_t address, size_t size, bool write) override;
-
-  InstructionExecutor executor_;
-  bool bridges_here_ = true;  // bridge instructions that are stepped do not go to the engine
-  HostFeatures lacking_;      // if the last stop was kSpecial for that
-
-  View view_;
-  uint64_t pc_ = 0;
-  uint64_t count_ = 0;
-  size_t hit_watchpoint_ = 0;
-  uint64_t hit_address_ = 0;
+  void OnMemory(bool write, uint64_t address, uint32_t size, uint64_t value) override;
+  void OnWatchedAccess(bool write, uint64_t address, uint32_t size, uint64_t value) override;
+  void OnCodeWrite(uint64_t page) override;
 
  private:
-  // What the engine is doing, if it runs.
+  friend class Cpu;  // passes calls that concern one part only on to it
+
+  // What is running, if anything.
   enum class Mode : uint8_t {
     kIdle,
     kBlocks,    // whole blocks, counted in OnBlock
-    kTrapStep,  // one instruction under TF, counted by Step
+    kTrapStep,  // one instruction with the trap flag, counted by StepOne
     kRepStep,   // one REP instruction, all its iterations
-    kAssist,    // one instruction computed here
+    kAssist,    // instructions outside the engines
   };
-  struct DecodedSlot {
-    uint64_t pc = ~uint64_t{0};
-    uint64_t version = 0;
-    Instruction instruction;
+  // Why a hook stopped the engine, or wants to: reset before each start.
+  struct StopReason {
+    Block* blocked = nullptr;  // before this block
+    bool recheck = false;      // code must be looked at again
+    bool fault = false;        // the block cannot be finished
   };
-
-  // What the InstructionExecutor made of the instruction at an address, perhaps nothing.
-  struct AssistSlot {
-    uint64_t pc = ~uint64_t{0};
-    uint64_t version = 0;
-    const InstructionExecutor::Prepared* prepared = nullptr;
+  // The takeover of a REP instruction by assisted execution: see TakesOverRep.
+  struct Takeover {
+    uint64_t considered_at = ~uint64_t{0};  // the count when it was last considered
+    bool step_at_once = false;              // the one that is stepped is Instruction::rep_at_once
+    bool taken = false;  // the iterations left are to be executed outside the engine
   };
-
-  // Instructions that follow each other and are all executed without the engine.
-  struct HereRun {
-    struct Step {
-      const InstructionExecutor::Prepared* prepared;
-      bool orderable;
-      bool sets_float_control;
-    };
-    uint64_t pc = ~uint64_t{0};
-    uint64_t version = 0;              // of the code,
-    uint64_t breakpoints_version = 0;  // and of the breakpoints, none of which lies in it
-    bool floats_here = false;
-    bool assisted = false;  // not only bridge instructions
-    std::vector<Step> steps;
+  // What became of an instruction to be stepped.
+  enum class Outcome : uint8_t {
+    kDone,
+    kFaults,
+    kNotHere,  // the recorded process must execute it
+  };
+  struct Alignment {
+    bool checked = false;
+    // RFLAGS.AC is set, so of all accesses. Only what an engine does not execute changes it.
+    bool of_all = false;
   };
 
-  absl::Status SelectEngine();
-  void UpdateEngine();
+  // cpu.cc: runs.
+  void NoteControl(const RegisterFile& registers);
   RunResult Fault(uint64_t block_count);
+  void ApplyPending() { code_.ApplyPending(progress_.work()); }
   std::optional<RunResult> RunBlocks(const RunOptions& options);
+  std::optional<RunResult> AfterBlocks(UnicornEngine::Exit exit, const RunOptions& options);
   std::optional<RunResult> StepThrough(const Block& block, const RunOptions& options);
+  std::optional<RunResult> StepAndLog();
+
+  // cpu_step.cc: single instructions.
   RunResult StepOne();
+  Outcome Execute(const Instruction& instruction);
   bool TrapStep(const Instruction& instruction);
   bool RepStep(const Instruction& instruction);
-  bool TakesOverRep();
   bool FinishRep();
-  const InstructionExecutor::Prepared* PrepareAssist(const Instruction& instruction);
   ExecutionResult AssistStep(const InstructionExecutor::Prepared& prepared);
+  bool FcmovFaults(const Instruction& instruction);
+  bool IsAligned(const Instruction& instruction);
+  // Every access must be checked, so all instructions are stepped.
+  bool checks_accesses() const { return alignment_.checked && alignment_.of_all; }
+  const Instruction* DecodeOnce(uint64_t pc);
+
+  // cpu_assist.cc: runs outside the engines.
   const Block* BlockToStep();
-  bool StepsHere(uint32_t* bridges);
-  bool UsesRuns() const { return bridges_here_ && watchpoints_.empty(); }
-  const HereRun& FindRun();
-  bool RunHere(const RunOptions& options);
-  bool ExecuteRun(const HereRun& run);
-  const Instruction* KnownNext();
-  // Whether the engine must not execute it.
-  bool BelongsHere(const Instruction& instruction) const {
-    return instruction.policy == Policy::kAssist || (floats_here_ && instruction.floating);
-  }
-  void NoteFloatControl(const RegisterFile& registers);
-  bool Obtain(uint64_t address, bool write);
-  bool ObtainRange(uint64_t address, uint64_t size, bool write);
-  bool IsWatched(uint64_t address, uint64_t size) const {
-    return address < watch_high_ && address + size > watch_low_;
-  }
-  // Where an access may be made at once.
-  uint8_t* Unwatched(uint64_t address, size_t size, bool write) const {
-    return IsWatched(address, size) ? nullptr : view_.Direct(address, size, write);
-  }
-  void ForceExit() { effective_limit_.store(0, std::memory_order_relaxed); }
-  void ApplyPendingDrops();
-  bool DropRange(uint64_t begin, uint64_t end);
-  void DropPage(uint64_t page);
-  void RenewEngines();
-  void DropLines(uint64_t page, uint64_t lines);
-  void Settle(uint64_t page);
-  void OnCodeWrite(uint64_t page);
-  void NoteTranslated(uint64_t address, uint32_t size);
-  bool Unchanged(const Block& block);
-  // Instructions executed so far, however often count_ was set anew.
-  uint64_t work() const { return count_ + work_offset_; }
-  bool HasCode(uint64_t page) const {
-    return view_.is_code(page) || code_pages_.state(page) != CodePages::State::kSettled;
-  }
-  void Poison(uint64_t page);
-  bool RunningOn(uint64_t page) const;
-  bool EnsureExecutable(uint64_t page);
-  Block* Validate(uint64_t address, uint32_t size);
+  bool StepsOutside(uint32_t* bridges);
+  bool UsesRuns() const { return assist_.bridges() && memory_.watchpoints().empty(); }
+  bool RunOutside(const RunOptions& options);
+  bool ExecuteRun(const AssistedRuns::Run& run);
+
+  // cpu_hooks.cc: inside uc_emu_start.
   static void BlockHook(uc_engine* uc, uint64_t address, uint32_t size, void* client);
   bool OnBlock(uint64_t address, uint32_t size);
-  bool HasRoomFor(const Block& block) const;
-  void Enter(const Block& block);
-  void NoteExecuted(const Block& block);
-  // Whether the registers allow to run through it.
+  bool OnRepBlock(uint64_t address, uint32_t size);
+  bool TakesOverRep();
   bool MayRunThrough(const Block& block) {
-    constexpr uint16_t kChecked = Block::kAligned | Block::kUpperHalf | Block::kX87Stack;
-    return (block.flags & kChecked) == 0 || PassesChecks(block);
+    return !HasEntryChecks(block) ||
+           PassesEntryChecks(block, progress_.IsIn(block), registers_.engine());
   }
-  bool PassesChecks(const Block& block);
-  bool IsAligned(const Block& block);
-  bool KeepsNoUpperHalf(const Block& block);
-  bool FcmovFaults(const Instruction& instruction);
-  // Every access is to be looked at, so all is stepped.
-  bool checks_accesses() const { return checks_alignment_ && wants_aligned_; }
-  bool NextIsAligned(const Instruction& instruction);
-  void NoteHit(size_t index, uint64_t address);
-  bool Changes(uint64_t address, uint32_t size, uint64_t value, const Watchpoint& watchpoint);
+  void NoteExecuted(const Block& block);
+  void OnWatchHit(const Watchpoints::Hit& watch_hit);
+  // The block cannot be finished: it runs on to its end, and its state is thrown away.
+  void FailBlock() {
+    stop_.fault = true;
+    progress_.ForceExit();
+  }
 
-  Pager* pager_;
-  std::unique_ptr<UnicornEngine> plain_;
-  std::unique_ptr<UnicornEngine> watching_;  // made when first needed
-  UnicornEngine* engine_ = nullptr;          // the one that holds the registers now
-  RegisterFile registers_;                   // selectors always; the rest if registers_loaded_
-  bool registers_loaded_ = false;
-  bool engine_stale_ = false;  // registers_ are newer than the engine's: see UpdateEngine
+  PagedMemory memory_;
+  EngineRegisters registers_{&memory_.view(), this, BlockHook};
+  TranslatedCode code_{&memory_.view(), &registers_};
+  AssistedRuns assist_{&memory_.view(), &code_};
+  RunProgress progress_;
+  OrderableLog orderable_;
 
   Mode mode_ = Mode::kIdle;
-  BlockCache blocks_;
-  Block* blocked_ = nullptr;  // the block OnBlock stopped at
-  bool recheck_ = false;      // OnBlock stopped because code must be looked at again
-  uint16_t stop_flags_ = 0;   // Block::flags that stop a run
-  uint16_t slow_flags_ = 0;   // those, and all others that are more than to be counted
-  bool checks_alignment_ = false;
-  bool wants_aligned_ = false;  // RFLAGS.AC: only what the engine does not execute changes it
-  bool floats_here_ = false;  // generated code does not follow the floating-point control there is
-  bool exact_limit_ = true;
-  std::atomic<uint64_t> effective_limit_{0};  // 0: stop at the next block
-  std::atomic<bool> stop_requested_{false};
-  uint64_t rep_looked_at_ = ~uint64_t{0};  // count_ when it was seen whether to take it over
-  bool rep_step_at_once_ = false;          // running_rep_, stepped, is Instruction::rep_at_once
-  bool rep_taken_over_ = false;            // its rest is to be executed here
-  uint64_t block_start_count_ = 0;
-  uint64_t block_address_ = 0;
-  uint64_t block_size_ = 0;
-  uint64_t running_rep_ = Block::kNoAddress;  // the REP instruction the last block ended with
-
-  bool fault_ = false;
-  uint64_t fault_address_ = 0;
-  // Pages opened to let generated code run on, and what they held.
-  struct Poisoned {
-    uint64_t page = 0;
-    bool new_chunk = false;  // made for it: nothing else is there
-    std::vector<uint8_t> contents;
-  };
-  std::vector<Poisoned> poisoned_;
-  // What changed, or is to be looked at before code there is executed, while the engine runs.
-  struct PendingDrop {
-    uint64_t page = 0;
-    uint64_t lines = 0;
-  };
-  std::vector<PendingDrop> pending_drops_;
-  CodePages code_pages_;
-  uint64_t garbage_ = 0;  // translations dropped since the engine was new
-  uint64_t work_offset_ = 0;
-  uint32_t epoch_ = 1;         // raised when a code page lost its rights
-  uint64_t code_version_ = 1;  // raised when code changed
-  std::vector<DecodedSlot> decoded_ = std::vector<DecodedSlot>(1 << 12);
-  std::vector<AssistSlot> assist_slots_ = std::vector<AssistSlot>(1 << 10);
-
-  uint64_t code_writes_ = 0;  // how often a page ceased to be code because it was written to
-  std::vector<HereRun> runs_ = std::vector<HereRun>(1 << 9);
-
-  absl::flat_hash_set<uint64_t> breakpoints_;
-  uint64_t breakpoints_version_ = 0;  // raised when they change
-  std::vector<Watchpoint> watchpoints_;
-  uint64_t watch_low_ = 0, watch_high_ = 0;
-  bool watch_hit_ = false;
+  StopReason stop_;
+  Takeover takeover_;
+  BlockFilter filter_;
+  Alignment alignment_;
+  HostFeatures lacking_;    // if the last stop was kSpecial for that
+  bool watch_hit_ = false;  // by the instruction that is stepped
+  Watchpoints::Hit hit_;    // of the last one that was hit
   HitLog* log_ = nullptr;
-  MemoryModel memory_model_ = MemoryModel::kKernel;
-  std::vector<uint64_t>* orderable_ = nullptr;
 };
 
 }  // namespace hindsight

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "emulator/cpu/cpu_fixture.h"
-#include "emulator/cpu/fast_stores.h"
+#include "emulator/unicorn/fast_stores.h"
 
 namespace hindsight {
 namespace {

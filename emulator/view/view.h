@@ -5,17 +5,18 @@
 // code uses; and at `host`, always readable and writable, through which we fill and inspect pages
 // without touching rights. The memory is sparse: pages never used cost nothing.
 //
-// A region is what Unicorn is told of as one: host addresses that follow each other as the guest's
-// do. What it does for a new region takes it time that grows with the square of their number, so
-// only the first of them are one chunk each; later ones are windows, in which chunks are made as
-// they are needed, and where there is none yet any access faults.
+// A region is a range that Unicorn maps as one: host addresses that follow each other as the
+// guest's do. The time Unicorn needs for them grows with the square of their number, so only the
+// first regions are one chunk each; later ones are windows, in which chunks are made as they are
+// needed. An access to a part of a window without a chunk faults.
 //
 // Rights are logical. What the host's page tables grant may be less (never more): then the next
-// access faults and Regrant() brings the two together. That bounds the number of host mappings, of
+// access faults and Regrant() grants what is allowed. That bounds the number of host mappings, of
 // which the kernel allows a process 65,530: all Views together use most of them, and leave the
-// rest.
+// rest to others.
 //
-// Not copyable, not movable. One thread at a time.
+// It has somewhat more methods than other classes: chunks, regions, rights and contents of pages
+// are one data structure. Not copyable, not movable. One thread at a time.
 
 #ifndef HINDSIGHT_EMULATOR_VIEW_VIEW_H_
 #define HINDSIGHT_EMULATOR_VIEW_VIEW_H_
@@ -69,12 +70,12 @@ class View {
   Chunk* FindOrCreate(uint64_t address);
   // Of a chunk that exists, or of a window's part without one; else nullptr.
   const Region* RegionOf(uint64_t address) const;
-  // The guest address behind a pointer into a region; false if it is none of ours.
+  // The guest address that a pointer into a region stands for; false if it points into none.
   bool GuestAddress(const void* pointer, uint64_t* address) const;
 
   // Host mappings of all Views of this process. Any thread.
   static int64_t HostMappings();
-  // For tests: how many there may be, instead of what the kernel says.
+  // For tests: a limit in place of the kernel's.
   static void LimitHostMappings(int64_t limit);
 
   // nullptr only where FindOrCreate gives nullptr.
@@ -84,10 +85,10 @@ class View {
   void ProtectWrites(absl::Span<const uint64_t> pages);
   void DropRights(absl::Span<const uint64_t> pages);
   void DropAllRights();
-  // Takes all rights, and gives the contents' memory back: pages of zeros from now on.
+  // Drops all rights and frees the memory of the contents, which become zeros.
   void Release(absl::Span<const uint64_t> pages);
-  // Gives back a chunk of which all pages are released. Requires: Unicorn does not know its region,
-  // unless that is a window.
+  // Frees a chunk of which all pages are released. Requires: Unicorn does not have its region
+  // mapped, unless that is a window.
   void RemoveChunk(uint64_t base);
 
   bool is_code(uint64_t page) const;
@@ -96,13 +97,13 @@ class View {
 
   // Grants on the host what the logical rights allow.
   void Regrant(uint64_t page);
-  // Lets generated code run on after a refused access: grants everything on the host, until
-  // Regrant. The contents the program sees there are garbage, so its state must be thrown away.
+  // Lets generated code run on after a refused access: grants all rights on the host, until
+  // Regrant. The program reads garbage there, so its state must be thrown away.
   void Poison(uint64_t page);
 
   bool ReadHeld(uint64_t address, absl::Span<uint8_t> out) const;
-  // Where the bytes lie that an access may touch without anybody being asked or told: on one page,
-  // which has the rights, and, to be written, no translated code. nullptr: not so.
+  // Where the bytes lie, for an access that needs no fault handling: on one page, which has the
+  // rights and, to be written, no translated code. nullptr: otherwise.
   uint8_t* Direct(uint64_t address, size_t size, bool write) const {
     const uint64_t offset = address % kPageBytes;
     if (offset + size > kPageBytes) return nullptr;

@@ -4,7 +4,7 @@
 #ifndef HINDSIGHT_RECORDER_EMULATE_THREAD_ANSWERED_INSTRUCTIONS_H_
 #define HINDSIGHT_RECORDER_EMULATE_THREAD_ANSWERED_INSTRUCTIONS_H_
 
-#include "emulator/cpu/instruction.h"
+#include "emulator/code/instruction.h"
 #include "isa/cpuid.h"
 #include "isa/registers.h"
 

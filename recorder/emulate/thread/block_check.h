@@ -23,8 +23,8 @@
 #include <utility>
 #include <vector>
 
+#include "emulator/code/instruction.h"
 #include "emulator/cpu/cpu.h"
-#include "emulator/cpu/instruction.h"
 #include "isa/comparison.h"
 #include "recorder/process/rseq.h"
 #include "recorder/ptrace/tracee.h"
