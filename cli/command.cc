@@ -75,7 +75,7 @@ absl::StatusOr<TraceDirectory> FindProcess(const TraceDirectory& directory,
 // The process of the recording in `directory` that crashed, where exactly one did; else the first.
 absl::StatusOr<TraceDirectory> FindCrashed(const TraceDirectory& directory) {
   ASSIGN_OR_RETURN(const std::vector<ProcessInfo> processes, ListProcesses(directory, nullptr));
-  // Who names a child's trace means that.
+  // If the user named a child's trace, it is the one meant.
   if (processes.empty() || processes.front().manifest.parent_pid != 0) return directory;
   const auto crashed = std::find_if(processes.begin(), processes.end(), Crashed);
   if (crashed == processes.end()) return directory;
@@ -84,7 +84,7 @@ absl::StatusOr<TraceDirectory> FindCrashed(const TraceDirectory& directory) {
 }
 
 void ConfineTo(const TraceDirectory& directory, uint64_t memory_limit_bytes) {
-  // What the C library reads of the host for local times.
+  // Reads the time zone while files can still be opened.
   tzset();
   if (memory_limit_bytes == 0) memory_limit_bytes = DefaultMemoryLimit();
   ConfinementOptions options;
@@ -149,7 +149,7 @@ std::unique_ptr<TraceReader> OpenTraceOperand(absl::string_view command,
   return *std::move(trace);
 }
 
-void TellOfOtherProcesses(const TraceReader& trace) {
+void PrintOtherProcesses(const TraceReader& trace) {
   const auto processes = ListProcesses(trace.files().Recording(), nullptr);
   if (!processes.ok() || processes->size() < 2) return;
   const auto shown =
@@ -163,7 +163,7 @@ void TellOfOtherProcesses(const TraceReader& trace) {
                           processes->front().directory, "' lists them"));
 }
 
-void TellOfMissingFeatures(const TraceReader& trace) {
+void WarnOfMissingFeatures(const TraceReader& trace) {
   const std::vector<std::string> missing =
       MissingFeatures(trace.manifest().required_features, HostFeatures::OfThisHost());
   if (missing.empty()) return;

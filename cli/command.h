@@ -1,7 +1,7 @@
 // The subcommands of `hindsight`, and what they share.
 //
-// A command gets the arguments behind its name and returns the exit status of the process. What
-// goes wrong is told in one line on stderr that begins with "hindsight: ".
+// A command gets the arguments after its name and returns the exit status of the process. Errors
+// are one line on stderr that begins with "hindsight: ".
 
 #ifndef HINDSIGHT_CLI_COMMAND_H_
 #define HINDSIGHT_CLI_COMMAND_H_
@@ -60,7 +60,7 @@ void AddTraceOptions(Options* options, TraceChoice* choice,
 
 // The directory of the recording that the operands name: the only one, or without any the newest in
 // the current directory. With a process chosen that of this process's trace. nullopt, and
-// *exit_status set: that did not work, and why has been told.
+// *exit_status set: that failed, and the error has been printed.
 //
 // Confines this process to the recording first: afterwards no other file can be opened, nothing
 // written, no process started. Requires: no other thread runs.
@@ -71,9 +71,9 @@ std::unique_ptr<TraceReader> OpenTraceOperand(absl::string_view command,
                                               const Options::Parsed& parsed,
                                               const TraceChoice& choice, int* exit_status);
 // Says on stderr that the recording of `trace`, which -p did not choose, has other processes.
-void TellOfOtherProcesses(const TraceReader& trace);
-// Says on stderr what of this host replay will miss.
-void TellOfMissingFeatures(const TraceReader& trace);
+void PrintOtherProcesses(const TraceReader& trace);
+// Says on stderr which processor features replay will miss on this host.
+void WarnOfMissingFeatures(const TraceReader& trace);
 std::string SizeText(uint64_t bytes);
 
 // Writes `text` to stdout, which is buffered and flushed at the end. False once stdout is broken.

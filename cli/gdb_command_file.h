@@ -1,4 +1,4 @@
-// The file of Python that brings the `hindsight` commands to a gdb that the user starts.
+// Installs the Python file that adds the `hindsight` commands to a gdb that the user starts.
 
 #ifndef HINDSIGHT_CLI_GDB_COMMAND_FILE_H_
 #define HINDSIGHT_CLI_GDB_COMMAND_FILE_H_
@@ -9,8 +9,8 @@
 
 namespace hindsight {
 
-// Writes it to $XDG_DATA_HOME/hindsight, or ~/.local/share/hindsight, unless it is there as it is
-// to be. Its path. An error: there is no such place, or it cannot be written to.
+// Writes it to $XDG_DATA_HOME/hindsight, or ~/.local/share/hindsight, unless it is up to date.
+// Returns its path. An error: neither variable is set, or it cannot be written.
 absl::StatusOr<std::string> InstallGdbCommands();
 
 }  // namespace hindsight

@@ -47,7 +47,7 @@ void Execute(const std::vector<std::string>& arguments, int error_pipe) {
   _exit(127);
 }
 
-// Waits until `child` has ended, passing on what others want it to end by.
+// Waits until `child` has ended, and passes on signals that ask it to end.
 int WaitFor(pid_t child) {
   sigset_t signals = ChildSignals();
   for (;;) {
@@ -99,7 +99,7 @@ absl::StatusOr<int> RunChild(const std::vector<std::string>& arguments) {
   int ends[2];
   if (pipe2(ends, O_CLOEXEC) != 0) return ErrnoError("pipe", errno);
   UniqueFd read_end(ends[0]), write_end(ends[1]);
-  // A terminal sends these to the whole foreground group; they are not for us.
+  // A terminal sends these to the whole foreground group; not for this process.
   std::signal(SIGINT, SIG_IGN);
   std::signal(SIGQUIT, SIG_IGN);
   pid_t child = fork();

@@ -26,7 +26,7 @@ bool ConsumeNumber(absl::string_view* text, double* number) {
 
 bool AbslParseFlag(absl::string_view text, SizeValue* value, std::string* error) {
   double number = 0;
-  *error = "a size is a number of bytes, or one with K, M, G or T behind it";
+  *error = "a size is a number of bytes, or one followed by K, M, G or T";
   if (!ConsumeNumber(&text, &number)) return false;
   std::string unit = absl::AsciiStrToUpper(text);
   for (const char* bytes : {"IB", "B"}) {
@@ -52,7 +52,7 @@ std::string AbslUnparseFlag(const SizeValue& value) {
 
 bool AbslParseFlag(absl::string_view text, SecondsValue* value, std::string* error) {
   double number = 0;
-  *error = "a time is a number of seconds, or one with ms, s, m or h behind it";
+  *error = "a time is a number of seconds, or one followed by ms, s, m or h";
   if (!ConsumeNumber(&text, &number)) return false;
   if (text == "ms") {
     number /= 1000;

@@ -12,7 +12,7 @@
 
 namespace hindsight {
 
-// Bytes: "1000", "64K", "1.5M", "2G" (powers of 1024; a B or iB behind the letter is accepted).
+// Bytes: "1000", "64K", "1.5M", "2G" (powers of 1024; a B or iB after the letter is accepted).
 // 0, not given: no limit.
 struct SizeValue {
   uint64_t bytes = 0;

@@ -49,10 +49,10 @@ class Options {
   struct Parsed {
     bool help = false;                  // --help was given; nothing else is checked
     std::vector<std::string> operands;  // before "--"
-    std::vector<std::string> rest;      // behind "--"
+    std::vector<std::string> rest;      // after "--"
     bool separator = false;             // there was a "--"
   };
-  // Sets the variables. With `operands_end_options` the first operand and everything behind it go
+  // Sets the variables. With `operands_end_options` the first operand and everything after it go
   // to `rest`, as if "--" stood before it. kInvalidArgument: a line for the user.
   absl::StatusOr<Parsed> Parse(absl::Span<const std::string> arguments,
                                bool operands_end_options) const;
@@ -73,7 +73,7 @@ class Options {
   void AddEntry(Entry entry) { entries_.push_back(std::move(entry)); }
   const Entry* Find(absl::string_view name) const;
   const Entry* FindLetter(char letter) const;
-  // Handles arguments[*index], which starts with '-', and moves *index behind it.
+  // Handles arguments[*index], which starts with '-', and moves *index past it.
   absl::Status ParseOption(absl::Span<const std::string> arguments, size_t* index) const;
 
   std::string usage_;

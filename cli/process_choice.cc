@@ -34,7 +34,7 @@ std::string List(absl::Span<const ProcessName> processes, const std::vector<size
 }  // namespace
 
 std::string ProcessId(const ProcessInfo& process) {
-  // The directory of a later process of the same pid tells it apart; that of the first process is
+  // The directory identifies a later process of the same pid; that of the first process is
   // the user's.
   const std::string pid = absl::StrCat(process.manifest.pid);
   const std::filesystem::path path(process.directory);

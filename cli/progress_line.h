@@ -1,7 +1,7 @@
 // A line on stderr that is rewritten in place while something long runs, if stderr is a terminal.
 //
-// It is not touched while another process group has the terminal (after Ctrl-Z and `bg`), nor shown
-// while somebody has taken it for other than lines: an editor, a pager, who asks for a password.
+// It is not written while another process group has the terminal (after Ctrl-Z and `bg`), nor while
+// the terminal is not in line mode: in an editor or pager, or while a password is typed.
 //
 // Not copyable. One thread.
 

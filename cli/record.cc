@@ -76,7 +76,7 @@ std::string SummaryText(const std::string& directory, const RecordResult& result
                            result.events, SizeText(result.trace_bytes), result.seconds));
 }
 
-// What the user is to know of a recording that has been made.
+// The summary of a finished recording.
 void Report(const RecordOptions& record, const RecordResult& result, ProgressLine* progress) {
   if (result.processes_left != 0) {
     const bool one = result.processes_left == 1;
@@ -88,19 +88,19 @@ void Report(const RecordOptions& record, const RecordResult& result, ProgressLin
   progress->Finish(SummaryText(record.directory, result));
 }
 
-// Standard output is a pipe: whoever reads it may write to the same terminal.
+// Standard output is a pipe: the process that reads it may write to the same terminal.
 bool OthersShowOutput() {
   struct stat status = {};
   return fstat(STDOUT_FILENO, &status) == 0 &&
          (S_ISFIFO(status.st_mode) || S_ISSOCK(status.st_mode));
 }
 
-// Null `progress`: the user is told of errors only, and of what `base` has as progress.
+// Null `progress`: only errors are shown, and the progress that `base` asks for.
 RunOutcome RecordRunOnce(const RecordOptions& base, ProgressLine* progress) {
   RecordOptions record = base;
   if (progress != nullptr && progress->on_terminal() && !OthersShowOutput()) {
     record.progress = [progress](const RecordProgress& now) {
-      // Only once the program runs longer than anyone wants to be told of.
+      // Short runs show no progress.
       if (now.seconds < 1) return;
       progress->Show(absl::StrFormat("recording: %.1f s, %.1f M instructions, %s", now.seconds,
                                      now.instructions / 1e6, SizeText(now.trace_bytes)));
@@ -135,7 +135,7 @@ int EndLike(const RunOutcome& outcome) {
 int RunRecording(const RecordOptions& record, bool quiet) {
   ProgressLine progress;
   const RunOutcome outcome = RecordRunOnce(record, quiet ? nullptr : &progress);
-  // Of a process that was there before, nobody expects that this one ends like it.
+  // An attached process ran before: its exit status is not this one's.
   if (record.attach_pid != 0) return outcome.recorder_exit;
   if (outcome.recorder_exit == 0 && outcome.failed() && record.chaos) {
     PrintError(absl::StrCat(record.directory, ": ", FailureText(outcome, record.seed)));
@@ -143,7 +143,7 @@ int RunRecording(const RecordOptions& record, bool quiet) {
   return EndLike(outcome);
 }
 
-// What the options say, as the recorder has no types for it.
+// Options whose values are not yet in the recorder's types.
 struct RecordValues {
   std::string engine = NameOf(RecordOptions().engine);
   std::string cpu = NameOf(RecordOptions().cpu);
@@ -163,78 +163,84 @@ void AddOptions(Options* options, RecordOptions* record, RecordValues* values) {
                "The trace: a directory that does not exist or is empty. Without it "
                "PROG-N.hindsight in the current directory, N the lowest number that is free.");
   options->Alias('o');
-  options->Add("attach", &record->attach_pid, "PID",
-               "Record this process, which runs already, from now on, until it ends, --duration is "
-               "over or Ctrl-C; then it runs on as if nothing had been.");
+  options->Add(
+      "attach", &record->attach_pid, "PID",
+      "Record this running process from now on, until it ends, --duration is over or Ctrl-C; "
+      "then it continues as before.");
   options->Add("duration", &values->duration, "TIME",
-               "End the recording after this time (10, 2.5s, 500ms); the program runs on.");
+               "End the recording after this time (10, 2.5s, 500ms); the program continues.");
   options->Add("timeout", &values->timeout, "TIME",
                "Kill PROG and the processes it made if it has not ended after this time; what was "
                "recorded until then is the trace, and the exit status is 124.");
   options->Add("chaos", &values->chaos, "SEED",
-               "Let threads and processes take turns so as to find bugs: turns of few and of many "
+               "Schedule threads and processes so as to find bugs: turns of few and of many "
                "instructions, threads that starve for a while, delays at system calls, locks and "
-               "signals. All by chance, from SEED, a number, or a new one each time. `info` shows "
-               "it.");
+               "signals. All at random from SEED, a number, by default a new one each time. `info` "
+               "shows it.");
   options->ValueIfNoneGiven("random");
-  options->Add("until-failure", &values->until_failure, "N",
-               "Record again and again, at most N times, each with the next seed, until PROG does "
-               "not exit with 0, dies of a signal or is not done in --timeout; keep the trace of "
-               "that run only. The exit status is that run's, or 0 if none failed. Best with "
-               "--chaos.");
+  options->Add(
+      "until-failure", &values->until_failure, "N",
+      "Record repeatedly, at most N times, each with the next seed, until PROG exits with a "
+      "status other than 0, dies of a signal or exceeds --timeout; keep the trace of "
+      "that run only. The exit status is that run's, or 0 if none failed. Best with "
+      "--chaos.");
   options->ValueIfNoneGiven("forever");
   options->Add("start-at", &record->start_at, "WHERE",
                "Record from here on, each time any thread gets here: FUNCTION, FILE:FUNCTION or an "
-               "address (0x...). Before, the program runs natively.");
-  options->Add(
-      "stop-at", &record->stop_at, "WHERE",
-      "Record up to here. Behind it the program runs natively, until it gets to --start-at "
-      "again.");
+               "address (0x...). Before that, the program runs natively.");
+  options->Add("stop-at", &record->stop_at, "WHERE",
+               "Record up to here. After it the program runs natively, until it reaches --start-at "
+               "again.");
   options->Add("max-size", &values->max_size, "SIZE",
-               "End the recording when the trace has about this size (64M, 2G); the program runs "
-               "on.");
-  options->Add("omit-bulk", &values->omit_bulk, "SIZE",
-               "Do not record what system calls store in one place if it is more than this (4K, "
-               "1M) and the program does not look at it: gdb shows it as unavailable. Without it "
-               "all is recorded.");
+               "End the recording when the trace has about this size (64M, 2G); the program "
+               "continues.");
+  options->Add(
+      "omit-bulk", &values->omit_bulk, "SIZE",
+      "Do not record the data that a system call stores in one place if it is more than this "
+      "(4K, 1M) and the program does not use it: gdb shows it as unavailable. By default "
+      "all is recorded.");
   options->Add("children", &values->children, "WHICH",
-               "Which of the processes that the program makes are recorded: follow (all, and "
+               "Which of the processes that the program creates are recorded: follow (all, and "
                "theirs), none, or only=NAME: only processes that run the program NAME.");
-  options->Add("wait", &record->wait_for_all, "",
-               "Record until the last process has ended that the program made, a daemon for "
-               "example; Ctrl-C ends it before. Otherwise recording ends with the program, and "
-               "processes that outlive it run on unrecorded.");
+  options->Add(
+      "wait", &record->wait_for_all, "",
+      "Record until the last process that the program created has ended, such as a daemon; "
+      "Ctrl-C ends it earlier. Otherwise recording ends with the program, and processes "
+      "that outlive it continue unrecorded.");
   options->Add(
       "quiet", &values->quiet, "",
-      "Show no progress and do not say where the trace is; only what went wrong. (Progress "
-      "shows on a terminal while the program neither writes nor reads there.)");
+      "Print only errors: no progress, and not where the trace is. (Progress is shown on a "
+      "terminal while the program neither writes nor reads there.)");
   options->Add("env", &values->environment, "WHICH",
                "Whether the trace lists the environment of the processes: all or none. With none, "
-               "what they hold of it in their memory is recorded all the same.");
-  options->Add("memory-model", &record->memory_model, "NAME",
-               "Which events are put in order over all threads: kernel (system calls, signals and "
-               "the like), fence (also locked instructions and fences), acqrel (also stores) or "
-               "load (also loads).");
-  options->Add("cpu", &values->cpu, "NAME",
-               "What CPUID tells the program: host (this machine's features, so that it computes "
-               "what it computes natively) or portable (only features that are emulated: often "
-               "faster, and the trace needs no particular processor).");
+               "the copy in their memory is still recorded.");
+  options->Add(
+      "memory-model", &record->memory_model, "NAME",
+      "Which events are ordered across threads: kernel (system calls, signals and the like), "
+      "fence (also locked instructions and fences), acqrel (also stores) or load (also "
+      "loads).");
+  options->Add(
+      "cpu", &values->cpu, "NAME",
+      "What CPUID reports to the program: host (this machine's features, so that it computes "
+      "what it computes natively) or portable (only features that are emulated: often "
+      "faster, and the trace needs no particular processor).");
   options->Add("engine", &values->engine, "NAME", "How to record: emulate.");
   options->Add("light-keyframe-interval", &record->light_keyframe_interval, "N",
                "Begin a segment every N instructions; 0: only at the start. Shorter ones make "
-               "going back faster and the trace larger. The default is stretched, up to 16 times, "
+               "going back faster and the trace larger. The default is raised, up to 16 times, "
                "while a thread uses much memory.");
   options->Add("full-keyframe-interval", &record->full_keyframe_interval, "N",
                "Save all memory every N instructions; 0: only at the start.");
   options->Add(
       "quantum", &record->quantum, "N",
-      "Threads take turns of N instructions at most (shorter ones by chance, and while they "
-      "cost more time than others); signals and keyframes due are looked for at their "
-      "ends. Small ones make races likelier and recording slower.");
-  options->Add("self-check", &record->self_checks_per_million, "RATE",
-               "Have the program's own thread execute RATE blocks of each million instructions as "
-               "well, and compare (not where memory is shared). The first instruction that differs "
-               "is reported, and the exit status is 125 then.");
+      "Threads take turns of at most N instructions (at random, and shorter while they take "
+      "more time than usual); signals and keyframes are handled between turns. Small values "
+      "make races likelier and recording slower.");
+  options->Add(
+      "self-check", &record->self_checks_per_million, "RATE",
+      "Also execute RATE blocks of each million instructions natively, in the program's own "
+      "thread, and compare (not where memory is shared). The first instruction that "
+      "differs is reported, and the exit status is then 125.");
   options->ValueIfNoneGiven("10");
   options->Add("max-module-bytes", &record->max_module_bytes, "N",
                "Mapped files larger than this are named in the trace, but not stored.");
@@ -288,7 +294,7 @@ void Fill(const RecordValues& values, RecordOptions* record) {
   }
 }
 
-// What a trace is named after that the user did not name.
+// The program that a trace without a name is named after.
 std::string TraceName(const RecordOptions& record) {
   if (record.attach_pid == 0) return record.arguments[0];
   std::error_code error;
@@ -304,7 +310,7 @@ int RecordCommand(Arguments arguments) {
   RecordValues values;
   Options options(
       "record [options] [--] PROG ARGS...",
-      "Runs PROG and records it and the processes it makes. Input, output, environment and exit "
+      "Runs PROG and records it and the processes it creates. Input, output, environment and exit "
       "status are\nPROG's own; if PROG dies of a signal, so does this. Exits with 127 if PROG is "
       "not found, 126 if it\ncannot be executed, 125 if recording itself fails, 124 after "
       "--timeout. With "
@@ -318,7 +324,7 @@ int RecordCommand(Arguments arguments) {
   if (!wrong.empty()) return UsageError("record", wrong);
   Fill(values, &record);
   if (record.directory.empty()) record.directory = NewTracePath(".", TraceName(record));
-  // Told apart here from a program that is not found.
+  // Checked here, to distinguish it from a program that is not found.
   const std::filesystem::path parent = std::filesystem::path(record.directory).parent_path();
   std::error_code error;
   if (!parent.empty() && !std::filesystem::is_directory(parent, error)) {

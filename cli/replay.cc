@@ -27,7 +27,7 @@
 namespace hindsight {
 namespace {
 
-// gdb's file name is told by its suffix to be Python.
+// gdb recognizes a Python file by its suffix.
 constexpr char kCommandFile[] = "hindsight_gdb.py";
 
 // What the server's process needs to know.
@@ -49,8 +49,8 @@ int ServeGdb(const ReplayRequest& request, Listener* listener, UniqueFd ready) {
   int exit_status = 0;
   auto trace = OpenTraceOperand("replay", request.parsed, request.choice, &exit_status);
   if (trace == nullptr) return exit_status;
-  if (request.choice.process.empty()) TellOfOtherProcesses(*trace);
-  TellOfMissingFeatures(*trace);
+  if (request.choice.process.empty()) PrintOtherProcesses(*trace);
+  WarnOfMissingFeatures(*trace);
   absl::StatusOr<std::unique_ptr<ReplayTarget>> target = ReplayTarget::Open(trace.get());
   if (!target.ok()) return Failure(target.status());
   if (write(ready.get(), "", 1) != 1) return kExitFailure;

@@ -139,8 +139,8 @@ int Serve(const Options::Parsed& parsed, const ServeOptions& options, const Trac
   auto trace = OpenTraceOperand("serve", parsed, choice, &exit_status);
   if (trace == nullptr) return exit_status;
   if (entrance->janitor) RemoveSocketWhenKilled(&*entrance->janitor);
-  if (choice.process.empty()) TellOfOtherProcesses(*trace);
-  TellOfMissingFeatures(*trace);
+  if (choice.process.empty()) PrintOtherProcesses(*trace);
+  WarnOfMissingFeatures(*trace);
   absl::StatusOr<std::unique_ptr<ReplayTarget>> target = ReplayTarget::Open(trace.get());
   if (!target.ok()) return Failure(target.status());
   if (options.stdio) return ServeStdio(entrance->stdio.get(), target->get());

@@ -14,8 +14,7 @@ namespace hindsight {
 
 // Waits for a client, serves it until it goes, waits for the next. The position stays where the
 // last one left it. Clients whose user is not this process's must say `token`, if that is not
-// empty, else they are refused. Returns only an error of `listener`; one of a client is told on
-// stderr.
+// empty, else they are refused. Returns only an error of `listener`; those of clients go to stderr.
 absl::Status ServeClients(Listener* listener, PeerUsers users, const std::string& token,
                           Target* target);
 

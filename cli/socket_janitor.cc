@@ -25,7 +25,7 @@ void WaitForEnd(int line) {
     std::signal(signal, SIG_IGN);
   }
   setsid();  // what ends the server's group does not end this process
-  // Nobody must wait for this process to close what it has inherited.
+  // Readers of inherited descriptors must not wait for this process to close them.
   dup2(line, STDIN_FILENO);
   const int nothing = open("/dev/null", O_RDWR);
   dup2(nothing, STDOUT_FILENO);

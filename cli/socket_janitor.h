@@ -1,4 +1,4 @@
-// Removes the file of a Unix socket when its server is gone, however it ended: a process of its
+// Removes the file of a Unix socket when its server has ended, in whatever way: a process of its
 // own, since a confined server cannot.
 
 #ifndef HINDSIGHT_CLI_SOCKET_JANITOR_H_

@@ -31,7 +31,7 @@ constexpr int kTickMs = 200;
 // A signal handler has no other place to write to.
 std::atomic<int> stop_signal{0};
 
-// While alive, the signals that ask a command to end are noted.
+// While alive, signals that ask a command to end set stop_signal.
 class NotedSignals {
  public:
   NotedSignals() {
@@ -68,7 +68,7 @@ void Say(const std::string& text) {
   std::fprintf(stderr, "hindsight: %s\n", Printable(text).c_str());
 }
 
-// Runs are removed, so nothing else may be there. (What the first run would say is too late.)
+// Runs are removed, so nothing else may be there. (The first run would notice too late.)
 bool IsFree(const std::string& trace) {
   std::error_code error;
   const std::filesystem::file_status status = std::filesystem::symlink_status(trace, error);
@@ -83,7 +83,7 @@ void Remove(const std::string& trace) {
 }
 
 // In the forked child: nothing of the parent's buffers is written twice. `what` is shown where that
-// does not disturb the program, which only who records it knows.
+// does not disturb the program, which only the recorder knows.
 [[noreturn]] void RecordInChild(const RecordRun& record, RecordOptions options,
                                 const std::string& what, int result) {
   ProgressLine progress;
@@ -95,8 +95,8 @@ void Remove(const std::string& trace) {
   }
   const RunOutcome outcome = record(options);
   std::fflush(nullptr);
-  const bool told = write(result, &outcome, sizeof(outcome)) == sizeof(outcome);
-  _exit(told ? 0 : kExitRecorder);
+  const bool sent = write(result, &outcome, sizeof(outcome)) == sizeof(outcome);
+  _exit(sent ? 0 : kExitRecorder);
 }
 
 // `what` is shown meanwhile on a terminal.
@@ -121,9 +121,9 @@ RunOutcome RunOnce(const RecordOptions& options, const RecordRun& record,
   // The program dies with its recorder.
   if (stop_signal != 0) kill(child, SIGKILL);
   RunOutcome outcome;
-  const bool told = read(read_end.get(), &outcome, sizeof(outcome)) == sizeof(outcome);
+  const bool received = read(read_end.get(), &outcome, sizeof(outcome)) == sizeof(outcome);
   WaitFor(child);
-  return told ? outcome : lost;
+  return received ? outcome : lost;
 }
 
 }  // namespace

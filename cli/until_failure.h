@@ -1,4 +1,4 @@
-// Recording a program again and again until it fails.
+// Records a program repeatedly until it fails.
 
 #ifndef HINDSIGHT_CLI_UNTIL_FAILURE_H_
 #define HINDSIGHT_CLI_UNTIL_FAILURE_H_
@@ -11,7 +11,7 @@
 
 namespace hindsight {
 
-// What has become of a run that was recorded.
+// How a recorded run ended.
 struct RunOutcome {
   int wait_status = 0;  // the program's own, as wait(2) reports it
   bool timed_out = false;

@@ -192,7 +192,7 @@ int VerifyRecording(const TraceDirectory& directory, bool only_this, bool json,
     results.push_back(VerifyProcess(process, all, with_progress));
   }
   progress.Clear();
-  // One that cannot be replayed at all is told as other commands would.
+  // One that cannot be replayed at all is an error, as in other commands.
   if (results.size() == 1 && !results[0].result.ok()) return Failure(results[0].result.status());
   if (!Print(json ? VerifyJson(directory.path(), results) : VerifyText(results)))
     return kExitFailure;
@@ -206,10 +206,11 @@ int VerifyCommand(Arguments arguments) {
   bool json = false;
   TraceChoice choice;
   VerifyOptions verify;
-  Options options("verify [TRACE] [options]",
-                  "Replays all of a recording, compares with what was recorded, and says what was "
-                  "compared and what\ncould not be. Exits with 0 only if every check matched; else "
-                  "says where the first difference is.");
+  Options options(
+      "verify [TRACE] [options]",
+      "Replays all of a recording, compares it with what was recorded, and says what was "
+      "compared and what\ncould not be. Exits with 0 only if every check matched; else "
+      "says where the first difference is.");
   AddTraceOptions(&options, &choice, "without it all are verified");
   options.Add("json", &json, "", "Print the result as one JSON object.");
   options.Add("threads", &verify.host_threads, "N", "Replay on N processors; 0: all.");

@@ -18,7 +18,7 @@
 namespace hindsight {
 namespace {
 
-// Keeps what root reads another user's trace by. Whoever had none has nothing to lose.
+// Keeps the capability with which root reads other users' traces, if there was one.
 void DropCapabilities() {
   __user_cap_header_struct header = {_LINUX_CAPABILITY_VERSION_3, 0};
   __user_cap_data_struct data[2] = {};

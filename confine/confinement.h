@@ -1,8 +1,8 @@
-// Confines this process before it reads what somebody else has written.
+// Confines this process before it reads data from an untrusted source.
 //
-// The emulator and the readers of traces are large and take hostile input; that they are free of
-// faults is not assumed. So the process that runs them gives up beforehand what it does not need:
-// afterwards it can read the trace, use descriptors that are open, compute, and end.
+// The emulator and the readers of traces are large and take hostile input, so they are assumed to
+// have exploitable faults. The process that runs them first drops all rights it does not need:
+// afterwards it can read the trace, use open descriptors, compute, and exit.
 
 #ifndef HINDSIGHT_CONFINE_CONFINEMENT_H_
 #define HINDSIGHT_CONFINE_CONFINEMENT_H_
@@ -22,8 +22,8 @@ struct ConfinementOptions {
   std::function<void()> out_of_memory;
 };
 
-// For good: no new privileges; no capability but to read files; Landlock; seccomp; and a budget of
-// memory. Returns what of it this kernel does not do, one phrase each for the user; empty: nothing.
+// Irrevocable: no new privileges; no capability but to read files; Landlock; seccomp; and a memory
+// budget. Returns the parts that this kernel does not support, a phrase each for the user.
 // Requires: no other thread runs.
 std::vector<std::string> Confine(const ConfinementOptions& options);
 

@@ -1,4 +1,4 @@
-// Which files a process may open, as the kernel's Landlock enforces it.
+// The files that a process may open, enforced by the kernel's Landlock.
 
 #ifndef HINDSIGHT_CONFINE_LANDLOCK_H_
 #define HINDSIGHT_CONFINE_LANDLOCK_H_
@@ -12,8 +12,8 @@ namespace hindsight {
 
 // From now on the calling thread, and those it will start, can open files only for reading, and
 // only those beneath `directories` (descriptors); where the kernel knows how, they can neither bind
-// nor connect TCP sockets, nor reach abstract sockets or processes outside. Descriptors that are
-// open stay what they are. kUnimplemented: this kernel has no Landlock, or it is switched off.
+// nor connect TCP sockets, nor reach abstract sockets or processes outside. Open descriptors
+// are unaffected. kUnimplemented: this kernel has no Landlock, or it is switched off.
 // Requires: no_new_privs is set; no other thread runs.
 absl::Status RestrictFiles(absl::Span<const int> directories);
 

@@ -31,7 +31,7 @@ std::string ReadAll(int fd) {
   return std::string(text, size < 0 ? 0 : static_cast<size_t>(size));
 }
 
-// The limit that a file of a cgroup holds; "max", and no such file, are none.
+// The limit that a file of a cgroup holds; "max", or no file, means none.
 uint64_t LimitIn(const char* path) {
   uint64_t limit = UINT64_MAX;
   std::ifstream file(path);

@@ -1,7 +1,7 @@
-// How much memory a process may use, and the thread that holds it to that.
+// How much memory a process may use, and the thread that enforces it.
 //
 // Guest memory is sparse: 256 MiB are mapped for one page of it, and shared, so that no rlimit
-// counts it as it is used. What is used is therefore measured, several times a second.
+// counts it as it is used. The use is therefore measured, several times a second.
 
 #ifndef HINDSIGHT_CONFINE_MEMORY_BUDGET_H_
 #define HINDSIGHT_CONFINE_MEMORY_BUDGET_H_
@@ -17,7 +17,7 @@ namespace hindsight {
 // Three quarters of what this machine, or the cgroup this process sees as its own, has.
 uint64_t DefaultMemoryLimit();
 
-// Memory of this process that could not be had again from a file. Movable, not copyable. Works
+// Memory of this process that is not backed by a file. Movable, not copyable. Works
 // after the process was confined, if it was opened before. One thread at a time.
 class MemoryMeter {
  public:

@@ -36,15 +36,15 @@ constexpr uint32_t kWritingFlags = O_ACCMODE | O_CREAT | O_TRUNC | O_TMPFILE;
 constexpr uint32_t kNamespaceFlags = CLONE_NEWNS | CLONE_NEWCGROUP | CLONE_NEWUTS | CLONE_NEWIPC |
                                      CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNET;
 
-// Whatever their arguments are. Those that replay makes most often come first.
+// With any arguments. Those that replay makes most often come first.
 constexpr int kAlwaysAllowed[] = {
     SYS_rt_sigreturn, SYS_mprotect, SYS_futex, SYS_read, SYS_write, SYS_pread64, SYS_mmap,
     SYS_munmap, SYS_mremap, SYS_madvise, SYS_brk, SYS_close,
-    // Files that are open, and what fstat is made of.
+    // Open files, and the calls that fstat is implemented with.
     SYS_lseek, SYS_readv, SYS_writev, SYS_preadv, SYS_fstat, SYS_newfstatat, SYS_getdents64,
     SYS_flock, SYS_dup, SYS_dup2, SYS_dup3, SYS_pipe2, SYS_eventfd2, SYS_fsync, SYS_fadvise64,
     SYS_mincore, SYS_msync, SYS_getcwd,
-    // Sockets that are open. A listening one makes more.
+    // Open sockets. A listening one accepts more.
     SYS_poll, SYS_ppoll, SYS_select, SYS_pselect6, SYS_recvfrom, SYS_recvmsg, SYS_accept,
     SYS_accept4, SYS_shutdown, SYS_getsockname, SYS_getpeername, SYS_getsockopt, SYS_epoll_create1,
     SYS_epoll_ctl, SYS_epoll_wait, SYS_epoll_pwait,
@@ -53,7 +53,7 @@ constexpr int kAlwaysAllowed[] = {
     SYS_sigaltstack, SYS_restart_syscall, SYS_set_robust_list, SYS_set_tid_address, SYS_rseq,
     SYS_membarrier, SYS_exit, SYS_exit_group, SYS_sched_yield, SYS_sched_getaffinity,
     SYS_sched_setaffinity, SYS_getcpu,
-    // Time, and who one is.
+    // Time and ids.
     SYS_nanosleep, SYS_clock_nanosleep, SYS_clock_gettime, SYS_clock_getres, SYS_gettimeofday,
     SYS_time, SYS_times, SYS_getrusage, SYS_getpid, SYS_gettid, SYS_getppid, SYS_getuid,
     SYS_geteuid, SYS_getgid, SYS_getegid, SYS_uname, SYS_sysinfo, SYS_getrandom, SYS_getrlimit};
@@ -72,7 +72,7 @@ class Program {
     Add(BPF_JMP | BPF_JEQ | BPF_K, static_cast<uint32_t>(number), 0, 1);
     Return(answer);
   }
-  // If all conditions are met. May be said several times of one number.
+  // If all conditions are met. There may be several rules for a number.
   void AllowIf(int number, const std::vector<Condition>& conditions) {
     const size_t begin = code_.size();
     Add(BPF_JMP | BPF_JEQ | BPF_K, static_cast<uint32_t>(number), 0, 0);
@@ -92,7 +92,7 @@ class Program {
     Return(SECCOMP_RET_ALLOW);
     for (const size_t exit : exits) code_[exit].jf = static_cast<uint8_t>(code_.size() - exit - 1);
     Load(offsetof(seccomp_data, nr));
-    // Another number: the accumulator holds it still.
+    // Another number: it is still in the accumulator.
     code_[begin].jf = static_cast<uint8_t>(code_.size() - begin - 1);
   }
   std::vector<sock_filter> Finish() && {
@@ -117,7 +117,7 @@ void AllowDescriptorCalls(Program* program) {
   for (const uint32_t request : {TCGETS, TIOCGWINSZ, FIONREAD}) {
     program->AllowIf(SYS_ioctl, {{1, kAll, request}});
   }
-  // To whom the socket is connected, never to an address: that can begin a connection.
+  // To the connected peer, never to an address: that could begin a connection.
   program->AllowIf(SYS_sendto, {{4, kAll, 0, /*whole=*/true}});
   program->AllowIf(SYS_setsockopt, {{1, kAll, IPPROTO_TCP}, {2, kAll, TCP_NODELAY}});
   program->AllowIf(SYS_setsockopt, {{1, kAll, SOL_SOCKET}, {2, kAll, SO_RCVTIMEO}});
@@ -133,7 +133,7 @@ void AllowProcessCalls(int pid, Program* program) {
   program->AllowIf(SYS_prctl, {{0, kAll, PR_SET_NAME}});
   program->AllowIf(SYS_prctl, {{0, kAll, PR_SET_VMA}});
   program->AllowIf(SYS_clone, {{0, CLONE_THREAD | kNamespaceFlags, CLONE_THREAD}});
-  // Its flags are in memory, where no filter sees them; without it the C library uses clone.
+  // Its flags are in memory, where a filter cannot read them; without it the C library uses clone.
   program->Answer(SYS_clone3, SECCOMP_RET_ERRNO | ENOSYS);
 }
 
@@ -156,7 +156,7 @@ std::vector<sock_filter> SeccompProgram(int pid, bool may_resolve) {
 absl::Status InstallSeccompFilter(bool may_resolve) {
   std::vector<sock_filter> code = SeccompProgram(getpid(), may_resolve);
   const sock_fprog program = {static_cast<unsigned short>(code.size()), code.data()};
-  // What is confined has no secrets from itself: mitigations against speculation only cost time.
+  // The process has no secrets from itself: mitigations against speculation only cost time.
   constexpr unsigned kFlags = SECCOMP_FILTER_FLAG_TSYNC | SECCOMP_FILTER_FLAG_SPEC_ALLOW;
   if (syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, kFlags, &program) == 0) return absl::OkStatus();
   if (errno == EINVAL && syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER,

@@ -15,12 +15,12 @@
 
 namespace hindsight {
 
-// The filter's program. `pid` is the process that it is for: signals it may send to itself only.
+// The filter's program. `pid` is its process, which may send signals to itself only.
 // `may_resolve`: whether something else (Landlock) restricts openat2, whose flags no filter can
 // see; otherwise it answers ENOSYS.
 std::vector<sock_filter> SeccompProgram(int pid, bool may_resolve);
 
-// Puts all threads of this process under the filter for good. Requires: no_new_privs is set.
+// Applies the filter to all threads of this process, irrevocably. Requires: no_new_privs is set.
 absl::Status InstallSeccompFilter(bool may_resolve);
 
 }  // namespace hindsight

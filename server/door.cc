@@ -17,14 +17,14 @@
 namespace hindsight {
 namespace {
 
-// More than that wait in the kernel's queue.
+// Further ones wait in the kernel's queue.
 constexpr size_t kMaxVisitors = 16;
-// While somebody is at the door, how often it is looked whether something has changed.
+// While clients wait to be admitted: how often their state is polled.
 constexpr int kTickMilliseconds = 20;
 // How long a client that was refused may take to read why.
 constexpr std::chrono::seconds kFarewell(2);
 
-// What comes from `socket` without taking it; nullopt: nothing yet. Empty: the other side is gone.
+// Peeks at the input of `socket`; nullopt: nothing yet. Empty: the other side has closed.
 std::optional<std::string> Peek(int socket) {
   char bytes[64];
   const ssize_t size = recv(socket, bytes, sizeof(bytes), MSG_PEEK | MSG_DONTWAIT);
@@ -48,7 +48,7 @@ Door::Door(Listener* listener, PeerUsers users, DoorOptions options)
       users_(std::move(users)),
       options_(std::move(options)),
       wake_(eventfd(0, EFD_CLOEXEC)) {
-  // Who has gone again before being let in must not keep the others waiting.
+  // One that disconnected before being admitted must not keep the others waiting.
   fcntl(listener_->descriptor(), F_SETFL, O_NONBLOCK);
   thread_ = std::thread([this] { Loop(); });
 }
@@ -65,7 +65,7 @@ Door::~Door() {
 absl::StatusOr<Client> Door::Next() {
   std::unique_lock lock(mutex_);
   came_.wait(lock, [this] { return next_.has_value(); });
-  // An error stays: nobody will come any more.
+  // The listener failed for good: no more clients.
   if (!next_->ok()) return next_->status();
   absl::StatusOr<Client> client = *std::exchange(next_, std::nullopt);
   return client;
@@ -82,7 +82,7 @@ void Door::Loop() {
       const std::lock_guard lock(mutex_);
       if (quit_ || (next_ && !next_->ok())) return;
     }
-    if (waiting.size() > 1 && waiting[1].revents != 0) LetIn();
+    if (waiting.size() > 1 && waiting[1].revents != 0) AcceptVisitors();
     for (Visitor& visitor : visitors_) Look(visitor);
     visitors_.erase(std::remove_if(visitors_.begin(), visitors_.end(),
                                    [](const Visitor& visitor) { return visitor.gone; }),
@@ -90,7 +90,7 @@ void Door::Loop() {
   }
 }
 
-void Door::LetIn() {
+void Door::AcceptVisitors() {
   absl::StatusOr<std::unique_ptr<Connection>> accepted = listener_->Accept();
   if (absl::IsUnavailable(accepted.status())) return;
   if (!accepted.ok()) {
@@ -126,13 +126,13 @@ void Door::Look(Visitor& visitor) {
   }
 }
 
-// A client of the right kind: is it its turn?
+// Of a client that may be served: now, later or not at all?
 void Door::Decide(Visitor& visitor) {
   const std::unique_lock lock(mutex_);
   const std::shared_ptr<Connection> served = served_.lock();
   if (served == nullptr) return next_ ? void() : HandOver(visitor);
-  if (HasHungUp(served->descriptor())) return;  // it is about to go
-  // Whoever has yet to say the token keeps nobody out.
+  if (HasHungUp(served->descriptor())) return;  // the session is about to end
+  // A client that has not said the token yet does not block others.
   if (visitor.trusted && !served->proven()) return served->Disconnect();
   const Clock::time_point now = Clock::now();
   if (now - visitor.since < options_.grace) return;
@@ -143,15 +143,15 @@ void Door::Decide(Visitor& visitor) {
                   "another debugger is connected, and a command of it is running: wait until that "
                   "has ended, or interrupt it there");
   }
-  if (visitor.trusted && told_ && now - *told_ < options_.take_over) {
+  if (visitor.trusted && refused_at_ && now - *refused_at_ < options_.take_over) {
     options_.report("another debugger takes the place of one that was idle");
-    told_.reset();
+    refused_at_.reset();
     return served->Disconnect();
   }
   std::string reason = absl::StrCat("another debugger is connected, idle for ", idle.count() / 1000,
                                     " s: end it there");
   if (visitor.trusted) {
-    told_ = now;
+    refused_at_ = now;
     absl::StrAppend(&reason, ", or connect again within ", options_.take_over.count() / 1000,
                     " s to take its place");
   }
@@ -169,8 +169,8 @@ void Door::SayFarewell(Visitor& visitor) {
   const int socket = visitor.connection->descriptor();
   const ssize_t size = recv(socket, bytes, sizeof(bytes), MSG_DONTWAIT);
   const bool asked = size > 0 && absl::StrContains(absl::string_view(bytes, size), '#');
-  if (asked && !visitor.told) {
-    visitor.told = true;
+  if (asked && !visitor.refused) {
+    visitor.refused = true;
     const std::string answer = rsp::Frame(absl::StrCat("E.", visitor.refusal));
     send(socket, absl::StrCat("+", answer).data(), answer.size() + 1, MSG_NOSIGNAL | MSG_DONTWAIT);
     shutdown(socket, SHUT_WR);

@@ -1,9 +1,9 @@
-// Lets clients in, one at a time, and tells the others why not.
+// Admits clients, one at a time, and answers the others with the reason for their refusal.
 //
-// A client is let in when its first byte is one of the protocol's, and its user is this process's;
-// or, where there is a token, on condition that it says the token first. While one is served,
-// another is told that it must wait. If it connects again soon, and the one served is idle, it
-// takes that one's place.
+// A client is admitted if its first byte is one of the protocol's and it runs as this process's
+// user; where there is a token, others are admitted on condition that they say the token first.
+// While one is served, another is refused. If it connects again soon and the one served is still
+// idle, it takes its place.
 
 #ifndef HINDSIGHT_SERVER_DOOR_H_
 #define HINDSIGHT_SERVER_DOOR_H_
@@ -28,11 +28,11 @@
 namespace hindsight {
 
 struct DoorOptions {
-  bool has_token = false;  // whether clients that are not this user's are let in on condition
-  // How long the client that is served may take to go before another one is told to wait.
+  bool has_token = false;  // whether clients of other users are admitted on condition
+  // How long the client served may take to disconnect before another one is refused.
   std::chrono::milliseconds grace{1000};
   std::chrono::milliseconds first_byte{10'000};  // how long a client may be silent
-  std::chrono::milliseconds take_over{30'000};   // how soon it must come again
+  std::chrono::milliseconds take_over{30'000};   // how soon it must connect again
   // Called, by a thread of the door's own, with lines for the user.
   std::function<void(const std::string&)> report = [](const std::string&) {};
 };
@@ -60,13 +60,13 @@ class Door {
     std::shared_ptr<Connection> connection;
     bool trusted = false;  // of this user
     Clock::time_point since;
-    std::string refusal;  // not empty: what it will be told, once it has asked something
-    bool told = false;    // it was, and has some time to read it
+    std::string refusal;   // not empty: the answer to its first question
+    bool refused = false;  // it was sent; the client has some time to read it
     bool gone = false;
   };
 
   void Loop();
-  void LetIn();
+  void AcceptVisitors();
   void Look(Visitor& visitor);
   void Decide(Visitor& visitor);
   void Refuse(Visitor& visitor, std::string reason);
@@ -78,7 +78,7 @@ class Door {
   const DoorOptions options_;
   UniqueFd wake_;
   std::vector<Visitor> visitors_;  // the thread's own
-  std::optional<Clock::time_point> told_;
+  std::optional<Clock::time_point> refused_at_;
 
   std::mutex mutex_;
   std::condition_variable came_;

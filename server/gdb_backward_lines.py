@@ -1,8 +1,8 @@
 """Lets reverse-next and reverse-step go back through a source line at once.
 
 The second part of hindsight_gdb.py. gdb asks a remote server for one instruction after the other
-and does not say how far it means to go, so the server is told before: which instructions each line
-of the function has, and from where else control enters them.
+and does not say how far it means to go, so this sends ahead which instructions each line of the
+function has, and from where else control enters them.
 """
 
 import re
@@ -17,8 +17,8 @@ _ENTERED_FROM_ELSEWHERE = re.compile(r"setjmp|getcontext|swapcontext|makecontext
 _INSTRUCTION = re.compile(r"(?:(?:bnd|notrack|data16|rep\w*|[cdefgs]s)\s+)*"
                           r"(?:(?P<jump>j\w+|loop\w*|xbegin)|(?P<call>l?call\w*))\S*\s*"
                           r"(?:0x(?P<target>[0-9a-f]+)\b)?")
-# The server tells the frame of a function from those it called by the stack pointer: within a line
-# it must not rise above where it was in the line's first state.
+# The server distinguishes the frame of a function from those it called by the stack pointer: within
+# a line it must not rise above where it was in the line's first state.
 _RAISES_STACK_POINTER = re.compile(
     r"(?:rep\w*\s+|bnd\s+)?(?:pop|leave|ret)"
     r"|(?:add|lea|mov|xchg)\w*\s+(?:rsp,|.*,\s*%rsp$)")

@@ -19,7 +19,7 @@ struct GdbScript {
 // What gdb prints. `target` is borrowed, and served on a thread of its own meanwhile.
 std::string RunGdb(Target* target, const GdbScript& script);
 
-// The first of `texts` that does not occur in `output` behind the one before it; empty if all do.
+// The first of `texts` that does not occur in `output` after the one before it; empty if all do.
 std::string FirstOutOfOrder(const std::string& output, const std::vector<std::string>& texts);
 
 }  // namespace hindsight

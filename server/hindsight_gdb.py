@@ -1,7 +1,7 @@
 """Commands for gdb that jump within a recording.
 
-`monitor goto` moves the program behind gdb's back: gdb goes on showing the registers and memory it
-has cached. These commands run the monitor command and then make gdb look again.
+`monitor goto` moves the program without gdb's knowledge: gdb continues to show the registers and
+memory it has cached. These commands run the monitor command and then make gdb read them again.
 
     hindsight goto start | end | POSITION | PERCENT% | snapshot N | bookmark NAME | thread TID [end]
     hindsight start, hindsight end, hindsight back, hindsight forward
@@ -36,10 +36,10 @@ def _select_thread(tid):
 
 
 def _forget(tid):
-    """Makes gdb forget all it knows of the program's state, and look at the thread `tid`."""
+    """Flushes gdb's caches of the program's state and selects the thread `tid`."""
     gdb.execute("maintenance flush register-cache", to_string=True)
     gdb.execute("maintenance flush dcache", to_string=True)
-    # Threads may have come and gone; this asks for them.
+    # Threads may have started and ended; this lists them again.
     gdb.execute("info threads", to_string=True)
     _select_thread(tid)
     # Breakpoint conditions and `finish` results may hang on to a frame that is gone.
@@ -135,7 +135,7 @@ class Jump(gdb.Command):
 
 
 class Discard(gdb.Command):
-    """Leave the throw-away copy that writing to memory or registers has made."""
+    """Throw away the copy that writing to memory or registers has made."""
 
     def __init__(self):
         super().__init__("hindsight discard", gdb.COMMAND_RUNNING, gdb.COMPLETE_NONE)
@@ -167,7 +167,7 @@ class _Bookmarks:
             self._path = os.path.join(directory, "bookmarks")
 
     def load(self):
-        """Tells the server those of the file, once."""
+        """Sends those in the file to the server, once."""
         if self._loaded:
             return
         self._loaded = True
@@ -243,7 +243,7 @@ class When(gdb.Command):
         super().__init__("hindsight when", gdb.COMMAND_STATUS, gdb.COMPLETE_NONE)
 
     def invoke(self, argument, from_tty):
-        # gdb does not tell the server which thread the user has selected before it must.
+        # gdb sends its selected thread only with packets that need it.
         thread = gdb.selected_thread()
         tid = argument.strip() or (str(thread.ptid[1]) if thread else "")
         output, _ = _monitor(("when " + tid).strip())
@@ -251,10 +251,10 @@ class When(gdb.Command):
 
 
 def _name_selected_thread():
-    """Makes gdb tell the server which thread is selected, before a `monitor` command.
+    """Makes gdb send its selected thread to the server, before a `monitor` command.
 
-    With those commands it does not, so that the server would go by the thread it was asked about
-    last: after `info threads` and `thread apply`, any. A read that no cache answers does it."""
+    It does not with those commands, and the server would assume the thread that gdb asked about
+    last: after `info threads` and `thread apply`, any. A read that no cache answers sends it."""
     thread = gdb.selected_thread()
     if thread is None or not thread.is_stopped():
         return
@@ -321,7 +321,7 @@ def _auto_load_scripts(name):
     name). Only such as gdb would load for a file of this machine."""
     if os.path.exists(name):
         patterns = [glob.escape(path) for path in {name, os.path.realpath(name)}]
-    else:  # which file is behind the link is not known, nor whether /lib is one
+    else:  # which file a link leads to is not known, nor whether /lib is one
         patterns = [prefix + glob.escape(name) + "*" for prefix in ("", "/usr")]
     for directory in _directories("auto-load scripts-directory"):
         for pattern in patterns:
@@ -376,7 +376,7 @@ Bookmark("unbookmark", "Forget the name of a position.\n\nhindsight unbookmark N
 Question("bookmarks", "List the named positions of the recording.")
 Discard()
 When()
-Question("threads", "List all threads of the recording, and from where to where they lived.")
+Question("threads", "List all threads of the recording, and where each began and ended.")
 Question("processes", "List all processes of the recording.")
 Question("snapshots", "List the full keyframes of the recording, numbered.")
 Question("events", """List the events of the recording around the present position.

@@ -76,8 +76,8 @@ std::string ReadTable(int fd) {
   return text;
 }
 
-// The user of the socket with this end and that peer. Of a connection that ends the table says 0,
-// whoever's it was; so only those that stand count.
+// The user of the socket with this end and that peer. The table has user 0 for connections that
+// are being closed, so only established ones count.
 std::optional<uid_t> FindUser(const std::string& table, const Endpoint& own, const Endpoint& peer) {
   for (const absl::string_view line : absl::StrSplit(table, '\n')) {
     // sl local remote state queues timer retransmits uid ...

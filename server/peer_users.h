@@ -18,8 +18,9 @@ class PeerUsers {
   // Without /proc only the peers of Unix sockets are known.
   static PeerUsers Open();
 
-  // The user whose process holds the other end of `socket`: as the kernel tells of a Unix socket,
-  // or as its table of TCP connections says. nullopt: not known, as of a peer on another machine.
+  // The user whose process holds the other end of `socket`: from SO_PEERCRED for a Unix socket,
+  // from the kernel's table of TCP connections otherwise. nullopt: unknown, such as a remote
+  // peer's.
   std::optional<uid_t> UserOf(int socket) const;
   bool knows_tcp() const { return tcp_.valid() || tcp6_.valid(); }
 

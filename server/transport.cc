@@ -25,7 +25,7 @@ absl::Status ErrnoStatus(absl::string_view what) { return absl::ErrnoToStatus(er
 
 absl::Status Closed() { return absl::UnavailableError("the client has closed the connection"); }
 
-// Clients that may wait to be looked at.
+// Clients that may wait to be accepted.
 constexpr int kQueue = 16;
 
 struct HostPort {
@@ -73,7 +73,7 @@ bool IsLoopback(const sockaddr& address) {
   return IN6_IS_ADDR_LOOPBACK(&reinterpret_cast<const sockaddr_in6&>(address).sin6_addr);
 }
 
-// True if `path` is a socket that nobody listens on any more.
+// True if `path` is a socket that no process listens on any more.
 bool IsAbandonedSocket(const sockaddr_un& address) {
   struct stat info {};
   if (lstat(address.sun_path, &info) != 0 || !S_ISSOCK(info.st_mode)) return false;
@@ -108,7 +108,7 @@ absl::StatusOr<size_t> Connection::Read(absl::Span<char> out, bool wait) {
     waiting_since_ns_ = 0;
     if (size > 0) return static_cast<size_t>(size);
     if (size == 0 || errno == ECONNRESET) return Closed();
-    // Only if the owner of the socket has limited its patience; not the end of the connection.
+    // Only if the owner of the socket has set a timeout; not the end of the connection.
     if (errno == EAGAIN) return absl::DeadlineExceededError("nothing came from the client");
     if (errno != EINTR) return ErrnoStatus("reading from the client");
   }
@@ -192,7 +192,7 @@ absl::StatusOr<std::unique_ptr<Connection>> Listener::Accept() {
     UniqueFd fd(accept4(socket_.get(), nullptr, nullptr, SOCK_CLOEXEC));
     if (fd.valid()) {
       // Packets are small and each waits for its answer: Nagle would add 40 ms to every one. Fails
-      // on a Unix socket, which needs no such thing.
+      // on a Unix socket, which does not need it.
       const int on = 1;
       setsockopt(fd.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
       return std::make_unique<Connection>(std::move(fd));

@@ -26,7 +26,7 @@ class Connection final : public rsp::ByteStream {
       : input_(std::move(input)), output_owner_(std::move(output)), output_(output_owner_.get()) {}
   // `target remote | hindsight serve --stdio`. Moves both descriptors away, so that nothing printed
   // by mistake can end up between packets: standard output becomes standard error. Also ignores
-  // SIGPIPE, which a closed pipe, unlike a closed socket, cannot be told not to raise.
+  // SIGPIPE, which a write to a closed pipe raises; for sockets a flag prevents it.
   static absl::StatusOr<std::unique_ptr<Connection>> FromStdio();
 
   absl::StatusOr<size_t> Read(absl::Span<char> out, bool wait) override;
@@ -36,7 +36,7 @@ class Connection final : public rsp::ByteStream {
   int descriptor() const { return input_.get(); }
   // How long a read has been waiting for the client; 0 if none is.
   std::chrono::nanoseconds IdleFor() const;
-  // The client finds its connection closed, and so does whoever reads or writes here.
+  // Closes the connection, for the client and for readers and writers here.
   void Disconnect();
   // Whether the client is known to be one that may be served.
   bool proven() const { return proven_; }
@@ -57,8 +57,8 @@ class Listener {
   // `host_port`: "HOST:PORT", ":PORT", "PORT", "[::1]:PORT" or "HOST:"; the host is 127.0.0.1 and
   // the port any free one unless given. Port 0 is any free one too.
   static absl::StatusOr<Listener> Tcp(absl::string_view host_port);
-  // A socket that only this user may connect to. Replaces a socket left behind by a server that is
-  // gone, nothing else. Removed again by the destructor.
+  // A socket that only this user may connect to. Replaces a socket that a server left when it
+  // ended, nothing else. Removed again by the destructor.
   static absl::StatusOr<Listener> Unix(absl::string_view path);
 
   Listener(Listener&& other) noexcept
@@ -69,10 +69,10 @@ class Listener {
   Listener& operator=(Listener&&) = delete;
   ~Listener();
 
-  // What to write behind `target remote`: "127.0.0.1:34567", or the path.
+  // The argument of `target remote`: "127.0.0.1:34567", or the path.
   const std::string& address() const { return address_; }
 
-  // kUnavailable: nobody is there, if the descriptor was made not to block.
+  // kUnavailable: no client waits, and the descriptor does not block.
   absl::StatusOr<std::unique_ptr<Connection>> Accept();
   int descriptor() const { return socket_.get(); }
   // Whether only this machine can reach it.

@@ -24,7 +24,7 @@ std::vector<size_t> FindParents(const std::vector<ProcessInfo>& processes) {
     parents[i] = i;
     if (i == 0 || processes[i].manifest.parent_pid == 0) continue;
     const auto found = by_name.find(Name(processes[i].manifest.parent_directory));
-    // A process comes behind its parent; what says otherwise is damaged.
+    // A process comes after its parent; a trace that says otherwise is damaged.
     parents[i] = found != by_name.end() && found->second < i ? found->second : 0;
   }
   return parents;

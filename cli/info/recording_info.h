@@ -19,15 +19,15 @@ namespace hindsight {
 struct ProcessEntry {
   ProcessInfo process;
   std::string id;       // as `-p` takes it
-  std::string parent;   // the id of the process that made it; empty: none that is recorded
+  std::string parent;   // the id of the process that created it; empty: not recorded
   size_t depth = 0;     // below the recording's first process
-  absl::Status status;  // not OK: its trace cannot be opened, and nothing below is known
+  absl::Status status;  // not OK: its trace cannot be opened, and the fields below are empty
   TraceSummary summary;
   uint64_t bytes = 0;
 };
 
 struct RecordingInfo {
-  std::vector<ProcessEntry> processes;  // each behind the one that made it
+  std::vector<ProcessEntry> processes;  // each after its parent
   std::unique_ptr<TraceReader> first;   // the trace of processes[0]
   std::vector<std::string> warnings;
 
@@ -36,8 +36,8 @@ struct RecordingInfo {
   uint64_t bytes() const;
 };
 
-// Of the recording, or child in it, in `directory`. `positions`: see SummaryOptions. An error only
-// where the first trace cannot be opened.
+// Of the recording, or of a child process in it, in `directory`. `positions`: see SummaryOptions.
+// An error only where the first trace cannot be opened.
 absl::StatusOr<RecordingInfo> ReadRecording(const TraceDirectory& directory, bool positions);
 
 }  // namespace hindsight

@@ -13,7 +13,7 @@ namespace {
 
 constexpr uint64_t kUnknownCpu = ~uint64_t{0};
 
-// What the events tell of one thread.
+// What the events say about one thread.
 struct ThreadEvents {
   ThreadSummary summary;
   uint64_t signals = 0;
@@ -21,7 +21,7 @@ struct ThreadEvents {
 };
 using ByThread = absl::flat_hash_map<int32_t, ThreadEvents>;
 
-// Adds up slices: one lasts until the next says that it ended.
+// Adds up slices: the event of the next one has the end of each.
 class SliceTimes {
  public:
   void Add(const ProcessEvent& slice, ByThread* threads) {
@@ -132,7 +132,7 @@ TraceSummary Summarize(const TraceReader& trace, const SummaryOptions& options) 
     summary.instructions += thread.summary.instructions;
     summary.threads.push_back(std::move(thread.summary));
   }
-  // The recorder's own count has what events do not show; an interrupted trace has none.
+  // The recorder's own count includes what events do not show; an interrupted trace has none.
   summary.kernel_events = std::max(summary.kernel_events, manifest.ordered_kernel_events);
   if (manifest.state == TraceState::kComplete || manifest.memory_model == "kernel") {
     summary.ordered_instructions = manifest.ordered_instructions;

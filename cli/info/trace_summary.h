@@ -1,4 +1,4 @@
-// What a process's trace holds, in numbers, without replaying it.
+// The contents of a process's trace in numbers, without replaying it.
 
 #ifndef HINDSIGHT_CLI_INFO_TRACE_SUMMARY_H_
 #define HINDSIGHT_CLI_INFO_TRACE_SUMMARY_H_
@@ -21,10 +21,10 @@ struct ThreadSummary {
   uint64_t instructions = 0;
   uint64_t slices = 0;
   // Its turns in the emulator, added up; the last of them only where its end is known. 0: the trace
-  // does not tell, as of a process with one thread.
+  // does not say, as of a process with one thread.
   uint64_t running_ns = 0;
-  std::set<uint64_t> cpus;  // seen on
-  uint64_t moves = 0;       // seen on another CPU than before
+  std::set<uint64_t> cpus;  // that it ran on
+  uint64_t moves = 0;       // to another CPU than before
   // Only with SummaryOptions::positions.
   Position start, end;
 };

@@ -18,7 +18,7 @@ using UniqueElf = std::unique_ptr<Elf, ElfCloser>;
 
 UniqueElf Open(absl::Span<const uint8_t> bytes) {
   elf_version(EV_CURRENT);
-  // Not written to: libelf changes the image only when told to update it, which it never is.
+  // Not written to: libelf changes the image only in elf_update, which is never called.
   char* image = const_cast<char*>(reinterpret_cast<const char*>(bytes.data()));
   return UniqueElf(elf_memory(image, bytes.size()));
 }

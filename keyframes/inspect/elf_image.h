@@ -1,4 +1,4 @@
-// What the server looks up in an ELF file of a trace: a dynamic symbol's bytes.
+// Looks up symbols in an ELF file of a trace.
 //
 // Copyable; borrows the file's bytes. The file may be damaged or hostile: everything read from it
 // is checked against its size.

@@ -60,7 +60,7 @@ std::string Text(const TimelineEvent& listed, const EventMemory& memory) {
   }
 }
 
-// Where the thread of the event, or the process, got by it.
+// The position after the event: its thread's, or the process's.
 std::string Place(const TimelineEvent& listed, const ProcessState& process) {
   if (listed.moment > process.end_moment()) return "end";
   if (listed.event->kind == EventKind::kThreadStart) {

@@ -1,4 +1,4 @@
-// The events of a recording around a moment, as text.
+// Lists the events of a recording around a moment.
 
 #ifndef HINDSIGHT_KEYFRAMES_INSPECT_EVENT_LIST_H_
 #define HINDSIGHT_KEYFRAMES_INSPECT_EVENT_LIST_H_
@@ -15,11 +15,11 @@
 namespace hindsight {
 
 struct EventFilter {
-  uint32_t number = 10;          // before the moment, and behind it
+  uint32_t number = 10;          // before the moment, and after it
   int32_t thread = 0;            // 0: all
   std::vector<EventKind> kinds;  // empty: what a user wants to see of all
 
-  // "syscall", "signals", "fork", ...; false: no such kind.
+  // "syscall", "signals", "fork", ...; false: not a kind.
   bool AddKind(absl::string_view name);
   bool Lists(const ProcessEvent& event) const;
 };

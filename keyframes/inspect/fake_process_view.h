@@ -1,4 +1,4 @@
-// A process that stands still: registers and pages as a test sets them, no files or events.
+// A process at rest for tests: registers and pages as set, no files or events.
 
 #ifndef HINDSIGHT_KEYFRAMES_INSPECT_FAKE_PROCESS_VIEW_H_
 #define HINDSIGHT_KEYFRAMES_INSPECT_FAKE_PROCESS_VIEW_H_

@@ -35,7 +35,7 @@ std::optional<uint64_t> DynamicAddress(absl::Span<const uint64_t> auxv, MemoryRe
     if (!header) return std::nullopt;
     if (header->p_type == PT_DYNAMIC) dynamic = header->p_vaddr;
     if (header->p_type == PT_PHDR) linked_headers = header->p_vaddr;
-    // Without a PT_PHDR: the headers stand right behind the ELF header, at the start of the file.
+    // Without a PT_PHDR: the headers follow the ELF header directly, at the start of the file.
     if (header->p_type == PT_LOAD && header->p_offset == 0 && !linked_headers) {
       linked_headers = header->p_vaddr + sizeof(Elf64_Ehdr);
     }
@@ -130,7 +130,7 @@ absl::StatusOr<uint64_t> GlibcTlsAddress(const std::optional<GlibcTlsLayout>& la
                                          uint64_t fs_base, uint64_t link_map, uint64_t offset,
                                          MemoryReader memory) {
   // On amd64 fs_base points at the thread control block: its own address, then the vector (dtv)
-  // of 16-byte entries, one per module; entry 0 tells how current the vector is.
+  // of 16-byte entries, one per module; entry 0 is the generation of the vector.
   constexpr uint64_t kDtvOffset = 8, kDtvEntryBytes = 16;
   constexpr uint64_t kUnallocated = ~uint64_t{0};
   if (fs_base == 0) return absl::NotFoundError("the thread has no thread-local storage yet");

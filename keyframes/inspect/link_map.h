@@ -37,19 +37,19 @@ struct LinkMap {
   std::vector<Library> libraries;  // without the program
 };
 
-// Follows auxv's AT_PHDR to the program's DT_DEBUG, r_debug and the list behind it. Empty for a
+// Follows auxv's AT_PHDR to the program's DT_DEBUG, r_debug and the list it points to. Empty for a
 // static program and before the dynamic linker got that far.
 LinkMap ReadLinkMap(absl::Span<const uint64_t> auxv, MemoryReader memory);
 
-// Where glibc's struct link_map keeps what it knows of thread-local storage. Differs from version
-// to version; the library itself tells thread debuggers.
+// Offsets in glibc's struct link_map of what concerns thread-local storage. They differ between
+// versions; the library exports them for thread debuggers.
 struct GlibcTlsLayout {
   uint32_t module_id_offset = 0;
   std::optional<uint32_t> static_offset_offset;  // l_tls_offset
 };
 
-// The layout told by `library`, the bytes of a libc (or, before glibc 2.34, libpthread) file.
-// nullopt if that file does not tell.
+// The layout exported by `library`, the bytes of a libc (or, before glibc 2.34, libpthread) file.
+// nullopt if that file does not export it.
 std::optional<GlibcTlsLayout> ReadGlibcTlsLayout(absl::Span<const uint8_t> library);
 
 // The address of the byte `offset` of the thread-local storage of the module at `link_map` (0: the

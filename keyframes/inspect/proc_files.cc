@@ -53,8 +53,8 @@ uint64_t EndOfPart(const MapRegion& region, uint64_t start, bool is_known,
 void AppendSmapsEntry(const MapRegion& region, bool is_known, std::string* out) {
   AppendMapsLine(region, out);
   uint64_t size_kb = (region.end - region.start) / 1024;
-  // gcore writes pages of a file only where they were modified. Which were, the trace cannot tell
-  // cheaply, but relocated data is among those that are read-only now. Code is not.
+  // gcore writes pages of a file only where they were modified. Finding those in the trace
+  // is expensive, but relocated data is among those that are read-only now. Code is not.
   bool modified = region.inode == 0 || !(region.protection & PROT_EXEC);
   absl::StrAppendFormat(out, "Size: %d kB\nAnonymous: %d kB\nSwap: 0 kB\nVmFlags:%s%s%s%s%s\n",
                         size_kb, modified ? size_kb : 0, region.protection & PROT_READ ? " rd" : "",

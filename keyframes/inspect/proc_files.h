@@ -17,13 +17,13 @@ namespace hindsight {
 std::string MapsText(const std::vector<MapRegion>& regions);
 
 // /proc/PID/smaps as far as gdb's gcore wants it: the lines of maps, each with its VmFlags. gcore
-// gives up a region of which it cannot read a part. So regions are split where they stop or begin
-// to be known, and the unknown parts are marked as not to be dumped. `known` tells whether all
+// skips a region of which it cannot read a part. So regions are split where they stop or begin
+// to be known, and the unknown parts are marked as not to be dumped. `known` returns whether all
 // bytes of a range of whole pages can be read.
 std::string SmapsText(const std::vector<MapRegion>& regions,
                       absl::FunctionRef<bool(uint64_t start, uint64_t end)> known);
 
-// /proc/PID/cmdline or environ: each string with a zero behind it.
+// /proc/PID/cmdline or environ: each string followed by a zero.
 std::string ZeroTerminated(const std::vector<std::string>& strings);
 
 // Words as raw little-endian bytes: /proc/PID/auxv.

@@ -21,11 +21,11 @@ namespace {
 
 constexpr size_t kSigInfoBytes = 128;
 constexpr size_t kCommandNameBytes = 15;
-constexpr uint64_t kMaxProcessor = 1 << 20;  // no machine has more
+constexpr uint64_t kMaxProcessor = 1 << 20;  // above any real machine
 // Private anonymous, shared anonymous, ELF headers, private huge pages: the kernel's default.
 constexpr char kCoredumpFilter[] = "00000033\n";
 
-// The dynamic linker's name as the program's PT_INTERP has it.
+// The path of the dynamic linker in the program's PT_INTERP.
 std::string InterpreterPath(absl::Span<const uint8_t> program) {
   Elf64_Ehdr header;
   if (program.size() < sizeof(header)) return "";
@@ -156,12 +156,12 @@ std::optional<int32_t> RecordedObjects::FindModule(const std::string& path, uint
                                                    MemoryReader memory) {
   for (size_t i = 0; i < trace_->modules().size(); ++i) {
     const std::string& name = trace_->modules()[i].path;
-    // Lists that no document can hold as it is have it made printable.
+    // Paths in XML replies were made printable.
     if (name == path || Printable(name) == path) return static_cast<int32_t>(i);
   }
   if (auto it = found_.find(path); it != found_.end()) return it->second;
   // Programs name libraries by links (/lib/libz.so.1), maps by files (/usr/lib/libz.so.1.2.13):
-  // what is mapped where the dynamic linker put the library is the file meant.
+  // the file meant is the one mapped where the dynamic linker loaded the library.
   std::optional<int32_t> module;
   absl::Span<const uint64_t> auxv = AuxvWords(moment);
   for (const Library& library : Libraries(moment, memory).libraries) {
@@ -232,7 +232,7 @@ std::string RecordedObjects::CommandLine(uint64_t moment, MemoryReader memory) c
   }
   std::vector<std::string> arguments;
   // In the program's first state the stack pointer points at the number of arguments, and the
-  // pointers to them. (What a forked child begins with is no program's first state.)
+  // pointers to them. (A forked child does not begin in the first state of a program.)
   const FullKeyframe* keyframe = process_->KeyframeAt(begin);
   const bool is_first = begin > 0 || trace_->manifest().start_kind.empty() ||
                         trace_->manifest().start_kind == "launch";

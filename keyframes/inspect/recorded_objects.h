@@ -1,8 +1,8 @@
-// What a debugger asks of a recorded process besides registers and memory: auxiliary vector,
+// What a debugger reads of a recorded process besides registers and memory: auxiliary vector,
 // libraries, thread-local storage, files.
 //
 // Everything comes from the trace; the host's file system is never looked at. Borrows trace and
-// process state, which must outlive it. `moment` is the one that the question is about, and
+// process state, which must outlive it. `moment` is the one asked about, and
 // `memory` reads the memory as it is then. Threads asked about must be alive. One thread at a time.
 
 #ifndef HINDSIGHT_KEYFRAMES_INSPECT_RECORDED_OBJECTS_H_
@@ -33,7 +33,7 @@ class RecordedObjects {
   std::string ExecutablePath(uint64_t moment) const;
   // As the kernel keeps it: what the thread was named, else the last part of the program's path.
   std::string ThreadName(int32_t thread, uint64_t moment) const;
-  // Where the thread ran last, if it has run and the trace tells.
+  // The processor on which the thread ran last; nullopt: unknown.
   std::optional<int> ThreadProcessor(int32_t thread, uint64_t moment);
 
   LinkMap Libraries(uint64_t moment, MemoryReader memory) const;
@@ -53,8 +53,8 @@ class RecordedObjects {
   // The module that was opened by this name, which may be a link to the name it was mapped by.
   std::optional<int32_t> FindModule(const std::string& path, uint64_t moment, MemoryReader memory);
   std::optional<int32_t> ModuleAt(uint64_t address, uint64_t moment) const;
-  // The part of `path` behind /proc/PID/, /proc/TID/ or /proc/PID/task/TID/, and whose it is;
-  // nullopt if it is not there, or not then.
+  // The part of `path` after /proc/PID/, /proc/TID/ or /proc/PID/task/TID/, and its thread;
+  // nullopt if there is none at that moment.
   struct ProcFile {
     int32_t thread = 0;
     std::string name;

@@ -27,11 +27,11 @@ absl::StatusOr<std::string> Link::Receive() {
     events_.pop_front();
     switch (event.kind) {
       case EventKind::kPacket:
-        // If the other side is gone already, its last packet still counts.
+        // If the other side has closed already, its last packet still counts.
         if (acknowledging_) stream_->Write("+").IgnoreError();
         return std::move(event.payload);
       case EventKind::kCorrupt:
-        // Without acknowledgements there is no way to ask again; the stream is said to be reliable.
+        // Without acknowledgements there is no way to ask again; the stream has to be reliable.
         if (acknowledging_) RETURN_IF_ERROR(stream_->Write("-"));
         break;
       case EventKind::kNack:

@@ -22,8 +22,8 @@ namespace hindsight::rsp {
 class ByteStream {
  public:
   virtual ~ByteStream() = default;
-  // Waits until bytes come, or not at all if `wait` is false. Returns how many were read; 0 if none
-  // have come yet. kUnavailable: the other side has closed.
+  // Waits until bytes arrive, or not at all if `wait` is false. Returns how many were read; 0 if
+  // none have arrived yet. kUnavailable: the other side has closed.
   virtual absl::StatusOr<size_t> Read(absl::Span<char> out, bool wait) = 0;
   // Writes all of it. kUnavailable: the other side has closed.
   virtual absl::Status Write(absl::string_view bytes) = 0;
@@ -31,7 +31,7 @@ class ByteStream {
 
 class Link {
  public:
-  // Packets received may have up to this many bytes (gdb is told so as PacketSize).
+  // Packets received may have up to this many bytes (advertised as PacketSize).
   static constexpr size_t kMaxPacketBytes = 0x20000;
 
   explicit Link(ByteStream* stream) : stream_(stream), reader_(kMaxPacketBytes) {}
@@ -42,19 +42,19 @@ class Link {
   absl::StatusOr<std::string> Receive();
   // Sends `payload` with one write.
   absl::Status Send(absl::string_view payload);
-  // True once an interrupt has come behind the packet received last, or the other side has closed.
-  // Reads what is there, never waits.
+  // True once an interrupt has arrived after the packet received last, or the other side has
+  // closed. Reads what is there, never waits.
   bool PollInterrupt();
-  // Whether an interrupt has come before the packet received last, at `since` or later. Forgets it.
+  // Whether an interrupt arrived before the packet received last, at `since` or later. Forgets it.
   bool TakeEarlyInterrupt(std::chrono::steady_clock::time_point since);
-  // Tells a client that waits for an answer that somebody is there: a byte between packets, which
+  // Shows a client that waits for a reply that the server is alive: a byte between packets, which
   // it skips.
   absl::Status KeepAlive() { return stream_->Write("+"); }
   // From now on packets are neither acknowledged nor expected to be.
   void StopAcknowledging() { acknowledging_ = false; }
 
  private:
-  // Moves what has come from the stream to events_.
+  // Moves what has arrived from the stream to events_.
   absl::Status Fill(bool wait);
 
   ByteStream* stream_;

@@ -18,10 +18,10 @@ namespace hindsight::rsp {
 uint8_t Checksum(absl::string_view payload);
 
 // The payload as it goes on the wire. Requires: the payload holds no '#' or '$'; binary parts were
-// escaped by the one who put them in.
+// escaped by the caller.
 std::string Frame(absl::string_view payload);
 
-// Undoes run-length encoding: "0* " is "0000" (the character behind '*' minus 29 says how many
+// Undoes run-length encoding: "0* " is "0000" (the character after '*', minus 29, is how many
 // more). Only replies may be encoded so. nullopt if a run repeats nothing, is cut off or has a bad
 // count, or the whole would exceed `max_bytes`.
 std::optional<std::string> ExpandRuns(absl::string_view payload, size_t max_bytes);
@@ -41,7 +41,7 @@ struct Event {
 
 // Cuts a byte stream into events. Takes any bytes in pieces of any size; what is neither packet nor
 // one of the single bytes is skipped, as the protocol says. Holds at most one packet of the maximal
-// size beside what was appended. Copyable. One thread at a time.
+// size besides what was appended. Copyable. One thread at a time.
 class PacketReader {
  public:
   explicit PacketReader(size_t max_packet_bytes) : max_packet_bytes_(max_packet_bytes) {}

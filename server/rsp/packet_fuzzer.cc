@@ -1,4 +1,4 @@
-// Feeds wild bytes to everything that reads the wire.
+// Feeds arbitrary bytes to everything that parses input from the connection.
 
 #include <cstddef>
 #include <cstdint>

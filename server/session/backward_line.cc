@@ -89,7 +89,7 @@ absl::StatusOr<RunStop> StepBackward(Target* target, const RunRequest& request,
   const BackwardLine* line = LineAt(lines, from->pc);
   const std::optional<Place> to = PlaceOf(target, target->ThreadOf(request.thread));
   if (line == nullptr || !to.has_value() || to->pc == line->start) return event;
-  // Where the first state of the line was left backward, gdb looks at where it came from.
+  // The first state of the line was left backward: gdb continues from where control came from.
   const bool inside = LineAt(lines, to->pc) == line;
   const bool called = !inside && from->pc != line->start && IsReturn(*from, *to);
   if (!inside && !called) return event;

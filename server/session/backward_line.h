@@ -20,14 +20,14 @@ namespace hindsight {
 
 struct BackwardLine {
   uint64_t start = 0, end = 0;  // its instructions
-  // Instructions elsewhere that may jump into it behind its start.
+  // Instructions elsewhere that may jump into the middle of it.
   std::vector<uint64_t> entries;
 };
 
 // "START,END[,ENTRY]...;START,END...", in hexadecimal; may be empty.
 absl::StatusOr<std::vector<BackwardLine>> ParseBackwardLines(absl::string_view text);
 
-// One step backward, as `request` says, and then to where the line is left if that was in one.
+// Steps back once, as `request` says; if that ends within a line, to where the line was entered.
 absl::StatusOr<RunStop> StepBackward(Target* target, const RunRequest& request,
                                      const std::vector<BackwardLine>& lines);
 

@@ -10,7 +10,7 @@
 namespace hindsight {
 namespace {
 
-// The program as a condition sees it: in the thread that reached the breakpoint.
+// The program as a condition reads it: in the thread that reached the breakpoint.
 class ThreadContext final : public ExpressionContext {
  public:
   ThreadContext(Target* target, ThreadRef thread) : target_(target), thread_(thread) {}
@@ -117,7 +117,7 @@ bool BreakpointTable::AnyHolds(const std::vector<std::string>& conditions, Threa
   ThreadContext context(target_, thread);
   return std::any_of(conditions.begin(), conditions.end(), [&](const std::string& bytecode) {
     const absl::StatusOr<int64_t> value = EvaluateExpression(bytecode, &context);
-    // gdb evaluates the condition again and tells the user what is wrong with it.
+    // gdb evaluates the condition again and shows the user what is wrong with it.
     return !value.ok() || *value != 0;
   });
 }

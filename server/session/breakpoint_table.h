@@ -1,4 +1,4 @@
-// The breakpoints and watchpoints a client has set, as the target wants to have them.
+// The breakpoints and watchpoints a client has set, in the form the target takes.
 //
 // Borrows `target`, whose registers and memory the conditions read. Neither copyable nor movable
 // (conditions point back). One thread at a time.
@@ -16,7 +16,7 @@
 
 namespace hindsight {
 
-// The digit behind Z and z.
+// The digit after Z and z.
 enum class BreakpointType : uint8_t { kSoftware, kHardware, kWrite, kRead, kAccess };
 
 struct BreakpointRequest {

@@ -1,9 +1,10 @@
-// Writes to the program, as calling a function from gdb makes them: into a throw-away copy.
+// A client's writes to registers and memory, such as those of a function call from gdb: they go to
+// a throw-away copy of the program.
 //
-// A diversion begins with the first byte of memory or register written. When all registers are
-// again what they were at that moment, which is how gdb finishes a call, it is set aside: the
-// recording is back, and the next write goes on in the same copy. It is thrown away when the
-// program moves, with `monitor discard` and with the session.
+// A diversion begins with the first byte of memory or register written. When all registers have
+// their old values again, which is how gdb finishes a call, the copy is set aside: the recording
+// shows again, and the next write continues in the same copy. It is thrown away when the program
+// moves, by `monitor discard` and at the end of the session.
 //
 // Of several threads the one whose registers were written last runs; when its call is done, the
 // one before it does.

@@ -56,7 +56,7 @@ void InterruptWatch::Raise() {
   interrupt_->store(true);
 }
 
-// The lock is held meanwhile, so Disarm waits: the link never has two users.
+// Holds the lock, so Disarm waits: the link never has two users.
 void InterruptWatch::Look() {
   if (link_->PollInterrupt()) Raise();
   const auto now = std::chrono::steady_clock::now();

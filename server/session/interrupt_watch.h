@@ -1,15 +1,15 @@
-// Looks for the client's interrupt (Ctrl-C) while the session's thread is busy running, and keeps a
-// client patient that waits for an answer: gdb gives up a question after some seconds of silence,
-// but a run never.
+// Polls for the client's interrupt (Ctrl-C) while the session's thread is running the program, and
+// keeps a client from timing out while a query is answered: gdb waits some seconds for a reply to a
+// query, and without limit for a stop.
 //
-// The flag stays raised until somebody has acted on it (Acted): gdb makes one command of many short
-// runs (a condition that it evaluates itself, a step over a line), and an interrupt that comes
-// between two of them, or while one ends for another reason, is meant for the next. What is older
-// than two seconds when a run begins was meant for a command that had just ended, and is forgotten.
+// The flag stays raised until it has been acted on (Acted): gdb makes one command of many short
+// runs (a condition that it evaluates itself, a step over a line), and an interrupt that arrives
+// between two of them, or while one ends for another reason, is meant for the next. One that is
+// older than two seconds when a run begins was meant for a command that had just ended: ignored.
 //
-// Takes turns with that thread at the link: outside Arm..Disarm the link belongs to the session, in
-// between to the watch. A run that ends soon costs no system call: the watch's thread looks every
-// few milliseconds and goes on ticking for a while after the last run before it sleeps for good.
+// The link belongs to the watch between Arm and Disarm, to the session otherwise. A short run costs
+// no system call: the watch's thread polls every few milliseconds, and continues to for a while
+// after the last run before it sleeps.
 //
 // Borrows `link` and `interrupt`, which must outlive it. Neither copyable nor movable.
 
@@ -34,13 +34,13 @@ class InterruptWatch {
   InterruptWatch(const InterruptWatch&) = delete;
   InterruptWatch& operator=(const InterruptWatch&) = delete;
 
-  // The interrupt has been reported to the client, or is none of the next run's business.
+  // The interrupt has been reported to the client, or does not concern the next run.
   void Acted();
 
-  // Armed for as long as it lives. Raises the flag at once for an interrupt that came before.
+  // Armed while it lives. Raises the flag at once for an interrupt that arrived before.
   class Armed {
    public:
-    // `patience`: whether the client must be told now and then that it is not forgotten.
+    // `patience`: send the client a sign of life now and then.
     explicit Armed(InterruptWatch* watch, bool patience = false) : watch_(watch) {
       watch_->Arm(patience);
     }
@@ -66,7 +66,7 @@ class InterruptWatch {
   std::condition_variable wake_;
   bool armed_ = false;  // guarded by mutex_, as are the next ones
   bool patience_ = false;
-  std::chrono::steady_clock::time_point heard_;  // when the client heard of us last
+  std::chrono::steady_clock::time_point heard_;  // when something was last sent to the client
   bool asleep_ = false;  // the thread waits for a notification, not for the next tick
   bool quit_ = false;
   std::chrono::steady_clock::time_point raised_at_;  // while the flag is raised

@@ -69,8 +69,8 @@ absl::StatusOr<uint64_t> ParseAddress(absl::string_view arguments) {
   return *address;
 }
 
-// As much of `range` as is known and fits into one reply. Fewer bytes than asked for are an answer;
-// none at all are an error unless none were asked for.
+// As much of `range` as is known and fits into one reply. Fewer bytes than requested are a valid
+// reply; none at all are an error unless none were requested.
 absl::StatusOr<std::string> Read(SessionState& state, const MemoryRange& range) {
   constexpr uint64_t kMaxBytes = rsp::Link::kMaxPacketBytes / 2 - 16;  // as hex or all escaped
   std::string bytes(std::min(range.size_bytes, kMaxBytes), '\0');

@@ -1,5 +1,5 @@
-// The packets served: one table that binds a packet's name to what parses and answers it, and to
-// the feature that tells clients about it. What qSupported advertises is computed from it.
+// The packets served: one table that binds a packet's name to its parser, its handler and the
+// feature that advertises it. The reply to qSupported is computed from it.
 
 #ifndef HINDSIGHT_SERVER_SESSION_PACKET_TABLE_H_
 #define HINDSIGHT_SERVER_SESSION_PACKET_TABLE_H_

@@ -53,8 +53,9 @@ Reply ProcessInfo(SessionState& state, absl::string_view) {
                          state.target->current_thread().pid, rsp::HexEncode(kTriple));
 }
 
-// "" or a process id. A client told of a fork lets one of the two processes go. The child is not
-// here, so that is soon done; when it is the parent, the client is about to go on with the child.
+// "" or a process id. A client that has received a fork event detaches from one of the two
+// processes. The child is not here, so there is nothing to do for it; if it detaches from the
+// parent, it means to continue with the child.
 Reply Detach(SessionState& state, absl::string_view process) {
   const std::optional<uint64_t> pid = rsp::ParseHex(process);
   if (pid.has_value() && state.forks.announced.erase(static_cast<int32_t>(*pid)) > 0) {

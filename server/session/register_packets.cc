@@ -81,7 +81,7 @@ Reply ReadOne(SessionState& state, int number) {
   return rsp::HexEncode(*bytes);
 }
 
-// An error reply would make gdb give up the connection; "not supported" it tells to the user.
+// An error reply would make gdb give up the connection; "not supported" it shows to the user.
 Reply AnswerWrite(const absl::Status& status) { return status.ok() ? "OK" : ""; }
 
 Reply WriteOne(SessionState& state, const RegisterWrite& write) {
@@ -101,7 +101,7 @@ Reply WriteAll(SessionState& state, const std::string& bytes) {
     const int number = next++;
     const std::string value = bytes.substr(offset, info.bits / 8);
     offset += value.size();
-    // Writing what is there already must not begin a diversion.
+    // Writing the present value must not begin a diversion.
     const absl::StatusOr<std::string> present =
         state.target->ReadRegister(state.SelectedThread(), number);
     if (present.ok() && *present == value) continue;

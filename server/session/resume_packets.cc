@@ -25,7 +25,7 @@ struct Resumption {
   bool step = false;
   uint64_t range_start = 0, range_end = 0;
   ThreadRef thread;          // tid 0 or less: not named
-  bool only_thread = false;  // nothing is said of the others: they are not to be resumed
+  bool only_thread = false;  // the others are not named: they are not to be resumed
 };
 
 absl::Status Malformed() { return absl::InvalidArgumentError("malformed resume packet"); }
@@ -121,8 +121,8 @@ std::string RefuseToReverse(SessionState& state) {
   return StopReply(state, begin);
 }
 
-// A client that was told of a vfork leaves its breakpoints out until it is told that the child has
-// its own memory; here it always has, once the call is over.
+// After a vfork event a client leaves its breakpoints out until `vforkdone` says that the child no
+// longer shares the memory; here that is so once the call has returned.
 std::string VforkDone(SessionState& state) {
   const ThreadRef thread = std::exchange(state.forks.vfork_parent, {});
   const std::vector<ThreadRef> threads = state.target->threads();
@@ -141,7 +141,7 @@ void ChooseThread(SessionState& state, const Resumption& resumption, RunRequest*
     request->thread = chosen->tid;
     request->only_thread = true;
   } else if (state.target->InDiversion() && !state.diversion.threads.empty()) {
-    // Not the one that gdb has stepped off a breakpoint before, though it spoke of that one last.
+    // Not the one that gdb stepped off a breakpoint before, though it named that one last.
     request->thread = state.diversion.threads.back().thread.tid;
   } else {
     request->thread =
@@ -175,7 +175,7 @@ RunRequest MakeRequest(SessionState& state, Direction direction, const Resumptio
   return request;
 }
 
-// Who knows of a breakpoint steps off it, or removes it, before continuing.
+// A client that knows of a breakpoint steps off it, or removes it, before continuing.
 void ForgetStaleBreakpoint(SessionState& state) {
   if (state.repeated_stop.times < 2) return;
   state.breakpoints.RemoveAt(state.repeated_stop.address);
@@ -255,7 +255,7 @@ Reply Run(SessionState& state, Direction direction, const Resumption& resumption
   if (!event.ok()) return StopAfterError(state, event.status());
   if (event->kind == StopKind::kInterrupted) state.watch->Acted();
   NoteBreakpoint(state, *event, request);
-  // The client takes for granted that its breakpoints went with the program they were set in.
+  // The client assumes that its breakpoints vanished with the program they were set in.
   if (event->kind == StopKind::kExec) state.breakpoints.RemoveAll();
   state.forks.reported_child = event->child;
   if (event->kind == StopKind::kVfork && state.client.vfork_events) {
@@ -279,7 +279,7 @@ Reply VContActions(SessionState&, absl::string_view) { return "vCont;c;C;s;S;r";
 
 Reply Status(SessionState& state, absl::string_view) { return StatusReply(state); }
 
-// The recorded process, for a client that came when there was none to be seen (see SessionLock).
+// The recorded process, for a client that had to say a token first (see SessionLock).
 Reply Attach(SessionState& state, absl::string_view process) {
   const std::optional<uint64_t> pid = rsp::ParseHex(process);
   if (pid != static_cast<uint64_t>(state.target->current_thread().pid)) {
@@ -338,7 +338,7 @@ Reply SetBackwardLines(SessionState& state, std::vector<BackwardLine> lines) {
   return "OK";
 }
 
-// Of the stops that a client hears of, most are steps of a command; here the user looks.
+// Most stops reported to a client are single steps of a command; this is the end of a command.
 Reply NoteVisit(SessionState& state, absl::string_view) {
   if (!state.target->InDiversion()) state.target->NoteVisit(state.SelectedThread());
   return "OK";
@@ -349,7 +349,7 @@ Reply PassSignals(SessionState& state, const std::bitset<256>& signals) {
   return "OK";
 }
 
-// Which signals the program may see without gdb hearing of them: in a recording it has seen them.
+// Which signals the program may receive without a stop: in a recording it has received them.
 Reply ProgramSignals(SessionState&, const std::bitset<256>&) { return "OK"; }
 
 struct SyscallCatch {

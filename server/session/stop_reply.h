@@ -1,4 +1,4 @@
-// Tells a client why the program stopped.
+// Stop replies: where and why the program stopped.
 
 #ifndef HINDSIGHT_SERVER_SESSION_STOP_REPLY_H_
 #define HINDSIGHT_SERVER_SESSION_STOP_REPLY_H_

@@ -13,7 +13,7 @@ namespace {
 
 constexpr uint64_t kZeroFlag = 1 << 6;
 
-// If `code` begins with `bytes`, moves rip behind them.
+// If `code` begins with `bytes`, moves rip past them.
 bool Is(absl::string_view code, absl::string_view bytes, RegisterFile* registers) {
   if (!absl::StartsWith(code, bytes)) return false;
   registers->rip += bytes.size();

@@ -264,7 +264,7 @@ RunStop FakeTarget::RunForward(const RunRequest& request) {
         (pc(moved) < request.range_start || pc(moved) >= request.range_end)) {
       return stop(StopKind::kStep, moved);
     }
-    // Behind the check of the range: a breakpoint in it must stop a range step, too.
+    // After the check of the range: a breakpoint in it must stop a range step, too.
     for (const size_t thread : {moved, transition.starts.value_or(moved)}) {
       if (request.only_thread && thread != stepping) continue;
       if (AtBreakpoint(request, thread)) return stop(StopKind::kBreakpoint, thread);
@@ -326,7 +326,7 @@ absl::StatusOr<RunStop> FakeTarget::Resume(const RunRequest& request) {
         request.direction == Direction::kForward ? RunForward(request) : RunBackward(request);
   }
   current_ = Index(last_stop_.thread).value_or(0);
-  // A thread that is gone is nobody's current one.
+  // A thread that has ended is not the current one.
   if (!machine_.threads[current_].alive) current_ = 0;
   return last_stop_;
 }

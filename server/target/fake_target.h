@@ -1,7 +1,8 @@
 // A recorded process for tests: a little machine (fake_machine.h) whose whole run is computed in
 // advance, so that it moves both ways.
 //
-// Owns everything. Neither copyable nor movable. One thread at a time.
+// Its size is that of the Target interface, and of the kinds of stops: it is a simulator of all of
+// them. Owns everything. Neither copyable nor movable. One thread at a time.
 
 #ifndef HINDSIGHT_SERVER_TARGET_FAKE_TARGET_H_
 #define HINDSIGHT_SERVER_TARGET_FAKE_TARGET_H_
@@ -37,7 +38,7 @@ class FakeTarget final : public Target {
 
   // Runs `code` from kCode, with rdi and rsi at kData and rsp in the middle of the stack, until its
   // first thread is at its hlt and the others are gone. See fake_machine.h for what it may be.
-  // Threads have the tids behind kThread's.
+  // Threads have the tids after kThread's.
   FakeTarget(absl::string_view code, FakeOptions options);
   explicit FakeTarget(absl::string_view code, uint64_t rbx = 0)
       : FakeTarget(code, FakeOptions{.rbx = rbx}) {}

@@ -137,10 +137,10 @@ const char* TypesOf(const char* feature) {
 std::vector<RegisterInfo> BuildTable(RegisterSet set) {
   std::vector<RegisterInfo> table(std::begin(kBasic), std::end(kBasic));
   if (set == RegisterSet::kSse) return table;
-  const auto add = [&table](const char* before, int first, int last, const char* behind, int bits,
+  const auto add = [&table](const char* prefix, int first, int last, const char* suffix, int bits,
                             const char* type, const char* feature) {
     for (int i = first; i <= last; ++i) {
-      table.push_back({absl::StrCat(before, i, behind), bits, type, nullptr, feature});
+      table.push_back({absl::StrCat(prefix, i, suffix), bits, type, nullptr, feature});
     }
   };
   add("ymm", 0, 15, "h", 128, "uint128", kAvx);

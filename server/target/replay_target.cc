@@ -28,7 +28,7 @@ ReplayTarget::ReplayTarget(const TraceReader* trace, std::unique_ptr<Timeline> t
 void ReplayTarget::Moved(RunStop stop) {
   registers_.clear();
   current_ = stop.thread;
-  // A thread that is gone cannot be looked at.
+  // A thread that has ended cannot be selected.
   if (!timeline_->IsAlive(current_)) current_ = timeline_->current_thread();
   last_stop_ = std::move(stop);
 }
@@ -64,7 +64,7 @@ RegisterSet ReplayTarget::register_set() {
 absl::StatusOr<RegisterFile> ReplayTarget::RecordedRegisters(int32_t thread) {
   if (auto known = registers_.find(thread); known != registers_.end()) return known->second;
   ASSIGN_OR_RETURN(const RegisterFile registers, view_.Registers(thread));
-  // Conditions of breakpoints ask while the timeline moves.
+  // Not while conditions of breakpoints ask, since the timeline moves on.
   if (!running_) registers_[thread] = registers;
   return registers;
 }

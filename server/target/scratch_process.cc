@@ -12,7 +12,7 @@
 namespace hindsight {
 namespace {
 
-// Instructions between two looks at the interrupt flag: some milliseconds.
+// Instructions between two polls of the interrupt flag: some milliseconds.
 constexpr uint64_t kChunkInstructions = 1'000'000;
 
 }  // namespace
@@ -67,7 +67,7 @@ std::optional<RunStop> ScratchProcess::Step() {
   return std::nullopt;
 }
 
-// After an inexact stop: back to where the chunk began, and step by step to what happened.
+// After an inexact stop: back to where the chunk began, and step by step to the fault.
 std::optional<RunStop> ScratchProcess::StepThroughFault(uint64_t block_count) {
   machine_->RollBack();
   const bool moved = cpu().count() < block_count;

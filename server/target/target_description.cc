@@ -136,7 +136,7 @@ uint64_t* Words(int number, RegisterFile* r) {
   return r->zmm16[number - kRegisterZmm0High - 16] + 4;
 }
 
-// The same of either kind.
+// The words of a register of either kind.
 uint64_t* Location(int number, RegisterFile* r) {
   uint64_t* word = IntegerWord(number, r);
   return word != nullptr ? word : Words(number, r);

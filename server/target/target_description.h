@@ -52,16 +52,16 @@ struct RegisterInfo {
 // Indexed by register number.
 absl::Span<const RegisterInfo> Registers(RegisterSet set = RegisterSet::kAvx512);
 
-// What qXfer:features:read:target.xml answers: everything in one document, without includes.
+// The reply to qXfer:features:read:target.xml: one document, without includes.
 const std::string& TargetXml(RegisterSet set);
 
-// The bytes of register `number`, little-endian, as long as its description says. orig_rax is no
+// The bytes of register `number`, little-endian, as long as its description says. orig_rax is not
 // part of the register file: it reads as -1, "not in a system call".
 // Requires: 0 <= number < kRegisterCount.
 std::string EncodeRegister(const RegisterFile& registers, int number);
 
-// The inverse. False, and `registers` unchanged, if there is no such register or `bytes` has not
-// its size. A write of orig_rax is accepted and forgotten, since gdb makes one with each write of
+// The inverse. False, and `registers` unchanged, if the number is invalid or `bytes` has another
+// size. A write of orig_rax is accepted and ignored, since gdb makes one with each write of
 // pc.
 bool DecodeRegister(absl::Span<const uint8_t> bytes, int number, RegisterFile* registers);
 

@@ -96,7 +96,7 @@ Child Child::Start(const std::vector<std::string>& argv, const ChildOptions& opt
   if (child.pid_ == 0) {
     Become(argv, options, in.read.get(), out.write.get(), err.write.get());
   }
-  setpgid(child.pid_, child.pid_);  // Also here: who comes second does no harm.
+  setpgid(child.pid_, child.pid_);  // Also here: whichever process is second does no harm.
   child.pidfd_.Reset(static_cast<int>(syscall(SYS_pidfd_open, child.pid_, 0)));
   CHECK(child.pidfd_.valid());
   child.in_ = std::move(in.write);
@@ -201,7 +201,7 @@ ChildResult Child::Finish() {
   CloseInput();
   while (Pump()) {
   }
-  SignalGroup(SIGKILL);  // Whoever it left behind.
+  SignalGroup(SIGKILL);  // Processes that outlive it.
   return result_;
 }
 

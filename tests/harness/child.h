@@ -1,4 +1,4 @@
-// Child processes of a test: started with pipes, watched with a deadline, never left behind.
+// Child processes of a test: started with pipes, limited by a deadline, never left running.
 
 #ifndef HINDSIGHT_TESTS_HARNESS_CHILD_H_
 #define HINDSIGHT_TESTS_HARNESS_CHILD_H_
@@ -15,7 +15,7 @@ namespace hindsight::e2e {
 
 struct ChildOptions {
   std::string input;                     // for standard input
-  bool keep_input_open = false;          // else it ends behind `input`
+  bool keep_input_open = false;          // else it ends after `input`
   std::string directory;                 // working directory; empty: this process's
   std::vector<std::string> environment;  // "NAME=value", added to this process's
   // From start to end. The machine may be slow and busy; this only bounds a hang.
@@ -47,8 +47,8 @@ class Child {
   const std::string& out() const { return result_.out; }
   const std::string& err() const { return result_.err; }
 
-  // Waits until standard output (or error) holds `text` at `*position` or behind, and moves
-  // `*position` behind it. False if the child ended or timed out before that.
+  // Waits until standard output (or error) holds `text` at `*position` or later, and moves
+  // `*position` past it. False if the child ended or timed out before that.
   bool WaitForOut(const std::string& text, size_t* position);
   bool WaitForErr(const std::string& text, size_t* position);
 

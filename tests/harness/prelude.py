@@ -46,7 +46,7 @@ def instruction():
 
 
 def run(command):
-    """Runs a command that resumes; tells what stopped it.
+    """Runs a command that resumes; returns what stopped it.
 
     "breakpoint 3" (watchpoints too), "signal SIGSEGV", or "other": the ends of the recording and
     steps that are done.

@@ -20,7 +20,7 @@ namespace {
 // programs find what the emulator's own tests do not think of.
 constexpr char kSelfCheck[] = "--self-check=2";
 
-// Outputs may be megabytes: tells only where they part.
+// Outputs may be megabytes: reports only where they differ.
 void ExpectSameText(const std::string& what, const std::string& native,
                     const std::string& recorded) {
   if (native == recorded) return;
