@@ -158,7 +158,9 @@ struct RecordValues {
   SizeValue omit_bulk;
 };
 
-void AddOptions(Options* options, RecordOptions* record, RecordValues* values) {
+// In the order of the help, in groups: the run, its part to record, the contents of the trace, and
+// how to record it.
+void AddRunOptions(Options* options, RecordOptions* record, RecordValues* values) {
   options->Add("output", &record->directory, "DIR",
                "The trace: a directory that does not exist or is empty. Without it "
                "PROG-N.hindsight in the current directory, N the lowest number that is free.");
@@ -185,6 +187,9 @@ void AddOptions(Options* options, RecordOptions* record, RecordValues* values) {
       "that run only. The exit status is that run's, or 0 if none failed. Best with "
       "--chaos.");
   options->ValueIfNoneGiven("forever");
+}
+
+void AddPartOptions(Options* options, RecordOptions* record, RecordValues* values) {
   options->Add("start-at", &record->start_at, "WHERE",
                "Record from here on, each time any thread gets here: FUNCTION, FILE:FUNCTION or an "
                "address (0x...). Before that, the program runs natively.");
@@ -207,6 +212,9 @@ void AddOptions(Options* options, RecordOptions* record, RecordValues* values) {
       "Record until the last process that the program created has ended, such as a daemon; "
       "Ctrl-C ends it earlier. Otherwise recording ends with the program, and processes "
       "that outlive it continue unrecorded.");
+}
+
+void AddTraceContentOptions(Options* options, RecordOptions* record, RecordValues* values) {
   options->Add(
       "quiet", &values->quiet, "",
       "Print only errors: no progress, and not where the trace is. (Progress is shown on a "
@@ -224,6 +232,9 @@ void AddOptions(Options* options, RecordOptions* record, RecordValues* values) {
       "What CPUID reports to the program: host (this machine's features, so that it computes "
       "what it computes natively) or portable (only features that are emulated: often "
       "faster, and the trace needs no particular processor).");
+}
+
+void AddEngineOptions(Options* options, RecordOptions* record, RecordValues* values) {
   options->Add("engine", &values->engine, "NAME", "How to record: emulate.");
   options->Add("light-keyframe-interval", &record->light_keyframe_interval, "N",
                "Begin a segment every N instructions; 0: only at the start. Shorter ones make "
@@ -315,7 +326,10 @@ int RecordCommand(Arguments arguments) {
       "not found, 126 if it\ncannot be executed, 125 if recording itself fails, 124 after "
       "--timeout. With "
       "--attach: 0, or 125 if\nthat fails.");
-  AddOptions(&options, &record, &values);
+  AddRunOptions(&options, &record, &values);
+  AddPartOptions(&options, &record, &values);
+  AddTraceContentOptions(&options, &record, &values);
+  AddEngineOptions(&options, &record, &values);
   int exit_status = 0;
   auto parsed = ParseOrExit("record", options, arguments, true, &exit_status);
   if (!parsed) return exit_status;
