@@ -229,7 +229,7 @@ TEST(AlteredTest, WhatTheKernelStoredForAnotherThreadMayDiffer) {
   std::filesystem::remove_all(directory);
 }
 
-// Nothing else tells of them: the totals of the copy are those of what is left.
+// Nothing else reports them: the totals of the copy are those of what is left.
 TEST(AlteredTest, SegmentsThatAFullKeyframeNames) {
   Alteration alteration;
   alteration.segment = [](int32_t, uint64_t segment) { return segment == 0; };

@@ -30,7 +30,7 @@ namespace {
 
 using Look = MemoryObserver::Look;
 
-// Failures told of before a test gives up.
+// Failures reported before a test gives up.
 constexpr int kMaxFailures = 8;
 
 // One process of the recording.

@@ -4,17 +4,21 @@
 
 #include <chrono>
 #include <memory>
+#include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "isa/memory_model.h"
 #include "isa/registers.h"
-#include "recorder/emulate/recording.h"
+#include "recorder/emulate/emulate_engine.h"
 #include "recorder/process/process_facts.h"
 #include "recorder/process/program_lookup.h"
 #include "recorder/ptrace/attach.h"
 #include "recorder/ptrace/thread_facts.h"
 #include "recorder/ptrace/tracee.h"
+#include "recorder/session/engine.h"
+#include "recorder/session/recording_session.h"
 #include "tracefmt/manifest.h"
 #include "tracefmt/trace_writer.h"
 
@@ -59,8 +63,17 @@ absl::StatusOr<std::unique_ptr<TraceWriter>> CreateTrace(const RecordOptions& op
   return writer;
 }
 
+std::unique_ptr<Engine> MakeEngine(RecordingSession* session) {
+  switch (session->options().engine) {
+    case EngineKind::kEmulate:
+      return std::make_unique<EmulateEngine>(session);
+  }
+  return nullptr;
+}
+
 // Launches the program, stopped before its first instruction.
-absl::StatusOr<RecordResult> RecordLaunched(const RecordOptions& options, MemoryModel model) {
+absl::StatusOr<RecordResult> RecordLaunched(const RecordOptions& options, MemoryModel model,
+                                            std::unique_ptr<RecordedPart> part) {
   ASSIGN_OR_RETURN(const ExecCommand command, LookUpProgram(options.arguments));
   ASSIGN_OR_RETURN(std::unique_ptr<Tracee> tracee, Tracee::Launch(command));
   if (!Is64Bit(tracee->thread())) {
@@ -70,18 +83,19 @@ absl::StatusOr<RecordResult> RecordLaunched(const RecordOptions& options, Memory
   manifest.arguments = command.arguments;
   manifest.start_kind = options.start_at.empty() ? "launch" : "start-at";
   ASSIGN_OR_RETURN(std::unique_ptr<TraceWriter> writer, CreateTrace(options, manifest));
-  Recording recording(options, model);
-  RETURN_IF_ERROR(recording.SetTrace(std::move(writer), std::move(manifest)));
-  const NativeThread first = {.thread = tracee->thread()};
-  RETURN_IF_ERROR(recording.Begin(tracee->process(), {&first, 1}));
+  RecordingSession session(options, model, std::move(part),
+                           {std::move(writer), std::move(manifest)});
+  const StoppedThread first = {.thread = tracee->thread()};
+  RETURN_IF_ERROR(MakeEngine(&session)->Record(tracee->process(), {&first, 1}));
   tracee->Disown();
-  return recording.Run();
+  return session.Result();
 }
 
-absl::StatusOr<RecordResult> RecordAttached(const RecordOptions& options, MemoryModel model) {
+absl::StatusOr<RecordResult> RecordAttached(const RecordOptions& options, MemoryModel model,
+                                            std::unique_ptr<RecordedPart> part) {
   ASSIGN_OR_RETURN(const std::vector<AttachedThread> attached,
                    AttachToProcess(options.attach_pid, TraceOptions() & ~PTRACE_O_EXITKILL));
-  std::vector<NativeThread> threads;
+  std::vector<StoppedThread> threads;
   std::vector<ThreadToDetach> detach;
   for (const AttachedThread& thread : attached) {
     threads.push_back({thread.thread, thread.group_stop});
@@ -95,12 +109,10 @@ absl::StatusOr<RecordResult> RecordAttached(const RecordOptions& options, Memory
     (void)DetachFromProcess(options.attach_pid, detach, {});
     return writer.status();
   }
-  Recording recording(options, model);
-  absl::Status begun = recording.SetTrace(*std::move(writer), std::move(manifest));
-  if (begun.ok()) begun = recording.Begin(options.attach_pid, threads);
-  // From here on Run lets go of it, whatever happens.
-  recording.Keep(begun);
-  return recording.Run();
+  RecordingSession session(options, model, std::move(part),
+                           {*std::move(writer), std::move(manifest)});
+  RETURN_IF_ERROR(MakeEngine(&session)->Record(options.attach_pid, threads));
+  return session.Result();
 }
 
 }  // namespace
@@ -111,7 +123,9 @@ absl::StatusOr<RecordResult> RecordProgram(const RecordOptions& options) {
   }
   if (options.quantum == 0) return absl::InvalidArgumentError("the quantum must not be 0");
   ASSIGN_OR_RETURN(const MemoryModel model, ModelNamed(options.memory_model));
-  return options.attach_pid != 0 ? RecordAttached(options, model) : RecordLaunched(options, model);
+  ASSIGN_OR_RETURN(std::unique_ptr<RecordedPart> part, RecordedPart::Parse(options));
+  return options.attach_pid != 0 ? RecordAttached(options, model, std::move(part))
+                                 : RecordLaunched(options, model, std::move(part));
 }
 
 }  // namespace hindsight

@@ -183,7 +183,7 @@ TEST_F(RecordTest, MemoryThatIsWrittenThroughProcIsSeenAtOnce) {
   }
 }
 
-// Of a write by a process that is not recorded nobody is told: it is found by looking now and then.
+// Nothing reports a write by a process that is not recorded: it is found by looking now and then.
 TEST_F(RecordTest, MemoryThatIsWrittenFromOutsideIsSeenSoon) {
   std::thread outside([this] {
     int process = 0;

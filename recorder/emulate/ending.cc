@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "recorder/emulate/recording.h"
+#include "recorder/emulate/emulate_engine.h"
 #include "recorder/emulate/thread_engine.h"
 #include "recorder/ptrace/thread_stop.h"
 
@@ -84,16 +84,16 @@ void ThreadEngine::Resume() {
   RegisterFile registers;
   if (!tracee_->GetRegisters(/*vectors=*/true, &registers)) return;  // gone: its stop will tell
   pager_.Reset();
-  pager_.SetSpace(process_->space());
-  if (process_->many_threads()) pager_.BeCareful();
+  pager_.SetSpace(process_->image().space());
+  if (process_->sharing().many_threads()) pager_.BeCareful();
   cpu_->SetRegisters(registers);
   // Another state than the last one recorded.
   cpu_->set_count(cpu_->count() + 1);
   sync_.StartAgain();
   after_call_ = false;
   log_.BeginSegment(sync_.count(), sync_.registers());
-  if (recording_->options().light_keyframe_interval != 0) {
-    next_light_keyframe_ = sync_.count() + recording_->options().light_keyframe_interval;
+  if (engine_->session().options().light_keyframe_interval != 0) {
+    next_light_keyframe_ = sync_.count() + engine_->session().options().light_keyframe_interval;
   }
 }
 

@@ -7,7 +7,7 @@
 #include <cstring>
 
 #include "isa/host_registers.h"
-#include "recorder/emulate/recording.h"
+#include "recorder/emulate/emulate_engine.h"
 #include "recorder/emulate/thread/answered_instructions.h"
 #include "recorder/emulate/thread_engine.h"
 #include "recorder/process/process_facts.h"
@@ -34,7 +34,7 @@ void ThreadEngine::OnSpecial() {
   }
   if (instruction->policy == Policy::kSyscall) {
     RunSystemCall();
-  } else if (IsAnswered(*instruction, recording_->may_forbid_tsc())) {
+  } else if (IsAnswered(*instruction, engine_->may_forbid_tsc())) {
     Answer(*instruction);
   } else {
     // int 0x80 and the like are system calls in disguise.
@@ -47,7 +47,7 @@ void ThreadEngine::OnSpecial() {
 void ThreadEngine::Answer(const Instruction& instruction) {
   Sync();
   const RegisterFile after =
-      AnswerInstruction(instruction, recording_->options().cpu, sync_.registers());
+      AnswerInstruction(instruction, engine_->session().options().cpu, sync_.registers());
   sync_.Transition(after, SideEffect{.kind = SideEffectKind::kInstruction});
 }
 
@@ -121,13 +121,13 @@ void ThreadEngine::FinishStep(const Instruction& instruction, bool reload_map) {
   if (instruction.pushes_flags) ClearTrapFlagAt(after.gpr[kRsp], tracee_.get());
   // The trap comes after each iteration.
   const bool unfinished = instruction.rep && after.rip == sync_.registers().rip;
-  const bool orderable = IsOrderable(instruction, recording_->memory_model());
+  const bool orderable = IsOrderable(instruction, engine_->session().memory_model());
   sync_.Transition(after, SideEffect{.kind = SideEffectKind::kInstruction,
                                      .sequence = orderable ? log_.NextSequence() : 0,
                                      .retired = !unfinished});
   if (reload_map) {
-    recording_->Keep(process_->ReloadMap(tracee_.get(), &log_, cpu_->count()));
-    pager_.SetSpace(process_->space());
+    engine_->session().Keep(process_->image().ReloadMap(tracee_.get(), &log_, cpu_->count()));
+    pager_.SetSpace(process_->image().space());
   }
   if (instruction.writes_memory || instruction.length == 0 ||
       instruction.policy == Policy::kPrivileged) {
@@ -181,7 +181,7 @@ bool ThreadEngine::StepUncached(const Instruction& instruction) {
 
 bool ThreadEngine::RunBackTo(uint64_t count) {
   const absl::StatusOr<bool> met = sync_.RunBackTo(count);
-  recording_->Keep(met.status());
+  engine_->session().Keep(met.status());
   return met.ok() && *met;
 }
 

@@ -1,31 +1,88 @@
-// Recording: threads and processes made by recorded ones.
+#include "recorder/emulate/new_tasks.h"
 
-#include <fcntl.h>
-#include <signal.h>
-#include <sys/ptrace.h>
 #include <sys/wait.h>
 
 #include <cerrno>
+#include <memory>
+#include <string>
 #include <utility>
+#include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
-#include "recorder/emulate/recording.h"
+#include "recorder/emulate/emulate_engine.h"
 #include "recorder/process/process_facts.h"
 #include "recorder/ptrace/attach.h"
 #include "recorder/ptrace/thread_stop.h"
 
 namespace hindsight {
+namespace {
+
+std::string RootOf(pid_t task) { return absl::StrCat("/proc/", task, "/root"); }
+
+// What is a process's own in its manifest.
+void Describe(pid_t process, bool with_environment, Manifest* manifest) {
+  manifest->pid = process;
+  manifest->arguments = CommandLine(process);
+  if (with_environment) manifest->environment = Environment(process);
+  manifest->working_directory = WorkingDirectory(process);
+}
+
+}  // namespace
+
+absl::Status NewTasks::Record(pid_t process, absl::Span<const NativeThread> stopped) {
+  RecordingSession& session = engine_->session();
+  std::vector<NativeThread> threads(stopped.begin(), stopped.end());
+  RETURN_IF_ERROR(SettleThreads(process, absl::MakeSpan(threads)));
+  engine_->foreign_mappings().Forget();
+  Manifest manifest = session.manifest();
+  Describe(process, session.options().store_environment, &manifest);
+  manifest.program = ExecutablePath(process);
+  manifest.auxv = AuxiliaryVector(process);
+  const pid_t first = threads.front().thread;
+  absl::StatusOr<ProcessLog*> log = session.Open(std::move(manifest), nullptr, RootOf(first));
+  if (!log.ok()) {
+    DetachStopped(process, threads);
+    return log.status();
+  }
+  auto recorded = std::make_unique<RecordedProcess>(engine_, *log, Tracee::Adopt(process, first));
+  for (const NativeThread& thread : absl::MakeSpan(threads).subspan(1)) {
+    recorded->AddThread(Tracee::Adopt(process, thread.thread), 0);
+  }
+  Begin(engine_->tasks().AddProcess(std::move(recorded)), threads);
+  return session.status();
+}
+
+absl::Status NewTasks::RecordAgain(RecordedProcess* process,
+                                   absl::Span<const NativeThread> stopped) {
+  std::vector<NativeThread> threads(stopped.begin(), stopped.end());
+  RETURN_IF_ERROR(SettleThreads(process->pid(), absl::MakeSpan(threads)));
+  engine_->foreign_mappings().Forget();
+  RETURN_IF_ERROR(process->ResumeRecording(threads));
+  Begin(process, threads);
+  return engine_->session().status();
+}
+
+void NewTasks::Begin(RecordedProcess* process, absl::Span<const NativeThread> threads) {
+  for (const NativeThread& thread : threads) {
+    ThreadEngine* engine = process->Find(thread.thread);
+    engine_->tasks().AddThread(engine);
+    engine->StartWithoutTurn();
+    if (thread.group_stop != 0) engine->OnGroupStop();
+  }
+}
 
 // The first stop of a task that is traced from birth: it comes at once.
-void Recording::AwaitBirth(pid_t task) {
+void NewTasks::AwaitBirth(pid_t task) {
   if (early_.erase(task) > 0) return;
   int status;
   while (waitpid(task, &status, __WALL) < 0 && errno == EINTR) {
   }
 }
 
-Recording::NewTask Recording::OnNewTask(ThreadEngine* parent, RecordedProcess* process,
-                                        const TraceeStop& stop, uint64_t parent_count) {
+NewTask NewTasks::OnBirth(ThreadEngine* parent, RecordedProcess* process, const TraceeStop& stop,
+                          uint64_t parent_count) {
+  const RecordOptions& options = engine_->session().options();
   AwaitBirth(stop.task);
   NewTask made = {.process = ProcessOf(stop.task)};
   if (made.process == 0) return made;  // killed already
@@ -35,63 +92,59 @@ Recording::NewTask Recording::OnNewTask(ThreadEngine* parent, RecordedProcess* p
     ThreadEngine* const engine =
         process->AddThread(Tracee::Adopt(made.process, stop.task), parent->thread());
     engine->affinity().TakeOver(parent->affinity());
-    tasks_[stop.task] = engine;
+    engine_->tasks().AddThread(engine);
     return made;
   }
-  if (options_.children == ChildPolicy::kOnly && !ShallRecord(made.process)) {
+  if (options.children == ChildPolicy::kOnly && !engine_->session().part().Includes(made.process)) {
     const NativeThread first = {.thread = stop.task};
     parent->affinity().Free(stop.task);
-    RunNatively(made.process, {&first, 1});
+    engine_->native_runs().Run(made.process, {&first, 1});
     return made;
   }
-  made.recorded = options_.children != ChildPolicy::kNone;
+  made.recorded = options.children != ChildPolicy::kNone;
   if (!made.recorded) {
-    NoteUnrecorded();
+    engine_->NoteUnrecorded();
     parent->affinity().Free(stop.task);
-    LetChildGo(stop.task, process->pid(), options_.attach_pid == 0);
+    LetChildGo(stop.task, process->pid(), options.attach_pid == 0);
     return made;
   }
-  Keep(MakeProcess(parent, process, stop, parent_count));
-  if (Find(stop.task) == nullptr) {  // its trace could not be made
+  engine_->session().Keep(MakeProcess(parent, process, stop, parent_count));
+  if (engine_->tasks().Find(stop.task) == nullptr) {  // its trace could not be made
     made.recorded = false;
-    LetChildGo(stop.task, process->pid(), options_.attach_pid == 0);
+    LetChildGo(stop.task, process->pid(), options.attach_pid == 0);
   }
   return made;
 }
 
-absl::Status Recording::MakeProcess(ThreadEngine* parent, RecordedProcess* process,
-                                    const TraceeStop& stop, uint64_t parent_count) {
+absl::Status NewTasks::MakeProcess(ThreadEngine* parent, RecordedProcess* process,
+                                   const TraceeStop& stop, uint64_t parent_count) {
+  RecordingSession& session = engine_->session();
   const pid_t pid = ProcessOf(stop.task);
-  Manifest manifest = process->manifest();
-  manifest.uuid.clear();
-  manifest.pid = pid;
-  manifest.program = process->program();
-  manifest.arguments = CommandLine(pid);
-  if (options_.store_environment) manifest.environment = Environment(pid);
-  manifest.working_directory = WorkingDirectory(pid);
+  Manifest manifest = process->log().manifest();
+  Describe(pid, session.options().store_environment, &manifest);
+  manifest.program = process->image().program();
   manifest.parent_pid = process->pid();
   manifest.parent_thread = parent->thread();
   manifest.parent_count = parent_count;
-  manifest.parent_sequence = sequence_.last;
+  manifest.parent_sequence = session.sequence()->last;
   manifest.start_kind = "fork";
-  ASSIGN_OR_RETURN(std::unique_ptr<TraceWriter> writer, process->writer()->CreateChild(manifest));
-  std::unique_ptr<Tracee> tracee = Tracee::Adopt(pid, stop.task);
-  auto child = std::make_unique<RecordedProcess>(this, std::move(writer), std::move(manifest),
-                                                 std::move(tracee));
-  // Where that is not told, looking at memory more often than needed is all it costs.
+  ASSIGN_OR_RETURN(ProcessLog * log,
+                   session.Open(std::move(manifest), &process->log(), RootOf(stop.task)));
+  auto child = std::make_unique<RecordedProcess>(engine_, log, Tracee::Adopt(pid, stop.task));
+  // Where that is not known, looking at memory more often than needed is all it costs.
   if (SharesMemory(parent->thread(), pid, /*otherwise=*/true)) {
-    child->set_shares_memory();
-    process->set_shares_memory();
+    child->sharing().NoteSharedWithProcess();
+    process->sharing().NoteSharedWithProcess();
     // The thread that made it by vfork sleeps until it has memory of its own.
-    if (!stop.vfork) process->set_lends_memory();
-    if (stop.vfork) child->set_borrows_memory();
-    if (!stop.vfork || process->many_threads()) child->set_lends_memory();
+    if (!stop.vfork) process->sharing().NoteLent();
+    if (stop.vfork) child->sharing().NoteBorrowed();
+    if (!stop.vfork || process->sharing().many_threads()) child->sharing().NoteLent();
   }
-  tasks_[stop.task] = child->threads().front().get();
-  tasks_[stop.task]->affinity().TakeOver(parent->affinity());
-  processes_.push_back(std::move(child));
-  ++result_.processes;
-  return status_;
+  ThreadEngine* const first = child->threads().front().get();
+  engine_->tasks().AddThread(first);
+  first->affinity().TakeOver(parent->affinity());
+  engine_->tasks().AddProcess(std::move(child));
+  return session.status();
 }
 
 }  // namespace hindsight

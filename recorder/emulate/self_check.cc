@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "recorder/emulate/recording.h"
+#include "recorder/emulate/emulate_engine.h"
 #include "recorder/emulate/thread/block_check.h"
 #include "recorder/emulate/thread_engine.h"
 #include "recorder/process/rseq.h"
@@ -21,7 +21,7 @@ constexpr uint64_t kMostInstructions = 24;
 
 // At random, lest a loop be met always in the same state.
 void ThreadEngine::ScheduleCheck() {
-  const uint64_t rate = recording_->options().self_checks_per_million;
+  const uint64_t rate = engine_->session().options().self_checks_per_million;
   if (rate == 0) return;
   const uint64_t count = cpu_->count();
   const uint64_t wanted = std::max<uint64_t>(1, kMillion / rate);
@@ -32,8 +32,8 @@ void ThreadEngine::ScheduleCheck() {
 // Not where memory may be changed meanwhile, by whomever; nor where the kernel would have the
 // thread start over because it was stopped; nor in a process that must survive this one's death.
 bool ThreadEngine::MayCheckBlock() {
-  if (process_->commit_area() != nullptr || process_->SharesMemory() ||
-      process_->asynchronous_writes || pager_.has_shared_pages()) {
+  if (process_->image().commit_area() != nullptr || process_->sharing().shared() ||
+      process_->sharing().asynchronous() || pager_.has_shared_pages()) {
     return false;
   }
   const auto read = [this](uint64_t address, absl::Span<uint8_t> out) {
@@ -60,7 +60,7 @@ void ThreadEngine::CheckBlock() {
   switch (outcome.verdict) {
     case BlockCheck::Verdict::kAgrees:
     case BlockCheck::Verdict::kDiffers:
-      recording_->NoteBlockCheck(outcome.difference);
+      engine_->session().NoteBlockCheck(outcome.difference);
       break;
     case BlockCheck::Verdict::kInterrupted:
       StepNatively(cpu_->next().value_or(Instruction{}), /*reload_map=*/false, outcome.stop);

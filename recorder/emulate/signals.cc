@@ -6,7 +6,7 @@
 #include <cstring>
 #include <utility>
 
-#include "recorder/emulate/recording.h"
+#include "recorder/emulate/emulate_engine.h"
 #include "recorder/emulate/thread_engine.h"
 
 namespace hindsight {
@@ -15,13 +15,13 @@ namespace hindsight {
 TraceeStop ThreadEngine::ResumeAndWait(ResumeHow how, int signal) {
   tracee_->Resume(how, signal);  // fails if the thread is gone, which Wait reports
   return tracee_->Wait([this] {
-    recording_->KeepHouse();
-    recording_->TakeExits(thread());
+    engine_->Tick();
+    engine_->TakeExits(thread());
   });
 }
 
 void ThreadEngine::OnGroupStop() {
-  process_->stopped = true;
+  process_->set_stopped(true);
   tracee_->Listen();
   listening_ = true;
   state_ = State::kWaiting;
@@ -50,8 +50,8 @@ void ThreadEngine::DeliverSignal(TraceeStop stop) {
       tracee_->ForgetSignalMask();
       // The frame may have made the stack grow.
       if (pager_.space().Find(handler.gpr[kRsp]) == nullptr) {
-        recording_->Keep(process_->ReloadMap(tracee_.get(), &log_, cpu_->count()));
-        pager_.SetSpace(process_->space());
+        engine_->session().Keep(process_->image().ReloadMap(tracee_.get(), &log_, cpu_->count()));
+        pager_.SetSpace(process_->image().space());
       }
       if (call.has_value()) Resync(OutputsOfCall(*call, -EINTR));
       Resync(OutputsOfFrame(handler));

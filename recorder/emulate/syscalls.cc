@@ -12,7 +12,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "base/printable.h"
-#include "recorder/emulate/recording.h"
+#include "recorder/emulate/emulate_engine.h"
 #include "recorder/emulate/thread/cpu_time.h"
 #include "recorder/emulate/thread_engine.h"
 #include "recorder/process/exec_privileges.h"
@@ -51,11 +51,11 @@ void ThreadEngine::RunSystemCall() {
     // The process outlives its first thread, of which nothing more will be seen until it ends.
     notes_.Exit(cpu_->count());
   }
-  memory_hashes_.BeforeCall(
-      call.number(), call.arguments(), cpu_->count(),
-      process_->SharesMemory() || process_->asynchronous_writes || pager_.has_shared_pages());
+  memory_hashes_.BeforeCall(call.number(), call.arguments(), cpu_->count(),
+                            process_->sharing().shared() || process_->sharing().asynchronous() ||
+                                pager_.has_shared_pages());
   FindWordsAtEnd(call);
-  recording_->BeforeCall(thread(), call.number(), call.arguments(), Reader());
+  engine_->session().progress().BeforeCall(thread(), call.number(), call.arguments(), Reader());
   call_ = std::move(call);
   state_ = State::kWaiting;
   tracee_->Resume(ResumeHow::kSyscall, 0);  // fails if the thread is gone, which its stop tells
@@ -63,8 +63,8 @@ void ThreadEngine::RunSystemCall() {
 
 // With chaos, whether the turn ends at a system call, if somebody else can use it.
 bool ThreadEngine::EndsAtCall() {
-  TurnScheduler& scheduler = recording_->scheduler();
-  if (!scheduler.chaos() || recording_->alone() || !scheduler.EndsAtCall(thread())) return false;
+  TurnScheduler& scheduler = engine_->scheduler();
+  if (!scheduler.chaos() || engine_->alone() || !scheduler.EndsAtCall(thread())) return false;
   yields_ = true;
   return true;
 }
@@ -74,13 +74,13 @@ std::optional<TraceeStop> ThreadEngine::AwaitStop() {
   if (pending_status_.has_value()) {
     return tracee_->Interpret(*std::exchange(pending_status_, std::nullopt));
   }
-  for (int looks = 0; !recording_->end_wanted() && !listening_; ++looks) {
+  for (int looks = 0; !engine_->session().end_wanted() && !listening_; ++looks) {
     for (int i = 0; i < kPollsBeforeLook; ++i) {
       if (std::optional<TraceeStop> stop = tracee_->Poll()) return stop;
       sched_yield();
     }
     if (Sleeps(scheduling_.Read(), looks)) break;
-    recording_->KeepHouse();
+    engine_->Tick();
   }
   return std::nullopt;
 }
@@ -95,7 +95,7 @@ void ThreadEngine::OnStop(TraceeStop stop) {
       OnGroupStop();
       return;
     case TraceeStopKind::kContinued:
-      process_->stopped = false;
+      process_->set_stopped(false);
       break;
     default:
       break;
@@ -140,7 +140,7 @@ void ThreadEngine::OnCallStop(TraceeStop stop) {
 }
 
 void ThreadEngine::OnNewTask(const TraceeStop& stop) {
-  const Recording::NewTask task = recording_->OnNewTask(this, process_, stop, cpu_->count());
+  const NewTask task = engine_->new_tasks().OnBirth(this, process_, stop, cpu_->count());
   PassTidAddress(stop.task);
   if (task.is_thread || !call_.has_value()) return;
   call_->AddFork(stop, task.process, task.recorded);
@@ -181,23 +181,25 @@ void ThreadEngine::FinishSystemCall() {
   LogForks();
   if (MayChangeSignalMask(call_->number())) tracee_->ForgetSignalMask();
   const auto result = static_cast<int64_t>(after.gpr[kRax]);
-  recording_->AfterCall(thread(), call_->number(), call_->arguments(), result, Reader());
+  engine_->session().progress().AfterCall(thread(), call_->number(), call_->arguments(), result,
+                                          Reader());
   if (result >= 0) {
     AddEmulatedTime(call_->number(), call_->arguments(),
-                    {.thread_ns = emulated_ns_, .process_ns = process_->emulated_ns},
+                    {.thread_ns = emulated_ns_, .process_ns = process_->emulated_ns()},
                     tracee_.get());
   }
   const bool affinity =
       call_->number() == SYS_sched_getaffinity || call_->number() == SYS_sched_setaffinity;
-  if (affinity && result >= 0 && recording_->binds_threads()) NoteAffinity();
-  process_->limits_time |= result >= 0 && LimitsProcessorTime(call_->number(), call_->arguments());
+  if (affinity && result >= 0 && engine_->binds_threads()) NoteAffinity();
+  if (result >= 0 && LimitsProcessorTime(call_->number(), call_->arguments()))
+    process_->NoteTimeLimited();
   if (StartsAsynchronousWrites(call_->number()) && result >= 0)
-    process_->asynchronous_writes = true;
+    process_->sharing().NoteAsynchronous();
   if (MayChangeMap(call_->number())) {
-    recording_->Keep(
-        process_->ReloadMap(tracee_.get(), &log_, cpu_->count(),
-                            ChangedMapRange(call_->number(), call_->arguments(), result)));
-    pager_.SetSpace(process_->space());
+    engine_->session().Keep(
+        process_->image().ReloadMap(tracee_.get(), &log_, cpu_->count(),
+                                    ChangedMapRange(call_->number(), call_->arguments(), result)));
+    pager_.SetSpace(process_->image().space());
   }
   if (result > 0) ReportUntracedTask(result);
   NoteNames();
@@ -208,7 +210,7 @@ void ThreadEngine::FinishSystemCall() {
         kernel_words_.rseq() != 0;  // it fills in the structure when it gets back to the program
   }
   if (call_->number() == SYS_prctl && call_->arguments()[0] == PR_SET_TSC) {
-    recording_->NoteTscForbidden();
+    engine_->NoteTscForbidden();
   }
   SyscallOutputs outputs = OutputsOfCall(*call_, result);
   outputs.known |= has_lent;
@@ -222,18 +224,18 @@ void ThreadEngine::FinishSystemCall() {
 
 void ThreadEngine::ReportUntracedTask(int64_t task) {
   if (!MakesUntracedTask(call_->number(), call_->CloneFlags())) return;
-  recording_->NoteUnrecorded();
+  engine_->NoteUnrecorded();
   std::fprintf(stderr,
                "hindsight: %s (process %d) has made task %lld with CLONE_UNTRACED: it is not "
                "recorded\n",
-               Printable(process_->program()).c_str(), process_->pid(),
+               Printable(process_->image().program()).c_str(), process_->pid(),
                static_cast<long long>(task));
 }
 
 // Of itself or another recorded thread.
 void ThreadEngine::NoteAffinity() {
   const auto target = static_cast<pid_t>(call_->arguments()[0]);
-  ThreadEngine* const engine = target == 0 ? this : recording_->Find(target);
+  ThreadEngine* const engine = target == 0 ? this : engine_->tasks().Find(target);
   if (engine == nullptr) return;
   if (call_->number() == SYS_sched_setaffinity) {
     engine->affinity_.NoteChange();
@@ -268,14 +270,14 @@ void ThreadEngine::FinishExec() {
     process_->LetGo("started a program that is not for x86-64");
     return;
   }
-  recording_->Keep(process_->OpenImage(tracee_.get()));
-  tracee_->UseCommitArea(process_->commit_area());
-  pager_.SetSpace(process_->space());
-  process_->LogWholeMap(&log_, cpu_->count());
+  engine_->session().Keep(process_->image().Open(tracee_.get()));
+  tracee_->UseCommitArea(process_->image().commit_area());
+  pager_.SetSpace(process_->image().space());
+  process_->image().LogWholeMap(&log_, cpu_->count());
   notes_.Name(cpu_->count());
   kernel_words_.set_rseq(RseqOf(thread()));
   kernel_words_.set_tid_at_end(0);
-  recording_->Keep(process_->WriteFullKeyframe(this, /*with_memory=*/true));
+  engine_->session().Keep(process_->WriteFullKeyframe(this, /*with_memory=*/true));
 }
 
 void ThreadEngine::TakeOverExec(ThreadEngine* by) {
@@ -301,11 +303,11 @@ bool ThreadEngine::LeavesBefore(const CallInFlight& call) {
     what = "is going to be traced by its parent (ptrace)";
   } else if (trace.kind == TraceCall::Kind::kAttach) {
     // A task has one tracer only.
-    recording_->LetGoOf(trace.target, "another recorded process traces it (ptrace)");
+    engine_->tasks().LetGoOf(trace.target, "another recorded process traces it (ptrace)");
   } else if (call.number() == SYS_execve || call.number() == SYS_execveat) {
     what = ReasonNotToExec(call);
   } else if (RestrictsSystemCalls(call.number(), call.arguments())) {
-    recording_->Keep(process_->UnpatchVdso(this));
+    engine_->session().Keep(process_->UnpatchVdso(this));
   }
   if (state_ == State::kEnded) return true;  // it traces one of its own threads
   if (what.empty()) return false;
@@ -341,10 +343,10 @@ std::string ThreadEngine::ReadPath(uint64_t address) const {
 void ThreadEngine::NoteNames() {
   const bool own = call_->number() == SYS_prctl && call_->arguments()[0] == PR_SET_NAME;
   if (call_->number() == SYS_openat && absl::EndsWith(ReadPath(call_->arguments()[1]), "/comm")) {
-    process_->names_may_change = true;
+    process_->set_names_may_change(true);
   }
-  const bool others = call_->number() == SYS_close && process_->names_may_change;
-  if (others) process_->names_may_change = false;
+  const bool others = call_->number() == SYS_close && process_->names_may_change();
+  if (others) process_->set_names_may_change(false);
   for (const auto& engine : process_->threads()) {
     if ((own && engine.get() == this) || (others && engine->begun())) {
       engine->notes_.Name(engine->count());

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "recorder/emulate/recording.h"
+#include "recorder/emulate/emulate_engine.h"
 #include "recorder/emulate/thread/instruction_outputs.h"
 #include "recorder/emulate/thread_engine.h"
 #include "recorder/syscalls/output_trust.h"
@@ -21,12 +21,13 @@ namespace hindsight {
 // was found to be changed that `effects` do not tell of.
 bool ThreadEngine::Resync(SyscallOutputs effects, ProcessPager::Compare compare) {
   if (const auto rseq = kernel_words_.Rseq()) effects.written.push_back(*rseq);
-  pager_.set_written_elsewhere(process_->WrittenElsewhere());
+  pager_.set_written_elsewhere(process_->sharing().written_elsewhere());
   effects.known = std::exchange(others_.known, true) && effects.known;
   if (std::exchange(follows_, false)) effects.Add(std::exchange(others_, {}));
-  for (const MemoryRange& range : process_->TakeWritten()) effects.written.push_back(range);
+  for (const MemoryRange& range : process_->sharing().TakeWritten())
+    effects.written.push_back(range);
   const bool told = pager_.Resync(effects, effects.known ? compare : ProcessPager::Compare::kAll);
-  if (!process_->many_threads()) return told;
+  if (!process_->sharing().many_threads()) return told;
   for (const auto& engine : process_->threads()) {
     if (engine.get() != this && engine->begun()) engine->others_.Add(effects);
   }
@@ -38,7 +39,7 @@ void ThreadEngine::ResyncAfterCall(SyscallOutputs outputs) {
   if (!outputs.known) NoteUnknownMemory(absl::StrCat("system call ", call_->number()));
   const ProcessPager::Compare compare = ComparedAfterCall(outputs);
   if (Resync(std::move(outputs), compare)) return;
-  process_->StopTrustingOutputs();
+  process_->sharing().StopTrusting();
   NoteUnknownMemory("somebody who is not recorded");
 }
 
@@ -49,15 +50,15 @@ ProcessPager::Compare ThreadEngine::ComparedAfterCall(const SyscallOutputs& outp
   constexpr uint32_t kCallsPerProbe = 64;
   // Who has given the kernel or a driver memory to store to later has done so by such a call.
   if (!outputs.known || LetsOthersStore(call_->number(), call_->arguments())) {
-    process_->StopTrustingOutputs();
+    process_->sharing().StopTrusting();
   }
   const std::optional<int> file = ActsOn(call_->number(), call_->arguments());
   const auto kind = [&] {
     return KindOfFile(tracee_->ProcPath(absl::StrCat("fd/", *file).c_str()));
   };
-  if (outputs.writes_files && file.has_value() && !recording_->writes_memory_files() &&
+  if (outputs.writes_files && file.has_value() && !engine_->writes_memory_files() &&
       kind() == FileKind::kMemory) {
-    recording_->NoteMemoryFileWritten();
+    engine_->NoteMemoryFileWritten();
   }
   if (!process_->TrustsOutputs() || pager_.pages_in_use() < kFewPages ||
       !StoresAsTold(call_->number(), call_->arguments()) ||
@@ -83,15 +84,15 @@ void ThreadEngine::TakeChangesOfOthers() {
     return;
   }
   SyscallOutputs effects = std::exchange(others_, {});
-  effects.written = process_->TakeWritten();
-  pager_.set_written_elsewhere(process_->WrittenElsewhere());
+  effects.written = process_->sharing().TakeWritten();
+  pager_.set_written_elsewhere(process_->sharing().written_elsewhere());
   pager_.Resync(effects);
 }
 
 void ThreadEngine::NoteUnknownMemory(const std::string& why) {
   notes_.MemoryUnknown(cpu_->count(), why);
-  if (!process_->borrows_memory()) return;
-  ThreadEngine* const lender = recording_->Find(process_->manifest().parent_thread);
+  if (!process_->sharing().borrows()) return;
+  ThreadEngine* const lender = engine_->tasks().Find(process_->log().manifest().parent_thread);
   if (lender != nullptr) lender->ForgetMemory(why);
 }
 
@@ -103,16 +104,18 @@ void ThreadEngine::ForgetMemory(const std::string& why) {
 
 void ThreadEngine::NoteWritesToOther() {
   const auto target = static_cast<pid_t>(call_->arguments()[0]);
-  ThreadEngine* const other = recording_->Find(target);
+  ThreadEngine* const other = engine_->tasks().Find(target);
   if (other == nullptr || other->process_ == process_ || other->cpu_ == nullptr) return;
-  for (const MemoryRange& range : call_->RemoteWrites()) other->process_->NoteWritten(range);
+  for (const MemoryRange& range : call_->RemoteWrites())
+    other->process_->sharing().NoteWritten(range);
 }
 
 void ThreadEngine::ReturnMemory() {
-  if (!process_->TakeBorrowed()) return;
-  ThreadEngine* const lender = recording_->Find(process_->manifest().parent_thread);
+  if (!process_->sharing().TakeBorrowed()) return;
+  ThreadEngine* const lender = engine_->tasks().Find(process_->log().manifest().parent_thread);
   if (lender == nullptr) return;
-  for (const MemoryRange& page : pager_.WritablePages()) lender->process_->NoteWritten(page);
+  for (const MemoryRange& page : pager_.WritablePages())
+    lender->process_->sharing().NoteWritten(page);
   NoteWordsAtEnd(lender->process_);
 }
 
@@ -121,7 +124,7 @@ bool ThreadEngine::TakeBackMemory() {
   for (const CallInFlight::Fork& fork : call_->forks()) {
     if (fork.kind != ForkKind::kVfork || !fork.recorded) continue;
     // It has memory of its own by now, or has ended.
-    ThreadEngine* const child = recording_->Find(fork.process);
+    ThreadEngine* const child = engine_->tasks().Find(fork.process);
     if (child != nullptr) child->ReturnMemory();
     taken = true;
   }
@@ -136,7 +139,7 @@ ReadMemory ThreadEngine::Reader() const {
 
 SyscallOutputs ThreadEngine::OutputsOfCall(const CallInFlight& call, int64_t result) const {
   SyscallOutputs outputs = call.Outputs(result, Reader());
-  if (outputs.shares_memory && result > 0) process_->set_lends_memory();
+  if (outputs.shares_memory && result > 0) process_->sharing().NoteLent();
   return outputs;
 }
 
@@ -158,7 +161,7 @@ SyscallOutputs ThreadEngine::OutputsOfStep(const RegisterFile& before) const {
 
 // `task` is being made by the system call the thread is in.
 void ThreadEngine::PassTidAddress(pid_t task) {
-  ThreadEngine* const made = recording_->Find(task);
+  ThreadEngine* const made = engine_->tasks().Find(task);
   if (made == nullptr || !call_.has_value()) return;
   made->kernel_words_.OnClone(call_->CloneFlags(), call_->ChildTidAddress());
 }
@@ -167,13 +170,13 @@ void ThreadEngine::FindWordsAtEnd(const CallInFlight& call) {
   const int64_t number = call.number();
   const bool leaves_memory =
       number == SYS_exit_group || number == SYS_execve || number == SYS_execveat;
-  const bool ends = number == SYS_exit || (leaves_memory && process_->borrows_memory());
+  const bool ends = number == SYS_exit || (leaves_memory && process_->sharing().borrows());
   kernel_words_.set_robust_mutexes(ends ? RobustFutexes(thread(), Reader())
                                         : std::vector<MemoryRange>());
 }
 
 void ThreadEngine::NoteWordsAtEnd(RecordedProcess* process) {
-  for (const MemoryRange& word : kernel_words_.AtEnd()) process->NoteWritten(word);
+  for (const MemoryRange& word : kernel_words_.AtEnd()) process->sharing().NoteWritten(word);
 }
 
 }  // namespace hindsight

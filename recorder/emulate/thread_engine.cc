@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "base/waiting_calls.h"
-#include "recorder/emulate/recording.h"
+#include "recorder/emulate/emulate_engine.h"
 #include "recorder/process/rseq.h"
 #include "recorder/process/scheduling.h"
 #include "recorder/ptrace/thread_facts.h"
@@ -27,56 +27,56 @@ RegisterFile RegistersOf(Tracee* tracee) {
 
 }  // namespace
 
-ThreadEngine::ThreadEngine(Recording* recording, RecordedProcess* process,
+ThreadEngine::ThreadEngine(EmulateEngine* engine, RecordedProcess* process,
                            std::unique_ptr<Tracee> tracee, int32_t maker)
-    : recording_(recording),
+    : engine_(engine),
       process_(process),
       tracee_(std::move(tracee)),
       maker_(maker),
-      log_(process->writer(), tracee_->thread(), recording->sequence()),
-      pager_(tracee_.get(), &process->modules(), &log_, &process->witnesses()),
+      log_(process->log().writer(), tracee_->thread(), engine->session().sequence()),
+      pager_(tracee_.get(), &process->log().modules(), &log_, &process->witnesses()),
       memory_hashes_(tracee_.get(), &pager_, &log_),
       sync_(&pager_, &log_, RegistersOf(tracee_.get())),
-      clock_(&recording->scheduler(), recording->options().quantum),
+      clock_(&engine->scheduler(), engine->session().options().quantum),
       scheduling_(process->pid(), tracee_->thread()),
       notes_(&log_, &scheduling_),
       affinity_(tracee_->thread()),
-      probe_random_(recording->options().seed) {}
+      probe_random_(engine->session().options().seed) {}
 
 ThreadEngine::~ThreadEngine() {
   if (cpu_ == nullptr) return;
   pager_.Leave();
-  recording_->GiveBack(std::move(cpu_));
+  engine_->cpus().GiveBack(std::move(cpu_));
 }
 
 bool ThreadEngine::wants_turn() const {
   if (state_ == State::kEnded) return false;  // whatever it was stopped for before
   if (pending_status_.has_value()) return true;
-  return state_ == State::kReady && !process_->stopped;
+  return state_ == State::kReady && !process_->stopped();
 }
 
 // The thread's first turn.
 void ThreadEngine::Begin() {
   RegisterFile registers;
-  absl::StatusOr<std::unique_ptr<Cpu>> cpu = recording_->TakeCpu(&pager_);
-  recording_->Keep(cpu.status());
+  absl::StatusOr<std::unique_ptr<Cpu>> cpu = engine_->cpus().Take(&pager_);
+  engine_->session().Keep(cpu.status());
   if (!cpu.ok()) return;
   cpu_ = *std::move(cpu);
   pager_.set_cpu(cpu_.get());
-  tracee_->UseCommitArea(process_->commit_area());
-  if (process_->many_threads()) pager_.BeCareful();
-  pager_.SetSpace(process_->space());
-  if (recording_->scheduler().chaos()) {
+  tracee_->UseCommitArea(process_->image().commit_area());
+  if (process_->sharing().many_threads()) pager_.BeCareful();
+  pager_.SetSpace(process_->image().space());
+  if (engine_->scheduler().chaos()) {
     pager_.set_note_writes(ProcessPager::NoteWrites::kShared);
   }
-  pager_.set_bulk_bytes(recording_->options().bulk_bytes);
+  pager_.set_bulk_bytes(engine_->session().options().bulk_bytes);
   if (tracee_->GetRegisters(/*vectors=*/true, &registers)) cpu_->SetRegisters(registers);
   cpu_->set_count(0);
-  sync_.Start(cpu_.get(), recording_->memory_model());
+  sync_.Start(cpu_.get(), engine_->session().memory_model());
   log_.BeginSegment(0, sync_.registers());
   ScheduleCheck();
-  if (recording_->options().light_keyframe_interval != 0) {
-    next_light_keyframe_ = recording_->options().light_keyframe_interval;
+  if (engine_->session().options().light_keyframe_interval != 0) {
+    next_light_keyframe_ = engine_->session().options().light_keyframe_interval;
   }
 }
 
@@ -84,30 +84,32 @@ void ThreadEngine::BeginTurn() {
   const bool first = cpu_ == nullptr;
   if (first) Begin();
   if (cpu_ == nullptr) return;
-  if (recording_->binds_threads()) affinity_.Follow();
-  process_->FollowForeignMappings();
-  pager_.SetSpace(process_->space());
+  if (engine_->binds_threads()) affinity_.Follow();
+  process_->image().FollowForeignMappings();
+  pager_.SetSpace(process_->image().space());
   pager_.set_count(cpu_->count());
   if (process_->StartsSlice(this)) {
-    notes_.Slice(cpu_->count(), recording_->NowNs(), process_->last_turn_end_ns());
+    notes_.Slice(cpu_->count(), engine_->session().NowNs(), process_->last_turn_end_ns());
   }
   if (first) {
     // A launched program's first thread begins the recording: nothing is before it.
-    const bool orderable = process_->many_threads() || process_->manifest().parent_pid != 0;
+    const bool orderable =
+        process_->sharing().many_threads() || process_->log().manifest().parent_pid != 0;
     notes_.Start(cpu_->count(), maker_, orderable);
     kernel_words_.set_rseq(RseqOf(thread()));
-    if (process_->full_keyframes() == 0) {
+    if (process_->log().full_keyframes() == 0) {
       // A child's memory is its parent's at first.
-      recording_->Keep(process_->WriteFullKeyframe(this, process_->manifest().parent_pid == 0));
+      engine_->session().Keep(
+          process_->WriteFullKeyframe(this, process_->log().manifest().parent_pid == 0));
     }
     if (const auto word = kernel_words_.AtStart()) Resync({.written = {*word}});
-  } else if (process_->SharesMemory()) {
+  } else if (process_->sharing().shared()) {
     TakeChangesOfOthers();
   } else if (!pending_status_.has_value() && pager_.has_shared_pages()) {
     pager_.ResyncShared();
   }
   if (process_->TakeKeyframeWanted()) {
-    recording_->Keep(process_->WriteFullKeyframe(this, /*with_memory=*/true));
+    engine_->session().Keep(process_->WriteFullKeyframe(this, /*with_memory=*/true));
   }
   process_->NoteTurn(this);
 }
@@ -115,37 +117,37 @@ void ThreadEngine::BeginTurn() {
 void ThreadEngine::StartWithoutTurn() {
   if (cpu_ != nullptr) return;
   BeginTurn();
-  process_->NoteTurnEnd(recording_->NowNs());
+  process_->NoteTurnEnd(engine_->session().NowNs());
 }
 
 // Timers that count processor time are the kernel's, and so is that time: the thread uses up
 // natively what it was emulated for.
 void ThreadEngine::UseOwedTime() {
   constexpr uint64_t kSmallest = 1'000'000, kLargest = 10'000'000;
-  const std::optional<uint64_t> loop = process_->vdso_loop();
+  const std::optional<uint64_t> loop = process_->image().vdso_loop();
   if (owed_ns_ < kSmallest || !loop.has_value()) return;
   if (kernel_words_.rseq() != 0) LeaveSequence();
   Sync();
   const uint64_t paid = std::min(owed_ns_, tracee_->UseTime(*loop, std::min(owed_ns_, kLargest)));
   owed_ns_ -= paid;
   emulated_ns_ -= paid;
-  process_->emulated_ns -= paid;
+  process_->SubtractEmulatedTime(paid);
   Resync({});
 }
 
 void ThreadEngine::OnLimit() {
   sync_.Reach(cpu_->count());
-  if (process_->limits_time) UseOwedTime();
+  if (process_->limits_time()) UseOwedTime();
   if (SignalIsDue()) {
     RunOneNatively();
     return;
   }
   if (process_->full_keyframe_due()) {
     Sync();
-    recording_->Keep(process_->WriteFullKeyframe(this, /*with_memory=*/true));
+    engine_->session().Keep(process_->WriteFullKeyframe(this, /*with_memory=*/true));
   } else if (cpu_->count() >= next_light_keyframe_) {
     LightKeyframe();
-  } else if (process_->asynchronous_writes) {
+  } else if (process_->sharing().asynchronous()) {
     Sync();
     Resync({});
   } else if (pager_.has_shared_pages()) {
@@ -177,9 +179,9 @@ void ThreadEngine::ParkForCommit() {
 // Whether another thread of the process may be storing something, or has and the view does not show
 // it yet.
 bool ThreadEngine::OthersMayStore() const {
-  if (!process_->SharesMemory()) return false;
-  if (process_->SharesMemoryWithProcess() || process_->asynchronous_writes ||
-      process_->has_written()) {
+  if (!process_->sharing().shared()) return false;
+  if (process_->sharing().with_process() || process_->sharing().asynchronous() ||
+      process_->sharing().has_written()) {
     return true;
   }
   const auto& threads = process_->threads();
@@ -204,7 +206,7 @@ bool ThreadEngine::MayStore() const {
 }
 
 void ThreadEngine::Sync() {
-  if (process_->commit_area() != nullptr && pager_.has_changes()) {
+  if (process_->image().commit_area() != nullptr && pager_.has_changes()) {
     for (const auto& other : process_->threads()) {
       if (other.get() != this) other->ParkForCommit();
     }
@@ -227,7 +229,7 @@ void ThreadEngine::LightKeyframe() {
 TraceWriter::ThreadState ThreadEngine::NewSegment() {
   memory_hashes_.OfSomePages(kPagesSampled, sync_.count());
   log_.EndSegment(sync_.count(), sync_.registers());
-  if (recording_->options().light_keyframe_interval != 0) {
+  if (engine_->session().options().light_keyframe_interval != 0) {
     next_light_keyframe_ = sync_.count() + LightKeyframeInterval();
   }
   pager_.StartSegment();
@@ -242,8 +244,8 @@ TraceWriter::ThreadState ThreadEngine::NewSegment() {
 uint64_t ThreadEngine::LightKeyframeInterval() const {
   constexpr uint64_t kInstructionsPerPage = 80'000;  // 0.05 bytes an instruction
   constexpr uint64_t kLongest = 16;                  // times what was asked for
-  const uint64_t shortest = recording_->options().light_keyframe_interval;
-  if (!recording_->options().adapt_light_keyframes) return shortest;
+  const uint64_t shortest = engine_->session().options().light_keyframe_interval;
+  if (!engine_->session().options().adapt_light_keyframes) return shortest;
   return std::clamp(pager_.segment_pages() * kInstructionsPerPage, shortest, kLongest * shortest);
 }
 

@@ -43,7 +43,7 @@
 
 namespace hindsight {
 
-class Recording;
+class EmulateEngine;
 
 class ThreadEngine {
  public:
@@ -54,7 +54,7 @@ class ThreadEngine {
     kEnded,
   };
   // `tracee` is stopped. `maker`: the thread that made it, 0 if none is recorded.
-  ThreadEngine(Recording* recording, RecordedProcess* process, std::unique_ptr<Tracee> tracee,
+  ThreadEngine(EmulateEngine* engine, RecordedProcess* process, std::unique_ptr<Tracee> tracee,
                int32_t maker);
   ~ThreadEngine();
   ThreadEngine(const ThreadEngine&) = delete;
@@ -200,7 +200,7 @@ class ThreadEngine {
   void OnVanished();
   void EndLog();
 
-  Recording* const recording_;
+  EmulateEngine* const engine_;
   RecordedProcess* const process_;
   std::unique_ptr<Tracee> tracee_;
   const int32_t maker_;

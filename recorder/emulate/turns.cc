@@ -4,7 +4,7 @@
 #include <utility>
 #include <vector>
 
-#include "recorder/emulate/recording.h"
+#include "recorder/emulate/emulate_engine.h"
 #include "recorder/emulate/thread/turn_scheduler.h"
 #include "recorder/emulate/thread_engine.h"
 #include "recorder/process/rseq.h"
@@ -21,33 +21,33 @@ constexpr int kMaxSequenceSteps = 1000;
 }  // namespace
 
 void ThreadEngine::RunTurn() {
-  const uint64_t begun_ns = recording_->NowNs();
+  const uint64_t begun_ns = engine_->session().NowNs();
   BeginTurn();
   if (cpu_ == nullptr) return;
-  const uint64_t ready_ns = recording_->NowNs();
+  const uint64_t ready_ns = engine_->session().NowNs();
   const uint64_t first = cpu_->count();
   RunLegs(begun_ns);
-  const uint64_t done_ns = recording_->NowNs();
-  if (state_ == State::kReady && kernel_words_.rseq() != 0 && !recording_->alone()) LeaveSequence();
+  const uint64_t done_ns = engine_->session().NowNs();
+  if (state_ == State::kReady && kernel_words_.rseq() != 0 && !engine_->alone()) LeaveSequence();
   if (state_ == State::kReady) {
-    if (recording_->flush_due()) sync_.LogHash();
+    if (engine_->session().flush_due()) sync_.LogHash();
     Sync();
   }
-  recording_->Keep(log_.status());
-  if (!recording_->alone()) recording_->scheduler().NoteExecuted(cpu_->count() - first);
-  const uint64_t end_ns = recording_->NowNs();
+  engine_->session().Keep(log_.status());
+  if (!engine_->alone()) engine_->scheduler().NoteExecuted(cpu_->count() - first);
+  const uint64_t end_ns = engine_->session().NowNs();
   process_->NoteTurnEnd(end_ns);
   clock_.End(ready_ns - begun_ns + end_ns - done_ns);
 }
 
 TurnClock::Now ThreadEngine::Now() const {
-  return {.count = cpu_->count(), .ns = recording_->NowNs(), .alone = recording_->alone()};
+  return {.count = cpu_->count(), .ns = engine_->session().NowNs(), .alone = engine_->alone()};
 }
 
 void ThreadEngine::RunLegs(uint64_t begun_ns) {
-  const auto others_wait = [this] { return recording_->OthersWait(this); };
+  const auto others_wait = [this] { return engine_->OthersWait(this); };
   clock_.Begin(begun_ns, Now());
-  while (log_.status().ok() && !recording_->end_wanted()) {
+  while (log_.status().ok() && !engine_->session().end_wanted()) {
     if (state_ == State::kWaiting) {
       std::optional<TraceeStop> stop = AwaitStop();
       if (!stop.has_value()) break;
@@ -62,7 +62,7 @@ void ThreadEngine::RunLegs(uint64_t begun_ns) {
       }
     }
     if (state_ == State::kEnded || state_ == State::kNative) break;
-    recording_->KeepHouse();
+    engine_->Tick();
   }
 }
 
@@ -81,9 +81,9 @@ void ThreadEngine::LeaveSequence() {
 }
 
 TurnClock::Leg ThreadEngine::NextLeg(bool short_leg) {
-  const auto others_wait = [this] { return recording_->OthersWait(this); };
+  const auto others_wait = [this] { return engine_->OthersWait(this); };
   return clock_.NextLeg(cpu_->count(), std::min(next_light_keyframe_, next_check_),
-                        recording_->alone(), short_leg, others_wait);
+                        engine_->alone(), short_leg, others_wait);
 }
 
 void ThreadEngine::Turn() {
@@ -93,21 +93,21 @@ void ThreadEngine::Turn() {
     RunOneNatively();
     return;
   }
-  cpu_->SetBreakpoints(process_->stop_places());
+  cpu_->SetBreakpoints(process_->image().stop_places());
   if (cpu_->count() >= next_check_) {
     CheckBlock();
     return;
   }
-  const bool short_leg = !recording_->alone() || process_->limits_time;
+  const bool short_leg = !engine_->alone() || process_->limits_time();
   const TurnClock::Leg leg = NextLeg(short_leg);
-  if (recording_->scheduler().chaos()) pager_.TakeNotedWrites();
+  if (engine_->scheduler().chaos()) pager_.TakeNotedWrites();
   const uint64_t first = cpu_->count();
-  const uint64_t started = recording_->NowNs();
+  const uint64_t started = engine_->session().NowNs();
   const RunResult result = cpu_->Run({.limit = leg.limit, .exact_limit = leg.exact});
-  const uint64_t took = recording_->NowNs() - started;
+  const uint64_t took = engine_->session().NowNs() - started;
   emulated_ns_ += took;
-  process_->emulated_ns += took;
-  if (process_->limits_time) owed_ns_ += took;
+  process_->AddEmulatedTime(took);
+  if (process_->limits_time()) owed_ns_ += took;
   if (short_leg) clock_.NoteLeg(first, leg, result.stop == Stop::kLimit, took);
   const bool exact = result.stop == Stop::kLimit || result.stop == Stop::kSpecial;
   if (exact && EndNearPlace(first)) return;
@@ -146,8 +146,8 @@ std::vector<uint64_t> ThreadEngine::PlacesSince(uint64_t first) {
 // With chaos, a turn may be made to have ended near such a place, or a pending signal to come
 // there: what was done since the sync point is done again up to there. False: it is not.
 bool ThreadEngine::EndNearPlace(uint64_t first) {
-  TurnScheduler& scheduler = recording_->scheduler();
-  if (!scheduler.chaos() || (recording_->alone() && !clock_.delays_signal())) return false;
+  TurnScheduler& scheduler = engine_->scheduler();
+  if (!scheduler.chaos() || (engine_->alone() && !clock_.delays_signal())) return false;
   const std::vector<uint64_t> places = PlacesSince(first);
   const std::optional<size_t> chosen = scheduler.EndsAtPlace(thread(), places.size());
   if (!chosen.has_value()) return false;
@@ -170,7 +170,7 @@ bool ThreadEngine::SignalIsDue() {
     if (clock_.ForgetSignal()) pager_.set_note_writes(ProcessPager::NoteWrites::kShared);
     return false;
   }
-  if (!recording_->scheduler().chaos()) return true;
+  if (!engine_->scheduler().chaos()) return true;
   if (!clock_.delays_signal()) {
     clock_.DelaySignal(cpu_->count());
     pager_.set_note_writes(ProcessPager::NoteWrites::kAll);

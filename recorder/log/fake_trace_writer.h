@@ -6,6 +6,7 @@
 #include <list>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -48,9 +49,20 @@ class FakeTraceWriter final : public TraceWriter {
     return absl::OkStatus();
   }
   absl::Status FinishFullKeyframe() override { return absl::OkStatus(); }
-  absl::Status Flush() override { return absl::OkStatus(); }
-  absl::Status Finish(const Manifest& manifest) override { return absl::OkStatus(); }
-  uint64_t bytes_written() const override { return 0; }
+  absl::StatusOr<std::unique_ptr<TraceWriter>> CreateChild(const Manifest& manifest) override {
+    auto child = std::make_unique<FakeTraceWriter>();
+    children.push_back(child.get());
+    return child;
+  }
+  absl::Status Flush() override {
+    ++flushes;
+    return status;
+  }
+  absl::Status Finish(const Manifest& manifest) override {
+    finished = manifest;
+    return status;
+  }
+  uint64_t bytes_written() const override { return bytes; }
 
   // The page imports among the records.
   std::vector<PageImport> Imports() const {
@@ -74,6 +86,11 @@ class FakeTraceWriter final : public TraceWriter {
   std::list<std::vector<uint8_t>> lines;
   std::vector<ProcessEvent> events;
   std::vector<uint64_t> pages, module_pages;
+  std::vector<FakeTraceWriter*> children;
+  int flushes = 0;
+  std::optional<Manifest> finished;
+  uint64_t bytes = 0;                                 // what bytes_written returns
+  absl::Status status;                                // what Flush and Finish return
   std::vector<std::pair<uint64_t, uint64_t>> unseen;  // given to DeclareComplete
 
  private:

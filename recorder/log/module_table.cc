@@ -57,7 +57,7 @@ bool ModuleTable::Unchanged(const MapRegion& region) const {
 bool ModuleTable::Equals(const MapRegion& region, uint64_t page, const uint8_t* bytes,
                          uint64_t* offset) const {
   if (!Unchanged(region)) return false;
-  uint8_t contents[kPageBytes] = {};  // zero behind the end of the file, as in the process
+  uint8_t contents[kPageBytes] = {};  // zero after the end of the file, as in the process
   *offset = region.file_offset + (page - region.start);
   const int fd = files_.find(region.module)->second->fd.get();
   return pread(fd, contents, kPageBytes, static_cast<off_t>(*offset)) > 0 &&

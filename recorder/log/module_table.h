@@ -37,7 +37,7 @@ class ModuleTable {
   // Whether the page at `page` of `region` holds just what the stored file has there; if so its
   // offset in the file.
   bool Equals(const MapRegion& region, uint64_t page, const uint8_t* bytes, uint64_t* offset) const;
-  // Whether the file behind the region is unchanged since it was stored.
+  // Whether the region's file is unchanged since it was stored.
   bool Unchanged(const MapRegion& region) const;
   // Modules whose file has been written to since it was stored, each one once.
   std::vector<int32_t> TakeChanged();

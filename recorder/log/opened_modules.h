@@ -35,9 +35,9 @@ class OpenedModules {
   OpenedModules(const OpenedModules&) = delete;
   OpenedModules& operator=(const OpenedModules&) = delete;
 
-  // The file behind `region`, found under its name in the directory tree `root`. nullptr if it is
-  // not to be found, or another file has that name by now. One that was written to since it was
-  // found the last time is another.
+  // The file mapped in `region`, found under its name in the directory tree `root`. nullptr if
+  // there is none, or another file has that name by now. A file that was written to since it was
+  // found the last time counts as another.
   std::shared_ptr<const ModuleFile> Find(const MapRegion& region, const std::string& root);
 
  private:

@@ -12,7 +12,7 @@ namespace hindsight {
 uint64_t ChangedLines(const uint8_t* before, const uint8_t* after);
 // Bit i: line i of the page is not all zero.
 uint64_t NonZeroLines(const uint8_t* page);
-// The lines of `page` chosen by `mask`, one behind the other.
+// The lines of `page` chosen by `mask`, one after the other.
 std::vector<uint8_t> GatherLines(const uint8_t* page, uint64_t mask);
 
 }  // namespace hindsight

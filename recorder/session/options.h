@@ -42,7 +42,7 @@ struct RecordOptions {
   bool adapt_light_keyframes = false;
   uint64_t full_keyframe_interval = 2'000'000'000;
   std::string memory_model = "fence";  // "kernel", "fence", "acqrel" or "load"
-  // What CPUID tells the program.
+  // What CPUID reports to the program.
   CpuModel cpu = CpuModel::kHost;
   ChildPolicy children = ChildPolicy::kFollow;
   std::string only_program;  // base name or path of an executable
