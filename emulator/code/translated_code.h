@@ -9,6 +9,9 @@
 //   epoch    raised when a page of code lost its rights: blocks of an older one are validated again
 //   version  raised when code changed: what was decoded or prepared at an older one is void
 //
+// Its methods are many since each kind of event (a write, lost rights, an unmapped chunk, a stop)
+// must keep the same few tables in step.
+//
 // Not copyable, not movable. One thread at a time.
 
 #ifndef HINDSIGHT_EMULATOR_CODE_TRANSLATED_CODE_H_
