@@ -12,7 +12,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "recorder/emulate/process_pager.h"
+#include "recorder/emulate/pager/process_pager.h"
 #include "recorder/emulate/thread/handed_out.h"
 #include "recorder/log/thread_log.h"
 #include "recorder/ptrace/tracee.h"

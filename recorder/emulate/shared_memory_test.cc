@@ -6,7 +6,7 @@
 
 #include "gtest/gtest.h"
 #include "recorder/emulate/memory_hashes.h"
-#include "recorder/emulate/process_pager.h"
+#include "recorder/emulate/pager/process_pager.h"
 #include "recorder/log/fake_trace_writer.h"
 #include "recorder/ptrace/true_process.h"
 #include "tracefmt/memory_hash.h"

@@ -22,7 +22,7 @@
 #include "emulator/cpu/cpu.h"
 #include "isa/memory_model.h"
 #include "isa/registers.h"
-#include "recorder/emulate/process_pager.h"
+#include "recorder/emulate/pager/process_pager.h"
 #include "recorder/log/thread_log.h"
 #include "tracefmt/records.h"
 

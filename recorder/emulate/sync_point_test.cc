@@ -5,7 +5,7 @@
 #include <optional>
 
 #include "emulator/cpu/register_patch.h"
-#include "recorder/emulate/process_pager_fixture.h"
+#include "recorder/emulate/pager/process_pager_fixture.h"
 
 namespace hindsight {
 namespace {

@@ -26,7 +26,7 @@
 
 #include "emulator/cpu/cpu.h"
 #include "recorder/emulate/memory_hashes.h"
-#include "recorder/emulate/process_pager.h"
+#include "recorder/emulate/pager/process_pager.h"
 #include "recorder/emulate/recorded_process.h"
 #include "recorder/emulate/sync_point.h"
 #include "recorder/emulate/thread/call_in_flight.h"

@@ -1,4 +1,4 @@
-#include "recorder/emulate/process_pager.h"
+#include "recorder/emulate/pager/process_pager.h"
 
 #include <sys/mman.h>
 
@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "gtest/gtest.h"
-#include "recorder/emulate/process_pager_fixture.h"
+#include "recorder/emulate/pager/process_pager_fixture.h"
 #include "recorder/log/page_diff.h"
 
 namespace hindsight {

@@ -1,7 +1,7 @@
 // For tests of ProcessPager.
 
-#ifndef HINDSIGHT_RECORDER_EMULATE_PROCESS_PAGER_FIXTURE_H_
-#define HINDSIGHT_RECORDER_EMULATE_PROCESS_PAGER_FIXTURE_H_
+#ifndef HINDSIGHT_RECORDER_EMULATE_PAGER_PROCESS_PAGER_FIXTURE_H_
+#define HINDSIGHT_RECORDER_EMULATE_PAGER_PROCESS_PAGER_FIXTURE_H_
 
 #include <cstdint>
 #include <memory>
@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "gtest/gtest.h"
-#include "recorder/emulate/process_pager.h"
+#include "recorder/emulate/pager/process_pager.h"
 #include "recorder/log/fake_trace_writer.h"
 #include "recorder/ptrace/true_process.h"
 
@@ -91,4 +91,4 @@ class ProcessPagerTest : public testing::Test {
 
 }  // namespace hindsight
 
-#endif  // HINDSIGHT_RECORDER_EMULATE_PROCESS_PAGER_FIXTURE_H_
+#endif  // HINDSIGHT_RECORDER_EMULATE_PAGER_PROCESS_PAGER_FIXTURE_H_

@@ -4,8 +4,8 @@
 #include <vector>
 
 #include "gtest/gtest.h"
-#include "recorder/emulate/process_pager.h"
-#include "recorder/emulate/process_pager_fixture.h"
+#include "recorder/emulate/pager/process_pager.h"
+#include "recorder/emulate/pager/process_pager_fixture.h"
 
 namespace hindsight {
 namespace {
