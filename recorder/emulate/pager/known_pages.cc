@@ -41,9 +41,9 @@ bool PageGrant::Use() {
   return true;
 }
 
-PageKnowledge KnownPage::knowledge() const {
-  if (!in_segment) return PageKnowledge::kNone;
-  return left ? PageKnowledge::kLeft : PageKnowledge::kKnown;
+PageStanding KnownPage::knowledge() const {
+  if (!in_segment) return PageStanding::kNone;
+  return left ? PageStanding::kLeft : PageStanding::kKnown;
 }
 
 void KnownPage::SavePristine() {
@@ -162,16 +162,16 @@ uint64_t KnownPages::segment_pages() const {
                        [](const auto& page) { return page.second->in_segment; });
 }
 
-PageKnowledge KnownPages::KnowledgeOf(uint64_t address) const {
+PageStanding KnownPages::KnowledgeOf(uint64_t address) const {
   const KnownPage* const page = Find(address);
-  return page == nullptr ? PageKnowledge::kNone : page->knowledge();
+  return page == nullptr ? PageStanding::kNone : page->knowledge();
 }
 
 bool KnownPages::ReadKnown(uint64_t address, absl::Span<uint8_t> out) const {
   while (!out.empty()) {
     const uint64_t offset = address % kPageBytes;
     const KnownPage* const page = Find(address - offset);
-    if (page == nullptr || page->knowledge() != PageKnowledge::kKnown) return false;
+    if (page == nullptr || page->knowledge() != PageStanding::kKnown) return false;
     const size_t here = std::min<size_t>(out.size(), kPageBytes - offset);
     std::memcpy(out.data(), page->host + offset, here);
     out.remove_prefix(here);

@@ -29,7 +29,7 @@
 namespace hindsight {
 
 // What the trace's open segment knows of a page.
-enum class PageKnowledge : uint8_t {
+enum class PageStanding : uint8_t {
   kNone,   // nothing
   kLeft,   // what it held before it was left
   kKnown,  // its contents
@@ -82,7 +82,7 @@ struct KnownPage {
   bool watched() const { return shared || follows || discarded || (of_others && !copied); }
   // The trace says what is in the page, nobody looks at it, and it can change.
   bool believed() const { return in_segment && !held && !left && !sealed; }
-  PageKnowledge knowledge() const;
+  PageStanding knowledge() const;
   void SavePristine();
 };
 
@@ -127,7 +127,7 @@ class KnownPages {
 
   // How many pages the segment has.
   uint64_t segment_pages() const;
-  PageKnowledge KnowledgeOf(uint64_t address) const;
+  PageStanding KnowledgeOf(uint64_t address) const;
   // As replay has it. False if not all of it is known.
   bool ReadKnown(uint64_t address, absl::Span<uint8_t> out) const;
   // Pages in use that this thread has written to, at most `number`, others at each call.

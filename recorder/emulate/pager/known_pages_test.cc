@@ -55,7 +55,7 @@ TEST_F(KnownPagesTest, PagesAreLetGoOfOnce) {
   Use(0x2000);
   EXPECT_EQ(pages_.LetGo({page, page}), std::vector<uint64_t>({0x1000}));
   EXPECT_EQ(Addresses(pages_.in_use()), std::vector<uint64_t>({0x2000}));
-  EXPECT_EQ(pages_.KnowledgeOf(0x1000), PageKnowledge::kKnown);
+  EXPECT_EQ(pages_.KnowledgeOf(0x1000), PageStanding::kKnown);
 }
 
 TEST_F(KnownPagesTest, WatchedAreThoseThatCanStillChange) {
@@ -99,8 +99,8 @@ TEST_F(KnownPagesTest, OnlyWhatIsKnownIsRead) {
   EXPECT_TRUE(pages_.ReadKnown(0x1ff8, absl::MakeSpan(both)));
   left->left = true;
   EXPECT_FALSE(pages_.ReadKnown(0x1ff8, absl::MakeSpan(both)));
-  EXPECT_EQ(pages_.KnowledgeOf(0x2000), PageKnowledge::kLeft);
-  EXPECT_EQ(pages_.KnowledgeOf(0x3000), PageKnowledge::kNone);
+  EXPECT_EQ(pages_.KnowledgeOf(0x2000), PageStanding::kLeft);
+  EXPECT_EQ(pages_.KnowledgeOf(0x3000), PageStanding::kNone);
 }
 
 }  // namespace

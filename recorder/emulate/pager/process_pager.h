@@ -169,7 +169,7 @@ class ProcessPager final : public Pager {
   // Pages in use may be changed by others (shared mappings).
   bool has_shared_pages() const { return pages_.has_shared(); }
 
-  using Knowledge = PageKnowledge;
+  using Knowledge = PageStanding;
   Knowledge KnowledgeOf(uint64_t page) const { return pages_.KnowledgeOf(page); }
   // As replay has it. False if not all of it is known.
   bool ReadKnown(uint64_t address, absl::Span<uint8_t> out) const {
