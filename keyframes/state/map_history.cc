@@ -123,7 +123,7 @@ void MapHistory::AddBase() {
 }
 
 void MapHistory::AddVersion(uint64_t moment) {
-  versions_.push_back({moment, changes_.size(), bases_.size() - 1, stack_});
+  versions_.push_back({moment, changes_.size(), bases_.size() - 1, stack_, current_.empty()});
 }
 
 size_t MapHistory::VersionAt(uint64_t moment) const {
@@ -133,6 +133,11 @@ size_t MapHistory::VersionAt(uint64_t moment) const {
   return static_cast<size_t>(after - versions_.begin());
 }
 
+bool MapHistory::IsEmptyAt(uint64_t moment) const {
+  const size_t number = VersionAt(moment);
+  return number == 0 || versions_[number - 1].empty;
+}
+
 std::shared_ptr<const RegionList> MapHistory::At(uint64_t moment) const {
   const size_t number = VersionAt(moment);
   const std::lock_guard<std::mutex> lock(cache_->mutex);
@@ -140,9 +145,15 @@ std::shared_ptr<const RegionList> MapHistory::At(uint64_t moment) const {
   auto map = std::make_shared<RegionList>();
   if (number != 0) {
     const Version& version = versions_[number - 1];
-    const Base& base = bases_[version.base];
-    *map = base.regions;
-    for (size_t i = base.first_change; i < version.end_change; ++i) {
+    size_t i = bases_[version.base].first_change;
+    const Version* const kept = cache_->version == 0 ? nullptr : &versions_[cache_->version - 1];
+    if (kept != nullptr && kept->base == version.base && cache_->version < number) {
+      i = kept->end_change;
+      *map = *cache_->map;
+    } else {
+      *map = bases_[version.base].regions;
+    }
+    for (; i < version.end_change; ++i) {
       const Change& change = changes_[i];
       const auto first = std::partition_point(
           map->begin(), map->end(), [&](const MapRegion* r) { return r->start < change.start; });

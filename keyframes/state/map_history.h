@@ -43,6 +43,8 @@ class MapHistory {
 
   // A number that is the same at moments between which nothing was added; 0: no map is known.
   size_t VersionAt(uint64_t moment) const;
+  // Whether nothing is mapped, or no map is known.
+  bool IsEmptyAt(uint64_t moment) const;
   // The whole map; empty if none is known. The last one asked for is kept.
   std::shared_ptr<const RegionList> At(uint64_t moment) const;
   // The region that holds `address`, or null.
@@ -63,6 +65,7 @@ class MapHistory {
     size_t end_change = 0;  // of changes_: those up to here have been made
     size_t base = 0;        // index in bases_
     const MapRegion* stack = nullptr;
+    bool empty = false;
   };
   struct Base {
     RegionList regions;

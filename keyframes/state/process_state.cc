@@ -182,12 +182,16 @@ void ProcessState::AddKeyframes(MapSources* maps) {
 
 void ProcessState::AddEvents(MapSources* maps) {
   uint64_t latest = 0;  // where events that name no thread are put
+  // Changes of the map in states that are missing: the map has them from the next event on.
+  std::vector<const ProcessEvent*> missing;
   for (const ProcessEvent& event : trace_->events()) {
     const int32_t thread = event.thread != 0 ? event.thread : first_thread();
     auto it = threads_.find(thread);
-    if (it == threads_.end()) continue;
+    if (it == threads_.end() || event.count > it->second->end_count() + 1) {
+      missing.push_back(&event);
+      continue;
+    }
     const ThreadState& state = *it->second;
-    if (event.count > state.end_count() + 1) continue;
     uint64_t moment = schedule_.MomentTo(thread, std::min(event.count, state.end_count()));
     if (event.count > state.end_count()) ++moment;
     if (event.thread == 0 && order_.size() > 1) moment = latest;
@@ -199,6 +203,8 @@ void ProcessState::AddEvents(MapSources* maps) {
     // Likewise the gap in which all of them run on alone.
     if (event.kind == EventKind::kGap) moment = std::max(moment, latest);
     latest = std::max(latest, moment);
+    for (const ProcessEvent* change : missing) maps->AddEvent(change, latest);
+    missing.clear();
     AddEvent(event, moment, maps);
   }
   events_.Sort();
@@ -290,9 +296,7 @@ std::vector<MapRegion> ProcessState::MapsAt(uint64_t moment) const {
   return maps;
 }
 
-bool ProcessState::HasMapAt(uint64_t moment) const {
-  return maps_.VersionAt(moment) != 0 && !RegionsAt(moment)->empty();
-}
+bool ProcessState::HasMapAt(uint64_t moment) const { return !maps_.IsEmptyAt(moment); }
 
 bool ProcessState::SameMapAt(uint64_t one, uint64_t other) const {
   return maps_.VersionAt(one) == maps_.VersionAt(other);

@@ -112,6 +112,18 @@ TEST(ProcessStateTest, TheMapChangesInTheOrderWritten) {
   EXPECT_EQ(state.RegionAt(50, 0x1000), nullptr);
 }
 
+// A thread's newest records may be lost where those of others that came after are not.
+TEST(ProcessStateTest, AChangeInAStateThatIsMissingIsInTheMapFromTheNextEventOn) {
+  const ProcessEvent change = MapChange(10, {{.start = 0x1000, .end = 0x2000}});
+  const ProcessEvent missing = {
+      .kind = EventKind::kMapPart, .count = 1'000'000, .arguments = {0x1000, 0x2000}};
+  const EventTrace trace({change, missing, {.kind = EventKind::kNote, .count = 50}});
+  EXPECT_NE(trace.State().RegionAt(49, 0x1000), nullptr);
+  EXPECT_EQ(trace.State().RegionAt(50, 0x1000), nullptr);
+  // Nothing recorded came after it.
+  EXPECT_NE(EventTrace({change, missing}).State().RegionAt(99, 0x1000), nullptr);
+}
+
 TEST(ProcessStateTest, TheStackReachesBelowWhereItStood) {
   const EventTrace trace(
       {MapChange(0, {{.start = 0x7f0000000000, .end = 0x7f0000010000, .name = "[stack]"}})});
