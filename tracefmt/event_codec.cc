@@ -120,8 +120,11 @@ absl::Status ReadEvents(const std::string& path, const RawBlock& block, ReadBudg
       // Each is asked for once: what is visited counts, however often (VisitMessage).
       const auto arguments = from.getArguments();
       const capnp::Data::Reader text = from.getText();
-      const uint64_t bytes =
-          sizeof(ProcessEvent) + text.size() + arguments.size() * sizeof(uint64_t);
+      uint64_t bytes = sizeof(ProcessEvent) + text.size() + arguments.size() * sizeof(uint64_t);
+      // Each range may leave a rest of a region on either side.
+      if (from.getKind() == static_cast<uint16_t>(EventKind::kMapPart)) {
+        bytes += arguments.size() * sizeof(MapRegion);
+      }
       if (!budget->Take(bytes)) return TooLarge(path, block);
       if (from.getCount() > kMaxCount) {
         return BlockError(absl::StatusCode::kDataLoss, path, block.offset, "impossible count");

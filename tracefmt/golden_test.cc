@@ -51,12 +51,17 @@ TEST(Golden, Version1WithTotals) {
             FileText("tracefmt/testdata/golden-v1-totals.txt"));
 }
 
+TEST(Golden, Version1WithMapParts) {
+  EXPECT_EQ(DescribeRecording(Copy("golden-v1-map-parts").path()),
+            FileText("tracefmt/testdata/golden-v1-map-parts.txt"));
+}
+
 TEST(Golden, TheWriterStillWritesTheSame) {
   const char* parent = getenv("TEST_TMPDIR");
   std::string directory = std::string(parent == nullptr ? "/tmp" : parent) + "/golden.XXXXXX";
   ASSERT_NE(mkdtemp(directory.data()), nullptr);
   WriteSampleTrace(directory);
-  EXPECT_EQ(DescribeRecording(directory), FileText("tracefmt/testdata/golden-v1-totals.txt"));
+  EXPECT_EQ(DescribeRecording(directory), FileText("tracefmt/testdata/golden-v1-map-parts.txt"));
   std::filesystem::remove_all(directory);
 }
 

@@ -10,8 +10,6 @@
 namespace hindsight {
 namespace {
 
-// Raw size at which a block is written without being asked to.
-constexpr size_t kBlockBytes = 256 << 10;
 constexpr size_t kMaxRunCounts = 32 << 10;
 
 // The state a segment is known to get to with `record`; `before` without it. See

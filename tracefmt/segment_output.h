@@ -2,7 +2,8 @@
 // queue.
 //
 // A lock of its own makes Flush of the trace safe while the thread's recorder appends; nobody else
-// waits for it. Locks are taken in this order: of a segment, of the events, of the queue.
+// waits for it. Locks are taken in this order: of the list of segments, of a segment, of the
+// events, of the queue.
 
 #ifndef HINDSIGHT_TRACEFMT_SEGMENT_OUTPUT_H_
 #define HINDSIGHT_TRACEFMT_SEGMENT_OUTPUT_H_
@@ -22,6 +23,9 @@
 #include "tracefmt/trace_writer.h"
 
 namespace hindsight {
+
+// Raw size at which a block, of records or of events, is written without being asked to.
+inline constexpr size_t kBlockBytes = 256 << 10;
 
 class SegmentOutput final : public SegmentWriter {
  public:

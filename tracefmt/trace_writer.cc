@@ -26,8 +26,6 @@
 namespace hindsight {
 namespace {
 
-// Raw size at which a block is written without being asked to.
-constexpr size_t kBlockBytes = 256 << 10;
 // Beyond a manifest of the size of the first one; a file system rounds up.
 constexpr size_t kReservedBytes = 32 << 10;
 
@@ -145,7 +143,7 @@ class TraceWriterImpl final : public TraceWriter {
   std::unique_ptr<ModuleStore> modules_;
   mutable std::mutex segments_mutex_;  // guards the map, not what is in it
   std::map<int32_t, std::unique_ptr<SegmentOutput>> segments_;
-  std::mutex events_mutex_;           // held while they are posted: records wait for their events
+  mutable std::mutex events_mutex_;   // held while they are posted: records wait for their events
   std::vector<ProcessEvent> events_;  // guarded by events_mutex_
   size_t event_bytes_ = 0;            // likewise
   uint64_t event_count_ = 0;          // likewise
@@ -230,7 +228,10 @@ TraceTotals TraceWriterImpl::Totals() const {
     const ThreadTotals of_thread = segments->totals();
     if (of_thread.segments != 0) totals.threads.push_back(of_thread);  // 0: the first was refused
   }
-  totals.events = event_count_;
+  {
+    std::lock_guard<std::mutex> lock(events_mutex_);
+    totals.events = event_count_;
+  }
   totals.full_keyframes = keyframes_.finished();
   totals.modules = modules_->size();
   return totals;

@@ -5,14 +5,11 @@
 //
 // Threads. A recorder with one host thread calls everything from there. One with several:
 //
-//   SegmentWriter          one host thread at a time for each; those of different recorded threads
-//   at
-//                          the same time
+//   SegmentWriter          one host thread at a time for each; several of them at the same time
 //   Segments, AppendEvent  any host thread, at any time
-//   Flush, bytes_written   any host thread, at any time. Flush covers what was appended before it
-//   the rest               one host thread at a time, for all traces of a recording together:
-//   modules,
-//                          keyframes, CreateChild. Finish and the destructor: nobody else calls
+//   Flush, bytes_written   any host thread, at any time. Flush covers what was appended before
+//   the rest               one host thread at a time, for all traces of a recording together
+//   Finish, destructor     nobody else calls
 //
 // What one host thread appends, events and records, is on disk in the order in which it appended
 // it. Between host threads only the order of calls that happen one after the other is kept.

@@ -151,6 +151,14 @@ void WriteEvents(TraceWriter* writer) {
   maps.maps[0].end = 0x1000;
   maps.maps[0].name = "[heap]";
   CHECK(writer->AppendEvent(maps).ok());
+  ProcessEvent part;
+  part.kind = EventKind::kMapPart;
+  part.count = 11;
+  part.arguments = {0x1000, 0x3000, 0x5000, 0x6000};
+  part.maps = {MapRegion()};
+  part.maps[0].start = 0x2000;
+  part.maps[0].end = 0x3000;
+  CHECK(writer->AppendEvent(part).ok());
   ProcessEvent start;
   start.kind = EventKind::kThreadStart;
   start.sequence = 3;

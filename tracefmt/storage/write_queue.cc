@@ -30,7 +30,7 @@ absl::Status WriteQueue::Post(Job job) {
   std::unique_lock<std::mutex> lock(mutex_);
   changed_.wait(lock, [this] { return jobs_.size() < capacity_ || !status_.ok(); });
   if (!status_.ok()) return status_;
-  jobs_.push_back(std::move(job));
+  jobs_.push_back({std::move(job)});
   ++posted_;
   changed_.notify_all();
   return absl::OkStatus();
@@ -52,10 +52,11 @@ absl::Status WriteQueue::RunAnyway(const Job& job) {
   absl::Status result;
   {
     std::lock_guard<std::mutex> lock(mutex_);
-    jobs_.push_back([&job, &result] {
+    const auto run = [&job, &result] {
       result = job();
       return absl::OkStatus();
-    });
+    };
+    jobs_.push_back({run, /*anyway=*/true});
     ++posted_;
   }
   changed_.notify_all();
@@ -68,7 +69,7 @@ void WriteQueue::Loop() {
   while (true) {
     changed_.wait(lock, [this] { return !jobs_.empty() || closing_; });
     if (jobs_.empty()) return;
-    Job job = std::move(jobs_.front());
+    Job job = std::move(jobs_.front().job);
     jobs_.pop_front();
     lock.unlock();
     absl::Status status = job();
@@ -77,8 +78,9 @@ void WriteQueue::Loop() {
     ++done_;
     if (!status.ok() && status_.ok()) {
       status_ = std::move(status);
-      jobs_.clear();
-      done_ = posted_;
+      // Those that are to run anyway stay.
+      std::erase_if(jobs_, [](const Entry& entry) { return !entry.anyway; });
+      done_ = posted_ - jobs_.size();
     }
     changed_.notify_all();
   }

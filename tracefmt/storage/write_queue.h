@@ -39,12 +39,17 @@ class WriteQueue {
   absl::Status RunAnyway(const Job& job);
 
  private:
+  struct Entry {
+    Job job;
+    bool anyway = false;  // runs even after another one has failed
+  };
+
   void Loop();
 
   const size_t capacity_;
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::deque<Job> jobs_;  // guarded by mutex_
+  std::deque<Entry> jobs_;  // guarded by mutex_
   // Jobs so far; those that failed or were dropped are done.
   uint64_t posted_ = 0, done_ = 0;  // guarded by mutex_
   bool closing_ = false;            // guarded by mutex_
