@@ -11,8 +11,6 @@
 namespace hindsight {
 namespace {
 
-// At most about 20 ms of replay at 100 M states/s, so that an interrupt is seen in time.
-constexpr uint64_t kPollStates = 2'000'000;
 // A watchpoint hit is found by going back to the start of the leg, so legs are kept short ...
 constexpr uint64_t kWatchLegStates = 1'000'000;
 // ... and grow where many pages are written, as a checkpoint costs more there ...

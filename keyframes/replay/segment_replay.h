@@ -38,6 +38,9 @@
 
 namespace hindsight {
 
+// States replayed between two looks at an interrupt flag: about 20 ms at 100 M states/s.
+inline constexpr uint64_t kPollStates = 2'000'000;
+
 // Why a leg of replay ended.
 enum class LegEnd : uint8_t {
   kLimit,       // at the limit, or some way towards it: look at count()

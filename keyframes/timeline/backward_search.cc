@@ -9,9 +9,6 @@
 namespace hindsight {
 namespace {
 
-// At most about 20 ms of replay between two looks at the interrupt flag.
-constexpr uint64_t kPollStates = 2'000'000;
-
 bool HasConditions(const RunRequest& request) {
   auto conditional = [](const auto& stop) { return stop.condition != nullptr || stop.thread != 0; };
   return std::any_of(request.breakpoints.begin(), request.breakpoints.end(), conditional) ||

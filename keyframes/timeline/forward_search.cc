@@ -9,9 +9,6 @@
 namespace hindsight {
 namespace {
 
-// At most about 20 ms of replay between two looks at the interrupt flag.
-constexpr uint64_t kPollStates = 2'000'000;
-
 // Segments replayed one after the other before several are searched at once: a search costs the
 // replay of a whole segment before it says anything.
 constexpr int kSegmentsBeforeSearch = 1;
