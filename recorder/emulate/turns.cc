@@ -52,14 +52,15 @@ void ThreadEngine::RunLegs(uint64_t begun_ns) {
       std::optional<TraceeStop> stop = AwaitStop();
       if (!stop.has_value()) break;
       OnStop(*std::move(stop));
-      if (state_ == State::kReady && std::exchange(yields_, false)) break;
+      // Not before: of a call that has not begun nobody knows what it is going to store.
+      if (state_ == State::kReady && (std::exchange(yields_, false) ||
+                                      clock_.IsOver(Now(), /*after_call=*/true, others_wait))) {
+        break;
+      }
     } else if (state_ == State::kReady) {
       Turn();
       if (std::exchange(yields_, false)) break;
-      // Of a call that has not begun nobody knows what it is going to store.
-      if (state_ != State::kWaiting && clock_.IsOver(Now(), state_ == State::kReady, others_wait)) {
-        break;
-      }
+      if (state_ == State::kReady && clock_.IsOver(Now(), /*after_call=*/false, others_wait)) break;
     }
     if (state_ == State::kEnded || state_ == State::kNative) break;
     engine_->Tick();

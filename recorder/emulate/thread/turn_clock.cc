@@ -43,12 +43,12 @@ void TurnClock::Extend(const Now& now) {
   end_ns_ = now.ns + turn_ns_;
 }
 
-bool TurnClock::IsOver(const Now& now, bool ready, absl::FunctionRef<bool()> others_wait) {
+bool TurnClock::IsOver(const Now& now, bool after_call, absl::FunctionRef<bool()> others_wait) {
   // The other threads are as new as this is.
   if (was_alone_ && !now.alone) Extend(now);
   if (now.count < end_) {
     if (now.ns < end_ns_ || now.alone) return false;
-    if (ready) {
+    if (!after_call) {
       // Legs end with blocks, turns at any instruction.
       end_ = std::min(end_, now.count + 1 + scheduler_->Tail());
       end_ns_ = kNever;

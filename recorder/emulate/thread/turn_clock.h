@@ -4,7 +4,8 @@
 //   leg    instructions between two looks at the clock; adapted, for instructions cost differently
 //
 // A turn that nobody waits for the end of is extended. The end of a turn is exact: a state, not the
-// end of a block. It also holds the state in which a signal is delivered that chaos delays.
+// end of a block, or where a system call returns. It also holds the state in which a signal is
+// delivered that chaos delays.
 //
 // Times are nanoseconds since the recording began. Borrows the scheduler. Copyable. One host
 // thread.
@@ -42,9 +43,10 @@ class TurnClock {
 
   // The turn begins. `switched_ns`: when bringing the thread's memory along began.
   void Begin(uint64_t switched_ns, const Now& now);
-  // Whether it is over; else it goes on, extended if need be. `ready`: the thread can execute
-  // instructions now. `others_wait` (which costs a system call): another thread wants a turn.
-  bool IsOver(const Now& now, bool ready, absl::FunctionRef<bool()> others_wait);
+  // Whether it is over; else it goes on, extended if need be. `after_call`: a system call has just
+  // returned, where a turn whose time is over ends at once. `others_wait` (which costs a system
+  // call): another thread wants a turn.
+  bool IsOver(const Now& now, bool after_call, absl::FunctionRef<bool()> others_wait);
   // It has ended. `switch_ns`: what bringing the thread's memory along took, before and after it.
   void End(uint64_t switch_ns);
 

@@ -28,49 +28,55 @@ class TurnClockTest : public testing::Test {
 
 TEST_F(TurnClockTest, ThreadAloneRunsForItsQuantumWhateverTheTime) {
   clock_.Begin(0, {.count = 100, .ns = 0, .alone = true});
-  EXPECT_FALSE(clock_.IsOver({.count = 200, .ns = 40 * kMs, .alone = true}, true, NotAsked));
+  EXPECT_FALSE(clock_.IsOver({.count = 200, .ns = 40 * kMs, .alone = true}, false, NotAsked));
   EXPECT_TRUE(
-      clock_.IsOver({.count = 100 + kQuantum, .ns = 40 * kMs, .alone = true}, true, Somebody));
+      clock_.IsOver({.count = 100 + kQuantum, .ns = 40 * kMs, .alone = true}, false, Somebody));
 }
 
 TEST_F(TurnClockTest, TurnThatNobodyWaitsForIsExtended) {
   clock_.Begin(0, {.count = 0, .ns = 0, .alone = false});
   const uint64_t late = 2 * TurnClock::kSharedQuantum;
-  EXPECT_FALSE(clock_.IsOver({.count = late, .ns = kMs / 2}, true, Nobody));
-  EXPECT_FALSE(clock_.IsOver({.count = late + 1, .ns = kMs / 2}, true, NotAsked));
+  EXPECT_FALSE(clock_.IsOver({.count = late, .ns = kMs / 2}, false, Nobody));
+  EXPECT_FALSE(clock_.IsOver({.count = late + 1, .ns = kMs / 2}, false, NotAsked));
 }
 
 TEST_F(TurnClockTest, EvenThatEndsAfterFiftyMilliseconds) {
   clock_.Begin(0, {.count = 0, .ns = 0, .alone = false});
-  EXPECT_TRUE(clock_.IsOver({.count = kQuantum, .ns = 50 * kMs}, true, Nobody));
+  EXPECT_TRUE(clock_.IsOver({.count = kQuantum, .ns = 50 * kMs}, false, Nobody));
 }
 
 TEST_F(TurnClockTest, TurnWhoseTimeIsOverEndsInOneOfTheNextStates) {
   clock_.Begin(0, {.count = 0, .ns = 0, .alone = false});
-  EXPECT_FALSE(clock_.IsOver({.count = 10, .ns = 2 * kMs}, true, NotAsked));
+  EXPECT_FALSE(clock_.IsOver({.count = 10, .ns = 2 * kMs}, false, NotAsked));
   const TurnClock::Leg leg = clock_.NextLeg(10, kNoLimit, false, true, Somebody);
   EXPECT_GT(leg.limit, 10u);
   EXPECT_TRUE(leg.exact);
-  EXPECT_TRUE(clock_.IsOver({.count = leg.limit, .ns = 2 * kMs}, true, Somebody));
+  EXPECT_TRUE(clock_.IsOver({.count = leg.limit, .ns = 2 * kMs}, false, Somebody));
 }
 
-TEST_F(TurnClockTest, ThreadThatCannotRunGivesUpItsTurnAtOnce) {
+TEST_F(TurnClockTest, TurnWhoseTimeIsOverEndsAfterACallAtOnce) {
   clock_.Begin(0, {.count = 0, .ns = 0, .alone = false});
-  EXPECT_TRUE(clock_.IsOver({.count = 10, .ns = 2 * kMs}, /*ready=*/false, Somebody));
+  EXPECT_FALSE(clock_.IsOver({.count = 10, .ns = kMs / 2}, /*after_call=*/true, NotAsked));
+  EXPECT_TRUE(clock_.IsOver({.count = 10, .ns = 2 * kMs}, /*after_call=*/true, Somebody));
+}
+
+TEST_F(TurnClockTest, NotIfNobodyElseWantsATurn) {
+  clock_.Begin(0, {.count = 0, .ns = 0, .alone = false});
+  EXPECT_FALSE(clock_.IsOver({.count = 10, .ns = 2 * kMs}, /*after_call=*/true, Nobody));
 }
 
 TEST_F(TurnClockTest, TurnBecomesSharedWhenThereAreOthers) {
   clock_.Begin(0, {.count = 0, .ns = 0, .alone = true});
-  EXPECT_FALSE(clock_.IsOver({.count = 1, .ns = kMs, .alone = false}, true, NotAsked));
+  EXPECT_FALSE(clock_.IsOver({.count = 1, .ns = kMs, .alone = false}, false, NotAsked));
   EXPECT_TRUE(clock_.IsOver({.count = 1 + 2 * TurnClock::kSharedQuantum, .ns = kMs, .alone = false},
-                            true, Somebody));
+                            false, Somebody));
 }
 
 TEST_F(TurnClockTest, CostlySwitchesMakeTurnsLonger) {
   clock_.End(2 * kMs);
   clock_.Begin(0, {.count = 0, .ns = 0, .alone = false});
-  EXPECT_FALSE(clock_.IsOver({.count = 10, .ns = 11 * kMs}, /*ready=*/false, Somebody));
-  EXPECT_TRUE(clock_.IsOver({.count = 10, .ns = 12 * kMs}, /*ready=*/false, Somebody));
+  EXPECT_FALSE(clock_.IsOver({.count = 10, .ns = 11 * kMs}, /*after_call=*/true, Somebody));
+  EXPECT_TRUE(clock_.IsOver({.count = 10, .ns = 12 * kMs}, /*after_call=*/true, Somebody));
 }
 
 TEST_F(TurnClockTest, LegsAreShortWhereOthersWait) {
