@@ -1,8 +1,5 @@
 // Records real programs: what they do must not change, and replay must be exact.
 
-#include "recorder/record.h"
-
-#include <fcntl.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/uio.h>
@@ -13,105 +10,17 @@
 #include <chrono>
 #include <filesystem>
 #include <fstream>
-#include <functional>
-#include <set>
-#include <sstream>
 #include <thread>
-#include <utility>
 
 #include "base/unique_fd.h"
 #include "gtest/gtest.h"
-#include "keyframes/verify/verify.h"
+#include "recorder/record_fixture.h"
 #include "tracefmt/trace_reader.h"
 
 namespace hindsight {
 namespace {
 
 using std::chrono::milliseconds;
-
-// Stands in for a file descriptor of this process while alive.
-class Redirection {
- public:
-  Redirection(int fd, const std::string& path) : fd_(fd), saved_(fcntl(fd, F_DUPFD_CLOEXEC, 10)) {
-    UniqueFd file(open(path.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600));
-    dup2(file.get(), fd);
-  }
-  ~Redirection() { dup2(saved_.get(), fd_); }
-
- private:
-  const int fd_;
-  UniqueFd saved_;
-};
-
-std::string Contents(const std::string& path) {
-  std::ostringstream text;
-  text << std::ifstream(path).rdbuf();
-  return text.str();
-}
-
-std::string Program(const std::string& name) { return "recorder/testdata/" + name; }
-
-class RecordTest : public testing::Test {
- protected:
-  RecordTest() {
-    // A sanitizer of the program's own would look for leaks at its end, which it cannot do while
-    // the program is traced.
-    setenv("ASAN_OPTIONS", "detect_leaks=0", 1);
-    directory_ = testing::TempDir() + "/record_test." + std::to_string(getpid());
-    std::filesystem::remove_all(directory_);
-    std::filesystem::create_directories(directory_);
-    options_.directory = directory_ + "/trace";
-  }
-  ~RecordTest() override { std::filesystem::remove_all(directory_); }
-
-  // Records; what the program printed is in output_.
-  void Record(std::vector<std::string> arguments) {
-    options_.arguments = std::move(arguments);
-    absl::StatusOr<RecordResult> result = absl::UnknownError("not run");
-    {
-      fflush(stdout);
-      Redirection standard_output(STDOUT_FILENO, directory_ + "/out");
-      Redirection standard_error(STDERR_FILENO, directory_ + "/err");
-      result = RecordProgram(options_);
-    }
-    output_ = Contents(directory_ + "/out");
-    errors_ = Contents(directory_ + "/err");
-    ASSERT_TRUE(result.ok()) << result.status();
-    result_ = *result;
-  }
-
-  std::string NativeOutput(const std::string& command) {
-    EXPECT_NE(system((command + " > " + directory_ + "/native").c_str()), -1);
-    return Contents(directory_ + "/native");
-  }
-
-  // Replays the recording.
-  void ExpectExact() {
-    auto trace = TraceReader::Open(options_.directory);
-    ASSERT_TRUE(trace.ok()) << trace.status();
-    auto verified = Verify(**trace);
-    ASSERT_TRUE(verified.ok()) << verified.status();
-    EXPECT_TRUE(verified->exact()) << verified->difference;
-    if (result_.processes == 1) {
-      EXPECT_EQ(verified->states, result_.instructions);
-    }
-  }
-
-  std::vector<ProcessEvent> Events(EventKind kind) {
-    std::vector<ProcessEvent> events;
-    auto trace = TraceReader::Open(options_.directory);
-    EXPECT_TRUE(trace.ok()) << trace.status();
-    for (const ProcessEvent& event : (*trace)->events()) {
-      if (event.kind == kind) events.push_back(event);
-    }
-    return events;
-  }
-
-  std::string directory_;
-  RecordOptions options_;
-  RecordResult result_;
-  std::string output_, errors_;
-};
 
 TEST_F(RecordTest, OutputAndStatusAreTheProgramsOwn) {
   Record({"sh", "-c", "echo out; echo err >&2; exit 7"});
@@ -181,6 +90,16 @@ TEST_F(RecordTest, MemoryThatIsWrittenThroughProcIsSeenAtOnce) {
     ExpectExact();
     EXPECT_TRUE(Events(EventKind::kMemoryUnknown).empty()) << by;
   }
+}
+
+TEST_F(RecordTest, AFileThatIsTruncatedTakesPrivatePagesAlong) {
+  const std::string file = directory_ + "/file";
+  const std::string native = NativeOutput(Program("truncated_file") + " " + file);
+  Record({Program("truncated_file"), file});
+  EXPECT_EQ(result_.wait_status, 0) << errors_;
+  EXPECT_EQ(output_, native);
+  EXPECT_NE(native, "");
+  ExpectExact();
 }
 
 // Nothing reports a write by a process that is not recorded: it is found by looking now and then.
@@ -373,119 +292,6 @@ TEST_F(RecordTest, OfAnAttachedProcessTheEnvironmentIsItsOwn) {
   waitpid(target, nullptr, 0);
   EXPECT_EQ(Variable(options_.directory, "RECORD_TEST"), "");
   EXPECT_EQ(Variable(options_.directory, "TARGET"), "TARGET=1");
-}
-
-// Does `act` once the program has printed its first line.
-class Bystander {
- public:
-  Bystander(std::string output, std::function<void()> act)
-      : thread_([output = std::move(output), act = std::move(act)] {
-          while (Contents(output).empty()) std::this_thread::sleep_for(milliseconds(1));
-          act();
-        }) {}
-  ~Bystander() { thread_.join(); }
-
- private:
-  std::thread thread_;
-};
-
-TEST_F(RecordTest, TerminationIsPassedOn) {
-  Bystander bystander(directory_ + "/out", [] { kill(getpid(), SIGTERM); });
-  Record({"bash", "-c", "trap 'echo caught; exit 3' TERM; echo ready; while :; do :; done"});
-  EXPECT_EQ(output_, "ready\ncaught\n");
-  EXPECT_EQ(WEXITSTATUS(result_.wait_status), 3);
-  ExpectExact();
-}
-
-TEST_F(RecordTest, StoppedProgramsContinue) {
-  Bystander bystander(directory_ + "/out", [this] {
-    const pid_t program = std::stoi(Contents(directory_ + "/out"));
-    kill(program, SIGSTOP);
-    std::this_thread::sleep_for(milliseconds(50));
-    kill(program, SIGCONT);
-    kill(program, SIGTERM);
-  });
-  Record({"bash", "-c", "trap 'exit 6' TERM; echo $$; while :; do :; done"});
-  EXPECT_EQ(WEXITSTATUS(result_.wait_status), 6);
-  ExpectExact();
-}
-
-TEST_F(RecordTest, KilledProgramsEndTheRecording) {
-  Bystander bystander(directory_ + "/out",
-                      [this] { kill(std::stoi(Contents(directory_ + "/out")), SIGKILL); });
-  Record({"bash", "-c", "echo $$; while :; do :; done"});
-  ASSERT_TRUE(WIFSIGNALED(result_.wait_status));
-  EXPECT_EQ(WTERMSIG(result_.wait_status), SIGKILL);
-  ExpectExact();
-}
-
-// The kernel keeps the end of the first thread back until the other one has been waited for.
-class KilledThreadsTest : public RecordTest, public testing::WithParamInterface<const char*> {};
-
-TEST_P(KilledThreadsTest, EndTheRecording) {
-  Bystander bystander(directory_ + "/out", [this] {
-    std::this_thread::sleep_for(milliseconds(300));
-    kill(std::stoi(Contents(directory_ + "/out")), SIGKILL);
-  });
-  Record({Program("killed_threads"), GetParam()});
-  ASSERT_TRUE(WIFSIGNALED(result_.wait_status));
-  EXPECT_EQ(WTERMSIG(result_.wait_status), SIGKILL);
-  ExpectExact();
-}
-
-INSTANTIATE_TEST_SUITE_P(WhileTheFirst, KilledThreadsTest, testing::Values("computes", "int80"));
-
-// Which processes recording lasts for.
-
-TEST_F(RecordTest, EndsWithTheProgramAndLeavesTheRestAlone) {
-  const std::string late = directory_ + "/late";
-  Record({"sh", "-c", "{ sleep 1; echo late > " + late + "; } & echo done; exit 4"});
-  EXPECT_EQ(output_, "done\n");
-  EXPECT_EQ(WEXITSTATUS(result_.wait_status), 4);
-  EXPECT_EQ(result_.end_reason, "");
-  EXPECT_GE(result_.processes_left, 1u);
-  EXPECT_FALSE(std::filesystem::exists(late));
-  ExpectExact();
-  for (int i = 0; i < 1000 && Contents(late).empty(); ++i) {
-    std::this_thread::sleep_for(milliseconds(10));
-  }
-  EXPECT_EQ(Contents(late), "late\n");
-}
-
-TEST_F(RecordTest, WaitsForAllIfAskedTo) {
-  options_.wait_for_all = true;
-  const std::string late = directory_ + "/late";
-  Record({"sh", "-c", "{ sleep 1; echo late > " + late + "; } & echo done; exit 4"});
-  EXPECT_EQ(WEXITSTATUS(result_.wait_status), 4);
-  EXPECT_EQ(result_.processes_left, 0u);
-  EXPECT_EQ(Contents(late), "late\n");
-  ExpectExact();
-}
-
-TEST_F(RecordTest, OnceTheProgramHasEndedTheFirstInterruptIsForTheRecorder) {
-  options_.wait_for_all = true;
-  Bystander bystander(directory_ + "/out", [] {
-    std::this_thread::sleep_for(milliseconds(700));
-    kill(getpid(), SIGINT);
-  });
-  const auto begun = std::chrono::steady_clock::now();
-  Record({"sh", "-c", "sleep 30 & echo done"});
-  EXPECT_LT(std::chrono::steady_clock::now() - begun, std::chrono::seconds(20));
-  EXPECT_EQ(WEXITSTATUS(result_.wait_status), 0);
-  ExpectExact();
-}
-
-// A turn that did would leave the others in doubt of what the call is going to store, and the
-// thread would need another turn just to begin it.
-TEST_F(RecordTest, NoTurnEndsBetweenACallAndItsBeginning) {
-  Record({Program("barriers")});
-  std::set<std::pair<int32_t, uint64_t>> begun;
-  for (const ProcessEvent& slice : Events(EventKind::kSlice)) {
-    EXPECT_TRUE(begun.emplace(slice.thread, slice.count).second)
-        << "thread " << slice.thread << " does nothing from " << slice.count << " on";
-  }
-  EXPECT_GT(begun.size(), 50u);
-  ExpectExact();
 }
 
 }  // namespace

@@ -79,7 +79,10 @@ struct KnownPage {
   std::unique_ptr<std::array<uint8_t, kPageBytes>> pristine;
 
   // It can change without a system call of the process.
-  bool watched() const { return shared || follows || discarded || (of_others && !copied); }
+  // A file that is truncated takes its pages along, copied ones too.
+  bool watched() const {
+    return shared || follows || discarded || of_file || (of_others && !copied);
+  }
   // The trace says what is in the page, nobody looks at it, and it can change.
   bool believed() const { return in_segment && !held && !left && !sealed; }
   PageStanding knowledge() const;

@@ -65,6 +65,11 @@ TEST_F(KnownPagesTest, WatchedAreThoseThatCanStillChange) {
   EXPECT_EQ(pages_.watched().size(), 1u);
   page->copied = true;
   EXPECT_TRUE(pages_.watched().empty());
+  // Its file may be truncated.
+  KnownPage* const of_file = pages_.Add(0x2000);
+  of_file->of_file = of_file->of_others = of_file->copied = true;
+  pages_.Hold(of_file);
+  EXPECT_EQ(Addresses(pages_.watched()), std::vector<uint64_t>({0x2000}));
 }
 
 TEST_F(KnownPagesTest, WhatTheSegmentHasIsRememberedOfErasedPages) {
