@@ -29,9 +29,9 @@ absl::StatusOr<std::unique_ptr<RecordedPart>> RecordedPart::Parse(const RecordOp
 
 bool RecordedPart::Includes(pid_t process) const {
   if (start_at_.has_value()) return false;
-  if (only_program_.empty()) return true;
+  if (!only_program_.has_value()) return true;
   const std::string program = ExecutablePath(process);
-  return program == only_program_ || absl::EndsWith(program, absl::StrCat("/", only_program_));
+  return program == *only_program_ || absl::EndsWith(program, absl::StrCat("/", *only_program_));
 }
 
 BreakpointRun::Places RecordedPart::StartPlaces(pid_t process) {

@@ -38,7 +38,7 @@ class RecordedPart {
  private:
   RecordedPart() = default;
 
-  std::string only_program_;  // empty: any
+  std::optional<std::string> only_program_;  // unset: any
   std::optional<CodePlace> start_at_, stop_at_;
   Symbols symbols_;
 };
