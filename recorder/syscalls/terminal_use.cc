@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <array>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -161,15 +162,21 @@ bool TerminalUse::BeforeCall(pid_t thread, int64_t number, const uint64_t* argum
   }
   const std::optional<int> to = WrittenDescriptor(number);
   if (!to.has_value() || !IsTerminal(thread, arguments[*to])) return false;
+  was_at_line_start_ = at_line_start_;
   at_line_start_ = false;  // until it is known what was written
   return true;
 }
 
 void TerminalUse::AfterCall(pid_t thread, int64_t number, const uint64_t* arguments, int64_t result,
                             const ReadMemory& read, Clock::time_point now) {
-  if (!watches() || in_use_ || result <= 0) return;
+  if (!watches() || in_use_) return;
   const std::optional<int> to = WrittenDescriptor(number);
   if (!to.has_value() || !IsTerminal(thread, arguments[*to])) return;
+  if (result <= 0) {
+    // Another thread's write may have come between: then that is not known either.
+    at_line_start_ = std::exchange(was_at_line_start_, false);
+    return;
+  }
   last_write_ = now;
   at_line_start_ = LastByte(number, arguments, static_cast<uint64_t>(result), read) == '\n';
 }

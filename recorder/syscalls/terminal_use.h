@@ -56,6 +56,7 @@ class TerminalUse {
 
   std::optional<dev_t> terminal_;
   bool at_line_start_ = true;
+  bool was_at_line_start_ = false;  // before the last write began
   bool in_use_ = false;
   std::optional<Clock::time_point> last_write_;
 };

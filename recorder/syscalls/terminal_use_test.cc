@@ -102,6 +102,16 @@ TEST_F(TerminalUseTest, AWriteThatHasNotReturnedMayHaveWrittenAnything) {
   EXPECT_FALSE(MayShowLater());
 }
 
+TEST_F(TerminalUseTest, AWriteThatWritesNothingChangesNothing) {
+  for (const int64_t result : {0, -EAGAIN, -EINTR}) {
+    Call(SYS_write, terminal_.get(), Address("x"), 1, result);
+    EXPECT_TRUE(MayShowLater()) << result;
+  }
+  Write(terminal_.get(), "begun");
+  Call(SYS_write, terminal_.get(), Address("x"), 1, -EAGAIN);
+  EXPECT_FALSE(MayShowLater());
+}
+
 TEST_F(TerminalUseTest, TheLastByteOfAVectorIsFound) {
   char one[] = "one\n", two[] = "two\nthree";
   const iovec pieces[] = {{one, 4}, {nullptr, 0}, {two, 9}};
