@@ -64,9 +64,10 @@ class EmulateEngine final : public Engine, private NativeRuns::Client {
   bool binds_threads() const { return !session_->attached(); }
   // Somebody else than `engine` wants a turn, or something has happened.
   bool OthersWait(const ThreadEngine* engine) const;
-  // A recorded process has written to the memory of one, itself perhaps, through /proc.
-  bool writes_memory_files() const { return writes_memory_files_; }
-  void NoteMemoryFileWritten() { writes_memory_files_ = true; }
+  // A recorded process has written to the memory of one, itself perhaps, in a way that is not
+  // followed: through /proc, or process_vm_writev from another pid namespace.
+  bool writes_memory() const { return writes_memory_; }
+  void NoteMemoryWritten() { writes_memory_ = true; }
   // Some thread has chosen whether it may read the time-stamp counter: what rdtsc does is asked
   // of the processor from then on. Threads and processes inherit it.
   bool may_forbid_tsc() const { return may_forbid_tsc_; }
@@ -99,7 +100,7 @@ class EmulateEngine final : public Engine, private NativeRuns::Client {
   NativeRuns native_runs_;
   NewTasks new_tasks_;
   bool may_forbid_tsc_ = false;
-  bool writes_memory_files_ = false;
+  bool writes_memory_ = false;
 };
 
 }  // namespace hindsight

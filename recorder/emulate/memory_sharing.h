@@ -6,7 +6,7 @@
 //                               memory to one that runs at the same time, and borrows that of its
 //                               maker, which waits (vfork)
 //   the kernel                  at any time: io_uring, AIO and the like; as a thread ends
-//   others                      cannot be known, but where its outputs are trusted (OutputTrust)
+//   others                      cannot be known, but where its outputs are trusted (output_trust.h)
 //
 // Copyable. One host thread.
 

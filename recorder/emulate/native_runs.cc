@@ -74,8 +74,9 @@ void NativeRuns::OnEvent(Iterator native, const NativeEvent& event) {
 }
 
 void NativeRuns::Reach(Iterator native) {
-  client_->OnReached(native->process, native->run->threads());
+  NativeRun run = std::move(*native);
   runs_.erase(native);
+  client_->OnReached(run.process, run.run->threads());
 }
 
 void NativeRuns::OnFork(pid_t parent, pid_t child, bool after_exec) {

@@ -131,7 +131,13 @@ void ThreadEngine::FinishStep(const Instruction& instruction, bool reload_map) {
   }
   if (instruction.writes_memory || instruction.length == 0 ||
       instruction.policy == Policy::kPrivileged) {
-    Resync(OutputsOfStep(before));
+    SyscallOutputs outputs = OutputsOfStep(before);
+    if (!outputs.known) {
+      // A system call by another door (int 0x80), perhaps.
+      process_->sharing().StopTrusting();
+      engine_->NoteMemoryWritten();
+    }
+    Resync(std::move(outputs));
   } else {
     ResyncRseq();
   }

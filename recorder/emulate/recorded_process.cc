@@ -77,7 +77,7 @@ bool RecordedProcess::TrustsOutputs() const {
       options.attach_pid == 0 && options.start_at.empty() && options.stop_at.empty();
   // Whoever has blocks checked wants to know what goes wrong, not to be quick.
   return sharing_.trusted() && from_birth && options.self_checks_per_million == 0 &&
-         !engine_->writes_memory_files();
+         !engine_->writes_memory();
 }
 
 void RecordedProcess::OnExec() {

@@ -70,7 +70,8 @@ class RecordedProcess {
   uint64_t last_turn_end_ns() const { return last_turn_end_ns_; }
   void NoteTurnEnd(uint64_t now_ns) { last_turn_end_ns_ = now_ns; }
   // Whether its memory is changed only by itself and by its system calls, as they say
-  // (OutputTrust): it has been recorded since it began its program, and gives its memory to nobody.
+  // (output_trust.h): it has been recorded since it began its program, and gives its memory to
+  // nobody.
   bool TrustsOutputs() const;
 
   // Its system calls are going to be restricted: the vdso makes none any more. `by` has its turn.

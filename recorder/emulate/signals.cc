@@ -53,7 +53,13 @@ void ThreadEngine::DeliverSignal(TraceeStop stop) {
         engine_->session().Keep(process_->image().ReloadMap(tracee_.get(), &log_, cpu_->count()));
         pager_.SetSpace(process_->image().space());
       }
-      if (call.has_value()) Resync(OutputsOfCall(*call, -EINTR));
+      if (call.has_value()) {
+        engine_->session().progress().AfterCall(thread(), call->number(), call->arguments(), -EINTR,
+                                                Reader());
+        SyscallOutputs outputs = OutputsOfCall(*call, -EINTR);
+        NoteTrust(*call, outputs);
+        Resync(std::move(outputs));
+      }
       Resync(OutputsOfFrame(handler));
       return;
     }

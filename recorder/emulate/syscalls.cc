@@ -225,6 +225,8 @@ void ThreadEngine::FinishSystemCall() {
 void ThreadEngine::ReportUntracedTask(int64_t task) {
   if (!MakesUntracedTask(call_->number(), call_->CloneFlags())) return;
   engine_->NoteUnrecorded();
+  // It may be a thread, which stores at any time.
+  process_->sharing().StopTrusting();
   std::fprintf(stderr,
                "hindsight: %s (process %d) has made task %lld with CLONE_UNTRACED: it is not "
                "recorded\n",

@@ -12,6 +12,7 @@
 #include "recorder/emulate/emulate_engine.h"
 #include "recorder/emulate/thread/instruction_outputs.h"
 #include "recorder/emulate/thread_engine.h"
+#include "recorder/process/process_facts.h"
 #include "recorder/syscalls/output_trust.h"
 #include "recorder/syscalls/robust_futexes.h"
 #include "recorder/syscalls/syscall_outputs.h"
@@ -43,28 +44,33 @@ void ThreadEngine::ResyncAfterCall(SyscallOutputs outputs) {
   NoteUnknownMemory("somebody who is not recorded");
 }
 
-ProcessPager::Compare ThreadEngine::ComparedAfterCall(const SyscallOutputs& outputs) {
-  using Compare = ProcessPager::Compare;
-  // Below that looking at the file costs more than looking at the pages.
-  constexpr size_t kFewPages = 16;
-  constexpr uint32_t kCallsPerProbe = 64;
+// Of the file that the call acts on, if it acts on one. Costs a system call.
+FileKind ThreadEngine::KindOfCallsFile(const CallInFlight& call) const {
+  const std::optional<int> file = ActsOn(call.number(), call.arguments());
+  if (!file.has_value()) return FileKind::kOrdinary;
+  return KindOfFile(tracee_->ProcPath(absl::StrCat("fd/", *file).c_str()));
+}
+
+// What the call means for trusting the outputs of later ones. True: its own can be trusted.
+bool ThreadEngine::NoteTrust(const CallInFlight& call, const SyscallOutputs& outputs) {
   // Who has given the kernel or a driver memory to store to later has done so by such a call.
-  if (!outputs.known || LetsOthersStore(call_->number(), call_->arguments())) {
+  if (!outputs.known || LetsOthersStore(call.number(), call.arguments())) {
     process_->sharing().StopTrusting();
   }
-  const std::optional<int> file = ActsOn(call_->number(), call_->arguments());
-  const auto kind = [&] {
-    return KindOfFile(tracee_->ProcPath(absl::StrCat("fd/", *file).c_str()));
-  };
-  if (outputs.writes_files && file.has_value() && !engine_->writes_memory_files() &&
-      kind() == FileKind::kMemory) {
-    engine_->NoteMemoryFileWritten();
-  }
-  if (!process_->TrustsOutputs() || pager_.pages_in_use() < kFewPages ||
-      !StoresAsTold(call_->number(), call_->arguments()) ||
-      (file.has_value() && kind() != FileKind::kOrdinary)) {
-    return Compare::kAll;
-  }
+  const bool may_write_memory = outputs.writes_files && !engine_->writes_memory();
+  if (!may_write_memory && !process_->TrustsOutputs()) return false;
+  const FileKind kind = KindOfCallsFile(call);
+  if (kind == FileKind::kMemory && may_write_memory) engine_->NoteMemoryWritten();
+  if (kind == FileKind::kDevice) process_->sharing().StopTrusting();
+  return kind == FileKind::kOrdinary && process_->TrustsOutputs() &&
+         StoresAsTold(call.number(), call.arguments());
+}
+
+ProcessPager::Compare ThreadEngine::ComparedAfterCall(const SyscallOutputs& outputs) {
+  using Compare = ProcessPager::Compare;
+  constexpr size_t kFewPages = 16;
+  constexpr uint32_t kCallsPerProbe = 64;
+  if (!NoteTrust(*call_, outputs) || pager_.pages_in_use() < kFewPages) return Compare::kAll;
   return probe_random_() % kCallsPerProbe == 0 ? Compare::kProbe : Compare::kOutputs;
 }
 
@@ -104,7 +110,10 @@ void ThreadEngine::ForgetMemory(const std::string& why) {
 
 void ThreadEngine::NoteWritesToOther() {
   const auto target = static_cast<pid_t>(call_->arguments()[0]);
-  ThreadEngine* const other = engine_->tasks().Find(target);
+  ThreadEngine* const other =
+      IsInOurPidNamespace(thread()) ? engine_->tasks().Find(target) : nullptr;
+  // Whose memory that is nobody knows, if it is a recorded process's at all.
+  if (other == nullptr) engine_->NoteMemoryWritten();
   if (other == nullptr || other->process_ == process_ || other->cpu_ == nullptr) return;
   for (const MemoryRange& range : call_->RemoteWrites())
     other->process_->sharing().NoteWritten(range);

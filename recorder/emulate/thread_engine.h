@@ -12,7 +12,7 @@
 // points can be done again from the earlier one: that is how faults are handled. Threads take
 // turns; between its turns a thread is at a sync point, or in a system call.
 //
-// Borrows the recording and the process. Not copyable, not movable. One host thread.
+// Borrows the engine and the process. Not copyable, not movable. One host thread.
 
 #ifndef HINDSIGHT_RECORDER_EMULATE_THREAD_ENGINE_H_
 #define HINDSIGHT_RECORDER_EMULATE_THREAD_ENGINE_H_
@@ -38,6 +38,7 @@
 #include "recorder/ptrace/affinity.h"
 #include "recorder/ptrace/attach.h"
 #include "recorder/ptrace/tracee.h"
+#include "recorder/syscalls/output_trust.h"
 #include "recorder/syscalls/syscall_outputs.h"
 #include "recorder/syscalls/syscall_traits.h"
 
@@ -168,6 +169,8 @@ class ThreadEngine {
   bool Resync(SyscallOutputs effects, ProcessPager::Compare compare = ProcessPager::Compare::kAll);
   void ResyncAfterCall(SyscallOutputs outputs);
   ProcessPager::Compare ComparedAfterCall(const SyscallOutputs& outputs);
+  bool NoteTrust(const CallInFlight& call, const SyscallOutputs& outputs);
+  FileKind KindOfCallsFile(const CallInFlight& call) const;
   void ResyncRseq();
   void TakeChangesOfOthers();
   void NoteUnknownMemory(const std::string& why);

@@ -84,6 +84,11 @@ std::vector<uint64_t> AuxiliaryVector(pid_t pid) {
   return words;
 }
 
+bool IsInOurPidNamespace(pid_t thread) {
+  const std::string ours = LinkTarget(getpid(), "ns/pid");
+  return !ours.empty() && ours == LinkTarget(thread, "ns/pid");
+}
+
 bool SharesMemory(pid_t a, pid_t b, bool otherwise) {
   const long result = syscall(SYS_kcmp, a, b, KCMP_VM, 0, 0);
   return result < 0 ? otherwise : result == 0;

@@ -24,6 +24,8 @@ std::vector<std::string> Environment(pid_t pid);
 std::string WorkingDirectory(pid_t pid);
 // Whether it is the first process of a process namespace below ours.
 bool IsFirstOfNamespace(pid_t pid);
+// Whether pids mean the same to `thread` as here.
+bool IsInOurPidNamespace(pid_t thread);
 // A field of /proc/PID/status that is a number ("Tgid:"); 0 if there is none.
 int64_t StatusNumber(pid_t pid, absl::string_view field);
 // Type, value, ...: the auxiliary vector as the kernel made it.

@@ -1,6 +1,7 @@
 #include "recorder/syscalls/output_trust.h"
 
 #include <asm/ioctls.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <linux/magic.h>
 #include <sys/socket.h>
@@ -21,9 +22,9 @@ namespace {
 
 // They act on the file of their first argument.
 constexpr int64_t kOnFile[] = {
-    SYS_read,     SYS_pread64,   SYS_write,    SYS_pwrite64,  SYS_writev,     SYS_pwritev,
-    SYS_pwritev2, SYS_ioctl,     SYS_recvfrom, SYS_sendto,    SYS_getdents64, SYS_lseek,
-    SYS_fsync,    SYS_fdatasync, SYS_mmap,     SYS_ftruncate, SYS_sendfile,
+    SYS_read,     SYS_pread64,   SYS_write,    SYS_pwrite64, SYS_writev,     SYS_pwritev,
+    SYS_pwritev2, SYS_ioctl,     SYS_recvfrom, SYS_sendto,   SYS_getdents64, SYS_lseek,
+    SYS_fsync,    SYS_fdatasync, SYS_mmap,     SYS_sendfile,
 };
 
 // Of these no file's driver has a part in what is stored, or the file is one of kOnFile.
@@ -61,7 +62,6 @@ constexpr int64_t kStoreAsTold[] = {
     SYS_pipe2,
     SYS_fsync,
     SYS_fdatasync,
-    SYS_ftruncate,
     SYS_flock,
     SYS_fadvise64,
     SYS_mkdir,
@@ -170,6 +170,9 @@ FileKind KindInProc(const std::string& path) {
 
 bool StoresAsTold(int64_t number, const uint64_t* arguments) {
   if (number == SYS_ioctl) return Contains(kFileRequests, arguments[1]);
+  // A file that is truncated takes along what is mapped of it.
+  if (number == SYS_open && (arguments[1] & O_TRUNC) != 0) return false;
+  if (number == SYS_openat && (arguments[2] & O_TRUNC) != 0) return false;
   return Contains(kStoreAsTold, number);
 }
 
@@ -203,7 +206,7 @@ FileKind KindOfFile(const std::string& path) {
     case S_IFBLK:
       return FileKind::kOrdinary;
     case S_IFCHR:
-      return IsOrdinaryDevice(status.st_rdev) ? FileKind::kOrdinary : FileKind::kOther;
+      return IsOrdinaryDevice(status.st_rdev) ? FileKind::kOrdinary : FileKind::kDevice;
     case S_IFREG:
       break;
     default:

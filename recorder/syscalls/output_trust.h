@@ -33,7 +33,9 @@ enum class FileKind : uint8_t {
   kOrdinary,
   // What is read or written through it is a process's memory (/proc/PID/mem).
   kMemory,
-  // A device with a driver of its own, a file of /proc, none of the file system: anything.
+  // A device with a driver of its own, which may store to memory that it was told of later on.
+  kDevice,
+  // A file of /proc, none of the file system: anything.
   kOther,
 };
 

@@ -64,6 +64,10 @@ TEST(OutputTrustTest, CommonCallsOnlyStoreAsTold) {
   const uint64_t get_terminal[6] = {1, TCGETS}, paste[6] = {1, TIOCLINUX};
   EXPECT_TRUE(StoresAsTold(SYS_ioctl, get_terminal));
   EXPECT_FALSE(StoresAsTold(SYS_ioctl, paste));
+  const uint64_t truncates[6] = {0, O_TRUNC, O_TRUNC};
+  EXPECT_FALSE(StoresAsTold(SYS_open, truncates));
+  EXPECT_FALSE(StoresAsTold(SYS_openat, truncates));
+  EXPECT_FALSE(StoresAsTold(SYS_ftruncate, none));
 }
 
 TEST(OutputTrustTest, TheFileIsTheOneActedUpon) {

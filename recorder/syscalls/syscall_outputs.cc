@@ -84,7 +84,7 @@ void ArchPrctlOutputs(const CallFrame& call, SyscallOutputs* out) {
 }
 
 void FutexOutputs(const CallFrame& call, SyscallOutputs* out) {
-  switch (call.arguments[1] & FUTEX_CMD_MASK) {
+  switch (static_cast<int>(call.arguments[1]) & FUTEX_CMD_MASK) {
     case FUTEX_LOCK_PI:
     case 13:  // FUTEX_LOCK_PI2
     case FUTEX_TRYLOCK_PI:
