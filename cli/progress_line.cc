@@ -1,5 +1,6 @@
 #include "cli/progress_line.h"
 
+#include <sys/stat.h>
 #include <termios.h>
 #include <unistd.h>
 
@@ -28,6 +29,13 @@ void Write(absl::string_view text) { std::fwrite(text.data(), 1, text.size(), st
 }  // namespace
 
 ProgressLine::ProgressLine() : on_terminal_(isatty(STDERR_FILENO) != 0) {}
+
+bool ProgressLine::may_show_beside_program() const {
+  struct stat status = {};
+  const bool piped =
+      fstat(STDOUT_FILENO, &status) == 0 && (S_ISFIFO(status.st_mode) || S_ISSOCK(status.st_mode));
+  return on_terminal_ && !piped;
+}
 
 void ProgressLine::Show(absl::string_view text) {
   if (!on_terminal_ || !InForeground() || !ShowsLines()) return;

@@ -20,6 +20,9 @@ class ProgressLine {
   ProgressLine& operator=(const ProgressLine&) = delete;
 
   bool on_terminal() const { return on_terminal_; }
+  // Also while a program runs that shares standard output with this one: nobody else shows that
+  // output, as whoever reads a pipe might, on the same terminal.
+  bool may_show_beside_program() const;
   // Requires: the cursor is at the start of an empty line, or the line is shown.
   void Show(absl::string_view text);
   void Clear();

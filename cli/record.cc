@@ -88,17 +88,10 @@ void Report(const RecordOptions& record, const RecordResult& result, ProgressLin
   progress->Finish(SummaryText(record.directory, result));
 }
 
-// Standard output is a pipe: the process that reads it may write to the same terminal.
-bool OthersShowOutput() {
-  struct stat status = {};
-  return fstat(STDOUT_FILENO, &status) == 0 &&
-         (S_ISFIFO(status.st_mode) || S_ISSOCK(status.st_mode));
-}
-
 // Null `progress`: only errors are shown, and the progress that `base` asks for.
 RunOutcome RecordRunOnce(const RecordOptions& base, ProgressLine* progress) {
   RecordOptions record = base;
-  if (progress != nullptr && progress->on_terminal() && !OthersShowOutput()) {
+  if (progress != nullptr && progress->may_show_beside_program()) {
     record.progress = [progress](const RecordProgress& now) {
       // Short runs show no progress.
       if (now.seconds < 1) return;
@@ -217,8 +210,9 @@ void AddPartOptions(Options* options, RecordOptions* record, RecordValues* value
 void AddTraceContentOptions(Options* options, RecordOptions* record, RecordValues* values) {
   options->Add(
       "quiet", &values->quiet, "",
-      "Print only errors: no progress, and not where the trace is. (Progress is shown on a "
-      "terminal while the program neither writes nor reads there.)");
+      "Print only errors: no progress, and not where the trace is, except what --until-failure "
+      "found. (Progress is shown on a terminal while the program neither writes nor reads there, "
+      "and not if standard output is a pipe.)");
   options->Add("env", &values->environment, "WHICH",
                "Whether the trace lists the environment of the processes: all or none. With none, "
                "the copy in their memory is still recorded.");
@@ -346,9 +340,12 @@ int RecordCommand(Arguments arguments) {
     return kExitRecorder;
   }
   if (!values.until_failure.given) return RunRecording(record, values.quiet);
-  return EndLike(RecordUntilFailure(
-      record, values.until_failure.most,
-      [](const RecordOptions& run) { return RecordRunOnce(run, /*progress=*/nullptr); }));
+  const bool quiet = values.quiet;
+  const auto record_once = [quiet](RecordOptions run) {
+    if (quiet) run.progress = nullptr;
+    return RecordRunOnce(run, /*progress=*/nullptr);
+  };
+  return EndLike(RecordUntilFailure(record, values.until_failure.most, record_once));
 }
 
 }  // namespace hindsight

@@ -87,7 +87,7 @@ void Remove(const std::string& trace) {
 [[noreturn]] void RecordInChild(const RecordRun& record, RecordOptions options,
                                 const std::string& what, int result) {
   ProgressLine progress;
-  if (progress.on_terminal()) {
+  if (progress.may_show_beside_program()) {
     options.progress = [&](const RecordProgress& now) {
       progress.Show(absl::StrFormat("%s, %.1f s", what, now.seconds));
     };

@@ -57,7 +57,8 @@ TEST_F(UntilFailureTest, WhatIsThereAlreadyIsNotRemoved) {
   std::filesystem::create_directory(options_.directory);
   std::ofstream(options_.directory + "/mine") << "precious";
   const RunOutcome outcome = RecordUntilFailure(options_, 0, [](const RecordOptions&) {
-    raise(SIGINT);  // which ends the search, and removes the run
+    kill(getppid(), SIGINT);  // which ends the search, and removes the run
+    pause();
     return RunOutcome{};
   });
   EXPECT_EQ(outcome.recorder_exit, 125);
