@@ -27,7 +27,7 @@ struct KeyframeHead {
 absl::Status WriteFullKeyframe(const KeyframeHead& head, pid_t process, const MemoryMap& map,
                                const ModuleTable& modules, TraceWriter* writer);
 // The first one of a child that was born with its parent's memory: maps and registers. What is in
-// its memory stands in its parent's trace.
+// its memory is in its parent's trace.
 absl::Status WriteKeyframeAtBirth(const KeyframeHead& head, const MemoryMap& map,
                                   TraceWriter* writer);
 

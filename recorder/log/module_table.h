@@ -24,7 +24,7 @@ namespace hindsight {
 
 class ModuleTable {
  public:
-  // `root` stands before every path of the map: /proc/PID/root, where the process sees its files.
+  // `root` is put before every path of the map: /proc/PID/root, where the process sees its files.
   // `files` are shared with the tables of the recording's other processes; null: with none.
   ModuleTable(TraceWriter* writer, std::string root, uint64_t max_module_bytes,
               std::shared_ptr<OpenedModules> files = nullptr);
@@ -41,7 +41,7 @@ class ModuleTable {
   bool Unchanged(const MapRegion& region) const;
   // Modules whose file has been written to since it was stored, each one once.
   std::vector<int32_t> TakeChanged();
-  // Whether the region's file is an ELF file: nobody rewrites those in place while they run.
+  // Whether the region's file is an ELF file: those are not rewritten in place while they run.
   bool IsElf(const MapRegion& region) const;
 
  private:

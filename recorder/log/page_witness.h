@@ -1,9 +1,9 @@
 // What the threads of one process last knew of its pages.
 //
 // Whoever imports a page or writes it back is its newest witness. When another thread finds other
-// bytes in the page than its own view has, but those that the newest witness knew, then they are no
-// news to the process: a thread of it wrote them. What differs from the witness's bytes was written
-// by the kernel or another process. Searches for writes need that distinction.
+// bytes in the page than its own view has, but those that the newest witness knew, then they are
+// not new to the process: a thread of it wrote them. What differs from the witness's bytes was
+// written by the kernel or another process. Searches for writes need that distinction.
 //
 // Witnesses are the host pages of the threads' views, borrowed until Forget. Not copyable. One host
 // thread.
@@ -26,25 +26,26 @@ class PageWitnesses {
   PageWitnesses(const PageWitnesses&) = delete;
   PageWitnesses& operator=(const PageWitnesses&) = delete;
 
-  // A process of one thread has nobody to tell apart: costs nothing until this is called.
+  // A process of one thread needs no witnesses: costs nothing until this is called.
   void Enable() { enabled_ = true; }
   bool enabled() const { return enabled_; }
 
-  // The lines of `page` whose bytes in `bytes` somebody else than `who` was the last to know.
+  // The lines of `page` whose bytes in `bytes` are those that the newest witness knew, if that is
+  // not `who`.
   uint64_t KnownLines(uint64_t page, const void* who, const uint8_t* bytes) const;
-  // Whether somebody else than `who` has testified about `page` after `since`, a time().
+  // Whether another than `who` has become the newest witness of `page` after `since`, a time().
   bool HasNews(uint64_t page, const void* who, uint64_t since) const {
     const auto it = pages_.find(page);
     return it != pages_.end() && it->second.who != who && it->second.time > since;
   }
-  // Whether more than one have testified about `page`: several threads use it.
+  // Whether `page` has had more than one witness: several threads use it.
   bool HasSeveral(uint64_t page) const {
     const auto it = pages_.find(page);
     return it != pages_.end() && it->second.several;
   }
   uint64_t time() const { return time_; }
   // From now on `who`, whose copy is at `host`, is the newest witness of `page`.
-  void Testify(uint64_t page, const void* who, const uint8_t* host) {
+  void SetNewest(uint64_t page, const void* who, const uint8_t* host) {
     if (enabled_) Put(page, who, host);
   }
   // The memory at `host` goes. `keep`: `who` may have written the page; its bytes are still needed.
@@ -63,7 +64,7 @@ class PageWitnesses {
   void Put(uint64_t page, const void* who, const uint8_t* host);
 
   bool enabled_ = false;
-  uint64_t time_ = 0;  // testimonies so far
+  uint64_t time_ = 0;  // calls of SetNewest so far
   absl::flat_hash_map<uint64_t, Witness> pages_;
 };
 

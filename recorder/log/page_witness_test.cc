@@ -29,41 +29,41 @@ class PageWitnessTest : public testing::Test {
 
 TEST_F(PageWitnessTest, NothingIsKnownOfAPageWithoutAWitness) {
   EXPECT_EQ(witnesses_.KnownLines(kPage, one_, first_.data()), 0);
-  witnesses_.Testify(2 * kPage, other_, second_.data());
+  witnesses_.SetNewest(2 * kPage, other_, second_.data());
   EXPECT_EQ(witnesses_.KnownLines(kPage, one_, first_.data()), 0);
 }
 
 TEST_F(PageWitnessTest, LinesAsAnotherThreadKnewThemAreKnownTheOthersAreNot) {
-  witnesses_.Testify(kPage, one_, first_.data());
+  witnesses_.SetNewest(kPage, one_, first_.data());
   Bytes found = first_;
   found[3 * kLineBytes + 7] = 9;  // neither of them wrote that
   EXPECT_EQ(witnesses_.KnownLines(kPage, other_, found.data()), kAll & ~(uint64_t{1} << 3));
 }
 
 TEST_F(PageWitnessTest, WhatOneKnewItselfIsNoNewsOfOthers) {
-  witnesses_.Testify(kPage, one_, first_.data());
+  witnesses_.SetNewest(kPage, one_, first_.data());
   EXPECT_EQ(witnesses_.KnownLines(kPage, one_, first_.data()), 0);
 }
 
 TEST_F(PageWitnessTest, TheLastWitnessCounts) {
-  witnesses_.Testify(kPage, one_, first_.data());
+  witnesses_.SetNewest(kPage, one_, first_.data());
   second_[0] = 2;
-  witnesses_.Testify(kPage, other_, second_.data());
+  witnesses_.SetNewest(kPage, other_, second_.data());
   EXPECT_EQ(witnesses_.KnownLines(kPage, one_, second_.data()), kAll);
   EXPECT_EQ(witnesses_.KnownLines(kPage, one_, first_.data()), kAll & ~uint64_t{1});
   EXPECT_EQ(witnesses_.KnownLines(kPage, other_, second_.data()), 0);
 }
 
 TEST_F(PageWitnessTest, AWitnessIsAskedForItsPresentBytes) {
-  witnesses_.Testify(kPage, one_, first_.data());
+  witnesses_.SetNewest(kPage, one_, first_.data());
   first_[kLineBytes] = 5;  // a store since
   Bytes found = first_;
   EXPECT_EQ(witnesses_.KnownLines(kPage, other_, found.data()), kAll);
 }
 
 TEST_F(PageWitnessTest, WhatAThreadThatEndedHasWrittenStaysKnown) {
-  witnesses_.Testify(kPage, one_, first_.data());
-  witnesses_.Testify(2 * kPage, one_, second_.data());
+  witnesses_.SetNewest(kPage, one_, first_.data());
+  witnesses_.SetNewest(2 * kPage, one_, second_.data());
   const Bytes found = first_;
   witnesses_.Forget(kPage, one_, /*keep=*/true);
   witnesses_.Forget(2 * kPage, one_, /*keep=*/false);
@@ -74,20 +74,20 @@ TEST_F(PageWitnessTest, WhatAThreadThatEndedHasWrittenStaysKnown) {
 }
 
 TEST_F(PageWitnessTest, OnlyTheWitnessItselfForgets) {
-  witnesses_.Testify(kPage, one_, first_.data());
+  witnesses_.SetNewest(kPage, one_, first_.data());
   witnesses_.Forget(kPage, other_, /*keep=*/false);
   EXPECT_EQ(witnesses_.KnownLines(kPage, other_, first_.data()), kAll);
 }
 
 TEST_F(PageWitnessTest, ANewAddressSpaceHasNoWitnesses) {
-  witnesses_.Testify(kPage, one_, first_.data());
+  witnesses_.SetNewest(kPage, one_, first_.data());
   witnesses_.Clear();
   EXPECT_EQ(witnesses_.KnownLines(kPage, other_, first_.data()), 0);
 }
 
 TEST_F(PageWitnessTest, NewsIsWhatOthersHaveTestifiedSince) {
   const uint64_t before = witnesses_.time();
-  witnesses_.Testify(kPage, one_, first_.data());
+  witnesses_.SetNewest(kPage, one_, first_.data());
   EXPECT_TRUE(witnesses_.HasNews(kPage, other_, before));
   EXPECT_FALSE(witnesses_.HasNews(kPage, one_, before));
   EXPECT_FALSE(witnesses_.HasNews(kPage, other_, witnesses_.time()));
@@ -98,7 +98,7 @@ TEST(PageWitnessesTest, AProcessOfOneThreadHasNone) {
   PageWitnesses witnesses;
   Bytes bytes = {};
   const int one = 0, other = 0;
-  witnesses.Testify(kPage, &one, bytes.data());
+  witnesses.SetNewest(kPage, &one, bytes.data());
   EXPECT_FALSE(witnesses.enabled());
   EXPECT_EQ(witnesses.KnownLines(kPage, &other, bytes.data()), 0);
 }

@@ -12,7 +12,7 @@
 namespace hindsight {
 namespace {
 
-// So many changes are remembered: whoever comes later looks at everything.
+// So many changes are remembered: a reader of an older version looks at everything.
 constexpr size_t kMaxChanges = 256;
 
 using File = std::tuple<uint32_t, uint32_t, uint64_t>;
@@ -125,9 +125,9 @@ void AddressSpace::Replace(const MapPart& part) {
   absl::flat_hash_set<File> files;
   const auto first = regions_.lower_bound(part.start), last = regions_.lower_bound(part.end);
   for (auto it = first; it != last; ++it) Forget(it->second, &files);
-  const auto behind = regions_.erase(first, last);
+  const auto next = regions_.erase(first, last);
   for (const MapRegion& region : part.regions) {
-    regions_.emplace_hint(behind, region.start, region);
+    regions_.emplace_hint(next, region.start, region);
     Insert(region, &files);
   }
   for (const File& file : files) {

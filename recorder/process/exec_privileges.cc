@@ -77,7 +77,7 @@ UniqueFd OpenAsSeenBy(pid_t process, int directory, const std::string& path, int
   return UniqueFd(openat(from.get(), path.c_str(), O_PATH | O_CLOEXEC | no_follow));
 }
 
-// The path behind "#!" at the start of the file; empty if it is no script.
+// The path after "#!" at the start of the file; empty if it is no script.
 std::string InterpreterOf(const std::string& file) {
   UniqueFd fd(open(file.c_str(), O_RDONLY | O_CLOEXEC));
   char bytes[kFirstBytes];

@@ -1,8 +1,8 @@
 // Whether a traced process is about to run a program whose privileges tracing would take away.
 //
 // The kernel ignores the set-user-ID and set-group-ID bits and the capabilities of a file that a
-// traced process executes, unless its tracer has CAP_SYS_PTRACE. Such a program misbehaves, and so
-// must be let go of before.
+// traced process executes, unless its tracer has CAP_SYS_PTRACE. Such a program misbehaves, so it
+// must be detached from before.
 
 #ifndef HINDSIGHT_RECORDER_PROCESS_EXEC_PRIVILEGES_H_
 #define HINDSIGHT_RECORDER_PROCESS_EXEC_PRIVILEGES_H_
@@ -14,7 +14,7 @@
 
 namespace hindsight {
 
-// What executing a file would give to a process that it does not have, to be read behind "which":
+// What executing a file would give to a process that it does not have, to be read after "which":
 // "is set-user-ID 0", "is given capabilities", "is run by /bin/x, which is set-group-ID 5"; empty:
 // nothing, or the file cannot be looked at. Scripts are looked through to their interpreters.
 // `directory` and `flags` as in execveat(2); for execve AT_FDCWD and 0.

@@ -22,7 +22,7 @@ bool IsSystemFile(const MapRegion& region) {
 }
 
 // mmap with MAP_SHARED | MAP_ANONYMOUS: each has a file of its own in the kernel, that no other
-// process can name. Those who have it got it from its maker, by fork.
+// process can name. Processes that have it inherited it, by fork.
 bool HasNoFile(const MapRegion& region) {
   return region.device_major == 0 && region.name == "/dev/zero (deleted)";
 }

@@ -28,8 +28,7 @@ class ForeignMappings {
   ForeignMappings(const ForeignMappings&) = delete;
   ForeignMappings& operator=(const ForeignMappings&) = delete;
 
-  // A process that maps files of recorded ones is not recorded (any more): the last look is not
-  // good.
+  // A process that maps files of recorded ones is no longer recorded: the last look is outdated.
   void Forget();
   // Whether the last look is too old at `now_ns`, nanoseconds since the recording began.
   bool IsDue(uint64_t now_ns) const { return now_ns >= next_look_ns_; }
@@ -40,7 +39,7 @@ class ForeignMappings {
 
   // As of the last look. False for files that only the system writes.
   bool MayWrite(const MapRegion& region) const;
-  // Another number if any answer may be another.
+  // Changes whenever an answer may have changed.
   uint64_t version() const { return version_; }
 
  private:

@@ -1,4 +1,4 @@
-// A process's memory map, as /proc/PID/maps tells it.
+// A process's memory map, as /proc/PID/maps shows it.
 //
 // A value: copyable, immutable but by assignment.
 

@@ -18,7 +18,7 @@ namespace hindsight {
 struct PopulatedRange {
   uint64_t start = 0;
   uint64_t end = 0;
-  bool own_copy = false;  // the process's own, not (any more) the page of the file behind it
+  bool own_copy = false;  // the process's own, no longer the page of the file mapped there
   bool operator==(const PopulatedRange&) const = default;
 };
 

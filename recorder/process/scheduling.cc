@@ -16,7 +16,7 @@ constexpr int kProcessorField = 39;
 }  // namespace
 
 std::optional<SchedulingNote> ParseStat(absl::string_view text) {
-  // The name is anything, parentheses and spaces included; behind it are only numbers.
+  // The name is anything, parentheses and spaces included; after it are only numbers.
   const size_t open = text.find('(');
   const size_t close = text.rfind(')');
   if (open == text.npos || close == text.npos || close < open) return std::nullopt;

@@ -221,7 +221,7 @@ absl::StatusOr<CodePlace> ParseCodePlace(absl::string_view text) {
   // operator+ and operator++ are functions.
   if (plus != text.npos && plus + 1 < text.size() && absl::ascii_isdigit(text[plus + 1])) {
     if (!ParseNumber(text.substr(plus + 1), &place.offset)) {
-      return absl::InvalidArgumentError(absl::StrCat(place.text, ": not a number behind '+'"));
+      return absl::InvalidArgumentError(absl::StrCat(place.text, ": not a number after '+'"));
     }
     text = text.substr(0, plus);
   }

@@ -42,8 +42,8 @@ class Symbols {
   Symbols(const Symbols&) = delete;
   Symbols& operator=(const Symbols&) = delete;
 
-  // Where `place` is in a process with this map, ascending: functions of one name may stand in
-  // several modules, and in one. Empty: nowhere, now; its module may be mapped later. `root` stands
+  // Where `place` is in a process with this map, ascending: functions of one name may be in
+  // several modules, and in one. Empty: nowhere, now; its module may be mapped later. `root` is put
   // before every path of the map ("/proc/PID/root"). Functions that the dynamic linker chooses at
   // run time (STT_GNU_IFUNC) have no place of their own.
   std::vector<uint64_t> Find(const CodePlace& place, const MemoryMap& map, const std::string& root);
@@ -51,7 +51,7 @@ class Symbols {
   // Where the dynamic linker of a process passes when it has mapped something; empty: it has none.
   std::vector<uint64_t> LinkerHooks(const MemoryMap& map, const std::string& root);
 
-  // kNotFound: there is no such function in any module of the map; names those that are similar.
+  // kNotFound: no module of the map has the function; the message names those that are similar.
   absl::Status NotFound(const CodePlace& place, const MemoryMap& map, const std::string& root);
 
  private:

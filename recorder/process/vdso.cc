@@ -95,7 +95,7 @@ std::vector<VdsoPatch> PlanVdsoPatches(uint64_t base, absl::Span<const uint8_t> 
   std::vector<VdsoPatch> patches;
   const DynamicTables tables = FindTables(image);
   if (tables.symbols == 0 || tables.strings == 0) return patches;
-  // The number of symbols stands nowhere simple; the linker puts the strings right after them.
+  // The number of symbols is nowhere simple to find; the linker puts the strings right after them.
   for (uint64_t at = tables.symbols; at + sizeof(Elf64_Sym) <= tables.strings;
        at += sizeof(Elf64_Sym)) {
     const auto symbol = At<Elf64_Sym>(image, at);

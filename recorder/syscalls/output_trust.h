@@ -1,5 +1,5 @@
 // When the table of what system calls store (syscall_outputs.h) is relied upon for pages in use,
-// and not only for those that nobody looks at.
+// and not only for those that are not in use.
 //
 // A store that the table does not tell of is seen late then, and the program goes on with old
 // bytes until it is. So this is answered with yes for common calls only, on files that no driver

@@ -29,7 +29,7 @@ constexpr Output Pointed(uint8_t at, uint8_t by, uint32_t most) {
 constexpr Output Vector(uint8_t at, uint8_t by) { return {at, OutputSize::kVector, by, 1}; }
 constexpr Output Message(uint8_t at) { return {at, OutputSize::kMessage, kNoArgument, 1}; }
 constexpr Output Messages(uint8_t at, uint8_t by) { return {at, OutputSize::kMessages, by, 1}; }
-// A head of `head` bytes, and as many behind it as the result says.
+// A head of `head` bytes, and as many after it as the result says.
 constexpr Output Struct(uint8_t at, uint32_t head, uint8_t by) {
   return {at, OutputSize::kHeadAndResult, by, head};
 }

@@ -11,7 +11,7 @@ namespace hindsight {
 
 struct SyscallShape {
   int64_t number = 0;
-  Output outputs[4];          // those behind the last are kNone
+  Output outputs[4];          // those after the last are kNone
   bool writes_files = false;  // bytes of files may change
 };
 

@@ -10,7 +10,8 @@
 
 namespace hindsight {
 
-// Whether a call with these flags (clone3's lie in memory) makes a task that no tracer is told of.
+// Whether a call with these flags (clone3's lie in memory) makes a task that is not reported to a
+// tracer.
 bool MakesUntracedTask(int64_t number, uint64_t flags);
 
 // May change what /proc/PID/maps says.
@@ -18,7 +19,7 @@ bool MayChangeMap(int64_t number);
 // Where such a call has changed the map, if that is known.
 std::optional<MemoryRange> ChangedMapRange(int64_t number, const uint64_t arguments[6],
                                            int64_t result);
-// Leaves another signal mask behind.
+// Changes the thread's signal mask.
 bool MayChangeSignalMask(int64_t number);
 // Makes the kernel write to the process's private memory at times of its own choosing. (Memory that
 // drivers, perf_event_open or packet sockets write to is mapped shared.)

@@ -43,7 +43,7 @@ class TerminalUse {
   // It has returned.
   void AfterCall(pid_t thread, int64_t number, const uint64_t* arguments, int64_t result,
                  const ReadMemory& read, Clock::time_point now);
-  // Somebody uses the terminal from now on, or may, whom nobody watches.
+  // A process that is not recorded uses the terminal from now on, or may.
   void NoteUnwatched() { in_use_ = true; }
 
   bool MayShow(Clock::time_point now) const;

@@ -90,7 +90,7 @@ void PageImporter::Take(const AddressSpace& space, KnownPage* page, const uint8_
     log_->Append(count_, import);
   }
   page->left = false;
-  witnesses_->Testify(page->address, who_, page->host);
+  witnesses_->SetNewest(page->address, who_, page->host);
   if (changed == 0) return;
   ++changes_;
   std::memcpy(page->host, bytes, kPageBytes);

@@ -69,7 +69,7 @@ void ProcessPager::BeCareful() {
   written_.KeepPristine(true);
   importer_.set_others_import(true);
   for (KnownPage* page : pages_.All(kAnyPage)) {
-    if (page->in_segment || page->written) witnesses_->Testify(page->address, this, page->host);
+    if (page->in_segment || page->written) witnesses_->SetNewest(page->address, this, page->host);
   }
 }
 
@@ -79,7 +79,7 @@ bool ProcessPager::WriteBack(bool others_store) {
       written_.Changes(others_store || outputs_.written_elsewhere());
   const bool written = tracee_->Commit(pieces, cpu_->registers());
   cpu_->ProtectWrites(written_.Settle(
-      [this](const KnownPage& page) { witnesses_->Testify(page.address, this, page.host); }));
+      [this](const KnownPage& page) { witnesses_->SetNewest(page.address, this, page.host); }));
   return written;
 }
 

@@ -330,11 +330,11 @@ TEST_F(ProcessPagerTest, WhatAnotherThreadHasChangedIsLeft) {
   Idle();
   std::array<uint8_t, kPageBytes> other;
   std::memcpy(other.data(), cpu_->HostPage(stack_), kPageBytes);
-  witnesses_.Testify(stack_, &other, other.data());
+  witnesses_.SetNewest(stack_, &other, other.data());
   pager_->FollowOthers();
   EXPECT_TRUE(LeftPages().empty());  // it knows the same
   other[5] ^= 1;
-  witnesses_.Testify(stack_, &other, other.data());
+  witnesses_.SetNewest(stack_, &other, other.data());
   pager_->FollowOthers();
   EXPECT_EQ(LeftPages(), std::vector<uint64_t>({stack_}));
 }
