@@ -1,0 +1,29 @@
+// Code that the blocks of an arena share: the lookup of indirect branches, and the way out.
+
+#ifndef HINDSIGHT_TRANSLATOR_STUBS_H_
+#define HINDSIGHT_TRANSLATOR_STUBS_H_
+
+#include <cstdint>
+#include <vector>
+
+namespace hindsight {
+
+// Where they lie. Only Translate and the stubs themselves know what is expected there.
+struct StubAddresses {
+  uint64_t lookup = 0;
+  uint64_t exit = 0;
+};
+
+struct Stubs {
+  std::vector<uint8_t> code;
+  StubAddresses addresses;
+};
+
+// The stubs of an arena, to be placed at `host_address`, a multiple of 16. At most kStubBytes.
+Stubs EmitStubs(uint64_t host_address);
+
+inline constexpr uint64_t kStubBytes = 512;
+
+}  // namespace hindsight
+
+#endif  // HINDSIGHT_TRANSLATOR_STUBS_H_

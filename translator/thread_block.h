@@ -1,0 +1,143 @@
+// What translated code, the agent inside the program and the recorder agree on: the block of a
+// guest thread, the table of indirect branches, and how translated code is entered and left. Plain
+// C.
+//
+// The GS base of a guest thread is its distance D: the view of address A lies at A + D. D is
+// k x 2^40 + 16 MiB with k >= 1, so that the 16 MiB below the view of address 0 are free:
+//
+//   gs:[-2 MiB] .. gs:[-1 MiB]   the table of indirect branches, shared by all threads
+//   gs:[-4096] ..                struct HsThreadBlock; the rest of the page is the agent's
+//
+// While translated code runs:
+//   r10    counts instructions down: count of the thread = count_end - r10 + adjust, where adjust
+//   is
+//          a constant of the place in the code (0 at every block's entry)
+//   r11    scratch; dead at every block's entry
+//   others and flags, FS base, x87, vectors: the guest's
+//   guest_r10, guest_r11: the guest's own r10 and r11
+//
+// Entering: everything above in place, count_end and r10 such that the formula holds with adjust 0,
+// then a jump to the host address of the guest pc.
+//
+// Leaving: `jmp *gs:[agent_exit]`, with everything above in place, r11 dead, and the exit_ fields
+// set. Flags are exact but for kHsExitCounter and kHsExitMiss (see there). The count of the state
+// at exit_guest_pc is count_end - r10 + exit_adjust.
+
+#ifndef HINDSIGHT_TRANSLATOR_THREAD_BLOCK_H_
+#define HINDSIGHT_TRANSLATOR_THREAD_BLOCK_H_
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+#define HS_STATIC_ASSERT(condition) static_assert(condition)
+#else
+#define HS_STATIC_ASSERT(condition) _Static_assert(condition, #condition)
+#endif
+
+enum HsExitKind {
+  // A direct branch to exit_guest_pc, which is not translated yet. exit_link is the address of the
+  // 4-byte aligned rel32 to patch (relative to exit_link + 4). The branch has been executed.
+  kHsExitLink = 1,
+  // An indirect branch to exit_guest_pc, which the table does not have. It has been executed.
+  kHsExitIndirect = 2,
+  // A syscall instruction at exit_guest_pc, which has not been executed and is not counted: the
+  // agent makes the call, sets rax, rcx (exit_guest_pc + exit_size) and guest_r11 (flags),
+  // decrements r10 and goes on at exit_guest_pc + exit_size.
+  kHsExitSyscall = 3,
+  // The counter is negative. The instruction at exit_guest_pc has not been executed. If
+  // exit_flags_dead is not 0, the status flags (CF PF AF ZF SF OF) are not the guest's, which
+  // overwrites them before it reads them.
+  kHsExitCounter = 4,
+  // An instruction at exit_guest_pc, exit_size bytes long, that translated code does not execute
+  // (cpuid, rdtsc, int3, ud2, refused ones; also what does not decode: exit_size 0). It has not
+  // been
+  // executed and is not counted.
+  kHsExitInstruction = 5,
+  // Flavour record: memory at exit_address, exit_size bytes, may differ from the view. Once they
+  // agree, go on at exit_host_pc with r10 unchanged and save[] untouched. Flags: see
+  // exit_flags_dead. Registers are the guest's but for those in save[] (exit_saved).
+  kHsExitMiss = 6,
+  // Flavour record: a string instruction with REP, or another operation that is done outside of
+  // translated code, described by *exit_operation (translator/runtime/operation.h). Its memory
+  // operand is at exit_address, exit_size bytes. Counted like an ordinary instruction: when it is
+  // done, go on at exit_host_pc with r10 unchanged.
+  kHsExitOperation = 7,
+};
+
+struct HsThreadBlock {
+  uint64_t guest_r10;
+  uint64_t guest_r11;
+  uint64_t save[4];      // spills of translated code
+  uint64_t count_end;    // the count at which r10 becomes 0
+  uint64_t fs_base;      // the guest's, also in the FS base itself
+  uint64_t gs_base;      // the guest's
+  uint64_t agent_exit;   // host address of the agent's entry
+  uint64_t agent_stack;  // its initial stack pointer
+
+  // Set when translated code is left. Copied from struct HsExit but for exit_address.
+  uint64_t exit_guest_pc;
+  uint64_t exit_host_pc;  // where to go on: kHsExitMiss, kHsExitOperation
+  union {
+    uint64_t exit_link;       // kHsExitLink
+    uint64_t exit_operation;  // kHsExitOperation
+  };
+  uint16_t exit_kind;  // enum HsExitKind
+  uint16_t exit_size;
+  int32_t exit_adjust;
+  uint8_t exit_saved[4];  // [i]: the register whose guest value is in save[i]; HS_NOT_SAVED
+  uint8_t exit_flags_dead;
+  uint8_t reserved[3];
+  uint64_t exit_address;  // kHsExitMiss, kHsExitOperation
+};
+
+#define HS_NOT_SAVED 0xff
+
+// In the code beside each exit; translated code copies it into the block.
+struct HsExit {
+  uint64_t guest_pc;
+  uint64_t host_pc;
+  uint64_t link_or_operation;
+  uint16_t kind;
+  uint16_t size;
+  int32_t adjust;
+  uint8_t saved[4];
+  uint8_t flags_dead;
+  uint8_t reserved[3];
+};
+
+#define HS_BLOCK_OFFSET (-0x1000)
+#define HS_BLOCK_FIELD(field) (HS_BLOCK_OFFSET + (int)offsetof(struct HsThreadBlock, field))
+
+// The table of indirect branches. The entry of guest pc P is number P & 0xffff. Written by the
+// recorder alone: host first, then negated_pc. A reader reads the two words one after the other;
+// so while threads run in translated code an entry that is set never changes (the agent has a
+// slower table for the pcs that found theirs taken).
+struct HsTableEntry {
+  uint64_t negated_pc;  // 0 - pc; HS_TABLE_EMPTY: none
+  uint64_t host;
+};
+#define HS_TABLE_OFFSET (-0x200000)
+#define HS_TABLE_ENTRIES 0x10000
+#define HS_TABLE_EMPTY 1  // no canonical address but -1 has it
+
+HS_STATIC_ASSERT(sizeof(struct HsTableEntry) == 16);
+HS_STATIC_ASSERT(sizeof(struct HsExit) == 40);
+HS_STATIC_ASSERT(offsetof(struct HsThreadBlock, guest_r10) == 0);
+HS_STATIC_ASSERT(offsetof(struct HsThreadBlock, save) == 16);
+HS_STATIC_ASSERT(offsetof(struct HsThreadBlock, count_end) == 48);
+HS_STATIC_ASSERT(offsetof(struct HsThreadBlock, fs_base) == 56);
+HS_STATIC_ASSERT(offsetof(struct HsThreadBlock, gs_base) == 64);
+HS_STATIC_ASSERT(offsetof(struct HsThreadBlock, agent_exit) == 72);
+HS_STATIC_ASSERT(offsetof(struct HsThreadBlock, agent_stack) == 80);
+HS_STATIC_ASSERT(offsetof(struct HsThreadBlock, exit_guest_pc) == 88);
+HS_STATIC_ASSERT(offsetof(struct HsThreadBlock, exit_host_pc) == 96);
+HS_STATIC_ASSERT(offsetof(struct HsThreadBlock, exit_link) == 104);
+HS_STATIC_ASSERT(offsetof(struct HsThreadBlock, exit_kind) == 112);
+HS_STATIC_ASSERT(offsetof(struct HsThreadBlock, exit_adjust) == 116);
+HS_STATIC_ASSERT(offsetof(struct HsThreadBlock, exit_saved) == 120);
+HS_STATIC_ASSERT(offsetof(struct HsThreadBlock, exit_flags_dead) == 124);
+HS_STATIC_ASSERT(offsetof(struct HsThreadBlock, exit_address) == 128);
+HS_STATIC_ASSERT(sizeof(struct HsThreadBlock) == 136);
+
+#endif  // HINDSIGHT_TRANSLATOR_THREAD_BLOCK_H_

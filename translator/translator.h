@@ -1,0 +1,88 @@
+// Rewrites a guest's code so that it runs natively in the guest's own process, counts its
+// instructions, and accesses memory as the engine wants it.
+//
+// A function of its arguments: no process, no system call, no state. Any thread.
+
+#ifndef HINDSIGHT_TRANSLATOR_TRANSLATOR_H_
+#define HINDSIGHT_TRANSLATOR_TRANSLATOR_H_
+
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "translator/stubs.h"
+#include "translator/thread_block.h"
+
+namespace hindsight {
+
+// What memory accesses become.
+enum class Flavour : uint8_t {
+  kPlain,   // unchanged
+  kRecord,  // loads are compared with the view, stores go to the view and to memory
+};
+
+// The bytes of code at a guest address, as far as they are known: empty if not at all. Used to find
+// out whether flags are read behind a branch; what it returns need not be kept when the guest
+// changes its code, since a write to code discards all that was translated from it.
+using CodeAt = std::function<absl::Span<const uint8_t>(uint64_t guest_pc)>;
+
+struct TranslateRequest {
+  uint64_t guest_pc = 0;
+  absl::Span<const uint8_t> bytes;  // of the guest's code, from guest_pc
+  uint64_t host_address = 0;        // where the code will lie; a multiple of kHostAlignment
+  Flavour flavour = Flavour::kPlain;
+  StubAddresses stubs;  // within 2 GiB of host_address
+  uint32_t max_instructions = 64;
+  CodeAt code_at;  // may be unset: then flags are taken to be read
+};
+
+inline constexpr uint64_t kHostAlignment = 16;
+
+// A place in the code where a guest instruction begins, or where one can fault.
+//
+// A fault (or a signal) at host pc H belongs to the last entry with host_offset <= H. There the
+// count is count_end - r10 + adjust, the guest's pc is guest_pc + guest_offset, and the instruction
+// there has had no effect yet, on registers or memory. (Flavour record: the view may hold what the
+// instruction was about to store.)
+struct SideEntry {
+  uint32_t host_offset = 0;
+  uint32_t guest_offset = 0;
+  int32_t adjust = 0;
+  // [i]: number of the register whose guest value is in save[i], or HS_NOT_SAVED. The others are
+  // in place, r10 and r11 in the block.
+  std::array<uint8_t, 4> saved = {HS_NOT_SAVED, HS_NOT_SAVED, HS_NOT_SAVED, HS_NOT_SAVED};
+  // The status flags are not the guest's; it overwrites them before it reads them.
+  bool flags_dead = false;
+};
+
+// A direct branch: the 4 bytes at rel32_offset, which are aligned in the host's address space, lead
+// to an exit of kind kHsExitLink until they are made to lead to the translation of guest_target.
+struct Link {
+  uint32_t rel32_offset = 0;
+  uint64_t guest_target = 0;
+};
+
+struct TranslatedBlock {
+  std::vector<uint8_t> code;
+  uint32_t guest_bytes = 0;     // that were translated, the last instruction included
+  uint32_t instructions = 0;    // counted by the block; not one that exits uncounted
+  std::vector<SideEntry> side;  // ascending
+  std::vector<Link> links;
+  // Name of the instruction that ends the block by kHsExitInstruction; empty if none does.
+  std::string refusal;
+};
+
+// Translates up to the first branch, system call or instruction that is not executed in translated
+// code, to max_instructions, or to the end of `bytes`; an instruction that does not fit into
+// `bytes` ends the block before it. Errors: InvalidArgument: `bytes` holds no whole instruction
+// though it is shorter than 15 bytes (more are needed), or the addresses are out of reach of each
+// other.
+absl::StatusOr<TranslatedBlock> Translate(const TranslateRequest& request);
+
+}  // namespace hindsight
+
+#endif  // HINDSIGHT_TRANSLATOR_TRANSLATOR_H_
