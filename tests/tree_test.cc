@@ -50,6 +50,7 @@ const Arrows& Allowed() {
       {"recorder/process", {"tracefmt"}},
       {"recorder/ptrace", {"isa", "recorder/process", "recorder/syscalls"}},
       {"recorder/log", {"isa", "tracefmt", "recorder/process"}},
+      {"recorder/translate/stream", {"isa", "tracefmt", "recorder/process", "recorder/log"}},
       {"recorder/session",
        {"isa", "tracefmt", "recorder/syscalls", "recorder/process", "recorder/ptrace",
         "recorder/log"}},

@@ -1,0 +1,49 @@
+// Takes entries out of the ring that a translated thread writes (record_ring.h).
+//
+// The ring lies in the program's memory, which the program may write to: what is not a ring any
+// more is an error, never a crash, and an entry is copied before anybody looks at it.
+//
+// Borrows the ring. Not copyable. One host thread.
+
+#ifndef HINDSIGHT_RECORDER_TRANSLATE_STREAM_RING_READER_H_
+#define HINDSIGHT_RECORDER_TRANSLATE_STREAM_RING_READER_H_
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "recorder/translate/stream/record_ring.h"
+
+namespace hindsight {
+
+class RingReader {
+ public:
+  // `capacity`: what the ring was made with.
+  RingReader(HsRing* ring, uint64_t capacity) : ring_(ring), capacity_(capacity) {}
+  RingReader(const RingReader&) = delete;
+  RingReader& operator=(const RingReader&) = delete;
+
+  // The entry that is next, valid until Done; null while there is none.
+  absl::StatusOr<const HsEntry*> Peek();
+  // The entry that Peek returned is done with: its room, and whoever waits for that, are free.
+  void Done();
+
+  // Nothing with a time stamp below that of now is to come, unless Peek finds it.
+  bool IsQuiet() const;
+  // The agent writes nothing more, and nothing is left.
+  bool IsAtEnd();
+
+ private:
+  absl::Status Fetch();
+  void MoveTail(uint64_t bytes);
+
+  HsRing* const ring_;
+  const uint64_t capacity_;
+  uint64_t tail_ = 0;
+  std::vector<uint64_t> entry_;  // a copy; empty: none
+};
+
+}  // namespace hindsight
+
+#endif  // HINDSIGHT_RECORDER_TRANSLATE_STREAM_RING_READER_H_

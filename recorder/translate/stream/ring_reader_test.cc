@@ -1,0 +1,134 @@
+#include "recorder/translate/stream/ring_reader.h"
+
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <random>
+#include <thread>
+#include <vector>
+
+#include "gtest/gtest.h"
+
+namespace hindsight {
+namespace {
+
+constexpr uint64_t kCapacity = 4096;
+
+class RingReaderTest : public testing::Test {
+ protected:
+  RingReaderTest() : memory_(HS_RING_HEADER_BYTES + kCapacity), reader_(ring(), kCapacity) {
+    ring()->capacity = kCapacity;
+  }
+
+  HsRing* ring() { return reinterpret_cast<HsRing*>(memory_.data()); }
+
+  // Writes an entry of `size` bytes that say what `value` is. False: there is no room.
+  bool Write(uint32_t size, uint64_t value) {
+    HsEntry* const entry = HsRingReserve(ring(), size);
+    if (entry == nullptr) return false;
+    entry->kind = HS_ENTRY_PAGE;
+    entry->count = value;
+    std::memset(entry + 1, static_cast<int>(value & 0xff), size - sizeof(HsEntry));
+    HsRingCommit(ring());
+    return true;
+  }
+
+  alignas(64) std::vector<uint8_t> memory_;
+  RingReader reader_;
+};
+
+TEST_F(RingReaderTest, EmptyRingHasNoEntry) {
+  EXPECT_EQ(*reader_.Peek(), nullptr);
+  EXPECT_TRUE(reader_.IsQuiet());
+  EXPECT_FALSE(reader_.IsAtEnd());
+}
+
+TEST_F(RingReaderTest, EntriesComeInTheirOrderAndStayUntilDone) {
+  ASSERT_TRUE(Write(32, 1));
+  ASSERT_TRUE(Write(64, 2));
+  EXPECT_FALSE(reader_.IsQuiet());
+  EXPECT_EQ((*reader_.Peek())->count, 1u);
+  EXPECT_EQ((*reader_.Peek())->count, 1u);
+  EXPECT_EQ(ring()->tail, 0u);
+  reader_.Done();
+  EXPECT_EQ(ring()->tail, 32u);
+  EXPECT_EQ((*reader_.Peek())->count, 2u);
+  reader_.Done();
+  EXPECT_EQ(*reader_.Peek(), nullptr);
+}
+
+TEST_F(RingReaderTest, FullRingHasNoRoomUntilSomethingIsDone) {
+  while (Write(512, 7)) {
+  }
+  ASSERT_NE(*reader_.Peek(), nullptr);
+  EXPECT_FALSE(Write(512, 8));
+  reader_.Done();
+  EXPECT_TRUE(Write(512, 8));
+}
+
+TEST_F(RingReaderTest, WhatTheAgentIsWritingIsNotQuiet) {
+  ring()->writing = 1;
+  EXPECT_FALSE(reader_.IsQuiet());
+  ring()->writing = 0;
+  EXPECT_TRUE(reader_.IsQuiet());
+}
+
+TEST_F(RingReaderTest, AtTheEndWhenTheAgentSaysSoAndAllIsDone) {
+  ASSERT_TRUE(Write(32, 1));
+  ring()->ended = 1;
+  EXPECT_FALSE(reader_.IsAtEnd());
+  ASSERT_NE(*reader_.Peek(), nullptr);
+  reader_.Done();
+  EXPECT_TRUE(reader_.IsAtEnd());
+}
+
+TEST_F(RingReaderTest, AWriterThatIsFasterLosesNothing) {
+  constexpr uint64_t kEntries = 200'000;
+  std::thread agent([this] {
+    std::minstd_rand random(1);
+    for (uint64_t i = 1; i <= kEntries; ++i) {
+      const auto size = static_cast<uint32_t>(sizeof(HsEntry) + random() % 60 * 8);
+      while (!Write(size, i)) {
+        __atomic_store_n(&ring()->tail_waiters, 1, __ATOMIC_SEQ_CST);
+        if (HsRingReserve(ring(), size) != nullptr) continue;
+        syscall(SYS_futex, &ring()->tail_waiters, FUTEX_WAIT, 1, nullptr, nullptr, 0);
+      }
+    }
+  });
+  for (uint64_t i = 1; i <= kEntries;) {
+    const auto entry = reader_.Peek();
+    ASSERT_TRUE(entry.ok()) << entry.status();
+    if (*entry == nullptr) continue;
+    ASSERT_EQ((*entry)->count, i);
+    const auto* bytes = reinterpret_cast<const uint8_t*>(*entry + 1);
+    for (uint32_t j = sizeof(HsEntry); j < (*entry)->size; ++j) {
+      ASSERT_EQ(bytes[j - sizeof(HsEntry)], i & 0xff);
+    }
+    reader_.Done();
+    ++i;
+  }
+  agent.join();
+}
+
+// The program can write to the ring.
+TEST_F(RingReaderTest, AnyBytesAreAnErrorAtWorst) {
+  std::mt19937_64 random(3);
+  for (int run = 0; run < 20'000; ++run) {
+    std::fill(memory_.begin(), memory_.end(), 0);
+    RingReader reader(ring(), kCapacity);
+    for (int i = 0; i < 64; ++i) memory_[HS_RING_HEADER_BYTES + random() % 512] = random();
+    ring()->head = random() % 3 == 0 ? random() : random() % (2 * kCapacity);
+    for (int i = 0; i < 100; ++i) {
+      const auto entry = reader.Peek();
+      if (!entry.ok() || *entry == nullptr) break;
+      ASSERT_GE((*entry)->size, sizeof(HsEntry));
+      ASSERT_LE((*entry)->size, kCapacity);
+      reader.Done();
+    }
+  }
+}
+
+}  // namespace
+}  // namespace hindsight

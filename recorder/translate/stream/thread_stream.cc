@@ -1,0 +1,215 @@
+#include "recorder/translate/stream/thread_stream.h"
+
+#include <bit>
+#include <cstddef>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+#include "recorder/log/page_diff.h"
+
+namespace hindsight {
+namespace {
+
+absl::Status Malformed(const HsEntry& entry) {
+  return absl::DataLossError(absl::StrCat("an entry of kind ", entry.kind, " and ", entry.size,
+                                          " bytes cannot be understood"));
+}
+
+// Whether the entry has all of the fixed fields of T.
+template <typename T>
+const T* As(const HsEntry* entry) {
+  return entry->size >= sizeof(T) ? reinterpret_cast<const T*>(entry) : nullptr;
+}
+
+// Whether `size` elements follow the fixed fields.
+template <typename T>
+bool HasElements(const T& entry, uint64_t size, size_t element_bytes) {
+  return size <= (entry.entry.size - sizeof(T)) / element_bytes;
+}
+
+RegisterFile RegistersOf(const HsState& state) {
+  RegisterFile registers;
+  FromWords(state.words, &registers);
+  return registers;
+}
+
+std::optional<RegisterPatch> PatchOf(const HsChange* changes, uint64_t size) {
+  RegisterPatch patch;
+  for (uint64_t i = 0; i < size; ++i) {
+    const bool ascends = i == 0 || changes[i].word > changes[i - 1].word;
+    if (!ascends || changes[i].word >= kRegisterWords) return std::nullopt;
+    patch.index.push_back(static_cast<uint16_t>(changes[i].word));
+    patch.value.push_back(changes[i].value);
+  }
+  return patch;
+}
+
+static_assert(HS_STATE_WORDS == kBaseWords);
+static_assert(offsetof(RegisterFile, rip) == 8 * HS_WORD_RIP);
+static_assert(offsetof(RegisterFile, fs_base) == 8 * HS_WORD_FS_BASE);
+static_assert(offsetof(RegisterFile, cs) == 8 * HS_WORD_CS);
+static_assert(offsetof(RegisterFile, mxcsr) == 8 * HS_WORD_MXCSR);
+static_assert(offsetof(RegisterFile, fdp) == 8 * HS_WORD_FDP);
+static_assert(offsetof(RegisterFile, st) == 8 * HS_WORD_ST);
+static_assert(offsetof(RegisterFile, xmm) == 8 * HS_WORD_XMM);
+
+}  // namespace
+
+absl::Status ThreadStream::Consume(const HsEntry* entry) {
+  if (ended_ || entry->count < count_) return Malformed(*entry);
+  count_ = entry->count;
+  if (entry->kind == HS_ENTRY_BEGIN) {
+    const auto* state = As<HsState>(entry);
+    if (state == nullptr || begun_) return Malformed(*entry);
+    return Begin(*state);
+  }
+  if (!begun_) return Malformed(*entry);
+  RETURN_IF_ERROR(ConsumeRunning(entry));
+  return log_->status();
+}
+
+absl::Status ThreadStream::ConsumeRunning(const HsEntry* entry) {
+  switch (entry->kind) {
+    case HS_ENTRY_PAGE:
+      if (const auto* page = As<HsPage>(entry)) return AddPage(*page);
+      break;
+    case HS_ENTRY_LINES:
+      if (const auto* lines = As<HsLines>(entry)) return AddLines(*lines);
+      break;
+    case HS_ENTRY_CALL:
+      if (const auto* call = As<HsCall>(entry)) return AddCall(*call);
+      break;
+    case HS_ENTRY_INSTRUCTION:
+    case HS_ENTRY_CORRECTION:
+      if (const auto* patch = As<HsPatch>(entry)) return AddPatch(*patch);
+      break;
+    case HS_ENTRY_SIGNAL:
+      if (const auto* signal = As<HsSignal>(entry)) return AddSignal(*signal);
+      break;
+    case HS_ENTRY_ORDER:
+      if (const auto* order = As<HsOrder>(entry)) return AddOrder(*order);
+      break;
+    case HS_ENTRY_SEGMENT:
+    case HS_ENTRY_END:
+      if (const auto* state = As<HsState>(entry)) return EndSegment(*state);
+      break;
+  }
+  return Malformed(*entry);
+}
+
+absl::Status ThreadStream::Begin(const HsState& state) {
+  begun_ = true;
+  notes_->Start(count_, maker_, /*orderable=*/maker_ != 0);
+  log_->BeginSegment(count_, RegistersOf(state));
+  return log_->status();
+}
+
+absl::Status ThreadStream::AddPage(const HsPage& page) {
+  if (page.address % kPageBytes != 0) return Malformed(page.entry);
+  PageImport import;
+  import.address = page.address;
+  import.first = true;
+  const MapRegion* const region = process_->space().Find(page.address);
+  uint64_t offset = 0;
+  if (region != nullptr && region->module >= 0 &&
+      process_->modules().Equals(*region, page.address, page.bytes, &offset)) {
+    import.module = region->module;
+    import.module_offset = offset;
+    log_->Append(count_, import);
+    return absl::OkStatus();
+  }
+  import.line_mask = NonZeroLines(page.bytes);
+  const std::vector<uint8_t> lines = GatherLines(page.bytes, import.line_mask);
+  import.lines = lines;
+  log_->Append(count_, import);
+  return absl::OkStatus();
+}
+
+absl::Status ThreadStream::AddLines(const HsLines& lines) {
+  const auto count = static_cast<size_t>(std::popcount(lines.mask));
+  if (lines.address % kPageBytes != 0 || !HasElements(lines, count, kLineBytes)) {
+    return Malformed(lines.entry);
+  }
+  PageImport import;
+  import.address = lines.address;
+  import.line_mask = lines.mask;
+  import.lines = absl::MakeConstSpan(lines.bytes, count * kLineBytes);
+  log_->Append(count_, import);
+  return absl::OkStatus();
+}
+
+absl::Status ThreadStream::AddCall(const HsCall& call) {
+  if (!HasElements(call, call.size, sizeof(HsChange))) return Malformed(call.entry);
+  const std::optional<RegisterPatch> patch = PatchOf(call.changes, call.size);
+  if (!patch.has_value() || patch->index.empty() || patch->index[0] != kRax) {
+    return Malformed(call.entry);
+  }
+  const auto number = static_cast<int64_t>(call.number);
+  const auto result = static_cast<int64_t>(patch->value[0]);
+  SideEffect effect = {.kind = SideEffectKind::kSyscall, .registers = *patch};
+  effect.sequence = notes_->SystemCall(count_, number, call.arguments, result);
+  log_->Append(count_, std::move(effect));
+  ++calls_;
+  ++count_;
+  return process_->OnCall(number, call.arguments, result, count_, log_);
+}
+
+absl::Status ThreadStream::AddPatch(const HsPatch& patch) {
+  if (!HasElements(patch, patch.size, sizeof(HsChange))) return Malformed(patch.entry);
+  std::optional<RegisterPatch> registers = PatchOf(patch.changes, patch.size);
+  if (!registers.has_value()) return Malformed(patch.entry);
+  log_->Append(count_, SideEffect{.kind = SideEffectKind::kInstruction,
+                                  .retired = patch.entry.kind == HS_ENTRY_INSTRUCTION,
+                                  .registers = *std::move(registers)});
+  ++count_;
+  return absl::OkStatus();
+}
+
+absl::Status ThreadStream::AddSignal(const HsSignal& signal) {
+  if (!HasElements(signal, signal.size, sizeof(HsChange))) return Malformed(signal.entry);
+  std::optional<RegisterPatch> registers = PatchOf(signal.changes, signal.size);
+  if (!registers.has_value()) return Malformed(signal.entry);
+  Discontinuity delivery = {.kind = DiscontinuityKind::kSignal,
+                            .signal = static_cast<int32_t>(signal.signal),
+                            .registers = *std::move(registers)};
+  delivery.siginfo.assign(reinterpret_cast<const char*>(signal.siginfo), sizeof(signal.siginfo));
+  delivery.sequence = notes_->Signal(count_, delivery.signal, delivery.siginfo);
+  log_->Append(count_, std::move(delivery));
+  ++count_;
+  return absl::OkStatus();
+}
+
+absl::Status ThreadStream::AddOrder(const HsOrder& order) {
+  if (!HasElements(order, order.size, sizeof(order.instructions[0]))) return Malformed(order.entry);
+  std::vector<uint64_t> counts;
+  for (uint64_t i = 0; i < order.size; ++i) {
+    const uint64_t count = order.instructions[i].count;
+    if (count >= count_ || (i > 0 && count <= counts.back())) return Malformed(order.entry);
+    counts.push_back(count);
+  }
+  if (!counts.empty()) log_->OrderRun(count_, counts);
+  return absl::OkStatus();
+}
+
+absl::Status ThreadStream::EndSegment(const HsState& state) {
+  const RegisterFile registers = RegistersOf(state);
+  log_->EndSegment(count_, registers);
+  if (state.entry.kind == HS_ENTRY_SEGMENT) {
+    log_->BeginSegment(count_, registers);
+    return absl::OkStatus();
+  }
+  ended_ = true;
+  notes_->Exit(count_);
+  return absl::OkStatus();
+}
+
+void ThreadStream::OnGone() {
+  if (!begun_ || ended_) return;
+  ended_ = true;
+  notes_->Exit(count_);
+}
+
+}  // namespace hindsight

@@ -1,0 +1,85 @@
+// Turns the entries of one translated thread into its part of the trace: segments, records and
+// events, as any other engine writes them.
+//
+//   agent -> HsRing -> RingReader -> ThreadStream -> ThreadLog, ThreadNotes -> trace
+//
+// Sequence numbers are given here, in the order in which entries are handed over: whoever hands
+// over those of several threads does it by their time stamps.
+//
+// Borrows what it is made of. Not copyable. One host thread.
+
+#ifndef HINDSIGHT_RECORDER_TRANSLATE_STREAM_THREAD_STREAM_H_
+#define HINDSIGHT_RECORDER_TRANSLATE_STREAM_THREAD_STREAM_H_
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+
+#include "absl/status/status.h"
+#include "isa/registers.h"
+#include "recorder/log/module_table.h"
+#include "recorder/log/thread_log.h"
+#include "recorder/log/thread_notes.h"
+#include "recorder/process/address_space.h"
+#include "recorder/translate/stream/record_ring.h"
+
+namespace hindsight {
+
+// What a thread's entries mean for its process.
+class StreamedProcess {
+ public:
+  virtual ~StreamedProcess() = default;
+
+  virtual const AddressSpace& space() const = 0;
+  virtual const ModuleTable& modules() const = 0;
+  // The thread is in the state `count`, which the call has led to, and waits.
+  virtual absl::Status OnCall(int64_t number, const uint64_t* arguments, int64_t result,
+                              uint64_t count, ThreadLog* log) = 0;
+};
+
+class ThreadStream {
+ public:
+  // `maker`: the thread that made it, 0 if none is recorded.
+  ThreadStream(StreamedProcess* process, ThreadLog* log, ThreadNotes* notes, int32_t maker)
+      : process_(process), log_(log), notes_(notes), maker_(maker) {}
+  ThreadStream(const ThreadStream&) = delete;
+  ThreadStream& operator=(const ThreadStream&) = delete;
+
+  // DataLoss: it is no entry that may come here.
+  absl::Status Consume(const HsEntry* entry);
+  // The thread is gone. If it did not end its recording itself, that ends with what was consumed.
+  void OnGone();
+
+  bool begun() const { return begun_; }
+  bool ended() const { return ended_; }
+  // The last state consumed.
+  uint64_t count() const { return count_; }
+  // System calls consumed.
+  uint64_t calls() const { return calls_; }
+
+ private:
+  absl::Status ConsumeRunning(const HsEntry* entry);
+  absl::Status Begin(const HsState& state);
+  absl::Status AddPage(const HsPage& page);
+  absl::Status AddLines(const HsLines& lines);
+  absl::Status AddCall(const HsCall& call);
+  absl::Status AddPatch(const HsPatch& patch);
+  absl::Status AddSignal(const HsSignal& signal);
+  absl::Status AddOrder(const HsOrder& order);
+  absl::Status EndSegment(const HsState& state);
+
+  StreamedProcess* const process_;
+  ThreadLog* const log_;
+  ThreadNotes* const notes_;
+  const int32_t maker_;
+  bool begun_ = false;
+  bool ended_ = false;
+  uint64_t count_ = 0;
+  uint64_t calls_ = 0;
+};
+
+}  // namespace hindsight
+
+#endif  // HINDSIGHT_RECORDER_TRANSLATE_STREAM_THREAD_STREAM_H_

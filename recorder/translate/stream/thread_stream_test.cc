@@ -1,0 +1,214 @@
+#include "recorder/translate/stream/thread_stream.h"
+
+#include <unistd.h>
+
+#include <cstring>
+#include <random>
+#include <variant>
+#include <vector>
+
+#include "gtest/gtest.h"
+#include "recorder/log/fake_trace_writer.h"
+#include "recorder/process/scheduling.h"
+
+namespace hindsight {
+namespace {
+
+class FakeProcess final : public StreamedProcess {
+ public:
+  explicit FakeProcess(TraceWriter* writer) : modules_(writer, "", 1 << 20) {}
+  const AddressSpace& space() const override { return space_; }
+  const ModuleTable& modules() const override { return modules_; }
+  absl::Status OnCall(int64_t number, const uint64_t* arguments, int64_t result, uint64_t count,
+                      ThreadLog* log) override {
+    calls.push_back(number);
+    counts.push_back(count);
+    return absl::OkStatus();
+  }
+
+  std::vector<int64_t> calls;
+  std::vector<uint64_t> counts;
+
+ private:
+  AddressSpace space_;
+  ModuleTable modules_;
+};
+
+// An entry with `extra` bytes after the fixed fields of T.
+template <typename T>
+class Entry {
+ public:
+  Entry(uint16_t kind, uint64_t count, size_t extra = 0) : words_((sizeof(T) + extra + 7) / 8) {
+    base()->size = static_cast<uint32_t>(words_.size() * 8);
+    base()->kind = kind;
+    base()->count = count;
+  }
+  T* operator->() { return reinterpret_cast<T*>(words_.data()); }
+  HsEntry* base() { return reinterpret_cast<HsEntry*>(words_.data()); }
+
+ private:
+  std::vector<uint64_t> words_;
+};
+
+class ThreadStreamTest : public testing::Test {
+ protected:
+  absl::Status State(uint16_t kind, uint64_t count, uint64_t rax) {
+    Entry<HsState> state(kind, count);
+    state->words[0] = rax;
+    return stream_.Consume(state.base());
+  }
+  absl::Status Call(uint64_t count, uint64_t number, uint64_t result) {
+    Entry<HsCall> call(HS_ENTRY_CALL, count, 2 * sizeof(HsChange));
+    call->number = number;
+    call->size = 2;
+    call->changes[0] = {0, result};
+    call->changes[1] = {HS_WORD_RIP, 0x4000};
+    return stream_.Consume(call.base());
+  }
+  template <typename T>
+  const T& LastRecord() const {
+    return std::get<T>(writer_.records.back().body);
+  }
+
+  FakeTraceWriter writer_;
+  FakeProcess process_{&writer_};
+  Sequence sequence_;
+  ThreadLog log_{&writer_, 7, &sequence_};
+  ThreadScheduling scheduling_{getpid(), gettid()};
+  ThreadNotes notes_{&log_, &scheduling_};
+  ThreadStream stream_{&process_, &log_, &notes_, 0};
+};
+
+TEST_F(ThreadStreamTest, NothingComesBeforeTheBeginning) {
+  EXPECT_FALSE(Call(0, 1, 0).ok());
+  ASSERT_TRUE(State(HS_ENTRY_BEGIN, 0, 5).ok());
+  EXPECT_FALSE(State(HS_ENTRY_BEGIN, 0, 5).ok());
+  ASSERT_EQ(writer_.segments.size(), 1u);
+  EXPECT_EQ(writer_.events.at(0).kind, EventKind::kThreadStart);
+}
+
+TEST_F(ThreadStreamTest, ASystemCallIsAnEventATransitionAndTheProcesssConcern) {
+  ASSERT_TRUE(State(HS_ENTRY_BEGIN, 0, 5).ok());
+  ASSERT_TRUE(Call(10, 39, 4711).ok());
+  const auto& effect = LastRecord<SideEffect>();
+  EXPECT_EQ(effect.kind, SideEffectKind::kSyscall);
+  EXPECT_EQ(effect.sequence, 1u);
+  EXPECT_EQ(effect.registers.index, (std::vector<uint16_t>{0, HS_WORD_RIP}));
+  EXPECT_EQ(writer_.records.back().count, 10u);
+  EXPECT_EQ(writer_.events.back().kind, EventKind::kSyscall);
+  EXPECT_EQ(writer_.events.back().result, 4711);
+  EXPECT_EQ(process_.calls, (std::vector<int64_t>{39}));
+  EXPECT_EQ(process_.counts, (std::vector<uint64_t>{11}));
+  EXPECT_EQ(stream_.count(), 11u);
+}
+
+TEST_F(ThreadStreamTest, APageEntersTheViewWithTheLinesThatAreNotZero) {
+  ASSERT_TRUE(State(HS_ENTRY_BEGIN, 0, 5).ok());
+  Entry<HsPage> page(HS_ENTRY_PAGE, 3);
+  page->address = 0x7000;
+  page->bytes[64] = 1;
+  page->bytes[4095] = 2;
+  ASSERT_TRUE(stream_.Consume(page.base()).ok());
+  const auto& import = LastRecord<PageImport>();
+  EXPECT_TRUE(import.first);
+  EXPECT_EQ(import.address, 0x7000u);
+  EXPECT_EQ(import.line_mask, uint64_t{1} << 63 | 2);
+  EXPECT_EQ(import.lines.size(), 128u);
+}
+
+TEST_F(ThreadStreamTest, ChangedLinesAreImported) {
+  ASSERT_TRUE(State(HS_ENTRY_BEGIN, 0, 5).ok());
+  Entry<HsLines> lines(HS_ENTRY_LINES, 3, 64);
+  lines->address = 0x7000;
+  lines->mask = 4;
+  std::memset(lines->bytes, 9, 64);
+  ASSERT_TRUE(stream_.Consume(lines.base()).ok());
+  EXPECT_FALSE(LastRecord<PageImport>().first);
+  EXPECT_EQ(LastRecord<PageImport>().line_mask, 4u);
+  EXPECT_EQ(LastRecord<PageImport>().lines[63], 9);
+}
+
+TEST_F(ThreadStreamTest, CorrectionsRetireNothingInstructionsDo) {
+  ASSERT_TRUE(State(HS_ENTRY_BEGIN, 0, 5).ok());
+  for (const uint16_t kind : {HS_ENTRY_CORRECTION, HS_ENTRY_INSTRUCTION}) {
+    Entry<HsPatch> patch(kind, stream_.count(), sizeof(HsChange));
+    patch->size = 1;
+    patch->changes[0] = {HS_WORD_RFLAGS, 0x202};
+    ASSERT_TRUE(stream_.Consume(patch.base()).ok());
+    EXPECT_EQ(LastRecord<SideEffect>().retired, kind == HS_ENTRY_INSTRUCTION);
+    EXPECT_EQ(LastRecord<SideEffect>().sequence, 0u);
+  }
+  EXPECT_EQ(stream_.count(), 2u);
+}
+
+TEST_F(ThreadStreamTest, ASignalIsADiscontinuityAndAnEvent) {
+  ASSERT_TRUE(State(HS_ENTRY_BEGIN, 0, 5).ok());
+  Entry<HsSignal> signal(HS_ENTRY_SIGNAL, 6, sizeof(HsChange));
+  signal->signal = 10;
+  signal->siginfo[0] = 10;
+  signal->size = 1;
+  signal->changes[0] = {HS_WORD_RIP, 0x1000};
+  ASSERT_TRUE(stream_.Consume(signal.base()).ok());
+  EXPECT_EQ(LastRecord<Discontinuity>().signal, 10);
+  EXPECT_EQ(LastRecord<Discontinuity>().sequence, 1u);
+  EXPECT_EQ(LastRecord<Discontinuity>().siginfo.size(), 128u);
+  EXPECT_EQ(writer_.events.back().kind, EventKind::kSignal);
+}
+
+TEST_F(ThreadStreamTest, SegmentsFollowEachOther) {
+  ASSERT_TRUE(State(HS_ENTRY_BEGIN, 0, 5).ok());
+  ASSERT_TRUE(State(HS_ENTRY_SEGMENT, 100, 6).ok());
+  ASSERT_EQ(writer_.segments.size(), 2u);
+  EXPECT_EQ(writer_.segments[1].count, 100u);
+  EXPECT_EQ(LastRecord<SegmentEnd>().registers[0], 6u);
+  ASSERT_TRUE(State(HS_ENTRY_END, 120, 7).ok());
+  EXPECT_EQ(writer_.segments.size(), 2u);
+  EXPECT_EQ(writer_.events.back().kind, EventKind::kThreadExit);
+  EXPECT_FALSE(Call(121, 1, 0).ok());
+}
+
+TEST_F(ThreadStreamTest, OrderedInstructionsAreNumberedAsTheyCome) {
+  ASSERT_TRUE(State(HS_ENTRY_BEGIN, 0, 5).ok());
+  ASSERT_TRUE(Call(1, 39, 0).ok());
+  Entry<HsOrder> order(HS_ENTRY_ORDER, 9, 2 * sizeof(HsOrder{}.instructions[0]));
+  order->size = 2;
+  order->instructions[0].count = 4;
+  order->instructions[1].count = 8;
+  ASSERT_TRUE(stream_.Consume(order.base()).ok());
+  EXPECT_EQ(LastRecord<OrderRun>().first_sequence, 2u);
+  EXPECT_EQ(sequence_.last, 3u);
+}
+
+TEST_F(ThreadStreamTest, CountsNeverGoBack) {
+  ASSERT_TRUE(State(HS_ENTRY_BEGIN, 10, 5).ok());
+  EXPECT_FALSE(Call(9, 39, 0).ok());
+}
+
+TEST_F(ThreadStreamTest, AThreadThatIsKilledEndsWithWhatWasConsumed) {
+  ASSERT_TRUE(State(HS_ENTRY_BEGIN, 0, 5).ok());
+  ASSERT_TRUE(Call(10, 39, 4711).ok());
+  stream_.OnGone();
+  EXPECT_EQ(writer_.events.back().kind, EventKind::kThreadExit);
+  EXPECT_EQ(writer_.events.back().count, 11u);
+}
+
+// The program can write to the ring.
+TEST_F(ThreadStreamTest, AnyBytesAreAnErrorAtWorst) {
+  std::mt19937_64 random(5);
+  int refused = 0;
+  for (int run = 0; run < 20'000; ++run) {
+    ThreadStream stream(&process_, &log_, &notes_, 0);
+    Entry<HsState> begin(HS_ENTRY_BEGIN, 0);
+    ASSERT_TRUE(stream.Consume(begin.base()).ok());
+    std::vector<uint64_t> words(3 + random() % 40);
+    for (uint64_t& word : words) word = random() % 4 == 0 ? random() : random() % 8;
+    auto* const entry = reinterpret_cast<HsEntry*>(words.data());
+    entry->size = static_cast<uint32_t>(words.size() * 8);
+    entry->kind = random() % 13;
+    refused += !stream.Consume(entry).ok();
+  }
+  EXPECT_GT(refused, 1000);
+}
+
+}  // namespace
+}  // namespace hindsight
