@@ -51,6 +51,7 @@ const Arrows& Allowed() {
       {"recorder/ptrace", {"isa", "recorder/process", "recorder/syscalls"}},
       {"recorder/log", {"isa", "tracefmt", "recorder/process"}},
       {"recorder/translate/stream", {"isa", "tracefmt", "recorder/process", "recorder/log"}},
+      {"recorder/translate/view", {"recorder/translate/stream"}},
       {"recorder/session",
        {"isa", "tracefmt", "recorder/syscalls", "recorder/process", "recorder/ptrace",
         "recorder/log"}},

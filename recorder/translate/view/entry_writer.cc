@@ -1,0 +1,132 @@
+#include "recorder/translate/view/entry_writer.h"
+
+#include <linux/futex.h>
+#include <sys/syscall.h>
+
+#include "recorder/translate/view/raw_call.h"
+
+namespace hindsight {
+namespace {
+
+template <typename T>
+T Load(const uint8_t* bytes) {
+  T value;
+  __builtin_memcpy(&value, bytes, sizeof(value));
+  return value;
+}
+
+uint64_t Now() {
+  uint32_t low, high;
+  // After what came before in program order.
+  asm volatile("lfence\n\trdtsc" : "=a"(low), "=d"(high)::"memory");
+  return uint64_t{high} << 32 | low;
+}
+
+uint64_t* Append(uint64_t* words, const uint64_t* values, int count) {
+  for (int i = 0; i < count; ++i) *words++ = values[i];
+  return words;
+}
+
+void Append(HsChange* changes, uint64_t* size, uint64_t word, uint64_t value) {
+  changes[(*size)++] = {word, value};
+}
+
+constexpr uint64_t kRaxWord = 0, kRcxWord = 1, kR11Word = 11;
+
+}  // namespace
+
+void ToStateWords(const GuestState& state, uint64_t* words) {
+  words = Append(words, state.gpr, 16);
+  words = Append(words, &state.rip, 4);
+  words = Append(words, state.selectors, 6);
+  const uint8_t* const x = state.fxsave;
+  const uint64_t control[] = {
+      Load<uint32_t>(x + 24), Load<uint16_t>(x),     Load<uint16_t>(x + 2), x[4],
+      Load<uint16_t>(x + 6),  Load<uint64_t>(x + 8), Load<uint64_t>(x + 16)};
+  words = Append(words, control, 7);
+  for (int i = 0; i < 8; ++i) {
+    *words++ = Load<uint64_t>(x + 32 + 16 * i);
+    *words++ = Load<uint16_t>(x + 40 + 16 * i);
+  }
+  for (int i = 0; i < 32; ++i) *words++ = Load<uint64_t>(x + 160 + 8 * i);
+}
+
+HsEntry* EntryWriter::Begin(HsEntryKind kind, uint64_t count, uint64_t size) {
+  const auto rounded = static_cast<uint32_t>((size + 7) & ~uint64_t{7});
+  HsEntry* entry = HsRingReserve(ring_, rounded);
+  while (entry == nullptr) {
+    AwaitTail(0, rounded);
+    entry = HsRingReserve(ring_, rounded);
+  }
+  entry->kind = kind;
+  entry->count = count;
+  entry->time = 0;
+  return entry;
+}
+
+HsEntry* EntryWriter::BeginTimed(HsEntryKind kind, uint64_t count, uint64_t size) {
+  __atomic_store_n(&ring_->writing, 1, __ATOMIC_SEQ_CST);
+  HsEntry* const entry = Begin(kind, count, size);
+  entry->time = Now();
+  return entry;
+}
+
+void EntryWriter::Commit() {
+  HsRingCommit(ring_);
+  __atomic_store_n(&ring_->writing, 0, __ATOMIC_RELEASE);
+}
+
+// Until the tail is at `position`, or there is room for `size` bytes if that is not 0.
+void EntryWriter::AwaitTail(uint64_t position, uint32_t size) {
+  while (true) {
+    __atomic_store_n(&ring_->tail_waiters, 1, __ATOMIC_SEQ_CST);
+    const uint64_t tail = __atomic_load_n(&ring_->tail, __ATOMIC_SEQ_CST);
+    if (size != 0 ? HsRingReserve(ring_, size) != nullptr : tail >= position) return;
+    RawCall(SYS_futex, reinterpret_cast<uint64_t>(&ring_->tail_waiters), FUTEX_WAIT, 1);
+  }
+}
+
+void EntryWriter::AwaitRecorder() { AwaitTail(ring_->head, 0); }
+
+void EntryWriter::State(HsEntryKind kind, uint64_t count, const GuestState& state) {
+  auto* const entry = reinterpret_cast<HsState*>(BeginTimed(kind, count, sizeof(HsState)));
+  ToStateWords(state, entry->words);
+  Commit();
+}
+
+void EntryWriter::Call(uint64_t count, const GuestCall& call, const HsChange* changes,
+                       uint64_t size) {
+  constexpr uint64_t kOwn = 4;
+  auto* const entry = reinterpret_cast<HsCall*>(
+      BeginTimed(HS_ENTRY_CALL, count, sizeof(HsCall) + (kOwn + size) * sizeof(HsChange)));
+  entry->number = call.number;
+  for (int i = 0; i < 6; ++i) entry->arguments[i] = call.arguments[i];
+  entry->size = 0;
+  Append(entry->changes, &entry->size, kRaxWord, call.result);
+  Append(entry->changes, &entry->size, kRcxWord, call.next_rip);
+  Append(entry->changes, &entry->size, kR11Word, call.rflags);
+  Append(entry->changes, &entry->size, HS_WORD_RIP, call.next_rip);
+  for (uint64_t i = 0; i < size; ++i) entry->changes[entry->size++] = changes[i];
+  Commit();
+}
+
+void EntryWriter::Patch(HsEntryKind kind, uint64_t count, const HsChange* changes, uint64_t size) {
+  auto* const entry =
+      reinterpret_cast<HsPatch*>(Begin(kind, count, sizeof(HsPatch) + size * sizeof(HsChange)));
+  entry->size = size;
+  for (uint64_t i = 0; i < size; ++i) entry->changes[i] = changes[i];
+  Commit();
+}
+
+void EntryWriter::Correction(uint64_t count, const GuestState& state) {
+  uint64_t words[HS_STATE_WORDS];
+  ToStateWords(state, words);
+  HsChange changes[6];
+  uint64_t size = 0;
+  constexpr uint64_t kCorrected[] = {HS_WORD_RFLAGS, HS_WORD_MXCSR, HS_WORD_FSW,
+                                     HS_WORD_FOP,    HS_WORD_FIP,   HS_WORD_FDP};
+  for (const uint64_t word : kCorrected) Append(changes, &size, word, words[word]);
+  Patch(HS_ENTRY_CORRECTION, count, changes, size);
+}
+
+}  // namespace hindsight

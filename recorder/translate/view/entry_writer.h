@@ -1,0 +1,71 @@
+// Writes the entries of one thread into its ring, and waits where there is no room.
+//
+// Runs inside the program: no library, no allocation, general registers only. The owner of the ring
+// alone, one call at a time.
+
+#ifndef HINDSIGHT_RECORDER_TRANSLATE_VIEW_ENTRY_WRITER_H_
+#define HINDSIGHT_RECORDER_TRANSLATE_VIEW_ENTRY_WRITER_H_
+
+#include <stdint.h>
+
+#include "recorder/translate/stream/record_ring.h"
+
+namespace hindsight {
+
+// The general registers of a state, by hardware encoding number, and what else no FXSAVE has.
+struct GuestState {
+  uint64_t gpr[16];
+  uint64_t rip, rflags;
+  uint64_t fs_base, gs_base;
+  uint64_t selectors[6];  // cs, ss, ds, es, fs, gs
+  alignas(16) uint8_t fxsave[512];
+};
+
+// A system call that was made.
+struct GuestCall {
+  uint64_t number;
+  uint64_t arguments[6];
+  uint64_t result;
+  uint64_t next_rip;
+  uint64_t rflags;
+};
+
+class EntryWriter {
+ public:
+  // Requires: `ring` is zero but for its capacity.
+  void Init(HsRing* ring) { ring_ = ring; }
+
+  // An entry of this kind, to be filled in and committed. `size`: of all of it, in bytes; rounded
+  // up to a multiple of 8.
+  HsEntry* Begin(HsEntryKind kind, uint64_t count, uint64_t size);
+  // Of what others must be able to put in order: the time stamp is taken here.
+  HsEntry* BeginTimed(HsEntryKind kind, uint64_t count, uint64_t size);
+  void Commit();
+  // Waits until the recorder is done with all that was committed.
+  void AwaitRecorder();
+
+  // kBegin, kSegment and kEnd.
+  void State(HsEntryKind kind, uint64_t count, const GuestState& state);
+  // The call has led to state count + 1. `changes`: registers beside those of each call, ascending,
+  // none of them a general register.
+  void Call(uint64_t count, const GuestCall& call, const HsChange* changes, uint64_t size);
+  // kInstruction, kCorrection. `changes` are ascending.
+  void Patch(HsEntryKind kind, uint64_t count, const HsChange* changes, uint64_t size);
+  // The registers that the processor may compute otherwise than a replay: the flags, and those of
+  // the floating point units that stick or only say where.
+  void Correction(uint64_t count, const GuestState& state);
+  // Nothing more will be written.
+  void End() { __atomic_store_n(&ring_->ended, 1, __ATOMIC_RELEASE); }
+
+ private:
+  void AwaitTail(uint64_t position, uint32_t size);
+
+  HsRing* ring_ = nullptr;
+};
+
+// The words of the register file, HS_STATE_WORDS of them.
+void ToStateWords(const GuestState& state, uint64_t* words);
+
+}  // namespace hindsight
+
+#endif  // HINDSIGHT_RECORDER_TRANSLATE_VIEW_ENTRY_WRITER_H_

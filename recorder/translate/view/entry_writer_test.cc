@@ -1,0 +1,130 @@
+#include "recorder/translate/view/entry_writer.h"
+
+#include <sys/mman.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstring>
+#include <thread>
+#include <vector>
+
+#include "gtest/gtest.h"
+#include "recorder/translate/stream/ring_reader.h"
+
+namespace hindsight {
+namespace {
+
+constexpr uint64_t kCapacity = 16384;
+
+class EntryWriterTest : public testing::Test {
+ protected:
+  EntryWriterTest() : memory_(HS_RING_HEADER_BYTES + kCapacity), reader_(ring(), kCapacity) {
+    ring()->capacity = kCapacity;
+    writer_.Init(ring());
+  }
+
+  HsRing* ring() { return reinterpret_cast<HsRing*>(memory_.data()); }
+  template <typename T>
+  const T& Next() {
+    if (read_) reader_.Done();
+    read_ = true;
+    return *reinterpret_cast<const T*>(*reader_.Peek());
+  }
+
+  std::vector<uint8_t> memory_;
+  RingReader reader_;
+  EntryWriter writer_;
+  bool read_ = false;
+};
+
+// What the processor itself saves.
+TEST_F(EntryWriterTest, AStateHasTheWordsOfTheRegisterFile) {
+  GuestState state = {};
+  for (uint64_t i = 0; i < 16; ++i) state.gpr[i] = 100 + i;
+  state.rip = 1;
+  state.rflags = 2;
+  state.fs_base = 3;
+  state.gs_base = 4;
+  for (uint64_t i = 0; i < 6; ++i) state.selectors[i] = 10 + i;
+  const double value = 1.5;
+  asm volatile("fninit; fldl %1; movsd %1, %%xmm15; fxsave64 %0; fninit"
+               : "=m"(state.fxsave)
+               : "m"(value)
+               : "xmm15");
+  writer_.State(HS_ENTRY_BEGIN, 9, state);
+  const auto& entry = Next<HsState>();
+  EXPECT_EQ(entry.entry.kind, HS_ENTRY_BEGIN);
+  EXPECT_EQ(entry.entry.count, 9u);
+  EXPECT_NE(entry.entry.time, 0u);
+  EXPECT_EQ(entry.words[15], 115u);
+  EXPECT_EQ(entry.words[HS_WORD_RIP], 1u);
+  EXPECT_EQ(entry.words[HS_WORD_RFLAGS], 2u);
+  EXPECT_EQ(entry.words[HS_WORD_FS_BASE], 3u);
+  EXPECT_EQ(entry.words[HS_WORD_GS_BASE], 4u);
+  EXPECT_EQ(entry.words[HS_WORD_CS], 10u);
+  EXPECT_EQ(entry.words[HS_WORD_CS + 5], 15u);
+  EXPECT_EQ(entry.words[HS_WORD_FCW], 0x37fu);
+  EXPECT_EQ(entry.words[HS_WORD_FSW] >> 11 & 7, 7u);
+  EXPECT_EQ(entry.words[HS_WORD_FTW], 0x80u);
+  EXPECT_EQ(entry.words[HS_WORD_ST], 0xc000000000000000u);
+  EXPECT_EQ(entry.words[HS_WORD_ST + 1], 0x3fffu);
+  uint64_t bits;
+  std::memcpy(&bits, &value, sizeof(bits));
+  EXPECT_EQ(entry.words[HS_WORD_XMM + 30], bits);
+}
+
+TEST_F(EntryWriterTest, ACallChangesWhatTheInstructionDoes) {
+  const HsChange base = {HS_WORD_FS_BASE, 0x5000};
+  writer_.Call(7, {158, {1, 2, 3, 4, 5, 6}, 0, 0x4002, 0x246}, &base, 1);
+  const auto& call = Next<HsCall>();
+  EXPECT_EQ(call.number, 158u);
+  EXPECT_EQ(call.arguments[5], 6u);
+  ASSERT_EQ(call.size, 5u);
+  const uint64_t words[] = {0, 1, 11, HS_WORD_RIP, HS_WORD_FS_BASE};
+  const uint64_t values[] = {0, 0x4002, 0x246, 0x4002, 0x5000};
+  for (int i = 0; i < 5; ++i) {
+    EXPECT_EQ(call.changes[i].word, words[i]);
+    EXPECT_EQ(call.changes[i].value, values[i]);
+  }
+}
+
+TEST_F(EntryWriterTest, ACorrectionHasNoRegisterThatProgramsComputeWith) {
+  GuestState state = {};
+  state.rflags = 0x246;
+  writer_.Correction(5, state);
+  const auto& patch = Next<HsPatch>();
+  EXPECT_EQ(patch.entry.kind, HS_ENTRY_CORRECTION);
+  ASSERT_EQ(patch.size, 6u);
+  EXPECT_EQ(patch.changes[0].word, static_cast<uint64_t>(HS_WORD_RFLAGS));
+  EXPECT_EQ(patch.changes[0].value, 0x246u);
+}
+
+TEST_F(EntryWriterTest, WithoutRoomItWaitsForTheRecorder) {
+  std::atomic<int> written = 0;
+  std::thread agent([&] {
+    for (int i = 0; i < 100; ++i) {
+      writer_.State(HS_ENTRY_SEGMENT, i, {});
+      ++written;
+    }
+    writer_.AwaitRecorder();
+    written = 1000;
+  });
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  EXPECT_LT(written, 100);
+  for (uint64_t i = 0; i < 100;) {
+    const auto entry = reader_.Peek();
+    ASSERT_TRUE(entry.ok());
+    if (*entry == nullptr) continue;
+    EXPECT_EQ((*entry)->count, i);
+    if (++i == 100) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+      EXPECT_NE(written, 1000);
+    }
+    reader_.Done();
+  }
+  agent.join();
+  EXPECT_EQ(written, 1000);
+}
+
+}  // namespace
+}  // namespace hindsight

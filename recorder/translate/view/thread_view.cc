@@ -1,0 +1,216 @@
+#include "recorder/translate/view/thread_view.h"
+
+#include <sys/mman.h>
+#include <sys/syscall.h>
+
+#include "recorder/translate/view/raw_call.h"
+
+namespace hindsight {
+namespace {
+
+constexpr uint64_t kLine = 64;
+constexpr uint64_t kMaxCluster = 16;
+
+struct IoVector {
+  uint64_t address, length;
+};
+
+// Never faults.
+bool ReadMemory(uint64_t address, uint8_t* out, uint64_t size) {
+  const IoVector local = {reinterpret_cast<uint64_t>(out), size};
+  const IoVector remote = {address, size};
+  const int64_t read =
+      RawCall(SYS_process_vm_readv, static_cast<uint64_t>(RawCall(SYS_getpid)),
+              reinterpret_cast<uint64_t>(&local), 1, reinterpret_cast<uint64_t>(&remote), 1, 0);
+  return read == static_cast<int64_t>(size);
+}
+
+void SetRights(uint8_t* address, uint64_t size, int rights) {
+  RawCall(SYS_mprotect, reinterpret_cast<uint64_t>(address), size, static_cast<uint64_t>(rights));
+}
+
+bool Bit(const uint8_t* bits, uint64_t index) { return (bits[index / 8] >> index % 8 & 1) != 0; }
+void SetBit(uint8_t* bits, uint64_t index) {
+  bits[index / 8] = static_cast<uint8_t>(bits[index / 8] | 1 << index % 8);
+}
+void ClearBit(uint8_t* bits, uint64_t index) {
+  bits[index / 8] = static_cast<uint8_t>(bits[index / 8] & ~(1 << index % 8));
+}
+
+// Copies what differs; the lines that did.
+uint64_t CopyChangedLines(const uint8_t* from, uint8_t* to) {
+  uint64_t changed = 0;
+  for (uint64_t line = 0; line < ThreadView::kPage / kLine; ++line) {
+    const auto* source = reinterpret_cast<const uint64_t*>(from + line * kLine);
+    auto* target = reinterpret_cast<uint64_t*>(to + line * kLine);
+    uint64_t difference = 0;
+    for (uint64_t i = 0; i < kLine / 8; ++i) difference |= source[i] ^ target[i];
+    if (difference == 0) continue;
+    changed |= uint64_t{1} << line;
+    __builtin_memcpy(target, source, kLine);
+  }
+  return changed;
+}
+
+constexpr uint64_t PageOf(uint64_t address) { return address & ~(ThreadView::kPage - 1); }
+
+}  // namespace
+
+uint64_t ThreadView::TableBytes(const ViewWindow* windows, int count) {
+  uint64_t pages = 0;
+  for (int i = 0; i < count; ++i) pages += (windows[i].end - windows[i].start) / kPage;
+  return pages / 8 + 1;
+}
+
+void ThreadView::Init(uint64_t distance, const ViewWindow* windows, int count, const Tables& tables,
+                      EntryWriter* writer) {
+  distance_ = distance;
+  window_count_ = count;
+  for (int i = 0; i < count; ++i) windows_[i] = windows[i];
+  tables_ = tables;
+  writer_ = writer;
+}
+
+bool ThreadView::PageIndex(uint64_t address, uint64_t* index) const {
+  uint64_t before = 0;
+  for (int i = 0; i < window_count_; ++i) {
+    const ViewWindow& window = windows_[i];
+    if (address >= window.start && address < window.end) {
+      *index = before + (address - window.start) / kPage;
+      return true;
+    }
+    before += (window.end - window.start) / kPage;
+  }
+  return false;
+}
+
+bool ThreadView::IsView(uint64_t address) const {
+  uint64_t index;
+  return PageIndex(address - distance_, &index);
+}
+
+bool ThreadView::Holds(uint64_t address) const {
+  uint64_t index;
+  return PageIndex(address, &index) && Bit(tables_.held, index);
+}
+
+bool ThreadView::Touch(uint64_t address, uint64_t count) {
+  const uint64_t page = PageOf(address);
+  // Who goes through memory in order gets more at once.
+  cluster_ = page != next_page_ ? 1 : cluster_ < kMaxCluster ? 2 * cluster_ : kMaxCluster;
+  uint64_t index;
+  if (!PageIndex(page, &index)) return false;
+  if (Bit(tables_.held, index)) return true;
+  uint64_t pages = 0;
+  for (; pages < cluster_; ++pages) {
+    const uint64_t next = page + pages * kPage;
+    if (!PageIndex(next, &index) || Bit(tables_.held, index) || !Enter(next, index, count)) break;
+  }
+  next_page_ = page + pages * kPage;
+  return pages != 0;
+}
+
+bool ThreadView::TouchAll(uint64_t address, uint64_t size, uint64_t count) {
+  for (uint64_t page = PageOf(address); page < address + size; page += kPage) {
+    if (!Holds(page) && !Touch(page, count)) return false;
+  }
+  return true;
+}
+
+bool ThreadView::Enter(uint64_t page, uint64_t index, uint64_t count) {
+  uint8_t* const seen = Seen(page);
+  SetRights(seen, kPage, PROT_READ | PROT_WRITE);
+  if (!ReadMemory(page, seen, kPage)) {
+    SetRights(seen, kPage, PROT_NONE);
+    return false;
+  }
+  const bool first = !Bit(tables_.in_segment, index);
+  if (first) {
+    if (page_count_ == tables_.max_pages) return false;
+    tables_.pages[page_count_++] = page;
+    SetBit(tables_.in_segment, index);
+  }
+  SetBit(tables_.held, index);
+  LogAll(page, count, seen, first);
+  ++touched_;
+  return true;
+}
+
+void ThreadView::LogAll(uint64_t page, uint64_t count, const uint8_t* bytes, bool first) {
+  if (first) {
+    auto* const entry =
+        reinterpret_cast<HsPage*>(writer_->Begin(HS_ENTRY_PAGE, count, sizeof(HsPage)));
+    entry->address = page;
+    __builtin_memcpy(entry->bytes, bytes, kPage);
+  } else {
+    auto* const entry =
+        reinterpret_cast<HsLines*>(writer_->Begin(HS_ENTRY_LINES, count, sizeof(HsLines) + kPage));
+    entry->address = page;
+    entry->mask = ~uint64_t{0};
+    __builtin_memcpy(entry->bytes, bytes, kPage);
+  }
+  writer_->Commit();
+}
+
+bool ThreadView::Compare(uint64_t address, uint64_t size, uint64_t count) {
+  alignas(64) uint8_t bytes[kPage];
+  for (uint64_t page = PageOf(address); page < address + size; page += kPage) {
+    if (!Holds(page)) continue;
+    if (!ReadMemory(page, bytes, kPage)) return false;
+    const uint64_t changed = CopyChangedLines(bytes, Seen(page));
+    if (changed == 0) continue;
+    uint64_t lines = 0;
+    for (uint64_t left = changed; left != 0; left &= left - 1) ++lines;
+    auto* const entry = reinterpret_cast<HsLines*>(
+        writer_->Begin(HS_ENTRY_LINES, count, sizeof(HsLines) + lines * kLine));
+    entry->address = page;
+    entry->mask = changed;
+    uint8_t* out = entry->bytes;
+    for (uint64_t left = changed; left != 0; left &= left - 1) {
+      __builtin_memcpy(out, bytes + static_cast<uint64_t>(__builtin_ctzll(left)) * kLine, kLine);
+      out += kLine;
+    }
+    writer_->Commit();
+    ++changed_;
+  }
+  return true;
+}
+
+void ThreadView::TakeBack(uint64_t address, uint64_t size) {
+  for (uint64_t at = address; at < address + size;) {
+    const uint64_t end = PageOf(at) + kPage < address + size ? PageOf(at) + kPage : address + size;
+    if (Holds(at)) ReadMemory(at, Seen(at), end - at);
+    at = end;
+  }
+}
+
+void ThreadView::Drop(uint64_t start, uint64_t end) {
+  // Only what a segment has can be held; its pages are fewer than those of a large range.
+  for (uint64_t i = 0; i < page_count_; ++i) {
+    const uint64_t page = tables_.pages[i];
+    uint64_t index;
+    if (page < start || page >= end || !PageIndex(page, &index)) continue;
+    if (!Bit(tables_.held, index)) continue;
+    ClearBit(tables_.held, index);
+    SetRights(Seen(page), kPage, PROT_NONE);
+    RawCall(SYS_madvise, reinterpret_cast<uint64_t>(Seen(page)), kPage, MADV_DONTNEED);
+  }
+}
+
+void ThreadView::BeginSegment(uint64_t count) {
+  uint64_t kept = 0;
+  for (uint64_t i = 0; i < page_count_; ++i) {
+    const uint64_t page = tables_.pages[i];
+    uint64_t index;
+    if (!PageIndex(page, &index)) continue;
+    if (!Bit(tables_.held, index)) {
+      ClearBit(tables_.in_segment, index);
+      continue;
+    }
+    tables_.pages[kept++] = page;
+    LogAll(page, count, Seen(page), /*first=*/true);
+  }
+  page_count_ = kept;
+}
+
+}  // namespace hindsight

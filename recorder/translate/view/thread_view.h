@@ -1,0 +1,91 @@
+// The view of a translated thread: a copy of the pages it has seen, at a constant distance from
+// them, and what of it the trace knows.
+//
+//                 Touch                    Drop
+//   not held  ------------> held  --------------------> not held, the trace has old bytes
+//   (no rights)             (read, write)      Touch: all lines are imported anew
+//
+// Translated code reaches it directly; a page that is not held has no rights, so that its first use
+// faults, which leads to Touch. What was held when a segment begins is imported again at once, from
+// the view.
+//
+// Runs inside the program: no library, no allocation, general registers only. The thread whose view
+// it is alone.
+
+#ifndef HINDSIGHT_RECORDER_TRANSLATE_VIEW_THREAD_VIEW_H_
+#define HINDSIGHT_RECORDER_TRANSLATE_VIEW_THREAD_VIEW_H_
+
+#include <stdint.h>
+
+#include "recorder/translate/view/entry_writer.h"
+
+namespace hindsight {
+
+// A range of guest memory, of whole pages, that a view can be of.
+struct ViewWindow {
+  uint64_t start, end;
+};
+
+class ThreadView {
+ public:
+  static constexpr int kMaxWindows = 3;
+  static constexpr uint64_t kPage = 4096;
+
+  // Tables, zero at first, which take memory only where they are used. Reserved by the caller.
+  struct Tables {
+    uint8_t* held;        // TableBytes()
+    uint8_t* in_segment;  // TableBytes()
+    uint64_t* pages;      // in_segment, each once; room for max_pages
+    uint64_t max_pages;
+  };
+  static uint64_t TableBytes(const ViewWindow* windows, int count);
+
+  // The memory at `distance` from each window is reserved, with no rights.
+  void Init(uint64_t distance, const ViewWindow* windows, int count, const Tables& tables,
+            EntryWriter* writer);
+
+  // Whether `address` is one of the view's: what the thread sees at address - distance.
+  bool IsView(uint64_t address) const;
+  uint64_t distance() const { return distance_; }
+  bool Holds(uint64_t address) const;
+
+  // The page of guest address `address` is used for the first time, in state `count`: it enters the
+  // view, and maybe some pages after it. False if memory cannot be read there.
+  bool Touch(uint64_t address, uint64_t count);
+  // The same for all pages of [address, address + size).
+  bool TouchAll(uint64_t address, uint64_t size, uint64_t count);
+  // [address, address + size) may differ from the view: lines of these pages that do are imported.
+  // Pages that are not held are left alone. False if memory cannot be read there.
+  bool Compare(uint64_t address, uint64_t size, uint64_t count);
+  // A store reached the view, and then not memory: the view is what memory is.
+  void TakeBack(uint64_t address, uint64_t size);
+  // What is mapped at [start, end) is something else from now on.
+  void Drop(uint64_t start, uint64_t end);
+  // A segment begins in state `count`.
+  void BeginSegment(uint64_t count);
+
+  // Pages imported as a whole, and changed ones, so far.
+  uint64_t touched() const { return touched_; }
+  uint64_t changed() const { return changed_; }
+
+ private:
+  bool PageIndex(uint64_t address, uint64_t* index) const;
+  bool Enter(uint64_t page, uint64_t index, uint64_t count);
+  void LogAll(uint64_t page, uint64_t count, const uint8_t* bytes, bool first);
+  uint8_t* Seen(uint64_t address) const { return reinterpret_cast<uint8_t*>(address + distance_); }
+
+  uint64_t distance_ = 0;
+  ViewWindow windows_[kMaxWindows] = {};
+  int window_count_ = 0;
+  Tables tables_ = {};
+  EntryWriter* writer_ = nullptr;
+  uint64_t page_count_ = 0;  // in tables_.pages
+  uint64_t next_page_ = 0;   // after the pages touched last
+  uint64_t cluster_ = 1;     // pages to touch at once
+  uint64_t touched_ = 0;
+  uint64_t changed_ = 0;
+};
+
+}  // namespace hindsight
+
+#endif  // HINDSIGHT_RECORDER_TRANSLATE_VIEW_THREAD_VIEW_H_

@@ -1,0 +1,219 @@
+#include "recorder/translate/view/thread_view.h"
+
+#include <sys/mman.h>
+
+#include <cstring>
+#include <map>
+#include <random>
+#include <vector>
+
+#include "gtest/gtest.h"
+#include "recorder/translate/stream/ring_reader.h"
+
+namespace hindsight {
+namespace {
+
+constexpr uint64_t kPage = ThreadView::kPage;
+constexpr uint64_t kPages = 64;
+constexpr uint64_t kCapacity = 4 << 20;
+
+uint8_t* Map(uint64_t bytes, int rights) {
+  return static_cast<uint8_t*>(
+      mmap(nullptr, bytes, rights, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0));
+}
+
+// Memory of this process with a view of it.
+class ThreadViewTest : public testing::Test {
+ protected:
+  ThreadViewTest()
+      : memory_(Map(kPages * kPage, PROT_READ | PROT_WRITE)),
+        seen_(Map(kPages * kPage, PROT_NONE)),
+        ring_(reinterpret_cast<HsRing*>(
+            Map(HS_RING_HEADER_BYTES + kCapacity, PROT_READ | PROT_WRITE))),
+        reader_(ring_, kCapacity) {
+    ring_->capacity = kCapacity;
+    writer_.Init(ring_);
+    const ViewWindow window = {At(0), At(kPages * kPage)};
+    const uint64_t bytes = ThreadView::TableBytes(&window, 1);
+    held_.resize(bytes);
+    in_segment_.resize(bytes);
+    pages_.resize(kPages);
+    view_.Init(reinterpret_cast<uint64_t>(seen_) - At(0), &window, 1,
+               {held_.data(), in_segment_.data(), pages_.data(), pages_.size()}, &writer_);
+  }
+  ~ThreadViewTest() override {
+    munmap(memory_, kPages * kPage);
+    munmap(seen_, kPages * kPage);
+    munmap(ring_, HS_RING_HEADER_BYTES + kCapacity);
+  }
+
+  uint64_t At(uint64_t offset) const { return reinterpret_cast<uint64_t>(memory_) + offset; }
+
+  // Brings what the trace says the view is up to date. Returns the entries' counts.
+  std::vector<uint64_t> Replay() {
+    std::vector<uint64_t> counts;
+    while (true) {
+      const auto entry = reader_.Peek();
+      EXPECT_TRUE(entry.ok()) << entry.status();
+      if (!entry.ok() || *entry == nullptr) return counts;
+      counts.push_back((*entry)->count);
+      if ((*entry)->kind == HS_ENTRY_PAGE) {
+        const auto* page = reinterpret_cast<const HsPage*>(*entry);
+        EXPECT_TRUE(known_.emplace(page->address, std::vector<uint8_t>()).second);
+        known_[page->address].assign(page->bytes, page->bytes + kPage);
+      } else {
+        const auto* lines = reinterpret_cast<const HsLines*>(*entry);
+        const uint8_t* next = lines->bytes;
+        for (int i = 0; i < 64; ++i) {
+          if ((lines->mask >> i & 1) == 0) continue;
+          std::memcpy(&known_.at(lines->address)[i * 64], next, 64);
+          next += 64;
+        }
+      }
+      reader_.Done();
+    }
+  }
+  // The trace's contents of each page that is held are the view's.
+  void ExpectKnown() {
+    for (uint64_t i = 0; i < kPages; ++i) {
+      if (!view_.Holds(At(i * kPage))) continue;
+      ASSERT_TRUE(known_.contains(At(i * kPage))) << i;
+      EXPECT_EQ(std::memcmp(known_[At(i * kPage)].data(), seen_ + i * kPage, kPage), 0) << i;
+    }
+  }
+
+  uint8_t* const memory_;
+  uint8_t* const seen_;
+  HsRing* const ring_;
+  RingReader reader_;
+  EntryWriter writer_;
+  std::vector<uint8_t> held_, in_segment_;
+  std::vector<uint64_t> pages_;
+  ThreadView view_;
+  std::map<uint64_t, std::vector<uint8_t>> known_;
+};
+
+TEST_F(ThreadViewTest, APageThatIsTouchedEntersTheViewAndTheTrace) {
+  memory_[5 * kPage + 9] = 42;
+  EXPECT_FALSE(view_.Holds(At(5 * kPage)));
+  ASSERT_TRUE(view_.Touch(At(5 * kPage + 100), 17));
+  EXPECT_TRUE(view_.Holds(At(5 * kPage)));
+  EXPECT_EQ(seen_[5 * kPage + 9], 42);
+  seen_[5 * kPage] = 1;  // it may be written to
+  EXPECT_EQ(Replay(), (std::vector<uint64_t>{17}));
+  EXPECT_EQ(known_.at(At(5 * kPage))[9], 42);
+}
+
+TEST_F(ThreadViewTest, TouchedAgainNothingHappens) {
+  ASSERT_TRUE(view_.Touch(At(0), 1));
+  ASSERT_TRUE(view_.Touch(At(8), 2));
+  EXPECT_EQ(Replay().size(), 1u);
+}
+
+TEST_F(ThreadViewTest, WhatCannotBeReadDoesNotEnter) {
+  mprotect(memory_ + kPage, kPage, PROT_NONE);
+  EXPECT_FALSE(view_.Touch(At(kPage), 1));
+  EXPECT_FALSE(view_.Holds(At(kPage)));
+  EXPECT_FALSE(view_.Touch(At(kPages * kPage), 1));  // no window
+  EXPECT_TRUE(Replay().empty());
+}
+
+TEST_F(ThreadViewTest, WhoGoesThroughMemoryInOrderGetsMoreAtOnce) {
+  int touches = 0;
+  for (uint64_t i = 0; i < kPages; ++i) {
+    if (view_.Holds(At(i * kPage))) continue;
+    ASSERT_TRUE(view_.Touch(At(i * kPage), i));
+    ++touches;
+  }
+  EXPECT_LT(touches, 10);
+  Replay();
+  ExpectKnown();
+}
+
+TEST_F(ThreadViewTest, LinesThatDifferAreImported) {
+  ASSERT_TRUE(view_.TouchAll(At(kPage - 8), 16, 1));
+  Replay();
+  memory_[kPage - 1] = 1;
+  memory_[kPage] = 2;
+  memory_[2 * kPage] = 3;  // not of the range
+  ASSERT_TRUE(view_.Compare(At(kPage - 8), 16, 2));
+  EXPECT_EQ(seen_[kPage - 1], 1);
+  EXPECT_EQ(seen_[kPage], 2);
+  EXPECT_EQ(Replay(), (std::vector<uint64_t>{2, 2}));
+  ExpectKnown();
+  ASSERT_TRUE(view_.Compare(At(kPage - 8), 16, 3));
+  EXPECT_TRUE(Replay().empty());
+}
+
+TEST_F(ThreadViewTest, AStoreThatFailsIsTakenBackFromTheView) {
+  ASSERT_TRUE(view_.TouchAll(At(kPage - 8), 16, 1));
+  std::memset(seen_ + kPage - 8, 7, 16);
+  view_.TakeBack(At(kPage - 8), 16);
+  Replay();
+  ExpectKnown();
+}
+
+TEST_F(ThreadViewTest, OtherMemoryAtTheSameAddressIsImportedWhole) {
+  std::memset(memory_, 1, kPage);
+  ASSERT_TRUE(view_.Touch(At(0), 1));
+  view_.Drop(At(0), At(kPage));
+  EXPECT_FALSE(view_.Holds(At(0)));
+  std::memset(memory_, 0, kPage);
+  ASSERT_TRUE(view_.Touch(At(0), 2));
+  Replay();
+  EXPECT_EQ(known_.at(At(0))[0], 0);
+  ExpectKnown();
+}
+
+TEST_F(ThreadViewTest, ASegmentBeginsWithAllThatIsHeld) {
+  ASSERT_TRUE(view_.Touch(At(3 * kPage), 1));
+  ASSERT_TRUE(view_.Touch(At(9 * kPage), 2));
+  ASSERT_TRUE(view_.Touch(At(20 * kPage), 3));
+  Replay();
+  seen_[9 * kPage] = memory_[9 * kPage] = 5;
+  view_.Drop(At(20 * kPage), At(21 * kPage));
+  known_.clear();
+  view_.BeginSegment(100);
+  EXPECT_EQ(Replay(), (std::vector<uint64_t>{100, 100}));
+  ExpectKnown();
+  ASSERT_TRUE(view_.Touch(At(20 * kPage), 101));
+  Replay();
+  ExpectKnown();
+}
+
+TEST_F(ThreadViewTest, AnythingInAnyOrderLeavesTraceAndViewTheSame) {
+  std::mt19937_64 random(7);
+  for (int i = 0; i < 20'000; ++i) {
+    const uint64_t page = random() % kPages;
+    const uint64_t offset = page * kPage + random() % kPage;
+    switch (random() % 6) {
+      case 0:
+        memory_[offset] = static_cast<uint8_t>(random());  // others
+        break;
+      case 1:
+        ASSERT_TRUE(view_.Touch(At(offset), i));
+        break;
+      case 2:
+        ASSERT_TRUE(view_.Compare(At(page * kPage), kPage, i));
+        break;
+      case 3:
+        if (random() % 8 == 0) view_.Drop(At(page * kPage), At(page * kPage) + kPage);
+        break;
+      case 4:
+        if (!view_.Holds(At(offset)) || !view_.Compare(At(offset), 1, i)) break;
+        Replay();
+        seen_[offset] = memory_[offset] = known_[At(page * kPage)][offset % kPage] = 1;
+        break;
+      default:
+        if (random() % 50 != 0) break;
+        Replay();
+        known_.clear();
+        view_.BeginSegment(i);
+    }
+    Replay();
+    if (i % 64 == 0) ExpectKnown();
+  }
+}
+
+}  // namespace
+}  // namespace hindsight
