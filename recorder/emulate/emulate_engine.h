@@ -65,9 +65,9 @@ class EmulateEngine final : public Engine, private NativeRuns::Client {
   // Somebody else than `engine` wants a turn, or something has happened.
   bool OthersWait(const ThreadEngine* engine) const;
   // A recorded process has written to the memory of one, itself perhaps, in a way that is not
-  // followed: through /proc, or process_vm_writev from another pid namespace.
-  bool writes_memory() const { return writes_memory_; }
-  void NoteMemoryWritten() { writes_memory_ = true; }
+  // tracked: through /proc, or process_vm_writev from another pid namespace.
+  bool untracked_writes() const { return untracked_writes_; }
+  void NoteUntrackedWrites() { untracked_writes_ = true; }
   // Some thread has chosen whether it may read the time-stamp counter: what rdtsc does is asked
   // of the processor from then on. Threads and processes inherit it.
   bool may_forbid_tsc() const { return may_forbid_tsc_; }
@@ -100,7 +100,7 @@ class EmulateEngine final : public Engine, private NativeRuns::Client {
   NativeRuns native_runs_;
   NewTasks new_tasks_;
   bool may_forbid_tsc_ = false;
-  bool writes_memory_ = false;
+  bool untracked_writes_ = false;
 };
 
 }  // namespace hindsight

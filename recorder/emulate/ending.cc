@@ -4,18 +4,12 @@
 
 #include "recorder/emulate/emulate_engine.h"
 #include "recorder/emulate/thread_engine.h"
-#include "recorder/ptrace/thread_stop.h"
 
 namespace hindsight {
-namespace {
-
-constexpr std::chrono::milliseconds kStopTimeout(5000);
-
-}  // namespace
 
 void ThreadEngine::EndLog() {
   if (cpu_ == nullptr) {
-    // Killed before its first turn. Of a process there must be something.
+    // Killed before its first turn. A trace needs at least one segment.
     if (thread() != process_->pid()) return;
     notes_.StartKilled();
     log_.BeginSegment(0, sync_.registers());
@@ -30,41 +24,27 @@ void ThreadEngine::OnExit(int wait_status) {
   const bool native = std::exchange(state_, State::kEnded) == State::kNative;
   if (call_.has_value()) {
     for (const TraceeStop& earlier : call_->TakeHeldSignals()) {
-      NoteSignal(earlier, cpu_->registers());
+      LogSignal(earlier, cpu_->registers());
     }
   }
   if (!native) EndLog();
-  ReturnMemory();
-  NoteWordsAtEnd(process_);
+  ReturnBorrowedMemory();
+  ShareWordsAtEnd(process_);
   process_->NoteExit(wait_status, this);
 }
 
-// The thread was killed while it was not it that ran: what it was before cannot be read any more.
-// The recording ends with the last state that is in the log. Its end is told by the kernel when all
-// other threads of its process have been waited for, if it is the first: so not here.
+// The thread was killed while it was stopped: its memory cannot be read any more. Its recording
+// ends with the last state in the log. Its exit is not handled here: of a process's first thread,
+// the kernel reports it only when all other threads have been waited for.
 void ThreadEngine::OnVanished() {
   sync_.GoToLastLogged();
   state_ = State::kWaiting;
 }
 
-// Brings a thread that is in a system call to a stop in which no signal is about to be delivered.
-bool ThreadEngine::StopInCall() {
-  tracee_->Unpark();
-  if (pending_status_.has_value()) {
-    const TraceeStop stop = tracee_->Interpret(*std::exchange(pending_status_, std::nullopt));
-    if (stop.kind == TraceeStopKind::kExited) return false;
-    if (stop.kind != TraceeStopKind::kSignal) return true;
-    ContinueToStop(thread(), stop.signal);
-  } else {
-    tracee_->Interrupt();
-  }
-  return WaitForSeizedStop(thread(), kStopTimeout).kind != SeizedStop::Kind::kGone;
-}
-
 bool ThreadEngine::Suspend(const std::string& reason) {
   if (state_ == State::kEnded) return false;
-  if (state_ == State::kReady && cpu_ != nullptr) ToProcess();
-  if (state_ == State::kWaiting && !StopInCall()) {
+  if (state_ == State::kReady && cpu_ != nullptr) CommitToProcess();
+  if (state_ == State::kWaiting && !stops_.StopInCall()) {
     OnExit(0);
     return false;
   }
@@ -97,7 +77,7 @@ void ThreadEngine::Resume() {
   }
 }
 
-void ThreadEngine::LetGo(const std::string& reason, std::vector<ThreadToDetach>* detach) {
+void ThreadEngine::Detach(const std::string& reason, std::vector<ThreadToDetach>* detach) {
   if (state_ == State::kEnded) return;
   if (state_ == State::kNative) {
     state_ = State::kEnded;
@@ -106,9 +86,9 @@ void ThreadEngine::LetGo(const std::string& reason, std::vector<ThreadToDetach>*
   affinity_.Release();
   ThreadToDetach how = {.thread = thread()};
   if (state_ == State::kReady) {
-    if (cpu_ != nullptr) ToProcess();
-  } else if (tracee_->Unpark(); pending_status_.has_value()) {
-    const TraceeStop stop = tracee_->Interpret(*pending_status_);
+    if (cpu_ != nullptr) CommitToProcess();
+  } else if (tracee_->Unpark(); stops_.reported()) {
+    const TraceeStop stop = *stops_.TakeReported();
     if (stop.kind == TraceeStopKind::kSignal) how.signal = stop.signal;
   } else {
     how.running = true;

@@ -7,7 +7,7 @@
 namespace hindsight {
 namespace {
 
-// Of what one call hands out. Reading and hashing so much takes about 3 us, a tenth of a call.
+// Of what one call sends. Reading and hashing so much takes about 3 us, a tenth of a call.
 constexpr uint64_t kMaxBytesPerCall = 16 << 10;
 
 // A page is sampled every so many calls: about 1 us each.
@@ -17,15 +17,14 @@ uint64_t PageOf(uint64_t address) { return address & ~(kPageBytes - 1); }
 
 }  // namespace
 
-void MemoryHashes::BeforeCall(int64_t number, const uint64_t* arguments, uint64_t count,
-                              bool others) {
+void MemoryHashes::LogSent(int64_t number, const uint64_t* arguments, uint64_t count, bool others) {
   const auto read = [this](uint64_t address, absl::Span<uint8_t> out) {
     return tracee_->memory().Read(address, out);
   };
-  for (const MemoryRange& range : HandedOut(number, arguments, kMaxBytesPerCall, read)) {
+  for (const MemoryRange& range : SentMemory(number, arguments, kMaxBytesPerCall, read)) {
     LogRange(range, count, others);
   }
-  if (++calls_ % kCallsPerSample == 0) OfSomePages(1, count);
+  if (++calls_ % kCallsPerSample == 0) LogSomePages(1, count);
 }
 
 // In parts whose pages are all known or all unknown. Of pages that were left nothing can be
@@ -66,7 +65,7 @@ void MemoryHashes::LogPart(const MemoryRange& part, bool known, uint64_t count, 
   log_->Append(count, MemoryHash{part.address, part.size, HashMemory(*bytes)});
 }
 
-void MemoryHashes::OfSomePages(size_t pages, uint64_t count) {
+void MemoryHashes::LogSomePages(size_t pages, uint64_t count) {
   in_view_.resize(kPageBytes);
   for (const uint64_t page : pager_->SomeWrittenPages(pages)) {
     if (!pager_->ReadKnown(page, absl::MakeSpan(in_view_))) continue;

@@ -1,5 +1,5 @@
 // Logs hashes of a thread's memory, by which verification knows that replay has the same bytes:
-//   - of what system calls hand out: the bytes in the process, which the kernel is about to read;
+//   - of what system calls send: the bytes in the process, which the kernel is about to read;
 //   - of pages that the thread has written, a few now and then: the bytes in its view.
 // So much is hashed of a call that bulk data stays cheap.
 //
@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "recorder/emulate/pager/process_pager.h"
-#include "recorder/emulate/thread/handed_out.h"
+#include "recorder/emulate/thread/sent_memory.h"
 #include "recorder/log/thread_log.h"
 #include "recorder/ptrace/tracee.h"
 
@@ -26,12 +26,12 @@ class MemoryHashes {
   MemoryHashes(const MemoryHashes&) = delete;
   MemoryHashes& operator=(const MemoryHashes&) = delete;
 
-  // The thread is going to make this system call, in state `count`, which is a sync point. With
-  // `others`, memory may have changed since the view was compared last: by what other threads and
-  // processes have the kernel do. Then the view is brought up to date where it is handed out.
-  void BeforeCall(int64_t number, const uint64_t* arguments, uint64_t count, bool others);
-  // Some of the pages written, in state `count`, which is a sync point.
-  void OfSomePages(size_t pages, uint64_t count);
+  // What a system call sends that the thread is about to make in state `count`, a sync point.
+  // `others`: other threads and processes may have changed memory, through the kernel, since the
+  // view was compared last. Then the view is brought up to date where the call reads it.
+  void LogSent(int64_t number, const uint64_t* arguments, uint64_t count, bool others);
+  // Of some of the pages written, in state `count`, a sync point.
+  void LogSomePages(size_t pages, uint64_t count);
 
  private:
   void LogRange(const MemoryRange& range, uint64_t count, bool others);

@@ -53,7 +53,7 @@ void ThreadEngine::Answer(const Instruction& instruction) {
 
 void ThreadEngine::StepNatively(const Instruction& instruction, bool reload_map,
                                 std::optional<TraceeStop> reported) {
-  ToProcess();
+  CommitToProcess();
   int signal = 0;
   for (Instruction next = instruction;;) {
     const TraceeStop stop =
@@ -65,13 +65,13 @@ void ThreadEngine::StepNatively(const Instruction& instruction, bool reload_map,
         FinishStep(next, reload_map);
         return;
       case TraceeStopKind::kSignal:
-        if (NoteTrap(next)) next = Instruction{};
+        if (LogTrap(next)) next = Instruction{};
         if (tracee_->Catches(stop.signal)) {
           DeliverSignal(stop);
           return;
         }
-        NoteSignal(stop, cpu_->registers());
-        if (IsSparedWhileTraced(stop)) {
+        LogSignal(stop, cpu_->registers());
+        if (SurvivesFaultsWhileTraced(stop)) {
           process_->LetGo(
               "is the first of its namespace, which a fault does not kill while it is "
               "traced; it dies natively");
@@ -97,7 +97,7 @@ void ThreadEngine::StepNatively(const Instruction& instruction, bool reload_map,
 
 // A fault that is not caught kills any process but the first of a namespace that is traced: the
 // kernel lets that one try its instruction again, for ever.
-bool ThreadEngine::IsSparedWhileTraced(const TraceeStop& stop) const {
+bool ThreadEngine::SurvivesFaultsWhileTraced(const TraceeStop& stop) const {
   siginfo_t info = {};
   std::memcpy(&info, stop.siginfo.data(), std::min(stop.siginfo.size(), sizeof(info)));
   return IsFault(stop.signal) && info.si_code > 0 && IsFirstOfNamespace(process_->pid());
@@ -105,7 +105,7 @@ bool ThreadEngine::IsSparedWhileTraced(const TraceeStop& stop) const {
 
 // An instruction that raises a signal by being executed (int3), not by being impossible, comes
 // before the signal.
-bool ThreadEngine::NoteTrap(const Instruction& instruction) {
+bool ThreadEngine::LogTrap(const Instruction& instruction) {
   RegisterFile now;
   if (instruction.length == 0 || !tracee_->GetRegisters(/*vectors=*/false, &now)) return false;
   if (now.rip != sync_.registers().rip + instruction.length) return false;
@@ -131,15 +131,9 @@ void ThreadEngine::FinishStep(const Instruction& instruction, bool reload_map) {
   }
   if (instruction.writes_memory || instruction.length == 0 ||
       instruction.policy == Policy::kPrivileged) {
-    SyscallOutputs outputs = OutputsOfStep(before);
-    if (!outputs.known) {
-      // A system call by another door (int 0x80), perhaps.
-      process_->sharing().StopTrusting();
-      engine_->NoteMemoryWritten();
-    }
-    Resync(std::move(outputs));
+    memory_.ResyncAfterStep(before);
   } else {
-    ResyncRseq();
+    memory_.ResyncRseq();
   }
 }
 
@@ -156,8 +150,8 @@ void ThreadEngine::OnFault(uint64_t block_count) {
     if (step.stop == Stop::kSpecial) return;
     if (step.stop != Stop::kFault) continue;
     const Instruction instruction = cpu_->next().value_or(Instruction{});
-    // A REP has left its first iterations behind in memory, a store that straddles into the page
-    // refused its first bytes.
+    // A REP has stored its first iterations; a store across two pages, of which the second was
+    // refused, its first bytes.
     const bool uncached = pager_.IsUncached(step.fault_address);
     const bool partial = instruction.rep || step.fault_address % kPageBytes == 0 || uncached;
     if (partial && !RunBackTo(here)) {

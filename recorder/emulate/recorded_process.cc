@@ -67,7 +67,7 @@ void RecordedProcess::AddUpThreads() {
 
 absl::Status RecordedProcess::UnpatchVdso(ThreadEngine* by) {
   ASSIGN_OR_RETURN(const std::vector<uint64_t> pages, image_.UnpatchVdso(by->thread()));
-  for (const auto& engine : threads_) engine->Refresh(pages);
+  for (const auto& engine : threads_) engine->ResyncPages(pages);
   return absl::OkStatus();
 }
 
@@ -77,7 +77,7 @@ bool RecordedProcess::TrustsOutputs() const {
       options.attach_pid == 0 && options.start_at.empty() && options.stop_at.empty();
   // Whoever has blocks checked wants to know what goes wrong, not to be quick.
   return sharing_.trusted() && from_birth && options.self_checks_per_million == 0 &&
-         !engine_->writes_memory();
+         !engine_->untracked_writes();
 }
 
 void RecordedProcess::OnExec() {
@@ -184,7 +184,7 @@ void RecordedProcess::LetGo(const std::string& reason) {
   log_->NoteEndReason(reason.empty() ? "the trace could not be written" : reason);
   std::vector<ThreadToDetach> detach;
   for (const auto& engine : threads_) {
-    engine->LetGo(reason, &detach);
+    engine->Detach(reason, &detach);
     engine_->tasks().RemoveThread(engine->thread());
   }
   for (const ThreadToDetach& thread : detach) {

@@ -200,7 +200,7 @@ TEST_F(SharedMemoryTest, TheStoreOfAThreadThatEndedIsKnown) {
   EXPECT_TRUE(one_->NewestKnows(stack_ + 8));
 }
 
-// Hashes of what is handed out.
+// Hashes of what is sent.
 class WrittenOutTest : public SharedMemoryTest {
  protected:
   // write(1, stack_ + 8, 16) by the thread of one_.
@@ -208,7 +208,7 @@ class WrittenOutTest : public SharedMemoryTest {
     ASSERT_TRUE(one_->pager.WriteBack());
     MemoryHashes hashes(tracee_.get(), &one_->pager, &one_->log);
     const uint64_t arguments[6] = {1, stack_ + 8, 16};
-    hashes.BeforeCall(SYS_write, arguments, 0, others);
+    hashes.LogSent(SYS_write, arguments, 0, others);
   }
   uint64_t HashOfProcess() {
     uint8_t bytes[16];

@@ -13,8 +13,7 @@ namespace hindsight {
 
 // For what takes no time in the process: the others wait meanwhile.
 TraceeStop ThreadEngine::ResumeAndWait(ResumeHow how, int signal) {
-  tracee_->Resume(how, signal);  // fails if the thread is gone, which Wait reports
-  return tracee_->Wait([this] {
+  return stops_.ResumeAndWait(how, signal, [this] {
     engine_->Tick();
     engine_->TakeExits(thread());
   });
@@ -22,12 +21,11 @@ TraceeStop ThreadEngine::ResumeAndWait(ResumeHow how, int signal) {
 
 void ThreadEngine::OnGroupStop() {
   process_->set_stopped(true);
-  tracee_->Listen();
-  listening_ = true;
+  stops_.Listen();
   state_ = State::kWaiting;
 }
 
-void ThreadEngine::NoteSignal(const TraceeStop& stop, const RegisterFile& after) {
+void ThreadEngine::LogSignal(const TraceeStop& stop, const RegisterFile& after) {
   const uint64_t sequence = notes_.Signal(cpu_->count(), stop.signal, stop.siginfo);
   sync_.Transition(after, Discontinuity{.kind = DiscontinuityKind::kSignal,
                                         .sequence = sequence,
@@ -45,8 +43,8 @@ void ThreadEngine::DeliverSignal(TraceeStop stop) {
     if (next.kind == TraceeStopKind::kStepped && next.handler_entry) {
       RegisterFile handler;
       if (!tracee_->GetRegisters(/*vectors=*/true, &handler)) return;
-      if (call.has_value() && call->interrupted()) NoteInterruptedCall(*call, handler);
-      NoteSignal(stop, handler);
+      if (call.has_value() && call->interrupted()) LogInterruptedCall(*call, handler);
+      LogSignal(stop, handler);
       tracee_->ForgetSignalMask();
       // The frame may have made the stack grow.
       if (pager_.space().Find(handler.gpr[kRsp]) == nullptr) {
@@ -55,15 +53,15 @@ void ThreadEngine::DeliverSignal(TraceeStop stop) {
       }
       if (call.has_value()) {
         engine_->session().progress().AfterCall(thread(), call->number(), call->arguments(), -EINTR,
-                                                Reader());
+                                                memory_.Reader());
         SyscallOutputs outputs = OutputsOfCall(*call, -EINTR);
-        NoteTrust(*call, outputs);
-        Resync(std::move(outputs));
+        memory_.NoteCall(*call, outputs);
+        memory_.Resync(std::move(outputs));
       }
-      Resync(OutputsOfFrame(handler));
+      memory_.Resync(memory_.OutputsOfFrame(handler));
       return;
     }
-    NoteSignal(stop, cpu_->registers());
+    LogSignal(stop, cpu_->registers());
     switch (next.kind) {
       case TraceeStopKind::kExited:
         OnExit(next.wait_status);
@@ -86,7 +84,7 @@ void ThreadEngine::DeliverSignal(TraceeStop stop) {
 // What the interrupted call returned, to a program whose handler the kernel has just entered: it
 // stands in the frame. A call that will be made again leaves no trace: it is as if the signal had
 // come before it.
-void ThreadEngine::NoteInterruptedCall(const CallInFlight& call, const RegisterFile& handler) {
+void ThreadEngine::LogInterruptedCall(const CallInFlight& call, const RegisterFile& handler) {
   ucontext_t context;
   const auto bytes =
       absl::MakeSpan(reinterpret_cast<uint8_t*>(&context.uc_mcontext), sizeof(context.uc_mcontext));

@@ -21,72 +21,46 @@
 #include "recorder/ptrace/thread_facts.h"
 
 namespace hindsight {
-namespace {
-
-// How often a call's end is asked for before it is looked whether it sleeps: most calls take less.
-constexpr int kPollsBeforeLook = 40;
-
-// Looks after which one that waits for a disk, or a vfork, counts as asleep.
-constexpr int kPatience = 4;
-
-// Gone counts as well: the end of a first thread shows only when all others have ended.
-bool Sleeps(const std::optional<SchedulingNote>& note, int looks) {
-  if (!note.has_value()) return true;
-  return note->state == 'S' || note->state == 'Z' || note->state == 'X' ||
-         (note->state == 'D' && looks >= kPatience);
-}
-
-}  // namespace
 
 // Makes the system call at pc in the process. Signals may come before it, or instead of its end.
 void ThreadEngine::RunSystemCall() {
-  if (!std::exchange(held_at_call_, false) && EndsAtCall()) {
+  if (!std::exchange(held_at_call_, false) && EndsTurnAtCall()) {
     held_at_call_ = true;
     return;
   }
   CallInFlight call(cpu_->registers());
-  ToProcess();
-  if (LeavesBefore(call)) return;
+  CommitToProcess();
+  if (EndsRecordingBefore(call)) return;
   if (call.number() == SYS_exit && thread() == process_->pid()) {
     // The process outlives its first thread, of which nothing more will be seen until it ends.
     notes_.Exit(cpu_->count());
   }
-  memory_hashes_.BeforeCall(call.number(), call.arguments(), cpu_->count(),
-                            process_->sharing().shared() || process_->sharing().asynchronous() ||
-                                pager_.has_shared_pages());
-  FindWordsAtEnd(call);
-  engine_->session().progress().BeforeCall(thread(), call.number(), call.arguments(), Reader());
+  memory_hashes_.LogSent(call.number(), call.arguments(), cpu_->count(),
+                         process_->sharing().shared() || process_->sharing().asynchronous() ||
+                             pager_.has_shared_pages());
+  FindRobustMutexes(call);
+  engine_->session().progress().BeforeCall(thread(), call.number(), call.arguments(),
+                                           memory_.Reader());
   call_ = std::move(call);
   state_ = State::kWaiting;
-  tracee_->Resume(ResumeHow::kSyscall, 0);  // fails if the thread is gone, which its stop tells
+  tracee_->Resume(ResumeHow::kSyscall, 0);  // fails if the thread is gone: its stop says so
 }
 
-// With chaos, whether the turn ends at a system call, if somebody else can use it.
-bool ThreadEngine::EndsAtCall() {
+// With chaos, whether the turn ends at a system call, if another thread can run.
+bool ThreadEngine::EndsTurnAtCall() {
   TurnScheduler& scheduler = engine_->scheduler();
   if (!scheduler.chaos() || engine_->alone() || !scheduler.EndsAtCall(thread())) return false;
   yields_ = true;
   return true;
 }
 
-// The stop the thread waits for; nullopt if it sleeps and others shall have their turn.
+// The stop the thread waits for; nullopt if it sleeps, and it is the turn of others.
 std::optional<TraceeStop> ThreadEngine::AwaitStop() {
-  if (pending_status_.has_value()) {
-    return tracee_->Interpret(*std::exchange(pending_status_, std::nullopt));
-  }
-  for (int looks = 0; !engine_->session().end_wanted() && !listening_; ++looks) {
-    for (int i = 0; i < kPollsBeforeLook; ++i) {
-      if (std::optional<TraceeStop> stop = tracee_->Poll()) return stop;
-      sched_yield();
-    }
-    if (Sleeps(scheduling_.Read(), looks)) break;
-    engine_->Tick();
-  }
-  return std::nullopt;
+  return stops_.Await([this] { return !engine_->session().end_wanted(); },
+                      [this] { engine_->Tick(); });
 }
 
 void ThreadEngine::OnStop(TraceeStop stop) {
-  listening_ = false;
   switch (stop.kind) {
     case TraceeStopKind::kExited:
       OnExit(stop.wait_status);
@@ -111,7 +85,7 @@ void ThreadEngine::OnCallStop(TraceeStop stop) {
   int signal = 0;
   switch (stop.kind) {
     case TraceeStopKind::kSyscall:
-      if (!call_->OnSyscallStop(Reader())) break;
+      if (!call_->OnSyscallStop(memory_.Reader())) break;
       if (OnSystemCallExit()) return;
       call_->MarkInterrupted();
       break;
@@ -124,7 +98,7 @@ void ThreadEngine::OnCallStop(TraceeStop stop) {
       if (call_->interrupted()) {
         call_->HoldSignal(std::move(stop));
       } else {
-        NoteSignal(stop, cpu_->registers());
+        LogSignal(stop, cpu_->registers());
       }
       break;
     case TraceeStopKind::kExec:
@@ -159,7 +133,7 @@ bool ThreadEngine::OnSystemCallExit() {
   }
   std::optional<CallInFlight> call = std::exchange(call_, std::nullopt);
   for (const TraceeStop& earlier : call->TakeHeldSignals()) {
-    if (state_ == State::kReady) NoteSignal(earlier, cpu_->registers());
+    if (state_ == State::kReady) LogSignal(earlier, cpu_->registers());
   }
   return true;
 }
@@ -172,25 +146,25 @@ uint64_t ThreadEngine::LogCall(const CallInFlight& call, const RegisterFile& aft
 
 void ThreadEngine::FinishSystemCall() {
   after_call_ = true;
-  yields_ = call_->number() == SYS_sched_yield || EndsAtCall();
+  yields_ = call_->number() == SYS_sched_yield || EndsTurnAtCall();
   RegisterFile after;
   if (!tracee_->GetRegisters(/*vectors=*/false, &after)) return;
   const uint64_t sequence = LogCall(*call_, after);
   sync_.Transition(after, SideEffect{.kind = SideEffectKind::kSyscall, .sequence = sequence});
-  const bool has_lent = TakeBackMemory();
+  const bool has_lent = TakeBackLentMemory();
   LogForks();
   if (MayChangeSignalMask(call_->number())) tracee_->ForgetSignalMask();
   const auto result = static_cast<int64_t>(after.gpr[kRax]);
   engine_->session().progress().AfterCall(thread(), call_->number(), call_->arguments(), result,
-                                          Reader());
+                                          memory_.Reader());
   if (result >= 0) {
     AddEmulatedTime(call_->number(), call_->arguments(),
-                    {.thread_ns = emulated_ns_, .process_ns = process_->emulated_ns()},
+                    {.thread_ns = time_.ns(), .process_ns = process_->emulated_ns()},
                     tracee_.get());
   }
   const bool affinity =
       call_->number() == SYS_sched_getaffinity || call_->number() == SYS_sched_setaffinity;
-  if (affinity && result >= 0 && engine_->binds_threads()) NoteAffinity();
+  if (affinity && result >= 0 && engine_->binds_threads()) FollowAffinityCall();
   if (result >= 0 && LimitsProcessorTime(call_->number(), call_->arguments()))
     process_->NoteTimeLimited();
   if (StartsAsynchronousWrites(call_->number()) && result >= 0)
@@ -202,7 +176,7 @@ void ThreadEngine::FinishSystemCall() {
     pager_.SetSpace(process_->image().space());
   }
   if (result > 0) ReportUntracedTask(result);
-  NoteNames();
+  LogNameChanges();
   if (call_->number() == SYS_set_tid_address) kernel_words_.set_tid_at_end(call_->arguments()[0]);
   if (call_->number() == SYS_rseq) {
     kernel_words_.set_rseq(RseqOf(thread()));
@@ -214,7 +188,7 @@ void ThreadEngine::FinishSystemCall() {
   }
   SyscallOutputs outputs = OutputsOfCall(*call_, result);
   outputs.known |= has_lent;
-  if (call_->number() == SYS_process_vm_writev && result > 0) NoteWritesToOther();
+  if (call_->number() == SYS_process_vm_writev && result > 0) ShareRemoteWrites();
   ResyncAfterCall(std::move(outputs));
   const char* reason = result < 0 && result > -4096
                            ? nullptr
@@ -234,8 +208,8 @@ void ThreadEngine::ReportUntracedTask(int64_t task) {
                static_cast<long long>(task));
 }
 
-// Of itself or another recorded thread.
-void ThreadEngine::NoteAffinity() {
+// After a call that gets or sets the affinity of this or another recorded thread.
+void ThreadEngine::FollowAffinityCall() {
   const auto target = static_cast<pid_t>(call_->arguments()[0]);
   ThreadEngine* const engine = target == 0 ? this : engine_->tasks().Find(target);
   if (engine == nullptr) return;
@@ -243,11 +217,11 @@ void ThreadEngine::NoteAffinity() {
     engine->affinity_.NoteChange();
     return;
   }
-  CpuMask told = engine->affinity_.mask();
+  CpuMask reported = engine->affinity_.mask();
   RegisterFile after;
   if (!tracee_->GetRegisters(/*vectors=*/false, &after)) return;
-  told.resize(std::min<uint64_t>(told.size(), after.gpr[kRax]));
-  tracee_->memory().Write(call_->arguments()[2], told);
+  reported.resize(std::min<uint64_t>(reported.size(), after.gpr[kRax]));
+  tracee_->memory().Write(call_->arguments()[2], reported);
 }
 
 void ThreadEngine::LogForks() {
@@ -257,14 +231,14 @@ void ThreadEngine::LogForks() {
   }
 }
 
-// The process runs another image now: nothing of the view holds any more.
+// The process runs another image now: the view is void.
 void ThreadEngine::FinishExec() {
   RegisterFile after;
   if (!tracee_->GetRegisters(/*vectors=*/true, &after)) return;
   const uint64_t sequence = notes_.Exec(cpu_->count(), call_->number(), {call_->arguments(), 6},
                                         ExecutablePath(thread()));
   sync_.Transition(after, Discontinuity{.kind = DiscontinuityKind::kExec, .sequence = sequence});
-  ReturnMemory();
+  ReturnBorrowedMemory();
   pager_.Reset();
   cpu_->CheckAlignment();
   process_->OnExec();
@@ -289,7 +263,7 @@ void ThreadEngine::TakeOverExec(ThreadEngine* by) {
     affinity_.TakeOver(by->affinity_);
     by->OnExit(0);
   }
-  FindWordsAtEnd(call);
+  FindRobustMutexes(call);
   call_ = std::move(call);
   state_ = State::kWaiting;
   notes_.ForgetExit();
@@ -297,8 +271,8 @@ void ThreadEngine::TakeOverExec(ThreadEngine* by) {
   tracee_->ForgetRegisters();
 }
 
-// Ends the recording of what cannot be recorded, before it is done, and lets the process do it.
-bool ThreadEngine::LeavesBefore(const CallInFlight& call) {
+// Ends the recording before a call that cannot be recorded; the process then makes it natively.
+bool ThreadEngine::EndsRecordingBefore(const CallInFlight& call) {
   std::string what;
   const TraceCall trace = TracesOthers(call.number(), call.arguments());
   if (trace.kind == TraceCall::Kind::kTraceMe) {
@@ -328,7 +302,7 @@ std::string ThreadEngine::ReasonNotToExec(const CallInFlight& call) const {
   return absl::StrCat("executes ", path, ", which ", lost, " and would not be if it were recorded");
 }
 
-// A string of the program's, as far as it can be read.
+// The string at `address` in the program, as far as it can be read.
 std::string ThreadEngine::ReadPath(uint64_t address) const {
   std::string path;
   char byte = 0;
@@ -341,8 +315,8 @@ std::string ThreadEngine::ReadPath(uint64_t address) const {
   return path;
 }
 
-// A thread's name is changed by itself, or through /proc by another.
-void ThreadEngine::NoteNames() {
+// After a call by which the thread may have changed its name, or through /proc another's.
+void ThreadEngine::LogNameChanges() {
   const bool own = call_->number() == SYS_prctl && call_->arguments()[0] == PR_SET_NAME;
   if (call_->number() == SYS_openat && absl::EndsWith(ReadPath(call_->arguments()[1]), "/comm")) {
     process_->set_names_may_change(true);

@@ -41,7 +41,10 @@ ThreadEngine::ThreadEngine(EmulateEngine* engine, RecordedProcess* process,
       scheduling_(process->pid(), tracee_->thread()),
       notes_(&log_, &scheduling_),
       affinity_(tracee_->thread()),
-      probe_random_(engine->session().options().seed) {}
+      writers_(engine, process, this),
+      memory_(tracee_.get(), &pager_, &kernel_words_, &writers_, engine->session().options().seed),
+      stops_(tracee_.get(), &scheduling_),
+      checks_(engine->session().options().self_checks_per_million) {}
 
 ThreadEngine::~ThreadEngine() {
   if (cpu_ == nullptr) return;
@@ -51,7 +54,7 @@ ThreadEngine::~ThreadEngine() {
 
 bool ThreadEngine::wants_turn() const {
   if (state_ == State::kEnded) return false;  // whatever it was stopped for before
-  if (pending_status_.has_value()) return true;
+  if (stops_.reported()) return true;
   return state_ == State::kReady && !process_->stopped();
 }
 
@@ -74,7 +77,7 @@ void ThreadEngine::Begin() {
   cpu_->set_count(0);
   sync_.Start(cpu_.get(), engine_->session().memory_model());
   log_.BeginSegment(0, sync_.registers());
-  ScheduleCheck();
+  checks_.Schedule(cpu_->count());
   if (engine_->session().options().light_keyframe_interval != 0) {
     next_light_keyframe_ = engine_->session().options().light_keyframe_interval;
   }
@@ -102,10 +105,11 @@ void ThreadEngine::BeginTurn() {
       engine_->session().Keep(
           process_->WriteFullKeyframe(this, process_->log().manifest().parent_pid == 0));
     }
-    if (const auto word = kernel_words_.AtStart()) Resync({.written = {*word}});
+    if (const auto word = kernel_words_.AtStart()) memory_.Resync({.written = {*word}});
   } else if (process_->sharing().shared()) {
-    TakeChangesOfOthers();
-  } else if (!pending_status_.has_value() && pager_.has_shared_pages()) {
+    // If the call that it waited in has returned, that is to be logged first.
+    memory_.TakeChanges(stops_.reported());
+  } else if (!stops_.reported() && pager_.has_shared_pages()) {
     pager_.ResyncShared();
   }
   if (process_->TakeKeyframeWanted()) {
@@ -125,14 +129,14 @@ void ThreadEngine::StartWithoutTurn() {
 void ThreadEngine::UseOwedTime() {
   constexpr uint64_t kSmallest = 1'000'000, kLargest = 10'000'000;
   const std::optional<uint64_t> loop = process_->image().vdso_loop();
-  if (owed_ns_ < kSmallest || !loop.has_value()) return;
+  const uint64_t owed_ns = time_.owed_ns();
+  if (owed_ns < kSmallest || !loop.has_value()) return;
   if (kernel_words_.rseq() != 0) LeaveSequence();
   Sync();
-  const uint64_t paid = std::min(owed_ns_, tracee_->UseTime(*loop, std::min(owed_ns_, kLargest)));
-  owed_ns_ -= paid;
-  emulated_ns_ -= paid;
+  const uint64_t paid = std::min(owed_ns, tracee_->UseTime(*loop, std::min(owed_ns, kLargest)));
+  time_.Pay(paid);
   process_->SubtractEmulatedTime(paid);
-  Resync({});
+  memory_.Resync({});
 }
 
 void ThreadEngine::OnLimit() {
@@ -149,7 +153,7 @@ void ThreadEngine::OnLimit() {
     LightKeyframe();
   } else if (process_->sharing().asynchronous()) {
     Sync();
-    Resync({});
+    memory_.Resync({});
   } else if (pager_.has_shared_pages()) {
     Sync();
     pager_.ResyncShared();
@@ -216,7 +220,7 @@ void ThreadEngine::Sync() {
   }
 }
 
-void ThreadEngine::ToProcess() {
+void ThreadEngine::CommitToProcess() {
   Sync();
   tracee_->SetRegisters(sync_.registers());  // false if it is gone: resuming it will tell
 }
@@ -227,7 +231,7 @@ void ThreadEngine::LightKeyframe() {
 }
 
 TraceWriter::ThreadState ThreadEngine::NewSegment() {
-  memory_hashes_.OfSomePages(kPagesSampled, sync_.count());
+  memory_hashes_.LogSomePages(kPagesSampled, sync_.count());
   log_.EndSegment(sync_.count(), sync_.registers());
   if (engine_->session().options().light_keyframe_interval != 0) {
     next_light_keyframe_ = sync_.count() + LightKeyframeInterval();
@@ -249,7 +253,7 @@ uint64_t ThreadEngine::LightKeyframeInterval() const {
   return std::clamp(pager_.segment_pages() * kInstructionsPerPage, shortest, kLongest * shortest);
 }
 
-void ThreadEngine::Refresh(absl::Span<const uint64_t> pages) {
+void ThreadEngine::ResyncPages(absl::Span<const uint64_t> pages) {
   if (cpu_ != nullptr) pager_.ResyncPages(pages);
 }
 

@@ -1,5 +1,5 @@
-// The engine `emulate` for one thread: runs a stopped thread's instructions in a Cpu, and only what
-// a Cpu cannot do in the thread itself.
+// The engine `emulate` for one thread: the loop that runs a stopped thread's instructions in a Cpu,
+// and in the thread itself only what a Cpu cannot do.
 //
 //           +--> Run -- kSpecial --> system call / native step / answered here --+
 //           |     |                                                              |
@@ -8,9 +8,17 @@
 //           |     +---- kLimit ----> signals, keyframes, end of the turn --------+
 //           +--------------------------------------------------------------------+
 //
-// At a sync point the process's memory is that of the Cpu's state. Everything between two sync
-// points can be done again from the earlier one: that is how faults are handled. Threads take
-// turns; between its turns a thread is at a sync point, or in a system call.
+// Threads take turns; between its turns a thread is at a sync point (sync_point.h), or in a system
+// call (call_in_flight.h).
+//
+//   kReady ------ RunSystemCall, OnGroupStop ------> kWaiting
+//     ^                                                 |
+//     +----------------- OnStop, of its stop -----------+
+//   both <-- Suspend, Resume --> kNative;  any -- OnExit, Detach --> kEnded
+//
+// The limit of methods and fields does not hold here: what has a purpose of its own is a class
+// already (thread/), and the rest are the steps of one loop, which all use the Cpu, the tracee and
+// the state.
 //
 // Borrows the engine and the process. Not copyable, not movable. One host thread.
 
@@ -20,25 +28,28 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
-#include <random>
 #include <string>
 #include <vector>
 
 #include "emulator/cpu/cpu.h"
 #include "recorder/emulate/memory_hashes.h"
 #include "recorder/emulate/pager/process_pager.h"
+#include "recorder/emulate/process_writers.h"
 #include "recorder/emulate/recorded_process.h"
 #include "recorder/emulate/sync_point.h"
 #include "recorder/emulate/thread/call_in_flight.h"
+#include "recorder/emulate/thread/check_schedule.h"
+#include "recorder/emulate/thread/cpu_time.h"
 #include "recorder/emulate/thread/kernel_words.h"
+#include "recorder/emulate/thread/tracee_stops.h"
 #include "recorder/emulate/thread/turn_clock.h"
+#include "recorder/emulate/thread_memory.h"
 #include "recorder/log/thread_log.h"
 #include "recorder/log/thread_notes.h"
 #include "recorder/process/scheduling.h"
 #include "recorder/ptrace/affinity.h"
 #include "recorder/ptrace/attach.h"
 #include "recorder/ptrace/tracee.h"
-#include "recorder/syscalls/output_trust.h"
 #include "recorder/syscalls/syscall_outputs.h"
 #include "recorder/syscalls/syscall_traits.h"
 
@@ -50,7 +61,7 @@ class ThreadEngine {
  public:
   enum class State : uint8_t {
     kReady,    // stopped: may have a turn
-    kWaiting,  // runs in the process, or sleeps there; a stop will come
+    kWaiting,  // runs in the process, or sleeps there: a stop will come
     kNative,   // is not recorded at present
     kEnded,
   };
@@ -63,17 +74,18 @@ class ThreadEngine {
 
   pid_t thread() const { return tracee_->thread(); }
   State state() const { return state_; }
-  // A turn would do something: it is ready, or the stop it waits for has come.
+  // It is ready, or the stop it waits for has come.
   bool wants_turn() const;
   uint64_t count() const { return cpu_ == nullptr ? 0 : cpu_->count(); }
   const ThreadLog& log() const { return log_; }
   Tracee& tracee() { return *tracee_; }
   ThreadAffinity& affinity() { return affinity_; }
+  ThreadMemory& memory() { return memory_; }
 
   // Runs it for a turn: a quantum of instructions, or until it waits or has ended.
   void RunTurn();
   // The stop it waits for, as waitpid reported it; looked at in its next turn.
-  void TakeStatus(int status) { pending_status_ = status; }
+  void TakeStatus(int status) { stops_.Report(status); }
   // Its end, which needs no turn.
   void OnExit(int wait_status);
 
@@ -90,19 +102,19 @@ class ThreadEngine {
   // From now on the process has more than one thread.
   void OnManyThreads();
   // These pages were changed in the process by the recorder.
-  void Refresh(absl::Span<const uint64_t> pages);
+  void ResyncPages(absl::Span<const uint64_t> pages);
   HostFeatures features_used() const;
-  // Another thread has executed a program: this one is the process's only thread, and goes on in
-  // it. `by` is that thread, or null where it is not recorded any more.
+  // Another thread, `by`, has executed a program: this one, now the process's only thread, goes on
+  // in it. Null: `by` is not recorded any more.
   void TakeOverExec(ThreadEngine* by);
 
   // Stops recording it for a while: it is stopped, and may be run natively. True if it lives.
   bool Suspend(const std::string& reason);
   // Records it again, from where it has got to. Requires: kNative and stopped.
   void Resume();
-  // Ends its recording and says how it is to be detached. Empty `reason`: nothing is logged (the
-  // trace cannot be written any more).
-  void LetGo(const std::string& reason, std::vector<ThreadToDetach>* detach);
+  // Ends its recording, and adds to `detach` how it is to be detached. Empty `reason`: nothing is
+  // logged (the trace cannot be written any more).
+  void Detach(const std::string& reason, std::vector<ThreadToDetach>* detach);
 
  private:
   // turns.cc
@@ -111,7 +123,7 @@ class ThreadEngine {
   void LeaveSequence();
   TurnClock::Leg NextLeg(bool short_leg);
   void Turn();
-  std::vector<uint64_t> PlacesSince(uint64_t first);
+  std::vector<uint64_t> MeetingPlacesSince(uint64_t first);
   bool EndNearPlace(uint64_t first);
   bool SignalIsDue();
 
@@ -126,16 +138,16 @@ class ThreadEngine {
   bool OthersMayStore() const;
   bool MayStore() const;
   void Sync();
-  void ToProcess();
+  void CommitToProcess();
 
   // native_step.cc
   void OnSpecial();
   void Answer(const Instruction& instruction);
-  // `reported`: what the thread has reported instead of having been resumed.
+  // `reported`: a stop to begin with, in place of resuming the thread.
   void StepNatively(const Instruction& instruction, bool reload_map,
                     std::optional<TraceeStop> reported = std::nullopt);
-  bool IsSparedWhileTraced(const TraceeStop& stop) const;
-  bool NoteTrap(const Instruction& instruction);
+  bool SurvivesFaultsWhileTraced(const TraceeStop& stop) const;
+  bool LogTrap(const Instruction& instruction);
   void FinishStep(const Instruction& instruction, bool reload_map);
   void OnFault(uint64_t block_count);
   bool StepUncached(const Instruction& instruction);
@@ -144,15 +156,14 @@ class ThreadEngine {
   // self_check.cc
   bool MayCheckBlock();
   void CheckBlock();
-  void ScheduleCheck();
 
   // syscalls.cc
   void RunSystemCall();
-  bool EndsAtCall();
-  bool LeavesBefore(const CallInFlight& call);
+  bool EndsTurnAtCall();
+  bool EndsRecordingBefore(const CallInFlight& call);
   std::string ReasonNotToExec(const CallInFlight& call) const;
   std::string ReadPath(uint64_t address) const;
-  void NoteNames();
+  void LogNameChanges();
   std::optional<TraceeStop> AwaitStop();
   void OnStop(TraceeStop stop);
   void OnCallStop(TraceeStop stop);
@@ -162,44 +173,34 @@ class ThreadEngine {
   uint64_t LogCall(const CallInFlight& call, const RegisterFile& after);
   void LogForks();
   void ReportUntracedTask(int64_t task);
-  void NoteAffinity();
+  void FollowAffinityCall();
   void OnNewTask(const TraceeStop& stop);
 
   // thread_effects.cc
-  bool Resync(SyscallOutputs effects, ProcessPager::Compare compare = ProcessPager::Compare::kAll);
   void ResyncAfterCall(SyscallOutputs outputs);
-  ProcessPager::Compare ComparedAfterCall(const SyscallOutputs& outputs);
-  bool NoteTrust(const CallInFlight& call, const SyscallOutputs& outputs);
-  FileKind KindOfCallsFile(const CallInFlight& call) const;
-  void ResyncRseq();
-  void TakeChangesOfOthers();
   void NoteUnknownMemory(const std::string& why);
   void ForgetMemory(const std::string& why);
-  // Of a process made by vfork, whose memory is its maker's: gives account of what it has touched,
-  // once. Requires: it does nothing more to it.
-  void ReturnMemory();
-  // The call has made such processes, all recorded, and they have returned its memory.
-  bool TakeBackMemory();
-  // The call has written to the memory of another process, which may be recorded.
-  void NoteWritesToOther();
+  // In a process made by vfork, which uses its maker's memory: reports to the maker what it may
+  // have written, once. Requires: it writes no more.
+  void ReturnBorrowedMemory();
+  // Whether the call has made such processes, all recorded: their reports are taken.
+  bool TakeBackLentMemory();
+  // After process_vm_writev: reports the writes to the other process, if that is recorded.
+  void ShareRemoteWrites();
   SyscallOutputs OutputsOfCall(const CallInFlight& call, int64_t result) const;
-  SyscallOutputs OutputsOfStep(const RegisterFile& before) const;
-  SyscallOutputs OutputsOfFrame(const RegisterFile& handler) const;
-  ReadMemory Reader() const;
   void PassTidAddress(pid_t task);
-  // The thread may end in this call: looks up what the kernel stores then.
-  void FindWordsAtEnd(const CallInFlight& call);
-  // It has ended, or has left its memory.
-  void NoteWordsAtEnd(RecordedProcess* process);
+  // If the thread may end in this call: looks up the mutexes that the kernel will mark then.
+  void FindRobustMutexes(const CallInFlight& call);
+  // The thread has ended, or has left its memory: reports what the kernel has stored for it.
+  void ShareWordsAtEnd(RecordedProcess* process);
 
   // signals.cc
   TraceeStop ResumeAndWait(ResumeHow how, int signal);
-  void NoteSignal(const TraceeStop& stop, const RegisterFile& after);
+  void LogSignal(const TraceeStop& stop, const RegisterFile& after);
   void DeliverSignal(TraceeStop stop);
-  void NoteInterruptedCall(const CallInFlight& call, const RegisterFile& handler);
+  void LogInterruptedCall(const CallInFlight& call, const RegisterFile& handler);
 
   // ending.cc
-  bool StopInCall();
   void OnVanished();
   void EndLog();
 
@@ -217,25 +218,19 @@ class ThreadEngine {
   ThreadNotes notes_;
   ThreadAffinity affinity_;
   KernelWords kernel_words_;
-  bool follows_ = false;   // others_ is to be taken once the call that waited has been logged
-  SyscallOutputs others_;  // of calls of other threads since the last turn, for pages not in use
+  ProcessWriters writers_;
+  ThreadMemory memory_;
+  TraceeStops stops_;
+  UncountedTime time_;
+  CheckSchedule checks_;
 
   State state_ = State::kReady;
   std::optional<CallInFlight> call_;
-  std::optional<int> pending_status_;
-  bool listening_ = false;  // stopped by job control
-
-  uint64_t emulated_ns_ = 0;  // that the kernel has not counted as its processor time
-  uint64_t owed_ns_ = 0;      // of that, what it is to count
-
   bool held_at_call_ = false;        // the turn before ended at the system call at pc
   bool after_call_ = false;          // a system call was the last thing done
   bool runs_natively_next_ = false;  // for one instruction: the kernel has something to store
   bool yields_ = false;              // the program wants others to run
   uint64_t next_light_keyframe_ = ~uint64_t{0};
-  uint64_t next_check_ = ~uint64_t{0};  // the state from which on a block is to be compared
-  std::minstd_rand check_random_;       // seeded alike each time
-  std::minstd_rand probe_random_;       // from the recording's seed
 };
 
 }  // namespace hindsight

@@ -75,7 +75,7 @@ void ThreadEngine::LeaveSequence() {
   const uint64_t rseq = kernel_words_.rseq();
   for (int i = 0; i < kMaxSequenceSteps && SequenceAt(rseq, cpu_->pc(), read).has_value(); ++i) {
     if (cpu_->Step().stop == Stop::kLimit) continue;
-    // Whatever it is can be done in the next turn as well; only the abort handler does not see it.
+    // What stopped it is dealt with in the next turn; only the abort handler is not entered.
     sync_.GoBack();
     return;
   }
@@ -83,7 +83,7 @@ void ThreadEngine::LeaveSequence() {
 
 TurnClock::Leg ThreadEngine::NextLeg(bool short_leg) {
   const auto others_wait = [this] { return engine_->OthersWait(this); };
-  return clock_.NextLeg(cpu_->count(), std::min(next_light_keyframe_, next_check_),
+  return clock_.NextLeg(cpu_->count(), std::min(next_light_keyframe_, checks_.next()),
                         engine_->alone(), short_leg, others_wait);
 }
 
@@ -95,7 +95,7 @@ void ThreadEngine::Turn() {
     return;
   }
   cpu_->SetBreakpoints(process_->image().stop_places());
-  if (cpu_->count() >= next_check_) {
+  if (cpu_->count() >= checks_.next()) {
     CheckBlock();
     return;
   }
@@ -106,9 +106,8 @@ void ThreadEngine::Turn() {
   const uint64_t started = engine_->session().NowNs();
   const RunResult result = cpu_->Run({.limit = leg.limit, .exact_limit = leg.exact});
   const uint64_t took = engine_->session().NowNs() - started;
-  emulated_ns_ += took;
+  time_.Add(took, /*owed=*/process_->limits_time());
   process_->AddEmulatedTime(took);
-  if (process_->limits_time()) owed_ns_ += took;
   if (short_leg) clock_.NoteLeg(first, leg, result.stop == Stop::kLimit, took);
   const bool exact = result.stop == Stop::kLimit || result.stop == Stop::kSpecial;
   if (exact && EndNearPlace(first)) return;
@@ -129,11 +128,11 @@ void ThreadEngine::Turn() {
   }
 }
 
-// States near which threads meet: locked instructions, and writes to memory that others use, or a
-// signal's handler may; executed since state `first`, in their order.
-std::vector<uint64_t> ThreadEngine::PlacesSince(uint64_t first) {
+// States since `first` near which threads meet, in order: of locked instructions, and of writes to
+// memory that other threads, or a signal's handler, may use.
+std::vector<uint64_t> ThreadEngine::MeetingPlacesSince(uint64_t first) {
   std::vector<uint64_t> places;
-  // Each turn begins by writing to the stack, which is nobody else's.
+  // Each turn begins with writes to the stack, which other threads do not use.
   const uint64_t stack = cpu_->registers().gpr[kRsp] - kStackInUse;
   for (const auto& [page, count] : pager_.TakeNotedWrites()) {
     if (page - stack >= 2 * kStackInUse) places.push_back(count);
@@ -144,12 +143,12 @@ std::vector<uint64_t> ThreadEngine::PlacesSince(uint64_t first) {
   return places;
 }
 
-// With chaos, a turn may be made to have ended near such a place, or a pending signal to come
-// there: what was done since the sync point is done again up to there. False: it is not.
+// With chaos, may end the turn near such a place, or deliver a pending signal there: goes back to
+// the sync point, and executes again up to there. False: it did not.
 bool ThreadEngine::EndNearPlace(uint64_t first) {
   TurnScheduler& scheduler = engine_->scheduler();
   if (!scheduler.chaos() || (engine_->alone() && !clock_.delays_signal())) return false;
-  const std::vector<uint64_t> places = PlacesSince(first);
+  const std::vector<uint64_t> places = MeetingPlacesSince(first);
   const std::optional<size_t> chosen = scheduler.EndsAtPlace(thread(), places.size());
   if (!chosen.has_value()) return false;
   // Before `first` there may be a system call.

@@ -48,9 +48,9 @@ TEST(AnsweredInstructionsTest, CounterIsTheHosts) {
   const uint64_t earlier = __rdtsc();
   const RegisterFile after = AnswerInstruction(Classify(kRdtscCode), {}, Before());
   const uint64_t later = __rdtsc();
-  const uint64_t told = after.gpr[kRdx] << 32 | after.gpr[kRax];
-  EXPECT_LE(earlier, told);
-  EXPECT_LE(told, later);
+  const uint64_t ticks = after.gpr[kRdx] << 32 | after.gpr[kRax];
+  EXPECT_LE(earlier, ticks);
+  EXPECT_LE(ticks, later);
   EXPECT_EQ(after.gpr[kRcx], kGarbage);
 }
 

@@ -40,7 +40,7 @@ bool IsComputed(const Instruction& instruction) {
   return instruction.policy == Policy::kEmulate || instruction.policy == Policy::kAssist;
 }
 
-// Whether the signal is the instruction's doing, not somebody else's.
+// Whether the instruction raised the signal, rather than another thread or process.
 bool IsFault(const TraceeStop& stop) {
   siginfo_t info = {};
   if (stop.kind != TraceeStopKind::kSignal || stop.siginfo.size() < sizeof(info)) return false;
@@ -82,7 +82,7 @@ BlockCheck::Outcome BlockCheck::Run(uint64_t instructions) {
   Outcome outcome = RunAndCompare(instructions);
   // The Cpu's pages are read from the process: first those of the start, then what the kernel did.
   hooks_.back_to_start();
-  KeepKernels();
+  RestoreRseqStores();
   return outcome;
 }
 
@@ -247,7 +247,7 @@ bool BlockCheck::SavePages() {
 }
 
 bool BlockCheck::Restore() {
-  NoteKernels();
+  NoteRseqStores();
   for (const SavedPage& page : saved_) {
     if (!tracee_->memory().Write(page.address, page.bytes)) return false;
   }
@@ -256,13 +256,13 @@ bool BlockCheck::Restore() {
   return tracee_->GetRegisters(/*vectors=*/true, &now) && tracee_->SetRegisters(start_);
 }
 
-bool BlockCheck::IsKernels(uint64_t address) const {
+bool BlockCheck::IsInRseq(uint64_t address) const {
   return rseq_ != 0 && address >= rseq_ && address < rseq_ + kRseqBytes;
 }
 
 // Differences there are the kernel's doing, and what it has stored the program may ask for. But
 // that it has taken a sequence's address away it would do again.
-void BlockCheck::NoteKernels() {
+void BlockCheck::NoteRseqStores() {
   for (const SavedPage& page : saved_) {
     if (rseq_ == 0 || page.address != rseq_ / kPageBytes * kPageBytes) continue;
     const uint8_t* const emulated = cpu_->HostPage(page.address);
@@ -270,14 +270,14 @@ void BlockCheck::NoteKernels() {
     if (!tracee_->memory().Read(rseq_, absl::MakeSpan(native))) return;
     for (uint64_t i = 0; i < kRseqBytes; ++i) {
       const bool own = i >= kRseqSequence && i < kRseqSequenceEnd;
-      if (!own && native[i] != emulated[rseq_ % kPageBytes + i]) kernels_[i] = native[i];
+      if (!own && native[i] != emulated[rseq_ % kPageBytes + i]) rseq_stores_[i] = native[i];
     }
   }
 }
 
-void BlockCheck::KeepKernels() {
+void BlockCheck::RestoreRseqStores() {
   for (uint64_t i = 0; i < kRseqBytes; ++i) {
-    if (kernels_[i].has_value()) tracee_->memory().Write(rseq_ + i, {&*kernels_[i], 1});
+    if (rseq_stores_[i].has_value()) tracee_->memory().Write(rseq_ + i, {&*rseq_stores_[i], 1});
   }
 }
 
@@ -289,7 +289,7 @@ std::string BlockCheck::DifferentMemory() const {
     const uint8_t* const emulated = cpu_->HostPage(page.address);
     for (uint64_t i = 0; i < kPageBytes; ++i) {
       const uint64_t address = page.address + i;
-      if (emulated[i] == native[i] || IsKernels(address)) continue;
+      if (emulated[i] == native[i] || IsInRseq(address)) continue;
       return absl::StrCat("memory at 0x", absl::Hex(address), " 0x", absl::Hex(emulated[i]),
                           " (native 0x", absl::Hex(native[i]), ")");
     }

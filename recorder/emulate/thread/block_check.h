@@ -5,10 +5,10 @@
 //   start --<                                             |
 //            step both, comparing after each  <---- not --+---> the instruction that differs
 //
-// Whatever comes of it, the Cpu and the process's memory and registers are those of the start
-// again, with one exception: what the kernel has stored in the thread's struct rseq meanwhile is in
-// the process's memory, and not in the Cpu's. What the architecture leaves undefined, and the
-// accepted differences of docs/emulation.md, are left out (comparison.h).
+// Afterwards the Cpu and the process's memory and registers are those of the start again, with one
+// exception: what the kernel has stored in the thread's struct rseq meanwhile stays in the
+// process's memory, and is not in the Cpu's. What the architecture leaves undefined, and the
+// accepted differences of docs/emulation.md, are not compared (comparison.h).
 //
 // Borrows the thread and the Cpu. Not copyable, not movable. The host thread that traces.
 
@@ -33,7 +33,7 @@ namespace hindsight {
 
 class BlockCheck {
  public:
-  // What is asked of whoever pages for the Cpu and runs the thread.
+  // How to page for the Cpu and to run the thread.
   struct Hooks {
     std::function<std::vector<uint64_t>()> dirty_pages;  // written since the start
     std::function<bool()> back_to_start;                 // brings the Cpu there
@@ -81,9 +81,9 @@ class BlockCheck {
   bool InSequence(uint64_t pc) const;
   bool SavePages();
   bool Restore();
-  bool IsKernels(uint64_t address) const;
-  void NoteKernels();
-  void KeepKernels();
+  bool IsInRseq(uint64_t address) const;
+  void NoteRseqStores();
+  void RestoreRseqStores();
   std::string DifferentMemory() const;
   std::string Describe(uint64_t pc, const std::vector<uint8_t>& code,
                        const std::string& what) const;
@@ -96,7 +96,7 @@ class BlockCheck {
   RegisterFile start_;
   std::vector<SavedPage> saved_;  // of the process, from before they were written
   // What the kernel has stored in struct rseq, where that lies in a page that was restored.
-  std::array<std::optional<uint8_t>, kRseqBytes> kernels_;
+  std::array<std::optional<uint8_t>, kRseqBytes> rseq_stores_;
   TraceeStop stop_;
   int iterations_left_ = 0;
 };

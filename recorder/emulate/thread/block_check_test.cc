@@ -94,7 +94,7 @@ class BlockCheckTest : public ::testing::Test, private Pager {
     uint8_t now[kRseqBytes];
     ASSERT_TRUE(tracee_->memory().Read(rseq_, absl::MakeSpan(now)));
     EXPECT_EQ(std::memcmp(now, kernel_stores_.data(), kernel_stores_.size()), 0);
-    // The Cpu's memory is the start's, so whoever compares sees what has changed.
+    // The Cpu's memory is the start's: a comparison sees what has changed.
     ASSERT_TRUE(cpu_->ReadHeld(rseq_, absl::MakeSpan(now)));
     EXPECT_EQ(std::memcmp(now, rseq_bytes_, kRseqBytes), 0);
   }
@@ -228,7 +228,7 @@ TEST_F(BlockCheckTest, ASignalThatComesInBetweenIsHandedBack) {
   ExpectUndisturbed();
 }
 
-// The kernel stores there only now and then: were it put back, the program would be told an old
+// The kernel stores there only now and then: if it were put back, the program would see an old
 // processor, or none at all, for as long as it likes.
 TEST_F(BlockCheckTest, WhatTheKernelStoresMeanwhileStaysInTheProcess) {
   RegisterRseq(0);

@@ -74,9 +74,9 @@ class CallInFlight {
 
   // Of clone and clone3; 0 for others.
   uint64_t CloneFlags() const;
-  // Where clone or clone3 is told to store the id of the new thread, if it shall.
+  // Where clone or clone3 stores the id of the new thread, if its flags ask for it.
   uint64_t ChildTidAddress() const;
-  // What process_vm_writev is told to store in the other process.
+  // The memory of the other process that process_vm_writev writes to.
   std::vector<MemoryRange> RemoteWrites() const;
   // What it has stored. `read` reads the memory as it is after it.
   SyscallOutputs Outputs(int64_t result, const ReadMemory& read) const;

@@ -43,22 +43,22 @@ void AddEmulatedTime(int64_t number, const uint64_t* arguments, const EmulatedTi
       if (arguments[0] != CLOCK_PROCESS_CPUTIME_ID && arguments[0] != CLOCK_THREAD_CPUTIME_ID) {
         return;
       }
-      Edit<timespec>(tracee, arguments[1], [&](timespec* told) {
-        Add(arguments[0] == CLOCK_THREAD_CPUTIME_ID ? time.thread_ns : time.process_ns, told);
+      Edit<timespec>(tracee, arguments[1], [&](timespec* reported) {
+        Add(arguments[0] == CLOCK_THREAD_CPUTIME_ID ? time.thread_ns : time.process_ns, reported);
       });
       return;
     case SYS_times:
-      Edit<tms>(tracee, arguments[0], [&](tms* told) {
+      Edit<tms>(tracee, arguments[0], [&](tms* reported) {
         const auto ticks_per_second = static_cast<uint64_t>(sysconf(_SC_CLK_TCK));
-        told->tms_utime +=
+        reported->tms_utime +=
             static_cast<clock_t>(time.process_ns / (kNsPerSecond / ticks_per_second));
       });
       return;
     case SYS_getrusage: {
       const auto who = static_cast<int>(arguments[0]);
       if (who != RUSAGE_SELF && who != RUSAGE_THREAD) return;
-      Edit<rusage>(tracee, arguments[1], [&](rusage* told) {
-        Add(who == RUSAGE_THREAD ? time.thread_ns : time.process_ns, &told->ru_utime);
+      Edit<rusage>(tracee, arguments[1], [&](rusage* reported) {
+        Add(who == RUSAGE_THREAD ? time.thread_ns : time.process_ns, &reported->ru_utime);
       });
       return;
     }

@@ -1,8 +1,8 @@
-// The processor time a program is told it has used.
+// The processor time that system calls report to a program.
 //
-// The kernel counts what the process itself has used, which is next to nothing: its instructions
-// are executed by the recorder. A program that works until it has used so much time would work for
-// ever. So the time its threads have been emulated for is added where it asks.
+// The kernel counts what the process itself has used, which is next to nothing: the recorder
+// executes its instructions. A program that works until it has used some amount of time would never
+// end. So the time its threads were emulated for is added to what calls report.
 
 #ifndef HINDSIGHT_RECORDER_EMULATE_THREAD_CPU_TIME_H_
 #define HINDSIGHT_RECORDER_EMULATE_THREAD_CPU_TIME_H_
@@ -18,7 +18,29 @@ struct EmulatedTime {
   uint64_t process_ns = 0;  // of all threads of its process
 };
 
-// If the system call, which has just succeeded in stopped thread `tracee`, has told it processor
+// Time that a thread was emulated for and that the kernel has not counted as its processor time.
+class UncountedTime {
+ public:
+  uint64_t ns() const { return ns_; }
+  // Of that, what the kernel is to count, because a timer runs.
+  uint64_t owed_ns() const { return owed_ns_; }
+
+  void Add(uint64_t ns, bool owed) {
+    ns_ += ns;
+    if (owed) owed_ns_ += ns;
+  }
+  // The thread has used it up. Requires: no more than it owes.
+  void Pay(uint64_t ns) {
+    ns_ -= ns;
+    owed_ns_ -= ns;
+  }
+
+ private:
+  uint64_t ns_ = 0;
+  uint64_t owed_ns_ = 0;
+};
+
+// If the system call, which has just succeeded in stopped thread `tracee`, has reported processor
 // times (clock_gettime, times, getrusage): adds `time` to them, in the process's memory.
 void AddEmulatedTime(int64_t number, const uint64_t* arguments, const EmulatedTime& time,
                      Tracee* tracee);

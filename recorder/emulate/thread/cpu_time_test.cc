@@ -24,7 +24,7 @@ class CpuTimeTest : public testing::Test {
     address_ = registers.gpr[kRsp] - 1024;
   }
 
-  // What the program is told by a call with these arguments, of which `pointer` is the buffer.
+  // What a call with these arguments reports, of which `pointer` is the buffer.
   template <typename T>
   T Told(int64_t number, uint64_t first, int pointer) {
     T value;
@@ -68,6 +68,17 @@ TEST_F(CpuTimeTest, TimesAndResourceUsage) {
 TEST_F(CpuTimeTest, BadPointersAreLeftAlone) {
   const uint64_t arguments[6] = {CLOCK_THREAD_CPUTIME_ID, 0x10};
   AddEmulatedTime(SYS_clock_gettime, arguments, {}, tracee_.get());
+}
+
+TEST(UncountedTimeTest, WhatIsPaidCountsNoMore) {
+  UncountedTime time;
+  time.Add(100, /*owed=*/false);
+  time.Add(30, /*owed=*/true);
+  EXPECT_EQ(time.ns(), 130u);
+  EXPECT_EQ(time.owed_ns(), 30u);
+  time.Pay(20);
+  EXPECT_EQ(time.ns(), 110u);
+  EXPECT_EQ(time.owed_ns(), 10u);
 }
 
 }  // namespace

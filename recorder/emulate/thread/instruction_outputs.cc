@@ -9,11 +9,11 @@
 namespace hindsight {
 namespace {
 
-// XSAVE and its like: as much as the processor has. Their operand tells no size.
+// XSAVE and the like: as much as the processor has. Their operand has no size.
 constexpr uint64_t kSavedState = 12 << 10;
 // More than any other operand.
 constexpr uint64_t kVector = 64;
-// Elements of a scatter lie around its base: farther than this nothing is known.
+// Smallest size assumed of an operand.
 constexpr uint64_t kSmallest = 8;
 
 bool SavesState(const ZydisDecodedInstruction& instruction) {

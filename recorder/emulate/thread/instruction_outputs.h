@@ -1,4 +1,4 @@
-// What an instruction that the thread itself executed has stored.
+// What an instruction has stored that the thread itself executed.
 
 #ifndef HINDSIGHT_RECORDER_EMULATE_THREAD_INSTRUCTION_OUTPUTS_H_
 #define HINDSIGHT_RECORDER_EMULATE_THREAD_INSTRUCTION_OUTPUTS_H_

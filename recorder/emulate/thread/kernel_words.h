@@ -1,6 +1,6 @@
 // Where the kernel stores to a thread's memory on its own account, in no system call of the thread:
 //
-//   as it starts   its id, where clone was told to (CLONE_CHILD_SETTID)
+//   as it starts   its id, at the address given to clone (CLONE_CHILD_SETTID)
 //   as it runs     its struct rseq: the processor it runs on, whenever it gets back to the program
 //   as it ends     zero where its id was (CLONE_CHILD_CLEARTID), and the words of the robust
 //                  mutexes that it still holds

@@ -6,21 +6,22 @@
 namespace hindsight {
 namespace {
 
-// What a turn among others may take, in legs of at most so long: a quantum of plain instructions.
+// How long a turn among others may take, in legs of at most kLegNs: a quantum of plain
+// instructions.
 constexpr uint64_t kTurnNs = 1'000'000;
 constexpr uint64_t kLegNs = 500'000;
 constexpr uint64_t kMinLeg = 1'000;
-// A thread that works on much memory takes longer turns, for its view must agree with the process
-// before and after each: so many times as long as that takes.
+// A thread that works on much memory gets longer turns, because its view is brought up to date
+// before each and written back after it: this many times as long as that takes.
 constexpr uint64_t kTurnPerSwitch = 6;
 constexpr uint64_t kMaxTurnNs = 16'000'000;
-// Where nobody else wants a turn it goes on, but not for ever without looking at what the kernel
-// may have written for those who wait.
+// A turn that no other thread wants is extended, but not for longer: the kernel may have written
+// memory for threads that wait in system calls.
 constexpr uint64_t kMaxExtendedTurnNs = 50'000'000;
 
 constexpr uint64_t kNever = ~uint64_t{0};
 
-// With chaos a program of one thread is interrupted as often for signals that come from outside.
+// With chaos, a program of one thread is interrupted as often too, for signals from outside.
 constexpr uint64_t kLegAlone = 50'000;
 
 }  // namespace
@@ -44,7 +45,7 @@ void TurnClock::Extend(const Now& now) {
 }
 
 bool TurnClock::IsOver(const Now& now, bool after_call, absl::FunctionRef<bool()> others_wait) {
-  // The other threads are as new as this is.
+  // Other threads exist since the last look.
   if (was_alone_ && !now.alone) Extend(now);
   if (now.count < end_) {
     if (now.ns < end_ns_ || now.alone) return false;
@@ -79,7 +80,7 @@ TurnClock::Leg TurnClock::NextLeg(uint64_t count, uint64_t limit, bool alone, bo
           .exact = exact <= limit && (exact == signal_at_ || others_wait())};
 }
 
-// Instructions cost differently: one that waits for another thread by spinning shall not do so for
+// Instructions differ in cost, and a thread that spins until another one acts must not spin for
 // long.
 void TurnClock::NoteLeg(uint64_t first, const Leg& leg, bool reached_limit, uint64_t ns) {
   const bool whole = leg.limit >= first + leg_;

@@ -3,9 +3,9 @@
 //   turn   the thread runs until another one is to go on: by count (TurnScheduler), or by time
 //   leg    instructions between two looks at the clock; adapted, for instructions cost differently
 //
-// A turn that nobody waits for the end of is extended. The end of a turn is exact: a state, not the
-// end of a block, or where a system call returns. It also holds the state in which a signal is
-// delivered that chaos delays.
+// A turn is extended while no other thread wants one. The end of a turn is exact: a state, not the
+// end of a block, or where a system call returns. It also holds the state in which a signal delayed
+// by chaos is delivered.
 //
 // Times are nanoseconds since the recording began. Borrows the scheduler. Copyable. One host
 // thread.

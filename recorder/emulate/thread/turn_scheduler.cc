@@ -27,11 +27,11 @@ constexpr uint32_t kAtPlacesPercent[] = {10, 40, 80};
 constexpr uint32_t kNewPriorityPercent = 10;
 
 // A thread is held back for up to as long as all has taken so far: the others may come to an end.
-// But one that spins until it goes on shall not do so for long, whether or not it yields.
+// A thread that spins must not wait for it for long, whether or not it yields.
 constexpr uint64_t kLeastHold = 4096, kMostHold = 4'194'304;
 constexpr uint64_t kMostTurnsHeld = 2048;
 
-// Where it is held until others have come by some places: more than one operation on what they
+// Where it is held until others have passed some places: more than one operation on what they
 // share has few of, less than a loop of operations has.
 constexpr uint64_t kMostPlacesHeld = 64;
 constexpr uint32_t kHeldByPlacesPercent = 50;
@@ -41,7 +41,7 @@ constexpr uint64_t kNever = ~uint64_t{0};
 // was computed from, and what belongs to it, is near that.
 constexpr uint64_t kFarthestFromPlace = 64;
 
-// Signals arrive when the recorder looks, at ends of turns; the handler runs anywhere behind.
+// Signals arrive when the recorder looks, at ends of turns; the handler runs anywhere after that.
 constexpr uint64_t kMostSignalDelay = 16'384;
 
 int Log2(uint64_t value) { return 63 - __builtin_clzll(value); }
@@ -89,7 +89,7 @@ void TurnScheduler::BeginPhase() {
   for (auto& [id, thread] : threads_) thread.priority = random_();
 }
 
-TurnScheduler::Thread& TurnScheduler::Of(pid_t thread) {
+TurnScheduler::Thread& TurnScheduler::StateOf(pid_t thread) {
   const auto [it, is_new] = threads_.try_emplace(thread);
   if (is_new) it->second.priority = random_();
   return it->second;
@@ -98,7 +98,7 @@ TurnScheduler::Thread& TurnScheduler::Of(pid_t thread) {
 void TurnScheduler::HoldBack(pid_t thread) {
   const uint64_t most = std::clamp(executed_, kLeastHold, kMostHold);
   const bool by_places = Percent(kHeldByPlacesPercent);
-  Thread& held = Of(thread);
+  Thread& held = StateOf(thread);
   held.held_until = executed_ + (by_places ? most : AnyMagnitude(most));
   held.held_until_turn = turns_ + kMostTurnsHeld;
   held.held_until_place = by_places ? places_ + AnyMagnitude(kMostPlacesHeld) : kNever;
@@ -109,8 +109,8 @@ void TurnScheduler::HoldBack(pid_t thread) {
 size_t TurnScheduler::ChooseFrom(absl::Span<const pid_t> ready) {
   size_t chosen = 0, free = 0;
   for (size_t i = 0; i < ready.size(); ++i) {
-    const Thread thread = Of(ready[i]);
-    const Thread best = Of(ready[chosen]);
+    const Thread thread = StateOf(ready[i]);
+    const Thread best = StateOf(ready[chosen]);
     if (IsHeld(thread)) {
       if (free == 0 && thread.held_until < best.held_until) chosen = i;
       continue;
@@ -128,9 +128,9 @@ size_t TurnScheduler::Choose(absl::Span<const pid_t> ready) {
   ++turns_;
   if (Percent(phase_.delays_percent)) HoldBack(last_);
   const size_t chosen = ChooseFrom(ready);
-  // Nobody starves for the whole of a phase because somebody spins.
+  // No thread starves for a whole phase because another one spins.
   if (phase_.by_priority && Percent(kNewPriorityPercent)) {
-    Of(ready[chosen]).priority = random_();
+    StateOf(ready[chosen]).priority = random_();
   }
   last_ = ready[chosen];
   return chosen;

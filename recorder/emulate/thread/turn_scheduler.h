@@ -12,8 +12,8 @@
 //                   instruction or a write to memory that others use
 //   delays          how often a thread whose turn has ended is held back while others can run:
 //                   most bugs need one that stops in the middle, and another that gets far. It is
-//                   held for a number of instructions, or of places that others come by: then
-//                   the last of those ends their turn, so that each stops in the middle
+//                   held for a number of instructions, or of places that others pass: then the
+//                   last of those ends their turn, so that each stops in the middle
 //
 // The longest turn that a phase may draw grows with what has been scheduled, so that a short run
 // is cut everywhere, and a long one gets as many turns in its second half as in each doubling
@@ -55,12 +55,12 @@ class TurnScheduler {
   size_t Choose(absl::Span<const pid_t> ready);
   // Whether the turn of `thread` ends here, before or after a system call.
   bool EndsAtCall(pid_t thread);
-  // The turn of `thread` has come by so many places where threads meet, in their order: whether it
-  // shall have ended near one of them, its index.
+  // The turn of `thread` has passed so many places where threads meet: the index of the one near
+  // which it is to end; nullopt if it goes on.
   std::optional<size_t> EndsAtPlace(pid_t thread, size_t places);
   // Where near it: instructions after it, or (negative) before.
   int64_t DistanceFromPlace();
-  // For so many instructions a signal that is pending is kept from the program.
+  // How many instructions the delivery of a pending signal is delayed.
   uint64_t SignalDelay();
 
  private:
@@ -70,13 +70,13 @@ class TurnScheduler {
     bool by_priority = false;        // else any thread
     uint32_t delays_percent = 0;     // of turns are followed by a delay
     uint32_t at_calls_percent = 0;   // of calls end the turn
-    uint32_t at_places_percent = 0;  // of turns that came by places end at one
+    uint32_t at_places_percent = 0;  // of turns that passed places end at one
   };
   struct Thread {
     uint64_t priority = 0;
     // Held back until so many instructions were executed, or turns begun.
     uint64_t held_until = 0, held_until_turn = 0;
-    // Or until others have come by so many places.
+    // Or until others have passed so many places.
     uint64_t held_until_place = 0;
   };
 
@@ -85,7 +85,7 @@ class TurnScheduler {
   // Between 1 and `most`; each order of magnitude is as likely as any other.
   uint64_t AnyMagnitude(uint64_t most);
   bool Percent(uint32_t percent) { return Below(100) < percent; }
-  Thread& Of(pid_t thread);
+  Thread& StateOf(pid_t thread);
   bool IsHeld(const Thread& thread) const {
     return thread.held_until > executed_ && thread.held_until_turn > turns_ &&
            thread.held_until_place > places_;
@@ -102,7 +102,7 @@ class TurnScheduler {
   pid_t last_ = 0;  // whose turn it was
   uint64_t turns_ = 0;
   uint64_t executed_ = 0;
-  uint64_t places_ = 0;              // that somebody has come by
+  uint64_t places_ = 0;              // passed by all threads
   std::map<pid_t, Thread> threads_;  // in the order of their ids, which is that of their making
 };
 

@@ -120,7 +120,7 @@ TEST(TurnSchedulerTest, OneThatWasHeldBackRunsIfNobodyElseCan) {
   }
 }
 
-// A thread is stopped at some place, and another comes by a thousand: which of them ends its turn.
+// A thread is stopped at some place, and another passes a thousand: which of them ends its turn.
 TEST(TurnSchedulerTest, AThreadIsHeldBackUntilOthersHaveComeByPlaces) {
   int soon = 0, late = 0;
   for (uint64_t seed = 0; seed < 3000; ++seed) {

@@ -1,4 +1,4 @@
-#include "recorder/emulate/thread/handed_out.h"
+#include "recorder/emulate/thread/sent_memory.h"
 
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -10,7 +10,7 @@
 namespace hindsight {
 namespace {
 
-// Longer vectors are looked at so far: they are read for each call.
+// Of longer vectors only so much is read, for they are read at each call.
 constexpr uint64_t kMaxVectors = 64;
 constexpr uint64_t kMaxMessages = 16;
 
@@ -25,7 +25,7 @@ enum class OutputKind : uint8_t {
 struct OutputCall {
   int64_t number;
   OutputKind kind;
-  int argument;  // the first one that tells of the memory
+  int argument;  // the first one that describes the memory
 };
 
 constexpr OutputCall kCalls[] = {
@@ -102,8 +102,8 @@ class RangeFinder {
 
 }  // namespace
 
-std::vector<MemoryRange> HandedOut(int64_t number, const uint64_t* arguments, uint64_t max_bytes,
-                                   const ReadMemory& read) {
+std::vector<MemoryRange> SentMemory(int64_t number, const uint64_t* arguments, uint64_t max_bytes,
+                                    const ReadMemory& read) {
   for (const OutputCall& call : kCalls) {
     if (call.number != number) continue;
     return RangeFinder(max_bytes, read).Find(call.kind, arguments + call.argument);

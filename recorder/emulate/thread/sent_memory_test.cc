@@ -1,4 +1,4 @@
-#include "recorder/emulate/thread/handed_out.h"
+#include "recorder/emulate/thread/sent_memory.h"
 
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -24,12 +24,12 @@ bool ReadNothing(uint64_t, absl::Span<uint8_t>) { return false; }
 
 Ranges Of(int64_t number, std::vector<uint64_t> arguments, uint64_t max_bytes = kMax) {
   arguments.resize(6);
-  return HandedOut(number, arguments.data(), max_bytes, ReadOwn);
+  return SentMemory(number, arguments.data(), max_bytes, ReadOwn);
 }
 
 uint64_t Address(const void* pointer) { return reinterpret_cast<uint64_t>(pointer); }
 
-TEST(HandedOutTest, BytesInTwoArguments) {
+TEST(SentMemoryTest, BytesInTwoArguments) {
   EXPECT_EQ(Of(SYS_write, {1, 0x1000, 70}), (Ranges{{0x1000, 70}}));
   EXPECT_EQ(Of(SYS_pwrite64, {1, 0x1000, 70, 5}), (Ranges{{0x1000, 70}}));
   EXPECT_EQ(Of(SYS_sendto, {1, 0x1000, 70}), (Ranges{{0x1000, 70}}));
@@ -37,13 +37,13 @@ TEST(HandedOutTest, BytesInTwoArguments) {
   EXPECT_EQ(Of(SYS_msgsnd, {1, 0x1000, 70}), (Ranges{{0x1000, 8}, {0x1008, 70}}));
 }
 
-TEST(HandedOutTest, OtherCallsHandNothingOut) {
+TEST(SentMemoryTest, OtherCallsHandNothingOut) {
   EXPECT_EQ(Of(SYS_read, {1, 0x1000, 70}), Ranges());
   EXPECT_EQ(Of(-1, {1, 0x1000, 70}), Ranges());
   EXPECT_EQ(Of(SYS_write, {1, 0x1000, 0}), Ranges());
 }
 
-TEST(HandedOutTest, VectorsInOrderCutOff) {
+TEST(SentMemoryTest, VectorsInOrderCutOff) {
   iovec vectors[] = {{reinterpret_cast<void*>(0x5000), 600},
                      {nullptr, 0},
                      {reinterpret_cast<void*>(0x2000), 600},
@@ -53,7 +53,7 @@ TEST(HandedOutTest, VectorsInOrderCutOff) {
   }
 }
 
-TEST(HandedOutTest, MessagesAndWhatTheyControl) {
+TEST(SentMemoryTest, MessagesAndWhatTheyControl) {
   iovec vector = {reinterpret_cast<void*>(0x5000), 10};
   mmsghdr messages[2] = {};
   messages[0].msg_hdr.msg_iov = messages[1].msg_hdr.msg_iov = &vector;
@@ -65,12 +65,12 @@ TEST(HandedOutTest, MessagesAndWhatTheyControl) {
             (Ranges{{0x5000, 10}, {0x5000, 10}, {0x7000, 20}}));
 }
 
-TEST(HandedOutTest, WhatProgramsGetWrong) {
+TEST(SentMemoryTest, WhatProgramsGetWrong) {
   EXPECT_EQ(Of(SYS_write, {1, ~uint64_t{0} - 10, 70}), Ranges());
   EXPECT_EQ(Of(SYS_write, {1, 0x1000, ~uint64_t{0}}), (Ranges{{0x1000, kMax}}));
   const uint64_t arguments[6] = {1, 0x1000, ~uint64_t{0}};
   for (const int64_t call : {SYS_writev, SYS_sendmsg, SYS_sendmmsg}) {
-    EXPECT_EQ(HandedOut(call, arguments, kMax, ReadNothing), Ranges());
+    EXPECT_EQ(SentMemory(call, arguments, kMax, ReadNothing), Ranges());
   }
 }
 
