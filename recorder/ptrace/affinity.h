@@ -3,7 +3,7 @@
 // A system call takes some switches between the recorder and the thread. Between two processors, in
 // a virtual machine, each costs tens of microseconds; on one, two or three. Only one of them runs
 // at a time anyway. So while it records, the recorder's host thread stays on one processor, and the
-// threads are bound to the same. A thread that asks is told of the processors it had before; one
+// threads are bound to the same. A thread that asks sees the processors it had before; one
 // that chooses some itself gets them, and is left alone from then on.
 //
 // Not copyable. One host thread.
@@ -18,7 +18,7 @@
 
 namespace hindsight {
 
-// A set of processors as the kernel tells it: one bit each, empty if it did not.
+// A set of processors as the kernel reports it: one bit each, empty if it did not.
 using CpuMask = std::vector<uint8_t>;
 
 // `thread` 0: the calling one.
@@ -51,7 +51,7 @@ class ThreadAffinity {
   ThreadAffinity(const ThreadAffinity&) = delete;
   ThreadAffinity& operator=(const ThreadAffinity&) = delete;
 
-  // What the thread may be told, once it has been bound.
+  // What the thread is to see, once it has been bound.
   const CpuMask& mask() const { return mask_; }
   // Binds it to the processor that the calling host thread runs on, if it may run there.
   void Follow();

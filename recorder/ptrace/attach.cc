@@ -96,7 +96,7 @@ std::vector<pid_t> ThreadsOf(pid_t pid) {
   return threads;
 }
 
-// A process being attached to. Lets go of what it has seized unless it is told to keep it.
+// A process being attached to. Detaches what it has seized unless Keep was called.
 class Attachment {
  public:
   explicit Attachment(pid_t pid) : pid_(pid) {}
@@ -115,17 +115,17 @@ class Attachment {
   std::vector<AttachedThread> threads_;
 };
 
-// Once all known threads are stopped and there is no other, nobody can make one.
+// Once all known threads are stopped and there is no other, none can be made.
 absl::Status Attachment::StopAll() {
   std::set<pid_t> known;
   while (true) {
-    bool news = false;
+    bool found = false;
     for (const pid_t thread : ThreadsOf(pid_)) {
       if (!known.insert(thread).second) continue;
-      news = true;
+      found = true;
       RETURN_IF_ERROR(Stop(thread));
     }
-    if (!news) break;
+    if (!found) break;
   }
   if (threads_.empty()) return NoSuchProcess(pid_);
   if (!Is64Bit(threads_[0].thread)) return NotForThisProcessor(pid_);
@@ -184,7 +184,7 @@ bool LeaveCall(const AttachedThread& thread) {
   if (!GetRegisters(thread.thread, &registers)) return false;
   if (!IsInterrupted(registers)) return true;
   // Calls like sigsuspend have put another signal mask in place. With the thread before its call,
-  // it must be the thread's own again, lest a signal that the call waits for comes before it.
+  // it must be the thread's own again, so that no signal that the call waits for comes before it.
   uint64_t mask;
   if (ptrace(PTRACE_GETSIGMASK, thread.thread, kSignalSetBytes, &mask) == 0) {
     ptrace(PTRACE_SETSIGMASK, thread.thread, kSignalSetBytes, &mask);

@@ -26,16 +26,16 @@ using AttachedThread = StoppedThread;
 
 // Seizes every thread of process `pid`, with these ptrace options, and stops it. The main thread
 // comes first, unless it has ended before the others. Then every thread
-//   - stands in PTRACE_EVENT_STOP, between two instructions;
-//   - is in no system call: one that waited in a call stands at the instruction that makes it
+//   - is in PTRACE_EVENT_STOP, between two instructions;
+//   - is in no system call: one that waited in a call is at the instruction that makes it
 //     again (RegistersToResumeFrom), and if a signal with a handler had come, at the first
 //     instruction of that handler, as it would have without us;
 //   - is outside of the vdso, so that this can be patched.
 //
 // Errors, of one line that names process and reason, and with the process going on as before:
-// kNotFound (no such process, or it ended), kPermissionDenied (another user's, or Yama forbids it),
-// kFailedPrecondition (traced by another already, or a thread does not stop), kInvalidArgument (a
-// thread's id, a kernel thread, ourselves, not a program for x86-64).
+// kNotFound (there is no process of this id, or it ended), kPermissionDenied (another user's, or
+// Yama forbids it), kFailedPrecondition (traced by another already, or a thread does not stop),
+// kInvalidArgument (a thread's id, a kernel thread, ourselves, not a program for x86-64).
 absl::StatusOr<std::vector<AttachedThread>> AttachToProcess(pid_t pid, uintptr_t options);
 
 // What AttachToProcess does with threads that it has stopped, for those of a traced process that
@@ -54,7 +54,7 @@ user_regs_struct RegistersToResumeFrom(const user_regs_struct& stopped, bool cal
 // Lets go of a child process that has just been born to the traced process `parent`: its vdso is as
 // it was, unless it shares its parent's memory, and if `launched` the programs that it will run
 // have random addresses, as without LaunchTraced. Requires: stopped, at its first return to user
-// mode or behind its exec.
+// mode or after its exec.
 void LetChildGo(pid_t child, pid_t parent, bool launched);
 
 struct ThreadToDetach {

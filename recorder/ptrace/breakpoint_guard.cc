@@ -42,10 +42,10 @@ struct BreakpointGuard::Table {
 
 namespace {
 
-// In the guard: system calls only, for the other threads of who made it are missing.
+// In the guard: system calls only, since the maker's other threads are missing.
 template <typename Table>
 [[noreturn]] void Guard(const Table& table, int memory, int maker) {
-  // A session of its own: who ends the recorder's does not end this.
+  // A session of its own: a signal to the recorder's does not end this.
   setsid();
   sigset_t all;
   sigfillset(&all);
@@ -79,7 +79,7 @@ absl::StatusOr<std::unique_ptr<BreakpointGuard>> BreakpointGuard::Start(const Pr
       mmap(nullptr, sizeof(Table), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   if (shared == MAP_FAILED) return Failed("mmap");
   auto* const table = static_cast<Table*>(shared);
-  // The guard is nobody's child, so that nobody waits for it.
+  // The guard is not a child of this process, which may wait for all its children.
   const pid_t parent = fork();
   if (parent == 0) {
     const pid_t guard = fork();

@@ -9,7 +9,7 @@
 //
 // Places are marked by int3 instructions while the process runs. Signals, stops by job control, new
 // threads and system calls go on as they would without us. A child that shares the process's memory
-// (vfork, posix_spawn) is run as well, and told of once it has memory of its own.
+// (vfork, posix_spawn) is run as well, and reported once it has memory of its own.
 //
 // Not copyable, not movable. One host thread, the tracer of all threads, with (at least) the
 // options TRACECLONE, TRACEFORK, TRACEVFORK, TRACEEXEC and TRACESYSGOOD.
@@ -35,9 +35,9 @@
 namespace hindsight {
 
 enum class NativeEventKind : uint8_t {
-  kReached,  // `thread` stands at `address`; all threads are stopped
+  kReached,  // `thread` is at `address`; all threads are stopped
   kStopped,  // all threads are stopped, as RequestStop asked
-  // Another program runs now: `thread` (the process's first) stands before its first instruction,
+  // Another program runs now: `thread` (the process's first) is before its first instruction,
   // all others are gone. Start() runs on.
   kExec,
   // `child` has been made, has no breakpoint in its memory, and is stopped: at its first return to
@@ -74,20 +74,20 @@ class BreakpointRun {
   BreakpointRun(const BreakpointRun&) = delete;
   BreakpointRun& operator=(const BreakpointRun&) = delete;
 
-  // Runs the process. A thread that stands at one of the places counts as reaching it, unless
+  // Runs the process. A thread that is at one of the places counts as reaching it, unless
   // `leave_places`: then it is moved on first.
   // Requires: `threads` are all of its threads, stopped, with no signal about to be delivered.
   void Start(absl::Span<const NativeThread> threads, bool leave_places = false);
 
-  // Whether a stop of `thread` is for OnStop: one of the process's threads or children, as far as
-  // they are nobody else's.
+  // Whether a stop of `thread` is for OnStop: one of the process's threads, or a child of it that
+  // is not recorded otherwise.
   bool Owns(pid_t thread) const;
   // What waitpid said of a thread that is owned.
   std::optional<NativeEvent> OnStop(pid_t thread, int wait_status);
   // Stops all threads; kStopped follows, unless something else comes first.
   void RequestStop();
-  // To be called now and then while a stop is awaited: a first thread that ends before the others
-  // is not told of by waitpid.
+  // To be called now and then while a stop is awaited: waitpid does not report a first thread that
+  // ends before the others.
   std::optional<NativeEvent> OnTick();
 
   // OnStop for whatever waitpid says of any child of this process, until something happens.

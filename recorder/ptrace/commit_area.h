@@ -1,13 +1,13 @@
 // Memory in a process that was attached to, by which it survives the death of its recorder at any
 // instant.
 //
-// While a thread is emulated it stands still in the kernel, at an earlier state. Bringing the
+// While a thread is emulated it is stopped in the kernel, at an earlier state. Bringing the
 // process to a later state (a commit) changes memory and registers; a recorder that dies between
 // the two would leave the thread to go on with old registers on newer memory. So a commit is
 // prepared in this area first: the bytes to be written (the journal) and the registers, as a signal
 // frame. Then one word, `state`, is set, then the memory is written, then `state` is cleared. All
 // of it is one process_vm_writev, which works in order. During a commit the thread is parked: its
-// real registers point to code in the area, which nobody executes while the recorder lives. When
+// real registers point to code in the area, which is not executed while the recorder lives. When
 // the recorder dies, the kernel lets the thread run, and that code
 //
 //   state is the thread's own:  copies the journal to where it belongs, takes the new frame

@@ -51,7 +51,7 @@ bool HasEndedAsOurChild(pid_t thread) {
   return ProcessOf(thread) == thread && StatusNumber(thread, "PPid:") == getpid();
 }
 
-// nullopt if it has ended, which is left to whoever records it to wait for.
+// nullopt if it has ended, which is left for its recorder to wait for.
 std::optional<WaitStatus> WaitForAnyStop(pid_t thread) {
   constexpr int kPeek = WSTOPPED | WEXITED | WNOWAIT | __WALL;
   siginfo_t stop = {};

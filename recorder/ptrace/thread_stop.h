@@ -38,9 +38,9 @@ struct SeizedStop {
 // Requires: seized, and asked to stop (PTRACE_INTERRUPT) or bound to stop.
 SeizedStop WaitForSeizedStop(pid_t thread, std::chrono::milliseconds timeout);
 
-// Brings a thread that stands in the SIGTRAP of a single step to PTRACE_EVENT_STOP, without
+// Brings a thread that is in the SIGTRAP of a single step to PTRACE_EVENT_STOP, without
 // executing anything: should its tracer die, the kernel would deliver the SIGTRAP. If it comes to
-// another stop: the status as waitpid reports it. Its end is left to whoever waits for it next.
+// another stop: the status as waitpid reports it. Its end is left for the next wait.
 // Requires: seized.
 std::optional<int> LeaveStepTrap(pid_t thread);
 

@@ -34,7 +34,7 @@ constexpr size_t kSignalSetBytes = 8;
 
 constexpr uint64_t kNsPerSecond = 1'000'000'000;
 
-// Whether a SIGTRAP with this si_code tells of single-stepping: the trap itself, the end of a
+// Whether a SIGTRAP with this si_code means single-stepping: the trap itself, the end of a
 // stepped system call, a signal frame just built.
 bool IsStepTrap(int code) { return code == TRAP_TRACE || code == TRAP_BRKPT || code == SIGTRAP; }
 

@@ -63,7 +63,7 @@ struct TraceeStop {
   int wait_status = 0;         // kExited
   // kNewTask: the new one; kExec: what the thread's id was before (it is the process's now).
   pid_t task = 0;
-  bool vfork = false, thread = false;  // kNewTask: by what event it was told
+  bool vfork = false, thread = false;  // kNewTask: by which event it was reported
 };
 
 class Tracee {

@@ -1,4 +1,4 @@
-// A process that stands before its first instruction, for tests.
+// A process stopped before its first instruction, for tests.
 
 #ifndef HINDSIGHT_RECORDER_PTRACE_TRUE_PROCESS_H_
 #define HINDSIGHT_RECORDER_PTRACE_TRUE_PROCESS_H_
