@@ -6,7 +6,7 @@
 // finds more in hours; this one needs no compiler of its own and finds again in seconds what was
 // found before. It stops after --seconds or --runs, so that a fast machine does not get to
 // mutations that no other has seen. The seed is printed. The input being run lies in a file, which
-// a crash leaves behind: run the test with that file and --seconds=0 to see it again.
+// a crash leaves: run the test with that file and --seconds=0 to see it again.
 //
 // The process must not have used more memory than --max_mib at any time.
 
@@ -71,7 +71,7 @@ class LastInput {
 
 void Run(const LastInput& last, const std::string& input) {
   last.Keep(input);
-  // A copy of its own, so that a sanitizer sees reads behind its end.
+  // A copy of its own, so that a sanitizer sees reads after its end.
   const std::vector<uint8_t> bytes(input.begin(), input.end());
   alarm(kMaxSecondsPerInput);
   LLVMFuzzerTestOneInput(bytes.data(), bytes.size());

@@ -7,7 +7,7 @@
 
 namespace hindsight {
 
-// "openat"; nullptr if no such system call is known.
+// "openat"; nullptr if the number is not known.
 const char* SyscallName(int64_t number);
 
 }  // namespace hindsight

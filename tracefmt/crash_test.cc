@@ -200,8 +200,8 @@ TEST(Misuse, IsRefusedAndHarmless) {
   EXPECT_FALSE(writer->AddPage(0x3001, PageOf(1)).ok());
   EXPECT_FALSE(writer->AddModulePage(0x4000, 0, 0).ok());
   EXPECT_TRUE(writer->FinishFullKeyframe().ok());
-  const std::vector<uint64_t> before = {4}, twice = {5, 5}, behind = {7};
-  for (const auto& counts : {before, twice, behind}) {
+  const std::vector<uint64_t> before = {4}, twice = {5, 5}, after = {7};
+  for (const auto& counts : {before, twice, after}) {
     EXPECT_FALSE(writer->Append(kThread, {7, OrderRun{1, counts}}).ok());
   }
   trace.End(6);

@@ -386,7 +386,7 @@ TEST_P(CraftedSegmentOfKind, WithoutItsColumns) {
 
 INSTANTIATE_TEST_SUITE_P(Kinds, CraftedSegmentOfKind, testing::Values(0, 1, 2, 3, 4, 5, 6, 128));
 
-// An OrderRun at count 100, behind a register hash at count 10.
+// An OrderRun at count 100, after a register hash at count 10.
 class CraftedOrder : public CraftedSegment {
  protected:
   absl::StatusCode Put(uint64_t first_sequence, uint32_t size, const std::string& counts) {

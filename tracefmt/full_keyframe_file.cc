@@ -56,7 +56,7 @@ class FullKeyframeFile final : public FullKeyframe {
   struct Table {
     std::vector<uint64_t> addresses;
     std::vector<PageSource> sources;
-    absl::Status damage;  // pages behind the last address may be missing
+    absl::Status damage;  // pages after the last address may be missing
   };
 
   // Not kept open: a trace may have more keyframes than a process may have files open.

@@ -97,7 +97,7 @@ class HostileTest : public testing::Test {
     trace_.Finish();
   }
 
-  // Blocks of these messages, behind the first `kept` bytes of the file.
+  // Blocks of these messages, after the first `kept` bytes of the file.
   void Put(const std::string& name, BlockKind kind, const std::vector<Words>& messages,
            size_t kept = 0) {
     BlockEncoder encoder;
@@ -173,7 +173,7 @@ TEST_F(HostileTest, MemoryMapsOfNoSize) {
   EXPECT_EQ(trace_.Read()->damage()[0].code(), StatusCode::kDataLoss);
 }
 
-// What the recorder never writes: readers apply no such thing.
+// What the recorder never writes: readers reject it.
 TEST_F(HostileTest, PartsOfTheMapThatCannotBe) {
   const MapRegion region = {.start = 0x2000, .end = 0x3000};
   const struct {
@@ -367,7 +367,7 @@ TEST_F(HostileTest, TotalsOfThreadsOfNoSize) {
   manifest.setUuid(AsData(uuid));
   manifest.initTotals();
   Words words = WordsOf(small);
-  // The last pointer that is set. The only list there is room for in Totals: the pointer behind its
+  // The last pointer that is set. The only list there is room for in Totals: the pointer after its
   // data, all zero yet.
   const uint64_t root = words[1];
   const size_t pointers = 2 + (root >> 32 & 0xffff);

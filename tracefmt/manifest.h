@@ -47,8 +47,8 @@ struct Manifest {
   std::string engine;                          // "emulate" or "translate"
   std::string memory_model;                    // "kernel", "fence", "acqrel", "load"
   std::string register_layout;                 // "amd64-v1"
-  // What CPUID told the program: "portable", or "host", the recording machine's own features.
-  // Empty in older traces: portable.
+  // What CPUID reported to the program: "portable", or "host", the recording machine's own
+  // features. Empty in older traces: portable.
   std::string cpu;
   uint64_t light_keyframe_interval = 0;  // instructions; 0: only at the start
   uint64_t full_keyframe_interval = 0;   // instructions; 0: only at the start

@@ -24,7 +24,7 @@ namespace hindsight {
 class ModuleFiles {
  public:
   // Reads modules/list of the trace in `files`. Bytes that are not in its modules/ are looked for
-  // in that of the recording that the trace is part of. What is damaged there is told in
+  // in that of the recording that the trace is part of. What is damaged there is reported in
   // `warnings`; modules listed before it are usable. A missing list is an empty one.
   // `budget`, for the list, is borrowed by the constructor only.
   ModuleFiles(TraceDirectory files, ReadBudget* budget, std::vector<std::string>* warnings);

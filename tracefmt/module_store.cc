@@ -79,7 +79,7 @@ absl::StatusOr<int32_t> ModuleStore::Add(const std::string& path, int fd, uint64
     return known->second;
   }
   module.build_id = ReadBuildId(fd);
-  // The bytes come first: whoever can read of the module in the list can read them.
+  // The bytes come first: a reader that finds the module in the list can read them.
   if (module.stored) *io = stored_->Store(module.hash, bytes);
   if (io->ok()) *io = AppendToList(module);
   RETURN_IF_ERROR(*io);

@@ -51,7 +51,7 @@ class RecordColumns {
 
   // Whether a record at `count` can be added: differences of counts are stored in 32 bits.
   bool Fits(uint64_t count) const { return count - last_count_ <= UINT32_MAX; }
-  // Requires: Fits(record.count), count not below the last one, nothing behind SegmentEnd or Gap.
+  // Requires: Fits(record.count), count not below the last one, nothing after SegmentEnd or Gap.
   void Add(const Record& record);
 
   bool empty() const { return kinds_.empty(); }

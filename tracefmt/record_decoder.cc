@@ -151,7 +151,7 @@ class Decoder {
     }
   }
 
-  // The record's body; it stands at `count`, the record before at `before`. Returns what is wrong,
+  // The record's body; it is at `count`, the record before at `before`. Returns what is wrong,
   // or nullptr.
   const char* Take(RecordKind kind, uint64_t before, uint64_t count, RecordBody* out) {
     switch (kind) {
@@ -395,7 +395,7 @@ absl::Status DecodeRecords(const std::string& path, const RawBlock& block,
     Account account(limits.budget);
     Decoder decoder(message, limits, counts);
     for (const uint8_t kind : kinds) {
-      if (cursor->ended) return error(absl::StatusCode::kDataLoss, "behind the segment's end");
+      if (cursor->ended) return error(absl::StatusCode::kDataLoss, "after the segment's end");
       uint32_t delta = 0;
       if (!deltas.Take(&delta)) return error(absl::StatusCode::kDataLoss, kShortColumn);
       if (cursor->count + delta >= kMaxCount) {

@@ -1,7 +1,7 @@
 // Records out of a block.
 //
 // Every field is checked before it is used; the records handed out satisfy what records.h says of
-// them, so that whoever replays them need not check again: addresses are aligned, `lines` has as
+// them, so that a replay need not check again: addresses are aligned, `lines` has as
 // many bytes as the mask says, modules and register indices exist, a siginfo is no larger than a
 // siginfo_t, counts never decrease, those of an OrderRun ascend between the record before and its
 // own.
@@ -29,7 +29,7 @@ struct RecordLimits {
   ReadBudget* budget = nullptr;  // for the memory the records take; borrowed
 };
 
-// Where in a segment the decoder stands.
+// How far the decoder has got in a segment.
 struct RecordCursor {
   uint64_t record = 0;   // records met, those skipped included
   uint64_t count = 0;    // of the last record

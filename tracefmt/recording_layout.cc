@@ -26,8 +26,8 @@ struct Named {
 // Of the processes that cannot be read, this many are named.
 constexpr size_t kMaxWarnings = 1000;
 
-// The name of the parent's trace, "" for the recording's first process. What is no such name, as in
-// a damaged manifest, stands for the first process too.
+// The name of the parent's trace, "" for the recording's first process. Anything else, as in a
+// damaged manifest, is taken for the first process too.
 std::string ParentName(const Manifest& manifest) {
   absl::string_view parent = manifest.parent_directory;
   if (!absl::ConsumePrefix(&parent, "../") || parent == "..") return "";

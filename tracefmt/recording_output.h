@@ -28,7 +28,7 @@ class RecordingOutput {
 
   const OutputDirectory& directory() const { return directory_; }
 
-  // Takes room for `bytes`, for a manifest that tells of a full disk. Without it that manifest may
+  // Takes room for `bytes`, for a manifest that reports a full disk. Without it that manifest may
   // not find room; nothing else depends on it.
   void Reserve(size_t bytes);
   void Release();

@@ -33,7 +33,7 @@ struct RegisterPatch {
 // The contents of a page, as far as they differ from what the view holds.
 // Lines whose bit is not set in `line_mask` keep their contents, or, if `first`, are zero.
 // If `module` >= 0 the page's base contents are the bytes of that module at `module_offset`
-// (zeros behind the end of the file) and lines in `line_mask` are applied on top.
+// (zeros after the end of the file) and lines in `line_mask` are applied on top.
 struct PageImport {
   uint64_t address = 0;  // multiple of kPageBytes
   bool first = false;    // the view did not hold this page in this segment before
@@ -41,8 +41,8 @@ struct PageImport {
   uint64_t module_offset = 0;
   uint64_t line_mask = 0;           // bit i: line i of the page follows in `lines`
   absl::Span<const uint8_t> lines;  // popcount(line_mask) * kLineBytes; borrowed
-  // Bit i: line i is no news to the process: another of its threads had these bytes before, by
-  // writing them or by importing them itself. A change that nobody is known for is the kernel's or
+  // Bit i: line i is not new to the process: another of its threads had these bytes before, by
+  // writing them or by importing them itself. A change by none of its threads is the kernel's or
   // another process's. Only searches for changes look at it.
   uint64_t known_mask = 0;
 };
@@ -132,14 +132,13 @@ struct Gap {
 using RecordBody = std::variant<PageImport, LineImport, UncachedRead, SideEffect, Discontinuity,
                                 RegisterHash, SegmentEnd, Gap, OrderRun, PageLeft, MemoryHash>;
 
-// `count` never decreases within a segment. Records of one count stand in the order: transitions
-// are last.
+// `count` never decreases within a segment. Among the records of one count a transition is last.
 struct Record {
   uint64_t count = 0;
   RecordBody body;
 };
 
-// A region of the process's address space, as /proc/PID/maps tells it.
+// A region of the process's address space, as /proc/PID/maps lists it.
 struct MapRegion {
   uint64_t start = 0;
   uint64_t end = 0;
@@ -181,7 +180,7 @@ enum class ForkKind : uint64_t { kFork = 0, kVfork = 1, kClone = 2 };
 // kThreadStart: thread, count (its first state), sequence (it is orderable), number: the thread
 // that made it, 0 if none; text: its name. kThreadExit: thread, count (its last state).
 // kThreadName: thread, count, text: its name from now on.
-// kFork: thread, count (behind the system call), sequence, number of the system call, result: the
+// kFork: thread, count (after the system call), sequence, number of the system call, result: the
 // child's pid; arguments: {ForkKind, 1 if the child is recorded}.
 // kSlice: from here on `thread` runs: orderable events from `sequence` (this event itself) up to
 // the next kSlice's are its own. count: the state it goes on from. arguments: {when it was resumed,

@@ -371,7 +371,7 @@ TEST(RoundTrip, ModulePagesAreByReference) {
   EXPECT_EQ(read.FirstByte(0, 0x1000), 'C');
   EXPECT_EQ(read.FirstByte(0, 0x2000), 'A');
   ASSERT_TRUE(read->full_keyframes()[0]->ReadPage(0x1000, absl::MakeSpan(page)).ok());
-  EXPECT_EQ(page[kPageBytes - 1], 0);  // behind the end of the file
+  EXPECT_EQ(page[kPageBytes - 1], 0);  // after the end of the file
   ASSERT_EQ(read->modules().size(), 2);
   EXPECT_EQ(read->modules()[0].path, path);
   EXPECT_EQ(read->modules()[0].size_bytes, file.size());

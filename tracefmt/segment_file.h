@@ -29,7 +29,7 @@ absl::StatusOr<SegmentInfo> ReadSegmentInfo(const TraceDirectory& files, const s
 // Offset at which the file ends inside a block; kNotFound if it does not.
 absl::StatusOr<uint64_t> FindTornBlock(const TraceDirectory& files, const SegmentInfo& info);
 
-// Reads all of it. Damage behind the header is told by Segment::damage().
+// Reads all of it. Damage after the header is reported by Segment::damage().
 absl::StatusOr<std::shared_ptr<const Segment>> ReadSegment(const TraceDirectory& files,
                                                            const SegmentInfo& info,
                                                            const SegmentContext& context);

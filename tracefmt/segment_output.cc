@@ -114,7 +114,7 @@ absl::Status SegmentOutput::AppendRecord(const Record& record) {
 
 absl::Status SegmentOutput::PostRecords() {
   if (columns_->empty()) return absl::OkStatus();
-  // Events first: without its slices nobody could know where a state stands among those of other
+  // Events first: without its slices a reader could not order a state among those of other
   // threads.
   RETURN_IF_ERROR(post_events_());
   records_ += columns_->size();

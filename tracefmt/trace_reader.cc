@@ -20,7 +20,7 @@ namespace {
 
 // Bounds the memory events take; about 40 million of them.
 constexpr uint64_t kMaxEventBytes = uint64_t{4} << 30;
-// Of what is wrong with a trace, this much is told.
+// Of what is wrong with a trace, this much is reported.
 constexpr size_t kMaxListed = 1000;
 
 // The number that `name` without `suffix` is, written the one way we write it; -1 if it is none.

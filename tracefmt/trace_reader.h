@@ -2,7 +2,7 @@
 //
 // Everything returned is immutable. A TraceReader may be used by several threads at once and must
 // outlive what it returned. Errors name the file and the byte offset. Damage costs only what lies
-// behind it in the same file; warnings() says what was dropped.
+// after it in the same file; warnings() says what was dropped.
 
 #ifndef HINDSIGHT_TRACEFMT_TRACE_READER_H_
 #define HINDSIGHT_TRACEFMT_TRACE_READER_H_

@@ -1,6 +1,6 @@
 // A trace, one file of which a fuzz target's input replaces.
 //
-//   NAME '\0'   which file ("threads/1/0.seg"); another name stands for some file, too
+//   NAME '\0'   which file ("threads/1/0.seg"); any other name selects some file, too
 //   byte        bit 0 clear: the rest is the file
 //               bit 0 set: the rest is a list of messages, each a block kind (1 byte; bit 7 adds
 //               0x8000), a length (3 bytes, little-endian) and that many bytes; the file is made of

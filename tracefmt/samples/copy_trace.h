@@ -20,7 +20,7 @@ struct Alteration {
   // False: the event is left out.
   std::function<bool(ProcessEvent* event)> event;
   std::function<void(uint64_t keyframe, uint64_t page, absl::Span<uint8_t> bytes)> page;
-  // False: the segment is left out, with all behind it.
+  // False: the segment is left out, with all after it.
   std::function<bool(int32_t thread, uint64_t segment)> segment;
 };
 

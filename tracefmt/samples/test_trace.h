@@ -74,7 +74,7 @@ class TestTrace {
   void SetBytes(const std::string& name, const std::string& bytes) const;
   void CutTo(const std::string& name, size_t size) const;
   void Flip(const std::string& name, size_t offset) const;  // one bit
-  // Offsets of the blocks of a file, and its size behind them.
+  // Offsets of the blocks of a file, and its size after them.
   std::vector<uint64_t> BlockOffsets(const std::string& name) const;
 
   // Reading.

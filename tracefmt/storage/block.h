@@ -11,7 +11,7 @@
 //       32       payload
 //
 // All integers are little-endian. Rationale: the header has a hash of its own so that a damaged
-// length is told from a file that just ends early; the seed finds blocks that are whole but in the
+// length differs from a file that just ends early; the seed finds blocks that are whole but in the
 // wrong place.
 
 #ifndef HINDSIGHT_TRACEFMT_STORAGE_BLOCK_H_
@@ -65,7 +65,7 @@ struct BlockHeader {
 struct RawBlock {
   uint16_t kind = 0;
   uint64_t offset = 0;       // in its file
-  uint64_t next_offset = 0;  // of the block behind it
+  uint64_t next_offset = 0;  // of the block after it
   std::unique_ptr<uint64_t[]> words;
   size_t word_count = 0;
 

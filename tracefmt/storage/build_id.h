@@ -7,8 +7,8 @@
 
 namespace hindsight {
 
-// Raw bytes of the GNU build-id note of the 64-bit ELF file behind `fd`; empty if it has none or is
-// no such file. Does not move the file position.
+// Raw bytes of the GNU build-id note of the 64-bit ELF file open as `fd`; empty if it has none or
+// is another kind of file. Does not move the file position.
 std::string ReadBuildId(int fd);
 
 }  // namespace hindsight

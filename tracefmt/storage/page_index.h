@@ -29,7 +29,7 @@ class PageIndex {
   using Hash = std::pair<uint64_t, uint64_t>;
   static Hash HashOf(absl::Span<const uint8_t> page);
 
-  // nullptr if no such page is known. Valid until the next Add.
+  // nullptr if the page is not known. Valid until the next Add.
   const PageSource* Find(const Hash& hash) const {
     const auto found = sources_.find(hash);
     return found == sources_.end() ? nullptr : &found->second;

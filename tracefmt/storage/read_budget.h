@@ -21,8 +21,7 @@ class ReadBudget {
   ReadBudget(const ReadBudget&) = delete;
   ReadBudget& operator=(const ReadBudget&) = delete;
 
-  // This much of a file has been read. Not the sizes of files: those with holes cost nobody
-  // anything.
+  // This much of a file has been read. Not the sizes of files: a hole costs nothing.
   void AddStored(uint64_t bytes) { left_ += bytes * multiple_; }
 
   // Takes memory for what is kept. False if that is more than is left; then nothing more is given,

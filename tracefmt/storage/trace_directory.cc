@@ -60,7 +60,7 @@ UniqueFd OpenBeneath(int root, const std::string& path, int flags) {
   how.flags = static_cast<uint64_t>(flags);
   how.resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS;
   UniqueFd fd(static_cast<int>(syscall(SYS_openat2, root, path.c_str(), &how, sizeof(how))));
-  // Linux before 5.6 has no such call, and filters older than it forbid what they do not know.
+  // Linux before 5.6 lacks this call, and filters older than it forbid what they do not know.
   if (!fd.valid() && (errno == ENOSYS || errno == EPERM)) return Walk(root, path, flags);
   return fd;
 }

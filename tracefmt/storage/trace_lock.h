@@ -19,7 +19,7 @@ namespace hindsight {
 // inherited over exec.
 absl::StatusOr<UniqueFd> TakeTraceLock(const OutputDirectory& directory, const std::string& name);
 
-// Whether somebody holds that of the trace in `files`. False if there is no such file.
+// Whether a process holds the lock of the trace in `files`. False if it has no lock file.
 bool TraceLockIsHeld(const TraceDirectory& files);
 
 }  // namespace hindsight
