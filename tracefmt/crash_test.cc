@@ -39,7 +39,8 @@ void RecordForever(const std::string& directory, int pipe) {
   for (uint64_t number = 0;; ++number) {
     bool ok = writer->BeginFullKeyframe(number + 1, 0, {}, {}, {}).ok();
     for (uint64_t page = 0; page < 100; ++page) {
-      ok &= writer->AddPage(page * kPageBytes, PageOf(static_cast<uint8_t>(number + page))).ok();
+      ok &=
+          writer->AddPage(page * kPageBytes, FilledPage(static_cast<uint8_t>(number + page))).ok();
     }
     ok &= writer->FinishFullKeyframe().ok();
     ok &= writer->BeginSegment(kThread, number, count, 0, SampleRegisters(count)).ok();
@@ -191,13 +192,13 @@ TEST(Misuse, IsRefusedAndHarmless) {
   trace.Begin(0).Add(Effect(5));
   EXPECT_FALSE(writer->Append(kThread, Effect(4)).ok());
   EXPECT_FALSE(writer->BeginSegment(kThread, 1, 0, 0, SampleRegisters()).ok());
-  EXPECT_FALSE(writer->AddPage(0, PageOf(0)).ok());
+  EXPECT_FALSE(writer->AddPage(0, FilledPage(0)).ok());
   EXPECT_FALSE(writer->FinishFullKeyframe().ok());
   EXPECT_FALSE(writer->BeginFullKeyframe(2, 0, {}, {}, {}).ok());
   ASSERT_TRUE(writer->BeginFullKeyframe(1, 0, {}, {}, {}).ok());
-  EXPECT_TRUE(writer->AddPage(0x2000, PageOf(1)).ok());
-  EXPECT_FALSE(writer->AddPage(0x2000, PageOf(1)).ok());
-  EXPECT_FALSE(writer->AddPage(0x3001, PageOf(1)).ok());
+  EXPECT_TRUE(writer->AddPage(0x2000, FilledPage(1)).ok());
+  EXPECT_FALSE(writer->AddPage(0x2000, FilledPage(1)).ok());
+  EXPECT_FALSE(writer->AddPage(0x3001, FilledPage(1)).ok());
   EXPECT_FALSE(writer->AddModulePage(0x4000, 0, 0).ok());
   EXPECT_TRUE(writer->FinishFullKeyframe().ok());
   const std::vector<uint64_t> before = {4}, twice = {5, 5}, after = {7};

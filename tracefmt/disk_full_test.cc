@@ -85,7 +85,7 @@ void RecordUntilFull(const std::string& directory,
                      const std::function<absl::Status(TraceWriter*)>& fill, bool finish) {
   auto writer = *TraceWriter::Create(directory, SampleManifest());
   ASSERT_TRUE(writer->BeginFullKeyframe(1, 0, {}, {}, {}).ok());
-  ASSERT_TRUE(writer->AddPage(0x1000, PageOf('k')).ok());
+  ASSERT_TRUE(writer->AddPage(0x1000, FilledPage('k')).ok());
   ASSERT_TRUE(writer->FinishFullKeyframe().ok());
   ASSERT_TRUE(writer->BeginSegment(kThread, 0, 0, 0, SampleRegisters()).ok());
   ASSERT_TRUE(writer->Append(kThread, Effect(5)).ok());

@@ -167,7 +167,7 @@ TEST(Processes, ShareTheBytesOfModules) {
 
   ASSERT_TRUE(child->BeginFullKeyframe(1, 0, {}, {}, {}).ok());
   ASSERT_TRUE(child->AddModulePage(0x1000, 1, 0).ok());
-  ASSERT_TRUE(child->AddPage(0x2000, PageOf('o')).ok());  // found by its bytes
+  ASSERT_TRUE(child->AddPage(0x2000, FilledPage('o')).ok());  // found by its bytes
   ASSERT_TRUE(child->FinishFullKeyframe().ok());
   FinishChild(child.get(), ChildManifest(10, 4711));
   trace.Finish();

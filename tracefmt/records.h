@@ -20,6 +20,9 @@ namespace hindsight {
 inline constexpr uint64_t kLineBytes = 64;
 inline constexpr uint64_t kPageBytes = 4096;
 
+// The address of the page that `address` is on.
+constexpr uint64_t PageOf(uint64_t address) { return address & ~(kPageBytes - 1); }
+
 // A register file is an array of 64-bit words; the manifest's registerLayout says which. The trace
 // does not know what they are. See isa/registers.h for layout "amd64-v1".
 using RegisterWords = std::vector<uint64_t>;

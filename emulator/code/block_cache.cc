@@ -5,7 +5,7 @@
 
 #include "emulator/code/instruction.h"
 #include "emulator/code/x87_stack.h"
-#include "emulator/view/page.h"
+#include "tracefmt/records.h"
 
 namespace hindsight {
 namespace {

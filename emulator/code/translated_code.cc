@@ -4,7 +4,7 @@
 #include <bit>
 #include <utility>
 
-#include "emulator/view/page.h"
+#include "tracefmt/records.h"
 
 namespace hindsight {
 namespace {

@@ -27,8 +27,8 @@
 #include "emulator/code/block_cache.h"
 #include "emulator/code/code_pages.h"
 #include "emulator/code/instruction.h"
-#include "emulator/view/page.h"
 #include "emulator/view/view.h"
+#include "tracefmt/records.h"
 
 namespace hindsight {
 

@@ -2,8 +2,8 @@
 
 #include "absl/types/span.h"
 #include "emulator/unicorn/float_helpers.h"
-#include "emulator/view/page.h"
 #include "isa/float_control.h"
+#include "tracefmt/records.h"
 
 namespace hindsight {
 void AssistedRuns::NoteFloatControl(const RegisterFile& registers) {

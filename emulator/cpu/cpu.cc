@@ -5,7 +5,7 @@
 
 #include "base/status_macros.h"
 #include "emulator/cpu/cpu_impl.h"
-#include "emulator/view/page.h"
+#include "tracefmt/records.h"
 
 namespace hindsight {
 namespace {

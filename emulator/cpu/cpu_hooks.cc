@@ -4,7 +4,7 @@
 
 #include "emulator/cpu/cpu_impl.h"
 #include "emulator/unicorn/float_helpers.h"
-#include "emulator/view/page.h"
+#include "tracefmt/records.h"
 
 namespace hindsight {
 namespace {

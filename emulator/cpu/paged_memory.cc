@@ -4,7 +4,7 @@
 #include <cstring>
 
 #include "emulator/unicorn/float_helpers.h"
-#include "emulator/view/page.h"
+#include "tracefmt/records.h"
 
 namespace hindsight {
 bool PagedMemory::Obtain(uint64_t address, bool write) {

@@ -6,8 +6,6 @@
 namespace hindsight {
 namespace {
 
-uint64_t PageOf(uint64_t address) { return address & ~(kPageBytes - 1); }
-
 // The page that `body` brings into the view, or brings up to date.
 std::optional<uint64_t> ImportedPage(const RecordBody& body) {
   if (const auto* page = std::get_if<PageImport>(&body)) return page->address;

@@ -15,8 +15,6 @@ constexpr size_t kMaxRemembered = 4096;
 constexpr size_t kMaxFound = 1024;
 constexpr uint64_t kLinesPerPage = kPageBytes / kLineBytes;
 
-uint64_t PageOf(uint64_t address) { return address & ~(kPageBytes - 1); }
-
 bool Raised(const std::atomic<bool>* interrupt) {
   return interrupt != nullptr && interrupt->load(std::memory_order_relaxed);
 }

@@ -13,8 +13,6 @@ constexpr uint64_t kMaxBytesPerCall = 16 << 10;
 // A page is sampled every so many calls: about 1 us each.
 constexpr uint64_t kCallsPerSample = 16;
 
-uint64_t PageOf(uint64_t address) { return address & ~(kPageBytes - 1); }
-
 }  // namespace
 
 void MemoryHashes::LogSent(int64_t number, const uint64_t* arguments, uint64_t count, bool others) {

@@ -19,7 +19,6 @@ constexpr uint64_t kMaxMappingBytes = uint64_t{1} << 40;
 // New mappings go far below where Linux puts anything and far above programs.
 constexpr uint64_t kFirstMapping = uint64_t{0x1000} << 32;
 
-uint64_t PageOf(uint64_t address) { return address & ~(kPageBytes - 1); }
 uint64_t PageUp(uint64_t address) { return PageOf(address + kPageBytes - 1); }
 
 }  // namespace

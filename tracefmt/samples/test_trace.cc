@@ -21,7 +21,7 @@ absl::Span<const uint8_t> Lines(int count, uint8_t fill) {
   return kept.back();
 }
 
-std::vector<uint8_t> PageOf(uint8_t fill) { return std::vector<uint8_t>(kPageBytes, fill); }
+std::vector<uint8_t> FilledPage(uint8_t fill) { return std::vector<uint8_t>(kPageBytes, fill); }
 
 Record Page(uint64_t count, uint64_t address, uint64_t line_mask, uint8_t fill) {
   PageImport page;
@@ -117,7 +117,7 @@ TestTrace& TestTrace::Keyframe(uint64_t number,
   const std::vector<TraceWriter::ThreadState> threads = {{kThread, 5, 0, SampleRegisters(5)}};
   absl::Status status = writer_->BeginFullKeyframe(number, 3, threads, {}, {});
   for (const auto& [address, fill] : pages) {
-    status.Update(writer_->AddPage(address, PageOf(fill)));
+    status.Update(writer_->AddPage(address, FilledPage(fill)));
   }
   status.Update(writer_->FinishFullKeyframe());
   EXPECT_TRUE(status.ok()) << status;

@@ -25,7 +25,7 @@ inline constexpr int32_t kThread = 1;
 
 // Bytes that live as long as the process, for the spans of records.
 absl::Span<const uint8_t> Lines(int count, uint8_t fill);
-std::vector<uint8_t> PageOf(uint8_t fill);
+std::vector<uint8_t> FilledPage(uint8_t fill);
 
 // Records for tests, at `count`.
 Record Page(uint64_t count, uint64_t address, uint64_t line_mask = 1, uint8_t fill = 7);
