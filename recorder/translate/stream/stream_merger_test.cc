@@ -1,0 +1,169 @@
+#include "recorder/translate/stream/stream_merger.h"
+
+#include <unistd.h>
+
+#include <atomic>
+#include <list>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "gtest/gtest.h"
+#include "recorder/log/fake_trace_writer.h"
+#include "recorder/process/scheduling.h"
+
+namespace hindsight {
+namespace {
+
+constexpr uint64_t kCapacity = 1 << 16;
+
+class NoProcess final : public StreamedProcess {
+ public:
+  explicit NoProcess(TraceWriter* writer) : modules_(writer, "", 1) {}
+  const AddressSpace& space() const override { return space_; }
+  const ModuleTable& modules() const override { return modules_; }
+  absl::Status OnCall(int64_t, const uint64_t*, int64_t, uint64_t, ThreadLog*) override {
+    return absl::OkStatus();
+  }
+
+ private:
+  AddressSpace space_;
+  ModuleTable modules_;
+};
+
+// A thread with its ring, and this side of it.
+struct Thread {
+  Thread(StreamedProcess* process, TraceWriter* writer, int32_t number, Sequence* sequence)
+      : memory(HS_RING_HEADER_BYTES + kCapacity),
+        ring(reinterpret_cast<HsRing*>(memory.data())),
+        reader(ring, kCapacity),
+        log(writer, number, sequence),
+        scheduling(getpid(), getpid()),
+        notes(&log, &scheduling),
+        stream(process, &log, &notes, 0) {
+    ring->capacity = kCapacity;
+  }
+
+  bool Write(uint16_t kind, uint64_t count, uint64_t time) {
+    const bool call = kind == HS_ENTRY_CALL;
+    HsEntry* const entry = HsRingReserve(
+        ring, call ? sizeof(HsCall) + sizeof(HsChange) : static_cast<uint32_t>(sizeof(HsState)));
+    if (entry == nullptr) return false;
+    entry->kind = kind;
+    entry->count = count;
+    entry->time = time;
+    if (call) {
+      auto* const made = reinterpret_cast<HsCall*>(entry);
+      made->number = 39;
+      made->size = 1;
+      made->changes[0] = {0, time};  // the result tells when it was
+    }
+    HsRingCommit(ring);
+    return true;
+  }
+
+  std::vector<uint8_t> memory;
+  HsRing* const ring;
+  RingReader reader;
+  ThreadLog log;
+  ThreadScheduling scheduling;
+  ThreadNotes notes;
+  ThreadStream stream;
+};
+
+class StreamMergerTest : public testing::Test {
+ protected:
+  Thread& AddThread() {
+    threads_.emplace_back(&process_, &writer_, static_cast<int32_t>(threads_.size() + 1),
+                          &sequence_);
+    merger_.Add(&threads_.back().reader, &threads_.back().stream);
+    EXPECT_TRUE(threads_.back().Write(HS_ENTRY_BEGIN, 0, 0));
+    return threads_.back();
+  }
+  // When the system calls in the trace were, in its order.
+  std::vector<int64_t> Times() const {
+    std::vector<int64_t> times;
+    for (const ProcessEvent& event : writer_.events) {
+      if (event.kind == EventKind::kSyscall) times.push_back(event.result);
+    }
+    return times;
+  }
+
+  FakeTraceWriter writer_;
+  NoProcess process_{&writer_};
+  Sequence sequence_;
+  std::list<Thread> threads_;
+  StreamMerger merger_;
+};
+
+TEST_F(StreamMergerTest, EntriesOfSeveralThreadsComeInTheOrderOfTheirTimes) {
+  Thread& a = AddThread();
+  Thread& b = AddThread();
+  a.Write(HS_ENTRY_CALL, 1, 10);
+  a.Write(HS_ENTRY_CALL, 2, 40);
+  b.Write(HS_ENTRY_CALL, 1, 20);
+  b.Write(HS_ENTRY_CALL, 2, 30);
+  EXPECT_TRUE(*merger_.Drain());
+  EXPECT_EQ(Times(), (std::vector<int64_t>{10, 20, 30, 40}));
+  EXPECT_FALSE(*merger_.Drain());
+}
+
+TEST_F(StreamMergerTest, WhatMayComeAfterAnEarlierOneWaits) {
+  Thread& a = AddThread();
+  Thread& b = AddThread();
+  a.Write(HS_ENTRY_CALL, 1, 10);
+  b.ring->writing = 1;  // it may have looked at the clock before
+  ASSERT_TRUE(merger_.Drain().ok());
+  EXPECT_TRUE(Times().empty());
+  b.Write(HS_ENTRY_CALL, 1, 9);
+  b.ring->writing = 0;
+  ASSERT_TRUE(merger_.Drain().ok());
+  EXPECT_EQ(Times(), (std::vector<int64_t>{9, 10}));
+}
+
+TEST_F(StreamMergerTest, AThreadThatIsRemovedHoldsNobodyUp) {
+  Thread& a = AddThread();
+  Thread& b = AddThread();
+  a.Write(HS_ENTRY_CALL, 1, 10);
+  b.ring->writing = 1;  // killed there
+  merger_.Remove(&b.stream);
+  ASSERT_TRUE(merger_.Drain().ok());
+  EXPECT_EQ(Times().size(), 1u);
+}
+
+TEST_F(StreamMergerTest, ARingThatIsBrokenStopsOnlyItsOwnThread) {
+  Thread& a = AddThread();
+  Thread& b = AddThread();
+  a.Write(77, 1, 5);
+  b.Write(HS_ENTRY_CALL, 1, 10);
+  EXPECT_FALSE(merger_.Drain().ok());
+  EXPECT_TRUE(merger_.Drain().ok());
+  EXPECT_EQ(Times().size(), 1u);
+}
+
+TEST_F(StreamMergerTest, ThreadsThatRunAtOnceAreNeverOutOfOrder) {
+  constexpr uint64_t kCalls = 30'000;
+  std::atomic<uint64_t> clock = 0;
+  for (int i = 0; i < 3; ++i) AddThread();
+  ASSERT_TRUE(merger_.Drain().ok());
+  std::vector<std::thread> running;
+  for (Thread& thread : threads_) {
+    running.emplace_back([&thread, &clock] {
+      for (uint64_t i = 1; i <= kCalls; ++i) {
+        __atomic_store_n(&thread.ring->writing, 1, __ATOMIC_SEQ_CST);
+        const uint64_t now = ++clock;
+        while (!thread.Write(HS_ENTRY_CALL, i, now)) std::this_thread::yield();
+        __atomic_store_n(&thread.ring->writing, 0, __ATOMIC_RELEASE);
+      }
+    });
+  }
+  while (Times().size() < 3 * kCalls) {
+    for (int i = 0; i < 1000; ++i) ASSERT_TRUE(merger_.Drain().ok());
+  }
+  for (std::thread& thread : running) thread.join();
+  const std::vector<int64_t> times = Times();
+  for (size_t i = 0; i < times.size(); ++i) ASSERT_EQ(times[i], static_cast<int64_t>(i + 1));
+}
+
+}  // namespace
+}  // namespace hindsight

@@ -1,0 +1,68 @@
+#include "recorder/translate/stream/translated_process.h"
+
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+#include "recorder/process/memory_map.h"
+#include "recorder/process/process_facts.h"
+#include "recorder/syscalls/syscall_traits.h"
+
+namespace hindsight {
+
+TranslatedProcess::TranslatedProcess(ProcessLog* log, Show show)
+    : log_(log), show_(std::move(show)), maps_path_(absl::StrCat("/proc/", log->pid(), "/maps")) {}
+
+// All of it without a range. Without regions: the process is gone, or nothing is mapped there.
+MapPart TranslatedProcess::ReadMap(std::optional<AddressSpace::Range> range) const {
+  MapPart part = {0, ~uint64_t{0}, {}};
+  std::optional<std::vector<MapRegion>> regions;
+  if (range.has_value()) regions = ReadRegions(maps_path_, range->start, range->end);
+  if (regions.has_value()) {
+    part.start = range->start;
+    part.end = range->end;
+  } else {
+    regions = MemoryMap::OfProcess(maps_path_).regions();
+  }
+  for (const MapRegion& region : *regions) {
+    if (std::optional<MapRegion> shown = show_(region)) part.regions.push_back(*std::move(shown));
+  }
+  return part;
+}
+
+absl::Status TranslatedProcess::Apply(MapPart part, ThreadLog* log, uint64_t count) {
+  const bool whole = part.start == 0 && part.end == ~uint64_t{0};
+  if (whole && part.regions.empty()) return absl::OkStatus();  // gone
+  RETURN_IF_ERROR(log_->RegisterFiles(absl::MakeSpan(part.regions)));
+  if (!space_.Trim(&part)) return absl::OkStatus();
+  space_.Replace(part);
+  if (log == nullptr) {
+    log_->SkipMapChange();
+  } else {
+    log_->LogMapChange(part, space_, log, count);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status TranslatedProcess::Open() { return Apply(ReadMap(std::nullopt), nullptr, 0); }
+
+absl::Status TranslatedProcess::WriteFullKeyframe(uint64_t sequence,
+                                                  const TraceWriter::ThreadState& thread) {
+  KeyframeHead head = {
+      .sequence = sequence, .threads = {thread}, .auxv = AuxiliaryVector(log_->pid())};
+  return log_->WriteFullKeyframe(std::move(head), log_->pid(), thread.count, space_.map(),
+                                 /*with_memory=*/true);
+}
+
+absl::Status TranslatedProcess::OnCall(int64_t number, const uint64_t* arguments, int64_t result,
+                                       uint64_t count, ThreadLog* log) {
+  if (!MayChangeMap(number)) return absl::OkStatus();
+  std::optional<AddressSpace::Range> range;
+  if (const auto changed = ChangedMapRange(number, arguments, result)) {
+    range = space_.Around(changed->address, changed->address + changed->size);
+  }
+  return Apply(ReadMap(range), log, count);
+}
+
+}  // namespace hindsight

@@ -1,0 +1,51 @@
+// A translated process as the trace knows it: its memory map without what is the recorder's own,
+// the files it maps, its keyframes.
+//
+// Borrows the session's log. Not copyable. One host thread.
+
+#ifndef HINDSIGHT_RECORDER_TRANSLATE_STREAM_TRANSLATED_PROCESS_H_
+#define HINDSIGHT_RECORDER_TRANSLATE_STREAM_TRANSLATED_PROCESS_H_
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "absl/status/status.h"
+#include "recorder/log/process_log.h"
+#include "recorder/translate/stream/thread_stream.h"
+
+namespace hindsight {
+
+class TranslatedProcess final : public StreamedProcess {
+ public:
+  // What a region is to the program; nullopt: nothing, it is the recorder's.
+  using Show = std::function<std::optional<MapRegion>(const MapRegion& region)>;
+
+  TranslatedProcess(ProcessLog* log, Show show);
+
+  // Reads the map. What follows is a full keyframe, or LogWholeMap.
+  absl::Status Open();
+  // The first one, while the program waits in state `count` of its one thread.
+  absl::Status WriteFullKeyframe(uint64_t sequence, const TraceWriter::ThreadState& thread);
+
+  const AddressSpace& space() const override { return space_; }
+  const ModuleTable& modules() const override { return log_->modules(); }
+  absl::Status OnCall(int64_t number, const uint64_t* arguments, int64_t result, uint64_t count,
+                      ThreadLog* log) override;
+
+ private:
+  MapPart ReadMap(std::optional<AddressSpace::Range> range) const;
+  absl::Status Apply(MapPart part, ThreadLog* log, uint64_t count);
+
+  ProcessLog* const log_;
+  const Show show_;
+  const std::string maps_path_;
+  AddressSpace space_;
+};
+
+}  // namespace hindsight
+
+#endif  // HINDSIGHT_RECORDER_TRANSLATE_STREAM_TRANSLATED_PROCESS_H_

@@ -1,0 +1,85 @@
+#include "recorder/translate/stream/translated_process.h"
+
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "gtest/gtest.h"
+#include "recorder/log/fake_trace_writer.h"
+
+namespace hindsight {
+namespace {
+
+constexpr uint64_t kBytes = 16 * kPageBytes;
+
+// The test's own process, of which [hidden_, hidden_ + kBytes) is the recorder's.
+class TranslatedProcessTest : public testing::Test {
+ protected:
+  TranslatedProcessTest() {
+    auto writer = std::make_unique<FakeTraceWriter>();
+    writer_ = writer.get();
+    Manifest manifest;
+    manifest.pid = getpid();
+    log_ = std::make_unique<ProcessLog>(std::move(writer), std::move(manifest), "/proc/self/root",
+                                        /*max_module_bytes=*/1, nullptr);
+    thread_log_ = std::make_unique<ThreadLog>(writer_, getpid(), &sequence_);
+    process_.emplace(log_.get(), [this](const MapRegion& region) -> std::optional<MapRegion> {
+      if (region.start == hidden_) return std::nullopt;
+      return region;
+    });
+  }
+
+  // A mapping of its own: shared ones are not joined with their neighbours.
+  uint64_t Map(int rights) {
+    return reinterpret_cast<uint64_t>(
+        mmap(nullptr, kBytes, rights, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
+  }
+  absl::Status Call(int64_t number, uint64_t address, uint64_t size, int64_t result) {
+    const uint64_t arguments[6] = {address, size};
+    return process_->OnCall(number, arguments, result, ++count_, thread_log_.get());
+  }
+
+  FakeTraceWriter* writer_ = nullptr;
+  std::unique_ptr<ProcessLog> log_;
+  Sequence sequence_;
+  std::unique_ptr<ThreadLog> thread_log_;
+  std::optional<TranslatedProcess> process_;
+  uint64_t hidden_ = 0;
+  uint64_t count_ = 0;
+};
+
+TEST_F(TranslatedProcessTest, TheRecordersOwnMemoryIsNotInTheMap) {
+  hidden_ = Map(PROT_READ);
+  const uint64_t shown = Map(PROT_READ | PROT_WRITE);
+  ASSERT_TRUE(process_->Open().ok());
+  EXPECT_EQ(process_->space().Find(hidden_), nullptr);
+  ASSERT_NE(process_->space().Find(shown), nullptr);
+  EXPECT_TRUE(writer_->events.empty());  // a keyframe follows
+}
+
+TEST_F(TranslatedProcessTest, ACallThatMapsIsAChangeOfTheMap) {
+  ASSERT_TRUE(process_->Open().ok());
+  const uint64_t mapped = Map(PROT_READ);
+  ASSERT_TRUE(Call(SYS_mmap, 0, kBytes, static_cast<int64_t>(mapped)).ok());
+  EXPECT_NE(process_->space().Find(mapped), nullptr);
+  ASSERT_EQ(writer_->events.size(), 1u);
+  EXPECT_EQ(writer_->events[0].count, 1u);
+  munmap(reinterpret_cast<void*>(mapped), kBytes);
+  ASSERT_TRUE(Call(SYS_munmap, mapped, kBytes, 0).ok());
+  EXPECT_EQ(process_->space().Find(mapped), nullptr);
+  EXPECT_EQ(writer_->events.size(), 2u);
+}
+
+TEST_F(TranslatedProcessTest, OtherCallsAreNone) {
+  ASSERT_TRUE(process_->Open().ok());
+  Map(PROT_READ);
+  ASSERT_TRUE(Call(SYS_getpid, 0, 0, 1).ok());
+  EXPECT_TRUE(writer_->events.empty());
+}
+
+}  // namespace
+}  // namespace hindsight
