@@ -24,7 +24,7 @@ void ThreadEngine::OnExit(int wait_status) {
   const bool native = std::exchange(state_, State::kEnded) == State::kNative;
   if (call_.has_value()) {
     for (const TraceeStop& earlier : call_->TakeHeldSignals()) {
-      LogSignal(earlier, cpu_->registers());
+      transitions_.Signal(earlier);
     }
   }
   if (!native) EndLog();
@@ -65,16 +65,14 @@ void ThreadEngine::Resume() {
   if (!tracee_->GetRegisters(/*vectors=*/true, &registers)) return;  // gone: its stop will tell
   pager_.Reset();
   pager_.SetSpace(process_->image().space());
-  if (process_->sharing().many_threads()) pager_.BeCareful();
+  if (process_->sharing().many_threads()) pager_.NoteSiblings();
   cpu_->SetRegisters(registers);
   // Another state than the last one recorded.
   cpu_->set_count(cpu_->count() + 1);
   sync_.StartAgain();
   after_call_ = false;
   log_.BeginSegment(sync_.count(), sync_.registers());
-  if (engine_->session().options().light_keyframe_interval != 0) {
-    next_light_keyframe_ = sync_.count() + engine_->session().options().light_keyframe_interval;
-  }
+  segments_.Begin(sync_.count(), /*pages=*/0);
 }
 
 void ThreadEngine::Detach(const std::string& reason, std::vector<ThreadToDetach>* detach) {

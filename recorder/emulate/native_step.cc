@@ -70,7 +70,7 @@ void ThreadEngine::StepNatively(const Instruction& instruction, bool reload_map,
           DeliverSignal(stop);
           return;
         }
-        LogSignal(stop, cpu_->registers());
+        transitions_.Signal(stop);
         if (SurvivesFaultsWhileTraced(stop)) {
           process_->LetGo(
               "is the first of its namespace, which a fault does not kill while it is "
@@ -125,10 +125,7 @@ void ThreadEngine::FinishStep(const Instruction& instruction, bool reload_map) {
   sync_.Transition(after, SideEffect{.kind = SideEffectKind::kInstruction,
                                      .sequence = orderable ? log_.NextSequence() : 0,
                                      .retired = !unfinished});
-  if (reload_map) {
-    engine_->session().Keep(process_->image().ReloadMap(tracee_.get(), &log_, cpu_->count()));
-    pager_.SetSpace(process_->image().space());
-  }
+  if (reload_map) ReloadMap();
   if (instruction.writes_memory || instruction.length == 0 ||
       instruction.policy == Policy::kPrivileged) {
     memory_.ResyncAfterStep(before);

@@ -7,7 +7,7 @@
 
 #include <vector>
 
-#include "recorder/emulate/thread_memory.h"
+#include "recorder/emulate/sync/thread_memory.h"
 
 namespace hindsight {
 

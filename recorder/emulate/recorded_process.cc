@@ -80,12 +80,11 @@ bool RecordedProcess::TrustsOutputs() const {
          !engine_->untracked_writes();
 }
 
-void RecordedProcess::OnExec() {
-  const pid_t any = threads_.empty() ? pid() : threads_.front()->thread();
+void RecordedProcess::OnExec(const std::string& program) {
   sharing_.OnExec();
   witnesses_.Clear();
   for (const auto& engine : threads_) engine->tracee().UseCommitArea(nullptr);
-  image_.OnExec(ExecutablePath(any));
+  image_.OnExec(program);
 }
 
 absl::Status RecordedProcess::WriteFullKeyframe(ThreadEngine* by, bool with_memory) {
@@ -151,7 +150,7 @@ void RecordedProcess::ReachStop() {
 absl::Status RecordedProcess::ResumeRecording(absl::Span<const NativeThread> threads) {
   const std::unique_ptr<Tracee> first = Tracee::Adopt(pid(), threads.front().thread);
   if (const std::string program = ExecutablePath(pid()); program != image_.program()) {
-    OnExec();
+    OnExec(program);
     RETURN_IF_ERROR(image_.Open(first.get()));
   } else {
     RETURN_IF_ERROR(image_.ReloadMap(first.get(), nullptr, 0));

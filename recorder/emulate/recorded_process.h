@@ -54,8 +54,8 @@ class RecordedProcess {
   // Its recording pauses, and it runs natively.
   bool paused() const { return paused_; }
 
-  // It runs another program, whose image is to be opened.
-  void OnExec();
+  // It runs another program, of this path, whose image is to be opened.
+  void OnExec(const std::string& program);
 
   // Writes a full keyframe of the present state. `with_memory` false: what it holds is known from
   // elsewhere. Requires: all threads are at sync points or in system calls, and `by`, which has

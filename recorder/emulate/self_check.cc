@@ -3,7 +3,6 @@
 #include "recorder/emulate/emulate_engine.h"
 #include "recorder/emulate/thread/block_check.h"
 #include "recorder/emulate/thread_engine.h"
-#include "recorder/process/rseq.h"
 
 namespace hindsight {
 
@@ -14,12 +13,7 @@ bool ThreadEngine::MayCheckBlock() {
       process_->sharing().asynchronous() || pager_.has_shared_pages()) {
     return false;
   }
-  const auto read = [this](uint64_t address, absl::Span<uint8_t> out) {
-    return cpu_->ReadHeld(address, out) || tracee_->memory().Read(address, out);
-  };
-  const uint64_t rseq = kernel_words_.rseq();
-  if (rseq != 0 && SequenceAt(rseq, cpu_->pc(), read).has_value()) return false;
-  return !tracee_->HasDeliverableSignal();
+  return !InSequence() && !tracee_->HasDeliverableSignal();
 }
 
 // The block is executed again afterwards, like any other.

@@ -1,9 +1,6 @@
 // ThreadEngine: signals and job control.
 
-#include <ucontext.h>
-
 #include <cerrno>
-#include <cstring>
 #include <utility>
 
 #include "recorder/emulate/emulate_engine.h"
@@ -25,14 +22,6 @@ void ThreadEngine::OnGroupStop() {
   state_ = State::kWaiting;
 }
 
-void ThreadEngine::LogSignal(const TraceeStop& stop, const RegisterFile& after) {
-  const uint64_t sequence = notes_.Signal(cpu_->count(), stop.signal, stop.siginfo);
-  sync_.Transition(after, Discontinuity{.kind = DiscontinuityKind::kSignal,
-                                        .sequence = sequence,
-                                        .signal = stop.signal,
-                                        .siginfo = stop.siginfo});
-}
-
 // Lets the kernel build the frame of the signal's handler. If the signal interrupted a system call,
 // that is call_.
 void ThreadEngine::DeliverSignal(TraceeStop stop) {
@@ -43,14 +32,13 @@ void ThreadEngine::DeliverSignal(TraceeStop stop) {
     if (next.kind == TraceeStopKind::kStepped && next.handler_entry) {
       RegisterFile handler;
       if (!tracee_->GetRegisters(/*vectors=*/true, &handler)) return;
-      if (call.has_value() && call->interrupted()) LogInterruptedCall(*call, handler);
-      LogSignal(stop, handler);
+      if (call.has_value() && call->interrupted()) {
+        transitions_.InterruptedCall(*call, handler, memory_.Reader());
+      }
+      transitions_.Signal(stop, handler);
       tracee_->ForgetSignalMask();
       // The frame may have made the stack grow.
-      if (pager_.space().Find(handler.gpr[kRsp]) == nullptr) {
-        engine_->session().Keep(process_->image().ReloadMap(tracee_.get(), &log_, cpu_->count()));
-        pager_.SetSpace(process_->image().space());
-      }
+      if (pager_.space().Find(handler.gpr[kRsp]) == nullptr) ReloadMap();
       if (call.has_value()) {
         engine_->session().progress().AfterCall(thread(), call->number(), call->arguments(), -EINTR,
                                                 memory_.Reader());
@@ -61,7 +49,7 @@ void ThreadEngine::DeliverSignal(TraceeStop stop) {
       memory_.Resync(memory_.OutputsOfFrame(handler));
       return;
     }
-    LogSignal(stop, cpu_->registers());
+    transitions_.Signal(stop);
     switch (next.kind) {
       case TraceeStopKind::kExited:
         OnExit(next.wait_status);
@@ -79,26 +67,6 @@ void ThreadEngine::DeliverSignal(TraceeStop stop) {
         return;
     }
   }
-}
-
-// What the interrupted call returned, to a program whose handler the kernel has just entered: it
-// stands in the frame. A call that will be made again leaves no trace: it is as if the signal had
-// come before it.
-void ThreadEngine::LogInterruptedCall(const CallInFlight& call, const RegisterFile& handler) {
-  ucontext_t context;
-  const auto bytes =
-      absl::MakeSpan(reinterpret_cast<uint8_t*>(&context.uc_mcontext), sizeof(context.uc_mcontext));
-  const uint64_t address = handler.gpr[kRdx] + offsetof(ucontext_t, uc_mcontext);
-  if (!tracee_->memory().Read(address, bytes)) return;
-  RegisterFile after = cpu_->registers();
-  const greg_t* saved = context.uc_mcontext.gregs;
-  if (static_cast<uint64_t>(saved[REG_RIP]) == after.rip) return;
-  after.rip = saved[REG_RIP];
-  after.gpr[kRax] = saved[REG_RAX];
-  after.gpr[kRcx] = saved[REG_RCX];
-  after.gpr[kR11] = saved[REG_R11];
-  const uint64_t sequence = LogCall(call, after);
-  sync_.Transition(after, SideEffect{.kind = SideEffectKind::kSyscall, .sequence = sequence});
 }
 
 }  // namespace hindsight

@@ -1,7 +1,5 @@
 // ThreadEngine: system calls.
 
-#include <fcntl.h>
-#include <limits.h>
 #include <sched.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
@@ -14,8 +12,8 @@
 #include "base/printable.h"
 #include "recorder/emulate/emulate_engine.h"
 #include "recorder/emulate/thread/cpu_time.h"
+#include "recorder/emulate/thread/exec_refusal.h"
 #include "recorder/emulate/thread_engine.h"
-#include "recorder/process/exec_privileges.h"
 #include "recorder/process/process_facts.h"
 #include "recorder/process/rseq.h"
 #include "recorder/ptrace/thread_facts.h"
@@ -48,8 +46,7 @@ void ThreadEngine::RunSystemCall() {
 
 // With chaos, whether the turn ends at a system call, if another thread can run.
 bool ThreadEngine::EndsTurnAtCall() {
-  TurnScheduler& scheduler = engine_->scheduler();
-  if (!scheduler.chaos() || engine_->alone() || !scheduler.EndsAtCall(thread())) return false;
+  if (!chaos_.EndsAtCall(thread(), engine_->alone())) return false;
   yields_ = true;
   return true;
 }
@@ -98,7 +95,7 @@ void ThreadEngine::OnCallStop(TraceeStop stop) {
       if (call_->interrupted()) {
         call_->HoldSignal(std::move(stop));
       } else {
-        LogSignal(stop, cpu_->registers());
+        transitions_.Signal(stop);
       }
       break;
     case TraceeStopKind::kExec:
@@ -133,15 +130,9 @@ bool ThreadEngine::OnSystemCallExit() {
   }
   std::optional<CallInFlight> call = std::exchange(call_, std::nullopt);
   for (const TraceeStop& earlier : call->TakeHeldSignals()) {
-    if (state_ == State::kReady) LogSignal(earlier, cpu_->registers());
+    if (state_ == State::kReady) transitions_.Signal(earlier);
   }
   return true;
-}
-
-// The event of the transition that is logged next. Returns its sequence number.
-uint64_t ThreadEngine::LogCall(const CallInFlight& call, const RegisterFile& after) {
-  return notes_.SystemCall(cpu_->count(), call.number(), {call.arguments(), 6},
-                           static_cast<int64_t>(after.gpr[kRax]));
 }
 
 void ThreadEngine::FinishSystemCall() {
@@ -149,10 +140,9 @@ void ThreadEngine::FinishSystemCall() {
   yields_ = call_->number() == SYS_sched_yield || EndsTurnAtCall();
   RegisterFile after;
   if (!tracee_->GetRegisters(/*vectors=*/false, &after)) return;
-  const uint64_t sequence = LogCall(*call_, after);
-  sync_.Transition(after, SideEffect{.kind = SideEffectKind::kSyscall, .sequence = sequence});
+  transitions_.SystemCall(*call_, after);
   const bool has_lent = TakeBackLentMemory();
-  LogForks();
+  transitions_.Forks(*call_);
   if (MayChangeSignalMask(call_->number())) tracee_->ForgetSignalMask();
   const auto result = static_cast<int64_t>(after.gpr[kRax]);
   engine_->session().progress().AfterCall(thread(), call_->number(), call_->arguments(), result,
@@ -170,18 +160,15 @@ void ThreadEngine::FinishSystemCall() {
   if (StartsAsynchronousWrites(call_->number()) && result >= 0)
     process_->sharing().NoteAsynchronous();
   if (MayChangeMap(call_->number())) {
-    engine_->session().Keep(
-        process_->image().ReloadMap(tracee_.get(), &log_, cpu_->count(),
-                                    ChangedMapRange(call_->number(), call_->arguments(), result)));
-    pager_.SetSpace(process_->image().space());
+    ReloadMap(ChangedMapRange(call_->number(), call_->arguments(), result));
   }
   if (result > 0) ReportUntracedTask(result);
   LogNameChanges();
   if (call_->number() == SYS_set_tid_address) kernel_words_.set_tid_at_end(call_->arguments()[0]);
   if (call_->number() == SYS_rseq) {
     kernel_words_.set_rseq(RseqOf(thread()));
-    runs_natively_next_ =
-        kernel_words_.rseq() != 0;  // it fills in the structure when it gets back to the program
+    // The kernel fills in the structure when it returns to the program.
+    runs_natively_next_ = kernel_words_.rseq() != 0;
   }
   if (call_->number() == SYS_prctl && call_->arguments()[0] == PR_SET_TSC) {
     engine_->NoteTscForbidden();
@@ -224,24 +211,16 @@ void ThreadEngine::FollowAffinityCall() {
   tracee_->memory().Write(call_->arguments()[2], reported);
 }
 
-void ThreadEngine::LogForks() {
-  for (const CallInFlight::Fork& fork : call_->forks()) {
-    notes_.Fork(cpu_->count(), call_->number(), fork.kind, call_->CloneFlags(), fork.process,
-                fork.recorded);
-  }
-}
-
 // The process runs another image now: the view is void.
 void ThreadEngine::FinishExec() {
   RegisterFile after;
   if (!tracee_->GetRegisters(/*vectors=*/true, &after)) return;
-  const uint64_t sequence = notes_.Exec(cpu_->count(), call_->number(), {call_->arguments(), 6},
-                                        ExecutablePath(thread()));
-  sync_.Transition(after, Discontinuity{.kind = DiscontinuityKind::kExec, .sequence = sequence});
+  const std::string program = ExecutablePath(thread());
+  transitions_.Exec(*call_, program, after);
   ReturnBorrowedMemory();
   pager_.Reset();
   cpu_->CheckAlignment();
-  process_->OnExec();
+  process_->OnExec(program);
   if (!Is64Bit(tracee_->thread())) {
     process_->LetGo("started a program that is not for x86-64");
     return;
@@ -280,45 +259,21 @@ bool ThreadEngine::EndsRecordingBefore(const CallInFlight& call) {
   } else if (trace.kind == TraceCall::Kind::kAttach) {
     // A task has one tracer only.
     engine_->tasks().LetGoOf(trace.target, "another recorded process traces it (ptrace)");
-  } else if (call.number() == SYS_execve || call.number() == SYS_execveat) {
-    what = ReasonNotToExec(call);
   } else if (RestrictsSystemCalls(call.number(), call.arguments())) {
     engine_->session().Keep(process_->UnpatchVdso(this));
   }
   if (state_ == State::kEnded) return true;  // it traces one of its own threads
+  if (what.empty()) what = ReasonNotToExec(call, process_->pid(), memory_.Reader());
   if (what.empty()) return false;
   process_->LetGo(what);
   return true;
 }
 
-std::string ThreadEngine::ReasonNotToExec(const CallInFlight& call) const {
-  if (MayTracePrivileged()) return "";
-  const bool at = call.number() == SYS_execveat;
-  const std::string path = ReadPath(call.arguments()[at ? 1 : 0]);
-  const int directory = at ? static_cast<int>(call.arguments()[0]) : AT_FDCWD;
-  const int flags = at ? static_cast<int>(call.arguments()[4]) : 0;
-  const std::string lost = PrivilegesLostByExec(process_->pid(), directory, path, flags);
-  if (lost.empty()) return "";
-  return absl::StrCat("executes ", path, ", which ", lost, " and would not be if it were recorded");
-}
-
-// The string at `address` in the program, as far as it can be read.
-std::string ThreadEngine::ReadPath(uint64_t address) const {
-  std::string path;
-  char byte = 0;
-  while (path.size() < PATH_MAX &&
-         tracee_->memory().Read(address + path.size(),
-                                absl::MakeSpan(reinterpret_cast<uint8_t*>(&byte), 1)) &&
-         byte != '\0') {
-    path.push_back(byte);
-  }
-  return path;
-}
-
 // After a call by which the thread may have changed its name, or through /proc another's.
 void ThreadEngine::LogNameChanges() {
   const bool own = call_->number() == SYS_prctl && call_->arguments()[0] == PR_SET_NAME;
-  if (call_->number() == SYS_openat && absl::EndsWith(ReadPath(call_->arguments()[1]), "/comm")) {
+  if (call_->number() == SYS_openat &&
+      absl::EndsWith(ReadPath(call_->arguments()[1], memory_.Reader()), "/comm")) {
     process_->set_names_may_change(true);
   }
   const bool others = call_->number() == SYS_close && process_->names_may_change();

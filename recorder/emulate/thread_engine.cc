@@ -44,7 +44,11 @@ ThreadEngine::ThreadEngine(EmulateEngine* engine, RecordedProcess* process,
       writers_(engine, process, this),
       memory_(tracee_.get(), &pager_, &kernel_words_, &writers_, engine->session().options().seed),
       stops_(tracee_.get(), &scheduling_),
-      checks_(engine->session().options().self_checks_per_million) {}
+      transitions_(&notes_, &sync_),
+      chaos_(&engine->scheduler(), &clock_, &pager_, &sync_),
+      checks_(engine->session().options().self_checks_per_million),
+      segments_(engine->session().options().light_keyframe_interval,
+                engine->session().options().adapt_light_keyframes) {}
 
 ThreadEngine::~ThreadEngine() {
   if (cpu_ == nullptr) return;
@@ -67,20 +71,16 @@ void ThreadEngine::Begin() {
   cpu_ = *std::move(cpu);
   pager_.set_cpu(cpu_.get());
   tracee_->UseCommitArea(process_->image().commit_area());
-  if (process_->sharing().many_threads()) pager_.BeCareful();
+  if (process_->sharing().many_threads()) pager_.NoteSiblings();
   pager_.SetSpace(process_->image().space());
-  if (engine_->scheduler().chaos()) {
-    pager_.set_note_writes(ProcessPager::NoteWrites::kShared);
-  }
+  chaos_.Start();
   pager_.set_bulk_bytes(engine_->session().options().bulk_bytes);
   if (tracee_->GetRegisters(/*vectors=*/true, &registers)) cpu_->SetRegisters(registers);
   cpu_->set_count(0);
   sync_.Start(cpu_.get(), engine_->session().memory_model());
   log_.BeginSegment(0, sync_.registers());
   checks_.Schedule(cpu_->count());
-  if (engine_->session().options().light_keyframe_interval != 0) {
-    next_light_keyframe_ = engine_->session().options().light_keyframe_interval;
-  }
+  segments_.Begin(0, /*pages=*/0);
 }
 
 void ThreadEngine::BeginTurn() {
@@ -131,7 +131,7 @@ void ThreadEngine::UseOwedTime() {
   const std::optional<uint64_t> loop = process_->image().vdso_loop();
   const uint64_t owed_ns = time_.owed_ns();
   if (owed_ns < kSmallest || !loop.has_value()) return;
-  if (kernel_words_.rseq() != 0) LeaveSequence();
+  LeaveSequence();
   Sync();
   const uint64_t paid = std::min(owed_ns, tracee_->UseTime(*loop, std::min(owed_ns, kLargest)));
   time_.Pay(paid);
@@ -142,14 +142,14 @@ void ThreadEngine::UseOwedTime() {
 void ThreadEngine::OnLimit() {
   sync_.Reach(cpu_->count());
   if (process_->limits_time()) UseOwedTime();
-  if (SignalIsDue()) {
+  if (chaos_.SignalIsDue(tracee_->HasDeliverableSignal(), cpu_->count(), [this] { Sync(); })) {
     RunOneNatively();
     return;
   }
   if (process_->full_keyframe_due()) {
     Sync();
     engine_->session().Keep(process_->WriteFullKeyframe(this, /*with_memory=*/true));
-  } else if (cpu_->count() >= next_light_keyframe_) {
+  } else if (cpu_->count() >= segments_.next()) {
     LightKeyframe();
   } else if (process_->sharing().asynchronous()) {
     Sync();
@@ -233,9 +233,7 @@ void ThreadEngine::LightKeyframe() {
 TraceWriter::ThreadState ThreadEngine::NewSegment() {
   memory_hashes_.LogSomePages(kPagesSampled, sync_.count());
   log_.EndSegment(sync_.count(), sync_.registers());
-  if (engine_->session().options().light_keyframe_interval != 0) {
-    next_light_keyframe_ = sync_.count() + LightKeyframeInterval();
-  }
+  segments_.Begin(sync_.count(), pager_.segment_pages());
   pager_.StartSegment();
   log_.BeginSegment(sync_.count(), sync_.registers());
   return {.thread = log_.thread(),
@@ -244,13 +242,9 @@ TraceWriter::ThreadState ThreadEngine::NewSegment() {
           .registers = ToWords(sync_.registers())};
 }
 
-// A segment imports once more all that the thread uses: where that is much, segments are longer.
-uint64_t ThreadEngine::LightKeyframeInterval() const {
-  constexpr uint64_t kInstructionsPerPage = 80'000;  // 0.05 bytes an instruction
-  constexpr uint64_t kLongest = 16;                  // times what was asked for
-  const uint64_t shortest = engine_->session().options().light_keyframe_interval;
-  if (!engine_->session().options().adapt_light_keyframes) return shortest;
-  return std::clamp(pager_.segment_pages() * kInstructionsPerPage, shortest, kLongest * shortest);
+void ThreadEngine::ReloadMap(std::optional<MemoryRange> range) {
+  engine_->session().Keep(process_->image().ReloadMap(tracee_.get(), &log_, cpu_->count(), range));
+  pager_.SetSpace(process_->image().space());
 }
 
 void ThreadEngine::ResyncPages(absl::Span<const uint64_t> pages) {
@@ -262,7 +256,7 @@ HostFeatures ThreadEngine::features_used() const {
 }
 
 void ThreadEngine::OnManyThreads() {
-  if (cpu_ != nullptr) pager_.BeCareful();
+  if (cpu_ != nullptr) pager_.NoteSiblings();
 }
 
 }  // namespace hindsight

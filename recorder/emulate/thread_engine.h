@@ -17,8 +17,8 @@
 //   both <-- Suspend, Resume --> kNative;  any -- OnExit, Detach --> kEnded
 //
 // The limit of methods and fields does not hold here: what has a purpose of its own is a class
-// already (thread/), and the rest are the steps of one loop, which all use the Cpu, the tracee and
-// the state.
+// already (sync/, thread/), and the rest are the steps of one loop, which all use the Cpu, the
+// tracee and the state.
 //
 // Borrows the engine and the process. Not copyable, not movable. One host thread.
 
@@ -32,18 +32,21 @@
 #include <vector>
 
 #include "emulator/cpu/cpu.h"
-#include "recorder/emulate/memory_hashes.h"
 #include "recorder/emulate/pager/process_pager.h"
 #include "recorder/emulate/process_writers.h"
 #include "recorder/emulate/recorded_process.h"
-#include "recorder/emulate/sync_point.h"
+#include "recorder/emulate/sync/chaos_points.h"
+#include "recorder/emulate/sync/memory_hashes.h"
+#include "recorder/emulate/sync/sync_point.h"
+#include "recorder/emulate/sync/thread_memory.h"
+#include "recorder/emulate/sync/transition_log.h"
 #include "recorder/emulate/thread/call_in_flight.h"
 #include "recorder/emulate/thread/check_schedule.h"
 #include "recorder/emulate/thread/cpu_time.h"
 #include "recorder/emulate/thread/kernel_words.h"
+#include "recorder/emulate/thread/segment_schedule.h"
 #include "recorder/emulate/thread/tracee_stops.h"
 #include "recorder/emulate/thread/turn_clock.h"
-#include "recorder/emulate/thread_memory.h"
 #include "recorder/log/thread_log.h"
 #include "recorder/log/thread_notes.h"
 #include "recorder/process/scheduling.h"
@@ -120,12 +123,11 @@ class ThreadEngine {
   // turns.cc
   void RunLegs(uint64_t begun_ns);
   TurnClock::Now Now() const;
+  bool InSequence() const;
   void LeaveSequence();
   TurnClock::Leg NextLeg(bool short_leg);
   void Turn();
-  std::vector<uint64_t> MeetingPlacesSince(uint64_t first);
-  bool EndNearPlace(uint64_t first);
-  bool SignalIsDue();
+  bool EndEarlier(uint64_t first);
 
   // thread_engine.cc
   void Begin();
@@ -134,11 +136,12 @@ class ThreadEngine {
   void OnLimit();
   void RunOneNatively();
   void LightKeyframe();
-  uint64_t LightKeyframeInterval() const;
   bool OthersMayStore() const;
   bool MayStore() const;
   void Sync();
   void CommitToProcess();
+  // After something that may have changed the memory map; if `range` is given, only there.
+  void ReloadMap(std::optional<MemoryRange> range = std::nullopt);
 
   // native_step.cc
   void OnSpecial();
@@ -161,8 +164,6 @@ class ThreadEngine {
   void RunSystemCall();
   bool EndsTurnAtCall();
   bool EndsRecordingBefore(const CallInFlight& call);
-  std::string ReasonNotToExec(const CallInFlight& call) const;
-  std::string ReadPath(uint64_t address) const;
   void LogNameChanges();
   std::optional<TraceeStop> AwaitStop();
   void OnStop(TraceeStop stop);
@@ -170,8 +171,6 @@ class ThreadEngine {
   bool OnSystemCallExit();
   void FinishSystemCall();
   void FinishExec();
-  uint64_t LogCall(const CallInFlight& call, const RegisterFile& after);
-  void LogForks();
   void ReportUntracedTask(int64_t task);
   void FollowAffinityCall();
   void OnNewTask(const TraceeStop& stop);
@@ -196,9 +195,7 @@ class ThreadEngine {
 
   // signals.cc
   TraceeStop ResumeAndWait(ResumeHow how, int signal);
-  void LogSignal(const TraceeStop& stop, const RegisterFile& after);
   void DeliverSignal(TraceeStop stop);
-  void LogInterruptedCall(const CallInFlight& call, const RegisterFile& handler);
 
   // ending.cc
   void OnVanished();
@@ -222,7 +219,10 @@ class ThreadEngine {
   ThreadMemory memory_;
   TraceeStops stops_;
   UncountedTime time_;
+  TransitionLog transitions_;
+  ChaosPoints chaos_;
   CheckSchedule checks_;
+  SegmentSchedule segments_;
 
   State state_ = State::kReady;
   std::optional<CallInFlight> call_;
@@ -230,7 +230,6 @@ class ThreadEngine {
   bool after_call_ = false;          // a system call was the last thing done
   bool runs_natively_next_ = false;  // for one instruction: the kernel has something to store
   bool yields_ = false;              // the program wants others to run
-  uint64_t next_light_keyframe_ = ~uint64_t{0};
 };
 
 }  // namespace hindsight

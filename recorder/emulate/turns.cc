@@ -1,19 +1,15 @@
 // ThreadEngine: its turns, and where they end.
 
 #include <algorithm>
+#include <optional>
 #include <utility>
-#include <vector>
 
 #include "recorder/emulate/emulate_engine.h"
-#include "recorder/emulate/thread/turn_scheduler.h"
 #include "recorder/emulate/thread_engine.h"
 #include "recorder/process/rseq.h"
 
 namespace hindsight {
 namespace {
-
-// Pages so near the stack pointer are of the stack.
-constexpr uint64_t kStackInUse = 16'384;
 
 // Real restartable sequences are shorter.
 constexpr int kMaxSequenceSteps = 1000;
@@ -28,7 +24,7 @@ void ThreadEngine::RunTurn() {
   const uint64_t first = cpu_->count();
   RunLegs(begun_ns);
   const uint64_t done_ns = engine_->session().NowNs();
-  if (state_ == State::kReady && kernel_words_.rseq() != 0 && !engine_->alone()) LeaveSequence();
+  if (state_ == State::kReady && !engine_->alone()) LeaveSequence();
   if (state_ == State::kReady) {
     if (engine_->session().flush_due()) sync_.LogHash();
     Sync();
@@ -52,7 +48,7 @@ void ThreadEngine::RunLegs(uint64_t begun_ns) {
       std::optional<TraceeStop> stop = AwaitStop();
       if (!stop.has_value()) break;
       OnStop(*std::move(stop));
-      // Not before: of a call that has not begun nobody knows what it is going to store.
+      // A turn does not end before a call begins: what it will store is not known then.
       if (state_ == State::kReady && (std::exchange(yields_, false) ||
                                       clock_.IsOver(Now(), /*after_call=*/true, others_wait))) {
         break;
@@ -67,13 +63,19 @@ void ThreadEngine::RunLegs(uint64_t begun_ns) {
   }
 }
 
-// A turn must not end within a restartable sequence: it would not be started over.
-void ThreadEngine::LeaveSequence() {
+// Whether the thread is in a restartable sequence.
+bool ThreadEngine::InSequence() const {
+  const uint64_t rseq = kernel_words_.rseq();
+  if (rseq == 0) return false;
   const auto read = [this](uint64_t address, absl::Span<uint8_t> out) {
     return cpu_->ReadHeld(address, out) || tracee_->memory().Read(address, out);
   };
-  const uint64_t rseq = kernel_words_.rseq();
-  for (int i = 0; i < kMaxSequenceSteps && SequenceAt(rseq, cpu_->pc(), read).has_value(); ++i) {
+  return SequenceAt(rseq, cpu_->pc(), read).has_value();
+}
+
+// A turn must not end within a restartable sequence: it would not be started over.
+void ThreadEngine::LeaveSequence() {
+  for (int i = 0; i < kMaxSequenceSteps && InSequence(); ++i) {
     if (cpu_->Step().stop == Stop::kLimit) continue;
     // What stopped it is dealt with in the next turn; only the abort handler is not entered.
     sync_.GoBack();
@@ -83,8 +85,8 @@ void ThreadEngine::LeaveSequence() {
 
 TurnClock::Leg ThreadEngine::NextLeg(bool short_leg) {
   const auto others_wait = [this] { return engine_->OthersWait(this); };
-  return clock_.NextLeg(cpu_->count(), std::min(next_light_keyframe_, checks_.next()),
-                        engine_->alone(), short_leg, others_wait);
+  return clock_.NextLeg(cpu_->count(), std::min(segments_.next(), checks_.next()), engine_->alone(),
+                        short_leg, others_wait);
 }
 
 void ThreadEngine::Turn() {
@@ -101,7 +103,7 @@ void ThreadEngine::Turn() {
   }
   const bool short_leg = !engine_->alone() || process_->limits_time();
   const TurnClock::Leg leg = NextLeg(short_leg);
-  if (engine_->scheduler().chaos()) pager_.TakeNotedWrites();
+  chaos_.BeginLeg();
   const uint64_t first = cpu_->count();
   const uint64_t started = engine_->session().NowNs();
   const RunResult result = cpu_->Run({.limit = leg.limit, .exact_limit = leg.exact});
@@ -110,7 +112,7 @@ void ThreadEngine::Turn() {
   process_->AddEmulatedTime(took);
   if (short_leg) clock_.NoteLeg(first, leg, result.stop == Stop::kLimit, took);
   const bool exact = result.stop == Stop::kLimit || result.stop == Stop::kSpecial;
-  if (exact && EndNearPlace(first)) return;
+  if (exact && EndEarlier(first)) return;
   switch (result.stop) {
     case Stop::kSpecial:
       OnSpecial();
@@ -128,57 +130,18 @@ void ThreadEngine::Turn() {
   }
 }
 
-// States since `first` near which threads meet, in order: of locked instructions, and of writes to
-// memory that other threads, or a signal's handler, may use.
-std::vector<uint64_t> ThreadEngine::MeetingPlacesSince(uint64_t first) {
-  std::vector<uint64_t> places;
-  // Each turn begins with writes to the stack, which other threads do not use.
-  const uint64_t stack = cpu_->registers().gpr[kRsp] - kStackInUse;
-  for (const auto& [page, count] : pager_.TakeNotedWrites()) {
-    if (page - stack >= 2 * kStackInUse) places.push_back(count);
-  }
-  const absl::Span<const uint64_t> orderable = sync_.OrderableSince(first);
-  places.insert(places.end(), orderable.begin(), orderable.end());
-  std::sort(places.begin(), places.end());
-  return places;
-}
-
-// With chaos, may end the turn near such a place, or deliver a pending signal there: goes back to
-// the sync point, and executes again up to there. False: it did not.
-bool ThreadEngine::EndNearPlace(uint64_t first) {
-  TurnScheduler& scheduler = engine_->scheduler();
-  if (!scheduler.chaos() || (engine_->alone() && !clock_.delays_signal())) return false;
-  const std::vector<uint64_t> places = MeetingPlacesSince(first);
-  const std::optional<size_t> chosen = scheduler.EndsAtPlace(thread(), places.size());
-  if (!chosen.has_value()) return false;
-  // Before `first` there may be a system call.
-  const uint64_t target = std::max(first + 1, places[*chosen] + scheduler.DistanceFromPlace());
-  if (target >= cpu_->count()) return false;
-  if (clock_.delays_signal()) clock_.MoveSignalTo(target);
+// With chaos, may end the turn, or deliver a pending signal, in an earlier state: goes back to the
+// sync point, and executes again up to there. False: it did not.
+bool ThreadEngine::EndEarlier(uint64_t first) {
+  const std::optional<uint64_t> end =
+      chaos_.EarlierEnd(thread(), cpu_.get(), first, engine_->alone());
+  if (!end.has_value()) return false;
   yields_ = true;
-  if (RunBackTo(target) || tracee_->IsStopped()) {
+  if (RunBackTo(*end) || tracee_->IsStopped()) {
     OnLimit();
   } else {
     OnVanished();
   }
-  return true;
-}
-
-// With chaos a signal may come later than it was noticed.
-bool ThreadEngine::SignalIsDue() {
-  if (!tracee_->HasDeliverableSignal()) {
-    if (clock_.ForgetSignal()) pager_.set_note_writes(ProcessPager::NoteWrites::kShared);
-    return false;
-  }
-  if (!engine_->scheduler().chaos()) return true;
-  if (!clock_.delays_signal()) {
-    clock_.DelaySignal(cpu_->count());
-    pager_.set_note_writes(ProcessPager::NoteWrites::kAll);
-    Sync();
-  }
-  if (!clock_.SignalIsDue(cpu_->count())) return false;
-  clock_.ForgetSignal();
-  pager_.set_note_writes(ProcessPager::NoteWrites::kShared);
   return true;
 }
 

@@ -64,7 +64,7 @@ void ProcessPager::MarkDirty(KnownPage* page) {
   written_.Add(page, cpu_->count(), witnesses_->HasSeveral(page->address));
 }
 
-void ProcessPager::BeCareful() {
+void ProcessPager::NoteSiblings() {
   if (std::exchange(has_siblings_, true)) return;
   written_.KeepPristine(true);
   importer_.set_others_import(true);

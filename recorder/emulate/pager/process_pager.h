@@ -92,7 +92,7 @@ class ProcessPager final : public Pager {
   void SetSpace(std::shared_ptr<const AddressSpace> space);
   // From now on other threads of the process exist. Requires: nothing was written to the view since
   // WriteBack.
-  void BeCareful();
+  void NoteSiblings();
 
   bool OnMissing(uint64_t page, Access access) override;
   bool OnFirstWrite(uint64_t page) override;

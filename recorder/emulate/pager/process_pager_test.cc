@@ -169,7 +169,7 @@ TEST_F(ProcessPagerTest, PagesNotUsedForASegmentAreForgotten) {
 }
 
 TEST_F(ProcessPagerTest, WhatLiesBetweenChangesIsWrittenIfNobodyElseStores) {
-  pager_->BeCareful();
+  pager_->NoteSiblings();
   Store(stack_ + 8, 0x55);
   Store(stack_ + 200, 0x56);
   PokeProcess(stack_ + 100, InProcess(stack_ + 100) + 1);  // which breaks the promise below
@@ -183,7 +183,7 @@ TEST_F(ProcessPagerTest, WhatLiesBetweenChangesIsWrittenIfNobodyElseStores) {
 }
 
 TEST_F(ProcessPagerTest, OnlyChangedBytesAreWrittenIfOthersMayStore) {
-  pager_->BeCareful();
+  pager_->NoteSiblings();
   Store(stack_ + 8, 0x55);
   Store(stack_ + 10, 0x56);
   PokeProcess(stack_ + 9, 0x77);

@@ -1,4 +1,4 @@
-#include "recorder/emulate/memory_hashes.h"
+#include "recorder/emulate/sync/memory_hashes.h"
 
 #include <algorithm>
 

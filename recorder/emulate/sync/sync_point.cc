@@ -1,4 +1,4 @@
-#include "recorder/emulate/sync_point.h"
+#include "recorder/emulate/sync/sync_point.h"
 
 #include <algorithm>
 #include <type_traits>

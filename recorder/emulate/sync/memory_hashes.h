@@ -5,8 +5,8 @@
 //
 // Borrows everything it is made of. Not copyable. One host thread.
 
-#ifndef HINDSIGHT_RECORDER_EMULATE_MEMORY_HASHES_H_
-#define HINDSIGHT_RECORDER_EMULATE_MEMORY_HASHES_H_
+#ifndef HINDSIGHT_RECORDER_EMULATE_SYNC_MEMORY_HASHES_H_
+#define HINDSIGHT_RECORDER_EMULATE_SYNC_MEMORY_HASHES_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -46,4 +46,4 @@ class MemoryHashes {
 
 }  // namespace hindsight
 
-#endif  // HINDSIGHT_RECORDER_EMULATE_MEMORY_HASHES_H_
+#endif  // HINDSIGHT_RECORDER_EMULATE_SYNC_MEMORY_HASHES_H_

@@ -5,8 +5,8 @@
 #include <memory>
 
 #include "gtest/gtest.h"
-#include "recorder/emulate/memory_hashes.h"
 #include "recorder/emulate/pager/process_pager.h"
+#include "recorder/emulate/sync/memory_hashes.h"
 #include "recorder/log/fake_trace_writer.h"
 #include "recorder/ptrace/true_process.h"
 #include "tracefmt/memory_hash.h"
@@ -23,7 +23,7 @@ class View {
     cpu_ = *Cpu::Create(&pager);
     pager.set_cpu(cpu_.get());
     pager.SetSpace(std::move(space));
-    pager.BeCareful();
+    pager.NoteSiblings();
   }
 
   ~View() { pager.Leave(); }  // while the view's pages are there

@@ -11,8 +11,8 @@
 //
 // Borrows the pager and the log; the Cpu from Start on. Not copyable. One host thread.
 
-#ifndef HINDSIGHT_RECORDER_EMULATE_SYNC_POINT_H_
-#define HINDSIGHT_RECORDER_EMULATE_SYNC_POINT_H_
+#ifndef HINDSIGHT_RECORDER_EMULATE_SYNC_SYNC_POINT_H_
+#define HINDSIGHT_RECORDER_EMULATE_SYNC_SYNC_POINT_H_
 
 #include <cstdint>
 #include <vector>
@@ -84,4 +84,4 @@ class SyncPoint {
 
 }  // namespace hindsight
 
-#endif  // HINDSIGHT_RECORDER_EMULATE_SYNC_POINT_H_
+#endif  // HINDSIGHT_RECORDER_EMULATE_SYNC_SYNC_POINT_H_

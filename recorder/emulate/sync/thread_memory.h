@@ -9,8 +9,8 @@
 //
 // Borrows everything it is made of. Not copyable. One host thread.
 
-#ifndef HINDSIGHT_RECORDER_EMULATE_THREAD_MEMORY_H_
-#define HINDSIGHT_RECORDER_EMULATE_THREAD_MEMORY_H_
+#ifndef HINDSIGHT_RECORDER_EMULATE_SYNC_THREAD_MEMORY_H_
+#define HINDSIGHT_RECORDER_EMULATE_SYNC_THREAD_MEMORY_H_
 
 #include <cstdint>
 #include <random>
@@ -100,4 +100,4 @@ class ThreadMemory {
 
 }  // namespace hindsight
 
-#endif  // HINDSIGHT_RECORDER_EMULATE_THREAD_MEMORY_H_
+#endif  // HINDSIGHT_RECORDER_EMULATE_SYNC_THREAD_MEMORY_H_

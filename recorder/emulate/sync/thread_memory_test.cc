@@ -1,4 +1,4 @@
-#include "recorder/emulate/thread_memory.h"
+#include "recorder/emulate/sync/thread_memory.h"
 
 #include <gtest/gtest.h>
 #include <sys/syscall.h>
