@@ -109,7 +109,7 @@ void ProcessImage::FollowForeignMappings() {
   }
   if (foreign_->version() == foreign_version_) return;
   foreign_version_ = foreign_->version();
-  space_->AskElsewhere();
+  space_->UpdateChangedElsewhere();
 }
 
 }  // namespace hindsight

@@ -14,7 +14,7 @@
 namespace hindsight {
 namespace {
 
-// What is older than this reaches the disk: what a killed recorder may lose.
+// Anything older than this has been written: how much a killed recorder may lose.
 constexpr std::chrono::milliseconds kFlushInterval(900);
 
 // Processes that end so soon after the program are recorded to their end: helpers whose pipe or
@@ -74,8 +74,8 @@ void RecordingSession::Finish(ProcessLog* log) { Keep(log->Finish(sequence_.last
 void RecordingSession::NoteProgramExit(int wait_status) {
   if (!program_exit_.has_value()) program_exit_ = now_();
   result_.wait_status = wait_status;
-  // A Ctrl-C can be meant for nobody else any more.
-  stop_.HeedInterrupts();
+  // A Ctrl-C can only be meant for the recorder from now on.
+  stop_.StopOnInterrupt();
 }
 
 bool RecordingSession::flush_due() const { return now_() - last_flush_ >= kFlushInterval; }
@@ -132,7 +132,7 @@ void RecordingSession::FinishTraces() {
 }
 
 absl::StatusOr<RecordResult> RecordingSession::Result() {
-  // Whatever it was, it was not about starting the program.
+  // The error did not come from starting the program.
   if (failed()) return absl::AbortedError(status_.message());
   if (logs_.empty()) {
     return absl::FailedPreconditionError(absl::StrCat(

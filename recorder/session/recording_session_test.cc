@@ -29,7 +29,7 @@ class FakeEngine final : public Engine {
   uint64_t living = 1;
 };
 
-// A recording whose clock stands still until the test moves it.
+// A recording whose clock is stopped until the test moves it.
 class RecordingSessionTest : public ::testing::Test {
  protected:
   RecordingSession& Begin() {
