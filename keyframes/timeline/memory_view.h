@@ -41,8 +41,8 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "keyframes/replay/segment_replay.h"
+#include "keyframes/state/memory_origin.h"
 #include "keyframes/state/process_state.h"
-#include "keyframes/timeline/memory_origin.h"
 #include "tracefmt/trace_reader.h"
 
 namespace hindsight {

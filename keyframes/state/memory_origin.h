@@ -18,8 +18,8 @@
 //
 // Borrows trace and process state. Immutable after its constructor: any number of host threads.
 
-#ifndef HINDSIGHT_KEYFRAMES_TIMELINE_MEMORY_ORIGIN_H_
-#define HINDSIGHT_KEYFRAMES_TIMELINE_MEMORY_ORIGIN_H_
+#ifndef HINDSIGHT_KEYFRAMES_STATE_MEMORY_ORIGIN_H_
+#define HINDSIGHT_KEYFRAMES_STATE_MEMORY_ORIGIN_H_
 
 #include <cstdint>
 #include <vector>
@@ -104,4 +104,4 @@ class MemoryOrigins {
 
 }  // namespace hindsight
 
-#endif  // HINDSIGHT_KEYFRAMES_TIMELINE_MEMORY_ORIGIN_H_
+#endif  // HINDSIGHT_KEYFRAMES_STATE_MEMORY_ORIGIN_H_

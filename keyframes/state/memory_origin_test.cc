@@ -1,4 +1,4 @@
-#include "keyframes/timeline/memory_origin.h"
+#include "keyframes/state/memory_origin.h"
 
 #include <sys/mman.h>
 #include <sys/syscall.h>
