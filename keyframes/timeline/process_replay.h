@@ -30,7 +30,7 @@
 #include "keyframes/timeline/parent_memory.h"
 #include "keyframes/timeline/run_request.h"
 #include "keyframes/timeline/thread_timeline.h"
-#include "keyframes/timeline/timeline.h"
+#include "keyframes/timeline/timeline_options.h"
 #include "tracefmt/trace_reader.h"
 
 namespace hindsight {
@@ -74,7 +74,7 @@ class ProcessReplay final : private ThreadHost, private ThreadViews {
   // Watched memory that threads imported without its having been known, since LookFor.
   std::vector<std::pair<int32_t, ThreadStops::UnknownImport>> TakeUnknownImports();
 
-  Timeline::Statistics statistics() const;
+  TimelineStatistics statistics() const;
 
  private:
   // ThreadHost and ThreadViews.

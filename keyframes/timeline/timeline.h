@@ -34,18 +34,10 @@
 #include "keyframes/state/schedule.h"
 #include "keyframes/state/thread_state.h"
 #include "keyframes/timeline/run_request.h"
+#include "keyframes/timeline/timeline_options.h"
 #include "tracefmt/trace_reader.h"
 
 namespace hindsight {
-
-struct TimelineOptions {
-  // Page pre-images that checkpoints may hold, all segments together.
-  uint64_t checkpoint_bytes = uint64_t{512} << 20;
-  // Contents of earlier segments' pages kept for reading memory.
-  uint64_t view_cache_bytes = uint64_t{256} << 20;
-  // Host threads that search backward; 0: one per core.
-  int search_threads = 0;
-};
 
 class Timeline {
  public:
@@ -103,13 +95,7 @@ class Timeline {
   // Runs until something in `request` stops it. At an end it says so at once.
   absl::StatusOr<RunStop> Run(const RunRequest& request);
 
-  // What the time travel costs, for `monitor` and the benchmarks.
-  struct Statistics {
-    uint64_t checkpoints = 0;
-    uint64_t checkpoint_bytes = 0;
-    uint64_t states_replayed = 0;
-  };
-  Statistics statistics() const;
+  TimelineStatistics statistics() const;
 
  private:
   struct Impl;
