@@ -140,6 +140,7 @@ int RunRecording(const RecordOptions& record, bool quiet) {
 struct RecordValues {
   std::string engine = NameOf(RecordOptions().engine);
   std::string cpu = NameOf(RecordOptions().cpu);
+  std::string memory_model = MemoryModelName(RecordOptions().memory_model);
   ChildrenValue children;
   EnvironmentValue environment;
   bool quiet = false;
@@ -217,7 +218,7 @@ void AddTraceContentOptions(Options* options, RecordOptions* record, RecordValue
                "Whether the trace lists the environment of the processes: all or none. With none, "
                "the copy in their memory is still recorded.");
   options->Add(
-      "memory-model", &record->memory_model, "NAME",
+      "memory-model", &values->memory_model, "NAME",
       "Which events are ordered across threads: kernel (system calls, signals and the like), "
       "fence (also locked instructions and fences), acqrel (also stores) or load (also "
       "loads).");
@@ -255,8 +256,8 @@ void AddEngineOptions(Options* options, RecordOptions* record, RecordValues* val
 std::string Check(const RecordOptions& record, const RecordValues& values) {
   if (!EngineNamed(values.engine)) return absl::StrCat("unknown engine ", values.engine);
   if (!CpuModelNamed(values.cpu)) return absl::StrCat("unknown cpu ", values.cpu);
-  if (!ParseMemoryModel(record.memory_model)) {
-    return absl::StrCat("unknown memory model ", record.memory_model);
+  if (!ParseMemoryModel(values.memory_model)) {
+    return absl::StrCat("unknown memory model ", values.memory_model);
   }
   if (record.quantum == 0) return "--quantum must not be 0";
   if (record.attach_pid < 0) return "--attach needs the pid of a process";
@@ -276,6 +277,7 @@ std::string Check(const RecordOptions& record, const RecordValues& values) {
 void Fill(const RecordValues& values, RecordOptions* record) {
   record->engine = *EngineNamed(values.engine);
   record->cpu = *CpuModelNamed(values.cpu);
+  record->memory_model = *ParseMemoryModel(values.memory_model);
   record->adapt_light_keyframes =
       record->light_keyframe_interval == RecordOptions().light_keyframe_interval;
   record->max_seconds = values.duration.seconds;

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "isa/cpuid.h"
+#include "isa/memory_model.h"
 #include "recorder/session/engine_kind.h"
 
 namespace hindsight {
@@ -41,7 +42,7 @@ struct RecordOptions {
   // imported again after each light keyframe.
   bool adapt_light_keyframes = false;
   uint64_t full_keyframe_interval = 2'000'000'000;
-  std::string memory_model = "fence";  // "kernel", "fence", "acqrel" or "load"
+  MemoryModel memory_model = MemoryModel::kFence;
   // What CPUID reports to the program.
   CpuModel cpu = CpuModel::kHost;
   ChildPolicy children = ChildPolicy::kFollow;

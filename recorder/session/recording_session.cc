@@ -23,11 +23,9 @@ constexpr std::chrono::milliseconds kGraceAfterProgram(200);
 
 }  // namespace
 
-RecordingSession::RecordingSession(const RecordOptions& options, MemoryModel model,
-                                   std::unique_ptr<RecordedPart> part, Trace trace,
-                                   std::function<Clock::time_point()> now)
+RecordingSession::RecordingSession(const RecordOptions& options, std::unique_ptr<RecordedPart> part,
+                                   Trace trace, std::function<Clock::time_point()> now)
     : options_(options),
-      model_(model),
       part_(std::move(part)),
       now_(std::move(now)),
       start_(now_()),

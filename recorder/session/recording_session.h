@@ -49,15 +49,14 @@ class RecordingSession {
   };
 
   // `trace` is that of the first process that will be recorded.
-  RecordingSession(const RecordOptions& options, MemoryModel model,
-                   std::unique_ptr<RecordedPart> part, Trace trace,
+  RecordingSession(const RecordOptions& options, std::unique_ptr<RecordedPart> part, Trace trace,
                    std::function<Clock::time_point()> now = Clock::now);
   RecordingSession(const RecordingSession&) = delete;
   RecordingSession& operator=(const RecordingSession&) = delete;
 
   const RecordOptions& options() const { return options_; }
   bool attached() const { return options_.attach_pid != 0; }
-  MemoryModel memory_model() const { return model_; }
+  MemoryModel memory_model() const { return options_.memory_model; }
   RecordedPart& part() { return *part_; }
   ProgressDisplay& progress() { return progress_; }
   Sequence* sequence() { return &sequence_; }
@@ -108,7 +107,6 @@ class RecordingSession {
   RecordProgress Progress(const Engine& engine) const;
 
   const RecordOptions options_;
-  const MemoryModel model_;
   const std::unique_ptr<RecordedPart> part_;
   const std::function<Clock::time_point()> now_;
   const Clock::time_point start_;

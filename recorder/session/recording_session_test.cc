@@ -38,8 +38,8 @@ class RecordingSessionTest : public ::testing::Test {
     auto writer = std::make_unique<FakeTraceWriter>();
     writer_ = writer.get();
     RecordingSession::Trace trace = {std::move(writer), Manifest()};
-    session_ = std::make_unique<RecordingSession>(options_, MemoryModel::kFence, *std::move(part),
-                                                  std::move(trace), [this] { return now_; });
+    session_ = std::make_unique<RecordingSession>(options_, *std::move(part), std::move(trace),
+                                                  [this] { return now_; });
     return *session_;
   }
   ProcessLog* Open(pid_t process, ProcessLog* parent = nullptr) {
