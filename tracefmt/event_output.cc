@@ -1,0 +1,46 @@
+#include "tracefmt/event_output.h"
+
+#include <utility>
+
+#include "base/status_macros.h"
+#include "tracefmt/event_codec.h"
+#include "tracefmt/storage/message.h"
+#include "tracefmt/trace.capnp.h"
+
+namespace hindsight {
+
+absl::Status EventOutput::Create(const OutputDirectory& directory) {
+  ASSIGN_OR_RETURN(file_, AppendFile::Create(directory, "events", output_->bytes_written()));
+  return absl::OkStatus();
+}
+
+absl::Status EventOutput::Append(const ProcessEvent& event) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  waiting_.push_back(event);
+  ++count_;
+  waiting_bytes_ += EventBytes(event);
+  return waiting_bytes_ < kBlockBytes ? absl::OkStatus() : PostLocked();
+}
+
+absl::Status EventOutput::Post() {
+  std::lock_guard<std::mutex> lock(mutex_);
+  return PostLocked();
+}
+
+absl::Status EventOutput::PostLocked() {
+  if (waiting_.empty()) return absl::OkStatus();
+  auto events = std::make_shared<std::vector<ProcessEvent>>(std::exchange(waiting_, {}));
+  const size_t bytes = std::exchange(waiting_bytes_, 0);
+  return output_->queue()->Post([this, events, bytes] {
+    capnp::MallocMessageBuilder message(bytes / sizeof(capnp::word) + 64);
+    BuildEvents(*events, message.initRoot<wire::EventBlock>());
+    return AppendMessage(file_.get(), BlockKind::kEvents, output_->encoder(), message);
+  });
+}
+
+uint64_t EventOutput::count() const {
+  std::lock_guard<std::mutex> lock(mutex_);
+  return count_;
+}
+
+}  // namespace hindsight
