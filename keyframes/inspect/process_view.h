@@ -1,7 +1,7 @@
 // What a process looks like at one position: the read-only questions that every front end asks,
 // whoever it answers to (a debug session, a writer of core files, a sequence of snapshots).
 //
-// An implementation answers for the position where it stands at the time of the call. The questions
+// An implementation answers for its position at the time of the call. The questions
 // that follow pointers in the process's memory take the memory to follow them in: a front end that
 // overlays the process with changes of its own (a function called from gdb may have loaded a
 // library) passes the memory with those changes.

@@ -22,7 +22,7 @@ class NoPager final : public Pager {
   bool OnFirstWrite(uint64_t) override { return true; }
 };
 
-// Stands at the first count of a segment, with none of its records applied.
+// At the first count of a segment, with none of its records applied.
 class RecordApplierTest : public testing::Test {
  protected:
   void SetUp() override {

@@ -202,7 +202,7 @@ absl::StatusOr<MemoryView::Findings> MemoryView::AskThreads(const Question& ques
   return findings;
 }
 
-// What `thread` has of the page in the segment it stands in. False if it has not come upon it
+// What `thread` has of the page in its present segment. False if it has not come upon it
 // there.
 absl::StatusOr<bool> MemoryView::AskPresent(const Question& question, int32_t thread,
                                             Findings* findings) {

@@ -144,7 +144,7 @@ absl::StatusOr<std::string> Monitor::Back(const Question& question) {
   Visit(question.selected);
   const std::optional<Place> place = places_.Back();
   absl::StatusOr<std::string> where = Return(place, question);
-  if (!where.ok() && place.has_value()) places_.Forward();  // interrupted: it stands where it was
+  if (!where.ok() && place.has_value()) places_.Forward();  // interrupted: it is where it was
   return where;
 }
 

@@ -1,5 +1,6 @@
 // A recorded process as a debug session sees it: what Timeline, TimelineView, DivertedProcess and
-// Monitor answer, in the terms of the Target interface (most of its methods are that interface).
+// Monitor answer, in the terms of the Target interface. Its many methods are that interface's, and
+// mostly pass a question on.
 //
 // Borrows the trace, which must outlive it. Not copyable, not movable. One thread at a time.
 
