@@ -139,9 +139,9 @@ class Running {
   int status_ = -1;
 };
 
-std::vector<ThreadToDetach> AsTheyAre(const std::vector<AttachedThread>& threads) {
+std::vector<ThreadToDetach> AsTheyAre(const std::vector<StoppedThread>& threads) {
   std::vector<ThreadToDetach> result;
-  for (const AttachedThread& thread : threads) result.push_back({.thread = thread.thread});
+  for (const StoppedThread& thread : threads) result.push_back({.thread = thread.thread});
   return result;
 }
 

@@ -85,11 +85,11 @@ absl::StatusOr<RecordResult> RecordLaunched(const RecordOptions& options,
 
 absl::StatusOr<RecordResult> RecordAttached(const RecordOptions& options,
                                             std::unique_ptr<RecordedPart> part) {
-  ASSIGN_OR_RETURN(const std::vector<AttachedThread> attached,
+  ASSIGN_OR_RETURN(const std::vector<StoppedThread> attached,
                    AttachToProcess(options.attach_pid, TraceOptions() & ~PTRACE_O_EXITKILL));
   std::vector<StoppedThread> threads;
   std::vector<ThreadToDetach> detach;
-  for (const AttachedThread& thread : attached) {
+  for (const StoppedThread& thread : attached) {
     threads.push_back({thread.thread, thread.group_stop});
     detach.push_back({thread.thread});
   }

@@ -25,7 +25,7 @@ EmulateEngine::~EmulateEngine() {
   for (const auto& [thread, engine] : tasks_.threads()) waitpid(thread, nullptr, __WALL);
 }
 
-absl::Status EmulateEngine::Record(pid_t process, absl::Span<const NativeThread> threads) {
+absl::Status EmulateEngine::Record(pid_t process, absl::Span<const StoppedThread> threads) {
   const absl::Status begun = Begin(process, threads);
   if (!begun.ok() && !session_->attached()) return begun;
   session_->Keep(begun);  // a process that was there before is let go of below
@@ -38,7 +38,7 @@ absl::Status EmulateEngine::Record(pid_t process, absl::Span<const NativeThread>
   return absl::OkStatus();
 }
 
-absl::Status EmulateEngine::Begin(pid_t process, absl::Span<const NativeThread> threads) {
+absl::Status EmulateEngine::Begin(pid_t process, absl::Span<const StoppedThread> threads) {
   session_->SetProgram(process);
   if (session_->part().Includes(process)) return new_tasks_.Record(process, threads);
   native_runs_.Run(process, threads);
@@ -173,7 +173,7 @@ bool EmulateEngine::OnExec(ThreadEngine* engine, int status) {
   return true;
 }
 
-void EmulateEngine::OnReached(pid_t process, absl::Span<const NativeThread> threads) {
+void EmulateEngine::OnReached(pid_t process, absl::Span<const StoppedThread> threads) {
   RecordedProcess* const paused = tasks_.FindPaused(process);
   session_->Keep(paused != nullptr ? new_tasks_.RecordAgain(paused, threads)
                                    : new_tasks_.Record(process, threads));

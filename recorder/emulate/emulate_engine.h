@@ -38,7 +38,7 @@ class EmulateEngine final : public Engine, private NativeRuns::Client {
   explicit EmulateEngine(RecordingSession* session);
   ~EmulateEngine() override;
 
-  absl::Status Record(pid_t process, absl::Span<const NativeThread> threads) override;
+  absl::Status Record(pid_t process, absl::Span<const StoppedThread> threads) override;
   uint64_t open_instructions() const override;
   uint64_t living_processes() const override;
 
@@ -75,11 +75,11 @@ class EmulateEngine final : public Engine, private NativeRuns::Client {
 
  private:
   // NativeRuns::Client
-  void OnReached(pid_t process, absl::Span<const NativeThread> threads) override;
+  void OnReached(pid_t process, absl::Span<const StoppedThread> threads) override;
   void OnEnded(pid_t process, int wait_status) override;
   void OnUnrecorded() override { NoteUnrecorded(); }
 
-  absl::Status Begin(pid_t process, absl::Span<const NativeThread> threads);
+  absl::Status Begin(pid_t process, absl::Span<const StoppedThread> threads);
   void Loop();
   bool TakeStops(bool block);
   void OnStatus(pid_t thread, int status);

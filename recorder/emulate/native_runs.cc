@@ -9,13 +9,13 @@
 
 namespace hindsight {
 
-void DetachStopped(pid_t process, absl::Span<const NativeThread> threads) {
+void DetachStopped(pid_t process, absl::Span<const StoppedThread> threads) {
   std::vector<ThreadToDetach> detach;
-  for (const NativeThread& thread : threads) detach.push_back({thread.thread});
+  for (const StoppedThread& thread : threads) detach.push_back({thread.thread});
   (void)DetachFromProcess(process, detach, {});
 }
 
-void NativeRuns::Run(pid_t process, absl::Span<const NativeThread> threads) {
+void NativeRuns::Run(pid_t process, absl::Span<const StoppedThread> threads) {
   auto places = [this, process] { return part_->StartPlaces(process); };
   const bool guarded = options_.attach_pid != 0;
   runs_.push_back({process, std::make_unique<BreakpointRun>(process, std::move(places), guarded)});
@@ -80,7 +80,7 @@ void NativeRuns::Reach(Iterator native) {
 }
 
 void NativeRuns::OnFork(pid_t parent, pid_t child, bool after_exec) {
-  const NativeThread first = {.thread = child};
+  const StoppedThread first = {.thread = child};
   if (options_.children == ChildPolicy::kNone) {
     LetChildGo(child, parent, options_.attach_pid == 0);
   } else if (after_exec && part_->Includes(child)) {

@@ -30,7 +30,7 @@ class NativeRuns {
     virtual ~Client() = default;
     // The process, all of whose `threads` are stopped, is recorded from here on, and not run
     // natively any more.
-    virtual void OnReached(pid_t process, absl::Span<const NativeThread> threads) = 0;
+    virtual void OnReached(pid_t process, absl::Span<const StoppedThread> threads) = 0;
     virtual void OnEnded(pid_t process, int wait_status) = 0;
     // A task runs from now on that is not recorded.
     virtual void OnUnrecorded() = 0;
@@ -43,7 +43,7 @@ class NativeRuns {
   NativeRuns& operator=(const NativeRuns&) = delete;
 
   // Runs `process`, all of whose `threads` are stopped.
-  void Run(pid_t process, absl::Span<const NativeThread> threads);
+  void Run(pid_t process, absl::Span<const StoppedThread> threads);
   bool empty() const { return runs_.empty(); }
   std::vector<pid_t> processes() const;
 
@@ -78,7 +78,7 @@ class NativeRuns {
 };
 
 // Lets a stopped process run on alone.
-void DetachStopped(pid_t process, absl::Span<const NativeThread> threads);
+void DetachStopped(pid_t process, absl::Span<const StoppedThread> threads);
 
 }  // namespace hindsight
 

@@ -17,7 +17,7 @@ namespace {
 
 class FakeClient final : public NativeRuns::Client {
  public:
-  void OnReached(pid_t process, absl::Span<const NativeThread> threads) override {
+  void OnReached(pid_t process, absl::Span<const StoppedThread> threads) override {
     reached.push_back(process);
     DetachStopped(process, threads);
   }
@@ -44,7 +44,7 @@ class NativeRunsTest : public ::testing::Test {
     ASSERT_TRUE(command.ok()) << command.status();
     auto pid = LaunchTraced(*command);
     ASSERT_TRUE(pid.ok()) << pid.status();
-    const NativeThread first = {.thread = *pid};
+    const StoppedThread first = {.thread = *pid};
     runs_->Run(*pid, {&first, 1});
   }
   // Until no process runs natively.

@@ -30,9 +30,9 @@ void Describe(pid_t process, bool with_environment, Manifest* manifest) {
 
 }  // namespace
 
-absl::Status NewTasks::Record(pid_t process, absl::Span<const NativeThread> stopped) {
+absl::Status NewTasks::Record(pid_t process, absl::Span<const StoppedThread> stopped) {
   RecordingSession& session = engine_->session();
-  std::vector<NativeThread> threads(stopped.begin(), stopped.end());
+  std::vector<StoppedThread> threads(stopped.begin(), stopped.end());
   RETURN_IF_ERROR(SettleThreads(process, absl::MakeSpan(threads)));
   engine_->foreign_mappings().Forget();
   Manifest manifest = session.manifest();
@@ -46,7 +46,7 @@ absl::Status NewTasks::Record(pid_t process, absl::Span<const NativeThread> stop
     return log.status();
   }
   auto recorded = std::make_unique<RecordedProcess>(engine_, *log, Tracee::Adopt(process, first));
-  for (const NativeThread& thread : absl::MakeSpan(threads).subspan(1)) {
+  for (const StoppedThread& thread : absl::MakeSpan(threads).subspan(1)) {
     recorded->AddThread(Tracee::Adopt(process, thread.thread), 0);
   }
   Begin(engine_->tasks().AddProcess(std::move(recorded)), threads);
@@ -54,8 +54,8 @@ absl::Status NewTasks::Record(pid_t process, absl::Span<const NativeThread> stop
 }
 
 absl::Status NewTasks::RecordAgain(RecordedProcess* process,
-                                   absl::Span<const NativeThread> stopped) {
-  std::vector<NativeThread> threads(stopped.begin(), stopped.end());
+                                   absl::Span<const StoppedThread> stopped) {
+  std::vector<StoppedThread> threads(stopped.begin(), stopped.end());
   RETURN_IF_ERROR(SettleThreads(process->pid(), absl::MakeSpan(threads)));
   engine_->foreign_mappings().Forget();
   RETURN_IF_ERROR(process->ResumeRecording(threads));
@@ -63,8 +63,8 @@ absl::Status NewTasks::RecordAgain(RecordedProcess* process,
   return engine_->session().status();
 }
 
-void NewTasks::Begin(RecordedProcess* process, absl::Span<const NativeThread> threads) {
-  for (const NativeThread& thread : threads) {
+void NewTasks::Begin(RecordedProcess* process, absl::Span<const StoppedThread> threads) {
+  for (const StoppedThread& thread : threads) {
     ThreadEngine* engine = process->Find(thread.thread);
     engine_->tasks().AddThread(engine);
     engine->StartWithoutTurn();
@@ -96,7 +96,7 @@ NewTask NewTasks::OnBirth(ThreadEngine* parent, RecordedProcess* process, const 
     return made;
   }
   if (options.children == ChildPolicy::kOnly && !engine_->session().part().Includes(made.process)) {
-    const NativeThread first = {.thread = stop.task};
+    const StoppedThread first = {.thread = stop.task};
     parent->affinity().Free(stop.task);
     engine_->native_runs().Run(made.process, {&first, 1});
     return made;

@@ -37,9 +37,9 @@ class NewTasks {
 
   // Records the stopped process from here on. If it cannot be recorded, it runs on alone. Returns
   // the first error of the whole recording.
-  absl::Status Record(pid_t process, absl::Span<const NativeThread> threads);
+  absl::Status Record(pid_t process, absl::Span<const StoppedThread> threads);
   // The same of a process whose recording has paused.
-  absl::Status RecordAgain(RecordedProcess* process, absl::Span<const NativeThread> threads);
+  absl::Status RecordAgain(RecordedProcess* process, absl::Span<const StoppedThread> threads);
   // `parent`, in state `parent_count` and in a system call, has reported `stop`: a birth.
   NewTask OnBirth(ThreadEngine* parent, RecordedProcess* process, const TraceeStop& stop,
                   uint64_t parent_count);
@@ -48,7 +48,7 @@ class NewTasks {
 
  private:
   void AwaitBirth(pid_t task);
-  void Begin(RecordedProcess* process, absl::Span<const NativeThread> threads);
+  void Begin(RecordedProcess* process, absl::Span<const StoppedThread> threads);
   absl::Status MakeProcess(ThreadEngine* parent, RecordedProcess* process, const TraceeStop& stop,
                            uint64_t parent_count);
 

@@ -138,7 +138,7 @@ void RecordedProcess::ReachStop() {
     LetGo(reason);
     return;
   }
-  std::vector<NativeThread> threads;
+  std::vector<StoppedThread> threads;
   for (const auto& engine : threads_) {
     engine_->tasks().RemoveThread(engine->thread());
     if (engine->Suspend(reason)) threads.push_back({.thread = engine->thread()});
@@ -147,7 +147,7 @@ void RecordedProcess::ReachStop() {
   engine_->native_runs().Run(pid(), threads);
 }
 
-absl::Status RecordedProcess::ResumeRecording(absl::Span<const NativeThread> threads) {
+absl::Status RecordedProcess::ResumeRecording(absl::Span<const StoppedThread> threads) {
   const std::unique_ptr<Tracee> first = Tracee::Adopt(pid(), threads.front().thread);
   if (const std::string program = ExecutablePath(pid()); program != image_.program()) {
     OnExec(program);
@@ -155,7 +155,7 @@ absl::Status RecordedProcess::ResumeRecording(absl::Span<const NativeThread> thr
   } else {
     RETURN_IF_ERROR(image_.ReloadMap(first.get(), nullptr, 0));
   }
-  for (const NativeThread& thread : threads) {
+  for (const StoppedThread& thread : threads) {
     ThreadEngine* engine = Find(thread.thread);
     if (engine == nullptr) {
       AddThread(Tracee::Adopt(pid(), thread.thread), 0);

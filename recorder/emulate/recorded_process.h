@@ -80,7 +80,7 @@ class RecordedProcess {
   // One of its threads is where recording is to stop: for good, or until it is where it starts.
   void ReachStop();
   // Goes on after a gap with these threads, all of them.
-  absl::Status ResumeRecording(absl::Span<const NativeThread> threads);
+  absl::Status ResumeRecording(absl::Span<const StoppedThread> threads);
   // It has ended while its recording paused.
   void NoteNativeExit(int wait_status);
   // Once after ResumeRecording.

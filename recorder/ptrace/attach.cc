@@ -101,18 +101,18 @@ class Attachment {
  public:
   explicit Attachment(pid_t pid) : pid_(pid) {}
   ~Attachment() {
-    for (const AttachedThread& thread : threads_) Detach(thread.thread);
+    for (const StoppedThread& thread : threads_) Detach(thread.thread);
   }
 
   absl::Status StopAll();
   absl::Status Settle() { return SettleThreads(pid_, absl::MakeSpan(threads_)); }
-  absl::StatusOr<std::vector<AttachedThread>> Keep(uintptr_t options);
+  absl::StatusOr<std::vector<StoppedThread>> Keep(uintptr_t options);
 
  private:
   absl::Status Stop(pid_t thread);
 
   const pid_t pid_;
-  std::vector<AttachedThread> threads_;
+  std::vector<StoppedThread> threads_;
 };
 
 // Once all known threads are stopped and there is no other, none can be made.
@@ -161,7 +161,7 @@ absl::Status Attachment::Stop(pid_t thread) {
 
 // A signal with a handler that has interrupted a call is what ends the call: it must be seen to
 // now, since the call is not in the registers any more afterwards.
-bool TakeSignals(pid_t pid, AttachedThread* thread) {
+bool TakeSignals(pid_t pid, StoppedThread* thread) {
   for (int i = 0; i < kMaxSignals && thread->group_stop == 0; ++i) {
     user_regs_struct registers;
     if (!GetRegisters(thread->thread, &registers)) return false;
@@ -179,7 +179,7 @@ bool TakeSignals(pid_t pid, AttachedThread* thread) {
   return true;
 }
 
-bool LeaveCall(const AttachedThread& thread) {
+bool LeaveCall(const StoppedThread& thread) {
   user_regs_struct registers;
   if (!GetRegisters(thread.thread, &registers)) return false;
   if (!IsInterrupted(registers)) return true;
@@ -193,8 +193,8 @@ bool LeaveCall(const AttachedThread& thread) {
   return ptrace(PTRACE_SETREGS, thread.thread, nullptr, &registers) == 0;
 }
 
-absl::StatusOr<std::vector<AttachedThread>> Attachment::Keep(uintptr_t options) {
-  for (const AttachedThread& thread : threads_) {
+absl::StatusOr<std::vector<StoppedThread>> Attachment::Keep(uintptr_t options) {
+  for (const StoppedThread& thread : threads_) {
     if (ptrace(PTRACE_SETOPTIONS, thread.thread, nullptr, options) != 0 &&
         !HasEnded(pid_, thread.thread)) {
       return absl::InternalError(absl::StrCat("PTRACE_SETOPTIONS: ", strerror(errno)));
@@ -255,12 +255,12 @@ user_regs_struct RegistersToResumeFrom(const user_regs_struct& stopped, bool cal
   return registers;
 }
 
-absl::Status SettleThreads(pid_t pid, absl::Span<AttachedThread> threads) {
+absl::Status SettleThreads(pid_t pid, absl::Span<StoppedThread> threads) {
   if (threads.empty()) return absl::OkStatus();
   // The process itself shows nothing if its first thread has ended.
   const MemoryMap map = MemoryMap::OfProcess(absl::StrCat("/proc/", threads[0].thread, "/maps"));
   const MapRegion* vdso = map.FindNamed("[vdso]");
-  for (AttachedThread& thread : threads) {
+  for (StoppedThread& thread : threads) {
     bool alive = TakeSignals(pid, &thread) && LeaveCall(thread);
     if (alive && vdso != nullptr) {
       alive = StepWhile(thread.thread, kMaxVdsoSteps,
@@ -271,7 +271,7 @@ absl::Status SettleThreads(pid_t pid, absl::Span<AttachedThread> threads) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::vector<AttachedThread>> AttachToProcess(pid_t pid, uintptr_t options) {
+absl::StatusOr<std::vector<StoppedThread>> AttachToProcess(pid_t pid, uintptr_t options) {
   RETURN_IF_ERROR(CheckAttachable(pid));
   Attachment attachment(pid);
   RETURN_IF_ERROR(attachment.StopAll());

@@ -22,8 +22,6 @@
 
 namespace hindsight {
 
-using AttachedThread = StoppedThread;
-
 // Seizes every thread of process `pid`, with these ptrace options, and stops it. The main thread
 // comes first, unless it has ended before the others. Then every thread
 //   - is in PTRACE_EVENT_STOP, between two instructions;
@@ -36,13 +34,13 @@ using AttachedThread = StoppedThread;
 // kNotFound (there is no process of this id, or it ended), kPermissionDenied (another user's, or
 // Yama forbids it), kFailedPrecondition (traced by another already, or a thread does not stop),
 // kInvalidArgument (a thread's id, a kernel thread, ourselves, not a program for x86-64).
-absl::StatusOr<std::vector<AttachedThread>> AttachToProcess(pid_t pid, uintptr_t options);
+absl::StatusOr<std::vector<StoppedThread>> AttachToProcess(pid_t pid, uintptr_t options);
 
 // What AttachToProcess does with threads that it has stopped, for those of a traced process that
 // were stopped otherwise (BreakpointRun): brings them to where recording may begin. Fills in
 // `group_stop` anew.
 // Requires: `threads` are all of the process's, in PTRACE_EVENT_STOP.
-absl::Status SettleThreads(pid_t pid, absl::Span<AttachedThread> threads);
+absl::Status SettleThreads(pid_t pid, absl::Span<StoppedThread> threads);
 
 // `stopped` are the registers of a thread in a ptrace stop in which no signal is about to be
 // delivered. If it waits in a system call that the stop has interrupted and the kernel would make

@@ -86,9 +86,9 @@ std::string Program(const std::string& name) {
   return self.substr(0, self.rfind('/')) + "/../testdata/" + name;
 }
 
-std::vector<ThreadToDetach> AsTheyAre(const std::vector<AttachedThread>& threads) {
+std::vector<ThreadToDetach> AsTheyAre(const std::vector<StoppedThread>& threads) {
   std::vector<ThreadToDetach> result;
-  for (const AttachedThread& thread : threads) result.push_back({.thread = thread.thread});
+  for (const StoppedThread& thread : threads) result.push_back({.thread = thread.thread});
   return result;
 }
 
@@ -109,7 +109,7 @@ TEST(AttachTest, AHundredTimesUnnoticed) {
     EXPECT_EQ(threads->at(0).thread, child.pid());
     const MemoryMap map = MemoryMap::OfProcess(absl::StrCat("/proc/", child.pid(), "/maps"));
     const MapRegion* vdso = map.FindNamed("[vdso]");
-    for (const AttachedThread& thread : *threads) {
+    for (const StoppedThread& thread : *threads) {
       EXPECT_EQ(thread.group_stop, 0);
       const user_regs_struct registers = RegistersOf(thread.thread);
       EXPECT_TRUE(registers.rip < vdso->start || registers.rip >= vdso->end);

@@ -125,13 +125,13 @@ void BreakpointRun::StepOver(pid_t thread) {
 
 // Threads.
 
-void BreakpointRun::Start(absl::Span<const NativeThread> threads, bool leave_places) {
+void BreakpointRun::Start(absl::Span<const StoppedThread> threads, bool leave_places) {
   threads_.clear();
   ForgetAll();
   hooks_.clear();
   outcome_.reset();
   passing_ = 0;
-  for (const NativeThread& thread : threads) {
+  for (const StoppedThread& thread : threads) {
     threads_[thread.thread] = {.stopped = true, .group_stop = thread.group_stop};
   }
   // The memory of a vfork child is its parent's until it executes a program.
@@ -226,8 +226,8 @@ void BreakpointRun::LetGuestsGo() {
   }
 }
 
-std::vector<NativeThread> BreakpointRun::threads() const {
-  std::vector<NativeThread> result;
+std::vector<StoppedThread> BreakpointRun::threads() const {
+  std::vector<StoppedThread> result;
   for (const auto& [thread, state] : threads_) {
     if (state.guest || !state.stopped) continue;
     const auto at = thread == process_ ? result.begin() : result.end();

@@ -56,8 +56,6 @@ struct NativeEvent {
   int wait_status = 0;
 };
 
-using NativeThread = StoppedThread;
-
 class BreakpointRun {
  public:
   struct Places {
@@ -77,7 +75,7 @@ class BreakpointRun {
   // Runs the process. A thread that is at one of the places counts as reaching it, unless
   // `leave_places`: then it is moved on first.
   // Requires: `threads` are all of its threads, stopped, with no signal about to be delivered.
-  void Start(absl::Span<const NativeThread> threads, bool leave_places = false);
+  void Start(absl::Span<const StoppedThread> threads, bool leave_places = false);
 
   // Whether a stop of `thread` is for OnStop: one of the process's threads, or a child of it that
   // is not recorded otherwise.
@@ -97,7 +95,7 @@ class BreakpointRun {
 
   // The process's threads as they are now, the first one first; after kReached and kStopped all of
   // them are stopped.
-  std::vector<NativeThread> threads() const;
+  std::vector<StoppedThread> threads() const;
 
  private:
   struct Thread {

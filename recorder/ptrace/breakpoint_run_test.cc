@@ -86,7 +86,7 @@ class BreakpointRunTest : public ::testing::Test {
     const long word = ptrace(PTRACE_PEEKTEXT, event.thread, event.address, nullptr);
     EXPECT_EQ(errno, 0);
     EXPECT_NE(word & 0xff, 0xcc);
-    for (const NativeThread& thread : run_->threads()) {
+    for (const StoppedThread& thread : run_->threads()) {
       EXPECT_EQ(ptrace(PTRACE_GETREGS, thread.thread, nullptr, &registers), 0);
     }
   }
