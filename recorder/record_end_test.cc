@@ -84,6 +84,36 @@ TEST_F(RecordTest, EndsWithTheProgramAndLeavesTheRestAlone) {
   EXPECT_EQ(Contents(late), "late\n");
 }
 
+TEST_F(RecordTest, EndOfAProgramThatIsNotRecordedItselfIsReported) {
+  options_.children = ChildPolicy::kOnly;
+  options_.only_program = "true";
+  Record({"sh", "-c", "/bin/true; exit 7"});
+  ASSERT_TRUE(WIFEXITED(result_.wait_status));
+  EXPECT_EQ(WEXITSTATUS(result_.wait_status), 7);
+  EXPECT_EQ(result_.processes, 1u);
+  ExpectExact();
+}
+
+TEST_F(RecordTest, ProgramThatIsNotRecordedItselfMayBeKilled) {
+  options_.children = ChildPolicy::kOnly;
+  options_.only_program = "true";
+  Record({"sh", "-c", "/bin/true; kill -KILL $$"});
+  ASSERT_TRUE(WIFSIGNALED(result_.wait_status));
+  EXPECT_EQ(WTERMSIG(result_.wait_status), SIGKILL);
+  ExpectExact();
+}
+
+// Its recorded helpers are given an instant more, as those of a recorded program are.
+TEST_F(RecordTest, EndsWithAProgramThatIsNotRecordedItself) {
+  options_.children = ChildPolicy::kOnly;
+  options_.only_program = "sleep";
+  const auto begun = std::chrono::steady_clock::now();
+  Record({"sh", "-c", "sleep 30 & echo done; exit 3"});
+  EXPECT_LT(std::chrono::steady_clock::now() - begun, std::chrono::seconds(20));
+  EXPECT_EQ(WEXITSTATUS(result_.wait_status), 3);
+  EXPECT_EQ(result_.processes_left, 1u);
+}
+
 TEST_F(RecordTest, WaitsForAllIfAskedTo) {
   options_.wait_for_all = true;
   const std::string late = directory_ + "/late";

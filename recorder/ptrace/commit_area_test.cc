@@ -78,6 +78,7 @@ class CommitAreaTest : public testing::Test {
         PatchVdso(MemoryMap::OfProcess("/proc/" + std::to_string(child_) + "/maps"), &memory);
     ASSERT_TRUE(patches.ok()) << patches.status();
     ASSERT_TRUE(FindVdsoCall(*patches).has_value());
+    stack_before_ = Stack();
     auto area = CommitArea::Install(child_, *FindVdsoCall(*patches));
     ASSERT_TRUE(area.ok()) << area.status();
     area_ = *std::move(area);
@@ -95,6 +96,15 @@ class CommitAreaTest : public testing::Test {
     munmap(shared_, sizeof(*shared_));
   }
 
+  // Of the child, around its stack pointer.
+  std::vector<uint8_t> Stack() const {
+    constexpr uint64_t kBelow = 8192, kAbove = 64;
+    user_regs_struct registers = {};
+    EXPECT_EQ(ptrace(PTRACE_GETREGS, child_, nullptr, &registers), 0);
+    std::vector<uint8_t> bytes(kBelow + kAbove);
+    EXPECT_TRUE(ProcessVmMemory(child_).Read(registers.rsp - kBelow, absl::MakeSpan(bytes)));
+    return bytes;
+  }
   size_t Write(absl::Span<const MemoryPiece> pieces) {
     return ProcessVmMemory(child_).WritePieces(pieces);
   }
@@ -136,6 +146,7 @@ class CommitAreaTest : public testing::Test {
 
   Shared* shared_ = nullptr;
   pid_t child_ = 0;
+  std::vector<uint8_t> stack_before_;  // without the area
   std::unique_ptr<CommitArea> area_;
   int slot_ = 0;
   user_regs_struct general_ = {};
@@ -143,6 +154,14 @@ class CommitAreaTest : public testing::Test {
   uint64_t mask_ = 0;
   std::vector<MemoryPiece> pieces_;
 };
+
+// Mapping and unmapping the area take some of the thread's stack for so long.
+TEST_F(CommitAreaTest, StackIsPutBackAfterCallsForTheRecorder) {
+  EXPECT_EQ(Stack(), stack_before_);
+  ASSERT_FALSE(stack_before_.empty());
+  area_->Remove(child_);
+  EXPECT_EQ(Stack(), stack_before_);
+}
 
 TEST_F(CommitAreaTest, AParkedThreadGoesOnAsItWas) {
   Park();
