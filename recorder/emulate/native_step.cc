@@ -66,7 +66,7 @@ void ThreadEngine::StepNatively(const Instruction& instruction, bool reload_map,
         return;
       case TraceeStopKind::kSignal:
         if (LogTrap(next)) next = Instruction{};
-        if (tracee_->Catches(stop.signal)) {
+        if (tracee_->signals().Catches(stop.signal)) {
           DeliverSignal(stop);
           return;
         }

@@ -13,7 +13,7 @@ bool ThreadEngine::MayCheckBlock() {
       process_->sharing().asynchronous() || pager_.has_shared_pages()) {
     return false;
   }
-  return !InSequence() && !tracee_->HasDeliverableSignal();
+  return !InSequence() && !tracee_->signals().HasDeliverable();
 }
 
 // The block is executed again afterwards, like any other.

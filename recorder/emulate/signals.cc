@@ -36,7 +36,7 @@ void ThreadEngine::DeliverSignal(TraceeStop stop) {
         transitions_.InterruptedCall(*call, handler, memory_.Reader());
       }
       transitions_.Signal(stop, handler);
-      tracee_->ForgetSignalMask();
+      tracee_->signals().Forget();
       // The frame may have made the stack grow.
       if (pager_.space().Find(handler.gpr[kRsp]) == nullptr) ReloadMap();
       if (call.has_value()) {

@@ -87,7 +87,7 @@ void ThreadEngine::OnCallStop(TraceeStop stop) {
       call_->MarkInterrupted();
       break;
     case TraceeStopKind::kSignal:
-      if (tracee_->Catches(stop.signal)) {
+      if (tracee_->signals().Catches(stop.signal)) {
         DeliverSignal(std::move(stop));
         return;
       }
@@ -143,7 +143,7 @@ void ThreadEngine::FinishSystemCall() {
   transitions_.SystemCall(*call_, after);
   const bool has_lent = TakeBackLentMemory();
   transitions_.Forks(*call_);
-  if (MayChangeSignalMask(call_->number())) tracee_->ForgetSignalMask();
+  if (MayChangeSignalMask(call_->number())) tracee_->signals().Forget();
   const auto result = static_cast<int64_t>(after.gpr[kRax]);
   engine_->session().progress().AfterCall(thread(), call_->number(), call_->arguments(), result,
                                           memory_.Reader());

@@ -142,7 +142,7 @@ void ThreadEngine::UseOwedTime() {
 void ThreadEngine::OnLimit() {
   sync_.Reach(cpu_->count());
   if (process_->limits_time()) UseOwedTime();
-  if (chaos_.SignalIsDue(tracee_->HasDeliverableSignal(), cpu_->count(), [this] { Sync(); })) {
+  if (chaos_.SignalIsDue(tracee_->signals().HasDeliverable(), cpu_->count(), [this] { Sync(); })) {
     RunOneNatively();
     return;
   }

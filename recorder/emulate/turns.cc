@@ -91,7 +91,7 @@ TurnClock::Leg ThreadEngine::NextLeg(bool short_leg) {
 
 void ThreadEngine::Turn() {
   // A signal that the call raised, or let through, comes before the next instruction.
-  const bool signaled = std::exchange(after_call_, false) && tracee_->HasDeliverableSignal();
+  const bool signaled = std::exchange(after_call_, false) && tracee_->signals().HasDeliverable();
   if (std::exchange(runs_natively_next_, false) || signaled) {
     RunOneNatively();
     return;

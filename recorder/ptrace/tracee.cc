@@ -19,7 +19,6 @@
 #include "base/check.h"
 #include "base/status_macros.h"
 #include "isa/host_registers.h"
-#include "recorder/process/signal_sets.h"
 #include "recorder/ptrace/launch.h"
 #include "recorder/ptrace/thread_stop.h"
 #include "recorder/ptrace/wait_status.h"
@@ -27,18 +26,13 @@
 namespace hindsight {
 namespace {
 
-constexpr uint64_t SignalBit(int signal) { return uint64_t{1} << (signal - 1); }
-
-// The kernel's sigset_t: 64 signals.
-constexpr size_t kSignalSetBytes = 8;
-
 constexpr uint64_t kNsPerSecond = 1'000'000'000;
 
 // Whether a SIGTRAP with this si_code means single-stepping: the trap itself, the end of a
 // stepped system call, a signal frame just built.
 bool IsStepTrap(int code) { return code == TRAP_TRACE || code == TRAP_BRKPT || code == SIGTRAP; }
 
-// Nanoseconds on a processor, as /proc/TID/schedstat tells.
+// Nanoseconds on a processor, as /proc/TID/schedstat reports.
 uint64_t UsedTime(const std::string& path) {
   UniqueFd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC));
   char text[64] = {};
@@ -63,7 +57,12 @@ std::unique_ptr<Tracee> Tracee::Adopt(pid_t process, pid_t thread) {
 }
 
 Tracee::Tracee(pid_t process, pid_t thread, bool owned)
-    : process_(process), thread_(thread), memory_(thread), owned_(owned), vectors_(XstateBytes()) {}
+    : process_(process),
+      thread_(thread),
+      memory_(thread),
+      signals_(process, thread),
+      owned_(owned),
+      vectors_(XstateBytes()) {}
 
 Tracee::~Tracee() {
   UseCommitArea(nullptr);
@@ -81,7 +80,7 @@ std::string Tracee::ProcPath(const char* name) const {
 
 bool Tracee::IsStopped() const {
   uint64_t mask;
-  return ptrace(PTRACE_GETSIGMASK, thread_, kSignalSetBytes, &mask) == 0;
+  return ptrace(PTRACE_GETSIGMASK, thread_, TraceeSignals::kSetBytes, &mask) == 0;
 }
 
 void Tracee::UseCommitArea(CommitArea* area) {
@@ -97,7 +96,7 @@ bool Tracee::Commit(absl::Span<const MemoryPiece> pieces, const RegisterFile& re
   RegistersToGeneral(registers, &general_);
   std::vector<uint8_t> vectors = vectors_;
   RegistersToXstate(registers, absl::MakeSpan(vectors));
-  const ThreadContext after = {general_, vectors, mask_};
+  const ThreadContext after = {general_, vectors, signals_.last_mask()};
   std::vector<MemoryPiece> plan = area_->PlanCommit(*slot_, after, pieces);
   if (!plan.empty()) return memory_.WritePieces(plan) == plan.size();
   // Too much for the area.
@@ -106,8 +105,8 @@ bool Tracee::Commit(absl::Span<const MemoryPiece> pieces, const RegisterFile& re
   return memory_.WritePieces(plan) == plan.size();
 }
 
-// Between two instructions a thread may stand for long: it must not be in a stop that is the end of
-// a single step, of whose SIGTRAP it would die with its tracer.
+// A thread may be stopped between two instructions for long: it must not be in a stop that is the
+// end of a single step, of whose SIGTRAP it would die with its tracer.
 void Tracee::LeaveTrap() {
   if (slot_.has_value()) held_status_ = LeaveStepTrap(thread_);
 }
@@ -116,12 +115,11 @@ void Tracee::LeaveTrap() {
 bool Tracee::Park() {
   if (parked_) return true;
   if (!slot_.has_value() || !GetRegisters(/*vectors=*/false, &committed_)) return false;
-  const uint64_t mask = signal_mask(), all = ~uint64_t{0};
+  const uint64_t mask = signals_.mask();
   const std::vector<MemoryPiece> plan = area_->PlanPark(*slot_, {general_, vectors_, mask});
   user_regs_struct parked = area_->Parked(*slot_, general_);
-  parked_ = mask_known_ && memory_.WritePieces(plan) == plan.size() &&
-            ptrace(PTRACE_SETREGS, thread_, nullptr, &parked) == 0 &&
-            ptrace(PTRACE_SETSIGMASK, thread_, kSignalSetBytes, &all) == 0;
+  parked_ = signals_.known() && memory_.WritePieces(plan) == plan.size() &&
+            ptrace(PTRACE_SETREGS, thread_, nullptr, &parked) == 0 && signals_.BlockAll();
   return parked_;
 }
 
@@ -143,8 +141,7 @@ void Tracee::Unpark() {
 
 bool Tracee::Unpark(const user_regs_struct& general) {
   parked_ = false;
-  return ptrace(PTRACE_SETSIGMASK, thread_, kSignalSetBytes, &mask_) == 0 &&
-         ptrace(PTRACE_SETREGS, thread_, nullptr, &general) == 0;
+  return signals_.PutBack() && ptrace(PTRACE_SETREGS, thread_, nullptr, &general) == 0;
 }
 
 bool Tracee::LoadVectors() {
@@ -194,21 +191,10 @@ bool Tracee::Resume(ResumeHow how, int signal) {
   if (parked_ && !SetRegisters(committed_)) return false;
   if (held_status_.has_value()) return true;
   how_ = how;
-  if (how == ResumeHow::kStep) LetStepTrapThrough(signal);
+  if (how == ResumeHow::kStep) signals_.BeforeStep(signal);
   general_known_ = false;
   const auto request = how == ResumeHow::kStep ? PTRACE_SINGLESTEP : PTRACE_SYSCALL;
   return ptrace(request, thread_, nullptr, signal) == 0;
-}
-
-// The kernel forces the step's SIGTRAP through a mask that blocks it, but resets its handler then.
-// So the mask must not block it; Interpret puts the program's mask back. With a signal to deliver
-// the mask is left alone, since it is saved in the frame: entering the handler raises no SIGTRAP.
-void Tracee::LetStepTrapThrough(int signal) {
-  uint64_t mask = signal_mask();
-  if ((mask & SignalBit(SIGTRAP)) == 0) return;
-  mask_changed_ = true;
-  mask &= ~SignalBit(SIGTRAP);
-  if (signal == 0) ptrace(PTRACE_SETSIGMASK, thread_, kSignalSetBytes, &mask);
 }
 
 bool Tracee::Listen() { return ptrace(PTRACE_LISTEN, thread_, nullptr, nullptr) == 0; }
@@ -275,9 +261,7 @@ TraceeStop Tracee::Interpret(int raw) {
       stop.siginfo.assign(reinterpret_cast<const char*>(&info), sizeof(info));
     }
   }
-  if (std::exchange(mask_changed_, false) && !stop.handler_entry) {
-    ptrace(PTRACE_SETSIGMASK, thread_, kSignalSetBytes, &mask_);
-  }
+  signals_.AfterStop(stop.handler_entry);
   if (stop.kind == TraceeStopKind::kStepped) LeaveTrap();
   return stop;
 }
@@ -287,7 +271,7 @@ bool Tracee::Interrupt() { return ptrace(PTRACE_INTERRUPT, thread_, nullptr, nul
 uint64_t Tracee::UseTime(uint64_t loop, uint64_t ns) {
   if (slot_.has_value() && !Park()) return 0;
   user_regs_struct before;
-  const uint64_t mask = signal_mask(), all = ~uint64_t{0};
+  signals_.mask();  // is put back at the end
   const uint64_t used_before = UsedTime(ProcPath("schedstat"));
   if (ptrace(PTRACE_GETREGS, thread_, nullptr, &before) != 0) return 0;
   user_regs_struct looping = before;
@@ -295,8 +279,7 @@ uint64_t Tracee::UseTime(uint64_t loop, uint64_t ns) {
   looping.orig_rax = ~uint64_t{0};  // in no system call that could be restarted
   // Should this process die, it goes on after the loop.
   if (parked_) looping = area_->Spinning(*slot_, before);
-  if (ptrace(PTRACE_SETSIGMASK, thread_, kSignalSetBytes, &all) != 0 ||
-      ptrace(PTRACE_SETREGS, thread_, nullptr, &looping) != 0 ||
+  if (!signals_.BlockAll() || ptrace(PTRACE_SETREGS, thread_, nullptr, &looping) != 0 ||
       ptrace(PTRACE_CONT, thread_, nullptr, 0) != 0) {
     return 0;
   }
@@ -308,11 +291,11 @@ uint64_t Tracee::UseTime(uint64_t loop, uint64_t ns) {
   while (waitid(P_PID, static_cast<id_t>(thread_), &stop, WEXITED | WSTOPPED | WNOWAIT | __WALL)) {
     if (errno != EINTR) return 0;
   }
-  // Whoever waits for it next is to see its end.
+  // Its end is left for the next wait.
   if (stop.si_code != CLD_TRAPPED && stop.si_code != CLD_STOPPED) return 0;
   const std::optional<WaitStatus> status = WaitForThread(thread_);
   ptrace(PTRACE_SETREGS, thread_, nullptr, &before);
-  if (!parked_) ptrace(PTRACE_SETSIGMASK, thread_, kSignalSetBytes, &mask);
+  if (!parked_) signals_.PutBack();
   // SIGSTOP cannot be blocked: it comes again.
   if (status.has_value() && status->kind == WaitStatus::Kind::kSignal) {
     syscall(SYS_tgkill, process_, thread_, status->signal);
@@ -321,33 +304,9 @@ uint64_t Tracee::UseTime(uint64_t loop, uint64_t ns) {
   return used == 0 ? ns : used;  // a kernel without that file
 }
 
-void Tracee::ForgetRegisters() { general_known_ = vectors_known_ = mask_known_ = parked_ = false; }
-
-uint64_t Tracee::signal_mask() {
-  if (!mask_known_) {
-    mask_known_ = ptrace(PTRACE_GETSIGMASK, thread_, kSignalSetBytes, &mask_) == 0;
-  }
-  return mask_;
-}
-
-bool Tracee::HasDeliverableSignal() {
-  for (const uint32_t queue : {0u, static_cast<uint32_t>(PTRACE_PEEKSIGINFO_SHARED)}) {
-    siginfo_t infos[16];
-    for (uint64_t offset = 0;; offset += std::size(infos)) {
-      __ptrace_peeksiginfo_args args = {offset, queue, std::size(infos)};
-      const long got = ptrace(PTRACE_PEEKSIGINFO, thread_, &args, infos);
-      if (got < 0) return true;  // vanished: running it on will tell
-      for (long i = 0; i < got; ++i) {
-        if ((signal_mask() & SignalBit(infos[i].si_signo)) == 0) return true;
-      }
-      if (got < static_cast<long>(std::size(infos))) break;
-    }
-  }
-  return false;
-}
-
-bool Tracee::Catches(int signal) const {
-  return (SignalSetsOf(process_, thread_).caught & SignalBit(signal)) != 0;
+void Tracee::ForgetRegisters() {
+  general_known_ = vectors_known_ = parked_ = false;
+  signals_.Forget();
 }
 
 void ClearTrapFlagAt(uint64_t address, Tracee* tracee) {

@@ -6,6 +6,9 @@
 //
 // The thread may vanish at any moment (SIGKILL, exit_group by another). Calls on a vanished thread
 // return false; the next Wait() says how it ended.
+//
+// It has more fields than most classes: what is known of the registers, and what of that is in
+// effect while the thread is parked in the commit area, changes together in each call.
 
 #ifndef HINDSIGHT_RECORDER_PTRACE_TRACEE_H_
 #define HINDSIGHT_RECORDER_PTRACE_TRACEE_H_
@@ -29,6 +32,7 @@
 #include "recorder/process/process_memory.h"
 #include "recorder/process/program_lookup.h"
 #include "recorder/ptrace/commit_area.h"
+#include "recorder/ptrace/tracee_signals.h"
 #include "recorder/ptrace/wait_status.h"
 
 namespace hindsight {
@@ -77,7 +81,7 @@ class Tracee {
   // A traced thread that exists already: attached to, or made by a traced one. Not owned.
   static std::unique_ptr<Tracee> Adopt(pid_t process, pid_t thread);
 
-  // Somebody else reaps it from now on.
+  // It is reaped elsewhere from now on.
   void Disown() { owned_ = false; }
   pid_t process() const { return process_; }
   pid_t thread() const { return thread_; }
@@ -87,6 +91,7 @@ class Tracee {
   // The process's memory, with the rights that the process has.
   const ProcessMemory& memory() const { return memory_; }
   ProcessMemory& memory() { return memory_; }
+  TraceeSignals& signals() { return signals_; }
   // Brings memory to `pieces` and the thread to `registers`, which SetRegisters or Resume puts into
   // effect. With a commit area both happen or neither, should this process die. Requires: stopped.
   bool Commit(absl::Span<const MemoryPiece> pieces, const RegisterFile& registers);
@@ -116,7 +121,7 @@ class Tracee {
   TraceeStop Wait(const std::function<void()>& on_tick);
   // The stop that has come already, if any.
   std::optional<TraceeStop> Poll();
-  // A stop of this thread that somebody else waited for, as waitpid reported it.
+  // A stop of this thread that was waited for elsewhere, as waitpid reported it.
   TraceeStop Interpret(int raw);
   // Waits for the stop of a running thread, brought about if need be.
   bool Interrupt();
@@ -127,23 +132,16 @@ class Tracee {
   // After an exec by another thread of the process, which has taken this one's place.
   void ForgetRegisters();
 
-  // Signals.
-  uint64_t signal_mask();  // blocked signals: bit N - 1 for signal N
-  void ForgetSignalMask() { mask_known_ = false; }
-  bool HasDeliverableSignal();
-  // Whether the process has a handler for `signal`.
-  bool Catches(int signal) const;
-
  private:
   Tracee(pid_t process, pid_t thread, bool owned);
   bool LoadVectors();
   void LeaveTrap();
   bool Unpark(const user_regs_struct& general);
   TraceeStop InterpretEvent(const WaitStatus& status);
-  void LetStepTrapThrough(int signal);
 
   const pid_t process_, thread_;
   ProcessVmMemory memory_;
+  TraceeSignals signals_;
   bool owned_;
   bool exited_ = false;
   // What the thread's registers are known to be.
@@ -159,9 +157,6 @@ class Tracee {
   // A stop that came before its time: Resume has nothing to do, and Wait reports it.
   std::optional<int> held_status_;
   RegisterFile committed_;
-  bool mask_known_ = false;
-  uint64_t mask_ = 0;
-  bool mask_changed_ = false;            // the process's mask is not mask_ for a moment
   ResumeHow how_ = ResumeHow::kSyscall;  // the last one
 };
 

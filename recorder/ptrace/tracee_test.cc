@@ -127,20 +127,20 @@ TEST(TraceeTest, SteppingKeepsABlockedSigtrapBlocked) {
   pthread_sigmask(SIG_BLOCK, &everything, &old);
   auto blocked = LaunchShell("exit 0");
   pthread_sigmask(SIG_SETMASK, &old, nullptr);
-  const uint64_t mask = blocked->signal_mask();
+  const uint64_t mask = blocked->signals().mask();
   EXPECT_NE(mask & (1 << (SIGTRAP - 1)), 0u);
   ASSERT_TRUE(blocked->Resume(ResumeHow::kStep));
   ASSERT_EQ(blocked->Wait(nullptr).kind, TraceeStopKind::kStepped);
-  blocked->ForgetSignalMask();
-  EXPECT_EQ(blocked->signal_mask(), mask);
+  blocked->signals().Forget();
+  EXPECT_EQ(blocked->signals().mask(), mask);
 }
 
 TEST(TraceeTest, SeesPendingSignalsUnlessBlocked) {
   auto tracee = LaunchShell("exit 0");
-  EXPECT_FALSE(tracee->HasDeliverableSignal());
+  EXPECT_FALSE(tracee->signals().HasDeliverable());
   kill(tracee->process(), SIGUSR1);
-  EXPECT_TRUE(tracee->HasDeliverableSignal());
-  EXPECT_FALSE(tracee->Catches(SIGUSR1));
+  EXPECT_TRUE(tracee->signals().HasDeliverable());
+  EXPECT_FALSE(tracee->signals().Catches(SIGUSR1));
   ASSERT_TRUE(tracee->Resume(ResumeHow::kStep));
   const TraceeStop stop = tracee->Wait(nullptr);
   EXPECT_EQ(stop.kind, TraceeStopKind::kSignal);
@@ -204,7 +204,7 @@ TEST(TraceeTest, UsesTimeThatTheKernelCounts) {
   tracee->ForgetRegisters();
   ASSERT_TRUE(tracee->GetRegisters(true, &after));
   EXPECT_EQ(std::memcmp(&before, &after, sizeof(before)), 0);
-  EXPECT_TRUE(tracee->HasDeliverableSignal());
+  EXPECT_TRUE(tracee->signals().HasDeliverable());
   const Tally tally = RunToExit(tracee.get());
   EXPECT_EQ(tally.last_signal, SIGUSR1);
 }
