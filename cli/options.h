@@ -41,9 +41,9 @@ class Options {
                      return absl::ParseFlag(text, variable, error);
                    }});
   }
-  // The option added last may be given without a value: `--name` then means `--name=VALUE`.
+  // Lets the option added last stand without a value: `--name` means `--name=VALUE` then.
   void ValueIfNoneGiven(absl::string_view value) { entries_.back().implied = std::string(value); }
-  // `-letter VALUE` is another name for the option added last.
+  // Lets `-letter VALUE` stand for the option added last.
   void Alias(char letter) { entries_.back().letter = letter; }
 
   struct Parsed {

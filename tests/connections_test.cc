@@ -1,4 +1,4 @@
-// Which clients are served, with real clients at a real server.
+// Who is served, with real clients at a real server.
 
 #include <arpa/inet.h>
 #include <gmock/gmock.h>

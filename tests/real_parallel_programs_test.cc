@@ -1,5 +1,4 @@
-// Programs not written for these tests, with threads, children and generated code: recorded
-// exactly.
+// Programs that nobody wrote for us, with threads, children and generated code, record unchanged.
 
 #include <gtest/gtest.h>
 

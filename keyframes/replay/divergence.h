@@ -14,7 +14,7 @@
 
 namespace hindsight {
 
-// The state that a replay is in.
+// Where a replay stands.
 struct ReplayPlace {
   const TraceReader& trace;
   const Segment& segment;

@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <iterator>
 
-#include "keyframes/state/first_after.h"
-
 namespace hindsight {
 namespace {
 
@@ -32,7 +30,9 @@ void EventIndex::Sort() {
 }
 
 const TimelineEvent* EventIndex::LastExec(uint64_t moment) const {
-  const auto after = FirstAfter(execs_, moment);
+  auto after = std::partition_point(execs_.begin(), execs_.end(), [&](const TimelineEvent& event) {
+    return event.moment <= moment;
+  });
   return after == execs_.begin() ? nullptr : &*std::prev(after);
 }
 

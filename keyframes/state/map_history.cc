@@ -5,8 +5,6 @@
 #include <mutex>
 #include <utility>
 
-#include "keyframes/state/first_after.h"
-
 namespace hindsight {
 namespace {
 
@@ -129,7 +127,10 @@ void MapHistory::AddVersion(uint64_t moment) {
 }
 
 size_t MapHistory::VersionAt(uint64_t moment) const {
-  return static_cast<size_t>(FirstAfter(versions_, moment) - versions_.begin());
+  const auto after =
+      std::partition_point(versions_.begin(), versions_.end(),
+                           [&](const Version& version) { return version.moment <= moment; });
+  return static_cast<size_t>(after - versions_.begin());
 }
 
 bool MapHistory::IsEmptyAt(uint64_t moment) const {

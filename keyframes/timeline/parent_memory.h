@@ -13,18 +13,16 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
-#include "keyframes/timeline/timeline_options.h"
+#include "keyframes/timeline/timeline.h"
 #include "tracefmt/trace_reader.h"
 
 namespace hindsight {
 
-class Timeline;
-
 class ParentMemory {
  public:
   // `options`: for the parent's timeline.
-  ParentMemory(const TraceReader* trace, const TimelineOptions& options);
-  ~ParentMemory();
+  ParentMemory(const TraceReader* trace, const TimelineOptions& options)
+      : trace_(trace), options_(options) {}
   ParentMemory(const ParentMemory&) = delete;
   ParentMemory& operator=(const ParentMemory&) = delete;
 
@@ -40,7 +38,7 @@ class ParentMemory {
   const TraceReader* const trace_;
   const TimelineOptions options_;
   std::unique_ptr<TraceReader> parent_trace_;
-  std::unique_ptr<Timeline> parent_;    // at the fork
+  std::unique_ptr<Timeline> parent_;    // stands where it forked
   std::optional<absl::Status> opened_;  // unset: not tried yet
 };
 

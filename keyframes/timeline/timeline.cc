@@ -93,6 +93,6 @@ absl::StatusOr<RunStop> Timeline::Run(const RunRequest& request) {
   return run.Go(&impl_->reported);
 }
 
-TimelineStatistics Timeline::statistics() const { return impl_->replay.statistics(); }
+Timeline::Statistics Timeline::statistics() const { return impl_->replay.statistics(); }
 
 }  // namespace hindsight

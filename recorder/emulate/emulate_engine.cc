@@ -15,12 +15,15 @@ namespace hindsight {
 EmulateEngine::EmulateEngine(RecordingSession* session)
     : session_(session),
       scheduler_(session->options().seed, session->options().chaos),
-      foreign_mappings_([this](pid_t process) { return tasks_.IsRecorded(process); }),
       native_runs_(session->options(), &session->part(), this),
-      new_tasks_(this) {}
+      new_tasks_(this) {
+  session->foreign_mappings().set_recorded(
+      [this](pid_t process) { return tasks_.IsRecorded(process); });
+}
 
-// A recording that could not begin leaves nothing behind.
+// A recording that could not begin leaves no process.
 EmulateEngine::~EmulateEngine() {
+  session_->foreign_mappings().set_recorded([](pid_t) { return false; });
   for (const auto& [thread, engine] : tasks_.threads()) kill(thread, SIGKILL);
   for (const auto& [thread, engine] : tasks_.threads()) waitpid(thread, nullptr, __WALL);
 }
@@ -214,21 +217,16 @@ uint64_t EmulateEngine::living_processes() const {
   return living;
 }
 
-void EmulateEngine::NoteUnrecorded() {
-  foreign_mappings_.Forget();
-  session_->progress().NoteUnrecorded();
-}
-
-// Recording must end: everybody runs on alone, or is killed.
+// Recording must end: all processes run on alone, or are killed.
 void EmulateEngine::LetGo() {
-  NoteUnrecorded();
+  session_->NoteUnrecorded();
   std::vector<pid_t> running = native_runs_.processes();
   for (const auto& process : tasks_.processes()) {
     if (!process->ended()) running.push_back(process->pid());
     process->LetGo(session_->failed() ? "" : session_->end_reason());
   }
   StopNativeRuns();
-  // Not before: its registers and memory are brought up to date.
+  // Only now: until here their registers and memory are brought up to date.
   if (session_->timed_out()) {
     for (const pid_t process : running) kill(process, SIGKILL);
     if (!session_->program_exited()) kill(session_->program(), SIGKILL);
@@ -254,8 +252,8 @@ void EmulateEngine::StopNativeRuns() {
   native_runs_.Detach();
 }
 
-// Everybody runs on alone; but a thread that ended before it could be let go of is still ours to
-// reap, and its process cannot end before.
+// All run on alone; but a thread that ended before it was detached must be reaped here, and its
+// process cannot end before that.
 void EmulateEngine::WaitForProgram() {
   while (!session_->program_exited()) {
     int status;

@@ -26,7 +26,6 @@
 #include "recorder/emulate/task_table.h"
 #include "recorder/emulate/thread/turn_scheduler.h"
 #include "recorder/emulate/thread_engine.h"
-#include "recorder/process/foreign_mappings.h"
 #include "recorder/ptrace/affinity.h"
 #include "recorder/session/engine.h"
 #include "recorder/session/recording_session.h"
@@ -45,7 +44,6 @@ class EmulateEngine final : public Engine, private NativeRuns::Client {
   // For processes and threads.
   RecordingSession& session() const { return *session_; }
   TurnScheduler& scheduler() { return scheduler_; }
-  ForeignMappings& foreign_mappings() { return foreign_mappings_; }
   CpuPool& cpus() { return cpus_; }
   TaskTable& tasks() { return tasks_; }
   NativeRuns& native_runs() { return native_runs_; }
@@ -55,14 +53,12 @@ class EmulateEngine final : public Engine, private NativeRuns::Client {
   // Waits for those threads other than `waiting` that have ended. The kernel reports a first
   // thread's end only after that of all others.
   void TakeExits(pid_t waiting);
-  // A task runs from now on that is not recorded.
-  void NoteUnrecorded();
-  // Nobody else can run meanwhile: waiting costs nobody anything.
+  // There is one thread only: waiting for it holds up no other.
   bool alone() const { return tasks_.threads().size() == 1 && native_runs_.empty(); }
   // Threads are to run on the processor that the recorder runs on. Not those of a process that
   // was there before: should the recorder be killed, they would keep that.
   bool binds_threads() const { return !session_->attached(); }
-  // Somebody else than `engine` wants a turn, or something has happened.
+  // Another thread than `engine` wants a turn, or waitpid has something to report.
   bool OthersWait(const ThreadEngine* engine) const;
   // A recorded process has written to the memory of one, itself perhaps, in a way that is not
   // tracked: through /proc, or process_vm_writev from another pid namespace.
@@ -77,7 +73,7 @@ class EmulateEngine final : public Engine, private NativeRuns::Client {
   // NativeRuns::Client
   void OnReached(pid_t process, absl::Span<const StoppedThread> threads) override;
   void OnEnded(pid_t process, int wait_status) override;
-  void OnUnrecorded() override { NoteUnrecorded(); }
+  void OnUnrecorded() override { session_->NoteUnrecorded(); }
 
   absl::Status Begin(pid_t process, absl::Span<const StoppedThread> threads);
   void Loop();
@@ -94,7 +90,6 @@ class EmulateEngine final : public Engine, private NativeRuns::Client {
   RecordingSession* const session_;
   HostAffinity host_affinity_;
   TurnScheduler scheduler_;
-  ForeignMappings foreign_mappings_;
   CpuPool cpus_;
   TaskTable tasks_;
   NativeRuns native_runs_;

@@ -34,7 +34,7 @@ absl::Status NewTasks::Record(pid_t process, absl::Span<const StoppedThread> sto
   RecordingSession& session = engine_->session();
   std::vector<StoppedThread> threads(stopped.begin(), stopped.end());
   RETURN_IF_ERROR(SettleThreads(process, absl::MakeSpan(threads)));
-  engine_->foreign_mappings().Forget();
+  engine_->session().foreign_mappings().Forget();
   Manifest manifest = session.manifest();
   Describe(process, session.options().store_environment, &manifest);
   manifest.program = ExecutablePath(process);
@@ -57,7 +57,7 @@ absl::Status NewTasks::RecordAgain(RecordedProcess* process,
                                    absl::Span<const StoppedThread> stopped) {
   std::vector<StoppedThread> threads(stopped.begin(), stopped.end());
   RETURN_IF_ERROR(SettleThreads(process->pid(), absl::MakeSpan(threads)));
-  engine_->foreign_mappings().Forget();
+  engine_->session().foreign_mappings().Forget();
   RETURN_IF_ERROR(process->ResumeRecording(threads));
   Begin(process, threads);
   return engine_->session().status();
@@ -103,7 +103,7 @@ NewTask NewTasks::OnBirth(ThreadEngine* parent, RecordedProcess* process, const 
   }
   made.recorded = options.children != ChildPolicy::kNone;
   if (!made.recorded) {
-    engine_->NoteUnrecorded();
+    engine_->session().NoteUnrecorded();
     parent->affinity().Free(stop.task);
     LetChildGo(stop.task, process->pid(), options.attach_pid == 0);
     return made;

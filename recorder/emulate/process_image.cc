@@ -5,16 +5,15 @@
 
 #include "base/printable.h"
 #include "base/status_macros.h"
+#include "recorder/process/foreign_mappings.h"
 #include "recorder/process/process_facts.h"
 #include "recorder/process/process_memory.h"
 #include "recorder/ptrace/thread_stop.h"
 
 namespace hindsight {
 
-ProcessImage::ProcessImage(RecordingSession* session, ForeignMappings* foreign, ProcessLog* log,
-                           const MemorySharing* sharing)
+ProcessImage::ProcessImage(RecordingSession* session, ProcessLog* log, const MemorySharing* sharing)
     : session_(session),
-      foreign_(foreign),
       log_(log),
       sharing_(sharing),
       program_(log->manifest().program),
@@ -82,7 +81,7 @@ absl::Status ProcessImage::ReloadMap(Tracee* tracee, ThreadLog* log, uint64_t co
   const bool whole = part.start == 0 && part.end == ~uint64_t{0};
   if (whole && part.regions.empty()) return absl::OkStatus();  // gone: the next stop will report it
   RETURN_IF_ERROR(log_->RegisterFiles(absl::MakeSpan(part.regions)));
-  foreign_->Update(part.regions, log_->pid(), session_->NowNs());
+  session_->foreign_mappings().Update(part.regions, log_->pid(), session_->NowNs());
   if (space_->Trim(&part)) {
     space_->Replace(part);
     if (log == nullptr) {
@@ -99,17 +98,19 @@ absl::Status ProcessImage::ReloadMap(Tracee* tracee, ThreadLog* log, uint64_t co
 
 std::shared_ptr<AddressSpace> ProcessImage::MakeSpace() const {
   return std::make_shared<AddressSpace>(
-      [foreign = foreign_](const MapRegion& region) { return foreign->MayWrite(region); });
+      [foreign = &session_->foreign_mappings()](const MapRegion& region) {
+        return foreign->MayWrite(region);
+      });
 }
 
 void ProcessImage::FollowForeignMappings() {
   if (!space_->has_shared()) return;
-  if (foreign_->IsDue(session_->NowNs())) {
-    foreign_->Update(space_->map().regions(), log_->pid(), session_->NowNs());
+  if (session_->foreign_mappings().IsDue(session_->NowNs())) {
+    session_->foreign_mappings().Update(space_->map().regions(), log_->pid(), session_->NowNs());
   }
-  if (foreign_->version() == foreign_version_) return;
-  foreign_version_ = foreign_->version();
-  space_->UpdateChangedElsewhere();
+  if (session_->foreign_mappings().version() == foreign_version_) return;
+  foreign_version_ = session_->foreign_mappings().version();
+  space_->AskElsewhere();
 }
 
 }  // namespace hindsight

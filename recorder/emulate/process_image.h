@@ -21,7 +21,6 @@
 #include "recorder/log/process_log.h"
 #include "recorder/log/thread_log.h"
 #include "recorder/process/address_space.h"
-#include "recorder/process/foreign_mappings.h"
 #include "recorder/process/vdso.h"
 #include "recorder/ptrace/commit_area.h"
 #include "recorder/ptrace/tracee.h"
@@ -31,8 +30,7 @@ namespace hindsight {
 
 class ProcessImage {
  public:
-  ProcessImage(RecordingSession* session, ForeignMappings* foreign, ProcessLog* log,
-               const MemorySharing* sharing);
+  ProcessImage(RecordingSession* session, ProcessLog* log, const MemorySharing* sharing);
   ProcessImage(const ProcessImage&) = delete;
   ProcessImage& operator=(const ProcessImage&) = delete;
 
@@ -70,13 +68,12 @@ class ProcessImage {
   std::shared_ptr<AddressSpace> MakeSpace() const;
 
   RecordingSession* const session_;
-  ForeignMappings* const foreign_;
   ProcessLog* const log_;
   const MemorySharing* const sharing_;
   std::string program_;  // its path
   std::vector<uint64_t> auxv_;
   std::shared_ptr<AddressSpace> space_;
-  uint64_t foreign_version_ = 0;  // of foreign_, that space_ has asked
+  uint64_t foreign_version_ = 0;  // of the mappings that space_ has asked about
   absl::flat_hash_set<uint64_t> stop_places_;
   std::vector<VdsoPatch> vdso_patches_;
   std::unique_ptr<CommitArea> commit_area_;

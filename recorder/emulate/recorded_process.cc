@@ -17,9 +17,7 @@ namespace hindsight {
 
 RecordedProcess::RecordedProcess(EmulateEngine* engine, ProcessLog* log,
                                  std::unique_ptr<Tracee> first)
-    : engine_(engine),
-      log_(log),
-      image_(&engine->session(), &engine->foreign_mappings(), log, &sharing_) {
+    : engine_(engine), log_(log), image_(&engine->session(), log, &sharing_) {
   engine->session().Keep(image_.Open(first.get()));
   AddThread(std::move(first), /*maker=*/0);
 }
@@ -178,7 +176,7 @@ void RecordedProcess::LetGo(const std::string& reason) {
     std::fprintf(stderr, "hindsight: %s (process %d) %s: its recording ends here, it runs on\n",
                  Printable(image_.program()).c_str(), pid(), Printable(reason).c_str());
   }
-  engine_->foreign_mappings().Forget();
+  engine_->session().foreign_mappings().Forget();
   ended_ = true;
   log_->NoteEndReason(reason.empty() ? "the trace could not be written" : reason);
   std::vector<ThreadToDetach> detach;

@@ -1,7 +1,7 @@
 // One recorded process: what its threads share, and the beginning, pauses and end of its recording.
 //
-// More methods than most classes have: each note is one that a thread leaves for the next turn of
-// another, and has two.
+// It has more than 30 methods: besides accessors to its parts, pairs that note a fact in the turn
+// of one thread and return it in that of another.
 //
 // Not copyable, not movable. One host thread.
 
@@ -20,6 +20,7 @@
 #include "absl/types/span.h"
 #include "recorder/emulate/memory_sharing.h"
 #include "recorder/emulate/process_image.h"
+#include "recorder/emulate/thread/cpu_time.h"
 #include "recorder/log/page_witness.h"
 #include "recorder/log/process_log.h"
 #include "recorder/ptrace/breakpoint_run.h"
@@ -74,7 +75,8 @@ class RecordedProcess {
   // nobody.
   bool TrustsOutputs() const;
 
-  // Its system calls are going to be restricted: the vdso makes none any more. `by` has its turn.
+  // Its system calls are about to be restricted: takes back the patches of its vdso, which make
+  // more of them. `by` has its turn.
   absl::Status UnpatchVdso(ThreadEngine* by);
   void NoteExit(int wait_status, ThreadEngine* thread);
   // One of its threads is where recording is to stop: for good, or until it is where it starts.
@@ -92,13 +94,7 @@ class RecordedProcess {
 
   // Instructions executed by all of its threads.
   uint64_t Instructions() const;
-  // Time that its threads were emulated, and that the kernel has not counted as the process's.
-  uint64_t emulated_ns() const { return emulated_ns_; }
-  void AddEmulatedTime(uint64_t ns) { emulated_ns_ += ns; }
-  void SubtractEmulatedTime(uint64_t ns) { emulated_ns_ -= ns; }
-  // A timer or limit counts its processor time.
-  bool limits_time() const { return limits_time_; }
-  void NoteTimeLimited() { limits_time_ = true; }
+  ProcessTime& time() { return time_; }
   // By job control.
   bool stopped() const { return stopped_; }
   void set_stopped(bool stopped) { stopped_ = stopped; }
@@ -118,8 +114,7 @@ class RecordedProcess {
   ThreadEngine* last_thread_ = nullptr;  // whose turn was last
   uint64_t last_turn_end_ns_ = 0;
   uint64_t next_full_keyframe_ = ~uint64_t{0};  // when it is due, in instructions
-  uint64_t emulated_ns_ = 0;
-  bool limits_time_ = false;
+  ProcessTime time_;
   bool stopped_ = false;
   bool names_may_change_ = false;
   // Its recording:  goes on <--> paused_ --> ended_

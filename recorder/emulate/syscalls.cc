@@ -149,14 +149,13 @@ void ThreadEngine::FinishSystemCall() {
                                           memory_.Reader());
   if (result >= 0) {
     AddEmulatedTime(call_->number(), call_->arguments(),
-                    {.thread_ns = time_.ns(), .process_ns = process_->emulated_ns()},
-                    tracee_.get());
+                    {.thread_ns = time_.ns(), .process_ns = process_->time().ns()}, tracee_.get());
   }
   const bool affinity =
       call_->number() == SYS_sched_getaffinity || call_->number() == SYS_sched_setaffinity;
   if (affinity && result >= 0 && engine_->binds_threads()) FollowAffinityCall();
   if (result >= 0 && LimitsProcessorTime(call_->number(), call_->arguments()))
-    process_->NoteTimeLimited();
+    process_->time().NoteLimited();
   if (StartsAsynchronousWrites(call_->number()) && result >= 0)
     process_->sharing().NoteAsynchronous();
   if (MayChangeMap(call_->number())) {
@@ -185,7 +184,7 @@ void ThreadEngine::FinishSystemCall() {
 
 void ThreadEngine::ReportUntracedTask(int64_t task) {
   if (!MakesUntracedTask(call_->number(), call_->CloneFlags())) return;
-  engine_->NoteUnrecorded();
+  engine_->session().NoteUnrecorded();
   // It may be a thread, which stores at any time.
   process_->sharing().StopTrusting();
   std::fprintf(stderr,

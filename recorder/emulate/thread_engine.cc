@@ -135,13 +135,13 @@ void ThreadEngine::UseOwedTime() {
   Sync();
   const uint64_t paid = std::min(owed_ns, tracee_->UseTime(*loop, std::min(owed_ns, kLargest)));
   time_.Pay(paid);
-  process_->SubtractEmulatedTime(paid);
+  process_->time().Subtract(paid);
   memory_.Resync({});
 }
 
 void ThreadEngine::OnLimit() {
   sync_.Reach(cpu_->count());
-  if (process_->limits_time()) UseOwedTime();
+  if (process_->time().limited()) UseOwedTime();
   if (chaos_.SignalIsDue(tracee_->signals().HasDeliverable(), cpu_->count(), [this] { Sync(); })) {
     RunOneNatively();
     return;

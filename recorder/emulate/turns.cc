@@ -101,15 +101,15 @@ void ThreadEngine::Turn() {
     CheckBlock();
     return;
   }
-  const bool short_leg = !engine_->alone() || process_->limits_time();
+  const bool short_leg = !engine_->alone() || process_->time().limited();
   const TurnClock::Leg leg = NextLeg(short_leg);
   chaos_.BeginLeg();
   const uint64_t first = cpu_->count();
   const uint64_t started = engine_->session().NowNs();
   const RunResult result = cpu_->Run({.limit = leg.limit, .exact_limit = leg.exact});
   const uint64_t took = engine_->session().NowNs() - started;
-  time_.Add(took, /*owed=*/process_->limits_time());
-  process_->AddEmulatedTime(took);
+  time_.Add(took, /*owed=*/process_->time().limited());
+  process_->time().Add(took);
   if (short_leg) clock_.NoteLeg(first, leg, result.stop == Stop::kLimit, took);
   const bool exact = result.stop == Stop::kLimit || result.stop == Stop::kSpecial;
   if (exact && EndEarlier(first)) return;

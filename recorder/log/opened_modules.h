@@ -25,7 +25,7 @@ struct ModuleFile {
   struct stat stat = {};
   bool elf = false;
 
-  // Whether it has not been written to since.
+  // Whether nobody has written to it since.
   bool Unchanged() const;
 };
 

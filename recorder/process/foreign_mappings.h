@@ -1,8 +1,8 @@
 // Which files processes that are not recorded map so that they may write to them: what a recorded
 // process sees in its own mappings of those may change at any time.
 //
-// Finding out means reading the maps of all processes, which takes some milliseconds: so it is done
-// for all files at once, and at most twice a second.
+// Finding out means reading the maps of all processes, some milliseconds: so one look answers for
+// all files, and is good for half a second.
 //
 // Not copyable. One host thread.
 
@@ -23,17 +23,19 @@ namespace hindsight {
 
 class ForeignMappings {
  public:
-  // `recorded`: whether this process is.
-  explicit ForeignMappings(std::function<bool(pid_t)> recorded) : recorded_(std::move(recorded)) {}
+  ForeignMappings() = default;
   ForeignMappings(const ForeignMappings&) = delete;
   ForeignMappings& operator=(const ForeignMappings&) = delete;
 
+  // `recorded`: whether this process is. Without it none is.
+  void set_recorded(std::function<bool(pid_t)> recorded) { recorded_ = std::move(recorded); }
   // A process that maps files of recorded ones is no longer recorded: the last look is outdated.
   void Forget();
   // Whether the last look is too old at `now_ns`, nanoseconds since the recording began.
   bool IsDue(uint64_t now_ns) const { return now_ns >= next_look_ns_; }
-  // Looks if it is due, or if recorded process `process`, which has these regions, maps a file that
-  // was not looked for yet. Memory without a file that the process has just mapped is its alone.
+  // Looks if it is due, or if recorded process `process`, which has these regions, has a file that
+  // was not asked for yet. Memory that the process has just mapped and that has no file is nobody
+  // else's.
   void Update(absl::Span<const MapRegion> regions, pid_t process, uint64_t now_ns);
 
   // As of the last look. False for files that only the system writes.
@@ -46,7 +48,7 @@ class ForeignMappings {
   static File FileOf(const MapRegion& region);
   void Look(pid_t process);
 
-  const std::function<bool(pid_t)> recorded_;
+  std::function<bool(pid_t)> recorded_ = [](pid_t) { return false; };
   absl::flat_hash_set<File> known_;     // that were asked for
   absl::flat_hash_set<File> writable_;  // those of them that others may write to
   uint64_t next_look_ns_ = 0;

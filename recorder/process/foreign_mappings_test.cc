@@ -21,6 +21,9 @@ MemoryMap OwnMap() { return MemoryMap::OfProcess("/proc/self/maps"); }
 // This process plays the recorded one; children of it play strangers.
 class ForeignMappingsTest : public testing::Test {
  protected:
+  void SetUp() override {
+    foreign_.set_recorded([this](pid_t) { return all_recorded_; });
+  }
   void TearDown() override {
     for (const pid_t child : children_) {
       kill(child, SIGKILL);
@@ -49,7 +52,7 @@ class ForeignMappingsTest : public testing::Test {
   }
 
   bool all_recorded_ = false;
-  ForeignMappings foreign_{[this](pid_t) { return all_recorded_; }};
+  ForeignMappings foreign_;
   std::vector<pid_t> children_;
 };
 

@@ -1,4 +1,4 @@
-// The engines, and their names in options and traces.
+// The engines that record: the names that users and traces call them by.
 
 #ifndef HINDSIGHT_RECORDER_SESSION_ENGINE_KIND_H_
 #define HINDSIGHT_RECORDER_SESSION_ENGINE_KIND_H_

@@ -14,7 +14,7 @@
 namespace hindsight {
 namespace {
 
-// Anything older than this has been written: how much a killed recorder may lose.
+// What is older than this reaches the disk: what a killed recorder may lose.
 constexpr std::chrono::milliseconds kFlushInterval(900);
 
 // Processes that end so soon after the program are recorded to their end: helpers whose pipe or
@@ -23,9 +23,11 @@ constexpr std::chrono::milliseconds kGraceAfterProgram(200);
 
 }  // namespace
 
-RecordingSession::RecordingSession(const RecordOptions& options, std::unique_ptr<RecordedPart> part,
-                                   Trace trace, std::function<Clock::time_point()> now)
+RecordingSession::RecordingSession(const RecordOptions& options, MemoryModel model,
+                                   std::unique_ptr<RecordedPart> part, Trace trace,
+                                   std::function<Clock::time_point()> now)
     : options_(options),
+      model_(model),
       part_(std::move(part)),
       now_(std::move(now)),
       start_(now_()),
@@ -72,8 +74,13 @@ void RecordingSession::Finish(ProcessLog* log) { Keep(log->Finish(sequence_.last
 void RecordingSession::NoteProgramExit(int wait_status) {
   if (!program_exit_.has_value()) program_exit_ = now_();
   result_.wait_status = wait_status;
-  // A Ctrl-C can only be meant for the recorder from now on.
-  stop_.StopOnInterrupt();
+  // A Ctrl-C can be meant for nobody else any more.
+  stop_.HeedInterrupts();
+}
+
+void RecordingSession::NoteUnrecorded() {
+  foreign_mappings_.Forget();
+  progress_.NoteUnrecorded();
 }
 
 bool RecordingSession::flush_due() const { return now_() - last_flush_ >= kFlushInterval; }
@@ -130,7 +137,7 @@ void RecordingSession::FinishTraces() {
 }
 
 absl::StatusOr<RecordResult> RecordingSession::Result() {
-  // The error did not come from starting the program.
+  // Whatever it was, it was not about starting the program.
   if (failed()) return absl::AbortedError(status_.message());
   if (logs_.empty()) {
     return absl::FailedPreconditionError(absl::StrCat(

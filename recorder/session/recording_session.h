@@ -1,5 +1,5 @@
-// One recording, whichever engine makes it: its options, its clock, the order of its events,
-// when it ends and why, the traces of its processes, and its result.
+// One recording, whichever engine makes it: what was asked for, its clock, the order of its events,
+// when it ends and why, the traces of its processes, and what comes of it.
 //
 //   recording --+-- a request, a limit, the program's end: end_reason() --+--> end_wanted()
 //               +-- an error: the first one is kept ----------------------+
@@ -7,8 +7,8 @@
 // An engine opens a trace for each process that it records, calls Tick now and then, stops when an
 // end is wanted, and closes the traces.
 //
-// It has more methods and fields than most classes, because it holds all that engines share; what
-// has rules of its own is a class (RecordedPart, StopRequest, ProgressDisplay).
+// It has more methods and fields than most classes: it is all that engines share, and each of its
+// concerns that has rules of its own is a class (RecordedPart, StopRequest, ProgressDisplay).
 //
 // Not copyable, not movable; one at a time (StopRequest). One host thread.
 
@@ -31,6 +31,7 @@
 #include "recorder/log/opened_modules.h"
 #include "recorder/log/process_log.h"
 #include "recorder/log/thread_log.h"
+#include "recorder/process/foreign_mappings.h"
 #include "recorder/session/options.h"
 #include "recorder/session/progress_display.h"
 #include "recorder/session/recorded_part.h"
@@ -49,16 +50,21 @@ class RecordingSession {
   };
 
   // `trace` is that of the first process that will be recorded.
-  RecordingSession(const RecordOptions& options, std::unique_ptr<RecordedPart> part, Trace trace,
+  RecordingSession(const RecordOptions& options, MemoryModel model,
+                   std::unique_ptr<RecordedPart> part, Trace trace,
                    std::function<Clock::time_point()> now = Clock::now);
   RecordingSession(const RecordingSession&) = delete;
   RecordingSession& operator=(const RecordingSession&) = delete;
 
   const RecordOptions& options() const { return options_; }
   bool attached() const { return options_.attach_pid != 0; }
-  MemoryModel memory_model() const { return options_.memory_model; }
+  MemoryModel memory_model() const { return model_; }
   RecordedPart& part() { return *part_; }
   ProgressDisplay& progress() { return progress_; }
+  // The engine says which processes it records (set_recorded).
+  ForeignMappings& foreign_mappings() { return foreign_mappings_; }
+  // A task runs from now on that is not recorded.
+  void NoteUnrecorded();
   Sequence* sequence() { return &sequence_; }
   // Since the recording began.
   uint64_t NowNs() const;
@@ -107,6 +113,7 @@ class RecordingSession {
   RecordProgress Progress(const Engine& engine) const;
 
   const RecordOptions options_;
+  const MemoryModel model_;
   const std::unique_ptr<RecordedPart> part_;
   const std::function<Clock::time_point()> now_;
   const Clock::time_point start_;
@@ -121,6 +128,7 @@ class RecordingSession {
   std::optional<Clock::time_point> program_exit_;
   StopRequest stop_;
   ProgressDisplay progress_;
+  ForeignMappings foreign_mappings_;
   RecordResult result_;
 };
 

@@ -29,7 +29,7 @@ class FakeEngine final : public Engine {
   uint64_t living = 1;
 };
 
-// A recording whose clock is stopped until the test moves it.
+// A recording whose clock stands still until the test moves it.
 class RecordingSessionTest : public ::testing::Test {
  protected:
   RecordingSession& Begin() {
@@ -38,8 +38,8 @@ class RecordingSessionTest : public ::testing::Test {
     auto writer = std::make_unique<FakeTraceWriter>();
     writer_ = writer.get();
     RecordingSession::Trace trace = {std::move(writer), Manifest()};
-    session_ = std::make_unique<RecordingSession>(options_, *std::move(part), std::move(trace),
-                                                  [this] { return now_; });
+    session_ = std::make_unique<RecordingSession>(options_, MemoryModel::kFence, *std::move(part),
+                                                  std::move(trace), [this] { return now_; });
     return *session_;
   }
   ProcessLog* Open(pid_t process, ProcessLog* parent = nullptr) {
@@ -132,12 +132,34 @@ TEST_F(RecordingSessionTest, ProcessesThatOutliveTheProgramHaveAnInstant) {
   EXPECT_EQ(session_->Result()->wait_status, 0x100);
 }
 
+TEST_F(RecordingSessionTest, WithoutLivingProcessesTheEngineEndsByItself) {
+  Begin();
+  session_->NoteProgramExit(0);
+  engine_.living = 0;
+  TickAfter(seconds(10));
+  EXPECT_FALSE(session_->end_wanted());
+  Open(7);
+  EXPECT_EQ(session_->Result()->processes_left, 0u);
+}
+
 TEST_F(RecordingSessionTest, WaitsForAllIfAskedTo) {
   options_.wait_for_all = true;
   Begin();
   session_->NoteProgramExit(0);
   TickAfter(seconds(10));
   EXPECT_FALSE(session_->end_wanted());
+}
+
+TEST_F(RecordingSessionTest, TasksThatAreNotRecordedMayMapWhatRecordedOnesDo) {
+  Begin();
+  MapRegion region;
+  region.shared = true;
+  region.name = "/tmp/some file";
+  ForeignMappings& foreign = session_->foreign_mappings();
+  foreign.Update({&region, 1}, getpid(), session_->NowNs());
+  EXPECT_FALSE(foreign.IsDue(session_->NowNs()));
+  session_->NoteUnrecorded();
+  EXPECT_TRUE(foreign.IsDue(session_->NowNs()));
 }
 
 TEST_F(RecordingSessionTest, FlushesEveryTraceOnceASecond) {

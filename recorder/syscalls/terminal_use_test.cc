@@ -156,7 +156,7 @@ TEST_F(TerminalUseTest, SelectForInputIsReading) {
 }
 
 TEST_F(TerminalUseTest, WhoIsNotWatchedMayWriteAtAnyTime) {
-  use_.NoteUnrecordedUser();
+  use_.NoteUnwatched();
   EXPECT_FALSE(use_.MayShow(start_));
   EXPECT_FALSE(use_.at_line_start());
 }

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <memory>
 #include <utility>
 
 #include "base/status_macros.h"
@@ -125,10 +124,8 @@ bool BreakpointTable::AnyHolds(const std::vector<std::string>& conditions, Threa
 
 StopCondition BreakpointTable::Condition(std::vector<std::string> conditions) {
   if (conditions.empty()) return nullptr;
-  // Shared: each run copies the breakpoints.
-  auto shared = std::make_shared<const std::vector<std::string>>(std::move(conditions));
-  return [this, shared = std::move(shared)](int32_t thread) {
-    return AnyHolds(*shared, target_->ThreadOf(thread));
+  return [this, conditions = std::move(conditions)](int32_t thread) {
+    return AnyHolds(conditions, target_->ThreadOf(thread));
   };
 }
 

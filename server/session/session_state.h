@@ -117,7 +117,7 @@ struct ReplyControl {
   std::optional<SessionEnd> end;    // it is the last one of all
 };
 
-// Plain data, a member for each concern of the handlers.
+// Plain data, one member a concern.
 struct SessionState {
   // All borrowed.
   Target* target;

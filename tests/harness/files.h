@@ -1,4 +1,4 @@
-// Where tests find their inputs and put their outputs.
+// Where tests find what they use and leave what they make.
 
 #ifndef HINDSIGHT_TESTS_HARNESS_FILES_H_
 #define HINDSIGHT_TESTS_HARNESS_FILES_H_

@@ -1,4 +1,4 @@
-// Threads and a process die holding robust mutexes; the next owner gets an error.
+// Threads and a process die holding robust mutexes; the next owner is told.
 #include <errno.h>
 #include <pthread.h>
 #include <stdio.h>

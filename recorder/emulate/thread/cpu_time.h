@@ -40,6 +40,22 @@ class UncountedTime {
   uint64_t owed_ns_ = 0;
 };
 
+// The same of all threads of a process together.
+class ProcessTime {
+ public:
+  uint64_t ns() const { return ns_; }
+  void Add(uint64_t ns) { ns_ += ns; }
+  // The kernel has counted so much.
+  void Subtract(uint64_t ns) { ns_ -= ns; }
+  // A timer or limit counts the process's time: its threads owe what they are emulated for.
+  bool limited() const { return limited_; }
+  void NoteLimited() { limited_ = true; }
+
+ private:
+  uint64_t ns_ = 0;
+  bool limited_ = false;
+};
+
 // If the system call, which has just succeeded in stopped thread `tracee`, has reported processor
 // times (clock_gettime, times, getrusage): adds `time` to them, in the process's memory.
 void AddEmulatedTime(int64_t number, const uint64_t* arguments, const EmulatedTime& time,

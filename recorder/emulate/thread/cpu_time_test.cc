@@ -81,5 +81,15 @@ TEST(UncountedTimeTest, WhatIsPaidCountsNoMore) {
   EXPECT_EQ(time.owed_ns(), 10u);
 }
 
+TEST(ProcessTimeTest, IsWhatTheKernelHasNotCounted) {
+  ProcessTime time;
+  EXPECT_FALSE(time.limited());
+  time.Add(30);
+  time.Subtract(10);
+  EXPECT_EQ(time.ns(), 20u);
+  time.NoteLimited();
+  EXPECT_TRUE(time.limited());
+}
+
 }  // namespace
 }  // namespace hindsight
