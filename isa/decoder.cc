@@ -3,6 +3,25 @@
 #include <algorithm>
 
 namespace hindsight {
+namespace {
+
+// Zydis 4.0.0 takes "no base" (ModRM.mod 0, SIB.base 5) for r13d if the address has 32 bits and
+// REX.B is set.
+void CorrectBase(const ZydisDecodedInstruction& instruction, ZydisDecodedOperand* operands) {
+  const ZydisDecodedInstructionRaw& raw = instruction.raw;
+  if (raw.sib.offset == 0 || raw.modrm.mod != 0 || raw.sib.base != 5) return;
+  for (int i = 0; i < instruction.operand_count; ++i) {
+    if (operands[i].type != ZYDIS_OPERAND_TYPE_MEMORY ||
+        operands[i].encoding != ZYDIS_OPERAND_ENCODING_MODRM_RM) {
+      continue;
+    }
+    operands[i].mem.base = ZYDIS_REGISTER_NONE;
+    operands[i].mem.disp.has_displacement = ZYAN_TRUE;
+    operands[i].mem.disp.value = raw.disp.value;
+  }
+}
+
+}  // namespace
 
 bool Decode(absl::Span<const uint8_t> code, ZydisDecodedInstruction* instruction,
             ZydisDecodedOperand* operands) {
@@ -12,7 +31,11 @@ bool Decode(absl::Span<const uint8_t> code, ZydisDecodedInstruction* instruction
     return made;
   }();
   const size_t size = std::min<size_t>(code.size(), ZYDIS_MAX_INSTRUCTION_LENGTH);
-  return ZYAN_SUCCESS(ZydisDecoderDecodeFull(&decoder, code.data(), size, instruction, operands));
+  if (!ZYAN_SUCCESS(ZydisDecoderDecodeFull(&decoder, code.data(), size, instruction, operands))) {
+    return false;
+  }
+  CorrectBase(*instruction, operands);
+  return true;
 }
 
 }  // namespace hindsight

@@ -113,7 +113,7 @@ const Arrows& AllowedToTests() {
 bool IsForTests(const std::string& path) {
   static const std::set<std::string> kFolders = {
       "emulator/checks",   "keyframes/checks", "keyframes/toys", "keyframes/fuzz",
-      "recorder/testdata", "tracefmt/samples", "tracefmt/fuzz"};
+      "recorder/testdata", "tracefmt/samples", "tracefmt/fuzz",  "translator/checks"};
   static const std::regex name(
       "(_test\\.cc|_fixture\\.h|_fuzzer\\.cc)$|/(fake|gdb_client|"
       "session_client|memory_observer|true_process)[a-z_]*\\.(h|cc)$");

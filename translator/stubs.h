@@ -24,6 +24,9 @@ Stubs EmitStubs(uint64_t host_address);
 
 inline constexpr uint64_t kStubBytes = 512;
 
+// The element of HsThreadBlock::save that is the stubs' own. The lookup also uses 0 and 1.
+inline constexpr int kStubSlot = 3;
+
 }  // namespace hindsight
 
 #endif  // HINDSIGHT_TRANSLATOR_STUBS_H_

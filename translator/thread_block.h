@@ -46,7 +46,7 @@ enum HsExitKind {
   // decrements r10 and goes on at exit_guest_pc + exit_size.
   kHsExitSyscall = 3,
   // The counter is negative. The instruction at exit_guest_pc has not been executed. If
-  // exit_flags_dead is not 0, the status flags (CF PF AF ZF SF OF) are not the guest's, which
+  // exit_flags_dead is not 0, the status flags (CF PF AF ZF SF OF) may not be the guest's, which
   // overwrites them before it reads them.
   kHsExitCounter = 4,
   // An instruction at exit_guest_pc, exit_size bytes long, that translated code does not execute
@@ -55,8 +55,8 @@ enum HsExitKind {
   // executed and is not counted.
   kHsExitInstruction = 5,
   // Flavour record: memory at exit_address, exit_size bytes, may differ from the view. Once they
-  // agree, go on at exit_host_pc with r10 unchanged and save[] untouched. Flags: see
-  // exit_flags_dead. Registers are the guest's but for those in save[] (exit_saved).
+  // agree, go on at exit_host_pc with r10 unchanged: the instruction at exit_guest_pc begins again.
+  // It has changed no register. Flags: see exit_flags_dead.
   kHsExitMiss = 6,
   // Flavour record: a string instruction with REP, or another operation that is done outside of
   // translated code, described by *exit_operation (translator/runtime/operation.h). Its memory

@@ -26,8 +26,7 @@ enum class Flavour : uint8_t {
 };
 
 // The bytes of code at a guest address, as far as they are known: empty if not at all. Used to find
-// out whether flags are read behind a branch; what it returns need not be kept when the guest
-// changes its code, since a write to code discards all that was translated from it.
+// out whether flags are read after a branch.
 using CodeAt = std::function<absl::Span<const uint8_t>(uint64_t guest_pc)>;
 
 struct TranslateRequest {
@@ -55,7 +54,7 @@ struct SideEntry {
   // [i]: number of the register whose guest value is in save[i], or HS_NOT_SAVED. The others are
   // in place, r10 and r11 in the block.
   std::array<uint8_t, 4> saved = {HS_NOT_SAVED, HS_NOT_SAVED, HS_NOT_SAVED, HS_NOT_SAVED};
-  // The status flags are not the guest's; it overwrites them before it reads them.
+  // The status flags may not be the guest's, which overwrites them before it reads them.
   bool flags_dead = false;
 };
 
@@ -66,12 +65,19 @@ struct Link {
   uint64_t guest_target = 0;
 };
 
+struct CodeRange {
+  uint64_t pc = 0;
+  uint32_t bytes = 0;
+};
+
 struct TranslatedBlock {
   std::vector<uint8_t> code;
   uint32_t guest_bytes = 0;     // that were translated, the last instruction included
   uint32_t instructions = 0;    // counted by the block; not one that exits uncounted
   std::vector<SideEntry> side;  // ascending
   std::vector<Link> links;
+  // Code outside of the block that was looked at: the block is wrong once that changes.
+  std::vector<CodeRange> relied_on;
   // Name of the instruction that ends the block by kHsExitInstruction; empty if none does.
   std::string refusal;
 };

@@ -1,0 +1,118 @@
+// Writes host instructions, those that translated code consists of besides the guest's own.
+//
+// None of them changes the flags unless its name says so. One thread at a time.
+
+#ifndef HINDSIGHT_TRANSLATOR_ASSEMBLER_H_
+#define HINDSIGHT_TRANSLATOR_ASSEMBLER_H_
+
+#include <cstdint>
+#include <initializer_list>
+#include <vector>
+
+#include "absl/types/span.h"
+
+namespace hindsight {
+
+enum class SegmentBase : uint8_t { kNone, kFs, kGs };
+
+// A memory operand in terms of host registers.
+struct HostAddress {
+  int base = -1;   // number of a general register; -1: none
+  int index = -1;  // the same; with `vector_index`, of a vector register
+  int scale = 1;   // 1, 2, 4, 8
+  // Added; with `from_rip` the address itself, which the code reaches relative to its place.
+  int64_t displacement = 0;
+  bool from_rip = false;
+  bool vector_index = false;
+  bool narrow = false;  // computed in 32 bits (prefix 67)
+  SegmentBase segment = SegmentBase::kNone;
+};
+
+// How an operand is encoded: ModRM (without the register field), SIB, displacement, and the bits
+// that REX, VEX or EVEX add to the registers' numbers.
+struct EncodedAddress {
+  uint8_t modrm = 0;
+  bool has_sib = false;
+  uint8_t sib = 0;
+  int displacement_bytes = 0;  // 0, 1, 4
+  int32_t displacement = 0;
+  bool x = false, b = false, v2 = false;  // v2: bit 4 of a vector register as index
+};
+
+// `short_displacement`: whether one byte may be used (not in EVEX, where it is scaled).
+EncodedAddress EncodeAddress(const HostAddress& address, bool short_displacement);
+
+// A place that is jumped to before or after it is bound. Every label that is used must be bound.
+struct Label {
+  int32_t offset = -1;
+  std::vector<uint32_t> rel32;  // offsets of displacements to be set
+  std::vector<uint32_t> rel8;
+};
+
+// An opcode of the legacy maps.
+struct Opcode {
+  std::initializer_list<uint8_t> bytes;  // with 0f, 0f 38
+  bool wide = false;                     // REX.W
+  uint8_t prefix = 0;                    // 66, f2, f3
+  bool byte_register = false;            // the register operand is spl, sil, ..., never ah
+};
+
+enum Condition : uint8_t { kZero = 4, kNotZero = 5, kSign = 8 };
+
+class Assembler {
+ public:
+  // The code will lie at `host_address`.
+  explicit Assembler(uint64_t host_address) : host_address_(host_address) {}
+
+  uint32_t offset() const { return static_cast<uint32_t>(code_.size()); }
+  uint64_t here() const { return host_address_ + code_.size(); }
+  std::vector<uint8_t> Take() { return std::move(code_); }
+
+  // Whether `target` can be reached relative to rip from anywhere in a block.
+  bool Reaches(uint64_t target) const;
+
+  void Byte(uint64_t byte) { code_.push_back(static_cast<uint8_t>(byte)); }
+  void Bytes(absl::Span<const uint8_t> bytes);
+  void Word32(uint64_t value) { Little(value, 4); }
+  void Word64(uint64_t value) { Little(value, 8); }
+  void Align(uint32_t alignment, uint8_t filler);
+  // NOPs, until the byte `distance` further on is aligned.
+  void PadUntilAligned(uint32_t distance, uint32_t alignment);
+
+  // ModRM with memory. `tail`: bytes of the instruction that follow (immediates).
+  void Operation(const Opcode& opcode, int reg, const HostAddress& address, int tail = 0);
+  void Operation(const Opcode& opcode, int reg, int rm);
+  // What follows the opcode: ModRM, SIB, displacement.
+  void Operand(int reg, const EncodedAddress& encoded, const HostAddress& address, int tail);
+
+  void Move(int to, int from);
+  void MoveConstant(int to, uint64_t value);
+  void Lea(int to, const HostAddress& address);
+  void Load(int to, const HostAddress& address);
+  void Store(const HostAddress& address, int from);
+  // gs:[offset], a field of the thread block.
+  void LoadField(int to, int offset);
+  void StoreField(int offset, int from);
+
+  void Jump(Label* label);
+  void JumpIf(Condition condition, Label* label);  // rel32
+  void JumpIfRcxZero(Label* label);                // rel8
+  void JumpTo(uint64_t host_address);              // rel32, out of the block
+  void Bind(Label* label);
+
+ private:
+  void Little(uint64_t value, int bytes);
+  void Rel32(Label* label);
+
+  uint64_t host_address_;
+  std::vector<uint8_t> code_;
+};
+
+// gs:[offset]
+inline HostAddress Field(int offset) {
+  return {.displacement = offset, .segment = SegmentBase::kGs};
+}
+
+}  // namespace hindsight
+
+#endif  // HINDSIGHT_TRANSLATOR_ASSEMBLER_H_

@@ -1,0 +1,92 @@
+// Collects the code of one block: host instructions, the side table, the branches to be linked, and
+// the exits, which are placed after the code.
+//
+// Borrows the request. Not copyable. One thread at a time.
+
+#ifndef HINDSIGHT_TRANSLATOR_BLOCK_WRITER_H_
+#define HINDSIGHT_TRANSLATOR_BLOCK_WRITER_H_
+
+#include <array>
+#include <cstdint>
+#include <deque>
+#include <optional>
+#include <vector>
+
+#include "translator/assembler.h"
+#include "translator/guest_instruction.h"
+#include "translator/thread_block.h"
+#include "translator/translator.h"
+
+namespace hindsight {
+
+// Numbers of the registers spilled to save[]; HS_NOT_SAVED.
+using SavedRegisters = std::array<uint8_t, 4>;
+inline constexpr SavedRegisters kNoneSaved = {HS_NOT_SAVED, HS_NOT_SAVED, HS_NOT_SAVED,
+                                              HS_NOT_SAVED};
+
+// The guest's state at a place in the code.
+struct Place {
+  uint64_t guest_pc = 0;
+  uint32_t length = 0;  // of the instruction
+  int32_t adjust = 0;
+  bool flags_dead = false;
+};
+
+class BlockWriter {
+ public:
+  explicit BlockWriter(const TranslateRequest& request);
+  BlockWriter(const BlockWriter&) = delete;
+  BlockWriter& operator=(const BlockWriter&) = delete;
+
+  Assembler* code() { return &code_; }
+  const Place& place() const { return place_; }
+
+  // The instruction at `place` begins here.
+  void Begin(const Place& place);
+  void SetAdjust(int32_t adjust) { place_.adjust = adjust; }
+  // The code from here on can fault on behalf of that instruction, with the registers spilled that
+  // are so now.
+  void MarkFault();
+
+  SavedRegisters* saved() { return &saved_; }
+  static int SaveSlot(int number);  // offset from GS
+
+  // Jumps to the translation of guest pc `target`.
+  void Branch(uint64_t target);
+  void BranchIf(uint8_t condition, uint64_t target);  // low half of jcc's opcode
+  void JumpToLookup() { code_.JumpTo(request_.stubs.lookup); }
+
+  // The label of an exit at the current place.
+  Label* Exit(HsExitKind kind);
+  // Of an exit whose operand is at `address`; the agent goes on where the instruction begins.
+  // Registers spilled now are restored first.
+  Label* Miss(const HostAddress& address, uint16_t bytes);
+
+  // Everything else of the block is the caller's.
+  void Finish(TranslatedBlock* block);
+
+ private:
+  struct PendingExit {
+    Label label;
+    HsExit exit;
+    std::optional<HostAddress> address;
+    SavedRegisters saved = kNoneSaved;
+  };
+
+  PendingExit* AddExit(HsExitKind kind);
+  void AddLink(uint64_t target);
+  void WriteExit(PendingExit* pending);
+
+  const TranslateRequest& request_;
+  Assembler code_;
+  Place place_;
+  uint64_t begins_at_ = 0;  // host address of the instruction at place_
+  SavedRegisters saved_ = kNoneSaved;
+  std::vector<SideEntry> side_;
+  std::vector<Link> links_;
+  std::deque<PendingExit> exits_;
+};
+
+}  // namespace hindsight
+
+#endif  // HINDSIGHT_TRANSLATOR_BLOCK_WRITER_H_

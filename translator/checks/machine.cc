@@ -1,0 +1,112 @@
+#include "translator/checks/machine.h"
+
+#include <asm/prctl.h>
+#include <signal.h>
+#include <sys/syscall.h>
+#include <ucontext.h>
+#include <unistd.h>
+
+#include <cstring>
+
+#include "absl/types/span.h"
+#include "base/check.h"
+#include "isa/host_registers.h"
+
+namespace hindsight {
+namespace {
+
+constexpr int kSignals[] = {SIGTRAP, SIGSEGV, SIGBUS, SIGILL, SIGFPE};
+constexpr size_t kStackBytes = 1 << 18;
+
+// By hardware number.
+constexpr int kGregs[] = {REG_RAX, REG_RCX, REG_RDX, REG_RBX, REG_RSP, REG_RBP, REG_RSI, REG_RDI,
+                          REG_R8,  REG_R9,  REG_R10, REG_R11, REG_R12, REG_R13, REG_R14, REG_R15};
+
+// What the handler and Run hand to each other.
+struct Exchange {
+  bool entering = false, inside = false;
+  const RegisterFile* wanted = nullptr;
+  bool single_step = false;
+  MachineStop stop;
+  gregset_t own;
+  std::vector<uint8_t> own_vectors;
+};
+
+Exchange& TheExchange() {
+  static auto* exchange = new Exchange;
+  return *exchange;
+}
+
+absl::Span<uint8_t> Vectors(ucontext_t* context) {
+  return {reinterpret_cast<uint8_t*>(context->uc_mcontext.fpregs), XstateBytes()};
+}
+
+void Enter(ucontext_t* context) {
+  Exchange& exchange = TheExchange();
+  greg_t* gregs = context->uc_mcontext.gregs;
+  std::memcpy(exchange.own, gregs, sizeof(exchange.own));
+  const absl::Span<uint8_t> vectors = Vectors(context);
+  exchange.own_vectors.assign(vectors.begin(), vectors.end());
+  const RegisterFile& wanted = *exchange.wanted;
+  for (int i = 0; i < 16; ++i) gregs[kGregs[i]] = static_cast<greg_t>(wanted.gpr[i]);
+  gregs[REG_RIP] = static_cast<greg_t>(wanted.rip);
+  gregs[REG_EFL] = static_cast<greg_t>(wanted.rflags | (exchange.single_step ? kTrapFlag : 0));
+  RegistersToXstate(wanted, vectors);
+  exchange.entering = false;
+  exchange.inside = true;
+}
+
+void Leave(int signal, const siginfo_t& info, ucontext_t* context) {
+  Exchange& exchange = TheExchange();
+  greg_t* gregs = context->uc_mcontext.gregs;
+  exchange.stop.signal = signal;
+  exchange.stop.fault_address = reinterpret_cast<uint64_t>(info.si_addr);
+  RegisterFile& registers = exchange.stop.registers;
+  for (int i = 0; i < 16; ++i) registers.gpr[i] = static_cast<uint64_t>(gregs[kGregs[i]]);
+  registers.rip = static_cast<uint64_t>(gregs[REG_RIP]);
+  registers.rflags = static_cast<uint64_t>(gregs[REG_EFL]) & ~(kTrapFlag | kResumeFlag);
+  const absl::Span<uint8_t> vectors = Vectors(context);
+  CHECK(XstateToRegisters(vectors, &registers));
+  std::memcpy(gregs, exchange.own, sizeof(exchange.own));
+  std::memcpy(vectors.data(), exchange.own_vectors.data(), vectors.size());
+  exchange.inside = false;
+}
+
+void Handler(int signal, siginfo_t* info, void* context) {
+  if (TheExchange().entering) return Enter(static_cast<ucontext_t*>(context));
+  if (TheExchange().inside) return Leave(signal, *info, static_cast<ucontext_t*>(context));
+  // Our own fault: the default action, when it happens again.
+  ::signal(signal, SIG_DFL);
+}
+
+}  // namespace
+
+Machine::Machine() : stack_(kStackBytes) {
+  const stack_t stack = {.ss_sp = stack_.data(), .ss_flags = 0, .ss_size = stack_.size()};
+  CHECK(sigaltstack(&stack, nullptr) == 0);
+  for (int signal : kSignals) {
+    struct sigaction action = {};
+    action.sa_sigaction = Handler;
+    action.sa_flags = SA_SIGINFO | SA_ONSTACK;
+    CHECK(sigaction(signal, &action, nullptr) == 0);
+  }
+}
+
+Machine::~Machine() {
+  for (int signal : kSignals) ::signal(signal, SIG_DFL);
+  const stack_t none = {.ss_sp = nullptr, .ss_flags = SS_DISABLE, .ss_size = 0};
+  CHECK(sigaltstack(&none, nullptr) == 0);
+}
+
+MachineStop Machine::Run(const RegisterFile& registers, bool single_step) {
+  Exchange& exchange = TheExchange();
+  CHECK(syscall(SYS_arch_prctl, ARCH_SET_GS, registers.gs_base) == 0);
+  exchange.stop.registers = registers;
+  exchange.wanted = &registers;
+  exchange.single_step = single_step;
+  exchange.entering = true;
+  asm volatile("int3" ::: "memory");
+  return exchange.stop;
+}
+
+}  // namespace hindsight

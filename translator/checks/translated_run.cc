@@ -1,0 +1,206 @@
+#include "translator/checks/translated_run.h"
+
+#include <signal.h>
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/check.h"
+
+namespace hindsight {
+namespace {
+
+constexpr uint64_t kArenaBytes = 64 << 20;
+// Below GS: the table and the thread block.
+constexpr uint64_t kGapBytes = 4 << 20;
+constexpr uint64_t kLongestBlock = 1 << 16;
+
+void MapFixed(uint64_t address, uint64_t bytes, int protection) {
+  void* const wanted = reinterpret_cast<void*>(address);
+  CHECK(mmap(wanted, bytes, protection,
+             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0) == wanted);
+}
+
+}  // namespace
+
+TranslatedRun::TranslatedRun(Machine* machine, Options options)
+    : machine_(machine), options_(std::move(options)) {
+  MapFixed(options_.arena, kArenaBytes, PROT_READ | PROT_WRITE | PROT_EXEC);
+  MapFixed(options_.distance - kGapBytes, kGapBytes, PROT_READ | PROT_WRITE);
+  for (uint64_t i = 0; i < HS_TABLE_ENTRIES; ++i) table()[i] = {HS_TABLE_EMPTY, 0};
+  Flush();
+}
+
+TranslatedRun::~TranslatedRun() {
+  munmap(reinterpret_cast<void*>(options_.arena), kArenaBytes);
+  munmap(reinterpret_cast<void*>(options_.distance - kGapBytes), kGapBytes);
+}
+
+void TranslatedRun::Flush() {
+  translated_.clear();
+  host_blocks_.clear();
+  const Stubs stubs = EmitStubs(options_.arena);
+  std::memcpy(reinterpret_cast<void*>(options_.arena), stubs.code.data(), stubs.code.size());
+  stubs_ = stubs.addresses;
+  trap_ = options_.arena + kStubBytes;
+  *reinterpret_cast<uint8_t*>(trap_) = 0xcc;
+  next_host_ = trap_ + kHostAlignment;
+  for (uint64_t i : table_used_) table()[i] = {HS_TABLE_EMPTY, 0};
+  table_used_.clear();
+}
+
+HsThreadBlock* TranslatedRun::block() const {
+  return reinterpret_cast<HsThreadBlock*>(options_.distance + HS_BLOCK_OFFSET);
+}
+
+HsTableEntry* TranslatedRun::table() const {
+  return reinterpret_cast<HsTableEntry*>(options_.distance + HS_TABLE_OFFSET);
+}
+
+// 0: it cannot be translated.
+uint64_t TranslatedRun::HostOf(uint64_t guest_pc) {
+  const auto known = translated_.find(guest_pc);
+  if (known != translated_.end()) return known->second;
+  if (next_host_ + kLongestBlock > options_.arena + kArenaBytes) return 0;
+  TranslateRequest request = {.guest_pc = guest_pc,
+                              .bytes = options_.code_at(guest_pc),
+                              .host_address = next_host_,
+                              .flavour = options_.flavour,
+                              .stubs = stubs_,
+                              .max_instructions = options_.max_instructions,
+                              .code_at = options_.code_at};
+  const absl::StatusOr<TranslatedBlock> made = Translate(request);
+  if (!made.ok()) return 0;
+  CHECK(made->code.size() < kLongestBlock);
+  const uint64_t host = next_host_;
+  std::memcpy(reinterpret_cast<void*>(host), made->code.data(), made->code.size());
+  const auto bytes = static_cast<uint32_t>(made->code.size());
+  next_host_ = (host + bytes + kHostAlignment - 1) / kHostAlignment * kHostAlignment;
+  host_blocks_[host] = {guest_pc, bytes, made->side};
+  ++blocks_;
+  return translated_[guest_pc] = host;
+}
+
+void TranslatedRun::Reserve(RegisterFile* registers) {
+  block()->guest_r10 = registers->gpr[kR10];
+  block()->guest_r11 = registers->gpr[kR11];
+  block()->fs_base = registers->fs_base;
+  block()->gs_base = registers->gs_base;
+  registers->gs_base = options_.distance;
+  registers->gpr[kR11] = 0xdeaddead;
+}
+
+void TranslatedRun::Restore(RegisterFile* registers) const {
+  registers->gpr[kR10] = block()->guest_r10;
+  registers->gpr[kR11] = block()->guest_r11;
+  registers->gs_base = block()->gs_base;
+}
+
+GuestStop TranslatedRun::Run(const RegisterFile& registers, uint64_t limit) {
+  std::memset(block(), 0xa5, sizeof(*block()));
+  RegisterFile host = registers;
+  Reserve(&host);
+  block()->agent_exit = trap_;
+  block()->count_end = limit;
+  host.gpr[kR10] = limit;
+  host.rip = HostOf(registers.rip);
+  while (host.rip != 0) {
+    const MachineStop stop = machine_->Run(host);
+    if (stop.signal != SIGTRAP || stop.registers.rip != trap_ + 1) return AtFault(stop);
+    host = stop.registers;
+    host.gs_base = options_.distance;
+    if (!GoOn(&host)) return AtExit(stop);
+  }
+  return {.what = "cannot be translated"};
+}
+
+// At an exit after which the guest just goes on: prepares that.
+bool TranslatedRun::GoOn(RegisterFile* registers) {
+  const HsThreadBlock& at = *block();
+  registers->gpr[kR11] = 0xdeaddead;
+  switch (at.exit_kind) {
+    case kHsExitLink: {
+      registers->rip = HostOf(at.exit_guest_pc);
+      CHECK(at.exit_link % 4 == 0);
+      const auto rel = static_cast<int32_t>(registers->rip - (at.exit_link + 4));
+      std::memcpy(reinterpret_cast<void*>(at.exit_link), &rel, sizeof(rel));
+      return true;
+    }
+    case kHsExitIndirect: {
+      registers->rip = HostOf(at.exit_guest_pc);
+      HsTableEntry& entry = table()[at.exit_guest_pc % HS_TABLE_ENTRIES];
+      if (registers->rip != 0 && entry.negated_pc == HS_TABLE_EMPTY) {
+        entry = {-at.exit_guest_pc, registers->rip};
+        table_used_.push_back(at.exit_guest_pc % HS_TABLE_ENTRIES);
+      }
+      return true;
+    }
+    case kHsExitMiss:
+      ++misses_;
+      registers->rip = on_miss_ && on_miss_(at.exit_address, at.exit_size) ? at.exit_host_pc : 0;
+      return true;
+    default:
+      return false;
+  }
+}
+
+GuestStop TranslatedRun::AtExit(MachineStop stop) {
+  const HsThreadBlock& at = *block();
+  GuestStop result;
+  result.registers = stop.registers;
+  result.count = at.count_end - stop.registers.gpr[kR10] + static_cast<int64_t>(at.exit_adjust);
+  result.registers.rip = at.exit_guest_pc;
+  result.flags_dead = at.exit_flags_dead != 0;
+  Restore(&result.registers);
+  switch (at.exit_kind) {
+    case kHsExitSyscall:
+      result.kind = GuestStop::kSyscall;
+      break;
+    case kHsExitCounter:
+      result.kind = GuestStop::kCounter;
+      break;
+    case kHsExitInstruction:
+      result.kind = GuestStop::kInstruction;
+      break;
+    default:
+      result.what = absl::StrCat("exit of kind ", at.exit_kind);
+      break;
+  }
+  return result;
+}
+
+GuestStop TranslatedRun::AtFault(const MachineStop& stop) {
+  GuestStop result = {.kind = GuestStop::kSignal,
+                      .signal = stop.signal,
+                      .fault_address = stop.fault_address,
+                      .registers = stop.registers};
+  auto found = host_blocks_.upper_bound(stop.registers.rip);
+  if (found != host_blocks_.begin()) --found;
+  if (found == host_blocks_.end() || stop.registers.rip < found->first ||
+      stop.registers.rip >= found->first + found->second.bytes) {
+    result.kind = GuestStop::kBroken;
+    result.what = absl::StrCat("a signal at ", absl::Hex(stop.registers.rip));
+    return result;
+  }
+  const auto offset = static_cast<uint32_t>(stop.registers.rip - found->first);
+  const std::vector<SideEntry>& side = found->second.side;
+  auto entry = std::upper_bound(
+      side.begin(), side.end(), offset,
+      [](uint32_t wanted, const SideEntry& other) { return wanted < other.host_offset; });
+  CHECK(entry != side.begin());
+  --entry;
+  for (size_t i = 0; i < entry->saved.size(); ++i) {
+    if (entry->saved[i] != HS_NOT_SAVED) result.registers.gpr[entry->saved[i]] = block()->save[i];
+  }
+  result.registers.rip = found->second.guest_pc + entry->guest_offset;
+  result.count =
+      block()->count_end - stop.registers.gpr[kR10] + static_cast<int64_t>(entry->adjust);
+  result.flags_dead = entry->flags_dead;
+  Restore(&result.registers);
+  return result;
+}
+
+}  // namespace hindsight

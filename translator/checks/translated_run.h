@@ -1,0 +1,100 @@
+// Runs guest code as its translation, in this process: what the agent and the recorder do, as
+// little of it as tests need. Every exit is looked at, every block translated when it is first
+// reached.
+//
+// Owns the thread block, the table and the arena, at fixed addresses. Borrows the machine. One at a
+// time; one thread.
+
+#ifndef HINDSIGHT_TRANSLATOR_CHECKS_TRANSLATED_RUN_H_
+#define HINDSIGHT_TRANSLATOR_CHECKS_TRANSLATED_RUN_H_
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/types/span.h"
+#include "translator/checks/machine.h"
+#include "translator/thread_block.h"
+#include "translator/translator.h"
+
+namespace hindsight {
+
+// How a run ended, in terms of the guest.
+struct GuestStop {
+  enum Kind {
+    kSignal,       // a fault, with the registers and the count before the instruction
+    kInstruction,  // at an instruction that is not executed in translated code
+    kSyscall,
+    kCounter,
+    kBroken,  // none of these: `what` says why
+  };
+  Kind kind = kBroken;
+  int signal = 0;
+  uint64_t fault_address = 0;
+  uint64_t count = 0;
+  bool flags_dead = false;
+  RegisterFile registers;
+  std::string what;
+};
+
+class TranslatedRun {
+ public:
+  struct Options {
+    uint64_t arena = 0;     // where translated code goes
+    uint64_t distance = 0;  // GS base
+    Flavour flavour = Flavour::kPlain;
+    uint32_t max_instructions = 64;
+    CodeAt code_at;  // guest code; needed
+  };
+  // What to do at a miss: makes memory and view agree. False: the run is broken.
+  using OnMiss = std::function<bool(uint64_t address, uint64_t bytes)>;
+
+  TranslatedRun(Machine* machine, Options options);
+  ~TranslatedRun();
+  TranslatedRun(const TranslatedRun&) = delete;
+  TranslatedRun& operator=(const TranslatedRun&) = delete;
+
+  void set_on_miss(OnMiss on_miss) { on_miss_ = std::move(on_miss); }
+
+  // Runs the guest from `registers`, whose GS base is the guest's, until it stops or has executed
+  // `limit` instructions (and then up to the next test of the counter).
+  GuestStop Run(const RegisterFile& registers, uint64_t limit);
+  // Forgets all translations.
+  void Flush();
+
+  uint64_t blocks() const { return blocks_; }
+  uint64_t misses() const { return misses_; }
+
+ private:
+  struct HostBlock {
+    uint64_t guest_pc = 0;
+    uint32_t bytes = 0;
+    std::vector<SideEntry> side;
+  };
+
+  uint64_t HostOf(uint64_t guest_pc);
+  GuestStop AtExit(MachineStop stop);
+  GuestStop AtFault(const MachineStop& stop);
+  bool GoOn(RegisterFile* registers);
+  void Reserve(RegisterFile* registers);
+  void Restore(RegisterFile* registers) const;
+  HsThreadBlock* block() const;
+  HsTableEntry* table() const;
+
+  Machine* machine_;
+  Options options_;
+  OnMiss on_miss_;
+  StubAddresses stubs_;
+  uint64_t trap_ = 0;  // host address of the breakpoint that is the agent
+  uint64_t next_host_ = 0;
+  std::map<uint64_t, uint64_t> translated_;  // guest pc to host address
+  std::map<uint64_t, HostBlock> host_blocks_;
+  std::vector<uint64_t> table_used_;
+  uint64_t blocks_ = 0, misses_ = 0;
+};
+
+}  // namespace hindsight
+
+#endif  // HINDSIGHT_TRANSLATOR_CHECKS_TRANSLATED_RUN_H_

@@ -1,0 +1,84 @@
+// The same guest code natively and translated, on the same memory at the same addresses, and what
+// differs.
+//
+// Owns guest memory and code at fixed addresses. One at a time in a process; one thread.
+
+#ifndef HINDSIGHT_TRANSLATOR_CHECKS_TWIN_RUN_H_
+#define HINDSIGHT_TRANSLATOR_CHECKS_TWIN_RUN_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "emulator/checks/random_state.h"
+#include "translator/checks/machine.h"
+#include "translator/checks/random_form.h"
+#include "translator/checks/translated_run.h"
+
+namespace hindsight {
+
+// How guest and host addresses lie to each other.
+struct TwinPlace {
+  const char* name;
+  uint64_t memory, code;  // of the guest
+  uint64_t arena;
+};
+// Near, far with guest addresses that fit into a displacement, and far.
+std::vector<TwinPlace> TwinPlaces();
+
+struct TwinResult {
+  std::string difference;  // empty: none
+  std::string description;
+};
+
+class TwinRun {
+ public:
+  TwinRun(const TwinPlace& place, Flavour flavour, uint64_t seed);
+  ~TwinRun();
+  TwinRun(const TwinRun&) = delete;
+  TwinRun& operator=(const TwinRun&) = delete;
+
+  std::mt19937_64* random() { return &state_.random(); }
+
+  // One random instruction in one random state.
+  TwinResult RunForm(FormKind kind);
+  // The code at registers.rip, until an int3 or a fault, on the memory as it is.
+  TwinResult Run(const RegisterFile& registers, uint64_t limit);
+
+  uint64_t code_address() const { return place_.code; }
+  absl::Span<uint8_t> code();
+  OperandMemory memory() const;
+  void FillMemory();
+  // Random registers with a stack.
+  RegisterFile Registers();
+
+  uint64_t completed() const { return completed_; }
+  uint64_t faulted() const { return faulted_; }
+  const TranslatedRun& translated() const { return *translated_; }
+
+ private:
+  struct Outcome {
+    int signal = 0;
+    uint64_t fault_address = 0;
+    RegisterFile registers;
+    std::vector<uint8_t> memory;
+  };
+
+  void KeepFlagsHarmless(uint64_t stack);
+  std::vector<uint8_t> CopyMemory() const;
+  void SetMemory(const std::vector<uint8_t>& bytes);
+  Outcome RunNatively(const RegisterFile& registers);
+  std::string Compare(const Outcome& native, const GuestStop& translated) const;
+
+  TwinPlace place_;
+  RandomState state_;
+  Machine machine_;
+  std::unique_ptr<TranslatedRun> translated_;
+  uint64_t fs_base_ = 0;
+  uint64_t completed_ = 0, faulted_ = 0;
+};
+
+}  // namespace hindsight
+
+#endif  // HINDSIGHT_TRANSLATOR_CHECKS_TWIN_RUN_H_

@@ -1,0 +1,118 @@
+#include "translator/control.h"
+
+#include "base/check.h"
+#include "isa/registers.h"
+#include "translator/substitution.h"
+
+namespace hindsight {
+namespace {
+
+constexpr uint8_t kShortJump = 0xeb;
+
+// Puts the target of an indirect jump or call into r11.
+void LoadTarget(const GuestInstruction& instruction, BlockWriter* writer) {
+  Temporaries temporaries(instruction, writer);
+  Substitution substitution(instruction, writer, &temporaries);
+  substitution.LoadRegisters();
+  if (EncodedMemory(instruction) == nullptr) {
+    const int target = substitution.Host(GeneralRegister(instruction.operands[0].reg.value));
+    if (target != kR11) writer->code()->Move(kR11, target);
+  } else {
+    const HostAddress address = substitution.Address();
+    writer->MarkFault();
+    writer->code()->Load(kR11, address);
+  }
+  temporaries.Release();
+}
+
+// Pushes the guest's return address. With `keep_r11`, r11 stays.
+void PushReturn(const GuestInstruction& instruction, bool keep_r11, BlockWriter* writer) {
+  Assembler* code = writer->code();
+  const uint64_t value = instruction.next();
+  const auto as_signed = static_cast<int64_t>(value);
+  if (as_signed == static_cast<int32_t>(as_signed)) {
+    code->Byte(0x68);  // push $imm32
+    code->Word32(value);
+    return;
+  }
+  if (keep_r11) code->StoreField(BlockWriter::SaveSlot(0), kR11);
+  code->MoveConstant(kR11, value);
+  code->Bytes({0x41, 0x53});  // push %r11
+  if (keep_r11) code->LoadField(kR11, BlockWriter::SaveSlot(0));
+}
+
+void WriteReturn(const GuestInstruction& instruction, BlockWriter* writer) {
+  Assembler* code = writer->code();
+  code->Bytes({0x41, 0x5b});  // pop %r11
+  const auto released = static_cast<int64_t>(instruction.decoded.raw.imm[0].value.u);
+  if (released != 0) code->Lea(kRsp, {.base = kRsp, .displacement = released});
+  writer->JumpToLookup();
+}
+
+// Opcodes e0 to e3 have only 8-bit displacements: they jump over the jump that is not taken.
+void WriteLoop(const GuestInstruction& instruction, BlockWriter* writer) {
+  Assembler* code = writer->code();
+  if (instruction.decoded.address_width == 32) code->Byte(0x67);
+  code->Byte(instruction.decoded.opcode);
+  code->Byte(2);
+  Label not_taken;
+  code->Byte(kShortJump);
+  not_taken.rel8.push_back(code->offset());
+  code->Byte(0);
+  writer->Branch(BranchTarget(instruction));
+  code->Bind(&not_taken);
+  writer->Branch(instruction.next());
+}
+
+}  // namespace
+
+void WriteControl(const GuestInstruction& instruction, Control control, Flavour flavour,
+                  BlockWriter* writer) {
+  CHECK(flavour == Flavour::kPlain);
+  switch (control) {
+    case Control::kJump:
+      return writer->Branch(BranchTarget(instruction));
+    case Control::kConditional:
+      writer->BranchIf(instruction.decoded.opcode & 0xf, BranchTarget(instruction));
+      return writer->Branch(instruction.next());
+    case Control::kLoop:
+      return WriteLoop(instruction, writer);
+    case Control::kCall:
+      PushReturn(instruction, false, writer);
+      return writer->Branch(BranchTarget(instruction));
+    case Control::kIndirectJump:
+      LoadTarget(instruction, writer);
+      return writer->JumpToLookup();
+    case Control::kIndirectCall:
+      LoadTarget(instruction, writer);
+      PushReturn(instruction, true, writer);
+      return writer->JumpToLookup();
+    case Control::kReturn:
+      return WriteReturn(instruction, writer);
+    case Control::kSyscall:
+      return writer->code()->Jump(writer->Exit(kHsExitSyscall));
+    case Control::kRefused:
+      return writer->code()->Jump(writer->Exit(kHsExitInstruction));
+    case Control::kNone:
+      break;
+  }
+  CHECK(false);
+}
+
+bool MayCloseCycle(const GuestInstruction& instruction, Control control) {
+  switch (control) {
+    case Control::kJump:
+    case Control::kConditional:
+    case Control::kLoop:
+    case Control::kCall:
+      return BranchTarget(instruction) <= instruction.pc;
+    case Control::kIndirectJump:
+    case Control::kIndirectCall:
+    case Control::kReturn:
+      return true;
+    default:
+      return false;
+  }
+}
+
+}  // namespace hindsight

@@ -1,0 +1,21 @@
+// Ends of blocks: branches, calls, returns, system calls and what is left to the agent.
+
+#ifndef HINDSIGHT_TRANSLATOR_CONTROL_H_
+#define HINDSIGHT_TRANSLATOR_CONTROL_H_
+
+#include "translator/block_writer.h"
+#include "translator/guest_instruction.h"
+#include "translator/translator.h"
+
+namespace hindsight {
+
+// Writes the instruction that ends a block. Requires: `control` is not kNone.
+void WriteControl(const GuestInstruction& instruction, Control control, Flavour flavour,
+                  BlockWriter* writer);
+
+// Whether a cycle of blocks could be closed here, so that the block must test the counter.
+bool MayCloseCycle(const GuestInstruction& instruction, Control control);
+
+}  // namespace hindsight
+
+#endif  // HINDSIGHT_TRANSLATOR_CONTROL_H_

@@ -1,0 +1,160 @@
+#include "translator/substitution.h"
+
+#include <iterator>
+
+#include "base/check.h"
+#include "isa/registers.h"
+
+namespace hindsight {
+namespace {
+
+// Those used least at first; never rsp.
+constexpr int kSpillable[] = {kRax, kRcx, kRdx, kRbx, kRbp, kRsi, kRdi,
+                              kR8,  kR9,  kR12, kR13, kR14, kR15};
+constexpr int kSlots = 3;  // of save[]; the last is the stubs'
+
+bool OverwritesWhole(const GuestInstruction& instruction, const ZydisDecodedOperand& operand) {
+  const ZydisMnemonic mnemonic = instruction.decoded.mnemonic;
+  return operand.actions == ZYDIS_OPERAND_ACTION_WRITE && operand.size >= 32 &&
+         mnemonic != ZYDIS_MNEMONIC_BSF && mnemonic != ZYDIS_MNEMONIC_BSR;
+}
+
+}  // namespace
+
+Temporaries::Temporaries(const GuestInstruction& instruction, BlockWriter* writer)
+    : writer_(writer), avoid_(UsedRegisters(instruction)), r11_taken_(false) {
+  if (!UsesHighByte(instruction)) return;
+  r11_taken_ = true;
+  avoid_ |= 0xff00;
+}
+
+int Temporaries::Take() {
+  if (r11_taken_) return TakeSpilled();
+  r11_taken_ = true;
+  return kR11;
+}
+
+int Temporaries::TakeSpilled() {
+  for (int number : kSpillable) {
+    if ((avoid_ >> number & 1) != 0) continue;
+    Spill(number);
+    return number;
+  }
+  CHECK(false);
+  return -1;
+}
+
+void Temporaries::Spill(int number) {
+  CHECK(spilled_ < kSlots);
+  avoid_ |= static_cast<uint16_t>(1u << number);
+  writer_->code()->StoreField(BlockWriter::SaveSlot(spilled_), number);
+  (*writer_->saved())[spilled_++] = static_cast<uint8_t>(number);
+}
+
+void Temporaries::Release() {
+  for (int i = 0; i < spilled_; ++i) {
+    writer_->code()->LoadField((*writer_->saved())[i], BlockWriter::SaveSlot(i));
+  }
+  *writer_->saved() = kNoneSaved;
+  if (spilled_ > 0) writer_->MarkFault();
+  spilled_ = 0;
+  r11_taken_ = false;
+}
+
+Substitution::Substitution(const GuestInstruction& instruction, BlockWriter* writer,
+                           Temporaries* temporaries)
+    : instruction_(instruction),
+      writer_(writer),
+      temporaries_(temporaries),
+      memory_(EncodedMemory(instruction)),
+      reserved_{{.guest = kR10, .field = HS_BLOCK_FIELD(guest_r10)},
+                {.guest = kR11, .field = HS_BLOCK_FIELD(guest_r11)}} {
+  for (const ZydisDecodedOperand& operand : instruction.Operands()) NoteOperand(operand);
+}
+
+void Substitution::NoteOperand(const ZydisDecodedOperand& operand) {
+  for (Reserved& reserved : reserved_) {
+    if (operand.type == ZYDIS_OPERAND_TYPE_MEMORY &&
+        (GeneralRegister(operand.mem.base) == reserved.guest ||
+         GeneralRegister(operand.mem.index) == reserved.guest)) {
+      reserved.read = true;
+    }
+    if (operand.type != ZYDIS_OPERAND_TYPE_REGISTER ||
+        GeneralRegister(operand.reg.value) != reserved.guest) {
+      continue;
+    }
+    CHECK(Encoding::FieldOf(operand) >= 0);
+    if (!OverwritesWhole(instruction_, operand)) reserved.read = true;
+    if ((operand.actions & ZYDIS_OPERAND_ACTION_MASK_WRITE) != 0) reserved.written = true;
+  }
+}
+
+bool Substitution::IsNeeded() const {
+  for (const Reserved& reserved : reserved_) {
+    if (reserved.read || reserved.written) return true;
+  }
+  if (memory_ == nullptr) return false;
+  const HostAddress address = AddressOf(instruction_, *memory_);
+  if (address.segment == SegmentBase::kGs) return true;
+  return address.from_rip && memory_->encoding == ZYDIS_OPERAND_ENCODING_MODRM_RM;
+}
+
+void Substitution::LoadRegisters() {
+  for (Reserved& reserved : reserved_) {
+    if (!reserved.read && !reserved.written) continue;
+    reserved.host = temporaries_->Take();
+    if (reserved.read) writer_->code()->LoadField(reserved.host, reserved.field);
+  }
+}
+
+int Substitution::Host(int number) const {
+  for (const Reserved& reserved : reserved_) {
+    if (reserved.guest == number) return reserved.host;
+  }
+  return number;
+}
+
+HostAddress Substitution::Reachable(HostAddress address) {
+  Assembler* code = writer_->code();
+  const auto target = static_cast<uint64_t>(address.displacement);
+  if (!address.from_rip || code->Reaches(target)) return address;
+  address.from_rip = false;
+  if (address.displacement == static_cast<int32_t>(address.displacement)) return address;
+  address.base = temporaries_->Take();
+  address.displacement = 0;
+  code->MoveConstant(address.base, target);
+  return address;
+}
+
+HostAddress Substitution::Address() {
+  CHECK(memory_ != nullptr);
+  HostAddress address = AddressOf(instruction_, *memory_);
+  if (address.base >= 0) address.base = Host(address.base);
+  if (address.index >= 0 && !address.vector_index) address.index = Host(address.index);
+  address = Reachable(address);
+  if (address.segment != SegmentBase::kGs) return address;
+  const int offset = temporaries_->Take();
+  writer_->code()->Lea(offset, address);
+  const int base = temporaries_->Take();
+  writer_->code()->LoadField(base, HS_BLOCK_FIELD(gs_base));
+  return {.base = offset, .index = base};
+}
+
+void Substitution::Apply(Encoding* encoding) const {
+  for (const ZydisDecodedOperand& operand : instruction_.Operands()) {
+    const int field = Encoding::FieldOf(operand);
+    if (field < 0) continue;
+    const int guest = GeneralRegister(operand.reg.value);
+    if (guest == kR10 || guest == kR11) {
+      encoding->SetRegister(static_cast<Encoding::Field>(field), Host(guest));
+    }
+  }
+}
+
+void Substitution::StoreRegisters() {
+  for (const Reserved& reserved : reserved_) {
+    if (reserved.written) writer_->code()->StoreField(reserved.field, reserved.host);
+  }
+}
+
+}  // namespace hindsight

@@ -1,0 +1,222 @@
+#include "translator/translator.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <iterator>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "base/check.h"
+#include "isa/registers.h"
+#include "translator/block_writer.h"
+#include "translator/control.h"
+#include "translator/flags.h"
+#include "translator/guest_instruction.h"
+#include "translator/plain.h"
+
+namespace hindsight {
+namespace {
+
+// The guest's code that becomes a block.
+struct Source {
+  std::vector<GuestInstruction> instructions;
+  Control control = Control::kNone;  // of the last one
+  bool undecodable = false;          // what follows is no instruction
+  // [i]: the status flags that are read at or after instruction i before they are overwritten.
+  std::vector<uint32_t> flags_read;
+  std::vector<CodeRange> relied_on;
+
+  bool LastIsCounted() const {
+    return control != Control::kSyscall && control != Control::kRefused;
+  }
+  int counted() const { return static_cast<int>(instructions.size()) - (LastIsCounted() ? 0 : 1); }
+  uint64_t next() const { return instructions.back().next(); }
+};
+
+// Whether `rest`, which does not decode, would not with more bytes either.
+bool IsInvalid(absl::Span<const uint8_t> rest) {
+  uint8_t padded[ZYDIS_MAX_INSTRUCTION_LENGTH] = {};
+  const size_t size = std::min(rest.size(), sizeof(padded));
+  std::copy_n(rest.begin(), size, padded);
+  GuestInstruction ignored;
+  return size != 0 && !DecodeGuest(0, padded, &ignored);
+}
+
+// `refused_at`: the instruction with this number is refused whatever it is.
+Source ReadSource(const TranslateRequest& request, int refused_at) {
+  Source source;
+  uint64_t pc = request.guest_pc;
+  absl::Span<const uint8_t> rest = request.bytes;
+  while (source.control == Control::kNone &&
+         source.instructions.size() < request.max_instructions) {
+    GuestInstruction instruction;
+    if (!DecodeGuest(pc, rest, &instruction)) {
+      source.undecodable = IsInvalid(rest);
+      break;
+    }
+    source.control = static_cast<int>(source.instructions.size()) == refused_at
+                         ? Control::kRefused
+                         : ControlOf(instruction);
+    source.instructions.push_back(instruction);
+    pc = instruction.next();
+    rest.remove_prefix(instruction.decoded.length);
+  }
+  return source;
+}
+
+uint32_t FlagsReadAtEnd(const TranslateRequest& request, Source* source) {
+  auto from = [&](uint64_t pc) { return FlagsReadFrom(pc, request.code_at, &source->relied_on); };
+  if (source->undecodable) return kStatusFlags;
+  const GuestInstruction& last = source->instructions.back();
+  switch (source->control) {
+    case Control::kNone:
+      return from(last.next());
+    case Control::kJump:
+    case Control::kCall:
+      return from(BranchTarget(last));
+    case Control::kConditional:
+    case Control::kLoop:
+      return from(BranchTarget(last)) | from(last.next());
+    default:
+      return kStatusFlags;
+  }
+}
+
+void FindFlags(const TranslateRequest& request, Source* source) {
+  uint32_t read = FlagsReadAtEnd(request, source);
+  source->flags_read.resize(source->instructions.size());
+  for (size_t i = source->instructions.size(); i-- > 0;) {
+    if (static_cast<int>(i) < source->counted()) {
+      const FlagUse use = FlagsOf(source->instructions[i]);
+      read = use.read | (read & ~use.overwritten);
+    }
+    source->flags_read[i] = read;
+  }
+}
+
+// Before which instruction the counter is decremented, and how.
+struct Decrement {
+  int before = 0;
+  bool test = false;
+  bool flags = false;  // may be changed
+};
+
+Decrement PlaceDecrement(const Source& source) {
+  const int counted = source.counted();
+  if (!MayCloseCycle(source.instructions.back(), source.control)) return {};
+  Decrement first = {.before = -1, .test = true, .flags = true};
+  for (int i = 0; i < counted; ++i) {
+    if (source.flags_read[i] != 0) continue;
+    if (first.before < 0) first.before = i;
+    // Right before an instruction that writes flags, so that few places show wrong ones.
+    if (FlagsOf(source.instructions[i]).overwritten != 0) return {i, true, true};
+  }
+  if (first.before >= 0) return first;
+  return {.before = 0, .test = true, .flags = false};
+}
+
+void WriteDecrement(const Decrement& decrement, int count, BlockWriter* writer) {
+  Assembler* code = writer->code();
+  Label* exit = decrement.test ? writer->Exit(kHsExitCounter) : nullptr;
+  if (decrement.flags) {
+    code->Operation({.bytes = {static_cast<uint8_t>(count < 128 ? 0x83 : 0x81)}, .wide = true}, 5,
+                    kR10);  // sub $count,%r10
+    if (count < 128) {
+      code->Byte(count);
+    } else {
+      code->Word32(count);
+    }
+    code->JumpIf(kSign, exit);
+    return;
+  }
+  code->Lea(kR10, {.base = kR10, .displacement = -count});
+  if (!decrement.test) return;
+  // The sign of r10 without flags: its highest byte, which is 0 or, below zero, 0xff.
+  Label go_on;
+  code->Move(kR11, kRcx);
+  code->Move(kRcx, kR10);
+  code->Bytes({0x48, 0x0f, 0xc9});                       // bswap %rcx
+  code->Operation({.bytes = {0x0f, 0xb6}}, kRcx, kRcx);  // movzbl %cl,%ecx
+  code->JumpIfRcxZero(&go_on);
+  code->Move(kRcx, kR11);
+  code->Jump(exit);
+  code->Bind(&go_on);
+  code->Move(kRcx, kR11);
+}
+
+// Writes the block. Returns the number of an instruction that cannot be written; -1: none.
+int WriteBlock(const TranslateRequest& request, const Source& source, BlockWriter* writer) {
+  const int counted = source.counted();
+  const Decrement decrement = PlaceDecrement(source);
+  for (int i = 0; i < static_cast<int>(source.instructions.size()); ++i) {
+    const GuestInstruction& instruction = source.instructions[i];
+    Place place = {.guest_pc = instruction.pc,
+                   .length = instruction.decoded.length,
+                   .adjust = counted > 0 && i > decrement.before ? i - counted : i,
+                   .flags_dead = source.flags_read[i] == 0};
+    if (i == decrement.before && counted > 0) {
+      // The exit shows the counter as it is after the decrement.
+      writer->Begin(place);
+      place.adjust = i - counted;
+      writer->SetAdjust(place.adjust);
+      WriteDecrement(decrement, counted, writer);
+    }
+    writer->Begin(place);
+    const bool last = i + 1 == static_cast<int>(source.instructions.size());
+    if (last && source.control != Control::kNone) {
+      WriteControl(instruction, source.control, request.flavour, writer);
+    } else if (!WritePlain(instruction, writer)) {
+      return i;
+    }
+  }
+  return -1;
+}
+
+void WriteEnd(const Source& source, uint64_t pc, BlockWriter* writer) {
+  if (source.undecodable) {
+    writer->Begin({.guest_pc = pc});
+    writer->code()->Jump(writer->Exit(kHsExitInstruction));
+  } else if (source.control == Control::kNone) {
+    writer->Branch(pc);
+  }
+}
+
+}  // namespace
+
+absl::StatusOr<TranslatedBlock> Translate(const TranslateRequest& request) {
+  if (request.host_address % kHostAlignment != 0 || request.max_instructions == 0) {
+    return absl::InvalidArgumentError("translate: bad host address or limit");
+  }
+  const Assembler reach(request.host_address);
+  if (!reach.Reaches(request.stubs.lookup) || !reach.Reaches(request.stubs.exit)) {
+    return absl::InvalidArgumentError("translate: the arena's stubs are out of reach");
+  }
+  int refused_at = -1;
+  while (true) {
+    Source source = ReadSource(request, refused_at);
+    if (source.instructions.empty() && !source.undecodable) {
+      return absl::InvalidArgumentError("translate: no whole instruction");
+    }
+    BlockWriter writer(request);
+    uint64_t end = request.guest_pc;
+    if (!source.instructions.empty()) {
+      FindFlags(request, &source);
+      refused_at = WriteBlock(request, source, &writer);
+      if (refused_at >= 0) continue;
+      end = source.next();
+    }
+    WriteEnd(source, end, &writer);
+    TranslatedBlock block;
+    block.guest_bytes = static_cast<uint32_t>(end - request.guest_pc);
+    block.instructions = source.instructions.empty() ? 0 : static_cast<uint32_t>(source.counted());
+    block.relied_on = std::move(source.relied_on);
+    if (source.undecodable) block.refusal = "undecodable";
+    if (source.control == Control::kRefused) {
+      block.refusal = ZydisMnemonicGetString(source.instructions.back().decoded.mnemonic);
+    }
+    writer.Finish(&block);
+    return block;
+  }
+}
+
+}  // namespace hindsight
