@@ -1,5 +1,5 @@
-// LU decomposition of a 512 x 512 matrix, the rows shared out among threads that wait for each
-// other after each column. The number of threads is the argument; two without.
+// LU decomposition of a 512 x 512 matrix, the rows divided among threads that wait for each
+// other after each column. The argument is the number of threads, by default two.
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,7 +10,7 @@ static double matrix[kSize][kSize];
 static pthread_barrier_t column_done;
 static int threads = 2;
 
-// Takes column `column` out of every row below it that is this thread's.
+// Eliminates column `column` from this thread's rows below it.
 static void eliminate(int column, int first_row) {
   for (int row = first_row; row < kSize; row += threads) {
     const double factor = matrix[row][column] /= matrix[column][column];

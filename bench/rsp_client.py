@@ -1,10 +1,10 @@
-"""A client of the GDB remote serial protocol, no more than measuring needs."""
+"""A client of the GDB remote serial protocol, with what the measurements need."""
 
 import socket
 
 
 class RspClient:
-    """One connection to a server on a Unix socket. Raises OSError or ValueError on any trouble."""
+    """One connection to a server on a Unix socket. Raises OSError or ValueError on failure."""
 
     def __init__(self, path, timeout_s=600):
         self._socket = socket.socket(socket.AF_UNIX)

@@ -36,7 +36,7 @@ inline constexpr int kExitUsage = 2;
 
 // Prints `message` as one line on stderr.
 void PrintError(absl::string_view message);
-// Prints what is wrong with how `command` was called, and where help is. Returns kExitUsage.
+// Prints what is wrong with the arguments of `command`, and how to get help. Returns kExitUsage.
 int UsageError(absl::string_view command, absl::string_view message);
 // Prints `status` (not OK). Returns kExitFailure.
 int Failure(const absl::Status& status);
@@ -70,9 +70,9 @@ std::optional<TraceDirectory> TraceOperand(absl::string_view command, const Opti
 std::unique_ptr<TraceReader> OpenTraceOperand(absl::string_view command,
                                               const Options::Parsed& parsed,
                                               const TraceChoice& choice, int* exit_status);
-// Says on stderr that the recording of `trace`, which -p did not choose, has other processes.
+// Prints on stderr that the recording of `trace`, which -p did not choose, has other processes.
 void PrintOtherProcesses(const TraceReader& trace);
-// Says on stderr which processor features replay will miss on this host.
+// Prints on stderr which processor features replay will miss on this host.
 void WarnOfMissingFeatures(const TraceReader& trace);
 std::string SizeText(uint64_t bytes);
 

@@ -8,7 +8,7 @@
 namespace hindsight {
 namespace {
 
-// `byte` is not ASCII: it is part of no well-formed UTF-8.
+// `byte` is not ASCII, nor part of well-formed UTF-8.
 void AppendAsCharacter(uint8_t byte, std::string* out) {
   *out += static_cast<char>(0xc0 | byte >> 6);
   *out += static_cast<char>(0x80 | (byte & 0x3f));

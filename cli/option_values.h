@@ -43,8 +43,7 @@ struct EnvironmentValue {
 bool AbslParseFlag(absl::string_view text, EnvironmentValue* value, std::string* error);
 std::string AbslUnparseFlag(const EnvironmentValue& value);
 
-// Whether something is to be left to chance, and from which seed: "random" (one that is new each
-// time), or a number.
+// A seed of random choices, if they are wanted: "random" (a new one each time), or a number.
 struct SeedValue {
   bool given = false;
   std::optional<uint64_t> seed;  // nothing: a new one

@@ -41,9 +41,9 @@ class Options {
                      return absl::ParseFlag(text, variable, error);
                    }});
   }
-  // Lets the option added last stand without a value: `--name` means `--name=VALUE` then.
+  // The option added last may be given without a value: `--name` then means `--name=VALUE`.
   void ValueIfNoneGiven(absl::string_view value) { entries_.back().implied = std::string(value); }
-  // Lets `-letter VALUE` stand for the option added last.
+  // `-letter VALUE` is another name for the option added last.
   void Alias(char letter) { entries_.back().letter = letter; }
 
   struct Parsed {

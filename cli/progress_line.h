@@ -20,13 +20,13 @@ class ProgressLine {
   ProgressLine& operator=(const ProgressLine&) = delete;
 
   bool on_terminal() const { return on_terminal_; }
-  // Also while a program runs that shares standard output with this one: nobody else shows that
-  // output, as whoever reads a pipe might, on the same terminal.
+  // Whether it may be shown while a program runs that shares standard output with this one: not if
+  // that is a pipe, whose reader may show the output on the same terminal.
   bool may_show_beside_program() const;
   // Requires: the cursor is at the start of an empty line, or the line is shown.
   void Show(absl::string_view text);
   void Clear();
-  // Shows `text` for good, on whatever stderr is.
+  // Prints `text` as a line that stays, also where stderr is not a terminal.
   void Finish(absl::string_view text);
 
  private:

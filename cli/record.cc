@@ -1,4 +1,4 @@
-// hindsight record: records one run of a program, and ends as the program ended.
+// hindsight record: records one run of a program, and exits with its status.
 
 #include "recorder/record.h"
 
@@ -26,7 +26,7 @@
 namespace hindsight {
 namespace {
 
-// As env(1) and timeout(1) have them, so that scripts can tell our failures from the program's.
+// The same as env(1)'s and timeout(1)'s, so that scripts can tell our failures from the program's.
 constexpr int kExitTimeout = 124;
 constexpr int kExitRecorder = 125;
 constexpr int kExitNotExecutable = 126;
@@ -45,7 +45,7 @@ int FailureStatus(const absl::Status& status) {
   }
 }
 
-// Dies of the signal the program died of, so that the caller sees the same.
+// Kills this process with the signal that killed the program, so that the caller sees the same.
 void DieBy(int signal) {
   rlimit no_core = {0, 0};
   setrlimit(RLIMIT_CORE, &no_core);  // the program's core is the one that counts
@@ -140,6 +140,7 @@ int RunRecording(const RecordOptions& record, bool quiet) {
 struct RecordValues {
   std::string engine = NameOf(RecordOptions().engine);
   std::string cpu = NameOf(RecordOptions().cpu);
+  std::string memory_model = MemoryModelName(RecordOptions().memory_model);
   ChildrenValue children;
   EnvironmentValue environment;
   bool quiet = false;
@@ -165,8 +166,8 @@ void AddRunOptions(Options* options, RecordOptions* record, RecordValues* values
   options->Add("duration", &values->duration, "TIME",
                "End the recording after this time (10, 2.5s, 500ms); the program continues.");
   options->Add("timeout", &values->timeout, "TIME",
-               "Kill PROG and the processes it made if it has not ended after this time; what was "
-               "recorded until then is the trace, and the exit status is 124.");
+               "Kill PROG and the processes it created if it has not ended after this time; the "
+               "trace ends there, and the exit status is 124.");
   options->Add("chaos", &values->chaos, "SEED",
                "Schedule threads and processes so as to find bugs: turns of few and of many "
                "instructions, threads that starve for a while, delays at system calls, locks and "
@@ -176,8 +177,8 @@ void AddRunOptions(Options* options, RecordOptions* record, RecordValues* values
   options->Add(
       "until-failure", &values->until_failure, "N",
       "Record repeatedly, at most N times, each with the next seed, until PROG exits with a "
-      "status other than 0, dies of a signal or exceeds --timeout; keep the trace of "
-      "that run only. The exit status is that run's, or 0 if none failed. Best with "
+      "status other than 0, is killed by a signal or exceeds --timeout; keep the trace "
+      "of that run only. The exit status is that run's, or 0 if none failed. Best with "
       "--chaos.");
   options->ValueIfNoneGiven("forever");
 }
@@ -217,14 +218,14 @@ void AddTraceContentOptions(Options* options, RecordOptions* record, RecordValue
                "Whether the trace lists the environment of the processes: all or none. With none, "
                "the copy in their memory is still recorded.");
   options->Add(
-      "memory-model", &record->memory_model, "NAME",
+      "memory-model", &values->memory_model, "NAME",
       "Which events are ordered across threads: kernel (system calls, signals and the like), "
       "fence (also locked instructions and fences), acqrel (also stores) or load (also "
       "loads).");
   options->Add(
       "cpu", &values->cpu, "NAME",
       "What CPUID reports to the program: host (this machine's features, so that it computes "
-      "what it computes natively) or portable (only features that are emulated: often "
+      "the same as natively) or portable (only features that are emulated: often "
       "faster, and the trace needs no particular processor).");
 }
 
@@ -248,19 +249,19 @@ void AddEngineOptions(Options* options, RecordOptions* record, RecordValues* val
       "differs is reported, and the exit status is then 125.");
   options->ValueIfNoneGiven("10");
   options->Add("max-module-bytes", &record->max_module_bytes, "N",
-               "Mapped files larger than this are named in the trace, but not stored.");
+               "Mapped files larger than this are listed in the trace, but not stored.");
 }
 
 // Empty, or what is wrong.
 std::string Check(const RecordOptions& record, const RecordValues& values) {
   if (!EngineNamed(values.engine)) return absl::StrCat("unknown engine ", values.engine);
   if (!CpuModelNamed(values.cpu)) return absl::StrCat("unknown cpu ", values.cpu);
-  if (!ParseMemoryModel(record.memory_model)) {
-    return absl::StrCat("unknown memory model ", record.memory_model);
+  if (!ParseMemoryModel(values.memory_model)) {
+    return absl::StrCat("unknown memory model ", values.memory_model);
   }
   if (record.quantum == 0) return "--quantum must not be 0";
   if (record.attach_pid < 0) return "--attach needs the pid of a process";
-  if (record.attach_pid == 0 && record.arguments.empty()) return "which program?";
+  if (record.attach_pid == 0 && record.arguments.empty()) return "no program given";
   if (record.attach_pid != 0 && !record.arguments.empty()) {
     return "either a program or --attach, not both";
   }
@@ -268,7 +269,7 @@ std::string Check(const RecordOptions& record, const RecordValues& values) {
     return "--until-failure needs a program to run, not --attach";
   }
   if (record.attach_pid != 0 && values.timeout.seconds != 0) {
-    return "--timeout would kill what --attach lets run on; there is --duration";
+    return "--timeout would kill the program that --attach leaves running; use --duration";
   }
   return "";
 }
@@ -276,6 +277,7 @@ std::string Check(const RecordOptions& record, const RecordValues& values) {
 void Fill(const RecordValues& values, RecordOptions* record) {
   record->engine = *EngineNamed(values.engine);
   record->cpu = *CpuModelNamed(values.cpu);
+  record->memory_model = *ParseMemoryModel(values.memory_model);
   record->adapt_light_keyframes =
       record->light_keyframe_interval == RecordOptions().light_keyframe_interval;
   record->max_seconds = values.duration.seconds;

@@ -57,7 +57,7 @@ int ServeGdb(const ReplayRequest& request, Listener* listener, UniqueFd ready) {
   return Failure(ServeClients(listener, std::move(users), /*token=*/"", target->get()));
 }
 
-// The server as a process of its own: this one starts gdb, which a confined process cannot. Killed
+// The server as a separate process: this one starts gdb, which a confined process cannot. Killed
 // and waited for by the destructor. Neither copyable nor movable.
 class ServerProcess {
  public:
@@ -128,7 +128,7 @@ int ReplayCommand(Arguments arguments) {
   Options options("replay [TRACE] [options] [-- GDB ARGS...]",
                   "Starts gdb at the beginning of a recording. There 'continue' and "
                   "'reverse-continue' and all their\nrelatives work, and 'run' and 'start' go back "
-                  "to the beginning; 'hindsight' lists what else there\nis. ARGS are given to "
+                  "to the beginning; 'hindsight' lists further commands.\nARGS are passed to "
                   "gdb.");
   choice.prefers_crashed = true;
   AddTraceOptions(&options, &choice,

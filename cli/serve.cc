@@ -71,7 +71,7 @@ absl::StatusOr<Entrance> OpenEntrance(const ServeOptions& options) {
                                           : Listener::Unix(options.unix_path));
   entrance.listener.emplace(std::move(listener));
   entrance.users = PeerUsers::Open();
-  // Without it everything works but the commands of our own.
+  // Without it everything works except Hindsight's own commands.
   entrance.gdb_commands = InstallGdbCommands().value_or("");
   if (!options.token_file.empty()) {
     ASSIGN_OR_RETURN(entrance.token, ReadToken(options.token_file));

@@ -1,5 +1,5 @@
-// Removes the file of a Unix socket when its server has ended, in whatever way: a process of its
-// own, since a confined server cannot.
+// Removes the file of a Unix socket when its server has ended, in whatever way. It is a separate
+// process, since a confined server cannot do that.
 
 #ifndef HINDSIGHT_CLI_SOCKET_JANITOR_H_
 #define HINDSIGHT_CLI_SOCKET_JANITOR_H_

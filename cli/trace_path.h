@@ -1,4 +1,4 @@
-// Where traces lie when the user names none.
+// Where traces are when the user names none.
 
 #ifndef HINDSIGHT_CLI_TRACE_PATH_H_
 #define HINDSIGHT_CLI_TRACE_PATH_H_

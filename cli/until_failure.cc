@@ -28,7 +28,7 @@ namespace {
 constexpr int kExitRecorder = 125;
 constexpr int kTickMs = 200;
 
-// A signal handler has no other place to write to.
+// A global: a signal handler cannot reach anything else.
 std::atomic<int> stop_signal{0};
 
 // While alive, signals that ask a command to end set stop_signal.
@@ -130,8 +130,8 @@ RunOutcome RunOnce(const RecordOptions& options, const RecordRun& record,
 
 std::string FailureText(const RunOutcome& outcome, uint64_t seed) {
   return absl::StrCat(
-      outcome.timed_out ? "killed when its time was over" : WaitStatusText(outcome.wait_status),
-      ", seed ", seed);
+      outcome.timed_out ? "killed by --timeout" : WaitStatusText(outcome.wait_status), ", seed ",
+      seed);
 }
 
 RunOutcome RecordUntilFailure(const RecordOptions& options, uint64_t most,
@@ -151,7 +151,7 @@ RunOutcome RecordUntilFailure(const RecordOptions& options, uint64_t most,
     outcome = RunOnce(run, record, signals, absl::StrCat(what, ", seed ", run.seed));
     run.at_line_start = outcome.at_line_start;
     if (stop_signal != 0) {
-      // Killed where it was: below what it showed last.
+      // It was killed: continues below what it showed last.
       if (isatty(STDERR_FILENO) != 0) std::fputc('\n', stderr);
       Remove(run.directory);
       Say(absl::StrCat("stopped in run ", number, ": none before it failed"));

@@ -129,7 +129,7 @@ TEST_F(UntilFailureTest, EachRunReadsTheSameInput) {
 TEST(FailureTextTest, SaysHowTheRunEndedAndItsSeed) {
   EXPECT_EQ(FailureText({.wait_status = kExited1}, 7), "exited with status 1, seed 7");
   EXPECT_EQ(FailureText({.wait_status = SIGABRT}, 7), "killed by signal 6 (Aborted), seed 7");
-  EXPECT_EQ(FailureText({.timed_out = true}, 7), "killed when its time was over, seed 7");
+  EXPECT_EQ(FailureText({.timed_out = true}, 7), "killed by --timeout, seed 7");
 }
 
 }  // namespace

@@ -18,7 +18,7 @@
 namespace hindsight {
 namespace {
 
-// What became of one process. `result` is not OK if its trace could not be replayed at all.
+// The result for one process. `result` is not OK if its trace could not be replayed at all.
 struct ProcessResult {
   std::string id;
   std::string directory;
@@ -108,16 +108,16 @@ std::string ResultText(const VerifyResult& result) {
   return absl::StrCat("NOT exact: ", totals, "; ", failed, Printable(result.difference.message()));
 }
 
-// What the answer stands for.
+// What was compared.
 std::string CheckedText(const VerifyResult& result) {
   const VerifyCounts& counts = result.counts;
   std::string out = absl::StrFormat(
       "  checked: %s%d register files, %d sequence numbers, %d system calls and signals with their "
       "events, %d bytes of memory in %d places, %d full keyframes (%d threads, %d pages), %d "
       "modules\n",
-      result.no_totals.empty() ? "all recorded is there, " : "", result.checks,
-      result.order_numbers, counts.events, counts.memory_bytes, counts.memory_ranges,
-      counts.full_keyframes, counts.keyframe_states, counts.keyframe_pages_equal, counts.modules);
+      result.no_totals.empty() ? "nothing is missing, " : "", result.checks, result.order_numbers,
+      counts.events, counts.memory_bytes, counts.memory_ranges, counts.full_keyframes,
+      counts.keyframe_states, counts.keyframe_pages_equal, counts.modules);
   for (const std::string& line : Unchecked(result)) {
     absl::StrAppend(&out, "  not checked: ", line, "\n");
   }
@@ -208,9 +208,9 @@ int VerifyCommand(Arguments arguments) {
   VerifyOptions verify;
   Options options(
       "verify [TRACE] [options]",
-      "Replays all of a recording, compares it with what was recorded, and says what was "
-      "compared and what\ncould not be. Exits with 0 only if every check matched; else "
-      "says where the first difference is.");
+      "Replays all of a recording, compares it with what was recorded, and reports what was "
+      "compared and what\ncould not be. Exits with 0 only if every check matched; otherwise "
+      "reports the first difference.");
   AddTraceOptions(&options, &choice, "without it all are verified");
   options.Add("json", &json, "", "Print the result as one JSON object.");
   options.Add("threads", &verify.host_threads, "N", "Replay on N processors; 0: all.");

@@ -22,8 +22,8 @@ struct ConfinementOptions {
   std::function<void()> out_of_memory;
 };
 
-// Irrevocable: no new privileges; no capability but to read files; Landlock; seccomp; and a memory
-// budget. Returns the parts that this kernel does not support, a phrase each for the user.
+// Irrevocable: no new privileges; no capability except to read files; Landlock; seccomp; and a
+// memory budget. Returns the parts that this kernel does not support, a phrase each for the user.
 // Requires: no other thread runs.
 std::vector<std::string> Confine(const ConfinementOptions& options);
 

@@ -11,7 +11,7 @@
 namespace hindsight {
 
 // From now on the calling thread, and those it will start, can open files only for reading, and
-// only those beneath `directories` (descriptors); where the kernel knows how, they can neither bind
+// only those beneath `directories` (descriptors); if the kernel supports it, they can neither bind
 // nor connect TCP sockets, nor reach abstract sockets or processes outside. Open descriptors
 // are unaffected. kUnimplemented: this kernel has no Landlock, or it is switched off.
 // Requires: no_new_privs is set; no other thread runs.

@@ -22,7 +22,7 @@
 namespace hindsight {
 namespace {
 
-// Filled with fresh pages at some GB a second, this much time costs some 100 MB over the limit.
+// If pages are filled at some GB a second, the limit is exceeded by some 100 MB in this time.
 constexpr std::chrono::milliseconds kInterval(50);
 
 std::string ReadAll(int fd) {

@@ -23,7 +23,7 @@ class MemoryMeter {
  public:
   static absl::StatusOr<MemoryMeter> Open();
 
-  // At least what is used, for less: pages mapped twice count twice, those of files as well.
+  // An upper bound that costs less: pages mapped twice count twice, and those of files count.
   uint64_t UpperBound() const;
   // What is used; reads through all of the page tables.
   uint64_t Used() const;

@@ -156,7 +156,7 @@ std::vector<sock_filter> SeccompProgram(int pid, bool may_resolve) {
 absl::Status InstallSeccompFilter(bool may_resolve) {
   std::vector<sock_filter> code = SeccompProgram(getpid(), may_resolve);
   const sock_fprog program = {static_cast<unsigned short>(code.size()), code.data()};
-  // The process has no secrets from itself: mitigations against speculation only cost time.
+  // The process has no secrets to protect from itself: mitigations of speculation only cost time.
   constexpr unsigned kFlags = SECCOMP_FILTER_FLAG_TSYNC | SECCOMP_FILTER_FLAG_SPEC_ALLOW;
   if (syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, kFlags, &program) == 0) return absl::OkStatus();
   if (errno == EINVAL && syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER,

@@ -20,7 +20,7 @@ constexpr uint32_t kAllow = SECCOMP_RET_ALLOW;
 constexpr uint32_t kRefuse = SECCOMP_RET_ERRNO | EPERM;
 constexpr uint32_t kUnknown = SECCOMP_RET_ERRNO | ENOSYS;
 
-// What the kernel's interpreter makes of the program, of the instructions that we use.
+// The program's result, as the kernel's interpreter computes it; only the instructions in use.
 uint32_t Interpret(const std::vector<sock_filter>& program, const seccomp_data& data) {
   uint32_t accumulator = 0;
   for (size_t at = 0; at < program.size(); ++at) {

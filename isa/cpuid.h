@@ -20,8 +20,7 @@ enum class CpuModel : uint8_t {
   // where they lack one of these.
   kPortable,
   // The host's own features, as far as their instructions are executed exactly: programs compute
-  // what
-  // they compute natively.
+  // what they compute natively.
   kHost,
 };
 

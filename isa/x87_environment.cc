@@ -15,7 +15,7 @@ constexpr uint64_t kLargestExponent = 0x7fff;
 constexpr size_t kRegisterBytes = 10;
 constexpr unsigned kEmpty = 3;
 
-// Where fields stand in the environment.
+// Offsets of the fields in the environment.
 constexpr size_t kControlAt = 0, kStatusAt = 4, kTagsAt = 8, kCodeAt = 12, kOpcodeAt = 18,
                  kDataAt = 20;
 

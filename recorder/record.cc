@@ -7,7 +7,6 @@
 #include <utility>
 #include <vector>
 
-#include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "isa/memory_model.h"
 #include "isa/registers.h"
@@ -37,7 +36,7 @@ Manifest Describe(const RecordOptions& options, pid_t pid) {
           .count();
   manifest.host_cpu = CpuBrand();
   manifest.engine = NameOf(options.engine);
-  manifest.memory_model = options.memory_model;
+  manifest.memory_model = MemoryModelName(options.memory_model);
   manifest.cpu = NameOf(options.cpu);
   manifest.register_layout = kRegisterLayout;
   manifest.light_keyframe_interval = options.light_keyframe_interval;
@@ -46,12 +45,6 @@ Manifest Describe(const RecordOptions& options, pid_t pid) {
   manifest.schedule = options.chaos ? "chaos" : "turns";
   manifest.schedule_seed = options.seed;
   return manifest;
-}
-
-absl::StatusOr<MemoryModel> ModelNamed(absl::string_view name) {
-  if (const auto model = ParseMemoryModel(name)) return *model;
-  return absl::InvalidArgumentError(
-      absl::StrCat("no memory model '", name, "' (there are kernel, fence, acqrel and load)"));
 }
 
 // The codes by which RecordProgram says that the program cannot be run are not for its trace.
@@ -72,7 +65,7 @@ std::unique_ptr<Engine> MakeEngine(RecordingSession* session) {
 }
 
 // Launches the program, stopped before its first instruction.
-absl::StatusOr<RecordResult> RecordLaunched(const RecordOptions& options, MemoryModel model,
+absl::StatusOr<RecordResult> RecordLaunched(const RecordOptions& options,
                                             std::unique_ptr<RecordedPart> part) {
   ASSIGN_OR_RETURN(const ExecCommand command, LookUpProgram(options.arguments));
   ASSIGN_OR_RETURN(std::unique_ptr<Tracee> tracee, Tracee::Launch(command));
@@ -83,15 +76,14 @@ absl::StatusOr<RecordResult> RecordLaunched(const RecordOptions& options, Memory
   manifest.arguments = command.arguments;
   manifest.start_kind = options.start_at.empty() ? "launch" : "start-at";
   ASSIGN_OR_RETURN(std::unique_ptr<TraceWriter> writer, CreateTrace(options, manifest));
-  RecordingSession session(options, model, std::move(part),
-                           {std::move(writer), std::move(manifest)});
+  RecordingSession session(options, std::move(part), {std::move(writer), std::move(manifest)});
   const StoppedThread first = {.thread = tracee->thread()};
   RETURN_IF_ERROR(MakeEngine(&session)->Record(tracee->process(), {&first, 1}));
   tracee->Disown();
   return session.Result();
 }
 
-absl::StatusOr<RecordResult> RecordAttached(const RecordOptions& options, MemoryModel model,
+absl::StatusOr<RecordResult> RecordAttached(const RecordOptions& options,
                                             std::unique_ptr<RecordedPart> part) {
   ASSIGN_OR_RETURN(const std::vector<StoppedThread> attached,
                    AttachToProcess(options.attach_pid, TraceOptions() & ~PTRACE_O_EXITKILL));
@@ -109,8 +101,7 @@ absl::StatusOr<RecordResult> RecordAttached(const RecordOptions& options, Memory
     (void)DetachFromProcess(options.attach_pid, detach, {});
     return writer.status();
   }
-  RecordingSession session(options, model, std::move(part),
-                           {*std::move(writer), std::move(manifest)});
+  RecordingSession session(options, std::move(part), {*std::move(writer), std::move(manifest)});
   RETURN_IF_ERROR(MakeEngine(&session)->Record(options.attach_pid, threads));
   return session.Result();
 }
@@ -122,10 +113,9 @@ absl::StatusOr<RecordResult> RecordProgram(const RecordOptions& options) {
     return absl::InvalidArgumentError("no program given");
   }
   if (options.quantum == 0) return absl::InvalidArgumentError("the quantum must not be 0");
-  ASSIGN_OR_RETURN(const MemoryModel model, ModelNamed(options.memory_model));
   ASSIGN_OR_RETURN(std::unique_ptr<RecordedPart> part, RecordedPart::Parse(options));
-  return options.attach_pid != 0 ? RecordAttached(options, model, std::move(part))
-                                 : RecordLaunched(options, model, std::move(part));
+  return options.attach_pid != 0 ? RecordAttached(options, std::move(part))
+                                 : RecordLaunched(options, std::move(part));
 }
 
 }  // namespace hindsight

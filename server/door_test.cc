@@ -148,7 +148,7 @@ TEST_F(DoorTest, WhenOneGoesTheNextIsNotRefused) {
     const UniqueFd next = ConnectAndSay(*listener_, "$");
     usleep(300'000);  // longer than the grace: the session takes its time to end
     pollfd state = {next.get(), POLLIN, 0};
-    EXPECT_EQ(poll(&state, 1, 0), 0) << "was told something";
+    EXPECT_EQ(poll(&state, 1, 0), 0) << "was sent something";
     served.reset();
     EXPECT_TRUE(door_->Next().ok());
   }

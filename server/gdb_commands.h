@@ -1,5 +1,5 @@
 // The gdb command file, server/hindsight_gdb.py, as text: for `hindsight replay`, which loads it,
-// and for whoever wants to install it.
+// and for users who want to install it.
 
 #ifndef HINDSIGHT_SERVER_GDB_COMMANDS_H_
 #define HINDSIGHT_SERVER_GDB_COMMANDS_H_

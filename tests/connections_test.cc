@@ -1,4 +1,4 @@
-// Who is served, with real clients at a real server.
+// Which clients are served, with real clients at a real server.
 
 #include <arpa/inet.h>
 #include <gmock/gmock.h>

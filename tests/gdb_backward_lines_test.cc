@@ -1,4 +1,4 @@
-// reverse-next and reverse-step over lines: the answer is gdb's own, and comes at once.
+// reverse-next and reverse-step over lines: the result is that of gdb by itself, but fast.
 
 #include <gtest/gtest.h>
 

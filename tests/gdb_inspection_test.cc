@@ -1,4 +1,4 @@
-// Everything gdb shows of a live process is shown of a recorded one.
+// Everything that gdb shows of a live process it shows of a recorded one.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// gdb's machine interface, by which development environments see a recording: VS Code's cppdbg,
+// gdb's machine interface, which development environments use: VS Code's cppdbg,
 // and the DAP adapters.
 
 #include <gmock/gmock.h>

@@ -1,4 +1,4 @@
-// gdb on a live process and gdb on its recording are asked the same at the same breakpoints: they
+// gdb on a live process and gdb on its recording get the same commands at the same breakpoints, and
 // must answer the same. The recording may not know some memory; it may not show other bytes.
 
 #include <gtest/gtest.h>

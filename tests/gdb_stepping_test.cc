@@ -12,7 +12,7 @@
 namespace hindsight::e2e {
 namespace {
 
-// Steps 1,000 instructions forward and back from where the script stands, and compares the general
+// Steps 1,000 instructions forward and back from the current position, and compares the general
 // registers in every state, and all registers in every twentieth and at both ends.
 constexpr char kThousandSteps[] = R"(
 python
@@ -138,13 +138,13 @@ python say("forward", function())
 reverse-step
 python say("out", "%s %d" % (function(), line()))
 next
-python say("behind", line())
+python say("after", line())
 reverse-step
 python say("backward", function())
 )");
   EXPECT_EQ(gdb.Answer("forward"), "accumulate") << gdb.text;
   EXPECT_EQ(gdb.Answer("out"), Expected("main $0")) << gdb.text;
-  EXPECT_EQ(gdb.Answer("behind"), Expected("$1")) << gdb.text;
+  EXPECT_EQ(gdb.Answer("after"), Expected("$1")) << gdb.text;
   EXPECT_EQ(gdb.Answer("backward"), "accumulate") << gdb.text;
 }
 

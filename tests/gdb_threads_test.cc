@@ -189,7 +189,7 @@ end
   EXPECT_EQ(gdb.Answer("every"), "[3, 1]") << gdb.text;
 }
 
-// After commands that made gdb ask for all threads, the last of which nobody has selected.
+// After commands that made gdb ask about all threads, the last of which was not selected.
 TEST(GdbThreadsTest, MonitorCommandsAreAboutTheSelectedThread) {
   const GdbResult gdb = RunGdb(Names(), R"gdb(
 break round_reached

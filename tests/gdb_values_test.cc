@@ -114,7 +114,7 @@ python say("alive", function())
   EXPECT_EQ(gdb.Answer("alive"), "Look") << gdb.text;
 }
 
-// Nothing may happen on this machine because somebody looks at a recording.
+// Looking at a recording must not change anything on this machine.
 TEST(GdbCallsTest, OtherSystemCallsAreRefusedWithAWord) {
   const TempDir directory;
   const std::string file = directory.File("made");

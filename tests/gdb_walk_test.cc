@@ -1,4 +1,4 @@
-// A random walk over a recording: wherever one comes a second time, everything is as it was.
+// A random walk over a recording: at a position visited before everything is as it was.
 //
 // WALK_MOVES and WALK_SEED in the environment make it longer and different.
 

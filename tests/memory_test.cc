@@ -1,4 +1,4 @@
-// Memory that changes under a program, and code that did not come from a file: recorded unchanged,
+// Memory that changes under a program, and code that does not come from a file: recorded unchanged,
 // never stale, and exact.
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// Names that a program chose to be obeyed by a terminal, or that are no text at all.
+// Names that contain terminal commands, or that are not text at all.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -50,7 +50,7 @@ for process in processes:
             kernel += 1
         for number in numbers:
             take(number, record)
-            assert number > last, "%x behind %x: %s" % (number, last, record)
+            assert number > last, "%x after %x: %s" % (number, last, record)
             last = number
 print("ordered", kernel > 0, instructions > 0)
 )";

@@ -24,7 +24,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// attach_me, running, which is told to end by its standard input and then checks itself.
+// attach_me, running; it ends when its standard input does, and then checks itself.
 class Running {
  public:
   Running() : child_(Child::Start({Program("attach_me"), directory_.File("steps")}, Options())) {
@@ -159,7 +159,7 @@ TEST(AttachTest, AProgramSurvivesRecordersThatAreKilled) {
   EXPECT_EQ(result.out, "running\nended properly\n");
 }
 
-// With breakpoints in the program: it passes the place once nobody waits for it any more.
+// With breakpoints in the program: it passes their place once they are removed.
 TEST(AttachTest, AProgramSurvivesRecordersThatWaitForAPlaceAndAreKilled) {
   Running running;
   std::mt19937 random(TestSeed());
@@ -210,8 +210,8 @@ TEST(PartTest, APlaceThatIsNeverReachedIsTold) {
   EXPECT_THAT(record.err, HasSubstr("no_such_function_anywhere"));
 }
 
-// The disk is full: here, files may not grow any more. The program runs on; that the recording did
-// not is what the exit status tells.
+// The disk is full: here, files may not grow any more. The program runs on; the exit status shows
+// that the recording did not.
 TEST(PartTest, FullDiskEndsTheRecordingNotTheProgram) {
   const TempDir directory;
   const std::string trace = directory.File("trace");

@@ -120,7 +120,7 @@ TEST(ProgramsTest, PortableRecordsUnchanged) {
   ExpectRecordsUnchanged({Program("vectors")}, {}, flags);
 }
 
-// That the thread itself executes blocks as well leaves nothing behind: full keyframes have what is
+// Blocks that the thread itself executes as well do not affect it: full keyframes have what is
 // in the process, replay what is in the recorder.
 TEST(ProgramsTest, CheckedBlocksLeaveNothingBehind) {
   const std::vector<std::string> flags = {"--self-check=1000", "--light-keyframe-interval=20000",
@@ -129,7 +129,7 @@ TEST(ProgramsTest, CheckedBlocksLeaveNothingBehind) {
   ExpectRecordsUnchanged({Program("alarms")}, {}, flags);
 }
 
-// A program that cannot be started says so like a shell would.
+// A program that cannot be started is reported as by a shell.
 TEST(ProgramsTest, MissingProgramIsOneLine) {
   const TempDir directory;
   const ChildResult result = Record(directory.File("trace"), {"/nonexistent/program"});

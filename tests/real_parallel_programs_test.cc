@@ -1,4 +1,5 @@
-// Programs that nobody wrote for us, with threads, children and generated code, record unchanged.
+// Programs not written for these tests, with threads, children and generated code: recorded
+// exactly.
 
 #include <gtest/gtest.h>
 

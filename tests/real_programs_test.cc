@@ -1,4 +1,4 @@
-// Programs that nobody wrote for us record unchanged, and their traces are exact.
+// Programs not written for these tests record unchanged, and their traces are exact.
 
 #include <gtest/gtest.h>
 

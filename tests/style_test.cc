@@ -48,7 +48,7 @@ TEST(StyleTest, LinesFitAndEndCleanly) {
 }
 
 TEST(StyleTest, NothingIsLeftForLater) {
-  // Written apart, so that this file passes.
+  // Written in two parts, so that this file passes.
   const std::regex later(absl::StrCat("\\b(TO", "DO|FIX", "ME|XX", "X)\\b"));
   for (const SourceFile& file : Sources()) {
     EXPECT_FALSE(std::regex_search(file.text, later)) << file.path;
@@ -77,7 +77,7 @@ TEST(StyleTest, HeadersOpenWithWhatTheyAreFor) {
   }
 }
 
-// Each system library stands behind one folder.
+// Each system library is included by one folder.
 TEST(StyleTest, LibrariesStayBehindTheirFolders) {
   const std::map<std::string, std::set<std::string>> home = {{"unicorn", {"emulator"}},
                                                              {"capnp", {"tracefmt"}},

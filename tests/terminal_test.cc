@@ -103,7 +103,7 @@ class TerminalRun {
   const std::string& bytes() const { return bytes_; }
 
  private:
-  // False once nobody has the terminal any more.
+  // False once no process has the terminal open.
   bool Pump(absl::Duration time) {
     pollfd ready = {master_.get(), POLLIN, 0};
     if (poll(&ready, 1, static_cast<int>(absl::ToInt64Milliseconds(time)) + 1) <= 0) return true;
@@ -169,7 +169,7 @@ TEST_F(TerminalTest, APromptStaysIntact) {
               ElementsAre("name? you", "hello, you", HasSubstr("M instructions"), ""));
 }
 
-// Input without a prompt, while somebody else computes.
+// Input without a prompt, while another process computes.
 TEST_F(TerminalTest, WhoReadsHasTheTerminalForItself) {
   TerminalRun run({}, {"/bin/sh", "-c", "(" + Compute() + ")& read name; echo \"hello, $name\""});
   run.WatchFor(absl::Seconds(3));

@@ -77,7 +77,7 @@ TEST(ThreadsTest, EveryMemoryModel) {
   }
 }
 
-// Its result differs from run to run, so no native run tells what it should be: replay must show
+// Its result differs from run to run, so no native run shows what it should be: replay must show
 // what the recorded program printed.
 TEST(ThreadsTest, DataRaceReplaysWithTheResultThatWasRecorded) {
   for (int i = 0; i < Recordings() && !HasFailure(); ++i) {

@@ -157,7 +157,7 @@ TEST(RemovedProcessTest, IsMissed) {
 
 TEST(VerdictTest, SaysWhatWasChecked) {
   const ChildResult text = RunHindsight({"verify", Original()});
-  EXPECT_THAT(text.out, HasSubstr("checked: all recorded is there"));
+  EXPECT_THAT(text.out, HasSubstr("checked: nothing is missing"));
   EXPECT_THAT(text.out, HasSubstr("bytes of memory"));
   const ChildResult json = RunHindsight({"verify", "--json", Original()});
   for (const char* key :

@@ -26,6 +26,7 @@ absl::Status TooLarge(const std::string& path, uint64_t offset) {
 
 std::string KeyframeName(uint64_t number) { return absl::StrCat("full/", number); }
 
+// The blocks of one file. Most of its methods are those of FullKeyframe.
 class FullKeyframeFile final : public FullKeyframe {
  public:
   FullKeyframeFile(TraceDirectory files, uint64_t number, const PageGroups* groups,
@@ -41,10 +42,10 @@ class FullKeyframeFile final : public FullKeyframe {
   absl::Status Open(const std::string& uuid, std::vector<uint64_t>* group_offsets);
 
   uint64_t number() const override { return number_; }
-  uint64_t sequence() const override { return sequence_; }
-  const std::vector<ThreadState>& threads() const override { return threads_; }
-  const std::vector<MapRegion>& maps() const override { return maps_; }
-  const std::vector<uint64_t>& auxv() const override { return auxv_; }
+  uint64_t sequence() const override { return header_.sequence; }
+  const std::vector<ThreadState>& threads() const override { return header_.threads; }
+  const std::vector<MapRegion>& maps() const override { return header_.maps; }
+  const std::vector<uint64_t>& auxv() const override { return header_.auxv; }
   uint64_t page_count() const override { return page_count_; }
   uint64_t file_bytes() const override { return file_bytes_; }
   absl::Span<const uint64_t> page_addresses() const override { return table().addresses; }
@@ -57,6 +58,17 @@ class FullKeyframeFile final : public FullKeyframe {
     std::vector<uint64_t> addresses;
     std::vector<PageSource> sources;
     absl::Status damage;  // pages after the last address may be missing
+  };
+  struct Header {
+    uint64_t sequence = 0;
+    std::vector<ThreadState> threads;
+    std::vector<MapRegion> maps;
+    std::vector<uint64_t> auxv;
+  };
+  // Of what private memory the keyframe has all pages.
+  struct Extent {
+    bool known = false;            // else of none
+    std::vector<uint64_t> unseen;  // but for these: first and end address of ranges
   };
 
   // Not kept open: a trace may have more keyframes than a process may have files open.
@@ -78,14 +90,10 @@ class FullKeyframeFile final : public FullKeyframe {
   const ModuleFiles* modules_;
   ReadBudget* const budget_;
   uint64_t file_bytes_ = 0;
-  uint64_t sequence_ = 0;
   uint64_t page_count_ = 0;
-  std::vector<ThreadState> threads_;
-  std::vector<MapRegion> maps_;
-  std::vector<uint64_t> auxv_;
+  Header header_;
+  Extent extent_;
   std::vector<uint64_t> table_offsets_;
-  bool complete_ = false;         // it has an extent
-  std::vector<uint64_t> unseen_;  // first and end address of ranges
   mutable std::once_flag table_read_;
   mutable Table table_;
 };
@@ -138,11 +146,11 @@ absl::Status FullKeyframeFile::ReadHeader(const RawBlock& block, const std::stri
       return BlockError(absl::StatusCode::kDataLoss, path_, 0,
                         absl::StrCat("is full keyframe ", header.getNumber(), ": out of place"));
     }
-    sequence_ = header.getSequence();
+    header_.sequence = header.getSequence();
     RETURN_IF_ERROR(ReadThreads(block, header.getThreads()));
-    RETURN_IF_ERROR(ReadMaps(path_, block, header.getMaps(), budget_, &maps_));
-    auxv_ = AsWords(header.getAuxv());
-    if (budget_->Take(auxv_.size() * sizeof(uint64_t))) return absl::OkStatus();
+    RETURN_IF_ERROR(ReadMaps(path_, block, header.getMaps(), budget_, &header_.maps));
+    header_.auxv = AsWords(header.getAuxv());
+    if (budget_->Take(header_.auxv.size() * sizeof(uint64_t))) return absl::OkStatus();
     return TooLarge(path_, block.offset);
   });
 }
@@ -158,7 +166,8 @@ absl::Status FullKeyframeFile::ReadThreads(const RawBlock& block,
     if (!budget_->Take(sizeof(ThreadState) + registers.size() * sizeof(uint64_t))) {
       return TooLarge(path_, block.offset);
     }
-    threads_.push_back({from.getThread(), from.getCount(), from.getSegment(), AsWords(registers)});
+    header_.threads.push_back(
+        {from.getThread(), from.getCount(), from.getSegment(), AsWords(registers)});
   }
   return absl::OkStatus();
 }
@@ -166,20 +175,20 @@ absl::Status FullKeyframeFile::ReadThreads(const RawBlock& block,
 absl::Status FullKeyframeFile::ReadExtent(const BlockFile& file, uint64_t offset) {
   ASSIGN_OR_RETURN(const RawBlock block, file.Read(offset));
   return VisitMessage<wire::KeyframeExtent>(path_, block, [&](wire::KeyframeExtent::Reader extent) {
-    unseen_ = AsWords(extent.getUnseen());
-    complete_ = true;
-    if (unseen_.size() % 2 != 0) {
+    extent_.unseen = AsWords(extent.getUnseen());
+    extent_.known = true;
+    if (extent_.unseen.size() % 2 != 0) {
       return BlockError(absl::StatusCode::kDataLoss, path_, offset, "a range of memory has no end");
     }
-    if (budget_->Take(unseen_.size() * sizeof(uint64_t))) return absl::OkStatus();
+    if (budget_->Take(extent_.unseen.size() * sizeof(uint64_t))) return absl::OkStatus();
     return TooLarge(path_, block.offset);
   });
 }
 
 bool FullKeyframeFile::SawAllAt(uint64_t address) const {
-  if (!complete_ || !table().damage.ok()) return false;
-  for (size_t i = 0; i + 1 < unseen_.size(); i += 2) {
-    if (unseen_[i] <= address && address < unseen_[i + 1]) return false;
+  if (!extent_.known || !table().damage.ok()) return false;
+  for (size_t i = 0; i + 1 < extent_.unseen.size(); i += 2) {
+    if (extent_.unseen[i] <= address && address < extent_.unseen[i + 1]) return false;
   }
   return true;
 }

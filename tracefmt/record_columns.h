@@ -1,7 +1,8 @@
 // Records gathered by columns, on their way into a block.
 //
 // Adding is a few appends to vectors, so that a recorder pays little per record; the message is
-// built by Build, later and on another thread.
+// built by Build, later and on another thread. It has a field for each column or group of columns
+// of the message (RecordBlock in trace.capnp), and a method for each kind of record.
 
 #ifndef HINDSIGHT_TRACEFMT_RECORD_COLUMNS_H_
 #define HINDSIGHT_TRACEFMT_RECORD_COLUMNS_H_

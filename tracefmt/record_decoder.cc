@@ -7,67 +7,11 @@
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "tracefmt/record_columns.h"
+#include "tracefmt/storage/columns.h"
 #include "tracefmt/storage/message.h"
 
 namespace hindsight {
 namespace {
-
-// Hands out the elements of a column one after the other.
-template <typename List>
-class Column {
- public:
-  explicit Column(List list) : list_(list) {}
-
-  template <typename T>
-  bool Take(T* out) {
-    if (next_ >= list_.size()) return false;
-    *out = list_[next_++];
-    return true;
-  }
-
- private:
-  List list_;
-  uint32_t next_ = 0;
-};
-
-// The same for bytes taken in runs, without copying.
-class Bytes {
- public:
-  explicit Bytes(capnp::Data::Reader data) : rest_(data.begin(), data.size()) {}
-
-  bool Take(size_t size, absl::Span<const uint8_t>* out) {
-    if (size > rest_.size()) return false;
-    *out = rest_.first(size);
-    rest_.remove_prefix(size);
-    return true;
-  }
-  bool TakeVarint(uint64_t* out) {
-    *out = 0;
-    for (int shift = 0; shift < 64; shift += 7) {
-      uint8_t byte = 0;
-      if (!Take(&byte) || (shift == 63 && byte > 1)) return false;
-      *out |= uint64_t{byte & 0x7fu} << shift;
-      if (byte < 0x80) return true;
-    }
-    return false;
-  }
-  size_t size() const { return rest_.size(); }
-  bool Take(uint8_t* out) {
-    absl::Span<const uint8_t> one;
-    if (!Take(1, &one)) return false;
-    *out = one[0];
-    return true;
-  }
-
- private:
-  absl::Span<const uint8_t> rest_;
-};
-
-using Words = Column<capnp::List<uint64_t>::Reader>;
-using Halves = Column<capnp::List<uint32_t>::Reader>;
-using Quarters = Column<capnp::List<uint16_t>::Reader>;
-using Integers = Column<capnp::List<int32_t>::Reader>;
-using Blobs = Column<capnp::List<capnp::Data>::Reader>;
 
 constexpr const char kShortColumn[] = "a column is too short";
 constexpr const char kUnorderedCount[] = "a count of an ordered instruction is out of order";
@@ -77,11 +21,13 @@ constexpr size_t kSiginfoBytes = 128;  // of a siginfo_t
 // Asking the budget for every record would take longer than decoding it.
 constexpr uint64_t kBytesPerQuestion = 64 << 10;
 
-struct Patches {
-  explicit Patches(wire::PatchColumns::Reader columns)
+// The columns of each kind of record: Take reads the next one, and returns what is wrong with it,
+// or nullptr.
+
+struct PatchColumns {
+  explicit PatchColumns(wire::PatchColumns::Reader columns)
       : sizes(columns.getSizes()), indices(columns.getIndices()), values(columns.getValues()) {}
 
-  // Returns what is wrong, or nullptr.
   const char* Take(size_t register_words, RegisterPatch* out) {
     uint16_t size = 0;
     if (!sizes.Take(&size)) return kShortColumn;
@@ -102,69 +48,225 @@ struct Patches {
     return nullptr;
   }
 
-  Quarters sizes, indices;
-  Words values;
+  QuarterColumn sizes, indices;
+  WordColumn values;
+};
+
+struct PageColumns {
+  explicit PageColumns(wire::PageColumns::Reader columns)
+      : addresses(columns.getAddresses()),
+        masks(columns.getLineMasks()),
+        module_offsets(columns.getModuleOffsets()),
+        known_masks(columns.getKnownMasks()),
+        modules(columns.getModules()),
+        flags(columns.getFlags()),
+        bytes(columns.getBytes()) {}
+
+  const char* Take(size_t module_count, PageImport* page) {
+    uint8_t flag = 0;
+    if (!addresses.Take(&page->address) || !masks.Take(&page->line_mask) || !flags.Take(&flag)) {
+      return kShortColumn;
+    }
+    if (page->address % kPageBytes != 0) return kUnalignedPage;
+    page->first = (flag & 1) != 0;
+    if ((flag & 2) != 0) {
+      if (!modules.Take(&page->module) || !module_offsets.Take(&page->module_offset)) {
+        return kShortColumn;
+      }
+      if (page->module < 0 || static_cast<size_t>(page->module) >= module_count) {
+        return kNoSuchModule;
+      }
+    }
+    if ((flag & 4) != 0 && !known_masks.Take(&page->known_mask)) return kShortColumn;
+    if (!bytes.Take(std::popcount(page->line_mask) * kLineBytes, &page->lines)) {
+      return kShortColumn;
+    }
+    return nullptr;
+  }
+
+  WordColumn addresses, masks, module_offsets, known_masks;
+  IntegerColumn modules;
+  ByteColumn flags, bytes;
+};
+
+struct LineColumns {
+  explicit LineColumns(wire::LineColumns::Reader columns)
+      : addresses(columns.getAddresses()), flags(columns.getFlags()), bytes(columns.getBytes()) {}
+
+  const char* Take(LineImport* line) {
+    uint8_t flag = 0;
+    if (!addresses.Take(&line->address) || !flags.Take(&flag) ||
+        !bytes.Take(kLineBytes, &line->bytes)) {
+      return kShortColumn;
+    }
+    if (line->address % kLineBytes != 0) return "a line address is not aligned";
+    line->code = (flag & 1) != 0;
+    return nullptr;
+  }
+
+  WordColumn addresses;
+  ByteColumn flags, bytes;
+};
+
+struct ReadColumns {
+  explicit ReadColumns(wire::UncachedReadColumns::Reader columns)
+      : addresses(columns.getAddresses()), values(columns.getValues()), sizes(columns.getSizes()) {}
+
+  const char* Take(UncachedRead* read) {
+    if (!addresses.Take(&read->address) || !sizes.Take(&read->size) || !values.Take(&read->value)) {
+      return kShortColumn;
+    }
+    return read->size <= sizeof(read->value) ? nullptr : "an uncached read is too wide";
+  }
+
+  WordColumn addresses, values;
+  ByteColumn sizes;
+};
+
+struct EffectColumns {
+  explicit EffectColumns(wire::SideEffectColumns::Reader columns)
+      : kinds(columns.getKinds()),
+        sequences(columns.getSequences()),
+        hashes(columns.getRegisterHashes()),
+        flags(columns.getFlags()),
+        patches(columns.getPatches()) {}
+
+  const char* Take(size_t register_words, SideEffect* effect) {
+    uint16_t kind = 0;
+    uint8_t flag = 0;
+    if (!kinds.Take(&kind) || !sequences.Take(&effect->sequence) ||
+        !hashes.Take(&effect->register_hash) || !flags.Take(&flag)) {
+      return kShortColumn;
+    }
+    effect->kind = static_cast<SideEffectKind>(kind);
+    effect->retired = (flag & 1) == 0;
+    return patches.Take(register_words, &effect->registers);
+  }
+
+  QuarterColumn kinds;
+  WordColumn sequences, hashes;
+  ByteColumn flags;
+  PatchColumns patches;
+};
+
+struct JumpColumns {
+  explicit JumpColumns(wire::DiscontinuityColumns::Reader columns)
+      : kinds(columns.getKinds()),
+        sequences(columns.getSequences()),
+        hashes(columns.getRegisterHashes()),
+        signals(columns.getSignals()),
+        siginfos(columns.getSiginfos()),
+        patches(columns.getPatches()) {}
+
+  const char* Take(size_t register_words, Discontinuity* jump) {
+    uint16_t kind = 0;
+    capnp::Data::Reader siginfo;
+    if (!kinds.Take(&kind) || !sequences.Take(&jump->sequence) ||
+        !hashes.Take(&jump->register_hash) || !signals.Take(&jump->signal) ||
+        !siginfos.Take(&siginfo)) {
+      return kShortColumn;
+    }
+    if (siginfo.size() > kSiginfoBytes) return "a siginfo is too large";
+    jump->kind = static_cast<DiscontinuityKind>(kind);
+    jump->siginfo = AsString(siginfo);
+    return patches.Take(register_words, &jump->registers);
+  }
+
+  QuarterColumn kinds;
+  WordColumn sequences, hashes;
+  IntegerColumn signals;
+  BlobColumn siginfos;
+  PatchColumns patches;
+};
+
+struct RunColumns {
+  RunColumns(wire::OrderRunColumns::Reader columns, OrderedCounts* counts_out)
+      : sequences(columns.getFirstSequences()),
+        sizes(columns.getSizes()),
+        counts(columns.getCounts()) {
+    // Every count takes a byte or more, so that bounds what a block can make us allocate.
+    if (counts.size() > 0) {
+      counts_out->emplace_back(new uint64_t[counts.size()]);
+      ordered = absl::MakeSpan(counts_out->back().get(), counts.size());
+    }
+  }
+
+  // The run is at `count`, the record before at `before`.
+  const char* Take(uint64_t before, uint64_t count, OrderRun* run) {
+    uint32_t size = 0;
+    if (!sequences.Take(&run->first_sequence) || !sizes.Take(&size) || size > ordered.size()) {
+      return kShortColumn;
+    }
+    if (size == 0 || run->first_sequence == 0 || run->first_sequence + size < size) {
+      return "impossible order";
+    }
+    const absl::Span<uint64_t> run_counts = ordered.first(size);
+    ordered.remove_prefix(size);
+    uint64_t difference = 0;
+    if (!counts.TakeVarint(&difference)) return kShortColumn;
+    if (difference == 0 || difference > count - before) return kUnorderedCount;
+    run_counts[0] = count - difference;
+    for (size_t i = 1; i < size; ++i) {
+      if (!counts.TakeVarint(&difference)) return kShortColumn;
+      if (difference == 0 || difference >= count - run_counts[i - 1]) return kUnorderedCount;
+      run_counts[i] = run_counts[i - 1] + difference;
+    }
+    run->counts = run_counts;
+    return nullptr;
+  }
+
+  WordColumn sequences;
+  HalfColumn sizes;
+  ByteColumn counts;
+  absl::Span<uint64_t> ordered;  // not handed out yet
+};
+
+struct MemoryHashColumns {
+  explicit MemoryHashColumns(wire::MemoryHashColumns::Reader columns)
+      : addresses(columns.getAddresses()), sizes(columns.getSizes()), hashes(columns.getHashes()) {}
+
+  const char* Take(MemoryHash* memory) {
+    if (!addresses.Take(&memory->address) || !sizes.Take(&memory->size_bytes) ||
+        !hashes.Take(&memory->hash)) {
+      return kShortColumn;
+    }
+    const bool fits = memory->address + memory->size_bytes >= memory->address;
+    return fits ? nullptr : "hashed memory does not fit the address space";
+  }
+
+  WordColumn addresses, sizes, hashes;
 };
 
 class Decoder {
  public:
   Decoder(wire::RecordBlock::Reader block, const RecordLimits& limits, OrderedCounts* counts)
       : limits_(limits),
-        page_addresses_(block.getPages().getAddresses()),
-        page_masks_(block.getPages().getLineMasks()),
-        page_module_offsets_(block.getPages().getModuleOffsets()),
-        page_modules_(block.getPages().getModules()),
-        page_flags_(block.getPages().getFlags()),
-        page_bytes_(block.getPages().getBytes()),
-        page_known_masks_(block.getPages().getKnownMasks()),
-        line_addresses_(block.getLines().getAddresses()),
-        line_flags_(block.getLines().getFlags()),
-        line_bytes_(block.getLines().getBytes()),
-        read_addresses_(block.getUncachedReads().getAddresses()),
-        read_values_(block.getUncachedReads().getValues()),
-        read_sizes_(block.getUncachedReads().getSizes()),
-        effect_kinds_(block.getSideEffects().getKinds()),
-        effect_sequences_(block.getSideEffects().getSequences()),
-        effect_hashes_(block.getSideEffects().getRegisterHashes()),
-        effect_flags_(block.getSideEffects().getFlags()),
-        effect_patches_(block.getSideEffects().getPatches()),
-        jump_kinds_(block.getDiscontinuities().getKinds()),
-        jump_sequences_(block.getDiscontinuities().getSequences()),
-        jump_hashes_(block.getDiscontinuities().getRegisterHashes()),
-        jump_signals_(block.getDiscontinuities().getSignals()),
-        jump_siginfos_(block.getDiscontinuities().getSiginfos()),
-        jump_patches_(block.getDiscontinuities().getPatches()),
+        pages_(block.getPages()),
+        lines_(block.getLines()),
+        reads_(block.getUncachedReads()),
+        effects_(block.getSideEffects()),
+        jumps_(block.getDiscontinuities()),
         hashes_(block.getRegisterHashes()),
         end_registers_(block.getEndRegisters()),
         gap_reason_(block.getGapReason()),
-        run_sequences_(block.getOrderRuns().getFirstSequences()),
-        run_sizes_(block.getOrderRuns().getSizes()),
-        run_counts_(block.getOrderRuns().getCounts()),
+        runs_(block.getOrderRuns(), counts),
         left_pages_(block.getLeftPages()),
-        memory_addresses_(block.getMemoryHashes().getAddresses()),
-        memory_sizes_(block.getMemoryHashes().getSizes()),
-        memory_hashes_(block.getMemoryHashes().getHashes()) {
-    // Every count takes a byte or more, so that bounds what a block can make us allocate.
-    if (run_counts_.size() > 0) {
-      counts->emplace_back(new uint64_t[run_counts_.size()]);
-      ordered_ = absl::MakeSpan(counts->back().get(), run_counts_.size());
-    }
-  }
+        memory_hashes_(block.getMemoryHashes()) {}
 
   // The record's body; it is at `count`, the record before at `before`. Returns what is wrong,
   // or nullptr.
   const char* Take(RecordKind kind, uint64_t before, uint64_t count, RecordBody* out) {
     switch (kind) {
       case RecordKind::kPageImport:
-        return TakePage(&out->emplace<PageImport>());
+        return pages_.Take(limits_.module_count, &out->emplace<PageImport>());
       case RecordKind::kLineImport:
-        return TakeLine(&out->emplace<LineImport>());
+        return lines_.Take(&out->emplace<LineImport>());
       case RecordKind::kUncachedRead:
-        return TakeRead(&out->emplace<UncachedRead>());
+        return reads_.Take(&out->emplace<UncachedRead>());
       case RecordKind::kSideEffect:
-        return TakeEffect(&out->emplace<SideEffect>());
+        return effects_.Take(limits_.register_words, &out->emplace<SideEffect>());
       case RecordKind::kDiscontinuity:
-        return TakeJump(&out->emplace<Discontinuity>());
+        return jumps_.Take(limits_.register_words, &out->emplace<Discontinuity>());
       case RecordKind::kRegisterHash:
         return hashes_.Take(&out->emplace<RegisterHash>().hash) ? nullptr : kShortColumn;
       case RecordKind::kSegmentEnd:
@@ -173,85 +275,16 @@ class Decoder {
         out->emplace<Gap>().reason = AsString(gap_reason_);
         return nullptr;
       case RecordKind::kOrderRun:
-        return TakeRun(before, count, &out->emplace<OrderRun>());
+        return runs_.Take(before, count, &out->emplace<OrderRun>());
       case RecordKind::kPageLeft:
         return TakeLeft(&out->emplace<PageLeft>());
       case RecordKind::kMemoryHash:
-        return TakeMemoryHash(&out->emplace<MemoryHash>());
+        return memory_hashes_.Take(&out->emplace<MemoryHash>());
     }
     return "unknown kind";
   }
 
  private:
-  // Each returns what is wrong, or nullptr.
-  const char* TakePage(PageImport* page) {
-    uint8_t flags = 0;
-    if (!page_addresses_.Take(&page->address) || !page_masks_.Take(&page->line_mask) ||
-        !page_flags_.Take(&flags)) {
-      return kShortColumn;
-    }
-    if (page->address % kPageBytes != 0) return kUnalignedPage;
-    page->first = (flags & 1) != 0;
-    if ((flags & 2) != 0) {
-      if (!page_modules_.Take(&page->module) || !page_module_offsets_.Take(&page->module_offset)) {
-        return kShortColumn;
-      }
-      if (page->module < 0 || static_cast<size_t>(page->module) >= limits_.module_count) {
-        return kNoSuchModule;
-      }
-    }
-    if ((flags & 4) != 0 && !page_known_masks_.Take(&page->known_mask)) return kShortColumn;
-    if (!page_bytes_.Take(std::popcount(page->line_mask) * kLineBytes, &page->lines)) {
-      return kShortColumn;
-    }
-    return nullptr;
-  }
-
-  const char* TakeLine(LineImport* line) {
-    uint8_t flags = 0;
-    if (!line_addresses_.Take(&line->address) || !line_flags_.Take(&flags) ||
-        !line_bytes_.Take(kLineBytes, &line->bytes)) {
-      return kShortColumn;
-    }
-    if (line->address % kLineBytes != 0) return "a line address is not aligned";
-    line->code = (flags & 1) != 0;
-    return nullptr;
-  }
-
-  const char* TakeRead(UncachedRead* read) {
-    if (!read_addresses_.Take(&read->address) || !read_sizes_.Take(&read->size) ||
-        !read_values_.Take(&read->value)) {
-      return kShortColumn;
-    }
-    return read->size <= sizeof(read->value) ? nullptr : "an uncached read is too wide";
-  }
-
-  const char* TakeEffect(SideEffect* effect) {
-    uint16_t kind = 0;
-    uint8_t flags = 0;
-    if (!effect_kinds_.Take(&kind) || !effect_sequences_.Take(&effect->sequence) ||
-        !effect_hashes_.Take(&effect->register_hash) || !effect_flags_.Take(&flags)) {
-      return kShortColumn;
-    }
-    effect->kind = static_cast<SideEffectKind>(kind);
-    effect->retired = (flags & 1) == 0;
-    return effect_patches_.Take(limits_.register_words, &effect->registers);
-  }
-
-  const char* TakeJump(Discontinuity* jump) {
-    uint16_t kind = 0;
-    capnp::Data::Reader siginfo;
-    if (!jump_kinds_.Take(&kind) || !jump_sequences_.Take(&jump->sequence) ||
-        !jump_hashes_.Take(&jump->register_hash) || !jump_signals_.Take(&jump->signal) ||
-        !jump_siginfos_.Take(&siginfo)) {
-      return kShortColumn;
-    }
-    if (siginfo.size() > kSiginfoBytes) return "a siginfo is too large";
-    jump->kind = static_cast<DiscontinuityKind>(kind);
-    jump->siginfo = AsString(siginfo);
-    return jump_patches_.Take(limits_.register_words, &jump->registers);
-  }
-
   const char* TakeEnd(SegmentEnd* end) {
     if (end_registers_.size() != limits_.register_words) {
       return "the register file at the end is not the size of that at the start";
@@ -260,71 +293,23 @@ class Decoder {
     return nullptr;
   }
 
-  const char* TakeRun(uint64_t before, uint64_t count, OrderRun* run) {
-    uint32_t size = 0;
-    if (!run_sequences_.Take(&run->first_sequence) || !run_sizes_.Take(&size) ||
-        size > ordered_.size()) {
-      return kShortColumn;
-    }
-    if (size == 0 || run->first_sequence == 0 || run->first_sequence + size < size) {
-      return "impossible order";
-    }
-    const absl::Span<uint64_t> counts = ordered_.first(size);
-    ordered_.remove_prefix(size);
-    uint64_t difference = 0;
-    if (!run_counts_.TakeVarint(&difference)) return kShortColumn;
-    if (difference == 0 || difference > count - before) return kUnorderedCount;
-    counts[0] = count - difference;
-    for (size_t i = 1; i < size; ++i) {
-      if (!run_counts_.TakeVarint(&difference)) return kShortColumn;
-      if (difference == 0 || difference >= count - counts[i - 1]) return kUnorderedCount;
-      counts[i] = counts[i - 1] + difference;
-    }
-    run->counts = counts;
-    return nullptr;
-  }
-
   const char* TakeLeft(PageLeft* left) {
     if (!left_pages_.Take(&left->address)) return kShortColumn;
     return left->address % kPageBytes == 0 ? nullptr : kUnalignedPage;
   }
 
-  const char* TakeMemoryHash(MemoryHash* memory) {
-    if (!memory_addresses_.Take(&memory->address) || !memory_sizes_.Take(&memory->size_bytes) ||
-        !memory_hashes_.Take(&memory->hash)) {
-      return kShortColumn;
-    }
-    const bool fits = memory->address + memory->size_bytes >= memory->address;
-    return fits ? nullptr : "hashed memory does not fit the address space";
-  }
-
   const RecordLimits limits_;
-  Words page_addresses_, page_masks_, page_module_offsets_;
-  Integers page_modules_;
-  Bytes page_flags_, page_bytes_;
-  Words page_known_masks_;
-  Words line_addresses_;
-  Bytes line_flags_, line_bytes_;
-  Words read_addresses_, read_values_;
-  Bytes read_sizes_;
-  Quarters effect_kinds_;
-  Words effect_sequences_, effect_hashes_;
-  Bytes effect_flags_;
-  Patches effect_patches_;
-  Quarters jump_kinds_;
-  Words jump_sequences_, jump_hashes_;
-  Integers jump_signals_;
-  Blobs jump_siginfos_;
-  Patches jump_patches_;
-  Words hashes_;
+  PageColumns pages_;
+  LineColumns lines_;
+  ReadColumns reads_;
+  EffectColumns effects_;
+  JumpColumns jumps_;
+  WordColumn hashes_;
   capnp::List<uint64_t>::Reader end_registers_;
   capnp::Data::Reader gap_reason_;
-  Words run_sequences_;
-  Halves run_sizes_;
-  Bytes run_counts_;
-  Words left_pages_;
-  Words memory_addresses_, memory_sizes_, memory_hashes_;
-  absl::Span<uint64_t> ordered_;  // not handed out yet
+  RunColumns runs_;
+  WordColumn left_pages_;
+  MemoryHashColumns memory_hashes_;
 };
 
 bool IsKnown(uint8_t kind) {
@@ -379,7 +364,7 @@ absl::Status DecodeRecords(const std::string& path, const RawBlock& block,
                         absl::StrCat("record ", cursor->record, ": ", what));
     };
     const capnp::Data::Reader kinds = message.getKinds();
-    Halves deltas(message.getCountDeltas());
+    HalfColumn deltas(message.getCountDeltas());
     if (message.getFirstRecord() != cursor->record || message.getFirstCount() < cursor->count ||
         message.getFirstCount() >= kMaxCount) {
       return error(absl::StatusCode::kDataLoss, "the block does not continue the one before");

@@ -18,6 +18,9 @@
 
 namespace hindsight {
 
+// Raw size at which a block, of records or of events, is written without being asked to.
+inline constexpr size_t kBlockBytes = 256 << 10;
+
 class RecordingOutput {
  public:
   // `directory` is that of the recording, and of its first process's trace.

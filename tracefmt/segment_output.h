@@ -24,9 +24,6 @@
 
 namespace hindsight {
 
-// Raw size at which a block, of records or of events, is written without being asked to.
-inline constexpr size_t kBlockBytes = 256 << 10;
-
 class SegmentOutput final : public SegmentWriter {
  public:
   // Of thread `thread` of the trace in `directory` with this uuid. `output` is borrowed.

@@ -10,18 +10,15 @@
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
 #include "base/status_macros.h"
-#include "tracefmt/event_codec.h"
+#include "tracefmt/event_output.h"
 #include "tracefmt/keyframe_writer.h"
 #include "tracefmt/manifest_codec.h"
 #include "tracefmt/module_store.h"
 #include "tracefmt/recording_output.h"
 #include "tracefmt/segment_output.h"
-#include "tracefmt/storage/append_file.h"
-#include "tracefmt/storage/message.h"
 #include "tracefmt/storage/output_directory.h"
 #include "tracefmt/storage/trace_directory.h"
 #include "tracefmt/storage/trace_lock.h"
-#include "tracefmt/trace.capnp.h"
 
 namespace hindsight {
 namespace {
@@ -37,6 +34,8 @@ absl::StatusOr<std::string> NewUuid() {
   return uuid;
 }
 
+// Modules, keyframes, events and segments have writers of their own (see the fields): here is what
+// they share, and the beginning and end of the trace.
 class TraceWriterImpl final : public TraceWriter {
  public:
   // `manifest` has its uuid. `name`: below processes/, empty for the recording's first process.
@@ -67,8 +66,7 @@ class TraceWriterImpl final : public TraceWriter {
       ASSIGN_OR_RETURN(modules_,
                        ModuleStore::Create(directory_.In("modules"), output_->modules(),
                                            output_->encoder(), &pages_, output_->bytes_written()));
-      ASSIGN_OR_RETURN(events_file_,
-                       AppendFile::Create(directory_, "events", output_->bytes_written()));
+      RETURN_IF_ERROR(events_.Create(directory_));
       RETURN_IF_ERROR(PutManifest(manifest_, TraceState::kRecording));
       // The final manifest is hardly larger than this one.
       if (name_.empty()) output_->Reserve(output_->bytes_written()->load() + kReservedBytes);
@@ -89,7 +87,7 @@ class TraceWriterImpl final : public TraceWriter {
   }
 
   SegmentWriter* Segments(int32_t thread) override;
-  absl::Status AppendEvent(const ProcessEvent& event) override;
+  absl::Status AppendEvent(const ProcessEvent& event) override { return events_.Append(event); }
 
   absl::Status BeginFullKeyframe(uint64_t number, uint64_t sequence,
                                  const std::vector<ThreadState>& threads,
@@ -129,8 +127,6 @@ class TraceWriterImpl final : public TraceWriter {
   TraceTotals Totals() const;
   // Leaves the trace as interrupted, with the reason.
   void PutLastWords(Manifest manifest, const absl::Status& status);
-  absl::Status PostEvents();
-  absl::Status PostEventsLocked();
 
   const std::shared_ptr<RecordingOutput> output_;
   const OutputDirectory directory_;
@@ -139,14 +135,10 @@ class TraceWriterImpl final : public TraceWriter {
   UniqueFd lock_;
   bool finished_ = false;
   PageIndex pages_;  // used on the queue while it runs AddModule, else on the caller's thread
-  std::unique_ptr<AppendFile> events_file_;
   std::unique_ptr<ModuleStore> modules_;
   mutable std::mutex segments_mutex_;  // guards the map, not what is in it
   std::map<int32_t, std::unique_ptr<SegmentOutput>> segments_;
-  mutable std::mutex events_mutex_;   // held while they are posted: records wait for their events
-  std::vector<ProcessEvent> events_;  // guarded by events_mutex_
-  size_t event_bytes_ = 0;            // likewise
-  uint64_t event_count_ = 0;          // likewise
+  EventOutput events_{output_.get()};
   KeyframeWriter keyframes_;
 };
 
@@ -181,33 +173,9 @@ SegmentWriter* TraceWriterImpl::Segments(int32_t thread) {
   std::unique_ptr<SegmentOutput>& segments = segments_[thread];
   if (segments == nullptr) {
     segments = std::make_unique<SegmentOutput>(thread, directory_, manifest_.uuid, output_.get(),
-                                               [this] { return PostEvents(); });
+                                               [this] { return events_.Post(); });
   }
   return segments.get();
-}
-
-absl::Status TraceWriterImpl::AppendEvent(const ProcessEvent& event) {
-  std::lock_guard<std::mutex> lock(events_mutex_);
-  events_.push_back(event);
-  ++event_count_;
-  event_bytes_ += EventBytes(event);
-  return event_bytes_ < kBlockBytes ? absl::OkStatus() : PostEventsLocked();
-}
-
-absl::Status TraceWriterImpl::PostEvents() {
-  std::lock_guard<std::mutex> lock(events_mutex_);
-  return PostEventsLocked();
-}
-
-absl::Status TraceWriterImpl::PostEventsLocked() {
-  if (events_.empty()) return absl::OkStatus();
-  auto events = std::make_shared<std::vector<ProcessEvent>>(std::exchange(events_, {}));
-  const size_t bytes = std::exchange(event_bytes_, 0);
-  return output_->queue()->Post([this, events, bytes] {
-    capnp::MallocMessageBuilder message(bytes / sizeof(capnp::word) + 64);
-    BuildEvents(*events, message.initRoot<wire::EventBlock>());
-    return AppendMessage(events_file_.get(), BlockKind::kEvents, output_->encoder(), message);
-  });
 }
 
 absl::Status TraceWriterImpl::Flush() {
@@ -217,7 +185,7 @@ absl::Status TraceWriterImpl::Flush() {
     for (const auto& [thread, segments] : segments_) all.push_back(segments.get());
   }
   for (SegmentOutput* segments : all) RETURN_IF_ERROR(segments->Post());
-  RETURN_IF_ERROR(PostEvents());
+  RETURN_IF_ERROR(events_.Post());
   return output_->queue()->Drain();
 }
 
@@ -228,10 +196,7 @@ TraceTotals TraceWriterImpl::Totals() const {
     const ThreadTotals of_thread = segments->totals();
     if (of_thread.segments != 0) totals.threads.push_back(of_thread);  // 0: the first was refused
   }
-  {
-    std::lock_guard<std::mutex> lock(events_mutex_);
-    totals.events = event_count_;
-  }
+  totals.events = events_.count();
   totals.full_keyframes = keyframes_.finished();
   totals.modules = modules_->size();
   return totals;

@@ -32,7 +32,7 @@ ZydisRegister Wide(int number) {
 // A part of `whole` (64 bits) as wide as `like`.
 ZydisRegister PartOf(ZydisRegister whole, ZydisRegister like) {
   const ZyanI16 id = ZydisRegisterGetId(whole);
-  // The bytes have numbers of their own: ah to bh stand between bl and spl.
+  // The bytes have numbers of their own: ah to bh are between bl and spl.
   constexpr ZyanI16 kFirstNewByte = 4, kHighBytes = 4;
   const ZydisRegisterClass kind = ZydisRegisterGetClass(like);
   const bool shifted = kind == ZYDIS_REGCLASS_GPR8 && id >= kFirstNewByte;

@@ -46,7 +46,7 @@ class AssistProbeTest : public testing::Test {
   uint64_t assisted_ = 0, completed_ = 0;
 };
 
-// Each kept a segment or a 32-bit address behind a misplaced REX, or would have.
+// Each kept a segment or a 32-bit address after a misplaced REX, or would have.
 TEST_F(AssistProbeTest, AMisplacedRexBringsNoPrefixWithIt) {
   const std::vector<std::vector<uint8_t>> all = {
       {0x48, 0x67, 0x64, 0x0f, 0x6f, 0x07},        // movq mm0,fs:[edi]

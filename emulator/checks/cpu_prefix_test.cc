@@ -1,4 +1,4 @@
-// Instructions hidden behind prefixes that Unicorn and the hardware read differently.
+// Instructions after prefixes that Unicorn and the hardware read differently.
 
 #include <gtest/gtest.h>
 

@@ -182,7 +182,7 @@ int NativeStub::Run(absl::Span<const uint8_t> code, RegisterFile* registers) {
     Store(block_, registers);
     registers->rip += code.size();
   } else {
-    // The instruction left flags (DF, AC) and x87 state behind.
+    // The instruction has left flags (DF, AC) and x87 state.
     asm volatile("push $0x202; popfq; cld; xrstor64 (%0)" ::"r"(host), "a"(kComponents), "d"(0)
                  : "memory", "cc");
   }

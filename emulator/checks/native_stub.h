@@ -21,7 +21,7 @@ class NativeStub {
   NativeStub(const NativeStub&) = delete;
   NativeStub& operator=(const NativeStub&) = delete;
 
-  // Where the instruction stands: rip for whoever runs the same bytes elsewhere.
+  // The instruction's address: rip where the same bytes are run elsewhere.
   uint64_t code_address() const;
 
   // Executes `code`, one instruction that goes on to the next, in `registers`. fs_base, gs_base and

@@ -65,7 +65,7 @@ class Bytes {
   }
 
  private:
-  // The third register is mostly the one that stands for none.
+  // The third register is mostly the one that means none.
   void Vex() {
     const uint64_t third = Below(2) != 0 ? 0x78 : Below(16) << 3;
     if (Below(3) != 0) {

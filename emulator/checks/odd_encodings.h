@@ -10,7 +10,7 @@
 
 namespace hindsight {
 
-// Every sequence of at most `prefixes` of the prefixes there are (a few REX stand for all), the
+// Every sequence of at most `prefixes` of the prefixes there are (a few REX for all of them), the
 // same one also twice. With three there are some 3,000.
 std::vector<std::vector<uint8_t>> PrefixSequences(int prefixes);
 

@@ -88,7 +88,7 @@ TEST_F(PrefixTest, RandomBytesDoWhatTheyDoOnTheHardware) {
   EXPECT_GT(completed_, 1'000u);
 }
 
-// What Unicorn made of these was another instruction, or one of another length with more behind it.
+// What Unicorn made of these was another instruction, or one of another length with more after it.
 TEST_F(PrefixTest, WhatUnicornReadsDifferentlyIsComputedAllTheSame) {
   const std::vector<std::vector<uint8_t>> all = {
       {0x41, 0x66, 0x89, 0xc8},                          // mov ax,cx

@@ -42,8 +42,8 @@ class Writer {
   void Bytes(std::initializer_list<int> bytes) {
     for (int byte : bytes) code_[at_++] = static_cast<uint8_t>(byte);
   }
-  void Offset(uint64_t target, uint64_t behind) {
-    const auto offset = static_cast<int32_t>(target - behind);
+  void Offset(uint64_t target, uint64_t after) {
+    const auto offset = static_cast<int32_t>(target - after);
     std::memcpy(&code_[at_], &offset, sizeof(offset));
     at_ += sizeof(offset);
   }
@@ -73,7 +73,7 @@ class Writer {
     if (Below(100) < patches_) {
       Bytes({0xc6, 0x05});  // mov byte [rip + ...],imm8
       if (Below(4) == 0) {
-        // of the instruction behind it, add rax,imm8
+        // of the instruction after it, add rax,imm8
         Offset(3, 0);
         return Bytes({static_cast<int>(Below(128)), 0x48, 0x83, 0xc0, 0});
       }

@@ -7,7 +7,7 @@
 namespace hindsight {
 namespace {
 
-// The operand behind the opcode: a register, [rdi], or [rdi + vector register * 4].
+// The operand after the opcode: a register, [rdi], or [rdi + vector register * 4].
 enum class Rm { kRegister, kMemory, kVectorIndex };
 
 bool IsIndexedByVector(const Instruction& instruction) {

@@ -58,7 +58,13 @@ class CodePages {
   std::vector<Range> Changes(uint64_t page, const uint8_t* bytes) const;
 
   // Code on `page` is about to be executed; translations are made of `bytes` from now on.
-  // `changed`: code changed, and had to be dropped.
+  // `changed`: code changed, and had to be dropped. What happens to the page:
+  //
+  //   settled        nothing
+  //   written        settled; but after a quick turn heat + 1, or - 1 if code changed, and mixed
+  //                  once that reaches `hot`. After a slow one heat / 2
+  //   mixed          stays so, compared with `bytes` from now on; but settled, with heat 0 and
+  //                  twice as `hot`, once more was stepped than the `budget`
   void Settle(uint64_t page, const uint8_t* bytes, uint64_t work, bool changed);
 
   // Whether `size` bytes at `address`, all on one page, are those the translations were made of.
@@ -82,10 +88,10 @@ class CodePages {
     State state = State::kSettled;
     std::unique_ptr<Bytes> translated;  // null while settled
     uint64_t settled_at = 0;            // work
-    uint32_t heat = 0;                  // turns without a change, in quick succession
-    uint32_t hot;                       // heat that makes the page mixed
-    uint32_t stepped = 0;               // since it is mixed
-    uint32_t budget;                    // of such steps
+    uint32_t heat = 0;     // quick turns without a change, less those with one; see Settle
+    uint32_t hot;          // heat that makes the page mixed
+    uint32_t stepped = 0;  // since it is mixed
+    uint32_t budget;       // of such steps
   };
   void Mix(Page* page, const uint8_t* bytes);
 

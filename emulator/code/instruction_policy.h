@@ -1,5 +1,5 @@
 // Decides who executes a decoded instruction: Unicorn, we (assist), or the recorded process. Each
-// entry stands for a finding listed in docs/emulation.md; lockstep_test and stress_test check them.
+// entry is due to a finding listed in docs/emulation.md; lockstep_test and stress_test check them.
 
 #ifndef HINDSIGHT_EMULATOR_CODE_INSTRUCTION_POLICY_H_
 #define HINDSIGHT_EMULATOR_CODE_INSTRUCTION_POLICY_H_

@@ -32,7 +32,7 @@
 
 namespace hindsight {
 
-// Whoever holds translations.
+// What holds translations.
 class TranslationDropper {
  public:
   virtual ~TranslationDropper() = default;
@@ -90,11 +90,11 @@ class TranslatedCode {
   void NoteStep(uint64_t pc) { code_pages_.NoteStep(PageOf(pc)); }
   // Unicorn has translated these bytes: arranges that a change of them will be noticed.
   void NoteTranslated(uint64_t address, uint32_t size);
-  // Has the translations on `page` agree with its bytes. Requires: no engine runs.
+  // Drops the translations on `page` that its bytes have changed under. Requires: no engine runs.
   void Settle(uint64_t page, uint64_t work);
 
-  // Looks at the code of a block that is new, or whose pages lost their rights or were written to
-  // since it was last looked at. `may_execute` makes a page present. nullptr: it must be looked at
+  // Examines the code of a block that is new, or whose pages lost their rights or were written to
+  // since it was last examined. `may_execute` makes a page present. nullptr: it must be examined
   // again when the engine has stopped.
   Block* Validate(uint64_t address, uint32_t size,
                   absl::FunctionRef<bool(uint64_t page)> may_execute);

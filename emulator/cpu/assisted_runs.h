@@ -60,10 +60,10 @@ class AssistedRuns {
   // Whether Unicorn need not execute it.
   bool MayBridge(const Instruction& instruction) const { return bridges_ && instruction.bridge; }
 
-  // `instruction` stands at `pc`. nullptr: it cannot be executed outside Unicorn.
+  // `instruction` is at `pc`. nullptr: it cannot be executed outside Unicorn.
   const InstructionExecutor::Prepared* Prepare(uint64_t pc, const Instruction& instruction);
 
-  // The run at `pc`; empty if its first instruction is none of ours. Valid until the next call.
+  // The run at `pc`; empty if its first instruction is for Unicorn. Valid until the next call.
   // `decode` gives the instruction at an address, or nullptr.
   const Run& Find(uint64_t pc, MemoryModel model,
                   absl::FunctionRef<const Instruction*(uint64_t pc)> decode);

@@ -113,8 +113,8 @@ class Cpu {
 
   // Prepares for another thread or program: all pages lose their rights, breakpoints, watchpoints
   // and the log of orderable instructions are removed, the count becomes 0, `pager` (borrowed)
-  // takes over. Translations are kept: HostPage still shows the bytes they were made of, so whoever
-  // fills a page calls ContentsChanged only where bytes differ.
+  // takes over. Translations are kept: HostPage still shows the bytes they were made of, so a
+  // caller that fills a page calls ContentsChanged only where bytes differ.
   void Recycle(Pager* pager);
 
   // Execution.

@@ -184,7 +184,7 @@ class CpuFcmovTest : public CpuTest {
     CpuTest::SetUp();
     Code(
         {0x31, 0xc0, 0xdb, 0xc9, 0x90, 0x0f, 0x05});  // xor eax,eax; fcmovne st,st(1); nop; syscall
-    // The same behind ffree st(1).
+    // The same after ffree st(1).
     Code({0x31, 0xc0, 0xdd, 0xc1, 0xdb, 0xc9, 0x90, 0x0f, 0x05}, kAfterFfree);
     registers_.fsw = 6 << 11;
     registers_.ftw = 0xc0;

@@ -7,6 +7,15 @@
 //   progress_   the count, the current block, where to stop        run_progress.h
 //   orderable_  the log of orderable instructions                  orderable_log.h
 //
+// A run, over and over until its limit (cpu_run.cc):
+//
+//   RunBlocks --> RunOutside    a run of assisted instructions at pc, if there is one; else
+//             --> StepThrough   the block at pc, if an engine must not run it; else
+//             --> the engine    calls OnBlock before each block, which counts it, or stops there
+//                   --> AfterBlocks   acts on the StopReason: Fault, StepThrough, or again
+//
+// A step is Execute: by AssistStep outside the engines, by TrapStep or RepStep in one.
+//
 // It has more methods than other classes: the hooks, called while an engine runs, and the loops
 // that start engines and act on why they stopped share all parts.
 

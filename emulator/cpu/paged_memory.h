@@ -62,8 +62,8 @@ class PagedMemory final : public GuestMemory {
 
   // Opens `page` so that generated code can run on, on garbage, until its block ends.
   void Poison(uint64_t page);
-  // Puts back the contents of poisoned pages, the last poisoned first. `restored` is told each page
-  // before its rights are taken back; `gone`: its chunk is removed.
+  // Puts back the contents of poisoned pages, the last poisoned first. `restored` is called with
+  // each page before its rights are taken back; `gone`: its chunk is removed.
   void RestorePoisoned(absl::FunctionRef<void(uint64_t page, bool gone)> restored);
 
   // Of the last access that faulted; 0: not known.

@@ -1,4 +1,4 @@
-// Where the registers stand inside Unicorn's register context, so that all can be read at the cost
+// The offsets of the registers in Unicorn's register context, so that all can be read at the cost
 // of one copy instead of one call each.
 //
 // The places depend on the build of the library, so they are measured: registers are given values

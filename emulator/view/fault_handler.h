@@ -1,4 +1,4 @@
-// Turns SIGSEGV in generated code into a question to whoever runs on this host thread.
+// Turns SIGSEGV in generated code into a question to the FaultClient of this host thread.
 //
 // Installing the handler is a process-wide act, done once at the first FaultScope; faults that are
 // not ours go to the handler that was there before. The fault is synchronous: it interrupts only

@@ -70,7 +70,7 @@ class View {
   Chunk* FindOrCreate(uint64_t address);
   // Of a chunk that exists, or of a window's part without one; else nullptr.
   const Region* RegionOf(uint64_t address) const;
-  // The guest address that a pointer into a region stands for; false if it points into none.
+  // The guest address of the byte that `pointer` points to; false if that is in no region.
   bool GuestAddress(const void* pointer, uint64_t* address) const;
 
   // Host mappings of all Views of this process. Any thread.

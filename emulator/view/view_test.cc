@@ -181,7 +181,7 @@ TEST_F(ViewTest, RemovedChunksCostNothing) {
   EXPECT_EQ(view_.HostPage(chunk + kPageBytes)[0], 0);
 }
 
-// Unicorn is told of few regions, wherever the chunks lie.
+// Unicorn gets few regions, wherever the chunks lie.
 TEST_F(ViewTest, ManyChunksAreFewRegions) {
   const int64_t before = View::HostMappings();
   constexpr uint64_t kStride = 2 * View::kChunkBytes, kFirst = 0x100000000000;

@@ -155,7 +155,7 @@ int Main(const char* directory) {
   std::printf("%lu conditions evaluated in 0.3 s\n", evaluated);
   timing.Interrupt(Direction::kBackward, "reverse-continue, both", breakpoint);
   for (double percent : {50.0, 10.0, 10.001, 9.999, 90.0}) timing.Seek(percent);
-  const Timeline::Statistics statistics = (*timeline)->statistics();
+  const TimelineStatistics statistics = (*timeline)->statistics();
   std::printf("%lu checkpoints, %.1f MiB\n", statistics.checkpoints,
               static_cast<double>(statistics.checkpoint_bytes) / (1 << 20));
   return 0;

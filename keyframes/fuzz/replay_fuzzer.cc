@@ -56,7 +56,7 @@ class Deadline {
   std::thread thread_;
 };
 
-// What a user sees at the moment the timeline stands at.
+// What a user sees at the timeline's moment.
 void LookAround(Timeline* timeline, const Deadline& deadline) {
   uint8_t bytes[64];
   for (const int32_t thread : timeline->threads()) {

@@ -8,6 +8,7 @@
 #include "absl/strings/strip.h"
 #include "base/printable.h"
 #include "base/syscall_text.h"
+#include "keyframes/state/first_after.h"
 
 namespace hindsight {
 namespace {
@@ -108,10 +109,9 @@ std::string ListEvents(const ProcessState& process, uint64_t moment, const Event
   for (const TimelineEvent& event : process.events()) {
     if (filter.Lists(*event.event)) listed.push_back(event);
   }
-  auto next = std::partition_point(listed.begin(), listed.end(),
-                                   [moment](const TimelineEvent& e) { return e.moment <= moment; });
-  auto first = next - std::min<ptrdiff_t>(next - listed.begin(), filter.number);
-  auto last = next + std::min<ptrdiff_t>(listed.end() - next, filter.number);
+  const auto next = FirstAfter(listed, moment);
+  const auto first = next - std::min<ptrdiff_t>(next - listed.begin(), filter.number);
+  const auto last = next + std::min<ptrdiff_t>(listed.end() - next, filter.number);
   const bool several = process.all_threads().size() > 1;
   std::string out;
   for (auto it = first; it != last; ++it) {

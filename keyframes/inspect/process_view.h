@@ -1,10 +1,10 @@
 // What a process looks like at one position: the read-only questions that every front end asks,
 // whoever it answers to (a debug session, a writer of core files, a sequence of snapshots).
 //
-// An implementation answers for the position where it stands at the time of the call. The questions
+// An implementation answers for its position at the time of the call. The questions
 // that follow pointers in the process's memory take the memory to follow them in: a front end that
 // overlays the process with changes of its own (a function called from gdb may have loaded a
-// library) passes the memory with those changes, others pass ViewMemory.
+// library) passes the memory with those changes.
 //
 // `thread` is a thread id; threads that are not alive at the position are kNotFound. Other errors:
 // kNotFound where something is not in the recording, kDataLoss and kInternal where it is damaged.
@@ -79,20 +79,6 @@ class ProcessView {
   // null) is raised, system calls are listed without the memory that they point to.
   virtual absl::StatusOr<std::string> ListEvents(const EventFilter& filter,
                                                  const std::atomic<bool>* interrupt) = 0;
-};
-
-// The memory of a view as `thread` sees it, all bytes or none: a MemoryReader.
-class ViewMemory {
- public:
-  ViewMemory(ProcessView* view, int32_t thread) : view_(view), thread_(thread) {}
-  bool operator()(uint64_t address, absl::Span<uint8_t> out) const {
-    const absl::StatusOr<size_t> known = view_->ReadMemory(thread_, address, out);
-    return known.ok() && *known == out.size();
-  }
-
- private:
-  ProcessView* view_;
-  int32_t thread_;
 };
 
 }  // namespace hindsight

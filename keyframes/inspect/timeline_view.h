@@ -1,7 +1,7 @@
-// A recorded process at the position where its timeline stands.
+// A recorded process at its timeline's position.
 //
 // Borrows trace and timeline, which must outlive it. Only ListEvents moves the timeline, and it
-// returns to where it stood. Neither copyable nor movable. One host thread at a time.
+// returns to where it was. Neither copyable nor movable. One host thread at a time.
 
 #ifndef HINDSIGHT_KEYFRAMES_INSPECT_TIMELINE_VIEW_H_
 #define HINDSIGHT_KEYFRAMES_INSPECT_TIMELINE_VIEW_H_

@@ -11,6 +11,20 @@
 namespace hindsight {
 namespace {
 
+// The memory of a view as `thread` sees it, all bytes or none: a MemoryReader.
+class ViewMemory {
+ public:
+  ViewMemory(ProcessView* view, int32_t thread) : view_(view), thread_(thread) {}
+  bool operator()(uint64_t address, absl::Span<uint8_t> out) const {
+    const absl::StatusOr<size_t> known = view_->ReadMemory(thread_, address, out);
+    return known.ok() && *known == out.size();
+  }
+
+ private:
+  ProcessView* view_;
+  int32_t thread_;
+};
+
 class TimelineViewTest : public ::testing::Test {
  protected:
   TimelineViewTest()

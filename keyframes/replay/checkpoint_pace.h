@@ -30,7 +30,7 @@ class CheckpointPace {
   void Begin();
   // The replay did work that costs `states`.
   void Spend(uint64_t states) { spent_ += states; }
-  // The replay stands at a checkpoint: it took one or went back to one.
+  // The replay is at a checkpoint: it took one or went back to one.
   void AtCheckpoint() { spent_ = 0; }
 
   // States to replay until the next checkpoint is due, at least 1. Without limit if none are taken.

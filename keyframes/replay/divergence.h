@@ -14,7 +14,7 @@
 
 namespace hindsight {
 
-// Where a replay stands.
+// The state that a replay is in.
 struct ReplayPlace {
   const TraceReader& trace;
   const Segment& segment;

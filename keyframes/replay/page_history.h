@@ -1,7 +1,7 @@
 // When the pages of one segment were left, and imported again.
 //
 // A page that was left is not known any more until it is imported again: the view still has its old
-// bytes, because replay goes on with them, but nobody must be shown them.
+// bytes, because replay goes on with them, but a debugger must not see them.
 //
 // A value, made of a segment's records, which it does not need afterwards. Next to nothing where no
 // page was left.

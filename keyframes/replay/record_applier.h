@@ -4,7 +4,7 @@
 // The records of a state's count come in two parts: those that complete the state (Settle), then
 // the transition out of it, if that is recorded rather than emulated (ApplyTransition).
 //
-// Errors are divergences (divergence.h); after one the Cpu stands in no recorded state. Borrows
+// Errors are divergences (divergence.h); after one the Cpu is in no recorded state. Borrows
 // everything. Not copyable, not movable. One thread at a time.
 
 #ifndef HINDSIGHT_KEYFRAMES_REPLAY_RECORD_APPLIER_H_
@@ -27,7 +27,7 @@
 
 namespace hindsight {
 
-// What others changed while the thread waited for its turn, and the turn begins with importing.
+// What to do with the imports by which a turn begins: what others changed while the thread waited.
 enum class TurnImports : uint8_t {
   kApply,
   kHoldBack,  // lines that another thread had before are left as they are
@@ -83,7 +83,7 @@ class RecordApplier {
   absl::Status Differs(absl::string_view what) const {
     return Diverged({*trace_, *segment_, *cpu_}, what);
   }
-  // `known_mask`: lines of the page that are no news, see PageImport.
+  // `known_mask`: lines that are not new to the process, see PageImport.
   void ChangeBytes(uint64_t address, absl::Span<const uint8_t> bytes, uint64_t known_mask = 0);
 
   const TraceReader* const trace_;

@@ -22,7 +22,7 @@ class NoPager final : public Pager {
   bool OnFirstWrite(uint64_t) override { return true; }
 };
 
-// Stands at the first count of a segment, with none of its records applied.
+// At the first count of a segment, with none of its records applied.
 class RecordApplierTest : public testing::Test {
  protected:
   void SetUp() override {
@@ -54,6 +54,82 @@ class RecordApplierTest : public testing::Test {
   RecordApplier records_{Toy().trace(), cpu_.get(), &checkpoints_, &watched_};
   std::shared_ptr<const Segment> segment_;
 };
+
+// One page import at the first state, and one at the state after, which begins a turn.
+class TurnSegment final : public Segment {
+ public:
+  static constexpr uint64_t kPage = 0x600000, kFirst = 1000;
+
+  explicit TurnSegment(const PageImport& turn) {
+    info_.first_count = kFirst;
+    before_.assign(2 * kLineBytes, 1);
+    PageImport page = {.address = kPage, .first = true, .line_mask = 0b11, .lines = before_};
+    records_.push_back({kFirst, page});
+    records_.push_back({kFirst + 1, turn});
+  }
+
+  const SegmentInfo& info() const override { return info_; }
+  const RegisterWords& registers() const override { return registers_; }
+  const std::vector<Record>& records() const override { return records_; }
+  uint64_t end_count() const override { return kFirst + 1; }
+  const RegisterWords* end_registers() const override { return nullptr; }
+  const absl::Status& damage() const override { return damage_; }
+  uint64_t memory_bytes() const override { return 0; }
+
+ private:
+  SegmentInfo info_;
+  const RegisterWords registers_;
+  std::vector<uint8_t> before_;
+  std::vector<Record> records_;
+  const absl::Status damage_;
+};
+
+class TurnImportsTest : public RecordApplierTest {
+ protected:
+  // Settles the first state of `segment`, and with `imports` the one after.
+  void SettleTurn(const TurnSegment& segment, TurnImports imports) {
+    records_.Begin(&segment);
+    cpu_->set_count(TurnSegment::kFirst);
+    ASSERT_TRUE(records_.Settle(TurnImports::kApply).ok());
+    cpu_->set_count(TurnSegment::kFirst + 1);
+    ASSERT_TRUE(records_.Settle(imports).ok());
+  }
+  int Byte(uint64_t address) {
+    uint8_t byte = 0;
+    return cpu_->ReadHeld(address, absl::MakeSpan(&byte, 1)) ? byte : -1;
+  }
+};
+
+TEST_F(TurnImportsTest, HeldBackAreTheLinesThatAnotherThreadHadBefore) {
+  const std::vector<uint8_t> lines(2 * kLineBytes, 2);
+  const TurnSegment segment(
+      {.address = TurnSegment::kPage, .line_mask = 0b11, .lines = lines, .known_mask = 0b01});
+  SettleTurn(segment, TurnImports::kHoldBack);
+  EXPECT_EQ(Byte(TurnSegment::kPage), 1);
+  EXPECT_EQ(Byte(TurnSegment::kPage + kLineBytes), 2);
+  EXPECT_EQ(records_.cursor(), 2u);
+}
+
+TEST_F(TurnImportsTest, AppliedAreAllLines) {
+  const std::vector<uint8_t> lines(2 * kLineBytes, 2);
+  const TurnSegment segment(
+      {.address = TurnSegment::kPage, .line_mask = 0b11, .lines = lines, .known_mask = 0b01});
+  SettleTurn(segment, TurnImports::kApply);
+  EXPECT_EQ(Byte(TurnSegment::kPage), 2);
+  EXPECT_EQ(Byte(TurnSegment::kPage + kLineBytes), 2);
+}
+
+TEST_F(TurnImportsTest, APageThatOthersHadAndTheViewHasNotStaysOut) {
+  constexpr uint64_t kOther = TurnSegment::kPage + kPageBytes;
+  const std::vector<uint8_t> line(kLineBytes, 2);
+  PageImport known = {.address = kOther, .first = true, .line_mask = 1, .lines = line};
+  known.known_mask = 1;
+  SettleTurn(TurnSegment(known), TurnImports::kHoldBack);
+  EXPECT_EQ(Byte(kOther), -1);
+  known.known_mask = 0;
+  SettleTurn(TurnSegment(known), TurnImports::kHoldBack);
+  EXPECT_EQ(Byte(kOther), 2) << "no other thread had it";
+}
 
 TEST_F(RecordApplierTest, SettlingBringsTheImportsOfTheState) {
   ASSERT_TRUE(records_.Settle(TurnImports::kApply).ok());

@@ -29,7 +29,7 @@ absl::StatusOr<SegmentReplay*> ReplayPool::Get(int32_t thread, uint64_t number) 
   place->replay->ClearWatchpoints();
   absl::Status status = place->replay->Load(std::move(segment));
   if (!status.ok()) {
-    // A replay that could not even begin must not be taken for one that stands somewhere.
+    // A replay that could not even begin must not be taken for one that is in a state.
     states_of_dropped_ += place->replay->states_replayed();
     kept_.erase(kept_.begin() + (place - kept_.data()));
     return status;

@@ -25,8 +25,8 @@ class ReplayPool {
   ReplayPool(const ReplayPool&) = delete;
   ReplayPool& operator=(const ReplayPool&) = delete;
 
-  // Someone's replay: null, or one of the pool that stands where its holder left it. The pool takes
-  // it away when it needs it for something else, except while it is pinned.
+  // Someone's replay: null, or one of the pool's, in the state its holder left it in. The pool
+  // takes it away when it needs it for something else, except while it is pinned.
   struct Holder {
     SegmentReplay* replay = nullptr;
     int pins = 0;
@@ -44,11 +44,11 @@ class ReplayPool {
 
   // The replay of a segment, in whatever state it was left, or at its start.
   absl::StatusOr<SegmentReplay*> Get(int32_t thread, uint64_t number);
-  // `holder` (borrowed as long as the pool lives) has `replay` from now on, and nobody else.
+  // `holder` (borrowed as long as the pool lives) has `replay` from now on, exclusively.
   void Give(SegmentReplay* replay, Holder* holder);
   // Most of the memory for checkpoints is for the replay that is moved in.
   void Favour(const SegmentReplay* active);
-  // No replay looks for anything any more.
+  // Removes the stops of all replays.
   void ClearStops();
 
   uint64_t checkpoints() const;

@@ -81,7 +81,7 @@ bool SegmentReplay::OnFirstWrite(uint64_t page) {
   return true;
 }
 
-// After a divergence the Cpu stands in no recorded state.
+// After a divergence the Cpu is in no recorded state.
 absl::Status SegmentReplay::Fails(absl::Status divergence) {
   if (!divergence.ok()) standing_ = Standing::kNowhere;
   return divergence;
@@ -332,7 +332,7 @@ absl::Status SegmentReplay::MoveTo(uint64_t target, bool dense,
   const bool back = target < count();
   RETURN_IF_ERROR(RewindTo(target));
   if (!dense) return back ? AdvanceLeaving(target, interrupt) : AdvanceTo(target, interrupt);
-  // Checkpoints halve the way left, then one stands at every state: a further step back restores
+  // Checkpoints halve the way left, then there is one at every state: a further step back restores
   // one of them, and only every kDenseStates steps a short way is replayed again.
   while (count() < target) {
     TakeCheckpoint();

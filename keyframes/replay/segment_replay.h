@@ -1,6 +1,6 @@
 // Replays segments of a trace on a Cpu, forward, and back to states it has been in.
 //
-// Stands in one state of one segment: the Cpu's registers and view are those of count(), all
+// It is in one state of one segment: the Cpu's registers and view are those of count(), all
 // records of that count but the transition are applied. Every register hash and the registers at
 // the end of the segment are checked on the way; a difference is kDataLoss naming thread, segment,
 // count, position of the record, pc, and what differs.
@@ -38,7 +38,7 @@
 
 namespace hindsight {
 
-// States replayed between two looks at an interrupt flag: about 20 ms at 100 M states/s.
+// States replayed between two polls of an interrupt flag: about 20 ms at 100 M states/s.
 inline constexpr uint64_t kPollStates = 2'000'000;
 
 // Why a leg of replay ended.
@@ -73,7 +73,7 @@ class SegmentReplay final : private Pager {
   static absl::StatusOr<std::unique_ptr<SegmentReplay>> Create(
       const TraceReader* trace, HostFeatures host = HostFeatures::OfThisHost());
 
-  // Begins `segment`: stands in its first state, with the view empty but for that state's imports.
+  // Begins `segment`, in its first state, with the view empty but for that state's imports.
   absl::Status Load(std::shared_ptr<const Segment> segment);
   const Segment& segment() const { return *segment_; }
 
@@ -81,7 +81,7 @@ class SegmentReplay final : private Pager {
   bool at_end() const { return count() >= segment_->end_count(); }
   uint64_t pc() const { return cpu_->pc(); }
   const RegisterFile& registers() { return cpu_->registers(); }
-  // It stands in the state count() says; false after an error.
+  // It is in the state count(); false after an error.
   bool sound() const { return standing_ != Standing::kNowhere; }
   bool before_turn() const { return standing_ == Standing::kBeforeTurn; }
   // A signal is delivered next: the instruction at pc is not executed from here.
@@ -142,13 +142,16 @@ class SegmentReplay final : private Pager {
  private:
   // What the Cpu's registers and view are.
   //
-  //   kState --- MoveToBeforeTurn ---> kBeforeTurn
-  //     | ^                               |
-  //     | +--- RewindTo (an earlier state, or the segment's start)
-  //     | |
-  //     | +--- RewindTo (a checkpoint, or the segment's start)
-  //     v                                 |
-  //   a divergence -------------------> kNowhere
+  //               MoveToBeforeTurn
+  //   kState ---------------------------> kBeforeTurn
+  //    ^ | ^                               |     |
+  //    | | +-------------------------------+     |
+  //    | |   RewindTo an earlier state or        |
+  //    | |   the segment's start                 |
+  //    | |                                       |
+  //    | +-----------> kNowhere <----------------+   a divergence
+  //    +------------------+
+  //        RewindTo a checkpoint or the segment's start; Load
   enum class Standing : uint8_t {
     kState,       // those of the state count()
     kBeforeTurn,  // the same, but the view lacks what the turn begins with importing: see

@@ -1,6 +1,7 @@
 #include "keyframes/replay/segment_replay.h"
 
 #include <memory>
+#include <optional>
 #include <random>
 #include <utility>
 
@@ -8,6 +9,7 @@
 #include "base/test_seed.h"
 #include "gtest/gtest.h"
 #include "keyframes/toys/toy_recording.h"
+#include "keyframes/toys/toy_threads.h"
 
 namespace hindsight {
 namespace {
@@ -119,6 +121,50 @@ TEST_F(SegmentReplayTest, AfterADivergenceEarlierStatesAreStillSound) {
   ASSERT_TRUE(replay->MoveTo(bad - 5, /*dense=*/false).ok());
   EXPECT_EQ(replay->registers(), spoiled.at(bad - 5).registers);
   EXPECT_TRUE(absl::IsDataLoss(replay->MoveTo(bad + 1, /*dense=*/true)));
+}
+
+// At the start of a turn by which another thread has written kVariables[0], which every iteration
+// of every thread writes.
+TEST(SegmentReplayTurnTest, BeforeItsTurnAThreadDoesNotSeeWhatOthersWroteSince) {
+  const ToyThreads toy;
+  constexpr int32_t kThread = ToyThreads::kMain;
+  const auto& moments = toy.moments();
+  auto replay = *SegmentReplay::Create(toy.trace());
+  const auto variable = [&]() -> std::optional<uint64_t> {
+    uint64_t value = 0;
+    const absl::Span<uint8_t> bytes(reinterpret_cast<uint8_t*>(&value), sizeof(value));
+    if (!replay->ReadHeld(ToyThreads::kVariables[0], bytes)) return std::nullopt;
+    return value;
+  };
+  int turns = 0;
+  std::optional<size_t> last;  // the last moment whose transition the thread made
+  for (size_t moment = 0; moment < toy.end_moment(); ++moment) {
+    if (moments[moment].thread != kThread) continue;
+    const size_t before = last.value_or(moment);
+    last = moment;
+    const uint64_t count = moments[moment].count;
+    const uint64_t seen = moments[before + 1].values[0], present = moments[moment].values[0];
+    if (moment <= before + 1 || seen == present) continue;
+    std::shared_ptr<const Segment> segment;
+    for (const SegmentInfo& info : toy.trace()->segments(kThread)) {
+      if (info.first_count < count) segment = *toy.trace()->LoadSegment(kThread, info.number);
+    }
+    if (segment == nullptr || count >= segment->end_count()) continue;
+    ASSERT_TRUE(replay->Load(segment).ok());
+    ASSERT_TRUE(replay->MoveToBeforeTurn(count).ok());
+    const std::optional<uint64_t> held = variable();
+    if (!held.has_value()) continue;  // the segment has not used it yet
+    EXPECT_TRUE(replay->before_turn());
+    EXPECT_EQ(replay->count(), count);
+    EXPECT_EQ(replay->registers(), toy.registers(kThread, count));
+    EXPECT_EQ(*held, seen) << count;
+    ASSERT_TRUE(replay->MoveTo(count, /*dense=*/false).ok());
+    EXPECT_FALSE(replay->before_turn());
+    EXPECT_EQ(replay->registers(), toy.registers(kThread, count));
+    EXPECT_EQ(variable(), present) << count;
+    if (++turns == 10) break;
+  }
+  EXPECT_GT(turns, 0);
 }
 
 TEST_F(SegmentReplayTest, AnInstructionTheHostLacksIsAsFarAsReplayGoes) {

@@ -62,8 +62,8 @@ class SegmentSearch {
 std::vector<WatchedImport> WatchedBytes(const SegmentReplay& replay,
                                         const std::vector<Watchpoint>& watchpoints);
 
-// The watched bytes that become known where the segment `replay` stands in begins: those it holds
-// in its first state, where it must stand, and those of a full keyframe there. (What other threads
+// The watched bytes that become known at the start of `replay`'s segment: those it holds in that
+// state, which it must be in, and those of a full keyframe there. (What other threads
 // know in that state is found in their own segments; a keyframe's memory comes up once for each.)
 std::vector<WatchedImport> WatchedAtStart(const TraceReader& trace, const SegmentReplay& replay,
                                           const std::vector<Watchpoint>& watchpoints);

@@ -37,12 +37,12 @@ struct WatchedImport {
   size_t index = 0;    // of the watchpoint
   uint64_t page = 0;
   std::string bytes;  // the watched ones of the page, as imported
-  // Lines of the page that another thread had before: they are no news.
+  // Lines of the page that another thread had before: they are not new to the process.
   uint64_t known_mask = 0;
   uint64_t keyframe = 0;  // number of the full keyframe whose bytes these are; 0: an import
 };
-// The first byte of `import` that is news and differs from `before`, which is the same part of the
-// page: its offset into both.
+// The first byte of `import` that is new to the process and differs from `before`, which is the
+// same part of the page: its offset into both.
 std::optional<uint64_t> FirstNews(const WatchedImport& import, const Watchpoint& watchpoint,
                                   absl::string_view before);
 
@@ -56,7 +56,7 @@ class WatchedMemory {
 
   void Clear();
   // The transition to the state `count` changes the bytes at `address`, which lie in one page, from
-  // `before` to `after`. `known_mask`: lines of the page that are no news.
+  // `before` to `after`. `known_mask`: lines of the page that are not new to the process.
   void NoteChange(uint64_t count, uint64_t address, const uint8_t* before,
                   absl::Span<const uint8_t> after, uint64_t known_mask);
   // In the state `count`, `page` enters the view with these contents (kPageBytes).

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <iterator>
 
+#include "keyframes/state/first_after.h"
+
 namespace hindsight {
 namespace {
 
@@ -30,9 +32,7 @@ void EventIndex::Sort() {
 }
 
 const TimelineEvent* EventIndex::LastExec(uint64_t moment) const {
-  auto after = std::partition_point(execs_.begin(), execs_.end(), [&](const TimelineEvent& event) {
-    return event.moment <= moment;
-  });
+  const auto after = FirstAfter(execs_, moment);
   return after == execs_.begin() ? nullptr : &*std::prev(after);
 }
 

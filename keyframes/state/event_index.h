@@ -13,16 +13,16 @@
 
 namespace hindsight {
 
-// An event and the moment after it: where the thread stands in the state it led to. The transition
-// that an event is was made out of the moment before. A system call or signal that ended the thread
-// led to no state: there the moment is the one after the thread's last.
+// An event and the moment after it, at which the thread is in the state that the event led to. The
+// event itself is the transition out of the moment before. A system call or signal that ended the
+// thread led to no state: there the moment is the one after the thread's last.
 struct TimelineEvent {
   uint64_t moment = 0;
   const ProcessEvent* event = nullptr;
 };
 
-// By the number of the signal or system call, in the order of their moments each, so that looking
-// for few of them, or for none, does not mean looking at all.
+// By the number of the signal or system call, in the order of their moments each, so that a
+// search for few of them, or for none, does not look at all of them.
 using NumberedEvents = std::map<int64_t, std::vector<TimelineEvent>>;
 
 class EventIndex {

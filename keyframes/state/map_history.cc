@@ -5,6 +5,8 @@
 #include <mutex>
 #include <utility>
 
+#include "keyframes/state/first_after.h"
+
 namespace hindsight {
 namespace {
 
@@ -127,10 +129,7 @@ void MapHistory::AddVersion(uint64_t moment) {
 }
 
 size_t MapHistory::VersionAt(uint64_t moment) const {
-  const auto after =
-      std::partition_point(versions_.begin(), versions_.end(),
-                           [&](const Version& version) { return version.moment <= moment; });
-  return static_cast<size_t>(after - versions_.begin());
+  return static_cast<size_t>(FirstAfter(versions_, moment) - versions_.begin());
 }
 
 bool MapHistory::IsEmptyAt(uint64_t moment) const {

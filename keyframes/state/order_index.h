@@ -1,4 +1,5 @@
-// The orderable instructions of a trace: where they stand, segment by segment, decoded when needed.
+// The orderable instructions of a trace: their sequence numbers and states, segment by segment,
+// decoded when needed.
 //
 // Borrows the trace. Not copyable, not movable. Any number of host threads may use it at once.
 

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
 #include "base/status_macros.h"
+#include "keyframes/state/first_after.h"
 
 namespace hindsight {
 namespace {
@@ -30,12 +31,6 @@ Buckets BucketEvents(const std::vector<ProcessEvent>& events) {
 int32_t FirstThread(const TraceReader& trace, const std::vector<int32_t>& threads) {
   const int32_t pid = trace.manifest().pid;
   return std::find(threads.begin(), threads.end(), pid) != threads.end() ? pid : threads.front();
-}
-
-template <typename T>
-auto FirstAfter(const std::vector<T>& items, uint64_t moment) {
-  return std::partition_point(items.begin(), items.end(),
-                              [&](const T& item) { return item.moment <= moment; });
 }
 
 }  // namespace

@@ -75,7 +75,8 @@ class ProcessState {
 
   // Positions: of a thread, and of the one that makes the next transition. May load a segment.
   // A position names a moment, whichever thread is asked about: the first one at which the thread
-  // whose it is stands there. MomentAt gives kOutOfRange if the recording has no such position.
+  // that it belongs to is in that state. MomentAt gives kOutOfRange if the recording has no such
+  // position.
   Position PositionAt(int32_t thread, uint64_t moment) const;
   Position PositionAt(uint64_t moment) const;
   absl::StatusOr<uint64_t> MomentAt(const Position& position) const;
@@ -89,7 +90,7 @@ class ProcessState {
   std::shared_ptr<const RegionList> RegionsAt(uint64_t moment) const { return maps_.At(moment); }
   // Whether a map is known that is not empty.
   bool HasMapAt(uint64_t moment) const;
-  // Whether the map is not known to be another at either moment.
+  // Whether the map is the same at both moments, as far as is known.
   bool SameMapAt(uint64_t one, uint64_t other) const;
   // The region `address` lies in, or null. A [stack] region reaches down as far as it may grow.
   const MapRegion* RegionAt(uint64_t moment, uint64_t address) const;
@@ -116,7 +117,7 @@ class ProcessState {
 
   // Empty if the recording stopped before the process ended.
   const std::optional<ExitStatus>& exit_status() const { return exit_status_; }
-  // What in the trace's events did not fit together, and was mended.
+  // Inconsistencies of the trace's events, which have been repaired.
   const std::vector<std::string>& warnings() const { return warnings_; }
 
  private:

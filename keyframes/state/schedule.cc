@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
+#include "keyframes/state/first_after.h"
 
 namespace hindsight {
 namespace {
@@ -104,8 +105,7 @@ const std::vector<uint32_t>& Schedule::slices_of(int32_t thread) const {
 }
 
 size_t Schedule::SliceAt(uint64_t moment) const {
-  auto it = std::partition_point(slices_.begin(), slices_.end(),
-                                 [&](const Slice& slice) { return slice.moment <= moment; });
+  const auto it = FirstAfter(slices_, moment);
   CHECK(it != slices_.begin());
   size_t index = static_cast<size_t>(it - slices_.begin()) - 1;
   // At the end: the one that made the last transition.

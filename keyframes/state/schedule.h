@@ -3,7 +3,7 @@
 // A slice is a run of one thread from one of its states to another; a *moment* is the number of
 // transitions that all threads together have made before it. The slices come from the trace's
 // events (kSlice); what they leave out - a process of one thread has none, a thread may begin
-// before its first - is filled in, and what a damaged or unfinished trace says too much is cut off,
+// before its first - is filled in, and what a damaged or unfinished trace has too much is cut off,
 // always in the same way. So moments 0..end_moment() lead through every state of every thread once.
 //
 // Value type. Immutable after Create.
@@ -39,7 +39,7 @@ class Schedule {
     uint64_t first_sequence = 0;  // where it begins among the slices, if these do not say
   };
   // `threads`: at least one; the first one begins the recording. `slices`: the kSlice events.
-  // What does not fit is mended and reported in `warnings` (may be null).
+  // What does not fit is repaired and reported in `warnings` (may be null).
   static Schedule Create(absl::Span<const ThreadRange> threads,
                          absl::Span<const ProcessEvent* const> slices,
                          std::vector<std::string>* warnings);
@@ -52,12 +52,12 @@ class Schedule {
   // Index of the slice that makes the transition out of `moment`; at the end that of the last one.
   size_t SliceAt(uint64_t moment) const;
   int32_t ThreadAt(uint64_t moment) const { return slices_[SliceAt(moment)].thread; }
-  // The state in which `thread` stands: its first one before it has begun.
+  // The state of `thread` at `moment`: its first one before it has begun.
   uint64_t CountAt(int32_t thread, uint64_t moment) const;
-  // The moment at which `thread` stands in the state `count` and makes the transition out of it;
-  // for its last state, the first moment at which it stands there.
+  // The moment at which `thread` is in the state `count` and makes the transition out of it; for
+  // its last state, the first moment at which it is in that.
   uint64_t MomentFrom(int32_t thread, uint64_t count) const;
-  // The first moment at which `thread` stands in the state `count`.
+  // The first moment at which `thread` is in the state `count`.
   uint64_t MomentTo(int32_t thread, uint64_t count) const;
   // The index of the first slice of `thread` that begins after `moment`, or slices().size().
   size_t NextSliceOf(int32_t thread, uint64_t moment) const;

@@ -10,7 +10,7 @@
 namespace hindsight {
 namespace {
 
-// The events stand for the state they lead to; their transition starts one state earlier.
+// Events are listed by the state they lead to; their transition starts one state earlier.
 const ProcessEvent* EventAtOrAfter(const std::vector<const ProcessEvent*>& events,
                                    uint64_t from_count) {
   auto it = std::partition_point(events.begin(), events.end(), [&](const ProcessEvent* event) {
@@ -117,8 +117,8 @@ void ThreadState::AddEvents(absl::Span<const ProcessEvent* const> events) {
 
 void ThreadState::AddPoint(const ProcessEvent& event) {
   if (event.sequence == 0 || !IsOwn(event.kind)) return;
-  const bool stands = event.kind == EventKind::kThreadStart || event.kind == EventKind::kSlice;
-  points_.push_back({{event.sequence, event.count}, stands});
+  const bool begins = event.kind == EventKind::kThreadStart || event.kind == EventKind::kSlice;
+  points_.push_back({{event.sequence, event.count}, begins});
 }
 
 void ThreadState::SortPoints() {
@@ -199,7 +199,7 @@ absl::StatusOr<uint64_t> ThreadState::CountAt(const Position& position) const {
   // The state that a later event led to is counted from that one. Where a slice begins the thread
   // has stood since the one before.
   uint64_t limit = ~uint64_t{0};
-  if (next != points_.end() && next->stands && next->count == count) limit = next->sequence;
+  if (next != points_.end() && next->begins && next->count == count) limit = next->sequence;
   if (limit == ~uint64_t{0} && next != points_.end() && next->count <= count) return none();
   const SequencePoint known = {position.sequence, *base};
   if (order_->any() && LastInstruction(known, count, limit).has_value()) return none();

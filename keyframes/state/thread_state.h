@@ -27,7 +27,7 @@ class ThreadState {
   // `thread` 0: the thread the recording starts with. kNotFound if the trace has no segment of it.
   static absl::StatusOr<ThreadState> Create(const TraceReader* trace, int32_t thread = 0);
   // The same where the events of the thread were picked out already (those of the whole process may
-  // be among them), in the order they stand in the trace. `order` is shared by all threads.
+  // be among them), in the order of the trace. `order` is shared by all threads.
   // `trust_exit`: where the trace records the thread's end, its last segment need not be loaded.
   static absl::StatusOr<ThreadState> Create(const TraceReader* trace, int32_t thread,
                                             absl::Span<const ProcessEvent* const> events,
@@ -73,7 +73,7 @@ class ThreadState {
 
  private:
   struct Point : SequencePoint {
-    bool stands = false;  // the state in which a slice or the thread begins: no event led to it
+    bool begins = false;  // the state in which a slice or the thread begins: no event led to it
   };
 
   void AddEvents(absl::Span<const ProcessEvent* const> events);

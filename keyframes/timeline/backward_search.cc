@@ -169,7 +169,7 @@ absl::StatusOr<std::optional<BackwardSearch::Hit>> BackwardSearch::Accept(const 
                                                                           uint64_t low,
                                                                           uint64_t before) {
   ASSIGN_OR_RETURN(std::optional<Hit> watch, AcceptWatch(request, trace, low, before));
-  // Where a breakpoint stands on the writing instruction the watchpoint is the better news.
+  // Where the writing instruction has a breakpoint, too, the watchpoint says more.
   if (watch.has_value()) low = std::max(low, watch->count + 1);
   if (trace.cpu.breakpoint_hits == 0 || trace.cpu.last_breakpoint_count < low) return watch;
   ASSIGN_OR_RETURN(std::optional<Hit> breakpoint,

@@ -50,7 +50,7 @@ class BackwardSearch {
   absl::StatusOr<std::optional<Hit>> LastHitBefore(const RunRequest& request, uint64_t floor,
                                                    uint64_t low, uint64_t before);
   uint64_t searched_to() const { return searched_to_; }
-  // What to report of a stop. Requires: the thread stands there.
+  // What to report of a stop. Requires: the thread is there.
   RunStop DescribeHit(const RunRequest& request, const Hit& hit) const;
 
  private:

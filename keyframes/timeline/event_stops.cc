@@ -4,6 +4,8 @@
 #include <tuple>
 #include <vector>
 
+#include "keyframes/state/first_after.h"
+
 namespace hindsight {
 namespace {
 
@@ -37,12 +39,6 @@ RunStop ForkStop(const ProcessEvent& event) {
 }
 
 using Events = std::vector<TimelineEvent>;
-
-// The first event whose moment is after `moment`.
-Events::const_iterator FirstAfter(const Events& events, uint64_t moment) {
-  return std::partition_point(events.begin(), events.end(),
-                              [&](const TimelineEvent& event) { return event.moment <= moment; });
-}
 
 template <typename Filter>
 const TimelineEvent* NextOf(const Events& events, uint64_t moment, const Filter& filter) {

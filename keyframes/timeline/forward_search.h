@@ -38,7 +38,8 @@ class ForwardSearch {
   ForwardSearch& operator=(const ForwardSearch&) = delete;
 
   // The first stop in states from..limit - 1, or nullopt. `leave_first`: not the breakpoint it
-  // starts on. kInterrupted: stands where it got to. `request` is the one whose stops are set.
+  // starts on. kInterrupted: the thread stays where it got to. `request` is the one whose stops are
+  // set.
   absl::StatusOr<std::optional<ThreadStop>> Run(const RunRequest& request, uint64_t from,
                                                 uint64_t limit, bool leave_first);
 

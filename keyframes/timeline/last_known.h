@@ -1,5 +1,5 @@
-// When a thread last learned or changed lines of a page, in the segment it stands in: so that of
-// several threads that know a page the one that knows it best is asked.
+// When a thread last learned or changed lines of a page, in its present segment: of several threads
+// that know a page the one that knows it best is asked.
 
 #ifndef HINDSIGHT_KEYFRAMES_TIMELINE_LAST_KNOWN_H_
 #define HINDSIGHT_KEYFRAMES_TIMELINE_LAST_KNOWN_H_
@@ -20,9 +20,9 @@ struct LineKnowledge {
 };
 using PageKnowledge = std::array<LineKnowledge, kPageBytes / kLineBytes>;
 
-// Of those `lines` of `page`, up to the state it stands in. Changes before the state `since` need
-// not be found. Afterwards it may stand elsewhere in the segment, and stops set in the replay are
-// gone. Requires: it stands somewhere.
+// Of those `lines` of `page`, up to its present state. Changes before the state `since` need
+// not be found. Afterwards it may be elsewhere in the segment, and stops set in the replay are
+// gone. Requires: it has a present state.
 absl::StatusOr<PageKnowledge> LastKnown(ThreadReplay* replay, uint64_t page, uint64_t lines,
                                         uint64_t since, const std::atomic<bool>* interrupt);
 

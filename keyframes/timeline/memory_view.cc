@@ -166,11 +166,8 @@ bool MemoryView::IsNewest(int32_t thread, uint64_t moment) const {
 
 // The moment of the newest full keyframe at or before `moment`; 0 if there is none.
 uint64_t MemoryView::KeyframeMoment(uint64_t moment) const {
-  const std::vector<Snapshot>& snapshots = process_->snapshots();
-  const auto after = std::partition_point(
-      snapshots.begin(), snapshots.end(),
-      [moment](const Snapshot& snapshot) { return snapshot.moment <= moment; });
-  return after == snapshots.begin() ? 0 : std::prev(after)->moment;
+  const Snapshot* const snapshot = process_->SnapshotAt(moment);
+  return snapshot == nullptr ? 0 : snapshot->moment;
 }
 
 // The thread had ended before the full keyframe at `moment`: those that live begin a segment there.
@@ -205,7 +202,7 @@ absl::StatusOr<MemoryView::Findings> MemoryView::AskThreads(const Question& ques
   return findings;
 }
 
-// What `thread` has of the page in the segment it stands in. False if it has not come upon it
+// What `thread` has of the page in its present segment. False if it has not come upon it
 // there.
 absl::StatusOr<bool> MemoryView::AskPresent(const Question& question, int32_t thread,
                                             Findings* findings) {

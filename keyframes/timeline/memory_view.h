@@ -3,13 +3,13 @@
 // The thread that runs is asked first: a page that its view holds is read there. (One that enters
 // the view later in the segment is not known yet.) Else a page's bytes are, in this order:
 //   1. the newest that any thread had: those in its view, or those at the end of an earlier
-//   segment,
-//      back to where the page's origin (memory_origin.h) says that knowledge begins. Where several
-//      threads know the page and differ, each line is that of the thread that learned or wrote it
-//      last. A page that has left a view is not known any more, unless a thread has seen it since;
+//      segment, back to where the page's origin (memory_origin.h) says that knowledge begins. Where
+//      several threads know the page and differ, each line is that of the thread that learned or
+//      wrote it last. A page that has left a view is not known any more, unless a thread has seen
+//      it since;
 //   2. those of its origin: zeros, the bytes of the file mapped there, those in a full keyframe,
-//      those of the page that mremap has moved there, or,
-//      of a process made by another one, those that it was born with, which the other's trace has.
+//      those of the page that mremap has moved there, or, of a process made by another one, those
+//      that it was born with, which the other's trace has.
 // Else it is not known. For all but the view the memory map must have the page at the moment, if
 // the trace has a map at all: what was unmapped cannot be read. After a gap nothing from before
 // counts.
@@ -41,8 +41,8 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "keyframes/replay/segment_replay.h"
+#include "keyframes/state/memory_origin.h"
 #include "keyframes/state/process_state.h"
-#include "keyframes/timeline/memory_origin.h"
 #include "tracefmt/trace_reader.h"
 
 namespace hindsight {
@@ -54,11 +54,11 @@ using LineMoments = std::array<uint64_t, kPageBytes / kLineBytes>;
 class ThreadViews {
  public:
   virtual ~ThreadViews() = default;
-  // The replay of `thread`, in the state it stands in at `moment`. Good until the next call.
+  // The replay of `thread`, in its state at `moment`. Valid until the next call.
   virtual absl::StatusOr<const SegmentReplay*> StandAt(int32_t thread, uint64_t moment,
                                                        const std::atomic<bool>* interrupt) = 0;
-  // The moments at which `thread` last learned or wrote those `lines` of `page`: in the segment it
-  // stands in at `moment`, or in an earlier one, `ended`. What it wrote before `since` need not be
+  // The moments at which `thread` last learned or wrote those `lines` of `page`: in its segment
+  // at `moment`, or in an earlier one, `ended`. What it wrote before `since` need not be
   // found.
   virtual absl::StatusOr<LineMoments> LastKnown(int32_t thread, std::optional<uint64_t> ended,
                                                 uint64_t moment, uint64_t page, uint64_t lines,
@@ -115,7 +115,7 @@ class MemoryView {
     uint64_t count = 0;
     bool left = false;
   };
-  // A state of a segment's replay: its end, or one that a thread stands in at some moment.
+  // A state of a segment's replay: its end, or the state of a thread at some moment.
   struct StateKey {
     SegmentKey segment;
     uint64_t count = kEnd;

@@ -19,7 +19,7 @@ absl::Status MemoryView::PageNotKnown(uint64_t page) {
 }
 
 // What threads know of a page in the past, if they do not differ. (Which of them knew it last would
-// have to be looked for with the replays that a search stands in.)
+// have to be looked for with the replays that a search is using.)
 absl::Status MemoryView::TakeAgreed(const std::vector<Knowledge>& known, uint64_t page,
                                     absl::Span<uint8_t> out) {
   const Page& first = known.front().bytes;

@@ -4,8 +4,14 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "keyframes/timeline/timeline.h"
 
 namespace hindsight {
+
+ParentMemory::ParentMemory(const TraceReader* trace, const TimelineOptions& options)
+    : trace_(trace), options_(options) {}
+
+ParentMemory::~ParentMemory() = default;
 
 absl::Status ParentMemory::Open() {
   const Manifest& manifest = trace_->manifest();

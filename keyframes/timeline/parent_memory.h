@@ -13,16 +13,18 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
-#include "keyframes/timeline/timeline.h"
+#include "keyframes/timeline/timeline_options.h"
 #include "tracefmt/trace_reader.h"
 
 namespace hindsight {
 
+class Timeline;
+
 class ParentMemory {
  public:
   // `options`: for the parent's timeline.
-  ParentMemory(const TraceReader* trace, const TimelineOptions& options)
-      : trace_(trace), options_(options) {}
+  ParentMemory(const TraceReader* trace, const TimelineOptions& options);
+  ~ParentMemory();
   ParentMemory(const ParentMemory&) = delete;
   ParentMemory& operator=(const ParentMemory&) = delete;
 
@@ -38,7 +40,7 @@ class ParentMemory {
   const TraceReader* const trace_;
   const TimelineOptions options_;
   std::unique_ptr<TraceReader> parent_trace_;
-  std::unique_ptr<Timeline> parent_;    // stands where it forked
+  std::unique_ptr<Timeline> parent_;    // at the fork
   std::optional<absl::Status> opened_;  // unset: not tried yet
 };
 

@@ -200,7 +200,7 @@ std::vector<std::pair<int32_t, ThreadStops::UnknownImport>> ProcessReplay::TakeU
   return imports;
 }
 
-Timeline::Statistics ProcessReplay::statistics() const {
+TimelineStatistics ProcessReplay::statistics() const {
   return {.checkpoints = pool_.checkpoints(),
           .checkpoint_bytes = pool_.checkpoint_bytes(),
           .states_replayed = pool_.states_replayed() + search_.states_replayed()};

@@ -1,7 +1,7 @@
 // The replays of all threads of a process, and its memory, at one moment.
 //
-// Standing at a moment costs nothing: the threads' own timelines are brought to their states when
-// something is asked of them, so moving costs the replay of one thread, not of all.
+// Being at a moment costs nothing: a thread's own timeline is brought to its state when it is asked
+// something, so moving costs the replay of one thread, not of all.
 //
 // Seven of its methods answer questions of its parts: of threads that search (ThreadHost), and of
 // the memory view (ThreadViews).
@@ -30,7 +30,7 @@
 #include "keyframes/timeline/parent_memory.h"
 #include "keyframes/timeline/run_request.h"
 #include "keyframes/timeline/thread_timeline.h"
-#include "keyframes/timeline/timeline.h"
+#include "keyframes/timeline/timeline_options.h"
 #include "tracefmt/trace_reader.h"
 
 namespace hindsight {
@@ -45,7 +45,7 @@ class ProcessReplay final : private ThreadHost, private ThreadViews {
   const ProcessState& process() const { return process_; }
   const Schedule& schedule() const { return process_.schedule(); }
 
-  // Where it stands.
+  // The present moment.
   uint64_t moment() const { return moment_; }
   void set_moment(uint64_t moment) { moment_ = moment; }
   // The thread that makes the next transition, and the state of each.
@@ -68,13 +68,13 @@ class ProcessReplay final : private ThreadHost, private ThreadViews {
   // Runs. All threads look for what `request` asks for, until LookForNothing.
   void LookFor(const RunRequest& request);
   void LookForNothing();
-  // What replays were set to stop for is forgotten: their translations stay good for other moves.
+  // Removes the stops of all replays: their translations stay valid for other moves.
   void DisarmReplays() { pool_.ClearStops(); }
   ThreadTimeline& Of(int32_t thread);
   // Watched memory that threads imported without its having been known, since LookFor.
   std::vector<std::pair<int32_t, ThreadStops::UnknownImport>> TakeUnknownImports();
 
-  Timeline::Statistics statistics() const;
+  TimelineStatistics statistics() const;
 
  private:
   // ThreadHost and ThreadViews.

@@ -105,7 +105,7 @@ enum class StopKind : uint8_t {
 };
 
 // Watched memory was not known between two moments on the way to a stop: it may have changed there
-// without anybody seeing it.
+// unnoticed.
 struct UnknownMemory {
   uint64_t address = 0;
   int32_t thread = 0;  // that did not know it

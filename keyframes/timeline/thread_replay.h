@@ -1,7 +1,7 @@
 // The replay of one thread, across its segments: goes to the thread's states.
 //
-// Speaks of counts; how the threads' counts make up one timeline is not known here. It stands where
-// it was used last, unless the pool has taken its replay away: every move says where it goes to.
+// All in counts; how the threads' counts make up one timeline is not known here. It stays in the
+// state it was used in last, unless the pool takes its replay away: every move names its target.
 //
 // Borrows everything. Not copyable, not movable. One host thread at a time.
 
@@ -35,15 +35,15 @@ class ThreadReplay {
   ThreadReplay& operator=(const ThreadReplay&) = delete;
 
   const ThreadState& state() const { return state_; }
-  // The replay of the segment it stands in; null if it stands nowhere.
+  // The replay of its present segment; null if it has none.
   SegmentReplay* here() const { return holder_.replay; }
-  // Requires of these: it stands somewhere.
+  // Requires of these: it has a replay.
   uint64_t count() const { return here()->count(); }
   uint64_t segment_number() const { return here()->segment().info().number; }
   // As long as the result lives the pool does not take the replay away.
   ReplayPool::Pin Hold() { return ReplayPool::Pin(&holder_); }
 
-  // Goes to a state of the thread. Registers are those of the state wherever it stood before; see
+  // Goes to a state of the thread. Registers are those of the state wherever it was before; see
   // GoBeforeTurn. kCancelled, somewhere on the way, if interrupted.
   absl::Status GoTo(uint64_t target, bool dense, const std::atomic<bool>* interrupt);
   // The same, but stays if the thread waits for its next turn in that state.
@@ -53,9 +53,9 @@ class ThreadReplay {
   absl::Status GoToEndOf(uint64_t segment, const std::atomic<bool>* interrupt);
   // Goes to the first state of a segment.
   absl::Status EnterSegment(uint64_t segment);
-  // Requires: it stands at the end of a segment, and another one begins there or after a gap.
+  // Requires: it is at the end of a segment, and another one begins there or after a gap.
   absl::Status EnterNextSegment() { return EnterSegment(segment_number() + 1); }
-  // Takes the replay of a segment, wherever in it that stands.
+  // Takes the replay of a segment, in whatever state that is.
   absl::Status Enter(uint64_t segment);
 
   // The last watched access in states [low, before) of the segment, of which `trace` knows the

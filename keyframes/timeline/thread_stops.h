@@ -46,7 +46,7 @@ class ThreadStops {
   // The stops of `request` hold for all that follows, until the next Set.
   void Set(const RunRequest& request);
   const PlainStops& plain() const { return plain_; }
-  // Sets them in the replay where the thread stands.
+  // Sets them in the thread's present replay.
   void Arm() const { replay_.here()->SetStops(plain_.breakpoints, plain_.watchpoints); }
 
   // Index of the first breakpoint at pc whose condition holds.

@@ -1,7 +1,7 @@
 // The timeline of one thread: goes to its states and searches them for stops, both ways.
 //
-// Speaks of counts; how the threads' counts make up one timeline is not known here. Its parts:
-// where it stands (thread_replay.h), what it looks for (thread_stops.h), and the searches.
+// All in counts; how the threads' counts make up one timeline is not known here. Its parts:
+// where it is (thread_replay.h), what it looks for (thread_stops.h), and the searches.
 //
 // Borrows everything. Not copyable, not movable. One host thread at a time.
 
@@ -40,7 +40,7 @@ class ThreadTimeline {
   ThreadTimeline& operator=(const ThreadTimeline&) = delete;
 
   const ThreadState& state() const { return replay_.state(); }
-  uint64_t count() const { return replay_.count(); }  // Requires: it stands somewhere
+  uint64_t count() const { return replay_.count(); }  // Requires: it has a replay
   ThreadReplay& replay() { return replay_; }
   // What the steps and searches look for.
   ThreadStops& stops() { return stops_; }

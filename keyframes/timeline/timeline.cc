@@ -93,6 +93,6 @@ absl::StatusOr<RunStop> Timeline::Run(const RunRequest& request) {
   return run.Go(&impl_->reported);
 }
 
-Timeline::Statistics Timeline::statistics() const { return impl_->replay.statistics(); }
+TimelineStatistics Timeline::statistics() const { return impl_->replay.statistics(); }
 
 }  // namespace hindsight

@@ -2,7 +2,7 @@
 //
 // The timeline is one total order of all transitions of all threads (schedule.h): slices of
 // threads, one after the other. A *moment* is a place in it: the number of transitions made before.
-// At a moment every thread stands in one of its states; the *current* thread is the one that makes
+// At a moment every thread is in one of its states; the *current* thread is the one that makes
 // the next transition (at the end of the timeline: the one that made the last).
 //
 // Borrows the trace, which must outlive it. Not copyable, not movable. One host thread at a time;
@@ -11,7 +11,7 @@
 // Errors: kOutOfRange for what the recording does not have; kNotFound for a thread that does not
 // live at the moment; kDataLoss where the trace is damaged or replay diverged (the message names
 // thread, segment, count, position and pc); kFailedPrecondition where replay needs a host feature
-// that this host lacks. After an error the timeline stands where it was before the call.
+// that this host lacks. After an error the timeline is where it was before the call.
 //
 // A diversion (a throw-away copy in which a debugger calls functions) is made by its user: a Cpu of
 // its own, with registers() set and a Pager that answers from ReadMemory().
@@ -34,18 +34,10 @@
 #include "keyframes/state/schedule.h"
 #include "keyframes/state/thread_state.h"
 #include "keyframes/timeline/run_request.h"
+#include "keyframes/timeline/timeline_options.h"
 #include "tracefmt/trace_reader.h"
 
 namespace hindsight {
-
-struct TimelineOptions {
-  // Page pre-images that checkpoints may hold, all segments together.
-  uint64_t checkpoint_bytes = uint64_t{512} << 20;
-  // Contents of earlier segments' pages kept for reading memory.
-  uint64_t view_cache_bytes = uint64_t{256} << 20;
-  // Host threads that search backward; 0: one per core.
-  int search_threads = 0;
-};
 
 class Timeline {
  public:
@@ -56,7 +48,7 @@ class Timeline {
   Timeline(const Timeline&) = delete;
   Timeline& operator=(const Timeline&) = delete;
 
-  // Where it stands.
+  // The present moment.
   uint64_t moment() const;
   uint64_t end_moment() const;  // moments are 0..end_moment()
   int32_t current_thread() const;
@@ -90,7 +82,7 @@ class Timeline {
 
   // Goes to a moment, or a position: a sequence number belongs to one thread, so a position names a
   // moment whichever thread it was reported for (process_state.h). kCancelled if `interrupt`
-  // (polled, may be null) was raised: then it stands where it was before.
+  // (polled, may be null) was raised: then it is where it was before.
   absl::Status SeekTo(uint64_t moment, const std::atomic<bool>* interrupt = nullptr);
   absl::Status SeekTo(const Position& target, const std::atomic<bool>* interrupt = nullptr);
 
@@ -100,16 +92,10 @@ class Timeline {
   absl::StatusOr<bool> StepForward(int32_t thread);
   absl::StatusOr<bool> StepBackward(int32_t thread);
 
-  // Runs until something in `request` stops it. At an end it says so at once.
+  // Runs until something in `request` stops it; at an end of the recording returns at once.
   absl::StatusOr<RunStop> Run(const RunRequest& request);
 
-  // What the time travel costs, for `monitor` and the benchmarks.
-  struct Statistics {
-    uint64_t checkpoints = 0;
-    uint64_t checkpoint_bytes = 0;
-    uint64_t states_replayed = 0;
-  };
-  Statistics statistics() const;
+  TimelineStatistics statistics() const;
 
  private:
   struct Impl;

@@ -44,7 +44,7 @@ class TimelineRun {
   TimelineRun& operator=(const TimelineRun&) = delete;
 
   // Runs. `reported`: by the run before, unset if the timeline has moved since; then by this one.
-  // After an error the timeline stands where it stood.
+  // After an error the timeline is where it was.
   absl::StatusOr<RunStop> Go(std::optional<Reported>* reported);
 
  private:
@@ -65,7 +65,7 @@ class TimelineRun {
   bool MayStop(int32_t thread, uint64_t low, uint64_t high);
 
   absl::StatusOr<RunStop> RunTowards();
-  // Up to `limit`, where nothing is looked for any more; nullopt: it stands there.
+  // Up to `limit`, where the search ends; nullopt: it is there already.
   absl::StatusOr<std::optional<RunStop>> RunForwardTo(uint64_t limit);
   absl::StatusOr<std::optional<RunStop>> SearchForward(uint64_t limit);
   absl::StatusOr<std::optional<RunStop>> SearchWindowForward(uint64_t high, bool leave);

@@ -69,7 +69,7 @@ class TimelineThreadsTest : public testing::Test {
     return value;
   }
 
-  // The threads that live here stand where they should, and memory is what the process knew.
+  // The threads that live here are in the right states, and memory is what the process knew.
   void ExpectTruth() {
     const ToyThreads::Moment& truth = Toy().moments()[moment()];
     ASSERT_EQ(timeline_->current_thread(), truth.thread);

@@ -165,7 +165,7 @@ TEST_F(RunThreadsTest, ThreadsStopWhereTheyStartAndEnd) {
   EXPECT_EQ(Run(request).kind, StopKind::kEnd);
   request.direction = Direction::kBackward;
   for (size_t i = expected.size(); i-- > 0;) {
-    if (expected[i].first == Toy().end_moment()) continue;  // it stands there
+    if (expected[i].first == Toy().end_moment()) continue;  // it is there already
     const RunStop stop = Run(request);
     ASSERT_EQ(moment(), expected[i].first);
     EXPECT_EQ(stop.thread, expected[i].second);
@@ -191,7 +191,7 @@ TEST_F(RunThreadsTest, SystemCallsOfAllThreadsStop) {
   EXPECT_EQ(Run(request).kind, StopKind::kEnd);
   request.direction = Direction::kBackward;
   for (size_t i = calls.size(); i-- > 0;) {
-    if (calls[i] + 1 != Toy().end_moment()) {  // it stands there
+    if (calls[i] + 1 != Toy().end_moment()) {  // it is there already
       ASSERT_EQ(Run(request).kind, StopKind::kSyscallReturn);
       ASSERT_EQ(moment(), calls[i] + 1);
     }

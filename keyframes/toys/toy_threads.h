@@ -77,7 +77,7 @@ class ToyThreads {
     return registers_.at(thread)[count - begin_count(thread)];
   }
   static uint64_t begin_count(int32_t thread) { return thread == kMain ? 1000 : 0; }
-  // The state `thread` stands in: its first one before its first turn.
+  // The state of `thread`: its first one before its first turn.
   uint64_t CountAt(int32_t thread, uint64_t moment) const;
   // Moments from which threads live, and to which.
   const std::map<int32_t, uint64_t>& starts() const { return starts_; }

@@ -57,7 +57,7 @@ struct VerifyResult {
 //     sequence number, arguments and result; so have the starts and ends of threads, forks and full
 //     keyframes;
 //   - that full keyframes have the registers that segments begin with, and the memory they find;
-//   - that sequence numbers are never repeated in the process, rise along each thread, and stand in
+//   - that sequence numbers are never repeated in the process, rise along each thread, and lie in
 //     slices of their threads;
 //   - that every file of the trace is whole, and stored modules have their hash.
 // An error only where nothing could be checked.

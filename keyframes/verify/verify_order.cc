@@ -117,7 +117,7 @@ absl::Status OrderCheck::CheckRuns(const TraceReader& trace) const {
     if (run.first_count < count) return bad("an event of a later state has a lower number");
     count = run.last_count;
     if (run.is_slice) slice = &run;
-    // The start of a thread stands in the slice of the one that made it.
+    // The start of a thread lies in the slice of the one that made it.
     const std::vector<SegmentInfo>& segments = trace.segments(run.thread);
     const bool starts = !run.is_slice && run.first_count == run.last_count &&
                         (segments.empty() || segments.front().first_count == run.first_count);

@@ -35,7 +35,7 @@ class SegmentCheck {
   // Replays to a state, no later than the segment's end.
   using Advance = std::function<absl::Status(uint64_t count)>;
 
-  // `replay` stands in the segment's first state.
+  // `replay` is in the segment's first state.
   SegmentCheck(const TraceReader* trace, const TraceClaims* claims, SegmentReplay* replay,
                Advance advance);
   SegmentCheck(const SegmentCheck&) = delete;

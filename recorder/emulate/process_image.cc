@@ -110,7 +110,7 @@ void ProcessImage::FollowForeignMappings() {
   }
   if (session_->foreign_mappings().version() == foreign_version_) return;
   foreign_version_ = session_->foreign_mappings().version();
-  space_->AskElsewhere();
+  space_->UpdateChangedElsewhere();
 }
 
 }  // namespace hindsight

@@ -23,7 +23,7 @@ class KeyframeMemory {
         region.name == "[vsyscall]") {
       return absl::OkStatus();
     }
-    // What may not be read now may be later.
+    // It may become readable later.
     const auto populated = populated_.Find(region.start, region.end);
     if (!populated.has_value()) {
       unseen_.emplace_back(region.start, region.end);

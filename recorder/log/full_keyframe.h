@@ -15,7 +15,7 @@
 
 namespace hindsight {
 
-// What a full keyframe says beside memory. Every thread of `threads` has just begun a segment.
+// What a full keyframe has besides memory. Every thread of `threads` has just begun a segment.
 struct KeyframeHead {
   uint64_t number = 0;  // 1, 2, ...
   uint64_t sequence = 0;
@@ -26,8 +26,8 @@ struct KeyframeHead {
 // A whole full keyframe of stopped process `process`.
 absl::Status WriteFullKeyframe(const KeyframeHead& head, pid_t process, const MemoryMap& map,
                                const ModuleTable& modules, TraceWriter* writer);
-// The first one of a child that was born with its parent's memory: maps and registers. What is in
-// its memory is in its parent's trace.
+// The first one of a child that was forked: maps and registers. The contents of its memory are in
+// its parent's trace.
 absl::Status WriteKeyframeAtBirth(const KeyframeHead& head, const MemoryMap& map,
                                   TraceWriter* writer);
 

@@ -23,8 +23,8 @@ std::shared_ptr<const ModuleFile> OpenedModules::Find(const MapRegion& region,
   // NONBLOCK: the path may name a FIFO by now.
   file->fd.Reset(open((root + region.name).c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (!file->fd.valid() || fstat(file->fd.get(), &file->stat) != 0) return nullptr;
-  // The path may name another file by now. (The device is not compared: some file systems tell
-  // stat and maps different ones.)
+  // The path may name another file by now. (The device is not compared: some file systems report
+  // different ones in stat and in maps.)
   if (!S_ISREG(file->stat.st_mode) || file->stat.st_ino != region.inode) return nullptr;
   char magic[SELFMAG];
   file->elf = pread(file->fd.get(), magic, SELFMAG, 0) == SELFMAG &&

@@ -25,7 +25,7 @@ struct ModuleFile {
   struct stat stat = {};
   bool elf = false;
 
-  // Whether nobody has written to it since.
+  // Whether it has not been written to since.
   bool Unchanged() const;
 };
 

@@ -13,7 +13,7 @@ namespace {
 constexpr int kLinesPerPage = kPageBytes / kLineBytes;
 static_assert(kLinesPerPage == 64, "a mask has a bit for each");
 
-// Whether two lines do. A call of memcmp for each would take most of the time.
+// Whether two lines differ. Calling memcmp for each would take most of the time.
 bool Differ(const uint8_t* a, const uint8_t* b) {
   const auto half = [](const uint8_t* line, size_t i) {
     return _mm_loadu_si128(reinterpret_cast<const __m128i*>(line) + i);

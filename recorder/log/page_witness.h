@@ -1,9 +1,9 @@
 // What the threads of one process last knew of its pages.
 //
-// Whoever imports a page or writes it back is its newest witness. When another thread finds other
-// bytes in the page than its own view has, but those that the newest witness knew, then they are
-// not new to the process: a thread of it wrote them. What differs from the witness's bytes was
-// written by the kernel or another process. Searches for writes need that distinction.
+// The thread that imported a page or wrote it back last is its newest witness. When another thread
+// finds other bytes in the page than its own view has, but those that the newest witness knew, then
+// they are not new to the process: a thread of it wrote them. What differs from the witness's bytes
+// was written by the kernel or another process. Searches for writes need that distinction.
 //
 // Witnesses are the host pages of the threads' views, borrowed until Forget. Not copyable. One host
 // thread.
@@ -34,12 +34,12 @@ class PageWitnesses {
   // not `who`.
   uint64_t KnownLines(uint64_t page, const void* who, const uint8_t* bytes) const;
   // Whether another than `who` has become the newest witness of `page` after `since`, a time().
-  bool HasNews(uint64_t page, const void* who, uint64_t since) const {
+  bool HasNewerWitness(uint64_t page, const void* who, uint64_t since) const {
     const auto it = pages_.find(page);
     return it != pages_.end() && it->second.who != who && it->second.time > since;
   }
   // Whether `page` has had more than one witness: several threads use it.
-  bool HasSeveral(uint64_t page) const {
+  bool HasSeveralWitnesses(uint64_t page) const {
     const auto it = pages_.find(page);
     return it != pages_.end() && it->second.several;
   }
@@ -48,7 +48,8 @@ class PageWitnesses {
   void SetNewest(uint64_t page, const void* who, const uint8_t* host) {
     if (enabled_) Put(page, who, host);
   }
-  // The memory at `host` goes. `keep`: `who` may have written the page; its bytes are still needed.
+  // The memory at `host` is about to be freed. `keep`: `who` may have written the page; its bytes
+  // are still needed.
   void Forget(uint64_t page, const void* who, bool keep);
   // A new address space.
   void Clear() { pages_.clear(); }

@@ -88,10 +88,10 @@ TEST_F(PageWitnessTest, ANewAddressSpaceHasNoWitnesses) {
 TEST_F(PageWitnessTest, NewsIsWhatOthersHaveTestifiedSince) {
   const uint64_t before = witnesses_.time();
   witnesses_.SetNewest(kPage, one_, first_.data());
-  EXPECT_TRUE(witnesses_.HasNews(kPage, other_, before));
-  EXPECT_FALSE(witnesses_.HasNews(kPage, one_, before));
-  EXPECT_FALSE(witnesses_.HasNews(kPage, other_, witnesses_.time()));
-  EXPECT_FALSE(witnesses_.HasNews(2 * kPage, other_, before));
+  EXPECT_TRUE(witnesses_.HasNewerWitness(kPage, other_, before));
+  EXPECT_FALSE(witnesses_.HasNewerWitness(kPage, one_, before));
+  EXPECT_FALSE(witnesses_.HasNewerWitness(kPage, other_, witnesses_.time()));
+  EXPECT_FALSE(witnesses_.HasNewerWitness(2 * kPage, other_, before));
 }
 
 TEST(PageWitnessesTest, AProcessOfOneThreadHasNone) {

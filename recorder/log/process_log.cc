@@ -23,7 +23,7 @@ absl::Status ProcessLog::RegisterFiles(absl::Span<MapRegion> regions) {
   return LogChangedFiles();
 }
 
-// Mappings of them do not show what the trace holds of them any more.
+// Their mappings no longer have the contents that the trace has.
 absl::Status ProcessLog::LogChangedFiles() {
   for (const int32_t module : modules_.TakeChanged()) {
     RETURN_IF_ERROR(

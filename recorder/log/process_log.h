@@ -57,8 +57,8 @@ class ProcessLog {
   // `space` has changed in `part`, as of state `count` of the thread that `log` is of.
   void LogMapChange(const MapPart& part, const AddressSpace& space, ThreadLog* log, uint64_t count);
   void LogWholeMap(const AddressSpace& space, ThreadLog* log, uint64_t count);
-  // The map has changed, which is not logged: the full keyframe that has to follow shows it. That
-  // may be lost, so the next change is logged as a whole map.
+  // A change of the map is not logged, because the full keyframe that follows has the map. The
+  // keyframe may be lost, so the next change is logged as a whole map.
   void SkipMapChange() { logged_regions_ = kNoWholeMap; }
 
   uint64_t full_keyframes() const { return full_keyframes_; }
@@ -67,12 +67,12 @@ class ProcessLog {
   absl::Status WriteFullKeyframe(KeyframeHead head, pid_t thread, uint64_t count,
                                  const MemoryMap& map, bool with_memory);
 
-  // A thread's recording is over: adds up what its log has, and what the thread has executed.
+  // A thread's recording is over: adds its log and its executed instructions to the totals.
   void AddThread(const ThreadLog& log, uint64_t instructions, HostFeatures used);
 
   // The process has ended, as wait(2) reports it, in state `count` of its first thread.
   absl::Status LogExit(uint64_t count, int wait_status);
-  // It has ended where nothing is recorded.
+  // It has ended while it was not recorded.
   void NoteUnrecordedExit(int wait_status) { exit_status_ = wait_status; }
   // Its recording ends before the process does.
   void NoteEndReason(std::string reason) { end_reason_ = std::move(reason); }

@@ -16,7 +16,7 @@ namespace {
 constexpr pid_t kPid = 7;
 constexpr pid_t kThread = 8;
 
-// Regions that stand apart, so that none is joined with its neighbour.
+// Regions with gaps between them, so that none is joined with its neighbour.
 std::vector<MapRegion> Regions(int count, int protection = PROT_READ) {
   std::vector<MapRegion> regions;
   for (int i = 0; i < count; ++i) {

@@ -3,14 +3,13 @@
 // Sequence numbers. Orderable events of all threads are numbered in the order in which they
 // happened. Either this log takes the next number from the recording's Sequence when an event is
 // logged: right for an engine whose threads take turns. Or the engine has numbered the event
-// itself, as one must whose threads run at the same time and are put in order later, by time
-// stamps, and gives the number: the calls with an argument `sequence`. Such an engine needs no
+// itself, as one must whose threads run at the same time and are ordered later, by time
+// stamps, and passes the number: the calls with an argument `sequence`. Such an engine needs no
 // Sequence.
 //
-// Errors. The first one of the writer is kept, and from then on nothing is written: what is in the
-// trace stays in order. So none of the many places that log can fail, and the engine looks at
-// status() once a turn. Keep() adds an error of the thread's own that must end the recording as
-// well.
+// Errors. The writer's first error is kept, and from then on nothing is written, so that the trace
+// stays in order. Logging itself never fails; the engine checks status() once a turn. Keep() adds
+// an error of the thread's own that must also end the recording.
 //
 // Borrows writer and sequence. Not copyable. One host thread at a time; logs of different threads
 // of a recording that have no Sequence may be used at the same time, as SegmentWriters may.

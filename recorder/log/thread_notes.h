@@ -1,6 +1,6 @@
 // Events of one recorded thread, the same whichever engine executes it: when it started and ended,
-// its name, when and on which processor it ran, its system calls and signals, and what is not known
-// of its memory.
+// its name, when and on which processor it ran, its system calls and signals, and when its memory
+// became unknown.
 //
 // Counts are the thread's states. Events that explain a record are logged before it: a recorder
 // that dies between the two leaves an event too many, which readers recognize by the last state,
@@ -41,7 +41,7 @@ class ThreadNotes {
 
   // It runs from now on. `last_slice_end_ns`: when the slice before ended.
   void Slice(uint64_t count, uint64_t now_ns, uint64_t last_slice_end_ns);
-  // Its name may be another one.
+  // Its name may have changed.
   void Name(uint64_t count);
   // From here on it is not recorded.
   void Gap(uint64_t count, const std::string& reason);

@@ -12,7 +12,7 @@
 namespace hindsight {
 namespace {
 
-// So many changes are remembered: a reader of an older version looks at everything.
+// So many changes are remembered: for an older version everything counts as changed.
 constexpr size_t kMaxChanges = 256;
 
 using File = std::tuple<uint32_t, uint32_t, uint64_t>;
@@ -160,7 +160,7 @@ void AddressSpace::Forget(const MapRegion& region, absl::flat_hash_set<File>* fi
   follows_.erase(region.start);
 }
 
-// Says anew which of a file's mappings are uncached, and which follow.
+// Decides again which of a file's mappings are uncached, and which follow.
 void AddressSpace::Mark(const Mappings& mappings) {
   // Most are of a library, or of a file that is only read.
   if (mappings.shared == 0 && follows_.empty()) return;
@@ -187,7 +187,7 @@ void AddressSpace::Mark(const Mappings& mappings) {
   }
 }
 
-void AddressSpace::AskElsewhere() {
+void AddressSpace::UpdateChangedElsewhere() {
   ++version_;
   for (const auto& [file, mappings] : files_) Mark(mappings);
 }

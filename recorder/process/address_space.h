@@ -1,15 +1,14 @@
-// A process's memory map together with what the recorder must know of its shared mappings.
+// A process's memory map, with what the recorder must know about its shared mappings.
 //
 // A page of private memory, or of memory shared among recorded processes only, is cached in the
-// view between sync points: nobody else changes it meanwhile. Memory that somebody else may change
-// at any time is *uncached*: each instruction that touches it gets its present contents, and its
-// stores are written back at once. So is memory that may be written at one address and is seen at
-// another as well: there, not where it cannot be written, which is to be looked at again after each
-// store to what is uncached.
+// view between sync points: nobody else changes it meanwhile. Memory that others may change at any
+// time is *uncached*: each instruction that touches it gets its present contents, and its stores
+// are written back at once. Memory that is mapped at two addresses is uncached where it may be
+// written; the other mapping *follows*: it is compared after each store to uncached memory.
 //
-// It changes in place, by the ranges that change, and remembers which those were: a call that
-// changes the rights of one page costs the same among ten thousand regions as among ten. The order
-// of its versions is how those that keep something derived from it catch up.
+// The map changes in place, range by range, and remembers the ranges: a call that changes the
+// rights of one page costs the same among ten thousand regions as among ten. What is derived from
+// the map is brought up to date by asking for the changes since a version.
 //
 // Not copyable. One host thread.
 
@@ -41,14 +40,14 @@ struct MapPart {
 
 class AddressSpace {
  public:
-  // Whether somebody who is not recorded may change what the region shows.
+  // Whether processes that are not recorded may change the region's contents.
   using ChangedElsewhere = std::function<bool(const MapRegion& region)>;
   struct Range {
     uint64_t start = 0;
     uint64_t end = 0;
   };
 
-  AddressSpace();  // nothing is mapped, and nobody else changes anything
+  AddressSpace();  // nothing is mapped, and no others change anything
   explicit AddressSpace(ChangedElsewhere changed_elsewhere);
   AddressSpace(MemoryMap map, ChangedElsewhere changed_elsewhere);
   AddressSpace(const AddressSpace&) = delete;
@@ -60,23 +59,23 @@ class AddressSpace {
   const MapRegion* Find(uint64_t address) const;
   // `region` is one of those here.
   bool uncached(const MapRegion& region) const { return uncached_.contains(region.start); }
-  // It is private, but where the program has not written to it shows what the process stores to its
-  // file through another mapping.
+  // It shows what the process stores to its file through another mapping, as far as the program has
+  // not written to this one.
   bool follows(const MapRegion& region) const { return follows_.contains(region.start); }
   bool has_shared() const { return shared_count_ > 0; }
 
   // [start, end) together with the regions that it touches: what a change of mappings there may
   // change, as the kernel joins and splits regions.
   Range Around(uint64_t start, uint64_t end) const;
-  // Takes from both ends of `part` what is so here already. False if nothing is left.
+  // Removes from both ends of `part` what is already the same here. False if nothing is left.
   // Requires: no region here reaches over the border of its range.
   bool Trim(MapPart* part) const;
   // Requires: as Trim.
   void Replace(const MapPart& part);
-  // What changed_elsewhere says may be another now.
-  void AskElsewhere();
+  // The answers of changed_elsewhere may have changed.
+  void UpdateChangedElsewhere();
 
-  // Another number whenever something has changed.
+  // Changes whenever something has changed.
   uint64_t version() const { return version_; }
   // Where something has changed since that version; may be more than that.
   std::vector<Range> ChangedSince(uint64_t version) const;

@@ -29,7 +29,7 @@ class Map {
     return Add(inode, first, pages, kWrite, /*shared=*/false);
   }
 
-  // For each region whether it is uncached, if nobody else maps anything.
+  // For each region whether it is uncached, if no other process maps anything.
   std::vector<bool> Uncached() const { return All(&AddressSpace::uncached); }
   std::vector<bool> Follows() const { return All(&AddressSpace::follows); }
 
@@ -118,7 +118,7 @@ TEST(AddressSpaceTest, WhatOthersMayWriteIsAskedAnew) {
   const uint64_t before = space.version();
   others = true;
   EXPECT_FALSE(space.uncached(region));
-  space.AskElsewhere();
+  space.UpdateChangedElsewhere();
   EXPECT_TRUE(space.uncached(region));
   ASSERT_EQ(space.ChangedSince(before).size(), 1);
   EXPECT_EQ(space.ChangedSince(before)[0].start, 0x1000);
@@ -214,8 +214,8 @@ std::vector<Known> KnownOf(const AddressSpace& space, const LiveArea& area) {
   return known;
 }
 
-// After each change of this process's mappings the space that was told of the part is the one made
-// of the whole map, and says where it has changed.
+// After each change of this process's mappings the space that was given the changed part equals one
+// made from the whole map, and reports where it has changed.
 TEST(AddressSpaceTest, PartsGiveWhatTheWholeMapGives) {
   const auto all = [] { return MemoryMap::OfProcess("/proc/self/maps"); };
   const auto nobody = [](const MapRegion&) { return false; };
@@ -227,7 +227,7 @@ TEST(AddressSpaceTest, PartsGiveWhatTheWholeMapGives) {
     const AddressSpace::Range changed = area.Change();
     const AddressSpace::Range around = space.Around(changed.start, changed.end);
     auto regions = ReadRegions("/proc/self/maps", around.start, around.end);
-    if (!regions.has_value()) GTEST_SKIP() << "this kernel does not tell of single regions";
+    if (!regions.has_value()) GTEST_SKIP() << "this kernel cannot be asked for single regions";
     MapPart part = {around.start, around.end, *std::move(regions)};
     if (space.Trim(&part)) space.Replace(part);
     const AddressSpace truth(all(), nobody);

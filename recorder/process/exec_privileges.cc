@@ -22,7 +22,7 @@ namespace {
 
 // How deep the kernel follows scripts whose interpreters are scripts.
 constexpr int kMostInterpreters = 5;
-// What it reads of a script's first line.
+// How much of a script's first line it reads.
 constexpr size_t kFirstBytes = 256;
 
 // Facts of /proc/PID/status.
@@ -110,7 +110,7 @@ std::string PrivilegesOfExec(pid_t process, int directory, const std::string& pa
   if ((st.st_mode & S_ISUID) != 0 && st.st_uid != credentials.effective_user) {
     return absl::StrCat(by, "is set-user-ID ", st.st_uid);
   }
-  // Without the group's right to execute the bit means something else (mandatory locking).
+  // Without the group's execute permission the bit means something else (mandatory locking).
   const bool set_group = (st.st_mode & S_ISGID) != 0 && (st.st_mode & S_IXGRP) != 0;
   if (set_group && st.st_gid != credentials.effective_group) {
     return absl::StrCat(by, "is set-group-ID ", st.st_gid);

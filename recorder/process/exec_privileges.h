@@ -16,15 +16,15 @@ namespace hindsight {
 
 // What executing a file would give to a process that it does not have, to be read after "which":
 // "is set-user-ID 0", "is given capabilities", "is run by /bin/x, which is set-group-ID 5"; empty:
-// nothing, or the file cannot be looked at. Scripts are looked through to their interpreters.
+// nothing, or the file cannot be examined. Of a script, its interpreter is examined.
 // `directory` and `flags` as in execveat(2); for execve AT_FDCWD and 0.
-// Knows mounts with nosuid, and no_new_privs of the process.
+// Takes nosuid mounts and the process's no_new_privs into account.
 std::string PrivilegesOfExec(pid_t process, int directory, const std::string& path, int flags);
 
 // Whether this process may trace programs without taking their privileges away (CAP_SYS_PTRACE).
 bool MayTracePrivileged();
 
-// PrivilegesOfExec if that is what they would lose by being traced by this process, else empty.
+// PrivilegesOfExec, if the process would lose them because this process traces it; else empty.
 std::string PrivilegesLostByExec(pid_t process, int directory, const std::string& path, int flags);
 
 }  // namespace hindsight

@@ -15,7 +15,7 @@ namespace {
 
 constexpr uint64_t kLookEveryNs = 500'000'000;
 
-// Files of the system's that are mapped everywhere, like locale archives.
+// Files of the system that are mapped everywhere, like locale archives.
 bool IsSystemFile(const MapRegion& region) {
   return (region.protection & PROT_WRITE) == 0 &&
          (absl::StartsWith(region.name, "/usr/") || absl::StartsWith(region.name, "/lib"));

@@ -1,8 +1,8 @@
 // Which files processes that are not recorded map so that they may write to them: what a recorded
 // process sees in its own mappings of those may change at any time.
 //
-// Finding out means reading the maps of all processes, some milliseconds: so one look answers for
-// all files, and is good for half a second.
+// Finding out means reading the maps of all processes, which takes some milliseconds: so it is done
+// for all files at once, and at most twice a second.
 //
 // Not copyable. One host thread.
 
@@ -33,9 +33,8 @@ class ForeignMappings {
   void Forget();
   // Whether the last look is too old at `now_ns`, nanoseconds since the recording began.
   bool IsDue(uint64_t now_ns) const { return now_ns >= next_look_ns_; }
-  // Looks if it is due, or if recorded process `process`, which has these regions, has a file that
-  // was not asked for yet. Memory that the process has just mapped and that has no file is nobody
-  // else's.
+  // Looks if it is due, or if recorded process `process`, which has these regions, maps a file that
+  // was not looked for yet. Memory without a file that the process has just mapped is its alone.
   void Update(absl::Span<const MapRegion> regions, pid_t process, uint64_t now_ns);
 
   // As of the last look. False for files that only the system writes.

@@ -16,7 +16,7 @@
 
 namespace hindsight {
 
-// nullopt if `line` (without its end) is no line of /proc/PID/maps.
+// nullopt if `line` (without its newline) is not a line of /proc/PID/maps.
 std::optional<MapRegion> ParseMapLine(absl::string_view line);
 
 // The regions that touch [start, end), at a cost that does not depend on how many there are

@@ -75,7 +75,7 @@ TEST(MemoryMapTest, RegionsAreReadAlone) {
     return ReadRegions("/proc/self/maps", start + first * kPage, start + end * kPage);
   };
   const auto regions = read(2, 6);
-  if (!regions.has_value()) GTEST_SKIP() << "this kernel does not tell of single regions";
+  if (!regions.has_value()) GTEST_SKIP() << "this kernel cannot be asked for single regions";
   const MemoryMap all = MemoryMap::OfProcess("/proc/self/maps");
   ASSERT_EQ(regions->size(), 2);
   EXPECT_EQ((*regions)[0], *all.Find(start + 2 * kPage));

@@ -1,7 +1,7 @@
 // Which pages of a process's address range hold anything.
 //
-// Programs reserve far more than they use (AddressSanitizer: 20 TiB), so this must not cost time by
-// the page of the range.
+// Programs reserve far more than they use (AddressSanitizer: 20 TiB), so the cost must not depend
+// on the number of pages in the range.
 
 #ifndef HINDSIGHT_RECORDER_PROCESS_POPULATED_PAGES_H_
 #define HINDSIGHT_RECORDER_PROCESS_POPULATED_PAGES_H_
@@ -26,13 +26,13 @@ struct PopulatedRange {
 class PopulatedPages {
  public:
   // The kernel scans page tables itself from Linux 6.7 on; before that its tables are read page by
-  // page, and ranges longer than kLongestRead, empty reservations mostly, are not looked at.
+  // page, and ranges longer than kLongestRead, mostly empty reservations, are skipped.
   enum class Method : uint8_t { kScan, kRead };
   static constexpr uint64_t kLongestRead = uint64_t{64} << 30;
 
   explicit PopulatedPages(const std::string& pagemap_path, Method method = Method::kScan);
 
-  // The populated parts of [start, end), ascending; nullopt if they cannot be found out. Requires:
+  // The populated parts of [start, end), ascending; nullopt if they cannot be determined. Requires:
   // page boundaries.
   std::optional<std::vector<PopulatedRange>> Find(uint64_t start, uint64_t end);
 

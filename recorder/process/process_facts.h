@@ -30,8 +30,8 @@ bool IsInOurPidNamespace(pid_t thread);
 int64_t StatusNumber(pid_t pid, absl::string_view field);
 // Type, value, ...: the auxiliary vector as the kernel made it.
 std::vector<uint64_t> AuxiliaryVector(pid_t pid);
-// Whether two processes (or threads) have one memory, as after vfork; `otherwise` where the kernel
-// does not say.
+// Whether two processes (or threads) share their memory, as after vfork; `otherwise` if the kernel
+// cannot be asked.
 bool SharesMemory(pid_t a, pid_t b, bool otherwise);
 std::string CpuBrand();
 

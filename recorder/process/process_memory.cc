@@ -13,7 +13,7 @@
 namespace hindsight {
 namespace {
 
-// What the kernel takes at once (IOV_MAX).
+// How many the kernel takes at once (IOV_MAX).
 constexpr size_t kMaxPieces = 1024;
 
 // Adjacent pieces are one to the kernel, which takes its locks for each.
@@ -40,7 +40,7 @@ size_t MovePieces(pid_t thread, absl::Span<const MemoryPiece> pieces, Transfer t
       Append(piece.bytes, piece.length, &local);
       Append(reinterpret_cast<void*>(piece.address), piece.length, &remote);
     }
-    // If not all can be moved the kernel counts in bytes, up to the page that cannot.
+    // If not all can be copied, the kernel returns the bytes up to the page that cannot.
     ssize_t moved = transfer(thread, local.data(), local.size(), remote.data(), remote.size(), 0);
     size_t whole = 0;
     while (whole < batch && moved >= static_cast<ssize_t>(pieces[done + whole].length)) {

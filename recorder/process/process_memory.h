@@ -34,7 +34,8 @@ class ProcessMemory {
  public:
   virtual ~ProcessMemory() = default;
 
-  // Reads or writes the pieces in order until one cannot be, as a whole; returns how many were.
+  // Reads or writes the pieces in order, up to the first that cannot be read or written as a whole;
+  // returns how many were.
   virtual size_t ReadPieces(absl::Span<const MemoryPiece> pieces) const = 0;
   virtual size_t WritePieces(absl::Span<const MemoryPiece> pieces) = 0;
 
@@ -56,9 +57,9 @@ class ProcessVmMemory final : public ProcessMemory {
   pid_t thread_;
 };
 
-// What is written to a page that the process may not write to becomes the process's own copy.
+// Writing to a page without write permission makes it the process's own copy.
 //
-// Of the memory that the thread had when this was made: not for longer than until its next exec.
+// Refers to the memory that the thread had when this was made: valid until its next exec.
 // Movable, not copyable.
 class ProcMemFile final : public ProcessMemory {
  public:
@@ -67,7 +68,7 @@ class ProcMemFile final : public ProcessMemory {
   size_t ReadPieces(absl::Span<const MemoryPiece> pieces) const override;
   size_t WritePieces(absl::Span<const MemoryPiece> pieces) override;
 
-  // The open file, for a process that is given no more than this.
+  // The open file, to be inherited by a process that has nothing else.
   int fd() const { return file_.get(); }
 
  private:

@@ -39,7 +39,7 @@ class ProcessMemoryTest : public ::testing::Test {
     munmap(reinterpret_cast<void*>(start_), 2 * kPage);
   }
 
-  // Two pieces that can be moved, and one that reaches into what is not mapped.
+  // Two pieces that can be read, and one that reaches into unmapped memory.
   void MovesPiecesUntilOneCannotBe(ProcessMemory* memory) {
     std::vector<uint8_t> bytes(24, 0x22);
     const MemoryPiece pieces[] = {{start_, bytes.data(), 8},

@@ -1,4 +1,5 @@
-// Finds the file a command line runs, and refuses what cannot be recorded before anything starts.
+// Finds the file that a command line runs, and refuses one that cannot be recorded (32-bit
+// programs, for example) before anything starts.
 
 #ifndef HINDSIGHT_RECORDER_PROCESS_PROGRAM_LOOKUP_H_
 #define HINDSIGHT_RECORDER_PROCESS_PROGRAM_LOOKUP_H_

@@ -1,8 +1,8 @@
 // Restartable sequences: short pieces of code that a thread runs as if nothing else ran on its CPU,
 // because the kernel has it start over if it was preempted in one (rseq(2)).
 //
-// A recorded thread runs in the emulator, where the kernel does not see it, so that two threads may
-// take themselves to be on the same CPU: none must end its turn within such a sequence.
+// A recorded thread runs in the emulator, where the kernel does not see it, so two threads may both
+// assume that they are on the same CPU: no turn must end within such a sequence.
 
 #ifndef HINDSIGHT_RECORDER_PROCESS_RSEQ_H_
 #define HINDSIGHT_RECORDER_PROCESS_RSEQ_H_
@@ -24,7 +24,7 @@ struct CriticalSequence {
   uint64_t abort = 0;  // where the thread starts over
 };
 
-// The sequence that a thread at `pc`, whose struct rseq lies at `rseq`, is in the middle of. At its
+// The sequence that a thread at `pc`, whose struct rseq is at `rseq`, is in the middle of; at its
 // first instruction it is not yet. `read` reads the memory that the thread sees.
 using MemoryReadFunction = std::function<bool(uint64_t address, absl::Span<uint8_t> out)>;
 std::optional<CriticalSequence> SequenceAt(uint64_t rseq, uint64_t pc,

@@ -1,4 +1,5 @@
-// What the kernel's scheduler says of threads: notes for the trace, without influence on replay.
+// What the kernel's scheduler reports about threads: notes for the trace, without influence on
+// replay.
 
 #ifndef HINDSIGHT_RECORDER_PROCESS_SCHEDULING_H_
 #define HINDSIGHT_RECORDER_PROCESS_SCHEDULING_H_

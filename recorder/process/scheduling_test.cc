@@ -74,7 +74,7 @@ TEST(ThreadSchedulingTest, ToldOnceItIsGone) {
   EXPECT_FALSE(ThreadScheduling(child, child).Read().has_value());
 }
 
-// What a note costs; printed for whoever wants to know how often to take one.
+// What a note costs; printed to help decide how often to take one.
 TEST(ThreadSchedulingTest, IsCheap) {
   const ThreadScheduling self(getpid(), gettid());
   const auto start = std::chrono::steady_clock::now();

@@ -9,7 +9,7 @@
 
 namespace hindsight {
 
-// What /proc/PID/task/TID/status says of signals: bit N - 1 for signal N.
+// The signals in /proc/PID/task/TID/status: bit N - 1 for signal N.
 struct SignalSets {
   bool known = false;    // false: it is gone
   uint64_t pending = 0;  // for the thread or its process

@@ -23,7 +23,7 @@ namespace hindsight {
 namespace {
 
 constexpr char kDebugDirectory[] = "/usr/lib/debug/.build-id/";
-// Where glibc's and musl's linker let a debugger know.
+// Called by glibc's and musl's linker to notify a debugger.
 constexpr char kLinkerFunction[] = "_dl_debug_state";
 constexpr size_t kMostSuggestions = 5;
 
@@ -66,7 +66,7 @@ std::string DemangledName(const char* mangled) {
   return name;
 }
 
-// Edits that make one name of the other, up to `limit` + 1.
+// The edit distance between two names, up to `limit` + 1.
 size_t Distance(absl::string_view a, absl::string_view b, size_t limit) {
   if (a.size() > b.size() + limit || b.size() > a.size() + limit) return limit + 1;
   std::vector<size_t> row(b.size() + 1);
@@ -168,7 +168,7 @@ class Symbols::File {
     functions_.emplace(std::string(whole.substr(0, whole.find('@'))), address);
   }
 
-  // Packages of their own have the symbols of distributions' libraries, found by build-id.
+  // Distributions have the symbols of libraries in separate packages, found by build-id.
   void ReadDebugFile(Elf* elf) {
     for (Elf_Scn* section = nullptr; (section = elf_nextscn(elf, section)) != nullptr;) {
       GElf_Shdr header;
@@ -198,7 +198,7 @@ class Symbols::File {
 absl::StatusOr<CodePlace> ParseCodePlace(absl::string_view text) {
   CodePlace place;
   place.text = std::string(text);
-  if (text.empty()) return absl::InvalidArgumentError("an empty place");
+  if (text.empty()) return absl::InvalidArgumentError("the place is empty");
   if (absl::StartsWith(text, "0x") || absl::StartsWith(text, "0X")) {
     if (!ParseNumber(text, &place.offset)) {
       return absl::InvalidArgumentError(absl::StrCat(text, ": not a hexadecimal address"));

@@ -45,10 +45,10 @@ class Symbols {
   // Where `place` is in a process with this map, ascending: functions of one name may be in
   // several modules, and in one. Empty: nowhere, now; its module may be mapped later. `root` is put
   // before every path of the map ("/proc/PID/root"). Functions that the dynamic linker chooses at
-  // run time (STT_GNU_IFUNC) have no place of their own.
+  // run time (STT_GNU_IFUNC) have no fixed address.
   std::vector<uint64_t> Find(const CodePlace& place, const MemoryMap& map, const std::string& root);
 
-  // Where the dynamic linker of a process passes when it has mapped something; empty: it has none.
+  // What the dynamic linker of a process calls after it has mapped something; empty: there is none.
   std::vector<uint64_t> LinkerHooks(const MemoryMap& map, const std::string& root);
 
   // kNotFound: no module of the map has the function; the message names those that are similar.

@@ -1,8 +1,7 @@
-// Makes the functions of a process's vdso ask the kernel.
+// Patches the functions of a process's vdso to make system calls.
 //
-// They compute time and CPU number from pages the kernel changes at will and that cannot be read
-// from outside the process. Patched to make the real system call, they leave only what is recorded
-// anyway.
+// They compute time and CPU number from pages that the kernel changes at any time and that cannot
+// be read from outside the process. The results of system calls are recorded anyway.
 
 #ifndef HINDSIGHT_RECORDER_PROCESS_VDSO_H_
 #define HINDSIGHT_RECORDER_PROCESS_VDSO_H_

@@ -97,7 +97,7 @@ TEST_F(StoppedProcessTest, IsPatchedAndRestored) {
     EXPECT_EQ(now, patch.code);
   }
   EXPECT_NE(Image(), before);
-  // As in a fork: done already, and what it was is known all the same.
+  // As in a fork: patched already, and the original is known all the same.
   auto again = PatchVdso(map_, &memory);
   ASSERT_EQ(again->size(), patches->size());
   for (size_t i = 0; i < again->size(); ++i) {
@@ -110,7 +110,8 @@ TEST_F(StoppedProcessTest, IsPatchedAndRestored) {
   EXPECT_EQ(Image(), before);
 }
 
-// What other programs' vdsos look like: that of this process, elsewhere, in a process that is none.
+// What other programs' vdsos look like: a copy of this process's, at another address, in fake
+// memory.
 TEST(VdsoTest, IsPatchedThroughMemoryAlone) {
   const std::vector<uint8_t> image = OwnVdso();
   MapRegion region;

@@ -1,5 +1,4 @@
-// What records a program into a session: the seam between what a recording is and how instructions
-// are executed meanwhile.
+// What executes a program and records it into a session. The session is the same for all engines.
 //
 // Not copyable, not movable. One host thread, the tracer of the program.
 
@@ -25,8 +24,8 @@ class Engine {
 
   // Records `process`, all of whose `threads` are traced and stopped, and what it makes, into the
   // engine's session until the last process has ended or the session wants an end: then all run on
-  // alone, and the program's end is waited for if it was launched. Errors while recording are kept
-  // by the session. An error returned: a launched program could not be begun with, and is killed.
+  // unrecorded, and a launched program's end is waited for. Errors while recording are kept
+  // by the session. Returns an error if recording could not begin: a launched program is killed.
   //
   // Requires: called once.
   virtual absl::Status Record(pid_t process, absl::Span<const StoppedThread> threads) = 0;

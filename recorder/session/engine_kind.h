@@ -1,4 +1,4 @@
-// The engines that record: the names that users and traces call them by.
+// The engines, and their names in options and traces.
 
 #ifndef HINDSIGHT_RECORDER_SESSION_ENGINE_KIND_H_
 #define HINDSIGHT_RECORDER_SESSION_ENGINE_KIND_H_

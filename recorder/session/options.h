@@ -1,4 +1,4 @@
-// What a recording is asked for, what it shows while it runs, and what comes of it.
+// The options of a recording, its progress, and its result.
 
 #ifndef HINDSIGHT_RECORDER_SESSION_OPTIONS_H_
 #define HINDSIGHT_RECORDER_SESSION_OPTIONS_H_
@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "isa/cpuid.h"
+#include "isa/memory_model.h"
 #include "recorder/session/engine_kind.h"
 
 namespace hindsight {
@@ -33,15 +34,15 @@ struct RecordOptions {
   // The program and its arguments. arguments[0] is looked for like execvp does and is the program's
   // argv[0], as given.
   std::vector<std::string> arguments;
-  // Instructions; 0: only at the start. A light keyframe costs no time that could be measured down
-  // to every 5 M instructions, and the lines the thread uses once more: 25 M replay in about a
-  // quarter of a second, and add less to a trace than its modules.
+  // Instructions; 0: only at the start. A light keyframe costs no measurable time down to one in
+  // 5 M instructions, and imports all lines in use again: 25 M replay in about a quarter of a
+  // second, and add less to a trace than its modules.
   uint64_t light_keyframe_interval = 25'000'000;
-  // Whether light keyframes come less often, up to 16 times the interval, while a thread uses much
-  // memory, all of which each imports anew.
+  // Whether the interval is up to 16 times as long while a thread uses much memory, all of which is
+  // imported again after each light keyframe.
   bool adapt_light_keyframes = false;
   uint64_t full_keyframe_interval = 2'000'000'000;
-  std::string memory_model = "fence";  // "kernel", "fence", "acqrel" or "load"
+  MemoryModel memory_model = MemoryModel::kFence;
   // What CPUID reports to the program.
   CpuModel cpu = CpuModel::kHost;
   ChildPolicy children = ChildPolicy::kFollow;
@@ -57,7 +58,7 @@ struct RecordOptions {
   double max_seconds = 0;        // recording ends after this; 0: it does not
   uint64_t max_trace_bytes = 0;  // recording ends before the trace gets much larger; 0: no limit
   // FUNCTION, FILE:FUNCTION or an address (0x...): where recording begins / ends, each time any
-  // thread gets there; before and after the program runs natively. Empty: not so.
+  // thread gets there; before and after, the program runs natively. Empty: no such place.
   std::string start_at, stop_at;
   // So many blocks of each million instructions, and more of a thread's first, are executed by the
   // program's own thread as well, and compared (block_check.h); 0: none.
@@ -65,20 +66,20 @@ struct RecordOptions {
   // Instructions of a thread's turn among others, at most; and between two looks for pending
   // signals, keyframes due and progress.
   uint64_t quantum = 1'000'000;
-  // Of all that is left to chance (turn_scheduler.h).
+  // Of all random choices (turn_scheduler.h).
   uint64_t seed = 0;
   // Threads and processes are scheduled to find bugs.
   bool chaos = false;
   // Mapped files larger than this are listed in the trace, but not stored.
   uint64_t max_module_bytes = uint64_t{256} << 20;
-  // System calls that store more than this in one place: what they store is not recorded, but where
-  // the program uses it; debuggers show it as unavailable before. 0: all is recorded.
+  // If a system call stores more than this in one place, the data is recorded only where the
+  // program uses it; until then debuggers show it as unavailable. 0: all is recorded.
   uint64_t bulk_bytes = 0;
   // Called at the beginning, and then about four times a second, from the thread that called
   // RecordProgram, also while the program waits in a system call. Not while the program uses the
   // terminal that standard error is (terminal_use.h), if it is one. May be empty.
   std::function<void(const RecordProgress&)> progress;
-  // Called before the program uses the terminal: what `progress` has shown there must go. Empty if
+  // Called before the program uses the terminal: erases what `progress` has shown there. Empty if
   // `progress` is.
   std::function<void()> hide_progress;
   // Whether the cursor of that terminal is at the start of an empty line when the program starts.
@@ -98,14 +99,13 @@ struct RecordResult {
   uint64_t threads = 1;
   uint64_t processes_left = 0;    // made by the program, and running on when it had ended
   uint64_t blocks_checked = 0;    // see RecordOptions::self_checks_per_million
-  uint64_t blocks_differing = 0;  // of them, not executed as the processor does
-  std::string first_difference;   // in which instruction, and what
-  // Empty: recorded to the program's end. Else why recording stopped earlier; a line that says so
-  // has been printed on stderr then, and the program ran on unrecorded.
+  uint64_t blocks_differing = 0;  // of them, executed differently from the processor
+  std::string first_difference;   // the instruction, and what differs
+  // Empty: recorded to the program's end. Otherwise why recording stopped earlier; a line with it
+  // has been printed on stderr, and the program ran on unrecorded.
   std::string end_reason;
-  bool timed_out = false;  // it was killed, after RecordOptions::timeout_seconds
-  bool at_line_start =
-      true;  // RecordOptions::at_line_start for who comes next; if `progress` is set
+  bool timed_out = false;     // it was killed, after RecordOptions::timeout_seconds
+  bool at_line_start = true;  // RecordOptions::at_line_start for the next run; if `progress` is set
 };
 
 }  // namespace hindsight

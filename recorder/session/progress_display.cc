@@ -30,7 +30,7 @@ void ProgressDisplay::AfterCall(pid_t thread, int64_t number, const uint64_t* ar
 
 void ProgressDisplay::NoteUnrecorded() {
   if (!terminal_use_.watches()) return;
-  terminal_use_.NoteUnwatched();
+  terminal_use_.NoteUnrecordedUser();
   options_.hide_progress();
 }
 

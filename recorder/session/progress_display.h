@@ -1,4 +1,4 @@
-// When a recording's progress is shown, and when it must go: not while the program uses the
+// When a recording's progress is shown and when it is erased: never while the program uses the
 // terminal that it is shown on.
 //
 // Not copyable. One host thread.

@@ -1,4 +1,4 @@
-// Which processes of a recording are recorded, and from where to where in their code.
+// Which processes of a recording are recorded, and between which places in their code.
 //
 // Not copyable. One thread.
 
@@ -28,7 +28,7 @@ class RecordedPart {
 
   // It begins where a thread gets to a place.
   bool has_start() const { return start_at_.has_value(); }
-  // Whether a process is recorded from where it stands now.
+  // Whether a process is recorded from its present state on.
   bool Includes(pid_t process) const;
   // Where a process that is not recorded is to stop; nowhere if no place begins the recording.
   BreakpointRun::Places StartPlaces(pid_t process);

@@ -14,7 +14,7 @@
 namespace hindsight {
 namespace {
 
-// What is older than this reaches the disk: what a killed recorder may lose.
+// Anything older than this has been written: how much a killed recorder may lose.
 constexpr std::chrono::milliseconds kFlushInterval(900);
 
 // Processes that end so soon after the program are recorded to their end: helpers whose pipe or
@@ -23,11 +23,9 @@ constexpr std::chrono::milliseconds kGraceAfterProgram(200);
 
 }  // namespace
 
-RecordingSession::RecordingSession(const RecordOptions& options, MemoryModel model,
-                                   std::unique_ptr<RecordedPart> part, Trace trace,
-                                   std::function<Clock::time_point()> now)
+RecordingSession::RecordingSession(const RecordOptions& options, std::unique_ptr<RecordedPart> part,
+                                   Trace trace, std::function<Clock::time_point()> now)
     : options_(options),
-      model_(model),
       part_(std::move(part)),
       now_(std::move(now)),
       start_(now_()),
@@ -74,8 +72,8 @@ void RecordingSession::Finish(ProcessLog* log) { Keep(log->Finish(sequence_.last
 void RecordingSession::NoteProgramExit(int wait_status) {
   if (!program_exit_.has_value()) program_exit_ = now_();
   result_.wait_status = wait_status;
-  // A Ctrl-C can be meant for nobody else any more.
-  stop_.HeedInterrupts();
+  // A Ctrl-C can only be meant for the recorder from now on.
+  stop_.StopOnInterrupt();
 }
 
 void RecordingSession::NoteUnrecorded() {
@@ -137,7 +135,7 @@ void RecordingSession::FinishTraces() {
 }
 
 absl::StatusOr<RecordResult> RecordingSession::Result() {
-  // Whatever it was, it was not about starting the program.
+  // The error did not come from starting the program.
   if (failed()) return absl::AbortedError(status_.message());
   if (logs_.empty()) {
     return absl::FailedPreconditionError(absl::StrCat(

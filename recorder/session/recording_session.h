@@ -1,5 +1,5 @@
-// One recording, whichever engine makes it: what was asked for, its clock, the order of its events,
-// when it ends and why, the traces of its processes, and what comes of it.
+// One recording, whichever engine makes it: its options, its clock, the order of its events,
+// when it ends and why, the traces of its processes, and its result.
 //
 //   recording --+-- a request, a limit, the program's end: end_reason() --+--> end_wanted()
 //               +-- an error: the first one is kept ----------------------+
@@ -7,8 +7,8 @@
 // An engine opens a trace for each process that it records, calls Tick now and then, stops when an
 // end is wanted, and closes the traces.
 //
-// It has more methods and fields than most classes: it is all that engines share, and each of its
-// concerns that has rules of its own is a class (RecordedPart, StopRequest, ProgressDisplay).
+// It has more methods and fields than most classes, because it holds all that engines share; what
+// has rules of its own is a class (RecordedPart, StopRequest, ProgressDisplay).
 //
 // Not copyable, not movable; one at a time (StopRequest). One host thread.
 
@@ -50,15 +50,14 @@ class RecordingSession {
   };
 
   // `trace` is that of the first process that will be recorded.
-  RecordingSession(const RecordOptions& options, MemoryModel model,
-                   std::unique_ptr<RecordedPart> part, Trace trace,
+  RecordingSession(const RecordOptions& options, std::unique_ptr<RecordedPart> part, Trace trace,
                    std::function<Clock::time_point()> now = Clock::now);
   RecordingSession(const RecordingSession&) = delete;
   RecordingSession& operator=(const RecordingSession&) = delete;
 
   const RecordOptions& options() const { return options_; }
   bool attached() const { return options_.attach_pid != 0; }
-  MemoryModel memory_model() const { return model_; }
+  MemoryModel memory_model() const { return options_.memory_model; }
   RecordedPart& part() { return *part_; }
   ProgressDisplay& progress() { return progress_; }
   // The engine says which processes it records (set_recorded).
@@ -113,7 +112,6 @@ class RecordingSession {
   RecordProgress Progress(const Engine& engine) const;
 
   const RecordOptions options_;
-  const MemoryModel model_;
   const std::unique_ptr<RecordedPart> part_;
   const std::function<Clock::time_point()> now_;
   const Clock::time_point start_;

@@ -29,7 +29,7 @@ class FakeEngine final : public Engine {
   uint64_t living = 1;
 };
 
-// A recording whose clock stands still until the test moves it.
+// A recording whose clock is stopped until the test moves it.
 class RecordingSessionTest : public ::testing::Test {
  protected:
   RecordingSession& Begin() {
@@ -38,8 +38,8 @@ class RecordingSessionTest : public ::testing::Test {
     auto writer = std::make_unique<FakeTraceWriter>();
     writer_ = writer.get();
     RecordingSession::Trace trace = {std::move(writer), Manifest()};
-    session_ = std::make_unique<RecordingSession>(options_, MemoryModel::kFence, *std::move(part),
-                                                  std::move(trace), [this] { return now_; });
+    session_ = std::make_unique<RecordingSession>(options_, *std::move(part), std::move(trace),
+                                                  [this] { return now_; });
     return *session_;
   }
   ProcessLog* Open(pid_t process, ProcessLog* parent = nullptr) {

@@ -1,4 +1,4 @@
-// Seeds of all that a recording leaves to chance.
+// The seed of all random choices of a recording.
 
 #ifndef HINDSIGHT_RECORDER_SESSION_SEED_H_
 #define HINDSIGHT_RECORDER_SESSION_SEED_H_
@@ -7,7 +7,7 @@
 
 namespace hindsight {
 
-// One that, most likely, no earlier recording had. 32 bits: a number that a user can type.
+// A new one, most likely not used by an earlier recording. 32 bits: a number that a user can type.
 uint64_t NewSeed();
 
 }  // namespace hindsight

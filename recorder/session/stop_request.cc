@@ -38,8 +38,7 @@ StopRequest::StopRequest(Program program) : program_(program) {
     const bool interrupt = saved.signal == SIGINT || saved.signal == SIGQUIT;
     action.sa_handler = saved.signal == TickSignal() ? Nothing : interrupt ? Interrupt : AskToStop;
     sigaction(saved.signal, &action, &saved.action);
-    // nohup, and shells that start a job in the background: whoever set this does not want the
-    // signal to mean anything to us.
+    // nohup, and shells that start a job in the background, have it ignored: that stays so.
     if (saved.action.sa_handler == SIG_IGN && saved.signal != TickSignal()) {
       sigaction(saved.signal, &saved.action, nullptr);
     }
@@ -61,7 +60,7 @@ StopRequest::~StopRequest() {
 
 int StopRequest::signal() const { return stop_signal.load(); }
 
-void StopRequest::HeedInterrupts() { interrupts_to_ignore = 0; }
+void StopRequest::StopOnInterrupt() { interrupts_to_ignore = 0; }
 
 int StopRequest::signal_for_program() const {
   const int asked = signal();

@@ -1,17 +1,16 @@
 // How the recorder's process treats signals while it records: which of them ask recording to stop,
 // and what wakes it from waiting.
 //
-//   signal to the recorder      program launched by us              program attached to
+//   signal to the recorder      program launched by us                program attached to
 //   SIGTERM, SIGHUP             stop; the program gets it afterwards  stop
-//   SIGINT, SIGQUIT, the first  the program's own affair              stop
+//   SIGINT, SIGQUIT, the first  ignored: the program handles it       stop
 //   SIGINT, SIGQUIT, the next   stop                                  stop
 //   SIGINT, once it has ended   stop                                  stop
 //
-// A terminal sends SIGINT and SIGQUIT to all of its foreground process group, so a program launched
-// by us has got its own and decides what comes of it; somebody who asks again wants us.
+// A terminal sends SIGINT and SIGQUIT to all of its foreground process group, so a program that was
+// launched has received its own and decides what to do; a second one is meant for the recorder.
 //
-// Not copyable, not movable; one at a time. Belongs to the thread that made it: that is the one it
-// wakes.
+// Not copyable, not movable; one at a time. It wakes the thread that made it.
 
 #ifndef HINDSIGHT_RECORDER_SESSION_STOP_REQUEST_H_
 #define HINDSIGHT_RECORDER_SESSION_STOP_REQUEST_H_
@@ -24,9 +23,10 @@
 
 namespace hindsight {
 
-// While alive the signals above mean what the table says, and waiting calls of the making thread
-// are interrupted (EINTR) by them, and every quarter of a second, so that it can flush the trace
-// while the program sleeps. A request that comes just before a waiting call shows at the next tick.
+// As long as it exists the signals have the meanings above and interrupt (EINTR) blocking calls of
+// the thread that made it. So does a tick every quarter of a second, so that the thread can flush
+// the trace while the program sleeps; a request just before a blocking call is noticed at the next
+// tick.
 class StopRequest {
  public:
   enum class Program : uint8_t { kLaunched, kAttached };
@@ -39,9 +39,9 @@ class StopRequest {
   // The signal that asked recording to stop; 0 while none has. The first one counts.
   int signal() const;
   bool requested() const { return signal() != 0; }
-  // The program has ended, which no SIGINT can be meant for any more.
-  void HeedInterrupts();
-  // What the program is to be sent once recording has stopped and it has been let go; 0: nothing.
+  // The program has ended: from now on the first SIGINT stops recording.
+  void StopOnInterrupt();
+  // The signal to send to the program once recording has stopped and it is detached; 0: none.
   int signal_for_program() const;
 
  private:

@@ -66,7 +66,7 @@ ArgumentMemory ArgumentMemory::Take(int64_t number, const uint64_t* arguments,
 void ArgumentMemory::Add(uint64_t address, uint64_t size, const ReadMemory& read) {
   if (address == 0 || size == 0) return;
   Piece piece = {address, std::vector<uint8_t>(size)};
-  // What the kernel cannot read either makes the call fail.
+  // If the kernel cannot read it either, the call fails.
   if (read(address, absl::MakeSpan(piece.bytes))) pieces_.push_back(std::move(piece));
 }
 

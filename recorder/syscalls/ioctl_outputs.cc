@@ -20,7 +20,7 @@ struct IoctlSize {
   uint32_t bytes;
 };
 
-// Requests older than the scheme that tells sizes, which store through their argument.
+// Requests older than the scheme that encodes sizes, which store through their argument.
 constexpr IoctlSize kOldRequests[] = {
     {0x0301, 24},                                       // HDIO_GETGEO
     {FIBMAP, 4},    {FIGETBSZ, 4},        {0x1260, 8},  // BLKGETSIZE
@@ -33,8 +33,8 @@ constexpr IoctlSize kOldRequests[] = {
 
 constexpr uint32_t kTerminal = 0x54, kSocket = 0x89, kBlock = 0x12, kExtents = 0x94;
 
-// Kinds of requests (letters) of the newer scheme whose structs hold no pointers, as far as they
-// are not named below.
+// Kinds of requests (letters) of the newer scheme whose structs hold no pointers, except those
+// listed below.
 constexpr uint32_t kPlainKinds[] = {kTerminal, kBlock,         'f',
                                     'v',       '$' /* perf */, 0xb7 /* namespaces */};
 // Of these kinds those that store more than their size says: after the struct, or through a pointer
@@ -42,7 +42,7 @@ constexpr uint32_t kPlainKinds[] = {kTerminal, kBlock,         'f',
 constexpr uint32_t kLargerThanSize[] = {FS_IOC_GET_ENCRYPTION_POLICY_EX, FS_IOC_MEASURE_VERITY,
                                         FS_IOC_READ_VERITY_METADATA, BLKREPORTZONE,
                                         PERF_EVENT_IOC_QUERY_BPF};
-// Plain structs of a kind that has others, too (XFS).
+// Plain structs of a kind that also has others (XFS).
 constexpr uint32_t kPlainRequests[] = {FS_IOC_FSGETXATTR, FS_IOC_FSSETXATTR, FIFREEZE, FITHAW,
                                        FITRIM};
 

@@ -110,7 +110,7 @@ void AddByResult(const Output& output, const CallFrame& call, SyscallOutputs* ou
   AddFilled(call, at, ByResult(output, call), allowed, out);
 }
 
-// The length is stored after the call, too; of what stored over it nothing more is known.
+// The call stores the length, too; if something was stored over it, the size is not known.
 uint64_t ByPointer(const Output& output, const CallFrame& call) {
   const uint64_t at = call.arguments[output.at], length_at = call.arguments[output.by];
   const uint64_t allowed = call.before.Word(length_at, 4);

@@ -1,4 +1,4 @@
-// The ways in which a system call's arguments tell where it stores and how much.
+// The ways in which a system call's arguments determine where it stores, and how much.
 
 #ifndef HINDSIGHT_RECORDER_SYSCALLS_OUTPUT_SHAPES_H_
 #define HINDSIGHT_RECORDER_SYSCALLS_OUTPUT_SHAPES_H_
@@ -44,7 +44,7 @@ struct Output {
   uint32_t unit = 1;
 };
 
-// Adds what `output` of `call` may be.
+// Adds the range of `output` of `call`.
 void AddOutput(const Output& output, const CallFrame& call, SyscallOutputs* out);
 
 // Adds the `bytes` at `address` that the call may store at most: as written, or perhaps so if it

@@ -20,15 +20,15 @@
 namespace hindsight {
 namespace {
 
-// They act on the file of their first argument.
+// Their first argument is a descriptor.
 constexpr int64_t kOnFile[] = {
     SYS_read,     SYS_pread64,   SYS_write,    SYS_pwrite64, SYS_writev,     SYS_pwritev,
     SYS_pwritev2, SYS_ioctl,     SYS_recvfrom, SYS_sendto,   SYS_getdents64, SYS_lseek,
     SYS_fsync,    SYS_fdatasync, SYS_mmap,     SYS_sendfile,
 };
 
-// Of these no file's driver has a part in what is stored, or the file is one of kOnFile.
-constexpr int64_t kStoreAsTold[] = {
+// What these store does not depend on a driver, unless they are in kOnFile.
+constexpr int64_t kStoreOnlyListedOutputs[] = {
     SYS_read,
     SYS_pread64,
     SYS_write,
@@ -147,7 +147,7 @@ bool Contains(const Range& range, Value value) {
   return std::find(std::begin(range), std::end(range), value) != std::end(range);
 }
 
-// Terminals, and what is like /dev/null.
+// Terminals, and devices like /dev/null.
 bool IsOrdinaryDevice(dev_t device) {
   constexpr unsigned kMemoryDevices = 1, kTerminals = 4, kTerminalAliases = 5;
   constexpr unsigned kFirstPty = 136, kLastPty = 143;
@@ -160,7 +160,7 @@ bool IsOrdinaryDevice(dev_t device) {
 FileKind KindInProc(const std::string& path) {
   char target[PATH_MAX];
   const ssize_t length = readlink(path.c_str(), target, sizeof(target));
-  if (length <= 0) return FileKind::kMemory;  // not known: the worse
+  if (length <= 0) return FileKind::kMemory;  // not known: assume the worse
   const absl::string_view name(target, length);
   return absl::StartsWith(name.substr(name.rfind('/') + 1), "mem") ? FileKind::kMemory
                                                                    : FileKind::kOther;
@@ -168,15 +168,15 @@ FileKind KindInProc(const std::string& path) {
 
 }  // namespace
 
-bool StoresAsTold(int64_t number, const uint64_t* arguments) {
+bool StoresOnlyListedOutputs(int64_t number, const uint64_t* arguments) {
   if (number == SYS_ioctl) return Contains(kFileRequests, arguments[1]);
-  // A file that is truncated takes along what is mapped of it.
+  // Truncating a file takes away what is mapped of it.
   if (number == SYS_open && (arguments[1] & O_TRUNC) != 0) return false;
   if (number == SYS_openat && (arguments[2] & O_TRUNC) != 0) return false;
-  return Contains(kStoreAsTold, number);
+  return Contains(kStoreOnlyListedOutputs, number);
 }
 
-std::optional<int> ActsOn(int64_t number, const uint64_t* arguments) {
+std::optional<int> FileOfCall(int64_t number, const uint64_t* arguments) {
   constexpr uint64_t kNoFile = ~uint64_t{0};
   uint64_t file = kNoFile;
   if (number == SYS_mmap) {
@@ -190,9 +190,9 @@ std::optional<int> ActsOn(int64_t number, const uint64_t* arguments) {
   return descriptor < 0 ? std::nullopt : std::optional<int>(descriptor);
 }
 
-bool LetsOthersStore(int64_t number, const uint64_t* arguments) {
+bool AllowsLaterStores(int64_t number, const uint64_t* arguments) {
   if (number == SYS_userfaultfd) return true;
-  // Packets go to where the program has put its buffers.
+  // Packets are stored in buffers of the program.
   return number == SYS_setsockopt && static_cast<int>(arguments[1]) == kSolXdp;
 }
 

@@ -1,9 +1,8 @@
-// When the table of what system calls store (syscall_outputs.h) is relied upon for pages in use,
-// and not only for those that are not in use.
+// When the outputs of a system call are trusted: of the pages in use, only those are compared that
+// the call may have stored to according to the table (syscall_outputs.h).
 //
-// A store that the table does not tell of is seen late then, and the program goes on with old
-// bytes until it is. So this is answered with yes for common calls only, on files that no driver
-// serves.
+// A store that is missing in the table is then seen late, and the program goes on with old bytes
+// until it is. So only common calls are trusted, on files that have no driver of their own.
 //
 // Stateless; any thread.
 
@@ -18,24 +17,23 @@ namespace hindsight {
 
 // Whether call `number` with its six `arguments` stores nowhere but where the table says, provided
 // that the file it acts on is an ordinary one.
-bool StoresAsTold(int64_t number, const uint64_t* arguments);
+bool StoresOnlyListedOutputs(int64_t number, const uint64_t* arguments);
 
-// The descriptor that the call reads, writes or controls, where it matters of what kind that is.
-std::optional<int> ActsOn(int64_t number, const uint64_t* arguments);
+// The descriptor that the call reads, writes or controls, where its kind matters.
+std::optional<int> FileOfCall(int64_t number, const uint64_t* arguments);
 
-// Whether the call, which has succeeded, may have bytes stored in the process's private memory at a
-// later time, by others than its own threads. (For what the recorder follows see
-// StartsAsynchronousWrites.)
-bool LetsOthersStore(int64_t number, const uint64_t* arguments);
+// Whether after the call, which has succeeded, others than the process's threads may store to its
+// private memory at any time. (Those whose stores the recorder follows: StartsAsynchronousWrites.)
+bool AllowsLaterStores(int64_t number, const uint64_t* arguments);
 
 enum class FileKind : uint8_t {
   // A file of a file system, a directory, pipe, socket, terminal, or one like /dev/null.
   kOrdinary,
-  // What is read or written through it is a process's memory (/proc/PID/mem).
+  // A process's memory (/proc/PID/mem).
   kMemory,
-  // A device with a driver of its own, which may store to memory that it was told of later on.
+  // A device with a driver of its own, which may later store to memory that it was given.
   kDevice,
-  // A file of /proc, none of the file system: anything.
+  // A file of /proc, or of no file system: anything.
   kOther,
 };
 

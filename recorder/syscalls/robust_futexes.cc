@@ -29,7 +29,7 @@ std::vector<MemoryRange> FutexesInList(uint64_t head, const ReadMemory& read) {
     add(at);
     entry = ReadWord(read, at, 8);
   }
-  // One that it was about to take, or to give up.
+  // One that it was about to acquire, or to release.
   const uint64_t pending = field(offsetof(robust_list_head, list_op_pending)).value_or(0);
   if (pending != 0) add(pending & ~kPriorityBit);
   return words;

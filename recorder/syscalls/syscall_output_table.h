@@ -1,4 +1,4 @@
-// The table of what system calls store: one entry for each call whose arguments tell it.
+// The table of what system calls store: one entry for each call whose arguments determine it.
 
 #ifndef HINDSIGHT_RECORDER_SYSCALLS_SYSCALL_OUTPUT_TABLE_H_
 #define HINDSIGHT_RECORDER_SYSCALLS_SYSCALL_OUTPUT_TABLE_H_

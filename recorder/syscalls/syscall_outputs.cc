@@ -24,8 +24,8 @@ namespace {
 constexpr uint64_t kPrGetAuxv = 0x41555856;
 constexpr int kMadvDontneedLocked = 24;
 constexpr int kMadvGuardInstall = 102;
-// The heap and System V segments: how far they reached is not told, and a longer range costs
-// nothing, for only pages that somebody knows are looked at in it.
+// The heap and System V segments: how far they reached is not known, and a longer range costs
+// nothing: only pages in it that a thread knows are compared.
 constexpr uint64_t kFar = uint64_t{1} << 36;
 
 void FcntlOutputs(const CallFrame& call, SyscallOutputs* out) {
@@ -156,8 +156,8 @@ bool GetsockoptOutputs(const CallFrame& call, SyscallOutputs* out) {
   return filter || sources || zerocopy;
 }
 
-// A process made with the caller's memory, and not as its thread, may write to it. If the caller
-// sleeps until that has executed a program (vfork), only meanwhile.
+// A process made with the caller's memory, and not as its thread, may write to it; if the caller
+// sleeps until that has executed a program (vfork), only until then.
 void NewTaskOutputs(uint64_t flags, SyscallOutputs* out) {
   if ((flags & CLONE_VM) == 0 || (flags & CLONE_THREAD) != 0) return;
   out->known = false;
@@ -239,7 +239,7 @@ void MapOutputs(const CallFrame& call, SyscallOutputs* out) {
   }
 }
 
-// The calls whose outputs depend on more than the shapes of the table tell. False: it is another.
+// The calls whose outputs depend on more than the shapes of the table. False: it is another.
 bool SpecialOutputs(const CallFrame& call, SyscallOutputs* out) {
   switch (call.number) {
     case SYS_ioctl:
@@ -297,7 +297,7 @@ bool SpecialOutputs(const CallFrame& call, SyscallOutputs* out) {
   }
 }
 
-// Errors that come after part was stored: what came next could not be, or was found to be wrong.
+// Errors that may come after a part was stored: the next part could not be, or was invalid.
 bool FailsLate(int64_t result) { return result == -EFAULT || result == -EIO || result == -EBADMSG; }
 
 void TakeAsWritten(SyscallOutputs* out) {
@@ -316,7 +316,7 @@ void TakeAsWritten(SyscallOutputs* out) {
 }  // namespace
 
 void SyscallOutputs::Add(const SyscallOutputs& other) {
-  // Of a thread that gets no turn for long, ranges would pile up.
+  // They would pile up for a thread that gets no turn for long.
   constexpr size_t kMaxRanges = 256;
   known = known && other.known;
   writes_files = writes_files || other.writes_files;

@@ -1,9 +1,9 @@
 // What a system call may have done to the memory of the process that made it.
 //
-// It says which pages that a thread does *not* use at the time may have changed: their contents are
-// imported at the call's return, and all others are known to be what they were. A call that the
-// table does not know may have written anywhere. Pages in use are compared whatever it says, but
-// after some common calls (output_trust.h): those must be right to the byte, or the program goes on
+// It says which pages that are *not* in use may have changed: their contents are imported when the
+// call returns, and all others have not changed. A call that is not in the table may have written
+// anywhere. Pages in use are compared in any case, except after common calls whose outputs are
+// trusted (output_trust.h): the table must be right to the byte for these, or the program goes on
 // with old memory.
 //
 // A range may be larger than what was written, never smaller. What the caller's memory says about
@@ -35,15 +35,15 @@ struct SyscallOutputs {
   bool known = true;
   // Bytes of files may have changed, and with them what mappings show of files.
   bool writes_files = false;
-  // From now on another process, which is no thread of this one, has its memory as well.
+  // From now on another process (not a thread of this one) shares its memory.
   bool shares_memory = false;
   std::vector<MemoryRange> written;
-  // Buffers of a call that failed: it may have stored there before it did, but hardly has.
+  // Buffers of a call that failed: it may have stored there before, which is unlikely.
   std::vector<MemoryRange> perhaps_written;
   // What follows in buffers that were not filled, in the order in which they are. The kernel counts
   // whole pieces: of the piece that ends in memory that cannot be written the rest was stored.
   std::vector<MemoryRange> unfilled;
-  // Is other memory from now on, or none.
+  // Mapped anew, or unmapped.
   std::vector<MemoryRange> remapped;
   // The kernel may replace it by zeros at any time from now on.
   std::vector<MemoryRange> discarded;

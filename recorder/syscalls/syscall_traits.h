@@ -14,7 +14,7 @@ namespace hindsight {
 // tracer.
 bool MakesUntracedTask(int64_t number, uint64_t flags);
 
-// May change what /proc/PID/maps says.
+// May change /proc/PID/maps.
 bool MayChangeMap(int64_t number);
 // Where such a call has changed the map, if that is known.
 std::optional<MemoryRange> ChangedMapRange(int64_t number, const uint64_t arguments[6],
@@ -25,11 +25,11 @@ bool MayChangeSignalMask(int64_t number);
 // drivers, perf_event_open or packet sockets write to is mapped shared.)
 bool StartsAsynchronousWrites(int64_t number);
 
-// Has the kernel send a signal once the process, or a thread, has used so much processor time.
+// Makes the kernel send a signal after some processor time of the process or of a thread.
 bool LimitsProcessorTime(int64_t number, const uint64_t* arguments);
 
-// Whom a successful call makes the caller the ptracer of, or have as ptracer. A task has one tracer
-// only: the recorder must have let go of it before.
+// Which task is traced (ptrace) after a successful call. A task has one tracer only: the recorder
+// must have detached from it before.
 struct TraceCall {
   enum class Kind : uint8_t {
     kNone,
@@ -41,12 +41,12 @@ struct TraceCall {
 };
 TraceCall TracesOthers(int64_t number, const uint64_t* arguments);
 
-// The call forbids system calls to the caller, if it succeeds: the functions of the vdso must not
-// be patched to make any (vdso.h) from before it on.
+// The call, if it succeeds, restricts the system calls of the caller: before it the functions of
+// the vdso must stop making any (vdso.h).
 bool RestrictsSystemCalls(int64_t number, const uint64_t* arguments);
 
-// Why a process that has made this call with success cannot be recorded beyond it, as "uses ...";
-// nullptr if it can.
+// Why a process cannot be recorded after it has successfully made this call, as "uses ..."; nullptr
+// if it can.
 const char* ReasonNotToRecord(int64_t number, const uint64_t* arguments);
 
 // Whether this result, seen by a tracer, is the kernel's note to itself to restart the call or say

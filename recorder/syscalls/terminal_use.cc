@@ -19,7 +19,7 @@
 namespace hindsight {
 namespace {
 
-// A line that comes and goes between two others flickers.
+// A line that is shown briefly between two others flickers.
 constexpr std::chrono::seconds kQuiet(1);
 
 // Programs that wait for more descriptors than this count as waiting for the terminal's.
@@ -101,7 +101,7 @@ std::optional<uint8_t> LastByte(int64_t number, const uint64_t* arguments, uint6
 }
 
 // The descriptors that a poll or select waits to read from; nullopt if there are too many, or they
-// cannot be read. The call itself then fails or is strange.
+// cannot be read. The call itself then fails or is unusual.
 std::optional<std::vector<int>> PolledForInput(bool select, const uint64_t* arguments,
                                                const ReadMemory& read) {
   std::vector<int> polled;

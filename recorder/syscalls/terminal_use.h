@@ -7,7 +7,7 @@
 //   has begun to read from it, or to wait for input        may not, from then on
 //   has made a process that is not recorded                may not, from then on
 //
-// Which calls use the terminal is seen from their number and descriptors. What goes there another
+// The number and descriptors of a call show whether it uses the terminal. What goes there another
 // way (a master side of the same terminal, io_uring) counts as unrecorded.
 //
 // Copyable. One thread at a time.
@@ -29,10 +29,10 @@ class TerminalUse {
  public:
   using Clock = std::chrono::steady_clock;
 
-  // Of no terminal: nothing may be shown.
+  // Without a terminal: nothing may be shown.
   TerminalUse() = default;
-  // Of the terminal that `fd` is, if it is one, whose cursor is at the start of an empty line or is
-  // not. `fd` is used only here.
+  // `fd` is the terminal, if it is one; used only here. `at_line_start`: its cursor is at the start
+  // of an empty line.
   TerminalUse(int fd, bool at_line_start);
 
   bool watches() const { return terminal_.has_value(); }
@@ -44,7 +44,7 @@ class TerminalUse {
   void AfterCall(pid_t thread, int64_t number, const uint64_t* arguments, int64_t result,
                  const ReadMemory& read, Clock::time_point now);
   // A process that is not recorded uses the terminal from now on, or may.
-  void NoteUnwatched() { in_use_ = true; }
+  void NoteUnrecordedUser() { in_use_ = true; }
 
   bool MayShow(Clock::time_point now) const;
   bool at_line_start() const { return at_line_start_ && !in_use_; }

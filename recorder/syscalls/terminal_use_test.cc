@@ -156,7 +156,7 @@ TEST_F(TerminalUseTest, SelectForInputIsReading) {
 }
 
 TEST_F(TerminalUseTest, WhoIsNotWatchedMayWriteAtAnyTime) {
-  use_.NoteUnwatched();
+  use_.NoteUnrecordedUser();
   EXPECT_FALSE(use_.MayShow(start_));
   EXPECT_FALSE(use_.at_line_start());
 }

@@ -5,7 +5,6 @@
 
 namespace hindsight {
 
-inline constexpr int kGdbSignal0 = 0;     // "stopped", without a reason
 inline constexpr int kGdbSignalInt = 2;   // interrupted by the user
 inline constexpr int kGdbSignalTrap = 5;  // steps and breakpoints
 

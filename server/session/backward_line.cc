@@ -57,7 +57,7 @@ absl::StatusOr<RunStop> RunToEntry(Target* target, const RunRequest& step, const
   };
   add(line.start);
   for (const uint64_t entry : line.entries) add(entry);
-  return target->Resume(run);
+  return target->Resume(std::move(run));
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <memory>
 #include <utility>
 
 #include "base/status_macros.h"
@@ -124,8 +125,10 @@ bool BreakpointTable::AnyHolds(const std::vector<std::string>& conditions, Threa
 
 StopCondition BreakpointTable::Condition(std::vector<std::string> conditions) {
   if (conditions.empty()) return nullptr;
-  return [this, conditions = std::move(conditions)](int32_t thread) {
-    return AnyHolds(conditions, target_->ThreadOf(thread));
+  // Shared: each run copies the breakpoints.
+  auto shared = std::make_shared<const std::vector<std::string>>(std::move(conditions));
+  return [this, shared = std::move(shared)](int32_t thread) {
+    return AnyHolds(*shared, target_->ThreadOf(thread));
   };
 }
 

@@ -11,7 +11,7 @@
 namespace hindsight {
 namespace {
 
-// A client that says what it is told to, and remembers what it hears.
+// A client that sends what the test asks it to, and keeps what it receives.
 class FakeStream final : public rsp::ByteStream {
  public:
   absl::StatusOr<size_t> Read(absl::Span<char> out, bool) override {

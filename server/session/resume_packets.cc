@@ -182,12 +182,11 @@ void ForgetStaleBreakpoint(SessionState& state) {
   state.repeated_stop.times = 0;
 }
 
-void NoteBreakpoint(SessionState& state, const RunStop& event, const RunRequest& request) {
+void NoteBreakpoint(SessionState& state, const RunStop& event, bool continued) {
   uint64_t pc = 0;
   const absl::StatusOr<std::string> bytes =
       state.target->ReadRegister(state.target->ThreadOf(event.thread), kRegisterRip);
   if (bytes.ok()) std::memcpy(&pc, bytes->data(), std::min(bytes->size(), sizeof(pc)));
-  const bool continued = request.direction == Direction::kForward && !request.step;
   if (!continued || event.kind != StopKind::kBreakpoint) {
     state.repeated_stop.times = 0;
   } else if (state.repeated_stop.times == 0 || state.repeated_stop.address != pc) {
@@ -198,12 +197,11 @@ void NoteBreakpoint(SessionState& state, const RunStop& event, const RunRequest&
   }
 }
 
-absl::StatusOr<RunStop> Resume(SessionState& state, const RunRequest& request,
-                               ThreadRef stepped_in_copy) {
+absl::StatusOr<RunStop> Resume(SessionState& state, RunRequest request, ThreadRef stepped_in_copy) {
   if (state.target->InDiversion()) {
     const bool aside = request.step && request.thread != state.diversion.threads.back().thread.tid;
     state.diversion.stepped_off = aside ? state.target->ThreadOf(request.thread) : stepped_in_copy;
-    return state.target->Resume(request);
+    return state.target->Resume(std::move(request));
   }
   if (request.step && request.direction == Direction::kBackward && !state.backward_lines.empty()) {
     return StepBackward(state.target, request, state.backward_lines);
@@ -214,21 +212,21 @@ absl::StatusOr<RunStop> Resume(SessionState& state, const RunRequest& request,
     RunRequest step_off = request;
     step_off.step = true;
     step_off.thread = stepped_in_copy.tid;
-    ASSIGN_OR_RETURN(RunStop event, state.target->Resume(step_off));
+    ASSIGN_OR_RETURN(RunStop event, state.target->Resume(std::move(step_off)));
     if (event.kind != StopKind::kStep) return event;
   }
-  return state.target->Resume(request);
+  return state.target->Resume(std::move(request));
 }
 
 // An interrupt that came before the run stops it where it begins: gdb may be stepping through a
 // line, one short run for each instruction.
-absl::StatusOr<RunStop> ResumeUnlessInterrupted(SessionState& state, const RunRequest& request,
+absl::StatusOr<RunStop> ResumeUnlessInterrupted(SessionState& state, RunRequest request,
                                                 ThreadRef stepped_in_copy) {
   const InterruptWatch::Armed armed(state.watch);
   if (state.interrupt->load()) {
     return RunStop{.kind = StopKind::kInterrupted, .thread = request.thread};
   }
-  return Resume(state, request, stepped_in_copy);
+  return Resume(state, std::move(request), stepped_in_copy);
 }
 
 Reply Run(SessionState& state, Direction direction, const Resumption& resumption) {
@@ -247,14 +245,15 @@ Reply Run(SessionState& state, Direction direction, const Resumption& resumption
     return RefuseToReverse(state);
   }
   if (state.forks.vfork_parent.tid > 0) return VforkDone(state);
-  if (direction == Direction::kForward && !resumption.step) ForgetStaleBreakpoint(state);
-  const RunRequest request = MakeRequest(state, direction, resumption);
-  absl::StatusOr<RunStop> event = ResumeUnlessInterrupted(state, request, stepped_in_copy);
+  const bool continues = direction == Direction::kForward && !resumption.step;
+  if (continues) ForgetStaleBreakpoint(state);
+  absl::StatusOr<RunStop> event =
+      ResumeUnlessInterrupted(state, MakeRequest(state, direction, resumption), stepped_in_copy);
   const std::string text = state.target->TakeConsoleText();
   if (!text.empty()) state.Print(text);
   if (!event.ok()) return StopAfterError(state, event.status());
   if (event->kind == StopKind::kInterrupted) state.watch->Acted();
-  NoteBreakpoint(state, *event, request);
+  NoteBreakpoint(state, *event, continues);
   // The client assumes that its breakpoints vanished with the program they were set in.
   if (event->kind == StopKind::kExec) state.breakpoints.RemoveAll();
   state.forks.reported_child = event->child;

@@ -1,4 +1,4 @@
-// Running both ways: what stops, where, and what the client is told.
+// Running both ways: what stops, where, and what is reported to the client.
 
 #include <gtest/gtest.h>
 
@@ -78,13 +78,13 @@ TEST_F(ResumeTest, BreakpointsStopBothWays) {
   Ask("Z0,401006,1");
   EXPECT_EQ(Stop("c"), "T05swbreak:;");
   EXPECT_EQ(target_.position(), 2u);
-  // Forward stops where it stands: stepping off is the client's business.
+  // Forward stops at once: stepping off is the client's business.
   EXPECT_EQ(Stop("c"), "T05swbreak:;");
   EXPECT_EQ(target_.position(), 2u);
   EXPECT_EQ(Stop("s"), "T05");
   EXPECT_EQ(Stop("c"), "T05swbreak:;");
   EXPECT_EQ(target_.position(), 6u);
-  // Backward begins behind it.
+  // Backward begins after it.
   EXPECT_EQ(Stop("bc"), "T05swbreak:;");
   EXPECT_EQ(target_.position(), 2u);
   Ask("z0,401006,1");

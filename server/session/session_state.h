@@ -117,7 +117,7 @@ struct ReplyControl {
   std::optional<SessionEnd> end;    // it is the last one of all
 };
 
-// Plain data, one member a concern.
+// Plain data, a member for each concern of the handlers.
 struct SessionState {
   // All borrowed.
   Target* target;

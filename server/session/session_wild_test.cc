@@ -90,7 +90,7 @@ TEST(SessionWildTest, MutatedPacketsAreAnswered) {
   FakeTarget target(kProgram);
   target.files["/f"] = "contents";
   SessionClient client(&target);
-  // Nothing a packet can break may hide behind a diversion for the rest of the test.
+  // Nothing a packet can break may be hidden by a diversion for the rest of the test.
   for (int i = 0; i < 20'000; ++i) {
     std::string packet = Mutate(std::string(kPackets[random() % std::size(kPackets)]), random);
     // Those two end the session, as they should; '#' and '$' cannot be in a packet.

@@ -18,7 +18,7 @@ std::string StopReply(SessionState& state, const RunStop& event);
 std::string StopReply(SessionState& state, const RunStop& event, absl::string_view reason);
 
 // The same for `?`: without reasons that mean "just now", which a client that has only connected
-// would take for news ("No more reverse-execution history.").
+// would take for new ("No more reverse-execution history.").
 std::string StatusReply(SessionState& state);
 
 }  // namespace hindsight

@@ -112,6 +112,23 @@ TEST_F(DivertedProcessTest, ResumedItHasItsMemoryAndTheRecordedRegisters) {
   EXPECT_EQ(Rax(kMain), kMain);
 }
 
+TEST_F(DivertedProcessTest, AbandonEndsTheActiveCopyOnly) {
+  ASSERT_TRUE(process_.Begin(kMain).ok());
+  process_.Abandon();
+  EXPECT_FALSE(process_.exists());
+
+  ASSERT_TRUE(process_.Begin(kMain).ok());
+  Write(kUnused, 2);
+  process_.Suspend();
+  ASSERT_TRUE(process_.Begin(kMain).ok());
+  Write(kUnused, 3);
+  process_.Abandon();
+  EXPECT_FALSE(process_.active());
+  EXPECT_EQ(Read(kUnused), 2) << "of the copy set aside";
+  EXPECT_TRUE(process_.Resume());
+  EXPECT_EQ(Read(kUnused), 2);
+}
+
 TEST_F(DivertedProcessTest, EndThrowsAwayBothKinds) {
   ASSERT_TRUE(process_.Begin(kMain).ok());
   process_.End();

@@ -313,7 +313,7 @@ RunStop FakeTarget::RunDiversion(const RunRequest& request) {
   return {.kind = StopKind::kStep, .thread = Tid(thread)};
 }
 
-absl::StatusOr<RunStop> FakeTarget::Resume(const RunRequest& request) {
+absl::StatusOr<RunStop> FakeTarget::Resume(RunRequest request) {
   if (!resume_error.ok()) return resume_error;
   if (endless && !request.step) {
     while (!request.interrupt->load()) std::this_thread::yield();

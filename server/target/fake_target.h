@@ -44,7 +44,6 @@ class FakeTarget final : public Target {
       : FakeTarget(code, FakeOptions{.rbx = rbx}) {}
 
   size_t position() const { return position_; }
-  size_t last_position() const { return transitions_.size(); }
   uint64_t pc(size_t thread = 0) { return Present().threads[thread].registers.rip; }
 
   // Knobs of the fake.
@@ -71,7 +70,7 @@ class FakeTarget final : public Target {
   absl::StatusOr<std::string> ReadLink(const std::string& path) override;
   absl::StatusOr<std::string> FileContents(const std::string& path) override;
   absl::StatusOr<uint64_t> TlsAddress(ThreadRef, uint64_t offset, uint64_t link_map) override;
-  absl::StatusOr<RunStop> Resume(const RunRequest& request) override;
+  absl::StatusOr<RunStop> Resume(RunRequest request) override;
   RunStop LastStop() override { return last_stop_; }
   bool InDiversion() override { return diversion_ != nullptr; }
   absl::Status WriteRegister(ThreadRef, int number, absl::Span<const uint8_t> bytes) override;

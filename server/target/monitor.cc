@@ -144,7 +144,7 @@ absl::StatusOr<std::string> Monitor::Back(const Question& question) {
   Visit(question.selected);
   const std::optional<Place> place = places_.Back();
   absl::StatusOr<std::string> where = Return(place, question);
-  if (!where.ok() && place.has_value()) places_.Forward();  // interrupted: it stands where it was
+  if (!where.ok() && place.has_value()) places_.Forward();  // interrupted: it is where it was
   return where;
 }
 
@@ -233,7 +233,7 @@ absl::StatusOr<std::string> Monitor::Info(const Question&) {
 absl::StatusOr<std::string> Monitor::Maps(const Question&) { return MapsText(view_->Regions()); }
 
 absl::StatusOr<std::string> Monitor::Statistics(const Question&) {
-  Timeline::Statistics statistics = timeline_->statistics();
+  TimelineStatistics statistics = timeline_->statistics();
   return absl::StrFormat("%d checkpoints (%.1f MB), %.1f M instructions replayed\n",
                          statistics.checkpoints, statistics.checkpoint_bytes / 1e6,
                          statistics.states_replayed / 1e6);

@@ -153,10 +153,10 @@ absl::StatusOr<uint64_t> ReplayTarget::TlsAddress(ThreadRef thread, uint64_t off
                           });
 }
 
-absl::StatusOr<RunStop> ReplayTarget::Report(RunStop stop, const RunRequest& asked) {
+absl::StatusOr<RunStop> ReplayTarget::Report(RunStop stop, bool of_threads) {
   // Where a thread runs alone its ends are those of the run.
-  if (!asked.stop_for_threads && stop.kind == StopKind::kThreadExit) stop.kind = StopKind::kEnd;
-  if (!asked.stop_for_threads && stop.kind == StopKind::kThreadStart) stop.kind = StopKind::kBegin;
+  if (!of_threads && stop.kind == StopKind::kThreadExit) stop.kind = StopKind::kEnd;
+  if (!of_threads && stop.kind == StopKind::kThreadStart) stop.kind = StopKind::kBegin;
   notes_.Add(stop, last_stop_);
   Moved(stop);
   return stop;
@@ -180,22 +180,22 @@ absl::StatusOr<RunStop> ReplayTarget::ResumeDiverted(const RunRequest& request) 
   return diverted_.Run(request, notes_.text());
 }
 
-absl::StatusOr<RunStop> ReplayTarget::Resume(const RunRequest& request) {
+absl::StatusOr<RunStop> ReplayTarget::Resume(RunRequest request) {
   if (diverted_.active()) return ResumeDiverted(request);
   diverted_.End();
-  RunRequest run = request;
-  if (run.thread <= 0) run.thread = current_;
-  run.stop_for_threads |= run.only_thread;
-  if (std::optional<RunStop> end = AtEndOfThread(run)) return Report(*end, request);
+  const bool of_threads = request.stop_for_threads;
+  if (request.thread <= 0) request.thread = current_;
+  request.stop_for_threads |= request.only_thread;
+  if (std::optional<RunStop> end = AtEndOfThread(request)) return Report(*end, of_threads);
   registers_.clear();
   running_ = true;
-  absl::StatusOr<RunStop> stop = timeline_->Run(run);
+  absl::StatusOr<RunStop> stop = timeline_->Run(request);
   running_ = false;
   if (!stop.ok()) {
     Moved({.thread = current_});
     return std::move(stop).status();
   }
-  return Report(*std::move(stop), request);
+  return Report(*std::move(stop), of_threads);
 }
 
 absl::Status ReplayTarget::WriteRegister(ThreadRef thread, int number,

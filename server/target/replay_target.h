@@ -1,5 +1,6 @@
 // A recorded process as a debug session sees it: what Timeline, TimelineView, DivertedProcess and
-// Monitor answer, in the terms of the Target interface (most of its methods are that interface).
+// Monitor answer, in the terms of the Target interface. Its many methods are that interface's, and
+// mostly pass a question on.
 //
 // Borrows the trace, which must outlive it. Not copyable, not movable. One thread at a time.
 
@@ -52,7 +53,7 @@ class ReplayTarget final : public Target {
   absl::StatusOr<uint64_t> TlsAddress(ThreadRef thread, uint64_t offset,
                                       uint64_t link_map) override;
 
-  absl::StatusOr<RunStop> Resume(const RunRequest& request) override;
+  absl::StatusOr<RunStop> Resume(RunRequest request) override;
   RunStop LastStop() override { return last_stop_; }
 
   bool InDiversion() override { return diverted_.active(); }
@@ -83,10 +84,11 @@ class ReplayTarget final : public Target {
   bool ReadAll(ThreadRef thread, uint64_t address, absl::Span<uint8_t> out);
 
   absl::StatusOr<RunStop> ResumeDiverted(const RunRequest& request);
-  absl::StatusOr<RunStop> Report(RunStop stop, const RunRequest& asked);
+  // `of_threads`: the starts and ends of threads were asked for.
+  absl::StatusOr<RunStop> Report(RunStop stop, bool of_threads);
   // The answer to a step of a thread that has none to make: nothing moves then.
   std::optional<RunStop> AtEndOfThread(const RunRequest& request) const;
-  // The timeline stands elsewhere than before.
+  // The position has changed.
   void Moved(RunStop stop);
 
   const TraceReader* trace_;

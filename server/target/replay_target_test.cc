@@ -143,7 +143,7 @@ TEST_F(ReplayTargetTest, WritingWhatIsThereBeginsNoDiversion) {
   EXPECT_TRUE(SetWord(ToyRecording::kCode, Word(ToyRecording::kCode)).ok());
   EXPECT_FALSE(target_->InDiversion());
   EXPECT_EQ(SetWord(0x10, 1).code(), absl::StatusCode::kNotFound);
-  EXPECT_FALSE(target_->InDiversion()) << "a write refused leaves none behind";
+  EXPECT_FALSE(target_->InDiversion()) << "a refused write leaves none";
 }
 
 TEST_F(ReplayTargetTest, CopySetAsideIsTakenUpAgain) {

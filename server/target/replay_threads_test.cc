@@ -212,7 +212,7 @@ TEST_F(ReplayThreadsTest, FunctionsRunInOneCopyForAllThreads) {
   };
   ASSERT_TRUE(write(kMain, 111).ok());
   EXPECT_EQ(Register(kMain, kRegisterRax), 111);
-  EXPECT_EQ(Register(kSecond, kRegisterRax), of_second) << "the others stand still";
+  EXPECT_EQ(Register(kSecond, kRegisterRax), of_second) << "the others do not move";
   ASSERT_TRUE(write(kSecond, 222).ok());
   EXPECT_EQ(Register(kMain, kRegisterRax), 111);
   EXPECT_EQ(Register(kSecond, kRegisterRax), 222);

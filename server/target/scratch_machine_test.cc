@@ -36,6 +36,14 @@ class ScratchMachineTest : public ::testing::Test {
                                        source);
   }
 
+  static RegisterFile AtCode() {
+    RegisterFile registers;
+    registers.rip = kCode;
+    registers.rflags = 0x202;
+    registers.mxcsr = 0x1f80;
+    registers.fcw = 0x37f;
+    return registers;
+  }
   int Read(uint64_t address) {
     uint8_t byte = 0;
     return machine_->ReadMemory(address, absl::MakeSpan(&byte, 1)) == 1 ? byte : -1;
@@ -70,12 +78,7 @@ TEST_F(ScratchMachineTest, WritesAreWholeOrRefused) {
 }
 
 TEST_F(ScratchMachineTest, RollBackRestoresTheProcessor) {
-  RegisterFile registers;
-  registers.rip = kCode;
-  registers.rflags = 0x202;
-  registers.mxcsr = 0x1f80;
-  registers.fcw = 0x37f;
-  machine_->cpu().SetRegisters(registers);
+  machine_->cpu().SetRegisters(AtCode());
   machine_->Checkpoint();
   machine_->cpu().Step();
   machine_->cpu().Step();
@@ -83,6 +86,46 @@ TEST_F(ScratchMachineTest, RollBackRestoresTheProcessor) {
   machine_->RollBack();
   EXPECT_EQ(machine_->cpu().registers().gpr[kRax], 0);
   EXPECT_EQ(machine_->cpu().pc(), kCode);
+}
+
+TEST_F(ScratchMachineTest, RollBackRestoresMemory) {
+  const uint8_t stores[] = {0x88, 0x03, 0x88, 0x02};  // mov [rbx],al; mov [rdx],al
+  ASSERT_TRUE(machine_->WriteMemory(kCode, stores).ok());
+  ASSERT_TRUE(Write(kHeap, 5).ok());
+  RegisterFile registers = AtCode();
+  registers.gpr[kRax] = 7;
+  registers.gpr[kRbx] = kHeap;
+  registers.gpr[kRdx] = kEmpty;
+  machine_->cpu().SetRegisters(registers);
+  machine_->Checkpoint();
+  // Twice: what is written after a rollback is rolled back, too.
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_EQ(machine_->cpu().Step().stop, Stop::kLimit);
+    EXPECT_EQ(machine_->cpu().Step().stop, Stop::kLimit);
+    EXPECT_EQ(Read(kHeap), 7);
+    EXPECT_EQ(Read(kEmpty), 7);
+    machine_->RollBack();
+    EXPECT_EQ(Read(kHeap), 5);
+    EXPECT_EQ(Read(kHeap + 1), 1);
+    EXPECT_EQ(Read(kEmpty), 0);
+    EXPECT_EQ(machine_->cpu().pc(), kCode);
+  }
+}
+
+TEST_F(ScratchMachineTest, ALaterCheckpointKeepsWhatWasWrittenBefore) {
+  const uint8_t stores[] = {0x88, 0x03, 0x88, 0x23};  // mov [rbx],al; mov [rbx],ah
+  ASSERT_TRUE(machine_->WriteMemory(kCode, stores).ok());
+  RegisterFile registers = AtCode();
+  registers.gpr[kRax] = 0x0907;
+  registers.gpr[kRbx] = kHeap;
+  machine_->cpu().SetRegisters(registers);
+  machine_->Checkpoint();
+  machine_->cpu().Step();
+  machine_->Checkpoint();
+  machine_->cpu().Step();
+  EXPECT_EQ(Read(kHeap), 9);
+  machine_->RollBack();
+  EXPECT_EQ(Read(kHeap), 7);
 }
 
 TEST_F(ScratchMachineTest, TheHeapGrowsWhereThereIsRoom) {

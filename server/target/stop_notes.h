@@ -18,7 +18,7 @@ class StopNotes {
  public:
   StopNotes(const TraceReader* trace, Timeline* timeline) : trace_(trace), timeline_(timeline) {}
 
-  // The timeline stands at `event`, `previous` was the stop reported before.
+  // The timeline is at `event`; `previous` was the stop reported before.
   void Add(const RunStop& event, const RunStop& previous);
 
   // All text since it was last taken. Others may append theirs.

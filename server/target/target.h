@@ -77,7 +77,7 @@ class Target {
   // Running. Returns when something stopped it; also at the ends, never blocks there. Without a
   // thread in the request, steps are those of current_thread(). With only_thread, the run ends at
   // the thread's own ends (kBegin, kEnd).
-  virtual absl::StatusOr<RunStop> Resume(const RunRequest& request) = 0;
+  virtual absl::StatusOr<RunStop> Resume(RunRequest request) = 0;
   // The reason for the present position (for '?').
   virtual RunStop LastStop() = 0;
 

@@ -1,4 +1,4 @@
-// Where tests find what they use and leave what they make.
+// Where tests find their inputs and put their outputs.
 
 #ifndef HINDSIGHT_TESTS_HARNESS_FILES_H_
 #define HINDSIGHT_TESTS_HARNESS_FILES_H_

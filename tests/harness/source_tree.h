@@ -1,4 +1,4 @@
-// The sources of the project, for tests that check the rules of the house.
+// The sources of the project, for tests that check its style and structure.
 //
 // Read once; any thread.
 

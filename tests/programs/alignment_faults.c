@@ -24,7 +24,7 @@ static void on_fault(int number, siginfo_t* info, void* context) {
   user->uc_mcontext.gregs[REG_RDI] &= ~(greg_t)15;
 }
 
-// One instruction with a memory operand, its address in rdi; and the same behind the instruction
+// One instruction with a memory operand, its address in rdi; and the same after the instruction
 // that loads the address.
 #define INSTRUCTION(name, text)                                                            \
   static void name(char* at) {                                                             \

@@ -1,5 +1,5 @@
-// Runs until its standard input ends, with threads that compute, sleep and wait; says how far it
-// is in the file it is given. To be attached to.
+// Runs until its standard input ends, with threads that compute, sleep and wait; writes its
+// progress to the file it is given. To be attached to.
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <pthread.h>
@@ -32,7 +32,7 @@ static void* computes(void* argument) {
     atomic_fetch_add(&computed, 1);
     nanosleep(&moment, NULL);
   }
-  // Wrong if any instruction was lost, or executed twice, while somebody was attached.
+  // Wrong if any instruction was lost, or executed twice, while a recorder was attached.
   uint64_t expected = 1;
   for (uint64_t i = 0; i < computed; i++) expected = work_unit(expected);
   REQUIRE(value == expected);

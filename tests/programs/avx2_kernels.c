@@ -1,4 +1,4 @@
-// AVX, AVX2, FMA and F16C, whatever cpuid says: who runs it knows that the processor has them.
+// AVX, AVX2, FMA and F16C, whatever cpuid reports: to be run only where the processor has them.
 #include <immintrin.h>
 #include <stdint.h>
 #include <stdio.h>

@@ -1,4 +1,4 @@
-// AVX-512 (F, BW, DQ, VL), whatever cpuid says: who runs it knows that the processor has it.
+// AVX-512 (F, BW, DQ, VL), whatever cpuid reports: to be run only where the processor has it.
 #include <immintrin.h>
 #include <stdint.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
-// Changes its memory map in all the ways that programs do, from two threads, and prints what the
-// kernel lists of it from time to time.
+// Changes its memory map in all the ways that programs do, from two threads, and prints the
+// kernel's list of it from time to time.
 
 #define _GNU_SOURCE
 #include <fcntl.h>

@@ -1,4 +1,4 @@
-// Time through the vdso: what it says differs each run, what is printed does not.
+// Time through the vdso: it differs in each run, the output does not.
 #define _GNU_SOURCE
 #include <sched.h>
 #include <stdint.h>

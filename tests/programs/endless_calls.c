@@ -1,4 +1,4 @@
-// Makes system calls without end, and says so after each thousand. For recorders that are killed.
+// Makes system calls without end; prints a line after each thousand. For recorders that are killed.
 #include <stdio.h>
 #include <sys/syscall.h>
 #include <unistd.h>

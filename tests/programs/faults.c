@@ -96,7 +96,7 @@ int main(void) {
   if (file == NULL || ftruncate(fileno(file), 4096) != 0) return 1;
   sparse = mmap(NULL, 8192, PROT_READ, MAP_SHARED, fileno(file), 0);
   if (sigsetjmp(jump, 1) == 0) (void)*(volatile char*)(sparse + 4096);
-  report("behind the file", sparse + 4096);
+  report("beyond the file", sparse + 4096);
 
   // A REP that faults in its middle leaves its registers where it stopped.
   page[0] = 1;

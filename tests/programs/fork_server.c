@@ -69,7 +69,7 @@ static void pairs(void) {
 // Whichever worker is quickest accepts the connection.
 static void listening(void) {
   struct sockaddr_un address = {.sun_family = AF_UNIX};
-  // Abstract, and named after this process: nothing stays behind, nobody else has it.
+  // Abstract, and named after this process: nothing is left afterwards, no other has it.
   snprintf(address.sun_path + 1, sizeof(address.sun_path) - 1, "fork_server.%d", getpid());
   const socklen_t length =
       (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + strlen(address.sun_path + 1));

@@ -60,7 +60,7 @@ int main(void) {
 
   start(threads, waits_for_bit);
   for (int i = kWaiters - 1; i >= 0; i--) {
-    // Until it sleeps there is nobody to wake.
+    // Until it sleeps there is no thread to wake.
     while (futex(&word, FUTEX_WAKE_BITSET_PRIVATE, 9, NULL, NULL, 1u << i) == 0) sched_yield();
   }
   join(threads);

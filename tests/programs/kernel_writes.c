@@ -1,5 +1,5 @@
 // The kernel stores in memory that the program has not touched for long, in many ways; then the
-// program prints what is there. Between, in checked(), nobody has looked at it yet.
+// program prints what is there. Between, in checked(), the program has not read it yet.
 
 #define _GNU_SOURCE
 #include <dirent.h>

@@ -7,7 +7,7 @@
 
 enum { kSlots = 256, kProducers = 2, kConsumers = 2, kEach = 20000 };
 
-// After Dmitry Vyukov: `turn` tells which push or pop the slot waits for.
+// After Dmitry Vyukov: `turn` is the push or pop that the slot waits for.
 static struct {
   atomic_uint turn;
   uint32_t item;

@@ -59,7 +59,7 @@ static uint64_t complete(unsigned count) {
   uint64_t sum = 0;
   unsigned* head = word(completion_ring, params.cq_off.head);
   for (unsigned i = 0; i < count; i++) {
-    // Written by the kernel, without any call that says so.
+    // Written by the kernel, outside of any system call.
     while (atomic_load((atomic_uint*)word(completion_ring, params.cq_off.tail)) == *head) {
     }
     const struct io_uring_cqe* entry =

@@ -1,4 +1,4 @@
-// Threads and a process die holding robust mutexes; the next owner is told.
+// Threads and a process die holding robust mutexes; the next owner gets an error.
 #include <errno.h>
 #include <pthread.h>
 #include <stdio.h>

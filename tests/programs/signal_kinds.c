@@ -110,7 +110,7 @@ static void faults(void) {
   const int file = (int)syscall(SYS_memfd_create, "empty", 0);
   char* page = mmap(NULL, 4096, PROT_READ, MAP_SHARED, file, 0);
   if (sigsetjmp(jump, 1) == 0) (void)*(volatile char*)(page + 7);
-  report("behind the end of a file", (int)((char*)last.si_addr - page));
+  report("beyond the end of a file", (int)((char*)last.si_addr - page));
   volatile int zero = 0, one = 1;
   if (sigsetjmp(jump, 1) == 0) one = one / zero;
   report("division", 0);

@@ -33,7 +33,7 @@ int main(int argc, char** argv) {
   for (int made = 0; made < count; made += kAtOnce) {
     pthread_t threads[kAtOnce];
     for (int i = 0; i < kAtOnce; i++) {
-      const int last = i == kAtOnce - 1;  // which is the one that nobody joins
+      const int last = i == kAtOnce - 1;  // the one that is never joined
       REQUIRE(pthread_create(&threads[i], &attributes, last ? detached : joined,
                              (void*)(uintptr_t)(made + i)) == 0);
       if (last) made_detached++;

@@ -7,7 +7,7 @@
 
 static pthread_barrier_t step;
 
-// All threads of a round are alive and stand in wait().
+// All threads of a round are alive, in wait().
 void round_reached(int round) { printf("round %d\n", round); }
 
 static void wait_for_all(void) { pthread_barrier_wait(&step); }

@@ -1,4 +1,4 @@
-// Makes a child that no tracer is told of.
+// Makes a child that is not reported to a tracer.
 #define _GNU_SOURCE
 #include <sched.h>
 #include <signal.h>

@@ -61,7 +61,7 @@ bool ProcessPager::MayExecute(uint64_t address) {
 // What the thread has written.
 
 void ProcessPager::MarkDirty(KnownPage* page) {
-  written_.Add(page, cpu_->count(), witnesses_->HasSeveral(page->address));
+  written_.Add(page, cpu_->count(), witnesses_->HasSeveralWitnesses(page->address));
 }
 
 void ProcessPager::NoteSiblings() {
@@ -178,7 +178,7 @@ void ProcessPager::ResyncSeenTwice() {
 void ProcessPager::FollowOthers() {
   if (!witnesses_->enabled()) return;
   const std::vector<KnownPage*> changed = pages_.All([this](const KnownPage& page) {
-    return page.believed() && witnesses_->HasNews(page.address, this, witnessed_) &&
+    return page.believed() && witnesses_->HasNewerWitness(page.address, this, witnessed_) &&
            witnesses_->KnownLines(page.address, this, page.host) != ~uint64_t{0};
   });
   for (KnownPage* page : changed) importer_.Leave(page);

@@ -62,14 +62,14 @@ bool ThreadMemory::ResyncAfterCall(const CallInFlight& call, SyscallOutputs outp
 
 // Of the file that the call acts on, if it acts on one. Costs a system call.
 FileKind ThreadMemory::KindOfFileOf(const CallInFlight& call) const {
-  const std::optional<int> file = ActsOn(call.number(), call.arguments());
+  const std::optional<int> file = FileOfCall(call.number(), call.arguments());
   if (!file.has_value()) return FileKind::kOrdinary;
   return KindOfFile(tracee_->ProcPath(absl::StrCat("fd/", *file).c_str()));
 }
 
 bool ThreadMemory::NoteCall(const CallInFlight& call, const SyscallOutputs& outputs) {
   // By such a call memory is given to the kernel or a driver, to store to later.
-  if (!outputs.known || LetsOthersStore(call.number(), call.arguments())) {
+  if (!outputs.known || AllowsLaterStores(call.number(), call.arguments())) {
     others_->StopTrustingOutputs();
   }
   const bool may_write_memory = outputs.writes_files && !others_->UntrackedWrites();
@@ -78,7 +78,7 @@ bool ThreadMemory::NoteCall(const CallInFlight& call, const SyscallOutputs& outp
   if (kind == FileKind::kMemory && may_write_memory) others_->NoteUntrackedWrites();
   if (kind == FileKind::kDevice) others_->StopTrustingOutputs();
   return kind == FileKind::kOrdinary && others_->TrustsOutputs() &&
-         StoresAsTold(call.number(), call.arguments());
+         StoresOnlyListedOutputs(call.number(), call.arguments());
 }
 
 ProcessPager::Compare ThreadMemory::ComparedAfter(const CallInFlight& call,

@@ -1,4 +1,4 @@
-// The table is made at first use, by whoever comes first. Its address is stored before it is
+// The table is made at first use, by the first thread. Its address is stored before it is
 // filled, and the check before the lock lets others use it then.
 #include <pthread.h>
 #include <stdio.h>
