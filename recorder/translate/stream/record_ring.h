@@ -1,19 +1,18 @@
-/* What a translated thread tells the recorder: entries in a ring of shared memory, in the order in
- * which they happened to the thread. C, for the agent, which writes; the recorder reads.
- *
- *   0                    HS_RING_HEADER_BYTES              HS_RING_HEADER_BYTES + capacity
- *   | struct HsRing      | entries, each a multiple of 8   |
- *
- * Positions count bytes since the beginning and are never taken modulo; an entry lies at its
- * position modulo the capacity and does not reach over the end: HS_ENTRY_SKIP fills what is left
- * there. One writer, one reader, no lock: head and tail are stored with release and read with
- * acquire.
- *
- * Time. Entries of several threads are put in order by their time stamps (rdtsc), taken after what
- * they report. `writing` is 1 from before a time stamp is taken until its entry is in the ring: a
- * reader that finds the ring empty and `writing` 0, and then reads the clock, knows that whatever
- * comes has a later stamp.
- */
+// What a translated thread tells the recorder: entries in a ring of shared memory, in the order in
+// which they happened to the thread. C, for the agent, which writes; the recorder reads.
+//
+//   0                    HS_RING_HEADER_BYTES              HS_RING_HEADER_BYTES + capacity
+//   | struct HsRing      | entries, each a multiple of 8   |
+//
+// Positions count bytes since the beginning and are never taken modulo; an entry lies at its
+// position modulo the capacity and does not reach over the end: HS_ENTRY_SKIP fills what is left
+// there. One writer, one reader, no lock: head and tail are stored with release and read with
+// acquire.
+//
+// Time. Entries of several threads are put in order by their time stamps (rdtsc), taken after what
+// they report. `writing` is 1 from before a time stamp is taken until its entry is in the ring: a
+// reader that finds the ring empty and `writing` 0, and then reads the clock, knows that whatever
+// comes has a later stamp.
 
 #ifndef HINDSIGHT_RECORDER_TRANSLATE_STREAM_RECORD_RING_H_
 #define HINDSIGHT_RECORDER_TRANSLATE_STREAM_RECORD_RING_H_
@@ -22,12 +21,12 @@
 
 #define HS_RING_HEADER_BYTES 4096
 
-/* The registers of a state as isa/registers.h numbers their words. */
+// The registers of a state as isa/registers.h numbers their words.
 #define HS_WORD_RIP 16
 #define HS_WORD_RFLAGS 17
 #define HS_WORD_FS_BASE 18
 #define HS_WORD_GS_BASE 19
-#define HS_WORD_CS 20 /* then ss, ds, es, fs, gs */
+#define HS_WORD_CS 20  // then ss, ds, es, fs, gs
 #define HS_WORD_MXCSR 26
 #define HS_WORD_FCW 27
 #define HS_WORD_FSW 28
@@ -40,37 +39,37 @@
 #define HS_STATE_WORDS 81
 
 enum HsEntryKind {
-  HS_ENTRY_SKIP = 0,    /* nothing: the ring starts over */
-  HS_ENTRY_BEGIN,       /* HsState: the thread's recording begins in this state */
-  HS_ENTRY_PAGE,        /* HsPage: the page enters the view */
-  HS_ENTRY_LINES,       /* HsLines: lines of a page in the view have other contents */
-  HS_ENTRY_CALL,        /* HsCall: the transition at `count` is a system call */
-  HS_ENTRY_INSTRUCTION, /* HsPatch: ... an instruction that the agent has computed */
-  HS_ENTRY_CORRECTION,  /* HsPatch: ... no instruction; registers are what the processor has */
-  HS_ENTRY_SIGNAL,      /* HsSignal: ... the delivery of a signal */
-  HS_ENTRY_ORDER,       /* HsOrder: instructions that were orderable events */
-  HS_ENTRY_SEGMENT,     /* HsState: a segment ends in this state, the next one begins; the view is
-                           empty from here on */
-  HS_ENTRY_END,         /* HsState: the thread's recording ends in this state */
+  HS_ENTRY_SKIP = 0,     // nothing: the ring starts over
+  HS_ENTRY_BEGIN,        // HsState: the thread's recording begins in this state
+  HS_ENTRY_PAGE,         // HsPage: the page enters the view
+  HS_ENTRY_LINES,        // HsLines: lines of a page in the view have other contents
+  HS_ENTRY_CALL,         // HsCall: the transition at `count` is a system call
+  HS_ENTRY_INSTRUCTION,  // HsPatch: ... an instruction that the agent has computed
+  HS_ENTRY_CORRECTION,   // HsPatch: ... no instruction; registers are what the processor has
+  HS_ENTRY_SIGNAL,       // HsSignal: ... the delivery of a signal
+  HS_ENTRY_ORDER,        // HsOrder: instructions that were orderable events
+  HS_ENTRY_SEGMENT,      // HsState: a segment ends in this state, the next one begins; the view is
+                         // empty from here on
+  HS_ENTRY_END,          // HsState: the thread's recording ends in this state
 };
 
 struct HsRing {
-  uint64_t head; /* position after the last entry; written by the agent */
-  uint64_t tail; /* position of the first entry that is not done with; written by the recorder */
+  uint64_t head;  // position after the last entry; written by the agent
+  uint64_t tail;  // position of the first entry that is not done with; written by the recorder
   uint64_t capacity;
-  uint32_t writing;      /* see Time */
-  uint32_t in_call;      /* the thread is in the kernel, or has not begun */
-  uint32_t tail_waiters; /* futex word of the agent that waits for the tail: 1 while it does */
-  uint32_t ended;        /* the agent writes nothing more */
+  uint32_t writing;       // see Time
+  uint32_t in_call;       // the thread is in the kernel, or has not begun
+  uint32_t tail_waiters;  // futex word of the agent that waits for the tail: 1 while it does
+  uint32_t ended;         // the agent writes nothing more
 };
 
-/* Every entry begins with it. `size` is of all of it. */
+// Every entry begins with it. `size` is of all of it.
 struct HsEntry {
   uint32_t size;
   uint16_t kind;
   uint16_t flags;
-  uint64_t count; /* the state that it belongs to */
-  uint64_t time;  /* rdtsc; 0 where the order among threads does not matter */
+  uint64_t count;  // the state that it belongs to
+  uint64_t time;   // rdtsc; 0 where the order among threads does not matter
 };
 
 struct HsState {
@@ -86,12 +85,12 @@ struct HsPage {
 
 struct HsLines {
   struct HsEntry entry;
-  uint64_t address; /* of the page */
-  uint64_t mask;    /* bit i: line i follows in `bytes`, 64 bytes each */
+  uint64_t address;  // of the page
+  uint64_t mask;     // bit i: line i follows in `bytes`, 64 bytes each
   uint8_t bytes[];
 };
 
-/* Registers that get other values: words of the register file, ascending. */
+// Registers that get other values: words of the register file, ascending.
 struct HsChange {
   uint64_t word;
   uint64_t value;
@@ -99,7 +98,7 @@ struct HsChange {
 
 struct HsPatch {
   struct HsEntry entry;
-  uint64_t size; /* changes */
+  uint64_t size;  // changes
   struct HsChange changes[];
 };
 
@@ -107,7 +106,7 @@ struct HsCall {
   struct HsEntry entry;
   uint64_t number;
   uint64_t arguments[6];
-  uint64_t size; /* changes */
+  uint64_t size;  // changes
   struct HsChange changes[];
 };
 
@@ -115,11 +114,11 @@ struct HsSignal {
   struct HsEntry entry;
   uint64_t signal;
   uint8_t siginfo[128];
-  uint64_t size; /* changes */
+  uint64_t size;  // changes
   struct HsChange changes[];
 };
 
-/* Counts and times of orderable instructions; `entry.time` is that of the last one. */
+// Counts and times of orderable instructions; `entry.time` is that of the last one.
 struct HsOrder {
   struct HsEntry entry;
   uint64_t size;
@@ -133,15 +132,15 @@ static inline uint8_t* HsRingAt(struct HsRing* ring, uint64_t position) {
   return (uint8_t*)ring + HS_RING_HEADER_BYTES + position % ring->capacity;
 }
 
-/* Where the next entry of `size` bytes (a multiple of 8, at most an eighth of the capacity) is to
- * be written; 0 while there is no room. */
+// Where the next entry of `size` bytes (a multiple of 8, at most an eighth of the capacity) is to
+// be written; 0 while there is no room.
 static inline struct HsEntry* HsRingReserve(struct HsRing* ring, uint32_t size) {
   uint64_t head = ring->head;
   const uint64_t to_end = ring->capacity - head % ring->capacity;
   const uint64_t needed = to_end < size ? to_end + size : size;
   if (head + needed - __atomic_load_n(&ring->tail, __ATOMIC_ACQUIRE) > ring->capacity) return 0;
   if (to_end < size) {
-    /* Only its first 8 bytes are there for certain. */
+    // Only its first 8 bytes are there for certain.
     struct HsEntry* const skip = (struct HsEntry*)HsRingAt(ring, head);
     skip->size = (uint32_t)to_end;
     skip->kind = HS_ENTRY_SKIP;
@@ -155,8 +154,8 @@ static inline struct HsEntry* HsRingReserve(struct HsRing* ring, uint32_t size) 
   return entry;
 }
 
-/* The entry at the head is complete. Returns the position after it: done with once the tail is
- * there. */
+// The entry at the head is complete. Returns the position after it: done with once the tail is
+// there.
 static inline uint64_t HsRingCommit(struct HsRing* ring) {
   const struct HsEntry* const entry = (const struct HsEntry*)HsRingAt(ring, ring->head);
   const uint64_t head = ring->head + entry->size;
@@ -164,4 +163,4 @@ static inline uint64_t HsRingCommit(struct HsRing* ring) {
   return head;
 }
 
-#endif /* HINDSIGHT_RECORDER_TRANSLATE_STREAM_RECORD_RING_H_ */
+#endif  // HINDSIGHT_RECORDER_TRANSLATE_STREAM_RECORD_RING_H_
