@@ -50,6 +50,10 @@ const Arrows& Allowed() {
       {"recorder/process", {"tracefmt"}},
       {"recorder/ptrace", {"isa", "recorder/process", "recorder/syscalls"}},
       {"recorder/log", {"isa", "tracefmt", "recorder/process"}},
+      {"recorder/translate/agent", {"translator"}},
+      {"recorder/translate",
+       {"isa", "translator", "tracefmt", "recorder/process", "recorder/ptrace",
+        "recorder/translate/agent"}},
       {"recorder/translate/stream",
        {"isa", "tracefmt", "recorder/syscalls", "recorder/process", "recorder/log"}},
       {"recorder/translate/view", {"recorder/translate/stream"}},
@@ -98,7 +102,7 @@ const Arrows& AllowedToTests() {
       {"tracefmt", {}},
       {"emulator", {"isa", "tracefmt"}},
       {"keyframes", {"isa", "tracefmt", "emulator"}},
-      {"recorder", {"isa", "tracefmt", "emulator", "keyframes"}},
+      {"recorder", {"isa", "translator", "tracefmt", "emulator", "keyframes"}},
       {"server/rsp", {}},
       {"server", {"isa", "tracefmt", "emulator", "keyframes", "server/rsp"}},
       {"cli",
@@ -112,8 +116,9 @@ const Arrows& AllowedToTests() {
 // Folders that only tests use, and files of tests in others.
 bool IsForTests(const std::string& path) {
   static const std::set<std::string> kFolders = {
-      "emulator/checks",   "keyframes/checks", "keyframes/toys", "keyframes/fuzz",
-      "recorder/testdata", "tracefmt/samples", "tracefmt/fuzz",  "translator/checks"};
+      "emulator/checks", "keyframes/checks",  "keyframes/toys",
+      "keyframes/fuzz",  "recorder/testdata", "tracefmt/samples",
+      "tracefmt/fuzz",   "translator/checks", "recorder/translate/testdata"};
   static const std::regex name(
       "(_test\\.cc|_fixture\\.h|_fuzzer\\.cc)$|/(fake|gdb_client|"
       "session_client|memory_observer|true_process)[a-z_]*\\.(h|cc)$");

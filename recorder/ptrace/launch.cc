@@ -31,11 +31,12 @@ absl::StatusOr<Pipe> MakePipe() {
 }
 
 // In the child: only async-signal-safe calls, since other threads may have held locks.
-[[noreturn]] void ExecWhenToldTo(int go_fd, int error_fd, const char* path, char** argv) {
+[[noreturn]] void ExecWhenToldTo(int go_fd, int error_fd, unsigned long persona_bits,
+                                 const char* path, char** argv) {
   char byte;
   if (read(go_fd, &byte, 1) != 1) _exit(127);
   const int persona = personality(0xffffffff);
-  if (persona != -1) personality(persona | ADDR_NO_RANDOMIZE);
+  if (persona != -1) personality(persona | persona_bits);
   execve(path, argv, environ);
   const int error = errno;
   [[maybe_unused]] ssize_t written = write(error_fd, &error, sizeof(error));
@@ -74,7 +75,7 @@ absl::Status RunToEndOfExec(pid_t pid, const std::string& path, int error_fd) {
 
 }  // namespace
 
-absl::StatusOr<pid_t> LaunchTraced(const ExecCommand& command) {
+absl::StatusOr<pid_t> LaunchTraced(const ExecCommand& command, AddressLayout layout) {
   ASSIGN_OR_RETURN(Pipe go, MakePipe());
   ASSIGN_OR_RETURN(Pipe error, MakePipe());
   std::vector<char*> argv;
@@ -86,7 +87,11 @@ absl::StatusOr<pid_t> LaunchTraced(const ExecCommand& command) {
   const pid_t pid = fork();
   if (pid < 0) return absl::ResourceExhaustedError(absl::StrCat("fork: ", strerror(errno)));
   if (pid == 0) {
-    ExecWhenToldTo(go.read_end.get(), error.write_end.get(), command.path.c_str(), argv.data());
+    const unsigned long persona_bits = layout == AddressLayout::kUpward
+                                           ? ADDR_NO_RANDOMIZE | ADDR_COMPAT_LAYOUT
+                                           : ADDR_NO_RANDOMIZE;
+    ExecWhenToldTo(go.read_end.get(), error.write_end.get(), persona_bits, command.path.c_str(),
+                   argv.data());
   }
   error.write_end.Reset();
 

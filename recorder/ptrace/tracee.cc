@@ -47,8 +47,9 @@ uintptr_t TraceOptions() {
          PTRACE_O_TRACEFORK | PTRACE_O_TRACEVFORK;
 }
 
-absl::StatusOr<std::unique_ptr<Tracee>> Tracee::Launch(const ExecCommand& command) {
-  ASSIGN_OR_RETURN(const pid_t pid, LaunchTraced(command));
+absl::StatusOr<std::unique_ptr<Tracee>> Tracee::Launch(const ExecCommand& command,
+                                                       AddressLayout layout) {
+  ASSIGN_OR_RETURN(const pid_t pid, LaunchTraced(command, layout));
   return std::unique_ptr<Tracee>(new Tracee(pid, pid, /*owned=*/true));
 }
 

@@ -32,6 +32,7 @@
 #include "recorder/process/process_memory.h"
 #include "recorder/process/program_lookup.h"
 #include "recorder/ptrace/commit_area.h"
+#include "recorder/ptrace/launch.h"
 #include "recorder/ptrace/tracee_signals.h"
 #include "recorder/ptrace/wait_status.h"
 
@@ -73,7 +74,8 @@ struct TraceeStop {
 class Tracee {
  public:
   // See LaunchTraced.
-  static absl::StatusOr<std::unique_ptr<Tracee>> Launch(const ExecCommand& command);
+  static absl::StatusOr<std::unique_ptr<Tracee>> Launch(
+      const ExecCommand& command, AddressLayout layout = AddressLayout::kUsual);
   ~Tracee();
   Tracee(const Tracee&) = delete;
   Tracee& operator=(const Tracee&) = delete;

@@ -1,0 +1,94 @@
+#include "recorder/translate/agent/calls.h"
+
+#include <asm/prctl.h>
+#include <errno.h>
+#include <sys/personality.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+
+#include "recorder/translate/agent/entry.h"
+#include "recorder/translate/agent/signals.h"
+#include "recorder/translate/agent/system.h"
+#include "recorder/translate/agent/tasks.h"
+
+namespace hindsight::agent {
+namespace {
+
+constexpr uint64_t kSyscallBytes = 2;
+
+GuestCall CallOf(const Thread& thread) {
+  const uint64_t* r = thread.registers;
+  return {{r[kRax], r[kRdi], r[kRsi], r[kRdx], thread.block->guest_r10, r[kR8], r[kR9]}};
+}
+
+// GS is ours: the guest has one in name only.
+bool HandleArchPrctl(Thread* thread, GuestCall* call) {
+  HsThreadBlock* block = thread->block;
+  const uint64_t value = call->argument(1);
+  switch (call->argument(0)) {
+    case ARCH_SET_GS:
+      block->gs_base = value;
+      call->set_result(0);
+      return true;
+    case ARCH_GET_GS:
+      call->set_result(CopyGuest(PointerTo<void>(value), &block->gs_base, 8) ? 0 : -EFAULT);
+      return true;
+    case ARCH_SET_FS:
+      call->set_result(Call(SYS_arch_prctl, ARCH_SET_FS, value));
+      if (call->result() == 0) block->fs_base = value;
+      return true;
+    default:
+      return false;
+  }
+}
+
+// Calls that would confine the agent as well, or reach what is not the program's. True if answered.
+bool HandleProcessCall(Thread* thread, GuestCall* call) {
+  switch (call->number()) {
+    case SYS_arch_prctl:
+      return HandleArchPrctl(thread, call);
+    case SYS_rseq:
+      call->set_result(-ENOSYS);
+      return true;
+    case SYS_seccomp:
+      call->set_result(-EINVAL);
+      return true;
+    case SYS_prctl:
+      if (call->argument(0) != PR_SET_SECCOMP) return false;
+      call->set_result(-EINVAL);
+      return true;
+    case SYS_personality:
+      if (static_cast<uint32_t>(call->argument(0)) != 0xffffffff) return false;
+      call->set_result(Call(SYS_personality, 0xffffffff) &
+                       ~int64_t{ADDR_NO_RANDOMIZE | ADDR_COMPAT_LAYOUT});
+      return true;
+    default:
+      return false;
+  }
+}
+
+}  // namespace
+
+bool CopyGuest(void* to, const void* from, uint64_t bytes) {
+  return AgentCopy(to, from, bytes) == 0;
+}
+
+void FinishCall(Thread* thread, int64_t result) {
+  thread->registers[kRax] = static_cast<uint64_t>(result);
+  thread->pc += kSyscallBytes;
+  ++thread->count;
+  thread->registers[kRcx] = thread->pc;
+  thread->block->guest_r11 = thread->flags;
+}
+
+void HandleCall(Thread* thread) {
+  GuestCall call = CallOf(*thread);
+  if (HandleReturnFromSignal(thread, call) || HandleTaskCall(thread, call)) return;
+  if (!HandleMemoryCall(thread, &call) && !HandleSignalCall(thread, &call) &&
+      !HandleProcessCall(thread, &call) && !AgentSystemCall(call.words)) {
+    return;
+  }
+  FinishCall(thread, call.result());
+}
+
+}  // namespace hindsight::agent

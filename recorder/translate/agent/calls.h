@@ -1,0 +1,37 @@
+// The program's system calls.
+
+#ifndef HINDSIGHT_RECORDER_TRANSLATE_AGENT_CALLS_H_
+#define HINDSIGHT_RECORDER_TRANSLATE_AGENT_CALLS_H_
+
+#include <stdint.h>
+
+#include "recorder/translate/agent/thread.h"
+
+namespace hindsight::agent {
+
+// Number and arguments, as AgentSystemCall takes them; [0] becomes the result.
+struct GuestCall {
+  uint64_t words[7];
+  uint32_t number() const { return static_cast<uint32_t>(words[0]); }
+  uint64_t argument(int i) const { return words[i + 1]; }
+  void set_argument(int i, uint64_t value) { words[i + 1] = value; }
+  int64_t result() const { return static_cast<int64_t>(words[0]); }
+  void set_result(int64_t result) { words[0] = static_cast<uint64_t>(result); }
+};
+
+// Makes the call at the thread's pc and goes past it, unless a signal came before: then nothing has
+// happened.
+void HandleCall(Thread* thread);
+
+// Goes past the system call at the thread's pc, with `result`.
+void FinishCall(Thread* thread, int64_t result);
+
+// Calls that change mappings. True if `call` is one, and has been made or refused.
+bool HandleMemoryCall(Thread* thread, GuestCall* call);
+
+// Copies from or to the guest's memory. False if not all of it can be.
+bool CopyGuest(void* to, const void* from, uint64_t bytes);
+
+}  // namespace hindsight::agent
+
+#endif  // HINDSIGHT_RECORDER_TRANSLATE_AGENT_CALLS_H_

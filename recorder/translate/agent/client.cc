@@ -1,0 +1,97 @@
+#include "recorder/translate/agent/client.h"
+
+#include <linux/futex.h>
+#include <signal.h>
+#include <sys/syscall.h>
+#include <time.h>
+
+#include "recorder/translate/agent/boot.h"
+#include "recorder/translate/agent/system.h"
+
+namespace hindsight::agent {
+namespace {
+
+// The recorder answers most requests faster than a thread can sleep and wake.
+constexpr int kSpins = 4000;
+
+uint32_t* Word(SlotState* state) { return reinterpret_cast<uint32_t*>(state); }
+
+void RingDoorbell() {
+  ControlBlock* control = Control();
+  __atomic_fetch_add(&control->doorbell, 1, __ATOMIC_SEQ_CST);
+  if (__atomic_load_n(&control->service_sleeps, __ATOMIC_SEQ_CST) != 0) {
+    Call(SYS_futex, AddressOf(&control->doorbell), FUTEX_WAKE, 1);
+  }
+}
+
+// A program does not outlive its recorder: nobody would translate for it.
+void EndWithRecorder() {
+  if (Call(SYS_kill, static_cast<uint64_t>(Control()->recorder_process), 0) != -3 /* ESRCH */) {
+    return;
+  }
+  Call(SYS_kill, static_cast<uint64_t>(Call(SYS_getpid)), SIGKILL);
+}
+
+void Await(RequestSlot* slot) {
+  for (int i = 0; i < kSpins; ++i) {
+    if (__atomic_load_n(&slot->state, __ATOMIC_ACQUIRE) == SlotState::kAnswered) return;
+    asm volatile("pause");
+  }
+  SlotState posted = SlotState::kPosted;
+  __atomic_compare_exchange_n(&slot->state, &posted, SlotState::kAwaited, false, __ATOMIC_SEQ_CST,
+                              __ATOMIC_SEQ_CST);
+  while (__atomic_load_n(&slot->state, __ATOMIC_ACQUIRE) != SlotState::kAnswered) {
+    const timespec patience = {1, 0};
+    constexpr int64_t kTimedOut = -110;
+    if (Call(SYS_futex, AddressOf(Word(&slot->state)), FUTEX_WAIT,
+             static_cast<uint32_t>(SlotState::kAwaited), AddressOf(&patience)) == kTimedOut) {
+      EndWithRecorder();
+    }
+  }
+}
+
+Answer AskBy(RequestSlot* slot, int32_t thread_id, RequestKind kind, uint64_t a, uint64_t b) {
+  slot->kind = kind;
+  slot->thread_id = thread_id;
+  slot->arguments[0] = a;
+  slot->arguments[1] = b;
+  __atomic_store_n(&slot->state, SlotState::kPosted, __ATOMIC_SEQ_CST);
+  RingDoorbell();
+  Await(slot);
+  Answer answer;
+  for (int i = 0; i < 6; ++i) answer.results[i] = slot->results[i];
+  __atomic_store_n(&slot->state, SlotState::kIdle, __ATOMIC_RELEASE);
+  return answer;
+}
+
+}  // namespace
+
+Answer Ask(Thread* thread, RequestKind kind, uint64_t a, uint64_t b) {
+  return AskBy(&Control()->slots[thread->number], thread->thread_id, kind, a, b);
+}
+
+Answer AskAsStranger(int32_t thread_id, RequestKind kind, uint64_t a, uint64_t b) {
+  RequestSlot* slots = Control()->slots;
+  for (uint32_t i = kFirstStranger;; i = i + 1 < kSlotCount ? i + 1 : kFirstStranger) {
+    uint32_t nobody = 0;
+    if (!__atomic_compare_exchange_n(&slots[i].taken, &nobody, 1, false, __ATOMIC_ACQ_REL,
+                                     __ATOMIC_RELAXED)) {
+      continue;
+    }
+    const Answer answer = AskBy(&slots[i], thread_id, kind, a, b);
+    __atomic_store_n(&slots[i].taken, 0, __ATOMIC_RELEASE);
+    return answer;
+  }
+}
+
+void Invalidate(Thread* thread, uint64_t start, uint64_t end) {
+  const ControlBlock* control = Control();
+  const uint32_t count = __atomic_load_n(&control->code_range_count, __ATOMIC_ACQUIRE);
+  bool any = count >= kMaxCodeRanges;  // not all are told
+  for (uint32_t i = 0; i < count && !any; ++i) {
+    any = control->code_ranges[i].start < end && start < control->code_ranges[i].end;
+  }
+  if (any) Ask(thread, RequestKind::kInvalidate, start, end);
+}
+
+}  // namespace hindsight::agent

@@ -1,0 +1,30 @@
+// What the agent asks the recorder for. See control.h.
+
+#ifndef HINDSIGHT_RECORDER_TRANSLATE_AGENT_CLIENT_H_
+#define HINDSIGHT_RECORDER_TRANSLATE_AGENT_CLIENT_H_
+
+#include <stdint.h>
+
+#include "recorder/translate/agent/control.h"
+#include "recorder/translate/agent/thread.h"
+
+namespace hindsight::agent {
+
+struct Answer {
+  uint64_t results[6];
+};
+
+// Asks by the thread's own slot and waits for the answer. If there is no recorder any more the
+// process ends.
+Answer Ask(Thread* thread, RequestKind kind, uint64_t a = 0, uint64_t b = 0);
+
+// The same by one of the slots that are no thread's, for a child that has its parent's control
+// block still.
+Answer AskAsStranger(int32_t thread_id, RequestKind kind, uint64_t a, uint64_t b);
+
+// Tells that [start, end) may have other contents than it was translated from, if it was.
+void Invalidate(Thread* thread, uint64_t start, uint64_t end);
+
+}  // namespace hindsight::agent
+
+#endif  // HINDSIGHT_RECORDER_TRANSLATE_AGENT_CLIENT_H_

@@ -1,0 +1,107 @@
+// What the agent in a program and the recorder tell each other: one block of shared memory for each
+// process.
+//
+// A thread that wants something fills its slot and waits for the answer:
+//
+//   kIdle --agent--> kPosted --agent, before it sleeps--> kAwaited
+//     ^                 |                                    |
+//     +----agent----- kAnswered <--------recorder------------+   (wakes the agent from kAwaited)
+//
+// The agent rings `doorbell` after it has posted, and wakes the recorder if that sleeps. Nothing
+// the program could do here harms the recorder: it checks what it reads.
+
+#ifndef HINDSIGHT_RECORDER_TRANSLATE_AGENT_CONTROL_H_
+#define HINDSIGHT_RECORDER_TRANSLATE_AGENT_CONTROL_H_
+
+#include <stdint.h>
+
+#include "recorder/translate/agent/layout.h"
+
+namespace hindsight {
+
+enum class RequestKind : uint32_t {
+  // Translate guest pc [0], whose direct branch at host address [1] (0: none) is to be linked.
+  // Result: [0] host address, 0 if there is no code that can be executed.
+  kTranslate = 1,
+  // Whatever was translated from [0] .. [1] is no longer so. No thread executes translated code
+  // that begins there when the answer is there: the caller has seen to it.
+  kInvalidate = 2,
+  // What is the guest's state at host address [0]? Results: [0] 1 if known, [1] guest pc, [2]
+  // adjust of the count, [3] the saved[] of SideEntry, 4 bytes.
+  kRecover = 3,
+  // cpuid with eax [0], ecx [1]. Results: eax, ebx, ecx, edx.
+  kCpuid = 4,
+  // A child of fork: process [0] has memory file [1], which becomes a copy of the asking process's.
+  // Result: [0] 1 if it is.
+  kFork = 5,
+  // The thread is about to end, having executed [0] instructions; [1] is 1 if all its process does.
+  kExit = 6,
+  // The thread is about to execute a program: the recorder takes hold of it until it has.
+  // Result: [0] 1 if it has. [1] of the request: 1 to let go again.
+  kExec = 7,
+};
+
+enum class SlotState : uint32_t { kIdle = 0, kPosted = 1, kAwaited = 2, kAnswered = 3 };
+
+struct alignas(128) RequestSlot {
+  SlotState state;  // a futex
+  RequestKind kind;
+  int32_t thread_id;
+  uint32_t taken;  // of a slot that is no thread's
+  uint64_t arguments[6];
+  uint64_t results[6];
+};
+static_assert(sizeof(RequestSlot) == 128);
+
+// A range of the program's memory that code was translated from.
+struct CodeRange {
+  uint64_t start, end;
+};
+
+// Slots that are no thread's come after those of threads.
+inline constexpr uint32_t kFirstStranger = kLastThread + 1, kSlotCount = kFirstStranger + 23;
+inline constexpr uint32_t kMaxCodeRanges = 1024;
+
+struct ControlBlock {
+  // The agent -> recorder.
+  uint32_t boot_state;  // BootState
+  int32_t boot_error;   // errno
+  uint32_t doorbell;    // a futex
+  // The recorder -> agent.
+  uint32_t service_sleeps;
+  uint32_t epoch;  // changes whenever something translated is no longer valid
+  int32_t recorder_process;
+  uint32_t code_range_count;
+  uint32_t reserved;
+  CodeRange code_ranges[kMaxCodeRanges];
+  RequestSlot slots[kSlotCount];  // by the thread's number
+};
+static_assert(sizeof(ControlBlock) <= kControlBytes);
+
+enum class BootState : uint32_t { kNotYet = 0, kRunning = 1, kFailed = 2 };
+
+// Where in the boot an error was met is told by boot_error alone: it is for messages.
+
+// What the recorder writes into the agent's image before it runs.
+struct BootParameters {
+  int32_t memory_file;  // descriptor, closed by the agent
+  uint32_t translate;   // 0: run natively once all is in place
+  uint64_t guest_pc;    // the first instruction
+  uint64_t guest_sp;
+  uint64_t stack_end;  // of the initial stack's mapping
+  uint64_t stack_protection;
+};
+
+// The image begins with it.
+struct AgentImageHeader {
+  uint64_t magic;
+  uint64_t entry;  // address; expects nothing but a stack
+  uint64_t data;   // address from which the image is written to; before it is code
+  uint64_t end;    // address
+  BootParameters* boot;
+};
+inline constexpr uint64_t kAgentMagic = 0x31746e6567617368;
+
+}  // namespace hindsight
+
+#endif  // HINDSIGHT_RECORDER_TRANSLATE_AGENT_CONTROL_H_

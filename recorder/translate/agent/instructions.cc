@@ -1,0 +1,51 @@
+#include "recorder/translate/agent/instructions.h"
+
+#include "recorder/translate/agent/client.h"
+#include "recorder/translate/agent/run.h"
+#include "recorder/translate/agent/system.h"
+
+namespace hindsight::agent {
+namespace {
+
+void Finish(Thread* thread, uint64_t bytes) {
+  thread->pc += bytes;
+  ++thread->count;
+}
+
+void AnswerCpuid(Thread* thread) {
+  uint64_t* r = thread->registers;
+  const Answer answer = Ask(thread, RequestKind::kCpuid, r[kRax], r[kRcx]);
+  r[kRax] = answer.results[0];
+  r[kRbx] = answer.results[1];
+  r[kRcx] = answer.results[2];
+  r[kRdx] = answer.results[3];
+}
+
+void ReadTimestamp(Thread* thread, bool with_processor) {
+  uint32_t low, high, processor;
+  asm volatile("rdtscp" : "=a"(low), "=d"(high), "=c"(processor));
+  thread->registers[kRax] = low;
+  thread->registers[kRdx] = high;
+  if (with_processor) thread->registers[kRcx] = processor;
+}
+
+}  // namespace
+
+void HandleInstruction(Thread* thread) {
+  // It was fetched from there, if it is one at all.
+  const auto* code = PointerTo<const uint8_t>(thread->pc);
+  const uint16_t size = thread->block->exit_size;
+  const bool two = size == 2 && code[0] == 0x0f, three = size == 3 && code[0] == 0x0f;
+  if (two && code[1] == 0xa2) {
+    AnswerCpuid(thread);
+  } else if (two && code[1] == 0x31) {
+    ReadTimestamp(thread, /*with_processor=*/false);
+  } else if (three && code[1] == 0x01 && code[2] == 0xf9) {
+    ReadTimestamp(thread, /*with_processor=*/true);
+  } else {
+    LeaveNatively(thread, /*step=*/true);
+  }
+  Finish(thread, size);
+}
+
+}  // namespace hindsight::agent

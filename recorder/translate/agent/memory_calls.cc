@@ -1,0 +1,119 @@
+// System calls that change what is mapped: they stay within the windows, and tell the recorder
+// where code goes away.
+
+#include <errno.h>
+#include <sys/mman.h>
+#include <sys/shm.h>
+#include <sys/syscall.h>
+
+#include "recorder/translate/agent/calls.h"
+#include "recorder/translate/agent/client.h"
+#include "recorder/translate/agent/system.h"
+
+#ifndef MAP_FIXED_NOREPLACE
+#define MAP_FIXED_NOREPLACE 0x100000
+#endif
+
+namespace hindsight::agent {
+namespace {
+
+constexpr uint64_t kPageBytes = 4096;
+
+uint64_t WholePages(uint64_t bytes) { return (bytes + kPageBytes - 1) & ~(kPageBytes - 1); }
+
+void Make(GuestCall* call) {
+  const uint64_t* w = call->words;
+  call->set_result(Call(static_cast<long>(w[0]), w[1], w[2], w[3], w[4], w[5], w[6]));
+}
+
+// What the kernel has chosen; taken back if it is out of bounds.
+void KeepInWindows(GuestCall* call, uint64_t bytes) {
+  const auto start = static_cast<uint64_t>(call->result());
+  if (IsError(call->result()) || InWindows(start, start + bytes)) return;
+  Call(SYS_munmap, start, bytes);
+  call->set_result(-ENOMEM);
+}
+
+void HandleMmap(Thread* thread, GuestCall* call) {
+  const uint64_t start = call->argument(0), bytes = WholePages(call->argument(1));
+  const bool fixed = (call->argument(3) & (MAP_FIXED | MAP_FIXED_NOREPLACE)) != 0;
+  const bool within = InWindows(start, start + bytes);
+  if (fixed && !within) {
+    call->set_result(-ENOMEM);
+    return;
+  }
+  if (!within) call->set_argument(0, 0);
+  Make(call);
+  KeepInWindows(call, bytes);
+  if (fixed && !IsError(call->result())) Invalidate(thread, start, start + bytes);
+}
+
+void HandleMremap(Thread* thread, GuestCall* call) {
+  const uint64_t old_start = call->argument(0), old_bytes = WholePages(call->argument(1));
+  const uint64_t bytes = WholePages(call->argument(2)), to = call->argument(4);
+  const bool fixed = (call->argument(3) & MREMAP_FIXED) != 0;
+  if (!InWindows(old_start, old_start + old_bytes)) {
+    call->set_result(-EFAULT);
+    return;
+  }
+  if (fixed && !InWindows(to, to + bytes)) {
+    call->set_result(-ENOMEM);
+    return;
+  }
+  Make(call);
+  if (IsError(call->result())) return;
+  Invalidate(thread, old_start, old_start + old_bytes);
+  if (fixed) Invalidate(thread, to, to + bytes);
+}
+
+void HandleShmat(GuestCall* call) {
+  // The segment's size is not known: an address is taken only where it may be as large as it likes.
+  if (!InWindows(call->argument(1), call->argument(1))) call->set_argument(1, 0);
+  Make(call);
+  const auto start = static_cast<uint64_t>(call->result());
+  if (IsError(call->result()) || InWindows(start, start)) return;
+  Call(SYS_shmdt, start);
+  call->set_result(-ENOMEM);
+}
+
+// Calls on [argument 0, + argument 1).
+void HandleRangeCall(Thread* thread, GuestCall* call) {
+  const uint64_t start = call->argument(0), end = start + WholePages(call->argument(1));
+  const uint32_t number = call->number();
+  if (end < start || !InWindows(start, end)) {
+    // Nothing of the program's is there.
+    call->set_result(number == SYS_munmap && end >= start ? 0 : -ENOMEM);
+    return;
+  }
+  Make(call);
+  if (IsError(call->result())) return;
+  const bool protects = number == SYS_mprotect || number == SYS_pkey_mprotect;
+  if (protects && call->argument(2) == (PROT_READ | PROT_EXEC)) return;
+  Invalidate(thread, start, end);
+}
+
+}  // namespace
+
+bool HandleMemoryCall(Thread* thread, GuestCall* call) {
+  switch (call->number()) {
+    case SYS_mmap:
+      HandleMmap(thread, call);
+      return true;
+    case SYS_mremap:
+      HandleMremap(thread, call);
+      return true;
+    case SYS_munmap:
+    case SYS_mprotect:
+    case SYS_pkey_mprotect:
+    case SYS_madvise:
+      HandleRangeCall(thread, call);
+      return true;
+    case SYS_shmat:
+      HandleShmat(call);
+      return true;
+    default:
+      return false;
+  }
+}
+
+}  // namespace hindsight::agent

@@ -1,0 +1,107 @@
+#include "recorder/translate/agent/run.h"
+
+#include "recorder/translate/agent/boot.h"
+#include "recorder/translate/agent/calls.h"
+#include "recorder/translate/agent/client.h"
+#include "recorder/translate/agent/entry.h"
+#include "recorder/translate/agent/instructions.h"
+#include "recorder/translate/agent/signals.h"
+#include "recorder/translate/agent/system.h"
+
+namespace hindsight::agent {
+namespace {
+
+// What r10 starts with: more than anybody counts.
+constexpr uint64_t kQuantum = uint64_t{1} << 62;
+
+constexpr uint64_t kTrapFlag = 0x100;
+constexpr uint64_t kUserCode = 0x33, kUserData = 0x2b;
+
+// The thread's own table is of translations that may no longer be.
+void DropStaleTable(Thread* thread) {
+  const uint32_t epoch = __atomic_load_n(&Control()->epoch, __ATOMIC_ACQUIRE);
+  if (epoch == thread->epoch) return;
+  thread->epoch = epoch;
+  HsTableEntry* table = thread->table();
+  memset(table, 0, sizeof(HsTableEntry) * HS_TABLE_ENTRIES);
+  table[0].negated_pc = HS_TABLE_EMPTY;
+}
+
+uint64_t FindInMap(uint64_t pc) {
+  const auto* map = PointerTo<const BlockMapEntry>(kBlockMap);
+  for (uint64_t i = BlockMapIndex(pc);; i = (i + 1) % kBlockMapEntries) {
+    const uint64_t entry_pc = __atomic_load_n(&map[i].guest_pc, __ATOMIC_ACQUIRE);
+    if (entry_pc == pc) return __atomic_load_n(&map[i].host, __ATOMIC_ACQUIRE);
+    if (entry_pc == 0) return 0;
+  }
+}
+
+// Where pc was translated to; 0: it cannot be.
+uint64_t HostOf(Thread* thread, uint64_t pc) {
+  const uint64_t host = FindInMap(pc);
+  if (host != 0 || pc == 0) return host;
+  return Ask(thread, RequestKind::kTranslate, pc).results[0];
+}
+
+void EnterInTable(Thread* thread, uint64_t pc, uint64_t host) {
+  if (host == 0) return;
+  thread->table()[pc % HS_TABLE_ENTRIES] = {.negated_pc = 0 - pc, .host = host};
+}
+
+[[noreturn]] void LeaveFor(Thread* thread, uint64_t host) {
+  if (host == 0) LeaveNatively(thread, /*step=*/true);
+  DropStaleTable(thread);
+  thread->resume = host;
+  thread->registers[kR10] = kQuantum;
+  thread->block->count_end = thread->count + kQuantum;
+  AgentLeave();
+}
+
+}  // namespace
+
+[[noreturn]] void Continue(Thread* thread) {
+  while (thread->pending != 0) DeliverPending(thread);
+  LeaveFor(thread, HostOf(thread, thread->pc));
+}
+
+[[noreturn]] void LeaveNatively(Thread* thread, bool step) {
+  const uint64_t* r = thread->registers;
+  const HsThreadBlock* block = thread->block;
+  const uint64_t flags = thread->flags | (step ? kTrapFlag : 0);
+  thread->stepping = step ? 1 : 0;
+  const uint64_t frame[] = {
+      r[15],   r[14],      r[13],     r[12],   block->guest_r11, block->guest_r10, r[kR9],
+      r[kR8],  r[kRdi],    r[kRsi],   r[kRbp], r[kRbx],          r[kRdx],          r[kRcx],
+      r[kRax], thread->pc, kUserCode, flags,   r[kRsp],          kUserData};
+  AgentLeaveNative(frame);
+}
+
+extern "C" [[noreturn]] void AgentHandleExit(Thread* thread) {
+  HsThreadBlock* block = thread->block;
+  thread->count = block->count_end - thread->registers[kR10] +
+                  static_cast<uint64_t>(int64_t{block->exit_adjust});
+  thread->pc = block->exit_guest_pc;
+  switch (block->exit_kind) {
+    case kHsExitLink:
+      LeaveFor(thread,
+               Ask(thread, RequestKind::kTranslate, thread->pc, block->exit_link).results[0]);
+    case kHsExitIndirect: {
+      const uint64_t host = HostOf(thread, thread->pc);
+      EnterInTable(thread, thread->pc, host);
+      LeaveFor(thread, host);
+    }
+    case kHsExitSyscall:
+      HandleCall(thread);
+      break;
+    case kHsExitInstruction:
+      HandleInstruction(thread);
+      break;
+    default:
+      break;
+  }
+  Continue(thread);
+}
+
+extern "C" [[noreturn]] void AgentHandlePending(Thread* thread) { Continue(thread); }
+
+}  // namespace hindsight::agent

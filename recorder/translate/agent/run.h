@@ -1,0 +1,19 @@
+// Going from exit to exit of translated code.
+
+#ifndef HINDSIGHT_RECORDER_TRANSLATE_AGENT_RUN_H_
+#define HINDSIGHT_RECORDER_TRANSLATE_AGENT_RUN_H_
+
+#include "recorder/translate/agent/thread.h"
+
+namespace hindsight::agent {
+
+// Delivers what is pending, then lets the thread go on at its pc. Requires: its state is exact: pc,
+// count, registers, flags.
+[[noreturn]] void Continue(Thread* thread);
+
+// Lets the thread execute the guest's own code at its pc: one instruction, or for good.
+[[noreturn]] void LeaveNatively(Thread* thread, bool step);
+
+}  // namespace hindsight::agent
+
+#endif  // HINDSIGHT_RECORDER_TRANSLATE_AGENT_RUN_H_

@@ -1,0 +1,282 @@
+#include "recorder/translate/agent/signals.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <sys/syscall.h>
+
+#include "recorder/translate/agent/client.h"
+#include "recorder/translate/agent/entry.h"
+#include "recorder/translate/agent/run.h"
+#include "recorder/translate/agent/signal_frame.h"
+#include "recorder/translate/agent/system.h"
+
+namespace hindsight::agent {
+namespace {
+
+SignalActions process_actions;
+
+constexpr uint64_t kMaskBytes = 8;
+constexpr uint64_t kRestorerFlag = 0x04000000;  // SA_RESTORER
+constexpr uint64_t kStop = uint64_t{1} << 63;   // makes a counter negative
+
+constexpr uint64_t Bit(int signal) { return uint64_t{1} << (signal - 1); }
+
+// Those of faults, which the agent needs and which are never blocked.
+constexpr uint64_t kFaultSignals =
+    Bit(SIGSEGV) | Bit(SIGBUS) | Bit(SIGFPE) | Bit(SIGILL) | Bit(SIGTRAP);
+constexpr uint64_t kUnblockable = Bit(SIGKILL) | Bit(SIGSTOP);
+
+bool IsFaultSignal(int signal) { return (kFaultSignals & Bit(signal)) != 0; }
+
+void SetKernelAction(int signal, const SignalAction& action) {
+  Call(SYS_rt_sigaction, static_cast<uint64_t>(signal), AddressOf(&action), 0, kMaskBytes);
+}
+
+void SetKernelMask(uint64_t mask) {
+  Call(SYS_rt_sigprocmask, SIG_SETMASK, AddressOf(&mask), 0, kMaskBytes);
+}
+
+bool HasHandler(const SignalAction& action) {
+  return action.handler != reinterpret_cast<uint64_t>(SIG_DFL) &&
+         action.handler != reinterpret_cast<uint64_t>(SIG_IGN);
+}
+
+uint64_t KernelMask(const Thread& thread) { return thread.signal_mask & ~kFaultSignals; }
+
+Thread* CurrentThread() {
+  Thread* thread;
+  asm volatile("movq %%gs:%c1, %0" : "=r"(thread) : "i"(HS_SELF));
+  return thread;
+}
+
+void TakeInfo(const int32_t* info, const FrameContext& context, PendingSignal* to) {
+  memcpy(to->info, info, sizeof(to->info));
+  to->error = context.registers.error;
+  to->trap = context.registers.trap;
+  to->fault_address = context.registers.fault_address;
+}
+
+bool IsBetween(uint64_t address, const void* first, const void* last) {
+  return address >= AddressOf(first) && address <= AddressOf(last);
+}
+
+// A signal that is not the present instruction's doing.
+void OnOtherSignal(Thread* thread, const int32_t* info, FrameContext* context) {
+  TakeInfo(info, *context, &thread->signal);
+  thread->pending = 1;
+  context->mask = ~kFaultSignals;
+  FrameRegisters& registers = context->registers;
+  if (InArenas(registers.rip)) {
+    registers.r10 ^= kStop;
+    thread->block->count_end ^= kStop;
+  } else if (IsBetween(registers.rip, reinterpret_cast<const void*>(&AgentLeave), AgentLeaveEnd)) {
+    registers.rip = AddressOf(&AgentLeave);
+  } else if (IsBetween(registers.rip, AgentCallCheck, AgentCallInstruction)) {
+    registers.rip = AddressOf(AgentCallNotMade);
+  }
+}
+
+// A fault of the guest's: the agent looks at it once the handler has returned.
+void OnFault(Thread* thread, int signal, const int32_t* info, FrameContext* context) {
+  FrameRegisters& registers = context->registers;
+  TakeInfo(info, *context, &thread->fault);
+  TakeRegisters(registers, thread);
+  thread->fault_signal = static_cast<uint32_t>(signal);
+  thread->fault_host_pc = 0;
+  if (thread->stepping == 0) {
+    thread->fault_host_pc = registers.rip;
+  } else {
+    constexpr uint64_t kTrapFlag = 0x100;
+    thread->flags &= ~kTrapFlag;
+    thread->block->guest_r10 = registers.r10;
+    thread->block->guest_r11 = registers.r11;
+    if (signal == SIGTRAP && info[2] == TRAP_TRACE) thread->fault_signal = 0;
+  }
+  constexpr uint64_t kPlainFlags = 0x202;
+  registers.flags = kPlainFlags;
+  registers.rip = AddressOf(&AgentFault);
+}
+
+// The kernel's handler for all signals.
+void OnSignal(int signal, int32_t* info, FrameContext* context) {
+  Thread* thread = CurrentThread();
+  if (context->registers.vectors != 0) {
+    thread->software = *PointerTo<SoftwareBytes>(context->registers.vectors + kSoftwareBytesOffset);
+  }
+  const bool by_instruction = IsFaultSignal(signal) && info[2] > 0;
+  if (!by_instruction) {
+    OnOtherSignal(thread, info, context);
+  } else if (context->registers.rip == AddressOf(AgentCopyInstruction)) {
+    // Past the rep movsb, of two bytes, whatever is left to copy.
+    context->registers.rip += 2;
+  } else if (thread->stepping != 0 || InArenas(context->registers.rip)) {
+    OnFault(thread, signal, info, context);
+  } else {
+    // The agent's own fault. Once more, and it is the end.
+    SetKernelAction(signal, {});
+  }
+}
+
+// The process ends, or whatever else the kernel does with a signal that has no handler.
+void LetKernelAct(Thread* thread, int signal) {
+  BlockSignals();
+  SetKernelAction(signal, {});
+  Call(SYS_tgkill, static_cast<uint64_t>(thread->process_id),
+       static_cast<uint64_t>(thread->thread_id), static_cast<uint64_t>(signal));
+  SetKernelMask(~Bit(signal));
+  InstallAction(signal, thread->actions->of[signal]);
+}
+
+// The guest's instruction faults once more, natively and for good: with the status, and the core,
+// that it has natively.
+[[noreturn]] void DieOfFault(Thread* thread, int signal) {
+  SetKernelAction(signal, {});
+  SetKernelMask(KernelMask(*thread));
+  LeaveNatively(thread, /*step=*/false);
+}
+
+// Makes the handler's frame; what is blocked in the handler.
+bool Deliver(Thread* thread, const PendingSignal& signal) {
+  const int number = signal.info[0];
+  SignalAction& action = thread->actions->of[number];
+  const SignalAction used = action;
+  if (!EnterHandler(thread, signal, used)) return false;
+  if ((used.flags & SA_RESETHAND) != 0) {
+    action.handler = 0;
+    InstallAction(number, action);
+  }
+  thread->signal_mask |= used.mask;
+  if ((used.flags & SA_NODEFER) == 0) thread->signal_mask |= Bit(number);
+  thread->signal_mask &= ~kUnblockable;
+  return true;
+}
+
+void DeliverFault(Thread* thread) {
+  const int signal = static_cast<int>(thread->fault_signal);
+  const bool handled =
+      HasHandler(thread->actions->of[signal]) && (thread->signal_mask & Bit(signal)) == 0;
+  if (!handled || !Deliver(thread, thread->fault)) DieOfFault(thread, signal);
+  RestoreSignalMask(*thread);
+}
+
+// From translated code's registers to the guest's. False if the recorder does not know the place.
+bool Recover(Thread* thread) {
+  const Answer answer = Ask(thread, RequestKind::kRecover, thread->fault_host_pc);
+  if (answer.results[0] == 0) return false;
+  HsThreadBlock* block = thread->block;
+  thread->count = block->count_end - thread->registers[kR10] + answer.results[2];
+  thread->pc = answer.results[1];
+  for (int i = 0; i < 4; ++i) {
+    const auto saved = static_cast<uint8_t>(answer.results[3] >> (8 * i));
+    if (saved != HS_NOT_SAVED) thread->registers[saved] = block->save[i];
+  }
+  // Not an address of memory but the instruction's own.
+  const int signal = static_cast<int>(thread->fault_signal);
+  if (signal == SIGFPE || signal == SIGILL || signal == SIGTRAP) {
+    memcpy(&thread->fault.info[4], &thread->pc, sizeof(thread->pc));
+  }
+  return true;
+}
+
+}  // namespace
+
+void InstallAction(int signal, const SignalAction& action) {
+  if (!HasHandler(action) && !IsFaultSignal(signal)) {
+    SetKernelAction(signal, action);
+    return;
+  }
+  constexpr uint64_t kKept = SA_RESTART | SA_NOCLDSTOP | SA_NOCLDWAIT;
+  SetKernelAction(signal, {AddressOf(&OnSignal),
+                           SA_SIGINFO | SA_ONSTACK | kRestorerFlag | (action.flags & kKept),
+                           AddressOf(&AgentRestorer), ~kFaultSignals});
+}
+
+GuestStack AgentSignalStack(const Thread& thread) {
+  return {GapOf(thread.number) + kSignalStackOffset, 0, 0, kSignalStackBytes};
+}
+
+void BlockSignals() { SetKernelMask(~kFaultSignals); }
+
+void RestoreSignalMask(const Thread& thread) {
+  // From here on none becomes pending behind our back.
+  BlockSignals();
+  if (thread.pending == 0) SetKernelMask(KernelMask(thread));
+}
+
+void RaiseFault(Thread* thread, int signal) {
+  thread->fault = {};
+  thread->fault.info[0] = signal;
+  thread->fault.info[2] = SI_KERNEL;
+  thread->fault_signal = static_cast<uint32_t>(signal);
+  DeliverFault(thread);
+}
+
+int64_t StartSignals(Thread* thread) {
+  thread->actions = &process_actions;
+  Call(SYS_rt_sigprocmask, SIG_SETMASK, 0, AddressOf(&thread->signal_mask), kMaskBytes);
+  for (int signal = 1; signal <= kSignalCount; ++signal) {
+    Call(SYS_rt_sigaction, static_cast<uint64_t>(signal), 0, AddressOf(&process_actions.of[signal]),
+         kMaskBytes);
+  }
+  StartThreadSignals(thread);
+  for (int signal = 1; signal <= kSignalCount; ++signal) {
+    if (IsFaultSignal(signal)) InstallAction(signal, process_actions.of[signal]);
+  }
+  return 0;
+}
+
+void StartThreadSignals(Thread* thread) {
+  const GuestStack stack = AgentSignalStack(*thread);
+  Call(SYS_sigaltstack, AddressOf(&stack), 0);
+  RestoreSignalMask(*thread);
+}
+
+SignalActions* CopyActions(const Thread& thread, uint64_t number) {
+  auto* actions = PointerTo<SignalActions>(GapOf(number) + kActionsOffset);
+  memcpy(actions, thread.actions, sizeof(*actions));
+  return actions;
+}
+
+void PrepareSignalsForExec(Thread* thread) {
+  for (int signal = 1; signal <= kSignalCount; ++signal) {
+    if (IsFaultSignal(signal) && !HasHandler(thread->actions->of[signal])) {
+      SetKernelAction(signal, thread->actions->of[signal]);
+    }
+  }
+  SetKernelMask(thread->signal_mask);
+}
+
+void UndoPrepareForExec(Thread* thread) {
+  for (int signal = 1; signal <= kSignalCount; ++signal) {
+    if (IsFaultSignal(signal)) InstallAction(signal, thread->actions->of[signal]);
+  }
+  RestoreSignalMask(*thread);
+}
+
+void DeliverPending(Thread* thread) {
+  const int signal = thread->signal.info[0];
+  thread->pending = 0;
+  const SignalAction& action = thread->actions->of[signal];
+  if (!HasHandler(action)) {
+    if (action.handler == 0) LetKernelAct(thread, signal);
+  } else if (!Deliver(thread, thread->signal)) {
+    thread->actions->of[SIGSEGV] = {};
+    LetKernelAct(thread, SIGSEGV);
+  }
+  RestoreSignalMask(*thread);
+}
+
+extern "C" [[noreturn]] void AgentHandleFault(Thread* thread) {
+  const bool stepped = thread->stepping != 0;
+  thread->stepping = 0;
+  if (thread->fault_signal == 0) {
+    ++thread->count;
+  } else if (stepped || Recover(thread)) {
+    DeliverFault(thread);
+  } else {
+    LetKernelAct(thread, static_cast<int>(thread->fault_signal));
+  }
+  Continue(thread);
+}
+
+}  // namespace hindsight::agent

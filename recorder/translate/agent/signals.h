@@ -1,0 +1,70 @@
+// Signals and faults: the kernel knows only the agent's handler; the program's own ones are entered
+// by the agent, with frames as the kernel makes them.
+//
+// A signal that comes while the thread is in translated code, or in the agent, only becomes
+// *pending*: translated code is left at its next block, the agent looks before it leaves, a system
+// call that has not begun is not made. So handlers are entered with an exact state. All signals are
+// blocked from there to the delivery, but for those of faults, which are never blocked.
+
+#ifndef HINDSIGHT_RECORDER_TRANSLATE_AGENT_SIGNALS_H_
+#define HINDSIGHT_RECORDER_TRANSLATE_AGENT_SIGNALS_H_
+
+#include <stdint.h>
+
+#include "recorder/translate/agent/calls.h"
+#include "recorder/translate/agent/thread.h"
+
+namespace hindsight::agent {
+
+// As rt_sigaction has it.
+struct SignalAction {
+  uint64_t handler;
+  uint64_t flags;
+  uint64_t restorer;
+  uint64_t mask;
+};
+
+inline constexpr int kSignalCount = 64;
+
+// What a process has set, by signal.
+struct SignalActions {
+  SignalAction of[kSignalCount + 1];
+};
+
+// Takes over the signals of a process that begins, with the dispositions that it has inherited. 0
+// or an error.
+int64_t StartSignals(Thread* thread);
+// Those of a new thread of such a process. Its mask and alternate stack are set.
+void StartThreadSignals(Thread* thread);
+// The dispositions of `thread` for a process that is to share its memory but not these; it lies in
+// gap `number`.
+SignalActions* CopyActions(const Thread& thread, uint64_t number);
+// Gives them back before another program is executed: what it inherits.
+void PrepareSignalsForExec(Thread* thread);
+void UndoPrepareForExec(Thread* thread);
+
+// Enters the handler of the pending signal, or does what else its disposition says.
+// Requires: the thread's state is exact.
+void DeliverPending(Thread* thread);
+
+// A fault that the guest did not run into by an instruction, but by a system call.
+void RaiseFault(Thread* thread, int signal);
+
+// Blocks all signals but those of faults; for the agent's own purposes.
+void BlockSignals();
+// Back to what the guest blocks, unless a signal is pending: then all remain blocked.
+void RestoreSignalMask(const Thread& thread);
+
+// The alternate stack of the agent's handler.
+GuestStack AgentSignalStack(const Thread& thread);
+// Has the kernel do for `signal` what the guest's action wants.
+void InstallAction(int signal, const SignalAction& action);
+
+// True if `call` has to do with signals alone, and has been answered.
+bool HandleSignalCall(Thread* thread, GuestCall* call);
+// True if `call` is the return from a handler, and has been made.
+bool HandleReturnFromSignal(Thread* thread, const GuestCall& call);
+
+}  // namespace hindsight::agent
+
+#endif  // HINDSIGHT_RECORDER_TRANSLATE_AGENT_SIGNALS_H_

@@ -1,0 +1,245 @@
+#include "recorder/translate/agent/tasks.h"
+
+#include <asm/prctl.h>
+#include <errno.h>
+#include <linux/sched.h>
+#include <signal.h>
+#include <sys/syscall.h>
+
+#include "recorder/translate/agent/boot.h"
+#include "recorder/translate/agent/client.h"
+#include "recorder/translate/agent/entry.h"
+#include "recorder/translate/agent/run.h"
+#include "recorder/translate/agent/signals.h"
+#include "recorder/translate/agent/system.h"
+
+namespace hindsight::agent {
+namespace {
+
+enum class GapState : uint32_t { kNeverUsed, kUsed, kEnding, kFree };
+
+// The gaps of this address space. One that is kEnding is free once its thread is gone.
+struct Gap {
+  GapState state;
+  int32_t process_id, thread_id;
+};
+Gap gaps[kLastThread + 1];
+
+bool Take(Gap* gap, GapState from) {
+  return __atomic_compare_exchange_n(&gap->state, &from, GapState::kUsed, false, __ATOMIC_ACQ_REL,
+                                     __ATOMIC_RELAXED);
+}
+
+bool IsGone(const Gap& gap) {
+  return Call(SYS_tgkill, static_cast<uint64_t>(gap.process_id),
+              static_cast<uint64_t>(gap.thread_id), 0) == -ESRCH;
+}
+
+Thread* TakeThread() {
+  for (uint64_t number = kFirstThread; number <= kLastThread; ++number) {
+    Gap* gap = &gaps[number];
+    if (Take(gap, GapState::kFree)) return ResetThread(number);
+    if (gap->state == GapState::kEnding && IsGone(*gap) && Take(gap, GapState::kEnding)) {
+      return ResetThread(number);
+    }
+    if (Take(gap, GapState::kNeverUsed)) return MakeThread(number);
+  }
+  return nullptr;
+}
+
+void GiveBack(const Thread& thread, GapState state) {
+  Gap* gap = &gaps[thread.number];
+  gap->process_id = thread.process_id;
+  gap->thread_id = thread.thread_id;
+  __atomic_store_n(&gap->state, state, __ATOMIC_RELEASE);
+}
+
+// A call that makes a task, in whichever of four ways.
+struct NewTask {
+  GuestCall call;
+  uint64_t flags = 0;
+  uint64_t stack = 0;  // the child's stack pointer; 0: the parent's
+  uint64_t tls = 0;
+  clone_args arguments = {};  // of clone3
+};
+
+int64_t ReadCloneArguments(NewTask* task) {
+  const uint64_t bytes = task->call.argument(1);
+  clone_args& arguments = task->arguments;
+  if (bytes < CLONE_ARGS_SIZE_VER0) return -EINVAL;
+  if (bytes > sizeof(arguments)) return -E2BIG;
+  if (!CopyGuest(&arguments, PointerTo<void>(task->call.argument(0)), bytes)) return -EFAULT;
+  task->flags = arguments.flags;
+  task->tls = arguments.tls;
+  if (arguments.stack != 0) task->stack = arguments.stack + arguments.stack_size;
+  arguments.stack = arguments.stack_size = 0;
+  task->call.set_argument(0, AddressOf(&arguments));
+  return 0;
+}
+
+// Reads what the call wants, and has it make a task on the stack of the caller. 0 or an error.
+int64_t Analyse(NewTask* task) {
+  GuestCall* call = &task->call;
+  switch (call->number()) {
+    case SYS_fork:
+      task->flags = SIGCHLD;
+      return 0;
+    case SYS_vfork:
+      task->flags = CLONE_VM | CLONE_VFORK | SIGCHLD;
+      return 0;
+    case SYS_clone:
+      task->flags = call->argument(0);
+      task->stack = call->argument(1);
+      task->tls = call->argument(4);
+      call->set_argument(1, 0);
+      return 0;
+    default:
+      return ReadCloneArguments(task);
+  }
+}
+
+void SetChildRegisters(Thread* child, const NewTask& task) {
+  if (task.stack != 0) child->registers[kRsp] = task.stack;
+  if ((task.flags & CLONE_SETTLS) != 0) child->block->fs_base = task.tls;
+  child->process_id = static_cast<int32_t>(Call(SYS_getpid));
+  child->thread_id = static_cast<int32_t>(Call(SYS_gettid));
+}
+
+// The child has its own memory from now on: also its own translated code.
+void SeparateFromParent(Thread* thread) {
+  static constexpr char kName[] = "hindsight";
+  for (uint64_t number = 0; number <= kLastThread; ++number) {
+    if (gaps[number].state != GapState::kNeverUsed) gaps[number].state = GapState::kFree;
+  }
+  gaps[thread->number].state = GapState::kUsed;
+  const int64_t file = Call(SYS_memfd_create, AddressOf(kName), 1 /* MFD_CLOEXEC */);
+  const Answer answer =
+      AskAsStranger(thread->thread_id, RequestKind::kFork,
+                    static_cast<uint64_t>(thread->process_id), static_cast<uint64_t>(file));
+  if (answer.results[0] == 0 || MapShared(static_cast<int>(file)) != 0) {
+    Call(SYS_kill, static_cast<uint64_t>(thread->process_id), SIGKILL);
+  }
+  Call(SYS_close, static_cast<uint64_t>(file));
+}
+
+void Fork(Thread* thread, NewTask* task) {
+  const uint64_t* w = task->call.words;
+  const int64_t result = Call(static_cast<long>(w[0]), w[1], w[2], w[3], w[4], w[5], w[6]);
+  if (result == 0) {
+    SetChildRegisters(thread, *task);
+    SeparateFromParent(thread);
+  }
+  FinishCall(thread, result);
+}
+
+struct ChildStart {
+  Thread* thread;
+  const NewTask* task;
+  uint32_t started;  // the parent may forget the task
+};
+
+[[noreturn]] void StartChild(void* argument) {
+  auto* start = static_cast<ChildStart*>(argument);
+  Thread* thread = start->thread;
+  Call(SYS_arch_prctl, ARCH_SET_GS, DistanceOf(thread->number));
+  SetChildRegisters(thread, *start->task);
+  __atomic_store_n(&start->started, 1, __ATOMIC_RELEASE);
+  StartThreadSignals(thread);
+  FinishCall(thread, 0);
+  Continue(thread);
+}
+
+// A child's state is its parent's at the call.
+void CopyState(const Thread& from, Thread* to) {
+  memcpy(to->registers, from.registers, sizeof(to->registers));
+  to->flags = from.flags;
+  to->pc = from.pc;
+  to->signal_mask = from.signal_mask;
+  to->software = from.software;
+  to->block->guest_r10 = from.block->guest_r10;
+  to->block->guest_r11 = from.block->guest_r11;
+  to->block->fs_base = from.block->fs_base;
+  to->block->gs_base = from.block->gs_base;
+}
+
+void MakeSharing(Thread* thread, NewTask* task) {
+  Thread* child = TakeThread();
+  if (child == nullptr) {
+    FinishCall(thread, -EAGAIN);
+    return;
+  }
+  CopyState(*thread, child);
+  const bool vfork = (task->flags & CLONE_VFORK) != 0;
+  if (vfork) child->signal_stack = thread->signal_stack;
+  child->actions = thread->actions;
+  if ((task->flags & CLONE_SIGHAND) == 0) child->actions = CopyActions(*thread, child->number);
+  ChildStart start = {child, task, 0};
+  const int64_t result =
+      AgentClone(task->call.words, PointerTo<void>(child->block->agent_stack), &StartChild, &start);
+  if (IsError(result)) {
+    GiveBack(*child, GapState::kFree);
+  } else if (vfork) {
+    GiveBack(*child, GapState::kEnding);
+  } else {
+    while (__atomic_load_n(&start.started, __ATOMIC_ACQUIRE) == 0) Call(SYS_sched_yield);
+  }
+  FinishCall(thread, result);
+}
+
+void HandleNewTask(Thread* thread, const GuestCall& call) {
+  NewTask task = {.call = call};
+  const int64_t error = Analyse(&task);
+  if (error != 0) {
+    FinishCall(thread, error);
+    return;
+  }
+  BlockSignals();
+  if ((task.flags & CLONE_VM) != 0) {
+    MakeSharing(thread, &task);
+  } else {
+    Fork(thread, &task);
+  }
+  RestoreSignalMask(*thread);
+}
+
+// Returns if that failed, or a signal came before.
+void Execute(Thread* thread, GuestCall call) {
+  PrepareSignalsForExec(thread);
+  const bool made = AgentSystemCall(call.words);
+  UndoPrepareForExec(thread);
+  if (made) FinishCall(thread, call.result());
+}
+
+[[noreturn]] void End(Thread* thread, const GuestCall& call) {
+  const bool all = call.number() == SYS_exit_group;
+  Ask(thread, RequestKind::kExit, thread->count, all ? 1 : 0);
+  BlockSignals();
+  if (!all) GiveBack(*thread, GapState::kEnding);
+  while (true) Call(static_cast<long>(call.number()), call.argument(0));
+}
+
+}  // namespace
+
+Thread* MakeFirstThread() { return TakeThread(); }
+
+bool HandleTaskCall(Thread* thread, const GuestCall& call) {
+  switch (call.number()) {
+    case SYS_fork:
+    case SYS_vfork:
+    case SYS_clone:
+    case SYS_clone3:
+      HandleNewTask(thread, call);
+      return true;
+    case SYS_execve:
+    case SYS_execveat:
+      Execute(thread, call);
+      return true;
+    case SYS_exit:
+    case SYS_exit_group:
+      End(thread, call);
+    default:
+      return false;
+  }
+}
+
+}  // namespace hindsight::agent

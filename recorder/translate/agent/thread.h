@@ -1,0 +1,108 @@
+// A thread of the program as the agent sees it: the rest of the page that begins with the thread
+// block, and the offsets by which assembly reaches it.
+//
+// Only the thread itself uses it, its signal handler included.
+
+#ifndef HINDSIGHT_RECORDER_TRANSLATE_AGENT_THREAD_H_
+#define HINDSIGHT_RECORDER_TRANSLATE_AGENT_THREAD_H_
+
+// At these offsets from the GS base.
+#define HS_THREAD_OFFSET (-0x1000 + 0x100)
+#define HS_REGISTERS (HS_THREAD_OFFSET + 0)
+#define HS_REGISTER(number) (HS_REGISTERS + 8 * (number))
+#define HS_FLAGS (HS_THREAD_OFFSET + 128)
+#define HS_RESUME (HS_THREAD_OFFSET + 136)
+#define HS_PENDING (HS_THREAD_OFFSET + 144)
+#define HS_SELF (HS_THREAD_OFFSET + 152)
+#define HS_AGENT_STACK (-0x1000 + 80)
+#define HS_GUEST_R10 (-0x1000 + 0)
+#define HS_GUEST_R11 (-0x1000 + 8)
+
+// In the kernel's signal frame.
+#define HS_FRAME_RSP 168
+#define HS_FRAME_RIP 176
+
+#ifndef __ASSEMBLER__
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "recorder/translate/agent/layout.h"
+#include "translator/thread_block.h"
+
+namespace hindsight::agent {
+
+// As instructions encode them.
+enum RegisterNumber { kRax, kRcx, kRdx, kRbx, kRsp, kRbp, kRsi, kRdi, kR8, kR9, kR10, kR11 };
+
+// A signal that has come and is not yet delivered.
+struct PendingSignal {
+  int32_t info[32];                     // siginfo: number, errno, code, ...
+  uint64_t error, trap, fault_address;  // as in the kernel's frame
+};
+
+// What a frame says about its vector state, in the legacy area.
+struct SoftwareBytes {
+  uint32_t magic;
+  uint32_t extended_bytes;  // with the magic at its end
+  uint64_t features;
+  uint32_t bytes;
+  uint32_t padding[7];
+};
+static_assert(sizeof(SoftwareBytes) == 48);
+
+struct GuestStack {
+  uint64_t address;
+  uint32_t flags;
+  uint32_t reserved;
+  uint64_t size;
+};
+
+struct SignalActions;
+
+struct Thread {
+  // The guest's, but for r10 and r11, which are in the block: [kR10] is the counter.
+  uint64_t registers[16];
+  uint64_t flags;
+  uint64_t resume;    // host address to leave for
+  uint32_t pending;   // not 0: `signal` is to be delivered
+  uint32_t stepping;  // an instruction is being executed natively
+  Thread* self;
+
+  HsThreadBlock* block;
+  uint64_t pc;      // the guest's, while its thread is in the agent
+  uint64_t count;   // instructions executed, likewise
+  uint64_t number;  // of the gap, and of the slot
+  int32_t process_id;
+  int32_t thread_id;
+  uint32_t epoch;          // that the table of indirect branches is of
+  uint32_t fault_signal;   // 0: an instruction has been executed natively
+  uint64_t fault_host_pc;  // 0: the registers are the guest's, exactly
+  uint64_t signal_mask;    // the guest's, all 64 of it
+  GuestStack signal_stack;
+  SignalActions* actions;
+  // While `pending`; all others are blocked then.
+  PendingSignal signal;
+  PendingSignal fault;
+  SoftwareBytes software;  // of the kernel's last frame
+
+  HsTableEntry* table() const {
+    return reinterpret_cast<HsTableEntry*>(DistanceOf(number) + HS_TABLE_OFFSET);
+  }
+};
+
+static_assert(sizeof(HsThreadBlock) <= 0x100 && sizeof(Thread) <= 0x1000 - 0x100);
+static_assert(offsetof(Thread, registers) == HS_REGISTERS - HS_THREAD_OFFSET);
+static_assert(offsetof(Thread, flags) == HS_FLAGS - HS_THREAD_OFFSET);
+static_assert(offsetof(Thread, resume) == HS_RESUME - HS_THREAD_OFFSET);
+static_assert(offsetof(Thread, pending) == HS_PENDING - HS_THREAD_OFFSET);
+static_assert(offsetof(Thread, self) == HS_SELF - HS_THREAD_OFFSET);
+static_assert(HS_BLOCK_FIELD(agent_stack) == HS_AGENT_STACK);
+static_assert(HS_BLOCK_FIELD(guest_r10) == HS_GUEST_R10);
+static_assert(HS_BLOCK_FIELD(guest_r11) == HS_GUEST_R11);
+
+}  // namespace hindsight::agent
+
+#endif  // __ASSEMBLER__
+
+#endif  // HINDSIGHT_RECORDER_TRANSLATE_AGENT_THREAD_H_

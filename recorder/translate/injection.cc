@@ -1,0 +1,117 @@
+#include "recorder/translate/injection.h"
+
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <array>
+#include <cstring>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/types/span.h"
+#include "base/status_macros.h"
+#include "isa/registers.h"
+#include "recorder/process/memory_map.h"
+#include "recorder/ptrace/remote_call.h"
+#include "recorder/ptrace/thread_stop.h"
+#include "recorder/translate/agent_image.h"
+
+#ifndef MAP_FIXED_NOREPLACE
+#define MAP_FIXED_NOREPLACE 0x100000
+#endif
+
+namespace hindsight {
+namespace {
+
+absl::Status Gone() { return absl::UnavailableError("the program is gone"); }
+
+absl::StatusOr<uint64_t> CallChecked(pid_t thread, const char* name, int64_t number,
+                                     const std::array<uint64_t, 6>& arguments) {
+  ASSIGN_OR_RETURN(const int64_t result, CallInThread(thread, number, arguments));
+  if (result < 0 && result >= -4095) {
+    return absl::UnavailableError(absl::StrCat(name, ": ", strerror(static_cast<int>(-result))));
+  }
+  return static_cast<uint64_t>(result);
+}
+
+// The initial stack, whose place does not matter, or an error if anything else is out of place.
+absl::StatusOr<MapRegion> CheckLayout(const MemoryMap& map, uint64_t stack_pointer) {
+  const MapRegion* stack = map.Find(stack_pointer);
+  if (stack == nullptr) return Gone();
+  for (const MapRegion& region : map.regions()) {
+    const bool kernels = region.start >= uint64_t{1} << 63;
+    if (&region == stack || kernels || InWindows(region.start, region.end)) continue;
+    return absl::UnimplementedError(
+        absl::StrCat("memory at 0x", absl::Hex(region.start), " (", region.name, ")"));
+  }
+  return *stack;
+}
+
+// Opens a memory file in the program; returns its descriptor there.
+absl::StatusOr<int> MakeFile(uint64_t stack_pointer, Tracee* tracee) {
+  // Where nothing is yet.
+  const uint64_t place = stack_pointer - 256;
+  static constexpr char kName[] = "hindsight";
+  const auto* bytes = reinterpret_cast<const uint8_t*>(kName);
+  if (!tracee->memory().Write(place, {bytes, sizeof(kName)})) return Gone();
+  ASSIGN_OR_RETURN(const uint64_t fd, CallChecked(tracee->thread(), "memfd_create",
+                                                  SYS_memfd_create, {place, MFD_CLOEXEC}));
+  return static_cast<int>(fd);
+}
+
+const AgentImageHeader& ImageHeader() {
+  return *reinterpret_cast<const AgentImageHeader*>(AgentImage().data());
+}
+
+void WriteImage(const BootParameters& boot, const MemoryFile& file) {
+  std::memcpy(file.image(), AgentImage().data(), AgentImage().size());
+  const auto place = reinterpret_cast<uint64_t>(ImageHeader().boot) - kAgentImage;
+  std::memcpy(file.image() + place, &boot, sizeof(boot));
+}
+
+absl::Status MapImage(pid_t thread, int fd) {
+  const AgentImageHeader& header = ImageHeader();
+  struct Part {
+    uint64_t start, end, protection;
+  };
+  for (const Part& part : {Part{kAgentImage, header.data, PROT_READ | PROT_EXEC},
+                           Part{header.data, header.end, PROT_READ | PROT_WRITE}}) {
+    RETURN_IF_ERROR(CallChecked(thread, "mmap", SYS_mmap,
+                                {part.start, part.end - part.start, part.protection,
+                                 MAP_PRIVATE | MAP_FIXED_NOREPLACE, static_cast<uint64_t>(fd),
+                                 kImageInFile + (part.start - kAgentImage)})
+                        .status());
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<MemoryFile> Inject(const InjectionOptions& options, Tracee* tracee) {
+  RegisterFile registers;
+  if (!tracee->GetRegisters(/*vectors=*/false, &registers)) return Gone();
+  const uint64_t stack_pointer = registers.gpr[kRsp];
+  const MemoryMap map = MemoryMap::OfProcess(tracee->ProcPath("maps"));
+  ASSIGN_OR_RETURN(const MapRegion stack, CheckLayout(map, stack_pointer));
+  ASSIGN_OR_RETURN(const int fd, MakeFile(stack_pointer, tracee));
+  ASSIGN_OR_RETURN(MemoryFile file, MemoryFile::Open(tracee->process(), fd));
+  file.control()->recorder_process = getpid();
+  WriteImage({.memory_file = fd,
+              .translate = options.translate ? 1u : 0u,
+              .guest_pc = registers.rip,
+              .guest_sp = stack_pointer,
+              .stack_end = stack.end,
+              .stack_protection = stack.protection},
+             file);
+  RETURN_IF_ERROR(MapImage(tracee->thread(), fd));
+  tracee->ForgetRegisters();
+  if (!tracee->GetRegisters(/*vectors=*/false, &registers)) return Gone();
+  registers.rip = ImageHeader().entry;
+  if (!tracee->SetRegisters(registers)) return Gone();
+  tracee->Disown();
+  Detach(tracee->thread());
+  return file;
+}
+
+}  // namespace hindsight

@@ -1,0 +1,47 @@
+// The memory that the recorder shares with one program: control block, translated code, block map
+// (agent/layout.h). It belongs to the program's process, which maps parts of it; here all of it is
+// mapped and can be written.
+//
+// Movable, not copyable. Any host thread, one at a time, but for the control block, which has rules
+// of its own.
+
+#ifndef HINDSIGHT_RECORDER_TRANSLATE_MEMORY_FILE_H_
+#define HINDSIGHT_RECORDER_TRANSLATE_MEMORY_FILE_H_
+
+#include <sys/types.h>
+
+#include <cstdint>
+
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "recorder/translate/agent/control.h"
+#include "recorder/translate/agent/layout.h"
+
+namespace hindsight {
+
+class MemoryFile {
+ public:
+  // Of descriptor `fd` of `process`, an empty memfd.
+  static absl::StatusOr<MemoryFile> Open(pid_t process, int fd);
+  MemoryFile(MemoryFile&& other) noexcept;
+  MemoryFile& operator=(MemoryFile&& other) = delete;
+  ~MemoryFile();
+
+  ControlBlock* control() const { return reinterpret_cast<ControlBlock*>(base_ + kControlInFile); }
+  absl::Span<BlockMapEntry> block_map() const {
+    return {reinterpret_cast<BlockMapEntry*>(base_ + kBlockMapInFile), kBlockMapEntries};
+  }
+  // Where the agent's image lies, kAgentImageLimit bytes.
+  uint8_t* image() const { return base_ + kImageInFile; }
+  // What the program has at `address`, in an arena. Requires: InArenas(address).
+  uint8_t* code(uint64_t address) const;
+
+ private:
+  explicit MemoryFile(uint8_t* base) : base_(base) {}
+
+  uint8_t* base_;  // null: moved from
+};
+
+}  // namespace hindsight
+
+#endif  // HINDSIGHT_RECORDER_TRANSLATE_MEMORY_FILE_H_
