@@ -50,7 +50,17 @@ enum HsEntryKind {
   HS_ENTRY_ORDER,        // HsOrder: instructions that were orderable events
   HS_ENTRY_SEGMENT,      // HsState: a segment ends in this state, the next one begins; the view is
                          // empty from here on
-  HS_ENTRY_END,          // HsState: the thread's recording ends in this state
+  HS_ENTRY_END,          // HsState: the thread's recording ends in this state; flags: HsEndReason
+};
+
+// Why a thread's recording ends.
+enum HsEndReason {
+  HS_END_EXIT = 0,     // the thread ends
+  HS_END_THREAD,       // it starts a thread
+  HS_END_EXEC,         // it executes another program
+  HS_END_INSTRUCTION,  // it executes an instruction that cannot be recorded
+  HS_END_CODE,         // it executes code that it has made itself
+  HS_END_CALL,         // it makes a system call that cannot be recorded
 };
 
 struct HsRing {

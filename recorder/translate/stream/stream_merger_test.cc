@@ -22,6 +22,10 @@ class NoProcess final : public StreamedProcess {
   explicit NoProcess(TraceWriter* writer) : modules_(writer, "", 1) {}
   const AddressSpace& space() const override { return space_; }
   const ModuleTable& modules() const override { return modules_; }
+  absl::Status OnBegin(const TraceWriter::ThreadState&, ThreadLog*) override {
+    return absl::OkStatus();
+  }
+  void OnLeft(HsEndReason, uint64_t) override {}
   absl::Status OnCall(int64_t, const uint64_t*, int64_t, uint64_t, ThreadLog*) override {
     return absl::OkStatus();
   }

@@ -103,8 +103,14 @@ absl::Status ThreadStream::ConsumeRunning(const HsEntry* entry) {
 absl::Status ThreadStream::Begin(const HsState& state) {
   begun_ = true;
   notes_->Start(count_, maker_, /*orderable=*/maker_ != 0);
-  log_->BeginSegment(count_, RegistersOf(state));
-  return log_->status();
+  const RegisterFile registers = RegistersOf(state);
+  log_->BeginSegment(count_, registers);
+  RETURN_IF_ERROR(log_->status());
+  return process_->OnBegin({.thread = log_->thread(),
+                            .count = count_,
+                            .segment = log_->segments() - 1,
+                            .registers = ToWords(registers)},
+                           log_);
 }
 
 absl::Status ThreadStream::AddPage(const HsPage& page) {
@@ -202,7 +208,11 @@ absl::Status ThreadStream::EndSegment(const HsState& state) {
     return absl::OkStatus();
   }
   ended_ = true;
-  notes_->Exit(count_);
+  if (state.entry.flags == HS_END_EXIT) {
+    notes_->Exit(count_);
+  } else {
+    process_->OnLeft(static_cast<HsEndReason>(state.entry.flags), count_);
+  }
   return absl::OkStatus();
 }
 

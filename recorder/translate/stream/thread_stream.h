@@ -34,7 +34,12 @@ class StreamedProcess {
 
   virtual const AddressSpace& space() const = 0;
   virtual const ModuleTable& modules() const = 0;
-  // The thread is in the state `count`, which the call has led to, and waits.
+  // The thread's recording has begun in `state`, and it waits.
+  virtual absl::Status OnBegin(const TraceWriter::ThreadState& state, ThreadLog* log) = 0;
+  // It has ended in the state `count`, while the thread goes on.
+  virtual void OnLeft(HsEndReason reason, uint64_t count) = 0;
+  // The thread is in the state `count`, which the call has led to, and waits if it may have changed
+  // the memory map.
   virtual absl::Status OnCall(int64_t number, const uint64_t* arguments, int64_t result,
                               uint64_t count, ThreadLog* log) = 0;
 };

@@ -19,6 +19,11 @@ class FakeProcess final : public StreamedProcess {
   explicit FakeProcess(TraceWriter* writer) : modules_(writer, "", 1 << 20) {}
   const AddressSpace& space() const override { return space_; }
   const ModuleTable& modules() const override { return modules_; }
+  absl::Status OnBegin(const TraceWriter::ThreadState& state, ThreadLog* log) override {
+    begun.push_back(state);
+    return absl::OkStatus();
+  }
+  void OnLeft(HsEndReason reason, uint64_t count) override { left.push_back(reason); }
   absl::Status OnCall(int64_t number, const uint64_t* arguments, int64_t result, uint64_t count,
                       ThreadLog* log) override {
     calls.push_back(number);
@@ -26,6 +31,8 @@ class FakeProcess final : public StreamedProcess {
     return absl::OkStatus();
   }
 
+  std::vector<TraceWriter::ThreadState> begun;
+  std::vector<HsEndReason> left;
   std::vector<int64_t> calls;
   std::vector<uint64_t> counts;
 
@@ -85,6 +92,20 @@ TEST_F(ThreadStreamTest, NothingComesBeforeTheBeginning) {
   EXPECT_FALSE(State(HS_ENTRY_BEGIN, 0, 5).ok());
   ASSERT_EQ(writer_.segments.size(), 1u);
   EXPECT_EQ(writer_.events.at(0).kind, EventKind::kThreadStart);
+  ASSERT_EQ(process_.begun.size(), 1u);
+  EXPECT_EQ(process_.begun[0].thread, 7);
+  EXPECT_EQ(process_.begun[0].segment, 0u);
+  EXPECT_EQ(process_.begun[0].registers[0], 5u);
+}
+
+TEST_F(ThreadStreamTest, RecordingMayEndWhileTheThreadGoesOn) {
+  ASSERT_TRUE(State(HS_ENTRY_BEGIN, 0, 5).ok());
+  Entry<HsState> end(HS_ENTRY_END, 8);
+  end->entry.flags = HS_END_EXEC;
+  ASSERT_TRUE(stream_.Consume(end.base()).ok());
+  EXPECT_EQ(process_.left, (std::vector<HsEndReason>{HS_END_EXEC}));
+  EXPECT_EQ(writer_.events.back().kind, EventKind::kThreadStart);
+  EXPECT_TRUE(stream_.ended());
 }
 
 TEST_F(ThreadStreamTest, ASystemCallIsAnEventATransitionAndTheProcesssConcern) {

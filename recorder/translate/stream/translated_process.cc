@@ -45,13 +45,11 @@ absl::Status TranslatedProcess::Apply(MapPart part, ThreadLog* log, uint64_t cou
   return absl::OkStatus();
 }
 
-absl::Status TranslatedProcess::Open() { return Apply(ReadMap(std::nullopt), nullptr, 0); }
-
-absl::Status TranslatedProcess::WriteFullKeyframe(uint64_t sequence,
-                                                  const TraceWriter::ThreadState& thread) {
+absl::Status TranslatedProcess::OnBegin(const TraceWriter::ThreadState& state, ThreadLog* log) {
+  RETURN_IF_ERROR(Apply(ReadMap(std::nullopt), nullptr, 0));
   KeyframeHead head = {
-      .sequence = sequence, .threads = {thread}, .auxv = AuxiliaryVector(log_->pid())};
-  return log_->WriteFullKeyframe(std::move(head), log_->pid(), thread.count, space_.map(),
+      .sequence = log->sequence(), .threads = {state}, .auxv = AuxiliaryVector(log_->pid())};
+  return log_->WriteFullKeyframe(std::move(head), state.thread, state.count, space_.map(),
                                  /*with_memory=*/true);
 }
 

@@ -26,13 +26,14 @@ class TranslatedProcess final : public StreamedProcess {
 
   TranslatedProcess(ProcessLog* log, Show show);
 
-  // Reads the map. What follows is a full keyframe, or LogWholeMap.
-  absl::Status Open();
-  // The first one, while the program waits in state `count` of its one thread.
-  absl::Status WriteFullKeyframe(uint64_t sequence, const TraceWriter::ThreadState& thread);
+  // Why its recording has ended although the process goes on; HS_END_EXIT: it has not.
+  HsEndReason left() const { return left_; }
 
   const AddressSpace& space() const override { return space_; }
   const ModuleTable& modules() const override { return log_->modules(); }
+  // Reads the map and writes a full keyframe.
+  absl::Status OnBegin(const TraceWriter::ThreadState& state, ThreadLog* log) override;
+  void OnLeft(HsEndReason reason, uint64_t count) override { left_ = reason; }
   absl::Status OnCall(int64_t number, const uint64_t* arguments, int64_t result, uint64_t count,
                       ThreadLog* log) override;
 
@@ -44,6 +45,7 @@ class TranslatedProcess final : public StreamedProcess {
   const Show show_;
   const std::string maps_path_;
   AddressSpace space_;
+  HsEndReason left_ = HS_END_EXIT;
 };
 
 }  // namespace hindsight

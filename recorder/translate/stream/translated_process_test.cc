@@ -38,6 +38,13 @@ class TranslatedProcessTest : public testing::Test {
     return reinterpret_cast<uint64_t>(
         mmap(nullptr, kBytes, rights, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
   }
+  void Begin() {
+    const absl::Status begun = process_->OnBegin({.thread = getpid()}, thread_log_.get());
+    ASSERT_TRUE(begun.ok()) << begun;
+    ASSERT_EQ(writer_->events.size(), 1u);
+    EXPECT_EQ(writer_->events[0].kind, EventKind::kFullKeyframe);
+    writer_->events.clear();
+  }
   absl::Status Call(int64_t number, uint64_t address, uint64_t size, int64_t result) {
     const uint64_t arguments[6] = {address, size};
     return process_->OnCall(number, arguments, result, ++count_, thread_log_.get());
@@ -55,14 +62,13 @@ class TranslatedProcessTest : public testing::Test {
 TEST_F(TranslatedProcessTest, TheRecordersOwnMemoryIsNotInTheMap) {
   hidden_ = Map(PROT_READ);
   const uint64_t shown = Map(PROT_READ | PROT_WRITE);
-  ASSERT_TRUE(process_->Open().ok());
+  Begin();
   EXPECT_EQ(process_->space().Find(hidden_), nullptr);
   ASSERT_NE(process_->space().Find(shown), nullptr);
-  EXPECT_TRUE(writer_->events.empty());  // a keyframe follows
 }
 
 TEST_F(TranslatedProcessTest, ACallThatMapsIsAChangeOfTheMap) {
-  ASSERT_TRUE(process_->Open().ok());
+  Begin();
   const uint64_t mapped = Map(PROT_READ);
   ASSERT_TRUE(Call(SYS_mmap, 0, kBytes, static_cast<int64_t>(mapped)).ok());
   EXPECT_NE(process_->space().Find(mapped), nullptr);
@@ -75,7 +81,7 @@ TEST_F(TranslatedProcessTest, ACallThatMapsIsAChangeOfTheMap) {
 }
 
 TEST_F(TranslatedProcessTest, OtherCallsAreNone) {
-  ASSERT_TRUE(process_->Open().ok());
+  Begin();
   Map(PROT_READ);
   ASSERT_TRUE(Call(SYS_getpid, 0, 0, 1).ok());
   EXPECT_TRUE(writer_->events.empty());
