@@ -197,7 +197,7 @@ absl::StatusOr<std::unique_ptr<Connection>> Listener::Accept() {
       setsockopt(fd.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
       return std::make_unique<Connection>(std::move(fd));
     }
-    if (errno == EAGAIN) return absl::UnavailableError("nobody waits to be let in");
+    if (errno == EAGAIN) return absl::UnavailableError("no client waits");
     if (errno != EINTR && errno != ECONNABORTED) return ErrnoStatus("waiting for a client");
   }
 }

@@ -189,7 +189,7 @@ TEST_P(StringOperationTest, FaultsAsAWhole) {
   for (const bool stepped : {false, true}) {
     const RunResult result = stepped ? cpu_->Step() : RunTo(1);
     ASSERT_EQ(result.stop, Stop::kFault);
-    EXPECT_EQ(result.fault_address & ~(kPageBytes - 1), kData + 3 * kPageBytes);
+    EXPECT_EQ(PageOf(result.fault_address), kData + 3 * kPageBytes);
     Restart();
   }
 }

@@ -101,7 +101,7 @@ void PrefixBench::PlaceCode(absl::Span<const uint8_t> bytes) {
   uint8_t block[kStrideBytes];
   std::memset(block, 0xcc, sizeof(block));
   std::copy(bytes.begin(), bytes.end(), block);
-  const uint64_t page = code_ & ~(kPageBytes - 1);
+  const uint64_t page = PageOf(code_);
   std::memcpy(cpu_->HostPage(page) + code_ % kPageBytes, block, sizeof(block));
   std::memcpy(process_->code().data() + (code_ - BareProcess::kCode), block, sizeof(block));
 }

@@ -176,7 +176,7 @@ bool StressBench::Load(const Encoding& encoding) {
 }
 
 void StressBench::PutCode(Cpu* cpu) const {
-  const uint64_t page = code_ & ~(kPageBytes - 1);
+  const uint64_t page = PageOf(code_);
   std::memset(cpu->HostPage(page) + code_ % kPageBytes, 0x90, kCodeStrideBytes);
   std::memcpy(cpu->HostPage(page) + code_ % kPageBytes, encoding_.bytes.data(), encoding_.length);
 }
@@ -316,7 +316,7 @@ StressResult StressBench::RunInBlock() {
   const RegisterFile before = Operands();
   Cpu* const stepped = unicorn_.cpu.get();
   for (Cpu* cpu : {cpu_, stepped}) {
-    const uint64_t page = code_ & ~(kPageBytes - 1);
+    const uint64_t page = PageOf(code_);
     std::memcpy(cpu->HostPage(page) + code_ % kPageBytes, code.data(), code.size());
     CopyMemory(cpu);
     cpu->SetRegisters(before);

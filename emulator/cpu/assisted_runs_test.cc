@@ -23,8 +23,8 @@ class AssistedRunsTest : public testing::Test, public TranslationDropper {
   const AssistedRuns::Run& Find() {
     return runs_.Find(kCode, MemoryModel::kFence, [this](uint64_t pc) {
       ++decoded_;
-      instruction_ = Classify(
-          absl::MakeConstSpan(view_.HostPage(pc & ~(kPageBytes - 1)) + pc % kPageBytes, 15));
+      instruction_ =
+          Classify(absl::MakeConstSpan(view_.HostPage(PageOf(pc)) + pc % kPageBytes, 15));
       return instruction_.length == 0 ? nullptr : &instruction_;
     });
   }

@@ -86,7 +86,7 @@ bool Cpu::Impl::TrapStep(const Instruction& instruction) {
   if (pushes_flags) {
     // The copy of the flags just pushed shows our trap flag.
     const uint64_t address = registers_.registers().gpr[kRsp] + 1;
-    uint8_t* const page = memory_.view().HostPage(address & ~(kPageBytes - 1));
+    uint8_t* const page = memory_.view().HostPage(PageOf(address));
     page[address % kPageBytes] &= static_cast<uint8_t>(~(kTrapFlag >> 8));
   }
   return true;

@@ -46,8 +46,8 @@ class EngineRegisters final : public TranslationDropper {
   void Set(const RegisterFile& registers);
   uint64_t pc() const { return pc_; }
 
-  // The registers, to execute instructions on: whoever changes them calls MarkChanged(). Valid
-  // until the engine is used.
+  // The registers, to execute instructions on: a caller that changes them calls MarkChanged().
+  // Valid until the engine is used.
   RegisterFile* Borrow() {
     registers();
     return &registers_;

@@ -24,7 +24,7 @@ class ViewTest : public testing::Test, public FaultClient {
     uint64_t address = 0;
     if (!view_.GuestAddress(pointer, &address)) return false;
     refused_ = true;
-    view_.Poison(address & ~(kPageBytes - 1));  // let the access through
+    view_.Poison(PageOf(address));  // let the access through
     return true;
   }
   uint8_t* Guest(uint64_t page) {

@@ -117,7 +117,8 @@ int Main(const char* directory) {
   auto timeline = Timeline::Open(trace->get());
   CHECK(timeline.ok());
   std::printf("%-44s %9.3f s, %zu threads, %zu slices\n", "open", SecondsSince(start),
-              (*timeline)->process().all_threads().size(), (*timeline)->schedule().slices().size());
+              (*timeline)->process().threads().all().size(),
+              (*timeline)->schedule().slices().size());
   Timing timing(timeline->get());
   std::printf("%.1f M states\n", static_cast<double>((*timeline)->end_moment()) / 1e6);
   RunRequest nothing;

@@ -68,8 +68,8 @@ std::string Place(const TimelineEvent& listed, const ProcessState& process) {
     return ToString(Position{listed.event->sequence, 0});
   }
   const int32_t thread = listed.event->thread;
-  return ToString(process.HasThread(thread) ? process.PositionAt(thread, listed.moment)
-                                            : process.PositionAt(listed.moment));
+  return ToString(process.threads().Has(thread) ? process.PositionAt(thread, listed.moment)
+                                                : process.PositionAt(listed.moment));
 }
 
 }  // namespace
@@ -112,7 +112,7 @@ std::string ListEvents(const ProcessState& process, uint64_t moment, const Event
   const auto next = FirstAfter(listed, moment);
   const auto first = next - std::min<ptrdiff_t>(next - listed.begin(), filter.number);
   const auto last = next + std::min<ptrdiff_t>(listed.end() - next, filter.number);
-  const bool several = process.all_threads().size() > 1;
+  const bool several = process.threads().all().size() > 1;
   std::string out;
   for (auto it = first; it != last; ++it) {
     absl::StrAppend(&out, it == next ? "> " : "  ", Place(*it, process));

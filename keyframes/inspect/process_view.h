@@ -1,5 +1,5 @@
-// What a process looks like at one position: the read-only questions that every front end asks,
-// whoever it answers to (a debug session, a writer of core files, a sequence of snapshots).
+// What a process looks like at one position: the read-only questions that every front end asks
+// (a debug session, a writer of core files, a sequence of snapshots).
 //
 // An implementation answers for its position at the time of the call. The questions
 // that follow pointers in the process's memory take the memory to follow them in: a front end that

@@ -99,7 +99,7 @@ std::string RecordedObjects::ExecutablePath(uint64_t moment) const {
 }
 
 std::string RecordedObjects::ThreadName(int32_t thread, uint64_t moment) const {
-  std::string name = process_->NameAt(thread, moment);
+  std::string name = process_->threads().NameAt(thread, moment);
   if (name.empty()) {
     const std::string program = ExecutablePath(moment);
     name = program.substr(program.rfind('/') + 1);
@@ -146,7 +146,7 @@ absl::StatusOr<uint64_t> RecordedObjects::TlsAddress(uint64_t fs_base, uint64_t 
 }
 
 std::optional<int32_t> RecordedObjects::ModuleAt(uint64_t address, uint64_t moment) const {
-  const MapRegion* region = process_->RegionAt(moment, address);
+  const MapRegion* region = process_->maps().FindWithStackGrowth(moment, address);
   if (region == nullptr || region->module < 0) return std::nullopt;
   if (region->module >= static_cast<int64_t>(trace_->modules().size())) return std::nullopt;
   return region->module;
@@ -183,7 +183,7 @@ std::optional<RecordedObjects::ProcFile> RecordedObjects::FindProcFile(const std
                                                                        uint64_t moment) const {
   absl::string_view rest = path;
   if (!absl::ConsumePrefix(&rest, "/proc/")) return std::nullopt;
-  ProcFile file = {.thread = process_->ThreadsAt(moment).front()};
+  ProcFile file = {.thread = process_->threads().AliveAt(moment).front()};
   const auto consume_thread = [&] {
     const size_t end = rest.find('/');
     int32_t id = 0;
@@ -191,7 +191,7 @@ std::optional<RecordedObjects::ProcFile> RecordedObjects::FindProcFile(const std
     rest.remove_prefix(end + 1);
     if (id == trace_->manifest().pid) return true;
     file.thread = id;
-    return process_->HasThread(id) && process_->IsAlive(id, moment);
+    return process_->threads().IsAlive(id, moment);
   };
   if (!absl::ConsumePrefix(&rest, "self/") && !consume_thread()) return std::nullopt;
   if (absl::ConsumePrefix(&rest, "task/") && !consume_thread()) return std::nullopt;
@@ -224,7 +224,7 @@ absl::StatusOr<std::string> RecordedObjects::FileContents(const std::string& pat
 
 std::string RecordedObjects::CommandLine(uint64_t moment, MemoryReader memory) const {
   uint64_t begin = 0;
-  int32_t thread = process_->first_thread();
+  int32_t thread = process_->threads().first();
   for (const TimelineEvent& exec : process_->execs()) {
     if (exec.moment > moment) break;
     begin = exec.moment;
@@ -253,10 +253,10 @@ absl::StatusOr<std::string> RecordedObjects::ProcContents(const ProcFile& file, 
                                                           MemoryReader memory) const {
   const Manifest& manifest = trace_->manifest();
   const std::string& name = file.name;
-  if (name == "maps") return MapsText(process_->MapsAt(moment));
+  if (name == "maps") return MapsText(process_->maps().CopyAt(moment));
   if (name == "smaps") {
     std::vector<uint8_t> buffer;
-    return SmapsText(process_->MapsAt(moment), [&](uint64_t start, uint64_t end) {
+    return SmapsText(process_->maps().CopyAt(moment), [&](uint64_t start, uint64_t end) {
       buffer.resize(end - start);
       return memory(start, absl::MakeSpan(buffer));
     });
@@ -270,7 +270,7 @@ absl::StatusOr<std::string> RecordedObjects::ProcContents(const ProcFile& file, 
                              .pid = manifest.pid,
                              .tid = file.thread,
                              .parent = manifest.parent_pid,
-                             .threads = process_->ThreadsAt(moment).size()};
+                             .threads = process_->threads().AliveAt(moment).size()};
   if (name == "status") return StatusText(thread);
   if (name == "stat") return StatText(thread);
   return absl::NotFoundError(absl::StrCat("the trace has no /proc file ", name));

@@ -50,7 +50,7 @@ bool TimelineView::IsUntouched(int32_t thread, uint64_t address) {
 }
 
 std::vector<MapRegion> TimelineView::Regions() const {
-  return timeline_->process().MapsAt(timeline_->moment());
+  return timeline_->process().maps().CopyAt(timeline_->moment());
 }
 
 absl::StatusOr<std::string> TimelineView::Auxv() const {

@@ -137,7 +137,7 @@ absl::Status RecordApplier::ApplyPage(const PageImport& import, TurnImports impo
 }
 
 absl::Status RecordApplier::ApplyLine(const LineImport& import) {
-  const uint64_t page = import.address & ~(kPageBytes - 1);
+  const uint64_t page = PageOf(import.address);
   if (import.address % kLineBytes != 0 || import.bytes.size() != kLineBytes ||
       cpu_->HostPage(page) == nullptr) {
     return Differs(absl::StrFormat("a damaged line import (address 0x%x)", import.address));
@@ -148,7 +148,7 @@ absl::Status RecordApplier::ApplyLine(const LineImport& import) {
 
 // The value is put where the load will look for it.
 absl::Status RecordApplier::ApplyUncached(const UncachedRead& read) {
-  const uint64_t last_page = (read.address + read.size) & ~(kPageBytes - 1);
+  const uint64_t last_page = PageOf(read.address + read.size);
   if (read.size > sizeof(read.value) || cpu_->HostPage(last_page) == nullptr) {
     return Differs(absl::StrFormat("a damaged uncached read (address 0x%x)", read.address));
   }
@@ -164,7 +164,7 @@ absl::Status RecordApplier::ApplyUncached(const UncachedRead& read) {
 // `bytes`, which lie in one page, become the contents at `address`. A page not held becomes held.
 void RecordApplier::ChangeBytes(uint64_t address, absl::Span<const uint8_t> bytes,
                                 uint64_t known_mask) {
-  const uint64_t page = address & ~(kPageBytes - 1);
+  const uint64_t page = PageOf(address);
   uint8_t* const host = cpu_->HostPage(page);
   if (cpu_->rights(page) == PageRights::kNone) {
     std::memset(host, 0, kPageBytes);

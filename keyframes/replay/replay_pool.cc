@@ -37,7 +37,7 @@ absl::StatusOr<SegmentReplay*> ReplayPool::Get(int32_t thread, uint64_t number) 
   return place->replay.get();
 }
 
-// Room for one more, taken from whom nobody has needed for longest.
+// Room for one more, taken from the one least recently used.
 absl::StatusOr<ReplayPool::Kept*> ReplayPool::Place() {
   Kept* place = nullptr;
   const bool room = kept_.size() < max_replays_ && SegmentBytes() <= kMaxSegmentBytes;

@@ -110,7 +110,7 @@ bool SegmentReplay::ReadHeld(uint64_t address, absl::Span<uint8_t> out) const {
                            ? 0
                            : (address % kPageBytes + out.size() - 1) / kPageBytes + 1;
   for (size_t i = 0; i < pages; ++i) {
-    const uint64_t page = (address & ~(kPageBytes - 1)) + i * kPageBytes;
+    const uint64_t page = PageOf(address) + i * kPageBytes;
     if (records_->LeftSince(page).has_value()) return false;
   }
   return cpu_->ReadHeld(address, out);

@@ -154,7 +154,7 @@ std::vector<WatchedImport> WatchedAtStart(const TraceReader& trace, const Segmen
     const Watchpoint& watch = watchpoints[i];
     if (!watch.on_write || watch.length == 0) continue;
     const absl::Span<const uint64_t> pages = keyframe->page_addresses();
-    auto page = std::lower_bound(pages.begin(), pages.end(), watch.address & ~(kPageBytes - 1));
+    auto page = std::lower_bound(pages.begin(), pages.end(), PageOf(watch.address));
     for (; page != pages.end() && *page <= watch.address + (watch.length - 1); ++page) {
       const WatchedPart part = WatchedIn(*page, watch);
       const bool held = std::any_of(imports.begin(), imports.end(), [&](const WatchedImport& old) {

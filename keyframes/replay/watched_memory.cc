@@ -25,8 +25,8 @@ WatchedPart WatchedIn(uint64_t page, const Watchpoint& watchpoint) {
   return Intersect(page, kPageBytes, watchpoint.address, watchpoint.length);
 }
 
-std::optional<uint64_t> FirstNews(const WatchedImport& import, const Watchpoint& watchpoint,
-                                  absl::string_view before) {
+std::optional<uint64_t> FirstNewByte(const WatchedImport& import, const Watchpoint& watchpoint,
+                                     absl::string_view before) {
   const uint64_t offset = WatchedIn(import.page, watchpoint).offset;
   for (uint64_t i = 0; i < std::min(import.bytes.size(), before.size()); ++i) {
     if (!InMask(import.known_mask, offset + i) && import.bytes[i] != before[i]) return i;

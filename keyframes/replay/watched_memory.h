@@ -43,8 +43,8 @@ struct WatchedImport {
 };
 // The first byte of `import` that is new to the process and differs from `before`, which is the
 // same part of the page: its offset into both.
-std::optional<uint64_t> FirstNews(const WatchedImport& import, const Watchpoint& watchpoint,
-                                  absl::string_view before);
+std::optional<uint64_t> FirstNewByte(const WatchedImport& import, const Watchpoint& watchpoint,
+                                     absl::string_view before);
 
 // Compares what records write with the watchpoints, and keeps the result until Clear.
 class WatchedMemory {

@@ -69,11 +69,11 @@ TEST_F(WatchedMemoryTest, APageThatComesInIsKeptForComparison) {
   EXPECT_TRUE(watched_.imports().empty());
 }
 
-TEST(FirstNews, SkipsLinesThatAreKnown) {
+TEST(FirstNewByte, SkipsLinesThatAreKnown) {
   const Watchpoint watchpoint = {.address = kPage + kLineBytes - 1, .length = 3};
   const WatchedImport import = {.page = kPage, .bytes = "abc", .known_mask = 1};
-  EXPECT_EQ(FirstNews(import, watchpoint, "xbc"), std::nullopt);
-  EXPECT_EQ(FirstNews(import, watchpoint, "xbx"), 2u);
+  EXPECT_EQ(FirstNewByte(import, watchpoint, "xbc"), std::nullopt);
+  EXPECT_EQ(FirstNewByte(import, watchpoint, "xbx"), 2u);
 }
 
 }  // namespace

@@ -10,6 +10,9 @@
 namespace hindsight {
 namespace {
 
+// Linux lets a stack grow to RLIMIT_STACK; the map in the trace shows how far it had grown.
+constexpr uint64_t kStackGrowthBytes = uint64_t{8} << 20;
+
 // A base is made when the changes since the last one have this part of the map's regions, or this
 // many: a base then costs as much memory for each change as some pointers.
 constexpr size_t kBaseFraction = 16;
@@ -182,6 +185,22 @@ const MapRegion* MapHistory::Find(uint64_t moment, uint64_t address) const {
     }
   }
   return FindIn(base.regions, address);
+}
+
+const MapRegion* MapHistory::FindWithStackGrowth(uint64_t moment, uint64_t address) const {
+  if (const MapRegion* region = Find(moment, address)) return region;
+  const MapRegion* const stack = StackAt(moment);
+  if (stack == nullptr) return nullptr;
+  const uint64_t growth = std::min(kStackGrowthBytes, stack->start);
+  return address >= stack->start - growth && address < stack->end ? stack : nullptr;
+}
+
+std::vector<MapRegion> MapHistory::CopyAt(uint64_t moment) const {
+  const std::shared_ptr<const RegionList> regions = At(moment);
+  std::vector<MapRegion> maps;
+  maps.reserve(regions->size());
+  for (const MapRegion* region : *regions) maps.push_back(*region);
+  return maps;
 }
 
 const MapRegion* MapHistory::StackAt(uint64_t moment) const {

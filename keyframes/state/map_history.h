@@ -47,8 +47,14 @@ class MapHistory {
   bool IsEmptyAt(uint64_t moment) const;
   // The whole map; empty if none is known. The last one asked for is kept.
   std::shared_ptr<const RegionList> At(uint64_t moment) const;
+  // A copy of it.
+  std::vector<MapRegion> CopyAt(uint64_t moment) const;
+  // Whether the map is the same at both moments, as far as is known.
+  bool IsSameAt(uint64_t one, uint64_t other) const { return VersionAt(one) == VersionAt(other); }
   // The region that holds `address`, or null.
   const MapRegion* Find(uint64_t moment, uint64_t address) const;
+  // The same where the [stack] region reaches down as far as it may grow.
+  const MapRegion* FindWithStackGrowth(uint64_t moment, uint64_t address) const;
   // The region of that map that is named [stack], or null.
   const MapRegion* StackAt(uint64_t moment) const;
 

@@ -124,9 +124,9 @@ void MemoryOrigins::AddCall(uint64_t moment, const ProcessEvent& call) {
 // What the heap has that was not mapped before is fresh; what it lost is gone.
 void MemoryOrigins::AddBrk(uint64_t moment) {
   if (moment == 0) return;
-  if (process_->SameMapAt(moment - 1, moment)) return;
-  const std::shared_ptr<const RegionList> before = process_->RegionsAt(moment - 1);
-  const std::shared_ptr<const RegionList> after = process_->RegionsAt(moment);
+  if (process_->maps().IsSameAt(moment - 1, moment)) return;
+  const std::shared_ptr<const RegionList> before = process_->maps().At(moment - 1);
+  const std::shared_ptr<const RegionList> after = process_->maps().At(moment);
   const auto heap = std::find_if(after->begin(), after->end(),
                                  [](const MapRegion* region) { return region->name == "[heap]"; });
   if (heap != after->end()) {
@@ -246,11 +246,11 @@ bool MemoryOrigins::FileIsUnchanged(int32_t module) const {
   return bytes->size() >= SELFMAG && std::memcmp(bytes->data(), ELFMAG, SELFMAG) == 0;
 }
 
-// A file that the trace has nothing of (memfd, deleted): nobody has looked whether it changes.
+// A file that the trace has nothing of (memfd, deleted): whether it changes was not checked.
 // Programs and libraries do not.
 bool MemoryOrigins::MayBeRewritten(uint64_t moment, const MapRegion& region) const {
   if (region.inode == 0) return false;
-  const std::shared_ptr<const RegionList> maps = process_->RegionsAt(moment);
+  const std::shared_ptr<const RegionList> maps = process_->maps().At(moment);
   return std::none_of(maps->begin(), maps->end(), [&](const MapRegion* other) {
     return other->inode == region.inode && other->device_major == region.device_major &&
            other->device_minor == region.device_minor && (other->protection & PROT_EXEC) != 0;
@@ -265,7 +265,7 @@ bool MemoryOrigins::OthersWrite(uint64_t moment, const MapRegion& region) const 
         return interval.begin <= moment && moment < interval.end;
       });
   if (listed) return true;
-  const std::shared_ptr<const RegionList> maps = process_->RegionsAt(moment);
+  const std::shared_ptr<const RegionList> maps = process_->maps().At(moment);
   return std::any_of(maps->begin(), maps->end(),
                      [](const MapRegion* mapped) { return HasAsynchronousWrites(*mapped); });
 }
@@ -275,16 +275,16 @@ uint64_t MemoryOrigins::LastUnknown(uint64_t moment, uint64_t page) const {
   auto it = std::upper_bound(unknown_.begin(), unknown_.end(), moment);
   while (it != unknown_.begin()) {
     --it;
-    const MapRegion* then = process_->RegionAt(*it, page);
+    const MapRegion* then = process_->maps().FindWithStackGrowth(*it, page);
     if (then == nullptr || IsWritable(*then)) return *it;
   }
   return 0;
 }
 
 MemoryOrigin MemoryOrigins::Of(uint64_t moment, uint64_t page) const {
-  const MapRegion* region = process_->RegionAt(moment, page);
+  const MapRegion* region = process_->maps().FindWithStackGrowth(moment, page);
   if (region == nullptr) {
-    return process_->HasMapAt(moment) ? MemoryOrigin{.moment = moment} : WithoutMap(moment);
+    return process_->maps().IsEmptyAt(moment) ? WithoutMap(moment) : MemoryOrigin{.moment = moment};
   }
   const bool file_differs =
       region->module >= 0 ? !FileIsUnchanged(region->module) : MayBeRewritten(moment, *region);

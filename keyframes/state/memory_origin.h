@@ -1,4 +1,5 @@
-// What memory held before anybody the recording knows of touched it, as the kernel guarantees it:
+// What memory held before anything that the recording knows of touched it, as the kernel
+// guarantees it:
 // known from system calls that map memory, the memory map, and full keyframes, without a replay.
 //
 // Memory that is mapped afresh (mmap, brk, the grown part of mremap, MADV_DONTNEED) holds zeros, or

@@ -21,7 +21,7 @@ Place PlaceAt(const ProcessState& process, uint64_t moment) {
 absl::StatusOr<Place> PlaceOf(const Position& position, const ProcessState& process) {
   ASSIGN_OR_RETURN(const uint64_t moment, process.MomentAt(position));
   const Place place = PlaceAt(process, moment);
-  std::vector<int32_t> candidates = process.ThreadsAt(moment);
+  std::vector<int32_t> candidates = process.threads().AliveAt(moment);
   candidates.insert(candidates.begin(), place.thread);
   for (const int32_t thread : candidates) {
     if (process.PositionAt(thread, moment) == position) return Place{moment, thread};
@@ -36,8 +36,9 @@ absl::StatusOr<Place> ParseEndOfThread(absl::string_view text, const ProcessStat
     return absl::InvalidArgumentError("goto thread TID, or goto thread TID end");
   }
   ASSIGN_OR_RETURN(const int32_t thread, ParseThread(words[0], process));
-  const uint64_t moment = words.size() == 2 ? process.EndOf(thread) : process.StartOf(thread);
-  if (process.IsAlive(thread, moment)) return Place{moment, thread};
+  const uint64_t moment =
+      words.size() == 2 ? process.threads().EndOf(thread) : process.threads().StartOf(thread);
+  if (process.threads().IsAlive(thread, moment)) return Place{moment, thread};
   return PlaceAt(process, moment);
 }
 
@@ -56,7 +57,7 @@ absl::StatusOr<Place> ParseSnapshot(absl::string_view text, const ProcessState& 
 
 absl::StatusOr<int32_t> ParseThread(absl::string_view text, const ProcessState& process) {
   int32_t thread = 0;
-  if (absl::SimpleAtoi(text, &thread) && process.HasThread(thread)) return thread;
+  if (absl::SimpleAtoi(text, &thread) && process.threads().Has(thread)) return thread;
   return absl::InvalidArgumentError(absl::StrCat("no thread '", text, "' (see 'monitor threads')"));
 }
 

@@ -57,10 +57,10 @@ TEST(PlaceTextThreadsTest, APlaceOfAThreadSelectsIt) {
   const auto process = *ProcessState::Create(toy.trace());
   const auto place = ParsePlace("thread 31", process, {});
   ASSERT_TRUE(place.ok()) << place.status();
-  EXPECT_EQ(*place, (Place{process.StartOf(ToyThreads::kSecond), ToyThreads::kSecond}));
+  EXPECT_EQ(*place, (Place{process.threads().StartOf(ToyThreads::kSecond), ToyThreads::kSecond}));
   const auto end = ParsePlace("thread 31 end", process, {});
   ASSERT_TRUE(end.ok()) << end.status();
-  EXPECT_EQ(end->moment, process.EndOf(ToyThreads::kSecond));
+  EXPECT_EQ(end->moment, process.threads().EndOf(ToyThreads::kSecond));
   EXPECT_EQ(*ParseThread("12", process), ToyThreads::kThird);
 }
 

@@ -1,8 +1,5 @@
-// What is known of the recorded process without replaying: threads, schedule, memory map, names,
-// snapshots, how it ended; and how moments and positions correspond.
-//
-// It has more methods than other classes because it is one answer to many small questions: none of
-// them changes anything, and all agree with each other.
+// What is known of the recorded process without replaying: threads and schedule, memory map,
+// events, snapshots, how it ended; and how moments and positions correspond.
 //
 // Borrows the trace, which must outlive it. Immutable after Create: any number of host threads may
 // use it at once. Movable.
@@ -14,14 +11,15 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
-#include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
 #include "keyframes/state/event_index.h"
 #include "keyframes/state/map_history.h"
 #include "keyframes/state/map_sources.h"
 #include "keyframes/state/position.h"
+#include "keyframes/state/process_threads.h"
 #include "keyframes/state/schedule.h"
 #include "keyframes/state/thread_state.h"
 #include "tracefmt/records.h"
@@ -57,21 +55,10 @@ class ProcessState {
   // kNotFound if the trace holds no segment.
   static absl::StatusOr<ProcessState> Create(const TraceReader* trace);
 
-  const Schedule& schedule() const { return schedule_; }
-  uint64_t end_moment() const { return schedule_.end_moment(); }
-
-  // Threads. `thread` must be one of all_threads().
-  const std::vector<int32_t>& all_threads() const { return order_; }  // in order of their start
-  int32_t first_thread() const { return order_.front(); }
-  bool HasThread(int32_t thread) const { return threads_.contains(thread); }
-  const ThreadState& thread(int32_t thread) const;
-  // Started at or before `moment`, and not ended before it.
-  bool IsAlive(int32_t thread, uint64_t moment) const;
-  std::vector<int32_t> ThreadsAt(uint64_t moment) const;
-  uint64_t StartOf(int32_t thread) const;
-  uint64_t EndOf(int32_t thread) const;
-  // Empty if the trace does not say.
-  std::string NameAt(int32_t thread, uint64_t moment) const;
+  const ProcessThreads& threads() const { return threads_; }
+  const ThreadState& thread(int32_t thread) const { return threads_.Of(thread); }
+  const Schedule& schedule() const { return threads_.schedule(); }
+  uint64_t end_moment() const { return schedule().end_moment(); }
 
   // Positions: of a thread, and of the one that makes the next transition. May load a segment.
   // A position names a moment, whichever thread is asked about: the first one at which the thread
@@ -84,16 +71,7 @@ class ProcessState {
   uint64_t MomentAtPercent(double percent) const;
   double PercentAt(uint64_t moment) const;
 
-  // The memory map; the last one known before. Empty if the trace has none. A copy: for a question
-  // about it, ask RegionsAt.
-  std::vector<MapRegion> MapsAt(uint64_t moment) const;
-  std::shared_ptr<const RegionList> RegionsAt(uint64_t moment) const { return maps_.At(moment); }
-  // Whether a map is known that is not empty.
-  bool HasMapAt(uint64_t moment) const;
-  // Whether the map is the same at both moments, as far as is known.
-  bool SameMapAt(uint64_t one, uint64_t other) const;
-  // The region `address` lies in, or null. A [stack] region reaches down as far as it may grow.
-  const MapRegion* RegionAt(uint64_t moment, uint64_t address) const;
+  const MapHistory& maps() const { return maps_; }
 
   // All events but slices, in the order of their moments (for "monitor events"), and those of one
   // kind that move a thread on.
@@ -121,14 +99,9 @@ class ProcessState {
   const std::vector<std::string>& warnings() const { return warnings_; }
 
  private:
-  struct Life {
-    uint64_t start = 0;
-    uint64_t end = 0;
-  };
+  ProcessState(const TraceReader* trace, ProcessThreads threads, std::vector<std::string> warnings)
+      : trace_(trace), threads_(std::move(threads)), warnings_(std::move(warnings)) {}
 
-  absl::Status AddThreads();
-  void AddLives();
-  uint64_t StartMoment(const ThreadState& state) const;
   void AddKeyframes(MapSources* maps);
   void AddEvents(MapSources* maps);
   void AddEvent(const ProcessEvent& event, uint64_t moment, MapSources* maps);
@@ -136,11 +109,8 @@ class ProcessState {
   int32_t ThreadOfSequence(uint64_t sequence) const;
   absl::StatusOr<uint64_t> MomentIn(int32_t thread, const Position& position) const;
 
-  const TraceReader* trace_ = nullptr;
-  std::vector<int32_t> order_;
-  absl::flat_hash_map<int32_t, std::unique_ptr<ThreadState>> threads_;
-  absl::flat_hash_map<int32_t, Life> lives_;
-  Schedule schedule_;
+  const TraceReader* trace_;
+  ProcessThreads threads_;
   EventIndex events_;
   MapHistory maps_;
   std::vector<Snapshot> snapshots_;

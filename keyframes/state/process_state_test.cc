@@ -78,10 +78,10 @@ TEST(ProcessStateTest, TheMapIsTheOneLastChanged) {
   const EventTrace trace({MapChange(0, {{.start = 0x1000, .end = 0x2000}}),
                           MapChange(50, {{.start = 0x5000, .end = 0x6000}})});
   const ProcessState state = trace.State();
-  EXPECT_NE(state.RegionAt(49, 0x1000), nullptr);
-  EXPECT_EQ(state.RegionAt(49, 0x2000), nullptr);
-  EXPECT_EQ(state.RegionAt(50, 0x1000), nullptr);
-  EXPECT_NE(state.RegionAt(50, 0x5fff), nullptr);
+  EXPECT_NE(state.maps().FindWithStackGrowth(49, 0x1000), nullptr);
+  EXPECT_EQ(state.maps().FindWithStackGrowth(49, 0x2000), nullptr);
+  EXPECT_EQ(state.maps().FindWithStackGrowth(50, 0x1000), nullptr);
+  EXPECT_NE(state.maps().FindWithStackGrowth(50, 0x5fff), nullptr);
 }
 
 TEST(ProcessStateTest, PartsOfTheMapChangeTheRestStays) {
@@ -92,14 +92,14 @@ TEST(ProcessStateTest, PartsOfTheMapChangeTheRestStays) {
         .arguments = {0x1000, 0x3000},
         .maps = {{.start = 0x2000, .end = 0x3000}}}});
   const ProcessState state = trace.State();
-  EXPECT_NE(state.RegionAt(19, 0x1000), nullptr);
-  EXPECT_EQ(state.RegionAt(19, 0x2000), nullptr);
-  EXPECT_EQ(state.RegionAt(20, 0x1000), nullptr);
-  EXPECT_NE(state.RegionAt(20, 0x2000), nullptr);
-  EXPECT_NE(state.RegionAt(20, 0x5000), nullptr);
-  EXPECT_EQ(state.MapsAt(20).size(), 2);
-  EXPECT_TRUE(state.SameMapAt(20, 99));
-  EXPECT_FALSE(state.SameMapAt(19, 20));
+  EXPECT_NE(state.maps().FindWithStackGrowth(19, 0x1000), nullptr);
+  EXPECT_EQ(state.maps().FindWithStackGrowth(19, 0x2000), nullptr);
+  EXPECT_EQ(state.maps().FindWithStackGrowth(20, 0x1000), nullptr);
+  EXPECT_NE(state.maps().FindWithStackGrowth(20, 0x2000), nullptr);
+  EXPECT_NE(state.maps().FindWithStackGrowth(20, 0x5000), nullptr);
+  EXPECT_EQ(state.maps().CopyAt(20).size(), 2);
+  EXPECT_TRUE(state.maps().IsSameAt(20, 99));
+  EXPECT_FALSE(state.maps().IsSameAt(19, 20));
 }
 
 // A thread may notice late what the kernel did to the map in a state that it had reached before.
@@ -108,8 +108,8 @@ TEST(ProcessStateTest, TheMapChangesInTheOrderWritten) {
       {MapChange(50, {{.start = 0x1000, .end = 0x2000}}),
        {.kind = EventKind::kMapPart, .count = 20, .arguments = {0x1000, 0x2000}}});
   const ProcessState state = trace.State();
-  EXPECT_EQ(state.RegionAt(49, 0x1000), nullptr);
-  EXPECT_EQ(state.RegionAt(50, 0x1000), nullptr);
+  EXPECT_EQ(state.maps().FindWithStackGrowth(49, 0x1000), nullptr);
+  EXPECT_EQ(state.maps().FindWithStackGrowth(50, 0x1000), nullptr);
 }
 
 // A thread's newest records may be lost where those of others that came after are not.
@@ -118,17 +118,17 @@ TEST(ProcessStateTest, AChangeInAStateThatIsMissingIsInTheMapFromTheNextEventOn)
   const ProcessEvent missing = {
       .kind = EventKind::kMapPart, .count = 1'000'000, .arguments = {0x1000, 0x2000}};
   const EventTrace trace({change, missing, {.kind = EventKind::kNote, .count = 50}});
-  EXPECT_NE(trace.State().RegionAt(49, 0x1000), nullptr);
-  EXPECT_EQ(trace.State().RegionAt(50, 0x1000), nullptr);
+  EXPECT_NE(trace.State().maps().FindWithStackGrowth(49, 0x1000), nullptr);
+  EXPECT_EQ(trace.State().maps().FindWithStackGrowth(50, 0x1000), nullptr);
   // Nothing recorded came after it.
-  EXPECT_NE(EventTrace({change, missing}).State().RegionAt(99, 0x1000), nullptr);
+  EXPECT_NE(EventTrace({change, missing}).State().maps().FindWithStackGrowth(99, 0x1000), nullptr);
 }
 
 TEST(ProcessStateTest, TheStackReachesBelowWhereItStood) {
   const EventTrace trace(
       {MapChange(0, {{.start = 0x7f0000000000, .end = 0x7f0000010000, .name = "[stack]"}})});
-  EXPECT_NE(trace.State().RegionAt(1, 0x7effffff0000), nullptr);
-  EXPECT_EQ(trace.State().RegionAt(1, 0x7eff00000000), nullptr);
+  EXPECT_NE(trace.State().maps().FindWithStackGrowth(1, 0x7effffff0000), nullptr);
+  EXPECT_EQ(trace.State().maps().FindWithStackGrowth(1, 0x7eff00000000), nullptr);
 }
 
 TEST(ProcessStateTest, AnExitIsKnown) {

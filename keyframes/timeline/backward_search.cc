@@ -132,15 +132,15 @@ absl::StatusOr<std::optional<BackwardSearch::Hit>> BackwardSearch::ComparePendin
       continue;
     }
     const Watchpoint& watched = stops_.plain().watchpoints[import.index];
-    const std::optional<uint64_t> news = FirstNews(import, watched, ending->bytes);
-    if (!news.has_value()) continue;
+    const std::optional<uint64_t> new_byte = FirstNewByte(import, watched, ending->bytes);
+    if (!new_byte.has_value()) continue;
     if (import.keyframe != 0) {  // another thread may have known better
       std::vector<WatchedImport> one = {import};
       ASSIGN_OR_RETURN(std::optional<Hit> found, ComparePendingWithMemory(request, &one));
       if (found.has_value()) return found;
       continue;
     }
-    const uint64_t offset = WatchedIn(import.page, watched).offset + *news;
+    const uint64_t offset = WatchedIn(import.page, watched).offset + *new_byte;
     Hit hit{.count = import.count - 1, .is_watch = true};
     hit.watch = {import.count - 1, import.index, import.page + offset};
     ASSIGN_OR_RETURN(bool holds, AcceptsHit(request, hit));

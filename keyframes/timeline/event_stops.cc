@@ -182,14 +182,16 @@ std::optional<EventStop> EventStops::NextThreadStop(const RunRequest& request, i
                                                     uint64_t after) const {
   std::optional<EventStop> next;
   if (!request.stop_for_threads) return next;
-  for (int32_t thread : process_->all_threads()) {
+  for (int32_t thread : process_->threads().all()) {
     if (!IsWanted(only, thread)) continue;
     auto offer = [&](uint64_t moment, StopKind kind) {
       if (moment <= after || (next.has_value() && next->moment <= moment)) return;
       next = EventStop{moment, {.kind = kind, .thread = thread}};
     };
-    offer(process_->StartOf(thread), StopKind::kThreadStart);
-    if (process_->thread(thread).exits()) offer(process_->EndOf(thread), StopKind::kThreadExit);
+    offer(process_->threads().StartOf(thread), StopKind::kThreadStart);
+    if (process_->thread(thread).exits()) {
+      offer(process_->threads().EndOf(thread), StopKind::kThreadExit);
+    }
   }
   return next;
 }
@@ -198,17 +200,19 @@ std::optional<EventStop> EventStops::PreviousThreadStop(const RunRequest& reques
                                                         uint64_t before) const {
   std::optional<EventStop> previous;
   if (!request.stop_for_threads) return previous;
-  for (int32_t thread : process_->all_threads()) {
+  for (int32_t thread : process_->threads().all()) {
     if (!IsWanted(only, thread)) continue;
     auto offer = [&](uint64_t moment, StopKind kind) {
       if (moment >= before || (previous.has_value() && previous->moment >= moment)) return;
       previous = EventStop{moment, {.kind = kind, .thread = thread}};
     };
     // Those that were there when the recording began did not start in it.
-    if (process_->StartOf(thread) > 0) {
-      offer(process_->StartOf(thread), StopKind::kThreadStart);
+    if (process_->threads().StartOf(thread) > 0) {
+      offer(process_->threads().StartOf(thread), StopKind::kThreadStart);
     }
-    if (process_->thread(thread).exits()) offer(process_->EndOf(thread), StopKind::kThreadExit);
+    if (process_->thread(thread).exits()) {
+      offer(process_->threads().EndOf(thread), StopKind::kThreadExit);
+    }
   }
   return previous;
 }

@@ -21,16 +21,16 @@ void Update(const WatchedImport& import, std::vector<WatchedImport>* known) {
 }
 
 // Imports whose bytes are not those in `known`.
-std::vector<WatchedImport> News(const std::vector<WatchedImport>& known,
-                                const std::vector<WatchedImport>& imports) {
-  std::vector<WatchedImport> news;
+std::vector<WatchedImport> Changed(const std::vector<WatchedImport>& known,
+                                   const std::vector<WatchedImport>& imports) {
+  std::vector<WatchedImport> changed;
   for (const WatchedImport& import : imports) {
     const bool same = std::any_of(known.begin(), known.end(), [&](const WatchedImport& old) {
       return old.index == import.index && old.page == import.page && old.bytes == import.bytes;
     });
-    if (!same) news.push_back(import);
+    if (!same) changed.push_back(import);
   }
-  return news;
+  return changed;
 }
 
 }  // namespace
@@ -112,7 +112,7 @@ absl::Status ForwardSearch::EnterNextInteresting(const RunRequest& request, uint
   std::vector<WatchedImport> known = WatchedBytes(*replay_.here(), stops_.plain().watchpoints);
   auto take = [&](const SegmentHits& hits) -> absl::StatusOr<bool> {
     ASSIGN_OR_RETURN(std::optional<WatchHit> change,
-                     stops_.ChangedImport(News(known, hits.trace.unknown)));
+                     stops_.ChangedImport(Changed(known, hits.trace.unknown)));
     if (hits.trace.any() || change.has_value()) return true;
     // The order matters: of a page that came in, the end is what counts.
     for (const WatchedImport& import : hits.trace.unknown) Update(import, &known);
@@ -132,7 +132,7 @@ absl::Status ForwardSearch::EnterNextInteresting(const RunRequest& request, uint
     if (!status.ok() && !absl::IsCancelled(status)) return status;
   }
   RETURN_IF_ERROR(replay_.EnterSegment(searched));
-  *imports = News(known, WatchedAtStart(*trace_, *replay_.here(), stops_.plain().watchpoints));
+  *imports = Changed(known, WatchedAtStart(*trace_, *replay_.here(), stops_.plain().watchpoints));
   return absl::OkStatus();
 }
 

@@ -11,7 +11,7 @@ namespace {
 
 // Whether `record` gives the thread bytes of [address, address + size), which lies in one page.
 bool Brings(const Record& record, uint64_t address, uint64_t size) {
-  const uint64_t page = address & ~(kPageBytes - 1);
+  const uint64_t page = PageOf(address);
   if (const auto* import = std::get_if<PageImport>(&record.body)) {
     if (import->address != page) return false;
     if (import->first) return true;
@@ -97,7 +97,7 @@ absl::StatusOr<PageKnowledge> LastKnown(ThreadReplay* replay, uint64_t page, uin
     const bool again = left && seen != nullptr && seen->address == page;
     if (!again && !Brings(record, page, kPageBytes)) continue;
     if (again) left = false;
-    // What nobody knew came with the transition, and is seen where the thread waits, too.
+    // What no thread knew came with the transition, and is seen before the turn, too.
     const auto* import = std::get_if<PageImport>(&record.body);
     const uint64_t old = import != nullptr ? import->known_mask : ~uint64_t{0};
     const bool waits = record.count == before && replay->here()->before_turn();

@@ -32,7 +32,7 @@ absl::StatusOr<size_t> MemoryView::Read(int32_t thread, uint64_t moment, uint64_
     if (at < address) break;  // past the end of the address space
     const uint64_t in_page = at % kPageBytes;
     const size_t size = std::min<size_t>(out.size() - done, kPageBytes - in_page);
-    ASSIGN_OR_RETURN(const SegmentReplay* present, views_->StandAt(thread, moment, interrupt));
+    ASSIGN_OR_RETURN(const SegmentReplay* present, views_->ReplayAt(thread, moment, interrupt));
     // The view of one that waits may be older than what others have done since.
     const bool newest = IsNewest(thread, moment);
     if (!newest || !present->ReadHeld(at, out.subspan(done, size))) {
@@ -75,7 +75,7 @@ absl::Status MemoryView::ReadBefore(int32_t thread, uint64_t number, uint64_t mo
 
 absl::StatusOr<bool> MemoryView::IsUntouched(int32_t thread, uint64_t moment, uint64_t address,
                                              const std::atomic<bool>* interrupt) {
-  ASSIGN_OR_RETURN(const SegmentReplay* present, views_->StandAt(thread, moment, interrupt));
+  ASSIGN_OR_RETURN(const SegmentReplay* present, views_->ReplayAt(thread, moment, interrupt));
   const uint64_t page = PageOf(address);
   Question question = {.thread = thread,
                        .number = present->segment().info().number,
@@ -106,7 +106,8 @@ absl::StatusOr<bool> MemoryView::IsUntouched(int32_t thread, uint64_t moment, ui
 absl::StatusOr<std::variant<std::vector<MemoryView::Knowledge>, MemoryOrigin>> MemoryView::Ask(
     Question* question) {
   const uint64_t moment = question->moment, page = question->page;
-  if (process_->HasMapAt(moment) && process_->RegionAt(moment, page) == nullptr) {
+  if (!process_->maps().IsEmptyAt(moment) &&
+      process_->maps().FindWithStackGrowth(moment, page) == nullptr) {
     return PageNotKnown(page);
   }
   const MemoryOrigin origin = origins_.Of(moment, page);
@@ -139,18 +140,18 @@ absl::Status MemoryView::Find(const Question& asked, absl::Span<uint8_t> out) {
 }
 
 // A stack's region in the map reaches down as far as the stack may grow. It has grown to a page if
-// somebody touched it or one below.
+// a thread touched it or one below.
 absl::StatusOr<bool> MemoryView::IsMapped(const Question& question) {
-  const MapRegion* region = process_->RegionAt(question.moment, question.page);
+  const MapRegion* region = process_->maps().FindWithStackGrowth(question.moment, question.page);
   if (region == nullptr || question.page >= region->start) return true;
-  for (int32_t thread : process_->all_threads()) {
-    if (process_->StartOf(thread) > question.moment) continue;
+  for (int32_t thread : process_->threads().all()) {
+    if (process_->threads().StartOf(thread) > question.moment) continue;
     const uint64_t count = process_->schedule().CountAt(thread, question.moment);
     ASSIGN_OR_RETURN(const std::vector<Touched>* touched,
                      TouchedPages({thread, process_->thread(thread).SegmentAt(count)}));
     const auto below = [&](const Touched& entry) {
       return entry.page < question.page && entry.count <= count &&
-             process_->RegionAt(question.moment, entry.page) == region;
+             process_->maps().FindWithStackGrowth(question.moment, entry.page) == region;
     };
     if (std::any_of(touched->begin(), touched->end(), below)) return true;
   }
@@ -186,8 +187,8 @@ uint64_t MemoryView::FirstCountOf(const Question& question, int32_t thread) cons
 absl::StatusOr<MemoryView::Findings> MemoryView::AskThreads(const Question& question) {
   Findings findings;
   const uint64_t keyframe = KeyframeMoment(question.moment);
-  for (int32_t other : process_->all_threads()) {
-    if (process_->StartOf(other) > question.moment) continue;
+  for (int32_t other : process_->threads().all()) {
+    if (process_->threads().StartOf(other) > question.moment) continue;
     if (Raised(question.interrupt)) return absl::CancelledError("interrupted");
     if (HasEnded(other, keyframe)) continue;
     uint64_t newest = question.number;
@@ -202,7 +203,7 @@ absl::StatusOr<MemoryView::Findings> MemoryView::AskThreads(const Question& ques
   return findings;
 }
 
-// What `thread` has of the page in its present segment. False if it has not come upon it
+// What `thread` has of the page in its present segment. False if it has not touched it
 // there.
 absl::StatusOr<bool> MemoryView::AskPresent(const Question& question, int32_t thread,
                                             Findings* findings) {
@@ -241,7 +242,7 @@ absl::StatusOr<bool> MemoryView::ReadPresent(const Question& question, int32_t t
                                              Knowledge* knowledge, bool* before_turn) {
   if (question.moves == 0) {
     ASSIGN_OR_RETURN(const SegmentReplay* replay,
-                     views_->StandAt(thread, question.moment, question.interrupt));
+                     views_->ReplayAt(thread, question.moment, question.interrupt));
     *before_turn = replay->before_turn();
     return replay->ReadHeld(question.page, absl::MakeSpan(knowledge->bytes));
   }

@@ -55,8 +55,8 @@ class ThreadViews {
  public:
   virtual ~ThreadViews() = default;
   // The replay of `thread`, in its state at `moment`. Valid until the next call.
-  virtual absl::StatusOr<const SegmentReplay*> StandAt(int32_t thread, uint64_t moment,
-                                                       const std::atomic<bool>* interrupt) = 0;
+  virtual absl::StatusOr<const SegmentReplay*> ReplayAt(int32_t thread, uint64_t moment,
+                                                        const std::atomic<bool>* interrupt) = 0;
   // The moments at which `thread` last learned or wrote those `lines` of `page`: in its segment
   // at `moment`, or in an earlier one, `ended`. What it wrote before `since` need not be
   // found.
@@ -66,7 +66,7 @@ class ThreadViews {
                                                 const std::atomic<bool>* interrupt) = 0;
   // Memory that the process was born with; kNotFound if that is not known.
   virtual absl::Status ReadBirth(uint64_t page, absl::Span<uint8_t> out) = 0;
-  // Whether nobody had touched that page of it (MemoryView::IsUntouched).
+  // Whether that page of it had not been touched (MemoryView::IsUntouched).
   virtual absl::StatusOr<bool> WasUntouchedAtBirth(uint64_t page) = 0;
 };
 

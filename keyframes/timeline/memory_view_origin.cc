@@ -1,4 +1,4 @@
-// MemoryView: pages that no thread has come upon, by their origin.
+// MemoryView: pages that no thread has touched, by their origin.
 
 #include <algorithm>
 
@@ -76,7 +76,7 @@ absl::Status MemoryView::ReadOrigin(const MemoryOrigin& origin, const Question& 
 }
 
 absl::Status MemoryView::ReadModule(uint64_t moment, uint64_t page, absl::Span<uint8_t> out) {
-  const MapRegion* region = process_->RegionAt(moment, page);
+  const MapRegion* region = process_->maps().FindWithStackGrowth(moment, page);
   if (region == nullptr || region->module < 0 || page < region->start) return PageNotKnown(page);
   auto bytes = trace_->ModuleBytes(region->module);
   if (!bytes.ok()) return PageNotKnown(page);

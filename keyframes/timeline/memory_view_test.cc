@@ -42,8 +42,8 @@ class MemoryViewTest : public testing::Test, private ThreadViews {
   std::unique_ptr<SegmentReplay> replay_;
 
  private:
-  absl::StatusOr<const SegmentReplay*> StandAt(int32_t, uint64_t,
-                                               const std::atomic<bool>*) override {
+  absl::StatusOr<const SegmentReplay*> ReplayAt(int32_t, uint64_t,
+                                                const std::atomic<bool>*) override {
     return replay_.get();
   }
   absl::StatusOr<LineMoments> LastKnown(int32_t, std::optional<uint64_t>, uint64_t, uint64_t,

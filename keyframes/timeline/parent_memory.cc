@@ -19,7 +19,7 @@ absl::Status ParentMemory::Open() {
   ASSIGN_OR_RETURN(const TraceDirectory files, trace_->files().Parent(manifest.parent_directory));
   ASSIGN_OR_RETURN(parent_trace_, TraceReader::Open(files));
   ASSIGN_OR_RETURN(std::unique_ptr<Timeline> parent, Timeline::Open(parent_trace_.get(), options_));
-  if (!parent->process().HasThread(manifest.parent_thread)) {
+  if (!parent->process().threads().Has(manifest.parent_thread)) {
     return absl::DataLossError(absl::StrCat(files.path(), ": has no thread that made the process"));
   }
   RETURN_IF_ERROR(

@@ -14,7 +14,7 @@ constexpr size_t kKeptSegments = 3;
 constexpr size_t kMaxKeptSegments = 12;
 
 size_t KeptSegments(const ProcessState& process) {
-  return std::min(kMaxKeptSegments, kKeptSegments + process.all_threads().size() - 1);
+  return std::min(kMaxKeptSegments, kKeptSegments + process.threads().all().size() - 1);
 }
 
 }  // namespace
@@ -36,7 +36,7 @@ ThreadTimeline& ProcessReplay::Of(int32_t thread) {
   std::unique_ptr<ThreadTimeline>& timeline = threads_[thread];
   if (timeline == nullptr) {
     timeline = std::make_unique<ThreadTimeline>(&process_.thread(thread), MakeContext());
-    if (looked_for_ != nullptr) timeline->stops().Set(*looked_for_);
+    if (request_of_run_ != nullptr) timeline->stops().Set(*request_of_run_);
   }
   return *timeline;
 }
@@ -50,14 +50,14 @@ ThreadTimeline& ProcessReplay::ReaderOf(int32_t thread) {
 }
 
 absl::Status ProcessReplay::CheckAlive(int32_t thread) const {
-  if (process_.HasThread(thread) && process_.IsAlive(thread, moment_)) return absl::OkStatus();
+  if (process_.threads().IsAlive(thread, moment_)) return absl::OkStatus();
   return absl::NotFoundError(absl::StrCat("no thread ", thread, " at this position"));
 }
 
 absl::StatusOr<RegisterFile> ProcessReplay::Registers(int32_t thread) {
   RETURN_IF_ERROR(CheckAlive(thread));
   ThreadTimeline& timeline = Of(thread);
-  RETURN_IF_ERROR(timeline.replay().StandAt(CountOf(thread), nullptr));
+  RETURN_IF_ERROR(timeline.replay().GoToOrBeforeTurn(CountOf(thread), nullptr));
   return timeline.replay().here()->registers();
 }
 
@@ -128,8 +128,8 @@ bool ProcessReplay::ComparesKeyframe(int32_t thread, uint64_t count, uint64_t ke
   });
 }
 
-absl::StatusOr<const SegmentReplay*> ProcessReplay::StandAt(int32_t thread, uint64_t moment,
-                                                            const std::atomic<bool>* interrupt) {
+absl::StatusOr<const SegmentReplay*> ProcessReplay::ReplayAt(int32_t thread, uint64_t moment,
+                                                             const std::atomic<bool>* interrupt) {
   const uint64_t count = schedule().CountAt(thread, moment);
   ThreadTimeline& timeline = Of(thread);
   // What its next turn begins with has not happened yet. (A search must stay where it is.)
@@ -138,7 +138,7 @@ absl::StatusOr<const SegmentReplay*> ProcessReplay::StandAt(int32_t thread, uint
   if (waits && thread != searching_thread_) {
     RETURN_IF_ERROR(timeline.replay().GoBeforeTurn(count, interrupt));
   } else if (thread == searching_thread_) {
-    RETURN_IF_ERROR(timeline.replay().StandAt(count, interrupt));
+    RETURN_IF_ERROR(timeline.replay().GoToOrBeforeTurn(count, interrupt));
   } else {
     RETURN_IF_ERROR(timeline.replay().GoTo(count, /*dense=*/false, interrupt));
   }
@@ -153,7 +153,7 @@ absl::StatusOr<LineMoments> ProcessReplay::LastKnown(int32_t thread, std::option
   if (ended.has_value()) {
     RETURN_IF_ERROR(timeline.replay().GoToEndOf(*ended, interrupt));
   } else {
-    RETURN_IF_ERROR(StandAt(thread, moment, interrupt).status());
+    RETURN_IF_ERROR(ReplayAt(thread, moment, interrupt).status());
   }
   ASSIGN_OR_RETURN(const auto known,
                    timeline.LastKnown(page, lines, schedule().CountAt(thread, since), interrupt));
@@ -176,16 +176,16 @@ absl::StatusOr<bool> ProcessReplay::WasUntouchedAtBirth(uint64_t page) {
   return parent_.WasUntouched(page);
 }
 
-void ProcessReplay::LookFor(const RunRequest& request) {
-  looked_for_ = &request;
+void ProcessReplay::SetStops(const RunRequest& request) {
+  request_of_run_ = &request;
   for (auto& [thread, timeline] : threads_) {
     timeline->stops().Set(request);
     (void)timeline->stops().TakeUnknownImports();
   }
 }
 
-void ProcessReplay::LookForNothing() {
-  looked_for_ = nullptr;
+void ProcessReplay::ClearStops() {
+  request_of_run_ = nullptr;
   pool_.ClearStops();
   for (auto& [thread, timeline] : threads_) timeline->stops().Set({});
 }

@@ -65,13 +65,13 @@ class ProcessReplay final : private ThreadHost, private ThreadViews {
   absl::StatusOr<bool> StepForward(int32_t thread);
   absl::StatusOr<bool> StepBackward(int32_t thread);
 
-  // Runs. All threads look for what `request` asks for, until LookForNothing.
-  void LookFor(const RunRequest& request);
-  void LookForNothing();
+  // Runs. All threads look for the stops of `request`, which is borrowed, until ClearStops.
+  void SetStops(const RunRequest& request);
+  void ClearStops();
   // Removes the stops of all replays: their translations stay valid for other moves.
-  void DisarmReplays() { pool_.ClearStops(); }
+  void ClearReplayStops() { pool_.ClearStops(); }
   ThreadTimeline& Of(int32_t thread);
-  // Watched memory that threads imported without its having been known, since LookFor.
+  // Watched memory that threads imported without its having been known, since SetStops.
   std::vector<std::pair<int32_t, ThreadStops::UnknownImport>> TakeUnknownImports();
 
   TimelineStatistics statistics() const;
@@ -83,8 +83,8 @@ class ProcessReplay final : private ThreadHost, private ThreadViews {
   absl::Status ReadBefore(int32_t thread, uint64_t number, uint64_t count, uint64_t page,
                           absl::Span<uint8_t> out) override;
   bool ComparesKeyframe(int32_t thread, uint64_t count, uint64_t keyframe) override;
-  absl::StatusOr<const SegmentReplay*> StandAt(int32_t thread, uint64_t moment,
-                                               const std::atomic<bool>* interrupt) override;
+  absl::StatusOr<const SegmentReplay*> ReplayAt(int32_t thread, uint64_t moment,
+                                                const std::atomic<bool>* interrupt) override;
   absl::StatusOr<LineMoments> LastKnown(int32_t thread, std::optional<uint64_t> ended,
                                         uint64_t moment, uint64_t page, uint64_t lines,
                                         uint64_t since,
@@ -105,8 +105,8 @@ class ProcessReplay final : private ThreadHost, private ThreadViews {
   absl::flat_hash_map<int32_t, std::unique_ptr<ThreadTimeline>> threads_;
   absl::flat_hash_map<int32_t, std::unique_ptr<ThreadTimeline>> readers_;
   uint64_t moment_ = 0;
-  const RunRequest* looked_for_ = nullptr;  // by the run that goes on
-  int32_t searching_thread_ = 0;            // whose condition is being evaluated
+  const RunRequest* request_of_run_ = nullptr;  // null: no run is going on
+  int32_t searching_thread_ = 0;                // whose condition is being evaluated
 };
 
 }  // namespace hindsight

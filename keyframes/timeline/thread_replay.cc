@@ -28,7 +28,7 @@ absl::Status ThreadReplay::GoTo(uint64_t target, bool dense, const std::atomic<b
   return here()->MoveTo(target, dense, interrupt);
 }
 
-absl::Status ThreadReplay::StandAt(uint64_t target, const std::atomic<bool>* interrupt) {
+absl::Status ThreadReplay::GoToOrBeforeTurn(uint64_t target, const std::atomic<bool>* interrupt) {
   if (here() != nullptr && count() == target && here()->sound()) return absl::OkStatus();
   return GoTo(target, /*dense=*/false, interrupt);
 }

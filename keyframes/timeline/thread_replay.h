@@ -47,7 +47,7 @@ class ThreadReplay {
   // GoBeforeTurn. kCancelled, somewhere on the way, if interrupted.
   absl::Status GoTo(uint64_t target, bool dense, const std::atomic<bool>* interrupt);
   // The same, but stays if the thread waits for its next turn in that state.
-  absl::Status StandAt(uint64_t target, const std::atomic<bool>* interrupt);
+  absl::Status GoToOrBeforeTurn(uint64_t target, const std::atomic<bool>* interrupt);
   // To where the thread waits for its next turn in that state.
   absl::Status GoBeforeTurn(uint64_t target, const std::atomic<bool>* interrupt);
   absl::Status GoToEndOf(uint64_t segment, const std::atomic<bool>* interrupt);

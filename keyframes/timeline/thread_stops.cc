@@ -81,10 +81,10 @@ absl::StatusOr<std::optional<WatchHit>> ThreadStops::ChangedImport(
     }
     RETURN_IF_ERROR(status);
     const auto* known = reinterpret_cast<const char*>(before.data()) + part.offset;
-    const std::optional<uint64_t> news =
-        FirstNews(import, plain_.watchpoints[import.index], absl::string_view(known, part.size));
-    if (!news.has_value()) continue;
-    return WatchHit{import.count - 1, import.index, import.page + part.offset + *news};
+    const std::optional<uint64_t> new_byte =
+        FirstNewByte(import, plain_.watchpoints[import.index], absl::string_view(known, part.size));
+    if (!new_byte.has_value()) continue;
+    return WatchHit{import.count - 1, import.index, import.page + part.offset + *new_byte};
   }
   return std::nullopt;
 }

@@ -28,8 +28,8 @@ class FakeHost final : public ThreadHost, public ThreadViews {
     return absl::NotFoundError("not known");
   }
   bool ComparesKeyframe(int32_t, uint64_t, uint64_t) override { return true; }
-  absl::StatusOr<const SegmentReplay*> StandAt(int32_t, uint64_t,
-                                               const std::atomic<bool>*) override {
+  absl::StatusOr<const SegmentReplay*> ReplayAt(int32_t, uint64_t,
+                                                const std::atomic<bool>*) override {
     return absl::NotFoundError("not known");
   }
   absl::StatusOr<LineMoments> LastKnown(int32_t, std::optional<uint64_t>, uint64_t, uint64_t,

@@ -40,7 +40,7 @@ uint64_t Timeline::end_moment() const { return impl_->replay.process().end_momen
 int32_t Timeline::current_thread() const { return impl_->replay.current(); }
 double Timeline::percent() const { return impl_->replay.process().PercentAt(moment()); }
 std::vector<int32_t> Timeline::threads() const {
-  return impl_->replay.process().ThreadsAt(moment());
+  return impl_->replay.process().threads().AliveAt(moment());
 }
 bool Timeline::IsAlive(int32_t thread) const { return impl_->replay.CheckAlive(thread).ok(); }
 uint64_t Timeline::count(int32_t thread) const { return impl_->replay.CountOf(thread); }

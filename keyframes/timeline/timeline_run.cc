@@ -49,9 +49,9 @@ absl::StatusOr<RunStop> TimelineRun::Go(std::optional<Reported>* reported) {
     }
   }
   reported->reset();
-  replay_.LookFor(request_);
+  replay_.SetStops(request_);
   absl::StatusOr<RunStop> stop = RunTowards();
-  replay_.LookForNothing();
+  replay_.ClearStops();
   if (stop.ok()) {
     const uint64_t end = replay_.moment();
     *reported = Reported{end, stop->kind};
@@ -241,7 +241,7 @@ absl::StatusOr<std::optional<RunStop>> TimelineRun::SearchBackward(uint64_t floo
   }
   if (!best.has_value() || best->moment < floor) return std::nullopt;
   ThreadTimeline& timeline = replay_.Of(best->thread);
-  replay_.DisarmReplays();
+  replay_.ClearReplayStops();
   RETURN_IF_ERROR(timeline.replay().GoTo(best->hit.count, /*dense=*/false, nullptr));
   replay_.set_moment(best->moment);
   return timeline.backward().DescribeHit(request_, best->hit);

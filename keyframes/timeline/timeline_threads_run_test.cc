@@ -260,7 +260,9 @@ TEST_F(RunThreadsTest, AStepStopsForABreakpointAnotherThreadComesTo) {
   int met = 0;
   for (uint64_t m = 1; m < Toy().end_moment() && met < 10; ++m) {
     const int32_t thread = Toy().moments()[m - 1].thread;
-    if (thread == Toy().moments()[m].thread || !timeline_->process().IsAlive(thread, m)) continue;
+    if (thread == Toy().moments()[m].thread || !timeline_->process().threads().IsAlive(thread, m)) {
+      continue;
+    }
     // One that makes no more steps leaves them to the others.
     const uint64_t last = timeline_->thread_state(thread).end_count();
     if (timeline_->schedule().CountAt(thread, m) == last) continue;

@@ -31,10 +31,10 @@ TEST_F(TimelineThreadsTest, ThreadsLiveFromTheCallThatMadeThemToTheirLastState) 
       auto end = Toy().ends().find(thread);
       if (start <= m && (end == Toy().ends().end() || m <= end->second)) expected.insert(thread);
     }
-    const std::vector<int32_t> alive = timeline_->process().ThreadsAt(m);
+    const std::vector<int32_t> alive = timeline_->process().threads().AliveAt(m);
     ASSERT_EQ(std::set<int32_t>(alive.begin(), alive.end()), expected) << m;
   }
-  EXPECT_EQ(timeline_->process().all_threads(),
+  EXPECT_EQ(timeline_->process().threads().all(),
             (std::vector<int32_t>{ToyThreads::kMain, ToyThreads::kSecond, ToyThreads::kThird}));
 }
 
@@ -63,7 +63,7 @@ TEST_F(TimelineThreadsTest, EveryMomentHasOnePositionAndBack) {
 TEST_F(TimelineThreadsTest, PositionsOfWaitingThreadsLeadToTheirStates) {
   for (int i = 0; i < 300; ++i) {
     const uint64_t m = Between(0, Toy().end_moment());
-    for (int32_t thread : timeline_->process().ThreadsAt(m)) {
+    for (int32_t thread : timeline_->process().threads().AliveAt(m)) {
       const Position position = timeline_->process().PositionAt(thread, m);
       auto back = timeline_->process().MomentAt(position);
       ASSERT_TRUE(back.ok()) << position << " of " << thread << " at " << m;
@@ -106,9 +106,11 @@ TEST_F(TimelineThreadsTest, AWaitingThreadSeesWhatOthersHaveWrittenSince) {
   int looked = 0;
   for (uint64_t m = 1; m < Toy().end_moment() && looked < 40; ++m) {
     const int32_t thread = Toy().moments()[m - 1].thread;
-    if (thread == Toy().moments()[m].thread || !timeline_->process().IsAlive(thread, m)) continue;
+    if (thread == Toy().moments()[m].thread || !timeline_->process().threads().IsAlive(thread, m)) {
+      continue;
+    }
     const uint64_t later = std::min(m + 20, Toy().end_moment());
-    if (!timeline_->process().IsAlive(thread, later)) continue;
+    if (!timeline_->process().threads().IsAlive(thread, later)) continue;
     if (timeline_->schedule().CountAt(thread, later) != timeline_->schedule().CountAt(thread, m)) {
       continue;  // its next turn
     }

@@ -22,11 +22,11 @@ absl::StatusOr<std::vector<UnknownSpan>> UnknownSpans::Find(uint64_t address, ui
   std::vector<UnknownSpan> spans;
   if (length == 0) return spans;
   const Schedule& schedule = process_->schedule();
-  const uint64_t first_page = address & ~(kPageBytes - 1);
+  const uint64_t first_page = PageOf(address);
   // The last one may be the address space's.
   const uint64_t pages = length == 0 ? 0 : (address % kPageBytes + length - 1) / kPageBytes + 1;
-  for (const int32_t thread : process_->all_threads()) {
-    if (process_->StartOf(thread) > high) continue;
+  for (const int32_t thread : process_->threads().all()) {
+    if (process_->threads().StartOf(thread) > high) continue;
     const ThreadState& state = process_->thread(thread);
     const uint64_t last = state.SegmentAt(schedule.CountAt(thread, high));
     const uint64_t oldest = state.SegmentAt(schedule.CountAt(thread, low));

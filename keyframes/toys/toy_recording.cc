@@ -261,12 +261,12 @@ void ToyRecorder::Event(ProcessEvent event) {
 }
 
 void ToyRecorder::Poke(uint64_t address, uint64_t value) {
-  std::memcpy(memory_[address & ~(kPageBytes - 1)].data() + address % kPageBytes, &value, 8);
+  std::memcpy(memory_[PageOf(address)].data() + address % kPageBytes, &value, 8);
 }
 
 uint64_t ToyRecorder::Peek(uint64_t address) {
   uint64_t value = 0;
-  const uint64_t page = address & ~(kPageBytes - 1);
+  const uint64_t page = PageOf(address);
   const bool held = std::find(held_.begin(), held_.end(), page) != held_.end();
   const uint8_t* bytes = held ? cpu_->HostPage(page) : memory_[page].data();
   std::memcpy(&value, bytes + address % kPageBytes, 8);

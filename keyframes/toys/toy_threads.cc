@@ -215,7 +215,7 @@ bool ToyThread::OnMissing(uint64_t page, Access access) {
   return true;
 }
 
-// Records lines of `page`, and whether they are news to the process.
+// Records lines of `page`, and whether they are new to the process.
 void ToyThread::Import(PageImport import, const Page& page) {
   std::vector<uint8_t> lines;
   for (uint64_t i = 0; i < kLines; ++i) {
@@ -230,10 +230,10 @@ void ToyThread::Import(PageImport import, const Page& page) {
   }
   import.lines = lines;
   Append(import, sync_count_);
-  // What nobody knew has changed by the transition that led to the sync point.
+  // What no thread knew has changed by the transition that led to the sync point.
   for (size_t v = 0; v < kVariableCount; ++v) {
     const uint64_t address = ToyThreads::kVariables[v];
-    if ((address & ~(kPageBytes - 1)) != import.address) continue;
+    if (PageOf(address) != import.address) continue;
     uint64_t value = 0;
     std::memcpy(&value, page.data() + address % kPageBytes, 8);
     if (value == process_->values[v]) continue;
@@ -282,9 +282,9 @@ void ToyThread::WriteBack() {
 
 uint64_t ToyThread::Value(size_t variable) {
   const uint64_t address = ToyThreads::kVariables[variable];
-  if (!holds(address & ~(kPageBytes - 1))) return process_->values[variable];
+  if (!holds(PageOf(address))) return process_->values[variable];
   uint64_t value = 0;
-  std::memcpy(&value, cpu_->HostPage(address & ~(kPageBytes - 1)) + address % kPageBytes, 8);
+  std::memcpy(&value, cpu_->HostPage(PageOf(address)) + address % kPageBytes, 8);
   return value;
 }
 
@@ -404,7 +404,7 @@ void ToyProcess::MakeThread(int32_t thread, int32_t creator) {
   if (creator != 0) threads.back()->NewSegment();
 }
 
-// Where nobody runs: before the turns, or where one begins.
+// Where no thread runs: before the turns, or where one begins.
 void ToyProcess::WriteKeyframe() {
   std::vector<TraceWriter::ThreadState> states;
   for (auto& thread : threads) {

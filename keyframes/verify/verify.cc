@@ -26,7 +26,7 @@ namespace {
 
 constexpr std::chrono::milliseconds kProgressInterval{100};
 constexpr std::chrono::milliseconds kInterruptInterval{20};
-// States between two looks at the interrupt flag and updates of the progress.
+// States between two polls of the interrupt flag and updates of the progress.
 constexpr uint64_t kSliceStates = 4'000'000;
 
 // Signals delivered on the way to state `count`.

@@ -33,7 +33,7 @@ class VerifyFindings {
   absl::Status FirstDifference() const;
   // A full keyframe's page that several segments checked is equal if it was to one of them.
   VerifyCounts counts() const;
-  // By thread. Requires of these: nobody adds any more.
+  // By thread. Requires of these: nothing is added any more.
   const std::map<int32_t, ThreadContents>& contents() const { return contents_; }
   const std::map<int32_t, ThreadEnd>& ends() const { return ends_; }
 

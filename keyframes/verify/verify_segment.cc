@@ -145,9 +145,9 @@ absl::Status SegmentCheck::CheckRecord(const Record& record) {
 }
 
 absl::Status SegmentCheck::CheckMemory(const MemoryHash& memory) {
-  const uint64_t last_page = (memory.address + memory.size_bytes - 1) & ~(kPageBytes - 1);
+  const uint64_t last_page = PageOf(memory.address + memory.size_bytes - 1);
   bool known = memory.size_bytes != 0 && memory.size_bytes <= kMaxHashedBytes;
-  for (uint64_t page = memory.address & ~(kPageBytes - 1); known; page += kPageBytes) {
+  for (uint64_t page = PageOf(memory.address); known; page += kPageBytes) {
     known = !left_.contains(page);
     if (page == last_page) break;
   }

@@ -69,7 +69,7 @@ TEST_F(SessionTest, ConnectsAsAttached) {
 
 TEST_F(SessionTest, StatusIsAnOrdinaryStop) {
   Ask(kOffer);
-  // Although the recording begins here: that is no news to one who has only connected.
+  // Although the recording begins here: that is not new to a client that has only connected.
   EXPECT_TRUE(absl::StartsWith(Ask("?"), "T05thread:p1234.1234;06:"));
 }
 

@@ -159,18 +159,18 @@ absl::StatusOr<std::string> Monitor::Forward(const Question& question) {
 absl::StatusOr<std::string> Monitor::Threads(const Question& question) {
   const ProcessState& process = timeline_->process();
   std::string out;
-  for (const int32_t thread : process.all_threads()) {
+  for (const int32_t thread : process.threads().all()) {
     const bool alive = timeline_->IsAlive(thread);
-    const uint64_t start = process.StartOf(thread), end = process.EndOf(thread);
+    const uint64_t start = process.threads().StartOf(thread), end = process.threads().EndOf(thread);
     // Before its first slice a thread has no number of its own, but its beginning has.
     const Position first = {process.thread(thread).start_sequence(), 0};
-    absl::StrAppendFormat(&out, "%c %d %s: %s to %s, %s\n", thread == question.selected ? '*' : ' ',
-                          thread,
-                          Printable(process.NameAt(thread, alive ? timeline_->moment() : end)),
-                          ToString(first), ToString(process.PositionAt(thread, end)),
-                          alive ? absl::StrCat("at ", ToString(timeline_->position(thread)))
-                          : start > timeline_->moment() ? "not begun"
-                                                        : "ended");
+    absl::StrAppendFormat(
+        &out, "%c %d %s: %s to %s, %s\n", thread == question.selected ? '*' : ' ', thread,
+        Printable(process.threads().NameAt(thread, alive ? timeline_->moment() : end)),
+        ToString(first), ToString(process.PositionAt(thread, end)),
+        alive                         ? absl::StrCat("at ", ToString(timeline_->position(thread)))
+        : start > timeline_->moment() ? "not begun"
+                                      : "ended");
   }
   return out;
 }
@@ -224,9 +224,9 @@ absl::StatusOr<std::string> Monitor::Info(const Question&) {
       "trace %s\nprogram %s\narguments %s\nprocess %d\n%d threads, positions %s to %s, %d "
       "instructions\n%s",
       Printable(trace_->directory()), Printable(manifest.program),
-      Printable(absl::StrJoin(manifest.arguments, " ")), manifest.pid, process.all_threads().size(),
-      ToString(process.PositionAt(0)), ToString(process.PositionAt(timeline_->end_moment())),
-      timeline_->end_moment(),
+      Printable(absl::StrJoin(manifest.arguments, " ")), manifest.pid,
+      process.threads().all().size(), ToString(process.PositionAt(0)),
+      ToString(process.PositionAt(timeline_->end_moment())), timeline_->end_moment(),
       manifest.state == TraceState::kComplete ? "" : "the recording was interrupted\n");
 }
 

@@ -52,7 +52,7 @@ class ScratchProcessTest : public ::testing::Test {
                                     .name = "[stack]"}};
     auto process = ScratchProcess::Create(
         kThread, registers_, maps, [this](uint64_t address, absl::Span<uint8_t> out) -> size_t {
-          auto page = pages_.find(address & ~(kPageBytes - 1));
+          auto page = pages_.find(PageOf(address));
           if (page == pages_.end()) return 0;
           size_t offset = address % kPageBytes;
           size_t size = std::min(out.size(), kPageBytes - offset);

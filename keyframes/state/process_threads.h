@@ -1,0 +1,67 @@
+// The threads of a recorded process: what is known of each, the order in which they ran, and when
+// each lived.
+//
+// Borrows the trace, which must outlive it. Movable. Any number of host threads may ask at once.
+
+#ifndef HINDSIGHT_KEYFRAMES_STATE_PROCESS_THREADS_H_
+#define HINDSIGHT_KEYFRAMES_STATE_PROCESS_THREADS_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/statusor.h"
+#include "keyframes/state/schedule.h"
+#include "keyframes/state/thread_state.h"
+#include "tracefmt/trace_reader.h"
+
+namespace hindsight {
+
+class ProcessThreads {
+ public:
+  // kNotFound if the trace holds no segment. What does not fit is repaired, and threads other than
+  // the first that cannot be shown are left out: each with a line in `warnings`.
+  static absl::StatusOr<ProcessThreads> Create(const TraceReader* trace,
+                                               std::vector<std::string>* warnings);
+
+  const Schedule& schedule() const { return schedule_; }
+
+  const std::vector<int32_t>& all() const { return order_; }  // in order of their start
+  int32_t first() const { return order_.front(); }
+  bool Has(int32_t thread) const { return threads_.contains(thread); }
+  // Started at or before `moment`, and not ended before it. False if there is no such thread.
+  bool IsAlive(int32_t thread, uint64_t moment) const;
+  std::vector<int32_t> AliveAt(uint64_t moment) const;  // in order of their start; never empty
+
+  // Requires, of these: Has(thread).
+  const ThreadState& Of(int32_t thread) const;
+  uint64_t StartOf(int32_t thread) const;
+  uint64_t EndOf(int32_t thread) const;
+  // Empty if the trace does not say.
+  std::string NameAt(int32_t thread, uint64_t moment) const;
+
+  // The thread lived up to `moment` at least: called while the trace's events are read.
+  void ExtendLife(int32_t thread, uint64_t moment);
+
+ private:
+  struct Life {
+    uint64_t start = 0;
+    uint64_t end = 0;
+  };
+
+  ProcessThreads() = default;
+  absl::Status AddThreads(const TraceReader* trace, std::vector<std::string>* warnings);
+  void AddLives();
+  uint64_t StartMoment(const ThreadState& state) const;
+
+  std::vector<int32_t> order_;
+  absl::flat_hash_map<int32_t, std::unique_ptr<ThreadState>> threads_;
+  absl::flat_hash_map<int32_t, Life> lives_;
+  Schedule schedule_;
+};
+
+}  // namespace hindsight
+
+#endif  // HINDSIGHT_KEYFRAMES_STATE_PROCESS_THREADS_H_
