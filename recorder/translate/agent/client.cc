@@ -86,10 +86,10 @@ Answer AskAsStranger(int32_t thread_id, RequestKind kind, uint64_t a, uint64_t b
 
 void Invalidate(Thread* thread, uint64_t start, uint64_t end) {
   const ControlBlock* control = Control();
-  const uint32_t count = __atomic_load_n(&control->code_range_count, __ATOMIC_ACQUIRE);
-  bool any = count >= kMaxCodeRanges;  // not all are told
+  const uint32_t count = __atomic_load_n(&control->executed_range_count, __ATOMIC_ACQUIRE);
+  bool any = count >= kMaxExecutedRanges;  // not all are told
   for (uint32_t i = 0; i < count && !any; ++i) {
-    any = control->code_ranges[i].start < end && start < control->code_ranges[i].end;
+    any = control->executed_ranges[i].start < end && start < control->executed_ranges[i].end;
   }
   if (any) Ask(thread, RequestKind::kInvalidate, start, end);
 }

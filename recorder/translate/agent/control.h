@@ -54,13 +54,13 @@ struct alignas(128) RequestSlot {
 static_assert(sizeof(RequestSlot) == 128);
 
 // A range of the program's memory that code was translated from.
-struct CodeRange {
+struct ExecutedRange {
   uint64_t start, end;
 };
 
 // Slots that are no thread's come after those of threads.
 inline constexpr uint32_t kFirstStranger = kLastThread + 1, kSlotCount = kFirstStranger + 23;
-inline constexpr uint32_t kMaxCodeRanges = 1024;
+inline constexpr uint32_t kMaxExecutedRanges = 1024;
 
 struct ControlBlock {
   // The agent -> recorder.
@@ -71,9 +71,9 @@ struct ControlBlock {
   uint32_t service_sleeps;
   uint32_t epoch;  // changes whenever something translated is no longer valid
   int32_t recorder_process;
-  uint32_t code_range_count;
+  uint32_t executed_range_count;
   uint32_t reserved;
-  CodeRange code_ranges[kMaxCodeRanges];
+  ExecutedRange executed_ranges[kMaxExecutedRanges];
   RequestSlot slots[kSlotCount];  // by the thread's number
 };
 static_assert(sizeof(ControlBlock) <= kControlBytes);

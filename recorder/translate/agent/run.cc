@@ -11,8 +11,8 @@
 namespace hindsight::agent {
 namespace {
 
-// What r10 starts with: more than anybody counts.
-constexpr uint64_t kQuantum = uint64_t{1} << 62;
+// What r10 starts with: more than anybody counts. The first byte of a counter that has not run out is 0.
+constexpr uint64_t kQuantum = uint64_t{1} << 55;
 
 constexpr uint64_t kTrapFlag = 0x100;
 constexpr uint64_t kUserCode = 0x33, kUserData = 0x2b;

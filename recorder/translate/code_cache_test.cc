@@ -1,0 +1,111 @@
+#include "recorder/translate/code_cache.h"
+
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <vector>
+
+#include "base/unique_fd.h"
+
+namespace hindsight {
+namespace {
+
+MemoryFile OwnFile() {
+  const UniqueFd fd(memfd_create("test", MFD_CLOEXEC));
+  auto file = MemoryFile::Open(getpid(), fd.get());
+  EXPECT_TRUE(file.ok()) << file.status();
+  return *std::move(file);
+}
+
+constexpr uint64_t kFirst = 0x401000, kSecond = 0x402ff0, kLibrary = 0x2aaaaaaab100;
+constexpr int32_t kToExit = 100;
+
+class CodeCacheTest : public testing::Test {
+ protected:
+  // 64 bytes of code for 32 bytes at `pc`, with a branch to `target`.
+  void Add(uint64_t pc, uint64_t target) {
+    TranslatedBlock block;
+    block.code.assign(64, 0x90);
+    std::memcpy(&block.code[8], &kToExit, sizeof(kToExit));
+    block.guest_bytes = 32;
+    block.links = {{.rel32_offset = 8, .guest_target = target}};
+    block.side = {{.host_offset = 4, .guest_offset = 0, .adjust = -3},
+                  {.host_offset = 20, .guest_offset = 9, .adjust = -2}};
+    cache_.Add(pc, block);
+  }
+  // Where the branch of the block at `host` leads.
+  uint64_t TargetOf(uint64_t host) const {
+    int32_t displacement;
+    std::memcpy(&displacement, file_.code(host + 8), sizeof(displacement));
+    return host + 12 + static_cast<uint64_t>(int64_t{displacement});
+  }
+  uint64_t InMap(uint64_t pc) const {
+    for (const BlockMapEntry& entry : file_.block_map()) {
+      if (entry.guest_pc == pc) return entry.host;
+    }
+    return 0;
+  }
+
+  MemoryFile file_ = OwnFile();
+  CodeCache cache_{&file_, kArenaBytes};
+};
+
+TEST_F(CodeCacheTest, BranchesAreLinkedInEitherOrder) {
+  Add(kFirst, kSecond);
+  const uint64_t first = cache_.Find(kFirst);
+  EXPECT_EQ(TargetOf(first), first + 12 + kToExit);
+  Add(kSecond, kFirst);
+  EXPECT_EQ(TargetOf(first), cache_.Find(kSecond));
+  EXPECT_EQ(TargetOf(cache_.Find(kSecond)), first);
+  EXPECT_EQ(InMap(kFirst), first);
+}
+
+TEST_F(CodeCacheTest, LibrariesHaveAnArenaOfTheirOwn) {
+  Add(kFirst, kSecond);
+  Add(kLibrary, kLibrary);
+  EXPECT_LT(cache_.Find(kFirst) - kPieArena, kArenaBytes);
+  EXPECT_LT(cache_.Find(kLibrary) - kLibraryArena, kArenaBytes);
+  EXPECT_EQ(TargetOf(cache_.Find(kLibrary)), cache_.Find(kLibrary));
+}
+
+TEST_F(CodeCacheTest, NothingLeadsToWhatIsInvalid) {
+  Add(kFirst, kSecond);
+  Add(kSecond, kFirst);  // reaches over to the next page
+  const uint64_t first = cache_.Find(kFirst);
+  EXPECT_TRUE(cache_.Invalidate(0x403000, 0x404000));
+  EXPECT_EQ(cache_.Find(kSecond), 0u);
+  EXPECT_EQ(InMap(kSecond), 0u);
+  EXPECT_EQ(TargetOf(first), first + 12 + kToExit);
+  EXPECT_EQ(cache_.Find(kFirst), first);
+  EXPECT_FALSE(cache_.Invalidate(0x500000, 0x600000));
+  Add(kSecond, kFirst);
+  EXPECT_EQ(TargetOf(first), cache_.Find(kSecond));
+}
+
+TEST_F(CodeCacheTest, AStateBelongsToTheLastEntryBefore) {
+  Add(kFirst, kSecond);
+  const uint64_t host = cache_.Find(kFirst);
+  EXPECT_FALSE(cache_.Recover(host + 3).has_value());
+  EXPECT_EQ(cache_.Recover(host + 19)->guest_pc, kFirst);
+  EXPECT_EQ(cache_.Recover(host + 20)->guest_pc, kFirst + 9);
+  EXPECT_EQ(cache_.Recover(host + 20)->adjust, -2);
+  EXPECT_FALSE(cache_.Recover(kLibraryArena).has_value());
+}
+
+TEST_F(CodeCacheTest, ACopyIsTheSameAndApart) {
+  Add(kFirst, kSecond);
+  MemoryFile other_file = OwnFile();
+  CodeCache other(&other_file, kArenaBytes);
+  cache_.CopyTo(&other);
+  EXPECT_EQ(other.Find(kFirst), cache_.Find(kFirst));
+  Add(kSecond, kFirst);
+  EXPECT_EQ(other.Find(kSecond), 0u);
+  int32_t displacement;
+  std::memcpy(&displacement, other_file.code(other.Find(kFirst) + 8), sizeof(displacement));
+  EXPECT_EQ(displacement, kToExit);
+}
+
+}  // namespace
+}  // namespace hindsight

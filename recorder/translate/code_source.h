@@ -1,0 +1,54 @@
+// The bytes of a process's code, from memory that it may execute.
+//
+// Remembers which memory that is, and the bytes of what cannot be written. One host thread.
+
+#ifndef HINDSIGHT_RECORDER_TRANSLATE_CODE_SOURCE_H_
+#define HINDSIGHT_RECORDER_TRANSLATE_CODE_SOURCE_H_
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/types/span.h"
+#include "recorder/process/process_memory.h"
+#include "tracefmt/records.h"
+
+namespace hindsight {
+
+class CodeSource {
+ public:
+  // Told of memory that is executed from now on.
+  using OnCode = std::function<void(uint64_t start, uint64_t end)>;
+
+  CodeSource(pid_t process, OnCode on_code);
+
+  // From `pc` to at most the end of the next page; empty if it cannot be executed. Valid until the
+  // next call of Forget or ForgetWritable.
+  absl::Span<const uint8_t> At(uint64_t pc);
+  // What has been read from memory that the process can write to: it may have done so.
+  void ForgetWritable();
+  // [start, end) may be other memory now.
+  void Forget(uint64_t start, uint64_t end);
+
+ private:
+  struct Page {
+    std::vector<uint8_t> bytes;  // with those of the next one
+    bool writable = false;
+  };
+  const MapRegion* FindRegion(uint64_t address);
+  const MapRegion* LookUp(uint64_t address) const;
+
+  const pid_t process_;
+  const OnCode on_code_;
+  ProcMemFile memory_;
+  std::vector<MapRegion> regions_;  // that can be executed, ascending
+  absl::flat_hash_map<uint64_t, std::unique_ptr<Page>> pages_;
+};
+
+}  // namespace hindsight
+
+#endif  // HINDSIGHT_RECORDER_TRANSLATE_CODE_SOURCE_H_

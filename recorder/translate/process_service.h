@@ -1,0 +1,87 @@
+// Answers the requests of one process's agent: above all, translates.
+//
+// Owns the memory file and all that was translated. One host thread, but for RequestStop.
+
+#ifndef HINDSIGHT_RECORDER_TRANSLATE_PROCESS_SERVICE_H_
+#define HINDSIGHT_RECORDER_TRANSLATE_PROCESS_SERVICE_H_
+
+#include <sys/types.h>
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <random>
+#include <vector>
+
+#include "base/unique_fd.h"
+#include "isa/cpuid.h"
+#include "recorder/translate/code_cache.h"
+#include "recorder/translate/code_source.h"
+#include "recorder/translate/memory_file.h"
+
+namespace hindsight {
+
+struct TranslationOptions {
+  CpuModel cpu = CpuModel::kPortable;
+  Flavour flavour = Flavour::kPlain;
+  uint32_t block_instructions = 64;  // at most
+  // For tests: all that was translated is thrown away at random, on average after so many requests;
+  // 0: never.
+  uint32_t flush_every = 0;
+  uint64_t seed = 1;
+};
+
+struct ServiceCounts {
+  uint64_t instructions = 0;  // of threads that have ended by themselves
+  uint64_t requests = 0, blocks = 0, code_bytes = 0;
+};
+
+class ProcessService {
+ public:
+  // Told of the service for a child process, which is to be run as well.
+  using OnChild = std::function<void(std::unique_ptr<ProcessService>)>;
+
+  ProcessService(pid_t process, MemoryFile file, const TranslationOptions& options,
+                 OnChild on_child);
+  ProcessService(const ProcessService&) = delete;
+  ProcessService& operator=(const ProcessService&) = delete;
+
+  // Until the process has ended, or RequestStop.
+  void Run();
+  void RequestStop();
+
+  const ControlBlock& control() const { return *file_.control(); }
+  const ServiceCounts& counts() const { return counts_; }
+
+ private:
+  bool HasWork();
+  void Sleep();
+  bool HasEnded() const;
+  void AnswerAll();
+  void Answer(RequestSlot* slot);
+  uint64_t Translate(uint64_t guest_pc);
+  bool TranslateOne(uint64_t guest_pc, std::vector<uint64_t>* reachable);
+  void Invalidate(uint64_t start, uint64_t end);
+  void Recover(RequestSlot* slot) const;
+  void AnswerCpuidFor(RequestSlot* slot) const;
+  bool Fork(pid_t child, int fd);
+  void PublishRange(uint64_t start, uint64_t end);
+  void FlushAtRandom();
+
+  const pid_t process_;
+  const TranslationOptions options_;
+  const OnChild on_child_;
+  const UniqueFd pidfd_;
+  MemoryFile file_;
+  CodeCache cache_;
+  CodeSource source_;
+  std::mt19937_64 random_;
+  std::atomic<bool> stop_ = false;
+  uint32_t seen_doorbell_ = 0;
+  ServiceCounts counts_;
+};
+
+}  // namespace hindsight
+
+#endif  // HINDSIGHT_RECORDER_TRANSLATE_PROCESS_SERVICE_H_

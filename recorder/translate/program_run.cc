@@ -1,0 +1,86 @@
+#include "recorder/translate/program_run.h"
+
+#include <signal.h>
+#include <sys/wait.h>
+
+#include <cerrno>
+#include <cstring>
+#include <list>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+#include "recorder/ptrace/tracee.h"
+#include "recorder/translate/injection.h"
+
+namespace hindsight {
+namespace {
+
+// The services of all processes, each with a host thread of its own.
+class RunningServices {
+ public:
+  // Waits until all have ended, also those that begin meanwhile.
+  ~RunningServices() { JoinAll(); }
+
+  ProcessService* Start(std::unique_ptr<ProcessService> service) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    services_.push_back(std::move(service));
+    ProcessService* started = services_.back().get();
+    threads_.push_back(std::thread([started] { started->Run(); }));
+    return started;
+  }
+
+  void JoinAll() {
+    while (true) {
+      std::thread thread;
+      {
+        const std::lock_guard<std::mutex> lock(mutex_);
+        if (threads_.empty()) return;
+        thread = std::move(threads_.front());
+        threads_.pop_front();
+      }
+      thread.join();
+    }
+  }
+
+ private:
+  std::mutex mutex_;
+  std::vector<std::unique_ptr<ProcessService>> services_;
+  std::list<std::thread> threads_;
+};
+
+int WaitForEnd(pid_t process) {
+  int status = 0;
+  while (waitpid(process, &status, 0) < 0 && errno == EINTR) {
+  }
+  return status;
+}
+
+}  // namespace
+
+absl::StatusOr<ProgramRunResult> RunProgramTranslated(const ExecCommand& command,
+                                                      const ProgramRunOptions& options) {
+  ASSIGN_OR_RETURN(std::unique_ptr<Tracee> tracee, Tracee::Launch(command, AddressLayout::kUpward));
+  const pid_t process = tracee->process();
+  ASSIGN_OR_RETURN(MemoryFile file, Inject({.translate = options.translate}, tracee.get()));
+  RunningServices services;
+  ProcessService* service = services.Start(std::make_unique<ProcessService>(
+      process, std::move(file), options.translation,
+      [&services](std::unique_ptr<ProcessService> child) { services.Start(std::move(child)); }));
+  ProgramRunResult result = {.wait_status = WaitForEnd(process)};
+  service->RequestStop();
+  services.JoinAll();
+  const ControlBlock& control = service->control();
+  if (control.boot_state != static_cast<uint32_t>(BootState::kRunning)) {
+    return absl::UnavailableError(
+        absl::StrCat("the agent could not start: ", strerror(control.boot_error)));
+  }
+  result.counts = service->counts();
+  return result;
+}
+
+}  // namespace hindsight
