@@ -1,6 +1,9 @@
 // What is known of the recorded process without replaying: threads and schedule, memory map,
 // events, snapshots, how it ended; and how moments and positions correspond.
 //
+// Its many methods are small questions, none of which changes anything; those about threads and
+// maps are asked of threads() and maps().
+//
 // Borrows the trace, which must outlive it. Immutable after Create: any number of host threads may
 // use it at once. Movable.
 
