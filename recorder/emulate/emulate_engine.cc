@@ -31,7 +31,7 @@ EmulateEngine::~EmulateEngine() {
 absl::Status EmulateEngine::Record(pid_t process, absl::Span<const StoppedThread> threads) {
   const absl::Status begun = Begin(process, threads);
   if (!begun.ok() && !session_->attached()) return begun;
-  session_->Keep(begun);  // a process that was there before is let go of below
+  session_->Keep(begun);  // a process that was attached to is detached below
   Tick();
   Loop();
   if (session_->end_wanted()) LetGo();
@@ -107,7 +107,7 @@ bool EmulateEngine::OthersWait(const ThreadEngine* engine) const {
          next.si_pid != 0;
 }
 
-// Takes what waitpid reports of any thread; with `block`, waits for at least one thing.
+// Handles what waitpid reports of any thread; with `block`, waits for at least one report.
 bool EmulateEngine::TakeStops(bool block) {
   bool some = false;
   while (true) {
@@ -120,8 +120,7 @@ bool EmulateEngine::TakeStops(bool block) {
       continue;
     }
     if (thread <= 0) {
-      // No children at all though threads are waited for: they vanished with an exec or their
-      // tracer.
+      // There are no children, though threads are waited for: they have vanished, as in an exec.
       if (thread < 0 && block && errno == ECHILD) {
         tasks_.ClearThreads();
         native_runs_.Clear();

@@ -4,7 +4,7 @@
 //   is emulated: whose is next and how long     and become ready when waitpid reports their stop
 //   it is, turn_scheduler.h decides
 //
-// It has more methods than most classes: besides three interfaces, accessors to the parts that
+// It has more than 30 methods: besides those of two interfaces, accessors to the parts that
 // processes and threads work with.
 //
 // Borrows the session, which must outlive it. Not copyable, not movable. One host thread, the one
@@ -48,15 +48,15 @@ class EmulateEngine final : public Engine, private NativeRuns::Client {
   TaskTable& tasks() { return tasks_; }
   NativeRuns& native_runs() { return native_runs_; }
   NewTasks& new_tasks() { return new_tasks_; }
-  // To be called now and then: looks at the session's limits, flushes and shows progress.
+  // To be called now and then: checks the session's limits, flushes and shows progress.
   void Tick();
   // Waits for those threads other than `waiting` that have ended. The kernel reports a first
   // thread's end only after that of all others.
   void TakeExits(pid_t waiting);
   // There is one thread only: waiting for it holds up no other.
   bool alone() const { return tasks_.threads().size() == 1 && native_runs_.empty(); }
-  // Threads are to run on the processor that the recorder runs on. Not those of a process that
-  // was there before: should the recorder be killed, they would keep that.
+  // Threads are bound to the processor that the recorder runs on. Not those of a process that was
+  // attached to: they would stay bound if the recorder were killed.
   bool binds_threads() const { return !session_->attached(); }
   // Another thread than `engine` wants a turn, or waitpid has something to report.
   bool OthersWait(const ThreadEngine* engine) const;
@@ -64,8 +64,8 @@ class EmulateEngine final : public Engine, private NativeRuns::Client {
   // tracked: through /proc, or process_vm_writev from another pid namespace.
   bool untracked_writes() const { return untracked_writes_; }
   void NoteUntrackedWrites() { untracked_writes_ = true; }
-  // Some thread has chosen whether it may read the time-stamp counter: what rdtsc does is asked
-  // of the processor from then on. Threads and processes inherit it.
+  // A thread has chosen whether it may read the time-stamp counter, which threads and processes
+  // that it makes inherit: from then on the threads execute rdtsc themselves.
   bool may_forbid_tsc() const { return may_forbid_tsc_; }
   void NoteTscForbidden() { may_forbid_tsc_ = true; }
 

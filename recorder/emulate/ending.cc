@@ -62,7 +62,7 @@ void ThreadEngine::Resume() {
   tracee_->ForgetRegisters();
   if (cpu_ == nullptr) return;
   RegisterFile registers;
-  if (!tracee_->GetRegisters(/*vectors=*/true, &registers)) return;  // gone: its stop will tell
+  if (!tracee_->GetRegisters(/*vectors=*/true, &registers)) return;  // gone: its stop reports that
   pager_.Reset();
   pager_.SetSpace(process_->image().space());
   if (process_->sharing().many_threads()) pager_.NoteSiblings();

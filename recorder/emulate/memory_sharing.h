@@ -6,7 +6,7 @@
 //                               memory to one that runs at the same time, and borrows that of its
 //                               maker, which waits (vfork)
 //   the kernel                  at any time: io_uring, AIO and the like; as a thread ends
-//   others                      cannot be known, but where its outputs are trusted (output_trust.h)
+//   others                      at any time, unless outputs are trusted (output_trust.h)
 //
 // Copyable. One host thread.
 
@@ -33,7 +33,7 @@ class MemorySharing {
   void NoteLent() { lends_ = true; }
   bool borrows() const { return borrows_; }
   void NoteBorrowed() { borrows_ = true; }
-  // Whether it did; no more.
+  // Whether it borrows memory; does not from now on.
   bool TakeBorrowed() { return std::exchange(borrows_, false); }
 
   // The kernel may write at any time.
@@ -49,10 +49,10 @@ class MemorySharing {
   bool shared() const { return many_threads_ || with_process_; }
   // Others than its threads may write at any time.
   bool written_elsewhere() const { return asynchronous_ || lends_; }
-  // No process has any of it.
+  // No other process has any of it.
   bool own() const { return !with_process_ && !lends_ && !borrows_; }
-  // Changed only by its one thread and by system calls, as these say. Not so for good once
-  // StopTrusting was called.
+  // Changed only by its one thread and by system calls, in the ranges that these report. Never
+  // again after StopTrusting.
   bool trusted() const { return trusted_ && !shared() && !written_elsewhere() && !borrows_; }
   void StopTrusting() { trusted_ = false; }
 

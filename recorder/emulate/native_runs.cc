@@ -35,7 +35,7 @@ bool NativeRuns::OnStatus(pid_t thread, int wait_status) {
   auto native = std::find_if(runs_.begin(), runs_.end(), [&](const NativeRun& candidate) {
     return candidate.process == thread || candidate.process == process;
   });
-  // A child whose birth has not been reported yet is its parent's affair.
+  // A child whose birth has not been reported yet belongs to its parent's run.
   if (native == runs_.end()) {
     native = std::find_if(runs_.begin(), runs_.end(),
                           [&](const NativeRun& candidate) { return candidate.run->Owns(thread); });

@@ -47,12 +47,12 @@ class NativeRuns {
   bool empty() const { return runs_.empty(); }
   std::vector<pid_t> processes() const;
 
-  // What waitpid says of a thread. False if it belongs to none of these processes.
+  // What waitpid reports of a thread. False if it belongs to none of these processes.
   bool OnStatus(pid_t thread, int wait_status);
   // To be called now and then while stops are awaited (BreakpointRun::OnTick).
   void Tick();
 
-  // To let them run on alone: asks all to stop; once they have, takes the breakpoints out.
+  // To let them run on alone: asks all to stop; once they have, removes the breakpoints.
   void RequestStops();
   bool all_stopped() const;
   void Detach();

@@ -15,8 +15,8 @@
 namespace hindsight {
 namespace {
 
-// A block has fewer instructions than this; after so many steps without it the fault is taken to
-// have been of the block's making (code rewriting itself) and not of an instruction's.
+// A block has fewer instructions than this. If so many steps do not fault, the block as a whole did
+// (code that rewrites itself), and no single instruction.
 constexpr int kMaxBlockSteps = 4096;
 
 bool IsFault(int signal) {
@@ -37,7 +37,7 @@ void ThreadEngine::OnSpecial() {
   } else if (IsAnswered(*instruction, engine_->may_forbid_tsc())) {
     Answer(*instruction);
   } else {
-    // int 0x80 and the like are system calls in disguise.
+    // int 0x80 and the like make system calls.
     const bool may_call =
         instruction->policy == Policy::kPrivileged || instruction->mnemonic == ZYDIS_MNEMONIC_INT;
     StepNatively(*instruction, /*reload_map=*/may_call);
@@ -83,7 +83,7 @@ void ThreadEngine::StepNatively(const Instruction& instruction, bool reload_map,
         OnExit(stop.wait_status);
         return;
       case TraceeStopKind::kGroupStop:
-        // The instruction has not been done: it is tried again when the process goes on.
+        // The instruction was not executed: it is tried again when the process goes on.
         OnGroupStop();
         return;
       case TraceeStopKind::kNewTask:
@@ -96,7 +96,7 @@ void ThreadEngine::StepNatively(const Instruction& instruction, bool reload_map,
 }
 
 // A fault that is not caught kills any process but the first of a namespace that is traced: the
-// kernel lets that one try its instruction again, for ever.
+// kernel lets that one repeat its instruction for ever.
 bool ThreadEngine::SurvivesFaultsWhileTraced(const TraceeStop& stop) const {
   siginfo_t info = {};
   std::memcpy(&info, stop.siginfo.data(), std::min(stop.siginfo.size(), sizeof(info)));
@@ -116,8 +116,8 @@ bool ThreadEngine::LogTrap(const Instruction& instruction) {
 void ThreadEngine::FinishStep(const Instruction& instruction, bool reload_map) {
   RegisterFile after;
   const RegisterFile before = sync_.registers();
-  if (!tracee_->GetRegisters(/*vectors=*/true, &after)) return;  // gone: the next stop will tell
-  // The trap flag that made the step is in what was pushed.
+  if (!tracee_->GetRegisters(/*vectors=*/true, &after)) return;  // gone: the next stop reports that
+  // The flags pushed have the trap flag, by which the thread was stepped.
   if (instruction.pushes_flags) ClearTrapFlagAt(after.gpr[kRsp], tracee_.get());
   // The trap comes after each iteration.
   const bool unfinished = instruction.rep && after.rip == sync_.registers().rip;
@@ -134,8 +134,8 @@ void ThreadEngine::FinishStep(const Instruction& instruction, bool reload_map) {
   }
 }
 
-// Something in the block that began in state `block_count` could not be done: finds the
-// instruction, and has the process do it.
+// An instruction of the block that began in state `block_count` could not be emulated: finds it,
+// and has the thread execute it.
 void ThreadEngine::OnFault(uint64_t block_count) {
   if (!RunBackTo(block_count)) {
     if (!tracee_->IsStopped()) OnVanished();
@@ -161,8 +161,8 @@ void ThreadEngine::OnFault(uint64_t block_count) {
   }
 }
 
-// An instruction that touches memory which others change: with its contents of this moment. Atomic
-// ones must be done on the memory itself. False: it was not done, and nothing has changed.
+// Emulates an instruction that accesses uncached memory, with the contents of this moment. Atomic
+// ones must be executed on the memory itself. False: it was not executed, and nothing has changed.
 bool ThreadEngine::StepUncached(const Instruction& instruction) {
   if (instruction.locked) return false;
   Sync();

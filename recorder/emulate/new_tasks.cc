@@ -131,7 +131,7 @@ absl::Status NewTasks::MakeProcess(ThreadEngine* parent, RecordedProcess* proces
   ASSIGN_OR_RETURN(ProcessLog * log,
                    session.Open(std::move(manifest), &process->log(), RootOf(stop.task)));
   auto child = std::make_unique<RecordedProcess>(engine_, log, Tracee::Adopt(pid, stop.task));
-  // Where that is not known, looking at memory more often than needed is all it costs.
+  // If it is not known, they are taken to share it: memory is then compared more often than needed.
   if (SharesMemory(parent->thread(), pid, /*otherwise=*/true)) {
     child->sharing().NoteSharedWithProcess();
     process->sharing().NoteSharedWithProcess();

@@ -47,7 +47,7 @@ absl::Status ProcessImage::Open(Tracee* tracee) {
   return ReloadMap(tracee, nullptr, 0);
 }
 
-// A process that was launched dies with its recorder; one that was there before shall live.
+// A process that was launched dies with its recorder; one that was attached to must survive it.
 void ProcessImage::InstallCommitArea(pid_t thread) {
   // After vfork the memory is the parent's.
   const pid_t parent = log_->manifest().parent_pid;
@@ -64,10 +64,11 @@ void ProcessImage::InstallCommitArea(pid_t thread) {
       Printable(program_).c_str(), log_->pid(), std::string(area.status().message()).c_str());
 }
 
-// All of it without a range. Without regions: the process is gone, or nothing is mapped there.
+// The whole map if there is no range. A result without regions: the process is gone, or nothing is
+// mapped there.
 MapPart ProcessImage::ReadMap(Tracee* tracee, std::optional<MemoryRange> range) const {
   const std::string path = tracee->ProcPath("maps");
-  // What shares its memory may have changed more.
+  // Those it shares its memory with may have changed more.
   if (range.has_value() && sharing_->own() && space_->region_count() > 0) {
     const auto [start, end] = space_->Around(range->address, range->address + range->size);
     if (auto regions = ReadRegions(path, start, end)) return {start, end, *std::move(regions)};

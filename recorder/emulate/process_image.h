@@ -52,14 +52,15 @@ class ProcessImage {
                          std::optional<MemoryRange> range = std::nullopt);
   // Logs the whole map as the one from there on.
   void LogWholeMap(ThreadLog* log, uint64_t count) { log_->LogWholeMap(*space_, log, count); }
-  // Which of its shared mappings processes may write to that are not recorded changes, too.
+  // Takes up changes in which of its shared mappings are mapped writable by processes that are not
+  // recorded.
   void FollowForeignMappings();
 
   const std::vector<VdsoPatch>& vdso_patches() const { return vdso_patches_; }
   std::optional<uint64_t> vdso_loop() const { return FindVdsoLoop(vdso_patches_); }
   // Takes the patches of the vdso back, through `thread`. Returns the pages that have changed.
   absl::StatusOr<std::vector<uint64_t>> UnpatchVdso(pid_t thread);
-  // By which the process survives this one; null: it need not, or cannot.
+  // By which the process survives the recorder; null: it need not, or cannot.
   CommitArea* commit_area() const { return commit_area_.get(); }
 
  private:

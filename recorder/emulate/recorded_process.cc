@@ -73,7 +73,7 @@ bool RecordedProcess::TrustsOutputs() const {
   const RecordOptions& options = engine_->session().options();
   const bool from_birth =
       options.attach_pid == 0 && options.start_at.empty() && options.stop_at.empty();
-  // Whoever has blocks checked wants to know what goes wrong, not to be quick.
+  // Self-checks are to find errors, so nothing is left out.
   return sharing_.trusted() && from_birth && options.self_checks_per_million == 0 &&
          !engine_->untracked_writes();
 }
@@ -118,7 +118,7 @@ bool RecordedProcess::StartsSlice(const ThreadEngine* thread) const {
 void RecordedProcess::NoteExit(int wait_status, ThreadEngine* thread) {
   engine_->tasks().RemoveThread(thread->thread());
   if (thread->thread() != pid()) return;
-  // The first thread's end is reported when it is the last.
+  // The kernel reports the first thread's end when all others have ended.
   ended_ = true;
   engine_->session().Keep(log_->LogExit(thread->count(), wait_status));
 }
@@ -190,7 +190,7 @@ void RecordedProcess::LetGo(const std::string& reason) {
     if (!engine_->session().attached()) RandomizeAddressesAgain(thread.thread).IgnoreError();
     break;
   }
-  // What another process has in memory as well stays as it is.
+  // Patches in memory that is shared with another process stay.
   const absl::Status status = DetachFromProcess(
       pid(), detach, sharing_.with_process() ? std::vector<VdsoPatch>() : image_.vdso_patches());
   if (!status.ok()) engine_->session().Keep(status);

@@ -70,16 +70,17 @@ class RecordedProcess {
   // When the last turn of any of its threads ended, in nanoseconds since the recording began.
   uint64_t last_turn_end_ns() const { return last_turn_end_ns_; }
   void NoteTurnEnd(uint64_t now_ns) { last_turn_end_ns_ = now_ns; }
-  // Whether its memory is changed only by itself and by its system calls, as they say
-  // (output_trust.h): it has been recorded since it began its program, and gives its memory to
-  // nobody.
+  // Whether its memory is changed only by itself and by its system calls, in the ranges that they
+  // report (output_trust.h): it has been recorded since it began its program, and shares its memory
+  // with no other process.
   bool TrustsOutputs() const;
 
   // Its system calls are about to be restricted: takes back the patches of its vdso, which make
   // more of them. `by` has its turn.
   absl::Status UnpatchVdso(ThreadEngine* by);
   void NoteExit(int wait_status, ThreadEngine* thread);
-  // One of its threads is where recording is to stop: for good, or until it is where it starts.
+  // A thread has reached the place where recording stops: for good, or until one reaches the place
+  // where it starts.
   void ReachStop();
   // Goes on after a gap with these threads, all of them.
   absl::Status ResumeRecording(absl::Span<const StoppedThread> threads);
@@ -98,7 +99,7 @@ class RecordedProcess {
   // By job control.
   bool stopped() const { return stopped_; }
   void set_stopped(bool stopped) { stopped_ = stopped; }
-  // A thread has opened a file by which it may change the name of another.
+  // A thread has opened a file (/proc/PID/task/TID/comm) by which it may change another's name.
   bool names_may_change() const { return names_may_change_; }
   void set_names_may_change(bool may) { names_may_change_ = may; }
 

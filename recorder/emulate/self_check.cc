@@ -6,7 +6,7 @@
 
 namespace hindsight {
 
-// Not where others may change memory meanwhile; nor in a restartable sequence, which the kernel
+// Not while others may change memory; nor in a restartable sequence, which the kernel
 // would abort because the thread stops; nor in a process that must survive the recorder's death.
 bool ThreadEngine::MayCheckBlock() {
   if (process_->image().commit_area() != nullptr || process_->sharing().shared() ||

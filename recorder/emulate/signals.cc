@@ -8,7 +8,7 @@
 
 namespace hindsight {
 
-// For what takes no time in the process: the others wait meanwhile.
+// For what takes no time in the process: the other threads wait for it.
 TraceeStop ThreadEngine::ResumeAndWait(ResumeHow how, int signal) {
   return stops_.ResumeAndWait(how, signal, [this] {
     engine_->Tick();
@@ -62,7 +62,7 @@ void ThreadEngine::DeliverSignal(TraceeStop stop) {
         stop = std::move(next);
         break;
       default:
-        // Not delivered after all, and the instruction done.
+        // The signal was not delivered, and the instruction was executed.
         FinishStep(Instruction{}, /*reload_map=*/false);
         return;
     }

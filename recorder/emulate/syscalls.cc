@@ -30,7 +30,7 @@ void ThreadEngine::RunSystemCall() {
   CommitToProcess();
   if (EndsRecordingBefore(call)) return;
   if (call.number() == SYS_exit && thread() == process_->pid()) {
-    // The process outlives its first thread, of which nothing more will be seen until it ends.
+    // The process outlives its first thread, whose exit the kernel reports only at the end.
     notes_.Exit(cpu_->count());
   }
   memory_hashes_.LogSent(call.number(), call.arguments(), cpu_->count(),
@@ -51,7 +51,7 @@ bool ThreadEngine::EndsTurnAtCall() {
   return true;
 }
 
-// The stop the thread waits for; nullopt if it sleeps, and it is the turn of others.
+// The stop the thread waits for; nullopt if it sleeps: then others get a turn.
 std::optional<TraceeStop> ThreadEngine::AwaitStop() {
   return stops_.Await([this] { return !engine_->session().end_wanted(); },
                       [this] { engine_->Tick(); });
@@ -117,7 +117,7 @@ void ThreadEngine::OnNewTask(const TraceeStop& stop) {
   call_->AddFork(stop, task.process, task.recorded);
 }
 
-// False if the call was interrupted, and what becomes of it shows later.
+// False if the call was interrupted: later stops show whether it is made again.
 bool ThreadEngine::OnSystemCallExit() {
   RegisterFile after;
   if (!tracee_->GetRegisters(call_->ChangesAllRegisters(), &after)) return false;  // gone
@@ -210,7 +210,7 @@ void ThreadEngine::FollowAffinityCall() {
   tracee_->memory().Write(call_->arguments()[2], reported);
 }
 
-// The process runs another image now: the view is void.
+// The process runs another image now: the view is emptied.
 void ThreadEngine::FinishExec() {
   RegisterFile after;
   if (!tracee_->GetRegisters(/*vectors=*/true, &after)) return;

@@ -1,4 +1,4 @@
-// ThreadEngine: what the kernel has done to the process's memory.
+// ThreadEngine: what a call means for the memory of other threads and processes.
 
 #include <sys/syscall.h>
 
@@ -41,7 +41,7 @@ void ThreadEngine::ShareRemoteWrites() {
   const auto target = static_cast<pid_t>(call_->arguments()[0]);
   ThreadEngine* const other =
       IsInOurPidNamespace(thread()) ? engine_->tasks().Find(target) : nullptr;
-  // Whose memory that is nobody knows, if it is a recorded process's at all.
+  // It may be the memory of any recorded process, or of none.
   if (other == nullptr) engine_->NoteUntrackedWrites();
   if (other == nullptr || other->process_ == process_ || other->cpu_ == nullptr) return;
   for (const MemoryRange& range : call_->RemoteWrites())

@@ -13,7 +13,7 @@ namespace hindsight {
 namespace {
 
 // Instructions between two sync points of a program that makes no system calls: bounds what a
-// fault costs (they are done again, in about 0.1 s).
+// fault costs (they are executed again, in about 0.1 s).
 constexpr uint64_t kMaxSyncDistance = 16'000'000;
 
 // Pages whose contents are hashed at the end of a segment.
@@ -57,7 +57,7 @@ ThreadEngine::~ThreadEngine() {
 }
 
 bool ThreadEngine::wants_turn() const {
-  if (state_ == State::kEnded) return false;  // whatever it was stopped for before
+  if (state_ == State::kEnded) return false;  // a stop may have been reported before
   if (stops_.reported()) return true;
   return state_ == State::kReady && !process_->stopped();
 }
@@ -124,8 +124,8 @@ void ThreadEngine::StartWithoutTurn() {
   process_->NoteTurnEnd(engine_->session().NowNs());
 }
 
-// Timers that count processor time are the kernel's, and so is that time: the thread uses up
-// natively what it was emulated for.
+// The kernel runs the timers that count processor time, and counts that time: the thread spends
+// natively the time that it was emulated for.
 void ThreadEngine::UseOwedTime() {
   constexpr uint64_t kSmallest = 1'000'000, kLargest = 10'000'000;
   const std::optional<uint64_t> loop = process_->image().vdso_loop();
@@ -162,7 +162,8 @@ void ThreadEngine::OnLimit() {
   }
 }
 
-// Which is what makes the kernel deliver a pending signal, or store what it owes.
+// The kernel then delivers a pending signal, and stores what it has to for the thread (struct
+// rseq).
 void ThreadEngine::RunOneNatively() {
   const Instruction instruction = cpu_->next().value_or(Instruction{});
   if (instruction.policy == Policy::kSyscall) {
@@ -180,7 +181,7 @@ void ThreadEngine::ParkForCommit() {
   }
 }
 
-// Whether another thread of the process may be storing something, or has and the view does not show
+// Whether another thread of the process may be storing to memory, or has and the view does not show
 // it yet.
 bool ThreadEngine::OthersMayStore() const {
   if (!process_->sharing().shared()) return false;
@@ -222,7 +223,7 @@ void ThreadEngine::Sync() {
 
 void ThreadEngine::CommitToProcess() {
   Sync();
-  tracee_->SetRegisters(sync_.registers());  // false if it is gone: resuming it will tell
+  tracee_->SetRegisters(sync_.registers());  // false if it is gone: resuming it reports that
 }
 
 void ThreadEngine::LightKeyframe() {

@@ -229,7 +229,7 @@ class ThreadEngine {
   bool held_at_call_ = false;        // the turn before ended at the system call at pc
   bool after_call_ = false;          // a system call was the last thing done
   bool runs_natively_next_ = false;  // for one instruction: the kernel has something to store
-  bool yields_ = false;              // the program wants others to run
+  bool yields_ = false;              // the turn ends here: others are to run
 };
 
 }  // namespace hindsight

@@ -63,9 +63,10 @@ struct ThreadToDetach {
   int signal = 0;
 };
 
-// Lets the traced threads of process `pid` go on as if nothing had been, from the registers that
-// they have. `patches` (PatchVdso) are taken back first. Those that are running are stopped for
-// that and go on with their system calls. Threads that are gone, or vanish, are no error.
+// Detaches the traced threads of process `pid`, which go on as if they had not been stopped, from
+// the registers that they have. `patches` (PatchVdso) are taken back first. Those that are running
+// are stopped for that and go on with their system calls. Threads that are gone, or vanish, are no
+// error.
 absl::Status DetachFromProcess(pid_t pid, absl::Span<const ThreadToDetach> threads,
                                absl::Span<const VdsoPatch> patches);
 

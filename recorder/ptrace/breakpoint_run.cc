@@ -69,7 +69,7 @@ absl::Status BreakpointRun::Guard(const ProcMemFile& memory, uint64_t address, u
   return absl::ResourceExhaustedError("guarding breakpoints: too many places");
 }
 
-// Who asked for breakpoints gets them, guarded or not.
+// Breakpoints are set whether or not they can be guarded.
 void BreakpointRun::WarnUnguarded(const absl::Status& status) {
   guarded_ = false;
   std::fprintf(stderr,

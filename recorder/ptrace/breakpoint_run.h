@@ -80,7 +80,7 @@ class BreakpointRun {
   // Whether a stop of `thread` is for OnStop: one of the process's threads, or a child of it that
   // is not recorded otherwise.
   bool Owns(pid_t thread) const;
-  // What waitpid said of a thread that is owned.
+  // What waitpid reported of a thread that is owned.
   std::optional<NativeEvent> OnStop(pid_t thread, int wait_status);
   // Stops all threads; kStopped follows, unless something else comes first.
   void RequestStop();
@@ -88,7 +88,7 @@ class BreakpointRun {
   // ends before the others.
   std::optional<NativeEvent> OnTick();
 
-  // OnStop for whatever waitpid says of any child of this process, until something happens.
+  // OnStop for all that waitpid reports of children of this process, until something happens.
   // `stop_now`, asked whenever a signal interrupts the waiting, makes it kStopped.
   // Requires: no other traced thread stops meanwhile.
   absl::StatusOr<NativeEvent> Wait(const std::function<bool()>& stop_now);

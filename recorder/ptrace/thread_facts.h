@@ -1,4 +1,4 @@
-// What only ptrace says of a stopped thread.
+// What only ptrace reports of a stopped thread.
 
 #ifndef HINDSIGHT_RECORDER_PTRACE_THREAD_FACTS_H_
 #define HINDSIGHT_RECORDER_PTRACE_THREAD_FACTS_H_

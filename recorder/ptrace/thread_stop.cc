@@ -39,7 +39,7 @@ bool Interpret(pid_t thread, const WaitStatus& status, SeizedStop* stop) {
   return false;
 }
 
-// Whether `thread` is a child process of this one that has ended: somebody here waits for its
+// Whether `thread` is a child process of this one that has ended: this process waits for its
 // status.
 bool HasEndedAsOurChild(pid_t thread) {
   siginfo_t info = {};

@@ -156,7 +156,7 @@ class Tracee {
   CommitArea* area_ = nullptr;
   std::optional<int> slot_;
   bool parked_ = false;
-  // A stop that came before its time: Resume has nothing to do, and Wait reports it.
+  // A stop that came early: Resume does nothing, and Wait reports it.
   std::optional<int> held_status_;
   RegisterFile committed_;
   ResumeHow how_ = ResumeHow::kSyscall;  // the last one

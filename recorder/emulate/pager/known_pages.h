@@ -4,7 +4,7 @@
 //
 // In use ("held"): the view grants access. Of those, `in_use` must be compared with the process
 // after whatever may have changed it; the others are sealed: pages of ELF files that cannot be
-// written, which nobody rewrites in place. `watched` are those in use that can change without a
+// written, which are not rewritten in place. `watched` are those in use that can change without a
 // system call of the process.
 //
 // Erased pages that the segment has are remembered by address: their next import is whole, but not
@@ -69,7 +69,7 @@ struct KnownPage {
   bool written = false;     // by this thread, ever
   bool of_file = false;     // private, and shows a file that may be written
   bool of_others = false;   // shows a file, or the kernel's own data, as long as it is not copied
-  bool copied = false;      // by a write: nobody else's any more, if private
+  bool copied = false;      // by a write: the process's own from then on, if private
   bool discarded = false;   // the kernel may take it away until it is written
   bool released = false;    // its contents are not known here though the segment has them
   bool left = false;        // the last thing logged of it in this segment is that it was left
@@ -83,7 +83,7 @@ struct KnownPage {
   bool watched() const {
     return shared || follows || discarded || of_file || (of_others && !copied);
   }
-  // The trace says what is in the page, nobody looks at it, and it can change.
+  // The trace has the page's contents, it is not in use, and it can change.
   bool believed() const { return in_segment && !held && !left && !sealed; }
   PageStanding knowledge() const;
   void SavePristine();

@@ -1,7 +1,7 @@
 // Feeds a Cpu's view from a stopped process, logs what was fed, and writes back what was changed.
 //
 // The process's memory is that of the last sync point; the view runs ahead of it. Between two sync
-// points nobody changes the process's memory, so a page may be fetched at any time.
+// points the process's memory does not change, so a page may be fetched at any time.
 //
 //            OnMissing                 OnFirstWrite
 //   absent ------------> held, clean --------------> held, dirty
@@ -20,15 +20,15 @@
 // comparing a page 0.3, so pages in use are kept and compared: a page has a grant of resyncs it
 // survives without being asked for, doubled whenever it must be faulted in again. The same holds,
 // separately, for staying writable across WriteBack. Pages of ELF files that cannot be written are
-// not compared: nobody rewrites a library in place.
+// not compared: libraries are not rewritten in place.
 //
 // A page that was dropped still is what the trace says of it as long as nothing can have written to
-// it. So Resync is told what a system call may have done (SyscallOutputs): the pages that it may
+// it. So Resync is given what a system call may have done (SyscallOutputs): the pages that it may
 // have written are imported, and where that is not known, or not wanted, the page is logged as left
 // (PageLeft): readers of the trace do not take its old bytes for its contents.
 //
-// The same reasoning saves looking at the pages in use, where the caller answers for it that
-// nothing but the call can have written: then Resync compares those that the call may have written
+// For the same reason pages in use need not all be compared where the caller knows that nothing but
+// the call can have written: then Resync compares those that the call may have written
 // and those that others can change at any time (shared memory, files not copied yet, what the
 // kernel may discard). See docs/architecture.md, "What is compared".
 //
@@ -38,8 +38,8 @@
 // Memory that others change at any time (AddressSpace, "uncached") has no rights: what touches it
 // faults, and is done alone between OpenUncached and CloseUncached.
 //
-// Borrows everything it is given. Not copyable, not movable. One host thread. Has more than 30
-// methods since it answers for its parts: most only hand a call on.
+// Borrows everything it is given. Not copyable, not movable. One host thread. It has more
+// than 30 methods because it is the interface to its parts: most only forward a call.
 
 #ifndef HINDSIGHT_RECORDER_EMULATE_PAGER_PROCESS_PAGER_H_
 #define HINDSIGHT_RECORDER_EMULATE_PAGER_PROCESS_PAGER_H_
@@ -100,11 +100,11 @@ class ProcessPager final : public Pager {
 
   // Whether there is something to write back.
   bool has_changes() const { return !written_.empty(); }
-  // Brings the process's memory to the view's contents. Unless `others_store`, nobody else has
+  // Brings the process's memory to the view's contents. Unless `others_store`, nothing else has
   // stored anything in the process since the last Resync or FollowOthers, nor can before this
   // returns: then not only the bytes that changed are written, but all between them, which is
-  // quicker. False if the process is gone or, by mischief of another process, a page cannot be
-  // written any more.
+  // quicker. False if the process is gone or, because another process has changed it, a page cannot
+  // be written any more.
   bool WriteBack(bool others_store = true);
   // Which pages held are compared.
   enum class Compare : uint8_t {
@@ -115,7 +115,7 @@ class ProcessPager final : public Pager {
     kProbe,
   };
   // The process's memory may differ from the view: in pages held as `compare` says, in others as
-  // `effects` says. False if a probe has found a change that `effects` does not tell of: then all
+  // `effects` says. False if a probe has found a change that `effects` does not name: then all
   // pages that the segment knows have been looked at, as after a call that is not known.
   // Requires: nothing was written to the view since WriteBack. kOutputs and kProbe: all threads of
   // the process are this one, and effects.known.
@@ -162,8 +162,8 @@ class ProcessPager final : public Pager {
   std::vector<MemoryRange> WritablePages() const;
   // A new address space.
   void Reset();
-  // The thread has ended: what it wrote and nobody has looked at since is kept for the witnesses.
-  // No calls after it.
+  // The thread has ended: what it wrote, and no thread has imported since, is kept for the
+  // witnesses. No calls after it.
   void Leave();
 
   // Pages in use may be changed by others (shared mappings).

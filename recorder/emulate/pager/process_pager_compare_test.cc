@@ -48,7 +48,7 @@ TEST_F(ProcessPagerCompareTest, AProbeThatFindsSomethingLooksAtUnusedPagesToo) {
   ASSERT_TRUE(pager_->OnMissing(stack_, Access::kRead));
   Idle();
   PokeProcess(stack_ + 64, InProcess(stack_ + 64) + 1);
-  // Not in use, and nothing tells of it.
+  // Not in use, and no effects name it.
   EXPECT_TRUE(pager_->Resync({}, Compare::kProbe));
   EXPECT_EQ(writer_.Imports().size(), 1u);
   const uint64_t other = stack_ + kPageBytes;

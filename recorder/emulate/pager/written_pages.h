@@ -8,8 +8,8 @@
 //                    +-- Rollback, or the page is let go of --> clean
 //
 // Which bytes go: of a page whose earlier contents are kept (`pristine`), those that differ; else
-// all of it. They are kept where somebody else may store to the page: in shared memory, and in all
-// once the process has other threads (KeepPristine).
+// all of it. They are kept where another thread or process may store to the page: in shared memory,
+// and in all once the process has other threads (KeepPristine).
 //
 // Knows no process. Borrows the pages. Not copyable. One host thread.
 
@@ -52,7 +52,7 @@ class WrittenPages {
   void set_note(Note which) { note_ = which; }
   std::vector<NotedWrite> TakeNoted() { return std::exchange(noted_, {}); }
 
-  // What to write to the process, by address. Unless `others_store`, nobody else has stored to
+  // What to write to the process, by address. Unless `others_store`, nothing else has stored to
   // these pages: then what lies between changes may be written as well, which is quicker.
   std::vector<MemoryPiece> Changes(bool others_store);
   // They have been written. `each` is called with every page; returns those that are clean now,

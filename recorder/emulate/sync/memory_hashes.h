@@ -1,7 +1,7 @@
-// Logs hashes of a thread's memory, by which verification knows that replay has the same bytes:
+// Logs hashes of a thread's memory, by which verification checks that replay has the same bytes:
 //   - of what system calls send: the bytes in the process, which the kernel is about to read;
 //   - of pages that the thread has written, a few now and then: the bytes in its view.
-// So much is hashed of a call that bulk data stays cheap.
+// Of one call a limited amount is hashed, so that bulk data stays cheap.
 //
 // Borrows everything it is made of. Not copyable. One host thread.
 

@@ -12,7 +12,7 @@
 namespace hindsight {
 namespace {
 
-// To get to a state again that was met before. Each faults in another block than the one before.
+// Tries to reach a state a second time. Each may fault in another block than the one before.
 constexpr int kMaxTries = 1000;
 
 }  // namespace

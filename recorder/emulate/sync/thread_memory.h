@@ -49,7 +49,7 @@ class StoresOfOthers {
 
 class ThreadMemory {
  public:
-  // `seed`: for what is done by chance.
+  // `seed`: of the random choice of calls that are probed.
   ThreadMemory(const Tracee* tracee, ProcessPager* pager, const KernelWords* words,
                StoresOfOthers* others, uint64_t seed)
       : tracee_(tracee), pager_(pager), words_(words), others_(others), random_(seed) {}
@@ -81,7 +81,7 @@ class ThreadMemory {
 
   // Another thread's call had these effects.
   void NoteEffectsOfOther(const SyscallOutputs& effects) { effects_of_others_.Add(effects); }
-  // Somebody else may have written anywhere.
+  // Another process may have written anywhere.
   void NoteUnknownWrites() { effects_of_others_.known = false; }
 
  private:

@@ -260,8 +260,8 @@ bool BlockCheck::IsInRseq(uint64_t address) const {
   return rseq_ != 0 && address >= rseq_ && address < rseq_ + kRseqBytes;
 }
 
-// Differences there are the kernel's doing, and what it has stored the program may ask for. But
-// that it has taken a sequence's address away it would do again.
+// Differences there are stores of the kernel, which the program may ask for: they stay. But the
+// address of a sequence, which the kernel clears, is put back: it would be cleared again.
 void BlockCheck::NoteRseqStores() {
   for (const SavedPage& page : saved_) {
     if (rseq_ == 0 || page.address != rseq_ / kPageBytes * kPageBytes) continue;
