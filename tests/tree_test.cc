@@ -50,7 +50,8 @@ const Arrows& Allowed() {
       {"recorder/process", {"tracefmt"}},
       {"recorder/ptrace", {"isa", "recorder/process", "recorder/syscalls"}},
       {"recorder/log", {"isa", "tracefmt", "recorder/process"}},
-      {"recorder/translate/agent", {"translator"}},
+      {"recorder/translate/agent",
+       {"translator", "recorder/translate/stream", "recorder/translate/view"}},
       {"recorder/translate",
        {"isa", "translator", "tracefmt", "recorder/process", "recorder/ptrace",
         "recorder/translate/agent"}},
@@ -120,7 +121,7 @@ bool IsForTests(const std::string& path) {
       "keyframes/fuzz",  "recorder/testdata", "tracefmt/samples",
       "tracefmt/fuzz",   "translator/checks", "recorder/translate/testdata"};
   static const std::regex name(
-      "(_test\\.cc|_fixture\\.h|_fuzzer\\.cc)$|/(fake|gdb_client|"
+      "(_test\\.cc|_fixture\\.(h|cc)|_fuzzer\\.cc)$|/(fake|gdb_client|"
       "session_client|memory_observer|true_process)[a-z_]*\\.(h|cc)$");
   return TopFolder(path) == "tests" || kFolders.count(Folder(path)) != 0 ||
          std::regex_search(path, name);

@@ -5,12 +5,15 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <climits>
 #include <cstring>
 #include <deque>
 #include <utility>
 #include <vector>
+
+#include "tracefmt/records.h"
 
 namespace hindsight {
 namespace {
@@ -29,6 +32,10 @@ constexpr uint64_t kLargestBlock = 64 * 1024;
 long Futex(uint32_t* word, int operation, uint32_t value, const timespec* timeout) {
   return syscall(SYS_futex, word, operation, value, timeout, nullptr, 0);
 }
+
+// The asking thread takes all pages in between into its view.
+constexpr uint64_t kFar = 64 * 1024;
+bool IsFarFrom(uint64_t guest_pc, uint64_t pc) { return pc - guest_pc + kFar > 2 * kFar; }
 
 // What follows the block's last instruction is executed as well, sooner or later.
 bool EndsInCall(absl::Span<const uint8_t> code) {
@@ -117,6 +124,8 @@ void ProcessService::Answer(RequestSlot* slot) {
   switch (slot->kind) {
     case RequestKind::kTranslate:
       slot->results[0] = Translate(arguments[0]);
+      slot->results[1] = pages_.start;
+      slot->results[2] = pages_.end;
       break;
     case RequestKind::kInvalidate:
       Invalidate(arguments[0], arguments[1]);
@@ -140,13 +149,15 @@ void ProcessService::Answer(RequestSlot* slot) {
 
 uint64_t ProcessService::Translate(uint64_t guest_pc) {
   FlushAtRandom();
+  pages_ = {};
   if (const uint64_t host = cache_.Find(guest_pc)) return host;
   source_.ForgetWritable();
+  pages_ = {PageOf(guest_pc), PageOf(guest_pc) + kPageBytes};
   std::deque<uint64_t> wanted = {guest_pc};
   for (size_t done = 0; done < kBlocksAhead && !wanted.empty();) {
     const uint64_t pc = wanted.front();
     wanted.pop_front();
-    if (cache_.Find(pc) != 0) continue;
+    if (cache_.Find(pc) != 0 || IsFarFrom(guest_pc, pc)) continue;
     std::vector<uint64_t> reachable;
     if (TranslateOne(pc, &reachable)) ++done;
     wanted.insert(wanted.end(), reachable.begin(), reachable.end());
@@ -168,6 +179,8 @@ bool ProcessService::TranslateOne(uint64_t guest_pc, std::vector<uint64_t>* reac
   });
   if (!block.ok()) return false;
   cache_.Add(guest_pc, *block);
+  pages_.start = std::min(pages_.start, PageOf(guest_pc));
+  pages_.end = std::max(pages_.end, PageOf(guest_pc + block->guest_bytes - 1) + kPageBytes);
   for (const Link& link : block->links) reachable->push_back(link.guest_target);
   if (EndsInCall(bytes.first(block->guest_bytes))) {
     reachable->push_back(guest_pc + block->guest_bytes);

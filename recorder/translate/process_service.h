@@ -37,6 +37,11 @@ struct ServiceCounts {
   uint64_t requests = 0, blocks = 0, code_bytes = 0;
 };
 
+// The pages that hold all the guest code that a request had translated; start 0: none.
+struct MadePages {
+  uint64_t start = 0, end = 0;
+};
+
 class ProcessService {
  public:
   // Told of the service for a child process, which is to be run as well.
@@ -78,6 +83,7 @@ class ProcessService {
   CodeSource source_;
   std::mt19937_64 random_;
   std::atomic<bool> stop_ = false;
+  MadePages pages_;  // that the last request translated code of
   uint32_t seen_doorbell_ = 0;
   ServiceCounts counts_;
 };

@@ -7,6 +7,7 @@
 #include <sys/syscall.h>
 
 #include "recorder/translate/agent/entry.h"
+#include "recorder/translate/agent/recording.h"
 #include "recorder/translate/agent/run.h"
 #include "recorder/translate/agent/signals.h"
 #include "recorder/translate/agent/system.h"
@@ -103,6 +104,7 @@ int64_t MapShared(int file) {
       {kBlockMap, kBlockMapBytes, PROT_READ, kBlockMapInFile},
       {kLibraryArena, kArenaBytes, PROT_READ | PROT_EXEC, kLibraryArenaInFile},
       {kPieArena, kArenaBytes, PROT_READ | PROT_EXEC, kPieArenaInFile},
+      {RingOf(kFirstThread), kRingBytes, PROT_READ | PROT_WRITE, RingInFile(kFirstThread)},
   };
   for (const Part& part : parts) {
     const int64_t result =
@@ -156,6 +158,7 @@ extern "C" [[noreturn]] void AgentBoot() {
   if (boot.translate == 0) LeaveNatively(thread, /*step=*/false);
   Require(Call(SYS_arch_prctl, ARCH_SET_GS, DistanceOf(kFirstThread)));
   Require(StartSignals(thread));
+  if (boot.record != 0) Require(StartRecording(thread, boot.segment_instructions));
   Continue(thread);
 }
 

@@ -7,6 +7,8 @@
 #include <sys/syscall.h>
 
 #include "recorder/translate/agent/entry.h"
+#include "recorder/translate/agent/recording.h"
+#include "recorder/translate/agent/run.h"
 #include "recorder/translate/agent/signals.h"
 #include "recorder/translate/agent/system.h"
 #include "recorder/translate/agent/tasks.h"
@@ -67,6 +69,15 @@ bool HandleProcessCall(Thread* thread, GuestCall* call) {
   }
 }
 
+// What would be executed differently if it were recorded, ends the recording before it is done.
+void LeaveIfNotRecordable(Thread* thread, const GuestCall& call) {
+  if (!IsRecorded(*thread)) return;
+  if (call.number() == SYS_execve || call.number() == SYS_execveat) {
+    GoOnNatively(thread, HS_END_EXEC);
+  }
+  if (MakesThread(call)) GoOnNatively(thread, HS_END_THREAD);
+}
+
 }  // namespace
 
 bool CopyGuest(void* to, const void* from, uint64_t bytes) {
@@ -82,12 +93,16 @@ void FinishCall(Thread* thread, int64_t result) {
 }
 
 void HandleCall(Thread* thread) {
-  GuestCall call = CallOf(*thread);
+  const GuestCall made = CallOf(*thread);
+  GuestCall call = made;
+  if (thread->pending != 0) return;  // first
+  LeaveIfNotRecordable(thread, made);
   if (HandleReturnFromSignal(thread, call) || HandleTaskCall(thread, call)) return;
   if (!HandleMemoryCall(thread, &call) && !HandleSignalCall(thread, &call) &&
       !HandleProcessCall(thread, &call) && !AgentSystemCall(call.words)) {
     return;
   }
+  RecordCall(thread, made, call.result());
   FinishCall(thread, call.result());
 }
 

@@ -21,7 +21,8 @@ namespace hindsight {
 
 enum class RequestKind : uint32_t {
   // Translate guest pc [0], whose direct branch at host address [1] (0: none) is to be linked.
-  // Result: [0] host address, 0 if there is no code that can be executed.
+  // Results: [0] host address, 0 if there is no code that can be executed; [1], [2] the pages that
+  // hold all the code that was translated for it.
   kTranslate = 1,
   // Whatever was translated from [0] .. [1] is no longer so. No thread executes translated code
   // that begins there when the answer is there: the caller has seen to it.
@@ -84,9 +85,11 @@ enum class BootState : uint32_t { kNotYet = 0, kRunning = 1, kFailed = 2 };
 
 // What the recorder writes into the agent's image before it runs.
 struct BootParameters {
-  int32_t memory_file;  // descriptor, closed by the agent
-  uint32_t translate;   // 0: run natively once all is in place
-  uint64_t guest_pc;    // the first instruction
+  int32_t memory_file;            // descriptor, closed by the agent
+  uint32_t translate;             // 0: run natively once all is in place
+  uint32_t record;                // 1: and record
+  uint64_t segment_instructions;  // of a recording; 0: it has one segment
+  uint64_t guest_pc;              // the first instruction
   uint64_t guest_sp;
   uint64_t stack_end;  // of the initial stack's mapping
   uint64_t stack_protection;

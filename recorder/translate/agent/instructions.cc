@@ -1,6 +1,7 @@
 #include "recorder/translate/agent/instructions.h"
 
 #include "recorder/translate/agent/client.h"
+#include "recorder/translate/agent/recording.h"
 #include "recorder/translate/agent/run.h"
 #include "recorder/translate/agent/system.h"
 
@@ -9,6 +10,7 @@ namespace {
 
 void Finish(Thread* thread, uint64_t bytes) {
   thread->pc += bytes;
+  RecordInstruction(thread);
   ++thread->count;
 }
 
@@ -42,6 +44,8 @@ void HandleInstruction(Thread* thread) {
     ReadTimestamp(thread, /*with_processor=*/false);
   } else if (three && code[1] == 0x01 && code[2] == 0xf9) {
     ReadTimestamp(thread, /*with_processor=*/true);
+  } else if (IsRecorded(*thread)) {
+    GoOnNatively(thread, HS_END_INSTRUCTION);
   } else {
     LeaveNatively(thread, /*step=*/true);
   }

@@ -51,9 +51,18 @@ inline constexpr uint64_t kAgentImageLimit = kMiB;
 inline constexpr uint64_t kControlAddress = kAgentImage + 2 * kMiB;
 inline constexpr uint64_t kControlBytes = kMiB;
 // The alternate stack takes the kernel's signal frame with all vector registers, and no guest's.
+// What a thread tells the recorder (stream/record_ring.h).
+inline constexpr uint64_t kRingOffset = 4 * kMiB, kRingBytes = 4 * kMiB;
+constexpr uint64_t RingOf(uint64_t thread) { return GapOf(thread) + kRingOffset; }
 inline constexpr uint64_t kAgentStackOffset = 12 * kMiB, kAgentStackBytes = 256 * kKiB;
 inline constexpr uint64_t kSignalStackOffset = 13 * kMiB, kSignalStackBytes = 128 * kKiB;
 inline constexpr uint64_t kActionsOffset = kSignalStackOffset + kSignalStackBytes;
+
+// What the agent knows of a thread's view, between the views of the low window and the libraries.
+inline constexpr uint64_t kViewTablesBytes = 512 * kMiB;
+constexpr uint64_t ViewTablesOf(uint64_t thread) {
+  return DistanceOf(kLastThread + 1) + thread * kViewTablesBytes;
+}
 
 // Translated code. Both arenas are at most 2 GiB away from what is usually mapped in their window.
 inline constexpr uint64_t kArenaBytes = 512 * kMiB;
@@ -88,7 +97,9 @@ inline constexpr uint64_t kImageInFile = kControlInFile + kControlBytes;
 inline constexpr uint64_t kBlockMapInFile = 8 * kMiB;
 inline constexpr uint64_t kLibraryArenaInFile = 32 * kMiB;
 inline constexpr uint64_t kPieArenaInFile = kLibraryArenaInFile + kArenaBytes;
-inline constexpr uint64_t kFileBytes = kPieArenaInFile + kArenaBytes;
+inline constexpr uint64_t kRingsInFile = kPieArenaInFile + kArenaBytes;
+constexpr uint64_t RingInFile(uint64_t thread) { return kRingsInFile + thread * kRingBytes; }
+inline constexpr uint64_t kFileBytes = RingInFile(kLastThread + 1);
 
 static_assert(kBlockMapInFile + kBlockMapBytes <= kLibraryArenaInFile);
 static_assert(kImageInFile + kAgentImageLimit <= kBlockMapInFile);

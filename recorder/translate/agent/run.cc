@@ -1,17 +1,22 @@
 #include "recorder/translate/agent/run.h"
 
+#include <asm/prctl.h>
+#include <sys/syscall.h>
+
 #include "recorder/translate/agent/boot.h"
 #include "recorder/translate/agent/calls.h"
 #include "recorder/translate/agent/client.h"
 #include "recorder/translate/agent/entry.h"
 #include "recorder/translate/agent/instructions.h"
+#include "recorder/translate/agent/recording.h"
 #include "recorder/translate/agent/signals.h"
 #include "recorder/translate/agent/system.h"
 
 namespace hindsight::agent {
 namespace {
 
-// What r10 starts with: more than anybody counts. The first byte of a counter that has not run out is 0.
+// What r10 starts with: more than anybody counts. The first byte of a counter that has not run out
+// is 0.
 constexpr uint64_t kQuantum = uint64_t{1} << 55;
 
 constexpr uint64_t kTrapFlag = 0x100;
@@ -36,11 +41,18 @@ uint64_t FindInMap(uint64_t pc) {
   }
 }
 
+// Has it translated, and linked to the branch at `link` if that is not 0.
+uint64_t Translate(Thread* thread, uint64_t pc, uint64_t link) {
+  const Answer answer = Ask(thread, RequestKind::kTranslate, pc, link);
+  TakeCode(thread, answer.results[1], answer.results[2]);
+  return answer.results[0];
+}
+
 // Where pc was translated to; 0: it cannot be.
 uint64_t HostOf(Thread* thread, uint64_t pc) {
   const uint64_t host = FindInMap(pc);
   if (host != 0 || pc == 0) return host;
-  return Ask(thread, RequestKind::kTranslate, pc).results[0];
+  return Translate(thread, pc, 0);
 }
 
 void EnterInTable(Thread* thread, uint64_t pc, uint64_t host) {
@@ -51,17 +63,32 @@ void EnterInTable(Thread* thread, uint64_t pc, uint64_t host) {
 [[noreturn]] void LeaveFor(Thread* thread, uint64_t host) {
   if (host == 0) LeaveNatively(thread, /*step=*/true);
   DropStaleTable(thread);
+  const uint64_t quantum = IsRecorded(*thread) ? InstructionsLeft(*thread) : kQuantum;
   thread->resume = host;
-  thread->registers[kR10] = kQuantum;
-  thread->block->count_end = thread->count + kQuantum;
+  thread->registers[kR10] = quantum;
+  thread->block->count_end = thread->count + quantum;
   AgentLeave();
 }
 
 }  // namespace
 
+[[noreturn]] void TryAgain(Thread* thread, uint64_t host_pc) {
+  thread->resume = host_pc;
+  if (thread->pending != 0) StopSoon(thread);
+  AgentLeaveNow();
+}
+
 [[noreturn]] void Continue(Thread* thread) {
   while (thread->pending != 0) DeliverPending(thread);
+  EndSegmentIfDue(thread);
   LeaveFor(thread, HostOf(thread, thread->pc));
+}
+
+[[noreturn]] void GoOnNatively(Thread* thread, uint16_t reason) {
+  EndRecording(thread, reason);
+  EndSignals(thread);
+  Call(SYS_arch_prctl, ARCH_SET_GS, thread->block->gs_base);
+  LeaveNatively(thread, /*step=*/false);
 }
 
 [[noreturn]] void LeaveNatively(Thread* thread, bool step) {
@@ -83,8 +110,7 @@ extern "C" [[noreturn]] void AgentHandleExit(Thread* thread) {
   thread->pc = block->exit_guest_pc;
   switch (block->exit_kind) {
     case kHsExitLink:
-      LeaveFor(thread,
-               Ask(thread, RequestKind::kTranslate, thread->pc, block->exit_link).results[0]);
+      LeaveFor(thread, Translate(thread, thread->pc, block->exit_link));
     case kHsExitIndirect: {
       const uint64_t host = HostOf(thread, thread->pc);
       EnterInTable(thread, thread->pc, host);
@@ -96,6 +122,9 @@ extern "C" [[noreturn]] void AgentHandleExit(Thread* thread) {
     case kHsExitInstruction:
       HandleInstruction(thread);
       break;
+    case kHsExitMiss:
+      TakeMiss(thread, block->exit_address, block->exit_size);
+      TryAgain(thread, block->exit_host_pc);
     default:
       break;
   }

@@ -11,6 +11,14 @@ namespace hindsight::agent {
 // count, registers, flags.
 [[noreturn]] void Continue(Thread* thread);
 
+// Goes on in the middle of a block, at `host_pc`, with the registers that translated code was left
+// with.
+[[noreturn]] void TryAgain(Thread* thread, uint64_t host_pc);
+
+// Ends the thread's recording, for `reason` (enum HsEndReason), and lets it go on without the
+// agent. Requires: it is its process's only thread.
+[[noreturn]] void GoOnNatively(Thread* thread, uint16_t reason);
+
 // Lets the thread execute the guest's own code at its pc: one instruction, or for good.
 [[noreturn]] void LeaveNatively(Thread* thread, bool step);
 

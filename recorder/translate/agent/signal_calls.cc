@@ -4,6 +4,7 @@
 #include <signal.h>
 #include <sys/syscall.h>
 
+#include "recorder/translate/agent/recording.h"
 #include "recorder/translate/agent/signal_frame.h"
 #include "recorder/translate/agent/signals.h"
 #include "recorder/translate/agent/system.h"
@@ -109,6 +110,7 @@ bool HandleReturnFromSignal(Thread* thread, const GuestCall& call) {
     RaiseFault(thread, SIGSEGV);
     return true;
   }
+  RecordReturnFromSignal(thread, call);
   ++thread->count;
   RestoreSignalMask(*thread);
   return true;

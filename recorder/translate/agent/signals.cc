@@ -6,6 +6,7 @@
 
 #include "recorder/translate/agent/client.h"
 #include "recorder/translate/agent/entry.h"
+#include "recorder/translate/agent/recording.h"
 #include "recorder/translate/agent/run.h"
 #include "recorder/translate/agent/signal_frame.h"
 #include "recorder/translate/agent/system.h"
@@ -97,6 +98,24 @@ void OnFault(Thread* thread, int signal, const int32_t* info, FrameContext* cont
   registers.rip = AddressOf(&AgentFault);
 }
 
+// Whether it was the first use of a page of the view, which is there now. If there is no such
+// memory, the fault is the guest's, at its own address.
+bool IsViewFault(Thread* thread, int32_t* info, FrameContext* context) {
+  FrameRegisters& registers = context->registers;
+  const uint64_t address = GuestAddress(*thread, registers.fault_address);
+  if (address == registers.fault_address || !InArenas(registers.rip)) return false;
+  const Answer place = Ask(thread, RequestKind::kRecover, registers.rip);
+  thread->count = thread->block->count_end - registers.r10 + place.results[2];
+  if (place.results[0] != 0 && TakeViewFault(thread, registers.fault_address)) return true;
+  registers.fault_address = address;
+  memcpy(&info[4], &address, sizeof(address));
+  uint8_t resident;
+  const uint64_t page = address & ~uint64_t{4095};
+  const bool mapped = Call(SYS_mincore, page, 4096, AddressOf(&resident)) == 0;
+  info[2] = mapped ? SEGV_ACCERR : SEGV_MAPERR;
+  return false;
+}
+
 // The kernel's handler for all signals.
 void OnSignal(int signal, int32_t* info, FrameContext* context) {
   Thread* thread = CurrentThread();
@@ -109,6 +128,8 @@ void OnSignal(int signal, int32_t* info, FrameContext* context) {
   } else if (context->registers.rip == AddressOf(AgentCopyInstruction)) {
     // Past the rep movsb, of two bytes, whatever is left to copy.
     context->registers.rip += 2;
+  } else if (IsViewFault(thread, info, context)) {
+    // The access is tried again.
   } else if (thread->stepping != 0 || InArenas(context->registers.rip)) {
     OnFault(thread, signal, info, context);
   } else {
@@ -141,6 +162,7 @@ bool Deliver(Thread* thread, const PendingSignal& signal) {
   SignalAction& action = thread->actions->of[number];
   const SignalAction used = action;
   if (!EnterHandler(thread, signal, used)) return false;
+  RecordSignal(thread, signal);
   if ((used.flags & SA_RESETHAND) != 0) {
     action.handler = 0;
     InstallAction(number, action);
@@ -187,7 +209,8 @@ void InstallAction(int signal, const SignalAction& action) {
   }
   constexpr uint64_t kKept = SA_RESTART | SA_NOCLDSTOP | SA_NOCLDWAIT;
   SetKernelAction(signal, {AddressOf(&OnSignal),
-                           SA_SIGINFO | SA_ONSTACK | kRestorerFlag | (action.flags & kKept),
+                           SA_SIGINFO | SA_ONSTACK | kRestorerFlag | (action.flags & kKept) |
+                               (IsFaultSignal(signal) ? SA_NODEFER : 0),
                            AddressOf(&AgentRestorer), ~kFaultSignals});
 }
 
@@ -209,6 +232,24 @@ void RaiseFault(Thread* thread, int signal) {
   thread->fault.info[2] = SI_KERNEL;
   thread->fault_signal = static_cast<uint32_t>(signal);
   DeliverFault(thread);
+}
+
+void StopSoon(Thread* thread) {
+  if ((thread->registers[kR10] & kStop) != 0) return;
+  thread->registers[kR10] ^= kStop;
+  thread->block->count_end ^= kStop;
+}
+
+void EndSignals(Thread* thread) {
+  BlockSignals();
+  for (int signal = 1; signal <= kSignalCount; ++signal) {
+    const SignalAction& action = thread->actions->of[signal];
+    if (HasHandler(action) || IsFaultSignal(signal)) SetKernelAction(signal, action);
+  }
+  const bool none = thread->signal_stack.size == 0;
+  const GuestStack stack = none ? GuestStack{0, SS_DISABLE, 0, 0} : thread->signal_stack;
+  Call(SYS_sigaltstack, AddressOf(&stack), 0);
+  SetKernelMask(thread->signal_mask);
 }
 
 int64_t StartSignals(Thread* thread) {
@@ -272,6 +313,7 @@ extern "C" [[noreturn]] void AgentHandleFault(Thread* thread) {
   if (thread->fault_signal == 0) {
     ++thread->count;
   } else if (stepped || Recover(thread)) {
+    TakeBackStore(thread, thread->fault.fault_address);
     DeliverFault(thread);
   } else {
     LetKernelAct(thread, static_cast<int>(thread->fault_signal));

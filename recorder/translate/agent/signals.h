@@ -47,6 +47,13 @@ void UndoPrepareForExec(Thread* thread);
 // Requires: the thread's state is exact.
 void DeliverPending(Thread* thread);
 
+// A thread for which a signal is pending leaves translated code at the end of its block.
+void StopSoon(Thread* thread);
+
+// Gives everything back to the kernel: the thread goes on without the agent. Requires: it is the
+// only one that has these dispositions.
+void EndSignals(Thread* thread);
+
 // A fault that the guest did not run into by an instruction, but by a system call.
 void RaiseFault(Thread* thread, int signal);
 

@@ -9,6 +9,7 @@
 #include "recorder/translate/agent/boot.h"
 #include "recorder/translate/agent/client.h"
 #include "recorder/translate/agent/entry.h"
+#include "recorder/translate/agent/recording.h"
 #include "recorder/translate/agent/run.h"
 #include "recorder/translate/agent/signals.h"
 #include "recorder/translate/agent/system.h"
@@ -57,6 +58,7 @@ void GiveBack(const Thread& thread, GapState state) {
 // A call that makes a task, in whichever of four ways.
 struct NewTask {
   GuestCall call;
+  GuestCall made;  // as the guest made it
   uint64_t flags = 0;
   uint64_t stack = 0;  // the child's stack pointer; 0: the parent's
   uint64_t tls = 0;
@@ -122,18 +124,28 @@ void SeparateFromParent(Thread* thread) {
   Call(SYS_close, static_cast<uint64_t>(file));
 }
 
+// The child of a recorded thread is not recorded itself.
+[[noreturn]] void GoOnAsChild(Thread* thread) {
+  ForgetRecording(thread);
+  FinishCall(thread, 0);
+  GoOnNatively(thread, HS_END_EXIT);
+}
+
 void Fork(Thread* thread, NewTask* task) {
   const uint64_t* w = task->call.words;
   const int64_t result = Call(static_cast<long>(w[0]), w[1], w[2], w[3], w[4], w[5], w[6]);
   if (result == 0) {
     SetChildRegisters(thread, *task);
+    if (IsRecorded(*thread)) GoOnAsChild(thread);
     SeparateFromParent(thread);
   }
+  RecordCall(thread, task->made, result);
   FinishCall(thread, result);
 }
 
 struct ChildStart {
   Thread* thread;
+  bool natively;
   const NewTask* task;
   uint32_t started;  // the parent may forget the task
 };
@@ -144,6 +156,7 @@ struct ChildStart {
   Call(SYS_arch_prctl, ARCH_SET_GS, DistanceOf(thread->number));
   SetChildRegisters(thread, *start->task);
   __atomic_store_n(&start->started, 1, __ATOMIC_RELEASE);
+  if (start->natively) GoOnAsChild(thread);
   StartThreadSignals(thread);
   FinishCall(thread, 0);
   Continue(thread);
@@ -165,6 +178,7 @@ void CopyState(const Thread& from, Thread* to) {
 void MakeSharing(Thread* thread, NewTask* task) {
   Thread* child = TakeThread();
   if (child == nullptr) {
+    RecordCall(thread, task->made, -EAGAIN);
     FinishCall(thread, -EAGAIN);
     return;
   }
@@ -173,7 +187,7 @@ void MakeSharing(Thread* thread, NewTask* task) {
   if (vfork) child->signal_stack = thread->signal_stack;
   child->actions = thread->actions;
   if ((task->flags & CLONE_SIGHAND) == 0) child->actions = CopyActions(*thread, child->number);
-  ChildStart start = {child, task, 0};
+  ChildStart start = {child, IsRecorded(*thread), task, 0};
   const int64_t result =
       AgentClone(task->call.words, PointerTo<void>(child->block->agent_stack), &StartChild, &start);
   if (IsError(result)) {
@@ -183,13 +197,15 @@ void MakeSharing(Thread* thread, NewTask* task) {
   } else {
     while (__atomic_load_n(&start.started, __ATOMIC_ACQUIRE) == 0) Call(SYS_sched_yield);
   }
+  RecordCall(thread, task->made, result);
   FinishCall(thread, result);
 }
 
 void HandleNewTask(Thread* thread, const GuestCall& call) {
-  NewTask task = {.call = call};
+  NewTask task = {.call = call, .made = call};
   const int64_t error = Analyse(&task);
   if (error != 0) {
+    RecordCall(thread, call, error);
     FinishCall(thread, error);
     return;
   }
@@ -212,6 +228,7 @@ void Execute(Thread* thread, GuestCall call) {
 
 [[noreturn]] void End(Thread* thread, const GuestCall& call) {
   const bool all = call.number() == SYS_exit_group;
+  EndRecording(thread, HS_END_EXIT);
   Ask(thread, RequestKind::kExit, thread->count, all ? 1 : 0);
   BlockSignals();
   if (!all) GiveBack(*thread, GapState::kEnding);
@@ -221,6 +238,18 @@ void Execute(Thread* thread, GuestCall call) {
 }  // namespace
 
 Thread* MakeFirstThread() { return TakeThread(); }
+
+bool MakesThread(const GuestCall& call) {
+  NewTask task = {.call = call, .made = call};
+  switch (call.number()) {
+    case SYS_clone:
+    case SYS_clone3:
+      return Analyse(&task) == 0 && (task.flags & CLONE_VM) != 0 &&
+             (task.flags & (CLONE_VFORK | CLONE_SIGHAND)) != CLONE_VFORK;
+    default:
+      return false;
+  }
+}
 
 bool HandleTaskCall(Thread* thread, const GuestCall& call) {
   switch (call.number()) {

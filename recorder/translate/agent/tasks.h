@@ -13,6 +13,10 @@ Thread* MakeFirstThread();
 
 // True if `call` is one of these: it has been made, and the thread is past it, or a signal came
 // before.
+// Whether `call` makes a task that has the caller's memory for longer than until the caller goes
+// on.
+bool MakesThread(const GuestCall& call);
+
 bool HandleTaskCall(Thread* thread, const GuestCall& call);
 
 }  // namespace hindsight::agent

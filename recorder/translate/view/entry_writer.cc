@@ -31,6 +31,13 @@ void Append(HsChange* changes, uint64_t* size, uint64_t word, uint64_t value) {
   changes[(*size)++] = {word, value};
 }
 
+uint64_t AllChanges(const GuestState& state, HsChange* changes) {
+  uint64_t words[HS_STATE_WORDS];
+  ToStateWords(state, words);
+  for (uint64_t i = 0; i < HS_STATE_WORDS; ++i) changes[i] = {i, words[i]};
+  return HS_STATE_WORDS;
+}
+
 constexpr uint64_t kRaxWord = 0, kRcxWord = 1, kR11Word = 11;
 
 }  // namespace
@@ -108,6 +115,33 @@ void EntryWriter::Call(uint64_t count, const GuestCall& call, const HsChange* ch
   Append(entry->changes, &entry->size, HS_WORD_RIP, call.next_rip);
   for (uint64_t i = 0; i < size; ++i) entry->changes[entry->size++] = changes[i];
   Commit();
+}
+
+void EntryWriter::CallTo(uint64_t count, const GuestCall& call, const GuestState& after) {
+  auto* const entry = reinterpret_cast<HsCall*>(
+      BeginTimed(HS_ENTRY_CALL, count, sizeof(HsCall) + HS_STATE_WORDS * sizeof(HsChange)));
+  entry->number = call.number;
+  for (int i = 0; i < 6; ++i) entry->arguments[i] = call.arguments[i];
+  entry->size = AllChanges(after, entry->changes);
+  Commit();
+}
+
+void EntryWriter::Signal(uint64_t count, int32_t signal, const uint8_t* siginfo,
+                         const GuestState& after) {
+  auto* const entry = reinterpret_cast<HsSignal*>(
+      BeginTimed(HS_ENTRY_SIGNAL, count, sizeof(HsSignal) + HS_STATE_WORDS * sizeof(HsChange)));
+  entry->signal = static_cast<uint64_t>(signal);
+  __builtin_memcpy(entry->siginfo, siginfo, sizeof(entry->siginfo));
+  entry->size = AllChanges(after, entry->changes);
+  Commit();
+}
+
+void EntryWriter::End(uint64_t count, uint16_t reason, const GuestState& state) {
+  auto* const entry = reinterpret_cast<HsState*>(BeginTimed(HS_ENTRY_END, count, sizeof(HsState)));
+  entry->entry.flags = reason;
+  ToStateWords(state, entry->words);
+  Commit();
+  __atomic_store_n(&ring_->ended, 1, __ATOMIC_RELEASE);
 }
 
 void EntryWriter::Patch(HsEntryKind kind, uint64_t count, const HsChange* changes, uint64_t size) {

@@ -44,18 +44,22 @@ class EntryWriter {
   // Waits until the recorder is done with all that was committed.
   void AwaitRecorder();
 
-  // kBegin, kSegment and kEnd.
+  // kBegin and kSegment.
   void State(HsEntryKind kind, uint64_t count, const GuestState& state);
   // The call has led to state count + 1. `changes`: registers beside those of each call, ascending,
   // none of them a general register.
   void Call(uint64_t count, const GuestCall& call, const HsChange* changes, uint64_t size);
+  // The same for a call that changes any register: the state it has led to.
+  void CallTo(uint64_t count, const GuestCall& call, const GuestState& after);
+  // A signal was delivered, which has led to this state. `siginfo`: 128 bytes.
+  void Signal(uint64_t count, int32_t signal, const uint8_t* siginfo, const GuestState& after);
+  // The last entry. `reason`: enum HsEndReason.
+  void End(uint64_t count, uint16_t reason, const GuestState& state);
   // kInstruction, kCorrection. `changes` are ascending.
   void Patch(HsEntryKind kind, uint64_t count, const HsChange* changes, uint64_t size);
   // The registers that the processor may compute otherwise than a replay: the flags, and those of
   // the floating point units that stick or only say where.
   void Correction(uint64_t count, const GuestState& state);
-  // Nothing more will be written.
-  void End() { __atomic_store_n(&ring_->ended, 1, __ATOMIC_RELEASE); }
 
  private:
   void AwaitTail(uint64_t position, uint32_t size);

@@ -88,6 +88,35 @@ TEST_F(EntryWriterTest, ACallChangesWhatTheInstructionDoes) {
   }
 }
 
+TEST_F(EntryWriterTest, AReturnFromASignalChangesEverything) {
+  GuestState after = {};
+  after.gpr[0] = 77;
+  after.rip = 0x1234;
+  writer_.CallTo(7, {.number = 15}, after);
+  const auto& call = Next<HsCall>();
+  ASSERT_EQ(call.size, static_cast<uint64_t>(HS_STATE_WORDS));
+  EXPECT_EQ(call.changes[0].value, 77u);
+  EXPECT_EQ(call.changes[HS_WORD_RIP].word, static_cast<uint64_t>(HS_WORD_RIP));
+  EXPECT_EQ(call.changes[HS_WORD_RIP].value, 0x1234u);
+}
+
+TEST_F(EntryWriterTest, ASignalHasItsSiginfo) {
+  const uint8_t siginfo[128] = {10, 0, 0, 0, 3};
+  writer_.Signal(7, 10, siginfo, {});
+  const auto& signal = Next<HsSignal>();
+  EXPECT_EQ(signal.signal, 10u);
+  EXPECT_EQ(signal.siginfo[4], 3);
+  EXPECT_EQ(signal.size, static_cast<uint64_t>(HS_STATE_WORDS));
+}
+
+TEST_F(EntryWriterTest, TheLastEntrySaysWhyItIs) {
+  writer_.End(7, HS_END_THREAD, {});
+  EXPECT_EQ(Next<HsState>().entry.flags, HS_END_THREAD);
+  reader_.Done();
+  read_ = false;
+  EXPECT_TRUE(reader_.IsAtEnd());
+}
+
 TEST_F(EntryWriterTest, ACorrectionHasNoRegisterThatProgramsComputeWith) {
   GuestState state = {};
   state.rflags = 0x246;

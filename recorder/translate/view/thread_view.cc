@@ -11,20 +11,6 @@ namespace {
 constexpr uint64_t kLine = 64;
 constexpr uint64_t kMaxCluster = 16;
 
-struct IoVector {
-  uint64_t address, length;
-};
-
-// Never faults.
-bool ReadMemory(uint64_t address, uint8_t* out, uint64_t size) {
-  const IoVector local = {reinterpret_cast<uint64_t>(out), size};
-  const IoVector remote = {address, size};
-  const int64_t read =
-      RawCall(SYS_process_vm_readv, static_cast<uint64_t>(RawCall(SYS_getpid)),
-              reinterpret_cast<uint64_t>(&local), 1, reinterpret_cast<uint64_t>(&remote), 1, 0);
-  return read == static_cast<int64_t>(size);
-}
-
 void SetRights(uint8_t* address, uint64_t size, int rights) {
   RawCall(SYS_mprotect, reinterpret_cast<uint64_t>(address), size, static_cast<uint64_t>(rights));
 }
@@ -63,11 +49,12 @@ uint64_t ThreadView::TableBytes(const ViewWindow* windows, int count) {
 }
 
 void ThreadView::Init(uint64_t distance, const ViewWindow* windows, int count, const Tables& tables,
-                      EntryWriter* writer) {
+                      ReadMemory read, EntryWriter* writer) {
   distance_ = distance;
   window_count_ = count;
   for (int i = 0; i < count; ++i) windows_[i] = windows[i];
   tables_ = tables;
+  read_ = read;
   writer_ = writer;
 }
 
@@ -120,7 +107,7 @@ bool ThreadView::TouchAll(uint64_t address, uint64_t size, uint64_t count) {
 bool ThreadView::Enter(uint64_t page, uint64_t index, uint64_t count) {
   uint8_t* const seen = Seen(page);
   SetRights(seen, kPage, PROT_READ | PROT_WRITE);
-  if (!ReadMemory(page, seen, kPage)) {
+  if (!Read(page, seen, kPage)) {
     SetRights(seen, kPage, PROT_NONE);
     return false;
   }
@@ -156,7 +143,7 @@ bool ThreadView::Compare(uint64_t address, uint64_t size, uint64_t count) {
   alignas(64) uint8_t bytes[kPage];
   for (uint64_t page = PageOf(address); page < address + size; page += kPage) {
     if (!Holds(page)) continue;
-    if (!ReadMemory(page, bytes, kPage)) return false;
+    if (!Read(page, bytes, kPage)) return false;
     const uint64_t changed = CopyChangedLines(bytes, Seen(page));
     if (changed == 0) continue;
     uint64_t lines = 0;
@@ -174,14 +161,6 @@ bool ThreadView::Compare(uint64_t address, uint64_t size, uint64_t count) {
     ++changed_;
   }
   return true;
-}
-
-void ThreadView::TakeBack(uint64_t address, uint64_t size) {
-  for (uint64_t at = address; at < address + size;) {
-    const uint64_t end = PageOf(at) + kPage < address + size ? PageOf(at) + kPage : address + size;
-    if (Holds(at)) ReadMemory(at, Seen(at), end - at);
-    at = end;
-  }
 }
 
 void ThreadView::Drop(uint64_t start, uint64_t end) {

@@ -40,9 +40,12 @@ class ThreadView {
   };
   static uint64_t TableBytes(const ViewWindow* windows, int count);
 
+  // Copies the process's own memory; false, without a fault, if not all of it can be read.
+  using ReadMemory = bool (*)(void* to, const void* from, uint64_t bytes);
+
   // The memory at `distance` from each window is reserved, with no rights.
   void Init(uint64_t distance, const ViewWindow* windows, int count, const Tables& tables,
-            EntryWriter* writer);
+            ReadMemory read, EntryWriter* writer);
 
   // Whether `address` is one of the view's: what the thread sees at address - distance.
   bool IsView(uint64_t address) const;
@@ -57,8 +60,6 @@ class ThreadView {
   // [address, address + size) may differ from the view: lines of these pages that do are imported.
   // Pages that are not held are left alone. False if memory cannot be read there.
   bool Compare(uint64_t address, uint64_t size, uint64_t count);
-  // A store reached the view, and then not memory: the view is what memory is.
-  void TakeBack(uint64_t address, uint64_t size);
   // What is mapped at [start, end) is something else from now on.
   void Drop(uint64_t start, uint64_t end);
   // A segment begins in state `count`.
@@ -72,12 +73,16 @@ class ThreadView {
   bool PageIndex(uint64_t address, uint64_t* index) const;
   bool Enter(uint64_t page, uint64_t index, uint64_t count);
   void LogAll(uint64_t page, uint64_t count, const uint8_t* bytes, bool first);
+  bool Read(uint64_t address, uint8_t* out, uint64_t size) const {
+    return read_(out, reinterpret_cast<const void*>(address), size);
+  }
   uint8_t* Seen(uint64_t address) const { return reinterpret_cast<uint8_t*>(address + distance_); }
 
   uint64_t distance_ = 0;
   ViewWindow windows_[kMaxWindows] = {};
   int window_count_ = 0;
   Tables tables_ = {};
+  ReadMemory read_ = nullptr;
   EntryWriter* writer_ = nullptr;
   uint64_t page_count_ = 0;  // in tables_.pages
   uint64_t next_page_ = 0;   // after the pages touched last

@@ -1,0 +1,253 @@
+#include "recorder/translate/agent/recording.h"
+
+#include <linux/mman.h>
+#include <sys/syscall.h>
+
+#include "recorder/translate/agent/system.h"
+#include "recorder/translate/view/entry_writer.h"
+#include "recorder/translate/view/thread_view.h"
+
+namespace hindsight::agent {
+namespace {
+
+struct Recording {
+  bool on;
+  uint64_t segment_instructions;  // 0: one segment
+  uint64_t next_segment;          // the count at which it begins
+  EntryWriter writer;
+  ThreadView view;
+};
+
+Recording recordings[kLastThread + 1];
+
+Recording& Of(const Thread& thread) { return recordings[thread.number]; }
+
+constexpr ViewWindow kViewWindows[] = {{kLowWindow.start, kLowWindow.end},
+                                       {kLibraryWindow.start, kLibraryWindow.end},
+                                       {kPieWindow.start, kPieWindow.end}};
+constexpr int kViewWindowCount = 3;
+
+int64_t Reserve(uint64_t address, uint64_t bytes, int protection) {
+  const int64_t result =
+      Call(SYS_mmap, address, bytes, static_cast<uint64_t>(protection),
+           MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE | MAP_NORESERVE, ~uint64_t{0});
+  if (IsError(result)) return result;
+  // Children are not recorded, and cores are the program's.
+  Call(SYS_madvise, address, bytes, MADV_DONTFORK);
+  Call(SYS_madvise, address, bytes, MADV_DONTDUMP);
+  return 0;
+}
+
+uint64_t Selector(uint64_t which) {
+  uint64_t value = 0;
+  switch (which) {
+    case 0:
+      asm("mov %%cs, %0" : "=r"(value));
+      break;
+    case 1:
+      asm("mov %%ss, %0" : "=r"(value));
+      break;
+    case 2:
+      asm("mov %%ds, %0" : "=r"(value));
+      break;
+    case 3:
+      asm("mov %%es, %0" : "=r"(value));
+      break;
+    case 4:
+      asm("mov %%fs, %0" : "=r"(value));
+      break;
+    default:
+      asm("mov %%gs, %0" : "=r"(value));
+      break;
+  }
+  return value;
+}
+
+// The vector registers are the guest's all the time.
+void TakeState(const Thread& thread, GuestState* state) {
+  memcpy(state->gpr, thread.registers, sizeof(state->gpr));
+  state->gpr[kR10] = thread.block->guest_r10;
+  state->gpr[kR11] = thread.block->guest_r11;
+  state->rip = thread.pc;
+  state->rflags = thread.flags;
+  state->fs_base = thread.block->fs_base;
+  state->gs_base = thread.block->gs_base;
+  for (uint64_t i = 0; i < 6; ++i) state->selectors[i] = Selector(i);
+  asm volatile("fxsave64 %0" : "=m"(state->fxsave));
+}
+
+// Of this image: a function of others is reached through a table, which there is none of.
+bool ReadGuest(void* to, const void* from, uint64_t bytes) { return CopyGuest(to, from, bytes); }
+
+hindsight::GuestCall ToEntry(const Thread& thread, const GuestCall& call, int64_t result) {
+  hindsight::GuestCall entry = {};
+  entry.number = call.number();
+  for (int i = 0; i < 6; ++i) entry.arguments[i] = call.argument(i);
+  entry.result = static_cast<uint64_t>(result);
+  constexpr uint64_t kSyscallBytes = 2;
+  entry.next_rip = thread.pc + kSyscallBytes;
+  entry.rflags = thread.flags;
+  return entry;
+}
+
+// The recorder reads what is mapped after such a call, so the thread waits for it.
+bool MayChangeMap(uint32_t number) {
+  switch (number) {
+    case SYS_mmap:
+    case SYS_munmap:
+    case SYS_mremap:
+    case SYS_mprotect:
+    case SYS_pkey_mprotect:
+    case SYS_brk:
+    case SYS_shmat:
+    case SYS_shmdt:
+    case SYS_remap_file_pages:
+    case SYS_prctl:
+    case SYS_madvise:
+      return true;
+    default:
+      return false;
+  }
+}
+
+// What the processor has computed and a replay may compute otherwise, set right.
+void Correct(Thread* thread, const GuestState& state) {
+  Of(*thread).writer.Correction(thread->count++, state);
+}
+
+}  // namespace
+
+bool IsRecorded(const Thread& thread) { return Of(thread).on; }
+
+int64_t StartRecording(Thread* thread, uint64_t segment_instructions) {
+  Recording& recording = Of(*thread);
+  const uint64_t distance = DistanceOf(thread->number);
+  for (const ViewWindow& window : kViewWindows) {
+    const int64_t reserved = Reserve(window.start + distance, window.end - window.start, PROT_NONE);
+    if (reserved != 0) return reserved;
+  }
+  const uint64_t tables = ViewTablesOf(thread->number);
+  const int64_t reserved = Reserve(tables, kViewTablesBytes, PROT_READ | PROT_WRITE);
+  if (reserved != 0) return reserved;
+  constexpr uint64_t kBits = kViewTablesBytes / 4;
+  recording.writer.Init(PointerTo<HsRing>(RingOf(thread->number)));
+  recording.view.Init(distance, kViewWindows, kViewWindowCount,
+                      {.held = PointerTo<uint8_t>(tables),
+                       .in_segment = PointerTo<uint8_t>(tables + kBits),
+                       .pages = PointerTo<uint64_t>(tables + 2 * kBits),
+                       .max_pages = 2 * kBits / sizeof(uint64_t)},
+                      &ReadGuest, &recording.writer);
+  recording.segment_instructions = segment_instructions;
+  recording.next_segment =
+      segment_instructions == 0 ? ~uint64_t{0} : thread->count + segment_instructions;
+  recording.on = true;
+  GuestState state;
+  TakeState(*thread, &state);
+  recording.writer.State(HS_ENTRY_BEGIN, thread->count, state);
+  recording.writer.AwaitRecorder();
+  return 0;
+}
+
+void EndRecording(Thread* thread, uint16_t reason) {
+  Recording& recording = Of(*thread);
+  if (!recording.on) return;
+  recording.on = false;
+  GuestState state;
+  TakeState(*thread, &state);
+  Correct(thread, state);
+  recording.writer.End(thread->count, reason, state);
+}
+
+void ForgetRecording(Thread* thread) { Of(*thread).on = false; }
+
+uint64_t InstructionsLeft(const Thread& thread) {
+  const Recording& recording = Of(thread);
+  return recording.next_segment > thread.count ? recording.next_segment - thread.count : 1;
+}
+
+void EndSegmentIfDue(Thread* thread) {
+  Recording& recording = Of(*thread);
+  if (!recording.on || thread->count < recording.next_segment) return;
+  GuestState state;
+  TakeState(*thread, &state);
+  Correct(thread, state);
+  recording.writer.State(HS_ENTRY_SEGMENT, thread->count, state);
+  recording.view.BeginSegment(thread->count);
+  recording.next_segment = thread->count + recording.segment_instructions;
+}
+
+void TakeCode(Thread* thread, uint64_t start, uint64_t end) {
+  if (Of(*thread).on) Of(*thread).view.TouchAll(start, end - start, thread->count);
+}
+
+void TakeMiss(Thread* thread, uint64_t address, uint64_t bytes) {
+  Of(*thread).view.Compare(address, bytes, thread->count);
+}
+
+bool TakeViewFault(Thread* thread, uint64_t address) {
+  Recording& recording = Of(*thread);
+  return recording.on && recording.view.IsView(address) &&
+         recording.view.Touch(address - recording.view.distance(), thread->count);
+}
+
+uint64_t GuestAddress(const Thread& thread, uint64_t address) {
+  const Recording& recording = Of(thread);
+  return recording.on && recording.view.IsView(address) ? address - recording.view.distance()
+                                                        : address;
+}
+
+void TakeBackStore(Thread* thread, uint64_t address) {
+  Recording& recording = Of(*thread);
+  if (!recording.on) return;
+  constexpr uint64_t kLargestStore = 64;
+  const uint64_t places[] = {address - kLargestStore, address, address + kLargestStore};
+  for (const uint64_t at : places) {
+    if (recording.view.Holds(at) && !recording.view.Compare(at, 1, thread->count)) {
+      recording.view.Drop(at & ~uint64_t{4095}, (at | 4095) + 1);
+    }
+  }
+}
+
+void RecordCall(Thread* thread, const GuestCall& call, int64_t result) {
+  Recording& recording = Of(*thread);
+  if (!recording.on) return;
+  const HsChange base = {HS_WORD_FS_BASE, thread->block->fs_base};
+  recording.writer.Call(thread->count, ToEntry(*thread, call, result), &base, 1);
+  if (!MayChangeMap(call.number())) return;
+  if (!IsError(result) && (call.number() == SYS_munmap || call.number() == SYS_mremap)) {
+    recording.view.Drop(call.argument(0), call.argument(0) + call.argument(1));
+  }
+  recording.writer.AwaitRecorder();
+}
+
+void RecordReturnFromSignal(Thread* thread, const GuestCall& call) {
+  Recording& recording = Of(*thread);
+  if (!recording.on) return;
+  GuestState state;
+  TakeState(*thread, &state);
+  recording.writer.CallTo(thread->count, ToEntry(*thread, call, 0), state);
+}
+
+void RecordSignal(Thread* thread, const PendingSignal& signal) {
+  Recording& recording = Of(*thread);
+  if (!recording.on) return;
+  GuestState state;
+  TakeState(*thread, &state);
+  recording.writer.Signal(thread->count, signal.info[0],
+                          reinterpret_cast<const uint8_t*>(signal.info), state);
+  ++thread->count;
+}
+
+void RecordInstruction(Thread* thread) {
+  Recording& recording = Of(*thread);
+  if (!recording.on) return;
+  const uint64_t* r = thread->registers;
+  const HsChange changes[] = {{kRax, r[kRax]},
+                              {kRcx, r[kRcx]},
+                              {kRdx, r[kRdx]},
+                              {kRbx, r[kRbx]},
+                              {HS_WORD_RIP, thread->pc}};
+  recording.writer.Patch(HS_ENTRY_INSTRUCTION, thread->count, changes, 5);
+}
+
+}  // namespace hindsight::agent

@@ -1,0 +1,59 @@
+// What the recording of a thread needs of the agent: its view, the entries of its ring, where its
+// segments end.
+//
+// Nothing of this happens in a process that is translated without being recorded. Only the thread
+// itself calls it.
+
+#ifndef HINDSIGHT_RECORDER_TRANSLATE_AGENT_RECORDING_H_
+#define HINDSIGHT_RECORDER_TRANSLATE_AGENT_RECORDING_H_
+
+#include <stdint.h>
+
+#include "recorder/translate/agent/calls.h"
+#include "recorder/translate/agent/thread.h"
+#include "recorder/translate/stream/record_ring.h"
+
+namespace hindsight::agent {
+
+// Whether the thread is recorded.
+bool IsRecorded(const Thread& thread);
+
+// Reserves the view and begins, in the thread's present state, once the recorder has seen it. 0 or
+// an error.
+int64_t StartRecording(Thread* thread, uint64_t segment_instructions);
+// Ends it in the thread's present state. `reason`: enum HsEndReason.
+void EndRecording(Thread* thread, uint16_t reason);
+
+// The thread is another process's by now, which is not recorded.
+void ForgetRecording(Thread* thread);
+
+// Instructions until something is to be done; then EndSegmentIfDue does it.
+uint64_t InstructionsLeft(const Thread& thread);
+void EndSegmentIfDue(Thread* thread);
+
+// Code in [start, end) is going to be executed: a replay fetches it from the view.
+void TakeCode(Thread* thread, uint64_t start, uint64_t end);
+// A check of [address, address + bytes) failed.
+void TakeMiss(Thread* thread, uint64_t address, uint64_t bytes);
+// A fault at `address`, in the thread's present count. True if that is the view's, and the page is
+// there now: the access can be tried again.
+bool TakeViewFault(Thread* thread, uint64_t address);
+// The address of memory that a fault at `address`, maybe of the view, is about.
+uint64_t GuestAddress(const Thread& thread, uint64_t address);
+// A store to `address` was about to be made, and cannot be: it may be in the view already.
+void TakeBackStore(Thread* thread, uint64_t address);
+
+// The transition out of the present state: `call`, as the guest made it, has returned.
+void RecordCall(Thread* thread, const GuestCall& call, int64_t result);
+// ... the return from a signal handler; the thread's state is the one after it, its count the one
+// before.
+void RecordReturnFromSignal(Thread* thread, const GuestCall& call);
+// ... a signal, likewise.
+void RecordSignal(Thread* thread, const PendingSignal& signal);
+// ... an instruction that the agent has executed, likewise. It changes rax, rcx, rdx, rbx and pc
+// at most.
+void RecordInstruction(Thread* thread);
+
+}  // namespace hindsight::agent
+
+#endif  // HINDSIGHT_RECORDER_TRANSLATE_AGENT_RECORDING_H_
