@@ -96,6 +96,7 @@ void EnterInTable(Thread* thread, uint64_t pc, uint64_t host) {
   const HsThreadBlock* block = thread->block;
   const uint64_t flags = thread->flags | (step ? kTrapFlag : 0);
   thread->stepping = step ? 1 : 0;
+  if (step) thread->step_pc = thread->pc;
   const uint64_t frame[] = {
       r[15],   r[14],      r[13],     r[12],   block->guest_r11, block->guest_r10, r[kR9],
       r[kR8],  r[kRdi],    r[kRsi],   r[kRbp], r[kRbx],          r[kRdx],          r[kRcx],

@@ -153,6 +153,8 @@ void LetKernelAct(Thread* thread, int signal) {
 [[noreturn]] void DieOfFault(Thread* thread, int signal) {
   SetKernelAction(signal, {});
   SetKernelMask(KernelMask(*thread));
+  // The thread is past an int3.
+  if (signal == SIGTRAP) thread->pc = thread->step_pc;
   LeaveNatively(thread, /*step=*/false);
 }
 

@@ -66,10 +66,11 @@ struct Thread {
   uint64_t flags;
   uint64_t resume;    // host address to leave for
   uint32_t pending;   // not 0: `signal` is to be delivered
-  uint32_t stepping;  // an instruction is being executed natively
+  uint32_t stepping;  // the instruction at step_pc is being executed natively
   Thread* self;
 
   HsThreadBlock* block;
+  uint64_t step_pc;
   uint64_t pc;      // the guest's, while its thread is in the agent
   uint64_t count;   // instructions executed, likewise
   uint64_t number;  // of the gap, and of the slot
