@@ -1,5 +1,6 @@
 #include "translator/block_writer.h"
 
+#include <cstddef>
 #include <cstring>
 #include <utility>
 
@@ -33,7 +34,7 @@ void BlockWriter::MarkFault() {
       .guest_offset = static_cast<uint32_t>(place_.guest_pc - request_.guest_pc),
       .adjust = place_.adjust,
       .saved = saved_,
-      .flags_dead = place_.flags_dead};
+      .flags_exact = place_.flags_exact};
   if (!side_.empty() && side_.back().host_offset == entry.host_offset) side_.pop_back();
   side_.push_back(entry);
 }
@@ -43,7 +44,7 @@ void BlockWriter::AddLink(uint64_t target) {
   pending->exit.guest_pc = target;
   pending->exit.adjust = 0;
   pending->exit.size = 0;
-  pending->exit.flags_dead = 0;
+  pending->exit.flags_exact = flags_at_end_;
   pending->exit.link_or_operation = code_.here();
   links_.push_back({code_.offset(), target});
   pending->label.rel32.push_back(code_.offset());
@@ -63,6 +64,33 @@ void BlockWriter::BranchIf(uint8_t condition, uint64_t target) {
   AddLink(target);
 }
 
+void BlockWriter::BranchToR11(int64_t rsp_before) {
+  static_assert(HS_TABLE_ENTRIES == 0x10000 && sizeof(HsTableEntry) == 16);
+  PendingExit* pending = AddExit(kHsExitIndirect);
+  pending->exit.host_pc = static_cast<uint64_t>(rsp_before);
+  pending->exit.link_or_operation = place_.guest_pc;
+  pending->exit.adjust = 0;
+  pending->exit.flags_exact = flags_at_end_;
+  pending->saved = {kRax, kRcx, HS_NOT_SAVED, HS_NOT_SAVED};
+  Label hit;
+  code_.StoreField(SaveSlot(0), kRax);
+  code_.StoreField(SaveSlot(1), kRcx);
+  code_.Operation({.bytes = {0x0f, 0xb7}}, kRax, kR11);  // movzwl %r11w,%eax
+  code_.Lea(kRax, {.base = kRax, .index = kRax});
+  HostAddress entry = {
+      .index = kRax, .scale = 8, .displacement = HS_TABLE_OFFSET, .segment = SegmentBase::kGs};
+  code_.Load(kRcx, entry);
+  code_.Lea(kRcx, {.base = kRcx, .index = kR11});
+  code_.JumpIfRcxZero(&hit);
+  code_.Jump(&pending->label);
+  code_.Bind(&hit);
+  entry.displacement += offsetof(HsTableEntry, host);
+  code_.Load(kR11, entry);
+  code_.LoadField(kRax, SaveSlot(0));
+  code_.LoadField(kRcx, SaveSlot(1));
+  code_.Bytes({0x41, 0xff, 0xe3});  // jmp *%r11
+}
+
 BlockWriter::PendingExit* BlockWriter::AddExit(HsExitKind kind) {
   PendingExit& pending = exits_.emplace_back();
   std::memset(&pending.exit, 0, sizeof(pending.exit));
@@ -71,7 +99,7 @@ BlockWriter::PendingExit* BlockWriter::AddExit(HsExitKind kind) {
   pending.exit.kind = kind;
   pending.exit.size = static_cast<uint16_t>(place_.length);
   pending.exit.adjust = place_.adjust;
-  pending.exit.flags_dead = place_.flags_dead;
+  pending.exit.flags_exact = place_.flags_exact;
   std::memset(pending.exit.saved, HS_NOT_SAVED, sizeof(pending.exit.saved));
   return &pending;
 }
@@ -97,10 +125,12 @@ void BlockWriter::WriteExit(PendingExit* pending) {
       code_.LoadField(pending->saved[i], SaveSlot(static_cast<int>(i)));
     }
   }
+  const bool indirect = pending->exit.kind == kHsExitIndirect;
+  if (indirect) code_.StoreField(HS_BLOCK_FIELD(exit_guest_pc), kR11);
   // The exit's bytes lie at the next multiple of 8 after lea (7 bytes) and jmp (5).
   const uint64_t bytes_at = (code_.here() + 7 + 5 + 7) & ~7ull;
   code_.Lea(kR11, {.displacement = static_cast<int64_t>(bytes_at), .from_rip = true});
-  code_.JumpTo(request_.stubs.exit);
+  code_.JumpTo(indirect ? request_.stubs.indirect_exit : request_.stubs.exit);
   code_.Align(8, kInt3);
   CHECK(code_.here() == bytes_at);
   uint8_t bytes[sizeof(HsExit)];

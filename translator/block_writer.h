@@ -29,7 +29,7 @@ struct Place {
   uint64_t guest_pc = 0;
   uint32_t length = 0;  // of the instruction
   int32_t adjust = 0;
-  bool flags_dead = false;
+  uint16_t flags_exact = 0;  // status flags that are the guest's
 };
 
 class BlockWriter {
@@ -54,7 +54,11 @@ class BlockWriter {
   // Jumps to the translation of guest pc `target`.
   void Branch(uint64_t target);
   void BranchIf(uint8_t condition, uint64_t target);  // low half of jcc's opcode
-  void JumpToLookup() { code_.JumpTo(request_.stubs.lookup); }
+  // The status flags that are the guest's where the block ends.
+  void SetFlagsAtEnd(uint32_t exact) { flags_at_end_ = static_cast<uint16_t>(exact); }
+  // An indirect branch to the guest pc in r11. `rsp_before`: what to add to rsp to get what it was
+  // before the instruction.
+  void BranchToR11(int64_t rsp_before);
 
   // The label of an exit at the current place.
   Label* Exit(HsExitKind kind);
@@ -81,6 +85,7 @@ class BlockWriter {
   Assembler code_;
   Place place_;
   uint64_t begins_at_ = 0;  // host address of the instruction at place_
+  uint16_t flags_at_end_ = 0;
   SavedRegisters saved_ = kNoneSaved;
   std::vector<SideEntry> side_;
   std::vector<Link> links_;

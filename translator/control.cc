@@ -8,6 +8,7 @@ namespace hindsight {
 namespace {
 
 constexpr uint8_t kShortJump = 0xeb;
+constexpr int64_t kWordBytes = 8;
 
 // Puts the target of an indirect jump or call into r11.
 void LoadTarget(const GuestInstruction& instruction, BlockWriter* writer) {
@@ -46,7 +47,7 @@ void WriteReturn(const GuestInstruction& instruction, BlockWriter* writer) {
   code->Bytes({0x41, 0x5b});  // pop %r11
   const auto released = static_cast<int64_t>(instruction.decoded.raw.imm[0].value.u);
   if (released != 0) code->Lea(kRsp, {.base = kRsp, .displacement = released});
-  writer->JumpToLookup();
+  writer->BranchToR11(-kWordBytes - released);
 }
 
 // Opcodes e0 to e3 have only 8-bit displacements: they jump over the jump that is not taken.
@@ -82,11 +83,11 @@ void WriteControl(const GuestInstruction& instruction, Control control, Flavour 
       return writer->Branch(BranchTarget(instruction));
     case Control::kIndirectJump:
       LoadTarget(instruction, writer);
-      return writer->JumpToLookup();
+      return writer->BranchToR11(0);
     case Control::kIndirectCall:
       LoadTarget(instruction, writer);
       PushReturn(instruction, true, writer);
-      return writer->JumpToLookup();
+      return writer->BranchToR11(kWordBytes);
     case Control::kReturn:
       return WriteReturn(instruction, writer);
     case Control::kSyscall:

@@ -58,6 +58,7 @@ bool IsRefusedMnemonic(ZydisMnemonic mnemonic) {
     case ZYDIS_MNEMONIC_HLT:
     case ZYDIS_MNEMONIC_XGETBV:
     case ZYDIS_MNEMONIC_XSETBV:
+    case ZYDIS_MNEMONIC_CLZERO:  // obeys segment prefixes that the decoder does not show
     case ZYDIS_MNEMONIC_XBEGIN:
     case ZYDIS_MNEMONIC_XEND:
     case ZYDIS_MNEMONIC_XABORT:
@@ -89,6 +90,13 @@ bool IsHint(ZydisMnemonic mnemonic) {
          mnemonic == ZYDIS_MNEMONIC_NOP;
 }
 
+// The address with the bit's offset is truncated before GS is added: not done here.
+bool TruncatesBitAddress(const GuestInstruction& instruction) {
+  const ZydisDecodedInstruction& decoded = instruction.decoded;
+  return (decoded.attributes & ZYDIS_ATTRIB_HAS_SEGMENT_GS) != 0 && decoded.address_width == 32 &&
+         IsBitTest(instruction);
+}
+
 bool IsRefused(const GuestInstruction& instruction) {
   const ZydisDecodedInstruction& decoded = instruction.decoded;
   if (IsHint(decoded.mnemonic)) return false;
@@ -99,8 +107,9 @@ bool IsRefused(const GuestInstruction& instruction) {
                          decoded.raw.sib.offset != 0 && EncodedMemory(instruction) != nullptr &&
                          EncodedMemory(instruction)->mem.type == ZYDIS_MEMOP_TYPE_VSIB;
   return (decoded.attributes & ZYDIS_ATTRIB_IS_PRIVILEGED) != 0 ||
-         decoded.meta.isa_set == ZYDIS_ISA_SET_LWP || IsRefusedCategory(decoded.meta.category) ||
-         IsRefusedMnemonic(decoded.mnemonic) || LoadsSegment(instruction) || hidden_gs || vector_gs;
+         decoded.meta.isa_set == ZYDIS_ISA_SET_LWP || TruncatesBitAddress(instruction) ||
+         IsRefusedCategory(decoded.meta.category) || IsRefusedMnemonic(decoded.mnemonic) ||
+         LoadsSegment(instruction) || hidden_gs || vector_gs;
 }
 
 Control BranchOf(const GuestInstruction& instruction) {
@@ -188,6 +197,18 @@ bool UsesHighByte(const GuestInstruction& instruction) {
     }
   }
   return false;
+}
+
+bool IsBitTest(const GuestInstruction& instruction) {
+  switch (instruction.decoded.mnemonic) {
+    case ZYDIS_MNEMONIC_BT:
+    case ZYDIS_MNEMONIC_BTC:
+    case ZYDIS_MNEMONIC_BTR:
+    case ZYDIS_MNEMONIC_BTS:
+      return instruction.operands[1].type == ZYDIS_OPERAND_TYPE_REGISTER;
+    default:
+      return false;
+  }
 }
 
 const ZydisDecodedOperand* EncodedMemory(const GuestInstruction& instruction) {

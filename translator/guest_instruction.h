@@ -58,6 +58,9 @@ uint16_t UsedRegisters(const GuestInstruction& instruction);
 // Whether an operand is ah, bh, ch or dh, which an instruction with REX cannot name.
 bool UsesHighByte(const GuestInstruction& instruction);
 
+// bt, bts, btr or btc with a register: it moves the memory operand.
+bool IsBitTest(const GuestInstruction& instruction);
+
 // The operand that ModRM, or an absolute address in the instruction, names; nullptr if none.
 const ZydisDecodedOperand* EncodedMemory(const GuestInstruction& instruction);
 

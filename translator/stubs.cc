@@ -19,41 +19,9 @@ void LeaveToAgent(Assembler* code) {
   code->Operation({.bytes = {0xff}}, 4, Field(HS_BLOCK_FIELD(agent_exit)));
 }
 
-void StoreConstant(int offset, uint32_t value, bool wide, Assembler* code) {
-  code->Operation({.bytes = {0xc7}, .wide = wide}, 0, Field(offset), 4);
-  code->Word32(value);
-}
-
-// Guest pc in r11. Goes to its translation, or leaves.
-void EmitLookup(Assembler* code) {
-  static_assert(HS_TABLE_ENTRIES == 0x10000 && sizeof(HsTableEntry) == 16);
-  Label hit;
-  code->StoreField(SaveSlot(0), kRax);
-  code->StoreField(SaveSlot(1), kRcx);
-  code->Operation({.bytes = {0x0f, 0xb7}}, kRax, kR11);  // movzwl %r11w,%eax
-  code->Lea(kRax, {.base = kRax, .index = kRax});
-  HostAddress entry = {
-      .index = kRax, .scale = 8, .displacement = HS_TABLE_OFFSET, .segment = SegmentBase::kGs};
-  code->Load(kRcx, entry);
-  code->Lea(kRcx, {.base = kRcx, .index = kR11});
-  code->JumpIfRcxZero(&hit);
-  code->LoadField(kRax, SaveSlot(0));
-  code->LoadField(kRcx, SaveSlot(1));
-  code->StoreField(HS_BLOCK_FIELD(exit_guest_pc), kR11);
-  StoreConstant(HS_BLOCK_FIELD(exit_kind), kHsExitIndirect, true, code);  // size and adjust too
-  StoreConstant(HS_BLOCK_FIELD(exit_saved), 0xffffffff, false, code);
-  StoreConstant(HS_BLOCK_FIELD(exit_flags_dead), 0, false, code);
-  LeaveToAgent(code);
-  code->Bind(&hit);
-  entry.displacement += offsetof(HsTableEntry, host);
-  code->Load(kR11, entry);
-  code->LoadField(kRax, SaveSlot(0));
-  code->LoadField(kRcx, SaveSlot(1));
-  code->Bytes({0x41, 0xff, 0xe3});  // jmp *%r11
-}
-
-// Address of a struct HsExit in r11. Copies it into the block and leaves.
-void EmitExit(Assembler* code) {
+// Address of a struct HsExit in r11. Copies it into the block, without its first word if the caller
+// has set exit_guest_pc, and leaves.
+void EmitExit(bool with_pc, Assembler* code) {
   struct Copy {
     size_t from;
     int to;
@@ -67,6 +35,7 @@ void EmitExit(Assembler* code) {
   };
   code->StoreField(SaveSlot(kStubSlot), kRax);
   for (const Copy& copy : kCopies) {
+    if (copy.from == offsetof(HsExit, guest_pc) && !with_pc) continue;
     code->Load(kRax, {.base = kR11, .displacement = static_cast<int64_t>(copy.from)});
     code->StoreField(copy.to, kRax);
   }
@@ -79,11 +48,11 @@ void EmitExit(Assembler* code) {
 Stubs EmitStubs(uint64_t host_address) {
   Assembler code(host_address);
   Stubs stubs;
-  stubs.addresses.lookup = code.here();
-  EmitLookup(&code);
-  code.Align(16, 0x90);
   stubs.addresses.exit = code.here();
-  EmitExit(&code);
+  EmitExit(true, &code);
+  code.Align(16, 0x90);
+  stubs.addresses.indirect_exit = code.here();
+  EmitExit(false, &code);
   stubs.code = code.Take();
   CHECK(stubs.code.size() <= kStubBytes);
   return stubs;

@@ -1,4 +1,4 @@
-// Code that the blocks of an arena share: the lookup of indirect branches, and the way out.
+// Code that the blocks of an arena share: the way out.
 
 #ifndef HINDSIGHT_TRANSLATOR_STUBS_H_
 #define HINDSIGHT_TRANSLATOR_STUBS_H_
@@ -10,8 +10,8 @@ namespace hindsight {
 
 // Where they lie. Only Translate and the stubs themselves know what is expected there.
 struct StubAddresses {
-  uint64_t lookup = 0;
   uint64_t exit = 0;
+  uint64_t indirect_exit = 0;
 };
 
 struct Stubs {
@@ -24,7 +24,7 @@ Stubs EmitStubs(uint64_t host_address);
 
 inline constexpr uint64_t kStubBytes = 512;
 
-// The element of HsThreadBlock::save that is the stubs' own. The lookup also uses 0 and 1.
+// The element of HsThreadBlock::save that is the stubs' own.
 inline constexpr int kStubSlot = 3;
 
 }  // namespace hindsight

@@ -20,8 +20,9 @@
 // then a jump to the host address of the guest pc.
 //
 // Leaving: `jmp *gs:[agent_exit]`, with everything above in place, r11 dead, and the exit_ fields
-// set. Flags are exact but for kHsExitCounter and kHsExitMiss (see there). The count of the state
-// at exit_guest_pc is count_end - r10 + exit_adjust.
+// set. Of the status flags (CF PF AF ZF SF OF) those in exit_flags_exact are the guest's; the
+// others may not be: the guest overwrites them before it reads them. The count of the state at
+// exit_guest_pc is count_end - r10 + exit_adjust.
 
 #ifndef HINDSIGHT_TRANSLATOR_THREAD_BLOCK_H_
 #define HINDSIGHT_TRANSLATOR_THREAD_BLOCK_H_
@@ -39,15 +40,16 @@ enum HsExitKind {
   // A direct branch to exit_guest_pc, which is not translated yet. exit_link is the address of the
   // 4-byte aligned rel32 to patch (relative to exit_link + 4). The branch has been executed.
   kHsExitLink = 1,
-  // An indirect branch to exit_guest_pc, which the table does not have. It has been executed.
+  // An indirect branch at exit_branch_pc to exit_guest_pc, which the table does not have. It has
+  // been executed. But to a target that is not canonical processors do not go: the branch itself
+  // faults. To get the state before it, add exit_rsp_before to rsp, and the count is one less. (What
+  // a call has pushed below rsp stays.)
   kHsExitIndirect = 2,
   // A syscall instruction at exit_guest_pc, which has not been executed and is not counted: the
   // agent makes the call, sets rax, rcx (exit_guest_pc + exit_size) and guest_r11 (flags),
   // decrements r10 and goes on at exit_guest_pc + exit_size.
   kHsExitSyscall = 3,
-  // The counter is negative. The instruction at exit_guest_pc has not been executed. If
-  // exit_flags_dead is not 0, the status flags (CF PF AF ZF SF OF) may not be the guest's, which
-  // overwrites them before it reads them.
+  // The counter is negative. The instruction at exit_guest_pc has not been executed.
   kHsExitCounter = 4,
   // An instruction at exit_guest_pc, exit_size bytes long, that translated code does not execute
   // (cpuid, rdtsc, int3, ud2, refused ones; also what does not decode: exit_size 0). It has not
@@ -56,7 +58,7 @@ enum HsExitKind {
   kHsExitInstruction = 5,
   // Flavour record: memory at exit_address, exit_size bytes, may differ from the view. Once they
   // agree, go on at exit_host_pc with r10 unchanged: the instruction at exit_guest_pc begins again.
-  // It has changed no register. Flags: see exit_flags_dead.
+  // It has changed no register.
   kHsExitMiss = 6,
   // Flavour record: a string instruction with REP, or another operation that is done outside of
   // translated code, described by *exit_operation (translator/runtime/operation.h). Its memory
@@ -77,17 +79,21 @@ struct HsThreadBlock {
 
   // Set when translated code is left. Copied from struct HsExit but for exit_address.
   uint64_t exit_guest_pc;
-  uint64_t exit_host_pc;  // where to go on: kHsExitMiss, kHsExitOperation
   union {
+    uint64_t exit_host_pc;     // where to go on: kHsExitMiss, kHsExitOperation
+    uint64_t exit_rsp_before;  // kHsExitIndirect
+  };
+  union {
+    uint64_t exit_branch_pc;  // kHsExitIndirect
     uint64_t exit_link;       // kHsExitLink
     uint64_t exit_operation;  // kHsExitOperation
   };
   uint16_t exit_kind;  // enum HsExitKind
   uint16_t exit_size;
   int32_t exit_adjust;
-  uint8_t exit_saved[4];  // [i]: the register whose guest value is in save[i]; HS_NOT_SAVED
-  uint8_t exit_flags_dead;
-  uint8_t reserved[3];
+  uint8_t exit_saved[4];      // [i]: the register whose guest value is in save[i]; HS_NOT_SAVED
+  uint16_t exit_flags_exact;  // as in RFLAGS
+  uint16_t reserved;
   uint64_t exit_address;  // kHsExitMiss, kHsExitOperation
 };
 
@@ -96,14 +102,14 @@ struct HsThreadBlock {
 // In the code beside each exit; translated code copies it into the block.
 struct HsExit {
   uint64_t guest_pc;
-  uint64_t host_pc;
-  uint64_t link_or_operation;
+  uint64_t host_pc;            // or rsp_before
+  uint64_t link_or_operation;  // or branch_pc
   uint16_t kind;
   uint16_t size;
   int32_t adjust;
   uint8_t saved[4];
-  uint8_t flags_dead;
-  uint8_t reserved[3];
+  uint16_t flags_exact;
+  uint16_t reserved;
 };
 
 #define HS_BLOCK_OFFSET (-0x1000)
@@ -113,13 +119,16 @@ struct HsExit {
 // recorder alone: host first, then negated_pc. A reader reads the two words one after the other;
 // so while threads run in translated code an entry that is set never changes (the agent has a
 // slower table for the pcs that found theirs taken).
+//
+// An entry of zeros is empty. Entry 0 would then match pc 0: its negated_pc is HS_TABLE_EMPTY from
+// the start, and it is not used.
 struct HsTableEntry {
-  uint64_t negated_pc;  // 0 - pc; HS_TABLE_EMPTY: none
+  uint64_t negated_pc;  // 0 - pc
   uint64_t host;
 };
 #define HS_TABLE_OFFSET (-0x200000)
 #define HS_TABLE_ENTRIES 0x10000
-#define HS_TABLE_EMPTY 1  // no canonical address but -1 has it
+#define HS_TABLE_EMPTY 1
 
 HS_STATIC_ASSERT(sizeof(struct HsTableEntry) == 16);
 HS_STATIC_ASSERT(sizeof(struct HsExit) == 40);
@@ -136,7 +145,7 @@ HS_STATIC_ASSERT(offsetof(struct HsThreadBlock, exit_link) == 104);
 HS_STATIC_ASSERT(offsetof(struct HsThreadBlock, exit_kind) == 112);
 HS_STATIC_ASSERT(offsetof(struct HsThreadBlock, exit_adjust) == 116);
 HS_STATIC_ASSERT(offsetof(struct HsThreadBlock, exit_saved) == 120);
-HS_STATIC_ASSERT(offsetof(struct HsThreadBlock, exit_flags_dead) == 124);
+HS_STATIC_ASSERT(offsetof(struct HsThreadBlock, exit_flags_exact) == 124);
 HS_STATIC_ASSERT(offsetof(struct HsThreadBlock, exit_address) == 128);
 HS_STATIC_ASSERT(sizeof(struct HsThreadBlock) == 136);
 

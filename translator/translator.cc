@@ -24,6 +24,7 @@ struct Source {
   bool undecodable = false;          // what follows is no instruction
   // [i]: the status flags that are read at or after instruction i before they are overwritten.
   std::vector<uint32_t> flags_read;
+  uint32_t flags_read_at_end = kStatusFlags;
   std::vector<CodeRange> relied_on;
 
   bool LastIsCounted() const {
@@ -83,7 +84,7 @@ uint32_t FlagsReadAtEnd(const TranslateRequest& request, Source* source) {
 }
 
 void FindFlags(const TranslateRequest& request, Source* source) {
-  uint32_t read = FlagsReadAtEnd(request, source);
+  uint32_t read = source->flags_read_at_end = FlagsReadAtEnd(request, source);
   source->flags_read.resize(source->instructions.size());
   for (size_t i = source->instructions.size(); i-- > 0;) {
     if (static_cast<int>(i) < source->counted()) {
@@ -148,12 +149,13 @@ void WriteDecrement(const Decrement& decrement, int count, BlockWriter* writer) 
 int WriteBlock(const TranslateRequest& request, const Source& source, BlockWriter* writer) {
   const int counted = source.counted();
   const Decrement decrement = PlaceDecrement(source);
+  writer->SetFlagsAtEnd(source.flags_read_at_end);
   for (int i = 0; i < static_cast<int>(source.instructions.size()); ++i) {
     const GuestInstruction& instruction = source.instructions[i];
     Place place = {.guest_pc = instruction.pc,
                    .length = instruction.decoded.length,
                    .adjust = counted > 0 && i > decrement.before ? i - counted : i,
-                   .flags_dead = source.flags_read[i] == 0};
+                   .flags_exact = static_cast<uint16_t>(source.flags_read[i])};
     if (i == decrement.before && counted > 0) {
       // The exit shows the counter as it is after the decrement.
       writer->Begin(place);
@@ -174,7 +176,7 @@ int WriteBlock(const TranslateRequest& request, const Source& source, BlockWrite
 
 void WriteEnd(const Source& source, uint64_t pc, BlockWriter* writer) {
   if (source.undecodable) {
-    writer->Begin({.guest_pc = pc});
+    writer->Begin({.guest_pc = pc, .flags_exact = kStatusFlags});
     writer->code()->Jump(writer->Exit(kHsExitInstruction));
   } else if (source.control == Control::kNone) {
     writer->Branch(pc);
@@ -188,7 +190,7 @@ absl::StatusOr<TranslatedBlock> Translate(const TranslateRequest& request) {
     return absl::InvalidArgumentError("translate: bad host address or limit");
   }
   const Assembler reach(request.host_address);
-  if (!reach.Reaches(request.stubs.lookup) || !reach.Reaches(request.stubs.exit)) {
+  if (!reach.Reaches(request.stubs.exit) || !reach.Reaches(request.stubs.indirect_exit)) {
     return absl::InvalidArgumentError("translate: the arena's stubs are out of reach");
   }
   int refused_at = -1;

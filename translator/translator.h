@@ -54,8 +54,8 @@ struct SideEntry {
   // [i]: number of the register whose guest value is in save[i], or HS_NOT_SAVED. The others are
   // in place, r10 and r11 in the block.
   std::array<uint8_t, 4> saved = {HS_NOT_SAVED, HS_NOT_SAVED, HS_NOT_SAVED, HS_NOT_SAVED};
-  // The status flags may not be the guest's, which overwrites them before it reads them.
-  bool flags_dead = false;
+  // The status flags that are the guest's. It overwrites the others before it reads them.
+  uint16_t flags_exact = 0;
 };
 
 // A direct branch: the 4 bytes at rel32_offset, which are aligned in the host's address space, lead

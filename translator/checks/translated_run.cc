@@ -9,11 +9,12 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
+#include "isa/operand_address.h"
 
 namespace hindsight {
 namespace {
 
-constexpr uint64_t kArenaBytes = 64 << 20;
+constexpr uint64_t kArenaBytes = 1 << 20;
 // Below GS: the table and the thread block.
 constexpr uint64_t kGapBytes = 4 << 20;
 constexpr uint64_t kLongestBlock = 1 << 16;
@@ -30,7 +31,7 @@ TranslatedRun::TranslatedRun(Machine* machine, Options options)
     : machine_(machine), options_(std::move(options)) {
   MapFixed(options_.arena, kArenaBytes, PROT_READ | PROT_WRITE | PROT_EXEC);
   MapFixed(options_.distance - kGapBytes, kGapBytes, PROT_READ | PROT_WRITE);
-  for (uint64_t i = 0; i < HS_TABLE_ENTRIES; ++i) table()[i] = {HS_TABLE_EMPTY, 0};
+  table()[0].negated_pc = HS_TABLE_EMPTY;
   Flush();
 }
 
@@ -48,7 +49,7 @@ void TranslatedRun::Flush() {
   trap_ = options_.arena + kStubBytes;
   *reinterpret_cast<uint8_t*>(trap_) = 0xcc;
   next_host_ = trap_ + kHostAlignment;
-  for (uint64_t i : table_used_) table()[i] = {HS_TABLE_EMPTY, 0};
+  for (uint64_t i : table_used_) table()[i] = {};
   table_used_.clear();
 }
 
@@ -62,6 +63,7 @@ HsTableEntry* TranslatedRun::table() const {
 
 // 0: it cannot be translated.
 uint64_t TranslatedRun::HostOf(uint64_t guest_pc) {
+  next_guest_ = guest_pc;
   const auto known = translated_.find(guest_pc);
   if (known != translated_.end()) return known->second;
   if (next_host_ + kLongestBlock > options_.arena + kArenaBytes) return 0;
@@ -114,7 +116,14 @@ GuestStop TranslatedRun::Run(const RegisterFile& registers, uint64_t limit) {
     host.gs_base = options_.distance;
     if (!GoOn(&host)) return AtExit(stop);
   }
-  return {.what = "cannot be translated"};
+  // Natively the fetch faults.
+  GuestStop result = {.kind = GuestStop::kSignal, .signal = SIGSEGV, .registers = host};
+  Restore(&result.registers);
+  result.registers.rip = next_guest_;
+  result.fault_address = next_guest_ + options_.code_at(next_guest_).size();
+  result.count = limit - host.gpr[kR10];
+  result.flags_exact = block()->exit_flags_exact;
+  return result;
 }
 
 // At an exit after which the guest just goes on: prepares that.
@@ -130,9 +139,10 @@ bool TranslatedRun::GoOn(RegisterFile* registers) {
       return true;
     }
     case kHsExitIndirect: {
+      if (!IsCanonical(at.exit_guest_pc)) return false;
       registers->rip = HostOf(at.exit_guest_pc);
       HsTableEntry& entry = table()[at.exit_guest_pc % HS_TABLE_ENTRIES];
-      if (registers->rip != 0 && entry.negated_pc == HS_TABLE_EMPTY) {
+      if (registers->rip != 0 && entry.negated_pc == 0) {
         entry = {-at.exit_guest_pc, registers->rip};
         table_used_.push_back(at.exit_guest_pc % HS_TABLE_ENTRIES);
       }
@@ -153,9 +163,17 @@ GuestStop TranslatedRun::AtExit(MachineStop stop) {
   result.registers = stop.registers;
   result.count = at.count_end - stop.registers.gpr[kR10] + static_cast<int64_t>(at.exit_adjust);
   result.registers.rip = at.exit_guest_pc;
-  result.flags_dead = at.exit_flags_dead != 0;
+  result.flags_exact = at.exit_flags_exact;
   Restore(&result.registers);
   switch (at.exit_kind) {
+    case kHsExitIndirect:  // not canonical
+      result.kind = GuestStop::kSignal;
+      result.signal = SIGSEGV;
+      result.registers.rip = at.exit_branch_pc;
+      result.registers.gpr[kRsp] += at.exit_rsp_before;
+      result.pushed = static_cast<int64_t>(at.exit_rsp_before) > 0;
+      --result.count;
+      break;
     case kHsExitSyscall:
       result.kind = GuestStop::kSyscall;
       break;
@@ -198,7 +216,7 @@ GuestStop TranslatedRun::AtFault(const MachineStop& stop) {
   result.registers.rip = found->second.guest_pc + entry->guest_offset;
   result.count =
       block()->count_end - stop.registers.gpr[kR10] + static_cast<int64_t>(entry->adjust);
-  result.flags_dead = entry->flags_dead;
+  result.flags_exact = entry->flags_exact;
   Restore(&result.registers);
   return result;
 }

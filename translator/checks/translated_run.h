@@ -34,7 +34,8 @@ struct GuestStop {
   int signal = 0;
   uint64_t fault_address = 0;
   uint64_t count = 0;
-  bool flags_dead = false;
+  uint16_t flags_exact = 0;
+  bool pushed = false;  // the word below rsp is not what it would be
   RegisterFile registers;
   std::string what;
 };
@@ -89,6 +90,7 @@ class TranslatedRun {
   StubAddresses stubs_;
   uint64_t trap_ = 0;  // host address of the breakpoint that is the agent
   uint64_t next_host_ = 0;
+  uint64_t next_guest_ = 0;                  // where the guest was about to go on
   std::map<uint64_t, uint64_t> translated_;  // guest pc to host address
   std::map<uint64_t, HostBlock> host_blocks_;
   std::vector<uint64_t> table_used_;

@@ -21,11 +21,12 @@ constexpr uint64_t kMemoryBytes = 4 * kPage;
 constexpr uint64_t kCodeBytes = 16 * kPage;
 constexpr uint64_t kDistance = (uint64_t{16} << 40) + (16 << 20);
 constexpr uint8_t kInt3 = 0xcc;
+constexpr uint64_t kStatusFlags = 0x8d5;
 
-void MapFixed(uint64_t address, uint64_t bytes) {
+void MapFixed(uint64_t address, uint64_t bytes, int protection) {
   void* const wanted = reinterpret_cast<void*>(address);
-  CHECK(mmap(wanted, bytes, PROT_READ | PROT_WRITE | PROT_EXEC,
-             MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0) == wanted);
+  CHECK(mmap(wanted, bytes, protection, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0) ==
+        wanted);
 }
 
 std::string Text(const GuestInstruction& instruction) {
@@ -42,6 +43,25 @@ std::string Text(const GuestInstruction& instruction) {
   return absl::StrCat(result, "]");
 }
 
+std::string Listing(const RandomFlow& flow) {
+  std::string result;
+  absl::Span<const uint8_t> rest = flow.code();
+  uint64_t pc = flow.begin();
+  while (!rest.empty()) {
+    GuestInstruction instruction;
+    size_t length = 1;
+    if (DecodeGuest(pc, rest, &instruction)) {
+      length = instruction.decoded.length;
+      if (instruction.decoded.mnemonic != ZYDIS_MNEMONIC_NOP) {
+        absl::StrAppend(&result, absl::Hex(pc), "  ", Text(instruction), "\n");
+      }
+    }
+    pc += length;
+    rest.remove_prefix(length);
+  }
+  return result;
+}
+
 std::string DescribeRegisters(const RegisterFile& registers) {
   std::string result;
   for (int i = 0; i < 16; ++i) {
@@ -53,15 +73,15 @@ std::string DescribeRegisters(const RegisterFile& registers) {
 }  // namespace
 
 std::vector<TwinPlace> TwinPlaces() {
-  return {{"near", 0x1000'0000, 0x2000'0000, 0x4000'0000},
+  return {{"near", 0x1000'0000, 0x2000'0000, 0x4321'0000},
           {"low", 0x1000'0000, 0x2000'0000, 0x3000'0000'0000},
           {"far", 0x2222'1000'0000, 0x2222'2000'0000, 0x3000'0000'0000}};
 }
 
 TwinRun::TwinRun(const TwinPlace& place, Flavour flavour, uint64_t seed)
     : place_(place), state_(seed) {
-  MapFixed(place_.memory, kMemoryBytes);
-  MapFixed(place_.code, kCodeBytes);
+  MapFixed(place_.memory, kMemoryBytes, PROT_READ | PROT_WRITE);
+  MapFixed(place_.code, kCodeBytes, PROT_READ | PROT_WRITE | PROT_EXEC);
   CHECK(syscall(SYS_arch_prctl, ARCH_GET_FS, &fs_base_) == 0);
   translated_ = std::make_unique<TranslatedRun>(
       &machine_, TranslatedRun::Options{.arena = place_.arena,
@@ -154,19 +174,18 @@ void TwinRun::KeepFlagsHarmless(uint64_t stack) {
   std::memcpy(reinterpret_cast<void*>(stack), &word, sizeof(word));
 }
 
+GuestStop TwinRun::RunTranslated(const RegisterFile& registers, uint64_t limit) {
+  translated_->Flush();
+  return translated_->Run(registers, limit);
+}
+
 TwinResult TwinRun::Run(const RegisterFile& registers, uint64_t limit) {
   const std::vector<uint8_t> before = CopyMemory();
   const Outcome native = RunNatively(registers);
   SetMemory(before);
-  translated_->Flush();
-  const GuestStop translated = translated_->Run(registers, limit);
-  TwinResult result;
-  result.difference = Compare(native, translated);
-  if (native.signal == SIGTRAP) {
-    ++completed_;
-  } else {
-    ++faulted_;
-  }
+  const GuestStop translated = RunTranslated(registers, limit);
+  ++(native.signal == SIGTRAP ? completed_ : faulted_);
+  TwinResult result = {.difference = Compare(native, translated)};
   if (!result.difference.empty()) result.description = DescribeRegisters(registers);
   return result;
 }
@@ -182,20 +201,96 @@ std::string TwinRun::Compare(const Outcome& native, const GuestStop& translated)
                         absl::Hex(translated.fault_address));
   }
   if (!stopped && native.signal != translated.signal) return "another signal";
+  return CompareState(native, translated);
+}
+
+std::string TwinRun::CompareState(const Outcome& native, const GuestStop& translated) const {
   RegisterFile wanted = native.registers, got = translated.registers;
   // Where x87 instructions lie is visible.
   wanted.fip = got.fip = 0;
-  if (translated.flags_dead) got.rflags = wanted.rflags;
+  const uint64_t ignored = kStatusFlags & ~translated.flags_exact;
+  got.rflags = (got.rflags & ~ignored) | (wanted.rflags & ignored);
   if (!(wanted == got)) {
     Agreement all;
     CHECK(FromWords(std::vector<uint64_t>(kRegisterWords, ~uint64_t{0}), &all.care));
-    return DescribeDifference(all, wanted, got);
+    return absl::StrCat("at ", absl::Hex(got.rip), " signal ", translated.signal, " count ",
+                        translated.count, ": ", DescribeDifference(all, wanted, got));
   }
   const bool has_address = native.signal == SIGSEGV || native.signal == SIGBUS;
-  if (has_address && native.fault_address != translated.fault_address)
-    return "the address of a fault";
-  if (CopyMemory() != native.memory) return "memory";
+  if (has_address && native.fault_address != translated.fault_address) {
+    return absl::StrCat("a fault at ", absl::Hex(native.fault_address), ", translated at ",
+                        absl::Hex(translated.fault_address), ", rip ", absl::Hex(got.rip));
+  }
+  std::vector<uint8_t> memory = CopyMemory();
+  if (translated.pushed) {
+    const uint64_t at = got.gpr[kRsp] - 8 - place_.memory;
+    std::copy_n(native.memory.begin() + at, 8, memory.begin() + at);
+  }
+  for (size_t i = 0; i < memory.size(); ++i) {
+    if (memory[i] == native.memory[i]) continue;
+    return absl::StrCat("memory at ", absl::Hex(place_.memory + i), " is ", memory[i],
+                        ", natively ", native.memory[i], "; signal ", translated.signal, " at ",
+                        absl::Hex(got.rip), " count ", translated.count);
+  }
   return "";
+}
+
+TwinRun::Outcome TwinRun::StepNatively(const RegisterFile& registers, uint64_t count) {
+  Outcome outcome = {.registers = registers};
+  while (outcome.signal == 0 && outcome.count < count) {
+    const MachineStop stop = machine_.Run(outcome.registers, true);
+    if (stop.signal == SIGTRAP) {
+      outcome.registers = stop.registers;
+      ++outcome.count;
+    } else {
+      outcome.signal = stop.signal;
+      outcome.fault_address = stop.fault_address;
+    }
+  }
+  outcome.memory = CopyMemory();
+  return outcome;
+}
+
+TwinResult TwinRun::RunFlow(uint64_t limit) {
+  const RandomFlow flow(place_.code, code().size() / 2, memory(), random());
+  std::fill(code().begin(), code().end(), kInt3);
+  std::copy(flow.code().begin(), flow.code().end(), code().begin());
+  RegisterFile registers = Registers();
+  RandomFlow::Aim(memory(), random(), &registers);
+  FillMemory();
+  // Much of what is popped and jumped to are blocks.
+  for (uint64_t at = place_.memory; at < place_.memory + kMemoryBytes; at += 8) {
+    if (state_.Below(4) == 0) continue;
+    const uint64_t block = flow.blocks()[state_.Below(flow.blocks().size())];
+    std::memcpy(reinterpret_cast<void*>(at), &block, sizeof(block));
+  }
+  registers.rip = flow.blocks()[0];
+  const std::vector<uint8_t> before = CopyMemory();
+  const GuestStop translated = RunTranslated(registers, limit);
+  TwinResult result;
+  if (translated.kind == GuestStop::kBroken) {
+    result.difference = translated.what;
+  } else {
+    const std::vector<uint8_t> after = CopyMemory();
+    SetMemory(before);
+    const bool faulted = translated.kind == GuestStop::kSignal;
+    const Outcome native = StepNatively(registers, translated.count + (faulted ? 1 : 0));
+    SetMemory(after);
+    result.difference =
+        native.signal != translated.signal || native.count != translated.count
+            ? absl::StrCat("natively signal ", native.signal, " after ", native.count, " at ",
+                           absl::Hex(native.registers.rip), ", translated ", translated.signal,
+                           " after ", translated.count, " at ", absl::Hex(translated.registers.rip),
+                           " to ", absl::Hex(translated.fault_address))
+            : CompareState(native, translated);
+    ++(faulted ? faulted_ : completed_);
+    steps_ += translated.count;
+  }
+  if (!result.difference.empty()) {
+    result.description =
+        absl::StrCat(place_.name, ": ", Listing(flow), DescribeRegisters(registers));
+  }
+  return result;
 }
 
 }  // namespace hindsight

@@ -13,6 +13,7 @@
 
 #include "emulator/checks/random_state.h"
 #include "translator/checks/machine.h"
+#include "translator/checks/random_flow.h"
 #include "translator/checks/random_form.h"
 #include "translator/checks/translated_run.h"
 
@@ -43,6 +44,8 @@ class TwinRun {
 
   // One random instruction in one random state.
   TwinResult RunForm(FormKind kind);
+  // A random program, for about as many instructions as `limit` says; then also the counts agree.
+  TwinResult RunFlow(uint64_t limit);
   // The code at registers.rip, until an int3 or a fault, on the memory as it is.
   TwinResult Run(const RegisterFile& registers, uint64_t limit);
 
@@ -55,12 +58,14 @@ class TwinRun {
 
   uint64_t completed() const { return completed_; }
   uint64_t faulted() const { return faulted_; }
+  uint64_t steps() const { return steps_; }  // of programs
   const TranslatedRun& translated() const { return *translated_; }
 
  private:
   struct Outcome {
-    int signal = 0;
+    int signal = 0;  // 0: none, it went as far as wanted
     uint64_t fault_address = 0;
+    uint64_t count = 0;
     RegisterFile registers;
     std::vector<uint8_t> memory;
   };
@@ -69,14 +74,18 @@ class TwinRun {
   std::vector<uint8_t> CopyMemory() const;
   void SetMemory(const std::vector<uint8_t>& bytes);
   Outcome RunNatively(const RegisterFile& registers);
+  // At most `count` instructions, one by one.
+  Outcome StepNatively(const RegisterFile& registers, uint64_t count);
+  GuestStop RunTranslated(const RegisterFile& registers, uint64_t limit);
   std::string Compare(const Outcome& native, const GuestStop& translated) const;
+  std::string CompareState(const Outcome& native, const GuestStop& translated) const;
 
   TwinPlace place_;
   RandomState state_;
   Machine machine_;
   std::unique_ptr<TranslatedRun> translated_;
   uint64_t fs_base_ = 0;
-  uint64_t completed_ = 0, faulted_ = 0;
+  uint64_t completed_ = 0, faulted_ = 0, steps_ = 0;
 };
 
 }  // namespace hindsight

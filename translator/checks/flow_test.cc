@@ -1,0 +1,26 @@
+// Random programs natively, instruction by instruction, and translated: the same state after the
+// same number of instructions.
+
+#include <gtest/gtest.h>
+
+#include "base/test_seed.h"
+#include "translator/checks/twin_run.h"
+
+namespace hindsight {
+namespace {
+
+TEST(FlowTest, ProgramsAgreeInStateAndCount) {
+  for (const TwinPlace& place : TwinPlaces()) {
+    TwinRun twin(place, Flavour::kPlain, TestSeed());
+    for (int i = 0; i < 1500; ++i) {
+      const TwinResult result = twin.RunFlow(1 + (*twin.random())() % 100);
+      ASSERT_EQ(result.difference, "") << "program " << i << "\n" << result.description;
+    }
+    EXPECT_GT(twin.steps(), 20'000u);
+    EXPECT_GT(twin.completed(), 200u);
+    EXPECT_GT(twin.faulted(), 100u);
+  }
+}
+
+}  // namespace
+}  // namespace hindsight
