@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "base/check.h"
 
@@ -79,13 +80,13 @@ void CodeCache::RegisterPages(const std::shared_ptr<const Block>& block, uint64_
   }
 }
 
-void CodeCache::Add(uint64_t guest_pc, const TranslatedBlock& translated) {
+void CodeCache::Add(uint64_t guest_pc, TranslatedBlock translated) {
   Arena& arena = ArenaFor(guest_pc);
   auto block = std::make_shared<Block>();
   block->guest_pc = guest_pc;
   block->guest_bytes = translated.guest_bytes;
   block->host = arena.start + arena.used;
-  block->side = translated.side;
+  block->side = std::move(translated.side);
   std::memcpy(file_->code(block->host), translated.code.data(), translated.code.size());
   arena.used = AlignUp(arena.used + translated.code.size(), kHostAlignment);
   arena.blocks.push_back(block);

@@ -43,7 +43,7 @@ class CodeCache {
   uint64_t Find(uint64_t guest_pc) const;
   // Takes in `block`, translated for PlaceFor(guest_pc), and links it with all others.
   // Requires: HasRoom; not Find(guest_pc).
-  void Add(uint64_t guest_pc, const TranslatedBlock& block);
+  void Add(uint64_t guest_pc, TranslatedBlock block);
 
   // Nothing leads any more to what was translated from bytes in [start, end). The code itself
   // stays: threads may be in it. Whether there was anything.

@@ -51,13 +51,15 @@ absl::Span<const uint8_t> CodeSource::At(uint64_t pc) {
         page->bytes.resize(kPageBytes);
       }
     }
+    if (page->writable) writable_.push_back(number);
     it = pages_.emplace(number, std::move(page)).first;
   }
   return absl::MakeConstSpan(it->second->bytes).subspan(pc - start);
 }
 
 void CodeSource::ForgetWritable() {
-  absl::erase_if(pages_, [](const auto& entry) { return entry.second->writable; });
+  for (const uint64_t number : writable_) pages_.erase(number);
+  writable_.clear();
 }
 
 void CodeSource::Forget(uint64_t start, uint64_t end) {

@@ -45,8 +45,9 @@ class CodeSource {
   const pid_t process_;
   const OnCode on_code_;
   ProcMemFile memory_;
-  std::vector<MapRegion> regions_;  // that can be executed, ascending
-  absl::flat_hash_map<uint64_t, std::unique_ptr<Page>> pages_;
+  std::vector<MapRegion> regions_;                              // that can be executed, ascending
+  absl::flat_hash_map<uint64_t, std::unique_ptr<Page>> pages_;  // by number
+  std::vector<uint64_t> writable_;                              // of those
 };
 
 }  // namespace hindsight

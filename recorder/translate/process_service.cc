@@ -13,18 +13,24 @@
 #include <utility>
 #include <vector>
 
+#include "recorder/process/process_facts.h"
+#include "recorder/ptrace/thread_stop.h"
+#include "recorder/ptrace/tracee.h"
+#include "recorder/translate/injection.h"
 #include "tracefmt/records.h"
 
 namespace hindsight {
 namespace {
 
 // How many blocks one request translates: what can be reached from it will be asked for next.
-constexpr size_t kBlocksAhead = 24;
+constexpr size_t kBlocksAhead = 16;
 
 // A service that has just answered is likely to be asked again; sleeping and waking takes longer.
 constexpr std::chrono::microseconds kSpinTime(50);
 // Until it is looked again whether the process is still there.
 constexpr timespec kSleepTime = {0, 20'000'000};
+// The same while a program is being executed, which nobody else tells of.
+constexpr timespec kShortSleepTime = {0, 50'000};
 
 // Of code for one block, at most: a bound for the room that is needed before its size is known.
 constexpr uint64_t kLargestBlock = 64 * 1024;
@@ -67,6 +73,7 @@ void ProcessService::Run() {
       AnswerAll();
       continue;
     }
+    if (exec_ != nullptr) PollExec();
     if (stop_ || HasEnded()) return;
     Sleep();
   }
@@ -97,7 +104,8 @@ bool ProcessService::HasWork() {
 void ProcessService::Sleep() {
   ControlBlock* control = file_.control();
   __atomic_store_n(&control->service_sleeps, 1, __ATOMIC_SEQ_CST);
-  Futex(&control->doorbell, FUTEX_WAIT, seen_doorbell_, &kSleepTime);
+  Futex(&control->doorbell, FUTEX_WAIT, seen_doorbell_,
+        exec_ == nullptr ? &kSleepTime : &kShortSleepTime);
   __atomic_store_n(&control->service_sleeps, 0, __ATOMIC_SEQ_CST);
 }
 
@@ -139,6 +147,9 @@ void ProcessService::Answer(RequestSlot* slot) {
     case RequestKind::kFork:
       slot->results[0] = Fork(static_cast<pid_t>(arguments[0]), static_cast<int>(arguments[1]));
       break;
+    case RequestKind::kExec:
+      slot->results[0] = HoldForExec(slot->thread_id, arguments[1] != 0);
+      break;
     case RequestKind::kExit:
       counts_.instructions += arguments[0];
       break;
@@ -168,7 +179,7 @@ uint64_t ProcessService::Translate(uint64_t guest_pc) {
 bool ProcessService::TranslateOne(uint64_t guest_pc, std::vector<uint64_t>* reachable) {
   const absl::Span<const uint8_t> bytes = source_.At(guest_pc);
   if (bytes.empty() || !cache_.HasRoom(guest_pc, kLargestBlock)) return false;
-  const auto block = hindsight::Translate({
+  auto block = hindsight::Translate({
       .guest_pc = guest_pc,
       .bytes = bytes,
       .host_address = cache_.PlaceFor(guest_pc),
@@ -178,13 +189,13 @@ bool ProcessService::TranslateOne(uint64_t guest_pc, std::vector<uint64_t>* reac
       .code_at = [this](uint64_t pc) { return source_.At(pc); },
   });
   if (!block.ok()) return false;
-  cache_.Add(guest_pc, *block);
   pages_.start = std::min(pages_.start, PageOf(guest_pc));
   pages_.end = std::max(pages_.end, PageOf(guest_pc + block->guest_bytes - 1) + kPageBytes);
   for (const Link& link : block->links) reachable->push_back(link.guest_target);
   if (EndsInCall(bytes.first(block->guest_bytes))) {
     reachable->push_back(guest_pc + block->guest_bytes);
   }
+  cache_.Add(guest_pc, *std::move(block));
   return true;
 }
 
@@ -231,6 +242,46 @@ bool ProcessService::Fork(pid_t child, int fd) {
   cache_.CopyTo(&service->cache_);
   on_child_(std::move(service));
   return true;
+}
+
+// One at a time: of several threads of a process that execute programs only one gets that far.
+bool ProcessService::HoldForExec(pid_t thread, bool release) {
+  if (release) {
+    if (exec_ != nullptr && exec_->thread() == thread) exec_ = nullptr;
+    return true;
+  }
+  if (exec_ != nullptr) return false;
+  exec_ = ExecHold::Take(ProcessOf(thread), thread);
+  return exec_ != nullptr;
+}
+
+void ProcessService::PollExec() {
+  const pid_t process = exec_->process();
+  switch (exec_->Poll()) {
+    case ExecHold::State::kNotYet:
+      return;
+    case ExecHold::State::kAtStart:
+      exec_->Release();
+      StartNewProgram(process);
+      // Not if it was a child that had this memory for a while (vfork).
+      if (process == process_) stop_ = true;
+      break;
+    case ExecHold::State::kGone:
+      exec_->Release();
+      break;
+  }
+  exec_ = nullptr;
+}
+
+// A program that the agent cannot be in runs without it.
+void ProcessService::StartNewProgram(pid_t process) {
+  const std::unique_ptr<Tracee> tracee = Tracee::Adopt(process, process);
+  auto file = Inject({}, tracee.get());
+  if (!file.ok()) {
+    Detach(process);
+    return;
+  }
+  on_child_(std::make_unique<ProcessService>(process, *std::move(file), options_, on_child_));
 }
 
 void ProcessService::PublishRange(uint64_t start, uint64_t end) {

@@ -16,6 +16,7 @@
 
 #include "base/unique_fd.h"
 #include "isa/cpuid.h"
+#include "recorder/ptrace/exec_hold.h"
 #include "recorder/translate/code_cache.h"
 #include "recorder/translate/code_source.h"
 #include "recorder/translate/memory_file.h"
@@ -52,7 +53,7 @@ class ProcessService {
   ProcessService(const ProcessService&) = delete;
   ProcessService& operator=(const ProcessService&) = delete;
 
-  // Until the process has ended, or RequestStop.
+  // Until the process has ended or executes another program, or RequestStop.
   void Run();
   void RequestStop();
 
@@ -71,6 +72,9 @@ class ProcessService {
   void Recover(RequestSlot* slot) const;
   void AnswerCpuidFor(RequestSlot* slot) const;
   bool Fork(pid_t child, int fd);
+  bool HoldForExec(pid_t thread, bool release);
+  void PollExec();
+  void StartNewProgram(pid_t process);
   void PublishRange(uint64_t start, uint64_t end);
   void FlushAtRandom();
 
@@ -82,6 +86,7 @@ class ProcessService {
   CodeCache cache_;
   CodeSource source_;
   std::mt19937_64 random_;
+  std::unique_ptr<ExecHold> exec_;  // a thread that executes a program
   std::atomic<bool> stop_ = false;
   MadePages pages_;  // that the last request translated code of
   uint32_t seen_doorbell_ = 0;

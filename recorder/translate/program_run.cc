@@ -1,7 +1,10 @@
 #include "recorder/translate/program_run.h"
 
+#include <poll.h>
 #include <signal.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
@@ -14,6 +17,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "base/unique_fd.h"
 #include "recorder/ptrace/tracee.h"
 #include "recorder/translate/injection.h"
 
@@ -53,7 +57,13 @@ class RunningServices {
   std::list<std::thread> threads_;
 };
 
+// By pidfd: waitpid would take the stops of a process that executes a program, and is held by
+// another thread meanwhile.
 int WaitForEnd(pid_t process) {
+  const UniqueFd pidfd(static_cast<int>(syscall(SYS_pidfd_open, process, 0)));
+  pollfd entry = {.fd = pidfd.get(), .events = POLLIN};
+  while (poll(&entry, 1, -1) < 0 && errno == EINTR) {
+  }
   int status = 0;
   while (waitpid(process, &status, 0) < 0 && errno == EINTR) {
   }

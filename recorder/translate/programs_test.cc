@@ -20,7 +20,8 @@ TEST(ProgramsTest, ShortProgramsDoTheSame) {
 }
 
 TEST(ProgramsTest, InterpretersDoTheSame) {
-  ExpectSameTranslated("python3 -c \"print(sum(x * x % 7 for x in range(100000)), 1.5 ** 0.5)\"");
+  ExpectSameTranslated(
+      "/usr/bin/python3 -c \"print(sum(x * x % 7 for x in range(100000)), 1.5 ** 0.5)\"");
   ExpectSameTranslated("perl -e \"print join(q(,), map { sqrt } 1 .. 100)\"");
   ExpectSameTranslated("awk \"BEGIN { for (i = 1; i < 100000; i++) s += sin(i) / i; print s }\"");
   ExpectSameTranslated(
@@ -43,7 +44,8 @@ TEST(ProgramsTest, ShellsAndCompilersDoTheSame) {
 TEST(ProgramsTest, TheHostsFeaturesAreUsedWhereTheyAreOffered) {
   ExpectSameTranslated("md5sum /bin/ls", "--cpu=host");
   ExpectSameTranslated("sort /etc/passwd", "--cpu=host");
-  ExpectSameTranslated("python3 -c \"print(sorted(str(x) for x in range(1000)))\"", "--cpu=host");
+  ExpectSameTranslated("/usr/bin/python3 -c \"print(sorted(str(x) for x in range(1000)))\"",
+                       "--cpu=host");
 }
 
 TEST(ProgramsTest, EveryInstructionMayBeABlock) {
@@ -54,7 +56,7 @@ TEST(ProgramsTest, EveryInstructionMayBeABlock) {
 
 TEST(ProgramsTest, TranslationsMayGoAwayAtAnyTime) {
   ExpectSameTranslated("sort -r /etc/passwd", "--flush=2");
-  ExpectSameTranslated("python3 -c \"print(sum(range(1000)))\"", "--flush=20 --seed=7");
+  ExpectSameTranslated("/usr/bin/python3 -c \"print(sum(range(1000)))\"", "--flush=200 --seed=7");
   ExpectSameTranslated("bash -c \"x=\\$(echo 1); (exit 5); echo \\$? \\$x\"",
                        "--flush=5 --block=3");
 }

@@ -32,7 +32,7 @@ TEST(SignalsTest, ShellsWaitForTheirChildren) {
   ExpectSameTranslated("timeout 0.2 sleep 10");
   ExpectSameTranslated("perl -e \"\\$SIG{ALRM} = sub { die qq(alarm) }; alarm 1; 1 while 1\"");
   ExpectSameTranslated(
-      "python3 -c \"import signal; signal.signal(10, lambda *a: print(a[0])); "
+      "/usr/bin/python3 -c \"import signal; signal.signal(10, lambda *a: print(a[0])); "
       "signal.raise_signal(10)\"");
 }
 

@@ -78,12 +78,13 @@ struct BlockMapEntry {
   uint64_t guest_pc;  // 0: free. Written after `host`
   uint64_t host;      // 0: no longer translated
 };
-inline constexpr uint64_t kBlockMapBits = 19;
+inline constexpr uint64_t kBlockMapBits = 21;
 inline constexpr uint64_t kBlockMapEntries = uint64_t{1} << kBlockMapBits;
 inline constexpr uint64_t kBlockMapBytes = kBlockMapEntries * sizeof(BlockMapEntry);
 inline constexpr uint64_t kBlockMap = kLibraryArena - 2 * kBlockMapBytes;
+// Neighbours lie together, so that few pages of the map are touched.
 constexpr uint64_t BlockMapIndex(uint64_t guest_pc) {
-  return (guest_pc * 0x9e3779b97f4a7c15) >> (64 - kBlockMapBits);
+  return ((guest_pc >> 2) + (guest_pc >> 23) * 0x9e3779b1) % kBlockMapEntries;
 }
 
 // The initial stack's new end: the window's, but for a page that is never mapped.
@@ -95,7 +96,7 @@ inline constexpr uint64_t kLargestStackBytes = 64 * kGiB;
 inline constexpr uint64_t kControlInFile = 0;
 inline constexpr uint64_t kImageInFile = kControlInFile + kControlBytes;
 inline constexpr uint64_t kBlockMapInFile = 8 * kMiB;
-inline constexpr uint64_t kLibraryArenaInFile = 32 * kMiB;
+inline constexpr uint64_t kLibraryArenaInFile = 64 * kMiB;
 inline constexpr uint64_t kPieArenaInFile = kLibraryArenaInFile + kArenaBytes;
 inline constexpr uint64_t kRingsInFile = kPieArenaInFile + kArenaBytes;
 constexpr uint64_t RingInFile(uint64_t thread) { return kRingsInFile + thread * kRingBytes; }

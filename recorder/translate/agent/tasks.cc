@@ -2,9 +2,11 @@
 
 #include <asm/prctl.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/sched.h>
 #include <signal.h>
 #include <sys/syscall.h>
+#include <unistd.h>
 
 #include "recorder/translate/agent/boot.h"
 #include "recorder/translate/agent/client.h"
@@ -218,11 +220,22 @@ void HandleNewTask(Thread* thread, const GuestCall& call) {
   RestoreSignalMask(*thread);
 }
 
+// Many calls look for a program in one folder after another; the recorder need not know of those.
+bool LooksExecutable(const GuestCall& call) {
+  const bool at = call.number() == SYS_execveat;
+  const int64_t folder = at ? static_cast<int32_t>(call.argument(0)) : AT_FDCWD;
+  const uint64_t flags = at ? call.argument(4) : 0;
+  return Call(SYS_faccessat2, static_cast<uint64_t>(folder), call.argument(at ? 1 : 0), X_OK,
+              flags & (AT_EMPTY_PATH | AT_SYMLINK_NOFOLLOW)) == 0;
+}
+
 // Returns if that failed, or a signal came before.
 void Execute(Thread* thread, GuestCall call) {
+  const bool held = LooksExecutable(call) && Ask(thread, RequestKind::kExec).results[0] != 0;
   PrepareSignalsForExec(thread);
   const bool made = AgentSystemCall(call.words);
   UndoPrepareForExec(thread);
+  if (held) Ask(thread, RequestKind::kExec, 0, 1);
   if (made) FinishCall(thread, call.result());
 }
 
