@@ -57,6 +57,12 @@ absl::Span<const uint8_t> CodeSource::At(uint64_t pc) {
   return absl::MakeConstSpan(it->second->bytes).subspan(pc - start);
 }
 
+bool CodeSource::IsConstant(uint64_t pc) const {
+  const MapRegion* region = LookUp(pc);
+  return region != nullptr && (region->protection & PROT_WRITE) == 0 &&
+         pc + kPageBytes < region->end;
+}
+
 void CodeSource::ForgetWritable() {
   for (const uint64_t number : writable_) pages_.erase(number);
   writable_.clear();

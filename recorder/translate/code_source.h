@@ -29,6 +29,9 @@ class CodeSource {
   // From `pc` to at most the end of the next page; empty if it cannot be executed. Valid until the
   // next call of Forget or ForgetWritable.
   absl::Span<const uint8_t> At(uint64_t pc);
+  // Whether the bytes at `pc` are known to be code, and nothing that the process could write to:
+  // the same as when a thread was there last.
+  bool IsConstant(uint64_t pc) const;
   // What has been read from memory that the process can write to: it may have done so.
   void ForgetWritable();
   // [start, end) may be other memory now.

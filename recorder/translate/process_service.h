@@ -12,35 +12,17 @@
 #include <functional>
 #include <memory>
 #include <random>
-#include <vector>
 
 #include "base/unique_fd.h"
-#include "isa/cpuid.h"
 #include "recorder/ptrace/exec_hold.h"
-#include "recorder/translate/code_cache.h"
-#include "recorder/translate/code_source.h"
 #include "recorder/translate/memory_file.h"
+#include "recorder/translate/program_code.h"
 
 namespace hindsight {
-
-struct TranslationOptions {
-  CpuModel cpu = CpuModel::kPortable;
-  Flavour flavour = Flavour::kPlain;
-  uint32_t block_instructions = 64;  // at most
-  // For tests: all that was translated is thrown away at random, on average after so many requests;
-  // 0: never.
-  uint32_t flush_every = 0;
-  uint64_t seed = 1;
-};
 
 struct ServiceCounts {
   uint64_t instructions = 0;  // of threads that have ended by themselves
   uint64_t requests = 0, blocks = 0, code_bytes = 0;
-};
-
-// The pages that hold all the guest code that a request had translated; start 0: none.
-struct MadePages {
-  uint64_t start = 0, end = 0;
 };
 
 class ProcessService {
@@ -61,34 +43,29 @@ class ProcessService {
   const ServiceCounts& counts() const { return counts_; }
 
  private:
+  bool IsAsked() const;
   bool HasWork();
   void Sleep();
   bool HasEnded() const;
   void AnswerAll();
   void Answer(RequestSlot* slot);
-  uint64_t Translate(uint64_t guest_pc);
-  bool TranslateOne(uint64_t guest_pc, std::vector<uint64_t>* reachable);
-  void Invalidate(uint64_t start, uint64_t end);
+  void Translate(RequestSlot* slot);
   void Recover(RequestSlot* slot) const;
   void AnswerCpuidFor(RequestSlot* slot) const;
   bool Fork(pid_t child, int fd);
   bool HoldForExec(pid_t thread, bool release);
   void PollExec();
   void StartNewProgram(pid_t process);
-  void PublishRange(uint64_t start, uint64_t end);
-  void FlushAtRandom();
 
   const pid_t process_;
   const TranslationOptions options_;
   const OnChild on_child_;
   const UniqueFd pidfd_;
   MemoryFile file_;
-  CodeCache cache_;
-  CodeSource source_;
+  ProgramCode code_;
   std::mt19937_64 random_;
   std::unique_ptr<ExecHold> exec_;  // a thread that executes a program
   std::atomic<bool> stop_ = false;
-  MadePages pages_;  // that the last request translated code of
   uint32_t seen_doorbell_ = 0;
   ServiceCounts counts_;
 };

@@ -12,7 +12,7 @@ namespace hindsight::agent {
 namespace {
 
 // The recorder answers most requests faster than a thread can sleep and wake.
-constexpr int kSpins = 4000;
+constexpr int kSpins = 10000;
 
 uint32_t* Word(SlotState* state) { return reinterpret_cast<uint32_t*>(state); }
 

@@ -1,0 +1,134 @@
+#include "recorder/translate/program_code.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "tracefmt/records.h"
+
+namespace hindsight {
+namespace {
+
+// Blocks that one request translates while the thread waits: what can be reached from it will be
+// asked for next. And afterwards, while it runs: more is seldom executed.
+constexpr size_t kBlocksAtOnce = 8, kBlocksAhead = 12;
+
+// The asking thread takes all pages in between into its view.
+constexpr uint64_t kFar = 64 * 1024;
+bool IsFarFrom(uint64_t guest_pc, uint64_t pc) { return pc - guest_pc + kFar > 2 * kFar; }
+
+// Of code for one block, at most: a bound for the room that is needed before its size is known.
+constexpr uint64_t kLargestBlock = 64 * 1024;
+
+// What follows the block's last instruction is executed as well, sooner or later.
+bool EndsInCall(absl::Span<const uint8_t> code) {
+  const size_t n = code.size();
+  return (n >= 5 && code[n - 5] == 0xe8) ||
+         (n >= 2 && code[n - 2] == 0x0f && (code[n - 1] == 0x05 || code[n - 1] == 0xa2)) ||
+         (n >= 2 && code[n - 2] == 0xff && (code[n - 1] & 0xf8) == 0xd0) ||
+         (n >= 6 && code[n - 6] == 0xff && code[n - 5] == 0x15);
+}
+
+}  // namespace
+
+ProgramCode::ProgramCode(pid_t process, const TranslationOptions& options, MemoryFile* file)
+    : options_(options),
+      file_(file),
+      cache_(file, kArenaBytes),
+      source_(process, [this](uint64_t start, uint64_t end) { Publish(start, end); }) {}
+
+uint64_t ProgramCode::Translate(uint64_t guest_pc) {
+  made_ = {};
+  if (const uint64_t host = cache_.Find(guest_pc)) return host;
+  source_.ForgetWritable();
+  made_ = {PageOf(guest_pc), PageOf(guest_pc) + kPageBytes};
+  asked_pc_ = guest_pc;
+  ahead_ = 0;
+  reachable_ = {guest_pc};
+  for (size_t done = 0; done < kBlocksAtOnce && !reachable_.empty();) {
+    const uint64_t pc = reachable_.front();
+    reachable_.pop_front();
+    if (cache_.Find(pc) != 0 || IsFarFrom(guest_pc, pc)) continue;
+    if (TranslateOne(pc)) ++done;
+  }
+  return cache_.Find(guest_pc);
+}
+
+bool ProgramCode::MayGoAhead(uint64_t guest_pc) const {
+  if (cache_.Find(guest_pc) != 0 || !source_.IsConstant(guest_pc)) return false;
+  return options_.flavour == Flavour::kPlain
+             ? !IsFarFrom(asked_pc_, guest_pc)
+             : guest_pc >= made_.start && guest_pc + kPageBytes < made_.end;
+}
+
+bool ProgramCode::TranslateAhead() {
+  while (ahead_ < kBlocksAhead && !reachable_.empty()) {
+    const uint64_t pc = reachable_.front();
+    reachable_.pop_front();
+    if (!MayGoAhead(pc) || !TranslateOne(pc)) continue;
+    ++ahead_;
+    return true;
+  }
+  return false;
+}
+
+bool ProgramCode::TranslateOne(uint64_t guest_pc) {
+  const absl::Span<const uint8_t> bytes = source_.At(guest_pc);
+  if (bytes.empty() || !cache_.HasRoom(guest_pc, kLargestBlock)) return false;
+  auto block = hindsight::Translate({
+      .guest_pc = guest_pc,
+      .bytes = bytes,
+      .host_address = cache_.PlaceFor(guest_pc),
+      .flavour = options_.flavour,
+      .stubs = cache_.StubsFor(guest_pc),
+      .max_instructions = options_.block_instructions,
+      .code_at = [this](uint64_t pc) { return source_.At(pc); },
+  });
+  if (!block.ok()) return false;
+  made_.start = std::min(made_.start, PageOf(guest_pc));
+  made_.end = std::max(made_.end, PageOf(guest_pc + block->guest_bytes - 1) + kPageBytes);
+  for (const Link& link : block->links) reachable_.push_back(link.guest_target);
+  if (EndsInCall(bytes.first(block->guest_bytes))) {
+    reachable_.push_back(guest_pc + block->guest_bytes);
+  }
+  cache_.Add(guest_pc, *std::move(block));
+  return true;
+}
+
+void ProgramCode::NoteChange() {
+  __atomic_fetch_add(&file_->control()->epoch, 1, __ATOMIC_SEQ_CST);
+}
+
+void ProgramCode::Invalidate(uint64_t start, uint64_t end) {
+  reachable_.clear();
+  source_.Forget(start, end);
+  if (cache_.Invalidate(start, end)) NoteChange();
+}
+
+void ProgramCode::InvalidateAll() {
+  cache_.Invalidate(0, ~uint64_t{0} - kPageBytes);
+  NoteChange();
+}
+
+void ProgramCode::CopyTo(ProgramCode* child) const {
+  ControlBlock* control = child->file_->control();
+  const ControlBlock* own = file_->control();
+  control->epoch = own->epoch;
+  control->executed_range_count = own->executed_range_count;
+  std::memcpy(control->executed_ranges, own->executed_ranges, sizeof(own->executed_ranges));
+  cache_.CopyTo(&child->cache_);
+}
+
+void ProgramCode::Publish(uint64_t start, uint64_t end) {
+  ControlBlock* control = file_->control();
+  const uint32_t count = control->executed_range_count;
+  for (uint32_t i = 0; i < count && i < kMaxExecutedRanges; ++i) {
+    const ExecutedRange& range = control->executed_ranges[i];
+    if (range.start <= start && end <= range.end) return;
+  }
+  if (count >= kMaxExecutedRanges) return;  // the agent takes it that not all are told
+  control->executed_ranges[count] = {start, end};
+  __atomic_store_n(&control->executed_range_count, count + 1, __ATOMIC_RELEASE);
+}
+
+}  // namespace hindsight

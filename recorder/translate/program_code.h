@@ -1,0 +1,80 @@
+// A program's code and its translation: translates what is asked for, and what can be reached from
+// there.
+//
+// Borrows the memory file, which must outlive it. Not copyable. One host thread.
+
+#ifndef HINDSIGHT_RECORDER_TRANSLATE_PROGRAM_CODE_H_
+#define HINDSIGHT_RECORDER_TRANSLATE_PROGRAM_CODE_H_
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <deque>
+#include <optional>
+
+#include "isa/cpuid.h"
+#include "recorder/translate/code_cache.h"
+#include "recorder/translate/code_source.h"
+#include "recorder/translate/memory_file.h"
+
+namespace hindsight {
+
+struct TranslationOptions {
+  CpuModel cpu = CpuModel::kPortable;
+  Flavour flavour = Flavour::kPlain;
+  uint32_t block_instructions = 64;  // at most
+  // For tests: all that was translated is thrown away at random, on average after so many requests;
+  // 0: never.
+  uint32_t flush_every = 0;
+  uint64_t seed = 1;
+};
+
+// The pages that hold all the guest code that a request had translated; start 0: none.
+struct MadePages {
+  uint64_t start = 0, end = 0;
+};
+
+class ProgramCode {
+ public:
+  ProgramCode(pid_t process, const TranslationOptions& options, MemoryFile* file);
+  ProgramCode(const ProgramCode&) = delete;
+  ProgramCode& operator=(const ProgramCode&) = delete;
+
+  // Host address of the translation of `guest_pc`; 0: there is no code that can be executed.
+  // Requires: the thread that asks waits; so what it can write to can be read.
+  uint64_t Translate(uint64_t guest_pc);
+  // Of the last Translate.
+  const MadePages& made() const { return made_; }
+  // Translates one more block that is likely to be asked for, while the program runs. False if
+  // there is none. Flavour record: only in pages that the last Translate has told of.
+  bool TranslateAhead();
+
+  // The code in [start, end) has changed, or may have.
+  void Invalidate(uint64_t start, uint64_t end);
+  void InvalidateAll();
+  std::optional<GuestPlace> Recover(uint64_t host) const { return cache_.Recover(host); }
+  // Makes `child`, a new one, that of a forked process.
+  void CopyTo(ProgramCode* child) const;
+
+  uint64_t block_count() const { return cache_.block_count(); }
+  uint64_t code_bytes() const { return cache_.code_bytes(); }
+
+ private:
+  bool TranslateOne(uint64_t guest_pc);
+  bool MayGoAhead(uint64_t guest_pc) const;
+  void Publish(uint64_t start, uint64_t end);
+  void NoteChange();
+
+  const TranslationOptions options_;
+  MemoryFile* const file_;
+  CodeCache cache_;
+  CodeSource source_;
+  MadePages made_;
+  uint64_t asked_pc_ = 0;
+  std::deque<uint64_t> reachable_;  // from what was translated last
+  size_t ahead_ = 0;                // blocks translated ahead since the last request
+};
+
+}  // namespace hindsight
+
+#endif  // HINDSIGHT_RECORDER_TRANSLATE_PROGRAM_CODE_H_
