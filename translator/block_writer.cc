@@ -114,6 +114,13 @@ Label* BlockWriter::Miss(const HostAddress& address, uint16_t bytes) {
   return &pending->label;
 }
 
+Label* BlockWriter::ExitWith(HsExitKind kind, const HostAddress& address) {
+  PendingExit* pending = AddExit(kind);
+  pending->address = address;
+  pending->saved = saved_;
+  return &pending->label;
+}
+
 void BlockWriter::WriteExit(PendingExit* pending) {
   code_.Bind(&pending->label);
   if (pending->address.has_value()) {

@@ -66,6 +66,9 @@ class BlockWriter {
   // Registers spilled now are restored first.
   Label* Miss(const HostAddress& address, uint16_t bytes);
 
+  // Of an instruction that is executed elsewhere, and whose operand is at `address`.
+  Label* ExitWith(HsExitKind kind, const HostAddress& address);
+
   // Everything else of the block is the caller's.
   void Finish(TranslatedBlock* block);
 

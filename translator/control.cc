@@ -2,6 +2,7 @@
 
 #include "base/check.h"
 #include "isa/registers.h"
+#include "translator/record.h"
 #include "translator/substitution.h"
 
 namespace hindsight {
@@ -11,7 +12,7 @@ constexpr uint8_t kShortJump = 0xeb;
 constexpr int64_t kWordBytes = 8;
 
 // Puts the target of an indirect jump or call into r11.
-void LoadTarget(const GuestInstruction& instruction, BlockWriter* writer) {
+void LoadTarget(const GuestInstruction& instruction, bool record, BlockWriter* writer) {
   Temporaries temporaries(instruction, writer);
   Substitution substitution(instruction, writer, &temporaries);
   substitution.LoadRegisters();
@@ -19,25 +20,40 @@ void LoadTarget(const GuestInstruction& instruction, BlockWriter* writer) {
     const int target = substitution.Host(GeneralRegister(instruction.operands[0].reg.value));
     if (target != kR11) writer->code()->Move(kR11, target);
   } else {
-    const HostAddress address = substitution.Address();
-    writer->MarkFault();
-    writer->code()->Load(kR11, address);
+    HostAddress address = substitution.Address();
+    if (record) {
+      // Into r11 first: then it is the address, which is read from the view once compared.
+      temporaries.Spill(kRcx);
+      const int linear = temporaries.TakeSpilled(), seen = temporaries.TakeSpilled();
+      writer->code()->Lea(linear, address);
+      if (address.segment == SegmentBase::kFs) {
+        writer->code()->LoadField(seen, HS_BLOCK_FIELD(fs_base));
+        writer->code()->Lea(linear, {.base = linear, .index = seen});
+      }
+      CheckByRcx({.base = linear}, seen, writer);
+      writer->code()->Move(kR11, seen);
+    } else {
+      writer->MarkFault();
+      writer->code()->Load(kR11, address);
+    }
   }
   temporaries.Release();
 }
 
 // Pushes the guest's return address. With `keep_r11`, r11 stays.
-void PushReturn(const GuestInstruction& instruction, bool keep_r11, BlockWriter* writer) {
+void PushReturn(const GuestInstruction& instruction, bool keep_r11, bool record,
+                BlockWriter* writer) {
   Assembler* code = writer->code();
   const uint64_t value = instruction.next();
   const auto as_signed = static_cast<int64_t>(value);
-  if (as_signed == static_cast<int32_t>(as_signed)) {
+  if (!record && as_signed == static_cast<int32_t>(as_signed)) {
     code->Byte(0x68);  // push $imm32
     code->Word32(value);
     return;
   }
   if (keep_r11) code->StoreField(BlockWriter::SaveSlot(0), kR11);
   code->MoveConstant(kR11, value);
+  if (record) StorePushed(writer);
   code->Bytes({0x41, 0x53});  // push %r11
   if (keep_r11) code->LoadField(kR11, BlockWriter::SaveSlot(0));
 }
@@ -65,11 +81,30 @@ void WriteLoop(const GuestInstruction& instruction, BlockWriter* writer) {
   writer->Branch(instruction.next());
 }
 
+void WriteRefused(const GuestInstruction& instruction, bool record, BlockWriter* writer) {
+  const ZydisDecodedOperand* memory = EncodedMemory(instruction);
+  if (!record || memory == nullptr || AddressOf(instruction, *memory).vector_index) {
+    writer->code()->Jump(writer->Exit(kHsExitInstruction));
+    return;
+  }
+  Temporaries temporaries(instruction, writer);
+  Substitution substitution(instruction, writer, &temporaries);
+  substitution.LoadRegisters();
+  HostAddress address = substitution.Address();
+  if (address.segment == SegmentBase::kFs) {
+    const int linear = temporaries.Take(), base = temporaries.Take();
+    writer->code()->Lea(linear, address);
+    writer->code()->LoadField(base, HS_BLOCK_FIELD(fs_base));
+    address = {.base = linear, .index = base};
+  }
+  writer->code()->Jump(writer->ExitWith(kHsExitInstruction, address));
+}
+
 }  // namespace
 
 void WriteControl(const GuestInstruction& instruction, Control control, Flavour flavour,
                   BlockWriter* writer) {
-  CHECK(flavour == Flavour::kPlain);
+  const bool record = flavour == Flavour::kRecord;
   switch (control) {
     case Control::kJump:
       return writer->Branch(BranchTarget(instruction));
@@ -79,21 +114,22 @@ void WriteControl(const GuestInstruction& instruction, Control control, Flavour 
     case Control::kLoop:
       return WriteLoop(instruction, writer);
     case Control::kCall:
-      PushReturn(instruction, false, writer);
+      PushReturn(instruction, false, record, writer);
       return writer->Branch(BranchTarget(instruction));
     case Control::kIndirectJump:
-      LoadTarget(instruction, writer);
+      LoadTarget(instruction, record, writer);
       return writer->BranchToR11(0);
     case Control::kIndirectCall:
-      LoadTarget(instruction, writer);
-      PushReturn(instruction, true, writer);
+      LoadTarget(instruction, record, writer);
+      PushReturn(instruction, true, record, writer);
       return writer->BranchToR11(kWordBytes);
     case Control::kReturn:
+      if (record) CheckMemory({.base = kRsp}, 8, writer);
       return WriteReturn(instruction, writer);
     case Control::kSyscall:
       return writer->code()->Jump(writer->Exit(kHsExitSyscall));
     case Control::kRefused:
-      return writer->code()->Jump(writer->Exit(kHsExitInstruction));
+      return WriteRefused(instruction, record, writer);
     case Control::kNone:
       break;
   }

@@ -42,7 +42,8 @@ enum HsExitKind {
   kHsExitLink = 1,
   // An indirect branch at exit_branch_pc to exit_guest_pc, which the table does not have. It has
   // been executed. But to a target that is not canonical processors do not go: the branch itself
-  // faults. To get the state before it, add exit_rsp_before to rsp, and the count is one less. (What
+  // faults. To get the state before it, add exit_rsp_before to rsp, and the count is one less.
+  // (What
   // a call has pushed below rsp stays.)
   kHsExitIndirect = 2,
   // A syscall instruction at exit_guest_pc, which has not been executed and is not counted: the

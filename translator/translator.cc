@@ -13,6 +13,7 @@
 #include "translator/flags.h"
 #include "translator/guest_instruction.h"
 #include "translator/plain.h"
+#include "translator/record.h"
 
 namespace hindsight {
 namespace {
@@ -167,7 +168,8 @@ int WriteBlock(const TranslateRequest& request, const Source& source, BlockWrite
     const bool last = i + 1 == static_cast<int>(source.instructions.size());
     if (last && source.control != Control::kNone) {
       WriteControl(instruction, source.control, request.flavour, writer);
-    } else if (!WritePlain(instruction, writer)) {
+    } else if (request.flavour == Flavour::kRecord ? !WriteRecorded(instruction, writer)
+                                                   : !WritePlain(instruction, writer)) {
       return i;
     }
   }
