@@ -18,6 +18,7 @@
 #include "recorder/ptrace/tracee.h"
 #include "recorder/session/engine.h"
 #include "recorder/session/recording_session.h"
+#include "recorder/translate/translate_engine.h"
 #include "tracefmt/manifest.h"
 #include "tracefmt/trace_writer.h"
 
@@ -60,6 +61,8 @@ std::unique_ptr<Engine> MakeEngine(RecordingSession* session) {
   switch (session->options().engine) {
     case EngineKind::kEmulate:
       return std::make_unique<EmulateEngine>(session);
+    case EngineKind::kTranslate:
+      return std::make_unique<TranslateEngine>(session);
   }
   return nullptr;
 }
@@ -68,7 +71,10 @@ std::unique_ptr<Engine> MakeEngine(RecordingSession* session) {
 absl::StatusOr<RecordResult> RecordLaunched(const RecordOptions& options,
                                             std::unique_ptr<RecordedPart> part) {
   ASSIGN_OR_RETURN(const ExecCommand command, LookUpProgram(options.arguments));
-  ASSIGN_OR_RETURN(std::unique_ptr<Tracee> tracee, Tracee::Launch(command));
+  const bool translated = options.engine == EngineKind::kTranslate;
+  ASSIGN_OR_RETURN(
+      std::unique_ptr<Tracee> tracee,
+      Tracee::Launch(command, translated ? AddressLayout::kUpward : AddressLayout::kUsual));
   if (!Is64Bit(tracee->thread())) {
     return absl::InvalidArgumentError(command.path + ": is not run by an x86-64 program");
   }
@@ -111,6 +117,12 @@ absl::StatusOr<RecordResult> RecordAttached(const RecordOptions& options,
 absl::StatusOr<RecordResult> RecordProgram(const RecordOptions& options) {
   if (options.arguments.empty() && options.attach_pid == 0) {
     return absl::InvalidArgumentError("no program given");
+  }
+  if (options.engine == EngineKind::kTranslate) {
+    const std::string reason = TranslateEngine::ReasonNotToRecord(options);
+    if (!reason.empty()) {
+      return absl::InvalidArgumentError(absl::StrCat("engine translate cannot ", reason));
+    }
   }
   if (options.quantum == 0) return absl::InvalidArgumentError("the quantum must not be 0");
   ASSIGN_OR_RETURN(std::unique_ptr<RecordedPart> part, RecordedPart::Parse(options));

@@ -3,7 +3,7 @@
 namespace hindsight {
 
 std::optional<EngineKind> EngineNamed(absl::string_view name) {
-  for (const EngineKind kind : {EngineKind::kEmulate}) {
+  for (const EngineKind kind : {EngineKind::kEmulate, EngineKind::kTranslate}) {
     if (name == NameOf(kind)) return kind;
   }
   return std::nullopt;
@@ -13,6 +13,8 @@ const char* NameOf(EngineKind kind) {
   switch (kind) {
     case EngineKind::kEmulate:
       return "emulate";
+    case EngineKind::kTranslate:
+      return "translate";
   }
   return "";
 }

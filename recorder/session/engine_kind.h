@@ -11,7 +11,8 @@
 namespace hindsight {
 
 enum class EngineKind : uint8_t {
-  kEmulate,  // threads take turns in the emulator
+  kEmulate,    // threads take turns in the emulator
+  kTranslate,  // threads run natively, rewritten
 };
 
 std::optional<EngineKind> EngineNamed(absl::string_view name);

@@ -99,12 +99,16 @@ absl::StatusOr<MemoryFile> Inject(const InjectionOptions& options, Tracee* trace
   file.control()->recorder_process = getpid();
   WriteImage({.memory_file = fd,
               .translate = options.translate ? 1u : 0u,
+              .record = options.record ? 1u : 0u,
+              .segment_instructions = options.segment_instructions,
+              .segment_per_page = options.segment_per_page,
               .guest_pc = registers.rip,
               .guest_sp = stack_pointer,
               .stack_end = stack.end,
               .stack_protection = stack.protection},
              file);
   RETURN_IF_ERROR(MapImage(tracee->thread(), fd));
+  if (options.prepare) options.prepare(file);
   tracee->ForgetRegisters();
   if (!tracee->GetRegisters(/*vectors=*/false, &registers)) return Gone();
   registers.rip = ImageHeader().entry;

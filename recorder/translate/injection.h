@@ -6,6 +6,9 @@
 #ifndef HINDSIGHT_RECORDER_TRANSLATE_INJECTION_H_
 #define HINDSIGHT_RECORDER_TRANSLATE_INJECTION_H_
 
+#include <cstdint>
+#include <functional>
+
 #include "absl/status/statusor.h"
 #include "recorder/ptrace/tracee.h"
 #include "recorder/translate/memory_file.h"
@@ -14,6 +17,12 @@ namespace hindsight {
 
 struct InjectionOptions {
   bool translate = true;  // or natively
+  bool record = false;
+  // If recorded: instructions from one light keyframe to the next; 0: there is one. And at least so
+  // many for each page that the next one has to begin with.
+  uint64_t segment_instructions = 0, segment_per_page = 0;
+  // Called before the program is let go; may be empty.
+  std::function<void(const MemoryFile& file)> prepare;
 };
 
 // Lets `tracee` go, detached, with the agent in it. Errors: kUnimplemented: its memory does not lie

@@ -16,6 +16,7 @@
 #include "absl/types/span.h"
 #include "recorder/translate/agent/control.h"
 #include "recorder/translate/agent/layout.h"
+#include "recorder/translate/stream/record_ring.h"
 
 namespace hindsight {
 
@@ -30,6 +31,10 @@ class MemoryFile {
   ControlBlock* control() const { return reinterpret_cast<ControlBlock*>(base_ + kControlInFile); }
   absl::Span<BlockMapEntry> block_map() const {
     return {reinterpret_cast<BlockMapEntry*>(base_ + kBlockMapInFile), kBlockMapEntries};
+  }
+  // What a thread tells the recorder.
+  HsRing* ring(uint64_t thread) const {
+    return reinterpret_cast<HsRing*>(base_ + RingInFile(thread));
   }
   // Where the agent's image lies, kAgentImageLimit bytes.
   uint8_t* image() const { return base_ + kImageInFile; }

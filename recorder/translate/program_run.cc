@@ -8,54 +8,18 @@
 
 #include <cerrno>
 #include <cstring>
-#include <list>
 #include <memory>
-#include <mutex>
-#include <thread>
 #include <utility>
-#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "base/unique_fd.h"
 #include "recorder/ptrace/tracee.h"
 #include "recorder/translate/injection.h"
+#include "recorder/translate/running_services.h"
 
 namespace hindsight {
 namespace {
-
-// The services of all processes, each with a host thread of its own.
-class RunningServices {
- public:
-  // Waits until all have ended, also those that begin meanwhile.
-  ~RunningServices() { JoinAll(); }
-
-  ProcessService* Start(std::unique_ptr<ProcessService> service) {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    services_.push_back(std::move(service));
-    ProcessService* started = services_.back().get();
-    threads_.push_back(std::thread([started] { started->Run(); }));
-    return started;
-  }
-
-  void JoinAll() {
-    while (true) {
-      std::thread thread;
-      {
-        const std::lock_guard<std::mutex> lock(mutex_);
-        if (threads_.empty()) return;
-        thread = std::move(threads_.front());
-        threads_.pop_front();
-      }
-      thread.join();
-    }
-  }
-
- private:
-  std::mutex mutex_;
-  std::vector<std::unique_ptr<ProcessService>> services_;
-  std::list<std::thread> threads_;
-};
 
 // By pidfd: waitpid would take the stops of a process that executes a program, and is held by
 // another thread meanwhile.

@@ -89,6 +89,7 @@ struct BootParameters {
   uint32_t translate;             // 0: run natively once all is in place
   uint32_t record;                // 1: and record
   uint64_t segment_instructions;  // of a recording; 0: it has one segment
+  uint64_t segment_per_page;      // at least so many more for each page that the view holds
   uint64_t guest_pc;              // the first instruction
   uint64_t guest_sp;
   uint64_t stack_end;  // of the initial stack's mapping

@@ -10,10 +10,15 @@
 namespace hindsight::agent {
 namespace {
 
+// Instructions.
+constexpr uint64_t kLargestBlock = 64;
+constexpr uint64_t kNever = uint64_t{1} << 62;
+
 struct Recording {
   bool on;
-  uint64_t segment_instructions;  // 0: one segment
-  uint64_t next_segment;          // the count at which it begins
+  SegmentLength length;
+  uint64_t segment_start;  // counts
+  uint64_t next_segment;
   EntryWriter writer;
   ThreadView view;
 };
@@ -119,7 +124,7 @@ void Correct(Thread* thread, const GuestState& state) {
 
 bool IsRecorded(const Thread& thread) { return Of(thread).on; }
 
-int64_t StartRecording(Thread* thread, uint64_t segment_instructions) {
+int64_t StartRecording(Thread* thread, const SegmentLength& length) {
   Recording& recording = Of(*thread);
   const uint64_t distance = DistanceOf(thread->number);
   for (const ViewWindow& window : kViewWindows) {
@@ -137,9 +142,8 @@ int64_t StartRecording(Thread* thread, uint64_t segment_instructions) {
                        .pages = PointerTo<uint64_t>(tables + 2 * kBits),
                        .max_pages = 2 * kBits / sizeof(uint64_t)},
                       &ReadGuest, &recording.writer);
-  recording.segment_instructions = segment_instructions;
-  recording.next_segment =
-      segment_instructions == 0 ? ~uint64_t{0} : thread->count + segment_instructions;
+  recording.length = length;
+  recording.next_segment = length.least == 0 ? kNever : length.least;
   recording.on = true;
   GuestState state;
   TakeState(*thread, &state);
@@ -167,17 +171,30 @@ uint64_t InstructionsLeft(const Thread& thread) {
 
 void EndSegmentIfDue(Thread* thread) {
   Recording& recording = Of(*thread);
-  if (!recording.on || thread->count < recording.next_segment) return;
+  // A block that would reach over the end is not begun.
+  if (!recording.on || recording.next_segment > thread->count + kLargestBlock) return;
+  const uint64_t worthwhile = recording.view.page_count() * recording.length.per_page;
+  if (thread->count + kLargestBlock - recording.segment_start < worthwhile) {
+    recording.next_segment = recording.segment_start + worthwhile;
+    return;
+  }
   GuestState state;
   TakeState(*thread, &state);
   Correct(thread, state);
+  recording.segment_start = thread->count;
   recording.writer.State(HS_ENTRY_SEGMENT, thread->count, state);
   recording.view.BeginSegment(thread->count);
-  recording.next_segment = thread->count + recording.segment_instructions;
+  recording.next_segment = thread->count + recording.length.least;
 }
 
 void TakeCode(Thread* thread, uint64_t start, uint64_t end) {
   if (Of(*thread).on) Of(*thread).view.TouchAll(start, end - start, thread->count);
+}
+
+bool TakeRead(Thread* thread, uint64_t address, uint64_t bytes) {
+  ThreadView& view = Of(*thread).view;
+  return view.TouchAll(address, bytes, thread->count) &&
+         view.Compare(address, bytes, thread->count);
 }
 
 void TakeMiss(Thread* thread, uint64_t address, uint64_t bytes) {
@@ -206,6 +223,13 @@ void TakeBackStore(Thread* thread, uint64_t address) {
       recording.view.Drop(at & ~uint64_t{4095}, (at | 4095) + 1);
     }
   }
+}
+
+void RecordCorrection(Thread* thread) {
+  if (!Of(*thread).on) return;
+  GuestState state;
+  TakeState(*thread, &state);
+  Correct(thread, state);
 }
 
 void RecordCall(Thread* thread, const GuestCall& call, int64_t result) {

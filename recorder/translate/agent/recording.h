@@ -15,12 +15,18 @@
 
 namespace hindsight::agent {
 
+// How long segments are, in instructions.
+struct SegmentLength {
+  uint64_t least;     // 0: there is one segment
+  uint64_t per_page;  // and at least so many for each page that the next one begins with
+};
+
 // Whether the thread is recorded.
 bool IsRecorded(const Thread& thread);
 
 // Reserves the view and begins, in the thread's present state, once the recorder has seen it. 0 or
 // an error.
-int64_t StartRecording(Thread* thread, uint64_t segment_instructions);
+int64_t StartRecording(Thread* thread, const SegmentLength& length);
 // Ends it in the thread's present state. `reason`: enum HsEndReason.
 void EndRecording(Thread* thread, uint16_t reason);
 
@@ -33,6 +39,8 @@ void EndSegmentIfDue(Thread* thread);
 
 // Code in [start, end) is going to be executed: a replay fetches it from the view.
 void TakeCode(Thread* thread, uint64_t start, uint64_t end);
+// [address, address + bytes) is going to be read. False if it cannot be.
+bool TakeRead(Thread* thread, uint64_t address, uint64_t bytes);
 // A check of [address, address + bytes) failed.
 void TakeMiss(Thread* thread, uint64_t address, uint64_t bytes);
 // A fault at `address`, in the thread's present count. True if that is the view's, and the page is
@@ -42,6 +50,9 @@ bool TakeViewFault(Thread* thread, uint64_t address);
 uint64_t GuestAddress(const Thread& thread, uint64_t address);
 // A store to `address` was about to be made, and cannot be: it may be in the view already.
 void TakeBackStore(Thread* thread, uint64_t address);
+
+// An instruction that shows what the processor may compute otherwise than a replay is next.
+void RecordCorrection(Thread* thread);
 
 // The transition out of the present state: `call`, as the guest made it, has returned.
 void RecordCall(Thread* thread, const GuestCall& call, int64_t result);

@@ -140,6 +140,7 @@ void OnSignal(int signal, int32_t* info, FrameContext* context) {
 
 // The process ends, or whatever else the kernel does with a signal that has no handler.
 void LetKernelAct(Thread* thread, int signal) {
+  EndRecording(thread, HS_END_EXIT);
   BlockSignals();
   SetKernelAction(signal, {});
   Call(SYS_tgkill, static_cast<uint64_t>(thread->process_id),
@@ -151,6 +152,8 @@ void LetKernelAct(Thread* thread, int signal) {
 // The guest's instruction faults once more, natively and for good: with the status, and the core,
 // that it has natively.
 [[noreturn]] void DieOfFault(Thread* thread, int signal) {
+  RecordSignal(thread, thread->fault);
+  EndRecording(thread, HS_END_EXIT);
   SetKernelAction(signal, {});
   SetKernelMask(KernelMask(*thread));
   // The thread is past an int3.

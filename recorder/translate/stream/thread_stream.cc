@@ -219,6 +219,8 @@ absl::Status ThreadStream::EndSegment(const HsState& state) {
 void ThreadStream::OnGone() {
   if (!begun_ || ended_) return;
   ended_ = true;
+  // What its registers were nobody knows.
+  log_->Append(count_, Gap{"the thread was killed"});
   notes_->Exit(count_);
 }
 

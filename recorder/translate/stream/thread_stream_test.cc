@@ -209,6 +209,7 @@ TEST_F(ThreadStreamTest, AThreadThatIsKilledEndsWithWhatWasConsumed) {
   ASSERT_TRUE(State(HS_ENTRY_BEGIN, 0, 5).ok());
   ASSERT_TRUE(Call(10, 39, 4711).ok());
   stream_.OnGone();
+  EXPECT_TRUE(std::holds_alternative<Gap>(writer_.records.back().body));
   EXPECT_EQ(writer_.events.back().kind, EventKind::kThreadExit);
   EXPECT_EQ(writer_.events.back().count, 11u);
 }

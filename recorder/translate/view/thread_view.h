@@ -65,6 +65,8 @@ class ThreadView {
   // A segment begins in state `count`.
   void BeginSegment(uint64_t count);
 
+  // That the segment has imported.
+  uint64_t page_count() const { return page_count_; }
   // Pages imported as a whole, and changed ones, so far.
   uint64_t touched() const { return touched_; }
   uint64_t changed() const { return changed_; }

@@ -1,0 +1,121 @@
+// Records real programs with the engine that translates: what they do must not change, and replay,
+// which emulates, must be exact.
+
+#include <signal.h>
+#include <sys/wait.h>
+
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "gtest/gtest.h"
+#include "recorder/record_fixture.h"
+#include "tracefmt/trace_reader.h"
+
+namespace hindsight {
+namespace {
+
+class RecordTranslatedTest : public RecordTest {
+ protected:
+  RecordTranslatedTest() {
+    options_.engine = EngineKind::kTranslate;
+    options_.cpu = CpuModel::kPortable;
+  }
+};
+
+// A program with its arguments, each a word.
+class WholeProgramTest : public RecordTranslatedTest,
+                         public testing::WithParamInterface<const char*> {};
+
+TEST_P(WholeProgramTest, IsRecordedExactly) {
+  std::vector<std::string> words;
+  std::istringstream command(GetParam());
+  for (std::string word; command >> word;) words.push_back(word);
+  std::string quoted;
+  for (const std::string& word : words) quoted += "'" + word + "' ";
+  const std::string native = NativeOutput(quoted);
+  Record(words);
+  EXPECT_EQ(output_, native) << errors_;
+  EXPECT_EQ(result_.end_reason, "") << errors_;
+  ASSERT_TRUE(WIFEXITED(result_.wait_status));
+  ExpectExact();
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Of, WholeProgramTest,
+    testing::Values("/bin/true", "/bin/ls /", "/bin/cat /etc/passwd", "/usr/bin/sort /etc/passwd",
+                    "/usr/bin/md5sum /bin/ls", "/usr/bin/sha256sum /bin/ls",
+                    "/usr/bin/factor 1000000007123", "/usr/bin/find /etc/apt",
+                    "/bin/gzip -c /bin/ls", "/bin/bzip2 -c /bin/cat",
+                    "/usr/bin/perl -e print(1.5**3)", "/usr/bin/sqlite3 :memory: select(1+2)",
+                    "/usr/bin/gcc --version",
+                    "/usr/bin/python3 -c print(sum(map(float.__abs__,map(float,range(9999)))))"));
+
+TEST_F(RecordTranslatedTest, TheStatusIsTheProgramsOwn) {
+  Record({"/usr/bin/perl", "-e", "exit 7"});
+  EXPECT_EQ(WEXITSTATUS(result_.wait_status), 7);
+  ExpectExact();
+}
+
+TEST_F(RecordTranslatedTest, ShortSegmentsFollowEachOther) {
+  options_.light_keyframe_interval = 20'000;
+  Record({"/usr/bin/sort", "/etc/passwd"});
+  EXPECT_GT(result_.light_keyframes, 5u);
+  ExpectExact();
+}
+
+TEST_F(RecordTranslatedTest, HandlersOfSignalsRunWhereTheyRan) {
+  const std::string program =
+      "$SIG{USR1} = sub { $n++ }; kill USR1 => $$ for 1 .. 200; "
+      "$SIG{ALRM} = sub { $t++ }; use Time::HiRes qw(ualarm); ualarm(1000, 1000); "
+      "1 while $t < 50; ualarm(0); print \"$n\\n\"";
+  Record({"/usr/bin/perl", "-e", program});
+  EXPECT_EQ(output_, "200\n") << errors_;
+  EXPECT_EQ(result_.end_reason, "") << errors_;
+  EXPECT_GE(Events(EventKind::kSignal).size(), 250u);
+  ExpectExact();
+}
+
+TEST_F(RecordTranslatedTest, AProgramThatIsKilledIsRecordedUpToThere) {
+  Bystander bystander(directory_ + "/out",
+                      [this] { kill(std::stoi(Contents(directory_ + "/out")), SIGKILL); });
+  Record({"/usr/bin/perl", "-e", "$| = 1; print \"$$\\n\"; 1 while 1"});
+  ASSERT_TRUE(WIFSIGNALED(result_.wait_status));
+  EXPECT_EQ(WTERMSIG(result_.wait_status), SIGKILL);
+  ExpectExact();
+}
+
+TEST_F(RecordTranslatedTest, AFaultEndsTheProgramAsItDoesNatively) {
+  Record({Program("read_nowhere")});
+  ASSERT_TRUE(WIFSIGNALED(result_.wait_status));
+  EXPECT_EQ(WTERMSIG(result_.wait_status), SIGSEGV);
+  ExpectExact();
+}
+
+TEST_F(RecordTranslatedTest, ChildrenRunNatively) {
+  Record({"/usr/bin/perl", "-e",
+          "my $p = fork; if (!$p) { exit 3 } waitpid $p, 0; print $? >> 8, \"\\n\"; "
+          "print `echo child`"});
+  EXPECT_EQ(output_, "3\nchild\n") << errors_;
+  EXPECT_EQ(result_.end_reason, "") << errors_;
+  ExpectExact();
+}
+
+TEST_F(RecordTranslatedTest, WhatCannotBeRecordedEndsTheRecordingNotTheProgram) {
+  Record({"/bin/sh", "-c", "echo before; exec echo after"});
+  EXPECT_EQ(output_, "before\nafter\n");
+  EXPECT_NE(result_.end_reason, "");
+  EXPECT_EQ(WEXITSTATUS(result_.wait_status), 0);
+  ExpectExact();
+}
+
+TEST_F(RecordTranslatedTest, WhatItCannotDoIsSaidBefore) {
+  options_.arguments = {"/bin/true"};
+  options_.cpu = CpuModel::kHost;
+  const auto result = RecordProgram(options_);
+  ASSERT_FALSE(result.ok());
+  EXPECT_NE(result.status().message().find("--cpu=host"), std::string::npos) << result.status();
+}
+
+}  // namespace
+}  // namespace hindsight

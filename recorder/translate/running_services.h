@@ -1,0 +1,40 @@
+// The services of a program's processes, each with a host thread of its own.
+//
+// Owns them. Not copyable, not movable. Any host thread.
+
+#ifndef HINDSIGHT_RECORDER_TRANSLATE_RUNNING_SERVICES_H_
+#define HINDSIGHT_RECORDER_TRANSLATE_RUNNING_SERVICES_H_
+
+#include <list>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "recorder/translate/process_service.h"
+
+namespace hindsight {
+
+class RunningServices {
+ public:
+  RunningServices() = default;
+  RunningServices(const RunningServices&) = delete;
+  RunningServices& operator=(const RunningServices&) = delete;
+  // Waits until all have ended, also those that begin meanwhile.
+  ~RunningServices() { JoinAll(); }
+
+  // The service stays here until this is gone.
+  ProcessService* Start(std::unique_ptr<ProcessService> service);
+  void JoinAll();
+  // The same, without waiting for the ends of their processes.
+  void StopAll();
+
+ private:
+  std::mutex mutex_;
+  std::vector<std::unique_ptr<ProcessService>> services_;
+  std::list<std::thread> threads_;
+};
+
+}  // namespace hindsight
+
+#endif  // HINDSIGHT_RECORDER_TRANSLATE_RUNNING_SERVICES_H_
