@@ -139,7 +139,7 @@ int RunRecording(const RecordOptions& record, bool quiet) {
 // Options whose values are not yet in the recorder's types.
 struct RecordValues {
   std::string engine = NameOf(RecordOptions().engine);
-  std::string cpu = NameOf(RecordOptions().cpu);
+  std::string cpu = "auto";
   std::string memory_model = MemoryModelName(RecordOptions().memory_model);
   ChildrenValue children;
   EnvironmentValue environment;
@@ -225,12 +225,17 @@ void AddTraceContentOptions(Options* options, RecordOptions* record, RecordValue
   options->Add(
       "cpu", &values->cpu, "NAME",
       "What CPUID reports to the program: host (this machine's features, so that it computes "
-      "the same as natively) or portable (only features that are emulated: often "
-      "faster, and the trace needs no particular processor).");
+      "the same as natively), portable (only features that are emulated: often "
+      "faster, and the trace needs no particular processor) or auto (host, but portable with "
+      "--engine=translate).");
 }
 
 void AddEngineOptions(Options* options, RecordOptions* record, RecordValues* values) {
-  options->Add("engine", &values->engine, "NAME", "How to record: emulate.");
+  options->Add(
+      "engine", &values->engine, "NAME",
+      "How to record: emulate, or translate, which is many times faster, but for now records "
+      "only processes of one thread, started by it; where the program does something "
+      "else, its recording ends and it runs on.");
   options->Add("light-keyframe-interval", &record->light_keyframe_interval, "N",
                "Begin a segment every N instructions; 0: only at the start. Shorter ones make "
                "going back faster and the trace larger. The default is raised, up to 16 times, "
@@ -252,10 +257,16 @@ void AddEngineOptions(Options* options, RecordOptions* record, RecordValues* val
                "Mapped files larger than this are listed in the trace, but not stored.");
 }
 
+std::optional<CpuModel> CpuModelFor(const RecordValues& values) {
+  if (values.cpu != "auto") return CpuModelNamed(values.cpu);
+  return EngineNamed(values.engine) == EngineKind::kTranslate ? CpuModel::kPortable
+                                                              : RecordOptions().cpu;
+}
+
 // Empty, or what is wrong.
 std::string Check(const RecordOptions& record, const RecordValues& values) {
   if (!EngineNamed(values.engine)) return absl::StrCat("unknown engine ", values.engine);
-  if (!CpuModelNamed(values.cpu)) return absl::StrCat("unknown cpu ", values.cpu);
+  if (!CpuModelFor(values)) return absl::StrCat("unknown cpu ", values.cpu);
   if (!ParseMemoryModel(values.memory_model)) {
     return absl::StrCat("unknown memory model ", values.memory_model);
   }
@@ -276,7 +287,7 @@ std::string Check(const RecordOptions& record, const RecordValues& values) {
 
 void Fill(const RecordValues& values, RecordOptions* record) {
   record->engine = *EngineNamed(values.engine);
-  record->cpu = *CpuModelNamed(values.cpu);
+  record->cpu = *CpuModelFor(values);
   record->memory_model = *ParseMemoryModel(values.memory_model);
   record->adapt_light_keyframes =
       record->light_keyframe_interval == RecordOptions().light_keyframe_interval;
