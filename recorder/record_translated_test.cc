@@ -48,7 +48,7 @@ INSTANTIATE_TEST_SUITE_P(
                     "/usr/bin/factor 1000000007123", "/usr/bin/find /etc/apt",
                     "/bin/gzip -c /bin/ls", "/bin/bzip2 -c /bin/cat",
                     "/usr/bin/perl -e print(1.5**3)", "/usr/bin/sqlite3 :memory: select(1+2)",
-                    "/usr/bin/gcc --version",
+                    "/usr/bin/python3 -m calendar 2026", "/usr/bin/gcc --version",
                     "/usr/bin/python3 -c print(sum(map(float.__abs__,map(float,range(9999)))))"));
 
 TEST_F(RecordTranslatedTest, TheStatusIsTheProgramsOwn) {

@@ -58,7 +58,7 @@ bool ProgramCode::MayGoAhead(uint64_t guest_pc) const {
   if (cache_.Find(guest_pc) != 0 || !source_.IsConstant(guest_pc)) return false;
   return options_.flavour == Flavour::kPlain
              ? !IsFarFrom(asked_pc_, guest_pc)
-             : guest_pc >= made_.start && guest_pc + kPageBytes < made_.end;
+             : guest_pc >= made_.start && guest_pc + 2 * kPageBytes < made_.end;
 }
 
 bool ProgramCode::TranslateAhead() {
@@ -86,7 +86,8 @@ bool ProgramCode::TranslateOne(uint64_t guest_pc) {
   });
   if (!block.ok()) return false;
   made_.start = std::min(made_.start, PageOf(guest_pc));
-  made_.end = std::max(made_.end, PageOf(guest_pc + block->guest_bytes - 1) + kPageBytes);
+  // A replay may fetch further than the block goes, up to an instruction that begins in this page.
+  made_.end = std::max(made_.end, PageOf(guest_pc + block->guest_bytes - 1) + 2 * kPageBytes);
   for (const Link& link : block->links) reachable_.push_back(link.guest_target);
   if (EndsInCall(bytes.first(block->guest_bytes))) {
     reachable_.push_back(guest_pc + block->guest_bytes);
