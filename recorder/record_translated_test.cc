@@ -92,6 +92,22 @@ TEST_F(RecordTranslatedTest, AFaultEndsTheProgramAsItDoesNatively) {
   ExpectExact();
 }
 
+TEST_F(RecordTranslatedTest, RecordingMayEndBeforeTheProgramDoes) {
+  options_.max_seconds = 0.5;
+  Record({"/usr/bin/perl", "-e", "select undef, undef, undef, 0.2 for 1 .. 5; print \"end\\n\""});
+  EXPECT_EQ(output_, "end\n");
+  EXPECT_NE(result_.end_reason, "");
+  ExpectExact();
+}
+
+TEST_F(RecordTranslatedTest, AProgramWhoseTimeIsUpIsKilled) {
+  options_.timeout_seconds = 0.5;
+  Record({"/usr/bin/perl", "-e", "1 while 1"});
+  EXPECT_TRUE(result_.timed_out);
+  EXPECT_EQ(WTERMSIG(result_.wait_status), SIGKILL);
+  ExpectExact();
+}
+
 TEST_F(RecordTranslatedTest, ChildrenRunNatively) {
   Record({"/usr/bin/perl", "-e",
           "my $p = fork; if (!$p) { exit 3 } waitpid $p, 0; print $? >> 8, \"\\n\"; "

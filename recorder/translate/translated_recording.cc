@@ -96,7 +96,7 @@ void TranslatedRecording::Close(const std::string& reason) {
   closed_ = true;
   merger_.Remove(&stream_);
   if (!reason.empty()) {
-    notes_.Gap(stream_.count(), reason);
+    stream_.Leave(reason);
     log_->NoteEndReason(reason);
   }
   log_->AddThread(thread_log_, stream_.count(), HostFeatures());

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstring>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -214,6 +215,11 @@ absl::Status ThreadStream::EndSegment(const HsState& state) {
     process_->OnLeft(static_cast<HsEndReason>(state.entry.flags), count_);
   }
   return absl::OkStatus();
+}
+
+void ThreadStream::Leave(const std::string& reason) {
+  if (begun_ && !std::exchange(ended_, true)) log_->Append(count_, Gap{reason});
+  notes_->Gap(count_, reason);
 }
 
 void ThreadStream::OnGone() {

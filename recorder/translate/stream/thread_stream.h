@@ -16,6 +16,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
 
 #include "absl/status/status.h"
 #include "isa/registers.h"
@@ -56,6 +57,8 @@ class ThreadStream {
   absl::Status Consume(const HsEntry* entry);
   // The thread is gone. If it did not end its recording itself, that ends with what was consumed.
   void OnGone();
+  // Recording ends here, though the thread goes on.
+  void Leave(const std::string& reason);
 
   bool begun() const { return begun_; }
   bool ended() const { return ended_; }

@@ -214,6 +214,15 @@ TEST_F(ThreadStreamTest, AThreadThatIsKilledEndsWithWhatWasConsumed) {
   EXPECT_EQ(writer_.events.back().count, 11u);
 }
 
+TEST_F(ThreadStreamTest, RecordingCanBeEndedFromOutside) {
+  ASSERT_TRUE(State(HS_ENTRY_BEGIN, 0, 5).ok());
+  ASSERT_TRUE(Call(10, 39, 4711).ok());
+  stream_.Leave("enough");
+  EXPECT_EQ(LastRecord<Gap>().reason, "enough");
+  EXPECT_EQ(writer_.records.back().count, 11u);
+  EXPECT_EQ(writer_.events.back().kind, EventKind::kGap);
+}
+
 // The program can write to the ring.
 TEST_F(ThreadStreamTest, AnyBytesAreAnErrorAtWorst) {
   std::mt19937_64 random(5);
