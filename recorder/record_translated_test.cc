@@ -3,12 +3,14 @@
 
 #include <signal.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include <sstream>
 #include <string>
 #include <vector>
 
 #include "gtest/gtest.h"
+#include "keyframes/verify/verify.h"
 #include "recorder/record_fixture.h"
 #include "tracefmt/trace_reader.h"
 
@@ -106,6 +108,35 @@ TEST_F(RecordTranslatedTest, AProgramWhoseTimeIsUpIsKilled) {
   EXPECT_TRUE(result_.timed_out);
   EXPECT_EQ(WTERMSIG(result_.wait_status), SIGKILL);
   ExpectExact();
+}
+
+bool HasEnded(pid_t process) {
+  const std::string stat = Contents("/proc/" + std::to_string(process) + "/stat");
+  return stat.empty() || stat.find(") Z") != std::string::npos;
+}
+
+TEST_F(RecordTranslatedTest, AProgramDoesNotOutliveItsRecorder) {
+  const std::string output = directory_ + "/pid";
+  const pid_t recorder = fork();
+  if (recorder == 0) {
+    options_.arguments = {"/usr/bin/perl", "-e",
+                          "open O, '>', '" + output + "'; print O $$; close O; 1 while 1"};
+    (void)RecordProgram(options_);
+    _exit(1);
+  }
+  for (int i = 0; i < 2000 && Contents(output).empty(); ++i) usleep(10'000);
+  usleep(50'000);
+  const pid_t program = std::stoi(Contents(output));
+  EXPECT_FALSE(HasEnded(program));
+  kill(recorder, SIGKILL);
+  waitpid(recorder, nullptr, 0);
+  for (int i = 0; i < 500 && !HasEnded(program); ++i) usleep(10'000);
+  EXPECT_TRUE(HasEnded(program));
+  auto trace = TraceReader::Open(options_.directory);
+  ASSERT_TRUE(trace.ok()) << trace.status();
+  auto verified = Verify(**trace);
+  ASSERT_TRUE(verified.ok()) << verified.status();
+  EXPECT_TRUE(verified->exact()) << verified->difference;
 }
 
 TEST_F(RecordTranslatedTest, ChildrenRunNatively) {

@@ -1,6 +1,8 @@
 #include "recorder/translate/agent/recording.h"
 
 #include <linux/mman.h>
+#include <signal.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 
 #include "recorder/translate/agent/system.h"
@@ -115,6 +117,9 @@ bool MayChangeMap(uint32_t number) {
   }
 }
 
+// Nobody would read the ring. (What a program asks for itself is not kept.)
+void EndWithRecorder(bool end) { Call(SYS_prctl, PR_SET_PDEATHSIG, end ? SIGKILL : 0); }
+
 // What the processor has computed and a replay may compute otherwise, set right.
 void Correct(Thread* thread, const GuestState& state) {
   Of(*thread).writer.Correction(thread->count++, state);
@@ -145,6 +150,7 @@ int64_t StartRecording(Thread* thread, const SegmentLength& length) {
   recording.length = length;
   recording.next_segment = length.least == 0 ? kNever : length.least;
   recording.on = true;
+  EndWithRecorder(true);
   GuestState state;
   TakeState(*thread, &state);
   recording.writer.State(HS_ENTRY_BEGIN, thread->count, state);
@@ -156,6 +162,7 @@ void EndRecording(Thread* thread, uint16_t reason) {
   Recording& recording = Of(*thread);
   if (!recording.on) return;
   recording.on = false;
+  if (reason != HS_END_EXIT) EndWithRecorder(false);
   GuestState state;
   TakeState(*thread, &state);
   Correct(thread, state);
