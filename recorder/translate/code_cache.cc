@@ -4,12 +4,10 @@
 #include <cstring>
 #include <utility>
 
-#include "base/check.h"
+#include "tracefmt/records.h"
 
 namespace hindsight {
 namespace {
-
-constexpr uint64_t kPageBytes = 4096;
 
 uint64_t AlignUp(uint64_t value, uint64_t alignment) {
   return (value + alignment - 1) / alignment * alignment;
@@ -17,39 +15,44 @@ uint64_t AlignUp(uint64_t value, uint64_t alignment) {
 
 }  // namespace
 
-CodeCache::CodeCache(MemoryFile* file, uint64_t arena_bytes)
-    : file_(file), arena_bytes_(arena_bytes) {
-  CHECK(arena_bytes <= kArenaBytes);
+CodeCache::CodeCache(MemoryFile* file, TranslationMemo* memo) : file_(file), memo_(memo) {
   arenas_[0].start = kLibraryArena;
   arenas_[1].start = kPieArena;
-  for (Arena& arena : arenas_) StartArena(&arena);
+  for (Arena& arena : arenas_) {
+    const Stubs stubs = EmitStubs(arena.start);
+    std::memcpy(file_->code(arena.start), stubs.code.data(), stubs.code.size());
+    arena.stubs = stubs.addresses;
+  }
+}
+
+CodeCache::~CodeCache() {
+  for (const Arena& arena : arenas_) memo_->GiveBack({arena.next, arena.end});
 }
 
 CodeCache::Arena& CodeCache::ArenaFor(uint64_t guest_pc) {
   return arenas_[kLibraryWindow.Has(guest_pc, guest_pc) ? 0 : 1];
 }
 
-const CodeCache::Arena& CodeCache::ArenaFor(uint64_t guest_pc) const {
-  return const_cast<CodeCache*>(this)->ArenaFor(guest_pc);
+StubAddresses CodeCache::StubsFor(uint64_t guest_pc) const {
+  return const_cast<CodeCache*>(this)->ArenaFor(guest_pc).stubs;
 }
 
-void CodeCache::StartArena(Arena* arena) {
-  const Stubs stubs = EmitStubs(arena->start);
-  std::memcpy(file_->code(arena->start), stubs.code.data(), stubs.code.size());
-  arena->stubs = stubs.addresses;
-  arena->used = AlignUp(stubs.code.size(), kHostAlignment);
-  arena->blocks.clear();
+uint64_t CodeCache::PlaceFor(uint64_t guest_pc, uint64_t bytes) {
+  Arena& arena = ArenaFor(guest_pc);
+  // The block map is at most half full, that it stays fast.
+  if (map_entries_ >= kBlockMapEntries / 2) return 0;
+  if (arena.end - arena.next < bytes) {
+    memo_->GiveBack({arena.next, arena.end});
+    const TranslationMemo::Chunk chunk = memo_->TakeChunk(arena.start);
+    arena.next = chunk.start;
+    arena.end = chunk.end;
+  }
+  return arena.next;
 }
 
-uint64_t CodeCache::PlaceFor(uint64_t guest_pc) const {
-  const Arena& arena = ArenaFor(guest_pc);
-  return arena.start + arena.used;
-}
-
-StubAddresses CodeCache::StubsFor(uint64_t guest_pc) const { return ArenaFor(guest_pc).stubs; }
-
-bool CodeCache::HasRoom(uint64_t guest_pc, uint64_t bytes) const {
-  return ArenaFor(guest_pc).used + bytes <= arena_bytes_ && map_entries_ < kBlockMapEntries / 2;
+void CodeCache::Use(uint64_t guest_pc, uint64_t bytes) {
+  Arena& arena = ArenaFor(guest_pc);
+  arena.next = std::min(AlignUp(arena.next + bytes, kHostAlignment), arena.end);
 }
 
 uint64_t CodeCache::Find(uint64_t guest_pc) const {
@@ -63,6 +66,7 @@ void CodeCache::WriteSite(const Site& site, int32_t displacement) {
 }
 
 void CodeCache::SetInMap(uint64_t guest_pc, uint64_t host) {
+  if (guest_pc == 0) return;  // there it means a free entry
   const absl::Span<BlockMapEntry> map = file_->block_map();
   uint64_t i = BlockMapIndex(guest_pc);
   while (map[i].guest_pc != 0 && map[i].guest_pc != guest_pc) i = (i + 1) % kBlockMapEntries;
@@ -71,8 +75,7 @@ void CodeCache::SetInMap(uint64_t guest_pc, uint64_t host) {
   __atomic_store_n(&map[i].guest_pc, guest_pc, __ATOMIC_RELEASE);
 }
 
-void CodeCache::RegisterPages(const std::shared_ptr<const Block>& block, uint64_t start,
-                              uint64_t bytes) {
+void CodeCache::RegisterPages(const Block& block, uint64_t start, uint64_t bytes) {
   const uint64_t last = start + std::max<uint64_t>(bytes, 1) - 1;
   for (uint64_t page = start / kPageBytes; page <= last / kPageBytes; ++page) {
     auto& blocks = pages_[page];
@@ -80,39 +83,42 @@ void CodeCache::RegisterPages(const std::shared_ptr<const Block>& block, uint64_
   }
 }
 
-void CodeCache::Add(uint64_t guest_pc, TranslatedBlock translated) {
-  Arena& arena = ArenaFor(guest_pc);
-  auto block = std::make_shared<Block>();
-  block->guest_pc = guest_pc;
-  block->guest_bytes = translated.guest_bytes;
-  block->host = arena.start + arena.used;
-  block->side = std::move(translated.side);
-  std::memcpy(file_->code(block->host), translated.code.data(), translated.code.size());
-  arena.used = AlignUp(arena.used + translated.code.size(), kHostAlignment);
-  arena.blocks.push_back(block);
-  blocks_[guest_pc] = block;
-  RegisterPages(block, guest_pc, translated.guest_bytes);
-  for (const CodeRange& range : translated.relied_on) RegisterPages(block, range.pc, range.bytes);
-  for (const Link& link : translated.links) {
-    Site site = {.host = block->host + link.rel32_offset};
-    std::memcpy(&site.to_exit, translated.code.data() + link.rel32_offset, sizeof(site.to_exit));
+// For the first time: a block that comes back after it was invalid may have threads in it.
+void CodeCache::WriteBlock(const Translation& translation) {
+  const std::vector<uint8_t>& code = translation.block.code;
+  std::memcpy(file_->code(translation.host), code.data(), code.size());
+  code_bytes_ += code.size();
+  for (const Link& link : translation.block.links) {
+    Site site = {.host = translation.host + link.rel32_offset};
+    std::memcpy(&site.to_exit, code.data() + link.rel32_offset, sizeof(site.to_exit));
     sites_[link.guest_target].push_back(site);
-    const uint64_t target = Find(link.guest_target);
-    if (target != 0) WriteSite(site, static_cast<int32_t>(target - site.host - 4));
+  }
+}
+
+void CodeCache::Add(Block translation) {
+  const uint64_t guest_pc = translation->guest_pc, host = translation->host;
+  const TranslatedBlock& block = translation->block;
+  if (written_.try_emplace(host, translation).second) WriteBlock(*translation);
+  RegisterPages(translation, guest_pc, block.guest_bytes);
+  for (const CodeRange& range : block.relied_on) RegisterPages(translation, range.pc, range.bytes);
+  blocks_[guest_pc] = translation;
+  for (const Link& link : block.links) {
+    const uint64_t site = host + link.rel32_offset, target = Find(link.guest_target);
+    if (target != 0) WriteSite({.host = site}, static_cast<int32_t>(target - site - 4));
   }
   if (const auto it = sites_.find(guest_pc); it != sites_.end()) {
     for (const Site& site : it->second) {
-      WriteSite(site, static_cast<int32_t>(block->host - site.host - 4));
+      WriteSite(site, static_cast<int32_t>(host - site.host - 4));
     }
   }
-  if (guest_pc != 0) SetInMap(guest_pc, block->host);
+  SetInMap(guest_pc, host);
 }
 
-void CodeCache::Unlink(const Block& block) {
+void CodeCache::Unlink(const Translation& block) {
   if (const auto it = sites_.find(block.guest_pc); it != sites_.end()) {
     for (const Site& site : it->second) WriteSite(site, site.to_exit);
   }
-  if (block.guest_pc != 0) SetInMap(block.guest_pc, 0);
+  SetInMap(block.guest_pc, 0);
   blocks_.erase(block.guest_pc);
 }
 
@@ -129,7 +135,7 @@ bool CodeCache::Invalidate(uint64_t start, uint64_t end) {
     }
   }
   for (const uint64_t page : touched) {
-    for (const auto& block : pages_[page]) {
+    for (const Block& block : pages_[page]) {
       // Another block may have taken its place.
       const auto it = blocks_.find(block->guest_pc);
       if (it != blocks_.end() && it->second == block) Unlink(*block);
@@ -139,44 +145,18 @@ bool CodeCache::Invalidate(uint64_t start, uint64_t end) {
   return !touched.empty();
 }
 
-void CodeCache::Clear() {
-  for (const auto& [pc, block] : blocks_) {
-    if (pc != 0) SetInMap(pc, 0);
-  }
-  blocks_.clear();
-  sites_.clear();
-  pages_.clear();
-  for (Arena& arena : arenas_) StartArena(&arena);
-}
-
 std::optional<GuestPlace> CodeCache::Recover(uint64_t host) const {
-  for (const Arena& arena : arenas_) {
-    if (host - arena.start >= arena.used) continue;
-    auto it = std::upper_bound(arena.blocks.begin(), arena.blocks.end(), host,
-                               [](uint64_t h, const auto& b) { return h < b->host; });
-    if (it == arena.blocks.begin()) return std::nullopt;  // a stub
-    const Block& block = **--it;
-    const auto offset = static_cast<uint32_t>(host - block.host);
-    auto entry = std::upper_bound(block.side.begin(), block.side.end(), offset,
-                                  [](uint32_t o, const SideEntry& e) { return o < e.host_offset; });
-    if (entry == block.side.begin()) return std::nullopt;
-    --entry;
-    return GuestPlace{block.guest_pc + entry->guest_offset, entry->adjust, entry->saved};
-  }
-  return std::nullopt;
-}
-
-void CodeCache::CopyTo(CodeCache* other) const {
-  other->arenas_ = arenas_;
-  other->blocks_ = blocks_;
-  other->sites_ = sites_;
-  other->pages_ = pages_;
-  for (const Arena& arena : arenas_) {
-    std::memcpy(other->file_->code(arena.start), file_->code(arena.start), arena.used);
-  }
-  for (const auto& [pc, block] : blocks_) {
-    if (pc != 0) other->SetInMap(pc, block->host);
-  }
+  auto it = written_.upper_bound(host);
+  if (it == written_.begin()) return std::nullopt;
+  const Translation& translation = *(--it)->second;
+  const TranslatedBlock& block = translation.block;
+  const uint64_t offset = host - translation.host;
+  if (offset >= block.code.size()) return std::nullopt;  // a stub
+  auto entry = std::upper_bound(block.side.begin(), block.side.end(), offset,
+                                [](uint64_t o, const SideEntry& e) { return o < e.host_offset; });
+  if (entry == block.side.begin()) return std::nullopt;
+  --entry;
+  return GuestPlace{translation.guest_pc + entry->guest_offset, entry->adjust, entry->saved};
 }
 
 }  // namespace hindsight

@@ -1,8 +1,7 @@
 // What has been translated for one process: where it lies in the arenas, what leads to it, and
 // which guest state each place stands for.
 //
-// Borrows the memory file, which must outlive it. Copyable in so far as a forked process begins
-// with its parent's code (CopyTo). One host thread.
+// Borrows the memory file and the memo, which must outlive it. Not copyable. One host thread.
 
 #ifndef HINDSIGHT_RECORDER_TRANSLATE_CODE_CACHE_H_
 #define HINDSIGHT_RECORDER_TRANSLATE_CODE_CACHE_H_
@@ -13,8 +12,10 @@
 #include <optional>
 #include <vector>
 
+#include "absl/container/btree_map.h"
 #include "absl/container/flat_hash_map.h"
 #include "recorder/translate/memory_file.h"
+#include "recorder/translate/translation_memo.h"
 #include "translator/translator.h"
 
 namespace hindsight {
@@ -28,71 +29,65 @@ struct GuestPlace {
 
 class CodeCache {
  public:
-  // Writes the stubs. `arena_bytes` of each arena are used, at most kArenaBytes.
-  CodeCache(MemoryFile* file, uint64_t arena_bytes);
+  // Writes the stubs.
+  CodeCache(MemoryFile* file, TranslationMemo* memo);
+  ~CodeCache();
   CodeCache(const CodeCache&) = delete;
   CodeCache& operator=(const CodeCache&) = delete;
 
-  // Where the code for `guest_pc` is to be placed next, and what it may refer to.
-  uint64_t PlaceFor(uint64_t guest_pc) const;
+  // Where code for `guest_pc` can be placed next, with `bytes` to spare, which are at most
+  // TranslationMemo::kLeastChunkBytes. 0: nowhere.
+  uint64_t PlaceFor(uint64_t guest_pc, uint64_t bytes);
+  // Code of so many bytes has been placed there.
+  void Use(uint64_t guest_pc, uint64_t bytes);
   StubAddresses StubsFor(uint64_t guest_pc) const;
-  // Whether `bytes` more fit there, and another block into the block map.
-  bool HasRoom(uint64_t guest_pc, uint64_t bytes) const;
 
   // Host address of what `guest_pc` was translated to; 0: nothing.
   uint64_t Find(uint64_t guest_pc) const;
-  // Takes in `block`, translated for PlaceFor(guest_pc), and links it with all others.
-  // Requires: HasRoom; not Find(guest_pc).
-  void Add(uint64_t guest_pc, TranslatedBlock block);
+  // Takes in `translation`, and links it with all others. Requires: not Find(its guest pc).
+  void Add(std::shared_ptr<const Translation> translation);
 
   // Nothing leads any more to what was translated from bytes in [start, end). The code itself
   // stays: threads may be in it. Whether there was anything.
   bool Invalidate(uint64_t start, uint64_t end);
-  // Everything, and the memory is used again. Requires: no thread is in translated code.
-  void Clear();
 
   // nullopt: not translated from any guest instruction.
   std::optional<GuestPlace> Recover(uint64_t host) const;
 
-  // Makes `other`, a new one, the same.
-  void CopyTo(CodeCache* other) const;
-
   uint64_t block_count() const { return blocks_.size(); }
-  uint64_t code_bytes() const { return arenas_[0].used + arenas_[1].used; }
+  uint64_t code_bytes() const { return code_bytes_; }
 
  private:
-  struct Block {
-    uint64_t guest_pc = 0, guest_bytes = 0, host = 0;
-    std::vector<SideEntry> side;
-  };
+  using Block = std::shared_ptr<const Translation>;
   // A branch whose displacement lies at `host`, and the displacement that leads to its exit.
   struct Site {
     uint64_t host = 0;
     int32_t to_exit = 0;
   };
+  // [next, end) has been taken from the memo and is free.
   struct Arena {
-    uint64_t start = 0, used = 0;
+    uint64_t start = 0, next = 0, end = 0;
     StubAddresses stubs;
-    std::vector<std::shared_ptr<const Block>> blocks;  // ascending
   };
 
   Arena& ArenaFor(uint64_t guest_pc);
-  const Arena& ArenaFor(uint64_t guest_pc) const;
-  void StartArena(Arena* arena);
+  void WriteBlock(const Translation& translation);
   // Whoever changes these bytes makes `block` wrong.
-  void RegisterPages(const std::shared_ptr<const Block>& block, uint64_t start, uint64_t bytes);
+  void RegisterPages(const Block& block, uint64_t start, uint64_t bytes);
   void WriteSite(const Site& site, int32_t displacement);
   void SetInMap(uint64_t guest_pc, uint64_t host);
-  void Unlink(const Block& block);
+  void Unlink(const Translation& block);
 
   MemoryFile* const file_;
-  const uint64_t arena_bytes_;
+  TranslationMemo* const memo_;
   std::array<Arena, 2> arenas_;
-  absl::flat_hash_map<uint64_t, std::shared_ptr<const Block>> blocks_;  // by guest pc
-  absl::flat_hash_map<uint64_t, std::vector<Site>> sites_;              // by the branch's target
+  absl::flat_hash_map<uint64_t, Block> blocks_;             // by guest pc
+  absl::btree_map<uint64_t, Block> written_;                // by host, also those no longer valid
+  absl::flat_hash_map<uint64_t, std::vector<Site>> sites_;  // by the branch's target
   // By the number of each page that it depends on.
-  absl::flat_hash_map<uint64_t, std::vector<std::shared_ptr<const Block>>> pages_;
+  absl::flat_hash_map<uint64_t, std::vector<Block>> pages_;
   uint64_t map_entries_ = 0;
+  uint64_t code_bytes_ = 0;
 };
 
 }  // namespace hindsight

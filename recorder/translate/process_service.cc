@@ -29,16 +29,22 @@ long Futex(uint32_t* word, int operation, uint32_t value, const timespec* timeou
   return syscall(SYS_futex, word, operation, value, timeout, nullptr, 0);
 }
 
+// Children share it.
+TranslationOptions WithMemo(TranslationOptions options) {
+  if (options.memo == nullptr) options.memo = std::make_shared<TranslationMemo>();
+  return options;
+}
+
 }  // namespace
 
 ProcessService::ProcessService(pid_t process, MemoryFile file, const TranslationOptions& options,
                                OnChild on_child)
     : process_(process),
-      options_(options),
+      options_(WithMemo(options)),
       on_child_(std::move(on_child)),
       pidfd_(static_cast<int>(syscall(SYS_pidfd_open, process, 0))),
       file_(std::move(file)),
-      code_(process, options, &file_),
+      code_(process, options_, &file_),
       random_(options.seed) {
   file_.control()->recorder_process = getpid();
 }
@@ -163,10 +169,11 @@ void ProcessService::AnswerCpuidFor(RequestSlot* slot) const {
 bool ProcessService::Fork(pid_t child, int fd) {
   auto file = MemoryFile::Open(child, fd);
   if (!file.ok()) return false;
+  // Its code is that of the parent, and comes from the memo. Its thread, which is in the agent,
+  // drops what it knows of the parent's.
   file->control()->boot_state = static_cast<uint32_t>(BootState::kRunning);
-  auto service = std::make_unique<ProcessService>(child, *std::move(file), options_, on_child_);
-  code_.CopyTo(&service->code_);
-  on_child_(std::move(service));
+  file->control()->epoch = file_.control()->epoch + 1;
+  on_child_(std::make_unique<ProcessService>(child, *std::move(file), options_, on_child_));
   return true;
 }
 

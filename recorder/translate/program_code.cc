@@ -1,7 +1,6 @@
 #include "recorder/translate/program_code.h"
 
 #include <algorithm>
-#include <cstring>
 #include <utility>
 
 #include "tracefmt/records.h"
@@ -17,8 +16,17 @@ constexpr size_t kBlocksAtOnce = 8, kBlocksAhead = 12;
 constexpr uint64_t kFar = 64 * 1024;
 bool IsFarFrom(uint64_t guest_pc, uint64_t pc) { return pc - guest_pc + kFar > 2 * kFar; }
 
+// From the page of a block's last byte on: a replay may fetch further than the block goes, up to an
+// instruction that begins in this page.
+constexpr uint64_t kFetchedBytes = 2 * kPageBytes;
+// No block is longer.
+constexpr uint64_t kLongestBlock = 64 * 15;
+
 // Of code for one block, at most: a bound for the room that is needed before its size is known.
-constexpr uint64_t kLargestBlock = 64 * 1024;
+constexpr uint64_t kLargestBlock = 32 * 1024;
+
+// As many as that many blocks that are known from another process.
+constexpr size_t kTranslationCost = 8;
 
 // What follows the block's last instruction is executed as well, sooner or later.
 bool EndsInCall(absl::Span<const uint8_t> code) {
@@ -34,66 +42,99 @@ bool EndsInCall(absl::Span<const uint8_t> code) {
 ProgramCode::ProgramCode(pid_t process, const TranslationOptions& options, MemoryFile* file)
     : options_(options),
       file_(file),
-      cache_(file, kArenaBytes),
-      source_(process, [this](uint64_t start, uint64_t end) { Publish(start, end); }) {}
+      memo_(options.memo),
+      cache_(file, memo_.get()),
+      source_(process, [this](uint64_t start, uint64_t end) { Publish(start, end); }),
+      bytes_at_([this](uint64_t pc) { return source_.At(pc); }) {}
 
 uint64_t ProgramCode::Translate(uint64_t guest_pc) {
   made_ = {};
   if (const uint64_t host = cache_.Find(guest_pc)) return host;
   source_.ForgetWritable();
+  if (source_.At(guest_pc).empty()) return 0;
   made_ = {PageOf(guest_pc), PageOf(guest_pc) + kPageBytes};
   asked_pc_ = guest_pc;
   ahead_ = 0;
   reachable_ = {guest_pc};
-  for (size_t done = 0; done < kBlocksAtOnce && !reachable_.empty();) {
+  AddKnownBlocks(guest_pc);
+  for (size_t cost = 0; cost < kBlocksAtOnce * kTranslationCost && !reachable_.empty();) {
     const uint64_t pc = reachable_.front();
     reachable_.pop_front();
     if (cache_.Find(pc) != 0 || IsFarFrom(guest_pc, pc)) continue;
-    if (TranslateOne(pc)) ++done;
+    const Source source = AddBlock(pc);
+    cost += source == Source::kTranslator ? kTranslationCost : source == Source::kMemo ? 1 : 0;
   }
   return cache_.Find(guest_pc);
 }
 
 bool ProgramCode::MayGoAhead(uint64_t guest_pc) const {
   if (cache_.Find(guest_pc) != 0 || !source_.IsConstant(guest_pc)) return false;
-  return options_.flavour == Flavour::kPlain
-             ? !IsFarFrom(asked_pc_, guest_pc)
-             : guest_pc >= made_.start && guest_pc + 2 * kPageBytes < made_.end;
+  if (options_.flavour == Flavour::kPlain) return !IsFarFrom(asked_pc_, guest_pc);
+  return guest_pc >= made_.start && PageOf(guest_pc + kLongestBlock) + kFetchedBytes <= made_.end;
 }
 
 bool ProgramCode::TranslateAhead() {
   while (ahead_ < kBlocksAhead && !reachable_.empty()) {
     const uint64_t pc = reachable_.front();
     reachable_.pop_front();
-    if (!MayGoAhead(pc) || !TranslateOne(pc)) continue;
+    if (!MayGoAhead(pc) || AddBlock(pc) == Source::kNone) continue;
     ++ahead_;
     return true;
   }
   return false;
 }
 
-bool ProgramCode::TranslateOne(uint64_t guest_pc) {
-  const absl::Span<const uint8_t> bytes = source_.At(guest_pc);
-  if (bytes.empty() || !cache_.HasRoom(guest_pc, kLargestBlock)) return false;
+std::shared_ptr<const Translation> ProgramCode::MakeTranslation(uint64_t guest_pc) {
+  const uint64_t host = cache_.PlaceFor(guest_pc, kLargestBlock);
+  if (host == 0) return nullptr;
   auto block = hindsight::Translate({
       .guest_pc = guest_pc,
-      .bytes = bytes,
-      .host_address = cache_.PlaceFor(guest_pc),
+      .bytes = source_.At(guest_pc),
+      .host_address = host,
       .flavour = options_.flavour,
       .stubs = cache_.StubsFor(guest_pc),
       .max_instructions = options_.block_instructions,
-      .code_at = [this](uint64_t pc) { return source_.At(pc); },
+      .code_at = bytes_at_,
   });
-  if (!block.ok()) return false;
-  made_.start = std::min(made_.start, PageOf(guest_pc));
-  // A replay may fetch further than the block goes, up to an instruction that begins in this page.
-  made_.end = std::max(made_.end, PageOf(guest_pc + block->guest_bytes - 1) + 2 * kPageBytes);
-  for (const Link& link : block->links) reachable_.push_back(link.guest_target);
-  if (EndsInCall(bytes.first(block->guest_bytes))) {
-    reachable_.push_back(guest_pc + block->guest_bytes);
+  if (!block.ok() || block->code.size() > kLargestBlock) return nullptr;
+  cache_.Use(guest_pc, block->code.size());
+  return memo_->Add(guest_pc, host, *std::move(block), bytes_at_);
+}
+
+void ProgramCode::NoteMade(const Translation& translation) {
+  const uint64_t last = translation.guest_pc + translation.block.guest_bytes - 1;
+  made_.start = std::min(made_.start, PageOf(translation.guest_pc));
+  made_.end = std::max(made_.end, PageOf(last) + kFetchedBytes);
+}
+
+ProgramCode::Source ProgramCode::AddBlock(uint64_t guest_pc) {
+  const absl::Span<const uint8_t> bytes = source_.At(guest_pc);
+  if (bytes.empty()) return Source::kNone;
+  Source source = Source::kMemo;
+  std::shared_ptr<const Translation> translation = memo_->Find(guest_pc, bytes_at_);
+  if (translation == nullptr) {
+    source = Source::kTranslator;
+    translation = MakeTranslation(guest_pc);
+    if (translation == nullptr) return Source::kNone;
   }
-  cache_.Add(guest_pc, *std::move(block));
-  return true;
+  const TranslatedBlock& block = translation->block;
+  NoteMade(*translation);
+  for (const Link& link : block.links) reachable_.push_back(link.guest_target);
+  if (EndsInCall(bytes.first(block.guest_bytes))) {
+    reachable_.push_back(guest_pc + block.guest_bytes);
+  }
+  cache_.Add(std::move(translation));
+  return source;
+}
+
+// What others have executed in this page.
+void ProgramCode::AddKnownBlocks(uint64_t guest_pc) {
+  if (!source_.IsConstant(guest_pc)) return;
+  for (auto& translation : memo_->InPage(guest_pc)) {
+    if (cache_.Find(translation->guest_pc) != 0 || !Fits(*translation, bytes_at_)) continue;
+    NoteMade(*translation);
+    cache_.Add(std::move(translation));
+  }
 }
 
 void ProgramCode::NoteChange() {
@@ -109,15 +150,6 @@ void ProgramCode::Invalidate(uint64_t start, uint64_t end) {
 void ProgramCode::InvalidateAll() {
   cache_.Invalidate(0, ~uint64_t{0} - kPageBytes);
   NoteChange();
-}
-
-void ProgramCode::CopyTo(ProgramCode* child) const {
-  ControlBlock* control = child->file_->control();
-  const ControlBlock* own = file_->control();
-  control->epoch = own->epoch;
-  control->executed_range_count = own->executed_range_count;
-  std::memcpy(control->executed_ranges, own->executed_ranges, sizeof(own->executed_ranges));
-  cache_.CopyTo(&child->cache_);
 }
 
 void ProgramCode::Publish(uint64_t start, uint64_t end) {

@@ -10,12 +10,14 @@
 
 #include <cstdint>
 #include <deque>
+#include <memory>
 #include <optional>
 
 #include "isa/cpuid.h"
 #include "recorder/translate/code_cache.h"
 #include "recorder/translate/code_source.h"
 #include "recorder/translate/memory_file.h"
+#include "recorder/translate/translation_memo.h"
 
 namespace hindsight {
 
@@ -27,6 +29,8 @@ struct TranslationOptions {
   // 0: never.
   uint32_t flush_every = 0;
   uint64_t seed = 1;
+  // Of all processes of a recording; unset: a new one.
+  std::shared_ptr<TranslationMemo> memo;
 };
 
 // The pages that hold all the guest code that a request had translated; start 0: none.
@@ -36,6 +40,7 @@ struct MadePages {
 
 class ProgramCode {
  public:
+  // Requires: options.memo.
   ProgramCode(pid_t process, const TranslationOptions& options, MemoryFile* file);
   ProgramCode(const ProgramCode&) = delete;
   ProgramCode& operator=(const ProgramCode&) = delete;
@@ -53,22 +58,27 @@ class ProgramCode {
   void Invalidate(uint64_t start, uint64_t end);
   void InvalidateAll();
   std::optional<GuestPlace> Recover(uint64_t host) const { return cache_.Recover(host); }
-  // Makes `child`, a new one, that of a forked process.
-  void CopyTo(ProgramCode* child) const;
 
   uint64_t block_count() const { return cache_.block_count(); }
   uint64_t code_bytes() const { return cache_.code_bytes(); }
 
  private:
-  bool TranslateOne(uint64_t guest_pc);
+  std::shared_ptr<const Translation> MakeTranslation(uint64_t guest_pc);
+  // Adds the translation at `guest_pc`, which has none, to the cache. kNone: there is no code.
+  enum class Source : uint8_t { kNone, kMemo, kTranslator };
+  Source AddBlock(uint64_t guest_pc);
+  void NoteMade(const Translation& translation);
+  void AddKnownBlocks(uint64_t guest_pc);
   bool MayGoAhead(uint64_t guest_pc) const;
   void Publish(uint64_t start, uint64_t end);
   void NoteChange();
 
   const TranslationOptions options_;
   MemoryFile* const file_;
+  const std::shared_ptr<TranslationMemo> memo_;
   CodeCache cache_;
   CodeSource source_;
+  const BytesAt bytes_at_;  // of source_
   MadePages made_;
   uint64_t asked_pc_ = 0;
   std::deque<uint64_t> reachable_;  // from what was translated last

@@ -32,7 +32,7 @@ enum class RequestKind : uint32_t {
   kRecover = 3,
   // cpuid with eax [0], ecx [1]. Results: eax, ebx, ecx, edx.
   kCpuid = 4,
-  // A child of fork: process [0] has memory file [1], which becomes a copy of the asking process's.
+  // A child of fork: process [0] has memory file [1], which is to be its own.
   // Result: [0] 1 if it is.
   kFork = 5,
   // The thread is about to end, having executed [0] instructions; [1] is 1 if all its process does.

@@ -1,6 +1,7 @@
 #include "recorder/translate/agent/run.h"
 
 #include <asm/prctl.h>
+#include <sys/mman.h>
 #include <sys/syscall.h>
 
 #include "recorder/translate/agent/boot.h"
@@ -28,7 +29,7 @@ void DropStaleTable(Thread* thread) {
   if (epoch == thread->epoch) return;
   thread->epoch = epoch;
   HsTableEntry* table = thread->table();
-  memset(table, 0, sizeof(HsTableEntry) * HS_TABLE_ENTRIES);
+  Call(SYS_madvise, AddressOf(table), sizeof(HsTableEntry) * HS_TABLE_ENTRIES, MADV_DONTNEED);
   table[0].negated_pc = HS_TABLE_EMPTY;
 }
 

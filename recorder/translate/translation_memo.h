@@ -1,0 +1,75 @@
+// What has been translated for any of the processes of a recording, so that the next one that
+// executes the same code at the same place need not have it translated again.
+//
+// Code is translated for a place in the arenas. So that it can be copied from process to process,
+// all of them take places from one: no two blocks of a recording have the same, though each process
+// has only its own in its memory.
+//
+// All translations are made with the same options. Any host thread.
+
+#ifndef HINDSIGHT_RECORDER_TRANSLATE_TRANSLATION_MEMO_H_
+#define HINDSIGHT_RECORDER_TRANSLATE_TRANSLATION_MEMO_H_
+
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/types/span.h"
+#include "translator/translator.h"
+
+namespace hindsight {
+
+// A block, the bytes that it was made from, and its place. Never changes.
+struct Translation {
+  uint64_t guest_pc = 0;
+  uint64_t host = 0;
+  TranslatedBlock block;
+  std::vector<uint8_t> bytes;
+  std::vector<std::vector<uint8_t>> relied_on;  // the bytes of each of block.relied_on
+};
+
+// The bytes at a guest address, from there on; empty if there are none.
+using BytesAt = std::function<absl::Span<const uint8_t>(uint64_t guest_pc)>;
+
+// Whether it was made from the same bytes.
+bool Fits(const Translation& translation, const BytesAt& bytes_at);
+
+class TranslationMemo {
+ public:
+  TranslationMemo() = default;
+  TranslationMemo(const TranslationMemo&) = delete;
+  TranslationMemo& operator=(const TranslationMemo&) = delete;
+
+  // A piece of an arena to put code in; empty: there is no more.
+  struct Chunk {
+    uint64_t start = 0, end = 0;
+  };
+  static constexpr uint64_t kChunkBytes = 256 * 1024, kLeastChunkBytes = 64 * 1024;
+  Chunk TakeChunk(uint64_t arena_start);
+  // What has not been used of it, if that is enough for another taker.
+  void GiveBack(Chunk chunk);
+
+  // The translation of the code at `guest_pc`, if there is one of the same bytes.
+  std::shared_ptr<const Translation> Find(uint64_t guest_pc, const BytesAt& bytes_at) const;
+  // The last ones of all blocks that begin in the page that holds `address`, whatever their bytes.
+  std::vector<std::shared_ptr<const Translation>> InPage(uint64_t address) const;
+
+  // Takes in `block`, translated for `host`.
+  std::shared_ptr<const Translation> Add(uint64_t guest_pc, uint64_t host, TranslatedBlock block,
+                                         const BytesAt& bytes_at);
+
+ private:
+  mutable std::mutex mutex_;                  // for all that follows
+  std::array<uint64_t, 2> taken_bytes_ = {};  // of the arenas
+  std::array<std::vector<Chunk>, 2> free_;    // of that, given back
+  absl::flat_hash_map<uint64_t, std::vector<std::shared_ptr<const Translation>>> by_pc_;
+  absl::flat_hash_map<uint64_t, std::vector<uint64_t>> by_page_;  // page's number -> pcs
+};
+
+}  // namespace hindsight
+
+#endif  // HINDSIGHT_RECORDER_TRANSLATE_TRANSLATION_MEMO_H_
