@@ -122,6 +122,15 @@ void CodeCache::Unlink(const Translation& block) {
   blocks_.erase(block.guest_pc);
 }
 
+std::shared_ptr<const Translation> CodeCache::Get(uint64_t guest_pc) const {
+  const auto it = blocks_.find(guest_pc);
+  return it == blocks_.end() ? nullptr : it->second;
+}
+
+void CodeCache::Drop(uint64_t guest_pc) {
+  if (const auto block = Get(guest_pc)) Unlink(*block);
+}
+
 bool CodeCache::Invalidate(uint64_t start, uint64_t end) {
   std::vector<uint64_t> touched;
   const uint64_t first = start / kPageBytes, last = (end + kPageBytes - 1) / kPageBytes;

@@ -47,6 +47,10 @@ class CodeCache {
   // Takes in `translation`, and links it with all others. Requires: not Find(its guest pc).
   void Add(std::shared_ptr<const Translation> translation);
 
+  // What `guest_pc` was translated to; null: nothing.
+  std::shared_ptr<const Translation> Get(uint64_t guest_pc) const;
+  // Nothing leads any more to the translation of `guest_pc`, if there is one.
+  void Drop(uint64_t guest_pc);
   // Nothing leads any more to what was translated from bytes in [start, end). The code itself
   // stays: threads may be in it. Whether there was anything.
   bool Invalidate(uint64_t start, uint64_t end);

@@ -10,6 +10,13 @@
 #include "recorder/translate/agent/layout.h"
 
 namespace hindsight {
+namespace {
+
+bool CanChange(const MapRegion& region) {
+  return (region.protection & PROT_WRITE) != 0 || region.shared;
+}
+
+}  // namespace
 CodeSource::CodeSource(pid_t process, OnCode on_code)
     : process_(process), on_code_(std::move(on_code)), memory_(process) {}
 
@@ -40,12 +47,12 @@ absl::Span<const uint8_t> CodeSource::At(uint64_t pc) {
     const MapRegion* region = FindRegion(pc);
     if (region == nullptr) return {};
     auto page = std::make_unique<Page>();
-    page->writable = (region->protection & PROT_WRITE) != 0;
+    page->writable = CanChange(*region);
     page->bytes.resize(kPageBytes);
     if (!memory_.Read(start, absl::MakeSpan(page->bytes))) return {};
     const MapRegion* next = FindRegion(start + kPageBytes);
     if (next != nullptr) {
-      page->writable |= (next->protection & PROT_WRITE) != 0;
+      page->writable |= CanChange(*next);
       page->bytes.resize(2 * kPageBytes);
       if (!memory_.Read(start + kPageBytes, absl::MakeSpan(page->bytes).subspan(kPageBytes))) {
         page->bytes.resize(kPageBytes);
@@ -59,8 +66,15 @@ absl::Span<const uint8_t> CodeSource::At(uint64_t pc) {
 
 bool CodeSource::IsConstant(uint64_t pc) const {
   const MapRegion* region = LookUp(pc);
-  return region != nullptr && (region->protection & PROT_WRITE) == 0 &&
-         pc + kPageBytes < region->end;
+  return region != nullptr && !CanChange(*region) && pc + kPageBytes < region->end;
+}
+
+bool CodeSource::MayChange(uint64_t pc) const {
+  for (const uint64_t address : {pc, PageOf(pc) + kPageBytes}) {
+    const MapRegion* region = LookUp(address);
+    if (region != nullptr && CanChange(*region)) return true;
+  }
+  return false;
 }
 
 void CodeSource::ForgetWritable() {

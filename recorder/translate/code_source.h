@@ -32,6 +32,9 @@ class CodeSource {
   // Whether the bytes at `pc` are known to be code, and nothing that the process could write to:
   // the same as when a thread was there last.
   bool IsConstant(uint64_t pc) const;
+  // Whether the code around `pc` can change without a system call: the process can write to it, or
+  // shares it.
+  bool MayChange(uint64_t pc) const;
   // What has been read from memory that the process can write to: it may have done so.
   void ForgetWritable();
   // [start, end) may be other memory now.

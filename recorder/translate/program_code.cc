@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/check.h"
+#include "recorder/translate/code_check.h"
 #include "tracefmt/records.h"
 
 namespace hindsight {
@@ -49,7 +51,7 @@ ProgramCode::ProgramCode(pid_t process, const TranslationOptions& options, Memor
 
 uint64_t ProgramCode::Translate(uint64_t guest_pc) {
   made_ = {};
-  if (const uint64_t host = cache_.Find(guest_pc)) return host;
+  if (const uint64_t host = FindUnchanged(guest_pc)) return host;
   source_.ForgetWritable();
   if (source_.At(guest_pc).empty()) return 0;
   made_ = {PageOf(guest_pc), PageOf(guest_pc) + kPageBytes};
@@ -65,6 +67,18 @@ uint64_t ProgramCode::Translate(uint64_t guest_pc) {
     cost += source == Source::kTranslator ? kTranslationCost : source == Source::kMemo ? 1 : 0;
   }
   return cache_.Find(guest_pc);
+}
+
+// A block that checks its own bytes asks for itself when they have changed.
+uint64_t ProgramCode::FindUnchanged(uint64_t guest_pc) {
+  const auto translation = cache_.Get(guest_pc);
+  if (translation == nullptr) return 0;
+  if (!source_.MayChange(guest_pc)) return translation->host;
+  source_.ForgetWritable();
+  if (Fits(*translation, bytes_at_)) return translation->host;
+  cache_.Drop(guest_pc);
+  NoteChange();
+  return 0;
 }
 
 bool ProgramCode::MayGoAhead(uint64_t guest_pc) const {
@@ -87,15 +101,27 @@ bool ProgramCode::TranslateAhead() {
 std::shared_ptr<const Translation> ProgramCode::MakeTranslation(uint64_t guest_pc) {
   const uint64_t host = cache_.PlaceFor(guest_pc, kLargestBlock);
   if (host == 0) return nullptr;
-  auto block = hindsight::Translate({
+  const bool checked = source_.MayChange(guest_pc);
+  TranslateRequest request = {
       .guest_pc = guest_pc,
       .bytes = source_.At(guest_pc),
       .host_address = host,
       .flavour = options_.flavour,
       .stubs = cache_.StubsFor(guest_pc),
       .max_instructions = options_.block_instructions,
-      .code_at = bytes_at_,
-  });
+  };
+  if (!checked) request.code_at = bytes_at_;
+  auto block = hindsight::Translate(request);
+  if (block.ok() && checked && block->guest_bytes != 0) {
+    // Again, for where it will lie.
+    const uint64_t bytes = block->guest_bytes;
+    request.host_address = host + CodeCheckBytes(bytes);
+    block = hindsight::Translate(request);
+    if (block.ok()) {
+      CHECK(block->guest_bytes == bytes);
+      PrependCodeCheck(guest_pc, request.bytes.first(bytes), host, request.stubs, &*block);
+    }
+  }
   if (!block.ok() || block->code.size() > kLargestBlock) return nullptr;
   cache_.Use(guest_pc, block->code.size());
   return memo_->Add(guest_pc, host, *std::move(block), bytes_at_);

@@ -63,6 +63,7 @@ class ProgramCode {
   uint64_t code_bytes() const { return cache_.code_bytes(); }
 
  private:
+  uint64_t FindUnchanged(uint64_t guest_pc);
   std::shared_ptr<const Translation> MakeTranslation(uint64_t guest_pc);
   // Adds the translation at `guest_pc`, which has none, to the cache. kNone: there is no code.
   enum class Source : uint8_t { kNone, kMemo, kTranslator };

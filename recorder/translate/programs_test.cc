@@ -54,6 +54,12 @@ TEST(ProgramsTest, EveryInstructionMayBeABlock) {
                        "--block=1");
 }
 
+TEST(ProgramsTest, CodeMayChangeAtAnyTime) {
+  for (const char* flags : {"", "--block=1", "--flush=3"}) {
+    ExpectSameTranslated("recorder/translate/testdata/changing_code", flags);
+  }
+}
+
 TEST(ProgramsTest, TranslationsMayGoAwayAtAnyTime) {
   ExpectSameTranslated("sort -r /etc/passwd", "--flush=2");
   ExpectSameTranslated("/usr/bin/python3 -c \"print(sum(range(1000)))\"", "--flush=200 --seed=7");
