@@ -22,6 +22,14 @@ bool FitsWord(int64_t value) { return value == static_cast<int32_t>(value); }
 
 int ScaleBits(int scale) { return scale == 8 ? 3 : scale == 4 ? 2 : scale == 2 ? 1 : 0; }
 
+// The opcode for operands of 1, 2, 4 or 8 bytes.
+Opcode Sized(int bytes, uint8_t for_byte, uint8_t otherwise) {
+  return {.bytes = {bytes == 1 ? for_byte : otherwise},
+          .wide = bytes == 8,
+          .prefix = static_cast<uint8_t>(bytes == 2 ? 0x66 : 0),
+          .byte_register = bytes == 1};
+}
+
 void EncodeBase(const HostAddress& address, bool short_displacement, EncodedAddress* out) {
   int mod = 2;
   out->displacement_bytes = 4;
@@ -113,7 +121,7 @@ void Assembler::Operation(const Opcode& opcode, int reg, const HostAddress& addr
   if (opcode.prefix != 0) Byte(opcode.prefix);
   const int rex = opcode.wide << 3 | (reg >= 8) << 2 | encoded.x << 1 | encoded.b;
   if (rex != 0 || (opcode.byte_register && reg >= kRspNumber)) Byte(0x40 | rex);
-  Bytes(opcode.bytes);
+  Bytes(absl::MakeConstSpan(opcode.bytes.at.data(), opcode.bytes.count));
   Operand(reg, encoded, address, tail);
 }
 
@@ -123,7 +131,7 @@ void Assembler::Operation(const Opcode& opcode, int reg, int rm) {
   if (rex != 0 || (opcode.byte_register && (reg >= kRspNumber || rm >= kRspNumber))) {
     Byte(0x40 | rex);
   }
-  Bytes(opcode.bytes);
+  Bytes(absl::MakeConstSpan(opcode.bytes.at.data(), opcode.bytes.count));
   Byte(0xc0 | (reg & 7) << 3 | (rm & 7));
 }
 
@@ -155,6 +163,24 @@ void Assembler::Load(int to, const HostAddress& address) {
 
 void Assembler::Store(const HostAddress& address, int from) {
   Operation({.bytes = {0x89}, .wide = true}, from, address);
+}
+
+void Assembler::LoadBytes(int bytes, int to, const HostAddress& address) {
+  if (bytes == 1) {
+    Operation({.bytes = {0x0f, 0xb6}}, to, address);
+  } else if (bytes == 2) {
+    Operation({.bytes = {0x0f, 0xb7}}, to, address);
+  } else {
+    Operation({.bytes = {0x8b}, .wide = bytes == 8}, to, address);
+  }
+}
+
+void Assembler::StoreBytes(int bytes, const HostAddress& address, int from) {
+  Operation(Sized(bytes, 0x88, 0x89), from, address);
+}
+
+void Assembler::CompareBytes(int bytes, int with, const HostAddress& address) {
+  Operation(Sized(bytes, 0x3a, 0x3b), with, address);
 }
 
 void Assembler::LoadField(int to, int offset) { Load(to, Field(offset)); }

@@ -5,6 +5,9 @@
 #ifndef HINDSIGHT_TRANSLATOR_ASSEMBLER_H_
 #define HINDSIGHT_TRANSLATOR_ASSEMBLER_H_
 
+#include <algorithm>
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <initializer_list>
 #include <vector>
@@ -49,12 +52,20 @@ struct Label {
   std::vector<uint32_t> rel8;
 };
 
+struct OpcodeBytes {
+  OpcodeBytes(std::initializer_list<uint8_t> bytes) : count(bytes.size()) {
+    std::copy(bytes.begin(), bytes.end(), at.begin());
+  }
+  std::array<uint8_t, 3> at = {};
+  size_t count;
+};
+
 // An opcode of the legacy maps.
 struct Opcode {
-  std::initializer_list<uint8_t> bytes;  // with 0f, 0f 38
-  bool wide = false;                     // REX.W
-  uint8_t prefix = 0;                    // 66, f2, f3
-  bool byte_register = false;            // the register operand is spl, sil, ..., never ah
+  OpcodeBytes bytes;           // with 0f, 0f 38
+  bool wide = false;           // REX.W
+  uint8_t prefix = 0;          // 66, f2, f3
+  bool byte_register = false;  // the register operand is spl, sil, ..., never ah
 };
 
 enum Condition : uint8_t { kZero = 4, kNotZero = 5, kSign = 8 };
@@ -90,6 +101,11 @@ class Assembler {
   void Lea(int to, const HostAddress& address);
   void Load(int to, const HostAddress& address);
   void Store(const HostAddress& address, int from);
+  // 1, 2, 4 or 8 bytes, extended with zeros.
+  void LoadBytes(int bytes, int to, const HostAddress& address);
+  void StoreBytes(int bytes, const HostAddress& address, int from);
+  // Sets flags.
+  void CompareBytes(int bytes, int with, const HostAddress& address);
   // gs:[offset], a field of the thread block.
   void LoadField(int to, int offset);
   void StoreField(int offset, int from);

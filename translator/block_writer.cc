@@ -13,6 +13,18 @@ namespace {
 constexpr uint32_t kLinkAlignment = 4;
 constexpr uint8_t kInt3 = 0xcc;
 
+bool SamePlace(const SideEntry& one, const SideEntry& other) {
+  return one.guest_offset == other.guest_offset && one.adjust == other.adjust &&
+         one.saved == other.saved && one.flags_exact == other.flags_exact;
+}
+
+template <typename Object>
+void AppendObject(const Object& object, Assembler* code) {
+  uint8_t bytes[sizeof(Object)];
+  std::memcpy(bytes, &object, sizeof(bytes));
+  code->Bytes(bytes);
+}
+
 }  // namespace
 
 BlockWriter::BlockWriter(const TranslateRequest& request)
@@ -36,7 +48,7 @@ void BlockWriter::MarkFault() {
       .saved = saved_,
       .flags_exact = place_.flags_exact};
   if (!side_.empty() && side_.back().host_offset == entry.host_offset) side_.pop_back();
-  side_.push_back(entry);
+  if (side_.empty() || !SamePlace(side_.back(), entry)) side_.push_back(entry);
 }
 
 void BlockWriter::AddLink(uint64_t target) {
@@ -106,11 +118,12 @@ BlockWriter::PendingExit* BlockWriter::AddExit(HsExitKind kind) {
 
 Label* BlockWriter::Exit(HsExitKind kind) { return &AddExit(kind)->label; }
 
-Label* BlockWriter::Miss(const HostAddress& address, uint16_t bytes) {
+Label* BlockWriter::Miss(const HostAddress& address, uint16_t bytes, int rcx_slot) {
   PendingExit* pending = AddExit(kHsExitMiss);
   pending->exit.size = bytes;
   pending->address = address;
   pending->saved = saved_;
+  pending->rcx_slot = rcx_slot;
   return &pending->label;
 }
 
@@ -121,14 +134,26 @@ Label* BlockWriter::ExitWith(HsExitKind kind, const HostAddress& address) {
   return &pending->label;
 }
 
+void BlockWriter::LeaveFor(HsExitKind kind, const HostAddress* address, uint16_t bytes,
+                           const HsOperation* operation) {
+  PendingExit* pending = AddExit(kind);
+  pending->exit.size = bytes;
+  if (address != nullptr) pending->address = *address;
+  if (operation != nullptr) pending->operation = *operation;
+  pending->saved = saved_;
+  code_.Jump(&pending->label);
+  pending->exit.host_pc = code_.here();
+}
+
 void BlockWriter::WriteExit(PendingExit* pending) {
   code_.Bind(&pending->label);
+  if (pending->rcx_slot >= 0) code_.LoadField(kRcx, SaveSlot(pending->rcx_slot));
   if (pending->address.has_value()) {
     code_.Lea(kR11, *pending->address);
     code_.StoreField(HS_BLOCK_FIELD(exit_address), kR11);
   }
   for (size_t i = 0; i < pending->saved.size(); ++i) {
-    if (pending->saved[i] != HS_NOT_SAVED) {
+    if (pending->saved[i] < 16) {
       code_.LoadField(pending->saved[i], SaveSlot(static_cast<int>(i)));
     }
   }
@@ -140,9 +165,11 @@ void BlockWriter::WriteExit(PendingExit* pending) {
   code_.JumpTo(indirect ? request_.stubs.indirect_exit : request_.stubs.exit);
   code_.Align(8, kInt3);
   CHECK(code_.here() == bytes_at);
-  uint8_t bytes[sizeof(HsExit)];
-  std::memcpy(bytes, &pending->exit, sizeof(bytes));
-  code_.Bytes(bytes);
+  if (pending->operation.has_value()) {
+    pending->exit.link_or_operation = bytes_at + sizeof(HsExit);
+  }
+  AppendObject(pending->exit, &code_);
+  if (pending->operation.has_value()) AppendObject(*pending->operation, &code_);
 }
 
 void BlockWriter::Finish(TranslatedBlock* block) {

@@ -14,6 +14,7 @@
 
 #include "translator/assembler.h"
 #include "translator/guest_instruction.h"
+#include "translator/runtime/operation.h"
 #include "translator/thread_block.h"
 #include "translator/translator.h"
 
@@ -40,10 +41,14 @@ class BlockWriter {
 
   Assembler* code() { return &code_; }
   const Place& place() const { return place_; }
+  // Whether the agent runs HsRunOperation.
+  bool has_operations() const { return request_.operations; }
 
   // The instruction at `place` begins here.
   void Begin(const Place& place);
   void SetAdjust(int32_t adjust) { place_.adjust = adjust; }
+  // Status flags that are not the guest's any more, before the instruction has had all its effects.
+  void LoseFlags(uint32_t flags) { place_.flags_exact &= static_cast<uint16_t>(~flags); }
   // The code from here on can fault on behalf of that instruction, with the registers spilled that
   // are so now.
   void MarkFault();
@@ -63,8 +68,11 @@ class BlockWriter {
   // The label of an exit at the current place.
   Label* Exit(HsExitKind kind);
   // Of an exit whose operand is at `address`; the agent goes on where the instruction begins.
-  // Registers spilled now are restored first.
-  Label* Miss(const HostAddress& address, uint16_t bytes);
+  // Registers spilled now are restored first; rcx from the slot, if that is not negative.
+  Label* Miss(const HostAddress& address, uint16_t bytes, int rcx_slot = -1);
+  // Leaves here; the agent does or sees to something and goes on after this.
+  void LeaveFor(HsExitKind kind, const HostAddress* address, uint16_t bytes,
+                const HsOperation* operation);
 
   // Of an instruction that is executed elsewhere, and whose operand is at `address`.
   Label* ExitWith(HsExitKind kind, const HostAddress& address);
@@ -77,7 +85,9 @@ class BlockWriter {
     Label label;
     HsExit exit;
     std::optional<HostAddress> address;
+    std::optional<HsOperation> operation;
     SavedRegisters saved = kNoneSaved;
+    int rcx_slot = -1;
   };
 
   PendingExit* AddExit(HsExitKind kind);

@@ -1,8 +1,8 @@
 #include "translator/control.h"
 
-#include "base/check.h"
 #include "isa/registers.h"
-#include "translator/record.h"
+#include "translator/checked_access.h"
+#include "translator/record_stack.h"
 #include "translator/substitution.h"
 
 namespace hindsight {
@@ -12,7 +12,7 @@ constexpr uint8_t kShortJump = 0xeb;
 constexpr int64_t kWordBytes = 8;
 
 // Puts the target of an indirect jump or call into r11.
-void LoadTarget(const GuestInstruction& instruction, bool record, BlockWriter* writer) {
+bool LoadTarget(const GuestInstruction& instruction, Flavour flavour, BlockWriter* writer) {
   Temporaries temporaries(instruction, writer);
   Substitution substitution(instruction, writer, &temporaries);
   substitution.LoadRegisters();
@@ -20,49 +20,47 @@ void LoadTarget(const GuestInstruction& instruction, bool record, BlockWriter* w
     const int target = substitution.Host(GeneralRegister(instruction.operands[0].reg.value));
     if (target != kR11) writer->code()->Move(kR11, target);
   } else {
-    HostAddress address = substitution.Address();
-    if (record) {
-      // Into r11 first: then it is the address, which is read from the view once compared.
-      temporaries.Spill(kRcx);
-      const int linear = temporaries.TakeSpilled(), seen = temporaries.TakeSpilled();
-      writer->code()->Lea(linear, address);
-      if (address.segment == SegmentBase::kFs) {
-        writer->code()->LoadField(seen, HS_BLOCK_FIELD(fs_base));
-        writer->code()->Lea(linear, {.base = linear, .index = seen});
-      }
-      CheckByRcx({.base = linear}, seen, writer);
-      writer->code()->Move(kR11, seen);
-    } else {
-      writer->MarkFault();
+    const bool record = flavour == Flavour::kRecord;
+    const HostAddress address = substitution.Address(/*flat=*/record);
+    const int target = record ? temporaries.Take() : int{kR11};
+    writer->MarkFault();
+    if (!record) {
       writer->code()->Load(kR11, address);
+    } else if (!WriteCheck(address, kWordBytes, target, writer, &temporaries)) {
+      return false;
     }
+    if (target != kR11) writer->code()->Move(kR11, target);
   }
   temporaries.Release();
+  return !temporaries.failed();
 }
 
 // Pushes the guest's return address. With `keep_r11`, r11 stays.
-void PushReturn(const GuestInstruction& instruction, bool keep_r11, bool record,
+void PushReturn(const GuestInstruction& instruction, bool keep_r11, Flavour flavour,
                 BlockWriter* writer) {
+  if (flavour == Flavour::kRecord) return WritePushConstant(instruction.next(), keep_r11, writer);
   Assembler* code = writer->code();
   const uint64_t value = instruction.next();
   const auto as_signed = static_cast<int64_t>(value);
-  if (!record && as_signed == static_cast<int32_t>(as_signed)) {
+  if (as_signed == static_cast<int32_t>(as_signed)) {
     code->Byte(0x68);  // push $imm32
     code->Word32(value);
     return;
   }
   if (keep_r11) code->StoreField(BlockWriter::SaveSlot(0), kR11);
   code->MoveConstant(kR11, value);
-  if (record) StorePushed(writer);
   code->Bytes({0x41, 0x53});  // push %r11
   if (keep_r11) code->LoadField(kR11, BlockWriter::SaveSlot(0));
 }
 
-void WriteReturn(const GuestInstruction& instruction, BlockWriter* writer) {
-  Assembler* code = writer->code();
-  code->Bytes({0x41, 0x5b});  // pop %r11
+void WriteReturn(const GuestInstruction& instruction, Flavour flavour, BlockWriter* writer) {
   const auto released = static_cast<int64_t>(instruction.decoded.raw.imm[0].value.u);
-  if (released != 0) code->Lea(kRsp, {.base = kRsp, .displacement = released});
+  if (flavour == Flavour::kRecord) {
+    WritePopTarget(released, writer);
+  } else {
+    writer->code()->Bytes({0x41, 0x5b});  // pop %r11
+    if (released != 0) writer->code()->Lea(kRsp, {.base = kRsp, .displacement = released});
+  }
   writer->BranchToR11(-kWordBytes - released);
 }
 
@@ -81,59 +79,63 @@ void WriteLoop(const GuestInstruction& instruction, BlockWriter* writer) {
   writer->Branch(instruction.next());
 }
 
-void WriteRefused(const GuestInstruction& instruction, bool record, BlockWriter* writer) {
+// An operand in memory is told, for who executes the instruction.
+void WriteRefused(const GuestInstruction& instruction, Flavour flavour, BlockWriter* writer) {
   const ZydisDecodedOperand* memory = EncodedMemory(instruction);
-  if (!record || memory == nullptr || AddressOf(instruction, *memory).vector_index) {
+  if (flavour != Flavour::kRecord || memory == nullptr ||
+      memory->mem.type == ZYDIS_MEMOP_TYPE_VSIB) {
     writer->code()->Jump(writer->Exit(kHsExitInstruction));
     return;
   }
   Temporaries temporaries(instruction, writer);
   Substitution substitution(instruction, writer, &temporaries);
   substitution.LoadRegisters();
-  HostAddress address = substitution.Address();
-  if (address.segment == SegmentBase::kFs) {
-    const int linear = temporaries.Take(), base = temporaries.Take();
-    writer->code()->Lea(linear, address);
-    writer->code()->LoadField(base, HS_BLOCK_FIELD(fs_base));
-    address = {.base = linear, .index = base};
-  }
+  const HostAddress address = substitution.Address(/*flat=*/true);
   writer->code()->Jump(writer->ExitWith(kHsExitInstruction, address));
+  temporaries.Forget();
 }
 
 }  // namespace
 
-void WriteControl(const GuestInstruction& instruction, Control control, Flavour flavour,
+bool WriteControl(const GuestInstruction& instruction, Control control, Flavour flavour,
                   BlockWriter* writer) {
-  const bool record = flavour == Flavour::kRecord;
   switch (control) {
     case Control::kJump:
-      return writer->Branch(BranchTarget(instruction));
+      writer->Branch(BranchTarget(instruction));
+      return true;
     case Control::kConditional:
       writer->BranchIf(instruction.decoded.opcode & 0xf, BranchTarget(instruction));
-      return writer->Branch(instruction.next());
+      writer->Branch(instruction.next());
+      return true;
     case Control::kLoop:
-      return WriteLoop(instruction, writer);
+      WriteLoop(instruction, writer);
+      return true;
     case Control::kCall:
-      PushReturn(instruction, false, record, writer);
-      return writer->Branch(BranchTarget(instruction));
+      PushReturn(instruction, false, flavour, writer);
+      writer->Branch(BranchTarget(instruction));
+      return true;
     case Control::kIndirectJump:
-      LoadTarget(instruction, record, writer);
-      return writer->BranchToR11(0);
+      if (!LoadTarget(instruction, flavour, writer)) return false;
+      writer->BranchToR11(0);
+      return true;
     case Control::kIndirectCall:
-      LoadTarget(instruction, record, writer);
-      PushReturn(instruction, true, record, writer);
-      return writer->BranchToR11(kWordBytes);
+      if (!LoadTarget(instruction, flavour, writer)) return false;
+      PushReturn(instruction, true, flavour, writer);
+      writer->BranchToR11(kWordBytes);
+      return true;
     case Control::kReturn:
-      if (record) CheckMemory({.base = kRsp}, 8, writer);
-      return WriteReturn(instruction, writer);
+      WriteReturn(instruction, flavour, writer);
+      return true;
     case Control::kSyscall:
-      return writer->code()->Jump(writer->Exit(kHsExitSyscall));
+      writer->code()->Jump(writer->Exit(kHsExitSyscall));
+      return true;
     case Control::kRefused:
-      return WriteRefused(instruction, record, writer);
+      WriteRefused(instruction, flavour, writer);
+      return true;
     case Control::kNone:
       break;
   }
-  CHECK(false);
+  return false;
 }
 
 bool MayCloseCycle(const GuestInstruction& instruction, Control control) {

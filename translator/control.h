@@ -9,8 +9,9 @@
 
 namespace hindsight {
 
-// Writes the instruction that ends a block. Requires: `control` is not kNone.
-void WriteControl(const GuestInstruction& instruction, Control control, Flavour flavour,
+// Writes the instruction that ends a block. Requires: `control` is not kNone. False: it cannot be
+// written (the code written so far is useless).
+bool WriteControl(const GuestInstruction& instruction, Control control, Flavour flavour,
                   BlockWriter* writer);
 
 // Whether a cycle of blocks could be closed here, so that the block must test the counter.

@@ -157,6 +157,7 @@ void Encoding::SetMemoryToRegister(int number) {
   modrm_ = static_cast<uint8_t>(0xc0 | (modrm_ & 0x38) | (number & 7));
   extension_.b = (number & 8) != 0;
   extension_.x = (number & 16) != 0;
+  extension_.present |= number >= 4;  // of a byte, spl to dil instead of ah to bh
 }
 
 void Encoding::DropPrefix(uint8_t prefix) {

@@ -17,7 +17,7 @@ bool WritePlain(const GuestInstruction& instruction, BlockWriter* writer) {
   substitution.Apply(&encoding);
   if (EncodedMemory(instruction) != nullptr) encoding.SetMemory(substitution.Address());
   writer->MarkFault();
-  if (!encoding.Write(writer->code())) return false;
+  if (temporaries.failed() || !encoding.Write(writer->code())) return false;
   substitution.StoreRegisters();
   temporaries.Release();
   return true;

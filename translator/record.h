@@ -1,4 +1,5 @@
-// Flavour record: loads are compared with the view, stores go to the view and to memory.
+// Flavour record: an instruction reads what the view holds, after that was found to be what memory
+// holds; it writes to the view, and then to memory.
 
 #ifndef HINDSIGHT_TRANSLATOR_RECORD_H_
 #define HINDSIGHT_TRANSLATOR_RECORD_H_
@@ -10,17 +11,7 @@ namespace hindsight {
 
 // Writes an instruction that does not end the block. False: it cannot be written (the code written
 // so far is useless).
-bool WriteRecorded(const GuestInstruction& instruction, BlockWriter* writer);
-
-// Compares the bytes at `address` with the view. Uses r11; flags stay as they are unless the guest
-// does not need them. Requires: no register is spilled, and r11 is not part of the address.
-void CheckMemory(const HostAddress& address, int bytes, BlockWriter* writer);
-
-// The same for 8 bytes, which `seen` becomes. Requires: rcx is spilled; it is overwritten.
-void CheckByRcx(const HostAddress& address, int seen, BlockWriter* writer);
-
-// Stores r11 where the guest's next push goes, in the view.
-void StorePushed(BlockWriter* writer);
+bool WriteRecord(const GuestInstruction& instruction, BlockWriter* writer);
 
 }  // namespace hindsight
 

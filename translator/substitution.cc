@@ -9,8 +9,8 @@ namespace hindsight {
 namespace {
 
 // Those used least at first; never rsp.
-constexpr int kSpillable[] = {kRax, kRcx, kRdx, kRbx, kRbp, kRsi, kRdi,
-                              kR8,  kR9,  kR12, kR13, kR14, kR15};
+constexpr int kSpillable[] = {kRax, kRdx, kRbx, kRbp, kRsi, kRdi, kR8,
+                              kR9,  kR12, kR13, kR14, kR15, kRcx};
 constexpr int kSlots = 3;  // of save[]; the last is the stubs'
 
 bool OverwritesWhole(const GuestInstruction& instruction, const ZydisDecodedOperand& operand) {
@@ -29,35 +29,40 @@ Temporaries::Temporaries(const GuestInstruction& instruction, BlockWriter* write
 }
 
 int Temporaries::Take() {
-  if (r11_taken_) return TakeSpilled();
+  if (r11_taken_) return Spill();
   r11_taken_ = true;
   return kR11;
 }
 
-int Temporaries::TakeSpilled() {
+int Temporaries::Spill() {
   for (int number : kSpillable) {
     if ((avoid_ >> number & 1) != 0) continue;
-    Spill(number);
+    if (spilled_ + reserved_ >= kSlots) break;
+    avoid_ |= static_cast<uint16_t>(1u << number);
+    writer_->code()->StoreField(BlockWriter::SaveSlot(spilled_), number);
+    (*writer_->saved())[spilled_++] = static_cast<uint8_t>(number);
     return number;
   }
-  CHECK(false);
-  return -1;
+  failed_ = true;
+  return kRax;
 }
 
-void Temporaries::Spill(int number) {
-  CHECK(spilled_ < kSlots);
-  avoid_ |= static_cast<uint16_t>(1u << number);
-  writer_->code()->StoreField(BlockWriter::SaveSlot(spilled_), number);
-  (*writer_->saved())[spilled_++] = static_cast<uint8_t>(number);
+int Temporaries::TakeSlot() {
+  failed_ |= spilled_ + reserved_ >= kSlots;
+  return failed_ ? -1 : kSlots - ++reserved_;
 }
 
 void Temporaries::Release() {
   for (int i = 0; i < spilled_; ++i) {
     writer_->code()->LoadField((*writer_->saved())[i], BlockWriter::SaveSlot(i));
   }
+  Forget();
+}
+
+void Temporaries::Forget() {
   *writer_->saved() = kNoneSaved;
   if (spilled_ > 0) writer_->MarkFault();
-  spilled_ = 0;
+  spilled_ = reserved_ = 0;
   r11_taken_ = false;
 }
 
@@ -126,18 +131,39 @@ HostAddress Substitution::Reachable(HostAddress address) {
   return address;
 }
 
-HostAddress Substitution::Address() {
+// With the base of its segment, in the thread block's field, added.
+HostAddress Substitution::WithBase(HostAddress address, int base_field) {
+  const int base = temporaries_->Take();
+  address.segment = SegmentBase::kNone;
+  if (address.narrow || address.from_rip || (address.base >= 0 && address.index >= 0)) {
+    const int offset = temporaries_->Take();
+    writer_->code()->Lea(offset, address);
+    address = {.base = offset};
+  }
+  writer_->code()->LoadField(base, base_field);
+  if (address.base < 0) {
+    address.base = base;
+  } else {
+    address.index = base;
+    address.scale = 1;
+  }
+  return address;
+}
+
+HostAddress Substitution::Address(bool flat) {
   CHECK(memory_ != nullptr);
-  HostAddress address = AddressOf(instruction_, *memory_);
+  return Translate(AddressOf(instruction_, *memory_), flat);
+}
+
+HostAddress Substitution::Translate(HostAddress address, bool flat) {
   if (address.base >= 0) address.base = Host(address.base);
   if (address.index >= 0 && !address.vector_index) address.index = Host(address.index);
   address = Reachable(address);
-  if (address.segment != SegmentBase::kGs) return address;
-  const int offset = temporaries_->Take();
-  writer_->code()->Lea(offset, address);
-  const int base = temporaries_->Take();
-  writer_->code()->LoadField(base, HS_BLOCK_FIELD(gs_base));
-  return {.base = offset, .index = base};
+  if (address.segment == SegmentBase::kGs) return WithBase(address, HS_BLOCK_FIELD(gs_base));
+  if (address.segment == SegmentBase::kFs && flat) {
+    return WithBase(address, HS_BLOCK_FIELD(fs_base));
+  }
+  return address;
 }
 
 void Substitution::Apply(Encoding* encoding) const {

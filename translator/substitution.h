@@ -21,21 +21,28 @@ class Temporaries {
   // None that `instruction` uses.
   Temporaries(const GuestInstruction& instruction, BlockWriter* writer);
 
-  // At most four. Writes the spill. For an instruction that uses ah, bh, ch or dh, and so cannot
-  // have REX, it is one of the first eight registers.
+  // Writes the spill. For an instruction that uses ah, bh, ch or dh, and so cannot have REX, it is
+  // one of the first eight registers. rcx comes last. Any register, and failed(), if there is no
+  // more.
   int Take();
-  // The same, but never r11.
-  int TakeSpilled();
-  // `number` itself, spilled, so that it may be overwritten.
-  void Spill(int number);
+  // A slot of save[] that no spill uses, and none will use before Release. -1, and failed(), if
+  // there is none.
+  int TakeSlot();
+  bool failed() const { return failed_; }
   // Restores those that were spilled. None is left.
   void Release();
+  // The same where they have been restored already.
+  void Forget();
 
  private:
+  int Spill();
+
   BlockWriter* writer_;
   uint16_t avoid_;  // bit i: register i is in use
   bool r11_taken_;
-  int spilled_ = 0;
+  bool failed_ = false;
+  int spilled_ = 0;   // in the first slots
+  int reserved_ = 0;  // the last slots
 };
 
 class Substitution {
@@ -47,8 +54,11 @@ class Substitution {
 
   // Loads what is used of guest r10 and r11.
   void LoadRegisters();
-  // The memory operand in host registers, without GS; after LoadRegisters.
-  HostAddress Address();
+  // The memory operand in host registers, without GS and, if it is to be `flat`, without FS. After
+  // LoadRegisters.
+  HostAddress Address(bool flat = false);
+  // The same for another address in terms of the guest's registers.
+  HostAddress Translate(HostAddress address, bool flat);
   // Replaces r10 and r11 in `encoding`, not in its memory operand.
   void Apply(Encoding* encoding) const;
   // Brings results to guest r10 and r11.
@@ -67,6 +77,7 @@ class Substitution {
 
   void NoteOperand(const ZydisDecodedOperand& operand);
   HostAddress Reachable(HostAddress address);
+  HostAddress WithBase(HostAddress address, int base_field);
 
   const GuestInstruction& instruction_;
   BlockWriter* writer_;

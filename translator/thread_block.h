@@ -55,7 +55,7 @@ enum HsExitKind {
   // An instruction at exit_guest_pc, exit_size bytes long, that translated code does not execute
   // (cpuid, rdtsc, int3, ud2, refused ones; also what does not decode: exit_size 0). It has not
   // been
-  // executed and is not counted.
+  // executed and is not counted. Flavour record: exit_address is that of an operand in memory.
   kHsExitInstruction = 5,
   // Flavour record: memory at exit_address, exit_size bytes, may differ from the view. Once they
   // agree, go on at exit_host_pc with r10 unchanged: the instruction at exit_guest_pc begins again.
@@ -99,6 +99,8 @@ struct HsThreadBlock {
 };
 
 #define HS_NOT_SAVED 0xff
+// In place of a register's number: the guest's CF is bit 0 of save[i].
+#define HS_CARRY_SAVED 0xfe
 
 // In the code beside each exit; translated code copies it into the block.
 struct HsExit {

@@ -79,6 +79,9 @@ uint32_t FlagsReadAtEnd(const TranslateRequest& request, Source* source) {
     case Control::kConditional:
     case Control::kLoop:
       return from(BranchTarget(last)) | from(last.next());
+    case Control::kRefused:
+      // Blocks before this one, which do not know that it could not be written, look through it.
+      return ControlOf(last) == Control::kNone ? from(last.pc) : kStatusFlags;
     default:
       return kStatusFlags;
   }
@@ -166,12 +169,14 @@ int WriteBlock(const TranslateRequest& request, const Source& source, BlockWrite
     }
     writer->Begin(place);
     const bool last = i + 1 == static_cast<int>(source.instructions.size());
+    bool written;
     if (last && source.control != Control::kNone) {
-      WriteControl(instruction, source.control, request.flavour, writer);
-    } else if (request.flavour == Flavour::kRecord ? !WriteRecorded(instruction, writer)
-                                                   : !WritePlain(instruction, writer)) {
-      return i;
+      written = WriteControl(instruction, source.control, request.flavour, writer);
+    } else {
+      written = request.flavour == Flavour::kRecord ? WriteRecord(instruction, writer)
+                                                    : WritePlain(instruction, writer);
     }
+    if (!written) return i;
   }
   return -1;
 }

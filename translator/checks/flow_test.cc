@@ -9,9 +9,9 @@
 namespace hindsight {
 namespace {
 
-TEST(FlowTest, ProgramsAgreeInStateAndCount) {
+void RunPrograms(Flavour flavour) {
   for (const TwinPlace& place : TwinPlaces()) {
-    TwinRun twin(place, Flavour::kPlain, TestSeed());
+    TwinRun twin(place, flavour, TestSeed());
     for (int i = 0; i < 1500; ++i) {
       const TwinResult result = twin.RunFlow(1 + (*twin.random())() % 100);
       ASSERT_EQ(result.difference, "") << "program " << i << "\n" << result.description;
@@ -21,6 +21,10 @@ TEST(FlowTest, ProgramsAgreeInStateAndCount) {
     EXPECT_GT(twin.faulted(), 100u);
   }
 }
+
+TEST(FlowTest, PlainProgramsAgreeInStateAndCount) { RunPrograms(Flavour::kPlain); }
+
+TEST(FlowTest, RecordedProgramsAgreeInStateAndCount) { RunPrograms(Flavour::kRecord); }
 
 }  // namespace
 }  // namespace hindsight

@@ -1,39 +1,58 @@
 // Random instructions natively and translated: the same registers, flags, memory and faults.
 
 #include <gtest/gtest.h>
-#include <signal.h>
-#include <sys/mman.h>
 
-#include <cstring>
-#include <map>
-#include <memory>
 #include <string>
+#include <tuple>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "base/test_seed.h"
 #include "translator/checks/twin_run.h"
 
 namespace hindsight {
 namespace {
 
-class FormsTest : public testing::TestWithParam<FormKind> {};
+using Parameters = std::tuple<FormKind, Flavour>;
+
+class FormsTest : public testing::TestWithParam<Parameters> {};
 
 TEST_P(FormsTest, SingleInstructionsAgree) {
+  const auto [kind, flavour] = GetParam();
   for (const TwinPlace& place : TwinPlaces()) {
-    TwinRun twin(place, Flavour::kPlain, TestSeed());
+    TwinRun twin(place, flavour, TestSeed());
     for (int i = 0; i < 5000; ++i) {
-      const TwinResult result = twin.RunForm(GetParam());
+      const TwinResult result = twin.RunForm(kind);
       ASSERT_EQ(result.difference, "") << result.description;
     }
     EXPECT_GT(twin.completed(), 500u);
     EXPECT_GT(twin.faulted(), 50u);
+    if (flavour == Flavour::kRecord) {
+      EXPECT_GT(twin.translated().misses(), 50u);
+    }
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Kinds, FormsTest,
-                         testing::Values(FormKind::kLegacy, FormKind::kX87, FormKind::kVex,
-                                         FormKind::kEvex));
+std::string NameOf(const testing::TestParamInfo<Parameters>& info) {
+  static constexpr const char* kKinds[] = {"Legacy", "X87", "Vex", "Evex"};
+  const auto [kind, flavour] = info.param;
+  return absl::StrCat(kKinds[static_cast<int>(kind)],
+                      flavour == Flavour::kPlain ? "Plain" : "Record");
+}
+
+TEST(WithoutOperationsTest, LegacyInstructionsAgree) {
+  TwinRun twin(TwinPlaces()[0], Flavour::kRecord, TestSeed(), /*operations=*/false);
+  for (int i = 0; i < 10'000; ++i) {
+    const TwinResult result = twin.RunForm(FormKind::kLegacy);
+    ASSERT_EQ(result.difference, "") << result.description;
+  }
+  EXPECT_EQ(twin.translated().operations(), 0u);
+}
+
+INSTANTIATE_TEST_SUITE_P(All, FormsTest,
+                         testing::Combine(testing::Values(FormKind::kLegacy, FormKind::kX87,
+                                                          FormKind::kVex, FormKind::kEvex),
+                                          testing::Values(Flavour::kPlain, Flavour::kRecord)),
+                         NameOf);
 
 }  // namespace
 }  // namespace hindsight

@@ -1,12 +1,14 @@
 #include "translator/checks/machine.h"
 
 #include <asm/prctl.h>
+#include <setjmp.h>
 #include <signal.h>
 #include <sys/syscall.h>
 #include <ucontext.h>
 #include <unistd.h>
 
 #include <cstring>
+#include <utility>
 
 #include "absl/types/span.h"
 #include "base/check.h"
@@ -30,6 +32,9 @@ struct Exchange {
   MachineStop stop;
   gregset_t own;
   std::vector<uint8_t> own_vectors;
+  std::function<bool(uint64_t)> repair;
+  bool trying = false;
+  sigjmp_buf after_try;
 };
 
 Exchange& TheExchange() {
@@ -73,8 +78,16 @@ void Leave(int signal, const siginfo_t& info, ucontext_t* context) {
 }
 
 void Handler(int signal, siginfo_t* info, void* context) {
-  if (TheExchange().entering) return Enter(static_cast<ucontext_t*>(context));
-  if (TheExchange().inside) return Leave(signal, *info, static_cast<ucontext_t*>(context));
+  Exchange& exchange = TheExchange();
+  if (exchange.entering) return Enter(static_cast<ucontext_t*>(context));
+  const bool is_access = signal == SIGSEGV || signal == SIGBUS;
+  const auto address = reinterpret_cast<uint64_t>(info->si_addr);
+  if (is_access && exchange.repair && exchange.repair(address)) return;
+  if (exchange.trying) {
+    exchange.stop.fault_address = address;
+    siglongjmp(exchange.after_try, signal);
+  }
+  if (exchange.inside) return Leave(signal, *info, static_cast<ucontext_t*>(context));
   // Our own fault: the default action, when it happens again.
   ::signal(signal, SIG_DFL);
 }
@@ -96,6 +109,20 @@ Machine::~Machine() {
   for (int signal : kSignals) ::signal(signal, SIG_DFL);
   const stack_t none = {.ss_sp = nullptr, .ss_flags = SS_DISABLE, .ss_size = 0};
   CHECK(sigaltstack(&none, nullptr) == 0);
+}
+
+void Machine::SetRepair(std::function<bool(uint64_t)> repair) {
+  TheExchange().repair = std::move(repair);
+}
+
+int Machine::Try(const std::function<void()>& function, uint64_t* fault_address) {
+  Exchange& exchange = TheExchange();
+  exchange.trying = true;
+  const int signal = sigsetjmp(exchange.after_try, 1);
+  if (signal == 0) function();
+  exchange.trying = false;
+  *fault_address = exchange.stop.fault_address;
+  return signal;
 }
 
 MachineStop Machine::Run(const RegisterFile& registers, bool single_step) {

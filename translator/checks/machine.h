@@ -10,6 +10,7 @@
 #define HINDSIGHT_TRANSLATOR_CHECKS_MACHINE_H_
 
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 #include "isa/registers.h"
@@ -32,6 +33,14 @@ class Machine {
   // Runs from registers.rip on. FS base and segments are this process's own; GS base is
   // registers.gs_base. With `single_step`, the signal comes after one instruction.
   MachineStop Run(const RegisterFile& registers, bool single_step = false);
+
+  // Calls `function`, which may fault. Returns the signal, with its address in *fault_address; 0 if
+  // none came.
+  int Try(const std::function<void()>& function, uint64_t* fault_address);
+
+  // Asked first at every fault, with its address: true if what was missing is there now, and the
+  // access is to be tried again.
+  static void SetRepair(std::function<bool(uint64_t address)> repair);
 
  private:
   std::vector<uint8_t> stack_;

@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
 #include "isa/operand_address.h"
+#include "translator/runtime/operation.h"
 
 namespace hindsight {
 namespace {
@@ -18,6 +19,8 @@ constexpr uint64_t kArenaBytes = 1 << 20;
 // Below GS: the table and the thread block.
 constexpr uint64_t kGapBytes = 4 << 20;
 constexpr uint64_t kLongestBlock = 1 << 16;
+// Of one run; more are one again and again.
+constexpr uint64_t kMostMisses = 10'000;
 
 void MapFixed(uint64_t address, uint64_t bytes, int protection) {
   void* const wanted = reinterpret_cast<void*>(address);
@@ -73,7 +76,8 @@ uint64_t TranslatedRun::HostOf(uint64_t guest_pc) {
                               .flavour = options_.flavour,
                               .stubs = stubs_,
                               .max_instructions = options_.max_instructions,
-                              .code_at = options_.code_at};
+                              .code_at = options_.code_at,
+                              .operations = options_.operations};
   const absl::StatusOr<TranslatedBlock> made = Translate(request);
   if (!made.ok()) return 0;
   CHECK(made->code.size() < kLongestBlock);
@@ -104,6 +108,7 @@ void TranslatedRun::Restore(RegisterFile* registers) const {
 GuestStop TranslatedRun::Run(const RegisterFile& registers, uint64_t limit) {
   std::memset(block(), 0xa5, sizeof(*block()));
   RegisterFile host = registers;
+  misses_here_ = 0;
   Reserve(&host);
   block()->agent_exit = trap_;
   block()->count_end = limit;
@@ -114,7 +119,7 @@ GuestStop TranslatedRun::Run(const RegisterFile& registers, uint64_t limit) {
     if (stop.signal != SIGTRAP || stop.registers.rip != trap_ + 1) return AtFault(stop);
     host = stop.registers;
     host.gs_base = options_.distance;
-    if (!GoOn(&host)) return AtExit(stop);
+    if (!GoOn(&host)) return AtExit(host);
   }
   // Natively the fetch faults.
   GuestStop result = {.kind = GuestStop::kSignal, .signal = SIGSEGV, .registers = host};
@@ -150,18 +155,57 @@ bool TranslatedRun::GoOn(RegisterFile* registers) {
     }
     case kHsExitMiss:
       ++misses_;
+      CHECK(++misses_here_ < kMostMisses);
       registers->rip = on_miss_ && on_miss_(at.exit_address, at.exit_size) ? at.exit_host_pc : 0;
       return true;
+    case kHsExitOperation:
+      ++operations_;
+      registers->rip = at.exit_host_pc;
+      return RunOperation(registers);
     default:
       return false;
   }
 }
 
-GuestStop TranslatedRun::AtExit(MachineStop stop) {
+// False: it faulted; the registers say how far it came.
+bool TranslatedRun::RunOperation(RegisterFile* registers) {
+  HsThreadBlock& at = *block();
+  HsOperationRegisters guest;
+  std::copy_n(registers->gpr, 16, guest.gpr);
+  guest.gpr[kR10] = at.guest_r10;
+  guest.gpr[kR11] = at.guest_r11;
+  guest.rflags = registers->rflags;
+  const HsOperationHooks hooks = {
+      .context = this,
+      .distance = options_.distance,
+      .fs_base = at.fs_base,
+      .import = [](void* self, uint64_t address,
+                   uint64_t bytes) { static_cast<TranslatedRun*>(self)->on_miss_(address, bytes); },
+      .import_old =
+          [](void* self, uint64_t address, uint64_t bytes, const void* old) {
+            static_cast<TranslatedRun*>(self)->on_old_(address, bytes, old);
+          },
+      .locked = nullptr};
+  const auto* operation = reinterpret_cast<const HsOperation*>(at.exit_operation);
+  uint64_t fault_address = 0;
+  const int signal = machine_->Try(
+      [&] { HsRunOperation(operation, at.exit_address, &guest, &hooks); }, &fault_address);
+  at.guest_r10 = guest.gpr[kR10];
+  at.guest_r11 = guest.gpr[kR11];
+  const uint64_t counter = registers->gpr[kR10];
+  std::copy_n(guest.gpr, 16, registers->gpr);
+  registers->gpr[kR10] = counter;
+  registers->rflags = guest.rflags;
+  operation_signal_ = signal;
+  operation_fault_ = fault_address;
+  return signal == 0;
+}
+
+GuestStop TranslatedRun::AtExit(const RegisterFile& registers) {
   const HsThreadBlock& at = *block();
   GuestStop result;
-  result.registers = stop.registers;
-  result.count = at.count_end - stop.registers.gpr[kR10] + static_cast<int64_t>(at.exit_adjust);
+  result.registers = registers;
+  result.count = at.count_end - registers.gpr[kR10] + static_cast<int64_t>(at.exit_adjust);
   result.registers.rip = at.exit_guest_pc;
   result.flags_exact = at.exit_flags_exact;
   Restore(&result.registers);
@@ -173,6 +217,11 @@ GuestStop TranslatedRun::AtExit(MachineStop stop) {
       result.registers.gpr[kRsp] += at.exit_rsp_before;
       result.pushed = static_cast<int64_t>(at.exit_rsp_before) > 0;
       --result.count;
+      break;
+    case kHsExitOperation:
+      result.kind = GuestStop::kSignal;
+      result.signal = operation_signal_;
+      result.fault_address = operation_fault_;
       break;
     case kHsExitSyscall:
       result.kind = GuestStop::kSyscall;
@@ -211,7 +260,10 @@ GuestStop TranslatedRun::AtFault(const MachineStop& stop) {
   CHECK(entry != side.begin());
   --entry;
   for (size_t i = 0; i < entry->saved.size(); ++i) {
-    if (entry->saved[i] != HS_NOT_SAVED) result.registers.gpr[entry->saved[i]] = block()->save[i];
+    if (entry->saved[i] < 16) result.registers.gpr[entry->saved[i]] = block()->save[i];
+    if (entry->saved[i] == HS_CARRY_SAVED) {
+      result.registers.rflags = (result.registers.rflags & ~uint64_t{1}) | (block()->save[i] & 1);
+    }
   }
   result.registers.rip = found->second.guest_pc + entry->guest_offset;
   result.count =

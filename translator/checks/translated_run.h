@@ -48,9 +48,12 @@ class TranslatedRun {
     Flavour flavour = Flavour::kPlain;
     uint32_t max_instructions = 64;
     CodeAt code_at;  // guest code; needed
+    bool operations = true;
   };
   // What to do at a miss: makes memory and view agree. False: the run is broken.
   using OnMiss = std::function<bool(uint64_t address, uint64_t bytes)>;
+  // The same where memory has changed already; `old` is to become the view.
+  using OnOld = std::function<void(uint64_t address, uint64_t bytes, const void* old)>;
 
   TranslatedRun(Machine* machine, Options options);
   ~TranslatedRun();
@@ -58,6 +61,7 @@ class TranslatedRun {
   TranslatedRun& operator=(const TranslatedRun&) = delete;
 
   void set_on_miss(OnMiss on_miss) { on_miss_ = std::move(on_miss); }
+  void set_on_old(OnOld on_old) { on_old_ = std::move(on_old); }
 
   // Runs the guest from `registers`, whose GS base is the guest's, until it stops or has executed
   // `limit` instructions (and then up to the next test of the counter).
@@ -67,6 +71,7 @@ class TranslatedRun {
 
   uint64_t blocks() const { return blocks_; }
   uint64_t misses() const { return misses_; }
+  uint64_t operations() const { return operations_; }
 
  private:
   struct HostBlock {
@@ -76,9 +81,10 @@ class TranslatedRun {
   };
 
   uint64_t HostOf(uint64_t guest_pc);
-  GuestStop AtExit(MachineStop stop);
+  GuestStop AtExit(const RegisterFile& registers);
   GuestStop AtFault(const MachineStop& stop);
   bool GoOn(RegisterFile* registers);
+  bool RunOperation(RegisterFile* registers);
   void Reserve(RegisterFile* registers);
   void Restore(RegisterFile* registers) const;
   HsThreadBlock* block() const;
@@ -87,14 +93,17 @@ class TranslatedRun {
   Machine* machine_;
   Options options_;
   OnMiss on_miss_;
+  OnOld on_old_;
   StubAddresses stubs_;
   uint64_t trap_ = 0;  // host address of the breakpoint that is the agent
   uint64_t next_host_ = 0;
+  int operation_signal_ = 0;
+  uint64_t operation_fault_ = 0;
   uint64_t next_guest_ = 0;                  // where the guest was about to go on
   std::map<uint64_t, uint64_t> translated_;  // guest pc to host address
   std::map<uint64_t, HostBlock> host_blocks_;
   std::vector<uint64_t> table_used_;
-  uint64_t blocks_ = 0, misses_ = 0;
+  uint64_t blocks_ = 0, misses_ = 0, misses_here_ = 0, operations_ = 0;
 };
 
 }  // namespace hindsight

@@ -12,6 +12,8 @@
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
 #include "isa/comparison.h"
+#include "isa/operand_address.h"
+#include "translator/record_class.h"
 
 namespace hindsight {
 namespace {
@@ -62,6 +64,11 @@ std::string Listing(const RandomFlow& flow) {
   return result;
 }
 
+bool StoresPartly(const GuestInstruction& instruction) {
+  const std::string name = ZydisMnemonicGetString(instruction.decoded.mnemonic);
+  return name.find("maskmov") != std::string::npos || name.find("fxsave") != std::string::npos;
+}
+
 std::string DescribeRegisters(const RegisterFile& registers) {
   std::string result;
   for (int i = 0; i < 16; ++i) {
@@ -78,8 +85,8 @@ std::vector<TwinPlace> TwinPlaces() {
           {"far", 0x2222'1000'0000, 0x2222'2000'0000, 0x3000'0000'0000}};
 }
 
-TwinRun::TwinRun(const TwinPlace& place, Flavour flavour, uint64_t seed)
-    : place_(place), state_(seed) {
+TwinRun::TwinRun(const TwinPlace& place, Flavour flavour, uint64_t seed, bool operations)
+    : place_(place), state_(seed), flavour_(flavour) {
   MapFixed(place_.memory, kMemoryBytes, PROT_READ | PROT_WRITE);
   MapFixed(place_.code, kCodeBytes, PROT_READ | PROT_WRITE | PROT_EXEC);
   CHECK(syscall(SYS_arch_prctl, ARCH_GET_FS, &fs_base_) == 0);
@@ -87,15 +94,29 @@ TwinRun::TwinRun(const TwinPlace& place, Flavour flavour, uint64_t seed)
       &machine_, TranslatedRun::Options{.arena = place_.arena,
                                         .distance = kDistance,
                                         .flavour = flavour,
-                                        .code_at = [this](uint64_t pc) {
-                                          absl::Span<const uint8_t> all = code();
-                                          const uint64_t at = pc - place_.code;
-                                          return at < all.size() ? all.subspan(at)
-                                                                 : all.subspan(0, 0);
-                                        }});
+                                        .code_at =
+                                            [this](uint64_t pc) {
+                                              absl::Span<const uint8_t> all = code();
+                                              const uint64_t at = pc - place_.code;
+                                              return at < all.size() ? all.subspan(at)
+                                                                     : all.subspan(0, 0);
+                                            },
+                                        .operations = operations});
+  if (flavour != Flavour::kRecord) return;
+  const auto* memory = reinterpret_cast<const uint8_t*>(place_.memory);
+  view_ = std::make_unique<TwinView>(absl::MakeConstSpan(memory, kMemoryBytes), kDistance);
+  TwinView* view = view_.get();
+  translated_->set_on_miss(
+      [view](uint64_t address, uint64_t bytes) { return view->Import(address, bytes); });
+  translated_->set_on_old([view](uint64_t address, uint64_t bytes, const void* old) {
+    view->ImportOld(address, bytes, old);
+  });
+  Machine::SetRepair([view](uint64_t address) { return view->Repair(address); });
 }
 
 TwinRun::~TwinRun() {
+  Machine::SetRepair(nullptr);
+  view_.reset();
   translated_.reset();
   munmap(reinterpret_cast<void*>(place_.memory), kMemoryBytes);
   munmap(reinterpret_cast<void*>(place_.code), kCodeBytes);
@@ -156,12 +177,38 @@ TwinResult TwinRun::RunForm(FormKind kind) {
   AimOperands(form, memory(), random(), &registers);
   registers.rip = pc;
   FillMemory();
+  const uint64_t completed = completed_;
   if (form.decoded.meta.category == ZYDIS_CATEGORY_POP) KeepFlagsHarmless(registers.gpr[kRsp]);
   TwinResult result = Run(registers, 1000);
+  if (view_ != nullptr && result.difference.empty() && completed_ != completed) {
+    result.difference = DescribeUnseen(form, registers);
+    if (!result.difference.empty()) result.description = DescribeRegisters(registers);
+  }
   if (!result.difference.empty()) {
     result.description = absl::StrCat(place_.name, ": ", Text(form), "\n", result.description);
   }
   return result;
+}
+
+// Whether an operand that was read, or written, is not in the view.
+std::string TwinRun::DescribeUnseen(const GuestInstruction& form,
+                                    const RegisterFile& before) const {
+  for (const ZydisDecodedOperand& operand : form.Operands()) {
+    if (operand.type != ZYDIS_OPERAND_TYPE_MEMORY || operand.mem.type != ZYDIS_MEMOP_TYPE_MEM ||
+        operand.visibility == ZYDIS_OPERAND_VISIBILITY_HIDDEN || IsBitTest(form) ||
+        RecordClassOf(form) == RecordClass::kNoMemory || StoresPartly(form) ||
+        form.decoded.avx.mask.reg > ZYDIS_REGISTER_K0) {
+      continue;
+    }
+    RegisterFile at = before;
+    const bool pops = form.decoded.mnemonic == ZYDIS_MNEMONIC_POP;
+    if (pops) at.gpr[kRsp] += form.decoded.operand_width == 16 ? 2 : 8;
+    const uint64_t address = OperandAddress(form.decoded, operand).Compute(at);
+    if (!view_->Shows(address, operand.size / 8)) {
+      return absl::StrCat("the view does not show ", absl::Hex(address));
+    }
+  }
+  return "";
 }
 
 // Flags that are popped: none that makes this process trap.
@@ -176,6 +223,8 @@ void TwinRun::KeepFlagsHarmless(uint64_t stack) {
 
 GuestStop TwinRun::RunTranslated(const RegisterFile& registers, uint64_t limit) {
   translated_->Flush();
+  if (view_ == nullptr) return translated_->Run(registers, limit);
+  view_->Begin(random());
   return translated_->Run(registers, limit);
 }
 
@@ -184,14 +233,31 @@ TwinResult TwinRun::Run(const RegisterFile& registers, uint64_t limit) {
   const Outcome native = RunNatively(registers);
   SetMemory(before);
   const GuestStop translated = RunTranslated(registers, limit);
+  if (translated.kind == GuestStop::kInstruction &&
+      *reinterpret_cast<const uint8_t*>(translated.registers.rip) != kInt3) {
+    ++refused_;
+    return {.refused = true};
+  }
   ++(native.signal == SIGTRAP ? completed_ : faulted_);
   TwinResult result = {.difference = Compare(native, translated)};
+  if (result.difference.empty() && view_ != nullptr && native.signal == SIGTRAP) {
+    result.difference = view_->Verify();
+  }
   if (!result.difference.empty()) result.description = DescribeRegisters(registers);
   return result;
 }
 
+// Whether an access went to this process's own memory, which the view does not have.
+bool TwinRun::LeftTheView(const GuestStop& translated) const {
+  if (view_ == nullptr || translated.kind != GuestStop::kSignal) return false;
+  const uint64_t address = translated.fault_address - kDistance;
+  return translated.fault_address == 0 || address < place_.memory ||
+         address >= place_.memory + kMemoryBytes;
+}
+
 std::string TwinRun::Compare(const Outcome& native, const GuestStop& translated) const {
   const bool stopped = translated.kind == GuestStop::kInstruction;
+  if (native.signal == SIGTRAP && LeftTheView(translated)) return "";
   if (!stopped && translated.kind != GuestStop::kSignal) {
     return absl::StrCat("translated code: ", translated.what, " kind ", translated.kind);
   }
@@ -200,7 +266,13 @@ std::string TwinRun::Compare(const Outcome& native, const GuestStop& translated)
                         ", translated ", translated.signal, " at ",
                         absl::Hex(translated.fault_address));
   }
-  if (!stopped && native.signal != translated.signal) return "another signal";
+  // Where an address is not canonical, one relative to rsp or rbp says so by another signal, if the
+  // first access has no GS.
+  const bool not_canonical = view_ != nullptr && translated.fault_address == 0;
+  // What this processor does not have faults only after its operand was looked at.
+  const bool unknown = view_ != nullptr && native.signal == SIGILL;
+  if (unknown) return "";
+  if (!stopped && native.signal != translated.signal && !not_canonical) return "another signal";
   return CompareState(native, translated);
 }
 
@@ -217,7 +289,15 @@ std::string TwinRun::CompareState(const Outcome& native, const GuestStop& transl
                         translated.count, ": ", DescribeDifference(all, wanted, got));
   }
   const bool has_address = native.signal == SIGSEGV || native.signal == SIGBUS;
-  if (has_address && native.fault_address != translated.fault_address) {
+  // A store that is not possible faults in the view. One that is neither aligned nor possible
+  // natively says the former.
+  const bool in_view =
+      view_ != nullptr && (translated.fault_address == 0 || native.fault_address == 0 ||
+                           translated.fault_address - kDistance == native.fault_address);
+  // Of a wide operand that ends in a missing page, any byte.
+  const bool same_page = native.fault_address / kPage == translated.fault_address / kPage;
+  if (has_address && !in_view && native.fault_address != translated.fault_address &&
+      !(view_ != nullptr && same_page)) {
     return absl::StrCat("a fault at ", absl::Hex(native.fault_address), ", translated at ",
                         absl::Hex(translated.fault_address), ", rip ", absl::Hex(got.rip));
   }
@@ -276,6 +356,10 @@ TwinResult TwinRun::RunFlow(uint64_t limit) {
     const bool faulted = translated.kind == GuestStop::kSignal;
     const Outcome native = StepNatively(registers, translated.count + (faulted ? 1 : 0));
     SetMemory(after);
+    // As in Compare.
+    const bool unknown = view_ != nullptr && native.signal == SIGILL;
+    const bool elsewhere = native.signal == 0 && LeftTheView(translated);
+    if (unknown || elsewhere) return {};
     result.difference =
         native.signal != translated.signal || native.count != translated.count
             ? absl::StrCat("natively signal ", native.signal, " after ", native.count, " at ",
@@ -283,6 +367,9 @@ TwinResult TwinRun::RunFlow(uint64_t limit) {
                            " after ", translated.count, " at ", absl::Hex(translated.registers.rip),
                            " to ", absl::Hex(translated.fault_address))
             : CompareState(native, translated);
+    if (result.difference.empty() && view_ != nullptr && !faulted) {
+      result.difference = view_->Verify();
+    }
     ++(faulted ? faulted_ : completed_);
     steps_ += translated.count;
   }

@@ -16,6 +16,7 @@
 #include "translator/checks/random_flow.h"
 #include "translator/checks/random_form.h"
 #include "translator/checks/translated_run.h"
+#include "translator/checks/twin_view.h"
 
 namespace hindsight {
 
@@ -31,11 +32,13 @@ std::vector<TwinPlace> TwinPlaces();
 struct TwinResult {
   std::string difference;  // empty: none
   std::string description;
+  bool refused = false;  // by the translator, before it did anything
 };
 
 class TwinRun {
  public:
-  TwinRun(const TwinPlace& place, Flavour flavour, uint64_t seed);
+  // `operations`: whether kHsExitOperation is understood.
+  TwinRun(const TwinPlace& place, Flavour flavour, uint64_t seed, bool operations = true);
   ~TwinRun();
   TwinRun(const TwinRun&) = delete;
   TwinRun& operator=(const TwinRun&) = delete;
@@ -58,8 +61,11 @@ class TwinRun {
 
   uint64_t completed() const { return completed_; }
   uint64_t faulted() const { return faulted_; }
+  uint64_t refused() const { return refused_; }
   uint64_t steps() const { return steps_; }  // of programs
   const TranslatedRun& translated() const { return *translated_; }
+  // Of the last run, in flavour record: whether the view shows what is there.
+  bool ViewShows(uint64_t address, uint64_t bytes) const { return view_->Shows(address, bytes); }
 
  private:
   struct Outcome {
@@ -77,15 +83,19 @@ class TwinRun {
   // At most `count` instructions, one by one.
   Outcome StepNatively(const RegisterFile& registers, uint64_t count);
   GuestStop RunTranslated(const RegisterFile& registers, uint64_t limit);
+  bool LeftTheView(const GuestStop& translated) const;
   std::string Compare(const Outcome& native, const GuestStop& translated) const;
+  std::string DescribeUnseen(const GuestInstruction& form, const RegisterFile& before) const;
   std::string CompareState(const Outcome& native, const GuestStop& translated) const;
 
   TwinPlace place_;
   RandomState state_;
   Machine machine_;
   std::unique_ptr<TranslatedRun> translated_;
+  std::unique_ptr<TwinView> view_;  // null: flavour plain
+  const Flavour flavour_;
   uint64_t fs_base_ = 0;
-  uint64_t completed_ = 0, faulted_ = 0, steps_ = 0;
+  uint64_t completed_ = 0, faulted_ = 0, refused_ = 0, steps_ = 0;
 };
 
 }  // namespace hindsight

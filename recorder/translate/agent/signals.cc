@@ -195,7 +195,12 @@ bool Recover(Thread* thread) {
   thread->pc = answer.results[1];
   for (int i = 0; i < 4; ++i) {
     const auto saved = static_cast<uint8_t>(answer.results[3] >> (8 * i));
-    if (saved != HS_NOT_SAVED) thread->registers[saved] = block->save[i];
+    constexpr uint64_t kCarryFlag = 1;
+    if (saved == HS_CARRY_SAVED) {
+      thread->flags = (thread->flags & ~kCarryFlag) | (block->save[i] & kCarryFlag);
+    } else if (saved != HS_NOT_SAVED) {
+      thread->registers[saved] = block->save[i];
+    }
   }
   // Not an address of memory but the instruction's own.
   const int signal = static_cast<int>(thread->fault_signal);

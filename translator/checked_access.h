@@ -1,0 +1,41 @@
+// Flavour record: comparing an operand in memory with the view.
+//
+// Bytes are loaded from memory once; what the guest computes with are those bytes, or the view's
+// after it was found to hold the same.
+
+#ifndef HINDSIGHT_TRANSLATOR_CHECKED_ACCESS_H_
+#define HINDSIGHT_TRANSLATOR_CHECKED_ACCESS_H_
+
+#include "translator/assembler.h"
+#include "translator/block_writer.h"
+#include "translator/substitution.h"
+
+namespace hindsight {
+
+// `offset` bytes further on.
+HostAddress Further(HostAddress address, int64_t offset);
+// The same place in the view.
+HostAddress InView(HostAddress address);
+// Whether `bytes` from there on can be addressed in pieces.
+bool HasRoom(const HostAddress& address, int64_t bytes);
+bool UsesRegister(const HostAddress& address, int number);
+
+// Whether instructions that set flags may be written at the writer's place.
+bool MayChangeFlags(const BlockWriter& writer);
+
+// Loads the operand at `address`, which has no segment, and compares it with the view; leaves by
+// kHsExitMiss if they differ. Afterwards `data`, not rcx and not in the address unless it is one
+// piece of 1, 2, 4 or 8 bytes, holds the last piece, extended with zeros. False: it cannot be
+// written.
+bool WriteCheck(const HostAddress& address, int bytes, int data, BlockWriter* writer,
+                Temporaries* temporaries);
+
+// The same for 16 bytes that xmm register `vector` has just been loaded with. Changes flags.
+void WriteVectorCheck(const HostAddress& address, int vector, int data, BlockWriter* writer);
+
+// Copies bytes from the view to memory.
+bool WriteCopy(const HostAddress& address, int bytes, int data, BlockWriter* writer);
+
+}  // namespace hindsight
+
+#endif  // HINDSIGHT_TRANSLATOR_CHECKED_ACCESS_H_

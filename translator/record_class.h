@@ -1,0 +1,36 @@
+// How an instruction's accesses to memory are written in flavour record.
+//
+// A function of its argument; any thread.
+
+#ifndef HINDSIGHT_TRANSLATOR_RECORD_CLASS_H_
+#define HINDSIGHT_TRANSLATOR_RECORD_CLASS_H_
+
+#include "translator/guest_instruction.h"
+
+namespace hindsight {
+
+enum class RecordClass : uint8_t {
+  kNoMemory,     // none, or none of its bytes are read or written
+  kLoadMove,     // mov, movzx: the register becomes what is loaded
+  kLoadVector,   // the same for 16 bytes and an xmm register
+  kLoadGeneral,  // a source that may as well be a general register
+  kLoad,         // any other source
+  kStore,        // can be done twice
+  kStorePop,     // x87: can be done twice, popping the second time
+  kStoreOnce,    // into the view, and then copied
+  kUpdate,       // read and written: could as well be done to a general register
+  kPush,
+  kPop,
+  kPushFlags,
+  kPopFlags,
+  kEnter,
+  kLeave,
+  kTranslateByte,  // xlat
+  kOperation,      // left to the agent: translator/runtime/operation.h
+  kRefused,
+};
+RecordClass RecordClassOf(const GuestInstruction& instruction);
+
+}  // namespace hindsight
+
+#endif  // HINDSIGHT_TRANSLATOR_RECORD_CLASS_H_

@@ -1,0 +1,146 @@
+#include "translator/record_operation.h"
+
+#include <optional>
+
+#include "isa/registers.h"
+#include "translator/runtime/operation.h"
+#include "translator/substitution.h"
+
+namespace hindsight {
+namespace {
+
+std::optional<HsOperationKind> KindOf(ZydisMnemonic mnemonic) {
+  switch (mnemonic) {
+    case ZYDIS_MNEMONIC_ADD:
+      return kHsAdd;
+    case ZYDIS_MNEMONIC_OR:
+      return kHsOr;
+    case ZYDIS_MNEMONIC_ADC:
+      return kHsAdc;
+    case ZYDIS_MNEMONIC_SBB:
+      return kHsSbb;
+    case ZYDIS_MNEMONIC_AND:
+      return kHsAnd;
+    case ZYDIS_MNEMONIC_SUB:
+      return kHsSub;
+    case ZYDIS_MNEMONIC_XOR:
+      return kHsXor;
+    case ZYDIS_MNEMONIC_BT:
+      return kHsBt;
+    case ZYDIS_MNEMONIC_BTS:
+      return kHsBts;
+    case ZYDIS_MNEMONIC_BTR:
+      return kHsBtr;
+    case ZYDIS_MNEMONIC_BTC:
+      return kHsBtc;
+    case ZYDIS_MNEMONIC_XADD:
+      return kHsXadd;
+    case ZYDIS_MNEMONIC_XCHG:
+      return kHsXchg;
+    case ZYDIS_MNEMONIC_CMPXCHG:
+      return kHsCmpxchg;
+    case ZYDIS_MNEMONIC_INC:
+      return kHsInc;
+    case ZYDIS_MNEMONIC_DEC:
+      return kHsDec;
+    case ZYDIS_MNEMONIC_NOT:
+      return kHsNot;
+    case ZYDIS_MNEMONIC_NEG:
+      return kHsNeg;
+    case ZYDIS_MNEMONIC_CMPXCHG8B:
+    case ZYDIS_MNEMONIC_CMPXCHG16B:
+      return kHsCmpxchgPair;
+    case ZYDIS_MNEMONIC_MOVSB:
+    case ZYDIS_MNEMONIC_MOVSW:
+    case ZYDIS_MNEMONIC_MOVSD:
+    case ZYDIS_MNEMONIC_MOVSQ:
+      return kHsMovs;
+    case ZYDIS_MNEMONIC_STOSB:
+    case ZYDIS_MNEMONIC_STOSW:
+    case ZYDIS_MNEMONIC_STOSD:
+    case ZYDIS_MNEMONIC_STOSQ:
+      return kHsStos;
+    case ZYDIS_MNEMONIC_LODSB:
+    case ZYDIS_MNEMONIC_LODSW:
+    case ZYDIS_MNEMONIC_LODSD:
+    case ZYDIS_MNEMONIC_LODSQ:
+      return kHsLods;
+    case ZYDIS_MNEMONIC_CMPSB:
+    case ZYDIS_MNEMONIC_CMPSW:
+    case ZYDIS_MNEMONIC_CMPSD:
+    case ZYDIS_MNEMONIC_CMPSQ:
+      return kHsCmps;
+    case ZYDIS_MNEMONIC_SCASB:
+    case ZYDIS_MNEMONIC_SCASW:
+    case ZYDIS_MNEMONIC_SCASD:
+    case ZYDIS_MNEMONIC_SCASQ:
+      return kHsScas;
+    default:
+      return std::nullopt;
+  }
+}
+
+bool IsString(HsOperationKind kind) { return kind >= kHsMovs; }
+
+// The operand that is not in memory, of those that have two.
+void FillSource(const GuestInstruction& instruction, HsOperation* operation) {
+  for (int i = 0; i < instruction.decoded.operand_count_visible; ++i) {
+    const ZydisDecodedOperand& operand = instruction.operands[i];
+    if (operand.type == ZYDIS_OPERAND_TYPE_IMMEDIATE) {
+      operation->source = HS_SOURCE_IMMEDIATE;
+      operation->immediate = operand.imm.value.s;
+    } else if (operand.type == ZYDIS_OPERAND_TYPE_REGISTER) {
+      operation->source = static_cast<uint8_t>(GeneralRegister(operand.reg.value));
+      if (operand.reg.value >= ZYDIS_REGISTER_AH && operand.reg.value <= ZYDIS_REGISTER_BH) {
+        operation->source |= HS_SOURCE_HIGH;
+      }
+    }
+  }
+}
+
+HsRepeat RepeatOf(ZydisInstructionAttributes attributes) {
+  if ((attributes & ZYDIS_ATTRIB_HAS_REPNE) != 0) return kHsRepeatNotEqual;
+  return (attributes & (ZYDIS_ATTRIB_HAS_REP | ZYDIS_ATTRIB_HAS_REPE)) != 0 ? kHsRepeat : kHsOnce;
+}
+
+int ElementBytes(const GuestInstruction& instruction) {
+  for (const ZydisDecodedOperand& operand : instruction.Operands()) {
+    if (operand.type == ZYDIS_OPERAND_TYPE_MEMORY) return operand.size / 8;
+  }
+  return 0;
+}
+
+}  // namespace
+
+bool WriteOperation(const GuestInstruction& instruction, BlockWriter* writer) {
+  const std::optional<HsOperationKind> kind = KindOf(instruction.decoded.mnemonic);
+  if (!kind.has_value() || !writer->has_operations()) return false;
+  const ZydisInstructionAttributes attributes = instruction.decoded.attributes;
+  HsOperation operation = {};
+  operation.kind = static_cast<uint8_t>(*kind);
+  operation.bytes = static_cast<uint8_t>(ElementBytes(instruction));
+  operation.narrow = instruction.decoded.address_width == 32;
+  operation.locked = (attributes & ZYDIS_ATTRIB_HAS_LOCK) != 0 ||
+                     instruction.decoded.mnemonic == ZYDIS_MNEMONIC_XCHG;
+  if (IsString(*kind)) {
+    operation.repeat = static_cast<uint8_t>(RepeatOf(attributes));
+    operation.source_has_fs = (attributes & ZYDIS_ATTRIB_HAS_SEGMENT_FS) != 0;
+    writer->LeaveFor(kHsExitOperation, nullptr, operation.bytes, &operation);
+    return true;
+  }
+  // The sum of address and bit offset is truncated before a segment's base is added.
+  const bool segment =
+      (attributes & (ZYDIS_ATTRIB_HAS_SEGMENT_FS | ZYDIS_ATTRIB_HAS_SEGMENT_GS)) != 0;
+  if (operation.narrow != 0 && segment && IsBitTest(instruction)) return false;
+  FillSource(instruction, &operation);
+  Temporaries temporaries(instruction, writer);
+  Substitution substitution(instruction, writer, &temporaries);
+  substitution.LoadRegisters();
+  const HostAddress address = substitution.Address(/*flat=*/true);
+  // Guest registers are all in place again when the agent looks at them.
+  writer->LeaveFor(kHsExitOperation, &address, operation.bytes, &operation);
+  temporaries.Forget();
+  return !temporaries.failed();
+}
+
+}  // namespace hindsight

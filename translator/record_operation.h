@@ -1,0 +1,16 @@
+// Flavour record: instructions that are left to the agent, which runs HsRunOperation.
+
+#ifndef HINDSIGHT_TRANSLATOR_RECORD_OPERATION_H_
+#define HINDSIGHT_TRANSLATOR_RECORD_OPERATION_H_
+
+#include "translator/block_writer.h"
+#include "translator/guest_instruction.h"
+
+namespace hindsight {
+
+// Of class kOperation. False: it cannot be written.
+bool WriteOperation(const GuestInstruction& instruction, BlockWriter* writer);
+
+}  // namespace hindsight
+
+#endif  // HINDSIGHT_TRANSLATOR_RECORD_OPERATION_H_
