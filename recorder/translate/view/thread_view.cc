@@ -140,26 +140,39 @@ void ThreadView::LogAll(uint64_t page, uint64_t count, const uint8_t* bytes, boo
 }
 
 bool ThreadView::Compare(uint64_t address, uint64_t size, uint64_t count) {
-  alignas(64) uint8_t bytes[kPage];
+  return CompareOld(address, size, nullptr, count);
+}
+
+bool ThreadView::CompareOld(uint64_t address, uint64_t size, const void* old, uint64_t count) {
+  const OldBytes old_bytes = {address, old == nullptr ? 0 : size, static_cast<const uint8_t*>(old)};
   for (uint64_t page = PageOf(address); page < address + size; page += kPage) {
-    if (!Holds(page)) continue;
-    if (!Read(page, bytes, kPage)) return false;
-    const uint64_t changed = CopyChangedLines(bytes, Seen(page));
-    if (changed == 0) continue;
-    uint64_t lines = 0;
-    for (uint64_t left = changed; left != 0; left &= left - 1) ++lines;
-    auto* const entry = reinterpret_cast<HsLines*>(
-        writer_->Begin(HS_ENTRY_LINES, count, sizeof(HsLines) + lines * kLine));
-    entry->address = page;
-    entry->mask = changed;
-    uint8_t* out = entry->bytes;
-    for (uint64_t left = changed; left != 0; left &= left - 1) {
-      __builtin_memcpy(out, bytes + static_cast<uint64_t>(__builtin_ctzll(left)) * kLine, kLine);
-      out += kLine;
-    }
-    writer_->Commit();
-    ++changed_;
+    if (Holds(page) && !ComparePage(page, old_bytes, count)) return false;
   }
+  return true;
+}
+
+bool ThreadView::ComparePage(uint64_t page, const OldBytes& old, uint64_t count) {
+  alignas(64) uint8_t bytes[kPage];
+  if (!Read(page, bytes, kPage)) return false;
+  for (uint64_t i = 0; i < old.size; ++i) {
+    const uint64_t offset = old.address + i - page;
+    if (offset < kPage) bytes[offset] = old.bytes[i];
+  }
+  const uint64_t changed = CopyChangedLines(bytes, Seen(page));
+  if (changed == 0) return true;
+  uint64_t lines = 0;
+  for (uint64_t left = changed; left != 0; left &= left - 1) ++lines;
+  auto* const entry = reinterpret_cast<HsLines*>(
+      writer_->Begin(HS_ENTRY_LINES, count, sizeof(HsLines) + lines * kLine));
+  entry->address = page;
+  entry->mask = changed;
+  uint8_t* out = entry->bytes;
+  for (uint64_t left = changed; left != 0; left &= left - 1) {
+    __builtin_memcpy(out, bytes + static_cast<uint64_t>(__builtin_ctzll(left)) * kLine, kLine);
+    out += kLine;
+  }
+  writer_->Commit();
+  ++changed_;
   return true;
 }
 

@@ -31,6 +31,12 @@ class ThreadView {
   static constexpr int kMaxWindows = 3;
   static constexpr uint64_t kPage = 4096;
 
+  // Bytes that memory had.
+  struct OldBytes {
+    uint64_t address, size;
+    const uint8_t* bytes;
+  };
+
   // Tables, zero at first, which take memory only where they are used. Reserved by the caller.
   struct Tables {
     uint8_t* held;        // TableBytes()
@@ -60,6 +66,8 @@ class ThreadView {
   // [address, address + size) may differ from the view: lines of these pages that do are imported.
   // Pages that are not held are left alone. False if memory cannot be read there.
   bool Compare(uint64_t address, uint64_t size, uint64_t count);
+  // The same, where memory had `old` at this address until just now: that is what the view gets.
+  bool CompareOld(uint64_t address, uint64_t size, const void* old, uint64_t count);
   // What is mapped at [start, end) is something else from now on.
   void Drop(uint64_t start, uint64_t end);
   // A segment begins in state `count`.
@@ -72,6 +80,7 @@ class ThreadView {
   uint64_t changed() const { return changed_; }
 
  private:
+  bool ComparePage(uint64_t page, const OldBytes& old, uint64_t count);
   bool PageIndex(uint64_t address, uint64_t* index) const;
   bool Enter(uint64_t page, uint64_t index, uint64_t count);
   void LogAll(uint64_t page, uint64_t count, const uint8_t* bytes, bool first);

@@ -152,6 +152,19 @@ TEST_F(ThreadViewTest, LinesThatDifferAreImported) {
   EXPECT_TRUE(Replay().empty());
 }
 
+// A locked instruction has changed memory before anybody could compare.
+TEST_F(ThreadViewTest, TheViewGetsWhatMemoryHadBefore) {
+  ASSERT_TRUE(view_.Touch(At(0), 1));
+  memory_[7] = 3;   // somebody else
+  memory_[70] = 4;  // somebody else
+  const uint8_t old = 9;
+  ASSERT_TRUE(view_.CompareOld(At(7), 1, &old, 2));
+  EXPECT_EQ(seen_[7], 9);
+  EXPECT_EQ(seen_[70], 4);
+  Replay();
+  ExpectKnown();
+}
+
 // The translated store reaches the view first.
 TEST_F(ThreadViewTest, AStoreThatFailsIsTakenBackByComparing) {
   ASSERT_TRUE(view_.TouchAll(At(kPage - 8), 16, 1));
