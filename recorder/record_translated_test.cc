@@ -151,8 +151,17 @@ TEST_F(RecordTranslatedTest, ChildrenRunNatively) {
 TEST_F(RecordTranslatedTest, WhatCannotBeRecordedEndsTheRecordingNotTheProgram) {
   Record({"/bin/sh", "-c", "echo before; exec echo after"});
   EXPECT_EQ(output_, "before\nafter\n");
+  EXPECT_NE(errors_.find("executes another program"), std::string::npos) << errors_;
   EXPECT_NE(result_.end_reason, "");
   EXPECT_EQ(WEXITSTATUS(result_.wait_status), 0);
+  ExpectExact();
+}
+
+TEST_F(RecordTranslatedTest, CodeThatChangesIsNeverExecutedAsItWas) {
+  const std::string native = NativeOutput(Program("changed_code"));
+  Record({Program("changed_code")});
+  EXPECT_EQ(output_, native);
+  EXPECT_NE(errors_.find("memory that it can write to"), std::string::npos) << errors_;
   ExpectExact();
 }
 

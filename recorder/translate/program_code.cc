@@ -109,6 +109,7 @@ std::shared_ptr<const Translation> ProgramCode::MakeTranslation(uint64_t guest_p
       .flavour = options_.flavour,
       .stubs = cache_.StubsFor(guest_pc),
       .max_instructions = options_.block_instructions,
+      .operations = options_.flavour == Flavour::kRecord,
   };
   if (!checked) request.code_at = bytes_at_;
   auto block = hindsight::Translate(request);
@@ -136,6 +137,8 @@ void ProgramCode::NoteMade(const Translation& translation) {
 ProgramCode::Source ProgramCode::AddBlock(uint64_t guest_pc) {
   const absl::Span<const uint8_t> bytes = source_.At(guest_pc);
   if (bytes.empty()) return Source::kNone;
+  // A check of the code would compare memory, not what the thread has seen.
+  if (options_.flavour == Flavour::kRecord && source_.MayChange(guest_pc)) return Source::kNone;
   Source source = Source::kMemo;
   std::shared_ptr<const Translation> translation = memo_->Find(guest_pc, bytes_at_);
   if (translation == nullptr) {

@@ -77,7 +77,10 @@ void TranslateEngine::Loop(pid_t process) {
     if (waited == process && (WIFEXITED(status) || WIFSIGNALED(status))) {
       running_ = false;
       CheckBoot(status);
-      if (recording_ != nullptr) session_->Keep(recording_->Finish(status));
+      if (recording_ != nullptr) {
+        session_->Keep(recording_->Finish(status));
+        Report(recording_->ReasonLeft());
+      }
       session_->NoteProgramExit(status);
       session_->Close(log_);
       return;
@@ -98,13 +101,17 @@ void TranslateEngine::Advance() {
     if (session_->timed_out()) kill(session_->program(), SIGKILL);
     if (const int signal = session_->signal_for_program()) kill(session_->program(), signal);
   }
-  if (!reason.empty() && !std::exchange(left_, true)) {
+  if (!reason.empty()) {
     recording_->Abandon(reason);
-    std::fprintf(stderr, "hindsight: %s (process %d) %s: its recording ends here, it runs on\n",
-                 Printable(log_->manifest().program).c_str(), log_->pid(),
-                 Printable(reason).c_str());
+    Report(reason);
   }
   if (!some.ok() || !*some) nanosleep(&kPause, nullptr);
+}
+
+void TranslateEngine::Report(const std::string& reason) {
+  if (reason.empty() || std::exchange(reported_, true)) return;
+  std::fprintf(stderr, "hindsight: %s (process %d) %s: its recording ends here, it runs on\n",
+               Printable(log_->manifest().program).c_str(), log_->pid(), Printable(reason).c_str());
 }
 
 void TranslateEngine::CheckBoot(int wait_status) {

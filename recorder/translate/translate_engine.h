@@ -32,6 +32,7 @@ class TranslateEngine final : public Engine {
   absl::Status Begin(pid_t process, pid_t thread);
   void Loop(pid_t process);
   void Advance();
+  void Report(const std::string& reason);
   void CheckBoot(int wait_status);
 
   RecordingSession* const session_;
@@ -40,7 +41,7 @@ class TranslateEngine final : public Engine {
   RunningServices services_;
   const ProcessService* service_ = nullptr;
   bool running_ = false;
-  bool left_ = false;  // recording is over, the process is not
+  bool reported_ = false;  // that recording ends before the process does
 };
 
 }  // namespace hindsight

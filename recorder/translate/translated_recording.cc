@@ -32,7 +32,7 @@ const char* TextOf(HsEndReason reason) {
     case HS_END_INSTRUCTION:
       return "executes an instruction that engine translate does not record yet";
     case HS_END_CODE:
-      return "executes code that it has made, which engine translate does not record yet";
+      return "executes memory that it can write to, which engine translate does not record yet";
     case HS_END_CALL:
       return "makes a system call that engine translate does not record yet";
   }

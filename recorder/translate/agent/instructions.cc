@@ -1,9 +1,9 @@
 #include "recorder/translate/agent/instructions.h"
 
 #include "recorder/translate/agent/client.h"
+#include "recorder/translate/agent/float_state.h"
 #include "recorder/translate/agent/recording.h"
 #include "recorder/translate/agent/run.h"
-#include "recorder/translate/agent/strings.h"
 #include "recorder/translate/agent/system.h"
 
 namespace hindsight::agent {
@@ -46,7 +46,7 @@ void HandleInstruction(Thread* thread) {
   } else if (three && code[1] == 0x01 && code[2] == 0xf9) {
     ReadTimestamp(thread, /*with_processor=*/true);
   } else if (IsRecorded(*thread)) {
-    if (ExecuteString(thread, size) || ExecuteFloatState(thread, size)) return;
+    if (ExecuteFloatState(thread, size)) return;
     GoOnNatively(thread, HS_END_INSTRUCTION);
   } else {
     LeaveNatively(thread, /*step=*/true);

@@ -208,6 +208,12 @@ void TakeMiss(Thread* thread, uint64_t address, uint64_t bytes) {
   Of(*thread).view.Compare(address, bytes, thread->count);
 }
 
+void TakeOld(Thread* thread, uint64_t address, uint64_t bytes, const void* old) {
+  ThreadView& view = Of(*thread).view;
+  view.TouchAll(address, bytes, thread->count);
+  view.CompareOld(address, bytes, old, thread->count);
+}
+
 bool TakeViewFault(Thread* thread, uint64_t address) {
   Recording& recording = Of(*thread);
   return recording.on && recording.view.IsView(address) &&

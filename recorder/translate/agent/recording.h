@@ -43,6 +43,8 @@ void TakeCode(Thread* thread, uint64_t start, uint64_t end);
 bool TakeRead(Thread* thread, uint64_t address, uint64_t bytes);
 // A check of [address, address + bytes) failed.
 void TakeMiss(Thread* thread, uint64_t address, uint64_t bytes);
+// The same for memory that has been changed already: it had `old`.
+void TakeOld(Thread* thread, uint64_t address, uint64_t bytes, const void* old);
 // A fault at `address`, in the thread's present count. True if that is the view's, and the page is
 // there now: the access can be tried again.
 bool TakeViewFault(Thread* thread, uint64_t address);

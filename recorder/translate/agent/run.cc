@@ -9,6 +9,7 @@
 #include "recorder/translate/agent/client.h"
 #include "recorder/translate/agent/entry.h"
 #include "recorder/translate/agent/instructions.h"
+#include "recorder/translate/agent/operations.h"
 #include "recorder/translate/agent/recording.h"
 #include "recorder/translate/agent/signals.h"
 #include "recorder/translate/agent/system.h"
@@ -62,6 +63,7 @@ void EnterInTable(Thread* thread, uint64_t pc, uint64_t host) {
 }
 
 [[noreturn]] void LeaveFor(Thread* thread, uint64_t host) {
+  if (host == 0 && IsRecorded(*thread)) GoOnNatively(thread, HS_END_CODE);
   if (host == 0) LeaveNatively(thread, /*step=*/true);
   DropStaleTable(thread);
   const uint64_t quantum = IsRecorded(*thread) ? InstructionsLeft(*thread) : kQuantum;
@@ -127,6 +129,8 @@ extern "C" [[noreturn]] void AgentHandleExit(Thread* thread) {
     case kHsExitMiss:
       TakeMiss(thread, block->exit_address, block->exit_size);
       TryAgain(thread, block->exit_host_pc);
+    case kHsExitOperation:
+      RunOperation(thread);
     default:
       break;
   }

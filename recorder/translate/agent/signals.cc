@@ -6,6 +6,7 @@
 
 #include "recorder/translate/agent/client.h"
 #include "recorder/translate/agent/entry.h"
+#include "recorder/translate/agent/operations.h"
 #include "recorder/translate/agent/recording.h"
 #include "recorder/translate/agent/run.h"
 #include "recorder/translate/agent/signal_frame.h"
@@ -77,6 +78,12 @@ void OnOtherSignal(Thread* thread, const int32_t* info, FrameContext* context) {
   }
 }
 
+void GoToFault(FrameContext* context) {
+  constexpr uint64_t kPlainFlags = 0x202;
+  context->registers.flags = kPlainFlags;
+  context->registers.rip = AddressOf(&AgentFault);
+}
+
 // A fault of the guest's: the agent looks at it once the handler has returned.
 void OnFault(Thread* thread, int signal, const int32_t* info, FrameContext* context) {
   FrameRegisters& registers = context->registers;
@@ -93,9 +100,7 @@ void OnFault(Thread* thread, int signal, const int32_t* info, FrameContext* cont
     thread->block->guest_r11 = registers.r11;
     if (signal == SIGTRAP && info[2] == TRAP_TRACE) thread->fault_signal = 0;
   }
-  constexpr uint64_t kPlainFlags = 0x202;
-  registers.flags = kPlainFlags;
-  registers.rip = AddressOf(&AgentFault);
+  GoToFault(context);
 }
 
 // Whether it was the first use of a page of the view, which is there now. If there is no such
@@ -103,10 +108,14 @@ void OnFault(Thread* thread, int signal, const int32_t* info, FrameContext* cont
 bool IsViewFault(Thread* thread, int32_t* info, FrameContext* context) {
   FrameRegisters& registers = context->registers;
   const uint64_t address = GuestAddress(*thread, registers.fault_address);
-  if (address == registers.fault_address || !InArenas(registers.rip)) return false;
-  const Answer place = Ask(thread, RequestKind::kRecover, registers.rip);
-  thread->count = thread->block->count_end - registers.r10 + place.results[2];
-  if (place.results[0] != 0 && TakeViewFault(thread, registers.fault_address)) return true;
+  const bool operating = thread->operating != 0;  // in the count that it was left with
+  if (address == registers.fault_address || (!operating && !InArenas(registers.rip))) return false;
+  if (!operating) {
+    const Answer place = Ask(thread, RequestKind::kRecover, registers.rip);
+    if (place.results[0] == 0) return false;
+    thread->count = thread->block->count_end - registers.r10 + place.results[2];
+  }
+  if (TakeViewFault(thread, registers.fault_address)) return true;
   registers.fault_address = address;
   memcpy(&info[4], &address, sizeof(address));
   uint8_t resident;
@@ -130,6 +139,10 @@ void OnSignal(int signal, int32_t* info, FrameContext* context) {
     context->registers.rip += 2;
   } else if (IsViewFault(thread, info, context)) {
     // The access is tried again.
+  } else if (thread->operating != 0) {
+    TakeInfo(info, *context, &thread->fault);
+    thread->fault_signal = static_cast<uint32_t>(signal);
+    GoToFault(context);
   } else if (thread->stepping != 0 || InArenas(context->registers.rip)) {
     OnFault(thread, signal, info, context);
   } else {
@@ -318,7 +331,9 @@ void DeliverPending(Thread* thread) {
 }
 
 extern "C" [[noreturn]] void AgentHandleFault(Thread* thread) {
-  const bool stepped = thread->stepping != 0;
+  const bool operated = thread->operating != 0;
+  if (operated) AbandonOperation(thread);
+  const bool stepped = operated || thread->stepping != 0;
   thread->stepping = 0;
   if (thread->fault_signal == 0) {
     ++thread->count;

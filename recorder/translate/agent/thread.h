@@ -69,6 +69,8 @@ struct Thread {
   uint32_t stepping;  // the instruction at step_pc is being executed natively
   Thread* self;
 
+  uint32_t operating;  // an operation is being executed (operations.h)
+  uint32_t reserved;
   HsThreadBlock* block;
   uint64_t step_pc;
   uint64_t pc;      // the guest's, while its thread is in the agent

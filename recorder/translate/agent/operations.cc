@@ -1,0 +1,67 @@
+#include "recorder/translate/agent/operations.h"
+
+#include "recorder/translate/agent/recording.h"
+#include "recorder/translate/agent/run.h"
+#include "recorder/translate/agent/system.h"
+#include "translator/runtime/operation.h"
+
+namespace hindsight::agent {
+namespace {
+
+HsOperationRegisters registers_in_use[kLastThread + 1];
+
+void Import(void* context, uint64_t address, uint64_t bytes) {
+  TakeRead(static_cast<Thread*>(context), address, bytes);
+}
+
+void ImportOld(void* context, uint64_t address, uint64_t bytes, const void* old) {
+  TakeOld(static_cast<Thread*>(context), address, bytes, old);
+}
+
+void Load(const Thread& thread, HsOperationRegisters* to) {
+  memcpy(to->gpr, thread.registers, sizeof(to->gpr));
+  to->gpr[kR10] = thread.block->guest_r10;
+  to->gpr[kR11] = thread.block->guest_r11;
+  to->rflags = thread.flags;
+}
+
+// All but r10, which counts.
+void Store(const HsOperationRegisters& from, Thread* thread) {
+  const uint64_t counter = thread->registers[kR10];
+  memcpy(thread->registers, from.gpr, sizeof(from.gpr));
+  thread->registers[kR10] = counter;
+  thread->block->guest_r10 = from.gpr[kR10];
+  thread->block->guest_r11 = from.gpr[kR11];
+  thread->flags = from.rflags;
+}
+
+}  // namespace
+
+[[noreturn]] void RunOperation(Thread* thread) {
+  const HsThreadBlock& block = *thread->block;
+  const HsOperationHooks hooks = {.context = thread,
+                                  .distance = DistanceOf(thread->number),
+                                  .fs_base = block.fs_base,
+                                  .import = &Import,
+                                  .import_old = &ImportOld,
+                                  .locked = nullptr};
+  HsOperationRegisters& registers = registers_in_use[thread->number];
+  Load(*thread, &registers);
+  const uint64_t host_pc = block.exit_host_pc;
+  thread->operating = 1;
+  HsRunOperation(PointerTo<const HsOperation>(block.exit_operation), block.exit_address, &registers,
+                 &hooks);
+  thread->operating = 0;
+  Store(registers, thread);
+  TryAgain(thread, host_pc);
+}
+
+void AbandonOperation(Thread* thread) {
+  thread->operating = 0;
+  const HsOperationRegisters& registers = registers_in_use[thread->number];
+  const bool begun = registers.gpr[kRcx] != thread->registers[kRcx];
+  Store(registers, thread);
+  if (begun) GoOnNatively(thread, HS_END_INSTRUCTION);
+}
+
+}  // namespace hindsight::agent
