@@ -68,7 +68,6 @@ struct HsRing {
   uint64_t tail;  // position of the first entry that is not done with; written by the recorder
   uint64_t capacity;
   uint32_t writing;       // see Time
-  uint32_t in_call;       // the thread is in the kernel, or has not begun
   uint32_t tail_waiters;  // futex word of the agent that waits for the tail: 1 while it does
   uint32_t ended;         // the agent writes nothing more
 };
