@@ -12,6 +12,7 @@ namespace {
 
 constexpr uint32_t kLinkAlignment = 4;
 constexpr uint8_t kInt3 = 0xcc;
+constexpr uint16_t kAllFlags = 0x8d5;  // status flags
 
 bool SamePlace(const SideEntry& one, const SideEntry& other) {
   return one.guest_offset == other.guest_offset && one.adjust == other.adjust &&
@@ -37,6 +38,7 @@ int BlockWriter::SaveSlot(int number) {
 void BlockWriter::Begin(const Place& place) {
   place_ = place;
   begins_at_ = code_.here();
+  saved_[kStubSlot] = place.flags_aside ? HS_FLAGS_ASIDE : HS_NOT_SAVED;
   MarkFault();
 }
 
@@ -76,31 +78,76 @@ void BlockWriter::BranchIf(uint8_t condition, uint64_t target) {
   AddLink(target);
 }
 
-void BlockWriter::BranchToR11(int64_t rsp_before) {
+void BlockWriter::PutFlagsAside() {
+  code_.Move(kR11, kRax);
+  code_.Bytes({0x9f, 0x0f, 0x90, 0xc0});  // lahf; seto %al
+  code_.StoreField(HS_BLOCK_FIELD(flags_aside), kRax);
+  code_.Move(kRax, kR11);
+}
+
+// Changes rax.
+void BlockWriter::RestoreFlags() {
+  code_.LoadField(kRax, HS_BLOCK_FIELD(flags_aside));
+  code_.Bytes({0x04, 0x7f, 0x9e});  // add $0x7f,%al, which sets OF if al is 1; sahf
+}
+
+// The entry of the pc in save[0], or in r11.
+HostAddress BlockWriter::EntryByRax(bool pc_in_r11) {
   static_assert(HS_TABLE_ENTRIES == 0x10000 && sizeof(HsTableEntry) == 16);
-  PendingExit* pending = AddExit(kHsExitIndirect);
-  pending->exit.host_pc = static_cast<uint64_t>(rsp_before);
-  pending->exit.link_or_operation = place_.guest_pc;
-  pending->exit.adjust = 0;
-  pending->exit.flags_exact = flags_at_end_;
-  pending->saved = {kRax, kRcx, HS_NOT_SAVED, HS_NOT_SAVED};
+  if (pc_in_r11) {
+    code_.Operation({.bytes = {0x0f, 0xb7}}, kRax, kR11);  // movzwl %r11w,%eax
+  } else {
+    code_.LoadBytes(2, kRax, Field(SaveSlot(0)));
+  }
+  code_.Lea(kRax, {.base = kRax, .index = kRax});
+  return {.index = kRax, .scale = 8, .displacement = HS_TABLE_OFFSET, .segment = SegmentBase::kGs};
+}
+
+// rax is in r11, the pc and the host address in memory: registers that went through memory would
+// make one branch wait for the one before.
+void BlockWriter::JumpWithFlagsAside(Label* miss) {
+  constexpr int64_t kHost = offsetof(HsTableEntry, host);
+  code_.StoreField(SaveSlot(0), kR11);
+  code_.Move(kR11, kRax);
+  code_.Load(kRax, EntryByRax(false));
+  // add gs:[save],%rax: 0 if the entry is the pc's
+  code_.Operation({.bytes = {0x03}, .wide = true}, kRax, Field(SaveSlot(0)));
+  code_.JumpIf(kNotZero, miss);
+  HostAddress host = EntryByRax(false);
+  host.displacement += kHost;
+  code_.Load(kRax, host);
+  code_.StoreField(SaveSlot(1), kRax);
+  RestoreFlags();
+  code_.Move(kRax, kR11);
+  code_.Operation({.bytes = {0xff}}, 4, Field(SaveSlot(1)));  // jmp *gs:[save]
+}
+
+void BlockWriter::JumpWithoutFlags(Label* miss) {
   Label hit;
   code_.StoreField(SaveSlot(0), kRax);
   code_.StoreField(SaveSlot(1), kRcx);
-  code_.Operation({.bytes = {0x0f, 0xb7}}, kRax, kR11);  // movzwl %r11w,%eax
-  code_.Lea(kRax, {.base = kRax, .index = kRax});
-  HostAddress entry = {
-      .index = kRax, .scale = 8, .displacement = HS_TABLE_OFFSET, .segment = SegmentBase::kGs};
+  HostAddress entry = EntryByRax(true);
   code_.Load(kRcx, entry);
   code_.Lea(kRcx, {.base = kRcx, .index = kR11});
   code_.JumpIfRcxZero(&hit);
-  code_.Jump(&pending->label);
+  code_.Jump(miss);
   code_.Bind(&hit);
   entry.displacement += offsetof(HsTableEntry, host);
   code_.Load(kR11, entry);
   code_.LoadField(kRax, SaveSlot(0));
   code_.LoadField(kRcx, SaveSlot(1));
   code_.Bytes({0x41, 0xff, 0xe3});  // jmp *%r11
+}
+
+void BlockWriter::BranchToR11(int64_t rsp_before) {
+  PendingExit* pending = AddExit(kHsExitIndirect);
+  pending->exit.host_pc = static_cast<uint64_t>(rsp_before);
+  pending->exit.link_or_operation = place_.guest_pc;
+  pending->exit.adjust = 0;
+  pending->exit.flags_exact = flags_at_end_;
+  if (place_.flags_aside) return JumpWithFlagsAside(&pending->label);
+  pending->saved = {kRax, kRcx, HS_NOT_SAVED, HS_NOT_SAVED};
+  JumpWithoutFlags(&pending->label);
 }
 
 BlockWriter::PendingExit* BlockWriter::AddExit(HsExitKind kind) {
@@ -111,7 +158,8 @@ BlockWriter::PendingExit* BlockWriter::AddExit(HsExitKind kind) {
   pending.exit.kind = kind;
   pending.exit.size = static_cast<uint16_t>(place_.length);
   pending.exit.adjust = place_.adjust;
-  pending.exit.flags_exact = place_.flags_exact;
+  pending.flags_aside = place_.flags_aside;
+  pending.exit.flags_exact = place_.flags_aside ? kAllFlags : place_.flags_exact;
   std::memset(pending.exit.saved, HS_NOT_SAVED, sizeof(pending.exit.saved));
   return &pending;
 }
@@ -147,6 +195,17 @@ void BlockWriter::LeaveFor(HsExitKind kind, const HostAddress* address, uint16_t
 
 void BlockWriter::WriteExit(PendingExit* pending) {
   code_.Bind(&pending->label);
+  const bool indirect = pending->exit.kind == kHsExitIndirect;
+  if (indirect && pending->flags_aside) {  // see JumpWithFlagsAside
+    code_.Move(kRax, kR11);
+    code_.LoadField(kR11, SaveSlot(0));
+  }
+  if (indirect) code_.StoreField(HS_BLOCK_FIELD(exit_guest_pc), kR11);
+  if (pending->flags_aside) {
+    code_.StoreField(SaveSlot(kStubSlot), kRax);
+    RestoreFlags();
+    code_.LoadField(kRax, SaveSlot(kStubSlot));
+  }
   if (pending->rcx_slot >= 0) code_.LoadField(kRcx, SaveSlot(pending->rcx_slot));
   if (pending->address.has_value()) {
     code_.Lea(kR11, *pending->address);
@@ -157,8 +216,6 @@ void BlockWriter::WriteExit(PendingExit* pending) {
       code_.LoadField(pending->saved[i], SaveSlot(static_cast<int>(i)));
     }
   }
-  const bool indirect = pending->exit.kind == kHsExitIndirect;
-  if (indirect) code_.StoreField(HS_BLOCK_FIELD(exit_guest_pc), kR11);
   // The exit's bytes lie at the next multiple of 8 after lea (7 bytes) and jmp (5).
   const uint64_t bytes_at = (code_.here() + 7 + 5 + 7) & ~7ull;
   code_.Lea(kR11, {.displacement = static_cast<int64_t>(bytes_at), .from_rip = true});

@@ -31,6 +31,7 @@ struct Place {
   uint32_t length = 0;  // of the instruction
   int32_t adjust = 0;
   uint16_t flags_exact = 0;  // status flags that are the guest's
+  bool flags_aside = false;  // all of them are in the thread block
 };
 
 class BlockWriter {
@@ -54,6 +55,7 @@ class BlockWriter {
   void MarkFault();
 
   SavedRegisters* saved() { return &saved_; }
+  void ForgetSaved() { saved_ = {HS_NOT_SAVED, HS_NOT_SAVED, HS_NOT_SAVED, saved_[3]}; }
   static int SaveSlot(int number);  // offset from GS
 
   // Jumps to the translation of guest pc `target`.
@@ -61,6 +63,8 @@ class BlockWriter {
   void BranchIf(uint8_t condition, uint64_t target);  // low half of jcc's opcode
   // The status flags that are the guest's where the block ends.
   void SetFlagsAtEnd(uint32_t exact) { flags_at_end_ = static_cast<uint16_t>(exact); }
+  // Keeps the flags in the thread block. Uses r11.
+  void PutFlagsAside();
   // An indirect branch to the guest pc in r11. `rsp_before`: what to add to rsp to get what it was
   // before the instruction.
   void BranchToR11(int64_t rsp_before);
@@ -88,8 +92,13 @@ class BlockWriter {
     std::optional<HsOperation> operation;
     SavedRegisters saved = kNoneSaved;
     int rcx_slot = -1;
+    bool flags_aside = false;  // and are to be restored
   };
 
+  void RestoreFlags();
+  HostAddress EntryByRax(bool pc_in_r11);
+  void JumpWithFlagsAside(Label* miss);
+  void JumpWithoutFlags(Label* miss);
   PendingExit* AddExit(HsExitKind kind);
   void AddLink(uint64_t target);
   void WriteExit(PendingExit* pending);

@@ -222,10 +222,18 @@ void WritePushConstant(uint64_t value, bool keep_r11, BlockWriter* writer) {
 
 void WritePopTarget(int64_t released, BlockWriter* writer) {
   Assembler* code = writer->code();
+  if (MayChangeFlags(*writer)) {
+    Label* miss = writer->Miss(kStackTop, kWordBytes);
+    code->Load(kR11, kStackTop);
+    code->CompareBytes(kWordBytes, kR11, InView(kStackTop));
+    code->JumpIf(kNotZero, miss);
+    code->Lea(kRsp, {.base = kRsp, .displacement = kWordBytes + released});
+    return;
+  }
   constexpr int kSlot = 1;
   Label same;
   Label* miss = writer->Miss(kStackTop, kWordBytes, kSlot);
-  // Flags are not known to be dead here: as in WriteCheck.
+  // As in WriteCheck.
   code->Load(kR11, kStackTop);
   code->StoreField(BlockWriter::SaveSlot(kSlot), kRcx);
   code->Load(kRcx, InView(kStackTop));

@@ -60,7 +60,7 @@ void Temporaries::Release() {
 }
 
 void Temporaries::Forget() {
-  *writer_->saved() = kNoneSaved;
+  writer_->ForgetSaved();
   if (spilled_ > 0) writer_->MarkFault();
   spilled_ = reserved_ = 0;
   r11_taken_ = false;

@@ -96,11 +96,15 @@ struct HsThreadBlock {
   uint16_t exit_flags_exact;  // as in RFLAGS
   uint16_t reserved;
   uint64_t exit_address;  // kHsExitMiss, kHsExitOperation
+  // The guest's status flags where they are kept aside: bit 0 OF, bits 8 to 15 as lahf has them.
+  uint64_t flags_aside;
 };
 
 #define HS_NOT_SAVED 0xff
 // In place of a register's number: the guest's CF is bit 0 of save[i].
 #define HS_CARRY_SAVED 0xfe
+// In place of a register's number: the guest's status flags are in flags_aside.
+#define HS_FLAGS_ASIDE 0xfd
 
 // In the code beside each exit; translated code copies it into the block.
 struct HsExit {
@@ -150,6 +154,7 @@ HS_STATIC_ASSERT(offsetof(struct HsThreadBlock, exit_adjust) == 116);
 HS_STATIC_ASSERT(offsetof(struct HsThreadBlock, exit_saved) == 120);
 HS_STATIC_ASSERT(offsetof(struct HsThreadBlock, exit_flags_exact) == 124);
 HS_STATIC_ASSERT(offsetof(struct HsThreadBlock, exit_address) == 128);
-HS_STATIC_ASSERT(sizeof(struct HsThreadBlock) == 136);
+HS_STATIC_ASSERT(offsetof(struct HsThreadBlock, flags_aside) == 136);
+HS_STATIC_ASSERT(sizeof(struct HsThreadBlock) == 144);
 
 #endif  // HINDSIGHT_TRANSLATOR_THREAD_BLOCK_H_

@@ -26,6 +26,9 @@ struct Source {
   // [i]: the status flags that are read at or after instruction i before they are overwritten.
   std::vector<uint32_t> flags_read;
   uint32_t flags_read_at_end = kStatusFlags;
+  // Before which instruction the flags are put aside, since only what follows the block may read
+  // them; -1: they are not.
+  int aside_at = -1;
   std::vector<CodeRange> relied_on;
 
   bool LastIsCounted() const {
@@ -99,6 +102,29 @@ void FindFlags(const TranslateRequest& request, Source* source) {
   }
 }
 
+bool TouchesFlags(const GuestInstruction& instruction) {
+  const ZydisAccessedFlags* flags = instruction.decoded.cpu_flags;
+  if (flags == nullptr) return false;
+  const uint32_t all =
+      flags->tested | flags->modified | flags->set_0 | flags->set_1 | flags->undefined;
+  return (all & kStatusFlags) != 0;
+}
+
+// An indirect branch leads anywhere, so that flags count as read there; they hardly ever are. Where
+// much would have to do without them, they are put aside and restored at the end.
+void PlaceAside(Flavour flavour, Source* source) {
+  const Control control = source->control;
+  const bool jumps = control == Control::kIndirectJump || control == Control::kIndirectCall;
+  const bool returns = flavour == Flavour::kRecord && control == Control::kReturn;
+  if (!jumps && !returns) return;
+  int at = source->counted() - 1;
+  while (at > 0 && !TouchesFlags(source->instructions[at - 1])) --at;
+  source->aside_at = at;
+  for (size_t i = static_cast<size_t>(at); i < source->flags_read.size(); ++i) {
+    source->flags_read[i] = 0;
+  }
+}
+
 // Before which instruction the counter is decremented, and how.
 struct Decrement {
   int before = 0;
@@ -159,7 +185,16 @@ int WriteBlock(const TranslateRequest& request, const Source& source, BlockWrite
     Place place = {.guest_pc = instruction.pc,
                    .length = instruction.decoded.length,
                    .adjust = counted > 0 && i > decrement.before ? i - counted : i,
-                   .flags_exact = static_cast<uint16_t>(source.flags_read[i])};
+                   .flags_exact = static_cast<uint16_t>(source.flags_read[i]),
+                   .flags_aside = source.aside_at >= 0 && i > source.aside_at};
+    if (i == source.aside_at) {
+      writer->Begin({.guest_pc = place.guest_pc,
+                     .length = place.length,
+                     .adjust = place.adjust,
+                     .flags_exact = kStatusFlags});
+      writer->PutFlagsAside();
+      place.flags_aside = true;
+    }
     if (i == decrement.before && counted > 0) {
       // The exit shows the counter as it is after the decrement.
       writer->Begin(place);
@@ -210,6 +245,7 @@ absl::StatusOr<TranslatedBlock> Translate(const TranslateRequest& request) {
     uint64_t end = request.guest_pc;
     if (!source.instructions.empty()) {
       FindFlags(request, &source);
+      PlaceAside(request.flavour, &source);
       refused_at = WriteBlock(request, source, &writer);
       if (refused_at >= 0) continue;
       end = source.next();

@@ -19,6 +19,7 @@ constexpr uint64_t kArenaBytes = 1 << 20;
 // Below GS: the table and the thread block.
 constexpr uint64_t kGapBytes = 4 << 20;
 constexpr uint64_t kLongestBlock = 1 << 16;
+constexpr uint16_t kStatusFlags = 0x8d5;
 // Of one run; more are one again and again.
 constexpr uint64_t kMostMisses = 10'000;
 
@@ -259,8 +260,15 @@ GuestStop TranslatedRun::AtFault(const MachineStop& stop) {
       [](uint32_t wanted, const SideEntry& other) { return wanted < other.host_offset; });
   CHECK(entry != side.begin());
   --entry;
+  result.flags_exact = entry->flags_exact;
   for (size_t i = 0; i < entry->saved.size(); ++i) {
     if (entry->saved[i] < 16) result.registers.gpr[entry->saved[i]] = block()->save[i];
+    if (entry->saved[i] == HS_FLAGS_ASIDE) {
+      const uint64_t aside = block()->flags_aside;
+      result.registers.rflags = (result.registers.rflags & ~uint64_t{kStatusFlags}) |
+                                (aside >> 8 & 0xd5) | (aside & 1) << 11;
+      result.flags_exact = kStatusFlags;
+    }
     if (entry->saved[i] == HS_CARRY_SAVED) {
       result.registers.rflags = (result.registers.rflags & ~uint64_t{1}) | (block()->save[i] & 1);
     }
@@ -268,7 +276,6 @@ GuestStop TranslatedRun::AtFault(const MachineStop& stop) {
   result.registers.rip = found->second.guest_pc + entry->guest_offset;
   result.count =
       block()->count_end - stop.registers.gpr[kR10] + static_cast<int64_t>(entry->adjust);
-  result.flags_exact = entry->flags_exact;
   Restore(&result.registers);
   return result;
 }

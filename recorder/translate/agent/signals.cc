@@ -208,9 +208,14 @@ bool Recover(Thread* thread) {
   thread->pc = answer.results[1];
   for (int i = 0; i < 4; ++i) {
     const auto saved = static_cast<uint8_t>(answer.results[3] >> (8 * i));
-    constexpr uint64_t kCarryFlag = 1;
+    constexpr uint64_t kCarryFlag = 1, kStatusFlags = 0x8d5;
     if (saved == HS_CARRY_SAVED) {
       thread->flags = (thread->flags & ~kCarryFlag) | (block->save[i] & kCarryFlag);
+    } else if (saved == HS_FLAGS_ASIDE) {
+      // As lahf and seto have left them.
+      const uint64_t aside = block->flags_aside;
+      thread->flags =
+          (thread->flags & ~kStatusFlags) | (aside >> 8 & kStatusFlags & 0xff) | (aside & 1) << 11;
     } else if (saved != HS_NOT_SAVED) {
       thread->registers[saved] = block->save[i];
     }
