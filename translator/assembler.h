@@ -1,6 +1,7 @@
 // Writes host instructions, those that translated code consists of besides the guest's own.
 //
-// None of them changes the flags unless its name says so. One thread at a time.
+// None of them changes the flags unless its name says so. Its methods are the instructions: hence
+// so many. One thread at a time.
 
 #ifndef HINDSIGHT_TRANSLATOR_ASSEMBLER_H_
 #define HINDSIGHT_TRANSLATOR_ASSEMBLER_H_

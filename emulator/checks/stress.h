@@ -34,6 +34,7 @@ struct StressResult {
   bool faulted = false;  // on both sides
 };
 
+// Many fields: the two sides that it compares, and what both begin with.
 class StressBench {
  public:
   static absl::StatusOr<std::unique_ptr<StressBench>> Create(uint64_t seed);

@@ -1,7 +1,8 @@
 // A thread of the program as the agent sees it: the rest of the page that begins with the thread
 // block, and the offsets by which assembly reaches it.
 //
-// Only the thread itself uses it, its signal handler included.
+// Only the thread itself uses it, its signal handler included. Plain data that assembly reaches at
+// fixed offsets, hence in one struct.
 
 #ifndef HINDSIGHT_RECORDER_TRANSLATE_AGENT_THREAD_H_
 #define HINDSIGHT_RECORDER_TRANSLATE_AGENT_THREAD_H_
