@@ -52,7 +52,7 @@ const Arrows& Allowed() {
       {"recorder/ptrace", {"isa", "recorder/process", "recorder/syscalls"}},
       {"recorder/log", {"isa", "tracefmt", "recorder/process"}},
       {"recorder/translate/agent",
-       {"translator", "translator/runtime", "recorder/translate/stream",
+       {"translator", "translator/runtime", "recorder/syscalls", "recorder/translate/stream",
         "recorder/translate/view"}},
       {"recorder/translate",
        {"isa", "translator", "tracefmt", "recorder/process", "recorder/ptrace", "recorder/log",

@@ -16,9 +16,6 @@
 namespace hindsight {
 namespace {
 
-// Newer than the headers of some hosts.
-constexpr int64_t kMapShadowStack = 453;
-
 // include/linux/errno.h of the kernel; never seen by programs.
 constexpr int64_t kRestartSys = -512;
 constexpr int64_t kRestartNoIntr = -513;
@@ -29,29 +26,6 @@ constexpr int64_t kRestartBlock = -516;
 
 bool MakesUntracedTask(int64_t number, uint64_t flags) {
   return (number == SYS_clone || number == SYS_clone3) && (flags & CLONE_UNTRACED) != 0;
-}
-
-bool MayChangeMap(int64_t number) {
-  switch (number) {
-    case SYS_mmap:
-    case SYS_munmap:
-    case SYS_mremap:
-    case SYS_mprotect:
-    case SYS_pkey_mprotect:
-    case SYS_brk:
-    case SYS_shmat:
-    case SYS_shmdt:
-    case SYS_remap_file_pages:
-    case SYS_arch_prctl:
-    case SYS_prctl:  // names of anonymous regions
-    case SYS_personality:
-    case SYS_io_setup:
-    case SYS_io_destroy:
-    case kMapShadowStack:
-      return true;
-    default:
-      return false;
-  }
 }
 
 std::optional<MemoryRange> ChangedMapRange(int64_t number, const uint64_t arguments[6],

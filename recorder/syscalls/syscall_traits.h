@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <optional>
 
+#include "recorder/syscalls/map_calls.h"
 #include "recorder/syscalls/syscall_outputs.h"
 
 namespace hindsight {
@@ -14,9 +15,7 @@ namespace hindsight {
 // tracer.
 bool MakesUntracedTask(int64_t number, uint64_t flags);
 
-// May change /proc/PID/maps.
-bool MayChangeMap(int64_t number);
-// Where such a call has changed the map, if that is known.
+// Where a call that may change the map (map_calls.h) has changed it, if that is known.
 std::optional<MemoryRange> ChangedMapRange(int64_t number, const uint64_t arguments[6],
                                            int64_t result);
 // Changes the thread's signal mask.

@@ -5,6 +5,7 @@
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 
+#include "recorder/syscalls/map_calls.h"
 #include "recorder/translate/agent/system.h"
 #include "recorder/translate/view/entry_writer.h"
 #include "recorder/translate/view/thread_view.h"
@@ -95,26 +96,6 @@ hindsight::GuestCall ToEntry(const Thread& thread, const GuestCall& call, int64_
   entry.next_rip = thread.pc + kSyscallBytes;
   entry.rflags = thread.flags;
   return entry;
-}
-
-// The recorder reads what is mapped after such a call, so the thread waits for it.
-bool MayChangeMap(uint32_t number) {
-  switch (number) {
-    case SYS_mmap:
-    case SYS_munmap:
-    case SYS_mremap:
-    case SYS_mprotect:
-    case SYS_pkey_mprotect:
-    case SYS_brk:
-    case SYS_shmat:
-    case SYS_shmdt:
-    case SYS_remap_file_pages:
-    case SYS_prctl:
-    case SYS_madvise:
-      return true;
-    default:
-      return false;
-  }
 }
 
 // Nobody would read the ring. (What a program asks for itself is not kept.)
@@ -250,6 +231,7 @@ void RecordCall(Thread* thread, const GuestCall& call, int64_t result) {
   if (!recording.on) return;
   const HsChange base = {HS_WORD_FS_BASE, thread->block->fs_base};
   recording.writer.Call(thread->count, ToEntry(*thread, call, result), &base, 1);
+  // The recorder reads what is mapped.
   if (!MayChangeMap(call.number())) return;
   if (!IsError(result) && (call.number() == SYS_munmap || call.number() == SYS_mremap)) {
     recording.view.Drop(call.argument(0), call.argument(0) + call.argument(1));
