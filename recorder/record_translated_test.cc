@@ -144,6 +144,8 @@ TEST_F(RecordTranslatedTest, ChildrenRunNatively) {
           "my $p = fork; if (!$p) { exit 3 } waitpid $p, 0; print $? >> 8, \"\\n\"; "
           "print `echo child`"});
   EXPECT_EQ(output_, "3\nchild\n") << errors_;
+  EXPECT_NE(errors_.find("are not recorded"), std::string::npos) << errors_;
+  EXPECT_EQ(Events(EventKind::kFork).size(), 2u);
   EXPECT_EQ(result_.end_reason, "") << errors_;
   ExpectExact();
 }

@@ -34,6 +34,7 @@ std::string TranslateEngine::ReasonNotToRecord(const RecordOptions& options) {
   if (options.cpu != CpuModel::kPortable) return "offer the host's own features (--cpu=host)";
   if (!options.start_at.empty() || !options.stop_at.empty()) return "record a part of a run";
   if (options.children == ChildPolicy::kOnly) return "choose processes by their program";
+  if (options.wait_for_all) return "wait for processes that it does not record (--wait)";
   if (options.chaos) return "schedule threads to find bugs";
   if (options.self_checks_per_million != 0) return "check blocks of instructions";
   return "";
@@ -41,6 +42,8 @@ std::string TranslateEngine::ReasonNotToRecord(const RecordOptions& options) {
 
 absl::Status TranslateEngine::Record(pid_t process, absl::Span<const StoppedThread> threads) {
   session_->SetProgram(process);
+  // What it does with the terminal is known only later.
+  session_->NoteUnrecorded();
   RETURN_IF_ERROR(Begin(process, threads.front().thread));
   running_ = true;
   Loop(process);
@@ -79,6 +82,7 @@ void TranslateEngine::Loop(pid_t process) {
       CheckBoot(status);
       if (recording_ != nullptr) {
         session_->Keep(recording_->Finish(status));
+        ReportChildren();
         Report(recording_->ReasonLeft());
       }
       session_->NoteProgramExit(status);
@@ -94,6 +98,7 @@ void TranslateEngine::Loop(pid_t process) {
 void TranslateEngine::Advance() {
   const absl::StatusOr<bool> some = recording_->Drain();
   if (!some.ok()) session_->Keep(some.status());
+  ReportChildren();
   session_->Tick(*this);
   std::string reason = recording_->ReasonLeft();
   if (session_->end_wanted() && reason.empty()) {
@@ -106,6 +111,18 @@ void TranslateEngine::Advance() {
     Report(reason);
   }
   if (!some.ok() || !*some) nanosleep(&kPause, nullptr);
+}
+
+// Who wants children to be recorded must know that they are not.
+void TranslateEngine::ReportChildren() {
+  if (!recording_->has_children() || session_->options().children == ChildPolicy::kNone ||
+      std::exchange(reported_children_, true)) {
+    return;
+  }
+  std::fprintf(stderr,
+               "hindsight: the processes that %s (process %d) makes are not recorded: engine "
+               "translate does not yet\n",
+               Printable(log_->manifest().program).c_str(), log_->pid());
 }
 
 void TranslateEngine::Report(const std::string& reason) {

@@ -32,6 +32,7 @@ class TranslateEngine final : public Engine {
   absl::Status Begin(pid_t process, pid_t thread);
   void Loop(pid_t process);
   void Advance();
+  void ReportChildren();
   void Report(const std::string& reason);
   void CheckBoot(int wait_status);
 
@@ -41,6 +42,7 @@ class TranslateEngine final : public Engine {
   RunningServices services_;
   const ProcessService* service_ = nullptr;
   bool running_ = false;
+  bool reported_children_ = false;
   bool reported_ = false;  // that recording ends before the process does
 };
 

@@ -36,11 +36,12 @@ class TranslatedRecording {
   void Abandon(const std::string& reason);
 
   uint64_t instructions() const { return stream_.count(); }
+  // It has made processes.
+  bool has_children() const { return process_.has_children(); }
   // Why recording has ended, while the process goes on; empty: it has not.
   std::string ReasonLeft() const;
 
  private:
-  absl::StatusOr<bool> Discard();
   void Close(const std::string& reason);
 
   RecordingSession* const session_;

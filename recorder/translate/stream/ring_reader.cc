@@ -69,6 +69,11 @@ void RingReader::MoveTail(uint64_t bytes) {
   }
 }
 
+void RingReader::SkipAll() {
+  entry_.clear();
+  MoveTail(Acquire(&ring_->head) - tail_);
+}
+
 bool RingReader::IsQuiet() const {
   return Acquire(&ring_->writing) == 0 && Acquire(&ring_->head) == tail_;
 }

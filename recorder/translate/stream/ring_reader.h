@@ -29,6 +29,9 @@ class RingReader {
   // The entry that Peek returned is done with: its room, and whoever waits for that, are free.
   void Done();
 
+  // Everything that is in the ring, whatever it is, is done with.
+  void SkipAll();
+
   // Nothing with a time stamp below that of now is to come, unless Peek finds it.
   bool IsQuiet() const;
   // The agent writes nothing more, and nothing is left.

@@ -112,6 +112,16 @@ TEST_F(RingReaderTest, AWriterThatIsFasterLosesNothing) {
   agent.join();
 }
 
+TEST_F(RingReaderTest, WhatNobodyWantsMakesRoomEvenIfItIsNoEntry) {
+  while (Write(512, 7)) {
+  }
+  ASSERT_NE(*reader_.Peek(), nullptr);
+  std::fill(memory_.begin() + HS_RING_HEADER_BYTES, memory_.end(), 0xff);
+  reader_.SkipAll();
+  EXPECT_TRUE(Write(512, 8));
+  EXPECT_EQ((*reader_.Peek())->count, 8u);
+}
+
 // The program can write to the ring.
 TEST_F(RingReaderTest, AnyBytesAreAnErrorAtWorst) {
   std::mt19937_64 random(3);

@@ -25,6 +25,7 @@ class NoProcess final : public StreamedProcess {
   absl::Status OnBegin(const TraceWriter::ThreadState&, ThreadLog*) override {
     return absl::OkStatus();
   }
+  void OnChild(pid_t) override {}
   void OnLeft(HsEndReason, uint64_t) override {}
   absl::Status OnCall(int64_t, const uint64_t*, int64_t, uint64_t, ThreadLog*) override {
     return absl::OkStatus();

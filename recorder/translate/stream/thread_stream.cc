@@ -1,5 +1,9 @@
 #include "recorder/translate/stream/thread_stream.h"
 
+#include <sched.h>
+#include <signal.h>
+#include <sys/syscall.h>
+
 #include <bit>
 #include <cstddef>
 #include <cstring>
@@ -159,9 +163,26 @@ absl::Status ThreadStream::AddCall(const HsCall& call) {
   SideEffect effect = {.kind = SideEffectKind::kSyscall, .registers = *patch};
   effect.sequence = notes_->SystemCall(count_, number, call.arguments, result);
   log_->Append(count_, std::move(effect));
-  ++calls_;
   ++count_;
+  if (result > 0) NoteChild(call, result);
   return process_->OnCall(number, call.arguments, result, count_, log_);
+}
+
+// If the call has made a process. A call that makes a thread ends the recording before.
+void ThreadStream::NoteChild(const HsCall& call, int64_t result) {
+  const auto number = static_cast<int64_t>(call.number);
+  // clone3's flags are in memory.
+  const uint64_t flags = number == SYS_clone ? call.arguments[0] : 0;
+  ForkKind kind = ForkKind::kClone;
+  if (number == SYS_vfork || (flags & CLONE_VFORK) != 0) {
+    kind = ForkKind::kVfork;
+  } else if (number == SYS_fork || (flags & CSIGNAL) == SIGCHLD) {
+    kind = ForkKind::kFork;
+  } else if (number != SYS_clone && number != SYS_clone3) {
+    return;
+  }
+  notes_->Fork(count_, number, kind, flags, static_cast<pid_t>(result), /*recorded=*/false);
+  process_->OnChild(static_cast<pid_t>(result));
 }
 
 absl::Status ThreadStream::AddPatch(const HsPatch& patch) {

@@ -37,6 +37,8 @@ class StreamedProcess {
   virtual const ModuleTable& modules() const = 0;
   // The thread's recording has begun in `state`, and it waits.
   virtual absl::Status OnBegin(const TraceWriter::ThreadState& state, ThreadLog* log) = 0;
+  // It has made a process, which is not recorded.
+  virtual void OnChild(pid_t process) = 0;
   // It has ended in the state `count`, while the thread goes on.
   virtual void OnLeft(HsEndReason reason, uint64_t count) = 0;
   // The thread is in the state `count`, which the call has led to, and waits if it may have changed
@@ -64,8 +66,6 @@ class ThreadStream {
   bool ended() const { return ended_; }
   // The last state consumed.
   uint64_t count() const { return count_; }
-  // System calls consumed.
-  uint64_t calls() const { return calls_; }
 
  private:
   absl::Status ConsumeRunning(const HsEntry* entry);
@@ -73,6 +73,7 @@ class ThreadStream {
   absl::Status AddPage(const HsPage& page);
   absl::Status AddLines(const HsLines& lines);
   absl::Status AddCall(const HsCall& call);
+  void NoteChild(const HsCall& call, int64_t result);
   absl::Status AddPatch(const HsPatch& patch);
   absl::Status AddSignal(const HsSignal& signal);
   absl::Status AddOrder(const HsOrder& order);
@@ -85,7 +86,6 @@ class ThreadStream {
   bool begun_ = false;
   bool ended_ = false;
   uint64_t count_ = 0;
-  uint64_t calls_ = 0;
 };
 
 }  // namespace hindsight

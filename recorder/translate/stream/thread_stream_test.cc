@@ -1,5 +1,7 @@
 #include "recorder/translate/stream/thread_stream.h"
 
+#include <errno.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <cstring>
@@ -23,6 +25,7 @@ class FakeProcess final : public StreamedProcess {
     begun.push_back(state);
     return absl::OkStatus();
   }
+  void OnChild(pid_t process) override { children.push_back(process); }
   void OnLeft(HsEndReason reason, uint64_t count) override { left.push_back(reason); }
   absl::Status OnCall(int64_t number, const uint64_t* arguments, int64_t result, uint64_t count,
                       ThreadLog* log) override {
@@ -33,6 +36,7 @@ class FakeProcess final : public StreamedProcess {
 
   std::vector<TraceWriter::ThreadState> begun;
   std::vector<HsEndReason> left;
+  std::vector<pid_t> children;
   std::vector<int64_t> calls;
   std::vector<uint64_t> counts;
 
@@ -121,6 +125,19 @@ TEST_F(ThreadStreamTest, ASystemCallIsAnEventATransitionAndTheProcesssConcern) {
   EXPECT_EQ(process_.calls, (std::vector<int64_t>{39}));
   EXPECT_EQ(process_.counts, (std::vector<uint64_t>{11}));
   EXPECT_EQ(stream_.count(), 11u);
+}
+
+TEST_F(ThreadStreamTest, AProcessThatIsMadeIsAnEvent) {
+  ASSERT_TRUE(State(HS_ENTRY_BEGIN, 0, 5).ok());
+  ASSERT_TRUE(Call(10, SYS_fork, 4711).ok());
+  const ProcessEvent& fork = writer_.events.back();
+  EXPECT_EQ(fork.kind, EventKind::kFork);
+  EXPECT_EQ(fork.result, 4711);
+  EXPECT_EQ(fork.count, 11u);
+  EXPECT_EQ(fork.arguments.at(0), static_cast<uint64_t>(ForkKind::kFork));
+  EXPECT_EQ(fork.arguments.at(1), 0u);
+  ASSERT_TRUE(Call(12, SYS_vfork, -EAGAIN).ok());
+  EXPECT_EQ(process_.children, (std::vector<pid_t>{4711}));
 }
 
 TEST_F(ThreadStreamTest, APageEntersTheViewWithTheLinesThatAreNotZero) {

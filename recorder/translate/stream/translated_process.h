@@ -29,10 +29,13 @@ class TranslatedProcess final : public StreamedProcess {
   // Why its recording has ended although the process goes on; HS_END_EXIT: it has not.
   HsEndReason left() const { return left_; }
 
+  bool has_children() const { return has_children_; }
+
   const AddressSpace& space() const override { return space_; }
   const ModuleTable& modules() const override { return log_->modules(); }
   // Reads the map and writes a full keyframe.
   absl::Status OnBegin(const TraceWriter::ThreadState& state, ThreadLog* log) override;
+  void OnChild(pid_t) override { has_children_ = true; }
   void OnLeft(HsEndReason reason, uint64_t count) override { left_ = reason; }
   absl::Status OnCall(int64_t number, const uint64_t* arguments, int64_t result, uint64_t count,
                       ThreadLog* log) override;
@@ -46,6 +49,7 @@ class TranslatedProcess final : public StreamedProcess {
   const std::string maps_path_;
   AddressSpace space_;
   HsEndReason left_ = HS_END_EXIT;
+  bool has_children_ = false;
 };
 
 }  // namespace hindsight
