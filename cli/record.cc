@@ -233,7 +233,7 @@ void AddTraceContentOptions(Options* options, RecordOptions* record, RecordValue
 void AddEngineOptions(Options* options, RecordOptions* record, RecordValues* values) {
   options->Add(
       "engine", &values->engine, "NAME",
-      "How to record: emulate, or translate, which is many times faster, but for now records "
+      "How to record: emulate, or translate, which is mostly several times faster, but records "
       "only processes of one thread, started by it; where the program does something "
       "else, its recording ends and it runs on.");
   options->Add("light-keyframe-interval", &record->light_keyframe_interval, "N",
