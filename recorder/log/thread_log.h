@@ -57,6 +57,9 @@ class ThreadLog {
     return sequence;
   }
 
+  // The number of an orderable instruction, which is logged by the next OrderRun.
+  uint64_t NextInstruction() { return ++sequence_->last; }
+
   // Orderable instructions, executed from the states `counts`, all before state `count`. They have
   // the numbers from `first_sequence` on.
   void OrderRun(uint64_t count, uint64_t first_sequence, absl::Span<const uint64_t> counts) {

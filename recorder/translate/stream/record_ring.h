@@ -12,7 +12,11 @@
 // Time. Entries of several threads are put in order by their time stamps (rdtsc), taken after what
 // they report. `writing` is 1 from before a time stamp is taken until its entry is in the ring: a
 // reader that finds the ring empty and `writing` 0, and then reads the clock, knows that whatever
-// comes has a later stamp.
+// comes has a later stamp. (Entries without a stamp may come in between: they leave it as it is.)
+//
+// Rings are used again: when a thread's last entry (HS_ENTRY_END) is in its ring, the next one is
+// the beginning of another thread, which the entry of the call that made it tells of. It is
+// written after that entry is in the maker's ring. Positions go on.
 
 #ifndef HINDSIGHT_RECORDER_TRANSLATE_STREAM_RECORD_RING_H_
 #define HINDSIGHT_RECORDER_TRANSLATE_STREAM_RECORD_RING_H_
@@ -43,14 +47,18 @@ enum HsEntryKind {
   HS_ENTRY_BEGIN,        // HsState: the thread's recording begins in this state
   HS_ENTRY_PAGE,         // HsPage: the page enters the view
   HS_ENTRY_LINES,        // HsLines: lines of a page in the view have other contents
-  HS_ENTRY_CALL,         // HsCall: the transition at `count` is a system call
+  HS_ENTRY_CALL,         // HsCall: the transition at `count` is a system call; flags: number of the
+                         // ring of the thread that it has made and that is recorded, 0: none
   HS_ENTRY_INSTRUCTION,  // HsPatch: ... an instruction that the agent has computed
   HS_ENTRY_CORRECTION,   // HsPatch: ... no instruction; registers are what the processor has
   HS_ENTRY_SIGNAL,       // HsSignal: ... the delivery of a signal
-  HS_ENTRY_ORDER,        // HsOrder: instructions that were orderable events
-  HS_ENTRY_SEGMENT,      // HsState: a segment ends in this state, the next one begins; the view is
-                         // empty from here on
-  HS_ENTRY_END,          // HsState: the thread's recording ends in this state; flags: HsEndReason
+  HS_ENTRY_LOCKED,   // HsEntry: the instruction executed from the state `count` was an orderable
+                     // event; whatever belongs to that state comes before
+  HS_ENTRY_SEGMENT,  // HsState: a segment ends in this state, the next one begins; the view is
+                     // empty from here on
+  HS_ENTRY_END,      // HsState: the thread's recording ends in this state; flags: HsEndReason
+  HS_ENTRY_REACHED,  // HsEntry: the thread is in the state `count`, and may stay there
+  HS_ENTRY_STATUS,   // HsStatus: its process is about to end like this
 };
 
 // Why a thread's recording ends.
@@ -127,14 +135,9 @@ struct HsSignal {
   struct HsChange changes[];
 };
 
-// Counts and times of orderable instructions; `entry.time` is that of the last one.
-struct HsOrder {
+struct HsStatus {
   struct HsEntry entry;
-  uint64_t size;
-  struct {
-    uint64_t count;
-    uint64_t time;
-  } instructions[];
+  uint64_t status;  // as wait(2) reports it
 };
 
 static inline uint8_t* HsRingAt(struct HsRing* ring, uint64_t position) {

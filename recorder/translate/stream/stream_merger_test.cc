@@ -26,6 +26,8 @@ class NoProcess final : public StreamedProcess {
     return absl::OkStatus();
   }
   void OnChild(pid_t) override {}
+  absl::Status OnThread(int32_t, pid_t, uint64_t) override { return absl::OkStatus(); }
+  void OnStatus(int) override {}
   void OnLeft(HsEndReason, uint64_t) override {}
   absl::Status OnCall(int64_t, const uint64_t*, int64_t, uint64_t, ThreadLog*) override {
     return absl::OkStatus();

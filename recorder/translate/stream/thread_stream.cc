@@ -35,6 +35,9 @@ bool HasElements(const T& entry, uint64_t size, size_t element_bytes) {
   return size <= (entry.entry.size - sizeof(T)) / element_bytes;
 }
 
+// What is kept back is lost if the recorder is killed.
+constexpr size_t kLongestRun = 4096;
+
 RegisterFile RegistersOf(const HsState& state) {
   RegisterFile registers;
   FromWords(state.words, &registers);
@@ -72,6 +75,11 @@ absl::Status ThreadStream::Consume(const HsEntry* entry) {
     return Begin(*state);
   }
   if (!begun_) return Malformed(*entry);
+  if (entry->kind == HS_ENTRY_LOCKED) {
+    AddLocked();
+    return log_->status();
+  }
+  FlushRun();
   RETURN_IF_ERROR(ConsumeRunning(entry));
   return log_->status();
 }
@@ -94,8 +102,10 @@ absl::Status ThreadStream::ConsumeRunning(const HsEntry* entry) {
     case HS_ENTRY_SIGNAL:
       if (const auto* signal = As<HsSignal>(entry)) return AddSignal(*signal);
       break;
-    case HS_ENTRY_ORDER:
-      if (const auto* order = As<HsOrder>(entry)) return AddOrder(*order);
+    case HS_ENTRY_REACHED:
+      return absl::OkStatus();
+    case HS_ENTRY_STATUS:
+      if (const auto* status = As<HsStatus>(entry)) return AddStatus(*status);
       break;
     case HS_ENTRY_SEGMENT:
     case HS_ENTRY_END:
@@ -164,11 +174,16 @@ absl::Status ThreadStream::AddCall(const HsCall& call) {
   effect.sequence = notes_->SystemCall(count_, number, call.arguments, result);
   log_->Append(count_, std::move(effect));
   ++count_;
-  if (result > 0) NoteChild(call, result);
+  if (result > 0 && call.entry.flags != 0) {
+    RETURN_IF_ERROR(
+        process_->OnThread(log_->thread(), static_cast<pid_t>(result), call.entry.flags));
+  } else if (result > 0) {
+    NoteChild(call, result);
+  }
   return process_->OnCall(number, call.arguments, result, count_, log_);
 }
 
-// If the call has made a process. A call that makes a thread ends the recording before.
+// If the call has made a process.
 void ThreadStream::NoteChild(const HsCall& call, int64_t result) {
   const auto number = static_cast<int64_t>(call.number);
   // clone3's flags are in memory.
@@ -210,16 +225,19 @@ absl::Status ThreadStream::AddSignal(const HsSignal& signal) {
   return absl::OkStatus();
 }
 
-absl::Status ThreadStream::AddOrder(const HsOrder& order) {
-  if (!HasElements(order, order.size, sizeof(order.instructions[0]))) return Malformed(order.entry);
-  std::vector<uint64_t> counts;
-  for (uint64_t i = 0; i < order.size; ++i) {
-    const uint64_t count = order.instructions[i].count;
-    if (count >= count_ || (i > 0 && count <= counts.back())) return Malformed(order.entry);
-    counts.push_back(count);
-  }
-  if (!counts.empty()) log_->OrderRun(count_, counts);
-  return absl::OkStatus();
+void ThreadStream::AddLocked() {
+  const uint64_t sequence = log_->NextInstruction();
+  // The last one may be of another process by now.
+  if (sequence != run_sequence_ + run_.size() || run_.size() == kLongestRun) FlushRun();
+  if (run_.empty()) run_sequence_ = sequence;
+  run_.push_back(count_);
+  ++count_;
+}
+
+void ThreadStream::FlushRun() {
+  if (run_.empty()) return;
+  log_->OrderRun(run_.back() + 1, run_sequence_, run_);
+  run_.clear();
 }
 
 absl::Status ThreadStream::EndSegment(const HsState& state) {
@@ -238,13 +256,20 @@ absl::Status ThreadStream::EndSegment(const HsState& state) {
   return absl::OkStatus();
 }
 
+absl::Status ThreadStream::AddStatus(const HsStatus& status) {
+  process_->OnStatus(static_cast<int>(status.status));
+  return absl::OkStatus();
+}
+
 void ThreadStream::Leave(const std::string& reason) {
+  FlushRun();
   if (begun_ && !std::exchange(ended_, true)) log_->Append(count_, Gap{reason});
   notes_->Gap(count_, reason);
 }
 
 void ThreadStream::OnGone() {
   if (!begun_ || ended_) return;
+  FlushRun();
   ended_ = true;
   // What its registers were nobody knows.
   log_->Append(count_, Gap{"the thread was killed"});

@@ -4,7 +4,8 @@
 //   agent -> HsRing -> RingReader -> ThreadStream -> ThreadLog, ThreadNotes -> trace
 //
 // Sequence numbers are given here, in the order in which entries are handed over: whoever hands
-// over those of several threads does it by their time stamps.
+// over those of several threads does it by their time stamps. Orderable instructions that follow
+// each other are kept back and become one order run, before the next record at the latest.
 //
 // Borrows what it is made of. Not copyable. One host thread.
 
@@ -17,6 +18,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "isa/registers.h"
@@ -39,6 +41,10 @@ class StreamedProcess {
   virtual absl::Status OnBegin(const TraceWriter::ThreadState& state, ThreadLog* log) = 0;
   // It has made a process, which is not recorded.
   virtual void OnChild(pid_t process) = 0;
+  // `maker` has made `thread`, which is recorded, and writes into ring `ring`.
+  virtual absl::Status OnThread(int32_t maker, pid_t thread, uint64_t ring) = 0;
+  // The process is about to end like this, as wait(2) reports it.
+  virtual void OnStatus(int wait_status) = 0;
   // It has ended in the state `count`, while the thread goes on.
   virtual void OnLeft(HsEndReason reason, uint64_t count) = 0;
   // The thread is in the state `count`, which the call has led to, and waits if it may have changed
@@ -62,6 +68,9 @@ class ThreadStream {
   // Recording ends here, though the thread goes on.
   void Leave(const std::string& reason);
 
+  // Logs what was kept back, because something of another thread is next.
+  void FlushRun();
+
   bool begun() const { return begun_; }
   bool ended() const { return ended_; }
   // The last state consumed.
@@ -76,7 +85,8 @@ class ThreadStream {
   void NoteChild(const HsCall& call, int64_t result);
   absl::Status AddPatch(const HsPatch& patch);
   absl::Status AddSignal(const HsSignal& signal);
-  absl::Status AddOrder(const HsOrder& order);
+  void AddLocked();
+  absl::Status AddStatus(const HsStatus& status);
   absl::Status EndSegment(const HsState& state);
 
   StreamedProcess* const process_;
@@ -86,6 +96,9 @@ class ThreadStream {
   bool begun_ = false;
   bool ended_ = false;
   uint64_t count_ = 0;
+  // Of the order run that is kept back: the states, and the number of the first one.
+  std::vector<uint64_t> run_;
+  uint64_t run_sequence_ = 0;
 };
 
 }  // namespace hindsight

@@ -26,6 +26,11 @@ class FakeProcess final : public StreamedProcess {
     return absl::OkStatus();
   }
   void OnChild(pid_t process) override { children.push_back(process); }
+  absl::Status OnThread(int32_t maker, pid_t thread, uint64_t ring) override {
+    threads.push_back({maker, thread, static_cast<int32_t>(ring)});
+    return absl::OkStatus();
+  }
+  void OnStatus(int wait_status) override { status = wait_status; }
   void OnLeft(HsEndReason reason, uint64_t count) override { left.push_back(reason); }
   absl::Status OnCall(int64_t number, const uint64_t* arguments, int64_t result, uint64_t count,
                       ThreadLog* log) override {
@@ -37,6 +42,8 @@ class FakeProcess final : public StreamedProcess {
   std::vector<TraceWriter::ThreadState> begun;
   std::vector<HsEndReason> left;
   std::vector<pid_t> children;
+  std::vector<std::vector<int32_t>> threads;  // maker, thread, ring
+  int status = -1;
   std::vector<int64_t> calls;
   std::vector<uint64_t> counts;
 
@@ -68,8 +75,12 @@ class ThreadStreamTest : public testing::Test {
     state->words[0] = rax;
     return stream_.Consume(state.base());
   }
-  absl::Status Call(uint64_t count, uint64_t number, uint64_t result) {
+  absl::Status Bare(uint16_t kind, uint64_t count) {
+    return stream_.Consume(Entry<HsEntry>(kind, count).base());
+  }
+  absl::Status Call(uint64_t count, uint64_t number, uint64_t result, uint16_t ring = 0) {
     Entry<HsCall> call(HS_ENTRY_CALL, count, 2 * sizeof(HsChange));
+    call->entry.flags = ring;
     call->number = number;
     call->size = 2;
     call->changes[0] = {0, result};
@@ -205,16 +216,56 @@ TEST_F(ThreadStreamTest, SegmentsFollowEachOther) {
   EXPECT_FALSE(Call(121, 1, 0).ok());
 }
 
-TEST_F(ThreadStreamTest, OrderedInstructionsAreNumberedAsTheyCome) {
+TEST_F(ThreadStreamTest, OrderableInstructionsThatFollowEachOtherAreOneRun) {
   ASSERT_TRUE(State(HS_ENTRY_BEGIN, 0, 5).ok());
   ASSERT_TRUE(Call(1, 39, 0).ok());
-  Entry<HsOrder> order(HS_ENTRY_ORDER, 9, 2 * sizeof(HsOrder{}.instructions[0]));
-  order->size = 2;
-  order->instructions[0].count = 4;
-  order->instructions[1].count = 8;
-  ASSERT_TRUE(stream_.Consume(order.base()).ok());
-  EXPECT_EQ(LastRecord<OrderRun>().first_sequence, 2u);
-  EXPECT_EQ(sequence_.last, 3u);
+  for (const uint64_t count : {4, 5, 8}) ASSERT_TRUE(Bare(HS_ENTRY_LOCKED, count).ok());
+  EXPECT_EQ(sequence_.last, 4u);
+  EXPECT_EQ(stream_.count(), 9u);
+  ASSERT_TRUE(Call(9, 39, 0).ok());
+  const Record& record = writer_.records.at(writer_.records.size() - 2);
+  EXPECT_EQ(record.count, 9u);
+  EXPECT_EQ(std::get<OrderRun>(record.body).first_sequence, 2u);
+  EXPECT_EQ(std::get<OrderRun>(record.body).counts.size(), 3u);
+  EXPECT_EQ(LastRecord<SideEffect>().sequence, 5u);
+}
+
+TEST_F(ThreadStreamTest, ARunEndsWhereSomethingOfAnotherThreadIsNext) {
+  ASSERT_TRUE(State(HS_ENTRY_BEGIN, 0, 5).ok());
+  ASSERT_TRUE(Bare(HS_ENTRY_LOCKED, 4).ok());
+  ++sequence_.last;
+  ASSERT_TRUE(Bare(HS_ENTRY_LOCKED, 6).ok());
+  EXPECT_EQ(LastRecord<OrderRun>().first_sequence, 1u);
+  stream_.FlushRun();
+  EXPECT_EQ(LastRecord<OrderRun>().first_sequence, 3u);
+  EXPECT_EQ(writer_.records.back().count, 7u);
+  stream_.FlushRun();
+  EXPECT_EQ(writer_.records.size(), 2u);
+}
+
+TEST_F(ThreadStreamTest, AThreadThatIsMadeIsTheProcesssConcern) {
+  ASSERT_TRUE(State(HS_ENTRY_BEGIN, 0, 5).ok());
+  ASSERT_TRUE(Call(10, SYS_clone3, 4711, /*ring=*/3).ok());
+  ASSERT_TRUE(Call(11, SYS_clone3, -EAGAIN, /*ring=*/3).ok());
+  EXPECT_EQ(process_.threads, (std::vector<std::vector<int32_t>>{{7, 4711, 3}}));
+  EXPECT_TRUE(process_.children.empty());
+}
+
+TEST_F(ThreadStreamTest, AThreadThatIsKilledWhileItWaitsIsShownThere) {
+  ASSERT_TRUE(State(HS_ENTRY_BEGIN, 0, 5).ok());
+  ASSERT_TRUE(Bare(HS_ENTRY_LOCKED, 4).ok());
+  ASSERT_TRUE(Bare(HS_ENTRY_REACHED, 30).ok());
+  EXPECT_TRUE(std::holds_alternative<OrderRun>(writer_.records.back().body));
+  stream_.OnGone();
+  EXPECT_EQ(writer_.records.back().count, 30u);
+}
+
+TEST_F(ThreadStreamTest, HowItsProcessEndsIsTold) {
+  ASSERT_TRUE(State(HS_ENTRY_BEGIN, 0, 5).ok());
+  Entry<HsStatus> status(HS_ENTRY_STATUS, 30);
+  status->status = 139;
+  ASSERT_TRUE(stream_.Consume(status.base()).ok());
+  EXPECT_EQ(process_.status, 139);
 }
 
 TEST_F(ThreadStreamTest, CountsNeverGoBack) {

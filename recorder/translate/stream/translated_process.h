@@ -29,6 +29,8 @@ class TranslatedProcess final : public StreamedProcess {
   // Why its recording has ended although the process goes on; HS_END_EXIT: it has not.
   HsEndReason left() const { return left_; }
 
+  // How it has said that it is about to end, as wait(2) reports it; nullopt: it has not.
+  std::optional<int> wait_status() const { return wait_status_; }
   bool has_children() const { return has_children_; }
 
   const AddressSpace& space() const override { return space_; }
@@ -36,6 +38,8 @@ class TranslatedProcess final : public StreamedProcess {
   // Reads the map and writes a full keyframe.
   absl::Status OnBegin(const TraceWriter::ThreadState& state, ThreadLog* log) override;
   void OnChild(pid_t) override { has_children_ = true; }
+  absl::Status OnThread(int32_t, pid_t, uint64_t) override { return absl::OkStatus(); }
+  void OnStatus(int wait_status) override { wait_status_ = wait_status; }
   void OnLeft(HsEndReason reason, uint64_t count) override { left_ = reason; }
   absl::Status OnCall(int64_t number, const uint64_t* arguments, int64_t result, uint64_t count,
                       ThreadLog* log) override;
@@ -50,6 +54,7 @@ class TranslatedProcess final : public StreamedProcess {
   AddressSpace space_;
   HsEndReason left_ = HS_END_EXIT;
   bool has_children_ = false;
+  std::optional<int> wait_status_;
 };
 
 }  // namespace hindsight
