@@ -44,6 +44,9 @@ class BlockWriter {
   const Place& place() const { return place_; }
   // Whether the agent runs HsRunOperation.
   bool has_operations() const { return request_.operations; }
+  bool has_fences() const { return request_.operations && request_.fences; }
+  // Whether operands are loaded from the view, unchecked.
+  bool trusts_view() const { return request_.trust_view; }
 
   // The instruction at `place` begins here.
   void Begin(const Place& place);

@@ -24,9 +24,9 @@ bool UsesRegister(const HostAddress& address, int number);
 bool MayChangeFlags(const BlockWriter& writer);
 
 // Loads the operand at `address`, which has no segment, and compares it with the view; leaves by
-// kHsExitMiss if they differ. Afterwards `data`, not rcx and not in the address unless it is one
-// piece of 1, 2, 4 or 8 bytes, holds the last piece, extended with zeros. False: it cannot be
-// written.
+// kHsExitMiss if they differ. If the view is trusted it is loaded from there. Afterwards `data`,
+// not rcx and not in the address unless it is one piece of 1, 2, 4 or 8 bytes, holds the last
+// piece, extended with zeros. False: it cannot be written.
 bool WriteCheck(const HostAddress& address, int bytes, int data, BlockWriter* writer,
                 Temporaries* temporaries);
 

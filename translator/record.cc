@@ -86,14 +86,16 @@ class AccessWriter {
   bool WriteLoadMove() {
     const ZydisRegister name = instruction_.operands[0].reg.value;
     const int to = substitution_.Host(GeneralRegister(name));
-    if (UsesRegister(address_, to) || (to == kRcx && !MayChangeFlags(*writer_))) {
+    const bool free = to != kRcx || MayChangeFlags(*writer_) || writer_->trusts_view();
+    if (UsesRegister(address_, to) || !free) {
       return WriteLoadGeneral();
     }
     return Check(to);
   }
 
   bool WriteLoadVector() {
-    if (!MayChangeFlags(*writer_) || !HasRoom(address_, bytes_)) return WriteLoad();
+    const bool comparable = MayChangeFlags(*writer_) && HasRoom(address_, bytes_);
+    if (!comparable || writer_->trusts_view()) return WriteLoad();
     const int data = TakeData();
     if (!WriteAt(address_)) return false;
     WriteVectorCheck(address_, ZydisRegisterGetId(instruction_.operands[0].reg.value), data,
@@ -230,6 +232,9 @@ bool WriteRecord(const GuestInstruction& instruction, BlockWriter* writer) {
       // Of strings, and of bits far away, the operand is not known.
       if (EncodedMemory(instruction) == nullptr || IsBitTest(instruction)) return false;
       return AccessWriter(instruction, writer).Write(kind);
+    case RecordClass::kFence:
+      return writer->has_fences() ? WriteOperation(instruction, writer)
+                                  : WritePlain(instruction, writer);
     case RecordClass::kRefused:
       return false;
     default:

@@ -56,6 +56,10 @@ RecordClass ByMnemonic(ZydisMnemonic mnemonic) {
       return RecordClass::kLeave;
     case ZYDIS_MNEMONIC_XLAT:
       return RecordClass::kTranslateByte;
+    case ZYDIS_MNEMONIC_MFENCE:
+    case ZYDIS_MNEMONIC_SFENCE:
+    case ZYDIS_MNEMONIC_LFENCE:
+      return RecordClass::kFence;
     case ZYDIS_MNEMONIC_MASKMOVQ:
     case ZYDIS_MNEMONIC_MASKMOVDQU:
     case ZYDIS_MNEMONIC_VMASKMOVDQU:

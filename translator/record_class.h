@@ -27,6 +27,7 @@ enum class RecordClass : uint8_t {
   kLeave,
   kTranslateByte,  // xlat
   kOperation,      // left to the agent: translator/runtime/operation.h
+  kFence,          // likewise, if it is an event
   kRefused,
 };
 RecordClass RecordClassOf(const GuestInstruction& instruction);

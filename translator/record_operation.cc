@@ -75,12 +75,18 @@ std::optional<HsOperationKind> KindOf(ZydisMnemonic mnemonic) {
     case ZYDIS_MNEMONIC_SCASD:
     case ZYDIS_MNEMONIC_SCASQ:
       return kHsScas;
+    case ZYDIS_MNEMONIC_MFENCE:
+      return kHsMfence;
+    case ZYDIS_MNEMONIC_SFENCE:
+      return kHsSfence;
+    case ZYDIS_MNEMONIC_LFENCE:
+      return kHsLfence;
     default:
       return std::nullopt;
   }
 }
 
-bool IsString(HsOperationKind kind) { return kind >= kHsMovs; }
+bool IsString(HsOperationKind kind) { return kind >= kHsMovs && kind <= kHsScas; }
 
 // The operand that is not in memory, of those that have two.
 void FillSource(const GuestInstruction& instruction, HsOperation* operation) {
@@ -122,6 +128,10 @@ bool WriteOperation(const GuestInstruction& instruction, BlockWriter* writer) {
   operation.narrow = instruction.decoded.address_width == 32;
   operation.locked = (attributes & ZYDIS_ATTRIB_HAS_LOCK) != 0 ||
                      instruction.decoded.mnemonic == ZYDIS_MNEMONIC_XCHG;
+  if (*kind >= kHsMfence) {
+    writer->LeaveFor(kHsExitOperation, nullptr, 0, &operation);
+    return true;
+  }
   if (IsString(*kind)) {
     operation.repeat = static_cast<uint8_t>(RepeatOf(attributes));
     operation.source_has_fs = (attributes & ZYDIS_ATTRIB_HAS_SEGMENT_FS) != 0;

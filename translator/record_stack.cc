@@ -44,7 +44,8 @@ class StackWriter {
       case RecordClass::kPushFlags:
         return WritePushThrough();
       case RecordClass::kPopFlags:
-        return Check(kStackTop, kR11) && Copy();
+        // Its operand cannot be elsewhere.
+        return !writer_->trusts_view() && Check(kStackTop, kR11) && Copy();
       case RecordClass::kEnter:
         return WriteEnter();
       default:
@@ -222,6 +223,11 @@ void WritePushConstant(uint64_t value, bool keep_r11, BlockWriter* writer) {
 
 void WritePopTarget(int64_t released, BlockWriter* writer) {
   Assembler* code = writer->code();
+  if (writer->trusts_view()) {
+    code->Load(kR11, InView(kStackTop));
+    code->Lea(kRsp, {.base = kRsp, .displacement = kWordBytes + released});
+    return;
+  }
   if (MayChangeFlags(*writer)) {
     Label* miss = writer->Miss(kStackTop, kWordBytes);
     code->Load(kR11, kStackTop);

@@ -40,6 +40,13 @@ struct TranslateRequest {
   // Flavour record: the agent understands kHsExitOperation. If it does not, string instructions are
   // refused, and locked ones executed as if no other thread were there.
   bool operations = false;
+  // With operations: mfence, sfence and lfence are some, too, since they are events in the order of
+  // threads.
+  bool fences = false;
+  // Flavour record: who asks has made the view of the operands agree with memory, and what is read
+  // comes from there without a comparison. For one instruction whose checks fail again and again,
+  // because others change the operand all the time.
+  bool trust_view = false;
 };
 
 inline constexpr uint64_t kHostAlignment = 16;

@@ -9,9 +9,9 @@
 namespace hindsight {
 namespace {
 
-void RunPrograms(Flavour flavour) {
+void RunPrograms(Flavour flavour, TwinOptions options = {}) {
   for (const TwinPlace& place : TwinPlaces()) {
-    TwinRun twin(place, flavour, TestSeed());
+    TwinRun twin(place, flavour, TestSeed(), options);
     for (int i = 0; i < 1500; ++i) {
       const TwinResult result = twin.RunFlow(1 + (*twin.random())() % 100);
       ASSERT_EQ(result.difference, "") << "program " << i << "\n" << result.description;
@@ -25,6 +25,10 @@ void RunPrograms(Flavour flavour) {
 TEST(FlowTest, PlainProgramsAgreeInStateAndCount) { RunPrograms(Flavour::kPlain); }
 
 TEST(FlowTest, RecordedProgramsAgreeInStateAndCount) { RunPrograms(Flavour::kRecord); }
+
+TEST(FlowTest, WhatOthersChangeAllTheTimeIsReadFromTheView) {
+  RunPrograms(Flavour::kRecord, {.trust_view = true});
+}
 
 }  // namespace
 }  // namespace hindsight

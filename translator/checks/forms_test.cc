@@ -40,13 +40,30 @@ std::string NameOf(const testing::TestParamInfo<Parameters>& info) {
 }
 
 TEST(WithoutOperationsTest, LegacyInstructionsAgree) {
-  TwinRun twin(TwinPlaces()[0], Flavour::kRecord, TestSeed(), /*operations=*/false);
+  TwinRun twin(TwinPlaces()[0], Flavour::kRecord, TestSeed(), {.operations = false});
   for (int i = 0; i < 10'000; ++i) {
     const TwinResult result = twin.RunForm(FormKind::kLegacy);
     ASSERT_EQ(result.difference, "") << result.description;
   }
   EXPECT_EQ(twin.translated().operations(), 0u);
 }
+
+class TrustedViewTest : public testing::TestWithParam<FormKind> {};
+
+TEST_P(TrustedViewTest, WhatMissesIsExecutedOnceMore) {
+  TwinRun twin(TwinPlaces()[0], Flavour::kRecord, TestSeed(), {.trust_view = true});
+  for (int i = 0; i < 10'000; ++i) {
+    const TwinResult result = twin.RunForm(GetParam());
+    ASSERT_EQ(result.difference, "") << result.description;
+  }
+  // One miss each, at most.
+  EXPECT_GT(twin.translated().misses(), 50u);
+  EXPECT_LT(twin.translated().misses(), 10'000u);
+}
+
+INSTANTIATE_TEST_SUITE_P(All, TrustedViewTest,
+                         testing::Values(FormKind::kLegacy, FormKind::kX87, FormKind::kVex,
+                                         FormKind::kEvex));
 
 INSTANTIATE_TEST_SUITE_P(All, FormsTest,
                          testing::Combine(testing::Values(FormKind::kLegacy, FormKind::kX87,

@@ -67,18 +67,26 @@ HsTableEntry* TranslatedRun::table() const {
 
 // 0: it cannot be translated.
 uint64_t TranslatedRun::HostOf(uint64_t guest_pc) {
-  next_guest_ = guest_pc;
   const auto known = translated_.find(guest_pc);
   if (known != translated_.end()) return known->second;
+  const uint64_t host = TranslateAt(guest_pc, false);
+  if (host != 0) translated_[guest_pc] = host;
+  return host;
+}
+
+uint64_t TranslatedRun::TranslateAt(uint64_t guest_pc, bool trust_view) {
+  next_guest_ = guest_pc;
   if (next_host_ + kLongestBlock > options_.arena + kArenaBytes) return 0;
   TranslateRequest request = {.guest_pc = guest_pc,
                               .bytes = options_.code_at(guest_pc),
                               .host_address = next_host_,
                               .flavour = options_.flavour,
                               .stubs = stubs_,
-                              .max_instructions = options_.max_instructions,
+                              .max_instructions = trust_view ? 1 : options_.max_instructions,
                               .code_at = options_.code_at,
-                              .operations = options_.operations};
+                              .operations = options_.operations,
+                              .fences = options_.fences,
+                              .trust_view = trust_view};
   const absl::StatusOr<TranslatedBlock> made = Translate(request);
   if (!made.ok()) return 0;
   CHECK(made->code.size() < kLongestBlock);
@@ -88,7 +96,20 @@ uint64_t TranslatedRun::HostOf(uint64_t guest_pc) {
   next_host_ = (host + bytes + kHostAlignment - 1) / kHostAlignment * kHostAlignment;
   host_blocks_[host] = {guest_pc, bytes, made->side};
   ++blocks_;
-  return translated_[guest_pc] = host;
+  return host;
+}
+
+// Where to go on once memory and view agree; 0: they do not.
+uint64_t TranslatedRun::HostAfterMiss(RegisterFile* registers) {
+  const HsThreadBlock& at = *block();
+  ++misses_;
+  CHECK(++misses_here_ < kMostMisses);
+  if (!on_miss_ || !on_miss_(at.exit_address, at.exit_size)) return 0;
+  if (!begin_trust_) return at.exit_host_pc;
+  begin_trust_(at.exit_address, at.exit_size);
+  registers->gpr[kR10] -= static_cast<uint64_t>(int64_t{at.exit_adjust});
+  entry_flags_ = at.exit_flags_exact;
+  return TranslateAt(at.exit_guest_pc, true);
 }
 
 void TranslatedRun::Reserve(RegisterFile* registers) {
@@ -109,6 +130,7 @@ void TranslatedRun::Restore(RegisterFile* registers) const {
 GuestStop TranslatedRun::Run(const RegisterFile& registers, uint64_t limit) {
   std::memset(block(), 0xa5, sizeof(*block()));
   RegisterFile host = registers;
+  entry_flags_ = kStatusFlags;
   misses_here_ = 0;
   Reserve(&host);
   block()->agent_exit = trap_;
@@ -117,6 +139,7 @@ GuestStop TranslatedRun::Run(const RegisterFile& registers, uint64_t limit) {
   host.rip = HostOf(registers.rip);
   while (host.rip != 0) {
     const MachineStop stop = machine_->Run(host);
+    if (end_trust_) end_trust_();
     if (stop.signal != SIGTRAP || stop.registers.rip != trap_ + 1) return AtFault(stop);
     host = stop.registers;
     host.gs_base = options_.distance;
@@ -136,6 +159,7 @@ GuestStop TranslatedRun::Run(const RegisterFile& registers, uint64_t limit) {
 bool TranslatedRun::GoOn(RegisterFile* registers) {
   const HsThreadBlock& at = *block();
   registers->gpr[kR11] = 0xdeaddead;
+  entry_flags_ = kStatusFlags;
   switch (at.exit_kind) {
     case kHsExitLink: {
       registers->rip = HostOf(at.exit_guest_pc);
@@ -148,16 +172,15 @@ bool TranslatedRun::GoOn(RegisterFile* registers) {
       if (!IsCanonical(at.exit_guest_pc)) return false;
       registers->rip = HostOf(at.exit_guest_pc);
       HsTableEntry& entry = table()[at.exit_guest_pc % HS_TABLE_ENTRIES];
-      if (registers->rip != 0 && entry.negated_pc == 0) {
+      // What a block that trusts the view goes on to is not looked up: it is to leave.
+      if (registers->rip != 0 && entry.negated_pc == 0 && !begin_trust_) {
         entry = {-at.exit_guest_pc, registers->rip};
         table_used_.push_back(at.exit_guest_pc % HS_TABLE_ENTRIES);
       }
       return true;
     }
     case kHsExitMiss:
-      ++misses_;
-      CHECK(++misses_here_ < kMostMisses);
-      registers->rip = on_miss_ && on_miss_(at.exit_address, at.exit_size) ? at.exit_host_pc : 0;
+      registers->rip = HostAfterMiss(registers);
       return true;
     case kHsExitOperation:
       ++operations_;
@@ -208,7 +231,7 @@ GuestStop TranslatedRun::AtExit(const RegisterFile& registers) {
   result.registers = registers;
   result.count = at.count_end - registers.gpr[kR10] + static_cast<int64_t>(at.exit_adjust);
   result.registers.rip = at.exit_guest_pc;
-  result.flags_exact = at.exit_flags_exact;
+  result.flags_exact = at.exit_flags_exact & entry_flags_;
   Restore(&result.registers);
   switch (at.exit_kind) {
     case kHsExitIndirect:  // not canonical
@@ -260,7 +283,7 @@ GuestStop TranslatedRun::AtFault(const MachineStop& stop) {
       [](uint32_t wanted, const SideEntry& other) { return wanted < other.host_offset; });
   CHECK(entry != side.begin());
   --entry;
-  result.flags_exact = entry->flags_exact;
+  result.flags_exact = entry->flags_exact & entry_flags_;
   for (size_t i = 0; i < entry->saved.size(); ++i) {
     if (entry->saved[i] < 16) result.registers.gpr[entry->saved[i]] = block()->save[i];
     if (entry->saved[i] == HS_FLAGS_ASIDE) {

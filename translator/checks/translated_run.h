@@ -49,6 +49,7 @@ class TranslatedRun {
     uint32_t max_instructions = 64;
     CodeAt code_at;  // guest code; needed
     bool operations = true;
+    bool fences = true;
   };
   // What to do at a miss: makes memory and view agree. False: the run is broken.
   using OnMiss = std::function<bool(uint64_t address, uint64_t bytes)>;
@@ -62,6 +63,14 @@ class TranslatedRun {
 
   void set_on_miss(OnMiss on_miss) { on_miss_ = std::move(on_miss); }
   void set_on_old(OnOld on_old) { on_old_ = std::move(on_old); }
+  // After a miss the instruction is to be translated alone, and to take its operands from the view.
+  // `begin` is called before it is executed, with its operand; `end` whenever translated code has
+  // been left.
+  void TrustView(std::function<void(uint64_t address, uint64_t bytes)> begin,
+                 std::function<void()> end) {
+    begin_trust_ = std::move(begin);
+    end_trust_ = std::move(end);
+  }
 
   // Runs the guest from `registers`, whose GS base is the guest's, until it stops or has executed
   // `limit` instructions (and then up to the next test of the counter).
@@ -81,6 +90,8 @@ class TranslatedRun {
   };
 
   uint64_t HostOf(uint64_t guest_pc);
+  uint64_t TranslateAt(uint64_t guest_pc, bool trust_view);
+  uint64_t HostAfterMiss(RegisterFile* registers);
   GuestStop AtExit(const RegisterFile& registers);
   GuestStop AtFault(const MachineStop& stop);
   bool GoOn(RegisterFile* registers);
@@ -94,6 +105,9 @@ class TranslatedRun {
   Options options_;
   OnMiss on_miss_;
   OnOld on_old_;
+  std::function<void(uint64_t, uint64_t)> begin_trust_;
+  std::function<void()> end_trust_;
+  uint16_t entry_flags_ = 0;  // the status flags that were the guest's when it was entered
   StubAddresses stubs_;
   uint64_t trap_ = 0;  // host address of the breakpoint that is the agent
   uint64_t next_host_ = 0;

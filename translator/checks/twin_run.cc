@@ -85,23 +85,24 @@ std::vector<TwinPlace> TwinPlaces() {
           {"far", 0x2222'1000'0000, 0x2222'2000'0000, 0x3000'0000'0000}};
 }
 
-TwinRun::TwinRun(const TwinPlace& place, Flavour flavour, uint64_t seed, bool operations)
+TwinRun::TwinRun(const TwinPlace& place, Flavour flavour, uint64_t seed, TwinOptions options)
     : place_(place), state_(seed), flavour_(flavour) {
   MapFixed(place_.memory, kMemoryBytes, PROT_READ | PROT_WRITE);
   MapFixed(place_.code, kCodeBytes, PROT_READ | PROT_WRITE | PROT_EXEC);
   CHECK(syscall(SYS_arch_prctl, ARCH_GET_FS, &fs_base_) == 0);
   translated_ = std::make_unique<TranslatedRun>(
-      &machine_, TranslatedRun::Options{.arena = place_.arena,
-                                        .distance = kDistance,
-                                        .flavour = flavour,
-                                        .code_at =
-                                            [this](uint64_t pc) {
-                                              absl::Span<const uint8_t> all = code();
-                                              const uint64_t at = pc - place_.code;
-                                              return at < all.size() ? all.subspan(at)
-                                                                     : all.subspan(0, 0);
-                                            },
-                                        .operations = operations});
+      &machine_, TranslatedRun::Options{
+                     .arena = place_.arena,
+                     .distance = kDistance,
+                     .flavour = flavour,
+                     .code_at =
+                         [this](uint64_t pc) {
+                           absl::Span<const uint8_t> all = code();
+                           const uint64_t at = pc - place_.code;
+                           return at < all.size() ? all.subspan(at) : all.subspan(0, 0);
+                         },
+                     .operations = options.operations,
+                 });
   if (flavour != Flavour::kRecord) return;
   const auto* memory = reinterpret_cast<const uint8_t*>(place_.memory);
   view_ = std::make_unique<TwinView>(absl::MakeConstSpan(memory, kMemoryBytes), kDistance);
@@ -111,6 +112,10 @@ TwinRun::TwinRun(const TwinPlace& place, Flavour flavour, uint64_t seed, bool op
   translated_->set_on_old([view](uint64_t address, uint64_t bytes, const void* old) {
     view->ImportOld(address, bytes, old);
   });
+  if (options.trust_view) {
+    translated_->TrustView([this](uint64_t address, uint64_t bytes) { Spoil(address, bytes); },
+                           [this] { Unspoil(); });
+  }
   Machine::SetRepair([view](uint64_t address) { return view->Repair(address); });
 }
 
@@ -120,6 +125,20 @@ TwinRun::~TwinRun() {
   translated_.reset();
   munmap(reinterpret_cast<void*>(place_.memory), kMemoryBytes);
   munmap(reinterpret_cast<void*>(place_.code), kCodeBytes);
+}
+
+// What another thread could do.
+void TwinRun::Spoil(uint64_t address, uint64_t bytes) {
+  const uint64_t end = std::min(address + bytes, place_.memory + kMemoryBytes);
+  spoilt_ = {reinterpret_cast<uint8_t*>(address), end - address};
+  for (uint8_t& byte : spoilt_) byte = static_cast<uint8_t>((*random())());
+}
+
+// Stores went to both: the view has what memory would have.
+void TwinRun::Unspoil() {
+  if (spoilt_.empty()) return;
+  std::memcpy(spoilt_.data(), spoilt_.data() + kDistance, spoilt_.size());
+  spoilt_ = {};
 }
 
 absl::Span<uint8_t> TwinRun::code() {
@@ -295,7 +314,9 @@ std::string TwinRun::CompareState(const Outcome& native, const GuestStop& transl
       view_ != nullptr && (translated.fault_address == 0 || native.fault_address == 0 ||
                            translated.fault_address - kDistance == native.fault_address);
   // Of a wide operand that ends in a missing page, any byte.
-  const bool same_page = native.fault_address / kPage == translated.fault_address / kPage;
+  const uint64_t distance = translated.fault_address >= kDistance ? kDistance : 0;
+  const bool same_page =
+      native.fault_address / kPage == (translated.fault_address - distance) / kPage;
   if (has_address && !in_view && native.fault_address != translated.fault_address &&
       !(view_ != nullptr && same_page)) {
     return absl::StrCat("a fault at ", absl::Hex(native.fault_address), ", translated at ",

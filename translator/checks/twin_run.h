@@ -35,10 +35,15 @@ struct TwinResult {
   bool refused = false;  // by the translator, before it did anything
 };
 
+struct TwinOptions {
+  bool operations = true;  // kHsExitOperation is understood
+  // After a miss the operand is taken from the view: memory has something else by then.
+  bool trust_view = false;
+};
+
 class TwinRun {
  public:
-  // `operations`: whether kHsExitOperation is understood.
-  TwinRun(const TwinPlace& place, Flavour flavour, uint64_t seed, bool operations = true);
+  TwinRun(const TwinPlace& place, Flavour flavour, uint64_t seed, TwinOptions options = {});
   ~TwinRun();
   TwinRun(const TwinRun&) = delete;
   TwinRun& operator=(const TwinRun&) = delete;
@@ -77,6 +82,8 @@ class TwinRun {
   };
 
   void KeepFlagsHarmless(uint64_t stack);
+  void Spoil(uint64_t address, uint64_t bytes);
+  void Unspoil();
   std::vector<uint8_t> CopyMemory() const;
   void SetMemory(const std::vector<uint8_t>& bytes);
   Outcome RunNatively(const RegisterFile& registers);
@@ -95,6 +102,7 @@ class TwinRun {
   std::unique_ptr<TwinView> view_;  // null: flavour plain
   const Flavour flavour_;
   uint64_t fs_base_ = 0;
+  absl::Span<uint8_t> spoilt_;  // memory that is not what the program has there
   uint64_t completed_ = 0, faulted_ = 0, refused_ = 0, steps_ = 0;
 };
 

@@ -244,8 +244,20 @@ static void RunBitTest(const struct HsOperation* operation, uint64_t address,
             &registers->rflags);
 }
 
+static void RunFence(const struct HsOperation* operation, const struct HsOperationHooks* hooks) {
+  if (operation->kind == kHsLfence) {
+    __asm__ volatile("lfence" ::: "memory");
+  } else if (operation->kind == kHsSfence) {
+    __asm__ volatile("sfence" ::: "memory");
+  } else {
+    __asm__ volatile("mfence" ::: "memory");
+  }
+  if (hooks->locked != 0) hooks->locked(hooks->context, 0);
+}
+
 void HsRunOperation(const struct HsOperation* operation, uint64_t address,
                     struct HsOperationRegisters* registers, const struct HsOperationHooks* hooks) {
+  if (operation->kind >= kHsMfence) return RunFence(operation, hooks);
   if (operation->kind >= kHsMovs) return HsRunString(operation, registers, hooks);
   address = BitAddress(operation, registers, address);
   if (operation->kind == kHsBt) return RunBitTest(operation, address, registers, hooks);

@@ -43,6 +43,10 @@ enum HsOperationKind {
   kHsLods,
   kHsCmps,
   kHsScas,
+  // Of no operand.
+  kHsMfence,
+  kHsSfence,
+  kHsLfence,
 };
 
 enum HsRepeat { kHsOnce = 0, kHsRepeat, kHsRepeatNotEqual };
@@ -78,7 +82,7 @@ struct HsOperationHooks {
   // The same, but memory has already been changed: the view must become `old`, `bytes` of it.
   void (*import_old)(void* context, uint64_t address, uint64_t bytes, const void* old);
   // Memory at `address` has been accessed by a locked instruction just now, and before anything
-  // else is. May be null.
+  // else is; or a fence has been executed (address 0). May be null.
   void (*locked)(void* context, uint64_t address);
 };
 
