@@ -167,6 +167,13 @@ TEST_F(RecordTranslatedTest, CodeThatChangesIsNeverExecutedAsItWas) {
   ExpectExact();
 }
 
+TEST_F(RecordTranslatedTest, WhatAnotherProcessChangesAllTheTimeCanBeRead) {
+  Record({Program("contended_reads")});
+  EXPECT_EQ(output_, "1 0\n") << errors_;
+  EXPECT_EQ(result_.end_reason, "") << errors_;
+  ExpectExact();
+}
+
 TEST_F(RecordTranslatedTest, WhatItCannotDoIsSaidBefore) {
   options_.arguments = {"/bin/true"};
   options_.cpu = CpuModel::kHost;

@@ -95,6 +95,20 @@ void CodeCache::WriteBlock(const Translation& translation) {
   }
 }
 
+void CodeCache::LinkBranches(const Translation& translation) {
+  for (const Link& link : translation.block.links) {
+    const uint64_t site = translation.host + link.rel32_offset, target = Find(link.guest_target);
+    if (target != 0) WriteSite({.host = site}, static_cast<int32_t>(target - site - 4));
+  }
+}
+
+void CodeCache::AddApart(Block translation) {
+  WriteBlock(*translation);
+  LinkBranches(*translation);
+  const uint64_t host = translation->host;
+  written_[host] = std::move(translation);
+}
+
 void CodeCache::Add(Block translation) {
   const uint64_t guest_pc = translation->guest_pc, host = translation->host;
   const TranslatedBlock& block = translation->block;
@@ -102,10 +116,7 @@ void CodeCache::Add(Block translation) {
   RegisterPages(translation, guest_pc, block.guest_bytes);
   for (const CodeRange& range : block.relied_on) RegisterPages(translation, range.pc, range.bytes);
   blocks_[guest_pc] = translation;
-  for (const Link& link : block.links) {
-    const uint64_t site = host + link.rel32_offset, target = Find(link.guest_target);
-    if (target != 0) WriteSite({.host = site}, static_cast<int32_t>(target - site - 4));
-  }
+  LinkBranches(*translation);
   if (const auto it = sites_.find(guest_pc); it != sites_.end()) {
     for (const Site& site : it->second) {
       WriteSite(site, static_cast<int32_t>(host - site.host - 4));

@@ -46,6 +46,8 @@ class CodeCache {
   uint64_t Find(uint64_t guest_pc) const;
   // Takes in `translation`, and links it with all others. Requires: not Find(its guest pc).
   void Add(std::shared_ptr<const Translation> translation);
+  // Takes in one that nothing leads to: who made it knows where it is.
+  void AddApart(std::shared_ptr<const Translation> translation);
 
   // What `guest_pc` was translated to; null: nothing.
   std::shared_ptr<const Translation> Get(uint64_t guest_pc) const;
@@ -76,6 +78,7 @@ class CodeCache {
 
   Arena& ArenaFor(uint64_t guest_pc);
   void WriteBlock(const Translation& translation);
+  void LinkBranches(const Translation& translation);
   // Whoever changes these bytes makes `block` wrong.
   void RegisterPages(const Block& block, uint64_t start, uint64_t bytes);
   void WriteSite(const Site& site, int32_t displacement);

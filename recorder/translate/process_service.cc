@@ -120,6 +120,9 @@ void ProcessService::Answer(RequestSlot* slot) {
     case RequestKind::kTranslate:
       Translate(slot);
       break;
+    case RequestKind::kTranslateOne:
+      slot->results[0] = code_.TranslateOne(arguments[0]);
+      break;
     case RequestKind::kInvalidate:
       code_.Invalidate(arguments[0], arguments[1]);
       break;

@@ -98,10 +98,7 @@ bool ProgramCode::TranslateAhead() {
   return false;
 }
 
-std::shared_ptr<const Translation> ProgramCode::MakeTranslation(uint64_t guest_pc) {
-  const uint64_t host = cache_.PlaceFor(guest_pc, kLargestBlock);
-  if (host == 0) return nullptr;
-  const bool checked = source_.MayChange(guest_pc);
+TranslateRequest ProgramCode::RequestFor(uint64_t guest_pc, uint64_t host) {
   TranslateRequest request = {
       .guest_pc = guest_pc,
       .bytes = source_.At(guest_pc),
@@ -111,9 +108,16 @@ std::shared_ptr<const Translation> ProgramCode::MakeTranslation(uint64_t guest_p
       .max_instructions = options_.block_instructions,
       .operations = options_.flavour == Flavour::kRecord,
   };
-  if (!checked) request.code_at = bytes_at_;
+  if (!source_.MayChange(guest_pc)) request.code_at = bytes_at_;
+  return request;
+}
+
+std::shared_ptr<const Translation> ProgramCode::MakeBlock(uint64_t guest_pc) {
+  const uint64_t host = cache_.PlaceFor(guest_pc, kLargestBlock);
+  if (host == 0) return nullptr;
+  TranslateRequest request = RequestFor(guest_pc, host);
   auto block = hindsight::Translate(request);
-  if (block.ok() && checked && block->guest_bytes != 0) {
+  if (block.ok() && source_.MayChange(guest_pc) && block->guest_bytes != 0) {
     // Again, for where it will lie.
     const uint64_t bytes = block->guest_bytes;
     request.host_address = host + CodeCheckBytes(bytes);
@@ -125,7 +129,33 @@ std::shared_ptr<const Translation> ProgramCode::MakeTranslation(uint64_t guest_p
   }
   if (!block.ok() || block->code.size() > kLargestBlock) return nullptr;
   cache_.Use(guest_pc, block->code.size());
-  return memo_->Add(guest_pc, host, *std::move(block), bytes_at_);
+  std::shared_ptr<const Translation> made =
+      MakeTranslation(guest_pc, host, *std::move(block), bytes_at_);
+  memo_->Add(made);
+  return made;
+}
+
+std::shared_ptr<const Translation> ProgramCode::MakeOne(uint64_t guest_pc) {
+  const uint64_t host = cache_.PlaceFor(guest_pc, kLargestBlock);
+  if (host == 0 || source_.At(guest_pc).empty()) return nullptr;
+  TranslateRequest request = RequestFor(guest_pc, host);
+  request.max_instructions = 1;
+  request.trust_view = true;
+  auto block = hindsight::Translate(request);
+  if (!block.ok()) return nullptr;
+  cache_.Use(guest_pc, block->code.size());
+  return MakeTranslation(guest_pc, host, *std::move(block), bytes_at_);
+}
+
+uint64_t ProgramCode::TranslateOne(uint64_t guest_pc) {
+  source_.ForgetWritable();
+  const auto known = ones_.find(guest_pc);
+  if (known != ones_.end() && Fits(*known->second, bytes_at_)) return known->second->host;
+  std::shared_ptr<const Translation> made = MakeOne(guest_pc);
+  if (made == nullptr) return 0;
+  ones_[guest_pc] = made;
+  cache_.AddApart(made);
+  return made->host;
 }
 
 void ProgramCode::NoteMade(const Translation& translation) {
@@ -143,7 +173,7 @@ ProgramCode::Source ProgramCode::AddBlock(uint64_t guest_pc) {
   std::shared_ptr<const Translation> translation = memo_->Find(guest_pc, bytes_at_);
   if (translation == nullptr) {
     source = Source::kTranslator;
-    translation = MakeTranslation(guest_pc);
+    translation = MakeBlock(guest_pc);
     if (translation == nullptr) return Source::kNone;
   }
   const TranslatedBlock& block = translation->block;

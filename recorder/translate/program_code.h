@@ -13,6 +13,7 @@
 #include <memory>
 #include <optional>
 
+#include "absl/container/flat_hash_map.h"
 #include "isa/cpuid.h"
 #include "recorder/translate/code_cache.h"
 #include "recorder/translate/code_source.h"
@@ -48,6 +49,9 @@ class ProgramCode {
   // Host address of the translation of `guest_pc`; 0: there is no code that can be executed.
   // Requires: the thread that asks waits; so what it can write to can be read.
   uint64_t Translate(uint64_t guest_pc);
+  // The same for the one instruction there, with what it reads taken from the view; nothing else
+  // leads to that.
+  uint64_t TranslateOne(uint64_t guest_pc);
   // Of the last Translate.
   const MadePages& made() const { return made_; }
   // Translates one more block that is likely to be asked for, while the program runs. False if
@@ -64,7 +68,9 @@ class ProgramCode {
 
  private:
   uint64_t FindUnchanged(uint64_t guest_pc);
-  std::shared_ptr<const Translation> MakeTranslation(uint64_t guest_pc);
+  TranslateRequest RequestFor(uint64_t guest_pc, uint64_t host);
+  std::shared_ptr<const Translation> MakeBlock(uint64_t guest_pc);
+  std::shared_ptr<const Translation> MakeOne(uint64_t guest_pc);
   // Adds the translation at `guest_pc`, which has none, to the cache. kNone: there is no code.
   enum class Source : uint8_t { kNone, kMemo, kTranslator };
   Source AddBlock(uint64_t guest_pc);
@@ -80,6 +86,8 @@ class ProgramCode {
   CodeCache cache_;
   CodeSource source_;
   const BytesAt bytes_at_;  // of source_
+  // Of TranslateOne, by guest pc.
+  absl::flat_hash_map<uint64_t, std::shared_ptr<const Translation>> ones_;
   MadePages made_;
   uint64_t asked_pc_ = 0;
   std::deque<uint64_t> reachable_;  // from what was translated last

@@ -81,9 +81,8 @@ std::vector<std::shared_ptr<const Translation>> TranslationMemo::InPage(uint64_t
   return result;
 }
 
-std::shared_ptr<const Translation> TranslationMemo::Add(uint64_t guest_pc, uint64_t host,
-                                                        TranslatedBlock block,
-                                                        const BytesAt& bytes_at) {
+std::shared_ptr<Translation> MakeTranslation(uint64_t guest_pc, uint64_t host,
+                                             TranslatedBlock block, const BytesAt& bytes_at) {
   auto translation = std::make_shared<Translation>();
   translation->guest_pc = guest_pc;
   translation->host = host;
@@ -92,12 +91,16 @@ std::shared_ptr<const Translation> TranslationMemo::Add(uint64_t guest_pc, uint6
     translation->relied_on.push_back(Copy(bytes_at(range.pc), range.bytes));
   }
   translation->block = std::move(block);
+  return translation;
+}
+
+void TranslationMemo::Add(std::shared_ptr<const Translation> translation) {
+  const uint64_t guest_pc = translation->guest_pc;
   const std::lock_guard<std::mutex> lock(mutex_);
   auto& versions = by_pc_[guest_pc];
   if (versions.empty()) by_page_[guest_pc / kPageBytes].push_back(guest_pc);
   if (versions.size() == kVersions) versions.pop_back();
-  versions.insert(versions.begin(), translation);
-  return translation;
+  versions.insert(versions.begin(), std::move(translation));
 }
 
 }  // namespace hindsight

@@ -38,6 +38,10 @@ using BytesAt = std::function<absl::Span<const uint8_t>(uint64_t guest_pc)>;
 // Whether it was made from the same bytes.
 bool Fits(const Translation& translation, const BytesAt& bytes_at);
 
+// `block`, translated for `host`.
+std::shared_ptr<Translation> MakeTranslation(uint64_t guest_pc, uint64_t host,
+                                             TranslatedBlock block, const BytesAt& bytes_at);
+
 class TranslationMemo {
  public:
   TranslationMemo() = default;
@@ -58,9 +62,7 @@ class TranslationMemo {
   // The last ones of all blocks that begin in the page that holds `address`, whatever their bytes.
   std::vector<std::shared_ptr<const Translation>> InPage(uint64_t address) const;
 
-  // Takes in `block`, translated for `host`.
-  std::shared_ptr<const Translation> Add(uint64_t guest_pc, uint64_t host, TranslatedBlock block,
-                                         const BytesAt& bytes_at);
+  void Add(std::shared_ptr<const Translation> translation);
 
  private:
   mutable std::mutex mutex_;                  // for all that follows

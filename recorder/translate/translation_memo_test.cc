@@ -19,7 +19,9 @@ class TranslationMemoTest : public testing::Test {
     TranslatedBlock block;
     block.guest_bytes = 4;
     block.relied_on = {{.pc = kOther, .bytes = 2}};
-    return memo_.Add(kPc, host, std::move(block), bytes_at_);
+    const auto translation = MakeTranslation(kPc, host, std::move(block), bytes_at_);
+    memo_.Add(translation);
+    return translation;
   }
 
   std::map<uint64_t, std::vector<uint8_t>> memory_ = {{kPc, {1, 2, 3, 4, 5}}, {kOther, {6, 7, 8}}};

@@ -314,9 +314,9 @@ std::string TwinRun::CompareState(const Outcome& native, const GuestStop& transl
       view_ != nullptr && (translated.fault_address == 0 || native.fault_address == 0 ||
                            translated.fault_address - kDistance == native.fault_address);
   // Of a wide operand that ends in a missing page, any byte.
-  const uint64_t distance = translated.fault_address >= kDistance ? kDistance : 0;
-  const bool same_page =
-      native.fault_address / kPage == (translated.fault_address - distance) / kPage;
+  const uint64_t page = native.fault_address / kPage;
+  const bool same_page = page == translated.fault_address / kPage ||
+                         page == (translated.fault_address - kDistance) / kPage;
   if (has_address && !in_view && native.fault_address != translated.fault_address &&
       !(view_ != nullptr && same_page)) {
     return absl::StrCat("a fault at ", absl::Hex(native.fault_address), ", translated at ",

@@ -40,6 +40,9 @@ enum class RequestKind : uint32_t {
   // The thread is about to execute a program: the recorder takes hold of it until it has.
   // Result: [0] 1 if it has. [1] of the request: 1 to let go again.
   kExec = 7,
+  // Translate the one instruction at guest pc [0] apart from all others, with what it reads taken
+  // from the view. Result: [0] host address, 0 if it cannot be.
+  kTranslateOne = 8,
 };
 
 enum class SlotState : uint32_t { kIdle = 0, kPosted = 1, kAwaited = 2, kAnswered = 3 };

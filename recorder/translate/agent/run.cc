@@ -73,6 +73,26 @@ void EnterInTable(Thread* thread, uint64_t pc, uint64_t host) {
   AgentLeave();
 }
 
+// Others change what the instruction at pc reads faster than it is compared: it takes what was
+// imported, which memory did have.
+[[noreturn]] void ReadFromView(Thread* thread) {
+  const Answer answer = Ask(thread, RequestKind::kTranslateOne, thread->pc);
+  const HsThreadBlock& block = *thread->block;
+  TakeMiss(thread, block.exit_address, block.exit_size);
+  if (answer.results[0] == 0) TryAgain(thread, block.exit_host_pc);
+  LeaveFor(thread, answer.results[0]);
+}
+
+[[noreturn]] void HandleMiss(Thread* thread) {
+  constexpr uint32_t kPatience = 3;
+  const HsThreadBlock& block = *thread->block;
+  thread->misses = thread->missed == thread->count ? thread->misses + 1 : 1;
+  thread->missed = thread->count;
+  if (thread->misses > kPatience) ReadFromView(thread);
+  TakeMiss(thread, block.exit_address, block.exit_size);
+  TryAgain(thread, block.exit_host_pc);
+}
+
 }  // namespace
 
 [[noreturn]] void TryAgain(Thread* thread, uint64_t host_pc) {
@@ -127,8 +147,7 @@ extern "C" [[noreturn]] void AgentHandleExit(Thread* thread) {
       HandleInstruction(thread);
       break;
     case kHsExitMiss:
-      TakeMiss(thread, block->exit_address, block->exit_size);
-      TryAgain(thread, block->exit_host_pc);
+      HandleMiss(thread);
     case kHsExitOperation:
       RunOperation(thread);
     default:

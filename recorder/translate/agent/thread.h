@@ -71,7 +71,8 @@ struct Thread {
   Thread* self;
 
   uint32_t operating;  // an operation is being executed (operations.h)
-  uint32_t reserved;
+  uint32_t misses;     // one after the other of the instruction executed from state `missed`
+  uint64_t missed;
   HsThreadBlock* block;
   uint64_t step_pc;
   uint64_t pc;      // the guest's, while its thread is in the agent
