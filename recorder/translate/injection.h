@@ -18,6 +18,7 @@ namespace hindsight {
 struct InjectionOptions {
   bool translate = true;  // or natively
   bool record = false;
+  bool order_instructions = false;  // of memory model `fence`; if recorded
   // If recorded: instructions from one light keyframe to the next; 0: there is one. And at least so
   // many for each page that the next one has to begin with.
   uint64_t segment_instructions = 0, segment_per_page = 0;

@@ -13,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/printable.h"
 #include "base/status_macros.h"
+#include "isa/memory_model.h"
 #include "recorder/process/process_facts.h"
 #include "recorder/ptrace/tracee.h"
 #include "recorder/translate/injection.h"
@@ -35,6 +36,9 @@ std::string TranslateEngine::ReasonNotToRecord(const RecordOptions& options) {
   if (!options.start_at.empty() || !options.stop_at.empty()) return "record a part of a run";
   if (options.children == ChildPolicy::kOnly) return "choose processes by their program";
   if (options.wait_for_all) return "wait for processes that it does not record (--wait)";
+  if (options.memory_model > MemoryModel::kFence) {
+    return absl::StrCat("order instructions as ", MemoryModelName(options.memory_model), " does");
+  }
   if (options.chaos) return "schedule threads to find bugs";
   if (options.self_checks_per_million != 0) return "check blocks of instructions";
   return "";
@@ -59,10 +63,11 @@ absl::Status TranslateEngine::Begin(pid_t process, pid_t thread) {
   const std::unique_ptr<Tracee> tracee = Tracee::Adopt(process, thread);
   InjectionOptions injection = {
       .record = true,
+      .order_instructions = options.memory_model == MemoryModel::kFence,
       .segment_instructions = options.light_keyframe_interval,
       .segment_per_page = options.adapt_light_keyframes ? kSegmentPerPage : 0};
   injection.prepare = [this](const MemoryFile& file) {
-    recording_ = std::make_unique<TranslatedRecording>(session_, log_, file.ring(kFirstThread));
+    recording_ = std::make_unique<TranslatedRecording>(session_, log_, file);
   };
   ASSIGN_OR_RETURN(MemoryFile file, Inject(injection, tracee.get()));
   const TranslationOptions translation = {

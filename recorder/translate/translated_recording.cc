@@ -1,9 +1,11 @@
 #include "recorder/translate/translated_recording.h"
 
 #include <optional>
+#include <utility>
+#include <vector>
 
+#include "base/check.h"
 #include "base/status_macros.h"
-#include "isa/host_features.h"
 #include "recorder/translate/agent/layout.h"
 
 namespace hindsight {
@@ -39,61 +41,51 @@ const char* TextOf(HsEndReason reason) {
   return "does what engine translate does not record yet";
 }
 
-HsRing* Prepare(HsRing* ring) {
-  ring->capacity = kRingCapacity;
-  return ring;
+// By number.
+std::vector<HsRing*> RingsOf(const MemoryFile& file) {
+  std::vector<HsRing*> rings(kLastThread + 1);
+  for (uint64_t i = kFirstThread; i <= kLastThread; ++i) rings[i] = file.ring(i);
+  return rings;
 }
 
 }  // namespace
 
-TranslatedRecording::TranslatedRecording(RecordingSession* session, ProcessLog* log, HsRing* ring)
+TranslatedRecording::TranslatedRecording(RecordingSession* session, ProcessLog* log,
+                                         const MemoryFile& file)
     : session_(session),
       log_(log),
       process_(log, &Show),
-      reader_(Prepare(ring), kRingCapacity),
-      thread_log_(log->writer(), log->pid(), session->sequence()),
-      scheduling_(log->pid(), log->pid()),
-      notes_(&thread_log_, &scheduling_),
-      stream_(&process_, &thread_log_, &notes_, /*maker=*/0) {
-  merger_.Add(&reader_, &stream_);
+      clock_(ReadTsc(), session->NowNs()),
+      threads_(&process_, log, session->sequence(), &clock_, RingsOf(file), kRingCapacity) {
+  CHECK(threads_.OpenFirst(kFirstThread).ok());
 }
 
 absl::StatusOr<bool> TranslatedRecording::Drain() {
-  if (!closed_) return merger_.Drain();
-  reader_.SkipAll();  // the agent would wait for room for ever
+  clock_.Update(ReadTsc(), session_->NowNs());
+  if (!closed_) return threads_.Drain();
+  threads_.SkipAll();
   return false;
 }
 
 absl::Status TranslatedRecording::Finish(int wait_status) {
   if (closed_) return absl::OkStatus();
-  RETURN_IF_ERROR(merger_.Drain().status());
+  RETURN_IF_ERROR(threads_.Drain().status());
   const std::string reason = ReasonLeft();
   if (!reason.empty()) {
-    Close(reason);
+    Abandon(reason);
     return absl::OkStatus();
   }
-  stream_.OnGone();
-  Close("");
-  return log_->LogExit(stream_.count(), wait_status);
+  closed_ = true;
+  RETURN_IF_ERROR(threads_.Finish());
+  return log_->LogExit(threads_.first_count(), wait_status);
 }
 
-std::string TranslatedRecording::ReasonLeft() const {
-  return stream_.ended() ? TextOf(process_.left()) : "";
-}
+std::string TranslatedRecording::ReasonLeft() const { return TextOf(process_.left()); }
 
 void TranslatedRecording::Abandon(const std::string& reason) {
-  if (!closed_) Close(reason);
-}
-
-void TranslatedRecording::Close(const std::string& reason) {
-  closed_ = true;
-  merger_.Remove(&stream_);
-  if (!reason.empty()) {
-    stream_.Leave(reason);
-    log_->NoteEndReason(reason);
-  }
-  log_->AddThread(thread_log_, stream_.count(), HostFeatures());
-  log_->writer()->CloseThread(thread_log_.thread());
+  if (std::exchange(closed_, true)) return;
+  threads_.Leave(reason);
+  log_->NoteEndReason(reason);
 }
 
 }  // namespace hindsight

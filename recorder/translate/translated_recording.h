@@ -10,21 +10,19 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "recorder/log/thread_notes.h"
-#include "recorder/process/scheduling.h"
+#include "recorder/log/process_log.h"
 #include "recorder/session/recording_session.h"
 #include "recorder/translate/memory_file.h"
-#include "recorder/translate/stream/ring_reader.h"
-#include "recorder/translate/stream/stream_merger.h"
-#include "recorder/translate/stream/thread_stream.h"
+#include "recorder/translate/stream/thread_table.h"
 #include "recorder/translate/stream/translated_process.h"
+#include "recorder/translate/stream/tsc_clock.h"
 
 namespace hindsight {
 
 class TranslatedRecording {
  public:
-  // Prepares the ring of the process's first thread, which must not have begun to use it.
-  TranslatedRecording(RecordingSession* session, ProcessLog* log, HsRing* ring);
+  // Prepares the rings in `file`, which nobody must have begun to use, and stays mapped.
+  TranslatedRecording(RecordingSession* session, ProcessLog* log, const MemoryFile& file);
   TranslatedRecording(const TranslatedRecording&) = delete;
   TranslatedRecording& operator=(const TranslatedRecording&) = delete;
 
@@ -35,24 +33,18 @@ class TranslatedRecording {
   // Recording ends although the process goes on: what it tells from now on is drained and lost.
   void Abandon(const std::string& reason);
 
-  uint64_t instructions() const { return stream_.count(); }
+  uint64_t instructions() const { return threads_.instructions(); }
   // It has made processes.
   bool has_children() const { return process_.has_children(); }
   // Why recording has ended, while the process goes on; empty: it has not.
   std::string ReasonLeft() const;
 
  private:
-  void Close(const std::string& reason);
-
   RecordingSession* const session_;
   ProcessLog* const log_;
   TranslatedProcess process_;
-  RingReader reader_;
-  ThreadLog thread_log_;
-  ThreadScheduling scheduling_;
-  ThreadNotes notes_;
-  ThreadStream stream_;
-  StreamMerger merger_;
+  TscClock clock_;
+  ThreadTable threads_;
   bool closed_ = false;
 };
 

@@ -91,6 +91,7 @@ struct BootParameters {
   int32_t memory_file;            // descriptor, closed by the agent
   uint32_t translate;             // 0: run natively once all is in place
   uint32_t record;                // 1: and record
+  uint32_t order_instructions;    // 1: with what memory model `fence` orders (HS_ENTRY_LOCKED)
   uint64_t segment_instructions;  // of a recording; 0: it has one segment
   uint64_t segment_per_page;      // at least so many more for each page that the view holds
   uint64_t guest_pc;              // the first instruction

@@ -11,7 +11,7 @@
 //
 // Time. Entries of several threads are put in order by their time stamps (rdtsc), taken after what
 // they report. `writing` is 1 from before a time stamp is taken until its entry is in the ring: a
-// reader that finds the ring empty and `writing` 0, and then reads the clock, knows that whatever
+// reader that reads the clock, and then finds the ring empty and `writing` 0, knows that whatever
 // comes has a later stamp. (Entries without a stamp may come in between: they leave it as it is.)
 //
 // Rings are used again: when a thread's last entry (HS_ENTRY_END) is in its ring, the next one is

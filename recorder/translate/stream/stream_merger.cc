@@ -1,70 +1,91 @@
 #include "recorder/translate/stream/stream_merger.h"
 
+#include <x86intrin.h>
+
 #include <algorithm>
+#include <vector>
 
 #include "base/status_macros.h"
 
 namespace hindsight {
 
-void StreamMerger::Remove(const ThreadStream* stream) {
-  rings_.erase(std::remove_if(rings_.begin(), rings_.end(),
-                              [stream](const Ring& ring) { return ring.stream == stream; }),
-               rings_.end());
+namespace {
+constexpr uint64_t kNever = ~uint64_t{0};
+}  // namespace
+
+uint64_t ReadTsc() { return __rdtsc(); }
+
+absl::Status StreamMerger::Ring::Consume(const HsEntry* entry) {
+  broken = true;  // unless all goes well
+  RETURN_IF_ERROR(stream->Consume(entry));
+  broken = false;
+  reader->Done();
+  return absl::OkStatus();
 }
 
-// True if something was handed over: then one with a time stamp, or nothing, is next.
-absl::StatusOr<bool> StreamMerger::HandOverUntimed(Ring* ring) {
+// Null: it has none.
+absl::StatusOr<const HsEntry*> StreamMerger::Ring::Peek() {
+  if (broken) return nullptr;
+  absl::StatusOr<const HsEntry*> entry = reader->Peek();
+  broken = !entry.ok();
+  return entry;
+}
+
+// What has no time stamp, or one that is not later than `until`. True if that was something: then a
+// later one, or nothing, is next.
+absl::StatusOr<bool> StreamMerger::HandOver(Ring* ring, uint64_t until) {
   bool some = false;
-  while (!ring->broken) {
-    ring->broken = true;  // unless all goes well
-    ASSIGN_OR_RETURN(const HsEntry* const entry, ring->reader->Peek());
-    if (entry != nullptr && entry->time == 0) RETURN_IF_ERROR(ring->stream->Consume(entry));
-    ring->broken = false;
-    if (entry == nullptr || entry->time != 0) break;
-    ring->reader->Done();
+  while (!ring->broken && !ring->stream->ended()) {
+    ASSIGN_OR_RETURN(const HsEntry* const entry, ring->Peek());
+    if (entry == nullptr || entry->time > until) break;
+    RETURN_IF_ERROR(ring->Consume(entry));
     some = true;
   }
   return some;
 }
 
-// The ring whose next entry is the earliest of all that there are and may come; null: none.
-absl::StatusOr<StreamMerger::Ring*> StreamMerger::Earliest() {
-  Ring* earliest = nullptr;
-  uint64_t time = 0;
+absl::StatusOr<StreamMerger::Turn> StreamMerger::NextTurn(bool all) {
+  // Read before a ring is seen to be empty: whoever writes there afterwards takes a later stamp.
+  const uint64_t now = now_();
+  Turn turn;
+  uint64_t earliest = kNever, others = kNever;
   std::vector<const RingReader*> empty;
   for (Ring& ring : rings_) {
-    if (ring.broken) continue;
-    ASSIGN_OR_RETURN(const HsEntry* const entry, ring.reader->Peek());
+    ASSIGN_OR_RETURN(const HsEntry* const entry, ring.Peek());
     if (entry == nullptr) {
-      empty.push_back(ring.reader);
-    } else if (earliest == nullptr || entry->time < time) {
-      earliest = &ring;
-      time = entry->time;
+      if (!ring.broken) empty.push_back(ring.reader);
+      continue;
     }
+    const bool first = turn.ring == nullptr || entry->time < earliest;
+    others = std::min(others, first ? earliest : entry->time);
+    if (!first) continue;
+    turn.ring = &ring;
+    earliest = entry->time;
   }
-  // They have not begun to write anything since the entry was seen, so what comes is later.
+  // It was there before the others are looked at: they may write only later ones.
+  turn.until = std::max(earliest, empty.empty() || all ? others : std::min(others, now));
   for (const RingReader* reader : empty) {
-    if (!reader->IsQuiet()) return nullptr;
+    if (!all && !reader->IsQuiet()) return Turn{};
   }
-  return earliest;
+  return turn;
 }
 
-absl::StatusOr<bool> StreamMerger::Drain() {
+void StreamMerger::RemoveEnded() {
+  rings_.remove_if([](const Ring& ring) { return ring.stream->ended(); });
+}
+
+absl::StatusOr<bool> StreamMerger::Drain(bool all) {
   bool some = false;
+  for (Ring& ring : rings_) {
+    ASSIGN_OR_RETURN(const bool handed, HandOver(&ring, /*until=*/0));
+    some |= handed;
+  }
   while (true) {
-    for (Ring& ring : rings_) {
-      ASSIGN_OR_RETURN(const bool handed, HandOverUntimed(&ring));
-      some |= handed;
-    }
-    ASSIGN_OR_RETURN(Ring* const next, Earliest());
-    if (next == nullptr) return some;
-    ASSIGN_OR_RETURN(const HsEntry* const entry, next->reader->Peek());
-    if (entry->time == 0) continue;  // came meanwhile
-    next->broken = true;
-    RETURN_IF_ERROR(next->stream->Consume(entry));
-    next->broken = false;
-    next->reader->Done();
+    ASSIGN_OR_RETURN(const Turn turn, NextTurn(all));
+    if (turn.ring == nullptr) return some;
+    RETURN_IF_ERROR(HandOver(turn.ring, turn.until).status());
     some = true;
+    RemoveEnded();
   }
 }
 

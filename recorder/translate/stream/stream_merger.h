@@ -5,12 +5,18 @@
 // that is, while that thread's ring is empty and it has taken a time stamp that is not in the ring
 // yet.
 //
-// Borrows readers and streams. Not copyable. One host thread.
+// A stream that has ended is handed nothing more: what its ring has then is another thread's.
+//
+// Borrows readers, and streams until RemoveEnded or Clear. Not copyable. One host
+// thread.
 
 #ifndef HINDSIGHT_RECORDER_TRANSLATE_STREAM_STREAM_MERGER_H_
 #define HINDSIGHT_RECORDER_TRANSLATE_STREAM_STREAM_MERGER_H_
 
-#include <vector>
+#include <cstdint>
+#include <functional>
+#include <list>
+#include <utility>
 
 #include "absl/status/statusor.h"
 #include "recorder/translate/stream/ring_reader.h"
@@ -18,30 +24,49 @@
 
 namespace hindsight {
 
+// The processor's clock.
+uint64_t ReadTsc();
+
 class StreamMerger {
  public:
-  StreamMerger() = default;
+  // `now`: the clock of the time stamps.
+  explicit StreamMerger(std::function<uint64_t()> now = &ReadTsc) : now_(std::move(now)) {}
   StreamMerger(const StreamMerger&) = delete;
   StreamMerger& operator=(const StreamMerger&) = delete;
 
+  // Also while something is handed over.
   void Add(RingReader* reader, ThreadStream* stream) { rings_.push_back({reader, stream}); }
-  void Remove(const ThreadStream* stream);
+  void RemoveEnded();
+  void Clear() { rings_.clear(); }
 
   // Hands over what can be now. True if that was something. An error is that of one stream or ring,
   // which is handed nothing from then on.
-  absl::StatusOr<bool> Drain();
+  absl::StatusOr<bool> Drain() { return Drain(/*all=*/false); }
+  // The same when nobody writes any more: who has been killed while it wrote holds nobody up.
+  absl::StatusOr<bool> DrainAll() { return Drain(/*all=*/true); }
 
  private:
   struct Ring {
     RingReader* reader;
     ThreadStream* stream;
     bool broken = false;
+
+    absl::StatusOr<const HsEntry*> Peek();
+    absl::Status Consume(const HsEntry* entry);
+  };
+  // The ring whose next entry is the earliest of all that there are and may come, also as long as
+  // its entries are not later than `until`. Null: none is.
+  struct Turn {
+    Ring* ring = nullptr;
+    uint64_t until = 0;
   };
 
-  absl::StatusOr<bool> HandOverUntimed(Ring* ring);
-  absl::StatusOr<Ring*> Earliest();
+  absl::StatusOr<bool> Drain(bool all);
+  absl::StatusOr<bool> HandOver(Ring* ring, uint64_t until);
+  absl::StatusOr<Turn> NextTurn(bool all);
 
-  std::vector<Ring> rings_;
+  const std::function<uint64_t()> now_;
+  std::list<Ring> rings_;
 };
 
 }  // namespace hindsight

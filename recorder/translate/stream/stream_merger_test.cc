@@ -26,7 +26,6 @@ class NoProcess final : public StreamedProcess {
     return absl::OkStatus();
   }
   void OnChild(pid_t) override {}
-  absl::Status OnThread(int32_t, pid_t, uint64_t) override { return absl::OkStatus(); }
   void OnStatus(int) override {}
   void OnLeft(HsEndReason, uint64_t) override {}
   absl::Status OnCall(int64_t, const uint64_t*, int64_t, uint64_t, ThreadLog*) override {
@@ -38,6 +37,12 @@ class NoProcess final : public StreamedProcess {
   ModuleTable modules_;
 };
 
+class NoThreads final : public StreamedThreads {
+ public:
+  absl::Status OnThread(int32_t, pid_t, uint64_t) override { return absl::OkStatus(); }
+  void BeforeOrderable(ThreadStream*, uint64_t) override {}
+};
+
 // A thread with its ring, and this side of it.
 struct Thread {
   Thread(StreamedProcess* process, TraceWriter* writer, int32_t number, Sequence* sequence)
@@ -47,7 +52,7 @@ struct Thread {
         log(writer, number, sequence),
         scheduling(getpid(), getpid()),
         notes(&log, &scheduling),
-        stream(process, &log, &notes, 0) {
+        stream(process, &no_threads, &log, &notes, 0) {
     ring->capacity = kCapacity;
   }
 
@@ -75,6 +80,7 @@ struct Thread {
   ThreadLog log;
   ThreadScheduling scheduling;
   ThreadNotes notes;
+  NoThreads no_threads;
   ThreadStream stream;
 };
 
@@ -100,7 +106,8 @@ class StreamMergerTest : public testing::Test {
   NoProcess process_{&writer_};
   Sequence sequence_;
   std::list<Thread> threads_;
-  StreamMerger merger_;
+  std::atomic<uint64_t> clock_ = 1'000'000;
+  StreamMerger merger_{[this] { return clock_.load(); }};
 };
 
 TEST_F(StreamMergerTest, EntriesOfSeveralThreadsComeInTheOrderOfTheirTimes) {
@@ -128,14 +135,27 @@ TEST_F(StreamMergerTest, WhatMayComeAfterAnEarlierOneWaits) {
   EXPECT_EQ(Times(), (std::vector<int64_t>{9, 10}));
 }
 
-TEST_F(StreamMergerTest, AThreadThatIsRemovedHoldsNobodyUp) {
+TEST_F(StreamMergerTest, WhoHasBeenKilledHoldsNobodyUp) {
   Thread& a = AddThread();
   Thread& b = AddThread();
   a.Write(HS_ENTRY_CALL, 1, 10);
   b.ring->writing = 1;  // killed there
-  merger_.Remove(&b.stream);
-  ASSERT_TRUE(merger_.Drain().ok());
+  ASSERT_TRUE(merger_.DrainAll().ok());
   EXPECT_EQ(Times().size(), 1u);
+}
+
+TEST_F(StreamMergerTest, WhatComesAfterTheEndIsAnotherThreads) {
+  Thread& a = AddThread();
+  a.Write(HS_ENTRY_END, 1, 10);
+  a.Write(HS_ENTRY_BEGIN, 0, 30);
+  a.Write(HS_ENTRY_CALL, 1, 40);
+  ASSERT_TRUE(merger_.Drain().ok());
+  EXPECT_TRUE(a.stream.ended());
+  EXPECT_TRUE(Times().empty());
+  Thread& b = threads_.emplace_back(&process_, &writer_, 2, &sequence_);
+  merger_.Add(&a.reader, &b.stream);
+  ASSERT_TRUE(merger_.Drain().ok());
+  EXPECT_EQ(Times(), (std::vector<int64_t>{40}));
 }
 
 TEST_F(StreamMergerTest, ARingThatIsBrokenStopsOnlyItsOwnThread) {
@@ -150,15 +170,15 @@ TEST_F(StreamMergerTest, ARingThatIsBrokenStopsOnlyItsOwnThread) {
 
 TEST_F(StreamMergerTest, ThreadsThatRunAtOnceAreNeverOutOfOrder) {
   constexpr uint64_t kCalls = 30'000;
-  std::atomic<uint64_t> clock = 0;
+  clock_ = 0;
   for (int i = 0; i < 3; ++i) AddThread();
   ASSERT_TRUE(merger_.Drain().ok());
   std::vector<std::thread> running;
   for (Thread& thread : threads_) {
-    running.emplace_back([&thread, &clock] {
+    running.emplace_back([this, &thread] {
       for (uint64_t i = 1; i <= kCalls; ++i) {
         __atomic_store_n(&thread.ring->writing, 1, __ATOMIC_SEQ_CST);
-        const uint64_t now = ++clock;
+        const uint64_t now = ++clock_;
         while (!thread.Write(HS_ENTRY_CALL, i, now)) std::this_thread::yield();
         __atomic_store_n(&thread.ring->writing, 0, __ATOMIC_RELEASE);
       }

@@ -2,6 +2,7 @@
 
 #include <sched.h>
 #include <signal.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 
 #include <bit>
@@ -68,18 +69,17 @@ static_assert(offsetof(RegisterFile, xmm) == 8 * HS_WORD_XMM);
 
 absl::Status ThreadStream::Consume(const HsEntry* entry) {
   if (ended_ || entry->count < count_) return Malformed(*entry);
+  if (begun_ == (entry->kind == HS_ENTRY_BEGIN)) return Malformed(*entry);
   count_ = entry->count;
-  if (entry->kind == HS_ENTRY_BEGIN) {
-    const auto* state = As<HsState>(entry);
-    if (state == nullptr || begun_) return Malformed(*entry);
-    return Begin(*state);
-  }
-  if (!begun_) return Malformed(*entry);
   if (entry->kind == HS_ENTRY_LOCKED) {
-    AddLocked();
+    AddLocked(entry->time);
     return log_->status();
   }
   FlushRun();
+  if (entry->kind == HS_ENTRY_BEGIN) {
+    const auto* state = As<HsState>(entry);
+    return state == nullptr ? Malformed(*entry) : Begin(*state);
+  }
   RETURN_IF_ERROR(ConsumeRunning(entry));
   return log_->status();
 }
@@ -117,6 +117,8 @@ absl::Status ThreadStream::ConsumeRunning(const HsEntry* entry) {
 
 absl::Status ThreadStream::Begin(const HsState& state) {
   begun_ = true;
+  ordered_count_ = count_;
+  threads_->BeforeOrderable(this, state.entry.time);
   notes_->Start(count_, maker_, /*orderable=*/maker_ != 0);
   const RegisterFile registers = RegistersOf(state);
   log_->BeginSegment(count_, registers);
@@ -170,13 +172,14 @@ absl::Status ThreadStream::AddCall(const HsCall& call) {
   }
   const auto number = static_cast<int64_t>(call.number);
   const auto result = static_cast<int64_t>(patch->value[0]);
+  threads_->BeforeOrderable(this, call.entry.time);
   SideEffect effect = {.kind = SideEffectKind::kSyscall, .registers = *patch};
   effect.sequence = notes_->SystemCall(count_, number, call.arguments, result);
   log_->Append(count_, std::move(effect));
-  ++count_;
+  ordered_count_ = ++count_;
+  if (number == SYS_prctl && call.arguments[0] == PR_SET_NAME) notes_->Name(count_);
   if (result > 0 && call.entry.flags != 0) {
-    RETURN_IF_ERROR(
-        process_->OnThread(log_->thread(), static_cast<pid_t>(result), call.entry.flags));
+    RETURN_IF_ERROR(threads_->OnThread(thread(), static_cast<pid_t>(result), call.entry.flags));
   } else if (result > 0) {
     NoteChild(call, result);
   }
@@ -215,23 +218,25 @@ absl::Status ThreadStream::AddSignal(const HsSignal& signal) {
   if (!HasElements(signal, signal.size, sizeof(HsChange))) return Malformed(signal.entry);
   std::optional<RegisterPatch> registers = PatchOf(signal.changes, signal.size);
   if (!registers.has_value()) return Malformed(signal.entry);
+  threads_->BeforeOrderable(this, signal.entry.time);
   Discontinuity delivery = {.kind = DiscontinuityKind::kSignal,
                             .signal = static_cast<int32_t>(signal.signal),
                             .registers = *std::move(registers)};
   delivery.siginfo.assign(reinterpret_cast<const char*>(signal.siginfo), sizeof(signal.siginfo));
   delivery.sequence = notes_->Signal(count_, delivery.signal, delivery.siginfo);
   log_->Append(count_, std::move(delivery));
-  ++count_;
+  ordered_count_ = ++count_;
   return absl::OkStatus();
 }
 
-void ThreadStream::AddLocked() {
+void ThreadStream::AddLocked(uint64_t time) {
+  threads_->BeforeOrderable(this, time);
   const uint64_t sequence = log_->NextInstruction();
   // The last one may be of another process by now.
   if (sequence != run_sequence_ + run_.size() || run_.size() == kLongestRun) FlushRun();
   if (run_.empty()) run_sequence_ = sequence;
   run_.push_back(count_);
-  ++count_;
+  ordered_count_ = ++count_;
 }
 
 void ThreadStream::FlushRun() {
@@ -251,6 +256,7 @@ absl::Status ThreadStream::EndSegment(const HsState& state) {
   if (state.entry.flags == HS_END_EXIT) {
     notes_->Exit(count_);
   } else {
+    left_ = true;
     process_->OnLeft(static_cast<HsEndReason>(state.entry.flags), count_);
   }
   return absl::OkStatus();
@@ -262,15 +268,16 @@ absl::Status ThreadStream::AddStatus(const HsStatus& status) {
 }
 
 void ThreadStream::Leave(const std::string& reason) {
+  if (!begun_) return;
   FlushRun();
-  if (begun_ && !std::exchange(ended_, true)) log_->Append(count_, Gap{reason});
+  if (!std::exchange(ended_, true)) log_->Append(count_, Gap{reason});
+  left_ = true;
   notes_->Gap(count_, reason);
 }
 
 void ThreadStream::OnGone() {
-  if (!begun_ || ended_) return;
+  if (!begun_ || std::exchange(ended_, true)) return;
   FlushRun();
-  ended_ = true;
   // What its registers were nobody knows.
   log_->Append(count_, Gap{"the thread was killed"});
   notes_->Exit(count_);

@@ -37,12 +37,10 @@ class StreamedProcess {
 
   virtual const AddressSpace& space() const = 0;
   virtual const ModuleTable& modules() const = 0;
-  // The thread's recording has begun in `state`, and it waits.
+  // A thread's recording has begun in `state`; the first one waits.
   virtual absl::Status OnBegin(const TraceWriter::ThreadState& state, ThreadLog* log) = 0;
   // It has made a process, which is not recorded.
   virtual void OnChild(pid_t process) = 0;
-  // `maker` has made `thread`, which is recorded, and writes into ring `ring`.
-  virtual absl::Status OnThread(int32_t maker, pid_t thread, uint64_t ring) = 0;
   // The process is about to end like this, as wait(2) reports it.
   virtual void OnStatus(int wait_status) = 0;
   // It has ended in the state `count`, while the thread goes on.
@@ -53,11 +51,25 @@ class StreamedProcess {
                               uint64_t count, ThreadLog* log) = 0;
 };
 
+class ThreadStream;
+
+// What they mean for the process's other threads.
+class StreamedThreads {
+ public:
+  virtual ~StreamedThreads() = default;
+
+  // `maker` has made `thread`, which is recorded, and writes into ring `ring`.
+  virtual absl::Status OnThread(int32_t maker, pid_t thread, uint64_t ring) = 0;
+  // An orderable event of `stream`, at the time stamp `time`, is going to be logged.
+  virtual void BeforeOrderable(ThreadStream* stream, uint64_t time) = 0;
+};
+
 class ThreadStream {
  public:
   // `maker`: the thread that made it, 0 if none is recorded.
-  ThreadStream(StreamedProcess* process, ThreadLog* log, ThreadNotes* notes, int32_t maker)
-      : process_(process), log_(log), notes_(notes), maker_(maker) {}
+  ThreadStream(StreamedProcess* process, StreamedThreads* threads, ThreadLog* log,
+               ThreadNotes* notes, int32_t maker)
+      : process_(process), threads_(threads), log_(log), notes_(notes), maker_(maker) {}
   ThreadStream(const ThreadStream&) = delete;
   ThreadStream& operator=(const ThreadStream&) = delete;
 
@@ -68,11 +80,18 @@ class ThreadStream {
   // Recording ends here, though the thread goes on.
   void Leave(const std::string& reason);
 
+  // From here on its orderable events are next, after those of another thread; at these times.
+  void BeginSlice(uint64_t now_ns, uint64_t last_slice_end_ns) {
+    notes_->Slice(ordered_count_, now_ns, last_slice_end_ns);
+  }
   // Logs what was kept back, because something of another thread is next.
   void FlushRun();
 
+  int32_t thread() const { return log_->thread(); }
   bool begun() const { return begun_; }
   bool ended() const { return ended_; }
+  // Has ended though the thread goes on.
+  bool left() const { return left_; }
   // The last state consumed.
   uint64_t count() const { return count_; }
 
@@ -85,17 +104,20 @@ class ThreadStream {
   void NoteChild(const HsCall& call, int64_t result);
   absl::Status AddPatch(const HsPatch& patch);
   absl::Status AddSignal(const HsSignal& signal);
-  void AddLocked();
+  void AddLocked(uint64_t time);
   absl::Status AddStatus(const HsStatus& status);
   absl::Status EndSegment(const HsState& state);
 
   StreamedProcess* const process_;
+  StreamedThreads* const threads_;
   ThreadLog* const log_;
   ThreadNotes* const notes_;
   const int32_t maker_;
   bool begun_ = false;
   bool ended_ = false;
+  bool left_ = false;
   uint64_t count_ = 0;
+  uint64_t ordered_count_ = 0;  // the state that the last orderable event led to
   // Of the order run that is kept back: the states, and the number of the first one.
   std::vector<uint64_t> run_;
   uint64_t run_sequence_ = 0;

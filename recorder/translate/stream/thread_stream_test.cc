@@ -26,10 +26,6 @@ class FakeProcess final : public StreamedProcess {
     return absl::OkStatus();
   }
   void OnChild(pid_t process) override { children.push_back(process); }
-  absl::Status OnThread(int32_t maker, pid_t thread, uint64_t ring) override {
-    threads.push_back({maker, thread, static_cast<int32_t>(ring)});
-    return absl::OkStatus();
-  }
   void OnStatus(int wait_status) override { status = wait_status; }
   void OnLeft(HsEndReason reason, uint64_t count) override { left.push_back(reason); }
   absl::Status OnCall(int64_t number, const uint64_t* arguments, int64_t result, uint64_t count,
@@ -42,7 +38,6 @@ class FakeProcess final : public StreamedProcess {
   std::vector<TraceWriter::ThreadState> begun;
   std::vector<HsEndReason> left;
   std::vector<pid_t> children;
-  std::vector<std::vector<int32_t>> threads;  // maker, thread, ring
   int status = -1;
   std::vector<int64_t> calls;
   std::vector<uint64_t> counts;
@@ -50,6 +45,18 @@ class FakeProcess final : public StreamedProcess {
  private:
   AddressSpace space_;
   ModuleTable modules_;
+};
+
+class FakeThreads final : public StreamedThreads {
+ public:
+  absl::Status OnThread(int32_t maker, pid_t thread, uint64_t ring) override {
+    threads.push_back({maker, thread, static_cast<int32_t>(ring)});
+    return absl::OkStatus();
+  }
+  void BeforeOrderable(ThreadStream* stream, uint64_t time) override { times.push_back(time); }
+
+  std::vector<std::vector<int32_t>> threads;  // maker, thread, ring
+  std::vector<uint64_t> times;
 };
 
 // An entry with `extra` bytes after the fixed fields of T.
@@ -94,11 +101,12 @@ class ThreadStreamTest : public testing::Test {
 
   FakeTraceWriter writer_;
   FakeProcess process_{&writer_};
+  FakeThreads threads_;
   Sequence sequence_;
   ThreadLog log_{&writer_, 7, &sequence_};
   ThreadScheduling scheduling_{getpid(), gettid()};
   ThreadNotes notes_{&log_, &scheduling_};
-  ThreadStream stream_{&process_, &log_, &notes_, 0};
+  ThreadStream stream_{&process_, &threads_, &log_, &notes_, 0};
 };
 
 TEST_F(ThreadStreamTest, NothingComesBeforeTheBeginning) {
@@ -247,7 +255,7 @@ TEST_F(ThreadStreamTest, AThreadThatIsMadeIsTheProcesssConcern) {
   ASSERT_TRUE(State(HS_ENTRY_BEGIN, 0, 5).ok());
   ASSERT_TRUE(Call(10, SYS_clone3, 4711, /*ring=*/3).ok());
   ASSERT_TRUE(Call(11, SYS_clone3, -EAGAIN, /*ring=*/3).ok());
-  EXPECT_EQ(process_.threads, (std::vector<std::vector<int32_t>>{{7, 4711, 3}}));
+  EXPECT_EQ(threads_.threads, (std::vector<std::vector<int32_t>>{{7, 4711, 3}}));
   EXPECT_TRUE(process_.children.empty());
 }
 
@@ -296,7 +304,7 @@ TEST_F(ThreadStreamTest, AnyBytesAreAnErrorAtWorst) {
   std::mt19937_64 random(5);
   int refused = 0;
   for (int run = 0; run < 20'000; ++run) {
-    ThreadStream stream(&process_, &log_, &notes_, 0);
+    ThreadStream stream(&process_, &threads_, &log_, &notes_, 0);
     Entry<HsState> begin(HS_ENTRY_BEGIN, 0);
     ASSERT_TRUE(stream.Consume(begin.base()).ok());
     std::vector<uint64_t> words(3 + random() % 40);

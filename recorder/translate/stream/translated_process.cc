@@ -46,6 +46,7 @@ absl::Status TranslatedProcess::Apply(MapPart part, ThreadLog* log, uint64_t cou
 }
 
 absl::Status TranslatedProcess::OnBegin(const TraceWriter::ThreadState& state, ThreadLog* log) {
+  if (log_->full_keyframes() != 0) return absl::OkStatus();
   RETURN_IF_ERROR(Apply(ReadMap(std::nullopt), nullptr, 0));
   KeyframeHead head = {
       .sequence = log->sequence(), .threads = {state}, .auxv = AuxiliaryVector(log_->pid())};

@@ -35,10 +35,9 @@ class TranslatedProcess final : public StreamedProcess {
 
   const AddressSpace& space() const override { return space_; }
   const ModuleTable& modules() const override { return log_->modules(); }
-  // Reads the map and writes a full keyframe.
+  // Of the first thread: reads the map and writes a full keyframe.
   absl::Status OnBegin(const TraceWriter::ThreadState& state, ThreadLog* log) override;
   void OnChild(pid_t) override { has_children_ = true; }
-  absl::Status OnThread(int32_t, pid_t, uint64_t) override { return absl::OkStatus(); }
   void OnStatus(int wait_status) override { wait_status_ = wait_status; }
   void OnLeft(HsEndReason reason, uint64_t count) override { left_ = reason; }
   absl::Status OnCall(int64_t number, const uint64_t* arguments, int64_t result, uint64_t count,

@@ -1,0 +1,350 @@
+#include "recorder/translate/stream/thread_table.h"
+
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <optional>
+#include <random>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "gtest/gtest.h"
+#include "keyframes/verify/verify.h"
+#include "recorder/log/fake_trace_writer.h"
+#include "tracefmt/trace_reader.h"
+
+namespace hindsight {
+namespace {
+
+constexpr uint64_t kCapacity = 1 << 20;
+constexpr size_t kRings = 5;
+constexpr uint64_t kCode = 0x1000, kData = 0x2000;
+
+class NoProcess final : public StreamedProcess {
+ public:
+  explicit NoProcess(ProcessLog* log) : log_(log) {}
+  const AddressSpace& space() const override { return space_; }
+  const ModuleTable& modules() const override { return log_->modules(); }
+  absl::Status OnBegin(const TraceWriter::ThreadState& state, ThreadLog* log) override {
+    if (log_->full_keyframes() != 0) return absl::OkStatus();
+    return log_->WriteFullKeyframe({.sequence = log->sequence(), .threads = {state}}, state.thread,
+                                   state.count, MemoryMap(std::vector<MapRegion>()),
+                                   /*with_memory=*/false);
+  }
+  void OnChild(pid_t) override {}
+  void OnStatus(int) override {}
+  void OnLeft(HsEndReason, uint64_t) override { left = true; }
+  absl::Status OnCall(int64_t, const uint64_t*, int64_t, uint64_t, ThreadLog*) override {
+    return absl::OkStatus();
+  }
+
+  bool left = false;
+
+ private:
+  ProcessLog* const log_;
+  AddressSpace space_;
+};
+
+// What a thread's agent writes.
+class Agent {
+ public:
+  explicit Agent(HsRing* ring) : ring_(ring) {}
+
+  void State(uint16_t kind, uint64_t time, uint16_t flags = 0) {
+    auto* const state = Reserve<HsState>(kind, time, 0);
+    state->entry.flags = flags;
+    std::memset(state->words, 0, sizeof(state->words));
+    state->words[0] = rax;
+    state->words[HS_WORD_RIP] = rip;
+    state->words[HS_WORD_RFLAGS] = 0x202;
+    state->words[HS_WORD_MXCSR] = 0x1f80;
+    state->words[HS_WORD_FCW] = 0x37f;
+    HsRingCommit(ring_);
+  }
+  void Page(uint64_t address, const std::vector<uint8_t>& bytes) {
+    auto* const page = Reserve<HsPage>(HS_ENTRY_PAGE, 0, 0);
+    page->address = address;
+    std::memset(page->bytes, 0, kPageBytes);
+    std::memcpy(page->bytes, bytes.data(), bytes.size());
+    HsRingCommit(ring_);
+  }
+  // The first line of a page begins with `word` from now on.
+  void Word(uint64_t address, uint64_t word) {
+    auto* const lines = Reserve<HsLines>(HS_ENTRY_LINES, 0, kLineBytes);
+    lines->address = address;
+    lines->mask = 1;
+    std::memset(lines->bytes, 0, kLineBytes);
+    std::memcpy(lines->bytes, &word, sizeof(word));
+    HsRingCommit(ring_);
+  }
+  void Bare(uint16_t kind, uint64_t time) {
+    Reserve<HsEntry>(kind, time, 0);
+    HsRingCommit(ring_);
+  }
+  void Call(uint64_t time, uint64_t number, uint64_t result, uint16_t made_ring = 0) {
+    auto* const call = Reserve<HsCall>(HS_ENTRY_CALL, time, 2 * sizeof(HsChange));
+    call->entry.flags = made_ring;
+    call->number = number;
+    std::memset(call->arguments, 0, sizeof(call->arguments));
+    rip += 2;
+    rax = result;
+    call->size = 2;
+    call->changes[0] = {0, result};
+    call->changes[1] = {HS_WORD_RIP, rip};
+    HsRingCommit(ring_);
+    ++count;
+  }
+
+  uint64_t count = 0, rip = kCode, rax = 0;
+
+ private:
+  template <typename T>
+  T* Reserve(uint16_t kind, uint64_t time, size_t extra) {
+    HsEntry* const entry = HsRingReserve(ring_, static_cast<uint32_t>(sizeof(T) + extra));
+    EXPECT_NE(entry, nullptr);
+    entry->kind = kind;
+    entry->count = count;
+    entry->time = time;
+    return reinterpret_cast<T*>(entry);
+  }
+
+  HsRing* const ring_;
+};
+
+class ThreadTableTest : public testing::Test {
+ protected:
+  ThreadTableTest() {
+    for (size_t i = 0; i < kRings; ++i) {
+      memory_.emplace_back(HS_RING_HEADER_BYTES + kCapacity);
+      if (i > 0) rings_.push_back(reinterpret_cast<HsRing*>(memory_[i].data()));
+      if (i == 0) rings_.push_back(nullptr);
+    }
+    auto writer = std::make_unique<FakeTraceWriter>();
+    writer_ = writer.get();
+    Open(std::move(writer));
+  }
+
+  void Open(std::unique_ptr<TraceWriter> writer) {
+    Manifest manifest;
+    manifest.pid = getpid();
+    manifest.register_layout = kRegisterLayout;
+    log_ = std::make_unique<ProcessLog>(std::move(writer), std::move(manifest), "",
+                                        /*max_module_bytes=*/1, nullptr);
+    process_.emplace(log_.get());
+    table_.emplace(&*process_, log_.get(), &sequence_, &clock_, rings_, kCapacity);
+    ASSERT_TRUE(table_->OpenFirst(1).ok());
+  }
+  Agent AgentOf(size_t ring) { return Agent(rings_[ring]); }
+
+  std::vector<ProcessEvent> Events(EventKind kind) const {
+    std::vector<ProcessEvent> events;
+    for (const ProcessEvent& event : writer_->events) {
+      if (event.kind == kind) events.push_back(event);
+    }
+    return events;
+  }
+  // Thread 1 begins, and makes another one, in ring 2.
+  void BeginTwo(Agent* first, Agent* second) {
+    first->State(HS_ENTRY_BEGIN, 10);
+    first->Call(20, SYS_clone, 4711, 2);
+    second->State(HS_ENTRY_BEGIN, 30);
+    ASSERT_TRUE(table_->Drain().ok());
+  }
+
+  std::vector<std::vector<uint8_t>> memory_;
+  std::vector<HsRing*> rings_;
+  FakeTraceWriter* writer_ = nullptr;
+  Sequence sequence_;
+  TscClock clock_{0, 0};
+  std::unique_ptr<ProcessLog> log_;
+  std::optional<NoProcess> process_;
+  std::optional<ThreadTable> table_;
+};
+
+TEST_F(ThreadTableTest, OneThreadNeedsNoSlices) {
+  Agent agent = AgentOf(1);
+  agent.State(HS_ENTRY_BEGIN, 10);
+  agent.Call(20, 39, 0);
+  agent.Bare(HS_ENTRY_LOCKED, 30);
+  EXPECT_TRUE(*table_->Drain());
+  EXPECT_TRUE(Events(EventKind::kSlice).empty());
+}
+
+TEST_F(ThreadTableTest, AThreadIsOpenedByTheCallThatMadeIt) {
+  Agent first = AgentOf(1), second = AgentOf(2);
+  second.State(HS_ENTRY_BEGIN, 30);
+  first.State(HS_ENTRY_BEGIN, 10);
+  ASSERT_TRUE(table_->Drain().ok());
+  EXPECT_EQ(Events(EventKind::kThreadStart).size(), 1u);
+  first.Call(20, SYS_clone, 4711, 2);
+  ASSERT_TRUE(table_->Drain().ok());
+  const auto starts = Events(EventKind::kThreadStart);
+  ASSERT_EQ(starts.size(), 2u);
+  EXPECT_EQ(starts[1].thread, 4711);
+  EXPECT_EQ(starts[1].number, getpid());
+  EXPECT_EQ(starts[1].sequence, 3u);  // after the call and the slice
+}
+
+TEST_F(ThreadTableTest, ASliceBeginsWhereAnotherThreadsEventIsNext) {
+  clock_.Update(100, 1000);
+  Agent first = AgentOf(1), second = AgentOf(2);
+  BeginTwo(&first, &second);
+  first.count = 7;
+  first.Bare(HS_ENTRY_LOCKED, 40);
+  first.count = 9;
+  first.Bare(HS_ENTRY_LOCKED, 50);
+  second.count = 5;
+  second.Bare(HS_ENTRY_LOCKED, 60);
+  ASSERT_TRUE(table_->Drain().ok());
+  const auto slices = Events(EventKind::kSlice);
+  ASSERT_EQ(slices.size(), 3u);
+  EXPECT_EQ(slices[1].thread, getpid());
+  EXPECT_EQ(slices[1].count, 1u);  // after the call that made the other
+  EXPECT_EQ(slices[1].arguments.at(0), 400u);
+  EXPECT_EQ(slices[1].arguments.at(1), 300u);
+  EXPECT_EQ(slices[2].thread, 4711);
+  EXPECT_EQ(slices[2].count, 0u);
+  EXPECT_EQ(slices[2].sequence, slices[1].sequence + 3);
+  const auto& run = std::get<OrderRun>(writer_->records.back().body);
+  EXPECT_EQ(run.first_sequence, slices[1].sequence + 1);
+  EXPECT_EQ(run.counts.size(), 2u);
+}
+
+TEST_F(ThreadTableTest, ARingIsUsedAgainByAnotherThread) {
+  Agent first = AgentOf(1), second = AgentOf(2);
+  BeginTwo(&first, &second);
+  second.State(HS_ENTRY_END, 40);
+  Agent third = AgentOf(2);
+  third.State(HS_ENTRY_BEGIN, 60);
+  ASSERT_TRUE(table_->Drain().ok());
+  EXPECT_EQ(Events(EventKind::kThreadExit).size(), 1u);
+  EXPECT_EQ(log_->totals().threads, 1u);
+  first.Call(50, SYS_clone, 4712, 2);
+  third.count = 3;
+  third.Call(70, 39, 0);
+  ASSERT_TRUE(table_->Drain().ok());
+  ASSERT_EQ(Events(EventKind::kThreadStart).size(), 3u);
+  EXPECT_EQ(Events(EventKind::kThreadStart)[2].thread, 4712);
+  EXPECT_EQ(table_->instructions(), 2u + 4u);
+}
+
+TEST_F(ThreadTableTest, ThreadsThatAreKilledEndWithWhatTheyTold) {
+  Agent first = AgentOf(1), second = AgentOf(2);
+  BeginTwo(&first, &second);
+  second.count = 5;
+  second.Call(40, 39, 0);
+  rings_[1]->writing = 1;  // killed there
+  second.Bare(HS_ENTRY_REACHED, 0);
+  first.Call(35, SYS_clone, 4713, 3);  // which has not begun
+  ASSERT_TRUE(table_->Finish().ok());
+  const auto exits = Events(EventKind::kThreadExit);
+  ASSERT_EQ(exits.size(), 2u);
+  EXPECT_EQ(exits[0].count, 2u);
+  EXPECT_EQ(exits[1].count, 6u);
+  EXPECT_EQ(table_->first_count(), 2u);
+  EXPECT_EQ(log_->totals().threads, 2u);
+}
+
+TEST_F(ThreadTableTest, OneThreadsEndOfRecordingIsThatOfAll) {
+  Agent first = AgentOf(1), second = AgentOf(2);
+  BeginTwo(&first, &second);
+  second.State(HS_ENTRY_END, 40, HS_END_CODE);
+  ASSERT_TRUE(table_->Drain().ok());
+  EXPECT_TRUE(process_->left);
+  table_->Leave("enough");
+  EXPECT_EQ(Events(EventKind::kGap).size(), 2u);
+  EXPECT_EQ(log_->totals().threads, 2u);
+  // What they and others write is thrown away.
+  first.Call(50, 39, 0);
+  AgentOf(3).State(HS_ENTRY_BEGIN, 60);
+  table_->SkipAll();
+  for (const size_t ring : {1, 2, 3}) EXPECT_EQ(rings_[ring]->tail, rings_[ring]->head);
+}
+
+TEST_F(ThreadTableTest, ARingThatThereIsNotIsAnError) {
+  Agent first = AgentOf(1);
+  first.State(HS_ENTRY_BEGIN, 10);
+  first.Call(20, SYS_clone, 4711, 77);
+  EXPECT_FALSE(table_->Drain().ok());
+}
+
+// Threads that hand a number over by `xchg %rax,(data)` in a loop, one at a time, in any order.
+class TokenTest : public ThreadTableTest {
+ protected:
+  static constexpr uint64_t kInstruction = 8;
+
+  TokenTest() {
+    directory_ = testing::TempDir() + "/thread_table_test." + std::to_string(getpid());
+    std::filesystem::remove_all(directory_);
+    table_.reset();
+    process_.reset();
+    Manifest manifest;
+    manifest.pid = getpid();
+    manifest.register_layout = kRegisterLayout;
+    auto writer = TraceWriter::Create(directory_, manifest);
+    EXPECT_TRUE(writer.ok()) << writer.status();
+    Open(*std::move(writer));
+  }
+  ~TokenTest() override { std::filesystem::remove_all(directory_); }
+
+  void Begin(Agent* agent, uint64_t rax) {
+    agent->rax = rax;
+    agent->State(HS_ENTRY_BEGIN, ++now_);
+    std::vector<uint8_t> code = {0x48, 0x87, 0x04, 0x25, 0x00, 0x20, 0x00, 0x00, 0xeb, 0xf6};
+    agent->Page(kCode, code);
+    agent->Page(kData, {});
+  }
+  // The two instructions.
+  void Turn(Agent* agent) {
+    if (seen_[agent] != token_) agent->Word(kData, token_);
+    agent->Bare(HS_ENTRY_LOCKED, ++now_);
+    std::swap(agent->rax, token_);
+    seen_[agent] = token_;
+    agent->count += 2;
+  }
+  void ExpectExact() {
+    EXPECT_TRUE(log_->Finish(sequence_.last, 1).ok());
+    auto trace = TraceReader::Open(directory_);
+    ASSERT_TRUE(trace.ok()) << trace.status();
+    auto verified = Verify(**trace);
+    ASSERT_TRUE(verified.ok()) << verified.status();
+    EXPECT_TRUE(verified->exact()) << verified->difference;
+    EXPECT_EQ(verified->states, table_->instructions());
+    EXPECT_EQ(verified->order_numbers, sequence_.last);
+  }
+
+  std::string directory_;
+  uint64_t now_ = 0;
+  uint64_t token_ = 0;
+  std::map<Agent*, uint64_t> seen_;
+};
+
+TEST_F(TokenTest, IsReplayedExactly) {
+  std::vector<Agent> agents;
+  for (size_t ring = 1; ring < kRings; ++ring) agents.push_back(AgentOf(ring));
+  // Each one makes the next.
+  for (uint16_t ring = 1; ring < kRings; ++ring) {
+    Begin(&agents[ring - 1], SYS_clone);
+    if (ring + 1 == kRings) break;
+    agents[ring - 1].rip = kCode - 2;  // the loop follows the call
+    agents[ring - 1].Call(++now_, SYS_clone, 4711 + ring, ring + 1);
+  }
+  std::minstd_rand random(3);
+  for (int i = 0; i < 5000; ++i) {
+    Turn(&agents[random() % agents.size()]);
+    if (random() % 100 == 0) {
+      ASSERT_TRUE(table_->Drain().ok());
+    }
+  }
+  for (Agent& agent : agents) agent.State(HS_ENTRY_END, ++now_);
+  ASSERT_TRUE(table_->Finish().ok());
+  ExpectExact();
+}
+
+}  // namespace
+}  // namespace hindsight

@@ -1,0 +1,18 @@
+#include "recorder/translate/stream/thread_turns.h"
+
+namespace hindsight {
+
+void ThreadTurns::Next(ThreadStream* stream, uint64_t time) {
+  if (stream != last_) {
+    if (last_ != nullptr) last_->FlushRun();
+    if (several_) stream->BeginSlice(clock_->NsAt(time), clock_->NsAt(last_time_));
+    last_ = stream;
+  }
+  last_time_ = time;
+}
+
+void ThreadTurns::Forget(const ThreadStream* stream) {
+  if (stream == last_) last_ = nullptr;
+}
+
+}  // namespace hindsight
