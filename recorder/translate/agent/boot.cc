@@ -104,7 +104,7 @@ int64_t MapShared(int file) {
       {kBlockMap, kBlockMapBytes, PROT_READ, kBlockMapInFile},
       {kLibraryArena, kArenaBytes, PROT_READ | PROT_EXEC, kLibraryArenaInFile},
       {kPieArena, kArenaBytes, PROT_READ | PROT_EXEC, kPieArenaInFile},
-      {RingOf(kFirstThread), kRingBytes, PROT_READ | PROT_WRITE, RingInFile(kFirstThread)},
+      {kRings, RingOf(kLastThread + 1) - kRings, PROT_READ | PROT_WRITE, kRingsInFile},
   };
   for (const Part& part : parts) {
     const int64_t result =
@@ -124,7 +124,8 @@ Thread* MakeThread(uint64_t number) {
 }
 
 Thread* ResetThread(uint64_t number) {
-  memset(PointerTo<void>(DistanceOf(number) + HS_TABLE_OFFSET), 0, -HS_TABLE_OFFSET);
+  const uint64_t start = DistanceOf(number) + HS_TABLE_OFFSET;
+  Call(SYS_madvise, start, DistanceOf(number) - start, MADV_DONTNEED);
   return SetUpThread(number);
 }
 

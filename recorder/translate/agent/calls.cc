@@ -7,6 +7,7 @@
 #include <sys/syscall.h>
 
 #include "recorder/translate/agent/entry.h"
+#include "recorder/translate/agent/orders.h"
 #include "recorder/translate/agent/recording.h"
 #include "recorder/translate/agent/run.h"
 #include "recorder/translate/agent/signals.h"
@@ -69,13 +70,22 @@ bool HandleProcessCall(Thread* thread, GuestCall* call) {
   }
 }
 
+// False: not made, because something is pending.
+bool MakeCall(Thread* thread, GuestCall* call) {
+  __atomic_store_n(&thread->in_call, 1, __ATOMIC_SEQ_CST);
+  const bool made = AgentSystemCall(call->words);
+  __atomic_store_n(&thread->in_call, 0, __ATOMIC_SEQ_CST);
+  if (IsRecorded(*thread)) LookForOrder(thread);
+  return made;
+}
+
 // What would be executed differently if it were recorded, ends the recording before it is done.
 void LeaveIfNotRecordable(Thread* thread, const GuestCall& call) {
   if (!IsRecorded(*thread)) return;
   if (call.number() == SYS_execve || call.number() == SYS_execveat) {
-    GoOnNatively(thread, HS_END_EXEC);
+    LeaveAll(thread, HS_END_EXEC);
   }
-  if (MakesThread(call)) GoOnNatively(thread, HS_END_THREAD);
+  if (MakesOddTask(call)) LeaveAll(thread, HS_END_THREAD);
 }
 
 }  // namespace
@@ -97,9 +107,10 @@ void HandleCall(Thread* thread) {
   GuestCall call = made;
   if (thread->pending != 0) return;  // first
   LeaveIfNotRecordable(thread, made);
+  RecordReached(thread);
   if (HandleReturnFromSignal(thread, call) || HandleTaskCall(thread, call)) return;
   if (!HandleMemoryCall(thread, &call) && !HandleSignalCall(thread, &call) &&
-      !HandleProcessCall(thread, &call) && !AgentSystemCall(call.words)) {
+      !HandleProcessCall(thread, &call) && !MakeCall(thread, &call)) {
     return;
   }
   RecordCall(thread, made, call.result());

@@ -2,6 +2,7 @@
 
 #include "recorder/translate/agent/client.h"
 #include "recorder/translate/agent/float_state.h"
+#include "recorder/translate/agent/orders.h"
 #include "recorder/translate/agent/recording.h"
 #include "recorder/translate/agent/run.h"
 #include "recorder/translate/agent/system.h"
@@ -47,7 +48,7 @@ void HandleInstruction(Thread* thread) {
     ReadTimestamp(thread, /*with_processor=*/true);
   } else if (IsRecorded(*thread)) {
     if (ExecuteFloatState(thread, size)) return;
-    GoOnNatively(thread, HS_END_INSTRUCTION);
+    LeaveAll(thread, HS_END_INSTRUCTION);
   } else {
     LeaveNatively(thread, /*step=*/true);
   }

@@ -1,17 +1,18 @@
 // Where the engine `translate` puts its own memory in the program's address space, and what is in
 // the shared memory file behind it.
 //
-// The program keeps to three windows of just under 1 TiB, in which the kernel maps what it is asked
-// for under personality(ADDR_NO_RANDOMIZE | ADDR_COMPAT_LAYOUT). Ours lies between them:
+// The program keeps to three windows of just under 128 GiB, in which the kernel maps what it is
+// asked for under personality(ADDR_NO_RANDOMIZE | ADDR_COMPAT_LAYOUT). Ours lies between them:
 //
-//   0 .. 1 TiB                        window: programs without PIE
-//   k x 1 TiB .. + 16 MiB             gap of the thread with distance D = k x 1 TiB + 16 MiB;
+//   0 .. 128 GiB                      window: programs without PIE
+//   k x 128 GiB .. + 16 MiB           gap of the thread with distance D = k x 128 GiB + 16 MiB;
 //                                     the first one's also has the agent and what threads share
-//   D .. D + 1 TiB                    view of the first window, and so on
+//   D .. D + 128 GiB                  view of the first window, and so on
+//   ..                                tables of the views, rings
 //   .. 0x2aaaaaa00000                 block map, arena for code of the second window
-//   0x2aaaaaaa0000 .. + 1 TiB         window: libraries, the vdso; at its end the stack
+//   0x2aaaaaaa0000 .. + 128 GiB       window: libraries, the vdso; at its end the stack
 //   .. 0x555555400000                 arena for code of the other windows
-//   0x555555550000 .. + 1 TiB         window: PIE and heap
+//   0x555555550000 .. + 128 GiB       window: PIE and heap
 //
 // Used by the agent as well: no library.
 
@@ -29,8 +30,10 @@ struct AddressWindow {
   constexpr bool Has(uint64_t from, uint64_t to) const { return start <= from && to <= end; }
 };
 
+// From one thread's gap to the next one's: what windows are large, threads are few.
+inline constexpr uint64_t kStride = 128 * kGiB;
 // A view is a window shifted by a distance: the slack keeps the gaps free.
-inline constexpr uint64_t kWindowBytes = kTiB - 32 * kMiB;
+inline constexpr uint64_t kWindowBytes = kStride - 32 * kMiB;
 inline constexpr AddressWindow kLowWindow = {0, kWindowBytes};
 inline constexpr AddressWindow kLibraryWindow = {0x2aaaaaaa0000, 0x2aaaaaaa0000 + kWindowBytes};
 inline constexpr AddressWindow kPieWindow = {0x555555550000, 0x555555550000 + kWindowBytes};
@@ -42,8 +45,8 @@ constexpr bool InWindows(uint64_t from, uint64_t to) {
 
 // Gaps. Offsets are from the gap's start.
 inline constexpr uint64_t kGapBytes = 16 * kMiB;
-inline constexpr uint64_t kFirstThread = 1, kLastThread = 40;
-constexpr uint64_t GapOf(uint64_t thread) { return thread * kTiB; }
+inline constexpr uint64_t kFirstThread = 1, kLastThread = 300;
+constexpr uint64_t GapOf(uint64_t thread) { return thread * kStride; }
 constexpr uint64_t DistanceOf(uint64_t thread) { return GapOf(thread) + kGapBytes; }
 
 inline constexpr uint64_t kAgentImage = GapOf(kFirstThread);  // the linker script has it as well
@@ -51,18 +54,19 @@ inline constexpr uint64_t kAgentImageLimit = kMiB;
 inline constexpr uint64_t kControlAddress = kAgentImage + 2 * kMiB;
 inline constexpr uint64_t kControlBytes = kMiB;
 // The alternate stack takes the kernel's signal frame with all vector registers, and no guest's.
-// What a thread tells the recorder (stream/record_ring.h).
-inline constexpr uint64_t kRingOffset = 4 * kMiB, kRingBytes = 4 * kMiB;
-constexpr uint64_t RingOf(uint64_t thread) { return GapOf(thread) + kRingOffset; }
 inline constexpr uint64_t kAgentStackOffset = 12 * kMiB, kAgentStackBytes = 256 * kKiB;
 inline constexpr uint64_t kSignalStackOffset = 13 * kMiB, kSignalStackBytes = 128 * kKiB;
 inline constexpr uint64_t kActionsOffset = kSignalStackOffset + kSignalStackBytes;
 
 // What the agent knows of a thread's view, between the views of the low window and the libraries.
-inline constexpr uint64_t kViewTablesBytes = 512 * kMiB;
+inline constexpr uint64_t kViewTablesBytes = 128 * kMiB;
 constexpr uint64_t ViewTablesOf(uint64_t thread) {
   return DistanceOf(kLastThread + 1) + thread * kViewTablesBytes;
 }
+
+// What threads tell the recorder (stream/record_ring.h).
+inline constexpr uint64_t kRings = ViewTablesOf(kLastThread + 1), kRingBytes = 4 * kMiB;
+constexpr uint64_t RingOf(uint64_t thread) { return kRings + thread * kRingBytes; }
 
 // Translated code. Both arenas are at most 2 GiB away from what is usually mapped in their window.
 inline constexpr uint64_t kArenaBytes = 512 * kMiB;
@@ -90,7 +94,7 @@ constexpr uint64_t BlockMapIndex(uint64_t guest_pc) {
 // The initial stack's new end: the window's, but for a page that is never mapped.
 inline constexpr uint64_t kStackEnd = kLibraryWindow.end - 64 * kKiB;
 // What an unlimited stack gets.
-inline constexpr uint64_t kLargestStackBytes = 64 * kGiB;
+inline constexpr uint64_t kLargestStackBytes = 16 * kGiB;
 
 // The memory file of a process.
 inline constexpr uint64_t kControlInFile = 0;
@@ -102,6 +106,9 @@ inline constexpr uint64_t kRingsInFile = kPieArenaInFile + kArenaBytes;
 constexpr uint64_t RingInFile(uint64_t thread) { return kRingsInFile + thread * kRingBytes; }
 inline constexpr uint64_t kFileBytes = RingInFile(kLastThread + 1);
 
+static_assert(RingOf(kLastThread + 1) <= kBlockMap);
+static_assert(kLibraryWindow.end + DistanceOf(kLastThread) <= kPieArena);
+static_assert(kPieWindow.end + DistanceOf(kLastThread) < uint64_t{1} << 47);
 static_assert(kBlockMapInFile + kBlockMapBytes <= kLibraryArenaInFile);
 static_assert(kImageInFile + kAgentImageLimit <= kBlockMapInFile);
 

@@ -1,5 +1,7 @@
 #include "recorder/translate/agent/operations.h"
 
+#include "recorder/translate/agent/boot.h"
+#include "recorder/translate/agent/orders.h"
 #include "recorder/translate/agent/recording.h"
 #include "recorder/translate/agent/run.h"
 #include "recorder/translate/agent/system.h"
@@ -17,6 +19,8 @@ void Import(void* context, uint64_t address, uint64_t bytes) {
 void ImportOld(void* context, uint64_t address, uint64_t bytes, const void* old) {
   TakeOld(static_cast<Thread*>(context), address, bytes, old);
 }
+
+void Locked(void* context, uint64_t /*address*/) { TakeLocked(static_cast<Thread*>(context)); }
 
 void Load(const Thread& thread, HsOperationRegisters* to) {
   memcpy(to->gpr, thread.registers, sizeof(to->gpr));
@@ -44,7 +48,7 @@ void Store(const HsOperationRegisters& from, Thread* thread) {
                                   .fs_base = block.fs_base,
                                   .import = &Import,
                                   .import_old = &ImportOld,
-                                  .locked = nullptr};
+                                  .locked = Boot().order_instructions != 0 ? &Locked : nullptr};
   HsOperationRegisters& registers = registers_in_use[thread->number];
   Load(*thread, &registers);
   const uint64_t host_pc = block.exit_host_pc;
@@ -52,16 +56,18 @@ void Store(const HsOperationRegisters& from, Thread* thread) {
   HsRunOperation(PointerTo<const HsOperation>(block.exit_operation), block.exit_address, &registers,
                  &hooks);
   thread->operating = 0;
+  RecordLocked(thread);
   Store(registers, thread);
   TryAgain(thread, host_pc);
 }
 
 void AbandonOperation(Thread* thread) {
   thread->operating = 0;
+  RecordLocked(thread);
   const HsOperationRegisters& registers = registers_in_use[thread->number];
   const bool begun = registers.gpr[kRcx] != thread->registers[kRcx];
   Store(registers, thread);
-  if (begun) GoOnNatively(thread, HS_END_INSTRUCTION);
+  if (begun) LeaveAll(thread, HS_END_INSTRUCTION);
 }
 
 }  // namespace hindsight::agent

@@ -18,8 +18,8 @@ constexpr uint64_t kLargestBlock = 64;
 constexpr uint64_t kNever = uint64_t{1} << 62;
 
 struct Recording {
-  bool on;
-  SegmentLength length;
+  uint32_t on;
+  uint64_t locked_time;    // of TakeLocked; 0: not called
   uint64_t segment_start;  // counts
   uint64_t next_segment;
   EntryWriter writer;
@@ -27,6 +27,8 @@ struct Recording {
 };
 
 Recording recordings[kLastThread + 1];
+
+SegmentLength segment_length;
 
 Recording& Of(const Thread& thread) { return recordings[thread.number]; }
 
@@ -106,51 +108,104 @@ void Correct(Thread* thread, const GuestState& state) {
   Of(*thread).writer.Correction(thread->count++, state);
 }
 
-}  // namespace
+struct ReservedRange {
+  uint64_t start, bytes;
+  int protection;
+};
 
-bool IsRecorded(const Thread& thread) { return Of(thread).on; }
+struct ReservedRanges {
+  ReservedRange of[kViewWindowCount + 1];
+};
 
-int64_t StartRecording(Thread* thread, const SegmentLength& length) {
-  Recording& recording = Of(*thread);
-  const uint64_t distance = DistanceOf(thread->number);
-  for (const ViewWindow& window : kViewWindows) {
-    const int64_t reserved = Reserve(window.start + distance, window.end - window.start, PROT_NONE);
-    if (reserved != 0) return reserved;
+// Of the views and their tables, nothing that a child inherits or a core dump shows.
+ReservedRanges RangesOf(uint64_t number) {
+  ReservedRanges ranges;
+  for (int i = 0; i < kViewWindowCount; ++i) {
+    const ViewWindow& window = kViewWindows[i];
+    ranges.of[i] = {window.start + DistanceOf(number), window.end - window.start, PROT_NONE};
   }
-  const uint64_t tables = ViewTablesOf(thread->number);
-  const int64_t reserved = Reserve(tables, kViewTablesBytes, PROT_READ | PROT_WRITE);
-  if (reserved != 0) return reserved;
+  ranges.of[kViewWindowCount] = {ViewTablesOf(number), kViewTablesBytes, PROT_READ | PROT_WRITE};
+  return ranges;
+}
+
+void SetUpRecording(const Thread& thread) {
+  Recording& recording = Of(thread);
+  const uint64_t tables = ViewTablesOf(thread.number);
   constexpr uint64_t kBits = kViewTablesBytes / 4;
-  recording.writer.Init(PointerTo<HsRing>(RingOf(thread->number)));
-  recording.view.Init(distance, kViewWindows, kViewWindowCount,
+  auto* ring = PointerTo<HsRing>(RingOf(thread.number));
+  ring->capacity = kRingBytes - HS_RING_HEADER_BYTES;
+  recording = {};
+  recording.writer.Init(ring);
+  recording.view.Init(DistanceOf(thread.number), kViewWindows, kViewWindowCount,
                       {.held = PointerTo<uint8_t>(tables),
                        .in_segment = PointerTo<uint8_t>(tables + kBits),
                        .pages = PointerTo<uint64_t>(tables + 2 * kBits),
                        .max_pages = 2 * kBits / sizeof(uint64_t)},
                       &ReadGuest, &recording.writer);
-  recording.length = length;
-  recording.next_segment = length.least == 0 ? kNever : length.least;
-  recording.on = true;
-  EndWithRecorder(true);
+}
+
+}  // namespace
+
+bool IsRecorded(const Thread& thread) { return Of(thread).on != 0; }
+
+bool IsGapRecorded(uint64_t number) {
+  return __atomic_load_n(&recordings[number].on, __ATOMIC_SEQ_CST) != 0;
+}
+
+int64_t ReserveRecording(const Thread& thread) {
+  for (const ReservedRange& range : RangesOf(thread.number).of) {
+    const int64_t reserved = Reserve(range.start, range.bytes, range.protection);
+    if (reserved == 0) continue;
+    ReleaseRecording(thread);
+    return reserved;
+  }
+  return 0;
+}
+
+void ReleaseRecording(const Thread& thread) {
+  for (const ReservedRange& range : RangesOf(thread.number).of) {
+    Call(SYS_munmap, range.start, range.bytes);
+  }
+}
+
+void BeginRecording(Thread* thread) {
+  SetUpRecording(*thread);
+  Recording& recording = Of(*thread);
+  recording.segment_start = thread->count;
+  recording.next_segment =
+      segment_length.least == 0 ? kNever : thread->count + segment_length.least;
+  __atomic_store_n(&recording.on, 1, __ATOMIC_SEQ_CST);
   GuestState state;
   TakeState(*thread, &state);
   recording.writer.State(HS_ENTRY_BEGIN, thread->count, state);
-  recording.writer.AwaitRecorder();
+}
+
+int64_t StartRecording(Thread* thread, const SegmentLength& length) {
+  const int64_t reserved = ReserveRecording(*thread);
+  if (reserved != 0) return reserved;
+  segment_length = length;
+  EndWithRecorder(true);
+  BeginRecording(thread);
+  Of(*thread).writer.AwaitRecorder();
   return 0;
 }
 
 void EndRecording(Thread* thread, uint16_t reason) {
   Recording& recording = Of(*thread);
-  if (!recording.on) return;
-  recording.on = false;
+  if (recording.on == 0) return;
   if (reason != HS_END_EXIT) EndWithRecorder(false);
   GuestState state;
   TakeState(*thread, &state);
   Correct(thread, state);
   recording.writer.End(thread->count, reason, state);
+  __atomic_store_n(&recording.on, 0, __ATOMIC_SEQ_CST);
 }
 
-void ForgetRecording(Thread* thread) { Of(*thread).on = false; }
+void RecordStatus(Thread* thread, uint64_t status) {
+  if (IsRecorded(*thread)) Of(*thread).writer.Status(thread->count, status);
+}
+
+void ForgetRecording(Thread* thread) { Of(*thread).on = 0; }
 
 uint64_t InstructionsLeft(const Thread& thread) {
   const Recording& recording = Of(thread);
@@ -161,7 +216,7 @@ void EndSegmentIfDue(Thread* thread) {
   Recording& recording = Of(*thread);
   // A block that would reach over the end is not begun.
   if (!recording.on || recording.next_segment > thread->count + kLargestBlock) return;
-  const uint64_t worthwhile = recording.view.page_count() * recording.length.per_page;
+  const uint64_t worthwhile = recording.view.page_count() * segment_length.per_page;
   if (thread->count + kLargestBlock - recording.segment_start < worthwhile) {
     recording.next_segment = recording.segment_start + worthwhile;
     return;
@@ -172,7 +227,7 @@ void EndSegmentIfDue(Thread* thread) {
   recording.segment_start = thread->count;
   recording.writer.State(HS_ENTRY_SEGMENT, thread->count, state);
   recording.view.BeginSegment(thread->count);
-  recording.next_segment = thread->count + recording.length.least;
+  recording.next_segment = thread->count + segment_length.least;
 }
 
 void TakeCode(Thread* thread, uint64_t start, uint64_t end) {
@@ -194,6 +249,8 @@ void TakeOld(Thread* thread, uint64_t address, uint64_t bytes, const void* old) 
   view.TouchAll(address, bytes, thread->count);
   view.CompareOld(address, bytes, old, thread->count);
 }
+
+void TakeLocked(Thread* thread) { Of(*thread).locked_time = Of(*thread).writer.TakeTime(); }
 
 bool TakeViewFault(Thread* thread, uint64_t address) {
   Recording& recording = Of(*thread);
@@ -226,11 +283,16 @@ void RecordCorrection(Thread* thread) {
   Correct(thread, state);
 }
 
-void RecordCall(Thread* thread, const GuestCall& call, int64_t result) {
+void RecordReached(Thread* thread) {
+  if (IsRecorded(*thread)) Of(*thread).writer.Reached(thread->count);
+}
+
+void RecordCall(Thread* thread, const GuestCall& call, int64_t result, uint64_t ring) {
   Recording& recording = Of(*thread);
   if (!recording.on) return;
   const HsChange base = {HS_WORD_FS_BASE, thread->block->fs_base};
-  recording.writer.Call(thread->count, ToEntry(*thread, call, result), &base, 1);
+  recording.writer.Call(thread->count, ToEntry(*thread, call, result), &base, 1,
+                        static_cast<uint16_t>(ring));
   // The recorder reads what is mapped.
   if (!MayChangeMap(call.number())) return;
   if (!IsError(result) && (call.number() == SYS_munmap || call.number() == SYS_mremap)) {
@@ -267,6 +329,13 @@ void RecordInstruction(Thread* thread) {
                               {kRbx, r[kRbx]},
                               {HS_WORD_RIP, thread->pc}};
   recording.writer.Patch(HS_ENTRY_INSTRUCTION, thread->count, changes, 5);
+}
+
+void RecordLocked(Thread* thread) {
+  Recording& recording = Of(*thread);
+  if (recording.locked_time == 0) return;
+  recording.writer.Locked(thread->count, recording.locked_time);
+  recording.locked_time = 0;
 }
 
 }  // namespace hindsight::agent

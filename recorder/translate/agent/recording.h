@@ -23,12 +23,23 @@ struct SegmentLength {
 
 // Whether the thread is recorded.
 bool IsRecorded(const Thread& thread);
+// The same of the one in gap `number`, whoever asks.
+bool IsGapRecorded(uint64_t number);
 
-// Reserves the view and begins, in the thread's present state, once the recorder has seen it. 0 or
-// an error.
+// Reserves the view and begins, in the thread's present state, once the recorder has seen it: that
+// of a process's first thread. 0 or an error.
 int64_t StartRecording(Thread* thread, const SegmentLength& length);
+// Reserves the view of a thread that does not run yet. 0 or an error: then nothing is reserved.
+int64_t ReserveRecording(const Thread& thread);
+// Begins with what was reserved, in the thread's present state. The entry of the call that made it
+// must be in its maker's ring.
+void BeginRecording(Thread* thread);
 // Ends it in the thread's present state. `reason`: enum HsEndReason.
 void EndRecording(Thread* thread, uint16_t reason);
+// Gives back what was reserved. Nobody uses it any more.
+void ReleaseRecording(const Thread& thread);
+// The process is going to end with this status, as wait(2) reports it.
+void RecordStatus(Thread* thread, uint64_t status);
 
 // The thread is another process's by now, which is not recorded.
 void ForgetRecording(Thread* thread);
@@ -45,6 +56,8 @@ bool TakeRead(Thread* thread, uint64_t address, uint64_t bytes);
 void TakeMiss(Thread* thread, uint64_t address, uint64_t bytes);
 // The same for memory that has been changed already: it had `old`.
 void TakeOld(Thread* thread, uint64_t address, uint64_t bytes, const void* old);
+// A locked instruction has accessed memory: takes the time of that. RecordLocked must follow.
+void TakeLocked(Thread* thread);
 // A fault at `address`, in the thread's present count. True if that is the view's, and the page is
 // there now: the access can be tried again.
 bool TakeViewFault(Thread* thread, uint64_t address);
@@ -56,8 +69,12 @@ void TakeBackStore(Thread* thread, uint64_t address);
 // An instruction that shows what the processor may compute otherwise than a replay is next.
 void RecordCorrection(Thread* thread);
 
-// The transition out of the present state: `call`, as the guest made it, has returned.
-void RecordCall(Thread* thread, const GuestCall& call, int64_t result);
+// A system call is about to be made in the present state.
+void RecordReached(Thread* thread);
+
+// The transition out of the present state: `call`, as the guest made it, has returned. `ring`: that
+// of the thread that it has made, 0 if none.
+void RecordCall(Thread* thread, const GuestCall& call, int64_t result, uint64_t ring = 0);
 // ... the return from a signal handler; the thread's state is the one after it, its count the one
 // before.
 void RecordReturnFromSignal(Thread* thread, const GuestCall& call);
@@ -66,6 +83,8 @@ void RecordSignal(Thread* thread, const PendingSignal& signal);
 // ... an instruction that the agent has executed, likewise. It changes rax, rcx, rdx, rbx and pc
 // at most.
 void RecordInstruction(Thread* thread);
+// ... an instruction for which TakeLocked was called, if it was.
+void RecordLocked(Thread* thread);
 
 }  // namespace hindsight::agent
 

@@ -10,6 +10,7 @@
 #include "recorder/translate/agent/entry.h"
 #include "recorder/translate/agent/instructions.h"
 #include "recorder/translate/agent/operations.h"
+#include "recorder/translate/agent/orders.h"
 #include "recorder/translate/agent/recording.h"
 #include "recorder/translate/agent/signals.h"
 #include "recorder/translate/agent/system.h"
@@ -63,11 +64,12 @@ void EnterInTable(Thread* thread, uint64_t pc, uint64_t host) {
 }
 
 [[noreturn]] void LeaveFor(Thread* thread, uint64_t host) {
-  if (host == 0 && IsRecorded(*thread)) GoOnNatively(thread, HS_END_CODE);
+  if (host == 0 && IsRecorded(*thread)) LeaveAll(thread, HS_END_CODE);
   if (host == 0) LeaveNatively(thread, /*step=*/true);
   DropStaleTable(thread);
   const uint64_t quantum = IsRecorded(*thread) ? InstructionsLeft(*thread) : kQuantum;
   thread->resume = host;
+  thread->midway = 0;
   thread->registers[kR10] = quantum;
   thread->block->count_end = thread->count + quantum;
   AgentLeave();
@@ -97,19 +99,21 @@ void EnterInTable(Thread* thread, uint64_t pc, uint64_t host) {
 
 [[noreturn]] void TryAgain(Thread* thread, uint64_t host_pc) {
   thread->resume = host_pc;
-  if (thread->pending != 0) StopSoon(thread);
-  AgentLeaveNow();
+  thread->midway = 1;
+  AgentLeave();
 }
 
 [[noreturn]] void Continue(Thread* thread) {
-  while (thread->pending != 0) DeliverPending(thread);
+  while (thread->pending != 0) {
+    if ((thread->pending & kOrderPending) != 0) Obey(thread);
+    DeliverPending(thread);
+  }
   EndSegmentIfDue(thread);
   LeaveFor(thread, HostOf(thread, thread->pc));
 }
 
-[[noreturn]] void GoOnNatively(Thread* thread, uint16_t reason) {
-  EndRecording(thread, reason);
-  EndSignals(thread);
+[[noreturn]] void LeaveAlone(Thread* thread) {
+  GiveBackThreadSignals(*thread);
   Call(SYS_arch_prctl, ARCH_SET_GS, thread->block->gs_base);
   LeaveNatively(thread, /*step=*/false);
 }
@@ -156,6 +160,10 @@ extern "C" [[noreturn]] void AgentHandleExit(Thread* thread) {
   Continue(thread);
 }
 
-extern "C" [[noreturn]] void AgentHandlePending(Thread* thread) { Continue(thread); }
+extern "C" [[noreturn]] void AgentHandlePending(Thread* thread) {
+  if (thread->midway == 0) Continue(thread);
+  StopSoon(thread);
+  AgentLeaveNow();
+}
 
 }  // namespace hindsight::agent

@@ -15,9 +15,9 @@ namespace hindsight::agent {
 // with.
 [[noreturn]] void TryAgain(Thread* thread, uint64_t host_pc);
 
-// Ends the thread's recording, for `reason` (enum HsEndReason), and lets it go on without the
-// agent. Requires: it is its process's only thread.
-[[noreturn]] void GoOnNatively(Thread* thread, uint16_t reason);
+// Lets the thread go on without the agent, with the alternate stack and the mask that it would have
+// without it. Requires: GiveBackSignals has been called.
+[[noreturn]] void LeaveAlone(Thread* thread);
 
 // Lets the thread execute the guest's own code at its pc: one instruction, or for good.
 [[noreturn]] void LeaveNatively(Thread* thread, bool step);

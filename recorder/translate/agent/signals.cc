@@ -2,11 +2,14 @@
 
 #include <errno.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 
+#include "recorder/translate/agent/boot.h"
 #include "recorder/translate/agent/client.h"
 #include "recorder/translate/agent/entry.h"
 #include "recorder/translate/agent/operations.h"
+#include "recorder/translate/agent/orders.h"
 #include "recorder/translate/agent/recording.h"
 #include "recorder/translate/agent/run.h"
 #include "recorder/translate/agent/signal_frame.h"
@@ -43,6 +46,20 @@ bool HasHandler(const SignalAction& action) {
          action.handler != reinterpret_cast<uint64_t>(SIG_IGN);
 }
 
+// Those whose default action ends the process.
+bool IsFatal(int signal) {
+  constexpr uint64_t kHarmless = Bit(SIGCHLD) | Bit(SIGCONT) | Bit(SIGURG) | Bit(SIGWINCH) |
+                                 Bit(SIGSTOP) | Bit(SIGTSTP) | Bit(SIGTTIN) | Bit(SIGTTOU);
+  return (kHarmless & Bit(signal)) == 0 && signal != SIGKILL;
+}
+
+// Whether the kernel is to call the agent for a signal that has this action. What would end a
+// recorded process comes to the agent first.
+bool NeedsAgent(int signal, const SignalAction& action) {
+  const bool fatal = Boot().record != 0 && action.handler == 0 && IsFatal(signal);
+  return HasHandler(action) || IsFaultSignal(signal) || fatal;
+}
+
 uint64_t KernelMask(const Thread& thread) { return thread.signal_mask & ~kFaultSignals; }
 
 Thread* CurrentThread() {
@@ -62,15 +79,30 @@ bool IsBetween(uint64_t address, const void* first, const void* last) {
   return address >= AddressOf(first) && address <= AddressOf(last);
 }
 
+// Makes a counter negative, unless it is: translated code is left at the end of its block.
+void LeaveSoon(uint64_t* counter, HsThreadBlock* block) {
+  if ((*counter & kStop) != 0) return;
+  *counter ^= kStop;
+  block->count_end ^= kStop;
+}
+
 // A signal that is not the present instruction's doing.
 void OnOtherSignal(Thread* thread, const int32_t* info, FrameContext* context) {
-  TakeInfo(info, *context, &thread->signal);
-  thread->pending = 1;
-  context->mask = ~kFaultSignals;
+  const bool order = IsOrder(info);
   FrameRegisters& registers = context->registers;
+  if (order) {
+    thread->SetPending(kOrderPending);
+  } else {
+    TakeInfo(info, *context, &thread->signal);
+    thread->SetPending(kSignalPending);
+    context->mask = ~kFaultSignals;
+  }
   if (InArenas(registers.rip)) {
-    registers.r10 ^= kStop;
-    thread->block->count_end ^= kStop;
+    LeaveSoon(&registers.r10, thread->block);
+  } else if (order && registers.rip == AddressOf(AgentCallDone) &&
+             static_cast<int64_t>(registers.rax) == -EINTR) {
+    // The order has interrupted it, and is not the program's business.
+    registers.rip = AddressOf(AgentCallNotMade);
   } else if (IsBetween(registers.rip, reinterpret_cast<const void*>(&AgentLeave), AgentLeaveEnd)) {
     registers.rip = AddressOf(&AgentLeave);
   } else if (IsBetween(registers.rip, AgentCallCheck, AgentCallInstruction)) {
@@ -138,7 +170,9 @@ void OnSignal(int signal, int32_t* info, FrameContext* context) {
     // Past the rep movsb, of two bytes, whatever is left to copy.
     context->registers.rip += 2;
   } else if (IsViewFault(thread, info, context)) {
-    // The access is tried again.
+    // The access is tried again. What has come meanwhile did not find translated code.
+    FrameRegisters& registers = context->registers;
+    if (thread->pending != 0 && InArenas(registers.rip)) LeaveSoon(&registers.r10, thread->block);
   } else if (thread->operating != 0) {
     TakeInfo(info, *context, &thread->fault);
     thread->fault_signal = static_cast<uint32_t>(signal);
@@ -151,9 +185,28 @@ void OnSignal(int signal, int32_t* info, FrameContext* context) {
   }
 }
 
+// The status of a process that a signal ends, as wait(2) reports it.
+uint64_t StatusOf(int signal) {
+  constexpr uint64_t kCores = Bit(SIGQUIT) | Bit(SIGILL) | Bit(SIGABRT) | Bit(SIGFPE) |
+                              Bit(SIGSEGV) | Bit(SIGBUS) | Bit(SIGSYS) | Bit(SIGTRAP) |
+                              Bit(SIGXCPU) | Bit(SIGXFSZ);
+  rlimit limit = {};
+  Call(SYS_prlimit64, 0, RLIMIT_CORE, 0, AddressOf(&limit));
+  const bool core = (kCores & Bit(signal)) != 0 && limit.rlim_cur != 0;
+  return static_cast<uint64_t>(signal) | (core ? 0x80 : 0);
+}
+
+// The recordings of all threads end: the process dies of `signal`.
+void EndAll(Thread* thread, int signal) {
+  if (!IsRecorded(*thread)) return;
+  EndOthers(thread);
+  RecordStatus(thread, StatusOf(signal));
+  EndRecording(thread, HS_END_EXIT);
+}
+
 // The process ends, or whatever else the kernel does with a signal that has no handler.
 void LetKernelAct(Thread* thread, int signal) {
-  EndRecording(thread, HS_END_EXIT);
+  if (IsFatal(signal)) EndAll(thread, signal);
   BlockSignals();
   SetKernelAction(signal, {});
   Call(SYS_tgkill, static_cast<uint64_t>(thread->process_id),
@@ -166,7 +219,7 @@ void LetKernelAct(Thread* thread, int signal) {
 // that it has natively.
 [[noreturn]] void DieOfFault(Thread* thread, int signal) {
   RecordSignal(thread, thread->fault);
-  EndRecording(thread, HS_END_EXIT);
+  EndAll(thread, signal);
   SetKernelAction(signal, {});
   SetKernelMask(KernelMask(*thread));
   // The thread is past an int3.
@@ -231,7 +284,7 @@ bool Recover(Thread* thread) {
 }  // namespace
 
 void InstallAction(int signal, const SignalAction& action) {
-  if (!HasHandler(action) && !IsFaultSignal(signal)) {
+  if (!NeedsAgent(signal, action)) {
     SetKernelAction(signal, action);
     return;
   }
@@ -248,6 +301,8 @@ GuestStack AgentSignalStack(const Thread& thread) {
 
 void BlockSignals() { SetKernelMask(~kFaultSignals); }
 
+void BlockAllSignals() { SetKernelMask(~uint64_t{0}); }
+
 void RestoreSignalMask(const Thread& thread) {
   // From here on none becomes pending behind our back.
   BlockSignals();
@@ -262,22 +317,21 @@ void RaiseFault(Thread* thread, int signal) {
   DeliverFault(thread);
 }
 
-void StopSoon(Thread* thread) {
-  if ((thread->registers[kR10] & kStop) != 0) return;
-  thread->registers[kR10] ^= kStop;
-  thread->block->count_end ^= kStop;
-}
+void StopSoon(Thread* thread) { LeaveSoon(&thread->registers[kR10], thread->block); }
 
-void EndSignals(Thread* thread) {
+void GiveBackSignals(Thread* thread) {
   BlockSignals();
   for (int signal = 1; signal <= kSignalCount; ++signal) {
     const SignalAction& action = thread->actions->of[signal];
-    if (HasHandler(action) || IsFaultSignal(signal)) SetKernelAction(signal, action);
+    if (NeedsAgent(signal, action)) SetKernelAction(signal, action);
   }
-  const bool none = thread->signal_stack.size == 0;
-  const GuestStack stack = none ? GuestStack{0, SS_DISABLE, 0, 0} : thread->signal_stack;
+}
+
+void GiveBackThreadSignals(const Thread& thread) {
+  const bool none = thread.signal_stack.size == 0;
+  const GuestStack stack = none ? GuestStack{0, SS_DISABLE, 0, 0} : thread.signal_stack;
   Call(SYS_sigaltstack, AddressOf(&stack), 0);
-  SetKernelMask(thread->signal_mask);
+  SetKernelMask(thread.signal_mask);
 }
 
 int64_t StartSignals(Thread* thread) {
@@ -289,7 +343,8 @@ int64_t StartSignals(Thread* thread) {
   }
   StartThreadSignals(thread);
   for (int signal = 1; signal <= kSignalCount; ++signal) {
-    if (IsFaultSignal(signal)) InstallAction(signal, process_actions.of[signal]);
+    const SignalAction& action = process_actions.of[signal];
+    if (NeedsAgent(signal, action)) InstallAction(signal, action);
   }
   return 0;
 }
@@ -324,10 +379,13 @@ void UndoPrepareForExec(Thread* thread) {
 
 void DeliverPending(Thread* thread) {
   const int signal = thread->signal.info[0];
-  thread->pending = 0;
+  thread->ClearPending(kSignalPending);
   const SignalAction& action = thread->actions->of[signal];
   if (!HasHandler(action)) {
-    if (action.handler == 0) LetKernelAct(thread, signal);
+    if (action.handler == 0) {
+      if (IsFatal(signal)) RecordSignal(thread, thread->signal);
+      LetKernelAct(thread, signal);
+    }
   } else if (!Deliver(thread, thread->signal)) {
     thread->actions->of[SIGSEGV] = {};
     LetKernelAct(thread, SIGSEGV);

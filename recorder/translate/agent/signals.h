@@ -50,15 +50,19 @@ void DeliverPending(Thread* thread);
 // A thread for which a signal is pending leaves translated code at the end of its block.
 void StopSoon(Thread* thread);
 
-// Gives everything back to the kernel: the thread goes on without the agent. Requires: it is the
-// only one that has these dispositions.
-void EndSignals(Thread* thread);
+// Gives the thread's dispositions back to the kernel. No thread that has them is in translated code
+// any more.
+void GiveBackSignals(Thread* thread);
+// The same for its alternate stack and its mask.
+void GiveBackThreadSignals(const Thread& thread);
 
 // A fault that the guest did not run into by an instruction, but by a system call.
 void RaiseFault(Thread* thread, int signal);
 
 // Blocks all signals but those of faults; for the agent's own purposes.
 void BlockSignals();
+// Those of faults as well: the thread must not run into any.
+void BlockAllSignals();
 // Back to what the guest blocks, unless a signal is pending: then all remain blocked.
 void RestoreSignalMask(const Thread& thread);
 

@@ -3,6 +3,7 @@
 #include <asm/prctl.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/futex.h>
 #include <linux/sched.h>
 #include <signal.h>
 #include <sys/syscall.h>
@@ -11,6 +12,7 @@
 #include "recorder/translate/agent/boot.h"
 #include "recorder/translate/agent/client.h"
 #include "recorder/translate/agent/entry.h"
+#include "recorder/translate/agent/orders.h"
 #include "recorder/translate/agent/recording.h"
 #include "recorder/translate/agent/run.h"
 #include "recorder/translate/agent/signals.h"
@@ -27,6 +29,10 @@ struct Gap {
   int32_t process_id, thread_id;
 };
 Gap gaps[kLastThread + 1];
+
+// Of a recorded process.
+uint32_t recorded_threads = 1;
+uint64_t leader_status;  // as wait(2) reports it, if its process ends with its last thread
 
 bool Take(Gap* gap, GapState from) {
   return __atomic_compare_exchange_n(&gap->state, &from, GapState::kUsed, false, __ATOMIC_ACQ_REL,
@@ -130,7 +136,9 @@ void SeparateFromParent(Thread* thread) {
 [[noreturn]] void GoOnAsChild(Thread* thread) {
   ForgetRecording(thread);
   FinishCall(thread, 0);
-  GoOnNatively(thread, HS_END_EXIT);
+  BlockSignals();
+  GiveBackSignals(thread);
+  LeaveAlone(thread);
 }
 
 void Fork(Thread* thread, NewTask* task) {
@@ -145,22 +153,41 @@ void Fork(Thread* thread, NewTask* task) {
   FinishCall(thread, result);
 }
 
+enum class ChildKind { kTranslated, kRecorded, kNative };
+
 struct ChildStart {
   Thread* thread;
-  bool natively;
+  ChildKind kind;
   const NewTask* task;
   uint32_t started;  // the parent may forget the task
 };
+
+// The entry of the call that has made it must come first.
+void BeginOnceRecorded(Thread* thread) {
+  while (__atomic_load_n(&thread->released, __ATOMIC_ACQUIRE) == 0) {
+    Call(SYS_futex, AddressOf(&thread->released), FUTEX_WAIT_PRIVATE, 0);
+  }
+  BeginRecording(thread);
+  LookForOrder(thread);
+}
+
+void Release(Thread* child) {
+  __atomic_store_n(&child->released, 1, __ATOMIC_RELEASE);
+  Call(SYS_futex, AddressOf(&child->released), FUTEX_WAKE_PRIVATE, 1);
+}
 
 [[noreturn]] void StartChild(void* argument) {
   auto* start = static_cast<ChildStart*>(argument);
   Thread* thread = start->thread;
   Call(SYS_arch_prctl, ARCH_SET_GS, DistanceOf(thread->number));
   SetChildRegisters(thread, *start->task);
+  const ChildKind kind = start->kind;
   __atomic_store_n(&start->started, 1, __ATOMIC_RELEASE);
-  if (start->natively) GoOnAsChild(thread);
+  if (kind == ChildKind::kNative) GoOnAsChild(thread);
   StartThreadSignals(thread);
   FinishCall(thread, 0);
+  thread->count = 0;
+  if (kind == ChildKind::kRecorded) BeginOnceRecorded(thread);
   Continue(thread);
 }
 
@@ -177,29 +204,65 @@ void CopyState(const Thread& from, Thread* to) {
   to->block->gs_base = from.block->gs_base;
 }
 
-void MakeSharing(Thread* thread, NewTask* task) {
+ChildKind KindOfChild(const Thread& parent, const NewTask& task) {
+  if (!IsRecorded(parent)) return ChildKind::kTranslated;
+  return (task.flags & CLONE_THREAD) != 0 ? ChildKind::kRecorded : ChildKind::kNative;
+}
+
+// Null if there is no room for one more.
+Thread* TakeChild(ChildKind kind) {
   Thread* child = TakeThread();
-  if (child == nullptr) {
-    RecordCall(thread, task->made, -EAGAIN);
-    FinishCall(thread, -EAGAIN);
-    return;
+  if (child == nullptr || kind != ChildKind::kRecorded || ReserveRecording(*child) == 0) {
+    return child;
   }
-  CopyState(*thread, child);
+  GiveBack(*child, GapState::kFree);
+  return nullptr;
+}
+
+void PrepareChild(const Thread& thread, const NewTask& task, Thread* child) {
+  CopyState(thread, child);
+  if ((task.flags & CLONE_VFORK) != 0) child->signal_stack = thread.signal_stack;
+  child->actions = thread.actions;
+  if ((task.flags & CLONE_SIGHAND) == 0) child->actions = CopyActions(thread, child->number);
+}
+
+int64_t MakeTask(Thread* thread, NewTask* task, ChildStart* start) {
   const bool vfork = (task->flags & CLONE_VFORK) != 0;
-  if (vfork) child->signal_stack = thread->signal_stack;
-  child->actions = thread->actions;
-  if ((task->flags & CLONE_SIGHAND) == 0) child->actions = CopyActions(*thread, child->number);
-  ChildStart start = {child, IsRecorded(*thread), task, 0};
+  Thread* child = start->thread;
+  // The child has not even its own GS at first.
+  BlockAllSignals();
+  if (vfork) __atomic_store_n(&thread->in_call, 1, __ATOMIC_SEQ_CST);
   const int64_t result =
-      AgentClone(task->call.words, PointerTo<void>(child->block->agent_stack), &StartChild, &start);
+      AgentClone(task->call.words, PointerTo<void>(child->block->agent_stack), &StartChild, start);
+  BlockSignals();
+  __atomic_store_n(&thread->in_call, 0, __ATOMIC_SEQ_CST);
+  if (IsRecorded(*thread)) LookForOrder(thread);
   if (IsError(result)) {
+    if (start->kind == ChildKind::kRecorded) ReleaseRecording(*child);
     GiveBack(*child, GapState::kFree);
   } else if (vfork) {
     GiveBack(*child, GapState::kEnding);
   } else {
-    while (__atomic_load_n(&start.started, __ATOMIC_ACQUIRE) == 0) Call(SYS_sched_yield);
+    while (__atomic_load_n(&start->started, __ATOMIC_ACQUIRE) == 0) Call(SYS_sched_yield);
   }
-  RecordCall(thread, task->made, result);
+  return result;
+}
+
+void MakeSharing(Thread* thread, NewTask* task) {
+  const ChildKind kind = KindOfChild(*thread, *task);
+  Thread* child = TakeChild(kind);
+  if (child == nullptr) {
+    if (IsRecorded(*thread)) LeaveAll(thread, HS_END_THREAD);
+    FinishCall(thread, -EAGAIN);
+    return;
+  }
+  PrepareChild(*thread, *task, child);
+  ChildStart start = {child, kind, task, 0};
+  const int64_t result = MakeTask(thread, task, &start);
+  const bool recorded = kind == ChildKind::kRecorded && !IsError(result);
+  if (recorded) __atomic_fetch_add(&recorded_threads, 1, __ATOMIC_RELAXED);
+  RecordCall(thread, task->made, result, recorded ? child->number : 0);
+  if (recorded) Release(child);
   FinishCall(thread, result);
 }
 
@@ -239,9 +302,26 @@ void Execute(Thread* thread, GuestCall call) {
   if (made) FinishCall(thread, call.result());
 }
 
+// The last entries of a recorded thread.
+void EndRecorded(Thread* thread, const GuestCall& call) {
+  const uint64_t status = (call.argument(0) & 0xff) << 8;
+  if (call.number() == SYS_exit_group) {
+    EndOthers(thread);
+    RecordStatus(thread, status);
+    EndRecording(thread, HS_END_EXIT);
+    return;
+  }
+  if (thread->thread_id == thread->process_id) leader_status = status;
+  if (__atomic_sub_fetch(&recorded_threads, 1, __ATOMIC_SEQ_CST) == 0) {
+    RecordStatus(thread, leader_status);
+  }
+  EndRecording(thread, HS_END_EXIT);
+  ReleaseRecording(*thread);
+}
+
 [[noreturn]] void End(Thread* thread, const GuestCall& call) {
   const bool all = call.number() == SYS_exit_group;
-  EndRecording(thread, HS_END_EXIT);
+  if (IsRecorded(*thread)) EndRecorded(thread, call);
   Ask(thread, RequestKind::kExit, thread->count, all ? 1 : 0);
   BlockSignals();
   if (!all) GiveBack(*thread, GapState::kEnding);
@@ -252,16 +332,12 @@ void Execute(Thread* thread, GuestCall call) {
 
 Thread* MakeFirstThread() { return TakeThread(); }
 
-bool MakesThread(const GuestCall& call) {
+bool MakesOddTask(const GuestCall& call) {
+  if (call.number() != SYS_clone && call.number() != SYS_clone3) return false;
   NewTask task = {.call = call, .made = call};
-  switch (call.number()) {
-    case SYS_clone:
-    case SYS_clone3:
-      return Analyse(&task) == 0 && (task.flags & CLONE_VM) != 0 &&
-             (task.flags & (CLONE_VFORK | CLONE_SIGHAND)) != CLONE_VFORK;
-    default:
-      return false;
-  }
+  constexpr uint64_t kShared = CLONE_VM | CLONE_SIGHAND;
+  return Analyse(&task) == 0 && (task.flags & kShared) == kShared &&
+         (task.flags & CLONE_THREAD) == 0;
 }
 
 bool HandleTaskCall(Thread* thread, const GuestCall& call) {

@@ -11,12 +11,12 @@ namespace hindsight::agent {
 // The first thread of a process. 0 or an error.
 Thread* MakeFirstThread();
 
+// Whether `call` makes a task that a recorded process cannot have: one that shares memory and
+// signals with its caller but is of another process.
+bool MakesOddTask(const GuestCall& call);
+
 // True if `call` is one of these: it has been made, and the thread is past it, or a signal came
 // before.
-// Whether `call` makes a task that has the caller's memory for longer than until the caller goes
-// on.
-bool MakesThread(const GuestCall& call);
-
 bool HandleTaskCall(Thread* thread, const GuestCall& call);
 
 }  // namespace hindsight::agent

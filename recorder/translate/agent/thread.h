@@ -61,18 +61,27 @@ struct GuestStack {
 
 struct SignalActions;
 
+// What a thread is to do before it goes on: bits of `pending`.
+enum PendingBits : uint32_t {
+  kSignalPending = 1,  // `signal` is to be delivered
+  kOrderPending = 2,   // it is to end, or to leave (orders.h)
+};
+
 struct Thread {
   // The guest's, but for r10 and r11, which are in the block: [kR10] is the counter.
   uint64_t registers[16];
   uint64_t flags;
   uint64_t resume;    // host address to leave for
-  uint32_t pending;   // not 0: `signal` is to be delivered
+  uint32_t pending;   // PendingBits
   uint32_t stepping;  // the instruction at step_pc is being executed natively
   Thread* self;
 
   uint32_t operating;  // an operation is being executed (operations.h)
   uint32_t misses;     // one after the other of the instruction executed from state `missed`
   uint64_t missed;
+  uint32_t midway;     // `resume` is in the middle of a block; pc and count are not its
+  uint32_t in_call;    // it may be waiting in a system call, outside of the view
+  uint32_t released;   // of a new thread: a futex, 1 when the call that has made it is recorded
   HsThreadBlock* block;
   uint64_t step_pc;
   uint64_t pc;      // the guest's, while its thread is in the agent
@@ -91,10 +100,19 @@ struct Thread {
   PendingSignal fault;
   SoftwareBytes software;  // of the kernel's last frame
 
+  // Its own signal handler does so at any time.
+  void SetPending(PendingBits bit) { __atomic_fetch_or(&pending, bit, __ATOMIC_RELAXED); }
+  void ClearPending(PendingBits bit) { __atomic_fetch_and(&pending, ~bit, __ATOMIC_RELAXED); }
+
   HsTableEntry* table() const {
     return reinterpret_cast<HsTableEntry*>(DistanceOf(number) + HS_TABLE_OFFSET);
   }
 };
+
+// That in gap `number`, which must have been used.
+inline Thread* ThreadOf(uint64_t number) {
+  return reinterpret_cast<Thread*>(DistanceOf(number) + HS_THREAD_OFFSET);
+}
 
 static_assert(sizeof(HsThreadBlock) <= 0x100 && sizeof(Thread) <= 0x1000 - 0x100);
 static_assert(offsetof(Thread, registers) == HS_REGISTERS - HS_THREAD_OFFSET);

@@ -58,6 +58,11 @@ void ToStateWords(const GuestState& state, uint64_t* words) {
   for (int i = 0; i < 32; ++i) *words++ = Load<uint64_t>(x + 160 + 8 * i);
 }
 
+void EntryWriter::Init(HsRing* ring) {
+  ring_ = ring;
+  __atomic_store_n(&ring_->ended, 0, __ATOMIC_RELAXED);
+}
+
 HsEntry* EntryWriter::Begin(HsEntryKind kind, uint64_t count, uint64_t size) {
   const auto rounded = static_cast<uint32_t>((size + 7) & ~uint64_t{7});
   HsEntry* entry = HsRingReserve(ring_, rounded);
@@ -71,14 +76,21 @@ HsEntry* EntryWriter::Begin(HsEntryKind kind, uint64_t count, uint64_t size) {
   return entry;
 }
 
-HsEntry* EntryWriter::BeginTimed(HsEntryKind kind, uint64_t count, uint64_t size) {
+void EntryWriter::Commit() { HsRingCommit(ring_); }
+
+uint64_t EntryWriter::TakeTime() {
   __atomic_store_n(&ring_->writing, 1, __ATOMIC_SEQ_CST);
+  return Now();
+}
+
+HsEntry* EntryWriter::BeginTimed(HsEntryKind kind, uint64_t count, uint64_t size) {
+  const uint64_t time = TakeTime();
   HsEntry* const entry = Begin(kind, count, size);
-  entry->time = Now();
+  entry->time = time;
   return entry;
 }
 
-void EntryWriter::Commit() {
+void EntryWriter::CommitTimed() {
   HsRingCommit(ring_);
   __atomic_store_n(&ring_->writing, 0, __ATOMIC_RELEASE);
 }
@@ -98,14 +110,15 @@ void EntryWriter::AwaitRecorder() { AwaitTail(ring_->head, 0); }
 void EntryWriter::State(HsEntryKind kind, uint64_t count, const GuestState& state) {
   auto* const entry = reinterpret_cast<HsState*>(BeginTimed(kind, count, sizeof(HsState)));
   ToStateWords(state, entry->words);
-  Commit();
+  CommitTimed();
 }
 
 void EntryWriter::Call(uint64_t count, const GuestCall& call, const HsChange* changes,
-                       uint64_t size) {
+                       uint64_t size, uint16_t ring) {
   constexpr uint64_t kOwn = 4;
   auto* const entry = reinterpret_cast<HsCall*>(
       BeginTimed(HS_ENTRY_CALL, count, sizeof(HsCall) + (kOwn + size) * sizeof(HsChange)));
+  entry->entry.flags = ring;
   entry->number = call.number;
   for (int i = 0; i < 6; ++i) entry->arguments[i] = call.arguments[i];
   entry->size = 0;
@@ -114,7 +127,7 @@ void EntryWriter::Call(uint64_t count, const GuestCall& call, const HsChange* ch
   Append(entry->changes, &entry->size, kR11Word, call.rflags);
   Append(entry->changes, &entry->size, HS_WORD_RIP, call.next_rip);
   for (uint64_t i = 0; i < size; ++i) entry->changes[entry->size++] = changes[i];
-  Commit();
+  CommitTimed();
 }
 
 void EntryWriter::CallTo(uint64_t count, const GuestCall& call, const GuestState& after) {
@@ -123,7 +136,7 @@ void EntryWriter::CallTo(uint64_t count, const GuestCall& call, const GuestState
   entry->number = call.number;
   for (int i = 0; i < 6; ++i) entry->arguments[i] = call.arguments[i];
   entry->size = AllChanges(after, entry->changes);
-  Commit();
+  CommitTimed();
 }
 
 void EntryWriter::Signal(uint64_t count, int32_t signal, const uint8_t* siginfo,
@@ -133,6 +146,22 @@ void EntryWriter::Signal(uint64_t count, int32_t signal, const uint8_t* siginfo,
   entry->signal = static_cast<uint64_t>(signal);
   __builtin_memcpy(entry->siginfo, siginfo, sizeof(entry->siginfo));
   entry->size = AllChanges(after, entry->changes);
+  CommitTimed();
+}
+
+void EntryWriter::Locked(uint64_t count, uint64_t time) {
+  Begin(HS_ENTRY_LOCKED, count, sizeof(HsEntry))->time = time;
+  CommitTimed();
+}
+
+void EntryWriter::Reached(uint64_t count) {
+  Begin(HS_ENTRY_REACHED, count, sizeof(HsEntry));
+  Commit();
+}
+
+void EntryWriter::Status(uint64_t count, uint64_t status) {
+  auto* const entry = reinterpret_cast<HsStatus*>(Begin(HS_ENTRY_STATUS, count, sizeof(HsStatus)));
+  entry->status = status;
   Commit();
 }
 
@@ -140,7 +169,7 @@ void EntryWriter::End(uint64_t count, uint16_t reason, const GuestState& state) 
   auto* const entry = reinterpret_cast<HsState*>(BeginTimed(HS_ENTRY_END, count, sizeof(HsState)));
   entry->entry.flags = reason;
   ToStateWords(state, entry->words);
-  Commit();
+  CommitTimed();
   __atomic_store_n(&ring_->ended, 1, __ATOMIC_RELEASE);
 }
 

@@ -32,27 +32,37 @@ struct GuestCall {
 
 class EntryWriter {
  public:
-  // Requires: `ring` is zero but for its capacity.
-  void Init(HsRing* ring) { ring_ = ring; }
+  // Requires: the ring's capacity is set, and it has no other writer any more.
+  void Init(HsRing* ring);
 
   // An entry of this kind, to be filled in and committed. `size`: of all of it, in bytes; rounded
   // up to a multiple of 8.
   HsEntry* Begin(HsEntryKind kind, uint64_t count, uint64_t size);
+  void Commit();
   // Of what others must be able to put in order: the time stamp is taken here.
   HsEntry* BeginTimed(HsEntryKind kind, uint64_t count, uint64_t size);
-  void Commit();
+  void CommitTimed();
+  // The time of what has just happened; an entry that has it must follow.
+  uint64_t TakeTime();
   // Waits until the recorder is done with all that was committed.
   void AwaitRecorder();
 
   // kBegin and kSegment.
   void State(HsEntryKind kind, uint64_t count, const GuestState& state);
   // The call has led to state count + 1. `changes`: registers beside those of each call, ascending,
-  // none of them a general register.
-  void Call(uint64_t count, const GuestCall& call, const HsChange* changes, uint64_t size);
+  // none of them a general register. `ring`: of the thread that it has made, 0 if none.
+  void Call(uint64_t count, const GuestCall& call, const HsChange* changes, uint64_t size,
+            uint16_t ring = 0);
   // The same for a call that changes any register: the state it has led to.
   void CallTo(uint64_t count, const GuestCall& call, const GuestState& after);
   // A signal was delivered, which has led to this state. `siginfo`: 128 bytes.
   void Signal(uint64_t count, int32_t signal, const uint8_t* siginfo, const GuestState& after);
+  // The instruction executed from this state happened at `time`, that of TakeTime.
+  void Locked(uint64_t count, uint64_t time);
+  // The thread is in this state, and about to make a system call.
+  void Reached(uint64_t count);
+  // The process ends like this, as wait(2) reports it.
+  void Status(uint64_t count, uint64_t status);
   // The last entry. `reason`: enum HsEndReason.
   void End(uint64_t count, uint16_t reason, const GuestState& state);
   // kInstruction, kCorrection. `changes` are ascending.
