@@ -79,9 +79,9 @@ struct Thread {
   uint32_t operating;  // an operation is being executed (operations.h)
   uint32_t misses;     // one after the other of the instruction executed from state `missed`
   uint64_t missed;
-  uint32_t midway;     // `resume` is in the middle of a block; pc and count are not its
-  uint32_t in_call;    // it may be waiting in a system call, outside of the view
-  uint32_t released;   // of a new thread: a futex, 1 when the call that has made it is recorded
+  uint32_t midway;    // `resume` is in the middle of a block; pc and count are not its
+  uint32_t in_call;   // it may be waiting in a system call, outside of the view
+  uint32_t released;  // of a new thread: a futex, 1 when the call that has made it is recorded
   HsThreadBlock* block;
   uint64_t step_pc;
   uint64_t pc;      // the guest's, while its thread is in the agent
