@@ -1,5 +1,6 @@
 """What bench/run has programs read: the same on every machine, but for the system's headers."""
 
+import os
 import subprocess
 
 HEADERS = (
@@ -52,3 +53,20 @@ def make_c_file(path):
     subprocess.run(["gcc", "-E", "-x", "c", "-", "-o", path], input=source, text=True, check=True)
     return subprocess.run(["gcc", "-print-prog-name=cc1"], check=True, stdout=subprocess.PIPE,
                           text=True).stdout.strip()
+
+
+def make_makefile(directory):
+    """A folder in which `make` compiles four small files and links them."""
+    os.makedirs(directory)
+    names = ["part%d" % i for i in range(4)]
+    for i, name in enumerate(names):
+        with open(os.path.join(directory, name + ".c"), "w", encoding="ascii") as text:
+            text.write("#include <stdio.h>\nint %s(int n) { return printf(\"%%d\\n\", n * %d); }\n"
+                       % (name, i))
+    with open(os.path.join(directory, "main.c"), "w", encoding="ascii") as text:
+        text.write("".join("int %s(int n);\n" % name for name in names))
+        text.write("int main(void) { return %s; }\n"
+                   % " + ".join("(%s(1) < 0)" % name for name in names))
+    with open(os.path.join(directory, "Makefile"), "w", encoding="ascii") as text:
+        objects = " ".join(name + ".o" for name in ["main"] + names)
+        text.write("program: %s\n\tgcc -o $@ $^\n%%.o: %%.c\n\tgcc -O1 -c -o $@ $<\n" % objects)
