@@ -4,6 +4,7 @@ import math
 import os
 import shutil
 import subprocess
+import sys
 import tempfile
 
 from figures import fastest_native, measure_translated, print_table, record
@@ -57,8 +58,11 @@ def measure(hindsight, name, argv):
     directory = tempfile.mkdtemp(prefix="hindsight_bench_")
     try:
         row = {"name": name, "native_s": fastest_native(argv)}
-        row.update(measure_translated(hindsight, argv, directory))
-        row["emulate_s"], _ = record(hindsight, argv, directory, "emulate")
+        try:
+            row.update(measure_translated(hindsight, argv, directory))
+            row["emulate_s"], _ = record(hindsight, argv, directory, "emulate")
+        except subprocess.CalledProcessError as error:
+            print("%s: %s" % (name, error), file=sys.stderr)
         return row
     finally:
         shutil.rmtree(directory, ignore_errors=True)
@@ -82,7 +86,8 @@ def print_mean(rows):
               % (len(ratios), mean))
     bits = [row["translate_bits"] for row in rows if "translate_bits" in row]
     if bits:
-        print("bits per instruction, mean of %d programs: %.3f" % (len(bits), sum(bits) / len(bits)))
+        print("bits per instruction, mean of %d programs: %.3f"
+              % (len(bits), sum(bits) / len(bits)))
 
 
 def compare(hindsight, binaries, only, markdown):

@@ -36,6 +36,9 @@ int BlockWriter::SaveSlot(int number) {
 }
 
 void BlockWriter::Begin(const Place& place) {
+  if (place.guest_pc != place_.guest_pc) {
+    r11_is_guests_ = std::exchange(r11_stays_guests_, false);
+  }
   place_ = place;
   begins_at_ = code_.here();
   saved_[kStubSlot] = place.flags_aside ? HS_FLAGS_ASIDE : HS_NOT_SAVED;
@@ -79,6 +82,7 @@ void BlockWriter::BranchIf(uint8_t condition, uint64_t target) {
 }
 
 void BlockWriter::PutFlagsAside() {
+  LoseR11();
   code_.Move(kR11, kRax);
   code_.Bytes({0x9f, 0x0f, 0x90, 0xc0});  // lahf; seto %al
   code_.StoreField(HS_BLOCK_FIELD(flags_aside), kRax);

@@ -50,6 +50,12 @@ class BlockWriter {
 
   // The instruction at `place` begins here.
   void Begin(const Place& place);
+  // Whether r11 holds the guest's at this instruction's beginning, as it does in the thread block.
+  bool r11_is_guests() const { return r11_is_guests_; }
+  // It will when this instruction ends.
+  void KeepR11() { r11_stays_guests_ = true; }
+  // It does not any more.
+  void LoseR11() { r11_is_guests_ = r11_stays_guests_ = false; }
   void SetAdjust(int32_t adjust) { place_.adjust = adjust; }
   // Status flags that are not the guest's any more, before the instruction has had all its effects.
   void LoseFlags(uint32_t flags) { place_.flags_exact &= static_cast<uint16_t>(~flags); }
@@ -111,6 +117,8 @@ class BlockWriter {
   Place place_;
   uint64_t begins_at_ = 0;  // host address of the instruction at place_
   uint16_t flags_at_end_ = 0;
+  bool r11_is_guests_ = false;
+  bool r11_stays_guests_ = false;
   SavedRegisters saved_ = kNoneSaved;
   std::vector<SideEntry> side_;
   std::vector<Link> links_;

@@ -1,5 +1,6 @@
 #include "translator/plain.h"
 
+#include "isa/registers.h"
 #include "translator/encoding.h"
 #include "translator/substitution.h"
 
@@ -19,6 +20,8 @@ bool WritePlain(const GuestInstruction& instruction, BlockWriter* writer) {
   writer->MarkFault();
   if (temporaries.failed() || !encoding.Write(writer->code())) return false;
   substitution.StoreRegisters();
+  // Whether it was written or only read.
+  if (substitution.Host(kR11) == kR11) writer->KeepR11();
   temporaries.Release();
   return true;
 }

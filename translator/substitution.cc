@@ -108,7 +108,8 @@ void Substitution::LoadRegisters() {
   for (Reserved& reserved : reserved_) {
     if (!reserved.read && !reserved.written) continue;
     reserved.host = temporaries_->Take();
-    if (reserved.read) writer_->code()->LoadField(reserved.host, reserved.field);
+    const bool in_place = IsR11(reserved) && writer_->r11_is_guests();
+    if (reserved.read && !in_place) writer_->code()->LoadField(reserved.host, reserved.field);
   }
 }
 
@@ -179,7 +180,9 @@ void Substitution::Apply(Encoding* encoding) const {
 
 void Substitution::StoreRegisters() {
   for (const Reserved& reserved : reserved_) {
-    if (reserved.written) writer_->code()->StoreField(reserved.field, reserved.host);
+    if (!reserved.written) continue;
+    writer_->code()->StoreField(reserved.field, reserved.host);
+    if (IsR11(reserved)) writer_->KeepR11();
   }
 }
 

@@ -9,6 +9,7 @@
 
 #include <cstdint>
 
+#include "isa/registers.h"
 #include "translator/block_writer.h"
 #include "translator/encoding.h"
 #include "translator/guest_instruction.h"
@@ -76,6 +77,9 @@ class Substitution {
   };
 
   void NoteOperand(const ZydisDecodedOperand& operand);
+  static bool IsR11(const Reserved& reserved) {
+    return reserved.guest == kR11 && reserved.host == kR11;
+  }
   HostAddress Reachable(HostAddress address);
   HostAddress WithBase(HostAddress address, int base_field);
 

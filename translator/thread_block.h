@@ -12,7 +12,7 @@
 //   r10    counts instructions down: count of the thread = count_end - r10 + adjust, where adjust
 //   is
 //          a constant of the place in the code (0 at every block's entry)
-//   r11    scratch; dead at every block's entry
+//   r11    scratch; dead at every block's entry. Where code goes on at exit_host_pc: the guest's
 //   others and flags, FS base, x87, vectors: the guest's
 //   guest_r10, guest_r11: the guest's own r10 and r11
 //

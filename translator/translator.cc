@@ -163,6 +163,7 @@ void WriteDecrement(const Decrement& decrement, int count, BlockWriter* writer) 
   code->Lea(kR10, {.base = kR10, .displacement = -count});
   if (!decrement.test) return;
   // The sign of r10 without flags: its highest byte, which is 0 or, below zero, 0xff.
+  writer->LoseR11();
   Label go_on;
   code->Move(kR11, kRcx);
   code->Move(kRcx, kR10);

@@ -180,6 +180,7 @@ bool TranslatedRun::GoOn(RegisterFile* registers) {
       return true;
     }
     case kHsExitMiss:
+      registers->gpr[kR11] = at.guest_r11;
       registers->rip = HostAfterMiss(registers);
       return true;
     case kHsExitOperation:

@@ -85,6 +85,7 @@ AgentLeaveNow:
         movq    %gs:HS_REGISTER(13), %r13
         movq    %gs:HS_REGISTER(14), %r14
         movq    %gs:HS_REGISTER(15), %r15
+        movq    %gs:HS_GUEST_R11, %r11
         movq    %gs:HS_REGISTER(4), %rsp
         jmp     *%gs:HS_RESUME
 AgentLeaveEnd:
