@@ -64,6 +64,13 @@ absl::Span<const uint8_t> CodeSource::At(uint64_t pc) {
   return absl::MakeConstSpan(it->second->bytes).subspan(pc - start);
 }
 
+bool CodeSource::ReadPage(uint64_t page, absl::Span<uint8_t> out) const {
+  const auto it = pages_.find(page / kPageBytes);
+  if (it == pages_.end()) return InWindows(page, page) && memory_.Read(page, out);
+  std::copy_n(it->second->bytes.begin(), kPageBytes, out.begin());
+  return true;
+}
+
 bool CodeSource::IsConstant(uint64_t pc) const {
   const MapRegion* region = LookUp(pc);
   return region != nullptr && !CanChange(*region) && pc + kPageBytes < region->end;

@@ -29,6 +29,8 @@ class CodeSource {
   // From `pc` to at most the end of the next page; empty if it cannot be executed. Valid until the
   // next call of Forget or ForgetWritable.
   absl::Span<const uint8_t> At(uint64_t pc);
+  // All of the page at `page`, be it code or not. False if it cannot be read.
+  bool ReadPage(uint64_t page, absl::Span<uint8_t> out) const;
   // Whether the bytes at `pc` are known to be code, and nothing that the process could write to:
   // the same as when a thread was there last.
   bool IsConstant(uint64_t pc) const;

@@ -169,6 +169,12 @@ void ProcessService::AnswerCpuidFor(RequestSlot* slot) const {
   std::memcpy(slot->results, words, sizeof(words));
 }
 
+TranslationOptions ProcessService::OptionsOfOthers() const {
+  TranslationOptions options = options_;
+  options.code_pages = nullptr;
+  return options;
+}
+
 bool ProcessService::Fork(pid_t child, int fd) {
   auto file = MemoryFile::Open(child, fd);
   if (!file.ok()) return false;
@@ -176,7 +182,8 @@ bool ProcessService::Fork(pid_t child, int fd) {
   // drops what it knows of the parent's.
   file->control()->boot_state = static_cast<uint32_t>(BootState::kRunning);
   file->control()->epoch = file_.control()->epoch + 1;
-  on_child_(std::make_unique<ProcessService>(child, *std::move(file), options_, on_child_));
+  on_child_(
+      std::make_unique<ProcessService>(child, *std::move(file), OptionsOfOthers(), on_child_));
   return true;
 }
 
@@ -217,7 +224,8 @@ void ProcessService::StartNewProgram(pid_t process) {
     Detach(process);
     return;
   }
-  on_child_(std::make_unique<ProcessService>(process, *std::move(file), options_, on_child_));
+  on_child_(
+      std::make_unique<ProcessService>(process, *std::move(file), OptionsOfOthers(), on_child_));
 }
 
 }  // namespace hindsight

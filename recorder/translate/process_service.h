@@ -52,6 +52,7 @@ class ProcessService {
   void Translate(RequestSlot* slot);
   void Recover(RequestSlot* slot) const;
   void AnswerCpuidFor(RequestSlot* slot) const;
+  TranslationOptions OptionsOfOthers() const;
   bool Fork(pid_t child, int fd);
   bool HoldForExec(pid_t thread, bool release);
   void PollExec();

@@ -1,10 +1,12 @@
 #include "recorder/translate/program_code.h"
 
 #include <algorithm>
+#include <array>
 #include <utility>
 
 #include "base/check.h"
 #include "recorder/translate/code_check.h"
+#include "recorder/translate/stream/tsc_clock.h"
 #include "tracefmt/records.h"
 
 namespace hindsight {
@@ -46,7 +48,7 @@ ProgramCode::ProgramCode(pid_t process, const TranslationOptions& options, Memor
       file_(file),
       memo_(options.memo),
       cache_(file, memo_.get()),
-      source_(process, [this](uint64_t start, uint64_t end) { Publish(start, end); }),
+      source_(process, [this](uint64_t start, uint64_t end) { PublishRange(start, end); }),
       bytes_at_([this](uint64_t pc) { return source_.At(pc); }) {}
 
 uint64_t ProgramCode::Translate(uint64_t guest_pc) {
@@ -158,10 +160,27 @@ uint64_t ProgramCode::TranslateOne(uint64_t guest_pc) {
   return made->host;
 }
 
-void ProgramCode::NoteMade(const Translation& translation) {
-  const uint64_t last = translation.guest_pc + translation.block.guest_bytes - 1;
-  made_.start = std::min(made_.start, PageOf(translation.guest_pc));
+// It can be executed when this returns.
+void ProgramCode::Add(std::shared_ptr<const Translation> translation) {
+  const uint64_t last = translation->guest_pc + translation->block.guest_bytes - 1;
+  made_.start = std::min(made_.start, PageOf(translation->guest_pc));
   made_.end = std::max(made_.end, PageOf(last) + kFetchedBytes);
+  if (options_.code_pages != nullptr) PublishPages(*translation);
+  cache_.Add(std::move(translation));
+}
+
+void ProgramCode::PublishPages(const Translation& translation) {
+  const uint64_t last = PageOf(translation.guest_pc + translation.block.guest_bytes - 1);
+  for (uint64_t page = PageOf(translation.guest_pc); page <= last + kPageBytes;
+       page += kPageBytes) {
+    const bool executed = page <= last;
+    if (executed_.contains(page) || (!executed && fetched_.contains(page))) continue;
+    (executed ? executed_ : fetched_).insert(page);
+    std::array<uint8_t, kPageBytes> bytes;
+    if (source_.ReadPage(page, absl::MakeSpan(bytes))) {
+      options_.code_pages->Publish(page, bytes, executed);
+    }
+  }
 }
 
 ProgramCode::Source ProgramCode::AddBlock(uint64_t guest_pc) {
@@ -177,12 +196,11 @@ ProgramCode::Source ProgramCode::AddBlock(uint64_t guest_pc) {
     if (translation == nullptr) return Source::kNone;
   }
   const TranslatedBlock& block = translation->block;
-  NoteMade(*translation);
   for (const Link& link : block.links) reachable_.push_back(link.guest_target);
   if (EndsInCall(bytes.first(block.guest_bytes))) {
     reachable_.push_back(guest_pc + block.guest_bytes);
   }
-  cache_.Add(std::move(translation));
+  Add(std::move(translation));
   return source;
 }
 
@@ -191,8 +209,7 @@ void ProgramCode::AddKnownBlocks(uint64_t guest_pc) {
   if (!source_.IsConstant(guest_pc)) return;
   for (auto& translation : memo_->InPage(guest_pc)) {
     if (cache_.Find(translation->guest_pc) != 0 || !Fits(*translation, bytes_at_)) continue;
-    NoteMade(*translation);
-    cache_.Add(std::move(translation));
+    Add(std::move(translation));
   }
 }
 
@@ -203,6 +220,12 @@ void ProgramCode::NoteChange() {
 void ProgramCode::Invalidate(uint64_t start, uint64_t end) {
   reachable_.clear();
   source_.Forget(start, end);
+  if (options_.code_pages != nullptr) {
+    options_.code_pages->Withdraw(start, end, ReadTsc());
+    const auto gone = [=](uint64_t page) { return page + kPageBytes > start && page < end; };
+    absl::erase_if(executed_, gone);
+    absl::erase_if(fetched_, gone);
+  }
   if (cache_.Invalidate(start, end)) NoteChange();
 }
 
@@ -211,7 +234,7 @@ void ProgramCode::InvalidateAll() {
   NoteChange();
 }
 
-void ProgramCode::Publish(uint64_t start, uint64_t end) {
+void ProgramCode::PublishRange(uint64_t start, uint64_t end) {
   ControlBlock* control = file_->control();
   const uint32_t count = control->executed_range_count;
   for (uint32_t i = 0; i < count && i < kMaxExecutedRanges; ++i) {

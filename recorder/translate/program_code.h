@@ -14,10 +14,12 @@
 #include <optional>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "isa/cpuid.h"
 #include "recorder/translate/code_cache.h"
 #include "recorder/translate/code_source.h"
 #include "recorder/translate/memory_file.h"
+#include "recorder/translate/stream/code_pages.h"
 #include "recorder/translate/translation_memo.h"
 
 namespace hindsight {
@@ -32,6 +34,8 @@ struct TranslationOptions {
   uint64_t seed = 1;
   // Of all processes of a recording; unset: a new one.
   std::shared_ptr<TranslationMemo> memo;
+  // Of one process that is recorded: where what it executes is published. May be null.
+  std::shared_ptr<CodePages> code_pages;
 };
 
 // The pages that hold all the guest code that a request had translated; start 0: none.
@@ -74,10 +78,11 @@ class ProgramCode {
   // Adds the translation at `guest_pc`, which has none, to the cache. kNone: there is no code.
   enum class Source : uint8_t { kNone, kMemo, kTranslator };
   Source AddBlock(uint64_t guest_pc);
-  void NoteMade(const Translation& translation);
+  void Add(std::shared_ptr<const Translation> translation);
   void AddKnownBlocks(uint64_t guest_pc);
   bool MayGoAhead(uint64_t guest_pc) const;
-  void Publish(uint64_t start, uint64_t end);
+  void PublishRange(uint64_t start, uint64_t end);
+  void PublishPages(const Translation& translation);
   void NoteChange();
 
   const TranslationOptions options_;
@@ -89,6 +94,7 @@ class ProgramCode {
   // Of TranslateOne, by guest pc.
   absl::flat_hash_map<uint64_t, std::shared_ptr<const Translation>> ones_;
   MadePages made_;
+  absl::flat_hash_set<uint64_t> executed_, fetched_;  // pages in options_.code_pages
   uint64_t asked_pc_ = 0;
   std::deque<uint64_t> reachable_;  // from what was translated last
   size_t ahead_ = 0;                // blocks translated ahead since the last request

@@ -51,10 +51,11 @@ std::vector<HsRing*> RingsOf(const MemoryFile& file) {
 }  // namespace
 
 TranslatedRecording::TranslatedRecording(RecordingSession* session, ProcessLog* log,
-                                         const MemoryFile& file)
+                                         const MemoryFile& file,
+                                         std::shared_ptr<const CodePages> code)
     : session_(session),
       log_(log),
-      process_(log, &Show),
+      process_(log, std::move(code), &Show),
       clock_(ReadTsc(), session->NowNs()),
       threads_(&process_, log, session->sequence(), &clock_, RingsOf(file), kRingCapacity) {
   CHECK(threads_.OpenFirst(kFirstThread).ok());

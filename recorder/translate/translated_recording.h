@@ -6,6 +6,7 @@
 #define HINDSIGHT_RECORDER_TRANSLATE_TRANSLATED_RECORDING_H_
 
 #include <cstdint>
+#include <memory>
 #include <string>
 
 #include "absl/status/status.h"
@@ -13,6 +14,7 @@
 #include "recorder/log/process_log.h"
 #include "recorder/session/recording_session.h"
 #include "recorder/translate/memory_file.h"
+#include "recorder/translate/stream/code_pages.h"
 #include "recorder/translate/stream/thread_table.h"
 #include "recorder/translate/stream/translated_process.h"
 #include "recorder/translate/stream/tsc_clock.h"
@@ -22,7 +24,9 @@ namespace hindsight {
 class TranslatedRecording {
  public:
   // Prepares the rings in `file`, which nobody must have begun to use, and stays mapped.
-  TranslatedRecording(RecordingSession* session, ProcessLog* log, const MemoryFile& file);
+  // `code`: what was translated of the process's code.
+  TranslatedRecording(RecordingSession* session, ProcessLog* log, const MemoryFile& file,
+                      std::shared_ptr<const CodePages> code);
   TranslatedRecording(const TranslatedRecording&) = delete;
   TranslatedRecording& operator=(const TranslatedRecording&) = delete;
 

@@ -1,7 +1,5 @@
 #include "recorder/translate/stream/stream_merger.h"
 
-#include <x86intrin.h>
-
 #include <algorithm>
 #include <vector>
 
@@ -12,8 +10,6 @@ namespace hindsight {
 namespace {
 constexpr uint64_t kNever = ~uint64_t{0};
 }  // namespace
-
-uint64_t ReadTsc() { return __rdtsc(); }
 
 absl::Status StreamMerger::Ring::Consume(const HsEntry* entry) {
   broken = true;  // unless all goes well

@@ -21,11 +21,9 @@
 #include "absl/status/statusor.h"
 #include "recorder/translate/stream/ring_reader.h"
 #include "recorder/translate/stream/thread_stream.h"
+#include "recorder/translate/stream/tsc_clock.h"
 
 namespace hindsight {
-
-// The processor's clock.
-uint64_t ReadTsc();
 
 class StreamMerger {
  public:

@@ -14,7 +14,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
-#include "recorder/log/page_diff.h"
 
 namespace hindsight {
 namespace {
@@ -70,6 +69,11 @@ static_assert(offsetof(RegisterFile, xmm) == 8 * HS_WORD_XMM);
 absl::Status ThreadStream::Consume(const HsEntry* entry) {
   if (ended_ || entry->count < count_) return Malformed(*entry);
   if (begun_ == (entry->kind == HS_ENTRY_BEGIN)) return Malformed(*entry);
+  if (begun_ && pages_.HasNewCode()) {
+    // It may have been executed between the last entry and this one.
+    FlushRun();
+    pages_.AddNewCode(count_);
+  }
   count_ = entry->count;
   if (entry->kind == HS_ENTRY_LOCKED) {
     AddLocked(entry->time);
@@ -122,6 +126,7 @@ absl::Status ThreadStream::Begin(const HsState& state) {
   notes_->Start(count_, maker_, /*orderable=*/maker_ != 0);
   const RegisterFile registers = RegistersOf(state);
   log_->BeginSegment(count_, registers);
+  pages_.Begin(state.entry.time);
   RETURN_IF_ERROR(log_->status());
   return process_->OnBegin({.thread = log_->thread(),
                             .count = count_,
@@ -132,22 +137,7 @@ absl::Status ThreadStream::Begin(const HsState& state) {
 
 absl::Status ThreadStream::AddPage(const HsPage& page) {
   if (page.address % kPageBytes != 0) return Malformed(page.entry);
-  PageImport import;
-  import.address = page.address;
-  import.first = true;
-  const MapRegion* const region = process_->space().Find(page.address);
-  uint64_t offset = 0;
-  if (region != nullptr && region->module >= 0 &&
-      process_->modules().Equals(*region, page.address, page.bytes, &offset)) {
-    import.module = region->module;
-    import.module_offset = offset;
-    log_->Append(count_, import);
-    return absl::OkStatus();
-  }
-  import.line_mask = NonZeroLines(page.bytes);
-  const std::vector<uint8_t> lines = GatherLines(page.bytes, import.line_mask);
-  import.lines = lines;
-  log_->Append(count_, import);
+  pages_.Add(count_, page.address, page.bytes);
   return absl::OkStatus();
 }
 
@@ -156,11 +146,8 @@ absl::Status ThreadStream::AddLines(const HsLines& lines) {
   if (lines.address % kPageBytes != 0 || !HasElements(lines, count, kLineBytes)) {
     return Malformed(lines.entry);
   }
-  PageImport import;
-  import.address = lines.address;
-  import.line_mask = lines.mask;
-  import.lines = absl::MakeConstSpan(lines.bytes, count * kLineBytes);
-  log_->Append(count_, import);
+  pages_.AddLines(count_, lines.address, lines.mask,
+                  absl::MakeConstSpan(lines.bytes, count * kLineBytes));
   return absl::OkStatus();
 }
 
@@ -250,6 +237,7 @@ absl::Status ThreadStream::EndSegment(const HsState& state) {
   log_->EndSegment(count_, registers);
   if (state.entry.kind == HS_ENTRY_SEGMENT) {
     log_->BeginSegment(count_, registers);
+    pages_.Begin(state.entry.time);
     return absl::OkStatus();
   }
   ended_ = true;

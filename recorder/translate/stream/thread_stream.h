@@ -26,7 +26,9 @@
 #include "recorder/log/thread_log.h"
 #include "recorder/log/thread_notes.h"
 #include "recorder/process/address_space.h"
+#include "recorder/translate/stream/code_pages.h"
 #include "recorder/translate/stream/record_ring.h"
+#include "recorder/translate/stream/segment_pages.h"
 
 namespace hindsight {
 
@@ -37,6 +39,8 @@ class StreamedProcess {
 
   virtual const AddressSpace& space() const = 0;
   virtual const ModuleTable& modules() const = 0;
+  // What was translated of its code; may be null.
+  virtual const CodePages* code() const = 0;
   // A thread's recording has begun in `state`; the first one waits.
   virtual absl::Status OnBegin(const TraceWriter::ThreadState& state, ThreadLog* log) = 0;
   // It has made a process, which is not recorded.
@@ -69,7 +73,12 @@ class ThreadStream {
   // `maker`: the thread that made it, 0 if none is recorded.
   ThreadStream(StreamedProcess* process, StreamedThreads* threads, ThreadLog* log,
                ThreadNotes* notes, int32_t maker)
-      : process_(process), threads_(threads), log_(log), notes_(notes), maker_(maker) {}
+      : process_(process),
+        threads_(threads),
+        log_(log),
+        notes_(notes),
+        maker_(maker),
+        pages_(&process->space(), &process->modules(), process->code(), log) {}
   ThreadStream(const ThreadStream&) = delete;
   ThreadStream& operator=(const ThreadStream&) = delete;
 
@@ -113,6 +122,7 @@ class ThreadStream {
   ThreadLog* const log_;
   ThreadNotes* const notes_;
   const int32_t maker_;
+  SegmentPages pages_;
   bool begun_ = false;
   bool ended_ = false;
   bool left_ = false;

@@ -11,8 +11,12 @@
 
 namespace hindsight {
 
-TranslatedProcess::TranslatedProcess(ProcessLog* log, Show show)
-    : log_(log), show_(std::move(show)), maps_path_(absl::StrCat("/proc/", log->pid(), "/maps")) {}
+TranslatedProcess::TranslatedProcess(ProcessLog* log, std::shared_ptr<const CodePages> code,
+                                     Show show)
+    : log_(log),
+      code_(std::move(code)),
+      show_(std::move(show)),
+      maps_path_(absl::StrCat("/proc/", log->pid(), "/maps")) {}
 
 // All of it without a range. Without regions: the process is gone, or nothing is mapped there.
 MapPart TranslatedProcess::ReadMap(std::optional<AddressSpace::Range> range) const {

@@ -10,6 +10,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 
@@ -24,7 +25,8 @@ class TranslatedProcess final : public StreamedProcess {
   // What a region is to the program; nullopt: nothing, it is the recorder's.
   using Show = std::function<std::optional<MapRegion>(const MapRegion& region)>;
 
-  TranslatedProcess(ProcessLog* log, Show show);
+  // `code` may be null.
+  TranslatedProcess(ProcessLog* log, std::shared_ptr<const CodePages> code, Show show);
 
   // Why its recording has ended although the process goes on; HS_END_EXIT: it has not.
   HsEndReason left() const { return left_; }
@@ -35,6 +37,7 @@ class TranslatedProcess final : public StreamedProcess {
 
   const AddressSpace& space() const override { return space_; }
   const ModuleTable& modules() const override { return log_->modules(); }
+  const CodePages* code() const override { return code_.get(); }
   // Of the first thread: reads the map and writes a full keyframe.
   absl::Status OnBegin(const TraceWriter::ThreadState& state, ThreadLog* log) override;
   void OnChild(pid_t) override { has_children_ = true; }
@@ -48,6 +51,7 @@ class TranslatedProcess final : public StreamedProcess {
   absl::Status Apply(MapPart part, ThreadLog* log, uint64_t count);
 
   ProcessLog* const log_;
+  const std::shared_ptr<const CodePages> code_;
   const Show show_;
   const std::string maps_path_;
   AddressSpace space_;

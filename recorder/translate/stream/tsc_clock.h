@@ -5,9 +5,14 @@
 #ifndef HINDSIGHT_RECORDER_TRANSLATE_STREAM_TSC_CLOCK_H_
 #define HINDSIGHT_RECORDER_TRANSLATE_STREAM_TSC_CLOCK_H_
 
+#include <x86intrin.h>
+
 #include <cstdint>
 
 namespace hindsight {
+
+// The processor's clock.
+inline uint64_t ReadTsc() { return __rdtsc(); }
 
 class TscClock {
  public:

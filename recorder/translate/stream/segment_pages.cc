@@ -1,0 +1,70 @@
+#include "recorder/translate/stream/segment_pages.h"
+
+#include <xxhash.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "recorder/log/page_diff.h"
+
+namespace hindsight {
+namespace {
+
+// Never kUnknown.
+uint64_t HashOf(const uint8_t* bytes) { return XXH3_64bits(bytes, kPageBytes) | 1; }
+
+}  // namespace
+
+void SegmentPages::Begin(uint64_t time) {
+  held_.clear();
+  added_code_ = 0;
+  earlier_code_ = code_ == nullptr ? 0 : code_->size();
+  begin_time_ = time;
+}
+
+void SegmentPages::Add(uint64_t count, uint64_t address, const uint8_t* bytes) {
+  const uint64_t hash = HashOf(bytes);
+  const auto [held, first] = held_.try_emplace(address, hash);
+  if (!first && held->second == hash) return;
+  held->second = hash;
+  PageImport import;
+  import.address = address;
+  import.first = first;
+  const MapRegion* const region = space_->Find(address);
+  uint64_t offset = 0;
+  std::vector<uint8_t> lines;
+  if (region != nullptr && region->module >= 0 &&
+      modules_->Equals(*region, address, bytes, &offset)) {
+    import.module = region->module;
+    import.module_offset = offset;
+  } else {
+    import.line_mask = first ? NonZeroLines(bytes) : ~uint64_t{0};
+    lines = GatherLines(bytes, import.line_mask);
+    import.lines = lines;
+  }
+  log_->Append(count, import);
+}
+
+void SegmentPages::AddLines(uint64_t count, uint64_t address, uint64_t mask,
+                            absl::Span<const uint8_t> lines) {
+  held_[address] = kUnknown;
+  PageImport import;
+  import.address = address;
+  import.line_mask = mask;
+  import.lines = lines;
+  log_->Append(count, import);
+}
+
+void SegmentPages::AddNewCode(uint64_t count) {
+  const size_t size = code_->size();
+  for (; added_code_ < size; ++added_code_) {
+    // What had changed before the segment began is not executed in it.
+    if (added_code_ < earlier_code_ && !code_->IsValid(added_code_, begin_time_)) continue;
+    const CodePage& page = code_->page(added_code_);
+    if (page.executed || !held_.contains(page.address)) {
+      Add(count, page.address, page.bytes.data());
+    }
+  }
+}
+
+}  // namespace hindsight

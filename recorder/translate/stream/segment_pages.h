@@ -1,0 +1,55 @@
+// What the trace's view of a thread holds in its present segment, and how pages get into it: what
+// the thread has read, as it tells, and what code was translated from.
+//
+// Borrows what it is made of. Not copyable. One host thread.
+
+#ifndef HINDSIGHT_RECORDER_TRANSLATE_STREAM_SEGMENT_PAGES_H_
+#define HINDSIGHT_RECORDER_TRANSLATE_STREAM_SEGMENT_PAGES_H_
+
+#include <cstddef>
+#include <cstdint>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/types/span.h"
+#include "recorder/log/module_table.h"
+#include "recorder/log/thread_log.h"
+#include "recorder/process/address_space.h"
+#include "recorder/translate/stream/code_pages.h"
+
+namespace hindsight {
+
+class SegmentPages {
+ public:
+  // `code` may be null: none is added.
+  SegmentPages(const AddressSpace* space, const ModuleTable* modules, const CodePages* code,
+               ThreadLog* log)
+      : space_(space), modules_(modules), code_(code), log_(log) {}
+  SegmentPages(const SegmentPages&) = delete;
+  SegmentPages& operator=(const SegmentPages&) = delete;
+
+  // A segment begins, at the time stamp `time`: it holds nothing.
+  void Begin(uint64_t time);
+
+  // In state `count`.
+  void Add(uint64_t count, uint64_t address, const uint8_t* bytes);
+  // Lines of a page in the view, as PageImport has them.
+  void AddLines(uint64_t count, uint64_t address, uint64_t mask, absl::Span<const uint8_t> lines);
+  bool HasNewCode() const { return code_ != nullptr && added_code_ != code_->size(); }
+  void AddNewCode(uint64_t count);
+
+ private:
+  static constexpr uint64_t kUnknown = 0;
+
+  const AddressSpace* const space_;
+  const ModuleTable* const modules_;
+  const CodePages* const code_;
+  ThreadLog* const log_;
+  absl::flat_hash_map<uint64_t, uint64_t> held_;  // hashes of pages, by address; or kUnknown
+  size_t added_code_ = 0;                         // of code_
+  size_t earlier_code_ = 0;                       // had been published when the segment began
+  uint64_t begin_time_ = 0;
+};
+
+}  // namespace hindsight
+
+#endif  // HINDSIGHT_RECORDER_TRANSLATE_STREAM_SEGMENT_PAGES_H_
