@@ -2,9 +2,8 @@
 
 #include "recorder/translate/agent/client.h"
 #include "recorder/translate/agent/float_state.h"
-#include "recorder/translate/agent/orders.h"
 #include "recorder/translate/agent/recording.h"
-#include "recorder/translate/agent/run.h"
+#include "recorder/translate/agent/stepping.h"
 #include "recorder/translate/agent/system.h"
 
 namespace hindsight::agent {
@@ -46,11 +45,9 @@ void HandleInstruction(Thread* thread) {
     ReadTimestamp(thread, /*with_processor=*/false);
   } else if (three && code[1] == 0x01 && code[2] == 0xf9) {
     ReadTimestamp(thread, /*with_processor=*/true);
-  } else if (IsRecorded(*thread)) {
-    if (ExecuteFloatState(thread, size)) return;
-    LeaveAll(thread, HS_END_INSTRUCTION);
   } else {
-    LeaveNatively(thread, /*step=*/true);
+    if (IsRecorded(*thread) && ExecuteFloatState(thread, size)) return;
+    ExecuteNatively(thread);
   }
   Finish(thread, size);
 }

@@ -1,7 +1,6 @@
 #include "recorder/translate/agent/operations.h"
 
 #include "recorder/translate/agent/boot.h"
-#include "recorder/translate/agent/orders.h"
 #include "recorder/translate/agent/recording.h"
 #include "recorder/translate/agent/run.h"
 #include "recorder/translate/agent/system.h"
@@ -65,9 +64,14 @@ void AbandonOperation(Thread* thread) {
   thread->operating = 0;
   RecordLocked(thread);
   const HsOperationRegisters& registers = registers_in_use[thread->number];
-  const bool begun = registers.gpr[kRcx] != thread->registers[kRcx];
+  const uint64_t before[] = {thread->registers[kRcx], thread->registers[kRdi]};
   Store(registers, thread);
-  if (begun) LeaveAll(thread, HS_END_INSTRUCTION);
+  if (registers.gpr[kRcx] == before[0]) return;
+  // What it has stored a replay does not: it is imported when it is used next.
+  constexpr uint64_t kElement = 8;
+  const uint64_t after = registers.gpr[kRdi];
+  RecordPart(thread, (before[1] < after ? before[1] : after) - kElement,
+             (before[1] < after ? after : before[1]) + kElement);
 }
 
 }  // namespace hindsight::agent

@@ -319,6 +319,27 @@ void RecordSignal(Thread* thread, const PendingSignal& signal) {
   ++thread->count;
 }
 
+void RecordStep(Thread* thread) {
+  Recording& recording = Of(*thread);
+  if (!recording.on) return;
+  GuestState state;
+  TakeState(*thread, &state);
+  recording.writer.Step(thread->count, state);
+}
+
+void RecordPart(Thread* thread, uint64_t start, uint64_t end) {
+  Recording& recording = Of(*thread);
+  if (!recording.on) return;
+  const uint64_t* r = thread->registers;
+  const HsChange changes[] = {{kRax, r[kRax]},
+                              {kRcx, r[kRcx]},
+                              {kRsi, r[kRsi]},
+                              {kRdi, r[kRdi]},
+                              {HS_WORD_RFLAGS, thread->flags}};
+  recording.writer.Patch(HS_ENTRY_CORRECTION, thread->count++, changes, 5);
+  recording.view.Drop(start & ~uint64_t{4095}, end);
+}
+
 void RecordInstruction(Thread* thread) {
   Recording& recording = Of(*thread);
   if (!recording.on) return;

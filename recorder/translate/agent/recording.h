@@ -80,6 +80,12 @@ void RecordCall(Thread* thread, const GuestCall& call, int64_t result, uint64_t 
 void RecordReturnFromSignal(Thread* thread, const GuestCall& call);
 // ... a signal, likewise.
 void RecordSignal(Thread* thread, const PendingSignal& signal);
+// ... an instruction that was executed natively: the thread's state is the one after it, its count
+// the one before.
+void RecordStep(Thread* thread);
+// ... some iterations of a string instruction, which have stored to [start, end) at most: the state
+// is the one after them. It is one that no instruction has led to.
+void RecordPart(Thread* thread, uint64_t start, uint64_t end);
 // ... an instruction that the agent has executed, likewise. It changes rax, rcx, rdx, rbx and pc
 // at most.
 void RecordInstruction(Thread* thread);

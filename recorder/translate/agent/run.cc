@@ -1,6 +1,7 @@
 #include "recorder/translate/agent/run.h"
 
 #include <asm/prctl.h>
+#include <signal.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 
@@ -13,6 +14,7 @@
 #include "recorder/translate/agent/orders.h"
 #include "recorder/translate/agent/recording.h"
 #include "recorder/translate/agent/signals.h"
+#include "recorder/translate/agent/stepping.h"
 #include "recorder/translate/agent/system.h"
 
 namespace hindsight::agent {
@@ -64,8 +66,7 @@ void EnterInTable(Thread* thread, uint64_t pc, uint64_t host) {
 }
 
 [[noreturn]] void LeaveFor(Thread* thread, uint64_t host) {
-  if (host == 0 && IsRecorded(*thread)) LeaveAll(thread, HS_END_CODE);
-  if (host == 0) LeaveNatively(thread, /*step=*/true);
+  if (host == 0) ExecuteNatively(thread);
   DropStaleTable(thread);
   const uint64_t quantum = IsRecorded(*thread) ? InstructionsLeft(*thread) : kQuantum;
   thread->resume = host;
@@ -73,6 +74,22 @@ void EnterInTable(Thread* thread, uint64_t pc, uint64_t host) {
   thread->registers[kR10] = quantum;
   thread->block->count_end = thread->count + quantum;
   AgentLeave();
+}
+
+bool IsCanonical(uint64_t address) {
+  constexpr int kAddressBits = 48;
+  const auto value = static_cast<int64_t>(address << (64 - kAddressBits));
+  return static_cast<uint64_t>(value >> (64 - kAddressBits)) == address;
+}
+
+// Processors do not go there: the branch itself faults, before it has had any effect.
+[[noreturn]] void FaultAtBranch(Thread* thread) {
+  const HsThreadBlock& block = *thread->block;
+  thread->pc = block.exit_branch_pc;
+  thread->registers[kRsp] += block.exit_rsp_before;
+  --thread->count;
+  RaiseFault(thread, SIGSEGV);
+  Continue(thread);
 }
 
 // Others change what the instruction at pc reads faster than it is compared: it takes what was
@@ -140,6 +157,7 @@ extern "C" [[noreturn]] void AgentHandleExit(Thread* thread) {
     case kHsExitLink:
       LeaveFor(thread, Translate(thread, thread->pc, block->exit_link));
     case kHsExitIndirect: {
+      if (!IsCanonical(thread->pc)) FaultAtBranch(thread);
       const uint64_t host = HostOf(thread, thread->pc);
       EnterInTable(thread, thread->pc, host);
       LeaveFor(thread, host);

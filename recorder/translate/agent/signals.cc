@@ -13,6 +13,7 @@
 #include "recorder/translate/agent/recording.h"
 #include "recorder/translate/agent/run.h"
 #include "recorder/translate/agent/signal_frame.h"
+#include "recorder/translate/agent/stepping.h"
 #include "recorder/translate/agent/system.h"
 
 namespace hindsight::agent {
@@ -399,7 +400,7 @@ extern "C" [[noreturn]] void AgentHandleFault(Thread* thread) {
   const bool stepped = operated || thread->stepping != 0;
   thread->stepping = 0;
   if (thread->fault_signal == 0) {
-    ++thread->count;
+    FinishStep(thread);
   } else if (stepped || Recover(thread)) {
     TakeBackStore(thread, thread->fault.fault_address);
     DeliverFault(thread);

@@ -181,6 +181,11 @@ void EntryWriter::Patch(HsEntryKind kind, uint64_t count, const HsChange* change
   Commit();
 }
 
+void EntryWriter::Step(uint64_t count, const GuestState& after) {
+  HsChange changes[HS_STATE_WORDS];
+  Patch(HS_ENTRY_INSTRUCTION, count, changes, AllChanges(after, changes));
+}
+
 void EntryWriter::Correction(uint64_t count, const GuestState& state) {
   uint64_t words[HS_STATE_WORDS];
   ToStateWords(state, words);

@@ -67,6 +67,8 @@ class EntryWriter {
   void End(uint64_t count, uint16_t reason, const GuestState& state);
   // kInstruction, kCorrection. `changes` are ascending.
   void Patch(HsEntryKind kind, uint64_t count, const HsChange* changes, uint64_t size);
+  // An instruction that may have changed any register has led to `after`.
+  void Step(uint64_t count, const GuestState& after);
   // The registers that the processor may compute otherwise than a replay: the flags, and those of
   // the floating point units that stick or only say where.
   void Correction(uint64_t count, const GuestState& state);

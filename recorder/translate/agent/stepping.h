@@ -1,0 +1,20 @@
+// Instructions that translated code does not execute and the agent does not know: the thread
+// executes the guest's own one natively, with the trap flag set, and what it has done to the
+// registers is recorded. What it stores is found by later checks, like what the kernel writes.
+
+#ifndef HINDSIGHT_RECORDER_TRANSLATE_AGENT_STEPPING_H_
+#define HINDSIGHT_RECORDER_TRANSLATE_AGENT_STEPPING_H_
+
+#include "recorder/translate/agent/thread.h"
+
+namespace hindsight::agent {
+
+// Executes the instruction at pc, whatever it is. Requires: the thread's state is exact.
+[[noreturn]] void ExecuteNatively(Thread* thread);
+
+// It has been executed: the thread's registers are those after it, its count the one before.
+void FinishStep(Thread* thread);
+
+}  // namespace hindsight::agent
+
+#endif  // HINDSIGHT_RECORDER_TRANSLATE_AGENT_STEPPING_H_
