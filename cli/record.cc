@@ -100,6 +100,9 @@ RunOutcome RecordRunOnce(const RecordOptions& base, ProgressLine* progress) {
     };
     record.hide_progress = [progress] { progress->Clear(); };
   }
+  if (progress != nullptr) {
+    record.remark = [progress](const std::string& text) { progress->Finish(text); };
+  }
   absl::StatusOr<RecordResult> result = RecordProgram(record);
   if (record.hide_progress) record.hide_progress();
   if (!result.ok()) {
@@ -227,7 +230,7 @@ void AddTraceContentOptions(Options* options, RecordOptions* record, RecordValue
       "What CPUID reports to the program: host (this machine's features, so that it computes "
       "the same as natively), portable (only features that are emulated: often "
       "faster, and the trace needs no particular processor) or auto (host, but portable with "
-      "--engine=translate).");
+      "engine translate).");
 }
 
 void AddEngineOptions(Options* options, RecordOptions* record, RecordValues* values) {
@@ -235,7 +238,8 @@ void AddEngineOptions(Options* options, RecordOptions* record, RecordValues* val
       "engine", &values->engine, "NAME",
       "How to record: emulate, or translate, which is mostly several times faster, but records "
       "only processes of one thread, started by it; where the program does something "
-      "else, its recording ends and it runs on.");
+      "else, its recording ends and it runs on. Or auto: translate, but emulate where the options "
+      "or the program need it, which is said.");
   options->Add("light-keyframe-interval", &record->light_keyframe_interval, "N",
                "Begin a segment every N instructions; 0: only at the start. Shorter ones make "
                "going back faster and the trace larger. The default is raised, up to 16 times, "
@@ -257,16 +261,16 @@ void AddEngineOptions(Options* options, RecordOptions* record, RecordValues* val
                "Mapped files larger than this are listed in the trace, but not stored.");
 }
 
-std::optional<CpuModel> CpuModelFor(const RecordValues& values) {
-  if (values.cpu != "auto") return CpuModelNamed(values.cpu);
-  return EngineNamed(values.engine) == EngineKind::kTranslate ? CpuModel::kPortable
-                                                              : RecordOptions().cpu;
-}
+constexpr char kAuto[] = "auto";
 
 // Empty, or what is wrong.
 std::string Check(const RecordOptions& record, const RecordValues& values) {
-  if (!EngineNamed(values.engine)) return absl::StrCat("unknown engine ", values.engine);
-  if (!CpuModelFor(values)) return absl::StrCat("unknown cpu ", values.cpu);
+  if (values.engine != kAuto && !EngineNamed(values.engine)) {
+    return absl::StrCat("unknown engine ", values.engine);
+  }
+  if (values.cpu != kAuto && !CpuModelNamed(values.cpu)) {
+    return absl::StrCat("unknown cpu ", values.cpu);
+  }
   if (!ParseMemoryModel(values.memory_model)) {
     return absl::StrCat("unknown memory model ", values.memory_model);
   }
@@ -286,8 +290,10 @@ std::string Check(const RecordOptions& record, const RecordValues& values) {
 }
 
 void Fill(const RecordValues& values, RecordOptions* record) {
-  record->engine = *EngineNamed(values.engine);
-  record->cpu = *CpuModelFor(values);
+  record->any_engine = values.engine == kAuto;
+  if (!record->any_engine) record->engine = *EngineNamed(values.engine);
+  record->any_cpu = values.cpu == kAuto;
+  if (!record->any_cpu) record->cpu = *CpuModelNamed(values.cpu);
   record->memory_model = *ParseMemoryModel(values.memory_model);
   record->adapt_light_keyframes =
       record->light_keyframe_interval == RecordOptions().light_keyframe_interval;

@@ -10,6 +10,7 @@
 #include "base/status_macros.h"
 #include "isa/memory_model.h"
 #include "isa/registers.h"
+#include "recorder/choice/engine_choice.h"
 #include "recorder/emulate/emulate_engine.h"
 #include "recorder/process/process_facts.h"
 #include "recorder/process/program_lookup.h"
@@ -68,16 +69,29 @@ std::unique_ptr<Engine> MakeEngine(RecordingSession* session) {
 }
 
 // Launches the program, stopped before its first instruction.
-absl::StatusOr<RecordResult> RecordLaunched(const RecordOptions& options,
-                                            std::unique_ptr<RecordedPart> part) {
-  ASSIGN_OR_RETURN(const ExecCommand command, LookUpProgram(options.arguments));
-  const bool translated = options.engine == EngineKind::kTranslate;
-  ASSIGN_OR_RETURN(
-      std::unique_ptr<Tracee> tracee,
-      Tracee::Launch(command, translated ? AddressLayout::kUpward : AddressLayout::kUsual));
+absl::StatusOr<std::unique_ptr<Tracee>> Launch(const ExecCommand& command, EngineKind engine) {
+  const AddressLayout layout =
+      engine == EngineKind::kTranslate ? AddressLayout::kUpward : AddressLayout::kUsual;
+  ASSIGN_OR_RETURN(std::unique_ptr<Tracee> tracee, Tracee::Launch(command, layout));
   if (!Is64Bit(tracee->thread())) {
     return absl::InvalidArgumentError(command.path + ": is not run by an x86-64 program");
   }
+  return tracee;
+}
+
+// The same for an engine that can record it.
+absl::StatusOr<std::unique_ptr<Tracee>> Launch(const ExecCommand& command, RecordOptions* options) {
+  ASSIGN_OR_RETURN(std::unique_ptr<Tracee> tracee, Launch(command, options->engine));
+  ASSIGN_OR_RETURN(const bool suits, SuitsEngine(tracee->process(), options));
+  if (suits) return tracee;
+  tracee.reset();  // killed
+  return Launch(command, options->engine);
+}
+
+absl::StatusOr<RecordResult> RecordLaunched(RecordOptions options,
+                                            std::unique_ptr<RecordedPart> part) {
+  ASSIGN_OR_RETURN(const ExecCommand command, LookUpProgram(options.arguments));
+  ASSIGN_OR_RETURN(std::unique_ptr<Tracee> tracee, Launch(command, &options));
   Manifest manifest = Describe(options, tracee->process());
   manifest.arguments = command.arguments;
   manifest.start_kind = options.start_at.empty() ? "launch" : "start-at";
@@ -114,16 +128,12 @@ absl::StatusOr<RecordResult> RecordAttached(const RecordOptions& options,
 
 }  // namespace
 
-absl::StatusOr<RecordResult> RecordProgram(const RecordOptions& options) {
-  if (options.arguments.empty() && options.attach_pid == 0) {
+absl::StatusOr<RecordResult> RecordProgram(const RecordOptions& wanted) {
+  if (wanted.arguments.empty() && wanted.attach_pid == 0) {
     return absl::InvalidArgumentError("no program given");
   }
-  if (options.engine == EngineKind::kTranslate) {
-    const std::string reason = TranslateEngine::ReasonNotToRecord(options);
-    if (!reason.empty()) {
-      return absl::InvalidArgumentError(absl::StrCat("engine translate cannot ", reason));
-    }
-  }
+  RecordOptions options = wanted;
+  RETURN_IF_ERROR(ChooseEngine(&options));
   if (options.quantum == 0) return absl::InvalidArgumentError("the quantum must not be 0");
   ASSIGN_OR_RETURN(std::unique_ptr<RecordedPart> part, RecordedPart::Parse(options));
   return options.attach_pid != 0 ? RecordAttached(options, std::move(part))

@@ -31,6 +31,8 @@ enum class ChildPolicy : uint8_t {
 struct RecordOptions {
   std::string directory;  // of the trace; must not exist or be empty
   EngineKind engine = EngineKind::kEmulate;
+  // Instead of `engine`: translate, but emulate what it cannot record.
+  bool any_engine = false;
   // The program and its arguments. arguments[0] is looked for like execvp does and is the program's
   // argv[0], as given.
   std::vector<std::string> arguments;
@@ -45,6 +47,8 @@ struct RecordOptions {
   MemoryModel memory_model = MemoryModel::kFence;
   // What CPUID reports to the program.
   CpuModel cpu = CpuModel::kHost;
+  // Instead of `cpu`: what suits the engine.
+  bool any_cpu = false;
   ChildPolicy children = ChildPolicy::kFollow;
   std::string only_program;  // base name or path of an executable
   // Whether the manifests list the environment of each process.
@@ -79,6 +83,8 @@ struct RecordOptions {
   // RecordProgram, also while the program waits in a system call. Not while the program uses the
   // terminal that standard error is (terminal_use.h), if it is one. May be empty.
   std::function<void(const RecordProgress&)> progress;
+  // Told, in one line, what the user may want to know though nothing went wrong. May be empty.
+  std::function<void(const std::string&)> remark;
   // Called before the program uses the terminal: erases what `progress` has shown there. Empty if
   // `progress` is.
   std::function<void()> hide_progress;

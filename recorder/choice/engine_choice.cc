@@ -1,0 +1,54 @@
+#include "recorder/choice/engine_choice.h"
+
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "recorder/choice/suitability.h"
+#include "recorder/process/process_facts.h"
+#include "recorder/translate/translate_engine.h"
+
+namespace hindsight {
+namespace {
+
+void UseEngine(EngineKind engine, RecordOptions* options) {
+  options->engine = engine;
+  if (!options->any_cpu) return;
+  options->cpu = engine == EngineKind::kTranslate ? CpuModel::kPortable : CpuModel::kHost;
+}
+
+void UseEmulator(const std::string& reason, RecordOptions* options) {
+  UseEngine(EngineKind::kEmulate, options);
+  if (options->remark) {
+    options->remark(
+        absl::StrCat("recording in the emulator, more slowly: engine translate cannot ", reason));
+  }
+}
+
+absl::Status Refusal(const std::string& reason) {
+  return absl::InvalidArgumentError(absl::StrCat("engine translate cannot ", reason));
+}
+
+}  // namespace
+
+absl::Status ChooseEngine(RecordOptions* options) {
+  UseEngine(options->any_engine ? EngineKind::kTranslate : options->engine, options);
+  if (options->engine != EngineKind::kTranslate) return absl::OkStatus();
+  const std::string reason = TranslateEngine::ReasonNotToRecord(*options);
+  if (reason.empty()) return absl::OkStatus();
+  if (!options->any_engine) return Refusal(reason);
+  UseEmulator(reason, options);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<bool> SuitsEngine(pid_t process, RecordOptions* options) {
+  if (options->engine != EngineKind::kTranslate) return true;
+  std::string reason = ReasonNotToTranslate(process);
+  if (!reason.empty() && !options->any_engine) return Refusal(reason);
+  // What may never happen keeps nobody from trying.
+  if (reason.empty() && options->any_engine) reason = ReasonToDoubt(ExecutablePath(process));
+  if (reason.empty()) return true;
+  UseEmulator(reason, options);
+  return false;
+}
+
+}  // namespace hindsight

@@ -1,0 +1,73 @@
+// What is recorded by which engine, where that is left to the recorder.
+
+#include "recorder/choice/engine_choice.h"
+
+#include <sys/resource.h>
+
+#include <string>
+#include <vector>
+
+#include "gtest/gtest.h"
+#include "recorder/record_fixture.h"
+
+namespace hindsight {
+namespace {
+
+class EngineChoiceTest : public RecordTest {
+ protected:
+  EngineChoiceTest() {
+    options_.any_engine = options_.any_cpu = true;
+    options_.remark = [this](const std::string& text) { remarks_.push_back(text); };
+  }
+
+  void ExpectEngine(const char* engine, const std::vector<std::string>& arguments) {
+    ASSERT_NO_FATAL_FAILURE(Record(arguments));
+    const absl::StatusOr<std::unique_ptr<TraceReader>> trace =
+        TraceReader::Open(options_.directory);
+    ASSERT_TRUE(trace.ok()) << trace.status();
+    EXPECT_EQ((*trace)->manifest().engine, engine);
+    const bool translated = std::string(engine) == "translate";
+    EXPECT_EQ((*trace)->manifest().cpu, translated ? "portable" : "host");
+    EXPECT_EQ(remarks_.size(), translated ? 0u : 1u);
+    ExpectExact();
+  }
+
+  std::vector<std::string> remarks_;
+};
+
+TEST_F(EngineChoiceTest, ProgramsAreTranslated) { ExpectEngine("translate", {"/bin/true"}); }
+
+TEST_F(EngineChoiceTest, SchedulesThatFindBugsAreEmulated) {
+  options_.chaos = true;
+  ExpectEngine("emulate", {"/bin/true"});
+}
+
+TEST_F(EngineChoiceTest, TheHostsProcessorIsEmulated) {
+  options_.any_cpu = false;
+  ExpectEngine("emulate", {"/bin/true"});
+}
+
+TEST_F(EngineChoiceTest, ProgramsThatTraceAreEmulated) {
+  ExpectEngine("emulate", {"/usr/bin/gdb", "--version"});
+}
+
+TEST_F(EngineChoiceTest, ALimitOnAddressesIsEmulated) {
+  rlimit before = {};
+  getrlimit(RLIMIT_AS, &before);
+  const rlimit limited = {uint64_t{1} << 40, before.rlim_max};
+  setrlimit(RLIMIT_AS, &limited);
+  ExpectEngine("emulate", {"/bin/true"});
+  setrlimit(RLIMIT_AS, &before);
+}
+
+TEST_F(EngineChoiceTest, AnEngineThatIsNamedIsNotReplaced) {
+  options_.arguments = {"/bin/true"};
+  options_.any_engine = false;
+  options_.engine = EngineKind::kTranslate;
+  options_.chaos = true;
+  EXPECT_EQ(RecordProgram(options_).status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_TRUE(remarks_.empty());
+}
+
+}  // namespace
+}  // namespace hindsight
