@@ -23,7 +23,8 @@ namespace {
 // Asked at each stop of breakpoint $0, at most $1 times: "answer: STOP|WHAT|VALUE". Memory is that
 // of the program itself, its heap and its stack, in lines of 64 bytes; the C library's own depends
 // on the processor's features, which a recording hides. What is different in each run, the kernel's
-// random bytes and pointers that the C library mangles with them, is named instead.
+// random bytes and pointers that the C library mangles with them, is named instead, and so is what
+// points to the stack, which engines place differently.
 constexpr char kScript[] = R"gdb(
 set width 0
 set confirm off
@@ -31,9 +32,13 @@ set breakpoint pending on
 set print inferior-events off
 break $0
 python
-import struct
+import re, struct
+def place(address):
+    start, end = STACK
+    return "stack-%x" % (end - address) if start <= address < end else "%x" % address
 def answer(stop, what, value):
     text = str(value).replace("\n", "; ").replace("target:", "")
+    text = re.sub("0x([0-9a-f]+)", lambda found: place(int(found[1], 16)), text)
     gdb.write("\nanswer: %d|%s|%s\n" % (stop, what, text))
 def read(at, size): return gdb.selected_inferior().read_memory(at, size).tobytes()
 def number(name): return int(gdb.parse_and_eval("(unsigned long)$$" + name)) & (2**64 - 1)
@@ -51,7 +56,7 @@ def named(data, secrets):
         elif word == guard: words.append("guard")
         elif word >> 48 and turned ^ guard < 2**47:
             words.append("mangled %x" % (turned ^ guard))
-        else: words.append("%x" % word)
+        else: words.append(place(word))
     return " ".join(words)
 def ask_memory(stop):
     fs = number("fs_base")
@@ -65,11 +70,12 @@ def ask_memory(stop):
         for at in range(first, last, 64):
             if at <= RANDOM + 15 and RANDOM < at + 64: continue
             try: data = read(at, 64)
-            except gdb.MemoryError: answer(stop, "memory %x" % at, "unavailable")
+            except gdb.MemoryError: answer(stop, "memory " + place(at), "unavailable")
             else:
-                if any(data): answer(stop, "memory %x" % at, named(data, secrets))
+                if any(data): answer(stop, "memory " + place(at), named(data, secrets))
 def ask(stop):
-    global PROGRAM, RANDOM
+    global PROGRAM, RANDOM, STACK
+    STACK = [(end - 2**23, end) for start, end, ignored, name in mappings() if name == "[stack]"][0]
     auxv = gdb.execute("info auxv", to_string=True).splitlines()
     RANDOM = [int(row.split()[-1], 0) for row in auxv if "AT_RANDOM" in row][0]
     PROGRAM = [row.split('"')[1] for row in auxv if "AT_EXECFN" in row][0]
@@ -79,7 +85,7 @@ def ask(stop):
     for what in "args", "locals":
         try: answer(stop, what, gdb.execute("info " + what, to_string=True))
         except gdb.error as error: answer(stop, what, error)
-    own = [row for row in mappings() if row[3] in (PROGRAM, "[heap]", "[stack]")]
+    own = [row for row in mappings() if row[3] in (PROGRAM, "[heap]")]
     answer(stop, "mappings", own)
     ask_memory(stop)
 for stop in range($1):
@@ -135,11 +141,12 @@ void ExpectSameAnswers(const std::vector<std::string>& program, const std::strin
                          "unset environment COLUMNS\npython LIVE = True\n",
                          script, "\nkill\n"));
   WriteFile(directory.File("recorded"), absl::StrCat("python LIVE = False\n", script));
-  std::vector<std::string> live = {"/usr/bin/gdb",         "-nx",   "-q", "-batch", "-x",
-                                   directory.File("live"), "--args"};
+  std::vector<std::string> live = LikeTheRecorded(
+      {"/usr/bin/gdb", "-nx", "-q", "-batch", "-x", directory.File("live"), "--args"});
   live.insert(live.end(), program.begin(), program.end());
   const std::string live_text = Run(live);
-  std::vector<std::string> record = {Hindsight(), "record", "-o", directory.File("trace"), "--"};
+  std::vector<std::string> record = RecordCommand();
+  record.insert(record.end(), {"-o", directory.File("trace"), "--"});
   record.insert(record.end(), program.begin(), program.end());
   Run(record);
   const std::string recorded_text = Run({Hindsight(), "replay", directory.File("trace"), "--",

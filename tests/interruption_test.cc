@@ -18,9 +18,15 @@
 namespace hindsight::e2e {
 namespace {
 
+Child StartRecording(const std::string& trace, const std::string& program) {
+  std::vector<std::string> command = RecordCommand();
+  command.insert(command.end(), {"-o", trace, "--", Program(program)});
+  return Child::Start(command);
+}
+
 // Records a program until it has written `line`, then kills the recorder.
 void RecordAndKill(const std::string& trace, const std::string& program, const std::string& line) {
-  Child recorder = Child::Start({Hindsight(), "record", "-o", trace, "--", Program(program)});
+  Child recorder = StartRecording(trace, program);
   size_t position = 0;
   ASSERT_TRUE(recorder.WaitForOut(line, &position)) << recorder.err();
   recorder.Signal(SIGKILL);
@@ -84,7 +90,7 @@ python say("back", run("reverse-continue") + " in " + function())
 TEST(InterruptionTest, TraceBeingWrittenIsReadable) {
   const TempDir directory;
   const std::string trace = directory.File("trace");
-  Child recorder = Child::Start({Hindsight(), "record", "-o", trace, "--", Program("ticks")});
+  Child recorder = StartRecording(trace, "ticks");
   size_t position = 0;
   ASSERT_TRUE(recorder.WaitForOut("tick 30\n", &position)) << recorder.err();
   EXPECT_EQ(InfoField(trace, "state"), "recording");
@@ -95,7 +101,7 @@ TEST(InterruptionTest, TraceBeingWrittenIsReadable) {
 TEST(InterruptionTest, CtrlCEndsProgramAndRecordingProperly) {
   const TempDir directory;
   const std::string trace = directory.File("trace");
-  Child recorder = Child::Start({Hindsight(), "record", "-o", trace, "--", Program("ticks")});
+  Child recorder = StartRecording(trace, "ticks");
   size_t position = 0;
   ASSERT_TRUE(recorder.WaitForOut("tick 3\n", &position)) << recorder.err();
   recorder.SignalGroup(SIGINT);

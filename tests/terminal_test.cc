@@ -53,7 +53,8 @@ std::vector<std::string> Screen(const std::string& bytes) {
 class TerminalRun {
  public:
   TerminalRun(const std::vector<std::string>& options, const std::vector<std::string>& program) {
-    std::vector<std::string> argv = {Hindsight(), "record", "-o", directory_.File("trace")};
+    std::vector<std::string> argv = RecordCommand();
+    argv.insert(argv.end(), {"-o", directory_.File("trace")});
     argv.insert(argv.end(), options.begin(), options.end());
     argv.push_back("--");
     argv.insert(argv.end(), program.begin(), program.end());

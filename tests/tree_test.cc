@@ -76,9 +76,13 @@ const Arrows& Allowed() {
        {"isa", "tracefmt", "emulator/code", "emulator/cpu", "recorder/syscalls", "recorder/process",
         "recorder/ptrace", "recorder/log", "recorder/session", "recorder/emulate/pager",
         "recorder/emulate/thread", "recorder/emulate/sync"}},
+      {"recorder/choice",
+       {"isa", "recorder/process", "recorder/session", "recorder/translate",
+        "recorder/translate/agent"}},
       {"recorder",
        {"isa", "tracefmt", "keyframes/verify", "recorder/process", "recorder/ptrace",
-        "recorder/log", "recorder/session", "recorder/emulate", "recorder/translate"}},
+        "recorder/log", "recorder/session", "recorder/choice", "recorder/emulate",
+        "recorder/translate"}},
       {"server/rsp", {}},
       {"server/target",
        {"isa", "tracefmt", "emulator/cpu", "keyframes/state", "keyframes/timeline",
@@ -119,9 +123,10 @@ const Arrows& AllowedToTests() {
 // Folders that only tests use, and files of tests in others.
 bool IsForTests(const std::string& path) {
   static const std::set<std::string> kFolders = {
-      "emulator/checks", "keyframes/checks",  "keyframes/toys",
-      "keyframes/fuzz",  "recorder/testdata", "tracefmt/samples",
-      "tracefmt/fuzz",   "translator/checks", "recorder/translate/testdata"};
+      "emulator/checks",         "keyframes/checks",  "keyframes/toys",
+      "keyframes/fuzz",          "recorder/testdata", "tracefmt/samples",
+      "tracefmt/fuzz",           "translator/checks", "recorder/translate/testdata",
+      "recorder/choice/testdata"};
   static const std::regex name(
       "(_test\\.cc|_fixture\\.(h|cc)|_fuzzer\\.cc)$|/(fake|gdb_client|"
       "session_client|memory_observer|true_process)[a-z_]*\\.(h|cc)$");

@@ -6,6 +6,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
+#include "tests/harness/recording.h"
 
 namespace hindsight::e2e {
 namespace {
@@ -95,7 +96,7 @@ GdbResult RunGdb(const std::string& trace, const std::string& script,
 GdbResult RunGdbOnProgram(const std::string& program, const std::string& script) {
   TempDir directory;
   WriteFile(directory.File("script"), script + kEpilogue);
-  std::vector<std::string> argv = {"gdb"};
+  std::vector<std::string> argv = LikeTheRecorded({"gdb"});
   for (const std::string& argument : GdbArguments()) argv.push_back(argument);
   argv.insert(argv.end(), {"-ex", "starti >/dev/null", "-x", directory.File("script"), program});
   GdbResult result = ToGdbResult(RunProcess(argv, GdbChildOptions()));

@@ -53,13 +53,33 @@ ChildResult RunHindsight(const std::vector<std::string>& arguments, const ChildO
   return RunProcess(argv, options);
 }
 
+TestedEngine Engine() {
+  const char* const engine = getenv("RECORD_ENGINE");
+  return engine != nullptr && std::string(engine) == "translate" ? TestedEngine::kTranslate
+                                                                 : TestedEngine::kEmulate;
+}
+
+std::vector<std::string> RecordCommand() {
+  return {Hindsight(), "record",
+          Engine() == TestedEngine::kTranslate ? "--engine=translate" : "--engine=emulate"};
+}
+
+std::vector<std::string> LikeTheRecorded(std::vector<std::string> command) {
+  if (Engine() == TestedEngine::kTranslate) {
+    command.insert(command.begin(), {"/usr/bin/setarch", "x86_64", "--addr-compat-layout"});
+  }
+  return command;
+}
+
 ChildResult Record(const std::string& trace, const std::vector<std::string>& argv,
                    const ChildOptions& options, const std::vector<std::string>& flags) {
-  std::vector<std::string> arguments = {"record", "--quiet", "-o", trace, kSelfCheck};
-  arguments.insert(arguments.end(), flags.begin(), flags.end());
-  arguments.push_back("--");
-  arguments.insert(arguments.end(), argv.begin(), argv.end());
-  return RunHindsight(arguments, options);
+  std::vector<std::string> command = RecordCommand();
+  command.insert(command.end(), {"--quiet", "-o", trace});
+  if (Engine() == TestedEngine::kEmulate) command.push_back(kSelfCheck);
+  command.insert(command.end(), flags.begin(), flags.end());
+  command.push_back("--");
+  command.insert(command.end(), argv.begin(), argv.end());
+  return RunProcess(command, options);
 }
 
 Recorded::Recorded(const std::vector<std::string>& argv, const ChildOptions& options,

@@ -15,8 +15,24 @@ namespace hindsight::e2e {
 ChildResult RunHindsight(const std::vector<std::string>& arguments,
                          const ChildOptions& options = {});
 
-// `hindsight record -o TRACE --self-check=RATE FLAGS... -- ARGV...`: where a block is not executed
-// as the processor does, that says so and exits with 125.
+// What the tests of this process record with: the environment's RECORD_ENGINE, else `emulate`.
+// engines_test (tests/engines.bzl) makes a test for each.
+enum class TestedEngine { kEmulate, kTranslate };
+TestedEngine Engine();
+
+// Skips the rest of a test of what the engine that translates is not for.
+#define SKIP_IF_TRANSLATED(reason)                                              \
+  if (::hindsight::e2e::Engine() == ::hindsight::e2e::TestedEngine::kTranslate) \
+  GTEST_SKIP() << reason
+
+// `PATH/hindsight record`, and what chooses the engine: for tests that start it themselves.
+std::vector<std::string> RecordCommand();
+
+// A command that runs a program natively, in the address space layout that it is recorded in.
+std::vector<std::string> LikeTheRecorded(std::vector<std::string> command);
+
+// RecordCommand, `-o TRACE FLAGS... -- ARGV...`. In the emulator also --self-check: where a block
+// is not executed as the processor does, that says so and exits with 125.
 ChildResult Record(const std::string& trace, const std::vector<std::string>& argv,
                    const ChildOptions& options = {}, const std::vector<std::string>& flags = {});
 
