@@ -28,7 +28,7 @@ const char* TextOf(HsEndReason reason) {
     case HS_END_EXIT:
       return "";
     case HS_END_THREAD:
-      return "starts a thread, which engine translate does not record yet";
+      return "starts more threads than engine translate can record";
     case HS_END_EXEC:
       return "executes another program, which engine translate does not record yet";
     case HS_END_INSTRUCTION:
@@ -37,6 +37,8 @@ const char* TextOf(HsEndReason reason) {
       return "executes memory that it can write to, which engine translate does not record yet";
     case HS_END_CALL:
       return "makes a system call that engine translate does not record yet";
+    case HS_END_MEMORY:
+      return "uses more memory than engine translate can record";
   }
   return "does what engine translate does not record yet";
 }

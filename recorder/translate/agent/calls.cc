@@ -45,6 +45,46 @@ bool HandleArchPrctl(Thread* thread, GuestCall* call) {
   }
 }
 
+// close_range over a descriptor of the agent's.
+bool CloseRangeAroundOwn(GuestCall* call) {
+  constexpr uint64_t kOnlyOnExec = 4;  // CLOSE_RANGE_CLOEXEC
+  const auto first = static_cast<uint32_t>(call->argument(0));
+  const auto last = static_cast<uint32_t>(call->argument(1));
+  const int64_t own = OwnFile();
+  if (own <= 0 || own < first || own > last || (call->argument(2) & kOnlyOnExec) != 0) return false;
+  int64_t result = 0;
+  if (own > first) {
+    result = Call(SYS_close_range, first, static_cast<uint64_t>(own - 1), call->argument(2));
+  }
+  if (result == 0 && own < last) {
+    result = Call(SYS_close_range, static_cast<uint64_t>(own + 1), last, call->argument(2));
+  }
+  call->set_result(result);
+  return true;
+}
+
+// Descriptors of the agent's are none of the program's.
+bool HandleFileCall(GuestCall* call) {
+  const auto is_own = [call](int i) {
+    return static_cast<int32_t>(call->argument(i)) == OwnFile() && OwnFile() > 0;
+  };
+  switch (call->number()) {
+    case SYS_close:
+      if (!is_own(0)) return false;
+      call->set_result(-EBADF);
+      return true;
+    case SYS_dup2:
+    case SYS_dup3:
+      if (!is_own(1)) return false;
+      call->set_result(-EBUSY);
+      return true;
+    case SYS_close_range:
+      return CloseRangeAroundOwn(call);
+    default:
+      return false;
+  }
+}
+
 // Calls that would confine the agent as well, or reach what is not the program's. True if answered.
 bool HandleProcessCall(Thread* thread, GuestCall* call) {
   switch (call->number()) {
@@ -110,7 +150,7 @@ void HandleCall(Thread* thread) {
   RecordReached(thread);
   if (HandleReturnFromSignal(thread, call) || HandleTaskCall(thread, call)) return;
   if (!HandleMemoryCall(thread, &call) && !HandleSignalCall(thread, &call) &&
-      !HandleProcessCall(thread, &call) && !MakeCall(thread, &call)) {
+      !HandleProcessCall(thread, &call) && !HandleFileCall(&call) && !MakeCall(thread, &call)) {
     return;
   }
   RecordCall(thread, made, call.result());

@@ -8,6 +8,7 @@
 
 #include "recorder/translate/agent/calls.h"
 #include "recorder/translate/agent/client.h"
+#include "recorder/translate/agent/recording.h"
 #include "recorder/translate/agent/system.h"
 
 #ifndef MAP_FIXED_NOREPLACE
@@ -34,6 +35,12 @@ void KeepInWindows(GuestCall* call, uint64_t bytes) {
   call->set_result(-ENOMEM);
 }
 
+// Something else is there from now on.
+void Forget(Thread* thread, uint64_t start, uint64_t end) {
+  Invalidate(thread, start, end);
+  DropInAllViews(thread, start, end);
+}
+
 void HandleMmap(Thread* thread, GuestCall* call) {
   const uint64_t start = call->argument(0), bytes = WholePages(call->argument(1));
   const bool fixed = (call->argument(3) & (MAP_FIXED | MAP_FIXED_NOREPLACE)) != 0;
@@ -45,7 +52,7 @@ void HandleMmap(Thread* thread, GuestCall* call) {
   if (!within) call->set_argument(0, 0);
   Make(call);
   KeepInWindows(call, bytes);
-  if (fixed && !IsError(call->result())) Invalidate(thread, start, start + bytes);
+  if (fixed && !IsError(call->result())) Forget(thread, start, start + bytes);
 }
 
 void HandleMremap(Thread* thread, GuestCall* call) {
@@ -62,8 +69,8 @@ void HandleMremap(Thread* thread, GuestCall* call) {
   }
   Make(call);
   if (IsError(call->result())) return;
-  Invalidate(thread, old_start, old_start + old_bytes);
-  if (fixed) Invalidate(thread, to, to + bytes);
+  Forget(thread, old_start, old_start + old_bytes);
+  if (fixed) Forget(thread, to, to + bytes);
 }
 
 void HandleShmat(GuestCall* call) {
@@ -90,6 +97,10 @@ void HandleRangeCall(Thread* thread, GuestCall* call) {
   const bool protects = number == SYS_mprotect || number == SYS_pkey_mprotect;
   if (protects && call->argument(2) == (PROT_READ | PROT_EXEC)) return;
   Invalidate(thread, start, end);
+  const uint64_t advice = number == SYS_madvise ? call->argument(2) : MADV_NORMAL;
+  if (number == SYS_munmap || advice == MADV_DONTNEED || advice == MADV_REMOVE) {
+    DropInAllViews(thread, start, end);
+  }
 }
 
 }  // namespace

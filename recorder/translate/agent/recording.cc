@@ -6,6 +6,7 @@
 #include <sys/syscall.h>
 
 #include "recorder/syscalls/map_calls.h"
+#include "recorder/translate/agent/dropped_pages.h"
 #include "recorder/translate/agent/system.h"
 #include "recorder/translate/view/entry_writer.h"
 #include "recorder/translate/view/thread_view.h"
@@ -20,6 +21,7 @@ constexpr uint64_t kNever = uint64_t{1} << 62;
 struct Recording {
   uint32_t on;
   uint64_t locked_time;    // of TakeLocked; 0: not called
+  uint64_t dropped;        // the first of dropped_pages.h that the view does not know of
   uint64_t segment_start;  // counts
   uint64_t next_segment;
   EntryWriter writer;
@@ -29,6 +31,7 @@ struct Recording {
 Recording recordings[kLastThread + 1];
 
 SegmentLength segment_length;
+ViewMemory::Shared view_memory;
 
 Recording& Of(const Thread& thread) { return recordings[thread.number]; }
 
@@ -140,7 +143,8 @@ void SetUpRecording(const Thread& thread) {
                       {.held = PointerTo<uint8_t>(tables),
                        .in_segment = PointerTo<uint8_t>(tables + kBits),
                        .pages = PointerTo<uint64_t>(tables + 2 * kBits),
-                       .max_pages = 2 * kBits / sizeof(uint64_t)},
+                       .max_pages = 2 * kBits / sizeof(uint64_t),
+                       .shared = &view_memory},
                       &ReadGuest, &recording.writer);
 }
 
@@ -163,14 +167,20 @@ int64_t ReserveRecording(const Thread& thread) {
 }
 
 void ReleaseRecording(const Thread& thread) {
+  Of(thread).view.GiveUp();
   for (const ReservedRange& range : RangesOf(thread.number).of) {
     Call(SYS_munmap, range.start, range.bytes);
   }
 }
 
+bool IsViewFull(const Thread& thread) { return IsRecorded(thread) && Of(thread).view.is_full(); }
+
+int32_t OwnFile() { return __atomic_load_n(&view_memory.file, __ATOMIC_ACQUIRE); }
+
 void BeginRecording(Thread* thread) {
   SetUpRecording(*thread);
   Recording& recording = Of(*thread);
+  recording.dropped = DroppedCount();
   recording.segment_start = thread->count;
   recording.next_segment =
       segment_length.least == 0 ? kNever : thread->count + segment_length.least;
@@ -264,6 +274,23 @@ uint64_t GuestAddress(const Thread& thread, uint64_t address) {
                                                         : address;
 }
 
+void DropWhatOthersDropped(Thread* thread) {
+  Recording& recording = Of(*thread);
+  if (recording.on == 0) return;
+  for (const uint64_t count = DroppedCount(); recording.dropped != count; ++recording.dropped) {
+    const DroppedRange range = DroppedAt(recording.dropped);
+    recording.view.Drop(range.start, range.end);
+  }
+}
+
+void DropInAllViews(Thread* thread, uint64_t start, uint64_t end) {
+  Recording& recording = Of(*thread);
+  if (recording.on == 0) return;
+  DropWhatOthersDropped(thread);
+  recording.view.Drop(start, end);
+  if (AddDropped({start, end}) == recording.dropped) ++recording.dropped;
+}
+
 void TakeBackStore(Thread* thread, uint64_t address) {
   Recording& recording = Of(*thread);
   if (!recording.on) return;
@@ -294,11 +321,7 @@ void RecordCall(Thread* thread, const GuestCall& call, int64_t result, uint64_t 
   recording.writer.Call(thread->count, ToEntry(*thread, call, result), &base, 1,
                         static_cast<uint16_t>(ring));
   // The recorder reads what is mapped.
-  if (!MayChangeMap(call.number())) return;
-  if (!IsError(result) && (call.number() == SYS_munmap || call.number() == SYS_mremap)) {
-    recording.view.Drop(call.argument(0), call.argument(0) + call.argument(1));
-  }
-  recording.writer.AwaitRecorder();
+  if (MayChangeMap(call.number())) recording.writer.AwaitRecorder();
 }
 
 void RecordReturnFromSignal(Thread* thread, const GuestCall& call) {

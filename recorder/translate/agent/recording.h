@@ -38,6 +38,10 @@ void BeginRecording(Thread* thread);
 void EndRecording(Thread* thread, uint16_t reason);
 // Gives back what was reserved. Nobody uses it any more.
 void ReleaseRecording(const Thread& thread);
+// The view has no room for a page that the thread needs: it cannot be recorded any longer.
+bool IsViewFull(const Thread& thread);
+// The descriptor that views use and the program does not know of; not positive: there is none.
+int32_t OwnFile();
 // The process is going to end with this status, as wait(2) reports it.
 void RecordStatus(Thread* thread, uint64_t status);
 
@@ -61,6 +65,11 @@ void TakeLocked(Thread* thread);
 // A fault at `address`, in the thread's present count. True if that is the view's, and the page is
 // there now: the access can be tried again.
 bool TakeViewFault(Thread* thread, uint64_t address);
+// [start, end) is mapped anew, or not at all: its pages leave all threads' views, those of others
+// when they next look.
+void DropInAllViews(Thread* thread, uint64_t start, uint64_t end);
+// Looks.
+void DropWhatOthersDropped(Thread* thread);
 // The address of memory that a fault at `address`, maybe of the view, is about.
 uint64_t GuestAddress(const Thread& thread, uint64_t address);
 // A store to `address` was about to be made, and cannot be: it may be in the view already.

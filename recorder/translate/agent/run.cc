@@ -125,6 +125,7 @@ bool IsCanonical(uint64_t address) {
     if ((thread->pending & kOrderPending) != 0) Obey(thread);
     DeliverPending(thread);
   }
+  DropWhatOthersDropped(thread);
   EndSegmentIfDue(thread);
   LeaveFor(thread, HostOf(thread, thread->pc));
 }

@@ -137,9 +137,11 @@ void OnFault(Thread* thread, int signal, const int32_t* info, FrameContext* cont
 }
 
 // Whether it was the first use of a page of the view, which is there now. If there is no such
-// memory, the fault is the guest's, at its own address.
-bool IsViewFault(Thread* thread, int32_t* info, FrameContext* context) {
+// memory, the fault is the guest's, at its own address: `signal` is SIGSEGV then.
+bool IsViewFault(Thread* thread, int* signal, int32_t* info, FrameContext* context) {
+  constexpr uint64_t kPageFault = 14;
   FrameRegisters& registers = context->registers;
+  if (registers.trap != kPageFault) return false;
   const uint64_t address = GuestAddress(*thread, registers.fault_address);
   const bool operating = thread->operating != 0;  // in the count that it was left with
   if (address == registers.fault_address || (!operating && !InArenas(registers.rip))) return false;
@@ -149,6 +151,7 @@ bool IsViewFault(Thread* thread, int32_t* info, FrameContext* context) {
     thread->count = thread->block->count_end - registers.r10 + place.results[2];
   }
   if (TakeViewFault(thread, registers.fault_address)) return true;
+  *signal = info[0] = SIGSEGV;
   registers.fault_address = address;
   memcpy(&info[4], &address, sizeof(address));
   uint8_t resident;
@@ -170,7 +173,7 @@ void OnSignal(int signal, int32_t* info, FrameContext* context) {
   } else if (context->registers.rip == AddressOf(AgentCopyInstruction)) {
     // Past the rep movsb, of two bytes, whatever is left to copy.
     context->registers.rip += 2;
-  } else if (IsViewFault(thread, info, context)) {
+  } else if (IsViewFault(thread, &signal, info, context)) {
     // The access is tried again. What has come meanwhile did not find translated code.
     FrameRegisters& registers = context->registers;
     if (thread->pending != 0 && InArenas(registers.rip)) LeaveSoon(&registers.r10, thread->block);
@@ -402,6 +405,7 @@ extern "C" [[noreturn]] void AgentHandleFault(Thread* thread) {
   if (thread->fault_signal == 0) {
     FinishStep(thread);
   } else if (stepped || Recover(thread)) {
+    if (IsViewFull(*thread)) LeaveAll(thread, HS_END_MEMORY);
     TakeBackStore(thread, thread->fault.fault_address);
     DeliverFault(thread);
   } else {

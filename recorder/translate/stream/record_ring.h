@@ -69,6 +69,7 @@ enum HsEndReason {
   HS_END_INSTRUCTION,  // it executes an instruction that cannot be recorded
   HS_END_CODE,         // it executes code that it has made itself
   HS_END_CALL,         // it makes a system call that cannot be recorded
+  HS_END_MEMORY,       // there is no more room for what it uses
 };
 
 struct HsRing {

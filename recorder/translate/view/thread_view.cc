@@ -1,6 +1,5 @@
 #include "recorder/translate/view/thread_view.h"
 
-#include <sys/mman.h>
 #include <sys/syscall.h>
 
 #include "recorder/translate/view/raw_call.h"
@@ -10,10 +9,6 @@ namespace {
 
 constexpr uint64_t kLine = 64;
 constexpr uint64_t kMaxCluster = 16;
-
-void SetRights(uint8_t* address, uint64_t size, int rights) {
-  RawCall(SYS_mprotect, reinterpret_cast<uint64_t>(address), size, static_cast<uint64_t>(rights));
-}
 
 bool Bit(const uint8_t* bits, uint64_t index) { return (bits[index / 8] >> index % 8 & 1) != 0; }
 void SetBit(uint8_t* bits, uint64_t index) {
@@ -54,6 +49,10 @@ void ThreadView::Init(uint64_t distance, const ViewWindow* windows, int count, c
   window_count_ = count;
   for (int i = 0; i < count; ++i) windows_[i] = windows[i];
   tables_ = tables;
+  memory_.Init(distance, windows_, count, tables.shared);
+  page_count_ = next_page_ = touched_ = changed_ = 0;
+  cluster_ = 1;
+  full_ = false;
   read_ = read;
   writer_ = writer;
 }
@@ -104,21 +103,24 @@ bool ThreadView::TouchAll(uint64_t address, uint64_t size, uint64_t count) {
   return true;
 }
 
+int ThreadView::HeldBeside(uint64_t index) const {
+  return (index > 0 && Bit(tables_.held, index - 1) ? 1 : 0) +
+         (Bit(tables_.held, index + 1) ? 1 : 0);
+}
+
 bool ThreadView::Enter(uint64_t page, uint64_t index, uint64_t count) {
-  uint8_t* const seen = Seen(page);
-  SetRights(seen, kPage, PROT_READ | PROT_WRITE);
-  if (!Read(page, seen, kPage)) {
-    SetRights(seen, kPage, PROT_NONE);
-    return false;
-  }
+  alignas(64) uint8_t bytes[kPage];
+  if (!Read(page, bytes, kPage)) return false;
   const bool first = !Bit(tables_.in_segment, index);
+  full_ =
+      (first && page_count_ == tables_.max_pages) || !memory_.Put(page, bytes, HeldBeside(index));
+  if (full_) return false;
   if (first) {
-    if (page_count_ == tables_.max_pages) return false;
     tables_.pages[page_count_++] = page;
     SetBit(tables_.in_segment, index);
   }
   SetBit(tables_.held, index);
-  LogAll(page, count, seen, first);
+  LogAll(page, count, bytes, first);
   ++touched_;
   return true;
 }
@@ -176,17 +178,30 @@ bool ThreadView::ComparePage(uint64_t page, const OldBytes& old, uint64_t count)
   return true;
 }
 
+// `runs`: how their number changes.
+bool ThreadView::DropPage(uint64_t page, int64_t* runs) {
+  uint64_t index;
+  if (!PageIndex(page, &index) || !Bit(tables_.held, index)) return false;
+  ClearBit(tables_.held, index);
+  *runs += HeldBeside(index) - 1;
+  return true;
+}
+
 void ThreadView::Drop(uint64_t start, uint64_t end) {
-  // Only what a segment has can be held; its pages are fewer than those of a large range.
-  for (uint64_t i = 0; i < page_count_; ++i) {
-    const uint64_t page = tables_.pages[i];
-    uint64_t index;
-    if (page < start || page >= end || !PageIndex(page, &index)) continue;
-    if (!Bit(tables_.held, index)) continue;
-    ClearBit(tables_.held, index);
-    SetRights(Seen(page), kPage, PROT_NONE);
-    RawCall(SYS_madvise, reinterpret_cast<uint64_t>(Seen(page)), kPage, MADV_DONTNEED);
+  uint64_t first = ~uint64_t{0}, last = 0;
+  int64_t runs = 0;
+  const auto drop = [&](uint64_t page) {
+    if (page < start || page >= end || !DropPage(page, &runs)) return;
+    if (page < first) first = page;
+    if (page > last) last = page;
+  };
+  // Only what a segment has can be held.
+  if ((end - start) / kPage < page_count_) {
+    for (uint64_t page = PageOf(start); page < end; page += kPage) drop(page);
+  } else {
+    for (uint64_t i = 0; i < page_count_; ++i) drop(tables_.pages[i]);
   }
+  if (first <= last) memory_.Remove(first, last + kPage, runs);
 }
 
 void ThreadView::BeginSegment(uint64_t count) {

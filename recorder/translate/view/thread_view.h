@@ -3,11 +3,11 @@
 //
 //                 Touch                    Drop
 //   not held  ------------> held  --------------------> not held, the trace has old bytes
-//   (no rights)             (read, write)      Touch: all lines are imported anew
+//   (faults)                (read, write)      Touch: all lines are imported anew
 //
-// Translated code reaches it directly; a page that is not held has no rights, so that its first use
-// faults, which leads to Touch. What was held when a segment begins is imported again at once, from
-// the view.
+// Translated code reaches it directly; a page that is not held faults when it is used first
+// (view_memory.h), which leads to Touch. What was held when a segment begins is imported again at
+// once, from the view.
 //
 // Runs inside the program: no library, no allocation, general registers only. The thread whose view
 // it is alone.
@@ -18,13 +18,9 @@
 #include <stdint.h>
 
 #include "recorder/translate/view/entry_writer.h"
+#include "recorder/translate/view/view_memory.h"
 
 namespace hindsight {
-
-// A range of guest memory, of whole pages, that a view can be of.
-struct ViewWindow {
-  uint64_t start, end;
-};
 
 class ThreadView {
  public:
@@ -43,6 +39,7 @@ class ThreadView {
     uint8_t* in_segment;  // TableBytes()
     uint64_t* pages;      // in_segment, each once; room for max_pages
     uint64_t max_pages;
+    ViewMemory::Shared* shared;  // of the process's views
   };
   static uint64_t TableBytes(const ViewWindow* windows, int count);
 
@@ -59,7 +56,7 @@ class ThreadView {
   bool Holds(uint64_t address) const;
 
   // The page of guest address `address` is used for the first time, in state `count`: it enters the
-  // view, and maybe some pages after it. False if memory cannot be read there.
+  // view, and maybe some pages after it. False if memory cannot be read there, or there is no room.
   bool Touch(uint64_t address, uint64_t count);
   // The same for all pages of [address, address + size).
   bool TouchAll(uint64_t address, uint64_t size, uint64_t count);
@@ -70,9 +67,13 @@ class ThreadView {
   bool CompareOld(uint64_t address, uint64_t size, const void* old, uint64_t count);
   // What is mapped at [start, end) is something else from now on.
   void Drop(uint64_t start, uint64_t end);
+  // The thread is gone.
+  void GiveUp() { memory_.GiveUp(); }
   // A segment begins in state `count`.
   void BeginSegment(uint64_t count);
 
+  // There was no room for a page.
+  bool is_full() const { return full_; }
   // That the segment has imported.
   uint64_t page_count() const { return page_count_; }
   // Pages imported as a whole, and changed ones, so far.
@@ -83,6 +84,8 @@ class ThreadView {
   bool ComparePage(uint64_t page, const OldBytes& old, uint64_t count);
   bool PageIndex(uint64_t address, uint64_t* index) const;
   bool Enter(uint64_t page, uint64_t index, uint64_t count);
+  int HeldBeside(uint64_t index) const;
+  bool DropPage(uint64_t page, int64_t* runs);
   void LogAll(uint64_t page, uint64_t count, const uint8_t* bytes, bool first);
   bool Read(uint64_t address, uint8_t* out, uint64_t size) const {
     return read_(out, reinterpret_cast<const void*>(address), size);
@@ -93,11 +96,13 @@ class ThreadView {
   ViewWindow windows_[kMaxWindows] = {};
   int window_count_ = 0;
   Tables tables_ = {};
+  ViewMemory memory_;
   ReadMemory read_ = nullptr;
   EntryWriter* writer_ = nullptr;
   uint64_t page_count_ = 0;  // in tables_.pages
   uint64_t next_page_ = 0;   // after the pages touched last
   uint64_t cluster_ = 1;     // pages to touch at once
+  bool full_ = false;
   uint64_t touched_ = 0;
   uint64_t changed_ = 0;
 };

@@ -4,9 +4,12 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstring>
+#include <fstream>
 #include <map>
 #include <random>
+#include <string>
 #include <vector>
 
 #include "gtest/gtest.h"
@@ -46,7 +49,8 @@ class ThreadViewTest : public testing::Test {
     in_segment_.resize(bytes);
     pages_.resize(kPages);
     view_.Init(reinterpret_cast<uint64_t>(seen_) - At(0), &window, 1,
-               {held_.data(), in_segment_.data(), pages_.data(), pages_.size()}, &Read, &writer_);
+               {held_.data(), in_segment_.data(), pages_.data(), pages_.size(), &shared_}, &Read,
+               &writer_);
   }
   ~ThreadViewTest() override {
     munmap(memory_, kPages * kPage);
@@ -54,6 +58,13 @@ class ThreadViewTest : public testing::Test {
     munmap(ring_, HS_RING_HEADER_BYTES + kCapacity);
   }
 
+  // Of this process.
+  static uint64_t Mappings() {
+    std::ifstream maps("/proc/self/maps");
+    uint64_t count = 0;
+    for (std::string line; std::getline(maps, line);) ++count;
+    return count;
+  }
   uint64_t At(uint64_t offset) const { return reinterpret_cast<uint64_t>(memory_) + offset; }
 
   // Brings what the trace says the view is up to date. Returns the entries' counts.
@@ -94,6 +105,7 @@ class ThreadViewTest : public testing::Test {
   HsRing* const ring_;
   RingReader reader_;
   EntryWriter writer_;
+  ViewMemory::Shared shared_ = {};
   std::vector<uint8_t> held_, in_segment_;
   std::vector<uint64_t> pages_;
   ThreadView view_;
@@ -203,8 +215,46 @@ TEST_F(ThreadViewTest, ASegmentBeginsWithAllThatIsHeld) {
   ExpectKnown();
 }
 
-TEST_F(ThreadViewTest, AnythingInAnyOrderLeavesTraceAndViewTheSame) {
+TEST_F(ThreadViewTest, MemoryOfManyRunsTakesFewMappings) {
+  const uint64_t before = Mappings();
+  shared_.runs = ViewMemory::kManyRuns;
+  for (uint64_t i = 0; i < kPages; i += 2) {
+    memory_[i * kPage] = static_cast<uint8_t>(i);
+    ASSERT_TRUE(view_.Touch(At(i * kPage), i));
+  }
+  EXPECT_GT(shared_.file, 0);
+  EXPECT_EQ(shared_.runs, ViewMemory::kManyRuns);
+  EXPECT_LT(Mappings() - before, kPages / 2);
+  Replay();
+  ExpectKnown();
+  uint8_t byte;
+  EXPECT_FALSE(Read(&byte, seen_ + kPage, 1));
+  EXPECT_TRUE(Read(&byte, seen_, 1));
+  view_.Drop(At(0), At(3 * kPage));
+  EXPECT_FALSE(Read(&byte, seen_, 1));
+  close(shared_.file);
+}
+
+TEST_F(ThreadViewTest, RunsAreCounted) {
+  ASSERT_TRUE(view_.Touch(At(4 * kPage), 1));
+  ASSERT_TRUE(view_.Touch(At(6 * kPage), 1));
+  EXPECT_EQ(shared_.runs, 2u);
+  ASSERT_TRUE(view_.TouchAll(At(5 * kPage), 1, 1));
+  EXPECT_EQ(shared_.runs, 1u);
+  view_.Drop(At(5 * kPage), At(6 * kPage));
+  EXPECT_EQ(shared_.runs, 2u);
+  view_.GiveUp();
+  EXPECT_EQ(shared_.runs, 0u);
+}
+
+// With so many runs of pages elsewhere.
+class CrowdedViewTest : public ThreadViewTest, public testing::WithParamInterface<uint64_t> {};
+INSTANTIATE_TEST_SUITE_P(With, CrowdedViewTest, testing::Values(0, ViewMemory::kManyRuns));
+
+TEST_P(CrowdedViewTest, AnythingInAnyOrderLeavesTraceAndViewTheSame) {
   std::mt19937_64 random(7);
+  shared_.runs = GetParam();
+  for (uint64_t i = 0; i < kPages; i += 2) ASSERT_TRUE(view_.Touch(At(i * kPage), 0));
   for (int i = 0; i < 20'000; ++i) {
     const uint64_t page = random() % kPages;
     const uint64_t offset = page * kPage + random() % kPage;
@@ -219,7 +269,9 @@ TEST_F(ThreadViewTest, AnythingInAnyOrderLeavesTraceAndViewTheSame) {
         ASSERT_TRUE(view_.Compare(At(page * kPage), kPage, i));
         break;
       case 3:
-        if (random() % 8 == 0) view_.Drop(At(page * kPage), At(page * kPage) + kPage);
+        if (random() % 8 == 0) {
+          view_.Drop(At(page * kPage), At(std::min(kPages, page + 1 + random() % 9) * kPage));
+        }
         break;
       case 4:
         if (!view_.Holds(At(offset)) || !view_.Compare(At(offset), 1, i)) break;
