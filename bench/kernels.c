@@ -41,7 +41,9 @@ static void make_matrix(void) {
 
 static void decompose(int number) {
   for (int column = 0; column < kMatrix - 1; column++) {
-    for (int row = column + 1 + number; row < kMatrix; row += threads) {
+    // A row is always the same thread's.
+    const int owned = (number - (column + 1) % threads + threads) % threads;
+    for (int row = column + 1 + owned; row < kMatrix; row += threads) {
       const double factor = matrix[row][column] /= matrix[column][column];
       for (int i = column + 1; i < kMatrix; i++) matrix[row][i] -= factor * matrix[column][i];
     }

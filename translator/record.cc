@@ -15,6 +15,15 @@
 namespace hindsight {
 namespace {
 
+// MXCSR_MASK in what FXSAVE stores. Processors differ in it; a replay has the one that all have.
+constexpr int64_t kMxcsrMaskAt = 28;
+constexpr uint32_t kMxcsrMask = 0xffff;
+
+bool IsFxsave(const GuestInstruction& instruction) {
+  const ZydisMnemonic mnemonic = instruction.decoded.mnemonic;
+  return mnemonic == ZYDIS_MNEMONIC_FXSAVE || mnemonic == ZYDIS_MNEMONIC_FXSAVE64;
+}
+
 // One instruction with an operand in memory.
 class AccessWriter {
  public:
@@ -145,7 +154,13 @@ class AccessWriter {
     // there is no memory is found out first.
     code_->LoadBytes(1, data, address_);
     code_->LoadBytes(1, data, Further(address_, bytes_ - 1));
-    return WriteAt(InView(address_)) && WriteCopy(address_, bytes_, data, writer_);
+    if (!WriteAt(InView(address_))) return false;
+    if (IsFxsave(instruction_)) {
+      // movl $mask,gs:(m)
+      code_->Operation({.bytes = {0xc7}}, 0, InView(Further(address_, kMxcsrMaskAt)), 4);
+      code_->Word32(kMxcsrMask);
+    }
+    return WriteCopy(address_, bytes_, data, writer_);
   }
 
   bool ReadsCarry() const { return (FlagsOf(instruction_).read & ZYDIS_CPUFLAG_CF) != 0; }

@@ -124,6 +124,8 @@ RecordClass StoreClass(const GuestInstruction& instruction, const ZydisDecodedOp
     case ZYDIS_MNEMONIC_FISTTP:
     case ZYDIS_MNEMONIC_FNSAVE:
     case ZYDIS_MNEMONIC_FNSTENV:
+    case ZYDIS_MNEMONIC_FXSAVE:
+    case ZYDIS_MNEMONIC_FXSAVE64:
       return RecordClass::kStoreOnce;
     default:
       return RecordClass::kStore;

@@ -5,6 +5,13 @@
 #include "recorder/translate/agent/system.h"
 
 namespace hindsight::agent {
+namespace {
+
+// MXCSR_MASK in what FXSAVE stores.
+constexpr uint64_t kMxcsrMaskAt = 28;
+constexpr uint32_t kMxcsrMask = 0xffff;
+
+}  // namespace
 
 bool ExecuteFloatState(Thread* thread, uint64_t size) {
   const auto* code = PointerTo<const uint8_t>(thread->pc);
@@ -23,6 +30,8 @@ bool ExecuteFloatState(Thread* thread, uint64_t size) {
     } else {
       asm volatile("fxsave (%0)" ::"r"(seen) : "memory");
     }
+    // Processors differ in it; a replay has the one that all have.
+    *reinterpret_cast<uint32_t*>(seen + kMxcsrMaskAt) = kMxcsrMask;
     if (!CopyGuest(PointerTo<void>(address), seen, kBytes)) return false;
   } else if (wide) {
     asm volatile("fxrstor64 (%0)" ::"r"(seen) : "memory");
