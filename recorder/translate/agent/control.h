@@ -76,6 +76,9 @@ struct ControlBlock {
   uint32_t epoch;  // changes whenever something translated is no longer valid
   int32_t recorder_process;
   uint32_t executed_range_count;
+  uint32_t leave;  // 1: recording is over, and nobody answers any more: threads go on natively
+  // The agent -> recorder: children that have been made and are still to ask for their memory file.
+  uint32_t unborn;
   uint32_t reserved;
   ExecutedRange executed_ranges[kMaxExecutedRanges];
   RequestSlot slots[kSlotCount];  // by the thread's number
@@ -91,6 +94,7 @@ struct BootParameters {
   int32_t memory_file;            // descriptor, closed by the agent
   uint32_t translate;             // 0: run natively once all is in place
   uint32_t record;                // 1: and record
+  uint32_t record_children;       // 1: and the processes that it makes
   uint32_t order_instructions;    // 1: with what memory model `fence` orders (HS_ENTRY_LOCKED)
   uint64_t segment_instructions;  // of a recording; 0: it has one segment
   uint64_t segment_per_page;      // at least so many more for each page that the view holds

@@ -59,6 +59,8 @@ enum HsEntryKind {
   HS_ENTRY_END,      // HsState: the thread's recording ends in this state; flags: HsEndReason
   HS_ENTRY_REACHED,  // HsEntry: the thread is in the state `count`, and may stay there
   HS_ENTRY_STATUS,   // HsStatus: its process is about to end like this
+  HS_ENTRY_EXEC,     // HsCall, without changes: the thread is about to execute a program. An
+                     // HS_ENTRY_CALL of the same count: it has not
 };
 
 // Why a thread's recording ends.
@@ -124,7 +126,8 @@ struct HsCall {
   struct HsEntry entry;
   uint64_t number;
   uint64_t arguments[6];
-  uint64_t size;  // changes
+  uint64_t clone_flags;  // of one that makes a task, as clone(2) would have them; else 0
+  uint64_t size;         // changes
   struct HsChange changes[];
 };
 

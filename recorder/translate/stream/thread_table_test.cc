@@ -92,6 +92,7 @@ class Agent {
     auto* const call = Reserve<HsCall>(HS_ENTRY_CALL, time, 2 * sizeof(HsChange));
     call->entry.flags = made_ring;
     call->number = number;
+    call->clone_flags = 0;
     std::memset(call->arguments, 0, sizeof(call->arguments));
     rip += 2;
     rax = result;

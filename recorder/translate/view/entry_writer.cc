@@ -120,6 +120,7 @@ void EntryWriter::Call(uint64_t count, const GuestCall& call, const HsChange* ch
       BeginTimed(HS_ENTRY_CALL, count, sizeof(HsCall) + (kOwn + size) * sizeof(HsChange)));
   entry->entry.flags = ring;
   entry->number = call.number;
+  entry->clone_flags = 0;
   for (int i = 0; i < 6; ++i) entry->arguments[i] = call.arguments[i];
   entry->size = 0;
   Append(entry->changes, &entry->size, kRaxWord, call.result);
@@ -134,6 +135,7 @@ void EntryWriter::CallTo(uint64_t count, const GuestCall& call, const GuestState
   auto* const entry = reinterpret_cast<HsCall*>(
       BeginTimed(HS_ENTRY_CALL, count, sizeof(HsCall) + HS_STATE_WORDS * sizeof(HsChange)));
   entry->number = call.number;
+  entry->clone_flags = 0;
   for (int i = 0; i < 6; ++i) entry->arguments[i] = call.arguments[i];
   entry->size = AllChanges(after, entry->changes);
   CommitTimed();
