@@ -171,7 +171,7 @@ void ProcessService::AnswerCpuidFor(RequestSlot* slot) const {
 
 TranslationOptions ProcessService::OptionsOfOthers() const {
   TranslationOptions options = options_;
-  options.code_pages = nullptr;
+  options.executed_pages = nullptr;
   return options;
 }
 

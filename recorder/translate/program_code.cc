@@ -165,7 +165,7 @@ void ProgramCode::Add(std::shared_ptr<const Translation> translation) {
   const uint64_t last = translation->guest_pc + translation->block.guest_bytes - 1;
   made_.start = std::min(made_.start, PageOf(translation->guest_pc));
   made_.end = std::max(made_.end, PageOf(last) + kFetchedBytes);
-  if (options_.code_pages != nullptr) PublishPages(*translation);
+  if (options_.executed_pages != nullptr) PublishPages(*translation);
   cache_.Add(std::move(translation));
 }
 
@@ -178,7 +178,7 @@ void ProgramCode::PublishPages(const Translation& translation) {
     (executed ? executed_ : fetched_).insert(page);
     std::array<uint8_t, kPageBytes> bytes;
     if (source_.ReadPage(page, absl::MakeSpan(bytes))) {
-      options_.code_pages->Publish(page, bytes, executed);
+      options_.executed_pages->Publish(page, bytes, executed);
     }
   }
 }
@@ -220,8 +220,8 @@ void ProgramCode::NoteChange() {
 void ProgramCode::Invalidate(uint64_t start, uint64_t end) {
   reachable_.clear();
   source_.Forget(start, end);
-  if (options_.code_pages != nullptr) {
-    options_.code_pages->Withdraw(start, end, ReadTsc());
+  if (options_.executed_pages != nullptr) {
+    options_.executed_pages->Withdraw(start, end, ReadTsc());
     const auto gone = [=](uint64_t page) { return page + kPageBytes > start && page < end; };
     absl::erase_if(executed_, gone);
     absl::erase_if(fetched_, gone);

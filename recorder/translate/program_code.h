@@ -19,7 +19,7 @@
 #include "recorder/translate/code_cache.h"
 #include "recorder/translate/code_source.h"
 #include "recorder/translate/memory_file.h"
-#include "recorder/translate/stream/code_pages.h"
+#include "recorder/translate/stream/executed_pages.h"
 #include "recorder/translate/translation_memo.h"
 
 namespace hindsight {
@@ -35,7 +35,7 @@ struct TranslationOptions {
   // Of all processes of a recording; unset: a new one.
   std::shared_ptr<TranslationMemo> memo;
   // Of one process that is recorded: where what it executes is published. May be null.
-  std::shared_ptr<CodePages> code_pages;
+  std::shared_ptr<ExecutedPages> executed_pages;
 };
 
 // The pages that hold all the guest code that a request had translated; start 0: none.
@@ -94,7 +94,7 @@ class ProgramCode {
   // Of TranslateOne, by guest pc.
   absl::flat_hash_map<uint64_t, std::shared_ptr<const Translation>> ones_;
   MadePages made_;
-  absl::flat_hash_set<uint64_t> executed_, fetched_;  // pages in options_.code_pages
+  absl::flat_hash_set<uint64_t> executed_, fetched_;  // pages in options_.executed_pages
   uint64_t asked_pc_ = 0;
   std::deque<uint64_t> reachable_;  // from what was translated last
   size_t ahead_ = 0;                // blocks translated ahead since the last request

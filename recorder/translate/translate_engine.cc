@@ -66,13 +66,15 @@ absl::Status TranslateEngine::Begin(pid_t process, pid_t thread) {
       .order_instructions = options.memory_model == MemoryModel::kFence,
       .segment_instructions = options.light_keyframe_interval,
       .segment_per_page = options.adapt_light_keyframes ? kSegmentPerPage : 0};
-  const auto code = std::make_shared<CodePages>();
+  const auto code = std::make_shared<ExecutedPages>();
   injection.prepare = [&](const MemoryFile& file) {
     recording_ = std::make_unique<TranslatedRecording>(session_, log_, file, code);
   };
   ASSIGN_OR_RETURN(MemoryFile file, Inject(injection, tracee.get()));
-  const TranslationOptions translation = {
-      .cpu = options.cpu, .flavour = Flavour::kRecord, .seed = options.seed, .code_pages = code};
+  const TranslationOptions translation = {.cpu = options.cpu,
+                                          .flavour = Flavour::kRecord,
+                                          .seed = options.seed,
+                                          .executed_pages = code};
   service_ = services_.Start(std::make_unique<ProcessService>(
       process, std::move(file), translation,
       [this](std::unique_ptr<ProcessService> child) { services_.Start(std::move(child)); }));

@@ -54,7 +54,7 @@ std::vector<HsRing*> RingsOf(const MemoryFile& file) {
 
 TranslatedRecording::TranslatedRecording(RecordingSession* session, ProcessLog* log,
                                          const MemoryFile& file,
-                                         std::shared_ptr<const CodePages> code)
+                                         std::shared_ptr<const ExecutedPages> code)
     : session_(session),
       log_(log),
       process_(log, std::move(code), &Show),

@@ -14,7 +14,7 @@
 #include "recorder/log/process_log.h"
 #include "recorder/session/recording_session.h"
 #include "recorder/translate/memory_file.h"
-#include "recorder/translate/stream/code_pages.h"
+#include "recorder/translate/stream/executed_pages.h"
 #include "recorder/translate/stream/thread_table.h"
 #include "recorder/translate/stream/translated_process.h"
 #include "recorder/translate/stream/tsc_clock.h"
@@ -26,7 +26,7 @@ class TranslatedRecording {
   // Prepares the rings in `file`, which nobody must have begun to use, and stays mapped.
   // `code`: what was translated of the process's code.
   TranslatedRecording(RecordingSession* session, ProcessLog* log, const MemoryFile& file,
-                      std::shared_ptr<const CodePages> code);
+                      std::shared_ptr<const ExecutedPages> code);
   TranslatedRecording(const TranslatedRecording&) = delete;
   TranslatedRecording& operator=(const TranslatedRecording&) = delete;
 

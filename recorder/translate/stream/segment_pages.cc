@@ -60,7 +60,7 @@ void SegmentPages::AddNewCode(uint64_t count) {
   for (; added_code_ < size; ++added_code_) {
     // What had changed before the segment began is not executed in it.
     if (added_code_ < earlier_code_ && !code_->IsValid(added_code_, begin_time_)) continue;
-    const CodePage& page = code_->page(added_code_);
+    const ExecutedPage& page = code_->page(added_code_);
     if (page.executed || !held_.contains(page.address)) {
       Add(count, page.address, page.bytes.data());
     }

@@ -14,14 +14,14 @@
 #include "recorder/log/module_table.h"
 #include "recorder/log/thread_log.h"
 #include "recorder/process/address_space.h"
-#include "recorder/translate/stream/code_pages.h"
+#include "recorder/translate/stream/executed_pages.h"
 
 namespace hindsight {
 
 class SegmentPages {
  public:
   // `code` may be null: none is added.
-  SegmentPages(const AddressSpace* space, const ModuleTable* modules, const CodePages* code,
+  SegmentPages(const AddressSpace* space, const ModuleTable* modules, const ExecutedPages* code,
                ThreadLog* log)
       : space_(space), modules_(modules), code_(code), log_(log) {}
   SegmentPages(const SegmentPages&) = delete;
@@ -42,7 +42,7 @@ class SegmentPages {
 
   const AddressSpace* const space_;
   const ModuleTable* const modules_;
-  const CodePages* const code_;
+  const ExecutedPages* const code_;
   ThreadLog* const log_;
   absl::flat_hash_map<uint64_t, uint64_t> held_;  // hashes of pages, by address; or kUnknown
   size_t added_code_ = 0;                         // of code_

@@ -32,7 +32,7 @@ class SegmentPagesTest : public testing::Test {
   ThreadLog log_{&writer_, 7, &sequence_};
   AddressSpace space_;
   ModuleTable modules_{&writer_, "", 1};
-  CodePages code_;
+  ExecutedPages code_;
   SegmentPages pages_{&space_, &modules_, &code_, &log_};
 };
 

@@ -26,7 +26,7 @@
 #include "recorder/log/thread_log.h"
 #include "recorder/log/thread_notes.h"
 #include "recorder/process/address_space.h"
-#include "recorder/translate/stream/code_pages.h"
+#include "recorder/translate/stream/executed_pages.h"
 #include "recorder/translate/stream/record_ring.h"
 #include "recorder/translate/stream/segment_pages.h"
 
@@ -40,7 +40,7 @@ class StreamedProcess {
   virtual const AddressSpace& space() const = 0;
   virtual const ModuleTable& modules() const = 0;
   // What was translated of its code; may be null.
-  virtual const CodePages* code() const = 0;
+  virtual const ExecutedPages* code() const = 0;
   // A thread's recording has begun in `state`; the first one waits.
   virtual absl::Status OnBegin(const TraceWriter::ThreadState& state, ThreadLog* log) = 0;
   // It has made a process, which is not recorded.

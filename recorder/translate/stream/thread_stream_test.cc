@@ -21,7 +21,7 @@ class FakeProcess final : public StreamedProcess {
   explicit FakeProcess(TraceWriter* writer) : modules_(writer, "", 1 << 20) {}
   const AddressSpace& space() const override { return space_; }
   const ModuleTable& modules() const override { return modules_; }
-  const CodePages* code() const override { return &code_pages; }
+  const ExecutedPages* code() const override { return &executed_pages; }
   absl::Status OnBegin(const TraceWriter::ThreadState& state, ThreadLog* log) override {
     begun.push_back(state);
     return absl::OkStatus();
@@ -36,7 +36,7 @@ class FakeProcess final : public StreamedProcess {
     return absl::OkStatus();
   }
 
-  CodePages code_pages;
+  ExecutedPages executed_pages;
   std::vector<TraceWriter::ThreadState> begun;
   std::vector<HsEndReason> left;
   std::vector<pid_t> children;
@@ -178,7 +178,7 @@ TEST_F(ThreadStreamTest, APageEntersTheViewWithTheLinesThatAreNotZero) {
 TEST_F(ThreadStreamTest, CodeIsInTheViewBeforeWhatComesAfterItWasExecuted) {
   ASSERT_TRUE(State(HS_ENTRY_BEGIN, 0, 5).ok());
   ASSERT_TRUE(Bare(HS_ENTRY_LOCKED, 4).ok());
-  process_.code_pages.Publish(0x1000, std::vector<uint8_t>(kPageBytes, 0x90), true);
+  process_.executed_pages.Publish(0x1000, std::vector<uint8_t>(kPageBytes, 0x90), true);
   ASSERT_TRUE(Bare(HS_ENTRY_LOCKED, 8).ok());
   ASSERT_EQ(writer_.records.size(), 2u);  // the second run is kept back
   EXPECT_TRUE(std::holds_alternative<OrderRun>(writer_.records[0].body));

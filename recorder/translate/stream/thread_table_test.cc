@@ -30,7 +30,7 @@ class NoProcess final : public StreamedProcess {
   explicit NoProcess(ProcessLog* log) : log_(log) {}
   const AddressSpace& space() const override { return space_; }
   const ModuleTable& modules() const override { return log_->modules(); }
-  const CodePages* code() const override { return &code_pages; }
+  const ExecutedPages* code() const override { return &executed_pages; }
   absl::Status OnBegin(const TraceWriter::ThreadState& state, ThreadLog* log) override {
     if (log_->full_keyframes() != 0) return absl::OkStatus();
     return log_->WriteFullKeyframe({.sequence = log->sequence(), .threads = {state}}, state.thread,
@@ -45,7 +45,7 @@ class NoProcess final : public StreamedProcess {
   }
 
   bool left = false;
-  CodePages code_pages;
+  ExecutedPages executed_pages;
 
  private:
   ProcessLog* const log_;

@@ -11,7 +11,7 @@
 
 namespace hindsight {
 
-TranslatedProcess::TranslatedProcess(ProcessLog* log, std::shared_ptr<const CodePages> code,
+TranslatedProcess::TranslatedProcess(ProcessLog* log, std::shared_ptr<const ExecutedPages> code,
                                      Show show)
     : log_(log),
       code_(std::move(code)),

@@ -26,7 +26,7 @@ class TranslatedProcess final : public StreamedProcess {
   using Show = std::function<std::optional<MapRegion>(const MapRegion& region)>;
 
   // `code` may be null.
-  TranslatedProcess(ProcessLog* log, std::shared_ptr<const CodePages> code, Show show);
+  TranslatedProcess(ProcessLog* log, std::shared_ptr<const ExecutedPages> code, Show show);
 
   // Why its recording has ended although the process goes on; HS_END_EXIT: it has not.
   HsEndReason left() const { return left_; }
@@ -37,7 +37,7 @@ class TranslatedProcess final : public StreamedProcess {
 
   const AddressSpace& space() const override { return space_; }
   const ModuleTable& modules() const override { return log_->modules(); }
-  const CodePages* code() const override { return code_.get(); }
+  const ExecutedPages* code() const override { return code_.get(); }
   // Of the first thread: reads the map and writes a full keyframe.
   absl::Status OnBegin(const TraceWriter::ThreadState& state, ThreadLog* log) override;
   void OnChild(pid_t) override { has_children_ = true; }
@@ -51,7 +51,7 @@ class TranslatedProcess final : public StreamedProcess {
   absl::Status Apply(MapPart part, ThreadLog* log, uint64_t count);
 
   ProcessLog* const log_;
-  const std::shared_ptr<const CodePages> code_;
+  const std::shared_ptr<const ExecutedPages> code_;
   const Show show_;
   const std::string maps_path_;
   AddressSpace space_;

@@ -1,15 +1,16 @@
 // The pages of a process that code was translated from: a replay fetches it from the view of the
 // thread that executes it, where it must be although no thread has read it.
 //
-//   ProgramCode --Publish, before the block can be executed--> CodePages <--- every thread's stream
+//   ProgramCode --Publish, before the block can be executed--> ExecutedPages <--- every thread's
+//   stream
 //
 // What a thread tells after it has executed a block was written after the block's pages were
 // published: who sees the one sees the other.
 //
 // Not copyable. Any host thread, at any time.
 
-#ifndef HINDSIGHT_RECORDER_TRANSLATE_STREAM_CODE_PAGES_H_
-#define HINDSIGHT_RECORDER_TRANSLATE_STREAM_CODE_PAGES_H_
+#ifndef HINDSIGHT_RECORDER_TRANSLATE_STREAM_EXECUTED_PAGES_H_
+#define HINDSIGHT_RECORDER_TRANSLATE_STREAM_EXECUTED_PAGES_H_
 
 #include <array>
 #include <atomic>
@@ -24,7 +25,7 @@
 
 namespace hindsight {
 
-struct CodePage {
+struct ExecutedPage {
   uint64_t address = 0;
   std::array<uint8_t, kPageBytes> bytes = {};
   // False: only fetched, as what follows a block. It may be data, of which a view that has the page
@@ -32,11 +33,11 @@ struct CodePage {
   bool executed = false;
 };
 
-class CodePages {
+class ExecutedPages {
  public:
-  CodePages() = default;
-  CodePages(const CodePages&) = delete;
-  CodePages& operator=(const CodePages&) = delete;
+  ExecutedPages() = default;
+  ExecutedPages(const ExecutedPages&) = delete;
+  ExecutedPages& operator=(const ExecutedPages&) = delete;
 
   // `bytes` are of one page. Nothing happens if that is what was published of it last.
   void Publish(uint64_t address, absl::Span<const uint8_t> bytes, bool executed);
@@ -46,14 +47,14 @@ class CodePages {
   // How often a page was published so far.
   size_t size() const { return size_.load(std::memory_order_acquire); }
   // The index-th. Stays where it is, and as it is. Requires: index < size().
-  const CodePage& page(size_t index) const;
+  const ExecutedPage& page(size_t index) const;
   // Whether who begins at `time` may execute what was published as the index-th. Requires: index <
   // size().
   bool IsValid(size_t index, uint64_t time) const;
 
  private:
   struct Published {
-    CodePage page;
+    ExecutedPage page;
     uint64_t valid_until = ~uint64_t{0};
     bool superseded = false;
   };
@@ -66,4 +67,4 @@ class CodePages {
 
 }  // namespace hindsight
 
-#endif  // HINDSIGHT_RECORDER_TRANSLATE_STREAM_CODE_PAGES_H_
+#endif  // HINDSIGHT_RECORDER_TRANSLATE_STREAM_EXECUTED_PAGES_H_

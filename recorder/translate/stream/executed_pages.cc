@@ -1,4 +1,4 @@
-#include "recorder/translate/stream/code_pages.h"
+#include "recorder/translate/stream/executed_pages.h"
 
 #include <algorithm>
 
@@ -6,12 +6,12 @@
 
 namespace hindsight {
 
-void CodePages::Publish(uint64_t address, absl::Span<const uint8_t> bytes, bool executed) {
+void ExecutedPages::Publish(uint64_t address, absl::Span<const uint8_t> bytes, bool executed) {
   CHECK(bytes.size() == kPageBytes);
   const std::lock_guard<std::mutex> lock(mutex_);
   const auto last = last_.find(address);
   if (last != last_.end()) {
-    const CodePage& page = pages_[last->second].page;
+    const ExecutedPage& page = pages_[last->second].page;
     if (page.executed >= executed && std::equal(bytes.begin(), bytes.end(), page.bytes.begin())) {
       return;
     }
@@ -25,7 +25,7 @@ void CodePages::Publish(uint64_t address, absl::Span<const uint8_t> bytes, bool 
   size_.store(pages_.size(), std::memory_order_release);
 }
 
-void CodePages::Withdraw(uint64_t start, uint64_t end, uint64_t time) {
+void ExecutedPages::Withdraw(uint64_t start, uint64_t end, uint64_t time) {
   const std::lock_guard<std::mutex> lock(mutex_);
   for (auto it = last_.begin(); it != last_.end();) {
     const auto at = it++;
@@ -35,12 +35,12 @@ void CodePages::Withdraw(uint64_t start, uint64_t end, uint64_t time) {
   }
 }
 
-const CodePage& CodePages::page(size_t index) const {
+const ExecutedPage& ExecutedPages::page(size_t index) const {
   const std::lock_guard<std::mutex> lock(mutex_);
   return pages_[index].page;
 }
 
-bool CodePages::IsValid(size_t index, uint64_t time) const {
+bool ExecutedPages::IsValid(size_t index, uint64_t time) const {
   const std::lock_guard<std::mutex> lock(mutex_);
   return !pages_[index].superseded && time <= pages_[index].valid_until;
 }
