@@ -183,6 +183,26 @@ TEST_F(RecordTranslatedTest, NoInstructionEndsTheRecording) {
   ExpectExact();
 }
 
+// Threads that are held back at random do what they do otherwise.
+TEST_F(RecordTranslatedTest, ThreadsAreDisturbedToFindBugs) {
+  const std::string program =
+      "import threading\n"
+      "total, lock = 0, threading.Lock()\n"
+      "def add():\n"
+      "  global total\n"
+      "  for i in range(300):\n"
+      "    with lock: total += i\n"
+      "threads = [threading.Thread(target=add) for _ in range(3)]\n"
+      "[t.start() for t in threads], [t.join() for t in threads]\n"
+      "print(total)";
+  options_.chaos = true;
+  options_.seed = 5;
+  Record({"/usr/bin/python3", "-c", program});
+  EXPECT_EQ(output_, "134550\n") << errors_;
+  EXPECT_EQ(result_.end_reason, "") << errors_;
+  ExpectExact();
+}
+
 TEST_F(RecordTranslatedTest, WhatItCannotDoIsSaidBefore) {
   options_.arguments = {"/bin/true"};
   options_.cpu = CpuModel::kHost;

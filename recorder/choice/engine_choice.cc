@@ -31,6 +31,13 @@ absl::Status Refusal(const std::string& reason) {
 }  // namespace
 
 absl::Status ChooseEngine(RecordOptions* options) {
+  if (options->chaos && options->any_engine) {
+    // Only where threads take turns can every turn be short and every thread be held back at will.
+    UseEngine(EngineKind::kEmulate, options);
+    if (options->remark)
+      options->remark("recording in the emulator, which finds more with --chaos");
+    return absl::OkStatus();
+  }
   UseEngine(options->any_engine ? EngineKind::kTranslate : options->engine, options);
   if (options->engine != EngineKind::kTranslate) return absl::OkStatus();
   const std::string reason = TranslateEngine::ReasonNotToRecord(*options);

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "gtest/gtest.h"
+#include "isa/memory_model.h"
 #include "recorder/record_fixture.h"
 
 namespace hindsight {
@@ -64,7 +65,7 @@ TEST_F(EngineChoiceTest, AnEngineThatIsNamedIsNotReplaced) {
   options_.arguments = {"/bin/true"};
   options_.any_engine = false;
   options_.engine = EngineKind::kTranslate;
-  options_.chaos = true;
+  options_.memory_model = MemoryModel::kLoad;
   EXPECT_EQ(RecordProgram(options_).status().code(), absl::StatusCode::kInvalidArgument);
   EXPECT_TRUE(remarks_.empty());
 }

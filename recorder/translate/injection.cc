@@ -101,6 +101,7 @@ absl::StatusOr<MemoryFile> Inject(const InjectionOptions& options, Tracee* trace
               .translate = options.translate ? 1u : 0u,
               .record = options.record ? 1u : 0u,
               .order_instructions = options.order_instructions ? 1u : 0u,
+              .chaos_seed = options.chaos_seed,
               .segment_instructions = options.segment_instructions,
               .segment_per_page = options.segment_per_page,
               .guest_pc = registers.rip,

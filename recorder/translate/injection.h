@@ -19,6 +19,7 @@ struct InjectionOptions {
   bool translate = true;  // or natively
   bool record = false;
   bool order_instructions = false;  // of memory model `fence`; if recorded
+  uint64_t chaos_seed = 0;          // not 0: threads are held back at random
   // If recorded: instructions from one light keyframe to the next; 0: there is one. And at least so
   // many for each page that the next one has to begin with.
   uint64_t segment_instructions = 0, segment_per_page = 0;

@@ -39,7 +39,6 @@ std::string TranslateEngine::ReasonNotToRecord(const RecordOptions& options) {
   if (options.memory_model > MemoryModel::kFence) {
     return absl::StrCat("order instructions as ", MemoryModelName(options.memory_model), " does");
   }
-  if (options.chaos) return "schedule threads to find bugs";
   if (options.self_checks_per_million != 0) return "check blocks of instructions";
   return "";
 }
@@ -64,6 +63,7 @@ absl::Status TranslateEngine::Begin(pid_t process, pid_t thread) {
   InjectionOptions injection = {
       .record = true,
       .order_instructions = options.memory_model == MemoryModel::kFence,
+      .chaos_seed = options.chaos ? options.seed | 1 : 0,
       .segment_instructions = options.light_keyframe_interval,
       .segment_per_page = options.adapt_light_keyframes ? kSegmentPerPage : 0};
   const auto code = std::make_shared<ExecutedPages>();

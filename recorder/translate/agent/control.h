@@ -96,6 +96,7 @@ struct BootParameters {
   uint32_t record;                // 1: and record
   uint32_t record_children;       // 1: and the processes that it makes
   uint32_t order_instructions;    // 1: with what memory model `fence` orders (HS_ENTRY_LOCKED)
+  uint64_t chaos_seed;            // 0: threads are not disturbed (chaos.h)
   uint64_t segment_instructions;  // of a recording; 0: it has one segment
   uint64_t segment_per_page;      // at least so many more for each page that the view holds
   uint64_t guest_pc;              // the first instruction

@@ -1,6 +1,7 @@
 #include "recorder/translate/agent/operations.h"
 
 #include "recorder/translate/agent/boot.h"
+#include "recorder/translate/agent/chaos.h"
 #include "recorder/translate/agent/recording.h"
 #include "recorder/translate/agent/run.h"
 #include "recorder/translate/agent/system.h"
@@ -42,6 +43,7 @@ void Store(const HsOperationRegisters& from, Thread* thread) {
 
 [[noreturn]] void RunOperation(Thread* thread) {
   const HsThreadBlock& block = *thread->block;
+  const auto* operation = PointerTo<const HsOperation>(block.exit_operation);
   const HsOperationHooks hooks = {.context = thread,
                                   .distance = DistanceOf(thread->number),
                                   .fs_base = block.fs_base,
@@ -51,9 +53,9 @@ void Store(const HsOperationRegisters& from, Thread* thread) {
   HsOperationRegisters& registers = registers_in_use[thread->number];
   Load(*thread, &registers);
   const uint64_t host_pc = block.exit_host_pc;
+  if (operation->locked != 0) MayPause(thread);
   thread->operating = 1;
-  HsRunOperation(PointerTo<const HsOperation>(block.exit_operation), block.exit_address, &registers,
-                 &hooks);
+  HsRunOperation(operation, block.exit_address, &registers, &hooks);
   thread->operating = 0;
   RecordLocked(thread);
   Store(registers, thread);

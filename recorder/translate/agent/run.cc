@@ -7,6 +7,7 @@
 
 #include "recorder/translate/agent/boot.h"
 #include "recorder/translate/agent/calls.h"
+#include "recorder/translate/agent/chaos.h"
 #include "recorder/translate/agent/client.h"
 #include "recorder/translate/agent/entry.h"
 #include "recorder/translate/agent/instructions.h"
@@ -68,7 +69,9 @@ void EnterInTable(Thread* thread, uint64_t pc, uint64_t host) {
 [[noreturn]] void LeaveFor(Thread* thread, uint64_t host) {
   if (host == 0) ExecuteNatively(thread);
   DropStaleTable(thread);
-  const uint64_t quantum = IsRecorded(*thread) ? InstructionsLeft(*thread) : kQuantum;
+  uint64_t quantum = IsRecorded(*thread) ? InstructionsLeft(*thread) : kQuantum;
+  const uint64_t until_pause = InstructionsUntilPause(*thread);
+  if (until_pause < quantum) quantum = until_pause;
   thread->resume = host;
   thread->midway = 0;
   thread->registers[kR10] = quantum;
@@ -126,6 +129,7 @@ bool IsCanonical(uint64_t address) {
     DeliverPending(thread);
   }
   DropWhatOthersDropped(thread);
+  MayPause(thread);
   EndSegmentIfDue(thread);
   LeaveFor(thread, HostOf(thread, thread->pc));
 }
