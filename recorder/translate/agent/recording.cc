@@ -240,10 +240,6 @@ void EndSegmentIfDue(Thread* thread) {
   recording.next_segment = thread->count + segment_length.least;
 }
 
-void TakeCode(Thread* thread, uint64_t start, uint64_t end) {
-  if (Of(*thread).on) Of(*thread).view.TouchAll(start, end - start, thread->count);
-}
-
 bool TakeRead(Thread* thread, uint64_t address, uint64_t bytes) {
   ThreadView& view = Of(*thread).view;
   return view.TouchAll(address, bytes, thread->count) &&

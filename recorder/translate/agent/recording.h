@@ -52,8 +52,6 @@ void ForgetRecording(Thread* thread);
 uint64_t InstructionsLeft(const Thread& thread);
 void EndSegmentIfDue(Thread* thread);
 
-// Code in [start, end) is going to be executed: a replay fetches it from the view.
-void TakeCode(Thread* thread, uint64_t start, uint64_t end);
 // [address, address + bytes) is going to be read. False if it cannot be.
 bool TakeRead(Thread* thread, uint64_t address, uint64_t bytes);
 // A check of [address, address + bytes) failed.

@@ -49,9 +49,7 @@ uint64_t FindInMap(uint64_t pc) {
 
 // Has it translated, and linked to the branch at `link` if that is not 0.
 uint64_t Translate(Thread* thread, uint64_t pc, uint64_t link) {
-  const Answer answer = Ask(thread, RequestKind::kTranslate, pc, link);
-  TakeCode(thread, answer.results[1], answer.results[2]);
-  return answer.results[0];
+  return Ask(thread, RequestKind::kTranslate, pc, link).results[0];
 }
 
 // Where pc was translated to; 0: it cannot be.
