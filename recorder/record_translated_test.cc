@@ -203,6 +203,23 @@ TEST_F(RecordTranslatedTest, ThreadsAreDisturbedToFindBugs) {
   ExpectExact();
 }
 
+TEST_F(RecordTranslatedTest, GeneratedCodeIsExecutedAsItIs) {
+  const std::string native = NativeOutput(Program("generated_code"));
+  Record({Program("generated_code")});
+  EXPECT_EQ(output_, native) << errors_;
+  EXPECT_EQ(result_.end_reason, "") << errors_;
+  ExpectExact();
+}
+
+TEST_F(RecordTranslatedTest, ProgramsThatCompileWhileTheyRunAreRecorded) {
+  const std::string program = "local s = 0; for i = 1, 300000 do s = s + i % 7 end print(s)";
+  if (access("/usr/bin/luajit", X_OK) != 0) GTEST_SKIP() << "luajit is not there";
+  Record({"/usr/bin/luajit", "-e", program});
+  EXPECT_EQ(output_, "899998\n") << errors_;
+  EXPECT_EQ(result_.end_reason, "") << errors_;
+  ExpectExact();
+}
+
 TEST_F(RecordTranslatedTest, WhatItCannotDoIsSaidBefore) {
   options_.arguments = {"/bin/true"};
   options_.cpu = CpuModel::kHost;

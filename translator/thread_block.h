@@ -66,6 +66,9 @@ enum HsExitKind {
   // operand is at exit_address, exit_size bytes. Counted like an ordinary instruction: when it is
   // done, go on at exit_host_pc with r10 unchanged.
   kHsExitOperation = 7,
+  // The code at exit_guest_pc, exit_size bytes long, is no longer what the block was made from, or
+  // the view shows something else there. Nothing has been executed.
+  kHsExitCode = 8,
 };
 
 struct HsThreadBlock {

@@ -47,6 +47,24 @@ bool IsInvalid(absl::Span<const uint8_t> rest) {
   return size != 0 && !DecodeGuest(0, padded, &ignored);
 }
 
+// Whether the instruction may change one that follows it in the block.
+bool MayChangeCode(const TranslateRequest& request, const GuestInstruction& instruction) {
+  if (!request.may_change) return false;
+  for (const ZydisDecodedOperand& operand : instruction.Operands()) {
+    if (operand.type != ZYDIS_OPERAND_TYPE_MEMORY ||
+        (operand.actions & ZYDIS_OPERAND_ACTION_MASK_WRITE) == 0) {
+      continue;
+    }
+    const bool pushes = instruction.decoded.meta.category == ZYDIS_CATEGORY_PUSH &&
+                        operand.visibility == ZYDIS_OPERAND_VISIBILITY_HIDDEN;
+    if (request.by_any_store && !pushes) return true;
+    const bool near =
+        &operand == EncodedMemory(instruction) && AddressOf(instruction, operand).from_rip;
+    if (near) return true;
+  }
+  return false;
+}
+
 // `refused_at`: the instruction with this number is refused whatever it is.
 Source ReadSource(const TranslateRequest& request, int refused_at) {
   Source source;
@@ -65,6 +83,7 @@ Source ReadSource(const TranslateRequest& request, int refused_at) {
     source.instructions.push_back(instruction);
     pc = instruction.next();
     rest.remove_prefix(instruction.decoded.length);
+    if (MayChangeCode(request, instruction)) break;
   }
   return source;
 }

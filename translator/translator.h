@@ -43,6 +43,10 @@ struct TranslateRequest {
   // With operations: mfence, sfence and lfence are some, too, since they are events in the order of
   // threads.
   bool fences = false;
+  // The code may be changed while it is executed: a block ends after an instruction that is known to
+  // store close to it; with `by_any_store`, after all that store, but for pushes.
+  bool may_change = false;
+  bool by_any_store = false;
   // Flavour record: who asks has made the view of the operands agree with memory, and what is read
   // comes from there without a comparison. For one instruction whose checks fail again and again,
   // because others change the operand all the time.

@@ -11,12 +11,41 @@
 namespace hindsight {
 namespace {
 
-// Instructions, and where they are.
+constexpr uint8_t kGsPrefix = 0x65;
+constexpr uint64_t kSaveBytes = 9, kJumpBytes = 5;
+
 class Writer {
  public:
-  explicit Writer(uint64_t host) : host_(host) {}
+  explicit Writer(const CodeCheck& check) : check_(check) {}
 
-  uint64_t here() const { return host_ + code_.size(); }
+  std::vector<uint8_t> Write() {
+    const uint64_t size = check_.bytes.size();
+    const bool flags = check_.flags_dead && Reaches(check_.guest_pc);
+    if (!flags) SaveRcx();
+    const uint64_t piece = size >= 8 ? 8 : size >= 4 ? 4 : size >= 2 ? 2 : 1;
+    for (uint64_t at = 0; at < size; at += piece) {
+      // The last one overlaps the one before.
+      const uint64_t from = at + piece <= size ? at : size - piece;
+      if (flags) {
+        Compare(from, piece);
+      } else {
+        CompareWithoutFlags(from, piece, false);
+        if (check_.view) CompareWithoutFlags(from, piece, true);
+      }
+    }
+    if (!flags) RestoreRcx();
+    Bytes({0xe9});
+    const size_t over = Rel32();
+    for (const size_t place : mismatches_) SetRel32(place);
+    if (!flags) RestoreRcx();
+    Leave();
+    while (code_.size() % kHostAlignment != 0) Bytes({0xcc});
+    SetRel32(over);
+    return std::move(code_);
+  }
+
+ private:
+  uint64_t here() const { return check_.host + code_.size(); }
   void Bytes(std::initializer_list<uint8_t> bytes) {
     code_.insert(code_.end(), bytes.begin(), bytes.end());
   }
@@ -25,122 +54,145 @@ class Writer {
     const auto* bytes = reinterpret_cast<const uint8_t*>(&value);
     code_.insert(code_.end(), bytes, bytes + sizeof(value));
   }
-  void Jump(uint64_t target) {
+  // A displacement that SetRel32 makes lead to what is written next then.
+  size_t Rel32() {
+    Value(int32_t{0});
+    return code_.size() - sizeof(int32_t);
+  }
+  void SetRel32(size_t place) {
+    const auto distance = static_cast<int32_t>(code_.size() - place - sizeof(int32_t));
+    std::memcpy(&code_[place], &distance, sizeof(distance));
+  }
+  bool Reaches(uint64_t address) const {
+    constexpr int64_t kReach = int64_t{0x7fff} << 16;  // and some room
+    const auto distance = static_cast<int64_t>(address - check_.host);
+    return distance < kReach && distance > -kReach;
+  }
+  void SaveRcx() {
+    Bytes({0x65, 0x48, 0x89, 0x0c, 0x25});  // mov %rcx, %gs:save[0]
+    Value(HS_BLOCK_FIELD(save));
+  }
+  void RestoreRcx() {
+    Bytes({0x65, 0x48, 0x8b, 0x0c, 0x25});  // mov %gs:save[0], %rcx
+    Value(HS_BLOCK_FIELD(save));
+  }
+  uint64_t Expected(uint64_t at, uint64_t size) const {
+    uint64_t value = 0;
+    std::memcpy(&value, &check_.bytes[at], size);
+    return value;
+  }
+
+  // Relative to the end of the instruction, `tail` bytes after the displacement.
+  void FromRip(uint64_t address, uint64_t tail) {
+    Value(static_cast<int32_t>(address - (here() + 4 + tail)));
+  }
+  void MismatchIfNotEqual() {
+    Bytes({0x0f, 0x85});
+    mismatches_.push_back(Rel32());
+  }
+
+  void Compare(uint64_t at, uint64_t size) {
+    if (size == 8) {
+      Bytes({0x49, 0xbb});  // movabs $expected, %r11
+      Value(Expected(at, size));
+    }
+    CompareOne(at, size);
+    if (!check_.view) return;
+    Bytes({kGsPrefix});
+    CompareOne(at, size);
+  }
+
+  void CompareOne(uint64_t at, uint64_t size) {
+    const uint64_t address = check_.guest_pc + at, expected = Expected(at, size);
+    switch (size) {
+      case 8:
+        Bytes({0x4c, 0x3b, 0x1d});  // cmp address(%rip), %r11
+        FromRip(address, 0);
+        break;
+      case 4:
+        Bytes({0x81, 0x3d});  // cmpl $expected, address(%rip)
+        FromRip(address, 4);
+        Value(static_cast<uint32_t>(expected));
+        break;
+      case 2:
+        Bytes({0x66, 0x81, 0x3d});
+        FromRip(address, 2);
+        Value(static_cast<uint16_t>(expected));
+        break;
+      default:
+        Bytes({0x80, 0x3d});
+        FromRip(address, 1);
+        Value(static_cast<uint8_t>(expected));
+        break;
+    }
+    MismatchIfNotEqual();
+  }
+
+  void CompareWithoutFlags(uint64_t at, uint64_t size, bool view) {
+    Bytes({0x48, 0xb9});  // movabs $-expected, %rcx
+    Value(0 - Expected(at, size));
+    Bytes({0x49, 0xbb});  // movabs $address, %r11
+    Value(check_.guest_pc + at);
+    if (view) Bytes({kGsPrefix});
+    switch (size) {  // mov (%r11), %r11 and the like
+      case 8:
+        Bytes({0x4d, 0x8b, 0x1b});
+        break;
+      case 4:
+        Bytes({0x45, 0x8b, 0x1b});
+        break;
+      case 2:
+        Bytes({0x45, 0x0f, 0xb7, 0x1b});
+        break;
+      default:
+        Bytes({0x45, 0x0f, 0xb6, 0x1b});
+        break;
+    }
+    Bytes({0x49, 0x8d, 0x0c, 0x0b});  // lea (%r11,%rcx), %rcx
+    Bytes({0xe3, kJumpBytes, 0xe9});  // jrcxz over the jump
+    mismatches_.push_back(Rel32());
+  }
+
+  void Leave() {
+    HsExit exit;
+    std::memset(&exit, 0, sizeof(exit));
+    exit.guest_pc = check_.guest_pc;
+    exit.kind = kHsExitCode;
+    exit.size = static_cast<uint16_t>(check_.bytes.size());
+    std::memset(exit.saved, HS_NOT_SAVED, sizeof(exit.saved));
+    constexpr uint64_t kLeaBytes = 7, kAlignment = 8;
+    const uint64_t exit_at =
+        (here() + kLeaBytes + kJumpBytes + kAlignment - 1) / kAlignment * kAlignment;
+    Bytes({0x4c, 0x8d, 0x1d});  // lea exit(%rip), %r11
+    FromRip(exit_at, 0);
     Bytes({0xe9});
-    Value(static_cast<int32_t>(target - (here() + 4)));
+    FromRip(check_.stubs.exit, 0);
+    while (here() < exit_at) Bytes({0xcc});
+    Value(exit);
   }
-  void PadTo(uint64_t address) {
-    while (here() < address) Bytes({0xcc});
-  }
-  std::vector<uint8_t> Take() { return std::move(code_); }
 
- private:
-  const uint64_t host_;
+  const CodeCheck& check_;
   std::vector<uint8_t> code_;
+  std::vector<size_t> mismatches_;  // places of displacements
 };
-
-void SaveRcx(Writer* code) {
-  code->Bytes({0x65, 0x48, 0x89, 0x0c, 0x25});  // mov %rcx, %gs:save[0]
-  code->Value(HS_BLOCK_FIELD(save));
-}
-
-void RestoreRcx(Writer* code) {
-  code->Bytes({0x65, 0x48, 0x8b, 0x0c, 0x25});  // mov %gs:save[0], %rcx
-  code->Value(HS_BLOCK_FIELD(save));
-}
-
-constexpr uint64_t kSaveBytes = 9, kJumpBytes = 5;
-
-// How many bytes one comparison takes.
-uint64_t PieceBytes(uint64_t guest_bytes) {
-  return guest_bytes >= 8 ? 8 : guest_bytes >= 4 ? 4 : guest_bytes >= 2 ? 2 : 1;
-}
-
-uint64_t PieceCount(uint64_t guest_bytes) {
-  const uint64_t piece = PieceBytes(guest_bytes);
-  return (guest_bytes + piece - 1) / piece;
-}
-
-// mov (%r11), %r11 and the like, all padded to four bytes.
-void LoadPiece(uint64_t size, Writer* code) {
-  switch (size) {
-    case 8:
-      return code->Bytes({0x4d, 0x8b, 0x1b, 0x90});
-    case 4:
-      return code->Bytes({0x45, 0x8b, 0x1b, 0x90});
-    case 2:
-      return code->Bytes({0x45, 0x0f, 0xb7, 0x1b});
-    default:
-      return code->Bytes({0x45, 0x0f, 0xb6, 0x1b});
-  }
-}
-
-constexpr uint64_t kPieceCodeBytes = 10 + 10 + 4 + 4 + 2 + kJumpBytes;
-
-void ComparePiece(uint64_t address, absl::Span<const uint8_t> bytes, uint64_t mismatch,
-                  Writer* code) {
-  uint64_t expected = 0;
-  std::memcpy(&expected, bytes.data(), bytes.size());
-  code->Bytes({0x48, 0xb9});  // movabs $-expected, %rcx
-  code->Value(0 - expected);
-  code->Bytes({0x49, 0xbb});  // movabs $address, %r11
-  code->Value(address);
-  LoadPiece(bytes.size(), code);
-  code->Bytes({0x49, 0x8d, 0x0c, 0x0b});  // lea (%r11,%rcx), %rcx
-  code->Bytes({0xe3, kJumpBytes});        // jrcxz over the jump
-  code->Jump(mismatch);
-}
-
-void LeaveForSelf(uint64_t guest_pc, const StubAddresses& stubs, Writer* code) {
-  HsExit exit;
-  std::memset(&exit, 0, sizeof(exit));
-  exit.guest_pc = guest_pc;
-  exit.kind = kHsExitLink;
-  std::memset(exit.saved, HS_NOT_SAVED, sizeof(exit.saved));
-  RestoreRcx(code);
-  constexpr uint64_t kLeaBytes = 7, kAlignment = 8;
-  const uint64_t exit_at =
-      (code->here() + kLeaBytes + kJumpBytes + kAlignment - 1) / kAlignment * kAlignment;
-  code->Bytes({0x4c, 0x8d, 0x1d});  // lea exit(%rip), %r11
-  code->Value(static_cast<int32_t>(exit_at - (code->here() + 4)));
-  code->Jump(stubs.exit);
-  code->PadTo(exit_at);
-  code->Value(exit);
-}
 
 }  // namespace
 
-uint64_t CodeCheckBytes(uint64_t guest_bytes) {
-  const uint64_t bytes = kSaveBytes + PieceCount(guest_bytes) * kPieceCodeBytes + kSaveBytes +
-                         kJumpBytes + kSaveBytes + 7 + kJumpBytes + 8 + sizeof(HsExit);
-  return (bytes + kHostAlignment - 1) / kHostAlignment * kHostAlignment;
+std::vector<uint8_t> EmitCodeCheck(const CodeCheck& check) {
+  CHECK(!check.bytes.empty());
+  return Writer(check).Write();
 }
 
-void PrependCodeCheck(uint64_t guest_pc, absl::Span<const uint8_t> bytes, uint64_t host,
-                      const StubAddresses& stubs, TranslatedBlock* block) {
-  const uint64_t size = CodeCheckBytes(bytes.size()), piece = PieceBytes(bytes.size());
-  const uint64_t count = PieceCount(bytes.size());
-  const uint64_t mismatch = host + kSaveBytes + count * kPieceCodeBytes + kSaveBytes + kJumpBytes;
-  Writer code(host);
-  SaveRcx(&code);
-  for (uint64_t i = 0; i < count; ++i) {
-    // The last one overlaps the one before.
-    const uint64_t at = i + 1 < count ? i * piece : bytes.size() - piece;
-    ComparePiece(guest_pc + at, bytes.subspan(at, piece), mismatch, &code);
-  }
-  RestoreRcx(&code);
-  code.Jump(host + size);
-  CHECK(code.here() == mismatch);
-  LeaveForSelf(guest_pc, stubs, &code);
-  code.PadTo(host + size);
-  std::vector<uint8_t> whole = code.Take();
-  CHECK(whole.size() == size);
-  whole.insert(whole.end(), block->code.begin(), block->code.end());
-  block->code = std::move(whole);
-  for (SideEntry& entry : block->side) entry.host_offset += static_cast<uint32_t>(size);
-  for (Link& link : block->links) link.rel32_offset += static_cast<uint32_t>(size);
-  SideEntry entry = {.host_offset = kSaveBytes};
-  entry.saved[0] = kRcx;
+void PrependCodeCheck(const CodeCheck& check, const std::vector<uint8_t>& code,
+                      TranslatedBlock* block) {
+  block->code.insert(block->code.begin(), code.begin(), code.end());
+  const auto size = static_cast<uint32_t>(code.size());
+  for (SideEntry& entry : block->side) entry.host_offset += size;
+  for (Link& link : block->links) link.rel32_offset += size;
+  // The state is the one before the block all along.
+  const bool saves = code[0] == kGsPrefix && code[2] == 0x89;
+  SideEntry entry = {.host_offset = saves ? static_cast<uint32_t>(kSaveBytes) : 0};
+  if (saves) entry.saved[0] = kRcx;
   block->side.insert(block->side.begin(), entry);
 }
 

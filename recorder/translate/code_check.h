@@ -1,8 +1,8 @@
 // Code that begins a block whose guest code can be written to without anybody's noticing: it
-// compares the bytes with those that were translated, and leaves as for a branch to the block if
-// they differ.
+// compares the bytes with those that were translated, in memory and, where there is one, in the
+// thread's view, which is what a replay executes. If they differ it leaves by kHsExitCode.
 //
-// Flags stay as they are; r11 and save[0] are used, which are free where a block begins.
+// r11 and save[0] are used, which are free where a block begins; flags only if they are dead.
 
 #ifndef HINDSIGHT_RECORDER_TRANSLATE_CODE_CHECK_H_
 #define HINDSIGHT_RECORDER_TRANSLATE_CODE_CHECK_H_
@@ -16,13 +16,21 @@
 
 namespace hindsight {
 
-// How long it is for so many bytes; a multiple of kHostAlignment. The block's own code follows.
-uint64_t CodeCheckBytes(uint64_t guest_bytes);
+struct CodeCheck {
+  uint64_t guest_pc = 0;
+  absl::Span<const uint8_t> bytes;  // that were translated; not empty
+  uint64_t host = 0;                // where it will lie; the block's own code follows it
+  StubAddresses stubs;
+  bool view = false;        // whether the view is compared, too
+  bool flags_dead = false;  // at the block's entry
+};
 
-// Puts it in front of `block`, which was translated for `host` + CodeCheckBytes(bytes.size()).
-// `bytes`: block.guest_bytes at guest_pc.
-void PrependCodeCheck(uint64_t guest_pc, absl::Span<const uint8_t> bytes, uint64_t host,
-                      const StubAddresses& stubs, TranslatedBlock* block);
+// Its code; a multiple of kHostAlignment bytes.
+std::vector<uint8_t> EmitCodeCheck(const CodeCheck& check);
+
+// Puts `code`, made for `check`, in front of `block`, which was translated for what follows it.
+void PrependCodeCheck(const CodeCheck& check, const std::vector<uint8_t>& code,
+                      TranslatedBlock* block);
 
 }  // namespace hindsight
 

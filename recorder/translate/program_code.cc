@@ -79,6 +79,7 @@ uint64_t ProgramCode::FindUnchanged(uint64_t guest_pc) {
   source_.ForgetWritable();
   if (Fits(*translation, bytes_at_)) return translation->host;
   cache_.Drop(guest_pc);
+  changing_.insert(PageOf(guest_pc));
   NoteChange();
   return 0;
 }
@@ -110,50 +111,54 @@ TranslateRequest ProgramCode::RequestFor(uint64_t guest_pc, uint64_t host) {
       .max_instructions = options_.block_instructions,
       .operations = options_.flavour == Flavour::kRecord,
   };
-  if (!source_.MayChange(guest_pc)) request.code_at = bytes_at_;
+  request.may_change = source_.MayChange(guest_pc);
+  request.by_any_store = changing_.contains(PageOf(guest_pc));
+  if (!request.may_change) request.code_at = bytes_at_;
   return request;
 }
 
-std::shared_ptr<const Translation> ProgramCode::MakeBlock(uint64_t guest_pc) {
-  const uint64_t host = cache_.PlaceFor(guest_pc, kLargestBlock);
-  if (host == 0) return nullptr;
-  TranslateRequest request = RequestFor(guest_pc, host);
+// With a check of the code in front if it may change.
+absl::StatusOr<TranslatedBlock> ProgramCode::TranslateChecked(TranslateRequest request) const {
   auto block = hindsight::Translate(request);
-  if (block.ok() && source_.MayChange(guest_pc) && block->guest_bytes != 0) {
-    // Again, for where it will lie.
-    const uint64_t bytes = block->guest_bytes;
-    request.host_address = host + CodeCheckBytes(bytes);
-    block = hindsight::Translate(request);
-    if (block.ok()) {
-      CHECK(block->guest_bytes == bytes);
-      PrependCodeCheck(guest_pc, request.bytes.first(bytes), host, request.stubs, &*block);
-    }
-  }
-  if (!block.ok() || block->code.size() > kLargestBlock) return nullptr;
-  cache_.Use(guest_pc, block->code.size());
-  std::shared_ptr<const Translation> made =
-      MakeTranslation(guest_pc, host, *std::move(block), bytes_at_);
-  memo_->Add(made);
-  return made;
+  if (!block.ok() || !source_.MayChange(request.guest_pc)) return block;
+  const uint64_t bytes = block->guest_bytes;
+  if (bytes == 0) return absl::NotFoundError("no instruction");
+  const CodeCheck check = {.guest_pc = request.guest_pc,
+                           .bytes = request.bytes.first(bytes),
+                           .host = request.host_address,
+                           .stubs = request.stubs,
+                           .view = request.flavour == Flavour::kRecord,
+                           .flags_dead = block->side.front().flags_exact == 0};
+  const std::vector<uint8_t> code = EmitCodeCheck(check);
+  request.host_address += code.size();
+  block = hindsight::Translate(request);
+  if (!block.ok()) return block;
+  CHECK(block->guest_bytes == bytes);
+  PrependCodeCheck(check, code, &*block);
+  return block;
 }
 
-std::shared_ptr<const Translation> ProgramCode::MakeOne(uint64_t guest_pc) {
+std::shared_ptr<const Translation> ProgramCode::MakeBlock(uint64_t guest_pc, bool alone) {
   const uint64_t host = cache_.PlaceFor(guest_pc, kLargestBlock);
   if (host == 0 || source_.At(guest_pc).empty()) return nullptr;
   TranslateRequest request = RequestFor(guest_pc, host);
-  request.max_instructions = 1;
-  request.trust_view = true;
-  auto block = hindsight::Translate(request);
-  if (!block.ok()) return nullptr;
+  if (alone) {
+    request.max_instructions = 1;
+    request.trust_view = true;
+  }
+  auto block = TranslateChecked(request);
+  if (!block.ok() || block->code.size() > kLargestBlock) return nullptr;
   cache_.Use(guest_pc, block->code.size());
-  return MakeTranslation(guest_pc, host, *std::move(block), bytes_at_);
+  auto made = MakeTranslation(guest_pc, host, *std::move(block), bytes_at_);
+  made->checks_code = source_.MayChange(guest_pc);
+  return made;
 }
 
 uint64_t ProgramCode::TranslateOne(uint64_t guest_pc) {
   source_.ForgetWritable();
   const auto known = ones_.find(guest_pc);
   if (known != ones_.end() && Fits(*known->second, bytes_at_)) return known->second->host;
-  std::shared_ptr<const Translation> made = MakeOne(guest_pc);
+  std::shared_ptr<const Translation> made = MakeBlock(guest_pc, /*alone=*/true);
   if (made == nullptr) return 0;
   ones_[guest_pc] = made;
   cache_.AddApart(made);
@@ -169,10 +174,11 @@ void ProgramCode::Add(std::shared_ptr<const Translation> translation) {
   cache_.Add(std::move(translation));
 }
 
+// Those that a block checks itself a thread imports when the check fails.
 void ProgramCode::PublishPages(const Translation& translation) {
   const uint64_t last = PageOf(translation.guest_pc + translation.block.guest_bytes - 1);
-  for (uint64_t page = PageOf(translation.guest_pc); page <= last + kPageBytes;
-       page += kPageBytes) {
+  const uint64_t first = translation.checks_code ? last + kPageBytes : PageOf(translation.guest_pc);
+  for (uint64_t page = first; page <= last + kPageBytes; page += kPageBytes) {
     const bool executed = page <= last;
     if (executed_.contains(page) || (!executed && fetched_.contains(page))) continue;
     (executed ? executed_ : fetched_).insert(page);
@@ -186,14 +192,14 @@ void ProgramCode::PublishPages(const Translation& translation) {
 ProgramCode::Source ProgramCode::AddBlock(uint64_t guest_pc) {
   const absl::Span<const uint8_t> bytes = source_.At(guest_pc);
   if (bytes.empty()) return Source::kNone;
-  // A check of the code would compare memory, not what the thread has seen.
-  if (options_.flavour == Flavour::kRecord && source_.MayChange(guest_pc)) return Source::kNone;
   Source source = Source::kMemo;
-  std::shared_ptr<const Translation> translation = memo_->Find(guest_pc, bytes_at_);
+  std::shared_ptr<const Translation> translation =
+      memo_->Find(guest_pc, bytes_at_, source_.MayChange(guest_pc));
   if (translation == nullptr) {
     source = Source::kTranslator;
-    translation = MakeBlock(guest_pc);
+    translation = MakeBlock(guest_pc, /*alone=*/false);
     if (translation == nullptr) return Source::kNone;
+    memo_->Add(translation);
   }
   const TranslatedBlock& block = translation->block;
   for (const Link& link : block.links) reachable_.push_back(link.guest_target);

@@ -73,8 +73,9 @@ class ProgramCode {
  private:
   uint64_t FindUnchanged(uint64_t guest_pc);
   TranslateRequest RequestFor(uint64_t guest_pc, uint64_t host);
-  std::shared_ptr<const Translation> MakeBlock(uint64_t guest_pc);
-  std::shared_ptr<const Translation> MakeOne(uint64_t guest_pc);
+  absl::StatusOr<TranslatedBlock> TranslateChecked(TranslateRequest request) const;
+  // `alone`: for TranslateOne.
+  std::shared_ptr<const Translation> MakeBlock(uint64_t guest_pc, bool alone);
   // Adds the translation at `guest_pc`, which has none, to the cache. kNone: there is no code.
   enum class Source : uint8_t { kNone, kMemo, kTranslator };
   Source AddBlock(uint64_t guest_pc);
@@ -90,7 +91,8 @@ class ProgramCode {
   const std::shared_ptr<TranslationMemo> memo_;
   CodeCache cache_;
   CodeSource source_;
-  const BytesAt bytes_at_;  // of source_
+  const BytesAt bytes_at_;                  // of source_
+  absl::flat_hash_set<uint64_t> changing_;  // pages whose code was found to have changed
   // Of TranslateOne, by guest pc.
   absl::flat_hash_map<uint64_t, std::shared_ptr<const Translation>> ones_;
   MadePages made_;

@@ -57,8 +57,8 @@ void TranslationMemo::GiveBack(Chunk chunk) {
   free_[ArenaOf(chunk.start)].push_back(chunk);
 }
 
-std::shared_ptr<const Translation> TranslationMemo::Find(uint64_t guest_pc,
-                                                         const BytesAt& bytes_at) const {
+std::shared_ptr<const Translation> TranslationMemo::Find(uint64_t guest_pc, const BytesAt& bytes_at,
+                                                         bool checked) const {
   std::vector<std::shared_ptr<const Translation>> candidates;
   {
     const std::lock_guard<std::mutex> lock(mutex_);
@@ -67,7 +67,7 @@ std::shared_ptr<const Translation> TranslationMemo::Find(uint64_t guest_pc,
     candidates = it->second;
   }
   for (const auto& candidate : candidates) {
-    if (Fits(*candidate, bytes_at)) return candidate;
+    if ((candidate->checks_code || !checked) && Fits(*candidate, bytes_at)) return candidate;
   }
   return nullptr;
 }

@@ -28,6 +28,7 @@ struct Translation {
   uint64_t guest_pc = 0;
   uint64_t host = 0;
   TranslatedBlock block;
+  bool checks_code = false;  // and leaves if it is not `bytes`
   std::vector<uint8_t> bytes;
   std::vector<std::vector<uint8_t>> relied_on;  // the bytes of each of block.relied_on
 };
@@ -57,8 +58,10 @@ class TranslationMemo {
   // What has not been used of it, if that is enough for another taker.
   void GiveBack(Chunk chunk);
 
-  // The translation of the code at `guest_pc`, if there is one of the same bytes.
-  std::shared_ptr<const Translation> Find(uint64_t guest_pc, const BytesAt& bytes_at) const;
+  // The translation of the code at `guest_pc`, if there is one of the same bytes; `checked`: that
+  // checks them.
+  std::shared_ptr<const Translation> Find(uint64_t guest_pc, const BytesAt& bytes_at,
+                                          bool checked = false) const;
   // The last ones of all blocks that begin in the page that holds `address`, whatever their bytes.
   std::vector<std::shared_ptr<const Translation>> InPage(uint64_t address) const;
 

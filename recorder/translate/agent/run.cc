@@ -165,6 +165,10 @@ extern "C" [[noreturn]] void AgentHandleExit(Thread* thread) {
       EnterInTable(thread, thread->pc, host);
       LeaveFor(thread, host);
     }
+    case kHsExitCode:
+      // A replay executes what the view shows.
+      if (IsRecorded(*thread)) TakeRead(thread, thread->pc, block->exit_size);
+      LeaveFor(thread, Translate(thread, thread->pc, 0));
     case kHsExitSyscall:
       HandleCall(thread);
       break;
