@@ -5,6 +5,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -52,6 +53,21 @@ INSTANTIATE_TEST_SUITE_P(
                     "/usr/bin/perl -e print(1.5**3)", "/usr/bin/sqlite3 :memory: select(1+2)",
                     "/usr/bin/python3 -m calendar 2026", "/usr/bin/gcc --version",
                     "/usr/bin/python3 -c print(sum(map(float.__abs__,map(float,range(9999)))))"));
+
+TEST_F(RecordTranslatedTest, TheProgramSeesItsOwnPartOfTheMap) {
+  Record({"/bin/cat", "/proc/self/maps"});
+  EXPECT_EQ(output_.find("hindsight"), std::string::npos) << output_;
+  EXPECT_NE(output_.find("[stack]"), std::string::npos) << output_;
+  EXPECT_LT(std::count(output_.begin(), output_.end(), '\n'), 60) << output_;
+  ExpectExact();
+}
+
+// The kernel shows it from the stack, which has been moved.
+TEST_F(RecordTranslatedTest, TheProgramSeesItsOwnArguments) {
+  Record({"/bin/cat", "/proc/self/cmdline"});
+  EXPECT_EQ(output_, std::string("/bin/cat\0/proc/self/cmdline\0", 28));
+  ExpectExact();
+}
 
 TEST_F(RecordTranslatedTest, TheStatusIsTheProgramsOwn) {
   Record({"/usr/bin/perl", "-e", "exit 7"});

@@ -84,6 +84,20 @@ std::vector<uint64_t> AuxiliaryVector(pid_t pid) {
   return words;
 }
 
+std::vector<uint64_t> StatFields(pid_t pid) {
+  const std::string contents = Contents(pid, "stat");
+  // The second field is the program's name in parentheses, with whatever it has.
+  const size_t name_end = contents.rfind(')');
+  if (name_end == contents.npos) return {};
+  std::vector<uint64_t> fields = {static_cast<uint64_t>(pid), 0};
+  const absl::string_view rest = absl::string_view(contents).substr(name_end + 1);
+  for (const absl::string_view word : absl::StrSplit(rest, ' ', absl::SkipEmpty())) {
+    uint64_t number;
+    fields.push_back(absl::SimpleAtoi(word, &number) ? number : 0);
+  }
+  return fields;
+}
+
 bool IsInOurPidNamespace(pid_t thread) {
   const std::string ours = LinkTarget(getpid(), "ns/pid");
   return !ours.empty() && ours == LinkTarget(thread, "ns/pid");

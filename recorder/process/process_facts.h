@@ -28,6 +28,9 @@ bool IsFirstOfNamespace(pid_t pid);
 bool IsInOurPidNamespace(pid_t thread);
 // A field of /proc/PID/status that is a number ("Tgid:"); 0 if there is none.
 int64_t StatusNumber(pid_t pid, absl::string_view field);
+// The fields of /proc/PID/stat, as proc(5) numbers them but from 0; those that are no numbers are
+// 0. Empty if the process is gone.
+std::vector<uint64_t> StatFields(pid_t pid);
 // Type, value, ...: the auxiliary vector as the kernel made it.
 std::vector<uint64_t> AuxiliaryVector(pid_t pid);
 // Whether two processes (or threads) share their memory, as after vfork; `otherwise` if the kernel

@@ -5,15 +5,9 @@
 
 #include <cstdint>
 
-#include "recorder/syscalls/output_shapes.h"
+#include "recorder/syscalls/call_shapes.h"
 
 namespace hindsight {
-
-struct SyscallShape {
-  int64_t number = 0;
-  Output outputs[4];          // those after the last are kNone
-  bool writes_files = false;  // bytes of files may change
-};
 
 // nullptr: the call is not in the table.
 const SyscallShape* FindSyscallShape(int64_t number);

@@ -7,12 +7,14 @@
 #include <array>
 #include <cstring>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/types/span.h"
 #include "base/status_macros.h"
 #include "isa/registers.h"
 #include "recorder/process/memory_map.h"
+#include "recorder/process/process_facts.h"
 #include "recorder/ptrace/remote_call.h"
 #include "recorder/ptrace/thread_stop.h"
 #include "recorder/translate/agent_image.h"
@@ -58,6 +60,23 @@ absl::StatusOr<int> MakeFile(uint64_t stack_pointer, Tracee* tracee) {
   ASSIGN_OR_RETURN(const uint64_t fd, CallChecked(tracee->thread(), "memfd_create",
                                                   SYS_memfd_create, {place, MFD_CLOEXEC}));
   return static_cast<int>(fd);
+}
+
+ImagePlaces PlacesOf(pid_t process) {
+  const std::vector<uint64_t> fields = StatFields(process);
+  // As proc(5) counts them, from 1.
+  const auto field = [&fields](size_t number) {
+    return number <= fields.size() ? fields[number - 1] : 0;
+  };
+  return {.start_code = field(26),
+          .end_code = field(27),
+          .start_data = field(45),
+          .end_data = field(46),
+          .start_brk = field(47),
+          .arg_start = field(48),
+          .arg_end = field(49),
+          .env_start = field(50),
+          .env_end = field(51)};
 }
 
 const AgentImageHeader& ImageHeader() {
@@ -107,7 +126,8 @@ absl::StatusOr<MemoryFile> Inject(const InjectionOptions& options, Tracee* trace
               .guest_pc = registers.rip,
               .guest_sp = stack_pointer,
               .stack_end = stack.end,
-              .stack_protection = stack.protection},
+              .stack_protection = stack.protection,
+              .places = PlacesOf(tracee->process())},
              file);
   RETURN_IF_ERROR(MapImage(tracee->thread(), fd));
   if (options.prepare) options.prepare(file);

@@ -7,6 +7,7 @@
 #include <sys/syscall.h>
 
 #include "recorder/translate/agent/entry.h"
+#include "recorder/translate/agent/proc_files.h"
 #include "recorder/translate/agent/recording.h"
 #include "recorder/translate/agent/run.h"
 #include "recorder/translate/agent/signals.h"
@@ -149,6 +150,7 @@ extern "C" [[noreturn]] void AgentBoot() {
   Call(SYS_close, static_cast<uint64_t>(boot.memory_file));
   const int64_t moved = MoveStack(boot.guest_sp, boot.stack_end);
   Require(moved);
+  TellMovedStack(boot.places, static_cast<uint64_t>(moved), kStackEnd - boot.stack_end);
   Thread* thread = MakeFirstThread();
   if (thread == nullptr) Fail(-12);
   thread->pc = boot.guest_pc;

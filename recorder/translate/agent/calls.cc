@@ -6,8 +6,10 @@
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 
+#include "recorder/translate/agent/call_outputs.h"
 #include "recorder/translate/agent/entry.h"
 #include "recorder/translate/agent/orders.h"
+#include "recorder/translate/agent/proc_files.h"
 #include "recorder/translate/agent/recording.h"
 #include "recorder/translate/agent/run.h"
 #include "recorder/translate/agent/signals.h"
@@ -153,8 +155,10 @@ void HandleCall(Thread* thread) {
       !HandleProcessCall(thread, &call) && !HandleFileCall(&call) && !MakeCall(thread, &call)) {
     return;
   }
+  ShowOwnMap(*thread, made, &call);
   RecordCall(thread, made, call.result());
   FinishCall(thread, call.result());
+  TakeOutputs(thread, made, call.result());
 }
 
 }  // namespace hindsight::agent

@@ -89,6 +89,12 @@ enum class BootState : uint32_t { kNotYet = 0, kRunning = 1, kFailed = 2 };
 
 // Where in the boot an error was met is told by boot_error alone: it is for messages.
 
+// Where the kernel has put the parts of the program, as /proc/PID/stat has them.
+struct ImagePlaces {
+  uint64_t start_code, end_code, start_data, end_data, start_brk;
+  uint64_t arg_start, arg_end, env_start, env_end;
+};
+
 // What the recorder writes into the agent's image before it runs.
 struct BootParameters {
   int32_t memory_file;            // descriptor, closed by the agent
@@ -103,6 +109,7 @@ struct BootParameters {
   uint64_t guest_sp;
   uint64_t stack_end;  // of the initial stack's mapping
   uint64_t stack_protection;
+  ImagePlaces places;
 };
 
 // The image begins with it.

@@ -1,0 +1,107 @@
+#include "recorder/translate/agent/call_outputs.h"
+
+#include <sys/socket.h>
+#include <sys/uio.h>
+
+#include "recorder/syscalls/call_shapes.h"
+#include "recorder/translate/agent/recording.h"
+#include "recorder/translate/agent/system.h"
+
+namespace hindsight::agent {
+namespace {
+
+constexpr uint64_t kPageBytes = 4096;
+constexpr uint64_t kMaxVectors = 1024;  // UIO_MAXIOV
+constexpr uint64_t kNoLimit = ~uint64_t{0};
+
+uint64_t Smaller(uint64_t a, uint64_t b) { return a < b ? a : b; }
+
+template <typename T>
+T FromGuest(uint64_t address) {
+  T value = {};
+  CopyGuest(&value, PointerTo<const void>(address), sizeof(value));
+  return value;
+}
+
+void Take(Thread* thread, uint64_t address, uint64_t bytes) {
+  if (bytes != 0 && InWindows(address, address + bytes)) TakeRead(thread, address, bytes);
+}
+
+// The first `total` bytes of `count` buffers.
+void TakeVector(Thread* thread, uint64_t address, uint64_t count, uint64_t total) {
+  for (uint64_t i = 0; i < Smaller(count, kMaxVectors) && total != 0; ++i) {
+    const auto part = FromGuest<iovec>(address + i * sizeof(iovec));
+    const uint64_t bytes = Smaller(part.iov_len, total);
+    Take(thread, AddressOf(part.iov_base), bytes);
+    total -= bytes;
+  }
+}
+
+void TakeMessage(Thread* thread, uint64_t address, uint64_t total) {
+  Take(thread, address, sizeof(msghdr));
+  const auto message = FromGuest<msghdr>(address);
+  Take(thread, AddressOf(message.msg_name), message.msg_namelen);
+  TakeVector(thread, AddressOf(message.msg_iov), message.msg_iovlen, total);
+  Take(thread, AddressOf(message.msg_control), message.msg_controllen);
+}
+
+void TakeMessages(Thread* thread, uint64_t address, uint64_t count) {
+  for (uint64_t i = 0; i < Smaller(count, kMaxVectors); ++i) {
+    const uint64_t at = address + i * sizeof(mmsghdr);
+    Take(thread, at, sizeof(mmsghdr));
+    TakeMessage(thread, at, FromGuest<mmsghdr>(at).msg_len);
+  }
+}
+
+// What a call that has succeeded has stored at the argument.
+void TakeOutput(Thread* thread, const Output& output, const GuestCall& made, uint64_t result) {
+  const uint64_t at = made.argument(output.at);
+  const uint64_t by = output.by == kNoArgument ? kNoLimit : made.argument(output.by);
+  if (at == 0) return;
+  switch (output.size) {
+    case OutputSize::kNone:
+      return;
+    case OutputSize::kFixed:
+      return Take(thread, at, output.unit);
+    case OutputSize::kResult:
+      return Take(thread, at, Smaller(by, result) * output.unit);
+    case OutputSize::kArgument:
+      return Take(thread, at, by * output.unit);
+    case OutputSize::kBits:
+      return Take(thread, at, (by / 64 + 1) * 8);
+    case OutputSize::kPages:
+      return Take(thread, at, by / kPageBytes + 1);
+    case OutputSize::kHeadAndResult:
+      return Take(thread, at, output.unit + Smaller(by, result));
+    case OutputSize::kPointed: {
+      const uint64_t most = output.unit == 0 ? kNoLimit : output.unit;
+      return Take(thread, at, Smaller(FromGuest<uint32_t>(by), most));
+    }
+    case OutputSize::kVector:
+      return TakeVector(thread, at, by, result);
+    case OutputSize::kMessage:
+      return TakeMessage(thread, at, result);
+    case OutputSize::kMessages:
+      return TakeMessages(thread, at, Smaller(by, result));
+  }
+}
+
+}  // namespace
+
+void TakeOutputs(Thread* thread, const GuestCall& made, int64_t result) {
+  if (!IsRecorded(*thread)) return;
+  const SyscallShape* const shape = FindStoringShape(made.number());
+  if (shape == nullptr || IsError(result)) {
+    // Of memory that the thread knows, what the arguments may point to.
+    for (int i = 0; i < 6; ++i) {
+      const uint64_t address = made.argument(i);
+      if (InWindows(address, address + 1)) TakeMiss(thread, address, 1);
+    }
+    return;
+  }
+  for (const Output& output : shape->outputs) {
+    TakeOutput(thread, output, made, static_cast<uint64_t>(result));
+  }
+}
+
+}  // namespace hindsight::agent

@@ -1,0 +1,237 @@
+#include "recorder/translate/agent/proc_files.h"
+
+#include <fcntl.h>
+#include <linux/magic.h>
+#include <linux/memfd.h>
+#include <linux/prctl.h>
+#include <sys/syscall.h>
+#include <sys/vfs.h>
+
+#include "recorder/translate/agent/layout.h"
+#include "recorder/translate/agent/system.h"
+
+namespace hindsight::agent {
+namespace {
+
+// Longer than a line: a path, and what is said about its region.
+constexpr uint64_t kBufferBytes = 16 * kKiB;
+constexpr uint64_t kPathBytes = 256;
+
+bool IsText(const char* text, const char* expected) {
+  while (*text == *expected && *text != 0) ++text, ++expected;
+  return *text == *expected;
+}
+
+const char* LastPart(const char* path) {
+  const char* last = path;
+  for (; *path != 0; ++path) {
+    if (*path == '/') last = path + 1;
+  }
+  return last;
+}
+
+bool IsMapFile(const char* name) {
+  return IsText(name, "maps") || IsText(name, "smaps") || IsText(name, "numa_maps");
+}
+
+// Null if there is none.
+const char* PathOf(const GuestCall& call) {
+  switch (call.number()) {
+    case SYS_open:
+      return PointerTo<const char>(call.argument(0));
+    case SYS_openat:
+    case SYS_openat2:
+      return PointerTo<const char>(call.argument(1));
+    default:
+      return nullptr;
+  }
+}
+
+// Whether the guest's string ends in the name of such a file. It is not copied: most are others.
+bool NamesMapFile(const char* guest_path) {
+  char path[kPathBytes];
+  for (uint64_t i = 0; i < sizeof(path); ++i) {
+    if (!CopyGuest(&path[i], guest_path + i, 1)) return false;
+    if (path[i] == 0) return IsMapFile(LastPart(path));
+  }
+  return false;
+}
+
+// The digits of `number` in `text`, backwards; returns what follows, null if they differ.
+const char* SkipNumber(const char* text, uint64_t number) {
+  char digits[24];
+  int count = 0;
+  do {
+    digits[count++] = static_cast<char>('0' + number % 10);
+    number /= 10;
+  } while (number != 0);
+  while (count > 0) {
+    if (*text++ != digits[--count]) return nullptr;
+  }
+  return text;
+}
+
+char* WriteText(char* to, const char* text) {
+  while (*text != 0) *to++ = *text++;
+  *to = 0;
+  return to;
+}
+
+// "/proc/self/fd/N"
+void WriteLink(char* to, uint64_t file) {
+  to = WriteText(to, "/proc/self/fd/");
+  uint64_t divisor = 1;
+  while (file / divisor >= 10) divisor *= 10;
+  for (; divisor != 0; divisor /= 10) *to++ = static_cast<char>('0' + file / divisor % 10);
+  *to = 0;
+}
+
+// Whether the open file is one of this process: MOUNT/PROCESS/maps, MOUNT/PROCESS/task/THREAD/maps.
+bool IsOwn(const Thread& thread, uint64_t file) {
+  struct statfs system;
+  if (Call(SYS_fstatfs, file, AddressOf(&system)) != 0 || system.f_type != PROC_SUPER_MAGIC) {
+    return false;
+  }
+  char link[32], path[kPathBytes];
+  WriteLink(link, file);
+  const int64_t length = Call(SYS_readlink, AddressOf(link), AddressOf(path), sizeof(path) - 1);
+  if (length <= 0) return false;
+  path[length] = 0;
+  const auto process = static_cast<uint64_t>(thread.process_id);
+  for (const char* part = path; *part != 0; ++part) {
+    if (*part != '/') continue;
+    const char* rest = SkipNumber(part + 1, process);
+    if (rest != nullptr && *rest == '/') return true;
+  }
+  return false;
+}
+
+// The number that `text` begins with, and what follows it.
+uint64_t ReadHex(const char** text) {
+  uint64_t value = 0;
+  for (;; ++*text) {
+    const char c = **text;
+    if (c >= '0' && c <= '9') {
+      value = value * 16 + static_cast<uint64_t>(c - '0');
+    } else if (c >= 'a' && c <= 'f') {
+      value = value * 16 + static_cast<uint64_t>(c - 'a' + 10);
+    } else {
+      return value;
+    }
+  }
+}
+
+class MapFilter {
+ public:
+  // Whether the program sees `line`, which ends with a newline: "START-END ..." (maps, smaps) or
+  // "START ..." (numa_maps) of its own regions, and what smaps says below them.
+  bool Shows(const char* line) {
+    const char* at = line;
+    const uint64_t start = ReadHex(&at);
+    if (at == line || (*at != '-' && *at != ' ')) return shows_;
+    uint64_t end = start;
+    if (*at == '-') {
+      ++at;
+      end = ReadHex(&at);
+    }
+    const bool kernels = start >= uint64_t{1} << 63;
+    return shows_ = kernels || InWindows(start, end);
+  }
+
+ private:
+  bool shows_ = false;
+};
+
+void WriteAll(uint64_t file, const char* bytes, uint64_t size) {
+  while (size > 0) {
+    const int64_t written = Call(SYS_write, file, AddressOf(bytes), size);
+    if (written <= 0) return;
+    bytes += written;
+    size -= static_cast<uint64_t>(written);
+  }
+}
+
+// Copies what the program sees.
+void CopyShown(uint64_t from, uint64_t to) {
+  char buffer[kBufferBytes];
+  uint64_t filled = 0;
+  MapFilter filter;
+  while (true) {
+    const int64_t got = Call(SYS_read, from, AddressOf(buffer) + filled, sizeof(buffer) - filled);
+    if (got <= 0) return;
+    filled += static_cast<uint64_t>(got);
+    uint64_t line = 0;
+    for (uint64_t i = 0; i < filled; ++i) {
+      if (buffer[i] != '\n') continue;
+      if (filter.Shows(buffer + line)) WriteAll(to, buffer + line, i + 1 - line);
+      line = i + 1;
+    }
+    filled -= line;
+    for (uint64_t i = 0; i < filled; ++i) buffer[i] = buffer[line + i];
+  }
+}
+
+// Puts `from`, reopened so that it can only be read, in the place of `file`.
+void Replace(uint64_t file, uint64_t from) {
+  char link[32];
+  WriteLink(link, from);
+  const auto close_on_exec =
+      static_cast<uint64_t>(Call(SYS_fcntl, file, F_GETFD)) & FD_CLOEXEC ? O_CLOEXEC : 0;
+  const int64_t reopened =
+      Call(SYS_openat, static_cast<uint64_t>(AT_FDCWD), AddressOf(link), O_RDONLY | O_CLOEXEC);
+  if (IsError(reopened)) return;
+  Call(SYS_dup3, static_cast<uint64_t>(reopened), file, close_on_exec);
+  Call(SYS_close, static_cast<uint64_t>(reopened));
+}
+
+// The auxiliary vector of an initial stack: after argc, argv, null, envp, null. Ends with AT_NULL.
+uint64_t* FindAuxv(uint64_t* word) {
+  for (++word; *word != 0; ++word) {
+  }
+  for (++word; *word != 0; ++word) {
+  }
+  return word + 1;
+}
+
+uint32_t AuxvBytes(const uint64_t* auxv) {
+  uint32_t words = 2;
+  for (; auxv[0] != 0; auxv += 2) words += 2;
+  return words * 8;
+}
+
+}  // namespace
+
+void TellMovedStack(const ImagePlaces& places, uint64_t stack_pointer, uint64_t distance) {
+  uint64_t* const auxv = FindAuxv(PointerTo<uint64_t>(stack_pointer));
+  prctl_mm_map map = {};
+  map.start_code = places.start_code;
+  map.end_code = places.end_code;
+  map.start_data = places.start_data;
+  map.end_data = places.end_data;
+  map.start_brk = places.start_brk;
+  map.brk = static_cast<uint64_t>(Call(SYS_brk, 0));
+  map.start_stack = stack_pointer;
+  map.arg_start = places.arg_start + distance;
+  map.arg_end = places.arg_end + distance;
+  map.env_start = places.env_start + distance;
+  map.env_end = places.env_end + distance;
+  map.auxv = reinterpret_cast<__u64*>(auxv);
+  map.auxv_size = AuxvBytes(auxv);
+  map.exe_fd = ~0u;
+  Call(SYS_prctl, PR_SET_MM, PR_SET_MM_MAP, AddressOf(&map), sizeof(map));
+}
+
+void ShowOwnMap(const Thread& thread, const GuestCall& made, GuestCall* call) {
+  const char* const path = PathOf(made);
+  if (path == nullptr || IsError(call->result()) || !NamesMapFile(path)) return;
+  const auto file = static_cast<uint64_t>(call->result());
+  if (!IsOwn(thread, file)) return;
+  static constexpr char kName[] = "maps";
+  const int64_t copy = Call(SYS_memfd_create, AddressOf(kName), MFD_CLOEXEC);
+  if (IsError(copy)) return;
+  CopyShown(file, static_cast<uint64_t>(copy));
+  Replace(file, static_cast<uint64_t>(copy));
+  Call(SYS_close, static_cast<uint64_t>(copy));
+}
+
+}  // namespace hindsight::agent
