@@ -55,7 +55,7 @@ def named(data, secrets):
         if word & ~0xff == canary: words.append("canary")
         elif word == guard: words.append("guard")
         elif word >> 48 and turned ^ guard < 2**47:
-            words.append("mangled %x" % (turned ^ guard))
+            words.append("mangled " + place(turned ^ guard))
         else: words.append(place(word))
     return " ".join(words)
 def ask_memory(stop):
