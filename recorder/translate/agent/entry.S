@@ -231,10 +231,28 @@ AgentRestorer:
 
         .globl  memcpy, memset
         .hidden memcpy, memset
+// REP takes longer to begin than registers take to be copied.
 memcpy:
         movq    %rdi, %rax
+        cmpq    $512, %rdx
+        jae     .Lbytes
+.Lwords:
+        subq    $16, %rdx
+        jb      .Lrest
+        movq    (%rsi), %rcx
+        movq    8(%rsi), %r8
+        movq    %rcx, (%rdi)
+        movq    %r8, 8(%rdi)
+        addq    $16, %rsi
+        addq    $16, %rdi
+        jmp     .Lwords
+.Lrest:
+        addq    $16, %rdx
+        je      .Lcopied
+.Lbytes:
         movq    %rdx, %rcx
         rep movsb
+.Lcopied:
         ret
 memset:
         movq    %rdi, %r8

@@ -54,6 +54,7 @@ void Store(const HsOperationRegisters& from, Thread* thread) {
   Load(*thread, &registers);
   const uint64_t host_pc = block.exit_host_pc;
   if (operation->locked != 0) MayPause(thread);
+  if (hooks.locked != nullptr && operation->locked != 0) ExpectLocked(thread);
   thread->operating = 1;
   HsRunOperation(operation, block.exit_address, &registers, &hooks);
   thread->operating = 0;

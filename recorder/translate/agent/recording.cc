@@ -21,6 +21,7 @@ constexpr uint64_t kNever = uint64_t{1} << 62;
 struct Recording {
   uint32_t on;
   uint64_t locked_time;    // of TakeLocked; 0: not called
+  uint64_t announced;      // 1: by ExpectLocked
   uint64_t dropped;        // the first of dropped_pages.h that the view does not know of
   uint64_t segment_start;  // counts
   uint64_t next_segment;
@@ -256,7 +257,16 @@ void TakeOld(Thread* thread, uint64_t address, uint64_t bytes, const void* old) 
   view.CompareOld(address, bytes, old, thread->count);
 }
 
-void TakeLocked(Thread* thread) { Of(*thread).locked_time = Of(*thread).writer.TakeTime(); }
+void ExpectLocked(Thread* thread) {
+  Of(*thread).announced = 1;
+  Of(*thread).writer.AnnounceTime();
+}
+
+void TakeLocked(Thread* thread) {
+  Recording& recording = Of(*thread);
+  recording.locked_time =
+      recording.announced != 0 ? recording.writer.TakeAnnouncedTime() : recording.writer.TakeTime();
+}
 
 bool TakeViewFault(Thread* thread, uint64_t address) {
   Recording& recording = Of(*thread);
@@ -373,7 +383,12 @@ void RecordInstruction(Thread* thread) {
 
 void RecordLocked(Thread* thread) {
   Recording& recording = Of(*thread);
-  if (recording.locked_time == 0) return;
+  const bool announced = recording.announced != 0;
+  recording.announced = 0;
+  if (recording.locked_time == 0) {
+    if (announced) recording.writer.CancelTime();
+    return;
+  }
   recording.writer.Locked(thread->count, recording.locked_time);
   recording.locked_time = 0;
 }

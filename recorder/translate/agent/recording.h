@@ -58,7 +58,10 @@ bool TakeRead(Thread* thread, uint64_t address, uint64_t bytes);
 void TakeMiss(Thread* thread, uint64_t address, uint64_t bytes);
 // The same for memory that has been changed already: it had `old`.
 void TakeOld(Thread* thread, uint64_t address, uint64_t bytes, const void* old);
-// A locked instruction has accessed memory: takes the time of that. RecordLocked must follow.
+// A locked instruction is next. TakeLocked, if it is executed, and RecordLocked must follow.
+void ExpectLocked(Thread* thread);
+// An instruction has accessed memory in a way that others can order: takes the time of that.
+// RecordLocked must follow.
 void TakeLocked(Thread* thread);
 // A fault at `address`, in the thread's present count. True if that is the view's, and the page is
 // there now: the access can be tried again.
@@ -96,7 +99,7 @@ void RecordPart(Thread* thread, uint64_t start, uint64_t end);
 // ... an instruction that the agent has executed, likewise. It changes rax, rcx, rdx, rbx and pc
 // at most.
 void RecordInstruction(Thread* thread);
-// ... an instruction for which TakeLocked was called, if it was.
+// ... an instruction for which TakeLocked was called, if it was. After ExpectLocked in any case.
 void RecordLocked(Thread* thread);
 
 }  // namespace hindsight::agent

@@ -83,6 +83,8 @@ uint64_t EntryWriter::TakeTime() {
   return Now();
 }
 
+uint64_t EntryWriter::TakeAnnouncedTime() { return Now(); }
+
 HsEntry* EntryWriter::BeginTimed(HsEntryKind kind, uint64_t count, uint64_t size) {
   const uint64_t time = TakeTime();
   HsEntry* const entry = Begin(kind, count, size);

@@ -44,6 +44,11 @@ class EntryWriter {
   void CommitTimed();
   // The time of what has just happened; an entry that has it must follow.
   uint64_t TakeTime();
+  // The same in two steps, between which an instruction with a LOCK prefix is executed: that makes
+  // the first step seen. If nothing has happened, no entry follows: CancelTime.
+  void AnnounceTime() { __atomic_store_n(&ring_->writing, 1, __ATOMIC_RELAXED); }
+  uint64_t TakeAnnouncedTime();
+  void CancelTime() { __atomic_store_n(&ring_->writing, 0, __ATOMIC_RELEASE); }
   // Waits until the recorder is done with all that was committed.
   void AwaitRecorder();
 
