@@ -7,7 +7,6 @@
 #include <sys/syscall.h>
 
 #include "recorder/translate/agent/entry.h"
-#include "recorder/translate/agent/proc_files.h"
 #include "recorder/translate/agent/recording.h"
 #include "recorder/translate/agent/run.h"
 #include "recorder/translate/agent/signals.h"

@@ -27,6 +27,11 @@ Thread* ResetThread(uint64_t number);
 // stack pointer, or an error.
 int64_t MoveStack(uint64_t stack_pointer, uint64_t stack_end);
 
+// The initial stack, of which `places` tells, has been moved up by `distance` bytes and begins at
+// `stack_pointer` now: the kernel is told, which shows it in /proc (maps, auxv, cmdline, environ,
+// stat). Where it does not allow that, it shows the old one.
+void TellMovedStack(const ImagePlaces& places, uint64_t stack_pointer, uint64_t distance);
+
 }  // namespace hindsight::agent
 
 #endif  // HINDSIGHT_RECORDER_TRANSLATE_AGENT_BOOT_H_

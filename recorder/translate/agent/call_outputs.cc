@@ -1,9 +1,10 @@
-#include "recorder/translate/agent/call_outputs.h"
+// What system calls have stored, by the table of their outputs.
 
 #include <sys/socket.h>
 #include <sys/uio.h>
 
 #include "recorder/syscalls/call_shapes.h"
+#include "recorder/translate/agent/calls.h"
 #include "recorder/translate/agent/recording.h"
 #include "recorder/translate/agent/system.h"
 

@@ -6,10 +6,8 @@
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 
-#include "recorder/translate/agent/call_outputs.h"
 #include "recorder/translate/agent/entry.h"
 #include "recorder/translate/agent/orders.h"
-#include "recorder/translate/agent/proc_files.h"
 #include "recorder/translate/agent/recording.h"
 #include "recorder/translate/agent/run.h"
 #include "recorder/translate/agent/signals.h"

@@ -29,6 +29,16 @@ void FinishCall(Thread* thread, int64_t result);
 // Calls that change mappings. True if `call` is one, and has been made or refused.
 bool HandleMemoryCall(Thread* thread, GuestCall* call);
 
+// What `made` has stored is taken into the view: whoever looks at the recording sees it from the
+// call on, not from when the program uses it. The thread is in the state after the call, which has
+// returned `result`. A store that this misses is found when the program loads it.
+void TakeOutputs(Thread* thread, const GuestCall& made, int64_t result);
+
+// `call` has been made and has its result; `made` is it before. If it has opened one of the files
+// of /proc in which this process sees its memory map, that is replaced by one with the program's
+// regions: as they are now, however often it is read.
+void ShowOwnMap(const Thread& thread, const GuestCall& made, GuestCall* call);
+
 // Copies from or to the guest's memory. False if not all of it can be.
 bool CopyGuest(void* to, const void* from, uint64_t bytes);
 

@@ -1,4 +1,5 @@
-#include "recorder/translate/agent/proc_files.h"
+// What /proc shows to the program of itself: its own part of the memory map, and its stack where
+// that is.
 
 #include <fcntl.h>
 #include <linux/magic.h>
@@ -7,6 +8,8 @@
 #include <sys/syscall.h>
 #include <sys/vfs.h>
 
+#include "recorder/translate/agent/boot.h"
+#include "recorder/translate/agent/calls.h"
 #include "recorder/translate/agent/layout.h"
 #include "recorder/translate/agent/system.h"
 

@@ -231,6 +231,16 @@ void LetKernelAct(Thread* thread, int signal) {
   LeaveNatively(thread, /*step=*/false);
 }
 
+// Whoever looks at the handler's callers reads it before the program does.
+void TakeFrame(Thread* thread) {
+  const uint64_t start = thread->registers[kRsp];
+  SignalFrame frame;
+  if (!IsRecorded(*thread) || !CopyGuest(&frame, PointerTo<void>(start), sizeof(frame))) return;
+  const uint64_t vectors = frame.context.registers.vectors;
+  TakeRead(thread, start, sizeof(frame));
+  TakeRead(thread, vectors, thread->software.extended_bytes);
+}
+
 // Makes the handler's frame; what is blocked in the handler.
 bool Deliver(Thread* thread, const PendingSignal& signal) {
   const int number = signal.info[0];
@@ -238,6 +248,7 @@ bool Deliver(Thread* thread, const PendingSignal& signal) {
   const SignalAction used = action;
   if (!EnterHandler(thread, signal, used)) return false;
   RecordSignal(thread, signal);
+  TakeFrame(thread);
   if ((used.flags & SA_RESETHAND) != 0) {
     action.handler = 0;
     InstallAction(number, action);
