@@ -160,8 +160,7 @@ extern "C" [[noreturn]] void AgentBoot() {
   if (boot.translate == 0) LeaveNatively(thread, /*step=*/false);
   Require(Call(SYS_arch_prctl, ARCH_SET_GS, DistanceOf(kFirstThread)));
   Require(StartSignals(thread));
-  if (boot.record != 0)
-    Require(StartRecording(thread, {boot.segment_instructions, boot.segment_per_page}));
+  if (boot.record != 0) Require(StartRecording(thread));
   Continue(thread);
 }
 

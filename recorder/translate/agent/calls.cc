@@ -122,9 +122,6 @@ bool MakeCall(Thread* thread, GuestCall* call) {
 // What would be executed differently if it were recorded, ends the recording before it is done.
 void LeaveIfNotRecordable(Thread* thread, const GuestCall& call) {
   if (!IsRecorded(*thread)) return;
-  if (call.number() == SYS_execve || call.number() == SYS_execveat) {
-    LeaveAll(thread, HS_END_EXEC);
-  }
   if (MakesOddTask(call)) LeaveAll(thread, HS_END_THREAD);
 }
 

@@ -1,5 +1,6 @@
 #include "recorder/translate/agent/client.h"
 
+#include <errno.h>
 #include <linux/futex.h>
 #include <signal.h>
 #include <sys/syscall.h>
@@ -24,40 +25,34 @@ void RingDoorbell() {
   }
 }
 
-// A program does not outlive its recorder: nobody would translate for it.
-void EndWithRecorder() {
-  if (Call(SYS_kill, static_cast<uint64_t>(Control()->recorder_process), 0) != -3 /* ESRCH */) {
-    return;
-  }
-  Call(SYS_kill, static_cast<uint64_t>(Call(SYS_getpid)), SIGKILL);
-}
-
-void Await(RequestSlot* slot) {
+// False: nobody answers.
+bool Await(RequestSlot* slot) {
   for (int i = 0; i < kSpins; ++i) {
-    if (__atomic_load_n(&slot->state, __ATOMIC_ACQUIRE) == SlotState::kAnswered) return;
+    if (__atomic_load_n(&slot->state, __ATOMIC_ACQUIRE) == SlotState::kAnswered) return true;
     asm volatile("pause");
   }
   SlotState posted = SlotState::kPosted;
   __atomic_compare_exchange_n(&slot->state, &posted, SlotState::kAwaited, false, __ATOMIC_SEQ_CST,
                               __ATOMIC_SEQ_CST);
   while (__atomic_load_n(&slot->state, __ATOMIC_ACQUIRE) != SlotState::kAnswered) {
-    const timespec patience = {1, 0};
-    constexpr int64_t kTimedOut = -110;
+    const timespec patience = {0, 100'000'000};
     if (Call(SYS_futex, AddressOf(Word(&slot->state)), FUTEX_WAIT,
-             static_cast<uint32_t>(SlotState::kAwaited), AddressOf(&patience)) == kTimedOut) {
-      EndWithRecorder();
+             static_cast<uint32_t>(SlotState::kAwaited), AddressOf(&patience)) == -ETIMEDOUT &&
+        IsAbandoned()) {
+      return false;
     }
   }
+  return true;
 }
 
-Answer AskBy(RequestSlot* slot, int32_t thread_id, RequestKind kind, uint64_t a, uint64_t b) {
+Answer AskBy(RequestSlot* slot, int32_t thread_id, RequestKind kind, const Arguments& arguments) {
+  if (Control()->leave != 0) return {};
   slot->kind = kind;
   slot->thread_id = thread_id;
-  slot->arguments[0] = a;
-  slot->arguments[1] = b;
+  memcpy(slot->arguments, arguments.words, sizeof(slot->arguments));
   __atomic_store_n(&slot->state, SlotState::kPosted, __ATOMIC_SEQ_CST);
   RingDoorbell();
-  Await(slot);
+  if (!Await(slot)) return {};
   Answer answer;
   for (int i = 0; i < 6; ++i) answer.results[i] = slot->results[i];
   __atomic_store_n(&slot->state, SlotState::kIdle, __ATOMIC_RELEASE);
@@ -66,11 +61,19 @@ Answer AskBy(RequestSlot* slot, int32_t thread_id, RequestKind kind, uint64_t a,
 
 }  // namespace
 
-Answer Ask(Thread* thread, RequestKind kind, uint64_t a, uint64_t b) {
-  return AskBy(&Control()->slots[thread->number], thread->thread_id, kind, a, b);
+bool IsAbandoned() {
+  if (__atomic_load_n(&Control()->leave, __ATOMIC_ACQUIRE) != 0) return true;
+  if (Call(SYS_kill, static_cast<uint64_t>(Control()->recorder_process), 0) == -ESRCH) {
+    Call(SYS_kill, static_cast<uint64_t>(Call(SYS_getpid)), SIGKILL);
+  }
+  return false;
 }
 
-Answer AskAsStranger(int32_t thread_id, RequestKind kind, uint64_t a, uint64_t b) {
+Answer Ask(Thread* thread, RequestKind kind, uint64_t a, uint64_t b) {
+  return AskBy(&Control()->slots[thread->number], thread->thread_id, kind, {{a, b}});
+}
+
+Answer AskAsStranger(int32_t thread_id, RequestKind kind, const Arguments& arguments) {
   RequestSlot* slots = Control()->slots;
   for (uint32_t i = kFirstStranger;; i = i + 1 < kSlotCount ? i + 1 : kFirstStranger) {
     uint32_t nobody = 0;
@@ -78,7 +81,7 @@ Answer AskAsStranger(int32_t thread_id, RequestKind kind, uint64_t a, uint64_t b
                                      __ATOMIC_RELAXED)) {
       continue;
     }
-    const Answer answer = AskBy(&slots[i], thread_id, kind, a, b);
+    const Answer answer = AskBy(&slots[i], thread_id, kind, arguments);
     __atomic_store_n(&slots[i].taken, 0, __ATOMIC_RELEASE);
     return answer;
   }

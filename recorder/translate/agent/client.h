@@ -14,13 +14,19 @@ struct Answer {
   uint64_t results[6];
 };
 
-// Asks by the thread's own slot and waits for the answer. If there is no recorder any more the
-// process ends.
+// Nobody answers any more, since recording is over. If there is no recorder any more, which is
+// another matter, the process ends.
+bool IsAbandoned();
+
+// Asks by the thread's own slot and waits for the answer: zeros, if nobody answers any more.
 Answer Ask(Thread* thread, RequestKind kind, uint64_t a = 0, uint64_t b = 0);
 
 // The same by one of the slots that are no thread's, for a child that has its parent's control
 // block still.
-Answer AskAsStranger(int32_t thread_id, RequestKind kind, uint64_t a, uint64_t b);
+struct Arguments {
+  uint64_t words[6];
+};
+Answer AskAsStranger(int32_t thread_id, RequestKind kind, const Arguments& arguments);
 
 // Tells that [start, end) may have other contents than it was translated from, if it was.
 void Invalidate(Thread* thread, uint64_t start, uint64_t end);

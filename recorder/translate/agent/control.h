@@ -45,6 +45,9 @@ enum class RequestKind : uint32_t {
   kTranslateOne = 8,
 };
 
+// Answers to kFork.
+enum ForkAnswer : uint64_t { kForkNative = 0, kForkTranslated = 1, kForkRecorded = 2 };
+
 enum class SlotState : uint32_t { kIdle = 0, kPosted = 1, kAwaited = 2, kAnswered = 3 };
 
 struct alignas(128) RequestSlot {

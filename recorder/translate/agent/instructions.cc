@@ -1,7 +1,9 @@
 #include "recorder/translate/agent/instructions.h"
 
+#include "recorder/translate/agent/boot.h"
 #include "recorder/translate/agent/client.h"
 #include "recorder/translate/agent/float_state.h"
+#include "recorder/translate/agent/orders.h"
 #include "recorder/translate/agent/recording.h"
 #include "recorder/translate/agent/stepping.h"
 #include "recorder/translate/agent/system.h"
@@ -18,6 +20,7 @@ void Finish(Thread* thread, uint64_t bytes) {
 void AnswerCpuid(Thread* thread) {
   uint64_t* r = thread->registers;
   const Answer answer = Ask(thread, RequestKind::kCpuid, r[kRax], r[kRcx]);
+  if (IsRecorded(*thread) && Control()->leave != 0) LeaveAll(thread, HS_END_CALL);
   r[kRax] = answer.results[0];
   r[kRbx] = answer.results[1];
   r[kRcx] = answer.results[2];

@@ -59,6 +59,7 @@ int SendToOthers(const Thread& thread, bool also_in_calls) {
   for (uint64_t number = kFirstThread; number <= kLastThread; ++number) {
     if (number == thread.number || !IsGapRecorded(number)) continue;
     const Thread& other = *ThreadOf(number);
+    if (other.alone != 0) continue;
     if (!also_in_calls && __atomic_load_n(&other.in_call, __ATOMIC_SEQ_CST) != 0) continue;
     Send(other);
     ++others;
@@ -78,13 +79,19 @@ int SendToOthers(const Thread& thread, bool also_in_calls) {
 
 bool IsOrder(const int32_t* info) { return info[0] == SIGILL && info[2] == kOrderCode; }
 
+void ForgetOrders() {
+  given = Order::kNone;
+  may_leave = 0;
+}
+
 void LookForOrder(Thread* thread) {
-  if (__atomic_load_n(&given, __ATOMIC_SEQ_CST) != Order::kNone) {
+  if (thread->alone == 0 && __atomic_load_n(&given, __ATOMIC_SEQ_CST) != Order::kNone) {
     thread->SetPending(kOrderPending);
   }
 }
 
 void EndOthers(Thread* thread) {
+  if (thread->alone != 0) return;
   if (!Give(Order::kEnd, HS_END_EXIT)) Obey(thread);
   const uint64_t start = Nanoseconds();
   while (SendToOthers(*thread, /*also_in_calls=*/true) != 0 &&
@@ -94,12 +101,16 @@ void EndOthers(Thread* thread) {
 }
 
 [[noreturn]] void LeaveAll(Thread* thread, uint16_t reason) {
-  if (!Give(Order::kLeave, reason)) Obey(thread);
-  while (SendToOthers(*thread, /*also_in_calls=*/false) != 0) Pause();
+  if (thread->alone == 0) {
+    if (!Give(Order::kLeave, reason)) Obey(thread);
+    while (SendToOthers(*thread, /*also_in_calls=*/false) != 0) Pause();
+  }
   EndRecording(thread, reason);
   GiveBackSignals(thread);
-  __atomic_store_n(&may_leave, 1, __ATOMIC_RELEASE);
-  Call(SYS_futex, AddressOf(&may_leave), FUTEX_WAKE_PRIVATE, kLastThread);
+  if (thread->alone == 0) {
+    __atomic_store_n(&may_leave, 1, __ATOMIC_RELEASE);
+    Call(SYS_futex, AddressOf(&may_leave), FUTEX_WAKE_PRIVATE, kLastThread);
+  }
   LeaveAlone(thread);
 }
 

@@ -31,6 +31,9 @@ void EndOthers(Thread* thread);
 // Does what was ordered. Requires: kOrderPending.
 [[noreturn]] void Obey(Thread* thread);
 
+// This process has been forked off one where there may have been some.
+void ForgetOrders();
+
 // Looks whether an order was given before the thread could be reached.
 void LookForOrder(Thread* thread);
 

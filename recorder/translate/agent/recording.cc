@@ -6,6 +6,8 @@
 #include <sys/syscall.h>
 
 #include "recorder/syscalls/map_calls.h"
+#include "recorder/translate/agent/boot.h"
+#include "recorder/translate/agent/client.h"
 #include "recorder/translate/agent/dropped_pages.h"
 #include "recorder/translate/agent/system.h"
 #include "recorder/translate/view/entry_writer.h"
@@ -31,7 +33,6 @@ struct Recording {
 
 Recording recordings[kLastThread + 1];
 
-SegmentLength segment_length;
 ViewMemory::Shared view_memory;
 
 Recording& Of(const Thread& thread) { return recordings[thread.number]; }
@@ -93,6 +94,8 @@ void TakeState(const Thread& thread, GuestState* state) {
 // Of this image: a function of others is reached through a table, which there is none of.
 bool ReadGuest(void* to, const void* from, uint64_t bytes) { return CopyGuest(to, from, bytes); }
 
+bool IsNobodyReading() { return IsAbandoned(); }
+
 hindsight::GuestCall ToEntry(const Thread& thread, const GuestCall& call, int64_t result) {
   hindsight::GuestCall entry = {};
   entry.number = call.number();
@@ -139,7 +142,7 @@ void SetUpRecording(const Thread& thread) {
   auto* ring = PointerTo<HsRing>(RingOf(thread.number));
   ring->capacity = kRingBytes - HS_RING_HEADER_BYTES;
   recording = {};
-  recording.writer.Init(ring);
+  recording.writer.Init(ring, &IsNobodyReading);
   recording.view.Init(DistanceOf(thread.number), kViewWindows, kViewWindowCount,
                       {.held = PointerTo<uint8_t>(tables),
                        .in_segment = PointerTo<uint8_t>(tables + kBits),
@@ -184,20 +187,23 @@ void BeginRecording(Thread* thread) {
   recording.dropped = DroppedCount();
   recording.segment_start = thread->count;
   recording.next_segment =
-      segment_length.least == 0 ? kNever : thread->count + segment_length.least;
+      Boot().segment_instructions == 0 ? kNever : thread->count + Boot().segment_instructions;
   __atomic_store_n(&recording.on, 1, __ATOMIC_SEQ_CST);
   GuestState state;
   TakeState(*thread, &state);
   recording.writer.State(HS_ENTRY_BEGIN, thread->count, state);
 }
 
-int64_t StartRecording(Thread* thread, const SegmentLength& length) {
-  const int64_t reserved = ReserveRecording(*thread);
-  if (reserved != 0) return reserved;
-  segment_length = length;
-  EndWithRecorder(true);
+void BeginProcessRecording(Thread* thread) {
   BeginRecording(thread);
   Of(*thread).writer.AwaitRecorder();
+}
+
+int64_t StartRecording(Thread* thread) {
+  const int64_t reserved = ReserveRecording(*thread);
+  if (reserved != 0) return reserved;
+  if (Call(SYS_getppid) == Control()->recorder_process) EndWithRecorder(true);
+  BeginProcessRecording(thread);
   return 0;
 }
 
@@ -218,16 +224,26 @@ void RecordStatus(Thread* thread, uint64_t status) {
 
 void ForgetRecording(Thread* thread) { Of(*thread).on = 0; }
 
+void ForgetAllRecordings() {
+  for (Recording& recording : recordings) recording.on = 0;
+  if (OwnFile() > 0) Call(SYS_close, static_cast<uint64_t>(OwnFile()));
+  view_memory = {};
+}
+
 uint64_t InstructionsLeft(const Thread& thread) {
+  // A thread looks now and then whether recording is over.
+  constexpr uint64_t kMost = uint64_t{1} << 32;
   const Recording& recording = Of(thread);
-  return recording.next_segment > thread.count ? recording.next_segment - thread.count : 1;
+  const uint64_t left =
+      recording.next_segment > thread.count ? recording.next_segment - thread.count : 1;
+  return left < kMost ? left : kMost;
 }
 
 void EndSegmentIfDue(Thread* thread) {
   Recording& recording = Of(*thread);
   // A block that would reach over the end is not begun.
   if (!recording.on || recording.next_segment > thread->count + kLargestBlock) return;
-  const uint64_t worthwhile = recording.view.page_count() * segment_length.per_page;
+  const uint64_t worthwhile = recording.view.page_count() * Boot().segment_per_page;
   if (thread->count + kLargestBlock - recording.segment_start < worthwhile) {
     recording.next_segment = recording.segment_start + worthwhile;
     return;
@@ -238,7 +254,7 @@ void EndSegmentIfDue(Thread* thread) {
   recording.segment_start = thread->count;
   recording.writer.State(HS_ENTRY_SEGMENT, thread->count, state);
   recording.view.BeginSegment(thread->count);
-  recording.next_segment = thread->count + segment_length.least;
+  recording.next_segment = thread->count + Boot().segment_instructions;
 }
 
 bool TakeRead(Thread* thread, uint64_t address, uint64_t bytes) {
@@ -320,14 +336,20 @@ void RecordReached(Thread* thread) {
   if (IsRecorded(*thread)) Of(*thread).writer.Reached(thread->count);
 }
 
-void RecordCall(Thread* thread, const GuestCall& call, int64_t result, uint64_t ring) {
+void RecordCall(Thread* thread, const GuestCall& call, int64_t result, const TaskMade& made) {
   Recording& recording = Of(*thread);
   if (!recording.on) return;
   const HsChange base = {HS_WORD_FS_BASE, thread->block->fs_base};
-  recording.writer.Call(thread->count, ToEntry(*thread, call, result), &base, 1,
-                        static_cast<uint16_t>(ring));
+  hindsight::GuestCall entry = ToEntry(*thread, call, result);
+  entry.clone_flags = made.clone_flags;
+  entry.ring = static_cast<uint16_t>(made.ring);
+  recording.writer.Call(thread->count, entry, &base, 1);
   // The recorder reads what is mapped.
   if (MayChangeMap(call.number())) recording.writer.AwaitRecorder();
+}
+
+void RecordExec(Thread* thread, const GuestCall& call) {
+  if (IsRecorded(*thread)) Of(*thread).writer.Exec(thread->count, ToEntry(*thread, call, 0));
 }
 
 void RecordReturnFromSignal(Thread* thread, const GuestCall& call) {

@@ -15,12 +15,6 @@
 
 namespace hindsight::agent {
 
-// How long segments are, in instructions.
-struct SegmentLength {
-  uint64_t least;     // 0: there is one segment
-  uint64_t per_page;  // and at least so many for each page that the next one begins with
-};
-
 // Whether the thread is recorded.
 bool IsRecorded(const Thread& thread);
 // The same of the one in gap `number`, whoever asks.
@@ -28,12 +22,14 @@ bool IsGapRecorded(uint64_t number);
 
 // Reserves the view and begins, in the thread's present state, once the recorder has seen it: that
 // of a process's first thread. 0 or an error.
-int64_t StartRecording(Thread* thread, const SegmentLength& length);
+int64_t StartRecording(Thread* thread);
 // Reserves the view of a thread that does not run yet. 0 or an error: then nothing is reserved.
 int64_t ReserveRecording(const Thread& thread);
 // Begins with what was reserved, in the thread's present state. The entry of the call that made it
 // must be in its maker's ring.
 void BeginRecording(Thread* thread);
+// The same, once the recorder has seen it: of a process's first thread.
+void BeginProcessRecording(Thread* thread);
 // Ends it in the thread's present state. `reason`: enum HsEndReason.
 void EndRecording(Thread* thread, uint16_t reason);
 // Gives back what was reserved. Nobody uses it any more.
@@ -45,8 +41,10 @@ int32_t OwnFile();
 // The process is going to end with this status, as wait(2) reports it.
 void RecordStatus(Thread* thread, uint64_t status);
 
-// The thread is another process's by now, which is not recorded.
+// The thread is another process's by now, or gone: what it had is not used any more.
 void ForgetRecording(Thread* thread);
+// This process has been forked off one that is recorded, and has none of its views.
+void ForgetAllRecordings();
 
 // Instructions until something is to be done; then EndSegmentIfDue does it.
 uint64_t InstructionsLeft(const Thread& thread);
@@ -82,9 +80,16 @@ void RecordCorrection(Thread* thread);
 // A system call is about to be made in the present state.
 void RecordReached(Thread* thread);
 
-// The transition out of the present state: `call`, as the guest made it, has returned. `ring`: that
-// of the thread that it has made, 0 if none.
-void RecordCall(Thread* thread, const GuestCall& call, int64_t result, uint64_t ring = 0);
+// What a call has made.
+struct TaskMade {
+  uint64_t clone_flags;
+  uint64_t ring;  // of a thread that is recorded; 0: none
+};
+
+// The transition out of the present state: `call`, as the guest made it, has returned.
+void RecordCall(Thread* thread, const GuestCall& call, int64_t result, const TaskMade& made = {});
+// `call` is about to execute a program. If it does not, another entry follows.
+void RecordExec(Thread* thread, const GuestCall& call);
 // ... the return from a signal handler; the thread's state is the one after it, its count the one
 // before.
 void RecordReturnFromSignal(Thread* thread, const GuestCall& call);

@@ -64,7 +64,15 @@ void EnterInTable(Thread* thread, uint64_t pc, uint64_t host) {
   thread->table()[pc % HS_TABLE_ENTRIES] = {.negated_pc = 0 - pc, .host = host};
 }
 
+// Recording is over, and nobody answers.
+void LeaveIfOver(Thread* thread) {
+  if (IsRecorded(*thread) && __atomic_load_n(&Control()->leave, __ATOMIC_ACQUIRE) != 0) {
+    LeaveAll(thread, HS_END_CALL);
+  }
+}
+
 [[noreturn]] void LeaveFor(Thread* thread, uint64_t host) {
+  LeaveIfOver(thread);
   if (host == 0) ExecuteNatively(thread);
   DropStaleTable(thread);
   uint64_t quantum = IsRecorded(*thread) ? InstructionsLeft(*thread) : kQuantum;
@@ -156,6 +164,7 @@ extern "C" [[noreturn]] void AgentHandleExit(Thread* thread) {
   thread->count = block->count_end - thread->registers[kR10] +
                   static_cast<uint64_t>(int64_t{block->exit_adjust});
   thread->pc = block->exit_guest_pc;
+  LeaveIfOver(thread);
   switch (block->exit_kind) {
     case kHsExitLink:
       LeaveFor(thread, Translate(thread, thread->pc, block->exit_link));

@@ -61,6 +61,10 @@ bool NeedsAgent(int signal, const SignalAction& action) {
   return HasHandler(action) || IsFaultSignal(signal) || fatal;
 }
 
+bool IsIgnored(const SignalAction& action) {
+  return action.handler == reinterpret_cast<uint64_t>(SIG_IGN);
+}
+
 uint64_t KernelMask(const Thread& thread) { return thread.signal_mask & ~kFaultSignals; }
 
 Thread* CurrentThread() {
@@ -147,7 +151,8 @@ bool IsViewFault(Thread* thread, int* signal, int32_t* info, FrameContext* conte
   if (address == registers.fault_address || (!operating && !InArenas(registers.rip))) return false;
   if (!operating) {
     const Answer place = Ask(thread, RequestKind::kRecover, registers.rip);
-    if (place.results[0] == 0) return false;
+    // Without an answer nobody counts any more.
+    if (place.results[0] == 0 && Control()->leave == 0) return false;
     thread->count = thread->block->count_end - registers.r10 + place.results[2];
   }
   if (TakeViewFault(thread, registers.fault_address)) return true;
@@ -378,7 +383,8 @@ SignalActions* CopyActions(const Thread& thread, uint64_t number) {
 
 void PrepareSignalsForExec(Thread* thread) {
   for (int signal = 1; signal <= kSignalCount; ++signal) {
-    if (IsFaultSignal(signal) && !HasHandler(thread->actions->of[signal])) {
+    // What is ignored remains so; handlers, the agent's as well, are the kernel's business.
+    if (IsFaultSignal(signal) && IsIgnored(thread->actions->of[signal])) {
       SetKernelAction(signal, thread->actions->of[signal]);
     }
   }
@@ -387,7 +393,8 @@ void PrepareSignalsForExec(Thread* thread) {
 
 void UndoPrepareForExec(Thread* thread) {
   for (int signal = 1; signal <= kSignalCount; ++signal) {
-    if (IsFaultSignal(signal)) InstallAction(signal, thread->actions->of[signal]);
+    const SignalAction& action = thread->actions->of[signal];
+    if (IsFaultSignal(signal) && IsIgnored(action)) InstallAction(signal, action);
   }
   RestoreSignalMask(*thread);
 }

@@ -115,25 +115,41 @@ void SetChildRegisters(Thread* child, const NewTask& task) {
   child->thread_id = static_cast<int32_t>(Call(SYS_gettid));
 }
 
-// The child has its own memory from now on: also its own translated code.
-void SeparateFromParent(Thread* thread) {
+// What the recorder is asked of a child: by whom it was made, in which state.
+struct Birth {
+  int32_t maker;
+  uint64_t count;
+};
+
+// Asks what this process, a child, is to be: enum ForkAnswer. `file`: of its own memory, -1: it has
+// its parent's.
+uint64_t AskForBirth(const Thread& thread, int64_t file, const Birth& birth) {
+  const Answer answer =
+      AskAsStranger(thread.thread_id, RequestKind::kFork,
+                    {{static_cast<uint64_t>(thread.process_id), static_cast<uint64_t>(file),
+                      thread.number, static_cast<uint64_t>(birth.maker), birth.count}});
+  return answer.results[0];
+}
+
+// The child has its own memory from now on: also its own translated code. Not if the answer is
+// kForkNative.
+uint64_t SeparateFromParent(Thread* thread, const Birth& birth) {
   static constexpr char kName[] = "hindsight";
   for (uint64_t number = 0; number <= kLastThread; ++number) {
     if (gaps[number].state != GapState::kNeverUsed) gaps[number].state = GapState::kFree;
   }
   gaps[thread->number].state = GapState::kUsed;
   const int64_t file = Call(SYS_memfd_create, AddressOf(kName), 1 /* MFD_CLOEXEC */);
-  const Answer answer =
-      AskAsStranger(thread->thread_id, RequestKind::kFork,
-                    static_cast<uint64_t>(thread->process_id), static_cast<uint64_t>(file));
-  if (answer.results[0] == 0 || MapShared(static_cast<int>(file)) != 0) {
+  const uint64_t answer = AskForBirth(*thread, file, birth);
+  if (Boot().record_children != 0) __atomic_sub_fetch(&Control()->unborn, 1, __ATOMIC_SEQ_CST);
+  if (answer != kForkNative && MapShared(static_cast<int>(file)) != 0) {
     Call(SYS_kill, static_cast<uint64_t>(thread->process_id), SIGKILL);
   }
   Call(SYS_close, static_cast<uint64_t>(file));
+  return answer;
 }
 
-// The child of a recorded thread is not recorded itself.
-[[noreturn]] void GoOnAsChild(Thread* thread) {
+[[noreturn]] void GoOnNativelyAsChild(Thread* thread) {
   ForgetRecording(thread);
   FinishCall(thread, 0);
   BlockSignals();
@@ -141,23 +157,54 @@ void SeparateFromParent(Thread* thread) {
   LeaveAlone(thread);
 }
 
+void ForgetParent(Thread* thread) {
+  ForgetAllRecordings();
+  ForgetOrders();
+  recorded_threads = 1;
+  leader_status = 0;
+  thread->alone = 0;
+  thread->ClearPending(kOrderPending);
+}
+
+[[noreturn]] void StartForked(Thread* thread, bool recorded, const Birth& birth) {
+  if (recorded) {
+    ForgetParent(thread);
+    if (Boot().record_children == 0) GoOnNativelyAsChild(thread);
+  }
+  const uint64_t answer = SeparateFromParent(thread, birth);
+  if (answer == kForkNative) GoOnNativelyAsChild(thread);
+  FinishCall(thread, 0);
+  if (answer == kForkRecorded) {
+    thread->count = 0;
+    if (StartRecording(thread) != 0) {
+      Call(SYS_kill, static_cast<uint64_t>(thread->process_id), SIGKILL);
+    }
+  }
+  RestoreSignalMask(*thread);
+  Continue(thread);
+}
+
 void Fork(Thread* thread, NewTask* task) {
+  const bool recorded = IsRecorded(*thread), asks = recorded && Boot().record_children != 0;
+  const Birth birth = {thread->thread_id, thread->count};
   const uint64_t* w = task->call.words;
+  if (asks) __atomic_add_fetch(&Control()->unborn, 1, __ATOMIC_SEQ_CST);
   const int64_t result = Call(static_cast<long>(w[0]), w[1], w[2], w[3], w[4], w[5], w[6]);
   if (result == 0) {
     SetChildRegisters(thread, *task);
-    if (IsRecorded(*thread)) GoOnAsChild(thread);
-    SeparateFromParent(thread);
+    StartForked(thread, recorded, birth);
   }
-  RecordCall(thread, task->made, result);
+  if (asks && IsError(result)) __atomic_sub_fetch(&Control()->unborn, 1, __ATOMIC_SEQ_CST);
+  RecordCall(thread, task->made, result, {.clone_flags = task->flags, .ring = 0});
   FinishCall(thread, result);
 }
 
-enum class ChildKind { kTranslated, kRecorded, kNative };
+enum class ChildKind { kTranslated, kRecordedThread, kRecordedProcess, kNative };
 
 struct ChildStart {
   Thread* thread;
   ChildKind kind;
+  Birth birth;
   const NewTask* task;
   uint32_t started;  // the parent may forget the task
 };
@@ -176,18 +223,29 @@ void Release(Thread* child) {
   Call(SYS_futex, AddressOf(&child->released), FUTEX_WAKE_PRIVATE, 1);
 }
 
+// Of a process that has its parent's memory for a while.
+bool IsBorn(Thread* thread, const Birth& birth) {
+  thread->alone = 1;
+  const uint64_t answer = AskForBirth(*thread, -1, birth);
+  __atomic_sub_fetch(&Control()->unborn, 1, __ATOMIC_SEQ_CST);
+  return answer == kForkRecorded;
+}
+
 [[noreturn]] void StartChild(void* argument) {
   auto* start = static_cast<ChildStart*>(argument);
   Thread* thread = start->thread;
   Call(SYS_arch_prctl, ARCH_SET_GS, DistanceOf(thread->number));
   SetChildRegisters(thread, *start->task);
   const ChildKind kind = start->kind;
+  const Birth birth = start->birth;
   __atomic_store_n(&start->started, 1, __ATOMIC_RELEASE);
-  if (kind == ChildKind::kNative) GoOnAsChild(thread);
+  if (kind == ChildKind::kNative || (kind == ChildKind::kRecordedProcess && !IsBorn(thread, birth)))
+    GoOnNativelyAsChild(thread);
   StartThreadSignals(thread);
   FinishCall(thread, 0);
   thread->count = 0;
-  if (kind == ChildKind::kRecorded) BeginOnceRecorded(thread);
+  if (kind == ChildKind::kRecordedThread) BeginOnceRecorded(thread);
+  if (kind == ChildKind::kRecordedProcess) BeginProcessRecording(thread);
   Continue(thread);
 }
 
@@ -206,13 +264,19 @@ void CopyState(const Thread& from, Thread* to) {
 
 ChildKind KindOfChild(const Thread& parent, const NewTask& task) {
   if (!IsRecorded(parent)) return ChildKind::kTranslated;
-  return (task.flags & CLONE_THREAD) != 0 ? ChildKind::kRecorded : ChildKind::kNative;
+  if ((task.flags & CLONE_THREAD) != 0) return ChildKind::kRecordedThread;
+  const bool recorded = (task.flags & CLONE_VFORK) != 0 && Boot().record_children != 0;
+  return recorded ? ChildKind::kRecordedProcess : ChildKind::kNative;
+}
+
+bool IsRecordedKind(ChildKind kind) {
+  return kind == ChildKind::kRecordedThread || kind == ChildKind::kRecordedProcess;
 }
 
 // Null if there is no room for one more.
 Thread* TakeChild(ChildKind kind) {
   Thread* child = TakeThread();
-  if (child == nullptr || kind != ChildKind::kRecorded || ReserveRecording(*child) == 0) {
+  if (child == nullptr || !IsRecordedKind(kind) || ReserveRecording(*child) == 0) {
     return child;
   }
   GiveBack(*child, GapState::kFree);
@@ -226,9 +290,18 @@ void PrepareChild(const Thread& thread, const NewTask& task, Thread* child) {
   if ((task.flags & CLONE_SIGHAND) == 0) child->actions = CopyActions(thread, child->number);
 }
 
+// A child that has had this memory for so long does not use it any more, whatever it does now.
+void TakeBackMemory(Thread* child, ChildKind kind) {
+  ForgetRecording(child);
+  if (IsRecordedKind(kind)) ReleaseRecording(*child);
+  GiveBack(*child, GapState::kFree);
+}
+
 int64_t MakeTask(Thread* thread, NewTask* task, ChildStart* start) {
   const bool vfork = (task->flags & CLONE_VFORK) != 0;
+  const bool asks = start->kind == ChildKind::kRecordedProcess;
   Thread* child = start->thread;
+  if (asks) __atomic_add_fetch(&Control()->unborn, 1, __ATOMIC_SEQ_CST);
   // The child has not even its own GS at first.
   BlockAllSignals();
   if (vfork) __atomic_store_n(&thread->in_call, 1, __ATOMIC_SEQ_CST);
@@ -237,11 +310,9 @@ int64_t MakeTask(Thread* thread, NewTask* task, ChildStart* start) {
   BlockSignals();
   __atomic_store_n(&thread->in_call, 0, __ATOMIC_SEQ_CST);
   if (IsRecorded(*thread)) LookForOrder(thread);
-  if (IsError(result)) {
-    if (start->kind == ChildKind::kRecorded) ReleaseRecording(*child);
-    GiveBack(*child, GapState::kFree);
-  } else if (vfork) {
-    GiveBack(*child, GapState::kEnding);
+  if (asks && IsError(result)) __atomic_sub_fetch(&Control()->unborn, 1, __ATOMIC_SEQ_CST);
+  if (IsError(result) || vfork) {
+    TakeBackMemory(child, start->kind);
   } else {
     while (__atomic_load_n(&start->started, __ATOMIC_ACQUIRE) == 0) Call(SYS_sched_yield);
   }
@@ -257,11 +328,12 @@ void MakeSharing(Thread* thread, NewTask* task) {
     return;
   }
   PrepareChild(*thread, *task, child);
-  ChildStart start = {child, kind, task, 0};
+  ChildStart start = {child, kind, {thread->thread_id, thread->count}, task, 0};
   const int64_t result = MakeTask(thread, task, &start);
-  const bool recorded = kind == ChildKind::kRecorded && !IsError(result);
+  const bool recorded = kind == ChildKind::kRecordedThread && !IsError(result);
   if (recorded) __atomic_fetch_add(&recorded_threads, 1, __ATOMIC_RELAXED);
-  RecordCall(thread, task->made, result, recorded ? child->number : 0);
+  RecordCall(thread, task->made, result,
+             {.clone_flags = task->flags, .ring = recorded ? child->number : 0});
   if (recorded) Release(child);
   FinishCall(thread, result);
 }
@@ -293,19 +365,31 @@ bool LooksExecutable(const GuestCall& call) {
 }
 
 // Returns if that failed, or a signal came before.
-void Execute(Thread* thread, GuestCall call) {
-  const bool held = LooksExecutable(call) && Ask(thread, RequestKind::kExec).results[0] != 0;
+void Execute(Thread* thread, const GuestCall& made) {
+  GuestCall call = made;
+  const bool executable = LooksExecutable(call);
+  if (executable && IsRecorded(*thread) && Boot().record_children == 0) {
+    LeaveAll(thread, HS_END_EXEC);
+  }
+  const bool held = executable && Ask(thread, RequestKind::kExec).results[0] != 0;
+  if (executable && !held && IsRecorded(*thread)) LeaveAll(thread, HS_END_EXEC);
+  if (held) RecordExec(thread, made);
   PrepareSignalsForExec(thread);
-  const bool made = AgentSystemCall(call.words);
+  const bool done = AgentSystemCall(call.words);
   UndoPrepareForExec(thread);
   if (held) Ask(thread, RequestKind::kExec, 0, 1);
-  if (made) FinishCall(thread, call.result());
+  if (!done) {
+    RecordReached(thread);
+    return;
+  }
+  RecordCall(thread, made, call.result());
+  FinishCall(thread, call.result());
 }
 
 // The last entries of a recorded thread.
 void EndRecorded(Thread* thread, const GuestCall& call) {
   const uint64_t status = (call.argument(0) & 0xff) << 8;
-  if (call.number() == SYS_exit_group) {
+  if (call.number() == SYS_exit_group || thread->alone != 0) {
     EndOthers(thread);
     RecordStatus(thread, status);
     EndRecording(thread, HS_END_EXIT);
@@ -324,7 +408,7 @@ void EndRecorded(Thread* thread, const GuestCall& call) {
   if (IsRecorded(*thread)) EndRecorded(thread, call);
   Ask(thread, RequestKind::kExit, thread->count, all ? 1 : 0);
   BlockSignals();
-  if (!all) GiveBack(*thread, GapState::kEnding);
+  if (!all && thread->alone == 0) GiveBack(*thread, GapState::kEnding);
   while (true) Call(static_cast<long>(call.number()), call.argument(0));
 }
 

@@ -81,6 +81,7 @@ struct Thread {
   uint64_t missed;
   uint32_t midway;    // `resume` is in the middle of a block; pc and count are not its
   uint32_t in_call;   // it may be waiting in a system call, outside of the view
+  uint32_t alone;     // of a process of its own, in memory that is another's for so long (vfork)
   uint32_t released;  // of a new thread: a futex, 1 when the call that has made it is recorded
   HsThreadBlock* block;
   uint64_t step_pc;

@@ -1,7 +1,9 @@
 #include "recorder/translate/view/entry_writer.h"
 
+#include <errno.h>
 #include <linux/futex.h>
 #include <sys/syscall.h>
+#include <time.h>
 
 #include "recorder/translate/view/raw_call.h"
 
@@ -58,8 +60,9 @@ void ToStateWords(const GuestState& state, uint64_t* words) {
   for (int i = 0; i < 32; ++i) *words++ = Load<uint64_t>(x + 160 + 8 * i);
 }
 
-void EntryWriter::Init(HsRing* ring) {
+void EntryWriter::Init(HsRing* ring, IsAbandoned is_abandoned) {
   ring_ = ring;
+  is_abandoned_ = is_abandoned;
   __atomic_store_n(&ring_->ended, 0, __ATOMIC_RELAXED);
 }
 
@@ -99,11 +102,16 @@ void EntryWriter::CommitTimed() {
 
 // Until the tail is at `position`, or there is room for `size` bytes if that is not 0.
 void EntryWriter::AwaitTail(uint64_t position, uint32_t size) {
+  constexpr timespec kPatience = {0, 100'000'000};
   while (true) {
     __atomic_store_n(&ring_->tail_waiters, 1, __ATOMIC_SEQ_CST);
     const uint64_t tail = __atomic_load_n(&ring_->tail, __ATOMIC_SEQ_CST);
     if (size != 0 ? HsRingReserve(ring_, size) != nullptr : tail >= position) return;
-    RawCall(SYS_futex, reinterpret_cast<uint64_t>(&ring_->tail_waiters), FUTEX_WAIT, 1);
+    const int64_t woken = RawCall(SYS_futex, reinterpret_cast<uint64_t>(&ring_->tail_waiters),
+                                  FUTEX_WAIT, 1, reinterpret_cast<uint64_t>(&kPatience));
+    if (woken == -ETIMEDOUT && is_abandoned_ != nullptr && is_abandoned_()) {
+      __atomic_store_n(&ring_->tail, ring_->head, __ATOMIC_SEQ_CST);
+    }
   }
 }
 
@@ -116,13 +124,13 @@ void EntryWriter::State(HsEntryKind kind, uint64_t count, const GuestState& stat
 }
 
 void EntryWriter::Call(uint64_t count, const GuestCall& call, const HsChange* changes,
-                       uint64_t size, uint16_t ring) {
+                       uint64_t size) {
   constexpr uint64_t kOwn = 4;
   auto* const entry = reinterpret_cast<HsCall*>(
       BeginTimed(HS_ENTRY_CALL, count, sizeof(HsCall) + (kOwn + size) * sizeof(HsChange)));
-  entry->entry.flags = ring;
+  entry->entry.flags = call.ring;
   entry->number = call.number;
-  entry->clone_flags = 0;
+  entry->clone_flags = call.clone_flags;
   for (int i = 0; i < 6; ++i) entry->arguments[i] = call.arguments[i];
   entry->size = 0;
   Append(entry->changes, &entry->size, kRaxWord, call.result);
@@ -137,9 +145,18 @@ void EntryWriter::CallTo(uint64_t count, const GuestCall& call, const GuestState
   auto* const entry = reinterpret_cast<HsCall*>(
       BeginTimed(HS_ENTRY_CALL, count, sizeof(HsCall) + HS_STATE_WORDS * sizeof(HsChange)));
   entry->number = call.number;
-  entry->clone_flags = 0;
+  entry->clone_flags = call.clone_flags;
   for (int i = 0; i < 6; ++i) entry->arguments[i] = call.arguments[i];
   entry->size = AllChanges(after, entry->changes);
+  CommitTimed();
+}
+
+void EntryWriter::Exec(uint64_t count, const GuestCall& call) {
+  auto* const entry = reinterpret_cast<HsCall*>(BeginTimed(HS_ENTRY_EXEC, count, sizeof(HsCall)));
+  entry->number = call.number;
+  for (int i = 0; i < 6; ++i) entry->arguments[i] = call.arguments[i];
+  entry->clone_flags = 0;
+  entry->size = 0;
   CommitTimed();
 }
 

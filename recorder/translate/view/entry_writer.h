@@ -28,12 +28,19 @@ struct GuestCall {
   uint64_t result;
   uint64_t next_rip;
   uint64_t rflags;
+  // Of a call that makes a task: the flags, and the ring of a thread that is recorded.
+  uint64_t clone_flags;
+  uint16_t ring;
 };
 
 class EntryWriter {
  public:
+  // Nobody reads the ring any more.
+  using IsAbandoned = bool (*)();
+
+  // `is_abandoned` is asked when the recorder is waited for in vain; may be null.
   // Requires: the ring's capacity is set, and it has no other writer any more.
-  void Init(HsRing* ring);
+  void Init(HsRing* ring, IsAbandoned is_abandoned = nullptr);
 
   // An entry of this kind, to be filled in and committed. `size`: of all of it, in bytes; rounded
   // up to a multiple of 8.
@@ -55,9 +62,10 @@ class EntryWriter {
   // kBegin and kSegment.
   void State(HsEntryKind kind, uint64_t count, const GuestState& state);
   // The call has led to state count + 1. `changes`: registers beside those of each call, ascending,
-  // none of them a general register. `ring`: of the thread that it has made, 0 if none.
-  void Call(uint64_t count, const GuestCall& call, const HsChange* changes, uint64_t size,
-            uint16_t ring = 0);
+  // none of them a general register.
+  void Call(uint64_t count, const GuestCall& call, const HsChange* changes, uint64_t size);
+  // A program is about to be executed. If it is not, another entry of this state follows.
+  void Exec(uint64_t count, const GuestCall& call);
   // The same for a call that changes any register: the state it has led to.
   void CallTo(uint64_t count, const GuestCall& call, const GuestState& after);
   // A signal was delivered, which has led to this state. `siginfo`: 128 bytes.
@@ -82,6 +90,7 @@ class EntryWriter {
   void AwaitTail(uint64_t position, uint32_t size);
 
   HsRing* ring_ = nullptr;
+  IsAbandoned is_abandoned_ = nullptr;
 };
 
 // The words of the register file, HS_STATE_WORDS of them.
