@@ -119,6 +119,7 @@ absl::StatusOr<MemoryFile> Inject(const InjectionOptions& options, Tracee* trace
   WriteImage({.memory_file = fd,
               .translate = options.translate ? 1u : 0u,
               .record = options.record ? 1u : 0u,
+              .record_children = options.record_children ? 1u : 0u,
               .order_instructions = options.order_instructions ? 1u : 0u,
               .chaos_seed = options.chaos_seed,
               .segment_instructions = options.segment_instructions,

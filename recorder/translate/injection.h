@@ -18,6 +18,7 @@ namespace hindsight {
 struct InjectionOptions {
   bool translate = true;  // or natively
   bool record = false;
+  bool record_children = false;     // if recorded
   bool order_instructions = false;  // of memory model `fence`; if recorded
   uint64_t chaos_seed = 0;          // not 0: threads are held back at random
   // If recorded: instructions from one light keyframe to the next; 0: there is one. And at least so

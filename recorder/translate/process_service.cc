@@ -5,6 +5,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <climits>
 #include <cstring>
@@ -43,10 +44,10 @@ ProcessService::ProcessService(pid_t process, MemoryFile file, const Translation
       options_(WithMemo(options)),
       on_child_(std::move(on_child)),
       pidfd_(static_cast<int>(syscall(SYS_pidfd_open, process, 0))),
-      file_(std::move(file)),
-      code_(process, options_, &file_),
+      file_(std::make_shared<MemoryFile>(std::move(file))),
+      code_(process, options_, file_.get()),
       random_(options.seed) {
-  file_.control()->recorder_process = getpid();
+  file_->control()->recorder_process = getpid();
 }
 
 void ProcessService::Run() {
@@ -55,15 +56,15 @@ void ProcessService::Run() {
       AnswerAll();
       continue;
     }
-    if (exec_ != nullptr) PollExec();
-    if (stop_ || HasEnded()) return;
+    PollExecs();
+    if (stop_ || ((left_ || HasEnded()) && !HasChildrenToCome())) return;
     Sleep();
   }
 }
 
 void ProcessService::RequestStop() {
   stop_ = true;
-  Futex(&file_.control()->doorbell, FUTEX_WAKE, INT_MAX, nullptr);
+  Futex(&file_->control()->doorbell, FUTEX_WAKE, INT_MAX, nullptr);
 }
 
 bool ProcessService::HasEnded() const {
@@ -71,8 +72,13 @@ bool ProcessService::HasEnded() const {
   return !pidfd_.valid() || poll(&poll_entry, 1, 0) > 0;
 }
 
+// Which nobody else would answer.
+bool ProcessService::HasChildrenToCome() const {
+  return __atomic_load_n(&file_->control()->unborn, __ATOMIC_ACQUIRE) != 0;
+}
+
 bool ProcessService::IsAsked() const {
-  return __atomic_load_n(&file_.control()->doorbell, __ATOMIC_ACQUIRE) != seen_doorbell_;
+  return __atomic_load_n(&file_->control()->doorbell, __ATOMIC_ACQUIRE) != seen_doorbell_;
 }
 
 bool ProcessService::HasWork() {
@@ -89,15 +95,15 @@ bool ProcessService::HasWork() {
 }
 
 void ProcessService::Sleep() {
-  ControlBlock* control = file_.control();
+  ControlBlock* control = file_->control();
   __atomic_store_n(&control->service_sleeps, 1, __ATOMIC_SEQ_CST);
   Futex(&control->doorbell, FUTEX_WAIT, seen_doorbell_,
-        exec_ == nullptr ? &kSleepTime : &kShortSleepTime);
+        execs_.empty() ? &kSleepTime : &kShortSleepTime);
   __atomic_store_n(&control->service_sleeps, 0, __ATOMIC_SEQ_CST);
 }
 
 void ProcessService::AnswerAll() {
-  ControlBlock* control = file_.control();
+  ControlBlock* control = file_->control();
   seen_doorbell_ = __atomic_load_n(&control->doorbell, __ATOMIC_ACQUIRE);
   for (RequestSlot& slot : control->slots) {
     const SlotState state = __atomic_load_n(&slot.state, __ATOMIC_ACQUIRE);
@@ -133,7 +139,7 @@ void ProcessService::Answer(RequestSlot* slot) {
       AnswerCpuidFor(slot);
       break;
     case RequestKind::kFork:
-      slot->results[0] = Fork(static_cast<pid_t>(arguments[0]), static_cast<int>(arguments[1]));
+      slot->results[0] = Fork(arguments);
       break;
     case RequestKind::kExec:
       slot->results[0] = HoldForExec(slot->thread_id, arguments[1] != 0);
@@ -171,61 +177,105 @@ void ProcessService::AnswerCpuidFor(RequestSlot* slot) const {
 
 TranslationOptions ProcessService::OptionsOfOthers() const {
   TranslationOptions options = options_;
-  options.executed_pages = nullptr;
+  options.executed_pages =
+      options.recording == nullptr ? nullptr : std::make_shared<ExecutedPages>();
   return options;
 }
 
-bool ProcessService::Fork(pid_t child, int fd) {
+// 0: it goes on natively; 1: translated; 2: and recorded.
+uint64_t ProcessService::Fork(const uint64_t* arguments) {
+  const auto child = static_cast<pid_t>(arguments[0]);
+  const int fd = static_cast<int>(arguments[1]);
+  RecordedBirth birth = {.process = child,
+                         .ring = arguments[2],
+                         .parent = process_,
+                         .maker = static_cast<pid_t>(arguments[3]),
+                         .maker_count = arguments[4]};
+  if (fd < 0) return ShareWith(std::move(birth));
   auto file = MemoryFile::Open(child, fd);
-  if (!file.ok()) return false;
+  if (!file.ok()) return 0;
   // Its code is that of the parent, and comes from the memo. Its thread, which is in the agent,
   // drops what it knows of the parent's.
   file->control()->boot_state = static_cast<uint32_t>(BootState::kRunning);
-  file->control()->epoch = file_.control()->epoch + 1;
-  on_child_(
-      std::make_unique<ProcessService>(child, *std::move(file), OptionsOfOthers(), on_child_));
+  file->control()->epoch = file_->control()->epoch + 1;
+  const TranslationOptions options = OptionsOfOthers();
+  auto service = std::make_unique<ProcessService>(child, *std::move(file), options, on_child_);
+  birth.file = service->file();
+  birth.code = options.executed_pages;
+  on_child_(std::move(service));
+  if (options_.recording == nullptr) return 1;
+  options_.recording->on_birth(std::move(birth));
+  return 2;
+}
+
+uint64_t ProcessService::ShareWith(RecordedBirth birth) {
+  if (options_.recording == nullptr) return 0;
+  birth.kind = RecordedBirth::Kind::kSharing;
+  birth.file = file_;
+  birth.code = options_.executed_pages;
+  options_.recording->on_birth(std::move(birth));
+  return 2;
+}
+
+// Of several threads of a process that execute programs only one gets that far.
+bool ProcessService::HoldForExec(pid_t thread, bool release) {
+  if (release) {
+    execs_.erase(std::remove_if(execs_.begin(), execs_.end(),
+                                [=](const auto& exec) { return exec->thread() == thread; }),
+                 execs_.end());
+    return true;
+  }
+  const pid_t process = ProcessOf(thread);
+  for (const auto& exec : execs_) {
+    if (exec->process() == process) return false;
+  }
+  std::unique_ptr<ExecHold> exec = ExecHold::Take(process, thread);
+  if (exec == nullptr) return false;
+  execs_.push_back(std::move(exec));
   return true;
 }
 
-// One at a time: of several threads of a process that execute programs only one gets that far.
-bool ProcessService::HoldForExec(pid_t thread, bool release) {
-  if (release) {
-    if (exec_ != nullptr && exec_->thread() == thread) exec_ = nullptr;
-    return true;
+void ProcessService::PollExecs() {
+  for (auto it = execs_.begin(); it != execs_.end();) {
+    it = PollExec(it->get()) ? execs_.erase(it) : it + 1;
   }
-  if (exec_ != nullptr) return false;
-  exec_ = ExecHold::Take(ProcessOf(thread), thread);
-  return exec_ != nullptr;
 }
 
-void ProcessService::PollExec() {
-  const pid_t process = exec_->process();
-  switch (exec_->Poll()) {
-    case ExecHold::State::kNotYet:
-      return;
-    case ExecHold::State::kAtStart:
-      exec_->Release();
-      StartNewProgram(process);
-      // Not if it was a child that had this memory for a while (vfork).
-      if (process == process_) stop_ = true;
-      break;
-    case ExecHold::State::kGone:
-      exec_->Release();
-      break;
+// True if that is over.
+bool ProcessService::PollExec(ExecHold* exec) {
+  const ExecHold::State state = exec->Poll();
+  if (state == ExecHold::State::kNotYet) return false;
+  exec->Release();
+  if (state == ExecHold::State::kAtStart) {
+    StartNewProgram(exec->process());
+    // Not if it was a child that had this memory for a while (vfork).
+    left_ |= exec->process() == process_;
   }
-  exec_ = nullptr;
+  return true;
 }
 
 // A program that the agent cannot be in runs without it.
 void ProcessService::StartNewProgram(pid_t process) {
+  const std::shared_ptr<const ServiceRecording>& recording = options_.recording;
   const std::unique_ptr<Tracee> tracee = Tracee::Adopt(process, process);
-  auto file = Inject({}, tracee.get());
+  auto file =
+      Inject(recording == nullptr ? InjectionOptions() : recording->injection, tracee.get());
   if (!file.ok()) {
+    if (recording != nullptr) {
+      recording->on_birth({.kind = RecordedBirth::Kind::kLost, .process = process});
+    }
     Detach(process);
     return;
   }
-  on_child_(
-      std::make_unique<ProcessService>(process, *std::move(file), OptionsOfOthers(), on_child_));
+  const TranslationOptions options = OptionsOfOthers();
+  auto service = std::make_unique<ProcessService>(process, *std::move(file), options, on_child_);
+  RecordedBirth birth = {.kind = RecordedBirth::Kind::kExecuted,
+                         .process = process,
+                         .ring = kFirstThread,
+                         .file = service->file(),
+                         .code = options.executed_pages};
+  on_child_(std::move(service));
+  if (recording != nullptr) recording->on_birth(std::move(birth));
 }
 
 }  // namespace hindsight

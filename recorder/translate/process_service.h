@@ -12,6 +12,7 @@
 #include <functional>
 #include <memory>
 #include <random>
+#include <vector>
 
 #include "base/unique_fd.h"
 #include "recorder/ptrace/exec_hold.h"
@@ -39,7 +40,8 @@ class ProcessService {
   void Run();
   void RequestStop();
 
-  const ControlBlock& control() const { return *file_.control(); }
+  const ControlBlock& control() const { return *file_->control(); }
+  const std::shared_ptr<MemoryFile>& file() const { return file_; }
   const ServiceCounts& counts() const { return counts_; }
 
  private:
@@ -53,19 +55,23 @@ class ProcessService {
   void Recover(RequestSlot* slot) const;
   void AnswerCpuidFor(RequestSlot* slot) const;
   TranslationOptions OptionsOfOthers() const;
-  bool Fork(pid_t child, int fd);
+  uint64_t Fork(const uint64_t* arguments);
+  uint64_t ShareWith(RecordedBirth birth);
   bool HoldForExec(pid_t thread, bool release);
-  void PollExec();
+  void PollExecs();
+  bool PollExec(ExecHold* exec);
+  bool HasChildrenToCome() const;
   void StartNewProgram(pid_t process);
 
   const pid_t process_;
   const TranslationOptions options_;
   const OnChild on_child_;
   const UniqueFd pidfd_;
-  MemoryFile file_;
+  const std::shared_ptr<MemoryFile> file_;
   ProgramCode code_;
   std::mt19937_64 random_;
-  std::unique_ptr<ExecHold> exec_;  // a thread that executes a program
+  std::vector<std::unique_ptr<ExecHold>> execs_;  // threads that execute programs
+  bool left_ = false;                             // the process has executed a program
   std::atomic<bool> stop_ = false;
   uint32_t seen_doorbell_ = 0;
   ServiceCounts counts_;

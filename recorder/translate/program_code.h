@@ -19,6 +19,7 @@
 #include "recorder/translate/code_cache.h"
 #include "recorder/translate/code_source.h"
 #include "recorder/translate/memory_file.h"
+#include "recorder/translate/recorded_birth.h"
 #include "recorder/translate/stream/executed_pages.h"
 #include "recorder/translate/translation_memo.h"
 
@@ -34,6 +35,8 @@ struct TranslationOptions {
   uint64_t seed = 1;
   // Of all processes of a recording; unset: a new one.
   std::shared_ptr<TranslationMemo> memo;
+  // How processes are recorded; null: they are not.
+  std::shared_ptr<const ServiceRecording> recording;
   // Of one process that is recorded: where what it executes is published. May be null.
   std::shared_ptr<ExecutedPages> executed_pages;
 };

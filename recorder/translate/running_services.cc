@@ -6,10 +6,13 @@ namespace hindsight {
 
 ProcessService* RunningServices::Start(std::unique_ptr<ProcessService> service) {
   const std::lock_guard<std::mutex> lock(mutex_);
-  services_.push_back(std::move(service));
-  ProcessService* started = services_.back().get();
-  threads_.push_back(std::thread([started] { started->Run(); }));
-  return started;
+  Running& running = running_.emplace_back();
+  running.service = std::move(service);
+  running.thread = std::thread([&running] {
+    running.service->Run();
+    running.done = true;
+  });
+  return running.service.get();
 }
 
 void RunningServices::JoinAll() {
@@ -17,10 +20,11 @@ void RunningServices::JoinAll() {
     std::thread thread;
     {
       const std::lock_guard<std::mutex> lock(mutex_);
-      if (threads_.empty()) return;
-      thread = std::move(threads_.front());
-      threads_.pop_front();
+      for (Running& running : running_) {
+        if (!thread.joinable()) thread = std::move(running.thread);
+      }
     }
+    if (!thread.joinable()) return;
     thread.join();
   }
 }
@@ -28,9 +32,23 @@ void RunningServices::JoinAll() {
 void RunningServices::StopAll() {
   {
     const std::lock_guard<std::mutex> lock(mutex_);
-    for (const auto& service : services_) service->RequestStop();
+    for (const Running& running : running_) running.service->RequestStop();
   }
   JoinAll();
+}
+
+void RunningServices::Reap() {
+  std::list<Running> done;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    for (auto it = running_.begin(); it != running_.end();) {
+      const auto at = it++;
+      if (at->done) done.splice(done.end(), running_, at);
+    }
+  }
+  for (Running& running : done) {
+    if (running.thread.joinable()) running.thread.join();
+  }
 }
 
 }  // namespace hindsight

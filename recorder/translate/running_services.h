@@ -5,11 +5,11 @@
 #ifndef HINDSIGHT_RECORDER_TRANSLATE_RUNNING_SERVICES_H_
 #define HINDSIGHT_RECORDER_TRANSLATE_RUNNING_SERVICES_H_
 
+#include <atomic>
 #include <list>
 #include <memory>
 #include <mutex>
 #include <thread>
-#include <vector>
 
 #include "recorder/translate/process_service.h"
 
@@ -23,16 +23,23 @@ class RunningServices {
   // Waits until all have ended, also those that begin meanwhile.
   ~RunningServices() { JoinAll(); }
 
-  // The service stays here until this is gone.
+  // The service stays here until Reap or this is gone.
   ProcessService* Start(std::unique_ptr<ProcessService> service);
   void JoinAll();
   // The same, without waiting for the ends of their processes.
   void StopAll();
+  // Those that have ended are gone. One host thread, which also calls JoinAll and StopAll.
+  void Reap();
 
  private:
+  struct Running {
+    std::unique_ptr<ProcessService> service;
+    std::atomic<bool> done = false;
+    std::thread thread;
+  };
+
   std::mutex mutex_;
-  std::vector<std::unique_ptr<ProcessService>> services_;
-  std::list<std::thread> threads_;
+  std::list<Running> running_;  // guarded by mutex_, but for what is in it
 };
 
 }  // namespace hindsight

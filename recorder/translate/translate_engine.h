@@ -11,8 +11,9 @@
 
 #include "recorder/session/engine.h"
 #include "recorder/session/recording_session.h"
+#include "recorder/translate/memory_file.h"
+#include "recorder/translate/recorded_family.h"
 #include "recorder/translate/running_services.h"
-#include "recorder/translate/translated_recording.h"
 
 namespace hindsight {
 
@@ -21,29 +22,27 @@ class TranslateEngine final : public Engine {
   // Empty: it can record what these ask for. Else what it cannot do.
   static std::string ReasonNotToRecord(const RecordOptions& options);
 
-  explicit TranslateEngine(RecordingSession* session) : session_(session) {}
+  explicit TranslateEngine(RecordingSession* session);
 
   // Requires: ReasonNotToRecord is empty; the program was launched with AddressLayout::kUpward.
   absl::Status Record(pid_t process, absl::Span<const StoppedThread> threads) override;
-  uint64_t open_instructions() const override;
-  uint64_t living_processes() const override { return running_ ? 1 : 0; }
+  uint64_t open_instructions() const override { return running_ ? family_.instructions() : 0; }
+  uint64_t living_processes() const override { return family_.living(); }
 
  private:
   absl::Status Begin(pid_t process, pid_t thread);
-  void Loop(pid_t process);
-  void Advance();
-  void ReportChildren();
-  void Report(const std::string& reason);
+  void Loop();
+  void CheckProgram();
+  void EndIfWanted();
   void CheckBoot(int wait_status);
 
   RecordingSession* const session_;
-  ProcessLog* log_ = nullptr;
-  std::unique_ptr<TranslatedRecording> recording_;
+  ProcessLog* log_ = nullptr;         // the program's
+  std::shared_ptr<MemoryFile> file_;  // likewise
+  RecordedFamily family_;
   RunningServices services_;
-  const ProcessService* service_ = nullptr;
-  bool running_ = false;
-  bool reported_children_ = false;
-  bool reported_ = false;  // that recording ends before the process does
+  bool running_ = false;  // the program
+  bool ended_ = false;    // recording, before the processes did
 };
 
 }  // namespace hindsight

@@ -1,11 +1,16 @@
 #include "recorder/translate/translated_recording.h"
 
+#include <poll.h>
+#include <signal.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
 #include <optional>
 #include <utility>
 #include <vector>
 
-#include "base/check.h"
 #include "base/status_macros.h"
+#include "recorder/process/process_facts.h"
 #include "recorder/translate/agent/layout.h"
 
 namespace hindsight {
@@ -50,37 +55,68 @@ std::vector<HsRing*> RingsOf(const MemoryFile& file) {
   return rings;
 }
 
+// By SIGKILL, or otherwise without a word: all other ends are told of.
+constexpr int kKilled = SIGKILL;
+
 }  // namespace
 
+RecordedMemory MakeRecordedMemory(std::shared_ptr<MemoryFile> file,
+                                  std::shared_ptr<const ExecutedPages> code) {
+  auto rings = std::make_shared<RingSet>(RingsOf(*file), kRingCapacity, file);
+  return {std::move(file), std::move(rings), std::move(code)};
+}
+
 TranslatedRecording::TranslatedRecording(RecordingSession* session, ProcessLog* log,
-                                         const MemoryFile& file,
-                                         std::shared_ptr<const ExecutedPages> code)
+                                         StreamMerger* merger, TranslatedProcess::OnMade on_made)
     : session_(session),
       log_(log),
-      process_(log, std::move(code), &Show),
+      pidfd_(static_cast<int>(syscall(SYS_pidfd_open, log->pid(), 0))),
+      process_(log, &Show, std::move(on_made)),
       clock_(ReadTsc(), session->NowNs()),
-      threads_(&process_, log, session->sequence(), &clock_, RingsOf(file), kRingCapacity) {
-  CHECK(threads_.OpenFirst(kFirstThread).ok());
+      threads_(&process_, log, session->sequence(), &clock_, merger,
+               /*has_maker=*/log->manifest().parent_pid != 0) {}
+
+absl::Status TranslatedRecording::Attach(RecordedMemory memory, uint64_t ring) {
+  memory_ = std::move(memory);
+  process_.SetProgram(log_->manifest().program, memory_.code);
+  return threads_.OpenFirst(memory_.rings, ring);
 }
 
-absl::StatusOr<bool> TranslatedRecording::Drain() {
+absl::Status TranslatedRecording::Replace(RecordedMemory memory, uint64_t ring) {
+  memory_ = std::move(memory);
+  process_.SetProgram(ExecutablePath(pid()), memory_.code);
+  return threads_.OpenProgram(memory_.rings, ring);
+}
+
+void TranslatedRecording::Settle() {
   clock_.Update(ReadTsc(), session_->NowNs());
-  if (!closed_) return threads_.Drain();
-  threads_.SkipAll();
-  return false;
+  if (!closed_) threads_.Settle();
+  if (closed_) threads_.SkipOthers();
 }
 
-absl::Status TranslatedRecording::Finish(int wait_status) {
+bool TranslatedRecording::IsGone() const {
+  pollfd entry = {.fd = pidfd_.get(), .events = POLLIN};
+  return !pidfd_.valid() || poll(&entry, 1, 0) > 0;
+}
+
+bool TranslatedRecording::HasChildrenToCome() const {
+  return attached() && __atomic_load_n(&memory_.file->control()->unborn, __ATOMIC_ACQUIRE) != 0;
+}
+
+int TranslatedRecording::StatusAtEnd() const { return process_.wait_status().value_or(kKilled); }
+
+absl::Status TranslatedRecording::Finish(std::optional<int> wait_status) {
   if (closed_) return absl::OkStatus();
-  RETURN_IF_ERROR(threads_.Drain().status());
+  const absl::Status drained = threads_.DrainLast();
   const std::string reason = ReasonLeft();
   if (!reason.empty()) {
     Abandon(reason);
-    return absl::OkStatus();
+    return drained;
   }
   closed_ = true;
-  RETURN_IF_ERROR(threads_.Finish());
-  return log_->LogExit(threads_.first_count(), wait_status);
+  threads_.Finish();
+  RETURN_IF_ERROR(drained);
+  return log_->LogExit(threads_.first_count(), wait_status.value_or(StatusAtEnd()));
 }
 
 std::string TranslatedRecording::ReasonLeft() const { return TextOf(process_.left()); }

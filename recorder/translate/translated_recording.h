@@ -1,51 +1,100 @@
 // The recording of one translated process: what its agent tells, on the way into its trace.
 //
-// Borrows the session and the log that that has opened. Not copyable, not movable. One host thread.
+//   (made) --Attach--> (told of) --Finish, Abandon--> closed
+//                        |    ^
+//                        +----+ Replace: it has executed a program
+//
+// Borrows the session, the log that that has opened, and the merger. Not copyable, not movable. One
+// host thread.
 
 #ifndef HINDSIGHT_RECORDER_TRANSLATE_TRANSLATED_RECORDING_H_
 #define HINDSIGHT_RECORDER_TRANSLATE_TRANSLATED_RECORDING_H_
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "absl/status/status.h"
-#include "absl/status/statusor.h"
+#include "base/unique_fd.h"
 #include "recorder/log/process_log.h"
 #include "recorder/session/recording_session.h"
 #include "recorder/translate/memory_file.h"
 #include "recorder/translate/stream/executed_pages.h"
+#include "recorder/translate/stream/ring_set.h"
+#include "recorder/translate/stream/stream_merger.h"
 #include "recorder/translate/stream/thread_table.h"
 #include "recorder/translate/stream/translated_process.h"
 #include "recorder/translate/stream/tsc_clock.h"
 
 namespace hindsight {
 
+// Where a process writes into, and what it executes.
+struct RecordedMemory {
+  std::shared_ptr<MemoryFile> file;
+  std::shared_ptr<RingSet> rings;  // in it
+  std::shared_ptr<const ExecutedPages> code;
+
+  // Nobody answers who writes there any more.
+  void LetGo() const { __atomic_store_n(&file->control()->leave, 1, __ATOMIC_RELEASE); }
+};
+// With new readers for the rings, which nobody has read from.
+RecordedMemory MakeRecordedMemory(std::shared_ptr<MemoryFile> file,
+                                  std::shared_ptr<const ExecutedPages> code);
+
 class TranslatedRecording {
  public:
-  // Prepares the rings in `file`, which nobody must have begun to use, and stays mapped.
-  // `code`: what was translated of the process's code.
-  TranslatedRecording(RecordingSession* session, ProcessLog* log, const MemoryFile& file,
-                      std::shared_ptr<const ExecutedPages> code);
+  // `log` is that of the process, whose manifest says who has made it.
+  TranslatedRecording(RecordingSession* session, ProcessLog* log, StreamMerger* merger,
+                      TranslatedProcess::OnMade on_made);
   TranslatedRecording(const TranslatedRecording&) = delete;
   TranslatedRecording& operator=(const TranslatedRecording&) = delete;
 
-  // Logs what the agent has written so far. True if that was something.
-  absl::StatusOr<bool> Drain();
-  // The process is gone: logs what is left, and its end, as wait(2) reports it.
-  absl::Status Finish(int wait_status);
+  // Its first thread writes into ring `ring`.
+  absl::Status Attach(RecordedMemory memory, uint64_t ring);
+  // It has executed a program, and writes there from now on.
+  absl::Status Replace(RecordedMemory memory, uint64_t ring);
+
+  // After the merger has handed over what there was.
+  void Settle();
+  // The process is gone: logs what is left, and its end, as wait(2) reports it; nullopt: that is
+  // not known to the recorder.
+  absl::Status Finish(std::optional<int> wait_status);
   // Recording ends although the process goes on: what it tells from now on is drained and lost.
   void Abandon(const std::string& reason);
 
+  // Its threads are to go on without the recorder.
+  void LetGo() const {
+    if (attached()) memory_.LetGo();
+  }
+
+  pid_t pid() const { return log_->pid(); }
+  ProcessLog* log() const { return log_; }
+  bool attached() const { return memory_.file != nullptr; }
+  bool closed() const { return closed_; }
+  // Closed though the process went on.
+  bool abandoned() const { return closed_ && !log_->end_reason().empty(); }
+  // What it executes.
+  std::string program() const { return process_.program(); }
+  const RecordedMemory& memory() const { return memory_; }
+  // Whether the process is gone.
+  bool IsGone() const;
+  // Processes that it has made are still to ask for their memory.
+  bool HasChildrenToCome() const;
+
   uint64_t instructions() const { return threads_.instructions(); }
-  // It has made processes.
+  // It has made processes that are not recorded.
   bool has_children() const { return process_.has_children(); }
   // Why recording has ended, while the process goes on; empty: it has not.
   std::string ReasonLeft() const;
 
  private:
+  int StatusAtEnd() const;
+
   RecordingSession* const session_;
   ProcessLog* const log_;
+  const UniqueFd pidfd_;
+  RecordedMemory memory_;
   TranslatedProcess process_;
   TscClock clock_;
   ThreadTable threads_;

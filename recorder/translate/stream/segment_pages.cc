@@ -15,7 +15,8 @@ uint64_t HashOf(const uint8_t* bytes) { return XXH3_64bits(bytes, kPageBytes) | 
 
 }  // namespace
 
-void SegmentPages::Begin(uint64_t time) {
+void SegmentPages::Begin(uint64_t time, const ExecutedPages* code) {
+  code_ = code;
   held_.clear();
   added_code_ = 0;
   earlier_code_ = code_ == nullptr ? 0 : code_->size();

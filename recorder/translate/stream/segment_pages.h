@@ -20,15 +20,14 @@ namespace hindsight {
 
 class SegmentPages {
  public:
-  // `code` may be null: none is added.
-  SegmentPages(const AddressSpace* space, const ModuleTable* modules, const ExecutedPages* code,
-               ThreadLog* log)
-      : space_(space), modules_(modules), code_(code), log_(log) {}
+  SegmentPages(const AddressSpace* space, const ModuleTable* modules, ThreadLog* log)
+      : space_(space), modules_(modules), log_(log) {}
   SegmentPages(const SegmentPages&) = delete;
   SegmentPages& operator=(const SegmentPages&) = delete;
 
-  // A segment begins, at the time stamp `time`: it holds nothing.
-  void Begin(uint64_t time);
+  // A segment begins, at the time stamp `time`: it holds nothing. `code` may be null: none is
+  // added.
+  void Begin(uint64_t time, const ExecutedPages* code);
 
   // In state `count`.
   void Add(uint64_t count, uint64_t address, const uint8_t* bytes);
@@ -42,8 +41,8 @@ class SegmentPages {
 
   const AddressSpace* const space_;
   const ModuleTable* const modules_;
-  const ExecutedPages* const code_;
   ThreadLog* const log_;
+  const ExecutedPages* code_ = nullptr;
   absl::flat_hash_map<uint64_t, uint64_t> held_;  // hashes of pages, by address; or kUnknown
   size_t added_code_ = 0;                         // of code_
   size_t earlier_code_ = 0;                       // had been published when the segment began

@@ -14,7 +14,7 @@ class SegmentPagesTest : public testing::Test {
  protected:
   SegmentPagesTest() {
     log_.BeginSegment(0, {});
-    pages_.Begin(/*time=*/100);
+    pages_.Begin(/*time=*/100, &code_);
   }
 
   static std::vector<uint8_t> Filled(uint8_t byte) {
@@ -33,7 +33,7 @@ class SegmentPagesTest : public testing::Test {
   AddressSpace space_;
   ModuleTable modules_{&writer_, "", 1};
   ExecutedPages code_;
-  SegmentPages pages_{&space_, &modules_, &code_, &log_};
+  SegmentPages pages_{&space_, &modules_, &log_};
 };
 
 TEST_F(SegmentPagesTest, TheLinesThatAreNotZeroAreImported) {
@@ -60,7 +60,7 @@ TEST_F(SegmentPagesTest, ASegmentBeginsWithAllCode) {
   code_.Publish(kPage, Filled(1), true);
   code_.Publish(kPage + kPageBytes, Filled(1), true);
   AddNewCode();
-  pages_.Begin(/*time=*/200);
+  pages_.Begin(/*time=*/200, &code_);
   AddNewCode();
   EXPECT_EQ(imports(), 4u);
   EXPECT_TRUE(last().first);
@@ -75,7 +75,7 @@ TEST_F(SegmentPagesTest, CodeThatHasChangedIsImportedAsItIsNow) {
   AddNewCode();
   ASSERT_EQ(imports(), 2u);
   EXPECT_EQ(last().lines[0], 2);
-  pages_.Begin(/*time=*/200);
+  pages_.Begin(/*time=*/200, &code_);
   AddNewCode();
   EXPECT_EQ(imports(), 3u);
 }
@@ -85,10 +85,10 @@ TEST_F(SegmentPagesTest, WhatWasGoneBeforeASegmentIsNotInIt) {
   code_.Withdraw(kPage, kPage + 1, /*time=*/150);
   AddNewCode();
   EXPECT_EQ(imports(), 1u);  // it may have been executed before
-  pages_.Begin(/*time=*/140);
+  pages_.Begin(/*time=*/140, &code_);
   AddNewCode();
   EXPECT_EQ(imports(), 2u);
-  pages_.Begin(/*time=*/160);
+  pages_.Begin(/*time=*/160, &code_);
   AddNewCode();
   EXPECT_EQ(imports(), 2u);
 }

@@ -9,6 +9,9 @@ namespace hindsight {
 
 namespace {
 constexpr uint64_t kNever = ~uint64_t{0};
+
+// Ticks of the clock: some 100 ms.
+constexpr uint64_t kPatience = 300'000'000;
 }  // namespace
 
 absl::Status StreamMerger::Ring::Consume(const HsEntry* entry) {
@@ -40,16 +43,26 @@ absl::StatusOr<bool> StreamMerger::HandOver(Ring* ring, uint64_t until) {
   return some;
 }
 
-absl::StatusOr<StreamMerger::Turn> StreamMerger::NextTurn(bool all) {
+// Whether it may write an earlier entry than those that are there.
+bool StreamMerger::HoldsUp(Ring* ring, uint64_t now) {
+  if (ring->gone || ring->reader->IsQuiet()) {
+    ring->busy_since = 0;
+    return false;
+  }
+  if (ring->busy_since == 0) ring->busy_since = now;
+  return now - ring->busy_since < kPatience;
+}
+
+absl::StatusOr<StreamMerger::Turn> StreamMerger::NextTurn() {
   // Read before a ring is seen to be empty: whoever writes there afterwards takes a later stamp.
   const uint64_t now = now_();
   Turn turn;
   uint64_t earliest = kNever, others = kNever;
-  std::vector<const RingReader*> empty;
+  std::vector<Ring*> empty;
   for (Ring& ring : rings_) {
     ASSIGN_OR_RETURN(const HsEntry* const entry, ring.Peek());
     if (entry == nullptr) {
-      if (!ring.broken) empty.push_back(ring.reader);
+      if (!ring.broken && !ring.gone) empty.push_back(&ring);
       continue;
     }
     const bool first = turn.ring == nullptr || entry->time < earliest;
@@ -59,9 +72,9 @@ absl::StatusOr<StreamMerger::Turn> StreamMerger::NextTurn(bool all) {
     earliest = entry->time;
   }
   // It was there before the others are looked at: they may write only later ones.
-  turn.until = std::max(earliest, empty.empty() || all ? others : std::min(others, now));
-  for (const RingReader* reader : empty) {
-    if (!all && !reader->IsQuiet()) return Turn{};
+  turn.until = std::max(earliest, empty.empty() ? others : std::min(others, now));
+  for (Ring* const ring : empty) {
+    if (HoldsUp(ring, now)) return Turn{};
   }
   return turn;
 }
@@ -70,14 +83,36 @@ void StreamMerger::RemoveEnded() {
   rings_.remove_if([](const Ring& ring) { return ring.stream->ended(); });
 }
 
-absl::StatusOr<bool> StreamMerger::Drain(bool all) {
+void StreamMerger::Remove(const ThreadStream* stream) {
+  rings_.remove_if([=](const Ring& ring) { return ring.stream == stream; });
+}
+
+StreamMerger::Ring* StreamMerger::Find(const ThreadStream* stream) {
+  for (Ring& ring : rings_) {
+    if (ring.stream == stream) return &ring;
+  }
+  return nullptr;
+}
+
+void StreamMerger::NoteGone(const ThreadStream* stream) {
+  if (Ring* const ring = Find(stream)) ring->gone = true;
+}
+
+bool StreamMerger::IsDrained(const ThreadStream* stream) {
+  Ring* const ring = Find(stream);
+  if (ring == nullptr) return true;
+  const absl::StatusOr<const HsEntry*> entry = ring->Peek();
+  return !entry.ok() || *entry == nullptr;
+}
+
+absl::StatusOr<bool> StreamMerger::Drain() {
   bool some = false;
   for (Ring& ring : rings_) {
     ASSIGN_OR_RETURN(const bool handed, HandOver(&ring, /*until=*/0));
     some |= handed;
   }
   while (true) {
-    ASSIGN_OR_RETURN(const Turn turn, NextTurn(all));
+    ASSIGN_OR_RETURN(const Turn turn, NextTurn());
     if (turn.ring == nullptr) return some;
     RETURN_IF_ERROR(HandOver(turn.ring, turn.until).status());
     some = true;

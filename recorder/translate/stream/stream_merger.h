@@ -3,11 +3,11 @@
 // Entries with a time stamp are handed over in its order, those without as soon as their thread's
 // turn in the ring comes. An entry has to wait while another thread may still write an earlier one:
 // that is, while that thread's ring is empty and it has taken a time stamp that is not in the ring
-// yet.
+// yet. It is waited for some time only: it may have been stopped there.
 //
 // A stream that has ended is handed nothing more: what its ring has then is another thread's.
 //
-// Borrows readers, and streams until RemoveEnded or Clear. Not copyable. One host
+// Borrows readers, and streams until RemoveEnded or Remove. Not copyable. One host
 // thread.
 
 #ifndef HINDSIGHT_RECORDER_TRANSLATE_STREAM_STREAM_MERGER_H_
@@ -35,19 +35,23 @@ class StreamMerger {
   // Also while something is handed over.
   void Add(RingReader* reader, ThreadStream* stream) { rings_.push_back({reader, stream}); }
   void RemoveEnded();
-  void Clear() { rings_.clear(); }
+  void Remove(const ThreadStream* stream);
+  // Nobody writes into its ring any more: who has been killed while he wrote holds nobody up.
+  void NoteGone(const ThreadStream* stream);
+  // What is in its ring has been handed over, or never will be.
+  bool IsDrained(const ThreadStream* stream);
 
   // Hands over what can be now. True if that was something. An error is that of one stream or ring,
   // which is handed nothing from then on.
-  absl::StatusOr<bool> Drain() { return Drain(/*all=*/false); }
-  // The same when nobody writes any more: who has been killed while it wrote holds nobody up.
-  absl::StatusOr<bool> DrainAll() { return Drain(/*all=*/true); }
+  absl::StatusOr<bool> Drain();
 
  private:
   struct Ring {
     RingReader* reader;
     ThreadStream* stream;
     bool broken = false;
+    bool gone = false;
+    uint64_t busy_since = 0;  // it may write an earlier entry, since then; 0: it may not
 
     absl::StatusOr<const HsEntry*> Peek();
     absl::Status Consume(const HsEntry* entry);
@@ -59,9 +63,10 @@ class StreamMerger {
     uint64_t until = 0;
   };
 
-  absl::StatusOr<bool> Drain(bool all);
   absl::StatusOr<bool> HandOver(Ring* ring, uint64_t until);
-  absl::StatusOr<Turn> NextTurn(bool all);
+  absl::StatusOr<Turn> NextTurn();
+  bool HoldsUp(Ring* ring, uint64_t now);
+  Ring* Find(const ThreadStream* stream);
 
   const std::function<uint64_t()> now_;
   std::list<Ring> rings_;

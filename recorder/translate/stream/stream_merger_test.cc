@@ -5,6 +5,7 @@
 #include <atomic>
 #include <list>
 #include <memory>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -26,7 +27,11 @@ class NoProcess final : public StreamedProcess {
   absl::Status OnBegin(const TraceWriter::ThreadState&, ThreadLog*) override {
     return absl::OkStatus();
   }
-  void OnChild(pid_t) override {}
+  bool OnChild(const MadeProcess&) override { return false; }
+  absl::Status OnExec(const TraceWriter::ThreadState& state, ThreadLog* log) override {
+    return absl::OkStatus();
+  }
+  std::string program() const override { return "/bin/new"; }
   void OnStatus(int) override {}
   void OnLeft(HsEndReason, uint64_t) override {}
   absl::Status OnCall(int64_t, const uint64_t*, int64_t, uint64_t, ThreadLog*) override {
@@ -53,7 +58,7 @@ struct Thread {
         log(writer, number, sequence),
         scheduling(getpid(), getpid()),
         notes(&log, &scheduling),
-        stream(process, &no_threads, &log, &notes, 0) {
+        stream(process, &no_threads, &log, &notes, 0, false) {
     ring->capacity = kCapacity;
   }
 
@@ -141,7 +146,21 @@ TEST_F(StreamMergerTest, WhoHasBeenKilledHoldsNobodyUp) {
   Thread& b = AddThread();
   a.Write(HS_ENTRY_CALL, 1, 10);
   b.ring->writing = 1;  // killed there
-  ASSERT_TRUE(merger_.DrainAll().ok());
+  merger_.NoteGone(&b.stream);
+  ASSERT_TRUE(merger_.Drain().ok());
+  EXPECT_EQ(Times().size(), 1u);
+  EXPECT_TRUE(merger_.IsDrained(&b.stream));
+}
+
+TEST_F(StreamMergerTest, WhoHasBeenStoppedHoldsNobodyUpForLong) {
+  Thread& a = AddThread();
+  Thread& b = AddThread();
+  a.Write(HS_ENTRY_CALL, 1, 10);
+  b.ring->writing = 1;
+  ASSERT_TRUE(merger_.Drain().ok());
+  EXPECT_TRUE(Times().empty());
+  clock_ += 1'000'000'000;
+  ASSERT_TRUE(merger_.Drain().ok());
   EXPECT_EQ(Times().size(), 1u);
 }
 

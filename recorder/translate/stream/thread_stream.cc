@@ -67,22 +67,26 @@ static_assert(offsetof(RegisterFile, xmm) == 8 * HS_WORD_XMM);
 }  // namespace
 
 absl::Status ThreadStream::Consume(const HsEntry* entry) {
-  if (ended_ || entry->count < count_) return Malformed(*entry);
-  if (begun_ == (entry->kind == HS_ENTRY_BEGIN)) return Malformed(*entry);
+  const uint64_t count = first_count_ + entry->count;
+  const bool begins = !begun_ || expects_program_;
+  if (ended_ || count < count_ || begins != (entry->kind == HS_ENTRY_BEGIN)) {
+    return Malformed(*entry);
+  }
   if (begun_ && pages_.HasNewCode()) {
     // It may have been executed between the last entry and this one.
     FlushRun();
     pages_.AddNewCode(count_);
   }
-  count_ = entry->count;
+  count_ = count;
   if (entry->kind == HS_ENTRY_LOCKED) {
     AddLocked(entry->time);
     return log_->status();
   }
   FlushRun();
-  if (entry->kind == HS_ENTRY_BEGIN) {
+  if (begins) {
     const auto* state = As<HsState>(entry);
-    return state == nullptr ? Malformed(*entry) : Begin(*state);
+    if (state == nullptr) return Malformed(*entry);
+    return begun_ ? BeginProgram(*state) : Begin(*state);
   }
   RETURN_IF_ERROR(ConsumeRunning(entry));
   return log_->status();
@@ -98,6 +102,9 @@ absl::Status ThreadStream::ConsumeRunning(const HsEntry* entry) {
       break;
     case HS_ENTRY_CALL:
       if (const auto* call = As<HsCall>(entry)) return AddCall(*call);
+      break;
+    case HS_ENTRY_EXEC:
+      if (const auto* call = As<HsCall>(entry)) return AddExec(*call);
       break;
     case HS_ENTRY_INSTRUCTION:
     case HS_ENTRY_CORRECTION:
@@ -123,10 +130,10 @@ absl::Status ThreadStream::Begin(const HsState& state) {
   begun_ = true;
   ordered_count_ = count_;
   threads_->BeforeOrderable(this, state.entry.time);
-  notes_->Start(count_, maker_, /*orderable=*/maker_ != 0);
+  notes_->Start(count_, maker_, orderable_);
   const RegisterFile registers = RegistersOf(state);
   log_->BeginSegment(count_, registers);
-  pages_.Begin(state.entry.time);
+  pages_.Begin(state.entry.time, process_->code());
   RETURN_IF_ERROR(log_->status());
   return process_->OnBegin({.thread = log_->thread(),
                             .count = count_,
@@ -159,6 +166,7 @@ absl::Status ThreadStream::AddCall(const HsCall& call) {
   }
   const auto number = static_cast<int64_t>(call.number);
   const auto result = static_cast<int64_t>(patch->value[0]);
+  exec_.reset();
   threads_->BeforeOrderable(this, call.entry.time);
   SideEffect effect = {.kind = SideEffectKind::kSyscall, .registers = *patch};
   effect.sequence = notes_->SystemCall(count_, number, call.arguments, result);
@@ -176,18 +184,66 @@ absl::Status ThreadStream::AddCall(const HsCall& call) {
 // If the call has made a process.
 void ThreadStream::NoteChild(const HsCall& call, int64_t result) {
   const auto number = static_cast<int64_t>(call.number);
-  // clone3's flags are in memory.
-  const uint64_t flags = number == SYS_clone ? call.arguments[0] : 0;
+  if (number != SYS_vfork && number != SYS_fork && number != SYS_clone && number != SYS_clone3) {
+    return;
+  }
+  const uint64_t flags = number == SYS_clone ? call.arguments[0] : call.clone_flags;
   ForkKind kind = ForkKind::kClone;
   if (number == SYS_vfork || (flags & CLONE_VFORK) != 0) {
     kind = ForkKind::kVfork;
   } else if (number == SYS_fork || (flags & CSIGNAL) == SIGCHLD) {
     kind = ForkKind::kFork;
-  } else if (number != SYS_clone && number != SYS_clone3) {
-    return;
   }
-  notes_->Fork(count_, number, kind, flags, static_cast<pid_t>(result), /*recorded=*/false);
-  process_->OnChild(static_cast<pid_t>(result));
+  const auto process = static_cast<pid_t>(result);
+  const bool recorded = process_->OnChild(
+      {.process = process, .maker = thread(), .maker_count = count_ - 1, .kind = kind});
+  notes_->Fork(count_, number, kind, flags, process, recorded);
+}
+
+absl::Status ThreadStream::AddExec(const HsCall& call) {
+  exec_.emplace();
+  exec_->number = static_cast<int64_t>(call.number);
+  exec_->arguments.assign(call.arguments, call.arguments + 6);
+  return absl::OkStatus();
+}
+
+void ThreadStream::ExpectProgram(const ThreadStream& by) {
+  FlushRun();
+  if (std::exchange(ended_, false)) {
+    // It goes on in the state in which it had ended.
+    notes_->ForgetExit();
+    log_->BeginSegment(count_, end_registers_);
+  }
+  exec_ = by.exec_.value_or(Exec{SYS_execve, std::vector<uint64_t>(6)});
+  left_ = false;
+  expects_program_ = true;
+  first_count_ = count_;
+}
+
+absl::Status ThreadStream::BeginProgram(const HsState& state) {
+  expects_program_ = false;
+  const RegisterFile registers = RegistersOf(state);
+  RegisterPatch patch;
+  const RegisterWords words = ToWords(registers);
+  for (size_t i = 0; i < words.size(); ++i) {
+    patch.index.push_back(static_cast<uint16_t>(i));
+    patch.value.push_back(words[i]);
+  }
+  threads_->BeforeOrderable(this, state.entry.time);
+  Discontinuity exec = {.kind = DiscontinuityKind::kExec, .registers = std::move(patch)};
+  exec.sequence = notes_->Exec(count_, exec_->number, exec_->arguments, process_->program());
+  exec_.reset();
+  log_->Append(count_, std::move(exec));
+  ordered_count_ = ++count_;
+  first_count_ = count_;
+  log_->EndSegment(count_, registers);
+  log_->BeginSegment(count_, registers);
+  pages_.Begin(state.entry.time, process_->code());
+  notes_->Name(count_);
+  RETURN_IF_ERROR(log_->status());
+  return process_->OnExec(
+      {.thread = thread(), .count = count_, .segment = log_->segments() - 1, .registers = words},
+      log_);
 }
 
 absl::Status ThreadStream::AddPatch(const HsPatch& patch) {
@@ -237,10 +293,11 @@ absl::Status ThreadStream::EndSegment(const HsState& state) {
   log_->EndSegment(count_, registers);
   if (state.entry.kind == HS_ENTRY_SEGMENT) {
     log_->BeginSegment(count_, registers);
-    pages_.Begin(state.entry.time);
+    pages_.Begin(state.entry.time, process_->code());
     return absl::OkStatus();
   }
   ended_ = true;
+  end_registers_ = registers;
   if (state.entry.flags == HS_END_EXIT) {
     notes_->Exit(count_);
   } else {

@@ -32,6 +32,13 @@
 
 namespace hindsight {
 
+struct MadeProcess {
+  pid_t process = 0;
+  int32_t maker = 0;         // thread
+  uint64_t maker_count = 0;  // before the call
+  ForkKind kind = ForkKind::kFork;
+};
+
 // What a thread's entries mean for its process.
 class StreamedProcess {
  public:
@@ -43,8 +50,12 @@ class StreamedProcess {
   virtual const ExecutedPages* code() const = 0;
   // A thread's recording has begun in `state`; the first one waits.
   virtual absl::Status OnBegin(const TraceWriter::ThreadState& state, ThreadLog* log) = 0;
-  // It has made a process, which is not recorded.
-  virtual void OnChild(pid_t process) = 0;
+  // `thread` has made a process by the call at `count`. True if that is recorded.
+  virtual bool OnChild(const MadeProcess& made) = 0;
+  // A program has been executed, by the call that led to `state`, which a segment begins with.
+  virtual absl::Status OnExec(const TraceWriter::ThreadState& state, ThreadLog* log) = 0;
+  // What the process executes.
+  virtual std::string program() const = 0;
   // The process is about to end like this, as wait(2) reports it.
   virtual void OnStatus(int wait_status) = 0;
   // It has ended in the state `count`, while the thread goes on.
@@ -70,15 +81,17 @@ class StreamedThreads {
 
 class ThreadStream {
  public:
-  // `maker`: the thread that made it, 0 if none is recorded.
+  // `maker`: the thread of its process that made it, 0 if none is recorded. `orderable`: its start
+  // is, because something has happened before.
   ThreadStream(StreamedProcess* process, StreamedThreads* threads, ThreadLog* log,
-               ThreadNotes* notes, int32_t maker)
+               ThreadNotes* notes, int32_t maker, bool orderable)
       : process_(process),
         threads_(threads),
         log_(log),
         notes_(notes),
         maker_(maker),
-        pages_(&process->space(), &process->modules(), process->code(), log) {}
+        orderable_(orderable),
+        pages_(&process->space(), &process->modules(), log) {}
   ThreadStream(const ThreadStream&) = delete;
   ThreadStream& operator=(const ThreadStream&) = delete;
 
@@ -88,6 +101,12 @@ class ThreadStream {
   void OnGone();
   // Recording ends here, though the thread goes on.
   void Leave(const std::string& reason);
+
+  // Whether the last thing it told is that it is about to execute a program.
+  bool is_executing() const { return exec_.has_value(); }
+  // A program has been executed, by `by` in the place of this thread: what comes next is handed
+  // over from another ring, and begins with the new program's first state. It has no other threads.
+  void ExpectProgram(const ThreadStream& by);
 
   // From here on its orderable events are next, after those of another thread; at these times.
   void BeginSlice(uint64_t now_ns, uint64_t last_slice_end_ns) {
@@ -111,6 +130,8 @@ class ThreadStream {
   absl::Status AddLines(const HsLines& lines);
   absl::Status AddCall(const HsCall& call);
   void NoteChild(const HsCall& call, int64_t result);
+  absl::Status AddExec(const HsCall& call);
+  absl::Status BeginProgram(const HsState& state);
   absl::Status AddPatch(const HsPatch& patch);
   absl::Status AddSignal(const HsSignal& signal);
   void AddLocked(uint64_t time);
@@ -122,11 +143,21 @@ class ThreadStream {
   ThreadLog* const log_;
   ThreadNotes* const notes_;
   const int32_t maker_;
+  const bool orderable_;
   SegmentPages pages_;
   bool begun_ = false;
   bool ended_ = false;
   bool left_ = false;
+  // Of entries, to be added to their counts: a new program's begin anew.
+  uint64_t first_count_ = 0;
   uint64_t count_ = 0;
+  RegisterFile end_registers_;  // if it has exited
+  struct Exec {
+    int64_t number = 0;
+    std::vector<uint64_t> arguments;
+  };
+  std::optional<Exec> exec_;  // see is_executing
+  bool expects_program_ = false;
   uint64_t ordered_count_ = 0;  // the state that the last orderable event led to
   // Of the order run that is kept back: the states, and the number of the first one.
   std::vector<uint64_t> run_;

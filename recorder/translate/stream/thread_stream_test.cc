@@ -26,7 +26,15 @@ class FakeProcess final : public StreamedProcess {
     begun.push_back(state);
     return absl::OkStatus();
   }
-  void OnChild(pid_t process) override { children.push_back(process); }
+  bool OnChild(const MadeProcess& made) override {
+    children.push_back(made.process);
+    return made.kind == ForkKind::kVfork;
+  }
+  absl::Status OnExec(const TraceWriter::ThreadState& state, ThreadLog* log) override {
+    begun.push_back(state);
+    return absl::OkStatus();
+  }
+  std::string program() const override { return "/bin/new"; }
   void OnStatus(int wait_status) override { status = wait_status; }
   void OnLeft(HsEndReason reason, uint64_t count) override { left.push_back(reason); }
   absl::Status OnCall(int64_t number, const uint64_t* arguments, int64_t result, uint64_t count,
@@ -108,7 +116,7 @@ class ThreadStreamTest : public testing::Test {
   ThreadLog log_{&writer_, 7, &sequence_};
   ThreadScheduling scheduling_{getpid(), gettid()};
   ThreadNotes notes_{&log_, &scheduling_};
-  ThreadStream stream_{&process_, &threads_, &log_, &notes_, 0};
+  ThreadStream stream_{&process_, &threads_, &log_, &notes_, 0, false};
 };
 
 TEST_F(ThreadStreamTest, NothingComesBeforeTheBeginning) {
@@ -159,6 +167,33 @@ TEST_F(ThreadStreamTest, AProcessThatIsMadeIsAnEvent) {
   EXPECT_EQ(fork.arguments.at(1), 0u);
   ASSERT_TRUE(Call(12, SYS_vfork, -EAGAIN).ok());
   EXPECT_EQ(process_.children, (std::vector<pid_t>{4711}));
+}
+
+TEST_F(ThreadStreamTest, AProgramThatIsExecutedGoesOnInTheSameTrace) {
+  ASSERT_TRUE(State(HS_ENTRY_BEGIN, 0, 5).ok());
+  Entry<HsCall> exec(HS_ENTRY_EXEC, 10);
+  exec->number = SYS_execve;
+  ASSERT_TRUE(stream_.Consume(exec.base()).ok());
+  EXPECT_TRUE(stream_.is_executing());
+  stream_.ExpectProgram(stream_);
+  EXPECT_FALSE(Call(0, 39, 0).ok());
+  ASSERT_TRUE(State(HS_ENTRY_BEGIN, 0, 6).ok());
+  ASSERT_EQ(writer_.segments.size(), 2u);
+  EXPECT_EQ(writer_.segments[1].count, 11u);
+  EXPECT_EQ(writer_.events.back().kind, EventKind::kExec);
+  EXPECT_EQ(writer_.events.back().text, "/bin/new");
+  EXPECT_EQ(process_.begun.back().segment, 1u);
+  ASSERT_TRUE(Call(4, 39, 0).ok());
+  EXPECT_EQ(stream_.count(), 16u);
+}
+
+TEST_F(ThreadStreamTest, AnExecThatFailsIsACall) {
+  ASSERT_TRUE(State(HS_ENTRY_BEGIN, 0, 5).ok());
+  Entry<HsCall> exec(HS_ENTRY_EXEC, 10);
+  ASSERT_TRUE(stream_.Consume(exec.base()).ok());
+  ASSERT_TRUE(Call(10, SYS_execve, -ENOENT).ok());
+  EXPECT_FALSE(stream_.is_executing());
+  EXPECT_EQ(stream_.count(), 11u);
 }
 
 TEST_F(ThreadStreamTest, APageEntersTheViewWithTheLinesThatAreNotZero) {
@@ -323,7 +358,7 @@ TEST_F(ThreadStreamTest, AnyBytesAreAnErrorAtWorst) {
   std::mt19937_64 random(5);
   int refused = 0;
   for (int run = 0; run < 20'000; ++run) {
-    ThreadStream stream(&process_, &threads_, &log_, &notes_, 0);
+    ThreadStream stream(&process_, &threads_, &log_, &notes_, 0, false);
     Entry<HsState> begin(HS_ENTRY_BEGIN, 0);
     ASSERT_TRUE(stream.Consume(begin.base()).ok());
     std::vector<uint64_t> words(3 + random() % 40);

@@ -1,85 +1,148 @@
 #include "recorder/translate/stream/thread_table.h"
 
+#include <utility>
+
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "isa/host_features.h"
 
 namespace hindsight {
 
-ThreadTable::Thread::Thread(ThreadTable* table, pid_t thread, int32_t maker)
-    : log(table->log_->writer(), thread, table->sequence_),
+ThreadTable::Thread::Thread(ThreadTable* table, pid_t thread, int32_t maker, uint64_t ring)
+    : ring(ring),
+      log(table->log_->writer(), thread, table->sequence_),
       scheduling(table->log_->pid(), thread),
       notes(&log, &scheduling),
-      stream(table->process_, table, &log, &notes, maker) {}
+      stream(table->process_, table, &log, &notes, maker,
+             /*orderable=*/maker != 0 || table->has_maker_) {}
 
 ThreadTable::ThreadTable(StreamedProcess* process, ProcessLog* log, Sequence* sequence,
-                         const TscClock* clock, absl::Span<HsRing* const> rings, uint64_t capacity)
-    : process_(process), log_(log), sequence_(sequence), turns_(clock) {
-  for (HsRing* ring : rings) {
-    if (ring != nullptr) ring->capacity = capacity;
-    readers_.push_back(ring == nullptr ? nullptr : std::make_unique<RingReader>(ring, capacity));
-  }
+                         const TscClock* clock, StreamMerger* merger, bool has_maker)
+    : process_(process),
+      log_(log),
+      sequence_(sequence),
+      merger_(merger),
+      has_maker_(has_maker),
+      turns_(clock) {}
+
+ThreadTable::~ThreadTable() {
+  for (const Thread& thread : threads_) merger_->Remove(&thread.stream);
+}
+
+bool ThreadTable::IsFirst(const Thread& thread) const {
+  return thread.stream.thread() == log_->pid();
 }
 
 absl::Status ThreadTable::Open(pid_t thread, int32_t maker, uint64_t ring) {
-  if (ring >= readers_.size() || readers_[ring] == nullptr) {
-    return absl::DataLossError(absl::StrCat("there is no ring ", ring));
-  }
-  threads_.emplace_back(this, thread, maker);
-  merger_.Add(readers_[ring].get(), &threads_.back().stream);
-  return absl::OkStatus();
+  threads_.emplace_back(this, thread, maker, ring);
+  const absl::Status taken = TakeRing(&threads_.back());
+  if (!taken.ok()) threads_.pop_back();
+  return taken;
 }
 
-absl::Status ThreadTable::OpenFirst(uint64_t ring) { return Open(log_->pid(), /*maker=*/0, ring); }
+absl::Status ThreadTable::OpenFirst(std::shared_ptr<RingSet> rings, uint64_t ring) {
+  rings_ = std::move(rings);
+  return Open(log_->pid(), /*maker=*/0, ring);
+}
 
 absl::Status ThreadTable::OnThread(int32_t maker, pid_t thread, uint64_t ring) {
   turns_.BeginSlices();
   return Open(thread, maker, ring);
 }
 
-absl::StatusOr<bool> ThreadTable::Drain() {
-  const absl::StatusOr<bool> some = merger_.Drain();
-  merger_.RemoveEnded();
-  threads_.remove_if([this](const Thread& thread) {
+void ThreadTable::Settle() {
+  merger_->RemoveEnded();
+  for (auto it = threads_.begin(); it != threads_.end();) {
+    Thread& thread = *it;
     const bool exited = thread.stream.ended() && !thread.stream.left();
-    if (exited) Close(thread);
-    return exited;
-  });
-  return some;
+    if (exited) ReleaseRing(&thread);
+    if (!exited || IsFirst(thread)) {
+      ++it;  // that may execute a program after its end: by way of another thread
+      continue;
+    }
+    Close(&thread);
+    it = threads_.erase(it);
+  }
 }
 
-absl::Status ThreadTable::Finish() {
-  const absl::Status drained = merger_.DrainAll().status();
+absl::Status ThreadTable::DrainLast() {
+  const auto drained = [this] {
+    bool all = true;
+    for (const Thread& thread : threads_) {
+      merger_->NoteGone(&thread.stream);  // also if it was added just now
+      all &= merger_->IsDrained(&thread.stream);
+    }
+    return all;
+  };
+  while (!drained()) RETURN_IF_ERROR(merger_->Drain().status());
+  return absl::OkStatus();
+}
+
+void ThreadTable::Finish() {
   for (Thread& thread : threads_) thread.stream.OnGone();
   CloseAll();
-  return drained;
+}
+
+absl::Status ThreadTable::OpenProgram(std::shared_ptr<RingSet> rings, uint64_t ring) {
+  RETURN_IF_ERROR(DrainLast());
+  Settle();
+  if (threads_.empty()) return absl::FailedPreconditionError("no thread can execute a program");
+  Thread& first = threads_.front();
+  const ThreadStream* by = &first.stream;
+  for (const Thread& thread : threads_) {
+    if (thread.stream.is_executing()) by = &thread.stream;
+  }
+  first.stream.ExpectProgram(*by);
+  ReleaseRing(&first);
+  for (; threads_.size() > 1; threads_.pop_back()) {
+    threads_.back().stream.OnGone();
+    Close(&threads_.back());
+  }
+  rings_ = std::move(rings);
+  first.ring = ring;
+  return TakeRing(&first);
+}
+
+absl::Status ThreadTable::TakeRing(Thread* thread) {
+  RingReader* const reader = rings_->Take(thread->ring);
+  if (reader == nullptr) {
+    return absl::DataLossError(absl::StrCat("there is no ring ", thread->ring));
+  }
+  thread->has_ring = true;
+  merger_->Add(reader, &thread->stream);
+  return absl::OkStatus();
+}
+
+void ThreadTable::ReleaseRing(Thread* thread) {
+  merger_->Remove(&thread->stream);
+  turns_.Forget(&thread->stream);
+  if (std::exchange(thread->has_ring, false)) rings_->Release(thread->ring);
 }
 
 void ThreadTable::Leave(const std::string& reason) {
-  for (Thread& thread : threads_) thread.stream.Leave(reason);
+  for (Thread& thread : threads_) {
+    if (!thread.stream.ended() || thread.stream.left()) thread.stream.Leave(reason);
+  }
   CloseAll();
 }
 
 void ThreadTable::CloseAll() {
-  merger_.Clear();
-  for (const Thread& thread : threads_) Close(thread);
+  for (Thread& thread : threads_) Close(&thread);
   threads_.clear();
 }
 
-void ThreadTable::Close(const Thread& thread) {
-  turns_.Forget(&thread.stream);
-  if (!thread.stream.begun()) return;
-  const uint64_t count = thread.stream.count();
+void ThreadTable::Close(Thread* thread) {
+  ReleaseRing(thread);
+  if (!thread->stream.begun()) return;
+  const uint64_t count = thread->stream.count();
   ended_instructions_ += count;
-  if (thread.stream.thread() == log_->pid()) first_count_ = count;
-  log_->AddThread(thread.log, count, HostFeatures());
-  log_->writer()->CloseThread(thread.stream.thread());
+  if (IsFirst(*thread)) first_count_ = count;
+  log_->AddThread(thread->log, count, HostFeatures());
+  log_->writer()->CloseThread(thread->stream.thread());
 }
 
-void ThreadTable::SkipAll() {
-  for (const auto& reader : readers_) {
-    if (reader != nullptr) reader->SkipAll();
-  }
+void ThreadTable::SkipOthers() {
+  if (rings_ != nullptr) rings_->SkipOthers();
 }
 
 uint64_t ThreadTable::instructions() const {

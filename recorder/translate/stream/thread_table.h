@@ -4,7 +4,9 @@
 //   ring
 //                              \______ the process is gone, recording is over ______/   is free
 //
-// Borrows what it is made of. Not copyable. One host thread.
+//   a program is executed: all are closed but the first one, which goes on in another ring
+//
+// Borrows what it is made of but for the rings. Not copyable. One host thread.
 
 #ifndef HINDSIGHT_RECORDER_TRANSLATE_STREAM_THREAD_TABLE_H_
 #define HINDSIGHT_RECORDER_TRANSLATE_STREAM_THREAD_TABLE_H_
@@ -19,12 +21,11 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "absl/types/span.h"
 #include "recorder/log/process_log.h"
 #include "recorder/log/thread_log.h"
 #include "recorder/log/thread_notes.h"
 #include "recorder/process/scheduling.h"
-#include "recorder/translate/stream/ring_reader.h"
+#include "recorder/translate/stream/ring_set.h"
 #include "recorder/translate/stream/stream_merger.h"
 #include "recorder/translate/stream/thread_stream.h"
 #include "recorder/translate/stream/thread_turns.h"
@@ -34,24 +35,28 @@ namespace hindsight {
 
 class ThreadTable final : public StreamedThreads {
  public:
-  // `rings`, by number, of `capacity` bytes each; null: there is none. Nobody has begun to use
-  // them.
+  // `has_maker`: a recorded process has made this one.
   ThreadTable(StreamedProcess* process, ProcessLog* log, Sequence* sequence, const TscClock* clock,
-              absl::Span<HsRing* const> rings, uint64_t capacity);
+              StreamMerger* merger, bool has_maker);
   ThreadTable(const ThreadTable&) = delete;
   ThreadTable& operator=(const ThreadTable&) = delete;
+  ~ThreadTable();
 
-  // The process's first thread writes into ring `ring`.
-  absl::Status OpenFirst(uint64_t ring);
+  // The process's first thread writes into ring `ring` of `rings`; so do threads that it makes.
+  absl::Status OpenFirst(std::shared_ptr<RingSet> rings, uint64_t ring);
+  // The process has executed a program: its only thread writes into this one from now on.
+  absl::Status OpenProgram(std::shared_ptr<RingSet> rings, uint64_t ring);
 
-  // Logs what there is. True if that was something.
-  absl::StatusOr<bool> Drain();
-  // The process is gone: logs what is left, and the ends of threads that have not told theirs.
-  absl::Status Finish();
+  // After entries have been handed over: closes threads that have ended.
+  void Settle();
+  // The process is gone, or executes another program: logs what is left in its rings.
+  absl::Status DrainLast();
+  // ... and the ends of threads that have not told theirs. Requires: DrainLast.
+  void Finish();
   // Recording is over, though threads may go on.
   void Leave(const std::string& reason);
-  // Throws away what is in the rings, so that nobody waits for room. Requires: Leave.
-  void SkipAll();
+  // Throws away what nobody reads.
+  void SkipOthers();
 
   // So far, of all threads.
   uint64_t instructions() const;
@@ -63,8 +68,10 @@ class ThreadTable final : public StreamedThreads {
 
  private:
   struct Thread {
-    Thread(ThreadTable* table, pid_t thread, int32_t maker);
+    Thread(ThreadTable* table, pid_t thread, int32_t maker, uint64_t ring);
 
+    uint64_t ring;
+    bool has_ring = false;
     ThreadLog log;
     ThreadScheduling scheduling;
     ThreadNotes notes;
@@ -72,16 +79,20 @@ class ThreadTable final : public StreamedThreads {
   };
 
   absl::Status Open(pid_t thread, int32_t maker, uint64_t ring);
+  absl::Status TakeRing(Thread* thread);
+  void ReleaseRing(Thread* thread);
+  void Close(Thread* thread);
   void CloseAll();
-  void Close(const Thread& thread);
+  bool IsFirst(const Thread& thread) const;
 
   StreamedProcess* const process_;
   ProcessLog* const log_;
   Sequence* const sequence_;
-  std::vector<std::unique_ptr<RingReader>> readers_;  // by the ring's number
+  StreamMerger* const merger_;
+  const bool has_maker_;
+  std::shared_ptr<RingSet> rings_;
   ThreadTurns turns_;
-  std::list<Thread> threads_;
-  StreamMerger merger_;
+  std::list<Thread> threads_;  // the first one is the process's first as long as it is recorded
   uint64_t first_count_ = 0;
   uint64_t ended_instructions_ = 0;  // of threads that are closed
 };

@@ -37,7 +37,11 @@ class NoProcess final : public StreamedProcess {
                                    state.count, MemoryMap(std::vector<MapRegion>()),
                                    /*with_memory=*/false);
   }
-  void OnChild(pid_t) override {}
+  bool OnChild(const MadeProcess&) override { return false; }
+  absl::Status OnExec(const TraceWriter::ThreadState& state, ThreadLog* log) override {
+    return absl::OkStatus();
+  }
+  std::string program() const override { return "/bin/new"; }
   void OnStatus(int) override {}
   void OnLeft(HsEndReason, uint64_t) override { left = true; }
   absl::Status OnCall(int64_t, const uint64_t*, int64_t, uint64_t, ThreadLog*) override {
@@ -86,6 +90,10 @@ class Agent {
   }
   void Bare(uint16_t kind, uint64_t time) {
     Reserve<HsEntry>(kind, time, 0);
+    HsRingCommit(ring_);
+  }
+  void Exec(uint64_t time) {
+    Reserve<HsCall>(HS_ENTRY_EXEC, time, 0)->number = SYS_execve;
     HsRingCommit(ring_);
   }
   void Call(uint64_t time, uint64_t number, uint64_t result, uint16_t made_ring = 0) {
@@ -139,8 +147,13 @@ class ThreadTableTest : public testing::Test {
     log_ = std::make_unique<ProcessLog>(std::move(writer), std::move(manifest), "",
                                         /*max_module_bytes=*/1, nullptr);
     process_.emplace(log_.get());
-    table_.emplace(&*process_, log_.get(), &sequence_, &clock_, rings_, kCapacity);
-    ASSERT_TRUE(table_->OpenFirst(1).ok());
+    table_.emplace(&*process_, log_.get(), &sequence_, &clock_, &merger_, /*has_maker=*/false);
+    ASSERT_TRUE(table_->OpenFirst(std::make_shared<RingSet>(rings_, kCapacity), 1).ok());
+  }
+  absl::StatusOr<bool> Drain() {
+    absl::StatusOr<bool> some = merger_.Drain();
+    table_->Settle();
+    return some;
   }
   Agent AgentOf(size_t ring) { return Agent(rings_[ring]); }
 
@@ -156,7 +169,7 @@ class ThreadTableTest : public testing::Test {
     first->State(HS_ENTRY_BEGIN, 10);
     first->Call(20, SYS_clone, 4711, 2);
     second->State(HS_ENTRY_BEGIN, 30);
-    ASSERT_TRUE(table_->Drain().ok());
+    ASSERT_TRUE(Drain().ok());
   }
 
   std::vector<std::vector<uint8_t>> memory_;
@@ -166,6 +179,7 @@ class ThreadTableTest : public testing::Test {
   TscClock clock_{0, 0};
   std::unique_ptr<ProcessLog> log_;
   std::optional<NoProcess> process_;
+  StreamMerger merger_;
   std::optional<ThreadTable> table_;
 };
 
@@ -174,7 +188,7 @@ TEST_F(ThreadTableTest, OneThreadNeedsNoSlices) {
   agent.State(HS_ENTRY_BEGIN, 10);
   agent.Call(20, 39, 0);
   agent.Bare(HS_ENTRY_LOCKED, 30);
-  EXPECT_TRUE(*table_->Drain());
+  EXPECT_TRUE(*Drain());
   EXPECT_TRUE(Events(EventKind::kSlice).empty());
 }
 
@@ -182,10 +196,10 @@ TEST_F(ThreadTableTest, AThreadIsOpenedByTheCallThatMadeIt) {
   Agent first = AgentOf(1), second = AgentOf(2);
   second.State(HS_ENTRY_BEGIN, 30);
   first.State(HS_ENTRY_BEGIN, 10);
-  ASSERT_TRUE(table_->Drain().ok());
+  ASSERT_TRUE(Drain().ok());
   EXPECT_EQ(Events(EventKind::kThreadStart).size(), 1u);
   first.Call(20, SYS_clone, 4711, 2);
-  ASSERT_TRUE(table_->Drain().ok());
+  ASSERT_TRUE(Drain().ok());
   const auto starts = Events(EventKind::kThreadStart);
   ASSERT_EQ(starts.size(), 2u);
   EXPECT_EQ(starts[1].thread, 4711);
@@ -203,7 +217,7 @@ TEST_F(ThreadTableTest, ASliceBeginsWhereAnotherThreadsEventIsNext) {
   first.Bare(HS_ENTRY_LOCKED, 50);
   second.count = 5;
   second.Bare(HS_ENTRY_LOCKED, 60);
-  ASSERT_TRUE(table_->Drain().ok());
+  ASSERT_TRUE(Drain().ok());
   const auto slices = Events(EventKind::kSlice);
   ASSERT_EQ(slices.size(), 3u);
   EXPECT_EQ(slices[1].thread, getpid());
@@ -224,13 +238,13 @@ TEST_F(ThreadTableTest, ARingIsUsedAgainByAnotherThread) {
   second.State(HS_ENTRY_END, 40);
   Agent third = AgentOf(2);
   third.State(HS_ENTRY_BEGIN, 60);
-  ASSERT_TRUE(table_->Drain().ok());
+  ASSERT_TRUE(Drain().ok());
   EXPECT_EQ(Events(EventKind::kThreadExit).size(), 1u);
   EXPECT_EQ(log_->totals().threads, 1u);
   first.Call(50, SYS_clone, 4712, 2);
   third.count = 3;
   third.Call(70, 39, 0);
-  ASSERT_TRUE(table_->Drain().ok());
+  ASSERT_TRUE(Drain().ok());
   ASSERT_EQ(Events(EventKind::kThreadStart).size(), 3u);
   EXPECT_EQ(Events(EventKind::kThreadStart)[2].thread, 4712);
   EXPECT_EQ(table_->instructions(), 2u + 4u);
@@ -244,7 +258,8 @@ TEST_F(ThreadTableTest, ThreadsThatAreKilledEndWithWhatTheyTold) {
   rings_[1]->writing = 1;  // killed there
   second.Bare(HS_ENTRY_REACHED, 0);
   first.Call(35, SYS_clone, 4713, 3);  // which has not begun
-  ASSERT_TRUE(table_->Finish().ok());
+  ASSERT_TRUE(table_->DrainLast().ok());
+  table_->Finish();
   const auto exits = Events(EventKind::kThreadExit);
   ASSERT_EQ(exits.size(), 2u);
   EXPECT_EQ(exits[0].count, 2u);
@@ -257,7 +272,7 @@ TEST_F(ThreadTableTest, OneThreadsEndOfRecordingIsThatOfAll) {
   Agent first = AgentOf(1), second = AgentOf(2);
   BeginTwo(&first, &second);
   second.State(HS_ENTRY_END, 40, HS_END_CODE);
-  ASSERT_TRUE(table_->Drain().ok());
+  ASSERT_TRUE(Drain().ok());
   EXPECT_TRUE(process_->left);
   table_->Leave("enough");
   EXPECT_EQ(Events(EventKind::kGap).size(), 2u);
@@ -265,7 +280,7 @@ TEST_F(ThreadTableTest, OneThreadsEndOfRecordingIsThatOfAll) {
   // What they and others write is thrown away.
   first.Call(50, 39, 0);
   AgentOf(3).State(HS_ENTRY_BEGIN, 60);
-  table_->SkipAll();
+  table_->SkipOthers();
   for (const size_t ring : {1, 2, 3}) EXPECT_EQ(rings_[ring]->tail, rings_[ring]->head);
 }
 
@@ -273,7 +288,30 @@ TEST_F(ThreadTableTest, ARingThatThereIsNotIsAnError) {
   Agent first = AgentOf(1);
   first.State(HS_ENTRY_BEGIN, 10);
   first.Call(20, SYS_clone, 4711, 77);
-  EXPECT_FALSE(table_->Drain().ok());
+  EXPECT_FALSE(Drain().ok());
+}
+
+TEST_F(ThreadTableTest, AProgramThatAThreadExecutesIsTheFirstThreads) {
+  Agent first = AgentOf(1), second = AgentOf(2);
+  BeginTwo(&first, &second);
+  first.count = 50;
+  first.Bare(HS_ENTRY_REACHED, 0);
+  second.Exec(40);
+  std::vector<uint8_t> memory(HS_RING_HEADER_BYTES + kCapacity);
+  const std::vector<HsRing*> rings = {reinterpret_cast<HsRing*>(memory.data())};
+  ASSERT_TRUE(table_->OpenProgram(std::make_shared<RingSet>(rings, kCapacity), 0).ok());
+  Agent program(rings[0]);
+  program.State(HS_ENTRY_BEGIN, 60);
+  program.Call(70, 39, 0);
+  ASSERT_TRUE(Drain().ok());
+  const auto exits = Events(EventKind::kThreadExit);
+  ASSERT_EQ(exits.size(), 1u);
+  EXPECT_EQ(exits[0].thread, 4711);
+  const auto execs = Events(EventKind::kExec);
+  ASSERT_EQ(execs.size(), 1u);
+  EXPECT_EQ(execs[0].thread, getpid());
+  EXPECT_EQ(execs[0].count, 51u);
+  EXPECT_EQ(table_->instructions(), 52u);
 }
 
 // Threads that hand a number over by `xchg %rax,(data)` in a loop, one at a time, in any order.
@@ -341,11 +379,12 @@ TEST_F(TokenTest, IsReplayedExactly) {
   for (int i = 0; i < 5000; ++i) {
     Turn(&agents[random() % agents.size()]);
     if (random() % 100 == 0) {
-      ASSERT_TRUE(table_->Drain().ok());
+      ASSERT_TRUE(Drain().ok());
     }
   }
   for (Agent& agent : agents) agent.State(HS_ENTRY_END, ++now_);
-  ASSERT_TRUE(table_->Finish().ok());
+  ASSERT_TRUE(table_->DrainLast().ok());
+  table_->Finish();
   ExpectExact();
 }
 

@@ -11,11 +11,10 @@
 
 namespace hindsight {
 
-TranslatedProcess::TranslatedProcess(ProcessLog* log, std::shared_ptr<const ExecutedPages> code,
-                                     Show show)
+TranslatedProcess::TranslatedProcess(ProcessLog* log, Show show, OnMade on_made)
     : log_(log),
-      code_(std::move(code)),
       show_(std::move(show)),
+      on_made_(std::move(on_made)),
       maps_path_(absl::StrCat("/proc/", log->pid(), "/maps")) {}
 
 // All of it without a range. Without regions: the process is gone, or nothing is mapped there.
@@ -52,10 +51,28 @@ absl::Status TranslatedProcess::Apply(MapPart part, ThreadLog* log, uint64_t cou
 absl::Status TranslatedProcess::OnBegin(const TraceWriter::ThreadState& state, ThreadLog* log) {
   if (log_->full_keyframes() != 0) return absl::OkStatus();
   RETURN_IF_ERROR(Apply(ReadMap(std::nullopt), nullptr, 0));
+  // What a child's memory holds is in its parent's trace.
+  return WriteKeyframe(state, log, /*with_memory=*/log_->manifest().parent_pid == 0);
+}
+
+absl::Status TranslatedProcess::OnExec(const TraceWriter::ThreadState& state, ThreadLog* log) {
+  RETURN_IF_ERROR(Apply(ReadMap(std::nullopt), nullptr, 0));
+  log_->LogWholeMap(space_, log, state.count);
+  return WriteKeyframe(state, log, /*with_memory=*/true);
+}
+
+absl::Status TranslatedProcess::WriteKeyframe(const TraceWriter::ThreadState& state, ThreadLog* log,
+                                              bool with_memory) {
   KeyframeHead head = {
       .sequence = log->sequence(), .threads = {state}, .auxv = AuxiliaryVector(log_->pid())};
   return log_->WriteFullKeyframe(std::move(head), state.thread, state.count, space_.map(),
-                                 /*with_memory=*/true);
+                                 with_memory);
+}
+
+bool TranslatedProcess::OnChild(const MadeProcess& made) {
+  const bool recorded = on_made_ && on_made_(made);
+  has_children_ |= !recorded;
+  return recorded;
 }
 
 absl::Status TranslatedProcess::OnCall(int64_t number, const uint64_t* arguments, int64_t result,

@@ -24,23 +24,33 @@ class TranslatedProcess final : public StreamedProcess {
  public:
   // What a region is to the program; nullopt: nothing, it is the recorder's.
   using Show = std::function<std::optional<MapRegion>(const MapRegion& region)>;
+  // True if the process that was made is recorded.
+  using OnMade = std::function<bool(const MadeProcess& made)>;
 
-  // `code` may be null.
-  TranslatedProcess(ProcessLog* log, std::shared_ptr<const ExecutedPages> code, Show show);
+  // `on_made` may be empty: no process that it makes is recorded.
+  TranslatedProcess(ProcessLog* log, Show show, OnMade on_made = nullptr);
 
   // Why its recording has ended although the process goes on; HS_END_EXIT: it has not.
   HsEndReason left() const { return left_; }
 
   // How it has said that it is about to end, as wait(2) reports it; nullopt: it has not.
   std::optional<int> wait_status() const { return wait_status_; }
+  // Processes it has made that are not recorded.
   bool has_children() const { return has_children_; }
+  // What it executes from now on. `code` may be null.
+  void SetProgram(std::string program, std::shared_ptr<const ExecutedPages> code) {
+    program_ = std::move(program);
+    code_ = std::move(code);
+  }
 
   const AddressSpace& space() const override { return space_; }
   const ModuleTable& modules() const override { return log_->modules(); }
   const ExecutedPages* code() const override { return code_.get(); }
   // Of the first thread: reads the map and writes a full keyframe.
   absl::Status OnBegin(const TraceWriter::ThreadState& state, ThreadLog* log) override;
-  void OnChild(pid_t) override { has_children_ = true; }
+  bool OnChild(const MadeProcess& made) override;
+  absl::Status OnExec(const TraceWriter::ThreadState& state, ThreadLog* log) override;
+  std::string program() const override { return program_; }
   void OnStatus(int wait_status) override { wait_status_ = wait_status; }
   void OnLeft(HsEndReason reason, uint64_t count) override { left_ = reason; }
   absl::Status OnCall(int64_t number, const uint64_t* arguments, int64_t result, uint64_t count,
@@ -48,15 +58,19 @@ class TranslatedProcess final : public StreamedProcess {
 
  private:
   MapPart ReadMap(std::optional<AddressSpace::Range> range) const;
+  absl::Status WriteKeyframe(const TraceWriter::ThreadState& state, ThreadLog* log,
+                             bool with_memory);
   absl::Status Apply(MapPart part, ThreadLog* log, uint64_t count);
 
   ProcessLog* const log_;
-  const std::shared_ptr<const ExecutedPages> code_;
+  std::shared_ptr<const ExecutedPages> code_;
   const Show show_;
+  const OnMade on_made_;
   const std::string maps_path_;
   AddressSpace space_;
   HsEndReason left_ = HS_END_EXIT;
   bool has_children_ = false;
+  std::string program_;
   std::optional<int> wait_status_;
 };
 

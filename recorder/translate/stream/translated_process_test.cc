@@ -27,11 +27,10 @@ class TranslatedProcessTest : public testing::Test {
     log_ = std::make_unique<ProcessLog>(std::move(writer), std::move(manifest), "/proc/self/root",
                                         /*max_module_bytes=*/1, nullptr);
     thread_log_ = std::make_unique<ThreadLog>(writer_, getpid(), &sequence_);
-    process_.emplace(log_.get(), nullptr,
-                     [this](const MapRegion& region) -> std::optional<MapRegion> {
-                       if (region.start == hidden_) return std::nullopt;
-                       return region;
-                     });
+    process_.emplace(log_.get(), [this](const MapRegion& region) -> std::optional<MapRegion> {
+      if (region.start == hidden_) return std::nullopt;
+      return region;
+    });
   }
 
   // A mapping of its own: shared ones are not joined with their neighbours.

@@ -1,0 +1,58 @@
+// The rings of one memory file, each with its reader: rings are used again, by threads one after
+// the other, and positions go on.
+//
+// Owns what the rings lie in, if it is given. Not copyable. One host thread.
+
+#ifndef HINDSIGHT_RECORDER_TRANSLATE_STREAM_RING_SET_H_
+#define HINDSIGHT_RECORDER_TRANSLATE_STREAM_RING_SET_H_
+
+#include <cstdint>
+#include <memory>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "absl/types/span.h"
+#include "recorder/translate/stream/ring_reader.h"
+
+namespace hindsight {
+
+class RingSet {
+ public:
+  // `rings`, by number, of `capacity` bytes each; null: there is none. `memory` is kept as long as
+  // this is there.
+  RingSet(absl::Span<HsRing* const> rings, uint64_t capacity,
+          std::shared_ptr<const void> memory = nullptr)
+      : memory_(std::move(memory)) {
+    for (HsRing* ring : rings) {
+      if (ring != nullptr) ring->capacity = capacity;
+      readers_.push_back(ring == nullptr ? nullptr : std::make_unique<RingReader>(ring, capacity));
+    }
+  }
+  RingSet(const RingSet&) = delete;
+  RingSet& operator=(const RingSet&) = delete;
+
+  // Null: there is no such ring. It is somebody's until Release.
+  RingReader* Take(uint64_t number) {
+    if (number >= readers_.size() || readers_[number] == nullptr) return nullptr;
+    taken_.insert(number);
+    return readers_[number].get();
+  }
+  void Release(uint64_t number) { taken_.erase(number); }
+
+  // Throws away what is in the rings that are nobody's, so that who writes there does not wait.
+  void SkipOthers() {
+    for (uint64_t i = 0; i < readers_.size(); ++i) {
+      if (readers_[i] != nullptr && !taken_.contains(i)) readers_[i]->SkipAll();
+    }
+  }
+
+ private:
+  const std::shared_ptr<const void> memory_;
+  std::vector<std::unique_ptr<RingReader>> readers_;  // by the ring's number
+  std::set<uint64_t> taken_;
+};
+
+}  // namespace hindsight
+
+#endif  // HINDSIGHT_RECORDER_TRANSLATE_STREAM_RING_SET_H_
