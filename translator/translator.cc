@@ -68,6 +68,8 @@ bool MayChangeCode(const TranslateRequest& request, const GuestInstruction& inst
 // `refused_at`: the instruction with this number is refused whatever it is.
 Source ReadSource(const TranslateRequest& request, int refused_at) {
   Source source;
+  // They are large; most blocks have fewer.
+  source.instructions.reserve(16);
   uint64_t pc = request.guest_pc;
   absl::Span<const uint8_t> rest = request.bytes;
   while (source.control == Control::kNone &&

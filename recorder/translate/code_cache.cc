@@ -85,7 +85,7 @@ void CodeCache::RegisterPages(const Block& block, uint64_t start, uint64_t bytes
 
 // For the first time: a block that comes back after it was invalid may have threads in it.
 void CodeCache::WriteBlock(const Translation& translation) {
-  const std::vector<uint8_t>& code = translation.block.code;
+  const absl::Span<const uint8_t> code = translation.block.code;
   std::memcpy(file_->code(translation.host), code.data(), code.size());
   code_bytes_ += code.size();
   for (const Link& link : translation.block.links) {
@@ -111,7 +111,7 @@ void CodeCache::AddApart(Block translation) {
 
 void CodeCache::Add(Block translation) {
   const uint64_t guest_pc = translation->guest_pc, host = translation->host;
-  const TranslatedBlock& block = translation->block;
+  const StoredBlock& block = translation->block;
   if (written_.try_emplace(host, translation).second) WriteBlock(*translation);
   RegisterPages(translation, guest_pc, block.guest_bytes);
   for (const CodeRange& range : block.relied_on) RegisterPages(translation, range.pc, range.bytes);
@@ -169,7 +169,7 @@ std::optional<GuestPlace> CodeCache::Recover(uint64_t host) const {
   auto it = written_.upper_bound(host);
   if (it == written_.begin()) return std::nullopt;
   const Translation& translation = *(--it)->second;
-  const TranslatedBlock& block = translation.block;
+  const StoredBlock& block = translation.block;
   const uint64_t offset = host - translation.host;
   if (offset >= block.code.size()) return std::nullopt;  // a stub
   auto entry = std::upper_bound(block.side.begin(), block.side.end(), offset,

@@ -35,11 +35,9 @@ class CodeCacheTest : public testing::Test {
     block.links = {{.rel32_offset = 8, .guest_target = target}};
     block.side = {{.host_offset = 4, .guest_offset = 0, .adjust = -3},
                   {.host_offset = 20, .guest_offset = 9, .adjust = -2}};
-    auto translation = std::make_shared<Translation>();
-    translation->guest_pc = pc;
-    translation->host = cache_.PlaceFor(pc, 1000);
+    auto translation = MakeTranslation(pc, cache_.PlaceFor(pc, 1000), block,
+                                       [](uint64_t) { return absl::Span<const uint8_t>(); });
     cache_.Use(pc, block.code.size());
-    translation->block = std::move(block);
     translations_.push_back(translation);
     cache_.Add(std::move(translation));
   }

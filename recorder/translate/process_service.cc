@@ -155,8 +155,6 @@ void ProcessService::Answer(RequestSlot* slot) {
 void ProcessService::Translate(RequestSlot* slot) {
   if (options_.flush_every != 0 && random_() % options_.flush_every == 0) code_.InvalidateAll();
   slot->results[0] = code_.Translate(slot->arguments[0]);
-  slot->results[1] = code_.made().start;
-  slot->results[2] = code_.made().end;
 }
 
 void ProcessService::Recover(RequestSlot* slot) const {

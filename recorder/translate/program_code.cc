@@ -16,15 +16,9 @@ namespace {
 // asked for next. And afterwards, while it runs: more is seldom executed.
 constexpr size_t kBlocksAtOnce = 8, kBlocksAhead = 12;
 
-// The asking thread takes all pages in between into its view.
+// What is called there is asked for if it is needed.
 constexpr uint64_t kFar = 64 * 1024;
 bool IsFarFrom(uint64_t guest_pc, uint64_t pc) { return pc - guest_pc + kFar > 2 * kFar; }
-
-// From the page of a block's last byte on: a replay may fetch further than the block goes, up to an
-// instruction that begins in this page.
-constexpr uint64_t kFetchedBytes = 2 * kPageBytes;
-// No block is longer.
-constexpr uint64_t kLongestBlock = 64 * 15;
 
 // Of code for one block, at most: a bound for the room that is needed before its size is known.
 constexpr uint64_t kLargestBlock = 32 * 1024;
@@ -52,11 +46,9 @@ ProgramCode::ProgramCode(pid_t process, const TranslationOptions& options, Memor
       bytes_at_([this](uint64_t pc) { return source_.At(pc); }) {}
 
 uint64_t ProgramCode::Translate(uint64_t guest_pc) {
-  made_ = {};
   if (const uint64_t host = FindUnchanged(guest_pc)) return host;
   source_.ForgetWritable();
   if (source_.At(guest_pc).empty()) return 0;
-  made_ = {PageOf(guest_pc), PageOf(guest_pc) + kPageBytes};
   asked_pc_ = guest_pc;
   ahead_ = 0;
   reachable_ = {guest_pc};
@@ -86,8 +78,7 @@ uint64_t ProgramCode::FindUnchanged(uint64_t guest_pc) {
 
 bool ProgramCode::MayGoAhead(uint64_t guest_pc) const {
   if (cache_.Find(guest_pc) != 0 || !source_.IsConstant(guest_pc)) return false;
-  if (options_.flavour == Flavour::kPlain) return !IsFarFrom(asked_pc_, guest_pc);
-  return guest_pc >= made_.start && PageOf(guest_pc + kLongestBlock) + kFetchedBytes <= made_.end;
+  return !IsFarFrom(asked_pc_, guest_pc);
 }
 
 bool ProgramCode::TranslateAhead() {
@@ -149,7 +140,7 @@ std::shared_ptr<const Translation> ProgramCode::MakeBlock(uint64_t guest_pc, boo
   auto block = TranslateChecked(request);
   if (!block.ok() || block->code.size() > kLargestBlock) return nullptr;
   cache_.Use(guest_pc, block->code.size());
-  auto made = MakeTranslation(guest_pc, host, *std::move(block), bytes_at_);
+  auto made = MakeTranslation(guest_pc, host, *block, bytes_at_);
   made->checks_code = source_.MayChange(guest_pc);
   return made;
 }
@@ -167,9 +158,6 @@ uint64_t ProgramCode::TranslateOne(uint64_t guest_pc) {
 
 // It can be executed when this returns.
 void ProgramCode::Add(std::shared_ptr<const Translation> translation) {
-  const uint64_t last = translation->guest_pc + translation->block.guest_bytes - 1;
-  made_.start = std::min(made_.start, PageOf(translation->guest_pc));
-  made_.end = std::max(made_.end, PageOf(last) + kFetchedBytes);
   if (options_.executed_pages != nullptr) PublishPages(*translation);
   cache_.Add(std::move(translation));
 }
@@ -201,7 +189,7 @@ ProgramCode::Source ProgramCode::AddBlock(uint64_t guest_pc) {
     if (translation == nullptr) return Source::kNone;
     memo_->Add(translation);
   }
-  const TranslatedBlock& block = translation->block;
+  const StoredBlock& block = translation->block;
   for (const Link& link : block.links) reachable_.push_back(link.guest_target);
   if (EndsInCall(bytes.first(block.guest_bytes))) {
     reachable_.push_back(guest_pc + block.guest_bytes);
@@ -212,7 +200,7 @@ ProgramCode::Source ProgramCode::AddBlock(uint64_t guest_pc) {
 
 // What others have executed in this page.
 void ProgramCode::AddKnownBlocks(uint64_t guest_pc) {
-  if (!source_.IsConstant(guest_pc)) return;
+  if (!source_.IsConstant(guest_pc) || !looked_up_.insert(PageOf(guest_pc)).second) return;
   for (auto& translation : memo_->InPage(guest_pc)) {
     if (cache_.Find(translation->guest_pc) != 0 || !Fits(*translation, bytes_at_)) continue;
     Add(std::move(translation));
@@ -225,6 +213,7 @@ void ProgramCode::NoteChange() {
 
 void ProgramCode::Invalidate(uint64_t start, uint64_t end) {
   reachable_.clear();
+  looked_up_.clear();
   source_.Forget(start, end);
   if (options_.executed_pages != nullptr) {
     options_.executed_pages->Withdraw(start, end, ReadTsc());

@@ -41,11 +41,6 @@ struct TranslationOptions {
   std::shared_ptr<ExecutedPages> executed_pages;
 };
 
-// The pages that hold all the guest code that a request had translated; start 0: none.
-struct MadePages {
-  uint64_t start = 0, end = 0;
-};
-
 class ProgramCode {
  public:
   // Requires: options.memo.
@@ -59,10 +54,8 @@ class ProgramCode {
   // The same for the one instruction there, with what it reads taken from the view; nothing else
   // leads to that.
   uint64_t TranslateOne(uint64_t guest_pc);
-  // Of the last Translate.
-  const MadePages& made() const { return made_; }
   // Translates one more block that is likely to be asked for, while the program runs. False if
-  // there is none. Flavour record: only in pages that the last Translate has told of.
+  // there is none.
   bool TranslateAhead();
 
   // The code in [start, end) has changed, or may have.
@@ -98,8 +91,8 @@ class ProgramCode {
   absl::flat_hash_set<uint64_t> changing_;  // pages whose code was found to have changed
   // Of TranslateOne, by guest pc.
   absl::flat_hash_map<uint64_t, std::shared_ptr<const Translation>> ones_;
-  MadePages made_;
   absl::flat_hash_set<uint64_t> executed_, fetched_;  // pages in options_.executed_pages
+  absl::flat_hash_set<uint64_t> looked_up_;           // pages whose blocks the memo was asked for
   uint64_t asked_pc_ = 0;
   std::deque<uint64_t> reachable_;  // from what was translated last
   size_t ahead_ = 0;                // blocks translated ahead since the last request

@@ -17,22 +17,40 @@ constexpr uint64_t kFirstChunk = 4096;
 
 int ArenaOf(uint64_t address) { return address - kLibraryArena < kArenaBytes ? 0 : 1; }
 
-bool IsSame(absl::Span<const uint8_t> now, const std::vector<uint8_t>& then) {
+bool IsSame(absl::Span<const uint8_t> now, absl::Span<const uint8_t> then) {
   return now.size() >= then.size() && std::memcmp(now.data(), then.data(), then.size()) == 0;
 }
 
-std::vector<uint8_t> Copy(absl::Span<const uint8_t> bytes, uint64_t size) {
-  const absl::Span<const uint8_t> part = bytes.first(std::min<uint64_t>(bytes.size(), size));
-  return std::vector<uint8_t>(part.begin(), part.end());
+// Copies into one allocation, piece after piece.
+class Pieces {
+ public:
+  explicit Pieces(uint64_t* storage) : next_(reinterpret_cast<uint8_t*>(storage)) {}
+
+  template <typename T>
+  absl::Span<const T> Copy(absl::Span<const T> from) {
+    const auto* const copy = reinterpret_cast<const T*>(next_);
+    if (!from.empty()) std::memcpy(next_, from.data(), from.size() * sizeof(T));
+    next_ += from.size() * sizeof(T);
+    return absl::MakeConstSpan(copy, from.size());
+  }
+
+ private:
+  uint8_t* next_;
+};
+
+template <typename T>
+size_t BytesOf(absl::Span<const T> span) {
+  return span.size() * sizeof(T);
 }
 
 }  // namespace
 
 bool Fits(const Translation& translation, const BytesAt& bytes_at) {
   if (!IsSame(bytes_at(translation.guest_pc), translation.bytes)) return false;
-  for (size_t i = 0; i < translation.relied_on.size(); ++i) {
-    if (!IsSame(bytes_at(translation.block.relied_on[i].pc), translation.relied_on[i]))
-      return false;
+  absl::Span<const uint8_t> left = translation.relied_on;
+  for (const CodeRange& range : translation.block.relied_on) {
+    if (!IsSame(bytes_at(range.pc), left.first(range.bytes))) return false;
+    left.remove_prefix(range.bytes);
   }
   return true;
 }
@@ -82,15 +100,35 @@ std::vector<std::shared_ptr<const Translation>> TranslationMemo::InPage(uint64_t
 }
 
 std::shared_ptr<Translation> MakeTranslation(uint64_t guest_pc, uint64_t host,
-                                             TranslatedBlock block, const BytesAt& bytes_at) {
+                                             const TranslatedBlock& block,
+                                             const BytesAt& bytes_at) {
+  const absl::Span<const uint8_t> bytes = bytes_at(guest_pc).subspan(0, block.guest_bytes);
+  std::vector<CodeRange> relied_on = block.relied_on;
+  std::vector<uint8_t> relied_bytes;
+  for (CodeRange& range : relied_on) {
+    const absl::Span<const uint8_t> part = bytes_at(range.pc).subspan(0, range.bytes);
+    range.bytes = static_cast<uint32_t>(part.size());
+    relied_bytes.insert(relied_bytes.end(), part.begin(), part.end());
+  }
+  const auto links = absl::MakeConstSpan(block.links);
+  const auto ranges = absl::MakeConstSpan(relied_on);
+  const auto side = absl::MakeConstSpan(block.side);
+  const size_t size = BytesOf(links) + BytesOf(ranges) + BytesOf(side) + block.code.size() +
+                      bytes.size() + relied_bytes.size();
   auto translation = std::make_shared<Translation>();
   translation->guest_pc = guest_pc;
   translation->host = host;
-  translation->bytes = Copy(bytes_at(guest_pc), block.guest_bytes);
-  for (const CodeRange& range : block.relied_on) {
-    translation->relied_on.push_back(Copy(bytes_at(range.pc), range.bytes));
-  }
-  translation->block = std::move(block);
+  translation->storage = std::make_unique_for_overwrite<uint64_t[]>(size / sizeof(uint64_t) + 1);
+  Pieces pieces(translation->storage.get());
+  // What needs most alignment first.
+  static_assert(alignof(Link) == 8 && alignof(CodeRange) == 8 && alignof(SideEntry) == 4);
+  translation->block.links = pieces.Copy(links);
+  translation->block.relied_on = pieces.Copy(ranges);
+  translation->block.side = pieces.Copy(side);
+  translation->block.code = pieces.Copy(absl::MakeConstSpan(block.code));
+  translation->block.guest_bytes = block.guest_bytes;
+  translation->bytes = pieces.Copy(bytes);
+  translation->relied_on = pieces.Copy(absl::MakeConstSpan(relied_bytes));
   return translation;
 }
 

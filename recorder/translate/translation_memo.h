@@ -23,14 +23,24 @@
 
 namespace hindsight {
 
-// A block, the bytes that it was made from, and its place. Never changes.
+// A TranslatedBlock in as little memory as possible.
+struct StoredBlock {
+  absl::Span<const uint8_t> code;
+  uint32_t guest_bytes = 0;
+  absl::Span<const SideEntry> side;
+  absl::Span<const Link> links;
+  absl::Span<const CodeRange> relied_on;  // as far as there were bytes
+};
+
+// A block, the bytes that it was made from, and its place. Never changes. Not copyable.
 struct Translation {
   uint64_t guest_pc = 0;
   uint64_t host = 0;
-  TranslatedBlock block;
+  StoredBlock block;
   bool checks_code = false;  // and leaves if it is not `bytes`
-  std::vector<uint8_t> bytes;
-  std::vector<std::vector<uint8_t>> relied_on;  // the bytes of each of block.relied_on
+  absl::Span<const uint8_t> bytes;
+  absl::Span<const uint8_t> relied_on;  // the bytes of all of block.relied_on, one after the other
+  std::unique_ptr<uint64_t[]> storage;  // for all of that: there are many, and they end together
 };
 
 // The bytes at a guest address, from there on; empty if there are none.
@@ -41,7 +51,7 @@ bool Fits(const Translation& translation, const BytesAt& bytes_at);
 
 // `block`, translated for `host`.
 std::shared_ptr<Translation> MakeTranslation(uint64_t guest_pc, uint64_t host,
-                                             TranslatedBlock block, const BytesAt& bytes_at);
+                                             const TranslatedBlock& block, const BytesAt& bytes_at);
 
 class TranslationMemo {
  public:

@@ -19,7 +19,7 @@ class TranslationMemoTest : public testing::Test {
     TranslatedBlock block;
     block.guest_bytes = 4;
     block.relied_on = {{.pc = kOther, .bytes = 2}};
-    const auto translation = MakeTranslation(kPc, host, std::move(block), bytes_at_);
+    const auto translation = MakeTranslation(kPc, host, block, bytes_at_);
     memo_.Add(translation);
     return translation;
   }
