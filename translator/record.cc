@@ -229,6 +229,7 @@ class AccessWriter {
 }  // namespace
 
 bool WriteRecord(const GuestInstruction& instruction, BlockWriter* writer) {
+  WriteCorrection(instruction, writer);
   const RecordClass kind = RecordClassOf(instruction);
   switch (kind) {
     case RecordClass::kNoMemory:

@@ -118,6 +118,26 @@ int ElementBytes(const GuestInstruction& instruction) {
 
 }  // namespace
 
+void WriteCorrection(const GuestInstruction& instruction, BlockWriter* writer) {
+  switch (instruction.decoded.mnemonic) {
+    case ZYDIS_MNEMONIC_FNSAVE:
+    case ZYDIS_MNEMONIC_FNSTENV:
+    case ZYDIS_MNEMONIC_FNSTSW:
+    case ZYDIS_MNEMONIC_LAHF:
+    case ZYDIS_MNEMONIC_PUSHF:
+    case ZYDIS_MNEMONIC_PUSHFQ:
+    case ZYDIS_MNEMONIC_STMXCSR:
+    case ZYDIS_MNEMONIC_VSTMXCSR:
+      break;
+    default:
+      return;
+  }
+  if (!writer->has_operations()) return;
+  HsOperation operation = {};
+  operation.kind = kHsCorrection;
+  writer->LeaveFor(kHsExitOperation, nullptr, 0, &operation);
+}
+
 bool WriteOperation(const GuestInstruction& instruction, BlockWriter* writer) {
   const std::optional<HsOperationKind> kind = KindOf(instruction.decoded.mnemonic);
   if (!kind.has_value() || !writer->has_operations()) return false;

@@ -11,6 +11,10 @@ namespace hindsight {
 // Of class kOperation. False: it cannot be written.
 bool WriteOperation(const GuestInstruction& instruction, BlockWriter* writer);
 
+// Before an instruction that shows flags which the architecture leaves undefined, or those that
+// stick in the floating point units: the agent may have to tell them. Nothing before others.
+void WriteCorrection(const GuestInstruction& instruction, BlockWriter* writer);
+
 }  // namespace hindsight
 
 #endif  // HINDSIGHT_TRANSLATOR_RECORD_OPERATION_H_

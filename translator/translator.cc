@@ -65,6 +65,42 @@ bool MayChangeCode(const TranslateRequest& request, const GuestInstruction& inst
   return false;
 }
 
+// Of those that most code consists of, in forms without surprises.
+bool IsPlain(const ZydisDecodedInstruction& decoded) {
+  if (decoded.encoding != ZYDIS_INSTRUCTION_ENCODING_LEGACY || decoded.raw.prefix_count > 1 ||
+      decoded.opcode_map != ZYDIS_OPCODE_MAP_DEFAULT) {
+    return false;
+  }
+  switch (decoded.mnemonic) {
+    case ZYDIS_MNEMONIC_MOV:
+      return decoded.opcode != 0x8c && decoded.opcode != 0x8e;
+    case ZYDIS_MNEMONIC_ADD:
+    case ZYDIS_MNEMONIC_AND:
+    case ZYDIS_MNEMONIC_CALL:
+    case ZYDIS_MNEMONIC_CMP:
+    case ZYDIS_MNEMONIC_JMP:
+    case ZYDIS_MNEMONIC_LEA:
+    case ZYDIS_MNEMONIC_MOVSXD:
+    case ZYDIS_MNEMONIC_NOP:
+    case ZYDIS_MNEMONIC_OR:
+    case ZYDIS_MNEMONIC_POP:
+    case ZYDIS_MNEMONIC_PUSH:
+    case ZYDIS_MNEMONIC_SUB:
+    case ZYDIS_MNEMONIC_TEST:
+    case ZYDIS_MNEMONIC_XOR:
+      return true;
+    default:
+      return decoded.meta.category == ZYDIS_CATEGORY_COND_BR;
+  }
+}
+
+Control ControlFor(const TranslateRequest& request, const GuestInstruction& instruction) {
+  const Control control = ControlOf(instruction);
+  const bool asked = control != Control::kRefused && control != Control::kSyscall &&
+                     request.left_to_agent && !IsPlain(instruction.decoded);
+  return asked && request.left_to_agent(instruction.Bytes()) ? Control::kRefused : control;
+}
+
 // `refused_at`: the instruction with this number is refused whatever it is.
 Source ReadSource(const TranslateRequest& request, int refused_at) {
   Source source;
@@ -81,7 +117,7 @@ Source ReadSource(const TranslateRequest& request, int refused_at) {
     }
     source.control = static_cast<int>(source.instructions.size()) == refused_at
                          ? Control::kRefused
-                         : ControlOf(instruction);
+                         : ControlFor(request, instruction);
     source.instructions.push_back(instruction);
     pc = instruction.next();
     rest.remove_prefix(instruction.decoded.length);

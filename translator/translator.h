@@ -29,6 +29,10 @@ enum class Flavour : uint8_t {
 // out whether flags are read after a branch.
 using CodeAt = std::function<absl::Span<const uint8_t>(uint64_t guest_pc)>;
 
+// Whether the instruction that these bytes are is to be executed by the agent although translated
+// code could do it.
+using LeftToAgent = std::function<bool(absl::Span<const uint8_t> instruction)>;
+
 struct TranslateRequest {
   uint64_t guest_pc = 0;
   absl::Span<const uint8_t> bytes;  // of the guest's code, from guest_pc
@@ -43,8 +47,9 @@ struct TranslateRequest {
   // With operations: mfence, sfence and lfence are some, too, since they are events in the order of
   // threads.
   bool fences = false;
-  // The code may be changed while it is executed: a block ends after an instruction that is known to
-  // store close to it; with `by_any_store`, after all that store, but for pushes.
+  LeftToAgent left_to_agent;  // may be unset. Not asked about what is plain
+  // The code may be changed while it is executed: a block ends after an instruction that is known
+  // to store close to it; with `by_any_store`, after all that store, but for pushes.
   bool may_change = false;
   bool by_any_store = false;
   // Flavour record: who asks has made the view of the operands agree with memory, and what is read

@@ -123,6 +123,36 @@ static void Others(void) {
   printf("rdrand %d, enter %d, flags %d\n", carry, frame == 0 && old == 0, (flags & 0x100) != 0);
 }
 
+// What is undefined, or sticks, and can be seen.
+static void Shown(void) {
+  uint64_t flags[4];
+  __asm__ volatile("cmpq %1, %1; imulq %1, %1; pushfq; popq %0"
+                   : "=r"(flags[0])
+                   : "r"(77ul << 40)
+                   : "cc");
+  __asm__ volatile("cmpq %1, %1; shlq $5, %1; pushfq; popq %0"
+                   : "=r"(flags[1])
+                   : "r"(~0ul << 50)
+                   : "cc");
+  __asm__ volatile("xorl %%eax, %%eax; orl $5, %%eax; lahf" : "=a"(flags[2])::"cc");
+  __asm__ volatile("pushfq; xorq $0x40000, (%%rsp); popfq; pushfq; popq %0" : "=r"(flags[3])::"cc");
+  __asm__ volatile("pushfq; andq $~0x40000, (%%rsp); popfq" ::: "cc");
+  volatile double three = 3, third = 1 / three;
+  volatile long double wide = 2;
+  wide = wide / 3;
+  uint32_t mxcsr;
+  uint16_t status;
+  struct {
+    uint16_t words[14];
+  } environment;
+  __asm__ volatile("stmxcsr %0" : "=m"(mxcsr));
+  __asm__ volatile("fnstsw %0" : "=a"(status));
+  __asm__ volatile("fnstenv %0; fldenv %0" : "=m"(environment));
+  printf("shown: %x %x %x %x, %x %x %x %g\n", (unsigned)flags[0], (unsigned)flags[1],
+         (unsigned)flags[2], (unsigned)flags[3] & 0x40000, mxcsr, status, environment.words[2],
+         third);
+}
+
 int main(void) {
   page = mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   for (int i = 0; i < 4096; ++i) page[i] = i;
@@ -131,6 +161,7 @@ int main(void) {
     Faults();
     StringThatFaults();
     Others();
+    Shown();
     States();
     if (sigsetjmp(after, 1) == 0) Masks();  // whatever cpuid says
     Say("masks");

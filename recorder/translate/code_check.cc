@@ -14,6 +14,13 @@ namespace {
 constexpr uint8_t kGsPrefix = 0x65;
 constexpr uint64_t kSaveBytes = 9, kJumpBytes = 5;
 
+// What is compared at once. Aligned: the program may have set AC, so that other accesses fault.
+uint64_t PieceAt(uint64_t address, uint64_t left) {
+  uint64_t piece = sizeof(uint64_t);
+  while (address % piece != 0 || piece > left) piece /= 2;
+  return piece;
+}
+
 class Writer {
  public:
   explicit Writer(const CodeCheck& check) : check_(check) {}
@@ -22,15 +29,13 @@ class Writer {
     const uint64_t size = check_.bytes.size();
     const bool flags = check_.flags_dead && Reaches(check_.guest_pc);
     if (!flags) SaveRcx();
-    const uint64_t piece = size >= 8 ? 8 : size >= 4 ? 4 : size >= 2 ? 2 : 1;
-    for (uint64_t at = 0; at < size; at += piece) {
-      // The last one overlaps the one before.
-      const uint64_t from = at + piece <= size ? at : size - piece;
+    for (uint64_t at = 0, piece = 0; at < size; at += piece) {
+      piece = PieceAt(check_.guest_pc + at, size - at);
       if (flags) {
-        Compare(from, piece);
+        Compare(at, piece);
       } else {
-        CompareWithoutFlags(from, piece, false);
-        if (check_.view) CompareWithoutFlags(from, piece, true);
+        CompareWithoutFlags(at, piece, false);
+        if (check_.view) CompareWithoutFlags(at, piece, true);
       }
     }
     if (!flags) RestoreRcx();

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "emulator/code/instruction.h"
 #include "recorder/translate/code_check.h"
 #include "recorder/translate/stream/tsc_clock.h"
 #include "tracefmt/records.h"
@@ -25,6 +26,12 @@ constexpr uint64_t kLargestBlock = 32 * 1024;
 
 // As many as that many blocks that are known from another process.
 constexpr size_t kTranslationCost = 8;
+
+// A replay takes what it does from the trace.
+bool NeedsSideEffect(absl::Span<const uint8_t> instruction) {
+  const Policy policy = Classify(instruction).policy;
+  return policy == Policy::kNative || policy == Policy::kNondeterministic;
+}
 
 // What follows the block's last instruction is executed as well, sooner or later.
 bool EndsInCall(absl::Span<const uint8_t> code) {
@@ -101,7 +108,9 @@ TranslateRequest ProgramCode::RequestFor(uint64_t guest_pc, uint64_t host) {
       .stubs = cache_.StubsFor(guest_pc),
       .max_instructions = options_.block_instructions,
       .operations = options_.flavour == Flavour::kRecord,
+      .fences = options_.order_fences,
   };
+  if (options_.flavour == Flavour::kRecord) request.left_to_agent = NeedsSideEffect;
   request.may_change = source_.MayChange(guest_pc);
   request.by_any_store = changing_.contains(PageOf(guest_pc));
   if (!request.may_change) request.code_at = bytes_at_;

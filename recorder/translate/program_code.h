@@ -29,6 +29,8 @@ struct TranslationOptions {
   CpuModel cpu = CpuModel::kPortable;
   Flavour flavour = Flavour::kPlain;
   uint32_t block_instructions = 64;  // at most
+  // Whether mfence, sfence and lfence are events in the order of threads.
+  bool order_fences = false;
   // For tests: all that was translated is thrown away at random, on average after so many requests;
   // 0: never.
   uint32_t flush_every = 0;

@@ -257,6 +257,7 @@ static void RunFence(const struct HsOperation* operation, const struct HsOperati
 
 void HsRunOperation(const struct HsOperation* operation, uint64_t address,
                     struct HsOperationRegisters* registers, const struct HsOperationHooks* hooks) {
+  if (operation->kind == kHsCorrection) return;
   if (operation->kind >= kHsMfence) return RunFence(operation, hooks);
   if (operation->kind >= kHsMovs) return HsRunString(operation, registers, hooks);
   address = BitAddress(operation, registers, address);

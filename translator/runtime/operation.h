@@ -47,6 +47,8 @@ enum HsOperationKind {
   kHsMfence,
   kHsSfence,
   kHsLfence,
+  // None: the instruction that follows shows what may have been computed otherwise elsewhere.
+  kHsCorrection,
 };
 
 enum HsRepeat { kHsOnce = 0, kHsRepeat, kHsRepeatNotEqual };

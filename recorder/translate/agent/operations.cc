@@ -39,11 +39,20 @@ void Store(const HsOperationRegisters& from, Thread* thread) {
   thread->flags = from.rflags;
 }
 
+// A state of its own comes before the instruction.
+[[noreturn]] void Correct(Thread* thread) {
+  const uint64_t before = thread->count;
+  RecordCorrection(thread);
+  thread->block->count_end += thread->count - before;
+  TryAgain(thread, thread->block->exit_host_pc);
+}
+
 }  // namespace
 
 [[noreturn]] void RunOperation(Thread* thread) {
   const HsThreadBlock& block = *thread->block;
   const auto* operation = PointerTo<const HsOperation>(block.exit_operation);
+  if (operation->kind == kHsCorrection) Correct(thread);
   const HsOperationHooks hooks = {.context = thread,
                                   .distance = DistanceOf(thread->number),
                                   .fs_base = block.fs_base,
