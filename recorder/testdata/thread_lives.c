@@ -1,0 +1,182 @@
+// thread_lives WHICH: threads that are cancelled, get signals, leave locks behind, are many. Prints
+// what does not depend on who is faster.
+
+#define _GNU_SOURCE
+#include <errno.h>
+#include <pthread.h>
+#include <semaphore.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+static sem_t ready;
+static pthread_key_t key;
+static int cleaned, destroyed;
+
+static void Clean(void* argument) { ++cleaned; }
+static void Destroy(void* argument) { ++destroyed; }
+
+// Until it is cancelled: asleep, in a loop, at points.
+static void* Wait(void* argument) {
+  int old;
+  pthread_setspecific(key, &key);
+  if (argument == (void*)1) pthread_setcanceltype(PTHREAD_CANCEL_ASYNCHRONOUS, &old);
+  pthread_cleanup_push(Clean, NULL);
+  sem_post(&ready);
+  volatile unsigned long turns = 0;
+  while (1) {
+    if (argument == (void*)0) sleep(100);
+    if (argument == (void*)1) ++turns;
+    if (argument == (void*)2) pthread_testcancel();
+  }
+  pthread_cleanup_pop(0);
+  return NULL;
+}
+
+static void Cancel(void) {
+  pthread_key_create(&key, Destroy);
+  int cancelled = 0;
+  for (unsigned long i = 0; i < 12; ++i) {
+    pthread_t thread;
+    void* result;
+    pthread_create(&thread, NULL, Wait, (void*)(i % 3));
+    sem_wait(&ready);
+    pthread_cancel(thread);
+    pthread_join(thread, &result);
+    cancelled += result == PTHREAD_CANCELED;
+  }
+  printf("%d %d %d\n", cancelled, cleaned, destroyed);
+}
+
+static atomic_int got[3], for_all, ticks, stop;
+static _Thread_local int self = 2;
+
+static void OnOne(int signal) { ++got[self]; }
+static void OnAny(int signal) { ++for_all; }
+static void OnTick(int signal) { ++ticks; }
+
+static void* Loop(void* argument) {
+  self = (int)(long)argument;
+  sem_post(&ready);
+  volatile unsigned long turns = 0;
+  while (!stop) {
+    if (self == 0) ++turns;
+    if (self == 1) usleep(500);
+  }
+  return NULL;
+}
+
+// To one thread, to the process, from a timer.
+static void Signals(void) {
+  signal(SIGUSR1, OnOne);
+  signal(SIGUSR2, OnAny);
+  signal(SIGALRM, OnTick);
+  pthread_t threads[2];
+  for (long i = 0; i < 2; ++i) pthread_create(&threads[i], NULL, Loop, (void*)i);
+  for (int i = 0; i < 2; ++i) sem_wait(&ready);
+  timer_t timer;
+  struct sigevent event = {.sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGALRM};
+  timer_create(CLOCK_MONOTONIC, &event, &timer);
+  const struct itimerspec interval = {{0, 2000000}, {0, 2000000}};
+  timer_settime(timer, 0, &interval, NULL);
+  for (int i = 0; i < 40; ++i) {
+    const int one = got[i % 2], any = for_all;
+    pthread_kill(threads[i % 2], SIGUSR1);
+    while (got[i % 2] == one) sched_yield();
+    kill(getpid(), SIGUSR2);
+    while (for_all == any) sched_yield();
+  }
+  while (ticks < 10) sched_yield();
+  stop = 1;
+  for (int i = 0; i < 2; ++i) pthread_join(threads[i], NULL);
+  printf("%d %d %d\n", got[0], got[1], for_all);
+}
+
+static pthread_mutex_t mutex;
+static void* LeaveLocked(void* argument) {
+  pthread_mutex_lock(&mutex);
+  return NULL;
+}
+
+// Locks of threads that have ended; ids that all threads have to change.
+static void Locks(void) {
+  pthread_mutexattr_t robust;
+  pthread_mutexattr_init(&robust);
+  pthread_mutexattr_setrobust(&robust, PTHREAD_MUTEX_ROBUST);
+  pthread_mutex_init(&mutex, &robust);
+  int dead = 0, changed = 0;
+  for (int i = 0; i < 10; ++i) {
+    pthread_t thread;
+    pthread_create(&thread, NULL, LeaveLocked, NULL);
+    pthread_join(thread, NULL);
+    dead += pthread_mutex_lock(&mutex) == EOWNERDEAD;
+    pthread_mutex_consistent(&mutex);
+    pthread_mutex_unlock(&mutex);
+  }
+  pthread_t threads[2];
+  for (long i = 0; i < 2; ++i) pthread_create(&threads[i], NULL, Loop, (void*)i);
+  for (int i = 0; i < 10; ++i) changed += setgid(getgid()) == 0;
+  stop = 1;
+  for (int i = 0; i < 2; ++i) pthread_join(threads[i], NULL);
+  printf("%d %d\n", dead, changed);
+}
+
+static _Thread_local unsigned long own = 3;
+static atomic_ulong total;
+static void* Add(void* argument) {
+  own += (unsigned long)argument;
+  total += own;
+  return (void*)own;
+}
+
+static void OneAfterTheOther(void) {
+  unsigned long sum = 0;
+  for (unsigned long i = 0; i < 200; ++i) {
+    pthread_t thread;
+    void* result;
+    if (pthread_create(&thread, NULL, Add, (void*)i) != 0) exit(1);
+    pthread_join(thread, &result);
+    sum += (unsigned long)result;
+  }
+  printf("%lu %lu\n", sum, (unsigned long)total);
+}
+
+enum { kMany = 60 };
+static pthread_barrier_t barrier;
+static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
+static long turn;
+static void* TakeTurn(void* argument) {
+  for (int i = 0; i < 3; ++i) pthread_barrier_wait(&barrier);
+  pthread_mutex_lock(&mutex);
+  while (turn != (long)argument) pthread_cond_wait(&changed, &mutex);
+  printf("%ld ", turn++);
+  pthread_cond_broadcast(&changed);
+  pthread_mutex_unlock(&mutex);
+  return NULL;
+}
+
+static void ManyAtOnce(void) {
+  pthread_t threads[kMany];
+  pthread_mutex_init(&mutex, NULL);
+  pthread_barrier_init(&barrier, NULL, kMany);
+  for (long i = 0; i < kMany; ++i) {
+    if (pthread_create(&threads[i], NULL, TakeTurn, (void*)i) != 0) exit(1);
+  }
+  for (int i = 0; i < kMany; ++i) pthread_join(threads[i], NULL);
+  printf("\n");
+}
+
+int main(int argc, char** argv) {
+  sem_init(&ready, 0, 0);
+  if (strcmp(argv[1], "cancel") == 0) Cancel();
+  if (strcmp(argv[1], "signals") == 0) Signals();
+  if (strcmp(argv[1], "locks") == 0) Locks();
+  if (strcmp(argv[1], "serial") == 0) OneAfterTheOther();
+  if (strcmp(argv[1], "many") == 0) ManyAtOnce();
+  return 7;
+}
