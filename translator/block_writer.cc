@@ -179,6 +179,12 @@ Label* BlockWriter::Miss(const HostAddress& address, uint16_t bytes, int rcx_slo
   return &pending->label;
 }
 
+void BlockWriter::MayFailCheck(Label* miss) {
+  constexpr uint64_t kMixed = 0x9e3779b97f4a7c15;
+  const uint32_t rarity = request_.failing_checks;
+  if (rarity != 0 && (code_.here() * kMixed >> 32) % rarity == 0) code_.Jump(miss);
+}
+
 Label* BlockWriter::ExitWith(HsExitKind kind, const HostAddress& address) {
   PendingExit* pending = AddExit(kind);
   pending->address = address;

@@ -47,6 +47,8 @@ class BlockWriter {
   bool has_fences() const { return request_.operations && request_.fences; }
   // Whether operands are loaded from the view, unchecked.
   bool trusts_view() const { return request_.trust_view; }
+  // After a check that was passed: it fails nevertheless, if it is one of those that do.
+  void MayFailCheck(Label* miss);
 
   // The instruction at `place` begins here.
   void Begin(const Place& place);

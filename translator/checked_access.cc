@@ -82,6 +82,7 @@ bool WriteCheck(const HostAddress& address, int bytes, int data, BlockWriter* wr
     }
     done += piece;
   }
+  writer->MayFailCheck(miss);
   return true;
 }
 
@@ -100,6 +101,7 @@ void WriteVectorCheck(const HostAddress& address, int vector, int data, BlockWri
   code->Byte(1);
   code->CompareBytes(8, data, InView(Further(address, 8)));
   code->JumpIf(kNotZero, miss);
+  writer->MayFailCheck(miss);
 }
 
 bool WriteCopy(const HostAddress& address, int bytes, int data, BlockWriter* writer) {

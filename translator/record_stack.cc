@@ -233,6 +233,7 @@ void WritePopTarget(int64_t released, BlockWriter* writer) {
     code->Load(kR11, kStackTop);
     code->CompareBytes(kWordBytes, kR11, InView(kStackTop));
     code->JumpIf(kNotZero, miss);
+    writer->MayFailCheck(miss);
     code->Lea(kRsp, {.base = kRsp, .displacement = kWordBytes + released});
     return;
   }
@@ -249,6 +250,7 @@ void WritePopTarget(int64_t released, BlockWriter* writer) {
   code->Jump(miss);
   code->Bind(&same);
   code->LoadField(kRcx, BlockWriter::SaveSlot(kSlot));
+  writer->MayFailCheck(miss);
   code->Lea(kRsp, {.base = kRsp, .displacement = kWordBytes + released});
 }
 

@@ -56,6 +56,8 @@ struct TranslateRequest {
   // comes from there without a comparison. For one instruction whose checks fail again and again,
   // because others change the operand all the time.
   bool trust_view = false;
+  // For tests: of so many checks, one fails whatever is there; 0: none.
+  uint32_t failing_checks = 0;
 };
 
 inline constexpr uint64_t kHostAlignment = 16;

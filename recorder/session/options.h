@@ -28,6 +28,15 @@ enum class ChildPolicy : uint8_t {
   kOnly,    // only processes that run the program `only_program` are recorded, from its exec on
 };
 
+// For tests of engine translate: what is rare happens often.
+struct TranslationTrials {
+  uint32_t block_instructions = 64;  // of a translated block, at most
+  // All that was translated is thrown away at random, on average after so many requests; 0: never.
+  uint32_t flush_every = 0;
+  // Of so many places where memory is compared, one finds a difference whatever is there; 0: none.
+  uint32_t failing_checks = 0;
+};
+
 struct RecordOptions {
   std::string directory;  // of the trace; must not exist or be empty
   EngineKind engine = EngineKind::kEmulate;
@@ -74,6 +83,7 @@ struct RecordOptions {
   uint64_t seed = 0;
   // Threads and processes are scheduled to find bugs.
   bool chaos = false;
+  TranslationTrials trials;
   // Mapped files larger than this are listed in the trace, but not stored.
   uint64_t max_module_bytes = uint64_t{256} << 20;
   // If a system call stores more than this in one place, the data is recorded only where the

@@ -153,7 +153,8 @@ void ProcessService::Answer(RequestSlot* slot) {
 }
 
 void ProcessService::Translate(RequestSlot* slot) {
-  if (options_.flush_every != 0 && random_() % options_.flush_every == 0) code_.InvalidateAll();
+  const uint32_t flush_every = options_.trials.flush_every;
+  if (flush_every != 0 && random_() % flush_every == 0) code_.InvalidateAll();
   slot->results[0] = code_.Translate(slot->arguments[0]);
 }
 

@@ -106,11 +106,12 @@ TranslateRequest ProgramCode::RequestFor(uint64_t guest_pc, uint64_t host) {
       .host_address = host,
       .flavour = options_.flavour,
       .stubs = cache_.StubsFor(guest_pc),
-      .max_instructions = options_.block_instructions,
+      .max_instructions = options_.trials.block_instructions,
       .operations = options_.flavour == Flavour::kRecord,
       .fences = options_.order_fences,
   };
   if (options_.flavour == Flavour::kRecord) request.left_to_agent = NeedsSideEffect;
+  request.failing_checks = options_.trials.failing_checks;
   request.may_change = source_.MayChange(guest_pc);
   request.by_any_store = changing_.contains(PageOf(guest_pc));
   if (!request.may_change) request.code_at = bytes_at_;

@@ -16,6 +16,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "isa/cpuid.h"
+#include "recorder/session/options.h"
 #include "recorder/translate/code_cache.h"
 #include "recorder/translate/code_source.h"
 #include "recorder/translate/memory_file.h"
@@ -28,12 +29,9 @@ namespace hindsight {
 struct TranslationOptions {
   CpuModel cpu = CpuModel::kPortable;
   Flavour flavour = Flavour::kPlain;
-  uint32_t block_instructions = 64;  // at most
+  TranslationTrials trials;
   // Whether mfence, sfence and lfence are events in the order of threads.
   bool order_fences = false;
-  // For tests: all that was translated is thrown away at random, on average after so many requests;
-  // 0: never.
-  uint32_t flush_every = 0;
   uint64_t seed = 1;
   // Of all processes of a recording; unset: a new one.
   std::shared_ptr<TranslationMemo> memo;

@@ -38,9 +38,9 @@ bool TakeFlag(absl::string_view argument, Flags* flags) {
   } else if (argument == "--cpu=host") {
     translation.cpu = CpuModel::kHost;
   } else if (TakeNumber(argument, "--block=", &number)) {
-    translation.block_instructions = static_cast<uint32_t>(number);
+    translation.trials.block_instructions = static_cast<uint32_t>(number);
   } else if (TakeNumber(argument, "--flush=", &number)) {
-    translation.flush_every = static_cast<uint32_t>(number);
+    translation.trials.flush_every = static_cast<uint32_t>(number);
   } else if (TakeNumber(argument, "--seed=", &number)) {
     translation.seed = number;
   } else {

@@ -80,6 +80,7 @@ absl::Status TranslateEngine::Begin(pid_t process, pid_t thread) {
   ASSIGN_OR_RETURN(MemoryFile file, Inject(recording->injection, tracee.get()));
   const TranslationOptions translation = {.cpu = options.cpu,
                                           .flavour = Flavour::kRecord,
+                                          .trials = options.trials,
                                           .order_fences = recording->injection.order_instructions,
                                           .seed = options.seed,
                                           .recording = std::move(recording),
