@@ -155,26 +155,6 @@ TEST_F(RecordTranslatedTest, AProgramDoesNotOutliveItsRecorder) {
   EXPECT_TRUE(verified->exact()) << verified->difference;
 }
 
-TEST_F(RecordTranslatedTest, ChildrenRunNatively) {
-  Record({"/usr/bin/perl", "-e",
-          "my $p = fork; if (!$p) { exit 3 } waitpid $p, 0; print $? >> 8, \"\\n\"; "
-          "print `echo child`"});
-  EXPECT_EQ(output_, "3\nchild\n") << errors_;
-  EXPECT_NE(errors_.find("are not recorded"), std::string::npos) << errors_;
-  EXPECT_EQ(Events(EventKind::kFork).size(), 2u);
-  EXPECT_EQ(result_.end_reason, "") << errors_;
-  ExpectExact();
-}
-
-TEST_F(RecordTranslatedTest, WhatCannotBeRecordedEndsTheRecordingNotTheProgram) {
-  Record({"/bin/sh", "-c", "echo before; exec echo after"});
-  EXPECT_EQ(output_, "before\nafter\n");
-  EXPECT_NE(errors_.find("executes another program"), std::string::npos) << errors_;
-  EXPECT_NE(result_.end_reason, "");
-  EXPECT_EQ(WEXITSTATUS(result_.wait_status), 0);
-  ExpectExact();
-}
-
 TEST_F(RecordTranslatedTest, CodeThatChangesIsNeverExecutedAsItWas) {
   const std::string native = NativeOutput(Program("changed_code"));
   Record({Program("changed_code")});

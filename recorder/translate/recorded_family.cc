@@ -239,10 +239,11 @@ void RecordedFamily::ReportChildren(const TranslatedRecording& recording) {
       std::exchange(reported_children_, true)) {
     return;
   }
-  std::fprintf(stderr,
-               "hindsight: processes that %s (process %d) makes are not recorded: engine translate "
-               "does not yet\n",
-               Printable(recording.program()).c_str(), recording.pid());
+  std::fprintf(
+      stderr,
+      "hindsight: a process that %s (process %d) has made is not recorded: engine translate "
+      "cannot\n",
+      Printable(recording.program()).c_str(), recording.pid());
 }
 
 }  // namespace hindsight

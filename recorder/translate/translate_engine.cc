@@ -25,9 +25,6 @@ constexpr uint64_t kSegmentPerPage = 100'000;
 // Between two looks at the ring, if there was nothing in it.
 constexpr timespec kPause = {0, 200'000};
 
-// The agent does not tell of them yet.
-constexpr bool kWithChildren = false;
-
 bool FollowsChildren(const RecordingSession& session) {
   return session.options().children == ChildPolicy::kFollow;
 }
@@ -39,7 +36,7 @@ std::string TranslateEngine::ReasonNotToRecord(const RecordOptions& options) {
   if (options.cpu != CpuModel::kPortable) return "offer the host's own features (--cpu=host)";
   if (!options.start_at.empty() || !options.stop_at.empty()) return "record a part of a run";
   if (options.children == ChildPolicy::kOnly) return "choose processes by their program";
-  if (options.wait_for_all && !kWithChildren) {
+  if (options.wait_for_all && options.children == ChildPolicy::kNone) {
     return "wait for processes that it does not record (--wait)";
   }
   if (options.memory_model > MemoryModel::kFence) {
@@ -50,7 +47,7 @@ std::string TranslateEngine::ReasonNotToRecord(const RecordOptions& options) {
 }
 
 TranslateEngine::TranslateEngine(RecordingSession* session)
-    : session_(session), family_(session, kWithChildren && FollowsChildren(*session)) {}
+    : session_(session), family_(session, FollowsChildren(*session)) {}
 
 absl::Status TranslateEngine::Record(pid_t process, absl::Span<const StoppedThread> threads) {
   session_->SetProgram(process);
@@ -71,7 +68,7 @@ absl::Status TranslateEngine::Begin(pid_t process, pid_t thread) {
   const std::unique_ptr<Tracee> tracee = Tracee::Adopt(process, thread);
   auto recording = std::make_shared<ServiceRecording>();
   recording->injection = {.record = true,
-                          .record_children = kWithChildren && FollowsChildren(*session_),
+                          .record_children = FollowsChildren(*session_),
                           .order_instructions = options.memory_model == MemoryModel::kFence,
                           .chaos_seed = options.chaos ? options.seed | 1 : 0,
                           .segment_instructions = options.light_keyframe_interval,
@@ -105,6 +102,7 @@ void TranslateEngine::Loop() {
     services_.Reap();
     if (!some) nanosleep(&kPause, nullptr);
   }
+  if (!session_->end_wanted()) family_.Advance();  // the last ends
   family_.Abandon(session_->end_reason());
 }
 

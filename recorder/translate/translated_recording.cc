@@ -35,7 +35,7 @@ const char* TextOf(HsEndReason reason) {
     case HS_END_THREAD:
       return "starts more threads than engine translate can record";
     case HS_END_EXEC:
-      return "executes another program, which engine translate does not record yet";
+      return "executes a program that engine translate cannot record";
     case HS_END_INSTRUCTION:
       return "executes an instruction that engine translate does not record yet";
     case HS_END_CODE:

@@ -7,8 +7,8 @@
 #define HINDSIGHT_RECORDER_TRANSLATE_STREAM_RING_SET_H_
 
 #include <cstdint>
+#include <map>
 #include <memory>
-#include <set>
 #include <utility>
 #include <vector>
 
@@ -32,13 +32,16 @@ class RingSet {
   RingSet(const RingSet&) = delete;
   RingSet& operator=(const RingSet&) = delete;
 
-  // Null: there is no such ring. It is somebody's until Release.
+  // Null: there is no such ring. It is somebody's until Release, once for each Take: of threads
+  // that have it one after the other, the second may come before the first is given up.
   RingReader* Take(uint64_t number) {
     if (number >= readers_.size() || readers_[number] == nullptr) return nullptr;
-    taken_.insert(number);
+    ++taken_[number];
     return readers_[number].get();
   }
-  void Release(uint64_t number) { taken_.erase(number); }
+  void Release(uint64_t number) {
+    if (--taken_[number] == 0) taken_.erase(number);
+  }
 
   // Throws away what is in the rings that are nobody's, so that who writes there does not wait.
   void SkipOthers() {
@@ -50,7 +53,7 @@ class RingSet {
  private:
   const std::shared_ptr<const void> memory_;
   std::vector<std::unique_ptr<RingReader>> readers_;  // by the ring's number
-  std::set<uint64_t> taken_;
+  std::map<uint64_t, int> taken_;                     // how often, if at all
 };
 
 }  // namespace hindsight

@@ -22,11 +22,14 @@ absl::Status StreamMerger::Ring::Consume(const HsEntry* entry) {
   return absl::OkStatus();
 }
 
-// Null: it has none.
+// Null: it has none for the stream.
 absl::StatusOr<const HsEntry*> StreamMerger::Ring::Peek() {
-  if (broken) return nullptr;
-  absl::StatusOr<const HsEntry*> entry = reader->Peek();
+  if (broken || over) return nullptr;
+  const absl::StatusOr<const HsEntry*> entry = reader->Peek();
   broken = !entry.ok();
+  foreign = !broken && *entry != nullptr && !stream->Accepts(**entry);
+  over = foreign && stream->begun();
+  if (foreign) return nullptr;
   return entry;
 }
 
@@ -62,7 +65,7 @@ absl::StatusOr<StreamMerger::Turn> StreamMerger::NextTurn() {
   for (Ring& ring : rings_) {
     ASSIGN_OR_RETURN(const HsEntry* const entry, ring.Peek());
     if (entry == nullptr) {
-      if (!ring.broken && !ring.gone) empty.push_back(&ring);
+      if (ring.MayFill()) empty.push_back(&ring);
       continue;
     }
     const bool first = turn.ring == nullptr || entry->time < earliest;

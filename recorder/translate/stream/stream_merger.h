@@ -5,7 +5,8 @@
 // that is, while that thread's ring is empty and it has taken a time stamp that is not in the ring
 // yet. It is waited for some time only: it may have been stopped there.
 //
-// A stream that has ended is handed nothing more: what its ring has then is another thread's.
+// A stream that has ended is handed nothing more: what its ring has then is another thread's. So is
+// what begins another thread in the ring of one that has vanished.
 //
 // Borrows readers, and streams until RemoveEnded or Remove. Not copyable. One host
 // thread.
@@ -51,9 +52,13 @@ class StreamMerger {
     ThreadStream* stream;
     bool broken = false;
     bool gone = false;
+    bool foreign = false;     // what Peek has found is another stream's
+    bool over = false;        // and so is all that comes
     uint64_t busy_since = 0;  // it may write an earlier entry, since then; 0: it may not
 
     absl::StatusOr<const HsEntry*> Peek();
+    // After Peek has returned null: something may still come.
+    bool MayFill() const { return !broken && !gone && !over && !foreign; }
     absl::Status Consume(const HsEntry* entry);
   };
   // The ring whose next entry is the earliest of all that there are and may come, also as long as

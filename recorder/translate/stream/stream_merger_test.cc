@@ -178,6 +178,22 @@ TEST_F(StreamMergerTest, WhatComesAfterTheEndIsAnotherThreads) {
   EXPECT_EQ(Times(), (std::vector<int64_t>{40}));
 }
 
+TEST_F(StreamMergerTest, WhoBeginsInTheRingOfOneThatHasVanishedTakesItsPlace) {
+  Thread& a = AddThread();
+  a.Write(HS_ENTRY_CALL, 1, 10);
+  ASSERT_TRUE(merger_.Drain().ok());
+  Thread& b = threads_.emplace_back(&process_, &writer_, 2, &sequence_);
+  merger_.Add(&a.reader, &b.stream);
+  a.Write(HS_ENTRY_CALL, 2, 20);
+  a.Write(HS_ENTRY_BEGIN, 0, 30);
+  a.Write(HS_ENTRY_CALL, 1, 40);
+  ASSERT_TRUE(merger_.Drain().ok());
+  EXPECT_EQ(Times(), (std::vector<int64_t>{10, 20, 40}));
+  EXPECT_EQ(a.stream.count(), 3u);
+  EXPECT_EQ(b.stream.count(), 2u);
+  EXPECT_TRUE(merger_.IsDrained(&a.stream));
+}
+
 TEST_F(StreamMergerTest, ARingThatIsBrokenStopsOnlyItsOwnThread) {
   Thread& a = AddThread();
   Thread& b = AddThread();

@@ -68,10 +68,9 @@ static_assert(offsetof(RegisterFile, xmm) == 8 * HS_WORD_XMM);
 
 absl::Status ThreadStream::Consume(const HsEntry* entry) {
   const uint64_t count = first_count_ + entry->count;
-  const bool begins = !begun_ || expects_program_;
-  if (ended_ || count < count_ || begins != (entry->kind == HS_ENTRY_BEGIN)) {
-    return Malformed(*entry);
-  }
+  const bool begins = entry->kind == HS_ENTRY_BEGIN;
+  if (ended_ || count < count_ || !Accepts(*entry)) return Malformed(*entry);
+  if (!expects_program_) exec_.reset();  // whatever comes next: it has not
   if (begun_ && pages_.HasNewCode()) {
     // It may have been executed between the last entry and this one.
     FlushRun();
@@ -166,7 +165,6 @@ absl::Status ThreadStream::AddCall(const HsCall& call) {
   }
   const auto number = static_cast<int64_t>(call.number);
   const auto result = static_cast<int64_t>(patch->value[0]);
-  exec_.reset();
   threads_->BeforeOrderable(this, call.entry.time);
   SideEffect effect = {.kind = SideEffectKind::kSyscall, .registers = *patch};
   effect.sequence = notes_->SystemCall(count_, number, call.arguments, result);

@@ -95,6 +95,10 @@ class ThreadStream {
   ThreadStream(const ThreadStream&) = delete;
   ThreadStream& operator=(const ThreadStream&) = delete;
 
+  // Whether the entry is this thread's, and not that of one that has its ring before or after it.
+  bool Accepts(const HsEntry& entry) const {
+    return (entry.kind == HS_ENTRY_BEGIN) == (!begun_ || expects_program_);
+  }
   // DataLoss: it is no entry that may come here.
   absl::Status Consume(const HsEntry* entry);
   // The thread is gone. If it did not end its recording itself, that ends with what was consumed.
