@@ -38,8 +38,8 @@ class EngineChoiceTest : public RecordTest {
 
 TEST_F(EngineChoiceTest, ProgramsAreTranslated) { ExpectEngine("translate", {"/bin/true"}); }
 
-TEST_F(EngineChoiceTest, SchedulesThatFindBugsAreEmulated) {
-  options_.chaos = true;
+TEST_F(EngineChoiceTest, StrongerMemoryModelsAreEmulated) {
+  options_.memory_model = MemoryModel::kLoad;
   ExpectEngine("emulate", {"/bin/true"});
 }
 

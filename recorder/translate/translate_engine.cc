@@ -42,6 +42,7 @@ std::string TranslateEngine::ReasonNotToRecord(const RecordOptions& options) {
   if (options.memory_model > MemoryModel::kFence) {
     return absl::StrCat("order instructions as ", MemoryModelName(options.memory_model), " does");
   }
+  if (options.bulk_bytes != 0) return "leave out what large reads store (--omit-bulk)";
   if (options.self_checks_per_million != 0) return "check blocks of instructions";
   return "";
 }

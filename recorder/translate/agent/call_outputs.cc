@@ -87,10 +87,30 @@ void TakeOutput(Thread* thread, const Output& output, const GuestCall& made, uin
   }
 }
 
+// True if it is a call that puts other memory in a place: nothing else is stored.
+bool TakeNewMemory(Thread* thread, const GuestCall& made, uint64_t result) {
+  const uint64_t start = made.argument(0), bytes = made.argument(1);
+  switch (made.number()) {
+    case SYS_mmap:
+      TakeReplaced(thread, result, result + bytes, 0);
+      return true;
+    case SYS_madvise:
+      TakeReplaced(thread, start, start + bytes, 0);
+      return true;
+    case SYS_mremap:
+      TakeReplaced(thread, result, result + made.argument(2), 0);
+      TakeReplaced(thread, start, start + Smaller(bytes, made.argument(2)), result - start);
+      return true;
+    default:
+      return false;
+  }
+}
+
 }  // namespace
 
 void TakeOutputs(Thread* thread, const GuestCall& made, int64_t result) {
   if (!IsRecorded(*thread)) return;
+  if (!IsError(result) && TakeNewMemory(thread, made, static_cast<uint64_t>(result))) return;
   const SyscallShape* const shape = FindStoringShape(made.number());
   if (shape == nullptr || IsError(result)) {
     // Of memory that the thread knows, what the arguments may point to.

@@ -313,6 +313,10 @@ void DropInAllViews(Thread* thread, uint64_t start, uint64_t end) {
   if (AddDropped({start, end}) == recording.dropped) ++recording.dropped;
 }
 
+void TakeReplaced(Thread* thread, uint64_t start, uint64_t end, uint64_t moved) {
+  Of(*thread).view.EnterAgain(start, end, moved, thread->count);
+}
+
 void TakeBackStore(Thread* thread, uint64_t address) {
   Recording& recording = Of(*thread);
   if (!recording.on) return;

@@ -204,6 +204,21 @@ void ThreadView::Drop(uint64_t start, uint64_t end) {
   if (first <= last) memory_.Remove(first, last + kPage, runs);
 }
 
+void ThreadView::EnterAgain(uint64_t start, uint64_t end, uint64_t moved, uint64_t count) {
+  const auto enter = [&](uint64_t page) {
+    uint64_t index, target;
+    if (page < start || page >= end || !PageIndex(page, &index)) return;
+    if (!Bit(tables_.in_segment, index) || !PageIndex(page + moved, &target)) return;
+    if (!Bit(tables_.held, target)) Enter(page + moved, target, count);
+  };
+  const uint64_t known = page_count_;
+  if ((end - start) / kPage < known) {
+    for (uint64_t page = PageOf(start); page < end; page += kPage) enter(page);
+  } else {
+    for (uint64_t i = 0; i < known; ++i) enter(tables_.pages[i]);
+  }
+}
+
 void ThreadView::BeginSegment(uint64_t count) {
   uint64_t kept = 0;
   for (uint64_t i = 0; i < page_count_; ++i) {

@@ -67,6 +67,9 @@ class ThreadView {
   bool CompareOld(uint64_t address, uint64_t size, const void* old, uint64_t count);
   // What is mapped at [start, end) is something else from now on.
   void Drop(uint64_t start, uint64_t end);
+  // The same in state `count`, for who looks on: pages that the segment has had there enter again,
+  // as they are `moved` bytes further up now.
+  void EnterAgain(uint64_t start, uint64_t end, uint64_t moved, uint64_t count);
   // The thread is gone.
   void GiveUp() { memory_.GiveUp(); }
   // A segment begins in state `count`.

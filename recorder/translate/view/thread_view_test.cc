@@ -199,6 +199,31 @@ TEST_F(ThreadViewTest, OtherMemoryAtTheSameAddressIsImportedWhole) {
   ExpectKnown();
 }
 
+TEST_F(ThreadViewTest, WhatWasKnownOfOtherMemoryIsReadAgain) {
+  ASSERT_TRUE(view_.Touch(At(0), 1));
+  ASSERT_TRUE(view_.Touch(At(5 * kPage), 1));
+  view_.Drop(At(0), At(kPage));
+  memory_[0] = 7;
+  view_.EnterAgain(At(0), At(9 * kPage), 0, 2);
+  EXPECT_TRUE(view_.Holds(At(0)));
+  EXPECT_FALSE(view_.Holds(At(kPage)));
+  Replay();
+  EXPECT_EQ(known_.at(At(0))[0], 7);
+  ExpectKnown();
+}
+
+TEST_F(ThreadViewTest, WhatWasKnownOfMovedMemoryIsReadWhereItIs) {
+  ASSERT_TRUE(view_.Touch(At(3 * kPage), 1));
+  view_.Drop(At(2 * kPage), At(4 * kPage));
+  memory_[11 * kPage] = 9;
+  view_.EnterAgain(At(2 * kPage), At(4 * kPage), 8 * kPage, 2);
+  EXPECT_FALSE(view_.Holds(At(3 * kPage)));
+  EXPECT_FALSE(view_.Holds(At(10 * kPage)));
+  EXPECT_TRUE(view_.Holds(At(11 * kPage)));
+  Replay();
+  ExpectKnown();
+}
+
 TEST_F(ThreadViewTest, ASegmentBeginsWithAllThatIsHeld) {
   ASSERT_TRUE(view_.Touch(At(3 * kPage), 1));
   ASSERT_TRUE(view_.Touch(At(9 * kPage), 2));
