@@ -69,10 +69,9 @@ TEST(ThreadsTest, ManyKeyframes) {
 }
 
 TEST(ThreadsTest, EveryMemoryModel) {
-  for (const char* model : {"kernel", "fence", "acqrel", "load"}) {
+  for (const std::string& model : MemoryModels()) {
     for (const char* program : {"producers_consumers", "lock_free_queue"}) {
-      ExpectAlwaysRecordsUnchanged({Program(program)}, {},
-                                   {std::string("--memory-model=") + model});
+      ExpectAlwaysRecordsUnchanged({Program(program)}, {}, {"--memory-model=" + model});
     }
   }
 }

@@ -59,6 +59,11 @@ TestedEngine Engine() {
                                                                  : TestedEngine::kEmulate;
 }
 
+std::vector<std::string> MemoryModels() {
+  if (Engine() == TestedEngine::kTranslate) return {"kernel", "fence"};
+  return {"kernel", "fence", "acqrel", "load"};
+}
+
 std::vector<std::string> RecordCommand() {
   return {Hindsight(), "record",
           Engine() == TestedEngine::kTranslate ? "--engine=translate" : "--engine=emulate"};

@@ -25,6 +25,9 @@ TestedEngine Engine();
   if (::hindsight::e2e::Engine() == ::hindsight::e2e::TestedEngine::kTranslate) \
   GTEST_SKIP() << reason
 
+// The memory models it records with, the weakest first.
+std::vector<std::string> MemoryModels();
+
 // `PATH/hindsight record`, and what chooses the engine: for tests that start it themselves.
 std::vector<std::string> RecordCommand();
 
