@@ -163,6 +163,13 @@ TEST_F(RecordTranslatedTest, CodeThatChangesIsNeverExecutedAsItWas) {
   ExpectExact();
 }
 
+TEST_F(RecordTranslatedTest, WhatAnotherThreadChangesAllTheTimeCanBeRead) {
+  Record({Program("contended_reads"), "thread"});
+  EXPECT_EQ(output_, "1 0\n") << errors_;
+  EXPECT_EQ(result_.end_reason, "") << errors_;
+  ExpectExact();
+}
+
 TEST_F(RecordTranslatedTest, WhatAnotherProcessChangesAllTheTimeCanBeRead) {
   Record({Program("contended_reads")});
   EXPECT_EQ(output_, "1 0\n") << errors_;

@@ -1,5 +1,7 @@
-// Reads memory that another process changes all the time, by instructions of several kinds.
+// Reads memory that another process, or with an argument another thread, changes all the time, by
+// instructions of several kinds.
 
+#include <pthread.h>
 #include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -13,13 +15,16 @@ typedef long long Pair __attribute__((vector_size(16), may_alias));
 
 static volatile uint64_t* words;
 
-static void ChangeForEver(void) {
-  while (1) {
+static volatile int stop;
+
+static void* Change(void* unused) {
+  while (!stop) {
     for (int i = 0; i < 8; ++i) {
       ++words[2 * i];
       __atomic_fetch_add(&words[2 * i + 1], 1, __ATOMIC_SEQ_CST);
     }
   }
+  return unused;
 }
 
 static uint64_t Pop(volatile uint64_t* word) {
@@ -42,10 +47,16 @@ static uint64_t Vector(volatile uint64_t* word) {
   return (uint64_t)pair[0] + (uint64_t)pair[1];
 }
 
-int main(void) {
+int main(int argc, char** argv) {
+  (void)argv;
   words = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-  const pid_t child = fork();
-  if (child == 0) ChangeForEver();
+  pid_t child = 0;
+  pthread_t thread;
+  if (argc > 1) {
+    pthread_create(&thread, NULL, Change, NULL);
+  } else if ((child = fork()) == 0) {
+    Change(NULL);
+  }
   while (words[15] == 0) {
   }
   uint64_t sum = 0, backward = 0, last = 0;
@@ -59,8 +70,13 @@ int main(void) {
     words[12] ^= 1;
     __asm__ volatile("cmpq %1, %2; adcq %1, %0" : "+r"(sum) : "m"(words[14]), "r"(now) : "cc");
   }
-  kill(child, SIGKILL);
-  waitpid(child, NULL, 0);
+  if (argc > 1) {
+    stop = 1;
+    pthread_join(thread, NULL);
+  } else {
+    kill(child, SIGKILL);
+    waitpid(child, NULL, 0);
+  }
   printf("%d %d\n", sum != 0, (int)backward);
   return 0;
 }
