@@ -236,9 +236,10 @@ void AddTraceContentOptions(Options* options, RecordOptions* record, RecordValue
 void AddEngineOptions(Options* options, RecordOptions* record, RecordValues* values) {
   options->Add(
       "engine", &values->engine, "NAME",
-      "How to record: emulate, or translate, which is mostly several times faster, but records "
-      "only processes of one thread, started by it; where the program does something "
-      "else, its recording ends and it runs on. Or auto: translate, but emulate where the options "
+      "How to record: emulate, or translate, which is mostly several times faster, runs threads "
+      "truly at once, and records programs that it starts; where one does what it cannot "
+      "record, its recording ends and it runs on. Or auto: translate, but emulate where the "
+      "options "
       "or the program need it, which is said.");
   options->Add("light-keyframe-interval", &record->light_keyframe_interval, "N",
                "Begin a segment every N instructions; 0: only at the start. Shorter ones make "

@@ -143,8 +143,9 @@ TEST_F(RecordTranslatedTasksTest, WhoOutlivesTheRecordingGoesOn) {
 
 TEST_F(RecordTranslatedTasksTest, ChildrenMayBeLeftAlone) {
   options_.children = ChildPolicy::kNone;
-  Record({"/usr/bin/perl", "-e", "print `echo child`; exit 1 if !fork; wait; print $? >> 8"});
-  EXPECT_EQ(output_, "child\n1") << errors_;
+  Record({"/usr/bin/perl", "-e",
+          "print `echo child`; exit 1 if !fork; wait; print $? >> 8, \"\\n\"; exec 'echo', 'x'"});
+  EXPECT_EQ(output_, "child\n1\nx\n") << errors_;
   EXPECT_EQ(result_.processes, 1u);
   ExpectComplete();
 }

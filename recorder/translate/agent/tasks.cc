@@ -368,9 +368,6 @@ bool LooksExecutable(const GuestCall& call) {
 void Execute(Thread* thread, const GuestCall& made) {
   GuestCall call = made;
   const bool executable = LooksExecutable(call);
-  if (executable && IsRecorded(*thread) && Boot().record_children == 0) {
-    LeaveAll(thread, HS_END_EXEC);
-  }
   const bool held = executable && Ask(thread, RequestKind::kExec).results[0] != 0;
   if (executable && !held && IsRecorded(*thread)) LeaveAll(thread, HS_END_EXEC);
   if (held) RecordExec(thread, made);
