@@ -68,5 +68,14 @@ TEST_P(ThreadEndsTest, AreRecordedExactly) {
   ExpectExact();
 }
 
+TEST_F(RecordTranslatedThreadsTest, OneMayExecuteAnotherProgram) {
+  options_.children = ChildPolicy::kNone;
+  Record({Program("thread_ends"), "exec"});
+  EXPECT_EQ(output_, "begin\nreplaced\n") << errors_;
+  EXPECT_EQ(result_.wait_status, 0);
+  EXPECT_EQ(result_.end_reason, "") << errors_;
+  ExpectExact();
+}
+
 }  // namespace
 }  // namespace hindsight

@@ -59,5 +59,6 @@ int main(int argc, char** argv) {
   const int count = strcmp(how, "last") == 0 ? 0 : 5;
   for (int i = 0; i < count; ++i) pthread_create(&thread, NULL, others[i], NULL);
   pthread_create(&thread, NULL, End, NULL);
+  if (strcmp(how, "exec") == 0) pause();
   syscall(SYS_exit, 3);
 }
