@@ -32,6 +32,7 @@ struct Recording {
 };
 
 Recording recordings[kLastThread + 1];
+uint64_t last_recording;  // of those that were ever used
 
 ViewMemory::Shared view_memory;
 
@@ -96,6 +97,68 @@ bool ReadGuest(void* to, const void* from, uint64_t bytes) { return CopyGuest(to
 
 bool IsNobodyReading() { return IsAbandoned(); }
 
+// Another thread's tables and view may go away while they are looked at.
+bool HoldsPage(uint64_t number, uint64_t index) {
+  uint8_t bits = 0;
+  return ReadGuest(&bits, PointerTo<const void>(ViewTablesOf(number) + index / 8), 1) &&
+         (bits >> index % 8 & 1) != 0;
+}
+
+constexpr int kLineBytes = 64;
+using LineBytes = uint8_t[kLineBytes];
+
+bool ReadLine(LineBytes* line, uint64_t address) {
+  return ReadGuest(line, PointerTo<const void>(address), sizeof(*line));
+}
+
+// Bit i: byte i of the line is not what the own view shows, which is still without `bytes`.
+uint64_t ChangedBytes(const uint8_t* own, const uint8_t* bytes) {
+  uint64_t changed = 0;
+  for (int i = 0; i < kLineBytes; ++i) changed |= uint64_t{own[i] != bytes[i]} << i;
+  return changed;
+}
+
+// Those of `wanted`, bytes of the line at `address`, that the thread shows as they are in `bytes`,
+// or has just shown: while it keeps storing there, what memory has by now is what it shows by now.
+uint64_t ShownBytes(uint64_t number, uint64_t address, uint64_t wanted, const uint8_t* bytes) {
+  constexpr int kTries = 3;
+  uint64_t shown = 0;
+  for (int i = 0; i < kTries && shown != wanted; ++i) {
+    LineBytes seen, memory;
+    if (!ReadLine(&seen, address + DistanceOf(number)) || !ReadLine(&memory, address)) break;
+    for (uint64_t left = wanted & ~shown; left != 0; left &= left - 1) {
+      const int byte = __builtin_ctzll(left);
+      if (seen[byte] == bytes[byte] || seen[byte] == memory[byte]) shown |= uint64_t{1} << byte;
+    }
+  }
+  return shown;
+}
+
+// What a recorded thread has stored is in its view before it is in memory.
+bool IsLineKnown(const ThreadView& own, uint64_t index, uint64_t address, const uint8_t* bytes) {
+  uint64_t unknown = ChangedBytes(PointerTo<const uint8_t>(address + own.distance()), bytes);
+  const uint64_t last = __atomic_load_n(&last_recording, __ATOMIC_RELAXED);
+  for (uint64_t number = kFirstThread; number <= last && unknown != 0; ++number) {
+    if (DistanceOf(number) == own.distance() || recordings[number].on == 0) continue;
+    if (HoldsPage(number, index)) unknown &= ~ShownBytes(number, address, unknown, bytes);
+  }
+  return unknown == 0;
+}
+
+uint64_t KnownToOthers(const ThreadView& own, uint64_t page, uint64_t lines, const uint8_t* bytes) {
+  uint64_t known = 0, index;
+  if (__atomic_load_n(&last_recording, __ATOMIC_RELAXED) <= kFirstThread ||
+      !own.PageIndex(page, &index)) {
+    return 0;
+  }
+  for (uint64_t left = lines; left != 0; left &= left - 1) {
+    const uint64_t line = static_cast<uint64_t>(__builtin_ctzll(left));
+    const uint64_t offset = line * kLineBytes;
+    if (IsLineKnown(own, index, page + offset, bytes + offset)) known |= uint64_t{1} << line;
+  }
+  return known;
+}
+
 hindsight::GuestCall ToEntry(const Thread& thread, const GuestCall& call, int64_t result) {
   hindsight::GuestCall entry = {};
   entry.number = call.number();
@@ -142,6 +205,11 @@ void SetUpRecording(const Thread& thread) {
   auto* ring = PointerTo<HsRing>(RingOf(thread.number));
   ring->capacity = kRingBytes - HS_RING_HEADER_BYTES;
   recording = {};
+  uint64_t last = __atomic_load_n(&last_recording, __ATOMIC_RELAXED);
+  while (last < thread.number &&
+         !__atomic_compare_exchange_n(&last_recording, &last, thread.number, false,
+                                      __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
+  }
   recording.writer.Init(ring, &IsNobodyReading);
   recording.view.Init(DistanceOf(thread.number), kViewWindows, kViewWindowCount,
                       {.held = PointerTo<uint8_t>(tables),
@@ -149,7 +217,7 @@ void SetUpRecording(const Thread& thread) {
                        .pages = PointerTo<uint64_t>(tables + 2 * kBits),
                        .max_pages = 2 * kBits / sizeof(uint64_t),
                        .shared = &view_memory},
-                      &ReadGuest, &recording.writer);
+                      &ReadGuest, &recording.writer, &KnownToOthers);
 }
 
 }  // namespace

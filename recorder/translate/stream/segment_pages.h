@@ -31,8 +31,9 @@ class SegmentPages {
 
   // In state `count`.
   void Add(uint64_t count, uint64_t address, const uint8_t* bytes);
-  // Lines of a page in the view, as PageImport has them.
-  void AddLines(uint64_t count, uint64_t address, uint64_t mask, absl::Span<const uint8_t> lines);
+  // Lines of a page in the view, and those of them that others know, as PageImport has them.
+  void AddLines(uint64_t count, uint64_t address, uint64_t mask, uint64_t known,
+                absl::Span<const uint8_t> lines);
   bool HasNewCode() const { return code_ != nullptr && added_code_ != code_->size(); }
   void AddNewCode(uint64_t count);
 

@@ -152,7 +152,7 @@ absl::Status ThreadStream::AddLines(const HsLines& lines) {
   if (lines.address % kPageBytes != 0 || !HasElements(lines, count, kLineBytes)) {
     return Malformed(lines.entry);
   }
-  pages_.AddLines(count_, lines.address, lines.mask,
+  pages_.AddLines(count_, lines.address, lines.mask, lines.known,
                   absl::MakeConstSpan(lines.bytes, count * kLineBytes));
   return absl::OkStatus();
 }

@@ -232,8 +232,10 @@ TEST_F(ThreadStreamTest, ChangedLinesAreImported) {
   Entry<HsLines> lines(HS_ENTRY_LINES, 3, 64);
   lines->address = 0x7000;
   lines->mask = 4;
+  lines->known = 6;  // of those that are there
   std::memset(lines->bytes, 9, 64);
   ASSERT_TRUE(stream_.Consume(lines.base()).ok());
+  EXPECT_EQ(LastRecord<PageImport>().known_mask, 4u);
   EXPECT_FALSE(LastRecord<PageImport>().first);
   EXPECT_EQ(LastRecord<PageImport>().line_mask, 4u);
   EXPECT_EQ(LastRecord<PageImport>().lines[63], 9);

@@ -18,17 +18,14 @@ void ClearBit(uint8_t* bits, uint64_t index) {
   bits[index / 8] = static_cast<uint8_t>(bits[index / 8] & ~(1 << index % 8));
 }
 
-// Copies what differs; the lines that did.
-uint64_t CopyChangedLines(const uint8_t* from, uint8_t* to) {
+uint64_t ChangedLines(const uint8_t* from, const uint8_t* to) {
   uint64_t changed = 0;
   for (uint64_t line = 0; line < ThreadView::kPage / kLine; ++line) {
     const auto* source = reinterpret_cast<const uint64_t*>(from + line * kLine);
-    auto* target = reinterpret_cast<uint64_t*>(to + line * kLine);
+    const auto* target = reinterpret_cast<const uint64_t*>(to + line * kLine);
     uint64_t difference = 0;
     for (uint64_t i = 0; i < kLine / 8; ++i) difference |= source[i] ^ target[i];
-    if (difference == 0) continue;
-    changed |= uint64_t{1} << line;
-    __builtin_memcpy(target, source, kLine);
+    if (difference != 0) changed |= uint64_t{1} << line;
   }
   return changed;
 }
@@ -44,7 +41,7 @@ uint64_t ThreadView::TableBytes(const ViewWindow* windows, int count) {
 }
 
 void ThreadView::Init(uint64_t distance, const ViewWindow* windows, int count, const Tables& tables,
-                      ReadMemory read, EntryWriter* writer) {
+                      ReadMemory read, EntryWriter* writer, KnownLines known) {
   distance_ = distance;
   window_count_ = count;
   for (int i = 0; i < count; ++i) windows_[i] = windows[i];
@@ -54,6 +51,7 @@ void ThreadView::Init(uint64_t distance, const ViewWindow* windows, int count, c
   cluster_ = 1;
   full_ = false;
   read_ = read;
+  known_ = known;
   writer_ = writer;
 }
 
@@ -136,6 +134,7 @@ void ThreadView::LogAll(uint64_t page, uint64_t count, const uint8_t* bytes, boo
         reinterpret_cast<HsLines*>(writer_->Begin(HS_ENTRY_LINES, count, sizeof(HsLines) + kPage));
     entry->address = page;
     entry->mask = ~uint64_t{0};
+    entry->known = 0;
     __builtin_memcpy(entry->bytes, bytes, kPage);
   }
   writer_->Commit();
@@ -160,17 +159,21 @@ bool ThreadView::ComparePage(uint64_t page, const OldBytes& old, uint64_t count)
     const uint64_t offset = old.address + i - page;
     if (offset < kPage) bytes[offset] = old.bytes[i];
   }
-  const uint64_t changed = CopyChangedLines(bytes, Seen(page));
+  const uint64_t changed = ChangedLines(bytes, Seen(page));
   if (changed == 0) return true;
+  const uint64_t known = known_ != nullptr ? known_(*this, page, changed, bytes) : 0;
   uint64_t lines = 0;
   for (uint64_t left = changed; left != 0; left &= left - 1) ++lines;
   auto* const entry = reinterpret_cast<HsLines*>(
       writer_->Begin(HS_ENTRY_LINES, count, sizeof(HsLines) + lines * kLine));
   entry->address = page;
   entry->mask = changed;
+  entry->known = known;
   uint8_t* out = entry->bytes;
   for (uint64_t left = changed; left != 0; left &= left - 1) {
-    __builtin_memcpy(out, bytes + static_cast<uint64_t>(__builtin_ctzll(left)) * kLine, kLine);
+    const uint64_t offset = static_cast<uint64_t>(__builtin_ctzll(left)) * kLine;
+    __builtin_memcpy(out, bytes + offset, kLine);
+    __builtin_memcpy(Seen(page) + offset, bytes + offset, kLine);
     out += kLine;
   }
   writer_->Commit();

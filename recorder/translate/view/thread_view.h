@@ -46,14 +46,21 @@ class ThreadView {
   // Copies the process's own memory; false, without a fault, if not all of it can be read.
   using ReadMemory = bool (*)(void* to, const void* from, uint64_t bytes);
 
-  // The memory at `distance` from each window is reserved, with no rights.
+  // Which of `lines` of the page at guest address `page` (bit i: line i, 64 bytes) other views show
+  // as they are in `bytes`, the whole page, as far as `view` shows something else.
+  using KnownLines = uint64_t (*)(const ThreadView& view, uint64_t page, uint64_t lines,
+                                  const uint8_t* bytes);
+
+  // The memory at `distance` from each window is reserved, with no rights. `known` may be null.
   void Init(uint64_t distance, const ViewWindow* windows, int count, const Tables& tables,
-            ReadMemory read, EntryWriter* writer);
+            ReadMemory read, EntryWriter* writer, KnownLines known = nullptr);
 
   // Whether `address` is one of the view's: what the thread sees at address - distance.
   bool IsView(uint64_t address) const;
   uint64_t distance() const { return distance_; }
   bool Holds(uint64_t address) const;
+  // The bit of Tables::held for the page at `address`. False: it is in no window.
+  bool PageIndex(uint64_t address, uint64_t* index) const;
 
   // The page of guest address `address` is used for the first time, in state `count`: it enters the
   // view, and maybe some pages after it. False if memory cannot be read there, or there is no room.
@@ -85,7 +92,6 @@ class ThreadView {
 
  private:
   bool ComparePage(uint64_t page, const OldBytes& old, uint64_t count);
-  bool PageIndex(uint64_t address, uint64_t* index) const;
   bool Enter(uint64_t page, uint64_t index, uint64_t count);
   int HeldBeside(uint64_t index) const;
   bool DropPage(uint64_t page, int64_t* runs);
@@ -101,6 +107,7 @@ class ThreadView {
   Tables tables_ = {};
   ViewMemory memory_;
   ReadMemory read_ = nullptr;
+  KnownLines known_ = nullptr;
   EntryWriter* writer_ = nullptr;
   uint64_t page_count_ = 0;  // in tables_.pages
   uint64_t next_page_ = 0;   // after the pages touched last

@@ -50,12 +50,23 @@ class ThreadViewTest : public testing::Test {
     pages_.resize(kPages);
     view_.Init(reinterpret_cast<uint64_t>(seen_) - At(0), &window, 1,
                {held_.data(), in_segment_.data(), pages_.data(), pages_.size(), &shared_}, &Read,
-               &writer_);
+               &writer_, &KnownToOthers);
   }
   ~ThreadViewTest() override {
     munmap(memory_, kPages * kPage);
     munmap(seen_, kPages * kPage);
     munmap(ring_, HS_RING_HEADER_BYTES + kCapacity);
+  }
+
+  // Lines that begin with 7, where the view does not yet have what is new.
+  static uint64_t KnownToOthers(const ThreadView& view, uint64_t page, uint64_t lines,
+                                const uint8_t* bytes) {
+    uint64_t known = 0;
+    for (uint64_t i = 0; i < 64; ++i) {
+      const auto* own = reinterpret_cast<const uint8_t*>(page + view.distance() + 64 * i);
+      if ((lines >> i & 1) != 0 && own[0] != 7 && bytes[64 * i] == 7) known |= uint64_t{1} << i;
+    }
+    return known;
   }
 
   // Of this process.
@@ -70,6 +81,7 @@ class ThreadViewTest : public testing::Test {
   // Brings what the trace says the view is up to date. Returns the entries' counts.
   std::vector<uint64_t> Replay() {
     std::vector<uint64_t> counts;
+    others_know_ = 0;
     while (true) {
       const auto entry = reader_.Peek();
       EXPECT_TRUE(entry.ok()) << entry.status();
@@ -82,6 +94,7 @@ class ThreadViewTest : public testing::Test {
       } else {
         const auto* lines = reinterpret_cast<const HsLines*>(*entry);
         const uint8_t* next = lines->bytes;
+        others_know_ |= lines->known;
         for (int i = 0; i < 64; ++i) {
           if ((lines->mask >> i & 1) == 0) continue;
           std::memcpy(&known_.at(lines->address)[i * 64], next, 64);
@@ -110,6 +123,7 @@ class ThreadViewTest : public testing::Test {
   std::vector<uint64_t> pages_;
   ThreadView view_;
   std::map<uint64_t, std::vector<uint8_t>> known_;
+  uint64_t others_know_ = 0;  // lines, of the last Replay
 };
 
 TEST_F(ThreadViewTest, APageThatIsTouchedEntersTheViewAndTheTrace) {
@@ -146,6 +160,16 @@ TEST_F(ThreadViewTest, WhoGoesThroughMemoryInOrderGetsMoreAtOnce) {
   }
   EXPECT_LT(touches, 10);
   Replay();
+  ExpectKnown();
+}
+
+TEST_F(ThreadViewTest, WhatOthersKnowIsToldWithTheLines) {
+  ASSERT_TRUE(view_.Touch(At(0), 1));
+  memory_[64] = 7;
+  memory_[2 * 64] = 8;
+  ASSERT_TRUE(view_.Compare(At(0), 8, 2));
+  Replay();
+  EXPECT_EQ(others_know_, 2u);
   ExpectKnown();
 }
 
