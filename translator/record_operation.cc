@@ -132,6 +132,10 @@ void WriteCorrection(const GuestInstruction& instruction, BlockWriter* writer) {
     default:
       return;
   }
+  WriteCorrection(writer);
+}
+
+void WriteCorrection(BlockWriter* writer) {
   if (!writer->has_operations()) return;
   HsOperation operation = {};
   operation.kind = kHsCorrection;

@@ -14,6 +14,8 @@ bool WriteOperation(const GuestInstruction& instruction, BlockWriter* writer);
 // Before an instruction that shows flags which the architecture leaves undefined, or those that
 // stick in the floating point units: the agent may have to tell them. Nothing before others.
 void WriteCorrection(const GuestInstruction& instruction, BlockWriter* writer);
+// The same before whatever is next.
+void WriteCorrection(BlockWriter* writer);
 
 }  // namespace hindsight
 

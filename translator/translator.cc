@@ -14,6 +14,7 @@
 #include "translator/guest_instruction.h"
 #include "translator/plain.h"
 #include "translator/record.h"
+#include "translator/record_operation.h"
 
 namespace hindsight {
 namespace {
@@ -233,11 +234,31 @@ void WriteDecrement(const Decrement& decrement, int count, BlockWriter* writer) 
   code->Move(kRcx, kR11);
 }
 
+// Which flags are undefined where an instruction begins. What processors leave in them a replay may
+// not: who reads them nevertheless must have them told. Within a block: compilers never do it.
+class UndefinedFlags {
+ public:
+  bool AreRead(const GuestInstruction& instruction) const {
+    return (FlagsOf(instruction).read & undefined_) != 0;
+  }
+  void AreTold() { undefined_ = 0; }
+  void Pass(const GuestInstruction& instruction) {
+    const ZydisAccessedFlags* flags = instruction.decoded.cpu_flags;
+    if (flags == nullptr) return;
+    const uint32_t left = flags->undefined & kStatusFlags & ~uint32_t{ZYDIS_CPUFLAG_AF};
+    undefined_ = (undefined_ & ~FlagsOf(instruction).overwritten) | left;
+  }
+
+ private:
+  uint32_t undefined_ = 0;
+};
+
 // Writes the block. Returns the number of an instruction that cannot be written; -1: none.
 int WriteBlock(const TranslateRequest& request, const Source& source, BlockWriter* writer) {
   const int counted = source.counted();
   const Decrement decrement = PlaceDecrement(source);
   writer->SetFlagsAtEnd(source.flags_read_at_end);
+  UndefinedFlags undefined;
   for (int i = 0; i < static_cast<int>(source.instructions.size()); ++i) {
     const GuestInstruction& instruction = source.instructions[i];
     Place place = {.guest_pc = instruction.pc,
@@ -261,6 +282,11 @@ int WriteBlock(const TranslateRequest& request, const Source& source, BlockWrite
       WriteDecrement(decrement, counted, writer);
     }
     writer->Begin(place);
+    if (request.flavour == Flavour::kRecord && undefined.AreRead(instruction)) {
+      WriteCorrection(writer);
+      undefined.AreTold();
+    }
+    undefined.Pass(instruction);
     const bool last = i + 1 == static_cast<int>(source.instructions.size());
     bool written;
     if (last && source.control != Control::kNone) {

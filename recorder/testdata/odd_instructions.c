@@ -134,6 +134,12 @@ static void Shown(void) {
                    : "=r"(flags[1])
                    : "r"(~0ul << 50)
                    : "cc");
+  unsigned char sign, parity;
+  __asm__ volatile("cmpq $5, %2; imulq %2, %2; sets %0; setp %1"
+                   : "=q"(sign), "=q"(parity)
+                   : "r"(-3l)
+                   : "cc");
+  printf("after imul: %d %d\n", sign, parity);
   __asm__ volatile("xorl %%eax, %%eax; orl $5, %%eax; lahf" : "=a"(flags[2])::"cc");
   __asm__ volatile("pushfq; xorq $0x40000, (%%rsp); popfq; pushfq; popq %0" : "=r"(flags[3])::"cc");
   __asm__ volatile("pushfq; andq $~0x40000, (%%rsp); popfq" ::: "cc");
