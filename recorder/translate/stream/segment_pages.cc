@@ -3,6 +3,7 @@
 #include <xxhash.h>
 
 #include <algorithm>
+#include <utility>
 #include <vector>
 
 #include "recorder/log/page_diff.h"
@@ -15,8 +16,8 @@ uint64_t HashOf(const uint8_t* bytes) { return XXH3_64bits(bytes, kPageBytes) | 
 
 }  // namespace
 
-void SegmentPages::Begin(uint64_t time, const ExecutedPages* code) {
-  code_ = code;
+void SegmentPages::Begin(uint64_t time, std::shared_ptr<const ExecutedPages> code) {
+  code_ = std::move(code);
   held_.clear();
   added_code_ = 0;
   earlier_code_ = code_ == nullptr ? 0 : code_->size();

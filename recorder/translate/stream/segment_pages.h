@@ -8,6 +8,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/types/span.h"
@@ -27,7 +28,7 @@ class SegmentPages {
 
   // A segment begins, at the time stamp `time`: it holds nothing. `code` may be null: none is
   // added.
-  void Begin(uint64_t time, const ExecutedPages* code);
+  void Begin(uint64_t time, std::shared_ptr<const ExecutedPages> code);
 
   // In state `count`.
   void Add(uint64_t count, uint64_t address, const uint8_t* bytes);
@@ -43,7 +44,8 @@ class SegmentPages {
   const AddressSpace* const space_;
   const ModuleTable* const modules_;
   ThreadLog* const log_;
-  const ExecutedPages* code_ = nullptr;
+  // The process may have gone on to another program's.
+  std::shared_ptr<const ExecutedPages> code_;
   absl::flat_hash_map<uint64_t, uint64_t> held_;  // hashes of pages, by address; or kUnknown
   size_t added_code_ = 0;                         // of code_
   size_t earlier_code_ = 0;                       // had been published when the segment began

@@ -23,7 +23,7 @@ class NoProcess final : public StreamedProcess {
   explicit NoProcess(TraceWriter* writer) : modules_(writer, "", 1) {}
   const AddressSpace& space() const override { return space_; }
   const ModuleTable& modules() const override { return modules_; }
-  const ExecutedPages* code() const override { return nullptr; }
+  std::shared_ptr<const ExecutedPages> code() const override { return nullptr; }
   absl::Status OnBegin(const TraceWriter::ThreadState&, ThreadLog*) override {
     return absl::OkStatus();
   }

@@ -71,7 +71,7 @@ absl::Status ThreadStream::Consume(const HsEntry* entry) {
   const bool begins = entry->kind == HS_ENTRY_BEGIN;
   if (ended_ || count < count_ || !Accepts(*entry)) return Malformed(*entry);
   if (!expects_program_) exec_.reset();  // whatever comes next: it has not
-  if (begun_ && pages_.HasNewCode()) {
+  if (begun_ && !begins && pages_.HasNewCode()) {
     // It may have been executed between the last entry and this one.
     FlushRun();
     pages_.AddNewCode(count_);

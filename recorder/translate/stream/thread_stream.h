@@ -47,7 +47,7 @@ class StreamedProcess {
   virtual const AddressSpace& space() const = 0;
   virtual const ModuleTable& modules() const = 0;
   // What was translated of its code; may be null.
-  virtual const ExecutedPages* code() const = 0;
+  virtual std::shared_ptr<const ExecutedPages> code() const = 0;
   // A thread's recording has begun in `state`; the first one waits.
   virtual absl::Status OnBegin(const TraceWriter::ThreadState& state, ThreadLog* log) = 0;
   // `thread` has made a process by the call at `count`. True if that is recorded.

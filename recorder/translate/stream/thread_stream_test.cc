@@ -21,7 +21,9 @@ class FakeProcess final : public StreamedProcess {
   explicit FakeProcess(TraceWriter* writer) : modules_(writer, "", 1 << 20) {}
   const AddressSpace& space() const override { return space_; }
   const ModuleTable& modules() const override { return modules_; }
-  const ExecutedPages* code() const override { return &executed_pages; }
+  std::shared_ptr<const ExecutedPages> code() const override {
+    return {std::shared_ptr<void>(), &executed_pages};
+  }
   absl::Status OnBegin(const TraceWriter::ThreadState& state, ThreadLog* log) override {
     begun.push_back(state);
     return absl::OkStatus();

@@ -30,7 +30,9 @@ class NoProcess final : public StreamedProcess {
   explicit NoProcess(ProcessLog* log) : log_(log) {}
   const AddressSpace& space() const override { return space_; }
   const ModuleTable& modules() const override { return log_->modules(); }
-  const ExecutedPages* code() const override { return &executed_pages; }
+  std::shared_ptr<const ExecutedPages> code() const override {
+    return {std::shared_ptr<void>(), &executed_pages};
+  }
   absl::Status OnBegin(const TraceWriter::ThreadState& state, ThreadLog* log) override {
     if (log_->full_keyframes() != 0) return absl::OkStatus();
     return log_->WriteFullKeyframe({.sequence = log->sequence(), .threads = {state}}, state.thread,

@@ -45,7 +45,7 @@ class TranslatedProcess final : public StreamedProcess {
 
   const AddressSpace& space() const override { return space_; }
   const ModuleTable& modules() const override { return log_->modules(); }
-  const ExecutedPages* code() const override { return code_.get(); }
+  std::shared_ptr<const ExecutedPages> code() const override { return code_; }
   // Of the first thread: reads the map and writes a full keyframe.
   absl::Status OnBegin(const TraceWriter::ThreadState& state, ThreadLog* log) override;
   bool OnChild(const MadeProcess& made) override;
