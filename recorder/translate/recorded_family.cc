@@ -113,8 +113,10 @@ RecordedMemory RecordedFamily::MemoryOf(const RecordedBirth& birth,
 
 void RecordedFamily::OnMadeProcess(RecordedBirth birth) {
   TranslatedRecording* const parent = Find(birth.parent);
-  const MadeProcess made = {
-      .process = birth.process, .maker = birth.maker, .maker_count = birth.maker_count};
+  // It counts from where its maker's program began.
+  const uint64_t count =
+      parent == nullptr ? birth.maker_count : parent->CountOf(birth.maker, birth.maker_count);
+  const MadeProcess made = {.process = birth.process, .maker = birth.maker, .maker_count = count};
   const bool follows = parent != nullptr && !parent->abandoned() && !session_->end_wanted();
   if (!follows) {
     const bool shares = birth.kind == RecordedBirth::Kind::kSharing && parent != nullptr;

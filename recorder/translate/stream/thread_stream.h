@@ -124,6 +124,8 @@ class ThreadStream {
   bool ended() const { return ended_; }
   // Has ended though the thread goes on.
   bool left() const { return left_; }
+  // The state in which the program that it executes now began.
+  uint64_t first_count() const { return first_count_; }
   // The last state consumed.
   uint64_t count() const { return count_; }
 

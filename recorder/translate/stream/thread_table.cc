@@ -145,6 +145,13 @@ void ThreadTable::SkipOthers() {
   if (rings_ != nullptr) rings_->SkipOthers();
 }
 
+uint64_t ThreadTable::CountOf(pid_t thread, uint64_t count) const {
+  for (const Thread& known : threads_) {
+    if (known.stream.thread() == thread) return known.stream.first_count() + count;
+  }
+  return count;
+}
+
 uint64_t ThreadTable::instructions() const {
   uint64_t sum = ended_instructions_;
   for (const Thread& thread : threads_) sum += thread.stream.count();

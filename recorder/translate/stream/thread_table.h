@@ -60,6 +60,8 @@ class ThreadTable final : public StreamedThreads {
 
   // So far, of all threads.
   uint64_t instructions() const;
+  // The count in the trace of what the agent of thread `thread` counts as `count`.
+  uint64_t CountOf(pid_t thread, uint64_t count) const;
   // The last state logged of the first thread. Requires: it is closed.
   uint64_t first_count() const { return first_count_; }
 
