@@ -1,8 +1,7 @@
 // The pages of a process that code was translated from: a replay fetches it from the view of the
 // thread that executes it, where it must be although no thread has read it.
 //
-//   ProgramCode --Publish, before the block can be executed--> ExecutedPages <--- every thread's
-//   stream
+//   ProgramCode --Publish, before the block is executed--> ExecutedPages <--- streams of threads
 //
 // What a thread tells after it has executed a block was written after the block's pages were
 // published: who sees the one sees the other.

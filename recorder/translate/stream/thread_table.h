@@ -1,9 +1,9 @@
 // The recorded threads of a translated process, each with its ring, its log and its stream.
 //
-//   call that makes it ---> (open) --HS_ENTRY_BEGIN--> (recorded) --HS_ENTRY_END--> closed, its
-//   ring
-//                              \______ the process is gone, recording is over ______/   is free
+//   call that makes it --> (open) --HS_ENTRY_BEGIN--> (recorded) --HS_ENTRY_END--> closed
+//                             \_______ the process is gone, recording is over ______/
 //
+//   closed: its ring is free
 //   a program is executed: all are closed but the first one, which goes on in another ring
 //
 // Borrows what it is made of but for the rings. Not copyable. One host thread.
