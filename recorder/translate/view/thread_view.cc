@@ -191,6 +191,16 @@ bool ThreadView::DropPage(uint64_t page, int64_t* runs) {
 }
 
 void ThreadView::Drop(uint64_t start, uint64_t end) {
+  // What lies between the views of two windows is not this view's.
+  for (int i = 0; i < window_count_; ++i) {
+    const ViewWindow& window = windows_[i];
+    const uint64_t from = start > window.start ? start : window.start;
+    const uint64_t to = end < window.end ? end : window.end;
+    if (from < to) DropInWindow(from, to);
+  }
+}
+
+void ThreadView::DropInWindow(uint64_t start, uint64_t end) {
   uint64_t first = ~uint64_t{0}, last = 0;
   int64_t runs = 0;
   const auto drop = [&](uint64_t page) {

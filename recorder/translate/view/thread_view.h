@@ -95,6 +95,7 @@ class ThreadView {
   bool Enter(uint64_t page, uint64_t index, uint64_t count);
   int HeldBeside(uint64_t index) const;
   bool DropPage(uint64_t page, int64_t* runs);
+  void DropInWindow(uint64_t start, uint64_t end);
   void LogAll(uint64_t page, uint64_t count, const uint8_t* bytes, bool first);
   bool Read(uint64_t address, uint8_t* out, uint64_t size) const {
     return read_(out, reinterpret_cast<const void*>(address), size);

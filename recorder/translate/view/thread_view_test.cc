@@ -298,6 +298,59 @@ TEST_F(ThreadViewTest, RunsAreCounted) {
 
 // With so many runs of pages elsewhere.
 class CrowdedViewTest : public ThreadViewTest, public testing::WithParamInterface<uint64_t> {};
+// Memory of this process with the view of two windows of it. Between their views lies memory that
+// is not a view's.
+class TwoWindowsTest : public testing::Test {
+ protected:
+  static constexpr uint64_t kFirst = 4, kSecond = 12, kAll = 16;  // pages
+  TwoWindowsTest()
+      : memory_(Map(kAll * kPage, PROT_READ | PROT_WRITE)),
+        seen_(Map(kAll * kPage, PROT_NONE)),
+        ring_(reinterpret_cast<HsRing*>(
+            Map(HS_RING_HEADER_BYTES + kCapacity, PROT_READ | PROT_WRITE))) {
+    ring_->capacity = kCapacity;
+    writer_.Init(ring_);
+    const ViewWindow windows[] = {{At(0), At(kFirst)}, {At(kSecond), At(kAll)}};
+    held_.resize(ThreadView::TableBytes(windows, 2));
+    in_segment_.resize(held_.size());
+    pages_.resize(kAll);
+    view_.Init(reinterpret_cast<uint64_t>(seen_) - At(0), windows, 2,
+               {held_.data(), in_segment_.data(), pages_.data(), pages_.size(), &shared_}, &Read,
+               &writer_);
+    EXPECT_EQ(mprotect(between(), (kSecond - kFirst) * kPage, PROT_READ | PROT_WRITE), 0);
+    std::memset(between(), 5, (kSecond - kFirst) * kPage);
+  }
+  ~TwoWindowsTest() override {
+    munmap(memory_, kAll * kPage);
+    munmap(seen_, kAll * kPage);
+    munmap(ring_, HS_RING_HEADER_BYTES + kCapacity);
+  }
+
+  uint64_t At(uint64_t page) const { return reinterpret_cast<uint64_t>(memory_) + page * kPage; }
+  uint8_t* between() const { return seen_ + kFirst * kPage; }
+
+  uint8_t* const memory_;
+  uint8_t* const seen_;
+  HsRing* const ring_;
+  EntryWriter writer_;
+  std::vector<uint8_t> held_, in_segment_;
+  std::vector<uint64_t> pages_;
+  ViewMemory::Shared shared_ = {};
+  ThreadView view_;
+};
+
+TEST_F(TwoWindowsTest, ADropOfAllLeavesWhatLiesBetween) {
+  for (const uint64_t end : {At(kAll), ~uint64_t{0}}) {
+    ASSERT_TRUE(view_.Touch(At(0), 1));
+    ASSERT_TRUE(view_.Touch(At(kAll - 1), 1));
+    view_.Drop(0, end);
+    EXPECT_FALSE(view_.Holds(At(0)));
+    EXPECT_FALSE(view_.Holds(At(kAll - 1)));
+    EXPECT_EQ(between()[0], 5);
+    EXPECT_EQ(between()[(kSecond - kFirst) * kPage - 1], 5);
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(With, CrowdedViewTest, testing::Values(0, ViewMemory::kManyRuns));
 
 TEST_P(CrowdedViewTest, AnythingInAnyOrderLeavesTraceAndViewTheSame) {
