@@ -351,6 +351,12 @@ void GiveBackThreadSignals(const Thread& thread) {
   const bool none = thread.signal_stack.size == 0;
   const GuestStack stack = none ? GuestStack{0, SS_DISABLE, 0, 0} : thread.signal_stack;
   Call(SYS_sigaltstack, AddressOf(&stack), 0);
+  // What has come and was not delivered comes again.
+  if ((thread.pending & kSignalPending) != 0) {
+    Call(SYS_rt_tgsigqueueinfo, static_cast<uint64_t>(thread.process_id),
+         static_cast<uint64_t>(thread.thread_id), static_cast<uint64_t>(thread.signal.info[0]),
+         AddressOf(thread.signal.info));
+  }
   SetKernelMask(thread.signal_mask);
 }
 

@@ -347,6 +347,8 @@ void HandleNewTask(Thread* thread, const GuestCall& call) {
     return;
   }
   BlockSignals();
+  // A signal that comes in between is delivered first: the task must not get it as well.
+  if (thread->pending != 0) return;
   if ((task.flags & CLONE_VM) != 0) {
     MakeSharing(thread, &task);
   } else {
