@@ -139,10 +139,12 @@ int RunRecording(const RecordOptions& record, bool quiet) {
   return EndLike(outcome);
 }
 
+constexpr char kAuto[] = "auto";
+
 // Options whose values are not yet in the recorder's types.
 struct RecordValues {
-  std::string engine = NameOf(RecordOptions().engine);
-  std::string cpu = "auto";
+  std::string engine = kAuto;
+  std::string cpu = kAuto;
   std::string memory_model = MemoryModelName(RecordOptions().memory_model);
   ChildrenValue children;
   EnvironmentValue environment;
@@ -236,11 +238,9 @@ void AddTraceContentOptions(Options* options, RecordOptions* record, RecordValue
 void AddEngineOptions(Options* options, RecordOptions* record, RecordValues* values) {
   options->Add(
       "engine", &values->engine, "NAME",
-      "How to record: emulate, or translate, which is mostly several times faster, runs threads "
-      "truly at once, and records programs that it starts; where one does what it cannot "
-      "record, its recording ends and it runs on. Or auto: translate, but emulate where the "
-      "options "
-      "or the program need it, which is said.");
+      "How to record: translate, which rewrites the program so that it runs natively with all "
+      "its threads at once; emulate, which is slower and has threads take turns; or auto: "
+      "translate, but emulate where the options or the program need it, which is said.");
   options->Add("light-keyframe-interval", &record->light_keyframe_interval, "N",
                "Begin a segment every N instructions; 0: only at the start. Shorter ones make "
                "going back faster and the trace larger. The default is raised, up to 16 times, "
@@ -261,8 +261,6 @@ void AddEngineOptions(Options* options, RecordOptions* record, RecordValues* val
   options->Add("max-module-bytes", &record->max_module_bytes, "N",
                "Mapped files larger than this are listed in the trace, but not stored.");
 }
-
-constexpr char kAuto[] = "auto";
 
 // Empty, or what is wrong.
 std::string Check(const RecordOptions& record, const RecordValues& values) {

@@ -61,6 +61,15 @@ TEST_F(EngineChoiceTest, ALimitOnAddressesIsEmulated) {
   setrlimit(RLIMIT_AS, &before);
 }
 
+TEST_F(EngineChoiceTest, ASmallLimitOnFilesIsEmulated) {
+  rlimit before = {};
+  getrlimit(RLIMIT_FSIZE, &before);
+  const rlimit limited = {uint64_t{1} << 30, before.rlim_max};
+  setrlimit(RLIMIT_FSIZE, &limited);
+  ExpectEngine("emulate", {"/bin/true"});
+  setrlimit(RLIMIT_FSIZE, &before);
+}
+
 TEST_F(EngineChoiceTest, AnEngineThatIsNamedIsNotReplaced) {
   options_.arguments = {"/bin/true"};
   options_.any_engine = false;

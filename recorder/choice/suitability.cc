@@ -35,6 +35,11 @@ std::string ReasonInLimits(pid_t process) {
       return absl::StrCat("record under a limit on address space (ulimit ", option, ")");
     }
   }
+  // What the process has, this one has as well.
+  rlimit files = {};
+  if (prlimit(process, RLIMIT_FSIZE, nullptr, &files) == 0 && files.rlim_cur < kFileBytes) {
+    return "record under a small limit on the size of files (ulimit -f)";
+  }
   int overcommit = 0;
   std::ifstream(kOvercommitFile) >> overcommit;
   if (overcommit == kNeverOvercommit) return "record where memory is never overcommitted";
