@@ -25,6 +25,10 @@ TEST(ProgramsTest, AtAFixedAddress) {
   ExpectRecordsUnchanged({Program("hello_fixed_address"), "one"});
 }
 
+TEST(ProgramsTest, AlignedForLargePages) {
+  ExpectRecordsUnchanged({Program("hello_large_pages"), "one"});
+}
+
 TEST(ProgramsTest, Strings) { ExpectRecordsUnchanged({Program("strings")}); }
 
 TEST(ProgramsTest, FloatingPoint) { ExpectRecordsUnchanged({Program("numbers")}); }

@@ -12,7 +12,7 @@
 //   .. 0x2aaaaaa00000                 block map, arena for code of the second window
 //   0x2aaaaaaa0000 .. + 128 GiB       window: libraries, the vdso; at its end the stack
 //   .. 0x555555400000                 arena for code of the other windows
-//   0x555555550000 .. + 128 GiB       window: PIE and heap
+//   0x555555400000 .. + 128 GiB       window: PIE and heap
 //
 // Used by the agent as well: no library.
 
@@ -36,7 +36,8 @@ inline constexpr uint64_t kStride = 128 * kGiB;
 inline constexpr uint64_t kWindowBytes = kStride - 32 * kMiB;
 inline constexpr AddressWindow kLowWindow = {0, kWindowBytes};
 inline constexpr AddressWindow kLibraryWindow = {0x2aaaaaaa0000, 0x2aaaaaaa0000 + kWindowBytes};
-inline constexpr AddressWindow kPieWindow = {0x555555550000, 0x555555550000 + kWindowBytes};
+// From where the kernel maps PIEs, rounded down to the largest alignment that linkers ask for.
+inline constexpr AddressWindow kPieWindow = {0x555555400000, 0x555555400000 + kWindowBytes};
 
 constexpr bool InWindows(uint64_t from, uint64_t to) {
   return from <= to &&
