@@ -7,9 +7,11 @@
 #include <signal.h>
 #include <stddef.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include "tests/programs/require.h"
 
@@ -39,6 +41,29 @@ static void* asks(void* argument) {
   return argument;
 }
 
+// As the process sees it.
+static void say_how_restricted(void) {
+  FILE* file = fopen("/proc/self/status", "r");
+  REQUIRE(file != NULL);
+  char line[256];
+  while (fgets(line, sizeof(line), file) != NULL) {
+    if (strncmp(line, "Seccomp", 7) == 0) printf("%s", line);
+  }
+  fclose(file);
+  printf("mode %d\n", prctl(PR_GET_SECCOMP, 0, 0, 0, 0));
+}
+
+// Calls of whoever records the program, from within it.
+static const int kOfRecorders[] = {
+    SYS_futex,      SYS_mprotect,     SYS_madvise,   SYS_tgkill,        SYS_munmap,
+    SYS_mmap,       SYS_userfaultfd,  SYS_mincore,   SYS_ioctl,         SYS_sched_yield,
+    SYS_arch_prctl, SYS_rt_sigaction, SYS_nanosleep, SYS_rt_sigprocmask};
+
+static void touch_memory(void) {
+  static volatile char memory[1 << 22];
+  for (size_t i = 0; i < sizeof(memory); i += 1000) memory[i] = (char)(memory[i] + i);
+}
+
 int main(void) {
   struct sigaction action = {.sa_sigaction = on_trap, .sa_flags = SA_SIGINFO};
   sigaction(SIGSYS, &action, NULL);
@@ -62,5 +87,16 @@ int main(void) {
   int status;
   waitpid(child, &status, 0);
   printf("killed by %d\n", WIFSIGNALED(status) ? WTERMSIG(status) : 0);
+  say_how_restricted();
+  const pid_t strict = fork();
+  if (strict == 0) {
+    for (size_t i = 0; i < sizeof(kOfRecorders) / sizeof(kOfRecorders[0]); ++i) {
+      install(kOfRecorders[i], SECCOMP_RET_KILL_PROCESS);
+    }
+    touch_memory();
+    _exit(5);
+  }
+  waitpid(strict, &status, 0);
+  printf("what a recorder does is refused: status %d\n", status >> 8);
   return 0;
 }

@@ -45,6 +45,21 @@ bool HandleArchPrctl(Thread* thread, GuestCall* call) {
   }
 }
 
+// The agent reads the counter all the same.
+bool HandleTimeStampControl(Thread* thread, GuestCall* call) {
+  const uint64_t value = call->argument(1);
+  if (call->argument(0) == PR_SET_TSC) {
+    const bool known = value == PR_TSC_ENABLE || value == PR_TSC_SIGSEGV;
+    if (known) thread->no_time_stamps = value == PR_TSC_SIGSEGV ? 1 : 0;
+    call->set_result(known ? 0 : -EINVAL);
+    return true;
+  }
+  if (call->argument(0) != PR_GET_TSC) return false;
+  const int32_t mode = thread->no_time_stamps != 0 ? PR_TSC_SIGSEGV : PR_TSC_ENABLE;
+  call->set_result(CopyGuest(PointerTo<void>(value), &mode, sizeof(mode)) ? 0 : -EFAULT);
+  return true;
+}
+
 // close_range over a descriptor of the agent's.
 bool CloseRangeAroundOwn(GuestCall* call) {
   constexpr uint64_t kOnlyOnExec = 4;  // CLOSE_RANGE_CLOEXEC
@@ -94,12 +109,9 @@ bool HandleProcessCall(Thread* thread, GuestCall* call) {
       call->set_result(-ENOSYS);
       return true;
     case SYS_seccomp:
-      call->set_result(-EINVAL);
-      return true;
+      return HandleFilterCall(thread, call);
     case SYS_prctl:
-      if (call->argument(0) != PR_SET_SECCOMP) return false;
-      call->set_result(-EINVAL);
-      return true;
+      return HandleFilterCall(thread, call) || HandleTimeStampControl(thread, call);
     case SYS_personality:
       if (static_cast<uint32_t>(call->argument(0)) != 0xffffffff) return false;
       call->set_result(Call(SYS_personality, 0xffffffff) &
@@ -123,6 +135,7 @@ bool MakeCall(Thread* thread, GuestCall* call) {
 void LeaveIfNotRecordable(Thread* thread, const GuestCall& call) {
   if (!IsRecorded(*thread)) return;
   if (MakesOddTask(call)) LeaveAll(thread, HS_END_THREAD);
+  if (MakesFilterListener(call)) LeaveAll(thread, HS_END_CALL);
 }
 
 }  // namespace
@@ -145,6 +158,7 @@ void HandleCall(Thread* thread) {
   if (thread->pending != 0) return;  // first
   LeaveIfNotRecordable(thread, made);
   RecordReached(thread);
+  if (HandleFilteredCall(thread, made)) return;
   if (HandleReturnFromSignal(thread, call) || HandleTaskCall(thread, call)) return;
   if (!HandleMemoryCall(thread, &call) && !HandleSignalCall(thread, &call) &&
       !HandleProcessCall(thread, &call) && !HandleFileCall(&call) && !MakeCall(thread, &call)) {

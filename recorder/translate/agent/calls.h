@@ -42,6 +42,33 @@ void ShowOwnMap(const Thread& thread, const GuestCall& made, GuestCall* call);
 // Copies from or to the guest's memory. False if not all of it can be.
 bool CopyGuest(void* to, const void* from, uint64_t bytes);
 
+// The filters of system calls that the program has installed (seccomp): the kernel does not know of
+// them, as it would apply them to the agent's calls as well. The agent asks them before each call
+// of the program's; a thread that goes on without the agent has them installed in the kernel first.
+//
+// How calls of the thread's are restricted: SECCOMP_MODE_*, 0: not at all.
+int FilterMode(const Thread& thread);
+uint32_t FilterCount(const Thread& thread);
+
+// True if `call` is not to be made, and has been dealt with: refused, answered by a signal, or by
+// the end of the thread or of the process.
+bool HandleFilteredCall(Thread* thread, const GuestCall& call);
+
+// True if `call` is one that installs a filter or asks for one, and has been answered.
+bool HandleFilterCall(Thread* thread, GuestCall* call);
+
+// `call` installs a filter whose decisions another process takes.
+bool MakesFilterListener(const GuestCall& call);
+
+// What a new thread, or process, has of the one that makes it.
+void CopyFilters(const Thread& from, Thread* to);
+
+// The kernel's from now on. Nothing but the program's own calls may follow.
+void InstallFilters(const Thread& thread);
+
+// A child's memory is a copy of its parent's, whose other threads it does not have.
+void ForgetFilterLock();
+
 }  // namespace hindsight::agent
 
 #endif  // HINDSIGHT_RECORDER_TRANSLATE_AGENT_CALLS_H_

@@ -1,10 +1,13 @@
 #include "recorder/translate/agent/instructions.h"
 
+#include <signal.h>
+
 #include "recorder/translate/agent/boot.h"
 #include "recorder/translate/agent/client.h"
 #include "recorder/translate/agent/float_state.h"
 #include "recorder/translate/agent/orders.h"
 #include "recorder/translate/agent/recording.h"
+#include "recorder/translate/agent/signals.h"
 #include "recorder/translate/agent/stepping.h"
 #include "recorder/translate/agent/system.h"
 
@@ -44,10 +47,12 @@ void HandleInstruction(Thread* thread) {
   const bool two = size == 2 && code[0] == 0x0f, three = size == 3 && code[0] == 0x0f;
   if (two && code[1] == 0xa2) {
     AnswerCpuid(thread);
-  } else if (two && code[1] == 0x31) {
-    ReadTimestamp(thread, /*with_processor=*/false);
-  } else if (three && code[1] == 0x01 && code[2] == 0xf9) {
-    ReadTimestamp(thread, /*with_processor=*/true);
+  } else if ((two && code[1] == 0x31) || (three && code[1] == 0x01 && code[2] == 0xf9)) {
+    if (thread->no_time_stamps != 0) {
+      RaiseFault(thread, SIGSEGV);
+      return;
+    }
+    ReadTimestamp(thread, /*with_processor=*/three);
   } else {
     if (IsRecorded(*thread) && ExecuteFloatState(thread, size)) return;
     ExecuteNatively(thread);

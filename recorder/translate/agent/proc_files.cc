@@ -50,14 +50,20 @@ const char* PathOf(const GuestCall& call) {
   }
 }
 
-// Whether the guest's string ends in the name of such a file. It is not copied: most are others.
-bool NamesMapFile(const char* guest_path) {
+// The files that are not shown as they are.
+enum class ShownFile { kOther, kMap, kStatus };
+
+// What the guest's string ends in the name of. It is not copied: most are others.
+ShownFile FileNamed(const char* guest_path) {
   char path[kPathBytes];
   for (uint64_t i = 0; i < sizeof(path); ++i) {
-    if (!CopyGuest(&path[i], guest_path + i, 1)) return false;
-    if (path[i] == 0) return IsMapFile(LastPart(path));
+    if (!CopyGuest(&path[i], guest_path + i, 1)) break;
+    if (path[i] != 0) continue;
+    const char* const name = LastPart(path);
+    if (IsText(name, "status")) return ShownFile::kStatus;
+    return IsMapFile(name) ? ShownFile::kMap : ShownFile::kOther;
   }
-  return false;
+  return ShownFile::kOther;
 }
 
 // The digits of `number` in `text`, backwards; returns what follows, null if they differ.
@@ -145,6 +151,15 @@ class MapFilter {
   bool shows_ = false;
 };
 
+// Puts the digits of `number`, and a newline, at `to`.
+void WriteNumber(char* to, uint32_t number) {
+  uint32_t divisor = 1;
+  while (number / divisor >= 10) divisor *= 10;
+  for (; divisor != 0; divisor /= 10) *to++ = static_cast<char>('0' + number / divisor % 10);
+  *to++ = '\n';
+  *to = 0;
+}
+
 void WriteAll(uint64_t file, const char* bytes, uint64_t size) {
   while (size > 0) {
     const int64_t written = Call(SYS_write, file, AddressOf(bytes), size);
@@ -154,11 +169,58 @@ void WriteAll(uint64_t file, const char* bytes, uint64_t size) {
   }
 }
 
+// What the kernel does not know is the filters of system calls.
+class StatusLines {
+ public:
+  explicit StatusLines(const Thread& thread) : thread_(thread) {}
+
+  // Writes what the program sees of `line`, which has `size` characters, the newline included.
+  void Write(const char* line, uint64_t size, uint64_t to) const {
+    const char* instead = nullptr;
+    uint32_t number = 0;
+    if (Begins(line, "Seccomp:\t")) {
+      instead = "Seccomp:\t";
+      number = static_cast<uint32_t>(FilterMode(thread_));
+    } else if (Begins(line, "Seccomp_filters:\t")) {
+      instead = "Seccomp_filters:\t";
+      number = FilterCount(thread_);
+    }
+    if (instead == nullptr) {
+      WriteAll(to, line, size);
+      return;
+    }
+    char text[64];
+    char* const end = WriteText(text, instead);
+    WriteNumber(end, number);
+    uint64_t bytes = 0;
+    while (text[bytes] != 0) ++bytes;
+    WriteAll(to, text, bytes);
+  }
+
+ private:
+  static bool Begins(const char* line, const char* with) {
+    while (*with != 0 && *line == *with) ++line, ++with;
+    return *with == 0;
+  }
+
+  const Thread& thread_;
+};
+
+class MapLines {
+ public:
+  void Write(const char* line, uint64_t size, uint64_t to) {
+    if (filter_.Shows(line)) WriteAll(to, line, size);
+  }
+
+ private:
+  MapFilter filter_;
+};
+
 // Copies what the program sees.
-void CopyShown(uint64_t from, uint64_t to) {
+template <typename Lines>
+void CopyShown(uint64_t from, uint64_t to, Lines lines) {
   char buffer[kBufferBytes];
   uint64_t filled = 0;
-  MapFilter filter;
   while (true) {
     const int64_t got = Call(SYS_read, from, AddressOf(buffer) + filled, sizeof(buffer) - filled);
     if (got <= 0) return;
@@ -166,7 +228,7 @@ void CopyShown(uint64_t from, uint64_t to) {
     uint64_t line = 0;
     for (uint64_t i = 0; i < filled; ++i) {
       if (buffer[i] != '\n') continue;
-      if (filter.Shows(buffer + line)) WriteAll(to, buffer + line, i + 1 - line);
+      lines.Write(buffer + line, i + 1 - line, to);
       line = i + 1;
     }
     filled -= line;
@@ -226,13 +288,20 @@ void TellMovedStack(const ImagePlaces& places, uint64_t stack_pointer, uint64_t 
 
 void ShowOwnMap(const Thread& thread, const GuestCall& made, GuestCall* call) {
   const char* const path = PathOf(made);
-  if (path == nullptr || IsError(call->result()) || !NamesMapFile(path)) return;
+  if (path == nullptr || IsError(call->result())) return;
+  const ShownFile kind = FileNamed(path);
+  const bool as_it_is = kind == ShownFile::kStatus && FilterMode(thread) == 0;
+  if (kind == ShownFile::kOther || as_it_is) return;
   const auto file = static_cast<uint64_t>(call->result());
   if (!IsOwn(thread, file)) return;
   static constexpr char kName[] = "maps";
   const int64_t copy = Call(SYS_memfd_create, AddressOf(kName), MFD_CLOEXEC);
   if (IsError(copy)) return;
-  CopyShown(file, static_cast<uint64_t>(copy));
+  if (kind == ShownFile::kMap) {
+    CopyShown(file, static_cast<uint64_t>(copy), MapLines());
+  } else {
+    CopyShown(file, static_cast<uint64_t>(copy), StatusLines(thread));
+  }
   Replace(file, static_cast<uint64_t>(copy));
   Call(SYS_close, static_cast<uint64_t>(copy));
 }

@@ -3,6 +3,7 @@
 #include <asm/prctl.h>
 #include <signal.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 
 #include "recorder/translate/agent/boot.h"
@@ -143,6 +144,8 @@ bool IsCanonical(uint64_t address) {
 [[noreturn]] void LeaveAlone(Thread* thread) {
   GiveBackThreadSignals(*thread);
   Call(SYS_arch_prctl, ARCH_SET_GS, thread->block->gs_base);
+  if (thread->no_time_stamps != 0) Call(SYS_prctl, PR_SET_TSC, PR_TSC_SIGSEGV);
+  InstallFilters(*thread);
   LeaveNatively(thread, /*step=*/false);
 }
 

@@ -194,22 +194,11 @@ void OnSignal(int signal, int32_t* info, FrameContext* context) {
   }
 }
 
-// The status of a process that a signal ends, as wait(2) reports it.
-uint64_t StatusOf(int signal) {
-  constexpr uint64_t kCores = Bit(SIGQUIT) | Bit(SIGILL) | Bit(SIGABRT) | Bit(SIGFPE) |
-                              Bit(SIGSEGV) | Bit(SIGBUS) | Bit(SIGSYS) | Bit(SIGTRAP) |
-                              Bit(SIGXCPU) | Bit(SIGXFSZ);
-  rlimit limit = {};
-  Call(SYS_prlimit64, 0, RLIMIT_CORE, 0, AddressOf(&limit));
-  const bool core = (kCores & Bit(signal)) != 0 && limit.rlim_cur != 0;
-  return static_cast<uint64_t>(signal) | (core ? 0x80 : 0);
-}
-
 // The recordings of all threads end: the process dies of `signal`.
 void EndAll(Thread* thread, int signal) {
   if (!IsRecorded(*thread)) return;
   EndOthers(thread);
-  RecordStatus(thread, StatusOf(signal));
+  RecordStatus(thread, StatusOfSignal(signal));
   EndRecording(thread, HS_END_EXIT);
 }
 
@@ -301,6 +290,11 @@ bool Recover(Thread* thread) {
   return true;
 }
 
+// Whether the fault is int3's.
+bool IsBreakpoint(const Thread& thread) {
+  return thread.fault_signal == SIGTRAP && thread.fault.info[2] == SI_KERNEL;
+}
+
 }  // namespace
 
 void InstallAction(int signal, const SignalAction& action) {
@@ -330,11 +324,32 @@ void RestoreSignalMask(const Thread& thread) {
 }
 
 void RaiseFault(Thread* thread, int signal) {
+  constexpr uint64_t kGeneralProtection = 13;
   thread->fault = {};
+  thread->fault.trap = kGeneralProtection;
   thread->fault.info[0] = signal;
   thread->fault.info[2] = SI_KERNEL;
   thread->fault_signal = static_cast<uint32_t>(signal);
   DeliverFault(thread);
+}
+
+uint64_t StatusOfSignal(int signal) {
+  constexpr uint64_t kCores = Bit(SIGQUIT) | Bit(SIGILL) | Bit(SIGABRT) | Bit(SIGFPE) |
+                              Bit(SIGSEGV) | Bit(SIGBUS) | Bit(SIGSYS) | Bit(SIGTRAP) |
+                              Bit(SIGXCPU) | Bit(SIGXFSZ);
+  rlimit limit = {};
+  Call(SYS_prlimit64, 0, RLIMIT_CORE, 0, AddressOf(&limit));
+  const bool core = (kCores & Bit(signal)) != 0 && limit.rlim_cur != 0;
+  return static_cast<uint64_t>(signal) | (core ? 0x80 : 0);
+}
+
+bool RaiseBySystemCall(Thread* thread, const PendingSignal& signal) {
+  const int number = signal.info[0];
+  const bool handled =
+      HasHandler(thread->actions->of[number]) && (thread->signal_mask & Bit(number)) == 0;
+  if (!handled || !Deliver(thread, signal)) return false;
+  RestoreSignalMask(*thread);
+  return true;
 }
 
 void StopSoon(Thread* thread) { LeaveSoon(&thread->registers[kR10], thread->block); }
@@ -428,6 +443,10 @@ extern "C" [[noreturn]] void AgentHandleFault(Thread* thread) {
   thread->stepping = 0;
   if (thread->fault_signal == 0) {
     FinishStep(thread);
+  } else if (stepped && IsBreakpoint(*thread)) {
+    // It has been executed: the handler's frame shows what follows it.
+    FinishStep(thread);
+    DeliverFault(thread);
   } else if (stepped || Recover(thread)) {
     if (IsViewFull(*thread)) LeaveAll(thread, HS_END_MEMORY);
     TakeBackStore(thread, thread->fault.fault_address);

@@ -56,8 +56,14 @@ void GiveBackSignals(Thread* thread);
 // The same for its alternate stack and its mask.
 void GiveBackThreadSignals(const Thread& thread);
 
-// A fault that the guest did not run into by an instruction, but by a system call.
+// A fault that the guest did not run into by an instruction of translated code.
 void RaiseFault(Thread* thread, int signal);
+// Enters the handler of a signal that the system call before pc has raised. False if there is none
+// that could be entered.
+bool RaiseBySystemCall(Thread* thread, const PendingSignal& signal);
+
+// The status of a process that `signal` ends, as wait(2) reports it.
+uint64_t StatusOfSignal(int signal);
 
 // Blocks all signals but those of faults; for the agent's own purposes.
 void BlockSignals();

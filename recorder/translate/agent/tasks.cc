@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "recorder/translate/agent/boot.h"
+#include "recorder/translate/agent/calls.h"
 #include "recorder/translate/agent/client.h"
 #include "recorder/translate/agent/entry.h"
 #include "recorder/translate/agent/orders.h"
@@ -160,6 +161,7 @@ uint64_t SeparateFromParent(Thread* thread, const Birth& birth) {
 void ForgetParent(Thread* thread) {
   ForgetAllRecordings();
   ForgetOrders();
+  ForgetFilterLock();
   recorded_threads = 1;
   leader_status = 0;
   thread->alone = 0;
@@ -260,6 +262,8 @@ void CopyState(const Thread& from, Thread* to) {
   to->block->guest_r11 = from.block->guest_r11;
   to->block->fs_base = from.block->fs_base;
   to->block->gs_base = from.block->gs_base;
+  to->no_time_stamps = from.no_time_stamps;
+  CopyFilters(from, to);
 }
 
 ChildKind KindOfChild(const Thread& parent, const NewTask& task) {
@@ -370,6 +374,9 @@ bool LooksExecutable(const GuestCall& call) {
 void Execute(Thread* thread, const GuestCall& made) {
   GuestCall call = made;
   const bool executable = LooksExecutable(call);
+  // The new program's agent would be restricted, too.
+  const bool restricted = FilterMode(*thread) != 0 || thread->no_time_stamps != 0;
+  if (executable && restricted && IsRecorded(*thread)) LeaveAll(thread, HS_END_EXEC);
   const bool held = executable && Ask(thread, RequestKind::kExec).results[0] != 0;
   if (executable && !held && IsRecorded(*thread)) LeaveAll(thread, HS_END_EXEC);
   if (held) RecordExec(thread, made);
@@ -386,9 +393,8 @@ void Execute(Thread* thread, const GuestCall& made) {
 }
 
 // The last entries of a recorded thread.
-void EndRecorded(Thread* thread, const GuestCall& call) {
-  const uint64_t status = (call.argument(0) & 0xff) << 8;
-  if (call.number() == SYS_exit_group || thread->alone != 0) {
+void EndRecorded(Thread* thread, bool all, uint64_t status) {
+  if (all || thread->alone != 0) {
     EndOthers(thread);
     RecordStatus(thread, status);
     EndRecording(thread, HS_END_EXIT);
@@ -404,14 +410,20 @@ void EndRecorded(Thread* thread, const GuestCall& call) {
 
 [[noreturn]] void End(Thread* thread, const GuestCall& call) {
   const bool all = call.number() == SYS_exit_group;
-  if (IsRecorded(*thread)) EndRecorded(thread, call);
-  Ask(thread, RequestKind::kExit, thread->count, all ? 1 : 0);
-  BlockSignals();
-  if (!all && thread->alone == 0) GiveBack(*thread, GapState::kEnding);
+  EndTask(thread, all, (call.argument(0) & 0xff) << 8);
   while (true) Call(static_cast<long>(call.number()), call.argument(0));
 }
 
 }  // namespace
+
+void EndTask(Thread* thread, bool all, uint64_t status) {
+  if (IsRecorded(*thread)) EndRecorded(thread, all, status);
+  Ask(thread, RequestKind::kExit, thread->count, all ? 1 : 0);
+  BlockSignals();
+  if (!all && thread->alone == 0) GiveBack(*thread, GapState::kEnding);
+}
+
+bool IsLastThread() { return __atomic_load_n(&recorded_threads, __ATOMIC_SEQ_CST) == 1; }
 
 Thread* MakeFirstThread() { return TakeThread(); }
 

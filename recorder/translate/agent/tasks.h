@@ -19,6 +19,12 @@ bool MakesOddTask(const GuestCall& call);
 // before.
 bool HandleTaskCall(Thread* thread, const GuestCall& call);
 
+// The recording of a thread that is about to end, with its whole process if `all`: with `status`,
+// as wait(2) reports it. What is left to do is the call that ends it.
+void EndTask(Thread* thread, bool all, uint64_t status);
+// Whether the recorded process has no other.
+bool IsLastThread();
+
 }  // namespace hindsight::agent
 
 #endif  // HINDSIGHT_RECORDER_TRANSLATE_AGENT_TASKS_H_

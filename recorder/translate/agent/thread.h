@@ -60,6 +60,7 @@ struct GuestStack {
 };
 
 struct SignalActions;
+struct CallFilter;
 
 // What a thread is to do before it goes on: bits of `pending`.
 enum PendingBits : uint32_t {
@@ -96,6 +97,10 @@ struct Thread {
   uint64_t signal_mask;    // the guest's, all 64 of it
   GuestStack signal_stack;
   SignalActions* actions;
+  const CallFilter* filters;   // of system calls (calls.h); null: none
+  uint32_t filter_generation;  // that they are of
+  uint32_t strict_calls;       // 1: hardly any calls are allowed (SECCOMP_MODE_STRICT)
+  uint32_t no_time_stamps;     // 1: rdtsc faults (PR_SET_TSC)
   // While `pending`; all others are blocked then.
   PendingSignal signal;
   PendingSignal fault;
