@@ -228,6 +228,7 @@ absl::Status ThreadStream::BeginProgram(const HsState& state) {
     patch.value.push_back(words[i]);
   }
   threads_->BeforeOrderable(this, state.entry.time);
+  threads_->OnProgram();
   Discontinuity exec = {.kind = DiscontinuityKind::kExec, .registers = std::move(patch)};
   exec.sequence = notes_->Exec(count_, exec_->number, exec_->arguments, process_->program());
   exec_.reset();

@@ -77,6 +77,9 @@ class StreamedThreads {
   virtual absl::Status OnThread(int32_t maker, pid_t thread, uint64_t ring) = 0;
   // An orderable event of `stream`, at the time stamp `time`, is going to be logged.
   virtual void BeforeOrderable(ThreadStream* stream, uint64_t time) = 0;
+  // The thread is about to log, as its turn, that the process executes another program: the others
+  // end there.
+  virtual void OnProgram() {}
 };
 
 class ThreadStream {

@@ -1,5 +1,6 @@
 #include "recorder/translate/stream/thread_table.h"
 
+#include <iterator>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -94,13 +95,23 @@ absl::Status ThreadTable::OpenProgram(std::shared_ptr<RingSet> rings, uint64_t r
   }
   first.stream.ExpectProgram(*by);
   ReleaseRing(&first);
-  for (; threads_.size() > 1; threads_.pop_back()) {
-    threads_.back().stream.OnGone();
-    Close(&threads_.back());
+  // They are seen until that is logged.
+  replaced_.splice(replaced_.end(), threads_, std::next(threads_.begin()), threads_.end());
+  for (Thread& thread : replaced_) {
+    thread.stream.FlushRun();
+    ReleaseRing(&thread);
   }
   rings_ = std::move(rings);
   first.ring = ring;
   return TakeRing(&first);
+}
+
+void ThreadTable::OnProgram() {
+  for (Thread& thread : replaced_) {
+    thread.stream.OnGone();
+    Close(&thread);
+  }
+  replaced_.clear();
 }
 
 absl::Status ThreadTable::TakeRing(Thread* thread) {
@@ -127,6 +138,7 @@ void ThreadTable::Leave(const std::string& reason) {
 }
 
 void ThreadTable::CloseAll() {
+  OnProgram();
   for (Thread& thread : threads_) Close(&thread);
   threads_.clear();
 }

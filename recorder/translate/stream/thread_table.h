@@ -67,6 +67,7 @@ class ThreadTable final : public StreamedThreads {
 
   absl::Status OnThread(int32_t maker, pid_t thread, uint64_t ring) override;
   void BeforeOrderable(ThreadStream* stream, uint64_t time) override { turns_.Next(stream, time); }
+  void OnProgram() override;
 
  private:
   struct Thread {
@@ -94,7 +95,8 @@ class ThreadTable final : public StreamedThreads {
   const bool has_maker_;
   std::shared_ptr<RingSet> rings_;
   ThreadTurns turns_;
-  std::list<Thread> threads_;  // the first one is the process's first as long as it is recorded
+  std::list<Thread> threads_;   // the first one is the process's first as long as it is recorded
+  std::list<Thread> replaced_;  // by a program that is yet to begin
   uint64_t first_count_ = 0;
   uint64_t ended_instructions_ = 0;  // of threads that are closed
 };

@@ -3,6 +3,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstring>
 #include <filesystem>
 #include <map>
@@ -313,6 +314,13 @@ TEST_F(ThreadTableTest, AProgramThatAThreadExecutesIsTheFirstThreads) {
   ASSERT_EQ(execs.size(), 1u);
   EXPECT_EQ(execs[0].thread, getpid());
   EXPECT_EQ(execs[0].count, 51u);
+  // Who looks at the call sees the other thread, too: its end comes after the turn.
+  const auto place = [this](EventKind kind) {
+    return std::find_if(writer_->events.begin(), writer_->events.end(),
+                        [kind](const ProcessEvent& event) { return event.kind == kind; });
+  };
+  EXPECT_TRUE(place(EventKind::kSlice) < place(EventKind::kThreadExit));
+  EXPECT_TRUE(place(EventKind::kThreadExit) < place(EventKind::kExec));
   EXPECT_EQ(table_->instructions(), 52u);
 }
 
