@@ -266,6 +266,14 @@ bool HasOddPrefixes(const ZydisDecodedInstruction& instruction) {
   return operand_size && mandatory && instruction.meta.category != ZYDIS_CATEGORY_STRINGOP;
 }
 
+bool IsFromRipWithImmediate(const ZydisDecodedInstruction& instruction,
+                            const ZydisDecodedOperand* operands) {
+  return operands[0].type == ZYDIS_OPERAND_TYPE_MEMORY &&
+         (operands[0].mem.base == ZYDIS_REGISTER_RIP ||
+          operands[0].mem.base == ZYDIS_REGISTER_EIP) &&
+         instruction.raw.imm[0].size != 0;
+}
+
 bool HasRepeatPrefix(const ZydisDecodedInstruction& instruction) {
   for (int i = 0; i < instruction.raw.prefix_count; ++i) {
     const uint8_t prefix = instruction.raw.prefixes[i].value;
@@ -279,9 +287,10 @@ bool DiffersInThisForm(const ZydisDecodedInstruction& instruction,
                        const ZydisDecodedOperand* operands) {
   switch (instruction.mnemonic) {
     case ZYDIS_MNEMONIC_BSWAP:  // 16 bits: undefined, but the hardware gives zero
-    case ZYDIS_MNEMONIC_SHLD:   // 16 bits: undefined for counts above 16
-    case ZYDIS_MNEMONIC_SHRD:
       return instruction.operand_width == 16;
+    case ZYDIS_MNEMONIC_SHLD:  // 16 bits: undefined for counts above 16
+    case ZYDIS_MNEMONIC_SHRD:  // relative to rip, Unicorn forgets the immediate
+      return instruction.operand_width == 16 || IsFromRipWithImmediate(instruction, operands);
     case ZYDIS_MNEMONIC_CMPXCHG:  // the upper half of the register is kept, Unicorn clears it
       return instruction.operand_width == 32 && operands[0].type == ZYDIS_OPERAND_TYPE_REGISTER;
     case ZYDIS_MNEMONIC_CMPPS:  // Unicorn rejects the reserved predicates

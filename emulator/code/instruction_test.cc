@@ -163,7 +163,11 @@ TEST(InstructionTest, SingleFormsAreAssisted) {
   EXPECT_EQ(PolicyOf({0x66, 0x0f, 0x3a, 0x63, 0xc1, 0x0c}), Policy::kAssist);
   EXPECT_EQ(PolicyOf({0x0f, 0xc8}), Policy::kEmulate);       // bswap eax
   EXPECT_EQ(PolicyOf({0x66, 0x0f, 0xc8}), Policy::kAssist);  // bswap ax
-  EXPECT_EQ(PolicyOf({0x9e}), Policy::kEmulate);             // sahf
+  // shld %esi, and a memory operand: (%rdi), 0(%rip)
+  EXPECT_EQ(PolicyOf({0x0f, 0xa4, 0x37, 5}), Policy::kEmulate);
+  EXPECT_EQ(PolicyOf({0x0f, 0xa4, 0x35, 0, 0, 0, 0, 5}), Policy::kAssist);
+  EXPECT_EQ(PolicyOf({0x0f, 0xa5, 0x35, 0, 0, 0, 0}), Policy::kEmulate);  // by cl
+  EXPECT_EQ(PolicyOf({0x9e}), Policy::kEmulate);                          // sahf
   EXPECT_EQ(PolicyOf({0x48, 0x9e}), Policy::kAssist);
   EXPECT_EQ(PolicyOf({0x66, 0xe9, 0, 0, 0, 0}), Policy::kNative);  // 16-bit jmp
   // data16 data16 rex.w call: how the linker pads a call of __tls_get_addr.
