@@ -7,6 +7,8 @@ namespace {
 
 // How far FlagsReadFrom looks. Compilers overwrite flags within a few instructions.
 constexpr int kLookahead = 12;
+// And FlagsSurelyRead, along each path.
+constexpr int kFarLookahead = 32;
 
 // The flags of shifts and rotates by zero stay.
 bool MayShiftByZero(const GuestInstruction& instruction) {
@@ -46,6 +48,39 @@ FlagUse FlagsOf(const GuestInstruction& instruction) {
   use.overwritten &= ~(flags->undefined & ~ZYDIS_CPUFLAG_AF);
   use.overwritten |= flags->undefined & ZYDIS_CPUFLAG_AF;
   return use;
+}
+
+uint32_t FlagsSurelyRead(uint64_t pc, uint32_t wanted, const CodeAt& code_at, int depth,
+                         std::vector<CodeRange>* relied_on) {
+  if (!code_at) return 0;
+  uint32_t read = 0;
+  for (int left = kFarLookahead; left > 0 && wanted != 0; --left) {
+    GuestInstruction instruction;
+    if (!DecodeGuest(pc, code_at(pc), &instruction)) break;
+    relied_on->push_back({pc, instruction.decoded.length});
+    const FlagUse use = FlagsOf(instruction);
+    read |= use.read & wanted;
+    wanted &= ~(use.read | use.overwritten);
+    const Control control = ControlOf(instruction);
+    switch (control) {
+      case Control::kNone:
+        pc = instruction.next();
+        break;
+      case Control::kConditional:
+      case Control::kLoop:
+        if (depth == 0) return read;
+        read |= FlagsSurelyRead(instruction.next(), wanted, code_at, depth - 1, relied_on);
+        pc = BranchTarget(instruction);
+        break;
+      case Control::kJump:
+      case Control::kCall:
+        pc = BranchTarget(instruction);
+        break;
+      default:
+        return read;
+    }
+  }
+  return read;
 }
 
 uint32_t FlagsReadFrom(uint64_t pc, const CodeAt& code_at, std::vector<CodeRange>* relied_on) {

@@ -29,6 +29,12 @@ FlagUse FlagsOf(const GuestInstruction& instruction);
 // along the path, over direct jumps; adds what it looked at to `relied_on`.
 uint32_t FlagsReadFrom(uint64_t pc, const CodeAt& code_at, std::vector<CodeRange>* relied_on);
 
+// Which of `wanted` are read from `pc` on, on some path, before they are overwritten, as far as
+// some instructions along the paths show, over direct jumps and calls and both ways of `depth`
+// conditional jumps. Adds what it looked at to `relied_on`.
+uint32_t FlagsSurelyRead(uint64_t pc, uint32_t wanted, const CodeAt& code_at, int depth,
+                         std::vector<CodeRange>* relied_on);
+
 }  // namespace hindsight
 
 #endif  // HINDSIGHT_TRANSLATOR_FLAGS_H_

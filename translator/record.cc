@@ -18,6 +18,8 @@ namespace {
 // MXCSR_MASK in what FXSAVE stores. Processors differ in it; a replay has the one that all have.
 constexpr int64_t kMxcsrMaskAt = 28;
 constexpr uint32_t kMxcsrMask = 0xffff;
+// What follows in FXSAVE's operand stays as it is.
+constexpr int kFxsaveBytes = 416;
 
 bool IsFxsave(const GuestInstruction& instruction) {
   const ZydisMnemonic mnemonic = instruction.decoded.mnemonic;
@@ -160,7 +162,7 @@ class AccessWriter {
       code_->Operation({.bytes = {0xc7}}, 0, InView(Further(address_, kMxcsrMaskAt)), 4);
       code_->Word32(kMxcsrMask);
     }
-    return WriteCopy(address_, bytes_, data, writer_);
+    return WriteCopy(address_, IsFxsave(instruction_) ? kFxsaveBytes : bytes_, data, writer_);
   }
 
   bool ReadsCarry() const { return (FlagsOf(instruction_).read & ZYDIS_CPUFLAG_CF) != 0; }

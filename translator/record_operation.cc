@@ -123,6 +123,8 @@ void WriteCorrection(const GuestInstruction& instruction, BlockWriter* writer) {
     case ZYDIS_MNEMONIC_FNSAVE:
     case ZYDIS_MNEMONIC_FNSTENV:
     case ZYDIS_MNEMONIC_FNSTSW:
+    case ZYDIS_MNEMONIC_FXSAVE:
+    case ZYDIS_MNEMONIC_FXSAVE64:
     case ZYDIS_MNEMONIC_LAHF:
     case ZYDIS_MNEMONIC_PUSHF:
     case ZYDIS_MNEMONIC_PUSHFQ:

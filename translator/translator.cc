@@ -234,10 +234,14 @@ void WriteDecrement(const Decrement& decrement, int count, BlockWriter* writer) 
   code->Move(kRcx, kR11);
 }
 
+// How many conditional jumps behind a block undefined flags are followed.
+constexpr int kBranchesAhead = 2;
+
 // Which flags are undefined where an instruction begins. What processors leave in them a replay may
-// not: who reads them nevertheless must have them told. Within a block: compilers never do it.
+// not: who reads them nevertheless must have them told. Compilers never do it.
 class UndefinedFlags {
  public:
+  uint32_t left() const { return undefined_; }
   bool AreRead(const GuestInstruction& instruction) const {
     return (FlagsOf(instruction).read & undefined_) != 0;
   }
@@ -253,8 +257,31 @@ class UndefinedFlags {
   uint32_t undefined_ = 0;
 };
 
+// Whether flags that are left undefined are read behind the block.
+bool AreReadBehind(uint32_t undefined, const TranslateRequest& request, Source* source) {
+  undefined &= source->flags_read_at_end;
+  if (undefined == 0) return false;
+  auto read_from = [&](uint64_t pc) {
+    return FlagsSurelyRead(pc, undefined, request.code_at, kBranchesAhead, &source->relied_on) != 0;
+  };
+  const GuestInstruction& last = source->instructions.back();
+  switch (source->control) {
+    case Control::kNone:
+      return read_from(last.next());
+    case Control::kJump:
+    case Control::kCall:
+      return read_from(BranchTarget(last));
+    case Control::kConditional:
+    case Control::kLoop:
+      return read_from(BranchTarget(last)) || read_from(last.next());
+    default:
+      return false;
+  }
+}
+
 // Writes the block. Returns the number of an instruction that cannot be written; -1: none.
-int WriteBlock(const TranslateRequest& request, const Source& source, BlockWriter* writer) {
+int WriteBlock(const TranslateRequest& request, Source* from, BlockWriter* writer) {
+  const Source& source = *from;
   const int counted = source.counted();
   const Decrement decrement = PlaceDecrement(source);
   writer->SetFlagsAtEnd(source.flags_read_at_end);
@@ -282,20 +309,29 @@ int WriteBlock(const TranslateRequest& request, const Source& source, BlockWrite
       WriteDecrement(decrement, counted, writer);
     }
     writer->Begin(place);
-    if (request.flavour == Flavour::kRecord && undefined.AreRead(instruction)) {
+    const bool last = i + 1 == static_cast<int>(source.instructions.size());
+    const bool branches = last && source.control != Control::kNone;
+    if (request.flavour == Flavour::kRecord &&
+        (undefined.AreRead(instruction) ||
+         (branches && AreReadBehind(undefined.left(), request, from)))) {
       WriteCorrection(writer);
       undefined.AreTold();
     }
     undefined.Pass(instruction);
-    const bool last = i + 1 == static_cast<int>(source.instructions.size());
     bool written;
-    if (last && source.control != Control::kNone) {
+    if (branches) {
       written = WriteControl(instruction, source.control, request.flavour, writer);
     } else {
       written = request.flavour == Flavour::kRecord ? WriteRecord(instruction, writer)
                                                     : WritePlain(instruction, writer);
     }
     if (!written) return i;
+  }
+  if (request.flavour == Flavour::kRecord && source.control == Control::kNone &&
+      AreReadBehind(undefined.left(), request, from)) {
+    writer->Begin({.guest_pc = source.next(),
+                   .flags_exact = static_cast<uint16_t>(source.flags_read_at_end)});
+    WriteCorrection(writer);
   }
   return -1;
 }
@@ -330,7 +366,7 @@ absl::StatusOr<TranslatedBlock> Translate(const TranslateRequest& request) {
     if (!source.instructions.empty()) {
       FindFlags(request, &source);
       PlaceAside(request.flavour, &source);
-      refused_at = WriteBlock(request, source, &writer);
+      refused_at = WriteBlock(request, &source, &writer);
       if (refused_at >= 0) continue;
       end = source.next();
     }

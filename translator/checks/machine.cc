@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <cstring>
+#include <iterator>
 #include <utility>
 
 #include "absl/types/span.h"
@@ -92,21 +93,37 @@ void Handler(int signal, siginfo_t* info, void* context) {
   ::signal(signal, SIG_DFL);
 }
 
+// Our handlers. Whoever else runs code in this process, as the emulator does, has its own.
+class Handlers {
+ public:
+  Handlers() {
+    for (size_t i = 0; i < std::size(kSignals); ++i) {
+      struct sigaction action = {};
+      action.sa_sigaction = Handler;
+      action.sa_flags = SA_SIGINFO | SA_ONSTACK;
+      CHECK(sigaction(kSignals[i], &action, &previous_[i]) == 0);
+    }
+  }
+  ~Handlers() {
+    for (size_t i = 0; i < std::size(kSignals); ++i) {
+      CHECK(sigaction(kSignals[i], &previous_[i], nullptr) == 0);
+    }
+  }
+  Handlers(const Handlers&) = delete;
+  Handlers& operator=(const Handlers&) = delete;
+
+ private:
+  struct sigaction previous_[std::size(kSignals)];
+};
+
 }  // namespace
 
 Machine::Machine() : stack_(kStackBytes) {
   const stack_t stack = {.ss_sp = stack_.data(), .ss_flags = 0, .ss_size = stack_.size()};
   CHECK(sigaltstack(&stack, nullptr) == 0);
-  for (int signal : kSignals) {
-    struct sigaction action = {};
-    action.sa_sigaction = Handler;
-    action.sa_flags = SA_SIGINFO | SA_ONSTACK;
-    CHECK(sigaction(signal, &action, nullptr) == 0);
-  }
 }
 
 Machine::~Machine() {
-  for (int signal : kSignals) ::signal(signal, SIG_DFL);
   const stack_t none = {.ss_sp = nullptr, .ss_flags = SS_DISABLE, .ss_size = 0};
   CHECK(sigaltstack(&none, nullptr) == 0);
 }
@@ -117,6 +134,7 @@ void Machine::SetRepair(std::function<bool(uint64_t)> repair) {
 
 int Machine::Try(const std::function<void()>& function, uint64_t* fault_address) {
   Exchange& exchange = TheExchange();
+  const Handlers handlers;
   exchange.trying = true;
   const int signal = sigsetjmp(exchange.after_try, 1);
   if (signal == 0) function();
@@ -127,6 +145,7 @@ int Machine::Try(const std::function<void()>& function, uint64_t* fault_address)
 
 MachineStop Machine::Run(const RegisterFile& registers, bool single_step) {
   Exchange& exchange = TheExchange();
+  const Handlers handlers;
   CHECK(syscall(SYS_arch_prctl, ARCH_SET_GS, registers.gs_base) == 0);
   exchange.stop.registers = registers;
   exchange.wanted = &registers;

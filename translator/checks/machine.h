@@ -3,8 +3,8 @@
 //
 // Entering and leaving is done by signal handlers, which alone can set and see everything at once.
 //
-// Owns the handlers of SIGTRAP, SIGSEGV, SIGBUS, SIGILL and SIGFPE and the alternate stack. One at
-// a time in a process; one thread.
+// Owns the alternate stack and, while it runs something, the handlers of SIGTRAP, SIGSEGV, SIGBUS,
+// SIGILL and SIGFPE. One at a time in a process; one thread.
 
 #ifndef HINDSIGHT_TRANSLATOR_CHECKS_MACHINE_H_
 #define HINDSIGHT_TRANSLATOR_CHECKS_MACHINE_H_

@@ -32,8 +32,14 @@ bool IsAimed(const GuestInstruction& instruction, const ZydisDecodedOperand& ope
          mem.disp.value > -kReach;
 }
 
+bool IsRepeated(const GuestInstruction& instruction) {
+  constexpr ZydisInstructionAttributes kRepeats =
+      ZYDIS_ATTRIB_HAS_REP | ZYDIS_ATTRIB_HAS_REPE | ZYDIS_ATTRIB_HAS_REPNE;
+  return (instruction.decoded.attributes & kRepeats) != 0;
+}
+
 // Whether single-stepping shows in what it computes, or the registers kept are lost.
-bool IsUsable(const GuestInstruction& instruction) {
+bool IsUsable(FlowUse use, const GuestInstruction& instruction) {
   for (const ZydisDecodedOperand& operand : instruction.Operands()) {
     if (operand.type == ZYDIS_OPERAND_TYPE_MEMORY && !IsAimed(instruction, operand)) return false;
     if (operand.type != ZYDIS_OPERAND_TYPE_REGISTER) continue;
@@ -47,19 +53,12 @@ bool IsUsable(const GuestInstruction& instruction) {
   switch (instruction.decoded.mnemonic) {
     case ZYDIS_MNEMONIC_ENTER:
     case ZYDIS_MNEMONIC_LEAVE:
-    case ZYDIS_MNEMONIC_PUSHF:
-    case ZYDIS_MNEMONIC_PUSHFQ:
     case ZYDIS_MNEMONIC_POPF:
     case ZYDIS_MNEMONIC_POPFQ:
     case ZYDIS_MNEMONIC_XLAT:
     case ZYDIS_MNEMONIC_STD:
       // Whether one that faults has reset x87's TOP depends on what came before.
     case ZYDIS_MNEMONIC_MASKMOVQ:
-    // Show where x87 instructions lie.
-    case ZYDIS_MNEMONIC_FNSAVE:
-    case ZYDIS_MNEMONIC_FNSTENV:
-    case ZYDIS_MNEMONIC_FXSAVE:
-    case ZYDIS_MNEMONIC_FXSAVE64:
     // Could unmask exceptions; which of two kinds that are pending comes first is not fixed.
     case ZYDIS_MNEMONIC_FLDCW:
     case ZYDIS_MNEMONIC_FLDENV:
@@ -69,27 +68,44 @@ bool IsUsable(const GuestInstruction& instruction) {
     case ZYDIS_MNEMONIC_LDMXCSR:
     case ZYDIS_MNEMONIC_VLDMXCSR:
       return false;
+    case ZYDIS_MNEMONIC_PUSHF:
+    case ZYDIS_MNEMONIC_PUSHFQ:
+    case ZYDIS_MNEMONIC_FNSAVE:
+    case ZYDIS_MNEMONIC_FNSTENV:
+    case ZYDIS_MNEMONIC_FXSAVE:
+    case ZYDIS_MNEMONIC_FXSAVE64:
+      return use == FlowUse::kReplayed;
     default:
-      return !IsBitTest(instruction) &&
-             instruction.decoded.meta.category != ZYDIS_CATEGORY_STRINGOP &&
-             instruction.decoded.meta.category != ZYDIS_CATEGORY_XSAVE &&
+      return !IsBitTest(instruction) && instruction.decoded.meta.category != ZYDIS_CATEGORY_XSAVE &&
              instruction.decoded.meta.category != ZYDIS_CATEGORY_XSAVEOPT;
   }
 }
 
 }  // namespace
 
-RandomFlow::RandomFlow(uint64_t pc, uint64_t room, const OperandMemory& memory,
+RandomFlow::RandomFlow(FlowUse use, uint64_t pc, uint64_t room, const OperandMemory& memory,
                        std::mt19937_64* random)
-    : pc_(pc), memory_(memory), random_(random) {
+    : use_(use), pc_(pc), memory_(memory), random_(random) {
   CHECK(room > kBlocks * kRoomPerBlock);
   for (int i = 0; i < kBlocks; ++i) blocks_.push_back(pc + i * kRoomPerBlock + Below(30));
   for (uint64_t block : blocks_) {
-    while (here() < block) code_.push_back(0x90);
+    Pad(block);
     for (uint64_t left = Below(7); left > 0; --left) Body();
     End();
     CHECK(here() <= block + kRoomPerBlock);
   }
+}
+
+// Few instructions.
+void RandomFlow::Pad(uint64_t until) {
+  static constexpr uint64_t kLongest = 8;
+  while (here() + kLongest <= until) Bytes({0x0f, 0x1f, 0x84, 0, 0, 0, 0, 0});
+  while (here() < until) Bytes({0x90});
+}
+
+uint64_t RandomFlow::AnyBlock() {
+  if (!inner_.empty() && Below(4) == 0) return inner_[Below(inner_.size())];
+  return blocks_[Below(blocks_.size())];
 }
 
 void RandomFlow::Aim(const OperandMemory& memory, std::mt19937_64* random,
@@ -118,8 +134,10 @@ void RandomFlow::Body() {
   while (true) {
     const FormKind kind = kKinds[Below(Below(8) == 0 ? 6 : 1)];
     const GuestInstruction instruction = RandomForm(kind, here(), memory_, random_);
-    if (!IsUsable(instruction)) continue;
+    if (!IsUsable(use_, instruction)) continue;
+    inner_.push_back(here());
     const absl::Span<const uint8_t> bytes = instruction.Bytes();
+    if (IsRepeated(instruction)) Bytes({0xb9, Below(24), 0, 0, 0});  // mov $n,%ecx
     code_.insert(code_.end(), bytes.begin(), bytes.end());
     return;
   }

@@ -16,10 +16,17 @@
 
 namespace hindsight {
 
+// What a program is to be compared with.
+enum class FlowUse : uint8_t {
+  kStepped,   // itself, stepped: nothing that shows the trap flag, or where code lies
+  kReplayed,  // what the emulator makes of it
+};
+
 class RandomFlow {
  public:
   // Code of at most `room` bytes at `pc`; operands in `memory`.
-  RandomFlow(uint64_t pc, uint64_t room, const OperandMemory& memory, std::mt19937_64* random);
+  RandomFlow(FlowUse use, uint64_t pc, uint64_t room, const OperandMemory& memory,
+             std::mt19937_64* random);
 
   uint64_t begin() const { return pc_; }
   const std::vector<uint8_t>& code() const { return code_; }
@@ -31,20 +38,24 @@ class RandomFlow {
  private:
   uint64_t Below(uint64_t limit) { return (*random_)() % limit; }
   uint64_t here() const { return pc_ + code_.size(); }
-  uint64_t AnyBlock() { return blocks_[Below(blocks_.size())]; }
+  // The beginning of a block or, sometimes, a place within one.
+  uint64_t AnyBlock();
   void Bytes(std::initializer_list<uint64_t> bytes);
   void Rel32(uint64_t target);
+  void Pad(uint64_t until);
   void Body();
   void End();
   void Conditional();
   void Loop();
   void Indirect();
 
+  const FlowUse use_;
   uint64_t pc_;
   const OperandMemory memory_;
   std::mt19937_64* random_;
   std::vector<uint8_t> code_;
   std::vector<uint64_t> blocks_;
+  std::vector<uint64_t> inner_;  // where instructions begin
 };
 
 }  // namespace hindsight

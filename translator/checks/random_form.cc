@@ -1,6 +1,7 @@
 #include "translator/checks/random_form.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <iterator>
 #include <string>
@@ -48,15 +49,30 @@ class FormWriter {
   // Three bits of a register; 2 and 3 are r10 and r11 with the extension.
   uint64_t Register() { return Below(3) == 0 ? 2 + Below(2) : Below(8); }
 
+  // In any order; now and then one twice, or a REX that is none because of its place.
   void Prefixes() {
-    if (OneIn(6)) Add(0x64);
-    if (OneIn(12)) Add(0x65);
-    if (OneIn(12)) Add(0x67);
-    if (OneIn(16)) Add(0x2e);
-    if (kind_ != FormKind::kLegacy && kind_ != FormKind::kX87) return;
-    if (OneIn(4)) Add(0x66);
-    if (OneIn(12)) Add(0xf0);
-    if (OneIn(5)) Add(OneIn(2) ? 0xf2 : 0xf3);
+    std::vector<uint8_t> prefixes;
+    auto maybe = [&](uint64_t rarity, uint8_t prefix) {
+      if (!OneIn(rarity)) return;
+      prefixes.push_back(prefix);
+      if (OneIn(12)) prefixes.push_back(prefix);
+    };
+    maybe(6, 0x64);
+    maybe(12, 0x65);
+    maybe(12, 0x67);
+    maybe(16, std::array<uint8_t, 4>{0x2e, 0x36, 0x3e, 0x26}[Below(4)]);
+    if (kind_ == FormKind::kLegacy || kind_ == FormKind::kX87) {
+      maybe(4, 0x66);
+      maybe(12, 0xf0);
+      maybe(10, 0xf2);
+      maybe(10, 0xf3);
+    }
+    std::shuffle(prefixes.begin(), prefixes.end(), *random_);
+    const bool legacy = kind_ == FormKind::kLegacy || kind_ == FormKind::kX87;
+    if (legacy && !prefixes.empty() && OneIn(12)) {
+      prefixes.insert(prefixes.begin() + Below(prefixes.size()), 0x40 | Below(16));
+    }
+    bytes_ = prefixes;
   }
 
   void Legacy() {

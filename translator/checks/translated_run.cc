@@ -45,6 +45,7 @@ TranslatedRun::~TranslatedRun() {
 }
 
 void TranslatedRun::Flush() {
+  ++flushed_;
   translated_.clear();
   host_blocks_.clear();
   const Stubs stubs = EmitStubs(options_.arena);
@@ -86,7 +87,11 @@ uint64_t TranslatedRun::TranslateAt(uint64_t guest_pc, bool trust_view) {
                               .code_at = options_.code_at,
                               .operations = options_.operations,
                               .fences = options_.fences,
-                              .trust_view = trust_view};
+                              .left_to_agent = options_.left_to_agent,
+                              .may_change = options_.by_any_store,
+                              .by_any_store = options_.by_any_store,
+                              .trust_view = trust_view,
+                              .failing_checks = options_.failing_checks};
   const absl::StatusOr<TranslatedBlock> made = Translate(request);
   if (!made.ok()) return 0;
   CHECK(made->code.size() < kLongestBlock);
@@ -105,8 +110,8 @@ uint64_t TranslatedRun::HostAfterMiss(RegisterFile* registers) {
   ++misses_;
   CHECK(++misses_here_ < kMostMisses);
   if (!on_miss_ || !on_miss_(at.exit_address, at.exit_size)) return 0;
-  if (!begin_trust_) return at.exit_host_pc;
-  begin_trust_(at.exit_address, at.exit_size);
+  if (!begin_trust_ && options_.failing_checks == 0) return at.exit_host_pc;
+  if (begin_trust_) begin_trust_(at.exit_address, at.exit_size);
   registers->gpr[kR10] -= static_cast<uint64_t>(int64_t{at.exit_adjust});
   entry_flags_ = at.exit_flags_exact;
   return TranslateAt(at.exit_guest_pc, true);
@@ -132,6 +137,7 @@ GuestStop TranslatedRun::Run(const RegisterFile& registers, uint64_t limit) {
   RegisterFile host = registers;
   entry_flags_ = kStatusFlags;
   misses_here_ = 0;
+  told_.clear();
   Reserve(&host);
   block()->agent_exit = trap_;
   block()->count_end = limit;
@@ -155,6 +161,21 @@ GuestStop TranslatedRun::Run(const RegisterFile& registers, uint64_t limit) {
   return result;
 }
 
+uint64_t TranslatedRun::HostAfterBranch() {
+  if (options_.flush_every != 0 && ++looked_for_ % options_.flush_every == 0) Flush();
+  return HostOf(block()->exit_guest_pc);
+}
+
+void TranslatedRun::Tell(const RegisterFile& registers) {
+  const HsThreadBlock& at = *block();
+  ToldState& told = told_.emplace_back();
+  told.registers = registers;
+  Restore(&told.registers);
+  told.registers.rip = at.exit_guest_pc;
+  told.flags_exact = at.exit_flags_exact & entry_flags_;
+  told.count = at.count_end - registers.gpr[kR10] + static_cast<int64_t>(at.exit_adjust);
+}
+
 // At an exit after which the guest just goes on: prepares that.
 bool TranslatedRun::GoOn(RegisterFile* registers) {
   const HsThreadBlock& at = *block();
@@ -162,15 +183,17 @@ bool TranslatedRun::GoOn(RegisterFile* registers) {
   entry_flags_ = kStatusFlags;
   switch (at.exit_kind) {
     case kHsExitLink: {
-      registers->rip = HostOf(at.exit_guest_pc);
+      const uint64_t flushed = flushed_;
+      registers->rip = HostAfterBranch();
       CHECK(at.exit_link % 4 == 0);
+      if (flushed_ != flushed) return true;
       const auto rel = static_cast<int32_t>(registers->rip - (at.exit_link + 4));
       std::memcpy(reinterpret_cast<void*>(at.exit_link), &rel, sizeof(rel));
       return true;
     }
     case kHsExitIndirect: {
       if (!IsCanonical(at.exit_guest_pc)) return false;
-      registers->rip = HostOf(at.exit_guest_pc);
+      registers->rip = HostAfterBranch();
       HsTableEntry& entry = table()[at.exit_guest_pc % HS_TABLE_ENTRIES];
       // What a block that trusts the view goes on to is not looked up: it is to leave.
       if (registers->rip != 0 && entry.negated_pc == 0 && !begin_trust_) {
@@ -212,6 +235,7 @@ bool TranslatedRun::RunOperation(RegisterFile* registers) {
           },
       .locked = nullptr};
   const auto* operation = reinterpret_cast<const HsOperation*>(at.exit_operation);
+  if (operation->kind == kHsCorrection) Tell(*registers);
   uint64_t fault_address = 0;
   const int signal = machine_->Try(
       [&] { HsRunOperation(operation, at.exit_address, &guest, &hooks); }, &fault_address);

@@ -21,6 +21,13 @@
 
 namespace hindsight {
 
+// Before an instruction that shows what processors and replays compute differently: the state.
+struct ToldState {
+  uint64_t count = 0;
+  uint16_t flags_exact = 0;
+  RegisterFile registers;
+};
+
 // How a run ended, in terms of the guest.
 struct GuestStop {
   enum Kind {
@@ -50,6 +57,10 @@ class TranslatedRun {
     CodeAt code_at;  // guest code; needed
     bool operations = true;
     bool fences = true;
+    LeftToAgent left_to_agent;
+    bool by_any_store = false;  // as in TranslateRequest
+    uint32_t failing_checks = 0;
+    uint32_t flush_every = 0;  // times that a block is looked for; 0: never
   };
   // What to do at a miss: makes memory and view agree. False: the run is broken.
   using OnMiss = std::function<bool(uint64_t address, uint64_t bytes)>;
@@ -81,6 +92,8 @@ class TranslatedRun {
   uint64_t blocks() const { return blocks_; }
   uint64_t misses() const { return misses_; }
   uint64_t operations() const { return operations_; }
+  // Of the last run.
+  const std::vector<ToldState>& told() const { return told_; }
 
  private:
   struct HostBlock {
@@ -90,6 +103,8 @@ class TranslatedRun {
   };
 
   uint64_t HostOf(uint64_t guest_pc);
+  uint64_t HostAfterBranch();
+  void Tell(const RegisterFile& registers);
   uint64_t TranslateAt(uint64_t guest_pc, bool trust_view);
   uint64_t HostAfterMiss(RegisterFile* registers);
   GuestStop AtExit(const RegisterFile& registers);
@@ -117,6 +132,8 @@ class TranslatedRun {
   std::map<uint64_t, uint64_t> translated_;  // guest pc to host address
   std::map<uint64_t, HostBlock> host_blocks_;
   std::vector<uint64_t> table_used_;
+  std::vector<ToldState> told_;
+  uint64_t looked_for_ = 0, flushed_ = 0;
   uint64_t blocks_ = 0, misses_ = 0, misses_here_ = 0, operations_ = 0;
 };
 

@@ -95,6 +95,7 @@ TwinRun::TwinRun(const TwinPlace& place, Flavour flavour, uint64_t seed, TwinOpt
                      .arena = place_.arena,
                      .distance = kDistance,
                      .flavour = flavour,
+                     .max_instructions = options.max_instructions,
                      .code_at =
                          [this](uint64_t pc) {
                            absl::Span<const uint8_t> all = code();
@@ -102,7 +103,15 @@ TwinRun::TwinRun(const TwinPlace& place, Flavour flavour, uint64_t seed, TwinOpt
                            return at < all.size() ? all.subspan(at) : all.subspan(0, 0);
                          },
                      .operations = options.operations,
+                     .left_to_agent = options.replayed ? NeedsSideEffect : LeftToAgent(),
+                     .by_any_store = options.by_any_store,
+                     .failing_checks = options.failing_checks,
+                     .flush_every = options.flush_every,
                  });
+  if (options.replayed) {
+    emulated_ = std::make_unique<EmulatedRun>(EmulatedRun::Region{place_.memory, kMemoryBytes},
+                                              EmulatedRun::Region{place_.code, kCodeBytes});
+  }
   if (flavour != Flavour::kRecord) return;
   const auto* memory = reinterpret_cast<const uint8_t*>(place_.memory);
   view_ = std::make_unique<TwinView>(absl::MakeConstSpan(memory, kMemoryBytes), kDistance);
@@ -195,6 +204,9 @@ TwinResult TwinRun::RunForm(FormKind kind) {
   RegisterFile registers = Registers();
   AimOperands(form, memory(), random(), &registers);
   registers.rip = pc;
+  const bool saves = form.decoded.mnemonic == ZYDIS_MNEMONIC_FXSAVE ||
+                     form.decoded.mnemonic == ZYDIS_MNEMONIC_FXSAVE64;
+  fxsave_at_ = saves ? OperandAddress(form.decoded, form.operands[0]).Compute(registers) : 0;
   FillMemory();
   const uint64_t completed = completed_;
   if (form.decoded.meta.category == ZYDIS_CATEGORY_POP) KeepFlagsHarmless(registers.gpr[kRsp]);
@@ -232,7 +244,7 @@ std::string TwinRun::DescribeUnseen(const GuestInstruction& form,
 
 // Flags that are popped: none that makes this process trap.
 void TwinRun::KeepFlagsHarmless(uint64_t stack) {
-  constexpr uint64_t kHarmful = 0x100 | 0x4000 | 0x40000;  // TF, NT, AC
+  constexpr uint64_t kHarmful = 0x100 | 0x4000 | 0x40000 | 0x200000;  // TF, NT, AC, ID
   if (stack < place_.memory || stack + 8 > place_.memory + kMemoryBytes) return;
   uint64_t word;
   std::memcpy(&word, reinterpret_cast<void*>(stack), sizeof(word));
@@ -261,6 +273,9 @@ TwinResult TwinRun::Run(const RegisterFile& registers, uint64_t limit) {
   TwinResult result = {.difference = Compare(native, translated)};
   if (result.difference.empty() && view_ != nullptr && native.signal == SIGTRAP) {
     result.difference = view_->Verify();
+  }
+  if (result.difference.empty() && emulated_ != nullptr && native.signal == SIGTRAP) {
+    result.difference = CompareReplay(registers, before, translated);
   }
   if (!result.difference.empty()) result.description = DescribeRegisters(registers);
   return result;
@@ -295,6 +310,15 @@ std::string TwinRun::Compare(const Outcome& native, const GuestStop& translated)
   return CompareState(native, translated);
 }
 
+// What FXSAVE says of the processor; a recording has what all processors have.
+void TwinRun::HideMxcsrMask(const Outcome& native, std::vector<uint8_t>* memory) const {
+  constexpr uint64_t kMaskAt = 28;
+  if (view_ == nullptr || fxsave_at_ == 0) return;
+  const uint64_t at = fxsave_at_ + kMaskAt - place_.memory;
+  if (at + 4 > memory->size()) return;
+  std::copy_n(native.memory.begin() + at, 4, memory->begin() + at);
+}
+
 std::string TwinRun::CompareState(const Outcome& native, const GuestStop& translated) const {
   RegisterFile wanted = native.registers, got = translated.registers;
   // Where x87 instructions lie is visible.
@@ -323,6 +347,7 @@ std::string TwinRun::CompareState(const Outcome& native, const GuestStop& transl
                         absl::Hex(translated.fault_address), ", rip ", absl::Hex(got.rip));
   }
   std::vector<uint8_t> memory = CopyMemory();
+  HideMxcsrMask(native, &memory);
   if (translated.pushed) {
     const uint64_t at = got.gpr[kRsp] - 8 - place_.memory;
     std::copy_n(native.memory.begin() + at, 8, memory.begin() + at);
@@ -341,8 +366,11 @@ TwinRun::Outcome TwinRun::StepNatively(const RegisterFile& registers, uint64_t c
   while (outcome.signal == 0 && outcome.count < count) {
     const MachineStop stop = machine_.Run(outcome.registers, true);
     if (stop.signal == SIGTRAP) {
+      // Each iteration is a step.
+      const bool again =
+          stop.registers.rip == outcome.registers.rip && IsRepeatedAt(stop.registers.rip);
       outcome.registers = stop.registers;
-      ++outcome.count;
+      if (!again) ++outcome.count;
     } else {
       outcome.signal = stop.signal;
       outcome.fault_address = stop.fault_address;
@@ -352,8 +380,12 @@ TwinRun::Outcome TwinRun::StepNatively(const RegisterFile& registers, uint64_t c
   return outcome;
 }
 
-TwinResult TwinRun::RunFlow(uint64_t limit) {
-  const RandomFlow flow(place_.code, code().size() / 2, memory(), random());
+TwinResult TwinRun::RunFlow(uint64_t limit) { return RunProgram(FlowUse::kStepped, limit); }
+
+TwinResult TwinRun::RunReplayed(uint64_t limit) { return RunProgram(FlowUse::kReplayed, limit); }
+
+TwinResult TwinRun::RunProgram(FlowUse use, uint64_t limit) {
+  const RandomFlow flow(use, place_.code, code().size() / 2, memory(), random());
   std::fill(code().begin(), code().end(), kInt3);
   std::copy(flow.code().begin(), flow.code().end(), code().begin());
   RegisterFile registers = Registers();
@@ -372,26 +404,11 @@ TwinResult TwinRun::RunFlow(uint64_t limit) {
   if (translated.kind == GuestStop::kBroken) {
     result.difference = translated.what;
   } else {
-    const std::vector<uint8_t> after = CopyMemory();
-    SetMemory(before);
-    const bool faulted = translated.kind == GuestStop::kSignal;
-    const Outcome native = StepNatively(registers, translated.count + (faulted ? 1 : 0));
-    SetMemory(after);
-    // As in Compare.
-    const bool unknown = view_ != nullptr && native.signal == SIGILL;
-    const bool elsewhere = native.signal == 0 && LeftTheView(translated);
-    if (unknown || elsewhere) return {};
-    result.difference =
-        native.signal != translated.signal || native.count != translated.count
-            ? absl::StrCat("natively signal ", native.signal, " after ", native.count, " at ",
-                           absl::Hex(native.registers.rip), ", translated ", translated.signal,
-                           " after ", translated.count, " at ", absl::Hex(translated.registers.rip),
-                           " to ", absl::Hex(translated.fault_address))
-            : CompareState(native, translated);
-    if (result.difference.empty() && view_ != nullptr && !faulted) {
-      result.difference = view_->Verify();
+    if (use == FlowUse::kStepped) result.difference = CompareFlow(registers, before, translated);
+    if (result.difference.empty() && emulated_ != nullptr) {
+      result.difference = CompareReplay(registers, before, translated);
     }
-    ++(faulted ? faulted_ : completed_);
+    ++(translated.kind == GuestStop::kSignal ? faulted_ : completed_);
     steps_ += translated.count;
   }
   if (!result.difference.empty()) {
@@ -399,6 +416,47 @@ TwinResult TwinRun::RunFlow(uint64_t limit) {
         absl::StrCat(place_.name, ": ", Listing(flow), DescribeRegisters(registers));
   }
   return result;
+}
+
+std::string TwinRun::CompareFlow(const RegisterFile& registers, const std::vector<uint8_t>& before,
+                                 const GuestStop& translated) {
+  const std::vector<uint8_t> after = CopyMemory();
+  SetMemory(before);
+  const bool faulted = translated.kind == GuestStop::kSignal;
+  const Outcome native = StepNatively(registers, translated.count + (faulted ? 1 : 0));
+  SetMemory(after);
+  // As in Compare.
+  const bool unknown = view_ != nullptr && native.signal == SIGILL;
+  const bool elsewhere = native.signal == 0 && LeftTheView(translated);
+  if (unknown || elsewhere) return "";
+  if (native.signal != translated.signal || native.count != translated.count) {
+    return absl::StrCat("natively signal ", native.signal, " after ", native.count, " at ",
+                        absl::Hex(native.registers.rip), ", translated ", translated.signal,
+                        " after ", translated.count, " at ", absl::Hex(translated.registers.rip),
+                        " to ", absl::Hex(translated.fault_address));
+  }
+  std::string difference = CompareState(native, translated);
+  if (difference.empty() && view_ != nullptr && !faulted) difference = view_->Verify();
+  return difference;
+}
+
+std::string TwinRun::CompareReplay(const RegisterFile& registers,
+                                   const std::vector<uint8_t>& before,
+                                   const GuestStop& translated) {
+  // A fault in the middle of it is a state of its own.
+  const bool in_repeated =
+      translated.kind == GuestStop::kSignal && IsRepeatedAt(translated.registers.rip);
+  if (in_repeated || translated.pushed || LeftTheView(translated)) return "";
+  return emulated_->Compare(registers, before, code(), translated_->told(), translated,
+                            CopyMemory());
+}
+
+bool TwinRun::IsRepeatedAt(uint64_t pc) const {
+  if (pc - place_.code >= kCodeBytes) return false;
+  const auto* bytes = reinterpret_cast<const uint8_t*>(pc);
+  GuestInstruction at;
+  return DecodeGuest(pc, absl::MakeConstSpan(bytes, place_.code + kCodeBytes - pc), &at) &&
+         at.decoded.meta.category == ZYDIS_CATEGORY_STRINGOP;
 }
 
 }  // namespace hindsight

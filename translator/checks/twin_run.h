@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "emulator/checks/random_state.h"
+#include "translator/checks/emulated_run.h"
 #include "translator/checks/machine.h"
 #include "translator/checks/random_flow.h"
 #include "translator/checks/random_form.h"
@@ -39,6 +40,12 @@ struct TwinOptions {
   bool operations = true;  // kHsExitOperation is understood
   // After a miss the operand is taken from the view: memory has something else by then.
   bool trust_view = false;
+  // Is replayed as well: by the emulator.
+  bool replayed = false;
+  // Trials.
+  uint32_t max_instructions = 64;
+  bool by_any_store = false;
+  uint32_t failing_checks = 0, flush_every = 0;
 };
 
 class TwinRun {
@@ -54,6 +61,9 @@ class TwinRun {
   TwinResult RunForm(FormKind kind);
   // A random program, for about as many instructions as `limit` says; then also the counts agree.
   TwinResult RunFlow(uint64_t limit);
+  // The same of programs that show what stepping them changes: compared with the emulator alone.
+  // Requires: options.replayed.
+  TwinResult RunReplayed(uint64_t limit);
   // The code at registers.rip, until an int3 or a fault, on the memory as it is.
   TwinResult Run(const RegisterFile& registers, uint64_t limit);
 
@@ -68,6 +78,8 @@ class TwinRun {
   uint64_t faulted() const { return faulted_; }
   uint64_t refused() const { return refused_; }
   uint64_t steps() const { return steps_; }  // of programs
+  // Requires: options.replayed.
+  const EmulatedRun& emulated() const { return *emulated_; }
   const TranslatedRun& translated() const { return *translated_; }
   // Of the last run, in flavour record: whether the view shows what is there.
   bool ViewShows(uint64_t address, uint64_t bytes) const { return view_->Shows(address, bytes); }
@@ -81,6 +93,12 @@ class TwinRun {
     std::vector<uint8_t> memory;
   };
 
+  std::string CompareFlow(const RegisterFile& registers, const std::vector<uint8_t>& before,
+                          const GuestStop& translated);
+  std::string CompareReplay(const RegisterFile& registers, const std::vector<uint8_t>& before,
+                            const GuestStop& translated);
+  bool IsRepeatedAt(uint64_t pc) const;
+  TwinResult RunProgram(FlowUse use, uint64_t limit);
   void KeepFlagsHarmless(uint64_t stack);
   void Spoil(uint64_t address, uint64_t bytes);
   void Unspoil();
@@ -93,6 +111,7 @@ class TwinRun {
   bool LeftTheView(const GuestStop& translated) const;
   std::string Compare(const Outcome& native, const GuestStop& translated) const;
   std::string DescribeUnseen(const GuestInstruction& form, const RegisterFile& before) const;
+  void HideMxcsrMask(const Outcome& native, std::vector<uint8_t>* memory) const;
   std::string CompareState(const Outcome& native, const GuestStop& translated) const;
 
   TwinPlace place_;
@@ -100,8 +119,10 @@ class TwinRun {
   Machine machine_;
   std::unique_ptr<TranslatedRun> translated_;
   std::unique_ptr<TwinView> view_;  // null: flavour plain
+  std::unique_ptr<EmulatedRun> emulated_;
   const Flavour flavour_;
   uint64_t fs_base_ = 0;
+  uint64_t fxsave_at_ = 0;      // operand of the form, if it is one
   absl::Span<uint8_t> spoilt_;  // memory that is not what the program has there
   uint64_t completed_ = 0, faulted_ = 0, refused_ = 0, steps_ = 0;
 };

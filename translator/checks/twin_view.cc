@@ -55,15 +55,24 @@ void TwinView::Unprotect(size_t page) {
   CHECK(mprotect(view().data() + page * kPage, kPage, PROT_READ | PROT_WRITE) == 0);
 }
 
+// Pages that are missing come first.
+void TwinView::Provide(uint64_t at, uint64_t bytes) {
+  for (uint64_t page = at / kPage; page * kPage < at + bytes && page < missing_.size(); ++page) {
+    Repair(begin_ + distance_ + page * kPage);
+  }
+}
+
 bool TwinView::Import(uint64_t address, uint64_t bytes) {
   const uint64_t at = address - begin_;
   if (at >= memory_.size()) return false;
   bytes = std::min(bytes, memory_.size() - at);
+  Provide(at, bytes);
   std::copy_n(memory_.begin() + at, bytes, view().begin() + at);
   return true;
 }
 
 void TwinView::ImportOld(uint64_t address, uint64_t bytes, const void* old) {
+  Provide(address - begin_, bytes);
   std::memcpy(view().data() + (address - begin_), old, bytes);
 }
 

@@ -42,6 +42,7 @@ class TwinView {
  private:
   absl::Span<uint8_t> view() const;
   void Unprotect(size_t page);
+  void Provide(uint64_t at, uint64_t bytes);
 
   const absl::Span<const uint8_t> memory_;
   const uint64_t begin_;  // guest address

@@ -20,7 +20,7 @@ bool ExecuteFloatState(Thread* thread, uint64_t size) {
   if (opcode[0] != 0x0f || opcode[1] != 0xae || (opcode[2] & 0xc0) == 0xc0) return false;
   const int which = opcode[2] >> 3 & 7;
   const uint64_t address = thread->block->exit_address;
-  constexpr uint64_t kBytes = 512;
+  constexpr uint64_t kBytes = 512, kWrittenBytes = 416;
   if (which > 1 || address % 16 != 0 || !TakeRead(thread, address, kBytes)) return false;
   auto* seen = PointerTo<uint8_t>(address + DistanceOf(thread->number));
   if (which == 0) {
@@ -32,7 +32,7 @@ bool ExecuteFloatState(Thread* thread, uint64_t size) {
     }
     // Processors differ in it; a replay has the one that all have.
     *reinterpret_cast<uint32_t*>(seen + kMxcsrMaskAt) = kMxcsrMask;
-    if (!CopyGuest(PointerTo<void>(address), seen, kBytes)) return false;
+    if (!CopyGuest(PointerTo<void>(address), seen, kWrittenBytes)) return false;
   } else if (wide) {
     asm volatile("fxrstor64 (%0)" ::"r"(seen) : "memory");
   } else {
