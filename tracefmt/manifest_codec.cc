@@ -162,14 +162,15 @@ absl::StatusOr<Manifest> ReadManifest(const TraceDirectory& files, ReadBudget* b
 }  // namespace
 
 absl::Status WriteManifest(const OutputDirectory& trace, const Manifest& manifest,
-                           BlockEncoder* encoder, std::atomic<uint64_t>* bytes_written) {
+                           BlockEncoder* encoder, LateSync* late,
+                           std::atomic<uint64_t>* bytes_written) {
   constexpr char kNext[] = "manifest.tmp";
   ASSIGN_OR_RETURN(const auto file, AppendFile::Create(trace, kNext, bytes_written));
   capnp::MallocMessageBuilder message;
   Build(manifest, message.initRoot<wire::Manifest>());
   absl::Status written = AppendMessage(file.get(), BlockKind::kManifest, encoder, message);
-  // Without it a machine that dies after the rename may leave an empty manifest.
-  if (written.ok()) written = file->Sync();
+  // Until then a machine that dies after the rename may leave an empty manifest.
+  if (written.ok()) written = file->Sync(late);
   if (written.ok()) written = trace.Rename(kNext, "manifest");
   if (!written.ok()) trace.Remove(kNext);
   return written;

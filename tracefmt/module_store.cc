@@ -37,6 +37,21 @@ absl::StatusOr<std::vector<uint8_t>> ReadFile(int fd, const std::string& path, u
   return bytes;
 }
 
+std::vector<PageIndex::Hash> PageHashes(absl::Span<const uint8_t> bytes) {
+  std::vector<PageIndex::Hash> hashes;
+  uint8_t last[kPageBytes];
+  for (uint64_t offset = 0; offset < bytes.size(); offset += kPageBytes) {
+    absl::Span<const uint8_t> page = bytes.subspan(offset, kPageBytes);
+    if (page.size() < kPageBytes) {  // in memory, zeros follow the end of a file
+      std::memset(last, 0, sizeof(last));
+      std::memcpy(last, page.data(), page.size());
+      page = last;
+    }
+    hashes.push_back(PageIndex::HashOf(page));
+  }
+  return hashes;
+}
+
 }  // namespace
 
 std::string ContentHash(absl::Span<const uint8_t> bytes) {
@@ -59,35 +74,64 @@ absl::StatusOr<int32_t> ModuleStore::Add(const std::string& path, int fd, uint64
     if (!opened.valid()) return absl::ErrnoToStatus(errno, path);
     fd = opened.get();
   }
+  ASSIGN_OR_RETURN(const auto contents, stored_->Take(path, fd, max_bytes, io));
+  RETURN_IF_ERROR(*io);
+  Module module;
+  module.path = path;
+  module.size_bytes = contents->size_bytes;
+  module.hash = contents->hash;
+  module.build_id = contents->build_id;
+  module.stored = !module.hash.empty();
+  const std::string identity = absl::StrCat(path, "\n", module.hash, "\n", module.size_bytes);
+  if (const auto known = by_identity_.find(identity); known != by_identity_.end()) {
+    return known->second;
+  }
+  // The bytes have come first: a reader that finds the module in the list can read them.
+  *io = AppendToList(module);
+  RETURN_IF_ERROR(*io);
+  const int32_t index = static_cast<int32_t>(modules_.size());
+  by_identity_.emplace(identity, index);
+  if (module.stored && by_hash_.emplace(module.hash, index).second) IndexPages(index, *contents);
+  modules_.push_back(std::move(module));
+  return index;
+}
+
+absl::StatusOr<std::shared_ptr<const ModuleContents>> StoredModules::Take(const std::string& path,
+                                                                          int fd,
+                                                                          uint64_t max_bytes,
+                                                                          absl::Status* io) {
   struct stat status;
   if (fstat(fd, &status) != 0) return absl::ErrnoToStatus(errno, path);
   if (!S_ISREG(status.st_mode)) {
     return absl::InvalidArgumentError(absl::StrCat(path, ": not a regular file"));
   }
-  Module module;
-  module.path = path;
-  module.size_bytes = static_cast<uint64_t>(status.st_size);
-  std::vector<uint8_t> bytes;
-  if (module.size_bytes <= max_bytes) {
-    ASSIGN_OR_RETURN(bytes, ReadFile(fd, path, module.size_bytes));
-    module.size_bytes = bytes.size();
-    module.hash = ContentHash(bytes);
-    module.stored = true;
-  }
-  const std::string identity = absl::StrCat(path, "\n", module.hash, "\n", module.size_bytes);
-  if (const auto known = by_identity_.find(identity); known != by_identity_.end()) {
+  const auto size = static_cast<uint64_t>(status.st_size);
+  const FileState state = {status.st_dev, status.st_ino, size,
+                           static_cast<uint64_t>(status.st_mtim.tv_sec),
+                           static_cast<uint64_t>(status.st_mtim.tv_nsec)};
+  const auto known = known_.find(state);
+  if (known != known_.end() && known->second->hash.empty() == (size > max_bytes)) {
     return known->second;
   }
-  module.build_id = ReadBuildId(fd);
-  // The bytes come first: a reader that finds the module in the list can read them.
-  if (module.stored) *io = stored_->Store(module.hash, bytes);
-  if (io->ok()) *io = AppendToList(module);
-  RETURN_IF_ERROR(*io);
-  const int32_t index = static_cast<int32_t>(modules_.size());
-  by_identity_.emplace(identity, index);
-  if (module.stored && by_hash_.emplace(module.hash, index).second) IndexPages(index, bytes);
-  modules_.push_back(std::move(module));
-  return index;
+  ASSIGN_OR_RETURN(auto contents, Read(path, fd, size, max_bytes, io));
+  if (io->ok()) known_[state] = contents;
+  return contents;
+}
+
+absl::StatusOr<std::shared_ptr<const ModuleContents>> StoredModules::Read(const std::string& path,
+                                                                          int fd, uint64_t size,
+                                                                          uint64_t max_bytes,
+                                                                          absl::Status* io) {
+  auto contents = std::make_shared<ModuleContents>();
+  contents->size_bytes = size;
+  contents->build_id = ReadBuildId(fd);
+  if (size > max_bytes) return contents;
+  ASSIGN_OR_RETURN(const std::vector<uint8_t> bytes, ReadFile(fd, path, size));
+  contents->size_bytes = bytes.size();
+  contents->hash = ContentHash(bytes);
+  contents->pages = PageHashes(bytes);
+  *io = Store(contents->hash, bytes);
+  return contents;
 }
 
 absl::Status StoredModules::Store(const std::string& hash, absl::Span<const uint8_t> bytes) {
@@ -116,17 +160,11 @@ absl::Status ModuleStore::AppendToList(const Module& module) {
   return AppendMessage(list_.get(), BlockKind::kModules, encoder_, message);
 }
 
-void ModuleStore::IndexPages(int32_t index, absl::Span<const uint8_t> bytes) {
-  uint8_t last[kPageBytes];
-  for (uint64_t offset = 0; offset < bytes.size(); offset += kPageBytes) {
-    absl::Span<const uint8_t> page = bytes.subspan(offset, kPageBytes);
-    if (page.size() < kPageBytes) {  // in memory, zeros follow the end of a file
-      std::memset(last, 0, sizeof(last));
-      std::memcpy(last, page.data(), page.size());
-      page = last;
-    }
-    pages_->Add(PageIndex::HashOf(page),
-                {PageSourceKind::kModule, static_cast<uint32_t>(index), offset});
+void ModuleStore::IndexPages(int32_t index, const ModuleContents& contents) {
+  uint64_t offset = 0;
+  for (const PageIndex::Hash& hash : contents.pages) {
+    pages_->Add(hash, {PageSourceKind::kModule, static_cast<uint32_t>(index), offset});
+    offset += kPageBytes;
   }
 }
 

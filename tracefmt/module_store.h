@@ -6,6 +6,7 @@
 #ifndef HINDSIGHT_TRACEFMT_MODULE_STORE_H_
 #define HINDSIGHT_TRACEFMT_MODULE_STORE_H_
 
+#include <array>
 #include <atomic>
 #include <cstdint>
 #include <memory>
@@ -25,6 +26,14 @@
 
 namespace hindsight {
 
+// What is known of a file's bytes.
+struct ModuleContents {
+  uint64_t size_bytes = 0;
+  std::string hash;  // empty: too large to be stored
+  std::string build_id;
+  std::vector<PageIndex::Hash> pages;
+};
+
 // The bytes of modules in a recording, by hash.
 class StoredModules {
  public:
@@ -32,13 +41,26 @@ class StoredModules {
   StoredModules(const OutputDirectory& directory, std::atomic<uint64_t>* bytes_written)
       : directory_(directory), bytes_written_(bytes_written) {}
 
+  // The contents of regular file `fd`, stored unless they are there already or are larger than
+  // `max_bytes`. Read once for all traces, as long as the file is not written to. `path` is for
+  // messages; `*io` gets what is wrong with the recording's own files.
+  absl::StatusOr<std::shared_ptr<const ModuleContents>> Take(const std::string& path, int fd,
+                                                             uint64_t max_bytes, absl::Status* io);
+
+ private:
+  // Device, inode, size, seconds and nanoseconds of the last change.
+  using FileState = std::array<uint64_t, 5>;
+
+  absl::StatusOr<std::shared_ptr<const ModuleContents>> Read(const std::string& path, int fd,
+                                                             uint64_t size, uint64_t max_bytes,
+                                                             absl::Status* io);
   // Writes the file named by its hash unless it is there.
   absl::Status Store(const std::string& hash, absl::Span<const uint8_t> bytes);
 
- private:
   const OutputDirectory directory_;
   std::atomic<uint64_t>* bytes_written_;
   absl::flat_hash_set<std::string> hashes_;
+  absl::flat_hash_map<FileState, std::shared_ptr<const ModuleContents>> known_;
 };
 
 class ModuleStore {
@@ -69,7 +91,7 @@ class ModuleStore {
       : stored_(stored), list_(std::move(list)), encoder_(encoder), pages_(pages) {}
 
   absl::Status AppendToList(const Module& module);
-  void IndexPages(int32_t index, absl::Span<const uint8_t> bytes);
+  void IndexPages(int32_t index, const ModuleContents& contents);
 
   StoredModules* stored_;
   std::unique_ptr<AppendFile> list_;

@@ -13,6 +13,7 @@
 #include "absl/status/status.h"
 #include "tracefmt/module_store.h"
 #include "tracefmt/storage/block.h"
+#include "tracefmt/storage/late_sync.h"
 #include "tracefmt/storage/output_directory.h"
 #include "tracefmt/storage/write_queue.h"
 
@@ -39,6 +40,7 @@ class RecordingOutput {
   WriteQueue* queue() { return &queue_; }
   BlockEncoder* encoder() { return &encoder_; }   // used on the queue, or while it is drained
   StoredModules* modules() { return &modules_; }  // likewise
+  LateSync* late_sync() { return &late_sync_; }
   std::atomic<uint64_t>* bytes_written() { return &bytes_written_; }
 
  private:
@@ -47,6 +49,7 @@ class RecordingOutput {
   BlockEncoder encoder_;
   StoredModules modules_;
   bool reserved_ = false;
+  LateSync late_sync_;
   WriteQueue queue_;  // last: it uses all of the above
 };
 

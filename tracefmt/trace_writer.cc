@@ -122,7 +122,9 @@ class TraceWriterImpl final : public TraceWriter {
     manifest.uuid = manifest_.uuid;
     manifest.parent_directory = manifest_.parent_directory;
     manifest.state = state;
-    return WriteManifest(directory_, manifest, output_->encoder(), output_->bytes_written());
+    // Those of other processes are many, and whoever begins or ends would wait.
+    LateSync* const late = name_.empty() ? nullptr : output_->late_sync();
+    return WriteManifest(directory_, manifest, output_->encoder(), late, output_->bytes_written());
   }
   TraceTotals Totals() const;
   // Leaves the trace as interrupted, with the reason.

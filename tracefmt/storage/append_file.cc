@@ -44,9 +44,12 @@ absl::Status AppendFile::Append(BlockKind kind, BlockEncoder* encoder,
   return absl::OkStatus();
 }
 
-absl::Status AppendFile::Sync() {
-  ASSIGN_OR_RETURN(const UniqueFd fd, directory_.OpenFile(name_));
-  if (fdatasync(fd.get()) != 0) return absl::ErrnoToStatus(errno, directory_.PathOf(name_));
+absl::Status AppendFile::Sync(LateSync* late) {
+  ASSIGN_OR_RETURN(UniqueFd fd, directory_.OpenFile(name_));
+  if (late != nullptr) {
+    late->Add(std::move(fd));
+  } else if (fdatasync(fd.get()) != 0)
+    return absl::ErrnoToStatus(errno, directory_.PathOf(name_));
   return absl::OkStatus();
 }
 

@@ -18,6 +18,7 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "tracefmt/storage/block.h"
+#include "tracefmt/storage/late_sync.h"
 #include "tracefmt/storage/output_directory.h"
 
 namespace hindsight {
@@ -35,8 +36,9 @@ class AppendFile {
                                                             std::atomic<uint64_t>* bytes_written);
 
   absl::Status Append(BlockKind kind, BlockEncoder* encoder, absl::Span<const uint8_t> raw);
-  // Hands the file to the disk, for the few files whose loss would lose the trace.
-  absl::Status Sync();
+  // Hands the file to the disk, for the few files whose loss would lose the trace: before it
+  // returns, or soon after with `late`.
+  absl::Status Sync(LateSync* late);
 
  private:
   AppendFile(const OutputDirectory& directory, std::string name,

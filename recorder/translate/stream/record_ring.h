@@ -80,7 +80,6 @@ struct HsRing {
   uint64_t capacity;
   uint32_t writing;       // see Time
   uint32_t tail_waiters;  // futex word of the agent that waits for the tail: 1 while it does
-  uint32_t ended;         // the agent writes nothing more
 };
 
 // Every entry begins with it. `size` is of all of it.

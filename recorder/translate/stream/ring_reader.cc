@@ -78,8 +78,4 @@ bool RingReader::IsQuiet() const {
   return Acquire(&ring_->writing) == 0 && Acquire(&ring_->head) == tail_;
 }
 
-bool RingReader::IsAtEnd() {
-  return Acquire(&ring_->ended) != 0 && entry_.empty() && Acquire(&ring_->head) == tail_;
-}
-
 }  // namespace hindsight

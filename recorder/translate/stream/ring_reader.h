@@ -34,8 +34,6 @@ class RingReader {
 
   // Nothing with a time stamp below that of now is to come, unless Peek finds it.
   bool IsQuiet() const;
-  // The agent writes nothing more, and nothing is left.
-  bool IsAtEnd();
 
  private:
   absl::Status Fetch();

@@ -42,7 +42,6 @@ class RingReaderTest : public testing::Test {
 TEST_F(RingReaderTest, EmptyRingHasNoEntry) {
   EXPECT_EQ(*reader_.Peek(), nullptr);
   EXPECT_TRUE(reader_.IsQuiet());
-  EXPECT_FALSE(reader_.IsAtEnd());
 }
 
 TEST_F(RingReaderTest, EntriesComeInTheirOrderAndStayUntilDone) {
@@ -73,15 +72,6 @@ TEST_F(RingReaderTest, WhatTheAgentIsWritingIsNotQuiet) {
   EXPECT_FALSE(reader_.IsQuiet());
   ring()->writing = 0;
   EXPECT_TRUE(reader_.IsQuiet());
-}
-
-TEST_F(RingReaderTest, AtTheEndWhenTheAgentSaysSoAndAllIsDone) {
-  ASSERT_TRUE(Write(32, 1));
-  ring()->ended = 1;
-  EXPECT_FALSE(reader_.IsAtEnd());
-  ASSERT_NE(*reader_.Peek(), nullptr);
-  reader_.Done();
-  EXPECT_TRUE(reader_.IsAtEnd());
 }
 
 TEST_F(RingReaderTest, AWriterThatIsFasterLosesNothing) {

@@ -23,21 +23,19 @@ class RingSet {
   // this is there.
   RingSet(absl::Span<HsRing* const> rings, uint64_t capacity,
           std::shared_ptr<const void> memory = nullptr)
-      : memory_(std::move(memory)) {
-    for (HsRing* ring : rings) {
-      if (ring != nullptr) ring->capacity = capacity;
-      readers_.push_back(ring == nullptr ? nullptr : std::make_unique<RingReader>(ring, capacity));
-    }
-  }
+      : memory_(std::move(memory)),
+        rings_(rings.begin(), rings.end()),
+        capacity_(capacity),
+        readers_(rings.size()) {}
   RingSet(const RingSet&) = delete;
   RingSet& operator=(const RingSet&) = delete;
 
   // Null: there is no such ring. It is somebody's until Release, once for each Take: of threads
   // that have it one after the other, the second may come before the first is given up.
   RingReader* Take(uint64_t number) {
-    if (number >= readers_.size() || readers_[number] == nullptr) return nullptr;
-    ++taken_[number];
-    return readers_[number].get();
+    RingReader* const reader = Reader(number);
+    if (reader != nullptr) ++taken_[number];
+    return reader;
   }
   void Release(uint64_t number) {
     if (--taken_[number] == 0) taken_.erase(number);
@@ -46,13 +44,27 @@ class RingSet {
   // Throws away what is in the rings that are nobody's, so that who writes there does not wait.
   void SkipOthers() {
     for (uint64_t i = 0; i < readers_.size(); ++i) {
-      if (readers_[i] != nullptr && !taken_.contains(i)) readers_[i]->SkipAll();
+      if (taken_.contains(i)) continue;
+      if (RingReader* const reader = Reader(i)) reader->SkipAll();
     }
   }
 
  private:
+  // A ring takes memory once it has been looked at: few of the many ever are.
+  RingReader* Reader(uint64_t number) {
+    if (number >= rings_.size() || rings_[number] == nullptr) return nullptr;
+    std::unique_ptr<RingReader>& reader = readers_[number];
+    if (reader == nullptr) {
+      rings_[number]->capacity = capacity_;
+      reader = std::make_unique<RingReader>(rings_[number], capacity_);
+    }
+    return reader.get();
+  }
+
   const std::shared_ptr<const void> memory_;
-  std::vector<std::unique_ptr<RingReader>> readers_;  // by the ring's number
+  const std::vector<HsRing*> rings_;
+  const uint64_t capacity_;
+  std::vector<std::unique_ptr<RingReader>> readers_;  // by the ring's number; null: not yet
   std::map<uint64_t, int> taken_;                     // how often, if at all
 };
 

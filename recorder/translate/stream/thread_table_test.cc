@@ -137,6 +137,7 @@ class ThreadTableTest : public testing::Test {
       memory_.emplace_back(HS_RING_HEADER_BYTES + kCapacity);
       if (i > 0) rings_.push_back(reinterpret_cast<HsRing*>(memory_[i].data()));
       if (i == 0) rings_.push_back(nullptr);
+      if (i > 0) rings_[i]->capacity = kCapacity;
     }
     auto writer = std::make_unique<FakeTraceWriter>();
     writer_ = writer.get();
@@ -302,6 +303,7 @@ TEST_F(ThreadTableTest, AProgramThatAThreadExecutesIsTheFirstThreads) {
   second.Exec(40);
   std::vector<uint8_t> memory(HS_RING_HEADER_BYTES + kCapacity);
   const std::vector<HsRing*> rings = {reinterpret_cast<HsRing*>(memory.data())};
+  rings[0]->capacity = kCapacity;
   ASSERT_TRUE(table_->OpenProgram(std::make_shared<RingSet>(rings, kCapacity), 0).ok());
   Agent program(rings[0]);
   program.State(HS_ENTRY_BEGIN, 60);

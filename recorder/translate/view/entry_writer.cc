@@ -63,7 +63,6 @@ void ToStateWords(const GuestState& state, uint64_t* words) {
 void EntryWriter::Init(HsRing* ring, IsAbandoned is_abandoned) {
   ring_ = ring;
   is_abandoned_ = is_abandoned;
-  __atomic_store_n(&ring_->ended, 0, __ATOMIC_RELAXED);
 }
 
 HsEntry* EntryWriter::Begin(HsEntryKind kind, uint64_t count, uint64_t size) {
@@ -191,7 +190,6 @@ void EntryWriter::End(uint64_t count, uint16_t reason, const GuestState& state) 
   entry->entry.flags = reason;
   ToStateWords(state, entry->words);
   CommitTimed();
-  __atomic_store_n(&ring_->ended, 1, __ATOMIC_RELEASE);
 }
 
 void EntryWriter::Patch(HsEntryKind kind, uint64_t count, const HsChange* changes, uint64_t size) {
