@@ -216,6 +216,8 @@ void ThreadStream::ExpectProgram(const ThreadStream& by) {
   left_ = false;
   expects_program_ = true;
   first_count_ = count_;
+  // It had come to its last state before: its turn begins there, with the others still to be seen.
+  ordered_count_ = count_;
 }
 
 absl::Status ThreadStream::BeginProgram(const HsState& state) {
