@@ -241,6 +241,10 @@ void AddEngineOptions(Options* options, RecordOptions* record, RecordValues* val
       "How to record: translate, which rewrites the program so that it runs natively with all "
       "its threads at once; emulate, which is slower and has threads take turns; or auto: "
       "translate, but emulate where the options or the program need it, which is said.");
+  options->Add("translation-cache", &record->translation_cache, "DIR",
+               "Where engine translate keeps what it has translated, so that later recordings of "
+               "the same programs start faster; none: nowhere. The default is "
+               "$XDG_CACHE_HOME/hindsight, or ~/.cache/hindsight.");
   options->Add("light-keyframe-interval", &record->light_keyframe_interval, "N",
                "Begin a segment every N instructions; 0: only at the start. Shorter ones make "
                "going back faster and the trace larger. The default is raised, up to 16 times, "
@@ -330,6 +334,7 @@ std::string TraceName(const RecordOptions& record) {
 
 int RecordCommand(Arguments arguments) {
   RecordOptions record;
+  record.translation_cache = kUsersTranslationCache;
   RecordValues values;
   Options options(
       "record [options] [--] PROG ARGS...",

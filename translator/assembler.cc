@@ -106,6 +106,7 @@ void Assembler::Operand(int reg, const EncodedAddress& encoded, const HostAddres
     const auto distance =
         static_cast<int64_t>(static_cast<uint64_t>(address.displacement) - (here() + 4 + tail));
     CHECK(FitsWord(distance));
+    outward_.push_back(offset());
     Word32(static_cast<uint32_t>(distance));
   } else {
     Little(static_cast<uint32_t>(encoded.displacement), encoded.displacement_bytes);
@@ -155,6 +156,11 @@ void Assembler::Lea(int to, const HostAddress& address) {
   HostAddress plain = address;
   plain.segment = SegmentBase::kNone;
   Operation({.bytes = {0x8d}, .wide = true}, to, plain);
+}
+
+void Assembler::LeaOwn(int to, uint64_t host_address) {
+  Lea(to, {.displacement = static_cast<int64_t>(host_address), .from_rip = true});
+  outward_.pop_back();
 }
 
 void Assembler::Load(int to, const HostAddress& address) {
@@ -214,6 +220,7 @@ void Assembler::JumpTo(uint64_t target) {
   Byte(0xe9);
   const auto distance = static_cast<int64_t>(target - (here() + 4));
   CHECK(FitsWord(distance));
+  outward_.push_back(offset());
   Word32(static_cast<uint64_t>(distance));
 }
 

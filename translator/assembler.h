@@ -79,6 +79,9 @@ class Assembler {
   uint32_t offset() const { return static_cast<uint32_t>(code_.size()); }
   uint64_t here() const { return host_address_ + code_.size(); }
   std::vector<uint8_t> Take() { return std::move(code_); }
+  // What depends on the place: see TranslatedBlock.
+  std::vector<uint32_t> TakeOutward() { return std::move(outward_); }
+  std::vector<uint32_t> TakeOwn() { return std::move(own_); }
 
   // Whether `target` can be reached relative to rip from anywhere in a block.
   bool Reaches(uint64_t target) const;
@@ -100,6 +103,10 @@ class Assembler {
   void Move(int to, int from);
   void MoveConstant(int to, uint64_t value);
   void Lea(int to, const HostAddress& address);
+  // The same of a place in this code.
+  void LeaOwn(int to, uint64_t host_address);
+  // The 8 bytes at `offset` will be the address of a place in this code.
+  void NoteOwnAddress(uint32_t offset) { own_.push_back(offset); }
   void Load(int to, const HostAddress& address);
   void Store(const HostAddress& address, int from);
   // 1, 2, 4 or 8 bytes, extended with zeros.
@@ -123,6 +130,7 @@ class Assembler {
 
   uint64_t host_address_;
   std::vector<uint8_t> code_;
+  std::vector<uint32_t> outward_, own_;
 };
 
 // gs:[offset]

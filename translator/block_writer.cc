@@ -228,12 +228,16 @@ void BlockWriter::WriteExit(PendingExit* pending) {
   }
   // The exit's bytes lie at the next multiple of 8 after lea (7 bytes) and jmp (5).
   const uint64_t bytes_at = (code_.here() + 7 + 5 + 7) & ~7ull;
-  code_.Lea(kR11, {.displacement = static_cast<int64_t>(bytes_at), .from_rip = true});
+  code_.LeaOwn(kR11, bytes_at);
   code_.JumpTo(indirect ? request_.stubs.indirect_exit : request_.stubs.exit);
   code_.Align(8, kInt3);
   CHECK(code_.here() == bytes_at);
   if (pending->operation.has_value()) {
     pending->exit.link_or_operation = bytes_at + sizeof(HsExit);
+  }
+  if (!indirect) code_.NoteOwnAddress(code_.offset() + offsetof(HsExit, host_pc));
+  if (pending->exit.kind == kHsExitLink || pending->operation.has_value()) {
+    code_.NoteOwnAddress(code_.offset() + offsetof(HsExit, link_or_operation));
   }
   AppendObject(pending->exit, &code_);
   if (pending->operation.has_value()) AppendObject(*pending->operation, &code_);
@@ -242,6 +246,8 @@ void BlockWriter::WriteExit(PendingExit* pending) {
 void BlockWriter::Finish(TranslatedBlock* block) {
   for (PendingExit& pending : exits_) WriteExit(&pending);
   block->code = code_.Take();
+  block->outward = code_.TakeOutward();
+  block->own = code_.TakeOwn();
   block->side = std::move(side_);
   block->links = std::move(links_);
 }

@@ -99,6 +99,10 @@ struct TranslatedBlock {
   std::vector<Link> links;
   // Code outside of the block that was looked at: the block is wrong once that changes.
   std::vector<CodeRange> relied_on;
+  // What depends on where the code lies: offsets of rel32 displacements that lead out of the block
+  // (not those in `links`), and of 8-byte addresses of places in it. All else would be the same at
+  // any other multiple of kHostAlignment from which everything is within reach.
+  std::vector<uint32_t> outward, own;
   // Name of the instruction that ends the block by kHsExitInstruction; empty if none does.
   std::string refusal;
 };

@@ -35,7 +35,11 @@ struct TranslationTrials {
   uint32_t flush_every = 0;
   // Of so many places where memory is compared, one finds a difference whatever is there; 0: none.
   uint32_t failing_checks = 0;
+
+  bool operator==(const TranslationTrials&) const = default;
 };
+
+inline constexpr char kNoTranslationCache[] = "none", kUsersTranslationCache[] = "";
 
 struct RecordOptions {
   std::string directory;  // of the trace; must not exist or be empty
@@ -84,6 +88,9 @@ struct RecordOptions {
   // Threads and processes are scheduled to find bugs.
   bool chaos = false;
   TranslationTrials trials;
+  // Folder where engine translate keeps what it has translated for later recordings; or one of the
+  // two above.
+  std::string translation_cache = kNoTranslationCache;
   // Mapped files larger than this are listed in the trace, but not stored.
   uint64_t max_module_bytes = uint64_t{256} << 20;
   // If a system call stores more than this in one place, the data is recorded only where the

@@ -75,7 +75,7 @@ void CodeCache::SetInMap(uint64_t guest_pc, uint64_t host) {
   __atomic_store_n(&map[i].guest_pc, guest_pc, __ATOMIC_RELEASE);
 }
 
-void CodeCache::RegisterPages(const Block& block, uint64_t start, uint64_t bytes) {
+void CodeCache::RegisterPages(Block block, uint64_t start, uint64_t bytes) {
   const uint64_t last = start + std::max<uint64_t>(bytes, 1) - 1;
   for (uint64_t page = start / kPageBytes; page <= last / kPageBytes; ++page) {
     auto& blocks = pages_[page];
@@ -86,7 +86,7 @@ void CodeCache::RegisterPages(const Block& block, uint64_t start, uint64_t bytes
 // For the first time: a block that comes back after it was invalid may have threads in it.
 void CodeCache::WriteBlock(const Translation& translation) {
   const absl::Span<const uint8_t> code = translation.block.code;
-  std::memcpy(file_->code(translation.host), code.data(), code.size());
+  WriteCode(translation, file_->code(translation.host));
   code_bytes_ += code.size();
   for (const Link& link : translation.block.links) {
     Site site = {.host = translation.host + link.rel32_offset};
@@ -106,7 +106,7 @@ void CodeCache::AddApart(Block translation) {
   WriteBlock(*translation);
   LinkBranches(*translation);
   const uint64_t host = translation->host;
-  written_[host] = std::move(translation);
+  written_[host] = translation;
 }
 
 void CodeCache::Add(Block translation) {
@@ -133,13 +133,13 @@ void CodeCache::Unlink(const Translation& block) {
   blocks_.erase(block.guest_pc);
 }
 
-std::shared_ptr<const Translation> CodeCache::Get(uint64_t guest_pc) const {
+const Translation* CodeCache::Get(uint64_t guest_pc) const {
   const auto it = blocks_.find(guest_pc);
   return it == blocks_.end() ? nullptr : it->second;
 }
 
 void CodeCache::Drop(uint64_t guest_pc) {
-  if (const auto block = Get(guest_pc)) Unlink(*block);
+  if (const Block block = Get(guest_pc)) Unlink(*block);
 }
 
 bool CodeCache::Invalidate(uint64_t start, uint64_t end) {
@@ -155,7 +155,7 @@ bool CodeCache::Invalidate(uint64_t start, uint64_t end) {
     }
   }
   for (const uint64_t page : touched) {
-    for (const Block& block : pages_[page]) {
+    for (const Block block : pages_[page]) {
       // Another block may have taken its place.
       const auto it = blocks_.find(block->guest_pc);
       if (it != blocks_.end() && it->second == block) Unlink(*block);

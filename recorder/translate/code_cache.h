@@ -14,8 +14,9 @@
 
 #include "absl/container/btree_map.h"
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/inlined_vector.h"
+#include "recorder/translate/memo/translation_memo.h"
 #include "recorder/translate/memory_file.h"
-#include "recorder/translate/translation_memo.h"
 #include "translator/translator.h"
 
 namespace hindsight {
@@ -45,12 +46,12 @@ class CodeCache {
   // Host address of what `guest_pc` was translated to; 0: nothing.
   uint64_t Find(uint64_t guest_pc) const;
   // Takes in `translation`, and links it with all others. Requires: not Find(its guest pc).
-  void Add(std::shared_ptr<const Translation> translation);
+  void Add(const Translation* translation);
   // Takes in one that nothing leads to: who made it knows where it is.
-  void AddApart(std::shared_ptr<const Translation> translation);
+  void AddApart(const Translation* translation);
 
   // What `guest_pc` was translated to; null: nothing.
-  std::shared_ptr<const Translation> Get(uint64_t guest_pc) const;
+  const Translation* Get(uint64_t guest_pc) const;
   // Nothing leads any more to the translation of `guest_pc`, if there is one.
   void Drop(uint64_t guest_pc);
   // Nothing leads any more to what was translated from bytes in [start, end). The code itself
@@ -64,7 +65,7 @@ class CodeCache {
   uint64_t code_bytes() const { return code_bytes_; }
 
  private:
-  using Block = std::shared_ptr<const Translation>;
+  using Block = const Translation*;  // the memo's
   // A branch whose displacement lies at `host`, and the displacement that leads to its exit.
   struct Site {
     uint64_t host = 0;
@@ -80,7 +81,7 @@ class CodeCache {
   void WriteBlock(const Translation& translation);
   void LinkBranches(const Translation& translation);
   // Whoever changes these bytes makes `block` wrong.
-  void RegisterPages(const Block& block, uint64_t start, uint64_t bytes);
+  void RegisterPages(Block block, uint64_t start, uint64_t bytes);
   void WriteSite(const Site& site, int32_t displacement);
   void SetInMap(uint64_t guest_pc, uint64_t host);
   void Unlink(const Translation& block);
@@ -88,9 +89,9 @@ class CodeCache {
   MemoryFile* const file_;
   TranslationMemo* const memo_;
   std::array<Arena, 2> arenas_;
-  absl::flat_hash_map<uint64_t, Block> blocks_;             // by guest pc
-  absl::btree_map<uint64_t, Block> written_;                // by host, also those no longer valid
-  absl::flat_hash_map<uint64_t, std::vector<Site>> sites_;  // by the branch's target
+  absl::flat_hash_map<uint64_t, Block> blocks_;  // by guest pc
+  absl::btree_map<uint64_t, Block> written_;     // by host, also those no longer valid
+  absl::flat_hash_map<uint64_t, absl::InlinedVector<Site, 2>> sites_;  // by the branch's target
   // By the number of each page that it depends on.
   absl::flat_hash_map<uint64_t, std::vector<Block>> pages_;
   uint64_t map_entries_ = 0;

@@ -38,8 +38,8 @@ class CodeCacheTest : public testing::Test {
     auto translation = MakeTranslation(pc, cache_.PlaceFor(pc, 1000), block,
                                        [](uint64_t) { return absl::Span<const uint8_t>(); });
     cache_.Use(pc, block.code.size());
-    translations_.push_back(translation);
-    cache_.Add(std::move(translation));
+    translations_.push_back(std::move(translation));
+    cache_.Add(translations_.back().get());
   }
   // Where the branch of the block at `host` leads.
   uint64_t TargetOf(uint64_t host) const {
@@ -55,7 +55,7 @@ class CodeCacheTest : public testing::Test {
   }
 
   MemoryFile file_ = OwnFile();
-  std::vector<std::shared_ptr<const Translation>> translations_;
+  std::vector<std::unique_ptr<const Translation>> translations_;
   TranslationMemo memo_;
   CodeCache cache_{&file_, &memo_};
 };
@@ -110,10 +110,10 @@ TEST_F(CodeCacheTest, WhatComesBackIsWhereItWas) {
   EXPECT_EQ(cache_.block_count(), 0u);
   EXPECT_EQ(TargetOf(first), first + 12 + kToExit);
   EXPECT_TRUE(cache_.Recover(first + 20).has_value());  // a thread may be in it
-  cache_.Add(translations_[0]);
+  cache_.Add(translations_[0].get());
   EXPECT_EQ(cache_.Find(kFirst), first);
   EXPECT_EQ(TargetOf(first), first + 12 + kToExit);
-  cache_.Add(translations_[1]);
+  cache_.Add(translations_[1].get());
   EXPECT_EQ(TargetOf(first), cache_.Find(kSecond));
 }
 

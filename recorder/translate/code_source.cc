@@ -34,7 +34,7 @@ const MapRegion* CodeSource::FindRegion(uint64_t address) {
   const MemoryMap map = MemoryMap::OfProcess(absl::StrCat("/proc/", process_, "/maps"));
   const MapRegion* region = map.Find(address);
   if (region == nullptr || (region->protection & PROT_EXEC) == 0) return nullptr;
-  on_code_(region->start, region->end);
+  on_code_(*region);
   const auto at = std::upper_bound(regions_.begin(), regions_.end(), region->start,
                                    [](uint64_t a, const MapRegion& r) { return a < r.start; });
   return &*regions_.insert(at, *region);

@@ -22,13 +22,15 @@ namespace hindsight {
 class CodeSource {
  public:
   // Told of memory that is executed from now on.
-  using OnCode = std::function<void(uint64_t start, uint64_t end)>;
+  using OnCode = std::function<void(const MapRegion& region)>;
 
   CodeSource(pid_t process, OnCode on_code);
 
   // From `pc` to at most the end of the next page; empty if it cannot be executed. Valid until the
   // next call of Forget or ForgetWritable.
   absl::Span<const uint8_t> At(uint64_t pc);
+  // The region that `address` is in, if OnCode was told of it; else null. Valid as long.
+  const MapRegion* LookUp(uint64_t address) const;
   // All of the page at `page`, be it code or not. False if it cannot be read.
   bool ReadPage(uint64_t page, absl::Span<uint8_t> out) const;
   // Whether the bytes at `pc` are known to be code, and nothing that the process could write to:
@@ -48,7 +50,6 @@ class CodeSource {
     bool writable = false;
   };
   const MapRegion* FindRegion(uint64_t address);
-  const MapRegion* LookUp(uint64_t address) const;
 
   const pid_t process_;
   const OnCode on_code_;

@@ -49,8 +49,19 @@ ProgramCode::ProgramCode(pid_t process, const TranslationOptions& options, Memor
       file_(file),
       memo_(options.memo),
       cache_(file, memo_.get()),
-      source_(process, [this](uint64_t start, uint64_t end) { PublishRange(start, end); }),
+      source_(process, [this](const MapRegion& region) { NoteRegion(region); }),
       bytes_at_([this](uint64_t pc) { return source_.At(pc); }) {}
+
+void ProgramCode::NoteRegion(const MapRegion& region) {
+  modules_[region.start] = memo_->ModuleOf(region);
+  PublishRange(region.start, region.end);
+}
+
+TranslationMemo::Module* ProgramCode::ModuleOf(uint64_t guest_pc) const {
+  const MapRegion* region = source_.LookUp(guest_pc);
+  const auto it = modules_.find(region == nullptr ? 0 : region->start);
+  return region == nullptr || it == modules_.end() ? memo_->others() : it->second;
+}
 
 uint64_t ProgramCode::Translate(uint64_t guest_pc) {
   if (const uint64_t host = FindUnchanged(guest_pc)) return host;
@@ -72,7 +83,7 @@ uint64_t ProgramCode::Translate(uint64_t guest_pc) {
 
 // A block that checks its own bytes asks for itself when they have changed.
 uint64_t ProgramCode::FindUnchanged(uint64_t guest_pc) {
-  const auto translation = cache_.Get(guest_pc);
+  const Translation* translation = cache_.Get(guest_pc);
   if (translation == nullptr) return 0;
   if (!source_.MayChange(guest_pc)) return translation->host;
   source_.ForgetWritable();
@@ -139,7 +150,7 @@ absl::StatusOr<TranslatedBlock> ProgramCode::TranslateChecked(TranslateRequest r
   return block;
 }
 
-std::shared_ptr<const Translation> ProgramCode::MakeBlock(uint64_t guest_pc, bool alone) {
+std::unique_ptr<Translation> ProgramCode::MakeBlock(uint64_t guest_pc, bool alone) {
   const uint64_t host = cache_.PlaceFor(guest_pc, kLargestBlock);
   if (host == 0 || source_.At(guest_pc).empty()) return nullptr;
   TranslateRequest request = RequestFor(guest_pc, host);
@@ -152,6 +163,8 @@ std::shared_ptr<const Translation> ProgramCode::MakeBlock(uint64_t guest_pc, boo
   cache_.Use(guest_pc, block->code.size());
   auto made = MakeTranslation(guest_pc, host, *block, bytes_at_);
   made->checks_code = source_.MayChange(guest_pc);
+  // A block that ends at what is no instruction depends on bytes that it does not tell of.
+  made->lasting = !made->checks_code && block->guest_bytes != 0 && block->refusal.empty();
   return made;
 }
 
@@ -159,17 +172,17 @@ uint64_t ProgramCode::TranslateOne(uint64_t guest_pc) {
   source_.ForgetWritable();
   const auto known = ones_.find(guest_pc);
   if (known != ones_.end() && Fits(*known->second, bytes_at_)) return known->second->host;
-  std::shared_ptr<const Translation> made = MakeBlock(guest_pc, /*alone=*/true);
-  if (made == nullptr) return 0;
-  ones_[guest_pc] = made;
+  std::unique_ptr<Translation> one = MakeBlock(guest_pc, /*alone=*/true);
+  if (one == nullptr) return 0;
+  const Translation* made = ones_[guest_pc] = memo_->Add(nullptr, std::move(one));
   cache_.AddApart(made);
   return made->host;
 }
 
 // It can be executed when this returns.
-void ProgramCode::Add(std::shared_ptr<const Translation> translation) {
+void ProgramCode::Add(const Translation* translation) {
   if (options_.executed_pages != nullptr) PublishPages(*translation);
-  cache_.Add(std::move(translation));
+  cache_.Add(translation);
 }
 
 // Those that a block checks itself a thread imports when the check fails.
@@ -191,29 +204,30 @@ ProgramCode::Source ProgramCode::AddBlock(uint64_t guest_pc) {
   const absl::Span<const uint8_t> bytes = source_.At(guest_pc);
   if (bytes.empty()) return Source::kNone;
   Source source = Source::kMemo;
-  std::shared_ptr<const Translation> translation =
-      memo_->Find(guest_pc, bytes_at_, source_.MayChange(guest_pc));
+  const Translation* translation =
+      memo_->Find(ModuleOf(guest_pc), guest_pc, bytes_at_, source_.MayChange(guest_pc));
   if (translation == nullptr) {
     source = Source::kTranslator;
-    translation = MakeBlock(guest_pc, /*alone=*/false);
-    if (translation == nullptr) return Source::kNone;
-    memo_->Add(translation);
+
+    std::unique_ptr<Translation> made = MakeBlock(guest_pc, /*alone=*/false);
+    if (made == nullptr) return Source::kNone;
+    translation = memo_->Add(ModuleOf(guest_pc), std::move(made));
   }
   const StoredBlock& block = translation->block;
   for (const Link& link : block.links) reachable_.push_back(link.guest_target);
   if (EndsInCall(bytes.first(block.guest_bytes))) {
     reachable_.push_back(guest_pc + block.guest_bytes);
   }
-  Add(std::move(translation));
+  Add(translation);
   return source;
 }
 
 // What others have executed in this page.
 void ProgramCode::AddKnownBlocks(uint64_t guest_pc) {
   if (!source_.IsConstant(guest_pc) || !looked_up_.insert(PageOf(guest_pc)).second) return;
-  for (auto& translation : memo_->InPage(guest_pc)) {
+  for (const Translation* translation : memo_->InPage(ModuleOf(guest_pc), guest_pc)) {
     if (cache_.Find(translation->guest_pc) != 0 || !Fits(*translation, bytes_at_)) continue;
-    Add(std::move(translation));
+    Add(translation);
   }
 }
 

@@ -19,10 +19,10 @@
 #include "recorder/session/options.h"
 #include "recorder/translate/code_cache.h"
 #include "recorder/translate/code_source.h"
+#include "recorder/translate/memo/translation_memo.h"
 #include "recorder/translate/memory_file.h"
 #include "recorder/translate/recorded_birth.h"
 #include "recorder/translate/stream/executed_pages.h"
-#include "recorder/translate/translation_memo.h"
 
 namespace hindsight {
 
@@ -71,12 +71,14 @@ class ProgramCode {
   TranslateRequest RequestFor(uint64_t guest_pc, uint64_t host);
   absl::StatusOr<TranslatedBlock> TranslateChecked(TranslateRequest request) const;
   // `alone`: for TranslateOne.
-  std::shared_ptr<const Translation> MakeBlock(uint64_t guest_pc, bool alone);
+  std::unique_ptr<Translation> MakeBlock(uint64_t guest_pc, bool alone);
   // Adds the translation at `guest_pc`, which has none, to the cache. kNone: there is no code.
   enum class Source : uint8_t { kNone, kMemo, kTranslator };
   Source AddBlock(uint64_t guest_pc);
-  void Add(std::shared_ptr<const Translation> translation);
+  void Add(const Translation* translation);
   void AddKnownBlocks(uint64_t guest_pc);
+  void NoteRegion(const MapRegion& region);
+  TranslationMemo::Module* ModuleOf(uint64_t guest_pc) const;
   bool MayGoAhead(uint64_t guest_pc) const;
   void PublishRange(uint64_t start, uint64_t end);
   void PublishPages(const Translation& translation);
@@ -87,10 +89,11 @@ class ProgramCode {
   const std::shared_ptr<TranslationMemo> memo_;
   CodeCache cache_;
   CodeSource source_;
-  const BytesAt bytes_at_;                  // of source_
+  const BytesAt bytes_at_;                                           // of source_
+  absl::flat_hash_map<uint64_t, TranslationMemo::Module*> modules_;  // by start of the region
   absl::flat_hash_set<uint64_t> changing_;  // pages whose code was found to have changed
   // Of TranslateOne, by guest pc.
-  absl::flat_hash_map<uint64_t, std::shared_ptr<const Translation>> ones_;
+  absl::flat_hash_map<uint64_t, const Translation*> ones_;
   absl::flat_hash_set<uint64_t> executed_, fetched_;  // pages in options_.executed_pages
   absl::flat_hash_set<uint64_t> looked_up_;           // pages whose blocks the memo was asked for
   uint64_t asked_pc_ = 0;

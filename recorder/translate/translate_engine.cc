@@ -14,6 +14,8 @@
 #include "isa/memory_model.h"
 #include "recorder/ptrace/tracee.h"
 #include "recorder/translate/injection.h"
+#include "recorder/translate/memo/translation_memo.h"
+#include "recorder/translate/memo/translation_store.h"
 
 namespace hindsight {
 namespace {
@@ -27,6 +29,20 @@ constexpr timespec kPause = {0, 200'000};
 
 bool FollowsChildren(const RecordingSession& session) {
   return session.options().children == ChildPolicy::kFollow;
+}
+
+// Null: none. Trials make translations that are no use to others.
+std::unique_ptr<TranslationStore> StoreFor(const RecordOptions& options) {
+  if (options.translation_cache == kNoTranslationCache || options.trials != TranslationTrials()) {
+    return nullptr;
+  }
+  const std::string identity = RecorderIdentity();
+  if (identity.empty()) return nullptr;
+  return TranslationStore::Open(options.translation_cache == kUsersTranslationCache
+                                    ? TranslationStore::DefaultDirectory()
+                                    : options.translation_cache,
+                                absl::StrCat(identity, ",", static_cast<int>(options.cpu), ",",
+                                             static_cast<int>(options.memory_model)));
 }
 
 }  // namespace
@@ -59,6 +75,7 @@ absl::Status TranslateEngine::Record(pid_t process, absl::Span<const StoppedThre
   Loop();
   services_.StopAll();
   session_->FinishTraces();
+  memo_->Save();
   return absl::OkStatus();
 }
 
@@ -76,11 +93,13 @@ absl::Status TranslateEngine::Begin(pid_t process, pid_t thread) {
                           .segment_per_page = options.adapt_light_keyframes ? kSegmentPerPage : 0};
   recording->on_birth = [this](RecordedBirth birth) { family_.Announce(std::move(birth)); };
   ASSIGN_OR_RETURN(MemoryFile file, Inject(recording->injection, tracee.get()));
+  memo_ = std::make_shared<TranslationMemo>(StoreFor(options));
   const TranslationOptions translation = {.cpu = options.cpu,
                                           .flavour = Flavour::kRecord,
                                           .trials = options.trials,
                                           .order_fences = recording->injection.order_instructions,
                                           .seed = options.seed,
+                                          .memo = memo_,
                                           .recording = std::move(recording),
                                           .executed_pages = std::make_shared<ExecutedPages>()};
   auto service = std::make_unique<ProcessService>(

@@ -11,6 +11,7 @@
 
 #include "recorder/session/engine.h"
 #include "recorder/session/recording_session.h"
+#include "recorder/translate/memo/translation_memo.h"
 #include "recorder/translate/memory_file.h"
 #include "recorder/translate/recorded_family.h"
 #include "recorder/translate/running_services.h"
@@ -40,6 +41,7 @@ class TranslateEngine final : public Engine {
   ProcessLog* log_ = nullptr;         // the program's
   std::shared_ptr<MemoryFile> file_;  // likewise
   RecordedFamily family_;
+  std::shared_ptr<TranslationMemo> memo_;
   RunningServices services_;
   bool running_ = false;  // the program
   bool ended_ = false;    // recording, before the processes did

@@ -1,0 +1,121 @@
+#include "recorder/translate/memo/translation_memo.h"
+
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+
+#include <cstring>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "recorder/translate/agent/layout.h"
+
+namespace hindsight {
+namespace {
+
+constexpr uint64_t kPc = 0x401ff8, kOther = 0x500000, kHost = kPieArena + 4096;
+
+TranslatedBlock SomeBlock() {
+  TranslatedBlock block;
+  block.code = {0x90, 0xe9, 0, 0, 0, 0};
+  block.outward = {2};
+  block.guest_bytes = 4;
+  block.relied_on = {{.pc = kOther, .bytes = 2}};
+  return block;
+}
+
+class TranslationMemoTest : public testing::Test {
+ protected:
+  const Translation* Find() { return memo_.Find(memo_.others(), kPc, bytes_at_); }
+  const Translation* Add(uint64_t host) {
+    return memo_.Add(memo_.others(), MakeTranslation(kPc, host, SomeBlock(), bytes_at_));
+  }
+
+  std::map<uint64_t, std::vector<uint8_t>> memory_ = {{kPc, {1, 2, 3, 4, 5}}, {kOther, {6, 7, 8}}};
+  BytesAt bytes_at_ = [this](uint64_t pc) { return absl::MakeConstSpan(memory_[pc]); };
+  TranslationMemo memo_;
+};
+
+TEST_F(TranslationMemoTest, TheSameBytesFindTheirTranslation) {
+  EXPECT_EQ(Find(), nullptr);
+  const Translation* added = Add(kHost);
+  EXPECT_EQ(Find(), added);
+  memory_[kPc][4] = 50;  // behind the block
+  EXPECT_EQ(Find(), added);
+  EXPECT_EQ(memo_.InPage(memo_.others(), 0x401000), std::vector{added});
+  EXPECT_TRUE(memo_.InPage(memo_.others(), 0x402000).empty());
+}
+
+TEST_F(TranslationMemoTest, OtherBytesDoNot) {
+  const Translation* added = Add(kHost);
+  memory_[kPc][3] = 40;
+  EXPECT_EQ(Find(), nullptr);
+  const Translation* changed = Add(kHost + 64);
+  EXPECT_EQ(Find(), changed);
+  EXPECT_EQ(memo_.InPage(memo_.others(), 0x401000), std::vector{changed});
+  memory_[kPc][3] = 4;
+  EXPECT_EQ(Find(), added);
+  memory_[kOther][1] = 70;
+  EXPECT_EQ(Find(), nullptr);
+  memory_[kOther] = {};
+  EXPECT_EQ(Find(), nullptr);
+}
+
+TEST_F(TranslationMemoTest, MappingsHaveTheirOwn) {
+  const MapRegion region = {.start = 0x400000, .end = 0x500000, .inode = 1, .name = "/bin/a"};
+  MapRegion other = region;
+  other.inode = 2;
+  TranslationMemo::Module* module = memo_.ModuleOf(region);
+  const Translation* added = memo_.Add(module, MakeTranslation(kPc, kHost, SomeBlock(), bytes_at_));
+  EXPECT_EQ(memo_.Find(memo_.ModuleOf(region), kPc, bytes_at_), added);
+  EXPECT_EQ(memo_.Find(memo_.ModuleOf(other), kPc, bytes_at_), nullptr);
+  other = region;
+  other.protection = PROT_WRITE;
+  EXPECT_EQ(memo_.ModuleOf(other), memo_.others());
+}
+
+// What one recording has given the store is found by the next one, at a place of its own.
+TEST_F(TranslationMemoTest, AnotherMemoFindsWhatWasSaved) {
+  const MapRegion region = {.start = 0x400000, .end = 0x500000, .inode = 1, .name = "/bin/a"};
+  const std::string directory = testing::TempDir() + "/memo_store";
+  {
+    TranslationMemo memo(TranslationStore::Open(directory, "test"));
+    auto made = MakeTranslation(kPc, kHost, SomeBlock(), bytes_at_);
+    made->lasting = true;
+    memo.Add(memo.ModuleOf(region), std::move(made));
+    auto passing = MakeTranslation(kPc + 4, kHost + 64, SomeBlock(), bytes_at_);
+    memo.Add(memo.ModuleOf(region), std::move(passing));
+    memo.Save();
+  }
+  TranslationMemo memo(TranslationStore::Open(directory, "test"));
+  const auto chunk = memo.TakeChunk(kPieArena);
+  const Translation* found = memo.Find(memo.ModuleOf(region), kPc, bytes_at_);
+  ASSERT_NE(found, nullptr);
+  EXPECT_GE(found->host, chunk.end);
+  EXPECT_EQ(found->bytes, (std::vector<uint8_t>{1, 2, 3, 4}));
+  uint8_t code[6];
+  WriteCode(*found, code);
+  int32_t displacement;
+  std::memcpy(&displacement, code + 2, sizeof(displacement));
+  EXPECT_EQ(found->host + static_cast<uint64_t>(int64_t{displacement}), kHost);
+  EXPECT_EQ(memo.InPage(memo.ModuleOf(region), kPc), std::vector{found});
+  memory_[kPc][0] = 10;
+  EXPECT_EQ(memo.Find(memo.ModuleOf(region), kPc, bytes_at_), nullptr);
+}
+
+TEST_F(TranslationMemoTest, PlacesAreTakenOnce) {
+  const auto first = memo_.TakeChunk(kPieArena), second = memo_.TakeChunk(kPieArena);
+  EXPECT_GE(first.start, kPieArena);
+  EXPECT_EQ(first.end - first.start, TranslationMemo::kChunkBytes);
+  EXPECT_TRUE(first.end <= second.start || second.end <= first.start);
+  memo_.GiveBack({second.start + 100'000, second.end});
+  EXPECT_EQ(memo_.TakeChunk(kPieArena).start, second.start + 100'000);
+  int more = 0;
+  while (memo_.TakeChunk(kPieArena).end != 0) ++more;
+  EXPECT_GT(more, 1000);
+  EXPECT_NE(memo_.TakeChunk(kLibraryArena).end, 0u);
+}
+
+}  // namespace
+}  // namespace hindsight

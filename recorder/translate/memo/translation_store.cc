@@ -1,0 +1,208 @@
+#include "recorder/translate/memo/translation_store.h"
+
+#include <dirent.h>
+#include <elf.h>
+#include <fcntl.h>
+#include <link.h>
+#include <sys/auxv.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <xxhash.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <map>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+
+namespace hindsight {
+namespace {
+
+constexpr char kSuffix[] = ".code", kUnfinished[] = ".tmp";
+
+XXH128_hash_t HashOf(absl::string_view text) { return XXH3_128bits(text.data(), text.size()); }
+
+std::string HexOf(uint64_t high, uint64_t low) { return absl::StrFormat("%016x%016x", high, low); }
+
+// The note by which the linker tells what it has made; empty: there is none.
+std::string BuildIdOf(const dl_phdr_info& object) {
+  for (int i = 0; i < object.dlpi_phnum; ++i) {
+    const ElfW(Phdr)& segment = object.dlpi_phdr[i];
+    if (segment.p_type != PT_NOTE || segment.p_align > 4) continue;
+    const auto* at = reinterpret_cast<const char*>(object.dlpi_addr + segment.p_vaddr);
+    const char* const end = at + segment.p_memsz;
+    while (at + sizeof(ElfW(Nhdr)) <= end) {
+      const auto& note = *reinterpret_cast<const ElfW(Nhdr)*>(at);
+      const char* const text = at + sizeof(note) + (note.n_namesz + 3) / 4 * 4;
+      if (note.n_type == NT_GNU_BUILD_ID && note.n_namesz == sizeof(ELF_NOTE_GNU)) {
+        return std::string(text, note.n_descsz);
+      }
+      at = text + (note.n_descsz + 3) / 4 * 4;
+    }
+  }
+  return "";
+}
+
+// All of the bytes: of a program that was linked without such a note.
+std::string HashOfFile(const char* path) {
+  const UniqueFd fd(open(path, O_RDONLY | O_CLOEXEC));
+  struct stat facts;
+  if (!fd.valid() || fstat(fd.get(), &facts) != 0 || facts.st_size <= 0) return "";
+  const auto size = static_cast<size_t>(facts.st_size);
+  void* const bytes = mmap(nullptr, size, PROT_READ, MAP_PRIVATE | MAP_POPULATE, fd.get(), 0);
+  if (bytes == MAP_FAILED) return "";
+  const XXH128_hash_t hash = XXH3_128bits(bytes, size);
+  munmap(bytes, size);
+  return HexOf(hash.high64, hash.low64);
+}
+
+int AddObject(dl_phdr_info* object, size_t, void* out) {
+  const std::string name = object->dlpi_name;
+  if (absl::StartsWith(name, "linux-vdso")) return 0;
+  std::string identity = BuildIdOf(*object);
+  if (identity.empty()) identity = HashOfFile(name.empty() ? "/proc/self/exe" : name.c_str());
+  if (identity.empty()) return 1;
+  absl::StrAppend(static_cast<std::string*>(out), identity.size(), ":", identity);
+  return 0;
+}
+
+// Nobody else's, and nobody else could have put anything there.
+bool IsOwn(const struct stat& facts) {
+  return facts.st_uid == geteuid() && (facts.st_mode & (S_IWGRP | S_IWOTH)) == 0;
+}
+
+void MakeDirectories(const std::string& path) {
+  for (size_t at = path.find('/', 1); at != std::string::npos; at = path.find('/', at + 1)) {
+    mkdir(path.substr(0, at).c_str(), S_IRWXU);
+  }
+  mkdir(path.c_str(), S_IRWXU);
+}
+
+}  // namespace
+
+std::string RecorderIdentity() {
+  std::string identity;
+  return dl_iterate_phdr(AddObject, &identity) == 0 ? identity : "";
+}
+
+std::string TranslationStore::DefaultDirectory() {
+  if (getauxval(AT_SECURE) != 0) return "";
+  const char* const cache = std::getenv("XDG_CACHE_HOME");
+  if (cache != nullptr && cache[0] == '/') return absl::StrCat(cache, "/hindsight");
+  const char* const home = std::getenv("HOME");
+  struct stat facts;
+  // Not somebody else's, as with sudo.
+  if (home == nullptr || home[0] != '/' || stat(home, &facts) != 0 || facts.st_uid != geteuid()) {
+    return "";
+  }
+  return absl::StrCat(home, "/.cache/hindsight");
+}
+
+std::unique_ptr<TranslationStore> TranslationStore::Open(const std::string& directory,
+                                                         std::string identity, uint64_t max_bytes) {
+  if (directory.empty() || identity.empty()) return nullptr;
+  MakeDirectories(directory);
+  UniqueFd fd(open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  struct stat facts;
+  if (!fd.valid() || fstat(fd.get(), &facts) != 0 || !IsOwn(facts)) return nullptr;
+  return std::unique_ptr<TranslationStore>(
+      new TranslationStore(std::move(fd), std::move(identity), max_bytes));
+}
+
+TranslationStore::TranslationStore(UniqueFd directory, std::string identity, uint64_t max_bytes)
+    : directory_(std::move(directory)), identity_(std::move(identity)), max_bytes_(max_bytes) {}
+
+TranslationKey TranslationStore::KeyOf(absl::string_view name) const {
+  const XXH128_hash_t hash = HashOf(absl::StrCat(identity_.size(), ":", identity_, name));
+  return {.low = hash.low64, .high = hash.high64};
+}
+
+std::unique_ptr<TranslationFile> TranslationStore::Load(absl::string_view name) const {
+  const TranslationKey key = KeyOf(name);
+  const std::string file_name = absl::StrCat(HexOf(key.high, key.low), kSuffix);
+  const UniqueFd fd(
+      openat(directory_.get(), file_name.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
+  struct stat facts;
+  if (!fd.valid() || fstat(fd.get(), &facts) != 0 || !S_ISREG(facts.st_mode) || !IsOwn(facts)) {
+    return nullptr;
+  }
+  futimens(fd.get(), nullptr);  // it is used
+  return TranslationFile::Open(fd.get(), key);
+}
+
+void TranslationStore::Save(absl::string_view name, const TranslationFile* known,
+                            absl::Span<const Translation* const> made) const {
+  std::vector<Translation> old;
+  if (known != nullptr) {
+    for (const uint64_t page : known->Pages()) {
+      for (Translation& translation : known->InPage(page)) old.push_back(std::move(translation));
+    }
+  }
+  std::map<uint64_t, const Translation*> all;  // by guest pc
+  for (const Translation& translation : old) all[translation.guest_pc] = &translation;
+  for (const Translation* translation : made) all[translation->guest_pc] = translation;
+  std::vector<const Translation*> ascending;
+  for (const auto& [pc, translation] : all) ascending.push_back(translation);
+  const TranslationKey key = KeyOf(name);
+  const std::vector<uint8_t> bytes = EncodeTranslations(key, ascending);
+  if (bytes.size() < max_bytes_ && Write(HexOf(key.high, key.low), bytes)) DropOldest();
+}
+
+bool TranslationStore::Write(const std::string& file_name, absl::Span<const uint8_t> bytes) const {
+  const std::string unfinished = absl::StrCat(file_name, ".", getpid(), kUnfinished);
+  const UniqueFd fd(openat(directory_.get(), unfinished.c_str(),
+                           O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
+                           S_IRUSR | S_IWUSR));
+  if (!fd.valid()) return false;
+  while (!bytes.empty()) {
+    const ssize_t written = write(fd.get(), bytes.data(), bytes.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written <= 0) break;
+    bytes.remove_prefix(static_cast<size_t>(written));
+  }
+  const std::string finished = absl::StrCat(file_name, kSuffix);
+  if (bytes.empty() &&
+      renameat(directory_.get(), unfinished.c_str(), directory_.get(), finished.c_str()) == 0) {
+    return true;
+  }
+  unlinkat(directory_.get(), unfinished.c_str(), 0);
+  return false;
+}
+
+void TranslationStore::DropOldest() const {
+  struct File {
+    timespec used;
+    uint64_t bytes;
+    std::string name;
+  };
+  const std::unique_ptr<DIR, int (*)(DIR*)> entries(
+      fdopendir(openat(directory_.get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC)), closedir);
+  if (entries == nullptr) return;
+  std::vector<File> files;
+  uint64_t total = 0;
+  while (const dirent* entry = readdir(entries.get())) {
+    const absl::string_view name = entry->d_name;
+    struct stat facts;
+    if ((!absl::EndsWith(name, kSuffix) && !absl::EndsWith(name, kUnfinished)) ||
+        fstatat(directory_.get(), entry->d_name, &facts, AT_SYMLINK_NOFOLLOW) != 0) {
+      continue;
+    }
+    files.push_back({facts.st_mtim, static_cast<uint64_t>(facts.st_size), std::string(name)});
+    total += files.back().bytes;
+  }
+  std::sort(files.begin(), files.end(), [](const File& one, const File& other) {
+    return std::pair(one.used.tv_sec, one.used.tv_nsec) <
+           std::pair(other.used.tv_sec, other.used.tv_nsec);
+  });
+  for (const File& file : files) {
+    if (total <= max_bytes_) return;
+    if (unlinkat(directory_.get(), file.name.c_str(), 0) == 0) total -= file.bytes;
+  }
+}
+
+}  // namespace hindsight

@@ -1,0 +1,91 @@
+#include "recorder/translate/memo/translation.h"
+
+#include <elf.h>
+#include <gtest/gtest.h>
+#include <link.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "recorder/translate/agent/layout.h"
+#include "translator/stubs.h"
+
+namespace hindsight {
+namespace {
+
+constexpr uint64_t kGuest = kLibraryWindow.start + 0x100000;
+constexpr uint64_t kHere = kLibraryArena + 0x10000, kThere = kLibraryArena + 0x7654320;
+
+int AddLibraryCode(dl_phdr_info* object, size_t, void* out) {
+  auto* const all = static_cast<std::vector<absl::Span<const uint8_t>>*>(out);
+  for (int i = 0; i < object->dlpi_phnum; ++i) {
+    const ElfW(Phdr)& segment = object->dlpi_phdr[i];
+    if (segment.p_type != PT_LOAD || (segment.p_flags & PF_X) == 0) continue;
+    const auto* bytes = reinterpret_cast<const uint8_t*>(object->dlpi_addr + segment.p_vaddr);
+    all->emplace_back(bytes, segment.p_filesz);
+  }
+  return 0;
+}
+
+// The largest piece of code that this process has: a library's.
+absl::Span<const uint8_t> LibraryCode() {
+  std::vector<absl::Span<const uint8_t>> all;
+  dl_iterate_phdr(AddLibraryCode, &all);
+  return *std::max_element(all.begin(), all.end(),
+                           [](auto one, auto other) { return one.size() < other.size(); });
+}
+
+class TranslationTest : public testing::TestWithParam<Flavour> {
+ protected:
+  absl::StatusOr<TranslatedBlock> Translate(uint64_t pc, uint64_t host) const {
+    static const StubAddresses stubs = EmitStubs(kLibraryArena).addresses;
+    return hindsight::Translate({.guest_pc = pc,
+                                 .bytes = code_.subspan(pc - kGuest),
+                                 .host_address = host,
+                                 .flavour = GetParam(),
+                                 .stubs = stubs,
+                                 .operations = GetParam() == Flavour::kRecord,
+                                 .fences = true});
+  }
+
+  const absl::Span<const uint8_t> code_ = LibraryCode();
+};
+
+TEST_P(TranslationTest, MovedCodeIsWhatWouldHaveBeenTranslatedThere) {
+  int blocks = 0;
+  for (uint64_t offset = 0; offset + 256 < code_.size() && blocks < 20'000;) {
+    const uint64_t pc = kGuest + offset;
+    const auto here = Translate(pc, kHere), there = Translate(pc, kThere);
+    ASSERT_EQ(here.ok(), there.ok());
+    offset += here.ok() ? std::max<uint32_t>(here->guest_bytes, 1) : 1;
+    if (!here.ok()) continue;
+    const auto moved = MakeTranslation(
+        pc, kHere, *here, [&](uint64_t address) { return code_.subspan(address - kGuest); });
+    moved->host = kThere;
+    ASSERT_TRUE(CanMove(*moved));
+    std::vector<uint8_t> code(here->code.size());
+    WriteCode(*moved, code.data());
+    ASSERT_EQ(code, there->code) << "at offset " << offset << " of a library's code";
+    ++blocks;
+  }
+  EXPECT_GT(blocks, 10'000);
+}
+
+INSTANTIATE_TEST_SUITE_P(Flavours, TranslationTest,
+                         testing::Values(Flavour::kPlain, Flavour::kRecord));
+
+TEST(TranslationMoveTest, OutOfReachIsRefused) {
+  TranslatedBlock block;
+  block.code = {0xe9, 0, 0, 0, 0x80};  // as far back as can be
+  block.outward = {1};
+  const auto made =
+      MakeTranslation(kGuest, kHere, block, [](uint64_t) { return absl::Span<const uint8_t>(); });
+  EXPECT_TRUE(CanMove(*made));
+  made->host = kHere - 16;
+  EXPECT_TRUE(CanMove(*made));
+  made->host = kHere + 16;
+  EXPECT_FALSE(CanMove(*made));
+}
+
+}  // namespace
+}  // namespace hindsight
