@@ -48,7 +48,8 @@ bool IsInvalid(absl::Span<const uint8_t> rest) {
   return size != 0 && !DecodeGuest(0, padded, &ignored);
 }
 
-// Whether the instruction may change one that follows it in the block.
+// Whether the instruction may change one that follows it in the block. On the stack, beside rsp, is
+// code only in pages where it was found.
 bool MayChangeCode(const TranslateRequest& request, const GuestInstruction& instruction) {
   if (!request.may_change) return false;
   for (const ZydisDecodedOperand& operand : instruction.Operands()) {
@@ -58,10 +59,9 @@ bool MayChangeCode(const TranslateRequest& request, const GuestInstruction& inst
     }
     const bool pushes = instruction.decoded.meta.category == ZYDIS_CATEGORY_PUSH &&
                         operand.visibility == ZYDIS_OPERAND_VISIBILITY_HIDDEN;
-    if (request.by_any_store && !pushes) return true;
-    const bool near =
-        &operand == EncodedMemory(instruction) && AddressOf(instruction, operand).from_rip;
-    if (near) return true;
+    const bool beside_rsp =
+        operand.mem.base == ZYDIS_REGISTER_RSP && operand.mem.index == ZYDIS_REGISTER_NONE;
+    if (!pushes && (!beside_rsp || request.by_any_store)) return true;
   }
   return false;
 }

@@ -48,8 +48,8 @@ struct TranslateRequest {
   // threads.
   bool fences = false;
   LeftToAgent left_to_agent;  // may be unset. Not asked about what is plain
-  // The code may be changed while it is executed: a block ends after an instruction that is known
-  // to store close to it; with `by_any_store`, after all that store, but for pushes.
+  // The code may be changed while it is executed: a block ends after an instruction that stores,
+  // but for pushes and, without `by_any_store`, what it stores beside rsp.
   bool may_change = false;
   bool by_any_store = false;
   // Flavour record: who asks has made the view of the operands agree with memory, and what is read

@@ -301,8 +301,8 @@ std::string TwinRun::Compare(const Outcome& native, const GuestStop& translated)
                         absl::Hex(translated.fault_address));
   }
   // Where an address is not canonical, one relative to rsp or rbp says so by another signal, if the
-  // first access has no GS.
-  const bool not_canonical = view_ != nullptr && translated.fault_address == 0;
+  // first access has no GS, or is relative to another register.
+  const bool not_canonical = translated.fault_address == 0;
   // What this processor does not have faults only after its operand was looked at.
   const bool unknown = view_ != nullptr && native.signal == SIGILL;
   if (unknown) return "";

@@ -16,6 +16,24 @@ static void Write(uint8_t* code, int value) {
   code[5] = 0xc3;
 }
 
+// Each changes its own next instruction, mov $1,%eax, through a register, and is executed once.
+static long ChangesItself(void) {
+  const int rights = PROT_READ | PROT_WRITE | PROT_EXEC;
+  uint8_t* code = mmap(NULL, 4096, rights, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  // lea 4(%rip),%rdi; movb $42,(%rdi); mov $1,%eax; ret
+  static const uint8_t kOnce[] = {0x48, 0x8d, 0x3d, 4, 0, 0, 0, 0xc6,
+                                  0x07, 42,   0xb8, 1, 0, 0, 0, 0xc3};
+  // lea 6(%rip),%rdi; mov $43,%al; stosb; nop; nop; mov $1,%eax; ret
+  static const uint8_t kString[] = {0x48, 0x8d, 0x3d, 6,    0, 0, 0, 0xb0, 43,
+                                    0xaa, 0x90, 0x90, 0xb8, 1, 0, 0, 0,    0xc3};
+  long sum = 0;
+  memcpy(code, kOnce, sizeof(kOnce));
+  sum += ((Function)code)();
+  memcpy(code + 64, kString, sizeof(kString));
+  sum += ((Function)(code + 64))();
+  return sum;
+}
+
 int main(void) {
   const int rights = PROT_READ | PROT_WRITE | PROT_EXEC;
   uint8_t* code = mmap(NULL, 8192, rights, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -43,5 +61,6 @@ int main(void) {
     sum += ((Function)(code + 200))();
   }
   printf("by turns %ld\n", sum);
+  printf("its own next instruction %ld\n", ChangesItself());
   return 0;
 }
