@@ -28,8 +28,9 @@ void AppendObject(const Object& object, Assembler* code) {
 
 }  // namespace
 
-BlockWriter::BlockWriter(const TranslateRequest& request)
-    : request_(request), code_(request.host_address) {}
+BlockWriter::BlockWriter(const TranslateRequest& request,
+                         absl::Span<const GuestInstruction> instructions)
+    : request_(request), choice_(instructions), code_(request.host_address) {}
 
 int BlockWriter::SaveSlot(int number) {
   return HS_BLOCK_FIELD(save) + number * static_cast<int>(sizeof(uint64_t));

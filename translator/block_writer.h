@@ -14,6 +14,7 @@
 
 #include "translator/assembler.h"
 #include "translator/guest_instruction.h"
+#include "translator/register_choice.h"
 #include "translator/runtime/operation.h"
 #include "translator/thread_block.h"
 #include "translator/translator.h"
@@ -36,11 +37,13 @@ struct Place {
 
 class BlockWriter {
  public:
-  explicit BlockWriter(const TranslateRequest& request);
+  // Of a block of `instructions`.
+  BlockWriter(const TranslateRequest& request, absl::Span<const GuestInstruction> instructions);
   BlockWriter(const BlockWriter&) = delete;
   BlockWriter& operator=(const BlockWriter&) = delete;
 
   Assembler* code() { return &code_; }
+  RegisterChoice* choice() { return &choice_; }
   const Place& place() const { return place_; }
   // Whether the agent runs HsRunOperation.
   bool has_operations() const { return request_.operations; }
@@ -115,6 +118,7 @@ class BlockWriter {
   void WriteExit(PendingExit* pending);
 
   const TranslateRequest& request_;
+  RegisterChoice choice_;
   Assembler code_;
   Place place_;
   uint64_t begins_at_ = 0;  // host address of the instruction at place_

@@ -1,16 +1,13 @@
 #include "translator/substitution.h"
 
-#include <iterator>
-
 #include "base/check.h"
 #include "isa/registers.h"
 
 namespace hindsight {
 namespace {
 
-// Those used least at first; never rsp.
-constexpr int kSpillable[] = {kRax, kRdx, kRbx, kRbp, kRsi, kRdi, kR8,
-                              kR9,  kR12, kR13, kR14, kR15, kRcx};
+// Never rsp; rcx only if there is no other.
+constexpr uint16_t kSpillable = 0xffff & ~(1 << kRsp | 1 << kRcx | 1 << kR10 | 1 << kR11);
 constexpr int kSlots = 3;  // of save[]; the last is the stubs'
 
 bool OverwritesWhole(const GuestInstruction& instruction, const ZydisDecodedOperand& operand) {
@@ -35,16 +32,18 @@ int Temporaries::Take() {
 }
 
 int Temporaries::Spill() {
-  for (int number : kSpillable) {
-    if ((avoid_ >> number & 1) != 0) continue;
-    if (spilled_ + reserved_ >= kSlots) break;
-    avoid_ |= static_cast<uint16_t>(1u << number);
-    writer_->code()->StoreField(BlockWriter::SaveSlot(spilled_), number);
-    (*writer_->saved())[spilled_++] = static_cast<uint8_t>(number);
-    return number;
+  const auto free = static_cast<uint16_t>(~avoid_);
+  const bool room = spilled_ + reserved_ < kSlots;
+  int number = room ? writer_->choice()->Take(free & kSpillable) : -1;
+  if (number < 0 && room && (free >> kRcx & 1) != 0) number = kRcx;
+  if (number < 0) {
+    failed_ = true;
+    return kRax;
   }
-  failed_ = true;
-  return kRax;
+  avoid_ |= static_cast<uint16_t>(1u << number);
+  writer_->code()->StoreField(BlockWriter::SaveSlot(spilled_), number);
+  (*writer_->saved())[spilled_++] = static_cast<uint8_t>(number);
+  return number;
 }
 
 int Temporaries::TakeSlot() {

@@ -288,6 +288,7 @@ int WriteBlock(const TranslateRequest& request, Source* from, BlockWriter* write
   UndefinedFlags undefined;
   for (int i = 0; i < static_cast<int>(source.instructions.size()); ++i) {
     const GuestInstruction& instruction = source.instructions[i];
+    writer->choice()->Advance(static_cast<size_t>(i));
     Place place = {.guest_pc = instruction.pc,
                    .length = instruction.decoded.length,
                    .adjust = counted > 0 && i > decrement.before ? i - counted : i,
@@ -361,7 +362,7 @@ absl::StatusOr<TranslatedBlock> Translate(const TranslateRequest& request) {
     if (source.instructions.empty() && !source.undecodable) {
       return absl::InvalidArgumentError("translate: no whole instruction");
     }
-    BlockWriter writer(request);
+    BlockWriter writer(request, source.instructions);
     uint64_t end = request.guest_pc;
     if (!source.instructions.empty()) {
       FindFlags(request, &source);
