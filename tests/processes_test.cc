@@ -27,6 +27,8 @@ TEST(ProcessesTest, ForkWhileThreadsRun) {
   ExpectAlwaysRecordsUnchanged({Program("fork_threads")});
 }
 
+TEST(ProcessesTest, WithAsManyFilesAsThereMayBe) { ExpectRecordsUnchanged({Program("few_files")}); }
+
 TEST(ProcessesTest, Orphan) { ExpectAlwaysRecordsUnchanged({Program("orphan")}); }
 
 TEST(ProcessesTest, ForkOfAHundredMegabytes) { ExpectRecordsUnchanged({Program("big_fork")}); }

@@ -6,6 +6,7 @@
 #include <linux/futex.h>
 #include <linux/sched.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -132,21 +133,42 @@ uint64_t AskForBirth(const Thread& thread, int64_t file, const Birth& birth) {
   return answer.results[0];
 }
 
+int64_t MakeMemoryFile() {
+  static constexpr char kName[] = "hindsight";
+  return Call(SYS_memfd_create, AddressOf(kName), 1 /* MFD_CLOEXEC */);
+}
+
+// Also if the program has as many files as it may have, as far as that can be changed for a moment.
+int64_t MakeMemoryFileAnyway() {
+  int64_t file = MakeMemoryFile();
+  constexpr uint64_t kAllThereCanBe = 1 << 20;
+  rlimit before = {};
+  Call(SYS_prlimit64, 0, RLIMIT_NOFILE, 0, AddressOf(&before));
+  const uint64_t limits[] = {before.rlim_max, kAllThereCanBe};
+  for (const uint64_t limit : limits) {
+    if (file != -EMFILE) break;
+    const rlimit more = {limit, limit};
+    Call(SYS_prlimit64, 0, RLIMIT_NOFILE, AddressOf(&more), 0);
+    file = MakeMemoryFile();
+    Call(SYS_prlimit64, 0, RLIMIT_NOFILE, AddressOf(&before), 0);
+  }
+  return file;
+}
+
 // The child has its own memory from now on: also its own translated code. Not if the answer is
 // kForkNative.
 uint64_t SeparateFromParent(Thread* thread, const Birth& birth) {
-  static constexpr char kName[] = "hindsight";
   for (uint64_t number = 0; number <= kLastThread; ++number) {
     if (gaps[number].state != GapState::kNeverUsed) gaps[number].state = GapState::kFree;
   }
   gaps[thread->number].state = GapState::kUsed;
-  const int64_t file = Call(SYS_memfd_create, AddressOf(kName), 1 /* MFD_CLOEXEC */);
-  const uint64_t answer = AskForBirth(*thread, file, birth);
+  const int64_t file = MakeMemoryFileAnyway();
+  const uint64_t answer = IsError(file) ? kForkNative : AskForBirth(*thread, file, birth);
   if (Boot().record_children != 0) __atomic_sub_fetch(&Control()->unborn, 1, __ATOMIC_SEQ_CST);
   if (answer != kForkNative && MapShared(static_cast<int>(file)) != 0) {
     Call(SYS_kill, static_cast<uint64_t>(thread->process_id), SIGKILL);
   }
-  Call(SYS_close, static_cast<uint64_t>(file));
+  if (!IsError(file)) Call(SYS_close, static_cast<uint64_t>(file));
   return answer;
 }
 
