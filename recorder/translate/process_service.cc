@@ -20,7 +20,7 @@ namespace hindsight {
 namespace {
 
 // A service that has just answered is likely to be asked again; sleeping and waking takes longer.
-constexpr std::chrono::microseconds kSpinTime(50);
+constexpr std::chrono::microseconds kSpinTime(20);
 // Until it is looked again whether the process is still there.
 constexpr timespec kSleepTime = {0, 20'000'000};
 // The same while a program is being executed, which nobody else tells of.

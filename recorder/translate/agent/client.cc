@@ -12,8 +12,9 @@
 namespace hindsight::agent {
 namespace {
 
-// The recorder answers most requests faster than a thread can sleep and wake.
-constexpr int kSpins = 10000;
+// The recorder answers most requests but those to translate faster than a thread can sleep and
+// wake, some 20 us. If it takes longer it may well be waiting for this processor.
+constexpr int kSpins = 500;
 
 uint32_t* Word(SlotState* state) { return reinterpret_cast<uint32_t*>(state); }
 

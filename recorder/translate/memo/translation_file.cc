@@ -112,7 +112,7 @@ void Append(absl::Span<const T> from, std::vector<uint8_t>* out) {
   out->insert(out->end(), bytes, bytes + from.size() * sizeof(T));
 }
 
-void AppendRecord(const Translation& translation, std::vector<uint8_t>* out) {
+BlockRecord RecordOf(const Translation& translation) {
   const StoredBlock& block = translation.block;
   BlockRecord record = {.guest_pc = translation.guest_pc,
                         .made_for = translation.made_for,
@@ -127,6 +127,12 @@ void AppendRecord(const Translation& translation, std::vector<uint8_t>* out) {
                         .own = static_cast<uint16_t>(block.own.size()),
                         .reserved = {}};
   record.size = static_cast<uint32_t>((PartsOf(record) + 7) / 8 * 8);
+  return record;
+}
+
+void AppendRecord(const Translation& translation, std::vector<uint8_t>* out) {
+  const StoredBlock& block = translation.block;
+  const BlockRecord record = RecordOf(translation);
   const size_t end = out->size() + record.size;
   Append(absl::MakeConstSpan(&record, 1), out);
   Append(block.links, out);
@@ -215,33 +221,32 @@ std::vector<uint8_t> EncodeTranslations(const TranslationKey& key,
   using Header = TranslationFile::Header;
   using PageEntry = TranslationFile::PageEntry;
   std::vector<PageEntry> index;
-  std::vector<uint8_t> records;
   for (const Translation* translation : translations) {
     const uint64_t page = translation->guest_pc / kPageBytes;
     if (index.empty() || index.back().page != page) {
-      index.push_back({.page = page, .offset = records.size(), .bytes = 0, .checksum = 0});
+      index.push_back({.page = page, .offset = 0, .bytes = 0, .checksum = 0});
     }
-    AppendRecord(*translation, &records);
-    index.back().bytes = records.size() - index.back().offset;
+    index.back().bytes += RecordOf(*translation).size;
   }
-  const uint64_t start = sizeof(Header) + index.size() * sizeof(PageEntry);
-  for (PageEntry& entry : index) {
-    entry.checksum = ChecksumOf(records.data() + entry.offset, entry.bytes);
-    entry.offset += start;
-  }
-  Header header = {.key = key,
-                   .file_bytes = start + records.size(),
+  uint64_t end = sizeof(Header) + index.size() * sizeof(PageEntry);
+  for (PageEntry& entry : index) entry.offset = std::exchange(end, end + entry.bytes);
+  Header header = {.magic = {},
+                   .key = key,
+                   .file_bytes = end,
                    .page_count = index.size(),
                    .block_count = translations.size(),
                    .checksum = 0};
   std::memcpy(header.magic, kMagic, sizeof(kMagic));
-  std::vector<uint8_t> file;
-  file.reserve(header.file_bytes);
-  Append(absl::MakeConstSpan(&header, 1), &file);
-  Append(absl::MakeConstSpan(index), &file);
-  header.checksum = ChecksumOf(file.data(), file.size());
+  std::vector<uint8_t> file(sizeof(Header) + index.size() * sizeof(PageEntry));
+  file.reserve(end);
+  for (const Translation* translation : translations) AppendRecord(*translation, &file);
+  for (PageEntry& entry : index) {
+    entry.checksum = ChecksumOf(file.data() + entry.offset, entry.bytes);
+  }
+  std::memcpy(file.data() + sizeof(Header), index.data(), index.size() * sizeof(PageEntry));
   std::memcpy(file.data(), &header, sizeof(header));
-  file.insert(file.end(), records.begin(), records.end());
+  header.checksum = ChecksumOf(file.data(), sizeof(Header) + index.size() * sizeof(PageEntry));
+  std::memcpy(file.data(), &header, sizeof(header));
   return file;
 }
 

@@ -28,7 +28,8 @@ std::string RecorderIdentity();
 
 class TranslationStore {
  public:
-  static constexpr uint64_t kMaxBytes = uint64_t{256} << 20;
+  // A C compiler's code takes 120 MB.
+  static constexpr uint64_t kMaxBytes = uint64_t{512} << 20;
 
   // `$XDG_CACHE_HOME/hindsight`, or ~/.cache/hindsight; empty: there is neither.
   static std::string DefaultDirectory();
