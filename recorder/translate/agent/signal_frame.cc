@@ -81,6 +81,23 @@ void SaveVectors(const SoftwareBytes& software, uint64_t area) {
   *PointerTo<uint32_t>(area + software.bytes) = kVectorEndMagic;
 }
 
+// Handlers begin with the state that programs begin with: nothing is rounded or raised as the
+// interrupted code wants it.
+void ResetVectors(const SoftwareBytes& software) {
+  struct alignas(64) Area {
+    uint32_t legacy[128];  // MXCSR is the one that is taken from here
+    uint64_t header[8];    // no component is there
+  };
+  constexpr int kMxcsr = 6;
+  constexpr uint32_t kUsualMxcsr = 0x1f80;
+  Area area = {};
+  area.legacy[kMxcsr] = kUsualMxcsr;
+  asm volatile("xrstor64 %0"
+               :
+               : "m"(area), "a"(static_cast<uint32_t>(software.features)),
+                 "d"(static_cast<uint32_t>(software.features >> 32)));
+}
+
 void SetUpFrame(const Thread& thread, const PendingSignal& signal, const SignalAction& action,
                 FramePlace place, SignalFrame* frame) {
   frame->restorer = action.restorer;
@@ -125,6 +142,7 @@ bool EnterHandler(Thread* thread, const PendingSignal& signal, const SignalActio
     return false;
   }
   SaveVectors(thread->software, place.vectors);
+  ResetVectors(thread->software);
   if ((thread->signal_stack.flags & kAutoDisarm) != 0) thread->signal_stack = {};
   uint64_t* r = thread->registers;
   r[kRdi] = static_cast<uint64_t>(signal.info[0]);
