@@ -4,6 +4,7 @@
 #include "recorder/translate/agent/chaos.h"
 #include "recorder/translate/agent/recording.h"
 #include "recorder/translate/agent/run.h"
+#include "recorder/translate/agent/stepping.h"
 #include "recorder/translate/agent/system.h"
 #include "translator/runtime/operation.h"
 
@@ -53,6 +54,9 @@ void Store(const HsOperationRegisters& from, Thread* thread) {
   const HsThreadBlock& block = *thread->block;
   const auto* operation = PointerTo<const HsOperation>(block.exit_operation);
   if (operation->kind == kHsCorrection) Correct(thread);
+  // The program wants misaligned accesses refused, and it is the processor that does so.
+  constexpr uint64_t kAlignmentCheck = 0x40000;
+  if ((thread->flags & kAlignmentCheck) != 0) ExecuteNatively(thread);
   const HsOperationHooks hooks = {.context = thread,
                                   .distance = DistanceOf(thread->number),
                                   .fs_base = block.fs_base,

@@ -166,8 +166,14 @@ bool IsViewFault(Thread* thread, int* signal, int32_t* info, FrameContext* conte
   return false;
 }
 
+// The program may have forbidden that, and handlers begin with its flag.
+void AllowMisaligned() {
+  asm volatile("pushfq\n\tandl $0xfffbffff, (%%rsp)\n\tpopfq" : : : "cc", "memory");
+}
+
 // The kernel's handler for all signals.
 void OnSignal(int signal, int32_t* info, FrameContext* context) {
+  AllowMisaligned();
   Thread* thread = CurrentThread();
   if (context->registers.vectors != 0) {
     thread->software = *PointerTo<SoftwareBytes>(context->registers.vectors + kSoftwareBytesOffset);
