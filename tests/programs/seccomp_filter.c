@@ -68,6 +68,12 @@ int main(void) {
   struct sigaction action = {.sa_sigaction = on_trap, .sa_flags = SA_SIGINFO};
   sigaction(SIGSYS, &action, NULL);
   setvbuf(stdout, NULL, _IOLBF, 0);
+  // What libraries do to find out what the kernel knows.
+  for (int bit = 0; bit < 8; ++bit) {
+    errno = 0;
+    const long asked = syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 1 << bit, NULL);
+    printf("flag %d: %ld, error %d\n", bit, asked, errno);
+  }
   install(SYS_getpgrp, SECCOMP_RET_ERRNO | 42);
   errno = 0;
   const long result = syscall(SYS_getpgrp);

@@ -245,10 +245,19 @@ int64_t ReadFilter(const Thread& thread, uint64_t address, CallFilter** filter) 
   return error;
 }
 
-int64_t SetFilter(Thread* thread, uint64_t flags, uint64_t address) {
+bool AreValidFlags(uint64_t flags) {
+  constexpr uint64_t kWaitKillable = 1 << 5;  // SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV
   constexpr uint64_t kKnown = SECCOMP_FILTER_FLAG_TSYNC | SECCOMP_FILTER_FLAG_LOG |
-                              SECCOMP_FILTER_FLAG_SPEC_ALLOW | SECCOMP_FILTER_FLAG_TSYNC_ESRCH;
-  if ((flags & ~kKnown) != 0) return -EINVAL;
+                              SECCOMP_FILTER_FLAG_SPEC_ALLOW | SECCOMP_FILTER_FLAG_NEW_LISTENER |
+                              SECCOMP_FILTER_FLAG_TSYNC_ESRCH | kWaitKillable;
+  const bool listens = (flags & SECCOMP_FILTER_FLAG_NEW_LISTENER) != 0;
+  const bool all = (flags & SECCOMP_FILTER_FLAG_TSYNC) != 0;
+  if ((flags & ~kKnown) != 0 || (!listens && (flags & kWaitKillable) != 0)) return false;
+  return !all || !listens || (flags & SECCOMP_FILTER_FLAG_TSYNC_ESRCH) != 0;
+}
+
+int64_t SetFilter(Thread* thread, uint64_t flags, uint64_t address) {
+  if (!AreValidFlags(flags)) return -EINVAL;
   const Lock lock;
   CallFilter* filter = nullptr;
   const int64_t error = ReadFilter(*thread, address, &filter);
@@ -330,8 +339,12 @@ bool HandleFilterCall(Thread* thread, GuestCall* call) {
 }
 
 bool MakesFilterListener(const GuestCall& call) {
+  const auto flags = static_cast<uint32_t>(call.argument(1));
+  sock_fprog program;
+  // Libraries ask so, without a program, whether the kernel knows the flag.
   return call.number() == SYS_seccomp && call.argument(0) == SECCOMP_SET_MODE_FILTER &&
-         (call.argument(1) & SECCOMP_FILTER_FLAG_NEW_LISTENER) != 0;
+         (flags & SECCOMP_FILTER_FLAG_NEW_LISTENER) != 0 && AreValidFlags(flags) &&
+         CopyGuest(&program, PointerTo<void>(call.argument(2)), sizeof(program));
 }
 
 void CopyFilters(const Thread& from, Thread* to) {
