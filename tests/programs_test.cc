@@ -58,6 +58,10 @@ TEST(ProgramsTest, MisalignedAccessesThatTheProgramWantsRefused) {
   ExpectRecordsUnchanged({Program("alignment_check")});
 }
 
+TEST(ProgramsTest, InstructionsThatCompilersDoNotWrite) {
+  ExpectRecordsUnchanged({Program("odd_instructions")});
+}
+
 TEST(ProgramsTest, DeathBySegmentationFault) { ExpectRecordsUnchanged({Program("die_by_segv")}); }
 
 TEST(ProgramsTest, DeathByAbort) { ExpectRecordsUnchanged({Program("aborts")}); }

@@ -75,11 +75,12 @@ bool IsPlain(const ZydisDecodedInstruction& decoded) {
   switch (decoded.mnemonic) {
     case ZYDIS_MNEMONIC_MOV:
       return decoded.opcode != 0x8c && decoded.opcode != 0x8e;
+    case ZYDIS_MNEMONIC_CALL:
+    case ZYDIS_MNEMONIC_JMP:
+      return decoded.raw.prefix_count == 0;
     case ZYDIS_MNEMONIC_ADD:
     case ZYDIS_MNEMONIC_AND:
-    case ZYDIS_MNEMONIC_CALL:
     case ZYDIS_MNEMONIC_CMP:
-    case ZYDIS_MNEMONIC_JMP:
     case ZYDIS_MNEMONIC_LEA:
     case ZYDIS_MNEMONIC_MOVSXD:
     case ZYDIS_MNEMONIC_NOP:
@@ -91,7 +92,7 @@ bool IsPlain(const ZydisDecodedInstruction& decoded) {
     case ZYDIS_MNEMONIC_XOR:
       return true;
     default:
-      return decoded.meta.category == ZYDIS_CATEGORY_COND_BR;
+      return decoded.meta.category == ZYDIS_CATEGORY_COND_BR && decoded.raw.prefix_count == 0;
   }
 }
 

@@ -59,6 +59,9 @@ class InstructionExecutor {
   // Valid during the lifetime of this object.
   const Prepared& Prepare(absl::Span<const uint8_t> code);
 
+  // Whether that is anything but kNone: there are forms that cannot be encoded for the host.
+  bool CanExecute(absl::Span<const uint8_t> code) { return Prepare(code).method != Method::kNone; }
+
   // Executes it and advances rip. Requires: its method is not kNone.
   ExecutionResult Execute(const Prepared& prepared, RegisterFile* registers, GuestMemory* memory);
 

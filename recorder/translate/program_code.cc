@@ -27,12 +27,6 @@ constexpr uint64_t kLargestBlock = 32 * 1024;
 // As many as that many blocks that are known from another process.
 constexpr size_t kTranslationCost = 8;
 
-// A replay takes what it does from the trace.
-bool NeedsSideEffect(absl::Span<const uint8_t> instruction) {
-  const Policy policy = Classify(instruction).policy;
-  return policy == Policy::kNative || policy == Policy::kNondeterministic;
-}
-
 // What follows the block's last instruction is executed as well, sooner or later.
 bool EndsInCall(absl::Span<const uint8_t> code) {
   const size_t n = code.size();
@@ -50,7 +44,20 @@ ProgramCode::ProgramCode(pid_t process, const TranslationOptions& options, Memor
       memo_(options.memo),
       cache_(file, memo_.get()),
       source_(process, [this](const MapRegion& region) { NoteRegion(region); }),
-      bytes_at_([this](uint64_t pc) { return source_.At(pc); }) {}
+      bytes_at_([this](uint64_t pc) { return source_.At(pc); }),
+      needs_side_effect_([this](auto instruction) { return NeedsSideEffect(instruction); }) {}
+
+bool ProgramCode::NeedsSideEffect(absl::Span<const uint8_t> instruction) {
+  switch (Classify(instruction).policy) {
+    case Policy::kNative:
+    case Policy::kNondeterministic:
+      return true;
+    case Policy::kAssist:
+      return !executor_.CanExecute(instruction);
+    default:
+      return false;
+  }
+}
 
 void ProgramCode::NoteRegion(const MapRegion& region) {
   modules_[region.start] = memo_->ModuleOf(region);
@@ -121,7 +128,7 @@ TranslateRequest ProgramCode::RequestFor(uint64_t guest_pc, uint64_t host) {
       .operations = options_.flavour == Flavour::kRecord,
       .fences = options_.order_fences,
   };
-  if (options_.flavour == Flavour::kRecord) request.left_to_agent = NeedsSideEffect;
+  if (options_.flavour == Flavour::kRecord) request.left_to_agent = needs_side_effect_;
   request.failing_checks = options_.trials.failing_checks;
   request.may_change = source_.MayChange(guest_pc);
   request.by_any_store = changing_.contains(PageOf(guest_pc));

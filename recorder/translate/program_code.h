@@ -15,6 +15,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
+#include "emulator/assist/instruction_executor.h"
 #include "isa/cpuid.h"
 #include "recorder/session/options.h"
 #include "recorder/translate/code_cache.h"
@@ -67,6 +68,8 @@ class ProgramCode {
   uint64_t code_bytes() const { return cache_.code_bytes(); }
 
  private:
+  // A replay takes what it does from the trace.
+  bool NeedsSideEffect(absl::Span<const uint8_t> instruction);
   uint64_t FindUnchanged(uint64_t guest_pc);
   TranslateRequest RequestFor(uint64_t guest_pc, uint64_t host);
   absl::StatusOr<TranslatedBlock> TranslateChecked(TranslateRequest request) const;
@@ -89,7 +92,9 @@ class ProgramCode {
   const std::shared_ptr<TranslationMemo> memo_;
   CodeCache cache_;
   CodeSource source_;
-  const BytesAt bytes_at_;                                           // of source_
+  const BytesAt bytes_at_;  // of source_
+  const LeftToAgent needs_side_effect_;
+  InstructionExecutor executor_;  // says what a replay can execute
   absl::flat_hash_map<uint64_t, TranslationMemo::Module*> modules_;  // by start of the region
   absl::flat_hash_set<uint64_t> changing_;  // pages whose code was found to have changed
   // Of TranslateOne, by guest pc.

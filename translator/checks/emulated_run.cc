@@ -34,9 +34,16 @@ Agreement AllThatIsDefined() {
 
 }  // namespace
 
-bool NeedsSideEffect(absl::Span<const uint8_t> instruction) {
-  const Policy policy = Classify(instruction).policy;
-  return policy == Policy::kNative || policy == Policy::kNondeterministic;
+bool EmulatedRun::NeedsSideEffect(absl::Span<const uint8_t> instruction) {
+  switch (Classify(instruction).policy) {
+    case Policy::kNative:
+    case Policy::kNondeterministic:
+      return true;
+    case Policy::kAssist:
+      return !executor_.CanExecute(instruction);
+    default:
+      return false;
+  }
 }
 
 EmulatedRun::EmulatedRun(Region memory, Region code) : memory_(memory), code_(code) {

@@ -12,14 +12,12 @@
 #include <vector>
 
 #include "absl/types/span.h"
+#include "emulator/assist/instruction_executor.h"
 #include "emulator/cpu/cpu.h"
 #include "isa/registers.h"
 #include "translator/checks/translated_run.h"
 
 namespace hindsight {
-
-// Whether a replay takes what the instruction does from the trace; then the agent executes it.
-bool NeedsSideEffect(absl::Span<const uint8_t> instruction);
 
 class EmulatedRun final : public Pager {
  public:
@@ -29,6 +27,9 @@ class EmulatedRun final : public Pager {
   };
   EmulatedRun(Region memory, Region code);
   ~EmulatedRun() override;
+
+  // Whether a replay takes what the instruction does from the trace; then the agent executes it.
+  bool NeedsSideEffect(absl::Span<const uint8_t> instruction);
 
   // Puts `memory` and `code` into the view and executes from `registers` to the state that
   // `translated` stopped in, with what was told on the way. "": all agrees but what processors may
@@ -49,6 +50,7 @@ class EmulatedRun final : public Pager {
   void PassFlags();
 
   const Region memory_, code_;
+  InstructionExecutor executor_;
   std::unique_ptr<Cpu> cpu_;
   uint32_t undefined_ = 0;  // flags
   bool read_undefined_ = false;

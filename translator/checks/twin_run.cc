@@ -90,6 +90,12 @@ TwinRun::TwinRun(const TwinPlace& place, Flavour flavour, uint64_t seed, TwinOpt
   MapFixed(place_.memory, kMemoryBytes, PROT_READ | PROT_WRITE);
   MapFixed(place_.code, kCodeBytes, PROT_READ | PROT_WRITE | PROT_EXEC);
   CHECK(syscall(SYS_arch_prctl, ARCH_GET_FS, &fs_base_) == 0);
+  LeftToAgent left_to_agent;
+  if (options.replayed) {
+    emulated_ = std::make_unique<EmulatedRun>(EmulatedRun::Region{place_.memory, kMemoryBytes},
+                                              EmulatedRun::Region{place_.code, kCodeBytes});
+    left_to_agent = [this](auto instruction) { return emulated_->NeedsSideEffect(instruction); };
+  }
   translated_ = std::make_unique<TranslatedRun>(
       &machine_, TranslatedRun::Options{
                      .arena = place_.arena,
@@ -103,15 +109,11 @@ TwinRun::TwinRun(const TwinPlace& place, Flavour flavour, uint64_t seed, TwinOpt
                            return at < all.size() ? all.subspan(at) : all.subspan(0, 0);
                          },
                      .operations = options.operations,
-                     .left_to_agent = options.replayed ? NeedsSideEffect : LeftToAgent(),
+                     .left_to_agent = left_to_agent,
                      .by_any_store = options.by_any_store,
                      .failing_checks = options.failing_checks,
                      .flush_every = options.flush_every,
                  });
-  if (options.replayed) {
-    emulated_ = std::make_unique<EmulatedRun>(EmulatedRun::Region{place_.memory, kMemoryBytes},
-                                              EmulatedRun::Region{place_.code, kCodeBytes});
-  }
   if (flavour != Flavour::kRecord) return;
   const auto* memory = reinterpret_cast<const uint8_t*>(place_.memory);
   view_ = std::make_unique<TwinView>(absl::MakeConstSpan(memory, kMemoryBytes), kDistance);

@@ -161,7 +161,7 @@ uint64_t KnownToOthers(const ThreadView& own, uint64_t page, uint64_t lines, con
 
 hindsight::GuestCall ToEntry(const Thread& thread, const GuestCall& call, int64_t result) {
   hindsight::GuestCall entry = {};
-  entry.number = call.number();
+  entry.number = call.words[0];
   for (int i = 0; i < 6; ++i) entry.arguments[i] = call.argument(i);
   entry.result = static_cast<uint64_t>(result);
   constexpr uint64_t kSyscallBytes = 2;

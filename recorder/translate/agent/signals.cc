@@ -296,6 +296,15 @@ bool Recover(Thread* thread) {
   return true;
 }
 
+// An address that is not canonical raises SIGBUS where it is relative to rsp or rbp, unless GS is
+// added to it, as for the view; and one that is canonical may lie beyond the view. The instruction
+// itself says what the fault is.
+bool IsToldByInstruction(const Thread& thread) {
+  constexpr uint64_t kGeneralProtection = 13;
+  return IsRecorded(thread) && thread.fault_signal == SIGSEGV &&
+         thread.fault.trap == kGeneralProtection && IsWithinReach(thread);
+}
+
 // Whether the fault is int3's.
 bool IsBreakpoint(const Thread& thread) {
   return thread.fault_signal == SIGTRAP && thread.fault.info[2] == SI_KERNEL;
@@ -445,7 +454,8 @@ void DeliverPending(Thread* thread) {
 extern "C" [[noreturn]] void AgentHandleFault(Thread* thread) {
   const bool operated = thread->operating != 0;
   if (operated) AbandonOperation(thread);
-  const bool stepped = operated || thread->stepping != 0;
+  const bool alone = thread->stepping != 0;
+  const bool stepped = operated || alone;
   thread->stepping = 0;
   if (thread->fault_signal == 0) {
     FinishStep(thread);
@@ -456,6 +466,7 @@ extern "C" [[noreturn]] void AgentHandleFault(Thread* thread) {
   } else if (stepped || Recover(thread)) {
     if (IsViewFull(*thread)) LeaveAll(thread, HS_END_MEMORY);
     TakeBackStore(thread, thread->fault.fault_address);
+    if (!alone && IsToldByInstruction(*thread)) ExecuteNatively(thread);
     DeliverFault(thread);
   } else {
     LetKernelAct(thread, static_cast<int>(thread->fault_signal));

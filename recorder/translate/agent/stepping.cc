@@ -130,6 +130,12 @@ void HideTrapFlag(const Thread& thread) {
   LeaveNatively(thread, /*step=*/true);
 }
 
+bool IsWithinReach(const Thread& thread) {
+  Code code;
+  ReadCode(thread.pc, &code);
+  return !IsSystemCall(code) && !IsOutOfReach(code);
+}
+
 void FinishStep(Thread* thread) {
   HideTrapFlag(*thread);
   Call(SYS_arch_prctl, ARCH_GET_FS, AddressOf(&thread->block->fs_base));

@@ -12,6 +12,9 @@ namespace hindsight::agent {
 // Executes the instruction at pc, whatever it is. Requires: the thread's state is exact.
 [[noreturn]] void ExecuteNatively(Thread* thread);
 
+// Whether the instruction at pc can be executed so while the thread is recorded.
+bool IsWithinReach(const Thread& thread);
+
 // It has been executed: the thread's registers are those after it, its count the one before.
 void FinishStep(Thread* thread);
 

@@ -124,7 +124,7 @@ struct HsPatch {
 
 struct HsCall {
   struct HsEntry entry;
-  uint64_t number;
+  uint64_t number;  // rax; the kernel looks at its lower half
   uint64_t arguments[6];
   uint64_t clone_flags;  // of one that makes a task, as clone(2) would have them; else 0
   uint64_t size;         // changes

@@ -64,6 +64,9 @@ static_assert(offsetof(RegisterFile, fdp) == 8 * HS_WORD_FDP);
 static_assert(offsetof(RegisterFile, st) == 8 * HS_WORD_ST);
 static_assert(offsetof(RegisterFile, xmm) == 8 * HS_WORD_XMM);
 
+// As the kernel reads it.
+int64_t NumberOf(const HsCall& call) { return static_cast<int32_t>(call.number); }
+
 }  // namespace
 
 absl::Status ThreadStream::Consume(const HsEntry* entry) {
@@ -163,11 +166,12 @@ absl::Status ThreadStream::AddCall(const HsCall& call) {
   if (!patch.has_value() || patch->index.empty() || patch->index[0] != kRax) {
     return Malformed(call.entry);
   }
-  const auto number = static_cast<int64_t>(call.number);
+  const auto number = NumberOf(call);
   const auto result = static_cast<int64_t>(patch->value[0]);
   threads_->BeforeOrderable(this, call.entry.time);
   SideEffect effect = {.kind = SideEffectKind::kSyscall, .registers = *patch};
-  effect.sequence = notes_->SystemCall(count_, number, call.arguments, result);
+  effect.sequence =
+      notes_->SystemCall(count_, static_cast<int64_t>(call.number), call.arguments, result);
   log_->Append(count_, std::move(effect));
   ordered_count_ = ++count_;
   if (number == SYS_prctl && call.arguments[0] == PR_SET_NAME) notes_->Name(count_);
@@ -181,7 +185,7 @@ absl::Status ThreadStream::AddCall(const HsCall& call) {
 
 // If the call has made a process.
 void ThreadStream::NoteChild(const HsCall& call, int64_t result) {
-  const auto number = static_cast<int64_t>(call.number);
+  const auto number = NumberOf(call);
   if (number != SYS_vfork && number != SYS_fork && number != SYS_clone && number != SYS_clone3) {
     return;
   }

@@ -79,7 +79,7 @@ class Agent {
     auto* const page = Reserve<HsPage>(HS_ENTRY_PAGE, 0, 0);
     page->address = address;
     std::memset(page->bytes, 0, kPageBytes);
-    std::memcpy(page->bytes, bytes.data(), bytes.size());
+    std::copy(bytes.begin(), bytes.end(), page->bytes);
     HsRingCommit(ring_);
   }
   // The first line of a page begins with `word` from now on.
