@@ -25,6 +25,9 @@ namespace {
 
 constexpr char kSuffix[] = ".code", kUnfinished[] = ".tmp";
 
+// All of them are looked at whenever one is written.
+constexpr size_t kMaxFiles = 4000;
+
 XXH128_hash_t HashOf(absl::string_view text) { return XXH3_128bits(text.data(), text.size()); }
 
 std::string HexOf(uint64_t high, uint64_t low) { return absl::StrFormat("%016x%016x", high, low); }
@@ -199,8 +202,10 @@ void TranslationStore::DropOldest() const {
     return std::pair(one.used.tv_sec, one.used.tv_nsec) <
            std::pair(other.used.tv_sec, other.used.tv_nsec);
   });
+  size_t left = files.size();
   for (const File& file : files) {
-    if (total <= max_bytes_) return;
+    if (total <= max_bytes_ && left <= kMaxFiles) return;
+    --left;
     if (unlinkat(directory_.get(), file.name.c_str(), 0) == 0) total -= file.bytes;
   }
 }

@@ -251,6 +251,17 @@ TEST_F(TranslationStoreTest, TheOldestAreDropped) {
   EXPECT_EQ(store->Load("e"), nullptr) << "larger than all may be";
 }
 
+TEST_F(TranslationStoreTest, ThereAreNeverTooManyFiles) {
+  Save(*Open(), "a", 0x90);
+  for (int i = 0; i < 5000; ++i) {
+    std::ofstream file(directory_ + "/" + std::to_string(i) + ".code");
+  }
+  Save(*Open(), "b", 0x90);
+  EXPECT_LT(Files().size(), 4100u);
+  EXPECT_EQ(Open()->Load("a"), nullptr);
+  EXPECT_NE(Open()->Load("b"), nullptr);
+}
+
 TEST(RecorderIdentityTest, IsAlwaysTheSame) {
   EXPECT_FALSE(RecorderIdentity().empty());
   EXPECT_EQ(RecorderIdentity(), RecorderIdentity());
