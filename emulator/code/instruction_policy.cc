@@ -291,6 +291,9 @@ bool DiffersInThisForm(const ZydisDecodedInstruction& instruction,
     case ZYDIS_MNEMONIC_SHLD:  // 16 bits: undefined for counts above 16
     case ZYDIS_MNEMONIC_SHRD:  // relative to rip, Unicorn forgets the immediate
       return instruction.operand_width == 16 || IsFromRipWithImmediate(instruction, operands);
+    case ZYDIS_MNEMONIC_CVTPS2PD:  // Unicorn reads 16 bytes for an operand of 8
+    case ZYDIS_MNEMONIC_CVTDQ2PD:
+      return operands[1].type == ZYDIS_OPERAND_TYPE_MEMORY;
     case ZYDIS_MNEMONIC_CMPXCHG:  // the upper half of the register is kept, Unicorn clears it
       return instruction.operand_width == 32 && operands[0].type == ZYDIS_OPERAND_TYPE_REGISTER;
     case ZYDIS_MNEMONIC_CMPPS:  // Unicorn rejects the reserved predicates

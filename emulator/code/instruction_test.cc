@@ -167,6 +167,9 @@ TEST(InstructionTest, SingleFormsAreAssisted) {
   EXPECT_EQ(PolicyOf({0x0f, 0xa4, 0x37, 5}), Policy::kEmulate);
   EXPECT_EQ(PolicyOf({0x0f, 0xa4, 0x35, 0, 0, 0, 0, 5}), Policy::kAssist);
   EXPECT_EQ(PolicyOf({0x0f, 0xa5, 0x35, 0, 0, 0, 0}), Policy::kEmulate);  // by cl
+  EXPECT_EQ(PolicyOf({0x0f, 0x5a, 0xc1}), Policy::kEmulate);              // cvtps2pd %xmm1,%xmm0
+  EXPECT_EQ(PolicyOf({0x0f, 0x5a, 0x07}), Policy::kAssist);               // (%rdi)
+  EXPECT_EQ(PolicyOf({0xf3, 0x0f, 0xe6, 0x07}), Policy::kAssist);         // cvtdq2pd
   EXPECT_EQ(PolicyOf({0x9e}), Policy::kEmulate);                          // sahf
   EXPECT_EQ(PolicyOf({0x48, 0x9e}), Policy::kAssist);
   EXPECT_EQ(PolicyOf({0x66, 0xe9, 0, 0, 0, 0}), Policy::kNative);  // 16-bit jmp
