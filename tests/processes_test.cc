@@ -27,7 +27,20 @@ TEST(ProcessesTest, ForkWhileThreadsRun) {
   ExpectAlwaysRecordsUnchanged({Program("fork_threads")});
 }
 
-TEST(ProcessesTest, WithAsManyFilesAsThereMayBe) { ExpectRecordsUnchanged({Program("few_files")}); }
+// A child for which not even a recorder can have one more runs as it would natively, and that is
+// said.
+TEST(ProcessesTest, WithAsManyFilesAsThereMayBe) {
+  const std::vector<std::string> command = {Program("few_files")};
+  const ChildResult native = RunProcess(command);
+  const Recorded recorded(command);
+  EXPECT_EQ(recorded.run().out, native.out);
+  EXPECT_EQ(recorded.run().Ending(), native.Ending());
+  if (!recorded.run().err.empty()) {
+    EXPECT_EQ(Engine(), TestedEngine::kTranslate);
+    EXPECT_THAT(recorded.run().err, HasSubstr("could record it with"));
+  }
+  ExpectExact(recorded.trace());
+}
 
 TEST(ProcessesTest, Orphan) { ExpectAlwaysRecordsUnchanged({Program("orphan")}); }
 

@@ -190,9 +190,13 @@ uint64_t ProcessService::Fork(const uint64_t* arguments) {
                          .parent = process_,
                          .maker = static_cast<pid_t>(arguments[3]),
                          .maker_count = arguments[4]};
-  if (fd < 0) return ShareWith(std::move(birth));
+  if (fd == kParentsMemory) return ShareWith(std::move(birth));
   auto file = MemoryFile::Open(child, fd);
-  if (!file.ok()) return 0;
+  if (!file.ok()) {
+    birth.kind = RecordedBirth::Kind::kNative;
+    if (options_.recording != nullptr) options_.recording->on_birth(std::move(birth));
+    return kForkNative;
+  }
   // Its code is that of the parent, and comes from the memo. Its thread, which is in the agent,
   // drops what it knows of the parent's.
   file->control()->boot_state = static_cast<uint32_t>(BootState::kRunning);

@@ -22,6 +22,7 @@ struct RecordedBirth {
     kSharing,   // one that has its parent's memory, and memory file, until it executes a program
     kExecuted,  // a process has executed a program
     kLost,      // ... which the agent is not in
+    kNative,    // a process that has no memory file, and runs without the agent
   };
   Kind kind = Kind::kForked;
   pid_t process = 0;

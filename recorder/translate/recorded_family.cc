@@ -90,6 +90,7 @@ void RecordedFamily::OnBirth(RecordedBirth birth) {
   switch (birth.kind) {
     case RecordedBirth::Kind::kForked:
     case RecordedBirth::Kind::kSharing:
+    case RecordedBirth::Kind::kNative:
       OnMadeProcess(std::move(birth));
       break;
     case RecordedBirth::Kind::kExecuted:
@@ -120,7 +121,7 @@ void RecordedFamily::OnMadeProcess(RecordedBirth birth) {
   const bool follows = parent != nullptr && !parent->abandoned() && !session_->end_wanted();
   if (!follows) {
     const bool shares = birth.kind == RecordedBirth::Kind::kSharing && parent != nullptr;
-    if (!shares) LetGo(MakeRecordedMemory(birth.file, birth.code));
+    if (!shares && birth.file != nullptr) LetGo(MakeRecordedMemory(birth.file, birth.code));
     return;
   }
   TranslatedRecording* child = Find(birth.process);
@@ -130,6 +131,14 @@ void RecordedFamily::OnMadeProcess(RecordedBirth birth) {
     if (!opened.ok()) return;
     child = *opened;
     born_[birth.process] = {made.maker, made.maker_count};
+  }
+  if (birth.kind == RecordedBirth::Kind::kNative) {
+    // The call that has made it may have been logged, as one whose child is recorded.
+    constexpr char kReason[] = "has nothing left that engine translate could record it with";
+    child->AttachNothing();
+    child->Abandon(kReason);
+    Report(*child, kReason);
+    return;
   }
   session_->Keep(child->Attach(MemoryOf(birth, *parent), birth.ring));
 }

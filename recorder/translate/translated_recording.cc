@@ -82,6 +82,10 @@ absl::Status TranslatedRecording::Attach(RecordedMemory memory, uint64_t ring) {
   return threads_.OpenFirst(memory_.rings, ring);
 }
 
+void TranslatedRecording::AttachNothing() {
+  process_.SetProgram(log_->manifest().program, nullptr);
+}
+
 absl::Status TranslatedRecording::Replace(RecordedMemory memory, uint64_t ring) {
   memory_ = std::move(memory);
   process_.SetProgram(ExecutablePath(pid()), memory_.code);

@@ -52,6 +52,8 @@ class TranslatedRecording {
 
   // Its first thread writes into ring `ring`.
   absl::Status Attach(RecordedMemory memory, uint64_t ring);
+  // There is none: the process runs without the agent, and is known by its program.
+  void AttachNothing();
   // It has executed a program, and writes there from now on.
   absl::Status Replace(RecordedMemory memory, uint64_t ring);
 

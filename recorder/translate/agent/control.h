@@ -44,6 +44,10 @@ enum class RequestKind : uint32_t {
   kTranslateOne = 8,
 };
 
+// What kFork has in the place of a descriptor if the memory is the parent's, for a while. Other
+// negative numbers are errors: it could not be made.
+inline constexpr int32_t kParentsMemory = -4096;
+
 // Answers to kFork.
 enum ForkAnswer : uint64_t { kForkNative = 0, kForkTranslated = 1, kForkRecorded = 2 };
 

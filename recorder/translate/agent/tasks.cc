@@ -123,8 +123,8 @@ struct Birth {
   uint64_t count;
 };
 
-// Asks what this process, a child, is to be: enum ForkAnswer. `file`: of its own memory, -1: it has
-// its parent's.
+// Asks what this process, a child, is to be: enum ForkAnswer. `file`: of its own memory, or
+// kParentsMemory, or the error of the call that was to make one.
 uint64_t AskForBirth(const Thread& thread, int64_t file, const Birth& birth) {
   const Answer answer =
       AskAsStranger(thread.thread_id, RequestKind::kFork,
@@ -163,7 +163,7 @@ uint64_t SeparateFromParent(Thread* thread, const Birth& birth) {
   }
   gaps[thread->number].state = GapState::kUsed;
   const int64_t file = MakeMemoryFileAnyway();
-  const uint64_t answer = IsError(file) ? kForkNative : AskForBirth(*thread, file, birth);
+  const uint64_t answer = AskForBirth(*thread, file, birth);
   if (Boot().record_children != 0) __atomic_sub_fetch(&Control()->unborn, 1, __ATOMIC_SEQ_CST);
   if (answer != kForkNative && MapShared(static_cast<int>(file)) != 0) {
     Call(SYS_kill, static_cast<uint64_t>(thread->process_id), SIGKILL);
@@ -250,7 +250,7 @@ void Release(Thread* child) {
 // Of a process that has its parent's memory for a while.
 bool IsBorn(Thread* thread, const Birth& birth) {
   thread->alone = 1;
-  const uint64_t answer = AskForBirth(*thread, -1, birth);
+  const uint64_t answer = AskForBirth(*thread, kParentsMemory, birth);
   __atomic_sub_fetch(&Control()->unborn, 1, __ATOMIC_SEQ_CST);
   return answer == kForkRecorded;
 }
