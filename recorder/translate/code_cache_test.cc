@@ -15,7 +15,7 @@ namespace hindsight {
 namespace {
 
 MemoryFile OwnFile() {
-  const UniqueFd fd(memfd_create("test", MFD_CLOEXEC));
+  const UniqueFd fd(memfd_create("hindsight", MFD_CLOEXEC));
   auto file = MemoryFile::Open(getpid(), fd.get());
   EXPECT_TRUE(file.ok()) << file.status();
   return *std::move(file);

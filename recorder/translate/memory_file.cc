@@ -3,10 +3,13 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cstring>
+#include <filesystem>
 #include <string>
+#include <system_error>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -14,10 +17,27 @@
 
 namespace hindsight {
 
+namespace {
+
+// Whether it is one that has just been made for this. In a PID namespace of its own a process does
+// not know its number: what that is the number of here has files that must not be touched.
+bool IsNew(const std::string& path, int file) {
+  std::error_code error;
+  const std::string name = std::filesystem::read_symlink(path, error).string();
+  struct stat status;
+  return !error && name.rfind("/memfd:hindsight", 0) == 0 && fstat(file, &status) == 0 &&
+         status.st_size == 0;
+}
+
+}  // namespace
+
 absl::StatusOr<MemoryFile> MemoryFile::Open(pid_t process, int fd) {
   const std::string path = absl::StrCat("/proc/", process, "/fd/", fd);
   const UniqueFd file(open(path.c_str(), O_RDWR | O_CLOEXEC));
   if (!file.valid()) return absl::UnavailableError(absl::StrCat(path, ": ", strerror(errno)));
+  if (!IsNew(path, file.get())) {
+    return absl::FailedPreconditionError(absl::StrCat(path, " is no new memory file"));
+  }
   if (ftruncate(file.get(), kFileBytes) != 0) {
     return absl::ResourceExhaustedError(absl::StrCat("ftruncate: ", strerror(errno)));
   }

@@ -8,9 +8,13 @@
 #include <algorithm>
 #include <chrono>
 #include <climits>
+#include <cstdio>
 #include <cstring>
+#include <fstream>
+#include <string>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "recorder/process/process_facts.h"
 #include "recorder/ptrace/thread_stop.h"
 #include "recorder/ptrace/tracee.h"
@@ -18,6 +22,16 @@
 
 namespace hindsight {
 namespace {
+
+// 0: there is no such process.
+pid_t ParentOf(pid_t process) {
+  std::ifstream status(absl::StrCat("/proc/", process, "/status"));
+  for (std::string line; std::getline(status, line);) {
+    pid_t parent = 0;
+    if (std::sscanf(line.c_str(), "PPid: %d", &parent) == 1) return parent;
+  }
+  return 0;
+}
 
 // A service that has just answered is likely to be asked again; sleeping and waking takes longer.
 constexpr std::chrono::microseconds kSpinTime(20);
@@ -194,7 +208,9 @@ uint64_t ProcessService::Fork(const uint64_t* arguments) {
   auto file = MemoryFile::Open(child, fd);
   if (!file.ok()) {
     birth.kind = RecordedBirth::Kind::kNative;
-    if (options_.recording != nullptr) options_.recording->on_birth(std::move(birth));
+    // In a PID namespace of its own it is another process that has this number here.
+    const bool known = ParentOf(child) == process_;
+    if (known && options_.recording != nullptr) options_.recording->on_birth(std::move(birth));
     return kForkNative;
   }
   // Its code is that of the parent, and comes from the memo. Its thread, which is in the agent,
