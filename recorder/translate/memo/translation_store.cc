@@ -1,5 +1,6 @@
 #include "recorder/translate/memo/translation_store.h"
 
+#include <cpuid.h>
 #include <dirent.h>
 #include <elf.h>
 #include <fcntl.h>
@@ -86,10 +87,22 @@ void MakeDirectories(const std::string& path) {
   mkdir(path.c_str(), S_IRWXU);
 }
 
+// What the recorder's emulator can do for the program depends on it.
+std::string ProcessorFeatures() {
+  std::string features;
+  for (const unsigned leaf : {1u, 7u}) {
+    unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
+    __get_cpuid_count(leaf, 0, &eax, &ebx, &ecx, &edx);
+    if (leaf == 1) ebx = 0;  // which of the processors it is
+    absl::StrAppend(&features, eax, ",", ebx, ",", ecx, ",", edx, ";");
+  }
+  return features;
+}
+
 }  // namespace
 
 std::string RecorderIdentity() {
-  std::string identity;
+  std::string identity = ProcessorFeatures();
   return dl_iterate_phdr(AddObject, &identity) == 0 ? identity : "";
 }
 

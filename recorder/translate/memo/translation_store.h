@@ -23,7 +23,7 @@
 namespace hindsight {
 
 // What translations depend on besides the guest's code: the program that makes them, with its
-// libraries.
+// libraries, and this machine's processor.
 std::string RecorderIdentity();
 
 class TranslationStore {
