@@ -44,7 +44,8 @@ Manifest Describe(const RecordOptions& options, pid_t pid) {
   manifest.light_keyframe_interval = options.light_keyframe_interval;
   manifest.full_keyframe_interval = options.full_keyframe_interval;
   manifest.auxv = AuxiliaryVector(pid);
-  manifest.schedule = options.chaos ? "chaos" : "turns";
+  const bool parallel = options.engine == EngineKind::kTranslate;
+  manifest.schedule = options.chaos ? "chaos" : parallel ? "parallel" : "turns";
   manifest.schedule_seed = options.seed;
   return manifest;
 }

@@ -40,7 +40,13 @@ absl::Status ChooseEngine(RecordOptions* options) {
   }
   UseEngine(options->any_engine ? EngineKind::kTranslate : options->engine, options);
   if (options->engine != EngineKind::kTranslate) return absl::OkStatus();
-  const std::string reason = TranslateEngine::ReasonNotToRecord(*options);
+  std::string reason = TranslateEngine::ReasonNotToRecord(*options);
+  const bool turns = options->quantum != RecordOptions().quantum;
+  if (turns && reason.empty() && options->any_engine)
+    reason = "have threads take turns (--quantum)";
+  if (turns && !options->any_engine && options->remark) {
+    options->remark("--quantum has no effect with engine translate: threads run at once");
+  }
   if (reason.empty()) return absl::OkStatus();
   if (!options->any_engine) return Refusal(reason);
   UseEmulator(reason, options);

@@ -43,6 +43,11 @@ TEST_F(EngineChoiceTest, StrongerMemoryModelsAreEmulated) {
   ExpectEngine("emulate", {"/bin/true"});
 }
 
+TEST_F(EngineChoiceTest, ShortTurnsAreEmulated) {
+  options_.quantum = 1000;
+  ExpectEngine("emulate", {"/bin/true"});
+}
+
 TEST_F(EngineChoiceTest, TheHostsProcessorIsEmulated) {
   options_.any_cpu = false;
   ExpectEngine("emulate", {"/bin/true"});
