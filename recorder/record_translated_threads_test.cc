@@ -45,6 +45,26 @@ INSTANTIATE_TEST_SUITE_P(Of, ThreadMemoryTest, testing::Values("together", "apar
 
 TEST_P(ThreadMemoryTest, IsRecordedExactly) { ExpectAsNatively("thread_memory", GetParam()); }
 
+// Threads that exchange values all the time; the first has them read what others change.
+class FullKeyframesTest : public RecordTranslatedThreadsTest,
+                          public testing::WithParamInterface<std::vector<std::string>> {};
+INSTANTIATE_TEST_SUITE_P(Of, FullKeyframesTest,
+                         testing::Values(std::vector<std::string>{"contended_reads", "thread"},
+                                         std::vector<std::string>{"thread_memory", "together"}));
+
+TEST_P(FullKeyframesTest, AreWrittenWhileThreadsRun) {
+  const bool reads = GetParam()[0] == "contended_reads";
+  options_.light_keyframe_interval = reads ? 500'000 : 20'000;
+  options_.full_keyframe_interval = reads ? 5'000'000 : 50'000;
+  Record({Program(GetParam()[0]), GetParam()[1]});
+  EXPECT_EQ(result_.end_reason, "") << errors_;
+  EXPECT_GE(result_.full_keyframes, 3u);
+  const std::vector<ProcessEvent> keyframes = Events(EventKind::kFullKeyframe);
+  EXPECT_EQ(keyframes.size(), result_.full_keyframes);
+  for (size_t i = 1; i < keyframes.size(); ++i) EXPECT_EQ(keyframes[i].arguments.size(), 1u);
+  ExpectExact();
+}
+
 // How the process ends, as wait(2) reports it.
 struct End {
   std::string how;

@@ -122,6 +122,20 @@ void AppendThreads(const ProcessEntry& entry, std::string* out) {
   }
 }
 
+// How long the process stood still for full keyframes; empty: it did not, or that is not known.
+std::string StopsText(const TraceReader& trace) {
+  std::vector<uint64_t> stops;
+  for (const ProcessEvent& event : trace.events()) {
+    if (event.kind == EventKind::kFullKeyframe && !event.arguments.empty()) {
+      stops.push_back(event.arguments[0]);
+    }
+  }
+  if (stops.empty()) return "";
+  std::sort(stops.begin(), stops.end());
+  return absl::StrFormat("%d for full keyframes, median %.1f ms, worst %.1f ms", stops.size(),
+                         stops[stops.size() / 2] / 1e6, stops.back() / 1e6);
+}
+
 }  // namespace
 
 const char* StateName(TraceState state) {
@@ -174,7 +188,9 @@ std::string InfoText(const RecordingInfo& info, bool threads) {
   line("state", StateName(manifest.state));
   line("end", EndText(manifest));
   line("engine", absl::StrCat(manifest.engine, ", memory model ", manifest.memory_model));
-  if (!manifest.schedule.empty()) {
+  if (manifest.schedule == "parallel") {
+    line("schedule", "parallel: threads run at once");
+  } else if (!manifest.schedule.empty()) {
     line("schedule", absl::StrCat(manifest.schedule, ", seed ", manifest.schedule_seed));
   }
   line("host", manifest.host_cpu);
@@ -188,6 +204,7 @@ std::string InfoText(const RecordingInfo& info, bool threads) {
   line("orderable", OrderText(summary));
   line("keyframes",
        absl::StrCat(summary.segments, " light, ", trace.full_keyframes().size(), " full"));
+  if (const std::string stops = StopsText(trace); !stops.empty()) line("stops", stops);
   line("size", SizesText(sizes));
   line("bits/instr.", absl::StrFormat("%.3f", BitsPerInstruction(sizes, summary.instructions)));
   if (!summary.gaps.empty()) line("gaps", absl::StrCat(summary.gaps.size()));

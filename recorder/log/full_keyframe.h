@@ -6,6 +6,7 @@
 #include <sys/types.h>
 
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -21,6 +22,8 @@ struct KeyframeHead {
   uint64_t sequence = 0;
   std::vector<TraceWriter::ThreadState> threads;
   std::vector<uint64_t> auxv;
+  // How long the process has stood still for it by now, in ns; empty: that is not known.
+  std::function<uint64_t()> stood;
 };
 
 // A whole full keyframe of stopped process `process`.

@@ -58,10 +58,12 @@ absl::Status ProcessLog::WriteFullKeyframe(KeyframeHead head, pid_t thread, uint
   } else {
     RETURN_IF_ERROR(WriteKeyframeAtBirth(head, map, writer_.get()));
   }
-  return writer_->AppendEvent({.kind = EventKind::kFullKeyframe,
-                               .thread = thread,
-                               .count = count,
-                               .number = static_cast<int64_t>(full_keyframes_)});
+  ProcessEvent event = {.kind = EventKind::kFullKeyframe,
+                        .thread = thread,
+                        .count = count,
+                        .number = static_cast<int64_t>(full_keyframes_)};
+  if (head.stood) event.arguments = {head.stood()};
+  return writer_->AppendEvent(event);
 }
 
 void ProcessLog::AddThread(const ThreadLog& log, uint64_t instructions, HostFeatures used) {

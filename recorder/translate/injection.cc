@@ -124,6 +124,7 @@ absl::StatusOr<MemoryFile> Inject(const InjectionOptions& options, Tracee* trace
               .chaos_seed = options.chaos_seed,
               .segment_instructions = options.segment_instructions,
               .segment_per_page = options.segment_per_page,
+              .full_keyframe_instructions = options.full_keyframe_instructions,
               .guest_pc = registers.rip,
               .guest_sp = stack_pointer,
               .stack_end = stack.end,

@@ -24,6 +24,8 @@ struct InjectionOptions {
   // If recorded: instructions from one light keyframe to the next; 0: there is one. And at least so
   // many for each page that the next one has to begin with.
   uint64_t segment_instructions = 0, segment_per_page = 0;
+  // If recorded: of all threads, from one full keyframe to the next; 0: there is one.
+  uint64_t full_keyframe_instructions = 0;
   // Called before the program is let go; may be empty.
   std::function<void(const MemoryFile& file)> prepare;
 };

@@ -89,8 +89,11 @@ absl::Status TranslateEngine::Begin(pid_t process, pid_t thread) {
                           .record_children = FollowsChildren(*session_),
                           .order_instructions = options.memory_model == MemoryModel::kFence,
                           .chaos_seed = options.chaos ? options.seed | 1 : 0,
-                          .segment_instructions = options.light_keyframe_interval,
-                          .segment_per_page = options.adapt_light_keyframes ? kSegmentPerPage : 0};
+                          .segment_instructions = options.light_keyframe_interval != 0
+                                                      ? options.light_keyframe_interval
+                                                      : options.full_keyframe_interval,
+                          .segment_per_page = options.adapt_light_keyframes ? kSegmentPerPage : 0,
+                          .full_keyframe_instructions = options.full_keyframe_interval};
   recording->on_birth = [this](RecordedBirth birth) { family_.Announce(std::move(birth)); };
   ASSIGN_OR_RETURN(MemoryFile file, Inject(recording->injection, tracee.get()));
   memo_ = std::make_shared<TranslationMemo>(StoreFor(options));

@@ -111,7 +111,9 @@ struct BootParameters {
   uint64_t chaos_seed;            // 0: threads are not disturbed (chaos.h)
   uint64_t segment_instructions;  // of a recording; 0: it has one segment
   uint64_t segment_per_page;      // at least so many more for each page that the view holds
-  uint64_t guest_pc;              // the first instruction
+  uint64_t full_keyframe_instructions;  // of all threads, from one full keyframe to the next; 0:
+                                        // there is one
+  uint64_t guest_pc;                    // the first instruction
   uint64_t guest_sp;
   uint64_t stack_end;  // of the initial stack's mapping
   uint64_t stack_protection;

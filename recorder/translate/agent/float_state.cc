@@ -1,5 +1,7 @@
 #include "recorder/translate/agent/float_state.h"
 
+#include <stdint.h>
+
 #include "recorder/translate/agent/calls.h"
 #include "recorder/translate/agent/recording.h"
 #include "recorder/translate/agent/system.h"
@@ -11,7 +13,45 @@ namespace {
 constexpr uint64_t kMxcsrMaskAt = 28;
 constexpr uint32_t kMxcsrMask = 0xffff;
 
+uint64_t Selector(uint64_t which) {
+  uint64_t value = 0;
+  switch (which) {
+    case 0:
+      asm("mov %%cs, %0" : "=r"(value));
+      break;
+    case 1:
+      asm("mov %%ss, %0" : "=r"(value));
+      break;
+    case 2:
+      asm("mov %%ds, %0" : "=r"(value));
+      break;
+    case 3:
+      asm("mov %%es, %0" : "=r"(value));
+      break;
+    case 4:
+      asm("mov %%fs, %0" : "=r"(value));
+      break;
+    default:
+      asm("mov %%gs, %0" : "=r"(value));
+      break;
+  }
+  return value;
+}
+
 }  // namespace
+
+// The vector registers are the guest's all the time.
+void TakeState(const Thread& thread, GuestState* state) {
+  memcpy(state->gpr, thread.registers, sizeof(state->gpr));
+  state->gpr[kR10] = thread.block->guest_r10;
+  state->gpr[kR11] = thread.block->guest_r11;
+  state->rip = thread.pc;
+  state->rflags = thread.flags;
+  state->fs_base = thread.block->fs_base;
+  state->gs_base = thread.block->gs_base;
+  for (uint64_t i = 0; i < 6; ++i) state->selectors[i] = Selector(i);
+  asm volatile("fxsave64 %0" : "=m"(state->fxsave));
+}
 
 bool ExecuteFloatState(Thread* thread, uint64_t size) {
   const auto* code = PointerTo<const uint8_t>(thread->pc);

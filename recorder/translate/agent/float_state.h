@@ -1,11 +1,16 @@
-// fxsave and fxrstor of a recorded thread, which work on the view and on memory.
+// The registers of a recorded thread: as the recorder is told of them; and fxsave and fxrstor,
+// which work on the view and on memory.
 
 #ifndef HINDSIGHT_RECORDER_TRANSLATE_AGENT_FLOAT_STATE_H_
 #define HINDSIGHT_RECORDER_TRANSLATE_AGENT_FLOAT_STATE_H_
 
 #include "recorder/translate/agent/thread.h"
+#include "recorder/translate/view/entry_writer.h"
 
 namespace hindsight::agent {
+
+// Of the calling thread, in the agent.
+void TakeState(const Thread& thread, GuestState* state);
 
 // Executes the one at the thread's pc, which is `size` bytes long, and goes past it. False, with
 // nothing done, if it is none, or faults.

@@ -9,11 +9,12 @@
 #include "recorder/translate/agent/run.h"
 #include "recorder/translate/agent/signals.h"
 #include "recorder/translate/agent/system.h"
+#include "recorder/translate/agent/tasks.h"
 
 namespace hindsight::agent {
 namespace {
 
-enum class Order : uint32_t { kNone, kEnd, kLeave };
+enum class Order : uint32_t { kNone, kEnd, kLeave, kStand };
 
 Order given;
 uint16_t given_reason;
@@ -22,8 +23,14 @@ uint32_t may_leave;  // a futex: 1 when nobody needs the agent's signal handlers
 // The kernel's own codes are above SI_ASYNCNL (-60).
 constexpr int32_t kOrderCode = -0x4853;
 
-constexpr uint64_t kEndPatience = 20'000'000;  // ns
-constexpr uint64_t kPause = 100'000;           // ns, between two looks at the others
+// Of kStand: what those that stand still wait for, and how many have begun a segment.
+enum class Stand : uint32_t { kGather, kRecord, kGiveUp };
+Stand stand;
+uint32_t recorded;
+
+constexpr uint64_t kStandPatience = 20'000'000;  // ns
+constexpr uint64_t kEndPatience = 20'000'000;    // ns
+constexpr uint64_t kPause = 100'000;             // ns, between two looks at the others
 
 uint64_t Nanoseconds() {
   timespec now;
@@ -52,19 +59,62 @@ void Send(const Thread& to) {
        static_cast<uint64_t>(to.thread_id), SIGILL, AddressOf(info));
 }
 
-// Sends the order to all others that are recorded, but for those in system calls if they are to be
-// left alone. How many there are.
+// Sends the order to all others that are recorded and do not stand still, but for those in system
+// calls if they are to be left alone. How many there are.
 int SendToOthers(const Thread& thread, bool also_in_calls) {
   int others = 0;
   for (uint64_t number = kFirstThread; number <= kLastThread; ++number) {
     if (number == thread.number || !IsGapRecorded(number)) continue;
     const Thread& other = *ThreadOf(number);
-    if (other.alone != 0) continue;
+    if (other.alone != 0 || __atomic_load_n(&other.standing, __ATOMIC_SEQ_CST) != 0) continue;
     if (!also_in_calls && __atomic_load_n(&other.in_call, __ATOMIC_SEQ_CST) != 0) continue;
     Send(other);
     ++others;
   }
   return others;
+}
+
+Order Given() { return __atomic_load_n(&given, __ATOMIC_SEQ_CST); }
+
+uint32_t Standing() {
+  uint32_t count = 0;
+  for (uint64_t number = kFirstThread; number <= kLastThread; ++number) {
+    if (!IsGapRecorded(number)) continue;
+    count += __atomic_load_n(&ThreadOf(number)->standing, __ATOMIC_SEQ_CST);
+  }
+  return count;
+}
+
+// The part of one that was ordered to stand still.
+void Stay(Thread* thread) {
+  // A new order cannot come before this one has been left.
+  __atomic_store_n(&thread->standing, 1, __ATOMIC_SEQ_CST);
+  const auto stands = [] { return __atomic_load_n(&stand, __ATOMIC_SEQ_CST); };
+  while (Given() == Order::kStand && stands() == Stand::kGather) Pause();
+  if (Given() == Order::kStand && stands() == Stand::kRecord) {
+    RecordStanding(thread, /*last=*/false, 0);
+    __atomic_add_fetch(&recorded, 1, __ATOMIC_SEQ_CST);
+    while (Given() == Order::kStand && stands() == Stand::kRecord) Pause();
+    __atomic_store_n(&thread->standing, 0, __ATOMIC_SEQ_CST);
+    BeginStandingSegment(thread);
+  }
+  __atomic_store_n(&thread->standing, 0, __ATOMIC_SEQ_CST);
+}
+
+// All others of the process stand still. Those that are being made, or end, do not for now.
+bool Gather(const Thread& thread) {
+  const uint64_t start = Nanoseconds();
+  while (SendToOthers(thread, /*also_in_calls=*/true) != 0 || Standing() + 1 != RecordedThreads() ||
+         IsAnyUnrecorded()) {
+    if (Nanoseconds() - start > kStandPatience) return false;
+    Pause();
+  }
+  return true;
+}
+
+// Gives the order, or does what was ordered meanwhile until it may.
+void GiveForGood(Thread* thread, Order order, uint16_t reason) {
+  while (!Give(order, reason)) Obey(thread);
 }
 
 [[noreturn]] void LeaveOnceAllowed(Thread* thread) {
@@ -81,18 +131,19 @@ bool IsOrder(const int32_t* info) { return info[0] == SIGILL && info[2] == kOrde
 
 void ForgetOrders() {
   given = Order::kNone;
+  stand = Stand::kGather;
   may_leave = 0;
 }
 
 void LookForOrder(Thread* thread) {
-  if (thread->alone == 0 && __atomic_load_n(&given, __ATOMIC_SEQ_CST) != Order::kNone) {
+  if (thread->alone == 0 && Given() != Order::kNone) {
     thread->SetPending(kOrderPending);
   }
 }
 
 void EndOthers(Thread* thread) {
   if (thread->alone != 0) return;
-  if (!Give(Order::kEnd, HS_END_EXIT)) Obey(thread);
+  GiveForGood(thread, Order::kEnd, HS_END_EXIT);
   const uint64_t start = Nanoseconds();
   while (SendToOthers(*thread, /*also_in_calls=*/true) != 0 &&
          Nanoseconds() - start < kEndPatience) {
@@ -102,7 +153,7 @@ void EndOthers(Thread* thread) {
 
 [[noreturn]] void LeaveAll(Thread* thread, uint16_t reason) {
   if (thread->alone == 0) {
-    if (!Give(Order::kLeave, reason)) Obey(thread);
+    GiveForGood(thread, Order::kLeave, reason);
     while (SendToOthers(*thread, /*also_in_calls=*/false) != 0) Pause();
   }
   EndRecording(thread, reason);
@@ -114,10 +165,41 @@ void EndOthers(Thread* thread) {
   LeaveAlone(thread);
 }
 
-[[noreturn]] void Obey(Thread* thread) {
-  if (__atomic_load_n(&given, __ATOMIC_SEQ_CST) == Order::kLeave) {
-    EndRecording(thread, given_reason);
-    LeaveOnceAllowed(thread);
+bool StandStill(Thread* thread) {
+  const uint64_t began = __builtin_ia32_rdtsc();
+  if (!Give(Order::kStand, 0)) {
+    thread->SetPending(kOrderPending);
+    return false;
+  }
+  __atomic_store_n(&recorded, 0, __ATOMIC_SEQ_CST);
+  const bool all = Gather(*thread);
+  if (all) {
+    const uint32_t others = Standing();
+    __atomic_store_n(&stand, Stand::kRecord, __ATOMIC_SEQ_CST);
+    while (__atomic_load_n(&recorded, __ATOMIC_SEQ_CST) != others) Pause();
+    RecordStanding(thread, /*last=*/true, began);
+  }
+  __atomic_store_n(&stand, Stand::kGiveUp, __ATOMIC_SEQ_CST);
+  while (Standing() != 0) Pause();
+  __atomic_store_n(&stand, Stand::kGather, __ATOMIC_SEQ_CST);
+  __atomic_store_n(&given, Order::kNone, __ATOMIC_SEQ_CST);
+  if (all) BeginStandingSegment(thread);
+  return all;
+}
+
+void Obey(Thread* thread) {
+  thread->ClearPending(kOrderPending);
+  switch (Given()) {
+    case Order::kNone:  // it came too late
+      return;
+    case Order::kStand:
+      Stay(thread);
+      return;
+    case Order::kLeave:
+      EndRecording(thread, given_reason);
+      LeaveOnceAllowed(thread);
+    case Order::kEnd:
+      break;
   }
   EndRecording(thread, HS_END_EXIT);
   BlockSignals();

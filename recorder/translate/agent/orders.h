@@ -1,7 +1,15 @@
-// What one thread of a recorded process orders all others to do: to end with the process, or to go
-// on without the agent.
+// What one thread of a recorded process orders all others to do: to end with the process, to go
+// on without the agent, or to stand still for a moment.
 //
 //   order: kNone --first thread that gives one--> kEnd or kLeave, for good
+//            | ^
+//            v | all go on
+//          kStand
+//
+// A thread that stands still waits for the others; when all do, each begins a segment with what
+// memory holds, the one that has given the order last. Then the recorder writes a full keyframe.
+// If one cannot be reached in time (it waits in the kernel for a child of vfork, or has been
+// stopped), nothing was recorded, and it is tried again later.
 //
 // An order reaches a thread by a signal that the program cannot block (rt_tgsigqueueinfo with a
 // code of its own), and is obeyed where the thread's state is exact. All threads of a recorded
@@ -28,8 +36,12 @@ void EndOthers(Thread* thread);
 // agent. A thread that waits in a system call does so when that is over.
 [[noreturn]] void LeaveAll(Thread* thread, uint16_t reason);
 
-// Does what was ordered. Requires: kOrderPending.
-[[noreturn]] void Obey(Thread* thread);
+// Has all others stand still, and the recorder write a full keyframe. The caller, in an exact
+// state, begins a segment. False: one could not be reached, or something else was ordered.
+bool StandStill(Thread* thread);
+
+// Does what was ordered. Returns if that was to stand still, and is over.
+void Obey(Thread* thread);
 
 // This process has been forked off one where there may have been some.
 void ForgetOrders();

@@ -9,6 +9,8 @@
 #include "recorder/translate/agent/boot.h"
 #include "recorder/translate/agent/client.h"
 #include "recorder/translate/agent/dropped_pages.h"
+#include "recorder/translate/agent/float_state.h"
+#include "recorder/translate/agent/orders.h"
 #include "recorder/translate/agent/system.h"
 #include "recorder/translate/view/entry_writer.h"
 #include "recorder/translate/view/thread_view.h"
@@ -34,6 +36,11 @@ struct Recording {
 Recording recordings[kLastThread + 1];
 uint64_t last_recording;  // of those that were ever used
 
+// Of the process, at the ends of segments: since its recording began, and when the next full
+// keyframe is due.
+uint64_t executed;
+uint64_t next_full_keyframe;
+
 ViewMemory::Shared view_memory;
 
 Recording& Of(const Thread& thread) { return recordings[thread.number]; }
@@ -52,44 +59,6 @@ int64_t Reserve(uint64_t address, uint64_t bytes, int protection) {
   Call(SYS_madvise, address, bytes, MADV_DONTFORK);
   Call(SYS_madvise, address, bytes, MADV_DONTDUMP);
   return 0;
-}
-
-uint64_t Selector(uint64_t which) {
-  uint64_t value = 0;
-  switch (which) {
-    case 0:
-      asm("mov %%cs, %0" : "=r"(value));
-      break;
-    case 1:
-      asm("mov %%ss, %0" : "=r"(value));
-      break;
-    case 2:
-      asm("mov %%ds, %0" : "=r"(value));
-      break;
-    case 3:
-      asm("mov %%es, %0" : "=r"(value));
-      break;
-    case 4:
-      asm("mov %%fs, %0" : "=r"(value));
-      break;
-    default:
-      asm("mov %%gs, %0" : "=r"(value));
-      break;
-  }
-  return value;
-}
-
-// The vector registers are the guest's all the time.
-void TakeState(const Thread& thread, GuestState* state) {
-  memcpy(state->gpr, thread.registers, sizeof(state->gpr));
-  state->gpr[kR10] = thread.block->guest_r10;
-  state->gpr[kR11] = thread.block->guest_r11;
-  state->rip = thread.pc;
-  state->rflags = thread.flags;
-  state->fs_base = thread.block->fs_base;
-  state->gs_base = thread.block->gs_base;
-  for (uint64_t i = 0; i < 6; ++i) state->selectors[i] = Selector(i);
-  asm volatile("fxsave64 %0" : "=m"(state->fxsave));
 }
 
 // Of this image: a function of others is reached through a table, which there is none of.
@@ -263,6 +232,10 @@ void BeginRecording(Thread* thread) {
 }
 
 void BeginProcessRecording(Thread* thread) {
+  if (thread->alone == 0) {
+    executed = 0;
+    next_full_keyframe = Boot().full_keyframe_instructions;
+  }
   BeginRecording(thread);
   Of(*thread).writer.AwaitRecorder();
 }
@@ -307,6 +280,25 @@ uint64_t InstructionsLeft(const Thread& thread) {
   return left < kMost ? left : kMost;
 }
 
+void BeginSegment(Thread* thread) {
+  Recording& recording = Of(*thread);
+  __atomic_add_fetch(&executed, thread->count - recording.segment_start, __ATOMIC_SEQ_CST);
+  recording.segment_start = thread->count;
+  recording.view.BeginSegment(thread->count);
+  recording.next_segment = thread->count + Boot().segment_instructions;
+}
+
+// Only where the segment ends anyway. One that cannot be is tried again after a while.
+bool IsFullKeyframeDue(const Thread& thread) {
+  const uint64_t interval = Boot().full_keyframe_instructions;
+  if (interval == 0 || thread.alone != 0) return false;
+  const uint64_t now =
+      __atomic_load_n(&executed, __ATOMIC_SEQ_CST) + thread.count - Of(thread).segment_start;
+  if (now < __atomic_load_n(&next_full_keyframe, __ATOMIC_SEQ_CST)) return false;
+  __atomic_store_n(&next_full_keyframe, now + interval, __ATOMIC_SEQ_CST);
+  return true;
+}
+
 void EndSegmentIfDue(Thread* thread) {
   Recording& recording = Of(*thread);
   // A block that would reach over the end is not begun.
@@ -316,13 +308,30 @@ void EndSegmentIfDue(Thread* thread) {
     recording.next_segment = recording.segment_start + worthwhile;
     return;
   }
+  if (IsFullKeyframeDue(*thread) && StandStill(thread)) return;
   GuestState state;
   TakeState(*thread, &state);
   Correct(thread, state);
-  recording.segment_start = thread->count;
   recording.writer.State(HS_ENTRY_SEGMENT, thread->count, state);
-  recording.view.BeginSegment(thread->count);
-  recording.next_segment = thread->count + Boot().segment_instructions;
+  BeginSegment(thread);
+}
+
+void RecordStanding(Thread* thread, bool last, uint64_t began) {
+  Recording& recording = Of(*thread);
+  DropWhatOthersDropped(thread);
+  GuestState state;
+  TakeState(*thread, &state);
+  Correct(thread, state);
+  recording.view.CompareAll(thread->count);
+  recording.writer.Standing(thread->count, state, last ? began : 0);
+  if (last) recording.writer.AwaitRecorder();
+}
+
+void BeginStandingSegment(Thread* thread) {
+  BeginSegment(thread);
+  // What the segment begins with is what the keyframe has: what others store from now on enters the
+  // view in a later state.
+  RecordCorrection(thread);
 }
 
 bool TakeRead(Thread* thread, uint64_t address, uint64_t bytes) {

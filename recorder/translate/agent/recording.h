@@ -50,6 +50,13 @@ void ForgetAllRecordings();
 uint64_t InstructionsLeft(const Thread& thread);
 void EndSegmentIfDue(Thread* thread);
 
+// All threads stand still: the thread takes into its view what memory holds, and begins a segment.
+// With `last` all others have, and the recorder writes a full keyframe before this returns; `began`
+// is when (rdtsc) the first of them was stopped.
+void RecordStanding(Thread* thread, bool last, uint64_t began);
+// The same thread, when others may go on.
+void BeginStandingSegment(Thread* thread);
+
 // [address, address + bytes) is going to be read. False if it cannot be.
 bool TakeRead(Thread* thread, uint64_t address, uint64_t bytes);
 // A check of [address, address + bytes) failed.

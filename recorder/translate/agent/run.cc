@@ -72,7 +72,7 @@ void LeaveIfOver(Thread* thread) {
   }
 }
 
-[[noreturn]] void LeaveFor(Thread* thread, uint64_t host) {
+void PrepareToLeaveFor(Thread* thread, uint64_t host) {
   LeaveIfOver(thread);
   if (host == 0) ExecuteNatively(thread);
   DropStaleTable(thread);
@@ -80,9 +80,13 @@ void LeaveIfOver(Thread* thread) {
   const uint64_t until_pause = InstructionsUntilPause(*thread);
   if (until_pause < quantum) quantum = until_pause;
   thread->resume = host;
-  thread->midway = 0;
+  thread->midway = kAtBlock;
   thread->registers[kR10] = quantum;
   thread->block->count_end = thread->count + quantum;
+}
+
+[[noreturn]] void LeaveFor(Thread* thread, uint64_t host) {
+  PrepareToLeaveFor(thread, host);
   AgentLeave();
 }
 
@@ -109,7 +113,10 @@ bool IsCanonical(uint64_t address) {
   const HsThreadBlock& block = *thread->block;
   TakeMiss(thread, block.exit_address, block.exit_size);
   if (answer.results[0] == 0) TryAgain(thread, block.exit_host_pc);
-  LeaveFor(thread, answer.results[0]);
+  PrepareToLeaveFor(thread, answer.results[0]);
+  // The load that was not right has its register already.
+  thread->midway = kOneInstruction;
+  AgentLeave();
 }
 
 [[noreturn]] void HandleMiss(Thread* thread) {
@@ -126,13 +133,17 @@ bool IsCanonical(uint64_t address) {
 
 [[noreturn]] void TryAgain(Thread* thread, uint64_t host_pc) {
   thread->resume = host_pc;
-  thread->midway = 1;
+  thread->midway = kMidway;
   AgentLeave();
 }
 
 [[noreturn]] void Continue(Thread* thread) {
   while (thread->pending != 0) {
-    if ((thread->pending & kOrderPending) != 0) Obey(thread);
+    if ((thread->pending & kOrderPending) != 0) {
+      Obey(thread);
+      RestoreSignalMask(*thread);
+      continue;
+    }
     DeliverPending(thread);
   }
   DropWhatOthersDropped(thread);
@@ -198,8 +209,8 @@ extern "C" [[noreturn]] void AgentHandleExit(Thread* thread) {
 }
 
 extern "C" [[noreturn]] void AgentHandlePending(Thread* thread) {
-  if (thread->midway == 0) Continue(thread);
-  StopSoon(thread);
+  if (thread->midway == kAtBlock) Continue(thread);
+  if (thread->midway == kMidway) StopSoon(thread);
   AgentLeaveNow();
 }
 

@@ -91,6 +91,13 @@ void LeaveSoon(uint64_t* counter, HsThreadBlock* block) {
   block->count_end ^= kStop;
 }
 
+// Whether translated code is before the one instruction that has been begun. What is pending is
+// seen when it has been left the next time.
+bool MustNotLeaveYet(const Thread& thread, uint64_t host_pc) {
+  constexpr uint64_t kBeforeInstruction = 64;  // bytes, at most: the counter is looked at there
+  return thread.midway == kOneInstruction && host_pc - thread.resume < kBeforeInstruction;
+}
+
 // A signal that is not the present instruction's doing.
 void OnOtherSignal(Thread* thread, const int32_t* info, FrameContext* context) {
   const bool order = IsOrder(info);
@@ -103,7 +110,7 @@ void OnOtherSignal(Thread* thread, const int32_t* info, FrameContext* context) {
     context->mask = ~kFaultSignals;
   }
   if (InArenas(registers.rip)) {
-    LeaveSoon(&registers.r10, thread->block);
+    if (!MustNotLeaveYet(*thread, registers.rip)) LeaveSoon(&registers.r10, thread->block);
   } else if (order && registers.rip == AddressOf(AgentCallDone) &&
              static_cast<int64_t>(registers.rax) == -EINTR) {
     // The order has interrupted it, and is not the program's business.

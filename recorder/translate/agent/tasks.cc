@@ -445,6 +445,18 @@ void EndTask(Thread* thread, bool all, uint64_t status) {
   if (!all && thread->alone == 0) GiveBack(*thread, GapState::kEnding);
 }
 
+uint32_t RecordedThreads() { return __atomic_load_n(&recorded_threads, __ATOMIC_SEQ_CST); }
+
+bool IsAnyUnrecorded() {
+  for (uint64_t number = kFirstThread; number <= kLastThread; ++number) {
+    const Gap& gap = gaps[number];
+    const GapState state = __atomic_load_n(&gap.state, __ATOMIC_ACQUIRE);
+    if (state == GapState::kUsed && !IsGapRecorded(number)) return true;
+    if (state == GapState::kEnding && !IsGone(gap)) return true;
+  }
+  return false;
+}
+
 bool IsLastThread() { return __atomic_load_n(&recorded_threads, __ATOMIC_SEQ_CST) == 1; }
 
 Thread* MakeFirstThread() { return TakeThread(); }

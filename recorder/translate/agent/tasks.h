@@ -19,6 +19,13 @@ bool MakesOddTask(const GuestCall& call);
 // before.
 bool HandleTaskCall(Thread* thread, const GuestCall& call);
 
+// Of a recorded process: those that are recorded, or have just been made and will be.
+uint32_t RecordedThreads();
+
+// Whether there is a thread that is not recorded, or not any more: the kernel may still store
+// where it was told to when the thread ends.
+bool IsAnyUnrecorded();
+
 // The recording of a thread that is about to end, with its whole process if `all`: with `status`,
 // as wait(2) reports it. What is left to do is the call that ends it.
 void EndTask(Thread* thread, bool all, uint64_t status);

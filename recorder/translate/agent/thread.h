@@ -65,7 +65,15 @@ struct CallFilter;
 // What a thread is to do before it goes on: bits of `pending`.
 enum PendingBits : uint32_t {
   kSignalPending = 1,  // `signal` is to be delivered
-  kOrderPending = 2,   // it is to end, or to leave (orders.h)
+  kOrderPending = 2,   // it is to end, to leave, or to stand still (orders.h)
+};
+
+// Where `resume` is.
+enum MidwayState : uint32_t {
+  kAtBlock = 0,
+  kMidway = 1,          // in the middle of a block; pc and count are not its
+  kOneInstruction = 2,  // at an instruction that has been begun, and is translated apart: what is
+                        // pending waits until it has been executed
 };
 
 struct Thread {
@@ -80,9 +88,10 @@ struct Thread {
   uint32_t operating;  // an operation is being executed (operations.h)
   uint32_t misses;     // one after the other of the instruction executed from state `missed`
   uint64_t missed;
-  uint32_t midway;    // `resume` is in the middle of a block; pc and count are not its
+  uint32_t midway;    // MidwayState
   uint32_t in_call;   // it may be waiting in a system call, outside of the view
   uint32_t alone;     // of a process of its own, in memory that is another's for so long (vfork)
+  uint32_t standing;  // it stands still (orders.h)
   uint32_t released;  // of a new thread: a futex, 1 when the call that has made it is recorded
   HsThreadBlock* block;
   uint64_t step_pc;

@@ -52,15 +52,17 @@ enum HsEntryKind {
   HS_ENTRY_INSTRUCTION,  // HsPatch: ... an instruction that the agent has computed
   HS_ENTRY_CORRECTION,   // HsPatch: ... no instruction; registers are what the processor has
   HS_ENTRY_SIGNAL,       // HsSignal: ... the delivery of a signal
-  HS_ENTRY_LOCKED,   // HsEntry: the instruction executed from the state `count` was an orderable
-                     // event; whatever belongs to that state comes before
-  HS_ENTRY_SEGMENT,  // HsState: a segment ends in this state, the next one begins; the view is
-                     // empty from here on
-  HS_ENTRY_END,      // HsState: the thread's recording ends in this state; flags: HsEndReason
-  HS_ENTRY_REACHED,  // HsEntry: the thread is in the state `count`, and may stay there
-  HS_ENTRY_STATUS,   // HsStatus: its process is about to end like this
-  HS_ENTRY_EXEC,     // HsCall, without changes: the thread is about to execute a program. An
-                     // HS_ENTRY_CALL of the same count: it has not
+  HS_ENTRY_LOCKED,    // HsEntry: the instruction executed from the state `count` was an orderable
+                      // event; whatever belongs to that state comes before
+  HS_ENTRY_SEGMENT,   // HsState: a segment ends in this state, the next one begins; the view is
+                      // empty from here on
+  HS_ENTRY_END,       // HsState: the thread's recording ends in this state; flags: HsEndReason
+  HS_ENTRY_REACHED,   // HsEntry: the thread is in the state `count`, and may stay there
+  HS_ENTRY_STATUS,    // HsStatus: its process is about to end like this
+  HS_ENTRY_STANDING,  // HsStanding: as HS_ENTRY_SEGMENT, while all threads of the process stand
+                      // still in such a state
+  HS_ENTRY_EXEC,      // HsCall, without changes: the thread is about to execute a program. An
+                      // HS_ENTRY_CALL of the same count: it has not
 };
 
 // Why a thread's recording ends.
@@ -94,6 +96,13 @@ struct HsEntry {
 struct HsState {
   struct HsEntry entry;
   uint64_t words[HS_STATE_WORDS];
+};
+
+struct HsStanding {
+  struct HsEntry entry;
+  uint64_t words[HS_STATE_WORDS];
+  uint64_t began;  // rdtsc: since when the first does; 0: others are to write theirs. When this
+                   // entry is done with they go on
 };
 
 struct HsPage {

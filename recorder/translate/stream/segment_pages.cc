@@ -58,6 +58,17 @@ void SegmentPages::AddLines(uint64_t count, uint64_t address, uint64_t mask, uin
   log_->Append(count, import);
 }
 
+void SegmentPages::AddCodeAsItIs(uint64_t count, absl::FunctionRef<bool(uint64_t, uint8_t*)> read) {
+  if (code_ == nullptr) return;
+  const size_t size = code_->size();
+  for (added_code_ = 0; added_code_ < size; ++added_code_) {
+    if (!code_->IsValid(added_code_, begin_time_)) continue;
+    const ExecutedPage& page = code_->page(added_code_);
+    uint8_t bytes[kPageBytes];
+    Add(count, page.address, read(page.address, bytes) ? bytes : page.bytes.data());
+  }
+}
+
 void SegmentPages::AddNewCode(uint64_t count) {
   const size_t size = code_->size();
   for (; added_code_ < size; ++added_code_) {

@@ -11,6 +11,7 @@
 #include <memory>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/functional/function_ref.h"
 #include "absl/types/span.h"
 #include "recorder/log/module_table.h"
 #include "recorder/log/thread_log.h"
@@ -37,6 +38,8 @@ class SegmentPages {
                 absl::Span<const uint8_t> lines);
   bool HasNewCode() const { return code_ != nullptr && added_code_ != code_->size(); }
   void AddNewCode(uint64_t count);
+  // All code, as memory has it by now: it may have changed without having been executed since.
+  void AddCodeAsItIs(uint64_t count, absl::FunctionRef<bool(uint64_t, uint8_t*)> read);
 
  private:
   static constexpr uint64_t kUnknown = 0;

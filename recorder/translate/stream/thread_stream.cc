@@ -80,6 +80,7 @@ absl::Status ThreadStream::Consume(const HsEntry* entry) {
     pages_.AddNewCode(count_);
   }
   count_ = count;
+  standing_.reset();
   if (entry->kind == HS_ENTRY_LOCKED) {
     AddLocked(entry->time);
     return log_->status();
@@ -119,6 +120,9 @@ absl::Status ThreadStream::ConsumeRunning(const HsEntry* entry) {
       return absl::OkStatus();
     case HS_ENTRY_STATUS:
       if (const auto* status = As<HsStatus>(entry)) return AddStatus(*status);
+      break;
+    case HS_ENTRY_STANDING:
+      if (const auto* standing = As<HsStanding>(entry)) return Stand(*standing);
       break;
     case HS_ENTRY_SEGMENT:
     case HS_ENTRY_END:
@@ -311,6 +315,29 @@ absl::Status ThreadStream::EndSegment(const HsState& state) {
   }
   return absl::OkStatus();
 }
+
+absl::Status ThreadStream::Stand(const HsStanding& entry) {
+  HsState state = {};
+  std::memcpy(&state, &entry, sizeof(state));
+  const RegisterFile registers = RegistersOf(state);
+  const auto read = [this](uint64_t address, uint8_t* bytes) {
+    return process_->ReadPage(thread(), address, bytes);
+  };
+  pages_.AddCodeAsItIs(count_, read);
+  log_->EndSegment(count_, registers);
+  log_->BeginSegment(count_, registers);
+  pages_.Begin(entry.entry.time, process_->code());
+  pages_.AddCodeAsItIs(count_, read);
+  RETURN_IF_ERROR(log_->status());
+  standing_ = {.thread = thread(),
+               .count = count_,
+               .segment = log_->segments() - 1,
+               .registers = ToWords(registers)};
+  if (entry.began == 0) return absl::OkStatus();
+  return process_->OnStanding(threads_->StandingStates(), threads_->NsSince(entry.began), log_);
+}
+
+std::optional<TraceWriter::ThreadState> ThreadStream::standing() const { return standing_; }
 
 absl::Status ThreadStream::AddStatus(const HsStatus& status) {
   process_->OnStatus(static_cast<int>(status.status));

@@ -54,6 +54,14 @@ class StreamedProcess {
   virtual bool OnChild(const MadeProcess& made) = 0;
   // A program has been executed, by the call that led to `state`, which a segment begins with.
   virtual absl::Status OnExec(const TraceWriter::ThreadState& state, ThreadLog* log) = 0;
+  // All threads stand still in `states`, in each of which a segment begins: a full keyframe. The
+  // last one, whose log it is, has stopped the others, which have stood for `stood_ns` by now.
+  virtual absl::Status OnStanding(std::vector<TraceWriter::ThreadState> states, uint64_t stood_ns,
+                                  ThreadLog* log) {
+    return absl::OkStatus();
+  }
+  // The page at `address`, as memory has it, which `thread` has as well. False: there is none.
+  virtual bool ReadPage(pid_t thread, uint64_t address, uint8_t* bytes) const { return false; }
   // What the process executes.
   virtual std::string program() const = 0;
   // The process is about to end like this, as wait(2) reports it.
@@ -77,6 +85,10 @@ class StreamedThreads {
   virtual absl::Status OnThread(int32_t maker, pid_t thread, uint64_t ring) = 0;
   // An orderable event of `stream`, at the time stamp `time`, is going to be logged.
   virtual void BeforeOrderable(ThreadStream* stream, uint64_t time) = 0;
+  // The states of all threads that begin a segment where they stand still.
+  virtual std::vector<TraceWriter::ThreadState> StandingStates() const { return {}; }
+  // From the time stamp `time` to now.
+  virtual uint64_t NsSince(uint64_t time) const { return 0; }
   // The thread is about to log, as its turn, that the process executes another program: the others
   // end there.
   virtual void OnProgram() {}
@@ -122,6 +134,9 @@ class ThreadStream {
   // Logs what was kept back, because something of another thread is next.
   void FlushRun();
 
+  // The state that it stands still in, if it does.
+  std::optional<TraceWriter::ThreadState> standing() const;
+
   int32_t thread() const { return log_->thread(); }
   bool begun() const { return begun_; }
   bool ended() const { return ended_; }
@@ -146,6 +161,7 @@ class ThreadStream {
   void AddLocked(uint64_t time);
   absl::Status AddStatus(const HsStatus& status);
   absl::Status EndSegment(const HsState& state);
+  absl::Status Stand(const HsStanding& entry);
 
   StreamedProcess* const process_;
   StreamedThreads* const threads_;
@@ -161,6 +177,7 @@ class ThreadStream {
   uint64_t first_count_ = 0;
   uint64_t count_ = 0;
   RegisterFile end_registers_;  // if it has exited
+  std::optional<TraceWriter::ThreadState> standing_;
   struct Exec {
     int64_t number = 0;
     std::vector<uint64_t> arguments;

@@ -22,6 +22,7 @@ ThreadTable::ThreadTable(StreamedProcess* process, ProcessLog* log, Sequence* se
     : process_(process),
       log_(log),
       sequence_(sequence),
+      clock_(clock),
       merger_(merger),
       has_maker_(has_maker),
       turns_(clock) {}
@@ -162,6 +163,19 @@ uint64_t ThreadTable::CountOf(pid_t thread, uint64_t count) const {
     if (known.stream.thread() == thread) return known.stream.first_count() + count;
   }
   return count;
+}
+
+std::vector<TraceWriter::ThreadState> ThreadTable::StandingStates() const {
+  std::vector<TraceWriter::ThreadState> states;
+  for (const Thread& thread : threads_) {
+    if (const auto state = thread.stream.standing()) states.push_back(*state);
+  }
+  return states;
+}
+
+uint64_t ThreadTable::NsSince(uint64_t time) const {
+  const uint64_t now = clock_->NsAt(ReadTsc()), then = clock_->NsAt(time);
+  return now > then ? now - then : 0;
 }
 
 uint64_t ThreadTable::instructions() const {

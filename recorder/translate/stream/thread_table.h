@@ -67,6 +67,8 @@ class ThreadTable final : public StreamedThreads {
 
   absl::Status OnThread(int32_t maker, pid_t thread, uint64_t ring) override;
   void BeforeOrderable(ThreadStream* stream, uint64_t time) override { turns_.Next(stream, time); }
+  std::vector<TraceWriter::ThreadState> StandingStates() const override;
+  uint64_t NsSince(uint64_t time) const override;
   void OnProgram() override;
 
  private:
@@ -91,6 +93,7 @@ class ThreadTable final : public StreamedThreads {
   StreamedProcess* const process_;
   ProcessLog* const log_;
   Sequence* const sequence_;
+  const TscClock* const clock_;
   StreamMerger* const merger_;
   const bool has_maker_;
   std::shared_ptr<RingSet> rings_;

@@ -51,8 +51,16 @@ class NoProcess final : public StreamedProcess {
     return absl::OkStatus();
   }
 
+  absl::Status OnStanding(std::vector<TraceWriter::ThreadState> states, uint64_t,
+                          ThreadLog* log) override {
+    stood.push_back({log->thread(), std::move(states)});
+    return absl::OkStatus();
+  }
+
   bool left = false;
   ExecutedPages executed_pages;
+  // By whom it was stopped, and where all stood.
+  std::vector<std::pair<pid_t, std::vector<TraceWriter::ThreadState>>> stood;
 
  private:
   ProcessLog* const log_;
@@ -89,6 +97,13 @@ class Agent {
     lines->mask = 1;
     std::memset(lines->bytes, 0, kLineBytes);
     std::memcpy(lines->bytes, &word, sizeof(word));
+    HsRingCommit(ring_);
+  }
+  void Standing(uint64_t time, uint64_t began) {
+    auto* const standing = Reserve<HsStanding>(HS_ENTRY_STANDING, time, 0);
+    std::memset(standing->words, 0, sizeof(standing->words));
+    standing->words[HS_WORD_RIP] = rip;
+    standing->began = began;
     HsRingCommit(ring_);
   }
   void Bare(uint16_t kind, uint64_t time) {
@@ -293,6 +308,32 @@ TEST_F(ThreadTableTest, ARingThatThereIsNotIsAnError) {
   first.State(HS_ENTRY_BEGIN, 10);
   first.Call(20, SYS_clone, 4711, 77);
   EXPECT_FALSE(Drain().ok());
+}
+
+TEST_F(ThreadTableTest, AllThatStandStillAreInTheKeyframe) {
+  Agent first = AgentOf(1), second = AgentOf(2);
+  BeginTwo(&first, &second);
+  first.count = 50;
+  second.count = 60;
+  second.Standing(100, /*began=*/0);
+  ASSERT_TRUE(Drain().ok());
+  EXPECT_TRUE(process_->stood.empty());
+  first.Standing(101, /*began=*/90);
+  ASSERT_TRUE(Drain().ok());
+  ASSERT_EQ(process_->stood.size(), 1u);
+  EXPECT_EQ(process_->stood[0].first, getpid());
+  const auto& states = process_->stood[0].second;
+  ASSERT_EQ(states.size(), 2u);
+  EXPECT_EQ(states[0].count, 50u);
+  EXPECT_EQ(states[1].thread, 4711);
+  EXPECT_EQ(states[1].count, 60u);
+  EXPECT_EQ(states[1].segment, 1u);
+  // One that has gone on does not stand.
+  second.Call(110, SYS_getpid, 1);
+  first.Standing(120, /*began=*/115);
+  ASSERT_TRUE(Drain().ok());
+  ASSERT_EQ(process_->stood.size(), 2u);
+  EXPECT_EQ(process_->stood[1].second.size(), 1u);
 }
 
 TEST_F(ThreadTableTest, AProgramThatAThreadExecutesIsTheFirstThreads) {

@@ -1,5 +1,6 @@
 #include "recorder/translate/stream/translated_process.h"
 
+#include <chrono>
 #include <utility>
 #include <vector>
 
@@ -7,6 +8,7 @@
 #include "base/status_macros.h"
 #include "recorder/process/memory_map.h"
 #include "recorder/process/process_facts.h"
+#include "recorder/process/process_memory.h"
 #include "recorder/syscalls/syscall_traits.h"
 
 namespace hindsight {
@@ -59,6 +61,28 @@ absl::Status TranslatedProcess::OnExec(const TraceWriter::ThreadState& state, Th
   RETURN_IF_ERROR(Apply(ReadMap(std::nullopt), nullptr, 0));
   log_->LogWholeMap(space_, log, state.count);
   return WriteKeyframe(state, log, /*with_memory=*/true);
+}
+
+absl::Status TranslatedProcess::OnStanding(std::vector<TraceWriter::ThreadState> states,
+                                           uint64_t stood_ns, ThreadLog* log) {
+  const auto start = std::chrono::steady_clock::now();
+  RETURN_IF_ERROR(Apply(ReadMap(std::nullopt), nullptr, 0));
+  KeyframeHead head = {.sequence = log->sequence(),
+                       .threads = std::move(states),
+                       .auxv = AuxiliaryVector(log_->pid())};
+  head.stood = [=]() -> uint64_t {
+    return stood_ns + std::chrono::nanoseconds(std::chrono::steady_clock::now() - start).count();
+  };
+  uint64_t count = 0;
+  for (const TraceWriter::ThreadState& state : head.threads) {
+    if (state.thread == log->thread()) count = state.count;
+  }
+  return log_->WriteFullKeyframe(std::move(head), log->thread(), count, space_.map(),
+                                 /*with_memory=*/true);
+}
+
+bool TranslatedProcess::ReadPage(pid_t thread, uint64_t address, uint8_t* bytes) const {
+  return ProcessVmMemory(thread).Read(address, absl::MakeSpan(bytes, kPageBytes));
 }
 
 absl::Status TranslatedProcess::WriteKeyframe(const TraceWriter::ThreadState& state, ThreadLog* log,

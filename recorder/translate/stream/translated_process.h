@@ -50,6 +50,9 @@ class TranslatedProcess final : public StreamedProcess {
   absl::Status OnBegin(const TraceWriter::ThreadState& state, ThreadLog* log) override;
   bool OnChild(const MadeProcess& made) override;
   absl::Status OnExec(const TraceWriter::ThreadState& state, ThreadLog* log) override;
+  absl::Status OnStanding(std::vector<TraceWriter::ThreadState> states, uint64_t stood_ns,
+                          ThreadLog* log) override;
+  bool ReadPage(pid_t thread, uint64_t address, uint8_t* bytes) const override;
   std::string program() const override { return program_; }
   void OnStatus(int wait_status) override { wait_status_ = wait_status; }
   void OnLeft(HsEndReason reason, uint64_t count) override { left_ = reason; }

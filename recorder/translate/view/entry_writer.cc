@@ -122,6 +122,14 @@ void EntryWriter::State(HsEntryKind kind, uint64_t count, const GuestState& stat
   CommitTimed();
 }
 
+void EntryWriter::Standing(uint64_t count, const GuestState& state, uint64_t began) {
+  auto* const entry =
+      reinterpret_cast<HsStanding*>(BeginTimed(HS_ENTRY_STANDING, count, sizeof(HsStanding)));
+  ToStateWords(state, entry->words);
+  entry->began = began;
+  CommitTimed();
+}
+
 void EntryWriter::Call(uint64_t count, const GuestCall& call, const HsChange* changes,
                        uint64_t size) {
   constexpr uint64_t kOwn = 4;

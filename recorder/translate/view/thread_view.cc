@@ -144,6 +144,18 @@ bool ThreadView::Compare(uint64_t address, uint64_t size, uint64_t count) {
   return CompareOld(address, size, nullptr, count);
 }
 
+void ThreadView::CompareAll(uint64_t count) {
+  for (uint64_t i = 0; i < page_count_; ++i) {
+    const uint64_t page = tables_.pages[i];
+    uint64_t index;
+    if (!PageIndex(page, &index)) continue;
+    // What has been dropped may be something else by now.
+    const bool is =
+        Bit(tables_.held, index) ? ComparePage(page, {}, count) : Enter(page, index, count);
+    if (!is) Drop(page, page + kPage);
+  }
+}
+
 bool ThreadView::CompareOld(uint64_t address, uint64_t size, const void* old, uint64_t count) {
   const OldBytes old_bytes = {address, old == nullptr ? 0 : size, static_cast<const uint8_t*>(old)};
   for (uint64_t page = PageOf(address); page < address + size; page += kPage) {

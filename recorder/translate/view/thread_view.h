@@ -72,6 +72,9 @@ class ThreadView {
   bool Compare(uint64_t address, uint64_t size, uint64_t count);
   // The same, where memory had `old` at this address until just now: that is what the view gets.
   bool CompareOld(uint64_t address, uint64_t size, const void* old, uint64_t count);
+  // All pages that the segment has had are in the view, as memory has them; those that cannot be
+  // read any more are not.
+  void CompareAll(uint64_t count);
   // What is mapped at [start, end) is something else from now on.
   void Drop(uint64_t start, uint64_t end);
   // The same in state `count`, for who looks on: pages that the segment has had there enter again,

@@ -264,6 +264,20 @@ TEST_F(ThreadViewTest, ASegmentBeginsWithAllThatIsHeld) {
   ExpectKnown();
 }
 
+TEST_F(ThreadViewTest, ComparedAsAWholeItIsWhatMemoryHolds) {
+  for (const uint64_t page : {3, 9, 20}) ASSERT_TRUE(view_.Touch(At(page * kPage), page));
+  Replay();
+  memory_[9 * kPage + 70] = 5;  // by somebody else
+  view_.Drop(At(20 * kPage), At(21 * kPage));
+  memory_[20 * kPage] = 6;  // what is mapped there now
+  view_.CompareAll(50);
+  EXPECT_EQ(Replay(), (std::vector<uint64_t>{50, 50}));
+  for (const uint64_t page : {3, 9, 20}) EXPECT_TRUE(view_.Holds(At(page * kPage)));
+  ExpectKnown();
+  EXPECT_EQ(seen_[9 * kPage + 70], 5);
+  EXPECT_EQ(seen_[20 * kPage], 6);
+}
+
 TEST_F(ThreadViewTest, MemoryOfManyRunsTakesFewMappings) {
   const uint64_t before = Mappings();
   shared_.runs = ViewMemory::kManyRuns;
