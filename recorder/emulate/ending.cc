@@ -1,6 +1,7 @@
 // ThreadEngine: the end of a thread's recording.
 
 #include <utility>
+#include <vector>
 
 #include "recorder/emulate/emulate_engine.h"
 #include "recorder/emulate/thread_engine.h"
@@ -19,14 +20,19 @@ void ThreadEngine::EndLog() {
   notes_.Exit(count);
 }
 
+// The thread has no turn any more, but its events stand in a slice of its own.
+void ThreadEngine::LogHeldSignals() {
+  const std::vector<TraceeStop> held = call_->TakeHeldSignals();
+  if (held.empty()) return;
+  BeginSliceIfDue();
+  process_->NoteTurn(this);
+  for (const TraceeStop& earlier : held) transitions_.Signal(earlier);
+}
+
 void ThreadEngine::OnExit(int wait_status) {
   if (state_ == State::kEnded) return;
   const bool native = std::exchange(state_, State::kEnded) == State::kNative;
-  if (call_.has_value()) {
-    for (const TraceeStop& earlier : call_->TakeHeldSignals()) {
-      transitions_.Signal(earlier);
-    }
-  }
+  if (call_.has_value()) LogHeldSignals();
   if (!native) EndLog();
   ReturnBorrowedMemory();
   ShareWordsAtEnd(process_);

@@ -83,6 +83,11 @@ void ThreadEngine::Begin() {
   segments_.Begin(0, /*pages=*/0);
 }
 
+void ThreadEngine::BeginSliceIfDue() {
+  if (!process_->StartsSlice(this)) return;
+  notes_.Slice(cpu_->count(), engine_->session().NowNs(), process_->last_turn_end_ns());
+}
+
 void ThreadEngine::BeginTurn() {
   const bool first = cpu_ == nullptr;
   if (first) Begin();
@@ -91,9 +96,7 @@ void ThreadEngine::BeginTurn() {
   process_->image().FollowForeignMappings();
   pager_.SetSpace(process_->image().space());
   pager_.set_count(cpu_->count());
-  if (process_->StartsSlice(this)) {
-    notes_.Slice(cpu_->count(), engine_->session().NowNs(), process_->last_turn_end_ns());
-  }
+  BeginSliceIfDue();
   if (first) {
     // A launched program's first thread begins the recording: nothing is before it.
     const bool orderable =

@@ -132,6 +132,7 @@ class ThreadEngine {
   // thread_engine.cc
   void Begin();
   void BeginTurn();
+  void BeginSliceIfDue();
   void UseOwedTime();
   void OnLimit();
   void RunOneNatively();
@@ -199,6 +200,7 @@ class ThreadEngine {
 
   // ending.cc
   void OnVanished();
+  void LogHeldSignals();
   void EndLog();
 
   EmulateEngine* const engine_;
