@@ -250,7 +250,9 @@ void AddEngineOptions(Options* options, RecordOptions* record, RecordValues* val
                "going back faster and the trace larger. The default is raised, up to 16 times, "
                "while a thread uses much memory.");
   options->Add("full-keyframe-interval", &record->full_keyframe_interval, "N",
-               "Save all memory every N instructions; 0: only at the start.");
+               "Save all memory every N instructions; 0: only at the start. With engine translate "
+               "only if this is given: calls that threads wait in are then interrupted and made "
+               "again, with the whole of their timeouts.");
   options->Add(
       "quantum", &record->quantum, "N",
       "Threads take turns of at most N instructions (at random, and shorter while they take "

@@ -53,6 +53,12 @@ TEST(ThreadsTest, SpinningWithoutSystemCalls) {
   ExpectAlwaysRecordsUnchanged({Program("spin_lock")});
 }
 
+TEST(ThreadsTest, OneWaitsWhileAnotherComputes) {
+  ChildOptions options;
+  options.timeout = absl::Seconds(60);
+  ExpectRecordsUnchanged({Program("poll_beside_work")}, options);
+}
+
 TEST(ThreadsTest, Names) { ExpectAlwaysRecordsUnchanged({Program("thread_names")}); }
 
 TEST(ThreadsTest, SmallQuantaChangeNothing) {

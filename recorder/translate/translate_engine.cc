@@ -45,6 +45,13 @@ std::unique_ptr<TranslationStore> StoreFor(const RecordOptions& options) {
                                              static_cast<int>(options.memory_model)));
 }
 
+// Only who asks for them gets full keyframes while threads run: the calls that threads wait in are
+// interrupted for each, and made again, so that a timeout that is longer than that never ends.
+uint64_t FullKeyframeInterval(const RecordOptions& options) {
+  const bool asked = options.full_keyframe_interval != RecordOptions().full_keyframe_interval;
+  return asked ? options.full_keyframe_interval : 0;
+}
+
 }  // namespace
 
 std::string TranslateEngine::ReasonNotToRecord(const RecordOptions& options) {
@@ -93,7 +100,7 @@ absl::Status TranslateEngine::Begin(pid_t process, pid_t thread) {
                                                       ? options.light_keyframe_interval
                                                       : options.full_keyframe_interval,
                           .segment_per_page = options.adapt_light_keyframes ? kSegmentPerPage : 0,
-                          .full_keyframe_instructions = options.full_keyframe_interval};
+                          .full_keyframe_instructions = FullKeyframeInterval(options)};
   recording->on_birth = [this](RecordedBirth birth) { family_.Announce(std::move(birth)); };
   ASSIGN_OR_RETURN(MemoryFile file, Inject(recording->injection, tracee.get()));
   memo_ = std::make_shared<TranslationMemo>(StoreFor(options));
