@@ -23,8 +23,8 @@ class Temporaries {
   Temporaries(const GuestInstruction& instruction, BlockWriter* writer);
 
   // Writes the spill. For an instruction that uses ah, bh, ch or dh, and so cannot have REX, it is
-  // one of the first eight registers. rcx comes last, of the others what RegisterChoice finds. Any register, and failed(), if there is no
-  // more.
+  // one of the first eight registers. rcx comes last, of the others what RegisterChoice finds. Any
+  // register, and failed(), if there is no more.
   int Take();
   // A slot of save[] that no spill uses, and none will use before Release. -1, and failed(), if
   // there is none.

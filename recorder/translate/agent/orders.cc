@@ -101,7 +101,7 @@ void Stay(Thread* thread) {
   __atomic_store_n(&thread->standing, 0, __ATOMIC_SEQ_CST);
 }
 
-// All others of the process stand still. Those that are being made, or end, do not for now.
+// Whether all others of the process stand still: not while one is being made, or ends.
 bool Gather(const Thread& thread) {
   const uint64_t start = Nanoseconds();
   while (SendToOthers(thread, /*also_in_calls=*/true) != 0 || Standing() + 1 != RecordedThreads() ||
