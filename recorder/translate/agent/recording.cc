@@ -10,6 +10,7 @@
 #include "recorder/translate/agent/client.h"
 #include "recorder/translate/agent/dropped_pages.h"
 #include "recorder/translate/agent/float_state.h"
+#include "recorder/translate/agent/known_lines.h"
 #include "recorder/translate/agent/orders.h"
 #include "recorder/translate/agent/system.h"
 #include "recorder/translate/view/entry_writer.h"
@@ -65,68 +66,6 @@ int64_t Reserve(uint64_t address, uint64_t bytes, int protection) {
 bool ReadGuest(void* to, const void* from, uint64_t bytes) { return CopyGuest(to, from, bytes); }
 
 bool IsNobodyReading() { return IsAbandoned(); }
-
-// Another thread's tables and view may go away while they are looked at.
-bool HoldsPage(uint64_t number, uint64_t index) {
-  uint8_t bits = 0;
-  return ReadGuest(&bits, PointerTo<const void>(ViewTablesOf(number) + index / 8), 1) &&
-         (bits >> index % 8 & 1) != 0;
-}
-
-constexpr int kLineBytes = 64;
-using LineBytes = uint8_t[kLineBytes];
-
-bool ReadLine(LineBytes* line, uint64_t address) {
-  return ReadGuest(line, PointerTo<const void>(address), sizeof(*line));
-}
-
-// Bit i: byte i of the line is not what the own view shows, which is still without `bytes`.
-uint64_t ChangedBytes(const uint8_t* own, const uint8_t* bytes) {
-  uint64_t changed = 0;
-  for (int i = 0; i < kLineBytes; ++i) changed |= uint64_t{own[i] != bytes[i]} << i;
-  return changed;
-}
-
-// Those of `wanted`, bytes of the line at `address`, that the thread shows as they are in `bytes`,
-// or has just shown: while it keeps storing there, what memory has by now is what it shows by now.
-uint64_t ShownBytes(uint64_t number, uint64_t address, uint64_t wanted, const uint8_t* bytes) {
-  constexpr int kTries = 3;
-  uint64_t shown = 0;
-  for (int i = 0; i < kTries && shown != wanted; ++i) {
-    LineBytes seen, memory;
-    if (!ReadLine(&seen, address + DistanceOf(number)) || !ReadLine(&memory, address)) break;
-    for (uint64_t left = wanted & ~shown; left != 0; left &= left - 1) {
-      const int byte = __builtin_ctzll(left);
-      if (seen[byte] == bytes[byte] || seen[byte] == memory[byte]) shown |= uint64_t{1} << byte;
-    }
-  }
-  return shown;
-}
-
-// What a recorded thread has stored is in its view before it is in memory.
-bool IsLineKnown(const ThreadView& own, uint64_t index, uint64_t address, const uint8_t* bytes) {
-  uint64_t unknown = ChangedBytes(PointerTo<const uint8_t>(address + own.distance()), bytes);
-  const uint64_t last = __atomic_load_n(&last_recording, __ATOMIC_RELAXED);
-  for (uint64_t number = kFirstThread; number <= last && unknown != 0; ++number) {
-    if (DistanceOf(number) == own.distance() || recordings[number].on == 0) continue;
-    if (HoldsPage(number, index)) unknown &= ~ShownBytes(number, address, unknown, bytes);
-  }
-  return unknown == 0;
-}
-
-uint64_t KnownToOthers(const ThreadView& own, uint64_t page, uint64_t lines, const uint8_t* bytes) {
-  uint64_t known = 0, index;
-  if (__atomic_load_n(&last_recording, __ATOMIC_RELAXED) <= kFirstThread ||
-      !own.PageIndex(page, &index)) {
-    return 0;
-  }
-  for (uint64_t left = lines; left != 0; left &= left - 1) {
-    const uint64_t line = static_cast<uint64_t>(__builtin_ctzll(left));
-    const uint64_t offset = line * kLineBytes;
-    if (IsLineKnown(own, index, page + offset, bytes + offset)) known |= uint64_t{1} << line;
-  }
-  return known;
-}
 
 hindsight::GuestCall ToEntry(const Thread& thread, const GuestCall& call, int64_t result) {
   hindsight::GuestCall entry = {};
@@ -192,6 +131,8 @@ void SetUpRecording(const Thread& thread) {
 }  // namespace
 
 bool IsRecorded(const Thread& thread) { return Of(thread).on != 0; }
+
+uint64_t LastRecordedGap() { return __atomic_load_n(&last_recording, __ATOMIC_RELAXED); }
 
 bool IsGapRecorded(uint64_t number) {
   return __atomic_load_n(&recordings[number].on, __ATOMIC_SEQ_CST) != 0;

@@ -19,6 +19,8 @@ namespace hindsight::agent {
 bool IsRecorded(const Thread& thread);
 // The same of the one in gap `number`, whoever asks.
 bool IsGapRecorded(uint64_t number);
+// No gap beyond it was ever recorded.
+uint64_t LastRecordedGap();
 
 // Reserves the view and begins, in the thread's present state, once the recorder has seen it: that
 // of a process's first thread. 0 or an error.

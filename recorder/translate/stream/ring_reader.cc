@@ -4,10 +4,13 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <climits>
 #include <cstring>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
 
 namespace hindsight {
 namespace {
@@ -17,21 +20,25 @@ T Acquire(const T* word) {
   return __atomic_load_n(word, __ATOMIC_ACQUIRE);
 }
 
+// What the agent sees of the tail may be so much behind: to move it is to take a line of the cache
+// from the agent, and a fence.
+constexpr uint64_t kMostUnpublished = 64 * 1024;
+
 }  // namespace
 
 absl::StatusOr<const HsEntry*> RingReader::Peek() {
-  if (entry_.empty()) {
-    const absl::Status fetched = Fetch();
-    if (!fetched.ok()) return fetched;
-  }
-  return entry_.empty() ? nullptr : reinterpret_cast<const HsEntry*>(entry_.data());
+  if (!has_entry_) RETURN_IF_ERROR(Fetch());
+  return has_entry_ ? reinterpret_cast<const HsEntry*>(entry_.data()) : nullptr;
 }
 
 absl::Status RingReader::Fetch() {
   const uint8_t* const entries = reinterpret_cast<const uint8_t*>(ring_) + HS_RING_HEADER_BYTES;
   while (true) {
     const uint64_t filled = Acquire(&ring_->head) - tail_;
-    if (filled == 0) return absl::OkStatus();
+    if (filled == 0) {
+      PublishTail();
+      return absl::OkStatus();
+    }
     const uint64_t offset = tail_ % capacity_;
     HsEntry head = {};
     std::memcpy(&head, entries + offset, 8);
@@ -45,23 +52,28 @@ absl::Status RingReader::Fetch() {
       MoveTail(head.size);
       continue;
     }
-    entry_.resize(head.size / 8);
+    if (entry_.size() < head.size / 8) entry_.resize(head.size / 8);
     std::memcpy(entry_.data(), entries + offset, head.size);
     // As it was checked, whatever is there by now.
     reinterpret_cast<HsEntry*>(entry_.data())->size = head.size;
+    has_entry_ = true;
     return absl::OkStatus();
   }
 }
 
 void RingReader::Done() {
-  if (entry_.empty()) return;
-  const uint32_t size = reinterpret_cast<const HsEntry*>(entry_.data())->size;
-  entry_.clear();
-  MoveTail(size);
+  if (!std::exchange(has_entry_, false)) return;
+  MoveTail(reinterpret_cast<const HsEntry*>(entry_.data())->size);
 }
 
 void RingReader::MoveTail(uint64_t bytes) {
   tail_ += bytes;
+  if (tail_ - published_ >= std::min(kMostUnpublished, capacity_ / 8)) PublishTail();
+}
+
+void RingReader::PublishTail() {
+  if (published_ == tail_) return;
+  published_ = tail_;
   // The order of the two is the agent's in reverse: it says that it waits, and looks again.
   __atomic_store_n(&ring_->tail, tail_, __ATOMIC_SEQ_CST);
   if (__atomic_exchange_n(&ring_->tail_waiters, 0, __ATOMIC_SEQ_CST) != 0) {
@@ -70,8 +82,9 @@ void RingReader::MoveTail(uint64_t bytes) {
 }
 
 void RingReader::SkipAll() {
-  entry_.clear();
+  has_entry_ = false;
   MoveTail(Acquire(&ring_->head) - tail_);
+  PublishTail();
 }
 
 bool RingReader::IsQuiet() const {

@@ -26,7 +26,8 @@ class RingReader {
 
   // The entry that is next, valid until Done; null while there is none.
   absl::StatusOr<const HsEntry*> Peek();
-  // The entry that Peek returned is done with: its room, and whoever waits for that, are free.
+  // The entry that Peek returned is done with. The agent learns of it at the latest when Peek finds
+  // nothing more.
   void Done();
 
   // Everything that is in the ring, whatever it is, is done with.
@@ -38,11 +39,14 @@ class RingReader {
  private:
   absl::Status Fetch();
   void MoveTail(uint64_t bytes);
+  void PublishTail();
 
   HsRing* const ring_;
   const uint64_t capacity_;
   uint64_t tail_ = 0;
-  std::vector<uint64_t> entry_;  // a copy; empty: none
+  uint64_t published_ = 0;  // what the agent sees of it
+  bool has_entry_ = false;
+  std::vector<uint64_t> entry_;  // a copy, and old bytes behind it
 };
 
 }  // namespace hindsight

@@ -52,10 +52,10 @@ TEST_F(RingReaderTest, EntriesComeInTheirOrderAndStayUntilDone) {
   EXPECT_EQ((*reader_.Peek())->count, 1u);
   EXPECT_EQ(ring()->tail, 0u);
   reader_.Done();
-  EXPECT_EQ(ring()->tail, 32u);
   EXPECT_EQ((*reader_.Peek())->count, 2u);
   reader_.Done();
   EXPECT_EQ(*reader_.Peek(), nullptr);
+  EXPECT_EQ(ring()->tail, 96u);
 }
 
 TEST_F(RingReaderTest, FullRingHasNoRoomUntilSomethingIsDone) {
@@ -63,7 +63,10 @@ TEST_F(RingReaderTest, FullRingHasNoRoomUntilSomethingIsDone) {
   }
   ASSERT_NE(*reader_.Peek(), nullptr);
   EXPECT_FALSE(Write(512, 8));
-  reader_.Done();
+  for (uint64_t done = 0; done < kCapacity / 8; done += 512) {
+    ASSERT_NE(*reader_.Peek(), nullptr);
+    reader_.Done();
+  }
   EXPECT_TRUE(Write(512, 8));
 }
 
