@@ -13,6 +13,17 @@ uint64_t AlignUp(uint64_t value, uint64_t alignment) {
   return (value + alignment - 1) / alignment * alignment;
 }
 
+std::optional<GuestPlace> RecoverIn(const Translation& translation, uint64_t host) {
+  const StoredBlock& block = translation.block;
+  const uint64_t offset = host - translation.host;
+  if (offset >= block.code.size()) return std::nullopt;  // a stub
+  auto entry = std::upper_bound(block.side.begin(), block.side.end(), offset,
+                                [](uint64_t o, const SideEntry& e) { return o < e.host_offset; });
+  if (entry == block.side.begin()) return std::nullopt;
+  --entry;
+  return GuestPlace{translation.guest_pc + entry->guest_offset, entry->adjust, entry->saved};
+}
+
 }  // namespace
 
 CodeCache::CodeCache(MemoryFile* file, TranslationMemo* memo) : file_(file), memo_(memo) {
@@ -56,6 +67,10 @@ void CodeCache::Use(uint64_t guest_pc, uint64_t bytes) {
 }
 
 uint64_t CodeCache::Find(uint64_t guest_pc) const {
+  if (const auto page = known_pages_.find(guest_pc / kPageBytes); page != known_pages_.end()) {
+    const PageImage::Block* const block = page->second->image.Find(guest_pc);
+    if (block != nullptr) return page->second->host + block->code_offset;
+  }
   const auto it = blocks_.find(guest_pc);
   return it == blocks_.end() ? 0 : it->second->host;
 }
@@ -83,22 +98,39 @@ void CodeCache::RegisterPages(Block block, uint64_t start, uint64_t bytes) {
   }
 }
 
-// For the first time: a block that comes back after it was invalid may have threads in it.
-void CodeCache::WriteBlock(const Translation& translation) {
-  const absl::Span<const uint8_t> code = translation.block.code;
-  WriteCode(translation, file_->code(translation.host));
-  code_bytes_ += code.size();
+void CodeCache::NoteSites(const Translation& translation) {
   for (const Link& link : translation.block.links) {
     Site site = {.host = translation.host + link.rel32_offset};
-    std::memcpy(&site.to_exit, code.data() + link.rel32_offset, sizeof(site.to_exit));
+    std::memcpy(&site.to_exit, &translation.block.code[link.rel32_offset], sizeof(site.to_exit));
     sites_[link.guest_target].push_back(site);
   }
+}
+
+// For the first time: a block that comes back after it was invalid may have threads in it.
+void CodeCache::WriteBlock(const Translation& translation) {
+  WriteCode(translation, translation.host, file_->code(translation.host));
+  code_bytes_ += translation.block.code.size();
+  NoteSites(translation);
 }
 
 void CodeCache::LinkBranches(const Translation& translation) {
   for (const Link& link : translation.block.links) {
     const uint64_t site = translation.host + link.rel32_offset, target = Find(link.guest_target);
     if (target != 0) WriteSite({.host = site}, static_cast<int32_t>(target - site - 4));
+  }
+}
+
+void CodeCache::ForEachSite(uint64_t guest_pc,
+                            const std::function<void(const Site&)>& visit) const {
+  if (const auto it = sites_.find(guest_pc); it != sites_.end()) {
+    for (const Site& site : it->second) visit(site);
+  }
+  for (const Page module : modules_) {
+    for (const auto& link : TranslationMemo::LinksTo(*module, guest_pc, guest_pc + 1)) {
+      const auto from = known_pages_.find(link.page);
+      if (from == known_pages_.end() || from->second->module != module->module) continue;
+      visit({from->second->host + link.site, from->second->image.ToExit(link.AsLink())});
+    }
   }
 }
 
@@ -109,31 +141,101 @@ void CodeCache::AddApart(Block translation) {
   written_[host] = translation;
 }
 
+void CodeCache::NoteBlock(Block translation) {
+  const StoredBlock& block = translation->block;
+  RegisterPages(translation, translation->guest_pc, block.guest_bytes);
+  for (const CodeRange& range : block.relied_on) RegisterPages(translation, range.pc, range.bytes);
+  blocks_[translation->guest_pc] = translation;
+}
+
 void CodeCache::Add(Block translation) {
   const uint64_t guest_pc = translation->guest_pc, host = translation->host;
-  const StoredBlock& block = translation->block;
   if (written_.try_emplace(host, translation).second) WriteBlock(*translation);
-  RegisterPages(translation, guest_pc, block.guest_bytes);
-  for (const CodeRange& range : block.relied_on) RegisterPages(translation, range.pc, range.bytes);
-  blocks_[guest_pc] = translation;
+  NoteBlock(translation);
   LinkBranches(*translation);
-  if (const auto it = sites_.find(guest_pc); it != sites_.end()) {
-    for (const Site& site : it->second) {
-      WriteSite(site, static_cast<int32_t>(host - site.host - 4));
-    }
-  }
+  ForEachSite(guest_pc, [this, host](const Site& site) {
+    WriteSite(site, static_cast<int32_t>(host - site.host - 4));
+  });
   SetInMap(guest_pc, host);
 }
 
-void CodeCache::Unlink(const Translation& block) {
-  if (const auto it = sites_.find(block.guest_pc); it != sites_.end()) {
-    for (const Site& site : it->second) WriteSite(site, site.to_exit);
+bool CodeCache::HasBlocksIn(Page page) const {
+  const auto blocks = pages_.find(page->image.page());
+  if (blocks != pages_.end()) {
+    for (const Block block : blocks->second) {
+      if (block->guest_pc / kPageBytes == page->image.page()) return true;
+    }
   }
+  const auto written = written_.lower_bound(page->host);
+  return written != written_.end() && written->first < page->host + page->image.code_bytes();
+}
+
+bool CodeCache::AddPage(Page page) {
+  if (written_pages_.contains(page->host) || HasBlocksIn(page)) return false;
+  // The block map stays as PlaceFor has it.
+  if (map_entries_ + page->image.blocks().size() >= kBlockMapEntries / 2) return false;
+  page->image.WriteCode(page->host, file_->code(page->host));
+  code_bytes_ += page->image.code_bytes();
+  page_blocks_ += page->image.blocks().size();
+  written_pages_[page->host] = page;
+  known_pages_[page->image.page()] = page;
+  if (std::none_of(modules_.begin(), modules_.end(),
+                   [=](Page other) { return other->module == page->module; })) {
+    modules_.push_back(page);
+  }
+  LinkPage(page);
+  for (const PageImage::Block& block : page->image.blocks()) {
+    SetInMap(block.guest_pc, page->host + block.code_offset);
+  }
+  return true;
+}
+
+// With what is here already.
+void CodeCache::LinkPage(Page page) {
+  for (const Link& link : page->image.links()) {
+    const uint64_t site = page->host + link.rel32_offset, target = Find(link.guest_target);
+    if (target != 0) WriteSite({.host = site}, static_cast<int32_t>(target - site - 4));
+  }
+  const uint64_t start = page->image.page() * kPageBytes;
+  for (const auto& link : TranslationMemo::LinksTo(*page, start, start + kPageBytes)) {
+    const auto from = known_pages_.find(link.page);
+    if (from == known_pages_.end() || from->second->module != page->module) continue;
+    const PageImage::Block* const block = page->image.Find(link.guest_target);
+    if (block == nullptr) continue;
+    const uint64_t site = from->second->host + link.site;
+    WriteSite({.host = site}, static_cast<int32_t>(page->host + block->code_offset - site - 4));
+  }
+  if (sites_.empty()) return;
+  for (const PageImage::Block& block : page->image.blocks()) {
+    const auto it = sites_.find(block.guest_pc);
+    if (it == sites_.end()) continue;
+    for (const Site& site : it->second) {
+      WriteSite(site, static_cast<int32_t>(page->host + block.code_offset - site.host - 4));
+    }
+  }
+}
+
+void CodeCache::TakeApart(Page page) {
+  known_pages_.erase(page->image.page());
+  page_blocks_ -= page->image.blocks().size();
+  for (const Block block : memo_->BlocksOf(*page)) {
+    written_.try_emplace(block->host, block);
+    NoteSites(*block);
+    NoteBlock(block);
+  }
+}
+
+void CodeCache::Unlink(const Translation& block) {
+  ForEachSite(block.guest_pc, [this](const Site& site) { WriteSite(site, site.to_exit); });
   SetInMap(block.guest_pc, 0);
   blocks_.erase(block.guest_pc);
 }
 
-const Translation* CodeCache::Get(uint64_t guest_pc) const {
+const Translation* CodeCache::Get(uint64_t guest_pc) {
+  const auto page = known_pages_.find(guest_pc / kPageBytes);
+  if (page != known_pages_.end() && page->second->image.Find(guest_pc) != nullptr) {
+    TakeApart(page->second);
+  }
   const auto it = blocks_.find(guest_pc);
   return it == blocks_.end() ? nullptr : it->second;
 }
@@ -143,6 +245,11 @@ void CodeCache::Drop(uint64_t guest_pc) {
 }
 
 bool CodeCache::Invalidate(uint64_t start, uint64_t end) {
+  std::vector<Page> known;
+  for (const auto& [number, page] : known_pages_) {
+    if (page->image.DependsOn(PageOf(start), PageOf(end + kPageBytes - 1))) known.push_back(page);
+  }
+  for (const Page page : known) TakeApart(page);
   std::vector<uint64_t> touched;
   const uint64_t first = start / kPageBytes, last = (end + kPageBytes - 1) / kPageBytes;
   if (last - first < pages_.size()) {
@@ -166,17 +273,19 @@ bool CodeCache::Invalidate(uint64_t start, uint64_t end) {
 }
 
 std::optional<GuestPlace> CodeCache::Recover(uint64_t host) const {
+  if (auto page = written_pages_.upper_bound(host); page != written_pages_.begin()) {
+    const TranslationMemo::KnownPage& known = *(--page)->second;
+    const uint64_t offset = host - known.host;
+    const PageImage::Block* const block =
+        offset < known.image.code_bytes() ? known.image.At(offset) : nullptr;
+    if (block != nullptr) {
+      const std::optional<Translation> translation = known.image.Get(*block, known.host);
+      return translation.has_value() ? RecoverIn(*translation, host) : std::nullopt;
+    }
+  }
   auto it = written_.upper_bound(host);
   if (it == written_.begin()) return std::nullopt;
-  const Translation& translation = *(--it)->second;
-  const StoredBlock& block = translation.block;
-  const uint64_t offset = host - translation.host;
-  if (offset >= block.code.size()) return std::nullopt;  // a stub
-  auto entry = std::upper_bound(block.side.begin(), block.side.end(), offset,
-                                [](uint64_t o, const SideEntry& e) { return o < e.host_offset; });
-  if (entry == block.side.begin()) return std::nullopt;
-  --entry;
-  return GuestPlace{translation.guest_pc + entry->guest_offset, entry->adjust, entry->saved};
+  return RecoverIn(*(--it)->second, host);
 }
 
 }  // namespace hindsight

@@ -8,6 +8,7 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -47,11 +48,14 @@ class CodeCache {
   uint64_t Find(uint64_t guest_pc) const;
   // Takes in `translation`, and links it with all others. Requires: not Find(its guest pc).
   void Add(const Translation* translation);
+  // Takes in what is known of a page of code, if it was never taken in. False: it was, and may have
+  // threads in it; or blocks of the page are here already. Those come one by one.
+  bool AddPage(const TranslationMemo::KnownPage* page);
   // Takes in one that nothing leads to: who made it knows where it is.
   void AddApart(const Translation* translation);
 
   // What `guest_pc` was translated to; null: nothing.
-  const Translation* Get(uint64_t guest_pc) const;
+  const Translation* Get(uint64_t guest_pc);
   // Nothing leads any more to the translation of `guest_pc`, if there is one.
   void Drop(uint64_t guest_pc);
   // Nothing leads any more to what was translated from bytes in [start, end). The code itself
@@ -61,11 +65,12 @@ class CodeCache {
   // nullopt: not translated from any guest instruction.
   std::optional<GuestPlace> Recover(uint64_t host) const;
 
-  uint64_t block_count() const { return blocks_.size(); }
+  uint64_t block_count() const { return blocks_.size() + page_blocks_; }
   uint64_t code_bytes() const { return code_bytes_; }
 
  private:
   using Block = const Translation*;  // the memo's
+  using Page = const TranslationMemo::KnownPage*;
   // A branch whose displacement lies at `host`, and the displacement that leads to its exit.
   struct Site {
     uint64_t host = 0;
@@ -82,6 +87,14 @@ class CodeCache {
   void LinkBranches(const Translation& translation);
   // Whoever changes these bytes makes `block` wrong.
   void RegisterPages(Block block, uint64_t start, uint64_t bytes);
+  // All branches to `guest_pc` that have been written.
+  void ForEachSite(uint64_t guest_pc, const std::function<void(const Site&)>& visit) const;
+  void LinkPage(Page page);
+  // Its blocks are in the maps one by one from now on.
+  void TakeApart(Page page);
+  void NoteSites(const Translation& translation);
+  void NoteBlock(Block block);
+  bool HasBlocksIn(Page page) const;
   void WriteSite(const Site& site, int32_t displacement);
   void SetInMap(uint64_t guest_pc, uint64_t host);
   void Unlink(const Translation& block);
@@ -94,6 +107,10 @@ class CodeCache {
   absl::flat_hash_map<uint64_t, absl::InlinedVector<Site, 2>> sites_;  // by the branch's target
   // By the number of each page that it depends on.
   absl::flat_hash_map<uint64_t, std::vector<Block>> pages_;
+  absl::flat_hash_map<uint64_t, Page> known_pages_;  // by number, those not taken apart
+  absl::btree_map<uint64_t, Page> written_pages_;    // by host, all
+  std::vector<Page> modules_;                        // one of each module that has any
+  uint64_t page_blocks_ = 0;                         // in known_pages_
   uint64_t map_entries_ = 0;
   uint64_t code_bytes_ = 0;
 };

@@ -78,6 +78,7 @@ uint64_t ProgramCode::Translate(uint64_t guest_pc) {
   ahead_ = 0;
   reachable_ = {guest_pc};
   AddKnownBlocks(guest_pc);
+  if (const uint64_t host = cache_.Find(guest_pc)) return host;
   for (size_t cost = 0; cost < kBlocksAtOnce * kTranslationCost && !reachable_.empty();) {
     const uint64_t pc = reachable_.front();
     reachable_.pop_front();
@@ -90,9 +91,9 @@ uint64_t ProgramCode::Translate(uint64_t guest_pc) {
 
 // A block that checks its own bytes asks for itself when they have changed.
 uint64_t ProgramCode::FindUnchanged(uint64_t guest_pc) {
+  if (!source_.MayChange(guest_pc)) return cache_.Find(guest_pc);
   const Translation* translation = cache_.Get(guest_pc);
   if (translation == nullptr) return 0;
-  if (!source_.MayChange(guest_pc)) return translation->host;
   source_.ForgetWritable();
   if (Fits(*translation, bytes_at_)) return translation->host;
   cache_.Drop(guest_pc);
@@ -194,8 +195,13 @@ void ProgramCode::Add(const Translation* translation) {
 
 // Those that a block checks itself a thread imports when the check fails.
 void ProgramCode::PublishPages(const Translation& translation) {
-  const uint64_t last = PageOf(translation.guest_pc + translation.block.guest_bytes - 1);
-  const uint64_t first = translation.checks_code ? last + kPageBytes : PageOf(translation.guest_pc);
+  const uint64_t last = translation.guest_pc + translation.block.guest_bytes - 1;
+  PublishPages(translation.checks_code ? PageOf(last) + kPageBytes : translation.guest_pc, last);
+}
+
+// With the next one.
+void ProgramCode::PublishPages(uint64_t first_byte, uint64_t last_byte) {
+  const uint64_t first = PageOf(first_byte), last = PageOf(last_byte);
   for (uint64_t page = first; page <= last + kPageBytes; page += kPageBytes) {
     const bool executed = page <= last;
     if (executed_.contains(page) || (!executed && fetched_.contains(page))) continue;
@@ -210,6 +216,8 @@ void ProgramCode::PublishPages(const Translation& translation) {
 ProgramCode::Source ProgramCode::AddBlock(uint64_t guest_pc) {
   const absl::Span<const uint8_t> bytes = source_.At(guest_pc);
   if (bytes.empty()) return Source::kNone;
+  AddKnownBlocks(guest_pc);
+  if (cache_.Find(guest_pc) != 0) return Source::kTranslator;  // it takes as long
   Source source = Source::kMemo;
   const Translation* translation =
       memo_->Find(ModuleOf(guest_pc), guest_pc, bytes_at_, source_.MayChange(guest_pc));
@@ -232,10 +240,21 @@ ProgramCode::Source ProgramCode::AddBlock(uint64_t guest_pc) {
 // What others have executed in this page.
 void ProgramCode::AddKnownBlocks(uint64_t guest_pc) {
   if (!source_.IsConstant(guest_pc) || !looked_up_.insert(PageOf(guest_pc)).second) return;
-  for (const Translation* translation : memo_->InPage(ModuleOf(guest_pc), guest_pc)) {
+  TranslationMemo::Module* const module = ModuleOf(guest_pc);
+  const TranslationMemo::KnownPage* const page = memo_->KnownPageOf(module, guest_pc);
+  const bool taken = page != nullptr && AddKnownPage(*page);
+  for (const Translation* translation : memo_->InPage(module, guest_pc, /*stored=*/!taken)) {
     if (cache_.Find(translation->guest_pc) != 0 || !Fits(*translation, bytes_at_)) continue;
     Add(translation);
   }
+}
+
+bool ProgramCode::AddKnownPage(const TranslationMemo::KnownPage& page) {
+  if (!page.image.Fits(bytes_at_)) return false;
+  if (options_.executed_pages != nullptr) {
+    PublishPages(page.image.page() * kPageBytes, page.image.last_byte());
+  }
+  return cache_.AddPage(&page);
 }
 
 void ProgramCode::NoteChange() {

@@ -80,11 +80,13 @@ class ProgramCode {
   Source AddBlock(uint64_t guest_pc);
   void Add(const Translation* translation);
   void AddKnownBlocks(uint64_t guest_pc);
+  bool AddKnownPage(const TranslationMemo::KnownPage& page);
   void NoteRegion(const MapRegion& region);
   TranslationMemo::Module* ModuleOf(uint64_t guest_pc) const;
   bool MayGoAhead(uint64_t guest_pc) const;
   void PublishRange(uint64_t start, uint64_t end);
   void PublishPages(const Translation& translation);
+  void PublishPages(uint64_t first_byte, uint64_t last_byte);
   void NoteChange();
 
   const TranslationOptions options_;

@@ -94,8 +94,8 @@ std::unique_ptr<Translation> MakeTranslation(uint64_t guest_pc, uint64_t host,
   return translation;
 }
 
-bool CanMove(const Translation& translation) {
-  const auto distance = static_cast<int64_t>(translation.host - translation.made_for);
+bool CanMove(const Translation& translation, uint64_t host) {
+  const auto distance = static_cast<int64_t>(host - translation.made_for);
   return std::all_of(translation.block.outward.begin(), translation.block.outward.end(),
                      [&](uint32_t at) {
                        const int64_t moved = Read<int32_t>(&translation.block.code[at]) - distance;
@@ -103,10 +103,10 @@ bool CanMove(const Translation& translation) {
                      });
 }
 
-void WriteCode(const Translation& translation, uint8_t* out) {
+void WriteCode(const Translation& translation, uint64_t host, uint8_t* out) {
   const StoredBlock& block = translation.block;
   std::memcpy(out, block.code.data(), block.code.size());
-  const uint64_t distance = translation.host - translation.made_for;
+  const uint64_t distance = host - translation.made_for;
   if (distance == 0) return;
   for (const uint32_t at : block.outward) Subtract<uint32_t>(distance, out + at);
   for (const uint32_t at : block.own) Subtract<uint64_t>(0 - distance, out + at);

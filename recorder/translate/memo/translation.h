@@ -48,11 +48,11 @@ bool Fits(const Translation& translation, const BytesAt& bytes_at);
 std::unique_ptr<Translation> MakeTranslation(uint64_t guest_pc, uint64_t host,
                                              const TranslatedBlock& block, const BytesAt& bytes_at);
 
-// Whether everything is within reach from translation.host, too.
-bool CanMove(const Translation& translation);
-// Writes the code as if it had been translated for translation.host. Requires: CanMove, and so many
-// bytes at `out`.
-void WriteCode(const Translation& translation, uint8_t* out);
+// Whether everything is within reach from `host`, too.
+bool CanMove(const Translation& translation, uint64_t host);
+// Writes the code as if it had been translated for `host`. Requires: CanMove, and so many bytes at
+// `out`.
+void WriteCode(const Translation& translation, uint64_t host, uint8_t* out);
 
 }  // namespace hindsight
 

@@ -1,7 +1,7 @@
 // A file of translations, for the code of one mapped file at one address: made once, and mapped by
 // recordings after that.
 //
-//   header, index (a PageEntry per page of guest code, ascending), records page by page
+//   header, index (a PageEntry per page of guest code, ascending), links, a PageImage per page
 //
 // Nothing in it is believed: what does not agree with its checksums is not there.
 
@@ -10,9 +10,11 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "absl/types/span.h"
+#include "recorder/translate/memo/page_image.h"
 #include "recorder/translate/memo/translation.h"
 
 namespace hindsight {
@@ -26,6 +28,14 @@ struct TranslationKey {
 // Immutable, not copyable. Any host thread.
 class TranslationFile {
  public:
+  // One of the links() of the image of `page`.
+  struct PageLink {
+    uint64_t guest_target;
+    uint64_t page;
+    Link AsLink() const { return {site, guest_target}; }
+    uint32_t site, reserved;
+  };
+
   // Of the file `fd`, which stays the caller's. Null: it is damaged, or of another key.
   static std::unique_ptr<TranslationFile> Open(int fd, const TranslationKey& key);
   TranslationFile(const TranslationFile&) = delete;
@@ -33,11 +43,14 @@ class TranslationFile {
   ~TranslationFile();
 
   uint64_t block_count() const;
-  // Those that begin in the page with this number, as they were made; their
-  // spans are valid as long as this.
+  // What begins in the page with this number, valid as long as this; nullopt: nothing.
+  std::optional<PageImage> Image(uint64_t page) const;
+  // Its blocks, as they were made.
   std::vector<Translation> InPage(uint64_t page) const;
   // The pages that there is something of, ascending.
   std::vector<uint64_t> Pages() const;
+  // All links that lead out of their page to what is in [start, end), ascending by target.
+  absl::Span<const PageLink> LinksTo(uint64_t start, uint64_t end) const;
 
  private:
   struct Header;
@@ -47,6 +60,7 @@ class TranslationFile {
   bool IsSound(const TranslationKey& key) const;
   const Header& header() const;
   absl::Span<const PageEntry> index() const;
+  absl::Span<const PageLink> links() const;
 
   const uint8_t* const base_;
   const uint64_t size_;
@@ -55,7 +69,8 @@ class TranslationFile {
                                                  absl::Span<const Translation* const> translations);
 };
 
-// A file with these. Requires: ascending by guest_pc, no two of the same.
+// A file with these. Of several of the same place, and of those that were made from other bytes of
+// the same place, only the first.
 std::vector<uint8_t> EncodeTranslations(const TranslationKey& key,
                                         absl::Span<const Translation* const> translations);
 

@@ -3,10 +3,11 @@
 #include <sys/mman.h>
 
 #include <algorithm>
-#include <cstring>
+#include <optional>
 #include <utility>
 
 #include "absl/container/inlined_vector.h"
+#include "absl/container/node_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "recorder/translate/agent/layout.h"
 
@@ -67,14 +68,37 @@ class TranslationMemo::Module {
     if (versions.size() == kVersions) versions.pop_back();
     versions.insert(versions.begin(), translation);
   }
+  // If nothing newer is known.
+  void AddOlder(const Translation* translation) {
+    Versions& versions = by_pc_[translation->guest_pc];
+    if (versions.empty()) {
+      by_page_[translation->guest_pc / kPageBytes].push_back(translation);
+    }
+    if (versions.size() < kVersions) versions.push_back(translation);
+  }
   void NoteMade(const Translation* translation) { made_.push_back(translation); }
-  // Those in `page` of the file; none if they have been asked for.
-  std::vector<Translation>* Load(uint64_t page) {
-    if (file_ == nullptr) return nullptr;
-    const auto [it, first] = loaded_.try_emplace(page);
-    if (!first) return nullptr;
-    it->second = std::make_unique<std::vector<Translation>>(file_->InPage(page));
-    return it->second.get();
+  // nullptr: not looked up yet. Else nullptr in it: there is nothing in the file.
+  std::unique_ptr<KnownPage>* page(uint64_t number) {
+    const auto it = pages_.find(number);
+    return it == pages_.end() ? nullptr : &it->second;
+  }
+  const KnownPage* SetPage(uint64_t number, std::unique_ptr<KnownPage> page) {
+    return (pages_[number] = std::move(page)).get();
+  }
+  // The blocks of one of the pages; each time the same. `first`: asked for the first time.
+  std::vector<const Translation*> BlocksOf(const KnownPage& page, bool* first) {
+    const auto [it, added] = loaded_.try_emplace(page.image.page());
+    *first = added;
+    std::vector<Translation>& blocks = it->second;
+    if (added) {
+      for (const PageImage::Block& block : page.image.blocks()) {
+        std::optional<Translation> one = page.image.Get(block, page.host);
+        if (one.has_value()) blocks.push_back(*std::move(one));
+      }
+    }
+    std::vector<const Translation*> result;
+    for (const Translation& block : blocks) result.push_back(&block);
+    return result;
   }
 
  private:
@@ -82,7 +106,8 @@ class TranslationMemo::Module {
   const std::unique_ptr<TranslationFile> file_;  // null: the store had none
   std::vector<const Translation*> made_;         // in this recording, to be stored
   // By pages' numbers.
-  absl::flat_hash_map<uint64_t, std::unique_ptr<std::vector<Translation>>> loaded_;
+  absl::flat_hash_map<uint64_t, std::unique_ptr<KnownPage>> pages_;
+  absl::node_hash_map<uint64_t, std::vector<Translation>> loaded_;
   absl::flat_hash_map<uint64_t, std::vector<const Translation*>> by_page_;  // the last versions
   absl::flat_hash_map<uint64_t, Versions> by_pc_;
 };
@@ -138,18 +163,40 @@ uint64_t TranslationMemo::PlaceFor(uint64_t guest_pc, uint64_t bytes) {
   return std::exchange(chunk.start, chunk.start + size);
 }
 
-// False: there is none for it.
-bool TranslationMemo::Place(Translation* translation) {
-  translation->host = PlaceFor(translation->guest_pc, translation->block.code.size());
-  return translation->host != 0 && CanMove(*translation);
+const TranslationMemo::KnownPage* TranslationMemo::PlacePage(Module* module, uint64_t number) {
+  if (module->file() == nullptr) return nullptr;
+  if (const auto* known = module->page(number)) return known->get();
+  std::unique_ptr<KnownPage> page;
+  if (const std::optional<PageImage> image = module->file()->Image(number)) {
+    const uint64_t host = PlaceFor(number * kPageBytes, image->code_bytes());
+    if (host != 0 && image->CanMove(host)) {
+      page = std::make_unique<KnownPage>(KnownPage{*image, host, module});
+    }
+  }
+  return module->SetPage(number, std::move(page));
 }
 
-void TranslationMemo::Load(Module* module, uint64_t page) {
-  std::vector<Translation>* const loaded = module->Load(page);
-  if (loaded == nullptr) return;
-  for (Translation& translation : *loaded) {
-    if (Place(&translation)) module->Add(&translation);
-  }
+const TranslationMemo::KnownPage* TranslationMemo::KnownPageOf(Module* module, uint64_t address) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return PlacePage(module, address / kPageBytes);
+}
+
+absl::Span<const TranslationFile::PageLink> TranslationMemo::LinksTo(const KnownPage& page,
+                                                                     uint64_t start, uint64_t end) {
+  return page.module->file()->LinksTo(start, end);
+}
+
+std::vector<const Translation*> TranslationMemo::BlocksOf(const KnownPage& page) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return Load(page);
+}
+
+std::vector<const Translation*> TranslationMemo::Load(const KnownPage& page) {
+  bool first = false;
+  std::vector<const Translation*> blocks = page.module->BlocksOf(page, &first);
+  if (!first) return blocks;
+  for (const Translation* block : blocks) page.module->AddOlder(block);
+  return blocks;
 }
 
 const Translation* TranslationMemo::Find(Module* module, uint64_t guest_pc, const BytesAt& bytes_at,
@@ -157,7 +204,8 @@ const Translation* TranslationMemo::Find(Module* module, uint64_t guest_pc, cons
   Module::Versions candidates;
   {
     const std::lock_guard<std::mutex> lock(mutex_);
-    Load(module, guest_pc / kPageBytes);
+    const KnownPage* const page = PlacePage(module, guest_pc / kPageBytes);
+    if (page != nullptr && page->image.Find(guest_pc) != nullptr) Load(*page);
     candidates = module->At(guest_pc);
   }
   for (const Translation* candidate : candidates) {
@@ -166,9 +214,11 @@ const Translation* TranslationMemo::Find(Module* module, uint64_t guest_pc, cons
   return nullptr;
 }
 
-std::vector<const Translation*> TranslationMemo::InPage(Module* module, uint64_t address) {
+std::vector<const Translation*> TranslationMemo::InPage(Module* module, uint64_t address,
+                                                        bool stored) {
   const std::lock_guard<std::mutex> lock(mutex_);
-  Load(module, address / kPageBytes);
+  const KnownPage* const page = stored ? PlacePage(module, address / kPageBytes) : nullptr;
+  if (page != nullptr) Load(*page);
   return module->InPage(address / kPageBytes);
 }
 

@@ -4,7 +4,7 @@
 //
 // Code is translated for a place in the arenas. So that it can be copied from process to process,
 // all of them take places from one: no two blocks of a recording have the same, though each process
-// has only its own in its memory. What comes from the store gets a new place.
+// has only its own in its memory. What comes from the store gets a new place, page by page.
 //
 // All translations are made with the same options. Any host thread.
 
@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "recorder/translate/memo/page_image.h"
 #include "recorder/translate/memo/translation.h"
 #include "recorder/translate/memo/translation_file.h"
 #include "recorder/translate/memo/translation_store.h"
@@ -55,8 +56,24 @@ class TranslationMemo {
   // checks them.
   const Translation* Find(Module* module, uint64_t guest_pc, const BytesAt& bytes_at,
                           bool checked = false);
-  // The last ones of all blocks that begin in the page that holds `address`, whatever their bytes.
-  std::vector<const Translation*> InPage(Module* module, uint64_t address);
+  // The last ones of all blocks that begin in the page that holds `address`, whatever their bytes;
+  // without `stored` those of the store may be missing.
+  std::vector<const Translation*> InPage(Module* module, uint64_t address, bool stored = true);
+
+  // What the store has of a page, and where it is to lie; both of its blocks one by one and of all
+  // of them in one piece.
+  struct KnownPage {
+    PageImage image;
+    uint64_t host = 0;
+    Module* module = nullptr;
+  };
+  // Of the page that holds `address`, whatever its bytes; null: nothing. Lives as long as the memo.
+  const KnownPage* KnownPageOf(Module* module, uint64_t address);
+  // All links from other pages of the store to [start, end), which is code of `page`'s module.
+  static absl::Span<const TranslationFile::PageLink> LinksTo(const KnownPage& page, uint64_t start,
+                                                             uint64_t end);
+  // The blocks of `page`, one by one.
+  std::vector<const Translation*> BlocksOf(const KnownPage& page);
 
   // Translations live as long as the memo. Null `module`: nobody finds it.
   const Translation* Add(Module* module, std::unique_ptr<const Translation> translation);
@@ -67,8 +84,8 @@ class TranslationMemo {
  private:
   Chunk TakeChunkLocked(uint64_t arena_start);
   uint64_t PlaceFor(uint64_t guest_pc, uint64_t bytes);
-  void Load(Module* module, uint64_t page);
-  bool Place(Translation* translation);
+  const KnownPage* PlacePage(Module* module, uint64_t page);
+  std::vector<const Translation*> Load(const KnownPage& page);
 
   const std::unique_ptr<TranslationStore> store_;
   std::mutex mutex_;                          // for all that follows

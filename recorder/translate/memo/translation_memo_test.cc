@@ -95,7 +95,7 @@ TEST_F(TranslationMemoTest, AnotherMemoFindsWhatWasSaved) {
   EXPECT_GE(found->host, chunk.end);
   EXPECT_EQ(found->bytes, (std::vector<uint8_t>{1, 2, 3, 4}));
   uint8_t code[6];
-  WriteCode(*found, code);
+  WriteCode(*found, found->host, code);
   int32_t displacement;
   std::memcpy(&displacement, code + 2, sizeof(displacement));
   EXPECT_EQ(found->host + static_cast<uint64_t>(int64_t{displacement}), kHost);

@@ -14,7 +14,6 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
-#include <map>
 #include <utility>
 
 #include "absl/strings/match.h"
@@ -159,13 +158,11 @@ void TranslationStore::Save(absl::string_view name, const TranslationFile* known
       for (Translation& translation : known->InPage(page)) old.push_back(std::move(translation));
     }
   }
-  std::map<uint64_t, const Translation*> all;  // by guest pc
-  for (const Translation& translation : old) all[translation.guest_pc] = &translation;
-  for (const Translation* translation : made) all[translation->guest_pc] = translation;
-  std::vector<const Translation*> ascending;
-  for (const auto& [pc, translation] : all) ascending.push_back(translation);
+  // What was made last comes first.
+  std::vector<const Translation*> all(made.rbegin(), made.rend());
+  for (const Translation& translation : old) all.push_back(&translation);
   const TranslationKey key = KeyOf(name);
-  const std::vector<uint8_t> bytes = EncodeTranslations(key, ascending);
+  const std::vector<uint8_t> bytes = EncodeTranslations(key, all);
   if (bytes.size() < max_bytes_ && Write(HexOf(key.high, key.low), bytes)) DropOldest();
 }
 

@@ -109,6 +109,28 @@ TEST_F(TranslationStoreTest, WhatIsNewIsAddedToWhatIsKnown) {
   EXPECT_EQ(file->InPage(kPage + 2).at(0).block.code[0], 0xcc);
 }
 
+// A file that was written to since: what was made last is right.
+TEST_F(TranslationStoreTest, WhatWasMadeFromOtherBytesIsForgotten) {
+  const auto make = [](uint64_t pc, uint8_t byte) {
+    TranslatedBlock block;
+    block.code.assign(16, byte);
+    block.guest_bytes = 8;
+    return MakeTranslation(pc, kHost, block, [=](uint64_t) {
+      static uint8_t bytes[8];
+      std::memset(bytes, byte, sizeof(bytes));
+      return absl::MakeConstSpan(bytes);
+    });
+  };
+  const auto old = make(kPc, 1), apart = make(kPc + 100, 1), across = make(kPc + 4, 2);
+  Open()->Save("a", nullptr, std::vector<const Translation*>{old.get(), apart.get()});
+  const auto known = Open()->Load("a");
+  Open()->Save("a", known.get(), std::vector<const Translation*>{across.get()});
+  const auto blocks = Open()->Load("a")->InPage(kPage);
+  ASSERT_EQ(blocks.size(), 2u);
+  EXPECT_EQ(blocks[0].guest_pc, kPc + 4);
+  EXPECT_EQ(blocks[1].guest_pc, kPc + 100);
+}
+
 TEST_F(TranslationStoreTest, OtherVersionsAndOtherCodeFindNothing) {
   Save(*Open(), "a", 0x90);
   EXPECT_EQ(Open()->Load("b"), nullptr);

@@ -61,10 +61,9 @@ TEST_P(TranslationTest, MovedCodeIsWhatWouldHaveBeenTranslatedThere) {
     if (!here.ok()) continue;
     const auto moved = MakeTranslation(
         pc, kHere, *here, [&](uint64_t address) { return code_.subspan(address - kGuest); });
-    moved->host = kThere;
-    ASSERT_TRUE(CanMove(*moved));
+    ASSERT_TRUE(CanMove(*moved, kThere));
     std::vector<uint8_t> code(here->code.size());
-    WriteCode(*moved, code.data());
+    WriteCode(*moved, kThere, code.data());
     ASSERT_EQ(code, there->code) << "at offset " << offset << " of a library's code";
     ++blocks;
   }
@@ -80,11 +79,9 @@ TEST(TranslationMoveTest, OutOfReachIsRefused) {
   block.outward = {1};
   const auto made =
       MakeTranslation(kGuest, kHere, block, [](uint64_t) { return absl::Span<const uint8_t>(); });
-  EXPECT_TRUE(CanMove(*made));
-  made->host = kHere - 16;
-  EXPECT_TRUE(CanMove(*made));
-  made->host = kHere + 16;
-  EXPECT_FALSE(CanMove(*made));
+  EXPECT_TRUE(CanMove(*made, kHere));
+  EXPECT_TRUE(CanMove(*made, kHere - 16));
+  EXPECT_FALSE(CanMove(*made, kHere + 16));
 }
 
 }  // namespace

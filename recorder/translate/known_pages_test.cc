@@ -1,0 +1,189 @@
+// A cache of code that takes in pages from the store of translations.
+
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <array>
+#include <cstring>
+#include <filesystem>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "base/unique_fd.h"
+#include "recorder/translate/code_cache.h"
+
+namespace hindsight {
+namespace {
+
+// The first two in one page. kThird reaches over to the page after its own.
+constexpr uint64_t kFirst = 0x401000, kSecond = 0x401100, kThird = 0x402ff0, kOther = 0x405000;
+constexpr int32_t kToExit = 100;
+
+std::array<uint8_t, 32>& GuestBytes() {
+  static std::array<uint8_t, 32> bytes;
+  return bytes;
+}
+
+class KnownPagesTest : public testing::Test {
+ protected:
+  KnownPagesTest() : fd_(memfd_create("hindsight", MFD_CLOEXEC)) {
+    GuestBytes().fill(7);
+    std::filesystem::remove_all(directory_);
+    TranslationMemo memo(TranslationStore::Open(directory_, "test"));
+    const uint64_t start = memo.TakeChunk(kPieArena).start;
+    const std::array<std::pair<uint64_t, uint64_t>, 3> blocks = {
+        {{kFirst, kSecond}, {kSecond, kThird}, {kThird, kOther}}};
+    uint64_t host = start;
+    for (const auto& [pc, target] : blocks) {
+      memo.Add(memo.ModuleOf(region_), Make(pc, target, std::exchange(host, host + 640)));
+    }
+    memo.Save();
+    memo_ = std::make_unique<TranslationMemo>(TranslationStore::Open(directory_, "test"));
+    memo_->TakeChunk(kPieArena);  // so that nothing comes where it was
+    file_ = std::make_unique<MemoryFile>(*MemoryFile::Open(getpid(), fd_.get()));
+    cache_ = std::make_unique<CodeCache>(file_.get(), memo_.get());
+  }
+
+  // 64 bytes of code for 32 bytes at `pc`, with a branch to `target`.
+  static std::unique_ptr<Translation> Make(uint64_t pc, uint64_t target, uint64_t host) {
+    TranslatedBlock block;
+    block.code.assign(64, 0x90);
+    std::memcpy(&block.code[8], &kToExit, sizeof(kToExit));
+    const uint64_t own = host + 40;
+    std::memcpy(&block.code[32], &own, sizeof(own));
+    block.own = {32};
+    block.guest_bytes = 32;
+    block.links = {{.rel32_offset = 8, .guest_target = target}};
+    block.side = {{.host_offset = 4, .guest_offset = 0, .adjust = -3},
+                  {.host_offset = 20, .guest_offset = 9, .adjust = -2}};
+    auto made = MakeTranslation(pc, host, block, TheBytesAt);
+    made->lasting = true;
+    return made;
+  }
+  static absl::Span<const uint8_t> TheBytesAt(uint64_t) {
+    return absl::MakeConstSpan(GuestBytes());
+  }
+  const TranslationMemo::KnownPage* Page(uint64_t pc) {
+    return memo_->KnownPageOf(memo_->ModuleOf(region_), pc);
+  }
+  void AddAll() {
+    EXPECT_TRUE(cache_->AddPage(Page(kFirst)));
+    EXPECT_TRUE(cache_->AddPage(Page(kThird)));
+  }
+  void AddOther() {
+    const uint64_t host = cache_->PlaceFor(kOther, 1000);
+    cache_->Use(kOther, 64);
+    cache_->Add(memo_->Add(nullptr, Make(kOther, kFirst, host)));
+  }
+  // Where the branch of the block at `pc`, or that was at `host`, leads.
+  uint64_t TargetAt(uint64_t host) const {
+    int32_t displacement;
+    std::memcpy(&displacement, file_->code(host + 8), sizeof(displacement));
+    return host + 12 + static_cast<uint64_t>(int64_t{displacement});
+  }
+  uint64_t TargetOf(uint64_t pc) const { return TargetAt(cache_->Find(pc)); }
+  uint64_t ExitOf(uint64_t pc) const { return cache_->Find(pc) + 12 + kToExit; }
+  uint64_t InMap(uint64_t pc) const {
+    for (const BlockMapEntry& entry : file_->block_map()) {
+      if (entry.guest_pc == pc) return entry.host;
+    }
+    return 0;
+  }
+
+  const MapRegion region_ = {.start = 0x400000, .end = 0x500000, .inode = 1, .name = "/bin/a"};
+  const std::string directory_ = testing::TempDir() + "/known_pages";
+  const UniqueFd fd_;
+  std::unique_ptr<TranslationMemo> memo_;
+  std::unique_ptr<MemoryFile> file_;
+  std::unique_ptr<CodeCache> cache_;
+};
+
+TEST_F(KnownPagesTest, TheirBlocksAreMovedAndLinked) {
+  AddAll();
+  EXPECT_EQ(cache_->block_count(), 3u);
+  for (const uint64_t pc : {kFirst, kSecond, kThird}) {
+    const uint64_t host = cache_->Find(pc);
+    ASSERT_NE(host, 0u);
+    EXPECT_EQ(InMap(pc), host);
+    uint64_t own;
+    std::memcpy(&own, file_->code(host + 32), sizeof(own));
+    EXPECT_EQ(own, host + 40);
+    EXPECT_EQ(cache_->Recover(host + 20)->guest_pc, pc + 9);
+    EXPECT_FALSE(cache_->Recover(host + 3).has_value());
+  }
+  EXPECT_EQ(TargetOf(kFirst), cache_->Find(kSecond));
+  EXPECT_EQ(TargetOf(kSecond), cache_->Find(kThird));
+  EXPECT_EQ(TargetOf(kThird), ExitOf(kThird));
+}
+
+TEST_F(KnownPagesTest, PagesComeInAnyOrder) {
+  EXPECT_TRUE(cache_->AddPage(Page(kThird)));
+  EXPECT_TRUE(cache_->AddPage(Page(kFirst)));
+  EXPECT_EQ(TargetOf(kSecond), cache_->Find(kThird));
+}
+
+TEST_F(KnownPagesTest, BlocksThatAreTranslatedLaterAreLinked) {
+  AddAll();
+  AddOther();
+  EXPECT_EQ(TargetOf(kThird), cache_->Find(kOther));
+  EXPECT_EQ(TargetOf(kOther), cache_->Find(kFirst));
+  cache_->Drop(kOther);
+  EXPECT_EQ(TargetOf(kThird), ExitOf(kThird));
+}
+
+TEST_F(KnownPagesTest, BlocksThatWereTranslatedBeforeAreLinked) {
+  AddOther();
+  AddAll();
+  EXPECT_EQ(TargetOf(kThird), cache_->Find(kOther));
+  EXPECT_EQ(TargetOf(kOther), cache_->Find(kFirst));
+}
+
+TEST_F(KnownPagesTest, NothingLeadsToWhatIsInvalid) {
+  AddAll();
+  AddOther();
+  const uint64_t third = cache_->Find(kThird);
+  EXPECT_FALSE(cache_->Invalidate(0x404000, 0x405000));
+  EXPECT_TRUE(cache_->Invalidate(0x403000, 0x404000));
+  EXPECT_EQ(cache_->Find(kThird), 0u);
+  EXPECT_EQ(InMap(kThird), 0u);
+  EXPECT_EQ(TargetOf(kSecond), ExitOf(kSecond));
+  EXPECT_EQ(TargetOf(kFirst), cache_->Find(kSecond));
+  EXPECT_EQ(cache_->block_count(), 3u);
+  EXPECT_TRUE(cache_->Recover(third + 20).has_value());  // a thread may be in it
+  EXPECT_TRUE(cache_->Invalidate(0x401000, 0x402000));
+  EXPECT_EQ(cache_->Find(kFirst), 0u);
+  EXPECT_EQ(cache_->Find(kSecond), 0u);
+  EXPECT_EQ(TargetOf(kOther), ExitOf(kOther));
+}
+
+// Threads may be in the code: it is not written again.
+TEST_F(KnownPagesTest, WhatWasInvalidComesBackBlockByBlock) {
+  AddAll();
+  const uint64_t second = cache_->Find(kSecond), third = cache_->Find(kThird);
+  cache_->Invalidate(0, ~uint64_t{0} - 4096);
+  EXPECT_EQ(cache_->block_count(), 0u);
+  EXPECT_FALSE(cache_->AddPage(Page(kThird)));
+  const auto blocks = memo_->InPage(memo_->ModuleOf(region_), kThird);
+  ASSERT_EQ(blocks.size(), 1u);
+  file_->code(third)[0] = 0xcc;
+  cache_->Add(blocks[0]);
+  EXPECT_EQ(cache_->Find(kThird), third);
+  EXPECT_EQ(file_->code(third)[0], 0xcc);
+  EXPECT_EQ(TargetAt(second), third);
+  EXPECT_EQ(InMap(kThird), third);
+}
+
+TEST_F(KnownPagesTest, APageThatHasBlocksIsNotTaken) {
+  const auto blocks = memo_->InPage(memo_->ModuleOf(region_), kFirst);
+  ASSERT_EQ(blocks.size(), 2u);
+  cache_->Add(blocks[0]);
+  EXPECT_FALSE(cache_->AddPage(Page(kFirst)));
+  EXPECT_EQ(Page(kThird)->image.Fits(TheBytesAt), true);
+  GuestBytes()[15] = 8;
+  EXPECT_EQ(Page(kThird)->image.Fits(TheBytesAt), false);
+}
+
+}  // namespace
+}  // namespace hindsight

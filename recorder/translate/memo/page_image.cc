@@ -1,0 +1,298 @@
+#include "recorder/translate/memo/page_image.h"
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+
+#include "recorder/translate/memo/seen_code.h"
+#include "tracefmt/records.h"
+
+namespace hindsight {
+namespace {
+
+// Followed by links, relied_on, side, outward, own, bytes, bytes relied on.
+struct BlockRecord {
+  uint32_t size;  // with all of that, and padding to a multiple of 8
+  uint32_t code_bytes;
+  uint32_t guest_bytes;
+  uint32_t relied_bytes;
+  uint16_t links, relied_on, side, outward;
+  uint16_t own, reserved[3];
+};
+static_assert(sizeof(BlockRecord) == 32);
+
+uint64_t PartsOf(const BlockRecord& record) {
+  return sizeof(BlockRecord) + record.links * sizeof(Link) + record.relied_on * sizeof(CodeRange) +
+         record.side * sizeof(SideEntry) +
+         (uint64_t{record.outward} + record.own) * sizeof(uint32_t) + record.guest_bytes +
+         record.relied_bytes;
+}
+
+uint64_t AlignUp(uint64_t value, uint64_t alignment) {
+  return (value + alignment - 1) / alignment * alignment;
+}
+
+class Reader {
+ public:
+  explicit Reader(const uint8_t* next) : next_(next) {}
+  template <typename T>
+  absl::Span<const T> Take(uint64_t count) {
+    const auto* const first = reinterpret_cast<const T*>(next_);
+    next_ += count * sizeof(T);
+    return absl::MakeConstSpan(first, count);
+  }
+  // `base`: what is aligned.
+  void Align(const void* base) {
+    const auto start = static_cast<const uint8_t*>(base);
+    next_ = start + AlignUp(static_cast<uint64_t>(next_ - start), 8);
+  }
+
+ private:
+  const uint8_t* next_;
+};
+
+template <typename T>
+void Append(absl::Span<const T> from, std::vector<uint8_t>* out) {
+  const auto* const bytes = reinterpret_cast<const uint8_t*>(from.data());
+  out->insert(out->end(), bytes, bytes + from.size() * sizeof(T));
+}
+
+void AppendRecord(const Translation& translation, std::vector<uint8_t>* out) {
+  const StoredBlock& block = translation.block;
+  BlockRecord record = {.size = 0,
+                        .code_bytes = static_cast<uint32_t>(block.code.size()),
+                        .guest_bytes = block.guest_bytes,
+                        .relied_bytes = static_cast<uint32_t>(translation.relied_on.size()),
+                        .links = static_cast<uint16_t>(block.links.size()),
+                        .relied_on = static_cast<uint16_t>(block.relied_on.size()),
+                        .side = static_cast<uint16_t>(block.side.size()),
+                        .outward = static_cast<uint16_t>(block.outward.size()),
+                        .own = static_cast<uint16_t>(block.own.size()),
+                        .reserved = {}};
+  record.size = static_cast<uint32_t>(AlignUp(PartsOf(record), 8));
+  const size_t end = out->size() + record.size;
+  Append(absl::MakeConstSpan(&record, 1), out);
+  Append(block.links, out);
+  Append(block.relied_on, out);
+  Append(block.side, out);
+  Append(block.outward, out);
+  Append(block.own, out);
+  Append(translation.bytes, out);
+  Append(translation.relied_on, out);
+  out->resize(end);
+}
+
+template <typename T>
+T ReadAt(const uint8_t* from) {
+  T value;
+  std::memcpy(&value, from, sizeof(value));
+  return value;
+}
+
+template <typename T>
+void AddTo(uint8_t* at, T what) {
+  const T value = static_cast<T>(ReadAt<T>(at) + what);
+  std::memcpy(at, &value, sizeof(value));
+}
+
+}  // namespace
+
+uint64_t PageImage::SizeOf(const Header& header) {
+  const uint64_t parts =
+      sizeof(Header) + header.ranges * sizeof(CodeRange) + header.links * sizeof(Link) +
+      header.blocks * sizeof(Block) + header.inner * sizeof(InnerLink) +
+      (uint64_t{header.outward} + header.own) * sizeof(uint32_t) + header.range_bytes;
+  return AlignUp(parts, 8) + AlignUp(header.code_bytes, 8) + header.record_bytes;
+}
+
+std::optional<PageImage> PageImage::Decode(absl::Span<const uint8_t> bytes) {
+  if (bytes.size() < sizeof(Header)) return std::nullopt;
+  PageImage image;
+  image.header_ = reinterpret_cast<const Header*>(bytes.data());
+  const Header& header = *image.header_;
+  if (SizeOf(header) != bytes.size() || header.blocks == 0) return std::nullopt;
+  Reader reader(bytes.data() + sizeof(Header));
+  image.ranges_ = reader.Take<CodeRange>(header.ranges);
+  image.links_ = reader.Take<Link>(header.links);
+  image.blocks_ = reader.Take<Block>(header.blocks);
+  image.inner_ = reader.Take<InnerLink>(header.inner);
+  image.outward_ = reader.Take<uint32_t>(header.outward);
+  image.own_ = reader.Take<uint32_t>(header.own);
+  image.range_bytes_ = reader.Take<uint8_t>(header.range_bytes);
+  reader.Align(bytes.data());
+  image.code_ = reader.Take<uint8_t>(header.code_bytes);
+  reader.Align(bytes.data());
+  image.records_ = reader.Take<uint8_t>(header.record_bytes);
+  return image;
+}
+
+int32_t PageImage::ToExit(const Link& link) const {
+  return ReadAt<int32_t>(&code_[link.rel32_offset]);
+}
+
+const PageImage::Block* PageImage::Find(uint64_t guest_pc) const {
+  const auto it =
+      std::lower_bound(blocks_.begin(), blocks_.end(), guest_pc,
+                       [](const Block& block, uint64_t pc) { return block.guest_pc < pc; });
+  return it == blocks_.end() || it->guest_pc != guest_pc ? nullptr : &*it;
+}
+
+const PageImage::Block* PageImage::At(uint64_t offset) const {
+  const auto it =
+      std::upper_bound(blocks_.begin(), blocks_.end(), offset,
+                       [](uint64_t at, const Block& block) { return at < block.code_offset; });
+  return it == blocks_.begin() ? nullptr : &*(it - 1);
+}
+
+bool PageImage::Fits(const BytesAt& bytes_at) const {
+  const uint8_t* then = range_bytes_.data();
+  for (const CodeRange& range : ranges_) {
+    const absl::Span<const uint8_t> now = bytes_at(range.pc);
+    if (now.size() < range.bytes || std::memcmp(now.data(), then, range.bytes) != 0) return false;
+    then += range.bytes;
+  }
+  return true;
+}
+
+bool PageImage::CanMove(uint64_t host) const {
+  const auto distance = static_cast<int64_t>(host - header_->made_for);
+  return std::all_of(outward_.begin(), outward_.end(), [&](uint32_t at) {
+    const int64_t moved = ReadAt<int32_t>(&code_[at]) - distance;
+    return moved == static_cast<int32_t>(moved);
+  });
+}
+
+void PageImage::WriteCode(uint64_t host, uint8_t* out) const {
+  std::memcpy(out, code_.data(), code_.size());
+  for (const InnerLink& link : inner_) {
+    const uint32_t displacement = link.target - link.site - 4;
+    std::memcpy(out + link.site, &displacement, sizeof(displacement));
+  }
+  const uint64_t distance = host - header_->made_for;
+  if (distance == 0) return;
+  for (const uint32_t at : outward_) AddTo(out + at, static_cast<uint32_t>(0 - distance));
+  for (const uint32_t at : own_) AddTo(out + at, distance);
+}
+
+bool PageImage::DependsOn(uint64_t start, uint64_t end) const {
+  return std::any_of(ranges_.begin(), ranges_.end(), [=](const CodeRange& range) {
+    return range.pc < end && start < range.pc + range.bytes;
+  });
+}
+
+std::optional<Translation> PageImage::Get(const Block& of, uint64_t host) const {
+  if (of.record_offset > records_.size() ||
+      records_.size() - of.record_offset < sizeof(BlockRecord)) {
+    return std::nullopt;
+  }
+  const auto& record = *reinterpret_cast<const BlockRecord*>(&records_[of.record_offset]);
+  if (PartsOf(record) > records_.size() - of.record_offset || of.code_offset > code_.size() ||
+      record.code_bytes > code_.size() - of.code_offset) {
+    return std::nullopt;
+  }
+  Reader reader(reinterpret_cast<const uint8_t*>(&record + 1));
+  Translation translation = {.guest_pc = of.guest_pc,
+                             .host = host + of.code_offset,
+                             .made_for = header_->made_for + of.code_offset,
+                             .lasting = true};
+  StoredBlock& block = translation.block;
+  block.links = reader.Take<Link>(record.links);
+  block.relied_on = reader.Take<CodeRange>(record.relied_on);
+  block.side = reader.Take<SideEntry>(record.side);
+  block.outward = reader.Take<uint32_t>(record.outward);
+  block.own = reader.Take<uint32_t>(record.own);
+  block.code = code_.subspan(of.code_offset, record.code_bytes);
+  block.guest_bytes = record.guest_bytes;
+  translation.bytes = reader.Take<uint8_t>(record.guest_bytes);
+  translation.relied_on = reader.Take<uint8_t>(record.relied_bytes);
+  return translation;
+}
+
+namespace {
+
+// What AppendPageImage gathers.
+struct Parts {
+  std::vector<CodeRange> ranges;
+  std::vector<Link> links;
+  std::vector<PageImage::Block> blocks;
+  std::vector<PageImage::InnerLink> inner;
+  std::vector<uint32_t> outward, own;
+  std::vector<uint8_t> range_bytes, code, records;
+  SeenCode seen;
+  uint64_t last_byte = 0;
+};
+
+void AddBlock(const Translation& translation, uint64_t made_for, Parts* parts) {
+  const StoredBlock& block = translation.block;
+  const auto start = static_cast<uint32_t>(AlignUp(parts->code.size(), kHostAlignment));
+  if (start + block.code.size() > PageImage::kMaxCodeBytes) return;
+  if (!CanMove(translation, made_for + start) || !parts->seen.Add(translation)) return;
+  parts->code.resize(start + block.code.size());
+  WriteCode(translation, made_for + start, &parts->code[start]);
+  parts->blocks.push_back(
+      {translation.guest_pc, start, static_cast<uint32_t>(parts->records.size())});
+  AppendRecord(translation, &parts->records);
+  for (const Link& link : block.links) {
+    parts->links.push_back({start + link.rel32_offset, link.guest_target});
+  }
+  for (const uint32_t at : block.outward) parts->outward.push_back(start + at);
+  for (const uint32_t at : block.own) parts->own.push_back(start + at);
+  parts->last_byte =
+      std::max(parts->last_byte, translation.guest_pc + std::max(block.guest_bytes, 1u) - 1);
+}
+
+// Those to blocks of the page become inner ones.
+void SortLinks(Parts* parts) {
+  std::map<uint64_t, uint32_t> offsets;
+  for (const PageImage::Block& block : parts->blocks) offsets[block.guest_pc] = block.code_offset;
+  std::vector<Link> others;
+  for (const Link& link : parts->links) {
+    const auto it = offsets.find(link.guest_target);
+    if (it == offsets.end()) {
+      others.push_back(link);
+    } else {
+      parts->inner.push_back({link.rel32_offset, it->second});
+    }
+  }
+  parts->links = std::move(others);
+}
+
+}  // namespace
+
+void AppendPageImage(absl::Span<const Translation* const> translations, std::vector<uint8_t>* out) {
+  Parts parts;
+  const uint64_t made_for = translations.front()->made_for;
+  for (const Translation* translation : translations) AddBlock(*translation, made_for, &parts);
+  SortLinks(&parts);
+  parts.seen.Take(&parts.ranges, &parts.range_bytes);
+  const auto count = [](const auto& of) { return static_cast<uint32_t>(of.size()); };
+  const PageImage::Header header = {.page = translations.front()->guest_pc / kPageBytes,
+                                    .made_for = made_for,
+                                    .last_byte = parts.last_byte,
+                                    .ranges = count(parts.ranges),
+                                    .links = count(parts.links),
+                                    .blocks = count(parts.blocks),
+                                    .inner = count(parts.inner),
+                                    .outward = count(parts.outward),
+                                    .own = count(parts.own),
+                                    .range_bytes = count(parts.range_bytes),
+                                    .code_bytes = count(parts.code),
+                                    .record_bytes = count(parts.records),
+                                    .reserved = 0};
+  const size_t start = out->size();
+  const auto align = [&] { out->resize(start + AlignUp(out->size() - start, 8)); };
+  Append(absl::MakeConstSpan(&header, 1), out);
+  Append(absl::MakeConstSpan(parts.ranges), out);
+  Append(absl::MakeConstSpan(parts.links), out);
+  Append(absl::MakeConstSpan(parts.blocks), out);
+  Append(absl::MakeConstSpan(parts.inner), out);
+  Append(absl::MakeConstSpan(parts.outward), out);
+  Append(absl::MakeConstSpan(parts.own), out);
+  Append(absl::MakeConstSpan(parts.range_bytes), out);
+  align();
+  Append(absl::MakeConstSpan(parts.code), out);
+  align();
+  Append(absl::MakeConstSpan(parts.records), out);
+}
+
+}  // namespace hindsight
