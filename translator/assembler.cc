@@ -203,6 +203,11 @@ void Assembler::Jump(Label* label) {
   Rel32(label);
 }
 
+void Assembler::Call(Label* label) {
+  Byte(0xe8);
+  Rel32(label);
+}
+
 void Assembler::JumpIf(Condition condition, Label* label) {
   Byte(0x0f);
   Byte(0x80 | condition);

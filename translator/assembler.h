@@ -122,6 +122,7 @@ class Assembler {
   void JumpIf(Condition condition, Label* label);  // rel32
   void JumpIfRcxZero(Label* label);                // rel8
   void JumpTo(uint64_t host_address);              // rel32, out of the block
+  void Call(Label* label);                         // rel32
   void Bind(Label* label);
 
  private:

@@ -13,6 +13,8 @@ namespace {
 constexpr uint32_t kLinkAlignment = 4;
 constexpr uint8_t kInt3 = 0xcc;
 constexpr uint16_t kAllFlags = 0x8d5;  // status flags
+// Of save[]: 0 and 1 keep registers meanwhile.
+constexpr int kHostSlot = 2;
 
 bool SamePlace(const SideEntry& one, const SideEntry& other) {
   return one.guest_offset == other.guest_offset && one.adjust == other.adjust &&
@@ -57,12 +59,13 @@ void BlockWriter::MarkFault() {
   if (side_.empty() || !SamePlace(side_.back(), entry)) side_.push_back(entry);
 }
 
-void BlockWriter::AddLink(uint64_t target) {
+void BlockWriter::AddLink(uint64_t target, uint16_t flags_exact) {
   PendingExit* pending = AddExit(kHsExitLink);
+  pending->flags_aside = false;
   pending->exit.guest_pc = target;
   pending->exit.adjust = 0;
   pending->exit.size = 0;
-  pending->exit.flags_exact = flags_at_end_;
+  pending->exit.flags_exact = flags_exact;
   pending->exit.link_or_operation = code_.here();
   links_.push_back({code_.offset(), target});
   pending->label.rel32.push_back(code_.offset());
@@ -72,14 +75,38 @@ void BlockWriter::AddLink(uint64_t target) {
 void BlockWriter::Branch(uint64_t target) {
   code_.PadUntilAligned(1, kLinkAlignment);
   code_.Byte(0xe9);
-  AddLink(target);
+  AddLink(target, flags_at_end_);
 }
 
 void BlockWriter::BranchIf(uint8_t condition, uint64_t target) {
   code_.PadUntilAligned(2, kLinkAlignment);
   code_.Byte(0x0f);
   code_.Byte(0x80 | condition);
-  AddLink(target);
+  AddLink(target, flags_at_end_);
+}
+
+// Executes a call whose return leads to `return_to`, with the guest's stack pointer in r11.
+void BlockWriter::CallOver(uint64_t return_to) {
+  Label over;
+  code_.Move(kR11, kRsp);
+  code_.LoadField(kRsp, HS_BLOCK_FIELD(call_stack));
+  code_.Call(&over);
+  return_offset_ = code_.offset();
+  BranchFromReturn(return_to);
+  code_.Bind(&over);
+  code_.Move(kRsp, kR11);
+}
+
+void BlockWriter::BranchFromReturn(uint64_t target) {
+  code_.Move(kRsp, kR11);
+  code_.PadUntilAligned(1, kLinkAlignment);
+  code_.Byte(0xe9);
+  AddLink(target, kAllFlags);
+}
+
+void BlockWriter::BranchFromCall(uint64_t target, uint64_t return_to) {
+  CallOver(return_to);
+  Branch(target);
 }
 
 void BlockWriter::PutFlagsAside() {
@@ -97,7 +124,7 @@ void BlockWriter::RestoreFlags() {
 }
 
 // The entry of the pc in save[0], or in r11.
-HostAddress BlockWriter::EntryByRax(bool pc_in_r11) {
+HostAddress BlockWriter::EntryByRax(int table, bool pc_in_r11) {
   static_assert(HS_TABLE_ENTRIES == 0x10000 && sizeof(HsTableEntry) == 16);
   if (pc_in_r11) {
     code_.Operation({.bytes = {0x0f, 0xb7}}, kRax, kR11);  // movzwl %r11w,%eax
@@ -105,33 +132,33 @@ HostAddress BlockWriter::EntryByRax(bool pc_in_r11) {
     code_.LoadBytes(2, kRax, Field(SaveSlot(0)));
   }
   code_.Lea(kRax, {.base = kRax, .index = kRax});
-  return {.index = kRax, .scale = 8, .displacement = HS_TABLE_OFFSET, .segment = SegmentBase::kGs};
+  return {.index = kRax, .scale = 8, .displacement = table, .segment = SegmentBase::kGs};
 }
 
-// rax is in r11, the pc and the host address in memory: registers that went through memory would
-// make one branch wait for the one before.
-void BlockWriter::JumpWithFlagsAside(Label* miss) {
+// The host address goes to the field. rax is in r11, the pc and the host address in memory:
+// registers that went through memory would make one branch wait for the one before.
+void BlockWriter::FindWithFlagsAside(int table, int field, Label* miss) {
   constexpr int64_t kHost = offsetof(HsTableEntry, host);
   code_.StoreField(SaveSlot(0), kR11);
   code_.Move(kR11, kRax);
-  code_.Load(kRax, EntryByRax(false));
+  code_.Load(kRax, EntryByRax(table, false));
   // add gs:[save],%rax: 0 if the entry is the pc's
   code_.Operation({.bytes = {0x03}, .wide = true}, kRax, Field(SaveSlot(0)));
   code_.JumpIf(kNotZero, miss);
-  HostAddress host = EntryByRax(false);
+  HostAddress host = EntryByRax(table, false);
   host.displacement += kHost;
   code_.Load(kRax, host);
-  code_.StoreField(SaveSlot(1), kRax);
+  code_.StoreField(field, kRax);
   RestoreFlags();
   code_.Move(kRax, kR11);
-  code_.Operation({.bytes = {0xff}}, 4, Field(SaveSlot(1)));  // jmp *gs:[save]
 }
 
-void BlockWriter::JumpWithoutFlags(Label* miss) {
+// The host address goes to r11.
+void BlockWriter::FindWithoutFlags(int table, Label* miss) {
   Label hit;
   code_.StoreField(SaveSlot(0), kRax);
   code_.StoreField(SaveSlot(1), kRcx);
-  HostAddress entry = EntryByRax(true);
+  HostAddress entry = EntryByRax(table, true);
   code_.Load(kRcx, entry);
   code_.Lea(kRcx, {.base = kRcx, .index = kR11});
   code_.JumpIfRcxZero(&hit);
@@ -141,18 +168,39 @@ void BlockWriter::JumpWithoutFlags(Label* miss) {
   code_.Load(kR11, entry);
   code_.LoadField(kRax, SaveSlot(0));
   code_.LoadField(kRcx, SaveSlot(1));
-  code_.Bytes({0x41, 0xff, 0xe3});  // jmp *%r11
 }
 
-void BlockWriter::BranchToR11(int64_t rsp_before) {
-  PendingExit* pending = AddExit(kHsExitIndirect);
+// Puts what the table says of the guest pc in r11 into the field.
+void BlockWriter::FindR11(HsExitKind kind, int64_t rsp_before, int table, int field) {
+  PendingExit* pending = AddExit(kind);
   pending->exit.host_pc = static_cast<uint64_t>(rsp_before);
   pending->exit.link_or_operation = place_.guest_pc;
   pending->exit.adjust = 0;
   pending->exit.flags_exact = flags_at_end_;
-  if (place_.flags_aside) return JumpWithFlagsAside(&pending->label);
+  if (place_.flags_aside) return FindWithFlagsAside(table, field, &pending->label);
   pending->saved = {kRax, kRcx, HS_NOT_SAVED, HS_NOT_SAVED};
-  JumpWithoutFlags(&pending->label);
+  FindWithoutFlags(table, &pending->label);
+  code_.StoreField(field, kR11);
+}
+
+void BlockWriter::JumpToField(int offset) { code_.Operation({.bytes = {0xff}}, 4, Field(offset)); }
+
+void BlockWriter::BranchToR11(int64_t rsp_before) {
+  FindR11(kHsExitIndirect, rsp_before, HS_TABLE_OFFSET, SaveSlot(kHostSlot));
+  JumpToField(SaveSlot(kHostSlot));
+}
+
+void BlockWriter::BranchFromCallToR11(int64_t rsp_before, uint64_t return_to) {
+  FindR11(kHsExitIndirect, rsp_before, HS_TABLE_OFFSET, SaveSlot(kHostSlot));
+  CallOver(return_to);
+  JumpToField(SaveSlot(kHostSlot));
+}
+
+void BlockWriter::ReturnToR11(int64_t rsp_before) {
+  FindR11(kHsExitReturn, rsp_before, HS_RETURNS_OFFSET, HS_BLOCK_FIELD(return_host));
+  code_.Move(kR11, kRsp);
+  code_.LoadField(kRsp, HS_BLOCK_FIELD(return_stack));
+  code_.Byte(0xc3);  // ret
 }
 
 BlockWriter::PendingExit* BlockWriter::AddExit(HsExitKind kind) {
@@ -206,8 +254,9 @@ void BlockWriter::LeaveFor(HsExitKind kind, const HostAddress* address, uint16_t
 
 void BlockWriter::WriteExit(PendingExit* pending) {
   code_.Bind(&pending->label);
-  const bool indirect = pending->exit.kind == kHsExitIndirect;
-  if (indirect && pending->flags_aside) {  // see JumpWithFlagsAside
+  const bool indirect =
+      pending->exit.kind == kHsExitIndirect || pending->exit.kind == kHsExitReturn;
+  if (indirect && pending->flags_aside) {  // see FindWithFlagsAside
     code_.Move(kRax, kR11);
     code_.LoadField(kR11, SaveSlot(0));
   }
@@ -251,6 +300,7 @@ void BlockWriter::Finish(TranslatedBlock* block) {
   block->own = code_.TakeOwn();
   block->side = std::move(side_);
   block->links = std::move(links_);
+  block->return_offset = return_offset_;
 }
 
 }  // namespace hindsight

@@ -79,9 +79,15 @@ class BlockWriter {
   void SetFlagsAtEnd(uint32_t exact) { flags_at_end_ = static_cast<uint16_t>(exact); }
   // Keeps the flags in the thread block. Uses r11.
   void PutFlagsAside();
+  // A call of `target`, once the guest's return address has been pushed.
+  void BranchFromCall(uint64_t target, uint64_t return_to);
   // An indirect branch to the guest pc in r11. `rsp_before`: what to add to rsp to get what it was
   // before the instruction.
   void BranchToR11(int64_t rsp_before);
+  void BranchFromCallToR11(int64_t rsp_before, uint64_t return_to);
+  void ReturnToR11(int64_t rsp_before);
+  // The way from the table of returns to the translation of the guest pc `target`.
+  void BranchFromReturn(uint64_t target);
 
   // The label of an exit at the current place.
   Label* Exit(HsExitKind kind);
@@ -110,11 +116,14 @@ class BlockWriter {
   };
 
   void RestoreFlags();
-  HostAddress EntryByRax(bool pc_in_r11);
-  void JumpWithFlagsAside(Label* miss);
-  void JumpWithoutFlags(Label* miss);
+  HostAddress EntryByRax(int table, bool pc_in_r11);
+  void FindWithFlagsAside(int table, int slot, Label* miss);
+  void FindWithoutFlags(int table, Label* miss);
+  void FindR11(HsExitKind kind, int64_t rsp_before, int table, int slot);
+  void CallOver(uint64_t return_to);
+  void JumpToField(int offset);
   PendingExit* AddExit(HsExitKind kind);
-  void AddLink(uint64_t target);
+  void AddLink(uint64_t target, uint16_t flags_exact);
   void WriteExit(PendingExit* pending);
 
   const TranslateRequest& request_;
@@ -123,6 +132,7 @@ class BlockWriter {
   Place place_;
   uint64_t begins_at_ = 0;  // host address of the instruction at place_
   uint16_t flags_at_end_ = 0;
+  uint32_t return_offset_ = 0;
   bool r11_is_guests_ = false;
   bool r11_stays_guests_ = false;
   SavedRegisters saved_ = kNoneSaved;

@@ -61,7 +61,7 @@ void WriteReturn(const GuestInstruction& instruction, Flavour flavour, BlockWrit
     writer->code()->Bytes({0x41, 0x5b});  // pop %r11
     if (released != 0) writer->code()->Lea(kRsp, {.base = kRsp, .displacement = released});
   }
-  writer->BranchToR11(-kWordBytes - released);
+  writer->ReturnToR11(-kWordBytes - released);
 }
 
 // Opcodes e0 to e3 have only 8-bit displacements: they jump over the jump that is not taken.
@@ -112,7 +112,7 @@ bool WriteControl(const GuestInstruction& instruction, Control control, Flavour 
       return true;
     case Control::kCall:
       PushReturn(instruction, false, flavour, writer);
-      writer->Branch(BranchTarget(instruction));
+      writer->BranchFromCall(BranchTarget(instruction), instruction.next());
       return true;
     case Control::kIndirectJump:
       if (!LoadTarget(instruction, flavour, writer)) return false;
@@ -121,7 +121,7 @@ bool WriteControl(const GuestInstruction& instruction, Control control, Flavour 
     case Control::kIndirectCall:
       if (!LoadTarget(instruction, flavour, writer)) return false;
       PushReturn(instruction, true, flavour, writer);
-      writer->BranchToR11(kWordBytes);
+      writer->BranchFromCallToR11(kWordBytes, instruction.next());
       return true;
     case Control::kReturn:
       WriteReturn(instruction, flavour, writer);

@@ -5,7 +5,8 @@
 // The GS base of a guest thread is its distance D: the view of address A lies at A + D. D is
 // k x 2^40 + 16 MiB with k >= 1, so that the 16 MiB below the view of address 0 are free:
 //
-//   gs:[-2 MiB] .. gs:[-1 MiB]   the table of indirect branches, shared by all threads
+//   gs:[-3 MiB] .. gs:[-2 MiB]   the thread's table of returns
+//   gs:[-2 MiB] .. gs:[-1 MiB]   its table of other indirect branches
 //   gs:[-4096] ..                struct HsThreadBlock; the rest of the page is the agent's
 //
 // While translated code runs:
@@ -69,6 +70,8 @@ enum HsExitKind {
   // The code at exit_guest_pc, exit_size bytes long, is no longer what the block was made from, or
   // the view shows something else there. Nothing has been executed.
   kHsExitCode = 8,
+  // A return, as kHsExitIndirect: the table of returns does not have it.
+  kHsExitReturn = 9,
 };
 
 struct HsThreadBlock {
@@ -101,6 +104,11 @@ struct HsThreadBlock {
   uint64_t exit_address;  // kHsExitMiss, kHsExitOperation
   // The guest's status flags where they are kept aside: bit 0 OF, bits 8 to 15 as lahf has them.
   uint64_t flags_aside;
+  // What the processor's call and ret use as stack: see below.
+  uint64_t call_stack;    // the address after call_pushes
+  uint64_t return_stack;  // the address of return_host
+  uint64_t call_pushes;   // nobody reads it
+  uint64_t return_host;
 };
 
 #define HS_NOT_SAVED 0xff
@@ -136,9 +144,22 @@ struct HsTableEntry {
   uint64_t negated_pc;  // 0 - pc
   uint64_t host;
 };
+//
+// The table of returns is of the same kind. What it says of a pc is not where that was translated
+// to, but a place behind the call instruction of a translated call. Processors predict where a
+// return leads to by the calls they have executed, and hardly otherwise; so a translated call
+// executes a call instruction, which pushes to call_pushes, and a translated return a ret, which
+// takes from return_host what the table has. Both have the guest's stack pointer in r11 meanwhile.
 #define HS_TABLE_OFFSET (-0x200000)
+#define HS_RETURNS_OFFSET (-0x300000)
 #define HS_TABLE_ENTRIES 0x10000
 #define HS_TABLE_EMPTY 1
+
+// Sets the fields that tell where those are. `block` is where it will be used.
+static inline void HsSetCallStacks(struct HsThreadBlock* block) {
+  block->call_stack = (uint64_t)(&block->call_pushes + 1);
+  block->return_stack = (uint64_t)&block->return_host;
+}
 
 HS_STATIC_ASSERT(sizeof(struct HsTableEntry) == 16);
 HS_STATIC_ASSERT(sizeof(struct HsExit) == 40);
@@ -158,6 +179,6 @@ HS_STATIC_ASSERT(offsetof(struct HsThreadBlock, exit_saved) == 120);
 HS_STATIC_ASSERT(offsetof(struct HsThreadBlock, exit_flags_exact) == 124);
 HS_STATIC_ASSERT(offsetof(struct HsThreadBlock, exit_address) == 128);
 HS_STATIC_ASSERT(offsetof(struct HsThreadBlock, flags_aside) == 136);
-HS_STATIC_ASSERT(sizeof(struct HsThreadBlock) == 144);
+HS_STATIC_ASSERT(sizeof(struct HsThreadBlock) == 176);
 
 #endif  // HINDSIGHT_TRANSLATOR_THREAD_BLOCK_H_

@@ -347,9 +347,7 @@ void WriteEnd(const Source& source, uint64_t pc, BlockWriter* writer) {
   }
 }
 
-}  // namespace
-
-absl::StatusOr<TranslatedBlock> Translate(const TranslateRequest& request) {
+absl::Status CheckPlace(const TranslateRequest& request) {
   if (request.host_address % kHostAlignment != 0 || request.max_instructions == 0) {
     return absl::InvalidArgumentError("translate: bad host address or limit");
   }
@@ -357,6 +355,23 @@ absl::StatusOr<TranslatedBlock> Translate(const TranslateRequest& request) {
   if (!reach.Reaches(request.stubs.exit) || !reach.Reaches(request.stubs.indirect_exit)) {
     return absl::InvalidArgumentError("translate: the arena's stubs are out of reach");
   }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<TranslatedBlock> TranslateReturnTo(const TranslateRequest& request) {
+  if (absl::Status status = CheckPlace(request); !status.ok()) return status;
+  BlockWriter writer(request, {});
+  writer.Begin({.guest_pc = request.guest_pc, .flags_exact = kStatusFlags});
+  writer.BranchFromReturn(request.guest_pc);
+  TranslatedBlock block;
+  writer.Finish(&block);
+  return block;
+}
+
+absl::StatusOr<TranslatedBlock> Translate(const TranslateRequest& request) {
+  if (absl::Status status = CheckPlace(request); !status.ok()) return status;
   int refused_at = -1;
   while (true) {
     Source source = ReadSource(request, refused_at);

@@ -80,14 +80,29 @@ void CodeCache::WriteSite(const Site& site, int32_t displacement) {
   __atomic_store_n(word, displacement, __ATOMIC_RELEASE);
 }
 
-void CodeCache::SetInMap(uint64_t guest_pc, uint64_t host) {
-  if (guest_pc == 0) return;  // there it means a free entry
+// Of its entry, or of a free one.
+uint64_t CodeCache::IndexInMap(uint64_t key) const {
   const absl::Span<BlockMapEntry> map = file_->block_map();
-  uint64_t i = BlockMapIndex(guest_pc);
-  while (map[i].guest_pc != 0 && map[i].guest_pc != guest_pc) i = (i + 1) % kBlockMapEntries;
-  __atomic_store_n(&map[i].host, host, __ATOMIC_RELEASE);
-  if (map[i].guest_pc == 0) ++map_entries_;
-  __atomic_store_n(&map[i].guest_pc, guest_pc, __ATOMIC_RELEASE);
+  uint64_t i = BlockMapIndex(key);
+  while (map[i].guest_pc != 0 && map[i].guest_pc != key) i = (i + 1) % kBlockMapEntries;
+  return i;
+}
+
+void CodeCache::SetInMap(uint64_t key, uint64_t host) {
+  if (key == 0) return;  // there it means a free entry
+  BlockMapEntry& entry = file_->block_map()[IndexInMap(key)];
+  __atomic_store_n(&entry.host, host, __ATOMIC_RELEASE);
+  if (entry.guest_pc == 0) ++map_entries_;
+  __atomic_store_n(&entry.guest_pc, key, __ATOMIC_RELEASE);
+}
+
+uint64_t CodeCache::FindReturnTo(uint64_t guest_pc) const {
+  return file_->block_map()[IndexInMap(ReturnTo(guest_pc))].host;
+}
+
+void CodeCache::AddReturnTo(uint64_t guest_pc, Block translation) {
+  AddApart(translation);
+  SetInMap(ReturnTo(guest_pc), translation->host);
 }
 
 void CodeCache::RegisterPages(Block block, uint64_t start, uint64_t bytes) {
@@ -157,6 +172,14 @@ void CodeCache::Add(Block translation) {
     WriteSite(site, static_cast<int32_t>(host - site.host - 4));
   });
   SetInMap(guest_pc, host);
+  const StoredBlock& block = translation->block;
+  NoteReturn(guest_pc + block.guest_bytes, host, block.return_offset);
+}
+
+// What follows a call leads to a guest pc, whatever becomes of the block.
+void CodeCache::NoteReturn(uint64_t guest_pc, uint64_t host, uint32_t return_offset) {
+  if (return_offset == 0 || FindReturnTo(guest_pc) != 0) return;
+  SetInMap(ReturnTo(guest_pc), host + return_offset);
 }
 
 bool CodeCache::HasBlocksIn(Page page) const {
@@ -173,7 +196,7 @@ bool CodeCache::HasBlocksIn(Page page) const {
 bool CodeCache::AddPage(Page page) {
   if (written_pages_.contains(page->host) || HasBlocksIn(page)) return false;
   // The block map stays as PlaceFor has it.
-  if (map_entries_ + page->image.blocks().size() >= kBlockMapEntries / 2) return false;
+  if (map_entries_ + 2 * page->image.blocks().size() >= kBlockMapEntries / 2) return false;
   page->image.WriteCode(page->host, file_->code(page->host));
   code_bytes_ += page->image.code_bytes();
   page_blocks_ += page->image.blocks().size();
@@ -186,6 +209,8 @@ bool CodeCache::AddPage(Page page) {
   LinkPage(page);
   for (const PageImage::Block& block : page->image.blocks()) {
     SetInMap(block.guest_pc, page->host + block.code_offset);
+    NoteReturn(block.guest_pc + block.guest_bytes, page->host + block.code_offset,
+               block.return_offset);
   }
   return true;
 }

@@ -62,6 +62,11 @@ class CodeCache {
   // stays: threads may be in it. Whether there was anything.
   bool Invalidate(uint64_t start, uint64_t end);
 
+  // Where the way to `guest_pc` from the table of returns is; 0: nowhere yet.
+  uint64_t FindReturnTo(uint64_t guest_pc) const;
+  // Takes in one that TranslateReturnTo has made.
+  void AddReturnTo(uint64_t guest_pc, const Translation* translation);
+
   // nullopt: not translated from any guest instruction.
   std::optional<GuestPlace> Recover(uint64_t host) const;
 
@@ -96,7 +101,10 @@ class CodeCache {
   void NoteBlock(Block block);
   bool HasBlocksIn(Page page) const;
   void WriteSite(const Site& site, int32_t displacement);
-  void SetInMap(uint64_t guest_pc, uint64_t host);
+  uint64_t IndexInMap(uint64_t key) const;
+  void NoteReturn(uint64_t guest_pc, uint64_t host, uint32_t return_offset);
+  // `key`: a guest pc, or ReturnTo.
+  void SetInMap(uint64_t key, uint64_t host);
   void Unlink(const Translation& block);
 
   MemoryFile* const file_;

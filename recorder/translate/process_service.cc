@@ -143,6 +143,9 @@ void ProcessService::Answer(RequestSlot* slot) {
     case RequestKind::kTranslateOne:
       slot->results[0] = code_.TranslateOne(arguments[0]);
       break;
+    case RequestKind::kTranslateReturn:
+      slot->results[0] = code_.TranslateReturnTo(arguments[0]);
+      break;
     case RequestKind::kInvalidate:
       code_.Invalidate(arguments[0], arguments[1]);
       break;

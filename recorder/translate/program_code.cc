@@ -187,6 +187,19 @@ uint64_t ProgramCode::TranslateOne(uint64_t guest_pc) {
   return made->host;
 }
 
+uint64_t ProgramCode::TranslateReturnTo(uint64_t guest_pc) {
+  if (const uint64_t known = cache_.FindReturnTo(guest_pc)) return known;
+  const uint64_t host = cache_.PlaceFor(guest_pc, kLargestBlock);
+  if (host == 0) return 0;
+  const auto block = hindsight::TranslateReturnTo(
+      {.guest_pc = guest_pc, .host_address = host, .stubs = cache_.StubsFor(guest_pc)});
+  if (!block.ok()) return 0;
+  cache_.Use(guest_pc, block->code.size());
+  cache_.AddReturnTo(guest_pc,
+                     memo_->Add(nullptr, MakeTranslation(guest_pc, host, *block, bytes_at_)));
+  return host;
+}
+
 // It can be executed when this returns.
 void ProgramCode::Add(const Translation* translation) {
   if (options_.executed_pages != nullptr) PublishPages(*translation);

@@ -55,6 +55,8 @@ class ProgramCode {
   // The same for the one instruction there, with what it reads taken from the view; nothing else
   // leads to that.
   uint64_t TranslateOne(uint64_t guest_pc);
+  // What the table of returns may say of `guest_pc`; 0: nothing.
+  uint64_t TranslateReturnTo(uint64_t guest_pc);
   // Translates one more block that is likely to be asked for, while the program runs. False if
   // there is none.
   bool TranslateAhead();

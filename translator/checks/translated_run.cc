@@ -35,7 +35,7 @@ TranslatedRun::TranslatedRun(Machine* machine, Options options)
     : machine_(machine), options_(std::move(options)) {
   MapFixed(options_.arena, kArenaBytes, PROT_READ | PROT_WRITE | PROT_EXEC);
   MapFixed(options_.distance - kGapBytes, kGapBytes, PROT_READ | PROT_WRITE);
-  table()[0].negated_pc = HS_TABLE_EMPTY;
+  table(HS_TABLE_OFFSET)[0].negated_pc = table(HS_RETURNS_OFFSET)[0].negated_pc = HS_TABLE_EMPTY;
   Flush();
 }
 
@@ -54,16 +54,17 @@ void TranslatedRun::Flush() {
   trap_ = options_.arena + kStubBytes;
   *reinterpret_cast<uint8_t*>(trap_) = 0xcc;
   next_host_ = trap_ + kHostAlignment;
-  for (uint64_t i : table_used_) table()[i] = {};
+  for (HsTableEntry* entry : table_used_) *entry = {};
   table_used_.clear();
+  returns_.clear();
 }
 
 HsThreadBlock* TranslatedRun::block() const {
   return reinterpret_cast<HsThreadBlock*>(options_.distance + HS_BLOCK_OFFSET);
 }
 
-HsTableEntry* TranslatedRun::table() const {
-  return reinterpret_cast<HsTableEntry*>(options_.distance + HS_TABLE_OFFSET);
+HsTableEntry* TranslatedRun::table(int offset) const {
+  return reinterpret_cast<HsTableEntry*>(options_.distance + static_cast<int64_t>(offset));
 }
 
 // 0: it cannot be translated.
@@ -94,14 +95,39 @@ uint64_t TranslatedRun::TranslateAt(uint64_t guest_pc, bool trust_view) {
                               .failing_checks = options_.failing_checks};
   const absl::StatusOr<TranslatedBlock> made = Translate(request);
   if (!made.ok()) return 0;
-  CHECK(made->code.size() < kLongestBlock);
-  const uint64_t host = next_host_;
-  std::memcpy(reinterpret_cast<void*>(host), made->code.data(), made->code.size());
-  const auto bytes = static_cast<uint32_t>(made->code.size());
-  next_host_ = (host + bytes + kHostAlignment - 1) / kHostAlignment * kHostAlignment;
-  host_blocks_[host] = {guest_pc, bytes, made->side};
   ++blocks_;
+  return Place(guest_pc, *made);
+}
+
+uint64_t TranslatedRun::Place(uint64_t guest_pc, const TranslatedBlock& made) {
+  CHECK(made.code.size() < kLongestBlock);
+  const uint64_t host = next_host_;
+  std::memcpy(reinterpret_cast<void*>(host), made.code.data(), made.code.size());
+  const auto bytes = static_cast<uint32_t>(made.code.size());
+  next_host_ = (host + bytes + kHostAlignment - 1) / kHostAlignment * kHostAlignment;
+  host_blocks_[host] = {guest_pc, bytes, made.side};
+  if (made.return_offset != 0) {
+    returns_.try_emplace(guest_pc + made.guest_bytes, host + made.return_offset);
+  }
   return host;
+}
+
+// What the table of returns says of `guest_pc`.
+uint64_t TranslatedRun::HostOfReturn(uint64_t guest_pc) {
+  const auto known = returns_.find(guest_pc);
+  if (known != returns_.end()) return known->second;
+  if (next_host_ + kLongestBlock > options_.arena + kArenaBytes) return 0;
+  const auto made =
+      TranslateReturnTo({.guest_pc = guest_pc, .host_address = next_host_, .stubs = stubs_});
+  CHECK(made.ok());
+  return returns_[guest_pc] = Place(guest_pc, *made);
+}
+
+void TranslatedRun::EnterInTable(int offset, uint64_t guest_pc, uint64_t host) {
+  HsTableEntry& entry = table(offset)[guest_pc % HS_TABLE_ENTRIES];
+  if (host == 0 || entry.negated_pc != 0) return;
+  entry = {-guest_pc, host};
+  table_used_.push_back(&entry);
 }
 
 // Where to go on once memory and view agree; 0: they do not.
@@ -134,6 +160,7 @@ void TranslatedRun::Restore(RegisterFile* registers) const {
 
 GuestStop TranslatedRun::Run(const RegisterFile& registers, uint64_t limit) {
   std::memset(block(), 0xa5, sizeof(*block()));
+  HsSetCallStacks(block());
   RegisterFile host = registers;
   entry_flags_ = kStatusFlags;
   misses_here_ = 0;
@@ -191,14 +218,17 @@ bool TranslatedRun::GoOn(RegisterFile* registers) {
       std::memcpy(reinterpret_cast<void*>(at.exit_link), &rel, sizeof(rel));
       return true;
     }
-    case kHsExitIndirect: {
+    case kHsExitIndirect:
+    case kHsExitReturn: {
       if (!IsCanonical(at.exit_guest_pc)) return false;
+      const uint64_t pc = at.exit_guest_pc;
       registers->rip = HostAfterBranch();
-      HsTableEntry& entry = table()[at.exit_guest_pc % HS_TABLE_ENTRIES];
       // What a block that trusts the view goes on to is not looked up: it is to leave.
-      if (registers->rip != 0 && entry.negated_pc == 0 && !begin_trust_) {
-        entry = {-at.exit_guest_pc, registers->rip};
-        table_used_.push_back(at.exit_guest_pc % HS_TABLE_ENTRIES);
+      if (registers->rip == 0 || begin_trust_) return true;
+      if (at.exit_kind == kHsExitReturn) {
+        EnterInTable(HS_RETURNS_OFFSET, pc, HostOfReturn(pc));
+      } else {
+        EnterInTable(HS_TABLE_OFFSET, pc, registers->rip);
       }
       return true;
     }
@@ -260,6 +290,7 @@ GuestStop TranslatedRun::AtExit(const RegisterFile& registers) {
   Restore(&result.registers);
   switch (at.exit_kind) {
     case kHsExitIndirect:  // not canonical
+    case kHsExitReturn:
       result.kind = GuestStop::kSignal;
       result.signal = SIGSEGV;
       result.registers.rip = at.exit_branch_pc;

@@ -106,6 +106,9 @@ class TranslatedRun {
   uint64_t HostAfterBranch();
   void Tell(const RegisterFile& registers);
   uint64_t TranslateAt(uint64_t guest_pc, bool trust_view);
+  uint64_t Place(uint64_t guest_pc, const TranslatedBlock& made);
+  uint64_t HostOfReturn(uint64_t guest_pc);
+  void EnterInTable(int offset, uint64_t guest_pc, uint64_t host);
   uint64_t HostAfterMiss(RegisterFile* registers);
   GuestStop AtExit(const RegisterFile& registers);
   GuestStop AtFault(const MachineStop& stop);
@@ -114,7 +117,7 @@ class TranslatedRun {
   void Reserve(RegisterFile* registers);
   void Restore(RegisterFile* registers) const;
   HsThreadBlock* block() const;
-  HsTableEntry* table() const;
+  HsTableEntry* table(int offset) const;  // from GS
 
   Machine* machine_;
   Options options_;
@@ -131,7 +134,8 @@ class TranslatedRun {
   uint64_t next_guest_ = 0;                  // where the guest was about to go on
   std::map<uint64_t, uint64_t> translated_;  // guest pc to host address
   std::map<uint64_t, HostBlock> host_blocks_;
-  std::vector<uint64_t> table_used_;
+  std::vector<HsTableEntry*> table_used_;
+  std::map<uint64_t, uint64_t> returns_;  // by guest pc
   std::vector<ToldState> told_;
   uint64_t looked_for_ = 0, flushed_ = 0;
   uint64_t blocks_ = 0, misses_ = 0, misses_here_ = 0, operations_ = 0;

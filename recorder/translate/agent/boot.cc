@@ -80,11 +80,12 @@ Thread* SetUpThread(uint64_t number) {
   auto* thread = PointerTo<Thread>(DistanceOf(number) + HS_THREAD_OFFSET);
   block->agent_exit = AddressOf(&AgentExit);
   block->agent_stack = GapOf(number) + kAgentStackOffset + kAgentStackBytes;
+  HsSetCallStacks(block);
   thread->self = thread;
   thread->block = block;
   thread->number = number;
   // All other entries are of pc 0, which is not theirs.
-  thread->table()[0].negated_pc = HS_TABLE_EMPTY;
+  thread->table()[0].negated_pc = thread->returns()[0].negated_pc = HS_TABLE_EMPTY;
   return thread;
 }
 
@@ -124,7 +125,7 @@ Thread* MakeThread(uint64_t number) {
 }
 
 Thread* ResetThread(uint64_t number) {
-  const uint64_t start = DistanceOf(number) + HS_TABLE_OFFSET;
+  const uint64_t start = DistanceOf(number) + HS_RETURNS_OFFSET;
   Call(SYS_madvise, start, DistanceOf(number) - start, MADV_DONTNEED);
   return SetUpThread(number);
 }

@@ -24,6 +24,8 @@ GuestCall CallOf(const Thread& thread) {
   return {{r[kRax], r[kRdi], r[kRsi], r[kRdx], thread.block->guest_r10, r[kR8], r[kR9]}};
 }
 
+constexpr uint64_t kShadowStackEnable = 0x5001;  // ARCH_SHSTK_ENABLE, in headers of Linux 6.6
+
 // GS is ours: the guest has one in name only.
 bool HandleArchPrctl(Thread* thread, GuestCall* call) {
   HsThreadBlock* block = thread->block;
@@ -39,6 +41,10 @@ bool HandleArchPrctl(Thread* thread, GuestCall* call) {
     case ARCH_SET_FS:
       call->set_result(Call(SYS_arch_prctl, ARCH_SET_FS, value));
       if (call->result() == 0) block->fs_base = value;
+      return true;
+    case kShadowStackEnable:
+      // Translated code calls and returns as it likes; as on processors that have no such stack.
+      call->set_result(-EOPNOTSUPP);
       return true;
     default:
       return false;

@@ -42,6 +42,8 @@ enum class RequestKind : uint32_t {
   // Translate the one instruction at guest pc [0] apart from all others, with what it reads taken
   // from the view. Result: [0] host address, 0 if it cannot be.
   kTranslateOne = 8,
+  // Result: what the table of returns may say of guest pc [0] (ReturnTo in layout.h); 0: nothing.
+  kTranslateReturn = 9,
 };
 
 // What kFork has in the place of a descriptor if the memory is the parent's, for a while. Other

@@ -56,7 +56,8 @@ inline constexpr uint64_t kControlAddress = kAgentImage + 2 * kMiB;
 inline constexpr uint64_t kControlBytes = kMiB;
 // The alternate stack takes the kernel's signal frame with all vector registers, and no guest's.
 inline constexpr uint64_t kAgentStackOffset = 12 * kMiB, kAgentStackBytes = 256 * kKiB;
-inline constexpr uint64_t kSignalStackOffset = 13 * kMiB, kSignalStackBytes = 128 * kKiB;
+inline constexpr uint64_t kSignalStackOffset = 12 * kMiB + 512 * kKiB,
+                          kSignalStackBytes = 128 * kKiB;
 inline constexpr uint64_t kActionsOffset = kSignalStackOffset + kSignalStackBytes;
 
 // What the agent knows of a thread's view, between the views of the low window and the libraries.
@@ -83,6 +84,8 @@ struct BlockMapEntry {
   uint64_t guest_pc;  // 0: free. Written after `host`
   uint64_t host;      // 0: no longer translated
 };
+// With this in place of a pc: what the table of returns may say of it (translator/thread_block.h).
+constexpr uint64_t ReturnTo(uint64_t guest_pc) { return guest_pc | uint64_t{1} << 63; }
 inline constexpr uint64_t kBlockMapBits = 21;
 inline constexpr uint64_t kBlockMapEntries = uint64_t{1} << kBlockMapBits;
 inline constexpr uint64_t kBlockMapBytes = kBlockMapEntries * sizeof(BlockMapEntry);

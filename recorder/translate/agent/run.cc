@@ -29,14 +29,16 @@ constexpr uint64_t kQuantum = uint64_t{1} << 55;
 constexpr uint64_t kTrapFlag = 0x100;
 constexpr uint64_t kUserCode = 0x33, kUserData = 0x2b;
 
-// The thread's own table is of translations that may no longer be.
+// The thread's own tables are of translations that may no longer be.
 void DropStaleTable(Thread* thread) {
   const uint32_t epoch = __atomic_load_n(&Control()->epoch, __ATOMIC_ACQUIRE);
   if (epoch == thread->epoch) return;
   thread->epoch = epoch;
-  HsTableEntry* table = thread->table();
-  Call(SYS_madvise, AddressOf(table), sizeof(HsTableEntry) * HS_TABLE_ENTRIES, MADV_DONTNEED);
-  table[0].negated_pc = HS_TABLE_EMPTY;
+  HsTableEntry* const tables[] = {thread->table(), thread->returns()};
+  for (HsTableEntry* table : tables) {
+    Call(SYS_madvise, AddressOf(table), sizeof(HsTableEntry) * HS_TABLE_ENTRIES, MADV_DONTNEED);
+    table[0].negated_pc = HS_TABLE_EMPTY;
+  }
 }
 
 uint64_t FindInMap(uint64_t pc) {
@@ -60,9 +62,15 @@ uint64_t HostOf(Thread* thread, uint64_t pc) {
   return Translate(thread, pc, 0);
 }
 
-void EnterInTable(Thread* thread, uint64_t pc, uint64_t host) {
+void EnterInTable(HsTableEntry* table, uint64_t pc, uint64_t host) {
   if (host == 0) return;
-  thread->table()[pc % HS_TABLE_ENTRIES] = {.negated_pc = 0 - pc, .host = host};
+  table[pc % HS_TABLE_ENTRIES] = {.negated_pc = 0 - pc, .host = host};
+}
+
+// What has been translated leads there.
+uint64_t HostOfReturn(Thread* thread, uint64_t pc) {
+  const uint64_t host = FindInMap(ReturnTo(pc));
+  return host != 0 ? host : Ask(thread, RequestKind::kTranslateReturn, pc).results[0];
 }
 
 // Recording is over, and nobody answers.
@@ -185,7 +193,13 @@ extern "C" [[noreturn]] void AgentHandleExit(Thread* thread) {
     case kHsExitIndirect: {
       if (!IsCanonical(thread->pc)) FaultAtBranch(thread);
       const uint64_t host = HostOf(thread, thread->pc);
-      EnterInTable(thread, thread->pc, host);
+      EnterInTable(thread->table(), thread->pc, host);
+      LeaveFor(thread, host);
+    }
+    case kHsExitReturn: {
+      if (!IsCanonical(thread->pc)) FaultAtBranch(thread);
+      const uint64_t host = HostOf(thread, thread->pc);
+      if (host != 0) EnterInTable(thread->returns(), thread->pc, HostOfReturn(thread, thread->pc));
       LeaveFor(thread, host);
     }
     case kHsExitCode:

@@ -100,7 +100,7 @@ struct Thread {
   uint64_t number;  // of the gap, and of the slot
   int32_t process_id;
   int32_t thread_id;
-  uint32_t epoch;          // that the table of indirect branches is of
+  uint32_t epoch;          // that the tables of indirect branches are of
   uint32_t fault_signal;   // 0: an instruction has been executed natively
   uint64_t fault_host_pc;  // 0: the registers are the guest's, exactly
   uint64_t signal_mask;    // the guest's, all 64 of it
@@ -121,6 +121,9 @@ struct Thread {
 
   HsTableEntry* table() const {
     return reinterpret_cast<HsTableEntry*>(DistanceOf(number) + HS_TABLE_OFFSET);
+  }
+  HsTableEntry* returns() const {
+    return reinterpret_cast<HsTableEntry*>(DistanceOf(number) + HS_RETURNS_OFFSET);
   }
 };
 

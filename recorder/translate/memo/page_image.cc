@@ -203,6 +203,7 @@ std::optional<Translation> PageImage::Get(const Block& of, uint64_t host) const 
   block.own = reader.Take<uint32_t>(record.own);
   block.code = code_.subspan(of.code_offset, record.code_bytes);
   block.guest_bytes = record.guest_bytes;
+  block.return_offset = of.return_offset;
   translation.bytes = reader.Take<uint8_t>(record.guest_bytes);
   translation.relied_on = reader.Take<uint8_t>(record.relied_bytes);
   return translation;
@@ -229,8 +230,9 @@ void AddBlock(const Translation& translation, uint64_t made_for, Parts* parts) {
   if (!CanMove(translation, made_for + start) || !parts->seen.Add(translation)) return;
   parts->code.resize(start + block.code.size());
   WriteCode(translation, made_for + start, &parts->code[start]);
-  parts->blocks.push_back(
-      {translation.guest_pc, start, static_cast<uint32_t>(parts->records.size())});
+  parts->blocks.push_back({translation.guest_pc, start,
+                           static_cast<uint32_t>(parts->records.size()), block.guest_bytes,
+                           block.return_offset});
   AppendRecord(translation, &parts->records);
   for (const Link& link : block.links) {
     parts->links.push_back({start + link.rel32_offset, link.guest_target});

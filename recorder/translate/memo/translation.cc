@@ -89,6 +89,7 @@ std::unique_ptr<Translation> MakeTranslation(uint64_t guest_pc, uint64_t host,
   translation->block.own = pieces.Copy(own);
   translation->block.code = pieces.Copy(absl::MakeConstSpan(block.code));
   translation->block.guest_bytes = block.guest_bytes;
+  translation->block.return_offset = block.return_offset;
   translation->bytes = pieces.Copy(bytes);
   translation->relied_on = pieces.Copy(absl::MakeConstSpan(relied_bytes));
   return translation;

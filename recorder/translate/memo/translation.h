@@ -16,6 +16,7 @@ namespace hindsight {
 struct StoredBlock {
   absl::Span<const uint8_t> code;
   uint32_t guest_bytes = 0;
+  uint32_t return_offset = 0;
   absl::Span<const SideEntry> side;
   absl::Span<const Link> links;
   absl::Span<const CodeRange> relied_on;  // as far as there were bytes
