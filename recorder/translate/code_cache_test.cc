@@ -33,6 +33,7 @@ class CodeCacheTest : public testing::Test {
     std::memcpy(&block.code[8], &kToExit, sizeof(kToExit));
     block.guest_bytes = 32;
     block.links = {{.rel32_offset = 8, .guest_target = target}};
+    block.return_offset = 40;
     block.side = {{.host_offset = 4, .guest_offset = 0, .adjust = -3},
                   {.host_offset = 20, .guest_offset = 9, .adjust = -2}};
     auto translation = MakeTranslation(pc, cache_.PlaceFor(pc, 1000), block,
@@ -100,6 +101,16 @@ TEST_F(CodeCacheTest, AStateBelongsToTheLastEntryBefore) {
   EXPECT_EQ(cache_.Recover(host + 20)->guest_pc, kFirst + 9);
   EXPECT_EQ(cache_.Recover(host + 20)->adjust, -2);
   EXPECT_FALSE(cache_.Recover(kLibraryArena).has_value());
+}
+
+TEST_F(CodeCacheTest, ReturnsLeadBehindACallAlsoOnceItIsInvalid) {
+  EXPECT_EQ(cache_.FindReturnTo(kFirst + 32), 0u);
+  Add(kFirst, kSecond);
+  const uint64_t behind = cache_.Find(kFirst) + 40;
+  EXPECT_EQ(cache_.FindReturnTo(kFirst + 32), behind);
+  cache_.Invalidate(kFirst, kFirst + 1);
+  EXPECT_EQ(cache_.FindReturnTo(kFirst + 32), behind);
+  EXPECT_EQ(cache_.FindReturnTo(kFirst), 0u);
 }
 
 TEST_F(CodeCacheTest, WhatComesBackIsWhereItWas) {

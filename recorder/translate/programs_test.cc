@@ -60,6 +60,12 @@ TEST(ProgramsTest, CodeMayChangeAtAnyTime) {
   }
 }
 
+TEST(ProgramsTest, ReturnsMayLeadAnywhere) {
+  for (const char* flags : {"", "--block=1", "--flush=3"}) {
+    ExpectSameTranslated("recorder/translate/testdata/odd_returns", flags);
+  }
+}
+
 TEST(ProgramsTest, TranslationsMayGoAwayAtAnyTime) {
   ExpectSameTranslated("sort -r /etc/passwd", "--flush=2");
   ExpectSameTranslated("/usr/bin/python3 -c \"print(sum(range(1000)))\"", "--flush=200 --seed=7");
