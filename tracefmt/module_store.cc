@@ -20,22 +20,8 @@
 namespace hindsight {
 namespace {
 
-// The whole file, or as much of it as there is when reading. Read, not mapped: a file that shrinks
-// meanwhile must not kill the recorder.
-absl::StatusOr<std::vector<uint8_t>> ReadFile(int fd, const std::string& path, uint64_t size) {
-  std::vector<uint8_t> bytes(size);
-  size_t have = 0;
-  while (have < bytes.size()) {
-    const ssize_t got =
-        pread(fd, bytes.data() + have, bytes.size() - have, static_cast<off_t>(have));
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0) return absl::ErrnoToStatus(errno, path);
-    if (got == 0) break;
-    have += static_cast<size_t>(got);
-  }
-  bytes.resize(have);
-  return bytes;
-}
+// Of files that have been read and are still to be written: more wait.
+constexpr uint64_t kMaxUnwrittenBytes = 128 << 20;
 
 std::vector<PageIndex::Hash> PageHashes(absl::Span<const uint8_t> bytes) {
   std::vector<PageIndex::Hash> hashes;
@@ -60,22 +46,21 @@ std::string ContentHash(absl::Span<const uint8_t> bytes) {
 }
 
 absl::StatusOr<std::unique_ptr<ModuleStore>> ModuleStore::Create(
-    const OutputDirectory& directory, StoredModules* stored, BlockEncoder* encoder,
-    PageIndex* pages, std::atomic<uint64_t>* bytes_written) {
+    const OutputDirectory& directory, StoredModules* stored, WriteQueue* queue,
+    BlockEncoder* encoder, PageIndex* pages, std::atomic<uint64_t>* bytes_written) {
   ASSIGN_OR_RETURN(auto list, AppendFile::Create(directory, "list", bytes_written));
-  return std::unique_ptr<ModuleStore>(new ModuleStore(stored, std::move(list), encoder, pages));
+  return std::unique_ptr<ModuleStore>(
+      new ModuleStore(stored, queue, std::move(list), encoder, pages));
 }
 
-absl::StatusOr<int32_t> ModuleStore::Add(const std::string& path, int fd, uint64_t max_bytes,
-                                         absl::Status* io) {
+absl::StatusOr<int32_t> ModuleStore::Add(const std::string& path, int fd, uint64_t max_bytes) {
   UniqueFd opened;
   if (fd < 0) {
     opened.Reset(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
     if (!opened.valid()) return absl::ErrnoToStatus(errno, path);
     fd = opened.get();
   }
-  ASSIGN_OR_RETURN(const auto contents, stored_->Take(path, fd, max_bytes, io));
-  RETURN_IF_ERROR(*io);
+  ASSIGN_OR_RETURN(const auto contents, stored_->Take(path, fd, max_bytes));
   Module module;
   module.path = path;
   module.size_bytes = contents->size_bytes;
@@ -87,8 +72,7 @@ absl::StatusOr<int32_t> ModuleStore::Add(const std::string& path, int fd, uint64
     return known->second;
   }
   // The bytes have come first: a reader that finds the module in the list can read them.
-  *io = AppendToList(module);
-  RETURN_IF_ERROR(*io);
+  RETURN_IF_ERROR(queue_->Post([this, module] { return AppendToList(module); }));
   const int32_t index = static_cast<int32_t>(modules_.size());
   by_identity_.emplace(identity, index);
   if (module.stored && by_hash_.emplace(module.hash, index).second) IndexPages(index, *contents);
@@ -98,8 +82,7 @@ absl::StatusOr<int32_t> ModuleStore::Add(const std::string& path, int fd, uint64
 
 absl::StatusOr<std::shared_ptr<const ModuleContents>> StoredModules::Take(const std::string& path,
                                                                           int fd,
-                                                                          uint64_t max_bytes,
-                                                                          absl::Status* io) {
+                                                                          uint64_t max_bytes) {
   struct stat status;
   if (fstat(fd, &status) != 0) return absl::ErrnoToStatus(errno, path);
   if (!S_ISREG(status.st_mode)) {
@@ -109,33 +92,59 @@ absl::StatusOr<std::shared_ptr<const ModuleContents>> StoredModules::Take(const 
   const FileState state = {status.st_dev, status.st_ino, size,
                            static_cast<uint64_t>(status.st_mtim.tv_sec),
                            static_cast<uint64_t>(status.st_mtim.tv_nsec)};
+  const std::lock_guard<std::mutex> lock(mutex_);
   const auto known = known_.find(state);
   if (known != known_.end() && known->second->hash.empty() == (size > max_bytes)) {
     return known->second;
   }
-  ASSIGN_OR_RETURN(auto contents, Read(path, fd, size, max_bytes, io));
-  if (io->ok()) known_[state] = contents;
+  ASSIGN_OR_RETURN(auto contents, Read(path, fd, size, max_bytes));
+  known_[state] = contents;
   return contents;
+}
+
+// The whole file, or as much of it as there is when reading. Read, not mapped: a file that shrinks
+// meanwhile must not kill the recorder.
+absl::StatusOr<StoredModules::FileBytes> StoredModules::ReadFile(int fd, const std::string& path,
+                                                                 uint64_t size) {
+  FileBytes bytes = {.storage = std::make_unique_for_overwrite<uint8_t[]>(size)};
+  while (bytes.size < size) {
+    const ssize_t got = pread(fd, bytes.storage.get() + bytes.size, size - bytes.size,
+                              static_cast<off_t>(bytes.size));
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return absl::ErrnoToStatus(errno, path);
+    if (got == 0) break;
+    bytes.size += static_cast<size_t>(got);
+  }
+  return bytes;
 }
 
 absl::StatusOr<std::shared_ptr<const ModuleContents>> StoredModules::Read(const std::string& path,
                                                                           int fd, uint64_t size,
-                                                                          uint64_t max_bytes,
-                                                                          absl::Status* io) {
+                                                                          uint64_t max_bytes) {
   auto contents = std::make_shared<ModuleContents>();
   contents->size_bytes = size;
   contents->build_id = ReadBuildId(fd);
   if (size > max_bytes) return contents;
-  ASSIGN_OR_RETURN(const std::vector<uint8_t> bytes, ReadFile(fd, path, size));
-  contents->size_bytes = bytes.size();
-  contents->hash = ContentHash(bytes);
-  contents->pages = PageHashes(bytes);
-  *io = Store(contents->hash, bytes);
+  ASSIGN_OR_RETURN(FileBytes bytes, ReadFile(fd, path, size));
+  contents->size_bytes = bytes.size;
+  contents->hash = ContentHash(bytes.span());
+  contents->pages = PageHashes(bytes.span());
+  RETURN_IF_ERROR(Store(contents->hash, std::move(bytes)));
   return contents;
 }
 
-absl::Status StoredModules::Store(const std::string& hash, absl::Span<const uint8_t> bytes) {
-  if (hashes_.contains(hash)) return absl::OkStatus();
+absl::Status StoredModules::Store(const std::string& hash, FileBytes bytes) {
+  if (!hashes_.insert(hash).second) return absl::OkStatus();
+  if (unwritten_bytes_ + bytes.size > kMaxUnwrittenBytes) RETURN_IF_ERROR(queue_->Drain());
+  unwritten_bytes_ += bytes.size;
+  const auto shared = std::make_shared<const FileBytes>(std::move(bytes));
+  return queue_->Post([this, hash, shared] {
+    unwritten_bytes_ -= shared->size;
+    return Write(hash, shared->span());
+  });
+}
+
+absl::Status StoredModules::Write(const std::string& hash, absl::Span<const uint8_t> bytes) {
   const std::string next = hash + ".tmp";
   ASSIGN_OR_RETURN(const UniqueFd fd, directory_.CreateFile(next));
   absl::Status written = WriteAll(fd.get(), directory_.PathOf(next), 0, bytes);
@@ -145,7 +154,6 @@ absl::Status StoredModules::Store(const std::string& hash, absl::Span<const uint
     return written;
   }
   bytes_written_->fetch_add(bytes.size(), std::memory_order_relaxed);
-  hashes_.insert(hash);
   return absl::OkStatus();
 }
 

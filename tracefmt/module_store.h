@@ -1,7 +1,10 @@
 // The modules of a trace being written: their list, and their bytes, once for all traces of the
 // recording.
 //
-// Not thread safe; all calls come from the write queue's thread, one at a time.
+// A file is read and hashed when it is added, and written on the write queue, before all that is
+// posted there later: what refers to a module comes after its bytes.
+//
+// A ModuleStore: one host thread at a time. StoredModules: any.
 
 #ifndef HINDSIGHT_TRACEFMT_MODULE_STORE_H_
 #define HINDSIGHT_TRACEFMT_MODULE_STORE_H_
@@ -10,6 +13,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <utility>
 #include <vector>
@@ -23,6 +27,7 @@
 #include "tracefmt/storage/block.h"
 #include "tracefmt/storage/output_directory.h"
 #include "tracefmt/storage/page_index.h"
+#include "tracefmt/storage/write_queue.h"
 
 namespace hindsight {
 
@@ -37,28 +42,38 @@ struct ModuleContents {
 // The bytes of modules in a recording, by hash.
 class StoredModules {
  public:
-  // `directory` is the recording's modules/. `bytes_written` is borrowed.
-  StoredModules(const OutputDirectory& directory, std::atomic<uint64_t>* bytes_written)
-      : directory_(directory), bytes_written_(bytes_written) {}
+  // `directory` is the recording's modules/. The others are borrowed.
+  StoredModules(const OutputDirectory& directory, WriteQueue* queue,
+                std::atomic<uint64_t>* bytes_written)
+      : directory_(directory), queue_(queue), bytes_written_(bytes_written) {}
 
-  // The contents of regular file `fd`, stored unless they are there already or are larger than
-  // `max_bytes`. Read once for all traces, as long as the file is not written to. `path` is for
-  // messages; `*io` gets what is wrong with the recording's own files.
+  // The contents of regular file `fd`, whose storing is on the queue by now unless they are larger
+  // than `max_bytes`. Read once for all traces, as long as the file is not written to. `path` is
+  // for messages.
   absl::StatusOr<std::shared_ptr<const ModuleContents>> Take(const std::string& path, int fd,
-                                                             uint64_t max_bytes, absl::Status* io);
+                                                             uint64_t max_bytes);
 
  private:
   // Device, inode, size, seconds and nanoseconds of the last change.
   using FileState = std::array<uint64_t, 5>;
+  struct FileBytes {
+    std::unique_ptr<uint8_t[]> storage;
+    size_t size = 0;
+    absl::Span<const uint8_t> span() const { return {storage.get(), size}; }
+  };
 
+  static absl::StatusOr<FileBytes> ReadFile(int fd, const std::string& path, uint64_t size);
   absl::StatusOr<std::shared_ptr<const ModuleContents>> Read(const std::string& path, int fd,
-                                                             uint64_t size, uint64_t max_bytes,
-                                                             absl::Status* io);
-  // Writes the file named by its hash unless it is there.
-  absl::Status Store(const std::string& hash, absl::Span<const uint8_t> bytes);
+                                                             uint64_t size, uint64_t max_bytes);
+  // Has the file named by its hash written unless it is or will be there.
+  absl::Status Store(const std::string& hash, FileBytes bytes);
+  absl::Status Write(const std::string& hash, absl::Span<const uint8_t> bytes);
 
   const OutputDirectory directory_;
-  std::atomic<uint64_t>* bytes_written_;
+  WriteQueue* const queue_;
+  std::atomic<uint64_t>* const bytes_written_;
+  std::atomic<uint64_t> unwritten_bytes_ = 0;  // on the queue
+  std::mutex mutex_;                           // for all that follows
   absl::flat_hash_set<std::string> hashes_;
   absl::flat_hash_map<FileState, std::shared_ptr<const ModuleContents>> known_;
 };
@@ -66,17 +81,14 @@ class StoredModules {
 class ModuleStore {
  public:
   // `directory` is the trace's modules/, which exists. The others are borrowed; `pages` gets the
-  // pages of every module stored.
-  static absl::StatusOr<std::unique_ptr<ModuleStore>> Create(const OutputDirectory& directory,
-                                                             StoredModules* stored,
-                                                             BlockEncoder* encoder,
-                                                             PageIndex* pages,
-                                                             std::atomic<uint64_t>* bytes_written);
+  // pages of every module stored, `encoder` is used on the queue.
+  static absl::StatusOr<std::unique_ptr<ModuleStore>> Create(
+      const OutputDirectory& directory, StoredModules* stored, WriteQueue* queue,
+      BlockEncoder* encoder, PageIndex* pages, std::atomic<uint64_t>* bytes_written);
 
   // As TraceWriter::AddModule. A file that cannot be read is kNotFound or the like and changes
-  // nothing; `*io` gets what is wrong with the trace's own files.
-  absl::StatusOr<int32_t> Add(const std::string& path, int fd, uint64_t max_bytes,
-                              absl::Status* io);
+  // nothing; what is wrong with the trace's own files is the queue's status.
+  absl::StatusOr<int32_t> Add(const std::string& path, int fd, uint64_t max_bytes);
 
   // Modules listed.
   size_t size() const { return modules_.size(); }
@@ -86,14 +98,15 @@ class ModuleStore {
   }
 
  private:
-  ModuleStore(StoredModules* stored, std::unique_ptr<AppendFile> list, BlockEncoder* encoder,
-              PageIndex* pages)
-      : stored_(stored), list_(std::move(list)), encoder_(encoder), pages_(pages) {}
+  ModuleStore(StoredModules* stored, WriteQueue* queue, std::unique_ptr<AppendFile> list,
+              BlockEncoder* encoder, PageIndex* pages)
+      : stored_(stored), queue_(queue), list_(std::move(list)), encoder_(encoder), pages_(pages) {}
 
   absl::Status AppendToList(const Module& module);
   void IndexPages(int32_t index, const ModuleContents& contents);
 
   StoredModules* stored_;
+  WriteQueue* queue_;
   std::unique_ptr<AppendFile> list_;
   BlockEncoder* encoder_;
   PageIndex* pages_;

@@ -16,7 +16,7 @@ constexpr char kReserve[] = "reserve.tmp";
 
 RecordingOutput::RecordingOutput(const OutputDirectory& directory)
     : directory_(directory),
-      modules_(directory_.In("modules"), &bytes_written_),
+      modules_(directory_.In("modules"), &queue_, &bytes_written_),
       queue_(kQueueJobs) {}
 
 RecordingOutput::~RecordingOutput() {

@@ -39,7 +39,7 @@ class RecordingOutput {
 
   WriteQueue* queue() { return &queue_; }
   BlockEncoder* encoder() { return &encoder_; }   // used on the queue, or while it is drained
-  StoredModules* modules() { return &modules_; }  // likewise
+  StoredModules* modules() { return &modules_; }  // any thread
   LateSync* late_sync() { return &late_sync_; }
   std::atomic<uint64_t>* bytes_written() { return &bytes_written_; }
 

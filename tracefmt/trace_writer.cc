@@ -63,9 +63,9 @@ class TraceWriterImpl final : public TraceWriter {
       RETURN_IF_ERROR(directory_.MakeDirectory(name));
     }
     return output_->queue()->Run([this]() -> absl::Status {
-      ASSIGN_OR_RETURN(modules_,
-                       ModuleStore::Create(directory_.In("modules"), output_->modules(),
-                                           output_->encoder(), &pages_, output_->bytes_written()));
+      ASSIGN_OR_RETURN(modules_, ModuleStore::Create(directory_.In("modules"), output_->modules(),
+                                                     output_->queue(), output_->encoder(), &pages_,
+                                                     output_->bytes_written()));
       RETURN_IF_ERROR(events_.Create(directory_));
       RETURN_IF_ERROR(PutManifest(manifest_, TraceState::kRecording));
       // The final manifest is hardly larger than this one.
@@ -77,13 +77,7 @@ class TraceWriterImpl final : public TraceWriter {
   absl::StatusOr<std::unique_ptr<TraceWriter>> CreateChild(const Manifest& manifest) override;
 
   absl::StatusOr<int32_t> AddModule(const std::string& path, int fd, uint64_t max_bytes) override {
-    absl::StatusOr<int32_t> index = 0;
-    RETURN_IF_ERROR(output_->queue()->Run([&] {
-      absl::Status io;
-      index = modules_->Add(path, fd, max_bytes, &io);
-      return io;
-    }));
-    return index;
+    return modules_->Add(path, fd, max_bytes);
   }
 
   SegmentWriter* Segments(int32_t thread) override;
@@ -136,7 +130,7 @@ class TraceWriterImpl final : public TraceWriter {
   const Manifest manifest_;  // at the start
   UniqueFd lock_;
   bool finished_ = false;
-  PageIndex pages_;  // used on the queue while it runs AddModule, else on the caller's thread
+  PageIndex pages_;
   std::unique_ptr<ModuleStore> modules_;
   mutable std::mutex segments_mutex_;  // guards the map, not what is in it
   std::map<int32_t, std::unique_ptr<SegmentOutput>> segments_;

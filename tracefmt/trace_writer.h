@@ -71,7 +71,8 @@ class TraceWriter {
   }
 
   // Stores the file at `path` (read through `fd` if >= 0) unless its bytes are there already, and
-  // returns its module index. Files above `max_bytes` are listed but not stored.
+  // returns its module index. Files above `max_bytes` are listed but not stored. The bytes are
+  // those that it has now; they are on disk before all that is appended or begun later.
   virtual absl::StatusOr<int32_t> AddModule(const std::string& path, int fd,
                                             uint64_t max_bytes) = 0;
 

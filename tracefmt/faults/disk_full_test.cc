@@ -61,7 +61,8 @@ absl::Status FillKeyframe(TraceWriter* writer) {
 }
 
 absl::Status FillModule(TraceWriter* writer) {
-  return writer->AddModule("/proc/self/exe", -1, 1 << 30).status();
+  const absl::Status added = writer->AddModule("/proc/self/exe", -1, 1 << 30).status();
+  return added.ok() ? writer->Flush() : added;  // it is written later
 }
 
 absl::Status FillEvents(TraceWriter* writer) {
