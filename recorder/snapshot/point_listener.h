@@ -1,0 +1,100 @@
+// The capturer's side of the control file: hears of the points that a program linked with
+// libhindsight passes, and lets their threads go on.
+//
+// Owns the control file (a sealed memfd, described in libhindsight/control.h) and a thread that
+// does nothing but live: when it dies, the kernel marks the file, and no point waits any more. The
+// program writes into the file what it likes: everything is copied out once and bounded, and no
+// answer depends on it. Neither copyable nor movable. One thread at a time, except Stop().
+
+#ifndef HINDSIGHT_RECORDER_SNAPSHOT_POINT_LISTENER_H_
+#define HINDSIGHT_RECORDER_SNAPSHOT_POINT_LISTENER_H_
+
+#include <sys/types.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "recorder/snapshot/point_filter.h"
+
+namespace hindsight {
+
+// Values as in libhindsight/control.h and in the event `snapshot` of a trace.
+enum class Trigger : uint32_t {
+  kCall = 1,
+  kPoint = 2,
+  kCondition = 3,
+  kAssertion = 4,
+  kException = 5,
+  kSignal = 6,
+  kTimer = 7,
+  kFunction = 8,
+  kOutside = 9,
+};
+
+// A point at which a thread waits. Everything but `slot` and `ticket` is what the program says.
+struct Point {
+  pid_t process = 0;
+  pid_t thread = 0;  // a thread of `process`, checked when the point was heard of; 0: it is not
+  Trigger trigger = Trigger::kCall;  // kCall to kException
+  int32_t level = 0;
+  uint32_t class_number = 0;
+  uint32_t id = 0;
+  std::string label;                                            // any bytes, no NUL
+  std::vector<std::pair<std::string, std::string>> attributes;  // any bytes, no NUL
+  bool is_cut = false;                                          // label and attributes did not fit
+
+  uint32_t slot = 0;    // for Answer()
+  uint32_t ticket = 0;  // for Answer()
+};
+
+class PointListener {
+ public:
+  // The file is there; nothing passes before Start().
+  static absl::StatusOr<std::unique_ptr<PointListener>> Make(const PointFilter& filter);
+  // As Stop(), and every point that waits goes on.
+  ~PointListener();
+
+  PointListener(const PointListener&) = delete;
+  PointListener& operator=(const PointListener&) = delete;
+
+  // For the environment of a program to be launched: "HINDSIGHT_CONTROL=/proc/...".
+  std::string Environment() const;
+  // The file, for a process that is attached to: it maps size() bytes of path() shared, readable
+  // and writable, and stores the address in its variable `hs_control`.
+  std::string path() const;
+  size_t size() const;
+
+  // From now on the points of `process` pass; with `children`, those of every process that has the
+  // file. May be called before the process runs its program (after fork, before exec).
+  void Start(pid_t process, bool children = false);
+  // Nothing passes any more. Points that wait already are still heard of. Safe from any thread.
+  void Stop();
+  // Replaces the filter, between two points. kInvalidArgument: it does not fit into the file.
+  absl::Status SetFilter(const PointFilter& filter);
+
+  // The point that has waited longest and was not heard of yet; nothing after `timeout`.
+  absl::StatusOr<std::optional<Point>> Wait(absl::Duration timeout);
+  // Its thread goes on. Each point that Wait() returned is answered once, in any order.
+  void Answer(const Point& point);
+
+ private:
+  class Guard;
+  struct File;
+
+  explicit PointListener(std::unique_ptr<File> file);
+
+  std::unique_ptr<File> file_;
+  std::unique_ptr<Guard> guard_;  // after the file: it ends first
+};
+
+}  // namespace hindsight
+
+#endif  // HINDSIGHT_RECORDER_SNAPSHOT_POINT_LISTENER_H_
