@@ -180,9 +180,11 @@ std::vector<uint8_t> EncodeTranslations(const TranslationKey& key,
   std::vector<uint8_t> file(start);
   file.reserve(header.file_bytes);
   uint8_t* const tables = file.data() + sizeof(Header);
-  std::memcpy(tables, index.data(), index.size() * sizeof(PageEntry));
-  std::memcpy(tables + index.size() * sizeof(PageEntry), links.data(),
-              links.size() * sizeof(PageLink));
+  const uint64_t index_bytes = index.size() * sizeof(PageEntry);
+  std::memcpy(tables, index.data(), index_bytes);
+  // memcpy takes no null.
+  if (!links.empty())
+    std::memcpy(tables + index_bytes, links.data(), links.size() * sizeof(PageLink));
   header.checksum =
       XXH3_64bits_withSeed(tables, start - sizeof(Header), XXH3_64bits(&header, sizeof(header)));
   std::memcpy(file.data(), &header, sizeof(header));
