@@ -16,6 +16,8 @@ namespace {
 // Blocks that one request translates while the thread waits: what can be reached from it will be
 // asked for next. And afterwards, while it runs: more is seldom executed.
 constexpr size_t kBlocksAtOnce = 8, kBlocksAhead = 12;
+// Pages of known code that are taken while the program runs.
+constexpr size_t kPagesAhead = 8;
 
 // What is called there is asked for if it is needed.
 constexpr uint64_t kFar = 64 * 1024;
@@ -75,10 +77,14 @@ uint64_t ProgramCode::Translate(uint64_t guest_pc) {
   source_.ForgetWritable();
   if (source_.At(guest_pc).empty()) return 0;
   asked_pc_ = guest_pc;
-  ahead_ = 0;
+  ahead_ = pages_ahead_ = 0;
+  linked_.clear();
   reachable_ = {guest_pc};
   AddKnownBlocks(guest_pc);
-  if (const uint64_t host = cache_.Find(guest_pc)) return host;
+  if (const uint64_t host = cache_.Find(guest_pc)) {
+    NoteLinksFrom(guest_pc);
+    return host;
+  }
   for (size_t cost = 0; cost < kBlocksAtOnce * kTranslationCost && !reachable_.empty();) {
     const uint64_t pc = reachable_.front();
     reachable_.pop_front();
@@ -113,6 +119,21 @@ bool ProgramCode::TranslateAhead() {
     reachable_.pop_front();
     if (!MayGoAhead(pc) || AddBlock(pc) == Source::kNone) continue;
     ++ahead_;
+    return true;
+  }
+  return TakePageAhead();
+}
+
+// One that blocks of the page that was asked for last lead to, and have led to before.
+bool ProgramCode::TakePageAhead() {
+  while (pages_ahead_ < kPagesAhead && !linked_.empty()) {
+    const uint64_t pc = linked_.front();
+    linked_.pop_front();
+    if (looked_up_.contains(PageOf(pc)) || !source_.IsConstant(pc)) continue;
+    const TranslationMemo::KnownPage* const page = memo_->KnownPageOf(ModuleOf(pc), pc);
+    if (page == nullptr || page->image.Find(pc) == nullptr || source_.At(pc).empty()) continue;
+    AddKnownBlocks(pc);
+    ++pages_ahead_;
     return true;
   }
   return false;
@@ -262,6 +283,12 @@ void ProgramCode::AddKnownBlocks(uint64_t guest_pc) {
   }
 }
 
+void ProgramCode::NoteLinksFrom(uint64_t guest_pc) {
+  const TranslationMemo::KnownPage* const page = memo_->KnownPageOf(ModuleOf(guest_pc), guest_pc);
+  if (page == nullptr) return;
+  for (const Link& link : page->image.links()) linked_.push_back(link.guest_target);
+}
+
 bool ProgramCode::AddKnownPage(const TranslationMemo::KnownPage& page) {
   if (!page.image.Fits(bytes_at_)) return false;
   if (options_.executed_pages != nullptr) {
@@ -276,6 +303,7 @@ void ProgramCode::NoteChange() {
 
 void ProgramCode::Invalidate(uint64_t start, uint64_t end) {
   reachable_.clear();
+  linked_.clear();
   looked_up_.clear();
   source_.Forget(start, end);
   if (options_.executed_pages != nullptr) {

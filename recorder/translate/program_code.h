@@ -57,8 +57,8 @@ class ProgramCode {
   uint64_t TranslateOne(uint64_t guest_pc);
   // What the table of returns may say of `guest_pc`; 0: nothing.
   uint64_t TranslateReturnTo(uint64_t guest_pc);
-  // Translates one more block that is likely to be asked for, while the program runs. False if
-  // there is none.
+  // Translates one more block that is likely to be asked for, or takes in one more page of known
+  // ones, while the program runs. False if there is none.
   bool TranslateAhead();
 
   // The code in [start, end) has changed, or may have.
@@ -82,6 +82,8 @@ class ProgramCode {
   Source AddBlock(uint64_t guest_pc);
   void Add(const Translation* translation);
   void AddKnownBlocks(uint64_t guest_pc);
+  void NoteLinksFrom(uint64_t guest_pc);
+  bool TakePageAhead();
   bool AddKnownPage(const TranslationMemo::KnownPage& page);
   void NoteRegion(const MapRegion& region);
   TranslationMemo::Module* ModuleOf(uint64_t guest_pc) const;
@@ -108,6 +110,8 @@ class ProgramCode {
   uint64_t asked_pc_ = 0;
   std::deque<uint64_t> reachable_;  // from what was translated last
   size_t ahead_ = 0;                // blocks translated ahead since the last request
+  std::deque<uint64_t> linked_;     // from the page of known code that was asked for last
+  size_t pages_ahead_ = 0;          // taken since the last request
 };
 
 }  // namespace hindsight

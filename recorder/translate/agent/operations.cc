@@ -73,6 +73,7 @@ void Store(const HsOperationRegisters& from, Thread* thread) {
   thread->operating = 0;
   RecordLocked(thread);
   Store(registers, thread);
+  ++thread->count;  // the state that it goes on in: faults of the view take it
   TryAgain(thread, host_pc);
 }
 

@@ -154,14 +154,10 @@ bool IsViewFault(Thread* thread, int* signal, int32_t* info, FrameContext* conte
   FrameRegisters& registers = context->registers;
   if (registers.trap != kPageFault) return false;
   const uint64_t address = GuestAddress(*thread, registers.fault_address);
-  const bool operating = thread->operating != 0;  // in the count that it was left with
+  const bool operating = thread->operating != 0;
   if (address == registers.fault_address || (!operating && !InArenas(registers.rip))) return false;
-  if (!operating) {
-    const Answer place = Ask(thread, RequestKind::kRecover, registers.rip);
-    // Without an answer nobody counts any more.
-    if (place.results[0] == 0 && Control()->leave == 0) return false;
-    thread->count = thread->block->count_end - registers.r10 + place.results[2];
-  }
+  // The page enters the view in the state in which translated code was entered: the thread has not
+  // used it since, and all that it has told is older. What state this is only the recorder knows.
   if (TakeViewFault(thread, registers.fault_address)) return true;
   *signal = info[0] = SIGSEGV;
   registers.fault_address = address;
