@@ -241,15 +241,26 @@ Label* BlockWriter::ExitWith(HsExitKind kind, const HostAddress& address) {
   return &pending->label;
 }
 
-void BlockWriter::LeaveFor(HsExitKind kind, const HostAddress* address, uint16_t bytes,
-                           const HsOperation* operation) {
+Label* BlockWriter::MayLeaveFor(HsExitKind kind, const HostAddress* address, uint16_t bytes,
+                                const HsOperation* operation) {
   PendingExit* pending = AddExit(kind);
   pending->exit.size = bytes;
   if (address != nullptr) pending->address = *address;
   if (operation != nullptr) pending->operation = *operation;
   pending->saved = saved_;
-  code_.Jump(&pending->label);
-  pending->exit.host_pc = code_.here();
+  going_on_.push_back(pending);
+  return &pending->label;
+}
+
+void BlockWriter::GoOnHere() {
+  for (PendingExit* const pending : going_on_) pending->exit.host_pc = code_.here();
+  going_on_.clear();
+}
+
+void BlockWriter::LeaveFor(HsExitKind kind, const HostAddress* address, uint16_t bytes,
+                           const HsOperation* operation) {
+  code_.Jump(MayLeaveFor(kind, address, bytes, operation));
+  GoOnHere();
 }
 
 void BlockWriter::WriteExit(PendingExit* pending) {

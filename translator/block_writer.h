@@ -97,6 +97,10 @@ class BlockWriter {
   // Leaves here; the agent does or sees to something and goes on after this.
   void LeaveFor(HsExitKind kind, const HostAddress* address, uint16_t bytes,
                 const HsOperation* operation);
+  // The same for who jumps to the label. The agent goes on at the next GoOnHere.
+  Label* MayLeaveFor(HsExitKind kind, const HostAddress* address, uint16_t bytes,
+                     const HsOperation* operation);
+  void GoOnHere();
 
   // Of an instruction that is executed elsewhere, and whose operand is at `address`.
   Label* ExitWith(HsExitKind kind, const HostAddress& address);
@@ -139,6 +143,7 @@ class BlockWriter {
   std::vector<SideEntry> side_;
   std::vector<Link> links_;
   std::deque<PendingExit> exits_;
+  std::vector<PendingExit*> going_on_;  // those that GoOnHere is for
 };
 
 }  // namespace hindsight

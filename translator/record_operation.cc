@@ -3,6 +3,7 @@
 #include <optional>
 
 #include "isa/registers.h"
+#include "translator/record_locked.h"
 #include "translator/runtime/operation.h"
 #include "translator/substitution.h"
 
@@ -169,6 +170,9 @@ bool WriteOperation(const GuestInstruction& instruction, BlockWriter* writer) {
       (attributes & (ZYDIS_ATTRIB_HAS_SEGMENT_FS | ZYDIS_ATTRIB_HAS_SEGMENT_GS)) != 0;
   if (operation.narrow != 0 && segment && IsBitTest(instruction)) return false;
   FillSource(instruction, &operation);
+  if (IsLockedHere(instruction, operation, *writer)) {
+    return WriteLocked(instruction, operation, writer);
+  }
   Temporaries temporaries(instruction, writer);
   Substitution substitution(instruction, writer, &temporaries);
   substitution.LoadRegisters();

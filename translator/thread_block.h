@@ -109,7 +109,28 @@ struct HsThreadBlock {
   uint64_t return_stack;  // the address of return_host
   uint64_t call_pushes;   // nobody reads it
   uint64_t return_host;
+
+  // Flavour record: where locked instructions write struct HsLockedEntry.
+  uint64_t locked_ring;   // with the words at HS_LOCKED_HEAD and HS_LOCKED_WRITING
+  uint64_t locked_limit;  // there is room while the head is below; 0: the agent executes all
+  uint64_t locked_bias;   // the entry's address is the head plus this
+  uint64_t locked_old;    // what memory had
+  uint64_t locked_time;   // for the agent that does the rest
 };
+
+// Of a ring (recorder/translate/stream/record_ring.h): offsets of its head, 8 bytes, and of what is
+// 1 from before the time is taken until the entry is there, 4 bytes.
+#define HS_LOCKED_HEAD 0
+#define HS_LOCKED_WRITING 16
+
+// A locked instruction was executed from the state `count`.
+struct HsLockedEntry {
+  uint32_t size;
+  uint32_t kind;
+  uint64_t count;
+  uint64_t time;  // rdtsc
+};
+#define HS_LOCKED_KIND 8
 
 #define HS_NOT_SAVED 0xff
 // In place of a register's number: the guest's CF is bit 0 of save[i].
@@ -179,6 +200,7 @@ HS_STATIC_ASSERT(offsetof(struct HsThreadBlock, exit_saved) == 120);
 HS_STATIC_ASSERT(offsetof(struct HsThreadBlock, exit_flags_exact) == 124);
 HS_STATIC_ASSERT(offsetof(struct HsThreadBlock, exit_address) == 128);
 HS_STATIC_ASSERT(offsetof(struct HsThreadBlock, flags_aside) == 136);
-HS_STATIC_ASSERT(sizeof(struct HsThreadBlock) == 176);
+HS_STATIC_ASSERT(sizeof(struct HsThreadBlock) == 216);
+HS_STATIC_ASSERT(sizeof(struct HsLockedEntry) == 24);
 
 #endif  // HINDSIGHT_TRANSLATOR_THREAD_BLOCK_H_

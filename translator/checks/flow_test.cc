@@ -19,6 +19,10 @@ void RunPrograms(Flavour flavour, TwinOptions options = {}) {
     EXPECT_GT(twin.steps(), 20'000u);
     EXPECT_GT(twin.completed(), 200u);
     EXPECT_GT(twin.faulted(), 100u);
+    if (flavour == Flavour::kRecord && !options.trust_view) {
+      EXPECT_GT(twin.locked(), 100u);
+      EXPECT_GT(twin.translated().locked_left(), 5u);
+    }
   }
 }
 

@@ -27,13 +27,17 @@ TEST_P(FormsTest, SingleInstructionsAgree) {
     EXPECT_GT(twin.completed(), 500u);
     EXPECT_GT(twin.faulted(), 50u);
     if (flavour == Flavour::kRecord) {
-      EXPECT_GT(twin.translated().misses(), 50u);
+      EXPECT_GT(twin.translated().misses() + twin.translated().locked_left(), 50u);
+      if (kind == FormKind::kLocked) {
+        EXPECT_GT(twin.locked(), 500u);
+        EXPECT_GT(twin.translated().locked_left(), 50u);
+      }
     }
   }
 }
 
 std::string NameOf(const testing::TestParamInfo<Parameters>& info) {
-  static constexpr const char* kKinds[] = {"Legacy", "X87", "Vex", "Evex"};
+  static constexpr const char* kKinds[] = {"Legacy", "X87", "Vex", "Evex", "Locked"};
   const auto [kind, flavour] = info.param;
   return absl::StrCat(kKinds[static_cast<int>(kind)],
                       flavour == Flavour::kPlain ? "Plain" : "Record");
@@ -63,11 +67,12 @@ TEST_P(TrustedViewTest, WhatMissesIsExecutedOnceMore) {
 
 INSTANTIATE_TEST_SUITE_P(All, TrustedViewTest,
                          testing::Values(FormKind::kLegacy, FormKind::kX87, FormKind::kVex,
-                                         FormKind::kEvex));
+                                         FormKind::kEvex, FormKind::kLocked));
 
 INSTANTIATE_TEST_SUITE_P(All, FormsTest,
                          testing::Combine(testing::Values(FormKind::kLegacy, FormKind::kX87,
-                                                          FormKind::kVex, FormKind::kEvex),
+                                                          FormKind::kVex, FormKind::kEvex,
+                                                          FormKind::kLocked),
                                           testing::Values(Flavour::kPlain, Flavour::kRecord)),
                          NameOf);
 

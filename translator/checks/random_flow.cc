@@ -132,7 +132,7 @@ void RandomFlow::Body() {
   static constexpr FormKind kKinds[] = {FormKind::kLegacy, FormKind::kLegacy, FormKind::kLegacy,
                                         FormKind::kX87,    FormKind::kVex,    FormKind::kEvex};
   while (true) {
-    const FormKind kind = kKinds[Below(Below(8) == 0 ? 6 : 1)];
+    const FormKind kind = Below(8) == 0 ? FormKind::kLocked : kKinds[Below(Below(8) == 0 ? 6 : 1)];
     const GuestInstruction instruction = RandomForm(kind, here(), memory_, random_);
     if (!IsUsable(use_, instruction)) continue;
     inner_.push_back(here());

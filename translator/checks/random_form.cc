@@ -36,6 +36,9 @@ class FormWriter {
       case FormKind::kEvex:
         Evex();
         break;
+      case FormKind::kLocked:
+        Locked();
+        break;
     }
     ModRm();
     while (bytes_.size() < ZYDIS_MAX_INSTRUCTION_LENGTH) Add(Below(256));
@@ -47,7 +50,9 @@ class FormWriter {
   bool OneIn(uint64_t count) { return Below(count) == 0; }
   void Add(uint64_t byte) { bytes_.push_back(static_cast<uint8_t>(byte)); }
   // Three bits of a register; 2 and 3 are r10 and r11 with the extension.
-  uint64_t Register() { return Below(3) == 0 ? 2 + Below(2) : Below(8); }
+  uint64_t Register() {
+    return kind_ != FormKind::kLocked && Below(3) == 0 ? 2 + Below(2) : Below(8);
+  }
 
   // In any order; now and then one twice, or a REX that is none because of its place.
   void Prefixes() {
@@ -61,6 +66,11 @@ class FormWriter {
     maybe(12, 0x65);
     maybe(12, 0x67);
     maybe(16, std::array<uint8_t, 4>{0x2e, 0x36, 0x3e, 0x26}[Below(4)]);
+    if (kind_ == FormKind::kLocked) {
+      maybe(8, 0x66);
+      if (!OneIn(8)) prefixes.push_back(0xf0);
+      maybe(10, 0xf2);
+    }
     if (kind_ == FormKind::kLegacy || kind_ == FormKind::kX87) {
       maybe(4, 0x66);
       maybe(12, 0xf0);
@@ -82,6 +92,25 @@ class FormWriter {
     if (map == 6) Add(0x38);
     if (map == 7) Add(0x3a);
     Add(Below(256));
+  }
+
+  void Locked() {
+    if (!OneIn(3)) Add(0x40 | Below(16));
+    switch (Below(4)) {
+      case 0:  // add ... xor
+        Add(Below(7) << 3 | Below(2));
+        break;
+      case 1:
+        Add(std::array<uint8_t, 4>{0x81, 0x83, 0xf7, 0xff}[Below(4)]);
+        break;
+      case 2:
+        Add(0x86 | Below(2));  // xchg
+        break;
+      default:
+        Add(0x0f);
+        Add(std::array<uint8_t, 6>{0xb1, 0xc1, 0xb0, 0xc1, 0xb1, 0xc7}[Below(6)]);
+        break;
+    }
   }
 
   // The third register is mostly the one that stands for none.

@@ -24,7 +24,8 @@ struct OperandMemory {
 };
 
 // Which maps are drawn from.
-enum class FormKind : uint8_t { kLegacy, kX87, kVex, kEvex };
+// kLocked: those that lock, with and without the prefix; some of kLegacy.
+enum class FormKind : uint8_t { kLegacy, kX87, kVex, kEvex, kLocked };
 
 // An instruction at `pc` that decodes and is no branch.
 GuestInstruction RandomForm(FormKind kind, uint64_t pc, const OperandMemory& memory,

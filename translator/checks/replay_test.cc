@@ -50,7 +50,9 @@ TEST_P(ReplayTest, SingleInstructionsAgree) {
   TwinRun twin(TwinPlaces()[(TestSeed() + 1) % 3], Flavour::kRecord, TestSeed(),
                GetParam().options);
   for (int i = 0; i < 4000; ++i) {
-    const FormKind kind = i % 4 == 0 ? FormKind::kX87 : FormKind::kLegacy;
+    const FormKind kind = i % 4 == 0   ? FormKind::kX87
+                          : i % 4 == 1 ? FormKind::kLocked
+                                       : FormKind::kLegacy;
     const TwinResult result = twin.RunForm(kind);
     ASSERT_EQ(result.difference, "") << "form " << i << "\n" << result.description;
   }

@@ -20,6 +20,8 @@ constexpr uint64_t kArenaBytes = 1 << 20;
 constexpr uint64_t kGapBytes = 4 << 20;
 constexpr uint64_t kLongestBlock = 1 << 16;
 constexpr uint16_t kStatusFlags = 0x8d5;
+// Before the entries of a ring.
+constexpr uint64_t kRingHead = 64;
 // Of one run; more are one again and again.
 constexpr uint64_t kMostMisses = 10'000;
 
@@ -65,6 +67,18 @@ HsThreadBlock* TranslatedRun::block() const {
 
 HsTableEntry* TranslatedRun::table(int offset) const {
   return reinterpret_cast<HsTableEntry*>(options_.distance + static_cast<int64_t>(offset));
+}
+
+std::vector<uint64_t> TranslatedRun::LockedCounts() const {
+  std::vector<uint64_t> counts;
+  const auto* bytes = reinterpret_cast<const uint8_t*>(ring_.data());
+  for (uint64_t at = 0; at < ring_[HS_LOCKED_HEAD / 8]; at += sizeof(HsLockedEntry)) {
+    HsLockedEntry entry;
+    std::memcpy(&entry, bytes + kRingHead + at, sizeof(entry));
+    CHECK(entry.size == sizeof(entry) && entry.kind == HS_LOCKED_KIND && entry.time != 0);
+    counts.push_back(entry.count);
+  }
+  return counts;
 }
 
 // 0: it cannot be translated.
@@ -166,6 +180,10 @@ GuestStop TranslatedRun::Run(const RegisterFile& registers, uint64_t limit) {
   misses_here_ = 0;
   told_.clear();
   Reserve(&host);
+  ring_.fill(0);
+  block()->locked_ring = reinterpret_cast<uint64_t>(ring_.data());
+  block()->locked_bias = block()->locked_ring + kRingHead;
+  block()->locked_limit = sizeof(ring_) - kRingHead - sizeof(HsLockedEntry) + 1;
   block()->agent_exit = trap_;
   block()->count_end = limit;
   host.gpr[kR10] = limit;
@@ -266,9 +284,17 @@ bool TranslatedRun::RunOperation(RegisterFile* registers) {
       .locked = nullptr};
   const auto* operation = reinterpret_cast<const HsOperation*>(at.exit_operation);
   if (operation->kind == kHsCorrection) Tell(*registers);
+  if (operation->done != 0) ++locked_left_;
   uint64_t fault_address = 0;
   const int signal = machine_->Try(
-      [&] { HsRunOperation(operation, at.exit_address, &guest, &hooks); }, &fault_address);
+      [&] {
+        if (operation->done != 0) {
+          HsFinishOperation(operation, at.exit_address, at.locked_old, &guest, &hooks);
+        } else {
+          HsRunOperation(operation, at.exit_address, &guest, &hooks);
+        }
+      },
+      &fault_address);
   at.guest_r10 = guest.gpr[kR10];
   at.guest_r11 = guest.gpr[kR11];
   const uint64_t counter = registers->gpr[kR10];

@@ -8,6 +8,7 @@
 #ifndef HINDSIGHT_TRANSLATOR_CHECKS_TRANSLATED_RUN_H_
 #define HINDSIGHT_TRANSLATOR_CHECKS_TRANSLATED_RUN_H_
 
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -92,8 +93,12 @@ class TranslatedRun {
   uint64_t blocks() const { return blocks_; }
   uint64_t misses() const { return misses_; }
   uint64_t operations() const { return operations_; }
+  // Locked ones that were left to the agent when memory had been changed.
+  uint64_t locked_left() const { return locked_left_; }
   // Of the last run.
   const std::vector<ToldState>& told() const { return told_; }
+  // The counts of what translated code has written to the ring, which is small.
+  std::vector<uint64_t> LockedCounts() const;
 
  private:
   struct HostBlock {
@@ -137,8 +142,9 @@ class TranslatedRun {
   std::vector<HsTableEntry*> table_used_;
   std::map<uint64_t, uint64_t> returns_;  // by guest pc
   std::vector<ToldState> told_;
+  std::array<uint64_t, 64> ring_ = {};
   uint64_t looked_for_ = 0, flushed_ = 0;
-  uint64_t blocks_ = 0, misses_ = 0, misses_here_ = 0, operations_ = 0;
+  uint64_t blocks_ = 0, misses_ = 0, misses_here_ = 0, operations_ = 0, locked_left_ = 0;
 };
 
 }  // namespace hindsight

@@ -273,6 +273,9 @@ TwinResult TwinRun::Run(const RegisterFile& registers, uint64_t limit) {
   }
   ++(native.signal == SIGTRAP ? completed_ : faulted_);
   TwinResult result = {.difference = Compare(native, translated)};
+  if (result.difference.empty() && native.signal == SIGTRAP) {
+    result.difference = CompareLocked({registers.rip});
+  }
   if (result.difference.empty() && view_ != nullptr && native.signal == SIGTRAP) {
     result.difference = view_->Verify();
   }
@@ -371,6 +374,7 @@ TwinRun::Outcome TwinRun::StepNatively(const RegisterFile& registers, uint64_t c
       // Each iteration is a step.
       const bool again =
           stop.registers.rip == outcome.registers.rip && IsRepeatedAt(stop.registers.rip);
+      if (!again) outcome.pcs.push_back(outcome.registers.rip);
       outcome.registers = stop.registers;
       if (!again) ++outcome.count;
     } else {
@@ -438,6 +442,7 @@ std::string TwinRun::CompareFlow(const RegisterFile& registers, const std::vecto
                         " to ", absl::Hex(translated.fault_address));
   }
   std::string difference = CompareState(native, translated);
+  if (difference.empty()) difference = CompareLocked(native.pcs);
   if (difference.empty() && view_ != nullptr && !faulted) difference = view_->Verify();
   return difference;
 }
@@ -451,6 +456,25 @@ std::string TwinRun::CompareReplay(const RegisterFile& registers,
   if (in_repeated || translated.pushed || LeftTheView(translated)) return "";
   return emulated_->Compare(registers, before, code(), translated_->told(), translated,
                             CopyMemory());
+}
+
+// What translated code has written of locked instructions. `pcs`: of all that were executed.
+std::string TwinRun::CompareLocked(const std::vector<uint64_t>& pcs) {
+  uint64_t next = 0;
+  for (const uint64_t count : translated_->LockedCounts()) {
+    ++locked_;
+    if (count < next || count >= pcs.size()) return absl::StrCat("locked in state ", count);
+    next = count + 1;
+    const auto* bytes = reinterpret_cast<const uint8_t*>(pcs[count]);
+    GuestInstruction at;
+    const bool decoded = DecodeGuest(
+        pcs[count], absl::MakeConstSpan(bytes, place_.code + kCodeBytes - pcs[count]), &at);
+    if (!decoded || ((at.decoded.attributes & ZYDIS_ATTRIB_HAS_LOCK) == 0 &&
+                     at.decoded.mnemonic != ZYDIS_MNEMONIC_XCHG)) {
+      return absl::StrCat("not locked: the instruction executed from state ", count);
+    }
+  }
+  return "";
 }
 
 bool TwinRun::IsRepeatedAt(uint64_t pc) const {

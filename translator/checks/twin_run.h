@@ -78,6 +78,8 @@ class TwinRun {
   uint64_t faulted() const { return faulted_; }
   uint64_t refused() const { return refused_; }
   uint64_t steps() const { return steps_; }  // of programs
+  // Locked instructions that translated code has executed.
+  uint64_t locked() const { return locked_; }
   // Requires: options.replayed.
   const EmulatedRun& emulated() const { return *emulated_; }
   const TranslatedRun& translated() const { return *translated_; }
@@ -91,12 +93,14 @@ class TwinRun {
     uint64_t count = 0;
     RegisterFile registers;
     std::vector<uint8_t> memory;
+    std::vector<uint64_t> pcs;  // of each instruction, if it was stepped
   };
 
   std::string CompareFlow(const RegisterFile& registers, const std::vector<uint8_t>& before,
                           const GuestStop& translated);
   std::string CompareReplay(const RegisterFile& registers, const std::vector<uint8_t>& before,
                             const GuestStop& translated);
+  std::string CompareLocked(const std::vector<uint64_t>& pcs);
   bool IsRepeatedAt(uint64_t pc) const;
   TwinResult RunProgram(FlowUse use, uint64_t limit);
   void KeepFlagsHarmless(uint64_t stack);
@@ -124,7 +128,7 @@ class TwinRun {
   uint64_t fs_base_ = 0;
   uint64_t fxsave_at_ = 0;      // operand of the form, if it is one
   absl::Span<uint8_t> spoilt_;  // memory that is not what the program has there
-  uint64_t completed_ = 0, faulted_ = 0, refused_ = 0, steps_ = 0;
+  uint64_t completed_ = 0, faulted_ = 0, refused_ = 0, steps_ = 0, locked_ = 0;
 };
 
 }  // namespace hindsight

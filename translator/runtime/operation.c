@@ -206,6 +206,16 @@ static uint64_t BitAddress(const struct HsOperation* operation,
   return operation->narrow ? (uint32_t)address : address;
 }
 
+// Memory had `old` and has `wanted`.
+static void ChangeView(uint64_t address, int bytes, struct Value old, struct Value wanted,
+                       const struct HsOperationHooks* hooks) {
+  const uint64_t view = address + hooks->distance;
+  if (!Same(LoadValue(view, bytes), old)) {
+    hooks->import_old(hooks->context, address, (uint64_t)bytes, &old);
+  }
+  StoreValue(view, wanted, bytes);
+}
+
 static void RunUpdate(const struct HsOperation* operation, uint64_t address,
                       struct HsOperationRegisters* registers,
                       const struct HsOperationHooks* hooks) {
@@ -225,10 +235,7 @@ static void RunUpdate(const struct HsOperation* operation, uint64_t address,
     }
   } while (!Replace(address, bytes, &old, wanted));
   if (operation->locked && hooks->locked != 0) hooks->locked(hooks->context, address);
-  if (!Same(LoadValue(view, bytes), old)) {
-    hooks->import_old(hooks->context, address, (uint64_t)bytes, &old);
-  }
-  StoreValue(view, wanted, bytes);
+  ChangeView(address, bytes, old, wanted, hooks);
   if (pair) {
     DeliverPair(operation, old, flags, registers);
   } else {
@@ -263,4 +270,14 @@ void HsRunOperation(const struct HsOperation* operation, uint64_t address,
   address = BitAddress(operation, registers, address);
   if (operation->kind == kHsBt) return RunBitTest(operation, address, registers, hooks);
   RunUpdate(operation, address, registers, hooks);
+}
+
+void HsFinishOperation(const struct HsOperation* operation, uint64_t address, uint64_t old,
+                       struct HsOperationRegisters* registers,
+                       const struct HsOperationHooks* hooks) {
+  const struct Value had = {HsLow(old, operation->bytes), 0};
+  uint64_t flags = registers->rflags;
+  const struct Value wanted = {Compute(operation, registers, had.low, &flags), 0};
+  ChangeView(address, operation->bytes, had, wanted, hooks);
+  Deliver(operation, had.low, flags, registers);
 }

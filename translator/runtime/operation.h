@@ -64,7 +64,7 @@ struct HsOperation {
   uint8_t narrow;  // addresses, and the count of a repeated one, have 32 bits
   uint8_t locked;
   uint8_t source_has_fs;  // of a string
-  uint8_t reserved;
+  uint8_t done;           // in memory: what is left is HsFinishOperation
   int64_t immediate;
 };
 
@@ -95,6 +95,12 @@ struct HsOperationHooks {
 // the iterations that are complete (rcx, rsi, rdi tell), and rip is to stay at the instruction.
 void HsRunOperation(const struct HsOperation* operation, uint64_t address,
                     struct HsOperationRegisters* registers, const struct HsOperationHooks* hooks);
+
+// Executes the rest of a locked one of 4 or 8 bytes that memory has been changed by; it had `old`
+// there, of which only that many bytes count.
+void HsFinishOperation(const struct HsOperation* operation, uint64_t address, uint64_t old,
+                       struct HsOperationRegisters* registers,
+                       const struct HsOperationHooks* hooks);
 
 #ifdef __cplusplus
 }

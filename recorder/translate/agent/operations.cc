@@ -48,6 +48,15 @@ void Store(const HsOperationRegisters& from, Thread* thread) {
   TryAgain(thread, thread->block->exit_host_pc);
 }
 
+// Memory has been changed, and the time taken, by translated code, but the view shows something
+// else.
+void Finish(Thread* thread, const HsOperation& operation, const HsOperationHooks& hooks,
+            HsOperationRegisters* registers) {
+  const HsThreadBlock& block = *thread->block;
+  TakeLockedAt(thread, block.locked_time);
+  HsFinishOperation(&operation, block.exit_address, block.locked_old, registers, &hooks);
+}
+
 }  // namespace
 
 [[noreturn]] void RunOperation(Thread* thread) {
@@ -56,7 +65,7 @@ void Store(const HsOperationRegisters& from, Thread* thread) {
   if (operation->kind == kHsCorrection) Correct(thread);
   // The program wants misaligned accesses refused, and it is the processor that does so.
   constexpr uint64_t kAlignmentCheck = 0x40000;
-  if ((thread->flags & kAlignmentCheck) != 0) ExecuteNatively(thread);
+  if ((thread->flags & kAlignmentCheck) != 0 && operation->done == 0) ExecuteNatively(thread);
   const HsOperationHooks hooks = {.context = thread,
                                   .distance = DistanceOf(thread->number),
                                   .fs_base = block.fs_base,
@@ -66,11 +75,15 @@ void Store(const HsOperationRegisters& from, Thread* thread) {
   HsOperationRegisters& registers = registers_in_use[thread->number];
   Load(*thread, &registers);
   const uint64_t host_pc = block.exit_host_pc;
-  if (operation->locked != 0) MayPause(thread);
-  if (hooks.locked != nullptr && operation->locked != 0) ExpectLocked(thread);
-  thread->operating = 1;
-  HsRunOperation(operation, block.exit_address, &registers, &hooks);
-  thread->operating = 0;
+  if (operation->done != 0) {
+    Finish(thread, *operation, hooks, &registers);
+  } else {
+    if (operation->locked != 0) MayPause(thread);
+    if (hooks.locked != nullptr && operation->locked != 0) ExpectLocked(thread);
+    thread->operating = 1;
+    HsRunOperation(operation, block.exit_address, &registers, &hooks);
+    thread->operating = 0;
+  }
   RecordLocked(thread);
   Store(registers, thread);
   ++thread->count;  // the state that it goes on in: faults of the view take it

@@ -10,14 +10,21 @@
 #include "recorder/translate/agent/client.h"
 #include "recorder/translate/agent/dropped_pages.h"
 #include "recorder/translate/agent/float_state.h"
-#include "recorder/translate/agent/known_lines.h"
 #include "recorder/translate/agent/orders.h"
 #include "recorder/translate/agent/system.h"
 #include "recorder/translate/view/entry_writer.h"
+#include "recorder/translate/view/known_lines.h"
 #include "recorder/translate/view/thread_view.h"
 
 namespace hindsight::agent {
 namespace {
+
+static_assert(offsetof(HsRing, head) == HS_LOCKED_HEAD &&
+              offsetof(HsRing, writing) == HS_LOCKED_WRITING);
+static_assert(sizeof(HsLockedEntry) == sizeof(HsEntry) && HS_LOCKED_KIND == HS_ENTRY_LOCKED);
+static_assert(offsetof(HsLockedEntry, kind) == offsetof(HsEntry, kind) &&
+              offsetof(HsLockedEntry, count) == offsetof(HsEntry, count) &&
+              offsetof(HsLockedEntry, time) == offsetof(HsEntry, time));
 
 // Instructions.
 constexpr uint64_t kLargestBlock = 64;
@@ -64,6 +71,7 @@ int64_t Reserve(uint64_t address, uint64_t bytes, int protection) {
 
 // Of this image: a function of others is reached through a table, which there is none of.
 bool ReadGuest(void* to, const void* from, uint64_t bytes) { return CopyGuest(to, from, bytes); }
+uint64_t ViewDistance(uint64_t number) { return DistanceOf(number); }
 
 bool IsNobodyReading() { return IsAbandoned(); }
 
@@ -76,6 +84,23 @@ hindsight::GuestCall ToEntry(const Thread& thread, const GuestCall& call, int64_
   entry.next_rip = thread.pc + kSyscallBytes;
   entry.rflags = thread.flags;
   return entry;
+}
+
+// Another thread's tables and view may go away while they are looked at.
+bool HoldsPage(uint64_t number, uint64_t index) {
+  uint8_t bits = 0;
+  return recordings[number].on != 0 &&
+         ReadGuest(&bits, PointerTo<const void>(ViewTablesOf(number) + index / 8), 1) &&
+         (bits >> index % 8 & 1) != 0;
+}
+
+uint64_t KnownLines(const ThreadView& own, uint64_t page, uint64_t lines, const uint8_t* bytes) {
+  const OtherViews others = {.first = kFirstThread,
+                             .last = __atomic_load_n(&last_recording, __ATOMIC_RELAXED),
+                             .distance = &ViewDistance,
+                             .holds = &HoldsPage,
+                             .read = &ReadGuest};
+  return KnownToOthers(others, own, page, lines, bytes);
 }
 
 // Nobody would read the ring. (What a program asks for itself is not kept.)
@@ -106,6 +131,11 @@ ReservedRanges RangesOf(uint64_t number) {
   return ranges;
 }
 
+void SetLockedRoom(const Thread& thread, const EntryWriter::LockedRoom& room) {
+  thread.block->locked_limit = room.limit;
+  thread.block->locked_bias = room.bias;
+}
+
 void SetUpRecording(const Thread& thread) {
   Recording& recording = Of(thread);
   const uint64_t tables = ViewTablesOf(thread.number);
@@ -119,20 +149,20 @@ void SetUpRecording(const Thread& thread) {
                                       __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
   }
   recording.writer.Init(ring, &IsNobodyReading);
+  thread.block->locked_ring = AddressOf(ring);
+  SetLockedRoom(thread, {});
   recording.view.Init(DistanceOf(thread.number), kViewWindows, kViewWindowCount,
                       {.held = PointerTo<uint8_t>(tables),
                        .in_segment = PointerTo<uint8_t>(tables + kBits),
                        .pages = PointerTo<uint64_t>(tables + 2 * kBits),
                        .max_pages = 2 * kBits / sizeof(uint64_t),
                        .shared = &view_memory},
-                      &ReadGuest, &recording.writer, &KnownToOthers);
+                      &ReadGuest, &recording.writer, &KnownLines);
 }
 
 }  // namespace
 
 bool IsRecorded(const Thread& thread) { return Of(thread).on != 0; }
-
-uint64_t LastRecordedGap() { return __atomic_load_n(&last_recording, __ATOMIC_RELAXED); }
 
 bool IsGapRecorded(uint64_t number) {
   return __atomic_load_n(&recordings[number].on, __ATOMIC_SEQ_CST) != 0;
@@ -302,6 +332,8 @@ void TakeLocked(Thread* thread) {
       recording.announced != 0 ? recording.writer.TakeAnnouncedTime() : recording.writer.TakeTime();
 }
 
+void TakeLockedAt(Thread* thread, uint64_t time) { Of(*thread).locked_time = time; }
+
 bool TakeViewFault(Thread* thread, uint64_t address) {
   Recording& recording = Of(*thread);
   return recording.on && recording.view.IsView(address) &&
@@ -435,6 +467,8 @@ void RecordLocked(Thread* thread) {
   }
   recording.writer.Locked(thread->count, recording.locked_time);
   recording.locked_time = 0;
+  // With delays drawn at random each one comes to the agent.
+  if (Boot().chaos_seed == 0) SetLockedRoom(*thread, recording.writer.RoomForLocked());
 }
 
 }  // namespace hindsight::agent

@@ -19,8 +19,6 @@ namespace hindsight::agent {
 bool IsRecorded(const Thread& thread);
 // The same of the one in gap `number`, whoever asks.
 bool IsGapRecorded(uint64_t number);
-// No gap beyond it was ever recorded.
-uint64_t LastRecordedGap();
 
 // Reserves the view and begins, in the thread's present state, once the recorder has seen it: that
 // of a process's first thread. 0 or an error.
@@ -70,6 +68,8 @@ void ExpectLocked(Thread* thread);
 // An instruction has accessed memory in a way that others can order: takes the time of that.
 // RecordLocked must follow.
 void TakeLocked(Thread* thread);
+// The same for one that translated code has executed at `time`.
+void TakeLockedAt(Thread* thread, uint64_t time);
 // A fault at `address`, in the thread's present count. True if that is the view's, and the page is
 // there now: the access can be tried again.
 bool TakeViewFault(Thread* thread, uint64_t address);

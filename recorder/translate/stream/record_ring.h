@@ -78,9 +78,10 @@ enum HsEndReason {
 
 struct HsRing {
   uint64_t head;  // position after the last entry; written by the agent
-  uint64_t tail;  // position of the first entry that is not done with; written by the recorder
   uint64_t capacity;
   uint32_t writing;       // see Time
+  uint32_t reserved[11];  // another line of the cache begins: that both write
+  uint64_t tail;  // position of the first entry that is not done with; written by the recorder
   uint32_t tail_waiters;  // futex word of the agent that waits for the tail: 1 while it does
 };
 

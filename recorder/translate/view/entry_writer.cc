@@ -182,6 +182,15 @@ void EntryWriter::Locked(uint64_t count, uint64_t time) {
   CommitTimed();
 }
 
+EntryWriter::LockedRoom EntryWriter::RoomForLocked() const {
+  const uint64_t head = ring_->head, start = head - head % ring_->capacity;
+  const uint64_t free = __atomic_load_n(&ring_->tail, __ATOMIC_ACQUIRE) + ring_->capacity;
+  const uint64_t end = free < start + ring_->capacity ? free : start + ring_->capacity;
+  // What is written at a head below that ends at `end`, at most.
+  const uint64_t limit = end > head + sizeof(HsEntry) ? end - sizeof(HsEntry) + 1 : 0;
+  return {limit, reinterpret_cast<uint64_t>(HsRingAt(ring_, start)) - start};
+}
+
 void EntryWriter::Reached(uint64_t count) {
   Begin(HS_ENTRY_REACHED, count, sizeof(HsEntry));
   Commit();

@@ -73,6 +73,12 @@ class EntryWriter {
   void Signal(uint64_t count, int32_t signal, const uint8_t* siginfo, const GuestState& after);
   // The instruction executed from this state happened at `time`, that of TakeTime.
   void Locked(uint64_t count, uint64_t time);
+  // Where translated code may write more of these: the ring's head must be below `limit`, and the
+  // entry's address is the head plus `bias`. Good until the recording ends: later ones say more.
+  struct LockedRoom {
+    uint64_t limit = 0, bias = 0;
+  };
+  LockedRoom RoomForLocked() const;
   // The thread is in this state, and about to make a system call.
   void Reached(uint64_t count);
   // The process ends like this, as wait(2) reports it.

@@ -35,6 +35,7 @@ class EntryWriterTest : public testing::Test {
   RingReader reader_;
   EntryWriter writer_;
   bool read_ = false;
+  uint64_t next_ = 0;
 };
 
 // What the processor itself saves.
@@ -150,6 +151,31 @@ TEST_F(EntryWriterTest, WithoutRoomItWaitsForTheRecorder) {
   }
   agent.join();
   EXPECT_EQ(written, 1000);
+}
+
+// As translated code does, over the ring's end and when it is full.
+TEST_F(EntryWriterTest, WhereThereIsRoomLockedInstructionsAreWrittenElsewhere) {
+  uint64_t written = 0, here = 0;
+  for (int round = 0; round < 200; ++round) {
+    const EntryWriter::LockedRoom room = writer_.RoomForLocked();
+    while (ring()->head < room.limit) {
+      const HsEntry entry = {sizeof(HsEntry), HS_ENTRY_LOCKED, 0, written, 1};
+      std::memcpy(reinterpret_cast<void*>(ring()->head + room.bias), &entry, sizeof(entry));
+      ring()->head += sizeof(entry);
+      ++written;
+      ++here;
+    }
+    ASSERT_LE(ring()->head - ring()->tail, kCapacity);
+    for (uint64_t i = 0; i < 100 + written % 7; ++i) {
+      const HsEntry* const entry = *reader_.Peek();
+      if (entry == nullptr) break;
+      ASSERT_EQ(entry->kind, HS_ENTRY_LOCKED);
+      ASSERT_EQ(entry->count, next_++);
+      reader_.Done();
+    }
+    writer_.Locked(written++, 1);
+  }
+  EXPECT_GT(here, 10'000u);
 }
 
 }  // namespace

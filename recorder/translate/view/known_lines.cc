@@ -1,0 +1,97 @@
+#include "recorder/translate/view/known_lines.h"
+
+namespace hindsight {
+namespace {
+
+constexpr int kLineBytes = 64;
+constexpr int kPageBytes = ThreadView::kPage;
+using LineBytes = uint8_t[kLineBytes];
+
+bool ReadLine(const OtherViews& others, LineBytes* line, uint64_t address) {
+  return others.read(line, reinterpret_cast<const void*>(address), sizeof(*line));
+}
+
+// Bit i: byte i of the line is not what the own view shows, which is still without `bytes`.
+uint64_t ChangedBytes(const uint8_t* own, const uint8_t* bytes) {
+  uint64_t changed = 0;
+  for (int i = 0; i < kLineBytes; ++i) changed |= uint64_t{own[i] != bytes[i]} << i;
+  return changed;
+}
+
+// Those of `wanted`, bytes of the line at `address`, that the thread shows as they are in `bytes`,
+// or has just shown: while it keeps storing there, what memory has by now is what it shows by now.
+uint64_t ShownBytes(const OtherViews& others, uint64_t number, uint64_t address, uint64_t wanted,
+                    const uint8_t* bytes) {
+  constexpr int kTries = 3;
+  uint64_t shown = 0;
+  for (int i = 0; i < kTries && shown != wanted; ++i) {
+    LineBytes seen, memory;
+    const bool read = ReadLine(others, &seen, address + others.distance(number)) &&
+                      ReadLine(others, &memory, address);
+    if (!read) break;
+    for (uint64_t left = wanted & ~shown; left != 0; left &= left - 1) {
+      const int byte = __builtin_ctzll(left);
+      if (seen[byte] == bytes[byte] || seen[byte] == memory[byte]) shown |= uint64_t{1} << byte;
+    }
+  }
+  return shown;
+}
+
+// What a recorded thread has stored is in its view before it is in memory.
+bool IsLineKnown(const OtherViews& others, const ThreadView& own, uint64_t index, uint64_t address,
+                 const uint8_t* bytes) {
+  uint64_t unknown =
+      ChangedBytes(reinterpret_cast<const uint8_t*>(address + own.distance()), bytes);
+  const uint64_t last = others.last;
+  for (uint64_t number = others.first; number <= last && unknown != 0; ++number) {
+    if (others.distance(number) == own.distance()) continue;
+    if (!others.holds(number, index)) continue;
+    unknown &= ~ShownBytes(others, number, address, unknown, bytes);
+  }
+  return unknown == 0;
+}
+
+// Those of `lines` that the thread shows in whole as they are in `bytes`.
+uint64_t SameLines(const OtherViews& others, uint64_t number, uint64_t page, uint64_t lines,
+                   const uint8_t* bytes) {
+  alignas(kLineBytes) uint8_t seen[kPageBytes];
+  const auto* const view = reinterpret_cast<const void*>(page + others.distance(number));
+  if (!others.read(seen, view, sizeof(seen))) return 0;
+  uint64_t same = 0;
+  for (uint64_t left = lines; left != 0; left &= left - 1) {
+    const int line = __builtin_ctzll(left);
+    uint64_t differs = 0;
+    for (int i = 0; i < kLineBytes; i += 8) {
+      uint64_t one, other;
+      __builtin_memcpy(&one, seen + line * kLineBytes + i, sizeof(one));
+      __builtin_memcpy(&other, bytes + line * kLineBytes + i, sizeof(other));
+      differs |= one ^ other;
+    }
+    same |= uint64_t{differs == 0} << line;
+  }
+  return same;
+}
+
+}  // namespace
+
+uint64_t KnownToOthers(const OtherViews& others, const ThreadView& own, uint64_t page,
+                       uint64_t lines, const uint8_t* bytes) {
+  const uint64_t last = others.last;
+  uint64_t known = 0, index;
+  if (last <= others.first || !own.PageIndex(page, &index)) return 0;
+  // One thread has stored all of most lines.
+  for (uint64_t number = others.first; number <= last && known != lines; ++number) {
+    if (others.distance(number) == own.distance()) continue;
+    if (others.holds(number, index))
+      known |= SameLines(others, number, page, lines & ~known, bytes);
+  }
+  for (uint64_t left = lines & ~known; left != 0; left &= left - 1) {
+    const uint64_t line = static_cast<uint64_t>(__builtin_ctzll(left));
+    const uint64_t offset = line * kLineBytes;
+    if (IsLineKnown(others, own, index, page + offset, bytes + offset))
+      known |= uint64_t{1} << line;
+  }
+  return known;
+}
+
+}  // namespace hindsight

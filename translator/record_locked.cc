@@ -1,0 +1,262 @@
+#include "translator/record_locked.h"
+
+#include "isa/registers.h"
+#include "translator/checked_access.h"
+#include "translator/encoding.h"
+#include "translator/substitution.h"
+
+namespace hindsight {
+namespace {
+
+constexpr uint8_t kLock = 0xf0;
+// Spilled in this order. The operand's address is in r11 throughout.
+constexpr int kSpilled[] = {kRax, kRdx, kRcx};
+constexpr HostAddress kMemory = {.base = kR11};
+
+enum class Way { kNone, kAdd, kExchange, kCompare, kLoop };
+
+Way WayOf(const HsOperation& operation) {
+  switch (operation.kind) {
+    case kHsAdd:
+    case kHsSub:
+    case kHsInc:
+    case kHsDec:
+    case kHsXadd:
+      return Way::kAdd;
+    case kHsXchg:
+      return Way::kExchange;
+    case kHsCmpxchg:
+      return Way::kCompare;
+    case kHsAnd:
+    case kHsOr:
+    case kHsXor:
+    case kHsNot:
+      return Way::kLoop;
+    default:
+      return Way::kNone;
+  }
+}
+
+bool HasSource(const HsOperation& operation) {
+  return operation.kind != kHsInc && operation.kind != kHsDec && operation.kind != kHsNot;
+}
+
+bool IsSpilled(int number) { return number == kRax || number == kRdx || number == kRcx; }
+
+class LockedWriter {
+ public:
+  LockedWriter(const GuestInstruction& instruction, const HsOperation& operation,
+               BlockWriter* writer)
+      : instruction_(instruction),
+        operation_(operation),
+        bytes_(operation.bytes),
+        wide_(operation.bytes == 8),
+        writer_(writer),
+        code_(writer->code()) {}
+
+  bool Write() {
+    Temporaries temporaries(instruction_, writer_);
+    Substitution substitution(instruction_, writer_, &temporaries);
+    code_->Lea(kR11, substitution.Address(/*flat=*/true));
+    if (temporaries.failed()) return false;
+    Spill();
+    LookForRoom();
+    AccessMemory();
+    TakeTime();
+    Compare();
+    WriteEntry();
+    Restore();
+    const bool written = ChangeView();
+    writer_->GoOnHere();
+    return written;
+  }
+
+ private:
+  static HostAddress InRing(int64_t offset) { return {.base = kRcx, .displacement = offset}; }
+  static HostAddress InEntry(int64_t offset) { return {.base = kRdx, .displacement = offset}; }
+
+  void Spill() {
+    for (int i = 0; i < 3; ++i) {
+      code_->StoreField(BlockWriter::SaveSlot(i), kSpilled[i]);
+      (*writer_->saved())[static_cast<size_t>(i)] = static_cast<uint8_t>(kSpilled[i]);
+    }
+    writer_->MarkFault();
+  }
+
+  void Restore() {
+    for (int i = 0; i < 3; ++i) code_->LoadField(kSpilled[i], BlockWriter::SaveSlot(i));
+    writer_->ForgetSaved();
+    writer_->MarkFault();
+  }
+
+  // From here on rcx is the ring's address. The page comes into the view as it is before.
+  void LookForRoom() {
+    constexpr auto kBelowOrEqual = static_cast<Condition>(6);
+    Label* const agent = writer_->MayLeaveFor(kHsExitOperation, &kMemory,
+                                              static_cast<uint16_t>(bytes_), &operation_);
+    code_->LoadField(kRcx, HS_BLOCK_FIELD(locked_ring));
+    code_->LoadField(kRdx, HS_BLOCK_FIELD(locked_limit));
+    code_->CompareBytes(8, kRdx, InRing(HS_LOCKED_HEAD));
+    code_->JumpIf(kBelowOrEqual, agent);
+    code_->LoadBytes(bytes_, kRdx, InView(kMemory));
+    StoreWord(InRing(HS_LOCKED_WRITING), 1);
+  }
+
+  // movl
+  void StoreWord(const HostAddress& address, uint32_t value) {
+    code_->Operation({.bytes = {0xc7}}, 0, address, 4);
+    code_->Word32(value);
+  }
+
+  // Before rax and rdx have been changed.
+  void LoadSource(int to) {
+    if (operation_.source == HS_SOURCE_IMMEDIATE) {
+      code_->MoveConstant(to, static_cast<uint64_t>(operation_.immediate));
+    } else if (operation_.source == kRdx || operation_.source == kRcx) {
+      code_->LoadField(to, BlockWriter::SaveSlot(operation_.source == kRdx ? 1 : 2));
+    } else if (operation_.source != to) {
+      code_->Move(to, operation_.source);
+    }
+  }
+
+  // rax: what memory had.
+  void AccessMemory() {
+    switch (WayOf(operation_)) {
+      case Way::kAdd:
+        LoadSummand();
+        code_->Byte(kLock);
+        code_->Operation({.bytes = {0x0f, 0xc1}, .wide = wide_}, kRax, kMemory);  // xadd
+        break;
+      case Way::kExchange:
+        LoadSource(kRax);
+        code_->Operation({.bytes = {0x87}, .wide = wide_}, kRax, kMemory);  // xchg
+        break;
+      case Way::kCompare:
+        LoadSource(kRdx);
+        CompareAndExchange();
+        break;
+      default:
+        WriteLoop();
+        break;
+    }
+    code_->StoreField(HS_BLOCK_FIELD(locked_old), kRax);
+  }
+
+  void LoadSummand() {
+    if (operation_.kind == kHsInc || operation_.kind == kHsDec) {
+      code_->MoveConstant(kRax, operation_.kind == kHsInc ? 1 : ~uint64_t{0});
+      return;
+    }
+    LoadSource(kRax);
+    if (operation_.kind == kHsSub) code_->Operation({.bytes = {0xf7}, .wide = true}, 3, kRax);
+  }
+
+  // lock cmpxchg %rdx,(m)
+  void CompareAndExchange() {
+    code_->Byte(kLock);
+    code_->Operation({.bytes = {0x0f, 0xb1}, .wide = wide_}, kRdx, kMemory);
+  }
+
+  void WriteLoop() {
+    Label again;
+    code_->LoadBytes(bytes_, kRax, kMemory);
+    code_->Bind(&again);
+    code_->Move(kRdx, kRax);
+    Encoding encoding = Unlocked();
+    encoding.SetMemoryToRegister(kRdx);
+    written_ &= encoding.Write(code_);
+    CompareAndExchange();
+    code_->JumpIf(kNotZero, &again);
+  }
+
+  // rax
+  void TakeTime() {
+    code_->Bytes({0x0f, 0xae, 0xe8});        // lfence
+    code_->Bytes({0x0f, 0x31});              // rdtsc
+    code_->Bytes({0x48, 0xc1, 0xe2, 0x20});  // shl $32,%rdx
+    code_->Bytes({0x48, 0x09, 0xd0});        // or %rdx,%rax
+  }
+
+  void Compare() {
+    HsOperation rest = operation_;
+    rest.done = 1;
+    Label* const agent =
+        writer_->MayLeaveFor(kHsExitOperation, &kMemory, static_cast<uint16_t>(bytes_), &rest);
+    code_->StoreField(HS_BLOCK_FIELD(locked_time), kRax);
+    code_->LoadField(kRdx, HS_BLOCK_FIELD(locked_old));
+    code_->CompareBytes(bytes_, kRdx, InView(kMemory));
+    code_->JumpIf(kNotZero, agent);
+    writer_->MayFailCheck(agent);
+  }
+
+  void WriteEntry() {
+    code_->Load(kRdx, InRing(HS_LOCKED_HEAD));
+    // add gs:[locked_bias],%rdx
+    code_->Operation({.bytes = {0x03}, .wide = true}, kRdx, Field(HS_BLOCK_FIELD(locked_bias)));
+    StoreWord(InEntry(offsetof(HsLockedEntry, size)), sizeof(HsLockedEntry));
+    StoreWord(InEntry(offsetof(HsLockedEntry, kind)), HS_LOCKED_KIND);
+    code_->Store(InEntry(offsetof(HsLockedEntry, time)), kRax);
+    code_->LoadField(kRax, HS_BLOCK_FIELD(count_end));
+    code_->Operation({.bytes = {0x2b}, .wide = true}, kRax, kR10);  // sub %r10,%rax
+    code_->Bytes({0x48, 0x05});                                     // add $adjust,%rax
+    code_->Word32(static_cast<uint32_t>(writer_->place().adjust));
+    // A signal that comes between the two changes this bit of both.
+    code_->Bytes({0x48, 0x0f, 0xba, 0xf0, 63});  // btr $63,%rax
+    code_->Store(InEntry(offsetof(HsLockedEntry, count)), kRax);
+    // addq: the entry is there
+    code_->Operation({.bytes = {0x83}, .wide = true}, 0, InRing(HS_LOCKED_HEAD), 1);
+    code_->Byte(sizeof(HsLockedEntry));
+    StoreWord(InRing(HS_LOCKED_WRITING), 0);
+  }
+
+  Encoding Unlocked() const {
+    Encoding encoding(instruction_);
+    // xacquire and xrelease as well
+    for (const uint8_t prefix : {kLock, uint8_t{0xf2}, uint8_t{0xf3}}) encoding.DropPrefix(prefix);
+    return encoding;
+  }
+
+  bool ChangeView() {
+    if (WayOf(operation_) == Way::kExchange) {
+      code_->StoreBytes(bytes_, InView(kMemory), operation_.source);
+      code_->LoadBytes(bytes_, operation_.source, Field(HS_BLOCK_FIELD(locked_old)));
+      return true;
+    }
+    Encoding encoding = Unlocked();
+    encoding.SetMemory(InView(kMemory));
+    return encoding.Write(code_) && written_;
+  }
+
+  const GuestInstruction& instruction_;
+  const HsOperation& operation_;
+  const int bytes_;
+  const bool wide_;
+  BlockWriter* const writer_;
+  Assembler* const code_;
+  bool written_ = true;
+};
+
+}  // namespace
+
+bool IsLockedHere(const GuestInstruction& instruction, const HsOperation& operation,
+                  const BlockWriter& writer) {
+  constexpr uint16_t kReserved = 1 << kR10 | 1 << kR11;
+  const Way way = WayOf(operation);
+  if (operation.locked == 0 || way == Way::kNone ||
+      (operation.bytes != 4 && operation.bytes != 8)) {
+    return false;
+  }
+  // In the loop the instruction itself is executed, between other things.
+  if (way == Way::kLoop && HasSource(operation) && IsSpilled(operation.source)) return false;
+  const bool segment = (instruction.decoded.attributes &
+                        (ZYDIS_ATTRIB_HAS_SEGMENT_FS | ZYDIS_ATTRIB_HAS_SEGMENT_GS)) != 0;
+  return !segment && (UsedRegisters(instruction) & kReserved) == 0 && MayChangeFlags(writer) &&
+         writer.has_fences() && !writer.trusts_view();
+}
+
+bool WriteLocked(const GuestInstruction& instruction, const HsOperation& operation,
+                 BlockWriter* writer) {
+  return LockedWriter(instruction, operation, writer).Write();
+}
+
+}  // namespace hindsight
