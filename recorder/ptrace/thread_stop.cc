@@ -11,7 +11,6 @@
 #include <ctime>
 
 #include "recorder/process/process_facts.h"
-#include "recorder/ptrace/wait_status.h"
 
 namespace hindsight {
 namespace {
@@ -51,18 +50,6 @@ bool HasEndedAsOurChild(pid_t thread) {
   return ProcessOf(thread) == thread && StatusNumber(thread, "PPid:") == getpid();
 }
 
-// nullopt if it has ended, which is left for its recorder to wait for.
-std::optional<WaitStatus> WaitForAnyStop(pid_t thread) {
-  constexpr int kPeek = WSTOPPED | WEXITED | WNOWAIT | __WALL;
-  siginfo_t stop = {};
-  while (waitid(P_PID, thread, &stop, kPeek) < 0) {
-    if (errno != EINTR) return std::nullopt;
-  }
-  if (stop.si_code != CLD_TRAPPED && stop.si_code != CLD_STOPPED) return std::nullopt;
-  const std::optional<WaitStatus> status = WaitForThread(thread);
-  return status.has_value() && status->stopped() ? status : std::nullopt;
-}
-
 }  // namespace
 
 SeizedStop WaitForSeizedStop(pid_t thread, std::chrono::milliseconds timeout) {
@@ -84,6 +71,17 @@ SeizedStop WaitForSeizedStop(pid_t thread, std::chrono::milliseconds timeout) {
     nanosleep(&pause, nullptr);
     if (pause_ns < kLongestPauseNs) pause_ns *= 2;
   }
+}
+
+std::optional<WaitStatus> WaitForAnyStop(pid_t thread) {
+  constexpr int kPeek = WSTOPPED | WEXITED | WNOWAIT | __WALL;
+  siginfo_t stop = {};
+  while (waitid(P_PID, thread, &stop, kPeek) < 0) {
+    if (errno != EINTR) return std::nullopt;
+  }
+  if (stop.si_code != CLD_TRAPPED && stop.si_code != CLD_STOPPED) return std::nullopt;
+  const std::optional<WaitStatus> status = WaitForThread(thread);
+  return status.has_value() && status->stopped() ? status : std::nullopt;
 }
 
 std::optional<int> LeaveStepTrap(pid_t thread) {

@@ -10,6 +10,8 @@
 #include <functional>
 #include <optional>
 
+#include "recorder/ptrace/wait_status.h"
+
 namespace hindsight {
 
 // A traced thread in PTRACE_EVENT_STOP.
@@ -37,6 +39,10 @@ struct SeizedStop {
 // each of them, and after stops at system calls, it is asked to stop again.
 // Requires: seized, and asked to stop (PTRACE_INTERRUPT) or bound to stop.
 SeizedStop WaitForSeizedStop(pid_t thread, std::chrono::milliseconds timeout);
+
+// Waits for the thread's next stop, whatever it is. nullopt: it is gone; its end is left for the
+// next wait.
+std::optional<WaitStatus> WaitForAnyStop(pid_t thread);
 
 // Brings a thread that is in the SIGTRAP of a single step to PTRACE_EVENT_STOP, without
 // executing anything: should its tracer die, the kernel would deliver the SIGTRAP. If it comes to

@@ -1,0 +1,101 @@
+// All threads of a process stopped at once, for an instant, and let go again. Nobody notices: no
+// system call fails that would not have, no signal is lost, job control stays what it was.
+//
+//   Make: seize all --> ask all to stop --> wait until all have, and there is no new one
+//   Release (or the destructor): detach all
+//
+// Not copyable. One host thread: the one that made it (a rule of ptrace).
+
+#ifndef HINDSIGHT_RECORDER_PTRACE_WHOLE_PROCESS_STOP_H_
+#define HINDSIGHT_RECORDER_PTRACE_WHOLE_PROCESS_STOP_H_
+
+#include <sys/types.h>
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "isa/registers.h"
+#include "recorder/ptrace/thread_stop.h"
+#include "recorder/ptrace/whole/precedence.h"
+
+namespace hindsight {
+
+// What a stopped thread is doing.
+struct ThreadMoment {
+  pid_t thread = 0;
+  std::string name;
+  // As the kernel has them: a thread that waits in a system call is after the instruction, and rax
+  // is -512 to -516, kernel-internal codes that say how the call is restarted.
+  RegisterFile registers;
+  int64_t system_call = -1;  // the one that it is in; -1: none
+  uint64_t blocked = 0;      // bit N - 1 for signal N
+  uint64_t pending = 0;      // for the thread or its process
+};
+
+// Threads that were seized and did not stop in time. They come to their stop later and would stay
+// there. Not copyable. The host thread that seized them.
+class Stragglers {
+ public:
+  Stragglers() = default;
+  Stragglers(const Stragglers&) = delete;
+  Stragglers& operator=(const Stragglers&) = delete;
+
+  void Add(pid_t thread) { threads_.push_back(thread); }
+  // Detaches those that have stopped by now; to be called now and then. False: some have not.
+  bool LetGo();
+
+ private:
+  std::vector<pid_t> threads_;
+};
+
+class ProcessStop {
+ public:
+  // Errors, with the process running on as before: kNotFound (it is gone), kPermissionDenied,
+  // kFailedPrecondition (traced by another), kUnavailable (a thread does not stop within
+  // `patience`: it waits for a child made by vfork, or for a device; it is in `stragglers` then).
+  static absl::StatusOr<std::unique_ptr<ProcessStop>> Make(pid_t process,
+                                                           std::chrono::milliseconds patience,
+                                                           Stragglers* stragglers);
+  ~ProcessStop();
+  ProcessStop(const ProcessStop&) = delete;
+  ProcessStop& operator=(const ProcessStop&) = delete;
+
+  pid_t process() const { return process_; }
+  // The first one, if it lives, comes first.
+  const std::vector<StoppedThread>& threads() const { return threads_; }
+  // From the moment at which the first thread may have stopped to that at which the last one was
+  // seen stopped: an upper bound of the distance between any two.
+  uint64_t skew_ns() const { return skew_ns_; }
+  // How long the process has stood still by now, or did until Release.
+  uint64_t stood_ns() const;
+
+  // Of the threads that still live.
+  std::vector<ThreadMoment> Read() const;
+
+  void Release();
+
+ private:
+  explicit ProcessStop(pid_t process) : process_(process) {}
+  absl::Status StopAll(std::chrono::milliseconds patience, Stragglers* stragglers);
+  absl::StatusOr<bool> SeizeNew(std::set<pid_t>* known, std::vector<pid_t>* asked);
+  bool Await(pid_t thread, std::chrono::milliseconds patience);
+
+  const pid_t process_;
+  std::optional<Precedence> precedence_;  // of the calling thread
+  std::vector<StoppedThread> threads_;
+  uint64_t first_ns_ = 0;  // when the first thread was asked to stop; 0: none has been
+  uint64_t skew_ns_ = 0;
+  uint64_t stood_ns_ = 0;
+  bool released_ = false;
+};
+
+}  // namespace hindsight
+
+#endif  // HINDSIGHT_RECORDER_PTRACE_WHOLE_PROCESS_STOP_H_
