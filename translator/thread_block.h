@@ -116,6 +116,7 @@ struct HsThreadBlock {
   uint64_t locked_bias;   // the entry's address is the head plus this
   uint64_t locked_old;    // what memory had
   uint64_t locked_time;   // for the agent that does the rest
+  uint64_t locked_next;   // the state after the last entry that was written
 };
 
 // Of a ring (recorder/translate/stream/record_ring.h): offsets of its head, 8 bytes, and of what is
@@ -200,7 +201,7 @@ HS_STATIC_ASSERT(offsetof(struct HsThreadBlock, exit_saved) == 120);
 HS_STATIC_ASSERT(offsetof(struct HsThreadBlock, exit_flags_exact) == 124);
 HS_STATIC_ASSERT(offsetof(struct HsThreadBlock, exit_address) == 128);
 HS_STATIC_ASSERT(offsetof(struct HsThreadBlock, flags_aside) == 136);
-HS_STATIC_ASSERT(sizeof(struct HsThreadBlock) == 216);
+HS_STATIC_ASSERT(sizeof(struct HsThreadBlock) == 224);
 HS_STATIC_ASSERT(sizeof(struct HsLockedEntry) == 24);
 
 #endif  // HINDSIGHT_TRANSLATOR_THREAD_BLOCK_H_

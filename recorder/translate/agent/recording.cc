@@ -150,6 +150,7 @@ void SetUpRecording(const Thread& thread) {
   }
   recording.writer.Init(ring, &IsNobodyReading);
   thread.block->locked_ring = AddressOf(ring);
+  thread.block->locked_next = 0;
   SetLockedRoom(thread, {});
   recording.view.Init(DistanceOf(thread.number), kViewWindows, kViewWindowCount,
                       {.held = PointerTo<uint8_t>(tables),
