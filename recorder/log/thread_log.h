@@ -30,6 +30,9 @@ namespace hindsight {
 // The numbers of a recording's orderable events, given out in the order in which they happen.
 struct Sequence {
   uint64_t last = 0;
+  uint64_t unused = 0;  // of those given out: reserved and not used, or not yet
+
+  uint64_t events() const { return last - unused; }
 };
 
 class ThreadLog {
@@ -51,6 +54,16 @@ class ThreadLog {
   uint64_t sequence() const { return sequence_->last; }
   // The number of an event of the kernel's (a system call, a signal, a slice) that is logged next.
   uint64_t NextSequence() { return NoteSequence(++sequence_->last); }
+  // The number of an event of the kernel's that is logged later, after events with higher ones, or
+  // not at all: then no event has it.
+  uint64_t ReserveSequence() {
+    ++sequence_->unused;
+    return ++sequence_->last;
+  }
+  uint64_t UseReserved(uint64_t sequence) {
+    --sequence_->unused;
+    return NoteSequence(sequence);
+  }
   // The same where it is given.
   uint64_t NoteSequence(uint64_t sequence) {
     ++kernel_events_;

@@ -44,6 +44,18 @@ TEST(ThreadLogTest, NumbersMayBeGiven) {
   EXPECT_EQ(log.ordered_instructions(), 2u);
 }
 
+TEST(ThreadLogTest, AReservedNumberIsAnEventOnceItIsUsed) {
+  FakeTraceWriter writer;
+  Sequence sequence;
+  ThreadLog log(&writer, kThread, &sequence);
+  EXPECT_EQ(log.ReserveSequence(), 1u);
+  EXPECT_EQ(log.ReserveSequence(), 2u);
+  EXPECT_EQ(log.NextSequence(), 3u);
+  EXPECT_EQ(log.UseReserved(2), 2u);
+  EXPECT_EQ(log.kernel_events(), 2u);
+  EXPECT_EQ(sequence.events(), 2u);
+}
+
 TEST(ThreadLogTest, SegmentsAreNumberedAndEventsHaveTheThread) {
   FakeTraceWriter writer;
   Sequence sequence;

@@ -69,8 +69,9 @@ void ThreadNotes::MemoryUnknown(uint64_t count, const std::string& why) {
 }
 
 uint64_t ThreadNotes::SystemCall(uint64_t count, int64_t number,
-                                 absl::Span<const uint64_t> arguments, int64_t result) {
-  const uint64_t sequence = log_->NextSequence();
+                                 absl::Span<const uint64_t> arguments, int64_t result,
+                                 uint64_t sequence) {
+  if (sequence == 0) sequence = log_->NextSequence();
   log_->Event({.kind = EventKind::kSyscall,
                .sequence = sequence,
                .count = count + 1,
@@ -81,8 +82,8 @@ uint64_t ThreadNotes::SystemCall(uint64_t count, int64_t number,
 }
 
 uint64_t ThreadNotes::Exec(uint64_t count, int64_t number, absl::Span<const uint64_t> arguments,
-                           const std::string& program) {
-  const uint64_t sequence = log_->NextSequence();
+                           const std::string& program, uint64_t sequence) {
+  if (sequence == 0) sequence = log_->NextSequence();
   log_->Event({.kind = EventKind::kExec,
                .sequence = sequence,
                .count = count + 1,

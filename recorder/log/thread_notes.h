@@ -49,11 +49,11 @@ class ThreadNotes {
   void MemoryUnknown(uint64_t count, const std::string& why);
 
   // The event of the transition from state `count` that is logged next. Returns its sequence
-  // number. `arguments`: six.
+  // number: `sequence`, or the next one if that is 0. `arguments`: six.
   uint64_t SystemCall(uint64_t count, int64_t number, absl::Span<const uint64_t> arguments,
-                      int64_t result);
+                      int64_t result, uint64_t sequence = 0);
   uint64_t Exec(uint64_t count, int64_t number, absl::Span<const uint64_t> arguments,
-                const std::string& program);
+                const std::string& program, uint64_t sequence = 0);
   uint64_t Signal(uint64_t count, int signal, const std::string& siginfo);
   // In state `count`, system call `number` with these clone flags has made `process`.
   void Fork(uint64_t count, int64_t number, ForkKind kind, uint64_t clone_flags, pid_t process,

@@ -125,7 +125,7 @@ uint64_t RecordingSession::trace_bytes() const {
 
 RecordProgress RecordingSession::Progress(const Engine& engine) const {
   return {.instructions = result_.instructions + engine.open_instructions(),
-          .events = sequence_.last,
+          .events = sequence_.events(),
           .trace_bytes = trace_bytes(),
           .seconds = static_cast<double>(NowNs()) / 1e9};
 }
@@ -145,7 +145,7 @@ absl::StatusOr<RecordResult> RecordingSession::Result() {
   }
   result_.end_reason = logs_.front()->end_reason();
   result_.trace_bytes = trace_bytes();
-  result_.events = sequence_.last;
+  result_.events = sequence_.events();
   result_.seconds = static_cast<double>(NowNs()) / 1e9;
   result_.at_line_start = progress_.at_line_start();
   return result_;

@@ -56,7 +56,7 @@ absl::StatusOr<TranslatedRecording*> RecordedFamily::Open(TranslatedRecording* p
   manifest.parent_pid = parent->pid();
   manifest.parent_thread = made.maker;
   manifest.parent_count = made.maker_count;
-  manifest.parent_sequence = session_->sequence()->last;
+  manifest.parent_sequence = made.sequence != 0 ? made.sequence : session_->sequence()->last;
   manifest.start_kind = "fork";
   ASSIGN_OR_RETURN(ProcessLog * log, session_->Open(std::move(manifest), parent->log(),
                                                     absl::StrCat("/proc/", made.process, "/root")));
@@ -117,7 +117,8 @@ void RecordedFamily::OnMadeProcess(RecordedBirth birth) {
   // It counts from where its maker's program began.
   const uint64_t count =
       parent == nullptr ? birth.maker_count : parent->CountOf(birth.maker, birth.maker_count);
-  const MadeProcess made = {.process = birth.process, .maker = birth.maker, .maker_count = count};
+  MadeProcess made = {.process = birth.process, .maker = birth.maker, .maker_count = count};
+  if (parent != nullptr) made.sequence = parent->SequenceOfCall(made.maker, count);
   const bool follows = parent != nullptr && !parent->abandoned() && !session_->end_wanted();
   if (!follows) {
     const bool shares = birth.kind == RecordedBirth::Kind::kSharing && parent != nullptr;

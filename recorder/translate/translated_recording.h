@@ -86,6 +86,10 @@ class TranslatedRecording {
 
   uint64_t instructions() const { return threads_.instructions(); }
   uint64_t CountOf(pid_t thread, uint64_t count) const { return threads_.CountOf(thread, count); }
+  // See ThreadTable.
+  uint64_t SequenceOfCall(pid_t thread, uint64_t count) const {
+    return threads_.SequenceOfCall(thread, count);
+  }
   // It has made processes that are not recorded.
   bool has_children() const { return process_.has_children(); }
   // Why recording has ended, while the process goes on; empty: it has not.

@@ -6,6 +6,7 @@
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 
+#include "recorder/syscalls/call_order.h"
 #include "recorder/translate/agent/entry.h"
 #include "recorder/translate/agent/orders.h"
 #include "recorder/translate/agent/recording.h"
@@ -144,6 +145,12 @@ void LeaveIfNotRecordable(Thread* thread, const GuestCall& call) {
   if (MakesFilterListener(call)) LeaveAll(thread, HS_END_CALL);
 }
 
+// Of a call's arguments in memory: 0 if they are not there.
+uint64_t PeekGuest(uint64_t address, uint64_t bytes) {
+  uint64_t word = 0;
+  return CopyGuest(&word, PointerTo<const void>(address), bytes) ? word : 0;
+}
+
 }  // namespace
 
 bool CopyGuest(void* to, const void* from, uint64_t bytes) {
@@ -163,7 +170,7 @@ void HandleCall(Thread* thread) {
   GuestCall call = made;
   if (thread->pending != 0) return;  // first
   LeaveIfNotRecordable(thread, made);
-  RecordReached(thread);
+  RecordReached(thread, StandsWhereItBegan(made.number(), made.words + 1, &PeekGuest));
   if (HandleFilteredCall(thread, made)) return;
   if (HandleReturnFromSignal(thread, call) || HandleTaskCall(thread, call)) return;
   if (!HandleMemoryCall(thread, &call) && !HandleSignalCall(thread, &call) &&

@@ -387,8 +387,8 @@ void RecordCorrection(Thread* thread) {
   Correct(thread, state);
 }
 
-void RecordReached(Thread* thread) {
-  if (IsRecorded(*thread)) Of(*thread).writer.Reached(thread->count);
+void RecordReached(Thread* thread, bool timed) {
+  if (IsRecorded(*thread)) Of(*thread).writer.Reached(thread->count, timed);
 }
 
 void RecordCall(Thread* thread, const GuestCall& call, int64_t result, const TaskMade& made) {

@@ -89,8 +89,9 @@ void TakeBackStore(Thread* thread, uint64_t address);
 // An instruction that shows what the processor may compute otherwise than a replay is next.
 void RecordCorrection(Thread* thread);
 
-// A system call is about to be made in the present state.
-void RecordReached(Thread* thread);
+// A system call is about to be made in the present state. `timed`: it stands here in the order of
+// threads, if it succeeds.
+void RecordReached(Thread* thread, bool timed);
 
 // What a call has made.
 struct TaskMade {

@@ -407,7 +407,7 @@ void Execute(Thread* thread, const GuestCall& made) {
   UndoPrepareForExec(thread);
   if (held) Ask(thread, RequestKind::kExec, 0, 1);
   if (!done) {
-    RecordReached(thread);
+    RecordReached(thread, /*timed=*/false);
     return;
   }
   RecordCall(thread, made, call.result());

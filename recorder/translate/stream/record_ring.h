@@ -10,9 +10,10 @@
 // acquire.
 //
 // Time. Entries of several threads are put in order by their time stamps (rdtsc), taken after what
-// they report. `writing` is 1 from before a time stamp is taken until its entry is in the ring: a
-// reader that reads the clock, and then finds the ring empty and `writing` 0, knows that whatever
-// comes has a later stamp. (Entries without a stamp may come in between: they leave it as it is.)
+// they report; that of HS_ENTRY_REACHED before. `writing` is 1 from before a time stamp is taken
+// until its entry is in the ring: a reader that reads the clock, and then finds the ring empty and
+// `writing` 0, knows that whatever comes has a later stamp. (Entries without a stamp may come in
+// between: they leave it as it is.)
 //
 // Rings are used again: when a thread's last entry (HS_ENTRY_END) is in its ring, the next one is
 // the beginning of another thread, which the entry of the call that made it tells of. It is
@@ -57,7 +58,8 @@ enum HsEntryKind {
   HS_ENTRY_SEGMENT,   // HsState: a segment ends in this state, the next one begins; the view is
                       // empty from here on
   HS_ENTRY_END,       // HsState: the thread's recording ends in this state; flags: HsEndReason
-  HS_ENTRY_REACHED,   // HsEntry: the thread is in the state `count`, and may stay there
+  HS_ENTRY_REACHED,   // HsEntry: the thread is in the state `count`, and may stay there. With a
+                      // time: the call that is next stands here in the order, if it succeeds
   HS_ENTRY_STATUS,    // HsStatus: its process is about to end like this
   HS_ENTRY_STANDING,  // HsStanding: as HS_ENTRY_SEGMENT, while all threads of the process stand
                       // still in such a state

@@ -33,11 +33,12 @@ absl::StatusOr<const HsEntry*> StreamMerger::Ring::Peek() {
   return entry;
 }
 
-// What has no time stamp, or one that is not later than `until`. True if that was something: then a
-// later one, or nothing, is next.
+// What has no time stamp, or one that is not later than `until`, up to an entry that brings another
+// ring: what that has may be earlier than what follows. True if that was something.
 absl::StatusOr<bool> StreamMerger::HandOver(Ring* ring, uint64_t until) {
+  const size_t rings = rings_.size();
   bool some = false;
-  while (!ring->broken && !ring->stream->ended()) {
+  while (!ring->broken && !ring->stream->ended() && rings_.size() == rings) {
     ASSIGN_OR_RETURN(const HsEntry* const entry, ring->Peek());
     if (entry == nullptr || entry->time > until) break;
     RETURN_IF_ERROR(ring->Consume(entry));

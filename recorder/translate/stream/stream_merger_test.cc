@@ -164,6 +164,29 @@ TEST_F(StreamMergerTest, WhoHasBeenStoppedHoldsNobodyUpForLong) {
   EXPECT_EQ(Times().size(), 1u);
 }
 
+// The call has not begun before its stamp is in the ring: nobody can have noticed it.
+TEST_F(StreamMergerTest, WhoHasBeenStoppedComesLateButBeforeWhatItCauses) {
+  Thread& a = AddThread();
+  Thread& b = AddThread();
+  a.Write(HS_ENTRY_CALL, 1, 10);
+  b.ring->writing = 1;
+  ASSERT_TRUE(merger_.Drain().ok());
+  clock_ += 1'000'000'000;
+  ASSERT_TRUE(merger_.Drain().ok());
+  b.Write(HS_ENTRY_REACHED, 1, 9);
+  b.ring->writing = 0;
+  a.Write(HS_ENTRY_CALL, 2, clock_ + 20);  // the effect
+  clock_ += 100;
+  ASSERT_TRUE(merger_.Drain().ok());
+  b.Write(HS_ENTRY_CALL, 1, clock_);
+  ASSERT_TRUE(merger_.Drain().ok());
+  const ProcessEvent& cause = writer_.events.back();
+  const ProcessEvent& effect = *std::prev(writer_.events.end(), 2);
+  EXPECT_EQ(cause.thread, 2);
+  EXPECT_EQ(cause.sequence, 2u);
+  EXPECT_EQ(effect.sequence, 3u);
+}
+
 TEST_F(StreamMergerTest, WhatComesAfterTheEndIsAnotherThreads) {
   Thread& a = AddThread();
   a.Write(HS_ENTRY_END, 1, 10);

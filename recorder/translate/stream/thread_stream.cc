@@ -14,6 +14,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "recorder/syscalls/call_order.h"
 
 namespace hindsight {
 namespace {
@@ -64,6 +65,12 @@ static_assert(offsetof(RegisterFile, fdp) == 8 * HS_WORD_FDP);
 static_assert(offsetof(RegisterFile, st) == 8 * HS_WORD_ST);
 static_assert(offsetof(RegisterFile, xmm) == 8 * HS_WORD_XMM);
 
+// Between the beginning of a call and its own entry; the first of a new program is that of a call.
+bool MayComeBeforeCall(const HsEntry& entry) {
+  return entry.kind == HS_ENTRY_PAGE || entry.kind == HS_ENTRY_LINES ||
+         entry.kind == HS_ENTRY_EXEC || entry.kind == HS_ENTRY_CALL || entry.kind == HS_ENTRY_BEGIN;
+}
+
 // As the kernel reads it.
 int64_t NumberOf(const HsCall& call) { return static_cast<int32_t>(call.number); }
 
@@ -74,6 +81,7 @@ absl::Status ThreadStream::Consume(const HsEntry* entry) {
   const bool begins = entry->kind == HS_ENTRY_BEGIN;
   if (ended_ || count < count_ || !Accepts(*entry)) return Malformed(*entry);
   if (!expects_program_) exec_.reset();  // whatever comes next: it has not
+  if (!MayComeBeforeCall(*entry)) reserved_ = 0;
   if (begun_ && !begins && pages_.HasNewCode()) {
     // It may have been executed between the last entry and this one.
     FlushRun();
@@ -117,6 +125,7 @@ absl::Status ThreadStream::ConsumeRunning(const HsEntry* entry) {
       if (const auto* signal = As<HsSignal>(entry)) return AddSignal(*signal);
       break;
     case HS_ENTRY_REACHED:
+      if (entry->time != 0) Reserve(entry->time);
       return absl::OkStatus();
     case HS_ENTRY_STATUS:
       if (const auto* status = As<HsStatus>(entry)) return AddStatus(*status);
@@ -164,6 +173,22 @@ absl::Status ThreadStream::AddLines(const HsLines& lines) {
   return absl::OkStatus();
 }
 
+// The call that is made in this state stands here. What was executed until then does, too.
+void ThreadStream::Reserve(uint64_t time) {
+  threads_->BeforeOrderable(this, time);
+  reserved_ = log_->ReserveSequence();
+  ordered_count_ = count_;
+}
+
+// The number of a call with this result, if it was reserved; 0: the call stands where it returned.
+uint64_t ThreadStream::TakeReserved(int64_t result) {
+  const uint64_t reserved = std::exchange(reserved_, 0);
+  if (reserved == 0) return 0;
+  // Where nothing has come in between, both are the same.
+  if (ChangedNothing(result) && reserved != log_->sequence()) return 0;
+  return log_->UseReserved(reserved);
+}
+
 absl::Status ThreadStream::AddCall(const HsCall& call) {
   if (!HasElements(call, call.size, sizeof(HsChange))) return Malformed(call.entry);
   const std::optional<RegisterPatch> patch = PatchOf(call.changes, call.size);
@@ -172,23 +197,24 @@ absl::Status ThreadStream::AddCall(const HsCall& call) {
   }
   const auto number = NumberOf(call);
   const auto result = static_cast<int64_t>(patch->value[0]);
-  threads_->BeforeOrderable(this, call.entry.time);
+  const uint64_t reserved = TakeReserved(result);
+  if (reserved == 0) threads_->BeforeOrderable(this, call.entry.time);
   SideEffect effect = {.kind = SideEffectKind::kSyscall, .registers = *patch};
-  effect.sequence =
-      notes_->SystemCall(count_, static_cast<int64_t>(call.number), call.arguments, result);
+  const uint64_t sequence = effect.sequence = notes_->SystemCall(
+      count_, static_cast<int64_t>(call.number), call.arguments, result, reserved);
   log_->Append(count_, std::move(effect));
   ordered_count_ = ++count_;
   if (number == SYS_prctl && call.arguments[0] == PR_SET_NAME) notes_->Name(count_);
   if (result > 0 && call.entry.flags != 0) {
     RETURN_IF_ERROR(threads_->OnThread(thread(), static_cast<pid_t>(result), call.entry.flags));
   } else if (result > 0) {
-    NoteChild(call, result);
+    NoteChild(call, result, sequence);
   }
   return process_->OnCall(number, call.arguments, result, count_, log_);
 }
 
 // If the call has made a process.
-void ThreadStream::NoteChild(const HsCall& call, int64_t result) {
+void ThreadStream::NoteChild(const HsCall& call, int64_t result, uint64_t sequence) {
   const auto number = NumberOf(call);
   if (number != SYS_vfork && number != SYS_fork && number != SYS_clone && number != SYS_clone3) {
     return;
@@ -201,8 +227,11 @@ void ThreadStream::NoteChild(const HsCall& call, int64_t result) {
     kind = ForkKind::kFork;
   }
   const auto process = static_cast<pid_t>(result);
-  const bool recorded = process_->OnChild(
-      {.process = process, .maker = thread(), .maker_count = count_ - 1, .kind = kind});
+  const bool recorded = process_->OnChild({.process = process,
+                                           .maker = thread(),
+                                           .maker_count = count_ - 1,
+                                           .kind = kind,
+                                           .sequence = sequence});
   notes_->Fork(count_, number, kind, flags, process, recorded);
 }
 
@@ -215,6 +244,7 @@ absl::Status ThreadStream::AddExec(const HsCall& call) {
 
 void ThreadStream::ExpectProgram(const ThreadStream& by) {
   FlushRun();
+  if (&by != this || !threads_->IsOnly(*this)) reserved_ = 0;
   if (std::exchange(ended_, false)) {
     // It goes on in the state in which it had ended.
     notes_->ForgetExit();
@@ -237,10 +267,12 @@ absl::Status ThreadStream::BeginProgram(const HsState& state) {
     patch.index.push_back(static_cast<uint16_t>(i));
     patch.value.push_back(words[i]);
   }
-  threads_->BeforeOrderable(this, state.entry.time);
+  const uint64_t reserved = TakeReserved(/*result=*/0);
+  if (reserved == 0) threads_->BeforeOrderable(this, state.entry.time);
   threads_->OnProgram();
   Discontinuity exec = {.kind = DiscontinuityKind::kExec, .registers = std::move(patch)};
-  exec.sequence = notes_->Exec(count_, exec_->number, exec_->arguments, process_->program());
+  exec.sequence =
+      notes_->Exec(count_, exec_->number, exec_->arguments, process_->program(), reserved);
   exec_.reset();
   log_->Append(count_, std::move(exec));
   ordered_count_ = ++count_;
@@ -308,6 +340,9 @@ absl::Status ThreadStream::EndSegment(const HsState& state) {
   ended_ = true;
   end_registers_ = registers;
   if (state.entry.flags == HS_END_EXIT) {
+    // What it executed until then stands here.
+    threads_->BeforeOrderable(this, state.entry.time);
+    ordered_count_ = count_;
     notes_->Exit(count_);
   } else {
     left_ = true;

@@ -4,8 +4,10 @@
 //   agent -> HsRing -> RingReader -> ThreadStream -> ThreadLog, ThreadNotes -> trace
 //
 // Sequence numbers are given here, in the order in which entries are handed over: whoever hands
-// over those of several threads does it by their time stamps. Orderable instructions that follow
-// each other are kept back and become one order run, before the next record at the latest.
+// over those of several threads does it by their time stamps. A call that stands where it began has
+// its number reserved there, and its event when it has returned, if it ever does. Orderable
+// instructions that follow each other are kept back and become one order run, before the next
+// record at the latest.
 //
 // Borrows what it is made of. Not copyable. One host thread.
 
@@ -37,6 +39,7 @@ struct MadeProcess {
   int32_t maker = 0;         // thread
   uint64_t maker_count = 0;  // before the call
   ForkKind kind = ForkKind::kFork;
+  uint64_t sequence = 0;  // of the call; 0: it is not known yet
 };
 
 // What a thread's entries mean for its process.
@@ -89,6 +92,8 @@ class StreamedThreads {
   virtual std::vector<TraceWriter::ThreadState> StandingStates() const { return {}; }
   // From the time stamp `time` to now.
   virtual uint64_t NsSince(uint64_t time) const { return 0; }
+  // No other thread of the process is recorded.
+  virtual bool IsOnly(const ThreadStream& stream) const { return false; }
   // The thread is about to log, as its turn, that the process executes another program: the others
   // end there.
   virtual void OnProgram() {}
@@ -146,14 +151,18 @@ class ThreadStream {
   uint64_t first_count() const { return first_count_; }
   // The last state consumed.
   uint64_t count() const { return count_; }
+  // The number of the call that it is about to make in that state; 0: none has been reserved.
+  uint64_t reserved_sequence() const { return reserved_; }
 
  private:
   absl::Status ConsumeRunning(const HsEntry* entry);
   absl::Status Begin(const HsState& state);
   absl::Status AddPage(const HsPage& page);
   absl::Status AddLines(const HsLines& lines);
+  void Reserve(uint64_t time);
+  uint64_t TakeReserved(int64_t result);
   absl::Status AddCall(const HsCall& call);
-  void NoteChild(const HsCall& call, int64_t result);
+  void NoteChild(const HsCall& call, int64_t result, uint64_t sequence);
   absl::Status AddExec(const HsCall& call);
   absl::Status BeginProgram(const HsState& state);
   absl::Status AddPatch(const HsPatch& patch);
@@ -185,6 +194,7 @@ class ThreadStream {
   std::optional<Exec> exec_;  // see is_executing
   bool expects_program_ = false;
   uint64_t ordered_count_ = 0;  // the state that the last orderable event led to
+  uint64_t reserved_ = 0;       // see reserved_sequence
   // Of the order run that is kept back: the states, and the number of the first one.
   std::vector<uint64_t> run_;
   uint64_t run_sequence_ = 0;

@@ -66,6 +66,9 @@ class FakeThreads final : public StreamedThreads {
     return absl::OkStatus();
   }
   void BeforeOrderable(ThreadStream* stream, uint64_t time) override { times.push_back(time); }
+  bool IsOnly(const ThreadStream& stream) const override { return only; }
+
+  bool only = true;
 
   std::vector<std::vector<int32_t>> threads;  // maker, thread, ring
   std::vector<uint64_t> times;
@@ -96,6 +99,12 @@ class ThreadStreamTest : public testing::Test {
   }
   absl::Status Bare(uint16_t kind, uint64_t count) {
     return stream_.Consume(Entry<HsEntry>(kind, count).base());
+  }
+  // A call that stands where it began is next.
+  absl::Status Reached(uint64_t count, uint64_t time) {
+    Entry<HsEntry> reached(HS_ENTRY_REACHED, count);
+    reached->time = time;
+    return stream_.Consume(reached.base());
   }
   absl::Status Call(uint64_t count, uint64_t number, uint64_t result, uint16_t ring = 0) {
     Entry<HsCall> call(HS_ENTRY_CALL, count, 2 * sizeof(HsChange));
@@ -324,6 +333,69 @@ TEST_F(ThreadStreamTest, AThreadThatIsKilledWhileItWaitsIsShownThere) {
   EXPECT_TRUE(std::holds_alternative<OrderRun>(writer_.records.back().body));
   stream_.OnGone();
   EXPECT_EQ(writer_.records.back().count, 30u);
+}
+
+TEST_F(ThreadStreamTest, ACallThatSucceedsStandsWhereItBegan) {
+  ASSERT_TRUE(State(HS_ENTRY_BEGIN, 0, 5).ok());
+  ASSERT_TRUE(Reached(10, 50).ok());
+  EXPECT_EQ(stream_.reserved_sequence(), 1u);
+  ++sequence_.last;  // another thread's
+  Entry<HsPage> page(HS_ENTRY_PAGE, 10);
+  ASSERT_TRUE(stream_.Consume(page.base()).ok());
+  ASSERT_TRUE(Call(10, SYS_write, 1).ok());
+  EXPECT_EQ(LastRecord<SideEffect>().sequence, 1u);
+  EXPECT_EQ(writer_.events.back().sequence, 1u);
+  EXPECT_EQ(threads_.times.back(), 50u);
+  EXPECT_EQ(stream_.reserved_sequence(), 0u);
+  ASSERT_TRUE(Call(20, SYS_write, 1).ok());
+  EXPECT_EQ(LastRecord<SideEffect>().sequence, 3u);
+  EXPECT_EQ(sequence_.events(), 3u);
+  EXPECT_EQ(log_.kernel_events(), 2u);
+}
+
+TEST_F(ThreadStreamTest, ACallThatFailsStandsWhereItReturned) {
+  ASSERT_TRUE(State(HS_ENTRY_BEGIN, 0, 5).ok());
+  ASSERT_TRUE(Reached(10, 50).ok());
+  ASSERT_TRUE(Call(10, SYS_write, -EPIPE).ok());
+  // Nothing has come in between.
+  EXPECT_EQ(LastRecord<SideEffect>().sequence, 1u);
+  ASSERT_TRUE(Reached(20, 60).ok());
+  ++sequence_.last;
+  ASSERT_TRUE(Call(20, SYS_write, -EPIPE).ok());
+  EXPECT_EQ(LastRecord<SideEffect>().sequence, 4u);
+  EXPECT_EQ(sequence_.events(), 3u);
+}
+
+TEST_F(ThreadStreamTest, ACallThatIsNotMadeLeavesItsNumber) {
+  ASSERT_TRUE(State(HS_ENTRY_BEGIN, 0, 5).ok());
+  ASSERT_TRUE(Reached(10, 50).ok());
+  Entry<HsSignal> signal(HS_ENTRY_SIGNAL, 10, sizeof(HsChange));
+  signal->size = 1;
+  signal->changes[0] = {HS_WORD_RIP, 0x4000};
+  ASSERT_TRUE(stream_.Consume(signal.base()).ok());
+  EXPECT_EQ(LastRecord<Discontinuity>().sequence, 2u);
+  ASSERT_TRUE(Reached(12, 60).ok());
+  stream_.OnGone();
+  EXPECT_EQ(writer_.records.back().count, 12u);
+  EXPECT_EQ(sequence_.events(), 1u);
+  EXPECT_EQ(log_.kernel_events(), 1u);
+}
+
+TEST_F(ThreadStreamTest, AProgramThatTheOnlyThreadExecutesStandsWhereTheCallBegan) {
+  for (const bool only : {true, false}) {
+    threads_.only = only;
+    const uint64_t count = stream_.begun() ? stream_.count() - stream_.first_count() : 0;
+    if (!stream_.begun()) {
+      ASSERT_TRUE(State(HS_ENTRY_BEGIN, 0, 5).ok());
+    }
+    ASSERT_TRUE(Reached(count + 10, 50).ok());
+    const uint64_t reserved = stream_.reserved_sequence();
+    ++sequence_.last;
+    ASSERT_TRUE(stream_.Consume(Entry<HsCall>(HS_ENTRY_EXEC, count + 10).base()).ok());
+    stream_.ExpectProgram(stream_);
+    ASSERT_TRUE(State(HS_ENTRY_BEGIN, 0, 6).ok());
+    EXPECT_EQ(writer_.events.back().sequence, only ? reserved : reserved + 2);
+  }
 }
 
 TEST_F(ThreadStreamTest, HowItsProcessEndsIsTold) {

@@ -165,6 +165,18 @@ uint64_t ThreadTable::CountOf(pid_t thread, uint64_t count) const {
   return count;
 }
 
+uint64_t ThreadTable::SequenceOfCall(pid_t thread, uint64_t count) const {
+  for (const Thread& known : threads_) {
+    const ThreadStream& stream = known.stream;
+    if (stream.thread() == thread && stream.count() == count) return stream.reserved_sequence();
+  }
+  return 0;
+}
+
+bool ThreadTable::IsOnly(const ThreadStream& stream) const {
+  return threads_.size() == 1 && &threads_.front().stream == &stream;
+}
+
 std::vector<TraceWriter::ThreadState> ThreadTable::StandingStates() const {
   std::vector<TraceWriter::ThreadState> states;
   for (const Thread& thread : threads_) {

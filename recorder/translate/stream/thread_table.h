@@ -62,6 +62,9 @@ class ThreadTable final : public StreamedThreads {
   uint64_t instructions() const;
   // The count in the trace of what the agent of thread `thread` counts as `count`.
   uint64_t CountOf(pid_t thread, uint64_t count) const;
+  // The number of the call that thread `thread` is about to make in the state `count`, in the
+  // trace's counting; 0: that is not known.
+  uint64_t SequenceOfCall(pid_t thread, uint64_t count) const;
   // The last state logged of the first thread. Requires: it is closed.
   uint64_t first_count() const { return first_count_; }
 
@@ -69,6 +72,7 @@ class ThreadTable final : public StreamedThreads {
   void BeforeOrderable(ThreadStream* stream, uint64_t time) override { turns_.Next(stream, time); }
   std::vector<TraceWriter::ThreadState> StandingStates() const override;
   uint64_t NsSince(uint64_t time) const override;
+  bool IsOnly(const ThreadStream& stream) const override;
   void OnProgram() override;
 
  private:

@@ -17,6 +17,7 @@
 #include "gtest/gtest.h"
 #include "keyframes/verify/verify.h"
 #include "recorder/log/fake_trace_writer.h"
+#include "recorder/translate/stream/fake_agent.h"
 #include "tracefmt/trace_reader.h"
 
 namespace hindsight {
@@ -24,7 +25,7 @@ namespace {
 
 constexpr uint64_t kCapacity = 1 << 20;
 constexpr size_t kRings = 5;
-constexpr uint64_t kCode = 0x1000, kData = 0x2000;
+constexpr uint64_t kCode = FakeAgent::kCode, kData = 0x2000;
 
 class NoProcess final : public StreamedProcess {
  public:
@@ -67,83 +68,7 @@ class NoProcess final : public StreamedProcess {
   AddressSpace space_;
 };
 
-// What a thread's agent writes.
-class Agent {
- public:
-  explicit Agent(HsRing* ring) : ring_(ring) {}
-
-  void State(uint16_t kind, uint64_t time, uint16_t flags = 0) {
-    auto* const state = Reserve<HsState>(kind, time, 0);
-    state->entry.flags = flags;
-    std::memset(state->words, 0, sizeof(state->words));
-    state->words[0] = rax;
-    state->words[HS_WORD_RIP] = rip;
-    state->words[HS_WORD_RFLAGS] = 0x202;
-    state->words[HS_WORD_MXCSR] = 0x1f80;
-    state->words[HS_WORD_FCW] = 0x37f;
-    HsRingCommit(ring_);
-  }
-  void Page(uint64_t address, const std::vector<uint8_t>& bytes) {
-    auto* const page = Reserve<HsPage>(HS_ENTRY_PAGE, 0, 0);
-    page->address = address;
-    std::memset(page->bytes, 0, kPageBytes);
-    std::copy(bytes.begin(), bytes.end(), page->bytes);
-    HsRingCommit(ring_);
-  }
-  // The first line of a page begins with `word` from now on.
-  void Word(uint64_t address, uint64_t word) {
-    auto* const lines = Reserve<HsLines>(HS_ENTRY_LINES, 0, kLineBytes);
-    lines->address = address;
-    lines->mask = 1;
-    std::memset(lines->bytes, 0, kLineBytes);
-    std::memcpy(lines->bytes, &word, sizeof(word));
-    HsRingCommit(ring_);
-  }
-  void Standing(uint64_t time, uint64_t began) {
-    auto* const standing = Reserve<HsStanding>(HS_ENTRY_STANDING, time, 0);
-    std::memset(standing->words, 0, sizeof(standing->words));
-    standing->words[HS_WORD_RIP] = rip;
-    standing->began = began;
-    HsRingCommit(ring_);
-  }
-  void Bare(uint16_t kind, uint64_t time) {
-    Reserve<HsEntry>(kind, time, 0);
-    HsRingCommit(ring_);
-  }
-  void Exec(uint64_t time) {
-    Reserve<HsCall>(HS_ENTRY_EXEC, time, 0)->number = SYS_execve;
-    HsRingCommit(ring_);
-  }
-  void Call(uint64_t time, uint64_t number, uint64_t result, uint16_t made_ring = 0) {
-    auto* const call = Reserve<HsCall>(HS_ENTRY_CALL, time, 2 * sizeof(HsChange));
-    call->entry.flags = made_ring;
-    call->number = number;
-    call->clone_flags = 0;
-    std::memset(call->arguments, 0, sizeof(call->arguments));
-    rip += 2;
-    rax = result;
-    call->size = 2;
-    call->changes[0] = {0, result};
-    call->changes[1] = {HS_WORD_RIP, rip};
-    HsRingCommit(ring_);
-    ++count;
-  }
-
-  uint64_t count = 0, rip = kCode, rax = 0;
-
- private:
-  template <typename T>
-  T* Reserve(uint16_t kind, uint64_t time, size_t extra) {
-    HsEntry* const entry = HsRingReserve(ring_, static_cast<uint32_t>(sizeof(T) + extra));
-    EXPECT_NE(entry, nullptr);
-    entry->kind = kind;
-    entry->count = count;
-    entry->time = time;
-    return reinterpret_cast<T*>(entry);
-  }
-
-  HsRing* const ring_;
-};
+using Agent = FakeAgent;
 
 class ThreadTableTest : public testing::Test {
  protected:
@@ -249,6 +174,47 @@ TEST_F(ThreadTableTest, ASliceBeginsWhereAnotherThreadsEventIsNext) {
   const auto& run = std::get<OrderRun>(writer_->records.back().body);
   EXPECT_EQ(run.first_sequence, slices[1].sequence + 1);
   EXPECT_EQ(run.counts.size(), 2u);
+}
+
+TEST_F(ThreadTableTest, ACallLiesInTheSliceInWhichItBegan) {
+  Agent first = AgentOf(1), second = AgentOf(2);
+  BeginTwo(&first, &second);
+  first.count = 7;
+  first.Bare(HS_ENTRY_REACHED, 40);
+  second.count = 5;
+  second.Call(50, SYS_read, 0);
+  ASSERT_TRUE(Drain().ok());
+  const uint64_t reserved = table_->SequenceOfCall(getpid(), 7);
+  first.Call(60, SYS_write, 1);
+  second.Call(70, SYS_read, 0);
+  first.Bare(HS_ENTRY_LOCKED, 80);
+  ASSERT_TRUE(Drain().ok());
+  const auto slices = Events(EventKind::kSlice);
+  ASSERT_EQ(slices.size(), 4u);
+  EXPECT_EQ(slices[1].count, 1u);
+  EXPECT_EQ(slices[1].sequence + 1, reserved);
+  EXPECT_EQ(slices[2].thread, 4711);
+  EXPECT_EQ(slices[3].count, 8u);
+  const auto calls = Events(EventKind::kSyscall);
+  ASSERT_EQ(calls.size(), 4u);
+  EXPECT_EQ(calls[2].sequence, reserved);
+  // What the other one did lies in one slice.
+  EXPECT_EQ(calls[1].sequence, slices[2].sequence + 1);
+  EXPECT_EQ(calls[3].sequence, slices[2].sequence + 2);
+}
+
+TEST_F(ThreadTableTest, WhatANewThreadDidComesBeforeWhatItsMakerDidLater) {
+  Agent first = AgentOf(1), second = AgentOf(2);
+  first.State(HS_ENTRY_BEGIN, 10);
+  first.Call(20, SYS_clone, 4711, 2);
+  second.State(HS_ENTRY_BEGIN, 30);
+  second.Call(40, SYS_getpid, 1);
+  first.Call(50, SYS_getpid, 2);
+  ASSERT_TRUE(Drain().ok());
+  const auto calls = Events(EventKind::kSyscall);
+  ASSERT_EQ(calls.size(), 3u);
+  EXPECT_EQ(calls[1].result, 1);
+  EXPECT_EQ(calls[2].result, 2);
 }
 
 TEST_F(ThreadTableTest, ARingIsUsedAgainByAnotherThread) {
@@ -393,6 +359,18 @@ class TokenTest : public ThreadTableTest {
     agent->Page(kCode, code);
     agent->Page(kData, {});
   }
+  // Some wait in a call, which is made where it stood, if they have nothing to hand on.
+  void MaybeCall(Agent* agent, bool wait) {
+    if (agent->rax != 0) return;
+    agent->Bare(HS_ENTRY_REACHED, ++now_);
+    waiting_ = wait ? agent : nullptr;
+    if (!wait) Return(agent);
+  }
+  void Return(Agent* agent) {
+    agent->rip = kCode - 2;
+    agent->Call(++now_, /*number=*/0, /*result=*/0);
+    waiting_ = nullptr;
+  }
   // The two instructions.
   void Turn(Agent* agent) {
     if (seen_[agent] != token_) agent->Word(kData, token_);
@@ -409,13 +387,14 @@ class TokenTest : public ThreadTableTest {
     ASSERT_TRUE(verified.ok()) << verified.status();
     EXPECT_TRUE(verified->exact()) << verified->difference;
     EXPECT_EQ(verified->states, table_->instructions());
-    EXPECT_EQ(verified->order_numbers, sequence_.last);
+    EXPECT_EQ(verified->order_numbers, sequence_.events());
   }
 
   std::string directory_;
   uint64_t now_ = 0;
   uint64_t token_ = 0;
   std::map<Agent*, uint64_t> seen_;
+  Agent* waiting_ = nullptr;
 };
 
 TEST_F(TokenTest, IsReplayedExactly) {
@@ -430,12 +409,26 @@ TEST_F(TokenTest, IsReplayedExactly) {
   }
   std::minstd_rand random(3);
   for (int i = 0; i < 5000; ++i) {
-    Turn(&agents[random() % agents.size()]);
+    Agent* const agent = &agents[random() % agents.size()];
+    if (agent == waiting_) {
+      Return(agent);
+      continue;
+    }
+    Turn(agent);
+    if (waiting_ == nullptr) MaybeCall(agent, random() % 2 == 0);
     if (random() % 100 == 0) {
       ASSERT_TRUE(Drain().ok());
     }
   }
-  for (Agent& agent : agents) agent.State(HS_ENTRY_END, ++now_);
+  while (waiting_ == nullptr) {
+    Agent* const agent = &agents[random() % agents.size()];
+    Turn(agent);
+    MaybeCall(agent, /*wait=*/true);
+  }
+  // That one is killed there.
+  for (Agent& agent : agents) {
+    if (&agent != waiting_) agent.State(HS_ENTRY_END, ++now_);
+  }
   ASSERT_TRUE(table_->DrainLast().ok());
   table_->Finish();
   ExpectExact();

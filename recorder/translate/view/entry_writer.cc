@@ -191,9 +191,13 @@ EntryWriter::LockedRoom EntryWriter::RoomForLocked() const {
   return {limit, reinterpret_cast<uint64_t>(HsRingAt(ring_, start)) - start};
 }
 
-void EntryWriter::Reached(uint64_t count) {
-  Begin(HS_ENTRY_REACHED, count, sizeof(HsEntry));
-  Commit();
+void EntryWriter::Reached(uint64_t count, bool timed) {
+  if (!timed) {
+    Begin(HS_ENTRY_REACHED, count, sizeof(HsEntry));
+    return Commit();
+  }
+  BeginTimed(HS_ENTRY_REACHED, count, sizeof(HsEntry));
+  CommitTimed();
 }
 
 void EntryWriter::Status(uint64_t count, uint64_t status) {

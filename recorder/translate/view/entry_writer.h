@@ -79,8 +79,9 @@ class EntryWriter {
     uint64_t limit = 0, bias = 0;
   };
   LockedRoom RoomForLocked() const;
-  // The thread is in this state, and about to make a system call.
-  void Reached(uint64_t count);
+  // The thread is in this state, and about to make a system call. `timed`: one that stands here in
+  // the order of threads.
+  void Reached(uint64_t count, bool timed);
   // The process ends like this, as wait(2) reports it.
   void Status(uint64_t count, uint64_t status);
   // The last entry. `reason`: enum HsEndReason.

@@ -101,6 +101,16 @@ TEST_F(EntryWriterTest, AReturnFromASignalChangesEverything) {
   EXPECT_EQ(call.changes[HS_WORD_RIP].value, 0x1234u);
 }
 
+TEST_F(EntryWriterTest, ACallThatStandsWhereItBeginsHasATime) {
+  writer_.Reached(7, /*timed=*/false);
+  EXPECT_EQ(Next<HsEntry>().time, 0u);
+  writer_.Reached(8, /*timed=*/true);
+  const auto& reached = Next<HsEntry>();
+  EXPECT_EQ(reached.kind, HS_ENTRY_REACHED);
+  EXPECT_NE(reached.time, 0u);
+  EXPECT_EQ(ring()->writing, 0u);
+}
+
 TEST_F(EntryWriterTest, ASignalHasItsSiginfo) {
   const uint8_t siginfo[128] = {10, 0, 0, 0, 3};
   writer_.Signal(7, 10, siginfo, {});
