@@ -136,8 +136,11 @@ inline constexpr uint32_t kAsking[] = {SYS_read,
                                        kLsmGetSelfAttr,
                                        kLsmListModules};
 
-// What concerns the thread alone, or makes what nobody else knows of.
-inline constexpr uint32_t kPrivate[] = {SYS_getpid,
+// What concerns the thread alone, or makes what nobody else knows of; and the end of a thread,
+// which has no place among calls.
+inline constexpr uint32_t kPrivate[] = {SYS_exit,
+                                        SYS_exit_group,
+                                        SYS_getpid,
                                         SYS_gettid,
                                         SYS_getuid,
                                         SYS_geteuid,
