@@ -49,6 +49,10 @@ TEST(ThreadsTest, PriorityInheritance) { ExpectAlwaysRecordsUnchanged({Program("
 
 TEST(ThreadsTest, Futexes) { ExpectAlwaysRecordsUnchanged({Program("futex_waits")}); }
 
+TEST(ThreadsTest, LockedInstructionsOfAllKinds) {
+  ExpectAlwaysRecordsUnchanged({Program("locked_updates")});
+}
+
 TEST(ThreadsTest, SpinningWithoutSystemCalls) {
   ExpectAlwaysRecordsUnchanged({Program("spin_lock")});
 }

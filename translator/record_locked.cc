@@ -94,11 +94,12 @@ class LockedWriter {
     constexpr auto kBelowOrEqual = static_cast<Condition>(6);
     Label* const agent = writer_->MayLeaveFor(kHsExitOperation, &kMemory,
                                               static_cast<uint16_t>(bytes_), &operation_);
+    // First: a page that enters the view takes room, and may have the ring start over.
+    code_->LoadBytes(bytes_, kRdx, InView(kMemory));
     code_->LoadField(kRcx, HS_BLOCK_FIELD(locked_ring));
     code_->LoadField(kRdx, HS_BLOCK_FIELD(locked_limit));
     code_->CompareBytes(8, kRdx, InRing(HS_LOCKED_HEAD));
     code_->JumpIf(kBelowOrEqual, agent);
-    code_->LoadBytes(bytes_, kRdx, InView(kMemory));
     StoreWord(InRing(HS_LOCKED_WRITING), 1);
   }
 
