@@ -1,16 +1,18 @@
 // The capturer's side of the control file: hears of the points that a program linked with
 // libhindsight passes, and lets their threads go on.
 //
-// Owns the control file (a sealed memfd, described in libhindsight/control.h) and a thread that
-// does nothing but live: when it dies, the kernel marks the file, and no point waits any more. The
-// program writes into the file what it likes: everything is copied out once and bounded, and no
-// answer depends on it. Neither copyable nor movable. One thread at a time, except Stop().
+// Owns the control file (a sealed memfd, described in libhindsight/control.h) and a LifeMark in it,
+// so that no point waits for a listener that is gone. The program writes into the file what it
+// likes: everything is copied out once and bounded. Neither copyable nor movable. One thread at a
+// time, except Stop() and Interrupt().
 
 #ifndef HINDSIGHT_RECORDER_SNAPSHOT_POINT_LISTENER_H_
 #define HINDSIGHT_RECORDER_SNAPSHOT_POINT_LISTENER_H_
 
 #include <sys/types.h>
+#include <unistd.h>
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -21,7 +23,11 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
+#include "base/unique_fd.h"
+#include "libhindsight/control.h"
+#include "recorder/snapshot/life_mark.h"
 #include "recorder/snapshot/point_filter.h"
 
 namespace hindsight {
@@ -39,10 +45,10 @@ enum class Trigger : uint32_t {
   kOutside = 9,
 };
 
-// A point at which a thread waits. Everything but `slot` and `ticket` is what the program says.
+// A point at which a thread waits. The thread exists; the rest is what the program says.
 struct Point {
   pid_t process = 0;
-  pid_t thread = 0;  // a thread of `process`, checked when the point was heard of; 0: it is not
+  pid_t thread = 0;
   Trigger trigger = Trigger::kCall;  // kCall to kException
   int32_t level = 0;
   uint32_t class_number = 0;
@@ -80,19 +86,31 @@ class PointListener {
   // Replaces the filter, between two points. kInvalidArgument: it does not fit into the file.
   absl::Status SetFilter(const PointFilter& filter);
 
-  // The point that has waited longest and was not heard of yet; nothing after `timeout`.
-  absl::StatusOr<std::optional<Point>> Wait(absl::Duration timeout);
+  // The point that has waited longest and was not heard of yet; nothing after `timeout`, or sooner
+  // if a signal handler ran or Interrupt() was called.
+  std::optional<Point> Wait(absl::Duration timeout);
+  // Ends the Wait() under way, else the next one. Safe from any thread and in a signal handler.
+  void Interrupt();
   // Its thread goes on. Each point that Wait() returned is answered once, in any order.
   void Answer(const Point& point);
 
  private:
-  class Guard;
-  struct File;
+  PointListener(UniqueFd fd, hs_control* control) : fd_(std::move(fd)), control_(control) {}
+  std::optional<Point> Next();
+  bool Identify(Point& point) const;
+  static void Free(hs_slot& slot, uint32_t word);
 
-  explicit PointListener(std::unique_ptr<File> file);
-
-  std::unique_ptr<File> file_;
-  std::unique_ptr<Guard> guard_;  // after the file: it ends first
+  const pid_t own_process_ = getpid();  // a child made by fork may ask for the path
+  const UniqueFd fd_;
+  hs_control* const control_;  // shared with the program
+  std::unique_ptr<LifeMark> life_;
+  absl::Mutex active_;  // held while control_->active changes
+  pid_t process_ = 0;
+  pid_t named_process_ = 0;  // as it knows itself
+  bool children_ = false;
+  bool interrupted_ = false;
+  // The word of each slot whose point Wait() returned and nobody has answered; 0: none.
+  std::array<uint32_t, HS_SLOTS> heard_ = {};
 };
 
 }  // namespace hindsight
