@@ -30,6 +30,7 @@ int ServeCommand(Arguments arguments);
 int InfoCommand(Arguments arguments);
 int VerifyCommand(Arguments arguments);
 int DumpCommand(Arguments arguments);
+int CoreCommand(Arguments arguments);
 
 inline constexpr int kExitFailure = 1;
 inline constexpr int kExitUsage = 2;

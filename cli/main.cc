@@ -30,6 +30,8 @@ constexpr Command kCommands[] = {
     {"info", "info [TRACE] [--threads] [--json]", "Show what a recording holds.", InfoCommand},
     {"verify", "verify [TRACE] [-p PID|NAME]", "Replay all of a recording and check it.",
      VerifyCommand},
+    {"core", "core [TRACE] PLACE|N -o FILE [-p PID|NAME]",
+     "Write the process at a place of a recording as an ELF core file.", CoreCommand},
     {"dump", "dump [TRACE] [-p PID|NAME] [--thread=T] [--json]",
      "Print the records of a recording.", DumpCommand},
 };

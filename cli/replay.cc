@@ -20,6 +20,7 @@
 #include "cli/command.h"
 #include "cli/gdb_process.h"
 #include "cli/serving.h"
+#include "cli/states/core_file_maker.h"
 #include "server/gdb_commands.h"
 #include "server/target/replay_target.h"
 #include "server/transport.h"
@@ -46,15 +47,17 @@ int ServeGdb(const ReplayRequest& request, Listener* listener, UniqueFd ready) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != request.parent) return kExitFailure;
   PeerUsers users = PeerUsers::Open();
+  absl::StatusOr<CoreFileMaker> files = CoreFileMaker::Start(CoreFileMaker::Names::kUntrusted);
+  if (!files.ok()) return Failure(files.status());
   int exit_status = 0;
   auto trace = OpenTraceOperand("replay", request.parsed, request.choice, &exit_status);
   if (trace == nullptr) return exit_status;
   if (request.choice.process.empty()) PrintOtherProcesses(*trace);
   WarnOfMissingFeatures(*trace);
-  absl::StatusOr<std::unique_ptr<ReplayTarget>> target = ReplayTarget::Open(trace.get());
+  absl::StatusOr<std::unique_ptr<ReplayTarget>> target = ReplayTarget::Open(trace.get(), &*files);
   if (!target.ok()) return Failure(target.status());
   if (write(ready.get(), "", 1) != 1) return kExitFailure;
-  return Failure(ServeClients(listener, std::move(users), /*token=*/"", target->get()));
+  return Failure(ServeClients(listener, std::move(users), /*token=*/"", target->get(), &*files));
 }
 
 // The server as a separate process: this one starts gdb, which a confined process cannot. Killed

@@ -18,6 +18,7 @@
 #include "cli/gdb_command_file.h"
 #include "cli/serving.h"
 #include "cli/socket_janitor.h"
+#include "cli/states/core_file_maker.h"
 #include "server/session/session.h"
 #include "server/target/replay_target.h"
 #include "server/transport.h"
@@ -39,6 +40,7 @@ struct Entrance {
   std::unique_ptr<Connection> stdio;
   std::optional<Listener> listener;
   std::optional<SocketJanitor> janitor;
+  std::optional<CoreFileMaker> files;
   std::optional<PeerUsers> users;
   std::string token;         // empty: other users' clients are refused
   std::string gdb_commands;  // the file that a gdb is to load; empty: it could not be installed
@@ -62,6 +64,8 @@ absl::StatusOr<std::string> NewToken() {
 
 absl::StatusOr<Entrance> OpenEntrance(const ServeOptions& options) {
   Entrance entrance;
+  ASSIGN_OR_RETURN(CoreFileMaker files, CoreFileMaker::Start(CoreFileMaker::Names::kUntrusted));
+  entrance.files.emplace(std::move(files));
   if (options.stdio) {
     ASSIGN_OR_RETURN(entrance.stdio, Connection::FromStdio());
     return entrance;
@@ -129,7 +133,8 @@ int ServeSocket(Entrance* entrance, bool show_token, Target* target) {
       std::fflush(stdout) != 0) {
     return kExitFailure;
   }
-  return Failure(ServeClients(listener, *std::move(entrance->users), entrance->token, target));
+  return Failure(ServeClients(listener, *std::move(entrance->users), entrance->token, target,
+                              &*entrance->files));
 }
 
 int Serve(const Options::Parsed& parsed, const ServeOptions& options, const TraceChoice& choice) {
@@ -141,7 +146,8 @@ int Serve(const Options::Parsed& parsed, const ServeOptions& options, const Trac
   if (entrance->janitor) RemoveSocketWhenKilled(&*entrance->janitor);
   if (choice.process.empty()) PrintOtherProcesses(*trace);
   WarnOfMissingFeatures(*trace);
-  absl::StatusOr<std::unique_ptr<ReplayTarget>> target = ReplayTarget::Open(trace.get());
+  absl::StatusOr<std::unique_ptr<ReplayTarget>> target =
+      ReplayTarget::Open(trace.get(), &*entrance->files);
   if (!target.ok()) return Failure(target.status());
   if (options.stdio) return ServeStdio(entrance->stdio.get(), target->get());
   const bool show_token = !entrance->token.empty() && options.token_file.empty();

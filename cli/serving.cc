@@ -13,13 +13,14 @@
 namespace hindsight {
 
 absl::Status ServeClients(Listener* listener, PeerUsers users, const std::string& token,
-                          Target* target) {
+                          Target* target, CoreFileMaker* files) {
   DoorOptions options;
   options.has_token = !token.empty();
   options.report = [](const std::string& line) { PrintError(line); };
   Door door(listener, std::move(users), std::move(options));
   for (;;) {
     ASSIGN_OR_RETURN(const Client client, door.Next());
+    files->set_allowed(!client.must_know_token);
     SessionLock lock;
     if (client.must_know_token) {
       lock.token = token;

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "absl/status/status.h"
+#include "cli/states/core_file_maker.h"
 #include "server/peer_users.h"
 #include "server/target/target.h"
 #include "server/transport.h"
@@ -14,9 +15,10 @@ namespace hindsight {
 
 // Waits for a client, serves it until it goes, waits for the next. The position stays where the
 // last one left it. Clients whose user is not this process's must say `token`, if that is not
-// empty, else they are refused. Returns only an error of `listener`; those of clients go to stderr.
+// empty, else they are refused; and `monitor core` makes no `files` for them. Returns only an error
+// of `listener`; those of clients go to stderr.
 absl::Status ServeClients(Listener* listener, PeerUsers users, const std::string& token,
-                          Target* target);
+                          Target* target, CoreFileMaker* files);
 
 }  // namespace hindsight
 

@@ -99,7 +99,9 @@ const Arrows& Allowed() {
       {"cli/info", {"cli", "isa", "tracefmt", "keyframes/state"}},
       {"cli",
        {"confine", "isa", "tracefmt", "keyframes/state", "keyframes/verify", "recorder",
-        "recorder/session", "server", "server/session", "server/target", "cli/info"}},
+        "recorder/session", "server", "server/session", "server/target", "cli/info", "cli/states"}},
+      {"cli/states",
+       {"cli", "isa", "tracefmt", "keyframes/state", "keyframes/timeline", "keyframes/inspect"}},
       {"bench", {}},
       {"examples", {}},
   };

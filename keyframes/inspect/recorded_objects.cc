@@ -76,7 +76,16 @@ absl::StatusOr<std::string> RecordedObjects::Auxv(uint64_t moment) const {
 std::string RecordedObjects::SigInfo(int32_t thread, uint64_t moment) const {
   std::string bytes;
   const uint64_t count = process_->schedule().CountAt(thread, moment);
-  if (const ProcessEvent* signal = process_->thread(thread).SignalFrom(count)) {
+  const ThreadState& state = process_->thread(thread);
+  const ProcessEvent* signal = state.SignalFrom(count);
+  // In the last state of the process the signal that has ended it.
+  if (const auto& exit = process_->exit_status(); exit && exit->signal() != 0 && count > 0 &&
+                                                  count == state.end_count() &&
+                                                  moment == process_->end_moment()) {
+    const ProcessEvent* last = state.SignalFrom(count - 1);
+    if (last != nullptr && last->number == exit->signal()) signal = last;
+  }
+  if (signal != nullptr) {
     bytes = signal->text;
     if (bytes.empty()) {
       siginfo_t info = {};

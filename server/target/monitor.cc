@@ -8,9 +8,11 @@
 #include "absl/strings/str_split.h"
 #include "base/printable.h"
 #include "base/status_macros.h"
+#include "isa/registers.h"
 #include "keyframes/inspect/event_list.h"
 #include "keyframes/inspect/proc_files.h"
 #include "keyframes/state/place_text.h"
+#include "server/target/monitor_core.h"
 
 namespace hindsight {
 struct Monitor::Command {
@@ -41,6 +43,8 @@ absl::Span<const Monitor::Command> Monitor::Commands() {
        "the N (10) events before and after this position", &Monitor::Events},
       {"info", "", "program and recording", &Monitor::Info},
       {"maps", "", "the memory map at this position", &Monitor::Maps},
+      {"core", "FILE", "write the process as it is here to FILE, an ELF core for any debugger",
+       &Monitor::Core},
       {"statistics", "", "checkpoints made and instructions replayed so far", &Monitor::Statistics},
       {"discard", "", "throw away the copy made by writes to memory or registers",
        &Monitor::Discard},
@@ -237,6 +241,15 @@ absl::StatusOr<std::string> Monitor::Statistics(const Question&) {
   return absl::StrFormat("%d checkpoints (%.1f MB), %.1f M instructions replayed\n",
                          statistics.checkpoints, statistics.checkpoint_bytes / 1e6,
                          statistics.states_replayed / 1e6);
+}
+
+absl::StatusOr<std::string> Monitor::Core(const Question& question) {
+  return WriteCoreFor(
+      view_,
+      {.thread = question.selected,
+       .extended_registers = trace_->manifest().register_layout != kBaseRegisterLayout,
+       .interrupt = question.interrupt},
+      question.arguments, files_);
 }
 
 // The session handles this one; it is here for the list.

@@ -13,6 +13,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
+#include "keyframes/inspect/core_output.h"
 #include "keyframes/inspect/process_view.h"
 #include "keyframes/state/places.h"
 #include "keyframes/timeline/timeline.h"
@@ -27,8 +28,10 @@ struct MonitorResult {
 
 class Monitor {
  public:
-  Monitor(const TraceReader* trace, Timeline* timeline, ProcessView* view)
-      : trace_(trace), timeline_(timeline), view_(view) {}
+  // `files`: where cores go, borrowed; null: none are written.
+  Monitor(const TraceReader* trace, Timeline* timeline, ProcessView* view,
+          CoreFiles* files = nullptr)
+      : trace_(trace), timeline_(timeline), view_(view), files_(files) {}
 
   // The output of `command`, for a user who has selected the thread `selected`, which must be
   // alive. kInvalidArgument: a message for the user. kCancelled: `interrupt` (polled, may be null)
@@ -64,6 +67,7 @@ class Monitor {
   absl::StatusOr<std::string> Info(const Question& question);
   absl::StatusOr<std::string> Maps(const Question& question);
   absl::StatusOr<std::string> Statistics(const Question& question);
+  absl::StatusOr<std::string> Core(const Question& question);
   absl::StatusOr<std::string> Discard(const Question& question);
 
   absl::StatusOr<std::string> Bookmark(const Question& question);
@@ -78,6 +82,7 @@ class Monitor {
   const TraceReader* trace_;
   Timeline* timeline_;
   ProcessView* view_;
+  CoreFiles* files_;
   Places places_;
 };
 

@@ -10,17 +10,19 @@
 
 namespace hindsight {
 
-absl::StatusOr<std::unique_ptr<ReplayTarget>> ReplayTarget::Open(const TraceReader* trace) {
+absl::StatusOr<std::unique_ptr<ReplayTarget>> ReplayTarget::Open(const TraceReader* trace,
+                                                                 CoreFiles* files) {
   ASSIGN_OR_RETURN(std::unique_ptr<Timeline> timeline, Timeline::Open(trace));
-  return std::unique_ptr<ReplayTarget>(new ReplayTarget(trace, std::move(timeline)));
+  return std::unique_ptr<ReplayTarget>(new ReplayTarget(trace, std::move(timeline), files));
 }
 
-ReplayTarget::ReplayTarget(const TraceReader* trace, std::unique_ptr<Timeline> timeline)
+ReplayTarget::ReplayTarget(const TraceReader* trace, std::unique_ptr<Timeline> timeline,
+                           CoreFiles* files)
     : trace_(trace),
       timeline_(std::move(timeline)),
       view_(trace, timeline_.get()),
       diverted_(&view_),
-      monitor_(trace, timeline_.get(), &view_),
+      monitor_(trace, timeline_.get(), &view_, files),
       notes_(trace, timeline_.get()) {
   Moved({.thread = timeline_->current_thread()});
 }

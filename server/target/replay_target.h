@@ -31,7 +31,9 @@ class ReplayTarget final : public Target {
  public:
   // At the start of the recording of one process, whose trace this is. (Memory that it has from its
   // birth is read from its parent's trace; the timeline finds that.)
-  static absl::StatusOr<std::unique_ptr<ReplayTarget>> Open(const TraceReader* trace);
+  // `files`: where `monitor core` writes to, borrowed; null: it does not.
+  static absl::StatusOr<std::unique_ptr<ReplayTarget>> Open(const TraceReader* trace,
+                                                            CoreFiles* files = nullptr);
 
   std::vector<ThreadRef> threads() override;
   ThreadRef current_thread() override;
@@ -72,7 +74,7 @@ class ReplayTarget final : public Target {
   absl::Status GoTo(const std::string& where, const std::atomic<bool>* interrupt) override;
 
  private:
-  ReplayTarget(const TraceReader* trace, std::unique_ptr<Timeline> timeline);
+  ReplayTarget(const TraceReader* trace, std::unique_ptr<Timeline> timeline, CoreFiles* files);
 
   ThreadRef Ref(int32_t thread) const { return {trace_->manifest().pid, thread}; }
   absl::Status CheckThread(ThreadRef thread) const;

@@ -1,0 +1,21 @@
+// The notes of a core file: all that it says of a process but its memory.
+
+#ifndef HINDSIGHT_KEYFRAMES_INSPECT_CORE_NOTES_H_
+#define HINDSIGHT_KEYFRAMES_INSPECT_CORE_NOTES_H_
+
+#include <cstdint>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "keyframes/inspect/process_view.h"
+
+namespace hindsight {
+
+// The contents of PT_NOTE, in the kernel's order, with `thread` first: debuggers select the first
+// one. What the view does not know (times, pending signals, the group) is zero. `extended`: whether
+// the registers have what only AVX and AVX-512 have. Errors are those of the view.
+absl::StatusOr<std::string> CoreNotes(ProcessView* view, int32_t thread, bool extended);
+
+}  // namespace hindsight
+
+#endif  // HINDSIGHT_KEYFRAMES_INSPECT_CORE_NOTES_H_

@@ -1,0 +1,23 @@
+// `monitor core FILE`, of recordings and of sequences of snapshots.
+
+#ifndef HINDSIGHT_SERVER_TARGET_MONITOR_CORE_H_
+#define HINDSIGHT_SERVER_TARGET_MONITOR_CORE_H_
+
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "keyframes/inspect/core_file.h"
+#include "keyframes/inspect/core_output.h"
+#include "keyframes/inspect/process_view.h"
+
+namespace hindsight {
+
+// Writes the process to `path` and returns the line for the user. `files` may be null: then no
+// files are written here. kInvalidArgument: a message for the user; kCancelled.
+absl::StatusOr<std::string> WriteCoreFor(ProcessView* view, const CoreOptions& options,
+                                         absl::string_view path, CoreFiles* files);
+
+}  // namespace hindsight
+
+#endif  // HINDSIGHT_SERVER_TARGET_MONITOR_CORE_H_
