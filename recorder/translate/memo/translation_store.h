@@ -28,7 +28,7 @@ std::string RecorderIdentity();
 
 class TranslationStore {
  public:
-  // A C compiler's code takes 120 MB.
+  // A C compiler's code takes 140 MB.
   static constexpr uint64_t kMaxBytes = uint64_t{512} << 20;
 
   // `$XDG_CACHE_HOME/hindsight`, or ~/.cache/hindsight; empty: there is neither.
