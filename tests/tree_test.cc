@@ -132,11 +132,17 @@ const Arrows& AllowedToTests() {
 
 // Folders that only tests use, and files of tests in others.
 bool IsForTests(const std::string& path) {
-  static const std::set<std::string> kFolders = {
-      "emulator/checks",         "keyframes/checks",  "keyframes/toys",
-      "keyframes/fuzz",          "recorder/testdata", "tracefmt/samples",
-      "tracefmt/fuzz",           "translator/checks", "recorder/translate/testdata",
-      "recorder/choice/testdata"};
+  static const std::set<std::string> kFolders = {"emulator/checks",
+                                                 "keyframes/checks",
+                                                 "keyframes/toys",
+                                                 "keyframes/fuzz",
+                                                 "recorder/testdata",
+                                                 "tracefmt/samples",
+                                                 "tracefmt/fuzz",
+                                                 "translator/checks",
+                                                 "recorder/translate/testdata",
+                                                 "recorder/choice/testdata",
+                                                 "libhindsight/testdata"};
   static const std::regex name(
       "(_test\\.cc|_fixture\\.(h|cc)|_fuzzer\\.cc)$|/(fake|gdb_client|"
       "session_client|memory_observer|true_process)[a-z_]*\\.(h|cc)$");
