@@ -3,6 +3,7 @@
 #include <signal.h>
 #include <string.h>
 
+#include <algorithm>
 #include <fstream>
 #include <limits>
 #include <set>
@@ -25,6 +26,10 @@ using Values = absl::Span<const std::string>;
 
 absl::Status Wrong(absl::string_view value, absl::string_view wanted) {
   return absl::InvalidArgumentError(absl::StrCat("\"", value, "\" is not ", wanted));
+}
+
+absl::Status NoSetting(absl::string_view name) {
+  return absl::InvalidArgumentError(absl::StrCat("there is no setting \"", name, "\""));
 }
 
 absl::StatusOr<std::string> One(Values values) {
@@ -198,45 +203,55 @@ struct Entry {
 };
 
 const Entry kEntries[] = {
-    {{"level", "N", "breakpoints of at least this level pass"},
+    {{"level", "N", "Breakpoints of at least this level pass. Without it all do."},
      [](Values v, CaptureConfiguration* c) {
        return SetNumber(v, std::numeric_limits<int32_t>::min(), &c->points.minimum_level);
      }},
-    {{"class", "N[-M],...", "breakpoints of these classes pass (default: all)", true},
+    {{"class", "N[-M],...", "Breakpoints of these classes pass. Without it all do.", true},
      [](Values v, CaptureConfiguration* c) { return SetNumbers(v, &c->points.classes); }},
-    {{"id", "N[-M],...", "breakpoints with these ids pass (default: all)", true},
+    {{"id", "N[-M],...", "Breakpoints with these ids pass. Without it all do.", true},
      [](Values v, CaptureConfiguration* c) { return SetNumbers(v, &c->points.ids); }},
-    {{"attr", "KEY[=VALUE]", "breakpoints with this attribute pass; of several keys all are needed",
+    {{"attr", "KEY[=VALUE]",
+      "Breakpoints with this attribute pass; of several values of a key one is enough, of several "
+      "keys all are needed.",
       true},
      [](Values v, CaptureConfiguration* c) { return SetAttributes(v, &c->points.attributes); }},
     {{"trigger", "NAME,...",
-      "what the program may trigger: call, point, condition, assertion, or none (default: all)",
+      "What the program may trigger: call, point, condition, assertion, or none. Without it all of "
+      "them.",
       true},
      [](Values v, CaptureConfiguration* c) { return SetTriggers(v, &c->points); }},
-    {{"on-exception", "TYPE", "when a C++ exception of this type is thrown (\"*\": of any)", true},
+    {{"on-exception", "TYPE",
+      "Take a snapshot when a C++ exception of this type, or one derived from it, is thrown "
+      "(\"*\": of any). The program needs libhindsight_exceptions.",
+      true},
      [](Values v, CaptureConfiguration* c) {
        return SetNames(v, "a type", &c->points.exceptions);
      }},
-    {{"skip", "N", "the first N points that would pass do not"},
+    {{"skip", "N", "The first N points that would pass do not."},
      [](Values v, CaptureConfiguration* c) { return SetNumber(v, uint64_t{0}, &c->points.skip); }},
-    {{"stride", "N", "of the points that would pass, one in N does"},
+    {{"stride", "N", "Of the points that would pass, one in N does."},
      [](Values v, CaptureConfiguration* c) {
        return SetNumber(v, uint64_t{1}, &c->points.stride);
      }},
-    {{"interval", "TIME", "after a point none passes for so long"},
+    {{"interval", "TIME", "After a point that passed none passes for so long."},
      [](Values v, CaptureConfiguration* c) { return SetDuration(v, &c->points.interval); }},
-    {{"every", "TIME", "a snapshot so often (100ms, 2s)"},
+    {{"every", "TIME", "Take a snapshot each time so long has passed (10, 2.5s, 100ms)."},
      [](Values v, CaptureConfiguration* c) { return SetDuration(v, &c->every); }},
-    {{"on-signal", "NAME,...", "before one of these signals is delivered (SEGV,ABRT)", true},
+    {{"on-signal", "NAME,...",
+      "Take a snapshot before one of these signals is delivered (SEGV,ABRT).", true},
      [](Values v, CaptureConfiguration* c) { return SetSignals(v, &c->signals); }},
-    {{"at", "FUNCTION", "where this function begins (a name, or an address as 0x401136)", true},
+    {{"at", "FUNCTION",
+      "Take a snapshot where this function begins (a name, or an address as 0x401136).", true},
      [](Values v, CaptureConfiguration* c) { return SetNames(v, "a function", &c->functions); }},
-    {{"max", "N", "no more than N snapshots (0: no limit)"},
+    {{"max", "N", "Take no more after so many; the program continues. 0: no limit."},
      [](Values v, CaptureConfiguration* c) {
        return SetNumber(v, uint64_t{0}, &c->max_snapshots);
      }},
     {{"save", "WHAT,...",
-      "what is saved: all, stacks, range:BEGIN-END, variable:NAME (default: all)", true},
+      "What is saved of memory: all, stacks, range:BEGIN-END (hexadecimal), variable:NAME. Without "
+      "it all.",
+      true},
      [](Values v, CaptureConfiguration* c) { return SetSaved(v, &c->save); }},
 };
 
@@ -259,10 +274,11 @@ absl::Status CaptureConfiguration::Apply(absl::string_view name,
     if (status.ok()) return status;
     return absl::InvalidArgumentError(absl::StrCat(name, ": ", status.message()));
   }
-  return absl::InvalidArgumentError(absl::StrCat("there is no setting \"", name, "\""));
+  return NoSetting(name);
 }
 
-absl::Status ReadCaptureFile(const std::string& path, CaptureConfiguration* configuration) {
+absl::Status ReadCaptureFile(const std::string& path, absl::Span<const std::string> names,
+                             CaptureConfiguration* configuration) {
   std::ifstream file(path);
   std::stringstream text;
   text << file.rdbuf();
@@ -278,7 +294,9 @@ absl::Status ReadCaptureFile(const std::string& path, CaptureConfiguration* conf
     if (!seen.insert(setting.name).second) {
       return at(setting.line, absl::StrCat(setting.name, " is set twice"));
     }
-    const absl::Status status = applied.Apply(setting.name, setting.values);
+    const bool is_known = std::find(names.begin(), names.end(), setting.name) != names.end();
+    const absl::Status status =
+        is_known ? applied.Apply(setting.name, setting.values) : NoSetting(setting.name);
     if (!status.ok()) return at(setting.line, status.message());
   }
   if (error.line != 0) return at(error.line, error.message);

@@ -63,8 +63,10 @@ absl::Span<const CaptureSetting> CaptureSettings();
 //   class = [1, "4-7"]
 //   every = "100ms"
 //
-// kInvalidArgument: "PATH:LINE: what is wrong"; kNotFound and others if it cannot be read.
-absl::Status ReadCaptureFile(const std::string& path, CaptureConfiguration* configuration);
+// Only settings of these names may be there. kInvalidArgument: "PATH:LINE: what is wrong", and the
+// configuration is unchanged; kNotFound if it cannot be read.
+absl::Status ReadCaptureFile(const std::string& path, absl::Span<const std::string> names,
+                             CaptureConfiguration* configuration);
 
 }  // namespace hindsight
 

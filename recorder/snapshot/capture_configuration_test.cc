@@ -18,12 +18,18 @@ using ::testing::ElementsAre;
 using ::testing::FieldsAre;
 using ::testing::IsEmpty;
 
+std::vector<std::string> AllNames() {
+  std::vector<std::string> names;
+  for (const CaptureSetting& setting : CaptureSettings()) names.emplace_back(setting.name);
+  return names;
+}
+
 // The configuration that a file of this text makes of `before`, or the error's text without the
 // file's directory.
 absl::Status Read(const std::string& text, CaptureConfiguration* configuration) {
   const std::string path = ::testing::TempDir() + "/snap.toml";
   std::ofstream(path) << text;
-  return ReadCaptureFile(path, configuration);
+  return ReadCaptureFile(path, AllNames(), configuration);
 }
 
 std::string ErrorOf(const std::string& text) {
@@ -166,7 +172,7 @@ TEST(CaptureConfigurationTest, AFileWithAnErrorChangesNothing) {
 
 TEST(CaptureConfigurationTest, AFileThatIsNotThere) {
   CaptureConfiguration configuration;
-  EXPECT_EQ(ReadCaptureFile("/nowhere/snap.toml", &configuration).code(),
+  EXPECT_EQ(ReadCaptureFile("/nowhere/snap.toml", AllNames(), &configuration).code(),
             absl::StatusCode::kNotFound);
 }
 
