@@ -2,8 +2,8 @@
 //
 // Neither copyable nor movable: Options borrow its variables.
 
-#ifndef HINDSIGHT_CLI_CAPTURE_OPTIONS_H_
-#define HINDSIGHT_CLI_CAPTURE_OPTIONS_H_
+#ifndef HINDSIGHT_CLI_CAPTURE_CAPTURE_OPTIONS_H_
+#define HINDSIGHT_CLI_CAPTURE_CAPTURE_OPTIONS_H_
 
 #include <map>
 #include <string>
@@ -45,4 +45,4 @@ class CaptureOptions {
 
 }  // namespace hindsight
 
-#endif  // HINDSIGHT_CLI_CAPTURE_OPTIONS_H_
+#endif  // HINDSIGHT_CLI_CAPTURE_CAPTURE_OPTIONS_H_
