@@ -19,12 +19,12 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
-std::string TestProgram(const std::string& name) {
+std::string Built(const std::string& name) {
   char self[4096] = {};
   if (readlink("/proc/self/exe", self, sizeof(self) - 1) < 0) return "";
   const std::string path = self;
   const std::string folder = path.substr(0, path.rfind('/'));
-  return absl::StrCat(folder, "/../../libhindsight/testdata/", name);
+  return absl::StrCat(folder, "/../../libhindsight/", name);
 }
 
 // "trigger level/class/id label key=value ...".
@@ -41,18 +41,21 @@ struct ProgramRun {
   int status = -1;  // of the program's end
 };
 
-ProgramRun RunOf(const std::string& program, const PointFilter& filter) {
+ProgramRun RunOf(const std::string& program, const PointFilter& filter,
+                 const std::string& preloaded = "") {
   auto listener = PointListener::Make(filter);
   EXPECT_TRUE(listener.ok()) << listener.status();
   int go[2];
   EXPECT_EQ(pipe2(go, O_CLOEXEC), 0);
-  const std::string path = TestProgram(program);
+  const std::string path = Built("testdata/" + program);
   const std::string variable = (*listener)->Environment();
+  const std::string preload = "LD_PRELOAD=" + preloaded;
   const pid_t child = fork();
   if (child == 0) {
     char c;
     char* argv[] = {const_cast<char*>(path.c_str()), nullptr};
-    char* environment[] = {const_cast<char*>(variable.c_str()), nullptr};
+    char* environment[] = {const_cast<char*>(variable.c_str()), const_cast<char*>(preload.c_str()),
+                           nullptr};
     if (read(go[0], &c, 1) == 1) execve(argv[0], argv, environment);
     _exit(127);
   }
@@ -102,6 +105,21 @@ TEST(CxxPointsTest, ThrownExceptionsOfChosenTypes) {
   EXPECT_THAT(RunOf("thrower", Thrown({"(anonymous namespace)::Odd"})).points, ElementsAre(odd));
   EXPECT_THAT(RunOf("thrower", Thrown({"std::bad_alloc"})).points, IsEmpty());
   EXPECT_THAT(RunOf("thrower", Thrown({})).points, IsEmpty());
+}
+
+TEST(CxxPointsTest, TheObjectIsPreloaded) {
+  for (const std::string program : {"wrapper", "dynamic"}) {
+    EXPECT_THAT(
+        RunOf(program, Thrown({"std::exception"}), Built("libhindsight_exceptions.so")).points,
+        ElementsAre("5 0/0/0 (anonymous namespace)::Refused what=no room"))
+        << program;
+  }
+}
+
+TEST(CxxPointsTest, TheSharedLibrary) {
+  EXPECT_THAT(
+      RunOf("dynamic", {.minimum_level = 3}).points,
+      ElementsAre("1 0/0/0 label", "2 3/4/5", "2 3/4/6 phase=solve rank=2", "2 3/4/8 made=1"));
 }
 
 TEST(CxxPointsTest, WithoutTheObjectThrowingIsNoPoint) {

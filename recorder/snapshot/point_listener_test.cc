@@ -266,6 +266,12 @@ TEST(PointListenerTest, AChildOfForkSpeaksIfAskedFor) {
   EXPECT_THAT(LabelsOf({}, {"call=a", "fork", "call=b"}, true), ElementsAre("a", "b", "b"));
 }
 
+TEST(PointListenerTest, TheProgramThatIsExecutedNextSpeaks) {
+  EXPECT_THAT(LabelsOf({}, {"call=a", "exec", "call=b"}), ElementsAre("a", "b"));
+  // Not in a child.
+  EXPECT_THAT(LabelsOf({}, {"call=a", "fork", "exec", "call=b"}), ElementsAre("a", "b"));
+}
+
 TEST(PointListenerTest, HandlersReachPointsWhileTheirThreadWaits) {
   auto listener = Listener();
   Program program(listener.get(), {"signals", "call=a"});

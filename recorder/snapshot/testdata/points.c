@@ -5,6 +5,7 @@
 //   threads=N      N threads call snapshot "thread" once each
 //   loop=N         the next argument N times
 //   fork           the rest in a child of fork, and again when it has ended
+//   exec           the rest in this program, executed anew
 //   signals        from now on SIGALRM's handler calls snapshot "handler", every 5 ms
 //   errno          ends with 3 unless a point leaves errno alone
 //   ruin=SEED      writes random bytes over the control file, and at its size, between points
@@ -105,6 +106,10 @@ static void Do(char* text) {
 int main(int argc, char** argv) {
   int times = 1;
   for (int i = 1; i < argc; ++i) {
+    if (!strcmp(argv[i], "exec")) {
+      argv[i] = argv[0];
+      execv("/proc/self/exe", argv + i);
+    }
     if (!strncmp(argv[i], "loop=", 5)) {
       times = atoi(argv[i] + 5);
       continue;
