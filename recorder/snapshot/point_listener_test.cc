@@ -392,6 +392,7 @@ TEST(PointListenerTest, AHostileProgram) {
   for (uint64_t i = 0; i < 4; ++i) {
     auto listener = Listener();
     Program program(listener.get(), {"ruin=" + std::to_string((seed + i) % 1000000)});
+    const pid_t pid = program.pid();
     size_t heard = 0;
     std::thread end([&] {
       EXPECT_EQ(program.End().first, "exit 0");
@@ -400,8 +401,8 @@ TEST(PointListenerTest, AHostileProgram) {
     while (std::optional<Point> point = listener->Wait(absl::Seconds(60))) {
       ++heard;
       EXPECT_LE(point->label.size(), static_cast<size_t>(HS_TEXT_SIZE));
-      EXPECT_EQ(point->process, program.pid());
-      EXPECT_EQ(point->thread, program.pid());
+      EXPECT_EQ(point->process, pid);
+      EXPECT_EQ(point->thread, pid);
       EXPECT_LT(point->slot, static_cast<uint32_t>(HS_SLOTS));
       listener->Answer(*point);
     }
