@@ -22,7 +22,7 @@
 #include "cli/serving.h"
 #include "cli/states/core_file_maker.h"
 #include "server/gdb_commands.h"
-#include "server/target/replay_target.h"
+#include "server/target/target.h"
 #include "server/transport.h"
 
 namespace hindsight {
@@ -54,7 +54,7 @@ int ServeGdb(const ReplayRequest& request, Listener* listener, UniqueFd ready) {
   if (trace == nullptr) return exit_status;
   if (request.choice.process.empty()) PrintOtherProcesses(*trace);
   WarnOfMissingFeatures(*trace);
-  absl::StatusOr<std::unique_ptr<ReplayTarget>> target = ReplayTarget::Open(trace.get(), &*files);
+  absl::StatusOr<std::unique_ptr<Target>> target = OpenTarget(trace.get(), &*files);
   if (!target.ok()) return Failure(target.status());
   if (write(ready.get(), "", 1) != 1) return kExitFailure;
   return Failure(ServeClients(listener, std::move(users), /*token=*/"", target->get(), &*files));

@@ -20,7 +20,7 @@
 #include "cli/socket_janitor.h"
 #include "cli/states/core_file_maker.h"
 #include "server/session/session.h"
-#include "server/target/replay_target.h"
+#include "server/target/target.h"
 #include "server/transport.h"
 
 namespace hindsight {
@@ -146,8 +146,7 @@ int Serve(const Options::Parsed& parsed, const ServeOptions& options, const Trac
   if (entrance->janitor) RemoveSocketWhenKilled(&*entrance->janitor);
   if (choice.process.empty()) PrintOtherProcesses(*trace);
   WarnOfMissingFeatures(*trace);
-  absl::StatusOr<std::unique_ptr<ReplayTarget>> target =
-      ReplayTarget::Open(trace.get(), &*entrance->files);
+  absl::StatusOr<std::unique_ptr<Target>> target = OpenTarget(trace.get(), &*entrance->files);
   if (!target.ok()) return Failure(target.status());
   if (options.stdio) return ServeStdio(entrance->stdio.get(), target->get());
   const bool show_token = !entrance->token.empty() && options.token_file.empty();

@@ -9,6 +9,8 @@
 #include "cli/command.h"
 #include "server/door.h"
 #include "server/session/session.h"
+#include "server/target/replay_target.h"
+#include "server/target/snapshot_target.h"
 
 namespace hindsight {
 
@@ -30,6 +32,15 @@ absl::Status ServeClients(Listener* listener, PeerUsers users, const std::string
     absl::StatusOr<SessionEnd> end = session.Serve();
     if (!end.ok()) PrintError(absl::StrCat("client lost: ", end.status().message()));
   }
+}
+
+absl::StatusOr<std::unique_ptr<Target>> OpenTarget(const TraceReader* trace, CoreFiles* files) {
+  if (IsSnapshotTrace(*trace)) {
+    ASSIGN_OR_RETURN(auto target, SnapshotTarget::Open(trace, files));
+    return std::unique_ptr<Target>(std::move(target));
+  }
+  ASSIGN_OR_RETURN(auto target, ReplayTarget::Open(trace, files));
+  return std::unique_ptr<Target>(std::move(target));
 }
 
 }  // namespace hindsight

@@ -2,6 +2,7 @@
 #include "cli/info/info.h"
 #include "cli/json.h"
 #include "isa/host_features.h"
+#include "keyframes/state/snapshot_list.h"
 
 namespace hindsight {
 namespace {
@@ -113,6 +114,31 @@ Json ModulesJson(const TraceReader& trace) {
   return json;
 }
 
+Json SnapshotsJson(const TraceReader& trace) {
+  Json json = Json::array();
+  for (const SnapshotInfo& snapshot : ListSnapshots(trace)) {
+    Json& entry = json.emplace_back();
+    entry["number"] = snapshot.number;
+    entry["timeNs"] = snapshot.time_ns;
+    entry["thread"] = snapshot.thread;
+    entry["trigger"] = TriggerName(snapshot.trigger);
+    entry["level"] = snapshot.level;
+    entry["class"] = snapshot.class_number;
+    entry["id"] = snapshot.id;
+    entry["label"] = JsonText(snapshot.label);
+    Json& attributes = entry["attributes"] = Json::array();
+    for (const auto& [key, value] : snapshot.attributes) {
+      attributes.push_back(JsonText(absl::StrCat(key, "=", value)));
+    }
+    entry["skewNs"] = snapshot.skew_ns;
+    entry["stopNs"] = snapshot.stop_ns;
+    entry["bytes"] = snapshot.stored_bytes;
+    entry["threads"] = snapshot.keyframe->threads().size();
+    entry["pages"] = snapshot.keyframe->page_count();
+  }
+  return json;
+}
+
 Json SizesJson(const TraceReader::Sizes& sizes) {
   Json json;
   json["total"] = sizes.total;
@@ -144,6 +170,7 @@ std::string InfoJson(const RecordingInfo& info, bool threads) {
   AddSummary(summary, threads, &json);
   json["lightKeyframes"] = summary.segments;
   json["fullKeyframes"] = trace.full_keyframes().size();
+  if (HasSnapshots(trace)) json["snapshots"] = SnapshotsJson(trace);
   json["bytes"] = SizesJson(sizes);
   json["bitsPerInstruction"] = JsonNumber(BitsPerInstruction(sizes, summary.instructions));
   json["modules"] = ModulesJson(trace);

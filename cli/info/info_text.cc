@@ -13,6 +13,7 @@
 #include "cli/info/info.h"
 #include "cli/info/record_text.h"
 #include "isa/host_features.h"
+#include "keyframes/state/snapshot_list.h"
 
 namespace hindsight {
 namespace {
@@ -122,6 +123,16 @@ void AppendThreads(const ProcessEntry& entry, std::string* out) {
   }
 }
 
+void AppendSnapshots(const TraceReader& trace, std::string* out) {
+  const std::vector<SnapshotInfo> snapshots = ListSnapshots(trace);
+  absl::StrAppendFormat(out, "%-13s %d\n", "snapshots:", snapshots.size());
+  for (const SnapshotInfo& snapshot : snapshots) {
+    absl::StrAppendFormat(out, "  %s; skew %.1f us, stopped %.2f ms, %s\n", SnapshotText(snapshot),
+                          snapshot.skew_ns / 1e3, snapshot.stop_ns / 1e6,
+                          SizeText(snapshot.stored_bytes));
+  }
+}
+
 // How long the process stood still for full keyframes; empty: it did not, or that is not known.
 std::string StopsText(const TraceReader& trace) {
   std::vector<uint64_t> stops;
@@ -187,7 +198,9 @@ std::string InfoText(const RecordingInfo& info, bool threads) {
   }
   line("state", StateName(manifest.state));
   line("end", EndText(manifest));
-  line("engine", absl::StrCat(manifest.engine, ", memory model ", manifest.memory_model));
+  line("engine",
+       absl::StrCat(manifest.engine, manifest.memory_model.empty() ? "" : ", memory model ",
+                    manifest.memory_model));
   if (manifest.schedule == "parallel") {
     line("schedule", "parallel: threads run at once");
   } else if (!manifest.schedule.empty()) {
@@ -205,6 +218,7 @@ std::string InfoText(const RecordingInfo& info, bool threads) {
   line("keyframes",
        absl::StrCat(summary.segments, " light, ", trace.full_keyframes().size(), " full"));
   if (const std::string stops = StopsText(trace); !stops.empty()) line("stops", stops);
+  if (HasSnapshots(trace)) AppendSnapshots(trace, &out);
   line("size", SizesText(sizes));
   line("bits/instr.", absl::StrFormat("%.3f", BitsPerInstruction(sizes, summary.instructions)));
   if (!summary.gaps.empty()) line("gaps", absl::StrCat(summary.gaps.size()));

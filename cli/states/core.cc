@@ -2,6 +2,8 @@
 
 #include <memory>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -12,6 +14,7 @@
 #include "cli/progress_line.h"
 #include "cli/states/core_file_maker.h"
 #include "keyframes/inspect/core_file.h"
+#include "keyframes/inspect/snapshot_view.h"
 #include "keyframes/inspect/timeline_view.h"
 #include "keyframes/state/place_text.h"
 #include "keyframes/timeline/timeline.h"
@@ -43,14 +46,20 @@ absl::StatusOr<CoreSummary> Write(ProcessView* view, const CoreOptions& where, C
 
 absl::StatusOr<CoreSummary> WriteAt(const TraceReader& trace, const std::string& where,
                                     CoreFileMaker* files, const std::string& path) {
+  const bool extended = trace.manifest().register_layout != kBaseRegisterLayout;
+  if (IsSnapshotTrace(trace)) {
+    std::vector<SnapshotInfo> snapshots = ListSnapshots(trace);
+    ASSIGN_OR_RETURN(const size_t index, FindSnapshot(snapshots, where));
+    SnapshotView view(&trace, std::move(snapshots));
+    view.GoTo(index);
+    return Write(&view, {.thread = view.CurrentThread(), .extended_registers = extended}, files,
+                 path);
+  }
   ASSIGN_OR_RETURN(const std::unique_ptr<Timeline> timeline, Timeline::Open(&trace));
   ASSIGN_OR_RETURN(const Place place, ParsePlace(PlaceText(where), timeline->process(), Places()));
   RETURN_IF_ERROR(timeline->SeekTo(place.moment));
   TimelineView view(&trace, timeline.get());
-  return Write(&view,
-               {.thread = place.thread,
-                .extended_registers = trace.manifest().register_layout != kBaseRegisterLayout},
-               files, path);
+  return Write(&view, {.thread = place.thread, .extended_registers = extended}, files, path);
 }
 
 }  // namespace

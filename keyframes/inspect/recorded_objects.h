@@ -16,6 +16,7 @@
 
 #include "absl/status/statusor.h"
 #include "keyframes/inspect/link_map.h"
+#include "keyframes/inspect/process_files.h"
 #include "keyframes/state/process_state.h"
 #include "tracefmt/trace_reader.h"
 
@@ -24,7 +25,7 @@ namespace hindsight {
 class RecordedObjects {
  public:
   RecordedObjects(const TraceReader* trace, const ProcessState* process)
-      : trace_(trace), process_(process) {}
+      : trace_(trace), process_(process), files_(trace) {}
 
   absl::StatusOr<std::string> Auxv(uint64_t moment) const;
   // The 128 bytes of siginfo_t of the signal that is delivered to the thread next, else of a plain
@@ -50,24 +51,11 @@ class RecordedObjects {
   absl::Span<const uint64_t> AuxvWords(uint64_t moment) const;
   // Zero-terminated, from where the kernel put them for the program.
   std::string CommandLine(uint64_t moment, MemoryReader memory) const;
-  // The module that was opened by this name, which may be a link to the name it was mapped by.
-  std::optional<int32_t> FindModule(const std::string& path, uint64_t moment, MemoryReader memory);
-  std::optional<int32_t> ModuleAt(uint64_t address, uint64_t moment) const;
-  // The part of `path` after /proc/PID/, /proc/TID/ or /proc/PID/task/TID/, and its thread;
-  // nullopt if there is none at that moment.
-  struct ProcFile {
-    int32_t thread = 0;
-    std::string name;
-  };
-  std::optional<ProcFile> FindProcFile(const std::string& path, uint64_t moment) const;
-  absl::StatusOr<std::string> ProcContents(const ProcFile& file, uint64_t moment,
-                                           MemoryReader memory) const;
+  class FactsAt;
 
   const TraceReader* trace_;
   const ProcessState* process_;
-  std::map<std::string, int32_t> found_;  // names that FindModule found by address
-  std::optional<GlibcTlsLayout> tls_layout_;
-  bool tls_layout_known_ = false;
+  ProcessFiles files_;
   // By thread: where it ran from which sequence number on, ascending. Made when first asked for.
   struct Placement {
     uint64_t sequence = 0;

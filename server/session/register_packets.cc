@@ -105,7 +105,8 @@ Reply WriteAll(SessionState& state, const std::string& bytes) {
     const absl::StatusOr<std::string> present =
         state.target->ReadRegister(state.SelectedThread(), number);
     if (present.ok() && *present == value) continue;
-    if (const absl::Status status = diversion.WriteRegister(number, value); !status.ok()) return "";
+    // gdb comes here after `P` was not supported, and takes a second such answer for success.
+    RETURN_IF_ERROR(diversion.WriteRegister(number, value));
   }
   return "OK";
 }

@@ -27,7 +27,9 @@ absl::Span<const Monitor::Command> Monitor::Commands() {
       {"help", "", "this list", &Monitor::Help},
       {"when", "[TID]", "position, thread, instruction count, percent of the recording",
        &Monitor::When},
-      {"goto", "start | end | POSITION | PERCENT% | snapshot N | bookmark NAME | thread TID [end]",
+      {"goto",
+       "start | end | POSITION | PERCENT% | snapshot N|next|previous | bookmark NAME | thread TID "
+       "[end]",
        "move there ('hindsight goto' also refreshes gdb)", &Monitor::Jump},
       {"bookmark", "NAME [POSITION]", "give this position, or that one, a name",
        &Monitor::Bookmark},
@@ -95,10 +97,28 @@ absl::StatusOr<std::string> Monitor::When(const Question& question) {
   return absl::InvalidArgumentError(absl::StrCat("no thread ", thread, " at this position"));
 }
 
+absl::StatusOr<std::string> Monitor::AbsolutePlace(absl::string_view where) const {
+  const std::vector<absl::string_view> words = absl::StrSplit(where, ' ', absl::SkipEmpty());
+  if (words.size() != 2 || words[0] != "snapshot" ||
+      (words[1] != "next" && words[1] != "previous")) {
+    return std::string(where);
+  }
+  const bool next = words[1] == "next";
+  uint64_t found = 0;
+  for (const Snapshot& snapshot : timeline_->process().snapshots()) {
+    if (next && found == 0 && snapshot.moment > timeline_->moment()) found = snapshot.number;
+    if (!next && snapshot.moment < timeline_->moment()) found = snapshot.number;
+  }
+  if (found != 0) return absl::StrCat("snapshot ", found);
+  return absl::InvalidArgumentError(next ? "no snapshot after this position"
+                                         : "no snapshot before this position");
+}
+
 absl::StatusOr<int32_t> Monitor::GoTo(absl::string_view where, int32_t selected,
                                       const std::atomic<bool>* interrupt) {
   const Place before = {timeline_->moment(), selected};
-  ASSIGN_OR_RETURN(const Place place, ParsePlace(where, timeline_->process(), places_));
+  ASSIGN_OR_RETURN(const std::string absolute, AbsolutePlace(where));
+  ASSIGN_OR_RETURN(const Place place, ParsePlace(absolute, timeline_->process(), places_));
   RETURN_IF_ERROR(timeline_->SeekTo(place.moment, interrupt));
   places_.Visit(before);
   places_.Visit(place);

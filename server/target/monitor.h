@@ -76,6 +76,8 @@ class Monitor {
   absl::StatusOr<std::string> Back(const Question& question);
   absl::StatusOr<std::string> Forward(const Question& question);
 
+  // `where`, with what is relative to the present position ("snapshot next") made absolute.
+  absl::StatusOr<std::string> AbsolutePlace(absl::string_view where) const;
   std::string WhereIs(int32_t thread) const;
   absl::StatusOr<std::string> Return(std::optional<Place> place, const Question& question);
 

@@ -1,0 +1,201 @@
+#include "server/target/snapshot_target.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "base/status_macros.h"
+#include "server/target/target_description.h"
+
+namespace hindsight {
+
+absl::StatusOr<std::unique_ptr<SnapshotTarget>> SnapshotTarget::Open(const TraceReader* trace,
+                                                                     CoreFiles* files) {
+  std::vector<SnapshotInfo> snapshots = ListSnapshots(*trace);
+  if (snapshots.empty()) {
+    return absl::NotFoundError(absl::StrCat(trace->directory(), " has no snapshots"));
+  }
+  return std::unique_ptr<SnapshotTarget>(new SnapshotTarget(trace, std::move(snapshots), files));
+}
+
+RunStop SnapshotTarget::Arrive() {
+  constexpr uint64_t kTriggerSignal = 6;
+  // Stopped for no reason that the program knows of, unless a signal triggered it.
+  RunStop stop = {.kind = StopKind::kSignal, .thread = view_.CurrentThread()};
+  if (view_.here().trigger == kTriggerSignal) {
+    const absl::StatusOr<std::string> siginfo = view_.SigInfo(stop.thread);
+    if (siginfo.ok()) std::memcpy(&stop.signal, siginfo->data(), sizeof(stop.signal));
+  }
+  last_stop_ = stop;
+  return stop;
+}
+
+std::vector<ThreadRef> SnapshotTarget::threads() {
+  std::vector<ThreadRef> threads;
+  for (const int32_t thread : view_.threads()) threads.push_back(Ref(thread));
+  return threads;
+}
+
+absl::Status SnapshotTarget::CheckThread(ThreadRef thread) const {
+  if (thread.pid == view_.pid() && view_.IsAlive(thread.tid)) return absl::OkStatus();
+  return absl::NotFoundError(absl::StrCat("no thread ", thread.tid, " in this snapshot"));
+}
+
+RegisterSet SnapshotTarget::register_set() {
+  return trace_->manifest().register_layout == kBaseRegisterLayout ? RegisterSet::kSse
+                                                                   : RegisterSet::kAvx512;
+}
+
+absl::StatusOr<std::string> SnapshotTarget::ReadRegister(ThreadRef thread, int number) {
+  RETURN_IF_ERROR(CheckThread(thread));
+  if (number < 0 || number >= kRegisterCount) return absl::NotFoundError("no such register");
+  if (number == kRegisterOrigRax) {
+    const int64_t value = view_.SyscallNumber(thread.tid);
+    return std::string(reinterpret_cast<const char*>(&value), sizeof(value));
+  }
+  ASSIGN_OR_RETURN(const RegisterFile registers, view_.Registers(thread.tid));
+  return EncodeRegister(registers, number);
+}
+
+absl::StatusOr<size_t> SnapshotTarget::ReadMemory(ThreadRef thread, uint64_t address,
+                                                  absl::Span<uint8_t> out) {
+  RETURN_IF_ERROR(CheckThread(thread));
+  return view_.ReadMemory(thread.tid, address, out);
+}
+
+bool SnapshotTarget::ReadAll(uint64_t address, absl::Span<uint8_t> out) {
+  const absl::StatusOr<size_t> known = view_.ReadMemory(0, address, out);
+  return known.ok() && *known == out.size();
+}
+
+std::vector<MemoryRegion> SnapshotTarget::Regions() {
+  std::vector<MemoryRegion> regions;
+  for (const MapRegion& region : view_.Regions()) {
+    regions.push_back({region.start, region.end, region.protection, region.name});
+  }
+  return regions;
+}
+
+absl::StatusOr<std::string> SnapshotTarget::SigInfo(ThreadRef thread) {
+  RETURN_IF_ERROR(CheckThread(thread));
+  return view_.SigInfo(thread.tid);
+}
+
+absl::StatusOr<std::vector<Library>> SnapshotTarget::Libraries(uint64_t* main_link_map) {
+  LinkMap map = view_.Libraries(
+      [this](uint64_t address, absl::Span<uint8_t> out) { return ReadAll(address, out); });
+  *main_link_map = map.main;
+  return std::move(map.libraries);
+}
+
+absl::StatusOr<std::string> SnapshotTarget::ReadLink(const std::string& path) {
+  return view_.ReadLink(
+      path, [this](uint64_t address, absl::Span<uint8_t> out) { return ReadAll(address, out); });
+}
+
+absl::StatusOr<std::string> SnapshotTarget::FileContents(const std::string& path) {
+  return view_.FileContents(
+      path, [this](uint64_t address, absl::Span<uint8_t> out) { return ReadAll(address, out); });
+}
+
+absl::StatusOr<uint64_t> SnapshotTarget::TlsAddress(ThreadRef thread, uint64_t offset,
+                                                    uint64_t link_map) {
+  RETURN_IF_ERROR(CheckThread(thread));
+  ASSIGN_OR_RETURN(const RegisterFile registers, view_.Registers(thread.tid));
+  return view_.TlsAddress(
+      registers.fs_base, offset, link_map,
+      [this](uint64_t address, absl::Span<uint8_t> out) { return ReadAll(address, out); });
+}
+
+std::vector<std::string> SnapshotTarget::Watched(const RunRequest& request) {
+  std::vector<std::string> values;
+  for (const WatchpointSpec& watch : request.watchpoints) {
+    std::string& value = values.emplace_back(watch.length, '\0');
+    uint8_t* bytes = reinterpret_cast<uint8_t*>(value.data());
+    if (!ReadAll(watch.address, absl::MakeSpan(bytes, value.size()))) value.clear();
+  }
+  return values;
+}
+
+absl::StatusOr<RunStop> SnapshotTarget::Resume(RunRequest request) {
+  if (request.step) {
+    return absl::FailedPreconditionError(
+        "snapshots cannot be stepped; continue and reverse-continue go to the next and previous");
+  }
+  const bool forward = request.direction == Direction::kForward;
+  std::vector<std::string> before = Watched(request);
+  for (;;) {
+    if (view_.index() == (forward ? view_.snapshots().size() - 1 : 0)) {
+      last_stop_ = {.kind = forward ? StopKind::kEnd : StopKind::kBegin,
+                    .thread = view_.CurrentThread()};
+      absl::StrAppend(&text_, "hindsight: this is the ", forward ? "last" : "first", " snapshot\n");
+      return last_stop_;
+    }
+    const uint64_t left = view_.here().number;
+    view_.GoTo(forward ? view_.index() + 1 : view_.index() - 1);
+    RunStop stop = Arrive();
+    absl::StrAppend(&text_, "hindsight: snapshot ", SnapshotText(view_.here()), "\n");
+    if (request.watchpoints.empty()) return stop;
+    if (request.interrupted()) {
+      last_stop_.kind = StopKind::kInterrupted;
+      return last_stop_;
+    }
+    std::vector<std::string> here = Watched(request);
+    const auto [was, is] = std::mismatch(before.begin(), before.end(), here.begin());
+    if (was != before.end()) {
+      const size_t index = static_cast<size_t>(was - before.begin());
+      stop = {.kind = StopKind::kWatchpoint,
+              .thread = stop.thread,
+              .address = request.watchpoints[index].address,
+              .index = index,
+              .watch = request.watchpoints[index].kind};
+      absl::StrAppendFormat(
+          &text_, "hindsight: memory at 0x%x changed between snapshots %d and %d\n", stop.address,
+          std::min(left, view_.here().number), std::max(left, view_.here().number));
+      last_stop_ = stop;
+      return stop;
+    }
+    text_.clear();
+    before = std::move(here);
+  }
+}
+
+absl::Status SnapshotTarget::Refuse(const char* what) {
+  return absl::FailedPreconditionError(absl::StrCat(what, " of a snapshot cannot be changed"));
+}
+
+absl::Status SnapshotTarget::WriteRegister(ThreadRef thread, int number,
+                                           absl::Span<const uint8_t> bytes) {
+  ASSIGN_OR_RETURN(const std::string present, ReadRegister(thread, number));
+  const bool same = present.size() == bytes.size() &&
+                    std::memcmp(present.data(), bytes.data(), bytes.size()) == 0;
+  return same ? absl::OkStatus() : Refuse("registers");
+}
+
+absl::Status SnapshotTarget::WriteMemory(ThreadRef, uint64_t address,
+                                         absl::Span<const uint8_t> bytes) {
+  std::vector<uint8_t> present(bytes.size());
+  const bool same = ReadAll(address, absl::MakeSpan(present)) &&
+                    std::equal(bytes.begin(), bytes.end(), present.begin());
+  return same ? absl::OkStatus() : Refuse("memory");
+}
+
+absl::StatusOr<std::string> SnapshotTarget::Monitor(const std::string& command, ThreadRef selected,
+                                                    const std::atomic<bool>* interrupt,
+                                                    bool* moved) {
+  const size_t before = view_.index();
+  absl::StatusOr<std::string> output = monitor_.Run(command, selected.tid, interrupt);
+  *moved = view_.index() != before;
+  if (*moved) Arrive();
+  return output;
+}
+
+absl::Status SnapshotTarget::GoTo(const std::string& where, const std::atomic<bool>*) {
+  RETURN_IF_ERROR(monitor_.GoTo(where));
+  Arrive();
+  return absl::OkStatus();
+}
+
+}  // namespace hindsight
