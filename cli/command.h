@@ -31,6 +31,7 @@ int InfoCommand(Arguments arguments);
 int VerifyCommand(Arguments arguments);
 int DumpCommand(Arguments arguments);
 int CoreCommand(Arguments arguments);
+int DiffCommand(Arguments arguments);
 
 inline constexpr int kExitFailure = 1;
 inline constexpr int kExitUsage = 2;

@@ -32,6 +32,7 @@ constexpr Command kCommands[] = {
      VerifyCommand},
     {"core", "core [TRACE] PLACE|N -o FILE [-p PID|NAME]",
      "Write the process at a place of a recording as an ELF core file.", CoreCommand},
+    {"diff", "diff [TRACE] N M [--json]", "Show what differs between two snapshots.", DiffCommand},
     {"dump", "dump [TRACE] [-p PID|NAME] [--thread=T] [--json]",
      "Print the records of a recording.", DumpCommand},
 };

@@ -156,6 +156,21 @@ TEST(SnapshotViewTest, ACoreOfOneHasItsStack) {
   EXPECT_THAT(core.Answer("functions"), HasSubstr("main"));
 }
 
+TEST(SnapshotViewTest, DiffNamesTheVariablesThatChanged) {
+  // `last_round` and `table` are what the program writes.
+  const ChildResult diff = RunHindsight({"diff", Snapshots().trace(), "12", "14"});
+  EXPECT_EQ(diff.Ending(), "exit 0") << diff.err;
+  EXPECT_THAT(diff.out, HasSubstr(" last_round "));
+  EXPECT_THAT(diff.out, HasSubstr(" table "));
+  const ChildResult same = RunHindsight({"diff", Snapshots().trace(), "12", "12"});
+  EXPECT_EQ(same.Ending(), "exit 0") << same.err;
+  EXPECT_THAT(same.out, HasSubstr("no differences"));
+  EXPECT_THAT(same.out, Not(HasSubstr("last_round")));
+  const ChildResult none = RunHindsight({"diff", Snapshots().trace(), "1", "12345"});
+  EXPECT_EQ(none.Ending(), "exit 1");
+  EXPECT_THAT(none.err, HasSubstr("no snapshot 12345"));
+}
+
 TEST(SnapshotViewTest, InfoListsThem) {
   const ChildResult text = RunHindsight({"info", Snapshots().trace()});
   EXPECT_THAT(text.out, HasSubstr("snapshots:"));

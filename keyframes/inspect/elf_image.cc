@@ -4,7 +4,9 @@
 #include <libelf.h>
 
 #include <cstring>
+#include <map>
 #include <memory>
+#include <utility>
 
 #include "absl/status/status.h"
 
@@ -38,6 +40,23 @@ std::optional<uint64_t> FindInTable(Elf* elf, Elf_Scn* section, const GElf_Shdr&
   return std::nullopt;
 }
 
+void AddObjects(Elf* elf, Elf_Scn* section, const GElf_Shdr& header,
+                std::map<uint64_t, ElfImage::Object>* objects) {
+  Elf_Data* data = elf_getdata(section, nullptr);
+  if (data == nullptr || header.sh_entsize == 0) return;
+  const size_t entries = data->d_size / header.sh_entsize;
+  for (size_t i = 0; i < entries; ++i) {
+    GElf_Sym entry;
+    if (gelf_getsym(data, static_cast<int>(i), &entry) == nullptr) return;
+    if (entry.st_shndx == SHN_UNDEF || entry.st_size == 0) continue;
+    if (GELF_ST_TYPE(entry.st_info) != STT_OBJECT) continue;
+    const char* name = elf_strptr(elf, header.sh_link, entry.st_name);
+    if (name == nullptr || *name == '\0') continue;
+    ElfImage::Object& object = (*objects)[entry.st_value];
+    if (object.size_bytes < entry.st_size) object = {name, entry.st_value, entry.st_size};
+  }
+}
+
 }  // namespace
 
 absl::StatusOr<ElfImage> ElfImage::Parse(absl::Span<const uint8_t> bytes) {
@@ -58,6 +77,37 @@ std::optional<uint64_t> ElfImage::SymbolAddress(absl::string_view symbol) const 
     if (header.sh_type != SHT_DYNSYM && header.sh_type != SHT_SYMTAB) continue;
     if (std::optional<uint64_t> address = FindInTable(elf.get(), section, header, symbol)) {
       return address;
+    }
+  }
+  return std::nullopt;
+}
+
+std::vector<ElfImage::Object> ElfImage::Objects() const {
+  std::map<uint64_t, Object> objects;
+  UniqueElf elf = Open(bytes_);
+  if (elf == nullptr) return {};
+  for (Elf_Scn* section = elf_nextscn(elf.get(), nullptr); section != nullptr;
+       section = elf_nextscn(elf.get(), section)) {
+    GElf_Shdr header;
+    if (gelf_getshdr(section, &header) == nullptr) continue;
+    if (header.sh_type != SHT_DYNSYM && header.sh_type != SHT_SYMTAB) continue;
+    AddObjects(elf.get(), section, header, &objects);
+  }
+  std::vector<Object> sorted;
+  for (auto& [address, object] : objects) sorted.push_back(std::move(object));
+  return sorted;
+}
+
+std::optional<uint64_t> ElfImage::FirstAddress() const {
+  UniqueElf elf = Open(bytes_);
+  size_t headers = 0;
+  if (elf == nullptr || elf_getphdrnum(elf.get(), &headers) != 0) return std::nullopt;
+  for (size_t i = 0; i < headers; ++i) {
+    GElf_Phdr header;
+    if (gelf_getphdr(elf.get(), static_cast<int>(i), &header) == nullptr) continue;
+    constexpr uint64_t kPage = 4096;
+    if (header.p_type == PT_LOAD && header.p_offset < kPage) {
+      return header.p_vaddr - header.p_offset;
     }
   }
   return std::nullopt;

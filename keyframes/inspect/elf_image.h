@@ -8,6 +8,8 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
@@ -19,6 +21,19 @@ class ElfImage {
  public:
   // kInvalidArgument unless `bytes` begin like a 64-bit little-endian ELF file.
   static absl::StatusOr<ElfImage> Parse(absl::Span<const uint8_t> bytes);
+
+  // A variable: its address as linked.
+  struct Object {
+    std::string name;
+    uint64_t address = 0;
+    uint64_t size_bytes = 0;
+  };
+  // All variables that have a name and a size, by address, each address once. Not thread-local
+  // ones.
+  std::vector<Object> Objects() const;
+  // The address as linked of the first byte of the page that holds the file's first byte; nullopt:
+  // none does.
+  std::optional<uint64_t> FirstAddress() const;
 
   // The first `size` bytes of the object `symbol` as the file has them, looked for in .dynsym and
   // .symtab. nullopt: no such symbol, or its bytes are not in the file.
