@@ -29,8 +29,11 @@ class Comparison {
     const std::vector<MapRegion> before = first_->Regions();
     const std::set<uint64_t> pages = Pages();
     for (const MapRegion& region : second_->Regions()) {
-      if (!Has(before, region)) AddOnly(region, /*first=*/false);
-      CompareRegion(region, pages);
+      if (Has(before, region)) {
+        CompareRegion(region, pages);
+      } else {
+        AddOnly(region, /*first=*/false);
+      }
     }
     std::stable_sort(out_.regions.begin(), out_.regions.end(),
                      [](const RegionDifference& a, const RegionDifference& b) {

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "absl/status/status.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "base/status_macros.h"
@@ -19,8 +20,11 @@ constexpr size_t kSigInfoBytes = 128;
 constexpr size_t kCommandNameBytes = 15;
 constexpr uint64_t kTriggerSignal = 6;
 
+// Zeros until they are written to; not so what the kernel maps, as [vdso].
 bool IsAnonymous(const MapRegion& region) {
-  return !region.shared && region.inode == 0 && (region.name.empty() || region.name[0] != '/');
+  return !region.shared && region.inode == 0 &&
+         (region.name.empty() || region.name == "[heap]" || region.name == "[stack]" ||
+          absl::StartsWith(region.name, "[anon:") || absl::StartsWith(region.name, "[stack:"));
 }
 
 }  // namespace
