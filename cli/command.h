@@ -25,6 +25,7 @@ namespace hindsight {
 using Arguments = absl::Span<const std::string>;
 
 int RecordCommand(Arguments arguments);
+int SnapCommand(Arguments arguments);
 int ReplayCommand(Arguments arguments);
 int ServeCommand(Arguments arguments);
 int InfoCommand(Arguments arguments);

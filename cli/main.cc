@@ -23,6 +23,8 @@ struct Command {
 constexpr Command kCommands[] = {
     {"record", "record [-o DIR] [options] -- PROG ARGS... | --attach PID",
      "Record one run of a program, with all its threads and processes.", RecordCommand},
+    {"snap", "snap [-o DIR] [--every=TIME] [options] -- PROG ARGS... | --attach PID",
+     "Run a program natively and take snapshots of it at chosen points.", SnapCommand},
     {"replay", "replay [TRACE] [-p PID|NAME] [-- GDB ARGS...]",
      "Walk a recording in gdb, forward and backward.", ReplayCommand},
     {"serve", "serve TRACE [-p PID|NAME] [--listen=HOST:PORT | --unix=PATH | --stdio]",

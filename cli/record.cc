@@ -2,12 +2,9 @@
 
 #include "recorder/record.h"
 
-#include <sys/resource.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
-#include <csignal>
 #include <cstdint>
 #include <filesystem>
 #include <system_error>
@@ -15,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "cli/command.h"
+#include "cli/exit_status.h"
 #include "cli/option_values.h"
 #include "cli/progress_line.h"
 #include "cli/trace_path.h"
@@ -25,44 +23,6 @@
 
 namespace hindsight {
 namespace {
-
-// The same as env(1)'s and timeout(1)'s, so that scripts can tell our failures from the program's.
-constexpr int kExitTimeout = 124;
-constexpr int kExitRecorder = 125;
-constexpr int kExitNotExecutable = 126;
-constexpr int kExitNotFound = 127;
-
-int FailureStatus(const absl::Status& status) {
-  PrintError(status.message());
-  switch (status.code()) {
-    case absl::StatusCode::kNotFound:
-      return kExitNotFound;
-    case absl::StatusCode::kPermissionDenied:
-    case absl::StatusCode::kInvalidArgument:
-      return kExitNotExecutable;
-    default:
-      return kExitRecorder;
-  }
-}
-
-// Kills this process with the signal that killed the program, so that the caller sees the same.
-void DieBy(int signal) {
-  rlimit no_core = {0, 0};
-  setrlimit(RLIMIT_CORE, &no_core);  // the program's core is the one that counts
-  std::signal(signal, SIG_DFL);
-  sigset_t set;
-  sigemptyset(&set);
-  sigaddset(&set, signal);
-  sigprocmask(SIG_UNBLOCK, &set, nullptr);
-  raise(signal);
-}
-
-int ExitLike(int wait_status) {
-  if (WIFEXITED(wait_status)) return WEXITSTATUS(wait_status);
-  std::fflush(nullptr);
-  DieBy(WTERMSIG(wait_status));
-  return 128 + WTERMSIG(wait_status);
-}
 
 std::string SummaryText(const std::string& directory, const RecordResult& result) {
   std::string out = absl::StrCat(directory, ": ");

@@ -175,6 +175,7 @@ enum class EventKind : uint16_t {
   kMemoryUnknown = 14,
   kFileChanged = 15,
   kMapPart = 16,
+  kSnapshot = 17,
 };
 
 // How a child came to be: ProcessEvent::arguments[0] of a kFork.
@@ -200,6 +201,12 @@ enum class ForkKind : uint64_t { kFork = 0, kVfork = 1, kClone = 2 };
 // ascending, not overlapping, each region within one range. What was mapped there before is gone; a
 // region that reaches over the border of a range keeps its other part. Readers reject an event that
 // is not so.
+
+// kSnapshot: full keyframe `number`, whose event this one follows, is a snapshot of a program that
+// runs natively. thread: the one that asked for it, 0 if none; text: what it is called, lines of the
+// form key=value. arguments: ns since the recording began; what asked (SnapshotTrigger in
+// recorder/snapshot, docs/trace-format.md); level, class and id of the point; the skew of the
+// threads' stops and how long the process stood still, both in ns; bytes stored.
 
 // A process-level event, for listing and seeking without replay. Fields not meaningful for a kind
 // are zero or empty.

@@ -50,6 +50,8 @@ const char* EventName(EventKind kind) {
       return "map-change";
     case EventKind::kMapPart:
       return "map-part";
+    case EventKind::kSnapshot:
+      return "snapshot";
     case EventKind::kFullKeyframe:
       return "full-keyframe";
     case EventKind::kThreadStart:

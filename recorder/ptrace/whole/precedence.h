@@ -13,12 +13,15 @@ namespace hindsight {
 
 class Precedence {
  public:
-  // What the thread makes meanwhile does not have it.
-  explicit Precedence(pid_t thread) : thread_(thread) {
+  // Whether what the thread makes meanwhile has it as well, for good.
+  enum class Heirs : bool { kNo, kYes };
+
+  explicit Precedence(pid_t thread, Heirs heirs = Heirs::kNo) : thread_(thread) {
+    const int policy = heirs == Heirs::kYes ? SCHED_FIFO : SCHED_FIFO | SCHED_RESET_ON_FORK;
     const sched_param first = {.sched_priority = 1};
     policy_ = sched_getscheduler(thread);
     given_ = policy_ >= 0 && sched_getparam(thread, &parameters_) == 0 &&
-             sched_setscheduler(thread, SCHED_FIFO | SCHED_RESET_ON_FORK, &first) == 0;
+             sched_setscheduler(thread, policy, &first) == 0;
   }
   ~Precedence() {
     if (given_) sched_setscheduler(thread_, policy_, &parameters_);

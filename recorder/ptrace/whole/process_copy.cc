@@ -12,6 +12,8 @@
 #include <chrono>
 #include <cstdint>
 #include <cstring>
+#include <optional>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
@@ -116,16 +118,21 @@ absl::StatusOr<std::unique_ptr<ProcessCopy>> ProcessCopy::Make(const ProcessStop
   pid_t courier_pid = 0;
   absl::StatusOr<std::unique_ptr<ProcessCopy>> copy = absl::UnavailableError("no copy");
   {
+    std::optional<Precedence> precedence;
+    precedence.emplace(thread, Precedence::Heirs::kYes);
     ASSIGN_OR_RETURN(NewTask courier,
                      NewTask::Make(thread, instruction, CLONE_VM | CLONE_FILES | parent));
+    precedence.reset();
     courier_pid = courier.pid();
-    const Precedence precedence(courier_pid);
     // It has the process's descriptors until it closes them: a table of its own would keep pipes,
     // sockets and locks open that the program closes.
     absl::StatusOr<NewTask> task = NewTask::Make(courier.pid(), instruction, CLONE_FILES | parent);
     if (task.ok()) {
       InjectCall(task->pid(), instruction, SYS_close_range, {0, ~uint32_t{0}, kCloseRangeUnshare})
           .IgnoreError();
+      // Freeing its memory has time.
+      const sched_param ordinary = {};
+      sched_setscheduler(task->pid(), SCHED_OTHER, &ordinary);
       copy = std::unique_ptr<ProcessCopy>(new ProcessCopy(task->Take()));
     } else {
       copy = task.status();

@@ -1,0 +1,129 @@
+// hindsight snap: takes snapshots of a program that runs natively, and exits with its status.
+
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <string>
+#include <system_error>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "cli/command.h"
+#include "cli/exit_status.h"
+#include "cli/option_values.h"
+#include "cli/trace_path.h"
+#include "recorder/snapshot/snapshot_session.h"
+
+namespace hindsight {
+namespace {
+
+struct SnapValues {
+  SecondsValue every;
+  SizeValue max_memory;
+  bool quiet = false;
+};
+
+void AddSnapOptions(Options* options, SnapshotOptions* snap, SnapValues* values) {
+  options->Add("output", &snap->directory, "DIR",
+               "The trace: a directory that does not exist or is empty. Without it "
+               "PROG-N.hindsight in the current directory, N the lowest number that is free.");
+  options->Alias('o');
+  options->Add("attach", &snap->attach_pid, "PID",
+               "Take snapshots of this running process, until it ends or Ctrl-C; then it continues "
+               "as before.");
+  options->Add("every", &values->every, "TIME",
+               "Take a snapshot each time so long has passed (10, 2.5s, 100ms).");
+  options->Add("max", &snap->max_snapshots, "N",
+               "Take no more after so many; the program continues. 0: no limit.");
+  options->Add("max-memory", &values->max_memory, "SIZE",
+               "What snapshots that are not written yet may take of memory (500M, 8G); with more, "
+               "points wait for the disk and the timer passes its turn. 0: a quarter of the "
+               "machine's.");
+  options->Add("quiet", &values->quiet, "", "Print only errors.");
+}
+
+// Empty, or what is wrong.
+std::string Check(const SnapshotOptions& snap) {
+  if (snap.attach_pid < 0) return "--attach needs the pid of a process";
+  if (snap.attach_pid == 0 && snap.arguments.empty()) return "no program given";
+  if (snap.attach_pid != 0 && !snap.arguments.empty()) {
+    return "either a program or --attach, not both";
+  }
+  return "";
+}
+
+std::string TraceName(const SnapshotOptions& snap) {
+  if (snap.attach_pid == 0) return snap.arguments[0];
+  std::error_code error;
+  const auto program =
+      std::filesystem::read_symlink(absl::StrCat("/proc/", snap.attach_pid, "/exe"), error);
+  return error ? absl::StrCat(snap.attach_pid) : program.string();
+}
+
+std::string MillisecondsText(std::vector<uint64_t> times_ns) {
+  std::sort(times_ns.begin(), times_ns.end());
+  return absl::StrFormat("%.1f ms (worst %.1f)", times_ns[times_ns.size() / 2] / 1e6,
+                         times_ns.back() / 1e6);
+}
+
+void Report(const SnapshotOptions& snap, const SnapshotResult& result, bool quiet) {
+  if (result.failed != 0) {
+    PrintError(absl::StrCat(result.failed, " snapshots could not be taken, the first because ",
+                            result.first_failure));
+  }
+  if (result.passed_over != 0) {
+    PrintError(absl::StrCat(result.passed_over,
+                            " snapshots of the timer were passed over: those before were still "
+                            "being written (--max-memory allows more)"));
+  }
+  if (quiet) return;
+  std::string text = absl::StrCat(snap.directory, ": ", result.snapshots, " snapshots, ",
+                                  SizeText(result.trace_bytes));
+  if (!result.stood_ns.empty()) {
+    absl::StrAppend(&text, ", stopped for ", MillisecondsText(result.stood_ns), ", skew ",
+                    MillisecondsText(result.skew_ns));
+  }
+  PrintError(absl::StrFormat("%s, %.1f s", text, result.seconds));
+}
+
+}  // namespace
+
+int SnapCommand(Arguments arguments) {
+  SnapshotOptions snap;
+  SnapValues values;
+  Options options(
+      "snap [options] [--] PROG ARGS...",
+      "Runs PROG natively and takes snapshots of it: all memory, and all threads stopped together. "
+      "They are taken\nat the points that PROG marks (libhindsight), by the timer, and when this "
+      "process gets SIGUSR1. Input,\noutput, environment and exit status are PROG's own; if PROG "
+      "dies of a signal, so does this. Exits with\n127 if PROG is not found, 126 if it cannot be "
+      "executed, 125 if snapshots cannot be written. With\n--attach: 0, or 125 if that fails.");
+  AddSnapOptions(&options, &snap, &values);
+  int exit_status = 0;
+  auto parsed = ParseOrExit("snap", options, arguments, true, &exit_status);
+  if (!parsed) return exit_status;
+  snap.arguments = parsed->rest;
+  const std::string wrong = Check(snap);
+  if (!wrong.empty()) return UsageError("snap", wrong);
+  snap.every_seconds = values.every.seconds;
+  snap.max_copy_bytes = values.max_memory.bytes;
+  if (snap.directory.empty()) snap.directory = NewTracePath(".", TraceName(snap));
+  const std::filesystem::path parent = std::filesystem::path(snap.directory).parent_path();
+  std::error_code error;
+  if (!parent.empty() && !std::filesystem::is_directory(parent, error)) {
+    PrintError(absl::StrCat(parent.string(), ": no such directory"));
+    return kExitRecorder;
+  }
+  const absl::StatusOr<SnapshotResult> result = TakeSnapshots(snap);
+  if (!result.ok()) {
+    const int failure = FailureStatus(result.status());
+    return snap.attach_pid != 0 ? kExitRecorder : failure;
+  }
+  Report(snap, *result, values.quiet);
+  if (!result->end_reason.empty() && snap.attach_pid == 0) PrintError(result->end_reason);
+  return snap.attach_pid != 0 ? 0 : ExitLike(result->wait_status);
+}
+
+}  // namespace hindsight

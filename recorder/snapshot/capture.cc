@@ -1,0 +1,43 @@
+#include "recorder/snapshot/capture.h"
+
+#include <chrono>
+#include <fstream>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+#include "recorder/process/process_facts.h"
+#include "tracefmt/records.h"
+
+namespace hindsight {
+namespace {
+
+// A thread that waits for a child made by vfork goes on once that executes a program.
+constexpr std::chrono::milliseconds kPatience(1000);
+
+}  // namespace
+
+uint64_t ResidentBytes(pid_t process) {
+  std::ifstream statm(absl::StrCat("/proc/", process, "/statm"));
+  uint64_t size = 0, resident = 0;
+  statm >> size >> resident;
+  return resident * kPageBytes;
+}
+
+absl::StatusOr<Capture> TakeCapture(pid_t process, SnapshotCause cause, Stragglers* stragglers) {
+  Capture capture;
+  capture.cause = std::move(cause);
+  capture.auxv = AuxiliaryVector(process);
+  capture.resident_bytes = ResidentBytes(process);
+  capture.shared = SharedMemory::Plan(process);
+  ASSIGN_OR_RETURN(const auto stop, ProcessStop::Make(process, kPatience, stragglers));
+  capture.threads = stop->Read();
+  ASSIGN_OR_RETURN(capture.copy, ProcessCopy::Make(*stop));
+  capture.shared.Read(capture.threads.empty() ? process : capture.threads[0].thread);
+  stop->Release();
+  capture.skew_ns = stop->skew_ns();
+  capture.stood_ns = stop->stood_ns();
+  return capture;
+}
+
+}  // namespace hindsight

@@ -1,0 +1,52 @@
+// Taking one snapshot of a running process: the moment, as values and a copy of its memory.
+
+#ifndef HINDSIGHT_RECORDER_SNAPSHOT_CAPTURE_H_
+#define HINDSIGHT_RECORDER_SNAPSHOT_CAPTURE_H_
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "recorder/ptrace/whole/process_copy.h"
+#include "recorder/ptrace/whole/process_stop.h"
+#include "recorder/snapshot/shared_memory.h"
+
+namespace hindsight {
+
+// Why a snapshot is taken. Values as in the event `snapshot` of a trace.
+struct SnapshotCause {
+  uint32_t trigger = 9;
+  pid_t thread = 0;  // that asked; 0: none did
+  int32_t level = 0;
+  uint32_t class_number = 0;
+  uint32_t id = 0;
+  std::string text;  // lines key=value
+};
+
+// Movable.
+struct Capture {
+  SnapshotCause cause;
+  uint64_t time_ns = 0;  // since the recording began
+  uint64_t skew_ns = 0;
+  uint64_t stood_ns = 0;
+  uint64_t resident_bytes = 0;  // of the process: what the copy may come to take
+  std::vector<ThreadMoment> threads;
+  std::vector<uint64_t> auxv;
+  SharedMemory shared;
+  std::unique_ptr<ProcessCopy> copy;
+};
+
+// What the process has in memory, in bytes; 0 if it is gone.
+uint64_t ResidentBytes(pid_t process);
+
+// Stops `process` for it. Errors as of ProcessStop::Make and ProcessCopy::Make; the process runs on
+// either way. The host thread that traces.
+absl::StatusOr<Capture> TakeCapture(pid_t process, SnapshotCause cause, Stragglers* stragglers);
+
+}  // namespace hindsight
+
+#endif  // HINDSIGHT_RECORDER_SNAPSHOT_CAPTURE_H_

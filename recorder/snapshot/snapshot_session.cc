@@ -1,0 +1,268 @@
+#include "recorder/snapshot/snapshot_session.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
+#include "base/status_macros.h"
+#include "base/unique_fd.h"
+#include "recorder/process/program_lookup.h"
+#include "recorder/snapshot/native_launch.h"
+#include "recorder/snapshot/point_listener.h"
+#include "recorder/snapshot/point_thread.h"
+#include "recorder/snapshot/snapshot_trace.h"
+#include "recorder/snapshot/write_thread.h"
+
+namespace hindsight {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// How often it is looked whether threads have stopped at last that did not in time.
+constexpr int kStragglerMs = 20;
+constexpr int kIdleMs = 1000;
+
+// The signals that the session takes, as a descriptor; as before when it is gone.
+class SignalInput {
+ public:
+  SignalInput() {
+    sigset_t set;
+    sigemptyset(&set);
+    for (const int signal : {SIGUSR1, SIGTERM, SIGHUP, SIGINT, SIGQUIT}) sigaddset(&set, signal);
+    pthread_sigmask(SIG_BLOCK, &set, &before_);
+    fd_ = UniqueFd(signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
+  }
+  ~SignalInput() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+  SignalInput(const SignalInput&) = delete;
+  SignalInput& operator=(const SignalInput&) = delete;
+
+  int fd() const { return fd_.get(); }
+  const sigset_t& before() const { return before_; }
+  // The next one that has come; 0: none.
+  int Take() {
+    signalfd_siginfo info;
+    return read(fd_.get(), &info, sizeof(info)) == sizeof(info) ? static_cast<int>(info.ssi_signo)
+                                                                : 0;
+  }
+
+ private:
+  sigset_t before_;
+  UniqueFd fd_;
+};
+
+uint64_t MostCopyBytes(const SnapshotOptions& options) {
+  if (options.max_copy_bytes != 0) return options.max_copy_bytes;
+  return static_cast<uint64_t>(sysconf(_SC_PHYS_PAGES)) *
+         static_cast<uint64_t>(sysconf(_SC_PAGESIZE)) / 4;
+}
+
+// One line each, so that no value can look like another key.
+std::string PointText(const Point& point) {
+  const auto line = [](const std::string& key, const std::string& value) {
+    return absl::StrCat(absl::StrReplaceAll(key, {{"\n", " "}, {"=", " "}}), "=",
+                        absl::StrReplaceAll(value, {{"\n", " "}}), "\n");
+  };
+  std::string text;
+  if (!point.label.empty()) text = line("label", point.label);
+  for (const auto& [key, value] : point.attributes) text += line(key, value);
+  return text;
+}
+
+class Session {
+ public:
+  Session(const SnapshotOptions& options, SignalInput* signals, PointListener* listener)
+      : options_(options), signals_(*signals), listener_(listener) {}
+
+  absl::Status Begin();
+  void Run();
+  absl::StatusOr<SnapshotResult> End();
+
+ private:
+  bool attached() const { return options_.attach_pid != 0; }
+  uint64_t NowNs() const { return static_cast<uint64_t>((Clock::now() - start_).count()); }
+  bool full() const {
+    return options_.max_snapshots != 0 && result_.stood_ns.size() >= options_.max_snapshots;
+  }
+  int WaitMs();
+  void Take(SnapshotCause cause);
+  void TakePoint(PointThread* points);
+  void OnTimer();
+  void OnSignals();
+  void OnEnd();
+
+  const SnapshotOptions& options_;
+  SignalInput& signals_;
+  PointListener* const listener_;
+  Clock::time_point start_, due_;
+  pid_t process_ = 0;
+  UniqueFd life_;  // a pidfd
+  Stragglers stragglers_;
+  std::unique_ptr<SnapshotTrace> trace_;
+  std::unique_ptr<WriteThread> writer_;
+  SnapshotResult result_;
+  bool over_ = false;
+};
+
+absl::Status Session::Begin() {
+  // Threads are waited for in pauses of microseconds.
+  prctl(PR_SET_TIMERSLACK, 1);
+  process_ = options_.attach_pid;
+  if (!attached()) {
+    ASSIGN_OR_RETURN(const ExecCommand command, LookUpProgram(options_.arguments));
+    ASSIGN_OR_RETURN(process_, LaunchNative(command, {listener_->Environment()}, signals_.before(),
+                                            [&](pid_t pid) { listener_->Start(pid); }));
+  }
+  life_ = UniqueFd(static_cast<int>(syscall(SYS_pidfd_open, process_, 0)));
+  if (!life_.valid()) {
+    return absl::NotFoundError(absl::StrCat("there is no process ", process_));
+  }
+  start_ = Clock::now();
+  due_ = start_ + std::chrono::nanoseconds(static_cast<int64_t>(options_.every_seconds * 1e9));
+  auto trace = SnapshotTrace::Create(options_.directory, SnapshotManifest(process_, attached()),
+                                     attached() ? absl::StrCat("/proc/", process_, "/root") : "");
+  if (!trace.ok()) {
+    if (!attached()) kill(process_, SIGKILL);
+    return trace.status();
+  }
+  trace_ = *std::move(trace);
+  writer_ = std::make_unique<WriteThread>(trace_.get(), MostCopyBytes(options_));
+  return absl::OkStatus();
+}
+
+int Session::WaitMs() {
+  int wait_ms = stragglers_.LetGo() ? kIdleMs : kStragglerMs;
+  if (options_.every_seconds > 0 && !full()) {
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(due_ - Clock::now());
+    wait_ms =
+        std::clamp<int>(static_cast<int>(std::min<int64_t>(left.count(), kIdleMs)), 0, wait_ms);
+  }
+  return wait_ms;
+}
+
+void Session::Take(SnapshotCause cause) {
+  const absl::Status written = writer_->status();
+  if (!written.ok()) {
+    result_.end_reason = absl::StrCat("the trace could not be written: ", written.message());
+    return;
+  }
+  if (full()) return;
+  const uint64_t now_ns = NowNs();
+  absl::StatusOr<Capture> capture = TakeCapture(process_, std::move(cause), &stragglers_);
+  if (!capture.ok()) {
+    // The end is reported by itself.
+    if (absl::IsNotFound(capture.status())) return;
+    if (result_.failed++ == 0) result_.first_failure = std::string(capture.status().message());
+    return;
+  }
+  capture->time_ns = now_ns;
+  result_.stood_ns.push_back(capture->stood_ns);
+  result_.skew_ns.push_back(capture->skew_ns);
+  writer_->Post(*std::move(capture));
+}
+
+void Session::TakePoint(PointThread* points) {
+  const std::optional<Point> point = points->Take();
+  if (!point.has_value()) return;
+  writer_->WaitForRoom(ResidentBytes(process_));
+  Take({.trigger = static_cast<uint32_t>(point->trigger),
+        .thread = point->thread,
+        .level = point->level,
+        .class_number = point->class_number,
+        .id = point->id,
+        .text = PointText(*point)});
+  points->Done();
+}
+
+void Session::OnTimer() {
+  if (options_.every_seconds <= 0 || full() || Clock::now() < due_) return;
+  if (writer_->HasRoom(ResidentBytes(process_))) {
+    Take({.trigger = static_cast<uint32_t>(Trigger::kTimer)});
+  } else {
+    ++result_.passed_over;
+  }
+  const std::chrono::nanoseconds period(static_cast<int64_t>(options_.every_seconds * 1e9));
+  due_ = std::max(due_ + period, Clock::now());
+}
+
+void Session::OnSignals() {
+  while (const int signal = signals_.Take()) {
+    if (signal == SIGUSR1) {
+      writer_->WaitForRoom(ResidentBytes(process_));
+      Take({.trigger = static_cast<uint32_t>(Trigger::kOutside)});
+    } else if (attached()) {
+      result_.end_reason = "ended by a signal to the capturer";
+      over_ = true;
+    } else if (signal == SIGTERM || signal == SIGHUP) {
+      kill(process_, signal);
+    }
+  }
+}
+
+void Session::OnEnd() {
+  over_ = true;
+  if (attached()) {
+    result_.end_reason = "the process ended";
+    return;
+  }
+  int status = 0;
+  while (waitpid(process_, &status, 0) < 0 && errno == EINTR) {
+  }
+  result_.wait_status = status;
+}
+
+void Session::Run() {
+  PointThread points(listener_);
+  while (!over_) {
+    std::array<pollfd, 3> inputs = {
+        {{signals_.fd(), POLLIN, 0}, {life_.get(), POLLIN, 0}, {points.descriptor(), POLLIN, 0}}};
+    if (poll(inputs.data(), inputs.size(), WaitMs()) < 0) continue;
+    if (inputs[2].revents != 0) TakePoint(&points);
+    OnTimer();
+    OnSignals();
+    if (inputs[1].revents != 0) OnEnd();
+  }
+  listener_->Stop();
+}
+
+absl::StatusOr<SnapshotResult> Session::End() {
+  const uint64_t end_ns = NowNs();
+  const absl::Status written = writer_->status();
+  writer_ = nullptr;  // writes what waits
+  const absl::Status finished =
+      trace_->Finish(attached() ? -1 : result_.wait_status, result_.end_reason, end_ns);
+  result_.snapshots = trace_->snapshots();
+  result_.trace_bytes = trace_->bytes_written();
+  result_.seconds = static_cast<double>(end_ns) / 1e9;
+  if (result_.end_reason.empty() && !finished.ok()) {
+    result_.end_reason = absl::StrCat("the trace could not be written: ", finished.message());
+  }
+  return std::move(result_);
+}
+
+}  // namespace
+
+absl::StatusOr<SnapshotResult> TakeSnapshots(const SnapshotOptions& options) {
+  SignalInput signals;  // before any thread is made, which would get them
+  ASSIGN_OR_RETURN(const std::unique_ptr<PointListener> listener,
+                   PointListener::Make(options.points));
+  Session session(options, &signals, listener.get());
+  RETURN_IF_ERROR(session.Begin());
+  session.Run();
+  return session.End();
+}
+
+}  // namespace hindsight

@@ -1,0 +1,49 @@
+// Taking snapshots of one program from its start, or from now on, to its end.
+
+#ifndef HINDSIGHT_RECORDER_SNAPSHOT_SNAPSHOT_SESSION_H_
+#define HINDSIGHT_RECORDER_SNAPSHOT_SNAPSHOT_SESSION_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "recorder/snapshot/point_filter.h"
+
+namespace hindsight {
+
+struct SnapshotOptions {
+  std::string directory;  // of the trace; must not exist or be empty
+  std::vector<std::string> arguments;
+  // Not 0: instead of starting a program, takes snapshots of this process; `arguments` is empty.
+  int32_t attach_pid = 0;
+  double every_seconds = 0;    // a snapshot each time so long has passed; 0: none
+  uint64_t max_snapshots = 0;  // no more after so many; 0: no limit
+  // What the copies that are not written yet may come to take of memory. Beyond it points wait for
+  // the disk, and the timer passes its turn.
+  uint64_t max_copy_bytes = 0;  // 0: a quarter of the machine's
+  PointFilter points;
+};
+
+struct SnapshotResult {
+  int wait_status = -1;  // the program's own; -1: it runs on
+  uint64_t snapshots = 0;
+  uint64_t failed = 0;  // asked for, and not taken
+  std::string first_failure;
+  uint64_t passed_over = 0;  // by the timer, for want of memory
+  uint64_t trace_bytes = 0;
+  double seconds = 0;
+  std::vector<uint64_t> stood_ns, skew_ns;  // of each snapshot taken
+  std::string end_reason;                   // empty: the program ended
+};
+
+// Signals to this process meanwhile: SIGUSR1 takes a snapshot. SIGTERM and SIGHUP are passed on to
+// a program that was launched; of one that was attached to they, SIGINT and SIGQUIT end the
+// snapshots. SIGINT and SIGQUIT are for the program, which got them from the terminal as well.
+// Errors: as of LaunchNative and TraceWriter::Create; a trace that cannot be written any more is
+// SnapshotResult::end_reason. Requires: the calling thread is the only one.
+absl::StatusOr<SnapshotResult> TakeSnapshots(const SnapshotOptions& options);
+
+}  // namespace hindsight
+
+#endif  // HINDSIGHT_RECORDER_SNAPSHOT_SNAPSHOT_SESSION_H_

@@ -1,0 +1,64 @@
+#include "recorder/snapshot/write_thread.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace hindsight {
+
+WriteThread::WriteThread(SnapshotTrace* trace, uint64_t most_bytes)
+    : trace_(trace), most_bytes_(most_bytes), thread_([this] { Loop(); }) {}
+
+WriteThread::~WriteThread() {
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    closing_ = true;
+  }
+  changed_.notify_all();
+  thread_.join();
+}
+
+bool WriteThread::HasRoom(uint64_t resident_bytes) const {
+  std::lock_guard<std::mutex> lock(mutex_);
+  return Fits(resident_bytes);
+}
+
+void WriteThread::WaitForRoom(uint64_t resident_bytes) {
+  std::unique_lock<std::mutex> lock(mutex_);
+  changed_.wait(lock, [&] { return Fits(resident_bytes); });
+}
+
+void WriteThread::Post(Capture capture) {
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    if (!status_.ok()) return;
+    waiting_bytes_ += std::max<uint64_t>(capture.resident_bytes, 1);
+    waiting_.push_back(std::move(capture));
+  }
+  changed_.notify_all();
+}
+
+absl::Status WriteThread::status() const {
+  std::lock_guard<std::mutex> lock(mutex_);
+  return status_;
+}
+
+void WriteThread::Loop() {
+  std::unique_lock<std::mutex> lock(mutex_);
+  while (true) {
+    changed_.wait(lock, [&] { return closing_ || !waiting_.empty(); });
+    if (waiting_.empty()) return;
+    Capture capture = std::move(waiting_.front());
+    waiting_.pop_front();
+    const bool wanted = status_.ok();
+    lock.unlock();
+    absl::Status status;
+    if (wanted) status = trace_->Write(capture);
+    capture.copy.reset();
+    lock.lock();
+    status_.Update(status);
+    waiting_bytes_ -= std::max<uint64_t>(capture.resident_bytes, 1);
+    changed_.notify_all();
+  }
+}
+
+}  // namespace hindsight

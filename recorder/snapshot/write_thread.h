@@ -1,0 +1,56 @@
+// Writes captures to the trace on a thread of its own, in order, while the program runs.
+//
+// Not copyable. Its methods: one host thread.
+
+#ifndef HINDSIGHT_RECORDER_SNAPSHOT_WRITE_THREAD_H_
+#define HINDSIGHT_RECORDER_SNAPSHOT_WRITE_THREAD_H_
+
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <mutex>
+#include <thread>
+
+#include "absl/status/status.h"
+#include "recorder/snapshot/capture.h"
+#include "recorder/snapshot/snapshot_trace.h"
+
+namespace hindsight {
+
+class WriteThread {
+ public:
+  // `trace` is borrowed. `most_bytes`: what all copies that wait may come to take.
+  WriteThread(SnapshotTrace* trace, uint64_t most_bytes);
+  // Writes all that waits.
+  ~WriteThread();
+  WriteThread(const WriteThread&) = delete;
+  WriteThread& operator=(const WriteThread&) = delete;
+
+  // Whether there is room for one more of `resident_bytes`; there always is if none waits.
+  bool HasRoom(uint64_t resident_bytes) const;
+  // Waits until there is.
+  void WaitForRoom(uint64_t resident_bytes);
+  void Post(Capture capture);
+  // The first error: what is posted afterwards is dropped.
+  absl::Status status() const;
+
+ private:
+  void Loop();
+  bool Fits(uint64_t resident_bytes) const {
+    return waiting_bytes_ == 0 || waiting_bytes_ + resident_bytes <= most_bytes_;
+  }
+
+  SnapshotTrace* const trace_;
+  const uint64_t most_bytes_;
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<Capture> waiting_;  // guarded by mutex_, as the rest is
+  uint64_t waiting_bytes_ = 0;   // with the one that is being written
+  bool closing_ = false;
+  absl::Status status_;
+  std::thread thread_;  // last: it uses all of the above
+};
+
+}  // namespace hindsight
+
+#endif  // HINDSIGHT_RECORDER_SNAPSHOT_WRITE_THREAD_H_
