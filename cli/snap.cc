@@ -10,6 +10,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/string_view.h"
+#include "cli/capture/capture_options.h"
 #include "cli/command.h"
 #include "cli/exit_status.h"
 #include "cli/option_values.h"
@@ -19,8 +21,11 @@
 namespace hindsight {
 namespace {
 
+constexpr absl::string_view kCaptureSettings[] = {"level",    "class",        "id",   "attr",
+                                                  "trigger",  "on-exception", "skip", "stride",
+                                                  "interval", "every",        "max"};
+
 struct SnapValues {
-  SecondsValue every;
   SizeValue max_memory;
   bool quiet = false;
 };
@@ -33,10 +38,6 @@ void AddSnapOptions(Options* options, SnapshotOptions* snap, SnapValues* values)
   options->Add("attach", &snap->attach_pid, "PID",
                "Take snapshots of this running process, until it ends or Ctrl-C; then it continues "
                "as before.");
-  options->Add("every", &values->every, "TIME",
-               "Take a snapshot each time so long has passed (10, 2.5s, 100ms).");
-  options->Add("max", &snap->max_snapshots, "N",
-               "Take no more after so many; the program continues. 0: no limit.");
   options->Add("max-memory", &values->max_memory, "SIZE",
                "What snapshots that are not written yet may take of memory (500M, 8G); with more, "
                "points wait for the disk and the timer passes its turn. 0: a quarter of the "
@@ -101,13 +102,17 @@ int SnapCommand(Arguments arguments) {
       "dies of a signal, so does this. Exits with\n127 if PROG is not found, 126 if it cannot be "
       "executed, 125 if snapshots cannot be written. With\n--attach: 0, or 125 if that fails.");
   AddSnapOptions(&options, &snap, &values);
+  CaptureOptions capture;
+  capture.AddTo(&options, kCaptureSettings);
   int exit_status = 0;
   auto parsed = ParseOrExit("snap", options, arguments, true, &exit_status);
   if (!parsed) return exit_status;
   snap.arguments = parsed->rest;
   const std::string wrong = Check(snap);
   if (!wrong.empty()) return UsageError("snap", wrong);
-  snap.every_seconds = values.every.seconds;
+  absl::StatusOr<CaptureConfiguration> configuration = capture.Read();
+  if (!configuration.ok()) return UsageError("snap", configuration.status().message());
+  snap.configuration = *std::move(configuration);
   snap.max_copy_bytes = values.max_memory.bytes;
   if (snap.directory.empty()) snap.directory = NewTracePath(".", TraceName(snap));
   const std::filesystem::path parent = std::filesystem::path(snap.directory).parent_path();

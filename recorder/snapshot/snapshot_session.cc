@@ -18,6 +18,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
+#include "absl/time/time.h"
 #include "base/status_macros.h"
 #include "base/unique_fd.h"
 #include "recorder/process/program_lookup.h"
@@ -94,8 +95,12 @@ class Session {
  private:
   bool attached() const { return options_.attach_pid != 0; }
   uint64_t NowNs() const { return static_cast<uint64_t>((Clock::now() - start_).count()); }
+  std::chrono::nanoseconds period() const {
+    return absl::ToChronoNanoseconds(options_.configuration.every);
+  }
   bool full() const {
-    return options_.max_snapshots != 0 && result_.stood_ns.size() >= options_.max_snapshots;
+    const uint64_t most = options_.configuration.max_snapshots;
+    return most != 0 && result_.stood_ns.size() >= most;
   }
   int WaitMs();
   void Take(SnapshotCause cause);
@@ -131,7 +136,7 @@ absl::Status Session::Begin() {
     return absl::NotFoundError(absl::StrCat("there is no process ", process_));
   }
   start_ = Clock::now();
-  due_ = start_ + std::chrono::nanoseconds(static_cast<int64_t>(options_.every_seconds * 1e9));
+  due_ = start_ + period();
   auto trace = SnapshotTrace::Create(options_.directory, SnapshotManifest(process_, attached()),
                                      attached() ? absl::StrCat("/proc/", process_, "/root") : "");
   if (!trace.ok()) {
@@ -145,7 +150,7 @@ absl::Status Session::Begin() {
 
 int Session::WaitMs() {
   int wait_ms = stragglers_.LetGo() ? kIdleMs : kStragglerMs;
-  if (options_.every_seconds > 0 && !full()) {
+  if (period() > period().zero() && !full()) {
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(due_ - Clock::now());
     wait_ms =
         std::clamp<int>(static_cast<int>(std::min<int64_t>(left.count(), kIdleMs)), 0, wait_ms);
@@ -188,14 +193,13 @@ void Session::TakePoint(PointThread* points) {
 }
 
 void Session::OnTimer() {
-  if (options_.every_seconds <= 0 || full() || Clock::now() < due_) return;
+  if (period() <= period().zero() || full() || Clock::now() < due_) return;
   if (writer_->HasRoom(ResidentBytes(process_))) {
     Take({.trigger = static_cast<uint32_t>(Trigger::kTimer)});
   } else {
     ++result_.passed_over;
   }
-  const std::chrono::nanoseconds period(static_cast<int64_t>(options_.every_seconds * 1e9));
-  due_ = std::max(due_ + period, Clock::now());
+  due_ = std::max(due_ + period(), Clock::now());
 }
 
 void Session::OnSignals() {
@@ -258,7 +262,7 @@ absl::StatusOr<SnapshotResult> Session::End() {
 absl::StatusOr<SnapshotResult> TakeSnapshots(const SnapshotOptions& options) {
   SignalInput signals;  // before any thread is made, which would get them
   ASSIGN_OR_RETURN(const std::unique_ptr<PointListener> listener,
-                   PointListener::Make(options.points));
+                   PointListener::Make(options.configuration.points));
   Session session(options, &signals, listener.get());
   RETURN_IF_ERROR(session.Begin());
   session.Run();

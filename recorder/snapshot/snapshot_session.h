@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "recorder/snapshot/point_filter.h"
+#include "recorder/snapshot/capture_configuration.h"
 
 namespace hindsight {
 
@@ -17,12 +17,11 @@ struct SnapshotOptions {
   std::vector<std::string> arguments;
   // Not 0: instead of starting a program, takes snapshots of this process; `arguments` is empty.
   int32_t attach_pid = 0;
-  double every_seconds = 0;    // a snapshot each time so long has passed; 0: none
-  uint64_t max_snapshots = 0;  // no more after so many; 0: no limit
+  // Points, timer and the most snapshots; what is saved is all.
+  CaptureConfiguration configuration;
   // What the copies that are not written yet may come to take of memory. Beyond it points wait for
   // the disk, and the timer passes its turn.
   uint64_t max_copy_bytes = 0;  // 0: a quarter of the machine's
-  PointFilter points;
 };
 
 struct SnapshotResult {
