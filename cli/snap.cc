@@ -3,6 +3,7 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <csignal>
 #include <filesystem>
 #include <string>
 #include <system_error>
@@ -14,6 +15,7 @@
 #include "cli/capture/capture_options.h"
 #include "cli/command.h"
 #include "cli/exit_status.h"
+#include "cli/front_process.h"
 #include "cli/option_values.h"
 #include "cli/trace_path.h"
 #include "recorder/snapshot/snapshot_session.h"
@@ -24,6 +26,9 @@ namespace {
 constexpr absl::string_view kCaptureSettings[] = {"level",    "class",        "id",   "attr",
                                                   "trigger",  "on-exception", "skip", "stride",
                                                   "interval", "every",        "max"};
+
+// The worker gets it when the process in front of it is killed.
+const int kEndSignal = SIGRTMIN + 6;
 
 struct SnapValues {
   SizeValue max_memory;
@@ -89,6 +94,18 @@ void Report(const SnapshotOptions& snap, const SnapshotResult& result, bool quie
   PrintError(absl::StrFormat("%s, %.1f s", text, result.seconds));
 }
 
+// Returns the exit status, or does not return.
+int Run(const SnapshotOptions& snap, bool quiet) {
+  const absl::StatusOr<SnapshotResult> result = TakeSnapshots(snap);
+  if (!result.ok()) {
+    const int failure = FailureStatus(result.status());
+    return snap.attach_pid != 0 ? kExitRecorder : failure;
+  }
+  Report(snap, *result, quiet);
+  if (!result->end_reason.empty() && snap.attach_pid == 0) PrintError(result->end_reason);
+  return snap.attach_pid != 0 ? 0 : ExitLike(result->wait_status);
+}
+
 }  // namespace
 
 int SnapCommand(Arguments arguments) {
@@ -113,6 +130,7 @@ int SnapCommand(Arguments arguments) {
   absl::StatusOr<CaptureConfiguration> configuration = capture.Read();
   if (!configuration.ok()) return UsageError("snap", configuration.status().message());
   snap.configuration = *std::move(configuration);
+  snap.end_signal = kEndSignal;
   snap.max_copy_bytes = values.max_memory.bytes;
   if (snap.directory.empty()) snap.directory = NewTracePath(".", TraceName(snap));
   const std::filesystem::path parent = std::filesystem::path(snap.directory).parent_path();
@@ -121,14 +139,10 @@ int SnapCommand(Arguments arguments) {
     PrintError(absl::StrCat(parent.string(), ": no such directory"));
     return kExitRecorder;
   }
-  const absl::StatusOr<SnapshotResult> result = TakeSnapshots(snap);
-  if (!result.ok()) {
-    const int failure = FailureStatus(result.status());
-    return snap.attach_pid != 0 ? kExitRecorder : failure;
-  }
-  Report(snap, *result, values.quiet);
-  if (!result->end_reason.empty() && snap.attach_pid == 0) PrintError(result->end_reason);
-  return snap.attach_pid != 0 ? 0 : ExitLike(result->wait_status);
+  return RunBehindFront(kEndSignal, [&](const sigset_t& mask) {
+    snap.program_mask = mask;
+    return Run(snap, values.quiet);
+  });
 }
 
 }  // namespace hindsight

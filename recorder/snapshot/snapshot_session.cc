@@ -40,9 +40,11 @@ constexpr int kIdleMs = 1000;
 // The signals that the session takes, as a descriptor; as before when it is gone.
 class SignalInput {
  public:
-  SignalInput() {
+  // `end_signal` as well, unless it is 0.
+  explicit SignalInput(int end_signal) {
     sigset_t set;
     sigemptyset(&set);
+    if (end_signal != 0) sigaddset(&set, end_signal);
     for (const int signal : {SIGUSR1, SIGTERM, SIGHUP, SIGINT, SIGQUIT}) sigaddset(&set, signal);
     pthread_sigmask(SIG_BLOCK, &set, &before_);
     fd_ = UniqueFd(signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
@@ -128,7 +130,8 @@ absl::Status Session::Begin() {
   process_ = options_.attach_pid;
   if (!attached()) {
     ASSIGN_OR_RETURN(const ExecCommand command, LookUpProgram(options_.arguments));
-    ASSIGN_OR_RETURN(process_, LaunchNative(command, {listener_->Environment()}, signals_.before(),
+    ASSIGN_OR_RETURN(process_, LaunchNative(command, {listener_->Environment()},
+                                            options_.program_mask.value_or(signals_.before()),
                                             [&](pid_t pid) { listener_->Start(pid); }));
   }
   life_ = UniqueFd(static_cast<int>(syscall(SYS_pidfd_open, process_, 0)));
@@ -207,8 +210,8 @@ void Session::OnSignals() {
     if (signal == SIGUSR1) {
       writer_->WaitForRoom(ResidentBytes(process_));
       Take({.trigger = static_cast<uint32_t>(Trigger::kOutside)});
-    } else if (attached()) {
-      result_.end_reason = "ended by a signal to the capturer";
+    } else if (attached() || signal == options_.end_signal) {
+      result_.end_reason = "ended by a signal";
       over_ = true;
     } else if (signal == SIGTERM || signal == SIGHUP) {
       kill(process_, signal);
@@ -260,7 +263,7 @@ absl::StatusOr<SnapshotResult> Session::End() {
 }  // namespace
 
 absl::StatusOr<SnapshotResult> TakeSnapshots(const SnapshotOptions& options) {
-  SignalInput signals;  // before any thread is made, which would get them
+  SignalInput signals(options.end_signal);  // before any thread is made, which would get them
   ASSIGN_OR_RETURN(const std::unique_ptr<PointListener> listener,
                    PointListener::Make(options.configuration.points));
   Session session(options, &signals, listener.get());

@@ -3,7 +3,10 @@
 #ifndef HINDSIGHT_RECORDER_SNAPSHOT_SNAPSHOT_SESSION_H_
 #define HINDSIGHT_RECORDER_SNAPSHOT_SNAPSHOT_SESSION_H_
 
+#include <signal.h>
+
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -19,6 +22,10 @@ struct SnapshotOptions {
   int32_t attach_pid = 0;
   // Points, timer and the most snapshots; what is saved is all.
   CaptureConfiguration configuration;
+  // A signal to this process that ends the snapshots; a program that was launched goes on. 0: none.
+  int end_signal = 0;
+  // The signal mask of a program that is launched; none: the caller's.
+  std::optional<sigset_t> program_mask;
   // What the copies that are not written yet may come to take of memory. Beyond it points wait for
   // the disk, and the timer passes its turn.
   uint64_t max_copy_bytes = 0;  // 0: a quarter of the machine's
