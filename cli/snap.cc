@@ -14,9 +14,9 @@
 #include "absl/strings/string_view.h"
 #include "cli/capture/capture_options.h"
 #include "cli/command.h"
-#include "cli/exit_status.h"
-#include "cli/front_process.h"
 #include "cli/option_values.h"
+#include "cli/running/exit_status.h"
+#include "cli/running/front_process.h"
 #include "cli/trace_path.h"
 #include "recorder/snapshot/snapshot_session.h"
 

@@ -101,8 +101,9 @@ const Arrows& Allowed() {
       {"cli",
        {"confine", "isa", "tracefmt", "keyframes/state", "keyframes/verify", "recorder",
         "recorder/session", "recorder/snapshot", "server", "server/session", "server/target",
-        "cli/capture", "cli/info", "cli/states"}},
+        "cli/capture", "cli/info", "cli/running", "cli/states"}},
       {"cli/capture", {"cli", "recorder/snapshot"}},
+      {"cli/running", {"cli"}},
       {"cli/states",
        {"cli", "isa", "tracefmt", "keyframes/state", "keyframes/timeline", "keyframes/inspect"}},
       {"bench", {}},
@@ -127,7 +128,7 @@ const Arrows& AllowedToTests() {
       {"server", {"isa", "tracefmt", "emulator", "keyframes", "server/rsp"}},
       {"cli",
        {"confine", "isa", "tracefmt", "emulator", "keyframes", "recorder", "server", "server/rsp"}},
-      {"tests", {}},
+      {"tests", {"tracefmt"}},
       {"examples", {}},
   };
   return *allowed;

@@ -203,10 +203,10 @@ enum class ForkKind : uint64_t { kFork = 0, kVfork = 1, kClone = 2 };
 // is not so.
 
 // kSnapshot: full keyframe `number`, whose event this one follows, is a snapshot of a program that
-// runs natively. thread: the one that asked for it, 0 if none; text: what it is called, lines of the
-// form key=value. arguments: ns since the recording began; what asked (SnapshotTrigger in
-// recorder/snapshot, docs/trace-format.md); level, class and id of the point; the skew of the
-// threads' stops and how long the process stood still, both in ns; bytes stored.
+// runs natively. thread: the one that asked for it, 0 if none; text: what it is called, lines of
+// the form key=value. arguments: ns since the recording began; what asked (docs/trace-format.md);
+// level, class and id of the point; the skew of the threads' stops and how long the process stood
+// still, both in ns; bytes stored.
 
 // A process-level event, for listing and seeking without replay. Fields not meaningful for a kind
 // are zero or empty.

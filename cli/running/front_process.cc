@@ -1,4 +1,4 @@
-#include "cli/front_process.h"
+#include "cli/running/front_process.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -8,7 +8,7 @@
 
 #include <cstdio>
 
-#include "cli/exit_status.h"
+#include "cli/running/exit_status.h"
 
 namespace hindsight {
 namespace {

@@ -1,7 +1,7 @@
 // How a command that runs a program ends: like the program, or with a status that says what failed.
 
-#ifndef HINDSIGHT_CLI_EXIT_STATUS_H_
-#define HINDSIGHT_CLI_EXIT_STATUS_H_
+#ifndef HINDSIGHT_CLI_RUNNING_EXIT_STATUS_H_
+#define HINDSIGHT_CLI_RUNNING_EXIT_STATUS_H_
 
 #include "absl/status/status.h"
 
@@ -22,4 +22,4 @@ int ExitLike(int wait_status);
 
 }  // namespace hindsight
 
-#endif  // HINDSIGHT_CLI_EXIT_STATUS_H_
+#endif  // HINDSIGHT_CLI_RUNNING_EXIT_STATUS_H_

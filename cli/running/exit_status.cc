@@ -1,4 +1,4 @@
-#include "cli/exit_status.h"
+#include "cli/running/exit_status.h"
 
 #include <sys/resource.h>
 #include <sys/wait.h>

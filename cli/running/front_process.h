@@ -6,8 +6,8 @@
 //
 // Requires: the calling thread is the only one.
 
-#ifndef HINDSIGHT_CLI_FRONT_PROCESS_H_
-#define HINDSIGHT_CLI_FRONT_PROCESS_H_
+#ifndef HINDSIGHT_CLI_RUNNING_FRONT_PROCESS_H_
+#define HINDSIGHT_CLI_RUNNING_FRONT_PROCESS_H_
 
 #include <signal.h>
 
@@ -24,4 +24,4 @@ int RunBehindFront(int front_gone, const std::function<int(const sigset_t& mask)
 
 }  // namespace hindsight
 
-#endif  // HINDSIGHT_CLI_FRONT_PROCESS_H_
+#endif  // HINDSIGHT_CLI_RUNNING_FRONT_PROCESS_H_
