@@ -122,6 +122,31 @@ TEST_F(SnapTest, RequestFromOutside) {
   CheckMemory(*trace);
 }
 
+// Each call waits until the process has been copied: the number is that of the call.
+TEST_F(SnapTest, CallsAndBreakpointsOfTheProgram) {
+  const ChildResult result =
+      Child::Start(Command({"--level=3"}, {Runfile("tests/snap/steps")})).Finish();
+  EXPECT_EQ(result.Ending(), "exit 4") << result.err;
+  const uint64_t address = std::strtoull(result.out.c_str(), nullptr, 16);
+  const auto trace = Open();
+  ASSERT_NE(trace, nullptr);
+  ASSERT_EQ(trace->full_keyframes().size(), 6u);
+  for (const auto& keyframe : trace->full_keyframes()) {
+    uint64_t page[512] = {};
+    ASSERT_TRUE(
+        keyframe->ReadPage(PageOf(address), {reinterpret_cast<uint8_t*>(page), sizeof(page)}).ok());
+    EXPECT_EQ(page[address % 4096 / 8], keyframe->number());
+  }
+  std::vector<uint64_t> triggers;
+  for (const ProcessEvent& event : trace->events()) {
+    if (event.kind != EventKind::kSnapshot) continue;
+    triggers.push_back(event.arguments.at(1));
+    EXPECT_EQ(event.text, event.number == 6 ? "" : "label=step\n");
+    EXPECT_EQ(event.arguments.at(2), event.number == 6 ? 3u : 0u);
+  }
+  EXPECT_EQ(triggers, (std::vector<uint64_t>{1, 1, 1, 1, 1, 2}));
+}
+
 TEST_F(SnapTest, ExitStatusIsTheProgramsOwn) {
   Child child = Child::Start(Command({}, {"/bin/sh", "-c", "exit 7"}));
   EXPECT_EQ(child.Finish().Ending(), "exit 7");
