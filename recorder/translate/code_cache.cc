@@ -177,9 +177,21 @@ void CodeCache::Add(Block translation) {
 }
 
 // What follows a call leads to a guest pc, whatever becomes of the block.
+// Several blocks may end with the same call: of a loop's body the one that leads into it, and the
+// one that begins with it. The later one is executed more often, as a rule.
 void CodeCache::NoteReturn(uint64_t guest_pc, uint64_t host, uint32_t return_offset) {
-  if (return_offset == 0 || FindReturnTo(guest_pc) != 0) return;
+  if (return_offset == 0) return;
+  if (FindReturnTo(guest_pc) != 0 && changed_returns_.size() < kMostChangedReturns) {
+    changed_returns_.push_back(guest_pc);
+  }
   SetInMap(ReturnTo(guest_pc), host + return_offset);
+}
+
+uint64_t CodeCache::TakeChangedReturn() {
+  if (changed_returns_.empty()) return 0;
+  const uint64_t guest_pc = changed_returns_.back();
+  changed_returns_.pop_back();
+  return guest_pc;
 }
 
 bool CodeCache::HasBlocksIn(Page page) const {

@@ -64,6 +64,9 @@ class CodeCache {
 
   // Where the way to `guest_pc` from the table of returns is; 0: nowhere yet.
   uint64_t FindReturnTo(uint64_t guest_pc) const;
+  // A guest pc of which that has changed, so that what threads' tables of returns have is still
+  // right, but not what the processor expects; once each. 0: there is none.
+  uint64_t TakeChangedReturn();
   // Takes in one that TranslateReturnTo has made.
   void AddReturnTo(uint64_t guest_pc, const Translation* translation);
 
@@ -107,6 +110,9 @@ class CodeCache {
   void SetInMap(uint64_t key, uint64_t host);
   void Unlink(const Translation& block);
 
+  // More are forgotten.
+  static constexpr size_t kMostChangedReturns = 64;
+
   MemoryFile* const file_;
   TranslationMemo* const memo_;
   std::array<Arena, 2> arenas_;
@@ -119,6 +125,7 @@ class CodeCache {
   absl::btree_map<uint64_t, Page> written_pages_;    // by host, all
   std::vector<Page> modules_;                        // one of each module that has any
   uint64_t page_blocks_ = 0;                         // in known_pages_
+  std::vector<uint64_t> changed_returns_;
   uint64_t map_entries_ = 0;
   uint64_t code_bytes_ = 0;
 };

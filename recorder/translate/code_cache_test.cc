@@ -26,12 +26,12 @@ constexpr int32_t kToExit = 100;
 
 class CodeCacheTest : public testing::Test {
  protected:
-  // 64 bytes of code for 32 bytes at `pc`, with a branch to `target`.
-  void Add(uint64_t pc, uint64_t target) {
+  // 64 bytes of code for `bytes` bytes at `pc`, with a branch to `target`.
+  void Add(uint64_t pc, uint64_t target, uint32_t bytes = 32) {
     TranslatedBlock block;
     block.code.assign(64, 0x90);
     std::memcpy(&block.code[8], &kToExit, sizeof(kToExit));
-    block.guest_bytes = 32;
+    block.guest_bytes = bytes;
     block.links = {{.rel32_offset = 8, .guest_target = target}};
     block.return_offset = 40;
     block.side = {{.host_offset = 4, .guest_offset = 0, .adjust = -3},
@@ -111,6 +111,15 @@ TEST_F(CodeCacheTest, ReturnsLeadBehindACallAlsoOnceItIsInvalid) {
   cache_.Invalidate(kFirst, kFirst + 1);
   EXPECT_EQ(cache_.FindReturnTo(kFirst + 32), behind);
   EXPECT_EQ(cache_.FindReturnTo(kFirst), 0u);
+}
+
+TEST_F(CodeCacheTest, OfTwoBlocksWithTheSameCallReturnsLeadToTheLaterOne) {
+  Add(kFirst, kSecond);
+  EXPECT_EQ(cache_.TakeChangedReturn(), 0u);
+  Add(kFirst + 16, kSecond, 16);
+  EXPECT_EQ(cache_.FindReturnTo(kFirst + 32), cache_.Find(kFirst + 16) + 40);
+  EXPECT_EQ(cache_.TakeChangedReturn(), kFirst + 32);
+  EXPECT_EQ(cache_.TakeChangedReturn(), 0u);
 }
 
 TEST_F(CodeCacheTest, WhatComesBackIsWhereItWas) {

@@ -57,6 +57,8 @@ class ProgramCode {
   uint64_t TranslateOne(uint64_t guest_pc);
   // What the table of returns may say of `guest_pc`; 0: nothing.
   uint64_t TranslateReturnTo(uint64_t guest_pc);
+  // See CodeCache.
+  uint64_t TakeChangedReturn() { return cache_.TakeChangedReturn(); }
   // Translates one more block that is likely to be asked for, or takes in one more page of known
   // ones, while the program runs. False if there is none.
   bool TranslateAhead();

@@ -21,7 +21,8 @@ namespace hindsight {
 
 enum class RequestKind : uint32_t {
   // Translate guest pc [0], whose direct branch at host address [1] (0: none) is to be linked.
-  // Results: [0] host address, 0 if there is no code that can be executed.
+  // Results: [0] host address, 0 if there is no code that can be executed; [1] .. [5] guest pcs of
+  // which the table of returns had better have what is in the block map now; 0: none.
   kTranslate = 1,
   // Whatever was translated from [0] .. [1] is no longer so. No thread executes translated code
   // that begins there when the answer is there: the caller has seen to it.

@@ -52,7 +52,13 @@ uint64_t FindInMap(uint64_t pc) {
 
 // Has it translated, and linked to the branch at `link` if that is not 0.
 uint64_t Translate(Thread* thread, uint64_t pc, uint64_t link) {
-  return Ask(thread, RequestKind::kTranslate, pc, link).results[0];
+  const Answer answer = Ask(thread, RequestKind::kTranslate, pc, link);
+  for (int i = 1; i < 6; ++i) {
+    const uint64_t changed = answer.results[i];
+    HsTableEntry* entry = &thread->returns()[changed % HS_TABLE_ENTRIES];
+    if (changed != 0 && entry->negated_pc == 0 - changed) *entry = {};
+  }
+  return answer.results[0];
 }
 
 // Where pc was translated to; 0: it cannot be.
