@@ -22,6 +22,15 @@
 // thread ends, the kernel sets FUTEX_OWNER_DIED in the word. Whoever waits looks at it every 100
 // milliseconds.
 //
+// A program that is recorded (`hindsight record`) finds a file that is sealed against writing, with
+// `recorded` set. It maps that privately, so that nothing comes in that is not in the recording:
+// what it counts there is its own. A point that passes makes one system call that does nothing,
+//
+//   getpid(HS_RECORDED_POINT, address of a struct hs_slot, sizeof(struct hs_slot))
+//
+// whose arguments the kernel does not look at; the recorder does, and takes the snapshot before the
+// call has returned. There are no slots, and nobody waits.
+//
 // The program trusts the listener, which can do to it what it likes. The listener does not trust
 // the program: it copies before it checks, and reads nothing back that it wrote itself. All fields
 // that both sides touch at once are read and written by atomic operations.
@@ -49,6 +58,8 @@ enum {
   HS_ONCE_SIZE = 4096,      // points that are remembered as having passed; a power of 2
   HS_TEXT_SIZE = 1024 - 48  // of label and attributes of one point
 };
+
+#define HS_RECORDED_POINT UINT64_C(0x746e696f70736823)
 
 // What made a point pass; the values of a trace's event `snapshot`. The library has the first five.
 enum hs_trigger {
@@ -124,7 +135,7 @@ struct hs_control {
   uint32_t freed;           // futex: a slot was freed
   uint32_t once_overflows;  // points marked `once` that found no room in the table, and passed
   uint32_t once_all_ones;   // the point whose key is all ones, which the table cannot hold
-  uint32_t unused;
+  uint32_t recorded;        // not 0: see above. Written by the listener
   // The points marked `once` that have passed: ~(class << 32 | id), 0 is a free place.
   uint64_t once[HS_ONCE_SIZE];
 

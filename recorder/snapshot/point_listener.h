@@ -28,38 +28,10 @@
 #include "base/unique_fd.h"
 #include "libhindsight/control.h"
 #include "recorder/snapshot/life_mark.h"
+#include "recorder/snapshot/point.h"
 #include "recorder/snapshot/point_filter.h"
 
 namespace hindsight {
-
-// Values as in libhindsight/control.h and in the event `snapshot` of a trace.
-enum class Trigger : uint32_t {
-  kCall = 1,
-  kPoint = 2,
-  kCondition = 3,
-  kAssertion = 4,
-  kException = 5,
-  kSignal = 6,
-  kTimer = 7,
-  kFunction = 8,
-  kOutside = 9,
-};
-
-// A point at which a thread waits. The thread exists; the rest is what the program says.
-struct Point {
-  pid_t process = 0;
-  pid_t thread = 0;
-  Trigger trigger = Trigger::kCall;  // kCall to kException
-  int32_t level = 0;
-  uint32_t class_number = 0;
-  uint32_t id = 0;
-  std::string label;                                            // any bytes, no NUL
-  std::vector<std::pair<std::string, std::string>> attributes;  // any bytes, no NUL
-  bool is_cut = false;                                          // label and attributes did not fit
-
-  uint32_t slot = 0;    // for Answer()
-  uint32_t ticket = 0;  // for Answer()
-};
 
 class PointListener {
  public:

@@ -17,7 +17,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_replace.h"
 #include "absl/time/time.h"
 #include "base/status_macros.h"
 #include "base/unique_fd.h"
@@ -71,18 +70,6 @@ uint64_t MostCopyBytes(const SnapshotOptions& options) {
   if (options.max_copy_bytes != 0) return options.max_copy_bytes;
   return static_cast<uint64_t>(sysconf(_SC_PHYS_PAGES)) *
          static_cast<uint64_t>(sysconf(_SC_PAGESIZE)) / 4;
-}
-
-// One line each, so that no value can look like another key.
-std::string PointText(const Point& point) {
-  const auto line = [](const std::string& key, const std::string& value) {
-    return absl::StrCat(absl::StrReplaceAll(key, {{"\n", " "}, {"=", " "}}), "=",
-                        absl::StrReplaceAll(value, {{"\n", " "}}), "\n");
-  };
-  std::string text;
-  if (!point.label.empty()) text = line("label", point.label);
-  for (const auto& [key, value] : point.attributes) text += line(key, value);
-  return text;
 }
 
 class Session {
