@@ -13,6 +13,7 @@
 #include "recorder/translate/agent/orders.h"
 #include "recorder/translate/agent/system.h"
 #include "recorder/translate/view/entry_writer.h"
+#include "recorder/translate/view/kept_views.h"
 #include "recorder/translate/view/known_lines.h"
 #include "recorder/translate/view/thread_view.h"
 
@@ -50,6 +51,7 @@ uint64_t executed;
 uint64_t next_full_keyframe;
 
 ViewMemory::Shared view_memory;
+KeptViews kept_views;
 
 Recording& Of(const Thread& thread) { return recordings[thread.number]; }
 
@@ -89,7 +91,7 @@ hindsight::GuestCall ToEntry(const Thread& thread, const GuestCall& call, int64_
 // Another thread's tables and view may go away while they are looked at.
 bool HoldsPage(uint64_t number, uint64_t index) {
   uint8_t bits = 0;
-  return recordings[number].on != 0 &&
+  return (recordings[number].on != 0 || kept_views.Has(number)) &&
          ReadGuest(&bits, PointerTo<const void>(ViewTablesOf(number) + index / 8), 1) &&
          (bits >> index % 8 & 1) != 0;
 }
@@ -131,6 +133,13 @@ ReservedRanges RangesOf(uint64_t number) {
   return ranges;
 }
 
+void ReleaseView(uint64_t number) {
+  recordings[number].view.GiveUp();
+  for (const ReservedRange& range : RangesOf(number).of) {
+    Call(SYS_munmap, range.start, range.bytes);
+  }
+}
+
 void SetLockedRoom(const Thread& thread, const EntryWriter::LockedRoom& room) {
   thread.block->locked_limit = room.limit;
   thread.block->locked_bias = room.bias;
@@ -170,6 +179,7 @@ bool IsGapRecorded(uint64_t number) {
 }
 
 int64_t ReserveRecording(const Thread& thread) {
+  kept_views.GiveBack(thread.number, &ReleaseView);
   for (const ReservedRange& range : RangesOf(thread.number).of) {
     const int64_t reserved = Reserve(range.start, range.bytes, range.protection);
     if (reserved == 0) continue;
@@ -179,12 +189,13 @@ int64_t ReserveRecording(const Thread& thread) {
   return 0;
 }
 
-void ReleaseRecording(const Thread& thread) {
-  Of(thread).view.GiveUp();
-  for (const ReservedRange& range : RangesOf(thread.number).of) {
-    Call(SYS_munmap, range.start, range.bytes);
-  }
+void ReleaseRecording(const Thread& thread) { ReleaseView(thread.number); }
+
+void KeepEndedView(const Thread& thread) {
+  kept_views.Keep(thread.number, Of(thread).view.page_count(), &ReleaseView);
 }
+
+bool IsEndedViewKept(uint64_t number) { return kept_views.Has(number); }
 
 bool IsViewFull(const Thread& thread) { return IsRecorded(thread) && Of(thread).view.is_full(); }
 
@@ -241,6 +252,7 @@ void ForgetAllRecordings() {
   for (Recording& recording : recordings) recording.on = 0;
   if (OwnFile() > 0) Call(SYS_close, static_cast<uint64_t>(OwnFile()));
   view_memory = {};
+  kept_views.Forget();
 }
 
 uint64_t InstructionsLeft(const Thread& thread) {

@@ -34,6 +34,11 @@ void BeginProcessRecording(Thread* thread);
 void EndRecording(Thread* thread, uint16_t reason);
 // Gives back what was reserved. Nobody uses it any more.
 void ReleaseRecording(const Thread& thread);
+// The same, later, for a thread that does not use it any more: others may still meet what it
+// stored.
+void KeepEndedView(const Thread& thread);
+// Whether that in gap `number` is still there. It goes when the gap's next thread is recorded.
+bool IsEndedViewKept(uint64_t number);
 // The view has no room for a page that the thread needs: it cannot be recorded any longer.
 bool IsViewFull(const Thread& thread);
 // The descriptor that views use and the program does not know of; not positive: there is none.

@@ -46,9 +46,11 @@ bool IsGone(const Gap& gap) {
               static_cast<uint64_t>(gap.thread_id), 0) == -ESRCH;
 }
 
-Thread* TakeThread() {
+// A gap that nobody uses; null if there is none.
+Thread* TakeThread(bool with_kept_view) {
   for (uint64_t number = kFirstThread; number <= kLastThread; ++number) {
     Gap* gap = &gaps[number];
+    if (IsEndedViewKept(number) && !with_kept_view) continue;
     if (Take(gap, GapState::kFree)) return ResetThread(number);
     if (gap->state == GapState::kEnding && IsGone(*gap) && Take(gap, GapState::kEnding)) {
       return ResetThread(number);
@@ -56,6 +58,11 @@ Thread* TakeThread() {
     if (Take(gap, GapState::kNeverUsed)) return MakeThread(number);
   }
   return nullptr;
+}
+
+Thread* TakeThread() {
+  Thread* const thread = TakeThread(/*with_kept_view=*/false);
+  return thread != nullptr ? thread : TakeThread(/*with_kept_view=*/true);
 }
 
 void GiveBack(const Thread& thread, GapState state) {
@@ -426,8 +433,8 @@ void EndRecorded(Thread* thread, bool all, uint64_t status) {
   if (__atomic_sub_fetch(&recorded_threads, 1, __ATOMIC_SEQ_CST) == 0) {
     RecordStatus(thread, leader_status);
   }
+  KeepEndedView(*thread);
   EndRecording(thread, HS_END_EXIT);
-  ReleaseRecording(*thread);
 }
 
 [[noreturn]] void End(Thread* thread, const GuestCall& call) {
