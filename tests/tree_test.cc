@@ -107,6 +107,7 @@ const Arrows& Allowed() {
       {"cli/states",
        {"cli", "isa", "tracefmt", "keyframes/state", "keyframes/timeline", "keyframes/inspect"}},
       {"bench", {}},
+      {"bench/parallel", {"bench", "libhindsight"}},
       {"examples", {}},
   };
   return *allowed;
