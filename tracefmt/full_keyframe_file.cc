@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <cstring>
+#include <optional>
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "tracefmt/event_codec.h"
+#include "tracefmt/kernel_state_codec.h"
 #include "tracefmt/keyframe_writer.h"
 #include "tracefmt/storage/message.h"
 #include "tracefmt/storage/page_index.h"
@@ -46,6 +48,9 @@ class FullKeyframeFile final : public FullKeyframe {
   const std::vector<ThreadState>& threads() const override { return header_.threads; }
   const std::vector<MapRegion>& maps() const override { return header_.maps; }
   const std::vector<uint64_t>& auxv() const override { return header_.auxv; }
+  const KernelState* kernel_state() const override {
+    return kernel_state_.has_value() ? &*kernel_state_ : nullptr;
+  }
   uint64_t page_count() const override { return page_count_; }
   uint64_t file_bytes() const override { return file_bytes_; }
   absl::Span<const uint64_t> page_addresses() const override { return table().addresses; }
@@ -78,6 +83,7 @@ class FullKeyframeFile final : public FullKeyframe {
   absl::Status ReadHeader(const RawBlock& block, const std::string& uuid);
   absl::Status ReadThreads(const RawBlock& block, capnp::List<wire::ThreadState>::Reader threads);
   absl::Status ReadExtent(const BlockFile& file, uint64_t offset);
+  absl::Status ReadProcess(const BlockFile& file, uint64_t offset);
   absl::Status ReadEnd(const BlockFile& file, uint64_t offset, uint64_t group_count);
   absl::Status ReadTable(Table* table) const;
   absl::Status ReadTablePart(const BlockFile& file, uint64_t offset, Table* table) const;
@@ -93,6 +99,7 @@ class FullKeyframeFile final : public FullKeyframe {
   uint64_t page_count_ = 0;
   Header header_;
   Extent extent_;
+  std::optional<KernelState> kernel_state_;
   std::vector<uint64_t> table_offsets_;
   mutable std::once_flag table_read_;
   mutable Table table_;
@@ -120,6 +127,9 @@ absl::Status FullKeyframeFile::Open(const std::string& uuid, std::vector<uint64_
         break;
       case BlockKind::kKeyframeExtent:
         RETURN_IF_ERROR(ReadExtent(file, offset));
+        break;
+      case BlockKind::kKernelState:
+        RETURN_IF_ERROR(ReadProcess(file, offset));
         break;
       case BlockKind::kKeyframeEnd:
         return ReadEnd(file, offset, group_offsets->size());
@@ -183,6 +193,13 @@ absl::Status FullKeyframeFile::ReadExtent(const BlockFile& file, uint64_t offset
     if (budget_->Take(extent_.unseen.size() * sizeof(uint64_t))) return absl::OkStatus();
     return TooLarge(path_, block.offset);
   });
+}
+
+absl::Status FullKeyframeFile::ReadProcess(const BlockFile& file, uint64_t offset) {
+  ASSIGN_OR_RETURN(const RawBlock block, file.Read(offset));
+  budget_->AddStored(block.next_offset - offset);
+  ASSIGN_OR_RETURN(kernel_state_, ReadKernelState(path_, block, budget_));
+  return absl::OkStatus();
 }
 
 bool FullKeyframeFile::SawAllAt(uint64_t address) const {

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "tracefmt/event_codec.h"
+#include "tracefmt/kernel_state_codec.h"
 #include "tracefmt/storage/message.h"
 #include "tracefmt/trace.capnp.h"
 
@@ -117,6 +118,15 @@ absl::Status KeyframeWriter::DeclareComplete(
   }
   return queue_->Post([this, message, open = open_] {
     return AppendMessage(open->file.get(), BlockKind::kKeyframeExtent, encoder_, *message);
+  });
+}
+
+absl::Status KeyframeWriter::AddKernelState(const KernelState& state) {
+  if (open_ == nullptr) return absl::FailedPreconditionError("no full keyframe was begun");
+  auto message = std::make_shared<capnp::MallocMessageBuilder>();
+  BuildKernelState(state, message->initRoot<wire::KernelState>());
+  return queue_->Post([this, message, open = open_] {
+    return AppendMessage(open->file.get(), BlockKind::kKernelState, encoder_, *message);
   });
 }
 

@@ -14,6 +14,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/types/span.h"
+#include "tracefmt/kernel_state.h"
 #include "tracefmt/storage/append_file.h"
 #include "tracefmt/storage/output_directory.h"
 #include "tracefmt/storage/page_index.h"
@@ -48,6 +49,7 @@ class KeyframeWriter {
   absl::Status AddPage(uint64_t address, absl::Span<const uint8_t> bytes);
   absl::Status AddReference(uint64_t address, const PageSource& source);
   absl::Status DeclareComplete(const std::vector<std::pair<uint64_t, uint64_t>>& unseen);
+  absl::Status AddKernelState(const KernelState& state);
   absl::Status Finish();
   // How many were finished; they are numbered from 1.
   uint64_t finished() const { return last_number_; }

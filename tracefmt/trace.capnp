@@ -225,3 +225,90 @@ struct KeyframeEnd {
   pageCount @0 :UInt64;
   storedPages @1 :UInt64;
 }
+
+# What the kernel keeps of the process besides registers and memory.
+struct KernelState {
+  threads @0 :List(ThreadKernelState);
+  descriptors @1 :List(OpenDescriptor);
+  signals @2 :List(SignalHandling);
+  pending @3 :UInt64;
+  siginfos @4 :List(Data);
+  intervalTimers @5 :List(IntervalTimer);
+  posixTimers @6 :List(PosixTimer);
+  limits @7 :List(UInt64);  # soft, hard, ...
+  layout @8 :List(UInt64);
+  executable @9 :Data;
+  workingDirectory @10 :Data;
+  root @11 :Data;
+  umask @12 :Int32 = -1;
+  personality @13 :Int64 = -1;
+  parent @14 :Int32;
+  group @15 :Int32;
+  session @16 :Int32;
+  noNewPrivileges @17 :Bool;
+}
+
+struct ThreadKernelState {
+  thread @0 :Int32;
+  name @1 :Data;
+  blocked @2 :UInt64;
+  pending @3 :UInt64;
+  siginfos @4 :List(Data);
+  systemCall @5 :Int64 = -1;
+  hasSignalStack @6 :Bool;
+  signalStackBase @7 :UInt64;
+  signalStackBytes @8 :UInt64;
+  signalStackFlags @9 :Int32 = 2;
+  robustList @10 :UInt64;
+  robustListBytes @11 :UInt64;
+  hasClearTid @12 :Bool;
+  clearTid @13 :UInt64;
+  rseq @14 :UInt64;
+  rseqBytes @15 :UInt32;
+  rseqSignature @16 :UInt32;
+  rseqFlags @17 :UInt32;
+  policy @18 :Int32;
+  priority @19 :Int32;
+  nice @20 :Int32;
+  processors @21 :List(UInt64);
+}
+
+struct OpenDescriptor {
+  fd @0 :Int32;
+  kind @1 :UInt16;
+  path @2 :Data;
+  offset @3 :UInt64;
+  flags @4 :UInt32;
+  closeOnExec @5 :Bool;
+  mode @6 :UInt32;
+  device @7 :UInt64;
+  inode @8 :UInt64;
+  specialDevice @9 :UInt64;
+  sizeBytes @10 :UInt64;
+  sameAs @11 :Int32 = -1;
+  details @12 :Data;
+  hasUnread @13 :Bool;
+  unread @14 :Data;
+}
+
+struct SignalHandling {
+  handler @0 :UInt64;
+  flags @1 :UInt64;
+  restorer @2 :UInt64;
+  mask @3 :UInt64;
+}
+
+struct IntervalTimer {
+  which @0 :Int32;
+  leftNs @1 :UInt64;
+  intervalNs @2 :UInt64;
+}
+
+struct PosixTimer {
+  id @0 :Int32;
+  clock @1 :Int32;
+  notify @2 :Int32;
+  signal @3 :Int32;
+  target @4 :Int32;
+  value @5 :UInt64;
+}

@@ -16,6 +16,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "tracefmt/kernel_state.h"
 #include "tracefmt/manifest.h"
 #include "tracefmt/records.h"
 #include "tracefmt/storage/trace_directory.h"
@@ -65,6 +66,8 @@ class FullKeyframe {
   virtual const std::vector<MapRegion>& maps() const = 0;
   // Type, value, ... as the program saw it: another one after each exec. May be empty.
   virtual const std::vector<uint64_t>& auxv() const = 0;
+  // What the kernel kept of the process; null: that is not in the trace.
+  virtual const KernelState* kernel_state() const = 0;
   virtual uint64_t page_count() const = 0;
   virtual uint64_t file_bytes() const = 0;
   // Addresses of all pages it holds, ascending.

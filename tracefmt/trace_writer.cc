@@ -102,6 +102,9 @@ class TraceWriterImpl final : public TraceWriter {
   absl::Status DeclareComplete(const std::vector<std::pair<uint64_t, uint64_t>>& unseen) override {
     return keyframes_.DeclareComplete(unseen);
   }
+  absl::Status AddKernelState(const KernelState& state) override {
+    return keyframes_.AddKernelState(state);
+  }
   absl::Status FinishFullKeyframe() override { return keyframes_.Finish(); }
 
   absl::Status Flush() override;

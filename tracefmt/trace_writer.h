@@ -26,6 +26,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "tracefmt/kernel_state.h"
 #include "tracefmt/manifest.h"
 #include "tracefmt/records.h"
 
@@ -111,6 +112,8 @@ class TraceWriter {
   // and end address).
   virtual absl::Status DeclareComplete(
       const std::vector<std::pair<uint64_t, uint64_t>>& unseen) = 0;
+  // Between Begin and Finish, at most once: what the kernel keeps of the process.
+  virtual absl::Status AddKernelState(const KernelState& state) = 0;
   virtual absl::Status FinishFullKeyframe() = 0;
 
   // Hands everything appended so far to the kernel (survives kill -9 of this process).

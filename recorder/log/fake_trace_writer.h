@@ -48,6 +48,7 @@ class FakeTraceWriter final : public TraceWriter {
     unseen = ranges;
     return absl::OkStatus();
   }
+  absl::Status AddKernelState(const KernelState& state) override { return absl::OkStatus(); }
   absl::Status FinishFullKeyframe() override { return absl::OkStatus(); }
   absl::StatusOr<std::unique_ptr<TraceWriter>> CreateChild(const Manifest& manifest) override {
     auto child = std::make_unique<FakeTraceWriter>();

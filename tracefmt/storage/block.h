@@ -43,6 +43,7 @@ enum class BlockKind : uint16_t {
   kPageTable = 8,
   kKeyframeEnd = 9,
   kKeyframeExtent = 0x8000,
+  kKernelState = 0x8001,
 };
 
 // A reader skips blocks of unknown kinds from here on and stops at unknown kinds below.
