@@ -9,8 +9,8 @@
 #include "cli/command.h"
 #include "server/door.h"
 #include "server/session/session.h"
+#include "server/snapshots/snapshot_target.h"
 #include "server/target/replay_target.h"
-#include "server/target/snapshot_target.h"
 
 namespace hindsight {
 

@@ -7,10 +7,11 @@ memory it has cached. These commands run the monitor command and then make gdb r
     hindsight start, hindsight end, hindsight back, hindsight forward
     hindsight bookmark NAME, hindsight bookmarks, hindsight unbookmark NAME
     hindsight when, hindsight threads, hindsight processes, hindsight snapshots, hindsight events
-    hindsight discard
+    hindsight discard, hindsight edits, hindsight save edits FILE
 
-Besides, two things that gdb does not do by itself: `monitor` commands are about the thread that is
-selected, and libraries read through the connection get the pretty printers installed for them.
+Besides, three things that gdb does not do by itself: `monitor` commands are about the thread that
+is selected, libraries read through the connection get the pretty printers installed for them, and
+who writes to the program is told that it is a copy.
 """
 
 import glob
@@ -37,6 +38,7 @@ def _select_thread(tid):
 
 def _forget(tid):
     """Flushes gdb's caches of the program's state and selects the thread `tid`."""
+    _copy.left()
     gdb.execute("maintenance flush register-cache", to_string=True)
     gdb.execute("maintenance flush dcache", to_string=True)
     # Threads may have started and ended; this lists them again.
@@ -47,6 +49,29 @@ def _forget(tid):
         gdb.newest_frame().select()
     except gdb.error:
         pass  # nothing to select; the next command will say why
+
+
+class _Copy:
+    """Says once at each place that what is written goes to a copy."""
+
+    def __init__(self):
+        self._told = False
+        for name in ("memory_changed", "register_changed"):
+            registry = getattr(gdb.events, name, None)
+            if registry is not None:
+                registry.connect(self._written)
+
+    def _written(self, _event):
+        if not self._told:
+            gdb.write("hindsight: this is a throw-away copy now; what is recorded stays as it is "
+                      "(`hindsight discard` returns to it)\n")
+        self._told = True
+
+    def left(self):
+        self._told = False
+
+
+_copy = _Copy()
 
 
 def _refresh_libraries():
@@ -281,6 +306,7 @@ def _send(packet):
 
 
 def _note_visit(event):
+    _copy.left()
     _send("QHindsightVisit")  # for `hindsight back`
 
 
@@ -379,6 +405,10 @@ When()
 Question("threads", "List all threads of the recording, and where each began and ended.")
 Question("processes", "List all processes of the recording.")
 Question("snapshots", "List the full keyframes of the recording, numbered.")
+Question("edits", "List what was written to the copy of this snapshot.")
+Question("save", """Write what `hindsight edits` lists to a file, for `hindsight refine`.
+
+hindsight save edits FILE""")
 Question("events", """List the events of the recording around the present position.
 
 hindsight events [N] [thread TID] [syscall | signal | fork | exec | thread | snapshot]...""")

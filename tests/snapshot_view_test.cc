@@ -117,28 +117,151 @@ python say("after", value("last_round"))
               HasSubstr(absl::StrCat("changed between snapshots ", back, " and ", back + 1)));
 }
 
-TEST(SnapshotViewTest, StepsAndWritesAreRefused) {
+TEST(SnapshotViewTest, AStepOfAnInstructionIsASnapshotAndLinesAreRefused) {
   const GdbResult gdb = TryGdb(Snapshots().trace(), absl::StrCat(kNumber, R"(
 continue
-python before = gdb.execute("x/8xb $sp", to_string=True)
-stepi
 next
+python say("at", number())
+stepi
+python say("at", number())
+stepi 3
+python say("at", number())
 reverse-stepi
-python
-for command in ("set var *(char*)$sp = 77", "set var $rax = 12345"):
-  try:
-    gdb.execute(command)
-    say("refused", "no")
-  except gdb.error:
-    say("refused", "yes")
-end
-python say("same", before == gdb.execute("x/8xb $sp", to_string=True))
 python say("at", number())
 )"));
-  EXPECT_THAT(gdb.text, HasSubstr("snapshots cannot be stepped"));
-  EXPECT_EQ(gdb.Answers("refused"), (std::vector<std::string>{"yes", "yes"})) << gdb.text;
-  EXPECT_EQ(gdb.Answer("same"), "True") << gdb.text;
-  EXPECT_EQ(gdb.Answer("at"), "2") << gdb.text;
+  EXPECT_THAT(gdb.text, HasSubstr("snapshots have no lines to step through"));
+  EXPECT_EQ(gdb.Answers("at"), (std::vector<std::string>{"2", "3", "6", "5"})) << gdb.text;
+}
+
+TEST(SnapshotViewTest, ABreakpointAtThePcHoldsNobodyUp) {
+  const GdbResult gdb = RunGdb(Snapshots().trace(), absl::StrCat(kNumber, R"(
+hindsight goto snapshot 12
+break *$pc
+continue
+python say("at", number())
+tbreak *$pc
+continue
+python say("at", number())
+reverse-continue
+python say("at", number())
+watch last_round
+break *$pc
+python before = value("last_round")
+continue
+python say("at", number())
+python say("changed", before != value("last_round"))
+)"));
+  EXPECT_EQ(gdb.Answers("at"), (std::vector<std::string>{"13", "14", "13", "14"})) << gdb.text;
+  EXPECT_EQ(gdb.Answer("changed"), "True") << gdb.text;
+}
+
+TEST(SnapshotViewTest, WatchpointsOfEveryKindFindTheSameChanges) {
+  // The changes, as a walk from snapshot to snapshot sees them; with a condition those that meet
+  // it.
+  const GdbResult gdb = RunGdb(Snapshots().trace(), absl::StrCat(kNumber, R"(
+python
+def values():
+  gdb.execute("hindsight goto start", to_string=True)
+  last, found = 0, {}
+  while last != number():
+    last = number()
+    found[last] = value("last_round")
+    gdb.execute("continue", to_string=True)
+  return found
+def stops():
+  gdb.execute("hindsight goto start", to_string=True)
+  found = []
+  while True:
+    before = number()
+    gdb.execute("continue", to_string=True)
+    if number() == before or number() == len(known):
+      return found
+    found.append(number())
+known = values()
+changes = [n for n in known if 1 < n < len(known) and known[n] != known[n - 1]]
+say("some", len(changes) > 3)
+gdb.execute("hindsight goto start")
+for how in ("watch last_round", "watch -l last_round", "awatch last_round"):
+  gdb.execute(how)
+  say("same", stops() == changes)
+  gdb.execute("delete")
+gdb.execute("watch last_round if last_round / 65536 % 2 == 1")
+say("same", stops() == [n for n in changes if int(known[n]) // 65536 % 2 == 1])
+gdb.execute("watch table[0]")
+gdb.execute("watch -l table[1]")
+say("more", set(stops()) >= set(n for n in changes if int(known[n]) // 65536 % 2 == 1))
+gdb.execute("delete")
+gdb.execute("set can-use-hw-watchpoints 0")
+gdb.execute("hindsight goto start")
+gdb.execute("watch last_round")
+say("same", stops() == changes)
+end
+)"));
+  EXPECT_EQ(gdb.Answer("some"), "True") << gdb.text;
+  EXPECT_EQ(gdb.Answers("same"), std::vector<std::string>(5, "True")) << gdb.text;
+  EXPECT_EQ(gdb.Answer("more"), "True") << gdb.text;
+}
+
+TEST(SnapshotViewTest, WritesGoToACopyAndAreListed) {
+  const TempDir directory;
+  const std::string file = directory.File("x.edits");
+  const GdbResult gdb = TryGdb(Snapshots().trace(), absl::StrCat(kNumber, R"(
+hindsight goto snapshot 12
+python was = value("last_round")
+python registers = all_registers()
+set var last_round = 4711
+set var $rbx = 0x1122334455667788
+set var $xmm5.v2_int64[1] = 0x42
+python say("written", value("last_round"))
+python say("stays", value("$rbx") + " " + value("$xmm5.v2_int64[1]"))
+python address = int(gdb.parse_and_eval("(long)&last_round"))
+python say("edits", gdb.execute("monitor edits", to_string=True).replace("\n", ";"))
+python say("address", "%x" % address)
+hindsight save edits )",
+                                                                 file, R"(
+hindsight save edits )",
+                                                                 file, R"(
+continue
+hindsight goto snapshot 12
+python say("back", (value("last_round") == was, all_registers() == registers))
+python say("none", gdb.execute("monitor edits", to_string=True))
+set var last_round = 1
+hindsight discard
+python say("back", (value("last_round") == was, all_registers() == registers))
+set var last_round = 1
+hindsight goto snapshot 11
+hindsight goto snapshot 12
+python say("back", (value("last_round") == was, all_registers() == registers))
+)"));
+  EXPECT_EQ(gdb.Answer("written"), "4711") << gdb.text;
+  EXPECT_EQ(gdb.Answer("stays"), "1234605616436508552 66") << gdb.text;
+  const std::string edits = gdb.Answer("edits");
+  EXPECT_THAT(edits, HasSubstr("copy of snapshot 12")) << gdb.text;
+  EXPECT_THAT(edits, HasSubstr(absl::StrCat("memory 0x", gdb.Answer("address"), " 67120000")));
+  EXPECT_THAT(edits, HasSubstr(" rbx 0x1122334455667788;"));
+  EXPECT_THAT(edits, HasSubstr(" xmm5.hi 0x42;"));
+  EXPECT_EQ(gdb.Answers("back"), std::vector<std::string>(3, "(True, True)")) << gdb.text;
+  EXPECT_THAT(gdb.Answer("none"), HasSubstr("as it was taken"));
+  EXPECT_THAT(gdb.text, HasSubstr("this is a throw-away copy now"));
+  EXPECT_THAT(gdb.text, HasSubstr("exists"));
+  const std::string saved = ReadFile(file);
+  EXPECT_THAT(saved, ::testing::StartsWith("snapshot "));
+  EXPECT_THAT(saved, HasSubstr(" 12\nmemory 0x"));
+  EXPECT_THAT(saved, HasSubstr(" xmm5.hi 0x42\n"));
+}
+
+TEST(SnapshotViewTest, AFunctionCanBeCalledAndIsNoEdit) {
+  const GdbResult gdb = RunGdb(Snapshots().trace(), absl::StrCat(kNumber, R"(
+hindsight goto snapshot 12
+python registers = all_registers()
+set var last_round = 4711
+python say("called", value("step(3, 5) != 0"))
+python say("kept", (value("last_round"), all_registers() == registers))
+python say("edits", gdb.execute("monitor edits", to_string=True).count("\n"))
+)"));
+  EXPECT_EQ(gdb.Answer("called"), "1") << gdb.text;
+  EXPECT_EQ(gdb.Answer("kept"), "('4711', True)") << gdb.text;
+  EXPECT_EQ(gdb.Answer("edits"), "2") << gdb.text;
 }
 
 TEST(SnapshotViewTest, ACoreOfOneHasItsStack) {

@@ -1,6 +1,5 @@
 #include "cli/states/core_file_maker.h"
 
-#include <elf.h>
 #include <fcntl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -10,7 +9,6 @@
 #include <cerrno>
 #include <climits>
 #include <csignal>
-#include <cstring>
 #include <utility>
 #include <vector>
 
@@ -19,13 +17,14 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "base/status_macros.h"
+#include "cli/states/file_contents.h"
 
 namespace hindsight {
 namespace {
 
 // What goes over the line: requests with their bytes, and answers to some with their text.
 enum class Verb : uint32_t {
-  kCreate,  // the bytes are the path; answered
+  kCreate,  // the bytes are the path, `offset` is the kind; answered
   kWrite,   // at `offset`
   kFinish,  // answered
   kDrop,    // the file is removed
@@ -71,7 +70,8 @@ bool MayBeReadElsewhere(absl::string_view path) {
   std::vector<absl::string_view> parts = absl::StrSplit(path, '/');
   const absl::string_view name = parts.back();
   if (absl::StartsWith(name, ".")) return true;
-  if (name == "core" || absl::StartsWith(name, "core.") || absl::EndsWith(name, ".core")) {
+  if (name == "core" || absl::StartsWith(name, "core.") || absl::EndsWith(name, ".core") ||
+      absl::EndsWith(name, ".edits")) {
     return false;
   }
   return std::any_of(parts.begin(), parts.end(), [](absl::string_view part) {
@@ -94,7 +94,7 @@ class Maker {
       if (!Receive(line_, bytes.data(), bytes.size())) return;
       switch (request.verb) {
         case Verb::kCreate:
-          if (!Reply(Create(bytes))) return;
+          if (!Reply(Create(bytes, static_cast<OutputKind>(request.offset)))) return;
           break;
         case Verb::kWrite:
           status_.Update(Write(request.offset, bytes));
@@ -121,16 +121,19 @@ class Maker {
     return absl::ErrnoToStatus(error, absl::StrCat("cannot write ", path_));
   }
 
-  absl::Status Create(const std::string& path) {
+  absl::Status Create(const std::string& path, OutputKind kind) {
     Remove();
     status_ = absl::OkStatus();
     path_ = path;
+    contents_ = FileContents(kind);
     if (path.empty() || path.find('\0') != path.npos) {
-      return absl::InvalidArgumentError("the core needs the name of a file");
+      return absl::InvalidArgumentError("it needs the name of a file");
     }
     if (names_ == CoreFileMaker::Names::kUntrusted && MayBeReadElsewhere(path)) {
       return absl::PermissionDeniedError(absl::StrCat(
-          path, ": the server makes no hidden files, and in hidden directories only 'NAME.core'"));
+          path,
+          ": the server makes no hidden files, and in hidden directories only 'NAME.core' "
+          "and 'NAME.edits'"));
     }
     file_.Reset(open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
     if (file_.valid()) return absl::OkStatus();
@@ -140,18 +143,7 @@ class Maker {
 
   absl::Status Write(uint64_t offset, const std::string& bytes) {
     if (!file_.valid()) return absl::FailedPreconditionError("no file");
-    // The first bytes decide what a file can be taken for.
-    if (offset < sizeof(Elf64_Ehdr)) {
-      Elf64_Ehdr header = {};
-      if (offset != 0 || bytes.size() != sizeof(header)) {
-        return absl::InvalidArgumentError("not a core");
-      }
-      std::memcpy(&header, bytes.data(), sizeof(header));
-      if (std::memcmp(header.e_ident, ELFMAG, SELFMAG) != 0 || header.e_type != ET_CORE) {
-        return absl::InvalidArgumentError("not a core");
-      }
-      has_header_ = true;
-    }
+    RETURN_IF_ERROR(contents_.Check(offset, bytes));
     for (size_t done = 0; done < bytes.size();) {
       const ssize_t written = pwrite(file_.get(), bytes.data() + done, bytes.size() - done,
                                      static_cast<off_t>(offset + done));
@@ -163,12 +155,11 @@ class Maker {
   }
 
   absl::Status Finish() {
-    if (!has_header_) status_.Update(absl::InvalidArgumentError("not a core"));
+    status_.Update(contents_.CheckWhole());
     // Some file systems report only here that there is no room.
     if (status_.ok() && file_.valid() && close(file_.Release()) != 0) status_ = Error(errno);
     if (!status_.ok()) Remove();
     file_.Reset();
-    has_header_ = false;
     return status_;
   }
 
@@ -180,14 +171,13 @@ class Maker {
       unlink(path_.c_str());
     }
     file_.Reset();
-    has_header_ = false;
   }
 
   const int line_;
   const CoreFileMaker::Names names_;
   UniqueFd file_;
   std::string path_;
-  bool has_header_ = false;
+  FileContents contents_{OutputKind::kCore};
   absl::Status status_;  // the first write that failed
 };
 
@@ -229,9 +219,9 @@ class Output final : public CoreOutput {
     return ReadAnswer();
   }
 
-  absl::Status Create(const std::string& path) {
+  absl::Status Create(const std::string& path, OutputKind kind) {
     finished_ = true;
-    RETURN_IF_ERROR(Ask(Verb::kCreate, 0, path.data(), path.size()));
+    RETURN_IF_ERROR(Ask(Verb::kCreate, static_cast<uint64_t>(kind), path.data(), path.size()));
     RETURN_IF_ERROR(ReadAnswer());
     finished_ = false;
     return absl::OkStatus();
@@ -239,7 +229,7 @@ class Output final : public CoreOutput {
 
  private:
   static absl::Status Lost() {
-    return absl::UnavailableError("the process that makes core files is gone");
+    return absl::UnavailableError("the process that makes files is gone");
   }
 
   absl::Status Ask(Verb verb, uint64_t offset, const void* bytes, size_t size) {
@@ -277,13 +267,14 @@ absl::StatusOr<CoreFileMaker> CoreFileMaker::Start(Names names) {
   return CoreFileMaker(std::move(ours));
 }
 
-absl::StatusOr<std::unique_ptr<CoreOutput>> CoreFileMaker::Create(const std::string& path) {
+absl::StatusOr<std::unique_ptr<CoreOutput>> CoreFileMaker::Create(const std::string& path,
+                                                                  OutputKind kind) {
   if (!allowed_) {
     return absl::PermissionDeniedError("files are made for clients of the server's own user only");
   }
   if (path.size() > PATH_MAX) return absl::InvalidArgumentError("too long a name of a file");
   auto output = std::make_unique<Output>(line_.get());
-  RETURN_IF_ERROR(output->Create(path));
+  RETURN_IF_ERROR(output->Create(path, kind));
   return std::unique_ptr<CoreOutput>(std::move(output));
 }
 

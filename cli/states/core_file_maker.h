@@ -1,10 +1,10 @@
-// Makes core files for a process that is confined and cannot: a separate process, started before,
-// which creates the files and writes what it is sent.
+// Makes core files, and files of edits, for a process that is confined and cannot: a separate
+// process, started before, which creates the files and writes what it is sent.
 //
 // What is confined may have been taken over by a hostile trace. So the maker only makes new files
-// for this user alone, that begin as an ELF core does, and, unless names are trusted, no
-// hidden ones (".bashrc"), and in hidden directories (".ssh") only those named "core", "core.NAME"
-// or "NAME.core".
+// for this user alone, that begin as an ELF core does or have nothing but lines of edits, and,
+// unless names are trusted, no hidden ones (".bashrc"), and in hidden directories (".ssh") only
+// those named "core", "core.NAME", "NAME.core" or "NAME.edits".
 
 #ifndef HINDSIGHT_CLI_STATES_CORE_FILE_MAKER_H_
 #define HINDSIGHT_CLI_STATES_CORE_FILE_MAKER_H_
@@ -30,7 +30,8 @@ class CoreFileMaker final : public CoreFiles {
   // Whether the client that is served now may have files made. At first it may.
   void set_allowed(bool allowed) { allowed_ = allowed; }
 
-  absl::StatusOr<std::unique_ptr<CoreOutput>> Create(const std::string& path) override;
+  absl::StatusOr<std::unique_ptr<CoreOutput>> Create(const std::string& path,
+                                                     OutputKind kind = OutputKind::kCore) override;
 
  private:
   explicit CoreFileMaker(UniqueFd line) : line_(std::move(line)) {}

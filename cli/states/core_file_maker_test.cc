@@ -108,11 +108,47 @@ TEST_F(CoreFileMakerTest, OnlyCoresAreMade) {
   EXPECT_FALSE(Exists(Path("headless")));
 }
 
+TEST_F(CoreFileMakerTest, OfEditsNothingButEditsIsMade) {
+  CoreFileMaker maker = Start();
+  const auto made = [&](const std::vector<std::string>& parts) {
+    auto output = maker.Create(Path("e.edits"), OutputKind::kEdits);
+    EXPECT_TRUE(output.ok()) << output.status();
+    uint64_t offset = 0;
+    for (const std::string& part : parts) {
+      EXPECT_TRUE(WriteText(output->get(), offset, part).ok());
+      offset += part.size();
+    }
+    const bool finished = (*output)->Finish().ok();
+    EXPECT_EQ(Exists(Path("e.edits")), finished);
+    std::filesystem::remove(Path("e.edits"));
+    return finished;
+  };
+  EXPECT_TRUE(made({"snapshot 00ff 1\nmem", "ory 0x10 00ff\n", "register 12 xmm0.lo 0x2a\n"}));
+  EXPECT_TRUE(made({"snapshot 00ff 1\n"}));
+  EXPECT_FALSE(made({}));
+  EXPECT_FALSE(made({"snapshot 00ff 1"}));
+  EXPECT_FALSE(made({"snapshot 00ff 1\n0 0 1 1 0 root reboot\n"}));
+  EXPECT_FALSE(made({"snapshot 00ff 1\nmemory;reboot\n"}));
+  EXPECT_FALSE(made({"snapshot 00ff 1\nmemory $x\n"}));
+  EXPECT_FALSE(made({"snapshot 00ff 1\nmem\n"}));
+  EXPECT_FALSE(made({"snapshot 00ff 1\n\n"}));
+  // Not from its beginning to its end.
+  auto output = maker.Create(Path("e.edits"), OutputKind::kEdits);
+  ASSERT_TRUE(WriteText(output->get(), 1, "snapshot 00ff 1\n").ok());
+  EXPECT_FALSE((*output)->Finish().ok());
+  // A core is not edits.
+  output = maker.Create(Path("e.edits"), OutputKind::kEdits);
+  ASSERT_TRUE(WriteHeader(output->get(), ET_CORE).ok());
+  EXPECT_FALSE((*output)->Finish().ok());
+}
+
 TEST_F(CoreFileMakerTest, HiddenFilesAreMadeForTrustedNamesOnly) {
   EXPECT_TRUE(absl::IsPermissionDenied(Start().Create(Path(".profile")).status()));
   EXPECT_TRUE(absl::IsPermissionDenied(Start().Create(Path(".ssh/x")).status()));
   EXPECT_TRUE(absl::IsPermissionDenied(Start().Create(Path(".ssh/.core")).status()));
   EXPECT_TRUE(Start().Create(Path(".ssh/x.core")).ok());
+  EXPECT_TRUE(Start().Create(Path(".ssh/x.edits"), OutputKind::kEdits).ok());
+  EXPECT_TRUE(absl::IsPermissionDenied(Start().Create(Path(".x.edits")).status()));
   EXPECT_TRUE(Start().Create(Path("./x")).ok());
   EXPECT_TRUE(Start(CoreFileMaker::Names::kTrusted).Create(Path(".profile")).ok());
 }

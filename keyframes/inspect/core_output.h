@@ -1,6 +1,6 @@
-// Where core files go.
+// Where core files go, and other files that a debugger's user asks for.
 //
-// The process that writes a core has read a trace and is confined, so whoever makes the files may
+// The process that writes them has read a trace and is confined, so whoever makes the files may
 // be another process.
 
 #ifndef HINDSIGHT_KEYFRAMES_INSPECT_CORE_OUTPUT_H_
@@ -26,12 +26,19 @@ class CoreOutput {
   virtual absl::Status Finish() = 0;
 };
 
+// What a file may be. Nothing else is made.
+enum class OutputKind : uint8_t {
+  kCore,   // an ELF core
+  kEdits,  // the text of state_edits.h, written from its beginning to its end
+};
+
 class CoreFiles {
  public:
   virtual ~CoreFiles() = default;
   // A new file. kAlreadyExists: there is one of that name, whatever it is. kPermissionDenied: such
   // files are not made. Messages are for the user.
-  virtual absl::StatusOr<std::unique_ptr<CoreOutput>> Create(const std::string& path) = 0;
+  virtual absl::StatusOr<std::unique_ptr<CoreOutput>> Create(const std::string& path,
+                                                             OutputKind kind) = 0;
 };
 
 }  // namespace hindsight

@@ -21,8 +21,8 @@ absl::StatusOr<std::string> ParseCommand(absl::string_view arguments) {
 // an error reply would hide the message.
 Reply Run(SessionState& state, const std::string& command) {
   if (command == "discard") {
-    state.Print(state.target->InDiversion() ? "Back in the recording.\n"
-                                            : "There is no throw-away copy.\n");
+    state.Print(state.target->HasWrites() ? "Back in the recording.\n"
+                                          : "There is no throw-away copy.\n");
     state.LeaveDiversion();
     return "OK";
   }

@@ -104,8 +104,8 @@ std::string StopAfterError(SessionState& state, const absl::Status& status) {
 
 // A copy in which a function is being called is what runs; any other is thrown away by moving.
 void LeaveIdleDiversion(SessionState& state) {
-  if (state.target->InDiversion()) {
-    if (state.DivertedInACall()) return;
+  if (state.target->InDiversion() && state.DivertedInACall()) return;
+  if (state.target->HasWrites()) {
     state.Print("hindsight: what was written is gone; a recording goes on as it was recorded\n");
   }
   state.LeaveDiversion();

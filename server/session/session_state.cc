@@ -29,7 +29,8 @@ ThreadRef SessionState::SelectedThread() {
 }
 
 bool SessionState::DivertedInACall() const {
-  return std::any_of(diversion.threads.begin(), diversion.threads.end(),
+  return target->DiversionRuns() &&
+         std::any_of(diversion.threads.begin(), diversion.threads.end(),
                      [](const DivertedThread& thread) { return thread.changed; });
 }
 

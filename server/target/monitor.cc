@@ -15,13 +15,6 @@
 #include "server/target/monitor_core.h"
 
 namespace hindsight {
-struct Monitor::Command {
-  const char* name;
-  const char* arguments;
-  const char* summary;
-  absl::StatusOr<std::string> (Monitor::*run)(const Question& question);
-};
-
 absl::Span<const Monitor::Command> Monitor::Commands() {
   static constexpr Command kCommands[] = {
       {"help", "", "this list", &Monitor::Help},
@@ -56,32 +49,14 @@ absl::Span<const Monitor::Command> Monitor::Commands() {
 
 absl::StatusOr<MonitorResult> Monitor::Run(absl::string_view command, int32_t selected,
                                            const std::atomic<bool>* interrupt) {
-  std::pair<absl::string_view, absl::string_view> parts = absl::StrSplit(
-      absl::StripAsciiWhitespace(command), absl::MaxSplits(absl::ByAnyChar(" \t"), 1));
-  if (parts.first.empty()) parts.first = "help";
-  for (const Command& candidate : Commands()) {
-    if (candidate.name != parts.first) continue;
-    absl::string_view arguments = absl::StripAsciiWhitespace(parts.second);
-    if (!arguments.empty() && candidate.arguments[0] == '\0') {
-      return absl::InvalidArgumentError(absl::StrCat("'", candidate.name, "' takes no arguments"));
-    }
-    MonitorResult result;
-    ASSIGN_OR_RETURN(result.output,
-                     (this->*candidate.run)({arguments, selected, interrupt, &result.thread}));
-    return result;
-  }
-  return absl::InvalidArgumentError(
-      absl::StrCat("unknown command '", parts.first, "' (see 'monitor help')"));
+  ASSIGN_OR_RETURN(const auto found, FindCommand(Commands(), command));
+  MonitorResult result;
+  ASSIGN_OR_RETURN(result.output,
+                   (this->*found.first)({found.second, selected, interrupt, &result.thread}));
+  return result;
 }
 
-absl::StatusOr<std::string> Monitor::Help(const Question&) {
-  std::string out;
-  for (const Command& command : Commands()) {
-    absl::StrAppend(&out, "monitor ", command.name, command.arguments[0] == '\0' ? "" : " ",
-                    command.arguments, "\n    ", command.summary, "\n");
-  }
-  return out;
-}
+absl::StatusOr<std::string> Monitor::Help(const Question&) { return HelpText(Commands()); }
 
 std::string Monitor::WhereIs(int32_t thread) const {
   return absl::StrFormat("position %s, thread %d, instruction %d, %.4g%%\n",

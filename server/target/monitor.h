@@ -17,6 +17,7 @@
 #include "keyframes/inspect/process_view.h"
 #include "keyframes/state/places.h"
 #include "keyframes/timeline/timeline.h"
+#include "server/target/monitor_commands.h"
 #include "tracefmt/trace_reader.h"
 
 namespace hindsight {
@@ -48,14 +49,14 @@ class Monitor {
   void Visit(int32_t thread) { places_.Visit({timeline_->moment(), thread}); }
 
  private:
-  struct Command;
-  static absl::Span<const Command> Commands();
   struct Question {
     absl::string_view arguments;
     int32_t selected = 0;
     const std::atomic<bool>* interrupt = nullptr;
     int32_t* selects = nullptr;  // the result's thread
   };
+  using Command = MonitorCommand<absl::StatusOr<std::string> (Monitor::*)(const Question&)>;
+  static absl::Span<const Command> Commands();
 
   absl::StatusOr<std::string> Help(const Question& question);
   absl::StatusOr<std::string> When(const Question& question);

@@ -1,4 +1,5 @@
-// `monitor core FILE`, of recordings and of sequences of snapshots.
+// Files that monitor commands write, of recordings and of sequences of snapshots: `monitor core
+// FILE`, and texts.
 
 #ifndef HINDSIGHT_SERVER_TARGET_MONITOR_CORE_H_
 #define HINDSIGHT_SERVER_TARGET_MONITOR_CORE_H_
@@ -17,6 +18,10 @@ namespace hindsight {
 // files are written here. kInvalidArgument: a message for the user; kCancelled.
 absl::StatusOr<std::string> WriteCoreFor(ProcessView* view, const CoreOptions& options,
                                          absl::string_view path, CoreFiles* files);
+
+// Writes `text` to `path`; the rest is as above.
+absl::Status WriteTextFor(absl::string_view text, OutputKind kind, absl::string_view path,
+                          CoreFiles* files);
 
 }  // namespace hindsight
 

@@ -90,6 +90,10 @@ class Target {
   virtual absl::Status WriteMemory(ThreadRef thread, uint64_t address,
                                    absl::Span<const uint8_t> bytes) = 0;
   virtual void EndDiversion() = 0;
+  // What was written shows, and moving would throw it away.
+  virtual bool HasWrites() { return InDiversion(); }
+  // To go on with registers that were written means to run the copy from there.
+  virtual bool DiversionRuns() { return true; }
   // Sets the copy aside, when a call is done: the recording is read and runs again, but memory that
   // only the copy has stays readable. False of ResumeDiversion: none was set aside. gdb puts the
   // string of `print f("text")` into memory it got from one call, before it makes the next.

@@ -1,4 +1,4 @@
-#include "server/target/snapshot_monitor.h"
+#include "server/snapshots/snapshot_monitor.h"
 
 #include <utility>
 
@@ -17,13 +17,6 @@
 
 namespace hindsight {
 
-struct SnapshotMonitor::Command {
-  const char* name;
-  const char* arguments;
-  const char* summary;
-  absl::StatusOr<std::string> (SnapshotMonitor::*run)(const Question& question);
-};
-
 absl::Span<const SnapshotMonitor::Command> SnapshotMonitor::Commands() {
   static constexpr Command kCommands[] = {
       {"help", "", "this list", &SnapshotMonitor::Help},
@@ -38,6 +31,11 @@ absl::Span<const SnapshotMonitor::Command> SnapshotMonitor::Commands() {
       {"maps", "", "the memory map in this snapshot", &SnapshotMonitor::Maps},
       {"core", "FILE", "write the process as it is here to FILE, an ELF core for any debugger",
        &SnapshotMonitor::Core},
+      {"edits", "", "what was written to the copy of this snapshot", &SnapshotMonitor::Edits},
+      {"save", "edits FILE", "write these to FILE, for 'hindsight refine --edits=FILE'",
+       &SnapshotMonitor::Save},
+      {"discard", "", "throw away the copy made by writes to memory or registers",
+       &SnapshotMonitor::Discard},
       {"bookmarks", "", "there are none in snapshots", &SnapshotMonitor::Bookmarks},
   };
   return kCommands;
@@ -45,25 +43,11 @@ absl::Span<const SnapshotMonitor::Command> SnapshotMonitor::Commands() {
 
 absl::StatusOr<std::string> SnapshotMonitor::Run(absl::string_view command, int32_t selected,
                                                  const std::atomic<bool>* interrupt) {
-  std::pair<absl::string_view, absl::string_view> parts = absl::StrSplit(
-      absl::StripAsciiWhitespace(command), absl::MaxSplits(absl::ByAnyChar(" \t"), 1));
-  if (parts.first.empty()) parts.first = "help";
-  for (const Command& candidate : Commands()) {
-    if (candidate.name != parts.first) continue;
-    return (this->*candidate.run)({absl::StripAsciiWhitespace(parts.second), selected, interrupt});
-  }
-  return absl::InvalidArgumentError(
-      absl::StrCat("unknown command '", parts.first, "' for snapshots (see 'monitor help')"));
+  ASSIGN_OR_RETURN(const auto found, FindCommand(Commands(), command));
+  return (this->*found.first)({found.second, selected, interrupt});
 }
 
-absl::StatusOr<std::string> SnapshotMonitor::Help(const Question&) {
-  std::string out;
-  for (const Command& command : Commands()) {
-    absl::StrAppend(&out, "monitor ", command.name, command.arguments[0] == '\0' ? "" : " ",
-                    command.arguments, "\n    ", command.summary, "\n");
-  }
-  return out;
-}
+absl::StatusOr<std::string> SnapshotMonitor::Help(const Question&) { return HelpText(Commands()); }
 
 absl::StatusOr<std::string> SnapshotMonitor::When(const Question&) {
   return absl::StrCat("snapshot ", SnapshotText(view_->here()), "\n");
@@ -125,6 +109,40 @@ absl::StatusOr<std::string> SnapshotMonitor::Maps(const Question&) {
 absl::StatusOr<std::string> SnapshotMonitor::Bookmarks(const Question&) {
   return std::string("no bookmarks\n");
 }
+
+absl::StatusOr<StateEdits> SnapshotMonitor::CurrentEdits() {
+  absl::StatusOr<StateEdits> edits = process_->Edits();
+  if (absl::IsFailedPrecondition(edits.status())) {
+    return absl::InvalidArgumentError(edits.status().message());
+  }
+  RETURN_IF_ERROR(edits.status());
+  edits->uuid = trace_->manifest().uuid;
+  edits->snapshot = view_->here().number;
+  return edits;
+}
+
+absl::StatusOr<std::string> SnapshotMonitor::Edits(const Question&) {
+  ASSIGN_OR_RETURN(const StateEdits edits, CurrentEdits());
+  if (edits.empty()) return absl::StrCat("snapshot ", edits.snapshot, " is as it was taken\n");
+  return absl::StrCat("in a throw-away copy of snapshot ", edits.snapshot, ":\n", EditLines(edits));
+}
+
+absl::StatusOr<std::string> SnapshotMonitor::Save(const Question& question) {
+  absl::string_view path = question.arguments;
+  if (!absl::ConsumePrefix(&path, "edits") || (!path.empty() && path[0] != ' ')) {
+    return absl::InvalidArgumentError("save what? 'save edits FILE'");
+  }
+  path = absl::StripAsciiWhitespace(path);
+  ASSIGN_OR_RETURN(const StateEdits edits, CurrentEdits());
+  if (edits.empty())
+    return absl::InvalidArgumentError("save: nothing was written to this snapshot");
+  RETURN_IF_ERROR(WriteTextFor(EditsFile(edits), OutputKind::kEdits, path, files_));
+  return absl::StrCat(Printable(path), ": ", edits.memory.size(), " edits of memory, ",
+                      edits.registers.size(), " of registers, of snapshot ", edits.snapshot, "\n");
+}
+
+// The session handles this one; it is here for the list.
+absl::StatusOr<std::string> SnapshotMonitor::Discard(const Question&) { return ""; }
 
 absl::StatusOr<std::string> SnapshotMonitor::Core(const Question& question) {
   return WriteCoreFor(

@@ -1,9 +1,9 @@
 // The monitor commands for a sequence of snapshots.
 //
-// Borrows trace and view, which must outlive it. One thread at a time.
+// Borrows trace, view and process, which must outlive it. One thread at a time.
 
-#ifndef HINDSIGHT_SERVER_TARGET_SNAPSHOT_MONITOR_H_
-#define HINDSIGHT_SERVER_TARGET_SNAPSHOT_MONITOR_H_
+#ifndef HINDSIGHT_SERVER_SNAPSHOTS_SNAPSHOT_MONITOR_H_
+#define HINDSIGHT_SERVER_SNAPSHOTS_SNAPSHOT_MONITOR_H_
 
 #include <atomic>
 #include <cstdint>
@@ -14,6 +14,9 @@
 #include "absl/types/span.h"
 #include "keyframes/inspect/core_output.h"
 #include "keyframes/inspect/snapshot_view.h"
+#include "keyframes/inspect/state_edits.h"
+#include "server/snapshots/edited_process.h"
+#include "server/target/monitor_commands.h"
 #include "tracefmt/trace_reader.h"
 
 namespace hindsight {
@@ -21,8 +24,10 @@ namespace hindsight {
 class SnapshotMonitor {
  public:
   // `files`: where cores go, borrowed; null: none are written.
-  SnapshotMonitor(const TraceReader* trace, SnapshotView* view, CoreFiles* files)
-      : trace_(trace), view_(view), files_(files) {}
+  // `process`: the snapshot of `view`, with what was written to it.
+  SnapshotMonitor(const TraceReader* trace, SnapshotView* view, EditedProcess* process,
+                  CoreFiles* files)
+      : trace_(trace), view_(view), process_(process), files_(files) {}
 
   // The output of `command`, for a user who has selected the thread `selected`. Goto moves the
   // view. kInvalidArgument: a message for the user. kCancelled: `interrupt` was raised.
@@ -33,13 +38,16 @@ class SnapshotMonitor {
   absl::Status GoTo(absl::string_view where);
 
  private:
-  struct Command;
-  static absl::Span<const Command> Commands();
+  // What was written to the present snapshot.
+  absl::StatusOr<StateEdits> CurrentEdits();
+
   struct Question {
     absl::string_view arguments;
     int32_t selected = 0;
     const std::atomic<bool>* interrupt = nullptr;
   };
+  using Command = MonitorCommand<absl::StatusOr<std::string> (SnapshotMonitor::*)(const Question&)>;
+  static absl::Span<const Command> Commands();
 
   absl::StatusOr<std::string> Help(const Question& question);
   absl::StatusOr<std::string> When(const Question& question);
@@ -49,14 +57,18 @@ class SnapshotMonitor {
   absl::StatusOr<std::string> Info(const Question& question);
   absl::StatusOr<std::string> Maps(const Question& question);
   absl::StatusOr<std::string> Core(const Question& question);
+  absl::StatusOr<std::string> Edits(const Question& question);
+  absl::StatusOr<std::string> Save(const Question& question);
+  absl::StatusOr<std::string> Discard(const Question& question);
   // There are none: gdb's side of Hindsight asks.
   absl::StatusOr<std::string> Bookmarks(const Question& question);
 
   const TraceReader* trace_;
   SnapshotView* view_;
+  EditedProcess* process_;
   CoreFiles* files_;
 };
 
 }  // namespace hindsight
 
-#endif  // HINDSIGHT_SERVER_TARGET_SNAPSHOT_MONITOR_H_
+#endif  // HINDSIGHT_SERVER_SNAPSHOTS_SNAPSHOT_MONITOR_H_

@@ -1,11 +1,11 @@
 // A sequence of snapshots as a debug session sees it. It runs from one snapshot to the next, both
-// ways; it cannot be stepped or changed.
+// ways. What is written to one goes to a copy, which is thrown away when the session moves.
 //
 // Its many methods are those of the Target interface, and mostly pass a question on. Borrows the
 // trace, which must outlive it. Not copyable, not movable. One thread at a time.
 
-#ifndef HINDSIGHT_SERVER_TARGET_SNAPSHOT_TARGET_H_
-#define HINDSIGHT_SERVER_TARGET_SNAPSHOT_TARGET_H_
+#ifndef HINDSIGHT_SERVER_SNAPSHOTS_SNAPSHOT_TARGET_H_
+#define HINDSIGHT_SERVER_SNAPSHOTS_SNAPSHOT_TARGET_H_
 
 #include <atomic>
 #include <cstdint>
@@ -18,7 +18,8 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "keyframes/inspect/snapshot_view.h"
-#include "server/target/snapshot_monitor.h"
+#include "server/snapshots/edited_process.h"
+#include "server/snapshots/snapshot_monitor.h"
 #include "server/target/target.h"
 #include "tracefmt/trace_reader.h"
 
@@ -31,7 +32,7 @@ class SnapshotTarget final : public Target {
                                                               CoreFiles* files = nullptr);
 
   std::vector<ThreadRef> threads() override;
-  ThreadRef current_thread() override { return Ref(view_.CurrentThread()); }
+  ThreadRef current_thread() override;
   std::string ThreadName(ThreadRef thread) override { return view_.ThreadName(thread.tid); }
   std::optional<int> ThreadProcessor(ThreadRef) override { return std::nullopt; }
 
@@ -51,17 +52,22 @@ class SnapshotTarget final : public Target {
                                       uint64_t link_map) override;
 
   // To the next or previous snapshot; with watchpoints to the first at which one of them has
-  // another value than in the one before on the way. Steps are refused (kFailedPrecondition).
+  // another value than in the one before on the way. So goes a step of one thread alone, with which
+  // a client begins to continue where it has a breakpoint. Another step of an instruction is one
+  // snapshot, and steps through a range are refused (kFailedPrecondition).
   absl::StatusOr<RunStop> Resume(RunRequest request) override;
   RunStop LastStop() override { return last_stop_; }
 
-  bool InDiversion() override { return false; }
-  // Refused, unless nothing would change.
+  bool InDiversion() override { return process_.in_copy(); }
+  bool HasWrites() override { return process_.changed(); }
+  bool DiversionRuns() override { return process_.CopyRuns(); }
   absl::Status WriteRegister(ThreadRef thread, int number,
                              absl::Span<const uint8_t> bytes) override;
   absl::Status WriteMemory(ThreadRef thread, uint64_t address,
                            absl::Span<const uint8_t> bytes) override;
-  void EndDiversion() override {}
+  void EndDiversion() override { process_.Discard(); }
+  void SuspendDiversion() override { process_.Suspend(); }
+  bool ResumeDiversion() override { return process_.Resume(); }
 
   absl::StatusOr<std::string> Monitor(const std::string& command, ThreadRef selected,
                                       const std::atomic<bool>* interrupt, bool* moved) override;
@@ -70,21 +76,33 @@ class SnapshotTarget final : public Target {
 
  private:
   SnapshotTarget(const TraceReader* trace, std::vector<SnapshotInfo> snapshots, CoreFiles* files)
-      : trace_(trace), view_(trace, std::move(snapshots)), monitor_(trace, &view_, files) {
+      : trace_(trace),
+        view_(trace, std::move(snapshots)),
+        process_(&view_),
+        monitor_(trace, &view_, &process_, files) {
     Arrive();
   }
 
   ThreadRef Ref(int32_t thread) const { return {view_.pid(), thread}; }
   absl::Status CheckThread(ThreadRef thread) const;
+  // With what was written.
   bool ReadAll(uint64_t address, absl::Span<uint8_t> out);
   // What is watched, as it is here; what is not known is empty.
   std::vector<std::string> Watched(const RunRequest& request);
   // The stop at a snapshot that was gone to.
   RunStop Arrive();
-  static absl::Status Refuse(const char* what);
+  // At the last snapshot, or going backward the first.
+  bool AtEnd(Direction direction) const;
+  RunStop StopAtEnd(Direction direction);
+  // To the snapshot beside this one, if there is one.
+  RunStop MoveOne(Direction direction);
+  // The watchpoint that has another value now, if one has: `before`, as Watched.
+  std::optional<RunStop> Changed(const RunRequest& request, const std::vector<std::string>& before,
+                                 uint64_t left);
 
   const TraceReader* trace_;
   SnapshotView view_;
+  EditedProcess process_;
   SnapshotMonitor monitor_;
   RunStop last_stop_;
   std::string text_;
@@ -92,4 +110,4 @@ class SnapshotTarget final : public Target {
 
 }  // namespace hindsight
 
-#endif  // HINDSIGHT_SERVER_TARGET_SNAPSHOT_TARGET_H_
+#endif  // HINDSIGHT_SERVER_SNAPSHOTS_SNAPSHOT_TARGET_H_
