@@ -9,14 +9,83 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "base/printable.h"
 #include "cli/command.h"
 #include "cli/json.h"
 #include "cli/process_choice.h"
 #include "cli/progress_line.h"
+#include "keyframes/state/snapshot_list.h"
+#include "keyframes/verify/verify_snapshots.h"
 
 namespace hindsight {
 namespace {
+
+std::string SnapshotsJson(const std::string& directory, const SnapshotsVerified& result) {
+  Json json;
+  json["trace"] = JsonText(directory);
+  json["whole"] = result.whole();
+  if (!result.whole()) json["difference"] = JsonText(result.difference.message());
+  Json& damaged = json["damaged"] = Json::array();
+  for (const uint64_t number : result.damaged) damaged.push_back(number);
+  json["seconds"] = JsonNumber(result.seconds);
+  Json& checked = json["checked"];
+  checked["allTakenIsThere"] = result.no_totals.empty();
+  checked["snapshots"] = result.snapshots;
+  checked["pages"] = result.pages;
+  checked["threads"] = result.threads;
+  checked["kernelStates"] = result.kernel_states;
+  checked["events"] = result.events;
+  checked["modules"] = result.modules;
+  json["unseenPages"] = result.unseen_pages;
+  json["modulesNotStored"] = result.modules_not_stored;
+  return JsonDocument(json);
+}
+
+std::string SnapshotsText(const SnapshotsVerified& result) {
+  if (!result.whole()) {
+    const std::string which =
+        result.damaged.empty()
+            ? ""
+            : absl::StrCat("damaged: ", absl::StrJoin(result.damaged, ", "), "; first: ");
+    return absl::StrFormat("NOT whole: %d snapshots, %d pages read, %.2f s; %s%s\n",
+                           result.snapshots, result.pages, result.seconds, which,
+                           Printable(result.difference.message()));
+  }
+  std::string out = absl::StrFormat(
+      "whole: %d snapshots, %d pages, %.2f s\n  checked: %severy page through its references, %d "
+      "register files, the kernel's state of the process in %d snapshots, %d events, %d modules\n",
+      result.snapshots, result.pages, result.seconds,
+      result.no_totals.empty() ? "nothing is missing, " : "", result.threads, result.kernel_states,
+      result.events, result.modules);
+  if (!result.no_totals.empty()) {
+    absl::StrAppend(&out, "  not checked: the end: ", result.no_totals, "\n");
+  }
+  if (result.unseen_pages > 0) {
+    absl::StrAppend(&out, "  not checked: ", result.unseen_pages,
+                    " mapped pages that were not captured\n");
+  }
+  if (result.modules_not_stored > 0) {
+    absl::StrAppend(&out, "  not checked: ", result.modules_not_stored,
+                    " mapped files: their bytes are not in the trace\n");
+  }
+  return out;
+}
+
+// Of a sequence of snapshots there is nothing to replay.
+int VerifySequence(const TraceReader& trace, bool json) {
+  for (const std::string& warning : trace.warnings()) PrintError("warning: " + warning);
+  ProgressLine progress;
+  const size_t all = trace.full_keyframes().size();
+  const auto result = VerifySnapshots(trace, [&](uint64_t done) {
+    progress.Show(absl::StrFormat("verifying: %d of %d snapshots", done, all));
+  });
+  progress.Clear();
+  if (!result.ok()) return Failure(result.status());
+  const bool printed =
+      Print(json ? SnapshotsJson(trace.directory(), *result) : SnapshotsText(*result));
+  return printed && result->whole() ? 0 : kExitFailure;
+}
 
 // The result for one process. `result` is not OK if its trace could not be replayed at all.
 struct ProcessResult {
@@ -209,8 +278,10 @@ int VerifyCommand(Arguments arguments) {
   Options options(
       "verify [TRACE] [options]",
       "Replays all of a recording, compares it with what was recorded, and reports what was "
-      "compared and what\ncould not be. Exits with 0 only if every check matched; otherwise "
-      "reports the first difference.");
+      "compared and what\ncould not be. Of a sequence of snapshots it reads everything, and checks "
+      "that its parts agree. Exits with 0 only\nif every check matched; otherwise reports the "
+      "first "
+      "difference.");
   AddTraceOptions(&options, &choice, "without it all are verified");
   options.Add("json", &json, "", "Print the result as one JSON object.");
   options.Add("threads", &verify.host_threads, "N", "Replay on N processors; 0: all.");
@@ -220,6 +291,10 @@ int VerifyCommand(Arguments arguments) {
   if (verify.host_threads < 0) return UsageError("verify", "--threads must not be negative");
   const auto directory = TraceOperand("verify", *parsed, choice, &exit_status);
   if (!directory) return exit_status;
+  if (const auto trace = TraceReader::Open(*directory);
+      trace.ok() && (*trace)->manifest().engine == kSnapshotEngine) {
+    return VerifySequence(**trace, json);
+  }
   return VerifyRecording(*directory, /*only_this=*/!choice.process.empty(), json, verify);
 }
 

@@ -147,12 +147,13 @@ class Notes {
   // The signal that the process is shown to have been ended by: the one that the current thread is
   // about to get. The kernel has it in all threads, and readers take it from any.
   int Signal() const {
-    int signal = 0;
-    const absl::StatusOr<std::string> siginfo = view_->SigInfo(first_);
-    if (siginfo.ok() && siginfo->size() >= sizeof(signal)) {
-      std::memcpy(&signal, siginfo->data(), sizeof(signal));
+    siginfo_t info = {};
+    const absl::StatusOr<std::string> bytes = view_->SigInfo(first_);
+    if (bytes.ok() && bytes->size() >= 3 * sizeof(int)) {
+      std::memcpy(&info, bytes->data(), std::min(bytes->size(), sizeof(info)));
     }
-    return signal;
+    // A plain trap stands for none: the process just stood still.
+    return info.si_signo == SIGTRAP && info.si_code == TRAP_BRKPT ? 0 : info.si_signo;
   }
 
   int32_t Parent() {

@@ -20,14 +20,14 @@ constexpr size_t kSigInfoBytes = 128;
 constexpr size_t kCommandNameBytes = 15;
 constexpr uint64_t kTriggerSignal = 6;
 
-// Zeros until they are written to; not so what the kernel maps, as [vdso].
-bool IsAnonymous(const MapRegion& region) {
+}  // namespace
+
+// Not what the kernel maps, as [vdso].
+bool BeginsAsZeros(const MapRegion& region) {
   return !region.shared && region.inode == 0 &&
          (region.name.empty() || region.name == "[heap]" || region.name == "[stack]" ||
           absl::StartsWith(region.name, "[anon:") || absl::StartsWith(region.name, "[stack:"));
 }
-
-}  // namespace
 
 int32_t SnapshotView::CurrentThread() const {
   return IsAlive(here().thread) ? here().thread : here().keyframe->threads().front().thread;
@@ -46,7 +46,19 @@ std::vector<int32_t> SnapshotView::threads() const {
   return threads;
 }
 
+const ThreadKernelState* SnapshotView::KernelStateOf(int32_t thread) const {
+  const KernelState* kernel = here().keyframe->kernel_state();
+  return kernel == nullptr ? nullptr : kernel->Thread(thread);
+}
+
+int64_t SnapshotView::SyscallNumber(int32_t thread) const {
+  const ThreadKernelState* state = KernelStateOf(thread);
+  return state == nullptr ? -1 : state->system_call;
+}
+
 std::string SnapshotView::ThreadName(int32_t thread) const {
+  const ThreadKernelState* state = KernelStateOf(thread);
+  if (state != nullptr && !state->name.empty()) return state->name.substr(0, kCommandNameBytes);
   std::string name;
   for (const ProcessEvent& event : trace_->events()) {
     const bool names =
@@ -116,7 +128,7 @@ absl::Status SnapshotView::ReadPage(uint64_t page, absl::Span<uint8_t> out) cons
       absl::StrFormat("memory at 0x%x is not in snapshot %d", page, here().number));
   if (region == nullptr || region->shared || !keyframe.SawAllAt(page)) return unknown;
   // Nobody has written to it: it is as it was mapped.
-  if (IsAnonymous(*region)) {
+  if (BeginsAsZeros(*region)) {
     std::fill(out.begin(), out.end(), uint8_t{0});
     return absl::OkStatus();
   }
@@ -152,7 +164,7 @@ absl::StatusOr<size_t> SnapshotView::ReadMemory(int32_t, uint64_t address,
 
 bool SnapshotView::IsUntouched(int32_t, uint64_t address) {
   const MapRegion* region = RegionOf(address);
-  if (region == nullptr || !IsAnonymous(*region)) return false;
+  if (region == nullptr || !BeginsAsZeros(*region)) return false;
   const FullKeyframe& keyframe = *here().keyframe;
   const absl::Span<const uint64_t> pages = keyframe.page_addresses();
   return keyframe.SawAllAt(address) &&

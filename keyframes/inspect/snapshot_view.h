@@ -27,6 +27,9 @@
 
 namespace hindsight {
 
+// Whether private memory of this mapping is zeros until it is written to.
+bool BeginsAsZeros(const MapRegion& region);
+
 class SnapshotView final : public ProcessView, private ProcessFacts {
  public:
   // At the first one. Requires: `snapshots` is not empty.
@@ -52,7 +55,7 @@ class SnapshotView final : public ProcessView, private ProcessFacts {
   std::optional<int> ThreadProcessor(int32_t) override { return std::nullopt; }
 
   absl::StatusOr<RegisterFile> Registers(int32_t thread) override;
-  int64_t SyscallNumber(int32_t) const override { return -1; }
+  int64_t SyscallNumber(int32_t thread) const override;
   absl::StatusOr<std::string> SigInfo(int32_t thread) const override;
 
   absl::StatusOr<size_t> ReadMemory(int32_t thread, uint64_t address,
@@ -77,6 +80,7 @@ class SnapshotView final : public ProcessView, private ProcessFacts {
   static constexpr uint64_t kNoPage = 1;  // not the address of a page
 
   const FullKeyframe::ThreadState* StateOf(int32_t thread) const;
+  const ThreadKernelState* KernelStateOf(int32_t thread) const;  // null: not in the trace
   const MapRegion* RegionOf(uint64_t address) const;
   absl::Status ReadPage(uint64_t page, absl::Span<uint8_t> out) const;
 

@@ -33,6 +33,8 @@ class CopiedMemory {
       return absl::OkStatus();
     }
     if (region.shared) return AddShared(region);
+    // The kernel's own pages, which do not count as populated until they are used.
+    if (region.name == "[vdso]") return AddContents(region.start, region.end);
     const auto populated = populated_.Find(region.start, region.end);
     if (!populated.has_value()) {
       unseen_.emplace_back(region.start, region.end);

@@ -1,0 +1,101 @@
+// hindsight verify of snapshots: what was damaged is found, and named.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "tests/harness/child.h"
+#include "tests/harness/files.h"
+
+namespace hindsight::e2e {
+namespace {
+
+using ::testing::HasSubstr;
+
+class DamagedSnapshotsTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    const ChildResult snap =
+        Child::Start({Hindsight(), "snap", "-o", whole_, "--", Runfile("tests/snap/steps")})
+            .Finish();
+    ASSERT_EQ(snap.Ending(), "exit 4") << snap.err;
+  }
+  ChildResult Verify(const std::string& trace) const {
+    return Child::Start({Hindsight(), "verify", trace}).Finish();
+  }
+  // A fresh copy.
+  void Copy() const {
+    std::filesystem::remove_all(damaged_);
+    std::filesystem::copy(whole_, damaged_, std::filesystem::copy_options::recursive);
+  }
+  // Of the whole trace, relative to it; the lock holds nothing.
+  std::vector<std::string> Files() const {
+    std::vector<std::string> files;
+    for (const auto& entry : std::filesystem::recursive_directory_iterator(whole_)) {
+      const std::string name = std::filesystem::relative(entry.path(), whole_);
+      if (entry.is_regular_file() && name != "lock") files.push_back(name);
+    }
+    std::sort(files.begin(), files.end());
+    return files;
+  }
+  void ExpectNamed(const std::string& file) const {
+    const ChildResult verify = Verify(damaged_);
+    EXPECT_EQ(verify.Ending(), "exit 1") << file << verify.out;
+    EXPECT_THAT(verify.out + verify.err, HasSubstr(file));
+  }
+
+  TempDir directory_;
+  const std::string whole_ = directory_.File("whole");
+  const std::string damaged_ = directory_.File("damaged");
+};
+
+TEST_F(DamagedSnapshotsTest, AWholeTraceIsSaidToBeWhole) {
+  const ChildResult verify = Verify(whole_);
+  EXPECT_EQ(verify.Ending(), "exit 0") << verify.out << verify.err;
+  EXPECT_THAT(verify.out, testing::StartsWith("whole: 6 snapshots, "));
+  EXPECT_THAT(verify.out, HasSubstr("nothing is missing, every page"));
+  const ChildResult json = Child::Start({Hindsight(), "verify", "--json", whole_}).Finish();
+  EXPECT_THAT(json.out, HasSubstr("\"whole\": true"));
+}
+
+TEST_F(DamagedSnapshotsTest, AChangedByteIsNamedWhereverItIs) {
+  std::mt19937 random(11);
+  for (const std::string& file : Files()) {
+    const std::string bytes = ReadFile(whole_ + "/" + file);
+    for (int i = 0; i < 3; ++i) {
+      Copy();
+      std::string changed = bytes;
+      changed[random() % changed.size()] ^= static_cast<char>(1 << random() % 8);
+      WriteFile(damaged_ + "/" + file, changed);
+      ExpectNamed(file);
+    }
+    Copy();
+    WriteFile(damaged_ + "/" + file, bytes.substr(0, random() % bytes.size()));
+    ExpectNamed(file);
+    Copy();
+    std::filesystem::remove(damaged_ + "/" + file);
+    ExpectNamed(file);
+  }
+}
+
+TEST_F(DamagedSnapshotsTest, TheSnapshotsThatNeedItAreListed) {
+  Copy();
+  // All later ones refer to the pages of the first.
+  std::string bytes = ReadFile(damaged_ + "/full/1");
+  bytes[bytes.size() / 2] ^= 1;
+  WriteFile(damaged_ + "/full/1", bytes);
+  EXPECT_THAT(Verify(damaged_).out, HasSubstr("damaged: 1, 2, 3, 4, 5, 6; first: "));
+  Copy();
+  bytes = ReadFile(damaged_ + "/full/6");
+  bytes[bytes.size() / 2] ^= 1;
+  WriteFile(damaged_ + "/full/6", bytes);
+  EXPECT_THAT(Verify(damaged_).out, HasSubstr("damaged: 6; first: "));
+}
+
+}  // namespace
+}  // namespace hindsight::e2e
