@@ -85,6 +85,33 @@ TEST(ProgramsTest, NondeterministicInstructions) {
 
 TEST(ProgramsTest, CodeThatIsWritten) { ExpectRecordsUnchanged({Program("code_writer")}); }
 
+TEST(ProgramsTest, MemoryAndCodeWrittenThroughProc) {
+  ExpectRecordsUnchanged({Program("own_memory")});
+}
+
+TEST(ProgramsTest, TheVsyscallPage) { ExpectRecordsUnchanged({Program("vsyscall_page")}); }
+
+TEST(ProgramsTest, PointersToTheLastX87Instruction) {
+  if (Engine() == TestedEngine::kEmulate) GTEST_SKIP() << "it does not keep them";
+  ExpectRecordsUnchanged({Program("x87_pointers")});
+}
+
+// It goes on as natively, and whoever records it is told so.
+TEST(ProgramsTest, WhatHasItselfTrappedAfterEachInstructionIsRecordedUpToThere) {
+  for (const std::string how : {"popf", "signal"}) {
+    const std::vector<std::string> argv = {Program("trap_flag"), how};
+    const ChildResult native = RunProcess(argv);
+    const Recorded recorded(argv);
+    EXPECT_EQ(recorded.run().out, native.out);
+    EXPECT_EQ(recorded.run().Ending(), native.Ending());
+    const std::string& err = recorded.run().err;
+    const size_t told = err.find("trap flag");
+    EXPECT_NE(told, std::string::npos) << err;
+    EXPECT_EQ(err.find("trap flag", told + 1), std::string::npos) << "told twice: " << err;
+    ExpectExact(recorded.trace());
+  }
+}
+
 TEST(ProgramsTest, StepsAndWarehouse) {
   ExpectRecordsUnchanged({Program("steps")});
   ExpectRecordsUnchanged({Runfile("examples/warehouse")});

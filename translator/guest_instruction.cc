@@ -90,11 +90,14 @@ bool IsHint(ZydisMnemonic mnemonic) {
          mnemonic == ZYDIS_MNEMONIC_NOP;
 }
 
-// The address with the bit's offset is truncated before GS is added: not done here.
+// The address with the bit's offset is truncated, before GS is added: not done here, nor where the
+// address is a constant, which stands for itself (AddressOf).
 bool TruncatesBitAddress(const GuestInstruction& instruction) {
   const ZydisDecodedInstruction& decoded = instruction.decoded;
-  return (decoded.attributes & ZYDIS_ATTRIB_HAS_SEGMENT_GS) != 0 && decoded.address_width == 32 &&
-         IsBitTest(instruction);
+  if (decoded.address_width != 32 || !IsBitTest(instruction)) return false;
+  const ZydisDecodedOperand* memory = EncodedMemory(instruction);
+  return (decoded.attributes & ZYDIS_ATTRIB_HAS_SEGMENT_GS) != 0 ||
+         (memory != nullptr && AddressOf(instruction, *memory).from_rip);
 }
 
 bool IsRefused(const GuestInstruction& instruction) {

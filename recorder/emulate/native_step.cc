@@ -10,6 +10,7 @@
 #include "recorder/emulate/emulate_engine.h"
 #include "recorder/emulate/thread/answered_instructions.h"
 #include "recorder/emulate/thread_engine.h"
+#include "recorder/emulate/trap_flag.h"
 #include "recorder/process/process_facts.h"
 
 namespace hindsight {
@@ -54,6 +55,10 @@ void ThreadEngine::Answer(const Instruction& instruction) {
 void ThreadEngine::StepNatively(const Instruction& instruction, bool reload_map,
                                 std::optional<TraceeStop> reported) {
   CommitToProcess();
+  if (SetsTrapFlag(instruction, sync_.registers(), memory_.Reader())) {
+    process_->LetGo(kTrapFlagReason);
+    return;
+  }
   int signal = 0;
   for (Instruction next = instruction;;) {
     const TraceeStop stop =

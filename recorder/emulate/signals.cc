@@ -5,6 +5,7 @@
 
 #include "recorder/emulate/emulate_engine.h"
 #include "recorder/emulate/thread_engine.h"
+#include "recorder/emulate/trap_flag.h"
 
 namespace hindsight {
 
@@ -32,6 +33,8 @@ void ThreadEngine::DeliverSignal(TraceeStop stop) {
     if (next.kind == TraceeStopKind::kStepped && next.handler_entry) {
       RegisterFile handler;
       if (!tracee_->GetRegisters(/*vectors=*/true, &handler)) return;
+      // Ours, by which the instruction was stepped that has faulted.
+      ClearTrapFlagAt(FlagsOfFrame(handler), tracee_.get());
       if (call.has_value() && call->interrupted()) {
         transitions_.InterruptedCall(*call, handler, memory_.Reader());
       }

@@ -14,6 +14,7 @@
 #include "recorder/emulate/thread/cpu_time.h"
 #include "recorder/emulate/thread/exec_refusal.h"
 #include "recorder/emulate/thread_engine.h"
+#include "recorder/emulate/trap_flag.h"
 #include "recorder/process/process_facts.h"
 #include "recorder/process/rseq.h"
 #include "recorder/ptrace/thread_facts.h"
@@ -260,6 +261,9 @@ bool ThreadEngine::EndsRecordingBefore(const CallInFlight& call) {
     engine_->tasks().LetGoOf(trace.target, "another recorded process traces it (ptrace)");
   } else if (RestrictsSystemCalls(call.number(), call.arguments())) {
     engine_->session().Keep(process_->UnpatchVdso(this));
+  } else if (call.number() == SYS_rt_sigreturn &&
+             ReturnsToTrapFlag(sync_.registers(), memory_.Reader())) {
+    what = kTrapFlagReason;
   }
   if (state_ == State::kEnded) return true;  // it traces one of its own threads
   if (what.empty()) what = ReasonNotToExec(call, process_->pid(), memory_.Reader());

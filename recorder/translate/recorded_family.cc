@@ -214,10 +214,11 @@ void RecordedFamily::CloseFinished() {
 
 void RecordedFamily::FinishProgram(int wait_status) {
   TranslatedRecording& program = recordings_.front();
-  if (program.closed()) program.log()->NoteUnrecordedExit(wait_status);
+  const bool told = program.closed();
+  if (told) program.log()->NoteUnrecordedExit(wait_status);
   session_->Keep(program.Finish(wait_status));
   const std::string reason = program.ReasonLeft();
-  if (!reason.empty()) Report(program, reason);
+  if (!reason.empty() && !told) Report(program, reason);
 }
 
 void RecordedFamily::Abandon(const std::string& reason) {

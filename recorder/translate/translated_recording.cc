@@ -44,6 +44,8 @@ const char* TextOf(HsEndReason reason) {
       return "makes a system call that engine translate does not record yet";
     case HS_END_MEMORY:
       return "uses more memory than engine translate can record";
+    case HS_END_TRAP_FLAG:
+      return "has itself trapped after each instruction (trap flag), which is not recorded";
   }
   return "does what engine translate does not record yet";
 }

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <iterator>
 #include <string>
 #include <tuple>
 
@@ -63,6 +65,28 @@ TEST_P(TrustedViewTest, WhatMissesIsExecutedOnceMore) {
   // One miss each, at most.
   EXPECT_GT(twin.translated().misses(), 50u);
   EXPECT_LT(twin.translated().misses(), 10'000u);
+}
+
+// bt to btc with a register, relative to eip: what lies below address 0 lies below 4 GiB.
+TEST(BitTestTest, BitsFarFromAConstantNarrowAddressAgree) {
+  constexpr uint8_t kOpcodes[] = {0xa3, 0xab, 0xb3, 0xbb};
+  for (const Flavour flavour : {Flavour::kPlain, Flavour::kRecord}) {
+    for (const TwinPlace& place : TwinPlaces()) {
+      TwinRun twin(place, flavour, TestSeed());
+      for (const uint8_t opcode : kOpcodes) {
+        // 0(%eip), %rax
+        const uint8_t code[] = {0x67, 0x48, 0x0f, opcode, 0x05, 0, 0, 0, 0, 0xcc};
+        std::copy(std::begin(code), std::end(code), twin.code().begin());
+        RegisterFile registers = twin.Registers();
+        registers.rip = place.code;
+        const auto next = static_cast<uint32_t>(place.code + sizeof(code) - 1);
+        registers.gpr[kRax] = 0 - 8 * (uint64_t{next} + 0x3000);
+        const TwinResult result = twin.Run(registers, 1);
+        EXPECT_EQ(result.difference, "") << place.name << "\n" << result.description;
+      }
+      EXPECT_EQ(twin.faulted() + twin.refused(), std::size(kOpcodes));
+    }
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(All, TrustedViewTest,

@@ -103,6 +103,14 @@ void KnownPages::StartSegment() {
   released_.clear();
 }
 
+void KnownPages::Unseal() {
+  for (const auto& [address, page] : pages_) {
+    if (!std::exchange(page->sealed, false) || !page->held) continue;
+    in_use_.push_back(page.get());
+    if (page->watched()) watched_.push_back(page.get());
+  }
+}
+
 void KnownPages::Hold(KnownPage* page) {
   page->held = true;
   page->keep.Renew();

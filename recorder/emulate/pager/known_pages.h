@@ -108,6 +108,8 @@ class KnownPages {
   void Clear();
   // A new segment: it has no page yet.
   void StartSegment();
+  // From now on no page is sealed, of those that are known.
+  void Unseal();
 
   void Hold(KnownPage* page);
   // Ends that; returns the addresses of those that were held.

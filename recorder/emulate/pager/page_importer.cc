@@ -30,8 +30,8 @@ void PageImporter::Describe(const AddressSpace& space, const MapRegion& region,
   page->backing = BackingOf(space, region, page->address);
   page->follows = page->backing.follows;
   const bool elf = modules_->IsElf(region);
-  page->sealed = !region.shared && !page->follows && (region.protection & PROT_WRITE) == 0 &&
-                 (elf || region.name == "[vdso]");
+  page->sealed = seals_ && !region.shared && !page->follows &&
+                 (region.protection & PROT_WRITE) == 0 && (elf || region.name == "[vdso]");
   page->of_file = !region.shared && region.inode != 0 && !elf;
   page->of_others = region.inode != 0 || IsOfKernel(region);
   page->copied = false;

@@ -38,6 +38,9 @@ class PageImporter {
   // Another thread may import a page after this one has left it.
   void set_others_import(bool others) { others_import_ = others; }
 
+  // No page is sealed from now on.
+  void set_seals(bool seals) { seals_ = seals; }
+
   // Fills in what `region` of `space` says of the page.
   void Describe(const AddressSpace& space, const MapRegion& region, KnownPage* page) const;
   PageBacking BackingOf(const AddressSpace& space, const MapRegion& region, uint64_t page) const;
@@ -66,6 +69,7 @@ class PageImporter {
   Cpu* cpu_ = nullptr;
   uint64_t count_ = 0;
   bool others_import_ = false;
+  bool seals_ = true;
   uint64_t changes_ = 0;
   std::vector<uint8_t> scratch_;
 };

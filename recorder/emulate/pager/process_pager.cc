@@ -94,6 +94,12 @@ bool ProcessPager::Rollback() {
 
 // Which pages are in use, and compared.
 
+void ProcessPager::Unseal() {
+  if (std::exchange(unsealed_, true)) return;
+  importer_.set_seals(false);
+  pages_.Unseal();
+}
+
 void ProcessPager::Drop(absl::Span<KnownPage* const> pages) {
   if (pages.empty()) return;
   const std::vector<uint64_t> addresses = pages_.LetGo(pages);

@@ -156,6 +156,8 @@ class ProcessPager final : public Pager {
   uint64_t segment_pages() const { return pages_.segment_pages(); }
   // What was written to since the last WriteBack, or may be without being noticed.
   std::vector<uint64_t> DirtyPages() const { return written_.addresses(); }
+  // From now on pages of ELF files that cannot be written are compared as well.
+  void Unseal();
   // A new segment: it knows no page yet.
   void StartSegment();
   // Pages that may be written and that the thread, or the kernel for it, may have written.
@@ -197,6 +199,7 @@ class ProcessPager final : public Pager {
   uint64_t space_version_ = 0;  // that SetSpace has seen
   bool has_siblings_ = false;   // other threads of the process exist
   bool uncached_open_ = false;
+  bool unsealed_ = false;
   uint64_t witnessed_ = 0;  // up to when other threads' changes are known
 };
 

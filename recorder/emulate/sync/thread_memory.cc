@@ -40,9 +40,15 @@ SyscallOutputs ThreadMemory::OutputsOfFrame(const RegisterFile& handler) const {
   return outputs;
 }
 
+void ThreadMemory::LookAtOthers() {
+  pager_->set_written_elsewhere(others_->WrittenElsewhere());
+  // Who writes through /proc/PID/mem needs no rights.
+  if (others_->UntrackedWrites()) pager_->Unseal();
+}
+
 bool ThreadMemory::Resync(SyscallOutputs effects, ProcessPager::Compare compare) {
   if (const auto rseq = words_->Rseq()) effects.written.push_back(*rseq);
-  pager_->set_written_elsewhere(others_->WrittenElsewhere());
+  LookAtOthers();
   effects.known = std::exchange(effects_of_others_.known, true) && effects.known;
   if (std::exchange(changes_postponed_, false)) {
     effects.Add(std::exchange(effects_of_others_, {}));
@@ -111,7 +117,7 @@ void ThreadMemory::TakeChanges(bool call_returned) {
   }
   SyscallOutputs effects = std::exchange(effects_of_others_, {});
   effects.written = others_->TakeWritten();
-  pager_->set_written_elsewhere(others_->WrittenElsewhere());
+  LookAtOthers();
   pager_->Resync(effects);
 }
 

@@ -86,6 +86,7 @@ class ThreadMemory {
 
  private:
   SyscallOutputs OutputsOfStep(const RegisterFile& before) const;
+  void LookAtOthers();
   FileKind KindOfFileOf(const CallInFlight& call) const;
   ProcessPager::Compare ComparedAfter(const CallInFlight& call, const SyscallOutputs& outputs);
 

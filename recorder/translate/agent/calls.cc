@@ -11,6 +11,7 @@
 #include "recorder/translate/agent/orders.h"
 #include "recorder/translate/agent/recording.h"
 #include "recorder/translate/agent/run.h"
+#include "recorder/translate/agent/signal_frame.h"
 #include "recorder/translate/agent/signals.h"
 #include "recorder/translate/agent/system.h"
 #include "recorder/translate/agent/tasks.h"
@@ -143,6 +144,9 @@ void LeaveIfNotRecordable(Thread* thread, const GuestCall& call) {
   if (!IsRecorded(*thread)) return;
   if (MakesOddTask(call)) LeaveAll(thread, HS_END_THREAD);
   if (MakesFilterListener(call)) LeaveAll(thread, HS_END_CALL);
+  if (call.number() == SYS_rt_sigreturn && LeavesToTrapFlag(*thread)) {
+    LeaveAll(thread, HS_END_TRAP_FLAG);
+  }
 }
 
 // Of a call's arguments in memory: 0 if they are not there.
@@ -178,6 +182,7 @@ void HandleCall(Thread* thread) {
     return;
   }
   ShowOwnMap(*thread, made, &call);
+  NoteMemoryWritten(thread, made, call.result());
   RecordCall(thread, made, call.result());
   FinishCall(thread, call.result());
   TakeOutputs(thread, made, call.result());

@@ -34,6 +34,10 @@ bool HandleMemoryCall(Thread* thread, GuestCall* call);
 // returned `result`. A store that this misses is found when the program loads it.
 void TakeOutputs(Thread* thread, const GuestCall& made, int64_t result);
 
+// `made` has had this result: code that it has written, through /proc/PID/mem, is not what it was
+// translated from.
+void NoteMemoryWritten(Thread* thread, const GuestCall& made, int64_t result);
+
 // `call` has been made and has its result; `made` is it before. If it has opened one of the files
 // of /proc in which this process sees its memory map, that is replaced by one with the program's
 // regions: as they are now, however often it is read.

@@ -3,6 +3,8 @@
 #include <stdint.h>
 
 #include "recorder/translate/agent/calls.h"
+#include "recorder/translate/agent/client.h"
+#include "recorder/translate/agent/entry.h"
 #include "recorder/translate/agent/recording.h"
 #include "recorder/translate/agent/system.h"
 
@@ -38,7 +40,129 @@ uint64_t Selector(uint64_t which) {
   return value;
 }
 
+enum class StoreKind { kNone, kEnvironment, kArea };
+
+// An x87 instruction, as far as it matters to the environment. Prefixes are skipped.
+struct FloatCode {
+  uint8_t bytes[15];
+  uint64_t opcode_at;
+  bool fs;
+
+  const uint8_t* opcode() const { return bytes + opcode_at; }
+};
+
+bool IsPrefix(uint8_t byte) {
+  return byte == 0x26 || byte == 0x2e || byte == 0x36 || byte == 0x3e || (byte & 0xfc) == 0x64 ||
+         byte == 0xf2 || byte == 0xf3 || (byte & 0xf0) == 0x40;
+}
+
+FloatCode CodeAt(uint64_t pc) {
+  constexpr uint64_t kOpcodeBytes = 3;
+  FloatCode code = {};
+  AgentCopy(code.bytes, PointerTo<const void>(pc), sizeof(code.bytes));
+  uint64_t& at = code.opcode_at;
+  for (; at + kOpcodeBytes < sizeof(code.bytes) && IsPrefix(code.bytes[at]); ++at) {
+    code.fs |= code.bytes[at] == 0x64;
+  }
+  return code;
+}
+
+// fnstenv, fnsave; fxsave.
+StoreKind StoreAt(uint64_t pc) {
+  const FloatCode code = CodeAt(pc);
+  const uint8_t* opcode = code.opcode();
+  const int which = opcode[1] >> 3 & 7;
+  if (opcode[1] < 0xc0 && which == 6 && (opcode[0] == 0xd9 || opcode[0] == 0xdd)) {
+    return StoreKind::kEnvironment;
+  }
+  const bool area = opcode[0] == 0x0f && opcode[1] == 0xae && opcode[2] < 0xc0;
+  return area && (opcode[2] >> 3 & 7) == 0 ? StoreKind::kArea : StoreKind::kNone;
+}
+
+// What tells where the last x87 instruction lies, what it was and where its operand lies. Of the
+// latter the processor has the offset: no segment's base is added.
+struct Pointers {
+  uint64_t code, data;
+  uint16_t opcode;
+};
+
+// What the processor has, with addresses of at least 32 bits, to the guest's. False: it has it.
+bool ToGuest(Thread* thread, Pointers* pointers) {
+  // No two arenas agree in the lower half, nor do they lie where programs usually have their code.
+  uint64_t host = 0;
+  const uint64_t arenas[] = {kLibraryArena, kPieArena};
+  for (const uint64_t arena : arenas) {
+    const auto offset = static_cast<uint32_t>(pointers->code - arena);
+    if (offset < kArenaBytes) host = arena + offset;
+  }
+  static uint32_t shown[kLastThread + 1];
+  const auto code = static_cast<uint32_t>(pointers->code);
+  if (host == 0 || code == shown[thread->number]) return false;
+  const Answer answer = Ask(thread, RequestKind::kRecover, host);
+  if (answer.results[0] == 0) return false;
+  pointers->code = answer.results[1];
+  shown[thread->number] = static_cast<uint32_t>(pointers->code);
+  const FloatCode guest = CodeAt(pointers->code);
+  const uint8_t* opcode = guest.opcode();
+  if ((opcode[0] & 0xf8) == 0xd8) {
+    pointers->opcode = static_cast<uint16_t>((opcode[0] & 7) << 8 | opcode[1]);
+    if (guest.fs && opcode[1] < 0xc0) pointers->data -= thread->block->fs_base;
+  }
+  return true;
+}
+
+constexpr uint64_t kAreaOpcodeAt = 6, kAreaCodeAt = 8, kAreaDataAt = 16;
+
+void GetArea(const uint8_t* area, Pointers* pointers) {
+  memcpy(&pointers->opcode, area + kAreaOpcodeAt, sizeof(pointers->opcode));
+  memcpy(&pointers->code, area + kAreaCodeAt, sizeof(pointers->code));
+  memcpy(&pointers->data, area + kAreaDataAt, sizeof(pointers->data));
+}
+
+void PutArea(const Pointers& pointers, uint8_t* area) {
+  memcpy(area + kAreaOpcodeAt, &pointers.opcode, sizeof(pointers.opcode));
+  memcpy(area + kAreaCodeAt, &pointers.code, sizeof(pointers.code));
+  memcpy(area + kAreaDataAt, &pointers.data, sizeof(pointers.data));
+}
+
+struct Environment {
+  uint32_t control, status, tags, code;
+  uint16_t selector, opcode;
+  uint32_t data, data_selector;
+};
+static_assert(sizeof(Environment) == 28);
+
 }  // namespace
+
+void ShowGuestPointersIn(Thread* thread, uint8_t* area) {
+  Pointers pointers;
+  GetArea(area, &pointers);
+  if (ToGuest(thread, &pointers)) PutArea(pointers, area);
+}
+
+void ShowGuestPointers(Thread* thread, GuestState* state) {
+  const StoreKind kind = StoreAt(thread->pc);
+  if (kind == StoreKind::kNone) return;
+  if (kind == StoreKind::kArea) {
+    // Some processors have pointers there only while an exception is pending.
+    Pointers pointers;
+    GetArea(state->fxsave, &pointers);
+    if (!ToGuest(thread, &pointers)) return;
+    PutArea(pointers, state->fxsave);
+    asm volatile("fxrstor64 %0" ::"m"(state->fxsave));
+    return;
+  }
+  // Masks all exceptions, hence loaded again in any case.
+  Environment environment;
+  asm volatile("fnstenv %0" : "=m"(environment));
+  Pointers pointers = {environment.code, environment.data, environment.opcode};
+  ToGuest(thread, &pointers);
+  environment.code = static_cast<uint32_t>(pointers.code);
+  environment.data = static_cast<uint32_t>(pointers.data);
+  environment.opcode = pointers.opcode;
+  asm volatile("fldenv %0" ::"m"(environment));
+  PutArea(pointers, state->fxsave);
+}
 
 // The vector registers are the guest's all the time.
 void TakeState(const Thread& thread, GuestState* state) {

@@ -12,6 +12,14 @@ namespace hindsight::agent {
 // Of the calling thread, in the agent.
 void TakeState(const Thread& thread, GuestState* state);
 
+// If the instruction at the thread's pc stores the x87 environment: the pointers to the last x87
+// instruction and its operand become the guest's, in the processor and in `state`, which has been
+// taken. They are of the translation otherwise.
+void ShowGuestPointers(Thread* thread, GuestState* state);
+
+// The same for what FXSAVE64 has stored at `area`, in memory that can be accessed.
+void ShowGuestPointersIn(Thread* thread, uint8_t* area);
+
 // Executes the one at the thread's pc, which is `size` bytes long, and goes past it. False, with
 // nothing done, if it is none, or faults.
 bool ExecuteFloatState(Thread* thread, uint64_t size);

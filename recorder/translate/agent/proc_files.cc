@@ -7,9 +7,11 @@
 #include <linux/prctl.h>
 #include <sys/syscall.h>
 #include <sys/vfs.h>
+#include <unistd.h>
 
 #include "recorder/translate/agent/boot.h"
 #include "recorder/translate/agent/calls.h"
+#include "recorder/translate/agent/client.h"
 #include "recorder/translate/agent/layout.h"
 #include "recorder/translate/agent/system.h"
 
@@ -51,7 +53,10 @@ const char* PathOf(const GuestCall& call) {
 }
 
 // The files that are not shown as they are.
-enum class ShownFile { kOther, kMap, kStatus };
+enum class ShownFile { kOther, kMap, kStatus, kMemory };
+
+// Whether the process has opened its own memory: what is written to it may be code.
+uint32_t memory_opened;
 
 // What the guest's string ends in the name of. It is not copied: most are others.
 ShownFile FileNamed(const char* guest_path) {
@@ -61,6 +66,7 @@ ShownFile FileNamed(const char* guest_path) {
     if (path[i] != 0) continue;
     const char* const name = LastPart(path);
     if (IsText(name, "status")) return ShownFile::kStatus;
+    if (IsText(name, "mem")) return ShownFile::kMemory;
     return IsMapFile(name) ? ShownFile::kMap : ShownFile::kOther;
   }
   return ShownFile::kOther;
@@ -95,17 +101,24 @@ void WriteLink(char* to, uint64_t file) {
   *to = 0;
 }
 
-// Whether the open file is one of this process: MOUNT/PROCESS/maps, MOUNT/PROCESS/task/THREAD/maps.
-bool IsOwn(const Thread& thread, uint64_t file) {
+// Of an open file in /proc. False if it is none.
+bool ReadProcPath(uint64_t file, char (*path)[kPathBytes]) {
   struct statfs system;
   if (Call(SYS_fstatfs, file, AddressOf(&system)) != 0 || system.f_type != PROC_SUPER_MAGIC) {
     return false;
   }
-  char link[32], path[kPathBytes];
+  char link[32];
   WriteLink(link, file);
-  const int64_t length = Call(SYS_readlink, AddressOf(link), AddressOf(path), sizeof(path) - 1);
+  const int64_t length = Call(SYS_readlink, AddressOf(link), AddressOf(*path), sizeof(*path) - 1);
   if (length <= 0) return false;
-  path[length] = 0;
+  (*path)[length] = 0;
+  return true;
+}
+
+// Whether the open file is one of this process: MOUNT/PROCESS/maps, MOUNT/PROCESS/task/THREAD/maps.
+bool IsOwn(const Thread& thread, uint64_t file) {
+  char path[kPathBytes];
+  if (!ReadProcPath(file, &path)) return false;
   const auto process = static_cast<uint64_t>(thread.process_id);
   for (const char* part = path; *part != 0; ++part) {
     if (*part != '/') continue;
@@ -286,10 +299,44 @@ void TellMovedStack(const ImagePlaces& places, uint64_t stack_pointer, uint64_t 
   Call(SYS_prctl, PR_SET_MM, PR_SET_MM_MAP, AddressOf(&map), sizeof(map));
 }
 
+void NoteMemoryWritten(Thread* thread, const GuestCall& made, int64_t result) {
+  if (__atomic_load_n(&memory_opened, __ATOMIC_ACQUIRE) == 0 || result <= 0) return;
+  uint64_t file = made.argument(0);
+  uint64_t end = 0;
+  const auto bytes = static_cast<uint64_t>(result);
+  switch (made.number()) {
+    case SYS_pwritev2:
+      if (made.argument(3) == ~uint64_t{0}) break;
+      [[fallthrough]];
+    case SYS_pwrite64:
+    case SYS_pwritev:
+      end = made.argument(3) + bytes;
+      break;
+    case SYS_splice:
+      file = made.argument(2);
+      if (made.argument(3) != 0) CopyGuest(&end, PointerTo<void>(made.argument(3)), sizeof(end));
+      break;
+    case SYS_write:
+    case SYS_writev:
+    case SYS_sendfile:
+      break;
+    default:
+      return;
+  }
+  char path[kPathBytes];
+  if (!IsOwn(*thread, file) || !ReadProcPath(file, &path) || !IsText(LastPart(path), "mem")) return;
+  if (end == 0) end = static_cast<uint64_t>(Call(SYS_lseek, file, 0, SEEK_CUR));
+  Invalidate(thread, end - bytes, end);
+}
+
 void ShowOwnMap(const Thread& thread, const GuestCall& made, GuestCall* call) {
   const char* const path = PathOf(made);
   if (path == nullptr || IsError(call->result())) return;
   const ShownFile kind = FileNamed(path);
+  if (kind == ShownFile::kMemory) {
+    __atomic_store_n(&memory_opened, 1, __ATOMIC_RELEASE);
+    return;
+  }
   const bool as_it_is = kind == ShownFile::kStatus && FilterMode(thread) == 0;
   if (kind == ShownFile::kOther || as_it_is) return;
   const auto file = static_cast<uint64_t>(call->result());

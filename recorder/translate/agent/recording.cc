@@ -396,6 +396,7 @@ void RecordCorrection(Thread* thread) {
   if (!Of(*thread).on) return;
   GuestState state;
   TakeState(*thread, &state);
+  ShowGuestPointers(thread, &state);
   Correct(thread, state);
 }
 

@@ -5,6 +5,7 @@
 
 #include "recorder/translate/agent/calls.h"
 #include "recorder/translate/agent/entry.h"
+#include "recorder/translate/agent/float_state.h"
 #include "recorder/translate/agent/system.h"
 
 namespace hindsight::agent {
@@ -142,6 +143,7 @@ bool EnterHandler(Thread* thread, const PendingSignal& signal, const SignalActio
     return false;
   }
   SaveVectors(thread->software, place.vectors);
+  ShowGuestPointersIn(thread, PointerTo<uint8_t>(place.vectors));
   ResetVectors(thread->software);
   if ((thread->signal_stack.flags & kAutoDisarm) != 0) thread->signal_stack = {};
   uint64_t* r = thread->registers;
@@ -153,6 +155,13 @@ bool EnterHandler(Thread* thread, const PendingSignal& signal, const SignalActio
   thread->pc = action.handler;
   thread->flags &= ~(kTrap | kDirection | kResume);
   return true;
+}
+
+bool LeavesToTrapFlag(const Thread& thread) {
+  uint64_t flags;
+  const uint64_t place =
+      thread.registers[kRsp] - 8 + offsetof(SignalFrame, context.registers.flags);
+  return CopyGuest(&flags, PointerTo<void>(place), sizeof(flags)) && (flags & kTrap) != 0;
 }
 
 bool LeaveHandler(Thread* thread) {

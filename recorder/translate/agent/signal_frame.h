@@ -53,6 +53,9 @@ bool EnterHandler(Thread* thread, const PendingSignal& signal, const SignalActio
 // read.
 bool LeaveHandler(Thread* thread);
 
+// Whether the same frame has the trap flag.
+bool LeavesToTrapFlag(const Thread& thread);
+
 // Whether `stack_pointer` is on the guest's alternate stack.
 bool IsOnSignalStack(const Thread& thread, uint64_t stack_pointer);
 

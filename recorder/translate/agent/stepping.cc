@@ -16,15 +16,16 @@ namespace hindsight::agent {
 namespace {
 
 constexpr uint64_t kLongestInstruction = 15;
+constexpr uint16_t kTrapFlag = 0x100;
 
 // The instruction at pc as far as it matters here.
 struct Code {
   uint8_t bytes[kLongestInstruction + 1];
-  uint64_t size;      // that are there
-  uint64_t prefixes;  // bytes
-  bool gs, repeat;    // prefixes
-  uint8_t rex;        // 0: none
-  uint8_t opcode[3];  // zeros where there is nothing
+  uint64_t size;          // that are there
+  uint64_t prefixes;      // bytes
+  bool gs, repeat, half;  // prefixes; half: operands of 16 bits
+  uint8_t rex;            // 0: none
+  uint8_t opcode[3];      // zeros where there is nothing
 };
 
 bool IsLegacyPrefix(uint8_t byte) {
@@ -54,6 +55,7 @@ void ReadCode(uint64_t pc, Code* code) {
   for (; at < code->size && IsLegacyPrefix(code->bytes[at]); ++at) {
     code->gs |= code->bytes[at] == 0x65;
     code->repeat |= code->bytes[at] == 0xf3;
+    code->half |= code->bytes[at] == 0x66;
   }
   if (at < code->size && (code->bytes[at] & 0xf0) == 0x40) code->rex = code->bytes[at++];
   code->prefixes = at;
@@ -73,6 +75,19 @@ bool IsOutOfReach(const Code& code) {
   const bool far_loads =
       opcode[0] == 0x0f && (opcode[1] == 0xa9 || opcode[1] == 0xb2 || opcode[1] == 0xb5);
   return interrupt || sysenter || loads || far_loads || code.gs;
+}
+
+// Whether popf or iret takes flags from the stack that have the trap flag.
+bool SetsTrapFlag(const Thread& thread, const Code& code) {
+  uint64_t offset = 0;
+  if (code.opcode[0] == 0xcf) {
+    offset = (code.rex & 8) != 0 ? 16 : code.half ? 4 : 8;
+  } else if (code.opcode[0] != 0x9d) {
+    return false;
+  }
+  uint16_t flags;
+  return CopyGuest(&flags, PointerTo<void>(thread.registers[kRsp] + offset), sizeof(flags)) &&
+         (flags & kTrapFlag) != 0;
 }
 
 uint64_t* RegisterOf(Thread* thread, int number) {
@@ -127,6 +142,7 @@ void HideTrapFlag(const Thread& thread) {
   }
   if (ExecuteGsBase(thread, code)) Continue(thread);
   if (IsRecorded(*thread) && IsOutOfReach(code)) LeaveAll(thread, HS_END_INSTRUCTION);
+  if (IsRecorded(*thread) && SetsTrapFlag(*thread, code)) LeaveAll(thread, HS_END_TRAP_FLAG);
   LeaveNatively(thread, /*step=*/true);
 }
 

@@ -76,6 +76,7 @@ enum HsEndReason {
   HS_END_CODE,         // it executes code that it has made itself
   HS_END_CALL,         // it makes a system call that cannot be recorded
   HS_END_MEMORY,       // there is no more room for what it uses
+  HS_END_TRAP_FLAG,    // it is about to set the trap flag
 };
 
 struct HsRing {
