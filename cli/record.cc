@@ -100,6 +100,7 @@ int RunRecording(const RecordOptions& record, bool quiet) {
 }
 
 constexpr char kAuto[] = "auto";
+constexpr int32_t kMostWriterThreads = 64;
 
 // Options whose values are not yet in the recorder's types.
 struct RecordValues {
@@ -224,6 +225,11 @@ void AddEngineOptions(Options* options, RecordOptions* record, RecordValues* val
       "thread, and compare (not where memory is shared). The first instruction that "
       "differs is reported, and the exit status is then 125.");
   options->ValueIfNoneGiven("10");
+  options->Add("writer-threads", &record->writer_threads, "N",
+               "Compress and write the trace with N threads, where N processors are to spare; by "
+               "default one.");
+  options->Add("nice", &record->writer_nice, "N",
+               "These threads leave the processor to others, as of nice(1): N from 0 to 19.");
   options->Add("max-module-bytes", &record->max_module_bytes, "N",
                "Mapped files larger than this are listed in the trace, but not stored.");
 }
@@ -239,6 +245,10 @@ std::string Check(const RecordOptions& record, const RecordValues& values) {
   if (!ParseMemoryModel(values.memory_model)) {
     return absl::StrCat("unknown memory model ", values.memory_model);
   }
+  if (record.writer_threads < 1 || record.writer_threads > kMostWriterThreads) {
+    return absl::StrCat("--writer-threads must be from 1 to ", kMostWriterThreads);
+  }
+  if (record.writer_nice < 0 || record.writer_nice > 19) return "--nice must be from 0 to 19";
   if (record.quantum == 0) return "--quantum must not be 0";
   if (record.attach_pid < 0) return "--attach needs the pid of a process";
   if (record.attach_pid == 0 && record.arguments.empty()) return "no program given";

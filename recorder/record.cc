@@ -54,7 +54,8 @@ Manifest Describe(const RecordOptions& options, pid_t pid) {
 absl::StatusOr<std::unique_ptr<TraceWriter>> CreateTrace(const RecordOptions& options,
                                                          const Manifest& manifest) {
   absl::StatusOr<std::unique_ptr<TraceWriter>> writer =
-      TraceWriter::Create(options.directory, manifest);
+      TraceWriter::Create(options.directory, manifest,
+                          {.threads = options.writer_threads, .nice = options.writer_nice});
   if (!writer.ok()) return absl::UnknownError(writer.status().message());
   return writer;
 }

@@ -14,10 +14,11 @@ constexpr char kReserve[] = "reserve.tmp";
 
 }  // namespace
 
-RecordingOutput::RecordingOutput(const OutputDirectory& directory)
+RecordingOutput::RecordingOutput(const OutputDirectory& directory, const WriterOptions& options)
     : directory_(directory),
+      encoders_(static_cast<size_t>(options.threads)),
       modules_(directory_.In("modules"), &queue_, &bytes_written_),
-      queue_(kQueueJobs) {}
+      queue_(kQueueJobs * static_cast<size_t>(options.threads), options) {}
 
 RecordingOutput::~RecordingOutput() {
   queue_.Drain().IgnoreError();

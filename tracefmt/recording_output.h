@@ -9,6 +9,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "tracefmt/module_store.h"
@@ -25,7 +26,7 @@ inline constexpr size_t kBlockBytes = 256 << 10;
 class RecordingOutput {
  public:
   // `directory` is that of the recording, and of its first process's trace.
-  explicit RecordingOutput(const OutputDirectory& directory);
+  explicit RecordingOutput(const OutputDirectory& directory, const WriterOptions& options = {});
   ~RecordingOutput();
   RecordingOutput(const RecordingOutput&) = delete;
   RecordingOutput& operator=(const RecordingOutput&) = delete;
@@ -38,7 +39,9 @@ class RecordingOutput {
   void Release();
 
   WriteQueue* queue() { return &queue_; }
-  BlockEncoder* encoder() { return &encoder_; }   // used on the queue, or while it is drained
+  // Used by jobs of the queue, or while it is drained; and by preparations, of `thread`.
+  BlockEncoder* encoder() { return &encoder_; }
+  BlockEncoder* encoder(size_t thread) { return &encoders_[thread]; }
   StoredModules* modules() { return &modules_; }  // any thread
   LateSync* late_sync() { return &late_sync_; }
   std::atomic<uint64_t>* bytes_written() { return &bytes_written_; }
@@ -47,6 +50,7 @@ class RecordingOutput {
   const OutputDirectory directory_;
   std::atomic<uint64_t> bytes_written_ = 0;
   BlockEncoder encoder_;
+  std::vector<BlockEncoder> encoders_;  // of the queue's threads
   StoredModules modules_;
   bool reserved_ = false;
   LateSync late_sync_;

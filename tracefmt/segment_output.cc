@@ -126,11 +126,16 @@ absl::Status SegmentOutput::PostRecords() {
   }
   std::shared_ptr<RecordColumns> columns = std::move(columns_);
   columns_ = std::make_unique<RecordColumns>(records_, columns->last_count());
-  return output_->queue()->Post([this, columns, file = file_] {
-    capnp::MallocMessageBuilder message(columns->raw_bytes() / sizeof(capnp::word) + 256);
-    columns->Build(message.initRoot<wire::RecordBlock>());
-    return AppendMessage(file->get(), BlockKind::kRecords, output_->encoder(), message);
-  });
+  auto block = std::make_shared<std::vector<uint8_t>>();
+  return output_->queue()->Post(
+      [this, columns, block](size_t thread) -> absl::Status {
+        capnp::MallocMessageBuilder message(columns->raw_bytes() / sizeof(capnp::word) + 256);
+        columns->Build(message.initRoot<wire::RecordBlock>());
+        ASSIGN_OR_RETURN(*block,
+                         CompressMessage(BlockKind::kRecords, output_->encoder(thread), message));
+        return absl::OkStatus();
+      },
+      [block, file = file_] { return (*file)->Append(std::move(*block)); });
 }
 
 absl::Status SegmentOutput::Post() {

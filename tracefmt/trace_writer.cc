@@ -225,7 +225,8 @@ void TraceWriterImpl::PutLastWords(Manifest manifest, const absl::Status& status
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<TraceWriter>> TraceWriter::Create(const std::string& path,
-                                                                 const Manifest& manifest) {
+                                                                 const Manifest& manifest,
+                                                                 const WriterOptions& options) {
   Manifest own = manifest;
   if (own.uuid.empty()) {
     ASSIGN_OR_RETURN(own.uuid, NewUuid());
@@ -233,8 +234,8 @@ absl::StatusOr<std::unique_ptr<TraceWriter>> TraceWriter::Create(const std::stri
   if (own.uuid.size() != kUuidBytes) return absl::InvalidArgumentError("a uuid has 16 bytes");
   ASSIGN_OR_RETURN(const OutputDirectory directory, OutputDirectory::Create(path));
   ASSIGN_OR_RETURN(UniqueFd lock, TakeTraceLock(directory, "lock"));
-  auto writer = std::make_unique<TraceWriterImpl>(std::make_shared<RecordingOutput>(directory),
-                                                  directory, "", own, std::move(lock));
+  auto writer = std::make_unique<TraceWriterImpl>(
+      std::make_shared<RecordingOutput>(directory, options), directory, "", own, std::move(lock));
   RETURN_IF_ERROR(writer->Start());
   return writer;
 }

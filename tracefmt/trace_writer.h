@@ -29,6 +29,7 @@
 #include "tracefmt/kernel_state.h"
 #include "tracefmt/manifest.h"
 #include "tracefmt/records.h"
+#include "tracefmt/storage/write_queue.h"
 
 namespace hindsight {
 
@@ -59,7 +60,8 @@ class TraceWriter {
   // written; kPermissionDenied if the directory is another user's or lies where others may replace
   // it (output_directory.h).
   static absl::StatusOr<std::unique_ptr<TraceWriter>> Create(const std::string& path,
-                                                             const Manifest& manifest);
+                                                             const Manifest& manifest,
+                                                             const WriterOptions& options = {});
   virtual ~TraceWriter() = default;
 
   // A trace for a child process inside this recording: DIRECTORY/processes/PID, PID-2, ... of the

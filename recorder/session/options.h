@@ -91,6 +91,9 @@ struct RecordOptions {
   // Folder where engine translate keeps what it has translated for later recordings; or one of the
   // two above.
   std::string translation_cache = kNoTranslationCache;
+  // Of the threads that compress and write the trace.
+  int32_t writer_threads = 1;
+  int32_t writer_nice = 0;  // as of nice(1)
   // Mapped files larger than this are listed in the trace, but not stored.
   uint64_t max_module_bytes = uint64_t{256} << 20;
   // If a system call stores more than this in one place, the data is recorded only where the

@@ -32,6 +32,15 @@ absl::StatusOr<std::unique_ptr<AppendFile>> AppendFile::Create(
 absl::Status AppendFile::Append(BlockKind kind, BlockEncoder* encoder,
                                 absl::Span<const uint8_t> raw) {
   ASSIGN_OR_RETURN(const absl::Span<const uint8_t> block, encoder->Encode(kind, raw, size_));
+  return AppendPlaced(block);
+}
+
+absl::Status AppendFile::Append(std::vector<uint8_t> block) {
+  BlockEncoder::Place(size_, &block);
+  return AppendPlaced(block);
+}
+
+absl::Status AppendFile::AppendPlaced(absl::Span<const uint8_t> block) {
   ASSIGN_OR_RETURN(const UniqueFd fd, directory_.OpenFile(name_));
   absl::Status written = WriteAll(fd.get(), directory_.PathOf(name_), size_, block);
   if (!written.ok()) {

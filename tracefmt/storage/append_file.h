@@ -36,11 +36,15 @@ class AppendFile {
                                                             std::atomic<uint64_t>* bytes_written);
 
   absl::Status Append(BlockKind kind, BlockEncoder* encoder, absl::Span<const uint8_t> raw);
+  // The same of a block that has been compressed.
+  absl::Status Append(std::vector<uint8_t> block);
   // Hands the file to the disk, for the few files whose loss would lose the trace: before it
   // returns, or soon after with `late`.
   absl::Status Sync(LateSync* late);
 
  private:
+  absl::Status AppendPlaced(absl::Span<const uint8_t> block);
+
   AppendFile(const OutputDirectory& directory, std::string name,
              std::atomic<uint64_t>* bytes_written)
       : directory_(directory), name_(std::move(name)), bytes_written_(bytes_written) {}

@@ -32,6 +32,10 @@ T Load(const uint8_t* at) {
   return value;
 }
 
+void SetPlace(uint64_t offset, uint8_t* header) {
+  Store<uint64_t>(header + 24, XXH3_64bits_withSeed(header, kHashedHeaderBytes, offset));
+}
+
 }  // namespace
 
 absl::Status BlockError(absl::StatusCode code, const std::string& path, uint64_t offset,
@@ -49,9 +53,8 @@ BlockEncoder::~BlockEncoder() { ZSTD_freeCCtx(context_); }
 BlockEncoder::BlockEncoder(BlockEncoder&& other) noexcept
     : context_(std::exchange(other.context_, nullptr)), buffer_(std::move(other.buffer_)) {}
 
-absl::StatusOr<absl::Span<const uint8_t>> BlockEncoder::Encode(BlockKind kind,
-                                                               absl::Span<const uint8_t> raw,
-                                                               uint64_t offset) {
+absl::StatusOr<absl::Span<uint8_t>> BlockEncoder::CompressHere(BlockKind kind,
+                                                               absl::Span<const uint8_t> raw) {
   CHECK(raw.size() % sizeof(uint64_t) == 0);
   if (raw.size() > kMaxRawBytes) {
     return absl::ResourceExhaustedError(
@@ -72,8 +75,26 @@ absl::StatusOr<absl::Span<const uint8_t>> BlockEncoder::Encode(BlockKind kind,
   Store<uint32_t>(header + 8, static_cast<uint32_t>(stored));
   Store<uint32_t>(header + 12, static_cast<uint32_t>(raw.size()));
   Store<uint64_t>(header + 16, XXH3_64bits(payload, stored));
-  Store<uint64_t>(header + 24, XXH3_64bits_withSeed(header, kHashedHeaderBytes, offset));
-  return absl::MakeConstSpan(header, kBlockHeaderBytes + stored);
+  return absl::MakeSpan(header, kBlockHeaderBytes + stored);
+}
+
+absl::StatusOr<absl::Span<const uint8_t>> BlockEncoder::Encode(BlockKind kind,
+                                                               absl::Span<const uint8_t> raw,
+                                                               uint64_t offset) {
+  ASSIGN_OR_RETURN(const absl::Span<uint8_t> block, CompressHere(kind, raw));
+  SetPlace(offset, block.data());
+  return block;
+}
+
+absl::StatusOr<std::vector<uint8_t>> BlockEncoder::Compress(BlockKind kind,
+                                                            absl::Span<const uint8_t> raw) {
+  ASSIGN_OR_RETURN(const absl::Span<uint8_t> block, CompressHere(kind, raw));
+  return std::vector<uint8_t>(block.begin(), block.end());
+}
+
+void BlockEncoder::Place(uint64_t offset, std::vector<uint8_t>* block) {
+  CHECK(block->size() >= kBlockHeaderBytes);
+  SetPlace(offset, block->data());
 }
 
 absl::StatusOr<BlockFile> BlockFile::Open(const TraceDirectory& files, const std::string& name) {

@@ -21,6 +21,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -90,8 +91,13 @@ class BlockEncoder {
   // until the next call.
   absl::StatusOr<absl::Span<const uint8_t>> Encode(BlockKind kind, absl::Span<const uint8_t> raw,
                                                    uint64_t offset);
+  // The same in two steps: a block without a place, which need not be the next one; and its place.
+  absl::StatusOr<std::vector<uint8_t>> Compress(BlockKind kind, absl::Span<const uint8_t> raw);
+  static void Place(uint64_t offset, std::vector<uint8_t>* block);
 
  private:
+  absl::StatusOr<absl::Span<uint8_t>> CompressHere(BlockKind kind, absl::Span<const uint8_t> raw);
+
   ZSTD_CCtx_s* context_;
   std::string buffer_;
 };

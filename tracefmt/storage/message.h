@@ -47,6 +47,14 @@ inline absl::Status AppendMessage(AppendFile* file, BlockKind kind, BlockEncoder
   return file->Append(kind, encoder, absl::MakeConstSpan(bytes.begin(), bytes.size()));
 }
 
+// The same in two steps: see BlockEncoder::Compress.
+inline absl::StatusOr<std::vector<uint8_t>> CompressMessage(BlockKind kind, BlockEncoder* encoder,
+                                                            capnp::MessageBuilder& message) {
+  const kj::Array<capnp::word> words = capnp::messageToFlatArray(message);
+  const auto bytes = words.asBytes();
+  return encoder->Compress(kind, absl::MakeConstSpan(bytes.begin(), bytes.size()));
+}
+
 inline capnp::Data::Reader AsData(const std::string& s) {
   return capnp::Data::Reader(reinterpret_cast<const kj::byte*>(s.data()), s.size());
 }

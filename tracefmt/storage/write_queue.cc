@@ -1,5 +1,9 @@
 #include "tracefmt/storage/write_queue.h"
 
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <algorithm>
 #include <csignal>
 #include <utility>
 
@@ -7,13 +11,15 @@
 
 namespace hindsight {
 
-WriteQueue::WriteQueue(size_t capacity) : capacity_(capacity) {
-  // The thread inherits a full mask: the recorder's signals are for the recorder's thread, and
+WriteQueue::WriteQueue(size_t capacity, const WriterOptions& options) : capacity_(capacity) {
+  // The threads inherit a full mask: the recorder's signals are for the recorder's thread, and
   // SIGXFSZ at a file size limit becomes the error EFBIG of the write.
   sigset_t all, before;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);
-  thread_ = std::thread([this] { Loop(); });
+  for (int i = 0; i < options.threads; ++i) {
+    threads_.emplace_back([this, i, nice = options.nice] { Loop(static_cast<size_t>(i), nice); });
+  }
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 
@@ -23,14 +29,17 @@ WriteQueue::~WriteQueue() {
     closing_ = true;
   }
   changed_.notify_all();
-  thread_.join();
+  for (std::thread& thread : threads_) thread.join();
 }
 
-absl::Status WriteQueue::Post(Job job) {
+absl::Status WriteQueue::Post(Job job) { return Post(nullptr, std::move(job)); }
+
+absl::Status WriteQueue::Post(Preparation prepare, Job job) {
   std::unique_lock<std::mutex> lock(mutex_);
   changed_.wait(lock, [this] { return jobs_.size() < capacity_ || !status_.ok(); });
   if (!status_.ok()) return status_;
-  jobs_.push_back({std::move(job)});
+  const bool ready = prepare == nullptr;
+  jobs_.push_back({.prepare = std::move(prepare), .job = std::move(job), .ready = ready});
   ++posted_;
   changed_.notify_all();
   return absl::OkStatus();
@@ -56,7 +65,7 @@ absl::Status WriteQueue::RunAnyway(const Job& job) {
       result = job();
       return absl::OkStatus();
     };
-    jobs_.push_back({run, /*anyway=*/true});
+    jobs_.push_back({.prepare = nullptr, .job = run, .anyway = true});
     ++posted_;
   }
   changed_.notify_all();
@@ -64,26 +73,56 @@ absl::Status WriteQueue::RunAnyway(const Job& job) {
   return result;
 }
 
-void WriteQueue::Loop() {
+void WriteQueue::Loop(size_t thread, int nice) {
+  // Of this thread alone. Only a wish.
+  if (nice != 0) (void)setpriority(PRIO_PROCESS, static_cast<id_t>(gettid()), nice);
   std::unique_lock<std::mutex> lock(mutex_);
-  while (true) {
-    changed_.wait(lock, [this] { return !jobs_.empty() || closing_; });
-    if (jobs_.empty()) return;
-    Job job = std::move(jobs_.front().job);
-    jobs_.pop_front();
-    lock.unlock();
-    absl::Status status = job();
-    job = nullptr;  // frees what it holds outside the lock
-    lock.lock();
-    ++done_;
-    if (!status.ok() && status_.ok()) {
-      status_ = std::move(status);
-      // Those that are to run anyway stay.
-      std::erase_if(jobs_, [](const Entry& entry) { return !entry.anyway; });
-      done_ = posted_ - jobs_.size();
-    }
-    changed_.notify_all();
+  while (!jobs_.empty() || !closing_) {
+    if (!Write(&lock) && !Prepare(thread, &lock)) changed_.wait(lock);
   }
+}
+
+bool WriteQueue::Write(std::unique_lock<std::mutex>* lock) {
+  if (writing_ || jobs_.empty() || !jobs_.front().ready) return false;
+  Job job = std::move(jobs_.front().job);
+  jobs_.pop_front();
+  writing_ = true;
+  lock->unlock();
+  absl::Status status = job();
+  job = nullptr;  // frees what it holds outside the lock
+  lock->lock();
+  writing_ = false;
+  ++done_;
+  if (!status.ok() && status_.ok()) {
+    status_ = std::move(status);
+    DropJobs();
+  }
+  changed_.notify_all();
+  return true;
+}
+
+// Those that are to run anyway stay.
+void WriteQueue::DropJobs() {
+  for (Entry& entry : jobs_) {
+    if (entry.anyway) continue;
+    if (entry.prepare != nullptr) entry.ready = true;
+    entry.prepare = nullptr;
+    entry.job = [] { return absl::OkStatus(); };
+  }
+}
+
+bool WriteQueue::Prepare(size_t thread, std::unique_lock<std::mutex>* lock) {
+  const auto next = std::find_if(jobs_.begin(), jobs_.end(),
+                                 [](const Entry& entry) { return entry.prepare != nullptr; });
+  if (next == jobs_.end()) return false;
+  const Preparation prepare = std::exchange(next->prepare, nullptr);
+  lock->unlock();
+  absl::Status status = prepare(thread);
+  lock->lock();
+  if (!status.ok()) next->job = [status = std::move(status)] { return status; };
+  next->ready = true;
+  changed_.notify_all();
+  return true;
 }
 
 }  // namespace hindsight
