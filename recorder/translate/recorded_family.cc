@@ -160,6 +160,13 @@ void RecordedFamily::LetGo(RecordedMemory memory) {
   unread_.push_back(std::move(memory));
 }
 
+void RecordedFamily::Listen(Attention* attention) const {
+  for (const TranslatedRecording& recording : recordings_) {
+    const MemoryFile* const file = recording.memory().file.get();
+    if (file != nullptr && !recording.closed()) attention->Note(&file->control()->attention);
+  }
+}
+
 bool RecordedFamily::Advance() {
   TakeBirths();
   const absl::StatusOr<bool> some = merger_.Drain();

@@ -21,6 +21,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "recorder/session/recording_session.h"
+#include "recorder/translate/attention.h"
 #include "recorder/translate/recorded_birth.h"
 #include "recorder/translate/stream/stream_merger.h"
 #include "recorder/translate/translated_recording.h"
@@ -42,6 +43,8 @@ class RecordedFamily {
   absl::Status Begin(ProcessLog* log, RecordedMemory memory, uint64_t ring);
   // Logs what there is, closes the traces of children that have ended. True if there was something.
   bool Advance();
+  // Notes who may ask the recorder to look.
+  void Listen(Attention* attention) const;
   bool ProgramIsGone() const { return recordings_.front().IsGone(); }
   // The program has ended, as wait(2) reports it.
   void FinishProgram(int wait_status);

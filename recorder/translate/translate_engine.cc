@@ -2,7 +2,6 @@
 
 #include <signal.h>
 #include <sys/wait.h>
-#include <time.h>
 
 #include <cerrno>
 #include <cstring>
@@ -25,7 +24,7 @@ namespace {
 constexpr uint64_t kSegmentPerPage = 100'000;
 
 // Between two looks at the ring, if there was nothing in it.
-constexpr timespec kPause = {0, 200'000};
+constexpr int64_t kPauseNs = 200'000;
 
 bool FollowsChildren(const RecordingSession& session) {
   return session.options().children == ChildPolicy::kFollow;
@@ -125,12 +124,14 @@ absl::Status TranslateEngine::Begin(pid_t process, pid_t thread) {
 // Until the program has ended, and what it made if that is recorded.
 void TranslateEngine::Loop() {
   while (running_ || (!session_->end_wanted() && family_.living() > 0)) {
+    attention_.Clear();
+    family_.Listen(&attention_);
     const bool some = family_.Advance();
     CheckProgram();
     session_->Tick(*this);
     EndIfWanted();
     services_.Reap();
-    if (!some) nanosleep(&kPause, nullptr);
+    if (!some) attention_.Await(kPauseNs);
   }
   if (!session_->end_wanted()) family_.Advance();  // the last ends
   family_.Abandon(session_->end_reason());

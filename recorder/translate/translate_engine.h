@@ -11,6 +11,7 @@
 
 #include "recorder/session/engine.h"
 #include "recorder/session/recording_session.h"
+#include "recorder/translate/attention.h"
 #include "recorder/translate/memo/translation_memo.h"
 #include "recorder/translate/memory_file.h"
 #include "recorder/translate/recorded_family.h"
@@ -40,6 +41,7 @@ class TranslateEngine final : public Engine {
   RecordingSession* const session_;
   ProcessLog* log_ = nullptr;         // the program's
   std::shared_ptr<MemoryFile> file_;  // likewise
+  Attention attention_;
   RecordedFamily family_;
   std::shared_ptr<TranslationMemo> memo_;
   RunningServices services_;

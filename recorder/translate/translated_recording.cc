@@ -33,7 +33,7 @@ const char* TextOf(HsEndReason reason) {
     case HS_END_EXIT:
       return "";
     case HS_END_THREAD:
-      return "starts more threads than engine translate can record";
+      return "has more threads at once than engine translate can record (300)";
     case HS_END_EXEC:
       return "executes a program that engine translate cannot record";
     case HS_END_INSTRUCTION:

@@ -2,6 +2,7 @@
 
 #include <asm/prctl.h>
 #include <elf.h>
+#include <errno.h>
 #include <linux/mman.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
@@ -89,6 +90,11 @@ Thread* SetUpThread(uint64_t number) {
   return thread;
 }
 
+int64_t MakeMemoryFile() {
+  static constexpr char kName[] = "hindsight";
+  return Call(SYS_memfd_create, AddressOf(kName), 1 /* MFD_CLOEXEC */);
+}
+
 }  // namespace
 
 const BootParameters& Boot() { return const_cast<const BootParameters&>(boot_parameters); }
@@ -128,6 +134,22 @@ Thread* ResetThread(uint64_t number) {
   const uint64_t start = DistanceOf(number) + HS_RETURNS_OFFSET;
   Call(SYS_madvise, start, DistanceOf(number) - start, MADV_DONTNEED);
   return SetUpThread(number);
+}
+
+int64_t MakeMemoryFileAnyway() {
+  int64_t file = MakeMemoryFile();
+  constexpr uint64_t kAllThereCanBe = 1 << 20;
+  rlimit before = {};
+  Call(SYS_prlimit64, 0, RLIMIT_NOFILE, 0, AddressOf(&before));
+  const uint64_t limits[] = {before.rlim_max, kAllThereCanBe};
+  for (const uint64_t limit : limits) {
+    if (file != -EMFILE) break;
+    const rlimit more = {limit, limit};
+    Call(SYS_prlimit64, 0, RLIMIT_NOFILE, AddressOf(&more), 0);
+    file = MakeMemoryFile();
+    Call(SYS_prlimit64, 0, RLIMIT_NOFILE, AddressOf(&before), 0);
+  }
+  return file;
 }
 
 int64_t MoveStack(uint64_t stack_pointer, uint64_t stack_end) {

@@ -23,6 +23,10 @@ Thread* MakeThread(uint64_t number);
 // The same where an earlier thread's memory is.
 Thread* ResetThread(uint64_t number);
 
+// A memory file, also if the program has as many files as it may have, as far as that can be
+// changed for a moment. Its descriptor or an error.
+int64_t MakeMemoryFileAnyway();
+
 // Moves the initial stack, which ends at `stack_end`, and all pointers in it, to kStackEnd. The new
 // stack pointer, or an error.
 int64_t MoveStack(uint64_t stack_pointer, uint64_t stack_end);

@@ -88,7 +88,7 @@ struct ControlBlock {
   uint32_t leave;  // 1: recording is over, and nobody answers any more: threads go on natively
   // The agent -> recorder: children that have been made and are still to ask for their memory file.
   uint32_t unborn;
-  uint32_t reserved;
+  uint32_t attention;  // a futex: changes when a thread waits until its ring has been read
   ExecutedRange executed_ranges[kMaxExecutedRanges];
   RequestSlot slots[kSlotCount];  // by the thread's number
 };

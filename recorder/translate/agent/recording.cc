@@ -157,7 +157,7 @@ void SetUpRecording(const Thread& thread) {
          !__atomic_compare_exchange_n(&last_recording, &last, thread.number, false,
                                       __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
   }
-  recording.writer.Init(ring, &IsNobodyReading);
+  recording.writer.Init(ring, &IsNobodyReading, &Control()->attention);
   thread.block->locked_ring = AddressOf(ring);
   thread.block->locked_next = 0;
   SetLockedRoom(thread, {});

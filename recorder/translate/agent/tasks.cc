@@ -6,7 +6,6 @@
 #include <linux/futex.h>
 #include <linux/sched.h>
 #include <signal.h>
-#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -140,28 +139,6 @@ uint64_t AskForBirth(const Thread& thread, int64_t file, const Birth& birth) {
   return answer.results[0];
 }
 
-int64_t MakeMemoryFile() {
-  static constexpr char kName[] = "hindsight";
-  return Call(SYS_memfd_create, AddressOf(kName), 1 /* MFD_CLOEXEC */);
-}
-
-// Also if the program has as many files as it may have, as far as that can be changed for a moment.
-int64_t MakeMemoryFileAnyway() {
-  int64_t file = MakeMemoryFile();
-  constexpr uint64_t kAllThereCanBe = 1 << 20;
-  rlimit before = {};
-  Call(SYS_prlimit64, 0, RLIMIT_NOFILE, 0, AddressOf(&before));
-  const uint64_t limits[] = {before.rlim_max, kAllThereCanBe};
-  for (const uint64_t limit : limits) {
-    if (file != -EMFILE) break;
-    const rlimit more = {limit, limit};
-    Call(SYS_prlimit64, 0, RLIMIT_NOFILE, AddressOf(&more), 0);
-    file = MakeMemoryFile();
-    Call(SYS_prlimit64, 0, RLIMIT_NOFILE, AddressOf(&before), 0);
-  }
-  return file;
-}
-
 // The child has its own memory from now on: also its own translated code. Not if the answer is
 // kForkNative.
 uint64_t SeparateFromParent(Thread* thread, const Birth& birth) {
@@ -237,7 +214,7 @@ struct ChildStart {
   ChildKind kind;
   Birth birth;
   const NewTask* task;
-  uint32_t started;  // the parent may forget the task
+  uint32_t started;  // a futex, 1: the parent may forget the task
 };
 
 // The entry of the call that has made it must come first.
@@ -270,6 +247,7 @@ bool IsBorn(Thread* thread, const Birth& birth) {
   const ChildKind kind = start->kind;
   const Birth birth = start->birth;
   __atomic_store_n(&start->started, 1, __ATOMIC_RELEASE);
+  Call(SYS_futex, AddressOf(&start->started), FUTEX_WAKE_PRIVATE, 1);
   if (kind == ChildKind::kNative || (kind == ChildKind::kRecordedProcess && !IsBorn(thread, birth)))
     GoOnNativelyAsChild(thread);
   StartThreadSignals(thread);
@@ -347,7 +325,9 @@ int64_t MakeTask(Thread* thread, NewTask* task, ChildStart* start) {
   if (IsError(result) || vfork) {
     TakeBackMemory(child, start->kind);
   } else {
-    while (__atomic_load_n(&start->started, __ATOMIC_ACQUIRE) == 0) Call(SYS_sched_yield);
+    while (__atomic_load_n(&start->started, __ATOMIC_ACQUIRE) == 0) {
+      Call(SYS_futex, AddressOf(&start->started), FUTEX_WAIT_PRIVATE, 0);
+    }
   }
   return result;
 }

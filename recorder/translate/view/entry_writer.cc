@@ -60,9 +60,16 @@ void ToStateWords(const GuestState& state, uint64_t* words) {
   for (int i = 0; i < 32; ++i) *words++ = Load<uint64_t>(x + 160 + 8 * i);
 }
 
-void EntryWriter::Init(HsRing* ring, IsAbandoned is_abandoned) {
+void EntryWriter::Init(HsRing* ring, IsAbandoned is_abandoned, uint32_t* attention) {
   ring_ = ring;
   is_abandoned_ = is_abandoned;
+  attention_ = attention;
+}
+
+void EntryWriter::AskForAttention() const {
+  if (attention_ == nullptr) return;
+  __atomic_add_fetch(attention_, 1, __ATOMIC_SEQ_CST);
+  RawCall(SYS_futex, reinterpret_cast<uint64_t>(attention_), FUTEX_WAKE, 1);
 }
 
 HsEntry* EntryWriter::Begin(HsEntryKind kind, uint64_t count, uint64_t size) {
@@ -106,6 +113,7 @@ void EntryWriter::AwaitTail(uint64_t position, uint32_t size) {
     __atomic_store_n(&ring_->tail_waiters, 1, __ATOMIC_SEQ_CST);
     const uint64_t tail = __atomic_load_n(&ring_->tail, __ATOMIC_SEQ_CST);
     if (size != 0 ? HsRingReserve(ring_, size) != nullptr : tail >= position) return;
+    AskForAttention();
     const int64_t woken = RawCall(SYS_futex, reinterpret_cast<uint64_t>(&ring_->tail_waiters),
                                   FUTEX_WAIT, 1, reinterpret_cast<uint64_t>(&kPatience));
     if (woken == -ETIMEDOUT && is_abandoned_ != nullptr && is_abandoned_()) {

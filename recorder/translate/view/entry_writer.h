@@ -38,9 +38,10 @@ class EntryWriter {
   // Nobody reads the ring any more.
   using IsAbandoned = bool (*)();
 
-  // `is_abandoned` is asked when the recorder is waited for in vain; may be null.
+  // `is_abandoned` is asked when the recorder is waited for in vain; may be null. `attention`: a
+  // futex by which the recorder is told that it is waited for; may be null.
   // Requires: the ring's capacity is set, and it has no other writer any more.
-  void Init(HsRing* ring, IsAbandoned is_abandoned = nullptr);
+  void Init(HsRing* ring, IsAbandoned is_abandoned = nullptr, uint32_t* attention = nullptr);
 
   // An entry of this kind, to be filled in and committed. `size`: of all of it, in bytes; rounded
   // up to a multiple of 8.
@@ -96,9 +97,11 @@ class EntryWriter {
 
  private:
   void AwaitTail(uint64_t position, uint32_t size);
+  void AskForAttention() const;
 
   HsRing* ring_ = nullptr;
   IsAbandoned is_abandoned_ = nullptr;
+  uint32_t* attention_ = nullptr;
 };
 
 // The words of the register file, HS_STATE_WORDS of them.
