@@ -33,6 +33,7 @@ int VerifyCommand(Arguments arguments);
 int DumpCommand(Arguments arguments);
 int CoreCommand(Arguments arguments);
 int DiffCommand(Arguments arguments);
+int RefineCommand(Arguments arguments);
 
 inline constexpr int kExitFailure = 1;
 inline constexpr int kExitUsage = 2;

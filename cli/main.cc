@@ -35,6 +35,8 @@ constexpr Command kCommands[] = {
     {"core", "core [TRACE] PLACE|N -o FILE [-p PID|NAME]",
      "Write the process at a place of a recording as an ELF core file.", CoreCommand},
     {"diff", "diff [TRACE] N M [--json]", "Show what differs between two snapshots.", DiffCommand},
+    {"refine", "refine [TRACE] --from=N [--to=M] [--keep=VAR...] [options]",
+     "Run a snapshot's process again, more closely watched.", RefineCommand},
     {"dump", "dump [TRACE] [-p PID|NAME] [--thread=T] [--json]",
      "Print the records of a recording.", DumpCommand},
 };

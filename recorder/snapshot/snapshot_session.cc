@@ -115,7 +115,9 @@ absl::Status Session::Begin() {
   // Threads are waited for in pauses of microseconds.
   prctl(PR_SET_TIMERSLACK, 1);
   process_ = options_.attach_pid;
-  if (!attached()) {
+  if (options_.launch) {
+    ASSIGN_OR_RETURN(process_, options_.launch(listener_));
+  } else if (!attached()) {
     ASSIGN_OR_RETURN(const ExecCommand command, LookUpProgram(options_.arguments));
     ASSIGN_OR_RETURN(process_, LaunchNative(command, {listener_->Environment()},
                                             options_.program_mask.value_or(signals_.before()),
@@ -166,6 +168,10 @@ void Session::Take(SnapshotCause cause) {
   capture->time_ns = now_ns;
   result_.stood_ns.push_back(capture->stood_ns);
   result_.skew_ns.push_back(capture->skew_ns);
+  if (options_.on_capture && options_.on_capture(*capture)) {
+    result_.end_reason = "the last snapshot that was wanted";
+    over_ = true;
+  }
   writer_->Post(*std::move(capture));
 }
 

@@ -6,12 +6,15 @@
 #include <signal.h>
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "recorder/snapshot/capture.h"
 #include "recorder/snapshot/capture_configuration.h"
+#include "recorder/snapshot/point_listener.h"
 
 namespace hindsight {
 
@@ -29,6 +32,12 @@ struct SnapshotOptions {
   // What the copies that are not written yet may come to take of memory. Beyond it points wait for
   // the disk, and the timer passes its turn.
   uint64_t max_copy_bytes = 0;  // 0: a quarter of the machine's
+  // Instead of starting a program by `arguments`: makes the process, a child of this one, starts
+  // the listener for it, and lets it run.
+  std::function<absl::StatusOr<pid_t>(PointListener* listener)> launch;
+  // Told of each snapshot once it is taken, while its trigger waits. True: it was the last one;
+  // the process is the caller's business from then on.
+  std::function<bool(const Capture& capture)> on_capture;
 };
 
 struct SnapshotResult {
