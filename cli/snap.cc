@@ -23,9 +23,9 @@
 namespace hindsight {
 namespace {
 
-constexpr absl::string_view kCaptureSettings[] = {"level",    "class",        "id",   "attr",
-                                                  "trigger",  "on-exception", "skip", "stride",
-                                                  "interval", "every",        "max"};
+constexpr absl::string_view kCaptureSettings[] = {
+    "level",  "class",    "id",    "attr",      "trigger", "on-exception", "skip",
+    "stride", "interval", "every", "on-signal", "at",      "max"};
 
 // The worker gets it when the process in front of it is killed.
 const int kEndSignal = SIGRTMIN + 6;
@@ -79,6 +79,7 @@ void Report(const SnapshotOptions& snap, const SnapshotResult& result, bool quie
     PrintError(absl::StrCat(result.failed, " snapshots could not be taken, the first because ",
                             result.first_failure));
   }
+  for (const std::string& problem : result.problems) PrintError(problem);
   if (result.passed_over != 0) {
     PrintError(absl::StrCat(result.passed_over,
                             " snapshots of the timer were passed over: those before were still "

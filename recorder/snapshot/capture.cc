@@ -24,13 +24,18 @@ uint64_t ResidentBytes(pid_t process) {
   return resident * kPageBytes;
 }
 
-absl::StatusOr<Capture> TakeCapture(pid_t process, SnapshotCause cause, Stragglers* stragglers) {
+StopMaker StopForCapture(pid_t process, Stragglers* stragglers) {
+  return [process, stragglers] { return ProcessStop::Make(process, kPatience, stragglers); };
+}
+
+absl::StatusOr<Capture> TakeCapture(pid_t process, SnapshotCause cause,
+                                    const StopMaker& make_stop) {
   Capture capture;
   capture.cause = std::move(cause);
   capture.auxv = AuxiliaryVector(process);
   capture.resident_bytes = ResidentBytes(process);
   capture.shared = SharedMemory::Plan(process);
-  ASSIGN_OR_RETURN(const auto stop, ProcessStop::Make(process, kPatience, stragglers));
+  ASSIGN_OR_RETURN(const auto stop, make_stop());
   capture.threads = stop->Read();
   ASSIGN_OR_RETURN(capture.copy, ProcessCopy::Make(*stop));
   capture.shared.Read(capture.threads.empty() ? process : capture.threads[0].thread);

@@ -6,6 +6,7 @@
 #include <sys/types.h>
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -24,7 +25,8 @@ struct SnapshotCause {
   int32_t level = 0;
   uint32_t class_number = 0;
   uint32_t id = 0;
-  std::string text;  // lines key=value
+  std::string text;         // lines key=value
+  std::string signal_info;  // of a signal: siginfo_t as the kernel gave it
 };
 
 // Movable.
@@ -43,9 +45,15 @@ struct Capture {
 // What the process has in memory, in bytes; 0 if it is gone.
 uint64_t ResidentBytes(pid_t process);
 
-// Stops `process` for it. Errors as of ProcessStop::Make and ProcessCopy::Make; the process runs on
+// Makes all threads of a process stand still. Errors as of ProcessStop::Make.
+using StopMaker = std::function<absl::StatusOr<std::unique_ptr<ProcessStop>>()>;
+
+// Of ProcessStop::Make.
+StopMaker StopForCapture(pid_t process, Stragglers* stragglers);
+
+// Stops `process` for it. Errors as of `make_stop` and ProcessCopy::Make; the process runs on
 // either way. The host thread that traces.
-absl::StatusOr<Capture> TakeCapture(pid_t process, SnapshotCause cause, Stragglers* stragglers);
+absl::StatusOr<Capture> TakeCapture(pid_t process, SnapshotCause cause, const StopMaker& make_stop);
 
 }  // namespace hindsight
 

@@ -17,6 +17,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "base/status_macros.h"
+#include "recorder/process/symbols.h"
 #include "recorder/snapshot/settings_file.h"
 
 namespace hindsight {
@@ -166,6 +167,18 @@ absl::Status SetNames(Values values, absl::string_view what, std::vector<std::st
   return absl::OkStatus();
 }
 
+absl::Status SetPlaces(Values values, std::vector<std::string>* places) {
+  for (const std::string& text : values) {
+    ASSIGN_OR_RETURN(const CodePlace place, ParseCodePlace(text));
+    int line = 0;
+    if (!absl::SimpleAtoi(place.function, &line)) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat(text, ": lines are not known; give a function, FUNCTION+OFFSET or 0xADDRESS"));
+  }
+  places->assign(values.begin(), values.end());
+  return absl::OkStatus();
+}
+
 // Hexadecimal addresses, BEGIN-END.
 bool ParseRange(absl::string_view text, SavedRange* range) {
   const std::vector<absl::string_view> ends = absl::StrSplit(text, '-');
@@ -241,9 +254,11 @@ const Entry kEntries[] = {
     {{"on-signal", "NAME,...",
       "Take a snapshot before one of these signals is delivered (SEGV,ABRT).", true},
      [](Values v, CaptureConfiguration* c) { return SetSignals(v, &c->signals); }},
-    {{"at", "FUNCTION",
-      "Take a snapshot where this function begins (a name, or an address as 0x401136).", true},
-     [](Values v, CaptureConfiguration* c) { return SetNames(v, "a function", &c->functions); }},
+    {{"at", "PLACE",
+      "Take a snapshot where a thread arrives: FUNCTION, FUNCTION+OFFSET, FILE:FUNCTION (FILE: the "
+      "program or a library), 0xADDRESS.",
+      true},
+     [](Values v, CaptureConfiguration* c) { return SetPlaces(v, &c->functions); }},
     {{"max", "N", "Take no more after so many; the program continues. 0: no limit."},
      [](Values v, CaptureConfiguration* c) {
        return SetNumber(v, uint64_t{0}, &c->max_snapshots);

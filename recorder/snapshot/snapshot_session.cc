@@ -25,6 +25,7 @@
 #include "recorder/snapshot/point_listener.h"
 #include "recorder/snapshot/point_thread.h"
 #include "recorder/snapshot/snapshot_trace.h"
+#include "recorder/snapshot/watch_triggers.h"
 #include "recorder/snapshot/write_thread.h"
 
 namespace hindsight {
@@ -44,7 +45,9 @@ class SignalInput {
     sigset_t set;
     sigemptyset(&set);
     if (end_signal != 0) sigaddset(&set, end_signal);
-    for (const int signal : {SIGUSR1, SIGTERM, SIGHUP, SIGINT, SIGQUIT}) sigaddset(&set, signal);
+    for (const int signal : {SIGUSR1, SIGTERM, SIGHUP, SIGINT, SIGQUIT, SIGCHLD}) {
+      sigaddset(&set, signal);
+    }
     pthread_sigmask(SIG_BLOCK, &set, &before_);
     fd_ = UniqueFd(signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
   }
@@ -74,8 +77,10 @@ uint64_t MostCopyBytes(const SnapshotOptions& options) {
 
 class Session {
  public:
-  Session(const SnapshotOptions& options, SignalInput* signals, PointListener* listener)
-      : options_(options), signals_(*signals), listener_(listener) {}
+  // `watch` may be null.
+  Session(const SnapshotOptions& options, SignalInput* signals, PointListener* listener,
+          WatchTriggers* watch)
+      : options_(options), signals_(*signals), listener_(listener), watch_(watch) {}
 
   absl::Status Begin();
   void Run();
@@ -91,8 +96,10 @@ class Session {
     const uint64_t most = options_.configuration.max_snapshots;
     return most != 0 && result_.stood_ns.size() >= most;
   }
+  absl::Status Launch();
   int WaitMs();
   void Take(SnapshotCause cause);
+  void OnWatched();
   void TakePoint(PointThread* points);
   void OnTimer();
   void OnSignals();
@@ -101,6 +108,7 @@ class Session {
   const SnapshotOptions& options_;
   SignalInput& signals_;
   PointListener* const listener_;
+  WatchTriggers* const watch_;
   Clock::time_point start_, due_;
   pid_t process_ = 0;
   UniqueFd life_;  // a pidfd
@@ -108,8 +116,23 @@ class Session {
   std::unique_ptr<SnapshotTrace> trace_;
   std::unique_ptr<WriteThread> writer_;
   SnapshotResult result_;
+  bool watched_one_ = false;  // and there may be more
   bool over_ = false;
 };
+
+absl::Status Session::Launch() {
+  absl::Status watching;
+  const auto before_exec = [&](pid_t pid) {
+    listener_->Start(pid);
+    if (watch_ != nullptr) watching = watch_->Start(pid, /*before_exec=*/true);
+  };
+  ASSIGN_OR_RETURN(const ExecCommand command, LookUpProgram(options_.arguments));
+  ASSIGN_OR_RETURN(process_,
+                   LaunchNative(command, {listener_->Environment()},
+                                options_.program_mask.value_or(signals_.before()), before_exec));
+  if (!watching.ok()) kill(process_, SIGKILL);
+  return watching;
+}
 
 absl::Status Session::Begin() {
   // Threads are waited for in pauses of microseconds.
@@ -118,14 +141,14 @@ absl::Status Session::Begin() {
   if (options_.launch) {
     ASSIGN_OR_RETURN(process_, options_.launch(listener_));
   } else if (!attached()) {
-    ASSIGN_OR_RETURN(const ExecCommand command, LookUpProgram(options_.arguments));
-    ASSIGN_OR_RETURN(process_, LaunchNative(command, {listener_->Environment()},
-                                            options_.program_mask.value_or(signals_.before()),
-                                            [&](pid_t pid) { listener_->Start(pid); }));
+    RETURN_IF_ERROR(Launch());
   }
   life_ = UniqueFd(static_cast<int>(syscall(SYS_pidfd_open, process_, 0)));
   if (!life_.valid()) {
     return absl::NotFoundError(absl::StrCat("there is no process ", process_));
+  }
+  if ((attached() || options_.launch) && watch_ != nullptr) {
+    RETURN_IF_ERROR(watch_->Start(process_, /*before_exec=*/false));
   }
   start_ = Clock::now();
   due_ = start_ + period();
@@ -147,7 +170,9 @@ int Session::WaitMs() {
     wait_ms =
         std::clamp<int>(static_cast<int>(std::min<int64_t>(left.count(), kIdleMs)), 0, wait_ms);
   }
-  return wait_ms;
+  if (watched_one_) return 0;
+  const int watch_ms = watch_ == nullptr ? -1 : watch_->WaitMs();
+  return watch_ms < 0 ? wait_ms : std::min(wait_ms, watch_ms);
 }
 
 void Session::Take(SnapshotCause cause) {
@@ -158,7 +183,10 @@ void Session::Take(SnapshotCause cause) {
   }
   if (full()) return;
   const uint64_t now_ns = NowNs();
-  absl::StatusOr<Capture> capture = TakeCapture(process_, std::move(cause), &stragglers_);
+  absl::StatusOr<Capture> capture =
+      TakeCapture(process_, std::move(cause),
+                  watch_ != nullptr && watch_->watching() ? watch_->MakeStop()
+                                                          : StopForCapture(process_, &stragglers_));
   if (!capture.ok()) {
     // The end is reported by itself.
     if (absl::IsNotFound(capture.status())) return;
@@ -173,6 +201,22 @@ void Session::Take(SnapshotCause cause) {
     over_ = true;
   }
   writer_->Post(*std::move(capture));
+}
+
+// Also after other snapshots, which stop the watched threads, and in whose stop others may come to
+// theirs.
+void Session::OnWatched() {
+  if (watch_ == nullptr) return;
+  watched_one_ = false;
+  while (const std::optional<SnapshotCause> cause = full() ? std::nullopt : watch_->Next()) {
+    watched_one_ = true;
+    const pid_t thread = cause->thread;
+    writer_->WaitForRoom(ResidentBytes(process_));
+    Take(*cause);
+    watch_->Pass(thread);
+  }
+  watch_->GoOn();
+  if (full()) watch_->End();
 }
 
 void Session::TakePoint(PointThread* points) {
@@ -200,6 +244,7 @@ void Session::OnTimer() {
 
 void Session::OnSignals() {
   while (const int signal = signals_.Take()) {
+    if (signal == SIGCHLD) continue;  // OnWatched looks anyway
     if (signal == SIGUSR1) {
       writer_->WaitForRoom(ResidentBytes(process_));
       Take({.trigger = static_cast<uint32_t>(Trigger::kOutside)});
@@ -233,9 +278,13 @@ void Session::Run() {
     if (inputs[2].revents != 0) TakePoint(&points);
     OnTimer();
     OnSignals();
+    OnWatched();
     if (inputs[1].revents != 0) OnEnd();
   }
   listener_->Stop();
+  if (watch_ == nullptr) return;
+  result_.problems = watch_->Problems();
+  watch_->End();
 }
 
 absl::StatusOr<SnapshotResult> Session::End() {
@@ -259,7 +308,9 @@ absl::StatusOr<SnapshotResult> TakeSnapshots(const SnapshotOptions& options) {
   SignalInput signals(options.end_signal);  // before any thread is made, which would get them
   ASSIGN_OR_RETURN(const std::unique_ptr<PointListener> listener,
                    PointListener::Make(options.configuration.points));
-  Session session(options, &signals, listener.get());
+  ASSIGN_OR_RETURN(const std::unique_ptr<WatchTriggers> watch,
+                   WatchTriggers::Make(options.configuration));
+  Session session(options, &signals, listener.get(), watch.get());
   RETURN_IF_ERROR(session.Begin());
   session.Run();
   return session.End();

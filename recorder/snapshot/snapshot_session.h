@@ -45,7 +45,8 @@ struct SnapshotResult {
   uint64_t snapshots = 0;
   uint64_t failed = 0;  // asked for, and not taken
   std::string first_failure;
-  uint64_t passed_over = 0;  // by the timer, for want of memory
+  uint64_t passed_over = 0;           // by the timer, for want of memory
+  std::vector<std::string> problems;  // with what was asked for, a line each
   uint64_t trace_bytes = 0;
   double seconds = 0;
   std::vector<uint64_t> stood_ns, skew_ns;  // of each snapshot taken

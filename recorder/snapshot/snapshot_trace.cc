@@ -84,6 +84,13 @@ absl::Status SnapshotTrace::Write(const Capture& capture) {
   RETURN_IF_ERROR(WriteKeyframe(capture, number));
   snapshots_ = number;
   const SnapshotCause& cause = capture.cause;
+  if (!cause.signal_info.empty()) {
+    RETURN_IF_ERROR(writer_->AppendEvent({.kind = EventKind::kSignal,
+                                          .thread = cause.thread,
+                                          .count = number,
+                                          .number = cause.id,
+                                          .text = cause.signal_info}));
+  }
   ProcessEvent event = {.kind = EventKind::kFullKeyframe,
                         .thread = cause.thread,
                         .count = number,

@@ -82,6 +82,10 @@ class NewTask {
 int Unfitness(pid_t thread) {
   user_regs_struct registers;
   if (ptrace(PTRACE_GETREGS, thread, nullptr, &registers) != 0) return 3;
+  // A signal that is about to be delivered would have to be sent again.
+  siginfo_t stopped = {};
+  ptrace(PTRACE_GETSIGINFO, thread, nullptr, &stopped);
+  if (stopped.si_code >> 8 != PTRACE_EVENT_STOP) return 2;
   if (static_cast<int64_t>(registers.orig_rax) >= 0) return 1;
   constexpr uint64_t kRseqCs = 8;  // offsetof(struct rseq, rseq_cs)
   uint64_t sequence = 0;
@@ -143,7 +147,7 @@ absl::StatusOr<std::unique_ptr<ProcessCopy>> ProcessCopy::Make(const ProcessStop
     InjectCall(thread, instruction, SYS_wait4, {static_cast<uint64_t>(courier_pid), 0, __WALL, 0})
         .IgnoreError();
   }
-  ptrace(PTRACE_SETOPTIONS, thread, nullptr, nullptr);
+  ptrace(PTRACE_SETOPTIONS, thread, nullptr, stop.options());
   return copy;
 }
 

@@ -82,6 +82,18 @@ absl::StatusOr<std::unique_ptr<ProcessStop>> ProcessStop::Make(pid_t process,
   return stop;
 }
 
+std::unique_ptr<ProcessStop> ProcessStop::Adopt(pid_t process, std::vector<StoppedThread> threads,
+                                                uint64_t first_ns, uint64_t skew_ns,
+                                                uintptr_t options) {
+  auto stop = std::unique_ptr<ProcessStop>(new ProcessStop(process));
+  stop->precedence_.emplace(0);
+  stop->threads_ = std::move(threads);
+  stop->first_ns_ = first_ns;
+  stop->skew_ns_ = skew_ns;
+  stop->options_ = options;
+  return stop;
+}
+
 ProcessStop::~ProcessStop() { Release(); }
 
 // Seizing does not stop a thread, so that all are asked to stop within the shortest time.
@@ -160,7 +172,7 @@ void ProcessStop::Release() {
   released_ = true;
   std::vector<ThreadToDetach> detach;
   for (const StoppedThread& stopped : threads_) detach.push_back({.thread = stopped.thread});
-  DetachFromProcess(process_, detach, {}).IgnoreError();
+  if (!options_.has_value()) DetachFromProcess(process_, detach, {}).IgnoreError();
   stood_ns_ = NowNs() - first_ns_;
   precedence_.reset();
 }

@@ -63,11 +63,17 @@ class ProcessStop {
   static absl::StatusOr<std::unique_ptr<ProcessStop>> Make(pid_t process,
                                                            std::chrono::milliseconds patience,
                                                            Stragglers* stragglers);
+  // Of threads that are traced anyway, with these ptrace options, and stand still already: they
+  // stay so. The moments: as of skew_ns(), by CLOCK_MONOTONIC.
+  static std::unique_ptr<ProcessStop> Adopt(pid_t process, std::vector<StoppedThread> threads,
+                                            uint64_t first_ns, uint64_t skew_ns, uintptr_t options);
   ~ProcessStop();
   ProcessStop(const ProcessStop&) = delete;
   ProcessStop& operator=(const ProcessStop&) = delete;
 
   pid_t process() const { return process_; }
+  // What its threads are traced with when nothing is done to them.
+  uintptr_t options() const { return options_.value_or(0); }
   // The first one, if it lives, comes first.
   const std::vector<StoppedThread>& threads() const { return threads_; }
   // From the moment at which the first thread may have stopped to that at which the last one was
@@ -88,6 +94,7 @@ class ProcessStop {
   bool Await(pid_t thread, std::chrono::milliseconds patience);
 
   const pid_t process_;
+  std::optional<uintptr_t> options_;      // of Adopt
   std::optional<Precedence> precedence_;  // of the calling thread
   std::vector<StoppedThread> threads_;
   uint64_t first_ns_ = 0;  // when the first thread was asked to stop; 0: none has been

@@ -1,0 +1,473 @@
+#include "recorder/ptrace/watch/watched_process.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <sys/ptrace.h>
+#include <sys/syscall.h>
+#include <sys/user.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <ctime>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+#include "recorder/process/process_facts.h"
+#include "recorder/process/scheduling.h"
+#include "recorder/ptrace/attach_errors.h"
+#include "recorder/ptrace/watch/signal_stop.h"
+#include "recorder/ptrace/whole/precedence.h"
+
+namespace hindsight {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr std::chrono::milliseconds kFirstStopTimeout(1000);
+constexpr std::chrono::milliseconds kDetachTimeout(5000);
+constexpr long kFirstPauseNs = 20'000, kLongestPauseNs = 1'000'000;
+
+uint64_t NowNs() { return static_cast<uint64_t>(Clock::now().time_since_epoch().count()); }
+
+std::vector<pid_t> ThreadsOf(pid_t process) {
+  std::vector<pid_t> threads;
+  DIR* directory = opendir(absl::StrCat("/proc/", process, "/task").c_str());
+  if (directory == nullptr) return threads;
+  while (const dirent* entry = readdir(directory)) {
+    if (entry->d_name[0] != '.') threads.push_back(std::atoi(entry->d_name));
+  }
+  closedir(directory);
+  return threads;
+}
+
+siginfo_t InfoOf(pid_t thread) {
+  siginfo_t info = {};
+  ptrace(PTRACE_GETSIGINFO, thread, nullptr, &info);
+  return info;
+}
+
+void LetChildRun(pid_t child) {
+  WaitForSeizedStop(child, kFirstStopTimeout);
+  Detach(child);
+}
+
+}  // namespace
+
+WatchedProcess::WatchedProcess(pid_t process, Wishes wishes)
+    : process_(process), wishes_(std::move(wishes)) {}
+
+uintptr_t WatchedProcess::Options() const {
+  constexpr uintptr_t kPlaceOptions = PTRACE_O_TRACEFORK | PTRACE_O_TRACEVFORK;
+  return PTRACE_O_TRACESYSGOOD | PTRACE_O_TRACECLONE | PTRACE_O_TRACEEXEC |
+         (wishes_.find_places != nullptr ? kPlaceOptions : 0);
+}
+
+absl::StatusOr<std::unique_ptr<WatchedProcess>> WatchedProcess::Seize(pid_t process,
+                                                                      Wishes wishes) {
+  RETURN_IF_ERROR(CheckAttachable(process));
+  auto watched = std::unique_ptr<WatchedProcess>(new WatchedProcess(process, std::move(wishes)));
+  RETURN_IF_ERROR(watched->SeizeAll());
+  if (!watched->wishes_.before_exec) watched->FindPlaces();
+  return watched;
+}
+
+// New threads of those that are seized are traced from their beginning.
+absl::Status WatchedProcess::SeizeAll() {
+  for (bool found = true; found;) {
+    found = false;
+    for (const pid_t thread : ThreadsOf(process_)) {
+      if (threads_.count(thread) != 0) continue;
+      const bool seized = ptrace(PTRACE_SEIZE, thread, nullptr, Options()) == 0;
+      const int error = errno;
+      found = found || seized;
+      // Or it was made meanwhile by one that is seized.
+      if (seized || StatusNumber(thread, "TracerPid:") == getpid()) {
+        threads_[thread] = {};
+      } else if (error != ESRCH && !HasEnded(process_, thread)) {
+        return WhyNotSeized(process_, thread, error);
+      }
+    }
+  }
+  if (threads_.empty()) return NoSuchProcess(process_);
+  return absl::OkStatus();
+}
+
+// Threads whose stop cannot be had are let go of by the kernel when this process ends.
+WatchedProcess::~WatchedProcess() {
+  Collect();
+  if (ended_) return;
+  StopAll(kDetachTimeout).IgnoreError();
+  code_.TakeOut(LiveThread());
+  LeaveGuests();
+  for (auto& [thread, state] : threads_) {
+    if (state.state == Thread::State::kRuns) continue;
+    const bool has_signal = state.state == Thread::State::kSignal;
+    if (!has_signal) MakeDisturbedCallAgain(process_, thread, 0);
+    if (!has_signal && state.again.has_value() && !IsFault(*state.again)) {
+      syscall(SYS_tgkill, process_, thread, state.again->si_signo);
+    }
+    Detach(thread, has_signal ? state.info.si_signo : 0);
+  }
+}
+
+// A thread by whose name the memory is found: once the first one has ended, not the process's own.
+pid_t WatchedProcess::LiveThread() const {
+  for (const auto& [thread, state] : threads_) {
+    if (!state.guest && !HasEnded(process_, thread)) return thread;
+  }
+  return process_;
+}
+
+void WatchedProcess::FindPlaces() {
+  if (wishes_.find_places == nullptr) return;
+  places_ = wishes_.find_places();
+  std::set<uint64_t> all = places_.hooks;
+  if (use_stops_) all.insert(places_.stops.begin(), places_.stops.end());
+  code_.Set(LiveThread(), all);
+  scratch_ = ScratchPlaces(LiveThread());
+}
+
+void WatchedProcess::UseStops(bool stops) {
+  if (wishes_.find_places == nullptr || stops == use_stops_) return;
+  use_stops_ = stops;
+  std::set<uint64_t> all = places_.hooks;
+  if (use_stops_) all.insert(places_.stops.begin(), places_.stops.end());
+  if (!ended_) code_.Set(LiveThread(), all);
+}
+
+std::optional<WatchEvent> WatchedProcess::Next() {
+  if (events_.empty()) Collect();
+  if (events_.empty()) return std::nullopt;
+  WatchEvent event = std::move(events_.front());
+  events_.pop_front();
+  return event;
+}
+
+// Stopping.
+
+bool WatchedProcess::AllStopped() const {
+  for (const auto& [thread, state] : threads_) {
+    if (state.guest || state.state != Thread::State::kRuns) continue;
+    // The first thread stays a zombie until all others have ended.
+    if (thread != process_ || !HasEnded(process_, thread)) return false;
+  }
+  return true;
+}
+
+absl::Status WatchedProcess::StopAll(std::chrono::milliseconds patience) {
+  const Precedence precedence(0);
+  if (!stopping_) first_ns_ = NowNs();
+  const bool stopped_before = std::exchange(stopping_, true);
+  for (const auto& [thread, state] : threads_) {
+    if (state.guest || state.state != Thread::State::kRuns) continue;
+    ptrace(PTRACE_INTERRUPT, thread, nullptr, nullptr);
+  }
+  const uint64_t begin_ns = NowNs();
+  long pause_ns = kFirstPauseNs;
+  while (true) {
+    Collect();
+    if (ended_) return NoSuchProcess(process_);
+    if (AllStopped()) break;
+    if (NowNs() - begin_ns > static_cast<uint64_t>(std::chrono::nanoseconds(patience).count())) {
+      const auto runs = std::find_if(threads_.begin(), threads_.end(), [](const auto& thread) {
+        return !thread.second.guest && thread.second.state == Thread::State::kRuns;
+      });
+      const pid_t slow = runs == threads_.end() ? process_ : runs->first;
+      Resume();
+      return absl::UnavailableError(DoesNotStop(process_, slow).message());
+    }
+    const timespec pause = {0, pause_ns};
+    nanosleep(&pause, nullptr);
+    pause_ns = std::min(2 * pause_ns, kLongestPauseNs);
+  }
+  if (!stopped_before) skew_ns_ = NowNs() - first_ns_;
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::unique_ptr<ProcessStop>> WatchedProcess::Stop(
+    std::chrono::milliseconds patience) {
+  RETURN_IF_ERROR(StopAll(patience));
+  code_.TakeOut(LiveThread());
+  std::vector<StoppedThread> stopped;
+  for (const auto& [thread, state] : threads_) {
+    if (state.guest || state.state == Thread::State::kRuns) continue;
+    const auto at = thread == process_ ? stopped.begin() : stopped.end();
+    stopped.insert(at, {thread, state.group_stop});
+  }
+  return ProcessStop::Adopt(process_, std::move(stopped), first_ns_, skew_ns_, Options());
+}
+
+void WatchedProcess::Resume() {
+  if (!stopping_ || ended_) return;
+  // All stand still, and no breakpoint is in memory: threads leave their places where they are.
+  if (AllStopped()) {
+    std::vector<pid_t> to_step;
+    for (const auto& [thread, state] : threads_) {
+      if (state.at != 0 && !state.held) to_step.push_back(thread);
+    }
+    for (const pid_t thread : to_step) StepOver(thread);
+  }
+  stopping_ = false;
+  if (wishes_.find_places != nullptr) code_.PutBack(LiveThread());
+  std::vector<pid_t> threads;
+  for (const auto& [thread, state] : threads_) threads.push_back(thread);
+  for (const pid_t thread : threads) {
+    const auto found = threads_.find(thread);
+    if (found == threads_.end() || found->second.held) continue;
+    if (found->second.state != Thread::State::kRuns) Go(thread);
+  }
+}
+
+void WatchedProcess::Pass(pid_t thread) {
+  const auto found = threads_.find(thread);
+  if (found == threads_.end()) return;
+  found->second.held = false;
+  if (!stopping_ && found->second.state != Thread::State::kRuns) Go(thread);
+}
+
+// Going on.
+
+// Requires: stopped, in whatever stop.
+void WatchedProcess::StepOver(pid_t thread) {
+  Thread& state = threads_.at(thread);
+  const uint64_t address = std::exchange(state.at, 0);
+  std::optional<StepEnd> end;
+  const bool alone = stopping_ || threads_.size() == 1;
+  if (!alone && code_.IsIn(address)) end = StepElsewhere(thread, address, code_, scratch_);
+  if (!end.has_value()) {
+    // In place: nobody else runs, or has to be kept from running.
+    const bool was_in = code_.IsIn(address);
+    if (was_in && !alone) {
+      state.at = address;
+      state.held = true;
+      const bool stopped = StopAll(kFirstStopTimeout).ok();
+      const auto found = threads_.find(thread);
+      if (found == threads_.end() || ended_) return;
+      found->second.held = false;
+      if (stopped) {
+        code_.TakeOut(LiveThread());
+        Resume();
+        return;
+      }
+      found->second.at = 0;
+    }
+    if (was_in) code_.TakeOutOne(thread, address);
+    end = StepInstruction(thread);
+    if (was_in) code_.PutBackOne(LiveThread(), address);
+  }
+  if (!end->alive) return;  // its end is reported by itself
+  if (end->other.has_value()) {
+    state.state = Thread::State::kRuns;
+    OnStatus(thread, WaitStatus::Decode(*end->other));
+  }
+}
+
+void WatchedProcess::GoOnWithSignal(pid_t thread, Thread* state) {
+  const siginfo_t there = InfoOf(thread);
+  if (there.si_signo == state->info.si_signo && there.si_code == state->info.si_code) {
+    MakeDisturbedCallAgain(process_, thread, there.si_signo);
+    ptrace(PTRACE_CONT, thread, nullptr, there.si_signo);
+    return;
+  }
+  // A call was made in it meanwhile, which has taken it out of that stop.
+  state->again = state->info;
+  if (!IsFault(state->info)) syscall(SYS_tgkill, process_, thread, state->info.si_signo);
+  ptrace(PTRACE_CONT, thread, nullptr, nullptr);
+}
+
+void WatchedProcess::Go(pid_t thread) {
+  Thread& state = threads_.at(thread);
+  if (state.at != 0 && state.group_stop == 0) {
+    if (code_.IsIn(state.at)) {
+      StepOver(thread);
+      const auto after = threads_.find(thread);
+      if (after == threads_.end() || after->second.state == Thread::State::kRuns ||
+          after->second.held) {
+        return;
+      }
+    }
+    state.at = 0;
+  }
+  const Thread::State was = std::exchange(state.state, Thread::State::kRuns);
+  if (was == Thread::State::kSignal) {
+    GoOnWithSignal(thread, &state);
+  } else if (state.group_stop != 0) {
+    ptrace(PTRACE_LISTEN, thread, nullptr, nullptr);
+  } else {
+    MakeDisturbedCallAgain(process_, thread, 0);
+    ptrace(PTRACE_CONT, thread, nullptr, nullptr);
+  }
+}
+
+// What happens to threads.
+
+void WatchedProcess::Collect() {
+  for (bool changed = true; changed && !ended_;) {
+    changed = false;
+    std::vector<pid_t> running;
+    for (const auto& [thread, state] : threads_) {
+      if (state.state == Thread::State::kRuns) running.push_back(thread);
+    }
+    for (const pid_t thread : running) {
+      siginfo_t info = {};
+      constexpr int kPeek = WSTOPPED | WEXITED | WNOHANG | WNOWAIT | __WALL;
+      if (waitid(P_PID, static_cast<id_t>(thread), &info, kPeek) != 0) {
+        if (errno == ECHILD) OnEnd(thread, WaitStatus());
+        continue;
+      }
+      if (info.si_pid != thread) continue;
+      changed = true;
+      const bool stopped = info.si_code == CLD_TRAPPED || info.si_code == CLD_STOPPED;
+      // Our child's own end is for whoever waits for it.
+      if (!stopped && thread == process_ && StatusNumber(thread, "PPid:") == getpid()) {
+        ended_ = true;
+        return;
+      }
+      int status = 0;
+      if (waitpid(thread, &status, __WALL | WNOHANG) != thread) continue;
+      OnStatus(thread, WaitStatus::Decode(status));
+    }
+  }
+}
+
+void WatchedProcess::OnEnd(pid_t thread, const WaitStatus&) {
+  threads_.erase(thread);
+  events_.erase(std::remove_if(events_.begin(), events_.end(),
+                               [&](const WatchEvent& event) { return event.thread == thread; }),
+                events_.end());
+  ended_ = ended_ || thread == process_;
+}
+
+void WatchedProcess::OnStatus(pid_t thread, const WaitStatus& status) {
+  if (!status.stopped()) return OnEnd(thread, status);
+  Thread& state = threads_[thread];
+  if (status.kind == WaitStatus::Kind::kSignal) return OnSignal(thread, status.signal);
+  if (status.is_event_stop()) {
+    state.group_stop = status.group_stop();
+    state.state = Thread::State::kStopped;
+    if (!stopping_ || state.guest) Go(thread);
+    return;
+  }
+  if (status.is_exec()) return OnExec(thread);
+  if (status.event == PTRACE_EVENT_CLONE || status.event == PTRACE_EVENT_FORK ||
+      status.event == PTRACE_EVENT_VFORK) {
+    OnNewTask(thread);
+  }
+  // In the middle of a call: a stop that is wanted comes after it.
+  if (stopping_ && !threads_[thread].guest) {
+    ContinueToStop(thread, 0);
+  } else {
+    ptrace(PTRACE_CONT, thread, nullptr, nullptr);
+  }
+}
+
+// Whether this is the signal that the thread was kept from; `info` becomes what that came with.
+bool WatchedProcess::ComesAgain(pid_t thread, Thread* state, siginfo_t* info) {
+  if (!state->again.has_value() || state->again->si_signo != info->si_signo) return false;
+  const bool by_itself = IsFault(*state->again) && state->again->si_addr == info->si_addr;
+  const bool sent = info->si_code == SI_TKILL && !IsFault(*state->again);
+  if (!by_itself && !sent) return false;
+  *info = *std::exchange(state->again, std::nullopt);
+  if (sent) ptrace(PTRACE_SETSIGINFO, thread, nullptr, info);
+  return true;
+}
+
+void WatchedProcess::OnSignal(pid_t thread, int signal) {
+  Thread& state = threads_[thread];
+  state.info = InfoOf(thread);
+  if (signal == SIGTRAP && state.info.si_code == SI_KERNEL) {
+    user_regs_struct registers = {};
+    ptrace(PTRACE_GETREGS, thread, nullptr, &registers);
+    if (code_.Knows(registers.rip - 1)) {
+      registers.rip -= 1;
+      ptrace(PTRACE_SETREGS, thread, nullptr, &registers);
+      return OnArrival(thread, registers.rip);
+    }
+  }
+  const bool comes_again = ComesAgain(thread, &state, &state.info);
+  state.state = Thread::State::kSignal;
+  if (!comes_again && !state.guest && wishes_.signals.count(signal) != 0) {
+    state.held = true;
+    events_.push_back({.thread = thread,
+                       .signal = signal,
+                       .signal_info = std::string(reinterpret_cast<const char*>(&state.info),
+                                                  sizeof(state.info))});
+    return;
+  }
+  if (!stopping_ || state.guest) Go(thread);
+}
+
+void WatchedProcess::OnArrival(pid_t thread, uint64_t address) {
+  // Should this process die, the SIGTRAP would be delivered.
+  const std::optional<int> other = LeaveStepTrap(thread);
+  Thread& state = threads_[thread];
+  state.at = address;
+  state.state = Thread::State::kStopped;
+  if (other.has_value()) {
+    const WaitStatus status = WaitStatus::Decode(*other);
+    if (!status.is_event_stop()) return OnStatus(thread, status);
+    state.group_stop = status.group_stop();
+  }
+  if (places_.hooks.count(address) != 0 && !state.guest) FindPlaces();
+  if (places_.stops.count(address) != 0 && use_stops_ && !state.guest) {
+    state.held = true;
+    events_.push_back({.thread = thread, .address = address});
+  } else if (!stopping_ || state.guest) {
+    Go(thread);
+  }
+}
+
+void WatchedProcess::OnNewTask(pid_t thread) {
+  const pid_t child = TaskOfEvent(thread);
+  if (StatusNumber(child, "Tgid:") == process_) {
+    threads_.try_emplace(child);
+  } else if (!code_.empty() && SharesMemory(thread, child, /*otherwise=*/false)) {
+    threads_[child].guest = true;
+  } else {
+    WaitForSeizedStop(child, kFirstStopTimeout);
+    code_.Clean(child);
+    Detach(child);
+  }
+}
+
+// In a guest it has memory of its own now. In the process the other threads are gone.
+void WatchedProcess::OnExec(pid_t thread) {
+  if (threads_[thread].guest) {
+    threads_.erase(thread);
+    Detach(thread);
+    return;
+  }
+  for (const auto& [other, state] : threads_) {
+    if (state.guest) code_.Clean(other);
+  }
+  LeaveGuests();
+  threads_.clear();
+  events_.clear();
+  threads_[process_] = {};
+  code_.Forget();
+  places_ = {};
+  FindPlaces();
+  if (stopping_) {
+    ContinueToStop(process_, 0);
+  } else {
+    ptrace(PTRACE_CONT, process_, nullptr, nullptr);
+  }
+}
+
+// Requires: no breakpoint is in their memory any more.
+void WatchedProcess::LeaveGuests() {
+  for (auto it = threads_.begin(); it != threads_.end();) {
+    if (!it->second.guest) {
+      ++it;
+      continue;
+    }
+    ptrace(PTRACE_INTERRUPT, it->first, nullptr, nullptr);
+    LetChildRun(it->first);
+    it = threads_.erase(it);
+  }
+}
+
+}  // namespace hindsight

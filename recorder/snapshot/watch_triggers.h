@@ -1,0 +1,83 @@
+// Snapshots before signals are delivered, and where the program arrives at places in its code. For
+// as long as these are wanted the program is traced.
+//
+//   Start --> Next: a cause; its thread stands --> (a snapshot with make_stop) --> Pass
+//             GoOn after the last one
+//
+// Not copyable. One host thread: the one that captures.
+
+#ifndef HINDSIGHT_RECORDER_SNAPSHOT_WATCH_TRIGGERS_H_
+#define HINDSIGHT_RECORDER_SNAPSHOT_WATCH_TRIGGERS_H_
+
+#include <sys/types.h>
+
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "recorder/process/symbols.h"
+#include "recorder/ptrace/watch/watched_process.h"
+#include "recorder/snapshot/capture.h"
+#include "recorder/snapshot/capture_configuration.h"
+
+namespace hindsight {
+
+class WatchTriggers {
+ public:
+  // Null: the configuration has neither signals nor places. kInvalidArgument: one is no place.
+  static absl::StatusOr<std::unique_ptr<WatchTriggers>> Make(
+      const CaptureConfiguration& configuration);
+  WatchTriggers(const WatchTriggers&) = delete;
+  WatchTriggers& operator=(const WatchTriggers&) = delete;
+
+  // Errors as of WatchedProcess::Seize. `before_exec`: the process will execute its program.
+  absl::Status Start(pid_t process, bool before_exec);
+  bool watching() const { return watched_ != nullptr; }
+  // The process is traced no more.
+  void End() { watched_ = nullptr; }
+
+  // The next one that the filters let pass; threads of others have gone on. With many others none
+  // is found though there may be one: WaitMs() is 0 then.
+  std::optional<SnapshotCause> Next();
+  // Of TakeCapture, for whatever cause. All threads stand from then on.
+  StopMaker MakeStop();
+  void Pass(pid_t thread);
+  void GoOn();
+
+  // When there is something to do at the latest; -1: nothing.
+  int WaitMs() const;
+  // A line for each place that no thread could arrive at.
+  std::vector<std::string> Problems() const;
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  explicit WatchTriggers(const CaptureConfiguration& configuration)
+      : configuration_(configuration) {}
+  WatchedProcess::Places FindPlaces();
+  bool ArrivalPasses();
+  bool interval_over() const { return Clock::now() >= next_; }
+
+  const CaptureConfiguration& configuration_;
+  std::vector<CodePlace> places_;
+  std::set<std::string> found_;                   // texts of places
+  std::map<std::string, std::string> not_found_;  // why
+  std::map<uint64_t, std::string> texts_;
+  Symbols symbols_;
+  pid_t process_ = 0;
+  std::unique_ptr<WatchedProcess> watched_;
+  uint64_t arrivals_ = 0;
+  bool busy_ = false;
+  Clock::time_point next_;  // none passes before
+};
+
+}  // namespace hindsight
+
+#endif  // HINDSIGHT_RECORDER_SNAPSHOT_WATCH_TRIGGERS_H_
