@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
@@ -19,6 +20,7 @@
 #include "cli/snapshots/refine_options.h"
 #include "cli/snapshots/refine_plan.h"
 #include "cli/snapshots/variables.h"
+#include "cli/states/refine_recording.h"
 #include "cli/trace_path.h"
 #include "keyframes/state/snapshot_list.h"
 
@@ -30,13 +32,22 @@ constexpr absl::string_view kCaptureSettings[] = {"level",    "class",        "i
                                                   "trigger",  "on-exception", "skip", "stride",
                                                   "interval", "every"};
 
+// What only a sequence of snapshots takes, and only a recording.
+constexpr absl::string_view kOfSnapshots[] = {
+    "keep",       "tries",   "set",          "edits", "keep-traces", "force",
+    "max-memory", "json",    "config",       "level", "class",       "id",
+    "attr",       "trigger", "on-exception", "skip",  "stride",      "interval"};
+constexpr absl::string_view kOfRecordings[] = {"count", "every-instructions", "at", "watch", "max"};
+
 struct RefineValues {
-  TextsValue keep, set;
+  TextsValue keep, set, at, watch;
   SizeValue max_memory;
 };
 
 void AddRefineOptions(Options* options, RefineChoice* choice, RefineValues* values) {
-  options->Add("from", &choice->from, "N", "The snapshot that is run again.");
+  options->Add("from", &choice->from, "N",
+               "The snapshot that is run again; of a recording, a place as gdb's "
+               "'hindsight goto' takes it.");
   options->Add("to", &choice->to, "M",
                "The later snapshot up to whose trigger it is run: the same point, signal or "
                "function, as often as it was passed since N; of the timer's snapshots the same "
@@ -63,6 +74,40 @@ void AddRefineOptions(Options* options, RefineChoice* choice, RefineValues* valu
                "As of hindsight snap: what snapshots not yet written may take of memory.");
   options->Add("json", &choice->json, "", "Print the result as one JSON object, at the end.");
   options->Add("quiet", &choice->quiet, "", "Print only errors.");
+  options->Add("count", &choice->count, "K", "Of a recording: so many snapshots, evenly spaced.");
+  options->Add("every-instructions", &choice->every_instructions, "N",
+               "Of a recording: one each N instructions of all threads together.");
+  options->Add("max", &choice->max, "N", "Of a recording: no more snapshots than these.");
+  options->Add("at", &values->at, "FUNCTION|0xADDRESS",
+               "Of a recording: one where this begins. May be given several times.");
+  options->Add("watch", &values->watch, "VAR",
+               "Of a recording: one after each change of a variable, by its symbol, or "
+               "ADDRESS,SIZE. May be given several times.");
+}
+
+// The first of `names` that `arguments` have as an option; empty: none.
+absl::string_view FirstGiven(Arguments arguments, absl::Span<const absl::string_view> names) {
+  for (const std::string& argument : arguments) {
+    for (const absl::string_view name : names) {
+      const std::string option = absl::StrCat("--", name);
+      if (argument == option || absl::StartsWith(argument, option + "=")) return name;
+    }
+  }
+  return "";
+}
+
+// By replay: nothing is run.
+int RefineRecorded(const TraceReader& trace, const RefineChoice& choice) {
+  return RefineRecording(trace, {.from = choice.from,
+                                 .to = choice.to,
+                                 .directory = choice.directory,
+                                 .count = choice.count,
+                                 .every_moments = choice.every_instructions,
+                                 .every = choice.configuration.every,
+                                 .at = choice.at,
+                                 .watch = choice.watch,
+                                 .max = choice.max,
+                                 .quiet = choice.quiet});
 }
 
 void PrintLines(absl::string_view before, const std::vector<std::string>& lines) {
@@ -166,8 +211,7 @@ absl::StatusOr<std::unique_ptr<TraceReader>> OpenTrace(const std::vector<std::st
 }
 
 // Empty, or what is wrong.
-std::string Check(const RefineChoice& choice, const std::vector<std::string>& operands) {
-  if (operands.size() > 1) return "which trace? there are several";
+std::string Check(const RefineChoice& choice) {
   if (choice.from.empty()) return "which snapshot is to be run? --from=N";
   if (choice.tries == 0) return "--tries must be at least 1";
   if (choice.tries > 1 && choice.to.empty()) return "--tries needs --to";
@@ -185,7 +229,8 @@ int RefineCommand(Arguments arguments) {
       "closely (the options\nof hindsight snap), up to where snapshot M was taken. Exits with 0 "
       "if M was reached and all variables given\nwith --keep are what they were, 1 if not; "
       "without --to like the program; with 125 if the process cannot be\nrestored. It runs what "
-      "the trace contains: only for traces that you trust.");
+      "the trace contains: only for traces that you trust. Of a recording it makes snapshots by "
+      "replay, between the\nplaces --from and --to.");
   AddRefineOptions(&options, &choice, &values);
   CaptureOptions capture;
   capture.AddTo(&options, kCaptureSettings);
@@ -195,19 +240,28 @@ int RefineCommand(Arguments arguments) {
   choice.keep = values.keep.texts;
   choice.set = values.set.texts;
   choice.max_memory = values.max_memory.bytes;
-  const std::string wrong = Check(choice, parsed->operands);
-  if (!wrong.empty()) return UsageError("refine", wrong);
+  choice.at = values.at.texts;
+  choice.watch = values.watch.texts;
+  if (parsed->operands.size() > 1) return UsageError("refine", "which trace? there are several");
   absl::StatusOr<CaptureConfiguration> configuration = capture.Read();
   if (!configuration.ok()) return UsageError("refine", configuration.status().message());
   choice.configuration = *std::move(configuration);
   const auto trace = OpenTrace(parsed->operands);
   if (!trace.ok()) return Failure(trace.status());
-  if (!IsSnapshotTrace(**trace)) {
-    return UsageError("refine", "this is a recording, not a sequence of snapshots");
-  }
   if (choice.directory.empty()) {
     choice.directory = NewTracePath(".", (*trace)->manifest().program + "-refined");
   }
+  const bool recording = !IsSnapshotTrace(**trace);
+  const absl::string_view other =
+      recording ? FirstGiven(arguments, kOfSnapshots) : FirstGiven(arguments, kOfRecordings);
+  if (!other.empty()) {
+    return UsageError("refine",
+                      absl::StrCat("--", other, " is not for ",
+                                   recording ? "a recording" : "a sequence of snapshots"));
+  }
+  if (recording) return RefineRecorded(**trace, choice);
+  const std::string wrong = Check(choice);
+  if (!wrong.empty()) return UsageError("refine", wrong);
   std::error_code error;
   if (std::filesystem::exists(choice.directory, error) &&
       !std::filesystem::is_empty(choice.directory, error)) {

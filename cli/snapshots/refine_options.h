@@ -25,6 +25,11 @@ struct RefineChoice {
   bool json = false;
   bool quiet = false;
   CaptureConfiguration configuration;
+  // Of a recording only (cli/states/refine_recording.h).
+  uint64_t count = 0;
+  uint64_t every_instructions = 0;
+  uint64_t max = 1000;
+  std::vector<std::string> at, watch;
 };
 
 }  // namespace hindsight

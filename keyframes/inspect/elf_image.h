@@ -35,6 +35,9 @@ class ElfImage {
   // none does.
   std::optional<uint64_t> FirstAddress() const;
 
+  // The address of `symbol` as linked, looked for in .dynsym and .symtab.
+  std::optional<uint64_t> SymbolAddress(absl::string_view symbol) const;
+
   // The first `size` bytes of the object `symbol` as the file has them, looked for in .dynsym and
   // .symtab. nullopt: no such symbol, or its bytes are not in the file.
   std::optional<absl::Span<const uint8_t>> SymbolBytes(absl::string_view symbol,
@@ -42,9 +45,6 @@ class ElfImage {
 
  private:
   explicit ElfImage(absl::Span<const uint8_t> bytes) : bytes_(bytes) {}
-  // The address of `symbol` as linked.
-  std::optional<uint64_t> SymbolAddress(absl::string_view symbol) const;
-
   absl::Span<const uint8_t> bytes_;
 };
 
