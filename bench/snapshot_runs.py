@@ -24,13 +24,16 @@ class WrongResult(Exception):
 
 def run(argv, prefix=()):
     """What a run of the kernel says of itself, and the seconds until all was over."""
-    start = time.perf_counter()
+    start, before = time.perf_counter(), children_processor_s()
     done = subprocess.run([*prefix, *argv], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                           stderr=subprocess.PIPE, text=True, check=False)
     elapsed = time.perf_counter() - start
     if done.returncode != 0:
         raise WrongResult("%s: %s" % (" ".join(argv), done.stderr or done.returncode))
-    return parse(done.stdout, elapsed)
+    result = parse(done.stdout, elapsed)
+    # What is not the steps of the kernel: its set-up, and the capturer.
+    result["other_processor_s"] = children_processor_s() - before - result["processor_s"]
+    return result
 
 
 def parse(text, elapsed):
@@ -54,9 +57,7 @@ def children_processor_s():
 def snap(hindsight, argv, directory):
     """The same under `hindsight snap`, and what `info` says of the snapshots."""
     trace = os.path.join(directory, "trace")
-    before = children_processor_s()
     result = run(argv, [hindsight, "snap", "--quiet", "--level=2", "-o", trace, "--"])
-    result["all_processor_s"] = children_processor_s() - before
     info = json.loads(subprocess.run([hindsight, "info", trace, "--json"], check=True,
                                      stdout=subprocess.PIPE).stdout)
     taken = info["snapshots"]
@@ -116,7 +117,7 @@ def row(kernel, threads, pairs):
         "until_written_percent": percent(pairs, lambda one: one["elapsed_s"]),
         "processor_percent": percent(pairs, lambda one: one["processor_s"]),
         "capturer_processor_s": statistics.median(
-            one["all_processor_s"] - native["processor_s"] for native, one in pairs),
+            one["other_processor_s"] - native["other_processor_s"] for native, one in pairs),
         "stop_median_ms": statistics.median(stops),
         "stop_worst_ms": max(stops),
         "skew_median_ms": statistics.median(skews),
