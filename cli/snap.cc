@@ -25,7 +25,7 @@ namespace {
 
 constexpr absl::string_view kCaptureSettings[] = {
     "level",  "class",    "id",    "attr",      "trigger", "on-exception", "skip",
-    "stride", "interval", "every", "on-signal", "at",      "max"};
+    "stride", "interval", "every", "on-signal", "at",      "max",          "save"};
 
 // The worker gets it when the process in front of it is killed.
 const int kEndSignal = SIGRTMIN + 6;

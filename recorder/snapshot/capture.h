@@ -14,6 +14,7 @@
 #include "absl/status/statusor.h"
 #include "recorder/ptrace/whole/process_copy.h"
 #include "recorder/ptrace/whole/process_stop.h"
+#include "recorder/snapshot/capture_configuration.h"
 #include "recorder/snapshot/shared_memory.h"
 
 namespace hindsight {
@@ -39,6 +40,7 @@ struct Capture {
   std::vector<ThreadMoment> threads;
   std::vector<uint64_t> auxv;
   SharedMemory shared;
+  SavedMemory save;  // of memory only this
   std::unique_ptr<ProcessCopy> copy;
 };
 

@@ -10,6 +10,7 @@
 #include "base/status_macros.h"
 #include "recorder/process/populated_pages.h"
 #include "recorder/process/process_memory.h"
+#include "recorder/snapshot/wanted_memory.h"
 #include "tracefmt/records.h"
 
 namespace hindsight {
@@ -51,6 +52,8 @@ class CopiedMemory {
     return in_trace ? AddReferences(region, page, region.end) : absl::OkStatus();
   }
 
+  // Not wanted: it is not known.
+  void Leave(const MapRegion& region) { unseen_.emplace_back(region.start, region.end); }
   absl::Status Finish() { return writer_->DeclareComplete(unseen_); }
 
  private:
@@ -101,7 +104,16 @@ class CopiedMemory {
 absl::Status AddCopiedMemory(const Capture& capture, const MemoryMap& map,
                              const ModuleTable& modules, TraceWriter* writer) {
   CopiedMemory memory(capture, modules, writer);
-  for (const MapRegion& region : map.regions()) RETURN_IF_ERROR(memory.AddRegion(region));
+  const WantedMemory wanted = WantedMemory::Of(capture, map);
+  for (const MapRegion& region : map.regions()) {
+    for (const auto& [part, is_wanted] : wanted.Parts(region)) {
+      if (is_wanted) {
+        RETURN_IF_ERROR(memory.AddRegion(part));
+      } else {
+        memory.Leave(part);
+      }
+    }
+  }
   return memory.Finish();
 }
 

@@ -25,6 +25,7 @@
 #include "recorder/snapshot/point_listener.h"
 #include "recorder/snapshot/point_thread.h"
 #include "recorder/snapshot/snapshot_trace.h"
+#include "recorder/snapshot/wanted_memory.h"
 #include "recorder/snapshot/watch_triggers.h"
 #include "recorder/snapshot/write_thread.h"
 
@@ -98,6 +99,7 @@ class Session {
   }
   absl::Status Launch();
   int WaitMs();
+  void FindMissingVariables(const Capture& capture);
   void Take(SnapshotCause cause);
   void OnWatched();
   void TakePoint(PointThread* points);
@@ -175,6 +177,18 @@ int Session::WaitMs() {
   return watch_ms < 0 ? wait_ms : std::min(wait_ms, watch_ms);
 }
 
+// Those of libraries that are loaded later are named as well: the first snapshot does not have
+// them.
+void Session::FindMissingVariables(const Capture& capture) {
+  const std::string copy = absl::StrCat("/proc/", capture.copy->pid());
+  for (const std::string& name : capture.save.variables) {
+    const MemoryMap map = MemoryMap::OfProcess(copy + "/maps");
+    if (!FindVariables(name, map, copy + "/root").empty()) continue;
+    result_.problems.push_back(
+        absl::StrCat("--save=variable:", name, ": no variable of that name in snapshot 1"));
+  }
+}
+
 void Session::Take(SnapshotCause cause) {
   const absl::Status written = writer_->status();
   if (!written.ok()) {
@@ -194,6 +208,8 @@ void Session::Take(SnapshotCause cause) {
     return;
   }
   capture->time_ns = now_ns;
+  capture->save = options_.configuration.save;
+  if (result_.stood_ns.empty()) FindMissingVariables(*capture);
   result_.stood_ns.push_back(capture->stood_ns);
   result_.skew_ns.push_back(capture->skew_ns);
   if (options_.on_capture && options_.on_capture(*capture)) {
@@ -283,7 +299,7 @@ void Session::Run() {
   }
   listener_->Stop();
   if (watch_ == nullptr) return;
-  result_.problems = watch_->Problems();
+  for (std::string& problem : watch_->Problems()) result_.problems.push_back(std::move(problem));
   watch_->End();
 }
 
