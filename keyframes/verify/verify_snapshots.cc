@@ -83,10 +83,6 @@ class Check {
         return wrong("has no registers, or of another layout");
       }
       ++result_->threads;
-      if (keyframe.kernel_state() != nullptr &&
-          keyframe.kernel_state()->Thread(state.thread) == nullptr) {
-        return wrong("has no kernel state, though the process has");
-      }
     }
     result_->kernel_states += keyframe.kernel_state() != nullptr;
     return absl::OkStatus();
