@@ -28,8 +28,11 @@ uint32_t StateOf(uint32_t word) { return word % HS_SLOT_STATES; }
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<PointListener>> PointListener::Make(const PointFilter& filter) {
-  UniqueFd fd(memfd_create("hindsight-control", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+absl::StatusOr<std::unique_ptr<PointListener>> PointListener::Make(const PointFilter& filter,
+                                                                   UniqueFd fd) {
+  if (!fd.valid()) {
+    fd = UniqueFd(memfd_create("hindsight-control", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  }
   // Sealed: a program that cut the file would take the listener's pages away.
   if (!fd.valid() || ftruncate(fd.get(), sizeof(hs_control)) != 0 ||
       fcntl(fd.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) {

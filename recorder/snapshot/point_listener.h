@@ -35,8 +35,10 @@ namespace hindsight {
 
 class PointListener {
  public:
-  // The file is there; nothing passes before Start().
-  static absl::StatusOr<std::unique_ptr<PointListener>> Make(const PointFilter& filter);
+  // The file is there, in `fd` if that is valid: a memfd of zeros that can be sealed. Nothing
+  // passes before Start().
+  static absl::StatusOr<std::unique_ptr<PointListener>> Make(const PointFilter& filter,
+                                                             UniqueFd fd = UniqueFd());
   // As Stop(), and every point that waits goes on.
   ~PointListener();
 

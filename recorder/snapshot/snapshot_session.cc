@@ -21,6 +21,7 @@
 #include "base/status_macros.h"
 #include "base/unique_fd.h"
 #include "recorder/process/program_lookup.h"
+#include "recorder/snapshot/attached_points.h"
 #include "recorder/snapshot/native_launch.h"
 #include "recorder/snapshot/point_listener.h"
 #include "recorder/snapshot/point_thread.h"
@@ -322,14 +323,28 @@ absl::StatusOr<SnapshotResult> Session::End() {
 
 absl::StatusOr<SnapshotResult> TakeSnapshots(const SnapshotOptions& options) {
   SignalInput signals(options.end_signal);  // before any thread is made, which would get them
+  // Snapshots are taken whether or not there are points.
+  absl::StatusOr<std::unique_ptr<AttachedPoints>> points = nullptr;
+  if (options.attach_pid != 0) points = AttachedPoints::Make(options.attach_pid);
+  const bool has_points = points.ok() && *points != nullptr;
   ASSIGN_OR_RETURN(const std::unique_ptr<PointListener> listener,
-                   PointListener::Make(options.configuration.points));
+                   PointListener::Make(options.configuration.points,
+                                       has_points ? (*points)->TakeFd() : UniqueFd()));
   ASSIGN_OR_RETURN(const std::unique_ptr<WatchTriggers> watch,
                    WatchTriggers::Make(options.configuration));
   Session session(options, &signals, listener.get(), watch.get());
   RETURN_IF_ERROR(session.Begin());
+  if (has_points) {
+    listener->Start(options.attach_pid);
+    (*points)->Listen();
+  }
   session.Run();
-  return session.End();
+  if (has_points) *points = nullptr;
+  absl::StatusOr<SnapshotResult> result = session.End();
+  if (result.ok() && absl::IsFailedPrecondition(points.status())) {
+    result->problems.push_back(std::string(points.status().message()));
+  }
+  return result;
 }
 
 }  // namespace hindsight
