@@ -115,10 +115,11 @@ int SnapCommand(Arguments arguments) {
   Options options(
       "snap [options] [--] PROG ARGS...",
       "Runs PROG natively and takes snapshots of it: all memory, and all threads stopped together. "
-      "They are taken\nat the points that PROG marks (libhindsight), by the timer, and when this "
-      "process gets SIGUSR1. Input,\noutput, environment and exit status are PROG's own; if PROG "
-      "dies of a signal, so does this. Exits with\n127 if PROG is not found, 126 if it cannot be "
-      "executed, 125 if snapshots cannot be written. With\n--attach: 0, or 125 if that fails.");
+      "They are taken\nat the points that PROG marks (libhindsight), by the timer, before signals "
+      "(--on-signal), at functions (--at),\nand when this process gets SIGUSR1. Input, output, "
+      "environment and exit status are PROG's own; if PROG dies\nof a signal, so does this. Exits "
+      "with 127 if PROG is not found, 126 if it cannot be executed, 125 if snapshots\ncannot be "
+      "written. With --attach: 0, or 125 if that fails.");
   AddSnapOptions(&options, &snap, &values);
   CaptureOptions capture;
   capture.AddTo(&options, kCaptureSettings);
