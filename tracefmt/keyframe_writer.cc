@@ -44,6 +44,7 @@ absl::Status KeyframeWriter::Begin(uint64_t number, uint64_t sequence,
   group_.clear();
   stored_pages_ = 0;
   table_ = Table();
+  last_place_ = 0;
   return queue_->Post([this, message, open = open_]() -> absl::Status {
     ASSIGN_OR_RETURN(open->file, AppendFile::Create(open->directory, open->next, bytes_written_));
     return AppendMessage(open->file.get(), BlockKind::kKeyframeHeader, encoder_, *message);
@@ -76,6 +77,21 @@ absl::Status KeyframeWriter::AddReference(uint64_t address, const PageSource& so
   table_.owners.push_back(source.owner);
   table_.positions.push_back(source.position);
   return absl::OkStatus();
+}
+
+bool KeyframeWriter::HadPage(uint64_t address) {
+  const std::vector<uint64_t>& had = last_table_.addresses;
+  // Mostly the next one.
+  while (last_place_ < had.size() && had[last_place_] < address) ++last_place_;
+  return last_place_ < had.size() && had[last_place_] == address;
+}
+
+absl::Status KeyframeWriter::AddUnchangedPage(uint64_t address) {
+  if (!HadPage(address))
+    return absl::FailedPreconditionError("the keyframe before has no such page");
+  return AddReference(address,
+                      {static_cast<PageSourceKind>(last_table_.sources[last_place_]),
+                       last_table_.owners[last_place_], last_table_.positions[last_place_]});
 }
 
 absl::Status KeyframeWriter::PostGroup() {
@@ -137,6 +153,7 @@ absl::Status KeyframeWriter::Finish() {
   const uint64_t page_count = table_.addresses.size();
   const uint64_t stored_pages = stored_pages_;
   last_number_ = open_->number;
+  last_table_ = keeps_table_ ? std::exchange(table_, {}) : Table();
   return queue_->Run([this, page_count, stored_pages, open = std::exchange(open_, nullptr)] {
     capnp::MallocMessageBuilder message;
     auto end = message.initRoot<wire::KeyframeEnd>();

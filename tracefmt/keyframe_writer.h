@@ -48,6 +48,9 @@ class KeyframeWriter {
                      const std::vector<MapRegion>& maps, absl::Span<const uint64_t> auxv);
   absl::Status AddPage(uint64_t address, absl::Span<const uint8_t> bytes);
   absl::Status AddReference(uint64_t address, const PageSource& source);
+  void KeepPageTable() { keeps_table_ = true; }
+  bool HadPage(uint64_t address);
+  absl::Status AddUnchangedPage(uint64_t address);
   absl::Status DeclareComplete(const std::vector<std::pair<uint64_t, uint64_t>>& unseen);
   absl::Status AddKernelState(const KernelState& state);
   absl::Status Finish();
@@ -90,6 +93,9 @@ class KeyframeWriter {
   std::vector<uint8_t> group_;  // stored pages not posted yet
   uint64_t stored_pages_ = 0;
   Table table_;
+  bool keeps_table_ = false;
+  Table last_table_;       // of the last one finished, if it is kept
+  size_t last_place_ = 0;  // where in it the last page asked for is, or would be
 };
 
 }  // namespace hindsight

@@ -99,6 +99,11 @@ class TraceWriterImpl final : public TraceWriter {
     return keyframes_.AddReference(
         address, {PageSourceKind::kModule, static_cast<uint32_t>(module), offset});
   }
+  void KeepPageTable() override { keyframes_.KeepPageTable(); }
+  bool HadPage(uint64_t address) override { return keyframes_.HadPage(address); }
+  absl::Status AddUnchangedPage(uint64_t address) override {
+    return keyframes_.AddUnchangedPage(address);
+  }
   absl::Status DeclareComplete(const std::vector<std::pair<uint64_t, uint64_t>>& unseen) override {
     return keyframes_.DeclareComplete(unseen);
   }

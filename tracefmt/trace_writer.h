@@ -109,6 +109,14 @@ class TraceWriter {
                                          absl::Span<const uint64_t> auxv) = 0;
   virtual absl::Status AddPage(uint64_t address, absl::Span<const uint8_t> bytes) = 0;
   virtual absl::Status AddModulePage(uint64_t address, int32_t module, uint64_t offset) = 0;
+  // From now on the page table of the last full keyframe is kept, for the next two.
+  virtual void KeepPageTable() {}
+  // Whether the keyframe before this one is known to have the page. Addresses ascend as of AddPage.
+  virtual bool HadPage(uint64_t address) { return false; }
+  // Adds the page, which has the bytes that it had in the keyframe before. Requires: HadPage.
+  virtual absl::Status AddUnchangedPage(uint64_t address) {
+    return absl::UnimplementedError("AddUnchangedPage");
+  }
   // Between Begin and Finish: every page of private memory that holds anything has been or will be
   // added, so that one that is not was never written; but for those in the ranges `unseen` (first
   // and end address).

@@ -24,11 +24,13 @@ bool Is64Bit(pid_t thread) {
          buffer.iov_len == sizeof(registers);
 }
 
-uint64_t RseqOf(pid_t thread) {
+RseqRegistration RseqRegistrationOf(pid_t thread) {
   RseqConfiguration configuration = {};
   const auto request = static_cast<__ptrace_request>(kGetRseqConfiguration);
-  if (ptrace(request, thread, sizeof(configuration), &configuration) < 0) return 0;
-  return configuration.address;
+  if (ptrace(request, thread, sizeof(configuration), &configuration) < 0) return {};
+  return {configuration.address, configuration.size, configuration.signature, configuration.flags};
 }
+
+uint64_t RseqOf(pid_t thread) { return RseqRegistrationOf(thread).address; }
 
 }  // namespace hindsight

@@ -12,6 +12,13 @@ namespace hindsight {
 // Whether it executes 64-bit code: has the registers of x86-64, not of i386.
 bool Is64Bit(pid_t thread);
 
+// What it has registered with rseq(2).
+struct RseqRegistration {
+  uint64_t address = 0;  // 0: nothing
+  uint32_t bytes = 0, signature = 0, flags = 0;
+};
+RseqRegistration RseqRegistrationOf(pid_t thread);
+
 // Where it has registered its struct rseq (recorder/process/rseq.h); 0: it has not.
 uint64_t RseqOf(pid_t thread);
 

@@ -16,6 +16,7 @@
 #include "recorder/ptrace/whole/process_stop.h"
 #include "recorder/snapshot/capture_configuration.h"
 #include "recorder/snapshot/shared_memory.h"
+#include "tracefmt/kernel_state.h"
 
 namespace hindsight {
 
@@ -39,6 +40,7 @@ struct Capture {
   uint64_t resident_bytes = 0;  // of the process: what the copy may come to take
   std::vector<ThreadMoment> threads;
   std::vector<uint64_t> auxv;
+  KernelState kernel;
   SharedMemory shared;
   SavedMemory save;  // of memory only this
   std::unique_ptr<ProcessCopy> copy;

@@ -1,6 +1,7 @@
 #include "recorder/snapshot/copied_memory.h"
 
 #include <algorithm>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -10,6 +11,7 @@
 #include "base/status_macros.h"
 #include "recorder/process/populated_pages.h"
 #include "recorder/process/process_memory.h"
+#include "recorder/ptrace/whole/shared_frames.h"
 #include "recorder/snapshot/wanted_memory.h"
 #include "tracefmt/records.h"
 
@@ -21,13 +23,16 @@ constexpr uint64_t kChunkBytes = 1 << 20;
 
 class CopiedMemory {
  public:
-  CopiedMemory(const Capture& capture, const ModuleTable& modules, TraceWriter* writer)
+  CopiedMemory(const Capture& capture, pid_t earlier, const ModuleTable& modules,
+               TraceWriter* writer)
       : capture_(capture),
         modules_(modules),
         writer_(writer),
         populated_(absl::StrCat("/proc/", capture.copy->pid(), "/pagemap")),
         memory_(capture.copy->pid()),
-        chunk_(kChunkBytes) {}
+        chunk_(kChunkBytes) {
+    if (earlier != 0) frames_.emplace(capture.copy->pid(), earlier);
+  }
 
   absl::Status AddRegion(const MapRegion& region) {
     if (absl::StartsWith(region.name, "[vvar") || region.name == "[vsyscall]") {
@@ -36,6 +41,11 @@ class CopiedMemory {
     if (region.shared) return AddShared(region);
     // The kernel's own pages, which do not count as populated until they are used.
     if (region.name == "[vdso]") return AddContents(region.start, region.end);
+    for (const SharedMemory::Withheld& withheld : capture_.shared.withheld()) {
+      if (withheld.region.start <= region.start && region.end <= withheld.region.end) {
+        return AddWithheld(withheld, region);
+      }
+    }
     const auto populated = populated_.Find(region.start, region.end);
     if (!populated.has_value()) {
       unseen_.emplace_back(region.start, region.end);
@@ -46,7 +56,7 @@ class CopiedMemory {
     for (const PopulatedRange& range : *populated) {
       if (in_trace && !range.own_copy) continue;  // as good as not populated
       if (in_trace) RETURN_IF_ERROR(AddReferences(region, page, range.start));
-      RETURN_IF_ERROR(AddContents(range.start, range.end));
+      RETURN_IF_ERROR(AddRange(region, range.start, range.end));
       page = range.end;
     }
     return in_trace ? AddReferences(region, page, region.end) : absl::OkStatus();
@@ -72,6 +82,30 @@ class CopiedMemory {
     return absl::OkStatus();
   }
 
+  absl::Status AddWithheld(const SharedMemory::Withheld& withheld, const MapRegion& part) {
+    if (!withheld.whole) unseen_.emplace_back(part.start, part.end);
+    return AddShared(part);
+  }
+
+  // A device's memory may change without anybody's writing to a page.
+  static bool IsAnonymous(const MapRegion& region) {
+    return region.inode == 0 && !absl::StartsWith(region.name, "[v");
+  }
+
+  // Reads what has changed since the keyframe before.
+  absl::Status AddRange(const MapRegion& region, uint64_t start, uint64_t end) {
+    if (!frames_.has_value() || !IsAnonymous(region)) return AddContents(start, end);
+    const std::vector<bool> shared = frames_->Find(start, end);
+    uint64_t changed = start;  // from here on, up to the page
+    for (uint64_t page = start; page < end; page += kPageBytes) {
+      if (!shared[(page - start) / kPageBytes] || !writer_->HadPage(page)) continue;
+      RETURN_IF_ERROR(AddContents(changed, page));
+      RETURN_IF_ERROR(writer_->AddUnchangedPage(page));
+      changed = page + kPageBytes;
+    }
+    return AddContents(changed, end);
+  }
+
   absl::Status AddContents(uint64_t start, uint64_t end) {
     for (uint64_t from = start; from < end; from += kChunkBytes) {
       const uint64_t to = std::min(end, from + kChunkBytes);
@@ -94,6 +128,7 @@ class CopiedMemory {
   const ModuleTable& modules_;
   TraceWriter* const writer_;
   PopulatedPages populated_;
+  std::optional<SharedFrames> frames_;
   const ProcMemFile memory_;  // whatever the rights of the pages
   std::vector<uint8_t> chunk_;
   std::vector<std::pair<uint64_t, uint64_t>> unseen_;
@@ -101,9 +136,9 @@ class CopiedMemory {
 
 }  // namespace
 
-absl::Status AddCopiedMemory(const Capture& capture, const MemoryMap& map,
+absl::Status AddCopiedMemory(const Capture& capture, pid_t earlier, const MemoryMap& map,
                              const ModuleTable& modules, TraceWriter* writer) {
-  CopiedMemory memory(capture, modules, writer);
+  CopiedMemory memory(capture, earlier, modules, writer);
   const WantedMemory wanted = WantedMemory::Of(capture, map);
   for (const MapRegion& region : map.regions()) {
     for (const auto& [part, is_wanted] : wanted.Parts(region)) {

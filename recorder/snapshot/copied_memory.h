@@ -14,7 +14,9 @@ namespace hindsight {
 // Adds all private memory of the capture's copy, whose map is `map`, and the pages of shared memory
 // that were read; names what could not be (TraceWriter::DeclareComplete). Pages of files that equal
 // the file are references. Requires: between BeginFullKeyframe and FinishFullKeyframe.
-absl::Status AddCopiedMemory(const Capture& capture, const MemoryMap& map,
+// `earlier`: the copy of which the keyframe before was written, which still stands; 0: there is
+// none. What both have in common is not read.
+absl::Status AddCopiedMemory(const Capture& capture, pid_t earlier, const MemoryMap& map,
                              const ModuleTable& modules, TraceWriter* writer);
 
 }  // namespace hindsight

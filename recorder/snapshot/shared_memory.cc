@@ -41,17 +41,44 @@ SharedMemory SharedMemory::Plan(pid_t process) {
 }
 
 void SharedMemory::Read(pid_t process) {
-  const ProcessVmMemory memory(process);
   size_t offset = 0;
   for (const PopulatedRange& range : planned_) {
-    std::vector<MemoryPiece> pieces;
-    for (uint64_t page = range.start; page < range.end; page += kPageBytes) {
-      pieces.push_back({page, bytes_.data() + offset + (page - range.start), kPageBytes});
-    }
-    const size_t read = memory.ReadPieces(pieces);
-    for (size_t i = 0; i < read; ++i) pages_[pieces[i].address] = offset + i * kPageBytes;
+    ReadRange(process, range, offset);
     offset += range.end - range.start;
   }
+}
+
+bool SharedMemory::ReadRange(pid_t process, const PopulatedRange& range, size_t offset) {
+  std::vector<MemoryPiece> pieces;
+  for (uint64_t page = range.start; page < range.end; page += kPageBytes) {
+    pieces.push_back({page, bytes_.data() + offset + (page - range.start), kPageBytes});
+  }
+  const size_t read = ProcessVmMemory(process).ReadPieces(pieces);
+  for (size_t i = 0; i < read; ++i) pages_[pieces[i].address] = offset + i * kPageBytes;
+  return read == pieces.size();
+}
+
+void SharedMemory::ReadWithheld(pid_t process, pid_t copy) {
+  const MemoryMap all = MemoryMap::OfProcess(absl::StrCat("/proc/", process, "/maps"));
+  const MemoryMap copied = MemoryMap::OfProcess(absl::StrCat("/proc/", copy, "/maps"));
+  for (const MapRegion& region : all.regions()) {
+    if (copied.Find(region.start) != nullptr || region.name == "[vsyscall]") continue;
+    withheld_.push_back({region, !region.shared && !IsDevice(region) && region.inode == 0 &&
+                                     ReadRegion(process, region)});
+  }
+}
+
+bool SharedMemory::ReadRegion(pid_t process, const MapRegion& region) {
+  PopulatedPages populated(absl::StrCat("/proc/", process, "/pagemap"));
+  const auto ranges = populated.Find(region.start, region.end);
+  if (!ranges.has_value()) return false;
+  for (const PopulatedRange& range : *ranges) {
+    const size_t offset = bytes_.size();
+    if (offset + (range.end - range.start) > kMostBytes) return false;
+    bytes_.resize(offset + (range.end - range.start));
+    if (!ReadRange(process, range, offset)) return false;
+  }
+  return true;
 }
 
 const uint8_t* SharedMemory::Find(uint64_t address) const {

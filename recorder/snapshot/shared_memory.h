@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "recorder/process/populated_pages.h"
+#include "tracefmt/records.h"
 
 namespace hindsight {
 
@@ -27,6 +28,15 @@ class SharedMemory {
   static SharedMemory Plan(pid_t process);
   // Reads them; those that cannot be read are left out.
   void Read(pid_t process);
+  // Reads what the process does not give to its children (MADV_DONTFORK): private memory that
+  // `copy`, just made of it, does not have; into the room that is left.
+  void ReadWithheld(pid_t process, pid_t copy);
+  // Where that is, ascending.
+  struct Withheld {
+    MapRegion region;
+    bool whole = false;  // all of it that holds anything was read
+  };
+  const std::vector<Withheld>& withheld() const { return withheld_; }
 
   // The page at `address`, or null.
   const uint8_t* Find(uint64_t address) const;
@@ -34,7 +44,12 @@ class SharedMemory {
   std::vector<uint64_t> PagesIn(uint64_t start, uint64_t end) const;
 
  private:
+  // False: not all of it.
+  bool ReadRange(pid_t process, const PopulatedRange& range, size_t offset);
+  bool ReadRegion(pid_t process, const MapRegion& region);
+
   std::vector<PopulatedRange> planned_;
+  std::vector<Withheld> withheld_;
   std::vector<uint8_t> bytes_;
   std::map<uint64_t, size_t> pages_;  // address -> offset in bytes_
 };

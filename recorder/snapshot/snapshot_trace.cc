@@ -1,5 +1,6 @@
 #include "recorder/snapshot/snapshot_trace.h"
 
+#include <algorithm>
 #include <ctime>
 #include <utility>
 #include <vector>
@@ -34,6 +35,15 @@ std::vector<TraceWriter::ThreadState> States(const Capture& capture, uint64_t nu
   return states;
 }
 
+// The process has it, though its copy does not.
+void AddWithheld(const SharedMemory& shared, std::vector<MapRegion>* regions) {
+  for (const SharedMemory::Withheld& withheld : shared.withheld()) {
+    regions->push_back(withheld.region);
+  }
+  std::sort(regions->begin(), regions->end(),
+            [](const MapRegion& a, const MapRegion& b) { return a.start < b.start; });
+}
+
 }  // namespace
 
 Manifest SnapshotManifest(pid_t process, bool attached) {
@@ -65,23 +75,30 @@ SnapshotTrace::SnapshotTrace(std::unique_ptr<TraceWriter> writer, Manifest manif
                              std::string root)
     : writer_(std::move(writer)),
       manifest_(std::move(manifest)),
-      modules_(writer_.get(), std::move(root), kMaxModuleBytes) {}
+      modules_(writer_.get(), std::move(root), kMaxModuleBytes) {
+  writer_->KeepPageTable();
+}
 
 absl::Status SnapshotTrace::WriteKeyframe(const Capture& capture, uint64_t number) {
   MemoryMap map = MemoryMap::OfProcess(absl::StrCat("/proc/", capture.copy->pid(), "/maps"));
   if (map.regions().empty()) return absl::UnavailableError("the copy of the process is gone");
+  AddWithheld(capture.shared, &map.mutable_regions());
   RETURN_IF_ERROR(modules_.Register(absl::MakeSpan(map.mutable_regions())));
   RETURN_IF_ERROR(
       writer_->BeginFullKeyframe(number, 0, States(capture, number), map.regions(), capture.auxv));
-  RETURN_IF_ERROR(AddCopiedMemory(capture, map, modules_, writer_.get()));
+  const pid_t earlier = last_copy_ != nullptr ? last_copy_->pid() : 0;
+  RETURN_IF_ERROR(AddCopiedMemory(capture, earlier, map, modules_, writer_.get()));
+  RETURN_IF_ERROR(writer_->AddKernelState(capture.kernel));
   RETURN_IF_ERROR(writer_->FinishFullKeyframe());
   return writer_->Flush();
 }
 
-absl::Status SnapshotTrace::Write(const Capture& capture) {
+absl::Status SnapshotTrace::Write(Capture capture, bool keep) {
   const uint64_t number = snapshots_ + 1;
   const uint64_t before = bytes_written();
-  RETURN_IF_ERROR(WriteKeyframe(capture, number));
+  const absl::Status written = WriteKeyframe(capture, number);
+  last_copy_ = keep && written.ok() ? std::move(capture.copy) : nullptr;
+  RETURN_IF_ERROR(written);
   snapshots_ = number;
   const SnapshotCause& cause = capture.cause;
   if (!cause.signal_info.empty()) {

@@ -28,7 +28,9 @@ class SnapshotTrace {
   SnapshotTrace& operator=(const SnapshotTrace&) = delete;
 
   // Writes the next snapshot; once it returns, readers see it, whoever is killed.
-  absl::Status Write(const Capture& capture);
+  // `keep`: the capture's copy of the process is kept until the next one has been written, which
+  // then costs what has changed between them.
+  absl::Status Write(Capture capture, bool keep);
   // The end. `wait_status`: of the process, -1 if it runs on; then `reason` says why this ends.
   absl::Status Finish(int wait_status, const std::string& reason, uint64_t time_ns);
 
@@ -43,6 +45,7 @@ class SnapshotTrace {
   Manifest manifest_;
   ModuleTable modules_;
   uint64_t snapshots_ = 0;
+  std::unique_ptr<ProcessCopy> last_copy_;  // of the last keyframe; null: not kept
 };
 
 // What a manifest says of `process`, which runs its program already.

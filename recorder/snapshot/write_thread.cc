@@ -52,11 +52,14 @@ void WriteThread::Loop() {
     const bool wanted = status_.ok();
     lock.unlock();
     absl::Status status;
-    if (wanted) status = trace_->Write(capture);
+    const uint64_t bytes = std::max<uint64_t>(capture.resident_bytes, 1);
+    // The copy that is kept comes on top of those that wait.
+    const bool keep = capture.resident_bytes <= most_bytes_ / 2;
+    if (wanted) status = trace_->Write(std::move(capture), keep);
     capture.copy.reset();
     lock.lock();
     status_.Update(status);
-    waiting_bytes_ -= std::max<uint64_t>(capture.resident_bytes, 1);
+    waiting_bytes_ -= bytes;
     changed_.notify_all();
   }
 }

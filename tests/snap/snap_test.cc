@@ -4,6 +4,7 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <memory>
@@ -102,6 +103,33 @@ TEST_F(SnapTest, TimerTakesWholeMomentsUnnoticed) {
   EXPECT_EQ(CountEvents(*trace, EventKind::kSnapshot), trace->full_keyframes().size());
   EXPECT_EQ(trace->full_keyframes().at(2)->threads().size(), 6u);
   CheckMemory(*trace);
+}
+
+TEST_F(SnapTest, MemoryThatChildrenDoNotGet) {
+  std::vector<std::string> program = Moments();
+  program.push_back("withheld");
+  Child child = Child::Start(Command({"--every=20ms"}, program), {.keep_input_open = true});
+  size_t position = 0;
+  ASSERT_TRUE(child.WaitForOut("\n", &position));
+  ReadMoments(child.out());
+  usleep(500'000);
+  child.CloseInput();
+  EXPECT_EQ(child.Finish().Ending(), "exit 0");
+  const auto trace = Open();
+  ASSERT_NE(trace, nullptr);
+  ASSERT_GE(trace->full_keyframes().size(), 3u);
+  CheckMemory(*trace);
+  const FullKeyframe& last = *trace->full_keyframes().back();
+  for (const uint64_t start : memory_) {
+    std::vector<uint8_t> page(4096);
+    EXPECT_TRUE(last.ReadPage(start, absl::MakeSpan(page)).ok());
+    EXPECT_NE(page, std::vector<uint8_t>(4096));
+    EXPECT_TRUE(last.SawAllAt(start));
+    const auto& maps = last.maps();
+    EXPECT_TRUE(std::any_of(maps.begin(), maps.end(), [&](const MapRegion& region) {
+      return region.start <= start && start < region.end;
+    }));
+  }
 }
 
 TEST_F(SnapTest, RequestFromOutside) {

@@ -14,16 +14,11 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/types/span.h"
-#include "recorder/process/process_facts.h"
-#include "recorder/process/process_memory.h"
 #include "recorder/ptrace/thread_stop.h"
+#include "recorder/ptrace/whole/way_back.h"
 
 namespace hindsight {
 namespace {
-
-constexpr uint8_t kCall[] = {0x0f, 0x05};
-// Of every kernel so far, and of the instruction in each of them.
-constexpr size_t kVdsoBytes = 4096;
 
 constexpr std::chrono::milliseconds kStopTimeout(5000);
 
@@ -31,71 +26,109 @@ absl::Status Gone(pid_t thread) {
   return absl::UnavailableError(absl::StrCat("thread ", thread, " is gone"));
 }
 
-// Runs the thread from before the call to its end. False: it is gone.
-bool RunThroughCall(pid_t thread, InjectedResult* result, bool* sigstop) {
-  for (int calls = 0; calls < 2;) {
-    if (ptrace(PTRACE_SYSCALL, thread, nullptr, nullptr) != 0) return false;
-    const std::optional<WaitStatus> status = WaitForAnyStop(thread);
-    if (!status.has_value()) return false;
-    if (status->kind == WaitStatus::Kind::kSyscall) ++calls;
-    if (status->kind == WaitStatus::Kind::kEvent && status->event == PTRACE_EVENT_CLONE) {
-      result->task = TaskOfEvent(thread);
-    }
-    // No mask keeps this one out.
-    if (status->signal_to_deliver() == SIGSTOP) *sigstop = true;
-  }
-  user_regs_struct after;
-  if (ptrace(PTRACE_GETREGS, thread, nullptr, &after) != 0) return false;
-  result->value = static_cast<int64_t>(after.rax);
-  return ContinueToStop(thread, 0) &&
-         WaitForSeizedStop(thread, kStopTimeout).kind == SeizedStop::Kind::kStopped;
+// `stack`: 0: as it is.
+user_regs_struct RegistersOf(const CallToInject& call, const CallSite& site, uint64_t stack,
+                             const user_regs_struct& saved) {
+  user_regs_struct registers = saved;
+  registers.rip = site.instruction;
+  if (stack != 0) registers.rsp = stack;
+  registers.orig_rax = ~uint64_t{0};
+  registers.rax = static_cast<uint64_t>(call.number);
+  registers.rdi = call.arguments[0];
+  registers.rsi = call.arguments[1];
+  registers.rdx = call.arguments[2];
+  registers.r10 = call.arguments[3];
+  registers.r8 = call.arguments[4];
+  registers.r9 = call.arguments[5];
+  return registers;
 }
+
+// A stopped thread with the registers and the mask of somebody else's calls.
+class BorrowedThread {
+ public:
+  BorrowedThread(pid_t thread, const CallSite& site) : thread_(thread), site_(site) {}
+
+  // It has other registers before it has another mask, and its own mask before its registers: as
+  // soon as it has not both of its own, it would find its way back.
+  bool Borrow() {
+    const uint64_t all = ~uint64_t{0};
+    if (ptrace(PTRACE_GETREGS, thread_, nullptr, &saved_) != 0 ||
+        ptrace(PTRACE_GETSIGMASK, thread_, sizeof(mask_), &mask_) != 0) {
+      return false;
+    }
+    way_back_.emplace(thread_, site_, saved_, mask_);
+    const user_regs_struct idle = RegistersOf({SYS_getpid}, site_, way_back_->stack(), saved_);
+    return ptrace(PTRACE_SETREGS, thread_, nullptr, &idle) == 0 &&
+           ptrace(PTRACE_SETSIGMASK, thread_, sizeof(all), &all) == 0;
+  }
+
+  // Runs it from before the call to its end. False: it is gone.
+  bool Call(const CallToInject& call, InjectedResult* result) {
+    const user_regs_struct before = RegistersOf(call, site_, way_back_->stack(), saved_);
+    if (ptrace(PTRACE_SETREGS, thread_, nullptr, &before) != 0) return false;
+    for (int calls = 0; calls < 2;) {
+      if (ptrace(PTRACE_SYSCALL, thread_, nullptr, nullptr) != 0) return false;
+      const std::optional<WaitStatus> status = WaitForAnyStop(thread_);
+      if (!status.has_value()) return false;
+      if (status->kind == WaitStatus::Kind::kSyscall) ++calls;
+      if (status->kind == WaitStatus::Kind::kEvent && status->event == PTRACE_EVENT_CLONE) {
+        result->task = TaskOfEvent(thread_);
+      }
+      // No mask keeps this one out.
+      if (status->signal_to_deliver() == SIGSTOP) sigstop_ = true;
+    }
+    user_regs_struct after;
+    if (ptrace(PTRACE_GETREGS, thread_, nullptr, &after) != 0) return false;
+    result->value = static_cast<int64_t>(after.rax);
+    return true;
+  }
+
+  // False: it is gone.
+  bool GiveBack() {
+    const bool stopped =
+        ContinueToStop(thread_, 0) &&
+        WaitForSeizedStop(thread_, kStopTimeout).kind == SeizedStop::Kind::kStopped;
+    const bool restored = ptrace(PTRACE_SETSIGMASK, thread_, sizeof(mask_), &mask_) == 0 &&
+                          ptrace(PTRACE_SETREGS, thread_, nullptr, &saved_) == 0;
+    way_back_.reset();
+    if (sigstop_) syscall(SYS_tkill, thread_, SIGSTOP);
+    return stopped && restored;
+  }
+
+ private:
+  const pid_t thread_;
+  const CallSite site_;
+  std::optional<WayBack> way_back_;
+  user_regs_struct saved_ = {};
+  uint64_t mask_ = 0;
+  bool sigstop_ = false;
+};
 
 }  // namespace
 
-absl::StatusOr<uint64_t> FindCallInstruction(pid_t thread) {
-  const std::vector<uint64_t> auxv = AuxiliaryVector(thread);
-  uint64_t vdso = 0;
-  for (size_t i = 0; i + 1 < auxv.size(); i += 2) {
-    if (auxv[i] == AT_SYSINFO_EHDR) vdso = auxv[i + 1];
-  }
-  if (vdso == 0) return absl::UnavailableError("the program has no vdso");
-  std::vector<uint8_t> image(kVdsoBytes);
-  if (!ProcessVmMemory(thread).Read(vdso, absl::MakeSpan(image))) return Gone(thread);
-  const auto found = std::search(image.begin(), image.end(), std::begin(kCall), std::end(kCall));
-  if (found == image.end()) return absl::UnavailableError("the vdso makes no system calls");
-  return vdso + static_cast<uint64_t>(found - image.begin());
+absl::StatusOr<InjectedResult> InjectCall(pid_t thread, const CallSite& site, int64_t number,
+                                          const std::array<uint64_t, 6>& arguments) {
+  BorrowedThread borrowed(thread, site);
+  InjectedResult result;
+  if (!borrowed.Borrow()) return Gone(thread);
+  const bool made = borrowed.Call({number, arguments}, &result);
+  if (!borrowed.GiveBack() || !made) return Gone(thread);
+  return result;
 }
 
-absl::StatusOr<InjectedResult> InjectCall(pid_t thread, uint64_t instruction, int64_t number,
-                                          const std::array<uint64_t, 6>& arguments) {
-  user_regs_struct saved;
-  uint64_t mask = 0;
-  const uint64_t all = ~uint64_t{0};
-  if (ptrace(PTRACE_GETREGS, thread, nullptr, &saved) != 0 ||
-      ptrace(PTRACE_GETSIGMASK, thread, sizeof(mask), &mask) != 0 ||
-      ptrace(PTRACE_SETSIGMASK, thread, sizeof(all), &all) != 0) {
-    return Gone(thread);
+absl::StatusOr<std::vector<int64_t>> InjectCalls(pid_t thread, const CallSite& site,
+                                                 absl::Span<const CallToInject> calls) {
+  BorrowedThread borrowed(thread, site);
+  std::vector<int64_t> values;
+  if (!borrowed.Borrow()) return Gone(thread);
+  bool made = true;
+  for (const CallToInject& call : calls) {
+    InjectedResult result;
+    made = made && borrowed.Call(call, &result);
+    values.push_back(result.value);
   }
-  user_regs_struct call = saved;
-  call.rip = instruction;
-  call.orig_rax = ~uint64_t{0};
-  call.rax = static_cast<uint64_t>(number);
-  call.rdi = arguments[0];
-  call.rsi = arguments[1];
-  call.rdx = arguments[2];
-  call.r10 = arguments[3];
-  call.r8 = arguments[4];
-  call.r9 = arguments[5];
-  InjectedResult result;
-  bool sigstop = false;
-  const bool made = ptrace(PTRACE_SETREGS, thread, nullptr, &call) == 0 &&
-                    RunThroughCall(thread, &result, &sigstop);
-  const bool restored = ptrace(PTRACE_SETREGS, thread, nullptr, &saved) == 0 &&
-                        ptrace(PTRACE_SETSIGMASK, thread, sizeof(mask), &mask) == 0;
-  if (sigstop) syscall(SYS_tkill, thread, SIGSTOP);
-  if (!made || !restored) return Gone(thread);
-  return result;
+  if (!borrowed.GiveBack() || !made) return Gone(thread);
+  return values;
 }
 
 }  // namespace hindsight

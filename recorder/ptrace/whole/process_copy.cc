@@ -23,6 +23,7 @@
 #include "recorder/ptrace/thread_stop.h"
 #include "recorder/ptrace/whole/injected_call.h"
 #include "recorder/ptrace/whole/precedence.h"
+#include "recorder/ptrace/whole/thread_state.h"
 
 namespace hindsight {
 namespace {
@@ -50,9 +51,9 @@ void KillAndReap(pid_t task) {
 // A task that InjectCall has made, brought to its stop; kills it unless it is taken.
 class NewTask {
  public:
-  static absl::StatusOr<NewTask> Make(pid_t maker, uint64_t instruction, uint64_t flags) {
+  static absl::StatusOr<NewTask> Make(pid_t maker, const CallSite& site, uint64_t flags) {
     ASSIGN_OR_RETURN(const InjectedResult result,
-                     InjectCall(maker, instruction, SYS_clone, {flags, kNoStack}));
+                     InjectCall(maker, site, SYS_clone, {flags, kNoStack}));
     if (result.value < 0 || result.task == 0) {
       return absl::ResourceExhaustedError(absl::StrCat("the process cannot be copied: ",
                                                        strerror(static_cast<int>(-result.value))));
@@ -82,17 +83,8 @@ class NewTask {
 int Unfitness(pid_t thread) {
   user_regs_struct registers;
   if (ptrace(PTRACE_GETREGS, thread, nullptr, &registers) != 0) return 3;
-  // A signal that is about to be delivered would have to be sent again.
-  siginfo_t stopped = {};
-  ptrace(PTRACE_GETSIGINFO, thread, nullptr, &stopped);
-  if (stopped.si_code >> 8 != PTRACE_EVENT_STOP) return 2;
-  if (static_cast<int64_t>(registers.orig_rax) >= 0) return 1;
-  constexpr uint64_t kRseqCs = 8;  // offsetof(struct rseq, rseq_cs)
-  uint64_t sequence = 0;
-  const uint64_t rseq = RseqOf(thread);
-  if (rseq == 0) return 0;
-  const absl::Span<uint8_t> bytes(reinterpret_cast<uint8_t*>(&sequence), sizeof(sequence));
-  return ProcessVmMemory(thread).Read(rseq + kRseqCs, bytes) && sequence == 0 ? 0 : 2;
+  if (!CanMakeCalls(thread)) return 2;
+  return static_cast<int64_t>(registers.orig_rax) >= 0 ? 1 : 0;
 }
 
 pid_t ChooseThread(const ProcessStop& stop) {
@@ -113,7 +105,9 @@ pid_t ChooseThread(const ProcessStop& stop) {
 absl::StatusOr<std::unique_ptr<ProcessCopy>> ProcessCopy::Make(const ProcessStop& stop) {
   const pid_t thread = ChooseThread(stop);
   if (thread == 0) return absl::UnavailableError("the process is gone");
-  ASSIGN_OR_RETURN(const uint64_t instruction, FindCallInstruction(thread));
+  const CallSite& site = stop.call_site();
+  if (site.instruction == 0) return absl::UnavailableError("the process makes no system calls");
+  const CallSite of_copies = {site.instruction, 0};  // they end with their tracer
   const bool ours = StatusNumber(stop.process(), "PPid:") == getpid();
   const uint64_t parent = ours ? CLONE_PARENT : 0;
   if (ptrace(PTRACE_SETOPTIONS, thread, nullptr, kCallOptions) != 0) {
@@ -124,15 +118,14 @@ absl::StatusOr<std::unique_ptr<ProcessCopy>> ProcessCopy::Make(const ProcessStop
   {
     std::optional<Precedence> precedence;
     precedence.emplace(thread, Precedence::Heirs::kYes);
-    ASSIGN_OR_RETURN(NewTask courier,
-                     NewTask::Make(thread, instruction, CLONE_VM | CLONE_FILES | parent));
+    ASSIGN_OR_RETURN(NewTask courier, NewTask::Make(thread, site, CLONE_VM | CLONE_FILES | parent));
     precedence.reset();
     courier_pid = courier.pid();
     // It has the process's descriptors until it closes them: a table of its own would keep pipes,
     // sockets and locks open that the program closes.
-    absl::StatusOr<NewTask> task = NewTask::Make(courier.pid(), instruction, CLONE_FILES | parent);
+    absl::StatusOr<NewTask> task = NewTask::Make(courier.pid(), of_copies, CLONE_FILES | parent);
     if (task.ok()) {
-      InjectCall(task->pid(), instruction, SYS_close_range, {0, ~uint32_t{0}, kCloseRangeUnshare})
+      InjectCall(task->pid(), of_copies, SYS_close_range, {0, ~uint32_t{0}, kCloseRangeUnshare})
           .IgnoreError();
       // Freeing its memory has time.
       const sched_param ordinary = {};
@@ -144,7 +137,7 @@ absl::StatusOr<std::unique_ptr<ProcessCopy>> ProcessCopy::Make(const ProcessStop
   }
   // No other than the parent of the courier can free its entry in the process table.
   if (!ours) {
-    InjectCall(thread, instruction, SYS_wait4, {static_cast<uint64_t>(courier_pid), 0, __WALL, 0})
+    InjectCall(thread, site, SYS_wait4, {static_cast<uint64_t>(courier_pid), 0, __WALL, 0})
         .IgnoreError();
   }
   ptrace(PTRACE_SETOPTIONS, thread, nullptr, stop.options());

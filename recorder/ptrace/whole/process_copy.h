@@ -8,7 +8,7 @@
 // The copy is nobody's child that the program could wait for: it is ours if the process is our
 // child, else it becomes that of the process which adopts orphans. It is killed by the kernel when
 // its tracer dies. The courier keeps short the time in which the program's own thread has other
-// registers than its own: what would happen to it if the tracer were killed just then.
+// registers than its own.
 //
 // What a copy does not have: memory that children do not get (MADV_DONTFORK, MADV_WIPEONFORK).
 // Shared memory is the process's own, and changes.

@@ -15,7 +15,6 @@
 #include "base/status_macros.h"
 #include "isa/host_registers.h"
 #include "recorder/process/scheduling.h"
-#include "recorder/process/signal_sets.h"
 #include "recorder/ptrace/attach.h"
 #include "recorder/ptrace/attach_errors.h"
 #include "recorder/ptrace/thread_facts.h"
@@ -157,9 +156,6 @@ std::vector<ThreadMoment> ProcessStop::Read() const {
     ThreadMoment moment;
     moment.thread = stopped.thread;
     if (!ReadRegisters(stopped.thread, xstate_bytes, &moment)) continue;
-    const SignalSets sets = SignalSetsOf(process_, stopped.thread);
-    moment.blocked = sets.blocked;
-    moment.pending = sets.pending;
     std::ifstream name(absl::StrCat("/proc/", process_, "/task/", stopped.thread, "/comm"));
     std::getline(name, moment.name);
     moments.push_back(std::move(moment));

@@ -23,6 +23,7 @@
 #include "absl/status/statusor.h"
 #include "isa/registers.h"
 #include "recorder/ptrace/thread_stop.h"
+#include "recorder/ptrace/whole/call_site.h"
 #include "recorder/ptrace/whole/precedence.h"
 
 namespace hindsight {
@@ -35,8 +36,6 @@ struct ThreadMoment {
   // is -512 to -516, kernel-internal codes that say how the call is restarted.
   RegisterFile registers;
   int64_t system_call = -1;  // the one that it is in; -1: none
-  uint64_t blocked = 0;      // bit N - 1 for signal N
-  uint64_t pending = 0;      // for the thread or its process
 };
 
 // Threads that were seized and did not stop in time. They come to their stop later and would stay
@@ -74,6 +73,8 @@ class ProcessStop {
   pid_t process() const { return process_; }
   // What its threads are traced with when nothing is done to them.
   uintptr_t options() const { return options_.value_or(0); }
+  // Where its threads can be made to make calls; no instruction: nowhere.
+  const CallSite& call_site() const { return call_site_; }
   // The first one, if it lives, comes first.
   const std::vector<StoppedThread>& threads() const { return threads_; }
   // From the moment at which the first thread may have stopped to that at which the last one was
@@ -88,12 +89,14 @@ class ProcessStop {
   void Release();
 
  private:
-  explicit ProcessStop(pid_t process) : process_(process) {}
+  explicit ProcessStop(pid_t process)
+      : process_(process), call_site_(FindCallSite(process).value_or(CallSite())) {}
   absl::Status StopAll(std::chrono::milliseconds patience, Stragglers* stragglers);
   absl::StatusOr<bool> SeizeNew(std::set<pid_t>* known, std::vector<pid_t>* asked);
   bool Await(pid_t thread, std::chrono::milliseconds patience);
 
   const pid_t process_;
+  CallSite call_site_;
   std::optional<uintptr_t> options_;      // of Adopt
   std::optional<Precedence> precedence_;  // of the calling thread
   std::vector<StoppedThread> threads_;
