@@ -11,6 +11,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "cli/capture/capture_options.h"
 #include "cli/command.h"
 #include "cli/option_values.h"
 #include "cli/progress_line.h"
@@ -28,6 +29,9 @@ std::string SummaryText(const std::string& directory, const RecordResult& result
   std::string out = absl::StrCat(directory, ": ");
   if (result.processes > 1) absl::StrAppend(&out, result.processes, " processes, ");
   if (result.threads > 1) absl::StrAppend(&out, result.threads, " threads, ");
+  if (result.snapshots != 0) {
+    absl::StrAppend(&out, result.snapshots, result.snapshots == 1 ? " snapshot, " : " snapshots, ");
+  }
   if (result.blocks_checked != 0) {
     absl::StrAppend(&out, result.blocks_checked, " blocks checked, ");
   }
@@ -44,6 +48,10 @@ void Report(const RecordOptions& record, const RecordResult& result, ProgressLin
         one ? "a process" : absl::StrCat(result.processes_left, " processes"), " made by ",
         record.attach_pid != 0 ? "it" : record.arguments[0], one ? " runs" : " run",
         " on unrecorded (--wait records until the last has ended)"));
+  }
+  if (result.snapshots_missed != 0) {
+    progress->Finish(absl::StrCat(result.snapshots_missed,
+                                  " snapshots were not taken: a thread could not be stopped"));
   }
   progress->Finish(SummaryText(record.directory, result));
 }
@@ -116,6 +124,8 @@ struct RecordValues {
   RunsValue until_failure;
   SizeValue max_size;
   SizeValue omit_bulk;
+  bool snapshots = false;
+  CaptureOptions capture;
 };
 
 // In the order of the help, in groups: the run, its part to record, the contents of the trace, and
@@ -172,6 +182,17 @@ void AddPartOptions(Options* options, RecordOptions* record, RecordValues* value
       "Record until the last process that the program created has ended, such as a daemon; "
       "Ctrl-C ends it earlier. Otherwise recording ends with the program, and processes "
       "that outlive it continue unrecorded.");
+}
+
+// Snapshots on the way.
+void AddSnapshotOptions(Options* options, RecordValues* values) {
+  options->Add(
+      "snapshots", &values->snapshots, "",
+      "Take snapshots where PROG says so, if it is linked with libhindsight; which of these "
+      "points count, and when snapshots are taken besides, say the next options, each of "
+      "which includes this one. SIGUSR1 to hindsight takes one in any case.");
+  values->capture.AddTo(options, {"level", "class", "id", "attr", "trigger", "on-exception", "skip",
+                                  "stride", "interval", "every", "on-signal", "at", "max"});
 }
 
 void AddTraceContentOptions(Options* options, RecordOptions* record, RecordValues* values) {
@@ -317,6 +338,7 @@ int RecordCommand(Arguments arguments) {
       "--attach: 0, or 125 if\nthat fails.");
   AddRunOptions(&options, &record, &values);
   AddPartOptions(&options, &record, &values);
+  AddSnapshotOptions(&options, &values);
   AddTraceContentOptions(&options, &record, &values);
   AddEngineOptions(&options, &record, &values);
   int exit_status = 0;
@@ -325,6 +347,10 @@ int RecordCommand(Arguments arguments) {
   record.arguments = parsed->rest;
   const std::string wrong = Check(record, values);
   if (!wrong.empty()) return UsageError("record", wrong);
+  absl::StatusOr<CaptureConfiguration> capture = values.capture.Read();
+  if (!capture.ok()) return UsageError("record", std::string(capture.status().message()));
+  record.capture = *std::move(capture);
+  record.listens = record.attach_pid == 0 && (values.snapshots || values.capture.given());
   Fill(values, &record);
   if (record.directory.empty()) record.directory = NewTracePath(".", TraceName(record));
   // Checked here, to distinguish it from a program that is not found.

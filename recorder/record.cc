@@ -1,9 +1,12 @@
 #include "recorder/record.h"
 
+#include <stdlib.h>
 #include <sys/ptrace.h>
 
 #include <chrono>
 #include <memory>
+#include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -19,6 +22,8 @@
 #include "recorder/ptrace/tracee.h"
 #include "recorder/session/engine.h"
 #include "recorder/session/recording_session.h"
+#include "recorder/session/snapshot_triggers.h"
+#include "recorder/snapshot/recorded_points.h"
 #include "recorder/translate/translate_engine.h"
 #include "tracefmt/manifest.h"
 #include "tracefmt/trace_writer.h"
@@ -90,15 +95,37 @@ absl::StatusOr<std::unique_ptr<Tracee>> Launch(const ExecCommand& command, Recor
   return Launch(command, options->engine);
 }
 
-absl::StatusOr<RecordResult> RecordLaunched(RecordOptions options,
-                                            std::unique_ptr<RecordedPart> part) {
+// The program, and what it executes, finds the control file by a variable of its environment.
+absl::StatusOr<std::unique_ptr<Tracee>> LaunchListened(const ExecCommand& command,
+                                                       const RecordedPoints* points,
+                                                       RecordOptions* options) {
+  if (points == nullptr) return Launch(command, options);
+  const char* const variable = RecordedPoints::variable();
+  const char* const before = getenv(variable);
+  const std::optional<std::string> saved =
+      before == nullptr ? std::nullopt : std::optional<std::string>(before);
+  setenv(variable, points->path().c_str(), 1);
+  absl::StatusOr<std::unique_ptr<Tracee>> tracee = Launch(command, options);
+  if (saved.has_value()) {
+    setenv(variable, saved->c_str(), 1);
+  } else {
+    unsetenv(variable);
+  }
+  return tracee;
+}
+
+absl::StatusOr<RecordResult> RecordLaunched(RecordOptions options, RecordingSession::Plan plan) {
   ASSIGN_OR_RETURN(const ExecCommand command, LookUpProgram(options.arguments));
-  ASSIGN_OR_RETURN(std::unique_ptr<Tracee> tracee, Launch(command, &options));
+  std::unique_ptr<RecordedPoints> points;
+  if (options.listens) {
+    ASSIGN_OR_RETURN(points, RecordedPoints::Make(options.capture.points));
+  }
+  ASSIGN_OR_RETURN(std::unique_ptr<Tracee> tracee, LaunchListened(command, points.get(), &options));
   Manifest manifest = Describe(options, tracee->process());
   manifest.arguments = command.arguments;
   manifest.start_kind = options.start_at.empty() ? "launch" : "start-at";
   ASSIGN_OR_RETURN(std::unique_ptr<TraceWriter> writer, CreateTrace(options, manifest));
-  RecordingSession session(options, std::move(part), {std::move(writer), std::move(manifest)});
+  RecordingSession session(options, std::move(plan), {std::move(writer), std::move(manifest)});
   const StoppedThread first = {.thread = tracee->thread()};
   RETURN_IF_ERROR(MakeEngine(&session)->Record(tracee->process(), {&first, 1}));
   tracee->Disown();
@@ -106,7 +133,7 @@ absl::StatusOr<RecordResult> RecordLaunched(RecordOptions options,
 }
 
 absl::StatusOr<RecordResult> RecordAttached(const RecordOptions& options,
-                                            std::unique_ptr<RecordedPart> part) {
+                                            RecordingSession::Plan plan) {
   ASSIGN_OR_RETURN(const std::vector<StoppedThread> attached,
                    AttachToProcess(options.attach_pid, TraceOptions() & ~PTRACE_O_EXITKILL));
   std::vector<StoppedThread> threads;
@@ -123,7 +150,7 @@ absl::StatusOr<RecordResult> RecordAttached(const RecordOptions& options,
     (void)DetachFromProcess(options.attach_pid, detach, {});
     return writer.status();
   }
-  RecordingSession session(options, std::move(part), {*std::move(writer), std::move(manifest)});
+  RecordingSession session(options, std::move(plan), {*std::move(writer), std::move(manifest)});
   RETURN_IF_ERROR(MakeEngine(&session)->Record(options.attach_pid, threads));
   return session.Result();
 }
@@ -137,9 +164,11 @@ absl::StatusOr<RecordResult> RecordProgram(const RecordOptions& wanted) {
   RecordOptions options = wanted;
   RETURN_IF_ERROR(ChooseEngine(&options));
   if (options.quantum == 0) return absl::InvalidArgumentError("the quantum must not be 0");
-  ASSIGN_OR_RETURN(std::unique_ptr<RecordedPart> part, RecordedPart::Parse(options));
-  return options.attach_pid != 0 ? RecordAttached(options, std::move(part))
-                                 : RecordLaunched(options, std::move(part));
+  RecordingSession::Plan plan;
+  ASSIGN_OR_RETURN(plan.part, RecordedPart::Parse(options));
+  ASSIGN_OR_RETURN(plan.triggers, SnapshotTriggers::Parse(options.capture));
+  return options.attach_pid != 0 ? RecordAttached(options, std::move(plan))
+                                 : RecordLaunched(options, std::move(plan));
 }
 
 }  // namespace hindsight

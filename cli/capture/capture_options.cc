@@ -45,4 +45,10 @@ absl::StatusOr<CaptureConfiguration> CaptureOptions::Read() const {
   return configuration;
 }
 
+bool CaptureOptions::given() const {
+  return !file_.empty() || std::any_of(values_.begin(), values_.end(), [](const auto& value) {
+    return !value.second.texts.empty();
+  });
+}
+
 }  // namespace hindsight

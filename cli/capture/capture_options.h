@@ -37,6 +37,8 @@ class CaptureOptions {
   // After Options::Parse: the file, if there is one, then what the command line gives. A file may
   // have only the settings that were added. kInvalidArgument, kNotFound: a line for the user.
   absl::StatusOr<CaptureConfiguration> Read() const;
+  // Whether any was given.
+  bool given() const;
 
  private:
   std::string file_;

@@ -9,6 +9,7 @@
 #include "base/printable.h"
 #include "base/syscall_text.h"
 #include "keyframes/state/first_after.h"
+#include "keyframes/state/snapshot_list.h"
 
 namespace hindsight {
 namespace {
@@ -38,7 +39,12 @@ std::string Text(const TimelineEvent& listed, const EventMemory& memory) {
       return absl::StrCat("signal ", event.number, " (", strsignal(static_cast<int>(event.number)),
                           ")");
     case EventKind::kFullKeyframe:
-      return absl::StrCat("snapshot ", event.number);
+      return absl::StrCat("full keyframe ", event.number);
+    case EventKind::kSnapshot: {
+      // Without the number, which is not in the event.
+      const std::string text = SnapshotText(DescribeSnapshot(event, 0));
+      return absl::StrCat("snapshot", text.substr(text.find(':')));
+    }
     case EventKind::kThreadStart:
       return event.number == 0 ? "the thread began"
                                : absl::StrCat("the thread began, made by ", event.number);
@@ -85,7 +91,7 @@ bool EventFilter::AddKind(absl::string_view name) {
   } else if (name == "exec") {
     kinds.push_back(EventKind::kExec);
   } else if (name == "snapshot") {
-    kinds.push_back(EventKind::kFullKeyframe);
+    kinds.insert(kinds.end(), {EventKind::kFullKeyframe, EventKind::kSnapshot});
   } else if (name == "thread") {
     kinds.insert(kinds.end(),
                  {EventKind::kThreadStart, EventKind::kThreadExit, EventKind::kThreadName});

@@ -98,7 +98,7 @@ absl::StatusOr<std::string> SnapshotView::SigInfo(int32_t thread) const {
     bytes.assign(reinterpret_cast<const char*>(&info), sizeof(info));
     for (const ProcessEvent& event : trace_->events()) {
       if (event.kind == EventKind::kSignal && event.thread == thread &&
-          event.count == here().number && !event.text.empty()) {
+          event.count == here().keyframe->number() && !event.text.empty()) {
         bytes = event.text;
       }
     }

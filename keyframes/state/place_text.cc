@@ -47,8 +47,13 @@ absl::StatusOr<Place> ParseSnapshot(absl::string_view text, const ProcessState& 
   if (!absl::SimpleAtoi(text, &number)) {
     return absl::InvalidArgumentError("goto snapshot: which number?");
   }
-  for (const Snapshot& snapshot : process.snapshots()) {
-    if (snapshot.number == number) return PlaceAt(process, snapshot.moment);
+  for (const Snapshot& snapshot : process.named_snapshots()) {
+    if (snapshot.number != number) continue;
+    const int32_t asked = snapshot.event == nullptr ? 0 : snapshot.event->thread;
+    if (asked != 0 && process.threads().IsAlive(asked, snapshot.moment)) {
+      return Place{snapshot.moment, asked};
+    }
+    return PlaceAt(process, snapshot.moment);
   }
   return absl::InvalidArgumentError(absl::StrCat("no snapshot ", number));
 }

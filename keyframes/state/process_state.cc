@@ -58,6 +58,7 @@ void ProcessState::AddEvents(MapSources* maps) {
   // Changes of the map in states that are missing: the map has them from the next event on.
   std::vector<const ProcessEvent*> missing;
   for (const ProcessEvent& event : trace_->events()) {
+    if (event.kind == EventKind::kSnapshot) AddWantedSnapshot(event);
     const int32_t thread = event.thread != 0 ? event.thread : threads_.first();
     if (!threads_.Has(thread) || event.count > threads_.Of(thread).end_count() + 1) {
       missing.push_back(&event);
@@ -83,18 +84,30 @@ void ProcessState::AddEvents(MapSources* maps) {
                    [](const TimelineGap& a, const TimelineGap& b) { return a.moment < b.moment; });
 }
 
+const Snapshot* ProcessState::FindKeyframe(uint64_t number) const {
+  const auto found =
+      std::partition_point(snapshots_.begin(), snapshots_.end(),
+                           [number](const Snapshot& one) { return one.number < number; });
+  return found != snapshots_.end() && found->number == number ? &*found : nullptr;
+}
+
+// One whose keyframe is damaged has a number all the same.
+void ProcessState::AddWantedSnapshot(const ProcessEvent& event) {
+  ++wanted_count_;
+  const Snapshot* const keyframe = FindKeyframe(static_cast<uint64_t>(event.number));
+  if (keyframe == nullptr) return;
+  wanted_.push_back(*keyframe);
+  wanted_.back().number = wanted_count_;
+  wanted_.back().event = &event;
+}
+
 void ProcessState::AddEvent(const ProcessEvent& event, uint64_t moment, MapSources* maps) {
   if (event.kind == EventKind::kProcessExit) {
     exit_status_ = ExitStatus{static_cast<int32_t>(event.number)};
   }
   if (event.kind == EventKind::kFullKeyframe) {
-    const auto number = static_cast<uint64_t>(event.number);
-    const auto snapshot =
-        std::partition_point(snapshots_.begin(), snapshots_.end(),
-                             [number](const Snapshot& one) { return one.number < number; });
-    if (snapshot != snapshots_.end() && snapshot->number == number) {
-      maps->PassKeyframe(snapshot->moment);
-    }
+    const Snapshot* const keyframe = FindKeyframe(static_cast<uint64_t>(event.number));
+    if (keyframe != nullptr) maps->PassKeyframe(keyframe->moment);
   }
   maps->AddEvent(&event, moment);
   if (event.kind == EventKind::kGap) gaps_.push_back({moment, event.text});

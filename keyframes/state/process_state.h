@@ -36,6 +36,7 @@ struct Snapshot {
   uint64_t sequence = 0;
   uint64_t moment = 0;
   uint64_t page_count = 0;
+  const ProcessEvent* event = nullptr;  // of one that was asked for; null: it was not
 };
 
 // How the process ended.
@@ -88,7 +89,13 @@ class ProcessState {
   const ProcessEvent* LastExec(uint64_t moment) const;
   uint64_t LastExecMoment(uint64_t moment) const;  // 0: there is none
 
+  // All full keyframes, by their own numbers.
   const std::vector<Snapshot>& snapshots() const { return snapshots_; }
+  // What users call snapshots: those that were asked for, numbered from 1 in their order, or, where
+  // none was, all of them.
+  const std::vector<Snapshot>& named_snapshots() const {
+    return wanted_.empty() ? snapshots_ : wanted_;
+  }
   // The newest full keyframe at or before `moment`; null if there is none.
   const FullKeyframe* KeyframeAt(uint64_t moment) const;
   const Snapshot* SnapshotAt(uint64_t moment) const;
@@ -107,6 +114,8 @@ class ProcessState {
 
   void AddKeyframes(MapSources* maps);
   void AddEvents(MapSources* maps);
+  void AddWantedSnapshot(const ProcessEvent& event);
+  const Snapshot* FindKeyframe(uint64_t number) const;
   void AddEvent(const ProcessEvent& event, uint64_t moment, MapSources* maps);
   // The thread whose orderable event `sequence` is; 0: none.
   int32_t ThreadOfSequence(uint64_t sequence) const;
@@ -117,6 +126,8 @@ class ProcessState {
   EventIndex events_;
   MapHistory maps_;
   std::vector<Snapshot> snapshots_;
+  std::vector<Snapshot> wanted_;
+  uint64_t wanted_count_ = 0;
   std::vector<const FullKeyframe*> keyframes_;  // parallel to snapshots_
   std::vector<TimelineGap> gaps_;
   std::optional<ExitStatus> exit_status_;

@@ -34,9 +34,11 @@ void AddText(const std::string& text, SnapshotInfo* snapshot) {
   }
 }
 
-SnapshotInfo FromEvent(const ProcessEvent& event) {
+}  // namespace
+
+SnapshotInfo DescribeSnapshot(const ProcessEvent& event, uint64_t number) {
   SnapshotInfo snapshot = {
-      .number = static_cast<uint64_t>(event.number),
+      .number = number,
       .time_ns = Argument(event, 0),
       .trigger = Argument(event, 1),
       .level = static_cast<int64_t>(Argument(event, 2)),
@@ -51,8 +53,6 @@ SnapshotInfo FromEvent(const ProcessEvent& event) {
   return snapshot;
 }
 
-}  // namespace
-
 bool IsSnapshotTrace(const TraceReader& trace) {
   return trace.manifest().engine == kSnapshotEngine ||
          (trace.threads().empty() && !trace.full_keyframes().empty());
@@ -66,11 +66,12 @@ bool HasSnapshots(const TraceReader& trace) {
 }
 
 std::vector<SnapshotInfo> ListSnapshots(const TraceReader& trace) {
-  std::map<uint64_t, SnapshotInfo> described;
+  std::map<uint64_t, SnapshotInfo> described;  // by the keyframe's number
+  uint64_t wanted = 0;
   for (const ProcessEvent& event : trace.events()) {
     if (event.kind != kSnapshotEvent) continue;
-    SnapshotInfo snapshot = FromEvent(event);
-    described[snapshot.number] = std::move(snapshot);
+    const auto keyframe = static_cast<uint64_t>(event.number);
+    described[keyframe] = DescribeSnapshot(event, IsSnapshotTrace(trace) ? keyframe : ++wanted);
   }
   // Of a recording with segments only what was asked for.
   const bool all = described.empty() || IsSnapshotTrace(trace);
@@ -79,8 +80,8 @@ std::vector<SnapshotInfo> ListSnapshots(const TraceReader& trace) {
     const auto known = described.find(keyframe->number());
     if (known == described.end() && (!all || keyframe->threads().empty())) continue;
     SnapshotInfo& snapshot = snapshots.emplace_back();
-    if (known != described.end()) snapshot = known->second;
     snapshot.number = keyframe->number();
+    if (known != described.end()) snapshot = known->second;
     snapshot.keyframe = keyframe;
   }
   return snapshots;

@@ -19,7 +19,7 @@ namespace hindsight {
 inline constexpr char kSnapshotEngine[] = "snapshots";
 
 struct SnapshotInfo {
-  uint64_t number = 0;
+  uint64_t number = 0;  // as users write it
   // What follows is from the event, and zero or empty where the trace has none for the snapshot.
   uint64_t time_ns = 0;  // since the recording began
   uint64_t trigger = 0;
@@ -42,14 +42,17 @@ bool IsSnapshotTrace(const TraceReader& trace);
 // taken.
 bool HasSnapshots(const TraceReader& trace);
 
-// Ascending numbers: all full keyframes of the trace, or those that have an event `snapshot` if any
-// has.
+// Ascending numbers. Of a recording in which snapshots were taken those, from 1 in their order;
+// else all full keyframes of the trace, by their own numbers.
 std::vector<SnapshotInfo> ListSnapshots(const TraceReader& trace);
 
 // The index of the one that users write as "3", "snapshot 3", "start" or "end". kInvalidArgument: a
 // message for the user.
 absl::StatusOr<size_t> FindSnapshot(const std::vector<SnapshotInfo>& snapshots,
                                     absl::string_view where);
+
+// What the event says of snapshot `number`, without its keyframe.
+SnapshotInfo DescribeSnapshot(const ProcessEvent& event, uint64_t number);
 
 // "call", "point", "condition", "assertion", "exception", "signal", "timer", "function", "request";
 // of others the number.

@@ -116,6 +116,7 @@ bool EmulateEngine::TakeStops(bool block) {
     if (thread < 0 && errno == EINTR) {
       Tick();
       native_runs_.Tick();
+      if (block) TakeSnapshotsDue();
       if (session_->end_wanted()) return some;
       continue;
     }
@@ -129,6 +130,18 @@ bool EmulateEngine::TakeStops(bool block) {
     }
     some = true;
     OnStatus(thread, status);
+  }
+}
+
+// Of processes all of whose threads wait. Requires: nobody has a turn.
+void EmulateEngine::TakeSnapshotsDue() {
+  for (const auto& process : tasks_.processes()) {
+    if (process->ended() || process->paused()) continue;
+    for (const auto& engine : process->threads()) {
+      if (!engine->begun() || engine->state() != ThreadEngine::State::kWaiting) continue;
+      engine->SnapshotIfDue();
+      break;
+    }
   }
 }
 

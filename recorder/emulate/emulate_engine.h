@@ -78,6 +78,7 @@ class EmulateEngine final : public Engine, private NativeRuns::Client {
   absl::Status Begin(pid_t process, absl::Span<const StoppedThread> threads);
   void Loop();
   bool TakeStops(bool block);
+  void TakeSnapshotsDue();
   void OnStatus(pid_t thread, int status);
   bool OnExec(ThreadEngine* engine, int status);
   bool RunReady();

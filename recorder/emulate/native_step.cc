@@ -71,6 +71,7 @@ void ThreadEngine::StepNatively(const Instruction& instruction, bool reload_map,
         return;
       case TraceeStopKind::kSignal:
         if (LogTrap(next)) next = Instruction{};
+        SnapshotBeforeSignal(stop.signal);
         if (tracee_->signals().Catches(stop.signal)) {
           DeliverSignal(stop);
           return;

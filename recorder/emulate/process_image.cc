@@ -90,11 +90,19 @@ absl::Status ProcessImage::ReloadMap(Tracee* tracee, ThreadLog* log, uint64_t co
     } else {
       log_->LogMapChange(part, *space_, log, count);
     }
-    const std::vector<uint64_t> stops = session_->part().StopPlaces(tracee->thread(), *space_);
-    stop_places_ = absl::flat_hash_set<uint64_t>(stops.begin(), stops.end());
+    FindPlaces(tracee->thread());
   }
   FollowForeignMappings();
   return absl::OkStatus();
+}
+
+void ProcessImage::FindPlaces(pid_t thread) {
+  const std::vector<uint64_t> stops = session_->part().StopPlaces(thread, *space_);
+  stop_places_ = absl::flat_hash_set<uint64_t>(stops.begin(), stops.end());
+  breakpoints_ = stop_places_;
+  if (!session_->triggers().has_places()) return;
+  snapshot_places_ = session_->triggers().Places(thread, *space_);
+  for (const auto& [place, name] : snapshot_places_) breakpoints_.insert(place);
 }
 
 std::shared_ptr<AddressSpace> ProcessImage::MakeSpace() const {

@@ -9,6 +9,7 @@
 #include <sys/types.h>
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -40,6 +41,10 @@ class ProcessImage {
   std::shared_ptr<const AddressSpace> space() const { return space_; }
   // Where recording stops.
   const absl::flat_hash_set<uint64_t>& stop_places() const { return stop_places_; }
+  // Where snapshots are taken, with the user's names.
+  const std::map<uint64_t, std::string>& snapshot_places() const { return snapshot_places_; }
+  // Both.
+  const absl::flat_hash_set<uint64_t>& breakpoints() const { return breakpoints_; }
 
   // Looks at a new image: where it is, what is mapped. Patches its vdso. `tracee` may read its
   // memory.
@@ -65,6 +70,7 @@ class ProcessImage {
 
  private:
   void InstallCommitArea(pid_t thread);
+  void FindPlaces(pid_t thread);
   MapPart ReadMap(Tracee* tracee, std::optional<MemoryRange> range) const;
   std::shared_ptr<AddressSpace> MakeSpace() const;
 
@@ -75,7 +81,8 @@ class ProcessImage {
   std::vector<uint64_t> auxv_;
   std::shared_ptr<AddressSpace> space_;
   uint64_t foreign_version_ = 0;  // of the mappings that space_ has asked about
-  absl::flat_hash_set<uint64_t> stop_places_;
+  absl::flat_hash_set<uint64_t> stop_places_, breakpoints_;
+  std::map<uint64_t, std::string> snapshot_places_;
   std::vector<VdsoPatch> vdso_patches_;
   std::unique_ptr<CommitArea> commit_area_;
 };

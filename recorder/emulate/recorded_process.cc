@@ -17,7 +17,10 @@ namespace hindsight {
 
 RecordedProcess::RecordedProcess(EmulateEngine* engine, ProcessLog* log,
                                  std::unique_ptr<Tracee> first)
-    : engine_(engine), log_(log), image_(&engine->session(), log, &sharing_) {
+    : engine_(engine),
+      log_(log),
+      image_(&engine->session(), log, &sharing_),
+      snapshots_seen_(engine->session().SnapshotsSeen()) {
   engine->session().Keep(image_.Open(first.get()));
   AddThread(std::move(first), /*maker=*/0);
 }
@@ -85,10 +88,38 @@ void RecordedProcess::OnExec(const std::string& program) {
   image_.OnExec(program);
 }
 
-absl::Status RecordedProcess::WriteFullKeyframe(ThreadEngine* by, bool with_memory) {
+void RecordedProcess::TakeSnapshot(ThreadEngine* by, SnapshotReason reason) {
+  RecordingSession& session = engine_->session();
+  if (session.triggers().IsEnough() || session.failed() || ended_) return;
+  session.triggers().NoteTaken();
+  reason.time_ns = session.NowNs();
+  if (reason.trigger != kTimerTrigger && reason.trigger != kOutsideTrigger) {
+    reason.thread = by->thread();
+  }
+  session.Keep(WriteFullKeyframe(by, /*with_memory=*/true, std::move(reason)));
+}
+
+bool RecordedProcess::snapshot_due() const {
+  SnapshotTriggers::Seen seen = snapshots_seen_;
+  return engine_->session().SnapshotDue(&seen).has_value();
+}
+
+void RecordedProcess::TakeSnapshotIfDue(ThreadEngine* by) {
+  std::optional<SnapshotReason> reason = engine_->session().SnapshotDue(&snapshots_seen_);
+  if (reason.has_value()) TakeSnapshot(by, *std::move(reason));
+}
+
+absl::Status RecordedProcess::WriteFullKeyframe(ThreadEngine* by, bool with_memory,
+                                                std::optional<SnapshotReason> snapshot) {
   const absl::Span<const uint64_t> auxv = image_.auxv();
   KeyframeHead head = {.sequence = engine_->session().sequence()->last,
                        .auxv = {auxv.begin(), auxv.end()}};
+  if (snapshot.has_value()) {
+    head.stood = [session = &engine_->session(), start = snapshot->time_ns] {
+      return session->NowNs() - start;
+    };
+    head.snapshot = std::move(snapshot);
+  }
   for (const auto& engine : threads_) {
     const ThreadEngine::State state = engine->state();
     if (engine->begun() &&

@@ -25,6 +25,7 @@
 #include "recorder/log/process_log.h"
 #include "recorder/ptrace/breakpoint_run.h"
 #include "recorder/ptrace/tracee.h"
+#include "recorder/session/snapshot_triggers.h"
 
 namespace hindsight {
 
@@ -61,8 +62,14 @@ class RecordedProcess {
   // Writes a full keyframe of the present state. `with_memory` false: what it holds is known from
   // elsewhere. Requires: all threads are at sync points or in system calls, and `by`, which has
   // its turn, is synced.
-  absl::Status WriteFullKeyframe(ThreadEngine* by, bool with_memory);
+  absl::Status WriteFullKeyframe(ThreadEngine* by, bool with_memory,
+                                 std::optional<SnapshotReason> snapshot = std::nullopt);
   bool full_keyframe_due() const;
+  // The same as a snapshot, if there are to be any more. Errors are the session's.
+  void TakeSnapshot(ThreadEngine* by, SnapshotReason reason);
+  // One by time or request.
+  void TakeSnapshotIfDue(ThreadEngine* by);
+  bool snapshot_due() const;
 
   // Whether a turn of `thread` is a new slice of the timeline: another had the last turn.
   bool StartsSlice(const ThreadEngine* thread) const;
@@ -114,6 +121,7 @@ class RecordedProcess {
   std::list<std::unique_ptr<ThreadEngine>> threads_;
   ThreadEngine* last_thread_ = nullptr;  // whose turn was last
   uint64_t last_turn_end_ns_ = 0;
+  SnapshotTriggers::Seen snapshots_seen_;
   uint64_t next_full_keyframe_ = ~uint64_t{0};  // when it is due, in instructions
   ProcessTime time_;
   bool stopped_ = false;

@@ -55,7 +55,10 @@ bool ThreadEngine::EndsTurnAtCall() {
 // The stop the thread waits for; nullopt if it sleeps: then others get a turn.
 std::optional<TraceeStop> ThreadEngine::AwaitStop() {
   return stops_.Await([this] { return !engine_->session().end_wanted(); },
-                      [this] { engine_->Tick(); });
+                      [this] {
+                        engine_->Tick();
+                        SnapshotIfDue();
+                      });
 }
 
 void ThreadEngine::OnStop(TraceeStop stop) {
@@ -88,6 +91,7 @@ void ThreadEngine::OnCallStop(TraceeStop stop) {
       call_->MarkInterrupted();
       break;
     case TraceeStopKind::kSignal:
+      SnapshotBeforeSignal(stop.signal);
       if (tracee_->signals().Catches(stop.signal)) {
         DeliverSignal(std::move(stop));
         return;
@@ -133,6 +137,7 @@ bool ThreadEngine::OnSystemCallExit() {
   for (const TraceeStop& earlier : call->TakeHeldSignals()) {
     if (state_ == State::kReady) transitions_.Signal(earlier);
   }
+  if (state_ == State::kReady) SnapshotAfterCall(*call);
   return true;
 }
 

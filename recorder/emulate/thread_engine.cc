@@ -149,7 +149,10 @@ void ThreadEngine::OnLimit() {
     RunOneNatively();
     return;
   }
-  if (process_->full_keyframe_due()) {
+  if (process_->snapshot_due()) {
+    Sync();
+    SnapshotIfDue();
+  } else if (process_->full_keyframe_due()) {
     Sync();
     engine_->session().Keep(process_->WriteFullKeyframe(this, /*with_memory=*/true));
   } else if (cpu_->count() >= segments_.next()) {

@@ -98,6 +98,9 @@ class ThreadEngine {
   // Starts its log without a turn: of threads that existed before they were recorded, all are in
   // the first full keyframe, whichever of them runs first.
   void StartWithoutTurn();
+  // Takes a snapshot if one is due by time, or was asked for from outside. Requires: all threads
+  // are at sync points or in system calls.
+  void SnapshotIfDue();
   // Job control has stopped it.
   void OnGroupStop();
   // Another thread of the process commits now: see CommitArea.
@@ -156,6 +159,11 @@ class ThreadEngine {
   void OnFault(uint64_t block_count);
   bool StepUncached(const Instruction& instruction);
   bool RunBackTo(uint64_t count);
+
+  // thread_snapshots.cc
+  void SnapshotAfterCall(const CallInFlight& call);
+  void SnapshotBeforeSignal(int signal);
+  void SnapshotAtPlace();
 
   // self_check.cc
   bool MayCheckBlock();
@@ -228,10 +236,11 @@ class ThreadEngine {
 
   State state_ = State::kReady;
   std::optional<CallInFlight> call_;
-  bool held_at_call_ = false;        // the turn before ended at the system call at pc
-  bool after_call_ = false;          // a system call was the last thing done
-  bool runs_natively_next_ = false;  // for one instruction: the kernel has something to store
-  bool yields_ = false;              // the turn ends here: others are to run
+  uint64_t place_passed_ = ~uint64_t{0};  // a snapshot was taken in this state, for where it is
+  bool held_at_call_ = false;             // the turn before ended at the system call at pc
+  bool after_call_ = false;               // a system call was the last thing done
+  bool runs_natively_next_ = false;       // for one instruction: the kernel has something to store
+  bool yields_ = false;                   // the turn ends here: others are to run
 };
 
 }  // namespace hindsight

@@ -96,7 +96,8 @@ void ThreadEngine::Turn() {
     RunOneNatively();
     return;
   }
-  cpu_->SetBreakpoints(process_->image().stop_places());
+  SnapshotAtPlace();
+  cpu_->SetBreakpoints(process_->image().breakpoints());
   if (cpu_->count() >= checks_.next()) {
     CheckBlock();
     return;
@@ -106,7 +107,9 @@ void ThreadEngine::Turn() {
   chaos_.BeginLeg();
   const uint64_t first = cpu_->count();
   const uint64_t started = engine_->session().NowNs();
-  const RunResult result = cpu_->Run({.limit = leg.limit, .exact_limit = leg.exact});
+  const RunResult result = cpu_->Run({.limit = leg.limit,
+                                      .exact_limit = leg.exact,
+                                      .skip_first_breakpoint = place_passed_ == first});
   const uint64_t took = engine_->session().NowNs() - started;
   time_.Add(took, /*owed=*/process_->time().limited());
   process_->time().Add(took);
@@ -122,7 +125,7 @@ void ThreadEngine::Turn() {
       break;
     case Stop::kBreakpoint:
       Sync();
-      process_->ReachStop();
+      if (process_->image().stop_places().contains(cpu_->pc())) process_->ReachStop();
       break;
     default:
       OnLimit();

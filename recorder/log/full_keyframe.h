@@ -7,10 +7,12 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "recorder/log/module_table.h"
+#include "recorder/log/snapshot_reason.h"
 #include "recorder/process/memory_map.h"
 #include "tracefmt/trace_writer.h"
 
@@ -24,6 +26,8 @@ struct KeyframeHead {
   std::vector<uint64_t> auxv;
   // How long the process has stood still for it by now, in ns; empty: that is not known.
   std::function<uint64_t()> stood;
+  // It is a snapshot that somebody wanted.
+  std::optional<SnapshotReason> snapshot;
 };
 
 // A whole full keyframe of stopped process `process`.

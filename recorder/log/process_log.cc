@@ -53,6 +53,7 @@ void ProcessLog::LogWholeMap(const AddressSpace& space, ThreadLog* log, uint64_t
 absl::Status ProcessLog::WriteFullKeyframe(KeyframeHead head, pid_t thread, uint64_t count,
                                            const MemoryMap& map, bool with_memory) {
   head.number = ++full_keyframes_;
+  const uint64_t before = writer_->bytes_written();
   if (with_memory) {
     RETURN_IF_ERROR(hindsight::WriteFullKeyframe(head, thread, map, modules_, writer_.get()));
   } else {
@@ -62,8 +63,25 @@ absl::Status ProcessLog::WriteFullKeyframe(KeyframeHead head, pid_t thread, uint
                         .thread = thread,
                         .count = count,
                         .number = static_cast<int64_t>(full_keyframes_)};
-  if (head.stood) event.arguments = {head.stood()};
-  return writer_->AppendEvent(event);
+  const uint64_t stood_ns = head.stood ? head.stood() : 0;
+  if (head.stood) event.arguments = {stood_ns};
+  RETURN_IF_ERROR(writer_->AppendEvent(event));
+  if (!head.snapshot.has_value()) return absl::OkStatus();
+  return LogSnapshot(*head.snapshot, count, stood_ns, writer_->bytes_written() - before);
+}
+
+// Of the full keyframe written last.
+absl::Status ProcessLog::LogSnapshot(const SnapshotReason& reason, uint64_t count,
+                                     uint64_t stood_ns, uint64_t bytes) {
+  ++snapshots_;
+  return writer_->AppendEvent(
+      {.kind = EventKind::kSnapshot,
+       .thread = reason.thread,
+       .count = count,
+       .number = static_cast<int64_t>(full_keyframes_),
+       .arguments = {reason.time_ns, reason.trigger, static_cast<uint64_t>(int64_t{reason.level}),
+                     reason.class_number, reason.id, reason.skew_ns, stood_ns, bytes},
+       .text = reason.text});
 }
 
 void ProcessLog::AddThread(const ThreadLog& log, uint64_t instructions, HostFeatures used) {

@@ -62,6 +62,7 @@ class ProcessLog {
   void SkipMapChange() { logged_regions_ = kNoWholeMap; }
 
   uint64_t full_keyframes() const { return full_keyframes_; }
+  uint64_t snapshots() const { return snapshots_; }  // of them
   // Numbers it. `thread`, whose state is `count`, has the event. `with_memory` false: what memory
   // holds is known from elsewhere (WriteKeyframeAtBirth).
   absl::Status WriteFullKeyframe(KeyframeHead head, pid_t thread, uint64_t count,
@@ -87,6 +88,8 @@ class ProcessLog {
   static constexpr size_t kNoWholeMap = ~size_t{0};
 
   absl::Status LogChangedFiles();
+  absl::Status LogSnapshot(const SnapshotReason& reason, uint64_t count, uint64_t stood_ns,
+                           uint64_t bytes);
 
   const std::unique_ptr<TraceWriter> writer_;
   Manifest manifest_;
@@ -94,6 +97,7 @@ class ProcessLog {
   // Regions in the changes logged since the whole map was; kNoWholeMap: it is still to be logged.
   size_t logged_regions_ = kNoWholeMap;
   uint64_t full_keyframes_ = 0;
+  uint64_t snapshots_ = 0;
   ProcessTotals totals_;
   HostFeatures features_;
   int exit_status_ = -1;

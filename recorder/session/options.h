@@ -11,6 +11,7 @@
 #include "isa/cpuid.h"
 #include "isa/memory_model.h"
 #include "recorder/session/engine_kind.h"
+#include "recorder/snapshot/capture_configuration.h"
 
 namespace hindsight {
 
@@ -87,6 +88,10 @@ struct RecordOptions {
   uint64_t seed = 0;
   // Threads and processes are scheduled to find bugs.
   bool chaos = false;
+  // Snapshots on the way (snapshot_triggers.h). `listens`: also at the points of programs that are
+  // linked with libhindsight.
+  CaptureConfiguration capture;
+  bool listens = false;
   TranslationTrials trials;
   // Folder where engine translate keeps what it has translated for later recordings; or one of the
   // two above.
@@ -120,8 +125,10 @@ struct RecordResult {
   uint64_t trace_bytes = 0;
   uint64_t light_keyframes = 0;  // segments
   uint64_t full_keyframes = 0;
-  double seconds = 0;      // wall-clock time of the recording
-  uint64_t processes = 1;  // recorded
+  uint64_t snapshots = 0;         // of them
+  uint64_t snapshots_missed = 0;  // wanted, but a thread could not be stopped in time
+  double seconds = 0;             // wall-clock time of the recording
+  uint64_t processes = 1;         // recorded
   uint64_t threads = 1;
   uint64_t processes_left = 0;    // made by the program, and running on when it had ended
   uint64_t blocks_checked = 0;    // see RecordOptions::self_checks_per_million

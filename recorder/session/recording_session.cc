@@ -23,10 +23,11 @@ constexpr std::chrono::milliseconds kGraceAfterProgram(200);
 
 }  // namespace
 
-RecordingSession::RecordingSession(const RecordOptions& options, std::unique_ptr<RecordedPart> part,
-                                   Trace trace, std::function<Clock::time_point()> now)
+RecordingSession::RecordingSession(const RecordOptions& options, Plan plan, Trace trace,
+                                   std::function<Clock::time_point()> now)
     : options_(options),
-      part_(std::move(part)),
+      part_(std::move(plan.part)),
+      triggers_(std::move(plan.triggers)),
       now_(std::move(now)),
       start_(now_()),
       last_flush_(start_),
@@ -40,6 +41,14 @@ RecordingSession::RecordingSession(const RecordOptions& options, std::unique_ptr
 
 uint64_t RecordingSession::NowNs() const {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(now_() - start_).count();
+}
+
+std::optional<SnapshotReason> RecordingSession::SnapshotDue(SnapshotTriggers::Seen* seen) const {
+  return triggers_->Due(NowNs(), stop_.snapshots_wanted(), seen);
+}
+
+SnapshotTriggers::Seen RecordingSession::SnapshotsSeen() const {
+  return triggers_->Begin(NowNs(), stop_.snapshots_wanted());
 }
 
 absl::StatusOr<ProcessLog*> RecordingSession::Open(Manifest process, ProcessLog* parent,
@@ -61,6 +70,7 @@ void RecordingSession::Close(ProcessLog* log) {
   result_.threads += log->totals().threads;
   result_.light_keyframes += log->totals().segments;
   result_.full_keyframes += log->full_keyframes();
+  result_.snapshots += log->snapshots();
   // Its writer knows the size of the whole recording.
   if (log == logs_.front().get()) return;
   Finish(log);

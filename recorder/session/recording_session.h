@@ -35,6 +35,7 @@
 #include "recorder/session/options.h"
 #include "recorder/session/progress_display.h"
 #include "recorder/session/recorded_part.h"
+#include "recorder/session/snapshot_triggers.h"
 #include "recorder/session/stop_request.h"
 
 namespace hindsight {
@@ -49,8 +50,14 @@ class RecordingSession {
     Manifest manifest;  // of the process that the recording begins with
   };
 
+  // What the options say, parsed. Null: nothing of the kind.
+  struct Plan {
+    std::unique_ptr<RecordedPart> part;
+    std::unique_ptr<SnapshotTriggers> triggers;
+  };
+
   // `trace` is that of the first process that will be recorded.
-  RecordingSession(const RecordOptions& options, std::unique_ptr<RecordedPart> part, Trace trace,
+  RecordingSession(const RecordOptions& options, Plan plan, Trace trace,
                    std::function<Clock::time_point()> now = Clock::now);
   RecordingSession(const RecordingSession&) = delete;
   RecordingSession& operator=(const RecordingSession&) = delete;
@@ -60,6 +67,12 @@ class RecordingSession {
   MemoryModel memory_model() const { return options_.memory_model; }
   RecordedPart& part() { return *part_; }
   ProgressDisplay& progress() { return progress_; }
+  SnapshotTriggers& triggers() { return *triggers_; }
+  // What is due for a process that has seen `seen`.
+  std::optional<SnapshotReason> SnapshotDue(SnapshotTriggers::Seen* seen) const;
+  SnapshotTriggers::Seen SnapshotsSeen() const;
+  // A snapshot could not be taken.
+  void NoteMissedSnapshots(uint64_t count) { result_.snapshots_missed += count; }
   // The engine says which processes it records (set_recorded).
   ForeignMappings& foreign_mappings() { return foreign_mappings_; }
   // A task runs from now on that is not recorded.
@@ -113,6 +126,7 @@ class RecordingSession {
 
   const RecordOptions options_;
   const std::unique_ptr<RecordedPart> part_;
+  const std::unique_ptr<SnapshotTriggers> triggers_;
   const std::function<Clock::time_point()> now_;
   const Clock::time_point start_;
   Clock::time_point last_flush_;

@@ -33,12 +33,13 @@ class FakeEngine final : public Engine {
 class RecordingSessionTest : public ::testing::Test {
  protected:
   RecordingSession& Begin() {
-    auto part = RecordedPart::Parse(options_);
-    EXPECT_TRUE(part.ok()) << part.status();
+    RecordingSession::Plan plan;
+    plan.part = *RecordedPart::Parse(options_);
+    plan.triggers = *SnapshotTriggers::Parse(options_.capture);
     auto writer = std::make_unique<FakeTraceWriter>();
     writer_ = writer.get();
     RecordingSession::Trace trace = {std::move(writer), Manifest()};
-    session_ = std::make_unique<RecordingSession>(options_, *std::move(part), std::move(trace),
+    session_ = std::make_unique<RecordingSession>(options_, std::move(plan), std::move(trace),
                                                   [this] { return now_; });
     return *session_;
   }

@@ -11,6 +11,7 @@ namespace {
 // A signal handler has no other place to write to; StopRequest exists once at a time.
 std::atomic<int> stop_signal{0};
 std::atomic<int> interrupts_to_ignore{0};
+std::atomic<uint64_t> snapshot_signals{0};
 
 constexpr long kTickNs = 250'000'000;
 
@@ -25,18 +26,39 @@ void Interrupt(int signal) {
   if (interrupts_to_ignore.fetch_sub(1) <= 0) AskToStop(signal);
 }
 
+void AskForSnapshot(int) { snapshot_signals.fetch_add(1); }
+
 void Nothing(int) {}
+
+using Handler = void (*)(int);
+
+Handler HandlerOf(int signal) {
+  switch (signal) {
+    case SIGINT:
+    case SIGQUIT:
+      return Interrupt;
+    case SIGUSR1:
+      return AskForSnapshot;
+    default:
+      return signal == TickSignal() ? Nothing : AskToStop;
+  }
+}
 
 }  // namespace
 
 StopRequest::StopRequest(Program program) : program_(program) {
   stop_signal = 0;
   interrupts_to_ignore = program == Program::kLaunched ? 1 : 0;
-  saved_ = {{{SIGTERM, {}}, {SIGHUP, {}}, {SIGINT, {}}, {SIGQUIT, {}}, {TickSignal(), {}}}};
+  snapshot_signals = 0;
+  saved_ = {{{SIGTERM, {}},
+             {SIGHUP, {}},
+             {SIGINT, {}},
+             {SIGQUIT, {}},
+             {SIGUSR1, {}},
+             {TickSignal(), {}}}};
   for (Saved& saved : saved_) {
     struct sigaction action = {};  // no SA_RESTART: waiting must end
-    const bool interrupt = saved.signal == SIGINT || saved.signal == SIGQUIT;
-    action.sa_handler = saved.signal == TickSignal() ? Nothing : interrupt ? Interrupt : AskToStop;
+    action.sa_handler = HandlerOf(saved.signal);
     sigaction(saved.signal, &action, &saved.action);
     // nohup, and shells that start a job in the background, have it ignored: that stays so.
     if (saved.action.sa_handler == SIG_IGN && saved.signal != TickSignal()) {
@@ -59,6 +81,8 @@ StopRequest::~StopRequest() {
 }
 
 int StopRequest::signal() const { return stop_signal.load(); }
+
+uint64_t StopRequest::snapshots_wanted() const { return snapshot_signals.load(); }
 
 void StopRequest::StopOnInterrupt() { interrupts_to_ignore = 0; }
 

@@ -6,6 +6,7 @@
 //   SIGINT, SIGQUIT, the first  ignored: the program handles it       stop
 //   SIGINT, SIGQUIT, the next   stop                                  stop
 //   SIGINT, once it has ended   stop                                  stop
+//   SIGUSR1                     a snapshot, of every process          a snapshot
 //
 // A terminal sends SIGINT and SIGQUIT to all of its foreground process group, so a program that was
 // launched has received its own and decides what to do; a second one is meant for the recorder.
@@ -39,6 +40,8 @@ class StopRequest {
   // The signal that asked recording to stop; 0 while none has. The first one counts.
   int signal() const;
   bool requested() const { return signal() != 0; }
+  // How often SIGUSR1 has come.
+  uint64_t snapshots_wanted() const;
   // The program has ended: from now on the first SIGINT stops recording.
   void StopOnInterrupt();
   // The signal to send to the program once recording has stopped and it is detached; 0: none.
@@ -51,7 +54,7 @@ class StopRequest {
   };
 
   const Program program_;
-  std::array<Saved, 5> saved_ = {};
+  std::array<Saved, 6> saved_ = {};
   timer_t timer_ = {};
   bool has_timer_ = false;
 };

@@ -46,11 +46,10 @@ bool IsRecordedPoint(int64_t number, const uint64_t* arguments) {
          arguments[2] == sizeof(hs_slot);
 }
 
-std::optional<Point> RecordedPointOf(
-    const uint64_t* arguments,
-    const std::function<bool(uint64_t address, absl::Span<uint8_t> out)>& read) {
+std::optional<Point> RecordedPointAt(
+    uint64_t address, const std::function<bool(uint64_t address, absl::Span<uint8_t> out)>& read) {
   hs_slot slot;
-  if (!read(arguments[1], absl::MakeSpan(reinterpret_cast<uint8_t*>(&slot), sizeof(slot)))) {
+  if (!read(address, absl::MakeSpan(reinterpret_cast<uint8_t*>(&slot), sizeof(slot)))) {
     return std::nullopt;
   }
   return PointOf(slot);

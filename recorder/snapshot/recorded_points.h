@@ -42,11 +42,11 @@ class RecordedPoints {
 
 // Whether a system call is one by which a point is told.
 bool IsRecordedPoint(int64_t number, const uint64_t* arguments);
-// What such a call tells; `read` copies from the program's memory, and returns whether all is
-// there. nullopt: it tells nothing. Process and thread are not in it.
-std::optional<Point> RecordedPointOf(
-    const uint64_t* arguments,
-    const std::function<bool(uint64_t address, absl::Span<uint8_t> out)>& read);
+// What such a call tells, whose second argument is `address`; `read` copies from the program's
+// memory, and returns whether all is there. nullopt: it tells nothing. Process and thread are not
+// in it.
+std::optional<Point> RecordedPointAt(
+    uint64_t address, const std::function<bool(uint64_t address, absl::Span<uint8_t> out)>& read);
 
 }  // namespace hindsight
 

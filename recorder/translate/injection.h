@@ -26,6 +26,11 @@ struct InjectionOptions {
   uint64_t segment_instructions = 0, segment_per_page = 0;
   // If recorded: of all threads, from one full keyframe to the next; 0: there is one.
   uint64_t full_keyframe_instructions = 0;
+  // If recorded: threads look so often, in instructions, whether a snapshot is wanted; the signals
+  // before which one is (bit N - 1: signal N); whether points are.
+  uint64_t look_instructions = uint64_t{1} << 26;
+  uint64_t snapshot_signals = 0;
+  bool snapshot_points = false;
   // Called before the program is let go; may be empty.
   std::function<void(const MemoryFile& file)> prepare;
 };

@@ -109,7 +109,9 @@ void RecordedFamily::OnBirth(RecordedBirth birth) {
 RecordedMemory RecordedFamily::MemoryOf(const RecordedBirth& birth,
                                         const TranslatedRecording& parent) const {
   if (parent.memory().file != birth.file) return MakeRecordedMemory(birth.file, birth.code);
-  return parent.memory();
+  RecordedMemory memory = parent.memory();
+  memory.borrowed = true;
+  return memory;
 }
 
 void RecordedFamily::OnMadeProcess(RecordedBirth birth) {
@@ -179,6 +181,7 @@ bool RecordedFamily::Advance() {
 void RecordedFamily::SettleAll() {
   for (TranslatedRecording& recording : recordings_) {
     recording.Settle();
+    recording.AskForSnapshots();
     EndWhoLeft(&recording);
     ReportChildren(recording);
   }

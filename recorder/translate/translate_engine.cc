@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
 #include "base/status_macros.h"
 #include "isa/memory_model.h"
 #include "recorder/ptrace/tracee.h"
@@ -22,6 +23,9 @@ namespace {
 // A page costs some 12,000 bits: what keeps segments' beginnings well below half a bit for each
 // instruction.
 constexpr uint64_t kSegmentPerPage = 100'000;
+
+// Instructions: a fraction of a millisecond.
+constexpr uint64_t kLookWithTimer = 500'000;
 
 // Between two looks at the ring, if there was nothing in it.
 constexpr int64_t kPauseNs = 200'000;
@@ -65,6 +69,7 @@ std::string TranslateEngine::ReasonNotToRecord(const RecordOptions& options) {
     return absl::StrCat("order instructions as ", MemoryModelName(options.memory_model), " does");
   }
   if (options.bulk_bytes != 0) return "leave out what large reads store (--omit-bulk)";
+  if (!options.capture.functions.empty()) return "take snapshots at functions (--at)";
   if (options.self_checks_per_million != 0) return "check blocks of instructions";
   return "";
 }
@@ -99,7 +104,12 @@ absl::Status TranslateEngine::Begin(pid_t process, pid_t thread) {
                                                       ? options.light_keyframe_interval
                                                       : options.full_keyframe_interval,
                           .segment_per_page = options.adapt_light_keyframes ? kSegmentPerPage : 0,
-                          .full_keyframe_instructions = FullKeyframeInterval(options)};
+                          .full_keyframe_instructions = FullKeyframeInterval(options),
+                          .snapshot_signals = session_->triggers().signals(),
+                          .snapshot_points = options.listens};
+  if (options.capture.every > absl::ZeroDuration()) {
+    recording->injection.look_instructions = kLookWithTimer;
+  }
   recording->on_birth = [this](RecordedBirth birth) { family_.Announce(std::move(birth)); };
   ASSIGN_OR_RETURN(MemoryFile file, Inject(recording->injection, tracee.get()));
   memo_ = std::make_shared<TranslationMemo>(StoreFor(options));

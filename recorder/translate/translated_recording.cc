@@ -11,6 +11,8 @@
 
 #include "base/status_macros.h"
 #include "recorder/process/process_facts.h"
+#include "recorder/process/process_memory.h"
+#include "recorder/snapshot/recorded_points.h"
 #include "recorder/translate/agent/layout.h"
 
 namespace hindsight {
@@ -76,7 +78,50 @@ TranslatedRecording::TranslatedRecording(RecordingSession* session, ProcessLog* 
       process_(log, &Show, std::move(on_made)),
       clock_(ReadTsc(), session->NowNs()),
       threads_(&process_, log, session->sequence(), &clock_, merger,
-               /*has_maker=*/log->manifest().parent_pid != 0) {}
+               /*has_maker=*/log->manifest().parent_pid != 0),
+      snapshots_seen_(session->SnapshotsSeen()) {
+  process_.SetSnapshots(
+      [this](const StreamedProcess::Stop& stop, pid_t thread) { return ReasonOf(stop, thread); });
+}
+
+void TranslatedRecording::AskForSnapshots() {
+  if (!attached() || closed_ || memory_.borrowed) return;
+  const std::optional<SnapshotReason> due = session_->SnapshotDue(&snapshots_seen_);
+  if (!due.has_value()) return;
+  __atomic_store_n(&memory_.file->control()->snapshot_wanted, due->trigger, __ATOMIC_RELEASE);
+}
+
+// Requires: the process stands still.
+std::optional<SnapshotReason> TranslatedRecording::ReasonOf(const StreamedProcess::Stop& stop,
+                                                            pid_t thread) {
+  SnapshotTriggers& triggers = session_->triggers();
+  if (triggers.IsEnough()) {
+    __atomic_store_n(&memory_.file->control()->snapshots_over, 1, __ATOMIC_RELEASE);
+    return std::nullopt;
+  }
+  SnapshotReason reason = {.trigger = static_cast<uint32_t>(stop.trigger)};
+  if (stop.trigger == HS_STAND_SIGNAL) {
+    reason = SnapshotTriggers::OfSignal(static_cast<int>(stop.detail));
+  } else if (stop.trigger == HS_STAND_POINT) {
+    const auto read = [thread](uint64_t address, absl::Span<uint8_t> out) {
+      return ProcessVmMemory(thread).Read(address, out);
+    };
+    const std::optional<Point> point = RecordedPointAt(stop.detail, read);
+    if (!point.has_value()) return std::nullopt;
+    reason = SnapshotTriggers::OfPoint(*point);
+  }
+  if (reason.trigger != kTimerTrigger && reason.trigger != kOutsideTrigger) reason.thread = thread;
+  reason.time_ns = session_->NowNs();
+  triggers.NoteTaken();
+  return reason;
+}
+
+// Of the program that it executes.
+void TranslatedRecording::CountMissedSnapshots() {
+  if (!attached() || memory_.borrowed) return;
+  uint32_t* const missed = &memory_.file->control()->snapshots_missed;
+  session_->NoteMissedSnapshots(__atomic_exchange_n(missed, 0, __ATOMIC_ACQ_REL));
+}
 
 absl::Status TranslatedRecording::Attach(RecordedMemory memory, uint64_t ring) {
   memory_ = std::move(memory);
@@ -89,6 +134,7 @@ void TranslatedRecording::AttachNothing() {
 }
 
 absl::Status TranslatedRecording::Replace(RecordedMemory memory, uint64_t ring) {
+  CountMissedSnapshots();
   memory_ = std::move(memory);
   process_.SetProgram(ExecutablePath(pid()), memory_.code);
   return threads_.OpenProgram(memory_.rings, ring);
@@ -119,6 +165,7 @@ absl::Status TranslatedRecording::Finish(std::optional<int> wait_status) {
     Abandon(reason);
     return drained;
   }
+  CountMissedSnapshots();
   closed_ = true;
   threads_.Finish();
   RETURN_IF_ERROR(drained);
@@ -129,6 +176,7 @@ std::string TranslatedRecording::ReasonLeft() const { return TextOf(process_.lef
 
 void TranslatedRecording::Abandon(const std::string& reason) {
   if (std::exchange(closed_, true)) return;
+  CountMissedSnapshots();
   threads_.Leave(reason);
   log_->NoteEndReason(reason);
 }

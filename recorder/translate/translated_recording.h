@@ -34,6 +34,7 @@ struct RecordedMemory {
   std::shared_ptr<MemoryFile> file;
   std::shared_ptr<RingSet> rings;  // in it
   std::shared_ptr<const ExecutedPages> code;
+  bool borrowed = false;  // another process's, for a while (vfork)
 
   // Nobody answers who writes there any more.
   void LetGo() const { __atomic_store_n(&file->control()->leave, 1, __ATOMIC_RELEASE); }
@@ -57,6 +58,8 @@ class TranslatedRecording {
   // It has executed a program, and writes there from now on.
   absl::Status Replace(RecordedMemory memory, uint64_t ring);
 
+  // If a snapshot is due by time or request, a thread is asked to take it.
+  void AskForSnapshots();
   // After the merger has handed over what there was.
   void Settle();
   // The process is gone: logs what is left, and its end, as wait(2) reports it; nullopt: that is
@@ -97,6 +100,8 @@ class TranslatedRecording {
 
  private:
   int StatusAtEnd() const;
+  std::optional<SnapshotReason> ReasonOf(const StreamedProcess::Stop& stop, pid_t thread);
+  void CountMissedSnapshots();
 
   RecordingSession* const session_;
   ProcessLog* const log_;
@@ -105,6 +110,7 @@ class TranslatedRecording {
   TranslatedProcess process_;
   TscClock clock_;
   ThreadTable threads_;
+  SnapshotTriggers::Seen snapshots_seen_;
   bool closed_ = false;
 };
 

@@ -12,6 +12,7 @@
 #include "keyframes/inspect/event_list.h"
 #include "keyframes/inspect/proc_files.h"
 #include "keyframes/state/place_text.h"
+#include "keyframes/state/snapshot_list.h"
 #include "server/target/monitor_core.h"
 
 namespace hindsight {
@@ -33,7 +34,9 @@ absl::Span<const Monitor::Command> Monitor::Commands() {
       {"threads", "", "all threads of the recording, and the positions between which they lived",
        &Monitor::Threads},
       {"processes", "", "all processes of the recording", &Monitor::Processes},
-      {"snapshots", "", "the full keyframes, numbered", &Monitor::Snapshots},
+      {"snapshots", "",
+       "those that were asked for, and the present one; where none was, the full keyframes",
+       &Monitor::Snapshots},
       {"events", "[N] [thread TID] [syscall | signal | fork | exec | thread | snapshot]...",
        "the N (10) events before and after this position", &Monitor::Events},
       {"info", "", "program and recording", &Monitor::Info},
@@ -80,7 +83,7 @@ absl::StatusOr<std::string> Monitor::AbsolutePlace(absl::string_view where) cons
   }
   const bool next = words[1] == "next";
   uint64_t found = 0;
-  for (const Snapshot& snapshot : timeline_->process().snapshots()) {
+  for (const Snapshot& snapshot : timeline_->process().named_snapshots()) {
     if (next && found == 0 && snapshot.moment > timeline_->moment()) found = snapshot.number;
     if (!next && snapshot.moment < timeline_->moment()) found = snapshot.number;
   }
@@ -192,10 +195,18 @@ absl::StatusOr<std::string> Monitor::Processes(const Question&) {
 
 absl::StatusOr<std::string> Monitor::Snapshots(const Question&) {
   std::string out;
-  for (const Snapshot& snapshot : timeline_->process().snapshots()) {
-    absl::StrAppendFormat(&out, "%d: position %s, %.4g%%, %d pages\n", snapshot.number,
-                          ToString(timeline_->process().PositionAt(snapshot.moment)),
-                          timeline_->process().PercentAt(snapshot.moment), snapshot.page_count);
+  for (const Snapshot& snapshot : timeline_->process().named_snapshots()) {
+    const std::string position = ToString(timeline_->process().PositionAt(snapshot.moment));
+    const double percent = timeline_->process().PercentAt(snapshot.moment);
+    if (snapshot.event == nullptr) {
+      absl::StrAppendFormat(&out, "%d: position %s, %.4g%%, %d pages\n", snapshot.number, position,
+                            percent, snapshot.page_count);
+      continue;
+    }
+    const bool here = snapshot.moment == timeline_->moment();
+    absl::StrAppendFormat(&out, "%s%s; position %s, %.4g%%\n", here ? "* " : "  ",
+                          SnapshotText(DescribeSnapshot(*snapshot.event, snapshot.number)),
+                          position, percent);
   }
   return out.empty() ? "no snapshots\n" : out;
 }

@@ -94,6 +94,7 @@ absl::StatusOr<bool> SyncPoint::RunBackTo(uint64_t count) {
     if (!GoBack()) return false;
     RunOptions run;
     run.limit = count;
+    run.skip_first_breakpoint = true;  // there is none later: the thread was synced there
     const RunResult result = cpu_->Run(run);
     if (result.stop != Stop::kFault) return cpu_->count() == count;
     // The block of state `count` faults as a whole: run to its start, and step.

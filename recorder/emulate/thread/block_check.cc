@@ -91,6 +91,7 @@ BlockCheck::Outcome BlockCheck::RunAndCompare(uint64_t instructions) {
   RunOptions options;
   options.limit = count + instructions;
   options.exact_limit = false;
+  options.skip_first_breakpoint = true;
   if (cpu_->Run(options).stop == Stop::kFault) return {};
   const uint64_t executed = cpu_->count() - count;
   if (executed == 0 || executed > kMaxInstructions || !hooks_.may_step() || !SavePages()) return {};

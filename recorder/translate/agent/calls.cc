@@ -6,7 +6,9 @@
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 
+#include "libhindsight/control.h"
 #include "recorder/syscalls/call_order.h"
+#include "recorder/translate/agent/boot.h"
 #include "recorder/translate/agent/entry.h"
 #include "recorder/translate/agent/orders.h"
 #include "recorder/translate/agent/recording.h"
@@ -149,6 +151,12 @@ void LeaveIfNotRecordable(Thread* thread, const GuestCall& call) {
   }
 }
 
+// Whether libhindsight tells by it that a point has been reached.
+bool TellsPoint(const GuestCall& call) {
+  return call.number() == SYS_getpid && call.argument(0) == HS_RECORDED_POINT &&
+         call.argument(2) == sizeof(hs_slot) && Boot().snapshot_points != 0;
+}
+
 // Of a call's arguments in memory: 0 if they are not there.
 uint64_t PeekGuest(uint64_t address, uint64_t bytes) {
   uint64_t word = 0;
@@ -186,6 +194,7 @@ void HandleCall(Thread* thread) {
   RecordCall(thread, made, call.result());
   FinishCall(thread, call.result());
   TakeOutputs(thread, made, call.result());
+  if (TellsPoint(made)) TakeSnapshot(thread, {HS_STAND_POINT, made.argument(1)});
 }
 
 }  // namespace hindsight::agent

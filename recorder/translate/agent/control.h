@@ -89,6 +89,11 @@ struct ControlBlock {
   // The agent -> recorder: children that have been made and are still to ask for their memory file.
   uint32_t unborn;
   uint32_t attention;  // a futex: changes when a thread waits until its ring has been read
+  // The recorder -> agent: a snapshot by this trigger is wanted; the thread that takes it says 0.
+  uint32_t snapshot_wanted;
+  uint32_t snapshots_over;  // 1: no more are
+  // The agent -> recorder: those for which not all threads could be stopped.
+  uint32_t snapshots_missed;
   ExecutedRange executed_ranges[kMaxExecutedRanges];
   RequestSlot slots[kSlotCount];  // by the thread's number
 };
@@ -116,6 +121,9 @@ struct BootParameters {
   uint64_t segment_per_page;      // at least so many more for each page that the view holds
   uint64_t full_keyframe_instructions;  // of all threads, from one full keyframe to the next; 0:
                                         // there is one
+  uint64_t look_instructions;           // a thread looks at least so often what is wanted
+  uint64_t snapshot_signals;            // bit N - 1: before signal N is delivered
+  uint32_t snapshot_points;             // 1: at points (libhindsight/control.h)
   uint64_t guest_pc;                    // the first instruction
   uint64_t guest_sp;
   uint64_t stack_end;  // of the initial stack's mapping

@@ -5,6 +5,7 @@
 #include <sys/syscall.h>
 #include <time.h>
 
+#include "recorder/translate/agent/boot.h"
 #include "recorder/translate/agent/recording.h"
 #include "recorder/translate/agent/run.h"
 #include "recorder/translate/agent/signals.h"
@@ -28,9 +29,11 @@ enum class Stand : uint32_t { kGather, kRecord, kGiveUp };
 Stand stand;
 uint32_t recorded;
 
-constexpr uint64_t kStandPatience = 20'000'000;  // ns
-constexpr uint64_t kEndPatience = 20'000'000;    // ns
-constexpr uint64_t kPause = 100'000;             // ns, between two looks at the others
+constexpr uint64_t kStandPatience = 20'000'000;     // ns
+constexpr uint64_t kSnapshotPatience = 50'000'000;  // ns
+constexpr int kSnapshotTries = 8;
+constexpr uint64_t kEndPatience = 20'000'000;  // ns
+constexpr uint64_t kPause = 100'000;           // ns, between two looks at the others
 
 uint64_t Nanoseconds() {
   timespec now;
@@ -92,7 +95,7 @@ void Stay(Thread* thread) {
   const auto stands = [] { return __atomic_load_n(&stand, __ATOMIC_SEQ_CST); };
   while (Given() == Order::kStand && stands() == Stand::kGather) Pause();
   if (Given() == Order::kStand && stands() == Stand::kRecord) {
-    RecordStanding(thread, /*last=*/false, 0);
+    RecordStanding(thread, {});
     __atomic_add_fetch(&recorded, 1, __ATOMIC_SEQ_CST);
     while (Given() == Order::kStand && stands() == Stand::kRecord) Pause();
     __atomic_store_n(&thread->standing, 0, __ATOMIC_SEQ_CST);
@@ -102,14 +105,43 @@ void Stay(Thread* thread) {
 }
 
 // Whether all others of the process stand still: not while one is being made, or ends.
-bool Gather(const Thread& thread) {
+bool Gather(const Thread& thread, uint64_t patience) {
   const uint64_t start = Nanoseconds();
   while (SendToOthers(thread, /*also_in_calls=*/true) != 0 || Standing() + 1 != RecordedThreads() ||
          IsAnyUnrecorded()) {
-    if (Nanoseconds() - start > kStandPatience) return false;
+    if (Nanoseconds() - start > patience) return false;
     Pause();
   }
   return true;
+}
+
+enum class Outcome : uint32_t {
+  kDone,
+  kOther,      // something else was ordered
+  kUnreached,  // not all could be stopped
+};
+
+Outcome TryStandStill(Thread* thread, const StandReason& reason) {
+  const uint64_t patience = reason.trigger == 0 ? kStandPatience : kSnapshotPatience;
+  const uint64_t began = __builtin_ia32_rdtsc();
+  if (!Give(Order::kStand, 0)) {
+    thread->SetPending(kOrderPending);
+    return Outcome::kOther;
+  }
+  __atomic_store_n(&recorded, 0, __ATOMIC_SEQ_CST);
+  const bool all = Gather(*thread, patience);
+  if (all) {
+    const uint32_t others = Standing();
+    __atomic_store_n(&stand, Stand::kRecord, __ATOMIC_SEQ_CST);
+    while (__atomic_load_n(&recorded, __ATOMIC_SEQ_CST) != others) Pause();
+    RecordStanding(thread, {began, reason});
+  }
+  __atomic_store_n(&stand, Stand::kGiveUp, __ATOMIC_SEQ_CST);
+  while (Standing() != 0) Pause();
+  __atomic_store_n(&stand, Stand::kGather, __ATOMIC_SEQ_CST);
+  __atomic_store_n(&given, Order::kNone, __ATOMIC_SEQ_CST);
+  if (all) BeginStandingSegment(thread);
+  return all ? Outcome::kDone : Outcome::kUnreached;
 }
 
 // Gives the order, or does what was ordered meanwhile until it may.
@@ -165,26 +197,36 @@ void EndOthers(Thread* thread) {
   LeaveAlone(thread);
 }
 
-bool StandStill(Thread* thread) {
-  const uint64_t began = __builtin_ia32_rdtsc();
-  if (!Give(Order::kStand, 0)) {
-    thread->SetPending(kOrderPending);
-    return false;
+bool StandStill(Thread* thread, const StandReason& reason) {
+  return TryStandStill(thread, reason) == Outcome::kDone;
+}
+
+void TakeSnapshot(Thread* thread, const StandReason& reason) {
+  // One that is made by vfork has another's memory.
+  if (!IsRecorded(*thread) || thread->alone != 0) return;
+  for (int failures = 0; failures < kSnapshotTries;) {
+    if (__atomic_load_n(&Control()->snapshots_over, __ATOMIC_ACQUIRE) != 0) return;
+    const Outcome outcome = TryStandStill(thread, reason);
+    if (outcome == Outcome::kDone) return;
+    failures += outcome == Outcome::kUnreached;
+    // What was ordered instead goes first.
+    if ((thread->pending & kOrderPending) != 0) Obey(thread);
+    Pause();
   }
-  __atomic_store_n(&recorded, 0, __ATOMIC_SEQ_CST);
-  const bool all = Gather(*thread);
-  if (all) {
-    const uint32_t others = Standing();
-    __atomic_store_n(&stand, Stand::kRecord, __ATOMIC_SEQ_CST);
-    while (__atomic_load_n(&recorded, __ATOMIC_SEQ_CST) != others) Pause();
-    RecordStanding(thread, /*last=*/true, began);
-  }
-  __atomic_store_n(&stand, Stand::kGiveUp, __ATOMIC_SEQ_CST);
-  while (Standing() != 0) Pause();
-  __atomic_store_n(&stand, Stand::kGather, __ATOMIC_SEQ_CST);
-  __atomic_store_n(&given, Order::kNone, __ATOMIC_SEQ_CST);
-  if (all) BeginStandingSegment(thread);
-  return all;
+  __atomic_add_fetch(&Control()->snapshots_missed, 1, __ATOMIC_RELAXED);
+}
+
+void TakeSnapshotIfWanted(Thread* thread) {
+  uint32_t* const wanted = &Control()->snapshot_wanted;
+  if (__atomic_load_n(wanted, __ATOMIC_RELAXED) == 0 || !IsRecorded(*thread)) return;
+  if (thread->alone != 0) return;
+  const uint32_t trigger = __atomic_exchange_n(wanted, 0, __ATOMIC_ACQ_REL);
+  if (trigger != 0) TakeSnapshot(thread, {trigger, 0});
+}
+
+void TakeSnapshotBefore(Thread* thread, int signal) {
+  const bool wanted = (Boot().snapshot_signals >> (signal - 1) & 1) != 0;
+  if (wanted) TakeSnapshot(thread, {HS_STAND_SIGNAL, static_cast<uint64_t>(signal)});
 }
 
 void Obey(Thread* thread) {

@@ -20,6 +20,7 @@
 
 #include <stdint.h>
 
+#include "recorder/translate/agent/recording.h"
 #include "recorder/translate/agent/thread.h"
 
 namespace hindsight::agent {
@@ -36,9 +37,16 @@ void EndOthers(Thread* thread);
 // agent. A thread that waits in a system call does so when that is over.
 [[noreturn]] void LeaveAll(Thread* thread, uint16_t reason);
 
-// Has all others stand still, and the recorder write a full keyframe. The caller, in an exact
-// state, begins a segment. False: one could not be reached, or something else was ordered.
-bool StandStill(Thread* thread);
+// Has all others stand still, and the recorder write a full keyframe, for the reason given. The
+// caller, in an exact state, begins a segment. False: one could not be reached, or something else
+// was ordered.
+bool StandStill(Thread* thread, const StandReason& reason);
+// The same for a snapshot, several times if need be. The caller may have something pending then.
+void TakeSnapshot(Thread* thread, const StandReason& reason);
+// If one is wanted by the recorder.
+void TakeSnapshotIfWanted(Thread* thread);
+// If one is wanted before this signal is delivered.
+void TakeSnapshotBefore(Thread* thread, int signal);
 
 // Does what was ordered. Returns if that was to stand still, and is over.
 void Obey(Thread* thread);

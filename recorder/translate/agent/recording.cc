@@ -257,11 +257,11 @@ void ForgetAllRecordings() {
 
 uint64_t InstructionsLeft(const Thread& thread) {
   // A thread looks now and then whether recording is over.
-  constexpr uint64_t kMost = uint64_t{1} << 32;
+  const uint64_t most = Boot().look_instructions;
   const Recording& recording = Of(thread);
   const uint64_t left =
       recording.next_segment > thread.count ? recording.next_segment - thread.count : 1;
-  return left < kMost ? left : kMost;
+  return left < most ? left : most;
 }
 
 void BeginSegment(Thread* thread) {
@@ -292,7 +292,7 @@ void EndSegmentIfDue(Thread* thread) {
     recording.next_segment = recording.segment_start + worthwhile;
     return;
   }
-  if (IsFullKeyframeDue(*thread) && StandStill(thread)) return;
+  if (IsFullKeyframeDue(*thread) && StandStill(thread, {})) return;
   GuestState state;
   TakeState(*thread, &state);
   Correct(thread, state);
@@ -300,15 +300,16 @@ void EndSegmentIfDue(Thread* thread) {
   BeginSegment(thread);
 }
 
-void RecordStanding(Thread* thread, bool last, uint64_t began) {
+void RecordStanding(Thread* thread, const Stood& stood) {
   Recording& recording = Of(*thread);
   DropWhatOthersDropped(thread);
   GuestState state;
   TakeState(*thread, &state);
   Correct(thread, state);
   recording.view.CompareAll(thread->count);
-  recording.writer.Standing(thread->count, state, last ? began : 0);
-  if (last) recording.writer.AwaitRecorder();
+  const StandReason& reason = stood.reason;
+  recording.writer.Standing(thread->count, state, {stood.began, reason.trigger, reason.detail});
+  if (stood.began != 0) recording.writer.AwaitRecorder();
 }
 
 void BeginStandingSegment(Thread* thread) {

@@ -55,10 +55,17 @@ void ForgetAllRecordings();
 uint64_t InstructionsLeft(const Thread& thread);
 void EndSegmentIfDue(Thread* thread);
 
+// Why all threads stand still: the reason of HsStanding. Without a trigger, a full keyframe is due.
+struct StandReason {
+  uint64_t trigger, detail;
+};
+struct Stood {
+  uint64_t began;  // rdtsc; 0: this thread is not the last
+  StandReason reason;
+};
 // All threads stand still: the thread takes into its view what memory holds, and begins a segment.
-// With `last` all others have, and the recorder writes a full keyframe before this returns; `began`
-// is when (rdtsc) the first of them was stopped.
-void RecordStanding(Thread* thread, bool last, uint64_t began);
+// The last one has begun that, and the recorder writes a full keyframe before this returns.
+void RecordStanding(Thread* thread, const Stood& stood);
 // The same thread, when others may go on.
 void BeginStandingSegment(Thread* thread);
 

@@ -152,6 +152,7 @@ bool IsCanonical(uint64_t address) {
 }
 
 [[noreturn]] void Continue(Thread* thread) {
+  TakeSnapshotIfWanted(thread);
   while (thread->pending != 0) {
     if ((thread->pending & kOrderPending) != 0) {
       Obey(thread);

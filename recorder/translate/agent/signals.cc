@@ -267,6 +267,7 @@ bool Deliver(Thread* thread, const PendingSignal& signal) {
 
 void DeliverFault(Thread* thread) {
   const int signal = static_cast<int>(thread->fault_signal);
+  TakeSnapshotBefore(thread, signal);
   const bool handled =
       HasHandler(thread->actions->of[signal]) && (thread->signal_mask & Bit(signal)) == 0;
   if (!handled || !Deliver(thread, thread->fault)) DieOfFault(thread, signal);
@@ -443,6 +444,7 @@ void UndoPrepareForExec(Thread* thread) {
 
 void DeliverPending(Thread* thread) {
   const int signal = thread->signal.info[0];
+  TakeSnapshotBefore(thread, signal);
   thread->ClearPending(kSignalPending);
   const SignalAction& action = thread->actions->of[signal];
   if (!HasHandler(action)) {

@@ -56,6 +56,7 @@ class FakeAgent {
     std::memset(standing->words, 0, sizeof(standing->words));
     standing->words[HS_WORD_RIP] = rip;
     standing->began = began;
+    standing->trigger = standing->detail = 0;
     HsRingCommit(ring_);
   }
   void Bare(uint16_t kind, uint64_t time) {

@@ -105,9 +105,14 @@ struct HsState {
 struct HsStanding {
   struct HsEntry entry;
   uint64_t words[HS_STATE_WORDS];
-  uint64_t began;  // rdtsc: since when the first does; 0: others are to write theirs. When this
-                   // entry is done with they go on
+  uint64_t began;    // rdtsc: since when the first does; 0: others are to write theirs. When this
+                     // entry is done with they go on
+  uint64_t trigger;  // of a snapshot: HS_STAND_POINT, or as in the trace's event. 0: it is none
+  uint64_t detail;   // of a point the address of its struct hs_slot, of a signal its number
 };
+
+// Snapshots' triggers: 1 is all that libhindsight's points say of themselves.
+enum HsStandTrigger { HS_STAND_POINT = 1, HS_STAND_SIGNAL = 6 };
 
 struct HsPage {
   struct HsEntry entry;

@@ -358,6 +358,10 @@ absl::Status ThreadStream::Stand(const HsStanding& entry) {
   const auto read = [this](uint64_t address, uint8_t* bytes) {
     return process_->ReadPage(thread(), address, bytes);
   };
+  // What it executed until then comes before what others execute afterwards.
+  threads_->BeforeOrderable(this, entry.entry.time);
+  FlushRun();
+  ordered_count_ = count_;
   pages_.AddCodeAsItIs(count_, read);
   log_->EndSegment(count_, registers);
   log_->BeginSegment(count_, registers);
@@ -369,7 +373,8 @@ absl::Status ThreadStream::Stand(const HsStanding& entry) {
                .segment = log_->segments() - 1,
                .registers = ToWords(registers)};
   if (entry.began == 0) return absl::OkStatus();
-  return process_->OnStanding(threads_->StandingStates(), threads_->NsSince(entry.began), log_);
+  return process_->OnStanding(threads_->StandingStates(),
+                              {threads_->NsSince(entry.began), entry.trigger, entry.detail}, log_);
 }
 
 std::optional<TraceWriter::ThreadState> ThreadStream::standing() const { return standing_; }

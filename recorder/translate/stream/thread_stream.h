@@ -58,8 +58,12 @@ class StreamedProcess {
   // A program has been executed, by the call that led to `state`, which a segment begins with.
   virtual absl::Status OnExec(const TraceWriter::ThreadState& state, ThreadLog* log) = 0;
   // All threads stand still in `states`, in each of which a segment begins: a full keyframe. The
-  // last one, whose log it is, has stopped the others, which have stood for `stood_ns` by now.
-  virtual absl::Status OnStanding(std::vector<TraceWriter::ThreadState> states, uint64_t stood_ns,
+  // last one, whose log it is, has stopped the others.
+  struct Stop {
+    uint64_t stood_ns = 0;             // by now
+    uint64_t trigger = 0, detail = 0;  // as in HsStanding
+  };
+  virtual absl::Status OnStanding(std::vector<TraceWriter::ThreadState> states, const Stop& stop,
                                   ThreadLog* log) {
     return absl::OkStatus();
   }

@@ -52,7 +52,7 @@ class NoProcess final : public StreamedProcess {
     return absl::OkStatus();
   }
 
-  absl::Status OnStanding(std::vector<TraceWriter::ThreadState> states, uint64_t,
+  absl::Status OnStanding(std::vector<TraceWriter::ThreadState> states, const Stop&,
                           ThreadLog* log) override {
     stood.push_back({log->thread(), std::move(states)});
     return absl::OkStatus();

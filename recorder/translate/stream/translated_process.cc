@@ -64,13 +64,20 @@ absl::Status TranslatedProcess::OnExec(const TraceWriter::ThreadState& state, Th
 }
 
 absl::Status TranslatedProcess::OnStanding(std::vector<TraceWriter::ThreadState> states,
-                                           uint64_t stood_ns, ThreadLog* log) {
+                                           const Stop& stop, ThreadLog* log) {
+  std::optional<SnapshotReason> snapshot;
+  if (stop.trigger != 0) {
+    if (on_snapshot_) snapshot = on_snapshot_(stop, log->thread());
+    if (!snapshot.has_value()) return absl::OkStatus();
+    snapshot->skew_ns = stop.stood_ns;
+  }
   const auto start = std::chrono::steady_clock::now();
   RETURN_IF_ERROR(Apply(ReadMap(std::nullopt), nullptr, 0));
   KeyframeHead head = {.sequence = log->sequence(),
                        .threads = std::move(states),
                        .auxv = AuxiliaryVector(log_->pid())};
-  head.stood = [=]() -> uint64_t {
+  head.snapshot = std::move(snapshot);
+  head.stood = [start, stood_ns = stop.stood_ns]() -> uint64_t {
     return stood_ns + std::chrono::nanoseconds(std::chrono::steady_clock::now() - start).count();
   };
   uint64_t count = 0;

@@ -27,6 +27,9 @@ class TranslatedProcess final : public StreamedProcess {
   // True if the process that was made is recorded.
   using OnMade = std::function<bool(const MadeProcess& made)>;
 
+  // Of a stop for a snapshot that `thread` has asked for; nullopt: none is wanted any more.
+  using OnSnapshot = std::function<std::optional<SnapshotReason>(const Stop& stop, pid_t thread)>;
+
   // `on_made` may be empty: no process that it makes is recorded.
   TranslatedProcess(ProcessLog* log, Show show, OnMade on_made = nullptr);
 
@@ -43,6 +46,8 @@ class TranslatedProcess final : public StreamedProcess {
     code_ = std::move(code);
   }
 
+  void SetSnapshots(OnSnapshot on_snapshot) { on_snapshot_ = std::move(on_snapshot); }
+
   const AddressSpace& space() const override { return space_; }
   const ModuleTable& modules() const override { return log_->modules(); }
   std::shared_ptr<const ExecutedPages> code() const override { return code_; }
@@ -50,7 +55,7 @@ class TranslatedProcess final : public StreamedProcess {
   absl::Status OnBegin(const TraceWriter::ThreadState& state, ThreadLog* log) override;
   bool OnChild(const MadeProcess& made) override;
   absl::Status OnExec(const TraceWriter::ThreadState& state, ThreadLog* log) override;
-  absl::Status OnStanding(std::vector<TraceWriter::ThreadState> states, uint64_t stood_ns,
+  absl::Status OnStanding(std::vector<TraceWriter::ThreadState> states, const Stop& stop,
                           ThreadLog* log) override;
   bool ReadPage(pid_t thread, uint64_t address, uint8_t* bytes) const override;
   std::string program() const override { return program_; }
@@ -69,6 +74,7 @@ class TranslatedProcess final : public StreamedProcess {
   std::shared_ptr<const ExecutedPages> code_;
   const Show show_;
   const OnMade on_made_;
+  OnSnapshot on_snapshot_;  // may be empty
   const std::string maps_path_;
   AddressSpace space_;
   HsEndReason left_ = HS_END_EXIT;

@@ -130,11 +130,13 @@ void EntryWriter::State(HsEntryKind kind, uint64_t count, const GuestState& stat
   CommitTimed();
 }
 
-void EntryWriter::Standing(uint64_t count, const GuestState& state, uint64_t began) {
+void EntryWriter::Standing(uint64_t count, const GuestState& state, const Stand& stand) {
   auto* const entry =
       reinterpret_cast<HsStanding*>(BeginTimed(HS_ENTRY_STANDING, count, sizeof(HsStanding)));
   ToStateWords(state, entry->words);
-  entry->began = began;
+  entry->began = stand.began;
+  entry->trigger = stand.trigger;
+  entry->detail = stand.detail;
   CommitTimed();
 }
 

@@ -62,7 +62,11 @@ class EntryWriter {
 
   // kBegin and kSegment.
   void State(HsEntryKind kind, uint64_t count, const GuestState& state);
-  void Standing(uint64_t count, const GuestState& state, uint64_t began);
+  // As in HsStanding.
+  struct Stand {
+    uint64_t began, trigger, detail;
+  };
+  void Standing(uint64_t count, const GuestState& state, const Stand& stand);
   // The call has led to state count + 1. `changes`: registers beside those of each call, ascending,
   // none of them a general register.
   void Call(uint64_t count, const GuestCall& call, const HsChange* changes, uint64_t size);
