@@ -20,6 +20,8 @@
 
 namespace hindsight {
 
+class IdlePace;
+
 // Why a snapshot is taken. Values as in the event `snapshot` of a trace.
 struct SnapshotCause {
   uint32_t trigger = 9;
@@ -44,6 +46,7 @@ struct Capture {
   SharedMemory shared;
   SavedMemory save;  // of memory only this
   std::unique_ptr<ProcessCopy> copy;
+  IdlePace* pace = nullptr;  // asked before each piece of it is read; null: nobody. Borrowed
 };
 
 // What the process has in memory, in bytes; 0 if it is gone.

@@ -9,6 +9,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "recorder/pace/idle_pace.h"
 #include "recorder/process/populated_pages.h"
 #include "recorder/process/process_memory.h"
 #include "recorder/ptrace/whole/shared_frames.h"
@@ -109,6 +110,7 @@ class CopiedMemory {
   absl::Status AddContents(uint64_t start, uint64_t end) {
     for (uint64_t from = start; from < end; from += kChunkBytes) {
       const uint64_t to = std::min(end, from + kChunkBytes);
+      if (capture_.pace != nullptr) capture_.pace->Spend(to - from);
       const bool whole =
           memory_.Read(from, absl::MakeSpan(chunk_).subspan(0, static_cast<size_t>(to - from)));
       for (uint64_t page = from; page < to; page += kPageBytes) {

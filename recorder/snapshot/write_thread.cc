@@ -12,6 +12,7 @@ WriteThread::~WriteThread() {
   {
     std::lock_guard<std::mutex> lock(mutex_);
     closing_ = true;
+    SetPace();
   }
   changed_.notify_all();
   thread_.join();
@@ -24,7 +25,13 @@ bool WriteThread::HasRoom(uint64_t resident_bytes) const {
 
 void WriteThread::WaitForRoom(uint64_t resident_bytes) {
   std::unique_lock<std::mutex> lock(mutex_);
-  changed_.wait(lock, [&] { return Fits(resident_bytes); });
+  const auto fits = [&] { return Fits(resident_bytes); };
+  if (fits()) return;
+  awaited_ = true;
+  SetPace();
+  changed_.wait(lock, fits);
+  awaited_ = false;
+  SetPace();
 }
 
 void WriteThread::Post(Capture capture) {
@@ -32,7 +39,9 @@ void WriteThread::Post(Capture capture) {
     std::lock_guard<std::mutex> lock(mutex_);
     if (!status_.ok()) return;
     waiting_bytes_ += std::max<uint64_t>(capture.resident_bytes, 1);
+    capture.pace = &pace_;
     waiting_.push_back(std::move(capture));
+    SetPace();
   }
   changed_.notify_all();
 }
@@ -42,11 +51,16 @@ absl::Status WriteThread::status() const {
   return status_;
 }
 
+void WriteThread::SetPace() {
+  pace_.Hurry(closing_ || awaited_ || waiting_bytes_ > most_bytes_ / 2);
+}
+
 void WriteThread::Loop() {
   std::unique_lock<std::mutex> lock(mutex_);
   while (true) {
     changed_.wait(lock, [&] { return closing_ || !waiting_.empty(); });
     if (waiting_.empty()) return;
+    SetPace();
     Capture capture = std::move(waiting_.front());
     waiting_.pop_front();
     const bool wanted = status_.ok();

@@ -1,4 +1,5 @@
-// Writes captures to the trace on a thread of its own, in order, while the program runs.
+// Writes captures to the trace on a thread of its own, in order, while the program runs: when a
+// processor has nothing else to do, as long as there is room for more.
 //
 // Not copyable. Its methods: one host thread.
 
@@ -12,6 +13,7 @@
 #include <thread>
 
 #include "absl/status/status.h"
+#include "recorder/pace/idle_pace.h"
 #include "recorder/snapshot/capture.h"
 #include "recorder/snapshot/snapshot_trace.h"
 
@@ -36,6 +38,7 @@ class WriteThread {
 
  private:
   void Loop();
+  void SetPace();
   bool Fits(uint64_t resident_bytes) const {
     return waiting_bytes_ == 0 || waiting_bytes_ + resident_bytes <= most_bytes_;
   }
@@ -46,8 +49,10 @@ class WriteThread {
   std::condition_variable changed_;
   std::deque<Capture> waiting_;  // guarded by mutex_, as the rest is
   uint64_t waiting_bytes_ = 0;   // with the one that is being written
+  bool awaited_ = false;         // somebody waits for room
   bool closing_ = false;
   absl::Status status_;
+  IdlePace pace_;
   std::thread thread_;  // last: it uses all of the above
 };
 
