@@ -132,10 +132,17 @@ absl::StatusOr<RecordResult> RecordLaunched(RecordOptions options, RecordingSess
   return session.Result();
 }
 
+absl::StatusOr<std::vector<StoppedThread>> StopToRecord(pid_t process,
+                                                        const std::vector<pid_t>& traced) {
+  const uintptr_t options = TraceOptions() & ~PTRACE_O_EXITKILL;
+  return traced.empty() ? AttachToProcess(process, options)
+                        : TakeOverTraced(process, traced, options);
+}
+
 absl::StatusOr<RecordResult> RecordAttached(const RecordOptions& options,
                                             RecordingSession::Plan plan) {
   ASSIGN_OR_RETURN(const std::vector<StoppedThread> attached,
-                   AttachToProcess(options.attach_pid, TraceOptions() & ~PTRACE_O_EXITKILL));
+                   StopToRecord(options.attach_pid, options.traced_threads));
   std::vector<StoppedThread> threads;
   std::vector<ThreadToDetach> detach;
   for (const StoppedThread& thread : attached) {

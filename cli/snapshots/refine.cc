@@ -19,6 +19,7 @@
 #include "cli/running/exit_status.h"
 #include "cli/snapshots/refine_options.h"
 #include "cli/snapshots/refine_plan.h"
+#include "cli/snapshots/refine_record.h"
 #include "cli/snapshots/variables.h"
 #include "cli/states/refine_recording.h"
 #include "cli/trace_path.h"
@@ -28,16 +29,16 @@ namespace hindsight {
 namespace {
 
 // Without `max`: where it ends is M.
-constexpr absl::string_view kCaptureSettings[] = {"level",    "class",        "id",   "attr",
-                                                  "trigger",  "on-exception", "skip", "stride",
-                                                  "interval", "every"};
+constexpr absl::string_view kCaptureSettings[] = {"level",    "class",        "id",       "attr",
+                                                  "trigger",  "on-exception", "skip",     "stride",
+                                                  "interval", "every",        "on-signal"};
 
 // What only a sequence of snapshots takes, and only a recording.
 constexpr absl::string_view kOfSnapshots[] = {
-    "keep",       "tries",   "set",          "edits", "keep-traces", "force",
-    "max-memory", "json",    "config",       "level", "class",       "id",
-    "attr",       "trigger", "on-exception", "skip",  "stride",      "interval"};
-constexpr absl::string_view kOfRecordings[] = {"count", "every-instructions", "at", "watch", "max"};
+    "keep",         "tries",  "set",    "edits",    "keep-traces", "force", "max-memory",
+    "json",         "config", "level",  "class",    "id",          "attr",  "trigger",
+    "on-exception", "skip",   "stride", "interval", "on-signal",   "record"};
+constexpr absl::string_view kOfRecordings[] = {"count", "every-instructions", "watch", "max"};
 
 struct RefineValues {
   TextsValue keep, set, at, watch;
@@ -68,6 +69,9 @@ void AddRefineOptions(Options* options, RefineChoice* choice, RefineValues* valu
   options->Alias('o');
   options->Add("keep-traces", &choice->keep_traces, "",
                "Keep the traces of tries that were not consistent, as DIR.1, DIR.2, ...");
+  options->Add("record", &choice->record, "",
+               "Instead of snapshots make a full recording of it, by the engine emulate, from its "
+               "next instruction to its end.");
   options->Add("force", &choice->force, "",
                "Run it even if something that it had cannot be restored.");
   options->Add("max-memory", &values->max_memory, "SIZE",
@@ -79,7 +83,7 @@ void AddRefineOptions(Options* options, RefineChoice* choice, RefineValues* valu
                "Of a recording: one each N instructions of all threads together.");
   options->Add("max", &choice->max, "N", "Of a recording: no more snapshots than these.");
   options->Add("at", &values->at, "FUNCTION|0xADDRESS",
-               "Of a recording: one where this begins. May be given several times.");
+               "One where this begins. May be given several times.");
   options->Add("watch", &values->watch, "VAR",
                "Of a recording: one after each change of a variable, by its symbol, or "
                "ADDRESS,SIZE. May be given several times.");
@@ -203,6 +207,19 @@ int Run(const TraceReader& trace, const RefinePlan& plan, const RefineChoice& ch
   }
 }
 
+int RunRecorded(const TraceReader& trace, const RefinePlan& plan, const RefineChoice& choice) {
+  RestoreNotes notes;
+  const absl::StatusOr<RecordResult> result = RecordRefinement(trace, plan, &notes);
+  if (!result.ok()) return Refused(result.status());
+  if (!choice.quiet) {
+    PrintLines("not as it was: ", notes.different);
+    PrintLines("lost: ", notes.lost);
+    PrintError(absl::StrCat(choice.directory, ": ", result->instructions, " instructions, ",
+                            SizeText(result->trace_bytes)));
+  }
+  return result->end_reason.empty() ? ExitLike(result->wait_status) : kExitRecorder;
+}
+
 absl::StatusOr<std::unique_ptr<TraceReader>> OpenTrace(const std::vector<std::string>& operands) {
   if (!operands.empty()) return TraceReader::Open(operands[0]);
   const absl::StatusOr<std::string> newest = NewestTrace(".");
@@ -215,6 +232,8 @@ std::string Check(const RefineChoice& choice) {
   if (choice.from.empty()) return "which snapshot is to be run? --from=N";
   if (choice.tries == 0) return "--tries must be at least 1";
   if (choice.tries > 1 && choice.to.empty()) return "--tries needs --to";
+  if (choice.record && !choice.to.empty()) return "--record records to the end: not with --to";
+  if (choice.record && choice.json) return "--record has no --json";
   return "";
 }
 
@@ -240,12 +259,12 @@ int RefineCommand(Arguments arguments) {
   choice.keep = values.keep.texts;
   choice.set = values.set.texts;
   choice.max_memory = values.max_memory.bytes;
-  choice.at = values.at.texts;
   choice.watch = values.watch.texts;
   if (parsed->operands.size() > 1) return UsageError("refine", "which trace? there are several");
   absl::StatusOr<CaptureConfiguration> configuration = capture.Read();
   if (!configuration.ok()) return UsageError("refine", configuration.status().message());
   choice.configuration = *std::move(configuration);
+  choice.at = choice.configuration.functions = values.at.texts;
   const auto trace = OpenTrace(parsed->operands);
   if (!trace.ok()) return Failure(trace.status());
   if (choice.directory.empty()) {
@@ -270,7 +289,7 @@ int RefineCommand(Arguments arguments) {
   }
   const absl::StatusOr<RefinePlan> plan = PlanRefinement(**trace, choice);
   if (!plan.ok()) return Failure(plan.status());
-  return Run(**trace, *plan, choice);
+  return choice.record ? RunRecorded(**trace, *plan, choice) : Run(**trace, *plan, choice);
 }
 
 }  // namespace hindsight

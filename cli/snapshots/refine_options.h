@@ -21,6 +21,7 @@ struct RefineChoice {
   uint64_t tries = 1;
   uint64_t max_memory = 0;  // bytes, of copies not written yet; 0: the default
   bool keep_traces = false;
+  bool record = false;  // a full recording instead of snapshots
   bool force = false;
   bool json = false;
   bool quiet = false;

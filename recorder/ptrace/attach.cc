@@ -105,6 +105,9 @@ class Attachment {
   }
 
   absl::Status StopAll();
+  void TakeOver(absl::Span<const pid_t> threads) {
+    for (const pid_t thread : threads) threads_.push_back({.thread = thread});
+  }
   absl::Status Settle() { return SettleThreads(pid_, absl::MakeSpan(threads_)); }
   absl::StatusOr<std::vector<StoppedThread>> Keep(uintptr_t options);
 
@@ -275,6 +278,15 @@ absl::StatusOr<std::vector<StoppedThread>> AttachToProcess(pid_t pid, uintptr_t 
   RETURN_IF_ERROR(CheckAttachable(pid));
   Attachment attachment(pid);
   RETURN_IF_ERROR(attachment.StopAll());
+  RETURN_IF_ERROR(attachment.Settle());
+  return attachment.Keep(options);
+}
+
+absl::StatusOr<std::vector<StoppedThread>> TakeOverTraced(pid_t pid,
+                                                          absl::Span<const pid_t> threads,
+                                                          uintptr_t options) {
+  Attachment attachment(pid);
+  attachment.TakeOver(threads);
   RETURN_IF_ERROR(attachment.Settle());
   return attachment.Keep(options);
 }

@@ -36,6 +36,12 @@ namespace hindsight {
 // kInvalidArgument (a thread's id, a kernel thread, ourselves, not a program for x86-64).
 absl::StatusOr<std::vector<StoppedThread>> AttachToProcess(pid_t pid, uintptr_t options);
 
+// The same of a process whose threads, which are `threads`, the calling thread traces and has
+// stopped. Errors: kNotFound.
+absl::StatusOr<std::vector<StoppedThread>> TakeOverTraced(pid_t pid,
+                                                          absl::Span<const pid_t> threads,
+                                                          uintptr_t options);
+
 // What AttachToProcess does with threads that it has stopped, for those of a traced process that
 // were stopped otherwise (BreakpointRun): brings them to where recording may begin. Fills in
 // `group_stop` anew.

@@ -69,6 +69,9 @@ struct RecordOptions {
   bool store_environment = true;
   // Not 0: instead of starting a program, records this process from now on; `arguments` is empty.
   int32_t attach_pid = 0;
+  // All threads of that process, the first one first, if the calling thread traces them already and
+  // they are in PTRACE_EVENT_STOP, before the instructions that are recorded first.
+  std::vector<int32_t> traced_threads;
   // Whether recording lasts until the last of the processes has ended that the program made; else
   // those that outlive the program by more than an instant run on unrecorded.
   bool wait_for_all = false;
