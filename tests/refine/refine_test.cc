@@ -1,0 +1,166 @@
+// hindsight refine: a snapshot's process lives again, and goes on as it did.
+
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "tests/harness/child.h"
+#include "tests/harness/files.h"
+#include "tracefmt/trace_reader.h"
+
+namespace hindsight::e2e {
+namespace {
+
+class RefineTest : public testing::Test {
+ protected:
+  // Takes snapshots of the program, which must end with `ending`. What it prints.
+  std::string Snap(const std::vector<std::string>& program, const std::string& ending,
+                   const std::vector<std::string>& options = {}) {
+    std::vector<std::string> argv = {Hindsight(), "snap", "--quiet", "-o", trace_};
+    argv.insert(argv.end(), options.begin(), options.end());
+    argv.push_back("--");
+    argv.insert(argv.end(), program.begin(), program.end());
+    const ChildResult result = RunProcess(argv);
+    EXPECT_EQ(result.Ending(), ending) << result.out << result.err;
+    return result.out;
+  }
+  ChildResult Refine(const std::vector<std::string>& options) {
+    std::vector<std::string> argv = {Hindsight(), "refine", trace_, "-o", refined_};
+    argv.insert(argv.end(), options.begin(), options.end());
+    return RunProcess(argv);
+  }
+  size_t RefinedSnapshots() const {
+    const auto trace = TraceReader::Open(refined_);
+    EXPECT_TRUE(trace.ok()) << trace.status();
+    return trace.ok() ? (*trace)->full_keyframes().size() : 0;
+  }
+  // What follows the line that begins with `start`.
+  static std::string After(const std::string& text, const std::string& start) {
+    const size_t at = text.find(start);
+    return at == std::string::npos ? "none" : text.substr(text.find('\n', at) + 1);
+  }
+
+  TempDir directory_;
+  const std::string trace_ = directory_.path() + "/trace";
+  const std::string refined_ = directory_.path() + "/refined";
+};
+
+class StagesTest : public RefineTest {
+ protected:
+  StagesTest() { WriteFile(input_, "one\ntwo\nthree\nfour\nfive\n"); }
+  std::vector<std::string> Stages() const {
+    return {Runfile("tests/refine/stages"), input_, output_};
+  }
+
+  const std::string input_ = directory_.File("input"), output_ = directory_.File("output");
+};
+
+TEST_F(StagesTest, GoesOnAsItDid) {
+  const ChildResult native = RunProcess(Stages());
+  EXPECT_EQ(native.Ending(), "exit 7");
+  EXPECT_EQ(Snap(Stages(), "exit 7"), native.out);
+  const std::string written = ReadFile(output_);
+  for (const int from : {1, 3, 5}) {
+    WriteFile(output_, written.substr(0, static_cast<size_t>(from) * 8));
+    const ChildResult refined = Refine({absl::StrCat("--from=", from)});
+    EXPECT_EQ(refined.Ending(), "exit 7") << refined.err;
+    EXPECT_EQ(refined.out, After(native.out, absl::StrCat("stage ", from))) << refined.err;
+    EXPECT_EQ(ReadFile(output_), written);
+    EXPECT_EQ(RefinedSnapshots(), 5u - static_cast<size_t>(from));
+    std::filesystem::remove_all(refined_);
+  }
+}
+
+TEST_F(StagesTest, StopsAtLaterSnapshotAndCompares) {
+  Snap(Stages(), "exit 7");
+  const ChildResult same = Refine({"--from=1", "--to=4", "--keep=sums", "--json"});
+  EXPECT_EQ(same.Ending(), "exit 0") << same.err;
+  EXPECT_TRUE(absl::StrContains(same.out, "stage 4")) << same.out;
+  EXPECT_FALSE(absl::StrContains(same.out, "stage 5")) << same.out;
+  EXPECT_TRUE(absl::StrContains(same.out, "\"consistent\": true")) << same.out;
+  EXPECT_EQ(RefinedSnapshots(), 3u);
+}
+
+TEST_F(StagesTest, VariableSetBeforeItRunsChangesWhatItDoes) {
+  const std::string before = Snap(Stages(), "exit 7");
+  const ChildResult changed = Refine({"--from=2", "--to=4", "--keep=sums", "--set=factor=5"});
+  EXPECT_EQ(changed.Ending(), "exit 1") << changed.err;
+  EXPECT_TRUE(absl::StrContains(changed.err, "sums: ")) << changed.err;
+  EXPECT_TRUE(absl::StrContains(changed.err, "not consistent")) << changed.err;
+  EXPECT_FALSE(absl::StrContains(before, changed.out)) << changed.out;
+  EXPECT_FALSE(std::filesystem::exists(refined_));
+}
+
+TEST_F(StagesTest, IsRecordedFromItsNextInstruction) {
+  const std::string out = Snap(Stages(), "exit 7");
+  const ChildResult recorded = Refine({"--from=4", "--record"});
+  EXPECT_EQ(recorded.Ending(), "exit 7") << recorded.err;
+  EXPECT_EQ(recorded.out, After(out, "stage 4"));
+  const ChildResult verified = RunProcess({Hindsight(), "verify", refined_});
+  EXPECT_EQ(verified.Ending(), "exit 0") << verified.out << verified.err;
+}
+
+TEST_F(StagesTest, ChangedFilesAreNamed) {
+  Snap(Stages(), "exit 7");
+  std::filesystem::remove(input_);
+  const ChildResult refused = Refine({"--from=2"});
+  EXPECT_EQ(refused.Ending(), "exit 125") << refused.err;
+  EXPECT_TRUE(absl::StrContains(refused.err, input_)) << refused.err;
+  EXPECT_EQ(refused.out, "");
+  EXPECT_FALSE(std::filesystem::exists(refined_ + "/full/1"));
+}
+
+TEST_F(RefineTest, RaceIsReproduced) {
+  Snap({Runfile("tests/refine/race")}, "exit 0");
+  const ChildResult result = Refine({"--from=1", "--to=2", "--keep=first", "--tries=500"});
+  EXPECT_EQ(result.Ending(), "exit 0") << result.err.substr(0, 2000);
+  EXPECT_TRUE(absl::StrContains(result.err, ": consistent")) << result.err.substr(0, 2000);
+}
+
+TEST_F(RefineTest, PythonGoesOn) {
+  const std::string script = directory_.File("script.py");
+  WriteFile(script,
+            "import sys, time, threading\n"
+            "done = threading.Event()\n"
+            "threading.Thread(target=done.wait, daemon=True).start()\n"
+            "total = 0\n"
+            "for i in range(30):\n"
+            "    total += hash(('a', i)) * 0 + i * i\n"
+            "    print('line', i, total, flush=True)\n"
+            "    time.sleep(0.05)\n"
+            "done.set()\n"
+            "print('end', open(sys.argv[0]).readline(), end='')\n");
+  const std::string out = Snap({"/usr/bin/python3", script}, "exit 0", {"--every=400ms"});
+  const ChildResult result = Refine({"--from=2"});
+  EXPECT_EQ(result.Ending(), "exit 0") << result.err;
+  EXPECT_GT(result.out.size(), 100u) << result.err;
+  EXPECT_TRUE(absl::EndsWith(out, result.out)) << out << "\n--\n" << result.out;
+  EXPECT_LT(result.out.size(), out.size());
+}
+
+TEST_F(RefineTest, NothingIsLeftWhenItIsKilled) {
+  Snap({"/usr/bin/python3", "-c", "import time\nfor i in range(8): time.sleep(0.1)"}, "exit 0",
+       {"--every=300ms"});
+  Child child = Child::Start({Hindsight(), "refine", trace_, "-o", refined_, "--from=1"});
+  while (!std::filesystem::exists(refined_ + "/manifest")) usleep(1000);
+  child.Signal(SIGKILL);
+  EXPECT_EQ(child.Finish().Ending(), "signal 9");
+  const auto trace = TraceReader::Open(refined_);
+  ASSERT_TRUE(trace.ok()) << trace.status();
+  const pid_t pid = (*trace)->manifest().pid;
+  int waits = 0;
+  while (kill(pid, 0) == 0 && ++waits < 2000) usleep(5000);
+  EXPECT_NE(kill(pid, 0), 0) << pid;
+}
+
+}  // namespace
+}  // namespace hindsight::e2e
