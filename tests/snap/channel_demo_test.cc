@@ -20,7 +20,7 @@ TEST(ChannelDemoTest, GoesFromSnapshotsToTheStatement) {
   // The first fault is at step 1893, whatever the threads do.
   for (const char* text : {
            "changed between snapshots 9 and 10\n",  // of every 200th step
-           "changed between snapshots 5 and 6\n",   // of every 20th from 1800 on
+           "changed between snapshots 4 and 5\n",   // of every 20th from 1820 on, by refine
            "$1 = 1893\n",
            "It writes arrived[12]; there are 12.\n",
        }) {
