@@ -41,7 +41,8 @@ def frames(thread):
 look("table", "table[2999]")
 look("other", "other[2999]")
 look("heap", "heap")
-stacks = [frames(thread) for thread in sorted(gdb.selected_inferior().threads(), key=lambda t: t.num)]
+threads = sorted(gdb.selected_inferior().threads(), key=lambda t: t.num)
+stacks = [frames(thread) for thread in threads]
 say("main", "main" in stacks[0])
 say("waits", sum("wait_twice" in names for names in stacks))
 say("code", value("*(unsigned char *) &mark != 0xcc"))
