@@ -91,11 +91,11 @@ void Assembler::Align(uint32_t alignment, uint8_t filler) {
   while (here() % alignment != 0) Byte(filler);
 }
 
-void Assembler::PadUntilAligned(uint32_t distance, uint32_t alignment) {
-  static constexpr uint8_t kNops[3][3] = {{0x90}, {0x66, 0x90}, {0x0f, 0x1f, 0x00}};
-  const uint64_t missing = -(here() + distance) % alignment;
-  CHECK(missing <= std::size(kNops));
-  if (missing != 0) Bytes(absl::MakeConstSpan(kNops[missing - 1], missing));
+void Assembler::PadBranch(uint32_t distance, uint32_t alignment) {
+  static constexpr uint8_t kCsPrefix = 0x2e;
+  for (uint64_t missing = -(here() + distance) % alignment; missing != 0; --missing) {
+    Byte(kCsPrefix);
+  }
 }
 
 void Assembler::Operand(int reg, const EncodedAddress& encoded, const HostAddress& address,

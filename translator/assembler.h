@@ -91,8 +91,9 @@ class Assembler {
   void Word32(uint64_t value) { Little(value, 4); }
   void Word64(uint64_t value) { Little(value, 8); }
   void Align(uint32_t alignment, uint8_t filler);
-  // NOPs, until the byte `distance` further on is aligned.
-  void PadUntilAligned(uint32_t distance, uint32_t alignment);
+  // Prefixes that mean nothing to the direct branch that follows, until its displacement, which is
+  // `distance` bytes behind its beginning, is aligned. NOPs would be instructions of their own.
+  void PadBranch(uint32_t distance, uint32_t alignment);
 
   // ModRM with memory. `tail`: bytes of the instruction that follow (immediates).
   void Operation(const Opcode& opcode, int reg, const HostAddress& address, int tail = 0);

@@ -73,13 +73,13 @@ void BlockWriter::AddLink(uint64_t target, uint16_t flags_exact) {
 }
 
 void BlockWriter::Branch(uint64_t target) {
-  code_.PadUntilAligned(1, kLinkAlignment);
+  code_.PadBranch(1, kLinkAlignment);
   code_.Byte(0xe9);
   AddLink(target, flags_at_end_);
 }
 
 void BlockWriter::BranchIf(uint8_t condition, uint64_t target) {
-  code_.PadUntilAligned(2, kLinkAlignment);
+  code_.PadBranch(2, kLinkAlignment);
   code_.Byte(0x0f);
   code_.Byte(0x80 | condition);
   AddLink(target, flags_at_end_);
@@ -99,7 +99,7 @@ void BlockWriter::CallOver(uint64_t return_to) {
 
 void BlockWriter::BranchFromReturn(uint64_t target) {
   code_.Move(kRsp, kR11);
-  code_.PadUntilAligned(1, kLinkAlignment);
+  code_.PadBranch(1, kLinkAlignment);
   code_.Byte(0xe9);
   AddLink(target, kAllFlags);
 }
