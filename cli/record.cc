@@ -16,6 +16,8 @@
 #include "cli/option_values.h"
 #include "cli/progress_line.h"
 #include "cli/running/exit_status.h"
+#include "cli/running/ring_option.h"
+#include "cli/running/save_option.h"
 #include "cli/trace_path.h"
 #include "cli/until_failure.h"
 #include "isa/memory_model.h"
@@ -80,6 +82,7 @@ RunOutcome RecordRunOnce(const RecordOptions& base, ProgressLine* progress) {
   if (progress != nullptr) Report(record, *result, progress);
   RunOutcome outcome = {.wait_status = result->wait_status,
                         .timed_out = result->timed_out,
+                        .ended = result->end_reason.empty(),
                         .at_line_start = result->at_line_start};
   if (result->blocks_differing != 0) {
     PrintError(
@@ -96,9 +99,12 @@ int EndLike(const RunOutcome& outcome) {
   return outcome.timed_out ? kExitTimeout : ExitLike(outcome.wait_status);
 }
 
-int RunRecording(const RecordOptions& record, bool quiet) {
+int RunRecording(const RecordOptions& record, const SaveValue& save, bool quiet) {
   ProgressLine progress;
   const RunOutcome outcome = RecordRunOnce(record, quiet ? nullptr : &progress);
+  if (outcome.recorder_exit == 0 && outcome.ended) {
+    RemoveUnlessWanted(save, record.directory, outcome.wait_status, quiet);
+  }
   // An attached process ran before: its exit status is not this one's.
   if (record.attach_pid != 0) return outcome.recorder_exit;
   if (outcome.recorder_exit == 0 && outcome.failed() && record.chaos) {
@@ -123,6 +129,8 @@ struct RecordValues {
   SeedValue chaos;
   RunsValue until_failure;
   SizeValue max_size;
+  RingValue ring;
+  SaveValue save;
   SizeValue omit_bulk;
   bool snapshots = false;
   CaptureOptions capture;
@@ -169,6 +177,16 @@ void AddPartOptions(Options* options, RecordOptions* record, RecordValues* value
   options->Add("max-size", &values->max_size, "SIZE",
                "End the recording when the trace has about this size (64M, 2G); the program "
                "continues.");
+  options->Add(
+      "ring", &values->ring, "SIZE|TIME|COUNT",
+      "Keep the newest part only: so much on disk (500M, 2G), so far back (30s, 10min, 2h), "
+      "or from the newest COUNT full keyframes on. The trace then begins at its oldest "
+      "full keyframe; they are made as often as it takes.");
+  options->Add(
+      "save-on", &values->save, "END",
+      "Keep the trace only if PROG ends so, and remove it otherwise: crash (a signal such "
+      "as SIGSEGV or SIGABRT), signal or signal=SEGV,TERM,... (killed by one), exit-status "
+      "(other than 0) or exit-status=N,... A trace that ends before PROG does is kept.");
   options->Add(
       "omit-bulk", &values->omit_bulk, "SIZE",
       "Do not record the data that a system call stores in one place if it is more than this "
@@ -279,6 +297,9 @@ std::string Check(const RecordOptions& record, const RecordValues& values) {
   if (record.attach_pid != 0 && values.until_failure.given) {
     return "--until-failure needs a program to run, not --attach";
   }
+  if (values.save.on != SaveValue::On::kAll && values.until_failure.given) {
+    return "--until-failure removes traces itself: not with --save-on";
+  }
   if (record.attach_pid != 0 && values.timeout.seconds != 0) {
     return "--timeout would kill the program that --attach leaves running; use --duration";
   }
@@ -299,6 +320,7 @@ void Fill(const RecordValues& values, RecordOptions* record) {
   record->seed = values.chaos.seed.has_value() ? *values.chaos.seed : NewSeed();
   record->bulk_bytes = values.omit_bulk.bytes;
   record->max_trace_bytes = values.max_size.bytes;
+  record->ring = values.ring.limits;
   record->only_program = values.children.program;
   record->store_environment = values.environment.all;
   switch (values.children.policy) {
@@ -360,7 +382,7 @@ int RecordCommand(Arguments arguments) {
     PrintError(absl::StrCat(parent.string(), ": no such directory"));
     return kExitRecorder;
   }
-  if (!values.until_failure.given) return RunRecording(record, values.quiet);
+  if (!values.until_failure.given) return RunRecording(record, values.save, values.quiet);
   const bool quiet = values.quiet;
   const auto record_once = [quiet](RecordOptions run) {
     if (quiet) run.progress = nullptr;

@@ -17,6 +17,8 @@
 #include "cli/option_values.h"
 #include "cli/running/exit_status.h"
 #include "cli/running/front_process.h"
+#include "cli/running/ring_option.h"
+#include "cli/running/save_option.h"
 #include "cli/trace_path.h"
 #include "recorder/snapshot/snapshot_session.h"
 
@@ -32,6 +34,8 @@ const int kEndSignal = SIGRTMIN + 6;
 
 struct SnapValues {
   SizeValue max_memory;
+  RingValue ring;
+  SaveValue save;
   bool quiet = false;
 };
 
@@ -47,11 +51,22 @@ void AddSnapOptions(Options* options, SnapshotOptions* snap, SnapValues* values)
                "What snapshots that are not written yet may take of memory (500M, 8G); with more, "
                "points wait for the disk and the timer passes its turn. 0: a quarter of the "
                "machine's.");
+  options->Add("ring", &values->ring, "SIZE|TIME|COUNT",
+               "Keep the newest snapshots only: so much on disk (500M, 2G), so far back (30s, "
+               "10min, 2h), or so many (20).");
+  options->Add(
+      "save-on", &values->save, "END",
+      "Keep the trace only if PROG ends so, and remove it otherwise: crash (a signal such "
+      "as SIGSEGV or SIGABRT), signal or signal=SEGV,TERM,... (killed by one), exit-status "
+      "(other than 0) or exit-status=N,...");
   options->Add("quiet", &values->quiet, "", "Print only errors.");
 }
 
 // Empty, or what is wrong.
-std::string Check(const SnapshotOptions& snap) {
+std::string Check(const SnapshotOptions& snap, const SnapValues& values) {
+  if (snap.attach_pid != 0 && values.save.on != SaveValue::On::kAll) {
+    return "--save-on needs a program to run: how one ends that --attach was given is not known";
+  }
   if (snap.attach_pid < 0) return "--attach needs the pid of a process";
   if (snap.attach_pid == 0 && snap.arguments.empty()) return "no program given";
   if (snap.attach_pid != 0 && !snap.arguments.empty()) {
@@ -96,14 +111,17 @@ void Report(const SnapshotOptions& snap, const SnapshotResult& result, bool quie
 }
 
 // Returns the exit status, or does not return.
-int Run(const SnapshotOptions& snap, bool quiet) {
+int Run(const SnapshotOptions& snap, const SnapValues& values) {
   const absl::StatusOr<SnapshotResult> result = TakeSnapshots(snap);
   if (!result.ok()) {
     const int failure = FailureStatus(result.status());
     return snap.attach_pid != 0 ? kExitRecorder : failure;
   }
-  Report(snap, *result, quiet);
+  Report(snap, *result, values.quiet);
   if (!result->end_reason.empty() && snap.attach_pid == 0) PrintError(result->end_reason);
+  if (snap.attach_pid == 0) {
+    RemoveUnlessWanted(values.save, snap.directory, result->wait_status, values.quiet);
+  }
   return snap.attach_pid != 0 ? 0 : ExitLike(result->wait_status);
 }
 
@@ -127,12 +145,13 @@ int SnapCommand(Arguments arguments) {
   auto parsed = ParseOrExit("snap", options, arguments, true, &exit_status);
   if (!parsed) return exit_status;
   snap.arguments = parsed->rest;
-  const std::string wrong = Check(snap);
+  const std::string wrong = Check(snap, values);
   if (!wrong.empty()) return UsageError("snap", wrong);
   absl::StatusOr<CaptureConfiguration> configuration = capture.Read();
   if (!configuration.ok()) return UsageError("snap", configuration.status().message());
   snap.configuration = *std::move(configuration);
   snap.end_signal = kEndSignal;
+  snap.ring = values.ring.limits;
   snap.max_copy_bytes = values.max_memory.bytes;
   if (snap.directory.empty()) snap.directory = NewTracePath(".", TraceName(snap));
   const std::filesystem::path parent = std::filesystem::path(snap.directory).parent_path();
@@ -143,7 +162,7 @@ int SnapCommand(Arguments arguments) {
   }
   return RunBehindFront(kEndSignal, [&](const sigset_t& mask) {
     snap.program_mask = mask;
-    return Run(snap, values.quiet);
+    return Run(snap, values);
   });
 }
 

@@ -15,6 +15,7 @@ namespace hindsight {
 struct RunOutcome {
   int wait_status = 0;  // the program's own, as wait(2) reports it
   bool timed_out = false;
+  bool ended = false;         // the program, while it was recorded
   int recorder_exit = 0;      // not 0: recording failed, which has been printed; an exit status
   bool at_line_start = true;  // RecordOptions::at_line_start of what comes next
 

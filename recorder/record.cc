@@ -58,9 +58,9 @@ Manifest Describe(const RecordOptions& options, pid_t pid) {
 // The codes by which RecordProgram says that the program cannot be run are not for its trace.
 absl::StatusOr<std::unique_ptr<TraceWriter>> CreateTrace(const RecordOptions& options,
                                                          const Manifest& manifest) {
-  absl::StatusOr<std::unique_ptr<TraceWriter>> writer =
-      TraceWriter::Create(options.directory, manifest,
-                          {.threads = options.writer_threads, .nice = options.writer_nice});
+  absl::StatusOr<std::unique_ptr<TraceWriter>> writer = TraceWriter::Create(
+      options.directory, manifest, {.threads = options.writer_threads, .nice = options.writer_nice},
+      options.ring);
   if (!writer.ok()) return absl::UnknownError(writer.status().message());
   return writer;
 }

@@ -16,10 +16,39 @@ absl::Status EventOutput::Create(const OutputDirectory& directory) {
 
 absl::Status EventOutput::Append(const ProcessEvent& event) {
   std::lock_guard<std::mutex> lock(mutex_);
+  return AppendLocked(event);
+}
+
+absl::Status EventOutput::AppendLocked(const ProcessEvent& event) {
+  if (output_->ring()->on()) summary_.Add(event);
   waiting_.push_back(event);
   ++count_;
   waiting_bytes_ += EventBytes(event);
   return waiting_bytes_ < kBlockBytes ? absl::OkStatus() : PostLocked();
+}
+
+absl::Status EventOutput::AppendMark(
+    const ProcessEvent& event,
+    const std::function<MarkJob(const EventSummary& summary, uint64_t events)>& mark) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  RETURN_IF_ERROR(PostLocked());
+  RETURN_IF_ERROR(output_->queue()->Post([this, job = mark(summary_, count_)] {
+    job(file_->size() + dropped_bytes_);
+    return absl::OkStatus();
+  }));
+  return AppendLocked(event);
+}
+
+absl::Status EventOutput::DropBefore(uint64_t offset, const std::vector<ProcessEvent>& beginning) {
+  capnp::MallocMessageBuilder message;
+  BuildEvents(beginning, message.initRoot<wire::EventBlock>());
+  const uint64_t end = file_->size() + dropped_bytes_;
+  const kj::Array<capnp::word> words = capnp::messageToFlatArray(message);
+  const auto bytes = words.asBytes();
+  RETURN_IF_ERROR(file_->DropBefore(offset - dropped_bytes_, BlockKind::kEvents, output_->encoder(),
+                                    absl::MakeConstSpan(bytes.begin(), bytes.size())));
+  dropped_bytes_ = end - file_->size();
+  return absl::OkStatus();
 }
 
 absl::Status EventOutput::Post() {

@@ -46,6 +46,7 @@ absl::Status KeyframeWriter::Begin(uint64_t number, uint64_t sequence,
   table_ = Table();
   last_place_ = 0;
   return queue_->Post([this, message, open = open_]() -> absl::Status {
+    if (ring_->on()) RETURN_IF_ERROR(ring_->MakeRoom());
     ASSIGN_OR_RETURN(open->file, AppendFile::Create(open->directory, open->next, bytes_written_));
     return AppendMessage(open->file.get(), BlockKind::kKeyframeHeader, encoder_, *message);
   });
@@ -154,7 +155,9 @@ absl::Status KeyframeWriter::Finish() {
   const uint64_t stored_pages = stored_pages_;
   last_number_ = open_->number;
   last_table_ = keeps_table_ ? std::exchange(table_, {}) : Table();
-  return queue_->Run([this, page_count, stored_pages, open = std::exchange(open_, nullptr)] {
+  const bool self_contained = std::exchange(self_contained_, false);
+  return queue_->Run([this, page_count, stored_pages, self_contained,
+                      open = std::exchange(open_, nullptr)] {
     capnp::MallocMessageBuilder message;
     auto end = message.initRoot<wire::KeyframeEnd>();
     end.setPageCount(page_count);
@@ -162,6 +165,7 @@ absl::Status KeyframeWriter::Finish() {
     RETURN_IF_ERROR(AppendMessage(open->file.get(), BlockKind::kKeyframeEnd, encoder_, message));
     RETURN_IF_ERROR(open->directory.Rename(open->next, open->name));
     open->finished = true;
+    ring_->NoteKeyframe(open->file->size(), self_contained);
     return absl::OkStatus();
   });
 }

@@ -15,6 +15,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/types/span.h"
 #include "tracefmt/kernel_state.h"
+#include "tracefmt/ring/ring.h"
 #include "tracefmt/storage/append_file.h"
 #include "tracefmt/storage/output_directory.h"
 #include "tracefmt/storage/page_index.h"
@@ -34,13 +35,22 @@ class KeyframeWriter {
   // `directory` is the trace's full/. Everything is borrowed; `pages` is touched on
   // the caller's thread only while the queue is drained or adds nothing to it.
   KeyframeWriter(const OutputDirectory& directory, std::string uuid, WriteQueue* queue,
-                 BlockEncoder* encoder, PageIndex* pages, std::atomic<uint64_t>* bytes_written)
+                 BlockEncoder* encoder, PageIndex* pages, Ring* ring,
+                 std::atomic<uint64_t>* bytes_written)
       : directory_(directory),
         uuid_(std::move(uuid)),
         queue_(queue),
         encoder_(encoder),
         pages_(pages),
+        ring_(ring),
         bytes_written_(bytes_written) {}
+
+  // The next one refers to none before it.
+  void BeginGeneration() {
+    pages_->ForgetStored();
+    last_table_ = Table();
+    self_contained_ = true;
+  }
 
   // See TraceWriter. kFailedPrecondition where calls come in the wrong order.
   absl::Status Begin(uint64_t number, uint64_t sequence,
@@ -86,9 +96,11 @@ class KeyframeWriter {
   WriteQueue* queue_;
   BlockEncoder* encoder_;
   PageIndex* pages_;
+  Ring* ring_;
   std::atomic<uint64_t>* bytes_written_;
 
   uint64_t last_number_ = 0;
+  bool self_contained_ = false;
   std::shared_ptr<Open> open_;  // null between keyframes
   std::vector<uint8_t> group_;  // stored pages not posted yet
   uint64_t stored_pages_ = 0;

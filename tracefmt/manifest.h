@@ -66,6 +66,8 @@ struct Manifest {
   uint64_t schedule_seed = 0;  // what was left to chance was drawn from this
   // "launch", "fork", "attach", "start-at": why recording began where it did.
   std::string start_kind;
+  // How much of its newest part is kept, as the user gave it; empty: all of it.
+  std::string ring;
 
   TraceState state = TraceState::kRecording;
   // Meaningful once complete.

@@ -88,6 +88,7 @@ void Build(const Manifest& from, wire::Manifest::Builder to) {
   to.setCpu(AsData(from.cpu));
   to.setSchedule(AsData(from.schedule));
   to.setScheduleSeed(from.schedule_seed);
+  to.setRing(AsData(from.ring));
   if (from.totals.has_value()) Build(*from.totals, to.initTotals());
 }
 
@@ -124,6 +125,7 @@ Manifest Read(wire::Manifest::Reader from) {
   to.cpu = AsString(from.getCpu());
   to.schedule = AsString(from.getSchedule());
   to.schedule_seed = from.getScheduleSeed();
+  to.ring = AsString(from.getRing());
   if (from.hasTotals()) to.totals = Read(from.getTotals());
   return to;
 }

@@ -9,10 +9,14 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "tracefmt/module_store.h"
+#include "tracefmt/ring/ring.h"
+#include "tracefmt/ring/ring_limits.h"
+#include "tracefmt/ring/trace_history.h"
 #include "tracefmt/storage/block.h"
 #include "tracefmt/storage/late_sync.h"
 #include "tracefmt/storage/output_directory.h"
@@ -26,7 +30,8 @@ inline constexpr size_t kBlockBytes = 256 << 10;
 class RecordingOutput {
  public:
   // `directory` is that of the recording, and of its first process's trace.
-  explicit RecordingOutput(const OutputDirectory& directory, const WriterOptions& options = {});
+  explicit RecordingOutput(const OutputDirectory& directory, const WriterOptions& options = {},
+                           const RingLimits& ring = {});
   ~RecordingOutput();
   RecordingOutput(const RecordingOutput&) = delete;
   RecordingOutput& operator=(const RecordingOutput&) = delete;
@@ -44,7 +49,11 @@ class RecordingOutput {
   BlockEncoder* encoder(size_t thread) { return &encoders_[thread]; }
   StoredModules* modules() { return &modules_; }  // any thread
   LateSync* late_sync() { return &late_sync_; }
-  std::atomic<uint64_t>* bytes_written() { return &bytes_written_; }
+  std::atomic<uint64_t>* bytes_written() { return &bytes_written_; }  // and still there
+  Ring* ring() { return &ring_; }
+  // On the queue: `history` is that of a process that has ended, and is kept until its trace is
+  // removed, by which it is let go.
+  void KeepEnded(std::shared_ptr<TraceHistory> history);
 
  private:
   const OutputDirectory directory_;
@@ -54,6 +63,8 @@ class RecordingOutput {
   StoredModules modules_;
   bool reserved_ = false;
   LateSync late_sync_;
+  Ring ring_;
+  std::vector<std::shared_ptr<TraceHistory>> ended_;
   WriteQueue queue_;  // last: it uses all of the above
 };
 

@@ -176,6 +176,7 @@ enum class EventKind : uint16_t {
   kFileChanged = 15,
   kMapPart = 16,
   kSnapshot = 17,
+  kTrimmed = 18,
 };
 
 // How a child came to be: ProcessEvent::arguments[0] of a kFork.
@@ -207,6 +208,9 @@ enum class ForkKind : uint64_t { kFork = 0, kVfork = 1, kClone = 2 };
 // the form key=value. arguments: ns since the recording began; what asked (docs/trace-format.md);
 // level, class and id of the point; the skew of the threads' stops and how long the process stood
 // still, both in ns; bytes stored.
+
+// kTrimmed: the trace has lost its oldest part (tracefmt/ring/trimmed_event.h). The first event of
+// such a trace; full keyframe `number` is the first thing that it has.
 
 // A process-level event, for listing and seeking without replay. Fields not meaningful for a kind
 // are zero or empty.

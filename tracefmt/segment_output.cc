@@ -36,7 +36,7 @@ absl::Status SegmentOutput::Begin(uint64_t number, uint64_t count, uint64_t sequ
         absl::StrCat("segment ", number, " of thread ", thread_, " cannot begin here"));
   }
   const std::string directory = absl::StrCat("threads/", thread_);
-  if (number == 0) RETURN_IF_ERROR(directory_.MakeDirectory(directory));
+  if (number == 0 && history_ == nullptr) RETURN_IF_ERROR(directory_.MakeDirectory(directory));
   open_ = true;
   next_number_ = number + 1;
   totals_.end_count = count;
@@ -54,7 +54,8 @@ absl::Status SegmentOutput::Begin(uint64_t number, uint64_t count, uint64_t sequ
   header.setFirstSequence(sequence);
   FillList(header.initRegisters(registers.size()), registers);
   const std::string name = absl::StrCat(directory, "/", number, ".seg");
-  return output_->queue()->Post([this, message, name, file = file_]() -> absl::Status {
+  return output_->queue()->Post([this, message, name, number, file = file_]() -> absl::Status {
+    if (history_ != nullptr) RETURN_IF_ERROR(history_->BeginSegment(thread_, number));
     ASSIGN_OR_RETURN(*file, AppendFile::Create(directory_, name, output_->bytes_written()));
     return AppendMessage(file->get(), BlockKind::kSegmentHeader, output_->encoder(), *message);
   });
@@ -82,6 +83,9 @@ absl::Status SegmentOutput::AppendRun(const Record& record) {
           absl::StrCat("count ", count, " of an ordered instruction is out of order"));
     }
     next = count + 1;
+  }
+  if (!run.counts.empty()) {
+    last_instruction_ = {run.first_sequence + run.counts.size() - 1, run.counts.back() + 1};
   }
   for (size_t done = 0; done < run.counts.size(); done += kMaxRunCounts) {
     const OrderRun part = {run.first_sequence + done, run.counts.subspan(done, kMaxRunCounts)};
@@ -135,7 +139,10 @@ absl::Status SegmentOutput::PostRecords() {
                          CompressMessage(BlockKind::kRecords, output_->encoder(thread), message));
         return absl::OkStatus();
       },
-      [block, file = file_] { return (*file)->Append(std::move(*block)); });
+      [this, block, records = columns->size(), file = file_] {
+        if (history_ != nullptr) history_->AddRecords(thread_, records);
+        return (*file)->Append(std::move(*block));
+      });
 }
 
 absl::Status SegmentOutput::Post() {
@@ -151,12 +158,28 @@ ThreadTotals SegmentOutput::totals() const {
   return totals;
 }
 
+OrderedPoint SegmentOutput::last_instruction() const {
+  std::lock_guard<std::mutex> lock(mutex_);
+  return last_instruction_;
+}
+
+bool SegmentOutput::closed() const {
+  std::lock_guard<std::mutex> lock(mutex_);
+  return closed_;
+}
+
+void SegmentOutput::Reopen() {
+  std::lock_guard<std::mutex> lock(mutex_);
+  closed_ = false;
+}
+
 // Number and totals stay: an exec gives the process's first thread, which may have ended, a new
 // life.
 void SegmentOutput::Close() {
   std::lock_guard<std::mutex> lock(mutex_);
   if (open_) PostRecords().IgnoreError();  // sticky: the next call returns it
   open_ = false;
+  closed_ = true;
   file_.reset();
   columns_.reset();
 }

@@ -18,6 +18,8 @@
 #include "tracefmt/manifest.h"
 #include "tracefmt/record_columns.h"
 #include "tracefmt/recording_output.h"
+#include "tracefmt/ring/event_summary.h"
+#include "tracefmt/ring/trace_history.h"
 #include "tracefmt/storage/append_file.h"
 #include "tracefmt/storage/output_directory.h"
 #include "tracefmt/trace_writer.h"
@@ -28,12 +30,15 @@ class SegmentOutput final : public SegmentWriter {
  public:
   // Of thread `thread` of the trace in `directory` with this uuid. `output` is borrowed.
   // `post_events` puts the events of the trace that wait on the queue; called before records are.
+  // `history`: of a ring, else null.
   SegmentOutput(int32_t thread, const OutputDirectory& directory, std::string uuid,
-                RecordingOutput* output, std::function<absl::Status()> post_events)
+                RecordingOutput* output, std::function<absl::Status()> post_events,
+                TraceHistory* history = nullptr)
       : thread_(thread),
         directory_(directory),
         uuid_(std::move(uuid)),
         output_(output),
+        history_(history),
         post_events_(std::move(post_events)) {}
   SegmentOutput(const SegmentOutput&) = delete;
   SegmentOutput& operator=(const SegmentOutput&) = delete;
@@ -47,6 +52,11 @@ class SegmentOutput final : public SegmentWriter {
   absl::Status Post();
   // Segments of 0: the thread has none. Any host thread.
   ThreadTotals totals() const;
+  // Where the last orderable instruction was; its number is 0 if there was none.
+  OrderedPoint last_instruction() const;
+  // No segment is open, and none will be unless it is handed out again.
+  bool closed() const;
+  void Reopen();
 
  private:
   absl::Status AppendRecord(const Record& record);
@@ -57,10 +67,12 @@ class SegmentOutput final : public SegmentWriter {
   const OutputDirectory directory_;
   const std::string uuid_;
   RecordingOutput* const output_;
+  TraceHistory* const history_;
   const std::function<absl::Status()> post_events_;
 
   mutable std::mutex mutex_;  // guards all below
-  bool open_ = false;
+  bool open_ = false, closed_ = false;
+  OrderedPoint last_instruction_;
   uint64_t next_number_ = 0;
   ThreadTotals totals_;
   uint64_t records_ = 0;                               // of the segment, before `columns_`

@@ -43,6 +43,7 @@ struct Manifest {
   totals @29 :Totals;
   schedule @30 :Data;
   scheduleSeed @31 :UInt64;
+  ring @32 :Data;
 }
 
 # What a complete trace holds.

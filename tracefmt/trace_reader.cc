@@ -66,6 +66,12 @@ class TraceReaderImpl final : public TraceReader {
   const std::vector<ProcessEvent>& events() const override { return events_; }
   const std::vector<std::string>& warnings() const override { return warnings_; }
 
+  const TrimmedEvent* trimmed() const override {
+    return trimmed_.has_value() ? &*trimmed_ : nullptr;
+  }
+  // Whether the trace still begins where it did when this was made.
+  bool IsUpToDate() const;
+
   std::vector<int32_t> threads() const override {
     std::vector<int32_t> threads;
     for (const auto& [thread, segments] : segments_) threads.push_back(thread);
@@ -124,6 +130,7 @@ class TraceReaderImpl final : public TraceReader {
   absl::Status ReadEventBlocks();
   void FindSegments();
   void FindSegmentsOf(int32_t thread);
+  int64_t FirstSegmentOf(int32_t thread) const;
   void FindKeyframes();
 
   const TraceDirectory files_;
@@ -133,6 +140,8 @@ class TraceReaderImpl final : public TraceReader {
   ReadBudget budget_{kTraceBudgetBytes, kTraceBudgetMultiple};
   const ModuleFiles modules_;
   std::vector<ProcessEvent> events_;
+  std::optional<TrimmedEvent> trimmed_;
+  std::map<int32_t, uint64_t> first_segments_;  // of the trace, not of what is there
   std::map<int32_t, std::vector<SegmentInfo>> segments_;
   std::vector<absl::Status> damage_;
   PageGroups groups_;
@@ -141,9 +150,24 @@ class TraceReaderImpl final : public TraceReader {
 
 void TraceReaderImpl::ReadEventsFile() {
   const absl::Status status = ReadEventBlocks();
+  if (!events_.empty()) trimmed_ = TrimmedFrom(events_.front());
   if (status.ok()) return;
   WarnOfDamage("events dropped", status);
   NoteDamage(status, /*may_be_cut_short=*/true);
+}
+
+bool TraceReaderImpl::IsUpToDate() const {
+  const absl::StatusOr<BlockFile> file = BlockFile::Open(files_, "events");
+  if (!file.ok() || file->AtEnd(0)) return true;
+  const absl::StatusOr<RawBlock> block = file->Read(0);
+  ReadBudget budget(kManifestsBudgetBytes, kManifestsBudgetMultiple);
+  std::vector<ProcessEvent> events;
+  if (!block.ok() || !hindsight::ReadEvents(file->path(), *block, &budget, &events).ok()) {
+    return true;
+  }
+  const auto now = events.empty() ? std::nullopt : TrimmedFrom(events.front());
+  const uint64_t then = trimmed_.has_value() ? trimmed_->oldest_keyframe : 0;
+  return (now.has_value() ? now->oldest_keyframe : 0) == then;
 }
 
 absl::Status TraceReaderImpl::ReadEventBlocks() {
@@ -171,14 +195,25 @@ absl::Status TraceReaderImpl::ReadEventBlocks() {
 }
 
 void TraceReaderImpl::FindSegments() {
+  if (trimmed_.has_value()) {
+    first_segments_.insert(trimmed_->first_segments.begin(), trimmed_->first_segments.end());
+  }
   for (const int64_t thread : NumberedEntries(files_, "threads", "")) {
     if (thread <= INT32_MAX) FindSegmentsOf(static_cast<int32_t>(thread));
   }
 }
 
+int64_t TraceReaderImpl::FirstSegmentOf(int32_t thread) const {
+  const auto first = first_segments_.find(thread);
+  if (first == first_segments_.end()) return 0;
+  return static_cast<int64_t>(std::min<uint64_t>(first->second, INT64_MAX));
+}
+
 void TraceReaderImpl::FindSegmentsOf(int32_t thread) {
   const std::string directory = absl::StrCat("threads/", thread);
-  const std::vector<int64_t> numbers = NumberedEntries(files_, directory, ".seg");
+  const int64_t first = FirstSegmentOf(thread);
+  std::vector<int64_t> numbers = NumberedEntries(files_, directory, ".seg");
+  std::erase_if(numbers, [first](int64_t number) { return number < first; });
   std::vector<SegmentInfo>& segments = segments_[thread];
   for (size_t i = 0; i < numbers.size(); ++i) {
     const uint64_t number = static_cast<uint64_t>(numbers[i]);
@@ -213,16 +248,27 @@ void TraceReaderImpl::FindSegmentsOf(int32_t thread) {
 }
 
 void TraceReaderImpl::FindKeyframes() {
+  const uint64_t oldest = trimmed_.has_value() ? trimmed_->oldest_keyframe : 0;
   for (const int64_t number : NumberedEntries(files_, "full", "")) {
     auto keyframe = OpenFullKeyframe(files_, manifest_.uuid, static_cast<uint64_t>(number),
                                      &groups_, &modules_, &budget_);
-    if (keyframe.ok()) {
+    // Earlier ones are there for the pages that later ones refer to.
+    const bool listed = static_cast<uint64_t>(number) >= oldest;
+    if (keyframe.ok() && listed) {
       full_keyframes_.push_back(*std::move(keyframe));
-    } else {
+    } else if (listed) {
       Warn("full keyframe dropped", keyframe.status());
       NoteDamage(keyframe.status(), /*may_be_cut_short=*/false);
     }
   }
+  const bool there =
+      oldest == 0 || (!full_keyframes_.empty() && full_keyframes_.front()->number() == oldest);
+  if (there) return;
+  const absl::Status missing = absl::DataLossError(
+      absl::StrCat(files_.PathOf("full"), ": the trace begins with full keyframe ", oldest,
+                   ", which is not there"));
+  AddWarning(std::string(missing.message()));
+  AddDamage(missing);
 }
 
 absl::StatusOr<std::shared_ptr<const Segment>> TraceReaderImpl::LoadSegment(int32_t thread,
@@ -234,8 +280,10 @@ absl::StatusOr<std::shared_ptr<const Segment>> TraceReaderImpl::LoadSegment(int3
   if (found == all.end() || found->number != number) {
     const absl::Status lost = ReadSegmentInfo(files_, manifest_.uuid, thread, number).status();
     if (!lost.ok() && !absl::IsNotFound(lost)) return lost;
-    return absl::NotFoundError(
-        absl::StrCat(directory(), ": no segment ", number, " of thread ", thread));
+    const bool dropped = found != all.end() && found->number == number;
+    return absl::NotFoundError(absl::StrCat(directory(), ": no segment ", number, " of thread ",
+                                            thread,
+                                            dropped ? ": the ring has gone on meanwhile" : ""));
   }
   SegmentContext context;
   context.uuid = manifest_.uuid;
@@ -247,9 +295,15 @@ absl::StatusOr<std::shared_ptr<const Segment>> TraceReaderImpl::LoadSegment(int3
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<TraceReader>> TraceReader::Open(const TraceDirectory& directory) {
-  ReadBudget budget(kManifestsBudgetBytes, kManifestsBudgetMultiple);
-  ASSIGN_OR_RETURN(Manifest manifest, ReadTraceManifest(directory, &budget));
-  return std::make_unique<TraceReaderImpl>(directory, std::move(manifest));
+  // What a live ring drops while it is read is gone: then what has replaced it is read.
+  constexpr int kMostTries = 100;
+  for (int tries = 1;; ++tries) {
+    ReadBudget budget(kManifestsBudgetBytes, kManifestsBudgetMultiple);
+    ASSIGN_OR_RETURN(Manifest manifest, ReadTraceManifest(directory, &budget));
+    const bool may_go_on = !manifest.ring.empty() && manifest.state == TraceState::kRecording;
+    auto trace = std::make_unique<TraceReaderImpl>(directory, std::move(manifest));
+    if (!may_go_on || trace->IsUpToDate() || tries == kMostTries) return trace;
+  }
 }
 
 absl::StatusOr<std::unique_ptr<TraceReader>> TraceReader::Open(const std::string& path) {

@@ -19,6 +19,7 @@
 #include "tracefmt/kernel_state.h"
 #include "tracefmt/manifest.h"
 #include "tracefmt/records.h"
+#include "tracefmt/ring/trimmed_event.h"
 #include "tracefmt/storage/trace_directory.h"
 
 namespace hindsight {
@@ -115,6 +116,9 @@ class TraceReader {
   virtual const std::vector<Module>& modules() const = 0;
   virtual const std::vector<ProcessEvent>& events() const = 0;  // in the order written
   virtual const std::vector<std::string>& warnings() const = 0;
+  // Where the trace begins, if it has lost its oldest part; else null. Then threads, segments and
+  // full keyframes before are not listed, even where they are still there.
+  virtual const TrimmedEvent* trimmed() const { return nullptr; }
   virtual std::vector<int32_t> threads() const = 0;
   virtual const std::vector<SegmentInfo>& segments(int32_t thread) const = 0;  // by number
   // What was found when opening: files that are there, or must have been, and cannot be read or not

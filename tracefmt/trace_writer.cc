@@ -15,6 +15,9 @@
 #include "tracefmt/manifest_codec.h"
 #include "tracefmt/module_store.h"
 #include "tracefmt/recording_output.h"
+#include "tracefmt/ring/event_summary.h"
+#include "tracefmt/ring/ring.h"
+#include "tracefmt/ring/trace_history.h"
 #include "tracefmt/segment_output.h"
 #include "tracefmt/storage/output_directory.h"
 #include "tracefmt/storage/trace_directory.h"
@@ -47,13 +50,18 @@ class TraceWriterImpl final : public TraceWriter {
         manifest_(manifest),
         lock_(std::move(lock)),
         keyframes_(directory_.In("full"), manifest_.uuid, output_->queue(), output_->encoder(),
-                   &pages_, output_->bytes_written()) {}
+                   &pages_, output_->ring(), output_->bytes_written()) {
+    if (output_->ring()->on()) MakeHistory();
+  }
 
   ~TraceWriterImpl() override {
     // Without Finish the trace is left as it would be by a recorder that died right after a Flush.
     if (!finished_) {
       const absl::Status status = Flush();
       if (!status.ok()) PutLastWords(manifest_, status);
+    }
+    if (history_ != nullptr && !kept_) {
+      output_->queue()->RunAnyway([this] { return LeaveRing(); }).IgnoreError();
     }
     output_->queue()->Drain().IgnoreError();  // its jobs use this
   }
@@ -67,6 +75,7 @@ class TraceWriterImpl final : public TraceWriter {
                                                      output_->queue(), output_->encoder(), &pages_,
                                                      output_->bytes_written()));
       RETURN_IF_ERROR(events_.Create(directory_));
+      if (history_ != nullptr) output_->ring()->Add(history_.get());
       RETURN_IF_ERROR(PutManifest(manifest_, TraceState::kRecording));
       // The final manifest is hardly larger than this one.
       if (name_.empty()) output_->Reserve(output_->bytes_written()->load() + kReservedBytes);
@@ -81,12 +90,18 @@ class TraceWriterImpl final : public TraceWriter {
   }
 
   SegmentWriter* Segments(int32_t thread) override;
-  absl::Status AppendEvent(const ProcessEvent& event) override { return events_.Append(event); }
+  absl::Status AppendEvent(const ProcessEvent& event) override {
+    const bool mark = history_ != nullptr && event.kind == EventKind::kFullKeyframe;
+    return mark ? MarkKeyframe(event) : events_.Append(event);
+  }
+  bool has_ring() const override { return history_ != nullptr; }
+  bool WantsFullKeyframe() const override { return pace_.Wants(); }
 
   absl::Status BeginFullKeyframe(uint64_t number, uint64_t sequence,
                                  const std::vector<ThreadState>& threads,
                                  const std::vector<MapRegion>& maps,
                                  absl::Span<const uint64_t> auxv) override {
+    if (history_ != nullptr) BeginMark(number, threads);
     return keyframes_.Begin(number, sequence, threads, maps, auxv);
   }
   absl::Status AddPage(uint64_t address, absl::Span<const uint8_t> bytes) override {
@@ -123,12 +138,22 @@ class TraceWriterImpl final : public TraceWriter {
   absl::Status PutManifest(Manifest manifest, TraceState state) {
     manifest.uuid = manifest_.uuid;
     manifest.parent_directory = manifest_.parent_directory;
+    manifest.ring = manifest_.ring;
     manifest.state = state;
     // Those of other processes are many, and whoever begins or ends would wait.
     LateSync* const late = name_.empty() ? nullptr : output_->late_sync();
     return WriteManifest(directory_, manifest, output_->encoder(), late, output_->bytes_written());
   }
   TraceTotals Totals() const;
+  // Of a ring.
+  void MakeHistory();
+  void BeginMark(uint64_t number, const std::vector<ThreadState>& threads);
+  absl::Status MarkKeyframe(const ProcessEvent& event);
+  void ForgetThreads();
+  absl::Status LeaveRing() {
+    output_->ring()->Remove(history_.get());
+    return absl::OkStatus();
+  }
   // Leaves the trace as interrupted, with the reason.
   void PutLastWords(Manifest manifest, const absl::Status& status);
 
@@ -144,6 +169,11 @@ class TraceWriterImpl final : public TraceWriter {
   std::map<int32_t, std::unique_ptr<SegmentOutput>> segments_;
   EventOutput events_{output_.get()};
   KeyframeWriter keyframes_;
+  RingPace pace_{output_->ring()};
+  std::shared_ptr<TraceHistory> history_;  // null if all is kept
+  bool kept_ = false;                      // by the recording
+  KeyframeMark mark_;                      // of the full keyframe that was begun last
+  std::vector<EventSummary::Beginning> beginnings_;
 };
 
 absl::StatusOr<std::unique_ptr<TraceWriter>> TraceWriterImpl::CreateChild(
@@ -156,6 +186,7 @@ absl::StatusOr<std::unique_ptr<TraceWriter>> TraceWriterImpl::CreateChild(
     ASSIGN_OR_RETURN(own.uuid, NewUuid());
   }
   own.parent_directory.clear();
+  own.ring = output_->ring()->limits().text;
   if (own.parent_pid != 0) own.parent_directory = name_.empty() ? "../.." : "../" + name_;
   // The kernel gives a process the pid of another that ended.
   std::string name = absl::StrCat(manifest.pid);
@@ -172,13 +203,64 @@ absl::StatusOr<std::unique_ptr<TraceWriter>> TraceWriterImpl::CreateChild(
   return child;
 }
 
+void TraceWriterImpl::MakeHistory() {
+  history_ = std::make_shared<TraceHistory>(
+      directory_, output_->directory().In(kProcessesDirectory), name_, output_->ring(),
+      output_->bytes_written(),
+      [this](uint64_t offset, const std::vector<ProcessEvent>& beginning) {
+        return events_.DropBefore(offset, beginning);
+      },
+      [this] { return events_.bytes(); });
+}
+
+void TraceWriterImpl::BeginMark(uint64_t number, const std::vector<ThreadState>& threads) {
+  mark_ = {.number = number, .self_contained = pace_.BeginKeyframe()};
+  if (mark_.self_contained) keyframes_.BeginGeneration();
+  beginnings_.clear();
+  std::lock_guard<std::mutex> lock(segments_mutex_);
+  for (const ThreadState& state : threads) {
+    mark_.segments.emplace_back(state.thread, state.segment);
+    const auto segments = segments_.find(state.thread);
+    beginnings_.push_back({.thread = state.thread, .count = state.count});
+    if (segments != segments_.end()) {
+      beginnings_.back().instruction = segments->second->last_instruction();
+    }
+  }
+}
+
+absl::Status TraceWriterImpl::MarkKeyframe(const ProcessEvent& event) {
+  ForgetThreads();
+  return events_.AppendMark(event, [this](const EventSummary& summary, uint64_t events) {
+    mark_.carried = summary.Carried(beginnings_);
+    mark_.program = summary.program();
+    mark_.others_write = summary.others_write();
+    mark_.may_begin = !summary.makes_thread();
+    mark_.events_before = events;
+    return [this, mark = mark_](uint64_t offset) mutable {
+      mark.events_offset = offset;
+      history_->AddKeyframe(std::move(mark));
+    };
+  });
+}
+
+// Those of which nothing is on disk any more and that have ended.
+void TraceWriterImpl::ForgetThreads() {
+  for (const int32_t thread : history_->TakeGone()) {
+    std::lock_guard<std::mutex> lock(segments_mutex_);
+    const auto segments = segments_.find(thread);
+    if (segments != segments_.end() && segments->second->closed()) segments_.erase(segments);
+  }
+}
+
 SegmentWriter* TraceWriterImpl::Segments(int32_t thread) {
   std::lock_guard<std::mutex> lock(segments_mutex_);
   std::unique_ptr<SegmentOutput>& segments = segments_[thread];
   if (segments == nullptr) {
-    segments = std::make_unique<SegmentOutput>(thread, directory_, manifest_.uuid, output_.get(),
-                                               [this] { return events_.Post(); });
+    segments = std::make_unique<SegmentOutput>(
+        thread, directory_, manifest_.uuid, output_.get(), [this] { return events_.Post(); },
+        history_.get());
   }
+  segments->Reopen();
   return segments.get();
 }
 
@@ -190,6 +272,10 @@ absl::Status TraceWriterImpl::Flush() {
   }
   for (SegmentOutput* segments : all) RETURN_IF_ERROR(segments->Post());
   RETURN_IF_ERROR(events_.Post());
+  if (history_ != nullptr) {
+    // Time alone may end a part.
+    RETURN_IF_ERROR(output_->queue()->Post([] { return absl::OkStatus(); }));
+  }
   return output_->queue()->Drain();
 }
 
@@ -197,23 +283,35 @@ TraceTotals TraceWriterImpl::Totals() const {
   TraceTotals totals;
   std::lock_guard<std::mutex> lock(segments_mutex_);
   for (const auto& [thread, segments] : segments_) {
-    const ThreadTotals of_thread = segments->totals();
+    ThreadTotals of_thread = segments->totals();
+    if (history_ != nullptr) {
+      of_thread.segments = history_->SegmentsOf(thread);
+      of_thread.records = history_->RecordsOf(thread);
+    }
     if (of_thread.segments != 0) totals.threads.push_back(of_thread);  // 0: the first was refused
   }
-  totals.events = events_.count();
-  totals.full_keyframes = keyframes_.finished();
+  totals.events = events_.count() - (history_ == nullptr ? 0 : history_->dropped_events());
+  totals.full_keyframes = history_ == nullptr ? keyframes_.finished() : history_->keyframes();
   totals.modules = modules_->size();
   return totals;
 }
 
 absl::Status TraceWriterImpl::Finish(const Manifest& manifest) {
   absl::Status status = Flush();
+  if (history_ != nullptr) status.Update(output_->queue()->Run([this] { return LeaveRing(); }));
   Manifest final = manifest;
   if (status.ok() && manifest.state == TraceState::kComplete) final.totals = Totals();
   status.Update(output_->queue()->Run([&] { return PutManifest(final, manifest.state); }));
   if (!status.ok()) PutLastWords(manifest, status);
   finished_ = true;
   lock_.Reset();
+  if (history_ != nullptr && !name_.empty() && status.ok()) {
+    kept_ = true;
+    status.Update(output_->queue()->Run([this] {
+      output_->KeepEnded(history_);
+      return absl::OkStatus();
+    }));
+  }
   return status;
 }
 
@@ -231,16 +329,19 @@ void TraceWriterImpl::PutLastWords(Manifest manifest, const absl::Status& status
 
 absl::StatusOr<std::unique_ptr<TraceWriter>> TraceWriter::Create(const std::string& path,
                                                                  const Manifest& manifest,
-                                                                 const WriterOptions& options) {
+                                                                 const WriterOptions& options,
+                                                                 const RingLimits& ring) {
   Manifest own = manifest;
+  own.ring = ring.text;
   if (own.uuid.empty()) {
     ASSIGN_OR_RETURN(own.uuid, NewUuid());
   }
   if (own.uuid.size() != kUuidBytes) return absl::InvalidArgumentError("a uuid has 16 bytes");
   ASSIGN_OR_RETURN(const OutputDirectory directory, OutputDirectory::Create(path));
   ASSIGN_OR_RETURN(UniqueFd lock, TakeTraceLock(directory, "lock"));
-  auto writer = std::make_unique<TraceWriterImpl>(
-      std::make_shared<RecordingOutput>(directory, options), directory, "", own, std::move(lock));
+  auto writer =
+      std::make_unique<TraceWriterImpl>(std::make_shared<RecordingOutput>(directory, options, ring),
+                                        directory, "", own, std::move(lock));
   RETURN_IF_ERROR(writer->Start());
   return writer;
 }

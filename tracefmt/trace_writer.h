@@ -29,6 +29,7 @@
 #include "tracefmt/kernel_state.h"
 #include "tracefmt/manifest.h"
 #include "tracefmt/records.h"
+#include "tracefmt/ring/ring_limits.h"
 #include "tracefmt/storage/write_queue.h"
 
 namespace hindsight {
@@ -59,9 +60,12 @@ class TraceWriter {
   // kRecording and a lock that shows readers the recorder is alive. Only this user can read what is
   // written; kPermissionDenied if the directory is another user's or lies where others may replace
   // it (output_directory.h).
+  // `ring`: how much of its newest part the recording keeps, all its traces together; by default
+  // all. What goes is the part of a trace before a full keyframe (tracefmt/ring/ring.h).
   static absl::StatusOr<std::unique_ptr<TraceWriter>> Create(const std::string& path,
                                                              const Manifest& manifest,
-                                                             const WriterOptions& options = {});
+                                                             const WriterOptions& options = {},
+                                                             const RingLimits& ring = {});
   virtual ~TraceWriter() = default;
 
   // A trace for a child process inside this recording: DIRECTORY/processes/PID, PID-2, ... of the
@@ -126,6 +130,12 @@ class TraceWriter {
   virtual absl::Status AddKernelState(const KernelState& state) = 0;
   virtual absl::Status FinishFullKeyframe() = 0;
 
+  // Whether the trace is one of a ring, so that a full keyframe must be whole: it may become the
+  // first one. Any host thread.
+  virtual bool has_ring() const { return false; }
+  // Whether a full keyframe is due, for older parts to be dropped. Any host thread.
+  virtual bool WantsFullKeyframe() const { return false; }
+
   // Hands everything appended so far to the kernel (survives kill -9 of this process).
   virtual absl::Status Flush() = 0;
   // Flush, then the manifest with `state` and what is known at the end. Where something could not
@@ -134,7 +144,7 @@ class TraceWriter {
   // writer's own count. No calls after it but CreateChild and bytes_written.
   virtual absl::Status Finish(const Manifest& manifest) = 0;
 
-  // Bytes on disk so far, of the whole recording, modules included.
+  // Bytes on disk, of the whole recording, modules included.
   virtual uint64_t bytes_written() const = 0;
 };
 

@@ -160,6 +160,23 @@ Json RecordingJson(const RecordingInfo& info) {
 
 }  // namespace
 
+namespace {
+
+Json RingJson(const TraceReader& trace) {
+  Json json;
+  json["keeps"] = JsonText(trace.manifest().ring);
+  const TrimmedEvent none = {.oldest_keyframe = 1};
+  const TrimmedEvent& trimmed = trace.trimmed() == nullptr ? none : *trace.trimmed();
+  json["oldestFullKeyframe"] = trimmed.oldest_keyframe;
+  json["beginsNs"] = trimmed.time_ns;
+  json["droppedSegments"] = trimmed.segments;
+  json["droppedFullKeyframes"] = trimmed.keyframes;
+  json["droppedEvents"] = trimmed.events;
+  return json;
+}
+
+}  // namespace
+
 std::string InfoJson(const RecordingInfo& info, bool threads) {
   const TraceReader& trace = *info.first;
   const TraceSummary& summary = info.processes[0].summary;
@@ -170,6 +187,7 @@ std::string InfoJson(const RecordingInfo& info, bool threads) {
   AddSummary(summary, threads, &json);
   json["lightKeyframes"] = summary.segments;
   json["fullKeyframes"] = trace.full_keyframes().size();
+  if (!trace.manifest().ring.empty()) json["ring"] = RingJson(trace);
   if (HasSnapshots(trace)) json["snapshots"] = SnapshotsJson(trace);
   json["bytes"] = SizesJson(sizes);
   json["bitsPerInstruction"] = JsonNumber(BitsPerInstruction(sizes, summary.instructions));

@@ -147,6 +147,19 @@ std::string StopsText(const TraceReader& trace) {
                          stops[stops.size() / 2] / 1e6, stops.back() / 1e6);
 }
 
+// What the recording was to keep, and what has gone; empty: it keeps all.
+std::string RingText(const TraceReader& trace) {
+  const std::string& text = trace.manifest().ring;
+  if (text.empty()) return "";
+  const TrimmedEvent* const trimmed = trace.trimmed();
+  if (trimmed == nullptr) return absl::StrCat(text, ": nothing was dropped yet");
+  return absl::StrFormat(
+      "%s: begins at full keyframe %d, %.3f s after the recording; dropped were "
+      "%d segments, %d full keyframes, %d events",
+      text, trimmed->oldest_keyframe, trimmed->time_ns / 1e9, trimmed->segments, trimmed->keyframes,
+      trimmed->events);
+}
+
 }  // namespace
 
 const char* StateName(TraceState state) {
@@ -198,6 +211,7 @@ std::string InfoText(const RecordingInfo& info, bool threads) {
   }
   line("state", StateName(manifest.state));
   line("end", EndText(manifest));
+  if (const std::string ring = RingText(trace); !ring.empty()) line("ring", ring);
   line("engine",
        absl::StrCat(manifest.engine, manifest.memory_model.empty() ? "" : ", memory model ",
                     manifest.memory_model));

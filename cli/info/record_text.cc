@@ -50,6 +50,8 @@ const char* EventName(EventKind kind) {
       return "map-change";
     case EventKind::kMapPart:
       return "map-part";
+    case EventKind::kTrimmed:
+      return "trimmed";
     case EventKind::kSnapshot:
       return "snapshot";
     case EventKind::kFullKeyframe:

@@ -60,6 +60,8 @@ std::string Text(const TimelineEvent& listed, const EventMemory& memory) {
       return ForkText(event);
     case EventKind::kMemoryUnknown:
       return absl::StrCat("memory may have been written: ", event.text);
+    case EventKind::kTrimmed:
+      return "the trace begins here: what was recorded before was dropped";
     case EventKind::kFileChanged:
       return "a mapped file has changed";
     default:

@@ -18,6 +18,8 @@ void SortByMoment(std::vector<TimelineEvent>* events) {
 
 void EventIndex::Add(const ProcessEvent* event, uint64_t moment, bool moves) {
   all_.push_back({moment, event});
+  // It says which program runs at the beginning.
+  if (event->kind == EventKind::kTrimmed && !event->text.empty()) first_exec_ = {moment, event};
   if (!moves) return;
   if (event->kind == EventKind::kSignal) signals_[event->number].push_back({moment, event});
   if (event->kind == EventKind::kSyscall) syscalls_[event->number].push_back({moment, event});
@@ -33,7 +35,8 @@ void EventIndex::Sort() {
 
 const TimelineEvent* EventIndex::LastExec(uint64_t moment) const {
   const auto after = FirstAfter(execs_, moment);
-  return after == execs_.begin() ? nullptr : &*std::prev(after);
+  if (after != execs_.begin()) return &*std::prev(after);
+  return first_exec_.event == nullptr ? nullptr : &first_exec_;
 }
 
 }  // namespace hindsight

@@ -46,6 +46,7 @@ class EventIndex {
   NumberedEvents syscalls_;
   std::vector<TimelineEvent> execs_;
   std::vector<TimelineEvent> forks_;
+  TimelineEvent first_exec_;  // before the trace begins
 };
 
 }  // namespace hindsight

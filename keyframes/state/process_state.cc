@@ -57,17 +57,20 @@ void ProcessState::AddEvents(MapSources* maps) {
   uint64_t latest = 0;  // where events that name no thread are put
   // Changes of the map in states that are missing: the map has them from the next event on.
   std::vector<const ProcessEvent*> missing;
+  bool carried = trace_->trimmed() != nullptr;  // from before the trace begins
   for (const ProcessEvent& event : trace_->events()) {
     if (event.kind == EventKind::kSnapshot) AddWantedSnapshot(event);
-    const int32_t thread = event.thread != 0 ? event.thread : threads_.first();
-    if (!threads_.Has(thread) || event.count > threads_.Of(thread).end_count() + 1) {
+    const int32_t thread = ThreadOf(event);
+    const bool elsewhere = event.thread != 0 && event.thread != thread;
+    if (!threads_.Has(thread) ||
+        (!elsewhere && event.count > threads_.Of(thread).end_count() + 1)) {
       missing.push_back(&event);
       continue;
     }
     const ThreadState& state = threads_.Of(thread);
     uint64_t moment = schedule().MomentTo(thread, std::min(event.count, state.end_count()));
     if (event.count > state.end_count()) ++moment;
-    if (event.thread == 0 && threads_.all().size() > 1) moment = latest;
+    if (elsewhere || (event.thread == 0 && threads_.all().size() > 1)) moment = latest;
     if (event.kind == EventKind::kThreadStart) moment = threads_.StartOf(thread);
     // Threads that the end of the process, or an exec, took along had stood still before: they
     // end after what others did until then.
@@ -75,6 +78,8 @@ void ProcessState::AddEvents(MapSources* maps) {
     // Likewise the gap in which all of them run on alone.
     if (event.kind == EventKind::kGap) moment = std::max(moment, latest);
     latest = std::max(latest, moment);
+    if (event.kind == EventKind::kFullKeyframe) carried = false;
+    if (carried && event.kind == EventKind::kThreadStart) continue;  // it had begun before
     for (const ProcessEvent* change : missing) maps->AddEvent(change, latest);
     missing.clear();
     AddEvent(event, moment, maps);
@@ -112,8 +117,16 @@ void ProcessState::AddEvent(const ProcessEvent& event, uint64_t moment, MapSourc
   maps->AddEvent(&event, moment);
   if (event.kind == EventKind::kGap) gaps_.push_back({moment, event.text});
   if (event.kind == EventKind::kSlice) return;
-  const int32_t thread = event.thread != 0 ? event.thread : threads_.first();
-  events_.Add(&event, moment, /*moves=*/event.count > threads_.Of(thread).begin_count());
+  events_.Add(&event, moment, /*moves=*/event.count > threads_.Of(ThreadOf(event)).begin_count());
+}
+
+// What concerns the process is logged with its first thread, which may have ended before the
+// trace begins.
+int32_t ProcessState::ThreadOf(const ProcessEvent& event) const {
+  const bool of_process =
+      event.kind == EventKind::kProcessExit || event.kind == EventKind::kFileChanged;
+  if (event.thread == 0 || (of_process && !threads_.Has(event.thread))) return threads_.first();
+  return event.thread;
 }
 
 Position ProcessState::PositionAt(int32_t thread, uint64_t moment) const {

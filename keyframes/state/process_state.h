@@ -117,6 +117,7 @@ class ProcessState {
   void AddWantedSnapshot(const ProcessEvent& event);
   const Snapshot* FindKeyframe(uint64_t number) const;
   void AddEvent(const ProcessEvent& event, uint64_t moment, MapSources* maps);
+  int32_t ThreadOf(const ProcessEvent& event) const;
   // The thread whose orderable event `sequence` is; 0: none.
   int32_t ThreadOfSequence(uint64_t sequence) const;
   absl::StatusOr<uint64_t> MomentIn(int32_t thread, const Position& position) const;

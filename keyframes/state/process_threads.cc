@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/container/flat_hash_set.h"
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
@@ -37,7 +38,7 @@ absl::StatusOr<ProcessThreads> ProcessThreads::Create(const TraceReader* trace,
                                                       std::vector<std::string>* warnings) {
   ProcessThreads threads;
   RETURN_IF_ERROR(threads.AddThreads(trace, warnings));
-  threads.AddLives();
+  threads.AddLives(trace);
   return threads;
 }
 
@@ -93,12 +94,27 @@ const ThreadState& ProcessThreads::Of(int32_t thread) const {
   return *it->second;
 }
 
-void ProcessThreads::AddLives() {
+// A recording begins with its first full keyframe, or with a later one if older parts of it were
+// dropped: the threads that have their first states there.
+absl::flat_hash_set<int32_t> ProcessThreads::ThreadsAtBeginning(const TraceReader* trace) const {
+  absl::flat_hash_set<int32_t> threads;
+  if (trace->full_keyframes().empty()) return threads;
+  for (const FullKeyframe::ThreadState& state : trace->full_keyframes().front()->threads()) {
+    const auto thread = threads_.find(state.thread);
+    if (thread != threads_.end() && thread->second->begin_count() == state.count) {
+      threads.insert(state.thread);
+    }
+  }
+  return threads;
+}
+
+void ProcessThreads::AddLives(const TraceReader* trace) {
+  const absl::flat_hash_set<int32_t> from_beginning = ThreadsAtBeginning(trace);
   for (int32_t thread : order_) {
     const ThreadState& state = *threads_.at(thread);
     const uint64_t end =
         state.exits() ? schedule_.MomentTo(thread, state.end_count()) : schedule_.end_moment();
-    lives_[thread] = {StartMoment(state), end};
+    lives_[thread] = {from_beginning.contains(thread) ? 0 : StartMoment(state), end};
   }
 }
 

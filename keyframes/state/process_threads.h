@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "absl/status/statusor.h"
 #include "keyframes/state/schedule.h"
 #include "keyframes/state/thread_state.h"
@@ -53,7 +54,8 @@ class ProcessThreads {
 
   ProcessThreads() = default;
   absl::Status AddThreads(const TraceReader* trace, std::vector<std::string>* warnings);
-  void AddLives();
+  absl::flat_hash_set<int32_t> ThreadsAtBeginning(const TraceReader* trace) const;
+  void AddLives(const TraceReader* trace);
   uint64_t StartMoment(const ThreadState& state) const;
 
   std::vector<int32_t> order_;

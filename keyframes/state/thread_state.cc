@@ -195,6 +195,7 @@ absl::StatusOr<uint64_t> ThreadState::CountAt(const Position& position) const {
   if (!base.has_value()) base = InstructionAt(position.sequence);
   if (!base.has_value() || position.steps > end_count_ - *base) return none();
   const uint64_t count = *base + position.steps;
+  if (count < begin_count_) return none();  // it has been dropped
   if (position.steps == 0) return count;
   // The state that a later event led to is counted from that one. Where a slice begins the thread
   // has stood since the one before.

@@ -86,7 +86,9 @@ class Turns {
     std::vector<int32_t> being_made;
   };
 
-  explicit Turns(const TraceReader& trace) : at_birth_(trace.manifest().parent_pid != 0) {
+  explicit Turns(const TraceReader& trace)
+      : others_write_(trace.trimmed() != nullptr && trace.trimmed()->others_write),
+        at_birth_(trace.manifest().parent_pid != 0 && trace.trimmed() == nullptr) {
     for (const ProcessEvent& event : trace.events()) Add(event);
   }
 
@@ -144,7 +146,7 @@ class Turns {
     open_.erase(slice.thread);
   }
 
-  bool others_write_ = false;
+  bool others_write_;
   bool at_birth_;
   absl::flat_hash_set<int64_t> started_;
   absl::flat_hash_set<int32_t> being_made_;

@@ -140,7 +140,9 @@ uint64_t RecordedProcess::Instructions() const {
   return sum;
 }
 
-bool RecordedProcess::full_keyframe_due() const { return Instructions() >= next_full_keyframe_; }
+bool RecordedProcess::full_keyframe_due() const {
+  return Instructions() >= next_full_keyframe_ || log_->writer()->WantsFullKeyframe();
+}
 
 bool RecordedProcess::StartsSlice(const ThreadEngine* thread) const {
   return sharing_.many_threads() && last_thread_ != thread;

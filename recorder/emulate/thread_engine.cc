@@ -104,9 +104,8 @@ void ThreadEngine::BeginTurn() {
     notes_.Start(cpu_->count(), maker_, orderable);
     kernel_words_.set_rseq(RseqOf(thread()));
     if (process_->log().full_keyframes() == 0) {
-      // A child's memory is its parent's at first.
       engine_->session().Keep(
-          process_->WriteFullKeyframe(this, process_->log().manifest().parent_pid == 0));
+          process_->WriteFullKeyframe(this, process_->log().HasOwnMemoryAtBirth()));
     }
     if (const auto word = kernel_words_.AtStart()) memory_.Resync({.written = {*word}});
   } else if (process_->sharing().shared()) {

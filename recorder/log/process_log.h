@@ -61,6 +61,9 @@ class ProcessLog {
   // keyframe may be lost, so the next change is logged as a whole map.
   void SkipMapChange() { logged_regions_ = kNoWholeMap; }
 
+  // Whether the first full keyframe has the process's memory. A child's is its parent's at first,
+  // in whose trace it is, unless that may be dropped.
+  bool HasOwnMemoryAtBirth() const { return manifest_.parent_pid == 0 || writer_->has_ring(); }
   uint64_t full_keyframes() const { return full_keyframes_; }
   uint64_t snapshots() const { return snapshots_; }  // of them
   // Numbers it. `thread`, whose state is `count`, has the event. `with_memory` false: what memory

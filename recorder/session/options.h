@@ -12,6 +12,7 @@
 #include "isa/memory_model.h"
 #include "recorder/session/engine_kind.h"
 #include "recorder/snapshot/capture_configuration.h"
+#include "tracefmt/ring/ring_limits.h"
 
 namespace hindsight {
 
@@ -78,6 +79,7 @@ struct RecordOptions {
   double timeout_seconds = 0;    // the program is killed after this; 0: it is not
   double max_seconds = 0;        // recording ends after this; 0: it does not
   uint64_t max_trace_bytes = 0;  // recording ends before the trace gets much larger; 0: no limit
+  RingLimits ring;               // only the newest part is kept
   // FUNCTION, FILE:FUNCTION or an address (0x...): where recording begins / ends, each time any
   // thread gets there; before and after, the program runs natively. Empty: no such place.
   std::string start_at, stop_at;

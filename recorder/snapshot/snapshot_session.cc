@@ -156,7 +156,8 @@ absl::Status Session::Begin() {
   start_ = Clock::now();
   due_ = start_ + period();
   auto trace = SnapshotTrace::Create(options_.directory, SnapshotManifest(process_, attached()),
-                                     attached() ? absl::StrCat("/proc/", process_, "/root") : "");
+                                     attached() ? absl::StrCat("/proc/", process_, "/root") : "",
+                                     options_.ring);
   if (!trace.ok()) {
     if (!attached()) kill(process_, SIGKILL);
     return trace.status();

@@ -15,6 +15,7 @@
 #include "recorder/snapshot/capture.h"
 #include "recorder/snapshot/capture_configuration.h"
 #include "recorder/snapshot/point_listener.h"
+#include "tracefmt/ring/ring_limits.h"
 
 namespace hindsight {
 
@@ -29,6 +30,7 @@ struct SnapshotOptions {
   int end_signal = 0;
   // The signal mask of a program that is launched; none: the caller's.
   std::optional<sigset_t> program_mask;
+  RingLimits ring;  // only the newest snapshots are kept
   // What the copies that are not written yet may come to take of memory. Beyond it points wait for
   // the disk, and the timer passes its turn.
   uint64_t max_copy_bytes = 0;  // 0: a quarter of the machine's

@@ -65,8 +65,10 @@ Manifest SnapshotManifest(pid_t process, bool attached) {
 
 absl::StatusOr<std::unique_ptr<SnapshotTrace>> SnapshotTrace::Create(const std::string& directory,
                                                                      Manifest manifest,
-                                                                     std::string root) {
-  ASSIGN_OR_RETURN(std::unique_ptr<TraceWriter> writer, TraceWriter::Create(directory, manifest));
+                                                                     std::string root,
+                                                                     const RingLimits& ring) {
+  ASSIGN_OR_RETURN(std::unique_ptr<TraceWriter> writer,
+                   TraceWriter::Create(directory, manifest, WriterOptions(), ring));
   return std::unique_ptr<SnapshotTrace>(
       new SnapshotTrace(std::move(writer), std::move(manifest), std::move(root)));
 }

@@ -21,9 +21,10 @@ namespace hindsight {
 
 class SnapshotTrace {
  public:
-  // `root`: as ModuleTable has it.
+  // `root`: as ModuleTable has it. `ring`: as TraceWriter::Create.
   static absl::StatusOr<std::unique_ptr<SnapshotTrace>> Create(const std::string& directory,
-                                                               Manifest manifest, std::string root);
+                                                               Manifest manifest, std::string root,
+                                                               const RingLimits& ring = {});
   SnapshotTrace(const SnapshotTrace&) = delete;
   SnapshotTrace& operator=(const SnapshotTrace&) = delete;
 

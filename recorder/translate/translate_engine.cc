@@ -51,6 +51,9 @@ std::unique_ptr<TranslationStore> StoreFor(const RecordOptions& options) {
 // Only who asks for them gets full keyframes while threads run: the calls that threads wait in are
 // interrupted for each, and made again, so that a timeout that is longer than that never ends.
 uint64_t FullKeyframeInterval(const RecordOptions& options) {
+  // A ring is trimmed at full keyframes; by size or time they are asked for where they are due.
+  if (options.ring.bytes != 0 || options.ring.ns != 0) return 0;
+  if (options.ring.keyframes != 0) return options.full_keyframe_interval;
   const bool asked = options.full_keyframe_interval != RecordOptions().full_keyframe_interval;
   return asked ? options.full_keyframe_interval : 0;
 }

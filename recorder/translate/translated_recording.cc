@@ -5,6 +5,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -144,6 +145,19 @@ void TranslatedRecording::Settle() {
   clock_.Update(ReadTsc(), session_->NowNs());
   if (!closed_) threads_.Settle();
   if (closed_) threads_.SkipOthers();
+  if (!closed_ && attached() && log_->writer()->WantsFullKeyframe()) AskForKeyframe();
+}
+
+// A process may be in a state in which not all of its threads can be stopped: it is asked again.
+void TranslatedRecording::AskForKeyframe() {
+  constexpr uint64_t kLeastNs = 10'000'000, kMostNs = 2'000'000'000;
+  const uint64_t now = session_->NowNs(), keyframes = log_->full_keyframes();
+  if (keyframes != asked_at_) patience_ns_ = 0;
+  if (now - asked_ns_ < patience_ns_) return;
+  patience_ns_ = std::clamp(2 * patience_ns_, kLeastNs, kMostNs);
+  asked_ns_ = now;
+  asked_at_ = keyframes;
+  __atomic_add_fetch(&memory_.file->control()->keyframe_wanted, 1, __ATOMIC_RELEASE);
 }
 
 bool TranslatedRecording::IsGone() const {

@@ -102,6 +102,7 @@ class TranslatedRecording {
   int StatusAtEnd() const;
   std::optional<SnapshotReason> ReasonOf(const StreamedProcess::Stop& stop, pid_t thread);
   void CountMissedSnapshots();
+  void AskForKeyframe();
 
   RecordingSession* const session_;
   ProcessLog* const log_;
@@ -112,6 +113,9 @@ class TranslatedRecording {
   ThreadTable threads_;
   SnapshotTriggers::Seen snapshots_seen_;
   bool closed_ = false;
+  uint64_t asked_ns_ = 0;     // when it was last asked for a full keyframe; 0: never
+  uint64_t asked_at_ = 0;     // how many there were
+  uint64_t patience_ns_ = 0;  // until it is asked again if none comes
 };
 
 }  // namespace hindsight

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
@@ -21,6 +22,22 @@ absl::Status WriteAll(int fd, const std::string& path, uint64_t offset,
   }
   return absl::OkStatus();
 }
+
+namespace {
+
+absl::Status ReadAll(int fd, const std::string& path, uint64_t offset, absl::Span<uint8_t> out) {
+  while (!out.empty()) {
+    const ssize_t got = pread(fd, out.data(), out.size(), static_cast<off_t>(offset));
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return absl::ErrnoToStatus(errno, absl::StrCat(path, ": offset ", offset));
+    if (got == 0) return absl::DataLossError(absl::StrCat(path, ": is cut short"));
+    out.remove_prefix(static_cast<size_t>(got));
+    offset += static_cast<uint64_t>(got);
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
 
 absl::StatusOr<std::unique_ptr<AppendFile>> AppendFile::Create(
     const OutputDirectory& directory, const std::string& name,
@@ -50,6 +67,43 @@ absl::Status AppendFile::AppendPlaced(absl::Span<const uint8_t> block) {
   }
   size_ += block.size();
   bytes_written_->fetch_add(block.size(), std::memory_order_relaxed);
+  return absl::OkStatus();
+}
+
+absl::Status AppendFile::DropBefore(uint64_t offset, BlockKind kind, BlockEncoder* encoder,
+                                    absl::Span<const uint8_t> raw) {
+  const std::string next = name_ + ".tmp";
+  const uint64_t old_size = size_;
+  directory_.Remove(next);
+  ASSIGN_OR_RETURN(const UniqueFd from, directory_.OpenFile(name_));
+  ASSIGN_OR_RETURN(const UniqueFd to, directory_.CreateFile(next));
+  const std::string path = directory_.PathOf(next);
+  ASSIGN_OR_RETURN(const absl::Span<const uint8_t> first, encoder->Encode(kind, raw, 0));
+  uint64_t size = first.size();
+  absl::Status copied = WriteAll(to.get(), path, 0, first);
+  std::vector<uint8_t> block;
+  while (copied.ok() && offset < old_size) {
+    block.resize(kBlockHeaderBytes);
+    copied = ReadAll(from.get(), path, offset, absl::MakeSpan(block));
+    if (!copied.ok()) break;
+    block.resize(MoveBlock(absl::MakeSpan(block), size));
+    if (block.size() < kBlockHeaderBytes) {
+      copied = absl::DataLossError(absl::StrCat(directory_.PathOf(name_), ": offset ", offset));
+      break;
+    }
+    copied = ReadAll(from.get(), path, offset + kBlockHeaderBytes,
+                     absl::MakeSpan(block).subspan(kBlockHeaderBytes));
+    if (copied.ok()) copied = WriteAll(to.get(), path, size, block);
+    offset += block.size();
+    size += block.size();
+  }
+  if (copied.ok()) copied = directory_.Rename(next, name_);
+  if (!copied.ok()) {
+    directory_.Remove(next);
+    return copied;
+  }
+  bytes_written_->fetch_add(size - old_size, std::memory_order_relaxed);
+  size_ = size;
   return absl::OkStatus();
 }
 

@@ -38,6 +38,11 @@ class AppendFile {
   absl::Status Append(BlockKind kind, BlockEncoder* encoder, absl::Span<const uint8_t> raw);
   // The same of a block that has been compressed.
   absl::Status Append(std::vector<uint8_t> block);
+  // Puts another file in its place, at once: block `raw`, then the blocks of this one from `offset`
+  // on. What is gone no longer counts as written.
+  absl::Status DropBefore(uint64_t offset, BlockKind kind, BlockEncoder* encoder,
+                          absl::Span<const uint8_t> raw);
+  uint64_t size() const { return size_; }
   // Hands the file to the disk, for the few files whose loss would lose the trace: before it
   // returns, or soon after with `late`.
   absl::Status Sync(LateSync* late);

@@ -97,6 +97,16 @@ void BlockEncoder::Place(uint64_t offset, std::vector<uint8_t>* block) {
   SetPlace(offset, block->data());
 }
 
+uint64_t MoveBlock(absl::Span<uint8_t> header, uint64_t offset) {
+  if (header.size() < kBlockHeaderBytes ||
+      std::memcmp(header.data(), kMagic, sizeof(kMagic)) != 0) {
+    return 0;
+  }
+  Store<uint64_t>(header.data() + 24,
+                  XXH3_64bits_withSeed(header.data(), kHashedHeaderBytes, offset));
+  return kBlockHeaderBytes + uint64_t{Load<uint32_t>(header.data() + 8)};
+}
+
 absl::StatusOr<BlockFile> BlockFile::Open(const TraceDirectory& files, const std::string& name) {
   const std::string path = files.PathOf(name);
   ASSIGN_OR_RETURN(UniqueFd fd, files.OpenFile(name));

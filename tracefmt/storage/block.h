@@ -102,6 +102,10 @@ class BlockEncoder {
   std::string buffer_;
 };
 
+// Changes the header of a block, of which `header` has at least that, to one for place `offset` of
+// its file. The bytes of the whole block; 0 if it is no header.
+uint64_t MoveBlock(absl::Span<uint8_t> header, uint64_t offset);
+
 // A file of blocks, for reading. Any number of threads may read at once.
 //
 // Statuses: kOutOfRange where the file ends inside a block (a writer died there) or holds only

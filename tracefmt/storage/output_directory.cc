@@ -154,7 +154,7 @@ absl::StatusOr<UniqueFd> OutputDirectory::CreateFile(absl::string_view name) con
 }
 
 absl::StatusOr<UniqueFd> OutputDirectory::OpenFile(absl::string_view name) const {
-  return OpenAt(name, O_WRONLY);
+  return OpenAt(name, O_RDWR);
 }
 
 absl::Status OutputDirectory::Rename(absl::string_view from, absl::string_view to) const {
@@ -170,6 +170,25 @@ absl::Status OutputDirectory::Rename(absl::string_view from, absl::string_view t
 bool OutputDirectory::Remove(absl::string_view name) const {
   const absl::StatusOr<Place> place = Find(name);
   return place.ok() && unlinkat(place->directory.get(), place->name.c_str(), 0) == 0;
+}
+
+absl::StatusOr<uint64_t> OutputDirectory::Delete(absl::string_view name) const {
+  ASSIGN_OR_RETURN(const Place place, Find(name));
+  struct stat status;
+  const int directory = place.directory.get();
+  if (fstatat(directory, place.name.c_str(), &status, AT_SYMLINK_NOFOLLOW) != 0 ||
+      unlinkat(directory, place.name.c_str(), 0) != 0) {
+    return absl::ErrnoToStatus(errno, PathOf(name));
+  }
+  return static_cast<uint64_t>(status.st_size);
+}
+
+absl::Status OutputDirectory::DeleteDirectory(absl::string_view name) const {
+  ASSIGN_OR_RETURN(const Place place, Find(name));
+  if (unlinkat(place.directory.get(), place.name.c_str(), AT_REMOVEDIR) == 0) {
+    return absl::OkStatus();
+  }
+  return absl::ErrnoToStatus(errno, PathOf(name));
 }
 
 }  // namespace hindsight

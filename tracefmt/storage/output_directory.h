@@ -11,6 +11,7 @@
 #ifndef HINDSIGHT_TRACEFMT_STORAGE_OUTPUT_DIRECTORY_H_
 #define HINDSIGHT_TRACEFMT_STORAGE_OUTPUT_DIRECTORY_H_
 
+#include <cstdint>
 #include <memory>
 #include <string>
 
@@ -42,12 +43,16 @@ class OutputDirectory {
   absl::Status MakeDirectory(absl::string_view name) const;
   // A new, empty file, for writing. kAlreadyExists as above.
   absl::StatusOr<UniqueFd> CreateFile(absl::string_view name) const;
-  // A file that is there, for writing.
+  // A file that is there, for reading and writing.
   absl::StatusOr<UniqueFd> OpenFile(absl::string_view name) const;
   // In one step; replaces a file `to`.
   absl::Status Rename(absl::string_view from, absl::string_view to) const;
   // False if it is not there or cannot be removed.
   bool Remove(absl::string_view name) const;
+  // Removes a file and says how many bytes it had.
+  absl::StatusOr<uint64_t> Delete(absl::string_view name) const;
+  // Removes an empty directory.
+  absl::Status DeleteDirectory(absl::string_view name) const;
 
  private:
   OutputDirectory(std::string path, std::shared_ptr<const UniqueFd> root)

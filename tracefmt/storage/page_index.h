@@ -34,6 +34,11 @@ class PageIndex {
     const auto found = sources_.find(hash);
     return found == sources_.end() ? nullptr : &found->second;
   }
+  // Pages of keyframes are not known any more.
+  void ForgetStored() {
+    absl::erase_if(
+        sources_, [](const auto& source) { return source.second.kind == PageSourceKind::kStored; });
+  }
   // The first source of a hash stays.
   void Add(const Hash& hash, const PageSource& source) { sources_.emplace(hash, source); }
 

@@ -89,6 +89,7 @@ bool WriteQueue::Write(std::unique_lock<std::mutex>* lock) {
   writing_ = true;
   lock->unlock();
   absl::Status status = job();
+  if (status.ok() && after_each_) status = after_each_();
   job = nullptr;  // frees what it holds outside the lock
   lock->lock();
   writing_ = false;

@@ -15,6 +15,7 @@
 #include <list>
 #include <mutex>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -38,6 +39,9 @@ class WriteQueue {
   ~WriteQueue();
   WriteQueue(const WriteQueue&) = delete;
   WriteQueue& operator=(const WriteQueue&) = delete;
+
+  // Runs after each job that succeeded, and fails like one. Requires: nothing has been posted.
+  void SetAfterEach(Job job) { after_each_ = std::move(job); }
 
   // Returns the sticky status, which may be of any job posted before.
   absl::Status Post(Job job);
@@ -65,6 +69,7 @@ class WriteQueue {
   void DropJobs();
 
   const size_t capacity_;
+  Job after_each_;
   std::mutex mutex_;
   std::condition_variable changed_;
   std::list<Entry> jobs_;  // guarded by mutex_, but for an entry's job that is being prepared

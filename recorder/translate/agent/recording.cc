@@ -49,6 +49,7 @@ uint64_t last_recording;  // of those that were ever used
 // keyframe is due.
 uint64_t executed;
 uint64_t next_full_keyframe;
+uint32_t keyframe_seen;  // of Control()->keyframe_wanted
 
 ViewMemory::Shared view_memory;
 KeptViews kept_views;
@@ -218,6 +219,7 @@ void BeginProcessRecording(Thread* thread) {
   if (thread->alone == 0) {
     executed = 0;
     next_full_keyframe = Boot().full_keyframe_instructions;
+    keyframe_seen = 0;
   }
   BeginRecording(thread);
   Of(*thread).writer.AwaitRecorder();
@@ -283,8 +285,15 @@ bool IsFullKeyframeDue(const Thread& thread) {
   return true;
 }
 
+bool IsFullKeyframeWanted(const Thread& thread) {
+  const uint32_t wanted = __atomic_load_n(&Control()->keyframe_wanted, __ATOMIC_RELAXED);
+  return wanted != __atomic_load_n(&keyframe_seen, __ATOMIC_RELAXED) && thread.alone == 0 &&
+         __atomic_exchange_n(&keyframe_seen, wanted, __ATOMIC_SEQ_CST) != wanted;
+}
+
 void EndSegmentIfDue(Thread* thread) {
   Recording& recording = Of(*thread);
+  if (recording.on && IsFullKeyframeWanted(*thread) && StandStill(thread, {})) return;
   // A block that would reach over the end is not begun.
   if (!recording.on || recording.next_segment > thread->count + kLargestBlock) return;
   const uint64_t worthwhile = recording.view.page_count() * Boot().segment_per_page;

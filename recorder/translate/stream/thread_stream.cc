@@ -355,6 +355,10 @@ absl::Status ThreadStream::Stand(const HsStanding& entry) {
   HsState state = {};
   std::memcpy(&state, &entry, sizeof(state));
   const RegisterFile registers = RegistersOf(state);
+  // What it executed until then comes before what others execute afterwards.
+  threads_->BeforeOrderable(this, entry.entry.time);
+  FlushRun();
+  ordered_count_ = count_;
   const auto read = [this](uint64_t address, uint8_t* bytes) {
     return process_->ReadPage(thread(), address, bytes);
   };

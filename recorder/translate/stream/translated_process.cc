@@ -53,8 +53,7 @@ absl::Status TranslatedProcess::Apply(MapPart part, ThreadLog* log, uint64_t cou
 absl::Status TranslatedProcess::OnBegin(const TraceWriter::ThreadState& state, ThreadLog* log) {
   if (log_->full_keyframes() != 0) return absl::OkStatus();
   RETURN_IF_ERROR(Apply(ReadMap(std::nullopt), nullptr, 0));
-  // What a child's memory holds is in its parent's trace.
-  return WriteKeyframe(state, log, /*with_memory=*/log_->manifest().parent_pid == 0);
+  return WriteKeyframe(state, log, log_->HasOwnMemoryAtBirth());
 }
 
 absl::Status TranslatedProcess::OnExec(const TraceWriter::ThreadState& state, ThreadLog* log) {
