@@ -22,6 +22,7 @@ __attribute__((noinline)) static int sum(const struct node* node, int left) {
 static void* wait_for_ever(void* unused) {
   pthread_barrier_wait(&ready);
   while (1) pause();
+  return unused;
 }
 
 static void* crash(void* aborts) {
