@@ -23,7 +23,7 @@
 #include "recorder/session/engine.h"
 #include "recorder/session/recording_session.h"
 #include "recorder/session/snapshot_triggers.h"
-#include "recorder/snapshot/recorded_points.h"
+#include "recorder/snapshot/points/recorded_points.h"
 #include "recorder/translate/translate_engine.h"
 #include "tracefmt/manifest.h"
 #include "tracefmt/trace_writer.h"

@@ -2,7 +2,7 @@
 
 #include "recorder/emulate/emulate_engine.h"
 #include "recorder/emulate/thread_engine.h"
-#include "recorder/snapshot/recorded_points.h"
+#include "recorder/snapshot/points/recorded_points.h"
 
 namespace hindsight {
 

@@ -18,6 +18,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/unique_fd.h"
+#include "tracefmt/records.h"
 
 namespace hindsight {
 namespace {
@@ -88,6 +89,40 @@ struct ElfCloser {
 };
 using ElfPointer = std::unique_ptr<Elf, ElfCloser>;
 
+std::vector<GElf_Phdr> LoadSegments(Elf* elf) {
+  std::vector<GElf_Phdr> segments;
+  size_t count = 0;
+  elf_getphdrnum(elf, &count);
+  for (size_t i = 0; i < count; ++i) {
+    GElf_Phdr segment;
+    if (gelf_getphdr(elf, static_cast<int>(i), &segment) == nullptr) continue;
+    if (segment.p_type == PT_LOAD) segments.push_back(segment);
+  }
+  return segments;
+}
+
+// Calls `visit` with the name of each symbol and the symbol itself. False: there is no full symbol
+// table, only the dynamic one or none.
+template <typename Visit>
+bool ForEachSymbol(Elf* elf, const Visit& visit) {
+  bool full = false;
+  for (Elf_Scn* section = nullptr; (section = elf_nextscn(elf, section)) != nullptr;) {
+    GElf_Shdr header;
+    if (gelf_getshdr(section, &header) == nullptr || header.sh_entsize == 0) continue;
+    if (header.sh_type != SHT_SYMTAB && header.sh_type != SHT_DYNSYM) continue;
+    Elf_Data* const data = elf_getdata(section, nullptr);
+    if (data == nullptr) continue;
+    full = full || header.sh_type == SHT_SYMTAB;
+    for (size_t i = 0; i < header.sh_size / header.sh_entsize; ++i) {
+      GElf_Sym symbol;
+      if (gelf_getsym(data, static_cast<int>(i), &symbol) == nullptr) break;
+      const char* const name = elf_strptr(elf, header.sh_link, symbol.st_name);
+      if (name != nullptr) visit(name, symbol);
+    }
+  }
+  return full;
+}
+
 bool IsFunction(const GElf_Sym& symbol) {
   return GELF_ST_TYPE(symbol.st_info) == STT_FUNC && symbol.st_shndx != SHN_UNDEF &&
          symbol.st_value != 0;
@@ -103,13 +138,7 @@ class Symbols::File {
     if (!fd.valid()) return;
     const ElfPointer elf(elf_begin(fd.get(), ELF_C_READ_MMAP_PRIVATE, nullptr));
     if (elf == nullptr || elf_kind(elf.get()) != ELF_K_ELF) return;
-    size_t count = 0;
-    elf_getphdrnum(elf.get(), &count);
-    for (size_t i = 0; i < count; ++i) {
-      GElf_Phdr segment;
-      if (gelf_getphdr(elf.get(), i, &segment) == nullptr) continue;
-      if (segment.p_type == PT_LOAD) segments_.push_back(segment);
-    }
+    segments_ = LoadSegments(elf.get());
     if (!ReadFunctions(elf.get())) ReadDebugFile(elf.get());
   }
 
@@ -142,22 +171,9 @@ class Symbols::File {
  private:
   // False if there is no full symbol table, only the dynamic one or none.
   bool ReadFunctions(Elf* elf) {
-    bool full = false;
-    for (Elf_Scn* section = nullptr; (section = elf_nextscn(elf, section)) != nullptr;) {
-      GElf_Shdr header;
-      if (gelf_getshdr(section, &header) == nullptr || header.sh_entsize == 0) continue;
-      if (header.sh_type != SHT_SYMTAB && header.sh_type != SHT_DYNSYM) continue;
-      Elf_Data* data = elf_getdata(section, nullptr);
-      if (data == nullptr) continue;
-      full = full || header.sh_type == SHT_SYMTAB;
-      for (size_t i = 0; i < header.sh_size / header.sh_entsize; ++i) {
-        GElf_Sym symbol;
-        if (gelf_getsym(data, static_cast<int>(i), &symbol) == nullptr) break;
-        const char* name = elf_strptr(elf, header.sh_link, symbol.st_name);
-        if (name != nullptr && IsFunction(symbol)) Add(name, symbol.st_value);
-      }
-    }
-    return full;
+    return ForEachSymbol(elf, [this](const char* name, const GElf_Sym& symbol) {
+      if (IsFunction(symbol)) Add(name, symbol.st_value);
+    });
   }
 
   void Add(const char* name, uint64_t address) {
@@ -313,6 +329,55 @@ absl::Status Symbols::NotFound(const CodePlace& place, const MemoryMap& map,
     absl::StrAppend(&text, "; similar: ", absl::StrJoin(near, ", ", name_of));
   }
   return absl::NotFoundError(text);
+}
+
+namespace {
+
+bool HasName(const char* symbol, const std::string& name) {
+  if (name == symbol) return true;
+  if (symbol[0] != '_' || symbol[1] != 'Z') return false;
+  char* const text = abi::__cxa_demangle(symbol, nullptr, nullptr, nullptr);
+  const bool same = text != nullptr && name == text;
+  free(text);
+  return same;
+}
+
+// As linked.
+std::vector<VariablePlace> VariablesIn(Elf* elf, const std::string& name) {
+  std::vector<VariablePlace> found;
+  ForEachSymbol(elf, [&](const char* symbol_name, const GElf_Sym& symbol) {
+    if (GELF_ST_TYPE(symbol.st_info) != STT_OBJECT || symbol.st_shndx == SHN_UNDEF) return;
+    if (!HasName(symbol_name, name)) return;
+    found.push_back({symbol.st_value, symbol.st_value + std::max<uint64_t>(symbol.st_size, 1)});
+  });
+  return found;
+}
+
+uint64_t FirstAddress(Elf* elf) {
+  for (const GElf_Phdr& segment : LoadSegments(elf)) return PageOf(segment.p_vaddr);
+  return 0;
+}
+
+}  // namespace
+
+std::vector<VariablePlace> FindVariables(const std::string& name, const MemoryMap& map,
+                                         const std::string& root) {
+  elf_version(EV_CURRENT);
+  std::vector<VariablePlace> found;
+  for (const MapRegion& region : map.regions()) {
+    if (region.inode == 0 || region.file_offset != 0 || !absl::StartsWith(region.name, "/")) {
+      continue;
+    }
+    const UniqueFd fd(open((root + region.name).c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+    if (!fd.valid()) continue;
+    const ElfPointer elf(elf_begin(fd.get(), ELF_C_READ_MMAP_PRIVATE, nullptr));
+    if (elf == nullptr || elf_kind(elf.get()) != ELF_K_ELF) continue;
+    const uint64_t bias = region.start - FirstAddress(elf.get());
+    for (const VariablePlace& linked : VariablesIn(elf.get(), name)) {
+      found.push_back({bias + linked.begin, bias + linked.end});
+    }
+  }
+  return found;
 }
 
 }  // namespace hindsight

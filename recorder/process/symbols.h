@@ -1,4 +1,4 @@
-// Places in a program's code as a user names them, and where they are in a process.
+// Places in a program's code, and variables, as a user names them, and where they are in a process.
 //
 //   FUNCTION          printf, std::sort, ns::Class::method (without parameters); also `method` or
 //                     `Class::method`, where no function has just this name
@@ -60,6 +60,16 @@ class Symbols {
 
   std::map<std::pair<uint64_t, uint64_t>, std::unique_ptr<File>> files_;  // by device and inode
 };
+
+struct VariablePlace {
+  uint64_t begin = 0;
+  uint64_t end = 0;  // exclusive, above `begin`
+};
+
+// Where the variable `name` of the program or one of its libraries is, of all that have this name.
+// By the symbols of the files in the map; `root`: as of Symbols::Find.
+std::vector<VariablePlace> FindVariables(const std::string& name, const MemoryMap& map,
+                                         const std::string& root);
 
 }  // namespace hindsight
 

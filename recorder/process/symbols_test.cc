@@ -2,8 +2,10 @@
 
 #include <dlfcn.h>
 #include <math.h>
+#include <stdio.h>
 
 #include <algorithm>
+#include <cstdint>
 
 #include "absl/strings/match.h"
 #include "gtest/gtest.h"
@@ -15,7 +17,9 @@ extern "C" __attribute__((noinline)) int PlainFunctionOfTheTest(int x) {
   asm volatile("");
   return x + 1;
 }
+int variable_of_the_test = 7;
 namespace place {
+uint16_t variable_of_the_test[5];
 struct Class {
   __attribute__((noinline)) static int Method(int x, const char*) {
     asm volatile("");
@@ -93,6 +97,23 @@ TEST_F(SymbolsTest, FunctionsOfLibraries) {
 
 TEST_F(SymbolsTest, AddressesStandForThemselves) {
   EXPECT_EQ(Find("0x1234"), std::vector<uint64_t>{0x1234});
+}
+
+bool HasVariable(const std::vector<VariablePlace>& found, const void* address, size_t size) {
+  const auto begin = reinterpret_cast<uint64_t>(address);
+  return std::any_of(found.begin(), found.end(), [&](const VariablePlace& place) {
+    return place.begin == begin && place.end == begin + size;
+  });
+}
+
+TEST_F(SymbolsTest, VariablesOfTheProgramAndItsLibraries) {
+  EXPECT_TRUE(HasVariable(FindVariables("hindsight::variable_of_the_test", map_, ""),
+                          &variable_of_the_test, sizeof(variable_of_the_test)));
+  EXPECT_TRUE(HasVariable(FindVariables("hindsight::place::variable_of_the_test", map_, ""),
+                          place::variable_of_the_test, sizeof(place::variable_of_the_test)));
+  EXPECT_TRUE(HasVariable(FindVariables("_IO_2_1_stdout_", map_, ""),
+                          dlsym(RTLD_DEFAULT, "_IO_2_1_stdout_"), sizeof(FILE) + 8));
+  EXPECT_TRUE(FindVariables("PlainFunctionOfTheTest", map_, "").empty());
 }
 
 TEST_F(SymbolsTest, LinkerLetsKnow) { EXPECT_EQ(symbols_.LinkerHooks(map_, "").size(), 1u); }

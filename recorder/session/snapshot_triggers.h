@@ -27,7 +27,7 @@
 #include "recorder/process/address_space.h"
 #include "recorder/process/symbols.h"
 #include "recorder/session/options.h"
-#include "recorder/snapshot/point.h"
+#include "recorder/snapshot/points/point.h"
 
 namespace hindsight {
 

@@ -16,7 +16,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
-#include "recorder/snapshot/point_filter.h"
+#include "recorder/snapshot/points/point_filter.h"
 
 namespace hindsight {
 

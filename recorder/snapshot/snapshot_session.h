@@ -14,7 +14,7 @@
 #include "absl/status/statusor.h"
 #include "recorder/snapshot/capture.h"
 #include "recorder/snapshot/capture_configuration.h"
-#include "recorder/snapshot/point_listener.h"
+#include "recorder/snapshot/points/point_listener.h"
 #include "tracefmt/ring/ring_limits.h"
 
 namespace hindsight {

@@ -1,22 +1,15 @@
 #include "recorder/snapshot/wanted_memory.h"
 
-#include <cxxabi.h>
 #include <elf.h>
-#include <fcntl.h>
-#include <gelf.h>
-#include <libelf.h>
 #include <link.h>
-#include <stdlib.h>
 #include <sys/mman.h>
 
 #include <algorithm>
-#include <memory>
 #include <set>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "base/unique_fd.h"
 #include "recorder/process/process_memory.h"
+#include "recorder/process/symbols.h"
 #include "tracefmt/records.h"
 
 namespace hindsight {
@@ -27,50 +20,6 @@ constexpr uint64_t kRedZone = 128;  // below the stack pointer
 constexpr uint64_t kLongestStack = uint64_t{16} << 20;
 constexpr int kMostLibraries = 4096;
 constexpr uint64_t kLongestPath = 4096;
-
-struct ElfCloser {
-  void operator()(Elf* elf) const { elf_end(elf); }
-};
-
-bool HasName(const char* symbol, const std::string& name) {
-  if (name == symbol) return true;
-  if (symbol[0] != '_' || symbol[1] != 'Z') return false;
-  char* const text = abi::__cxa_demangle(symbol, nullptr, nullptr, nullptr);
-  const bool same = text != nullptr && name == text;
-  free(text);
-  return same;
-}
-
-// As linked.
-std::vector<SavedRange> VariablesIn(Elf* elf, const std::string& name) {
-  std::vector<SavedRange> found;
-  for (Elf_Scn* section = nullptr; (section = elf_nextscn(elf, section)) != nullptr;) {
-    GElf_Shdr header;
-    if (gelf_getshdr(section, &header) == nullptr || header.sh_entsize == 0) continue;
-    if (header.sh_type != SHT_SYMTAB && header.sh_type != SHT_DYNSYM) continue;
-    Elf_Data* const data = elf_getdata(section, nullptr);
-    for (size_t i = 0; data != nullptr && i < header.sh_size / header.sh_entsize; ++i) {
-      GElf_Sym symbol;
-      if (gelf_getsym(data, static_cast<int>(i), &symbol) == nullptr) break;
-      if (GELF_ST_TYPE(symbol.st_info) != STT_OBJECT || symbol.st_shndx == SHN_UNDEF) continue;
-      const char* const text = elf_strptr(elf, header.sh_link, symbol.st_name);
-      if (text == nullptr || !HasName(text, name)) continue;
-      found.push_back({symbol.st_value, symbol.st_value + std::max<uint64_t>(symbol.st_size, 1)});
-    }
-  }
-  return found;
-}
-
-uint64_t FirstAddress(Elf* elf) {
-  size_t count = 0;
-  elf_getphdrnum(elf, &count);
-  for (size_t i = 0; i < count; ++i) {
-    GElf_Phdr segment;
-    if (gelf_getphdr(elf, static_cast<int>(i), &segment) == nullptr) continue;
-    if (segment.p_type == PT_LOAD) return PageOf(segment.p_vaddr);
-  }
-  return 0;
-}
 
 template <typename T>
 bool ReadValue(const ProcMemFile& memory, uint64_t address, T* value) {
@@ -101,27 +50,6 @@ uint64_t LibraryListAddress(const ProcMemFile& memory, const std::vector<uint64_
 }
 
 }  // namespace
-
-std::vector<SavedRange> FindVariables(const std::string& name, const MemoryMap& map,
-                                      const std::string& root) {
-  elf_version(EV_CURRENT);
-  std::vector<SavedRange> found;
-  for (const MapRegion& region : map.regions()) {
-    if (region.inode == 0 || region.file_offset != 0 || !absl::StartsWith(region.name, "/")) {
-      continue;
-    }
-    const UniqueFd fd(open((root + region.name).c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-    if (!fd.valid()) continue;
-    const std::unique_ptr<Elf, ElfCloser> elf(
-        elf_begin(fd.get(), ELF_C_READ_MMAP_PRIVATE, nullptr));
-    if (elf == nullptr || elf_kind(elf.get()) != ELF_K_ELF) continue;
-    const uint64_t bias = region.start - FirstAddress(elf.get());
-    for (const SavedRange& linked : VariablesIn(elf.get(), name)) {
-      found.push_back({bias + linked.begin, bias + linked.end});
-    }
-  }
-  return found;
-}
 
 void WantedMemory::Add(uint64_t begin, uint64_t end) {
   if (begin < end) ranges_.push_back({PageOf(begin), PageOf(end - 1) + kPageBytes});
@@ -162,8 +90,8 @@ WantedMemory WantedMemory::Of(const Capture& capture, const MemoryMap& map) {
   for (const SavedRange& range : save.ranges) wanted.Add(range.begin, range.end);
   const std::string root = absl::StrCat("/proc/", capture.copy->pid(), "/root");
   for (const std::string& name : save.variables) {
-    for (const SavedRange& range : FindVariables(name, map, root)) {
-      wanted.Add(range.begin, range.end);
+    for (const VariablePlace& place : FindVariables(name, map, root)) {
+      wanted.Add(place.begin, place.end);
     }
   }
   wanted.AddLibraryList(capture);

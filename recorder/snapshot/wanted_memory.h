@@ -16,11 +16,6 @@
 
 namespace hindsight {
 
-// Where the variable `name` of the program or one of its libraries is, of all that have this name:
-// address and size. By the symbols of the files in the map; `root` stands before their paths.
-std::vector<SavedRange> FindVariables(const std::string& name, const MemoryMap& map,
-                                      const std::string& root);
-
 class WantedMemory {
  public:
   // Of `capture`, as its `save` says, in whole pages. Always: code and constants of files, and

@@ -9,7 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "base/status_macros.h"
-#include "recorder/snapshot/point.h"
+#include "recorder/snapshot/points/point.h"
 
 namespace hindsight {
 namespace {

@@ -13,7 +13,7 @@
 #include "base/status_macros.h"
 #include "recorder/process/process_facts.h"
 #include "recorder/process/process_memory.h"
-#include "recorder/snapshot/recorded_points.h"
+#include "recorder/snapshot/points/recorded_points.h"
 #include "recorder/translate/agent/layout.h"
 
 namespace hindsight {

@@ -6,8 +6,8 @@
 // of robust futexes, and the list lies where the processes that map the word cannot write. Neither
 // copyable nor movable.
 
-#ifndef HINDSIGHT_RECORDER_SNAPSHOT_LIFE_MARK_H_
-#define HINDSIGHT_RECORDER_SNAPSHOT_LIFE_MARK_H_
+#ifndef HINDSIGHT_RECORDER_SNAPSHOT_POINTS_LIFE_MARK_H_
+#define HINDSIGHT_RECORDER_SNAPSHOT_POINTS_LIFE_MARK_H_
 
 #include <cstdint>
 #include <latch>
@@ -44,4 +44,4 @@ class LifeMark {
 
 }  // namespace hindsight
 
-#endif  // HINDSIGHT_RECORDER_SNAPSHOT_LIFE_MARK_H_
+#endif  // HINDSIGHT_RECORDER_SNAPSHOT_POINTS_LIFE_MARK_H_

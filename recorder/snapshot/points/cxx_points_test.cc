@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "recorder/snapshot/point_listener.h"
+#include "recorder/snapshot/points/point_listener.h"
 
 namespace hindsight {
 namespace {
@@ -24,7 +24,7 @@ std::string Built(const std::string& name) {
   if (readlink("/proc/self/exe", self, sizeof(self) - 1) < 0) return "";
   const std::string path = self;
   const std::string folder = path.substr(0, path.rfind('/'));
-  return absl::StrCat(folder, "/../../libhindsight/", name);
+  return absl::StrCat(folder, "/../../../libhindsight/", name);
 }
 
 // "trigger level/class/id label key=value ...".

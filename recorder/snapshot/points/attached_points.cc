@@ -1,4 +1,4 @@
-#include "recorder/snapshot/attached_points.h"
+#include "recorder/snapshot/points/attached_points.h"
 
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -14,8 +14,8 @@
 #include "libhindsight/control.h"
 #include "recorder/process/memory_map.h"
 #include "recorder/process/process_memory.h"
+#include "recorder/process/symbols.h"
 #include "recorder/ptrace/whole/call_in_stop.h"
-#include "recorder/snapshot/wanted_memory.h"
 
 namespace hindsight {
 namespace {
@@ -49,13 +49,13 @@ absl::StatusOr<std::unique_ptr<AttachedPoints>> AttachedPoints::Make(pid_t proce
   const std::string root = absl::StrCat("/proc/", process, "/root");
   const ProcMemFile memory(process);
   std::vector<uint64_t> variables;
-  for (const SavedRange& range : FindVariables("hs_control", map, root)) {
-    if (ReadValue<uint64_t>(memory, range.begin) != 0) return nullptr;
-    variables.push_back(range.begin);
+  for (const VariablePlace& place : FindVariables("hs_control", map, root)) {
+    if (ReadValue<uint64_t>(memory, place.begin) != 0) return nullptr;
+    variables.push_back(place.begin);
   }
   if (variables.empty()) return nullptr;
-  for (const SavedRange& range : FindVariables("hs_control_version", map, root)) {
-    const auto version = ReadValue<uint32_t>(memory, range.begin);
+  for (const VariablePlace& place : FindVariables("hs_control_version", map, root)) {
+    const auto version = ReadValue<uint32_t>(memory, place.begin);
     if (version == HS_CONTROL_VERSION) continue;
     return absl::FailedPreconditionError(
         absl::StrCat("the points of process ", process, " are of version ", version, ", not ",

@@ -1,4 +1,4 @@
-#include "recorder/snapshot/point_thread.h"
+#include "recorder/snapshot/points/point_thread.h"
 
 #include <sys/eventfd.h>
 #include <unistd.h>

@@ -5,8 +5,8 @@
 // Owns the file, a sealed memfd that programs open by its path: this process must live for that.
 // Neither copyable nor movable.
 
-#ifndef HINDSIGHT_RECORDER_SNAPSHOT_RECORDED_POINTS_H_
-#define HINDSIGHT_RECORDER_SNAPSHOT_RECORDED_POINTS_H_
+#ifndef HINDSIGHT_RECORDER_SNAPSHOT_POINTS_RECORDED_POINTS_H_
+#define HINDSIGHT_RECORDER_SNAPSHOT_POINTS_RECORDED_POINTS_H_
 
 #include <cstdint>
 #include <functional>
@@ -18,8 +18,8 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "base/unique_fd.h"
-#include "recorder/snapshot/point.h"
-#include "recorder/snapshot/point_filter.h"
+#include "recorder/snapshot/points/point.h"
+#include "recorder/snapshot/points/point_filter.h"
 
 namespace hindsight {
 
@@ -50,4 +50,4 @@ std::optional<Point> RecordedPointAt(
 
 }  // namespace hindsight
 
-#endif  // HINDSIGHT_RECORDER_SNAPSHOT_RECORDED_POINTS_H_
+#endif  // HINDSIGHT_RECORDER_SNAPSHOT_POINTS_RECORDED_POINTS_H_

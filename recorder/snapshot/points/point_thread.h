@@ -4,8 +4,8 @@
 //
 // Not copyable. Its methods: one host thread.
 
-#ifndef HINDSIGHT_RECORDER_SNAPSHOT_POINT_THREAD_H_
-#define HINDSIGHT_RECORDER_SNAPSHOT_POINT_THREAD_H_
+#ifndef HINDSIGHT_RECORDER_SNAPSHOT_POINTS_POINT_THREAD_H_
+#define HINDSIGHT_RECORDER_SNAPSHOT_POINTS_POINT_THREAD_H_
 
 #include <condition_variable>
 #include <mutex>
@@ -13,7 +13,7 @@
 #include <thread>
 
 #include "base/unique_fd.h"
-#include "recorder/snapshot/point_listener.h"
+#include "recorder/snapshot/points/point_listener.h"
 
 namespace hindsight {
 
@@ -45,4 +45,4 @@ class PointThread {
 
 }  // namespace hindsight
 
-#endif  // HINDSIGHT_RECORDER_SNAPSHOT_POINT_THREAD_H_
+#endif  // HINDSIGHT_RECORDER_SNAPSHOT_POINTS_POINT_THREAD_H_

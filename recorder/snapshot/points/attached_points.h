@@ -7,8 +7,8 @@
 // an empty mapping stays in its place. Not copyable. One host thread, the one that captures; the
 // process is not traced meanwhile.
 
-#ifndef HINDSIGHT_RECORDER_SNAPSHOT_ATTACHED_POINTS_H_
-#define HINDSIGHT_RECORDER_SNAPSHOT_ATTACHED_POINTS_H_
+#ifndef HINDSIGHT_RECORDER_SNAPSHOT_POINTS_ATTACHED_POINTS_H_
+#define HINDSIGHT_RECORDER_SNAPSHOT_POINTS_ATTACHED_POINTS_H_
 
 #include <sys/types.h>
 
@@ -51,4 +51,4 @@ class AttachedPoints {
 
 }  // namespace hindsight
 
-#endif  // HINDSIGHT_RECORDER_SNAPSHOT_ATTACHED_POINTS_H_
+#endif  // HINDSIGHT_RECORDER_SNAPSHOT_POINTS_ATTACHED_POINTS_H_

@@ -1,4 +1,4 @@
-#include "recorder/snapshot/life_mark.h"
+#include "recorder/snapshot/points/life_mark.h"
 
 #include <linux/futex.h>
 #include <signal.h>

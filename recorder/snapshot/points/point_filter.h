@@ -1,8 +1,8 @@
 // Which of the points that a program passes are taken: plain values, made by the capture
 // configuration and given to a PointListener.
 
-#ifndef HINDSIGHT_RECORDER_SNAPSHOT_POINT_FILTER_H_
-#define HINDSIGHT_RECORDER_SNAPSHOT_POINT_FILTER_H_
+#ifndef HINDSIGHT_RECORDER_SNAPSHOT_POINTS_POINT_FILTER_H_
+#define HINDSIGHT_RECORDER_SNAPSHOT_POINTS_POINT_FILTER_H_
 
 #include <cstdint>
 #include <limits>
@@ -49,4 +49,4 @@ struct PointFilter {
 
 }  // namespace hindsight
 
-#endif  // HINDSIGHT_RECORDER_SNAPSHOT_POINT_FILTER_H_
+#endif  // HINDSIGHT_RECORDER_SNAPSHOT_POINTS_POINT_FILTER_H_

@@ -1,8 +1,8 @@
 // A point as the program tells it, and the filter as the program reads it: the contents of the
 // control file (libhindsight/control.h) as values.
 
-#ifndef HINDSIGHT_RECORDER_SNAPSHOT_POINT_H_
-#define HINDSIGHT_RECORDER_SNAPSHOT_POINT_H_
+#ifndef HINDSIGHT_RECORDER_SNAPSHOT_POINTS_POINT_H_
+#define HINDSIGHT_RECORDER_SNAPSHOT_POINTS_POINT_H_
 
 #include <sys/types.h>
 
@@ -13,7 +13,7 @@
 
 #include "absl/status/status.h"
 #include "libhindsight/control.h"
-#include "recorder/snapshot/point_filter.h"
+#include "recorder/snapshot/points/point_filter.h"
 
 namespace hindsight {
 
@@ -59,4 +59,4 @@ void WriteFilter(const PointFilter& filter, hs_control& control);
 
 }  // namespace hindsight
 
-#endif  // HINDSIGHT_RECORDER_SNAPSHOT_POINT_H_
+#endif  // HINDSIGHT_RECORDER_SNAPSHOT_POINTS_POINT_H_

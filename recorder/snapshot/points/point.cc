@@ -1,4 +1,4 @@
-#include "recorder/snapshot/point.h"
+#include "recorder/snapshot/points/point.h"
 
 #include <algorithm>
 #include <cstring>

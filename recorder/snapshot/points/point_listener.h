@@ -6,8 +6,8 @@
 // likes: everything is copied out once and bounded. Neither copyable nor movable. One thread at a
 // time, except Stop() and Interrupt().
 
-#ifndef HINDSIGHT_RECORDER_SNAPSHOT_POINT_LISTENER_H_
-#define HINDSIGHT_RECORDER_SNAPSHOT_POINT_LISTENER_H_
+#ifndef HINDSIGHT_RECORDER_SNAPSHOT_POINTS_POINT_LISTENER_H_
+#define HINDSIGHT_RECORDER_SNAPSHOT_POINTS_POINT_LISTENER_H_
 
 #include <sys/types.h>
 #include <unistd.h>
@@ -27,9 +27,9 @@
 #include "absl/time/time.h"
 #include "base/unique_fd.h"
 #include "libhindsight/control.h"
-#include "recorder/snapshot/life_mark.h"
-#include "recorder/snapshot/point.h"
-#include "recorder/snapshot/point_filter.h"
+#include "recorder/snapshot/points/life_mark.h"
+#include "recorder/snapshot/points/point.h"
+#include "recorder/snapshot/points/point_filter.h"
 
 namespace hindsight {
 
@@ -89,4 +89,4 @@ class PointListener {
 
 }  // namespace hindsight
 
-#endif  // HINDSIGHT_RECORDER_SNAPSHOT_POINT_LISTENER_H_
+#endif  // HINDSIGHT_RECORDER_SNAPSHOT_POINTS_POINT_LISTENER_H_

@@ -1,4 +1,4 @@
-#include "recorder/snapshot/point_listener.h"
+#include "recorder/snapshot/points/point_listener.h"
 
 #include <fcntl.h>
 #include <gmock/gmock.h>

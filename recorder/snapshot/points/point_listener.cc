@@ -1,4 +1,4 @@
-#include "recorder/snapshot/point_listener.h"
+#include "recorder/snapshot/points/point_listener.h"
 
 #include <fcntl.h>
 #include <linux/futex.h>
@@ -15,7 +15,7 @@
 #include "absl/memory/memory.h"
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
-#include "recorder/snapshot/namespace_ids.h"
+#include "recorder/snapshot/points/namespace_ids.h"
 
 namespace hindsight {
 namespace {

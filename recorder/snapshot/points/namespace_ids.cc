@@ -1,4 +1,4 @@
-#include "recorder/snapshot/namespace_ids.h"
+#include "recorder/snapshot/points/namespace_ids.h"
 
 #include <filesystem>
 #include <fstream>

@@ -1,4 +1,4 @@
-#include "recorder/snapshot/recorded_points.h"
+#include "recorder/snapshot/points/recorded_points.h"
 
 #include <fcntl.h>
 #include <sys/mman.h>

@@ -1,7 +1,7 @@
 // Ids of processes and threads as they know themselves, in a namespace of their own perhaps.
 
-#ifndef HINDSIGHT_RECORDER_SNAPSHOT_NAMESPACE_IDS_H_
-#define HINDSIGHT_RECORDER_SNAPSHOT_NAMESPACE_IDS_H_
+#ifndef HINDSIGHT_RECORDER_SNAPSHOT_POINTS_NAMESPACE_IDS_H_
+#define HINDSIGHT_RECORDER_SNAPSHOT_POINTS_NAMESPACE_IDS_H_
 
 #include <sys/types.h>
 
@@ -15,4 +15,4 @@ pid_t ThreadOfNamespaceId(pid_t process, pid_t thread);
 
 }  // namespace hindsight
 
-#endif  // HINDSIGHT_RECORDER_SNAPSHOT_NAMESPACE_IDS_H_
+#endif  // HINDSIGHT_RECORDER_SNAPSHOT_POINTS_NAMESPACE_IDS_H_
