@@ -264,6 +264,9 @@ void BlockWriter::LeaveFor(HsExitKind kind, const HostAddress* address, uint16_t
 }
 
 void BlockWriter::WriteExit(PendingExit* pending) {
+  if (pending->exit.kind != kHsExitLink) {
+    to_exits_.insert(to_exits_.end(), pending->label.rel32.begin(), pending->label.rel32.end());
+  }
   code_.Bind(&pending->label);
   const bool indirect =
       pending->exit.kind == kHsExitIndirect || pending->exit.kind == kHsExitReturn;
@@ -305,10 +308,13 @@ void BlockWriter::WriteExit(PendingExit* pending) {
 }
 
 void BlockWriter::Finish(TranslatedBlock* block) {
+  code_.Align(kHostAlignment, kInt3);
+  block->exits_offset = code_.offset();
   for (PendingExit& pending : exits_) WriteExit(&pending);
   block->code = code_.Take();
   block->outward = code_.TakeOutward();
   block->own = code_.TakeOwn();
+  block->to_exits = std::move(to_exits_);
   block->side = std::move(side_);
   block->links = std::move(links_);
   block->return_offset = return_offset_;

@@ -142,6 +142,7 @@ class BlockWriter {
   SavedRegisters saved_ = kNoneSaved;
   std::vector<SideEntry> side_;
   std::vector<Link> links_;
+  std::vector<uint32_t> to_exits_;
   std::deque<PendingExit> exits_;
   std::vector<PendingExit*> going_on_;  // those that GoOnHere is for
 };

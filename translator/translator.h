@@ -102,9 +102,14 @@ struct TranslatedBlock {
   uint32_t return_offset = 0;
   // Code outside of the block that was looked at: the block is wrong once that changes.
   std::vector<CodeRange> relied_on;
+  // Where in the code the exits begin, which are seldom executed, at a multiple of kHostAlignment.
+  // They may be placed apart from what is before them; `to_exits` has the offsets of all rel32
+  // displacements that lead from there to them, but for those in `links`.
+  uint32_t exits_offset = 0;
+  std::vector<uint32_t> to_exits;
   // What depends on where the code lies: offsets of rel32 displacements that lead out of the block
   // (not those in `links`), and of 8-byte addresses of places in it. All else would be the same at
-  // any other multiple of kHostAlignment from which everything is within reach.
+  // other multiples of kHostAlignment from which everything is within reach.
   std::vector<uint32_t> outward, own;
   // Name of the instruction that ends the block by kHsExitInstruction; empty if none does.
   std::string refusal;

@@ -16,7 +16,7 @@ uint64_t AlignUp(uint64_t value, uint64_t alignment) {
 std::optional<GuestPlace> RecoverIn(const Translation& translation, uint64_t host) {
   const StoredBlock& block = translation.block;
   const uint64_t offset = host - translation.host;
-  if (offset >= block.code.size()) return std::nullopt;  // a stub
+  if (offset >= block.code.size()) return std::nullopt;  // a stub, or an exit
   auto entry = std::upper_bound(block.side.begin(), block.side.end(), offset,
                                 [](uint64_t o, const SideEntry& e) { return o < e.host_offset; });
   if (entry == block.side.begin()) return std::nullopt;
@@ -64,6 +64,12 @@ uint64_t CodeCache::PlaceFor(uint64_t guest_pc, uint64_t bytes) {
 void CodeCache::Use(uint64_t guest_pc, uint64_t bytes) {
   Arena& arena = ArenaFor(guest_pc);
   arena.next = std::min(AlignUp(arena.next + bytes, kHostAlignment), arena.end);
+}
+
+uint64_t CodeCache::UseForExits(uint64_t guest_pc, uint64_t bytes) {
+  Arena& arena = ArenaFor(guest_pc);
+  arena.end = std::max((arena.end - bytes) / kHostAlignment * kHostAlignment, arena.next);
+  return arena.end;
 }
 
 uint64_t CodeCache::Find(uint64_t guest_pc) const {
@@ -115,16 +121,16 @@ void CodeCache::RegisterPages(Block block, uint64_t start, uint64_t bytes) {
 
 void CodeCache::NoteSites(const Translation& translation) {
   for (const Link& link : translation.block.links) {
-    Site site = {.host = translation.host + link.rel32_offset};
-    std::memcpy(&site.to_exit, &translation.block.code[link.rel32_offset], sizeof(site.to_exit));
-    sites_[link.guest_target].push_back(site);
+    const uint64_t site = translation.host + link.rel32_offset;
+    sites_[link.guest_target].push_back({site, ToExit(translation, link)});
   }
 }
 
 // For the first time: a block that comes back after it was invalid may have threads in it.
 void CodeCache::WriteBlock(const Translation& translation) {
-  WriteCode(translation, translation.host, file_->code(translation.host));
-  code_bytes_ += translation.block.code.size();
+  WriteCode(translation, {translation.host, translation.exits_host}, file_->code(translation.host),
+            file_->code(translation.exits_host));
+  code_bytes_ += translation.block.code.size() + translation.block.exits.size();
   NoteSites(translation);
 }
 

@@ -42,6 +42,9 @@ class CodeCache {
   uint64_t PlaceFor(uint64_t guest_pc, uint64_t bytes);
   // Code of so many bytes has been placed there.
   void Use(uint64_t guest_pc, uint64_t bytes);
+  // Where exits of so many bytes lie, apart from code that is executed more often. Requires: as
+  // for Use, they were among the bytes to spare.
+  uint64_t UseForExits(uint64_t guest_pc, uint64_t bytes);
   StubAddresses StubsFor(uint64_t guest_pc) const;
 
   // Host address of what `guest_pc` was translated to; 0: nothing.

@@ -31,6 +31,7 @@ class CodeCacheTest : public testing::Test {
     TranslatedBlock block;
     block.code.assign(64, 0x90);
     std::memcpy(&block.code[8], &kToExit, sizeof(kToExit));
+    block.exits_offset = 64;
     block.guest_bytes = bytes;
     block.links = {{.rel32_offset = 8, .guest_target = target}};
     block.return_offset = 40;

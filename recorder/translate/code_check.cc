@@ -195,6 +195,10 @@ void PrependCodeCheck(const CodeCheck& check, const std::vector<uint8_t>& code,
   for (SideEntry& entry : block->side) entry.host_offset += size;
   for (Link& link : block->links) link.rel32_offset += size;
   if (block->return_offset != 0) block->return_offset += size;
+  block->exits_offset += size;
+  for (uint32_t& offset : block->to_exits) offset += size;
+  for (uint32_t& offset : block->outward) offset += size;
+  for (uint32_t& offset : block->own) offset += size;
   // The state is the one before the block all along.
   const bool saves = code[0] == kGsPrefix && code[2] == 0x89;
   SideEntry entry = {.host_offset = saves ? static_cast<uint32_t>(kSaveBytes) : 0};

@@ -19,7 +19,9 @@ namespace {
 
 // The first two in one page. kThird reaches over to the page after its own.
 constexpr uint64_t kFirst = 0x401000, kSecond = 0x401100, kThird = 0x402ff0, kOther = 0x405000;
-constexpr int32_t kToExit = 100;
+// Of the blocks: where their exits begin, and the displacements, at 8 and 24, that lead there.
+constexpr uint32_t kExits = 64;
+constexpr int32_t kToExit = kExits - 12, kAlsoToExit = kExits - 28;
 
 std::array<uint8_t, 32>& GuestBytes() {
   static std::array<uint8_t, 32> bytes;
@@ -46,14 +48,20 @@ class KnownPagesTest : public testing::Test {
     cache_ = std::make_unique<CodeCache>(file_.get(), memo_.get());
   }
 
-  // 64 bytes of code for 32 bytes at `pc`, with a branch to `target`.
+  // 64 bytes of code for 32 bytes at `pc`, with a branch to `target`, and an exit: `pc`, and an
+  // address in the code. That of the exit is in the code.
   static std::unique_ptr<Translation> Make(uint64_t pc, uint64_t target, uint64_t host) {
     TranslatedBlock block;
-    block.code.assign(64, 0x90);
+    block.code.assign(kExits + 16, 0x90);
     std::memcpy(&block.code[8], &kToExit, sizeof(kToExit));
-    const uint64_t own = host + 40;
-    std::memcpy(&block.code[32], &own, sizeof(own));
-    block.own = {32};
+    std::memcpy(&block.code[24], &kAlsoToExit, sizeof(kAlsoToExit));
+    const uint64_t exit = host + kExits, code = host + 40;
+    std::memcpy(&block.code[32], &exit, sizeof(exit));
+    std::memcpy(&block.code[kExits], &pc, sizeof(pc));
+    std::memcpy(&block.code[kExits + 8], &code, sizeof(code));
+    block.exits_offset = kExits;
+    block.to_exits = {24};
+    block.own = {32, kExits + 8};
     block.guest_bytes = 32;
     block.links = {{.rel32_offset = 8, .guest_target = target}};
     block.side = {{.host_offset = 4, .guest_offset = 0, .adjust = -3},
@@ -77,14 +85,19 @@ class KnownPagesTest : public testing::Test {
     cache_->Use(kOther, 64);
     cache_->Add(memo_->Add(nullptr, Make(kOther, kFirst, host)));
   }
-  // Where the branch of the block at `pc`, or that was at `host`, leads.
-  uint64_t TargetAt(uint64_t host) const {
-    int32_t displacement;
-    std::memcpy(&displacement, file_->code(host + 8), sizeof(displacement));
-    return host + 12 + static_cast<uint64_t>(int64_t{displacement});
+  uint64_t WordAt(uint64_t host) const {
+    uint64_t word;
+    std::memcpy(&word, file_->code(host), sizeof(word));
+    return word;
   }
+  // Where the displacement at `host` leads.
+  uint64_t LeadsTo(uint64_t host) const {
+    return host + 4 + static_cast<uint64_t>(int64_t{static_cast<int32_t>(WordAt(host))});
+  }
+  // Where the branch of the block at `pc`, or that was at `host`, leads.
+  uint64_t TargetAt(uint64_t host) const { return LeadsTo(host + 8); }
   uint64_t TargetOf(uint64_t pc) const { return TargetAt(cache_->Find(pc)); }
-  uint64_t ExitOf(uint64_t pc) const { return cache_->Find(pc) + 12 + kToExit; }
+  uint64_t ExitOf(uint64_t pc) const { return LeadsTo(cache_->Find(pc) + 24); }
   uint64_t InMap(uint64_t pc) const {
     for (const BlockMapEntry& entry : file_->block_map()) {
       if (entry.guest_pc == pc) return entry.host;
@@ -107,15 +120,19 @@ TEST_F(KnownPagesTest, TheirBlocksAreMovedAndLinked) {
     const uint64_t host = cache_->Find(pc);
     ASSERT_NE(host, 0u);
     EXPECT_EQ(InMap(pc), host);
-    uint64_t own;
-    std::memcpy(&own, file_->code(host + 32), sizeof(own));
-    EXPECT_EQ(own, host + 40);
+    const uint64_t exit = ExitOf(pc);
+    EXPECT_EQ(WordAt(host + 32), exit);
+    EXPECT_EQ(WordAt(exit), pc);
+    EXPECT_EQ(WordAt(exit + 8), host + 40);
+    EXPECT_FALSE(cache_->Recover(exit).has_value());
     EXPECT_EQ(cache_->Recover(host + 20)->guest_pc, pc + 9);
     EXPECT_FALSE(cache_->Recover(host + 3).has_value());
   }
   EXPECT_EQ(TargetOf(kFirst), cache_->Find(kSecond));
   EXPECT_EQ(TargetOf(kSecond), cache_->Find(kThird));
   EXPECT_EQ(TargetOf(kThird), ExitOf(kThird));
+  // What is executed lies together.
+  EXPECT_EQ(cache_->Find(kSecond), cache_->Find(kFirst) + kExits);
 }
 
 TEST_F(KnownPagesTest, PagesComeInAnyOrder) {
@@ -149,6 +166,7 @@ TEST_F(KnownPagesTest, NothingLeadsToWhatIsInvalid) {
   EXPECT_EQ(cache_->Find(kThird), 0u);
   EXPECT_EQ(InMap(kThird), 0u);
   EXPECT_EQ(TargetOf(kSecond), ExitOf(kSecond));
+  EXPECT_EQ(WordAt(TargetOf(kSecond)), kSecond);
   EXPECT_EQ(TargetOf(kFirst), cache_->Find(kSecond));
   EXPECT_EQ(cache_->block_count(), 3u);
   EXPECT_TRUE(cache_->Recover(third + 20).has_value());  // a thread may be in it

@@ -188,9 +188,10 @@ std::unique_ptr<Translation> ProgramCode::MakeBlock(uint64_t guest_pc, bool alon
     request.trust_view = true;
   }
   auto block = TranslateChecked(request);
-  if (!block.ok() || block->code.size() > kLargestBlock) return nullptr;
-  cache_.Use(guest_pc, block->code.size());
+  if (!block.ok() || block->code.size() + 2 * kHostAlignment > kLargestBlock) return nullptr;
   auto made = MakeTranslation(guest_pc, host, *block, bytes_at_);
+  cache_.Use(guest_pc, made->block.code.size());
+  made->exits_host = cache_.UseForExits(guest_pc, made->block.exits.size());
   made->checks_code = source_.MayChange(guest_pc);
   // A block that ends at what is no instruction depends on bytes that it does not tell of.
   made->lasting = !made->checks_code && block->guest_bytes != 0 && block->refusal.empty();

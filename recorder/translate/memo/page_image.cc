@@ -10,22 +10,24 @@
 namespace hindsight {
 namespace {
 
-// Followed by links, relied_on, side, outward, own, bytes, bytes relied on.
+// Followed by links, relied_on, side, outward, own, to_exits, bytes, bytes relied on.
 struct BlockRecord {
   uint32_t size;  // with all of that, and padding to a multiple of 8
   uint32_t code_bytes;
+  uint32_t exits_offset;  // in the code of the page
+  uint32_t exits_bytes;
   uint32_t guest_bytes;
   uint32_t relied_bytes;
   uint16_t links, relied_on, side, outward;
-  uint16_t own, reserved[3];
+  uint16_t own, to_exits, reserved[2];
 };
-static_assert(sizeof(BlockRecord) == 32);
+static_assert(sizeof(BlockRecord) == 40);
 
 uint64_t PartsOf(const BlockRecord& record) {
   return sizeof(BlockRecord) + record.links * sizeof(Link) + record.relied_on * sizeof(CodeRange) +
          record.side * sizeof(SideEntry) +
-         (uint64_t{record.outward} + record.own) * sizeof(uint32_t) + record.guest_bytes +
-         record.relied_bytes;
+         (uint64_t{record.outward} + record.own + record.to_exits) * sizeof(uint32_t) +
+         record.guest_bytes + record.relied_bytes;
 }
 
 uint64_t AlignUp(uint64_t value, uint64_t alignment) {
@@ -57,10 +59,13 @@ void Append(absl::Span<const T> from, std::vector<uint8_t>* out) {
   out->insert(out->end(), bytes, bytes + from.size() * sizeof(T));
 }
 
-void AppendRecord(const Translation& translation, std::vector<uint8_t>* out) {
+void AppendRecord(const Translation& translation, uint32_t exits_offset,
+                  std::vector<uint8_t>* out) {
   const StoredBlock& block = translation.block;
   BlockRecord record = {.size = 0,
                         .code_bytes = static_cast<uint32_t>(block.code.size()),
+                        .exits_offset = exits_offset,
+                        .exits_bytes = static_cast<uint32_t>(block.exits.size()),
                         .guest_bytes = block.guest_bytes,
                         .relied_bytes = static_cast<uint32_t>(translation.relied_on.size()),
                         .links = static_cast<uint16_t>(block.links.size()),
@@ -68,6 +73,7 @@ void AppendRecord(const Translation& translation, std::vector<uint8_t>* out) {
                         .side = static_cast<uint16_t>(block.side.size()),
                         .outward = static_cast<uint16_t>(block.outward.size()),
                         .own = static_cast<uint16_t>(block.own.size()),
+                        .to_exits = static_cast<uint16_t>(block.to_exits.size()),
                         .reserved = {}};
   record.size = static_cast<uint32_t>(AlignUp(PartsOf(record), 8));
   const size_t end = out->size() + record.size;
@@ -77,6 +83,7 @@ void AppendRecord(const Translation& translation, std::vector<uint8_t>* out) {
   Append(block.side, out);
   Append(block.outward, out);
   Append(block.own, out);
+  Append(block.to_exits, out);
   Append(translation.bytes, out);
   Append(translation.relied_on, out);
   out->resize(end);
@@ -186,14 +193,20 @@ std::optional<Translation> PageImage::Get(const Block& of, uint64_t host) const 
     return std::nullopt;
   }
   const auto& record = *reinterpret_cast<const BlockRecord*>(&records_[of.record_offset]);
-  if (PartsOf(record) > records_.size() - of.record_offset || of.code_offset > code_.size() ||
-      record.code_bytes > code_.size() - of.code_offset) {
+  const auto is_code = [this](uint64_t offset, uint64_t bytes) {
+    return offset <= code_.size() && bytes <= code_.size() - offset;
+  };
+  if (PartsOf(record) > records_.size() - of.record_offset ||
+      !is_code(of.code_offset, record.code_bytes) ||
+      !is_code(record.exits_offset, record.exits_bytes)) {
     return std::nullopt;
   }
   Reader reader(reinterpret_cast<const uint8_t*>(&record + 1));
   Translation translation = {.guest_pc = of.guest_pc,
                              .host = host + of.code_offset,
+                             .exits_host = host + record.exits_offset,
                              .made_for = header_->made_for + of.code_offset,
+                             .exits_made_for = header_->made_for + record.exits_offset,
                              .lasting = true};
   StoredBlock& block = translation.block;
   block.links = reader.Take<Link>(record.links);
@@ -201,7 +214,9 @@ std::optional<Translation> PageImage::Get(const Block& of, uint64_t host) const 
   block.side = reader.Take<SideEntry>(record.side);
   block.outward = reader.Take<uint32_t>(record.outward);
   block.own = reader.Take<uint32_t>(record.own);
+  block.to_exits = reader.Take<uint32_t>(record.to_exits);
   block.code = code_.subspan(of.code_offset, record.code_bytes);
+  block.exits = code_.subspan(record.exits_offset, record.exits_bytes);
   block.guest_bytes = record.guest_bytes;
   block.return_offset = of.return_offset;
   translation.bytes = reader.Take<uint8_t>(record.guest_bytes);
@@ -213,6 +228,14 @@ namespace {
 
 // What AppendPageImage gathers.
 struct Parts {
+  // A block whose code begins `code` bytes behind the beginning of all code, and whose exits
+  // `exits` bytes behind that of all exits.
+  struct Chosen {
+    const Translation* translation;
+    uint32_t code, exits;
+  };
+  std::vector<Chosen> chosen;
+  uint64_t code_bytes = 0, exits_bytes = 0;  // of those
   std::vector<CodeRange> ranges;
   std::vector<Link> links;
   std::vector<PageImage::Block> blocks;
@@ -223,22 +246,43 @@ struct Parts {
   uint64_t last_byte = 0;
 };
 
-void AddBlock(const Translation& translation, uint64_t made_for, Parts* parts) {
+void Choose(const Translation& translation, uint64_t made_for, Parts* parts) {
   const StoredBlock& block = translation.block;
-  const auto start = static_cast<uint32_t>(AlignUp(parts->code.size(), kHostAlignment));
-  if (start + block.code.size() > PageImage::kMaxCodeBytes) return;
-  if (!CanMove(translation, made_for + start) || !parts->seen.Add(translation)) return;
-  parts->code.resize(start + block.code.size());
-  WriteCode(translation, made_for + start, &parts->code[start]);
+  const uint64_t code = AlignUp(parts->code_bytes, kHostAlignment);
+  const uint64_t exits = AlignUp(parts->exits_bytes, kHostAlignment);
+  const uint64_t all = code + block.code.size() + exits + block.exits.size() + kHostAlignment;
+  if (all > PageImage::kMaxCodeBytes) return;
+  // The exits will lie somewhere between.
+  const HostPlace first = {made_for + code, made_for};
+  const HostPlace last = {made_for + code, made_for + PageImage::kMaxCodeBytes};
+  if (!CanMove(translation, first) || !CanMove(translation, last)) return;
+  if (!parts->seen.Add(translation)) return;
+  parts->chosen.push_back(
+      {&translation, static_cast<uint32_t>(code), static_cast<uint32_t>(exits)});
+  parts->code_bytes = code + block.code.size();
+  parts->exits_bytes = exits + block.exits.size();
+}
+
+// `exits_start`: where all exits begin.
+void AddBlock(const Parts::Chosen& chosen, uint64_t made_for, uint32_t exits_start, Parts* parts) {
+  const Translation& translation = *chosen.translation;
+  const StoredBlock& block = translation.block;
+  const uint32_t start = chosen.code, exits = exits_start + chosen.exits;
+  WriteCode(translation, {made_for + start, made_for + exits}, &parts->code[start],
+            parts->code.data() + exits);
   parts->blocks.push_back({translation.guest_pc, start,
                            static_cast<uint32_t>(parts->records.size()), block.guest_bytes,
                            block.return_offset});
-  AppendRecord(translation, &parts->records);
+  AppendRecord(translation, exits, &parts->records);
   for (const Link& link : block.links) {
     parts->links.push_back({start + link.rel32_offset, link.guest_target});
   }
-  for (const uint32_t at : block.outward) parts->outward.push_back(start + at);
-  for (const uint32_t at : block.own) parts->own.push_back(start + at);
+  const auto code_bytes = static_cast<uint32_t>(block.code.size());
+  const auto place = [=](uint32_t at) {
+    return at < code_bytes ? start + at : exits + (at - code_bytes);
+  };
+  for (const uint32_t at : block.outward) parts->outward.push_back(place(at));
+  for (const uint32_t at : block.own) parts->own.push_back(place(at));
   parts->last_byte =
       std::max(parts->last_byte, translation.guest_pc + std::max(block.guest_bytes, 1u) - 1);
 }
@@ -264,7 +308,12 @@ void SortLinks(Parts* parts) {
 void AppendPageImage(absl::Span<const Translation* const> translations, std::vector<uint8_t>* out) {
   Parts parts;
   const uint64_t made_for = translations.front()->made_for;
-  for (const Translation* translation : translations) AddBlock(*translation, made_for, &parts);
+  for (const Translation* translation : translations) Choose(*translation, made_for, &parts);
+  const auto exits_start = static_cast<uint32_t>(AlignUp(parts.code_bytes, kHostAlignment));
+  parts.code.resize(exits_start + parts.exits_bytes);
+  for (const Parts::Chosen& chosen : parts.chosen) {
+    AddBlock(chosen, made_for, exits_start, &parts);
+  }
   SortLinks(&parts);
   parts.seen.Take(&parts.ranges, &parts.range_bytes);
   const auto count = [](const auto& of) { return static_cast<uint32_t>(of.size()); };

@@ -3,8 +3,9 @@
 //
 //   header, ranges, links, blocks, inner links, outward, own, bytes of the ranges, code, records
 //
-// What moves the code is as in TranslatedBlock, with offsets from the beginning of the piece. A
-// record per block has the rest: what it was made from, and its side table.
+// The code of all blocks comes first, then the exits of all: what is executed often lies close
+// together. What moves the code is as in TranslatedBlock, with offsets from the beginning of the
+// piece. A record per block has the rest: what it was made from, and its side table.
 
 #ifndef HINDSIGHT_RECORDER_TRANSLATE_MEMO_PAGE_IMAGE_H_
 #define HINDSIGHT_RECORDER_TRANSLATE_MEMO_PAGE_IMAGE_H_

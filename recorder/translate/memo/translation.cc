@@ -46,6 +46,15 @@ void Subtract(uint64_t what, uint8_t* from) {
   std::memcpy(from, &value, sizeof(value));
 }
 
+// How far the parts of a block are moved.
+struct Distances {
+  uint64_t code, exits;
+};
+
+Distances DistancesTo(const Translation& translation, const HostPlace& place) {
+  return {place.host - translation.made_for, place.exits_host - translation.exits_made_for};
+}
+
 }  // namespace
 
 bool Fits(const Translation& translation, const BytesAt& bytes_at) {
@@ -73,11 +82,14 @@ std::unique_ptr<Translation> MakeTranslation(uint64_t guest_pc, uint64_t host,
   const auto ranges = absl::MakeConstSpan(relied_on);
   const auto side = absl::MakeConstSpan(block.side);
   const auto outward = absl::MakeConstSpan(block.outward), own = absl::MakeConstSpan(block.own);
+  const auto to_exits = absl::MakeConstSpan(block.to_exits);
   const size_t size = BytesOf(links) + BytesOf(ranges) + BytesOf(side) + BytesOf(outward) +
-                      BytesOf(own) + block.code.size() + bytes.size() + relied_bytes.size();
+                      BytesOf(own) + BytesOf(to_exits) + block.code.size() + bytes.size() +
+                      relied_bytes.size();
   auto translation = std::make_unique<Translation>();
   translation->guest_pc = guest_pc;
   translation->host = translation->made_for = host;
+  translation->exits_host = translation->exits_made_for = host + block.exits_offset;
   translation->storage = std::make_unique_for_overwrite<uint64_t[]>(size / sizeof(uint64_t) + 1);
   Pieces pieces(translation->storage.get());
   // What needs most alignment first.
@@ -87,7 +99,10 @@ std::unique_ptr<Translation> MakeTranslation(uint64_t guest_pc, uint64_t host,
   translation->block.side = pieces.Copy(side);
   translation->block.outward = pieces.Copy(outward);
   translation->block.own = pieces.Copy(own);
-  translation->block.code = pieces.Copy(absl::MakeConstSpan(block.code));
+  translation->block.to_exits = pieces.Copy(to_exits);
+  const absl::Span<const uint8_t> code = pieces.Copy(absl::MakeConstSpan(block.code));
+  translation->block.code = code.first(block.exits_offset);
+  translation->block.exits = code.subspan(block.exits_offset);
   translation->block.guest_bytes = block.guest_bytes;
   translation->block.return_offset = block.return_offset;
   translation->bytes = pieces.Copy(bytes);
@@ -95,22 +110,47 @@ std::unique_ptr<Translation> MakeTranslation(uint64_t guest_pc, uint64_t host,
   return translation;
 }
 
-bool CanMove(const Translation& translation, uint64_t host) {
-  const auto distance = static_cast<int64_t>(host - translation.made_for);
-  return std::all_of(translation.block.outward.begin(), translation.block.outward.end(),
-                     [&](uint32_t at) {
-                       const int64_t moved = Read<int32_t>(&translation.block.code[at]) - distance;
-                       return moved == static_cast<int32_t>(moved);
-                     });
+bool CanMove(const Translation& translation, const HostPlace& place) {
+  const StoredBlock& block = translation.block;
+  return std::all_of(block.outward.begin(), block.outward.end(), [&](uint32_t at) {
+    const bool in_exits = at >= block.code.size();
+    const uint8_t* const rel32 = in_exits ? &block.exits[at - block.code.size()] : &block.code[at];
+    const Distances distances = DistancesTo(translation, place);
+    const int64_t moved =
+        Read<int32_t>(rel32) - static_cast<int64_t>(in_exits ? distances.exits : distances.code);
+    return moved == static_cast<int32_t>(moved);
+  });
 }
 
-void WriteCode(const Translation& translation, uint64_t host, uint8_t* out) {
+void WriteCode(const Translation& translation, const HostPlace& place, uint8_t* out,
+               uint8_t* exits_out) {
   const StoredBlock& block = translation.block;
   std::memcpy(out, block.code.data(), block.code.size());
-  const uint64_t distance = host - translation.made_for;
-  if (distance == 0) return;
-  for (const uint32_t at : block.outward) Subtract<uint32_t>(distance, out + at);
-  for (const uint32_t at : block.own) Subtract<uint64_t>(0 - distance, out + at);
+  if (!block.exits.empty()) std::memcpy(exits_out, block.exits.data(), block.exits.size());
+  const Distances distances = DistancesTo(translation, place);
+  if (distances.code == 0 && distances.exits == 0) return;
+  const uint64_t code_bytes = block.code.size();
+  const auto byte_at = [&](uint32_t offset) {
+    return offset < code_bytes ? out + offset : exits_out + (offset - code_bytes);
+  };
+  for (const uint32_t at : block.outward) {
+    Subtract<uint32_t>(at < code_bytes ? distances.code : distances.exits, byte_at(at));
+  }
+  for (const uint32_t at : block.own) {
+    uint8_t* const address = byte_at(at);
+    const bool to_code = Read<uint64_t>(address) - translation.made_for < code_bytes;
+    Subtract<uint64_t>(0 - (to_code ? distances.code : distances.exits), address);
+  }
+  const uint64_t apart = distances.exits - distances.code;
+  if (apart == 0) return;
+  for (const uint32_t at : block.to_exits) Subtract<uint32_t>(0 - apart, out + at);
+  for (const Link& link : block.links) Subtract<uint32_t>(0 - apart, out + link.rel32_offset);
+}
+
+int32_t ToExit(const Translation& translation, const Link& link) {
+  const Distances distances = DistancesTo(translation, {translation.host, translation.exits_host});
+  return static_cast<int32_t>(Read<uint32_t>(&translation.block.code[link.rel32_offset]) +
+                              distances.exits - distances.code);
 }
 
 }  // namespace hindsight

@@ -14,20 +14,23 @@ namespace hindsight {
 
 // A TranslatedBlock in as little memory as possible.
 struct StoredBlock {
-  absl::Span<const uint8_t> code;
+  // Without the exits; and these. Offsets below are as if they followed each other.
+  absl::Span<const uint8_t> code, exits;
   uint32_t guest_bytes = 0;
   uint32_t return_offset = 0;
   absl::Span<const SideEntry> side;
   absl::Span<const Link> links;
   absl::Span<const CodeRange> relied_on;  // as far as there were bytes
-  absl::Span<const uint32_t> outward, own;
+  absl::Span<const uint32_t> outward, own, to_exits;
 };
 
 // Never changes once it is shared. Movable, not copyable.
 struct Translation {
   uint64_t guest_pc = 0;
-  uint64_t host = 0;      // where it lies
-  uint64_t made_for = 0;  // where block.code would: to be moved from there once it is copied
+  // Where block.code and block.exits lie.
+  uint64_t host = 0, exits_host = 0;
+  // Where they would: to be moved from there once they are copied.
+  uint64_t made_for = 0, exits_made_for = 0;
   StoredBlock block;
   bool checks_code = false;  // and leaves if it is not `bytes`
   // May be used by later recordings. Only if everything that it was made of is in `bytes` and
@@ -45,15 +48,23 @@ using BytesAt = std::function<absl::Span<const uint8_t>(uint64_t guest_pc)>;
 // Whether it was made from the same bytes.
 bool Fits(const Translation& translation, const BytesAt& bytes_at);
 
-// `block`, translated for `host`.
+// `block`, translated for `host`, with its exits behind it.
 std::unique_ptr<Translation> MakeTranslation(uint64_t guest_pc, uint64_t host,
                                              const TranslatedBlock& block, const BytesAt& bytes_at);
 
-// Whether everything is within reach from `host`, too.
-bool CanMove(const Translation& translation, uint64_t host);
-// Writes the code as if it had been translated for `host`. Requires: CanMove, and so many bytes at
-// `out`.
-void WriteCode(const Translation& translation, uint64_t host, uint8_t* out);
+// Where the two parts of a block are to lie: multiples of kHostAlignment.
+struct HostPlace {
+  uint64_t host = 0, exits_host = 0;
+};
+
+// Whether everything is within reach from there, too.
+bool CanMove(const Translation& translation, const HostPlace& place);
+// Writes the code as if it had been translated for there. Requires: CanMove, and room for
+// block.code at `out` and for block.exits at `exits_out`.
+void WriteCode(const Translation& translation, const HostPlace& place, uint8_t* out,
+               uint8_t* exits_out);
+// The displacement by which a branch leads to its exit where the block lies.
+int32_t ToExit(const Translation& translation, const Link& link);
 
 }  // namespace hindsight
 

@@ -20,6 +20,7 @@ TranslatedBlock SomeBlock() {
   TranslatedBlock block;
   block.code = {0x90, 0xe9, 0, 0, 0, 0};
   block.outward = {2};
+  block.exits_offset = 6;
   block.guest_bytes = 4;
   block.relied_on = {{.pc = kOther, .bytes = 2}};
   return block;
@@ -95,7 +96,7 @@ TEST_F(TranslationMemoTest, AnotherMemoFindsWhatWasSaved) {
   EXPECT_GE(found->host, chunk.end);
   EXPECT_EQ(found->bytes, (std::vector<uint8_t>{1, 2, 3, 4}));
   uint8_t code[6];
-  WriteCode(*found, found->host, code);
+  WriteCode(*found, {found->host, found->exits_host}, code, code + sizeof(code));
   int32_t displacement;
   std::memcpy(&displacement, code + 2, sizeof(displacement));
   EXPECT_EQ(found->host + static_cast<uint64_t>(int64_t{displacement}), kHost);

@@ -36,11 +36,13 @@ class TranslationStoreTest : public testing::Test {
   static std::unique_ptr<Translation> Block(uint64_t pc, uint8_t filler) {
     TranslatedBlock block;
     block.code.assign(100, filler);
+    block.exits_offset = 96;
     block.guest_bytes = 5;
     block.side = {{.host_offset = 3, .guest_offset = 1, .adjust = -2}};
     block.links = {{.rel32_offset = 8, .guest_target = pc + 5}};
     block.relied_on = {{.pc = pc + 5, .bytes = 3}};
-    block.outward = {20, 30};
+    block.to_exits = {50};
+    block.outward = {20, 98};
     block.own = {40};
     static constexpr uint8_t kBytes[] = {1, 2, 3, 4, 5, 6, 7, 8};
     return MakeTranslation(pc, kHost, block, [=](uint64_t at) {
@@ -85,6 +87,8 @@ TEST_F(TranslationStoreTest, WhatWasSavedIsLoaded) {
   EXPECT_EQ(found.bytes, made->bytes);
   EXPECT_EQ(found.relied_on, made->relied_on);
   EXPECT_EQ(found.block.code, made->block.code);
+  EXPECT_EQ(found.block.exits, made->block.exits);
+  EXPECT_EQ(found.block.to_exits, made->block.to_exits);
   EXPECT_EQ(found.block.guest_bytes, 5u);
   EXPECT_EQ(found.block.outward, made->block.outward);
   EXPECT_EQ(found.block.own, made->block.own);
@@ -114,6 +118,7 @@ TEST_F(TranslationStoreTest, WhatWasMadeFromOtherBytesIsForgotten) {
   const auto make = [](uint64_t pc, uint8_t byte) {
     TranslatedBlock block;
     block.code.assign(16, byte);
+    block.exits_offset = 16;
     block.guest_bytes = 8;
     return MakeTranslation(pc, kHost, block, [=](uint64_t) {
       static uint8_t bytes[8];

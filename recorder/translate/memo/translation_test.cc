@@ -63,9 +63,10 @@ TEST_P(TranslationTest, MovedCodeIsWhatWouldHaveBeenTranslatedThere) {
     if (!here.ok()) continue;
     const auto moved = MakeTranslation(
         pc, kHere, *here, [&](uint64_t address) { return code_.subspan(address - kGuest); });
-    ASSERT_TRUE(CanMove(*moved, kThere));
+    const HostPlace place = {kThere, kThere + there->exits_offset};
+    ASSERT_TRUE(CanMove(*moved, place));
     std::vector<uint8_t> code(here->code.size());
-    WriteCode(*moved, kThere, code.data());
+    WriteCode(*moved, place, code.data(), code.data() + here->exits_offset);
     ASSERT_EQ(code, there->code) << "at offset " << offset << " of the C library's code";
     ++blocks;
   }
@@ -79,11 +80,12 @@ TEST(TranslationMoveTest, OutOfReachIsRefused) {
   TranslatedBlock block;
   block.code = {0xe9, 0, 0, 0, 0x80};  // as far back as can be
   block.outward = {1};
+  block.exits_offset = 5;
   const auto made =
       MakeTranslation(kGuest, kHere, block, [](uint64_t) { return absl::Span<const uint8_t>(); });
-  EXPECT_TRUE(CanMove(*made, kHere));
-  EXPECT_TRUE(CanMove(*made, kHere - 16));
-  EXPECT_FALSE(CanMove(*made, kHere + 16));
+  EXPECT_TRUE(CanMove(*made, {kHere, 0}));
+  EXPECT_TRUE(CanMove(*made, {kHere - 16, 0}));
+  EXPECT_FALSE(CanMove(*made, {kHere + 16, 0}));
 }
 
 }  // namespace
