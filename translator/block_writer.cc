@@ -6,6 +6,7 @@
 
 #include "base/check.h"
 #include "isa/registers.h"
+#include "translator/branch_site.h"
 
 namespace hindsight {
 namespace {
@@ -73,8 +74,9 @@ void BlockWriter::AddLink(uint64_t target, uint16_t flags_exact) {
 }
 
 void BlockWriter::Branch(uint64_t target) {
-  code_.PadBranch(1, kLinkAlignment);
-  code_.Byte(0xe9);
+  code_.PadBranch(2, kLinkAlignment);
+  code_.Byte(kJumpPrefix);
+  code_.Byte(kJumpOpcode);
   AddLink(target, flags_at_end_);
 }
 

@@ -60,7 +60,7 @@ struct TranslateRequest {
   uint32_t failing_checks = 0;
 };
 
-inline constexpr uint64_t kHostAlignment = 16;
+inline constexpr uint64_t kHostAlignment = 8;
 
 // A place in the code where a guest instruction begins, or where one can fault.
 //

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "tracefmt/records.h"
+#include "translator/branch_site.h"
 
 namespace hindsight {
 namespace {
@@ -82,8 +83,7 @@ uint64_t CodeCache::Find(uint64_t guest_pc) const {
 }
 
 void CodeCache::WriteSite(const Site& site, int32_t displacement) {
-  auto* word = reinterpret_cast<int32_t*>(file_->code(site.host));
-  __atomic_store_n(word, displacement, __ATOMIC_RELEASE);
+  SetBranch(file_->code(site.host), displacement);
 }
 
 // Of its entry, or of a free one.

@@ -6,6 +6,7 @@
 
 #include "recorder/translate/memo/seen_code.h"
 #include "tracefmt/records.h"
+#include "translator/branch_site.h"
 
 namespace hindsight {
 namespace {
@@ -172,8 +173,7 @@ bool PageImage::CanMove(uint64_t host) const {
 void PageImage::WriteCode(uint64_t host, uint8_t* out) const {
   std::memcpy(out, code_.data(), code_.size());
   for (const InnerLink& link : inner_) {
-    const uint32_t displacement = link.target - link.site - 4;
-    std::memcpy(out + link.site, &displacement, sizeof(displacement));
+    SetBranch(out + link.site, static_cast<int32_t>(link.target - link.site - 4));
   }
   const uint64_t distance = host - header_->made_for;
   if (distance == 0) return;
