@@ -42,8 +42,8 @@ uint64_t ResidentBytes(pid_t process) {
   return resident * kPageBytes;
 }
 
-StopMaker StopForCapture(pid_t process, Stragglers* stragglers) {
-  return [process, stragglers] { return ProcessStop::Make(process, kPatience, stragglers); };
+StopMaker StopForCapture(pid_t process, Stragglers* stragglers, DisturbedCalls* calls) {
+  return [=] { return ProcessStop::Make(process, kPatience, stragglers, calls); };
 }
 
 absl::StatusOr<Capture> TakeCapture(pid_t process, SnapshotCause cause,

@@ -56,7 +56,7 @@ uint64_t ResidentBytes(pid_t process);
 using StopMaker = std::function<absl::StatusOr<std::unique_ptr<ProcessStop>>()>;
 
 // Of ProcessStop::Make.
-StopMaker StopForCapture(pid_t process, Stragglers* stragglers);
+StopMaker StopForCapture(pid_t process, Stragglers* stragglers, DisturbedCalls* calls);
 
 // Stops `process` for it. Errors as of `make_stop` and ProcessCopy::Make; the process runs on
 // either way. The host thread that traces.

@@ -71,6 +71,12 @@ class SignalInput {
   UniqueFd fd_;
 };
 
+// At most kIdleMs.
+int MsUntil(Clock::time_point due) {
+  const auto left = std::chrono::ceil<std::chrono::milliseconds>(due - Clock::now());
+  return static_cast<int>(std::clamp<int64_t>(left.count(), 0, kIdleMs));
+}
+
 uint64_t MostCopyBytes(const SnapshotOptions& options) {
   if (options.max_copy_bytes != 0) return options.max_copy_bytes;
   return static_cast<uint64_t>(sysconf(_SC_PHYS_PAGES)) *
@@ -79,10 +85,10 @@ uint64_t MostCopyBytes(const SnapshotOptions& options) {
 
 class Session {
  public:
-  // `watch` may be null.
+  // `watch` may be null; `calls` are its own, too.
   Session(const SnapshotOptions& options, SignalInput* signals, PointListener* listener,
-          WatchTriggers* watch)
-      : options_(options), signals_(*signals), listener_(listener), watch_(watch) {}
+          WatchTriggers* watch, DisturbedCalls* calls)
+      : options_(options), signals_(*signals), listener_(listener), watch_(watch), calls_(*calls) {}
 
   absl::Status Begin();
   void Run();
@@ -90,6 +96,7 @@ class Session {
 
  private:
   bool attached() const { return options_.attach_pid != 0; }
+  bool watching() const { return watch_ != nullptr && watch_->watching(); }
   uint64_t NowNs() const { return static_cast<uint64_t>((Clock::now() - start_).count()); }
   std::chrono::nanoseconds period() const {
     return absl::ToChronoNanoseconds(options_.configuration.every);
@@ -105,6 +112,7 @@ class Session {
   void OnWatched();
   void TakePoint(PointThread* points);
   void OnTimer();
+  void OnCallsDue();
   void OnSignals();
   void OnEnd();
 
@@ -112,6 +120,7 @@ class Session {
   SignalInput& signals_;
   PointListener* const listener_;
   WatchTriggers* const watch_;
+  DisturbedCalls& calls_;
   Clock::time_point start_, due_;
   pid_t process_ = 0;
   UniqueFd life_;  // a pidfd
@@ -170,11 +179,12 @@ absl::Status Session::Begin() {
 int Session::WaitMs() {
   int wait_ms = stragglers_.LetGo() ? kIdleMs : kStragglerMs;
   if (period() > period().zero() && !full()) {
-    const auto left = std::chrono::ceil<std::chrono::milliseconds>(due_ - Clock::now());
-    wait_ms =
-        std::clamp<int>(static_cast<int>(std::min<int64_t>(left.count(), kIdleMs)), 0, wait_ms);
+    wait_ms = std::min(wait_ms, MsUntil(due_));
   }
   if (watched_one_) return 0;
+  if (const auto call_ns = calls_.next_ns(); call_ns.has_value()) {
+    wait_ms = std::min(wait_ms, MsUntil(Clock::time_point(std::chrono::nanoseconds(*call_ns))));
+  }
   const int watch_ms = watch_ == nullptr ? -1 : watch_->WaitMs();
   return watch_ms < 0 ? wait_ms : std::min(wait_ms, watch_ms);
 }
@@ -199,10 +209,9 @@ void Session::Take(SnapshotCause cause) {
   }
   if (full()) return;
   const uint64_t now_ns = NowNs();
-  absl::StatusOr<Capture> capture =
-      TakeCapture(process_, std::move(cause),
-                  watch_ != nullptr && watch_->watching() ? watch_->MakeStop()
-                                                          : StopForCapture(process_, &stragglers_));
+  absl::StatusOr<Capture> capture = TakeCapture(
+      process_, std::move(cause),
+      watching() ? watch_->MakeStop() : StopForCapture(process_, &stragglers_, &calls_));
   if (!capture.ok()) {
     // The end is reported by itself.
     if (absl::IsNotFound(capture.status())) return;
@@ -260,6 +269,14 @@ void Session::OnTimer() {
   due_ = std::max(due_ + period(), Clock::now());
 }
 
+void Session::OnCallsDue() {
+  if (watching()) {
+    watch_->EndDueCalls();
+  } else {
+    EndDueCalls(process_, &calls_, &stragglers_);
+  }
+}
+
 void Session::OnSignals() {
   while (const int signal = signals_.Take()) {
     if (signal == SIGCHLD) continue;  // OnWatched looks anyway
@@ -295,6 +312,7 @@ void Session::Run() {
     if (poll(inputs.data(), inputs.size(), WaitMs()) < 0) continue;
     if (inputs[2].revents != 0) TakePoint(&points);
     OnTimer();
+    OnCallsDue();
     OnSignals();
     OnWatched();
     if (inputs[1].revents != 0) OnEnd();
@@ -324,6 +342,7 @@ absl::StatusOr<SnapshotResult> Session::End() {
 
 absl::StatusOr<SnapshotResult> TakeSnapshots(const SnapshotOptions& options) {
   SignalInput signals(options.end_signal);  // before any thread is made, which would get them
+  DisturbedCalls calls;
   // Snapshots are taken whether or not there are points.
   absl::StatusOr<std::unique_ptr<AttachedPoints>> points = nullptr;
   if (options.attach_pid != 0) points = AttachedPoints::Make(options.attach_pid);
@@ -332,8 +351,8 @@ absl::StatusOr<SnapshotResult> TakeSnapshots(const SnapshotOptions& options) {
                    PointListener::Make(options.configuration.points,
                                        has_points ? (*points)->TakeFd() : UniqueFd()));
   ASSIGN_OR_RETURN(const std::unique_ptr<WatchTriggers> watch,
-                   WatchTriggers::Make(options.configuration));
-  Session session(options, &signals, listener.get(), watch.get());
+                   WatchTriggers::Make(options.configuration, &calls));
+  Session session(options, &signals, listener.get(), watch.get(), &calls);
   RETURN_IF_ERROR(session.Begin());
   if (has_points) {
     listener->Start(options.attach_pid);

@@ -29,9 +29,9 @@ std::string SignalLabel(int signal) {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<WatchTriggers>> WatchTriggers::Make(
-    const CaptureConfiguration& configuration) {
+    const CaptureConfiguration& configuration, DisturbedCalls* calls) {
   if (configuration.signals.empty() && configuration.functions.empty()) return nullptr;
-  auto triggers = std::unique_ptr<WatchTriggers>(new WatchTriggers(configuration));
+  auto triggers = std::unique_ptr<WatchTriggers>(new WatchTriggers(configuration, calls));
   for (const std::string& text : configuration.functions) {
     ASSIGN_OR_RETURN(CodePlace place, ParseCodePlace(text));
     triggers->places_.push_back(std::move(place));
@@ -43,6 +43,7 @@ absl::Status WatchTriggers::Start(pid_t process, bool before_exec) {
   process_ = process;
   WatchedProcess::Wishes wishes;
   wishes.before_exec = before_exec;
+  wishes.calls = calls_;
   wishes.signals.insert(configuration_.signals.begin(), configuration_.signals.end());
   if (!places_.empty()) wishes.find_places = [this] { return FindPlaces(); };
   ASSIGN_OR_RETURN(watched_, WatchedProcess::Seize(process, std::move(wishes)));

@@ -31,9 +31,10 @@ namespace hindsight {
 
 class WatchTriggers {
  public:
-  // Null: the configuration has neither signals nor places. kInvalidArgument: one is no place.
+  // Null: the configuration has neither signals nor places. kInvalidArgument: one is no place. Both
+  // are borrowed.
   static absl::StatusOr<std::unique_ptr<WatchTriggers>> Make(
-      const CaptureConfiguration& configuration);
+      const CaptureConfiguration& configuration, DisturbedCalls* calls);
   WatchTriggers(const WatchTriggers&) = delete;
   WatchTriggers& operator=(const WatchTriggers&) = delete;
 
@@ -50,6 +51,7 @@ class WatchTriggers {
   StopMaker MakeStop();
   void Pass(pid_t thread);
   void GoOn();
+  void EndDueCalls() { watched_->EndDueCalls(); }  // Requires: watching()
 
   // When there is something to do at the latest; -1: nothing.
   int WaitMs() const;
@@ -59,13 +61,14 @@ class WatchTriggers {
  private:
   using Clock = std::chrono::steady_clock;
 
-  explicit WatchTriggers(const CaptureConfiguration& configuration)
-      : configuration_(configuration) {}
+  WatchTriggers(const CaptureConfiguration& configuration, DisturbedCalls* calls)
+      : configuration_(configuration), calls_(calls) {}
   WatchedProcess::Places FindPlaces();
   bool ArrivalPasses();
   bool interval_over() const { return Clock::now() >= next_; }
 
   const CaptureConfiguration& configuration_;
+  DisturbedCalls* const calls_;
   std::vector<CodePlace> places_;
   std::set<std::string> found_;                   // texts of places
   std::map<std::string, std::string> not_found_;  // why

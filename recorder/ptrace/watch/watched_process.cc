@@ -105,7 +105,7 @@ WatchedProcess::~WatchedProcess() {
   for (auto& [thread, state] : threads_) {
     if (state.state == Thread::State::kRuns) continue;
     const bool has_signal = state.state == Thread::State::kSignal;
-    if (!has_signal) MakeDisturbedCallAgain(process_, thread, 0);
+    if (!has_signal) wishes_.calls->MakeAgain(process_, thread, 0, state.stopped_ns);
     if (!has_signal && state.again.has_value() && !IsFault(*state.again)) {
       syscall(SYS_tgkill, process_, thread, state.again->si_signo);
     }
@@ -197,7 +197,8 @@ absl::StatusOr<std::unique_ptr<ProcessStop>> WatchedProcess::Stop(
     const auto at = thread == process_ ? stopped.begin() : stopped.end();
     stopped.insert(at, {thread, state.group_stop});
   }
-  return ProcessStop::Adopt(process_, std::move(stopped), first_ns_, skew_ns_, Options());
+  return ProcessStop::Adopt(process_, std::move(stopped), first_ns_, skew_ns_, Options(),
+                            wishes_.calls);
 }
 
 void WatchedProcess::Resume() {
@@ -226,6 +227,14 @@ void WatchedProcess::Pass(pid_t thread) {
   if (found == threads_.end()) return;
   found->second.held = false;
   if (!stopping_ && found->second.state != Thread::State::kRuns) Go(thread);
+}
+
+void WatchedProcess::EndDueCalls() {
+  for (const pid_t thread : wishes_.calls->TakeDue(NowNs())) {
+    const auto found = threads_.find(thread);
+    if (found == threads_.end() || found->second.state != Thread::State::kRuns) continue;
+    ptrace(PTRACE_INTERRUPT, thread, nullptr, nullptr);
+  }
 }
 
 // Going on.
@@ -268,7 +277,7 @@ void WatchedProcess::StepOver(pid_t thread) {
 void WatchedProcess::GoOnWithSignal(pid_t thread, Thread* state) {
   const siginfo_t there = InfoOf(thread);
   if (there.si_signo == state->info.si_signo && there.si_code == state->info.si_code) {
-    MakeDisturbedCallAgain(process_, thread, there.si_signo);
+    wishes_.calls->MakeAgain(process_, thread, there.si_signo, state->stopped_ns);
     ptrace(PTRACE_CONT, thread, nullptr, there.si_signo);
     return;
   }
@@ -297,7 +306,7 @@ void WatchedProcess::Go(pid_t thread) {
   } else if (state.group_stop != 0) {
     ptrace(PTRACE_LISTEN, thread, nullptr, nullptr);
   } else {
-    MakeDisturbedCallAgain(process_, thread, 0);
+    wishes_.calls->MakeAgain(process_, thread, 0, state.stopped_ns);
     ptrace(PTRACE_CONT, thread, nullptr, nullptr);
   }
 }
@@ -344,6 +353,7 @@ void WatchedProcess::OnEnd(pid_t thread, const WaitStatus&) {
 void WatchedProcess::OnStatus(pid_t thread, const WaitStatus& status) {
   if (!status.stopped()) return OnEnd(thread, status);
   Thread& state = threads_[thread];
+  state.stopped_ns = NowNs();
   if (status.kind == WaitStatus::Kind::kSignal) return OnSignal(thread, status.signal);
   if (status.is_event_stop()) {
     state.group_stop = status.group_stop();

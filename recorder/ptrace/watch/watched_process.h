@@ -37,6 +37,7 @@
 #include "recorder/ptrace/wait_status.h"
 #include "recorder/ptrace/watch/code_places.h"
 #include "recorder/ptrace/watch/step_over.h"
+#include "recorder/ptrace/whole/disturbed_calls.h"
 #include "recorder/ptrace/whole/process_stop.h"
 
 namespace hindsight {
@@ -61,6 +62,8 @@ class WatchedProcess {
     std::function<Places()> find_places;
     // The process has not executed its program yet: it has no places before.
     bool before_exec = false;
+    // Of all stops of the process. Borrowed.
+    DisturbedCalls* calls = nullptr;
   };
 
   // All threads run on. Errors as of ProcessStop::Make.
@@ -75,6 +78,8 @@ class WatchedProcess {
   absl::StatusOr<std::unique_ptr<ProcessStop>> Stop(std::chrono::milliseconds patience);
   void Resume();
   void Pass(pid_t thread);
+  // Ends the calls of Wishes::calls whose time is over, soon.
+  void EndDueCalls();
   // Without `stops` arrivals cost nothing and are no events.
   void UseStops(bool stops);
   // Places that cannot have a breakpoint.
@@ -88,6 +93,7 @@ class WatchedProcess {
       kSignal,   // `info` is about to be delivered
     };
     State state = State::kRuns;
+    uint64_t stopped_ns = 0;  // since when, unless it runs
     int group_stop = 0;
     siginfo_t info = {};  // kSignal
     bool held = false;    // for its event

@@ -22,6 +22,9 @@
 namespace hindsight {
 namespace {
 
+// For a thread that most probably waits.
+constexpr std::chrono::milliseconds kDuePatience(20);
+
 uint64_t NowNs() {
   return static_cast<uint64_t>(std::chrono::steady_clock::now().time_since_epoch().count());
 }
@@ -37,10 +40,17 @@ std::vector<pid_t> ThreadsOf(pid_t process) {
   return threads;
 }
 
-// False if it is gone.
-bool ReadRegisters(pid_t thread, size_t xstate_bytes, ThreadMoment* moment) {
+void LetGoOf(pid_t thread) {
+  const ThreadToDetach detach = {.thread = thread};
+  DetachFromProcess(ProcessOf(thread), {&detach, 1}, {}).IgnoreError();
+}
+
+// False if it is gone. `calls` may be null.
+bool ReadRegisters(pid_t thread, size_t xstate_bytes, const DisturbedCalls* calls,
+                   ThreadMoment* moment) {
   user_regs_struct general;
   if (ptrace(PTRACE_GETREGS, thread, nullptr, &general) != 0) return false;
+  if (calls != nullptr) general.eflags = calls->OwnFlags(thread, general);
   GeneralToRegisters(general, &moment->registers);
   const auto number = static_cast<int64_t>(general.orig_rax);
   moment->system_call = number >= 0 ? number : -1;
@@ -61,21 +71,36 @@ bool ReadRegisters(pid_t thread, size_t xstate_bytes, ThreadMoment* moment) {
 bool Stragglers::LetGo() {
   const auto stopped = [](pid_t thread) {
     const SeizedStop stop = WaitForSeizedStop(thread, std::chrono::milliseconds(0));
-    if (stop.kind == SeizedStop::Kind::kStopped) Detach(thread);
+    if (stop.kind == SeizedStop::Kind::kStopped) LetGoOf(thread);
     return stop.kind != SeizedStop::Kind::kTimedOut;
   };
   threads_.erase(std::remove_if(threads_.begin(), threads_.end(), stopped), threads_.end());
   return threads_.empty();
 }
 
+void EndDueCalls(pid_t process, DisturbedCalls* calls, Stragglers* stragglers) {
+  for (const pid_t thread : calls->TakeDue(NowNs())) {
+    if (ptrace(PTRACE_SEIZE, thread, nullptr, nullptr) != 0) continue;  // gone
+    ptrace(PTRACE_INTERRUPT, thread, nullptr, nullptr);
+    const SeizedStop stop = WaitForSeizedStop(thread, kDuePatience);
+    if (stop.kind == SeizedStop::Kind::kTimedOut) {
+      stragglers->Add(thread);
+    } else if (stop.kind == SeizedStop::Kind::kStopped) {
+      calls->MakeAgain(process, thread, 0, NowNs());
+      LetGoOf(thread);
+    }
+  }
+}
+
 absl::StatusOr<std::unique_ptr<ProcessStop>> ProcessStop::Make(pid_t process,
                                                                std::chrono::milliseconds patience,
-                                                               Stragglers* stragglers) {
+                                                               Stragglers* stragglers,
+                                                               DisturbedCalls* calls) {
   if (!stragglers->LetGo()) {
     return absl::UnavailableError(
         absl::StrCat("process ", process, ": a thread has not come to the stop before"));
   }
-  auto stop = std::unique_ptr<ProcessStop>(new ProcessStop(process));
+  auto stop = std::unique_ptr<ProcessStop>(new ProcessStop(process, calls));
   stop->precedence_.emplace(0);
   RETURN_IF_ERROR(stop->StopAll(patience, stragglers));
   return stop;
@@ -83,8 +108,8 @@ absl::StatusOr<std::unique_ptr<ProcessStop>> ProcessStop::Make(pid_t process,
 
 std::unique_ptr<ProcessStop> ProcessStop::Adopt(pid_t process, std::vector<StoppedThread> threads,
                                                 uint64_t first_ns, uint64_t skew_ns,
-                                                uintptr_t options) {
-  auto stop = std::unique_ptr<ProcessStop>(new ProcessStop(process));
+                                                uintptr_t options, DisturbedCalls* calls) {
+  auto stop = std::unique_ptr<ProcessStop>(new ProcessStop(process, calls));
   stop->precedence_.emplace(0);
   stop->threads_ = std::move(threads);
   stop->first_ns_ = first_ns;
@@ -155,7 +180,7 @@ std::vector<ThreadMoment> ProcessStop::Read() const {
   for (const StoppedThread& stopped : threads_) {
     ThreadMoment moment;
     moment.thread = stopped.thread;
-    if (!ReadRegisters(stopped.thread, xstate_bytes, &moment)) continue;
+    if (!ReadRegisters(stopped.thread, xstate_bytes, calls_, &moment)) continue;
     std::ifstream name(absl::StrCat("/proc/", process_, "/task/", stopped.thread, "/comm"));
     std::getline(name, moment.name);
     moments.push_back(std::move(moment));
@@ -168,7 +193,12 @@ void ProcessStop::Release() {
   released_ = true;
   std::vector<ThreadToDetach> detach;
   for (const StoppedThread& stopped : threads_) detach.push_back({.thread = stopped.thread});
-  if (!options_.has_value()) DetachFromProcess(process_, detach, {}).IgnoreError();
+  if (!options_.has_value()) {
+    for (const StoppedThread& stopped : threads_) {
+      if (calls_ != nullptr) calls_->MakeAgain(process_, stopped.thread, 0, first_ns_);
+    }
+    DetachFromProcess(process_, detach, {}).IgnoreError();
+  }
   stood_ns_ = NowNs() - first_ns_;
   precedence_.reset();
 }

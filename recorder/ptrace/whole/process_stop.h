@@ -24,6 +24,7 @@
 #include "isa/registers.h"
 #include "recorder/ptrace/thread_stop.h"
 #include "recorder/ptrace/whole/call_site.h"
+#include "recorder/ptrace/whole/disturbed_calls.h"
 #include "recorder/ptrace/whole/precedence.h"
 
 namespace hindsight {
@@ -54,18 +55,26 @@ class Stragglers {
   std::vector<pid_t> threads_;
 };
 
+// Ends the calls of `calls` whose time is over: stops their threads for an instant, one by one,
+// none of which is traced. Threads that do not stop at once are in `stragglers` then.
+void EndDueCalls(pid_t process, DisturbedCalls* calls, Stragglers* stragglers);
+
 class ProcessStop {
  public:
   // Errors, with the process running on as before: kNotFound (it is gone), kPermissionDenied,
   // kFailedPrecondition (traced by another), kUnavailable (a thread does not stop within
   // `patience`: it waits for a child made by vfork, or for a device; it is in `stragglers` then).
+  // `calls`: of all stops of the process; null: calls that are disturbed wait their whole timeouts
+  // again. Borrowed.
   static absl::StatusOr<std::unique_ptr<ProcessStop>> Make(pid_t process,
                                                            std::chrono::milliseconds patience,
-                                                           Stragglers* stragglers);
+                                                           Stragglers* stragglers,
+                                                           DisturbedCalls* calls = nullptr);
   // Of threads that are traced anyway, with these ptrace options, and stand still already: they
-  // stay so. The moments: as of skew_ns(), by CLOCK_MONOTONIC.
+  // stay so. The moments: as of skew_ns(), by CLOCK_MONOTONIC. `calls`: as of Make.
   static std::unique_ptr<ProcessStop> Adopt(pid_t process, std::vector<StoppedThread> threads,
-                                            uint64_t first_ns, uint64_t skew_ns, uintptr_t options);
+                                            uint64_t first_ns, uint64_t skew_ns, uintptr_t options,
+                                            DisturbedCalls* calls);
   ~ProcessStop();
   ProcessStop(const ProcessStop&) = delete;
   ProcessStop& operator=(const ProcessStop&) = delete;
@@ -89,13 +98,14 @@ class ProcessStop {
   void Release();
 
  private:
-  explicit ProcessStop(pid_t process)
-      : process_(process), call_site_(FindCallSite(process).value_or(CallSite())) {}
+  ProcessStop(pid_t process, DisturbedCalls* calls)
+      : process_(process), calls_(calls), call_site_(FindCallSite(process).value_or(CallSite())) {}
   absl::Status StopAll(std::chrono::milliseconds patience, Stragglers* stragglers);
   absl::StatusOr<bool> SeizeNew(std::set<pid_t>* known, std::vector<pid_t>* asked);
   bool Await(pid_t thread, std::chrono::milliseconds patience);
 
   const pid_t process_;
+  DisturbedCalls* const calls_;
   CallSite call_site_;
   std::optional<uintptr_t> options_;      // of Adopt
   std::optional<Precedence> precedence_;  // of the calling thread
