@@ -24,6 +24,7 @@ constexpr unsigned long kPagemapScan = _IOWR('f', 16, ScanArguments);
 constexpr uint64_t kIsFile = 1 << 2;
 constexpr uint64_t kIsPresent = 1 << 3;
 constexpr uint64_t kIsSwapped = 1 << 4;
+constexpr uint64_t kIsZeros = 1 << 5;
 
 // Bits of an entry of /proc/PID/pagemap.
 constexpr uint64_t kPresentBit = uint64_t{1} << 63;
@@ -42,6 +43,18 @@ void Append(const PopulatedRange& range, std::vector<PopulatedRange>* ranges) {
   }
 }
 
+ScanArguments ScanFor(uint64_t start, uint64_t end, PageRegion* found, size_t most) {
+  ScanArguments arguments = {};
+  arguments.size = sizeof(arguments);
+  arguments.start = start;
+  arguments.end = end;
+  arguments.vec = reinterpret_cast<uint64_t>(found);
+  arguments.vec_len = most;
+  arguments.category_anyof_mask = kIsPresent | kIsSwapped;
+  arguments.return_mask = kIsPresent | kIsSwapped | kIsFile;
+  return arguments;
+}
+
 }  // namespace
 
 PopulatedPages::PopulatedPages(const std::string& pagemap_path, Method method)
@@ -58,17 +71,23 @@ std::optional<std::vector<PopulatedRange>> PopulatedPages::Find(uint64_t start, 
   return ranges;
 }
 
+bool PopulatedPages::HasContents(uint64_t start, uint64_t end) const {
+  if (method_ != Method::kScan) return false;
+  PageRegion found;
+  ScanArguments arguments = ScanFor(start, end, &found, 1);
+  arguments.max_pages = 1;
+  arguments.category_inverted = kIsZeros;
+  arguments.category_mask = kIsZeros;
+  int count;
+  while ((count = ioctl(pagemap_.get(), kPagemapScan, &arguments)) < 0 && errno == EINTR) {
+  }
+  return count > 0;
+}
+
 bool PopulatedPages::Scan(uint64_t start, uint64_t end, std::vector<PopulatedRange>* ranges) {
   PageRegion found[kBatch];
   while (start < end) {
-    ScanArguments arguments = {};
-    arguments.size = sizeof(arguments);
-    arguments.start = start;
-    arguments.end = end;
-    arguments.vec = reinterpret_cast<uint64_t>(found);
-    arguments.vec_len = kBatch;
-    arguments.category_anyof_mask = kIsPresent | kIsSwapped;
-    arguments.return_mask = kIsPresent | kIsSwapped | kIsFile;
+    ScanArguments arguments = ScanFor(start, end, found, kBatch);
     const int count = ioctl(pagemap_.get(), kPagemapScan, &arguments);
     if (count < 0 && errno == EINTR) continue;  // the recorder's own ticks
     if (count < 0) return false;

@@ -35,6 +35,9 @@ class PopulatedPages {
   // The populated parts of [start, end), ascending; nullopt if they cannot be determined. Requires:
   // page boundaries.
   std::optional<std::vector<PopulatedRange>> Find(uint64_t start, uint64_t end);
+  // Whether there is any but the kernel's page of zeros, which reading gives; false if that cannot
+  // be determined (kRead). Requires: page boundaries.
+  bool HasContents(uint64_t start, uint64_t end) const;
 
  private:
   bool Scan(uint64_t start, uint64_t end, std::vector<PopulatedRange>* ranges);

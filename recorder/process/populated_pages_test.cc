@@ -47,6 +47,18 @@ TEST_P(PopulatedPagesByMethodTest, FindsTouchedPagesOnly) {
   EXPECT_EQ(Find(start, 2000 * kPageBytes), expected);
 }
 
+TEST_P(PopulatedPagesByMethodTest, ZerosThatWereOnlyReadAreNoContents) {
+  const uint64_t start = Map(600 * kPageBytes);
+  EXPECT_FALSE(pages_.HasContents(start, start + 600 * kPageBytes));
+  volatile char read_only = *reinterpret_cast<volatile char*>(start + 7 * kPageBytes);
+  (void)read_only;
+  EXPECT_FALSE(pages_.HasContents(start, start + 600 * kPageBytes));
+  Touch(start + 599 * kPageBytes);
+  const bool known = GetParam() == PopulatedPages::Method::kScan;
+  EXPECT_EQ(pages_.HasContents(start, start + 600 * kPageBytes), known);
+  EXPECT_FALSE(pages_.HasContents(start, start + 599 * kPageBytes));
+}
+
 TEST_P(PopulatedPagesByMethodTest, TellsOwnCopiesFromTheFilesPages) {
   const int fd = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
   const uint64_t start = Map(4 * kPageBytes, fd);

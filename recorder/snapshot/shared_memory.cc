@@ -19,6 +19,11 @@ bool IsDevice(const MapRegion& region) {
           !absl::StartsWith(region.name, "/dev/zero"));
 }
 
+// Private memory without a file that is not the program's: [vvar], [vdso], [uprobes].
+bool IsOfKernel(const MapRegion& region) {
+  return absl::StartsWith(region.name, "[v") || region.name == "[uprobes]";
+}
+
 }  // namespace
 
 SharedMemory SharedMemory::Plan(pid_t process) {
@@ -61,10 +66,17 @@ bool SharedMemory::ReadRange(pid_t process, const PopulatedRange& range, size_t 
 void SharedMemory::ReadWithheld(pid_t process, pid_t copy) {
   const MemoryMap all = MemoryMap::OfProcess(absl::StrCat("/proc/", process, "/maps"));
   const MemoryMap copied = MemoryMap::OfProcess(absl::StrCat("/proc/", copy, "/maps"));
+  PopulatedPages own(absl::StrCat("/proc/", process, "/pagemap"));
+  PopulatedPages given(absl::StrCat("/proc/", copy, "/pagemap"));
   for (const MapRegion& region : all.regions()) {
-    if (copied.Find(region.start) != nullptr || region.name == "[vsyscall]") continue;
-    withheld_.push_back({region, !region.shared && !IsDevice(region) && region.inode == 0 &&
-                                     ReadRegion(process, region)});
+    if (region.name == "[vsyscall]") continue;
+    const bool readable = !region.shared && region.inode == 0 && !IsOfKernel(region);
+    const bool mapped = copied.Find(region.start) != nullptr;
+    // The kernel gives a child all pages of such memory, or, if it is to be wiped, none.
+    const bool wiped = mapped && readable && !given.HasContents(region.start, region.end) &&
+                       own.HasContents(region.start, region.end);
+    if (mapped && !wiped) continue;
+    withheld_.push_back({region, mapped, readable && ReadRegion(process, region)});
   }
 }
 

@@ -28,13 +28,15 @@ class SharedMemory {
   static SharedMemory Plan(pid_t process);
   // Reads them; those that cannot be read are left out.
   void Read(pid_t process);
-  // Reads what the process does not give to its children (MADV_DONTFORK): private memory that
-  // `copy`, just made of it, does not have; into the room that is left.
+  // Reads what the process does not give to its children: private memory that `copy`, just made of
+  // it, does not have (MADV_DONTFORK), or has as zeros (MADV_WIPEONFORK); into the room that is
+  // left.
   void ReadWithheld(pid_t process, pid_t copy);
   // Where that is, ascending.
   struct Withheld {
     MapRegion region;
-    bool whole = false;  // all of it that holds anything was read
+    bool mapped = false;  // in the copy
+    bool whole = false;   // all of it that holds anything was read
   };
   const std::vector<Withheld>& withheld() const { return withheld_; }
 

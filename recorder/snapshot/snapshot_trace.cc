@@ -38,7 +38,7 @@ std::vector<TraceWriter::ThreadState> States(const Capture& capture, uint64_t nu
 // The process has it, though its copy does not.
 void AddWithheld(const SharedMemory& shared, std::vector<MapRegion>* regions) {
   for (const SharedMemory::Withheld& withheld : shared.withheld()) {
-    regions->push_back(withheld.region);
+    if (!withheld.mapped) regions->push_back(withheld.region);
   }
   std::sort(regions->begin(), regions->end(),
             [](const MapRegion& a, const MapRegion& b) { return a.start < b.start; });

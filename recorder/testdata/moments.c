@@ -1,11 +1,11 @@
 // Threads that notice a copy of their process being made, and memory that says what it was.
 //
-//   moments THREADS PAGES [withheld]
+//   moments THREADS PAGES [withheld | wiped]
 //
 // Each thread writes a rising number into its pages, in order, again and again: at any moment a
 // first part of them has a number, and the rest the one before. Two more look for children,
 // descriptors and locks that are not theirs. Prints its pid and where the pages are; ends with its
-// input. With a third argument the memory is such as children do not get.
+// input. With a third argument the memory is such as children do not get, or get as zeros.
 
 #define _GNU_SOURCE
 #include <errno.h>
@@ -15,6 +15,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
@@ -81,7 +82,8 @@ int main(int argc, char** argv) {
   for (int i = 0; i < threads && i < 64; ++i) {
     memory[i] =
         mmap(NULL, pages * 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (argc > 3) madvise(memory[i], pages * 4096, MADV_DONTFORK);
+    const int advice = argc > 3 && strcmp(argv[3], "wiped") == 0 ? MADV_WIPEONFORK : MADV_DONTFORK;
+    if (argc > 3) madvise(memory[i], pages * 4096, advice);
     pthread_create(&writers[i], NULL, write_pages, memory[i]);
   }
   pthread_create(&others[0], NULL, look_for_children, NULL);

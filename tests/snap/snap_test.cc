@@ -105,9 +105,11 @@ TEST_F(SnapTest, TimerTakesWholeMomentsUnnoticed) {
   CheckMemory(*trace);
 }
 
-TEST_F(SnapTest, MemoryThatChildrenDoNotGet) {
+class WithheldSnapTest : public SnapTest, public testing::WithParamInterface<const char*> {};
+
+TEST_P(WithheldSnapTest, HasMemoryThatChildrenDoNotGet) {
   std::vector<std::string> program = Moments();
-  program.push_back("withheld");
+  program.push_back(GetParam());
   Child child = Child::Start(Command({"--every=20ms"}, program), {.keep_input_open = true});
   size_t position = 0;
   ASSERT_TRUE(child.WaitForOut("\n", &position));
@@ -131,6 +133,8 @@ TEST_F(SnapTest, MemoryThatChildrenDoNotGet) {
     }));
   }
 }
+
+INSTANTIATE_TEST_SUITE_P(Kinds, WithheldSnapTest, testing::Values("withheld", "wiped"));
 
 TEST_F(SnapTest, RequestFromOutside) {
   Child child = Child::Start(Command({}, Moments()), {.keep_input_open = true});
