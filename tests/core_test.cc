@@ -45,20 +45,6 @@ Stacks StacksIn(const std::string& text) {
   return stacks;
 }
 
-// gdb as everybody starts it on a core.
-GdbResult RunGdbOnCore(const std::string& program, const std::string& core,
-                       const std::vector<std::string>& commands) {
-  std::vector<std::string> argv = {FindProgram("gdb"), "-nx",   "-batch", "-iex",
-                                   "set width 0",      program, core};
-  for (const std::string& command : commands) argv.insert(argv.end(), {"-ex", command});
-  GdbResult result;
-  result.child = RunProcess(
-      argv, {.directory = Runfile("."), .environment = {"DEBUGINFOD_URLS=", "HOME=/nonexistent"}});
-  EXPECT_EQ(result.child.Ending(), "exit 0") << result.child.err;
-  result.text = result.child.out + result.child.err;
-  return result;
-}
-
 Stacks StacksOfCore(const std::string& program, const std::string& core) {
   const GdbResult gdb = RunGdbOnCore(program, core, {"thread apply all bt"});
   const Stacks stacks = StacksIn(gdb.child.out);

@@ -104,6 +104,15 @@ GdbResult RunGdbOnProgram(const std::string& program, const std::string& script)
   return result;
 }
 
+GdbResult RunGdbOnCore(const std::string& program, const std::string& core,
+                       const std::vector<std::string>& commands) {
+  std::vector<std::string> argv = {"gdb", "-nx", "-batch", "-iex", "set width 0", program, core};
+  for (const std::string& command : commands) argv.insert(argv.end(), {"-ex", command});
+  GdbResult result = ToGdbResult(RunProcess(argv, GdbChildOptions()));
+  EXPECT_EQ(result.child.Ending(), "exit 0") << result.child.err;
+  return result;
+}
+
 Server::Server(const std::string& trace) : socket_(directory_.File("socket")) {
   ChildOptions options;
   options.timeout = absl::Seconds(300);

@@ -41,6 +41,10 @@ GdbResult TryGdb(const std::string& trace, const std::string& script,
 // itself: what a recording is compared with.
 GdbResult RunGdbOnProgram(const std::string& program, const std::string& script);
 
+// gdb as everybody starts it on a core file of `program`, with these commands.
+GdbResult RunGdbOnCore(const std::string& program, const std::string& core,
+                       const std::vector<std::string>& commands);
+
 // A `hindsight serve --unix=...` that runs until this ends.
 class Server {
  public:

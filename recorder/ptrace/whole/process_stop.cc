@@ -14,6 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "isa/host_registers.h"
+#include "recorder/process/process_facts.h"
 #include "recorder/process/scheduling.h"
 #include "recorder/ptrace/attach.h"
 #include "recorder/ptrace/attach_errors.h"
