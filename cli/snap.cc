@@ -33,7 +33,7 @@ constexpr absl::string_view kCaptureSettings[] = {
 const int kEndSignal = SIGRTMIN + 6;
 
 struct SnapValues {
-  SizeValue max_memory;
+  SizeValue max_memory, max_shared;
   RingValue ring;
   SaveValue save;
   bool quiet = false;
@@ -51,6 +51,9 @@ void AddSnapOptions(Options* options, SnapshotOptions* snap, SnapValues* values)
                "What snapshots that are not written yet may take of memory (500M, 8G); with more, "
                "points wait for the disk and the timer passes its turn. 0: a quarter of the "
                "machine's.");
+  options->Add("max-shared", &values->max_shared, "SIZE",
+               "Shared memory, and memory that children do not get, in one snapshot at most (16M, "
+               "1G); it is copied while PROG stands still. 0: 64M.");
   options->Add("ring", &values->ring, "SIZE|TIME|COUNT",
                "Keep the newest snapshots only: so much on disk (500M, 2G), so far back (30s, "
                "10min, 2h), or so many (20).");
@@ -118,11 +121,14 @@ int Run(const SnapshotOptions& snap, const SnapValues& values) {
     return snap.attach_pid != 0 ? kExitRecorder : failure;
   }
   Report(snap, *result, values.quiet);
-  if (!result->end_reason.empty() && snap.attach_pid == 0) PrintError(result->end_reason);
+  if (result->cut_short || (!result->end_reason.empty() && snap.attach_pid == 0)) {
+    PrintError(result->end_reason);
+  }
   if (snap.attach_pid == 0) {
     RemoveUnlessWanted(values.save, snap.directory, result->wait_status, values.quiet);
   }
-  return snap.attach_pid != 0 ? 0 : ExitLike(result->wait_status);
+  if (snap.attach_pid != 0) return result->cut_short ? kExitRecorder : 0;
+  return ExitLike(result->wait_status);
 }
 
 }  // namespace
@@ -153,6 +159,7 @@ int SnapCommand(Arguments arguments) {
   snap.end_signal = kEndSignal;
   snap.ring = values.ring.limits;
   snap.max_copy_bytes = values.max_memory.bytes;
+  snap.max_shared_bytes = values.max_shared.bytes;
   if (snap.directory.empty()) snap.directory = NewTracePath(".", TraceName(snap));
   const std::filesystem::path parent = std::filesystem::path(snap.directory).parent_path();
   std::error_code error;

@@ -46,13 +46,13 @@ StopMaker StopForCapture(pid_t process, Stragglers* stragglers, DisturbedCalls* 
   return [=] { return ProcessStop::Make(process, kPatience, stragglers, calls); };
 }
 
-absl::StatusOr<Capture> TakeCapture(pid_t process, SnapshotCause cause,
-                                    const StopMaker& make_stop) {
+absl::StatusOr<Capture> TakeCapture(pid_t process, SnapshotCause cause, const StopMaker& make_stop,
+                                    uint64_t most_shared) {
   Capture capture;
   capture.cause = std::move(cause);
   capture.auxv = AuxiliaryVector(process);
   capture.resident_bytes = ResidentBytes(process);
-  capture.shared = SharedMemory::Plan(process);
+  capture.shared = SharedMemory::Plan(process, most_shared);
   ASSIGN_OR_RETURN(const auto stop, make_stop());
   capture.threads = stop->Read();
   ReadStopped(*stop, capture.threads, &capture.kernel);

@@ -59,8 +59,9 @@ using StopMaker = std::function<absl::StatusOr<std::unique_ptr<ProcessStop>>()>;
 StopMaker StopForCapture(pid_t process, Stragglers* stragglers, DisturbedCalls* calls);
 
 // Stops `process` for it. Errors as of `make_stop` and ProcessCopy::Make; the process runs on
-// either way. The host thread that traces.
-absl::StatusOr<Capture> TakeCapture(pid_t process, SnapshotCause cause, const StopMaker& make_stop);
+// either way. The host thread that traces. `most_shared`: as of SharedMemory::Plan.
+absl::StatusOr<Capture> TakeCapture(pid_t process, SnapshotCause cause, const StopMaker& make_stop,
+                                    uint64_t most_shared);
 
 }  // namespace hindsight
 

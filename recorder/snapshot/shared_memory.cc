@@ -1,16 +1,25 @@
 #include "recorder/snapshot/shared_memory.h"
 
 #include <algorithm>
+#include <atomic>
+#include <iterator>
 #include <string>
+#include <thread>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "recorder/process/memory_map.h"
+#include "recorder/process/populated_pages.h"
 #include "recorder/process/process_memory.h"
 #include "tracefmt/records.h"
 
 namespace hindsight {
 namespace {
+
+// Read in one call.
+constexpr uint64_t kChunkBytes = 1 << 20;
+// With so many a second thread is worth while.
+constexpr size_t kChunksForTwo = 4;
 
 // Reading a device may do something.
 bool IsDevice(const MapRegion& region) {
@@ -26,41 +35,67 @@ bool IsOfKernel(const MapRegion& region) {
 
 }  // namespace
 
-SharedMemory SharedMemory::Plan(pid_t process) {
+void SharedMemory::PlanRange(uint64_t start, uint64_t end, std::vector<Chunk>* chunks) {
+  end = std::min(end, start + room_ / kPageBytes * kPageBytes);
+  if (start >= end) return;
+  room_ -= end - start;
+  std::vector<uint8_t>& block = blocks_.emplace_back(end - start);
+  for (uint64_t at = start; at < end; at += kChunkBytes) {
+    chunks->push_back({at, absl::MakeSpan(block).subspan(at - start, kChunkBytes)});
+  }
+}
+
+SharedMemory SharedMemory::Plan(pid_t process, uint64_t most_bytes) {
   SharedMemory shared;
+  shared.room_ = most_bytes;
   PopulatedPages populated(absl::StrCat("/proc/", process, "/pagemap"));
-  uint64_t room = kMostBytes;
   const MemoryMap map = MemoryMap::OfProcess(absl::StrCat("/proc/", process, "/maps"));
   for (const MapRegion& region : map.regions()) {
     if (!region.shared || region.protection == 0 || IsDevice(region)) continue;
     const auto ranges = populated.Find(region.start, region.end);
     if (!ranges.has_value()) continue;
-    for (PopulatedRange range : *ranges) {
-      range.end = std::min(range.end, range.start + room);
-      room -= range.end - range.start;
-      if (range.start < range.end) shared.planned_.push_back(range);
+    for (const PopulatedRange& range : *ranges) {
+      shared.PlanRange(range.start, range.end, &shared.planned_);
     }
   }
-  shared.bytes_.resize(kMostBytes - room);
   return shared;
 }
 
-void SharedMemory::Read(pid_t process) {
-  size_t offset = 0;
-  for (const PopulatedRange& range : planned_) {
-    ReadRange(process, range, offset);
-    offset += range.end - range.start;
+void SharedMemory::Read(pid_t process) { ReadChunks(process, planned_); }
+
+bool SharedMemory::ReadChunks(pid_t process, const std::vector<Chunk>& chunks) {
+  std::vector<char> whole(chunks.size());  // each written by one thread
+  std::atomic<size_t> next{0};
+  const auto work = [&] {
+    for (size_t i; (i = next++) < chunks.size();) {
+      whole[i] = ProcessVmMemory(process).Read(chunks[i].address, chunks[i].bytes);
+    }
+  };
+  std::thread other;
+  if (chunks.size() >= kChunksForTwo) other = std::thread(work);
+  work();
+  if (other.joinable()) other.join();
+  bool all = true;
+  for (size_t i = 0; i < chunks.size(); ++i) {
+    const Chunk& chunk = chunks[i];
+    if (whole[i]) {
+      pieces_[chunk.address] = {chunk.address + chunk.bytes.size(), chunk.bytes.data()};
+    } else {
+      all = ReadByPages(process, chunk) && all;
+    }
   }
+  return all;
 }
 
-bool SharedMemory::ReadRange(pid_t process, const PopulatedRange& range, size_t offset) {
-  std::vector<MemoryPiece> pieces;
-  for (uint64_t page = range.start; page < range.end; page += kPageBytes) {
-    pieces.push_back({page, bytes_.data() + offset + (page - range.start), kPageBytes});
+bool SharedMemory::ReadByPages(pid_t process, const Chunk& chunk) {
+  bool all = true;
+  for (size_t offset = 0; offset < chunk.bytes.size(); offset += kPageBytes) {
+    const auto page = chunk.bytes.subspan(offset, kPageBytes);
+    const bool read = ProcessVmMemory(process).Read(chunk.address + offset, page);
+    if (read) pieces_[chunk.address + offset] = {chunk.address + offset + kPageBytes, page.data()};
+    all = all && read;
   }
-  const size_t read = ProcessVmMemory(process).ReadPieces(pieces);
-  for (size_t i = 0; i < read; ++i) pages_[pieces[i].address] = offset + i * kPageBytes;
-  return read == pieces.size();
+  return all;
 }
 
 void SharedMemory::ReadWithheld(pid_t process, pid_t copy) {
@@ -84,24 +119,30 @@ bool SharedMemory::ReadRegion(pid_t process, const MapRegion& region) {
   PopulatedPages populated(absl::StrCat("/proc/", process, "/pagemap"));
   const auto ranges = populated.Find(region.start, region.end);
   if (!ranges.has_value()) return false;
+  std::vector<Chunk> chunks;
   for (const PopulatedRange& range : *ranges) {
-    const size_t offset = bytes_.size();
-    if (offset + (range.end - range.start) > kMostBytes) return false;
-    bytes_.resize(offset + (range.end - range.start));
-    if (!ReadRange(process, range, offset)) return false;
+    if (range.end - range.start > room_) return false;
+    PlanRange(range.start, range.end, &chunks);
   }
-  return true;
+  return ReadChunks(process, chunks);
 }
 
 const uint8_t* SharedMemory::Find(uint64_t address) const {
-  const auto found = pages_.find(address);
-  return found == pages_.end() ? nullptr : bytes_.data() + found->second;
+  const auto after = pieces_.upper_bound(address);
+  if (after == pieces_.begin()) return nullptr;
+  const auto& [start, piece] = *std::prev(after);
+  return address < piece.end ? piece.bytes + (address - start) : nullptr;
 }
 
 std::vector<uint64_t> SharedMemory::PagesIn(uint64_t start, uint64_t end) const {
   std::vector<uint64_t> pages;
-  for (auto it = pages_.lower_bound(start); it != pages_.end() && it->first < end; ++it) {
-    pages.push_back(it->first);
+  auto it = pieces_.upper_bound(start);
+  if (it != pieces_.begin()) --it;
+  for (; it != pieces_.end() && it->first < end; ++it) {
+    const uint64_t last = std::min(end, it->second.end);
+    for (uint64_t page = std::max(start, it->first); page < last; page += kPageBytes) {
+      pages.push_back(page);
+    }
   }
   return pages;
 }

@@ -9,23 +9,29 @@
 #include <sys/types.h>
 
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <vector>
 
-#include "recorder/process/populated_pages.h"
+#include "absl/types/span.h"
 #include "tracefmt/records.h"
 
 namespace hindsight {
 
-// A value. One thread.
+// Movable, not copyable. One thread.
 class SharedMemory {
  public:
-  // Read while the process stands still, at most: some 5 ms.
-  static constexpr uint64_t kMostBytes = 16 << 20;
+  // Read while the process stands still, at most, unless something else is asked for: with two
+  // processors some 8 ms.
+  static constexpr uint64_t kMostBytes = 64 << 20;
+
+  SharedMemory() = default;
+  SharedMemory(SharedMemory&&) = default;
+  SharedMemory& operator=(SharedMemory&&) = default;
 
   // Finds the populated pages of memory and files that the process shares; not those of devices.
-  // Which fit in kMostBytes, the lowest first, is settled here.
-  static SharedMemory Plan(pid_t process);
+  // Which fit in `most_bytes`, the lowest first, is settled here.
+  static SharedMemory Plan(pid_t process, uint64_t most_bytes);
   // Reads them; those that cannot be read are left out.
   void Read(pid_t process);
   // Reads what the process does not give to its children: private memory that `copy`, just made of
@@ -46,14 +52,27 @@ class SharedMemory {
   std::vector<uint64_t> PagesIn(uint64_t start, uint64_t end) const;
 
  private:
+  // To be read into `bytes`, which are of blocks_.
+  struct Chunk {
+    uint64_t address = 0;
+    absl::Span<uint8_t> bytes;
+  };
+  // What was read, from its address to `end`.
+  struct Piece {
+    uint64_t end = 0;
+    const uint8_t* bytes = nullptr;
+  };
+  void PlanRange(uint64_t start, uint64_t end, std::vector<Chunk>* chunks);
   // False: not all of it.
-  bool ReadRange(pid_t process, const PopulatedRange& range, size_t offset);
+  bool ReadChunks(pid_t process, const std::vector<Chunk>& chunks);
+  bool ReadByPages(pid_t process, const Chunk& chunk);
   bool ReadRegion(pid_t process, const MapRegion& region);
 
-  std::vector<PopulatedRange> planned_;
+  uint64_t room_ = 0;  // bytes
+  std::vector<Chunk> planned_;
   std::vector<Withheld> withheld_;
-  std::vector<uint8_t> bytes_;
-  std::map<uint64_t, size_t> pages_;  // address -> offset in bytes_
+  std::deque<std::vector<uint8_t>> blocks_;
+  std::map<uint64_t, Piece> pieces_;  // by address
 };
 
 }  // namespace hindsight

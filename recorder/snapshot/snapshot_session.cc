@@ -108,6 +108,7 @@ class Session {
   absl::Status Launch();
   int WaitMs();
   void FindMissingVariables(const Capture& capture);
+  void CutShort(const absl::Status& status);
   void Take(SnapshotCause cause);
   void OnWatched();
   void TakePoint(PointThread* points);
@@ -171,6 +172,7 @@ absl::Status Session::Begin() {
     if (!attached()) kill(process_, SIGKILL);
     return trace.status();
   }
+  signal(SIGXFSZ, SIG_IGN);  // a trace that may not grow any more is an error like a full disk
   trace_ = *std::move(trace);
   writer_ = std::make_unique<WriteThread>(trace_.get(), MostCopyBytes(options_));
   return absl::OkStatus();
@@ -201,17 +203,23 @@ void Session::FindMissingVariables(const Capture& capture) {
   }
 }
 
+void Session::CutShort(const absl::Status& status) {
+  if (status.ok() || result_.cut_short) return;
+  result_.cut_short = true;
+  result_.end_reason = absl::StrCat("the trace could not be written: ", status.message());
+}
+
 void Session::Take(SnapshotCause cause) {
-  const absl::Status written = writer_->status();
-  if (!written.ok()) {
-    result_.end_reason = absl::StrCat("the trace could not be written: ", written.message());
-    return;
+  if (const absl::Status written = writer_->status(); !written.ok()) {
+    CutShort(written);
+    over_ = over_ || attached();
   }
-  if (full()) return;
+  if (full() || result_.cut_short) return;
   const uint64_t now_ns = NowNs();
   absl::StatusOr<Capture> capture = TakeCapture(
       process_, std::move(cause),
-      watching() ? watch_->MakeStop() : StopForCapture(process_, &stragglers_, &calls_));
+      watching() ? watch_->MakeStop() : StopForCapture(process_, &stragglers_, &calls_),
+      options_.max_shared_bytes != 0 ? options_.max_shared_bytes : SharedMemory::kMostBytes);
   if (!capture.ok()) {
     // The end is reported by itself.
     if (absl::IsNotFound(capture.status())) return;
@@ -325,16 +333,12 @@ void Session::Run() {
 
 absl::StatusOr<SnapshotResult> Session::End() {
   const uint64_t end_ns = NowNs();
-  const absl::Status written = writer_->status();
-  writer_ = nullptr;  // writes what waits
-  const absl::Status finished =
-      trace_->Finish(attached() ? -1 : result_.wait_status, result_.end_reason, end_ns);
+  writer_->Drain();
+  CutShort(writer_->status());
+  CutShort(trace_->Finish(attached() ? -1 : result_.wait_status, result_.end_reason, end_ns));
   result_.snapshots = trace_->snapshots();
   result_.trace_bytes = trace_->bytes_written();
   result_.seconds = static_cast<double>(end_ns) / 1e9;
-  if (result_.end_reason.empty() && !finished.ok()) {
-    result_.end_reason = absl::StrCat("the trace could not be written: ", finished.message());
-  }
   return std::move(result_);
 }
 

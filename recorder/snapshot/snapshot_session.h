@@ -34,6 +34,8 @@ struct SnapshotOptions {
   // What the copies that are not written yet may come to take of memory. Beyond it points wait for
   // the disk, and the timer passes its turn.
   uint64_t max_copy_bytes = 0;  // 0: a quarter of the machine's
+  // Shared memory, and memory that children do not get, of one snapshot, at most.
+  uint64_t max_shared_bytes = 0;  // 0: SharedMemory::kMostBytes
   // Instead of starting a program by `arguments`: makes the process, a child of this one, starts
   // the listener for it, and lets it run.
   std::function<absl::StatusOr<pid_t>(PointListener* listener)> launch;
@@ -53,13 +55,15 @@ struct SnapshotResult {
   double seconds = 0;
   std::vector<uint64_t> stood_ns, skew_ns;  // of each snapshot taken
   std::string end_reason;                   // empty: the program ended
+  // The trace could not be written any more: `end_reason` says why.
+  bool cut_short = false;
 };
 
 // Signals to this process meanwhile: SIGUSR1 takes a snapshot. SIGTERM and SIGHUP are passed on to
 // a program that was launched; of one that was attached to they, SIGINT and SIGQUIT end the
 // snapshots. SIGINT and SIGQUIT are for the program, which got them from the terminal as well.
 // Errors: as of LaunchNative and TraceWriter::Create; a trace that cannot be written any more is
-// SnapshotResult::end_reason. Requires: the calling thread is the only one.
+// SnapshotResult::cut_short. Requires: the calling thread is the only one.
 absl::StatusOr<SnapshotResult> TakeSnapshots(const SnapshotOptions& options);
 
 }  // namespace hindsight

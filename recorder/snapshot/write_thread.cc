@@ -8,14 +8,14 @@ namespace hindsight {
 WriteThread::WriteThread(SnapshotTrace* trace, uint64_t most_bytes)
     : trace_(trace), most_bytes_(most_bytes), thread_([this] { Loop(); }) {}
 
-WriteThread::~WriteThread() {
+void WriteThread::Drain() {
   {
     std::lock_guard<std::mutex> lock(mutex_);
     closing_ = true;
     SetPace();
   }
   changed_.notify_all();
-  thread_.join();
+  if (thread_.joinable()) thread_.join();
 }
 
 bool WriteThread::HasRoom(uint64_t resident_bytes) const {

@@ -23,8 +23,7 @@ class WriteThread {
  public:
   // `trace` is borrowed. `most_bytes`: what all copies that wait may come to take.
   WriteThread(SnapshotTrace* trace, uint64_t most_bytes);
-  // Writes all that waits.
-  ~WriteThread();
+  ~WriteThread() { Drain(); }
   WriteThread(const WriteThread&) = delete;
   WriteThread& operator=(const WriteThread&) = delete;
 
@@ -33,6 +32,8 @@ class WriteThread {
   // Waits until there is.
   void WaitForRoom(uint64_t resident_bytes);
   void Post(Capture capture);
+  // Writes all that waits. Nothing may be posted after it.
+  void Drain();
   // The first error: what is posted afterwards is dropped.
   absl::Status status() const;
 

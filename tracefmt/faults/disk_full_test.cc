@@ -3,35 +3,19 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
-#include <sched.h>
-#include <sys/mount.h>
-#include <sys/wait.h>
-#include <unistd.h>
+#include <sys/stat.h>
 
 #include <cstring>
-#include <fstream>
 #include <functional>
 #include <random>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "base/test_small_disk.h"
 #include "tracefmt/samples/test_trace.h"
 
 namespace hindsight {
 namespace {
-
-constexpr int kSkipped = 77;
-
-// Mounts a small file system on `directory`, for this process only.
-bool MountSmall(const std::string& directory) {
-  const uid_t uid = getuid();
-  if (unshare(CLONE_NEWNS) != 0) {
-    if (unshare(CLONE_NEWUSER | CLONE_NEWNS) != 0) return false;
-    std::ofstream("/proc/self/uid_map") << "0 " << uid << " 1\n";
-  }
-  if (mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0) return false;
-  return mount("tmpfs", directory.c_str(), "tmpfs", 0, "size=2m") == 0;
-}
 
 std::string RandomBytes(size_t size, uint64_t seed) {
   std::mt19937_64 random(seed);
@@ -123,23 +107,14 @@ using Filler = std::pair<const char*, absl::Status (*)(TraceWriter*)>;
 class DiskFull : public testing::TestWithParam<Filler> {
  protected:
   void RecordAndRead(bool finish) {
-    const char* parent = getenv("TEST_TMPDIR");
-    std::string directory = std::string(parent == nullptr ? "/tmp" : parent) + "/full.XXXXXX";
-    ASSERT_NE(mkdtemp(directory.data()), nullptr);
-    const pid_t child = fork();
-    if (child == 0) {
-      if (!MountSmall(directory)) _exit(kSkipped);
+    const SmallDiskRun run = RunOnSmallDisk("2m", [&](const std::string& directory) {
       const std::string trace = directory + "/trace";
       RecordUntilFull(trace, GetParam().second, finish);
       ExpectUsable(trace);
-      std::fflush(nullptr);
-      _exit(HasFailure() ? 1 : 0);
-    }
-    int status = 0;
-    ASSERT_EQ(waitpid(child, &status, 0), child);
-    rmdir(directory.c_str());
-    if (WIFEXITED(status) && WEXITSTATUS(status) == kSkipped) GTEST_SKIP() << "cannot mount";
-    EXPECT_EQ(status, 0);
+      return !HasFailure();
+    });
+    if (run == SmallDiskRun::kCannotMount) GTEST_SKIP() << "cannot mount";
+    EXPECT_EQ(run, SmallDiskRun::kPassed);
   }
 };
 
