@@ -12,6 +12,10 @@ constexpr uint64_t kNever = ~uint64_t{0};
 
 // Ticks of the clock: some 100 ms.
 constexpr uint64_t kPatience = 300'000'000;
+// How long one Drain goes on: some 5 ms.
+constexpr uint64_t kMostDraining = 15'000'000;
+// Entries between two looks at the clock.
+constexpr uint64_t kEntriesAtOnce = 256;
 }  // namespace
 
 absl::Status StreamMerger::Ring::Consume(const HsEntry* entry) {
@@ -37,14 +41,14 @@ absl::StatusOr<const HsEntry*> StreamMerger::Ring::Peek() {
 // ring: what that has may be earlier than what follows. True if that was something.
 absl::StatusOr<bool> StreamMerger::HandOver(Ring* ring, uint64_t until) {
   const size_t rings = rings_.size();
-  bool some = false;
+  uint64_t handed = 0;
   while (!ring->broken && !ring->stream->ended() && rings_.size() == rings) {
     ASSIGN_OR_RETURN(const HsEntry* const entry, ring->Peek());
     if (entry == nullptr || entry->time > until) break;
     RETURN_IF_ERROR(ring->Consume(entry));
-    some = true;
+    if (++handed % kEntriesAtOnce == 0 && IsLongEnough()) break;
   }
-  return some;
+  return handed != 0;
 }
 
 // Whether it may write an earlier entry than those that are there.
@@ -98,6 +102,8 @@ StreamMerger::Ring* StreamMerger::Find(const ThreadStream* stream) {
   return nullptr;
 }
 
+bool StreamMerger::IsLongEnough() const { return now_() - began_ >= kMostDraining; }
+
 void StreamMerger::NoteGone(const ThreadStream* stream) {
   if (Ring* const ring = Find(stream)) ring->gone = true;
 }
@@ -110,18 +116,20 @@ bool StreamMerger::IsDrained(const ThreadStream* stream) {
 }
 
 absl::StatusOr<bool> StreamMerger::Drain() {
+  began_ = now_();
   bool some = false;
   for (Ring& ring : rings_) {
     ASSIGN_OR_RETURN(const bool handed, HandOver(&ring, /*until=*/0));
     some |= handed;
   }
-  while (true) {
+  do {
     ASSIGN_OR_RETURN(const Turn turn, NextTurn());
     if (turn.ring == nullptr) return some;
     RETURN_IF_ERROR(HandOver(turn.ring, turn.until).status());
     some = true;
     RemoveEnded();
-  }
+  } while (!IsLongEnough());
+  return true;
 }
 
 }  // namespace hindsight

@@ -42,8 +42,9 @@ class StreamMerger {
   // What is in its ring has been handed over, or never will be.
   bool IsDrained(const ThreadStream* stream);
 
-  // Hands over what can be now. True if that was something. An error is that of one stream or ring,
-  // which is handed nothing from then on.
+  // Hands over what can be now, for some milliseconds: where threads write as fast as this reads,
+  // there would be no end to it. True if that was something. An error is that of one stream or
+  // ring, which is handed nothing from then on.
   absl::StatusOr<bool> Drain();
 
  private:
@@ -72,9 +73,11 @@ class StreamMerger {
   absl::StatusOr<Turn> NextTurn();
   bool HoldsUp(Ring* ring, uint64_t now);
   Ring* Find(const ThreadStream* stream);
+  bool IsLongEnough() const;
 
   const std::function<uint64_t()> now_;
   std::list<Ring> rings_;
+  uint64_t began_ = 0;  // this Drain
 };
 
 }  // namespace hindsight

@@ -227,6 +227,24 @@ TEST_F(StreamMergerTest, ARingThatIsBrokenStopsOnlyItsOwnThread) {
   EXPECT_EQ(Times().size(), 1u);
 }
 
+// Else nobody would look after the recording while a program is faster than its recorder.
+TEST_F(StreamMergerTest, ADrainEndsThoughMoreAndMoreIsWritten) {
+  constexpr uint64_t kCalls = 1000;
+  uint64_t calls = 0;
+  Thread& a = AddThread();
+  StreamMerger merger([&] {
+    clock_ += 1'000'000;
+    if (calls < kCalls) a.Write(HS_ENTRY_CALL, ++calls, clock_ - 1);
+    return clock_.load();
+  });
+  merger.Add(&a.reader, &a.stream);
+  EXPECT_TRUE(*merger.Drain());
+  EXPECT_GT(Times().size(), 0u);
+  EXPECT_LT(Times().size(), kCalls / 2);
+  for (uint64_t i = 0; i < kCalls; ++i) ASSERT_TRUE(merger.Drain().ok());
+  EXPECT_EQ(Times().size(), kCalls);
+}
+
 TEST_F(StreamMergerTest, ThreadsThatRunAtOnceAreNeverOutOfOrder) {
   constexpr uint64_t kCalls = 30'000;
   clock_ = 0;
