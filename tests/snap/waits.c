@@ -1,6 +1,8 @@
 // Waits in calls that say EINTR whenever they are disturbed, each in a thread of its own, until
 // their timeouts of 300 ms are over; two times each. Prints for each call what it returned and the
 // least and the most milliseconds that it took.
+//
+//   waits [signals]    with signals that are ignored, for all threads, all the time
 
 #define _GNU_SOURCE
 #include <errno.h>
@@ -114,6 +116,8 @@ static struct wait waits[] = {
 };
 enum { kWaits = sizeof(waits) / sizeof(waits[0]) };
 
+static _Atomic int ended;
+
 static long now_us(void) {
   struct timespec now;
   clock_gettime(CLOCK_MONOTONIC, &now);
@@ -133,16 +137,34 @@ static void* run(void* argument) {
     if (round == 0 || ms > wait->most_ms) wait->most_ms = ms;
   }
   if (wait->make == new_semaphore) semctl(object, 0, IPC_RMID);
+  ended++;
   return NULL;
 }
 
-int main(void) {
+static pthread_t threads[kWaits];
+static _Atomic int over;
+
+static void* send_signals(void* unused) {
+  while (!over) {
+    usleep(20 * 1000);
+    for (int i = 0; i < kWaits; i++) pthread_kill(threads[i], SIGWINCH);
+  }
+  return unused;
+}
+
+int main(int argc, char** argv) {
+  (void)argv;
   sigset_t set;
   sigemptyset(&set);
   sigaddset(&set, SIGUSR2);
   pthread_sigmask(SIG_BLOCK, &set, NULL);
-  pthread_t threads[kWaits];
   for (int i = 0; i < kWaits; i++) pthread_create(&threads[i], NULL, run, &waits[i]);
+  pthread_t sender;
+  if (argc > 1) pthread_create(&sender, NULL, send_signals, NULL);
+  // All have ended before any is joined, and so can be sent a signal.
+  while (ended < kWaits) usleep(1000);
+  over = 1;
+  if (argc > 1) pthread_join(sender, NULL);
   for (int i = 0; i < kWaits; i++) pthread_join(threads[i], NULL);
   for (int i = 0; i < kWaits; i++) {
     const struct wait* const wait = &waits[i];

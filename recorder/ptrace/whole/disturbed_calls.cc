@@ -24,6 +24,8 @@ namespace {
 // CF, PF, AF, ZF, SF and OF; of these a result that is zero and negative, with carry and overflow.
 constexpr uint64_t kArithmeticFlags = 0x8d5, kMark = 0x8c1;
 
+constexpr uint64_t kSyscallBytes = 2;  // of the instruction
+
 // linux/io_uring.h
 constexpr uint64_t kEnterExtArg = 1 << 3, kEnterAbsTimer = 1 << 5;
 struct UringArguments {
@@ -125,6 +127,12 @@ std::optional<Timeout> TimeoutOf(pid_t process, pid_t thread, const user_regs_st
   }
 }
 
+// Whether a thread is about to make the call again in which it was with the registers `first`.
+bool IsBefore(const user_regs_struct& first, const user_regs_struct& now) {
+  return now.orig_rax == ~uint64_t{0} && now.rax == first.orig_rax &&
+         now.rip == first.rip - kSyscallBytes;
+}
+
 // Whether the call that the thread was in has said EINTR for no other reason than a stop.
 bool IsDisturbed(pid_t process, pid_t thread, int signal, const user_regs_struct& registers) {
   if (static_cast<int64_t>(registers.orig_rax) < 0 ||
@@ -144,29 +152,36 @@ bool DisturbedCalls::IsMadeAgain(pid_t thread, const user_regs_struct& now) cons
   const auto found = calls_.find(thread);
   if (found == calls_.end() || (now.eflags & kArithmeticFlags) != kMark) return false;
   const user_regs_struct& first = found->second.registers;
-  const auto place = [](const user_regs_struct& registers) {
-    return std::make_tuple(registers.orig_rax, registers.rip, registers.rsp, registers.rdi,
-                           registers.rsi, registers.rdx, registers.r10, registers.r8);
+  const auto arguments = [](const user_regs_struct& registers) {
+    return std::make_tuple(registers.rsp, registers.rdi, registers.rsi, registers.rdx,
+                           registers.r10, registers.r8);
   };
-  return place(first) == place(now);
+  // With the same result: else it has ended.
+  const bool in_it = now.orig_rax == first.orig_rax && now.rip == first.rip && now.rax == first.rax;
+  return (in_it || IsBefore(first, now)) && arguments(first) == arguments(now);
 }
 
-uint64_t DisturbedCalls::OwnFlags(pid_t thread, const user_regs_struct& registers) const {
-  if (!IsMadeAgain(thread, registers)) return registers.eflags;
-  const uint64_t own = calls_.at(thread).registers.eflags & kArithmeticFlags;
-  return (registers.eflags & ~kArithmeticFlags) | own;
+user_regs_struct DisturbedCalls::OwnRegisters(pid_t thread,
+                                              const user_regs_struct& registers) const {
+  return IsMadeAgain(thread, registers) ? calls_.at(thread).registers : registers;
 }
 
 void DisturbedCalls::MakeAgain(pid_t process, pid_t thread, int signal, uint64_t stopped_ns) {
   user_regs_struct registers;
-  const bool disturbed = ptrace(PTRACE_GETREGS, thread, nullptr, &registers) == 0 &&
-                         IsDisturbed(process, thread, signal, registers);
-  user_regs_struct again = disturbed ? RegistersToResumeFrom(registers, true) : registers;
-  if (!disturbed || again.rip == registers.rip) {
+  if (ptrace(PTRACE_GETREGS, thread, nullptr, &registers) != 0) {
     calls_.erase(thread);
     return;
   }
-  if (!IsMadeAgain(thread, registers)) {
+  const bool known = IsMadeAgain(thread, registers);
+  user_regs_struct again = registers;  // if it is still before it
+  if (IsDisturbed(process, thread, signal, registers)) {
+    again = RegistersToResumeFrom(registers, true);
+  }
+  if (again.orig_rax != ~uint64_t{0} || (!known && again.rip == registers.rip)) {
+    calls_.erase(thread);
+    return;
+  }
+  if (!known) {
     calls_.erase(thread);
     if (const auto timeout = TimeoutOf(process, thread, registers); timeout.has_value()) {
       calls_[thread] = {registers, stopped_ns + timeout->ns, timeout->result};
@@ -174,8 +189,7 @@ void DisturbedCalls::MakeAgain(pid_t process, pid_t thread, int signal, uint64_t
   }
   const auto call = calls_.find(thread);
   if (call != calls_.end() && call->second.end_ns <= NowNs()) {
-    again = registers;
-    again.eflags = OwnFlags(thread, registers);
+    again = call->second.registers;
     again.rax = static_cast<uint64_t>(call->second.result);
     again.orig_rax = ~uint64_t{0};
     calls_.erase(call);

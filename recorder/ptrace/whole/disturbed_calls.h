@@ -38,9 +38,9 @@ class DisturbedCalls {
   // stood, by CLOCK_MONOTONIC. Requires: stopped.
   void MakeAgain(pid_t process, pid_t thread, int signal, uint64_t stopped_ns);
 
-  // The flags that a stopped thread with these registers would have without its call's having been
-  // made again.
-  uint64_t OwnFlags(pid_t thread, const user_regs_struct& registers) const;
+  // The registers that a stopped thread with these would have without its call's having been made
+  // again: those of its first stop in the call.
+  user_regs_struct OwnRegisters(pid_t thread, const user_regs_struct& registers) const;
 
   // When the next call is to be ended, by CLOCK_MONOTONIC; nullopt: none waits.
   std::optional<uint64_t> next_ns() const;
@@ -55,6 +55,7 @@ class DisturbedCalls {
     int64_t result = 0;  // then
     bool taken = false;
   };
+  // In the call, or still before it.
   bool IsMadeAgain(pid_t thread, const user_regs_struct& registers) const;
 
   std::map<pid_t, Call> calls_;  // by thread: with a timeout, made again

@@ -51,7 +51,7 @@ bool ReadRegisters(pid_t thread, size_t xstate_bytes, const DisturbedCalls* call
                    ThreadMoment* moment) {
   user_regs_struct general;
   if (ptrace(PTRACE_GETREGS, thread, nullptr, &general) != 0) return false;
-  if (calls != nullptr) general.eflags = calls->OwnFlags(thread, general);
+  if (calls != nullptr) general = calls->OwnRegisters(thread, general);
   GeneralToRegisters(general, &moment->registers);
   const auto number = static_cast<int64_t>(general.orig_rax);
   moment->system_call = number >= 0 ? number : -1;
