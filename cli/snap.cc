@@ -2,12 +2,10 @@
 
 #include <sys/stat.h>
 
-#include <algorithm>
 #include <csignal>
 #include <filesystem>
 #include <string>
 #include <system_error>
-#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -21,6 +19,7 @@
 #include "cli/running/save_option.h"
 #include "cli/trace_path.h"
 #include "recorder/snapshot/snapshot_session.h"
+#include "recorder/snapshot/time_summary.h"
 
 namespace hindsight {
 namespace {
@@ -86,10 +85,9 @@ std::string TraceName(const SnapshotOptions& snap) {
   return error ? absl::StrCat(snap.attach_pid) : program.string();
 }
 
-std::string MillisecondsText(std::vector<uint64_t> times_ns) {
-  std::sort(times_ns.begin(), times_ns.end());
-  return absl::StrFormat("%.1f ms (worst %.1f)", times_ns[times_ns.size() / 2] / 1e6,
-                         times_ns.back() / 1e6);
+std::string MillisecondsText(const TimeSummary& times) {
+  return absl::StrFormat("%.1f ms (worst %.1f)", static_cast<double>(times.MedianNs()) / 1e6,
+                         static_cast<double>(times.worst_ns()) / 1e6);
 }
 
 void Report(const SnapshotOptions& snap, const SnapshotResult& result, bool quiet) {
@@ -106,9 +104,9 @@ void Report(const SnapshotOptions& snap, const SnapshotResult& result, bool quie
   if (quiet) return;
   std::string text = absl::StrCat(snap.directory, ": ", result.snapshots, " snapshots, ",
                                   SizeText(result.trace_bytes));
-  if (!result.stood_ns.empty()) {
-    absl::StrAppend(&text, ", stopped for ", MillisecondsText(result.stood_ns), ", skew ",
-                    MillisecondsText(result.skew_ns));
+  if (result.stood.count() != 0) {
+    absl::StrAppend(&text, ", stopped for ", MillisecondsText(result.stood), ", skew ",
+                    MillisecondsText(result.skew));
   }
   PrintError(absl::StrFormat("%s, %.1f s", text, result.seconds));
 }

@@ -103,7 +103,7 @@ class Session {
   }
   bool full() const {
     const uint64_t most = options_.configuration.max_snapshots;
-    return most != 0 && result_.stood_ns.size() >= most;
+    return most != 0 && result_.stood.count() >= most;
   }
   absl::Status Launch();
   int WaitMs();
@@ -228,9 +228,9 @@ void Session::Take(SnapshotCause cause) {
   }
   capture->time_ns = now_ns;
   capture->save = options_.configuration.save;
-  if (result_.stood_ns.empty()) FindMissingVariables(*capture);
-  result_.stood_ns.push_back(capture->stood_ns);
-  result_.skew_ns.push_back(capture->skew_ns);
+  if (result_.stood.count() == 0) FindMissingVariables(*capture);
+  result_.stood.Add(capture->stood_ns);
+  result_.skew.Add(capture->skew_ns);
   if (options_.on_capture && options_.on_capture(*capture)) {
     result_.end_reason = "the last snapshot that was wanted";
     over_ = true;

@@ -15,6 +15,7 @@
 #include "recorder/snapshot/capture.h"
 #include "recorder/snapshot/capture_configuration.h"
 #include "recorder/snapshot/points/point_listener.h"
+#include "recorder/snapshot/time_summary.h"
 #include "tracefmt/ring/ring_limits.h"
 
 namespace hindsight {
@@ -53,8 +54,8 @@ struct SnapshotResult {
   std::vector<std::string> problems;  // with what was asked for, a line each
   uint64_t trace_bytes = 0;
   double seconds = 0;
-  std::vector<uint64_t> stood_ns, skew_ns;  // of each snapshot taken
-  std::string end_reason;                   // empty: the program ended
+  TimeSummary stood, skew;  // of the snapshots taken
+  std::string end_reason;   // empty: the program ended
   // The trace could not be written any more: `end_reason` says why.
   bool cut_short = false;
 };
