@@ -51,6 +51,11 @@ absl::Status EventOutput::DropBefore(uint64_t offset, const std::vector<ProcessE
   return absl::OkStatus();
 }
 
+void EventOutput::ForgetModules(absl::Span<const int32_t> modules) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  summary_.ForgetModules(modules);
+}
+
 absl::Status EventOutput::Post() {
   std::lock_guard<std::mutex> lock(mutex_);
   return PostLocked();

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/types/span.h"
 #include "tracefmt/recording_output.h"
 #include "tracefmt/records.h"
 #include "tracefmt/ring/event_summary.h"
@@ -43,6 +44,8 @@ class EventOutput {
       const std::function<MarkJob(const EventSummary& summary, uint64_t events)>& mark);
   // On the queue: the blocks before such an offset go, and the file begins with `beginning`.
   absl::Status DropBefore(uint64_t offset, const std::vector<ProcessEvent>& beginning);
+  // Nothing that is kept refers to these modules from the next AppendMark on.
+  void ForgetModules(absl::Span<const int32_t> modules);
   // Puts on the queue what has been appended.
   absl::Status Post();
   // On the queue: of the file.

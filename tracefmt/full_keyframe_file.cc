@@ -300,7 +300,7 @@ absl::Status FullKeyframeFile::ReadPage(uint64_t address, absl::Span<uint8_t> ou
       return groups_->Read(source.owner, source.position, out);
     case PageSourceKind::kModule:
       // A module there is none of must not look like a page the keyframe does not hold.
-      if (source.owner >= modules_->modules().size()) {
+      if (!modules_->modules().contains(static_cast<int32_t>(source.owner))) {
         return absl::DataLossError(
             absl::StrCat(path_, ": page ", absl::Hex(address), " is of a module not listed"));
       }
@@ -315,7 +315,7 @@ absl::Status PageGroups::Read(uint64_t number, uint64_t position, absl::Span<uin
   const auto found = files_.find(number);
   if (found == files_.end() || position / kPagesPerGroup >= found->second.group_offsets.size()) {
     return absl::DataLossError(
-        absl::StrCat("page ", position, " of full keyframe ", number, " is not in the trace"));
+        absl::StrCat("page ", position, " of ", KeyframeName(number), ", which is not there"));
   }
   const Key key = {number, position / kPagesPerGroup};
   ASSIGN_OR_RETURN(const std::shared_ptr<const Group> group, Find(found->second, key));

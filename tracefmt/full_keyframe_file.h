@@ -14,7 +14,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
-#include "tracefmt/module_files.h"
+#include "tracefmt/modules/module_files.h"
 #include "tracefmt/storage/block.h"
 #include "tracefmt/storage/read_budget.h"
 #include "tracefmt/storage/trace_directory.h"

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "tracefmt/event_codec.h"
@@ -11,6 +12,12 @@
 #include "tracefmt/trace.capnp.h"
 
 namespace hindsight {
+namespace {
+
+// In a page table that is kept: where the page's bytes are may not be said again.
+constexpr uint8_t kForgotten = 0xff;
+
+}  // namespace
 
 KeyframeWriter::Open::~Open() {
   if (file != nullptr && !finished) directory.Remove(next);
@@ -80,11 +87,21 @@ absl::Status KeyframeWriter::AddReference(uint64_t address, const PageSource& so
   return absl::OkStatus();
 }
 
+// A page that equals a module's is told from it by its bytes only.
+void KeyframeWriter::ForgetModules(absl::Span<const int32_t> modules) {
+  const absl::flat_hash_set<uint32_t> gone(modules.begin(), modules.end());
+  for (size_t i = 0; i < last_table_.addresses.size(); ++i) {
+    const bool of_module = last_table_.sources[i] == static_cast<uint8_t>(PageSourceKind::kModule);
+    if (of_module && gone.contains(last_table_.owners[i])) last_table_.sources[i] = kForgotten;
+  }
+}
+
 bool KeyframeWriter::HadPage(uint64_t address) {
   const std::vector<uint64_t>& had = last_table_.addresses;
   // Mostly the next one.
   while (last_place_ < had.size() && had[last_place_] < address) ++last_place_;
-  return last_place_ < had.size() && had[last_place_] == address;
+  return last_place_ < had.size() && had[last_place_] == address &&
+         last_table_.sources[last_place_] != kForgotten;
 }
 
 absl::Status KeyframeWriter::AddUnchangedPage(uint64_t address) {

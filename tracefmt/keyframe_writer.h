@@ -52,6 +52,9 @@ class KeyframeWriter {
     self_contained_ = true;
   }
 
+  // From now on none refers to these modules.
+  void ForgetModules(absl::Span<const int32_t> modules);
+
   // See TraceWriter. kFailedPrecondition where calls come in the wrong order.
   absl::Status Begin(uint64_t number, uint64_t sequence,
                      const std::vector<TraceWriter::ThreadState>& threads,

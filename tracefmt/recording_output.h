@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "tracefmt/module_store.h"
+#include "tracefmt/modules/stored_modules.h"
 #include "tracefmt/ring/ring.h"
 #include "tracefmt/ring/ring_limits.h"
 #include "tracefmt/ring/trace_history.h"

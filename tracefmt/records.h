@@ -9,6 +9,7 @@
 #define HINDSIGHT_TRACEFMT_RECORDS_H_
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <variant>
 #include <vector>
@@ -40,7 +41,7 @@ struct RegisterPatch {
 struct PageImport {
   uint64_t address = 0;  // multiple of kPageBytes
   bool first = false;    // the view did not hold this page in this segment before
-  int32_t module = -1;   // index into TraceReader::modules()
+  int32_t module = -1;   // of TraceReader::modules()
   uint64_t module_offset = 0;
   uint64_t line_mask = 0;           // bit i: line i of the page follows in `lines`
   absl::Span<const uint8_t> lines;  // popcount(line_mask) * kLineBytes; borrowed
@@ -236,6 +237,9 @@ struct Module {
   uint64_t size_bytes = 0;
   bool stored = false;  // its bytes are in the trace
 };
+
+// By index. There are gaps where modules went because nothing that is kept refers to them.
+using ModuleList = std::map<int32_t, Module>;
 
 }  // namespace hindsight
 

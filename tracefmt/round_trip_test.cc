@@ -373,10 +373,10 @@ TEST(RoundTrip, ModulePagesAreByReference) {
   ASSERT_TRUE(read->full_keyframes()[0]->ReadPage(0x1000, absl::MakeSpan(page)).ok());
   EXPECT_EQ(page[kPageBytes - 1], 0);  // after the end of the file
   ASSERT_EQ(read->modules().size(), 2);
-  EXPECT_EQ(read->modules()[0].path, path);
-  EXPECT_EQ(read->modules()[0].size_bytes, file.size());
-  EXPECT_TRUE(read->modules()[0].stored);
-  EXPECT_FALSE(read->modules()[1].stored);
+  EXPECT_EQ(read->modules().at(0).path, path);
+  EXPECT_EQ(read->modules().at(0).size_bytes, file.size());
+  EXPECT_TRUE(read->modules().at(0).stored);
+  EXPECT_FALSE(read->modules().at(1).stored);
   EXPECT_EQ(Text(*read->ModuleBytes(0)), file);
   EXPECT_TRUE(absl::IsNotFound(read->ModuleBytes(1).status()));
   EXPECT_TRUE(absl::IsNotFound(read->ModuleBytes(2).status()));
@@ -387,7 +387,7 @@ TEST(RoundTrip, BuildIdOfARealProgram) {
   TestTrace trace;
   ASSERT_TRUE(trace.writer()->AddModule("/bin/sh", -1, 1 << 30).ok());
   trace.Finish();
-  EXPECT_EQ(trace.Read()->modules()[0].build_id.size(), 20);
+  EXPECT_EQ(trace.Read()->modules().at(0).build_id.size(), 20);
 }
 
 TEST(RoundTrip, TotalsAreWhatWasWritten) {

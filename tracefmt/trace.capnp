@@ -73,6 +73,13 @@ struct Module {
   stored @4 :Bool;
 }
 
+# In place of the lists before, of a trace that has lost its oldest part.
+struct KeptModules {
+  listed @0 :UInt32;  # modules so far, with those that went: the index of the next one
+  indices @1 :List(UInt32);  # ascending, one for each module
+  modules @2 :List(Module);
+}
+
 struct SegmentHeader {
   uuid @0 :Data;
   thread @1 :Int32;

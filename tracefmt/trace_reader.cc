@@ -10,7 +10,7 @@
 #include "tracefmt/event_codec.h"
 #include "tracefmt/full_keyframe_file.h"
 #include "tracefmt/manifest_codec.h"
-#include "tracefmt/module_files.h"
+#include "tracefmt/modules/module_files.h"
 #include "tracefmt/segment_file.h"
 #include "tracefmt/storage/block.h"
 #include "tracefmt/storage/read_budget.h"
@@ -62,7 +62,7 @@ class TraceReaderImpl final : public TraceReader {
   const std::string& directory() const override { return files_.path(); }
   const TraceDirectory& files() const override { return files_; }
   const Manifest& manifest() const override { return manifest_; }
-  const std::vector<Module>& modules() const override { return modules_.modules(); }
+  const ModuleList& modules() const override { return modules_.modules(); }
   const std::vector<ProcessEvent>& events() const override { return events_; }
   const std::vector<std::string>& warnings() const override { return warnings_; }
 
@@ -265,8 +265,8 @@ void TraceReaderImpl::FindKeyframes() {
       oldest == 0 || (!full_keyframes_.empty() && full_keyframes_.front()->number() == oldest);
   if (there) return;
   const absl::Status missing = absl::DataLossError(
-      absl::StrCat(files_.PathOf("full"), ": the trace begins with full keyframe ", oldest,
-                   ", which is not there"));
+      absl::StrCat(files_.PathOf(absl::StrCat("full/", oldest)),
+                   ": the trace begins with full keyframe ", oldest, ", which is not there"));
   AddWarning(std::string(missing.message()));
   AddDamage(missing);
 }
@@ -287,7 +287,7 @@ absl::StatusOr<std::shared_ptr<const Segment>> TraceReaderImpl::LoadSegment(int3
   }
   SegmentContext context;
   context.uuid = manifest_.uuid;
-  context.module_count = modules().size();
+  context.module_count = modules_.end_index();
   context.may_be_cut_short = !complete() && found + 1 == all.end();
   return ReadSegment(files_, *found, context);
 }

@@ -113,7 +113,7 @@ class TraceReader {
   // The same, to open other traces of the recording by.
   virtual const TraceDirectory& files() const = 0;
   virtual const Manifest& manifest() const = 0;  // state is kInterrupted where that is so
-  virtual const std::vector<Module>& modules() const = 0;
+  virtual const ModuleList& modules() const = 0;
   virtual const std::vector<ProcessEvent>& events() const = 0;  // in the order written
   virtual const std::vector<std::string>& warnings() const = 0;
   // Where the trace begins, if it has lost its oldest part; else null. Then threads, segments and

@@ -13,7 +13,8 @@
 #include "tracefmt/event_output.h"
 #include "tracefmt/keyframe_writer.h"
 #include "tracefmt/manifest_codec.h"
-#include "tracefmt/module_store.h"
+#include "tracefmt/modules/module_list_output.h"
+#include "tracefmt/modules/module_store.h"
 #include "tracefmt/recording_output.h"
 #include "tracefmt/ring/event_summary.h"
 #include "tracefmt/ring/ring.h"
@@ -49,6 +50,9 @@ class TraceWriterImpl final : public TraceWriter {
         name_(std::move(name)),
         manifest_(manifest),
         lock_(std::move(lock)),
+        module_list_(std::make_shared<ModuleListOutput>(directory_.In("modules"),
+                                                        output_->modules(), output_->encoder(),
+                                                        output_->bytes_written())),
         keyframes_(directory_.In("full"), manifest_.uuid, output_->queue(), output_->encoder(),
                    &pages_, output_->ring(), output_->bytes_written()) {
     if (output_->ring()->on()) MakeHistory();
@@ -71,9 +75,7 @@ class TraceWriterImpl final : public TraceWriter {
       RETURN_IF_ERROR(directory_.MakeDirectory(name));
     }
     return output_->queue()->Run([this]() -> absl::Status {
-      ASSIGN_OR_RETURN(modules_, ModuleStore::Create(directory_.In("modules"), output_->modules(),
-                                                     output_->queue(), output_->encoder(), &pages_,
-                                                     output_->bytes_written()));
+      RETURN_IF_ERROR(module_list_->Create());
       RETURN_IF_ERROR(events_.Create(directory_));
       if (history_ != nullptr) output_->ring()->Add(history_.get());
       RETURN_IF_ERROR(PutManifest(manifest_, TraceState::kRecording));
@@ -86,7 +88,13 @@ class TraceWriterImpl final : public TraceWriter {
   absl::StatusOr<std::unique_ptr<TraceWriter>> CreateChild(const Manifest& manifest) override;
 
   absl::StatusOr<int32_t> AddModule(const std::string& path, int fd, uint64_t max_bytes) override {
-    return modules_->Add(path, fd, max_bytes);
+    return modules_.Add(path, fd, max_bytes);
+  }
+  absl::Status ReleaseModules(absl::Span<const int32_t> modules) override {
+    if (history_ == nullptr || modules.empty()) return absl::OkStatus();
+    events_.ForgetModules(modules);
+    keyframes_.ForgetModules(modules);
+    return modules_.Release(modules, keyframes_.finished() + 1);
   }
 
   SegmentWriter* Segments(int32_t thread) override;
@@ -108,7 +116,7 @@ class TraceWriterImpl final : public TraceWriter {
     return keyframes_.AddPage(address, bytes);
   }
   absl::Status AddModulePage(uint64_t address, int32_t module, uint64_t offset) override {
-    if (!modules_->IsStored(module)) {
+    if (!modules_.IsStored(module)) {
       return absl::InvalidArgumentError(absl::StrCat("module ", module, " is not stored"));
     }
     return keyframes_.AddReference(
@@ -164,7 +172,8 @@ class TraceWriterImpl final : public TraceWriter {
   UniqueFd lock_;
   bool finished_ = false;
   PageIndex pages_;
-  std::unique_ptr<ModuleStore> modules_;
+  const std::shared_ptr<ModuleListOutput> module_list_;
+  ModuleStore modules_{output_->modules(), module_list_, output_->queue(), &pages_};
   mutable std::mutex segments_mutex_;  // guards the map, not what is in it
   std::map<int32_t, std::unique_ptr<SegmentOutput>> segments_;
   EventOutput events_{output_.get()};
@@ -206,7 +215,7 @@ absl::StatusOr<std::unique_ptr<TraceWriter>> TraceWriterImpl::CreateChild(
 void TraceWriterImpl::MakeHistory() {
   history_ = std::make_shared<TraceHistory>(
       directory_, output_->directory().In(kProcessesDirectory), name_, output_->ring(),
-      output_->bytes_written(),
+      output_->bytes_written(), module_list_,
       [this](uint64_t offset, const std::vector<ProcessEvent>& beginning) {
         return events_.DropBefore(offset, beginning);
       },
@@ -292,7 +301,7 @@ TraceTotals TraceWriterImpl::Totals() const {
   }
   totals.events = events_.count() - (history_ == nullptr ? 0 : history_->dropped_events());
   totals.full_keyframes = history_ == nullptr ? keyframes_.finished() : history_->keyframes();
-  totals.modules = modules_->size();
+  totals.modules = module_list_->size();
   return totals;
 }
 

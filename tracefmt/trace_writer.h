@@ -83,6 +83,13 @@ class TraceWriter {
   virtual absl::StatusOr<int32_t> AddModule(const std::string& path, int fd,
                                             uint64_t max_bytes) = 0;
 
+  // Files of these modules are not mapped any more: nothing that is appended or begun from now on
+  // refers to them. In a ring they go with the last part of the trace that does. AddModule of such
+  // a file gives it another index. Requires: no full keyframe is begun.
+  virtual absl::Status ReleaseModules(absl::Span<const int32_t> modules) {
+    return absl::OkStatus();
+  }
+
   // The segments of `thread`: always the same one, which lives as long as this.
   virtual SegmentWriter* Segments(int32_t thread) = 0;
   // Is on disk before every record that the same host thread appends after it.

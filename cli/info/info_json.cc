@@ -103,7 +103,7 @@ Json ProcessJson(const ProcessEntry& entry, bool threads) {
 
 Json ModulesJson(const TraceReader& trace) {
   Json json = Json::array();
-  for (const Module& module : trace.modules()) {
+  for (const auto& [index, module] : trace.modules()) {
     Json& entry = json.emplace_back();
     entry["path"] = JsonText(module.path);
     entry["hash"] = JsonText(module.hash);

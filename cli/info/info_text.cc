@@ -75,7 +75,7 @@ std::string SizesText(const TraceReader::Sizes& sizes) {
 }
 
 void AppendModules(const TraceReader& trace, std::string* out) {
-  for (const Module& module : trace.modules()) {
+  for (const auto& [index, module] : trace.modules()) {
     absl::StrAppend(out, "  ", Printable(module.path), "  ", SizeText(module.size_bytes),
                     module.stored ? "" : ", not stored");
     if (!module.build_id.empty()) {

@@ -77,13 +77,13 @@ absl::StatusOr<std::unique_ptr<ReplayedSnapshots>> ReplayedSnapshots::Create(
 }
 
 absl::StatusOr<int32_t> ReplayedSnapshots::ModuleOf(int32_t module) {
-  if (module < 0 || static_cast<size_t>(module) >= source_->modules().size()) return -1;
+  const auto listed = source_->modules().find(module);
+  if (listed == source_->modules().end()) return -1;
   if (const auto known = modules_.find(module); known != modules_.end()) return known->second;
   int32_t index = -1;
   if (const auto bytes = source_->ModuleBytes(module); bytes.ok()) {
     ASSIGN_OR_RETURN(const UniqueFd file, FileOf(*bytes));
-    ASSIGN_OR_RETURN(index, writer_->AddModule(source_->modules()[static_cast<size_t>(module)].path,
-                                               file.get(), kMaxModuleBytes));
+    ASSIGN_OR_RETURN(index, writer_->AddModule(listed->second.path, file.get(), kMaxModuleBytes));
   }
   modules_[module] = index;
   return index;

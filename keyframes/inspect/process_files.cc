@@ -45,11 +45,12 @@ std::string InterpreterPath(absl::Span<const uint8_t> program) {
 absl::StatusOr<uint64_t> ProcessFiles::TlsAddress(uint64_t fs_base, uint64_t offset,
                                                   uint64_t link_map, MemoryReader memory) {
   if (!tls_layout_known_) {
-    for (size_t i = 0; i < trace_->modules().size() && !tls_layout_; ++i) {
-      const std::string& path = trace_->modules()[i].path;
+    for (const auto& [index, module] : trace_->modules()) {
+      const std::string& path = module.path;
       if (!absl::StrContains(path, "libc") && !absl::StrContains(path, "libpthread")) continue;
-      auto bytes = trace_->ModuleBytes(static_cast<int32_t>(i));
+      auto bytes = trace_->ModuleBytes(index);
       if (bytes.ok()) tls_layout_ = ReadGlibcTlsLayout(*bytes);
+      if (tls_layout_) break;
     }
     tls_layout_known_ = true;
   }
@@ -58,16 +59,16 @@ absl::StatusOr<uint64_t> ProcessFiles::TlsAddress(uint64_t fs_base, uint64_t off
 
 std::optional<int32_t> ProcessFiles::ModuleAt(uint64_t address, const ProcessFacts& facts) const {
   const int32_t module = facts.ModuleAt(address);
-  if (module < 0 || module >= static_cast<int64_t>(trace_->modules().size())) return std::nullopt;
+  if (!trace_->modules().contains(module)) return std::nullopt;
   return module;
 }
 
 std::optional<int32_t> ProcessFiles::FindModule(const std::string& path, const ProcessFacts& facts,
                                                 MemoryReader memory) {
-  for (size_t i = 0; i < trace_->modules().size(); ++i) {
-    const std::string& name = trace_->modules()[i].path;
+  for (const auto& [index, listed] : trace_->modules()) {
+    const std::string& name = listed.path;
     // Paths in XML replies were made printable.
-    if (name == path || Printable(name) == path) return static_cast<int32_t>(i);
+    if (name == path || Printable(name) == path) return index;
   }
   if (auto it = found_.find(path); it != found_.end()) return it->second;
   // Programs name libraries by links (/lib/libz.so.1), maps by files (/usr/lib/libz.so.1.2.13):

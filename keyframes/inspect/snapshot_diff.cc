@@ -121,7 +121,7 @@ class Comparison {
       const std::optional<uint64_t> linked = image->FirstAddress();
       if (!linked) continue;
       for (const ElfImage::Object& object : image->Objects()) {
-        AddVariable(object, start - *linked, trace_.modules()[static_cast<size_t>(module)].path);
+        AddVariable(object, start - *linked, trace_.modules().at(module).path);
       }
     }
   }

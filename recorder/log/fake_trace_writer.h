@@ -21,6 +21,11 @@ class FakeTraceWriter final : public TraceWriter {
     modules.push_back(path);
     return static_cast<int32_t>(modules.size() - 1);
   }
+  absl::Status ReleaseModules(absl::Span<const int32_t> gone) override {
+    released.insert(released.end(), gone.begin(), gone.end());
+    return absl::OkStatus();
+  }
+  bool has_ring() const override { return ring; }
   SegmentWriter* Segments(int32_t thread) override {
     std::unique_ptr<FakeSegmentWriter>& writer = writers_[thread];
     if (writer == nullptr) writer = std::make_unique<FakeSegmentWriter>(thread, this);
@@ -81,7 +86,9 @@ class FakeTraceWriter final : public TraceWriter {
   };
 
   absl::Status error;  // what refuses events, records and segments from now on
+  bool ring = false;
   std::vector<std::string> modules;
+  std::vector<int32_t> released;  // of these
   std::vector<BegunSegment> segments;
   std::vector<Record> records;
   std::list<std::vector<uint8_t>> lines;

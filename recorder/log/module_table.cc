@@ -30,22 +30,51 @@ ModuleTable::ModuleTable(TraceWriter* writer, std::string root, uint64_t max_mod
 absl::Status ModuleTable::Register(absl::Span<MapRegion> regions) {
   for (MapRegion& region : regions) {
     if (!MayBeStored(region)) continue;
-    const Key key = {uint64_t{region.device_major} << 32 | region.device_minor, region.inode};
-    auto [it, is_new] = by_file_.try_emplace(key, -1);
+    auto [it, is_new] = by_file_.try_emplace(KeyOf(region));
     if (is_new) RETURN_IF_ERROR(Add(region, &it->second));
-    region.module = it->second;
+    region.module = it->second.module;
   }
   return absl::OkStatus();
 }
 
-absl::Status ModuleTable::Add(const MapRegion& region, int32_t* index) {
+absl::Status ModuleTable::ReleaseUnmapped(absl::Span<const MapRegion> regions) {
+  if (!writer_->has_ring()) return absl::OkStatus();
+  std::set<Key> mapped;
+  std::set<int32_t> referred;
+  for (const MapRegion& region : regions) {
+    if (MayBeStored(region)) mapped.insert(KeyOf(region));
+    if (region.module >= 0) referred.insert(region.module);
+  }
+  std::set<int32_t> released, kept;
+  std::erase_if(by_file_, [&](const auto& file) {
+    const Entry& entry = file.second;
+    const bool keep = mapped.contains(file.first) || referred.contains(entry.module);
+    if (entry.listed >= 0) (keep ? kept : released).insert(entry.listed);
+    return !keep;
+  });
+  // Two files of one name, one after the other, with the same bytes are one module.
+  std::erase_if(released, [&](int32_t module) { return kept.contains(module); });
+  for (const int32_t module : released) {
+    files_.erase(module);
+    changed_.erase(module);
+  }
+  if (released.empty()) return absl::OkStatus();
+  shared_files_->ForgetUnused();
+  return writer_->ReleaseModules(std::vector<int32_t>(released.begin(), released.end()));
+}
+
+ModuleTable::Key ModuleTable::KeyOf(const MapRegion& region) {
+  return {uint64_t{region.device_major} << 32 | region.device_minor, region.inode};
+}
+
+absl::Status ModuleTable::Add(const MapRegion& region, Entry* entry) {
   std::shared_ptr<const ModuleFile> file = shared_files_->Find(region, root_);
   if (file == nullptr) return absl::OkStatus();
-  ASSIGN_OR_RETURN(const int32_t module,
+  ASSIGN_OR_RETURN(entry->listed,
                    writer_->AddModule(region.name, file->fd.get(), max_module_bytes_));
   if (static_cast<uint64_t>(file->stat.st_size) > max_module_bytes_) return absl::OkStatus();
-  files_.insert_or_assign(module, std::move(file));
-  *index = module;
+  files_.insert_or_assign(entry->listed, std::move(file));
+  entry->module = entry->listed;
   return absl::OkStatus();
 }
 

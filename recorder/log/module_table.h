@@ -34,6 +34,10 @@ class ModuleTable {
   // Sets `module` of every region whose file is in the trace, after storing those that are new.
   absl::Status Register(absl::Span<MapRegion> regions);
 
+  // In a ring: lets go of files of which `regions`, the whole map, has none any more. The next full
+  // keyframe has not begun.
+  absl::Status ReleaseUnmapped(absl::Span<const MapRegion> regions);
+
   // Whether the page at `page` of `region` holds just what the stored file has there; if so its
   // offset in the file.
   bool Equals(const MapRegion& region, uint64_t page, const uint8_t* bytes, uint64_t* offset) const;
@@ -47,13 +51,19 @@ class ModuleTable {
  private:
   using Key = std::pair<uint64_t, uint64_t>;  // device, inode
 
-  absl::Status Add(const MapRegion& region, int32_t* index);
+  struct Entry {
+    int32_t listed = -1;  // module of the trace; -1: none
+    int32_t module = -1;  // the same; -1: not stored
+  };
+
+  static Key KeyOf(const MapRegion& region);
+  absl::Status Add(const MapRegion& region, Entry* entry);
 
   TraceWriter* const writer_;
   const std::string root_;
   const uint64_t max_module_bytes_;
   const std::shared_ptr<OpenedModules> shared_files_;
-  std::map<Key, int32_t> by_file_;                              // -1: not to be stored
+  std::map<Key, Entry> by_file_;
   std::map<int32_t, std::shared_ptr<const ModuleFile>> files_;  // by module index
   std::set<int32_t> changed_;                                   // that TakeChanged has returned
 };

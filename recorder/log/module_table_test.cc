@@ -4,8 +4,10 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <filesystem>
 #include <fstream>
 
+#include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
 #include "recorder/log/fake_trace_writer.h"
 
@@ -27,6 +29,15 @@ class ModuleTableTest : public testing::Test {
     region.inode = st.st_ino;
     region.name = path;
     return region;
+  }
+
+  static int OpenFiles() {
+    int files = 0;
+    for ([[maybe_unused]] const auto& entry :
+         std::filesystem::directory_iterator("/proc/self/fd")) {
+      ++files;
+    }
+    return files;
   }
 
   FakeTraceWriter writer_;
@@ -83,6 +94,51 @@ TEST_F(ModuleTableTest, SaysOnceWhichFilesHaveChanged) {
   std::ofstream(changed.name, std::ios::app) << "b";
   EXPECT_EQ(table_.TakeChanged(), (std::vector<int32_t>{0}));
   EXPECT_TRUE(table_.TakeChanged().empty());
+}
+
+TEST_F(ModuleTableTest, LetsGoOfFilesThatAreNotMappedAnyMore) {
+  writer_.ring = true;
+  MemoryMap map({RegionOf("stays", "x", 0x1000), RegionOf("goes", "y", 0x10000),
+                 RegionOf("removed", "z", 0x20000),
+                 RegionOf("too big", std::string(2 << 20, 'b'), 0x30000)});
+  ASSERT_TRUE(table_.Register(absl::MakeSpan(map.mutable_regions())).ok());
+  ASSERT_TRUE(table_.ReleaseUnmapped(map.regions()).ok());
+  EXPECT_TRUE(writer_.released.empty());
+
+  const MapRegion goes = map.regions()[1];
+  std::vector<MapRegion> rest = {map.regions()[0], map.regions()[2]};
+  rest[1].name += " (deleted)";  // as it is called from now on, still mapped
+  ASSERT_TRUE(table_.ReleaseUnmapped(rest).ok());
+  EXPECT_EQ(writer_.released, (std::vector<int32_t>{1, 3}));
+  EXPECT_TRUE(table_.Unchanged(rest[1]));
+  EXPECT_FALSE(table_.Unchanged(goes));
+
+  // Mapped again it is another module.
+  rest.push_back(goes);
+  ASSERT_TRUE(table_.Register(absl::MakeSpan(rest)).ok());
+  EXPECT_EQ(rest[2].module, 4);
+  EXPECT_TRUE(table_.Unchanged(rest[2]));
+}
+
+TEST_F(ModuleTableTest, LetsGoOfNothingWithoutARing) {
+  MemoryMap map({RegionOf("kept", "x", 0x1000)});
+  ASSERT_TRUE(table_.Register(absl::MakeSpan(map.mutable_regions())).ok());
+  ASSERT_TRUE(table_.ReleaseUnmapped({}).ok());
+  EXPECT_TRUE(writer_.released.empty());
+  EXPECT_TRUE(table_.Unchanged(map.regions()[0]));
+}
+
+TEST_F(ModuleTableTest, FilesThatAreNotMappedAnyMoreAreClosed) {
+  writer_.ring = true;
+  const auto files = std::make_shared<OpenedModules>();
+  ModuleTable table(&writer_, "", 1 << 20, files);
+  const int before = OpenFiles();
+  for (int i = 0; i < 50; ++i) {
+    MapRegion region = RegionOf(absl::StrCat("closed", i), absl::StrCat(i), 0x1000);
+    ASSERT_TRUE(table.Register(absl::MakeSpan(&region, 1)).ok());
+    ASSERT_TRUE(table.ReleaseUnmapped({}).ok());
+  }
+  EXPECT_EQ(OpenFiles(), before);
 }
 
 TEST_F(ModuleTableTest, KnowsElfFiles) {

@@ -33,4 +33,8 @@ std::shared_ptr<const ModuleFile> OpenedModules::Find(const MapRegion& region,
   return file;
 }
 
+void OpenedModules::ForgetUnused() {
+  std::erase_if(files_, [](const auto& file) { return file.second.use_count() == 1; });
+}
+
 }  // namespace hindsight

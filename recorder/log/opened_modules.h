@@ -39,6 +39,8 @@ class OpenedModules {
   // there is none, or another file has that name by now. A file that was written to since it was
   // found the last time counts as another.
   std::shared_ptr<const ModuleFile> Find(const MapRegion& region, const std::string& root);
+  // Closes those that nobody else has.
+  void ForgetUnused();
 
  private:
   using Key = std::pair<uint64_t, uint64_t>;  // device, inode

@@ -52,6 +52,7 @@ void ProcessLog::LogWholeMap(const AddressSpace& space, ThreadLog* log, uint64_t
 
 absl::Status ProcessLog::WriteFullKeyframe(KeyframeHead head, pid_t thread, uint64_t count,
                                            const MemoryMap& map, bool with_memory) {
+  RETURN_IF_ERROR(modules_.ReleaseUnmapped(map.regions()));
   head.number = ++full_keyframes_;
   const uint64_t before = writer_->bytes_written();
   if (with_memory) {

@@ -86,6 +86,7 @@ absl::Status SnapshotTrace::WriteKeyframe(const Capture& capture, uint64_t numbe
   if (map.regions().empty()) return absl::UnavailableError("the copy of the process is gone");
   AddWithheld(capture.shared, &map.mutable_regions());
   RETURN_IF_ERROR(modules_.Register(absl::MakeSpan(map.mutable_regions())));
+  RETURN_IF_ERROR(modules_.ReleaseUnmapped(map.regions()));
   RETURN_IF_ERROR(
       writer_->BeginFullKeyframe(number, 0, States(capture, number), map.regions(), capture.auxv));
   const pid_t earlier = last_copy_ != nullptr ? last_copy_->pid() : 0;

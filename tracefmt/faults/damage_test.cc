@@ -210,7 +210,7 @@ TEST(Modules, MissingCutOrChangedBytes) {
   ASSERT_TRUE(trace.writer()->AddModulePage(0x1000, 0, 0).ok());
   ASSERT_TRUE(trace.writer()->FinishFullKeyframe().ok());
   trace.Finish();
-  const std::string stored = "modules/" + trace.Read()->modules()[0].hash;
+  const std::string stored = "modules/" + trace.Read()->modules().at(0).hash;
   EXPECT_EQ(trace.Read().FirstByte(0, 0x1000), 'm');
   trace.Flip(stored, 9999);
   EXPECT_EQ(trace.Read()->ModuleBytes(0).status().code(), StatusCode::kDataLoss);

@@ -99,7 +99,7 @@ void ExpectUsable(const std::string& directory) {
   ASSERT_EQ(read->full_keyframes().size(), 1);
   EXPECT_EQ(read.FirstByte(0, 0x1000), 'k');
   EXPECT_GE(read->events().size(), 1);
-  for (const Module& module : read->modules()) EXPECT_FALSE(module.stored);
+  for (const auto& [index, module] : read->modules()) EXPECT_FALSE(module.stored);
 }
 
 using Filler = std::pair<const char*, absl::Status (*)(TraceWriter*)>;

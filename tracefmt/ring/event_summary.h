@@ -34,6 +34,10 @@ class EventSummary {
   };
 
   void Add(const ProcessEvent& event);
+  // These are not mapped any more.
+  void ForgetModules(absl::Span<const int32_t> modules) {
+    for (const int32_t module : modules) changed_files_.erase(module);
+  }
 
   // The program that runs; empty: the one that the manifest names.
   const std::string& program() const { return program_; }

@@ -115,6 +115,7 @@ absl::Status TraceHistory::DropOldest() {
     RETURN_IF_ERROR(Delete(absl::StrCat("full/", files_.front().first)));
     files_.pop_front();
   }
+  RETURN_IF_ERROR(modules_->DropBefore(first.number));
   const std::lock_guard<std::mutex> lock(mutex_);
   gone_.insert(gone_.end(), gone.begin(), gone.end());
   return absl::OkStatus();
@@ -141,6 +142,7 @@ absl::Status TraceHistory::RemoveAll() {
   for (const char* directory : {"threads", "full", "modules"}) {
     trace.DeleteDirectory(directory).IgnoreError();
   }
+  RETURN_IF_ERROR(modules_->DropAll());
   return above_.DeleteDirectory(gone);
 }
 

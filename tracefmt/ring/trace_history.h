@@ -16,6 +16,7 @@
 #include <deque>
 #include <functional>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -24,6 +25,7 @@
 
 #include "absl/status/status.h"
 #include "absl/types/span.h"
+#include "tracefmt/modules/module_list_output.h"
 #include "tracefmt/records.h"
 #include "tracefmt/ring/ring.h"
 #include "tracefmt/storage/output_directory.h"
@@ -56,13 +58,15 @@ class TraceHistory final : public RingMember {
   // Of the trace in `directory`, which is called `name` in `above`. `bytes_on_disk` and `ring` are
   // borrowed.
   TraceHistory(const OutputDirectory& directory, const OutputDirectory& above, std::string name,
-               Ring* ring, std::atomic<uint64_t>* bytes_on_disk, DropEvents drop_events,
+               Ring* ring, std::atomic<uint64_t>* bytes_on_disk,
+               std::shared_ptr<ModuleListOutput> modules, DropEvents drop_events,
                EventBytes event_bytes)
       : directory_(directory),
         above_(above),
         name_(std::move(name)),
         ring_(ring),
         bytes_on_disk_(bytes_on_disk),
+        modules_(std::move(modules)),
         drop_events_(std::move(drop_events)),
         event_bytes_(std::move(event_bytes)) {}
   TraceHistory(const TraceHistory&) = delete;
@@ -84,7 +88,7 @@ class TraceHistory final : public RingMember {
   size_t keyframes() const override { return marks_.size(); }
   std::optional<uint64_t> OldestEnd() const override;
   absl::Status DropOldest() override;
-  uint64_t BytesToDrop() const override { return remove_ ? 0 : event_bytes_(); }
+  uint64_t BytesToDrop() const override { return remove_ ? 0 : event_bytes_() + modules_->bytes(); }
 
   // What is left.
   uint64_t SegmentsOf(int32_t thread) const;
@@ -111,6 +115,7 @@ class TraceHistory final : public RingMember {
   const std::string name_;
   Ring* const ring_;
   std::atomic<uint64_t>* const bytes_on_disk_;
+  const std::shared_ptr<ModuleListOutput> modules_;
   const DropEvents drop_events_;
   const EventBytes event_bytes_;
   std::deque<KeyframeMark> marks_;

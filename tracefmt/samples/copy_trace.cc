@@ -15,7 +15,7 @@ namespace hindsight {
 namespace {
 
 void CopyModules(const TraceReader& from, TraceWriter* to) {
-  for (const Module& module : from.modules()) {
+  for (const auto& [index, module] : from.modules()) {
     const std::string path = module.stored
                                  ? absl::StrCat(from.directory(), "/modules/", module.hash)
                                  : std::string("/dev/null");

@@ -110,7 +110,7 @@ std::string DescribeManifest(const Manifest& m) {
 }
 
 std::string DescribeModule(const TraceReader& trace, int32_t index) {
-  const Module& module = trace.modules()[index];
+  const Module& module = trace.modules().at(index);
   const auto bytes = trace.ModuleBytes(index);
   return absl::StrCat(
       "module ", Escaped(module.path), " id ", absl::BytesToHexString(module.build_id), " ",
@@ -154,9 +154,7 @@ std::string DescribeKeyframe(const FullKeyframe& keyframe) {
 
 std::string Describe(const TraceReader& trace) {
   std::string text = DescribeManifest(trace.manifest());
-  for (size_t i = 0; i < trace.modules().size(); ++i) {
-    text += DescribeModule(trace, static_cast<int32_t>(i));
-  }
+  for (const auto& [index, module] : trace.modules()) text += DescribeModule(trace, index);
   for (const int32_t thread : trace.threads()) {
     for (const SegmentInfo& info : trace.segments(thread)) text += DescribeSegment(trace, info);
   }

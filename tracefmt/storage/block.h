@@ -43,6 +43,7 @@ enum class BlockKind : uint16_t {
   kPageGroup = 7,
   kPageTable = 8,
   kKeyframeEnd = 9,
+  kKeptModules = 10,
   kKeyframeExtent = 0x8000,
   kKernelState = 0x8001,
 };

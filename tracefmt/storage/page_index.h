@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "absl/types/span.h"
 
 namespace hindsight {
@@ -38,6 +39,12 @@ class PageIndex {
   void ForgetStored() {
     absl::erase_if(
         sources_, [](const auto& source) { return source.second.kind == PageSourceKind::kStored; });
+  }
+  // Nor are those of `modules`.
+  void ForgetModules(const absl::flat_hash_set<uint32_t>& modules) {
+    absl::erase_if(sources_, [&](const auto& source) {
+      return source.second.kind == PageSourceKind::kModule && modules.contains(source.second.owner);
+    });
   }
   // The first source of a hash stays.
   void Add(const Hash& hash, const PageSource& source) { sources_.emplace(hash, source); }

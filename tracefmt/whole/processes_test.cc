@@ -175,7 +175,7 @@ TEST(Processes, ShareTheBytesOfModules) {
   const std::string directory = trace.Path("processes/10");
   const OpenTrace read(*TraceReader::Open(directory));
   EXPECT_TRUE(fs::is_empty(directory + "/threads"));
-  EXPECT_EQ(read->modules()[1].path, file);
+  EXPECT_EQ(read->modules().at(1).path, file);
   EXPECT_EQ(read->ModuleBytes(1)->size(), 3 * kPageBytes);
   EXPECT_EQ(read.FirstByte(0, 0x1000), 'm');
   EXPECT_EQ(read.FirstByte(0, 0x2000), 'o');

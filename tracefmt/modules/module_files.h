@@ -2,8 +2,8 @@
 //
 // Any number of threads may use it at once. Bytes handed out live as long as it does.
 
-#ifndef HINDSIGHT_TRACEFMT_MODULE_FILES_H_
-#define HINDSIGHT_TRACEFMT_MODULE_FILES_H_
+#ifndef HINDSIGHT_TRACEFMT_MODULES_MODULE_FILES_H_
+#define HINDSIGHT_TRACEFMT_MODULES_MODULE_FILES_H_
 
 #include <cstdint>
 #include <memory>
@@ -16,6 +16,7 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "tracefmt/records.h"
+#include "tracefmt/storage/block.h"
 #include "tracefmt/storage/read_budget.h"
 #include "tracefmt/storage/trace_directory.h"
 
@@ -32,7 +33,9 @@ class ModuleFiles {
   ModuleFiles(const ModuleFiles&) = delete;
   ModuleFiles& operator=(const ModuleFiles&) = delete;
 
-  const std::vector<Module>& modules() const { return modules_; }
+  const ModuleList& modules() const { return modules_; }
+  // Above the index of every module that was ever listed.
+  size_t end_index() const { return static_cast<size_t>(next_); }
   // What the list ended in; kOutOfRange where the file just ends.
   const absl::Status& list_status() const { return list_status_; }
 
@@ -44,10 +47,12 @@ class ModuleFiles {
 
  private:
   absl::Status ReadList(ReadBudget* budget);
+  absl::Status ReadBlock(const std::string& path, const RawBlock& block, ReadBudget* budget);
   absl::StatusOr<absl::Span<const uint8_t>> Map(const Module& module) const;
 
   const TraceDirectory files_;
-  std::vector<Module> modules_;
+  ModuleList modules_;
+  int64_t next_ = 0;  // index
   absl::Status list_status_;
   mutable std::mutex mutex_;
   // By hash: however often a file is listed, it is mapped once. Guarded by mutex_.
@@ -56,4 +61,4 @@ class ModuleFiles {
 
 }  // namespace hindsight
 
-#endif  // HINDSIGHT_TRACEFMT_MODULE_FILES_H_
+#endif  // HINDSIGHT_TRACEFMT_MODULES_MODULE_FILES_H_

@@ -1,17 +1,18 @@
-#include "tracefmt/module_files.h"
+#include "tracefmt/modules/module_files.h"
 
 #include <sys/mman.h>
 #include <sys/stat.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdint>
 #include <cstring>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "base/unique_fd.h"
-#include "tracefmt/module_store.h"
+#include "tracefmt/modules/stored_modules.h"
 #include "tracefmt/storage/block.h"
 #include "tracefmt/storage/message.h"
 #include "tracefmt/trace.capnp.h"
@@ -30,34 +31,33 @@ bool IsHash(const std::string& hash) {
 // What a module took in version 1.
 constexpr uint64_t kModuleWords = 5;
 
+// Modules without their indices.
+template <typename Root>
 absl::Status ReadModules(const std::string& path, const RawBlock& block, ReadBudget* budget,
-                         std::vector<Module>* out) {
+                         const Root& list, std::vector<Module>* out) {
   const auto error = [&](absl::StatusCode code, const char* what) {
     return BlockError(code, path, block.offset, what);
   };
-  const auto visit = [&](wire::ModuleList::Reader list) {
-    if (!ListFits(list.getModules().size(), kModuleWords, block.word_count)) {
-      return error(absl::StatusCode::kDataLoss, "impossible list of modules");
+  if (!ListFits(list.getModules().size(), kModuleWords, block.word_count)) {
+    return error(absl::StatusCode::kDataLoss, "impossible list of modules");
+  }
+  for (const auto from : list.getModules()) {
+    Module module;
+    module.path = AsString(from.getPath());
+    module.build_id = AsString(from.getBuildId());
+    module.hash = AsString(from.getHash());
+    module.size_bytes = from.getSizeBytes();
+    module.stored = from.getStored();
+    if (module.stored && !IsHash(module.hash)) {
+      return error(absl::StatusCode::kDataLoss, "impossible module");
     }
-    for (const auto from : list.getModules()) {
-      Module module;
-      module.path = AsString(from.getPath());
-      module.build_id = AsString(from.getBuildId());
-      module.hash = AsString(from.getHash());
-      module.size_bytes = from.getSizeBytes();
-      module.stored = from.getStored();
-      if (module.stored && !IsHash(module.hash)) {
-        return error(absl::StatusCode::kDataLoss, "impossible module");
-      }
-      if (!budget->Take(sizeof(Module) + module.path.size() + module.build_id.size() +
-                        module.hash.size())) {
-        return error(absl::StatusCode::kResourceExhausted, "holds more than such a file can");
-      }
-      out->push_back(std::move(module));
+    if (!budget->Take(sizeof(ModuleList::value_type) + module.path.size() + module.build_id.size() +
+                      module.hash.size())) {
+      return error(absl::StatusCode::kResourceExhausted, "holds more than such a file can");
     }
-    return absl::OkStatus();
-  };
-  return VisitMessage<wire::ModuleList>(path, block, visit);
+    out->push_back(std::move(module));
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace
@@ -85,26 +85,61 @@ absl::Status ModuleFiles::ReadList(ReadBudget* budget) {
     ASSIGN_OR_RETURN(const RawBlock block, file.Read(offset));
     budget->AddStored(block.next_offset - offset);
     offset = block.next_offset;
-    if (block.kind >= kFirstIgnorableBlockKind) continue;
-    if (!block.Is(BlockKind::kModules)) {
-      return BlockError(absl::StatusCode::kUnimplemented, file.path(), block.offset,
-                        absl::StrCat("unknown kind of block ", block.kind));
+    if (block.kind < kFirstIgnorableBlockKind) {
+      RETURN_IF_ERROR(ReadBlock(file.path(), block, budget));
     }
-    RETURN_IF_ERROR(ReadModules(file.path(), block, budget, &modules_));
   }
   return absl::OkStatus();
 }
 
+absl::Status ModuleFiles::ReadBlock(const std::string& path, const RawBlock& block,
+                                    ReadBudget* budget) {
+  std::vector<Module> modules;
+  if (block.Is(BlockKind::kModules)) {
+    const absl::Status read =
+        VisitMessage<wire::ModuleList>(path, block, [&](wire::ModuleList::Reader list) {
+          return ReadModules(path, block, budget, list, &modules);
+        });
+    for (Module& module : modules) {
+      if (next_ < INT32_MAX) modules_.emplace(static_cast<int32_t>(next_++), std::move(module));
+    }
+    return read;
+  }
+  if (!block.Is(BlockKind::kKeptModules)) {
+    return BlockError(absl::StatusCode::kUnimplemented, path, block.offset,
+                      absl::StrCat("unknown kind of block ", block.kind));
+  }
+  const auto visit = [&](wire::KeptModules::Reader kept) -> absl::Status {
+    RETURN_IF_ERROR(ReadModules(path, block, budget, kept, &modules));
+    const auto indices = kept.getIndices();
+    bool possible = next_ == 0 && indices.size() == modules.size() && kept.getListed() <= INT32_MAX;
+    for (uint32_t i = 0; possible && i < indices.size(); ++i) {
+      possible = indices[i] < kept.getListed() && (i == 0 || indices[i] > indices[i - 1]);
+    }
+    if (!possible) {
+      return BlockError(absl::StatusCode::kDataLoss, path, block.offset,
+                        "impossible list of modules");
+    }
+    for (uint32_t i = 0; i < indices.size(); ++i) {
+      modules_.emplace(static_cast<int32_t>(indices[i]), std::move(modules[i]));
+    }
+    next_ = kept.getListed();
+    return absl::OkStatus();
+  };
+  return VisitMessage<wire::KeptModules>(path, block, visit);
+}
+
 absl::StatusOr<absl::Span<const uint8_t>> ModuleFiles::Bytes(int32_t module) const {
-  if (module < 0 || static_cast<size_t>(module) >= modules_.size()) {
+  const auto found = modules_.find(module);
+  if (found == modules_.end()) {
     return absl::NotFoundError(absl::StrCat(files_.PathOf("modules"), ": no module ", module));
   }
-  if (!modules_[module].stored) {
-    return absl::NotFoundError(absl::StrCat(files_.PathOf("modules"), ": the bytes of ",
-                                            modules_[module].path, " were not stored"));
+  const Module& wanted = found->second;
+  if (!wanted.stored) {
+    return absl::NotFoundError(
+        absl::StrCat(files_.PathOf("modules"), ": the bytes of ", wanted.path, " were not stored"));
   }
   std::lock_guard<std::mutex> lock(mutex_);
-  const Module& wanted = modules_[module];
   if (const auto known = maps_.find(wanted.hash); known != maps_.end()) {
     if (known->second.size() == wanted.size_bytes) return known->second;
     return absl::DataLossError(

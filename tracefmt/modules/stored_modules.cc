@@ -1,27 +1,30 @@
-#include "tracefmt/module_store.h"
+#include "tracefmt/modules/stored_modules.h"
 
-#include <fcntl.h>
 #include <sys/stat.h>
+#include <unistd.h>
 #include <xxhash.h>
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdio>
 #include <cstring>
 #include <utility>
 
+#include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "base/status_macros.h"
+#include "base/unique_fd.h"
+#include "tracefmt/records.h"
+#include "tracefmt/storage/append_file.h"
 #include "tracefmt/storage/build_id.h"
-#include "tracefmt/storage/message.h"
-#include "tracefmt/trace.capnp.h"
 
 namespace hindsight {
 namespace {
 
 // Of files that have been read and are still to be written: more wait.
 constexpr uint64_t kMaxUnwrittenBytes = 128 << 20;
+// Files remembered before those are looked for that are of no use any more.
+constexpr size_t kLeastKnown = 256;
 
 std::vector<PageIndex::Hash> PageHashes(absl::Span<const uint8_t> bytes) {
   std::vector<PageIndex::Hash> hashes;
@@ -45,41 +48,6 @@ std::string ContentHash(absl::Span<const uint8_t> bytes) {
   return absl::StrFormat("%016x%016x", hash.high64, hash.low64);
 }
 
-absl::StatusOr<std::unique_ptr<ModuleStore>> ModuleStore::Create(
-    const OutputDirectory& directory, StoredModules* stored, WriteQueue* queue,
-    BlockEncoder* encoder, PageIndex* pages, std::atomic<uint64_t>* bytes_written) {
-  ASSIGN_OR_RETURN(auto list, AppendFile::Create(directory, "list", bytes_written));
-  return std::unique_ptr<ModuleStore>(
-      new ModuleStore(stored, queue, std::move(list), encoder, pages));
-}
-
-absl::StatusOr<int32_t> ModuleStore::Add(const std::string& path, int fd, uint64_t max_bytes) {
-  UniqueFd opened;
-  if (fd < 0) {
-    opened.Reset(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-    if (!opened.valid()) return absl::ErrnoToStatus(errno, path);
-    fd = opened.get();
-  }
-  ASSIGN_OR_RETURN(const auto contents, stored_->Take(path, fd, max_bytes));
-  Module module;
-  module.path = path;
-  module.size_bytes = contents->size_bytes;
-  module.hash = contents->hash;
-  module.build_id = contents->build_id;
-  module.stored = !module.hash.empty();
-  const std::string identity = absl::StrCat(path, "\n", module.hash, "\n", module.size_bytes);
-  if (const auto known = by_identity_.find(identity); known != by_identity_.end()) {
-    return known->second;
-  }
-  // The bytes have come first: a reader that finds the module in the list can read them.
-  RETURN_IF_ERROR(queue_->Post([this, module] { return AppendToList(module); }));
-  const int32_t index = static_cast<int32_t>(modules_.size());
-  by_identity_.emplace(identity, index);
-  if (module.stored && by_hash_.emplace(module.hash, index).second) IndexPages(index, *contents);
-  modules_.push_back(std::move(module));
-  return index;
-}
-
 absl::StatusOr<std::shared_ptr<const ModuleContents>> StoredModules::Take(const std::string& path,
                                                                           int fd,
                                                                           uint64_t max_bytes) {
@@ -94,12 +62,32 @@ absl::StatusOr<std::shared_ptr<const ModuleContents>> StoredModules::Take(const 
                            static_cast<uint64_t>(status.st_mtim.tv_nsec)};
   const std::lock_guard<std::mutex> lock(mutex_);
   const auto known = known_.find(state);
-  if (known != known_.end() && known->second->hash.empty() == (size > max_bytes)) {
-    return known->second;
-  }
+  if (known != known_.end() && size <= max_bytes && Use(known->second->hash)) return known->second;
   ASSIGN_OR_RETURN(auto contents, Read(path, fd, size, max_bytes));
-  known_[state] = contents;
+  if (!contents->hash.empty()) Remember(state, contents);
   return contents;
+}
+
+bool StoredModules::Use(const std::string& hash) {
+  const std::lock_guard<std::mutex> lock(uses_mutex_);
+  const auto uses = uses_.find(hash);
+  if (uses == uses_.end()) return false;
+  ++uses->second;
+  return true;
+}
+
+// One file for each of the contents that are kept is enough.
+void StoredModules::Remember(const FileState& state,
+                             std::shared_ptr<const ModuleContents> contents) {
+  if (known_.size() >= std::max(most_known_, kLeastKnown)) {
+    const std::lock_guard<std::mutex> lock(uses_mutex_);
+    absl::flat_hash_set<std::string> seen;
+    absl::erase_if(known_, [&](const auto& one) {
+      return !uses_.contains(one.second->hash) || !seen.insert(one.second->hash).second;
+    });
+    most_known_ = 2 * known_.size();
+  }
+  known_[state] = std::move(contents);
 }
 
 // The whole file, or as much of it as there is when reading. Read, not mapped: a file that shrinks
@@ -134,7 +122,10 @@ absl::StatusOr<std::shared_ptr<const ModuleContents>> StoredModules::Read(const 
 }
 
 absl::Status StoredModules::Store(const std::string& hash, FileBytes bytes) {
-  if (!hashes_.insert(hash).second) return absl::OkStatus();
+  {
+    const std::lock_guard<std::mutex> lock(uses_mutex_);
+    if (++uses_[hash] > 1) return absl::OkStatus();
+  }
   if (unwritten_bytes_ + bytes.size > kMaxUnwrittenBytes) RETURN_IF_ERROR(queue_->Drain());
   unwritten_bytes_ += bytes.size;
   const auto shared = std::make_shared<const FileBytes>(std::move(bytes));
@@ -157,23 +148,18 @@ absl::Status StoredModules::Write(const std::string& hash, absl::Span<const uint
   return absl::OkStatus();
 }
 
-absl::Status ModuleStore::AppendToList(const Module& module) {
-  capnp::MallocMessageBuilder message;
-  auto to = message.initRoot<wire::ModuleList>().initModules(1)[0];
-  to.setPath(AsData(module.path));
-  to.setBuildId(AsData(module.build_id));
-  to.setHash(AsData(module.hash));
-  to.setSizeBytes(module.size_bytes);
-  to.setStored(module.stored);
-  return AppendMessage(list_.get(), BlockKind::kModules, encoder_, message);
-}
-
-void ModuleStore::IndexPages(int32_t index, const ModuleContents& contents) {
-  uint64_t offset = 0;
-  for (const PageIndex::Hash& hash : contents.pages) {
-    pages_->Add(hash, {PageSourceKind::kModule, static_cast<uint32_t>(index), offset});
-    offset += kPageBytes;
+// Whoever takes them from here on has them written again, later on the queue.
+absl::Status StoredModules::Drop(const std::string& hash) {
+  {
+    const std::lock_guard<std::mutex> lock(uses_mutex_);
+    const auto uses = uses_.find(hash);
+    if (uses == uses_.end()) return absl::InternalError(absl::StrCat("module ", hash));
+    if (--uses->second > 0) return absl::OkStatus();
+    uses_.erase(uses);
   }
+  ASSIGN_OR_RETURN(const uint64_t bytes, directory_.Delete(hash));
+  bytes_written_->fetch_sub(bytes, std::memory_order_relaxed);
+  return absl::OkStatus();
 }
 
 }  // namespace hindsight

@@ -1,0 +1,92 @@
+// The bytes of modules in a recording being written, by hash, and how many lists name each.
+//
+// A file is read and hashed when it is taken, and written on the write queue, before all that is
+// posted there later: what refers to a module comes after its bytes.
+//
+// Not copyable. Any host thread, but for Drop: on the queue.
+
+#ifndef HINDSIGHT_TRACEFMT_MODULES_STORED_MODULES_H_
+#define HINDSIGHT_TRACEFMT_MODULES_STORED_MODULES_H_
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "tracefmt/storage/output_directory.h"
+#include "tracefmt/storage/page_index.h"
+#include "tracefmt/storage/write_queue.h"
+
+namespace hindsight {
+
+// What is known of a file's bytes.
+struct ModuleContents {
+  uint64_t size_bytes = 0;
+  std::string hash;  // empty: too large to be stored
+  std::string build_id;
+  std::vector<PageIndex::Hash> pages;
+};
+
+class StoredModules {
+ public:
+  // `directory` is the recording's modules/. The others are borrowed.
+  StoredModules(const OutputDirectory& directory, WriteQueue* queue,
+                std::atomic<uint64_t>* bytes_written)
+      : directory_(directory), queue_(queue), bytes_written_(bytes_written) {}
+  StoredModules(const StoredModules&) = delete;
+  StoredModules& operator=(const StoredModules&) = delete;
+
+  // The contents of regular file `fd`, whose storing is on the queue by now unless they are larger
+  // than `max_bytes`. Read once for all traces, as long as the file is not written to. `path` is
+  // for messages. If the contents have a hash, the bytes are kept until Drop was called once for
+  // each Take.
+  absl::StatusOr<std::shared_ptr<const ModuleContents>> Take(const std::string& path, int fd,
+                                                             uint64_t max_bytes);
+  // The bytes go with the last one who took them.
+  absl::Status Drop(const std::string& hash);
+
+ private:
+  // Device, inode, size, seconds and nanoseconds of the last change.
+  using FileState = std::array<uint64_t, 5>;
+  struct FileBytes {
+    std::unique_ptr<uint8_t[]> storage;
+    size_t size = 0;
+    absl::Span<const uint8_t> span() const { return {storage.get(), size}; }
+  };
+
+  static absl::StatusOr<FileBytes> ReadFile(int fd, const std::string& path, uint64_t size);
+  absl::StatusOr<std::shared_ptr<const ModuleContents>> Read(const std::string& path, int fd,
+                                                             uint64_t size, uint64_t max_bytes);
+  // Has the file named by its hash written unless it is or will be there. Counts as a use.
+  absl::Status Store(const std::string& hash, FileBytes bytes);
+  absl::Status Write(const std::string& hash, absl::Span<const uint8_t> bytes);
+  // One more for bytes that are kept. False: they are not.
+  bool Use(const std::string& hash);
+  void Remember(const FileState& state, std::shared_ptr<const ModuleContents> contents);
+
+  const OutputDirectory directory_;
+  WriteQueue* const queue_;
+  std::atomic<uint64_t>* const bytes_written_;
+  std::atomic<uint64_t> unwritten_bytes_ = 0;  // on the queue
+  // Held while files are read and the queue is waited for: never on the queue.
+  std::mutex mutex_;
+  absl::flat_hash_map<FileState, std::shared_ptr<const ModuleContents>> known_;  // by mutex_
+  size_t most_known_ = 0;                                                        // likewise
+  std::mutex uses_mutex_;                            // taken last, for moments
+  absl::flat_hash_map<std::string, uint64_t> uses_;  // by hash; guarded by uses_mutex_
+};
+
+// Lower-case hex XXH3-128.
+std::string ContentHash(absl::Span<const uint8_t> bytes);
+
+}  // namespace hindsight
+
+#endif  // HINDSIGHT_TRACEFMT_MODULES_STORED_MODULES_H_
