@@ -15,6 +15,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "keyframes/replay/segment_replay.h"
+#include "keyframes/verify/live_ring.h"
 #include "keyframes/verify/verify_claims.h"
 #include "keyframes/verify/verify_findings.h"
 #include "keyframes/verify/verify_order.h"
@@ -35,12 +36,6 @@ uint64_t SignalsBefore(uint64_t count, const std::vector<Record>& records) {
     const auto* moved = std::get_if<Discontinuity>(&record.body);
     return moved != nullptr && moved->kind == DiscontinuityKind::kSignal && record.count < count;
   });
-}
-
-// A live ring drops what was there when the trace was opened.
-bool HasGone(const TraceReader& trace, const absl::Status& status) {
-  return absl::IsNotFound(status) && !trace.manifest().ring.empty() &&
-         trace.manifest().state == TraceState::kRecording;
 }
 
 // The segments to do, and what was found; shared by the workers.
@@ -200,21 +195,39 @@ void Work::FillIn(VerifyResult* result) {
   }
 }
 
+absl::Status CheckMap(const TraceReader& trace, const std::vector<MapRegion>& map,
+                      const std::string& where) {
+  for (const MapRegion& region : map) {
+    if (region.module < 0 || trace.modules().contains(region.module)) continue;
+    return absl::DataLossError(absl::StrCat(trace.directory(), ": the mapping at 0x",
+                                            absl::Hex(region.start), " ", where,
+                                            " is of a module not listed"));
+  }
+  return absl::OkStatus();
+}
+
 // What replay of the segments does not read.
 absl::Status CheckFiles(const TraceReader& trace, VerifyCounts* counts) {
   for (const auto& keyframe : trace.full_keyframes()) {
+    const std::string where = absl::StrCat("in full keyframe ", keyframe->number());
+    RETURN_IF_ERROR(CheckMap(trace, keyframe->maps(), where));
     const absl::Status checked = keyframe->CheckFile();
     if (HasGone(trace, checked)) continue;
     RETURN_IF_ERROR(checked);
     ++counts->full_keyframes;
     counts->keyframe_pages += keyframe->page_count();
   }
-  for (size_t i = 0; i < trace.modules().size(); ++i) {
-    if (!trace.modules()[i].stored) {
+  for (const ProcessEvent& event : trace.events()) {
+    RETURN_IF_ERROR(CheckMap(trace, event.maps, absl::StrCat("at event ", event.sequence)));
+  }
+  for (const auto& [index, module] : trace.modules()) {
+    if (!module.stored) {
       ++counts->modules_not_stored;
       continue;
     }
-    RETURN_IF_ERROR(trace.ModuleBytes(static_cast<int32_t>(i)).status());
+    const absl::Status checked = trace.ModuleBytes(index).status();
+    if (HasGone(trace, checked)) continue;
+    RETURN_IF_ERROR(checked);
     ++counts->modules;
   }
   return absl::OkStatus();

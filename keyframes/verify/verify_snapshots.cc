@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "isa/registers.h"
+#include "keyframes/verify/live_ring.h"
 #include "keyframes/verify/verify_totals.h"
 
 namespace hindsight {
@@ -27,6 +28,7 @@ class Check {
     for (const auto& keyframe : trace_.full_keyframes()) {
       const absl::Status status = CheckSnapshot(*keyframe);
       if (absl::IsCancelled(status)) return status;
+      if (HasGone(trace_, status)) continue;
       if (!status.ok()) result_->damaged.push_back(keyframe->number());
       first.Update(status);
       ++result_->snapshots;
@@ -49,12 +51,8 @@ class Check {
 
   // From 1, unless the oldest were given up, and without gaps.
   absl::Status CheckNumbers() const {
-    const bool trimmed =
-        std::any_of(trace_.events().begin(), trace_.events().end(),
-                    [](const ProcessEvent& event) { return event.kind == kTrimmedEvent; });
-    uint64_t next = 1;
+    uint64_t next = trace_.trimmed() == nullptr ? 1 : trace_.trimmed()->oldest_keyframe;
     for (const auto& keyframe : trace_.full_keyframes()) {
-      if (trimmed && next == 1) next = keyframe->number();
       if (keyframe->number() != next) {
         return absl::DataLossError(absl::StrCat(File(next), ": is missing"));
       }
@@ -99,7 +97,7 @@ class Check {
           region.end % kPageBytes != 0) {
         return wrong("is impossible");
       }
-      if (region.module >= static_cast<int64_t>(trace_.modules().size())) {
+      if (region.module >= 0 && !trace_.modules().contains(region.module)) {
         return wrong("is of a module not listed");
       }
       end = region.end;
@@ -119,6 +117,7 @@ class Check {
         return Wrong(keyframe, absl::StrCat("page 0x", absl::Hex(page), " is not mapped"));
       }
       const absl::Status read = keyframe.ReadPage(page, absl::MakeSpan(bytes));
+      if (HasGone(trace_, read)) return read;
       if (!read.ok()) {
         return Wrong(keyframe, absl::StrCat("page 0x", absl::Hex(page), ": ", read.message()));
       }
@@ -192,19 +191,18 @@ class Check {
   }
 
   absl::Status CheckModules() {
-    for (size_t i = 0; i < trace_.modules().size(); ++i) {
-      if (!trace_.modules()[i].stored) {
+    for (const auto& [index, module] : trace_.modules()) {
+      if (!module.stored) {
         ++result_->modules_not_stored;
         continue;
       }
-      RETURN_IF_ERROR(trace_.ModuleBytes(static_cast<int32_t>(i)).status());
+      const absl::Status read = trace_.ModuleBytes(index).status();
+      if (HasGone(trace_, read)) continue;
+      RETURN_IF_ERROR(read);
       ++result_->modules;
     }
     return absl::OkStatus();
   }
-
-  // The oldest snapshots were given up.
-  static constexpr EventKind kTrimmedEvent = static_cast<EventKind>(18);
 
   const TraceReader& trace_;
   const std::atomic<bool>* interrupt_;

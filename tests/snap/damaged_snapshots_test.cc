@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <functional>
 #include <random>
 #include <string>
 #include <vector>
@@ -19,10 +20,13 @@ using ::testing::HasSubstr;
 
 class DamagedSnapshotsTest : public testing::Test {
  protected:
-  void SetUp() override {
-    const ChildResult snap =
-        Child::Start({Hindsight(), "snap", "-o", whole_, "--", Runfile("tests/snap/steps")})
-            .Finish();
+  void SetUp() override { Snap({}); }
+  void Snap(const std::vector<std::string>& options) const {
+    std::filesystem::remove_all(whole_);
+    std::vector<std::string> argv = {Hindsight(), "snap", "-o", whole_};
+    argv.insert(argv.end(), options.begin(), options.end());
+    argv.insert(argv.end(), {"--", Runfile("tests/snap/steps")});
+    const ChildResult snap = Child::Start(argv).Finish();
     ASSERT_EQ(snap.Ending(), "exit 4") << snap.err;
   }
   ChildResult Verify(const std::string& trace) const {
@@ -49,6 +53,25 @@ class DamagedSnapshotsTest : public testing::Test {
     EXPECT_THAT(verify.out + verify.err, HasSubstr(file));
   }
 
+  // Changes a few bytes of the file, cuts it off, removes it: each time `check` is called.
+  void Damage(const std::string& file, std::mt19937* random,
+              const std::function<void()>& check) const {
+    const std::string bytes = ReadFile(whole_ + "/" + file);
+    for (int i = 0; i < 3; ++i) {
+      Copy();
+      std::string changed = bytes;
+      changed[(*random)() % changed.size()] ^= static_cast<char>(1 << (*random)() % 8);
+      WriteFile(damaged_ + "/" + file, changed);
+      check();
+    }
+    Copy();
+    WriteFile(damaged_ + "/" + file, bytes.substr(0, (*random)() % bytes.size()));
+    check();
+    Copy();
+    std::filesystem::remove(damaged_ + "/" + file);
+    check();
+  }
+
   TempDir directory_;
   const std::string whole_ = directory_.File("whole");
   const std::string damaged_ = directory_.File("damaged");
@@ -65,18 +88,39 @@ TEST_F(DamagedSnapshotsTest, AWholeTraceIsSaidToBeWhole) {
 
 TEST_F(DamagedSnapshotsTest, AChangedByteIsNamedWhereverItIs) {
   std::mt19937 random(11);
-  for (const std::string& file : Files()) {
-    const std::string bytes = ReadFile(whole_ + "/" + file);
-    for (int i = 0; i < 3; ++i) {
-      Copy();
-      std::string changed = bytes;
-      changed[random() % changed.size()] ^= static_cast<char>(1 << random() % 8);
-      WriteFile(damaged_ + "/" + file, changed);
-      ExpectNamed(file);
-    }
-    Copy();
-    WriteFile(damaged_ + "/" + file, bytes.substr(0, random() % bytes.size()));
-    ExpectNamed(file);
+  for (const std::string& file : Files()) Damage(file, &random, [&] { ExpectNamed(file); });
+}
+
+// Of six snapshots the newest five are the trace; full/1 is still there for their pages.
+TEST_F(DamagedSnapshotsTest, WhatIsKeptOfARingIsWholeAndDamageInItIsNamed) {
+  Snap({"--ring=5"});
+  const ChildResult verify = Verify(whole_);
+  EXPECT_EQ(verify.Ending(), "exit 0") << verify.out << verify.err;
+  EXPECT_THAT(verify.out, testing::StartsWith("whole: 5 snapshots, "));
+  std::mt19937 random(12);
+  const std::vector<std::string> files = Files();
+  ASSERT_TRUE(std::filesystem::exists(whole_ + "/full/1"));
+  ASSERT_FALSE(std::filesystem::is_empty(whole_ + "/modules"));
+  for (const std::string& file : files) {
+    if (file == "full/1") continue;
+    Damage(file, &random, [&] { ExpectNamed(file); });
+  }
+  // Not all that is in it is needed, but no damage goes unnoticed that changes a page.
+  int named = 0;
+  Damage("full/1", &random, [&] {
+    const ChildResult damaged = Verify(damaged_);
+    if (damaged.Ending() == "exit 0") return;
+    ++named;
+    EXPECT_THAT(damaged.out + damaged.err, HasSubstr("full/1"));
+  });
+  EXPECT_GE(named, 2);  // that it is cut off, that it is missing
+}
+
+// The beginning is lost that says that there is nothing before it.
+TEST_F(DamagedSnapshotsTest, AMissingOldestSnapshotOfARingIsNamed) {
+  Snap({"--ring=3"});
+  EXPECT_THAT(Verify(whole_).out, testing::StartsWith("whole: 3 snapshots, "));
+  for (const char* file : {"full/4", "full/5", "full/6"}) {
     Copy();
     std::filesystem::remove(damaged_ + "/" + file);
     ExpectNamed(file);
