@@ -144,6 +144,12 @@ bool RecordedProcess::full_keyframe_due() const {
   return Instructions() >= next_full_keyframe_ || log_->writer()->WantsFullKeyframe();
 }
 
+void RecordedProcess::WriteKeyframeIfWanted(ThreadEngine* by) {
+  RecordingSession& session = engine_->session();
+  if (session.failed() || ended_ || !log_->writer()->WantsFullKeyframe()) return;
+  session.Keep(WriteFullKeyframe(by, /*with_memory=*/true));
+}
+
 bool RecordedProcess::StartsSlice(const ThreadEngine* thread) const {
   return sharing_.many_threads() && last_thread_ != thread;
 }

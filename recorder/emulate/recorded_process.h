@@ -65,6 +65,9 @@ class RecordedProcess {
   absl::Status WriteFullKeyframe(ThreadEngine* by, bool with_memory,
                                  std::optional<SnapshotReason> snapshot = std::nullopt);
   bool full_keyframe_due() const;
+  // The same with memory, if a ring wants one, where system calls bring so much that it is due
+  // before so many instructions are executed that it would be looked for. Errors are the session's.
+  void WriteKeyframeIfWanted(ThreadEngine* by);
   // The same as a snapshot, if there are to be any more. Errors are the session's.
   void TakeSnapshot(ThreadEngine* by, SnapshotReason reason);
   // One by time or request.

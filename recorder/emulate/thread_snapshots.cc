@@ -22,6 +22,7 @@ void ThreadEngine::SnapshotAfterCall(const CallInFlight& call) {
     }
   }
   SnapshotIfDue();
+  if (begun()) process_->WriteKeyframeIfWanted(this);
 }
 
 // Requires: synced.
