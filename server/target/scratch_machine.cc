@@ -101,19 +101,22 @@ size_t ScratchMachine::ReadMemory(uint64_t address, absl::Span<uint8_t> out) {
   return done;
 }
 
-absl::Status ScratchMachine::WriteMemory(uint64_t address, absl::Span<const uint8_t> bytes) {
-  // All or nothing: first all pages, then the bytes.
-  if (bytes.empty()) return absl::OkStatus();
-  if (address + (bytes.size() - 1) < address) {
+absl::Status ScratchMachine::Hold(uint64_t address, uint64_t size) {
+  if (size == 0) return absl::OkStatus();
+  if (address + (size - 1) < address) {
     return absl::NotFoundError("there is no memory after the end of the address space");
   }
-  for (uint64_t page = PageOf(address), last = PageOf(address + bytes.size() - 1);;
-       page += kPageBytes) {
+  for (uint64_t page = PageOf(address), last = PageOf(address + size - 1);; page += kPageBytes) {
     if (cpu_->rights(page) == PageRights::kNone && !Fetch(page)) {
       return absl::NotFoundError(absl::StrFormat("there is no memory at %#x", page));
     }
-    if (page == last) break;
+    if (page == last) return absl::OkStatus();
   }
+}
+
+absl::Status ScratchMachine::WriteMemory(uint64_t address, absl::Span<const uint8_t> bytes) {
+  // All or nothing: first all pages, then the bytes.
+  RETURN_IF_ERROR(Hold(address, bytes.size()));
   while (!bytes.empty()) {
     uint64_t page = PageOf(address);
     size_t size = std::min<uint64_t>(bytes.size(), page + kPageBytes - address);

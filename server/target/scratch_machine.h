@@ -36,6 +36,9 @@ class ScratchMachine final : private Pager {
 
   // How many bytes of `out` are known from its start.
   size_t ReadMemory(uint64_t address, absl::Span<uint8_t> out);
+  // Copies these bytes' pages, as an access of the program does, so that they are known: memory
+  // that it has never used is zeros. kNotFound: there is no such memory.
+  absl::Status Hold(uint64_t address, uint64_t size);
   // All bytes or none; kNotFound: there is no such memory. Ignores protection, as a debugger's
   // writes do.
   absl::Status WriteMemory(uint64_t address, absl::Span<const uint8_t> bytes);

@@ -75,6 +75,8 @@ class ScratchProcess {
   std::optional<RunStop> Syscall();
   // False: its effect cannot be known without the host's processor.
   bool Compute(const Instruction& instruction, RegisterFile* registers);
+  // The XSAVE family, likewise.
+  bool SaveOrRestore(RegisterFile* registers);
   // Continues after the instruction at pc, with `registers`.
   void Advance(RegisterFile registers, uint64_t length);
 

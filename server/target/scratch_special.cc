@@ -9,6 +9,7 @@
 #include "absl/strings/string_view.h"
 #include "isa/cpuid.h"
 #include "server/target/scratch_process.h"
+#include "server/target/scratch_xstate.h"
 
 namespace hindsight {
 namespace {
@@ -26,7 +27,7 @@ void ScratchProcess::Advance(RegisterFile registers, uint64_t length) {
 std::optional<RunStop> ScratchProcess::Special(const Instruction& instruction) {
   if (instruction.policy == Policy::kSyscall) return Syscall();
   RegisterFile registers = cpu().registers();
-  if (!Compute(instruction, &registers)) {
+  if (!Compute(instruction, &registers) && !SaveOrRestore(&registers)) {
     return Refuse(absl::StrCat("instruction ", MnemonicName(instruction.mnemonic)), SIGILL);
   }
   Advance(registers, instruction.length);
@@ -47,6 +48,12 @@ std::optional<RunStop> ScratchProcess::Syscall() {
   return std::nullopt;
 }
 
+bool ScratchProcess::SaveOrRestore(RegisterFile* registers) {
+  uint8_t code[15];
+  const size_t size = machine_->ReadMemory(registers->rip, absl::MakeSpan(code));
+  return ExecuteXstate({code, size}, machine_.get(), registers);
+}
+
 bool ScratchProcess::Compute(const Instruction& instruction, RegisterFile* registers) {
   uint64_t* gpr = registers->gpr;
   if (instruction.policy == Policy::kCpuid) {
@@ -58,6 +65,11 @@ bool ScratchProcess::Compute(const Instruction& instruction, RegisterFile* regis
     return true;
   }
   const absl::string_view name = MnemonicName(instruction.mnemonic);
+  if (name == "xgetbv" && (gpr[kRcx] & kLow32) == 0) {
+    gpr[kRax] = XstateComponents();
+    gpr[kRdx] = 0;
+    return true;
+  }
   if (name != "rdtsc" && name != "rdtscp") return false;
   const uint64_t now = __rdtsc();
   gpr[kRax] = now & kLow32;
