@@ -1,7 +1,8 @@
 """Commands for gdb that jump within a recording.
 
-`monitor goto` moves the program without gdb's knowledge: gdb continues to show the registers and
-memory it has cached. These commands run the monitor command and then make gdb read them again.
+`monitor goto` moves the program without gdb's knowledge: gdb would continue to show the registers
+and memory it has cached. These commands run the monitor command, make gdb read all that again, and
+show where the program is; after a plain `monitor goto` gdb reads it again, too.
 
     hindsight goto start | end | POSITION | PERCENT% | snapshot N | bookmark NAME | thread TID [end]
     hindsight start, hindsight end, hindsight back, hindsight forward
@@ -9,9 +10,9 @@ memory it has cached. These commands run the monitor command and then make gdb r
     hindsight when, hindsight threads, hindsight processes, hindsight snapshots, hindsight events
     hindsight discard, hindsight edits, hindsight save edits FILE
 
-Besides, three things that gdb does not do by itself: `monitor` commands are about the thread that
-is selected, libraries read through the connection get the pretty printers installed for them, and
-who writes to the program is told that it is a copy.
+Besides, what gdb does not do by itself: `monitor` commands are about the thread that is selected,
+libraries read through the connection get the pretty printers installed for them, and who writes to
+the program is told that it is a copy.
 """
 
 import glob
@@ -72,6 +73,7 @@ class _Copy:
 
 
 _copy = _Copy()
+_going = False  # a command of ours moves the program, and does what is to be done then
 
 
 def _refresh_libraries():
@@ -90,7 +92,12 @@ def _show_frame():
 
 
 def _go(command):
-    output, moved = _monitor(command)
+    global _going
+    _going = True
+    try:
+        output, moved = _monitor(command)
+    finally:
+        _going = False
     if not moved:
         raise gdb.GdbError(output.strip())
     place = re.search(r"thread (\d+)", output)
@@ -290,11 +297,11 @@ def _name_selected_thread():
         pass  # what is read does not matter
 
 
-def _define_hook(command, call):
+def _define_hook(hook, call):
     try:
-        gdb.execute("show user hook-" + command, to_string=True)
+        gdb.execute("show user " + hook, to_string=True)
     except gdb.error:
-        gdb.execute("define hook-%s\npython %s\nend" % (command, call))
+        gdb.execute("define %s\npython %s\nend" % (hook, call))
     # The user's own hook, or ours if this file is loaded again.
 
 
@@ -303,6 +310,13 @@ def _send(packet):
     connection = gdb.selected_inferior().connection
     send = getattr(connection, "send_packet", None)  # gdb 12, of a remote connection
     return send is not None and send(packet) == b"OK"
+
+
+def _notice_move():
+    """After a `monitor` command, which gdb expects to leave the program where it is."""
+    if _send("qHindsightMoved") and not _going:
+        _forget(0)
+        _refresh_libraries()
 
 
 def _note_visit(event):
@@ -387,7 +401,8 @@ def _auto_load_all():
     gdb.events.new_objfile.connect(lambda event: _auto_load(event.new_objfile))
 
 
-_define_hook("monitor", "_name_selected_thread()")
+_define_hook("hook-monitor", "_name_selected_thread()")
+_define_hook("hookpost-monitor", "_notice_move()")
 gdb.events.stop.connect(_note_visit)
 _auto_load_all()
 

@@ -1,6 +1,7 @@
 // `monitor` commands: qRcmd.
 
 #include <string>
+#include <utility>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
@@ -39,6 +40,7 @@ Reply Run(SessionState& state, const std::string& command) {
     return "OK";
   }
   if (moved) {
+    state.moved = true;
     state.LeaveDiversion();
     state.transfer = {};
     // gdb does not know; should the thread that it believes selected be gone, the current one is.
@@ -49,7 +51,13 @@ Reply Run(SessionState& state, const std::string& command) {
   return "OK";
 }
 
+// Whether monitor commands have moved the program since this was last asked.
+Reply Moved(SessionState& state, absl::string_view) {
+  return std::exchange(state.moved, false) ? "OK" : "no";
+}
+
 constexpr PacketSpec kPackets[] = {
+    {"qHindsightMoved", Match::kWhole, Moved},
     {"qRcmd,", Match::kPrefix, Bound<ParseCommand, Run>, "", false, true},
 };
 

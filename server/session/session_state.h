@@ -139,6 +139,8 @@ struct SessionState {
   DiversionState diversion;
   NextContinue next_continue;
   ReplyControl reply;
+  // By a monitor command, which clients do not notice, and nobody has asked since.
+  bool moved = false;
 
   SessionState(Target* target_in, rsp::Link* link_in, InterruptWatch* watch_in,
                std::atomic<bool>* interrupt_in, const PacketTable* packets_in)
