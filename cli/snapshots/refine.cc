@@ -70,8 +70,8 @@ void AddRefineOptions(Options* options, RefineChoice* choice, RefineValues* valu
   options->Add("keep-traces", &choice->keep_traces, "",
                "Keep the traces of tries that were not consistent, as DIR.1, DIR.2, ...");
   options->Add("record", &choice->record, "",
-               "Instead of snapshots make a full recording of it, by the engine emulate, from its "
-               "next instruction to its end.");
+               "Make a full recording of it instead, by the engine emulate, from its next "
+               "instruction to M or its end.");
   options->Add("force", &choice->force, "",
                "Run it even if something that it had cannot be restored.");
   options->Add("max-memory", &values->max_memory, "SIZE",
@@ -137,6 +137,7 @@ std::string ResultJson(const RefinePlan& plan, const RefineChoice& choice,
   json["tries"] = tries;
   json["trace"] = JsonText(choice.directory);
   json["snapshots"] = result.snapshots.snapshots;
+  if (choice.record) json["instructions"] = result.instructions;
   json["waitStatus"] = result.snapshots.wait_status;
   Json& differences = json["differences"] = Json::array();
   for (const BytesDifference& difference : result.differences) {
@@ -186,15 +187,25 @@ void Report(const RefinePlan& plan, const RefineChoice& choice, const RefineResu
     PrintError(absl::StrCat(Printable(difference.name), ": ", BytesText(difference.found), ", was ",
                             BytesText(difference.expected)));
   }
+  const uint64_t snapshots = result.snapshots.snapshots;
   PrintError(absl::StrCat(choice.directory, ": ", Verdict(plan, choice, result), ", ",
-                          result.snapshots.snapshots,
-                          result.snapshots.snapshots == 1 ? " snapshot" : " snapshots",
+                          choice.record ? absl::StrCat(result.instructions, " instructions, ",
+                                                       SizeText(result.snapshots.trace_bytes), ", ")
+                                        : "",
+                          snapshots, snapshots == 1 ? " snapshot" : " snapshots",
                           choice.tries > 1 ? absl::StrCat(", try ", attempt) : ""));
+}
+
+// Of a run to the program's end. Natively it gets there; a recording may end before.
+int Ending(const RefineChoice& choice, const RefineResult& result) {
+  if (choice.record && !result.snapshots.end_reason.empty()) return kExitRecorder;
+  return ExitLike(result.snapshots.wait_status);
 }
 
 int Run(const TraceReader& trace, const RefinePlan& plan, const RefineChoice& choice) {
   for (uint64_t attempt = 1;; ++attempt) {
-    const absl::StatusOr<RefineResult> result = Refine(trace, *plan.from, plan.options);
+    const absl::StatusOr<RefineResult> result =
+        choice.record ? RecordRefinement(trace, plan) : Refine(trace, *plan.from, plan.options);
     if (!result.ok()) return Refused(result.status());
     Report(plan, choice, *result, attempt);
     const bool aimed = plan.options.target.has_value();
@@ -202,22 +213,9 @@ int Run(const TraceReader& trace, const RefinePlan& plan, const RefineChoice& ch
     if (!done) PutAway(choice, attempt);
     if (!done && attempt < choice.tries) continue;
     if (choice.json && !Print(ResultJson(plan, choice, *result, attempt))) return kExitFailure;
-    if (!aimed) return ExitLike(result->snapshots.wait_status);
+    if (!aimed) return Ending(choice, *result);
     return done ? 0 : kExitFailure;
   }
-}
-
-int RunRecorded(const TraceReader& trace, const RefinePlan& plan, const RefineChoice& choice) {
-  RestoreNotes notes;
-  const absl::StatusOr<RecordResult> result = RecordRefinement(trace, plan, &notes);
-  if (!result.ok()) return Refused(result.status());
-  if (!choice.quiet) {
-    PrintLines("not as it was: ", notes.different);
-    PrintLines("lost: ", notes.lost);
-    PrintError(absl::StrCat(choice.directory, ": ", result->instructions, " instructions, ",
-                            SizeText(result->trace_bytes)));
-  }
-  return result->end_reason.empty() ? ExitLike(result->wait_status) : kExitRecorder;
 }
 
 absl::StatusOr<std::unique_ptr<TraceReader>> OpenTrace(const std::vector<std::string>& operands) {
@@ -232,8 +230,6 @@ std::string Check(const RefineChoice& choice) {
   if (choice.from.empty()) return "which snapshot is to be run? --from=N";
   if (choice.tries == 0) return "--tries must be at least 1";
   if (choice.tries > 1 && choice.to.empty()) return "--tries needs --to";
-  if (choice.record && !choice.to.empty()) return "--record records to the end: not with --to";
-  if (choice.record && choice.json) return "--record has no --json";
   return "";
 }
 
@@ -263,6 +259,7 @@ int RefineCommand(Arguments arguments) {
   if (parsed->operands.size() > 1) return UsageError("refine", "which trace? there are several");
   absl::StatusOr<CaptureConfiguration> configuration = capture.Read();
   if (!configuration.ok()) return UsageError("refine", configuration.status().message());
+  choice.captures = capture.given() || !values.at.texts.empty();
   choice.configuration = *std::move(configuration);
   choice.at = choice.configuration.functions = values.at.texts;
   const auto trace = OpenTrace(parsed->operands);
@@ -289,7 +286,7 @@ int RefineCommand(Arguments arguments) {
   }
   const absl::StatusOr<RefinePlan> plan = PlanRefinement(**trace, choice);
   if (!plan.ok()) return Failure(plan.status());
-  return choice.record ? RunRecorded(**trace, *plan, choice) : Run(**trace, *plan, choice);
+  return Run(**trace, *plan, choice);
 }
 
 }  // namespace hindsight

@@ -25,6 +25,7 @@ struct RefineChoice {
   bool force = false;
   bool json = false;
   bool quiet = false;
+  bool captures = false;  // `configuration` was asked for
   CaptureConfiguration configuration;
   // Of a recording only (cli/states/refine_recording.h).
   uint64_t count = 0;

@@ -18,7 +18,8 @@
 namespace hindsight {
 namespace {
 
-constexpr uint64_t kException = 5, kSignal = 6, kTimer = 7, kFunction = 8, kOutside = 9;
+constexpr uint64_t kCall = 1, kPoint = 2, kCondition = 3, kAssertion = 4, kException = 5,
+                   kSignal = 6, kTimer = 7, kFunction = 8, kOutside = 9;
 
 bool ByTime(const SnapshotInfo& snapshot) {
   return snapshot.trigger == kTimer || snapshot.trigger == kOutside || snapshot.trigger == 0;
@@ -40,11 +41,6 @@ SnapshotCause CauseOf(const TraceReader& trace, const SnapshotInfo& snapshot) {
   return cause;
 }
 
-bool SameCause(const SnapshotCause& a, const SnapshotCause& b) {
-  return a.trigger == b.trigger && a.level == b.level && a.class_number == b.class_number &&
-         a.id == b.id && a.text == b.text;
-}
-
 class Planner {
  public:
   Planner(const TraceReader& trace, const RefineChoice& choice)
@@ -58,7 +54,10 @@ class Planner {
     snapshots.directory = choice_.directory;
     snapshots.configuration = choice_.configuration;
     snapshots.max_copy_bytes = choice_.max_memory;
+    snapshots.earlier_arrivals = snapshots_[from_].arrivals;
     plan_.options.force = choice_.force;
+    plan_.options.earlier_control = ControlFileOf(*plan_.from);
+    plan_.listens = !choice_.record || choice_.captures || !choice_.to.empty();
     if (!choice_.to.empty()) RETURN_IF_ERROR(PlanTarget());
     RETURN_IF_ERROR(PlanKept());
     RETURN_IF_ERROR(PlanSet());
@@ -73,6 +72,7 @@ class Planner {
   absl::Status PlanEdits();
   absl::Status PlanRegister(const RegisterEdit& edit);
   void PlanTime();
+  void OnlyTarget();
 
   const TraceReader& trace_;
   const RefineChoice& choice_;
@@ -95,21 +95,43 @@ void Planner::PlanTime() {
   }
 }
 
+// A full keyframe at every point would be too many where nobody asked for them.
+void Planner::OnlyTarget() {
+  PointFilter& points = plan_.options.snapshots.configuration.points;
+  const uint64_t trigger = plan_.options.target->cause.trigger;
+  points.calls = trigger == kCall;
+  points.points = trigger == kPoint;
+  points.conditions = trigger == kCondition;
+  points.assertions = trigger == kAssertion;
+  if (!points.points) return;
+  points.minimum_level = plan_.options.target->cause.level;
+  const uint32_t class_number = plan_.options.target->cause.class_number;
+  const uint32_t id = plan_.options.target->cause.id;
+  points.classes = {{class_number, class_number}};
+  points.ids = {{id, id}};
+}
+
 absl::Status Planner::PlanTarget() {
   ASSIGN_OR_RETURN(to_, FindSnapshot(snapshots_, choice_.to));
   if (to_ <= from_) return absl::InvalidArgumentError("--to must be a later snapshot than --from");
   RefineTarget& target = plan_.options.target.emplace();
   target.cause = CauseOf(trace_, snapshots_[to_]);
   target.by_time = ByTime(snapshots_[to_]);
+  if (target.by_time && choice_.record) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--record needs a --to that a point, a signal or a function triggered: snapshot ",
+        snapshots_[to_].number, " is of a moment, and recording takes longer than running"));
+  }
   if (target.by_time) {
     PlanTime();
     return absl::OkStatus();
   }
   target.arrivals = 0;
   for (size_t i = from_ + 1; i <= to_; ++i) {
-    target.arrivals += SameCause(CauseOf(trace_, snapshots_[i]), target.cause);
+    target.arrivals += IsSameCause(CauseOf(trace_, snapshots_[i]), target.cause);
   }
   CaptureConfiguration& configuration = plan_.options.snapshots.configuration;
+  if (choice_.record && !choice_.captures) OnlyTarget();
   const std::string& label = snapshots_[to_].label;
   if (target.cause.trigger == kException) configuration.points.exceptions.push_back(label);
   if (target.cause.trigger == kSignal) {

@@ -15,6 +15,7 @@ namespace hindsight {
 
 struct RefinePlan {
   std::shared_ptr<const FullKeyframe> from;
+  bool listens = true;  // to the process's points
   RefineOptions options;
 };
 

@@ -5,15 +5,14 @@
 
 #include "absl/status/statusor.h"
 #include "cli/snapshots/refine_plan.h"
-#include "recorder/session/options.h"
+#include "recorder/restore/refinement.h"
 #include "tracefmt/trace_reader.h"
 
 namespace hindsight {
 
-// Records it from its next instruction to its end. Errors: as of RestoreEdited and RecordProgram.
-// `notes`: what the process does not have.
-absl::StatusOr<RecordResult> RecordRefinement(const TraceReader& trace, const RefinePlan& plan,
-                                              RestoreNotes* notes);
+// Records it from its next instruction to its target, or its end. Errors: as of RestoreEdited and
+// RecordProgram. No process is left.
+absl::StatusOr<RefineResult> RecordRefinement(const TraceReader& trace, const RefinePlan& plan);
 
 }  // namespace hindsight
 

@@ -47,6 +47,7 @@ SnapshotInfo DescribeSnapshot(const ProcessEvent& event, uint64_t number) {
       .skew_ns = Argument(event, 5),
       .stop_ns = Argument(event, 6),
       .stored_bytes = Argument(event, 7),
+      .arrivals = Argument(event, 8),
       .thread = event.thread,
   };
   AddText(event.text, &snapshot);

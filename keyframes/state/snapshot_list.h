@@ -29,7 +29,8 @@ struct SnapshotInfo {
   uint64_t skew_ns = 0;  // between the stops of the first and the last thread
   uint64_t stop_ns = 0;  // how long the process stood still
   uint64_t stored_bytes = 0;
-  int32_t thread = 0;  // that triggered it
+  uint64_t arrivals = 0;  // at places (--at), so many were counted by then
+  int32_t thread = 0;     // that triggered it
   std::string label;
   std::vector<std::pair<std::string, std::string>> attributes;
   std::shared_ptr<const FullKeyframe> keyframe;  // never null

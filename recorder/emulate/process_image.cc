@@ -1,5 +1,7 @@
 #include "recorder/emulate/process_image.h"
 
+#include <sys/mman.h>
+
 #include <cstdio>
 #include <utility>
 
@@ -96,7 +98,16 @@ absl::Status ProcessImage::ReloadMap(Tracee* tracee, ThreadLog* log, uint64_t co
   return absl::OkStatus();
 }
 
+// Places are in code; which functions a library chooses may change with how files are mapped.
 void ProcessImage::FindPlaces(pid_t thread) {
+  std::vector<MapRegion> code;
+  MemoryMap map = space_->map();
+  for (MapRegion& region : map.mutable_regions()) {
+    const bool executable = (region.protection & PROT_EXEC) != 0;
+    if (region.inode != 0 || executable) code.push_back(std::move(region));
+  }
+  if (code == placed_code_) return;
+  placed_code_ = std::move(code);
   const std::vector<uint64_t> stops = session_->part().StopPlaces(thread, *space_);
   stop_places_ = absl::flat_hash_set<uint64_t>(stops.begin(), stops.end());
   breakpoints_ = stop_places_;

@@ -83,6 +83,7 @@ class ProcessImage {
   uint64_t foreign_version_ = 0;  // of the mappings that space_ has asked about
   absl::flat_hash_set<uint64_t> stop_places_, breakpoints_;
   std::map<uint64_t, std::string> snapshot_places_;
+  std::vector<MapRegion> placed_code_;  // and files, as mapped when places were looked for
   std::vector<VdsoPatch> vdso_patches_;
   std::unique_ptr<CommitArea> commit_area_;
 };

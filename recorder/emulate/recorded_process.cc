@@ -1,6 +1,7 @@
 #include "recorder/emulate/recorded_process.h"
 
 #include <algorithm>
+#include <csignal>
 #include <cstdio>
 #include <utility>
 
@@ -96,7 +97,9 @@ void RecordedProcess::TakeSnapshot(ThreadEngine* by, SnapshotReason reason) {
   if (reason.trigger != kTimerTrigger && reason.trigger != kOutsideTrigger) {
     reason.thread = by->thread();
   }
-  session.Keep(WriteFullKeyframe(by, /*with_memory=*/true, std::move(reason)));
+  session.Keep(WriteFullKeyframe(by, /*with_memory=*/true, reason));
+  const auto& on_snapshot = session.options().on_snapshot;
+  if (on_snapshot && !session.failed() && on_snapshot(reason, pid())) session.EndAtSnapshot();
 }
 
 bool RecordedProcess::snapshot_due() const {
@@ -228,6 +231,10 @@ void RecordedProcess::LetGo(const std::string& reason) {
     if (CommitArea* const area = image_.commit_area()) area->Remove(thread.thread);
     if (!engine_->session().attached()) RandomizeAddressesAgain(thread.thread).IgnoreError();
     break;
+  }
+  if (engine_->session().ended_at_snapshot()) {
+    kill(pid(), SIGKILL);  // before it runs on
+    return;
   }
   // Patches in memory that is shared with another process stay.
   const absl::Status status = DetachFromProcess(

@@ -33,6 +33,9 @@ void ThreadEngine::SnapshotBeforeSignal(int signal) {
 
 // If the thread is at such a place, and has not been seen there in this state.
 void ThreadEngine::SnapshotAtPlace() {
+  // A thread of a process that was restored there has arrived before.
+  const bool restored = !engine_->session().options().traced_threads.empty();
+  if (restored && cpu_->count() == 0) place_passed_ = 0;
   const auto& places = process_->image().snapshot_places();
   if (places.empty() || place_passed_ == cpu_->count()) return;
   const auto place = places.find(cpu_->pc());

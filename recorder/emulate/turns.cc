@@ -97,6 +97,7 @@ void ThreadEngine::Turn() {
     return;
   }
   SnapshotAtPlace();
+  if (engine_->session().end_wanted()) return;
   cpu_->SetBreakpoints(process_->image().breakpoints());
   if (cpu_->count() >= checks_.next()) {
     CheckBlock();

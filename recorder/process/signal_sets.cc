@@ -31,4 +31,9 @@ SignalSets SignalSetsOf(pid_t process, pid_t thread) {
   return sets;
 }
 
+std::string SignalName(int signal) {
+  const char* const name = sigabbrev_np(signal);
+  return name == nullptr ? absl::StrCat("signal ", signal) : absl::StrCat("SIG", name);
+}
+
 }  // namespace hindsight

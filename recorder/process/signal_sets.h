@@ -1,4 +1,4 @@
-// Which signals a thread has pending, blocks and catches.
+// Names of signals; which ones a thread has pending, blocks and catches.
 
 #ifndef HINDSIGHT_RECORDER_PROCESS_SIGNAL_SETS_H_
 #define HINDSIGHT_RECORDER_PROCESS_SIGNAL_SETS_H_
@@ -6,6 +6,7 @@
 #include <sys/types.h>
 
 #include <cstdint>
+#include <string>
 
 namespace hindsight {
 
@@ -20,6 +21,9 @@ struct SignalSets {
   uint64_t about_to_be_handled() const { return pending & ~blocked & caught; }
 };
 SignalSets SignalSetsOf(pid_t process, pid_t thread);
+
+// "SIGUSR1"; of those without a name "signal 40".
+std::string SignalName(int signal);
 
 }  // namespace hindsight
 

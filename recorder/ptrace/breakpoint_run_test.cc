@@ -13,9 +13,9 @@
 #include "gtest/gtest.h"
 #include "recorder/process/memory_map.h"
 #include "recorder/process/program_lookup.h"
-#include "recorder/process/symbols.h"
 #include "recorder/ptrace/launch.h"
 #include "recorder/session/stop_request.h"
+#include "recorder/symbols/symbols.h"
 
 namespace hindsight {
 namespace {
@@ -62,9 +62,8 @@ class BreakpointRunTest : public ::testing::Test {
     return MemoryMap();
   }
   BreakpointRun::Places FindPlaces() {
-    const std::string root = absl::StrCat("/proc/", pid_, "/root");
     const MemoryMap map = Map();
-    return {symbols_.Find(place_, map, root), symbols_.LinkerHooks(map, root)};
+    return {symbols_.Find(place_, map, pid_).addresses, symbols_.LinkerHooks(map, pid_)};
   }
   NativeEvent Next() {
     auto event = run_->Wait([&] { return stop_.requested(); });

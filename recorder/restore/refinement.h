@@ -14,31 +14,11 @@
 #include "isa/registers.h"
 #include "recorder/restore/restore_notes.h"
 #include "recorder/restore/restored_process.h"
+#include "recorder/restore/target_check.h"
 #include "recorder/snapshot/snapshot_session.h"
 #include "tracefmt/trace_reader.h"
 
 namespace hindsight {
-
-// Where the run ends.
-struct RefineTarget {
-  // A snapshot with the same cause, the `arrivals`th such one; or, of one that no place in the
-  // program caused, the first after `elapsed_ns` of running.
-  bool by_time = false;
-  uint64_t elapsed_ns = 0;
-  SnapshotCause cause;  // its thread does not count
-  uint64_t arrivals = 1;
-};
-
-struct ExpectedBytes {
-  std::string name;
-  uint64_t address = 0;
-  std::vector<uint8_t> bytes;
-};
-
-struct BytesDifference {
-  std::string name;
-  std::vector<uint8_t> expected, found;  // `found` is empty: not mapped
-};
 
 struct MemoryChange {
   uint64_t address = 0;
@@ -57,12 +37,15 @@ struct RefineOptions {
   std::vector<MemoryChange> memory;  // made before it runs
   std::vector<RegistersChange> registers;
   bool force = false;  // runs it even if something of it is lost
+  // The control file of the snapshot's process: what was counted in it counts on. May be empty.
+  std::vector<uint8_t> earlier_control;
 };
 
 struct RefineResult {
   RestoreNotes notes;
   SnapshotResult snapshots;
-  bool reached = false;  // the target
+  uint64_t instructions = 0;  // of a full recording; then of `snapshots` only what it has
+  bool reached = false;       // the target
   std::vector<BytesDifference> differences;
 };
 
@@ -72,7 +55,7 @@ struct RefineResult {
 absl::StatusOr<std::unique_ptr<RestoredProcess>> RestoreEdited(const TraceReader& trace,
                                                                const FullKeyframe& keyframe,
                                                                const RefineOptions& options,
-                                                               const std::string& control_file);
+                                                               const ControlFile& control_file);
 
 // One try. Errors: as of RestoreEdited and of TakeSnapshots. No process is left.
 // Requires: the calling thread is the only one.

@@ -40,7 +40,7 @@ bool IsNamedAnonymous(const MapRegion& region) {
 class MemoryRestorer {
  public:
   MemoryRestorer(const TraceReader& trace, const FullKeyframe& keyframe,
-                 const std::string& control_file, Remote* remote, RestoreNotes* notes)
+                 const ControlFile& control_file, Remote* remote, RestoreNotes* notes)
       : keyframe_(keyframe),
         control_file_(control_file),
         remote_(*remote),
@@ -105,7 +105,7 @@ class MemoryRestorer {
   }
 
   const FullKeyframe& keyframe_;
-  const std::string& control_file_;
+  const ControlFile& control_file_;
   Remote& remote_;
   RestoreNotes& notes_;
   MappedFiles files_;
@@ -176,7 +176,9 @@ absl::Status MemoryRestorer::MapShared(const MapRegion& region) {
 
 absl::Status MemoryRestorer::Restore(const MapRegion& region) {
   if (region.name == kControlFileName) {
-    if (!control_file_.empty()) return MapFile(region, control_file_, /*shared=*/true);
+    if (!control_file_.path.empty()) {
+      return MapFile(region, control_file_.path, control_file_.shared);
+    }
     return Map(region, region.protection, MAP_PRIVATE | MAP_ANONYMOUS, -1);
   }
   if (!IsNamedAnonymous(region) && files_.Unchanged(region)) {
@@ -251,8 +253,23 @@ absl::StatusOr<uint64_t> PlaceForBootstrap(const FullKeyframe& keyframe, pid_t p
   return absl::ResourceExhaustedError("the process has no free addresses");
 }
 
+std::vector<uint8_t> ControlFileOf(const FullKeyframe& keyframe) {
+  std::vector<uint8_t> bytes;
+  for (const MapRegion& region : keyframe.maps()) {
+    if (region.name != kControlFileName || region.file_offset != 0) continue;
+    bytes.resize(region.end - region.start);
+    for (uint64_t at = 0; at < bytes.size(); at += kPageBytes) {
+      const absl::Span<uint8_t> page = absl::MakeSpan(bytes).subspan(at, kPageBytes);
+      // A page that nobody has touched is not in the snapshot.
+      if (!keyframe.ReadPage(region.start + at, page).ok()) std::fill(page.begin(), page.end(), 0);
+    }
+    break;
+  }
+  return bytes;
+}
+
 absl::Status RestoreMemory(const TraceReader& trace, const FullKeyframe& keyframe,
-                           const std::string& control_file, Remote* remote, RestoreNotes* notes) {
+                           const ControlFile& control_file, Remote* remote, RestoreNotes* notes) {
   return MemoryRestorer(trace, keyframe, control_file, remote, notes).Run();
 }
 

@@ -11,6 +11,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -26,11 +27,19 @@ inline constexpr char kControlFileName[] = "/memfd:hindsight-control (deleted)";
 // An address for Remote: free in the process as it is, and in the snapshot.
 absl::StatusOr<uint64_t> PlaceForBootstrap(const FullKeyframe& keyframe, pid_t process);
 
-// `control_file`: what is mapped in place of the control file that the process had; empty: memory
-// in which nobody listens. kFailedPrecondition: this kernel's vdso is not that of the snapshot, or
+// What is mapped in place of the control file that the process had.
+struct ControlFile {
+  std::string path;    // empty: memory in which nobody listens
+  bool shared = true;  // with a listener; not if the process is recorded
+};
+
+// The first bytes of the control file of the snapshot's process; empty: it had none.
+std::vector<uint8_t> ControlFileOf(const FullKeyframe& keyframe);
+
+// kFailedPrecondition: this kernel's vdso is not that of the snapshot, or
 // the kernel refuses a mapping; errors of the trace.
 absl::Status RestoreMemory(const TraceReader& trace, const FullKeyframe& keyframe,
-                           const std::string& control_file, Remote* remote, RestoreNotes* notes);
+                           const ControlFile& control_file, Remote* remote, RestoreNotes* notes);
 
 }  // namespace hindsight
 

@@ -20,7 +20,7 @@
 namespace hindsight {
 
 absl::StatusOr<std::unique_ptr<RestoredProcess>> RestoredProcess::Make(
-    const TraceReader& trace, const FullKeyframe& keyframe, const RestoreOptions& options) {
+    const TraceReader& trace, const FullKeyframe& keyframe, const ControlFile& control_file) {
   const Manifest& manifest = trace.manifest();
   StubRequest request = {
       .executable = manifest.program, .arguments = manifest.arguments, .pid = manifest.pid};
@@ -30,15 +30,15 @@ absl::StatusOr<std::unique_ptr<RestoredProcess>> RestoredProcess::Make(
   }
   ASSIGN_OR_RETURN(const pid_t pid, StartStub(request));
   auto process = absl::WrapUnique(new RestoredProcess(pid));
-  RETURN_IF_ERROR(process->Build(trace, keyframe, options));
+  RETURN_IF_ERROR(process->Build(trace, keyframe, control_file));
   return process;
 }
 
 absl::Status RestoredProcess::Build(const TraceReader& trace, const FullKeyframe& keyframe,
-                                    const RestoreOptions& options) {
+                                    const ControlFile& control_file) {
   ASSIGN_OR_RETURN(const uint64_t bootstrap, PlaceForBootstrap(keyframe, pid_));
   ASSIGN_OR_RETURN(const std::unique_ptr<Remote> remote, Remote::Make(pid_, bootstrap));
-  RETURN_IF_ERROR(RestoreMemory(trace, keyframe, options.control_file, remote.get(), &notes_));
+  RETURN_IF_ERROR(RestoreMemory(trace, keyframe, control_file, remote.get(), &notes_));
   const KernelState* const kernel = keyframe.kernel_state();
   if (kernel == nullptr) {
     notes_.lost.push_back(

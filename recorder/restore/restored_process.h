@@ -23,15 +23,11 @@
 #include "isa/registers.h"
 #include "recorder/process/process_memory.h"
 #include "recorder/restore/restore_notes.h"
+#include "recorder/restore/restored_memory.h"
 #include "recorder/restore/restored_threads.h"
 #include "tracefmt/trace_reader.h"
 
 namespace hindsight {
-
-struct RestoreOptions {
-  // What replaces the control file of libhindsight's points; empty: nobody listens.
-  std::string control_file;
-};
 
 class RestoredProcess {
  public:
@@ -39,7 +35,7 @@ class RestoredProcess {
   // than the snapshot's), kPermissionDenied, kResourceExhausted, and those of the trace.
   static absl::StatusOr<std::unique_ptr<RestoredProcess>> Make(const TraceReader& trace,
                                                                const FullKeyframe& keyframe,
-                                                               const RestoreOptions& options);
+                                                               const ControlFile& control_file);
   // Kills and reaps it, unless its end has been waited for.
   ~RestoredProcess();
   RestoredProcess(const RestoredProcess&) = delete;
@@ -61,7 +57,7 @@ class RestoredProcess {
  private:
   explicit RestoredProcess(pid_t pid) : pid_(pid) {}
   absl::Status Build(const TraceReader& trace, const FullKeyframe& keyframe,
-                     const RestoreOptions& options);
+                     const ControlFile& control_file);
 
   const pid_t pid_;
   RestoreNotes notes_;

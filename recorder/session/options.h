@@ -10,6 +10,7 @@
 
 #include "isa/cpuid.h"
 #include "isa/memory_model.h"
+#include "recorder/log/snapshot_reason.h"
 #include "recorder/session/engine_kind.h"
 #include "recorder/snapshot/capture_configuration.h"
 #include "tracefmt/ring/ring_limits.h"
@@ -109,6 +110,10 @@ struct RecordOptions {
   // If a system call stores more than this in one place, the data is recorded only where the
   // program uses it; until then debuggers show it as unavailable. 0: all is recorded.
   uint64_t bulk_bytes = 0;
+  // Told of each snapshot once it is in the trace, while no thread of its process runs and its
+  // memory is all in the process (engine emulate only). True: it was the last one that is wanted;
+  // all processes are killed. May be empty.
+  std::function<bool(const SnapshotReason& reason, int32_t process)> on_snapshot;
   // Called at the beginning, and then about four times a second, from the thread that called
   // RecordProgram, also while the program waits in a system call. Not while the program uses the
   // terminal that standard error is (terminal_use.h), if it is one. May be empty.

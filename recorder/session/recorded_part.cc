@@ -9,12 +9,6 @@
 #include "recorder/process/process_facts.h"
 
 namespace hindsight {
-namespace {
-
-std::string RootOf(pid_t process) { return absl::StrCat("/proc/", process, "/root"); }
-
-}  // namespace
-
 absl::StatusOr<std::unique_ptr<RecordedPart>> RecordedPart::Parse(const RecordOptions& options) {
   auto part = absl::WrapUnique(new RecordedPart);
   if (options.children == ChildPolicy::kOnly) part->only_program_ = options.only_program;
@@ -37,13 +31,15 @@ bool RecordedPart::Includes(pid_t process) const {
 BreakpointRun::Places RecordedPart::StartPlaces(pid_t process) {
   if (!start_at_.has_value()) return {};
   const MemoryMap map = MemoryMap::OfProcess(absl::StrCat("/proc/", process, "/maps"));
-  return {symbols_.Find(*start_at_, map, RootOf(process)),
-          symbols_.LinkerHooks(map, RootOf(process))};
+  Symbols::Found found = symbols_.Find(*start_at_, map, process);
+  std::vector<uint64_t> hooks = symbols_.LinkerHooks(map, process);
+  hooks.insert(hooks.end(), found.choosers.begin(), found.choosers.end());
+  return {std::move(found.addresses), std::move(hooks)};
 }
 
 std::vector<uint64_t> RecordedPart::StopPlaces(pid_t process, const AddressSpace& space) {
   if (!stop_at_.has_value()) return {};
-  return symbols_.Find(*stop_at_, space.map(), RootOf(process));
+  return symbols_.Find(*stop_at_, space.map(), process).addresses;
 }
 
 }  // namespace hindsight

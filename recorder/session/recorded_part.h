@@ -15,9 +15,9 @@
 
 #include "absl/status/statusor.h"
 #include "recorder/process/address_space.h"
-#include "recorder/process/symbols.h"
 #include "recorder/ptrace/breakpoint_run.h"
 #include "recorder/session/options.h"
+#include "recorder/symbols/symbols.h"
 
 namespace hindsight {
 

@@ -123,6 +123,11 @@ void RecordingSession::CheckLimits(const Engine& engine) {
   }
 }
 
+void RecordingSession::EndAtSnapshot() {
+  ended_at_snapshot_ = true;
+  if (end_reason_.empty()) end_reason_ = "the last snapshot that was wanted";
+}
+
 void RecordingSession::NoteBlockCheck(const std::string& difference) {
   ++result_.blocks_checked;
   if (difference.empty()) return;
@@ -152,6 +157,11 @@ absl::StatusOr<RecordResult> RecordingSession::Result() {
         "nothing was recorded: ", part_->has_start()
                                       ? absl::StrCat(options_.start_at, " was not reached")
                                       : absl::StrCat(options_.only_program, " was not run")));
+  }
+  if (options_.remark) {
+    for (const std::string& problem : triggers_->Problems()) {
+      options_.remark(absl::StrCat("--at=", problem));
+    }
   }
   result_.end_reason = logs_.front()->end_reason();
   result_.trace_bytes = trace_bytes();

@@ -97,6 +97,9 @@ class RecordingSession {
   bool end_wanted() const { return failed() || !end_reason_.empty(); }
   const std::string& end_reason() const { return end_reason_; }
   bool timed_out() const { return result_.timed_out; }
+  // No other snapshot is wanted, and the program is not to run on.
+  void EndAtSnapshot();
+  bool ended_at_snapshot() const { return ended_at_snapshot_; }
   // Of a program that was launched: the signal to pass on to it once it runs on alone; 0: none.
   int signal_for_program() const { return stop_.signal_for_program(); }
 
@@ -136,6 +139,7 @@ class RecordingSession {
   std::list<std::unique_ptr<ProcessLog>> logs_;  // open ones; the first one is kept to the end
   absl::Status status_;
   std::string end_reason_;
+  bool ended_at_snapshot_ = false;
   pid_t program_ = 0;
   std::optional<Clock::time_point> program_exit_;
   StopRequest stop_;

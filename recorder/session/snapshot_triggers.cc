@@ -7,23 +7,21 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "base/status_macros.h"
+#include "recorder/process/signal_sets.h"
 
 namespace hindsight {
 
-SnapshotTriggers::SnapshotTriggers(const CaptureConfiguration& capture)
+SnapshotTriggers::SnapshotTriggers(const CaptureConfiguration& capture, NamedPlaces places)
     : every_ns_(std::max<int64_t>(0, absl::ToInt64Nanoseconds(capture.every))),
-      most_(capture.max_snapshots) {
+      most_(capture.max_snapshots),
+      places_(std::move(places)) {
   for (const int signal : capture.signals) signals_ |= uint64_t{1} << (signal - 1);
 }
 
 absl::StatusOr<std::unique_ptr<SnapshotTriggers>> SnapshotTriggers::Parse(
     const CaptureConfiguration& capture) {
-  auto triggers = absl::WrapUnique(new SnapshotTriggers(capture));
-  for (const std::string& function : capture.functions) {
-    ASSIGN_OR_RETURN(CodePlace place, ParseCodePlace(function));
-    triggers->places_.push_back(std::move(place));
-  }
-  return triggers;
+  ASSIGN_OR_RETURN(NamedPlaces places, NamedPlaces::Parse(capture.functions));
+  return absl::WrapUnique(new SnapshotTriggers(capture, std::move(places)));
 }
 
 std::optional<SnapshotReason> SnapshotTriggers::Due(uint64_t now_ns, uint64_t requests,
@@ -41,15 +39,8 @@ SnapshotTriggers::Seen SnapshotTriggers::Begin(uint64_t now_ns, uint64_t request
   return {.ticks = Ticks(now_ns), .requests = requests};
 }
 
-std::map<uint64_t, std::string> SnapshotTriggers::Places(pid_t process, const AddressSpace& space) {
-  std::map<uint64_t, std::string> places;
-  const std::string root = absl::StrCat("/proc/", process, "/root");
-  for (const CodePlace& place : places_) {
-    for (const uint64_t address : symbols_.Find(place, space.map(), root)) {
-      places.emplace(address, place.text);
-    }
-  }
-  return places;
+std::map<uint64_t, std::string> SnapshotTriggers::Places(pid_t thread, const AddressSpace& space) {
+  return places_.Find(space.map(), thread).names;
 }
 
 SnapshotReason SnapshotTriggers::OfPoint(const Point& point) {
@@ -61,7 +52,9 @@ SnapshotReason SnapshotTriggers::OfPoint(const Point& point) {
 }
 
 SnapshotReason SnapshotTriggers::OfSignal(int signal) {
-  return {.trigger = kSignalTrigger, .id = static_cast<uint32_t>(signal)};
+  return {.trigger = kSignalTrigger,
+          .id = static_cast<uint32_t>(signal),
+          .text = absl::StrCat("label=", SignalName(signal), "\n")};
 }
 
 SnapshotReason SnapshotTriggers::OfPlace(const std::string& name) {

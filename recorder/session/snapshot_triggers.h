@@ -25,9 +25,9 @@
 #include "absl/status/statusor.h"
 #include "recorder/log/snapshot_reason.h"
 #include "recorder/process/address_space.h"
-#include "recorder/process/symbols.h"
 #include "recorder/session/options.h"
 #include "recorder/snapshot/points/point.h"
+#include "recorder/symbols/named_places.h"
 
 namespace hindsight {
 
@@ -57,23 +57,25 @@ class SnapshotTriggers {
   bool IsWanted(int signal) const { return (signals_ >> (signal - 1) & 1) != 0; }
   uint64_t signals() const { return signals_; }  // bit N - 1: signal N
   bool has_places() const { return !places_.empty(); }
-  // Where they are in a process with this map, by address: what the user has called them.
-  std::map<uint64_t, std::string> Places(pid_t process, const AddressSpace& space);
+  // Where they are in a process with this map, by address: what the user has called them. `thread`
+  // is one of its threads.
+  std::map<uint64_t, std::string> Places(pid_t thread, const AddressSpace& space);
+  // A line for each place that no process had.
+  std::vector<std::string> Problems() const { return places_.Problems(); }
 
   static SnapshotReason OfPoint(const Point& point);
   static SnapshotReason OfSignal(int signal);
   static SnapshotReason OfPlace(const std::string& name);
 
  private:
-  explicit SnapshotTriggers(const CaptureConfiguration& capture);
+  SnapshotTriggers(const CaptureConfiguration& capture, NamedPlaces places);
   uint64_t Ticks(uint64_t now_ns) const { return every_ns_ == 0 ? 0 : now_ns / every_ns_; }
 
   uint64_t every_ns_ = 0;  // 0: no timer
   uint64_t most_ = 0;      // 0: any number
   uint64_t taken_ = 0;
   uint64_t signals_ = 0;
-  std::vector<CodePlace> places_;
-  Symbols symbols_;
+  NamedPlaces places_;
 };
 
 }  // namespace hindsight

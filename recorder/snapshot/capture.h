@@ -36,7 +36,8 @@ struct SnapshotCause {
 // Movable.
 struct Capture {
   SnapshotCause cause;
-  uint64_t time_ns = 0;  // since the recording began
+  uint64_t time_ns = 0;   // since the recording began
+  uint64_t arrivals = 0;  // at places, as far as skip and stride count them
   uint64_t skew_ns = 0;
   uint64_t stood_ns = 0;
   uint64_t resident_bytes = 0;  // of the process: what the copy may come to take

@@ -17,8 +17,8 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "base/status_macros.h"
-#include "recorder/process/symbols.h"
 #include "recorder/snapshot/settings_file.h"
+#include "recorder/symbols/symbols.h"
 
 namespace hindsight {
 namespace {
@@ -169,11 +169,7 @@ absl::Status SetNames(Values values, absl::string_view what, std::vector<std::st
 
 absl::Status SetPlaces(Values values, std::vector<std::string>* places) {
   for (const std::string& text : values) {
-    ASSIGN_OR_RETURN(const CodePlace place, ParseCodePlace(text));
-    int line = 0;
-    if (!absl::SimpleAtoi(place.function, &line)) continue;
-    return absl::InvalidArgumentError(
-        absl::StrCat(text, ": lines are not known; give a function, FUNCTION+OFFSET or 0xADDRESS"));
+    RETURN_IF_ERROR(ParseCodePlace(text).status());
   }
   places->assign(values.begin(), values.end());
   return absl::OkStatus();
@@ -256,7 +252,7 @@ const Entry kEntries[] = {
      [](Values v, CaptureConfiguration* c) { return SetSignals(v, &c->signals); }},
     {{"at", "PLACE",
       "Take a snapshot where a thread arrives: FUNCTION, FUNCTION+OFFSET, FILE:FUNCTION (FILE: the "
-      "program or a library), 0xADDRESS.",
+      "program or a library), SOURCE:LINE (solver.c:120), 0xADDRESS.",
       true},
      [](Values v, CaptureConfiguration* c) { return SetPlaces(v, &c->functions); }},
     {{"max", "N", "Take no more after so many; the program continues. 0: no limit."},

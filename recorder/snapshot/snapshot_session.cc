@@ -21,7 +21,6 @@
 #include "base/status_macros.h"
 #include "base/unique_fd.h"
 #include "recorder/process/program_lookup.h"
-#include "recorder/process/symbols.h"
 #include "recorder/snapshot/native_launch.h"
 #include "recorder/snapshot/points/attached_points.h"
 #include "recorder/snapshot/points/point_listener.h"
@@ -29,6 +28,7 @@
 #include "recorder/snapshot/snapshot_trace.h"
 #include "recorder/snapshot/watch_triggers.h"
 #include "recorder/snapshot/write_thread.h"
+#include "recorder/symbols/symbols.h"
 
 namespace hindsight {
 namespace {
@@ -106,6 +106,7 @@ class Session {
     return most != 0 && result_.stood.count() >= most;
   }
   absl::Status Launch();
+  absl::Status LetLaunchedRun();
   int WaitMs();
   void FindMissingVariables(const Capture& capture);
   void CutShort(const absl::Status& status);
@@ -137,7 +138,7 @@ absl::Status Session::Launch() {
   absl::Status watching;
   const auto before_exec = [&](pid_t pid) {
     listener_->Start(pid);
-    if (watch_ != nullptr) watching = watch_->Start(pid, /*before_exec=*/true);
+    if (watch_ != nullptr) watching = watch_->Start(pid, WatchTriggers::Process::kBeforeExec);
   };
   ASSIGN_OR_RETURN(const ExecCommand command, LookUpProgram(options_.arguments));
   ASSIGN_OR_RETURN(process_,
@@ -160,8 +161,8 @@ absl::Status Session::Begin() {
   if (!life_.valid()) {
     return absl::NotFoundError(absl::StrCat("there is no process ", process_));
   }
-  if ((attached() || options_.launch) && watch_ != nullptr) {
-    RETURN_IF_ERROR(watch_->Start(process_, /*before_exec=*/false));
+  if (attached() && watch_ != nullptr) {
+    RETURN_IF_ERROR(watch_->Start(process_, WatchTriggers::Process::kRuns));
   }
   start_ = Clock::now();
   due_ = start_ + period();
@@ -174,7 +175,18 @@ absl::Status Session::Begin() {
   }
   signal(SIGXFSZ, SIG_IGN);  // a trace that may not grow any more is an error like a full disk
   trace_ = *std::move(trace);
+  RETURN_IF_ERROR(LetLaunchedRun());
   writer_ = std::make_unique<WriteThread>(trace_.get(), MostCopyBytes(options_));
+  return absl::OkStatus();
+}
+
+// A process that `launch` has made: not one of its arrivals is missed.
+absl::Status Session::LetLaunchedRun() {
+  if (!options_.launch) return absl::OkStatus();
+  start_ = Clock::now();
+  due_ = start_ + period();
+  if (watch_ != nullptr) return watch_->Start(process_, WatchTriggers::Process::kStopped);
+  options_.release();
   return absl::OkStatus();
 }
 
@@ -227,6 +239,7 @@ void Session::Take(SnapshotCause cause) {
     return;
   }
   capture->time_ns = now_ns;
+  if (watch_ != nullptr) capture->arrivals = watch_->arrivals();
   capture->save = options_.configuration.save;
   if (result_.stood.count() == 0) FindMissingVariables(*capture);
   result_.stood.Add(capture->stood_ns);
@@ -355,7 +368,7 @@ absl::StatusOr<SnapshotResult> TakeSnapshots(const SnapshotOptions& options) {
                    PointListener::Make(options.configuration.points,
                                        has_points ? (*points)->TakeFd() : UniqueFd()));
   ASSIGN_OR_RETURN(const std::unique_ptr<WatchTriggers> watch,
-                   WatchTriggers::Make(options.configuration, &calls));
+                   WatchTriggers::Make(options.configuration, &calls, options.earlier_arrivals));
   Session session(options, &signals, listener.get(), watch.get(), &calls);
   RETURN_IF_ERROR(session.Begin());
   if (has_points) {

@@ -37,9 +37,13 @@ struct SnapshotOptions {
   uint64_t max_copy_bytes = 0;  // 0: a quarter of the machine's
   // Shared memory, and memory that children do not get, of one snapshot, at most.
   uint64_t max_shared_bytes = 0;  // 0: SharedMemory::kMostBytes
-  // Instead of starting a program by `arguments`: makes the process, a child of this one, starts
-  // the listener for it, and lets it run.
+  // Instead of starting a program by `arguments`: makes the process, a child of this one that the
+  // calling thread has seized and stopped, and starts the listener for it.
   std::function<absl::StatusOr<pid_t>(PointListener* listener)> launch;
+  // Lets it run, traced no more. Not called if places or signals of it are watched.
+  std::function<void()> release;
+  // How many arrivals at places have been counted before.
+  uint64_t earlier_arrivals = 0;
   // Told of each snapshot once it is taken, while its trigger waits. True: it was the last one;
   // the process is the caller's business from then on.
   std::function<bool(const Capture& capture)> on_capture;

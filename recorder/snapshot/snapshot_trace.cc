@@ -126,7 +126,8 @@ absl::Status SnapshotTrace::Write(Capture capture, bool keep) {
                      cause.id,
                      capture.skew_ns,
                      capture.stood_ns,
-                     bytes_written() - before};
+                     bytes_written() - before,
+                     capture.arrivals};
   RETURN_IF_ERROR(writer_->AppendEvent(event));
   return writer_->Flush();
 }

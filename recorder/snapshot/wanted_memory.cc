@@ -9,7 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "recorder/process/process_memory.h"
-#include "recorder/process/symbols.h"
+#include "recorder/symbols/symbols.h"
 #include "tracefmt/records.h"
 
 namespace hindsight {

@@ -1,14 +1,12 @@
 #include "recorder/snapshot/watch_triggers.h"
 
-#include <string.h>
-#include <sys/mman.h>
-
 #include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "base/status_macros.h"
+#include "recorder/process/signal_sets.h"
 #include "recorder/snapshot/points/point.h"
 
 namespace hindsight {
@@ -20,29 +18,21 @@ constexpr std::chrono::milliseconds kPatience(1000);
 // Arrivals that do not pass must not keep the caller from all else.
 constexpr int kMostAtOnce = 64;
 
-std::string SignalLabel(int signal) {
-  const char* name = sigabbrev_np(signal);
-  return name == nullptr ? absl::StrCat("label=signal ", signal, "\n")
-                         : absl::StrCat("label=SIG", name, "\n");
-}
-
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<WatchTriggers>> WatchTriggers::Make(
-    const CaptureConfiguration& configuration, DisturbedCalls* calls) {
+    const CaptureConfiguration& configuration, DisturbedCalls* calls, uint64_t arrivals) {
   if (configuration.signals.empty() && configuration.functions.empty()) return nullptr;
-  auto triggers = std::unique_ptr<WatchTriggers>(new WatchTriggers(configuration, calls));
-  for (const std::string& text : configuration.functions) {
-    ASSIGN_OR_RETURN(CodePlace place, ParseCodePlace(text));
-    triggers->places_.push_back(std::move(place));
-  }
-  return triggers;
+  ASSIGN_OR_RETURN(NamedPlaces places, NamedPlaces::Parse(configuration.functions));
+  return std::unique_ptr<WatchTriggers>(
+      new WatchTriggers(configuration, calls, std::move(places), arrivals));
 }
 
-absl::Status WatchTriggers::Start(pid_t process, bool before_exec) {
+absl::Status WatchTriggers::Start(pid_t process, Process state) {
   process_ = process;
   WatchedProcess::Wishes wishes;
-  wishes.before_exec = before_exec;
+  wishes.before_exec = state == Process::kBeforeExec;
+  wishes.stopped = state == Process::kStopped;
   wishes.calls = calls_;
   wishes.signals.insert(configuration_.signals.begin(), configuration_.signals.end());
   if (!places_.empty()) wishes.find_places = [this] { return FindPlaces(); };
@@ -52,23 +42,13 @@ absl::Status WatchTriggers::Start(pid_t process, bool before_exec) {
 
 WatchedProcess::Places WatchTriggers::FindPlaces() {
   const MemoryMap map = MemoryMap::OfProcess(absl::StrCat("/proc/", process_, "/maps"));
-  const std::string root = absl::StrCat("/proc/", process_, "/root");
+  NamedPlaces::Found found = places_.Find(map, process_);
   WatchedProcess::Places places;
-  for (const CodePlace& place : places_) {
-    for (const uint64_t address : symbols_.Find(place, map, root)) {
-      const MapRegion* const region = map.Find(address);
-      if (region == nullptr || (region->protection & PROT_EXEC) == 0) continue;
-      places.stops.insert(address);
-      texts_[address] = place.text;
-      found_.insert(place.text);
-    }
-    if (found_.count(place.text) != 0) continue;
-    not_found_[place.text] = place.function.empty()
-                                 ? absl::StrCat(place.text, ": no code is mapped there")
-                                 : std::string(symbols_.NotFound(place, map, root).message());
+  for (auto& [address, name] : found.names) {
+    places.stops.insert(address);
+    texts_[address] = std::move(name);
   }
-  const std::vector<uint64_t> hooks = symbols_.LinkerHooks(map, root);
-  places.hooks.insert(hooks.begin(), hooks.end());
+  places.hooks = std::move(found.hooks);
   return places;
 }
 
@@ -91,7 +71,7 @@ std::optional<SnapshotCause> WatchTriggers::Next() {
       return SnapshotCause{.trigger = static_cast<uint32_t>(Trigger::kSignal),
                            .thread = event->thread,
                            .id = static_cast<uint32_t>(event->signal),
-                           .text = SignalLabel(event->signal),
+                           .text = absl::StrCat("label=", SignalName(event->signal), "\n"),
                            .signal_info = event->signal_info};
     }
     if (ArrivalPasses()) {
@@ -133,10 +113,8 @@ int WatchTriggers::WaitMs() const {
 
 std::vector<std::string> WatchTriggers::Problems() const {
   std::vector<std::string> problems;
-  for (const CodePlace& place : places_) {
-    const auto why = not_found_.find(place.text);
-    if (found_.count(place.text) != 0) continue;
-    problems.push_back(absl::StrCat("--at=", why == not_found_.end() ? place.text : why->second));
+  for (const std::string& problem : places_.Problems()) {
+    problems.push_back(absl::StrCat("--at=", problem));
   }
   if (watched_ == nullptr) return problems;
   for (const uint64_t address : watched_->refused()) {

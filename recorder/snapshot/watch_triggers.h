@@ -16,16 +16,16 @@
 #include <map>
 #include <memory>
 #include <optional>
-#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "recorder/process/symbols.h"
 #include "recorder/ptrace/watch/watched_process.h"
 #include "recorder/snapshot/capture.h"
 #include "recorder/snapshot/capture_configuration.h"
+#include "recorder/symbols/named_places.h"
 
 namespace hindsight {
 
@@ -33,13 +33,19 @@ class WatchTriggers {
  public:
   // Null: the configuration has neither signals nor places. kInvalidArgument: one is no place. Both
   // are borrowed.
+  // `arrivals`: so many have been counted before.
   static absl::StatusOr<std::unique_ptr<WatchTriggers>> Make(
-      const CaptureConfiguration& configuration, DisturbedCalls* calls);
+      const CaptureConfiguration& configuration, DisturbedCalls* calls, uint64_t arrivals = 0);
   WatchTriggers(const WatchTriggers&) = delete;
   WatchTriggers& operator=(const WatchTriggers&) = delete;
 
-  // Errors as of WatchedProcess::Seize. `before_exec`: the process will execute its program.
-  absl::Status Start(pid_t process, bool before_exec);
+  enum class Process : uint8_t {
+    kBeforeExec,  // it will execute its program
+    kRuns,
+    kStopped,  // as WatchedProcess::Wishes has it; it runs from here on
+  };
+  // Errors as of WatchedProcess::Seize.
+  absl::Status Start(pid_t process, Process state);
   bool watching() const { return watched_ != nullptr; }
   // The process is traced no more.
   void End() { watched_ = nullptr; }
@@ -55,28 +61,31 @@ class WatchTriggers {
 
   // When there is something to do at the latest; -1: nothing.
   int WaitMs() const;
+  // How many were counted for skip and stride.
+  uint64_t arrivals() const { return arrivals_; }
   // A line for each place that no thread could arrive at.
   std::vector<std::string> Problems() const;
 
  private:
   using Clock = std::chrono::steady_clock;
 
-  WatchTriggers(const CaptureConfiguration& configuration, DisturbedCalls* calls)
-      : configuration_(configuration), calls_(calls) {}
+  WatchTriggers(const CaptureConfiguration& configuration, DisturbedCalls* calls,
+                NamedPlaces places, uint64_t arrivals)
+      : configuration_(configuration),
+        calls_(calls),
+        places_(std::move(places)),
+        arrivals_(arrivals) {}
   WatchedProcess::Places FindPlaces();
   bool ArrivalPasses();
   bool interval_over() const { return Clock::now() >= next_; }
 
   const CaptureConfiguration& configuration_;
   DisturbedCalls* const calls_;
-  std::vector<CodePlace> places_;
-  std::set<std::string> found_;                   // texts of places
-  std::map<std::string, std::string> not_found_;  // why
+  NamedPlaces places_;
   std::map<uint64_t, std::string> texts_;
-  Symbols symbols_;
   pid_t process_ = 0;
   std::unique_ptr<WatchedProcess> watched_;
-  uint64_t arrivals_ = 0;
+  uint64_t arrivals_;
   bool busy_ = false;
   Clock::time_point next_;  // none passes before
 };

@@ -13,8 +13,10 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "absl/strings/substitute.h"
 #include "tests/harness/child.h"
 #include "tests/harness/files.h"
+#include "tests/harness/gdb.h"
 #include "tracefmt/trace_reader.h"
 
 namespace hindsight::e2e {
@@ -107,6 +109,144 @@ TEST_F(StagesTest, IsRecordedFromItsNextInstruction) {
   EXPECT_EQ(recorded.out, After(out, "stage 4"));
   const ChildResult verified = RunProcess({Hindsight(), "verify", refined_});
   EXPECT_EQ(verified.Ending(), "exit 0") << verified.out << verified.err;
+}
+
+TEST_F(StagesTest, IsRecordedUpToALaterSnapshotAndCompared) {
+  Snap(Stages(), "exit 7");
+  const ChildResult same = Refine({"--from=1", "--to=4", "--record", "--keep=sums", "--json"});
+  EXPECT_EQ(same.Ending(), "exit 0") << same.err;
+  EXPECT_TRUE(absl::StrContains(same.out, "stage 4")) << same.out;
+  EXPECT_FALSE(absl::StrContains(same.out, "stage 5")) << same.out;
+  EXPECT_TRUE(absl::StrContains(same.out, "\"consistent\": true")) << same.out;
+  EXPECT_TRUE(absl::StrContains(same.out, "\"instructions\": ")) << same.out;
+  const ChildResult verified = RunProcess({Hindsight(), "verify", refined_});
+  EXPECT_EQ(verified.Ending(), "exit 0") << verified.out << verified.err;
+  // Its last snapshot is there what the other one is.
+  constexpr char kLook[] = R"(
+hindsight goto snapshot $0
+python say("sums", value("sums"))
+python say("main", "main" in functions())
+)";
+  const GdbResult recorded = RunGdb(refined_, absl::Substitute(kLook, 3));
+  const GdbResult snapshot = RunGdb(trace_, absl::Substitute(kLook, 4));
+  EXPECT_EQ(recorded.Answer("sums"), snapshot.Answer("sums")) << recorded.text;
+  EXPECT_EQ(recorded.Answer("main"), "True") << recorded.text;
+}
+
+TEST_F(StagesTest, ARecordingThatDiffersIsTriedAgainAndRemoved) {
+  Snap(Stages(), "exit 7");
+  const ChildResult changed = Refine(
+      {"--from=2", "--to=3", "--record", "--keep=sums", "--set=factor=5", "--tries=2", "--json"});
+  EXPECT_EQ(changed.Ending(), "exit 1") << changed.err;
+  EXPECT_TRUE(absl::StrContains(changed.out, "\"tries\": 2")) << changed.out;
+  EXPECT_TRUE(absl::StrContains(changed.out, "\"name\": \"sums\"")) << changed.out;
+  EXPECT_FALSE(std::filesystem::exists(refined_));
+}
+
+class StridesTest : public RefineTest {
+ protected:
+  // The ids of the breakpoints of a trace, in order.
+  static std::vector<uint64_t> Ids(const std::string& path) {
+    std::vector<uint64_t> ids;
+    const auto trace = TraceReader::Open(path);
+    EXPECT_TRUE(trace.ok()) << trace.status();
+    if (!trace.ok()) return ids;
+    for (const ProcessEvent& event : (*trace)->events()) {
+      if (event.kind == EventKind::kSnapshot) ids.push_back(event.arguments.at(4));
+    }
+    return ids;
+  }
+  std::vector<std::string> Program() const { return {Runfile("tests/refine/strides")}; }
+};
+
+TEST_F(StridesTest, PointsAreCountedOnFromTheSnapshot) {
+  Snap(Program(), "exit 0", {"--trigger=point", "--class=1", "--stride=7"});
+  EXPECT_EQ(Ids(trace_), (std::vector<uint64_t>{1, 8, 15, 22, 29, 36}));
+  const ChildResult refined = Refine({"--from=2", "--trigger=point", "--class=1", "--stride=7"});
+  EXPECT_EQ(refined.Ending(), "exit 0") << refined.err;
+  EXPECT_EQ(Ids(refined_), (std::vector<uint64_t>{15, 22, 29, 36}));
+}
+
+TEST_F(StridesTest, WhatHasPassedOnceDoesNotPassAgain) {
+  Snap(Program(), "exit 0", {"--trigger=point", "--max=6"});
+  EXPECT_EQ(Ids(trace_), (std::vector<uint64_t>{1, 1, 2, 3, 4, 5}));
+  const ChildResult refined = Refine({"--from=4", "--to=6", "--trigger=point"});
+  EXPECT_EQ(refined.Ending(), "exit 0") << refined.err;
+  EXPECT_EQ(Ids(refined_), (std::vector<uint64_t>{4, 5}));
+}
+
+TEST_F(StridesTest, ArrivalsAtFunctionsAreCountedOnFromTheSnapshot) {
+  Snap(Program(), "exit 0", {"--trigger=none", "--at=step", "--stride=7"});
+  EXPECT_EQ(Ids(trace_).size(), 6u);  // of the rounds 1, 8, ..., 36
+  const ChildResult refined = Refine({"--from=2", "--trigger=none", "--at=step", "--stride=7"});
+  EXPECT_EQ(refined.Ending(), "exit 0") << refined.err;
+  const GdbResult gdb = RunGdb(refined_, R"(
+python
+for number in range(1, 5):
+  gdb.execute("hindsight goto snapshot %d" % number)
+  say("number", value("$edi"))
+end
+)");
+  EXPECT_EQ(gdb.Answers("number"), (std::vector<std::string>{"15", "22", "29", "36"})) << gdb.text;
+  std::filesystem::remove_all(refined_);
+  // Not one arrival is missed after the process was let go, and the one of the snapshot is over.
+  const ChildResult reached = Refine({"--from=2", "--to=3", "--trigger=none", "--stride=7"});
+  EXPECT_EQ(reached.Ending(), "exit 0") << reached.err;
+  EXPECT_TRUE(absl::StartsWith(reached.out, "8: 36\n")) << reached.out;
+  EXPECT_TRUE(absl::EndsWith(reached.out, "\n14: 105\n")) << reached.out;
+}
+
+TEST_F(StridesTest, IsRecordedUpToAFunction) {
+  Snap(Program(), "exit 0", {"--trigger=none", "--at=step", "--max=5"});
+  const ChildResult recorded =
+      Refine({"--from=2", "--to=5", "--record", "--keep=total", "--keep=factor"});
+  EXPECT_EQ(recorded.Ending(), "exit 0") << recorded.err;
+  EXPECT_EQ(recorded.out, "2: 3\n3: 6\n4: 10\n") << recorded.err;
+  const ChildResult verified = RunProcess({Hindsight(), "verify", refined_});
+  EXPECT_EQ(verified.Ending(), "exit 0") << verified.out << verified.err;
+}
+
+// What a user changes in gdb - memory, and the argument of a call that has just begun - is what the
+// program goes on with.
+TEST_F(StridesTest, EditsOfGdbAreCarriedInto) {
+  const std::string out = Snap(Program(), "exit 0", {"--trigger=none", "--at=step", "--max=5"});
+  EXPECT_TRUE(absl::StrContains(out, "\n40: 820\n")) << out;
+  const std::string edits = directory_.File("x.edits");
+  const GdbResult gdb = RunGdb(trace_, absl::Substitute(R"(
+hindsight goto snapshot 3
+set var factor = 10
+set var total = 1000
+set var $$rdi = 70
+monitor save edits $0
+)",
+                                                        edits));
+  const ChildResult refined =
+      Refine({"--from=3", absl::StrCat("--edits=", edits), "--to=5", "--keep=factor"});
+  EXPECT_EQ(refined.Ending(), "exit 1") << gdb.text << refined.err;
+  EXPECT_EQ(refined.out, "3: 1700\n4: 1740\n") << refined.err;
+  EXPECT_TRUE(absl::StrContains(refined.err, "factor: 0a000000, was 01000000")) << refined.err;
+  const ChildResult recorded = Refine({"--from=3", absl::StrCat("--edits=", edits), "--record"});
+  EXPECT_EQ(recorded.Ending(), "exit 0") << recorded.err;
+  EXPECT_TRUE(absl::StartsWith(recorded.out, "3: 1700\n4: 1740\n5: 1790\n")) << recorded.out;
+  const GdbResult exact = RunGdb(refined_, R"(
+watch total
+continue
+python say("total", value("total"))
+)");
+  EXPECT_EQ(exact.Answer("total"), "1700") << exact.text;
+  // They are of one snapshot only.
+  std::filesystem::remove_all(refined_);
+  EXPECT_EQ(Refine({"--from=2", absl::StrCat("--edits=", edits)}).Ending(), "exit 1");
+}
+
+// A recording takes longer than the program did: the same time would be another place.
+TEST_F(RefineTest, ATimersSnapshotIsNoEndForARecording) {
+  Snap({"/usr/bin/python3", "-c", "import time\nfor i in range(8): time.sleep(0.1)"}, "exit 0",
+       {"--every=300ms"});
+  const ChildResult refused = Refine({"--from=1", "--to=2", "--record"});
+  EXPECT_EQ(refused.Ending(), "exit 1");
+  EXPECT_TRUE(absl::StrContains(refused.err, "--record needs")) << refused.err;
+  EXPECT_FALSE(std::filesystem::exists(refined_));
 }
 
 TEST_F(StagesTest, ChangedFilesAreNamed) {

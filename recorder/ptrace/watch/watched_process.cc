@@ -67,10 +67,11 @@ uintptr_t WatchedProcess::Options() const {
 
 absl::StatusOr<std::unique_ptr<WatchedProcess>> WatchedProcess::Seize(pid_t process,
                                                                       Wishes wishes) {
-  RETURN_IF_ERROR(CheckAttachable(process));
+  if (!wishes.stopped) RETURN_IF_ERROR(CheckAttachable(process));
   auto watched = std::unique_ptr<WatchedProcess>(new WatchedProcess(process, std::move(wishes)));
   RETURN_IF_ERROR(watched->SeizeAll());
   if (!watched->wishes_.before_exec) watched->FindPlaces();
+  if (watched->wishes_.stopped) watched->LetStoppedGo();
   return watched;
 }
 
@@ -93,6 +94,18 @@ absl::Status WatchedProcess::SeizeAll() {
   }
   if (threads_.empty()) return NoSuchProcess(process_);
   return absl::OkStatus();
+}
+
+void WatchedProcess::LetStoppedGo() {
+  for (auto& [thread, state] : threads_) {
+    ptrace(PTRACE_SETOPTIONS, thread, nullptr, Options());
+    user_regs_struct registers = {};
+    ptrace(PTRACE_GETREGS, thread, nullptr, &registers);
+    state.state = Thread::State::kStopped;
+    if (places_.stops.count(registers.rip) != 0) state.at = registers.rip;
+  }
+  stopping_ = true;
+  Resume();
 }
 
 // Threads whose stop cannot be had are let go of by the kernel when this process ends.

@@ -62,6 +62,9 @@ class WatchedProcess {
     std::function<Places()> find_places;
     // The process has not executed its program yet: it has no places before.
     bool before_exec = false;
+    // The calling thread has seized all threads, which stand in PTRACE_EVENT_STOP. Those at a place
+    // have arrived there before.
+    bool stopped = false;
     // Of all stops of the process. Borrowed.
     DisturbedCalls* calls = nullptr;
   };
@@ -109,6 +112,7 @@ class WatchedProcess {
   absl::Status SeizeAll();
   pid_t LiveThread() const;
   void FindPlaces();
+  void LetStoppedGo();
   bool AllStopped() const;
   absl::Status StopAll(std::chrono::milliseconds patience);
 

@@ -14,8 +14,8 @@
 #include "libhindsight/control.h"
 #include "recorder/process/memory_map.h"
 #include "recorder/process/process_memory.h"
-#include "recorder/process/symbols.h"
 #include "recorder/ptrace/whole/call_in_stop.h"
+#include "recorder/symbols/symbols.h"
 
 namespace hindsight {
 namespace {

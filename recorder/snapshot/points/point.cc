@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <memory>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
@@ -82,6 +83,16 @@ void WriteFilter(const PointFilter& filter, hs_control& control) {
   control.skip = filter.skip;
   control.stride = std::max<uint64_t>(1, filter.stride);
   control.interval_ns = std::max<int64_t>(0, absl::ToInt64Nanoseconds(filter.interval));
+}
+
+void ContinueCounts(absl::Span<const uint8_t> earlier, hs_control& control) {
+  if (earlier.size() < sizeof(hs_control)) return;
+  const auto before = std::make_unique<hs_control>();
+  memcpy(before.get(), earlier.data(), sizeof(hs_control));
+  if (before->magic != HS_CONTROL_MAGIC || before->version != HS_CONTROL_VERSION) return;
+  control.passed = before->passed;
+  memcpy(control.once, before->once, sizeof(control.once));
+  control.once_all_ones = before->once_all_ones;
 }
 
 Point PointOf(const hs_slot& slot) {

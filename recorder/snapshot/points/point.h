@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/types/span.h"
 #include "libhindsight/control.h"
 #include "recorder/snapshot/points/point_filter.h"
 
@@ -56,6 +57,11 @@ std::string PointText(const Point& point);
 absl::Status FilterFits(const PointFilter& filter);
 // Requires: FilterFits, and that nothing is active.
 void WriteFilter(const PointFilter& filter, hs_control& control);
+
+// What the program has counted in an earlier control file, whose bytes these are, counts on: points
+// passed for skip and stride, and which of those marked `once` have passed. Bytes that are no such
+// file change nothing.
+void ContinueCounts(absl::Span<const uint8_t> earlier, hs_control& control);
 
 }  // namespace hindsight
 

@@ -52,6 +52,9 @@ class PointListener {
   std::string path() const;
   size_t size() const;
 
+  // As of ContinueCounts (point.h). Before Start.
+  void Continue(absl::Span<const uint8_t> earlier) { ContinueCounts(earlier, *control_); }
+
   // From now on the points of `process` pass; with `children`, those of every process that has the
   // file. May be called before the process runs its program (after fork, before exec).
   void Start(pid_t process, bool children = false);

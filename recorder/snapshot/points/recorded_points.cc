@@ -15,10 +15,12 @@
 
 namespace hindsight {
 
-absl::StatusOr<std::unique_ptr<RecordedPoints>> RecordedPoints::Make(const PointFilter& filter) {
+absl::StatusOr<std::unique_ptr<RecordedPoints>> RecordedPoints::Make(
+    const PointFilter& filter, absl::Span<const uint8_t> earlier) {
   RETURN_IF_ERROR(FilterFits(filter));
   const auto control = std::make_unique<hs_control>();
   WriteFilter(filter, *control);
+  ContinueCounts(earlier, *control);
   control->version = HS_CONTROL_VERSION;
   control->size = sizeof(hs_control);
   control->magic = HS_CONTROL_MAGIC;

@@ -25,8 +25,10 @@ namespace hindsight {
 
 class RecordedPoints {
  public:
-  // kInvalidArgument: the filter does not fit into the file.
-  static absl::StatusOr<std::unique_ptr<RecordedPoints>> Make(const PointFilter& filter);
+  // `earlier`: as of ContinueCounts (point.h). kInvalidArgument: the filter does not fit into the
+  // file.
+  static absl::StatusOr<std::unique_ptr<RecordedPoints>> Make(
+      const PointFilter& filter, absl::Span<const uint8_t> earlier = {});
   RecordedPoints(const RecordedPoints&) = delete;
   RecordedPoints& operator=(const RecordedPoints&) = delete;
 

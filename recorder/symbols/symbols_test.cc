@@ -1,8 +1,9 @@
-#include "recorder/process/symbols.h"
+#include "recorder/symbols/symbols.h"
 
 #include <dlfcn.h>
 #include <math.h>
 #include <stdio.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstdint>
@@ -60,7 +61,7 @@ TEST(ParseCodePlaceTest, RejectsTheRest) {
 class SymbolsTest : public ::testing::Test {
  protected:
   std::vector<uint64_t> Find(const std::string& text) {
-    return symbols_.Find(Parsed(text), map_, "");
+    return symbols_.Find(Parsed(text), map_, getpid()).addresses;
   }
   bool Finds(const std::string& text, const void* function) {
     const std::vector<uint64_t> found = Find(text);
@@ -116,17 +117,17 @@ TEST_F(SymbolsTest, VariablesOfTheProgramAndItsLibraries) {
   EXPECT_TRUE(FindVariables("PlainFunctionOfTheTest", map_, "").empty());
 }
 
-TEST_F(SymbolsTest, LinkerLetsKnow) { EXPECT_EQ(symbols_.LinkerHooks(map_, "").size(), 1u); }
+TEST_F(SymbolsTest, LinkerLetsKnow) { EXPECT_EQ(symbols_.LinkerHooks(map_, getpid()).size(), 1u); }
 
 TEST_F(SymbolsTest, SuggestsWhatIsSimilar) {
-  const absl::Status typo = symbols_.NotFound(Parsed("PlainFuntionOfTheTest"), map_, "");
+  const absl::Status typo = symbols_.NotFound(Parsed("PlainFuntionOfTheTest"), map_, getpid());
   EXPECT_EQ(typo.code(), absl::StatusCode::kNotFound);
   EXPECT_TRUE(absl::StrContains(typo.message(), "PlainFunctionOfTheTest")) << typo;
-  const absl::Status part = symbols_.NotFound(Parsed("FunctionOfTheTest"), map_, "");
+  const absl::Status part = symbols_.NotFound(Parsed("FunctionOfTheTest"), map_, getpid());
   EXPECT_TRUE(absl::StrContains(part.message(), "PlainFunctionOfTheTest")) << part;
-  const absl::Status file = symbols_.NotFound(Parsed("libnone.so:f"), map_, "");
+  const absl::Status file = symbols_.NotFound(Parsed("libnone.so:f"), map_, getpid());
   EXPECT_TRUE(absl::StrContains(file.message(), "libnone.so")) << file;
-  const absl::Status nothing = symbols_.NotFound(Parsed("zqxjkvbwpq"), map_, "");
+  const absl::Status nothing = symbols_.NotFound(Parsed("zqxjkvbwpq"), map_, getpid());
   EXPECT_FALSE(absl::StrContains(nothing.message(), "similar")) << nothing;
 }
 

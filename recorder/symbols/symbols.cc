@@ -1,4 +1,4 @@
-#include "recorder/process/symbols.h"
+#include "recorder/symbols/symbols.h"
 
 #include <cxxabi.h>
 #include <fcntl.h>
@@ -9,31 +9,25 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <map>
 #include <set>
 
-#include "absl/strings/ascii.h"
-#include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/unique_fd.h"
+#include "emulator/calls/pure_call.h"
+#include "recorder/process/process_memory.h"
+#include "recorder/symbols/debug_file.h"
+#include "recorder/symbols/source_lines.h"
 #include "tracefmt/records.h"
 
 namespace hindsight {
 namespace {
 
-constexpr char kDebugDirectory[] = "/usr/lib/debug/.build-id/";
 // Called by glibc's and musl's linker to notify a debugger.
 constexpr char kLinkerFunction[] = "_dl_debug_state";
 constexpr size_t kMostSuggestions = 5;
-
-bool ParseNumber(absl::string_view text, uint64_t* number) {
-  if (absl::StartsWith(text, "0x") || absl::StartsWith(text, "0X")) {
-    return absl::SimpleHexAtoi(text, number);
-  }
-  return absl::SimpleAtoi(text, number);
-}
 
 absl::string_view BaseName(absl::string_view path) {
   const size_t slash = path.rfind('/');
@@ -124,17 +118,34 @@ bool ForEachSymbol(Elf* elf, const Visit& visit) {
 }
 
 bool IsFunction(const GElf_Sym& symbol) {
-  return GELF_ST_TYPE(symbol.st_info) == STT_FUNC && symbol.st_shndx != SHN_UNDEF &&
+  const int type = GELF_ST_TYPE(symbol.st_info);
+  return (type == STT_FUNC || type == STT_GNU_IFUNC) && symbol.st_shndx != SHN_UNDEF &&
          symbol.st_value != 0;
+}
+
+// What a chooser of the process returns; 0 if it cannot be known.
+uint64_t ChoiceOf(uint64_t chooser, const ProcMemFile& memory, const MemoryMap& map) {
+  const auto pages = [&](uint64_t address, absl::Span<uint8_t> page) {
+    return memory.Read(address, page);
+  };
+  const uint64_t chosen = CallPure(pages, chooser).value_or(0);
+  const MapRegion* const region = map.Find(chosen);
+  return region != nullptr && (region->protection & PROT_EXEC) != 0 ? chosen : 0;
 }
 
 }  // namespace
 
-// The functions of one ELF file, as addresses it is linked at.
+struct Function {
+  uint64_t address = 0;  // as linked
+  bool chooses = false;  // is a chooser
+  bool operator<(const Function& other) const { return address < other.address; }
+};
+
+// The functions and lines of one ELF file.
 class Symbols::File {
  public:
-  explicit File(const std::string& path) {
-    UniqueFd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  explicit File(std::string path) : path_(std::move(path)) {
+    UniqueFd fd(open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
     if (!fd.valid()) return;
     const ElfPointer elf(elf_begin(fd.get(), ELF_C_READ_MMAP_PRIVATE, nullptr));
     if (elf == nullptr || elf_kind(elf.get()) != ELF_K_ELF) return;
@@ -142,21 +153,32 @@ class Symbols::File {
     if (!ReadFunctions(elf.get())) ReadDebugFile(elf.get());
   }
 
-  // Addresses, as linked, of functions of this name; if there is none, of those that have it in
-  // some namespace or class.
-  std::set<uint64_t> Find(const std::string& name) const {
-    std::set<uint64_t> found;
-    const auto [from, to] = functions_.equal_range(name);
+  // Those of this name; if there is none, those that have it in some namespace or class. Of a line
+  // where its code begins.
+  std::set<Function> Find(const CodePlace& place) {
+    std::set<Function> found;
+    if (place.line != 0) {
+      for (const uint64_t address : CodeOf(place).addresses) found.insert({address});
+      return found;
+    }
+    const auto [from, to] = functions_.equal_range(place.function);
     for (auto it = from; it != to; ++it) found.insert(it->second);
     if (!found.empty()) return found;
-    const std::string suffix = "::" + name;
-    for (const auto& [function, address] : functions_) {
-      if (absl::EndsWith(function, suffix)) found.insert(address);
+    const std::string suffix = "::" + place.function;
+    for (const auto& [name, function] : functions_) {
+      if (absl::EndsWith(name, suffix)) found.insert(function);
     }
     return found;
   }
 
-  const std::multimap<std::string, uint64_t>& functions() const { return functions_; }
+  // Requires: the place is a line.
+  const LineCode& CodeOf(const CodePlace& place) {
+    const auto [found, added] = lines_.try_emplace({place.source, place.line});
+    if (added) found->second = FindLine(path_, place.source, place.line);
+    return found->second;
+  }
+
+  const std::multimap<std::string, Function>& functions() const { return functions_; }
 
   // The offset in the file of an address as linked; false if it is not of the file.
   bool OffsetOf(uint64_t address, uint64_t* offset) const {
@@ -172,88 +194,43 @@ class Symbols::File {
   // False if there is no full symbol table, only the dynamic one or none.
   bool ReadFunctions(Elf* elf) {
     return ForEachSymbol(elf, [this](const char* name, const GElf_Sym& symbol) {
-      if (IsFunction(symbol)) Add(name, symbol.st_value);
+      if (IsFunction(symbol)) Add(name, symbol);
     });
   }
 
-  void Add(const char* name, uint64_t address) {
+  void Add(const char* name, const GElf_Sym& symbol) {
+    const Function function = {symbol.st_value, GELF_ST_TYPE(symbol.st_info) == STT_GNU_IFUNC};
     const std::string demangled = DemangledName(name);
-    if (!demangled.empty()) functions_.emplace(demangled, address);
+    if (!demangled.empty()) functions_.emplace(demangled, function);
     const absl::string_view whole = name;
     // "f@@VERSION" in the tables of programs.
-    functions_.emplace(std::string(whole.substr(0, whole.find('@'))), address);
+    functions_.emplace(std::string(whole.substr(0, whole.find('@'))), function);
   }
 
-  // Distributions have the symbols of libraries in separate packages, found by build-id.
+  // Distributions have the symbols of libraries in separate packages.
   void ReadDebugFile(Elf* elf) {
-    for (Elf_Scn* section = nullptr; (section = elf_nextscn(elf, section)) != nullptr;) {
-      GElf_Shdr header;
-      if (gelf_getshdr(section, &header) == nullptr || header.sh_type != SHT_NOTE) continue;
-      Elf_Data* data = elf_getdata(section, nullptr);
-      GElf_Nhdr note;
-      size_t name = 0, description = 0;
-      if (data == nullptr || gelf_getnote(data, 0, &note, &name, &description) == 0) continue;
-      if (note.n_type != NT_GNU_BUILD_ID || note.n_descsz < 2) continue;
-      const absl::string_view id(static_cast<const char*>(data->d_buf) + description,
-                                 note.n_descsz);
-      const std::string path =
-          absl::StrCat(kDebugDirectory, absl::BytesToHexString(id.substr(0, 1)), "/",
-                       absl::BytesToHexString(id.substr(1)), ".debug");
-      UniqueFd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC));
-      if (!fd.valid()) return;
-      const ElfPointer debug(elf_begin(fd.get(), ELF_C_READ_MMAP_PRIVATE, nullptr));
-      if (debug != nullptr) ReadFunctions(debug.get());
-      return;
-    }
+    const UniqueFd fd(open(DebugFileOf(elf).c_str(), O_RDONLY | O_CLOEXEC));
+    if (!fd.valid()) return;
+    const ElfPointer debug(elf_begin(fd.get(), ELF_C_READ_MMAP_PRIVATE, nullptr));
+    if (debug != nullptr) ReadFunctions(debug.get());
   }
 
+  const std::string path_;
   std::vector<GElf_Phdr> segments_;
-  std::multimap<std::string, uint64_t> functions_;
+  std::multimap<std::string, Function> functions_;
+  std::map<std::pair<std::string, uint32_t>, LineCode> lines_;
 };
-
-absl::StatusOr<CodePlace> ParseCodePlace(absl::string_view text) {
-  CodePlace place;
-  place.text = std::string(text);
-  if (text.empty()) return absl::InvalidArgumentError("the place is empty");
-  if (absl::StartsWith(text, "0x") || absl::StartsWith(text, "0X")) {
-    if (!ParseNumber(text, &place.offset)) {
-      return absl::InvalidArgumentError(absl::StrCat(text, ": not a hexadecimal address"));
-    }
-    return place;
-  }
-  // "a.out:f", but not "ns::f".
-  for (size_t i = 0; i < text.size(); ++i) {
-    if (text[i] != ':') continue;
-    if (i + 1 < text.size() && text[i + 1] == ':') {
-      ++i;
-      continue;
-    }
-    place.file = std::string(text.substr(0, i));
-    text.remove_prefix(i + 1);
-    if (place.file.empty()) return absl::InvalidArgumentError(place.text + ": no file before ':'");
-    break;
-  }
-  const size_t plus = text.rfind('+');
-  // operator+ and operator++ are functions.
-  if (plus != text.npos && plus + 1 < text.size() && absl::ascii_isdigit(text[plus + 1])) {
-    if (!ParseNumber(text.substr(plus + 1), &place.offset)) {
-      return absl::InvalidArgumentError(absl::StrCat(place.text, ": not a number after '+'"));
-    }
-    text = text.substr(0, plus);
-  }
-  if (text.empty()) return absl::InvalidArgumentError(place.text + ": no function");
-  place.function = std::string(text);
-  return place;
-}
 
 Symbols::Symbols() { elf_version(EV_CURRENT); }
 Symbols::~Symbols() = default;
 
-const Symbols::File& Symbols::FileOf(const MapRegion& region, const std::string& root) {
+Symbols::File& Symbols::FileOf(const MapRegion& region, pid_t thread) {
   const auto key =
       std::make_pair(uint64_t{region.device_major} << 32 | region.device_minor, region.inode);
   std::unique_ptr<File>& file = files_[key];
-  if (file == nullptr) file = std::make_unique<File>(root + region.name);
+  if (file == nullptr) {
+    file = std::make_unique<File>(absl::StrCat("/proc/", thread, "/root", region.name));
+  }
   return *file;
 }
 
@@ -270,26 +247,34 @@ bool IsNamed(const MapRegion& region, const std::string& file) {
 
 }  // namespace
 
-std::vector<uint64_t> Symbols::Find(const CodePlace& place, const MemoryMap& map,
-                                    const std::string& root) {
-  if (place.function.empty()) return {place.offset};
+Symbols::Found Symbols::Find(const CodePlace& place, const MemoryMap& map, pid_t thread) {
+  if (place.is_address()) return {.addresses = {place.offset}};
   std::set<uint64_t> found;
+  Found result;
+  const ProcMemFile memory(thread);
   for (const MapRegion& region : map.regions()) {
     if (!MayHoldCode(region) || !IsNamed(region, place.file)) continue;
-    const File& file = FileOf(region, root);
-    for (const uint64_t linked : file.Find(place.function)) {
+    File& file = FileOf(region, thread);
+    for (const Function& function : file.Find(place)) {
       uint64_t offset;
-      if (!file.OffsetOf(linked, &offset) || offset < region.file_offset ||
+      if (!file.OffsetOf(function.address, &offset) || offset < region.file_offset ||
           offset - region.file_offset >= region.end - region.start) {
         continue;
       }
-      found.insert(region.start + (offset - region.file_offset) + place.offset);
+      uint64_t address = region.start + (offset - region.file_offset);
+      if (function.chooses) {
+        result.choosers.push_back(address);
+        address = ChoiceOf(address, memory, map);
+        if (address == 0) continue;
+      }
+      found.insert(address + place.offset);
     }
   }
-  return std::vector<uint64_t>(found.begin(), found.end());
+  result.addresses.assign(found.begin(), found.end());
+  return result;
 }
 
-std::vector<uint64_t> Symbols::LinkerHooks(const MemoryMap& map, const std::string& root) {
+std::vector<uint64_t> Symbols::LinkerHooks(const MemoryMap& map, pid_t thread) {
   std::vector<uint64_t> hooks;
   for (const MapRegion& region : map.regions()) {
     // ld-linux-x86-64.so.2, ld-2.31.so, ld-musl-x86_64.so.1
@@ -298,21 +283,47 @@ std::vector<uint64_t> Symbols::LinkerHooks(const MemoryMap& map, const std::stri
     CodePlace place;
     place.file = region.name;
     place.function = kLinkerFunction;
-    hooks = Find(place, map, root);
+    hooks = Find(place, map, thread).addresses;
     if (!hooks.empty()) break;
   }
   return hooks;
 }
 
-absl::Status Symbols::NotFound(const CodePlace& place, const MemoryMap& map,
-                               const std::string& root) {
+absl::Status Symbols::LineNotFound(const CodePlace& place, const MemoryMap& map, pid_t thread) {
+  bool known = false;
+  uint32_t before = 0, after = 0;
+  for (const MapRegion& region : map.regions()) {
+    if (!MayHoldCode(region)) continue;
+    const LineCode& code = FileOf(region, thread).CodeOf(place);
+    known = known || code.known_source;
+    before = std::max(before, code.before);
+    if (code.after != 0 && (after == 0 || code.after < after)) after = code.after;
+  }
+  if (!known) {
+    return absl::NotFoundError(absl::StrCat(
+        place.text, ": no code with line numbers (-g) is of a file \"", place.source, "\""));
+  }
+  std::vector<uint32_t> nearest;
+  if (before != 0) nearest.push_back(before);
+  if (after != 0) nearest.push_back(after);
+  return absl::NotFoundError(
+      absl::StrCat(place.text, ": that line has no code; ",
+                   nearest.size() == 1 ? "the nearest that has is " : "the nearest that have are ",
+                   absl::StrJoin(nearest, " and ")));
+}
+
+absl::Status Symbols::NotFound(const CodePlace& place, const MemoryMap& map, pid_t thread) {
+  if (place.is_address()) {
+    return absl::NotFoundError(absl::StrCat(place.text, ": no code is mapped there"));
+  }
+  if (place.line != 0) return LineNotFound(place, map, thread);
   const size_t limit = std::max<size_t>(1, place.function.size() / 4);
   std::set<std::pair<size_t, std::string>> near;  // by distance
   bool file_found = false;
   for (const MapRegion& region : map.regions()) {
     if (!MayHoldCode(region) || !IsNamed(region, place.file)) continue;
     file_found = true;
-    for (const auto& [name, address] : FileOf(region, root).functions()) {
+    for (const auto& [name, function] : FileOf(region, thread).functions()) {
       const bool within = place.function.size() >= 4 && absl::StrContains(name, place.function);
       const size_t distance = within ? limit : Distance(name, place.function, limit);
       if (distance <= limit) near.emplace(distance, name);
