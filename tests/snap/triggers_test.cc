@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <string>
 #include <vector>
@@ -15,6 +16,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "absl/strings/substitute.h"
 #include "tests/harness/child.h"
 #include "tests/harness/files.h"
 #include "tests/harness/gdb.h"
@@ -199,7 +201,54 @@ TEST_F(TriggersTest, PlaceThatIsNowhereIsNamed) {
   const ChildResult result = Snap({"--at=wrok"}, {Helper("arrivals"), "1", "10"});
   EXPECT_EQ(result.Ending(), "exit 0");
   EXPECT_THAT(result.err, HasSubstr("--at=wrok: no function of that name"));
-  EXPECT_THAT(Snap({"--at=file.c:12"}, {"/bin/true"}).err, HasSubstr("lines are not known"));
+}
+
+// The places that the real gdb finds for the same lines: one in a function, one in each copy of a
+// function that is inlined.
+TEST_F(TriggersTest, LinesOfTheSource) {
+  const std::string source = ReadFile(Runfile("tests/snap/arrivals.c"));
+  for (const char* text :
+       {"return counts[thread] += i & 1;", "work(thread, i);", "if (bytes[i] != 9) return 0;"}) {
+    const size_t at = source.find(text);
+    ASSERT_NE(at, source.npos) << text;
+    const int64_t line =
+        1 + std::count(source.begin(), source.begin() + static_cast<long>(at), '\n');
+    const std::string place = absl::StrCat("arrivals.c:", line);
+    std::filesystem::remove_all(trace_);
+    const ChildResult result =
+        Snap({"--at=" + place, "--max=6", "--skip=10"}, {Helper("arrivals"), "2", "800"});
+    EXPECT_EQ(result.out, "arrivals 1600 failures 0\n") << result.Ending() << result.err;
+    const GdbResult live = RunGdbOnProgram(Helper("arrivals"), absl::Substitute(R"(
+break $0
+python
+for location in gdb.breakpoints()[0].locations:
+  say("place", location.address - int(gdb.parse_and_eval("(long) &work")))
+end
+)",
+                                                                                place));
+    const GdbResult gdb = RunGdb(trace_, R"(
+python
+for number in range(6):
+  say("place", pc() - int(gdb.parse_and_eval("(long) &work")))
+  say("line", line())
+  if number < 5: gdb.execute("continue")
+end
+)");
+    EXPECT_THAT(gdb.Answers("line"), ::testing::Each(absl::StrCat(line))) << gdb.text;
+    for (const std::string& found : gdb.Answers("place")) {
+      EXPECT_THAT(live.Answers("place"), ::testing::Contains(found)) << text;
+    }
+  }
+}
+
+TEST_F(TriggersTest, LinesWithoutCodeAreNamedWithTheirNeighbours) {
+  const ChildResult none =
+      Snap({"--at=arrivals.c:3", "--at=elsewhere.c:3"}, {Helper("arrivals"), "1", "10"});
+  EXPECT_EQ(none.Ending(), "exit 0");
+  EXPECT_THAT(none.err,
+              HasSubstr("--at=arrivals.c:3: that line has no code; the nearest that has"));
+  EXPECT_THAT(none.err,
+              HasSubstr("--at=elsewhere.c:3: no code with line numbers (-g) is of a file"));
 }
 
 TEST_F(TriggersTest, ConfigurationFile) {

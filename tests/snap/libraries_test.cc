@@ -1,0 +1,104 @@
+// Functions that the dynamic linker binds and chooses: called from gdb before the program has
+// called them, and as places for snapshots.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "tests/harness/gdb.h"
+#include "tests/harness/recording.h"
+
+namespace hindsight::e2e {
+namespace {
+
+using ::testing::Each;
+using ::testing::HasSubstr;
+
+constexpr char kProgram[] = "tests/snap/lazy";
+
+// The call goes through the dynamic linker, which saves the registers of its arguments.
+constexpr char kCalls[] = R"script(
+hindsight goto snapshot 1
+python before = all_registers()
+python say("bound", value("measure(\"42\")"))
+python say("again", value("measure(\"-1000\")"))
+python say("length", value("(unsigned long) strlen(\"four\")"))
+python say("kept", all_registers() == before)
+)script";
+
+void ExpectCalls(const GdbResult& gdb) {
+  EXPECT_EQ(gdb.Answer("bound"), "10.5") << gdb.text;
+  EXPECT_EQ(gdb.Answer("again"), "-250") << gdb.text;
+  EXPECT_EQ(gdb.Answer("length"), "4") << gdb.text;
+  EXPECT_EQ(gdb.Answer("kept"), "True") << gdb.text;
+}
+
+std::string Snap(const TempDir& directory, const std::vector<std::string>& options) {
+  const std::string trace = directory.File("trace");
+  std::vector<std::string> argv = {Hindsight(), "snap", "--quiet", "-o", trace};
+  argv.insert(argv.end(), options.begin(), options.end());
+  argv.insert(argv.end(), {"--", kProgram});
+  const ChildResult snap = RunProcess(argv);
+  EXPECT_EQ(snap.Ending(), "exit 0") << snap.err;
+  return trace;
+}
+
+TEST(LibrariesTest, AFunctionIsCalledThatWasNotBoundInASnapshot) {
+  const TempDir directory;
+  ExpectCalls(RunGdb(Snap(directory, {}), kCalls));
+}
+
+TEST(LibrariesTest, AFunctionIsCalledThatWasNotBoundInARecording) {
+  const Recorded recorded({kProgram}, {}, {"--snapshots"});
+  ASSERT_EQ(recorded.run().Ending(), "exit 0") << recorded.run().err;
+  ExpectCalls(RunGdb(recorded.trace(), kCalls));
+}
+
+// The pc is what the dynamic linker has put into the program's pointer, and the argument tells that
+// it is a call: five are made, from one byte to the next.
+constexpr char kArrivals[] = R"(
+python
+last = gdb.execute("monitor snapshots", to_string=True).count("\n")
+for number in range(1, last + 1):
+  gdb.execute("hindsight goto snapshot %d" % number)
+  if functions()[1:2] != ["main"]: continue
+  say("same", value("$pc == (unsigned long) length_of"))
+  say("argument", value("(char *) $rdi").split('"')[1])
+end
+)";
+
+void ExpectArrivals(const GdbResult& gdb) {
+  EXPECT_THAT(gdb.Answers("same"), Each("1")) << gdb.text;
+  const std::vector<std::string> arguments = gdb.Answers("argument");
+  ASSERT_EQ(arguments.size(), 5u) << gdb.text;
+  for (size_t i = 1; i < 5; ++i) EXPECT_EQ(arguments[i], arguments[i - 1].substr(1));
+}
+
+TEST(LibrariesTest, AChosenFunctionIsAPlaceForSnapshots) {
+  const TempDir directory;
+  ExpectArrivals(RunGdb(Snap(directory, {"--trigger=none", "--at=strlen"}), kArrivals));
+}
+
+TEST(LibrariesTest, AChosenFunctionIsAPlaceInARecording) {
+  SKIP_IF_TRANSLATED("--at is for the emulator");
+  const Recorded recorded({kProgram}, {}, {"--trigger=none", "--at=strlen"});
+  ASSERT_EQ(recorded.run().Ending(), "exit 0") << recorded.run().err;
+  ExpectExact(recorded.trace());
+  ExpectArrivals(RunGdb(recorded.trace(), kArrivals));
+}
+
+TEST(LibrariesTest, APlaceThatIsNowhereIsNamedAfterARecording) {
+  SKIP_IF_TRANSLATED("--at is for the emulator");
+  const TempDir directory;
+  std::vector<std::string> argv = RecordCommand();
+  argv.insert(argv.end(),
+              {"-o", directory.File("trace"), "--at=mesure", "--at=lazy.c:1", "--", kProgram});
+  const ChildResult run = RunProcess(argv);
+  EXPECT_THAT(run.err, HasSubstr("--at=mesure: no function of that name; similar: measure"));
+  EXPECT_THAT(run.err, HasSubstr("--at=lazy.c:1: that line has no code; the nearest"));
+}
+
+}  // namespace
+}  // namespace hindsight::e2e
