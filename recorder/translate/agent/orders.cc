@@ -28,8 +28,12 @@ constexpr int32_t kOrderCode = -0x4853;
 enum class Stand : uint32_t { kGather, kRecord, kGiveUp };
 Stand stand;
 uint32_t recorded;
+uint32_t failed_stands;  // since the last one that did not
 
-constexpr uint64_t kStandPatience = 20'000'000;     // ns
+// ns; doubled each time that it did not suffice, so many times at most: on a busy machine threads
+// wait for a processor.
+constexpr uint64_t kStandPatience = 20'000'000;
+constexpr uint32_t kMostDoublings = 4;
 constexpr uint64_t kSnapshotPatience = 50'000'000;  // ns
 constexpr int kSnapshotTries = 8;
 constexpr uint64_t kEndPatience = 20'000'000;  // ns
@@ -121,15 +125,21 @@ enum class Outcome : uint32_t {
   kUnreached,  // not all could be stopped
 };
 
+uint64_t PatienceFor(const StandReason& reason) {
+  if (reason.trigger != 0) return kSnapshotPatience;
+  const uint32_t failed = __atomic_load_n(&failed_stands, __ATOMIC_RELAXED);
+  return kStandPatience << (failed < kMostDoublings ? failed : kMostDoublings);
+}
+
 Outcome TryStandStill(Thread* thread, const StandReason& reason) {
-  const uint64_t patience = reason.trigger == 0 ? kStandPatience : kSnapshotPatience;
   const uint64_t began = __builtin_ia32_rdtsc();
   if (!Give(Order::kStand, 0)) {
     thread->SetPending(kOrderPending);
     return Outcome::kOther;
   }
   __atomic_store_n(&recorded, 0, __ATOMIC_SEQ_CST);
-  const bool all = Gather(*thread, patience);
+  const bool all = Gather(*thread, PatienceFor(reason));
+  __atomic_store_n(&failed_stands, all ? 0 : failed_stands + 1, __ATOMIC_RELAXED);
   if (all) {
     const uint32_t others = Standing();
     __atomic_store_n(&stand, Stand::kRecord, __ATOMIC_SEQ_CST);
@@ -164,6 +174,7 @@ bool IsOrder(const int32_t* info) { return info[0] == SIGILL && info[2] == kOrde
 void ForgetOrders() {
   given = Order::kNone;
   stand = Stand::kGather;
+  failed_stands = 0;
   may_leave = 0;
 }
 
