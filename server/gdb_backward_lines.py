@@ -116,5 +116,5 @@ class _BackwardLines:
 
 
 _backward_lines = _BackwardLines()
-_define_hook("reverse-next", "_backward_lines.announce(into_calls=False)")
-_define_hook("reverse-step", "_backward_lines.announce(into_calls=True)")
+_define_hook("hook-reverse-next", "_backward_lines.announce(into_calls=False)")
+_define_hook("hook-reverse-step", "_backward_lines.announce(into_calls=True)")
