@@ -369,6 +369,10 @@ void WatchedProcess::OnStatus(pid_t thread, const WaitStatus& status) {
   state.stopped_ns = NowNs();
   if (status.kind == WaitStatus::Kind::kSignal) return OnSignal(thread, status.signal);
   if (status.is_event_stop()) {
+    if (code_.Knows(PendingBreakpoint(thread).value_or(0))) {
+      ptrace(PTRACE_CONT, thread, nullptr, nullptr);  // to its SIGTRAP, which makes it arrive
+      return;
+    }
     state.group_stop = status.group_stop();
     state.state = Thread::State::kStopped;
     if (!stopping_ || state.guest) Go(thread);
