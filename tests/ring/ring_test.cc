@@ -63,6 +63,25 @@ class RingTest : public ::testing::Test {
     return Child::Start(argv, {.timeout = absl::Seconds(500)});
   }
 
+  // `largest`: what the trace had on disk, of all the times that it was looked at until the program
+  // was done.
+  ChildResult FinishWatched(Child* child, uint64_t* largest) {
+    while (!fs::exists(trace_ + "/manifest")) usleep(1000);
+    std::atomic<bool> over = false;
+    std::thread sampler([&] {
+      while (!over) {
+        *largest = std::max(*largest, BytesIn(trace_));
+        usleep(5000);
+      }
+    });
+    size_t position = 0;
+    EXPECT_TRUE(child->WaitForOut("done", &position));
+    ChildResult result = child->Finish();
+    over = true;
+    sampler.join();
+    return result;
+  }
+
   TempDir directory_;
   const std::string trace_ = directory_.File("trace");
 };
@@ -71,20 +90,7 @@ TEST_F(RingTest, DiskStaysBoundedAndWhatIsKeptIsExact) {
   const int rounds = 3200;  // 1.6 GB
   Child child = Start({Ring()}, {Churn(), "2", absl::StrCat(rounds), "3"});
   uint64_t largest = 0;
-  size_t position = 0;
-  while (!fs::exists(trace_ + "/manifest")) usleep(1000);
-  std::thread sampler;
-  std::atomic<bool> over = false;
-  sampler = std::thread([&] {
-    while (!over) {
-      largest = std::max(largest, BytesIn(trace_));
-      usleep(5000);
-    }
-  });
-  EXPECT_TRUE(child.WaitForOut("done", &position));
-  const ChildResult result = child.Finish();
-  over = true;
-  sampler.join();
+  const ChildResult result = FinishWatched(&child, &largest);
   EXPECT_EQ(result.Ending(), "exit 3") << result.err;
   EXPECT_LE(largest, Most());
   EXPECT_GT(largest, Most() / 2);
@@ -150,19 +156,7 @@ TEST_F(RingTest, FilesThatAreNotMappedAnyMoreGo) {
   fs::create_directory(directory_.File("files"));
   Child child = Start({Ring()}, {Files(), "1000", directory_.File("files")});  // 125 MiB
   uint64_t largest = 0;
-  size_t position = 0;
-  while (!fs::exists(trace_ + "/manifest")) usleep(1000);
-  std::atomic<bool> over = false;
-  std::thread sampler([&] {
-    while (!over) {
-      largest = std::max(largest, BytesIn(trace_));
-      usleep(5000);
-    }
-  });
-  EXPECT_TRUE(child.WaitForOut("done", &position));
-  const ChildResult result = child.Finish();
-  over = true;
-  sampler.join();
+  const ChildResult result = FinishWatched(&child, &largest);
   EXPECT_EQ(result.Ending(), "exit 0") << result.err;
   EXPECT_LE(largest, Most());
   EXPECT_GT(largest, Most() / 2);
