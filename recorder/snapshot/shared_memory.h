@@ -21,8 +21,7 @@ namespace hindsight {
 // Movable, not copyable. One thread.
 class SharedMemory {
  public:
-  // Read while the process stands still, at most, unless something else is asked for: with two
-  // processors some 8 ms.
+  // Read while the process stands still, at most, unless something else is asked for.
   static constexpr uint64_t kMostBytes = 64 << 20;
 
   SharedMemory() = default;
