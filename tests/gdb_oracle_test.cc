@@ -47,14 +47,14 @@ def mappings():
         fields = row.split()
         if len(fields) >= 5 and fields[0].startswith("0x"):
             yield int(fields[0], 16), int(fields[1], 16), fields[4], " ".join(fields[5:])
-def named(data, secrets):
+def named(data, secrets, mapped):
     canary, guard = secrets
     words = []
     for word in struct.unpack("<8Q", data):
         turned = ((word >> 17) | (word << 47)) & (2**64 - 1)
         if word & ~0xff == canary: words.append("canary")
         elif word == guard: words.append("guard")
-        elif word >> 48 and turned ^ guard < 2**47:
+        elif word >> 48 and any(start <= turned ^ guard < end for start, end in mapped):
             words.append("mangled " + place(turned ^ guard))
         else: words.append(place(word))
     return " ".join(words)
@@ -62,6 +62,9 @@ def ask_memory(stop):
     fs = number("fs_base")
     secrets = struct.unpack("<QQ", read(fs + 0x28, 16))
     rsp = number("rsp")
+    # Of the words of a text, one in 100,000 gives an address below 2^47, but none a mapped one.
+    # Numbers are mangled too, where a function keeps one in rbp.
+    mapped = [(0, 2**16)] + [(start, end) for start, end, rights, name in mappings()]
     for start, end, rights, name in mappings():
         stack = start <= rsp < end
         if "w" not in rights or not (stack or name == "[heap]" or name == PROGRAM): continue
@@ -72,7 +75,7 @@ def ask_memory(stop):
             try: data = read(at, 64)
             except gdb.MemoryError: answer(stop, "memory " + place(at), "unavailable")
             else:
-                if any(data): answer(stop, "memory " + place(at), named(data, secrets))
+                if any(data): answer(stop, "memory " + place(at), named(data, secrets, mapped))
 def ask(stop):
     global PROGRAM, RANDOM, STACK
     STACK = [(end - 2**23, end) for start, end, ignored, name in mappings() if name == "[stack]"][0]
