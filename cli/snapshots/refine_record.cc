@@ -45,6 +45,7 @@ absl::StatusOr<RefineResult> RecordRefinement(const TraceReader& trace, const Re
   options.directory = plan.options.snapshots.directory;
   options.attach_pid = process->pid();
   options.traced_threads = process->threads();
+  options.signaled_thread = process->signaled_thread();
   options.listens = plan.listens;
   options.capture = capture;
   options.on_snapshot = [&](const SnapshotReason& reason, int32_t recorded) {

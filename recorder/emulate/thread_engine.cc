@@ -77,6 +77,7 @@ void ThreadEngine::Begin() {
   pager_.set_bulk_bytes(engine_->session().options().bulk_bytes);
   if (tracee_->GetRegisters(/*vectors=*/true, &registers)) cpu_->SetRegisters(registers);
   cpu_->set_count(0);
+  after_call_ = engine_->session().attached();  // a signal may wait that comes first
   sync_.Start(cpu_.get(), engine_->session().memory_model());
   log_.BeginSegment(0, sync_.registers());
   checks_.Schedule(cpu_->count());

@@ -28,6 +28,7 @@ void ThreadEngine::SnapshotAfterCall(const CallInFlight& call) {
 // Requires: synced.
 void ThreadEngine::SnapshotBeforeSignal(int signal) {
   if (!engine_->session().triggers().IsWanted(signal)) return;
+  if (cpu_->count() == 0 && thread() == engine_->session().options().signaled_thread) return;
   process_->TakeSnapshot(this, SnapshotTriggers::OfSignal(signal));
 }
 

@@ -1,12 +1,14 @@
 #include "recorder/process/process_facts.h"
 
 #include <cpuid.h>
+#include <dirent.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <linux/kcmp.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <cstdlib>
 #include <cstring>
 
 #include "absl/strings/ascii.h"
@@ -47,6 +49,17 @@ std::vector<std::string> ZeroTerminated(std::string strings) {
 }  // namespace
 
 std::string ExecutablePath(pid_t pid) { return LinkTarget(pid, "exe"); }
+
+std::vector<pid_t> ThreadsOf(pid_t process) {
+  std::vector<pid_t> threads;
+  DIR* directory = opendir(absl::StrCat("/proc/", process, "/task").c_str());
+  if (directory == nullptr) return threads;
+  while (const dirent* entry = readdir(directory)) {
+    if (entry->d_name[0] != '.') threads.push_back(std::atoi(entry->d_name));
+  }
+  closedir(directory);
+  return threads;
+}
 
 std::string WorkingDirectory(pid_t pid) { return LinkTarget(pid, "cwd"); }
 

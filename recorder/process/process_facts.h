@@ -15,6 +15,8 @@ namespace hindsight {
 
 // Absolute path of the program the process runs; empty if it cannot be known.
 std::string ExecutablePath(pid_t pid);
+// The tasks of a process; none if it is gone.
+std::vector<pid_t> ThreadsOf(pid_t process);
 // The process that task `thread` belongs to; 0 if it is gone.
 pid_t ProcessOf(pid_t thread);
 // As the process shows them now; empty if it is gone.

@@ -1,9 +1,7 @@
 #include "recorder/ptrace/attach.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <signal.h>
-#include <stdlib.h>
 #include <sys/ptrace.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -83,17 +81,6 @@ bool IsInterrupted(const user_regs_struct& registers) {
   const auto result = static_cast<int64_t>(registers.rax);
   return static_cast<int64_t>(registers.orig_rax) >= 0 &&
          (IsRestartCode(result) || result == -EINTR);
-}
-
-std::vector<pid_t> ThreadsOf(pid_t pid) {
-  std::vector<pid_t> threads;
-  DIR* directory = opendir(absl::StrCat("/proc/", pid, "/task").c_str());
-  if (directory == nullptr) return threads;
-  while (const dirent* entry = readdir(directory)) {
-    if (entry->d_name[0] != '.') threads.push_back(std::atoi(entry->d_name));
-  }
-  closedir(directory);
-  return threads;
 }
 
 // A process being attached to. Detaches what it has seized unless Keep was called.
@@ -223,13 +210,20 @@ bool StopToDetach(pid_t thread) {
   }
 }
 
+// Whether a handler is what the thread runs first. `signal`: that it is about to get; 0: none.
+bool WillHandle(const SignalSets& sets, int signal) {
+  const uint64_t about_to_come = signal == 0 ? 0 : uint64_t{1} << (signal - 1);
+  return sets.about_to_be_handled() != 0 || (sets.caught & about_to_come) != 0;
+}
+
 // Sets the registers of a stopped thread so that it notices nothing when it goes on natively.
-void PrepareToDetach(pid_t pid, pid_t thread, absl::Span<const VdsoPatch> patches) {
+void PrepareToDetach(pid_t pid, const ThreadToDetach& detach, absl::Span<const VdsoPatch> patches) {
+  const pid_t thread = detach.thread;
   user_regs_struct registers;
   if (!GetRegisters(thread, &registers)) return;
   bool changed = false;
   const bool eintr = IsInterrupted(registers) && static_cast<int64_t>(registers.rax) == -EINTR;
-  if (eintr && SignalSetsOf(pid, thread).about_to_be_handled() == 0) {
+  if (eintr && !WillHandle(SignalSetsOf(pid, thread), detach.signal)) {
     registers = RegistersToResumeFrom(registers, /*call_may_fail=*/true);
     changed = true;
   }
@@ -309,7 +303,7 @@ absl::Status DetachFromProcess(pid_t pid, absl::Span<const ThreadToDetach> threa
   for (const ThreadToDetach& thread : threads) {
     if (thread.running) StopToDetach(thread.thread);
   }
-  for (const ThreadToDetach& thread : threads) PrepareToDetach(pid, thread.thread, patches);
+  for (const ThreadToDetach& thread : threads) PrepareToDetach(pid, thread, patches);
   for (const ThreadToDetach& thread : threads) {
     if (HasEnded(pid, thread.thread)) continue;  // shows no memory
     ProcMemFile memory(thread.thread);

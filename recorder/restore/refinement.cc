@@ -24,7 +24,8 @@ absl::Status Edit(const RefineOptions& options, RestoredProcess* process) {
   for (const RegistersChange& edit : options.registers) {
     RETURN_IF_ERROR(process->SetRegisters(edit.thread, edit.registers));
   }
-  return absl::OkStatus();
+  const bool edited = !options.memory.empty() || !options.registers.empty();
+  return edited ? process->ForgetFault() : absl::OkStatus();
 }
 
 class Refinement {
@@ -59,6 +60,7 @@ class Refinement {
 absl::StatusOr<pid_t> Refinement::Launch(PointListener* listener) {
   ASSIGN_OR_RETURN(process_,
                    RestoreEdited(trace_, keyframe_, options_, {.path = listener->path()}));
+  RETURN_IF_ERROR(process_->AwaitSignal());
   result_.notes = process_->notes();
   listener->Continue(options_.earlier_control);
   listener->Start(process_->pid());

@@ -51,9 +51,9 @@ absl::StatusOr<int64_t> Remote::TryCall(pid_t thread, int64_t number,
   return result.value;
 }
 
-absl::StatusOr<uint64_t> Remote::Call(absl::string_view what, int64_t number,
+absl::StatusOr<uint64_t> Remote::Call(absl::string_view what, pid_t thread, int64_t number,
                                       const CallArguments& arguments) {
-  ASSIGN_OR_RETURN(const int64_t value, TryCall(number, arguments));
+  ASSIGN_OR_RETURN(const int64_t value, TryCall(thread, number, arguments));
   if (IsError(value)) return Failed(what, value);
   return static_cast<uint64_t>(value);
 }

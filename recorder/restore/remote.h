@@ -46,8 +46,12 @@ class Remote {
     return TryCall(process_, number, arguments);
   }
   // As TryCall, but -errno is kFailedPrecondition, with a text that begins with `what`.
-  absl::StatusOr<uint64_t> Call(absl::string_view what, int64_t number,
+  absl::StatusOr<uint64_t> Call(absl::string_view what, pid_t thread, int64_t number,
                                 const CallArguments& arguments);
+  absl::StatusOr<uint64_t> Call(absl::string_view what, int64_t number,
+                                const CallArguments& arguments) {
+    return Call(what, process_, number, arguments);
+  }
   // Makes a task by clone or clone3, stopped before its first instruction.
   absl::StatusOr<pid_t> MakeTask(int64_t number, const CallArguments& arguments, int64_t* result);
 

@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "recorder/ptrace/attach.h"
+#include "recorder/ptrace/watch/signal_stop.h"
 #include "recorder/ptrace/whole/stub_process.h"
 #include "recorder/restore/remote.h"
 #include "recorder/restore/restored_descriptors.h"
@@ -18,6 +19,11 @@
 #include "recorder/restore/restored_signals.h"
 
 namespace hindsight {
+namespace {
+
+absl::Status Gone() { return absl::UnavailableError("the new process is gone"); }
+
+}  // namespace
 
 absl::StatusOr<std::unique_ptr<RestoredProcess>> RestoredProcess::Make(
     const TraceReader& trace, const FullKeyframe& keyframe, const ControlFile& control_file) {
@@ -54,6 +60,7 @@ absl::Status RestoredProcess::Build(const TraceReader& trace, const FullKeyframe
     for (const RestoredThread& thread : threads_) {
       SetThreadMask(thread.thread, thread.kernel.blocked);
     }
+    FindSignal(trace, keyframe.number(), *kernel, &threads_);
     RETURN_IF_ERROR(RestoreSignals(*kernel, threads_, remote.get(), &notes_));
   }
   RETURN_IF_ERROR(remote->Remove());
@@ -76,13 +83,34 @@ absl::Status RestoredProcess::SetRegisters(int32_t thread, const RegisterFile& r
     return candidate.state.thread == thread;
   });
   if (found == threads_.end()) return absl::NotFoundError(absl::StrCat("no thread ", thread));
-  // A thread that is sent elsewhere is not in its system call any more.
-  RegisterFile before;
-  const bool stays = FromWords(found->state.registers, &before) && before.rip == registers.rip &&
-                     before.gpr[kRax] == registers.gpr[kRax];
-  const int64_t system_call = stays ? found->kernel.system_call : -1;
-  if (SetThreadRegisters(found->thread, registers, system_call)) return absl::OkStatus();
-  return absl::UnavailableError("the new process is gone");
+  return hindsight::SetRegisters(*found, registers) ? absl::OkStatus() : Gone();
+}
+
+RestoredThread* RestoredProcess::Signaled() {
+  const auto found = std::find_if(threads_.begin(), threads_.end(),
+                                  [](const auto& thread) { return thread.signal.has_value(); });
+  return found == threads_.end() ? nullptr : &*found;
+}
+
+pid_t RestoredProcess::signaled_thread() const {
+  const RestoredThread* const thread = const_cast<RestoredProcess*>(this)->Signaled();
+  return thread == nullptr ? 0 : thread->thread;
+}
+
+absl::Status RestoredProcess::ForgetFault() {
+  RestoredThread* const thread = Signaled();
+  if (thread == nullptr || !IsFault(*thread->signal)) return absl::OkStatus();
+  RETURN_IF_ERROR(AwaitSignal());
+  thread->signal.reset();
+  thread->signal_is_handled = false;
+  return DropSignal(thread->thread) ? absl::OkStatus() : Gone();
+}
+
+absl::Status RestoredProcess::AwaitSignal() {
+  const RestoredThread* const thread = Signaled();
+  if (thread == nullptr) return absl::OkStatus();
+  const bool came = BringToSignal(thread->thread, thread->signal->si_signo, thread->kernel.blocked);
+  return came ? absl::OkStatus() : Gone();
 }
 
 std::vector<pid_t> RestoredProcess::threads() const {
@@ -93,7 +121,10 @@ std::vector<pid_t> RestoredProcess::threads() const {
 
 void RestoredProcess::Release() {
   std::vector<ThreadToDetach> detach;
-  for (const RestoredThread& thread : threads_) detach.push_back({.thread = thread.thread});
+  for (const RestoredThread& thread : threads_) {
+    const int signal = thread.signal.has_value() ? thread.signal->si_signo : 0;
+    detach.push_back({.thread = thread.thread, .signal = signal});
+  }
   DetachFromProcess(pid_, detach, {}).IgnoreError();
 }
 

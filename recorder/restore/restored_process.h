@@ -1,6 +1,6 @@
 // A process of a snapshot, alive again.
 //
-//   Make --> stopped before its next instruction --> Release --> runs natively
+//   Make --> stopped before its next instruction --> (AwaitSignal) --> Release --> runs natively
 //
 // It is a child of this process, and dies with the thread that made it. Threads that wait in system
 // calls make them again, from their beginning: a sleep or a timeout begins anew.
@@ -51,6 +51,15 @@ class RestoredProcess {
   // kNotFound: no such thread.
   absl::Status SetRegisters(int32_t thread, const RegisterFile& registers);
 
+  // The thread for whose signal the snapshot was taken; 0: there is none. The signal is pending.
+  pid_t signaled_thread() const;
+  // Forgets that signal if an instruction has raised it: executed again, that raises it again,
+  // unless what has been changed was the cause. kUnavailable: the process is gone.
+  absl::Status ForgetFault();
+  // Brings the thread to where it was, before the delivery of the signal; Release delivers it.
+  // kUnavailable: the process is gone.
+  absl::Status AwaitSignal();
+
   // Its threads run.
   void Release();
 
@@ -58,6 +67,7 @@ class RestoredProcess {
   explicit RestoredProcess(pid_t pid) : pid_(pid) {}
   absl::Status Build(const TraceReader& trace, const FullKeyframe& keyframe,
                      const ControlFile& control_file);
+  RestoredThread* Signaled();
 
   const pid_t pid_;
   RestoreNotes notes_;

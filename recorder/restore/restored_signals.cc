@@ -4,6 +4,7 @@
 #include <sys/syscall.h>
 #include <sys/time.h>
 
+#include <algorithm>
 #include <cstring>
 #include <string>
 
@@ -36,12 +37,17 @@ absl::Status RestoreActions(const std::vector<SignalHandling>& actions, Remote* 
   return absl::OkStatus();
 }
 
+siginfo_t ToInfo(const std::string& bytes) {
+  siginfo_t info = {};
+  std::memcpy(&info, bytes.data(), std::min(bytes.size(), sizeof(info)));
+  return info;
+}
+
 // The infos of the signals in `pending`; of one whose info is not known a plain one.
 std::vector<siginfo_t> Infos(uint64_t pending, const std::vector<std::string>& known) {
   std::vector<siginfo_t> infos;
   for (const std::string& bytes : known) {
-    siginfo_t info = {};
-    std::memcpy(&info, bytes.data(), std::min(bytes.size(), sizeof(info)));
+    const siginfo_t info = ToInfo(bytes);
     if (info.si_signo <= 0 || info.si_signo > kSignals) continue;
     pending &= ~(uint64_t{1} << (info.si_signo - 1));
     infos.push_back(info);
@@ -56,7 +62,8 @@ std::vector<siginfo_t> Infos(uint64_t pending, const std::vector<std::string>& k
   return infos;
 }
 
-// The process sends them to itself: only that may have any si_code. `thread` 0: to the process.
+// The process, or the thread, sends them to itself: only that may have any si_code. `thread` 0: to
+// the process.
 absl::Status Send(const std::vector<siginfo_t>& infos, pid_t thread, Remote* remote) {
   const auto process = static_cast<uint64_t>(remote->process());
   for (const siginfo_t& info : infos) {
@@ -66,7 +73,7 @@ absl::Status Send(const std::vector<siginfo_t>& infos, pid_t thread, Remote* rem
         thread == 0
             ? remote->Call("rt_sigqueueinfo", SYS_rt_sigqueueinfo, {process, signal, at}).status()
             : remote
-                  ->Call("rt_tgsigqueueinfo", SYS_rt_tgsigqueueinfo,
+                  ->Call("rt_tgsigqueueinfo", thread, SYS_rt_tgsigqueueinfo,
                          {process, static_cast<uint64_t>(thread), signal, at})
                   .status();
     RETURN_IF_ERROR(sent);
@@ -98,9 +105,29 @@ absl::Status RestoreTimers(const KernelState& kernel, Remote* remote, RestoreNot
 
 }  // namespace
 
+void FindSignal(const TraceReader& trace, uint64_t snapshot, const KernelState& kernel,
+                std::vector<RestoredThread>* threads) {
+  for (const ProcessEvent& event : trace.events()) {
+    if (event.kind != EventKind::kSignal || event.count != snapshot) continue;
+    const siginfo_t info = ToInfo(event.text);
+    if (info.si_signo <= 0 || info.si_signo > kSignals) continue;
+    const auto index = static_cast<size_t>(info.si_signo - 1);
+    for (RestoredThread& thread : *threads) {
+      if (thread.state.thread != event.thread) continue;
+      thread.signal = info;
+      // Neither SIG_DFL nor SIG_IGN.
+      thread.signal_is_handled = index < kernel.signals.size() && kernel.signals[index].handler > 1;
+    }
+  }
+}
+
 absl::Status RestoreSignals(const KernelState& kernel, const std::vector<RestoredThread>& threads,
                             Remote* remote, RestoreNotes* notes) {
   RETURN_IF_ERROR(RestoreActions(kernel.signals, remote));
+  // Of several with the same number it is the first.
+  for (const RestoredThread& thread : threads) {
+    if (thread.signal.has_value()) RETURN_IF_ERROR(Send({*thread.signal}, thread.thread, remote));
+  }
   RETURN_IF_ERROR(Send(Infos(kernel.pending, kernel.siginfos), 0, remote));
   for (const RestoredThread& thread : threads) {
     RETURN_IF_ERROR(

@@ -173,14 +173,23 @@ absl::Status RestoreThreadStates(const std::vector<RestoredThread>& threads, Rem
   return absl::OkStatus();
 }
 
+bool SetRegisters(const RestoredThread& thread, const RegisterFile& registers) {
+  // A thread that is sent elsewhere is not in its system call any more.
+  RegisterFile before;
+  const bool stays = FromWords(thread.state.registers, &before) && before.rip == registers.rip &&
+                     before.gpr[kRax] == registers.gpr[kRax];
+  return SetThreadRegisters(
+      thread.thread, registers, stays ? thread.kernel.system_call : -1,
+      thread.signal_is_handled ? CallUnderWay::kIsEnded : CallUnderWay::kIsMadeAgain);
+}
+
 absl::Status RestoreRegisters(const std::vector<RestoredThread>& threads) {
   for (const RestoredThread& thread : threads) {
     RegisterFile registers;
     if (!FromWords(thread.state.registers, &registers)) {
       return absl::DataLossError("the snapshot's registers have an unknown layout");
     }
-    if (!SetThreadRegisters(thread.thread, registers, thread.kernel.system_call) ||
-        !SetThreadMask(thread.thread, thread.kernel.blocked)) {
+    if (!SetRegisters(thread, registers) || !SetThreadMask(thread.thread, thread.kernel.blocked)) {
       return absl::UnavailableError("the new process is gone");
     }
   }

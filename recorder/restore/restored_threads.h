@@ -7,13 +7,16 @@
 #ifndef HINDSIGHT_RECORDER_RESTORE_RESTORED_THREADS_H_
 #define HINDSIGHT_RECORDER_RESTORE_RESTORED_THREADS_H_
 
+#include <signal.h>
 #include <sys/types.h>
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "isa/registers.h"
 #include "recorder/restore/remote.h"
 #include "recorder/restore/restore_notes.h"
 #include "tracefmt/trace_reader.h"
@@ -24,6 +27,8 @@ struct RestoredThread {
   pid_t thread = 0;  // now
   FullKeyframe::ThreadState state;
   ThreadKernelState kernel;
+  std::optional<siginfo_t> signal;  // that was about to be delivered to it
+  bool signal_is_handled = false;   // by a function of the program
 };
 
 // Makes them, the process's first one first, and adds each to `threads` when it is there. The
@@ -37,6 +42,8 @@ absl::Status RestoreThreadStates(const std::vector<RestoredThread>& threads, Rem
 
 // Registers and signal masks. No call can be made in them any more.
 absl::Status RestoreRegisters(const std::vector<RestoredThread>& threads);
+// Others than it had, for one of them. False: it is gone.
+bool SetRegisters(const RestoredThread& thread, const RegisterFile& registers);
 
 }  // namespace hindsight
 

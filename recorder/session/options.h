@@ -74,6 +74,8 @@ struct RecordOptions {
   // All threads of that process, the first one first, if the calling thread traces them already and
   // they are in PTRACE_EVENT_STOP, before the instructions that are recorded first.
   std::vector<int32_t> traced_threads;
+  // Of these the one with a pending signal that is no reason for a snapshot any more; 0: none.
+  int32_t signaled_thread = 0;
   // Whether recording lasts until the last of the processes has ended that the program made; else
   // those that outlive the program by more than an instant run on unrecorded.
   bool wait_for_all = false;

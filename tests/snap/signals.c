@@ -1,4 +1,6 @@
 // Gets signals in many ways, and complains of what is not as it was sent.
+//
+// signals [abort | alone]   aborts in the end; makes no children
 
 #define _GNU_SOURCE
 #include <errno.h>
@@ -9,6 +11,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/epoll.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
@@ -125,9 +128,10 @@ int main(int argc, char** argv) {
   sent_by_itself();
   faults();
   in_calls();
-  children();
+  const char* const how = argc > 1 ? argv[1] : "";
+  if (strcmp(how, "alone") != 0) children();
   printf("complaints %d\n", complaints);
   fflush(stdout);
-  if (argc > 1) abort();
+  if (strcmp(how, "abort") == 0) abort();
   return 3;
 }

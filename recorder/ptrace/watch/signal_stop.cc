@@ -8,6 +8,12 @@
 
 namespace hindsight {
 
+siginfo_t InfoOf(pid_t thread) {
+  siginfo_t info = {};
+  ptrace(PTRACE_GETSIGINFO, thread, nullptr, &info);
+  return info;
+}
+
 bool IsFault(const siginfo_t& info) {
   switch (info.si_signo) {
     case SIGSEGV:

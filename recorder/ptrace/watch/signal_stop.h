@@ -11,6 +11,10 @@
 
 namespace hindsight {
 
+// Of the signal that is about to be delivered to a thread, or of the stop in which it is. Requires:
+// stopped by ptrace.
+siginfo_t InfoOf(pid_t thread);
+
 // Raised by the instruction at which the thread is, and by it again if that is executed again.
 bool IsFault(const siginfo_t& info);
 

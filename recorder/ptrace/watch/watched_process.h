@@ -62,8 +62,9 @@ class WatchedProcess {
     std::function<Places()> find_places;
     // The process has not executed its program yet: it has no places before.
     bool before_exec = false;
-    // The calling thread has seized all threads, which stand in PTRACE_EVENT_STOP. Those at a place
-    // have arrived there before.
+    // The calling thread has seized all threads, which stand in PTRACE_EVENT_STOP, or before the
+    // delivery of a signal, which is delivered and no event. Those at a place have arrived there
+    // before.
     bool stopped = false;
     // Of all stops of the process. Borrowed.
     DisturbedCalls* calls = nullptr;

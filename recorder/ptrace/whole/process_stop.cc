@@ -1,6 +1,5 @@
 #include "recorder/ptrace/whole/process_stop.h"
 
-#include <dirent.h>
 #include <elf.h>
 #include <errno.h>
 #include <sys/ptrace.h>
@@ -8,7 +7,6 @@
 #include <sys/user.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <fstream>
 
 #include "absl/strings/str_cat.h"
@@ -28,17 +26,6 @@ constexpr std::chrono::milliseconds kDuePatience(20);
 
 uint64_t NowNs() {
   return static_cast<uint64_t>(std::chrono::steady_clock::now().time_since_epoch().count());
-}
-
-std::vector<pid_t> ThreadsOf(pid_t process) {
-  std::vector<pid_t> threads;
-  DIR* directory = opendir(absl::StrCat("/proc/", process, "/task").c_str());
-  if (directory == nullptr) return threads;
-  while (const dirent* entry = readdir(directory)) {
-    if (entry->d_name[0] != '.') threads.push_back(std::atoi(entry->d_name));
-  }
-  closedir(directory);
-  return threads;
 }
 
 void LetGoOf(pid_t thread) {

@@ -23,6 +23,8 @@
 #include "base/status_macros.h"
 #include "base/unique_fd.h"
 #include "isa/host_registers.h"
+#include "recorder/process/process_facts.h"
+#include "recorder/process/signal_sets.h"
 #include "recorder/ptrace/attach.h"
 #include "recorder/ptrace/thread_stop.h"
 
@@ -138,12 +140,15 @@ absl::StatusOr<pid_t> StartStub(const StubRequest& request) {
   return status;
 }
 
-bool SetThreadRegisters(pid_t thread, const RegisterFile& registers, int64_t system_call) {
+bool SetThreadRegisters(pid_t thread, const RegisterFile& registers, int64_t system_call,
+                        CallUnderWay call) {
   user_regs_struct general;
   if (ptrace(PTRACE_GETREGS, thread, nullptr, &general) != 0) return false;
   RegistersToGeneral(registers, &general);
   if (system_call >= 0) {
     general.orig_rax = static_cast<uint64_t>(system_call);
+  }
+  if (system_call >= 0 && call == CallUnderWay::kIsMadeAgain) {
     general = RegistersToResumeFrom(general, /*call_may_fail=*/true);
     // The kernel's own memory of the call (restart_syscall) was that of another thread.
     if (general.rip != registers.rip) general.rax = static_cast<uint64_t>(system_call);
@@ -167,5 +172,18 @@ bool SetThreadRegisters(pid_t thread, const RegisterFile& registers, int64_t sys
 bool SetThreadMask(pid_t thread, uint64_t blocked) {
   return ptrace(PTRACE_SETSIGMASK, thread, sizeof(blocked), &blocked) == 0;
 }
+
+bool BringToSignal(pid_t thread, int signal, uint64_t blocked) {
+  const uint64_t bit = uint64_t{1} << (signal - 1);
+  if ((SignalSetsOf(ProcessOf(thread), thread).pending & bit) == 0) return false;
+  if (!SetThreadMask(thread, ~bit) || ptrace(PTRACE_CONT, thread, nullptr, nullptr) != 0) {
+    return false;
+  }
+  const std::optional<WaitStatus> status = WaitForAnyStop(thread);
+  return status.has_value() && status->kind == WaitStatus::Kind::kSignal &&
+         status->signal == signal && SetThreadMask(thread, blocked);
+}
+
+bool DropSignal(pid_t thread) { return ContinueToStop(thread, 0) && AwaitNewTask(thread); }
 
 }  // namespace hindsight
