@@ -123,10 +123,34 @@ bool IsFunction(const GElf_Sym& symbol) {
          symbol.st_value != 0;
 }
 
-// What a chooser of the process returns; 0 if it cannot be known.
-uint64_t ChoiceOf(uint64_t chooser, const ProcMemFile& memory, const MemoryMap& map) {
+bool MayHoldCode(const MapRegion& region) {
+  return region.inode != 0 && (region.protection & PROT_EXEC) != 0 &&
+         absl::StartsWith(region.name, "/");
+}
+
+std::string PathOf(const MapRegion& region, pid_t thread) {
+  return absl::StrCat("/proc/", thread, "/root", region.name);
+}
+
+// A page of a file's code at `address`; false if the file is not to be had.
+bool ReadFromFile(const MapRegion& region, uint64_t address, pid_t thread,
+                  absl::Span<uint8_t> page) {
+  const UniqueFd file(open(PathOf(region, thread).c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  const auto offset = static_cast<off_t>(region.file_offset + (address - region.start));
+  const ssize_t got = pread(file.get(), page.data(), page.size(), offset);
+  if (got <= 0) return false;
+  std::fill(page.begin() + got, page.end(), uint8_t{0});  // beyond the file's end
+  return true;
+}
+
+// What a chooser of the process returns; 0 if it cannot be known. Code is read from its file, where
+// that is there: in memory there may be breakpoints, at the chooser itself to begin with.
+uint64_t ChoiceOf(uint64_t chooser, pid_t thread, const MemoryMap& map) {
+  const ProcMemFile memory(thread);
   const auto pages = [&](uint64_t address, absl::Span<uint8_t> page) {
-    return memory.Read(address, page);
+    const MapRegion* const region = map.Find(address);
+    const bool code = region != nullptr && MayHoldCode(*region);
+    return (code && ReadFromFile(*region, address, thread, page)) || memory.Read(address, page);
   };
   const uint64_t chosen = CallPure(pages, chooser).value_or(0);
   const MapRegion* const region = map.Find(chosen);
@@ -229,17 +253,12 @@ Symbols::File& Symbols::FileOf(const MapRegion& region, pid_t thread) {
       std::make_pair(uint64_t{region.device_major} << 32 | region.device_minor, region.inode);
   std::unique_ptr<File>& file = files_[key];
   if (file == nullptr) {
-    file = std::make_unique<File>(absl::StrCat("/proc/", thread, "/root", region.name));
+    file = std::make_unique<File>(PathOf(region, thread));
   }
   return *file;
 }
 
 namespace {
-
-bool MayHoldCode(const MapRegion& region) {
-  return region.inode != 0 && (region.protection & PROT_EXEC) != 0 &&
-         absl::StartsWith(region.name, "/");
-}
 
 bool IsNamed(const MapRegion& region, const std::string& file) {
   return file.empty() || region.name == file || BaseName(region.name) == file;
@@ -251,7 +270,6 @@ Symbols::Found Symbols::Find(const CodePlace& place, const MemoryMap& map, pid_t
   if (place.is_address()) return {.addresses = {place.offset}};
   std::set<uint64_t> found;
   Found result;
-  const ProcMemFile memory(thread);
   for (const MapRegion& region : map.regions()) {
     if (!MayHoldCode(region) || !IsNamed(region, place.file)) continue;
     File& file = FileOf(region, thread);
@@ -264,7 +282,7 @@ Symbols::Found Symbols::Find(const CodePlace& place, const MemoryMap& map, pid_t
       uint64_t address = region.start + (offset - region.file_offset);
       if (function.chooses) {
         result.choosers.push_back(address);
-        address = ChoiceOf(address, memory, map);
+        address = ChoiceOf(address, thread, map);
         if (address == 0) continue;
       }
       found.insert(address + place.offset);

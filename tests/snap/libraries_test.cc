@@ -17,6 +17,7 @@ using ::testing::Each;
 using ::testing::HasSubstr;
 
 constexpr char kProgram[] = "tests/snap/lazy";
+constexpr char kStatic[] = "tests/snap/lazy_static";
 
 // The call goes through the dynamic linker, which saves the registers of its arguments.
 constexpr char kCalls[] = R"script(
@@ -35,11 +36,12 @@ void ExpectCalls(const GdbResult& gdb) {
   EXPECT_EQ(gdb.Answer("kept"), "True") << gdb.text;
 }
 
-std::string Snap(const TempDir& directory, const std::vector<std::string>& options) {
+std::string Snap(const TempDir& directory, const std::vector<std::string>& options,
+                 const char* program = kProgram) {
   const std::string trace = directory.File("trace");
   std::vector<std::string> argv = {Hindsight(), "snap", "--quiet", "-o", trace};
   argv.insert(argv.end(), options.begin(), options.end());
-  argv.insert(argv.end(), {"--", kProgram});
+  argv.insert(argv.end(), {"--", program});
   const ChildResult snap = RunProcess(argv);
   EXPECT_EQ(snap.Ending(), "exit 0") << snap.err;
   return trace;
@@ -56,21 +58,28 @@ TEST(LibrariesTest, AFunctionIsCalledThatWasNotBoundInARecording) {
   ExpectCalls(RunGdb(recorded.trace(), kCalls));
 }
 
-// The pc is what the dynamic linker has put into the program's pointer, and the argument tells that
-// it is a call: five are made, from one byte to the next.
+// The pc is what the program's pointer leads to (in a static program by a stub, which jumps to what
+// was chosen), and the argument tells that it is a call: five are made, from one byte to the next.
 constexpr char kArrivals[] = R"(
 python
+def chosen():
+  target = int(gdb.parse_and_eval("(unsigned long) length_of"))
+  stub = bytes(gdb.selected_inferior().read_memory(target, 16))
+  jump = stub.find(b"\xff\x25", 0, 7)
+  if jump < 0: return target
+  slot = target + jump + 6 + int.from_bytes(stub[jump + 2:jump + 6], "little", signed=True)
+  return int(gdb.parse_and_eval("*(unsigned long *) %d" % slot))
 last = gdb.execute("monitor snapshots", to_string=True).count("\n")
 for number in range(1, last + 1):
   gdb.execute("hindsight goto snapshot %d" % number)
   if functions()[1:2] != ["main"]: continue
-  say("same", value("$pc == (unsigned long) length_of"))
+  say("same", int(gdb.parse_and_eval("(unsigned long) $pc")) == chosen())
   say("argument", value("(char *) $rdi").split('"')[1])
 end
 )";
 
 void ExpectArrivals(const GdbResult& gdb) {
-  EXPECT_THAT(gdb.Answers("same"), Each("1")) << gdb.text;
+  EXPECT_THAT(gdb.Answers("same"), Each("True")) << gdb.text;
   const std::vector<std::string> arguments = gdb.Answers("argument");
   ASSERT_EQ(arguments.size(), 5u) << gdb.text;
   for (size_t i = 1; i < 5; ++i) EXPECT_EQ(arguments[i], arguments[i - 1].substr(1));
@@ -79,6 +88,20 @@ void ExpectArrivals(const GdbResult& gdb) {
 TEST(LibrariesTest, AChosenFunctionIsAPlaceForSnapshots) {
   const TempDir directory;
   ExpectArrivals(RunGdb(Snap(directory, {"--trigger=none", "--at=strlen"}), kArrivals));
+}
+
+// What is chosen before the program runs is not what it uses.
+TEST(LibrariesTest, AFunctionThatAStaticProgramChoosesIsAPlace) {
+  const TempDir directory;
+  ExpectArrivals(RunGdb(Snap(directory, {"--trigger=none", "--at=strlen"}, kStatic), kArrivals));
+}
+
+TEST(LibrariesTest, AFunctionThatAStaticProgramChoosesIsAPlaceInARecording) {
+  SKIP_IF_TRANSLATED("--at is for the emulator");
+  const Recorded recorded({kStatic}, {}, {"--trigger=none", "--at=strlen"});
+  ASSERT_EQ(recorded.run().Ending(), "exit 0") << recorded.run().err;
+  ExpectExact(recorded.trace());
+  ExpectArrivals(RunGdb(recorded.trace(), kArrivals));
 }
 
 TEST(LibrariesTest, AChosenFunctionIsAPlaceInARecording) {
