@@ -231,8 +231,8 @@ void AddTraceContentOptions(Options* options, RecordOptions* record, RecordValue
       "cpu", &values->cpu, "NAME",
       "What CPUID reports to the program: host (this machine's features, so that it computes "
       "the same as natively), portable (only features that are emulated: often "
-      "faster, and the trace needs no particular processor) or auto (host, but portable with "
-      "engine translate).");
+      "faster, and the trace needs no particular processor) or auto (host; with engine translate "
+      "portable, unless the program's file says that it needs AVX).");
 }
 
 void AddEngineOptions(Options* options, RecordOptions* record, RecordValues* values) {

@@ -40,9 +40,9 @@ struct XstateLayout {
   size_t bytes = 0;
   Component components[4] = {
       {kAvx, offsetof(RegisterFile, ymm_high), sizeof(RegisterFile::ymm_high), 0},
-      {kOpmask, offsetof(RegisterFile, k), sizeof(RegisterFile::k), 0},
       {kZmmHigh, offsetof(RegisterFile, zmm_high), sizeof(RegisterFile::zmm_high), 0},
       {kZmm16, offsetof(RegisterFile, zmm16), sizeof(RegisterFile::zmm16), 0},
+      {kOpmask, offsetof(RegisterFile, k), sizeof(RegisterFile::k), 0},
   };
 };
 
@@ -134,6 +134,14 @@ void RegistersToVectors(const RegisterFile& registers, user_fpregs_struct* vecto
 }
 
 size_t XstateBytes() { return HostXstateLayout().bytes; }
+
+std::array<uint32_t, 4> XstateOffsets() {
+  std::array<uint32_t, 4> offsets = {};
+  for (size_t i = 0; i < offsets.size(); ++i) {
+    offsets[i] = static_cast<uint32_t>(HostXstateLayout().components[i].offset);
+  }
+  return offsets;
+}
 
 bool XstateToRegisters(absl::Span<const uint8_t> image, RegisterFile* registers) {
   if (image.size() < kLegacyBytes + kHeaderBytes) return false;

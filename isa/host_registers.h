@@ -8,6 +8,7 @@
 
 #include <sys/user.h>
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 
@@ -31,6 +32,9 @@ void RegistersToVectors(const RegisterFile& registers, user_fpregs_struct* vecto
 // The size of XSAVE's image in standard format, with all components the kernel has enabled; 0 on a
 // host without XSAVE, where ptrace has only user_fpregs_struct.
 size_t XstateBytes();
+// Where the image has ymm_high, zmm_high, zmm16 and k of the register file, which have as many
+// bytes there; 0: not on this host.
+std::array<uint32_t, 4> XstateOffsets();
 // All vector and x87 registers, from the image. Components in their initial state, or that the host
 // does not have, get their initial values. False, with nothing changed, if `image` is too short.
 bool XstateToRegisters(absl::Span<const uint8_t> image, RegisterFile* registers);

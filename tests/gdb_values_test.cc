@@ -22,7 +22,6 @@ const std::string& Containers() {
 }
 
 TEST(GdbVectorsTest, UpperHalvesOfRegistersBothWays) {
-  SKIP_IF_TRANSLATED("it offers no AVX");
   if (!HostHas({"avx2", "fma", "f16c"})) GTEST_SKIP() << "this host's processors lack them";
   const Recorded recorded({Program("avx2_kernels")});
   const GdbResult gdb = RunGdb(
@@ -48,7 +47,6 @@ end
 }
 
 TEST(GdbVectorsTest, AllOfAvx512BothWays) {
-  SKIP_IF_TRANSLATED("it offers no AVX");
   if (!HostHas({"avx512f", "avx512bw", "avx512dq", "avx512vl"})) {
     GTEST_SKIP() << "this host's processors lack them";
   }

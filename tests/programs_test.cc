@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "tests/harness/recording.h"
 
 namespace hindsight::e2e {
@@ -39,10 +40,7 @@ TEST(ProgramsTest, FloatingPointExceptionsThatRaiseSignals) {
   ExpectRecordsUnchanged({Program("float_traps")});
 }
 
-TEST(ProgramsTest, CompiledForThisMachine) {
-  SKIP_IF_TRANSLATED("it offers no AVX");
-  ExpectRecordsUnchanged({Program("vectors")});
-}
+TEST(ProgramsTest, CompiledForThisMachine) { ExpectRecordsUnchanged({Program("vectors")}); }
 
 TEST(ProgramsTest, SignalHandlersJumpsAndAlternateStack) {
   ExpectRecordsUnchanged({Program("alarms")});
@@ -133,20 +131,21 @@ TEST(ProgramsTest, ManyKeyframes) {
 
 // libm chooses other code where it finds FMA, whose results differ in the last digit.
 TEST(ProgramsTest, LibmPrintsTheDigitsItPrintsNatively) {
-  SKIP_IF_TRANSLATED("programs see the portable processor");
-  ExpectRecordsUnchanged({Program("math_sums")});
+  ExpectRecordsUnchanged({Program("math_sums")}, {}, {"--cpu=host"});
 }
 
 TEST(ProgramsTest, TheProgramSeesTheMachinesFeatures) {
-  SKIP_IF_TRANSLATED("programs see the portable processor");
-  ExpectRecordsUnchanged({Program("cpu_features")});
+  ExpectRecordsUnchanged({Program("cpu_features")}, {}, {"--cpu=host"});
 }
 
 TEST(ProgramsTest, InfoNamesTheCpuModel) {
-  SKIP_IF_TRANSLATED("programs see the portable processor");
-  EXPECT_EQ(InfoField(Recorded({Program("loop")}).trace(), "cpu"), "host");
-  const std::vector<std::string> flags = {"--cpu=portable"};
-  EXPECT_EQ(InfoField(Recorded({Program("loop")}, {}, flags).trace(), "cpu"), "portable");
+  for (const char* const cpu : {"host", "portable"}) {
+    const Recorded recorded({Program("loop")}, {}, {absl::StrCat("--cpu=", cpu)});
+    EXPECT_EQ(InfoField(recorded.trace(), "cpu"), cpu);
+  }
+  const bool translated = Engine() == TestedEngine::kTranslate;
+  EXPECT_EQ(InfoField(Recorded({Program("loop")}).trace(), "cpu"),
+            translated ? "portable" : "host");
   EXPECT_EQ(RunHindsight({"record", "--cpu=other", "--", Program("loop")}).Ending(), "exit 2");
 }
 
@@ -164,7 +163,6 @@ TEST(ProgramsTest, PortableTakesThePathsOfAnOlderProcessor) {
 TEST(ProgramsTest, PortableRecordsUnchanged) {
   const std::vector<std::string> flags = {"--cpu=portable"};
   ExpectRecordsUnchanged({Program("strings")}, {}, flags);
-  SKIP_IF_TRANSLATED("it offers no AVX");
   ExpectRecordsUnchanged({Program("vectors")}, {}, flags);
 }
 

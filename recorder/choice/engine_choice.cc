@@ -57,9 +57,14 @@ absl::StatusOr<bool> SuitsEngine(pid_t process, RecordOptions* options) {
   if (options->engine != EngineKind::kTranslate) return true;
   std::string reason = ReasonNotToTranslate(process);
   if (!reason.empty() && !options->any_engine) return Refusal(reason);
+  const ExecutableFacts facts = FactsOf(ExecutablePath(process));
   // What may never happen keeps nobody from trying.
-  if (reason.empty() && options->any_engine) reason = ReasonToDoubt(ExecutablePath(process));
-  if (reason.empty()) return true;
+  if (reason.empty() && options->any_engine) reason = ReasonToDoubt(facts);
+  if (reason.empty()) {
+    // It would only tell that the processor is too old.
+    if (options->any_cpu && facts.needs_avx) options->cpu = CpuModel::kHost;
+    return true;
+  }
   UseEmulator(reason, options);
   return false;
 }

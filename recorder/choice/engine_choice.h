@@ -17,7 +17,8 @@ namespace hindsight {
 // name cannot do what they ask for.
 absl::Status ChooseEngine(RecordOptions* options);
 
-// `process` has been launched for the chosen engine and has not executed anything. False: another
+// `process` has been launched for the chosen engine and has not executed anything. If `cpu` is left
+// open, it becomes what the program says that it needs. False: another
 // engine has been chosen, for which it must be launched anew. InvalidArgument: the engine that the
 // options name cannot record it.
 absl::StatusOr<bool> SuitsEngine(pid_t process, RecordOptions* options);

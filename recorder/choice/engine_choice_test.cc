@@ -8,6 +8,8 @@
 #include <vector>
 
 #include "gtest/gtest.h"
+#include "isa/cpuid.h"
+#include "isa/host_features.h"
 #include "isa/memory_model.h"
 #include "recorder/record_fixture.h"
 
@@ -21,15 +23,18 @@ class EngineChoiceTest : public RecordTest {
     options_.remark = [this](const std::string& text) { remarks_.push_back(text); };
   }
 
-  void ExpectEngine(const char* engine, const std::vector<std::string>& arguments) {
+  void ExpectEngine(const std::string& engine, const std::vector<std::string>& arguments) {
+    ExpectEngine(engine, arguments, engine == "translate" ? "portable" : "host");
+  }
+  void ExpectEngine(const std::string& engine, const std::vector<std::string>& arguments,
+                    const std::string& cpu) {
     ASSERT_NO_FATAL_FAILURE(Record(arguments));
     const absl::StatusOr<std::unique_ptr<TraceReader>> trace =
         TraceReader::Open(options_.directory);
     ASSERT_TRUE(trace.ok()) << trace.status();
     EXPECT_EQ((*trace)->manifest().engine, engine);
-    const bool translated = std::string(engine) == "translate";
-    EXPECT_EQ((*trace)->manifest().cpu, translated ? "portable" : "host");
-    EXPECT_EQ(remarks_.size(), translated ? 0u : 1u);
+    EXPECT_EQ((*trace)->manifest().cpu, cpu);
+    EXPECT_EQ(remarks_.size(), engine == "translate" ? 0u : 1u);
     ExpectExact();
   }
 
@@ -48,9 +53,17 @@ TEST_F(EngineChoiceTest, ShortTurnsAreEmulated) {
   ExpectEngine("emulate", {"/bin/true"});
 }
 
-TEST_F(EngineChoiceTest, TheHostsProcessorIsEmulated) {
+TEST_F(EngineChoiceTest, TheHostsProcessorIsOfferedByBoth) {
   options_.any_cpu = false;
-  ExpectEngine("emulate", {"/bin/true"});
+  options_.cpu = CpuModel::kHost;
+  ExpectEngine("translate", {"/bin/true"}, "host");
+}
+
+TEST_F(EngineChoiceTest, WhoNeedsAvxIsOfferedIt) {
+  if (!HostFeatures::OfThisHost().Has({HostFeature::kAvx2, HostFeature::kFma})) {
+    GTEST_SKIP() << "this host has no AVX2";
+  }
+  ExpectEngine("translate", {"recorder/choice/testdata/for_new_processors"}, "host");
 }
 
 TEST_F(EngineChoiceTest, ProgramsThatTraceAreEmulated) {

@@ -58,11 +58,10 @@ std::string ReasonInMap(const MemoryMap& map) {
   return "";
 }
 
-std::string ReasonInExecutable(const ExecutableFacts& facts) {
+std::string ReasonToDoubt(const ExecutableFacts& facts) {
   for (const Symptom& symptom : kSymptoms) {
     if (facts.symbols.count(symptom.symbol) != 0) return symptom.reason;
   }
-  if (facts.needs_avx) return "record programs that are built for processors with AVX";
   return "";
 }
 
@@ -72,10 +71,10 @@ std::string ReasonNotToTranslate(pid_t process) {
   return ReasonInMap(MemoryMap::OfProcess(absl::StrCat("/proc/", process, "/maps")));
 }
 
-std::string ReasonToDoubt(const std::string& executable) {
+ExecutableFacts FactsOf(const std::string& executable) {
   std::set<std::string> names;
   for (const Symptom& symptom : kSymptoms) names.insert(symptom.symbol);
-  return ReasonInExecutable(ReadExecutableFacts(executable, names));
+  return ReadExecutableFacts(executable, names);
 }
 
 }  // namespace hindsight

@@ -18,11 +18,12 @@ namespace hindsight {
 // What the process, stopped at its first instruction, has been given. For certain.
 std::string ReasonNotToTranslate(pid_t process);
 // What the file of a program tells of what it will do. It may never come to it.
-std::string ReasonToDoubt(const std::string& executable);
+std::string ReasonToDoubt(const ExecutableFacts& facts);
+// Those facts.
+ExecutableFacts FactsOf(const std::string& executable);
 
-// Parts of these.
+// A part of it.
 std::string ReasonInMap(const MemoryMap& map);
-std::string ReasonInExecutable(const ExecutableFacts& facts);
 
 }  // namespace hindsight
 

@@ -36,17 +36,17 @@ TEST(SuitabilityTest, AProgramBetweenTheWindowsDoesNot) {
 TEST(SuitabilityTest, TheUsualLayoutDoesNot) { EXPECT_NE(ReasonNotToTranslate(getpid()), ""); }
 
 TEST(SuitabilityTest, ProgramsAreKnownByTheirSymbols) {
-  EXPECT_EQ(ReasonInExecutable({}), "");
+  EXPECT_EQ(ReasonToDoubt({}), "");
   for (const char* name : {"__asan_init", "__tsan_init", "ptrace"}) {
-    EXPECT_NE(ReasonInExecutable({.symbols = {name}}), "") << name;
+    EXPECT_NE(ReasonToDoubt({.symbols = {name}}), "") << name;
   }
-  EXPECT_NE(ReasonInExecutable({.needs_avx = true}), "");
+  EXPECT_EQ(ReasonToDoubt({.needs_avx = true}), "");
 }
 
 TEST(SuitabilityTest, ADebuggerTracesAndAShellDoesNot) {
-  EXPECT_NE(ReasonToDoubt("/usr/bin/gdb"), "");
-  EXPECT_EQ(ReasonToDoubt("/bin/bash"), "");
-  EXPECT_EQ(ReasonToDoubt("/etc/passwd"), "");
+  EXPECT_NE(ReasonToDoubt(FactsOf("/usr/bin/gdb")), "");
+  EXPECT_EQ(ReasonToDoubt(FactsOf("/bin/bash")), "");
+  EXPECT_EQ(ReasonToDoubt(FactsOf("/etc/passwd")), "");
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 #include <utility>
@@ -11,7 +12,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/types/span.h"
+#include "base/check.h"
 #include "base/status_macros.h"
+#include "isa/host_registers.h"
 #include "isa/registers.h"
 #include "recorder/process/memory_map.h"
 #include "recorder/process/process_facts.h"
@@ -116,6 +119,9 @@ absl::StatusOr<MemoryFile> Inject(const InjectionOptions& options, Tracee* trace
   ASSIGN_OR_RETURN(const int fd, MakeFile(stack_pointer, tracee));
   ASSIGN_OR_RETURN(MemoryFile file, MemoryFile::Open(tracee->process(), fd));
   file.control()->recorder_process = getpid();
+  const std::array<uint32_t, 4> offsets = XstateOffsets();
+  CHECK(*std::max_element(offsets.begin(), offsets.end()) + sizeof(RegisterFile::zmm16) <=
+        kLargestExtendedArea);
   WriteImage({.memory_file = fd,
               .translate = options.translate ? 1u : 0u,
               .record = options.record ? 1u : 0u,
@@ -132,6 +138,8 @@ absl::StatusOr<MemoryFile> Inject(const InjectionOptions& options, Tracee* trace
               .guest_sp = stack_pointer,
               .stack_end = stack.end,
               .stack_protection = stack.protection,
+              .extended_offsets = {offsets[0], offsets[1], offsets[2], offsets[3]},
+              .xsave_bytes = static_cast<uint32_t>(XstateBytes()),
               .places = PlacesOf(tracee->process())},
              file);
   RETURN_IF_ERROR(MapImage(tracee->thread(), fd));

@@ -62,7 +62,6 @@ uint64_t FullKeyframeInterval(const RecordOptions& options) {
 
 std::string TranslateEngine::ReasonNotToRecord(const RecordOptions& options) {
   if (options.attach_pid != 0) return "attach to a process";
-  if (options.cpu != CpuModel::kPortable) return "offer the host's own features (--cpu=host)";
   if (!options.start_at.empty() || !options.stop_at.empty()) return "record a part of a run";
   if (options.children == ChildPolicy::kOnly) return "choose processes by their program";
   if (options.wait_for_all && options.children == ChildPolicy::kNone) {

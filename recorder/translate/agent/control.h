@@ -130,6 +130,10 @@ struct BootParameters {
   uint64_t guest_sp;
   uint64_t stack_end;  // of the initial stack's mapping
   uint64_t stack_protection;
+  // Where XSAVE stores the parts of the extended registers, as the register file orders them; 0:
+  // the processor does not have it. The second is the size of all that XSAVE stores.
+  uint32_t extended_offsets[4];
+  uint32_t xsave_bytes;
   ImagePlaces places;
 };
 
@@ -141,6 +145,8 @@ struct AgentImageHeader {
   uint64_t end;    // address
   BootParameters* boot;
 };
+// Of what XSAVE stores, as far as it is the extended registers.
+inline constexpr uint64_t kLargestExtendedArea = 4096;
 inline constexpr uint64_t kAgentMagic = 0x31746e6567617368;
 
 }  // namespace hindsight

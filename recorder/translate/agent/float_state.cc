@@ -2,6 +2,7 @@
 
 #include <stdint.h>
 
+#include "recorder/translate/agent/boot.h"
 #include "recorder/translate/agent/calls.h"
 #include "recorder/translate/agent/client.h"
 #include "recorder/translate/agent/entry.h"
@@ -40,13 +41,58 @@ uint64_t Selector(uint64_t which) {
   return value;
 }
 
+// The components of XSAVE's image that the extended registers are, in the order of the register
+// file: their bits, and their bytes there and here.
+struct ExtendedPart {
+  uint64_t bit, bytes;
+};
+constexpr ExtendedPart kExtendedParts[] = {{2, 8 * (HS_WORD_ZMM_HIGH - HS_WORD_YMM_HIGH)},
+                                           {6, 8 * (HS_WORD_ZMM16 - HS_WORD_ZMM_HIGH)},
+                                           {7, 8 * (HS_WORD_K - HS_WORD_ZMM16)},
+                                           {5, 8 * (HS_ALL_STATE_WORDS - HS_WORD_K)}};
+constexpr uint64_t kExtendedBits = 0xe4;
+constexpr uint64_t kExtendedHeaderAt = 512;
+
+struct alignas(64) ExtendedArea {
+  uint8_t bytes[kLargestExtendedArea];
+
+  // The components that are not in their initial state.
+  uint64_t Present() const { return *reinterpret_cast<const uint64_t*>(bytes + kExtendedHeaderAt); }
+};
+
+// False: the processor has none.
+bool SaveExtended(ExtendedArea* area) {
+  if (Boot().extended_offsets[0] == 0) return false;
+  memset(area->bytes + kExtendedHeaderAt, 0, 64);
+  asm volatile("xsave64 %0" : "+m"(*area) : "a"(uint32_t{kExtendedBits}), "d"(0));
+  return true;
+}
+
+void TakeExtended(Thread* thread, GuestState* state) {
+  ExtendedArea area;
+  if (!SaveExtended(&area)) return;
+  const uint64_t present = area.Present() & kExtendedBits;
+  if (present != 0) thread->has_extended = 1;
+  if (thread->has_extended == 0) return;
+  state->has_extended = true;
+  auto* to = reinterpret_cast<uint8_t*>(state->extended);
+  for (uint64_t i = 0; i < 4; to += kExtendedParts[i++].bytes) {
+    const ExtendedPart& part = kExtendedParts[i];
+    if ((present >> part.bit & 1) != 0) {
+      memcpy(to, area.bytes + Boot().extended_offsets[i], part.bytes);
+    } else {
+      memset(to, 0, part.bytes);
+    }
+  }
+}
+
 enum class StoreKind { kNone, kEnvironment, kArea };
 
 // An x87 instruction, as far as it matters to the environment. Prefixes are skipped.
 struct FloatCode {
   uint8_t bytes[15];
   uint64_t opcode_at;
-  bool fs;
+  bool fs, half;  // prefixes; half: operands of 16 bits
 
   const uint8_t* opcode() const { return bytes + opcode_at; }
 };
@@ -63,11 +109,20 @@ FloatCode CodeAt(uint64_t pc) {
   uint64_t& at = code.opcode_at;
   for (; at + kOpcodeBytes < sizeof(code.bytes) && IsPrefix(code.bytes[at]); ++at) {
     code.fs |= code.bytes[at] == 0x64;
+    code.half |= code.bytes[at] == 0x66;
   }
   return code;
 }
 
-// fnstenv, fnsave; fxsave.
+// xsave, xsaveopt (clwb with a prefix), xsavec.
+bool IsExtendedSave(const FloatCode& code) {
+  const uint8_t* opcode = code.opcode();
+  const int which = opcode[2] >> 3 & 7;
+  if (opcode[0] != 0x0f || opcode[2] >= 0xc0 || code.half) return false;
+  return opcode[1] == 0xae ? which == 4 || which == 6 : opcode[1] == 0xc7 && which == 4;
+}
+
+// fnstenv, fnsave; fxsave and its successors.
 StoreKind StoreAt(uint64_t pc) {
   const FloatCode code = CodeAt(pc);
   const uint8_t* opcode = code.opcode();
@@ -76,7 +131,8 @@ StoreKind StoreAt(uint64_t pc) {
     return StoreKind::kEnvironment;
   }
   const bool area = opcode[0] == 0x0f && opcode[1] == 0xae && opcode[2] < 0xc0;
-  return area && (opcode[2] >> 3 & 7) == 0 ? StoreKind::kArea : StoreKind::kNone;
+  const bool fxsave = area && (opcode[2] >> 3 & 7) == 0;
+  return fxsave || IsExtendedSave(code) ? StoreKind::kArea : StoreKind::kNone;
 }
 
 // What tells where the last x87 instruction lies, what it was and where its operand lies. Of the
@@ -164,8 +220,22 @@ void ShowGuestPointers(Thread* thread, GuestState* state) {
   PutArea(pointers, state->fxsave);
 }
 
+void TakeState(Thread* thread, GuestState* state) {
+  TakeBaseState(*thread, state);
+  TakeExtended(thread, state);
+}
+
+void NoteExtendedState(Thread* thread) {
+  ExtendedArea area;
+  if (thread->has_extended == 0 && SaveExtended(&area) && (area.Present() & kExtendedBits) != 0) {
+    thread->has_extended = 1;
+  }
+}
+
+bool IsExtendedSave(uint64_t pc) { return IsExtendedSave(CodeAt(pc)); }
+
 // The vector registers are the guest's all the time.
-void TakeState(const Thread& thread, GuestState* state) {
+void TakeBaseState(const Thread& thread, GuestState* state) {
   memcpy(state->gpr, thread.registers, sizeof(state->gpr));
   state->gpr[kR10] = thread.block->guest_r10;
   state->gpr[kR11] = thread.block->guest_r11;
@@ -175,6 +245,7 @@ void TakeState(const Thread& thread, GuestState* state) {
   state->gs_base = thread.block->gs_base;
   for (uint64_t i = 0; i < 6; ++i) state->selectors[i] = Selector(i);
   asm volatile("fxsave64 %0" : "=m"(state->fxsave));
+  state->has_extended = false;
 }
 
 bool ExecuteFloatState(Thread* thread, uint64_t size) {

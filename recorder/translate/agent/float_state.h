@@ -10,7 +10,17 @@
 namespace hindsight::agent {
 
 // Of the calling thread, in the agent.
-void TakeState(const Thread& thread, GuestState* state);
+void TakeState(Thread* thread, GuestState* state);
+
+// The same without the extended registers.
+void TakeBaseState(const Thread& thread, GuestState* state);
+
+// The extended registers are about to change without translated code's doing: whether any is in use
+// would not be seen afterwards.
+void NoteExtendedState(Thread* thread);
+
+// Whether the instruction at `pc` stores what XSAVE does.
+bool IsExtendedSave(uint64_t pc);
 
 // If the instruction at the thread's pc stores the x87 environment: the pointers to the last x87
 // instruction and its operand become the guest's, in the processor and in `state`, which has been

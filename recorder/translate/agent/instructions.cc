@@ -55,6 +55,7 @@ void HandleInstruction(Thread* thread) {
     ReadTimestamp(thread, /*with_processor=*/three);
   } else {
     if (IsRecorded(*thread) && ExecuteFloatState(thread, size)) return;
+    if (IsExtendedSave(thread->pc)) RecordCorrection(thread);
     ExecuteNatively(thread);
   }
   Finish(thread, size);

@@ -211,7 +211,7 @@ void BeginRecording(Thread* thread) {
       Boot().segment_instructions == 0 ? kNever : thread->count + Boot().segment_instructions;
   __atomic_store_n(&recording.on, 1, __ATOMIC_SEQ_CST);
   GuestState state;
-  TakeState(*thread, &state);
+  TakeState(thread, &state);
   recording.writer.State(HS_ENTRY_BEGIN, thread->count, state);
 }
 
@@ -238,7 +238,7 @@ void EndRecording(Thread* thread, uint16_t reason) {
   if (recording.on == 0) return;
   if (reason != HS_END_EXIT) EndWithRecorder(false);
   GuestState state;
-  TakeState(*thread, &state);
+  TakeState(thread, &state);
   Correct(thread, state);
   recording.writer.End(thread->count, reason, state);
   __atomic_store_n(&recording.on, 0, __ATOMIC_SEQ_CST);
@@ -303,7 +303,7 @@ void EndSegmentIfDue(Thread* thread) {
   }
   if (IsFullKeyframeDue(*thread) && StandStill(thread, {})) return;
   GuestState state;
-  TakeState(*thread, &state);
+  TakeState(thread, &state);
   Correct(thread, state);
   recording.writer.State(HS_ENTRY_SEGMENT, thread->count, state);
   BeginSegment(thread);
@@ -313,7 +313,7 @@ void RecordStanding(Thread* thread, const Stood& stood) {
   Recording& recording = Of(*thread);
   DropWhatOthersDropped(thread);
   GuestState state;
-  TakeState(*thread, &state);
+  TakeState(thread, &state);
   Correct(thread, state);
   recording.view.CompareAll(thread->count);
   const StandReason& reason = stood.reason;
@@ -405,7 +405,7 @@ void TakeBackStore(Thread* thread, uint64_t address) {
 void RecordCorrection(Thread* thread) {
   if (!Of(*thread).on) return;
   GuestState state;
-  TakeState(*thread, &state);
+  TakeBaseState(*thread, &state);
   ShowGuestPointers(thread, &state);
   Correct(thread, state);
 }
@@ -434,7 +434,7 @@ void RecordReturnFromSignal(Thread* thread, const GuestCall& call) {
   Recording& recording = Of(*thread);
   if (!recording.on) return;
   GuestState state;
-  TakeState(*thread, &state);
+  TakeState(thread, &state);
   recording.writer.CallTo(thread->count, ToEntry(*thread, call, 0), state);
 }
 
@@ -442,7 +442,7 @@ void RecordSignal(Thread* thread, const PendingSignal& signal) {
   Recording& recording = Of(*thread);
   if (!recording.on) return;
   GuestState state;
-  TakeState(*thread, &state);
+  TakeState(thread, &state);
   recording.writer.Signal(thread->count, signal.info[0],
                           reinterpret_cast<const uint8_t*>(signal.info), state);
   ++thread->count;
@@ -452,7 +452,7 @@ void RecordStep(Thread* thread) {
   Recording& recording = Of(*thread);
   if (!recording.on) return;
   GuestState state;
-  TakeState(*thread, &state);
+  TakeState(thread, &state);
   recording.writer.Step(thread->count, state);
 }
 

@@ -11,6 +11,7 @@
 #include "recorder/translate/agent/chaos.h"
 #include "recorder/translate/agent/client.h"
 #include "recorder/translate/agent/entry.h"
+#include "recorder/translate/agent/float_state.h"
 #include "recorder/translate/agent/instructions.h"
 #include "recorder/translate/agent/operations.h"
 #include "recorder/translate/agent/orders.h"
@@ -180,7 +181,10 @@ bool IsCanonical(uint64_t address) {
   const HsThreadBlock* block = thread->block;
   const uint64_t flags = thread->flags | (step ? kTrapFlag : 0);
   thread->stepping = step ? 1 : 0;
-  if (step) thread->step_pc = thread->pc;
+  if (step) {
+    thread->step_pc = thread->pc;
+    NoteExtendedState(thread);
+  }
   const uint64_t frame[] = {
       r[15],   r[14],      r[13],     r[12],   block->guest_r11, block->guest_r10, r[kR9],
       r[kR8],  r[kRdi],    r[kRsi],   r[kRbp], r[kRbx],          r[kRdx],          r[kRcx],

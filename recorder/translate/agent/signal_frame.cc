@@ -142,6 +142,7 @@ bool EnterHandler(Thread* thread, const PendingSignal& signal, const SignalActio
       !CopyGuest(PointerTo<void>(place.frame), &frame, sizeof(frame))) {
     return false;
   }
+  NoteExtendedState(thread);
   SaveVectors(thread->software, place.vectors);
   ShowGuestPointersIn(thread, PointerTo<uint8_t>(place.vectors));
   ResetVectors(thread->software);
@@ -178,6 +179,7 @@ bool LeaveHandler(Thread* thread) {
   } else {
     thread->signal_stack = {stack.address, stack.flags & kAutoDisarm, 0, stack.size};
   }
+  NoteExtendedState(thread);
   // The kernel does the rest, with what is the agent's in the places of what is the guest's.
   frame.context.mask = ~uint64_t{0};
   frame.context.stack = AgentSignalStack(*thread);

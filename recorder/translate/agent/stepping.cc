@@ -4,8 +4,10 @@
 #include <signal.h>
 #include <sys/syscall.h>
 
+#include "recorder/translate/agent/boot.h"
 #include "recorder/translate/agent/calls.h"
 #include "recorder/translate/agent/entry.h"
+#include "recorder/translate/agent/float_state.h"
 #include "recorder/translate/agent/orders.h"
 #include "recorder/translate/agent/recording.h"
 #include "recorder/translate/agent/run.h"
@@ -157,6 +159,10 @@ void FinishStep(Thread* thread) {
   Call(SYS_arch_prctl, ARCH_GET_FS, AddressOf(&thread->block->fs_base));
   RecordStep(thread);
   ++thread->count;
+  // A debugger sees at once what has been stored.
+  if (IsRecorded(*thread) && IsExtendedSave(thread->step_pc)) {
+    TakeRead(thread, thread->block->exit_address, Boot().xsave_bytes);
+  }
 }
 
 }  // namespace hindsight::agent

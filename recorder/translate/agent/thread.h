@@ -110,6 +110,7 @@ struct Thread {
   uint32_t filter_generation;  // that they are of
   uint32_t strict_calls;       // 1: hardly any calls are allowed (SECCOMP_MODE_STRICT)
   uint32_t no_time_stamps;     // 1: rdtsc faults (PR_SET_TSC)
+  uint32_t has_extended;       // 1: an extended register has been in use (float_state.h)
   // While `pending`; all others are blocked then.
   PendingSignal signal;
   PendingSignal fault;

@@ -42,6 +42,14 @@
 #define HS_WORD_ST 33
 #define HS_WORD_XMM 49
 #define HS_STATE_WORDS 81
+// What follows are the extended registers, which are zero in most threads: the order of XSAVE's
+// components is another.
+#define HS_WORD_YMM_HIGH 81
+#define HS_WORD_ZMM_HIGH 113
+#define HS_WORD_ZMM16 177
+#define HS_WORD_K 305
+#define HS_ALL_STATE_WORDS 313
+#define HS_EXTENDED_WORDS (HS_ALL_STATE_WORDS - HS_STATE_WORDS)
 
 enum HsEntryKind {
   HS_ENTRY_SKIP = 0,     // nothing: the ring starts over
@@ -97,6 +105,8 @@ struct HsEntry {
   uint64_t time;   // rdtsc; 0 where the order among threads does not matter
 };
 
+// If the entry has room for HS_ALL_STATE_WORDS, the extended registers follow; otherwise they are
+// zero.
 struct HsState {
   struct HsEntry entry;
   uint64_t words[HS_STATE_WORDS];
@@ -104,11 +114,11 @@ struct HsState {
 
 struct HsStanding {
   struct HsEntry entry;
-  uint64_t words[HS_STATE_WORDS];
   uint64_t began;    // rdtsc: since when the first does; 0: others are to write theirs. When this
                      // entry is done with they go on
   uint64_t trigger;  // of a snapshot: HS_STAND_POINT, or as in the trace's event. 0: it is none
   uint64_t detail;   // of a point the address of its struct hs_slot, of a signal its number
+  uint64_t words[HS_STATE_WORDS];  // as in HsState
 };
 
 // Snapshots' triggers: 1 is all that libhindsight's points say of themselves.

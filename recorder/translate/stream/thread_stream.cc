@@ -39,10 +39,20 @@ bool HasElements(const T& entry, uint64_t size, size_t element_bytes) {
 // What is kept back is lost if the recorder is killed.
 constexpr size_t kLongestRun = 4096;
 
-RegisterFile RegistersOf(const HsState& state) {
+// Of an entry that ends with a state; `fixed` bytes of it are not the extended registers.
+RegisterFile RegistersOf(const HsEntry& entry, const uint64_t* words, size_t fixed) {
+  const bool all = entry.size >= fixed + sizeof(uint64_t[HS_EXTENDED_WORDS]);
   RegisterFile registers;
-  FromWords(state.words, &registers);
+  FromWords({words, all ? kRegisterWords : kBaseWords}, &registers);
   return registers;
+}
+
+RegisterFile RegistersOf(const HsState& state) {
+  return RegistersOf(state.entry, state.words, sizeof(state));
+}
+
+RegisterFile RegistersOf(const HsStanding& standing) {
+  return RegistersOf(standing.entry, standing.words, sizeof(standing));
 }
 
 std::optional<RegisterPatch> PatchOf(const HsChange* changes, uint64_t size) {
@@ -56,7 +66,11 @@ std::optional<RegisterPatch> PatchOf(const HsChange* changes, uint64_t size) {
   return patch;
 }
 
-static_assert(HS_STATE_WORDS == kBaseWords);
+static_assert(HS_STATE_WORDS == kBaseWords && HS_ALL_STATE_WORDS == kRegisterWords);
+static_assert(offsetof(RegisterFile, ymm_high) == 8 * HS_WORD_YMM_HIGH);
+static_assert(offsetof(RegisterFile, zmm_high) == 8 * HS_WORD_ZMM_HIGH);
+static_assert(offsetof(RegisterFile, zmm16) == 8 * HS_WORD_ZMM16);
+static_assert(offsetof(RegisterFile, k) == 8 * HS_WORD_K);
 static_assert(offsetof(RegisterFile, rip) == 8 * HS_WORD_RIP);
 static_assert(offsetof(RegisterFile, fs_base) == 8 * HS_WORD_FS_BASE);
 static_assert(offsetof(RegisterFile, cs) == 8 * HS_WORD_CS);
@@ -352,9 +366,7 @@ absl::Status ThreadStream::EndSegment(const HsState& state) {
 }
 
 absl::Status ThreadStream::Stand(const HsStanding& entry) {
-  HsState state = {};
-  std::memcpy(&state, &entry, sizeof(state));
-  const RegisterFile registers = RegistersOf(state);
+  const RegisterFile registers = RegistersOf(entry);
   // What it executed until then comes before what others execute afterwards.
   threads_->BeforeOrderable(this, entry.entry.time);
   FlushRun();

@@ -4,6 +4,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <cstddef>
 #include <cstring>
 #include <random>
 #include <variant>
@@ -90,6 +91,12 @@ class Entry {
   std::vector<uint64_t> words_;
 };
 
+// The words of a state, beyond those that every one has.
+template <typename T>
+uint64_t* WordsOf(Entry<T>& entry) {
+  return reinterpret_cast<uint64_t*>(entry.base()) + offsetof(T, words) / sizeof(uint64_t);
+}
+
 class ThreadStreamTest : public testing::Test {
  protected:
   absl::Status State(uint16_t kind, uint64_t count, uint64_t rax) {
@@ -140,6 +147,23 @@ TEST_F(ThreadStreamTest, NothingComesBeforeTheBeginning) {
   EXPECT_EQ(process_.begun[0].thread, 7);
   EXPECT_EQ(process_.begun[0].segment, 0u);
   EXPECT_EQ(process_.begun[0].registers[0], 5u);
+}
+
+TEST_F(ThreadStreamTest, ExtendedRegistersAreThoseOfTheSegment) {
+  constexpr size_t kExtra = HS_EXTENDED_WORDS * sizeof(uint64_t);
+  Entry<HsState> begin(HS_ENTRY_BEGIN, 0, kExtra);
+  uint64_t* const begun = WordsOf(begin);
+  begun[HS_WORD_ZMM16] = 16;
+  begun[HS_WORD_K] = 7;
+  ASSERT_TRUE(stream_.Consume(begin.base()).ok());
+  EXPECT_EQ(process_.begun.at(0).registers[HS_WORD_ZMM16], 16u);
+  EXPECT_EQ(process_.begun.at(0).registers[HS_WORD_K], 7u);
+  Entry<HsStanding> standing(HS_ENTRY_STANDING, 5, kExtra);
+  WordsOf(standing)[HS_WORD_YMM_HIGH] = 81;
+  ASSERT_TRUE(stream_.Consume(standing.base()).ok());
+  ASSERT_TRUE(stream_.standing().has_value());
+  EXPECT_EQ(stream_.standing()->registers[HS_WORD_YMM_HIGH], 81u);
+  EXPECT_EQ(stream_.standing()->registers[HS_WORD_K], 0u);
 }
 
 TEST_F(ThreadStreamTest, RecordingMayEndWhileTheThreadGoesOn) {

@@ -34,10 +34,21 @@ void Append(HsChange* changes, uint64_t* size, uint64_t word, uint64_t value) {
 }
 
 uint64_t AllChanges(const GuestState& state, HsChange* changes) {
-  uint64_t words[HS_STATE_WORDS];
-  ToStateWords(state, words);
-  for (uint64_t i = 0; i < HS_STATE_WORDS; ++i) changes[i] = {i, words[i]};
-  return HS_STATE_WORDS;
+  uint64_t words[HS_ALL_STATE_WORDS];
+  const uint64_t size = ToAllStateWords(state, words);
+  for (uint64_t i = 0; i < size; ++i) changes[i] = {i, words[i]};
+  return size;
+}
+
+uint64_t CountWords(const GuestState& state) {
+  return state.has_extended ? HS_ALL_STATE_WORDS : HS_STATE_WORDS;
+}
+
+uint64_t AllChangesBytes(const GuestState& state) { return CountWords(state) * sizeof(HsChange); }
+
+// What an entry that ends with a state has beside its fixed fields.
+uint64_t ExtendedBytes(const GuestState& state) {
+  return (CountWords(state) - HS_STATE_WORDS) * sizeof(uint64_t);
 }
 
 constexpr uint64_t kRaxWord = 0, kRcxWord = 1, kR11Word = 11;
@@ -58,6 +69,12 @@ void ToStateWords(const GuestState& state, uint64_t* words) {
     *words++ = Load<uint16_t>(x + 40 + 16 * i);
   }
   for (int i = 0; i < 32; ++i) *words++ = Load<uint64_t>(x + 160 + 8 * i);
+}
+
+uint64_t ToAllStateWords(const GuestState& state, uint64_t* words) {
+  ToStateWords(state, words);
+  if (state.has_extended) Append(words + HS_STATE_WORDS, state.extended, HS_EXTENDED_WORDS);
+  return CountWords(state);
 }
 
 void EntryWriter::Init(HsRing* ring, IsAbandoned is_abandoned, uint32_t* attention) {
@@ -125,15 +142,16 @@ void EntryWriter::AwaitTail(uint64_t position, uint32_t size) {
 void EntryWriter::AwaitRecorder() { AwaitTail(ring_->head, 0); }
 
 void EntryWriter::State(HsEntryKind kind, uint64_t count, const GuestState& state) {
-  auto* const entry = reinterpret_cast<HsState*>(BeginTimed(kind, count, sizeof(HsState)));
-  ToStateWords(state, entry->words);
+  auto* const entry =
+      reinterpret_cast<HsState*>(BeginTimed(kind, count, sizeof(HsState) + ExtendedBytes(state)));
+  ToAllStateWords(state, entry->words);
   CommitTimed();
 }
 
 void EntryWriter::Standing(uint64_t count, const GuestState& state, const Stand& stand) {
-  auto* const entry =
-      reinterpret_cast<HsStanding*>(BeginTimed(HS_ENTRY_STANDING, count, sizeof(HsStanding)));
-  ToStateWords(state, entry->words);
+  auto* const entry = reinterpret_cast<HsStanding*>(
+      BeginTimed(HS_ENTRY_STANDING, count, sizeof(HsStanding) + ExtendedBytes(state)));
+  ToAllStateWords(state, entry->words);
   entry->began = stand.began;
   entry->trigger = stand.trigger;
   entry->detail = stand.detail;
@@ -160,7 +178,7 @@ void EntryWriter::Call(uint64_t count, const GuestCall& call, const HsChange* ch
 
 void EntryWriter::CallTo(uint64_t count, const GuestCall& call, const GuestState& after) {
   auto* const entry = reinterpret_cast<HsCall*>(
-      BeginTimed(HS_ENTRY_CALL, count, sizeof(HsCall) + HS_STATE_WORDS * sizeof(HsChange)));
+      BeginTimed(HS_ENTRY_CALL, count, sizeof(HsCall) + AllChangesBytes(after)));
   entry->number = call.number;
   entry->clone_flags = call.clone_flags;
   for (int i = 0; i < 6; ++i) entry->arguments[i] = call.arguments[i];
@@ -180,7 +198,7 @@ void EntryWriter::Exec(uint64_t count, const GuestCall& call) {
 void EntryWriter::Signal(uint64_t count, int32_t signal, const uint8_t* siginfo,
                          const GuestState& after) {
   auto* const entry = reinterpret_cast<HsSignal*>(
-      BeginTimed(HS_ENTRY_SIGNAL, count, sizeof(HsSignal) + HS_STATE_WORDS * sizeof(HsChange)));
+      BeginTimed(HS_ENTRY_SIGNAL, count, sizeof(HsSignal) + AllChangesBytes(after)));
   entry->signal = static_cast<uint64_t>(signal);
   __builtin_memcpy(entry->siginfo, siginfo, sizeof(entry->siginfo));
   entry->size = AllChanges(after, entry->changes);
@@ -217,9 +235,10 @@ void EntryWriter::Status(uint64_t count, uint64_t status) {
 }
 
 void EntryWriter::End(uint64_t count, uint16_t reason, const GuestState& state) {
-  auto* const entry = reinterpret_cast<HsState*>(BeginTimed(HS_ENTRY_END, count, sizeof(HsState)));
+  auto* const entry = reinterpret_cast<HsState*>(
+      BeginTimed(HS_ENTRY_END, count, sizeof(HsState) + ExtendedBytes(state)));
   entry->entry.flags = reason;
-  ToStateWords(state, entry->words);
+  ToAllStateWords(state, entry->words);
   CommitTimed();
 }
 
@@ -232,7 +251,7 @@ void EntryWriter::Patch(HsEntryKind kind, uint64_t count, const HsChange* change
 }
 
 void EntryWriter::Step(uint64_t count, const GuestState& after) {
-  HsChange changes[HS_STATE_WORDS];
+  HsChange changes[HS_ALL_STATE_WORDS];
   Patch(HS_ENTRY_INSTRUCTION, count, changes, AllChanges(after, changes));
 }
 

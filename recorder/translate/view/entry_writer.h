@@ -19,6 +19,9 @@ struct GuestState {
   uint64_t fs_base, gs_base;
   uint64_t selectors[6];  // cs, ss, ds, es, fs, gs
   alignas(16) uint8_t fxsave[512];
+  // Whether the extended registers are told; they are, once any has been other than zero.
+  bool has_extended;
+  uint64_t extended[HS_EXTENDED_WORDS];
 };
 
 // A system call that was made.
@@ -108,8 +111,11 @@ class EntryWriter {
   uint32_t* attention_ = nullptr;
 };
 
-// The words of the register file, HS_STATE_WORDS of them.
+// The words of the register file but for the extended registers, HS_STATE_WORDS of them.
 void ToStateWords(const GuestState& state, uint64_t* words);
+// The same with the extended registers if the state has them; how many there are. Room for
+// HS_ALL_STATE_WORDS.
+uint64_t ToAllStateWords(const GuestState& state, uint64_t* words);
 
 }  // namespace hindsight
 

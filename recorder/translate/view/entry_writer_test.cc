@@ -72,6 +72,33 @@ TEST_F(EntryWriterTest, AStateHasTheWordsOfTheRegisterFile) {
   uint64_t bits;
   std::memcpy(&bits, &value, sizeof(bits));
   EXPECT_EQ(entry.words[HS_WORD_XMM + 30], bits);
+  EXPECT_EQ(entry.entry.size, sizeof(HsState));
+}
+
+TEST_F(EntryWriterTest, ExtendedRegistersComeAfterTheOthers) {
+  GuestState state = {};
+  state.has_extended = true;
+  for (uint64_t i = 0; i < HS_EXTENDED_WORDS; ++i) state.extended[i] = 1000 + i;
+  const auto expect = [](const HsEntry& entry, const uint64_t* words, size_t fixed) {
+    EXPECT_EQ(entry.size, fixed + HS_EXTENDED_WORDS * sizeof(uint64_t));
+    EXPECT_EQ(words[HS_WORD_YMM_HIGH], 1000u);
+    EXPECT_EQ(words[HS_ALL_STATE_WORDS - 1], 1000u + HS_EXTENDED_WORDS - 1);
+  };
+  writer_.State(HS_ENTRY_SEGMENT, 1, state);
+  const auto& segment = Next<HsState>();
+  expect(segment.entry, segment.words, sizeof(HsState));
+  writer_.Standing(2, state, {.began = 5, .trigger = 6, .detail = 7});
+  const auto& standing = Next<HsStanding>();
+  expect(standing.entry, standing.words, sizeof(HsStanding));
+  EXPECT_EQ(standing.detail, 7u);
+  writer_.Step(3, state);
+  const auto& step = Next<HsPatch>();
+  ASSERT_EQ(step.size, static_cast<uint64_t>(HS_ALL_STATE_WORDS));
+  EXPECT_EQ(step.changes[HS_WORD_K].word, static_cast<uint64_t>(HS_WORD_K));
+  EXPECT_EQ(step.changes[HS_WORD_K].value, 1000u + HS_WORD_K - HS_STATE_WORDS);
+  writer_.End(4, HS_END_EXIT, state);
+  const auto& end = Next<HsState>();
+  expect(end.entry, end.words, sizeof(HsState));
 }
 
 TEST_F(EntryWriterTest, ACallChangesWhatTheInstructionDoes) {
