@@ -193,20 +193,14 @@ absl::StatusOr<std::vector<StoppedThread>> Attachment::Keep(uintptr_t options) {
   return std::exchange(threads_, {});
 }
 
-// Brings a running thread to a stop. What it makes meanwhile, threads or processes, is let go of.
+// Brings a running thread to a stop.
 bool StopToDetach(pid_t thread) {
   if (ptrace(PTRACE_INTERRUPT, thread, nullptr, nullptr) != 0) return false;
   while (true) {
     const SeizedStop stop = WaitForSeizedStop(thread, kStopTimeout);
     if (stop.kind == StopKind::kStopped) return true;
     if (stop.kind != StopKind::kEvent) return false;
-    const bool made_one = stop.event == PTRACE_EVENT_CLONE || stop.event == PTRACE_EVENT_FORK ||
-                          stop.event == PTRACE_EVENT_VFORK;
-    if (const pid_t child = made_one ? TaskOfEvent(thread) : 0; child != 0) {
-      WaitForSeizedStop(child, kStopTimeout);
-      Detach(child);
-    }
-    ContinueToStop(thread, 0);
+    PassEvent(thread, stop);
   }
 }
 
@@ -283,6 +277,16 @@ absl::StatusOr<std::vector<StoppedThread>> TakeOverTraced(pid_t pid,
   attachment.TakeOver(threads);
   RETURN_IF_ERROR(attachment.Settle());
   return attachment.Keep(options);
+}
+
+void PassEvent(pid_t thread, const SeizedStop& event) {
+  const bool made_one = event.event == PTRACE_EVENT_CLONE || event.event == PTRACE_EVENT_FORK ||
+                        event.event == PTRACE_EVENT_VFORK;
+  if (const pid_t child = made_one ? TaskOfEvent(thread) : 0; child != 0) {
+    WaitForSeizedStop(child, kStopTimeout);
+    Detach(child);
+  }
+  ContinueToStop(thread, 0);
 }
 
 void LetChildGo(pid_t child, pid_t parent, bool launched) {

@@ -61,6 +61,10 @@ user_regs_struct RegistersToResumeFrom(const user_regs_struct& stopped, bool cal
 // mode or after its exec.
 void LetChildGo(pid_t child, pid_t parent, bool launched);
 
+// Lets a thread that was asked to stop go on from another stop, a ptrace event: the thread or
+// process that it has made there is let go of.
+void PassEvent(pid_t thread, const SeizedStop& event);
+
 struct ThreadToDetach {
   pid_t thread = 0;
   // It is not stopped, for all that the caller knows: waits in a system call, or runs natively.

@@ -85,10 +85,15 @@ uint64_t MostCopyBytes(const SnapshotOptions& options) {
 
 class Session {
  public:
-  // `watch` may be null; `calls` are its own, too.
+  // `watch` may be null; `calls` and `stragglers` are its own, too.
   Session(const SnapshotOptions& options, SignalInput* signals, PointListener* listener,
-          WatchTriggers* watch, DisturbedCalls* calls)
-      : options_(options), signals_(*signals), listener_(listener), watch_(watch), calls_(*calls) {}
+          WatchTriggers* watch, DisturbedCalls* calls, Stragglers* stragglers)
+      : options_(options),
+        signals_(*signals),
+        listener_(listener),
+        watch_(watch),
+        calls_(*calls),
+        stragglers_(*stragglers) {}
 
   absl::Status Begin();
   void Run();
@@ -126,7 +131,7 @@ class Session {
   Clock::time_point start_, due_;
   pid_t process_ = 0;
   UniqueFd life_;  // a pidfd
-  Stragglers stragglers_;
+  Stragglers& stragglers_;
   std::unique_ptr<SnapshotTrace> trace_;
   std::unique_ptr<WriteThread> writer_;
   SnapshotResult result_;
@@ -360,6 +365,7 @@ absl::StatusOr<SnapshotResult> Session::End() {
 absl::StatusOr<SnapshotResult> TakeSnapshots(const SnapshotOptions& options) {
   SignalInput signals(options.end_signal);  // before any thread is made, which would get them
   DisturbedCalls calls;
+  Stragglers stragglers;
   // Snapshots are taken whether or not there are points.
   absl::StatusOr<std::unique_ptr<AttachedPoints>> points = nullptr;
   if (options.attach_pid != 0) points = AttachedPoints::Make(options.attach_pid);
@@ -367,9 +373,10 @@ absl::StatusOr<SnapshotResult> TakeSnapshots(const SnapshotOptions& options) {
   ASSIGN_OR_RETURN(const std::unique_ptr<PointListener> listener,
                    PointListener::Make(options.configuration.points,
                                        has_points ? (*points)->TakeFd() : UniqueFd()));
-  ASSIGN_OR_RETURN(const std::unique_ptr<WatchTriggers> watch,
-                   WatchTriggers::Make(options.configuration, &calls, options.earlier_arrivals));
-  Session session(options, &signals, listener.get(), watch.get(), &calls);
+  ASSIGN_OR_RETURN(
+      const std::unique_ptr<WatchTriggers> watch,
+      WatchTriggers::Make(options.configuration, &calls, &stragglers, options.earlier_arrivals));
+  Session session(options, &signals, listener.get(), watch.get(), &calls, &stragglers);
   RETURN_IF_ERROR(session.Begin());
   if (has_points) {
     listener->Start(options.attach_pid);

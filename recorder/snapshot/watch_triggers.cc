@@ -21,11 +21,12 @@ constexpr int kMostAtOnce = 64;
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<WatchTriggers>> WatchTriggers::Make(
-    const CaptureConfiguration& configuration, DisturbedCalls* calls, uint64_t arrivals) {
+    const CaptureConfiguration& configuration, DisturbedCalls* calls, Stragglers* stragglers,
+    uint64_t arrivals) {
   if (configuration.signals.empty() && configuration.functions.empty()) return nullptr;
   ASSIGN_OR_RETURN(NamedPlaces places, NamedPlaces::Parse(configuration.functions));
   return std::unique_ptr<WatchTriggers>(
-      new WatchTriggers(configuration, calls, std::move(places), arrivals));
+      new WatchTriggers(configuration, calls, stragglers, std::move(places), arrivals));
 }
 
 absl::Status WatchTriggers::Start(pid_t process, Process state) {
@@ -34,6 +35,7 @@ absl::Status WatchTriggers::Start(pid_t process, Process state) {
   wishes.before_exec = state == Process::kBeforeExec;
   wishes.stopped = state == Process::kStopped;
   wishes.calls = calls_;
+  wishes.stragglers = stragglers_;
   wishes.signals.insert(configuration_.signals.begin(), configuration_.signals.end());
   if (!places_.empty()) wishes.find_places = [this] { return FindPlaces(); };
   ASSIGN_OR_RETURN(watched_, WatchedProcess::Seize(process, std::move(wishes)));
@@ -105,7 +107,7 @@ void WatchTriggers::GoOn() {
 }
 
 int WatchTriggers::WaitMs() const {
-  if (busy_) return 0;
+  if (busy_ || (watched_ != nullptr && watched_->more())) return 0;
   if (watched_ == nullptr || interval_over()) return -1;
   return static_cast<int>(
       std::chrono::ceil<std::chrono::milliseconds>(next_ - Clock::now()).count());

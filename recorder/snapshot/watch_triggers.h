@@ -31,11 +31,12 @@ namespace hindsight {
 
 class WatchTriggers {
  public:
-  // Null: the configuration has neither signals nor places. kInvalidArgument: one is no place. Both
-  // are borrowed.
-  // `arrivals`: so many have been counted before.
+  // Null: the configuration has neither signals nor places. kInvalidArgument: one is no place. What
+  // is given by pointer and the configuration are borrowed; `stragglers` are those of
+  // WatchedProcess. `arrivals`: so many have been counted before.
   static absl::StatusOr<std::unique_ptr<WatchTriggers>> Make(
-      const CaptureConfiguration& configuration, DisturbedCalls* calls, uint64_t arrivals = 0);
+      const CaptureConfiguration& configuration, DisturbedCalls* calls, Stragglers* stragglers,
+      uint64_t arrivals = 0);
   WatchTriggers(const WatchTriggers&) = delete;
   WatchTriggers& operator=(const WatchTriggers&) = delete;
 
@@ -70,9 +71,10 @@ class WatchTriggers {
   using Clock = std::chrono::steady_clock;
 
   WatchTriggers(const CaptureConfiguration& configuration, DisturbedCalls* calls,
-                NamedPlaces places, uint64_t arrivals)
+                Stragglers* stragglers, NamedPlaces places, uint64_t arrivals)
       : configuration_(configuration),
         calls_(calls),
+        stragglers_(stragglers),
         places_(std::move(places)),
         arrivals_(arrivals) {}
   WatchedProcess::Places FindPlaces();
@@ -81,6 +83,7 @@ class WatchTriggers {
 
   const CaptureConfiguration& configuration_;
   DisturbedCalls* const calls_;
+  Stragglers* const stragglers_;
   NamedPlaces places_;
   std::map<uint64_t, std::string> texts_;
   pid_t process_ = 0;

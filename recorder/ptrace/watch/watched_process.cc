@@ -15,6 +15,7 @@
 #include "base/status_macros.h"
 #include "recorder/process/process_facts.h"
 #include "recorder/process/scheduling.h"
+#include "recorder/process/signal_sets.h"
 #include "recorder/ptrace/attach_errors.h"
 #include "recorder/ptrace/watch/signal_stop.h"
 #include "recorder/ptrace/whole/precedence.h"
@@ -25,7 +26,10 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::milliseconds kFirstStopTimeout(1000);
-constexpr std::chrono::milliseconds kDetachTimeout(5000);
+// Of a thread that runs, before it is let go of: it may be on its way from a breakpoint.
+constexpr std::chrono::milliseconds kLeaveTimeout(60'000);
+// Of one that waits: it would have stopped.
+constexpr std::chrono::milliseconds kWaitingTimeout(100);
 constexpr long kFirstPauseNs = 20'000, kLongestPauseNs = 1'000'000;
 
 uint64_t NowNs() { return static_cast<uint64_t>(Clock::now().time_since_epoch().count()); }
@@ -89,22 +93,64 @@ void WatchedProcess::LetStoppedGo() {
   Resume();
 }
 
-// Threads whose stop cannot be had are let go of by the kernel when this process ends.
 WatchedProcess::~WatchedProcess() {
   Collect();
+  if (!ended_) StopToLeave();
   if (ended_) return;
-  StopAll(kDetachTimeout).IgnoreError();
   code_.TakeOut(LiveThread());
-  LeaveGuests();
-  for (auto& [thread, state] : threads_) {
-    if (state.state == Thread::State::kRuns) continue;
-    const bool has_signal = state.state == Thread::State::kSignal;
-    if (!has_signal) wishes_.calls->MakeAgain(process_, thread, 0, state.stopped_ns);
-    if (!has_signal && state.again.has_value() && !IsFault(*state.again)) {
-      syscall(SYS_tgkill, process_, thread, state.again->si_signo);
-    }
-    Detach(thread, has_signal ? state.info.si_signo : 0);
+  for (const auto& [thread, state] : threads_) LetGo(thread, state);
+}
+
+// Stops guests as well: a SIGTRAP of ours that has not been reported would kill its thread.
+void WatchedProcess::StopToLeave() {
+  const Precedence precedence(0);
+  stopping_ = leaving_ = true;
+  for (const auto& [thread, state] : threads_) {
+    if (state.state == Thread::State::kRuns) ptrace(PTRACE_INTERRUPT, thread, nullptr, nullptr);
   }
+  const uint64_t begin_ns = NowNs();
+  const auto is_over = [&](std::chrono::nanoseconds time) {
+    return NowNs() - begin_ns > static_cast<uint64_t>(time.count());
+  };
+  for (long pause_ns = kFirstPauseNs;; pause_ns = std::min(2 * pause_ns, kLongestPauseNs)) {
+    Collect();
+    if (ended_ || is_over(kLeaveTimeout)) return;
+    const bool only_stopping = is_over(kWaitingTimeout);
+    const bool awaits = std::any_of(threads_.begin(), threads_.end(), [&](const auto& thread) {
+      return thread.second.state == Thread::State::kRuns && !HasEnded(process_, thread.first) &&
+             (!only_stopping || IsStopping(thread.first, thread.second));
+    });
+    if (!awaits) return;
+    const timespec pause = {0, pause_ns};
+    nanosleep(&pause, nullptr);
+  }
+}
+
+// Whether a thread that was asked to stop will do so by itself; else it waits in a system call, for
+// its child as after vfork, or for a device, and is at no breakpoint.
+bool WatchedProcess::IsStopping(pid_t thread, const Thread& state) const {
+  const pid_t process = state.guest ? thread : process_;
+  const auto note = ThreadScheduling(process, thread).Read();
+  if (!note.has_value()) return false;
+  constexpr uint64_t kTrap = uint64_t{1} << (SIGTRAP - 1);
+  return note->state != 'D' || (SignalSetsOf(process, thread).pending & kTrap) != 0;
+}
+
+// Requires: no breakpoint is in memory.
+void WatchedProcess::LetGo(pid_t thread, const Thread& state) {
+  if (state.state == Thread::State::kRuns) {
+    const bool ended = HasEnded(state.guest ? thread : process_, thread);
+    if (!ended && wishes_.stragglers != nullptr) wishes_.stragglers->Add(thread);
+    return;
+  }
+  const bool has_signal = state.state == Thread::State::kSignal;
+  if (!has_signal && !state.guest) {
+    wishes_.calls->MakeAgain(process_, thread, 0, state.stopped_ns);
+  }
+  if (!has_signal && state.again.has_value() && !IsFault(*state.again)) {
+    syscall(SYS_tgkill, process_, thread, state.again->si_signo);
+  }
+  Detach(thread, has_signal ? state.info.si_signo : 0);
 }
 
 // A thread by whose name the memory is found: once the first one has ended, not the process's own.

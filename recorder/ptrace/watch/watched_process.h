@@ -68,6 +68,9 @@ class WatchedProcess {
     bool stopped = false;
     // Of all stops of the process. Borrowed.
     DisturbedCalls* calls = nullptr;
+    // Gets the threads that wait, where nothing disturbs them, when the process is to be traced no
+    // more. Borrowed; null: the kernel lets go of them when this process ends.
+    Stragglers* stragglers = nullptr;
   };
 
   // All threads run on. Errors as of ProcessStop::Make.
@@ -77,6 +80,8 @@ class WatchedProcess {
   WatchedProcess& operator=(const WatchedProcess&) = delete;
 
   std::optional<WatchEvent> Next();
+  // Threads stop all the time, at hooks: there may be something for Next, without a SIGCHLD.
+  bool more() const { return more_; }
   // kUnavailable: a thread does not stop within `patience`, and all go on; kNotFound: it has ended.
   // The stop is to be gone before Resume.
   absl::StatusOr<std::unique_ptr<ProcessStop>> Stop(std::chrono::milliseconds patience);
@@ -114,10 +119,17 @@ class WatchedProcess {
   pid_t LiveThread() const;
   void FindPlaces();
   void LetStoppedGo();
+  void StopToLeave();
+  bool IsStopping(pid_t thread, const Thread& state) const;
+  void LetGo(pid_t thread, const Thread& state);
   bool AllStopped() const;
   absl::Status StopAll(std::chrono::milliseconds patience);
 
+  // Whether it runs on by itself when it has stopped.
+  bool GoesOn(const Thread& state) const { return state.guest ? !leaving_ : !stopping_; }
   void Collect();
+  bool CollectAll();
+  bool CollectOne(pid_t thread);
   void OnStatus(pid_t thread, const WaitStatus& status);
   void OnSignal(pid_t thread, int signal);
   void OnArrival(pid_t thread, uint64_t address);
@@ -139,6 +151,8 @@ class WatchedProcess {
   std::vector<uint64_t> scratch_;
   std::deque<WatchEvent> events_;
   bool stopping_ = false;  // or stopped, since
+  bool leaving_ = false;   // guests stop, too, to be let go of
+  bool more_ = false;
   uint64_t first_ns_ = 0, skew_ns_ = 0;
   bool use_stops_ = true;
   bool ended_ = false;

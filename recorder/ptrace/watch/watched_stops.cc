@@ -18,45 +18,55 @@ namespace hindsight {
 namespace {
 
 constexpr std::chrono::milliseconds kChildStopTimeout(1000);
+constexpr useconds_t kPauseUs = 100;
+
+// Threads that stop all the time must not keep the caller from all else.
+constexpr int kMostRounds = 16;
 
 uint64_t NowNs() {
   return static_cast<uint64_t>(std::chrono::steady_clock::now().time_since_epoch().count());
 }
 
-void LetChildRun(pid_t child) {
-  WaitForSeizedStop(child, kChildStopTimeout);
-  Detach(child);
-}
-
 }  // namespace
 
 void WatchedProcess::Collect() {
-  for (bool changed = true; changed && !ended_;) {
-    changed = false;
-    std::vector<pid_t> running;
-    for (const auto& [thread, state] : threads_) {
-      if (state.state == Thread::State::kRuns) running.push_back(thread);
-    }
-    for (const pid_t thread : running) {
-      siginfo_t info = {};
-      constexpr int kPeek = WSTOPPED | WEXITED | WNOHANG | WNOWAIT | __WALL;
-      if (waitid(P_PID, static_cast<id_t>(thread), &info, kPeek) != 0) {
-        if (errno == ECHILD) OnEnd(thread, WaitStatus());
-        continue;
-      }
-      if (info.si_pid != thread) continue;
-      changed = true;
-      const bool stopped = info.si_code == CLD_TRAPPED || info.si_code == CLD_STOPPED;
-      // Our child's own end is for whoever waits for it.
-      if (!stopped && thread == process_ && StatusNumber(thread, "PPid:") == getpid()) {
-        ended_ = true;
-        return;
-      }
-      int status = 0;
-      if (waitpid(thread, &status, __WALL | WNOHANG) != thread) continue;
-      OnStatus(thread, WaitStatus::Decode(status));
-    }
+  more_ = true;
+  for (int rounds = 0; more_ && rounds < kMostRounds; ++rounds) more_ = CollectAll();
+}
+
+// Whether anything has happened; if so, more may have.
+bool WatchedProcess::CollectAll() {
+  std::vector<pid_t> running;
+  for (const auto& [thread, state] : threads_) {
+    if (state.state == Thread::State::kRuns) running.push_back(thread);
   }
+  bool some = false;
+  for (const pid_t thread : running) {
+    if (ended_) return false;
+    if (threads_.count(thread) != 0) some = CollectOne(thread) || some;
+  }
+  return some && !ended_;
+}
+
+bool WatchedProcess::CollectOne(pid_t thread) {
+  siginfo_t info = {};
+  constexpr int kPeek = WSTOPPED | WEXITED | WNOHANG | WNOWAIT | __WALL;
+  if (waitid(P_PID, static_cast<id_t>(thread), &info, kPeek) != 0) {
+    if (errno == ECHILD) OnEnd(thread, WaitStatus());
+    return false;
+  }
+  if (info.si_pid != thread) return false;
+  const bool stopped = info.si_code == CLD_TRAPPED || info.si_code == CLD_STOPPED;
+  // Our child's own end is for whoever waits for it.
+  if (!stopped && thread == process_ && StatusNumber(thread, "PPid:") == getpid()) {
+    ended_ = true;
+    return true;
+  }
+  int status = 0;
+  if (waitpid(thread, &status, __WALL | WNOHANG) == thread) {
+    OnStatus(thread, WaitStatus::Decode(status));
+  }
+  return true;
 }
 
 void WatchedProcess::OnEnd(pid_t thread, const WaitStatus&) {
@@ -79,7 +89,7 @@ void WatchedProcess::OnStatus(pid_t thread, const WaitStatus& status) {
     }
     state.group_stop = status.group_stop();
     state.state = Thread::State::kStopped;
-    if (!stopping_ || state.guest) Go(thread);
+    if (GoesOn(state)) Go(thread);
     return;
   }
   if (status.is_exec()) return OnExec(thread);
@@ -88,10 +98,10 @@ void WatchedProcess::OnStatus(pid_t thread, const WaitStatus& status) {
     OnNewTask(thread);
   }
   // In the middle of a call: a stop that is wanted comes after it.
-  if (stopping_ && !threads_[thread].guest) {
-    ContinueToStop(thread, 0);
-  } else {
+  if (GoesOn(threads_[thread])) {
     ptrace(PTRACE_CONT, thread, nullptr, nullptr);
+  } else {
+    ContinueToStop(thread, 0);
   }
 }
 
@@ -128,7 +138,7 @@ void WatchedProcess::OnSignal(pid_t thread, int signal) {
                                                   sizeof(state.info))});
     return;
   }
-  if (!stopping_ || state.guest) Go(thread);
+  if (GoesOn(state)) Go(thread);
 }
 
 void WatchedProcess::OnArrival(pid_t thread, uint64_t address) {
@@ -146,7 +156,7 @@ void WatchedProcess::OnArrival(pid_t thread, uint64_t address) {
   if (places_.stops.count(address) != 0 && use_stops_ && !state.guest) {
     state.held = true;
     events_.push_back({.thread = thread, .address = address});
-  } else if (!stopping_ || state.guest) {
+  } else if (GoesOn(state)) {
     Go(thread);
   }
 }
@@ -171,9 +181,6 @@ void WatchedProcess::OnExec(pid_t thread) {
     Detach(thread);
     return;
   }
-  for (const auto& [other, state] : threads_) {
-    if (state.guest) code_.Clean(other);
-  }
   LeaveGuests();
   threads_.clear();
   events_.clear();
@@ -188,17 +195,32 @@ void WatchedProcess::OnExec(pid_t thread) {
   }
 }
 
-// Requires: no breakpoint is in their memory any more.
+// They have the memory that was the process's before an exec, with its breakpoints.
 void WatchedProcess::LeaveGuests() {
-  for (auto it = threads_.begin(); it != threads_.end();) {
-    if (!it->second.guest) {
-      ++it;
-      continue;
-    }
-    ptrace(PTRACE_INTERRUPT, it->first, nullptr, nullptr);
-    LetChildRun(it->first);
-    it = threads_.erase(it);
+  std::vector<pid_t> guests;
+  for (const auto& [thread, state] : threads_) {
+    if (!state.guest) continue;
+    guests.push_back(thread);
+    if (state.state == Thread::State::kRuns) ptrace(PTRACE_INTERRUPT, thread, nullptr, nullptr);
   }
+  leaving_ = true;
+  for (const pid_t guest : guests) {
+    const auto deadline =
+        NowNs() + static_cast<uint64_t>(std::chrono::nanoseconds(kChildStopTimeout).count());
+    const auto runs = [&] {
+      const auto found = threads_.find(guest);
+      return found != threads_.end() && found->second.state == Thread::State::kRuns;
+    };
+    while (runs() && NowNs() < deadline) {
+      if (!CollectOne(guest)) usleep(kPauseUs);
+    }
+    code_.Clean(guest);
+    if (const auto found = threads_.find(guest); found != threads_.end()) {
+      LetGo(guest, found->second);
+      threads_.erase(found);
+    }
+  }
+  leaving_ = false;
 }
 
 }  // namespace hindsight

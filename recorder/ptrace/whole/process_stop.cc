@@ -58,7 +58,11 @@ bool ReadRegisters(pid_t thread, size_t xstate_bytes, const DisturbedCalls* call
 
 bool Stragglers::LetGo() {
   const auto stopped = [](pid_t thread) {
-    const SeizedStop stop = WaitForSeizedStop(thread, std::chrono::milliseconds(0));
+    SeizedStop stop = WaitForSeizedStop(thread, std::chrono::milliseconds(0));
+    while (stop.kind == SeizedStop::Kind::kEvent) {
+      PassEvent(thread, stop);
+      stop = WaitForSeizedStop(thread, kDuePatience);
+    }
     if (stop.kind == SeizedStop::Kind::kStopped) LetGoOf(thread);
     return stop.kind != SeizedStop::Kind::kTimedOut;
   };
