@@ -1,9 +1,11 @@
 #include "tracefmt/event_output.h"
 
+#include <optional>
 #include <utility>
 
 #include "base/status_macros.h"
 #include "tracefmt/event_codec.h"
+#include "tracefmt/ring/trimmed_event.h"
 #include "tracefmt/storage/message.h"
 #include "tracefmt/trace.capnp.h"
 
@@ -45,8 +47,11 @@ absl::Status EventOutput::DropBefore(uint64_t offset, const std::vector<ProcessE
   const uint64_t end = file_->size() + dropped_bytes_;
   const kj::Array<capnp::word> words = capnp::messageToFlatArray(message);
   const auto bytes = words.asBytes();
-  RETURN_IF_ERROR(file_->DropBefore(offset - dropped_bytes_, BlockKind::kEvents, output_->encoder(),
-                                    absl::MakeConstSpan(bytes.begin(), bytes.size())));
+  const auto trimmed = beginning.empty() ? std::nullopt : TrimmedFrom(beginning.front());
+  const bool thinned = trimmed.has_value() && trimmed->thinned();
+  RETURN_IF_ERROR(file_->DropBefore(
+      offset - dropped_bytes_, thinned ? BlockKind::kThinnedEvents : BlockKind::kEvents,
+      output_->encoder(), absl::MakeConstSpan(bytes.begin(), bytes.size())));
   dropped_bytes_ = end - file_->size();
   return absl::OkStatus();
 }

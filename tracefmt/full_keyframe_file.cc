@@ -31,10 +31,11 @@ std::string KeyframeName(uint64_t number) { return absl::StrCat("full/", number)
 // The blocks of one file. Most of its methods are those of FullKeyframe.
 class FullKeyframeFile final : public FullKeyframe {
  public:
-  FullKeyframeFile(TraceDirectory files, uint64_t number, const PageGroups* groups,
-                   const ModuleFiles* modules, ReadBudget* budget)
+  FullKeyframeFile(TraceDirectory files, const std::string& name, uint64_t number,
+                   const PageGroups* groups, const ModuleFiles* modules, ReadBudget* budget)
       : files_(std::move(files)),
-        path_(files_.PathOf(KeyframeName(number))),
+        name_("full/" + name),
+        path_(files_.PathOf(name_)),
         number_(number),
         groups_(groups),
         modules_(modules),
@@ -77,9 +78,7 @@ class FullKeyframeFile final : public FullKeyframe {
   };
 
   // Not kept open: a trace may have more keyframes than a process may have files open.
-  absl::StatusOr<BlockFile> OpenFile() const {
-    return BlockFile::Open(files_, KeyframeName(number_));
-  }
+  absl::StatusOr<BlockFile> OpenFile() const { return BlockFile::Open(files_, name_); }
   absl::Status ReadHeader(const RawBlock& block, const std::string& uuid);
   absl::Status ReadThreads(const RawBlock& block, capnp::List<wire::ThreadState>::Reader threads);
   absl::Status ReadExtent(const BlockFile& file, uint64_t offset);
@@ -90,7 +89,7 @@ class FullKeyframeFile final : public FullKeyframe {
   const Table& table() const;
 
   const TraceDirectory files_;
-  const std::string path_;
+  const std::string name_, path_;
   const uint64_t number_;
   const PageGroups* groups_;
   const ModuleFiles* modules_;
@@ -355,9 +354,9 @@ absl::StatusOr<std::shared_ptr<const PageGroups::Group>> PageGroups::Find(const 
 }
 
 absl::StatusOr<std::shared_ptr<const FullKeyframe>> OpenFullKeyframe(
-    const TraceDirectory& files, const std::string& uuid, uint64_t number, PageGroups* groups,
-    const ModuleFiles* modules, ReadBudget* budget) {
-  auto keyframe = std::make_shared<FullKeyframeFile>(files, number, groups, modules, budget);
+    const TraceDirectory& files, const std::string& uuid, const std::string& name, uint64_t number,
+    PageGroups* groups, const ModuleFiles* modules, ReadBudget* budget) {
+  auto keyframe = std::make_shared<FullKeyframeFile>(files, name, number, groups, modules, budget);
   std::vector<uint64_t> group_offsets;
   RETURN_IF_ERROR(keyframe->Open(uuid, &group_offsets));
   groups->AddFile(number, files, std::move(group_offsets));

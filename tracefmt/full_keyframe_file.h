@@ -56,12 +56,12 @@ class PageGroups {
   mutable std::list<Cached> cache_;  // newest first; guarded by mutex_
 };
 
-// Opens keyframe `number` of the trace in `files` and tells `groups` of its pages. The table is
-// read when first needed. `groups`, `modules`
-// and `budget`, for what the keyframe keeps, are borrowed.
+// Opens keyframe `number` of the trace in `files`, which is file `name` of full/, and tells
+// `groups` of its pages. The table is read when first needed. `groups`, `modules` and `budget`, for
+// what the keyframe keeps, are borrowed.
 absl::StatusOr<std::shared_ptr<const FullKeyframe>> OpenFullKeyframe(
-    const TraceDirectory& files, const std::string& uuid, uint64_t number, PageGroups* groups,
-    const ModuleFiles* modules, ReadBudget* budget);
+    const TraceDirectory& files, const std::string& uuid, const std::string& name, uint64_t number,
+    PageGroups* groups, const ModuleFiles* modules, ReadBudget* budget);
 
 }  // namespace hindsight
 

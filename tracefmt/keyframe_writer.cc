@@ -17,7 +17,27 @@ namespace {
 // In a page table that is kept: where the page's bytes are may not be said again.
 constexpr uint8_t kForgotten = 0xff;
 
+absl::Status AppendEnd(uint64_t page_count, uint64_t stored_pages, BlockEncoder* encoder,
+                       AppendFile* file) {
+  capnp::MallocMessageBuilder message;
+  auto end = message.initRoot<wire::KeyframeEnd>();
+  end.setPageCount(page_count);
+  end.setStoredPages(stored_pages);
+  return AppendMessage(file, BlockKind::kKeyframeEnd, encoder, message);
+}
+
 }  // namespace
+
+absl::StatusOr<uint64_t> WriteKeyframeHead(const OutputDirectory& full, uint64_t number,
+                                           BlockEncoder* encoder,
+                                           std::atomic<uint64_t>* bytes_written) {
+  const std::string name = absl::StrCat(number, ".head"), next = name + ".tmp";
+  ASSIGN_OR_RETURN(const auto file, AppendFile::Create(full, next, bytes_written));
+  RETURN_IF_ERROR(file->AppendFirstOf(absl::StrCat(number)));
+  RETURN_IF_ERROR(AppendEnd(0, 0, encoder, file.get()));
+  RETURN_IF_ERROR(full.Rename(next, name));
+  return file->size();
+}
 
 KeyframeWriter::Open::~Open() {
   if (file != nullptr && !finished) directory.Remove(next);
@@ -173,18 +193,15 @@ absl::Status KeyframeWriter::Finish() {
   last_number_ = open_->number;
   last_table_ = keeps_table_ ? std::exchange(table_, {}) : Table();
   const bool self_contained = std::exchange(self_contained_, false);
-  return queue_->Run([this, page_count, stored_pages, self_contained,
-                      open = std::exchange(open_, nullptr)] {
-    capnp::MallocMessageBuilder message;
-    auto end = message.initRoot<wire::KeyframeEnd>();
-    end.setPageCount(page_count);
-    end.setStoredPages(stored_pages);
-    RETURN_IF_ERROR(AppendMessage(open->file.get(), BlockKind::kKeyframeEnd, encoder_, message));
-    RETURN_IF_ERROR(open->directory.Rename(open->next, open->name));
-    open->finished = true;
-    ring_->NoteKeyframe(open->file->size(), self_contained);
-    return absl::OkStatus();
-  });
+  return queue_->Run(
+      [this, page_count, stored_pages, self_contained, open = std::exchange(open_, nullptr)] {
+        RETURN_IF_ERROR(AppendEnd(page_count, stored_pages, encoder_, open->file.get()));
+        RETURN_IF_ERROR(open->directory.Rename(open->next, open->name));
+        open->finished = true;
+        last_bytes_ = open->file->size();
+        ring_->NoteKeyframe(last_bytes_, self_contained);
+        return absl::OkStatus();
+      });
 }
 
 }  // namespace hindsight

@@ -30,6 +30,11 @@ inline constexpr uint64_t kPagesPerGroup = 16;
 // Entries per block of a page table.
 inline constexpr uint64_t kPagesPerTable = 8192;
 
+// Makes the file N.head of `full`, a full keyframe like N without any page, and returns its size.
+absl::StatusOr<uint64_t> WriteKeyframeHead(const OutputDirectory& full, uint64_t number,
+                                           BlockEncoder* encoder,
+                                           std::atomic<uint64_t>* bytes_written);
+
 class KeyframeWriter {
  public:
   // `directory` is the trace's full/. Everything is borrowed; `pages` is touched on
@@ -69,6 +74,8 @@ class KeyframeWriter {
   absl::Status Finish();
   // How many were finished; they are numbered from 1.
   uint64_t finished() const { return last_number_; }
+  // Of the file of the last one.
+  uint64_t last_bytes() const { return last_bytes_; }
 
  private:
   // What is being written; shared with the jobs on the queue.
@@ -103,6 +110,7 @@ class KeyframeWriter {
   std::atomic<uint64_t>* bytes_written_;
 
   uint64_t last_number_ = 0;
+  uint64_t last_bytes_ = 0;
   bool self_contained_ = false;
   std::shared_ptr<Open> open_;  // null between keyframes
   std::vector<uint8_t> group_;  // stored pages not posted yet

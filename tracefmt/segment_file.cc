@@ -179,6 +179,7 @@ absl::StatusOr<std::shared_ptr<const Segment>> ReadSegment(const TraceDirectory&
   ASSIGN_OR_RETURN(const BlockFile file,
                    BlockFile::Open(files, SegmentName(info.thread, info.number)));
   ASSIGN_OR_RETURN(Header header, ReadHeader(file, context.uuid, info.thread, info.number));
+  header.info.thinned = info.thinned;
   const uint64_t offset = header.next_offset;
   auto segment = std::make_shared<LoadedSegment>(std::move(header), context);
   segment->Load(file, offset);

@@ -57,7 +57,10 @@ absl::Status SegmentOutput::Begin(uint64_t number, uint64_t count, uint64_t sequ
   return output_->queue()->Post([this, message, name, number, file = file_]() -> absl::Status {
     if (history_ != nullptr) RETURN_IF_ERROR(history_->BeginSegment(thread_, number));
     ASSIGN_OR_RETURN(*file, AppendFile::Create(directory_, name, output_->bytes_written()));
-    return AppendMessage(file->get(), BlockKind::kSegmentHeader, output_->encoder(), *message);
+    RETURN_IF_ERROR(
+        AppendMessage(file->get(), BlockKind::kSegmentHeader, output_->encoder(), *message));
+    if (history_ != nullptr) history_->AddRecords(thread_, 0, (*file)->size());
+    return absl::OkStatus();
   });
 }
 
@@ -140,7 +143,7 @@ absl::Status SegmentOutput::PostRecords() {
         return absl::OkStatus();
       },
       [this, block, records = columns->size(), file = file_] {
-        if (history_ != nullptr) history_->AddRecords(thread_, records);
+        if (history_ != nullptr) history_->AddRecords(thread_, records, block->size());
         return (*file)->Append(std::move(*block));
       });
 }

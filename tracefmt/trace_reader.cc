@@ -22,6 +22,8 @@ namespace {
 constexpr uint64_t kMaxEventBytes = uint64_t{4} << 30;
 // Of what is wrong with a trace, this much is reported.
 constexpr size_t kMaxListed = 1000;
+// Of a full keyframe that has lost its pages.
+constexpr char kHeadSuffix[] = ".head";
 
 // The number that `name` without `suffix` is, written the one way we write it; -1 if it is none.
 int64_t NumberIn(const std::string& name, const std::string& suffix) {
@@ -57,6 +59,7 @@ class TraceReaderImpl final : public TraceReader {
     ReadEventsFile();
     FindSegments();
     FindKeyframes();
+    MarkThinnedSegments();
   }
 
   const std::string& directory() const override { return files_.path(); }
@@ -131,7 +134,12 @@ class TraceReaderImpl final : public TraceReader {
   void FindSegments();
   void FindSegmentsOf(int32_t thread);
   int64_t FirstSegmentOf(int32_t thread) const;
+  std::map<uint64_t, bool> KeyframeFiles() const;
+  absl::StatusOr<std::shared_ptr<const FullKeyframe>> OpenKeyframe(uint64_t number,
+                                                                   const std::string& suffix);
   void FindKeyframes();
+  void CheckKeyframe(uint64_t number, absl::string_view what);
+  void MarkThinnedSegments();
 
   const TraceDirectory files_;
   const Manifest manifest_;
@@ -166,8 +174,7 @@ bool TraceReaderImpl::IsUpToDate() const {
     return true;
   }
   const auto now = events.empty() ? std::nullopt : TrimmedFrom(events.front());
-  const uint64_t then = trimmed_.has_value() ? trimmed_->oldest_keyframe : 0;
-  return (now.has_value() ? now->oldest_keyframe : 0) == then;
+  return now == trimmed_;
 }
 
 absl::Status TraceReaderImpl::ReadEventBlocks() {
@@ -185,7 +192,7 @@ absl::Status TraceReaderImpl::ReadEventBlocks() {
       return BlockError(absl::StatusCode::kResourceExhausted, path, block.offset,
                         "too many events");
     }
-    if (!block.Is(BlockKind::kEvents)) {
+    if (!block.Is(BlockKind::kEvents) && !block.Is(BlockKind::kThinnedEvents)) {
       return BlockError(absl::StatusCode::kUnimplemented, path, block.offset,
                         absl::StrCat("unknown kind of block ", block.kind));
     }
@@ -247,13 +254,58 @@ void TraceReaderImpl::FindSegmentsOf(int32_t thread) {
   }
 }
 
+// Full keyframes, and whether there is a file of them with pages. Of one without, which lies before
+// the whole one, there is its head; and if a live ring takes the pages meanwhile, there is, too.
+std::map<uint64_t, bool> TraceReaderImpl::KeyframeFiles() const {
+  std::map<uint64_t, bool> files;
+  const bool thinned = trimmed_.has_value() && trimmed_->thinned();
+  for (const int64_t number : NumberedEntries(files_, "full", thinned ? kHeadSuffix : "")) {
+    const auto n = static_cast<uint64_t>(number);
+    if (!thinned || (trimmed_->oldest_keyframe <= n && n < trimmed_->whole_keyframe)) {
+      files[n] = !thinned;
+    }
+  }
+  if (!thinned) return files;
+  for (const int64_t number : NumberedEntries(files_, "full", "")) {
+    files[static_cast<uint64_t>(number)] = true;
+  }
+  return files;
+}
+
+absl::StatusOr<std::shared_ptr<const FullKeyframe>> TraceReaderImpl::OpenKeyframe(
+    uint64_t number, const std::string& suffix) {
+  return OpenFullKeyframe(files_, manifest_.uuid, absl::StrCat(number, suffix), number, &groups_,
+                          &modules_, &budget_);
+}
+
+// Segments of threads that go on at the whole keyframe, or have ended before, lie before it.
+void TraceReaderImpl::MarkThinnedSegments() {
+  if (!trimmed_.has_value() || !trimmed_->thinned()) return;
+  const auto whole = std::find_if(
+      full_keyframes_.begin(), full_keyframes_.end(),
+      [&](const auto& keyframe) { return keyframe->number() == trimmed_->whole_keyframe; });
+  if (whole == full_keyframes_.end()) return;
+  std::map<int32_t, uint64_t> there;
+  for (const FullKeyframe::ThreadState& state : (*whole)->threads()) {
+    there[state.thread] = state.segment;
+  }
+  for (auto& [thread, segments] : segments_) {
+    const auto state = there.find(thread);
+    for (SegmentInfo& segment : segments) {
+      segment.thinned = state != there.end() ? segment.number < state->second
+                                             : segment.first_sequence < (*whole)->sequence();
+    }
+  }
+}
+
 void TraceReaderImpl::FindKeyframes() {
   const uint64_t oldest = trimmed_.has_value() ? trimmed_->oldest_keyframe : 0;
-  for (const int64_t number : NumberedEntries(files_, "full", "")) {
-    auto keyframe = OpenFullKeyframe(files_, manifest_.uuid, static_cast<uint64_t>(number),
-                                     &groups_, &modules_, &budget_);
+  for (const auto& [number, has_pages] : KeyframeFiles()) {
+    absl::StatusOr<std::shared_ptr<const FullKeyframe>> keyframe = absl::NotFoundError("");
+    if (has_pages) keyframe = OpenKeyframe(number, "");
+    if (absl::IsNotFound(keyframe.status())) keyframe = OpenKeyframe(number, kHeadSuffix);
     // Earlier ones are there for the pages that later ones refer to.
-    const bool listed = static_cast<uint64_t>(number) >= oldest;
+    const bool listed = number >= oldest;
     if (keyframe.ok() && listed) {
       full_keyframes_.push_back(*std::move(keyframe));
     } else if (listed) {
@@ -261,12 +313,20 @@ void TraceReaderImpl::FindKeyframes() {
       NoteDamage(keyframe.status(), /*may_be_cut_short=*/false);
     }
   }
+  if (!trimmed_.has_value()) return;
+  CheckKeyframe(trimmed_->oldest_keyframe, "the trace begins with full keyframe ");
+  if (trimmed_->thinned()) {
+    CheckKeyframe(trimmed_->whole_keyframe, "the trace has all threads from full keyframe ");
+  }
+}
+
+void TraceReaderImpl::CheckKeyframe(uint64_t number, absl::string_view what) {
   const bool there =
-      oldest == 0 || (!full_keyframes_.empty() && full_keyframes_.front()->number() == oldest);
+      std::any_of(full_keyframes_.begin(), full_keyframes_.end(),
+                  [&](const auto& keyframe) { return keyframe->number() == number; });
   if (there) return;
-  const absl::Status missing = absl::DataLossError(
-      absl::StrCat(files_.PathOf(absl::StrCat("full/", oldest)),
-                   ": the trace begins with full keyframe ", oldest, ", which is not there"));
+  const absl::Status missing = absl::DataLossError(absl::StrCat(
+      files_.PathOf(absl::StrCat("full/", number)), ": ", what, number, ", which is not there"));
   AddWarning(std::string(missing.message()));
   AddDamage(missing);
 }

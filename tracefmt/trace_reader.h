@@ -31,6 +31,8 @@ struct SegmentInfo {
   uint64_t first_count = 0;     // the state it starts in
   uint64_t first_sequence = 0;  // orderable events before it
   uint64_t file_bytes = 0;
+  // Other threads ran meanwhile of which the trace does not have what they did.
+  bool thinned = false;
   std::string path;  // for messages
 };
 

@@ -2,6 +2,7 @@
 
 #include <sys/random.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <map>
 #include <mutex>
@@ -157,6 +158,7 @@ class TraceWriterImpl final : public TraceWriter {
   void MakeHistory();
   void BeginMark(uint64_t number, const std::vector<ThreadState>& threads);
   absl::Status MarkKeyframe(const ProcessEvent& event);
+  std::vector<ProcessEvent> StartsAtInstructions() const;
   void ForgetThreads();
   absl::Status LeaveRing() {
     output_->ring()->Remove(history_.get());
@@ -219,7 +221,11 @@ void TraceWriterImpl::MakeHistory() {
       [this](uint64_t offset, const std::vector<ProcessEvent>& beginning) {
         return events_.DropBefore(offset, beginning);
       },
-      [this] { return events_.bytes(); });
+      [this] { return events_.bytes(); },
+      [this](uint64_t number) {
+        return WriteKeyframeHead(directory_.In("full"), number, output_->encoder(),
+                                 output_->bytes_written());
+      });
 }
 
 void TraceWriterImpl::BeginMark(uint64_t number, const std::vector<ThreadState>& threads) {
@@ -244,12 +250,29 @@ absl::Status TraceWriterImpl::MarkKeyframe(const ProcessEvent& event) {
     mark_.program = summary.program();
     mark_.others_write = summary.others_write();
     mark_.may_begin = !summary.makes_thread();
+    mark_.execs = summary.execs();
+    mark_.bytes = keyframes_.last_bytes();
+    mark_.instructions = StartsAtInstructions();
     mark_.events_before = events;
     return [this, mark = mark_](uint64_t offset) mutable {
       mark.events_offset = offset;
       history_->AddKeyframe(std::move(mark));
     };
   });
+}
+
+std::vector<ProcessEvent> TraceWriterImpl::StartsAtInstructions() const {
+  std::vector<ProcessEvent> starts;
+  for (const ProcessEvent& start : mark_.carried) {
+    const auto beginning = std::find_if(
+        beginnings_.begin(), beginnings_.end(),
+        [&](const EventSummary::Beginning& one) { return one.thread == start.thread; });
+    if (start.kind != EventKind::kThreadStart || beginning == beginnings_.end()) continue;
+    if (start.sequence == 0 || start.sequence != beginning->instruction.sequence) continue;
+    starts.push_back(start);
+    starts.back().text.clear();  // the thread's name is known from elsewhere
+  }
+  return starts;
 }
 
 // Those of which nothing is on disk any more and that have ended.

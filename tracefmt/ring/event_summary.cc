@@ -41,6 +41,7 @@ void EventSummary::Add(const ProcessEvent& event) {
       break;
     case EventKind::kExec:
       program_ = event.text;
+      ++execs_;
       others_write_ = false;
       being_made_.clear();
       break;

@@ -41,6 +41,7 @@ class EventSummary {
 
   // The program that runs; empty: the one that the manifest names.
   const std::string& program() const { return program_; }
+  uint64_t execs() const { return execs_; }
   // The kernel or another process may write to memory at any time.
   bool others_write() const { return others_write_; }
   // A thread has been made and has not started yet: what the kernel stores for it is not known.
@@ -61,6 +62,7 @@ class EventSummary {
   std::set<int64_t> being_made_, being_made_before_;  // the second: at the last full keyframe, too
   std::set<int64_t> changed_files_;
   std::string program_;
+  uint64_t execs_ = 0;
   bool others_write_ = false;
 };
 

@@ -45,19 +45,41 @@ bool Ring::IsOver(uint64_t reserve, uint64_t oldest_end, uint64_t now) const {
   return keyframes > limits_.keyframes;
 }
 
+// Null: nobody can do without anything, or the limits do not ask for it.
+RingMember* Ring::Oldest(uint64_t reserve, uint64_t now) const {
+  RingMember* oldest = nullptr;
+  uint64_t oldest_end = 0;
+  for (RingMember* member : members_) {
+    const std::optional<uint64_t> end = member->OldestEnd();
+    if (!end.has_value() || (oldest != nullptr && *end >= oldest_end)) continue;
+    oldest = member;
+    oldest_end = *end;
+  }
+  return oldest != nullptr && IsOver(reserve, oldest_end, now) ? oldest : nullptr;
+}
+
+RingMember* Ring::Largest() const {
+  RingMember *largest = nullptr, *ended = nullptr;
+  uint64_t most = 0, of_ended = 0;
+  for (RingMember* member : members_) {
+    const uint64_t share = member->LargestShare();
+    if (member->ended()) {
+      if (ended == nullptr || member->OldestEnd() < ended->OldestEnd()) ended = member;
+      of_ended += share;
+    } else if (share > most) {
+      largest = member;
+      most = share;
+    }
+  }
+  return of_ended > most ? ended : largest;
+}
+
 absl::Status Ring::TrimFor(uint64_t reserve) {
   const uint64_t now = NowNs();
   while (IsOver(reserve, 0, now)) {
-    RingMember* oldest = nullptr;
-    uint64_t oldest_end = 0;
-    for (RingMember* member : members_) {
-      const std::optional<uint64_t> end = member->OldestEnd();
-      if (!end.has_value() || (oldest != nullptr && *end >= oldest_end)) continue;
-      oldest = member;
-      oldest_end = *end;
-    }
-    if (oldest == nullptr || !IsOver(reserve, oldest_end, now)) break;
-    RETURN_IF_ERROR(oldest->DropOldest());
+    RingMember* const next = limits_.by_thread ? Largest() : Oldest(reserve, now);
+    if (next == nullptr) break;
+    RETURN_IF_ERROR(limits_.by_thread ? next->DropFromLargest() : next->DropOldest());
     counted_ = bytes_on_disk_->load(std::memory_order_relaxed);
   }
   return absl::OkStatus();

@@ -4,6 +4,10 @@
 // A *part* of a trace is what lies between two of its full keyframes. What a trace can do without
 // is the part before its second one; and, of a process that has ended, the whole trace.
 //
+// Or, of a ring by threads, whoever has most drops its oldest part: each thread that lives, all
+// that have ended together, and what all have in common; so a thread that records much does not
+// push out what others recorded long ago.
+//
 // Not copyable. Methods are called on the write queue, but for those that say "any thread".
 
 #ifndef HINDSIGHT_TRACEFMT_RING_RING_H_
@@ -30,6 +34,11 @@ class RingMember {
   // When the part ended that it would drop next, as Ring::NowNs; nothing: it needs all it has.
   virtual std::optional<uint64_t> OldestEnd() const = 0;
   virtual absl::Status DropOldest() = 0;
+  // Of a ring by threads: what the largest of its shares takes on disk that it could do without.
+  virtual uint64_t LargestShare() const = 0;
+  virtual absl::Status DropFromLargest() = 0;
+  // It is nobody's that lives: the shares of all such are one.
+  virtual bool ended() const = 0;
   // What that takes on disk for a while, at most.
   virtual uint64_t BytesToDrop() const = 0;
 };
@@ -67,6 +76,8 @@ class Ring {
  private:
   bool IsOver(uint64_t reserve, uint64_t oldest_end, uint64_t now) const;
   absl::Status TrimFor(uint64_t reserve);
+  RingMember* Oldest(uint64_t reserve, uint64_t now) const;
+  RingMember* Largest() const;
 
   const RingLimits limits_;
   const std::atomic<uint64_t>* const bytes_on_disk_;

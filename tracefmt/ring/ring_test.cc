@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "tracefmt/samples/ring_recorder.h"
 #include "tracefmt/samples/test_trace.h"
 #include "tracefmt/trace_reader.h"
 #include "tracefmt/trace_writer.h"
@@ -23,7 +24,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr uint64_t kPage = 0x10000;
+constexpr uint64_t kPage = Recorder::kPage;
 
 uint64_t BytesIn(const std::string& directory) {
   uint64_t bytes = 0;
@@ -36,123 +37,6 @@ uint64_t BytesIn(const std::string& directory) {
   }
   return bytes;
 }
-
-// Records what a program of some threads could have done, as fast as it can.
-class Recorder {
- public:
-  Recorder(const std::string& directory, const RingLimits& ring) {
-    auto writer = TraceWriter::Create(directory, SampleManifest(), WriterOptions(), ring);
-    EXPECT_TRUE(writer.ok()) << writer.status();
-    owned_ = *std::move(writer);
-    writer_ = owned_.get();
-    Start();
-  }
-  explicit Recorder(TraceWriter* writer) : writer_(writer) { Start(); }
-
-  // Each thread executes a little, and ends its segment. A full keyframe if one is due.
-  void Round() {
-    for (auto& [thread, state] : threads_) Execute(thread, &state);
-    if (writer_->WantsFullKeyframe()) Keyframe();
-  }
-  void Begin(int32_t thread) {
-    State& state = threads_[thread];
-    Check(writer_->AppendEvent({.kind = EventKind::kThreadStart,
-                                .sequence = ++sequence_,
-                                .thread = thread,
-                                .count = state.count,
-                                .text = absl::StrCat("worker ", thread)}));
-    BeginSegment(thread, &state);
-  }
-  void End(int32_t thread) {
-    State& state = threads_[thread];
-    Check(writer_->Append(thread, {state.count, SegmentEnd{Words(state)}}));
-    Check(writer_->AppendEvent(
-        {.kind = EventKind::kThreadExit, .thread = thread, .count = state.count}));
-    writer_->CloseThread(thread);
-    counts_[thread] = state;
-    threads_.erase(thread);
-  }
-  // The thread of this number has a new life.
-  void BeginAgain(int32_t thread) {
-    threads_[thread] = {.segment = 0};
-    Begin(thread);
-  }
-  void Keyframe() {
-    std::vector<TraceWriter::ThreadState> states;
-    for (auto& [thread, state] : threads_) {
-      Check(writer_->Append(thread, {state.count, SegmentEnd{Words(state)}}));
-      BeginSegment(thread, &state);
-      states.push_back({.thread = thread,
-                        .count = state.count,
-                        .segment = state.segment - 1,
-                        .registers = Words(state)});
-    }
-    Check(writer_->BeginFullKeyframe(++keyframe_, sequence_, states, {}, {}));
-    // One page of the keyframe's own, one that stays, and one that changes now and then.
-    for (const uint64_t value : {keyframe_, uint64_t{7}, keyframe_ / 3}) {
-      std::vector<uint8_t> bytes(kPageBytes, static_cast<uint8_t>(value));
-      std::mt19937_64 random(value);
-      for (uint8_t& byte : bytes) byte = static_cast<uint8_t>(random());
-      Check(writer_->AddPage(kPage + kPageBytes * page_++, bytes));
-    }
-    page_ = 0;
-    Check(writer_->FinishFullKeyframe());
-    Check(writer_->AppendEvent({.kind = EventKind::kFullKeyframe,
-                                .thread = states.front().thread,
-                                .count = states.front().count,
-                                .number = static_cast<int64_t>(keyframe_)}));
-  }
-  void Finish() {
-    for (auto& [thread, state] : threads_) {
-      Check(writer_->Append(thread, {state.count, SegmentEnd{Words(state)}}));
-    }
-    Manifest manifest = SampleManifest();
-    manifest.state = TraceState::kComplete;
-    Check(writer_->Finish(manifest));
-  }
-  TraceWriter* writer() { return writer_; }
-  uint64_t keyframes() const { return keyframe_; }
-  // Random bytes given to be written.
-  uint64_t written() const { return written_; }
-
- private:
-  struct State {
-    uint64_t count = 0;
-    uint64_t segment = 0;
-  };
-
-  void Start() {
-    Begin(SampleManifest().pid);
-    Keyframe();
-  }
-  static void Check(const absl::Status& status) { EXPECT_TRUE(status.ok()) << status; }
-  RegisterWords Words(const State& state) { return {state.count, 1, 2, 3}; }
-  void BeginSegment(int32_t thread, State* state) {
-    Check(writer_->BeginSegment(thread, state->segment++, state->count, sequence_, Words(*state)));
-  }
-  void Execute(int32_t thread, State* state) {
-    for (int i = 0; i < 20; ++i) {
-      SideEffect effect = {.kind = SideEffectKind::kSyscall, .sequence = ++sequence_};
-      effect.registers.index = {0};
-      effect.registers.value = {random_()};
-      written_ += 4 * sizeof(uint64_t);
-      Check(writer_->Append(thread, {state->count, std::move(effect)}));
-      ++state->count;
-      Check(writer_->AppendEvent({.kind = EventKind::kSyscall,
-                                  .sequence = sequence_,
-                                  .thread = thread,
-                                  .count = state->count,
-                                  .number = 1,
-                                  .arguments = {random_(), random_(), random_(), 0, 0, 0}}));
-    }
-  }
-
-  std::unique_ptr<TraceWriter> owned_;
-  TraceWriter* writer_;
-  std::map<int32_t, State> threads_, counts_;
-  std::mt19937_64 random_{1};
-  uint64_t sequence_ = 0, keyframe_ = 0, page_ = 0, written_ = 0;
-};
 
 class RingTest : public testing::Test {
  protected:
@@ -201,8 +85,7 @@ class RingTest : public testing::Test {
       std::vector<uint8_t> bytes(kPageBytes);
       const absl::Status read = keyframe.ReadPage(address, absl::MakeSpan(bytes));
       ASSERT_TRUE(read.ok()) << keyframe.number() << ": " << read;
-      std::mt19937_64 random(value);
-      for (const uint8_t byte : bytes) ASSERT_EQ(byte, static_cast<uint8_t>(random()));
+      ASSERT_EQ(std::string(bytes.begin(), bytes.end()), Recorder::PageWith(value));
       address += kPageBytes;
     }
   }

@@ -16,12 +16,19 @@ namespace hindsight {
 
 struct TrimmedEvent {
   uint64_t oldest_keyframe = 0;  // which the trace begins with
-  bool others_write = false;     // the kernel or another process may write to memory at any time
+  // From this one on the trace has all threads, and memory. It is the oldest one, or, where each
+  // thread keeps a part of its own, a later one.
+  uint64_t whole_keyframe = 0;
+  // The kernel or another process may write to memory at any time, from the whole one on.
+  bool others_write = false;
   uint64_t segments = 0, keyframes = 0, events = 0;  // that went
   uint64_t time_ns = 0;                              // at which it begins, since the recording did
   // The threads' first segments; of those that are not named, all are there.
   std::vector<std::pair<int32_t, uint64_t>> first_segments;
   std::string program;  // that runs there; empty: the manifest's
+
+  bool thinned() const { return whole_keyframe != oldest_keyframe; }
+  bool operator==(const TrimmedEvent&) const = default;
 };
 
 ProcessEvent ToEvent(const TrimmedEvent& trimmed);

@@ -37,6 +37,19 @@ absl::Status ReadAll(int fd, const std::string& path, uint64_t offset, absl::Spa
   return absl::OkStatus();
 }
 
+// The whole block at `offset`, changed to one for the place `to`.
+absl::Status ReadMoved(int fd, const std::string& path, uint64_t offset, uint64_t to,
+                       std::vector<uint8_t>* block) {
+  block->resize(kBlockHeaderBytes);
+  RETURN_IF_ERROR(ReadAll(fd, path, offset, absl::MakeSpan(*block)));
+  block->resize(MoveBlock(absl::MakeSpan(*block), to));
+  if (block->size() < kBlockHeaderBytes) {
+    return absl::DataLossError(absl::StrCat(path, ": offset ", offset));
+  }
+  return ReadAll(fd, path, offset + kBlockHeaderBytes,
+                 absl::MakeSpan(*block).subspan(kBlockHeaderBytes));
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<AppendFile>> AppendFile::Create(
@@ -54,6 +67,13 @@ absl::Status AppendFile::Append(BlockKind kind, BlockEncoder* encoder,
 
 absl::Status AppendFile::Append(std::vector<uint8_t> block) {
   BlockEncoder::Place(size_, &block);
+  return AppendPlaced(block);
+}
+
+absl::Status AppendFile::AppendFirstOf(const std::string& name) {
+  ASSIGN_OR_RETURN(const UniqueFd from, directory_.OpenFile(name));
+  std::vector<uint8_t> block;
+  RETURN_IF_ERROR(ReadMoved(from.get(), directory_.PathOf(name), 0, size_, &block));
   return AppendPlaced(block);
 }
 
@@ -83,16 +103,7 @@ absl::Status AppendFile::DropBefore(uint64_t offset, BlockKind kind, BlockEncode
   absl::Status copied = WriteAll(to.get(), path, 0, first);
   std::vector<uint8_t> block;
   while (copied.ok() && offset < old_size) {
-    block.resize(kBlockHeaderBytes);
-    copied = ReadAll(from.get(), path, offset, absl::MakeSpan(block));
-    if (!copied.ok()) break;
-    block.resize(MoveBlock(absl::MakeSpan(block), size));
-    if (block.size() < kBlockHeaderBytes) {
-      copied = absl::DataLossError(absl::StrCat(directory_.PathOf(name_), ": offset ", offset));
-      break;
-    }
-    copied = ReadAll(from.get(), path, offset + kBlockHeaderBytes,
-                     absl::MakeSpan(block).subspan(kBlockHeaderBytes));
+    copied = ReadMoved(from.get(), directory_.PathOf(name_), offset, size, &block);
     if (copied.ok()) copied = WriteAll(to.get(), path, size, block);
     offset += block.size();
     size += block.size();

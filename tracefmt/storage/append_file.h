@@ -38,6 +38,8 @@ class AppendFile {
   absl::Status Append(BlockKind kind, BlockEncoder* encoder, absl::Span<const uint8_t> raw);
   // The same of a block that has been compressed.
   absl::Status Append(std::vector<uint8_t> block);
+  // The same of the block at the beginning of the file `name` of the same directory.
+  absl::Status AppendFirstOf(const std::string& name);
   // Puts another file in its place, at once: block `raw`, then the blocks of this one from `offset`
   // on. What is gone no longer counts as written.
   absl::Status DropBefore(uint64_t offset, BlockKind kind, BlockEncoder* encoder,

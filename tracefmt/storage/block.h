@@ -44,6 +44,7 @@ enum class BlockKind : uint16_t {
   kPageTable = 8,
   kKeyframeEnd = 9,
   kKeptModules = 10,
+  kThinnedEvents = 11,
   kKeyframeExtent = 0x8000,
   kKernelState = 0x8001,
 };
