@@ -76,6 +76,10 @@ std::string Place(const TimelineEvent& listed, const ProcessState& process) {
     return ToString(Position{listed.event->sequence, 0});
   }
   const int32_t thread = listed.event->thread;
+  if (process.threads().IsLost(thread, listed.event->count)) {
+    return listed.event->sequence != 0 ? ToString(Position{listed.event->sequence, 0})
+                                       : ToString(process.PositionAt(listed.moment));
+  }
   return ToString(process.threads().Has(thread) ? process.PositionAt(thread, listed.moment)
                                                 : process.PositionAt(listed.moment));
 }

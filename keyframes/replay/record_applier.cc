@@ -123,7 +123,7 @@ absl::Status RecordApplier::ApplyPage(const PageImport& import, TurnImports impo
       if ((held_back >> i & 1) == 0) continue;
       std::memcpy(after.data() + i * kLineBytes, bytes + i * kLineBytes, kLineBytes);
     }
-    ChangeBytes(import.address, after, import.known_mask);
+    ChangeBytes(import.address, after, KnownElsewhere(import));
     return absl::OkStatus();
   }
   // A page that leaves the view and comes back is mostly the same: its translations stay good.
@@ -132,7 +132,7 @@ absl::Status RecordApplier::ApplyPage(const PageImport& import, TurnImports impo
     cpu_->ContentsChanged(import.address);
   }
   checkpoints_->AddPage(import.address);
-  watched_->NotePage(cpu_->count(), import.address, bytes, import.known_mask);
+  watched_->NotePage(cpu_->count(), import.address, bytes, KnownElsewhere(import));
   return absl::OkStatus();
 }
 

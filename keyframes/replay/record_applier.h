@@ -83,6 +83,10 @@ class RecordApplier {
   absl::Status Differs(absl::string_view what) const {
     return Diverged({*trace_, *segment_, *cpu_}, what);
   }
+  // Lines that another thread of the trace is seen to change. Where threads are missing, none.
+  uint64_t KnownElsewhere(const PageImport& import) const {
+    return segment_->info().thinned ? 0 : import.known_mask;
+  }
   // `known_mask`: lines that are not new to the process, see PageImport.
   void ChangeBytes(uint64_t address, absl::Span<const uint8_t> bytes, uint64_t known_mask = 0);
 

@@ -141,7 +141,7 @@ std::vector<WatchedImport> WatchedAtStart(const TraceReader& trace, const Segmen
   for (const Record& record : replay.segment().records()) {
     if (record.count != replay.count()) break;
     const auto* page = std::get_if<PageImport>(&record.body);
-    if (page == nullptr || !page->first) continue;
+    if (page == nullptr || !page->first || replay.segment().info().thinned) continue;
     for (WatchedImport& import : imports) {
       if (import.page == page->address) import.known_mask = page->known_mask;
     }

@@ -66,7 +66,9 @@ bool HasAsynchronousWrites(const MapRegion& region) {
 
 MemoryOrigins::MemoryOrigins(const TraceReader* trace, const ProcessState* process)
     : trace_(trace), process_(process) {
-  if (trace->trimmed() != nullptr && trace->trimmed()->others_write) others_write_.push_back({});
+  if (trace->trimmed() != nullptr && trace->trimmed()->others_write) {
+    others_write_.push_back({.begin = process->whole_moment()});
+  }
   for (const auto& [number, calls] : process->syscalls()) {
     for (const TimelineEvent& call : calls) AddCall(call.moment, *call.event);
   }

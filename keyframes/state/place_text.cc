@@ -6,6 +6,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "base/status_macros.h"
@@ -92,6 +93,19 @@ absl::StatusOr<Place> ParsePlace(absl::string_view text, const ProcessState& pro
   return absl::InvalidArgumentError(
       "goto where? start, end, a position like 1A:3F, a percentage like 50%, snapshot N, "
       "bookmark NAME, or thread TID");
+}
+
+std::string ThinnedText(const ProcessState& process, uint64_t moment) {
+  if (process.IsWhole(moment)) return "";
+  std::vector<int32_t> missing;
+  for (const int32_t thread : process.threads().all()) {
+    if (process.threads().BeginsLate(thread) && moment < process.threads().StartOf(thread)) {
+      missing.push_back(thread);
+    }
+  }
+  return absl::StrCat("this part of the recording has not all threads (missing: ",
+                      missing.empty() ? "some that have ended" : absl::StrJoin(missing, ", "),
+                      "); memory is what the selected thread has read or written itself");
 }
 
 }  // namespace hindsight

@@ -5,6 +5,7 @@
 #define HINDSIGHT_KEYFRAMES_STATE_PLACE_TEXT_H_
 
 #include <cstdint>
+#include <string>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
@@ -21,6 +22,9 @@ absl::StatusOr<Place> ParsePlace(absl::string_view text, const ProcessState& pro
 
 // A thread of the recording, alive or not, by its id. kInvalidArgument if there is none.
 absl::StatusOr<int32_t> ParseThread(absl::string_view text, const ProcessState& process);
+
+// What is missing at `moment` in a ring by threads, for the user; empty where nothing is.
+std::string ThinnedText(const ProcessState& process, uint64_t moment);
 
 }  // namespace hindsight
 

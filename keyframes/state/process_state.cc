@@ -28,29 +28,18 @@ absl::StatusOr<ProcessState> ProcessState::Create(const TraceReader* trace) {
 
 void ProcessState::AddKeyframes(MapSources* maps) {
   for (const auto& keyframe : trace_->full_keyframes()) {
-    std::optional<uint64_t> moment;
-    for (const FullKeyframe::ThreadState& state : keyframe->threads()) {
-      if (!threads_.Has(state.thread)) continue;
-      const ThreadState& thread = threads_.Of(state.thread);
-      if (state.count > thread.end_count()) continue;
-      const uint64_t reached = state.count <= thread.begin_count()
-                                   ? threads_.StartOf(state.thread)
-                                   : schedule().MomentTo(state.thread, state.count);
-      moment = std::max(moment.value_or(0), reached);
-    }
+    std::optional<uint64_t> moment = threads_.MomentOf(*keyframe);
     if (!moment.has_value()) continue;
-    // Where a turn begins with it, and the thread that ran before has ended, none of its threads
-    // shows that they had waited meanwhile.
-    if (const size_t turn = schedule().SliceOfSequence(keyframe->sequence());
-        turn < schedule().slices().size()) {
-      moment = std::max(*moment, schedule().slices()[turn].moment);
-    }
     if (!snapshots_.empty()) moment = std::max(*moment, snapshots_.back().moment);
     snapshots_.push_back(
         {keyframe->number(), keyframe->sequence(), *moment, keyframe->page_count()});
     keyframes_.push_back(keyframe.get());
     maps->AddKeyframe(keyframe.get(), *moment);
   }
+  const TrimmedEvent* const trimmed = trace_->trimmed();
+  if (trimmed == nullptr || !trimmed->thinned()) return;
+  const Snapshot* const whole = FindKeyframe(trimmed->whole_keyframe);
+  whole_moment_ = whole != nullptr ? whole->moment : end_moment() + 1;
 }
 
 void ProcessState::AddEvents(MapSources* maps) {
@@ -67,11 +56,15 @@ void ProcessState::AddEvents(MapSources* maps) {
       missing.push_back(&event);
       continue;
     }
+    if (carried && event.kind == EventKind::kThreadStart) continue;  // it had begun before
     const ThreadState& state = threads_.Of(thread);
     uint64_t moment = schedule().MomentTo(thread, std::min(event.count, state.end_count()));
     if (event.count > state.end_count()) ++moment;
     if (elsewhere || (event.thread == 0 && threads_.all().size() > 1)) moment = latest;
     if (event.kind == EventKind::kThreadStart) moment = threads_.StartOf(thread);
+    if (!elsewhere && event.thread != 0 && threads_.IsLost(thread, event.count)) {
+      moment = std::max(latest, MomentOfLost(event));
+    }
     // Threads that the end of the process, or an exec, took along had stood still before: they
     // end after what others did until then.
     if (event.kind == EventKind::kThreadExit) threads_.ExtendLife(thread, latest);
@@ -79,7 +72,6 @@ void ProcessState::AddEvents(MapSources* maps) {
     if (event.kind == EventKind::kGap) moment = std::max(moment, latest);
     latest = std::max(latest, moment);
     if (event.kind == EventKind::kFullKeyframe) carried = false;
-    if (carried && event.kind == EventKind::kThreadStart) continue;  // it had begun before
     for (const ProcessEvent* change : missing) maps->AddEvent(change, latest);
     missing.clear();
     AddEvent(event, moment, maps);
@@ -87,6 +79,17 @@ void ProcessState::AddEvents(MapSources* maps) {
   events_.Sort();
   std::stable_sort(gaps_.begin(), gaps_.end(),
                    [](const TimelineGap& a, const TimelineGap& b) { return a.moment < b.moment; });
+}
+
+// Where the thread's slice lies of which only the place is left.
+uint64_t ProcessState::MomentOfLost(const ProcessEvent& event) const {
+  if (event.kind == EventKind::kFullKeyframe) {
+    const Snapshot* const keyframe = FindKeyframe(static_cast<uint64_t>(event.number));
+    return keyframe == nullptr ? 0 : keyframe->moment;
+  }
+  const size_t slice =
+      event.sequence == 0 ? schedule().slices().size() : schedule().SliceOfSequence(event.sequence);
+  return slice < schedule().slices().size() ? schedule().slices()[slice].moment : 0;
 }
 
 const Snapshot* ProcessState::FindKeyframe(uint64_t number) const {

@@ -64,6 +64,11 @@ class ProcessState {
   const Schedule& schedule() const { return threads_.schedule(); }
   uint64_t end_moment() const { return schedule().end_moment(); }
 
+  // From here on the trace has what every thread did, and memory. Before, which lies in a ring by
+  // threads only, it has some threads, and only what these saw themselves.
+  uint64_t whole_moment() const { return whole_moment_; }
+  bool IsWhole(uint64_t moment) const { return moment >= whole_moment_; }
+
   // Positions: of a thread, and of the one that makes the next transition. May load a segment.
   // A position names a moment, whichever thread is asked about: the first one at which the thread
   // that it belongs to is in that state. MomentAt gives kOutOfRange if the recording has no such
@@ -117,6 +122,7 @@ class ProcessState {
   void AddWantedSnapshot(const ProcessEvent& event);
   const Snapshot* FindKeyframe(uint64_t number) const;
   void AddEvent(const ProcessEvent& event, uint64_t moment, MapSources* maps);
+  uint64_t MomentOfLost(const ProcessEvent& event) const;
   int32_t ThreadOf(const ProcessEvent& event) const;
   // The thread whose orderable event `sequence` is; 0: none.
   int32_t ThreadOfSequence(uint64_t sequence) const;
@@ -129,6 +135,7 @@ class ProcessState {
   std::vector<Snapshot> snapshots_;
   std::vector<Snapshot> wanted_;
   uint64_t wanted_count_ = 0;
+  uint64_t whole_moment_ = 0;
   std::vector<const FullKeyframe*> keyframes_;  // parallel to snapshots_
   std::vector<TimelineGap> gaps_;
   std::optional<ExitStatus> exit_status_;

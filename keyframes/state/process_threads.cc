@@ -75,6 +75,8 @@ absl::Status ProcessThreads::AddThreads(const TraceReader* trace,
     ranges.push_back({thread, state->begin_count(), state->end_count(), sequence});
     threads_.emplace(thread, std::make_unique<ThreadState>(*std::move(state)));
   }
+  FindLateThreads(trace);
+  for (Schedule::ThreadRange& range : ranges) range.begins_late = BeginsLate(range.thread);
   std::stable_sort(ranges.begin(), ranges.end(), [first](const auto& a, const auto& b) {
     if ((a.thread == first) != (b.thread == first)) return a.thread == first;
     return a.first_sequence < b.first_sequence;
@@ -82,7 +84,10 @@ absl::Status ProcessThreads::AddThreads(const TraceReader* trace,
   for (const Schedule::ThreadRange& range : ranges) order_.push_back(range.thread);
   std::vector<const ProcessEvent*> slices;
   for (const ProcessEvent& event : trace->events()) {
-    if (event.kind == EventKind::kSlice) slices.push_back(&event);
+    if (event.kind != EventKind::kSlice) continue;
+    // Of threads that are lost as a whole these are left.
+    const bool may_be_lost = trace->trimmed() != nullptr && trace->trimmed()->thinned();
+    if (Has(event.thread) || !may_be_lost) slices.push_back(&event);
   }
   schedule_ = Schedule::Create(ranges, slices, warnings);
   return absl::OkStatus();
@@ -108,14 +113,63 @@ absl::flat_hash_set<int32_t> ProcessThreads::ThreadsAtBeginning(const TraceReade
   return threads;
 }
 
+// Of a thread that stood still up to where its part begins nothing is lost.
+void ProcessThreads::FindLateThreads(const TraceReader* trace) {
+  if (trace->trimmed() == nullptr || !trace->trimmed()->thinned()) return;
+  const absl::flat_hash_set<int32_t> from_beginning = ThreadsAtBeginning(trace);
+  for (const auto& [thread, state] : threads_) {
+    const bool at_birth = trace->segments(thread).front().number == 0;
+    if (!at_birth && !from_beginning.contains(thread)) late_.insert(thread);
+  }
+}
+
+bool ProcessThreads::IsLost(int32_t thread, uint64_t count) const {
+  return BeginsLate(thread) && count <= Of(thread).begin_count();
+}
+
 void ProcessThreads::AddLives(const TraceReader* trace) {
   const absl::flat_hash_set<int32_t> from_beginning = ThreadsAtBeginning(trace);
   for (int32_t thread : order_) {
     const ThreadState& state = *threads_.at(thread);
     const uint64_t end =
         state.exits() ? schedule_.MomentTo(thread, state.end_count()) : schedule_.end_moment();
-    lives_[thread] = {from_beginning.contains(thread) ? 0 : StartMoment(state), end};
+    const bool at_beginning = from_beginning.contains(thread) || BeginsLate(thread);
+    lives_[thread] = {at_beginning ? 0 : StartMoment(state), end};
   }
+  for (const int32_t thread : late_) lives_[thread].start = LateStartMoment(trace, thread);
+}
+
+uint64_t ProcessThreads::LateStartMoment(const TraceReader* trace, int32_t thread) const {
+  const uint64_t segment = trace->segments(thread).front().number;
+  for (const auto& keyframe : trace->full_keyframes()) {
+    for (const FullKeyframe::ThreadState& state : keyframe->threads()) {
+      if (state.thread == thread && state.segment == segment) {
+        return MomentOf(*keyframe).value_or(0);
+      }
+    }
+  }
+  return schedule_.MomentTo(thread, Of(thread).begin_count());
+}
+
+std::optional<uint64_t> ProcessThreads::MomentOf(const FullKeyframe& keyframe) const {
+  std::optional<uint64_t> moment;
+  for (const FullKeyframe::ThreadState& state : keyframe.threads()) {
+    if (!Has(state.thread)) continue;
+    const ThreadState& thread = Of(state.thread);
+    const bool late = BeginsLate(state.thread);
+    if (state.count > thread.end_count() || (late && state.count < thread.begin_count())) continue;
+    const uint64_t reached = state.count <= thread.begin_count() && !late
+                                 ? StartOf(state.thread)
+                                 : schedule_.MomentTo(state.thread, state.count);
+    moment = std::max(moment.value_or(0), reached);
+  }
+  // Where a turn begins with it, and the thread that ran before has ended, none of its threads
+  // shows that they had waited meanwhile.
+  if (const size_t turn = schedule_.SliceOfSequence(keyframe.sequence());
+      moment.has_value() && turn < schedule_.slices().size()) {
+    moment = std::max(*moment, schedule_.slices()[turn].moment);
+  }
+  return moment;
 }
 
 // A thread lives from the moment after the system call that made it.
@@ -131,6 +185,7 @@ uint64_t ProcessThreads::StartMoment(const ThreadState& state) const {
   }
   const ThreadState& creator = *threads_.at(state.creator());
   const uint64_t made = creator.CountOfBirth(state.thread(), state.start_sequence());
+  if (IsLost(creator.thread(), made)) return std::min(slice.moment, first_run);
   return std::min(schedule_.MomentTo(creator.thread(), made), first_run);
 }
 

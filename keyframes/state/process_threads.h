@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -38,8 +39,16 @@ class ProcessThreads {
 
   // Requires, of these: Has(thread).
   const ThreadState& Of(int32_t thread) const;
+  // Of one that begins late: where what the trace has of it begins.
   uint64_t StartOf(int32_t thread) const;
   uint64_t EndOf(int32_t thread) const;
+  // The trace has lost what the thread did first, though not what others did meanwhile. False if
+  // there is no such thread.
+  bool BeginsLate(int32_t thread) const { return late_.contains(thread); }
+  // The state lies in, or ends, the part that was lost.
+  bool IsLost(int32_t thread, uint64_t count) const;
+  // Where a full keyframe of the trace lies; nothing: where none of its threads shows it.
+  std::optional<uint64_t> MomentOf(const FullKeyframe& keyframe) const;
   // Empty if the trace does not say.
   std::string NameAt(int32_t thread, uint64_t moment) const;
 
@@ -55,12 +64,15 @@ class ProcessThreads {
   ProcessThreads() = default;
   absl::Status AddThreads(const TraceReader* trace, std::vector<std::string>* warnings);
   absl::flat_hash_set<int32_t> ThreadsAtBeginning(const TraceReader* trace) const;
+  void FindLateThreads(const TraceReader* trace);
   void AddLives(const TraceReader* trace);
   uint64_t StartMoment(const ThreadState& state) const;
+  uint64_t LateStartMoment(const TraceReader* trace, int32_t thread) const;
 
   std::vector<int32_t> order_;
   absl::flat_hash_map<int32_t, std::unique_ptr<ThreadState>> threads_;
   absl::flat_hash_map<int32_t, Life> lives_;
+  absl::flat_hash_set<int32_t> late_;
   Schedule schedule_;
 };
 

@@ -1,6 +1,7 @@
 #include "keyframes/state/schedule.h"
 
 #include <algorithm>
+#include <iterator>
 
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
@@ -70,6 +71,16 @@ Schedule Schedule::Create(absl::Span<const ThreadRange> threads,
   AddBeginnings(threads, &schedule.slices_);
   for (size_t i = 0; i < schedule.slices_.size(); ++i) {
     schedule.by_thread_[schedule.slices_[i].thread].push_back(static_cast<uint32_t>(i));
+  }
+  for (const ThreadRange& range : threads) {
+    if (!range.begins_late) continue;
+    std::vector<uint32_t>& indices = schedule.by_thread_[range.thread];
+    const auto first = std::partition_point(indices.begin(), indices.end(), [&](uint32_t index) {
+      return schedule.slices_[index].count <= range.begin_count;
+    });
+    if (first == indices.begin()) continue;
+    indices.erase(indices.begin(), std::prev(first));
+    schedule.slices_[indices.front()].count = range.begin_count;
   }
   // Each slice goes on to where the thread's next one begins.
   uint64_t backward = 0;

@@ -37,6 +37,9 @@ class Schedule {
     uint64_t begin_count = 0;
     uint64_t end_count = 0;
     uint64_t first_sequence = 0;  // where it begins among the slices, if these do not say
+    // It ran before, and the trace has only its slices of then: they have no length, and no state
+    // of the thread is in them.
+    bool begins_late = false;
   };
   // `threads`: at least one; the first one begins the recording. `slices`: the kSlice events.
   // What does not fit is repaired and reported in `warnings` (may be null).

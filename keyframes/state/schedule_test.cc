@@ -60,6 +60,27 @@ TEST_F(ScheduleTest, OneThreadNeedsNoSlices) {
   EXPECT_TRUE(warnings_.empty());
 }
 
+// Of what it did before, the places among the slices of others are left.
+TEST_F(ScheduleTest, EarlierSlicesOfAThreadThatBeginsLateHaveNoLength) {
+  Thread(1, 0, 100);
+  Thread(2, 40, 90, 5);
+  threads_.back().begins_late = true;
+  SliceOf(2, 6, 0);
+  SliceOf(1, 10, 60);
+  SliceOf(2, 12, 30);  // its part begins in this one
+  SliceOf(1, 20, 70);
+  SliceOf(2, 22, 50);
+  const Schedule schedule = Create();
+  ExpectWhole(schedule);
+  EXPECT_EQ(schedule.MomentTo(2, 40), 70);
+  EXPECT_EQ(schedule.CountAt(2, 0), 40);
+  const Slice& lost = schedule.slices()[schedule.SliceOfSequence(7)];
+  EXPECT_EQ(lost.thread, 2);
+  EXPECT_EQ(lost.moment, 60);
+  EXPECT_EQ(lost.length, 0);
+  EXPECT_TRUE(warnings_.empty());
+}
+
 TEST_F(ScheduleTest, SlicesFollowTheirNumbers) {
   Thread(1, 0, 100);
   Thread(2, 0, 50, 5);

@@ -188,7 +188,9 @@ std::optional<EventStop> EventStops::NextThreadStop(const RunRequest& request, i
       if (moment <= after || (next.has_value() && next->moment <= moment)) return;
       next = EventStop{moment, {.kind = kind, .thread = thread}};
     };
-    offer(process_->threads().StartOf(thread), StopKind::kThreadStart);
+    if (!process_->threads().BeginsLate(thread)) {
+      offer(process_->threads().StartOf(thread), StopKind::kThreadStart);
+    }
     if (process_->thread(thread).exits()) {
       offer(process_->threads().EndOf(thread), StopKind::kThreadExit);
     }
@@ -207,7 +209,7 @@ std::optional<EventStop> EventStops::PreviousThreadStop(const RunRequest& reques
       previous = EventStop{moment, {.kind = kind, .thread = thread}};
     };
     // Those that were there when the recording began did not start in it.
-    if (process_->threads().StartOf(thread) > 0) {
+    if (process_->threads().StartOf(thread) > 0 && !process_->threads().BeginsLate(thread)) {
       offer(process_->threads().StartOf(thread), StopKind::kThreadStart);
     }
     if (process_->thread(thread).exits()) {

@@ -106,6 +106,7 @@ absl::StatusOr<bool> MemoryView::IsUntouched(int32_t thread, uint64_t moment, ui
 absl::StatusOr<std::variant<std::vector<MemoryView::Knowledge>, MemoryOrigin>> MemoryView::Ask(
     Question* question) {
   const uint64_t moment = question->moment, page = question->page;
+  if (!process_->IsWhole(moment)) return AskOwn(*question);
   if (!process_->maps().IsEmptyAt(moment) &&
       process_->maps().FindWithStackGrowth(moment, page) == nullptr) {
     return PageNotKnown(page);
@@ -127,6 +128,18 @@ absl::StatusOr<std::variant<std::vector<MemoryView::Knowledge>, MemoryOrigin>> M
   ASSIGN_OR_RETURN(const bool mapped, IsMapped(*question));
   if (!mapped) return PageNotKnown(page);
   return origin;
+}
+
+// Where threads are missing nobody else's knowledge is the newest: any of those may have written
+// since.
+absl::StatusOr<std::vector<MemoryView::Knowledge>> MemoryView::AskOwn(const Question& question) {
+  Knowledge own{.thread = question.thread, .ended = std::nullopt, .bytes = {}};
+  bool before_turn = false, held = false;
+  if (question.ask_own) {
+    ASSIGN_OR_RETURN(held, ReadPresent(question, question.thread, &own, &before_turn));
+  }
+  if (!held) return PageNotKnown(question.page);
+  return std::vector<Knowledge>{std::move(own)};
 }
 
 absl::Status MemoryView::Find(const Question& asked, absl::Span<uint8_t> out) {

@@ -10,7 +10,9 @@
 //   2. those of its origin: zeros, the bytes of the file mapped there, those in a full keyframe,
 //      those of the page that mremap has moved there, or, of a process made by another one, those
 //      that it was born with, which the other's trace has.
-// Else it is not known. For all but the view the memory map must have the page at the moment, if
+// Else it is not known. Where the trace has not all threads (ProcessState::IsWhole) only the view
+// of the thread that is asked about counts: what it read or wrote itself in its present segment.
+// For all but the view the memory map must have the page at the moment, if
 // the trace has a map at all: what was unmapped cannot be read. After a gap nothing from before
 // counts.
 //
@@ -158,6 +160,7 @@ class MemoryView {
   static absl::Status PageNotKnown(uint64_t page);
   // Finds what knows the page: threads, or else its origin. kNotFound: nothing does.
   absl::StatusOr<std::variant<std::vector<Knowledge>, MemoryOrigin>> Ask(Question* question);
+  absl::StatusOr<std::vector<Knowledge>> AskOwn(const Question& question);
   absl::Status Find(const Question& question, absl::Span<uint8_t> out);
   absl::Status ReadOrigin(const MemoryOrigin& origin, const Question& question,
                           absl::Span<uint8_t> out);

@@ -178,7 +178,7 @@ void TraceClaims::FindKeyframes() {
       if (turn != nullptr && turn->thread == state.thread) {
         start.has_turn = true;
         start.turn_ends = turn->ends;
-        start.others_write = turn->others_write;
+        start.others_write = turn->others_write || IsThinnedAt(keyframe->number());
         start.at_birth = turn->at_birth;
         start.being_made = turn->being_made;
       }
@@ -233,6 +233,19 @@ const std::vector<TraceClaims::KeyframeStart>& TraceClaims::KeyframesAt(int32_t 
   return found == keyframe_starts_.end() ? kNone : found->second;
 }
 
+bool TraceClaims::IsThinnedAt(uint64_t keyframe) const {
+  return trace_.trimmed() != nullptr && keyframe < trace_.trimmed()->whole_keyframe;
+}
+
+// The trace says that it does not have this segment any more.
+bool TraceClaims::IsLost(int32_t thread, uint64_t segment) const {
+  if (trace_.trimmed() == nullptr || !trace_.trimmed()->thinned()) return false;
+  const auto& firsts = trace_.trimmed()->first_segments;
+  return std::any_of(firsts.begin(), firsts.end(), [&](const auto& first) {
+    return first.first == thread && segment < first.second;
+  });
+}
+
 absl::Status TraceClaims::Differs(const ProcessEvent& event, const std::string& what) const {
   return absl::DataLossError(absl::StrCat(trace_.directory(), "/events: thread ", event.thread,
                                           ", count ", event.count, ": ", what));
@@ -250,7 +263,7 @@ absl::Status TraceClaims::CheckStarts() const {
   for (const ProcessEvent& event : trace_.events()) {
     if (event.kind != EventKind::kThreadStart) continue;
     starts[event.thread] = &event;
-    if (trace_.segments(event.thread).empty()) {
+    if (trace_.segments(event.thread).empty() && !IsLost(event.thread, 0)) {
       return Differs(event, "the thread starts, but has no segments");
     }
   }
@@ -338,7 +351,8 @@ absl::Status TraceClaims::CheckSegmentsOf(const FullKeyframe& keyframe) const {
     const bool known =
         std::any_of(segments.rbegin(), segments.rend(),
                     [&](const SegmentInfo& info) { return info.number == state.segment; });
-    if (!known) {
+    const bool lost = IsThinnedAt(keyframe.number()) && IsLost(state.thread, state.segment);
+    if (!known && !lost) {
       return absl::DataLossError(absl::StrCat(
           trace_.directory(), ": full keyframe ", keyframe.number(), " says that segment ",
           state.segment, " of thread ", state.thread, " starts there, which is not in the trace"));

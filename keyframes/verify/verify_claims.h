@@ -79,6 +79,9 @@ class TraceClaims {
   absl::Status CheckForks() const;
   absl::Status CheckKeyframes() const;
   absl::Status CheckSegmentsOf(const FullKeyframe& keyframe) const;
+  // Of a ring by threads: whether memory and some threads are missing there.
+  bool IsThinnedAt(uint64_t keyframe) const;
+  bool IsLost(int32_t thread, uint64_t segment) const;
   absl::Status Differs(const ProcessEvent& event, const std::string& what) const;
 
   const TraceReader& trace_;

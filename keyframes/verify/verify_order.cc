@@ -87,7 +87,8 @@ void OrderCheck::AddEvents(const TraceReader& trace) {
                      .thread = event.thread,
                      .first_count = event.count,
                      .last_count = event.count,
-                     .is_slice = is_slice});
+                     .is_slice = is_slice,
+                     .is_start = !is_slice});
     ++numbers_;
   }
 }
@@ -119,8 +120,11 @@ absl::Status OrderCheck::CheckRuns(const TraceReader& trace) const {
     if (run.is_slice) slice = &run;
     // The start of a thread lies in the slice of the one that made it.
     const std::vector<SegmentInfo>& segments = trace.segments(run.thread);
-    const bool starts = !run.is_slice && run.first_count == run.last_count &&
-                        (segments.empty() || segments.front().first_count == run.first_count);
+    const bool late = trace.trimmed() != nullptr && trace.trimmed()->thinned() && run.is_start &&
+                      !segments.empty() && segments.front().number != 0;
+    const bool starts =
+        late || (!run.is_slice && run.first_count == run.last_count &&
+                 (segments.empty() || segments.front().first_count == run.first_count));
     if (slice != nullptr && !starts && run.thread != slice->thread) {
       return bad(absl::StrCat("it stands in a slice of thread ", slice->thread));
     }

@@ -38,6 +38,7 @@ class OrderCheck {
     uint64_t first_count = 0;  // the states the first and the last transition led to
     uint64_t last_count = 0;
     bool is_slice = false;  // the start of a slice, in that state
+    bool is_start = false;  // that of a thread
     uint64_t last() const { return first + (length - 1); }
   };
 
