@@ -37,6 +37,15 @@ def _select_thread(tid):
             return
 
 
+def _selected_thread():
+    """gdb's selected thread; None also if it does not live at this position."""
+    try:
+        thread = gdb.selected_thread()
+    except SystemError:
+        return None  # gdb has forgotten it
+    return thread if thread is not None and thread.is_valid() else None
+
+
 def _forget(tid):
     """Flushes gdb's caches of the program's state and selects the thread `tid`."""
     _copy.left()
@@ -45,6 +54,10 @@ def _forget(tid):
     # Threads may have started and ended; this lists them again.
     gdb.execute("info threads", to_string=True)
     _select_thread(tid)
+    selected = _selected_thread()
+    if selected is None or selected.is_exited():
+        for thread in gdb.selected_inferior().threads()[:1]:
+            thread.switch()
     # Breakpoint conditions and `finish` results may hang on to a frame that is gone.
     try:
         gdb.newest_frame().select()
@@ -173,7 +186,7 @@ class Discard(gdb.Command):
         super().__init__("hindsight discard", gdb.COMMAND_RUNNING, gdb.COMPLETE_NONE)
 
     def invoke(self, argument, from_tty):
-        thread = gdb.selected_thread()
+        thread = _selected_thread()
         output, _ = _monitor("discard")
         gdb.write(output)
         _forget(thread.ptid[1] if thread else 0)
@@ -276,7 +289,7 @@ class When(gdb.Command):
 
     def invoke(self, argument, from_tty):
         # gdb sends its selected thread only with packets that need it.
-        thread = gdb.selected_thread()
+        thread = _selected_thread()
         tid = argument.strip() or (str(thread.ptid[1]) if thread else "")
         output, _ = _monitor(("when " + tid).strip())
         gdb.write(output)
@@ -287,7 +300,7 @@ def _name_selected_thread():
 
     It does not with those commands, and the server would assume the thread that gdb asked about
     last: after `info threads` and `thread apply`, any. A read that no cache answers sends it."""
-    thread = gdb.selected_thread()
+    thread = _selected_thread()
     if thread is None or not thread.is_stopped():
         return
     try:

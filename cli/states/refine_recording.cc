@@ -2,6 +2,7 @@
 
 #include <memory>
 
+#include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "base/printable.h"
@@ -11,6 +12,7 @@
 #include "cli/states/refine_places.h"
 #include "cli/states/replayed_snapshots.h"
 #include "keyframes/inspect/timeline_view.h"
+#include "keyframes/state/place_text.h"
 #include "keyframes/timeline/timeline.h"
 
 namespace hindsight {
@@ -28,6 +30,11 @@ absl::StatusOr<Refined> Refine(const TraceReader& trace, const RecordingRefineme
   const RecordedTimes times(trace, timeline->process());
   ASSIGN_OR_RETURN(const RefinePlaces::Moments moments,
                    RefinePlaces(&trace, timeline.get(), &view).Find(wanted, times));
+  // A snapshot is of all threads.
+  if (const std::string missing = ThinnedText(timeline->process(), moments.begin()->first);
+      !missing.empty()) {
+    return absl::FailedPreconditionError(absl::StrCat("at the first of these places ", missing));
+  }
   RETURN_IF_ERROR(timeline->SeekTo(moments.begin()->first));
   ASSIGN_OR_RETURN(const std::unique_ptr<ReplayedSnapshots> snapshots,
                    ReplayedSnapshots::Create(wanted.directory, &trace, view.ExecutablePath()));

@@ -62,10 +62,11 @@ absl::StatusOr<MonitorResult> Monitor::Run(absl::string_view command, int32_t se
 absl::StatusOr<std::string> Monitor::Help(const Question&) { return HelpText(Commands()); }
 
 std::string Monitor::WhereIs(int32_t thread) const {
-  return absl::StrFormat("position %s, thread %d, instruction %d, %.4g%%\n",
+  const std::string thinned = ThinnedText(timeline_->process(), timeline_->moment());
+  return absl::StrFormat("position %s, thread %d, instruction %d, %.4g%%\n%s%s",
                          ToString(timeline_->position(thread)), thread,
                          timeline_->count(thread) - timeline_->thread_state(thread).begin_count(),
-                         timeline_->percent());
+                         timeline_->percent(), thinned, thinned.empty() ? "" : "\n");
 }
 
 absl::StatusOr<std::string> Monitor::When(const Question& question) {
@@ -164,14 +165,16 @@ absl::StatusOr<std::string> Monitor::Threads(const Question& question) {
   for (const int32_t thread : process.threads().all()) {
     const bool alive = timeline_->IsAlive(thread);
     const uint64_t start = process.threads().StartOf(thread), end = process.threads().EndOf(thread);
+    const bool late = process.threads().BeginsLate(thread);
     // Before its first slice a thread has no number of its own, but its beginning has.
-    const Position first = {process.thread(thread).start_sequence(), 0};
+    const Position first = late ? process.PositionAt(thread, start)
+                                : Position{process.thread(thread).start_sequence(), 0};
     absl::StrAppendFormat(
         &out, "%c %d %s: %s to %s, %s\n", thread == question.selected ? '*' : ' ', thread,
         Printable(process.threads().NameAt(thread, alive ? timeline_->moment() : end)),
         ToString(first), ToString(process.PositionAt(thread, end)),
         alive                         ? absl::StrCat("at ", ToString(timeline_->position(thread)))
-        : start > timeline_->moment() ? "not begun"
+        : start > timeline_->moment() ? (late ? "missing here" : "not begun")
                                       : "ended");
   }
   return out;

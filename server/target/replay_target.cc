@@ -13,6 +13,9 @@ namespace hindsight {
 absl::StatusOr<std::unique_ptr<ReplayTarget>> ReplayTarget::Open(const TraceReader* trace,
                                                                  CoreFiles* files) {
   ASSIGN_OR_RETURN(std::unique_ptr<Timeline> timeline, Timeline::Open(trace));
+  // Of a ring by threads: where all threads and memory are there.
+  RETURN_IF_ERROR(
+      timeline->SeekTo(std::min(timeline->process().whole_moment(), timeline->end_moment())));
   return std::unique_ptr<ReplayTarget>(new ReplayTarget(trace, std::move(timeline), files));
 }
 
@@ -129,8 +132,25 @@ absl::StatusOr<std::vector<Library>> ReplayTarget::Libraries(uint64_t* main_link
   LinkMap map = view_.Libraries([this](uint64_t address, absl::Span<uint8_t> out) {
     return ReadAll(current_thread(), address, out);
   });
+  if (!timeline_->process().IsWhole(timeline_->moment())) {
+    map = MappedHere(whole_libraries_);
+  } else if (timeline_->process().whole_moment() != 0) {
+    whole_libraries_ = map;
+  }
   *main_link_map = map.main;
   return std::move(map.libraries);
+}
+
+// Where memory is missing so is the linker's list: of those that it had later these are there.
+LinkMap ReplayTarget::MappedHere(LinkMap map) const {
+  const ProcessState& process = timeline_->process();
+  std::erase_if(map.libraries, [&](const Library& library) {
+    const MapRegion* const then = process.maps().Find(process.whole_moment(), library.load_address);
+    const MapRegion* const now = process.maps().Find(timeline_->moment(), library.load_address);
+    return then == nullptr || now == nullptr || then->start != now->start ||
+           then->inode != now->inode || then->name != now->name;
+  });
+  return map;
 }
 
 absl::StatusOr<std::string> ReplayTarget::ReadLink(const std::string& path) {

@@ -85,6 +85,8 @@ class ReplayTarget final : public Target {
   // What link maps and strings are read from: memory as the current thread sees it.
   bool ReadAll(ThreadRef thread, uint64_t address, absl::Span<uint8_t> out);
 
+  LinkMap MappedHere(LinkMap map) const;
+
   absl::StatusOr<RunStop> ResumeDiverted(const RunRequest& request);
   // `of_threads`: the starts and ends of threads were asked for.
   absl::StatusOr<RunStop> Report(RunStop stop, bool of_threads);
@@ -98,6 +100,7 @@ class ReplayTarget final : public Target {
   int32_t current_ = 0;  // last reported
   bool running_ = false;
   absl::flat_hash_map<int32_t, RegisterFile> registers_;  // those asked for at this moment
+  LinkMap whole_libraries_;  // where all memory is there, of a trace that begins without it
   TimelineView view_;
   DivertedProcess diverted_;
   class Monitor monitor_;

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "base/syscall_text.h"
+#include "keyframes/state/place_text.h"
 
 namespace hindsight {
 namespace {
@@ -21,6 +22,7 @@ std::string ExitText(const ExitStatus& status) {
 
 void StopNotes::Add(const RunStop& event, const RunStop& previous) {
   if (event.kind == StopKind::kEnd || event.kind == StopKind::kBegin) AddEnd(event, previous);
+  AddThinned();
   if (event.kind == StopKind::kFork || event.kind == StopKind::kVfork) AddFork(event);
   for (const UnknownMemory& span : event.unknown) AddUnknown(span);
   if (event.kind == StopKind::kSyscallEntry || event.kind == StopKind::kSyscallReturn) {
@@ -49,6 +51,13 @@ void StopNotes::AddEnd(const RunStop& event, const RunStop& previous) {
     absl::StrAppend(&text_, "hindsight: the recording ends here",
                     manifest.end_reason.empty() ? "" : ": ", manifest.end_reason, "\n");
   }
+}
+
+// Said where such a part is entered.
+void StopNotes::AddThinned() {
+  const std::string text = ThinnedText(timeline_->process(), timeline_->moment());
+  const bool was_thinned = std::exchange(in_thinned_, !text.empty());
+  if (!was_thinned && in_thinned_) absl::StrAppend(&text_, "hindsight: ", text, "\n");
 }
 
 void StopNotes::AddFork(const RunStop& event) {

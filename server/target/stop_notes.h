@@ -27,6 +27,7 @@ class StopNotes {
 
  private:
   void AddEnd(const RunStop& event, const RunStop& previous);
+  void AddThinned();
   void AddFork(const RunStop& event);
   void AddSyscall(const RunStop& event);
   void AddUnknown(const UnknownMemory& unknown);
@@ -35,6 +36,7 @@ class StopNotes {
   Timeline* timeline_;
   std::string text_;
   bool fork_explained_ = false;  // once a session is enough
+  bool in_thinned_ = false;      // at the last stop
 };
 
 }  // namespace hindsight
