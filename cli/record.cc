@@ -130,6 +130,7 @@ struct RecordValues {
   RunsValue until_failure;
   SizeValue max_size;
   RingValue ring;
+  RingPoolValue ring_pool;
   SaveValue save;
   SizeValue omit_bulk;
   bool snapshots = false;
@@ -182,6 +183,11 @@ void AddPartOptions(Options* options, RecordOptions* record, RecordValues* value
       "Keep the newest part only: so much on disk (500M, 2G), so far back (30s, 10min, 2h), "
       "or from the newest COUNT full keyframes on. The trace then begins at its oldest "
       "full keyframe; they are made as often as it takes.");
+  options->Add(
+      "ring-pool", &values->ring_pool, "process|thread",
+      "With --ring=SIZE: drop the oldest part of the whole process (the default), or of the thread "
+      "that has most, so that one that records much does not push out the history of a quiet one. "
+      "Where only some threads are left, memory is what each of these has seen itself.");
   options->Add(
       "save-on", &values->save, "END",
       "Keep the trace only if PROG ends so, and remove it otherwise: crash (a signal such "
@@ -300,6 +306,9 @@ std::string Check(const RecordOptions& record, const RecordValues& values) {
   if (values.save.on != SaveValue::On::kAll && values.until_failure.given) {
     return "--until-failure removes traces itself: not with --save-on";
   }
+  if (std::string wrong = CheckRingPool(values.ring, values.ring_pool); !wrong.empty()) {
+    return wrong;
+  }
   if (record.attach_pid != 0 && values.timeout.seconds != 0) {
     return "--timeout would kill the program that --attach leaves running; use --duration";
   }
@@ -320,7 +329,7 @@ void Fill(const RecordValues& values, RecordOptions* record) {
   record->seed = values.chaos.seed.has_value() ? *values.chaos.seed : NewSeed();
   record->bulk_bytes = values.omit_bulk.bytes;
   record->max_trace_bytes = values.max_size.bytes;
-  record->ring = values.ring.limits;
+  record->ring = LimitsOf(values.ring, values.ring_pool);
   record->only_program = values.children.program;
   record->store_environment = values.environment.all;
   switch (values.children.policy) {

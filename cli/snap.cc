@@ -34,6 +34,7 @@ const int kEndSignal = SIGRTMIN + 6;
 struct SnapValues {
   SizeValue max_memory, max_shared;
   RingValue ring;
+  RingPoolValue ring_pool;
   SaveValue save;
   bool quiet = false;
 };
@@ -56,6 +57,8 @@ void AddSnapOptions(Options* options, SnapshotOptions* snap, SnapValues* values)
   options->Add("ring", &values->ring, "SIZE|TIME|COUNT",
                "Keep the newest snapshots only: so much on disk (500M, 2G), so far back (30s, "
                "10min, 2h), or so many (20).");
+  options->Add("ring-pool", &values->ring_pool, "process",
+               "Snapshots are of the whole process: they have no pool for each thread.");
   options->Add(
       "save-on", &values->save, "END",
       "Keep the trace only if PROG ends so, and remove it otherwise: crash (a signal such "
@@ -68,6 +71,12 @@ void AddSnapOptions(Options* options, SnapshotOptions* snap, SnapValues* values)
 std::string Check(const SnapshotOptions& snap, const SnapValues& values) {
   if (snap.attach_pid != 0 && values.save.on != SaveValue::On::kAll) {
     return "--save-on needs a program to run: how one ends that --attach was given is not known";
+  }
+  if (values.ring_pool.by_thread) {
+    return "a snapshot is of all threads: --ring-pool=thread is of recordings";
+  }
+  if (std::string wrong = CheckRingPool(values.ring, values.ring_pool); !wrong.empty()) {
+    return wrong;
   }
   if (snap.attach_pid < 0) return "--attach needs the pid of a process";
   if (snap.attach_pid == 0 && snap.arguments.empty()) return "no program given";

@@ -165,9 +165,10 @@ namespace {
 Json RingJson(const TraceReader& trace) {
   Json json;
   json["keeps"] = JsonText(trace.manifest().ring);
-  const TrimmedEvent none = {.oldest_keyframe = 1};
+  const TrimmedEvent none = {.oldest_keyframe = 1, .whole_keyframe = 1};
   const TrimmedEvent& trimmed = trace.trimmed() == nullptr ? none : *trace.trimmed();
   json["oldestFullKeyframe"] = trimmed.oldest_keyframe;
+  json["wholeFullKeyframe"] = trimmed.whole_keyframe;
   json["beginsNs"] = trimmed.time_ns;
   json["droppedSegments"] = trimmed.segments;
   json["droppedFullKeyframes"] = trimmed.keyframes;

@@ -153,11 +153,16 @@ std::string RingText(const TraceReader& trace) {
   if (text.empty()) return "";
   const TrimmedEvent* const trimmed = trace.trimmed();
   if (trimmed == nullptr) return absl::StrCat(text, ": nothing was dropped yet");
-  return absl::StrFormat(
+  std::string out = absl::StrFormat(
       "%s: begins at full keyframe %d, %.3f s after the recording; dropped were "
       "%d segments, %d full keyframes, %d events",
       text, trimmed->oldest_keyframe, trimmed->time_ns / 1e9, trimmed->segments, trimmed->keyframes,
       trimmed->events);
+  if (trimmed->thinned()) {
+    absl::StrAppendFormat(&out, "; has all threads from full keyframe %d on",
+                          trimmed->whole_keyframe);
+  }
+  return out;
 }
 
 }  // namespace

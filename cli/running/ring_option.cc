@@ -66,4 +66,31 @@ bool AbslParseFlag(absl::string_view text, RingValue* value, std::string* error)
 
 std::string AbslUnparseFlag(const RingValue& value) { return value.limits.text; }
 
+bool AbslParseFlag(absl::string_view text, RingPoolValue* value, std::string* error) {
+  *error = "a ring has one pool for the \"process\" or one for each \"thread\"";
+  if (text != "process" && text != "thread") return false;
+  *value = {.given = true, .by_thread = text == "thread"};
+  return true;
+}
+
+std::string AbslUnparseFlag(const RingPoolValue& value) {
+  return value.by_thread ? "thread" : "process";
+}
+
+std::string CheckRingPool(const RingValue& ring, const RingPoolValue& pool) {
+  if (pool.given && !ring.limits.any()) return "--ring-pool is of a --ring";
+  if (pool.by_thread && ring.limits.bytes == 0) {
+    return "--ring-pool=thread divides a size: a time or a number of full keyframes is the same "
+           "for every thread";
+  }
+  return "";
+}
+
+RingLimits LimitsOf(const RingValue& ring, const RingPoolValue& pool) {
+  RingLimits limits = ring.limits;
+  limits.by_thread = pool.by_thread;
+  if (pool.by_thread) limits.text += " by threads";
+  return limits;
+}
+
 }  // namespace hindsight

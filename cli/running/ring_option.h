@@ -18,6 +18,19 @@ struct RingValue {
 bool AbslParseFlag(absl::string_view text, RingValue* value, std::string* error);
 std::string AbslUnparseFlag(const RingValue& value);
 
+// The value of --ring-pool: "process" or "thread".
+struct RingPoolValue {
+  bool given = false;
+  bool by_thread = false;
+};
+bool AbslParseFlag(absl::string_view text, RingPoolValue* value, std::string* error);
+std::string AbslUnparseFlag(const RingPoolValue& value);
+
+// Why these do not go together; empty: they do.
+std::string CheckRingPool(const RingValue& ring, const RingPoolValue& pool);
+// Requires: they do.
+RingLimits LimitsOf(const RingValue& ring, const RingPoolValue& pool);
+
 }  // namespace hindsight
 
 #endif  // HINDSIGHT_CLI_RUNNING_RING_OPTION_H_

@@ -1,0 +1,235 @@
+// --ring-pool=thread: a thread that records much does not push out what a quiet one recorded long
+// ago, and what is shown of that time is what was, or nothing.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <cstdint>
+#include <cstdlib>
+#include <filesystem>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
+#include "tests/harness/gdb.h"
+#include "tests/harness/recording.h"
+
+namespace hindsight::e2e {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::HasSubstr;
+using ::testing::Not;
+using ::testing::StartsWith;
+
+constexpr int kRounds = 3200;         // 200 MB
+constexpr int kTicks = kRounds / 16;  // of the quiet thread
+uint64_t Most() { return (Engine() == TestedEngine::kTranslate ? 48u : 16u) << 20; }
+
+uint64_t BytesIn(const std::string& directory) {
+  uint64_t bytes = 0;
+  for (const auto& entry : fs::recursive_directory_iterator(directory)) {
+    if (entry.is_regular_file()) bytes += entry.file_size();
+  }
+  return bytes;
+}
+
+// Where the functions are that the scripts use: what is known of a variable, and of all that Tick
+// can see; and how far back Tick can be seen.
+constexpr char kScript[] = R"(
+python
+def known(expression):
+    try:
+        return int(gdb.parse_and_eval(expression))
+    except gdb.MemoryError:
+        return None
+def check_tick():
+    """Whether all that is known in Tick's first state is true; and what was known."""
+    n = known("n")
+    truth = {"quiet_ticks.value": [n - 1], "quiet_sum.value": [8 * n * (n - 1)],
+             "busy_rounds.value": BUSY, "unseen_rounds.value": [16 * n]}
+    seen = {name: known(name) for name in truth}
+    wrong = [name for name in truth if seen[name] is not None and seen[name] not in truth[name]]
+    return n, wrong, [name for name in truth if seen[name] is not None]
+gdb.execute("hindsight goto end")
+gdb.execute("break Tick")
+ticks, wrongs, knowns = [], [], set()
+while True:
+    if run("reverse-continue") == "other":
+        break
+    n, wrong, seen = check_tick()
+    ticks.append(n)
+    wrongs += ["%s at %d" % (name, n) for name in wrong]
+    knowns |= set(seen)
+gdb.execute("delete")
+say("first", ticks[-1])
+say("all", ticks == list(range(ticks[0], ticks[-1] - 1, -1)))
+say("newest", ticks[0])
+say("wrong", wrongs)
+say("known", sorted(knowns))
+end
+)";
+
+class RingPoolTest : public ::testing::Test {
+ protected:
+  Child Start(const std::string& pool, int rounds) {
+    fs::remove_all(trace_);
+    std::vector<std::string> argv = RecordCommand();
+    argv.insert(argv.end(),
+                {"--quiet", "-o", trace_, absl::StrCat("--ring=", Most() >> 20, "M"),
+                 "--ring-pool=" + pool, "--", Runfile("tests/ring/quiet"), absl::StrCat(rounds)});
+    return Child::Start(argv, {.timeout = absl::Seconds(300)});
+  }
+  void Record(const std::string& pool) {
+    Child child = Start(pool, kRounds);
+    const ChildResult result = child.Finish();
+    EXPECT_EQ(result.Ending(), "exit 0") << result.err;
+    EXPECT_LE(BytesIn(trace_), Most());
+    ExpectExact(trace_);
+  }
+  // Goes back through all calls of Tick, and looks at them. What the busy thread has written since
+  // the quiet one looked last, or began its segment, the quiet one finds when it looks again; but a
+  // recorder that emulates compares what a thread uses at each of its system calls.
+  GdbResult GoBack() {
+    const bool compares = Engine() == TestedEngine::kEmulate;
+    const std::string busy = compares ? "[16 * n]" : "range(16 * n - 16, 16 * n + 1)";
+    return RunGdb(trace_, absl::StrReplaceAll(kScript, {{"BUSY", busy}}));
+  }
+
+  TempDir directory_;
+  const std::string trace_ = directory_.File("trace");
+};
+
+TEST_F(RingPoolTest, TheQuietThreadReachesFurtherBack) {
+  Record("process");
+  const GdbResult process = GoBack();
+  Record("thread");
+  const GdbResult thread = GoBack();
+  EXPECT_EQ(process.Answer("newest"), absl::StrCat(kTicks)) << process.text;
+  EXPECT_EQ(thread.Answer("newest"), absl::StrCat(kTicks)) << thread.text;
+  EXPECT_EQ(process.Answer("all"), "True") << process.text;
+  EXPECT_EQ(thread.Answer("all"), "True") << thread.text;
+  EXPECT_GT(std::atoi(process.Answer("first").c_str()), kTicks / 2);
+  EXPECT_EQ(thread.Answer("first"), "1");
+  EXPECT_EQ(process.Answer("wrong"), "[]");
+  EXPECT_EQ(thread.Answer("wrong"), "[]");
+  // In the old part these are what the thread has seen itself.
+  EXPECT_THAT(thread.Answer("known"), HasSubstr("busy_rounds.value"));
+  EXPECT_THAT(RunHindsight({"info", trace_}).out,
+              HasSubstr("; has all threads from full keyframe"));
+}
+
+// Values are what the program computed, or not there: each in a page of its own, which Tick has
+// seen or has not.
+TEST_F(RingPoolTest, MemoryOfTheOldPartIsTrueOrUnavailable) {
+  Record("thread");
+  const GdbResult gdb = RunGdb(trace_, R"(
+python
+def known(expression):
+    try:
+        return int(gdb.parse_and_eval(expression))
+    except gdb.MemoryError:
+        return None
+gdb.execute("hindsight goto start")
+say("threads", len(gdb.selected_inferior().threads()))
+say("listed", gdb.execute("monitor threads", to_string=True).count("missing here"))
+say("when", gdb.execute("monitor when", to_string=True).strip())
+gdb.execute("break Tick")
+run("continue")
+run("continue")
+n = known("n")
+say("n", n)
+run("finish")
+say("ticks", known("quiet_ticks.value") == n)
+say("sum", known("quiet_sum.value") == 8 * n * (n + 1))
+say("busy", known("busy_rounds.value") == 16 * n)
+say("unseen", known("unseen_rounds.value"))
+say("libraries", "libc" in gdb.execute("info sharedlibrary", to_string=True))
+gdb.execute("delete")
+gdb.execute("watch quiet_ticks.value")
+run("reverse-continue")
+say("writer", gdb.selected_frame().name())
+say("old", known("quiet_ticks.value") == n - 1)
+run("continue")
+say("new", known("quiet_ticks.value") == n)
+gdb.execute("delete")
+registers = all_registers()
+for i in range(100):
+    gdb.execute("reverse-stepi", to_string=True)
+say("other", all_registers() != registers)
+for i in range(100):
+    gdb.execute("stepi", to_string=True)
+say("same", all_registers() == registers)
+# The thread that writes it is missing: it has changed where this one saw that, or somewhere in a
+# part where nobody knew it.
+gdb.execute("watch *(long*)&busy_rounds")
+seen = run("reverse-continue")
+value = known("busy_rounds.value")
+say("busy watched", value is None or (seen != "other" and 0 <= value < 16 * n) or (seen, value))
+gdb.execute("delete")
+gdb.execute("hindsight goto end")
+say("crossing", run("reverse-continue"))
+say("at start", "0%" in gdb.execute("monitor when", to_string=True))
+say("forward", run("continue"))
+end
+)");
+  EXPECT_EQ(gdb.Answer("threads"), "1") << gdb.text;
+  EXPECT_EQ(gdb.Answer("listed"), "1") << gdb.text;
+  EXPECT_THAT(gdb.Answer("when"), HasSubstr("0%")) << gdb.text;
+  EXPECT_EQ(gdb.Answer("n"), "2") << gdb.text;
+  EXPECT_EQ(gdb.Answer("ticks"), "True") << gdb.text;
+  EXPECT_EQ(gdb.Answer("sum"), "True") << gdb.text;
+  EXPECT_EQ(gdb.Answer("busy"), "True") << gdb.text;
+  EXPECT_EQ(gdb.Answer("unseen"), "None") << gdb.text;
+  EXPECT_EQ(gdb.Answer("libraries"), "True") << gdb.text;
+  EXPECT_EQ(gdb.Answer("writer"), "Tick") << gdb.text;
+  EXPECT_EQ(gdb.Answer("old"), "True") << gdb.text;
+  EXPECT_EQ(gdb.Answer("new"), "True") << gdb.text;
+  EXPECT_EQ(gdb.Answer("same"), "True") << gdb.text;
+  EXPECT_EQ(gdb.Answer("other"), "True") << gdb.text;
+  EXPECT_EQ(gdb.Answer("busy watched"), "True") << gdb.text;
+  EXPECT_EQ(gdb.Answer("at start"), "True") << gdb.text;
+  EXPECT_THAT(gdb.text, HasSubstr("this part of the recording has not all threads (missing: "));
+}
+
+TEST_F(RingPoolTest, OpensWhereverTheRecorderWasKilled) {
+  std::mt19937 random(7);
+  for (int trial = 0; trial < 12; ++trial) {
+    Child child = Start("thread", 1'000'000);
+    while (!fs::exists(trace_ + "/manifest")) usleep(1000);
+    usleep(500'000 + random() % 1'000'000);
+    for (int look = 0; look < (trial % 4 == 0 ? 4 : 0); ++look) {
+      const ChildResult live = RunHindsight({"info", trace_});
+      EXPECT_EQ(live.Ending(), "exit 0") << live.err;
+      EXPECT_THAT(live.out, Not(HasSubstr("damage"))) << live.out;
+    }
+    child.Signal(SIGKILL);
+    child.Finish();
+    EXPECT_LE(BytesIn(trace_), Most());
+    const ChildResult verify = RunHindsight({"verify", trace_});
+    EXPECT_THAT(verify.out, StartsWith("exact: ")) << verify.out << verify.err;
+  }
+}
+
+TEST_F(RingPoolTest, WhatHasNoMeaningIsRefused) {
+  const auto error = [&](std::vector<std::string> arguments) {
+    arguments.insert(arguments.end(), {"-o", trace_, "--", "true"});
+    const ChildResult result = RunHindsight(arguments);
+    EXPECT_EQ(result.Ending(), "exit 2");
+    return result.err;
+  };
+  EXPECT_THAT(error({"record", "--ring=10min", "--ring-pool=thread"}), HasSubstr("divides a size"));
+  EXPECT_THAT(error({"record", "--ring=20", "--ring-pool=thread"}), HasSubstr("divides a size"));
+  EXPECT_THAT(error({"record", "--ring-pool=thread"}), HasSubstr("--ring-pool is of a --ring"));
+  EXPECT_THAT(error({"record", "--ring=1G", "--ring-pool=x"}),
+              HasSubstr("one for each \"thread\""));
+  EXPECT_THAT(error({"snap", "--ring=20", "--ring-pool=thread"}),
+              HasSubstr("a snapshot is of all threads"));
+}
+
+}  // namespace
+}  // namespace hindsight::e2e
