@@ -173,6 +173,19 @@ std::array<uint32_t, 4> CpuidBits(HostFeatures features, uint32_t leaf, uint32_t
   return bits;
 }
 
+bool HostHasMasks() {
+  static const bool has =
+      HostFeatures::OfThisHost().Has({HostFeature::kAvx512F, HostFeature::kAvx512Bw,
+                                      HostFeature::kAvx512Dq, HostFeature::kAvx512Vl});
+  return has;
+}
+
+HostFeatures HostFeatures::FromBits(uint64_t bits) {
+  HostFeatures features;
+  features.bits_ = bits;
+  return features;
+}
+
 std::vector<std::string> MissingFeatures(absl::Span<const std::string> required,
                                          HostFeatures host) {
   std::vector<std::string> missing;

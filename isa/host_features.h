@@ -77,6 +77,10 @@ class HostFeatures {
   void Add(HostFeatures others) { bits_ |= others.bits_; }
   void Remove(HostFeatures others) { bits_ &= ~others.bits_; }
 
+  // For those who keep them as a number; what it means may change with every build.
+  static HostFeatures FromBits(uint64_t bits);
+  uint64_t bits() const { return bits_; }
+
   bool empty() const { return bits_ == 0; }
   bool Has(HostFeature feature) const { return (bits_ & Bit(feature)) != 0; }
   bool Has(HostFeatures others) const { return (others.bits_ & ~bits_) == 0; }
@@ -89,6 +93,10 @@ class HostFeatures {
   static uint64_t Bit(HostFeature feature) { return uint64_t{1} << static_cast<int>(feature); }
   uint64_t bits_ = 0;
 };
+
+// Whether this machine has AVX-512 with the instructions on masks and vectors of all sizes that
+// translated code uses: BW, DQ and VL.
+bool HostHasMasks();
 
 // The bits by which CPUID leaf `leaf`, `subleaf` reports `features`: eax, ebx, ecx, edx.
 std::array<uint32_t, 4> CpuidBits(HostFeatures features, uint32_t leaf, uint32_t subleaf);

@@ -5,8 +5,10 @@
 
 #include <algorithm>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "tests/harness/gdb.h"
 #include "tests/harness/recording.h"
 
@@ -56,6 +58,46 @@ end
   ASSERT_EQ(seen.size(), expected.size()) << back.text;
   for (size_t i = 0; i < seen.size(); ++i) {
     ASSERT_EQ(seen[i], expected[i]) << "after " << (i == 0 ? "" : expected[i - 1]);
+  }
+}
+
+// The extended registers at a breakpoint: filled, restored, and set to zero.
+constexpr char kExtended[] = R"(
+def vector(name): return str(gdb.selected_frame().read_register(name)["v8_int64"])
+for stop in range(3):
+    gdb.execute("continue", to_string=True)
+    frame = gdb.selected_frame()
+    for i in range(32): say("zmm %d %d" % (stop, i), vector("zmm%d" % i))
+    for i in range(16): say("ymm %d %d" % (stop, i), frame.read_register("ymm%d" % i)["v4_int64"])
+    for i in range(8): say("k %d %d" % (stop, i), int(frame.read_register("k%d" % i)))
+)";
+
+TEST(GdbRegistersTest, ExtendedOnesAreAsOnTheLiveProcess) {
+  const std::vector<std::string> features = {"avx512f", "avx512bw", "avx512dq", "xsavec"};
+  if (!HostHas(features)) GTEST_SKIP() << "this host's processors lack them";
+  const std::string ask = kExtended;
+  const GdbResult live = RunGdbOnProgram(Program("extended_state"), R"(
+break *state
+python)" + ask + R"(
+end
+kill
+)");
+  const Recorded recorded({Program("extended_state")});
+  const GdbResult seen = RunGdb(recorded.trace(), R"(
+break *state
+python)" + ask + R"(
+end
+)");
+  const std::string filled = live.Answer("zmm 0 31");
+  EXPECT_NE(filled, live.Answer("zmm 2 31")) << live.text;
+  for (int stop = 0; stop < 3; ++stop) {
+    for (const auto& [kind, count] : {std::pair{"zmm", 32}, {"ymm", 16}, {"k", 8}}) {
+      for (int i = 0; i < count; ++i) {
+        const std::string what = absl::StrCat(kind, " ", stop, " ", i);
+        ASSERT_NE(live.Answer(what), "") << what << live.text;
+        EXPECT_EQ(seen.Answer(what), live.Answer(what)) << what;
+      }
+    }
   }
 }
 

@@ -8,6 +8,7 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_split.h"
+#include "tests/harness/files.h"
 #include "tests/harness/recording.h"
 
 namespace hindsight::e2e {
@@ -61,6 +62,37 @@ TEST(VectorsTest, Avx2) { ExpectVectorsUnchanged("avx2_kernels", {"avx2", "fma",
 
 TEST(VectorsTest, Avx512) {
   ExpectVectorsUnchanged("avx512_kernels", {"avx512f", "avx512bw", "avx512dq", "avx512vl"});
+}
+
+TEST(VectorsTest, ThroughSignalsThreadsAndXsave) {
+  const std::vector<std::string> features = {"avx512f", "avx512bw", "avx512dq", "xsavec"};
+  if (!HostHas(features)) GTEST_SKIP() << "this host's processors lack them";
+  for (const char* const cpu : {"--cpu=portable", "--cpu=host"}) {
+    ExpectAlwaysRecordsUnchanged({Program("extended_state")}, {}, {cpu});
+    ExpectAlwaysRecordsUnchanged({Program("extended_state")}, {},
+                                 {cpu, "--light-keyframe-interval=50000"});
+  }
+  if (Engine() != TestedEngine::kTranslate) return;
+  ExpectRecordsUnchanged({Program("extended_state"), "pointers"});
+  ExpectAlwaysRecordsUnchanged({Program("extended_state")}, {},
+                               {"--full-keyframe-interval=3000000"});
+}
+
+TEST(VectorsTest, WhatAReplayNeedsIsNamed) {
+  if (!HostHas({"avx2", "fma", "f16c"})) GTEST_SKIP() << "this host's processors lack them";
+  const TempDir cache;
+  std::vector<std::string> flags;
+  if (Engine() == TestedEngine::kTranslate) {
+    flags.push_back("--translation-cache=" + cache.File("here"));
+  }
+  // The second time, from what the first has translated.
+  for (int i = 0; i < 2; ++i) {
+    const Recorded recorded({Program("avx2_kernels")}, {}, flags);
+    const std::string info = RunHindsight({"info", recorded.trace(), "--json"}).out;
+    for (const char* const feature : {"\"avx2\"", "\"fma\"", "\"f16c\""}) {
+      EXPECT_NE(info.find(feature), std::string::npos) << feature << info;
+    }
+  }
 }
 
 TEST(VectorsTest, Bits) { ExpectVectorsUnchanged("bit_kernels", {"bmi1", "bmi2", "movbe", "adx"}); }

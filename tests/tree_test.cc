@@ -77,7 +77,7 @@ const Arrows& Allowed() {
        {"isa", "translator", "tracefmt", "emulator/assist", "emulator/code", "recorder/process",
         "recorder/ptrace", "recorder/log", "recorder/session", "recorder/translate/agent",
         "recorder/translate/memo", "recorder/translate/stream", "recorder/snapshot/points"}},
-      {"recorder/translate/memo", {"translator", "tracefmt", "recorder/translate/agent"}},
+      {"recorder/translate/memo", {"isa", "translator", "tracefmt", "recorder/translate/agent"}},
       {"recorder/translate/stream",
        {"isa", "tracefmt", "recorder/syscalls", "recorder/process", "recorder/log"}},
       {"recorder/translate/filter", {}},

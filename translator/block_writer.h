@@ -48,6 +48,8 @@ class BlockWriter {
   // Whether the agent runs HsRunOperation.
   bool has_operations() const { return request_.operations; }
   bool has_fences() const { return request_.operations && request_.fences; }
+  // Whether translated code may use mask registers where the guest does.
+  bool has_masks() const { return request_.masks; }
   // Whether operands are loaded from the view, unchecked.
   bool trusts_view() const { return request_.trust_view; }
   // After a check that was passed: it fails nevertheless, if it is one of those that do.

@@ -33,6 +33,27 @@ bool WriteCheck(const HostAddress& address, int bytes, int data, BlockWriter* wr
 // The same for 16 bytes that xmm register `vector` has just been loaded with. Changes flags.
 void WriteVectorCheck(const HostAddress& address, int vector, int data, BlockWriter* writer);
 
+// A vector that has been loaded as far as a mask says.
+struct MaskedVector {
+  int vector = 0;         // 0 to 31
+  int mask = 0;           // a mask register, or
+  int vector_mask = -1;   // the vector whose elements' highest bits are the mask; -1: none
+  int vector_bits = 0;    // 128, 256, 512
+  int element_bytes = 0;  // 1, 2, 4, 8
+};
+
+// Compares what has just been loaded from `address` with the view; other bytes are not accessed.
+// False: it cannot be written. The writer may use masks.
+bool WriteMaskedCheck(const HostAddress& address, const MaskedVector& loaded, int data,
+                      BlockWriter* writer, Temporaries* temporaries);
+
+// Mask register `mask` has what an instruction makes of the operand in memory: kept for the check.
+void WriteKeepMask(int mask, BlockWriter* writer);
+// It has what the instruction makes of the operand in the view: leaves as WriteCheck does if that
+// is something else. What lies there may differ where the result does not depend on it.
+bool WriteMaskCheck(const HostAddress& address, int bytes, int mask, int data, BlockWriter* writer,
+                    Temporaries* temporaries);
+
 // Copies bytes from the view to memory.
 bool WriteCopy(const HostAddress& address, int bytes, int data, BlockWriter* writer);
 

@@ -63,6 +63,10 @@ class AccessWriter {
         return WriteLoadGeneral();
       case RecordClass::kLoad:
         return WriteLoad();
+      case RecordClass::kLoadMasked:
+        return WriteLoadMasked();
+      case RecordClass::kTestMasked:
+        return WriteTestMasked();
       case RecordClass::kStore:
       case RecordClass::kStorePop:
         return WriteStore(kind == RecordClass::kStorePop);
@@ -125,6 +129,36 @@ class AccessWriter {
   bool WriteLoad() {
     const int data = TakeData();
     return Check(data) && WriteAt(InView(address_));
+  }
+
+  bool WriteLoadMasked() {
+    const ZydisDecodedInstruction& decoded = instruction_.decoded;
+    if (!writer_->has_masks()) return false;
+    if (writer_->trusts_view()) return WriteAt(InView(address_));
+    const int data = TakeData();
+    if (!WriteAt(address_)) return false;
+    MaskedVector loaded = {
+        .vector = ZydisRegisterGetId(instruction_.operands[0].reg.value),
+        .vector_bits = decoded.avx.vector_length,
+        .element_bytes = MaskedElementBytes(decoded.mnemonic),
+    };
+    if (decoded.encoding == ZYDIS_INSTRUCTION_ENCODING_VEX) {
+      loaded.vector_mask = ZydisRegisterGetId(instruction_.operands[1].reg.value);
+    } else {
+      loaded.mask = ZydisRegisterGetId(decoded.avx.mask.reg);
+    }
+    return WriteMaskedCheck(address_, loaded, data, writer_, &temporaries_);
+  }
+
+  bool WriteTestMasked() {
+    if (!writer_->has_masks()) return false;
+    if (writer_->trusts_view()) return WriteAt(InView(address_));
+    const int data = TakeData();
+    const int result = ZydisRegisterGetId(instruction_.operands[0].reg.value);
+    if (!WriteAt(address_)) return false;
+    WriteKeepMask(result, writer_);
+    return WriteAt(InView(address_)) &&
+           WriteMaskCheck(address_, bytes_, result, data, writer_, &temporaries_);
   }
 
   // maskmovq and the like, at rdi.

@@ -21,6 +21,20 @@ bool LoadsByMask(const GuestInstruction& instruction) {
   }
 }
 
+RecordClass MaskedLoadClass(const GuestInstruction& instruction) {
+  const ZydisRegister result = instruction.operands[0].reg.value;
+  if (instruction.decoded.encoding == ZYDIS_INSTRUCTION_ENCODING_VEX) {
+    return result == instruction.operands[1].reg.value ? RecordClass::kRefused
+                                                       : RecordClass::kLoadMasked;
+  }
+  if (ZydisRegisterGetClass(result) == ZYDIS_REGCLASS_MASK) {
+    return result == instruction.decoded.avx.mask.reg ? RecordClass::kRefused
+                                                      : RecordClass::kTestMasked;
+  }
+  return MaskedElementBytes(instruction.decoded.mnemonic) != 0 ? RecordClass::kLoadMasked
+                                                               : RecordClass::kRefused;
+}
+
 bool TouchesNoBytes(const GuestInstruction& instruction, const ZydisDecodedOperand& memory) {
   switch (instruction.decoded.meta.category) {
     case ZYDIS_CATEGORY_NOP:
@@ -178,6 +192,31 @@ bool HasHiddenMemory(const GuestInstruction& instruction) {
 
 }  // namespace
 
+int MaskedElementBytes(ZydisMnemonic mnemonic) {
+  switch (mnemonic) {
+    case ZYDIS_MNEMONIC_VMOVDQU8:
+      return 1;
+    case ZYDIS_MNEMONIC_VMOVDQU16:
+      return 2;
+    case ZYDIS_MNEMONIC_VMOVDQU32:
+    case ZYDIS_MNEMONIC_VMOVDQA32:
+    case ZYDIS_MNEMONIC_VMOVUPS:
+    case ZYDIS_MNEMONIC_VMOVAPS:
+    case ZYDIS_MNEMONIC_VMASKMOVPS:
+    case ZYDIS_MNEMONIC_VPMASKMOVD:
+      return 4;
+    case ZYDIS_MNEMONIC_VMOVDQU64:
+    case ZYDIS_MNEMONIC_VMOVDQA64:
+    case ZYDIS_MNEMONIC_VMOVUPD:
+    case ZYDIS_MNEMONIC_VMOVAPD:
+    case ZYDIS_MNEMONIC_VMASKMOVPD:
+    case ZYDIS_MNEMONIC_VPMASKMOVQ:
+      return 8;
+    default:
+      return 0;
+  }
+}
+
 RecordClass RecordClassOf(const GuestInstruction& instruction) {
   const ZydisDecodedInstruction& decoded = instruction.decoded;
   if (const RecordClass fixed = ByMnemonic(decoded.mnemonic); fixed != RecordClass::kNoMemory) {
@@ -202,7 +241,8 @@ RecordClass RecordClassOf(const GuestInstruction& instruction) {
   }
   if (reads && writes) return UpdateClass(instruction);
   if (writes) return StoreClass(instruction, *memory);
-  if (!reads || LoadsByMask(instruction)) return RecordClass::kRefused;
+  if (!reads) return RecordClass::kRefused;
+  if (LoadsByMask(instruction)) return MaskedLoadClass(instruction);
   return LoadClass(instruction, *memory);
 }
 

@@ -15,10 +15,13 @@ enum class RecordClass : uint8_t {
   kLoadVector,   // the same for 16 bytes and an xmm register
   kLoadGeneral,  // a source that may as well be a general register
   kLoad,         // any other source
-  kStore,        // can be done twice
-  kStorePop,     // x87: can be done twice, popping the second time
-  kStoreOnce,    // into the view, and then copied
-  kUpdate,       // read and written: could as well be done to a general register
+  // AVX-512: only what a mask says is accessed, and may be there.
+  kLoadMasked,  // a vector becomes what is loaded; also by the mask that a vector is
+  kTestMasked,  // a mask register becomes what is found out; it is not the mask
+  kStore,       // can be done twice
+  kStorePop,    // x87: can be done twice, popping the second time
+  kStoreOnce,   // into the view, and then copied
+  kUpdate,      // read and written: could as well be done to a general register
   kPush,
   kPop,
   kPushFlags,
@@ -31,6 +34,9 @@ enum class RecordClass : uint8_t {
   kRefused,
 };
 RecordClass RecordClassOf(const GuestInstruction& instruction);
+
+// Of moves of vectors by a mask, what one bit of that is for; 0: it is none.
+int MaskedElementBytes(ZydisMnemonic mnemonic);
 
 }  // namespace hindsight
 

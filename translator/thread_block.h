@@ -117,6 +117,9 @@ struct HsThreadBlock {
   uint64_t locked_old;    // what memory had
   uint64_t locked_time;   // for the agent that does the rest
   uint64_t locked_next;   // the state after the last entry that was written
+
+  uint64_t saved_mask;  // of translated code: a mask register's
+  uint64_t zero;        // 0, from the start
 };
 
 // Of a ring (recorder/translate/stream/record_ring.h): offsets of its head, 8 bytes, and of what is
@@ -201,7 +204,7 @@ HS_STATIC_ASSERT(offsetof(struct HsThreadBlock, exit_saved) == 120);
 HS_STATIC_ASSERT(offsetof(struct HsThreadBlock, exit_flags_exact) == 124);
 HS_STATIC_ASSERT(offsetof(struct HsThreadBlock, exit_address) == 128);
 HS_STATIC_ASSERT(offsetof(struct HsThreadBlock, flags_aside) == 136);
-HS_STATIC_ASSERT(sizeof(struct HsThreadBlock) == 224);
+HS_STATIC_ASSERT(sizeof(struct HsThreadBlock) == 240);
 HS_STATIC_ASSERT(sizeof(struct HsLockedEntry) == 24);
 
 #endif  // HINDSIGHT_TRANSLATOR_THREAD_BLOCK_H_

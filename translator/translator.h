@@ -47,6 +47,9 @@ struct TranslateRequest {
   // With operations: mfence, sfence and lfence are some, too, since they are events in the order of
   // threads.
   bool fences = false;
+  // The processor has AVX-512 with BW, DQ and VL: loads by a mask are translated. Without it they
+  // are refused.
+  bool masks = false;
   LeftToAgent left_to_agent;  // may be unset. Not asked about what is plain
   // The code may be changed while it is executed: a block ends after an instruction that stores,
   // but for pushes and, without `by_any_store`, what it stores beside rsp.

@@ -54,8 +54,11 @@ bool ProgramCode::NeedsSideEffect(absl::Span<const uint8_t> instruction) {
     case Policy::kNative:
     case Policy::kNondeterministic:
       return true;
-    case Policy::kAssist:
-      return !executor_.CanExecute(instruction);
+    case Policy::kAssist: {
+      const InstructionExecutor::Prepared& prepared = executor_.Prepare(instruction);
+      needs_.Add(prepared.host.plan.needs);
+      return prepared.method == InstructionExecutor::Method::kNone;
+    }
     default:
       return false;
   }
@@ -149,6 +152,7 @@ TranslateRequest ProgramCode::RequestFor(uint64_t guest_pc, uint64_t host) {
       .max_instructions = options_.trials.block_instructions,
       .operations = options_.flavour == Flavour::kRecord,
       .fences = options_.order_fences,
+      .masks = HostHasMasks(),
   };
   if (options_.flavour == Flavour::kRecord) request.left_to_agent = needs_side_effect_;
   request.failing_checks = options_.trials.failing_checks;
@@ -187,12 +191,14 @@ std::unique_ptr<Translation> ProgramCode::MakeBlock(uint64_t guest_pc, bool alon
     request.max_instructions = 1;
     request.trust_view = true;
   }
+  needs_ = {};
   auto block = TranslateChecked(request);
   if (!block.ok() || block->code.size() + 2 * kHostAlignment > kLargestBlock) return nullptr;
   auto made = MakeTranslation(guest_pc, host, *block, bytes_at_);
   cache_.Use(guest_pc, made->block.code.size());
   made->exits_host = cache_.UseForExits(guest_pc, made->block.exits.size());
   made->checks_code = source_.MayChange(guest_pc);
+  made->needs = needs_;
   // A block that ends at what is no instruction depends on bytes that it does not tell of.
   made->lasting = !made->checks_code && block->guest_bytes != 0 && block->refusal.empty();
   return made;
@@ -224,12 +230,14 @@ uint64_t ProgramCode::TranslateReturnTo(uint64_t guest_pc) {
 
 // It can be executed when this returns.
 void ProgramCode::Add(const Translation* translation) {
-  if (options_.executed_pages != nullptr) PublishPages(*translation);
+  Publish(*translation);
   cache_.Add(translation);
 }
 
-// Those that a block checks itself a thread imports when the check fails.
-void ProgramCode::PublishPages(const Translation& translation) {
+// Pages that a block checks itself a thread imports when the check fails.
+void ProgramCode::Publish(const Translation& translation) {
+  if (options_.executed_pages == nullptr) return;
+  options_.executed_pages->Need(translation.needs);
   const uint64_t last = translation.guest_pc + translation.block.guest_bytes - 1;
   PublishPages(translation.checks_code ? PageOf(last) + kPageBytes : translation.guest_pc, last);
 }
@@ -294,6 +302,7 @@ bool ProgramCode::AddKnownPage(const TranslationMemo::KnownPage& page) {
   if (!page.image.Fits(bytes_at_)) return false;
   if (options_.executed_pages != nullptr) {
     PublishPages(page.image.page() * kPageBytes, page.image.last_byte());
+    options_.executed_pages->Need(page.image.needs());
   }
   return cache_.AddPage(&page);
 }

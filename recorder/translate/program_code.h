@@ -72,7 +72,7 @@ class ProgramCode {
   uint64_t code_bytes() const { return cache_.code_bytes(); }
 
  private:
-  // A replay takes what it does from the trace.
+  // A replay takes what it does from the trace. Otherwise what it needs for it is added to needs_.
   bool NeedsSideEffect(absl::Span<const uint8_t> instruction);
   uint64_t FindUnchanged(uint64_t guest_pc);
   TranslateRequest RequestFor(uint64_t guest_pc, uint64_t host);
@@ -91,7 +91,7 @@ class ProgramCode {
   TranslationMemo::Module* ModuleOf(uint64_t guest_pc) const;
   bool MayGoAhead(uint64_t guest_pc) const;
   void PublishRange(uint64_t start, uint64_t end);
-  void PublishPages(const Translation& translation);
+  void Publish(const Translation& translation);
   void PublishPages(uint64_t first_byte, uint64_t last_byte);
   void NoteChange();
 
@@ -103,6 +103,7 @@ class ProgramCode {
   const BytesAt bytes_at_;  // of source_
   const LeftToAgent needs_side_effect_;
   InstructionExecutor executor_;  // says what a replay can execute
+  HostFeatures needs_;            // of the block that is being translated
   absl::flat_hash_map<uint64_t, TranslationMemo::Module*> modules_;  // by start of the region
   absl::flat_hash_set<uint64_t> changing_;  // pages whose code was found to have changed
   // Of TranslateOne, by guest pc.

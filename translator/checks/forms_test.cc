@@ -6,9 +6,11 @@
 #include <iterator>
 #include <string>
 #include <tuple>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "base/test_seed.h"
+#include "isa/host_features.h"
 #include "translator/checks/twin_run.h"
 
 namespace hindsight {
@@ -86,6 +88,41 @@ TEST(BitTestTest, BitsFarFromAConstantNarrowAddressAgree) {
       }
       EXPECT_EQ(twin.faulted() + twin.refused(), std::size(kOpcodes));
     }
+  }
+}
+
+// Loads by a mask are compared with the view as far as the mask goes, wherever the operand lies: at
+// the end of memory the rest of it is not there.
+TEST(MaskedLoadsTest, AreTranslatedAndAgree) {
+  if (!HostHasMasks()) GTEST_SKIP() << "this host has no AVX-512";
+  const std::vector<uint8_t> forms[] = {
+      {0x62, 0xe1, 0x7f, 0x2a, 0x6f, 0x16},        // vmovdqu8 (%rsi),%ymm18{%k2}
+      {0x62, 0xf1, 0x7c, 0xcf, 0x10, 0x1e},        // vmovups (%rsi),%zmm3{%k7}{z}
+      {0x62, 0xf3, 0x6d, 0x22, 0x3f, 0x0e, 0x04},  // vpcmpneqb (%rsi),%ymm18,%k1{%k2}
+      {0x62, 0xf2, 0x6d, 0x4e, 0x27, 0x3e},        // vptestmd (%rsi),%zmm2,%k7{%k6}
+      {0xc4, 0xe2, 0x55, 0x2c, 0x26},              // vmaskmovps (%rsi),%ymm5,%ymm4
+      {0xc4, 0x62, 0x99, 0x8c, 0x2e},              // vpmaskmovq (%rsi),%xmm12,%xmm13
+  };
+  for (const TwinPlace& place : TwinPlaces()) {
+    TwinRun twin(place, Flavour::kRecord, TestSeed());
+    for (int i = 0; i < 600; ++i) {
+      const std::vector<uint8_t>& form = forms[static_cast<size_t>(i) % std::size(forms)];
+      std::fill_n(twin.code().begin(), 32, uint8_t{0xcc});
+      std::copy(form.begin(), form.end(), twin.code().begin());
+      twin.FillMemory();
+      RegisterFile registers = twin.Registers();
+      registers.rip = place.code;
+      const OperandMemory memory = twin.memory();
+      const bool at_end = (*twin.random())() % 2 == 0;
+      registers.gpr[kRsi] = at_end ? memory.end - 1 - (*twin.random())() % 64
+                                   : memory.begin + (*twin.random())() % 4000;
+      const TwinResult result = twin.Run(registers, 1);
+      ASSERT_EQ(result.difference, "") << place.name << " form " << i << "\n" << result.description;
+      ASSERT_FALSE(result.refused);
+    }
+    EXPECT_GT(twin.completed(), 300u);
+    EXPECT_GT(twin.faulted(), 50u);
+    EXPECT_GT(twin.translated().misses(), 50u);
   }
 }
 

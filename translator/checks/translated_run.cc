@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
+#include "isa/host_features.h"
 #include "isa/operand_address.h"
 #include "translator/runtime/operation.h"
 
@@ -102,6 +103,7 @@ uint64_t TranslatedRun::TranslateAt(uint64_t guest_pc, bool trust_view) {
                               .code_at = options_.code_at,
                               .operations = options_.operations,
                               .fences = options_.fences,
+                              .masks = HostHasMasks(),
                               .left_to_agent = options_.left_to_agent,
                               .may_change = options_.by_any_store,
                               .by_any_store = options_.by_any_store,
@@ -175,6 +177,7 @@ void TranslatedRun::Restore(RegisterFile* registers) const {
 GuestStop TranslatedRun::Run(const RegisterFile& registers, uint64_t limit) {
   std::memset(block(), 0xa5, sizeof(*block()));
   HsSetCallStacks(block());
+  block()->zero = 0;
   RegisterFile host = registers;
   entry_flags_ = kStatusFlags;
   misses_here_ = 0;

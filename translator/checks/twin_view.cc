@@ -63,8 +63,11 @@ void TwinView::Provide(uint64_t at, uint64_t bytes) {
 }
 
 bool TwinView::Import(uint64_t address, uint64_t bytes) {
-  const uint64_t at = address - begin_;
-  if (at >= memory_.size()) return false;
+  // Of an operand that is read by a mask, the first bytes need not be there.
+  const uint64_t before = address < begin_ ? std::min(begin_ - address, bytes) : 0;
+  bytes -= before;
+  const uint64_t at = address + before - begin_;
+  if (bytes == 0 || at >= memory_.size()) return false;
   bytes = std::min(bytes, memory_.size() - at);
   Provide(at, bytes);
   std::copy_n(memory_.begin() + at, bytes, view().begin() + at);

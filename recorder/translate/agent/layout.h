@@ -59,6 +59,8 @@ inline constexpr uint64_t kAgentStackOffset = 12 * kMiB, kAgentStackBytes = 256 
 inline constexpr uint64_t kSignalStackOffset = 12 * kMiB + 512 * kKiB,
                           kSignalStackBytes = 128 * kKiB;
 inline constexpr uint64_t kActionsOffset = kSignalStackOffset + kSignalStackBytes;
+// The words of the state before an instruction that is executed natively.
+inline constexpr uint64_t kStepStateOffset = kActionsOffset + 64 * kKiB;
 
 // What the agent knows of a thread's view, between the views of the low window and the libraries.
 inline constexpr uint64_t kViewTablesBytes = 128 * kMiB;

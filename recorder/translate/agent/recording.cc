@@ -448,12 +448,12 @@ void RecordSignal(Thread* thread, const PendingSignal& signal) {
   ++thread->count;
 }
 
-void RecordStep(Thread* thread) {
+void RecordStep(Thread* thread, const uint64_t* before) {
   Recording& recording = Of(*thread);
   if (!recording.on) return;
   GuestState state;
   TakeState(thread, &state);
-  recording.writer.Step(thread->count, state);
+  recording.writer.Step(thread->count, state, before);
 }
 
 void RecordPart(Thread* thread, uint64_t start, uint64_t end) {

@@ -122,7 +122,8 @@ void RecordReturnFromSignal(Thread* thread, const GuestCall& call);
 void RecordSignal(Thread* thread, const PendingSignal& signal);
 // ... an instruction that was executed natively: the thread's state is the one after it, its count
 // the one before.
-void RecordStep(Thread* thread);
+// `before`: the words of the state before it, HS_ALL_STATE_WORDS; null: not known.
+void RecordStep(Thread* thread, const uint64_t* before = nullptr);
 // ... some iterations of a string instruction, which have stored to [start, end) at most: the state
 // is the one after them. It is one that no instruction has led to.
 void RecordPart(Thread* thread, uint64_t start, uint64_t end);

@@ -11,7 +11,6 @@
 #include "recorder/translate/agent/chaos.h"
 #include "recorder/translate/agent/client.h"
 #include "recorder/translate/agent/entry.h"
-#include "recorder/translate/agent/float_state.h"
 #include "recorder/translate/agent/instructions.h"
 #include "recorder/translate/agent/operations.h"
 #include "recorder/translate/agent/orders.h"
@@ -183,7 +182,7 @@ bool IsCanonical(uint64_t address) {
   thread->stepping = step ? 1 : 0;
   if (step) {
     thread->step_pc = thread->pc;
-    NoteExtendedState(thread);
+    BeginStep(thread);
   }
   const uint64_t frame[] = {
       r[15],   r[14],      r[13],     r[12],   block->guest_r11, block->guest_r10, r[kR9],

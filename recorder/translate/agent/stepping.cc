@@ -120,6 +120,10 @@ bool ExecuteGsBase(Thread* thread, const Code& code) {
   return true;
 }
 
+uint64_t* StepWords(const Thread& thread) {
+  return PointerTo<uint64_t>(GapOf(thread.number) + kStepStateOffset);
+}
+
 // pushf has pushed the flag that it was executed with.
 void HideTrapFlag(const Thread& thread) {
   Code code;
@@ -154,10 +158,18 @@ bool IsWithinReach(const Thread& thread) {
   return !IsSystemCall(code) && !IsOutOfReach(code);
 }
 
+void BeginStep(Thread* thread) {
+  if (!IsRecorded(*thread)) return;
+  GuestState state;
+  TakeState(thread, &state);
+  uint64_t* const words = StepWords(*thread);
+  for (uint64_t i = ToAllStateWords(state, words); i < HS_ALL_STATE_WORDS; ++i) words[i] = 0;
+}
+
 void FinishStep(Thread* thread) {
   HideTrapFlag(*thread);
   Call(SYS_arch_prctl, ARCH_GET_FS, AddressOf(&thread->block->fs_base));
-  RecordStep(thread);
+  RecordStep(thread, StepWords(*thread));
   ++thread->count;
   // A debugger sees at once what has been stored.
   if (IsRecorded(*thread) && IsExtendedSave(thread->step_pc)) {

@@ -15,6 +15,9 @@ namespace hindsight::agent {
 // Whether the instruction at pc can be executed so while the thread is recorded.
 bool IsWithinReach(const Thread& thread);
 
+// Keeps the state before it. Before it is executed.
+void BeginStep(Thread* thread);
+
 // It has been executed: the thread's registers are those after it, its count the one before.
 void FinishStep(Thread* thread);
 

@@ -207,7 +207,8 @@ std::optional<Translation> PageImage::Get(const Block& of, uint64_t host) const 
                              .exits_host = host + record.exits_offset,
                              .made_for = header_->made_for + of.code_offset,
                              .exits_made_for = header_->made_for + record.exits_offset,
-                             .lasting = true};
+                             .lasting = true,
+                             .needs = needs()};
   StoredBlock& block = translation.block;
   block.links = reader.Take<Link>(record.links);
   block.relied_on = reader.Take<CodeRange>(record.relied_on);
@@ -308,7 +309,11 @@ void SortLinks(Parts* parts) {
 void AppendPageImage(absl::Span<const Translation* const> translations, std::vector<uint8_t>* out) {
   Parts parts;
   const uint64_t made_for = translations.front()->made_for;
-  for (const Translation* translation : translations) Choose(*translation, made_for, &parts);
+  HostFeatures needs;
+  for (const Translation* translation : translations) {
+    Choose(*translation, made_for, &parts);
+    needs.Add(translation->needs);
+  }
   const auto exits_start = static_cast<uint32_t>(AlignUp(parts.code_bytes, kHostAlignment));
   parts.code.resize(exits_start + parts.exits_bytes);
   for (const Parts::Chosen& chosen : parts.chosen) {
@@ -320,6 +325,7 @@ void AppendPageImage(absl::Span<const Translation* const> translations, std::vec
   const PageImage::Header header = {.page = translations.front()->guest_pc / kPageBytes,
                                     .made_for = made_for,
                                     .last_byte = parts.last_byte,
+                                    .needs = needs.bits(),
                                     .ranges = count(parts.ranges),
                                     .links = count(parts.links),
                                     .blocks = count(parts.blocks),

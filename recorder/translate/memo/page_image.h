@@ -42,7 +42,8 @@ class PageImage {
   uint64_t page() const { return header_->page; }          // number
   uint64_t made_for() const { return header_->made_for; }  // where the code would lie
   uint64_t code_bytes() const { return header_->code_bytes; }
-  uint64_t last_byte() const { return header_->last_byte; }   // that any block was made from
+  uint64_t last_byte() const { return header_->last_byte; }  // that any block was made from
+  HostFeatures needs() const { return HostFeatures::FromBits(header_->needs); }  // of all of them
   absl::Span<const Block> blocks() const { return blocks_; }  // ascending, also by code_offset
   // Those to what is not in this page. Their rel32 leads to their exit.
   absl::Span<const Link> links() const { return links_; }
@@ -68,6 +69,7 @@ class PageImage {
     uint64_t page;
     uint64_t made_for;
     uint64_t last_byte;
+    uint64_t needs;
     uint32_t ranges, links, blocks, inner, outward, own;  // how many
     uint32_t range_bytes, code_bytes, record_bytes, reserved;
   };

@@ -8,6 +8,7 @@
 #include <memory>
 
 #include "absl/types/span.h"
+#include "isa/host_features.h"
 #include "translator/translator.h"
 
 namespace hindsight {
@@ -36,6 +37,7 @@ struct Translation {
   // May be used by later recordings. Only if everything that it was made of is in `bytes` and
   // `relied_on`, and it does not check code.
   bool lasting = false;
+  HostFeatures needs;  // of who replays it
   absl::Span<const uint8_t> bytes;
   absl::Span<const uint8_t> relied_on;  // the bytes of all of block.relied_on, one after the other
   // What the spans point to, unless it is somebody else's: there are many, and they end together.

@@ -20,6 +20,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/types/span.h"
+#include "isa/host_features.h"
 #include "tracefmt/records.h"
 
 namespace hindsight {
@@ -43,6 +44,12 @@ class ExecutedPages {
   // [start, end) holds other things from now on; `time` is the processor's clock.
   void Withdraw(uint64_t start, uint64_t end, uint64_t time);
 
+  // To replay the code that was translated takes a processor with these.
+  void Need(HostFeatures features) { needed_.fetch_or(features.bits(), std::memory_order_relaxed); }
+  HostFeatures needed() const {
+    return HostFeatures::FromBits(needed_.load(std::memory_order_relaxed));
+  }
+
   // How often a page was published so far.
   size_t size() const { return size_.load(std::memory_order_acquire); }
   // The index-th. Stays where it is, and as it is. Requires: index < size().
@@ -62,6 +69,7 @@ class ExecutedPages {
   std::deque<Published> pages_;
   absl::flat_hash_map<uint64_t, size_t> last_;  // by address
   std::atomic<size_t> size_ = 0;                // of pages_
+  std::atomic<uint64_t> needed_ = 0;            // HostFeatures
 };
 
 }  // namespace hindsight

@@ -51,6 +51,8 @@ class StreamedProcess {
   virtual const ModuleTable& modules() const = 0;
   // What was translated of its code; may be null.
   virtual std::shared_ptr<const ExecutedPages> code() const = 0;
+  // What a replay of that needs, and of what it executed before its program.
+  virtual HostFeatures needed() const { return {}; }
   // A thread's recording has begun in `state`; the first one waits.
   virtual absl::Status OnBegin(const TraceWriter::ThreadState& state, ThreadLog* log) = 0;
   // `thread` has made a process by the call at `count`. True if that is recorded.

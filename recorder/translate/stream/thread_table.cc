@@ -5,7 +5,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
-#include "isa/host_features.h"
 
 namespace hindsight {
 
@@ -150,7 +149,7 @@ void ThreadTable::Close(Thread* thread) {
   const uint64_t count = thread->stream.count();
   ended_instructions_ += count;
   if (IsFirst(*thread)) first_count_ = count;
-  log_->AddThread(thread->log, count, HostFeatures());
+  log_->AddThread(thread->log, count, process_->needed());
   log_->writer()->CloseThread(thread->stream.thread());
 }
 

@@ -50,6 +50,12 @@ absl::Status TranslatedProcess::Apply(MapPart part, ThreadLog* log, uint64_t cou
   return absl::OkStatus();
 }
 
+HostFeatures TranslatedProcess::needed() const {
+  HostFeatures all = needed_;
+  if (code_ != nullptr) all.Add(code_->needed());
+  return all;
+}
+
 absl::Status TranslatedProcess::OnBegin(const TraceWriter::ThreadState& state, ThreadLog* log) {
   if (log_->full_keyframes() != 0) return absl::OkStatus();
   RETURN_IF_ERROR(Apply(ReadMap(std::nullopt), nullptr, 0));

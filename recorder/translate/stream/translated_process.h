@@ -42,6 +42,7 @@ class TranslatedProcess final : public StreamedProcess {
   bool has_children() const { return has_children_; }
   // What it executes from now on. `code` may be null.
   void SetProgram(std::string program, std::shared_ptr<const ExecutedPages> code) {
+    needed_ = needed();
     program_ = std::move(program);
     code_ = std::move(code);
   }
@@ -51,6 +52,7 @@ class TranslatedProcess final : public StreamedProcess {
   const AddressSpace& space() const override { return space_; }
   const ModuleTable& modules() const override { return log_->modules(); }
   std::shared_ptr<const ExecutedPages> code() const override { return code_; }
+  HostFeatures needed() const override;
   // Of the first thread: reads the map and writes a full keyframe.
   absl::Status OnBegin(const TraceWriter::ThreadState& state, ThreadLog* log) override;
   bool OnChild(const MadeProcess& made) override;
@@ -72,6 +74,7 @@ class TranslatedProcess final : public StreamedProcess {
 
   ProcessLog* const log_;
   std::shared_ptr<const ExecutedPages> code_;
+  HostFeatures needed_;  // by what came before code_
   const Show show_;
   const OnMade on_made_;
   OnSnapshot on_snapshot_;  // may be empty

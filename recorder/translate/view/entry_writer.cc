@@ -51,6 +51,19 @@ uint64_t ExtendedBytes(const GuestState& state) {
   return (CountWords(state) - HS_STATE_WORDS) * sizeof(uint64_t);
 }
 
+// What the processor may compute otherwise than a replay.
+constexpr uint64_t kCorrected[] = {HS_WORD_RFLAGS, HS_WORD_MXCSR, HS_WORD_FSW,
+                                   HS_WORD_FOP,    HS_WORD_FIP,   HS_WORD_FDP};
+
+// Of a step, whatever it was before.
+bool IsAlwaysTold(uint64_t word) {
+  if (word == HS_WORD_RIP) return true;
+  for (const uint64_t corrected : kCorrected) {
+    if (word == corrected) return true;
+  }
+  return false;
+}
+
 constexpr uint64_t kRaxWord = 0, kRcxWord = 1, kR11Word = 11;
 
 }  // namespace
@@ -250,9 +263,18 @@ void EntryWriter::Patch(HsEntryKind kind, uint64_t count, const HsChange* change
   Commit();
 }
 
-void EntryWriter::Step(uint64_t count, const GuestState& after) {
+void EntryWriter::Step(uint64_t count, const GuestState& after, const uint64_t* before) {
   HsChange changes[HS_ALL_STATE_WORDS];
-  Patch(HS_ENTRY_INSTRUCTION, count, changes, AllChanges(after, changes));
+  uint64_t size = AllChanges(after, changes);
+  if (before != nullptr) {
+    const uint64_t all = size;
+    size = 0;
+    for (uint64_t i = 0; i < all; ++i) {
+      const HsChange change = changes[i];
+      if (IsAlwaysTold(change.word) || change.value != before[i]) changes[size++] = change;
+    }
+  }
+  Patch(HS_ENTRY_INSTRUCTION, count, changes, size);
 }
 
 void EntryWriter::Correction(uint64_t count, const GuestState& state) {
@@ -260,8 +282,6 @@ void EntryWriter::Correction(uint64_t count, const GuestState& state) {
   ToStateWords(state, words);
   HsChange changes[6];
   uint64_t size = 0;
-  constexpr uint64_t kCorrected[] = {HS_WORD_RFLAGS, HS_WORD_MXCSR, HS_WORD_FSW,
-                                     HS_WORD_FOP,    HS_WORD_FIP,   HS_WORD_FDP};
   for (const uint64_t word : kCorrected) Append(changes, &size, word, words[word]);
   Patch(HS_ENTRY_CORRECTION, count, changes, size);
 }

@@ -96,8 +96,10 @@ class EntryWriter {
   void End(uint64_t count, uint16_t reason, const GuestState& state);
   // kInstruction, kCorrection. `changes` are ascending.
   void Patch(HsEntryKind kind, uint64_t count, const HsChange* changes, uint64_t size);
-  // An instruction that may have changed any register has led to `after`.
-  void Step(uint64_t count, const GuestState& after);
+  // An instruction that may have changed any register has led to `after`. `before`: all words
+  // before it, of HS_ALL_STATE_WORDS, of which those that it has not changed need not be told;
+  // null: that is not known.
+  void Step(uint64_t count, const GuestState& after, const uint64_t* before = nullptr);
   // The registers that the processor may compute otherwise than a replay: the flags, and those of
   // the floating point units that stick or only say where.
   void Correction(uint64_t count, const GuestState& state);

@@ -147,6 +147,26 @@ TEST_F(EntryWriterTest, ASignalHasItsSiginfo) {
   EXPECT_EQ(signal.size, static_cast<uint64_t>(HS_STATE_WORDS));
 }
 
+TEST_F(EntryWriterTest, AStepTellsWhatHasChanged) {
+  uint64_t before[HS_ALL_STATE_WORDS] = {};
+  GuestState after = {};
+  after.has_extended = true;
+  after.rip = 0x1234;
+  after.gpr[3] = 33;
+  after.extended[HS_EXTENDED_WORDS - 1] = 7;
+  before[HS_ALL_STATE_WORDS - 2] = 6;
+  writer_.Step(3, after, before);
+  const auto& step = Next<HsPatch>();
+  std::vector<uint64_t> words;
+  for (uint64_t i = 0; i < step.size; ++i) words.push_back(step.changes[i].word);
+  // With what a replay may have got otherwise.
+  EXPECT_EQ(words, (std::vector<uint64_t>{3, HS_WORD_RIP, HS_WORD_RFLAGS, HS_WORD_MXCSR,
+                                          HS_WORD_FSW, HS_WORD_FOP, HS_WORD_FIP, HS_WORD_FDP,
+                                          HS_ALL_STATE_WORDS - 2, HS_ALL_STATE_WORDS - 1}));
+  EXPECT_EQ(step.changes[0].value, 33u);
+  EXPECT_EQ(step.changes[step.size - 1].value, 7u);
+}
+
 TEST_F(EntryWriterTest, TheLastEntrySaysWhyItIs) {
   writer_.End(7, HS_END_THREAD, {});
   EXPECT_EQ(Next<HsState>().entry.flags, HS_END_THREAD);
@@ -186,6 +206,8 @@ TEST_F(EntryWriterTest, WithoutRoomItWaitsForTheRecorder) {
     }
     reader_.Done();
   }
+  // Who has looked and found nothing says how far it has come.
+  EXPECT_EQ(*reader_.Peek(), nullptr);
   agent.join();
   EXPECT_EQ(written, 1000);
 }

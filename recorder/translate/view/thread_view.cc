@@ -158,10 +158,11 @@ void ThreadView::CompareAll(uint64_t count) {
 
 bool ThreadView::CompareOld(uint64_t address, uint64_t size, const void* old, uint64_t count) {
   const OldBytes old_bytes = {address, old == nullptr ? 0 : size, static_cast<const uint8_t*>(old)};
+  bool all = true;
   for (uint64_t page = PageOf(address); page < address + size; page += kPage) {
-    if (Holds(page) && !ComparePage(page, old_bytes, count)) return false;
+    if (Holds(page) && !ComparePage(page, old_bytes, count)) all = false;
   }
-  return true;
+  return all;
 }
 
 bool ThreadView::ComparePage(uint64_t page, const OldBytes& old, uint64_t count) {
