@@ -3,10 +3,10 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/ioctl.h>
-#include <unistd.h>
 
 #include <algorithm>
 
+#include "recorder/process/pagemap.h"
 #include "tracefmt/records.h"
 
 namespace hindsight {
@@ -25,11 +25,6 @@ constexpr uint64_t kIsFile = 1 << 2;
 constexpr uint64_t kIsPresent = 1 << 3;
 constexpr uint64_t kIsSwapped = 1 << 4;
 constexpr uint64_t kIsZeros = 1 << 5;
-
-// Bits of an entry of /proc/PID/pagemap.
-constexpr uint64_t kPresentBit = uint64_t{1} << 63;
-constexpr uint64_t kSwappedBit = uint64_t{1} << 62;
-constexpr uint64_t kFileBit = uint64_t{1} << 61;
 
 // Ranges, or entries, fetched in one system call.
 constexpr size_t kBatch = 512;
@@ -104,12 +99,11 @@ bool PopulatedPages::Read(uint64_t start, uint64_t end, std::vector<PopulatedRan
   uint64_t entries[kBatch];
   while (start < end) {
     const uint64_t wanted = std::min<uint64_t>(kBatch, (end - start) / kPageBytes);
-    const ssize_t got = pread(pagemap_.get(), entries, wanted * sizeof(uint64_t),
-                              static_cast<off_t>(start / kPageBytes * sizeof(uint64_t)));
-    if (got < static_cast<ssize_t>(sizeof(uint64_t))) return false;
-    for (size_t i = 0; i < got / sizeof(uint64_t); ++i, start += kPageBytes) {
-      if ((entries[i] & (kPresentBit | kSwappedBit)) == 0) continue;
-      Append({start, start + kPageBytes, (entries[i] & kFileBit) == 0}, ranges);
+    const uint64_t got = ReadPagemap(pagemap_.get(), start, entries, wanted);
+    if (got == 0) return false;
+    for (size_t i = 0; i < got; ++i, start += kPageBytes) {
+      if ((entries[i] & (kPagemapPresent | kPagemapSwapped)) == 0) continue;
+      Append({start, start + kPageBytes, (entries[i] & kPagemapFile) == 0}, ranges);
     }
   }
   return true;

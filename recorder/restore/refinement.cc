@@ -69,7 +69,7 @@ absl::StatusOr<pid_t> Refinement::Launch(PointListener* listener) {
 
 bool Refinement::OnCapture(const Capture& capture) {
   if (!check_.IsReached(capture.cause, capture.time_ns)) return false;
-  result_.differences = check_.Compare(capture.copy->pid());
+  result_.differences = check_.Compare(CapturedMemory(capture));
   result_.reached = true;
   kill(process_->pid(), SIGKILL);  // while its trigger waits
   return true;

@@ -18,8 +18,7 @@ bool TargetCheck::IsReached(const SnapshotCause& cause, uint64_t time_ns) {
   return IsSameCause(cause, target_->cause) && ++arrivals_ == target_->arrivals;
 }
 
-std::vector<BytesDifference> TargetCheck::Compare(pid_t process) const {
-  const ProcMemFile memory(process);
+std::vector<BytesDifference> TargetCheck::Compare(const ProcessMemory& memory) const {
   std::vector<BytesDifference> differences;
   for (const ExpectedBytes& expected : expected_) {
     std::vector<uint8_t> found(expected.bytes.size());

@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "recorder/process/process_memory.h"
 #include "recorder/snapshot/capture.h"
 
 namespace hindsight {
@@ -50,8 +51,11 @@ class TargetCheck {
 
   // To be asked of each snapshot of the run, in order. `time_ns`: since it began.
   bool IsReached(const SnapshotCause& cause, uint64_t time_ns);
-  // What is not as expected in the memory of `process`, which may be a copy.
-  std::vector<BytesDifference> Compare(pid_t process) const;
+  // What is not as expected in the memory of `process`, or in `memory`.
+  std::vector<BytesDifference> Compare(pid_t process) const {
+    return Compare(ProcMemFile(process));
+  }
+  std::vector<BytesDifference> Compare(const ProcessMemory& memory) const;
 
  private:
   std::optional<RefineTarget> target_;

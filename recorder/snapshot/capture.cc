@@ -1,6 +1,8 @@
 #include "recorder/snapshot/capture.h"
 
+#include <algorithm>
 #include <chrono>
+#include <cstring>
 #include <fstream>
 #include <utility>
 
@@ -35,6 +37,28 @@ void ReadStopped(const ProcessStop& stop, const std::vector<ThreadMoment>& threa
 
 }  // namespace
 
+size_t CapturedMemory::ReadPieces(absl::Span<const MemoryPiece> pieces) const {
+  size_t read = 0;
+  while (read < pieces.size() && ReadPiece(pieces[read])) ++read;
+  return read;
+}
+
+bool CapturedMemory::ReadPiece(MemoryPiece piece) const {
+  while (piece.length > 0) {
+    const uint64_t offset = piece.address % kPageBytes;
+    const uint64_t length = std::min(piece.length, kPageBytes - offset);
+    if (const uint8_t* const page = written_.Find(piece.address - offset); page != nullptr) {
+      memcpy(piece.bytes, page + offset, length);
+    } else if (!copy_.Read(piece.address, {piece.bytes, length})) {
+      return false;
+    }
+    piece.address += length;
+    piece.bytes += length;
+    piece.length -= length;
+  }
+  return true;
+}
+
 uint64_t ResidentBytes(pid_t process) {
   std::ifstream statm(absl::StrCat("/proc/", process, "/statm"));
   uint64_t size = 0, resident = 0;
@@ -47,18 +71,23 @@ StopMaker StopForCapture(pid_t process, Stragglers* stragglers, DisturbedCalls* 
 }
 
 absl::StatusOr<Capture> TakeCapture(pid_t process, SnapshotCause cause, const StopMaker& make_stop,
-                                    uint64_t most_shared) {
+                                    SharedMemory shared, WrittenMemory written) {
   Capture capture;
   capture.cause = std::move(cause);
   capture.auxv = AuxiliaryVector(process);
   capture.resident_bytes = ResidentBytes(process);
-  capture.shared = SharedMemory::Plan(process, most_shared);
+  capture.shared = std::move(shared);
+  capture.written = std::move(written);
   ASSIGN_OR_RETURN(const auto stop, make_stop());
   capture.threads = stop->Read();
   ReadStopped(*stop, capture.threads, &capture.kernel);
+  const pid_t thread = capture.threads.empty() ? process : capture.threads[0].thread;
+  // Before the copy: the kernel gives who reads a page that two processes share one of its own.
+  capture.written.Read(thread);
   ASSIGN_OR_RETURN(capture.copy, ProcessCopy::Make(*stop));
-  capture.shared.Read(capture.threads.empty() ? process : capture.threads[0].thread);
+  capture.shared.Read(thread);
   capture.shared.ReadWithheld(process, capture.copy->pid());
+  capture.copy->Forget(capture.written.ranges());
   stop->Release();
   capture.skew_ns = stop->skew_ns();
   capture.stood_ns = stop->stood_ns();

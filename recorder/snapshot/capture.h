@@ -12,10 +12,12 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "recorder/process/process_memory.h"
 #include "recorder/ptrace/whole/process_copy.h"
 #include "recorder/ptrace/whole/process_stop.h"
 #include "recorder/snapshot/capture_configuration.h"
 #include "recorder/snapshot/shared_memory.h"
+#include "recorder/snapshot/written_memory.h"
 #include "tracefmt/kernel_state.h"
 
 namespace hindsight {
@@ -45,9 +47,27 @@ struct Capture {
   std::vector<uint64_t> auxv;
   KernelState kernel;
   SharedMemory shared;
-  SavedMemory save;  // of memory only this
+  WrittenMemory written;  // the copy does not have it
+  SavedMemory save;       // of memory only this
   std::unique_ptr<ProcessCopy> copy;
-  IdlePace* pace = nullptr;  // asked before each piece of it is read; null: nobody. Borrowed
+  IdlePace* pace = nullptr;  // that it is written at; null: at once. Borrowed
+};
+
+// The private memory of a capture, which outlives this.
+class CapturedMemory final : public ProcessMemory {
+ public:
+  explicit CapturedMemory(const Capture& capture)
+      : written_(capture.written), copy_(capture.copy->pid()) {}
+
+  size_t ReadPieces(absl::Span<const MemoryPiece> pieces) const override;
+  // Writes nothing.
+  size_t WritePieces(absl::Span<const MemoryPiece> /*pieces*/) override { return 0; }
+
+ private:
+  bool ReadPiece(MemoryPiece piece) const;
+
+  const WrittenMemory& written_;
+  const ProcMemFile copy_;  // whatever the rights of the pages
 };
 
 // What the process has in memory, in bytes; 0 if it is gone.
@@ -60,9 +80,9 @@ using StopMaker = std::function<absl::StatusOr<std::unique_ptr<ProcessStop>>()>;
 StopMaker StopForCapture(pid_t process, Stragglers* stragglers, DisturbedCalls* calls);
 
 // Stops `process` for it. Errors as of `make_stop` and ProcessCopy::Make; the process runs on
-// either way. The host thread that traces. `most_shared`: as of SharedMemory::Plan.
+// either way. The host thread that traces. `shared`, `written`: planned, not read.
 absl::StatusOr<Capture> TakeCapture(pid_t process, SnapshotCause cause, const StopMaker& make_stop,
-                                    uint64_t most_shared);
+                                    SharedMemory shared, WrittenMemory written);
 
 }  // namespace hindsight
 

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
@@ -19,8 +20,8 @@
 namespace hindsight {
 namespace {
 
-// Read in one call.
-constexpr uint64_t kChunkBytes = 1 << 20;
+// Read in one call: a step of the pace.
+constexpr uint64_t kChunkBytes = IdlePace::kStepBytes;
 
 class CopiedMemory {
  public:
@@ -41,26 +42,21 @@ class CopiedMemory {
     }
     if (region.shared) return AddShared(region);
     // The kernel's own pages, which do not count as populated until they are used.
-    if (region.name == "[vdso]") return AddContents(region.start, region.end);
+    if (region.name == "[vdso]") return AddRange(region, region.start, region.end);
     for (const SharedMemory::Withheld& withheld : capture_.shared.withheld()) {
       if (withheld.region.start <= region.start && region.end <= withheld.region.end) {
         return AddWithheld(withheld, region);
       }
     }
-    const auto populated = populated_.Find(region.start, region.end);
-    if (!populated.has_value()) {
-      unseen_.emplace_back(region.start, region.end);
-      return absl::OkStatus();
+    uint64_t from = region.start;
+    for (const AddressRange& written : capture_.written.ranges()) {
+      const uint64_t start = std::max(from, written.start), end = std::min(region.end, written.end);
+      if (start >= end) continue;
+      RETURN_IF_ERROR(AddCopied(region, from, start));
+      RETURN_IF_ERROR(AddWritten(start, end));
+      from = end;
     }
-    const bool in_trace = region.module >= 0 && modules_.Unchanged(region);
-    uint64_t page = region.start;
-    for (const PopulatedRange& range : *populated) {
-      if (in_trace && !range.own_copy) continue;  // as good as not populated
-      if (in_trace) RETURN_IF_ERROR(AddReferences(region, page, range.start));
-      RETURN_IF_ERROR(AddRange(region, range.start, range.end));
-      page = range.end;
-    }
-    return in_trace ? AddReferences(region, page, region.end) : absl::OkStatus();
+    return AddCopied(region, from, region.end);
   }
 
   // Not wanted: it is not known.
@@ -68,6 +64,32 @@ class CopiedMemory {
   absl::Status Finish() { return writer_->DeclareComplete(unseen_); }
 
  private:
+  // Runs work for a chunk at the capture's pace.
+  absl::Status InStep(absl::FunctionRef<absl::Status()> work) {
+    if (capture_.pace == nullptr) return work();
+    absl::Status status;
+    capture_.pace->Run([&] { status = work(); });
+    return status;
+  }
+
+  // A part of `region` that the copy has.
+  absl::Status AddCopied(const MapRegion& region, uint64_t start, uint64_t end) {
+    const auto populated = populated_.Find(start, end);
+    if (!populated.has_value()) {
+      unseen_.emplace_back(start, end);
+      return absl::OkStatus();
+    }
+    const bool in_trace = region.module >= 0 && modules_.Unchanged(region);
+    uint64_t page = start;
+    for (const PopulatedRange& range : *populated) {
+      if (in_trace && !range.own_copy) continue;  // as good as not populated
+      if (in_trace) RETURN_IF_ERROR(AddReferences(region, page, range.start));
+      RETURN_IF_ERROR(AddRange(region, range.start, range.end));
+      page = range.end;
+    }
+    return in_trace ? AddReferences(region, page, end) : absl::OkStatus();
+  }
+
   absl::Status AddReferences(const MapRegion& region, uint64_t from, uint64_t to) {
     for (uint64_t page = from; page < to; page += kPageBytes) {
       const uint64_t offset = region.file_offset + (page - region.start);
@@ -77,8 +99,28 @@ class CopiedMemory {
   }
 
   absl::Status AddShared(const MapRegion& region) {
-    for (const uint64_t page : capture_.shared.PagesIn(region.start, region.end)) {
-      RETURN_IF_ERROR(writer_->AddPage(page, {capture_.shared.Find(page), kPageBytes}));
+    const std::vector<uint64_t> pages = capture_.shared.pieces().PagesIn(region.start, region.end);
+    constexpr size_t kPages = kChunkBytes / kPageBytes;
+    for (size_t first = 0; first < pages.size(); first += kPages) {
+      RETURN_IF_ERROR(InStep([&] {
+        for (const uint64_t page : absl::MakeConstSpan(pages).subspan(first, kPages)) {
+          RETURN_IF_ERROR(
+              writer_->AddPage(page, {capture_.shared.pieces().Find(page), kPageBytes}));
+        }
+        return absl::OkStatus();
+      }));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status AddWritten(uint64_t start, uint64_t end) {
+    for (uint64_t from = start; from < end; from += kChunkBytes) {
+      RETURN_IF_ERROR(InStep([&] {
+        for (uint64_t page = from; page < std::min(end, from + kChunkBytes); page += kPageBytes) {
+          RETURN_IF_ERROR(writer_->AddPage(page, {capture_.written.Find(page), kPageBytes}));
+        }
+        return absl::OkStatus();
+      }));
     }
     return absl::OkStatus();
   }
@@ -93,8 +135,16 @@ class CopiedMemory {
     return region.inode == 0 && !absl::StartsWith(region.name, "[v");
   }
 
-  // Reads what has changed since the keyframe before.
   absl::Status AddRange(const MapRegion& region, uint64_t start, uint64_t end) {
+    for (uint64_t from = start; from < end; from += kChunkBytes) {
+      const uint64_t to = std::min(end, from + kChunkBytes);
+      RETURN_IF_ERROR(InStep([&] { return AddPart(region, from, to); }));
+    }
+    return absl::OkStatus();
+  }
+
+  // Reads what has changed since the keyframe before.
+  absl::Status AddPart(const MapRegion& region, uint64_t start, uint64_t end) {
     if (!frames_.has_value() || !IsAnonymous(region)) return AddContents(start, end);
     const std::vector<bool> shared = frames_->Find(start, end);
     uint64_t changed = start;  // from here on, up to the page
@@ -107,21 +157,19 @@ class CopiedMemory {
     return AddContents(changed, end);
   }
 
+  // Requires: at most a chunk.
   absl::Status AddContents(uint64_t start, uint64_t end) {
-    for (uint64_t from = start; from < end; from += kChunkBytes) {
-      const uint64_t to = std::min(end, from + kChunkBytes);
-      if (capture_.pace != nullptr) capture_.pace->Spend(to - from);
-      const bool whole =
-          memory_.Read(from, absl::MakeSpan(chunk_).subspan(0, static_cast<size_t>(to - from)));
-      for (uint64_t page = from; page < to; page += kPageBytes) {
-        const auto bytes = absl::MakeSpan(chunk_).subspan(page - from, kPageBytes);
-        // A page after the end of its file is not there.
-        if (!whole && !memory_.Read(page, bytes)) {
-          unseen_.emplace_back(page, page + kPageBytes);
-          continue;
-        }
-        RETURN_IF_ERROR(writer_->AddPage(page, bytes));
+    if (start == end) return absl::OkStatus();
+    const bool whole =
+        memory_.Read(start, absl::MakeSpan(chunk_).subspan(0, static_cast<size_t>(end - start)));
+    for (uint64_t page = start; page < end; page += kPageBytes) {
+      const auto bytes = absl::MakeSpan(chunk_).subspan(page - start, kPageBytes);
+      // A page after the end of its file is not there.
+      if (!whole && !memory_.Read(page, bytes)) {
+        unseen_.emplace_back(page, page + kPageBytes);
+        continue;
       }
+      RETURN_IF_ERROR(writer_->AddPage(page, bytes));
     }
     return absl::OkStatus();
   }

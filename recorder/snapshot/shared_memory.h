@@ -9,11 +9,9 @@
 #include <sys/types.h>
 
 #include <cstdint>
-#include <deque>
-#include <map>
 #include <vector>
 
-#include "absl/types/span.h"
+#include "recorder/snapshot/memory_pieces.h"
 #include "tracefmt/records.h"
 
 namespace hindsight {
@@ -30,7 +28,8 @@ class SharedMemory {
 
   // Finds the populated pages of memory and files that the process shares; not those of devices.
   // Which fit in `most_bytes`, the lowest first, is settled here.
-  static SharedMemory Plan(pid_t process, uint64_t most_bytes);
+  // `pool` is borrowed.
+  static SharedMemory Plan(pid_t process, uint64_t most_bytes, BlockPool* pool);
   // Reads them; those that cannot be read are left out.
   void Read(pid_t process);
   // Reads what the process does not give to its children: private memory that `copy`, just made of
@@ -45,33 +44,17 @@ class SharedMemory {
   };
   const std::vector<Withheld>& withheld() const { return withheld_; }
 
-  // The page at `address`, or null.
-  const uint8_t* Find(uint64_t address) const;
-  // Addresses of the pages in [start, end), ascending.
-  std::vector<uint64_t> PagesIn(uint64_t start, uint64_t end) const;
+  const MemoryPieces& pieces() const { return pieces_; }
 
  private:
-  // To be read into `bytes`, which are of blocks_.
-  struct Chunk {
-    uint64_t address = 0;
-    absl::Span<uint8_t> bytes;
-  };
-  // What was read, from its address to `end`.
-  struct Piece {
-    uint64_t end = 0;
-    const uint8_t* bytes = nullptr;
-  };
+  using Chunk = MemoryPieces::Chunk;
   void PlanRange(uint64_t start, uint64_t end, std::vector<Chunk>* chunks);
-  // False: not all of it.
-  bool ReadChunks(pid_t process, const std::vector<Chunk>& chunks);
-  bool ReadByPages(pid_t process, const Chunk& chunk);
   bool ReadRegion(pid_t process, const MapRegion& region);
 
   uint64_t room_ = 0;  // bytes
   std::vector<Chunk> planned_;
   std::vector<Withheld> withheld_;
-  std::deque<std::vector<uint8_t>> blocks_;
-  std::map<uint64_t, Piece> pieces_;  // by address
+  MemoryPieces pieces_;
 };
 
 }  // namespace hindsight

@@ -28,6 +28,7 @@
 #include "recorder/snapshot/snapshot_trace.h"
 #include "recorder/snapshot/watch_triggers.h"
 #include "recorder/snapshot/write_thread.h"
+#include "recorder/snapshot/written_planner.h"
 #include "recorder/symbols/symbols.h"
 
 namespace hindsight {
@@ -134,6 +135,7 @@ class Session {
   Stragglers& stragglers_;
   std::unique_ptr<SnapshotTrace> trace_;
   std::unique_ptr<WriteThread> writer_;
+  std::unique_ptr<WrittenPlanner> planner_;
   SnapshotResult result_;
   bool watched_one_ = false;  // and there may be more
   bool over_ = false;
@@ -182,6 +184,8 @@ absl::Status Session::Begin() {
   trace_ = *std::move(trace);
   RETURN_IF_ERROR(LetLaunchedRun());
   writer_ = std::make_unique<WriteThread>(trace_.get(), MostCopyBytes(options_));
+  planner_ = std::make_unique<WrittenPlanner>(
+      process_, options_.configuration.save.all ? options_.max_written_bytes : 0, writer_->pool());
   return absl::OkStatus();
 }
 
@@ -233,10 +237,15 @@ void Session::Take(SnapshotCause cause) {
   }
   if (full() || result_.cut_short) return;
   const uint64_t now_ns = NowNs();
-  absl::StatusOr<Capture> capture = TakeCapture(
-      process_, std::move(cause),
-      watching() ? watch_->MakeStop() : StopForCapture(process_, &stragglers_, &calls_),
-      options_.max_shared_bytes != 0 ? options_.max_shared_bytes : SharedMemory::kMostBytes);
+  SharedMemory shared = SharedMemory::Plan(
+      process_,
+      options_.max_shared_bytes != 0 ? options_.max_shared_bytes : SharedMemory::kMostBytes,
+      writer_->pool());
+  absl::StatusOr<Capture> capture =
+      TakeCapture(process_, std::move(cause),
+                  watching() ? watch_->MakeStop() : StopForCapture(process_, &stragglers_, &calls_),
+                  std::move(shared), planner_->Take());
+  planner_->Begin();
   if (!capture.ok()) {
     // The end is reported by itself.
     if (absl::IsNotFound(capture.status())) return;

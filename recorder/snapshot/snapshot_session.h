@@ -16,6 +16,7 @@
 #include "recorder/snapshot/capture_configuration.h"
 #include "recorder/snapshot/points/point_listener.h"
 #include "recorder/snapshot/time_summary.h"
+#include "recorder/snapshot/written_memory.h"
 #include "tracefmt/ring/ring_limits.h"
 
 namespace hindsight {
@@ -37,6 +38,8 @@ struct SnapshotOptions {
   uint64_t max_copy_bytes = 0;  // 0: a quarter of the machine's
   // Shared memory, and memory that children do not get, of one snapshot, at most.
   uint64_t max_shared_bytes = 0;  // 0: SharedMemory::kMostBytes
+  // Of what is written all the time, so much is read while the process stands still.
+  uint64_t max_written_bytes = WrittenMemory::kMostBytes;
   // Instead of starting a program by `arguments`: makes the process, a child of this one that the
   // calling thread has seized and stopped, and starts the listener for it.
   std::function<absl::StatusOr<pid_t>(PointListener* listener)> launch;

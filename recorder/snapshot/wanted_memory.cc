@@ -22,12 +22,12 @@ constexpr int kMostLibraries = 4096;
 constexpr uint64_t kLongestPath = 4096;
 
 template <typename T>
-bool ReadValue(const ProcMemFile& memory, uint64_t address, T* value) {
+bool ReadValue(const ProcessMemory& memory, uint64_t address, T* value) {
   return memory.Read(address, {reinterpret_cast<uint8_t*>(value), sizeof(*value)});
 }
 
 // Of the program's dynamic section (DT_DEBUG); 0: it has none.
-uint64_t LibraryListAddress(const ProcMemFile& memory, const std::vector<uint64_t>& auxv) {
+uint64_t LibraryListAddress(const ProcessMemory& memory, const std::vector<uint64_t>& auxv) {
   uint64_t headers = 0, count = 0, bias = 0, dynamic = 0;
   for (size_t i = 0; i + 1 < auxv.size(); i += 2) {
     if (auxv[i] == AT_PHDR) headers = auxv[i + 1];
@@ -65,7 +65,7 @@ void WantedMemory::AddStacks(const Capture& capture, const MemoryMap& map) {
 }
 
 void WantedMemory::AddLibraryList(const Capture& capture) {
-  const ProcMemFile memory(capture.copy->pid());
+  const CapturedMemory memory(capture);
   const uint64_t list = LibraryListAddress(memory, capture.auxv);
   r_debug debug;
   if (list == 0 || !ReadValue(memory, list, &debug)) return;

@@ -14,6 +14,7 @@
 
 #include "absl/status/status.h"
 #include "recorder/pace/idle_pace.h"
+#include "recorder/snapshot/block_pool.h"
 #include "recorder/snapshot/capture.h"
 #include "recorder/snapshot/snapshot_trace.h"
 
@@ -34,6 +35,8 @@ class WriteThread {
   void Post(Capture capture);
   // Writes all that waits. Nothing may be posted after it.
   void Drain();
+  // For captures that are to be posted.
+  BlockPool* pool() { return &pool_; }
   // The first error: what is posted afterwards is dropped.
   absl::Status status() const;
 
@@ -46,6 +49,7 @@ class WriteThread {
 
   SnapshotTrace* const trace_;
   const uint64_t most_bytes_;
+  BlockPool pool_{WrittenMemory::kMostBytes + BlockPool::kBlockBytes};
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<Capture> waiting_;  // guarded by mutex_, as the rest is

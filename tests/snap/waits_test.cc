@@ -95,20 +95,25 @@ class WaitingThreadsTest : public WaitsTest {};
 TEST_P(WaitingThreadsTest, HaveTheirOwnFlags) {
   ASSERT_NO_FATAL_FAILURE(RunBoth());
   constexpr uint64_t kZeroFlag = 0x40, kNegativeFlag = 0x80;
-  for (const char* const number : {"2", "3"}) {
+  // Not in the first, of a machine that is busy: the threads have not all begun.
+  int looked = 0;
+  for (int number = 2; number <= 12 && looked < 2; ++number) {
     const std::string core = directory_.File(absl::StrCat("core", number));
-    const ChildResult made = RunProcess({Hindsight(), "core", trace_, number, "-o", core});
+    const ChildResult made =
+        RunProcess({Hindsight(), "core", trace_, absl::StrCat(number), "-o", core});
     ASSERT_EQ(made.Ending(), "exit 0") << made.err;
     const GdbResult gdb = RunGdbOnCore(Runfile("tests/snap/waits"), core,
                                        {"thread apply all printf \"flags: %d\\n\", $eflags"});
     const std::vector<std::string> all = gdb.Answers("flags");
-    EXPECT_GT(all.size(), 5u) << gdb.text;
+    if (all.size() <= 5) continue;
+    ++looked;
     for (const std::string& text : all) {
       uint64_t flags = 0;
       ASSERT_TRUE(absl::SimpleAtoi(text, &flags)) << text;
       EXPECT_FALSE((flags & kZeroFlag) != 0 && (flags & kNegativeFlag) != 0) << number;
     }
   }
+  EXPECT_EQ(looked, 2);
 }
 
 INSTANTIATE_TEST_SUITE_P(By, WaitingThreadsTest,

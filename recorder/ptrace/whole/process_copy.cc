@@ -2,6 +2,7 @@
 
 #include <sched.h>
 #include <signal.h>
+#include <sys/mman.h>
 #include <sys/ptrace.h>
 #include <sys/syscall.h>
 #include <sys/user.h>
@@ -14,6 +15,7 @@
 #include <cstring>
 #include <optional>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
@@ -130,7 +132,7 @@ absl::StatusOr<std::unique_ptr<ProcessCopy>> ProcessCopy::Make(const ProcessStop
       // Freeing its memory has time.
       const sched_param ordinary = {};
       sched_setscheduler(task->pid(), SCHED_OTHER, &ordinary);
-      copy = std::unique_ptr<ProcessCopy>(new ProcessCopy(task->Take()));
+      copy = std::unique_ptr<ProcessCopy>(new ProcessCopy(task->Take(), site.instruction));
     } else {
       copy = task.status();
     }
@@ -142,6 +144,14 @@ absl::StatusOr<std::unique_ptr<ProcessCopy>> ProcessCopy::Make(const ProcessStop
   }
   ptrace(PTRACE_SETOPTIONS, thread, nullptr, stop.options());
   return copy;
+}
+
+void ProcessCopy::Forget(absl::Span<const AddressRange> ranges) {
+  std::vector<CallToInject> calls;
+  for (const AddressRange& range : ranges) {
+    calls.push_back({SYS_madvise, {range.start, range.end - range.start, MADV_DONTNEED}});
+  }
+  InjectCalls(pid_, {instruction_, 0}, calls).IgnoreError();
 }
 
 ProcessCopy::~ProcessCopy() { KillAndReap(pid_); }

@@ -20,19 +20,30 @@
 
 #include <sys/types.h>
 
+#include <cstdint>
 #include <memory>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/types/span.h"
 #include "recorder/ptrace/whole/process_stop.h"
 
 namespace hindsight {
+
+// Of whole pages.
+struct AddressRange {
+  uint64_t start = 0;
+  uint64_t end = 0;
+};
 
 class ProcessCopy {
  public:
   // Requires: `stop` is not released. On error (kResourceExhausted: no more processes;
   // kUnavailable: the process is gone or has no vdso) the process is as it was.
   static absl::StatusOr<std::unique_ptr<ProcessCopy>> Make(const ProcessStop& stop);
+  // Gives up anonymous memory of the copy, which reads as zeros then: the process need not copy it
+  // when it writes there. What the kernel refuses stays. The host thread that made it.
+  void Forget(absl::Span<const AddressRange> ranges);
   // Kills and reaps it.
   ~ProcessCopy();
   ProcessCopy(const ProcessCopy&) = delete;
@@ -42,9 +53,10 @@ class ProcessCopy {
   pid_t pid() const { return pid_; }
 
  private:
-  explicit ProcessCopy(pid_t pid) : pid_(pid) {}
+  ProcessCopy(pid_t pid, uint64_t instruction) : pid_(pid), instruction_(instruction) {}
 
   const pid_t pid_;
+  const uint64_t instruction_;  // of a system call
 };
 
 }  // namespace hindsight

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <cstdlib>
+#include <fstream>
 #include <string>
 #include <vector>
 
@@ -101,10 +102,35 @@ TEST(OwnCopyTest, CallsGoOnAsBefore) {
   for (int i = 0; i < 50; ++i) {
     auto stop = StopProcess(program.child());
     ASSERT_NE(stop, nullptr);
-    ASSERT_TRUE(ProcessCopy::Make(*stop).ok());
+    const auto copy = ProcessCopy::Make(*stop);
+    ASSERT_TRUE(copy.ok()) << copy.status();
     stop.reset();
     usleep(i % 5 * 1000);
   }
+  int status;
+  const std::string out = program.Finish(&status);
+  EXPECT_EQ(status, 0) << out;
+}
+
+TEST_P(ProcessCopyTest, ForgetsWhatItIsAskedTo) {
+  RunningProgram program({TestProgram("moments"), "2", absl::StrCat(kPages)}, GetParam());
+  const Moments moments(program.ReadLine());
+  ASSERT_EQ(moments.memory.size(), 2u);
+  auto stop = StopProcess(moments.pid);
+  ASSERT_NE(stop, nullptr);
+  const auto copy = ProcessCopy::Make(*stop);
+  ASSERT_TRUE(copy.ok()) << copy.status();
+  const std::vector<uint64_t> at_stop[] = {moments.Numbers(moments.pid, 0),
+                                           moments.Numbers(moments.pid, 1)};
+  const uint64_t start = moments.memory[0];
+  const AddressRange ranges[] = {{start, start + 4 * 4096}, {start + 6 * 4096, start + 9 * 4096}};
+  (*copy)->Forget(ranges);
+  std::vector<uint64_t> expected = at_stop[0];
+  for (const size_t page : {0, 1, 2, 3, 6, 7, 8}) expected[page] = 0;
+  EXPECT_EQ(moments.Numbers((*copy)->pid(), 0), expected);
+  EXPECT_EQ(moments.Numbers((*copy)->pid(), 1), at_stop[1]);
+  EXPECT_EQ(moments.Numbers(moments.pid, 0), at_stop[0]);
+  stop->Release();
   int status;
   const std::string out = program.Finish(&status);
   EXPECT_EQ(status, 0) << out;
@@ -132,10 +158,16 @@ TEST_P(ProcessCopyTest, OutlivesTheProcess) {
 // A process that waits for ever in one call, which has to make it again.
 TEST(OwnCopyTest, OneThreadInACall) {
   RunningProgram program({"/bin/cat"}, false);
+  // Reading its input, and no longer being loaded.
+  const std::string call = absl::StrCat("/proc/", program.child(), "/syscall");
+  for (std::string line; !absl::StartsWith(line, "0 0x0 ");) {
+    std::getline(std::ifstream(call), line);
+  }
   for (int i = 0; i < 20; ++i) {
     auto stop = StopProcess(program.child());
     ASSERT_NE(stop, nullptr);
-    ASSERT_TRUE(ProcessCopy::Make(*stop).ok());
+    const auto copy = ProcessCopy::Make(*stop);
+    ASSERT_TRUE(copy.ok()) << copy.status();
   }
   int status;
   program.Finish(&status);

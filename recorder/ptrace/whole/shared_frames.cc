@@ -1,37 +1,30 @@
 #include "recorder/ptrace/whole/shared_frames.h"
 
 #include <fcntl.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "recorder/process/pagemap.h"
 #include "tracefmt/records.h"
 
 namespace hindsight {
 namespace {
 
-// Of an entry of /proc/PID/pagemap: whether the page is in memory or swapped out, whether it is a
-// file's, and which one it is. The rest says who else has it.
-constexpr uint64_t kPresentBit = uint64_t{1} << 63;
-constexpr uint64_t kSwappedBit = uint64_t{1} << 62;
-constexpr uint64_t kFileBit = uint64_t{1} << 61;
-constexpr uint64_t kFrame = (uint64_t{1} << 55) - 1;
-constexpr uint64_t kCompared = kPresentBit | kSwappedBit | kFileBit | kFrame;
+// The rest of an entry says who else has the page.
+constexpr uint64_t kCompared = kPagemapPresent | kPagemapSwapped | kPagemapFile | kPagemapFrame;
 
 constexpr uint64_t kBatch = 4096;
 
 bool ReadEntries(int pagemap, uint64_t start, uint64_t count, std::vector<uint64_t>* entries) {
   entries->resize(count);
-  const auto bytes = static_cast<ssize_t>(count * sizeof(uint64_t));
-  return pread(pagemap, entries->data(), count * sizeof(uint64_t),
-               static_cast<off_t>(start / kPageBytes * sizeof(uint64_t))) == bytes;
+  return ReadPagemap(pagemap, start, entries->data(), count) == count;
 }
 
 bool IsFrame(uint64_t entry) {
-  return (entry & (kPresentBit | kSwappedBit)) != 0 && (entry & kFileBit) == 0 &&
-         (entry & kFrame) != 0;
+  return (entry & (kPagemapPresent | kPagemapSwapped)) != 0 && (entry & kPagemapFile) == 0 &&
+         (entry & kPagemapFrame) != 0;
 }
 
 int OpenPagemap(pid_t process) {
