@@ -76,13 +76,16 @@ end
 
 class RingPoolTest : public ::testing::Test {
  protected:
-  Child Start(const std::string& pool, int rounds) {
+  Child StartProgram(const std::string& pool, const std::vector<std::string>& program) {
     fs::remove_all(trace_);
     std::vector<std::string> argv = RecordCommand();
-    argv.insert(argv.end(),
-                {"--quiet", "-o", trace_, absl::StrCat("--ring=", Most() >> 20, "M"),
-                 "--ring-pool=" + pool, "--", Runfile("tests/ring/quiet"), absl::StrCat(rounds)});
+    argv.insert(argv.end(), {"--quiet", "-o", trace_, absl::StrCat("--ring=", Most() >> 20, "M"),
+                             "--ring-pool=" + pool, "--"});
+    argv.insert(argv.end(), program.begin(), program.end());
     return Child::Start(argv, {.timeout = absl::Seconds(300)});
+  }
+  Child Start(const std::string& pool, int rounds) {
+    return StartProgram(pool, {Runfile("tests/ring/quiet"), absl::StrCat(rounds)});
   }
   void Record(const std::string& pool) {
     Child child = Start(pool, kRounds);
@@ -213,6 +216,27 @@ TEST_F(RingPoolTest, OpensWhereverTheRecorderWasKilled) {
     const ChildResult verify = RunHindsight({"verify", trace_});
     EXPECT_THAT(verify.out, StartsWith("exact: ")) << verify.out << verify.err;
   }
+}
+
+// Threads that come and go, one that waits all the time, and a process that has ended.
+TEST_F(RingPoolTest, ThreadsAndProcessesThatEndAreBoundedAsWell) {
+  Child child = StartProgram("thread", {Runfile("tests/ring/churn"), "3", "300", "0", "child"});
+  const ChildResult result = child.Finish();
+  EXPECT_EQ(result.Ending(), "exit 0") << result.err;
+  EXPECT_LE(BytesIn(trace_), Most());
+  ExpectExact(trace_);
+  const GdbResult gdb = RunGdb(trace_, R"(
+python
+say("end", run("continue"))
+say("start", run("reverse-continue"))
+say("first", ", 0%" in gdb.execute("monitor when", to_string=True))
+say("threads", gdb.execute("monitor threads", to_string=True).count("missing here") > 0)
+say("again", run("continue"))
+end
+)");
+  EXPECT_EQ(gdb.Answer("first"), "True") << gdb.text;
+  EXPECT_EQ(gdb.Answer("threads"), "True") << gdb.text;
+  EXPECT_EQ(gdb.Answer("again"), "other") << gdb.text;
 }
 
 TEST_F(RingPoolTest, WhatHasNoMeaningIsRefused) {

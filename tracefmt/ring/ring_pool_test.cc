@@ -199,6 +199,35 @@ TEST_F(RingPoolTest, ThreadsThatHaveEndedShareAPart) {
   EXPECT_FALSE(trace->segments(6399).empty());
 }
 
+// They share a part, too: the oldest goes first, as a whole, when they have most.
+TEST_F(RingPoolTest, ProcessesThatHaveEndedGoAsAWhole) {
+  Recorder recorder(directory_, kByThread);
+  recorder.Begin(kQuiet);
+  for (int i = 0; i < 200; ++i) {
+    Manifest manifest = SampleManifest();
+    manifest.uuid.clear();
+    manifest.pid = 7000 + i;
+    manifest.parent_pid = 4711;
+    auto child = recorder.writer()->CreateChild(manifest);
+    ASSERT_TRUE(child.ok()) << child.status();
+    {
+      Recorder inner(child->get());
+      for (int round = 0; round < 60; ++round) inner.Round();
+      inner.Finish();
+    }
+    child->reset();
+    for (int round = 0; round < 20; ++round) recorder.RoundOfFirst();
+    ASSERT_TRUE(recorder.writer()->Flush().ok());
+    ASSERT_LE(Bytes(), kMost);
+  }
+  EXPECT_GT(Names("processes").size(), 5u);
+  EXPECT_LT(Names("processes").size(), 150u);
+  EXPECT_TRUE(Names("processes").contains("7199"));
+  EXPECT_FALSE(Names("processes").contains("7000"));
+  recorder.Finish();
+  EXPECT_EQ(Open()->segments(kQuiet).front().number, 0u);
+}
+
 TEST_F(RingPoolTest, OpensWhenTheRecorderWasKilledAtAnyTime) {
   std::mt19937 random(3);
   for (int trial = 0; trial < 20; ++trial) {

@@ -182,7 +182,7 @@ TraceHistory::Shares TraceHistory::SharesNow() const {
 
 uint64_t TraceHistory::LargestShare() const {
   if (!remove_) return SharesNow().Largest();
-  uint64_t bytes = event_bytes_() + modules_->bytes();
+  uint64_t bytes = event_bytes_at_end_ + modules_->bytes();
   for (const auto& [thread, part] : threads_) bytes += part.bytes;
   for (const KeyframeFile& file : files_) bytes += file.page_bytes + file.head_bytes;
   return bytes;

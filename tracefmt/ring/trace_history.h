@@ -91,6 +91,7 @@ class TraceHistory final : public RingMember {
   // The process has ended. `remove`: its trace may go as a whole, which calls this.
   void End(std::function<absl::Status()> remove) {
     end_ns_ = ring_->NowNs();
+    event_bytes_at_end_ = event_bytes_();  // whoever is asked need not live on
     remove_ = std::move(remove);
   }
 
@@ -173,6 +174,7 @@ class TraceHistory final : public RingMember {
   std::map<int32_t, Thread> threads_;
   uint64_t dropped_segments_ = 0, dropped_keyframes_ = 0, dropped_events_ = 0, newest_ = 0;
   std::optional<uint64_t> end_ns_;
+  uint64_t event_bytes_at_end_ = 0;
   std::function<absl::Status()> remove_;
   std::mutex mutex_;
   std::vector<int32_t> gone_;  // guarded by mutex_
