@@ -45,6 +45,7 @@ class OrderCheck {
   static absl::Status AddOrderRun(const Segment& segment, const Record& record,
                                   const std::vector<uint64_t>& transitions, std::vector<Run>* runs);
   void AddEvents(const TraceReader& trace);
+  static uint64_t LastOrdered(const TraceReader& trace);
   absl::Status CheckRuns(const TraceReader& trace) const;
 
   std::mutex mutex_;
