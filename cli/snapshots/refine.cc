@@ -82,8 +82,9 @@ void AddRefineOptions(Options* options, RefineChoice* choice, RefineValues* valu
   options->Add("every-instructions", &choice->every_instructions, "N",
                "Of a recording: one each N instructions of all threads together.");
   options->Add("max", &choice->max, "N", "Of a recording: no more snapshots than these.");
-  options->Add("at", &values->at, "FUNCTION|0xADDRESS",
-               "One where this begins. May be given several times.");
+  options->Add("at", &values->at, "PLACE",
+               "One when a thread arrives there: FUNCTION, FILE:FUNCTION, FUNCTION+OFFSET, "
+               "SOURCE:LINE or 0xADDRESS. May be given several times.");
   options->Add("watch", &values->watch, "VAR",
                "Of a recording: one after each change of a variable, by its symbol, or "
                "ADDRESS,SIZE. May be given several times.");

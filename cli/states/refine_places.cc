@@ -8,8 +8,10 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "base/status_macros.h"
+#include "cli/states/recorded_code.h"
 #include "keyframes/inspect/elf_image.h"
 #include "keyframes/state/place_text.h"
+#include "recorder/symbols/named_places.h"
 
 namespace hindsight {
 namespace {
@@ -114,23 +116,26 @@ void RefinePlaces::ForEachImage(Visit visit) const {
   }
 }
 
-absl::StatusOr<std::vector<uint64_t>> RefinePlaces::FunctionAddresses(
-    const std::string& name) const {
-  uint64_t address = 0;
-  if (absl::StartsWith(name, "0x")) {
-    if (absl::SimpleHexAtoi(name, &address)) return std::vector<uint64_t>{address};
-    return absl::InvalidArgumentError(absl::StrCat("--at: ", name, " is no address"));
+// A function that is chosen by the processor (STT_GNU_IFUNC) is known once the program has begun:
+// so the end comes first.
+absl::StatusOr<std::set<uint64_t>> RefinePlaces::CodeAddresses(uint64_t from, uint64_t to,
+                                                               const RecordingRefinement& wanted) {
+  ASSIGN_OR_RETURN(NamedPlaces places, NamedPlaces::Parse(wanted.at));
+  if (places.empty()) return std::set<uint64_t>();
+  RecordedCode code(trace_, view_);
+  std::set<uint64_t> addresses;
+  std::set<std::string> found;
+  for (const uint64_t moment : {to, from}) {
+    RETURN_IF_ERROR(timeline_->SeekTo(moment));
+    const std::set<std::string> before = found;
+    for (const auto& [address, name] : places.Find(code.Map(), code.Source()).names) {
+      if (before.count(name) == 0) addresses.insert(address);
+      found.insert(name);
+    }
   }
-  std::vector<uint64_t> program, elsewhere;
-  const std::string path = view_->ExecutablePath();
-  ForEachImage([&](const ElfImage& image, uint64_t base, const std::string& file) {
-    const std::optional<uint64_t> linked = image.SymbolAddress(name);
-    if (linked.has_value()) (file == path ? program : elsewhere).push_back(base + *linked);
-  });
-  if (!program.empty()) return program;
-  if (!elsewhere.empty()) return elsewhere;
-  return absl::InvalidArgumentError(absl::StrCat("--at: there is no function ", name,
-                                                 " with a symbol where the snapshots begin"));
+  const std::vector<std::string> problems = places.Problems();
+  if (problems.empty()) return addresses;
+  return absl::InvalidArgumentError(absl::StrCat("--at=", problems[0]));
 }
 
 absl::StatusOr<WatchpointSpec> RefinePlaces::Variable(const std::string& name) const {
@@ -169,10 +174,6 @@ absl::StatusOr<WatchpointSpec> RefinePlaces::Variable(const std::string& name) c
 
 absl::StatusOr<RunRequest> RefinePlaces::MakeRequest(const RecordingRefinement& wanted) const {
   RunRequest request;
-  for (const std::string& name : wanted.at) {
-    ASSIGN_OR_RETURN(const std::vector<uint64_t> addresses, FunctionAddresses(name));
-    for (const uint64_t address : addresses) request.breakpoints.push_back({.address = address});
-  }
   for (const std::string& name : wanted.watch) {
     ASSIGN_OR_RETURN(const WatchpointSpec watch, Variable(name));
     request.watchpoints.push_back(watch);
@@ -182,6 +183,7 @@ absl::StatusOr<RunRequest> RefinePlaces::MakeRequest(const RecordingRefinement& 
 }
 
 absl::Status RefinePlaces::AddStops(uint64_t from, uint64_t to, const RecordingRefinement& wanted) {
+  ASSIGN_OR_RETURN(const std::set<uint64_t> code, CodeAddresses(from, to, wanted));
   RETURN_IF_ERROR(timeline_->SeekTo(from));
   absl::StatusOr<RunRequest> found = MakeRequest(wanted);
   if (absl::IsInvalidArgument(found.status())) {
@@ -192,6 +194,7 @@ absl::Status RefinePlaces::AddStops(uint64_t from, uint64_t to, const RecordingR
     RETURN_IF_ERROR(timeline_->SeekTo(from));
   }
   RunRequest& request = *found;
+  for (const uint64_t address : code) request.breakpoints.push_back({.address = address});
   for (;;) {
     const uint64_t before = timeline_->moment();
     ASSIGN_OR_RETURN(const RunStop stop, timeline_->Run(request));

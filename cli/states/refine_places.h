@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <map>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -56,8 +57,9 @@ class RefinePlaces {
   // Where `wanted.at` is reached and `wanted.watch` has changed.
   absl::Status AddStops(uint64_t from, uint64_t to, const RecordingRefinement& wanted);
   absl::StatusOr<RunRequest> MakeRequest(const RecordingRefinement& wanted) const;
-  // The addresses of a symbol, or one in hexadecimal.
-  absl::StatusOr<std::vector<uint64_t>> FunctionAddresses(const std::string& name) const;
+  // The addresses of `wanted.at`: of each place where it is at `to`, else at `from`.
+  absl::StatusOr<std::set<uint64_t>> CodeAddresses(uint64_t from, uint64_t to,
+                                                   const RecordingRefinement& wanted);
   absl::StatusOr<WatchpointSpec> Variable(const std::string& name) const;
   // Calls `visit` with each file mapped here that the trace has, and where its addresses begin.
   template <typename Visit>

@@ -22,7 +22,7 @@ struct RecordingRefinement {
   uint64_t count = 0;              // so many, evenly spaced
   uint64_t every_moments = 0;      // instructions of all threads together
   absl::Duration every;            // of the recorded time, between the times that the trace has
-  std::vector<std::string> at;     // functions, or addresses as 0x...
+  std::vector<std::string> at;     // places in code (recorder/symbols/code_place.h)
   std::vector<std::string> watch;  // variables, or ADDRESS,SIZE: after each change
   uint64_t max = 0;                // no more than these; 0: 1000
   bool quiet = false;

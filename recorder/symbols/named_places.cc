@@ -17,10 +17,10 @@ absl::StatusOr<NamedPlaces> NamedPlaces::Parse(absl::Span<const std::string> tex
   return places;
 }
 
-NamedPlaces::Found NamedPlaces::Find(const MemoryMap& map, pid_t thread) {
+NamedPlaces::Found NamedPlaces::Find(const MemoryMap& map, const SymbolSource& source) {
   Found result;
   for (const CodePlace& place : places_) {
-    const Symbols::Found found = symbols_->Find(place, map, thread);
+    const Symbols::Found found = symbols_->Find(place, map, source);
     result.hooks.insert(found.choosers.begin(), found.choosers.end());
     for (const uint64_t address : found.addresses) {
       const MapRegion* const region = map.Find(address);
@@ -29,9 +29,9 @@ NamedPlaces::Found NamedPlaces::Find(const MemoryMap& map, pid_t thread) {
       found_.insert(place.text);
     }
     if (found_.count(place.text) != 0) continue;
-    not_found_[place.text] = std::string(symbols_->NotFound(place, map, thread).message());
+    not_found_[place.text] = std::string(symbols_->NotFound(place, map, source).message());
   }
-  const std::vector<uint64_t> hooks = symbols_->LinkerHooks(map, thread);
+  const std::vector<uint64_t> hooks = symbols_->LinkerHooks(map, source);
   result.hooks.insert(hooks.begin(), hooks.end());
   return result;
 }

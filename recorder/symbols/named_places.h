@@ -34,8 +34,8 @@ class NamedPlaces {
     // Where to look again: once the dynamic linker is there, something has been mapped or chosen.
     std::set<uint64_t> hooks;
   };
-  // As they are now. `thread`: as for Symbols.
-  Found Find(const MemoryMap& map, pid_t thread);
+  // As they are now. `source`: as for Symbols.
+  Found Find(const MemoryMap& map, const SymbolSource& source);
 
   // For each place that was never found a line that begins with it.
   std::vector<std::string> Problems() const;

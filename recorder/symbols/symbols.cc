@@ -17,7 +17,6 @@
 #include "absl/strings/str_join.h"
 #include "base/unique_fd.h"
 #include "emulator/calls/pure_call.h"
-#include "recorder/process/process_memory.h"
 #include "recorder/symbols/debug_file.h"
 #include "recorder/symbols/source_lines.h"
 #include "tracefmt/records.h"
@@ -128,14 +127,10 @@ bool MayHoldCode(const MapRegion& region) {
          absl::StartsWith(region.name, "/");
 }
 
-std::string PathOf(const MapRegion& region, pid_t thread) {
-  return absl::StrCat("/proc/", thread, "/root", region.name);
-}
-
 // A page of a file's code at `address`; false if the file is not to be had.
-bool ReadFromFile(const MapRegion& region, uint64_t address, pid_t thread,
+bool ReadFromFile(const MapRegion& region, uint64_t address, const SymbolSource& source,
                   absl::Span<uint8_t> page) {
-  const UniqueFd file(open(PathOf(region, thread).c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  const UniqueFd file(open(source.path_of(region).c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   const auto offset = static_cast<off_t>(region.file_offset + (address - region.start));
   const ssize_t got = pread(file.get(), page.data(), page.size(), offset);
   if (got <= 0) return false;
@@ -145,12 +140,12 @@ bool ReadFromFile(const MapRegion& region, uint64_t address, pid_t thread,
 
 // What a chooser of the process returns; 0 if it cannot be known. Code is read from its file, where
 // that is there: in memory there may be breakpoints, at the chooser itself to begin with.
-uint64_t ChoiceOf(uint64_t chooser, pid_t thread, const MemoryMap& map) {
-  const ProcMemFile memory(thread);
+uint64_t ChoiceOf(uint64_t chooser, const SymbolSource& source, const MemoryMap& map) {
   const auto pages = [&](uint64_t address, absl::Span<uint8_t> page) {
     const MapRegion* const region = map.Find(address);
     const bool code = region != nullptr && MayHoldCode(*region);
-    return (code && ReadFromFile(*region, address, thread, page)) || memory.Read(address, page);
+    return (code && ReadFromFile(*region, address, source, page)) ||
+           source.read_memory(address, page);
   };
   const uint64_t chosen = CallPure(pages, chooser).value_or(0);
   const MapRegion* const region = map.Find(chosen);
@@ -248,12 +243,12 @@ class Symbols::File {
 Symbols::Symbols() { elf_version(EV_CURRENT); }
 Symbols::~Symbols() = default;
 
-Symbols::File& Symbols::FileOf(const MapRegion& region, pid_t thread) {
+Symbols::File& Symbols::FileOf(const MapRegion& region, const SymbolSource& source) {
   const auto key =
       std::make_pair(uint64_t{region.device_major} << 32 | region.device_minor, region.inode);
   std::unique_ptr<File>& file = files_[key];
   if (file == nullptr) {
-    file = std::make_unique<File>(PathOf(region, thread));
+    file = std::make_unique<File>(source.path_of(region));
   }
   return *file;
 }
@@ -266,13 +261,14 @@ bool IsNamed(const MapRegion& region, const std::string& file) {
 
 }  // namespace
 
-Symbols::Found Symbols::Find(const CodePlace& place, const MemoryMap& map, pid_t thread) {
+Symbols::Found Symbols::Find(const CodePlace& place, const MemoryMap& map,
+                             const SymbolSource& source) {
   if (place.is_address()) return {.addresses = {place.offset}};
   std::set<uint64_t> found;
   Found result;
   for (const MapRegion& region : map.regions()) {
     if (!MayHoldCode(region) || !IsNamed(region, place.file)) continue;
-    File& file = FileOf(region, thread);
+    File& file = FileOf(region, source);
     for (const Function& function : file.Find(place)) {
       uint64_t offset;
       if (!file.OffsetOf(function.address, &offset) || offset < region.file_offset ||
@@ -282,7 +278,7 @@ Symbols::Found Symbols::Find(const CodePlace& place, const MemoryMap& map, pid_t
       uint64_t address = region.start + (offset - region.file_offset);
       if (function.chooses) {
         result.choosers.push_back(address);
-        address = ChoiceOf(address, thread, map);
+        address = ChoiceOf(address, source, map);
         if (address == 0) continue;
       }
       found.insert(address + place.offset);
@@ -292,7 +288,7 @@ Symbols::Found Symbols::Find(const CodePlace& place, const MemoryMap& map, pid_t
   return result;
 }
 
-std::vector<uint64_t> Symbols::LinkerHooks(const MemoryMap& map, pid_t thread) {
+std::vector<uint64_t> Symbols::LinkerHooks(const MemoryMap& map, const SymbolSource& source) {
   std::vector<uint64_t> hooks;
   for (const MapRegion& region : map.regions()) {
     // ld-linux-x86-64.so.2, ld-2.31.so, ld-musl-x86_64.so.1
@@ -301,18 +297,19 @@ std::vector<uint64_t> Symbols::LinkerHooks(const MemoryMap& map, pid_t thread) {
     CodePlace place;
     place.file = region.name;
     place.function = kLinkerFunction;
-    hooks = Find(place, map, thread).addresses;
+    hooks = Find(place, map, source).addresses;
     if (!hooks.empty()) break;
   }
   return hooks;
 }
 
-absl::Status Symbols::LineNotFound(const CodePlace& place, const MemoryMap& map, pid_t thread) {
+absl::Status Symbols::LineNotFound(const CodePlace& place, const MemoryMap& map,
+                                   const SymbolSource& source) {
   bool known = false;
   uint32_t before = 0, after = 0;
   for (const MapRegion& region : map.regions()) {
     if (!MayHoldCode(region)) continue;
-    const LineCode& code = FileOf(region, thread).CodeOf(place);
+    const LineCode& code = FileOf(region, source).CodeOf(place);
     known = known || code.known_source;
     before = std::max(before, code.before);
     if (code.after != 0 && (after == 0 || code.after < after)) after = code.after;
@@ -330,18 +327,19 @@ absl::Status Symbols::LineNotFound(const CodePlace& place, const MemoryMap& map,
                    absl::StrJoin(nearest, " and ")));
 }
 
-absl::Status Symbols::NotFound(const CodePlace& place, const MemoryMap& map, pid_t thread) {
+absl::Status Symbols::NotFound(const CodePlace& place, const MemoryMap& map,
+                               const SymbolSource& source) {
   if (place.is_address()) {
     return absl::NotFoundError(absl::StrCat(place.text, ": no code is mapped there"));
   }
-  if (place.line != 0) return LineNotFound(place, map, thread);
+  if (place.line != 0) return LineNotFound(place, map, source);
   const size_t limit = std::max<size_t>(1, place.function.size() / 4);
   std::set<std::pair<size_t, std::string>> near;  // by distance
   bool file_found = false;
   for (const MapRegion& region : map.regions()) {
     if (!MayHoldCode(region) || !IsNamed(region, place.file)) continue;
     file_found = true;
-    for (const auto& [name, function] : FileOf(region, thread).functions()) {
+    for (const auto& [name, function] : FileOf(region, source).functions()) {
       const bool within = place.function.size() >= 4 && absl::StrContains(name, place.function);
       const size_t distance = within ? limit : Distance(name, place.function, limit);
       if (distance <= limit) near.emplace(distance, name);

@@ -3,8 +3,6 @@
 #ifndef HINDSIGHT_RECORDER_SYMBOLS_SYMBOLS_H_
 #define HINDSIGHT_RECORDER_SYMBOLS_SYMBOLS_H_
 
-#include <sys/types.h>
-
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -15,11 +13,12 @@
 #include "absl/status/status.h"
 #include "recorder/process/memory_map.h"
 #include "recorder/symbols/code_place.h"
+#include "recorder/symbols/symbol_source.h"
 
 namespace hindsight {
 
 // The functions and lines of the files that processes map, read when first asked for and kept.
-// `thread` is one of the process that `map` is of, by which its memory and its files are found.
+// `source` is of the process that `map` is of; it may be one of its threads.
 // Not copyable. One thread.
 class Symbols {
  public:
@@ -37,18 +36,19 @@ class Symbols {
     std::vector<uint64_t> choosers;
   };
   // Functions of one name may be in several modules, and in one.
-  Found Find(const CodePlace& place, const MemoryMap& map, pid_t thread);
+  Found Find(const CodePlace& place, const MemoryMap& map, const SymbolSource& source);
 
   // What the dynamic linker of a process calls after it has mapped something; empty: there is none.
-  std::vector<uint64_t> LinkerHooks(const MemoryMap& map, pid_t thread);
+  std::vector<uint64_t> LinkerHooks(const MemoryMap& map, const SymbolSource& source);
 
   // kNotFound: no module of the map has the place; the message names those that are similar.
-  absl::Status NotFound(const CodePlace& place, const MemoryMap& map, pid_t thread);
+  absl::Status NotFound(const CodePlace& place, const MemoryMap& map, const SymbolSource& source);
 
  private:
   class File;
-  File& FileOf(const MapRegion& region, pid_t thread);
-  absl::Status LineNotFound(const CodePlace& place, const MemoryMap& map, pid_t thread);
+  File& FileOf(const MapRegion& region, const SymbolSource& source);
+  absl::Status LineNotFound(const CodePlace& place, const MemoryMap& map,
+                            const SymbolSource& source);
 
   std::map<std::pair<uint64_t, uint64_t>, std::unique_ptr<File>> files_;  // by device and inode
 };

@@ -17,7 +17,9 @@ int main(int count, char** arguments) {
   hs_snapshot("before");
   length_of = strlen;
   size_t sum = 0;
-  for (int i = 0; i < 5; ++i) sum += length_of(arguments[0] + i);
+  for (int i = 0; i < 5; ++i) {
+    sum += length_of(arguments[0] + i);
+  }
   printf("%g %zu\n", measure("42"), sum);
   return 0;
 }

@@ -4,9 +4,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
+#include "tests/harness/files.h"
 #include "tests/harness/gdb.h"
 #include "tests/harness/recording.h"
 
@@ -110,6 +113,47 @@ TEST(LibrariesTest, AChosenFunctionIsAPlaceInARecording) {
   ASSERT_EQ(recorded.run().Ending(), "exit 0") << recorded.run().err;
   ExpectExact(recorded.trace());
   ExpectArrivals(RunGdb(recorded.trace(), kArrivals));
+}
+
+std::string Refined(const TempDir& directory, const Recorded& recorded, const std::string& place) {
+  const std::string refined = directory.File("refined");
+  const ChildResult refine =
+      RunHindsight({"refine", recorded.trace(), "--at=" + place, "-o", refined});
+  EXPECT_EQ(refine.Ending(), "exit 0") << refine.err;
+  EXPECT_THAT(RunHindsight({"verify", refined}).out, testing::StartsWith("whole: "));
+  return refined;
+}
+
+TEST(LibrariesTest, AChosenFunctionIsAPlaceWhereARecordingIsRefined) {
+  for (const char* program : {kProgram, kStatic}) {
+    const Recorded recorded({program}, {}, {});
+    ASSERT_EQ(recorded.run().Ending(), "exit 0") << recorded.run().err;
+    const TempDir directory;
+    ExpectArrivals(RunGdb(Refined(directory, recorded, "strlen"), kArrivals));
+  }
+}
+
+TEST(LibrariesTest, ALineIsAPlaceWhereARecordingIsRefined) {
+  const std::string source = ReadFile(Runfile("tests/snap/lazy.c"));
+  const auto before = source.begin() + static_cast<ptrdiff_t>(source.find("length_of(arguments"));
+  const auto line = 1 + std::count(source.begin(), before, '\n');
+  const Recorded recorded({kProgram}, {}, {});
+  const TempDir directory;
+  const std::string place = absl::StrCat("lazy.c:", line);
+  const GdbResult gdb = RunGdb(Refined(directory, recorded, place), R"(
+python
+last = gdb.execute("monitor snapshots", to_string=True).count("\n")
+for number in range(2, last):
+  gdb.execute("hindsight goto snapshot %d" % number)
+  sal = gdb.selected_frame().find_sal()
+  say("line", "%s:%d" % (sal.symtab.filename.split("/")[-1], sal.line))
+end
+)");
+  EXPECT_EQ(gdb.Answers("line"), std::vector<std::string>(5, place)) << gdb.text;
+  const ChildResult nowhere =
+      RunHindsight({"refine", recorded.trace(), "--at=lazy.c:1", "-o", directory.File("none")});
+  EXPECT_EQ(nowhere.Ending(), "exit 1");
+  EXPECT_THAT(nowhere.err, HasSubstr("--at=lazy.c:1: that line has no code; the nearest"));
 }
 
 TEST(LibrariesTest, APlaceThatIsNowhereIsNamedAfterARecording) {
