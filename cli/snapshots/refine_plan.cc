@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <fstream>
 #include <iterator>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -14,6 +15,7 @@
 #include "keyframes/inspect/snapshot_view.h"
 #include "keyframes/inspect/state_edits.h"
 #include "keyframes/state/snapshot_list.h"
+#include "recorder/snapshot/points/point.h"
 
 namespace hindsight {
 namespace {
@@ -71,6 +73,8 @@ class Planner {
   absl::Status PlanSet();
   absl::Status PlanEdits();
   absl::Status PlanRegister(const RegisterEdit& edit);
+  absl::Status CheckCounting() const;
+  bool PlacesCountAlike() const;
   void PlanTime();
   void OnlyTarget();
 
@@ -138,7 +142,54 @@ absl::Status Planner::PlanTarget() {
     configuration.signals.push_back(static_cast<int>(target.cause.id));
   }
   if (target.cause.trigger == kFunction) configuration.functions.push_back(label);
-  return absl::OkStatus();
+  return CheckCounting();
+}
+
+// Whether of the arrivals at places from N to M those pass that passed then. By their numbers,
+// which count the arrivals at all places, from the program's start.
+bool Planner::PlacesCountAlike() const {
+  const CaptureConfiguration& configuration = plan_.options.snapshots.configuration;
+  const PointFilter& filter = configuration.points;
+  const uint64_t first = snapshots_[from_].arrivals, end = snapshots_[to_].arrivals;
+  if (end <= first) return true;  // the trace does not say
+  if (filter.interval > absl::ZeroDuration()) return false;
+  // A recording counts from N on.
+  const uint64_t skip = filter.skip + (choice_.record ? first : 0);
+  const uint64_t stride = std::max<uint64_t>(filter.stride, 1);
+  const auto passing = [&](uint64_t number) {  // of those below
+    return number <= skip ? 0 : (number - skip + stride - 1) / stride;
+  };
+  std::set<std::string> places;
+  uint64_t passed = 0;
+  for (size_t i = 0; i < snapshots_.size(); ++i) {
+    if (snapshots_[i].trigger != kFunction) continue;
+    places.insert(snapshots_[i].label);
+    if (i <= from_ || i > to_) continue;
+    const uint64_t arrivals = snapshots_[i].arrivals;
+    if (passing(arrivals) == passing(arrivals - 1)) return false;
+    ++passed;
+  }
+  if (passing(end) - passing(first) != passed) return false;
+  // Where some are left out, they are counted at all places together.
+  const std::vector<std::string>& functions = configuration.functions;
+  return passed == end - first ||
+         places == std::set<std::string>(functions.begin(), functions.end());
+}
+
+absl::Status Planner::CheckCounting() const {
+  const uint64_t trigger = plan_.options.target->cause.trigger;
+  const PointFilter& filter = plan_.options.snapshots.configuration.points;
+  bool alike = true;
+  if (trigger >= kCall && trigger <= kException) {
+    RETURN_IF_ERROR(FilterFits(filter));
+    alike = CountAlike(plan_.options.earlier_control, filter);
+  } else if (trigger == kFunction) {
+    alike = PlacesCountAlike();
+  }
+  if (alike) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "snapshot ", snapshots_[to_].number, " is found by counting from ", snapshots_[from_].number,
+      ": --skip, --stride and --interval, and what they count, must leave out the same as then"));
 }
 
 absl::Status Planner::PlanKept() {

@@ -135,9 +135,9 @@ TEST_F(StridesTest, PointsAreCountedOnFromTheSnapshot) {
 }
 
 TEST_F(StridesTest, WhatHasPassedOnceDoesNotPassAgain) {
-  Snap(Program(), "exit 0", {"--trigger=point", "--max=6"});
+  Snap(Program(), "exit 0", {"--trigger=point", "--class=1,2", "--max=6"});
   EXPECT_EQ(Ids(trace_), (std::vector<uint64_t>{1, 1, 2, 3, 4, 5}));
-  const ChildResult refined = Refine({"--from=4", "--to=6", "--trigger=point"});
+  const ChildResult refined = Refine({"--from=4", "--to=6", "--trigger=point", "--class=1,2"});
   EXPECT_EQ(refined.Ending(), "exit 0") << refined.err;
   EXPECT_EQ(Ids(refined_), (std::vector<uint64_t>{4, 5}));
 }
@@ -161,6 +161,52 @@ end
   EXPECT_EQ(reached.Ending(), "exit 0") << reached.err;
   EXPECT_TRUE(absl::StartsWith(reached.out, "8: 36\n")) << reached.out;
   EXPECT_TRUE(absl::EndsWith(reached.out, "\n14: 105\n")) << reached.out;
+}
+
+// What is left out on the way would make another arrival the one that is looked for.
+TEST_F(StridesTest, AnArrivalIsNotCountedOtherwiseThanItWas) {
+  const auto refused = [&](std::vector<std::string> options) {
+    options.insert(options.end(), {"--from=2", "--to=4"});
+    const ChildResult refine = Refine(options);
+    EXPECT_EQ(refine.out, "");
+    std::filesystem::remove_all(refined_);
+    return refine.Ending() == "exit 1" && absl::StrContains(refine.err, "is found by counting");
+  };
+  Snap(Program(), "exit 0", {"--trigger=none", "--at=step", "--stride=7"});
+  EXPECT_TRUE(refused({}));
+  EXPECT_TRUE(refused({"--trigger=none", "--stride=6"}));
+  EXPECT_TRUE(refused({"--trigger=none", "--stride=7", "--at=printf"}));
+  EXPECT_TRUE(refused({"--trigger=none", "--stride=7", "--record"}));
+  std::filesystem::remove_all(trace_);
+  Snap(Program(), "exit 0", {"--trigger=none", "--at=step"});
+  EXPECT_TRUE(refused({"--trigger=none", "--stride=2"}));
+  EXPECT_TRUE(refused({"--trigger=none", "--skip=3"}));
+  EXPECT_TRUE(refused({"--trigger=none", "--interval=1s"}));
+  const ChildResult more = Refine({"--from=2", "--to=5", "--trigger=none", "--at=puts"});
+  EXPECT_EQ(more.out, "2: 3\n3: 6\n4: 10\n") << more.err;
+}
+
+TEST_F(StridesTest, APointIsNotCountedOtherwiseThanItWas) {
+  const auto refine = [&](std::vector<std::string> options) {
+    options.insert(options.end(), {"--from=2", "--to=4"});
+    const ChildResult result = Refine(options);
+    std::filesystem::remove_all(refined_);
+    return absl::StrContains(result.err, "is found by counting") ? "refused" : result.Ending();
+  };
+  // The same point each time: the attributes do not tell one from another.
+  Snap(Program(), "exit 0", {"--trigger=point", "--class=3", "--stride=7"});
+  EXPECT_EQ(refine({"--trigger=point", "--class=3"}), "refused");
+  EXPECT_EQ(refine({"--trigger=point", "--stride=7"}), "refused");
+  EXPECT_EQ(refine({"--trigger=point", "--class=3", "--stride=7", "--skip=1"}), "refused");
+  EXPECT_EQ(refine({}), "refused");
+  const ChildResult reached =
+      Refine({"--from=2", "--to=4", "--trigger=point", "--class=3", "--stride=7", "--keep=total"});
+  EXPECT_EQ(reached.Ending(), "exit 0") << reached.err;
+  std::filesystem::remove_all(refined_);
+  std::filesystem::remove_all(trace_);
+  Snap(Program(), "exit 0", {"--trigger=point", "--class=3"});
+  EXPECT_EQ(refine({"--trigger=point", "--class=3", "--stride=2"}), "refused");
+  EXPECT_EQ(refine({"--trigger=point"}), "exit 0");
 }
 
 TEST_F(StridesTest, IsRecordedUpToAFunction) {

@@ -1,5 +1,5 @@
-// Forty rounds, each with a breakpoint whose id is the round, one marked `once`, and a call of
-// step().
+// Forty rounds, each with a breakpoint whose id is the round, one marked `once`, one that is always
+// the same, and a call of step().
 
 #include <stdio.h>
 
@@ -15,6 +15,7 @@ int main(void) {
   for (int i = 1; i <= 40; ++i) {
     hs_breakpoint(1, 1, (unsigned)i, false, NULL);
     hs_breakpoint(1, 2, 1, true, NULL);
+    hs_breakpoint(0, 3, 1, false, NULL);
     step(i);
     printf("%d: %ld\n", i, total);
   }

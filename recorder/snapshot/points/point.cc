@@ -51,6 +51,25 @@ std::string TakeText(absl::string_view& rest) {
   return text;
 }
 
+// Null: the bytes are no control file.
+std::unique_ptr<hs_control> ControlOf(absl::Span<const uint8_t> bytes) {
+  if (bytes.size() < sizeof(hs_control)) return nullptr;
+  auto control = std::make_unique<hs_control>();
+  memcpy(control.get(), bytes.data(), sizeof(hs_control));
+  const bool known = control->magic == HS_CONTROL_MAGIC && control->version == HS_CONTROL_VERSION;
+  return known ? std::move(control) : nullptr;
+}
+
+// Whether both choose the same points, whatever is left out of these.
+bool IsSameChoice(const hs_control& a, const hs_control& b) {
+  return a.triggers == b.triggers && a.level == b.level && a.class_count == b.class_count &&
+         a.id_count == b.id_count && a.attribute_count == b.attribute_count &&
+         a.type_count == b.type_count && memcmp(a.classes, b.classes, sizeof(a.classes)) == 0 &&
+         memcmp(a.ids, b.ids, sizeof(a.ids)) == 0 &&
+         memcmp(a.attributes, b.attributes, sizeof(a.attributes)) == 0 &&
+         memcmp(a.types, b.types, sizeof(a.types)) == 0;
+}
+
 }  // namespace
 
 absl::Status FilterFits(const PointFilter& filter) {
@@ -86,13 +105,22 @@ void WriteFilter(const PointFilter& filter, hs_control& control) {
 }
 
 void ContinueCounts(absl::Span<const uint8_t> earlier, hs_control& control) {
-  if (earlier.size() < sizeof(hs_control)) return;
-  const auto before = std::make_unique<hs_control>();
-  memcpy(before.get(), earlier.data(), sizeof(hs_control));
-  if (before->magic != HS_CONTROL_MAGIC || before->version != HS_CONTROL_VERSION) return;
+  const auto before = ControlOf(earlier);
+  if (before == nullptr) return;
   control.passed = before->passed;
   memcpy(control.once, before->once, sizeof(control.once));
   control.once_all_ones = before->once_all_ones;
+}
+
+bool CountAlike(absl::Span<const uint8_t> earlier, const PointFilter& filter) {
+  const auto before = ControlOf(earlier);
+  if (before == nullptr) return true;
+  const auto now = std::make_unique<hs_control>();
+  WriteFilter(filter, *now);
+  if (now->interval_ns != 0 && before->interval_ns == 0) return false;
+  // With neither skip nor stride the program does not count.
+  if (before->stride <= 1) return now->stride == 1 && now->skip <= before->passed;
+  return now->skip == before->skip && now->stride == before->stride && IsSameChoice(*before, *now);
 }
 
 Point PointOf(const hs_slot& slot) {

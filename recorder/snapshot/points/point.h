@@ -63,6 +63,11 @@ void WriteFilter(const PointFilter& filter, hs_control& control);
 // file change nothing.
 void ContinueCounts(absl::Span<const uint8_t> earlier, hs_control& control);
 
+// Whether the points that pass `filter`, with counts continued, can be counted like those that
+// passed in that earlier file: neither leaves points out (by skip, stride or interval), or both the
+// same. True if the bytes are no such file. Requires: FilterFits.
+bool CountAlike(absl::Span<const uint8_t> earlier, const PointFilter& filter);
+
 }  // namespace hindsight
 
 #endif  // HINDSIGHT_RECORDER_SNAPSHOT_POINTS_POINT_H_
