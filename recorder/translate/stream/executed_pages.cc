@@ -11,18 +11,37 @@ void ExecutedPages::Publish(uint64_t address, absl::Span<const uint8_t> bytes, b
   const std::lock_guard<std::mutex> lock(mutex_);
   const auto last = last_.find(address);
   if (last != last_.end()) {
-    const ExecutedPage& page = pages_[last->second].page;
-    if (page.executed >= executed && std::equal(bytes.begin(), bytes.end(), page.bytes.begin())) {
+    Published& before = pages_.at(last->second);
+    if (before.page->executed >= executed &&
+        std::equal(bytes.begin(), bytes.end(), before.page->bytes.begin())) {
       return;
     }
-    pages_[last->second].superseded = true;
+    before.superseded = true;
   }
-  last_[address] = pages_.size();
-  Published& published = pages_.emplace_back();
-  published.page.address = address;
-  published.page.executed = executed;
-  std::copy(bytes.begin(), bytes.end(), published.page.bytes.begin());
-  size_.store(pages_.size(), std::memory_order_release);
+  const auto page = std::make_shared<ExecutedPage>();
+  page->address = address;
+  page->executed = executed;
+  std::copy(bytes.begin(), bytes.end(), page->bytes.begin());
+  const size_t index = size();
+  Published& published = pages_[index];
+  published.page = page;
+  published.index = index;
+  last_[address] = index;
+  GiveUpBefore(published);
+  size_.store(index + 1, std::memory_order_release);
+}
+
+// What is only fetched gives way to what the view has: it does not take the place of what was
+// executed.
+void ExecutedPages::GiveUpBefore(const Published& published) {
+  std::vector<size_t>& kept = kept_[published.page->address];
+  std::erase_if(kept, [&](size_t index) {
+    const auto earlier = pages_.find(index);
+    if (earlier->second.page->executed > published.page->executed) return false;
+    pages_.erase(earlier);
+    return true;
+  });
+  kept.push_back(published.index);
 }
 
 void ExecutedPages::Withdraw(uint64_t start, uint64_t end, uint64_t time) {
@@ -30,19 +49,23 @@ void ExecutedPages::Withdraw(uint64_t start, uint64_t end, uint64_t time) {
   for (auto it = last_.begin(); it != last_.end();) {
     const auto at = it++;
     if (at->first < start || at->first >= end) continue;
-    pages_[at->second].valid_until = time;
+    pages_.at(at->second).valid_until = time;
     last_.erase(at);
   }
 }
 
-const ExecutedPage& ExecutedPages::page(size_t index) const {
+ExecutedPages::Batch ExecutedPages::Since(size_t index) const {
   const std::lock_guard<std::mutex> lock(mutex_);
-  return pages_[index].page;
+  Batch batch = {.pages = {}, .end = size()};
+  for (auto it = pages_.lower_bound(index); it != pages_.end(); ++it) {
+    batch.pages.push_back(it->second);
+  }
+  return batch;
 }
 
-bool ExecutedPages::IsValid(size_t index, uint64_t time) const {
+size_t ExecutedPages::kept() const {
   const std::lock_guard<std::mutex> lock(mutex_);
-  return !pages_[index].superseded && time <= pages_[index].valid_until;
+  return pages_.size();
 }
 
 }  // namespace hindsight

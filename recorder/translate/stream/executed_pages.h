@@ -6,6 +6,10 @@
 // What a thread tells after it has executed a block was written after the block's pages were
 // published: who sees the one sees the other.
 //
+// Of a page that is published anew, as when a program compiles again and again, what was published
+// before is given up: a thread that has not got it yet gets both in the same state, where the later
+// one is what counts. So as much is kept as there are pages that have ever been executed.
+//
 // Not copyable. Any host thread, at any time.
 
 #ifndef HINDSIGHT_RECORDER_TRANSLATE_STREAM_EXECUTED_PAGES_H_
@@ -15,8 +19,10 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <deque>
+#include <map>
+#include <memory>
 #include <mutex>
+#include <vector>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/types/span.h"
@@ -52,24 +58,35 @@ class ExecutedPages {
 
   // How often a page was published so far.
   size_t size() const { return size_.load(std::memory_order_acquire); }
-  // The index-th. Stays where it is, and as it is. Requires: index < size().
-  const ExecutedPage& page(size_t index) const;
-  // Whether who begins at `time` may execute what was published as the index-th. Requires: index <
-  // size().
-  bool IsValid(size_t index, uint64_t time) const;
 
- private:
   struct Published {
-    ExecutedPage page;
+    std::shared_ptr<const ExecutedPage> page;
+    size_t index = 0;  // how often one had been published before
     uint64_t valid_until = ~uint64_t{0};
     bool superseded = false;
+
+    // Whether who begins at `time` may execute it.
+    bool IsValid(uint64_t time) const { return !superseded && time <= valid_until; }
   };
+  // Of one moment.
+  struct Batch {
+    std::vector<Published> pages;  // by index
+    size_t end = 0;                // size()
+  };
+  // What was published as the index-th and later, and is kept.
+  Batch Since(size_t index) const;
+  // How many are kept.
+  size_t kept() const;
+
+ private:
+  void GiveUpBefore(const Published& published);
 
   mutable std::mutex mutex_;
-  std::deque<Published> pages_;
-  absl::flat_hash_map<uint64_t, size_t> last_;  // by address
-  std::atomic<size_t> size_ = 0;                // of pages_
-  std::atomic<uint64_t> needed_ = 0;            // HostFeatures
+  std::map<size_t, Published> pages_;                        // by index
+  absl::flat_hash_map<uint64_t, size_t> last_;               // by address, unless it was withdrawn
+  absl::flat_hash_map<uint64_t, std::vector<size_t>> kept_;  // by address: at most two
+  std::atomic<size_t> size_ = 0;                             // published so far
+  std::atomic<uint64_t> needed_ = 0;                         // HostFeatures
 };
 
 }  // namespace hindsight

@@ -60,25 +60,27 @@ void SegmentPages::AddLines(uint64_t count, uint64_t address, uint64_t mask, uin
 
 void SegmentPages::AddCodeAsItIs(uint64_t count, absl::FunctionRef<bool(uint64_t, uint8_t*)> read) {
   if (code_ == nullptr) return;
-  const size_t size = code_->size();
-  for (added_code_ = 0; added_code_ < size; ++added_code_) {
-    if (!code_->IsValid(added_code_, begin_time_)) continue;
-    const ExecutedPage& page = code_->page(added_code_);
+  const ExecutedPages::Batch batch = code_->Since(0);
+  for (const ExecutedPages::Published& published : batch.pages) {
+    if (!published.IsValid(begin_time_)) continue;
+    const ExecutedPage& page = *published.page;
     uint8_t bytes[kPageBytes];
     Add(count, page.address, read(page.address, bytes) ? bytes : page.bytes.data());
   }
+  added_code_ = batch.end;
 }
 
 void SegmentPages::AddNewCode(uint64_t count) {
-  const size_t size = code_->size();
-  for (; added_code_ < size; ++added_code_) {
+  const ExecutedPages::Batch batch = code_->Since(added_code_);
+  for (const ExecutedPages::Published& published : batch.pages) {
     // What had changed before the segment began is not executed in it.
-    if (added_code_ < earlier_code_ && !code_->IsValid(added_code_, begin_time_)) continue;
-    const ExecutedPage& page = code_->page(added_code_);
+    if (published.index < earlier_code_ && !published.IsValid(begin_time_)) continue;
+    const ExecutedPage& page = *published.page;
     if (page.executed || !held_.contains(page.address)) {
       Add(count, page.address, page.bytes.data());
     }
   }
+  added_code_ = batch.end;
 }
 
 }  // namespace hindsight

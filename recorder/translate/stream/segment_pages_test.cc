@@ -93,6 +93,35 @@ TEST_F(SegmentPagesTest, WhatWasGoneBeforeASegmentIsNotInIt) {
   EXPECT_EQ(imports(), 2u);
 }
 
+// A program that compiles again and again; nobody asks for it meanwhile.
+TEST_F(SegmentPagesTest, OfCodeThatChangesOnlyTheLastIsKept) {
+  for (int i = 1; i <= 100'000; ++i) {
+    code_->Publish(kPage, Filled(static_cast<uint8_t>(i % 200 + 1)), true);
+    code_->Publish(kPage + kPageBytes, Filled(static_cast<uint8_t>(i % 100 + 1)), false);
+    if (i % 3 == 0) code_->Withdraw(kPage, kPage + kPageBytes, /*time=*/static_cast<uint64_t>(i));
+  }
+  EXPECT_EQ(code_->kept(), 2u);
+  AddNewCode();
+  ASSERT_EQ(imports(), 2u);
+  const auto& first = std::get<PageImport>(writer_.records[0].body);
+  EXPECT_EQ(first.address == kPage ? first.lines[0] : last().lines[0], 100'000 % 200 + 1);
+}
+
+// The view of who has executed it keeps it.
+TEST_F(SegmentPagesTest, WhatIsOnlyFetchedDoesNotTakeThePlaceOfWhatWasExecuted) {
+  code_->Publish(kPage, Filled(1), /*executed=*/true);
+  code_->Withdraw(kPage, kPage + 1, /*time=*/150);
+  code_->Publish(kPage, Filled(2), /*executed=*/false);
+  EXPECT_EQ(code_->kept(), 2u);
+  AddNewCode();
+  ASSERT_EQ(imports(), 1u);
+  EXPECT_EQ(last().lines[0], 1);
+  code_->Publish(kPage, Filled(3), /*executed=*/true);
+  EXPECT_EQ(code_->kept(), 1u);
+  AddNewCode();
+  EXPECT_EQ(last().lines[0], 3);
+}
+
 TEST_F(SegmentPagesTest, WhatIsOnlyFetchedGivesWayToWhatTheThreadHasRead) {
   pages_.Add(1, kPage, Filled(3).data());
   code_->Publish(kPage, Filled(1), /*executed=*/false);
