@@ -26,10 +26,11 @@ bool IsOfKernel(const MapRegion& region) {
 
 }  // namespace
 
-void SharedMemory::PlanRange(uint64_t start, uint64_t end, std::vector<Chunk>* chunks) {
-  end = std::min(end, start + room_ / kPageBytes * kPageBytes);
-  if (start >= end || !pieces_.Reserve(start, end, chunks)) return;
-  room_ -= end - start;
+bool SharedMemory::PlanRange(uint64_t start, uint64_t end, std::vector<Chunk>* chunks) {
+  const uint64_t last = std::min(end, start + room_ / kPageBytes * kPageBytes);
+  if (start < last && !pieces_.Reserve(start, last, chunks)) return false;
+  room_ -= last - start;
+  return last == end;
 }
 
 SharedMemory SharedMemory::Plan(pid_t process, uint64_t most_bytes, BlockPool* pool) {
@@ -72,12 +73,13 @@ bool SharedMemory::ReadRegion(pid_t process, const MapRegion& region) {
   PopulatedPages populated(absl::StrCat("/proc/", process, "/pagemap"));
   const auto ranges = populated.Find(region.start, region.end);
   if (!ranges.has_value()) return false;
+  bool all = true;
   std::vector<Chunk> chunks;
   for (const PopulatedRange& range : *ranges) {
     if (range.end - range.start > room_) return false;
-    PlanRange(range.start, range.end, &chunks);
+    all = PlanRange(range.start, range.end, &chunks) && all;
   }
-  return pieces_.Read(process, chunks);
+  return pieces_.Read(process, chunks) && all;
 }
 
 }  // namespace hindsight

@@ -48,7 +48,8 @@ class SharedMemory {
 
  private:
   using Chunk = MemoryPieces::Chunk;
-  void PlanRange(uint64_t start, uint64_t end, std::vector<Chunk>* chunks);
+  // As far as there is room; false: not all of it.
+  bool PlanRange(uint64_t start, uint64_t end, std::vector<Chunk>* chunks);
   bool ReadRegion(pid_t process, const MapRegion& region);
 
   uint64_t room_ = 0;  // bytes

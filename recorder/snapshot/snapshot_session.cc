@@ -184,8 +184,10 @@ absl::Status Session::Begin() {
   trace_ = *std::move(trace);
   RETURN_IF_ERROR(LetLaunchedRun());
   writer_ = std::make_unique<WriteThread>(trace_.get(), MostCopyBytes(options_));
+  // Buffers for the next one and for the one that is being written; others count as their copies.
+  const uint64_t most_written = std::min(options_.max_written_bytes, MostCopyBytes(options_) / 4);
   planner_ = std::make_unique<WrittenPlanner>(
-      process_, options_.configuration.save.all ? options_.max_written_bytes : 0, writer_->pool());
+      process_, options_.configuration.save.all ? most_written : 0, writer_->pool());
   return absl::OkStatus();
 }
 
