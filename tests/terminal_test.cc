@@ -203,6 +203,16 @@ TEST_F(TerminalTest, InteractiveProgramsAreLeftAlone) {
   }
 }
 
+// An interactive shell makes itself the foreground process group.
+TEST_F(TerminalTest, TheLineIsGoneWhenTheProgramTakesTheTerminal) {
+  TerminalRun run({}, {"/bin/sh", "-c", Compute() + "exec /bin/bash --norc --noprofile -i"});
+  EXPECT_TRUE(run.WaitFor(kProgress));
+  LetGoOn();
+  EXPECT_TRUE(run.WaitFor("mine> "));
+  run.Type("exit\n");
+  for (const std::string& line : run.Finish()) EXPECT_THAT(line, Not(HasSubstr("recording:")));
+}
+
 TEST_F(TerminalTest, WhereAChildIsNotRecordedNothingIsShown) {
   TerminalRun run({"--children=none"},
                   {"/bin/sh", "-c", "/bin/echo child; " + Compute() + "echo done"});

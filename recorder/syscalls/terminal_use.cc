@@ -1,7 +1,9 @@
 #include "recorder/syscalls/terminal_use.h"
 
+#include <asm/termbits.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <sys/ioctl.h>
 #include <sys/select.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -62,6 +64,30 @@ std::optional<int> ReadDescriptor(int64_t number) {
       return 2;
     default:
       return std::nullopt;
+  }
+}
+
+// Whether a call to ioctl changes whose terminal it is or how it works: from then on it may not be
+// possible to erase what is shown.
+bool TakesTerminal(int64_t number, const uint64_t* arguments) {
+  if (number != SYS_ioctl) return false;
+  switch (static_cast<uint32_t>(arguments[1])) {
+    case TCSETS:
+    case TCSETSW:
+    case TCSETSF:
+    case TCSETS2:
+    case TCSETSW2:
+    case TCSETSF2:
+    case TCSETA:
+    case TCSETAW:
+    case TCSETAF:
+    case TIOCSPGRP:
+    case TIOCSCTTY:
+    case TIOCNOTTY:
+    case TIOCSTI:
+      return true;
+    default:
+      return false;
   }
 }
 
@@ -156,6 +182,7 @@ bool TerminalUse::BeforeCall(pid_t thread, int64_t number, const uint64_t* argum
   if (!watches() || in_use_) return false;
   const std::optional<int> from = ReadDescriptor(number);
   if ((from.has_value() && IsTerminal(thread, arguments[*from])) ||
+      (TakesTerminal(number, arguments) && IsTerminal(thread, arguments[0])) ||
       WaitsForInput(thread, number, arguments, read) || number == SYS_io_uring_setup) {
     in_use_ = true;
     return true;

@@ -5,6 +5,7 @@
 //   has written nothing, or whole lines, a second ago      may be shown
 //   has written the beginning of a line, or just now       may not
 //   has begun to read from it, or to wait for input        may not, from then on
+//   has changed its modes or its foreground process group  may not, from then on
 //   has made a process that is not recorded                may not, from then on
 //
 // The number and descriptors of a call show whether it uses the terminal. What goes there another

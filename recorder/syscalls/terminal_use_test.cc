@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <poll.h>
 #include <pty.h>
+#include <sys/ioctl.h>
 #include <sys/select.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
@@ -133,6 +134,20 @@ TEST_F(TerminalUseTest, AReaderHasTheTerminalForGood) {
   EXPECT_TRUE(Call(SYS_read, terminal_.get(), Address(&byte), 1, 1));
   Write(terminal_.get(), "a whole line\n");
   EXPECT_FALSE(MayShowLater());
+}
+
+TEST_F(TerminalUseTest, WhoChangesTheTerminalHasItForGood) {
+  const TerminalUse before = use_;
+  termios modes = {};
+  EXPECT_FALSE(Call(SYS_ioctl, terminal_.get(), TCGETS, Address(&modes), 0));
+  EXPECT_FALSE(Call(SYS_ioctl, null_.get(), TCSETSW, Address(&modes), -ENOTTY));
+  EXPECT_FALSE(Call(SYS_ioctl, terminal_.get(), TIOCGPGRP, Address(&modes), 0));
+  EXPECT_TRUE(MayShowLater());
+  for (const unsigned request : {TCSETS, TCSETSW, TCSETSF, TIOCSPGRP, TIOCSCTTY, TIOCNOTTY}) {
+    use_ = before;
+    EXPECT_TRUE(Call(SYS_ioctl, terminal_.get(), request, Address(&modes), 0)) << request;
+    EXPECT_FALSE(MayShowLater()) << request;
+  }
 }
 
 TEST_F(TerminalUseTest, PollForInputIsReading) {

@@ -149,7 +149,9 @@ TEST_F(SnapTest, RequestFromOutside) {
   ASSERT_NE(trace, nullptr);
   ASSERT_EQ(trace->full_keyframes().size(), 1u);
   for (const ProcessEvent& event : trace->events()) {
-    if (event.kind == EventKind::kSnapshot) EXPECT_EQ(event.arguments.at(1), 9u);
+    if (event.kind == EventKind::kSnapshot) {
+      EXPECT_EQ(event.arguments.at(1), 9u);
+    }
   }
   CheckMemory(*trace);
 }
