@@ -1,11 +1,9 @@
 #include "server/snapshots/edited_process.h"
 
 #include <algorithm>
-#include <cstring>
 #include <vector>
 
 #include "base/status_macros.h"
-#include "server/target/target_description.h"
 
 namespace hindsight {
 namespace {
@@ -48,18 +46,8 @@ absl::StatusOr<size_t> EditedProcess::ReadMemory(int32_t thread, uint64_t addres
 absl::Status EditedProcess::WriteRegister(int32_t thread, int number,
                                           absl::Span<const uint8_t> bytes) {
   ASSIGN_OR_RETURN(const RegisterFile before, Registers(thread));
-  RegisterFile registers = before;
-  if (!DecodeRegister(bytes, number, &registers)) {
-    return absl::InvalidArgumentError("no such register, or not of this size");
-  }
-  const int64_t number_before = SyscallNumber(thread);
-  int64_t syscall_number = number_before;
-  if (number == kRegisterOrigRax) {
-    std::memcpy(&syscall_number, bytes.data(), sizeof(syscall_number));
-  }
-  if (registers == before && syscall_number == number_before) return absl::OkStatus();
-  RETURN_IF_ERROR(copy_.Begin(thread));
-  copy_.SetRegisters(registers, syscall_number);
+  RETURN_IF_ERROR(copy_.WriteRegister(thread, number, bytes));
+  ASSIGN_OR_RETURN(const RegisterFile registers, Registers(thread));
   if (registers.rip != before.rip && !has_run_) pc_before_call_ = before.rip;
   // The end of a call: a debugger restores all registers.
   if (registers.rip != before.rip && registers.rip == pc_before_call_) has_run_ = false;

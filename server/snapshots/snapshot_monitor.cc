@@ -5,49 +5,43 @@
 #include "absl/status/status.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
-#include "absl/strings/str_join.h"
-#include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "base/printable.h"
 #include "base/status_macros.h"
-#include "isa/registers.h"
-#include "keyframes/inspect/proc_files.h"
-#include "server/target/monitor_core.h"
+#include "server/monitor/monitor_files.h"
+#include "server/monitor/process_commands.h"
 
 namespace hindsight {
 
-absl::Span<const SnapshotMonitor::Command> SnapshotMonitor::Commands() {
-  static constexpr Command kCommands[] = {
-      {"help", "", "this list", &SnapshotMonitor::Help},
-      {"snapshots", "",
-       "all of them: number, time, thread, trigger, level/class/id, label, attributes",
-       &SnapshotMonitor::Snapshots},
-      {"goto", "start | end | snapshot N | snapshot next | snapshot previous",
-       "move there ('hindsight goto' also refreshes gdb)", &SnapshotMonitor::Jump},
-      {"when", "", "the present snapshot", &SnapshotMonitor::When},
-      {"threads", "", "the threads in this snapshot", &SnapshotMonitor::Threads},
-      {"info", "", "program and snapshots", &SnapshotMonitor::Info},
-      {"maps", "", "the memory map in this snapshot", &SnapshotMonitor::Maps},
-      {"core", "FILE", "write the process as it is here to FILE, an ELF core for any debugger",
-       &SnapshotMonitor::Core},
-      {"edits", "", "what was written to the copy of this snapshot", &SnapshotMonitor::Edits},
-      {"save", "edits FILE", "write these to FILE, for 'hindsight refine --edits=FILE'",
-       &SnapshotMonitor::Save},
-      {"discard", "", "throw away the copy made by writes to memory or registers",
-       &SnapshotMonitor::Discard},
-      {"bookmarks", "", "there are none in snapshots", &SnapshotMonitor::Bookmarks},
-  };
-  return kCommands;
+SnapshotMonitor::SnapshotMonitor(const TraceReader* trace, SnapshotView* view,
+                                 EditedProcess* process, CoreFiles* files)
+    : trace_(trace), view_(view), process_(process), files_(files) {
+  AddCommands();
+  AddProcessCommands(trace, view, files, &commands_);
+}
+
+void SnapshotMonitor::AddCommands() {
+  commands_.Add("snapshots", "",
+                "all of them: number, time, thread, trigger, level/class/id, label, attributes",
+                this, &SnapshotMonitor::Snapshots);
+  commands_.Add("goto", "start | end | snapshot N | snapshot next | snapshot previous",
+                "move there ('hindsight goto' also refreshes gdb)", this, &SnapshotMonitor::Jump);
+  commands_.Add("when", "", "the present snapshot", this, &SnapshotMonitor::When);
+  commands_.Add("threads", "", "the threads in this snapshot", this, &SnapshotMonitor::Threads);
+  commands_.Add("info", "", "program and snapshots", this, &SnapshotMonitor::Info);
+  commands_.Add("edits", "", "what was written to the copy of this snapshot", this,
+                &SnapshotMonitor::Edits);
+  commands_.Add("save", "edits FILE", "write these to FILE, for 'hindsight refine --edits=FILE'",
+                this, &SnapshotMonitor::Save);
+  // gdb's side of Hindsight asks.
+  commands_.Add("bookmarks", "", "there are none in snapshots",
+                [](const MonitorQuestion&) { return std::string("no bookmarks\n"); });
 }
 
 absl::StatusOr<std::string> SnapshotMonitor::Run(absl::string_view command, int32_t selected,
                                                  const std::atomic<bool>* interrupt) {
-  ASSIGN_OR_RETURN(const auto found, FindCommand(Commands(), command));
-  return (this->*found.first)({found.second, selected, interrupt});
+  return commands_.Execute(command, {.selected = selected, .interrupt = interrupt});
 }
-
-absl::StatusOr<std::string> SnapshotMonitor::Help(const Question&) { return HelpText(Commands()); }
 
 absl::StatusOr<std::string> SnapshotMonitor::When(const Question&) {
   return absl::StrCat("snapshot ", SnapshotText(view_->here()), "\n");
@@ -94,20 +88,7 @@ absl::StatusOr<std::string> SnapshotMonitor::Threads(const Question& question) {
 }
 
 absl::StatusOr<std::string> SnapshotMonitor::Info(const Question&) {
-  const Manifest& manifest = trace_->manifest();
-  return absl::StrFormat("trace %s\nprogram %s\narguments %s\nprocess %d\n%d snapshots\n%s",
-                         Printable(trace_->directory()), Printable(manifest.program),
-                         Printable(absl::StrJoin(manifest.arguments, " ")), manifest.pid,
-                         view_->snapshots().size(),
-                         manifest.state == TraceState::kComplete ? "" : "it was interrupted\n");
-}
-
-absl::StatusOr<std::string> SnapshotMonitor::Maps(const Question&) {
-  return MapsText(view_->Regions());
-}
-
-absl::StatusOr<std::string> SnapshotMonitor::Bookmarks(const Question&) {
-  return std::string("no bookmarks\n");
+  return InfoText(*trace_, absl::StrCat(view_->snapshots().size(), " snapshots\n"));
 }
 
 absl::StatusOr<StateEdits> SnapshotMonitor::CurrentEdits() {
@@ -139,18 +120,6 @@ absl::StatusOr<std::string> SnapshotMonitor::Save(const Question& question) {
   RETURN_IF_ERROR(WriteTextFor(EditsFile(edits), OutputKind::kEdits, path, files_));
   return absl::StrCat(Printable(path), ": ", edits.memory.size(), " edits of memory, ",
                       edits.registers.size(), " of registers, of snapshot ", edits.snapshot, "\n");
-}
-
-// The session handles this one; it is here for the list.
-absl::StatusOr<std::string> SnapshotMonitor::Discard(const Question&) { return ""; }
-
-absl::StatusOr<std::string> SnapshotMonitor::Core(const Question& question) {
-  return WriteCoreFor(
-      view_,
-      {.thread = question.selected,
-       .extended_registers = trace_->manifest().register_layout != kBaseRegisterLayout,
-       .interrupt = question.interrupt},
-      question.arguments, files_);
 }
 
 }  // namespace hindsight

@@ -1,6 +1,7 @@
 // The monitor commands for a sequence of snapshots.
 //
-// Borrows trace, view and process, which must outlive it. One thread at a time.
+// Borrows trace, view and process, which must outlive it. Neither copyable nor movable. One thread
+// at a time.
 
 #ifndef HINDSIGHT_SERVER_SNAPSHOTS_SNAPSHOT_MONITOR_H_
 #define HINDSIGHT_SERVER_SNAPSHOTS_SNAPSHOT_MONITOR_H_
@@ -11,23 +12,23 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "absl/types/span.h"
 #include "keyframes/inspect/core_output.h"
 #include "keyframes/inspect/snapshot_view.h"
 #include "keyframes/inspect/state_edits.h"
+#include "server/monitor/monitor_commands.h"
 #include "server/snapshots/edited_process.h"
-#include "server/target/monitor_commands.h"
 #include "tracefmt/trace_reader.h"
 
 namespace hindsight {
 
 class SnapshotMonitor {
  public:
-  // `files`: where cores go, borrowed; null: none are written.
+  // `files`: where cores and edits go, borrowed; null: none are written.
   // `process`: the snapshot of `view`, with what was written to it.
   SnapshotMonitor(const TraceReader* trace, SnapshotView* view, EditedProcess* process,
-                  CoreFiles* files)
-      : trace_(trace), view_(view), process_(process), files_(files) {}
+                  CoreFiles* files);
+  SnapshotMonitor(const SnapshotMonitor&) = delete;
+  SnapshotMonitor& operator=(const SnapshotMonitor&) = delete;
 
   // The output of `command`, for a user who has selected the thread `selected`. Goto moves the
   // view. kInvalidArgument: a message for the user. kCancelled: `interrupt` was raised.
@@ -41,32 +42,22 @@ class SnapshotMonitor {
   // What was written to the present snapshot.
   absl::StatusOr<StateEdits> CurrentEdits();
 
-  struct Question {
-    absl::string_view arguments;
-    int32_t selected = 0;
-    const std::atomic<bool>* interrupt = nullptr;
-  };
-  using Command = MonitorCommand<absl::StatusOr<std::string> (SnapshotMonitor::*)(const Question&)>;
-  static absl::Span<const Command> Commands();
+  using Question = MonitorQuestion;
+  void AddCommands();
 
-  absl::StatusOr<std::string> Help(const Question& question);
   absl::StatusOr<std::string> When(const Question& question);
   absl::StatusOr<std::string> Jump(const Question& question);
   absl::StatusOr<std::string> Snapshots(const Question& question);
   absl::StatusOr<std::string> Threads(const Question& question);
   absl::StatusOr<std::string> Info(const Question& question);
-  absl::StatusOr<std::string> Maps(const Question& question);
-  absl::StatusOr<std::string> Core(const Question& question);
   absl::StatusOr<std::string> Edits(const Question& question);
   absl::StatusOr<std::string> Save(const Question& question);
-  absl::StatusOr<std::string> Discard(const Question& question);
-  // There are none: gdb's side of Hindsight asks.
-  absl::StatusOr<std::string> Bookmarks(const Question& question);
 
   const TraceReader* trace_;
   SnapshotView* view_;
   EditedProcess* process_;
   CoreFiles* files_;
+  MonitorCommands commands_;
 };
 
 }  // namespace hindsight

@@ -7,7 +7,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "base/status_macros.h"
-#include "server/target/target_description.h"
 
 namespace hindsight {
 
@@ -36,81 +35,9 @@ ThreadRef SnapshotTarget::current_thread() {
   return Ref(process_.in_copy() ? process_.copy_thread() : view_.CurrentThread());
 }
 
-std::vector<ThreadRef> SnapshotTarget::threads() {
-  std::vector<ThreadRef> threads;
-  for (const int32_t thread : view_.threads()) threads.push_back(Ref(thread));
-  return threads;
-}
-
-absl::Status SnapshotTarget::CheckThread(ThreadRef thread) const {
-  if (thread.pid == view_.pid() && view_.IsAlive(thread.tid)) return absl::OkStatus();
-  return absl::NotFoundError(absl::StrCat("no thread ", thread.tid, " in this snapshot"));
-}
-
-RegisterSet SnapshotTarget::register_set() {
-  return trace_->manifest().register_layout == kBaseRegisterLayout ? RegisterSet::kSse
-                                                                   : RegisterSet::kAvx512;
-}
-
-absl::StatusOr<std::string> SnapshotTarget::ReadRegister(ThreadRef thread, int number) {
-  RETURN_IF_ERROR(CheckThread(thread));
-  if (number < 0 || number >= kRegisterCount) return absl::NotFoundError("no such register");
-  if (number == kRegisterOrigRax) {
-    const int64_t value = process_.SyscallNumber(thread.tid);
-    return std::string(reinterpret_cast<const char*>(&value), sizeof(value));
-  }
-  ASSIGN_OR_RETURN(const RegisterFile registers, process_.Registers(thread.tid));
-  return EncodeRegister(registers, number);
-}
-
-absl::StatusOr<size_t> SnapshotTarget::ReadMemory(ThreadRef thread, uint64_t address,
-                                                  absl::Span<uint8_t> out) {
-  RETURN_IF_ERROR(CheckThread(thread));
-  return process_.ReadMemory(thread.tid, address, out);
-}
-
-bool SnapshotTarget::ReadAll(uint64_t address, absl::Span<uint8_t> out) {
-  const absl::StatusOr<size_t> known = process_.ReadMemory(view_.CurrentThread(), address, out);
-  return known.ok() && *known == out.size();
-}
-
-std::vector<MemoryRegion> SnapshotTarget::Regions() {
-  std::vector<MemoryRegion> regions;
-  for (const MapRegion& region : view_.Regions()) {
-    regions.push_back({region.start, region.end, region.protection, region.name});
-  }
-  return regions;
-}
-
-absl::StatusOr<std::string> SnapshotTarget::SigInfo(ThreadRef thread) {
-  RETURN_IF_ERROR(CheckThread(thread));
-  return view_.SigInfo(thread.tid);
-}
-
-absl::StatusOr<std::vector<Library>> SnapshotTarget::Libraries(uint64_t* main_link_map) {
-  LinkMap map = view_.Libraries(
-      [this](uint64_t address, absl::Span<uint8_t> out) { return ReadAll(address, out); });
-  *main_link_map = map.main;
-  return std::move(map.libraries);
-}
-
-absl::StatusOr<std::string> SnapshotTarget::ReadLink(const std::string& path) {
-  return view_.ReadLink(
-      path, [this](uint64_t address, absl::Span<uint8_t> out) { return ReadAll(address, out); });
-}
-
-absl::StatusOr<std::string> SnapshotTarget::FileContents(const std::string& path) {
-  return view_.FileContents(
-      path, [this](uint64_t address, absl::Span<uint8_t> out) { return ReadAll(address, out); });
-}
-
-absl::StatusOr<uint64_t> SnapshotTarget::TlsAddress(ThreadRef thread, uint64_t offset,
-                                                    uint64_t link_map) {
-  RETURN_IF_ERROR(CheckThread(thread));
-  ASSIGN_OR_RETURN(const RegisterFile registers, process_.Registers(thread.tid));
-  return view_.TlsAddress(
-      registers.fs_base, offset, link_map,
-      [this](uint64_t address, absl::Span<uint8_t> out) { return ReadAll(address, out); });
+absl::StatusOr<const RegisterFile*> SnapshotTarget::RegistersOf(int32_t thread) {
+  ASSIGN_OR_RETURN(registers_, process_.Registers(thread));
+  return &registers_;
 }
 
 std::vector<std::string> SnapshotTarget::Watched(const RunRequest& request) {
@@ -118,7 +45,9 @@ std::vector<std::string> SnapshotTarget::Watched(const RunRequest& request) {
   for (const WatchpointSpec& watch : request.watchpoints) {
     std::string& value = values.emplace_back(watch.length, '\0');
     uint8_t* bytes = reinterpret_cast<uint8_t*>(value.data());
-    if (!ReadAll(watch.address, absl::MakeSpan(bytes, value.size()))) value.clear();
+    if (!ReadAll(Ref(view_.CurrentThread()), watch.address, absl::MakeSpan(bytes, value.size()))) {
+      value.clear();
+    }
   }
   return values;
 }

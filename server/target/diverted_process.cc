@@ -1,9 +1,11 @@
 #include "server/target/diverted_process.h"
 
+#include <cstring>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "server/target/target_description.h"
 
 namespace hindsight {
 
@@ -85,6 +87,27 @@ void DivertedProcess::End() {
 void DivertedProcess::SetRegisters(const RegisterFile& registers, int64_t syscall_number) {
   active_->SetRegisters(registers);
   syscall_number_ = syscall_number;
+}
+
+absl::Status DivertedProcess::WriteRegister(int32_t thread, int number,
+                                            absl::Span<const uint8_t> bytes) {
+  const bool own = HasRegistersOf(thread);
+  const absl::StatusOr<RegisterFile> before =
+      own ? Registers(thread) : recorded_->Registers(thread);
+  RETURN_IF_ERROR(before.status());
+  RegisterFile registers = *before;
+  if (!DecodeRegister(bytes, number, &registers)) {
+    return absl::InvalidArgumentError("no such register, or not of this size");
+  }
+  const int64_t number_before = own ? SyscallNumber(thread) : recorded_->SyscallNumber(thread);
+  int64_t syscall_number = number_before;
+  if (number == kRegisterOrigRax) {
+    std::memcpy(&syscall_number, bytes.data(), sizeof(syscall_number));
+  }
+  if (registers == *before && syscall_number == number_before) return absl::OkStatus();
+  RETURN_IF_ERROR(Begin(thread));
+  SetRegisters(registers, syscall_number);
+  return absl::OkStatus();
 }
 
 RunStop DivertedProcess::Run(const RunRequest& request, std::string* console) {

@@ -65,6 +65,10 @@ class DivertedProcess {
   // Ends the active copy, not one set aside: a write that failed has not begun a diversion.
   void Abandon() { active_ = nullptr; }
 
+  // Begins a copy, or makes `thread` the one that runs in it, unless the register has that value
+  // already. `number` as in target_description.h. kInvalidArgument: no such register, or not of
+  // this size.
+  absl::Status WriteRegister(int32_t thread, int number, absl::Span<const uint8_t> bytes);
   // Requires: active(). Of the thread that runs.
   void SetRegisters(const RegisterFile& registers, int64_t syscall_number);
   absl::Status WriteMemory(uint64_t address, absl::Span<const uint8_t> bytes) {

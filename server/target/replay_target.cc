@@ -1,12 +1,9 @@
 #include "server/target/replay_target.h"
 
 #include <algorithm>
-#include <cstring>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
-#include "server/target/target_description.h"
 
 namespace hindsight {
 
@@ -21,7 +18,7 @@ absl::StatusOr<std::unique_ptr<ReplayTarget>> ReplayTarget::Open(const TraceRead
 
 ReplayTarget::ReplayTarget(const TraceReader* trace, std::unique_ptr<Timeline> timeline,
                            CoreFiles* files)
-    : trace_(trace),
+    : ViewedTarget(trace),
       timeline_(std::move(timeline)),
       view_(trace, timeline_.get()),
       diverted_(&view_),
@@ -38,100 +35,33 @@ void ReplayTarget::Moved(RunStop stop) {
   last_stop_ = std::move(stop);
 }
 
-std::vector<ThreadRef> ReplayTarget::threads() {
-  std::vector<ThreadRef> threads;
-  for (const int32_t thread : timeline_->threads()) threads.push_back(Ref(thread));
-  return threads;
-}
-
 ThreadRef ReplayTarget::current_thread() {
   return Ref(diverted_.active() ? diverted_.thread() : current_);
 }
 
-std::string ReplayTarget::ThreadName(ThreadRef thread) { return view_.ThreadName(thread.tid); }
-
-std::optional<int> ReplayTarget::ThreadProcessor(ThreadRef thread) {
-  return view_.ThreadProcessor(thread.tid);
-}
-
-absl::Status ReplayTarget::CheckThread(ThreadRef thread) const {
-  if (thread.pid == trace_->manifest().pid && timeline_->IsAlive(thread.tid)) {
-    return absl::OkStatus();
-  }
-  return absl::NotFoundError(absl::StrCat("no thread ", thread.tid, " at this position"));
-}
-
-RegisterSet ReplayTarget::register_set() {
-  return trace_->manifest().register_layout == kBaseRegisterLayout ? RegisterSet::kSse
-                                                                   : RegisterSet::kAvx512;
-}
-
-absl::StatusOr<RegisterFile> ReplayTarget::RecordedRegisters(int32_t thread) {
-  if (auto known = registers_.find(thread); known != registers_.end()) return known->second;
-  ASSIGN_OR_RETURN(const RegisterFile registers, view_.Registers(thread));
+absl::StatusOr<const RegisterFile*> ReplayTarget::RegistersOf(int32_t thread) {
+  if (diverted_.HasRegistersOf(thread)) return &diverted_.Registers(thread);
   // Not while conditions of breakpoints ask, since the timeline moves on.
-  if (!running_) registers_[thread] = registers;
-  return registers;
+  if (const auto known = registers_.find(thread); known != registers_.end() && !running_) {
+    return &known->second;
+  }
+  ASSIGN_OR_RETURN(const RegisterFile registers, view_.Registers(thread));
+  return &(registers_[thread] = registers);
 }
 
-absl::StatusOr<RegisterFile> ReplayTarget::Registers(int32_t thread) {
-  if (diverted_.HasRegistersOf(thread)) return diverted_.Registers(thread);
-  return RecordedRegisters(thread);
-}
-
-int64_t ReplayTarget::SyscallNumber(int32_t thread) const {
+int64_t ReplayTarget::SyscallNumberOf(int32_t thread) {
   return diverted_.HasRegistersOf(thread) ? diverted_.SyscallNumber(thread)
                                           : view_.SyscallNumber(thread);
 }
 
-absl::StatusOr<std::string> ReplayTarget::ReadRegister(ThreadRef thread, int number) {
-  RETURN_IF_ERROR(CheckThread(thread));
-  if (number < 0 || number >= kRegisterCount) return absl::NotFoundError("no such register");
-  if (number == kRegisterOrigRax) {
-    int64_t value = SyscallNumber(thread.tid);
-    return std::string(reinterpret_cast<const char*>(&value), sizeof(value));
-  }
-  // Clients ask for one register after the other, so none of this copies all of them.
-  if (diverted_.HasRegistersOf(thread.tid)) {
-    return EncodeRegister(diverted_.Registers(thread.tid), number);
-  }
-  if (auto known = registers_.find(thread.tid); known != registers_.end()) {
-    return EncodeRegister(known->second, number);
-  }
-  ASSIGN_OR_RETURN(const RegisterFile registers, RecordedRegisters(thread.tid));
-  return EncodeRegister(registers, number);
+absl::StatusOr<size_t> ReplayTarget::ReadMemoryOf(int32_t thread, uint64_t address,
+                                                  absl::Span<uint8_t> out) {
+  if (diverted_.exists()) return diverted_.ReadMemory(thread, address, out);
+  return view_.ReadMemory(thread, address, out);
 }
 
-absl::StatusOr<size_t> ReplayTarget::ReadMemory(ThreadRef thread, uint64_t address,
-                                                absl::Span<uint8_t> out) {
-  RETURN_IF_ERROR(CheckThread(thread));
-  if (diverted_.exists()) return diverted_.ReadMemory(thread.tid, address, out);
-  return view_.ReadMemory(thread.tid, address, out);
-}
-
-bool ReplayTarget::ReadAll(ThreadRef thread, uint64_t address, absl::Span<uint8_t> out) {
-  absl::StatusOr<size_t> known = ReadMemory(thread, address, out);
-  return known.ok() && *known == out.size();
-}
-
-std::vector<MemoryRegion> ReplayTarget::Regions() {
-  std::vector<MemoryRegion> regions;
-  for (const MapRegion& region : view_.Regions()) {
-    regions.push_back({region.start, region.end, region.protection, region.name});
-  }
-  return regions;
-}
-
-absl::StatusOr<std::string> ReplayTarget::SigInfo(ThreadRef thread) {
-  RETURN_IF_ERROR(CheckThread(thread));
-  return view_.SigInfo(thread.tid);
-}
-
-// A function called from gdb may have loaded libraries: what follows reads through the copy.
 absl::StatusOr<std::vector<Library>> ReplayTarget::Libraries(uint64_t* main_link_map) {
-  LinkMap map = view_.Libraries([this](uint64_t address, absl::Span<uint8_t> out) {
-    return ReadAll(current_thread(), address, out);
-  });
+  LinkMap map = LinkedHere();
   if (!timeline_->process().IsWhole(timeline_->moment())) {
     map = MappedHere(whole_libraries_);
   } else if (timeline_->process().whole_moment() != 0) {
@@ -151,28 +81,6 @@ LinkMap ReplayTarget::MappedHere(LinkMap map) const {
            then->inode != now->inode || then->name != now->name;
   });
   return map;
-}
-
-absl::StatusOr<std::string> ReplayTarget::ReadLink(const std::string& path) {
-  return view_.ReadLink(path, [this](uint64_t address, absl::Span<uint8_t> out) {
-    return ReadAll(current_thread(), address, out);
-  });
-}
-
-absl::StatusOr<std::string> ReplayTarget::FileContents(const std::string& path) {
-  return view_.FileContents(path, [this](uint64_t address, absl::Span<uint8_t> out) {
-    return ReadAll(current_thread(), address, out);
-  });
-}
-
-absl::StatusOr<uint64_t> ReplayTarget::TlsAddress(ThreadRef thread, uint64_t offset,
-                                                  uint64_t link_map) {
-  RETURN_IF_ERROR(CheckThread(thread));
-  ASSIGN_OR_RETURN(const RegisterFile registers, Registers(thread.tid));
-  return view_.TlsAddress(registers.fs_base, offset, link_map,
-                          [this, thread](uint64_t address, absl::Span<uint8_t> out) {
-                            return ReadAll(thread, address, out);
-                          });
 }
 
 absl::StatusOr<RunStop> ReplayTarget::Report(RunStop stop, bool of_threads) {
@@ -223,18 +131,7 @@ absl::StatusOr<RunStop> ReplayTarget::Resume(RunRequest request) {
 absl::Status ReplayTarget::WriteRegister(ThreadRef thread, int number,
                                          absl::Span<const uint8_t> bytes) {
   RETURN_IF_ERROR(CheckThread(thread));
-  ASSIGN_OR_RETURN(const RegisterFile before, Registers(thread.tid));
-  RegisterFile registers = before;
-  if (!DecodeRegister(bytes, number, &registers)) {
-    return absl::InvalidArgumentError("no such register, or not of this size");
-  }
-  const int64_t number_before = SyscallNumber(thread.tid);
-  int64_t orig_rax = number_before;
-  if (number == kRegisterOrigRax) std::memcpy(&orig_rax, bytes.data(), sizeof(orig_rax));
-  if (registers == before && orig_rax == number_before) return absl::OkStatus();
-  RETURN_IF_ERROR(diverted_.Begin(thread.tid));
-  diverted_.SetRegisters(registers, orig_rax);
-  return absl::OkStatus();
+  return diverted_.WriteRegister(thread.tid, number, bytes);
 }
 
 absl::Status ReplayTarget::WriteMemory(ThreadRef thread, uint64_t address,

@@ -1,6 +1,5 @@
 // A recorded process as a debug session sees it: what Timeline, TimelineView, DivertedProcess and
-// Monitor answer, in the terms of the Target interface. Its many methods are that interface's, and
-// mostly pass a question on.
+// Monitor answer, in the terms of the Target interface.
 //
 // Borrows the trace, which must outlive it. Not copyable, not movable. One thread at a time.
 
@@ -19,15 +18,16 @@
 #include "absl/status/statusor.h"
 #include "keyframes/inspect/timeline_view.h"
 #include "keyframes/timeline/timeline.h"
+#include "server/monitor/monitor.h"
 #include "server/target/diverted_process.h"
-#include "server/target/monitor.h"
 #include "server/target/stop_notes.h"
 #include "server/target/target.h"
+#include "server/target/viewed_target.h"
 #include "tracefmt/trace_reader.h"
 
 namespace hindsight {
 
-class ReplayTarget final : public Target {
+class ReplayTarget final : public ViewedTarget {
  public:
   // At the start of the recording of one process, whose trace this is. (Memory that it has from its
   // birth is read from its parent's trace; the timeline finds that.)
@@ -35,25 +35,8 @@ class ReplayTarget final : public Target {
   static absl::StatusOr<std::unique_ptr<ReplayTarget>> Open(const TraceReader* trace,
                                                             CoreFiles* files = nullptr);
 
-  std::vector<ThreadRef> threads() override;
   ThreadRef current_thread() override;
-  std::string ThreadName(ThreadRef thread) override;
-  std::optional<int> ThreadProcessor(ThreadRef thread) override;
-
-  RegisterSet register_set() override;
-  absl::StatusOr<std::string> ReadRegister(ThreadRef thread, int number) override;
-  absl::StatusOr<size_t> ReadMemory(ThreadRef thread, uint64_t address,
-                                    absl::Span<uint8_t> out) override;
-  std::vector<MemoryRegion> Regions() override;
-
-  absl::StatusOr<std::string> Auxv() override { return view_.Auxv(); }
-  absl::StatusOr<std::string> SigInfo(ThreadRef thread) override;
-  std::string ExecutablePath() override { return view_.ExecutablePath(); }
   absl::StatusOr<std::vector<Library>> Libraries(uint64_t* main_link_map) override;
-  absl::StatusOr<std::string> ReadLink(const std::string& path) override;
-  absl::StatusOr<std::string> FileContents(const std::string& path) override;
-  absl::StatusOr<uint64_t> TlsAddress(ThreadRef thread, uint64_t offset,
-                                      uint64_t link_map) override;
 
   absl::StatusOr<RunStop> Resume(RunRequest request) override;
   RunStop LastStop() override { return last_stop_; }
@@ -76,14 +59,11 @@ class ReplayTarget final : public Target {
  private:
   ReplayTarget(const TraceReader* trace, std::unique_ptr<Timeline> timeline, CoreFiles* files);
 
-  ThreadRef Ref(int32_t thread) const { return {trace_->manifest().pid, thread}; }
-  absl::Status CheckThread(ThreadRef thread) const;
-  // Of the copy in which functions are called, if `thread` has run in it, else as recorded.
-  absl::StatusOr<RegisterFile> Registers(int32_t thread);
-  absl::StatusOr<RegisterFile> RecordedRegisters(int32_t thread);
-  int64_t SyscallNumber(int32_t thread) const;
-  // What link maps and strings are read from: memory as the current thread sees it.
-  bool ReadAll(ThreadRef thread, uint64_t address, absl::Span<uint8_t> out);
+  ProcessView& view() override { return view_; }
+  absl::StatusOr<const RegisterFile*> RegistersOf(int32_t thread) override;
+  int64_t SyscallNumberOf(int32_t thread) override;
+  absl::StatusOr<size_t> ReadMemoryOf(int32_t thread, uint64_t address,
+                                      absl::Span<uint8_t> out) override;
 
   LinkMap MappedHere(LinkMap map) const;
 
@@ -95,7 +75,6 @@ class ReplayTarget final : public Target {
   // The position has changed.
   void Moved(RunStop stop);
 
-  const TraceReader* trace_;
   std::unique_ptr<Timeline> timeline_;
   int32_t current_ = 0;  // last reported
   bool running_ = false;

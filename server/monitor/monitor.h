@@ -1,23 +1,24 @@
 // The monitor commands: what a user can ask the server that the debugger has no command for.
 //
-// Borrows trace, timeline and the view of it, which must outlive it. One thread at a time.
+// Borrows trace, timeline and the view of it, which must outlive it. Neither copyable nor movable.
+// One thread at a time.
 
-#ifndef HINDSIGHT_SERVER_TARGET_MONITOR_H_
-#define HINDSIGHT_SERVER_TARGET_MONITOR_H_
+#ifndef HINDSIGHT_SERVER_MONITOR_MONITOR_H_
+#define HINDSIGHT_SERVER_MONITOR_MONITOR_H_
 
 #include <atomic>
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "absl/types/span.h"
 #include "keyframes/inspect/core_output.h"
 #include "keyframes/inspect/process_view.h"
 #include "keyframes/state/places.h"
 #include "keyframes/timeline/timeline.h"
-#include "server/target/monitor_commands.h"
+#include "server/monitor/monitor_commands.h"
 #include "tracefmt/trace_reader.h"
 
 namespace hindsight {
@@ -31,8 +32,9 @@ class Monitor {
  public:
   // `files`: where cores go, borrowed; null: none are written.
   Monitor(const TraceReader* trace, Timeline* timeline, ProcessView* view,
-          CoreFiles* files = nullptr)
-      : trace_(trace), timeline_(timeline), view_(view), files_(files) {}
+          CoreFiles* files = nullptr);
+  Monitor(const Monitor&) = delete;
+  Monitor& operator=(const Monitor&) = delete;
 
   // The output of `command`, for a user who has selected the thread `selected`, which must be
   // alive. kInvalidArgument: a message for the user. kCancelled: `interrupt` (polled, may be null)
@@ -49,16 +51,10 @@ class Monitor {
   void Visit(int32_t thread) { places_.Visit({timeline_->moment(), thread}); }
 
  private:
-  struct Question {
-    absl::string_view arguments;
-    int32_t selected = 0;
-    const std::atomic<bool>* interrupt = nullptr;
-    int32_t* selects = nullptr;  // the result's thread
-  };
-  using Command = MonitorCommand<absl::StatusOr<std::string> (Monitor::*)(const Question&)>;
-  static absl::Span<const Command> Commands();
+  using Question = MonitorQuestion;
+  void AddPlaces();
+  void AddContents();
 
-  absl::StatusOr<std::string> Help(const Question& question);
   absl::StatusOr<std::string> When(const Question& question);
   absl::StatusOr<std::string> Jump(const Question& question);
   absl::StatusOr<std::string> Threads(const Question& question);
@@ -66,10 +62,7 @@ class Monitor {
   absl::StatusOr<std::string> Snapshots(const Question& question);
   absl::StatusOr<std::string> Events(const Question& question);
   absl::StatusOr<std::string> Info(const Question& question);
-  absl::StatusOr<std::string> Maps(const Question& question);
   absl::StatusOr<std::string> Statistics(const Question& question);
-  absl::StatusOr<std::string> Core(const Question& question);
-  absl::StatusOr<std::string> Discard(const Question& question);
 
   absl::StatusOr<std::string> Bookmark(const Question& question);
   absl::StatusOr<std::string> Unbookmark(const Question& question);
@@ -85,10 +78,10 @@ class Monitor {
   const TraceReader* trace_;
   Timeline* timeline_;
   ProcessView* view_;
-  CoreFiles* files_;
+  MonitorCommands commands_;
   Places places_;
 };
 
 }  // namespace hindsight
 
-#endif  // HINDSIGHT_SERVER_TARGET_MONITOR_H_
+#endif  // HINDSIGHT_SERVER_MONITOR_MONITOR_H_

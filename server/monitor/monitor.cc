@@ -1,4 +1,4 @@
-#include "server/target/monitor.h"
+#include "server/monitor/monitor.h"
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
@@ -8,58 +8,61 @@
 #include "absl/strings/str_split.h"
 #include "base/printable.h"
 #include "base/status_macros.h"
-#include "isa/registers.h"
 #include "keyframes/inspect/event_list.h"
-#include "keyframes/inspect/proc_files.h"
 #include "keyframes/state/place_text.h"
 #include "keyframes/state/snapshot_list.h"
-#include "server/target/monitor_core.h"
+#include "server/monitor/process_commands.h"
 
 namespace hindsight {
-absl::Span<const Monitor::Command> Monitor::Commands() {
-  static constexpr Command kCommands[] = {
-      {"help", "", "this list", &Monitor::Help},
-      {"when", "[TID]", "position, thread, instruction count, percent of the recording",
-       &Monitor::When},
-      {"goto",
-       "start | end | POSITION | PERCENT% | snapshot N|next|previous | bookmark NAME | thread TID "
-       "[end]",
-       "move there ('hindsight goto' also refreshes gdb)", &Monitor::Jump},
-      {"bookmark", "NAME [POSITION]", "give this position, or that one, a name",
-       &Monitor::Bookmark},
-      {"unbookmark", "NAME", "forget that name", &Monitor::Unbookmark},
-      {"bookmarks", "", "all of them", &Monitor::Bookmarks},
-      {"back", "", "return to the place visited before", &Monitor::Back},
-      {"forward", "", "return to where 'back' was used", &Monitor::Forward},
-      {"threads", "", "all threads of the recording, and the positions between which they lived",
-       &Monitor::Threads},
-      {"processes", "", "all processes of the recording", &Monitor::Processes},
-      {"snapshots", "",
-       "those that were asked for, and the present one; where none was, the full keyframes",
-       &Monitor::Snapshots},
-      {"events", "[N] [thread TID] [syscall | signal | fork | exec | thread | snapshot]...",
-       "the N (10) events before and after this position", &Monitor::Events},
-      {"info", "", "program and recording", &Monitor::Info},
-      {"maps", "", "the memory map at this position", &Monitor::Maps},
-      {"core", "FILE", "write the process as it is here to FILE, an ELF core for any debugger",
-       &Monitor::Core},
-      {"statistics", "", "checkpoints made and instructions replayed so far", &Monitor::Statistics},
-      {"discard", "", "throw away the copy made by writes to memory or registers",
-       &Monitor::Discard},
-  };
-  return kCommands;
+
+Monitor::Monitor(const TraceReader* trace, Timeline* timeline, ProcessView* view, CoreFiles* files)
+    : trace_(trace), timeline_(timeline), view_(view) {
+  AddPlaces();
+  AddContents();
+  AddProcessCommands(trace, view, files, &commands_);
+}
+
+void Monitor::AddPlaces() {
+  commands_.Add("when", "[TID]", "position, thread, instruction count, percent of the recording",
+                this, &Monitor::When);
+  commands_.Add(
+      "goto",
+      "start | end | POSITION | PERCENT% | snapshot N|next|previous | bookmark NAME | thread TID "
+      "[end]",
+      "move there ('hindsight goto' also refreshes gdb)", this, &Monitor::Jump);
+  commands_.Add("bookmark", "NAME [POSITION]", "give this position, or that one, a name", this,
+                &Monitor::Bookmark);
+  commands_.Add("unbookmark", "NAME", "forget that name", this, &Monitor::Unbookmark);
+  commands_.Add("bookmarks", "", "all of them", this, &Monitor::Bookmarks);
+  commands_.Add("back", "", "return to the place visited before", this, &Monitor::Back);
+  commands_.Add("forward", "", "return to where 'back' was used", this, &Monitor::Forward);
+}
+
+void Monitor::AddContents() {
+  commands_.Add("threads", "",
+                "all threads of the recording, and the positions between which they lived", this,
+                &Monitor::Threads);
+  commands_.Add("processes", "", "all processes of the recording", this, &Monitor::Processes);
+  commands_.Add(
+      "snapshots", "",
+      "those that were asked for, and the present one; where none was, the full keyframes", this,
+      &Monitor::Snapshots);
+  commands_.Add("events",
+                "[N] [thread TID] [syscall | signal | fork | exec | thread | snapshot]...",
+                "the N (10) events before and after this position", this, &Monitor::Events);
+  commands_.Add("info", "", "program and recording", this, &Monitor::Info);
+  commands_.Add("statistics", "", "checkpoints made and instructions replayed so far", this,
+                &Monitor::Statistics);
 }
 
 absl::StatusOr<MonitorResult> Monitor::Run(absl::string_view command, int32_t selected,
                                            const std::atomic<bool>* interrupt) {
-  ASSIGN_OR_RETURN(const auto found, FindCommand(Commands(), command));
   MonitorResult result;
-  ASSIGN_OR_RETURN(result.output,
-                   (this->*found.first)({found.second, selected, interrupt, &result.thread}));
+  ASSIGN_OR_RETURN(result.output, commands_.Execute(command, {.selected = selected,
+                                                              .interrupt = interrupt,
+                                                              .selects = &result.thread}));
   return result;
 }
-
-absl::StatusOr<std::string> Monitor::Help(const Question&) { return HelpText(Commands()); }
 
 std::string Monitor::WhereIs(int32_t thread) const {
   const std::string thinned = ThinnedText(timeline_->process(), timeline_->moment());
@@ -231,19 +234,13 @@ absl::StatusOr<std::string> Monitor::Events(const Question& question) {
 }
 
 absl::StatusOr<std::string> Monitor::Info(const Question&) {
-  const Manifest& manifest = trace_->manifest();
   const ProcessState& process = timeline_->process();
-  return absl::StrFormat(
-      "trace %s\nprogram %s\narguments %s\nprocess %d\n%d threads, positions %s to %s, %d "
-      "instructions\n%s",
-      Printable(trace_->directory()), Printable(manifest.program),
-      Printable(absl::StrJoin(manifest.arguments, " ")), manifest.pid,
-      process.threads().all().size(), ToString(process.PositionAt(0)),
-      ToString(process.PositionAt(timeline_->end_moment())), timeline_->end_moment(),
-      manifest.state == TraceState::kComplete ? "" : "the recording was interrupted\n");
+  return InfoText(*trace_,
+                  absl::StrFormat("%d threads, positions %s to %s, %d instructions\n",
+                                  process.threads().all().size(), ToString(process.PositionAt(0)),
+                                  ToString(process.PositionAt(timeline_->end_moment())),
+                                  timeline_->end_moment()));
 }
-
-absl::StatusOr<std::string> Monitor::Maps(const Question&) { return MapsText(view_->Regions()); }
 
 absl::StatusOr<std::string> Monitor::Statistics(const Question&) {
   TimelineStatistics statistics = timeline_->statistics();
@@ -251,17 +248,5 @@ absl::StatusOr<std::string> Monitor::Statistics(const Question&) {
                          statistics.checkpoints, statistics.checkpoint_bytes / 1e6,
                          statistics.states_replayed / 1e6);
 }
-
-absl::StatusOr<std::string> Monitor::Core(const Question& question) {
-  return WriteCoreFor(
-      view_,
-      {.thread = question.selected,
-       .extended_registers = trace_->manifest().register_layout != kBaseRegisterLayout,
-       .interrupt = question.interrupt},
-      question.arguments, files_);
-}
-
-// The session handles this one; it is here for the list.
-absl::StatusOr<std::string> Monitor::Discard(const Question&) { return ""; }
 
 }  // namespace hindsight

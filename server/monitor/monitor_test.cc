@@ -1,4 +1,4 @@
-#include "server/target/monitor.h"
+#include "server/monitor/monitor.h"
 
 #include <memory>
 

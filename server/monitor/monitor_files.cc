@@ -1,4 +1,4 @@
-#include "server/target/monitor_core.h"
+#include "server/monitor/monitor_files.h"
 
 #include <memory>
 

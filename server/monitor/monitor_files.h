@@ -1,8 +1,8 @@
 // Files that monitor commands write, of recordings and of sequences of snapshots: `monitor core
 // FILE`, and texts.
 
-#ifndef HINDSIGHT_SERVER_TARGET_MONITOR_CORE_H_
-#define HINDSIGHT_SERVER_TARGET_MONITOR_CORE_H_
+#ifndef HINDSIGHT_SERVER_MONITOR_MONITOR_FILES_H_
+#define HINDSIGHT_SERVER_MONITOR_MONITOR_FILES_H_
 
 #include <string>
 
@@ -25,4 +25,4 @@ absl::Status WriteTextFor(absl::string_view text, OutputKind kind, absl::string_
 
 }  // namespace hindsight
 
-#endif  // HINDSIGHT_SERVER_TARGET_MONITOR_CORE_H_
+#endif  // HINDSIGHT_SERVER_MONITOR_MONITOR_FILES_H_
