@@ -2,12 +2,7 @@
 
 #include "recorder/record.h"
 
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include <cstdint>
-#include <filesystem>
-#include <system_error>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -16,9 +11,7 @@
 #include "cli/option_values.h"
 #include "cli/progress_line.h"
 #include "cli/running/exit_status.h"
-#include "cli/running/ring_option.h"
-#include "cli/running/save_option.h"
-#include "cli/trace_path.h"
+#include "cli/running/run_choice.h"
 #include "cli/until_failure.h"
 #include "isa/memory_model.h"
 #include "recorder/session/engine_kind.h"
@@ -129,9 +122,7 @@ struct RecordValues {
   SeedValue chaos;
   RunsValue until_failure;
   SizeValue max_size;
-  RingValue ring;
-  RingPoolValue ring_pool;
-  SaveValue save;
+  RunChoice run;
   SizeValue omit_bulk;
   bool snapshots = false;
   CaptureOptions capture;
@@ -139,13 +130,10 @@ struct RecordValues {
 
 // In the order of the help, in groups: the run, its part to record, the contents of the trace, and
 // how to record it.
-void AddRunOptions(Options* options, RecordOptions* record, RecordValues* values) {
-  options->Add("output", &record->directory, "DIR",
-               "The trace: a directory that does not exist or is empty. Without it "
-               "PROG-N.hindsight in the current directory, N the lowest number that is free.");
-  options->Alias('o');
+void AddRunOptions(Options* options, RecordValues* values) {
+  AddOutputOption(options, &values->run.directory);
   options->Add(
-      "attach", &record->attach_pid, "PID",
+      "attach", &values->run.attach_pid, "PID",
       "Record this running process from now on, until it ends, --duration is over or Ctrl-C; "
       "then it continues as before.");
   options->Add("duration", &values->duration, "TIME",
@@ -179,20 +167,16 @@ void AddPartOptions(Options* options, RecordOptions* record, RecordValues* value
                "End the recording when the trace has about this size (64M, 2G); the program "
                "continues.");
   options->Add(
-      "ring", &values->ring, "SIZE|TIME|COUNT",
+      "ring", &values->run.ring, "SIZE|TIME|COUNT",
       "Keep the newest part only: so much on disk (500M, 2G), so far back (30s, 10min, 2h), "
       "or from the newest COUNT full keyframes on. The trace then begins at its oldest "
       "full keyframe; they are made as often as it takes.");
   options->Add(
-      "ring-pool", &values->ring_pool, "process|thread",
+      "ring-pool", &values->run.ring_pool, "process|thread",
       "With --ring=SIZE: drop the oldest part of the whole process (the default), or of the thread "
       "that has most, so that one that records much does not push out the history of a quiet one. "
       "Where only some threads are left, memory is what each of these has seen itself.");
-  options->Add(
-      "save-on", &values->save, "END",
-      "Keep the trace only if PROG ends so, and remove it otherwise: crash (a signal such "
-      "as SIGSEGV or SIGABRT), signal or signal=SEGV,TERM,... (killed by one), exit-status "
-      "(other than 0) or exit-status=N,... A trace that ends before PROG does is kept.");
+  AddSaveOption(options, &values->run.save, "A trace that ends before PROG does is kept.");
   options->Add(
       "omit-bulk", &values->omit_bulk, "SIZE",
       "Do not record the data that a system call stores in one place if it is more than this "
@@ -281,6 +265,7 @@ void AddEngineOptions(Options* options, RecordOptions* record, RecordValues* val
 
 // Empty, or what is wrong.
 std::string Check(const RecordOptions& record, const RecordValues& values) {
+  if (std::string wrong = CheckRun(values.run); !wrong.empty()) return wrong;
   if (values.engine != kAuto && !EngineNamed(values.engine)) {
     return absl::StrCat("unknown engine ", values.engine);
   }
@@ -295,27 +280,23 @@ std::string Check(const RecordOptions& record, const RecordValues& values) {
   }
   if (record.writer_nice < 0 || record.writer_nice > 19) return "--nice must be from 0 to 19";
   if (record.quantum == 0) return "--quantum must not be 0";
-  if (record.attach_pid < 0) return "--attach needs the pid of a process";
-  if (record.attach_pid == 0 && record.arguments.empty()) return "no program given";
-  if (record.attach_pid != 0 && !record.arguments.empty()) {
-    return "either a program or --attach, not both";
-  }
-  if (record.attach_pid != 0 && values.until_failure.given) {
+  const bool attaches = values.run.attach_pid != 0;
+  if (attaches && values.until_failure.given) {
     return "--until-failure needs a program to run, not --attach";
   }
-  if (values.save.on != SaveValue::On::kAll && values.until_failure.given) {
+  if (values.run.save.on != SaveValue::On::kAll && values.until_failure.given) {
     return "--until-failure removes traces itself: not with --save-on";
   }
-  if (std::string wrong = CheckRingPool(values.ring, values.ring_pool); !wrong.empty()) {
-    return wrong;
-  }
-  if (record.attach_pid != 0 && values.timeout.seconds != 0) {
+  if (attaches && values.timeout.seconds != 0) {
     return "--timeout would kill the program that --attach leaves running; use --duration";
   }
   return "";
 }
 
 void Fill(const RecordValues& values, RecordOptions* record) {
+  record->directory = values.run.directory;
+  record->attach_pid = values.run.attach_pid;
+  record->arguments = values.run.arguments;
   record->any_engine = values.engine == kAuto;
   if (!record->any_engine) record->engine = *EngineNamed(values.engine);
   record->any_cpu = values.cpu == kAuto;
@@ -329,7 +310,7 @@ void Fill(const RecordValues& values, RecordOptions* record) {
   record->seed = values.chaos.seed.has_value() ? *values.chaos.seed : NewSeed();
   record->bulk_bytes = values.omit_bulk.bytes;
   record->max_trace_bytes = values.max_size.bytes;
-  record->ring = LimitsOf(values.ring, values.ring_pool);
+  record->ring = LimitsOf(values.run.ring, values.run.ring_pool);
   record->only_program = values.children.program;
   record->store_environment = values.environment.all;
   switch (values.children.policy) {
@@ -345,15 +326,6 @@ void Fill(const RecordValues& values, RecordOptions* record) {
   }
 }
 
-// The program that a trace without a name is named after.
-std::string TraceName(const RecordOptions& record) {
-  if (record.attach_pid == 0) return record.arguments[0];
-  std::error_code error;
-  const auto program =
-      std::filesystem::read_symlink(absl::StrCat("/proc/", record.attach_pid, "/exe"), error);
-  return error ? absl::StrCat(record.attach_pid) : program.string();
-}
-
 }  // namespace
 
 int RecordCommand(Arguments arguments) {
@@ -367,7 +339,7 @@ int RecordCommand(Arguments arguments) {
       "not found, 126 if it\ncannot be executed, 125 if recording itself fails, 124 after "
       "--timeout. With "
       "--attach: 0, or 125 if\nthat fails.");
-  AddRunOptions(&options, &record, &values);
+  AddRunOptions(&options, &values);
   AddPartOptions(&options, &record, &values);
   AddSnapshotOptions(&options, &values);
   AddTraceContentOptions(&options, &record, &values);
@@ -375,23 +347,16 @@ int RecordCommand(Arguments arguments) {
   int exit_status = 0;
   auto parsed = ParseOrExit("record", options, arguments, true, &exit_status);
   if (!parsed) return exit_status;
-  record.arguments = parsed->rest;
+  values.run.arguments = parsed->rest;
   const std::string wrong = Check(record, values);
   if (!wrong.empty()) return UsageError("record", wrong);
   absl::StatusOr<CaptureConfiguration> capture = values.capture.Read();
   if (!capture.ok()) return UsageError("record", std::string(capture.status().message()));
   record.capture = *std::move(capture);
-  record.listens = record.attach_pid == 0 && (values.snapshots || values.capture.given());
+  record.listens = values.run.attach_pid == 0 && (values.snapshots || values.capture.given());
+  if (!ChooseDirectory(&values.run)) return kExitRecorder;
   Fill(values, &record);
-  if (record.directory.empty()) record.directory = NewTracePath(".", TraceName(record));
-  // Checked here, to distinguish it from a program that is not found.
-  const std::filesystem::path parent = std::filesystem::path(record.directory).parent_path();
-  std::error_code error;
-  if (!parent.empty() && !std::filesystem::is_directory(parent, error)) {
-    PrintError(absl::StrCat(parent.string(), ": no such directory"));
-    return kExitRecorder;
-  }
-  if (!values.until_failure.given) return RunRecording(record, values.save, values.quiet);
+  if (!values.until_failure.given) return RunRecording(record, values.run.save, values.quiet);
   const bool quiet = values.quiet;
   const auto record_once = [quiet](RecordOptions run) {
     if (quiet) run.progress = nullptr;

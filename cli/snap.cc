@@ -1,11 +1,7 @@
 // hindsight snap: takes snapshots of a program that runs natively, and exits with its status.
 
-#include <sys/stat.h>
-
 #include <csignal>
-#include <filesystem>
 #include <string>
-#include <system_error>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -15,9 +11,8 @@
 #include "cli/option_values.h"
 #include "cli/running/exit_status.h"
 #include "cli/running/front_process.h"
-#include "cli/running/ring_option.h"
+#include "cli/running/run_choice.h"
 #include "cli/running/save_option.h"
-#include "cli/trace_path.h"
 #include "recorder/snapshot/snapshot_session.h"
 #include "recorder/snapshot/time_summary.h"
 #include "recorder/snapshot/written_memory.h"
@@ -35,18 +30,13 @@ const int kEndSignal = SIGRTMIN + 6;
 struct SnapValues {
   SizeValue max_memory, max_shared;
   SizeValue max_written = {WrittenMemory::kMostBytes};
-  RingValue ring;
-  RingPoolValue ring_pool;
-  SaveValue save;
+  RunChoice run;
   bool quiet = false;
 };
 
-void AddSnapOptions(Options* options, SnapshotOptions* snap, SnapValues* values) {
-  options->Add("output", &snap->directory, "DIR",
-               "The trace: a directory that does not exist or is empty. Without it "
-               "PROG-N.hindsight in the current directory, N the lowest number that is free.");
-  options->Alias('o');
-  options->Add("attach", &snap->attach_pid, "PID",
+void AddSnapOptions(Options* options, SnapValues* values) {
+  AddOutputOption(options, &values->run.directory);
+  options->Add("attach", &values->run.attach_pid, "PID",
                "Take snapshots of this running process, until it ends or Ctrl-C; then it continues "
                "as before.");
   options->Add("max-memory", &values->max_memory, "SIZE",
@@ -60,44 +50,35 @@ void AddSnapOptions(Options* options, SnapshotOptions* snap, SnapValues* values)
                "Of memory that PROG has written since the snapshot before, so much is copied while "
                "it stands still (16M, 64M), which takes a millisecond for 6 MB; each page of the "
                "rest costs PROG some microseconds when it writes there again. 0: none.");
-  options->Add("ring", &values->ring, "SIZE|TIME|COUNT",
+  options->Add("ring", &values->run.ring, "SIZE|TIME|COUNT",
                "Keep the newest snapshots only: so much on disk (500M, 2G), so far back (30s, "
                "10min, 2h), or so many (20).");
-  options->Add("ring-pool", &values->ring_pool, "process",
+  options->Add("ring-pool", &values->run.ring_pool, "process",
                "Snapshots are of the whole process: they have no pool for each thread.");
-  options->Add(
-      "save-on", &values->save, "END",
-      "Keep the trace only if PROG ends so, and remove it otherwise: crash (a signal such "
-      "as SIGSEGV or SIGABRT), signal or signal=SEGV,TERM,... (killed by one), exit-status "
-      "(other than 0) or exit-status=N,...");
+  AddSaveOption(options, &values->run.save);
   options->Add("quiet", &values->quiet, "", "Print only errors.");
 }
 
 // Empty, or what is wrong.
-std::string Check(const SnapshotOptions& snap, const SnapValues& values) {
-  if (snap.attach_pid != 0 && values.save.on != SaveValue::On::kAll) {
+std::string Check(const RunChoice& run) {
+  if (run.attach_pid != 0 && run.save.on != SaveValue::On::kAll) {
     return "--save-on needs a program to run: how one ends that --attach was given is not known";
   }
-  if (values.ring_pool.by_thread) {
+  if (run.ring_pool.by_thread) {
     return "a snapshot is of all threads: --ring-pool=thread is of recordings";
   }
-  if (std::string wrong = CheckRingPool(values.ring, values.ring_pool); !wrong.empty()) {
-    return wrong;
-  }
-  if (snap.attach_pid < 0) return "--attach needs the pid of a process";
-  if (snap.attach_pid == 0 && snap.arguments.empty()) return "no program given";
-  if (snap.attach_pid != 0 && !snap.arguments.empty()) {
-    return "either a program or --attach, not both";
-  }
-  return "";
+  return CheckRun(run);
 }
 
-std::string TraceName(const SnapshotOptions& snap) {
-  if (snap.attach_pid == 0) return snap.arguments[0];
-  std::error_code error;
-  const auto program =
-      std::filesystem::read_symlink(absl::StrCat("/proc/", snap.attach_pid, "/exe"), error);
-  return error ? absl::StrCat(snap.attach_pid) : program.string();
+void Fill(const SnapValues& values, SnapshotOptions* snap) {
+  snap->directory = values.run.directory;
+  snap->attach_pid = values.run.attach_pid;
+  snap->arguments = values.run.arguments;
+  snap->end_signal = kEndSignal;
+  snap->ring = values.run.ring.limits;
+  snap->max_copy_bytes = values.max_memory.bytes;
+  snap->max_shared_bytes = values.max_shared.bytes;
+  snap->max_written_bytes = values.max_written.bytes;
 }
 
 std::string MillisecondsText(const TimeSummary& times) {
@@ -138,7 +119,7 @@ int Run(const SnapshotOptions& snap, const SnapValues& values) {
     PrintError(result->end_reason);
   }
   if (snap.attach_pid == 0) {
-    RemoveUnlessWanted(values.save, snap.directory, result->wait_status, values.quiet);
+    RemoveUnlessWanted(values.run.save, snap.directory, result->wait_status, values.quiet);
   }
   if (snap.attach_pid != 0) return result->cut_short ? kExitRecorder : 0;
   return ExitLike(result->wait_status);
@@ -157,30 +138,20 @@ int SnapCommand(Arguments arguments) {
       "environment and exit status are PROG's own; if PROG dies\nof a signal, so does this. Exits "
       "with 127 if PROG is not found, 126 if it cannot be executed, 125 if snapshots\ncannot be "
       "written. With --attach: 0, or 125 if that fails.");
-  AddSnapOptions(&options, &snap, &values);
+  AddSnapOptions(&options, &values);
   CaptureOptions capture;
   capture.AddTo(&options, kCaptureSettings);
   int exit_status = 0;
   auto parsed = ParseOrExit("snap", options, arguments, true, &exit_status);
   if (!parsed) return exit_status;
-  snap.arguments = parsed->rest;
-  const std::string wrong = Check(snap, values);
+  values.run.arguments = parsed->rest;
+  const std::string wrong = Check(values.run);
   if (!wrong.empty()) return UsageError("snap", wrong);
   absl::StatusOr<CaptureConfiguration> configuration = capture.Read();
   if (!configuration.ok()) return UsageError("snap", configuration.status().message());
   snap.configuration = *std::move(configuration);
-  snap.end_signal = kEndSignal;
-  snap.ring = values.ring.limits;
-  snap.max_copy_bytes = values.max_memory.bytes;
-  snap.max_shared_bytes = values.max_shared.bytes;
-  snap.max_written_bytes = values.max_written.bytes;
-  if (snap.directory.empty()) snap.directory = NewTracePath(".", TraceName(snap));
-  const std::filesystem::path parent = std::filesystem::path(snap.directory).parent_path();
-  std::error_code error;
-  if (!parent.empty() && !std::filesystem::is_directory(parent, error)) {
-    PrintError(absl::StrCat(parent.string(), ": no such directory"));
-    return kExitRecorder;
-  }
+  if (!ChooseDirectory(&values.run)) return kExitRecorder;
+  Fill(values, &snap);
   return RunBehindFront(kEndSignal, [&](const sigset_t& mask) {
     snap.program_mask = mask;
     return Run(snap, values);

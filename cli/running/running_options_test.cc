@@ -1,9 +1,13 @@
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <csignal>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "cli/running/ring_option.h"
+#include "cli/running/run_choice.h"
 #include "cli/running/save_option.h"
 
 namespace hindsight {
@@ -71,6 +75,52 @@ TEST(SaveOptionTest, RefusesWhatItDoesNotKnow) {
     std::string error;
     EXPECT_FALSE(AbslParseFlag(text, &value, &error)) << text;
   }
+}
+
+RunChoice Running(std::vector<std::string> arguments) {
+  RunChoice choice;
+  choice.arguments = std::move(arguments);
+  return choice;
+}
+
+TEST(RunChoiceTest, IsAProgramOrAProcess) {
+  EXPECT_EQ(CheckRun(Running({"true"})), "");
+  EXPECT_NE(CheckRun(Running({})), "");
+  RunChoice choice = Running({});
+  choice.attach_pid = 7;
+  EXPECT_EQ(CheckRun(choice), "");
+  choice.arguments = {"true"};
+  EXPECT_NE(CheckRun(choice), "");
+  choice = Running({});
+  choice.attach_pid = -7;
+  EXPECT_NE(CheckRun(choice), "");
+}
+
+TEST(RunChoiceTest, APoolOfARingNeedsARing) {
+  RunChoice choice = Running({"true"});
+  choice.ring_pool.given = true;
+  EXPECT_NE(CheckRun(choice), "");
+  choice.ring.limits = Ring("500M");
+  EXPECT_EQ(CheckRun(choice), "");
+}
+
+TEST(RunChoiceTest, TheTraceIsNamedAfterTheProgram) {
+  RunChoice choice = Running({"/nowhere/prog", "argument"});
+  EXPECT_TRUE(ChooseDirectory(&choice));
+  EXPECT_EQ(choice.directory, "prog-0.hindsight");
+  choice = Running({});
+  choice.attach_pid = getpid();
+  EXPECT_TRUE(ChooseDirectory(&choice));
+  EXPECT_EQ(choice.directory, "running_options_test-0.hindsight");
+}
+
+TEST(RunChoiceTest, ADirectoryIsNotMadeForTheTrace) {
+  RunChoice choice = Running({"prog"});
+  choice.directory = "nowhere/trace";
+  EXPECT_FALSE(ChooseDirectory(&choice));
+  choice.directory = "trace";
+  EXPECT_TRUE(ChooseDirectory(&choice));
+  EXPECT_EQ(choice.directory, "trace");
 }
 
 }  // namespace

@@ -17,6 +17,7 @@
 #include "cli/json.h"
 #include "cli/option_values.h"
 #include "cli/running/exit_status.h"
+#include "cli/running/run_choice.h"
 #include "cli/snapshots/refine_options.h"
 #include "cli/snapshots/refine_plan.h"
 #include "cli/snapshots/refine_record.h"
@@ -63,10 +64,7 @@ void AddRefineOptions(Options* options, RefineChoice* choice, RefineValues* valu
   options->Add("edits", &choice->edits, "FILE",
                "Make the changes of this file, which gdb's 'monitor save edits FILE' has written, "
                "before it runs.");
-  options->Add("output", &choice->directory, "DIR",
-               "The new trace: a directory that does not exist or is empty. Without it "
-               "PROG-refined-N.hindsight in the current directory.");
-  options->Alias('o');
+  AddOutputOption(options, &choice->directory, "PROG-refined-N.hindsight");
   options->Add("keep-traces", &choice->keep_traces, "",
                "Keep the traces of tries that were not consistent, as DIR.1, DIR.2, ...");
   options->Add("record", &choice->record, "",
