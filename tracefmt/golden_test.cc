@@ -9,7 +9,9 @@
 #include <fstream>
 #include <iterator>
 
+#include "tracefmt/samples/sample_ring.h"
 #include "tracefmt/samples/sample_trace.h"
+#include "tracefmt/trace_reader.h"
 
 namespace hindsight {
 namespace {
@@ -54,6 +56,28 @@ TEST(Golden, Version1WithTotals) {
 TEST(Golden, Version1WithMapParts) {
   EXPECT_EQ(DescribeRecording(Copy("golden-v1-map-parts").path()),
             FileText("tracefmt/testdata/golden-v1-map-parts.txt"));
+}
+
+// Rings: where they begin, what was dropped, and that what is there is whole.
+std::string RingText(const std::string& name) {
+  const Copy copy(name);
+  const auto trace = TraceReader::Open(copy.path());
+  EXPECT_TRUE(trace.ok()) << trace.status();
+  if (!trace.ok()) return "";
+  for (const absl::Status& damage : (*trace)->damage()) ADD_FAILURE() << damage;
+  for (const auto& keyframe : (*trace)->full_keyframes()) {
+    EXPECT_TRUE(keyframe->CheckFile().ok()) << keyframe->CheckFile();
+  }
+  return DescribeRing(**trace);
+}
+
+TEST(Golden, Version1RingOfTheProcess) {
+  EXPECT_EQ(RingText("golden-v1-ring"), FileText("tracefmt/testdata/golden-v1-ring.txt"));
+}
+
+TEST(Golden, Version1RingByThread) {
+  EXPECT_EQ(RingText("golden-v1-ring-by-thread"),
+            FileText("tracefmt/testdata/golden-v1-ring-by-thread.txt"));
 }
 
 TEST(Golden, TheWriterStillWritesTheSame) {
