@@ -117,6 +117,9 @@ def _go(command):
     _forget(int(place.group(1)) if place else 0)
     _refresh_libraries()
     _show_frame()
+    # Where it is the frame shows; what else there is to say follows that.
+    for line in output.splitlines()[1:]:
+        print("hindsight: " + line)
     # Expressions under `display` are shown after each stop; a jump is one.
     try:
         gdb.execute("display")

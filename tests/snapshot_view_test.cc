@@ -229,11 +229,13 @@ set var last_round = 1
 hindsight discard
 python say("back", (value("last_round") == was, all_registers() == registers))
 set var last_round = 1
-hindsight goto snapshot 11
+python say("goto", gdb.execute("hindsight goto snapshot 11", to_string=True).count("is gone"))
+python say("goto", gdb.execute("hindsight goto snapshot 10", to_string=True).count("is gone"))
 hindsight goto snapshot 12
 python say("back", (value("last_round") == was, all_registers() == registers))
 )"));
   EXPECT_EQ(gdb.Answer("written"), "4711") << gdb.text;
+  EXPECT_EQ(gdb.Answers("goto"), (std::vector<std::string>{"1", "0"})) << gdb.text;
   EXPECT_EQ(gdb.Answer("stays"), "1234605616436508552 66") << gdb.text;
   const std::string edits = gdb.Answer("edits");
   EXPECT_THAT(edits, HasSubstr("copy of snapshot 12")) << gdb.text;

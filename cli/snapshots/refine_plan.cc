@@ -123,7 +123,7 @@ absl::Status Planner::PlanTarget() {
   target.by_time = ByTime(snapshots_[to_]);
   if (target.by_time && choice_.record) {
     return absl::InvalidArgumentError(absl::StrCat(
-        "--record needs a --to that a point, a signal or a function triggered: snapshot ",
+        "--record needs a --to that a point, a signal or a function triggered, or none: snapshot ",
         snapshots_[to_].number, " is of a moment, and recording takes longer than running"));
   }
   if (target.by_time) {

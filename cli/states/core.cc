@@ -91,6 +91,7 @@ int CoreCommand(Arguments arguments) {
   if (choice.process.empty()) PrintOtherProcesses(*trace);
   const absl::StatusOr<CoreSummary> summary = WriteAt(*trace, where, &*files, path);
   if (!summary.ok()) return Failure(summary.status());
+  if (!summary->missing.empty()) PrintError(summary->missing);
   return Print(absl::StrCat(Printable(path), ": ", ToString(*summary), "\n")) ? 0 : kExitFailure;
 }
 

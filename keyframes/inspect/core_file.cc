@@ -41,6 +41,7 @@ class CoreWriter {
 
   absl::StatusOr<CoreSummary> Write() {
     summary_.threads = view_->threads().size();
+    summary_.missing = view_->Missing();
     // The header at first as one of a core without anything; what writes files looks at it.
     RETURN_IF_ERROR(WriteHeader(0));
     RETURN_IF_ERROR(WriteNotes());

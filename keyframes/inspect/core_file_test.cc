@@ -10,6 +10,7 @@
 #include <cstring>
 #include <optional>
 
+#include "keyframes/inspect/core_notes.h"
 #include "keyframes/inspect/fake_process_view.h"
 
 namespace hindsight {
@@ -221,6 +222,19 @@ TEST_F(CoreFileTest, FilesAreListedWithTheirOffsets) {
     return;
   }
   FAIL() << "no NT_FILE";
+}
+
+TEST_F(CoreFileTest, ThatThreadsAreMissingIsTheLastNote) {
+  const size_t whole = NotesOf(Write()).size();
+  EXPECT_EQ(summary_.missing, "");
+  for (const Note& note : NotesOf(Write())) EXPECT_NE(note.owner, kHindsightNote);
+  view_.missing = "missing: 102";
+  const std::vector<Note> notes = NotesOf(Write());
+  EXPECT_EQ(summary_.missing, "missing: 102");
+  ASSERT_EQ(notes.size(), whole + 1);
+  EXPECT_EQ(notes.back().owner, kHindsightNote);
+  EXPECT_EQ(notes.back().type, kMissingNote);
+  EXPECT_EQ(notes.back().bytes, "missing: 102");
 }
 
 TEST_F(CoreFileTest, ManyRegionsAreCountedInASection) {

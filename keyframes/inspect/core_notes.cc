@@ -65,6 +65,8 @@ class Notes {
       AddSigInfo(thread);
       AddVectors(others);
     }
+    const std::string missing = view_->Missing();
+    if (!missing.empty()) AppendNote(kHindsightNote, kMissingNote, missing, &out_);
     return std::move(out_);
   }
 

@@ -11,6 +11,11 @@
 
 namespace hindsight {
 
+// A note of our own: the owner, and the type of the text of ProcessView::Missing. It is the last
+// one, and there only if that is not empty. Debuggers pass over owners that they do not know.
+inline constexpr char kHindsightNote[] = "Hindsight";
+inline constexpr uint32_t kMissingNote = 1;
+
 // The contents of PT_NOTE, in the kernel's order, with `thread` first: debuggers select the first
 // one. What the view does not know (times, pending signals, the group) is zero. `extended`: whether
 // the registers have what only AVX and AVX-512 have. Errors are those of the view.

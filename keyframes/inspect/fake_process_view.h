@@ -22,6 +22,7 @@ class FakeProcessView final : public ProcessView {
   std::map<uint64_t, std::vector<uint8_t>> pages;  // whole ones, by address
   std::set<uint64_t> untouched;                    // pages
   std::vector<MapRegion> regions;
+  std::string missing;
 
   int32_t pid() const override { return registers.begin()->first; }
   std::vector<int32_t> threads() const override {
@@ -30,6 +31,7 @@ class FakeProcessView final : public ProcessView {
     return ids;
   }
   bool IsAlive(int32_t thread) const override { return registers.contains(thread); }
+  std::string Missing() const override { return missing; }
   std::string ThreadName(int32_t) const override { return "fake"; }
   std::optional<int> ThreadProcessor(int32_t) override { return std::nullopt; }
 

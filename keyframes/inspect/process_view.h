@@ -38,6 +38,9 @@ class ProcessView {
   virtual int32_t pid() const = 0;
   virtual std::vector<int32_t> threads() const = 0;
   virtual bool IsAlive(int32_t thread) const = 0;
+  // That the recording has not all of these threads here, and what that means: a line for the user,
+  // without its end. Empty: it has.
+  virtual std::string Missing() const = 0;
   // As the kernel keeps it in /proc/PID/comm. Requires: `thread` is alive.
   virtual std::string ThreadName(int32_t thread) const = 0;
   // The processor it ran on last; nullopt: unknown.

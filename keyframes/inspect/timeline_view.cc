@@ -5,6 +5,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "keyframes/state/place_text.h"
 
 namespace hindsight {
 namespace {
@@ -14,6 +15,10 @@ namespace {
 constexpr std::chrono::seconds kMaxTimeForStrings(1);
 
 }  // namespace
+
+std::string TimelineView::Missing() const {
+  return ThinnedText(timeline_->process(), timeline_->moment());
+}
 
 std::string TimelineView::ThreadName(int32_t thread) const {
   return objects_.ThreadName(thread, timeline_->moment());

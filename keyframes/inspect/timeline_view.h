@@ -32,6 +32,7 @@ class TimelineView final : public ProcessView {
   int32_t pid() const override { return trace_->manifest().pid; }
   std::vector<int32_t> threads() const override { return timeline_->threads(); }
   bool IsAlive(int32_t thread) const override { return timeline_->IsAlive(thread); }
+  std::string Missing() const override;
   std::string ThreadName(int32_t thread) const override;
   std::optional<int> ThreadProcessor(int32_t thread) override;
 

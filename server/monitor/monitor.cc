@@ -65,7 +65,7 @@ absl::StatusOr<MonitorResult> Monitor::Run(absl::string_view command, int32_t se
 }
 
 std::string Monitor::WhereIs(int32_t thread) const {
-  const std::string thinned = ThinnedText(timeline_->process(), timeline_->moment());
+  const std::string thinned = view_->Missing();
   return absl::StrFormat("position %s, thread %d, instruction %d, %.4g%%\n%s%s",
                          ToString(timeline_->position(thread)), thread,
                          timeline_->count(thread) - timeline_->thread_state(thread).begin_count(),

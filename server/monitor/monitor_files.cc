@@ -33,7 +33,8 @@ absl::StatusOr<std::string> WriteCoreFor(ProcessView* view, const CoreOptions& o
   if (!output.ok()) return ForUser("core", output.status());
   const absl::StatusOr<CoreSummary> summary = WriteCore(view, options, output->get());
   if (!summary.ok()) return ForUser("core", summary.status());
-  return absl::StrCat(Printable(name), ": ", ToString(*summary), "\n");
+  return absl::StrCat(Printable(name), ": ", ToString(*summary), "\n", summary->missing,
+                      summary->missing.empty() ? "" : "\n");
 }
 
 absl::Status WriteTextFor(absl::string_view text, OutputKind kind, absl::string_view path,

@@ -14,7 +14,7 @@
 
 namespace hindsight {
 
-// Writes the process to `path` and returns the line for the user. `files` may be null: then no
+// Writes the process to `path` and returns the lines for the user. `files` may be null: then no
 // files are written here. kInvalidArgument: a message for the user; kCancelled.
 absl::StatusOr<std::string> WriteCoreFor(ProcessView* view, const CoreOptions& options,
                                          absl::string_view path, CoreFiles* files);

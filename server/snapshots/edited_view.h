@@ -38,6 +38,7 @@ class EditedView final : public ProcessView {
   int32_t pid() const override { return original_->pid(); }
   std::vector<int32_t> threads() const override { return original_->threads(); }
   bool IsAlive(int32_t thread) const override { return original_->IsAlive(thread); }
+  std::string Missing() const override { return original_->Missing(); }
   std::string ThreadName(int32_t thread) const override { return original_->ThreadName(thread); }
   std::optional<int> ThreadProcessor(int32_t thread) override {
     return original_->ThreadProcessor(thread);

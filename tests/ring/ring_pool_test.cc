@@ -23,6 +23,7 @@ namespace {
 
 namespace fs = std::filesystem;
 using ::testing::HasSubstr;
+using ::testing::Not;
 using ::testing::StartsWith;
 
 constexpr int kRounds = 3200;         // 200 MB
@@ -136,7 +137,7 @@ def known(expression):
         return int(gdb.parse_and_eval(expression))
     except gdb.MemoryError:
         return None
-gdb.execute("hindsight goto start")
+say("said", "missing: " in gdb.execute("hindsight goto start", to_string=True))
 say("threads", len(gdb.selected_inferior().threads()))
 say("listed", gdb.execute("monitor threads", to_string=True).count("missing here"))
 say("when", gdb.execute("monitor when", to_string=True).strip())
@@ -179,6 +180,7 @@ say("at start", "0%" in gdb.execute("monitor when", to_string=True))
 say("forward", run("continue"))
 end
 )");
+  EXPECT_EQ(gdb.Answer("said"), "True") << gdb.text;
   EXPECT_EQ(gdb.Answer("threads"), "1") << gdb.text;
   EXPECT_EQ(gdb.Answer("listed"), "1") << gdb.text;
   EXPECT_THAT(gdb.Answer("when"), HasSubstr("0%")) << gdb.text;
@@ -196,6 +198,38 @@ end
   EXPECT_EQ(gdb.Answer("busy watched"), "True") << gdb.text;
   EXPECT_EQ(gdb.Answer("at start"), "True") << gdb.text;
   EXPECT_THAT(gdb.text, HasSubstr("this part of the recording has not all threads (missing: "));
+}
+
+// A core of the old part says what it has not, and a debugger that knows nothing of that opens it.
+TEST_F(RingPoolTest, ACoreOfTheOldPartSaysWhichThreadsAreMissing) {
+  Record("thread");
+  const std::string missing = "has not all threads (missing: ";
+  const std::string core = directory_.File("core"), monitors = directory_.File("monitors.core");
+  const ChildResult written = RunHindsight({"core", trace_, "start", "-o", core});
+  EXPECT_EQ(written.Ending(), "exit 0");
+  EXPECT_THAT(written.err, HasSubstr(missing));
+  EXPECT_THAT(written.out, HasSubstr("1 thread,"));
+  const std::string look =
+      "python say('registers', sorted(item for item in all_registers().items() if item[0] != "
+      "'orig_rax'))";
+  const GdbResult server =
+      RunGdb(trace_, absl::StrCat("hindsight goto start\nmonitor core ", monitors, "\n", look));
+  EXPECT_THAT(server.text, HasSubstr(missing));
+  EXPECT_THAT(server.Answer("registers"), HasSubstr("rip"));
+  for (const std::string& file : {core, monitors}) {
+    EXPECT_THAT(ReadFile(file), HasSubstr(missing)) << file;
+    const GdbResult gdb = RunGdbOnCore(
+        Runfile("tests/ring/quiet"), file,
+        {"source " + Runfile("tests/harness/prelude.py"), look,
+         "python say('threads', len(gdb.selected_inferior().threads()))", "info threads"});
+    EXPECT_EQ(gdb.Answer("threads"), "1") << gdb.text;
+    EXPECT_EQ(gdb.Answer("registers"), server.Answer("registers")) << gdb.text;
+    EXPECT_THAT(gdb.text, Not(HasSubstr("not a core"))) << gdb.text;
+  }
+  const std::string whole = directory_.File("whole");
+  const ChildResult end = RunHindsight({"core", trace_, "end", "-o", whole});
+  EXPECT_THAT(end.err, Not(HasSubstr("missing")));
+  EXPECT_THAT(ReadFile(whole), Not(HasSubstr(missing)));
 }
 
 TEST_F(RingPoolTest, OpensWhereverTheRecorderWasKilled) {
