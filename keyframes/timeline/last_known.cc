@@ -73,7 +73,8 @@ absl::Status FindLastWrites(ThreadReplay* replay, uint64_t page, uint64_t lines,
     const uint64_t address =
         std::clamp(hit->address, range.address, range.address + range.length - 1);
     const uint64_t line = (address - page) / kLineBytes;
-    (*known)[line] = {hit->count + 1, false};
+    // The window reaches back as far as some line needs; of this one more may have come since.
+    if (hit->count + 1 > (*known)[line].count) (*known)[line] = {hit->count + 1, false};
     lines &= ~(uint64_t{1} << line);
     high = hit->count + 1;
     width = 1;

@@ -22,7 +22,7 @@ constexpr uint64_t kData = 0x600000;
 constexpr int32_t kThread = 5;
 constexpr int32_t kOther = 6;
 
-// Writes traces of threads that execute nothing but `nop`s.
+// Writes traces of threads that execute nothing but `nop`s, unless a test says otherwise.
 class TracesTest : public testing::Test {
  protected:
   TracesTest() {
@@ -46,6 +46,7 @@ class TracesTest : public testing::Test {
     RegisterFile registers;
     registers.rip = kCode + count;
     registers.rflags = 0x202;
+    registers.gpr[kRsp] = kData + kLineBytes;
     registers.cs = 0x33;
     registers.ss = 0x2b;
     return registers;
@@ -308,6 +309,38 @@ TEST_F(TracesTest, OfWhatThreadsKnowDifferentlyTheNewestIsShown) {
   EXPECT_EQ(Read(third, kData), 0x0202020202020202);
   // The first, which waits: the same, whatever it knew when it left off.
   EXPECT_EQ(Read(kThread, kData), 0x0202020202020202);
+}
+
+// Where others of a page's lines are old news, a thread's writes of long ago are looked at, too:
+// what it has learned since of a line that it wrote then counts.
+TEST_F(TracesTest, WhatAThreadLearnedSinceItWroteIsNewerThanWhatItWrote) {
+  code_[10] = 0x50;  // push, into the first line of kData
+  code_[11] = 0x58;  // pop
+  Begin();
+  BeginSegment(kThread, 0, 0);
+  ImportPage(kThread, 0, kData, Filled(1));
+  const std::array<uint8_t, kPageBytes> seen = Filled(4);
+  const PageImport first_line{
+      .address = kData, .line_mask = 1, .lines = absl::MakeConstSpan(seen).first(kLineBytes)};
+  ASSERT_TRUE(writer_->Append(kThread, {17, first_line}).ok());
+  EndSegment(kThread, 30);
+  Event({.kind = EventKind::kThreadStart, .sequence = 1, .thread = kOther, .number = kThread});
+  BeginSegment(kOther, 0, 0);
+  ImportPage(kOther, 5, kData, Filled(3));
+  EndSegment(kOther, 9);
+  Event({.kind = EventKind::kSlice, .sequence = 2, .thread = kOther, .count = 0});
+  Event({.kind = EventKind::kSlice, .sequence = 3, .thread = kThread, .count = 15});
+  Event({.kind = EventKind::kSlice, .sequence = 4, .thread = kOther, .count = 8});
+  Open();
+  ASSERT_TRUE(timeline_->SeekTo(uint64_t{25}).ok());
+  EXPECT_EQ(timeline_->current_thread(), kThread);
+  EXPECT_EQ(timeline_->count(kThread), 17);
+  EXPECT_EQ(Read(kThread, kData), 0x0404040404040404);
+  for (const uint64_t moment : {25, 26, 30, 37}) {
+    ASSERT_TRUE(timeline_->SeekTo(moment).ok());
+    EXPECT_EQ(Read(kOther, kData), 0x0404040404040404) << moment;
+    EXPECT_EQ(Read(kOther, kData + kLineBytes), 0x0303030303030303) << moment;
+  }
 }
 
 }  // namespace
