@@ -105,6 +105,33 @@ end
   EXPECT_EQ(gdb.Answer("writers backward"), "{'writer'}") << gdb.text;
 }
 
+// What the kernel stores as a thread ends is seen in its last state, whoever looks there first.
+// (Where no recorder stops the threads, it is seen by who looks there first.)
+TEST(GdbThreadsTest, TheEndOfAThreadClearsItsIdThere) {
+  if (Engine() == TestedEngine::kTranslate) GTEST_SKIP();
+  const Recorded recorded({Program("id_at_end")}, {}, {"--quantum=20000"});
+  EXPECT_EQ(recorded.run().out, "it has ended\n") << recorded.run().err;
+  ExpectExact(recorded.trace());
+  const GdbResult gdb = RunGdb(recorded.trace(), R"(
+break main
+continue
+delete
+watch here.word
+python
+def stop(): return "%s, %s" % (value("here.word"), gdb.selected_thread().ptid[1])
+forward, backward = [], []
+while run("continue").startswith("breakpoint"): forward.append(stop())
+while run("reverse-continue").startswith("breakpoint"): backward.append(stop())
+main, made = gdb.selected_inferior().pid, forward[0].split(",")[0]
+say("forward", forward == ["%s, %s" % (made, main), "0, %s" % made])
+say("backward", backward == ["%s, %s" % (made, made), "0, %s" % main])
+say("stops", forward + backward)
+end
+)");
+  EXPECT_EQ(gdb.Answer("forward"), "True") << gdb.text;
+  EXPECT_EQ(gdb.Answer("backward"), "True") << gdb.text;
+}
+
 TEST(GdbThreadsTest, NamesFollowThePosition) {
   const GdbResult gdb = RunGdb(Names(), R"(
 break round_reached

@@ -1,5 +1,8 @@
 // ThreadEngine: the end of a thread's recording.
 
+#include <sys/syscall.h>
+
+#include <algorithm>
 #include <utility>
 #include <vector>
 
@@ -20,6 +23,21 @@ void ThreadEngine::EndLog() {
   notes_.Exit(count);
 }
 
+bool ThreadEngine::IsExiting() const { return call_.has_value() && call_->number() == SYS_exit; }
+
+// What the kernel has stored for the thread in its last call belongs to its own last state, and not
+// to a state of the thread that looks there next. (The memory is read through another thread. If
+// all end, nobody looks there.)
+void ThreadEngine::LogWordsAtEnd() {
+  if (cpu_ == nullptr || !IsExiting()) return;
+  const auto& threads = process_->threads();
+  const auto lives = std::find_if(threads.begin(), threads.end(), [](const auto& other) {
+    return other->state_ != State::kEnded && !other->IsExiting();
+  });
+  if (lives == threads.end()) return;
+  pager_.ImportAtEnd(&(*lives)->tracee_->memory(), kernel_words_.AtEnd());
+}
+
 // The thread has no turn any more, but its events stand in a slice of its own.
 void ThreadEngine::LogHeldSignals() {
   const std::vector<TraceeStop> held = call_->TakeHeldSignals();
@@ -33,7 +51,10 @@ void ThreadEngine::OnExit(int wait_status) {
   if (state_ == State::kEnded) return;
   const bool native = std::exchange(state_, State::kEnded) == State::kNative;
   if (call_.has_value()) LogHeldSignals();
-  if (!native) EndLog();
+  if (!native) {
+    LogWordsAtEnd();
+    EndLog();
+  }
   ReturnBorrowedMemory();
   ShareWordsAtEnd(process_);
   process_->NoteExit(wait_status, this);

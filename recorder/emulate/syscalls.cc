@@ -34,9 +34,12 @@ void ThreadEngine::RunSystemCall() {
     // The process outlives its first thread, whose exit the kernel reports only at the end.
     notes_.Exit(cpu_->count());
   }
-  memory_hashes_.LogSent(call.number(), call.arguments(), cpu_->count(),
-                         process_->sharing().shared() || process_->sharing().asynchronous() ||
-                             pager_.has_shared_pages());
+  // What the kernel stores as the thread ends is of this state, too.
+  if (call.number() != SYS_exit) {
+    memory_hashes_.LogSent(call.number(), call.arguments(), cpu_->count(),
+                           process_->sharing().shared() || process_->sharing().asynchronous() ||
+                               pager_.has_shared_pages());
+  }
   FindRobustMutexes(call);
   engine_->session().progress().BeforeCall(thread(), call.number(), call.arguments(),
                                            memory_.Reader());

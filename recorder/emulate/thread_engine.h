@@ -210,6 +210,8 @@ class ThreadEngine {
   void OnVanished();
   void LogHeldSignals();
   void EndLog();
+  bool IsExiting() const;
+  void LogWordsAtEnd();
 
   EmulateEngine* const engine_;
   RecordedProcess* const process_;

@@ -33,6 +33,8 @@ class PageImporter {
   PageImporter& operator=(const PageImporter&) = delete;
 
   void set_cpu(Cpu* cpu) { cpu_ = cpu; }
+  // Where it reads from now on; borrowed.
+  void set_memory(const ProcessMemory* memory) { memory_ = memory; }
   // The state that imports are of: see ProcessPager.
   void set_count(uint64_t count) { count_ = count; }
   // Another thread may import a page after this one has left it.
@@ -61,7 +63,7 @@ class PageImporter {
   void LogFirst(const AddressSpace& space, const KnownPage& page, const uint8_t* bytes);
   uint64_t KnownLines(const KnownPage& page, const uint8_t* bytes) const;
 
-  const ProcessMemory* const memory_;
+  const ProcessMemory* memory_;
   const ModuleTable* const modules_;
   ThreadLog* const log_;
   PageWitnesses* const witnesses_;

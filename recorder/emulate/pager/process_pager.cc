@@ -253,6 +253,12 @@ void ProcessPager::Reset() {
   }
 }
 
+void ProcessPager::ImportAtEnd(const ProcessMemory* memory, absl::Span<const MemoryRange> words) {
+  importer_.set_memory(memory);
+  Refresh(pages_.In(words, kCompared));
+  outputs_.Take(*space_, {.written = {words.begin(), words.end()}});
+}
+
 void ProcessPager::Leave() {
   for (const KnownPage* page : pages_.All(kAnyPage)) {
     // What the kernel stored for it counts, too: no other thread has seen it.

@@ -164,6 +164,9 @@ class ProcessPager final : public Pager {
   std::vector<MemoryRange> WritablePages() const;
   // A new address space.
   void Reset();
+  // The thread has ended, and the kernel has stored to `words` as it did: imports these pages,
+  // through the memory of another thread of the process. After it only Leave is called.
+  void ImportAtEnd(const ProcessMemory* memory, absl::Span<const MemoryRange> words);
   // The thread has ended: what it wrote, and no thread has imported since, is kept for the
   // witnesses. No calls after it.
   void Leave();
