@@ -27,8 +27,14 @@ absl::StatusOr<ProcessState> ProcessState::Create(const TraceReader* trace) {
 }
 
 void ProcessState::AddKeyframes(MapSources* maps) {
+  const TrimmedEvent* const trimmed = trace_->trimmed();
+  const bool thinned = trimmed != nullptr && trimmed->thinned();
   for (const auto& keyframe : trace_->full_keyframes()) {
     std::optional<uint64_t> moment = threads_.MomentOf(*keyframe);
+    // All its threads may be missing there; the memory map is not.
+    if (!moment.has_value() && thinned && keyframe->number() < trimmed->whole_keyframe) {
+      moment = MomentOfSlice(keyframe->sequence());
+    }
     if (!moment.has_value()) continue;
     if (!snapshots_.empty()) moment = std::max(*moment, snapshots_.back().moment);
     snapshots_.push_back(
@@ -36,8 +42,7 @@ void ProcessState::AddKeyframes(MapSources* maps) {
     keyframes_.push_back(keyframe.get());
     maps->AddKeyframe(keyframe.get(), *moment);
   }
-  const TrimmedEvent* const trimmed = trace_->trimmed();
-  if (trimmed == nullptr || !trimmed->thinned()) return;
+  if (!thinned) return;
   const Snapshot* const whole = FindKeyframe(trimmed->whole_keyframe);
   whole_moment_ = whole != nullptr ? whole->moment : end_moment() + 1;
 }
@@ -87,8 +92,11 @@ uint64_t ProcessState::MomentOfLost(const ProcessEvent& event) const {
     const Snapshot* const keyframe = FindKeyframe(static_cast<uint64_t>(event.number));
     return keyframe == nullptr ? 0 : keyframe->moment;
   }
-  const size_t slice =
-      event.sequence == 0 ? schedule().slices().size() : schedule().SliceOfSequence(event.sequence);
+  return event.sequence == 0 ? 0 : MomentOfSlice(event.sequence);
+}
+
+uint64_t ProcessState::MomentOfSlice(uint64_t sequence) const {
+  const size_t slice = schedule().SliceOfSequence(sequence);
   return slice < schedule().slices().size() ? schedule().slices()[slice].moment : 0;
 }
 

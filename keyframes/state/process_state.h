@@ -123,6 +123,8 @@ class ProcessState {
   const Snapshot* FindKeyframe(uint64_t number) const;
   void AddEvent(const ProcessEvent& event, uint64_t moment, MapSources* maps);
   uint64_t MomentOfLost(const ProcessEvent& event) const;
+  // Where the slice of that orderable event begins; 0: none has one.
+  uint64_t MomentOfSlice(uint64_t sequence) const;
   int32_t ThreadOf(const ProcessEvent& event) const;
   // The thread whose orderable event `sequence` is; 0: none.
   int32_t ThreadOfSequence(uint64_t sequence) const;

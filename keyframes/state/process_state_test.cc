@@ -8,6 +8,8 @@
 #include "absl/status/status.h"
 #include "gtest/gtest.h"
 #include "keyframes/toys/toy_recording.h"
+#include "tracefmt/samples/ring_recorder.h"
+#include "tracefmt/trace_reader.h"
 #include "tracefmt/trace_writer.h"
 
 namespace hindsight {
@@ -39,6 +41,32 @@ TEST(ProcessStateTest, SnapshotsAreTheFullKeyframes) {
   EXPECT_EQ(state.snapshots()[0].moment, 0);
   EXPECT_EQ(state.KeyframeAt(state.snapshots()[1].moment)->number(), 2);
   EXPECT_EQ(state.KeyframeAt(state.snapshots()[1].moment - 1)->number(), 1);
+}
+
+// A ring by threads keeps full keyframes of which only threads are left to say something that are
+// missing there: the first one, before the quiet thread began.
+TEST(ProcessStateTest, AKeyframeOfMissingThreadsIsWhereTheTraceBegins) {
+  constexpr int32_t kQuiet = 5000;
+  constexpr uint64_t kMost = 1 << 20;
+  const std::string directory = testing::TempDir() + "/thinned";
+  Recorder recorder(directory, {.bytes = kMost, .by_thread = true, .text = "1M by threads"});
+  recorder.Begin(kQuiet);
+  for (int i = 0; i < 2000; ++i) {
+    recorder.RoundOfFirst();
+    if (i % 100 == 0) recorder.Execute(kQuiet);
+    ASSERT_TRUE(recorder.writer()->Flush().ok());
+  }
+  recorder.Finish();
+  const auto trace = TraceReader::Open(directory);
+  ASSERT_TRUE(trace.ok()) << trace.status();
+  ASSERT_EQ((*trace)->trimmed()->oldest_keyframe, 1);
+  ASSERT_GT((*trace)->trimmed()->whole_keyframe, 2);
+  const auto state = ProcessState::Create(trace->get());
+  ASSERT_TRUE(state.ok()) << state.status();
+  EXPECT_EQ(state->snapshots().front().number, 1);
+  EXPECT_EQ(state->snapshots().front().moment, 0);
+  EXPECT_EQ(state->snapshots().size(), (*trace)->full_keyframes().size());
+  std::filesystem::remove_all(directory);
 }
 
 // A trace of one empty segment, with the events given.

@@ -139,6 +139,8 @@ def known(expression):
         return None
 say("said", "missing: " in gdb.execute("hindsight goto start", to_string=True))
 say("threads", len(gdb.selected_inferior().threads()))
+maps = gdb.execute("monitor maps", to_string=True)
+say("maps", "[stack]" in maps and "/quiet" in maps)
 say("listed", gdb.execute("monitor threads", to_string=True).count("missing here"))
 say("when", gdb.execute("monitor when", to_string=True).strip())
 gdb.execute("break Tick")
@@ -182,6 +184,7 @@ end
 )");
   EXPECT_EQ(gdb.Answer("said"), "True") << gdb.text;
   EXPECT_EQ(gdb.Answer("threads"), "1") << gdb.text;
+  EXPECT_EQ(gdb.Answer("maps"), "True") << gdb.text;
   EXPECT_EQ(gdb.Answer("listed"), "1") << gdb.text;
   EXPECT_THAT(gdb.Answer("when"), HasSubstr("0%")) << gdb.text;
   EXPECT_EQ(gdb.Answer("n"), "2") << gdb.text;
