@@ -13,6 +13,8 @@ TEST(SignalsTest, Handlers) { ExpectAlwaysRecordsUnchanged({Program("signal_hand
 
 TEST(SignalsTest, QueuesAndWaiting) { ExpectAlwaysRecordsUnchanged({Program("signal_queues")}); }
 
+TEST(SignalsTest, IgnoredOnesEndNoCall) { ExpectRecordsUnchanged({Program("ignored_signals")}); }
+
 TEST(SignalsTest, ForOneThread) { ExpectAlwaysRecordsUnchanged({Program("signal_to_thread")}); }
 
 TEST(SignalsTest, Storm) { ExpectAlwaysRecordsUnchanged({Program("signal_storm")}); }

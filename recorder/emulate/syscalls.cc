@@ -44,6 +44,7 @@ void ThreadEngine::RunSystemCall() {
   engine_->session().progress().BeforeCall(thread(), call.number(), call.arguments(),
                                            memory_.Reader());
   call_ = std::move(call);
+  disturbed_.Begin(engine_->session().NowNs());
   state_ = State::kWaiting;
   tracee_->Resume(ResumeHow::kSyscall, 0);  // fails if the thread is gone: its stop says so
 }
@@ -96,6 +97,7 @@ void ThreadEngine::OnCallStop(TraceeStop stop) {
     case TraceeStopKind::kSignal:
       SnapshotBeforeSignal(stop.signal);
       if (tracee_->signals().Catches(stop.signal)) {
+        if (call_->interrupted()) disturbed_.TakeBack();
         DeliverSignal(std::move(stop));
         return;
       }
@@ -129,7 +131,11 @@ void ThreadEngine::OnNewTask(const TraceeStop& stop) {
 bool ThreadEngine::OnSystemCallExit() {
   RegisterFile after;
   if (!tracee_->GetRegisters(call_->ChangesAllRegisters(), &after)) return false;  // gone
-  if (call_->IsInterruptedBy(static_cast<int64_t>(after.gpr[kRax]))) return false;
+  if (call_->IsInterruptedBy(static_cast<int64_t>(after.gpr[kRax])) ||
+      disturbed_.MakeAgain(call_->number(), after, engine_->session().NowNs())) {
+    return false;
+  }
+  disturbed_.Finish();
   state_ = State::kReady;
   if (call_->is_exec()) {
     FinishExec();

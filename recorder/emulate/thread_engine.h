@@ -36,6 +36,7 @@
 #include "recorder/emulate/process_writers.h"
 #include "recorder/emulate/recorded_process.h"
 #include "recorder/emulate/sync/chaos_points.h"
+#include "recorder/emulate/sync/disturbed_call.h"
 #include "recorder/emulate/sync/memory_hashes.h"
 #include "recorder/emulate/sync/sync_point.h"
 #include "recorder/emulate/sync/thread_memory.h"
@@ -232,6 +233,7 @@ class ThreadEngine {
   TraceeStops stops_;
   UncountedTime time_;
   TransitionLog transitions_;
+  DisturbedCall disturbed_;
   ChaosPoints chaos_;
   CheckSchedule checks_;
   SegmentSchedule segments_;

@@ -1,5 +1,7 @@
 #include "recorder/process/signal_sets.h"
 
+#include <signal.h>
+
 #include <cstdio>
 #include <cstring>
 #include <string>
@@ -22,6 +24,8 @@ SignalSets SignalSetsOf(pid_t process, pid_t thread) {
       sets.pending |= value;
     } else if (std::strcmp(name, "SigBlk") == 0) {
       sets.blocked = value;
+    } else if (std::strcmp(name, "SigIgn") == 0) {
+      sets.ignored = value;
     } else if (std::strcmp(name, "SigCgt") == 0) {
       sets.caught = value;
       sets.known = true;
@@ -29,6 +33,13 @@ SignalSets SignalSetsOf(pid_t process, pid_t thread) {
   }
   std::fclose(file);
   return sets;
+}
+
+bool SignalSets::only_ignored_come() const {
+  const auto bit = [](int signal) { return uint64_t{1} << (signal - 1); };
+  const uint64_t by_default = bit(SIGCHLD) | bit(SIGCONT) | bit(SIGURG) | bit(SIGWINCH);
+  const uint64_t come = pending & ~blocked;
+  return come != 0 && (come & ~(ignored | (by_default & ~caught))) == 0;
 }
 
 std::string SignalName(int signal) {

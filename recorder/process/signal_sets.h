@@ -16,9 +16,12 @@ struct SignalSets {
   uint64_t pending = 0;  // for the thread or its process
   uint64_t blocked = 0;  // at this moment, also if a system call put another mask in place
   uint64_t caught = 0;
+  uint64_t ignored = 0;  // as the process has said
 
   // Signals that would enter a handler as soon as the thread runs.
   uint64_t about_to_be_handled() const { return pending & ~blocked & caught; }
+  // Some would come, of which none does anything: they wake a thread only because it is traced.
+  bool only_ignored_come() const;
 };
 SignalSets SignalSetsOf(pid_t process, pid_t thread);
 

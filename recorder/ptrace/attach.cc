@@ -45,38 +45,6 @@ bool GetRegisters(pid_t thread, user_regs_struct* registers) {
   return ptrace(PTRACE_GETREGS, thread, nullptr, registers) == 0;
 }
 
-// Calls that say EINTR when anything wakes them up, though nothing has been done: signal(7),
-// "Interruption of system calls and library functions by stop signals", and sockets with timeouts.
-bool SaysEintrWithoutReason(int64_t number) {
-  switch (number) {
-    case SYS_epoll_wait:
-    case SYS_epoll_pwait:
-    case SYS_epoll_pwait2:
-    case SYS_semop:
-    case SYS_semtimedop:
-    case SYS_rt_sigtimedwait:
-    case SYS_io_getevents:
-    case SYS_io_pgetevents:
-    case SYS_io_uring_enter:
-    case SYS_read:
-    case SYS_readv:
-    case SYS_write:
-    case SYS_writev:
-    case SYS_accept:
-    case SYS_accept4:
-    case SYS_connect:
-    case SYS_recvfrom:
-    case SYS_recvmsg:
-    case SYS_recvmmsg:
-    case SYS_sendto:
-    case SYS_sendmsg:
-    case SYS_sendmmsg:
-      return true;
-    default:
-      return false;
-  }
-}
-
 bool IsInterrupted(const user_regs_struct& registers) {
   const auto result = static_cast<int64_t>(registers.rax);
   return static_cast<int64_t>(registers.orig_rax) >= 0 &&

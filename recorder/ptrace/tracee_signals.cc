@@ -44,6 +44,10 @@ bool TraceeSignals::HasDeliverable() {
   return false;
 }
 
+bool TraceeSignals::OnlyIgnoredCome() const {
+  return SignalSetsOf(process_, thread_).only_ignored_come();
+}
+
 bool TraceeSignals::Catches(int signal) const {
   return (SignalSetsOf(process_, thread_).caught & SignalBit(signal)) != 0;
 }

@@ -41,6 +41,8 @@ class TraceeSignals {
 
   // Whether a signal is pending that is not blocked.
   bool HasDeliverable();
+  // Whether some are, and the process ignores all of them: natively they would not be there.
+  bool OnlyIgnoredCome() const;
   // Whether the process has a handler for `signal`.
   bool Catches(int signal) const;
 

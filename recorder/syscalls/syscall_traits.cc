@@ -107,6 +107,36 @@ bool IsRestartCode(int64_t result) {
          result == kRestartBlock;
 }
 
+bool SaysEintrWithoutReason(int64_t number) {
+  switch (number) {
+    case SYS_epoll_wait:
+    case SYS_epoll_pwait:
+    case SYS_epoll_pwait2:
+    case SYS_semop:
+    case SYS_semtimedop:
+    case SYS_rt_sigtimedwait:
+    case SYS_io_getevents:
+    case SYS_io_pgetevents:
+    case SYS_io_uring_enter:
+    case SYS_read:
+    case SYS_readv:
+    case SYS_write:
+    case SYS_writev:
+    case SYS_accept:
+    case SYS_accept4:
+    case SYS_connect:
+    case SYS_recvfrom:
+    case SYS_recvmsg:
+    case SYS_recvmmsg:
+    case SYS_sendto:
+    case SYS_sendmsg:
+    case SYS_sendmmsg:
+      return true;
+    default:
+      return false;
+  }
+}
+
 bool NeedsRestartSyscall(int64_t result) { return result == kRestartBlock; }
 
 }  // namespace hindsight

@@ -51,6 +51,9 @@ const char* ReasonNotToRecord(int64_t number, const uint64_t* arguments);
 // Whether this result, seen by a tracer, is the kernel's note to itself to restart the call or say
 // EINTR, once it knows what happens to the signal that interrupted it.
 bool IsRestartCode(int64_t result);
+// Calls that say EINTR when anything wakes them up, though nothing has been done: signal(7),
+// "Interruption of system calls and library functions by stop signals", and sockets with timeouts.
+bool SaysEintrWithoutReason(int64_t number);
 // Of the restart codes: the call goes on as restart_syscall, and knows how much time is left.
 bool NeedsRestartSyscall(int64_t result);
 
