@@ -33,6 +33,21 @@ uint64_t FoldMask(const HostPlan& plan, uint64_t mask) {
   return folded;
 }
 
+// An exception that `plan`, which began with this fsw, has left pending: the pointers are those of
+// the instruction, whatever comes between it and the handler. Of others they are not kept.
+void NoteX87Exception(const HostPlan& plan, uint64_t before, RegisterFile* registers) {
+  constexpr uint64_t kPending = 0x80;
+  if ((before & kPending) != 0 || (registers->fsw & kPending) == 0 ||
+      plan.instruction.mnemonic == ZYDIS_MNEMONIC_FLDCW) {
+    return;
+  }
+  const auto& modrm = plan.instruction.raw.modrm;
+  registers->fop = (plan.instruction.opcode & 7u) << 8 | static_cast<uint64_t>(modrm.mod) << 6 |
+                   static_cast<uint64_t>(modrm.reg) << 3 | modrm.rm;
+  registers->fip = registers->rip;
+  if (plan.memory_operand >= 0) registers->fdp = plan.address.Compute(*registers);
+}
+
 // No code of the block runs meanwhile: it is one thread's.
 bool PutCode(uint8_t* block, uint8_t* at, absl::Span<const uint8_t> code) {
   if (mprotect(block, kBlockBytes, PROT_READ | PROT_WRITE) != 0) return false;
@@ -157,6 +172,7 @@ bool HostAssist::RunOnBuffer(const HostInstruction& instruction, uint64_t addres
 bool HostAssist::Run(const HostInstruction& instruction, RegisterFile* registers,
                      GuestMemory* memory) {
   const HostPlan& plan = instruction.plan;
+  const uint64_t x87_status = registers->fsw;
   bool ok;
   if (plan.is_gather || plan.is_scatter) {
     ok = plan.is_gather ? Gather(plan, registers, memory) : Scatter(plan, registers, memory);
@@ -165,6 +181,7 @@ bool HostAssist::Run(const HostInstruction& instruction, RegisterFile* registers
   } else {
     ok = RunWithMemory(instruction, plan.address.Compute(*registers), registers, memory);
   }
+  if (ok && plan.uses_x87) NoteX87Exception(plan, x87_status, registers);
   if (ok) registers->rip += plan.instruction.length;
   return ok;
 }

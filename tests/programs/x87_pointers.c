@@ -1,5 +1,7 @@
 // Looks at what the x87 unit tells of its last instruction. The kernel may lose that when it
 // switches tasks: zeros are right as well, if they come seldom.
+//
+// x87_pointers [exceptions]   only where an exception is pending: then the kernel keeps it
 #define _GNU_SOURCE
 #include <setjmp.h>
 #include <signal.h>
@@ -47,7 +49,50 @@ static void show(const char* what) {
   good = bad = 0;
 }
 
-int main(void) {
+// FXSAVE's and XSAVE's, as it begins.
+static struct {
+  uint16_t control, status;
+  uint8_t tags, unused;
+  uint16_t opcode;
+  uint64_t code, data;
+  uint8_t rest[4096 - 24];
+} area __attribute__((aligned(64)));
+
+static const uint16_t control = 0x37b;  // a division by zero raises SIGFPE
+
+#define DIVIDE_AND(save, image)                                                              \
+  __asm__ volatile(                                                                          \
+      "lea 1f(%%rip), %%rcx; mov %%rcx, %0; fninit; fldcw %4; fld1; 1: fdivl %3; nop; " save \
+      "; fninit"                                                                             \
+      : "=m"(code_at), "=m"(image)                                                           \
+      : "a"(3), "m"(zero), "m"(control), "d"(0)                                              \
+      : "rcx", "memory")
+
+static void check_area(void) {
+  note(area.code == code_at && area.data == (uint64_t)&zero && area.opcode == 0x435, 0);
+}
+
+static void show_pending(void) {
+  struct Environment environment;
+  for (int i = 0; i < kTries; i++) {
+    DIVIDE_AND("fxsave64 %1", area);
+    check_area();
+  }
+  show("fxsave before the exception");
+  for (int i = 0; i < kTries; i++) {
+    memset(&area, 0, sizeof(area));
+    DIVIDE_AND("xsave64 %1", area);
+    check_area();
+  }
+  show("xsave before the exception");
+  for (int i = 0; i < kTries; i++) {
+    DIVIDE_AND("fnstenv %1", environment);
+    check(&environment, &zero, 0x435);
+  }
+  show("fnstenv before the exception");
+}
+
+static void show_kept(void) {
   struct Environment environment;
   for (int i = 0; i < kTries; i++) {
     __asm__ volatile("fninit; 1: fldl %2; fnstenv %0; lea 1b(%%rip), %%rax; mov %%rax, %1"
@@ -68,12 +113,17 @@ int main(void) {
     check(&environment, &numbers[3], 0x55c);
   }
   show("a store");
+}
+
+int main(int argc, char** argv) {
+  (void)argv;
+  if (argc == 1) show_kept();
+  show_pending();
   struct sigaction action;
   memset(&action, 0, sizeof(action));
   action.sa_sigaction = on_exception;
   action.sa_flags = SA_SIGINFO;
   sigaction(SIGFPE, &action, NULL);
-  const uint16_t control = 0x37b;  // a division by zero raises SIGFPE
   for (volatile int i = 0; i < kTries; i++) {
     if (sigsetjmp(after, 1) != 0) continue;
     __asm__ volatile(
