@@ -129,6 +129,9 @@ int DiffCommand(Arguments arguments) {
   SnapshotView before(trace.get(), snapshots), after(trace.get(), snapshots);
   before.GoTo(*from);
   after.GoTo(*to);
+  for (const SnapshotView* view : {&before, &after}) {
+    if (const std::string missing = view->Missing(); !missing.empty()) PrintError(missing);
+  }
   const SnapshotDifference difference = Compare(*trace, &before, &after);
   const bool printed =
       Print(json ? DiffJson(difference, most_ranges) : DiffText(difference, most_ranges));

@@ -46,6 +46,15 @@ std::vector<int32_t> SnapshotView::threads() const {
   return threads;
 }
 
+std::string SnapshotView::Missing() const {
+  const TrimmedEvent* const trimmed = trace_->trimmed();
+  const uint64_t number = here().keyframe->number();
+  if (trimmed == nullptr || number >= trimmed->whole_keyframe) return "";
+  return absl::StrCat("full keyframe ", number,
+                      " lies in the part of the recording that has not all threads: its memory was "
+                      "dropped");
+}
+
 const ThreadKernelState* SnapshotView::KernelStateOf(int32_t thread) const {
   const KernelState* kernel = here().keyframe->kernel_state();
   return kernel == nullptr ? nullptr : kernel->Thread(thread);

@@ -51,7 +51,8 @@ class SnapshotView final : public ProcessView, private ProcessFacts {
   int32_t pid() const override { return trace_->manifest().pid; }
   std::vector<int32_t> threads() const override;
   bool IsAlive(int32_t thread) const override { return StateOf(thread) != nullptr; }
-  std::string Missing() const override { return ""; }
+  // Of a full keyframe of a recording: that it has no memory any more.
+  std::string Missing() const override;
   std::string ThreadName(int32_t thread) const override;
   std::optional<int> ThreadProcessor(int32_t) override { return std::nullopt; }
 

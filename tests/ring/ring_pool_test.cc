@@ -233,6 +233,10 @@ TEST_F(RingPoolTest, ACoreOfTheOldPartSaysWhichThreadsAreMissing) {
   const ChildResult end = RunHindsight({"core", trace_, "end", "-o", whole});
   EXPECT_THAT(end.err, Not(HasSubstr("missing")));
   EXPECT_THAT(ReadFile(whole), Not(HasSubstr(missing)));
+  // Of a full keyframe there only the memory map is left to compare.
+  const std::string dropped = "its memory was dropped";
+  EXPECT_THAT(RunHindsight({"diff", trace_, "start", "end"}).err, HasSubstr(dropped));
+  EXPECT_THAT(RunHindsight({"diff", trace_, "end", "end"}).err, Not(HasSubstr(dropped)));
 }
 
 TEST_F(RingPoolTest, OpensWhereverTheRecorderWasKilled) {
