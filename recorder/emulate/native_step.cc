@@ -25,6 +25,11 @@ bool IsFault(int signal) {
          signal == SIGTRAP || signal == SIGSYS;
 }
 
+// The trap of int1 cannot be told from that of a step, so it is not stepped: it traps anyhow.
+ResumeHow HowToStep(const Instruction& instruction) {
+  return instruction.mnemonic == ZYDIS_MNEMONIC_INT1 ? ResumeHow::kSyscall : ResumeHow::kStep;
+}
+
 }  // namespace
 
 void ThreadEngine::OnSpecial() {
@@ -62,7 +67,7 @@ void ThreadEngine::StepNatively(const Instruction& instruction, bool reload_map,
   int signal = 0;
   for (Instruction next = instruction;;) {
     const TraceeStop stop =
-        reported.has_value() ? *std::move(reported) : ResumeAndWait(ResumeHow::kStep, signal);
+        reported.has_value() ? *std::move(reported) : ResumeAndWait(HowToStep(next), signal);
     reported.reset();
     signal = 0;
     switch (stop.kind) {

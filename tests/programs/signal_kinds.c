@@ -118,6 +118,8 @@ static void faults(void) {
   report("invalid instruction", 0);
   if (sigsetjmp(jump, 1) == 0) __asm__ volatile("int3");
   report("int3", 0);
+  if (sigsetjmp(jump, 1) == 0) __asm__ volatile(".byte 0xf1");
+  report("int1", 0);
   if (sigsetjmp(jump, 1) == 0) __asm__ volatile("hlt");
   report("privileged instruction", 0);
   // Bit 47 and those above differ.
