@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <chrono>
 #include <map>
 #include <utility>
 
@@ -340,29 +341,41 @@ absl::StatusOr<std::shared_ptr<const Segment>> TraceReaderImpl::LoadSegment(int3
   if (found == all.end() || found->number != number) {
     const absl::Status lost = ReadSegmentInfo(files_, manifest_.uuid, thread, number).status();
     if (!lost.ok() && !absl::IsNotFound(lost)) return lost;
-    const bool dropped = found != all.end() && found->number == number;
-    return absl::NotFoundError(absl::StrCat(directory(), ": no segment ", number, " of thread ",
-                                            thread,
-                                            dropped ? ": the ring has gone on meanwhile" : ""));
+    return absl::NotFoundError(
+        absl::StrCat(directory(), ": no segment ", number, " of thread ", thread));
   }
   SegmentContext context;
   context.uuid = manifest_.uuid;
   context.module_count = modules_.end_index();
   context.may_be_cut_short = !complete() && found + 1 == all.end();
-  return ReadSegment(files_, *found, context);
+  absl::StatusOr<std::shared_ptr<const Segment>> segment = ReadSegment(files_, *found, context);
+  // It was there when the trace was opened.
+  if (absl::IsNotFound(segment.status()) && !manifest_.ring.empty() && !complete()) {
+    return absl::NotFoundError(absl::StrCat(
+        found->path, ": the ring has gone on and dropped this; open the recording again"));
+  }
+  return segment;
 }
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<TraceReader>> TraceReader::Open(const TraceDirectory& directory) {
-  // What a live ring drops while it is read is gone: then what has replaced it is read.
-  constexpr int kMostTries = 100;
-  for (int tries = 1;; ++tries) {
+absl::StatusOr<std::unique_ptr<TraceReader>> TraceReader::Open(const TraceDirectory& directory,
+                                                               std::chrono::seconds patience) {
+  // What a live ring drops while it is read is gone: then what has replaced it is read. What was
+  // read of one that drops parts faster than that does not belong together.
+  const auto deadline = std::chrono::steady_clock::now() + patience;
+  for (;;) {
     ReadBudget budget(kManifestsBudgetBytes, kManifestsBudgetMultiple);
     ASSIGN_OR_RETURN(Manifest manifest, ReadTraceManifest(directory, &budget));
     const bool may_go_on = !manifest.ring.empty() && manifest.state == TraceState::kRecording;
     auto trace = std::make_unique<TraceReaderImpl>(directory, std::move(manifest));
-    if (!may_go_on || trace->IsUpToDate() || tries == kMostTries) return trace;
+    if (!may_go_on || trace->IsUpToDate()) return trace;
+    if (std::chrono::steady_clock::now() >= deadline) {
+      return absl::UnavailableError(absl::StrCat(
+          directory.path(),
+          ": is being recorded, and its ring drops parts faster than they can be read: try again, "
+          "or when the recording has ended"));
+    }
   }
 }
 

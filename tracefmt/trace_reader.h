@@ -7,6 +7,7 @@
 #ifndef HINDSIGHT_TRACEFMT_TRACE_READER_H_
 #define HINDSIGHT_TRACEFMT_TRACE_READER_H_
 
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -107,7 +108,10 @@ absl::Status CheckAncestry(const TraceDirectory& trace);
 
 class TraceReader {
  public:
-  static absl::StatusOr<std::unique_ptr<TraceReader>> Open(const TraceDirectory& directory);
+  // Of a ring that is being recorded all is listed again while parts of it are dropped meanwhile.
+  // kUnavailable: that goes on faster than it can be listed, for longer than `patience`.
+  static absl::StatusOr<std::unique_ptr<TraceReader>> Open(
+      const TraceDirectory& directory, std::chrono::seconds patience = std::chrono::seconds(10));
   static absl::StatusOr<std::unique_ptr<TraceReader>> Open(const std::string& path);
   virtual ~TraceReader() = default;
 

@@ -6,15 +6,19 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
+#include <chrono>
 #include <filesystem>
 #include <random>
 #include <set>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "tracefmt/samples/ring_recorder.h"
 #include "tracefmt/samples/test_trace.h"
+#include "tracefmt/storage/trace_directory.h"
 #include "tracefmt/trace_reader.h"
 
 namespace hindsight {
@@ -260,6 +264,50 @@ TEST_F(RingPoolTest, OpensWhenTheRecorderWasKilledAtAnyTime) {
     EXPECT_EQ(Open()->manifest().state, TraceState::kInterrupted);
     EXPECT_LE(Bytes(), kMost + (64 << 10));
   }
+}
+
+// Parts are dropped faster than they can be listed: what was listed then is no damage.
+TEST_F(RingPoolTest, WhatGoesWhileItIsListedIsNoDamage) {
+  std::atomic<bool> ends = false;
+  Recorder recorder(directory_, kByThread);
+  recorder.Begin(kQuiet);
+  for (int i = 0; i < 10'000; ++i) recorder.RoundOfFirst();
+  std::thread writes([&] {
+    for (int i = 0; !ends.load(); ++i) {
+      recorder.RoundOfFirst();
+      if (i % 20 == 0) recorder.Execute(kQuiet);
+    }
+  });
+  int busy = 0;
+  for (int i = 0; i < 120; ++i) {
+    const auto directory = TraceDirectory::Open(directory_);
+    ASSERT_TRUE(directory.ok()) << directory.status();
+    const auto trace = TraceReader::Open(*directory, std::chrono::seconds(0));
+    busy += absl::IsUnavailable(trace.status());
+    if (absl::IsUnavailable(trace.status())) continue;
+    ASSERT_TRUE(trace.ok()) << trace.status();
+    for (const absl::Status& damage : (*trace)->damage()) ADD_FAILURE() << damage;
+  }
+  ends = true;
+  writes.join();
+  recorder.Finish();
+  EXPECT_GT(busy, 0);
+  Open();
+}
+
+TEST_F(RingPoolTest, ASegmentDroppedSinceTheTraceWasOpenedIsNotFound) {
+  Recorder recorder(directory_, kByThread);
+  for (int i = 0; i < 100; ++i) recorder.RoundOfFirst();
+  ASSERT_TRUE(recorder.writer()->Flush().ok());
+  const auto trace = Open();
+  const int32_t thread = SampleManifest().pid;
+  EXPECT_TRUE(trace->LoadSegment(thread, 0).ok());
+  for (int i = 0; i < 10'000; ++i) recorder.RoundOfFirst();
+  ASSERT_TRUE(recorder.writer()->Flush().ok());
+  const absl::Status lost = trace->LoadSegment(thread, 0).status();
+  EXPECT_TRUE(absl::IsNotFound(lost)) << lost;
+  EXPECT_NE(lost.message().find("the ring has gone on"), std::string::npos) << lost;
+  recorder.Finish();
 }
 
 TEST_F(RingPoolTest, AMissingWholeKeyframeIsDamage) {
