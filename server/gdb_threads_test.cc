@@ -12,25 +12,8 @@
 namespace hindsight {
 namespace {
 
-// 401000 mov eax,56; syscall     clone: begins the second thread, at 401013
-// 401007 inc rax
-// 40100a mov [rdi],rax
-// 40100d dec rbx
-// 401010 jne 401007
-// 401012 hlt
-// 401013 inc rax
-// 401016 mov [rdi],rax
-// 401019 dec rbx
-// 40101c jne 401013
-// 40101e hlt
-constexpr absl::string_view kTwoThreads(
-    "\xb8\x38\x00\x00\x00\x0f\x05"
-    "\x48\xff\xc0\x48\x89\x07\x48\xff\xcb\x75\xf5\xf4"
-    "\x48\xff\xc0\x48\x89\x07\x48\xff\xcb\x75\xf5\xf4",
-    31);
-
 std::string Gdb(const std::vector<std::string>& commands) {
-  FakeTarget target(kTwoThreads, FakeOptions{.rbx = 5, .entries = {0x401013}});
+  FakeTarget target(FakeTarget::kTwoThreads, FakeOptions{.rbx = 5, .entries = {0x401013}});
   return RunGdb(&target, {.commands = commands});
 }
 

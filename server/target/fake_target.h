@@ -36,6 +36,24 @@ class FakeTarget final : public Target {
   static constexpr ThreadRef kThread{.pid = 0x1234, .tid = 0x1234};
   static constexpr ThreadRef kChild{.pid = 0x2000, .tid = 0x2000};
 
+  // Code in which a thread begins another; each counts rax up, rbx times, and stores it.
+  // 401000 mov eax,56; syscall     clone: begins the second thread, at 401013
+  // 401007 inc rax
+  // 40100a mov [rdi],rax
+  // 40100d dec rbx
+  // 401010 jne 401007
+  // 401012 hlt
+  // 401013 inc rax
+  // 401016 mov [rdi],rax
+  // 401019 dec rbx
+  // 40101c jne 401013
+  // 40101e hlt
+  static constexpr absl::string_view kTwoThreads{
+      "\xb8\x38\x00\x00\x00\x0f\x05"
+      "\x48\xff\xc0\x48\x89\x07\x48\xff\xcb\x75\xf5\xf4"
+      "\x48\xff\xc0\x48\x89\x07\x48\xff\xcb\x75\xf5\xf4",
+      31};
+
   // Runs `code` from kCode, with rdi and rsi at kData and rsp in the middle of the stack, until its
   // first thread is at its hlt and the others are gone. See fake_machine.h for what it may be.
   // Threads have the tids after kThread's.

@@ -1,6 +1,7 @@
 // The table of registers, and the document made from it.
 
 #include <iterator>
+#include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -73,7 +74,8 @@ constexpr char kCoreTypes[] = R"(
     </flags>
 )";
 
-constexpr char kSseTypes[] = R"(
+// Types belong to the feature that defines them, so both define vec128.
+constexpr char kVec128Types[] = R"(
     <vector id="v4f" type="ieee_single" count="4"/>
     <vector id="v2d" type="ieee_double" count="2"/>
     <vector id="v16i8" type="int8" count="16"/>
@@ -89,7 +91,8 @@ constexpr char kSseTypes[] = R"(
       <field name="v2_int64" type="v2i64"/>
       <field name="uint128" type="uint128"/>
     </union>
-    <flags id="i386_mxcsr" size="4">
+)";
+constexpr char kSseTypes[] = R"(    <flags id="i386_mxcsr" size="4">
       <field name="IE" start="0" end="0"/>
       <field name="DE" start="1" end="1"/>
       <field name="ZE" start="2" end="2"/>
@@ -106,31 +109,13 @@ constexpr char kSseTypes[] = R"(
       <field name="FZ" start="15" end="15"/>
     </flags>
 )";
-
-// Types belong to the feature that defines them, so vec128 is needed again.
-constexpr char kAvx512Types[] = R"(
-    <vector id="v4f" type="ieee_single" count="4"/>
-    <vector id="v2d" type="ieee_double" count="2"/>
-    <vector id="v16i8" type="int8" count="16"/>
-    <vector id="v8i16" type="int16" count="8"/>
-    <vector id="v4i32" type="int32" count="4"/>
-    <vector id="v2i64" type="int64" count="2"/>
-    <union id="vec128">
-      <field name="v4_float" type="v4f"/>
-      <field name="v2_double" type="v2d"/>
-      <field name="v16_int8" type="v16i8"/>
-      <field name="v8_int16" type="v8i16"/>
-      <field name="v4_int32" type="v4i32"/>
-      <field name="v2_int64" type="v2i64"/>
-      <field name="uint128" type="uint128"/>
-    </union>
-    <vector id="v2ui128" type="uint128" count="2"/>
+constexpr char kAvx512Types[] = R"(    <vector id="v2ui128" type="uint128" count="2"/>
 )";
 
-const char* TypesOf(const char* feature) {
+std::string TypesOf(const char* feature) {
   if (feature == kCore) return kCoreTypes;
-  if (feature == kSse) return kSseTypes;
-  if (feature == kAvx512) return kAvx512Types;
+  if (feature == kSse) return absl::StrCat(kVec128Types, kSseTypes);
+  if (feature == kAvx512) return absl::StrCat(kVec128Types, kAvx512Types);
   return "\n";
 }
 
