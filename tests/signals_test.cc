@@ -15,6 +15,12 @@ TEST(SignalsTest, QueuesAndWaiting) { ExpectAlwaysRecordsUnchanged({Program("sig
 
 TEST(SignalsTest, IgnoredOnesEndNoCall) { ExpectRecordsUnchanged({Program("ignored_signals")}); }
 
+TEST(SignalsTest, IgnoredOnesEndNoCallWhateverTheSchedule) {
+  ExpectRecordsUnchanged({Program("ignored_signals")}, {}, {"--quantum=3000"});
+  if (Engine() == TestedEngine::kTranslate) return;  // has no schedule
+  ExpectRecordsUnchanged({Program("ignored_signals")}, {}, {"--chaos=5"});
+}
+
 TEST(SignalsTest, ForOneThread) { ExpectAlwaysRecordsUnchanged({Program("signal_to_thread")}); }
 
 TEST(SignalsTest, Storm) { ExpectAlwaysRecordsUnchanged({Program("signal_storm")}); }

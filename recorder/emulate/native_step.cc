@@ -82,6 +82,7 @@ void ThreadEngine::StepNatively(const Instruction& instruction, bool reload_map,
           return;
         }
         transitions_.Signal(stop);
+        process_->NoteSignal(stop.signal);
         if (SurvivesFaultsWhileTraced(stop)) {
           process_->LetGo(
               "is the first of its namespace, which a fault does not kill while it is "

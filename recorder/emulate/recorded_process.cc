@@ -1,5 +1,7 @@
 #include "recorder/emulate/recorded_process.h"
 
+#include <signal.h>
+
 #include <algorithm>
 #include <csignal>
 #include <cstdio>
@@ -240,6 +242,10 @@ void RecordedProcess::LetGo(const std::string& reason) {
   const absl::Status status = DetachFromProcess(
       pid(), detach, sharing_.with_process() ? std::vector<VdsoPatch>() : image_.vdso_patches());
   if (!status.ok()) engine_->session().Keep(status);
+}
+
+void RecordedProcess::NoteSignal(int signal) {
+  stopping_ |= signal == SIGSTOP || signal == SIGTSTP || signal == SIGTTIN || signal == SIGTTOU;
 }
 
 }  // namespace hindsight

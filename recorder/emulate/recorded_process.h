@@ -108,7 +108,14 @@ class RecordedProcess {
   ProcessTime& time() { return time_; }
   // By job control.
   bool stopped() const { return stopped_; }
-  void set_stopped(bool stopped) { stopped_ = stopped; }
+  void set_stopped(bool stopped) {
+    stopped_ = stopped;
+    if (!stopped) stopping_ = false;
+  }
+  // A signal that stops it has been delivered, and it has not gone on since.
+  bool stopping() const { return stopping_; }
+  // One without a handler is being delivered to a thread.
+  void NoteSignal(int signal);
   // A thread has opened a file (/proc/PID/task/TID/comm) by which it may change another's name.
   bool names_may_change() const { return names_may_change_; }
   void set_names_may_change(bool may) { names_may_change_ = may; }
@@ -128,6 +135,7 @@ class RecordedProcess {
   uint64_t next_full_keyframe_ = ~uint64_t{0};  // when it is due, in instructions
   ProcessTime time_;
   bool stopped_ = false;
+  bool stopping_ = false;
   bool names_may_change_ = false;
   // Its recording:  goes on <--> paused_ --> ended_
   bool ended_ = false;

@@ -102,6 +102,7 @@ void ThreadEngine::OnCallStop(TraceeStop stop) {
         return;
       }
       signal = stop.signal;
+      process_->NoteSignal(signal);
       if (call_->interrupted()) {
         call_->HoldSignal(std::move(stop));
       } else {
@@ -132,7 +133,8 @@ bool ThreadEngine::OnSystemCallExit() {
   RegisterFile after;
   if (!tracee_->GetRegisters(call_->ChangesAllRegisters(), &after)) return false;  // gone
   if (call_->IsInterruptedBy(static_cast<int64_t>(after.gpr[kRax])) ||
-      disturbed_.MakeAgain(call_->number(), after, engine_->session().NowNs())) {
+      disturbed_.MakeAgain(call_->number(), after, engine_->session().NowNs(),
+                           process_->sharing().many_threads() && !process_->stopping())) {
     return false;
   }
   disturbed_.Finish();
@@ -184,6 +186,8 @@ void ThreadEngine::FinishSystemCall() {
     // The kernel fills in the structure when it returns to the program.
     runs_natively_next_ = kernel_words_.rseq() != 0;
   }
+  // Its handler comes first, also where the call's own mask let the signal through.
+  runs_natively_next_ |= result == -EINTR && SaysEintrWithoutReason(call_->number());
   if (call_->number() == SYS_prctl && call_->arguments()[0] == PR_SET_TSC) {
     engine_->NoteTscForbidden();
   }

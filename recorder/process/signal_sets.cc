@@ -38,8 +38,7 @@ SignalSets SignalSetsOf(pid_t process, pid_t thread) {
 bool SignalSets::only_ignored_come() const {
   const auto bit = [](int signal) { return uint64_t{1} << (signal - 1); };
   const uint64_t by_default = bit(SIGCHLD) | bit(SIGCONT) | bit(SIGURG) | bit(SIGWINCH);
-  const uint64_t come = pending & ~blocked;
-  return come != 0 && (come & ~(ignored | (by_default & ~caught))) == 0;
+  return (coming() & ~(ignored | (by_default & ~caught))) == 0;
 }
 
 std::string SignalName(int signal) {

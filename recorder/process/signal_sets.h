@@ -20,7 +20,9 @@ struct SignalSets {
 
   // Signals that would enter a handler as soon as the thread runs.
   uint64_t about_to_be_handled() const { return pending & ~blocked & caught; }
-  // Some would come, of which none does anything: they wake a thread only because it is traced.
+  // Signals that come as soon as the thread runs.
+  uint64_t coming() const { return pending & ~blocked; }
+  // None of these does anything: they wake a thread only because it is traced.
   bool only_ignored_come() const;
 };
 SignalSets SignalSetsOf(pid_t process, pid_t thread);

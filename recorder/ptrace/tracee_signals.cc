@@ -44,8 +44,9 @@ bool TraceeSignals::HasDeliverable() {
   return false;
 }
 
-bool TraceeSignals::OnlyIgnoredCome() const {
-  return SignalSetsOf(process_, thread_).only_ignored_come();
+bool TraceeSignals::OnlyIgnoredCome(bool or_none) const {
+  const SignalSets sets = SignalSetsOf(process_, thread_);
+  return sets.known && (sets.coming() != 0 || or_none) && sets.only_ignored_come();
 }
 
 bool TraceeSignals::Catches(int signal) const {

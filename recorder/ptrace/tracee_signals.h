@@ -41,8 +41,9 @@ class TraceeSignals {
 
   // Whether a signal is pending that is not blocked.
   bool HasDeliverable();
-  // Whether some are, and the process ignores all of them: natively they would not be there.
-  bool OnlyIgnoredCome() const;
+  // Whether the process ignores all that are, which natively would not be there; `or_none`: also if
+  // there are none.
+  bool OnlyIgnoredCome(bool or_none) const;
   // Whether the process has a handler for `signal`.
   bool Catches(int signal) const;
 

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <linux/aio_abi.h>
 #include <poll.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -36,6 +37,22 @@ static long in_epoll_wait(void) {
 static long in_epoll_pwait2(void) {
   struct epoll_event event;
   return syscall(SYS_epoll_pwait2, epoll, &event, 1, &timeout, NULL, 8);
+}
+
+// The signal comes only here.
+static long in_epoll_pwait(void) {
+  struct epoll_event event;
+  sigset_t blocked, none;
+  sigemptyset(&none);
+  sigemptyset(&blocked);
+  sigaddset(&blocked, SIGUSR1);
+  sigprocmask(SIG_BLOCK, &blocked, NULL);
+  const long result = epoll_pwait(epoll, &event, 1, timeout_ms, &none);
+  const int error = errno;
+  REQUIRE(result == 0 || handled > 0);
+  sigprocmask(SIG_UNBLOCK, &blocked, NULL);
+  errno = error;
+  return result;
 }
 
 static long in_semtimedop(void) {
@@ -95,23 +112,25 @@ static pid_t Sender(int signal) {
 static void Try(const char* name, long (*call)(void), int signal, int ends_early) {
   const pid_t child = Sender(signal);
   const double before = Ms();
+  handled = 0;
   errno = 0;
   const long result = call();
   const int error = errno;
+  REQUIRE(!ends_early || handled > 0);
   const double took = Ms() - before;
   kill(child, SIGKILL);
   REQUIRE(waitpid(child, NULL, 0) == child);
   const char* const when = took < timeout_ms - 1 ? "early" : took < kLateMs ? "in time" : "late";
   printf("%s, signal %d: %ld %s %s\n", name, signal, result, strerror(error),
          ends_early || strcmp(when, "late") == 0 ? when : "in time");
-  REQUIRE(!ends_early || handled > 0);
   REQUIRE(ends_early || took >= timeout_ms - 1);
 }
 
 static const struct {
   const char* name;
   long (*call)(void);
-} calls[] = {{"epoll_wait", in_epoll_wait},
+} calls[] = {{"epoll_pwait", in_epoll_pwait},
+             {"epoll_wait", in_epoll_wait},
              {"epoll_pwait2", in_epoll_pwait2},
              {"semtimedop", in_semtimedop},
              {"sigtimedwait", in_sigtimedwait},
@@ -120,6 +139,11 @@ static const struct {
              {"ppoll", in_ppoll},
              {"select", in_select},
              {"nanosleep", in_nanosleep}};
+
+static void* in_thread(void* argument) {
+  Try("epoll_wait in a thread", in_epoll_wait, SIGUSR1, 0);
+  return NULL;
+}
 
 int main(void) {
   setvbuf(stdout, NULL, _IOLBF, 0);
@@ -132,6 +156,9 @@ int main(void) {
     Try(calls[i].name, calls[i].call, SIGUSR1, 0);
     Try(calls[i].name, calls[i].call, i % 2 == 0 ? SIGWINCH : SIGCONT, 0);
   }
+  pthread_t thread;
+  REQUIRE(pthread_create(&thread, NULL, &in_thread, NULL) == 0);
+  pthread_join(thread, NULL);
   struct sigaction action = {.sa_handler = handler, .sa_flags = SA_RESTART};
   sigaction(SIGUSR1, &action, NULL);
   timeout_ms = 20000;

@@ -67,9 +67,10 @@ void DisturbedCall::Begin(uint64_t now_ns) {
   scratch_.reset();
 }
 
-bool DisturbedCall::MakeAgain(int64_t number, const RegisterFile& after, uint64_t now_ns) {
+bool DisturbedCall::MakeAgain(int64_t number, const RegisterFile& after, uint64_t now_ns,
+                              bool lost) {
   if (static_cast<int64_t>(after.gpr[kRax]) != -EINTR || !SaysEintrWithoutReason(number) ||
-      !tracee_->signals().OnlyIgnoredCome()) {
+      !tracee_->signals().OnlyIgnoredCome(lost)) {
     return false;
   }
   Finish();

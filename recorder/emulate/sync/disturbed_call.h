@@ -37,8 +37,9 @@ class DisturbedCall {
   // The thread is about to make a call. Times are in nanoseconds by one monotonic clock.
   void Begin(uint64_t now_ns);
   // Call `number` has returned with the registers `after`. Whether that is only for signals that
-  // are ignored: then the thread stands before the call again.
-  bool MakeAgain(int64_t number, const RegisterFile& after, uint64_t now_ns);
+  // are ignored: then the thread stands before the call again. `lost`: also if none is to be seen,
+  // since another thread may have taken it.
+  bool MakeAgain(int64_t number, const RegisterFile& after, uint64_t now_ns, bool lost);
   // It is not made again: a handler runs first. The thread stands after it.
   void TakeBack();
   // The call has returned for good: arguments and memory are the program's.
