@@ -1,14 +1,7 @@
 #include "isa/memory_model.h"
 
-#include <Zydis/Zydis.h>
-
 namespace hindsight {
 namespace {
-
-bool IsFence(const MemoryUse& use) {
-  return use.locked || use.mnemonic == ZYDIS_MNEMONIC_MFENCE ||
-         use.mnemonic == ZYDIS_MNEMONIC_SFENCE || use.mnemonic == ZYDIS_MNEMONIC_LFENCE;
-}
 
 // Names memory without reading or writing it.
 bool IsHint(uint16_t mnemonic) {
@@ -49,6 +42,24 @@ std::optional<MemoryModel> ParseMemoryModel(absl::string_view name) {
     if (name == MemoryModelName(model)) return model;
   }
   return std::nullopt;
+}
+
+MemoryUse MemoryUseOf(const ZydisDecodedInstruction& decoded, const ZydisDecodedOperand* operands) {
+  MemoryUse use = {.mnemonic = static_cast<uint16_t>(decoded.mnemonic),
+                   .locked = (decoded.attributes & ZYDIS_ATTRIB_HAS_LOCK) != 0};
+  for (int i = 0; i < decoded.operand_count; ++i) {
+    if (operands[i].type != ZYDIS_OPERAND_TYPE_MEMORY) continue;
+    if (operands[i].mem.type == ZYDIS_MEMOP_TYPE_AGEN) continue;  // lea computes only
+    use.reads |= (operands[i].actions & ZYDIS_OPERAND_ACTION_MASK_READ) != 0;
+    use.writes |= (operands[i].actions & ZYDIS_OPERAND_ACTION_MASK_WRITE) != 0;
+    use.locked |= decoded.mnemonic == ZYDIS_MNEMONIC_XCHG;
+  }
+  return use;
+}
+
+bool IsFence(const MemoryUse& use) {
+  return use.locked || use.mnemonic == ZYDIS_MNEMONIC_MFENCE ||
+         use.mnemonic == ZYDIS_MNEMONIC_SFENCE || use.mnemonic == ZYDIS_MNEMONIC_LFENCE;
 }
 
 bool IsOrderable(const MemoryUse& use, MemoryModel model) {

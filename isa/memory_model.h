@@ -5,6 +5,8 @@
 #ifndef HINDSIGHT_ISA_MEMORY_MODEL_H_
 #define HINDSIGHT_ISA_MEMORY_MODEL_H_
 
+#include <Zydis/Zydis.h>
+
 #include <cstdint>
 #include <optional>
 
@@ -31,6 +33,12 @@ struct MemoryUse {
   bool writes = false;
   bool locked = false;  // LOCK prefix or xchg with memory
 };
+// Hidden operands count: the stack of push and call, the ends of a string instruction. `operands`:
+// all of the instruction's.
+MemoryUse MemoryUseOf(const ZydisDecodedInstruction& decoded, const ZydisDecodedOperand* operands);
+
+// LOCK-prefixed, xchg with memory, mfence, sfence, lfence.
+bool IsFence(const MemoryUse& use);
 
 // A property of the instruction alone: a REP instruction is orderable even if it runs no iteration.
 bool IsOrderable(const MemoryUse& use, MemoryModel model);

@@ -13,17 +13,6 @@
 namespace hindsight {
 namespace {
 
-// Hidden operands count: the stack of push and call, the ends of a string instruction.
-void NoteMemoryAccess(const ZydisDecodedInstruction& decoded, const ZydisDecodedOperand* operands,
-                      Instruction* out) {
-  for (int i = 0; i < decoded.operand_count; ++i) {
-    if (operands[i].type != ZYDIS_OPERAND_TYPE_MEMORY) continue;
-    if (operands[i].mem.type == ZYDIS_MEMOP_TYPE_AGEN) continue;  // lea computes only
-    out->reads_memory |= (operands[i].actions & ZYDIS_OPERAND_ACTION_MASK_READ) != 0;
-    out->writes_memory |= (operands[i].actions & ZYDIS_OPERAND_ACTION_MASK_WRITE) != 0;
-  }
-}
-
 // The prefix without a string instruction after it means nothing, or another instruction.
 bool IsRepeated(const ZydisDecodedInstruction& decoded) {
   constexpr ZydisInstructionAttributes kRepeats =
@@ -31,13 +20,6 @@ bool IsRepeated(const ZydisDecodedInstruction& decoded) {
   return (decoded.attributes & kRepeats) != 0 &&
          (decoded.meta.category == ZYDIS_CATEGORY_STRINGOP ||
           decoded.meta.category == ZYDIS_CATEGORY_IOSTRINGOP);
-}
-
-bool IsLocked(const ZydisDecodedInstruction& decoded, const ZydisDecodedOperand* operands) {
-  if ((decoded.attributes & ZYDIS_ATTRIB_HAS_LOCK) != 0) return true;
-  return decoded.mnemonic == ZYDIS_MNEMONIC_XCHG &&
-         (operands[0].type == ZYDIS_OPERAND_TYPE_MEMORY ||
-          operands[1].type == ZYDIS_OPERAND_TYPE_MEMORY);
 }
 
 bool SetsFlags(const ZydisDecodedInstruction& decoded) {
@@ -94,13 +76,15 @@ Instruction Classify(absl::Span<const uint8_t> bytes) {
   out.policy = DecidePolicy(decoded, operands);
   out.bridge =
       out.policy == Policy::kEmulate && BridgeKindOf(decoded, operands) != BridgeKind::kNone;
-  NoteMemoryAccess(decoded, operands, &out);
+  const MemoryUse memory = MemoryUseOf(decoded, operands);
+  out.reads_memory = memory.reads;
+  out.writes_memory = memory.writes;
   out.control_flow = IsControlFlow(category);
   out.call = category == ZYDIS_CATEGORY_CALL;
   out.ret = category == ZYDIS_CATEGORY_RET;
   out.rep = IsRepeated(decoded);
   out.rep_at_once = out.policy == Policy::kEmulate && IsStringOperation(decoded);
-  out.locked = IsLocked(decoded, operands);
+  out.locked = memory.locked;
   out.sets_flags = SetsFlags(decoded);
   out.wants_settled_flags = WantsSettledFlags(decoded.mnemonic);
   out.floating = out.policy == Policy::kEmulate && IsFloating(decoded, operands) &&
