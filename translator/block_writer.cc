@@ -7,6 +7,7 @@
 #include "base/check.h"
 #include "isa/registers.h"
 #include "translator/branch_site.h"
+#include "translator/order_entry.h"
 
 namespace hindsight {
 namespace {
@@ -14,8 +15,8 @@ namespace {
 constexpr uint32_t kLinkAlignment = 4;
 constexpr uint8_t kInt3 = 0xcc;
 constexpr uint16_t kAllFlags = 0x8d5;  // status flags
-// Of save[]: 0 and 1 keep registers meanwhile.
-constexpr int kHostSlot = 2;
+// Where an indirect branch leads.
+constexpr int kHostField = HS_BLOCK_FIELD(return_host);
 
 bool SamePlace(const SideEntry& one, const SideEntry& other) {
   return one.guest_offset == other.guest_offset && one.adjust == other.adjust &&
@@ -111,12 +112,29 @@ void BlockWriter::BranchFromCall(uint64_t target, uint64_t return_to) {
   Branch(target);
 }
 
+void BlockWriter::StoreFlags() {
+  code_.Bytes({0x9f, 0x0f, 0x90, 0xc0});  // lahf; seto %al
+  code_.StoreField(HS_BLOCK_FIELD(flags_aside), kRax);
+}
+
 void BlockWriter::PutFlagsAside() {
   LoseR11();
   code_.Move(kR11, kRax);
-  code_.Bytes({0x9f, 0x0f, 0x90, 0xc0});  // lahf; seto %al
-  code_.StoreField(HS_BLOCK_FIELD(flags_aside), kRax);
+  StoreFlags();
   code_.Move(kRax, kR11);
+}
+
+void BlockWriter::KeepFlags() {
+  StoreFlags();
+  place_.flags_aside = true;
+  saved_[kStubSlot] = HS_FLAGS_ASIDE;
+  MarkFault();
+}
+
+void BlockWriter::GiveBackFlags() {
+  RestoreFlags();
+  place_.flags_aside = false;
+  saved_[kStubSlot] = HS_NOT_SAVED;
 }
 
 // Changes rax.
@@ -137,9 +155,9 @@ HostAddress BlockWriter::EntryByRax(int table, bool pc_in_r11) {
   return {.index = kRax, .scale = 8, .displacement = table, .segment = SegmentBase::kGs};
 }
 
-// The host address goes to the field. rax is in r11, the pc and the host address in memory:
+// The host address goes to its field. rax is in r11, the pc and the host address in memory:
 // registers that went through memory would make one branch wait for the one before.
-void BlockWriter::FindWithFlagsAside(int table, int field, Label* miss) {
+void BlockWriter::FindWithFlagsAside(int table, Label* miss) {
   constexpr int64_t kHost = offsetof(HsTableEntry, host);
   code_.StoreField(SaveSlot(0), kR11);
   code_.Move(kR11, kRax);
@@ -150,7 +168,7 @@ void BlockWriter::FindWithFlagsAside(int table, int field, Label* miss) {
   HostAddress host = EntryByRax(table, false);
   host.displacement += kHost;
   code_.Load(kRax, host);
-  code_.StoreField(field, kRax);
+  code_.StoreField(kHostField, kRax);
   RestoreFlags();
   code_.Move(kRax, kR11);
 }
@@ -172,34 +190,40 @@ void BlockWriter::FindWithoutFlags(int table, Label* miss) {
   code_.LoadField(kRcx, SaveSlot(1));
 }
 
-// Puts what the table says of the guest pc in r11 into the field.
-void BlockWriter::FindR11(HsExitKind kind, int64_t rsp_before, int table, int field) {
+// Puts what the table says of the guest pc in r11 into kHostField. The branch is ordered once it is
+// known that it does not fault.
+void BlockWriter::FindR11(HsExitKind kind, int64_t rsp_before, int table) {
   PendingExit* pending = AddExit(kind);
   pending->exit.host_pc = static_cast<uint64_t>(rsp_before);
   pending->exit.link_or_operation = place_.guest_pc;
   pending->exit.adjust = 0;
   pending->exit.flags_exact = flags_at_end_;
-  if (place_.flags_aside) return FindWithFlagsAside(table, field, &pending->label);
-  pending->saved = {kRax, kRcx, HS_NOT_SAVED, HS_NOT_SAVED};
-  FindWithoutFlags(table, &pending->label);
-  code_.StoreField(field, kR11);
+  if (place_.ordered) pending->exit.orderable = place_.stores ? HS_ORDER_TIMED : HS_ORDERED;
+  if (place_.flags_aside) {
+    FindWithFlagsAside(table, &pending->label);
+  } else {
+    pending->saved = {kRax, kRcx, HS_NOT_SAVED, HS_NOT_SAVED};
+    FindWithoutFlags(table, &pending->label);
+    code_.StoreField(kHostField, kR11);
+  }
+  WriteOrder(kAllFlags, this);
 }
 
 void BlockWriter::JumpToField(int offset) { code_.Operation({.bytes = {0xff}}, 4, Field(offset)); }
 
 void BlockWriter::BranchToR11(int64_t rsp_before) {
-  FindR11(kHsExitIndirect, rsp_before, HS_TABLE_OFFSET, SaveSlot(kHostSlot));
-  JumpToField(SaveSlot(kHostSlot));
+  FindR11(kHsExitIndirect, rsp_before, HS_TABLE_OFFSET);
+  JumpToField(kHostField);
 }
 
 void BlockWriter::BranchFromCallToR11(int64_t rsp_before, uint64_t return_to) {
-  FindR11(kHsExitIndirect, rsp_before, HS_TABLE_OFFSET, SaveSlot(kHostSlot));
+  FindR11(kHsExitIndirect, rsp_before, HS_TABLE_OFFSET);
   CallOver(return_to);
-  JumpToField(SaveSlot(kHostSlot));
+  JumpToField(kHostField);
 }
 
 void BlockWriter::ReturnToR11(int64_t rsp_before) {
-  FindR11(kHsExitReturn, rsp_before, HS_RETURNS_OFFSET, HS_BLOCK_FIELD(return_host));
+  FindR11(kHsExitReturn, rsp_before, HS_RETURNS_OFFSET);
   code_.Move(kR11, kRsp);
   code_.LoadField(kRsp, HS_BLOCK_FIELD(return_stack));
   code_.Byte(0xc3);  // ret

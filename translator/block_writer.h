@@ -33,6 +33,10 @@ struct Place {
   int32_t adjust = 0;
   uint16_t flags_exact = 0;  // status flags that are the guest's
   bool flags_aside = false;  // all of them are in the thread block
+  uint16_t flags_after = 0;  // status flags that are read after the instruction
+  // The instruction is an event in the order of threads that WriteOrder is to write, and happens
+  // when it begins: it stores.
+  bool ordered = false, stores = false;
 };
 
 class BlockWriter {
@@ -47,7 +51,7 @@ class BlockWriter {
   const Place& place() const { return place_; }
   // Whether the agent runs HsRunOperation.
   bool has_operations() const { return request_.operations; }
-  bool has_fences() const { return request_.operations && request_.fences; }
+  bool has_fences() const { return request_.operations && request_.order >= MemoryModel::kFence; }
   // Whether translated code may use mask registers where the guest does.
   bool has_masks() const { return request_.masks; }
   // Whether operands are loaded from the view, unchecked.
@@ -81,6 +85,10 @@ class BlockWriter {
   void SetFlagsAtEnd(uint32_t exact) { flags_at_end_ = static_cast<uint16_t>(exact); }
   // Keeps the flags in the thread block. Uses r11.
   void PutFlagsAside();
+  // The same for a part of an instruction where rax is free, and back. Exits in between give the
+  // agent the flags.
+  void KeepFlags();
+  void GiveBackFlags();
   // A call of `target`, once the guest's return address has been pushed.
   void BranchFromCall(uint64_t target, uint64_t return_to);
   // An indirect branch to the guest pc in r11. `rsp_before`: what to add to rsp to get what it was
@@ -121,11 +129,12 @@ class BlockWriter {
     bool flags_aside = false;  // and are to be restored
   };
 
+  void StoreFlags();
   void RestoreFlags();
   HostAddress EntryByRax(int table, bool pc_in_r11);
-  void FindWithFlagsAside(int table, int slot, Label* miss);
+  void FindWithFlagsAside(int table, Label* miss);
   void FindWithoutFlags(int table, Label* miss);
-  void FindR11(HsExitKind kind, int64_t rsp_before, int table, int slot);
+  void FindR11(HsExitKind kind, int64_t rsp_before, int table);
   void CallOver(uint64_t return_to);
   void JumpToField(int offset);
   PendingExit* AddExit(HsExitKind kind);

@@ -2,6 +2,7 @@
 
 #include "isa/registers.h"
 #include "translator/checked_access.h"
+#include "translator/order_entry.h"
 #include "translator/record_stack.h"
 #include "translator/substitution.h"
 
@@ -112,6 +113,7 @@ bool WriteControl(const GuestInstruction& instruction, Control control, Flavour 
       return true;
     case Control::kCall:
       PushReturn(instruction, false, flavour, writer);
+      WriteOrder(writer->place().flags_after, writer);
       writer->BranchFromCall(BranchTarget(instruction), instruction.next());
       return true;
     case Control::kIndirectJump:

@@ -3,14 +3,14 @@
 #include "isa/registers.h"
 #include "translator/checked_access.h"
 #include "translator/encoding.h"
+#include "translator/order_entry.h"
 #include "translator/substitution.h"
 
 namespace hindsight {
 namespace {
 
 constexpr uint8_t kLock = 0xf0;
-// Spilled in this order. The operand's address is in r11 throughout.
-constexpr int kSpilled[] = {kRax, kRdx, kRcx};
+// The operand's address is in r11 throughout.
 constexpr HostAddress kMemory = {.base = kR11};
 
 enum class Way { kNone, kAdd, kExchange, kCompare, kLoop };
@@ -52,61 +52,36 @@ class LockedWriter {
         bytes_(operation.bytes),
         wide_(operation.bytes == 8),
         writer_(writer),
-        code_(writer->code()) {}
+        code_(writer->code()),
+        entry_(writer) {}
 
   bool Write() {
     Temporaries temporaries(instruction_, writer_);
     Substitution substitution(instruction_, writer_, &temporaries);
     code_->Lea(kR11, substitution.Address(/*flat=*/true));
     if (temporaries.failed()) return false;
-    Spill();
+    entry_.Spill();
     LookForRoom();
     AccessMemory();
-    TakeTime();
+    entry_.TakeTime();
     Compare();
-    WriteEntry();
-    Restore();
+    entry_.Write();
+    entry_.Restore();
     const bool written = ChangeView();
     writer_->GoOnHere();
     return written;
   }
 
  private:
-  static HostAddress InRing(int64_t offset) { return {.base = kRcx, .displacement = offset}; }
-  static HostAddress InEntry(int64_t offset) { return {.base = kRdx, .displacement = offset}; }
-
-  void Spill() {
-    for (int i = 0; i < 3; ++i) {
-      code_->StoreField(BlockWriter::SaveSlot(i), kSpilled[i]);
-      (*writer_->saved())[static_cast<size_t>(i)] = static_cast<uint8_t>(kSpilled[i]);
-    }
-    writer_->MarkFault();
-  }
-
-  void Restore() {
-    for (int i = 0; i < 3; ++i) code_->LoadField(kSpilled[i], BlockWriter::SaveSlot(i));
-    writer_->ForgetSaved();
-    writer_->MarkFault();
-  }
-
   // From here on rcx is the ring's address. The page comes into the view as it is before.
   void LookForRoom() {
-    constexpr auto kBelowOrEqual = static_cast<Condition>(6);
     Label* const agent = writer_->MayLeaveFor(kHsExitOperation, &kMemory,
                                               static_cast<uint16_t>(bytes_), &operation_);
-    // First: a page that enters the view takes room, and may have the ring start over.
+    // First: a page that enters the view takes room, and may have the ring start over. The access
+    // itself has others see that a time is about to be taken.
     code_->LoadBytes(bytes_, kRdx, InView(kMemory));
-    code_->LoadField(kRcx, HS_BLOCK_FIELD(locked_ring));
-    code_->LoadField(kRdx, HS_BLOCK_FIELD(locked_limit));
-    code_->CompareBytes(8, kRdx, InRing(HS_LOCKED_HEAD));
-    code_->JumpIf(kBelowOrEqual, agent);
-    StoreWord(InRing(HS_LOCKED_WRITING), 1);
-  }
-
-  // movl
-  void StoreWord(const HostAddress& address, uint32_t value) {
-    code_->Operation({.bytes = {0xc7}}, 0, address, 4);
-    code_->Word32(value);
+    entry_.LookForRoom(agent);
+    entry_.Announce();
   }
 
   // Before rax and rdx have been changed.
@@ -170,14 +145,6 @@ class LockedWriter {
     code_->JumpIf(kNotZero, &again);
   }
 
-  // rax
-  void TakeTime() {
-    code_->Bytes({0x0f, 0xae, 0xe8});        // lfence
-    code_->Bytes({0x0f, 0x31});              // rdtsc
-    code_->Bytes({0x48, 0xc1, 0xe2, 0x20});  // shl $32,%rdx
-    code_->Bytes({0x48, 0x09, 0xd0});        // or %rdx,%rax
-  }
-
   void Compare() {
     HsOperation rest = operation_;
     rest.done = 1;
@@ -188,28 +155,6 @@ class LockedWriter {
     code_->CompareBytes(bytes_, kRdx, InView(kMemory));
     code_->JumpIf(kNotZero, agent);
     writer_->MayFailCheck(agent);
-  }
-
-  void WriteEntry() {
-    code_->Load(kRdx, InRing(HS_LOCKED_HEAD));
-    // add gs:[locked_bias],%rdx
-    code_->Operation({.bytes = {0x03}, .wide = true}, kRdx, Field(HS_BLOCK_FIELD(locked_bias)));
-    StoreWord(InEntry(offsetof(HsLockedEntry, size)), sizeof(HsLockedEntry));
-    StoreWord(InEntry(offsetof(HsLockedEntry, kind)), HS_LOCKED_KIND);
-    code_->Store(InEntry(offsetof(HsLockedEntry, time)), kRax);
-    code_->LoadField(kRax, HS_BLOCK_FIELD(count_end));
-    code_->Operation({.bytes = {0x2b}, .wide = true}, kRax, kR10);  // sub %r10,%rax
-    code_->Bytes({0x48, 0x05});                                     // add $adjust,%rax
-    code_->Word32(static_cast<uint32_t>(writer_->place().adjust));
-    // A signal that comes between the two changes this bit of both.
-    code_->Bytes({0x48, 0x0f, 0xba, 0xf0, 63});  // btr $63,%rax
-    code_->Store(InEntry(offsetof(HsLockedEntry, count)), kRax);
-    code_->Bytes({0x48, 0x83, 0xc0, 1});  // add $1,%rax
-    code_->StoreField(HS_BLOCK_FIELD(locked_next), kRax);
-    // addq: the entry is there
-    code_->Operation({.bytes = {0x83}, .wide = true}, 0, InRing(HS_LOCKED_HEAD), 1);
-    code_->Byte(sizeof(HsLockedEntry));
-    StoreWord(InRing(HS_LOCKED_WRITING), 0);
   }
 
   Encoding Unlocked() const {
@@ -236,6 +181,7 @@ class LockedWriter {
   const bool wide_;
   BlockWriter* const writer_;
   Assembler* const code_;
+  OrderEntry entry_;
   bool written_ = true;
 };
 

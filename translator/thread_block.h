@@ -100,15 +100,15 @@ struct HsThreadBlock {
   int32_t exit_adjust;
   uint8_t exit_saved[4];      // [i]: the register whose guest value is in save[i]; HS_NOT_SAVED
   uint16_t exit_flags_exact;  // as in RFLAGS
-  uint16_t reserved;
-  uint64_t exit_address;  // kHsExitMiss, kHsExitOperation
+  uint16_t exit_orderable;    // enum HsOrder. Only of indirect branches
+  uint64_t exit_address;      // kHsExitMiss, kHsExitOperation
   // The guest's status flags where they are kept aside: bit 0 OF, bits 8 to 15 as lahf has them.
   uint64_t flags_aside;
   // What the processor's call and ret use as stack: see below.
   uint64_t call_stack;    // the address after call_pushes
   uint64_t return_stack;  // the address of return_host
   uint64_t call_pushes;   // nobody reads it
-  uint64_t return_host;
+  uint64_t return_host;   // where an indirect branch leads; a return takes it from there
 
   // Flavour record: where locked instructions write struct HsLockedEntry.
   uint64_t locked_ring;   // with the words at HS_LOCKED_HEAD and HS_LOCKED_WRITING
@@ -136,6 +136,9 @@ struct HsLockedEntry {
 };
 #define HS_LOCKED_KIND 8
 
+// Whether what has been executed was an event in the order of threads that is not written yet.
+enum HsOrder { HS_NOT_ORDERED = 0, HS_ORDERED, HS_ORDER_TIMED };  // timed: in locked_time
+
 #define HS_NOT_SAVED 0xff
 // In place of a register's number: the guest's CF is bit 0 of save[i].
 #define HS_CARRY_SAVED 0xfe
@@ -152,7 +155,7 @@ struct HsExit {
   int32_t adjust;
   uint8_t saved[4];
   uint16_t flags_exact;
-  uint16_t reserved;
+  uint16_t orderable;
 };
 
 #define HS_BLOCK_OFFSET (-0x1000)

@@ -7,11 +7,13 @@
 
 #include "absl/status/status.h"
 #include "base/check.h"
+#include "isa/memory_model.h"
 #include "isa/registers.h"
 #include "translator/block_writer.h"
 #include "translator/control.h"
 #include "translator/flags.h"
 #include "translator/guest_instruction.h"
+#include "translator/order_entry.h"
 #include "translator/plain.h"
 #include "translator/record.h"
 #include "translator/record_operation.h"
@@ -280,6 +282,26 @@ bool AreReadBehind(uint32_t undefined, const TranslateRequest& request, Source* 
   }
 }
 
+// How the order of threads has the instruction.
+void PlaceInOrder(const TranslateRequest& request, const Source& source, size_t number,
+                  Place* place) {
+  if (request.flavour != Flavour::kRecord || !request.operations) return;
+  const GuestInstruction& instruction = source.instructions[number];
+  const MemoryUse use = MemoryUseOf(instruction.decoded, instruction.operands);
+  const bool last = number + 1 == source.instructions.size();
+  const bool counted = static_cast<int>(number) < source.counted();
+  // Fences and what is locked see to that themselves.
+  place->ordered = counted && IsOrderable(use, request.order) && !IsFence(use);
+  place->stores = use.writes;
+  uint32_t read = last ? source.flags_read_at_end : source.flags_read[number + 1];
+  if (source.aside_at >= 0) {
+    const auto aside_at = static_cast<size_t>(source.aside_at);
+    if (number + 1 == aside_at) read = kStatusFlags;  // what is put aside next
+    if (number >= aside_at) read = 0;
+  }
+  place->flags_after = static_cast<uint16_t>(read);
+}
+
 // Writes the block. Returns the number of an instruction that cannot be written; -1: none.
 int WriteBlock(const TranslateRequest& request, Source* from, BlockWriter* writer) {
   const Source& source = *from;
@@ -295,6 +317,7 @@ int WriteBlock(const TranslateRequest& request, Source* from, BlockWriter* write
                    .adjust = counted > 0 && i > decrement.before ? i - counted : i,
                    .flags_exact = static_cast<uint16_t>(source.flags_read[i]),
                    .flags_aside = source.aside_at >= 0 && i > source.aside_at};
+    PlaceInOrder(request, source, static_cast<size_t>(i), &place);
     if (i == source.aside_at) {
       writer->Begin({.guest_pc = place.guest_pc,
                      .length = place.length,
@@ -320,12 +343,14 @@ int WriteBlock(const TranslateRequest& request, Source* from, BlockWriter* write
       undefined.AreTold();
     }
     undefined.Pass(instruction);
+    WriteOrderBefore(writer);
     bool written;
     if (branches) {
       written = WriteControl(instruction, source.control, request.flavour, writer);
     } else {
       written = request.flavour == Flavour::kRecord ? WriteRecord(instruction, writer)
                                                     : WritePlain(instruction, writer);
+      if (written) WriteOrder(place.flags_after, writer);
     }
     if (!written) return i;
   }

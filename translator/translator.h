@@ -14,6 +14,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "isa/memory_model.h"
 #include "translator/stubs.h"
 #include "translator/thread_block.h"
 
@@ -44,9 +45,9 @@ struct TranslateRequest {
   // Flavour record: the agent understands kHsExitOperation. If it does not, string instructions are
   // refused, and locked ones executed as if no other thread were there.
   bool operations = false;
-  // With operations: mfence, sfence and lfence are some, too, since they are events in the order of
-  // threads.
-  bool fences = false;
+  // With operations: which instructions are events in the order of threads (struct HsLockedEntry).
+  // mfence, sfence and lfence are operations, too, if they are.
+  MemoryModel order = MemoryModel::kKernel;
   // The processor has AVX-512 with BW, DQ and VL: loads by a mask are translated. Without it they
   // are refused.
   bool masks = false;

@@ -28,14 +28,22 @@ absl::Status Refusal(const std::string& reason) {
   return absl::InvalidArgumentError(absl::StrCat("engine translate cannot ", reason));
 }
 
+// What the emulator does better, since its threads take turns: every turn can be short and every
+// thread be held back at will; and of two accesses it is known which came first. Empty: nothing.
+std::string ReasonToEmulate(const RecordOptions& options) {
+  if (options.chaos) return "which finds more with --chaos";
+  if (options.memory_model <= MemoryModel::kFence) return "";
+  return absl::StrCat("which knows the order of accesses for certain (--memory-model=",
+                      MemoryModelName(options.memory_model), ")");
+}
+
 }  // namespace
 
 absl::Status ChooseEngine(RecordOptions* options) {
-  if (options->chaos && options->any_engine) {
-    // Only where threads take turns can every turn be short and every thread be held back at will.
+  const std::string better = ReasonToEmulate(*options);
+  if (options->any_engine && !better.empty()) {
     UseEngine(EngineKind::kEmulate, options);
-    if (options->remark)
-      options->remark("recording in the emulator, which finds more with --chaos");
+    if (options->remark) options->remark(absl::StrCat("recording in the emulator, ", better));
     return absl::OkStatus();
   }
   UseEngine(options->any_engine ? EngineKind::kTranslate : options->engine, options);

@@ -92,7 +92,7 @@ TEST_F(EngineChoiceTest, AnEngineThatIsNamedIsNotReplaced) {
   options_.arguments = {"/bin/true"};
   options_.any_engine = false;
   options_.engine = EngineKind::kTranslate;
-  options_.memory_model = MemoryModel::kLoad;
+  options_.bulk_bytes = 1 << 20;
   EXPECT_EQ(RecordProgram(options_).status().code(), absl::StatusCode::kInvalidArgument);
   EXPECT_TRUE(remarks_.empty());
 }

@@ -151,7 +151,7 @@ TranslateRequest ProgramCode::RequestFor(uint64_t guest_pc, uint64_t host) {
       .stubs = cache_.StubsFor(guest_pc),
       .max_instructions = options_.trials.block_instructions,
       .operations = options_.flavour == Flavour::kRecord,
-      .fences = options_.order_fences,
+      .order = options_.order,
       .masks = HostHasMasks(),
   };
   if (options_.flavour == Flavour::kRecord) request.left_to_agent = needs_side_effect_;
@@ -159,6 +159,11 @@ TranslateRequest ProgramCode::RequestFor(uint64_t guest_pc, uint64_t host) {
   request.may_change = source_.MayChange(guest_pc);
   request.by_any_store = changing_.contains(PageOf(guest_pc));
   if (!request.may_change) request.code_at = bytes_at_;
+  // Each access is much longer then.
+  constexpr uint32_t kMostOrdered = 16;
+  if (options_.order > MemoryModel::kFence) {
+    request.max_instructions = std::min(request.max_instructions, kMostOrdered);
+  }
   return request;
 }
 

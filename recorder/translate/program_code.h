@@ -31,8 +31,7 @@ struct TranslationOptions {
   CpuModel cpu = CpuModel::kPortable;
   Flavour flavour = Flavour::kPlain;
   TranslationTrials trials;
-  // Whether mfence, sfence and lfence are events in the order of threads.
-  bool order_fences = false;
+  MemoryModel order = MemoryModel::kKernel;  // which instructions are ordered among threads
   uint64_t seed = 1;
   // Of all processes of a recording; unset: a new one.
   std::shared_ptr<TranslationMemo> memo;

@@ -67,9 +67,6 @@ std::string TranslateEngine::ReasonNotToRecord(const RecordOptions& options) {
   if (options.wait_for_all && options.children == ChildPolicy::kNone) {
     return "wait for processes that it does not record (--wait)";
   }
-  if (options.memory_model > MemoryModel::kFence) {
-    return absl::StrCat("order instructions as ", MemoryModelName(options.memory_model), " does");
-  }
   if (options.bulk_bytes != 0) return "leave out what large reads store (--omit-bulk)";
   if (!options.capture.functions.empty()) return "take snapshots at functions (--at)";
   if (options.self_checks_per_million != 0) return "check blocks of instructions";
@@ -100,7 +97,7 @@ absl::Status TranslateEngine::Begin(pid_t process, pid_t thread) {
   auto recording = std::make_shared<ServiceRecording>();
   recording->injection = {.record = true,
                           .record_children = FollowsChildren(*session_),
-                          .order_instructions = options.memory_model == MemoryModel::kFence,
+                          .order_instructions = options.memory_model >= MemoryModel::kFence,
                           .chaos_seed = options.chaos ? options.seed | 1 : 0,
                           .segment_instructions = options.light_keyframe_interval != 0
                                                       ? options.light_keyframe_interval
@@ -118,7 +115,7 @@ absl::Status TranslateEngine::Begin(pid_t process, pid_t thread) {
   const TranslationOptions translation = {.cpu = options.cpu,
                                           .flavour = Flavour::kRecord,
                                           .trials = options.trials,
-                                          .order_fences = recording->injection.order_instructions,
+                                          .order = options.memory_model,
                                           .seed = options.seed,
                                           .memo = memo_,
                                           .recording = std::move(recording),

@@ -22,6 +22,9 @@ void RunPrograms(Flavour flavour, TwinOptions options = {}) {
     if (flavour == Flavour::kRecord && !options.trust_view) {
       EXPECT_GT(twin.locked(), 100u);
       EXPECT_GT(twin.translated().locked_left(), 5u);
+      if (options.order > MemoryModel::kFence) {
+        EXPECT_GT(twin.ordered(), 1000u);
+      }
     }
   }
 }
@@ -29,6 +32,12 @@ void RunPrograms(Flavour flavour, TwinOptions options = {}) {
 TEST(FlowTest, PlainProgramsAgreeInStateAndCount) { RunPrograms(Flavour::kPlain); }
 
 TEST(FlowTest, RecordedProgramsAgreeInStateAndCount) { RunPrograms(Flavour::kRecord); }
+
+TEST(FlowTest, StoresAreOrdered) {
+  RunPrograms(Flavour::kRecord, {.order = MemoryModel::kAcqRel});
+}
+
+TEST(FlowTest, LoadsAreOrdered) { RunPrograms(Flavour::kRecord, {.order = MemoryModel::kLoad}); }
 
 TEST(FlowTest, WhatOthersChangeAllTheTimeIsReadFromTheView) {
   RunPrograms(Flavour::kRecord, {.trust_view = true});

@@ -79,6 +79,8 @@ std::vector<uint64_t> TranslatedRun::LockedCounts() const {
     CHECK(entry.size == sizeof(entry) && entry.kind == HS_LOCKED_KIND && entry.time != 0);
     counts.push_back(entry.count);
   }
+  counts.insert(counts.end(), ordered_left_.begin(), ordered_left_.end());
+  std::sort(counts.begin(), counts.end());
   return counts;
 }
 
@@ -102,7 +104,7 @@ uint64_t TranslatedRun::TranslateAt(uint64_t guest_pc, bool trust_view) {
                               .max_instructions = trust_view ? 1 : options_.max_instructions,
                               .code_at = options_.code_at,
                               .operations = options_.operations,
-                              .fences = options_.fences,
+                              .order = options_.order,
                               .masks = HostHasMasks(),
                               .left_to_agent = options_.left_to_agent,
                               .may_change = options_.by_any_store,
@@ -182,6 +184,7 @@ GuestStop TranslatedRun::Run(const RegisterFile& registers, uint64_t limit) {
   entry_flags_ = kStatusFlags;
   misses_here_ = 0;
   told_.clear();
+  ordered_left_.clear();
   Reserve(&host);
   ring_.fill(0);
   block()->locked_ring = reinterpret_cast<uint64_t>(ring_.data());
@@ -243,6 +246,7 @@ bool TranslatedRun::GoOn(RegisterFile* registers) {
     case kHsExitReturn: {
       if (!IsCanonical(at.exit_guest_pc)) return false;
       const uint64_t pc = at.exit_guest_pc;
+      if (at.exit_orderable != 0) ordered_left_.push_back(at.count_end - registers->gpr[kR10] - 1);
       registers->rip = HostAfterBranch();
       // What a block that trusts the view goes on to is not looked up: it is to leave.
       if (registers->rip == 0 || begin_trust_) return true;
@@ -269,6 +273,13 @@ bool TranslatedRun::GoOn(RegisterFile* registers) {
 // False: it faulted; the registers say how far it came.
 bool TranslatedRun::RunOperation(RegisterFile* registers) {
   HsThreadBlock& at = *block();
+  const auto* operation = reinterpret_cast<const HsOperation*>(at.exit_operation);
+  if (operation->kind == kHsOrder) {
+    const uint64_t count = at.count_end - registers->gpr[kR10];
+    ordered_left_.push_back(count + static_cast<uint64_t>(int64_t{at.exit_adjust}));
+    registers->gpr[kR11] = at.guest_r11;
+    return true;
+  }
   HsOperationRegisters guest;
   std::copy_n(registers->gpr, 16, guest.gpr);
   guest.gpr[kR10] = at.guest_r10;
@@ -285,7 +296,6 @@ bool TranslatedRun::RunOperation(RegisterFile* registers) {
             static_cast<TranslatedRun*>(self)->on_old_(address, bytes, old);
           },
       .locked = nullptr};
-  const auto* operation = reinterpret_cast<const HsOperation*>(at.exit_operation);
   if (operation->kind == kHsCorrection) Tell(*registers);
   if (operation->done != 0) ++locked_left_;
   uint64_t fault_address = 0;

@@ -57,7 +57,7 @@ class TranslatedRun {
     uint32_t max_instructions = 64;
     CodeAt code_at;  // guest code; needed
     bool operations = true;
-    bool fences = true;
+    MemoryModel order = MemoryModel::kFence;
     LeftToAgent left_to_agent;
     bool by_any_store = false;  // as in TranslateRequest
     uint32_t failing_checks = 0;
@@ -98,6 +98,7 @@ class TranslatedRun {
   // Of the last run.
   const std::vector<ToldState>& told() const { return told_; }
   // The counts of what translated code has written to the ring, which is small.
+  // The others that are ordered are among them, however they were.
   std::vector<uint64_t> LockedCounts() const;
 
  private:
@@ -144,6 +145,7 @@ class TranslatedRun {
   std::vector<ToldState> told_;
   std::array<uint64_t, 64> ring_ = {};
   uint64_t looked_for_ = 0, flushed_ = 0;
+  std::vector<uint64_t> ordered_left_;  // counts of kHsOrder
   uint64_t blocks_ = 0, misses_ = 0, misses_here_ = 0, operations_ = 0, locked_left_ = 0;
 };
 

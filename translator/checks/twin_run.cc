@@ -10,6 +10,7 @@
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "base/check.h"
 #include "isa/comparison.h"
 #include "isa/operand_address.h"
@@ -86,7 +87,7 @@ std::vector<TwinPlace> TwinPlaces() {
 }
 
 TwinRun::TwinRun(const TwinPlace& place, Flavour flavour, uint64_t seed, TwinOptions options)
-    : place_(place), state_(seed), flavour_(flavour) {
+    : place_(place), state_(seed), flavour_(flavour), order_(options.order) {
   MapFixed(place_.memory, kMemoryBytes, PROT_READ | PROT_WRITE);
   MapFixed(place_.code, kCodeBytes, PROT_READ | PROT_WRITE | PROT_EXEC);
   CHECK(syscall(SYS_arch_prctl, ARCH_GET_FS, &fs_base_) == 0);
@@ -109,6 +110,7 @@ TwinRun::TwinRun(const TwinPlace& place, Flavour flavour, uint64_t seed, TwinOpt
                            return at < all.size() ? all.subspan(at) : all.subspan(0, 0);
                          },
                      .operations = options.operations,
+                     .order = options.order,
                      .left_to_agent = left_to_agent,
                      .by_any_store = options.by_any_store,
                      .failing_checks = options.failing_checks,
@@ -274,7 +276,7 @@ TwinResult TwinRun::Run(const RegisterFile& registers, uint64_t limit) {
   ++(native.signal == SIGTRAP ? completed_ : faulted_);
   TwinResult result = {.difference = Compare(native, translated)};
   if (result.difference.empty() && native.signal == SIGTRAP) {
-    result.difference = CompareLocked({registers.rip});
+    result.difference = CompareLocked({registers.rip}, translated.count);
   }
   if (result.difference.empty() && view_ != nullptr && native.signal == SIGTRAP) {
     result.difference = view_->Verify();
@@ -442,7 +444,7 @@ std::string TwinRun::CompareFlow(const RegisterFile& registers, const std::vecto
                         " to ", absl::Hex(translated.fault_address));
   }
   std::string difference = CompareState(native, translated);
-  if (difference.empty()) difference = CompareLocked(native.pcs);
+  if (difference.empty()) difference = CompareLocked(native.pcs, translated.count);
   if (difference.empty() && view_ != nullptr && !faulted) difference = view_->Verify();
   return difference;
 }
@@ -458,23 +460,41 @@ std::string TwinRun::CompareReplay(const RegisterFile& registers,
                             CopyMemory());
 }
 
-// What translated code has written of locked instructions. `pcs`: of all that were executed.
-std::string TwinRun::CompareLocked(const std::vector<uint64_t>& pcs) {
+// What translated code has written of instructions that are ordered. `pcs`: of all that were
+// begun, of which so many were executed.
+std::string TwinRun::CompareLocked(const std::vector<uint64_t>& pcs, uint64_t executed) {
   uint64_t next = 0;
+  std::vector<uint64_t> ordered;
   for (const uint64_t count : translated_->LockedCounts()) {
-    ++locked_;
     if (count < next || count >= pcs.size()) return absl::StrCat("locked in state ", count);
     next = count + 1;
-    const auto* bytes = reinterpret_cast<const uint8_t*>(pcs[count]);
-    GuestInstruction at;
-    const bool decoded = DecodeGuest(
-        pcs[count], absl::MakeConstSpan(bytes, place_.code + kCodeBytes - pcs[count]), &at);
-    if (!decoded || ((at.decoded.attributes & ZYDIS_ATTRIB_HAS_LOCK) == 0 &&
-                     at.decoded.mnemonic != ZYDIS_MNEMONIC_XCHG)) {
-      return absl::StrCat("not locked: the instruction executed from state ", count);
+    const MemoryUse use = MemoryUseAt(pcs[count]);
+    if (!IsOrderable(use, order_)) {
+      return absl::StrCat("not to be ordered: the instruction executed from state ", count);
+    }
+    if (IsFence(use)) {
+      ++locked_;
+    } else {
+      ordered.push_back(count);
     }
   }
-  return "";
+  // Locked ones may be left to the agent.
+  std::vector<uint64_t> expected;
+  for (uint64_t count = 0; count < executed; ++count) {
+    const MemoryUse use = MemoryUseAt(pcs[count]);
+    if (IsOrderable(use, order_) && !IsFence(use)) expected.push_back(count);
+  }
+  ordered_ += ordered.size();
+  if (ordered == expected) return "";
+  return absl::StrCat("ordered ", absl::StrJoin(ordered, " "), " in place of ",
+                      absl::StrJoin(expected, " "));
+}
+
+MemoryUse TwinRun::MemoryUseAt(uint64_t pc) const {
+  const auto* bytes = reinterpret_cast<const uint8_t*>(pc);
+  GuestInstruction at;
+  const absl::Span<const uint8_t> rest = absl::MakeConstSpan(bytes, place_.code + kCodeBytes - pc);
+  return DecodeGuest(pc, rest, &at) ? MemoryUseOf(at.decoded, at.operands) : MemoryUse{};
 }
 
 bool TwinRun::IsRepeatedAt(uint64_t pc) const {

@@ -42,6 +42,7 @@ struct TwinOptions {
   bool trust_view = false;
   // Is replayed as well: by the emulator.
   bool replayed = false;
+  MemoryModel order = MemoryModel::kFence;
   // Trials.
   uint32_t max_instructions = 64;
   bool by_any_store = false;
@@ -80,6 +81,8 @@ class TwinRun {
   uint64_t steps() const { return steps_; }  // of programs
   // Locked instructions that translated code has executed.
   uint64_t locked() const { return locked_; }
+  // Others that are ordered.
+  uint64_t ordered() const { return ordered_; }
   // Requires: options.replayed.
   const EmulatedRun& emulated() const { return *emulated_; }
   const TranslatedRun& translated() const { return *translated_; }
@@ -100,7 +103,8 @@ class TwinRun {
                           const GuestStop& translated);
   std::string CompareReplay(const RegisterFile& registers, const std::vector<uint8_t>& before,
                             const GuestStop& translated);
-  std::string CompareLocked(const std::vector<uint64_t>& pcs);
+  std::string CompareLocked(const std::vector<uint64_t>& pcs, uint64_t executed);
+  MemoryUse MemoryUseAt(uint64_t pc) const;
   bool IsRepeatedAt(uint64_t pc) const;
   TwinResult RunProgram(FlowUse use, uint64_t limit);
   void KeepFlagsHarmless(uint64_t stack);
@@ -125,10 +129,11 @@ class TwinRun {
   std::unique_ptr<TwinView> view_;  // null: flavour plain
   std::unique_ptr<EmulatedRun> emulated_;
   const Flavour flavour_;
+  const MemoryModel order_;
   uint64_t fs_base_ = 0;
   uint64_t fxsave_at_ = 0;      // operand of the form, if it is one
   absl::Span<uint8_t> spoilt_;  // memory that is not what the program has there
-  uint64_t completed_ = 0, faulted_ = 0, refused_ = 0, steps_ = 0, locked_ = 0;
+  uint64_t completed_ = 0, faulted_ = 0, refused_ = 0, steps_ = 0, locked_ = 0, ordered_ = 0;
 };
 
 }  // namespace hindsight

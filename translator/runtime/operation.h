@@ -49,6 +49,8 @@ enum HsOperationKind {
   kHsLfence,
   // None: the instruction that follows shows what may have been computed otherwise elsewhere.
   kHsCorrection,
+  // None: an instruction was an event in the order of threads; `done`: its time is known.
+  kHsOrder,
 };
 
 enum HsRepeat { kHsOnce = 0, kHsRepeat, kHsRepeatNotEqual };

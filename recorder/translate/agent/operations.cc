@@ -48,6 +48,13 @@ void Store(const HsOperationRegisters& from, Thread* thread) {
   TryAgain(thread, thread->block->exit_host_pc);
 }
 
+// Translated code goes on after the instruction, which is counted there.
+[[noreturn]] void Order(Thread* thread, bool timed) {
+  OrderInstruction(thread, timed);
+  ++thread->count;  // what follows is told of a later state
+  TryAgain(thread, thread->block->exit_host_pc);
+}
+
 // Memory has been changed, and the time taken, by translated code, but the view shows something
 // else.
 void Finish(Thread* thread, const HsOperation& operation, const HsOperationHooks& hooks,
@@ -63,6 +70,7 @@ void Finish(Thread* thread, const HsOperation& operation, const HsOperationHooks
   const HsThreadBlock& block = *thread->block;
   const auto* operation = PointerTo<const HsOperation>(block.exit_operation);
   if (operation->kind == kHsCorrection) Correct(thread);
+  if (operation->kind == kHsOrder) Order(thread, operation->done != 0);
   // The program wants misaligned accesses refused, and it is the processor that does so.
   constexpr uint64_t kAlignmentCheck = 0x40000;
   if ((thread->flags & kAlignmentCheck) != 0 && operation->done == 0) ExecuteNatively(thread);
@@ -88,6 +96,15 @@ void Finish(Thread* thread, const HsOperation& operation, const HsOperationHooks
   Store(registers, thread);
   ++thread->count;  // the state that it goes on in: faults of the view take it
   TryAgain(thread, host_pc);
+}
+
+void OrderInstruction(Thread* thread, bool timed) {
+  if (timed) {
+    TakeLockedAt(thread, thread->block->locked_time);
+  } else {
+    TakeLocked(thread);
+  }
+  RecordLocked(thread);
 }
 
 void AbandonOperation(Thread* thread) {

@@ -16,6 +16,10 @@ namespace hindsight::agent {
 // in part is done natively once more, unrecorded.
 void AbandonOperation(Thread* thread);
 
+// An instruction that was executed from the thread's count was an event in the order of threads,
+// now or, if it is `timed`, at the thread block's locked_time.
+void OrderInstruction(Thread* thread, bool timed);
+
 }  // namespace hindsight::agent
 
 #endif  // HINDSIGHT_RECORDER_TRANSLATE_AGENT_OPERATIONS_H_

@@ -191,6 +191,14 @@ bool IsCanonical(uint64_t address) {
   AgentLeaveNative(frame);
 }
 
+// A branch that has been executed was an event in the order of threads.
+void OrderBranch(Thread* thread) {
+  if (thread->block->exit_orderable == 0 || !IsRecorded(*thread)) return;
+  --thread->count;
+  OrderInstruction(thread, /*timed=*/thread->block->exit_orderable == HS_ORDER_TIMED);
+  ++thread->count;
+}
+
 extern "C" [[noreturn]] void AgentHandleExit(Thread* thread) {
   HsThreadBlock* block = thread->block;
   thread->count = block->count_end - thread->registers[kR10] +
@@ -202,12 +210,14 @@ extern "C" [[noreturn]] void AgentHandleExit(Thread* thread) {
       LeaveFor(thread, Translate(thread, thread->pc, block->exit_link));
     case kHsExitIndirect: {
       if (!IsCanonical(thread->pc)) FaultAtBranch(thread);
+      OrderBranch(thread);
       const uint64_t host = HostOf(thread, thread->pc);
       EnterInTable(thread->table(), thread->pc, host);
       LeaveFor(thread, host);
     }
     case kHsExitReturn: {
       if (!IsCanonical(thread->pc)) FaultAtBranch(thread);
+      OrderBranch(thread);
       const uint64_t host = HostOf(thread, thread->pc);
       if (host != 0) EnterInTable(thread->returns(), thread->pc, HostOfReturn(thread, thread->pc));
       LeaveFor(thread, host);

@@ -47,7 +47,7 @@ class TranslationTest : public testing::TestWithParam<Flavour> {
                                  .flavour = GetParam(),
                                  .stubs = stubs,
                                  .operations = GetParam() == Flavour::kRecord,
-                                 .fences = true});
+                                 .order = MemoryModel::kFence});
   }
 
   const absl::Span<const uint8_t> code_ = LibraryCode();
