@@ -216,7 +216,8 @@ void AddTraceContentOptions(Options* options, RecordOptions* record, RecordValue
       "memory-model", &values->memory_model, "NAME",
       "Which events are ordered across threads: kernel (system calls, signals and the like), "
       "fence (also locked instructions and fences), acqrel (also stores) or load (also "
-      "loads).");
+      "loads). For the last two --engine=auto takes the emulator, which knows the order of "
+      "accesses for certain.");
   options->Add(
       "cpu", &values->cpu, "NAME",
       "What CPUID reports to the program: host (this machine's features, so that it computes "
