@@ -27,6 +27,14 @@ namespace fs = std::filesystem;
 
 TEST(StyleTest, TreeIsFound) { EXPECT_GT(Sources().size(), 50u); }
 
+TEST(StyleTest, EveryFolderIsLookedAt) {
+  const std::set<std::string> looked_at(TopFolders().begin(), TopFolders().end());
+  for (const auto& entry : fs::directory_iterator(SourceRoot())) {
+    if (entry.is_symlink() || !fs::exists(entry.path() / "BUILD.bazel")) continue;
+    EXPECT_EQ(looked_at.count(entry.path().filename()), 1u) << entry.path();
+  }
+}
+
 TEST(StyleTest, FilesAreShort) {
   for (const SourceFile& file : Sources()) {
     EXPECT_LE(file.lines.size(), 501u) << file.path << " has more than 500 lines: split it";

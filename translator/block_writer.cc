@@ -6,7 +6,7 @@
 
 #include "base/check.h"
 #include "isa/registers.h"
-#include "translator/branch_site.h"
+#include "translator/host/branch_site.h"
 #include "translator/order_entry.h"
 
 namespace hindsight {
@@ -40,7 +40,7 @@ int BlockWriter::SaveSlot(int number) {
   return HS_BLOCK_FIELD(save) + number * static_cast<int>(sizeof(uint64_t));
 }
 
-void BlockWriter::Begin(const Place& place) {
+void BlockWriter::Begin(const InstructionPlace& place) {
   if (place.guest_pc != place_.guest_pc) {
     r11_is_guests_ = std::exchange(r11_stays_guests_, false);
   }

@@ -12,8 +12,8 @@
 #include <optional>
 #include <vector>
 
-#include "translator/assembler.h"
 #include "translator/guest_instruction.h"
+#include "translator/host/assembler.h"
 #include "translator/register_choice.h"
 #include "translator/runtime/operation.h"
 #include "translator/thread_block.h"
@@ -27,7 +27,7 @@ inline constexpr SavedRegisters kNoneSaved = {HS_NOT_SAVED, HS_NOT_SAVED, HS_NOT
                                               HS_NOT_SAVED};
 
 // The guest's state at a place in the code.
-struct Place {
+struct InstructionPlace {
   uint64_t guest_pc = 0;
   uint32_t length = 0;  // of the instruction
   int32_t adjust = 0;
@@ -48,7 +48,7 @@ class BlockWriter {
 
   Assembler* code() { return &code_; }
   RegisterChoice* choice() { return &choice_; }
-  const Place& place() const { return place_; }
+  const InstructionPlace& place() const { return place_; }
   // Whether the agent runs HsRunOperation.
   bool has_operations() const { return request_.operations; }
   bool has_fences() const { return request_.operations && request_.order >= MemoryModel::kFence; }
@@ -60,7 +60,7 @@ class BlockWriter {
   void MayFailCheck(Label* miss);
 
   // The instruction at `place` begins here.
-  void Begin(const Place& place);
+  void Begin(const InstructionPlace& place);
   // Whether r11 holds the guest's at this instruction's beginning, as it does in the thread block.
   bool r11_is_guests() const { return r11_is_guests_; }
   // It will when this instruction ends.
@@ -144,7 +144,7 @@ class BlockWriter {
   const TranslateRequest& request_;
   RegisterChoice choice_;
   Assembler code_;
-  Place place_;
+  InstructionPlace place_;
   uint64_t begins_at_ = 0;  // host address of the instruction at place_
   uint16_t flags_at_end_ = 0;
   uint32_t return_offset_ = 0;

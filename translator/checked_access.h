@@ -6,8 +6,8 @@
 #ifndef HINDSIGHT_TRANSLATOR_CHECKED_ACCESS_H_
 #define HINDSIGHT_TRANSLATOR_CHECKED_ACCESS_H_
 
-#include "translator/assembler.h"
 #include "translator/block_writer.h"
+#include "translator/host/assembler.h"
 #include "translator/substitution.h"
 
 namespace hindsight {

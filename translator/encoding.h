@@ -10,8 +10,8 @@
 #include <array>
 #include <cstdint>
 
-#include "translator/assembler.h"
 #include "translator/guest_instruction.h"
+#include "translator/host/assembler.h"
 
 namespace hindsight {
 

@@ -11,7 +11,7 @@
 #include <optional>
 
 #include "absl/types/span.h"
-#include "translator/assembler.h"
+#include "translator/host/assembler.h"
 
 namespace hindsight {
 

@@ -80,7 +80,7 @@ void OrderEntry::Write() {
 }
 
 void WriteOrderBefore(BlockWriter* writer) {
-  const Place& place = writer->place();
+  const InstructionPlace& place = writer->place();
   if (!place.ordered || !place.stores) return;
   const bool keeps_flags = place.flags_exact != 0;
   Assembler* const code = writer->code();
@@ -97,7 +97,7 @@ void WriteOrderBefore(BlockWriter* writer) {
 }
 
 void WriteOrder(uint32_t flags, BlockWriter* writer) {
-  const Place& place = writer->place();
+  const InstructionPlace& place = writer->place();
   if (!place.ordered) return;
   Assembler* const code = writer->code();
   HsOperation operation = {};

@@ -4,7 +4,7 @@
 
 #include "base/check.h"
 #include "isa/registers.h"
-#include "translator/assembler.h"
+#include "translator/host/assembler.h"
 #include "translator/thread_block.h"
 
 namespace hindsight {

@@ -284,13 +284,13 @@ bool AreReadBehind(uint32_t undefined, const TranslateRequest& request, Source* 
 
 // How the order of threads has the instruction.
 void PlaceInOrder(const TranslateRequest& request, const Source& source, size_t number,
-                  Place* place) {
-  if (request.flavour != Flavour::kRecord || !request.operations) return;
+                  InstructionPlace* place) {
+  // Fences and what is locked see to that themselves.
+  if (request.order <= MemoryModel::kFence || !request.operations) return;
   const GuestInstruction& instruction = source.instructions[number];
   const MemoryUse use = MemoryUseOf(instruction.decoded, instruction.operands);
   const bool last = number + 1 == source.instructions.size();
   const bool counted = static_cast<int>(number) < source.counted();
-  // Fences and what is locked see to that themselves.
   place->ordered = counted && IsOrderable(use, request.order) && !IsFence(use);
   place->stores = use.writes;
   uint32_t read = last ? source.flags_read_at_end : source.flags_read[number + 1];
@@ -312,11 +312,11 @@ int WriteBlock(const TranslateRequest& request, Source* from, BlockWriter* write
   for (int i = 0; i < static_cast<int>(source.instructions.size()); ++i) {
     const GuestInstruction& instruction = source.instructions[i];
     writer->choice()->Advance(static_cast<size_t>(i));
-    Place place = {.guest_pc = instruction.pc,
-                   .length = instruction.decoded.length,
-                   .adjust = counted > 0 && i > decrement.before ? i - counted : i,
-                   .flags_exact = static_cast<uint16_t>(source.flags_read[i]),
-                   .flags_aside = source.aside_at >= 0 && i > source.aside_at};
+    InstructionPlace place = {.guest_pc = instruction.pc,
+                              .length = instruction.decoded.length,
+                              .adjust = counted > 0 && i > decrement.before ? i - counted : i,
+                              .flags_exact = static_cast<uint16_t>(source.flags_read[i]),
+                              .flags_aside = source.aside_at >= 0 && i > source.aside_at};
     PlaceInOrder(request, source, static_cast<size_t>(i), &place);
     if (i == source.aside_at) {
       writer->Begin({.guest_pc = place.guest_pc,

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "tracefmt/records.h"
-#include "translator/branch_site.h"
+#include "translator/host/branch_site.h"
 
 namespace hindsight {
 namespace {

@@ -14,8 +14,9 @@ fs::path SourceRoot() { return fs::canonical(Runfile("WORKSPACE")).parent_path()
 
 const std::vector<std::string>& TopFolders() {
   static const auto* folders = new std::vector<std::string>{
-      "base",      "bench",        "cli",      "confine", "docs",  "emulator",    "examples", "isa",
-      "keyframes", "libhindsight", "recorder", "server",  "tests", "third_party", "tracefmt"};
+      "base",     "bench",       "cli",       "confine",      "docs",     "emulator",
+      "examples", "isa",         "keyframes", "libhindsight", "recorder", "server",
+      "tests",    "third_party", "tracefmt",  "translator"};
   return *folders;
 }
 

@@ -33,9 +33,7 @@ TEST(FlowTest, PlainProgramsAgreeInStateAndCount) { RunPrograms(Flavour::kPlain)
 
 TEST(FlowTest, RecordedProgramsAgreeInStateAndCount) { RunPrograms(Flavour::kRecord); }
 
-TEST(FlowTest, StoresAreOrdered) {
-  RunPrograms(Flavour::kRecord, {.order = MemoryModel::kAcqRel});
-}
+TEST(FlowTest, StoresAreOrdered) { RunPrograms(Flavour::kRecord, {.order = MemoryModel::kAcqRel}); }
 
 TEST(FlowTest, LoadsAreOrdered) { RunPrograms(Flavour::kRecord, {.order = MemoryModel::kLoad}); }
 

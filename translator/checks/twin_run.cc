@@ -10,7 +10,6 @@
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "base/check.h"
 #include "isa/comparison.h"
 #include "isa/operand_address.h"
@@ -87,7 +86,10 @@ std::vector<TwinPlace> TwinPlaces() {
 }
 
 TwinRun::TwinRun(const TwinPlace& place, Flavour flavour, uint64_t seed, TwinOptions options)
-    : place_(place), state_(seed), flavour_(flavour), order_(options.order) {
+    : place_(place),
+      state_(seed),
+      flavour_(flavour),
+      order_(options.order, place.code + kCodeBytes) {
   MapFixed(place_.memory, kMemoryBytes, PROT_READ | PROT_WRITE);
   MapFixed(place_.code, kCodeBytes, PROT_READ | PROT_WRITE | PROT_EXEC);
   CHECK(syscall(SYS_arch_prctl, ARCH_GET_FS, &fs_base_) == 0);
@@ -276,7 +278,7 @@ TwinResult TwinRun::Run(const RegisterFile& registers, uint64_t limit) {
   ++(native.signal == SIGTRAP ? completed_ : faulted_);
   TwinResult result = {.difference = Compare(native, translated)};
   if (result.difference.empty() && native.signal == SIGTRAP) {
-    result.difference = CompareLocked({registers.rip}, translated.count);
+    result.difference = CompareOrder({registers.rip}, translated.count);
   }
   if (result.difference.empty() && view_ != nullptr && native.signal == SIGTRAP) {
     result.difference = view_->Verify();
@@ -444,7 +446,7 @@ std::string TwinRun::CompareFlow(const RegisterFile& registers, const std::vecto
                         " to ", absl::Hex(translated.fault_address));
   }
   std::string difference = CompareState(native, translated);
-  if (difference.empty()) difference = CompareLocked(native.pcs, translated.count);
+  if (difference.empty()) difference = CompareOrder(native.pcs, translated.count);
   if (difference.empty() && view_ != nullptr && !faulted) difference = view_->Verify();
   return difference;
 }
@@ -460,41 +462,8 @@ std::string TwinRun::CompareReplay(const RegisterFile& registers,
                             CopyMemory());
 }
 
-// What translated code has written of instructions that are ordered. `pcs`: of all that were
-// begun, of which so many were executed.
-std::string TwinRun::CompareLocked(const std::vector<uint64_t>& pcs, uint64_t executed) {
-  uint64_t next = 0;
-  std::vector<uint64_t> ordered;
-  for (const uint64_t count : translated_->LockedCounts()) {
-    if (count < next || count >= pcs.size()) return absl::StrCat("locked in state ", count);
-    next = count + 1;
-    const MemoryUse use = MemoryUseAt(pcs[count]);
-    if (!IsOrderable(use, order_)) {
-      return absl::StrCat("not to be ordered: the instruction executed from state ", count);
-    }
-    if (IsFence(use)) {
-      ++locked_;
-    } else {
-      ordered.push_back(count);
-    }
-  }
-  // Locked ones may be left to the agent.
-  std::vector<uint64_t> expected;
-  for (uint64_t count = 0; count < executed; ++count) {
-    const MemoryUse use = MemoryUseAt(pcs[count]);
-    if (IsOrderable(use, order_) && !IsFence(use)) expected.push_back(count);
-  }
-  ordered_ += ordered.size();
-  if (ordered == expected) return "";
-  return absl::StrCat("ordered ", absl::StrJoin(ordered, " "), " in place of ",
-                      absl::StrJoin(expected, " "));
-}
-
-MemoryUse TwinRun::MemoryUseAt(uint64_t pc) const {
-  const auto* bytes = reinterpret_cast<const uint8_t*>(pc);
-  GuestInstruction at;
-  const absl::Span<const uint8_t> rest = absl::MakeConstSpan(bytes, place_.code + kCodeBytes - pc);
-  return DecodeGuest(pc, rest, &at) ? MemoryUseOf(at.decoded, at.operands) : MemoryUse{};
+std::string TwinRun::CompareOrder(const std::vector<uint64_t>& pcs, uint64_t executed) {
+  return order_.Compare(translated_->LockedCounts(), pcs, executed);
 }
 
 bool TwinRun::IsRepeatedAt(uint64_t pc) const {

@@ -14,6 +14,7 @@
 #include "emulator/checks/random_state.h"
 #include "translator/checks/emulated_run.h"
 #include "translator/checks/machine.h"
+#include "translator/checks/order_check.h"
 #include "translator/checks/random_flow.h"
 #include "translator/checks/random_form.h"
 #include "translator/checks/translated_run.h"
@@ -80,9 +81,9 @@ class TwinRun {
   uint64_t refused() const { return refused_; }
   uint64_t steps() const { return steps_; }  // of programs
   // Locked instructions that translated code has executed.
-  uint64_t locked() const { return locked_; }
+  uint64_t locked() const { return order_.locked(); }
   // Others that are ordered.
-  uint64_t ordered() const { return ordered_; }
+  uint64_t ordered() const { return order_.others(); }
   // Requires: options.replayed.
   const EmulatedRun& emulated() const { return *emulated_; }
   const TranslatedRun& translated() const { return *translated_; }
@@ -103,8 +104,7 @@ class TwinRun {
                           const GuestStop& translated);
   std::string CompareReplay(const RegisterFile& registers, const std::vector<uint8_t>& before,
                             const GuestStop& translated);
-  std::string CompareLocked(const std::vector<uint64_t>& pcs, uint64_t executed);
-  MemoryUse MemoryUseAt(uint64_t pc) const;
+  std::string CompareOrder(const std::vector<uint64_t>& pcs, uint64_t executed);
   bool IsRepeatedAt(uint64_t pc) const;
   TwinResult RunProgram(FlowUse use, uint64_t limit);
   void KeepFlagsHarmless(uint64_t stack);
@@ -129,11 +129,11 @@ class TwinRun {
   std::unique_ptr<TwinView> view_;  // null: flavour plain
   std::unique_ptr<EmulatedRun> emulated_;
   const Flavour flavour_;
-  const MemoryModel order_;
+  OrderCheck order_;
   uint64_t fs_base_ = 0;
   uint64_t fxsave_at_ = 0;      // operand of the form, if it is one
   absl::Span<uint8_t> spoilt_;  // memory that is not what the program has there
-  uint64_t completed_ = 0, faulted_ = 0, refused_ = 0, steps_ = 0, locked_ = 0, ordered_ = 0;
+  uint64_t completed_ = 0, faulted_ = 0, refused_ = 0, steps_ = 0;
 };
 
 }  // namespace hindsight

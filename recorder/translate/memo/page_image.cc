@@ -6,7 +6,7 @@
 
 #include "recorder/translate/memo/seen_code.h"
 #include "tracefmt/records.h"
-#include "translator/branch_site.h"
+#include "translator/host/branch_site.h"
 
 namespace hindsight {
 namespace {

@@ -1,8 +1,8 @@
 // The direct branches of translated code, which lead from block to block: where each leads is set
 // while threads execute it.
 
-#ifndef HINDSIGHT_TRANSLATOR_BRANCH_SITE_H_
-#define HINDSIGHT_TRANSLATOR_BRANCH_SITE_H_
+#ifndef HINDSIGHT_TRANSLATOR_HOST_BRANCH_SITE_H_
+#define HINDSIGHT_TRANSLATOR_HOST_BRANCH_SITE_H_
 
 #include <cstdint>
 
@@ -19,4 +19,4 @@ void SetBranch(uint8_t* rel32, int32_t displacement);
 
 }  // namespace hindsight
 
-#endif  // HINDSIGHT_TRANSLATOR_BRANCH_SITE_H_
+#endif  // HINDSIGHT_TRANSLATOR_HOST_BRANCH_SITE_H_

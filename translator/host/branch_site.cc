@@ -1,4 +1,4 @@
-#include "translator/branch_site.h"
+#include "translator/host/branch_site.h"
 
 #include <algorithm>
 #include <cstring>

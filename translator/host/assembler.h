@@ -3,8 +3,8 @@
 // None of them changes the flags unless its name says so. Its methods are the instructions: hence
 // so many. One thread at a time.
 
-#ifndef HINDSIGHT_TRANSLATOR_ASSEMBLER_H_
-#define HINDSIGHT_TRANSLATOR_ASSEMBLER_H_
+#ifndef HINDSIGHT_TRANSLATOR_HOST_ASSEMBLER_H_
+#define HINDSIGHT_TRANSLATOR_HOST_ASSEMBLER_H_
 
 #include <algorithm>
 #include <array>
@@ -142,4 +142,4 @@ inline HostAddress Field(int offset) {
 
 }  // namespace hindsight
 
-#endif  // HINDSIGHT_TRANSLATOR_ASSEMBLER_H_
+#endif  // HINDSIGHT_TRANSLATOR_HOST_ASSEMBLER_H_

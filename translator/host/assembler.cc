@@ -1,4 +1,4 @@
-#include "translator/assembler.h"
+#include "translator/host/assembler.h"
 
 #include <algorithm>
 #include <cstring>
