@@ -189,6 +189,15 @@ TEST(OrderTest, OfProcesses) {
   ExpectOrdered("fence", "fork_server", "ordered True True\n");
 }
 
+// What `script` prints about the dump of a trace, which it gets on standard input.
+std::string CountInDump(const std::string& trace, const char* script) {
+  ChildOptions options;
+  options.input = RunHindsight({"dump", trace, "--json"}).out;
+  const ChildResult result = RunProcess({"/usr/bin/python3", "-c", script}, options);
+  EXPECT_EQ(result.Ending(), "exit 0") << result.err;
+  return result.out;
+}
+
 // Threads that run at once are recorded several times, with others that keep the processors busy.
 int Repetitions() { return Engine() == TestedEngine::kTranslate ? 3 : 1; }
 
@@ -203,12 +212,9 @@ TEST(OrderTest, StoresComeBeforeWhoSeesThem) {
                             {"--memory-model=" + model});
     ASSERT_EQ(recorded.run().Ending(), "exit 0") << recorded.run().err;
     ExpectExact(recorded.trace());
-    ChildOptions options;
-    options.input = RunHindsight({"dump", recorded.trace(), "--json"}).out;
-    const ChildResult result = RunProcess({"/usr/bin/python3", "-c", kCountHandovers}, options);
-    ASSERT_EQ(result.Ending(), "exit 0") << result.err;
+    const std::string counted = CountInDump(recorded.trace(), kCountHandovers);
     int stores = 0, errors = 0;
-    ASSERT_EQ(std::sscanf(result.out.c_str(), "%d %d", &stores, &errors), 2) << result.out;
+    ASSERT_EQ(std::sscanf(counted.c_str(), "%d %d", &stores, &errors), 2) << counted;
     EXPECT_EQ(stores, 2 * turns) << model;
     EXPECT_LE(errors, kMostErrors) << model;
   }
@@ -221,11 +227,7 @@ TEST(OrderTest, CausesComeBeforeEffects) {
     const Recorded recorded({Program("ping_pong"), std::to_string(kRounds)});
     ASSERT_EQ(recorded.run().Ending(), "exit 0") << recorded.run().err;
     ExpectExact(recorded.trace());
-    ChildOptions options;
-    options.input = RunHindsight({"dump", recorded.trace(), "--json"}).out;
-    const ChildResult result = RunProcess({"/usr/bin/python3", "-c", kCountErrors}, options);
-    ASSERT_EQ(result.Ending(), "exit 0") << result.err;
-    EXPECT_EQ(result.out, std::to_string(2 * kRounds) + " 0\n");
+    EXPECT_EQ(CountInDump(recorded.trace(), kCountErrors), std::to_string(2 * kRounds) + " 0\n");
   }
 }
 
