@@ -339,6 +339,7 @@ TEST_F(RingModulesTest, OpensWhereverTheRecorderWasKilled) {
       }
       _exit(0);
     }
+    while (!fs::exists(trace_ + "/manifest")) usleep(1000);
     usleep(50'000 + random() % 200'000);
     // Also while it goes on.
     for (int i = 0; i < 5; ++i) {

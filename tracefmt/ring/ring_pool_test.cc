@@ -252,6 +252,7 @@ TEST_F(RingPoolTest, OpensWhenTheRecorderWasKilledAtAnyTime) {
       }
       _exit(0);
     }
+    while (!fs::exists(directory_ + "/manifest")) usleep(1000);
     usleep(200'000 + random() % 400'000);
     // Also while it goes on.
     for (int i = 0; i < (trial % 2 == 0 ? 20 : 0); ++i) {

@@ -234,6 +234,7 @@ TEST_F(RingTest, OpensWhenTheRecorderWasKilledAtAnyTime) {
         if (i == 10000) _exit(0);
       }
     }
+    while (!fs::exists(directory_ + "/manifest")) usleep(1000);
     usleep(200'000 + random() % 500'000);
     // Also while it goes on.
     if (trial % 2 == 0) {

@@ -300,17 +300,18 @@ absl::Status TraceHistory::DropSegments() {
   return absl::OkStatus();
 }
 
+// The newest first: those that still have their pages refer to none that has lost them.
 absl::Status TraceHistory::DropKeyframes() {
   const uint64_t oldest = marks_.front().number, needed = FirstFileFor(whole_);
-  for (KeyframeFile& file : files_) {
-    if (file.number >= needed) break;
-    const std::string name = absl::StrCat("full/", file.number);
-    if (file.number >= oldest && file.head_bytes == 0) {
-      ASSIGN_OR_RETURN(file.head_bytes, write_head_(file.number));
+  for (auto file = files_.rbegin(); file != files_.rend(); ++file) {
+    if (file->number >= needed) continue;
+    const std::string name = absl::StrCat("full/", file->number);
+    if (file->number >= oldest && file->head_bytes == 0) {
+      ASSIGN_OR_RETURN(file->head_bytes, write_head_(file->number));
     }
-    if (file.page_bytes != 0) RETURN_IF_ERROR(Delete(name));
-    file.page_bytes = 0;
-    if (file.number < oldest && file.head_bytes != 0) RETURN_IF_ERROR(Delete(name + ".head"));
+    if (file->page_bytes != 0) RETURN_IF_ERROR(Delete(name));
+    file->page_bytes = 0;
+    if (file->number < oldest && file->head_bytes != 0) RETURN_IF_ERROR(Delete(name + ".head"));
   }
   while (files_.front().number < std::min(oldest, needed)) files_.pop_front();
   return absl::OkStatus();
