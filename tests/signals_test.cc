@@ -33,6 +33,13 @@ TEST(SignalsTest, TimersOfProcessorTime) { ExpectRecordsUnchanged({Program("cpu_
 
 TEST(SignalsTest, JobControl) { ExpectAlwaysRecordsUnchanged({Program("job_control")}); }
 
+TEST(SignalsTest, JobControlOfThreads) {
+  ExpectRecordsUnchanged({Program("stopped_threads")});
+  if (Engine() == TestedEngine::kTranslate) return;  // has no schedule
+  ExpectRecordsUnchanged({Program("stopped_threads")}, {}, {"--quantum=3000"});
+  ExpectRecordsUnchanged({Program("stopped_threads")}, {}, {"--chaos=5"});
+}
+
 TEST(SignalsTest, DeathWithAndWithoutCore) {
   ExpectAlwaysRecordsUnchanged({Program("core_death")});
 }

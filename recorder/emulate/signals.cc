@@ -23,6 +23,30 @@ void ThreadEngine::OnGroupStop() {
   state_ = State::kWaiting;
 }
 
+// A group stop is complete, and the parent notified, only when all threads have stopped: also those
+// that stand between two instructions. Requires: kReady.
+void ThreadEngine::JoinGroupStop() {
+  CommitToProcess();
+  if (std::optional<TraceeStop> stop = tracee_->StopAnew()) {
+    StepNatively(cpu_->next().value_or(Instruction{}), /*reload_map=*/false, std::move(stop));
+  } else {
+    process_->set_stopped(false);  // it has been continued
+  }
+}
+
+// The thread has been woken because the process was continued. Another thread may have stopped it
+// again since then, before this stop was looked at: then that stop is what comes first.
+bool ThreadEngine::IsStoppedAgain() {
+  std::optional<TraceeStop> stop;
+  if (process_->stopped()) stop = tracee_->StopAnew();
+  if (!stop.has_value()) {
+    process_->set_stopped(false);
+    return false;
+  }
+  OnStop(*std::move(stop));
+  return true;
+}
+
 // Lets the kernel build the frame of the signal's handler. If the signal interrupted a system call,
 // that is call_.
 void ThreadEngine::DeliverSignal(TraceeStop stop) {

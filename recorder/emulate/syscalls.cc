@@ -74,7 +74,7 @@ void ThreadEngine::OnStop(TraceeStop stop) {
       OnGroupStop();
       return;
     case TraceeStopKind::kContinued:
-      process_->set_stopped(false);
+      if (IsStoppedAgain()) return;
       break;
     default:
       break;

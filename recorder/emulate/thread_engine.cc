@@ -59,8 +59,7 @@ ThreadEngine::~ThreadEngine() {
 
 bool ThreadEngine::wants_turn() const {
   if (state_ == State::kEnded) return false;  // a stop may have been reported before
-  if (stops_.reported()) return true;
-  return state_ == State::kReady && !process_->stopped();
+  return stops_.reported() || state_ == State::kReady;
 }
 
 // The thread's first turn.

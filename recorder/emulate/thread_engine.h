@@ -78,7 +78,7 @@ class ThreadEngine {
 
   pid_t thread() const { return tracee_->thread(); }
   State state() const { return state_; }
-  // It is ready, or the stop it waits for has come.
+  // It is ready, if only to join a group stop, or the stop it waits for has come.
   bool wants_turn() const;
   uint64_t count() const { return cpu_ == nullptr ? 0 : cpu_->count(); }
   const ThreadLog& log() const { return log_; }
@@ -205,6 +205,8 @@ class ThreadEngine {
 
   // signals.cc
   TraceeStop ResumeAndWait(ResumeHow how, int signal);
+  void JoinGroupStop();
+  bool IsStoppedAgain();
   void DeliverSignal(TraceeStop stop);
 
   // ending.cc

@@ -90,6 +90,10 @@ TurnClock::Leg ThreadEngine::NextLeg(bool short_leg) {
 }
 
 void ThreadEngine::Turn() {
+  if (process_->stopped()) {
+    JoinGroupStop();
+    return;
+  }
   // A signal that the call raised, or let through, comes before the next instruction.
   const bool signaled = std::exchange(after_call_, false) && tracee_->signals().HasDeliverable();
   if (std::exchange(runs_natively_next_, false) || signaled) {

@@ -44,10 +44,10 @@ SeizedStop WaitForSeizedStop(pid_t thread, std::chrono::milliseconds timeout);
 // next wait.
 std::optional<WaitStatus> WaitForAnyStop(pid_t thread);
 
-// Brings a thread that is in the SIGTRAP of a single step to PTRACE_EVENT_STOP, without
-// executing anything: should its tracer die, the kernel would deliver the SIGTRAP. If it comes to
-// another stop: the status as waitpid reports it. Its end is left for the next wait.
-// Requires: seized.
+// Brings a stopped thread, in the SIGTRAP of a single step for example, to PTRACE_EVENT_STOP,
+// without executing anything: should its tracer die, the kernel would deliver the SIGTRAP. If it
+// comes to another stop, such as a group stop: the status as waitpid reports it. Its end is left
+// for the next wait. Requires: seized.
 std::optional<int> LeaveStepTrap(pid_t thread);
 
 // Lets a stopped thread go on, with `signal` delivered if it is not 0, to a stop that comes at

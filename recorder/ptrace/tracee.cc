@@ -267,6 +267,12 @@ TraceeStop Tracee::Interpret(int raw) {
   return stop;
 }
 
+std::optional<TraceeStop> Tracee::StopAnew() {
+  if (!held_status_.has_value()) held_status_ = LeaveStepTrap(thread_);
+  if (!held_status_.has_value()) return std::nullopt;
+  return Interpret(*std::exchange(held_status_, std::nullopt));
+}
+
 bool Tracee::Interrupt() { return ptrace(PTRACE_INTERRUPT, thread_, nullptr, nullptr) == 0; }
 
 uint64_t Tracee::UseTime(uint64_t loop, uint64_t ns) {

@@ -125,6 +125,9 @@ class Tracee {
   std::optional<TraceeStop> Poll();
   // A stop of this thread that was waited for elsewhere, as waitpid reported it.
   TraceeStop Interpret(int raw);
+  // Brings a stopped thread to another stop, without executing anything: shows whether a group stop
+  // is in effect, and takes part in it. nullopt: none is, and nothing else has come either.
+  std::optional<TraceeStop> StopAnew();
   // Waits for the stop of a running thread, brought about if need be.
   bool Interrupt();
   // Has the thread execute the instruction at `loop`, which jumps to itself, for about so long:

@@ -165,6 +165,26 @@ TEST(TraceeTest, GroupStopIsObservedAndEnds) {
   EXPECT_EQ(WEXITSTATUS(tally.wait_status), 3);
 }
 
+TEST(TraceeTest, StopsAnewAndSaysWhetherJobControlHasStoppedIt) {
+  auto tracee = LaunchShell("exit 3");
+  RegisterFile before, after;
+  ASSERT_TRUE(tracee->GetRegisters(/*vectors=*/true, &before));
+  EXPECT_FALSE(tracee->StopAnew().has_value());
+  kill(tracee->process(), SIGSTOP);
+  ASSERT_TRUE(tracee->Resume(ResumeHow::kSyscall));
+  ASSERT_TRUE(tracee->Resume(ResumeHow::kSyscall, tracee->Wait(nullptr).signal));
+  ASSERT_EQ(tracee->Wait(nullptr).kind, TraceeStopKind::kGroupStop);
+  std::optional<TraceeStop> stop = tracee->StopAnew();
+  ASSERT_TRUE(stop.has_value());
+  EXPECT_EQ(stop->kind, TraceeStopKind::kGroupStop);
+  EXPECT_EQ(stop->signal, SIGSTOP);
+  kill(tracee->process(), SIGCONT);
+  EXPECT_FALSE(tracee->StopAnew().has_value());
+  ASSERT_TRUE(tracee->GetRegisters(/*vectors=*/true, &after));
+  EXPECT_EQ(before.rip, after.rip);
+  EXPECT_EQ(WEXITSTATUS(RunToExit(tracee.get()).wait_status), 3);
+}
+
 TEST(TraceeTest, VanishedProcessSaysSo) {
   auto tracee = LaunchShell("exit 0");
   kill(tracee->process(), SIGKILL);
