@@ -68,6 +68,21 @@ TEST(ProgramsTest, ThreadLocalVariables) { ExpectRecordsUnchanged({Program("thre
 
 TEST(ProgramsTest, AddressSpaceChanges) { ExpectRecordsUnchanged({Program("memory_maps")}); }
 
+TEST(ProgramsTest, CallsAboutMemoryThatCannotBe) {
+  ExpectRecordsUnchanged({Program("odd_ranges")});
+}
+
+TEST(ProgramsTest, LimitsOnItsOwnMemory) { ExpectRecordsUnchanged({Program("memory_limits")}); }
+
+TEST(ProgramsTest, LimitsOnItsOwnMemoryAreThoseOfProgramsThatItExecutes) {
+  const std::vector<std::string> argv = {Program("memory_limits"), "execute"};
+  const ChildResult native = RunProcess(argv);
+  const Recorded recorded(argv);
+  EXPECT_EQ(recorded.run().out, native.out);
+  EXPECT_EQ(recorded.run().Ending(), native.Ending());
+  ExpectExact(recorded.trace());
+}
+
 TEST(ProgramsTest, WithoutTimeStampCounter) { ExpectRecordsUnchanged({Program("no_tsc")}); }
 
 TEST(ProgramsTest, FieldsThatTheKernelFillsInOnItsWayBack) {

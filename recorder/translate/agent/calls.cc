@@ -120,6 +120,10 @@ bool HandleProcessCall(Thread* thread, GuestCall* call) {
       return true;
     case SYS_seccomp:
       return HandleFilterCall(thread, call);
+    case SYS_setrlimit:
+    case SYS_getrlimit:
+    case SYS_prlimit64:
+      return HandleLimitCall(*thread, call);
     case SYS_prctl:
       return HandleFilterCall(thread, call) || HandleTimeStampControl(thread, call);
     case SYS_personality:

@@ -29,6 +29,16 @@ void FinishCall(Thread* thread, int64_t result);
 // Calls that change mappings. True if `call` is one, and has been made or refused.
 bool HandleMemoryCall(Thread* thread, GuestCall* call);
 
+// Limits on memory that the process gives itself (limits/own_limits.h). True if `call` is about
+// one, and has been answered.
+bool HandleLimitCall(const Thread& thread, GuestCall* call);
+
+// Whether a program that the process executes has such a limit: the agent does not fit in.
+bool IsMemoryLimited();
+
+// They are the kernel's from now on. Nothing but the execution of a program may follow.
+void InstallLimits();
+
 // What `made` has stored is taken into the view: whoever looks at the recording sees it from the
 // call on, not from when the program uses it. The thread is in the state after the call, which has
 // returned `result`. A store that this misses is found when the program loads it.

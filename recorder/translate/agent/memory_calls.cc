@@ -10,6 +10,7 @@
 #include "recorder/translate/agent/client.h"
 #include "recorder/translate/agent/recording.h"
 #include "recorder/translate/agent/system.h"
+#include "recorder/translate/limits/own_limits.h"
 
 #ifndef MAP_FIXED_NOREPLACE
 #define MAP_FIXED_NOREPLACE 0x100000
@@ -19,6 +20,14 @@ namespace hindsight::agent {
 namespace {
 
 constexpr uint64_t kPageBytes = 4096;
+
+// The stack has been mapped as large as it may become: the kernel counts what is used of one.
+bool IsCountedMemory(uint64_t start, uint64_t end) {
+  return InWindows(start, end) && end != kStackEnd;
+}
+
+// Of the process; a child of vfork, which has this memory for a while, has those of the kernel.
+constinit OwnLimits own_limits(&IsCountedMemory);
 
 uint64_t WholePages(uint64_t bytes) { return (bytes + kPageBytes - 1) & ~(kPageBytes - 1); }
 
@@ -83,13 +92,23 @@ void HandleShmat(GuestCall* call) {
   call->set_result(-ENOMEM);
 }
 
+// Whether no call on [start, end) changes anything, wherever that is: the kernel says why.
+bool IsKernelsToRefuse(uint64_t start, uint64_t end) {
+  constexpr uint64_t kAddressSpace = (uint64_t{1} << 47) - kPageBytes;
+  return end <= start || end > kAddressSpace || start % kPageBytes != 0;
+}
+
 // Calls on [argument 0, + argument 1).
 void HandleRangeCall(Thread* thread, GuestCall* call) {
   const uint64_t start = call->argument(0), end = start + WholePages(call->argument(1));
   const uint32_t number = call->number();
-  if (end < start || !InWindows(start, end)) {
+  if (IsKernelsToRefuse(start, end)) {
+    Make(call);
+    return;
+  }
+  if (!InWindows(start, end)) {
     // Nothing of the program's is there.
-    call->set_result(number == SYS_munmap && end >= start ? 0 : -ENOMEM);
+    call->set_result(number == SYS_munmap ? 0 : -ENOMEM);
     return;
   }
   Make(call);
@@ -103,9 +122,60 @@ void HandleRangeCall(Thread* thread, GuestCall* call) {
   }
 }
 
+// What a call that sets a limit, or asks for one, is about.
+struct LimitCall {
+  bool is_kept;
+  uint64_t resource;
+  uint64_t set, get;  // addresses of limits; 0: none
+};
+
+LimitCall AnalyseLimitCall(const Thread& thread, const GuestCall& call) {
+  const auto kept = [](uint64_t resource) { return OwnLimits::IsKept(resource); };
+  switch (call.number()) {
+    case SYS_setrlimit:
+      return {kept(call.argument(0)), call.argument(0), call.argument(1), 0};
+    case SYS_getrlimit:
+      return {kept(call.argument(0)), call.argument(0), 0, call.argument(1)};
+    case SYS_prlimit64: {
+      const auto process = static_cast<int32_t>(call.argument(0));
+      const bool own = process == 0 || process == thread.process_id;
+      return {own && kept(call.argument(1)), call.argument(1), call.argument(2), call.argument(3)};
+    }
+    default:
+      return {};
+  }
+}
+
+int64_t AnswerLimitCall(const LimitCall& call) {
+  rlimit wanted = {};
+  if (call.set != 0 && !CopyGuest(&wanted, PointerTo<void>(call.set), sizeof(wanted))) {
+    return -EFAULT;
+  }
+  const rlimit before = own_limits.Get(call.resource);
+  const int64_t error = call.set != 0 ? own_limits.Set(call.resource, wanted) : 0;
+  if (error != 0 || (call.get == 0 && call.set != 0)) return error;
+  return CopyGuest(PointerTo<void>(call.get), &before, sizeof(before)) ? 0 : -EFAULT;
+}
+
 }  // namespace
 
+bool HandleLimitCall(const Thread& thread, GuestCall* call) {
+  if (thread.alone != 0) return false;
+  const LimitCall limits = AnalyseLimitCall(thread, *call);
+  if (!limits.is_kept) return false;
+  call->set_result(AnswerLimitCall(limits));
+  return true;
+}
+
+bool IsMemoryLimited() { return own_limits.IsAny(); }
+
+void InstallLimits() { own_limits.Install(); }
+
 bool HandleMemoryCall(Thread* thread, GuestCall* call) {
+  if (!own_limits.Allows(call->number(), call->words + 1)) {
+    call->set_result(call->number() == SYS_brk ? Call(SYS_brk, 0) : -ENOMEM);
+    return true;
+  }
   switch (call->number()) {
     case SYS_mmap:
       HandleMmap(thread, call);

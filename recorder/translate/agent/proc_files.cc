@@ -5,6 +5,7 @@
 #include <linux/magic.h>
 #include <linux/memfd.h>
 #include <linux/prctl.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/vfs.h>
 #include <unistd.h>
@@ -249,6 +250,14 @@ void CopyShown(uint64_t from, uint64_t to, Lines lines) {
   }
 }
 
+// Whether files, those in memory as well, can become long enough: a write that goes beyond the
+// program's limit raises a signal.
+bool MayWriteLines() {
+  rlimit limit = {};
+  Call(SYS_prlimit64, 0, RLIMIT_FSIZE, 0, AddressOf(&limit));
+  return limit.rlim_cur >= 64 * kMiB;
+}
+
 // Puts `from`, reopened so that it can only be read, in the place of `file`.
 void Replace(uint64_t file, uint64_t from) {
   char link[32];
@@ -340,7 +349,7 @@ void ShowOwnMap(const Thread& thread, const GuestCall& made, GuestCall* call) {
   const bool as_it_is = kind == ShownFile::kStatus && FilterMode(thread) == 0;
   if (kind == ShownFile::kOther || as_it_is) return;
   const auto file = static_cast<uint64_t>(call->result());
-  if (!IsOwn(thread, file)) return;
+  if (!IsOwn(thread, file) || !MayWriteLines()) return;
   static constexpr char kName[] = "maps";
   const int64_t copy = Call(SYS_memfd_create, AddressOf(kName), MFD_CLOEXEC);
   if (IsError(copy)) return;

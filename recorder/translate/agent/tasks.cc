@@ -384,7 +384,9 @@ void Execute(Thread* thread, const GuestCall& made) {
   GuestCall call = made;
   const bool executable = LooksExecutable(call);
   // The new program's agent would be restricted, too.
-  const bool restricted = FilterMode(*thread) != 0 || thread->no_time_stamps != 0;
+  const bool limited = IsMemoryLimited();
+  const bool restricted = limited || FilterMode(*thread) != 0 || thread->no_time_stamps != 0;
+  if (executable && limited) InstallLimits();
   if (executable && restricted && IsRecorded(*thread)) LeaveAll(thread, HS_END_EXEC);
   const bool held = executable && Ask(thread, RequestKind::kExec).results[0] != 0;
   if (executable && !held && IsRecorded(*thread)) LeaveAll(thread, HS_END_EXEC);
