@@ -4,10 +4,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
 #include <time.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstdint>
+#include <filesystem>
 #include <random>
 #include <string>
 #include <vector>
@@ -61,6 +65,17 @@ class Running {
 void WaitForTrace(const std::string& trace) {
   while (RunHindsight({"verify", trace}).Ending() != "exit 0") {
   }
+}
+
+// In the order in which they were made, the first thread first.
+std::vector<pid_t> ThreadsOf(pid_t process) {
+  std::vector<pid_t> threads;
+  const std::string directory = absl::StrCat("/proc/", process, "/task");
+  for (const auto& entry : std::filesystem::directory_iterator(directory)) {
+    threads.push_back(std::stoi(entry.path().filename()));
+  }
+  std::sort(threads.begin(), threads.end());
+  return threads;
 }
 
 TEST(AttachTest, RecordsARunningProgramAndLetsGoOfIt) {
@@ -157,6 +172,32 @@ TEST(AttachTest, AProgramSurvivesRecordersThatAreKilled) {
   const ChildResult result = survivor.Finish();
   EXPECT_EQ(result.Ending(), "exit 0") << result.err;
   EXPECT_EQ(result.out, "running\nended properly\n");
+}
+
+// The thread that takes the signal was about to execute a single step.
+TEST(AttachTest, AStoppedProgramSurvivesARecorderThatIsKilled) {
+  const TempDir directory;
+  ChildOptions options;
+  options.keep_input_open = true;
+  Child survivor = Child::Start({Program("survivor")}, options);
+  size_t position = 0;
+  ASSERT_TRUE(survivor.WaitForOut("running\n", &position));
+  const std::string trace = directory.File("trace");
+  Child recorder =
+      Child::Start({Hindsight(), "record", "-o", trace, absl::StrCat("--attach=", survivor.pid())});
+  WaitForTrace(trace);
+  const std::vector<pid_t> threads = ThreadsOf(survivor.pid());
+  ASSERT_EQ(threads.size(), 4u);
+  syscall(SYS_tgkill, survivor.pid(), threads[1], SIGSTOP);
+  siginfo_t stop = {};
+  ASSERT_EQ(waitid(P_PID, survivor.pid(), &stop, WSTOPPED), 0);
+  recorder.Signal(SIGKILL);
+  recorder.Finish();
+  survivor.Signal(SIGCONT);
+  const ChildResult result = survivor.Finish();
+  EXPECT_EQ(result.Ending(), "exit 0") << result.err;
+  EXPECT_EQ(result.out, "running\nended properly\n");
+  ExpectExact(trace);
 }
 
 // With breakpoints in the program: it passes their place once they are removed.

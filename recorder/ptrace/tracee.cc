@@ -112,6 +112,15 @@ void Tracee::LeaveTrap() {
   if (slot_.has_value()) held_status_ = LeaveStepTrap(thread_);
 }
 
+// A thread may be in a group stop for long as well. The step that it was to make would stay
+// requested if its tracer died: it would die of that SIGTRAP when it is continued.
+TraceeStop Tracee::WithoutStep(TraceeStop stop) {
+  if (!slot_.has_value() || std::exchange(how_, ResumeHow::kSyscall) != ResumeHow::kStep) {
+    return stop;
+  }
+  return StopAnew().value_or(TraceeStop{.kind = TraceeStopKind::kContinued, .signal = SIGTRAP});
+}
+
 // Has the thread's real registers point into the commit area.
 bool Tracee::Park() {
   if (parked_) return true;
@@ -264,6 +273,7 @@ TraceeStop Tracee::Interpret(int raw) {
   }
   signals_.AfterStop(stop.handler_entry);
   if (stop.kind == TraceeStopKind::kStepped) LeaveTrap();
+  if (stop.kind == TraceeStopKind::kGroupStop) return WithoutStep(std::move(stop));
   return stop;
 }
 

@@ -141,6 +141,7 @@ class Tracee {
   Tracee(pid_t process, pid_t thread, bool owned);
   bool LoadVectors();
   void LeaveTrap();
+  TraceeStop WithoutStep(TraceeStop stop);
   bool Unpark(const user_regs_struct& general);
   TraceeStop InterpretEvent(const WaitStatus& status);
 
