@@ -31,6 +31,7 @@ void ThreadEngine::JoinGroupStop() {
     StepNatively(cpu_->next().value_or(Instruction{}), /*reload_map=*/false, std::move(stop));
   } else {
     process_->set_stopped(false);  // it has been continued
+    after_call_ = true;
   }
 }
 
@@ -84,6 +85,8 @@ void ThreadEngine::DeliverSignal(TraceeStop stop) {
       case TraceeStopKind::kGroupStop:
         OnGroupStop();
         return;
+      case TraceeStopKind::kContinued:
+        return;  // the process was stopped and continued first, and the signal is pending again
       case TraceeStopKind::kSignal:
         // There was no room for the frame: the kernel sends SIGSEGV instead.
         stop = std::move(next);

@@ -83,6 +83,7 @@ void ThreadEngine::OnStop(TraceeStop stop) {
     OnCallStop(std::move(stop));
   } else {
     state_ = State::kReady;
+    after_call_ = true;  // the handler of SIGCONT comes before the next instruction
   }
 }
 

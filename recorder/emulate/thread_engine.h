@@ -244,9 +244,10 @@ class ThreadEngine {
   std::optional<CallInFlight> call_;
   uint64_t place_passed_ = ~uint64_t{0};  // a snapshot was taken in this state, for where it is
   bool held_at_call_ = false;             // the turn before ended at the system call at pc
-  bool after_call_ = false;               // a system call was the last thing done, or a start
-  bool runs_natively_next_ = false;       // for one instruction: the kernel has something to store
-  bool yields_ = false;                   // the turn ends here: others are to run
+  // What was last was a system call, a group stop or the start: a signal may come first.
+  bool after_call_ = false;
+  bool runs_natively_next_ = false;  // for one instruction: the kernel has something to store
+  bool yields_ = false;              // the turn ends here: others are to run
 };
 
 }  // namespace hindsight

@@ -1,4 +1,4 @@
-// A child that stops and continues, by itself, by its parent, and with two threads.
+// A child that stops and continues, by itself, by its parent, in a call, and with two threads.
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <signal.h>
@@ -6,15 +6,18 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/epoll.h>
 #include <sys/wait.h>
 
 #include "tests/programs/require.h"
 
 static volatile sig_atomic_t continued, seen;
+static volatile uint64_t steps, steps_before;
 static atomic_int stop_now;
 
 static void on_continue(int number) {
   (void)number;
+  steps_before = steps;
   continued = 1;
 }
 
@@ -74,6 +77,19 @@ static void computes_for_ever(void) {
   for (;;) work = work + 1;
 }
 
+// The call ends with EINTR because of the stop. The handler of SIGCONT comes before anything else.
+static void waits_for_events(void) {
+  signal(SIGCONT, on_continue);
+  const int events = epoll_create1(0);
+  struct epoll_event event;
+  REQUIRE(events >= 0);
+  while (!continued && epoll_wait(events, &event, 1, 1000) == 0) {
+  }
+  while (!continued) steps = steps + 1;
+  wait_until_seen();
+  _exit(steps_before == 0 ? 16 : 17);
+}
+
 static void* stops_the_process(void* argument) {
   while (!stop_now) sched_yield();
   kill(getpid(), SIGSTOP);  // either thread may be the first to see it
@@ -114,6 +130,14 @@ int main(void) {
   expect(child, "computing");
   kill(child, SIGKILL);  // while stopped
   expect(child, "computing");
+
+  child = start(waits_for_events);
+  usleep(100000);  // it mostly waits then
+  kill(child, SIGSTOP);
+  expect(child, "waiting");
+  kill(child, SIGCONT);
+  expect(child, "waiting");
+  expect(child, "waiting");
 
   child = start(has_two_threads);
   expect(child, "two threads");
