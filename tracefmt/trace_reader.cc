@@ -1,14 +1,17 @@
 #include "tracefmt/trace_reader.h"
 
+#include <sys/resource.h>
+
 #include <algorithm>
 #include <charconv>
 #include <chrono>
 #include <map>
+#include <set>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
-#include "tracefmt/event_codec.h"
+#include "tracefmt/event_file.h"
 #include "tracefmt/full_keyframe_file.h"
 #include "tracefmt/manifest_codec.h"
 #include "tracefmt/modules/module_files.h"
@@ -19,8 +22,6 @@
 namespace hindsight {
 namespace {
 
-// Bounds the memory events take; about 40 million of them.
-constexpr uint64_t kMaxEventBytes = uint64_t{4} << 30;
 // Of what is wrong with a trace, this much is reported.
 constexpr size_t kMaxListed = 1000;
 // Of a full keyframe that has lost its pages.
@@ -48,23 +49,52 @@ std::vector<int64_t> NumberedEntries(const TraceDirectory& files, const std::str
   return numbers;
 }
 
+std::string ThreadDirectory(int32_t thread) { return absl::StrCat("threads/", thread); }
+
+// Of what a live ring may drop while it is read this many files are kept open: half of what a
+// process may have open.
+size_t MostKeptOpen() {
+  rlimit limit = {};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return 0;
+  return std::min<rlim_t>(limit.rlim_cur / 2, 1 << 14);
+}
+
+// A trace is first listed, and then arranged: what of that belongs to it. Between the two a live
+// ring may have dropped some of it.
 class TraceReaderImpl final : public TraceReader {
  public:
-  TraceReaderImpl(TraceDirectory files, Manifest manifest)
-      : files_(std::move(files)),
-        manifest_(std::move(manifest)),
-        modules_(files_, &budget_, &warnings_) {
-    if (!modules_.list_status().ok()) {
-      NoteDamage(modules_.list_status(), /*may_be_cut_short=*/true);
+  TraceReaderImpl(const TraceDirectory& directory, Manifest manifest)
+      : manifest_(std::move(manifest)),
+        directory_(directory),
+        files_(IsLiveRing()
+                   ? directory.KeepingOpen({"full/", "threads/", "modules/"}, MostKeptOpen())
+                   : directory),
+        modules_(files_) {
+    const absl::Status status = ReadEventFile(files_, &budget_, &events_);
+    if (!events_.empty()) SetBeginning(TrimmedFrom(events_.front()));
+    if (!status.ok()) {
+      WarnOfDamage("events dropped", status);
+      NoteDamage(status, /*may_be_cut_short=*/true);
     }
-    ReadEventsFile();
-    FindSegments();
-    FindKeyframes();
-    MarkThinnedSegments();
+    // Segments that begin at a full keyframe are there before it.
+    ListKeyframes();
+    ListSegments();
+    // Those that were dropped nothing refers to any more.
+    modules_.Read(&budget_, &warnings_);
+    if (IsLiveRing()) modules_.LeaveOutMissing();
+    NoteDamage(modules_.list_status(), /*may_be_cut_short=*/true);
   }
 
+  bool IsLiveRing() const {
+    return !manifest_.ring.empty() && manifest_.state == TraceState::kRecording;
+  }
+  // The trace begins where a live ring does by now. False: that is after all that was listed.
+  bool CatchUp();
+  // Call once, before anything below.
+  void Arrange();
+
   const std::string& directory() const override { return files_.path(); }
-  const TraceDirectory& files() const override { return files_; }
+  const TraceDirectory& files() const override { return directory_; }
   const Manifest& manifest() const override { return manifest_; }
   const ModuleList& modules() const override { return modules_.modules(); }
   const std::vector<ProcessEvent>& events() const override { return events_; }
@@ -73,8 +103,6 @@ class TraceReaderImpl final : public TraceReader {
   const TrimmedEvent* trimmed() const override {
     return trimmed_.has_value() ? &*trimmed_ : nullptr;
   }
-  // Whether the trace still begins where it did when this was made.
-  bool IsUpToDate() const;
 
   std::vector<int32_t> threads() const override {
     std::vector<int32_t> threads;
@@ -107,6 +135,13 @@ class TraceReaderImpl final : public TraceReader {
   }
 
  private:
+  // Files, by their numbers, as they were found.
+  using ListedSegments = std::map<uint64_t, absl::StatusOr<SegmentInfo>>;
+  struct ListedKeyframe {
+    bool is_head = false;  // only that was there
+    absl::StatusOr<std::shared_ptr<const FullKeyframe>> keyframe;
+  };
+
   bool complete() const { return manifest_.state == TraceState::kComplete; }
   void AddWarning(std::string text) {
     if (warnings_.size() > kMaxListed) return;
@@ -126,112 +161,173 @@ class TraceReaderImpl final : public TraceReader {
 
   // The last file written of its kind may be cut short by the recorder's death.
   void NoteDamage(const absl::Status& status, bool may_be_cut_short) {
-    if (absl::IsOutOfRange(status) && may_be_cut_short && !complete()) return;
+    if (status.ok() || (absl::IsOutOfRange(status) && may_be_cut_short && !complete())) return;
     AddDamage(status);
   }
 
-  void ReadEventsFile();
-  absl::Status ReadEventBlocks();
-  void FindSegments();
-  void FindSegmentsOf(int32_t thread);
-  int64_t FirstSegmentOf(int32_t thread) const;
-  std::map<uint64_t, bool> KeyframeFiles() const;
-  absl::StatusOr<std::shared_ptr<const FullKeyframe>> OpenKeyframe(uint64_t number,
-                                                                   const std::string& suffix);
-  void FindKeyframes();
+  void SetBeginning(std::optional<TrimmedEvent> trimmed);
+  uint64_t FirstSegmentOf(int32_t thread) const;
+  std::vector<int64_t> SegmentNumbers(int32_t thread) const;
+  void ListSegments();
+  void ListKeyframes();
+  absl::StatusOr<std::shared_ptr<const FullKeyframe>> OpenKeyframe(uint64_t number);
+  bool HasListed(uint64_t keyframe) const;
+  void LeaveOutThreadsThatHaveGone();
+  void ArrangeSegments(int32_t thread, ListedSegments* listed);
+  void WarnOfTornBlock(const SegmentInfo& last);
+  void ArrangeKeyframes();
   void CheckKeyframe(uint64_t number, absl::string_view what);
   void MarkThinnedSegments();
 
-  const TraceDirectory files_;
   const Manifest manifest_;
-  std::vector<std::string> warnings_;  // before modules_, which adds to it
+  const TraceDirectory directory_, files_;  // the second one keeps open what may go
+  std::vector<std::string> warnings_;
   // For what is kept as long as the trace is open. Page tables are read later.
   ReadBudget budget_{kTraceBudgetBytes, kTraceBudgetMultiple};
-  const ModuleFiles modules_;
+  ModuleFiles modules_;
   std::vector<ProcessEvent> events_;
   std::optional<TrimmedEvent> trimmed_;
   std::map<int32_t, uint64_t> first_segments_;  // of the trace, not of what is there
+  std::map<int32_t, ListedSegments> listed_segments_;
+  std::map<uint64_t, ListedKeyframe> listed_keyframes_;
   std::map<int32_t, std::vector<SegmentInfo>> segments_;
   std::vector<absl::Status> damage_;
   PageGroups groups_;
   std::vector<std::shared_ptr<const FullKeyframe>> full_keyframes_;
 };
 
-void TraceReaderImpl::ReadEventsFile() {
-  const absl::Status status = ReadEventBlocks();
-  if (!events_.empty()) trimmed_ = TrimmedFrom(events_.front());
-  if (status.ok()) return;
-  WarnOfDamage("events dropped", status);
-  NoteDamage(status, /*may_be_cut_short=*/true);
+void TraceReaderImpl::SetBeginning(std::optional<TrimmedEvent> trimmed) {
+  trimmed_ = std::move(trimmed);
+  first_segments_.clear();
+  if (!trimmed_.has_value()) return;
+  first_segments_.insert(trimmed_->first_segments.begin(), trimmed_->first_segments.end());
 }
 
-bool TraceReaderImpl::IsUpToDate() const {
-  const absl::StatusOr<BlockFile> file = BlockFile::Open(files_, "events");
-  if (!file.ok() || file->AtEnd(0)) return true;
-  const absl::StatusOr<RawBlock> block = file->Read(0);
-  ReadBudget budget(kManifestsBudgetBytes, kManifestsBudgetMultiple);
-  std::vector<ProcessEvent> events;
-  if (!block.ok() || !hindsight::ReadEvents(file->path(), *block, &budget, &events).ok()) {
-    return true;
-  }
-  const auto now = events.empty() ? std::nullopt : TrimmedFrom(events.front());
-  return now == trimmed_;
-}
-
-absl::Status TraceReaderImpl::ReadEventBlocks() {
-  ASSIGN_OR_RETURN(const BlockFile file, BlockFile::Open(files_, "events"));
-  const std::string& path = file.path();
-  uint64_t offset = 0;
-  uint64_t raw_bytes = 0;
-  while (!file.AtEnd(offset)) {
-    ASSIGN_OR_RETURN(const RawBlock block, file.Read(offset));
-    budget_.AddStored(block.next_offset - offset);
-    offset = block.next_offset;
-    if (block.kind >= kFirstIgnorableBlockKind) continue;
-    raw_bytes += block.word_count * sizeof(uint64_t);
-    if (raw_bytes > kMaxEventBytes) {
-      return BlockError(absl::StatusCode::kResourceExhausted, path, block.offset,
-                        "too many events");
-    }
-    if (!block.Is(BlockKind::kEvents) && !block.Is(BlockKind::kThinnedEvents)) {
-      return BlockError(absl::StatusCode::kUnimplemented, path, block.offset,
-                        absl::StrCat("unknown kind of block ", block.kind));
-    }
-    RETURN_IF_ERROR(hindsight::ReadEvents(path, block, &budget_, &events_));
-  }
-  return absl::OkStatus();
-}
-
-void TraceReaderImpl::FindSegments() {
-  if (trimmed_.has_value()) {
-    first_segments_.insert(trimmed_->first_segments.begin(), trimmed_->first_segments.end());
-  }
-  for (const int64_t thread : NumberedEntries(files_, "threads", "")) {
-    if (thread <= INT32_MAX) FindSegmentsOf(static_cast<int32_t>(thread));
-  }
-}
-
-int64_t TraceReaderImpl::FirstSegmentOf(int32_t thread) const {
+uint64_t TraceReaderImpl::FirstSegmentOf(int32_t thread) const {
   const auto first = first_segments_.find(thread);
-  if (first == first_segments_.end()) return 0;
-  return static_cast<int64_t>(std::min<uint64_t>(first->second, INT64_MAX));
+  return first == first_segments_.end() ? 0 : first->second;
 }
 
-void TraceReaderImpl::FindSegmentsOf(int32_t thread) {
-  const std::string directory = absl::StrCat("threads/", thread);
-  const int64_t first = FirstSegmentOf(thread);
-  std::vector<int64_t> numbers = NumberedEntries(files_, directory, ".seg");
-  std::erase_if(numbers, [first](int64_t number) { return number < first; });
-  std::vector<SegmentInfo>& segments = segments_[thread];
-  for (size_t i = 0; i < numbers.size(); ++i) {
-    const uint64_t number = static_cast<uint64_t>(numbers[i]);
-    if (i > 0 && numbers[i] != numbers[i - 1] + 1) {
-      const absl::Status gap = absl::DataLossError(absl::StrCat(
-          files_.PathOf(directory), ": no segment between ", numbers[i - 1], " and ", number));
+// Of the trace's segments. What is made or removed meanwhile a listing may have or not have: a
+// second one has all that the first one should have had.
+std::vector<int64_t> TraceReaderImpl::SegmentNumbers(int32_t thread) const {
+  const auto list = [&] {
+    std::vector<int64_t> numbers = NumberedEntries(files_, ThreadDirectory(thread), ".seg");
+    std::erase_if(numbers, [first = FirstSegmentOf(thread)](int64_t number) {
+      return static_cast<uint64_t>(number) < first;
+    });
+    return numbers;
+  };
+  const auto has_gap = [](const std::vector<int64_t>& numbers) {
+    return !numbers.empty() &&
+           static_cast<uint64_t>(numbers.back() - numbers.front()) != numbers.size() - 1;
+  };
+  std::vector<int64_t> numbers = list();
+  if (manifest_.state == TraceState::kRecording && has_gap(numbers)) numbers = list();
+  return numbers;
+}
+
+void TraceReaderImpl::ListSegments() {
+  for (const int64_t number : NumberedEntries(files_, "threads", "")) {
+    if (number > INT32_MAX) continue;
+    const auto thread = static_cast<int32_t>(number);
+    ListedSegments& listed = listed_segments_[thread];
+    for (const int64_t segment : SegmentNumbers(thread)) {
+      const auto n = static_cast<uint64_t>(segment);
+      listed.emplace(n, ReadSegmentInfo(files_, manifest_.uuid, thread, n));
+    }
+  }
+}
+
+// Heads are listed last: a ring makes them before the pages go, so all that it has are found, one
+// way or the other.
+void TraceReaderImpl::ListKeyframes() {
+  std::map<uint64_t, bool> is_head;
+  for (const int64_t number : NumberedEntries(files_, "full", "")) {
+    is_head.emplace(static_cast<uint64_t>(number), false);
+  }
+  if (trimmed_.has_value() || IsLiveRing()) {
+    for (const int64_t number : NumberedEntries(files_, "full", kHeadSuffix)) {
+      is_head.emplace(static_cast<uint64_t>(number), true);
+    }
+  }
+  for (const auto& [number, head] : is_head) {
+    listed_keyframes_.emplace(number, ListedKeyframe{head, OpenKeyframe(number)});
+  }
+}
+
+absl::StatusOr<std::shared_ptr<const FullKeyframe>> TraceReaderImpl::OpenKeyframe(uint64_t number) {
+  absl::StatusOr<std::shared_ptr<const FullKeyframe>> keyframe = absl::NotFoundError("");
+  for (const char* suffix : {"", kHeadSuffix}) {
+    if (!absl::IsNotFound(keyframe.status())) break;
+    keyframe = OpenFullKeyframe(files_, manifest_.uuid, absl::StrCat(number, suffix), number,
+                                &groups_, &modules_, &budget_);
+  }
+  return keyframe;
+}
+
+bool TraceReaderImpl::HasListed(uint64_t keyframe) const {
+  const auto found = listed_keyframes_.find(keyframe);
+  return found != listed_keyframes_.end() && found->second.keyframe.ok();
+}
+
+// Events from the oldest full keyframe on stay as they were. Whatever was gone when it was listed
+// had been dropped by then, so it is before where the trace begins now.
+bool TraceReaderImpl::CatchUp() {
+  absl::StatusOr<std::vector<ProcessEvent>> beginning = ReadFirstEvents(directory_);
+  if (!beginning.ok() || beginning->empty()) return true;
+  std::optional<TrimmedEvent> trimmed = TrimmedFrom(beginning->front());
+  if (trimmed == trimmed_) return true;
+  if (!trimmed.has_value() || !HasListed(trimmed->oldest_keyframe) ||
+      !HasListed(trimmed->whole_keyframe)) {
+    return false;
+  }
+  const auto mark = std::find_if(events_.begin(), events_.end(), [&](const ProcessEvent& event) {
+    return event.kind == EventKind::kFullKeyframe &&
+           static_cast<uint64_t>(event.number) == trimmed->oldest_keyframe;
+  });
+  if (mark == events_.end()) return false;
+  beginning->insert(beginning->end(), std::make_move_iterator(mark),
+                    std::make_move_iterator(events_.end()));
+  events_ = *std::move(beginning);
+  SetBeginning(std::move(trimmed));
+  LeaveOutThreadsThatHaveGone();
+  return true;
+}
+
+// Of a thread of which nothing is left nobody speaks any more, and another one may have its number.
+void TraceReaderImpl::LeaveOutThreadsThatHaveGone() {
+  std::erase_if(listed_segments_, [&](const auto& thread) {
+    const auto first = thread.second.lower_bound(FirstSegmentOf(thread.first));
+    if (first == thread.second.end() || !first->second.ok()) return false;
+    const SegmentInfo& listed = *first->second;
+    const auto info = ReadSegmentInfo(directory_, manifest_.uuid, thread.first, listed.number);
+    if (!info.ok()) return !first_segments_.contains(thread.first);
+    return info->first_count != listed.first_count || info->first_sequence != listed.first_sequence;
+  });
+}
+
+void TraceReaderImpl::Arrange() {
+  for (auto& [thread, listed] : listed_segments_) ArrangeSegments(thread, &listed);
+  ArrangeKeyframes();
+  MarkThinnedSegments();
+  listed_segments_.clear();
+  listed_keyframes_.clear();
+}
+
+void TraceReaderImpl::ArrangeSegments(int32_t thread, ListedSegments* listed) {
+  listed->erase(listed->begin(), listed->lower_bound(FirstSegmentOf(thread)));
+  std::vector<SegmentInfo> segments;
+  std::optional<uint64_t> before;
+  for (auto& [number, info] : *listed) {
+    if (before.has_value() && number != *before + 1) {
+      const absl::Status gap =
+          absl::DataLossError(absl::StrCat(files_.PathOf(ThreadDirectory(thread)),
+                                           ": no segment between ", *before, " and ", number));
       AddDamage(gap);
       AddWarning(std::string(gap.message()));
     }
-    absl::StatusOr<SegmentInfo> info = ReadSegmentInfo(files_, manifest_.uuid, thread, number);
+    before = number;
     if (info.ok() && !segments.empty() && info->first_count < segments.back().first_count) {
       info = BlockError(absl::StatusCode::kDataLoss, info->path, 0,
                         "begins before the segment before it");
@@ -241,42 +337,18 @@ void TraceReaderImpl::FindSegmentsOf(int32_t thread) {
       continue;
     }
     WarnOfDamage("segment dropped", info.status());
-    NoteDamage(info.status(), /*may_be_cut_short=*/i + 1 == numbers.size());
+    NoteDamage(info.status(), /*may_be_cut_short=*/number == listed->rbegin()->first);
   }
-  if (segments.empty()) {
-    segments_.erase(thread);
-    return;
-  }
-  if (manifest_.state != TraceState::kInterrupted) return;
-  const SegmentInfo& last = segments.back();
-  if (const auto torn = FindTornBlock(files_, last); torn.ok()) {
-    AddWarning(absl::StrCat(last.path, ": offset ", *torn, ": the recorder died here; ",
-                            last.file_bytes - *torn, " bytes dropped"));
-  }
+  if (segments.empty()) return;
+  if (manifest_.state == TraceState::kInterrupted) WarnOfTornBlock(segments.back());
+  segments_.emplace(thread, std::move(segments));
 }
 
-// Full keyframes, and whether there is a file of them with pages. Of one without, which lies before
-// the whole one, there is its head; and if a live ring takes the pages meanwhile, there is, too.
-std::map<uint64_t, bool> TraceReaderImpl::KeyframeFiles() const {
-  std::map<uint64_t, bool> files;
-  const bool thinned = trimmed_.has_value() && trimmed_->thinned();
-  for (const int64_t number : NumberedEntries(files_, "full", thinned ? kHeadSuffix : "")) {
-    const auto n = static_cast<uint64_t>(number);
-    if (!thinned || (trimmed_->oldest_keyframe <= n && n < trimmed_->whole_keyframe)) {
-      files[n] = !thinned;
-    }
-  }
-  if (!thinned) return files;
-  for (const int64_t number : NumberedEntries(files_, "full", "")) {
-    files[static_cast<uint64_t>(number)] = true;
-  }
-  return files;
-}
-
-absl::StatusOr<std::shared_ptr<const FullKeyframe>> TraceReaderImpl::OpenKeyframe(
-    uint64_t number, const std::string& suffix) {
-  return OpenFullKeyframe(files_, manifest_.uuid, absl::StrCat(number, suffix), number, &groups_,
-                          &modules_, &budget_);
+void TraceReaderImpl::WarnOfTornBlock(const SegmentInfo& last) {
+  const auto torn = FindTornBlock(files_, last);
+  if (!torn.ok()) return;
+  AddWarning(absl::StrCat(last.path, ": offset ", *torn, ": the recorder died here; ",
+                          last.file_bytes - *torn, " bytes dropped"));
 }
 
 // Segments of threads that go on at the whole keyframe, or have ended before, lie before it.
@@ -299,19 +371,17 @@ void TraceReaderImpl::MarkThinnedSegments() {
   }
 }
 
-void TraceReaderImpl::FindKeyframes() {
+void TraceReaderImpl::ArrangeKeyframes() {
   const uint64_t oldest = trimmed_.has_value() ? trimmed_->oldest_keyframe : 0;
-  for (const auto& [number, has_pages] : KeyframeFiles()) {
-    absl::StatusOr<std::shared_ptr<const FullKeyframe>> keyframe = absl::NotFoundError("");
-    if (has_pages) keyframe = OpenKeyframe(number, "");
-    if (absl::IsNotFound(keyframe.status())) keyframe = OpenKeyframe(number, kHeadSuffix);
+  const uint64_t whole = trimmed_.has_value() ? trimmed_->whole_keyframe : 0;
+  for (auto& [number, listed] : listed_keyframes_) {
     // Earlier ones are there for the pages that later ones refer to.
-    const bool listed = number >= oldest;
-    if (keyframe.ok() && listed) {
-      full_keyframes_.push_back(*std::move(keyframe));
-    } else if (listed) {
-      Warn("full keyframe dropped", keyframe.status());
-      NoteDamage(keyframe.status(), /*may_be_cut_short=*/false);
+    if (number < oldest || (listed.is_head && number >= whole)) continue;
+    if (listed.keyframe.ok()) {
+      full_keyframes_.push_back(*std::move(listed.keyframe));
+    } else {
+      Warn("full keyframe dropped", listed.keyframe.status());
+      NoteDamage(listed.keyframe.status(), /*may_be_cut_short=*/false);
     }
   }
   if (!trimmed_.has_value()) return;
@@ -361,20 +431,20 @@ absl::StatusOr<std::shared_ptr<const Segment>> TraceReaderImpl::LoadSegment(int3
 
 absl::StatusOr<std::unique_ptr<TraceReader>> TraceReader::Open(const TraceDirectory& directory,
                                                                std::chrono::seconds patience) {
-  // What a live ring drops while it is read is gone: then what has replaced it is read. What was
-  // read of one that drops parts faster than that does not belong together.
   const auto deadline = std::chrono::steady_clock::now() + patience;
   for (;;) {
     ReadBudget budget(kManifestsBudgetBytes, kManifestsBudgetMultiple);
     ASSIGN_OR_RETURN(Manifest manifest, ReadTraceManifest(directory, &budget));
-    const bool may_go_on = !manifest.ring.empty() && manifest.state == TraceState::kRecording;
     auto trace = std::make_unique<TraceReaderImpl>(directory, std::move(manifest));
-    if (!may_go_on || trace->IsUpToDate()) return trace;
+    if (!trace->IsLiveRing() || trace->CatchUp()) {
+      trace->Arrange();
+      return trace;
+    }
     if (std::chrono::steady_clock::now() >= deadline) {
       return absl::UnavailableError(absl::StrCat(
           directory.path(),
-          ": is being recorded, and its ring drops parts faster than they can be read: try again, "
-          "or when the recording has ended"));
+          ": is being recorded, and its ring drops all that it has faster than that can be listed: "
+          "try again, or when the recording has ended"));
     }
   }
 }

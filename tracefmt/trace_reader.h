@@ -108,8 +108,10 @@ absl::Status CheckAncestry(const TraceDirectory& trace);
 
 class TraceReader {
  public:
-  // Of a ring that is being recorded all is listed again while parts of it are dropped meanwhile.
-  // kUnavailable: that goes on faster than it can be listed, for longer than `patience`.
+  // Of a ring that is being recorded what is dropped while it is listed is left out, and all that
+  // was before it; the files of what is left stay open, up to half of RLIMIT_NOFILE, so that all of
+  // it can be read for as long as this lives.
+  // kUnavailable: of all that was listed nothing was left, again and again for `patience`.
   static absl::StatusOr<std::unique_ptr<TraceReader>> Open(
       const TraceDirectory& directory, std::chrono::seconds patience = std::chrono::seconds(10));
   static absl::StatusOr<std::unique_ptr<TraceReader>> Open(const std::string& path);

@@ -3,8 +3,11 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <chrono>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -12,7 +15,7 @@
 #include "absl/strings/str_cat.h"
 #include "tracefmt/faults/stepped_process_fixture.h"
 #include "tracefmt/samples/ring_recorder.h"
-#include "tracefmt/samples/sample_trace.h"
+#include "tracefmt/storage/trace_directory.h"
 #include "tracefmt/trace_reader.h"
 
 namespace hindsight {
@@ -23,13 +26,14 @@ namespace fs = std::filesystem;
 constexpr uint64_t kMost = 256 << 10;
 constexpr int32_t kQuiet = 5000;
 const RingLimits kByThread = {.bytes = kMost, .by_thread = true, .text = "256K by threads"};
+const RingLimits kByProcess = {.bytes = kMost, .text = "256K"};
 
-class RingStepsTest : public testing::Test {
+class RingNumbersTest : public testing::Test {
  protected:
-  RingStepsTest()
+  RingNumbersTest()
       : directory_(absl::StrCat(testing::TempDir(), "/ring", getpid())),
         copy_(directory_ + ".killed") {}
-  ~RingStepsTest() override {
+  ~RingNumbersTest() override {
     fs::remove_all(directory_);
     fs::remove_all(copy_);
   }
@@ -62,7 +66,7 @@ class RingStepsTest : public testing::Test {
       }
     }
   }
-  // Whatever the trace lists belongs together.
+  // Whatever the trace lists belongs together, and all is there from the whole keyframe on.
   static void Check(const TraceReader& trace) {
     for (const absl::Status& damage : trace.damage()) FAIL() << damage;
     for (const auto& keyframe : trace.full_keyframes()) {
@@ -70,13 +74,54 @@ class RingStepsTest : public testing::Test {
       if (keyframe->page_count() == 0) continue;
       ASSERT_NO_FATAL_FAILURE(CheckPages(*keyframe));
     }
-    CheckSegments(trace);
+    ASSERT_NO_FATAL_FAILURE(CheckSegments(trace));
+    if (trace.trimmed() != nullptr) CheckBeginning(trace, *trace.trimmed());
+  }
+  static void CheckBeginning(const TraceReader& trace, const TrimmedEvent& trimmed) {
+    const FullKeyframe& oldest = *trace.full_keyframes().front();
+    ASSERT_EQ(oldest.number(), trimmed.oldest_keyframe);
+    for (size_t i = 0; i < trace.full_keyframes().size(); ++i) {
+      ASSERT_EQ(trace.full_keyframes()[i]->number(), oldest.number() + i);
+    }
+    for (const auto& keyframe : trace.full_keyframes()) {
+      if (keyframe->number() != trimmed.whole_keyframe) continue;
+      ASSERT_NE(keyframe->page_count(), 0u);
+      for (const auto& state : keyframe->threads()) {
+        ASSERT_FALSE(trace.segments(state.thread).empty()) << state.thread;
+        ASSERT_LE(trace.segments(state.thread).front().number, state.segment) << state.thread;
+      }
+    }
+    for (const int32_t thread : trace.threads()) {
+      ASSERT_GE(trace.segments(thread).front().first_sequence, oldest.sequence()) << thread;
+    }
+    const auto first = std::find_if(
+        trace.events().begin(), trace.events().end(),
+        [](const ProcessEvent& event) { return event.kind == EventKind::kFullKeyframe; });
+    ASSERT_NE(first, trace.events().end());
+    ASSERT_EQ(static_cast<uint64_t>(first->number), oldest.number());
+  }
+
+  // Has a reader open the trace, calls `at_step` before each file that it opens for that, and
+  // checks the trace then. How many files that were.
+  int OpenInSteps(const std::function<void(int step)>& at_step, absl::StatusCode expected) {
+    int steps = 0;
+    const auto open = [&] {
+      const auto directory = TraceDirectory::Open(directory_);
+      ASSERT_TRUE(directory.ok()) << directory.status();
+      const auto trace = TraceReader::Open(*directory, std::chrono::seconds(0));
+      ASSERT_EQ(trace.status().code(), expected) << trace.status();
+      if (trace.ok()) Check(**trace);
+    };
+    EXPECT_TRUE(RunInSteps(open, OpensFile, [&] { at_step(steps++); }));
+    return steps;
   }
 
   const std::string directory_, copy_;
 };
 
-TEST_F(RingStepsTest, WhereverTheRecorderIsKilledAllThatIsThereBelongsTogether) {
+class RingStepsTest : public RingNumbersTest, public testing::WithParamInterface<RingLimits> {};
+
+TEST_P(RingStepsTest, WhereverTheRecorderIsKilledAllThatIsThereBelongsTogether) {
   int steps = 0;
   uint64_t most_dropped = 0;
   const auto kill_here = [&] {
@@ -92,7 +137,7 @@ TEST_F(RingStepsTest, WhereverTheRecorderIsKilledAllThatIsThereBelongsTogether) 
     if ((*trace)->trimmed() != nullptr) most_dropped = (*trace)->trimmed()->whole_keyframe;
   };
   const auto record = [&] {
-    Recorder recorder(directory_, kByThread);
+    Recorder recorder(directory_, GetParam());
     recorder.Begin(kQuiet);
     Record(&recorder, 500);
   };
@@ -100,6 +145,82 @@ TEST_F(RingStepsTest, WhereverTheRecorderIsKilledAllThatIsThereBelongsTogether) 
   EXPECT_GT(steps, 200);
   EXPECT_GT(most_dropped, 10u);
 }
+
+// Parts go, before the reader opens one file or another: what it has listed does, without beginning
+// anew. Where threads begin later than the trace, few are left of those that have all threads.
+TEST_P(RingStepsTest, PartsThatGoWhileTheyAreListedAreLeftOut) {
+  Recorder recorder(directory_, GetParam());
+  recorder.Begin(kQuiet);
+  Record(&recorder, 400);
+  const int rounds = GetParam().by_thread ? 20 : 60;
+  uint64_t oldest = 0;
+  for (int step = 0, steps = 1; step < steps && !HasFailure(); ++step) {
+    steps = OpenInSteps(
+        [&](int now) {
+          if (now == step) Record(&recorder, rounds);
+        },
+        absl::StatusCode::kOk);
+    ASSERT_LT(steps, 2000);
+    oldest = (*TraceReader::Open(directory_))->trimmed()->whole_keyframe;
+  }
+  EXPECT_GT(oldest, 100u);
+  recorder.Finish();
+}
+
+// Another thread has the number of one that was listed, and went.
+TEST_F(RingNumbersTest, ANumberThatIsAnothersByNowDoesNotBringBackWhatHasGone) {
+  Recorder recorder(directory_, kByProcess);
+  recorder.Begin(kQuiet);
+  Record(&recorder, 400);
+  for (int step = 0, steps = 1; step < steps && !HasFailure(); step += 3) {
+    const int32_t thread = 6000 + step;
+    const std::string segments = absl::StrCat(directory_, "/threads/", thread);
+    recorder.Begin(thread);
+    recorder.Execute(thread);
+    recorder.End(thread);
+    // Until it is in the oldest part.
+    Record(&recorder, 60);
+    EXPECT_TRUE(fs::exists(segments));
+    steps = OpenInSteps(
+        [&](int now) {
+          if (now != step) return;
+          for (int i = 0; i < 20 && fs::exists(segments); ++i) Record(&recorder, 10);
+          Record(&recorder, 20);
+          recorder.BeginAgain(thread);
+          recorder.Execute(thread);
+          recorder.End(thread);
+          EXPECT_TRUE(recorder.writer()->Flush().ok());
+        },
+        absl::StatusCode::kOk);
+  }
+  recorder.Finish();
+}
+
+TEST_P(RingStepsTest, WhereAllGoesFasterThanItIsListedTheReaderSaysSo) {
+  Recorder recorder(directory_, GetParam());
+  recorder.Begin(kQuiet);
+  Record(&recorder, 400);
+  OpenInSteps([&](int) { Record(&recorder, 100); }, absl::StatusCode::kUnavailable);
+  recorder.Finish();
+}
+
+TEST_P(RingStepsTest, WhatWasListedCanBeReadAfterItHasGone) {
+  Recorder recorder(directory_, GetParam());
+  recorder.Begin(kQuiet);
+  Record(&recorder, 400);
+  const auto trace = TraceReader::Open(directory_);
+  ASSERT_TRUE(trace.ok()) << trace.status();
+  Record(&recorder, 1000);
+  const uint64_t newest = (*trace)->full_keyframes().back()->number();
+  EXPECT_FALSE(fs::exists(absl::StrCat(directory_, "/full/", newest)));
+  Check(**trace);
+  recorder.Finish();
+}
+
+INSTANTIATE_TEST_SUITE_P(Pools, RingStepsTest, testing::Values(kByProcess, kByThread),
+                         [](const auto& pool) {
+                           return pool.param.by_thread ? "ByThread" : "ByProcess";
+                         });
 
 }  // namespace
 }  // namespace hindsight

@@ -62,14 +62,19 @@ absl::Status ReadModules(const std::string& path, const RawBlock& block, ReadBud
 
 }  // namespace
 
-ModuleFiles::ModuleFiles(TraceDirectory files, ReadBudget* budget,
-                         std::vector<std::string>* warnings)
-    : files_(std::move(files)) {
+void ModuleFiles::Read(ReadBudget* budget, std::vector<std::string>* warnings) {
   list_status_ = ReadList(budget);
   // A recorder that died while listing a module had not used it yet.
   if (!list_status_.ok() && !absl::IsOutOfRange(list_status_)) {
     warnings->push_back(absl::StrCat("modules dropped: ", list_status_.message()));
   }
+}
+
+void ModuleFiles::LeaveOutMissing() {
+  std::string path;
+  std::erase_if(modules_, [&](const auto& module) {
+    return module.second.stored && absl::IsNotFound(OpenFile(module.second, &path).status());
+  });
 }
 
 ModuleFiles::~ModuleFiles() {
@@ -150,15 +155,18 @@ absl::StatusOr<absl::Span<const uint8_t>> ModuleFiles::Bytes(int32_t module) con
   return bytes;
 }
 
-absl::StatusOr<absl::Span<const uint8_t>> ModuleFiles::Map(const Module& module) const {
+absl::StatusOr<UniqueFd> ModuleFiles::OpenFile(const Module& module, std::string* path) const {
   const std::string name = absl::StrCat("modules/", module.hash);
-  std::string path = files_.PathOf(name);
+  *path = files_.PathOf(name);
   absl::StatusOr<UniqueFd> opened = files_.OpenFile(name);
-  if (absl::IsNotFound(opened.status()) && !files_.name().empty()) {
-    path = files_.Recording().PathOf(name);
-    opened = files_.Recording().OpenFile(name);
-  }
-  ASSIGN_OR_RETURN(const UniqueFd fd, std::move(opened));
+  if (!absl::IsNotFound(opened.status()) || files_.name().empty()) return opened;
+  *path = files_.Recording().PathOf(name);
+  return files_.Recording().OpenFile(name);
+}
+
+absl::StatusOr<absl::Span<const uint8_t>> ModuleFiles::Map(const Module& module) const {
+  std::string path;
+  ASSIGN_OR_RETURN(const UniqueFd fd, OpenFile(module, &path));
   struct stat status;
   if (fstat(fd.get(), &status) != 0) return absl::ErrnoToStatus(errno, path);
   if (!S_ISREG(status.st_mode) || static_cast<uint64_t>(status.st_size) != module.size_bytes) {

@@ -9,12 +9,14 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "base/unique_fd.h"
 #include "tracefmt/records.h"
 #include "tracefmt/storage/block.h"
 #include "tracefmt/storage/read_budget.h"
@@ -24,14 +26,19 @@ namespace hindsight {
 
 class ModuleFiles {
  public:
-  // Reads modules/list of the trace in `files`. Bytes that are not in its modules/ are looked for
-  // in that of the recording that the trace is part of. What is damaged there is reported in
-  // `warnings`; modules listed before it are usable. A missing list is an empty one.
-  // `budget`, for the list, is borrowed by the constructor only.
-  ModuleFiles(TraceDirectory files, ReadBudget* budget, std::vector<std::string>* warnings);
+  // Of the trace in `files`. Bytes that are not in its modules/ are looked for in that of the
+  // recording that the trace is part of.
+  explicit ModuleFiles(TraceDirectory files) : files_(std::move(files)) {}
   ~ModuleFiles();
   ModuleFiles(const ModuleFiles&) = delete;
   ModuleFiles& operator=(const ModuleFiles&) = delete;
+
+  // Reads modules/list; called once, before everything below. What is damaged there is reported in
+  // `warnings`; modules listed before it are usable. A missing list is an empty one.
+  // `budget`, for the list, is borrowed.
+  void Read(ReadBudget* budget, std::vector<std::string>* warnings);
+  // Stored modules whose files are not there are not listed. Before others use this.
+  void LeaveOutMissing();
 
   const ModuleList& modules() const { return modules_; }
   // Above the index of every module that was ever listed.
@@ -48,6 +55,8 @@ class ModuleFiles {
  private:
   absl::Status ReadList(ReadBudget* budget);
   absl::Status ReadBlock(const std::string& path, const RawBlock& block, ReadBudget* budget);
+  // `path`: of the file, or where it should be.
+  absl::StatusOr<UniqueFd> OpenFile(const Module& module, std::string* path) const;
   absl::StatusOr<absl::Span<const uint8_t>> Map(const Module& module) const;
 
   const TraceDirectory files_;

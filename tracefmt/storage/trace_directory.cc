@@ -7,8 +7,11 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <filesystem>
+#include <map>
+#include <mutex>
 #include <system_error>
 #include <utility>
 
@@ -98,6 +101,39 @@ uint64_t BytesBelow(int root, const std::string& path, int depth) {
 
 }  // namespace
 
+// Files that stay open, by their paths in the recording.
+class TraceDirectory::OpenFiles {
+ public:
+  OpenFiles(std::vector<std::string> directories, size_t most)
+      : directories_(std::move(directories)), most_(most) {}
+
+  // Invalid: it is not one of these.
+  UniqueFd Find(const std::string& path) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    const auto found = files_.find(path);
+    return found == files_.end() ? UniqueFd() : Duplicate(found->second);
+  }
+  // `file`: inside of a trace's directory.
+  void Keep(const std::string& file, const std::string& path, const UniqueFd& fd) {
+    const bool keeps =
+        std::any_of(directories_.begin(), directories_.end(),
+                    [&](const std::string& one) { return absl::StartsWith(file, one); });
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (!keeps || files_.size() >= most_) return;
+    if (UniqueFd kept = Duplicate(fd); kept.valid()) files_.try_emplace(path, std::move(kept));
+  }
+
+ private:
+  static UniqueFd Duplicate(const UniqueFd& fd) {
+    return UniqueFd(fcntl(fd.get(), F_DUPFD_CLOEXEC, 0));
+  }
+
+  const std::vector<std::string> directories_;
+  const size_t most_;
+  std::mutex mutex_;
+  std::map<std::string, UniqueFd> files_;  // guarded by mutex_
+};
+
 absl::StatusOr<TraceDirectory> TraceDirectory::Open(const std::string& path) {
   UniqueFd fd(open(path.c_str(), kDirectoryFlags));
   if (!fd.valid()) {
@@ -166,9 +202,21 @@ std::string TraceDirectory::RelativePath(const std::string& file) const {
 
 absl::StatusOr<UniqueFd> TraceDirectory::OpenFile(const std::string& file) const {
   if (root_ == nullptr) return absl::NotFoundError("no trace");
-  UniqueFd fd = OpenBeneath(root_->get(), RelativePath(file), kFileFlags);
+  const std::string path = RelativePath(file);
+  if (kept_ != nullptr) {
+    if (UniqueFd kept = kept_->Find(path); kept.valid()) return kept;
+  }
+  UniqueFd fd = OpenBeneath(root_->get(), path, kFileFlags);
   if (!fd.valid()) return absl::ErrnoToStatus(errno, PathOf(file));
+  if (kept_ != nullptr) kept_->Keep(file, path, fd);
   return fd;
+}
+
+TraceDirectory TraceDirectory::KeepingOpen(std::vector<std::string> directories,
+                                           size_t most) const {
+  TraceDirectory keeping = *this;
+  keeping.kept_ = std::make_shared<OpenFiles>(std::move(directories), most);
+  return keeping;
 }
 
 std::vector<std::string> TraceDirectory::Entries(const std::string& directory) const {

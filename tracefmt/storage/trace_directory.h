@@ -4,11 +4,12 @@
 // the recording's directory: files are opened relative to one descriptor, and symbolic links are
 // refused. Only Open() follows a path, which is the user's.
 //
-// Cheap to copy; copies share the descriptor. Immutable: any number of threads may use it at once.
+// Cheap to copy; copies share the descriptor. Any number of threads may use it at once.
 
 #ifndef HINDSIGHT_TRACEFMT_STORAGE_TRACE_DIRECTORY_H_
 #define HINDSIGHT_TRACEFMT_STORAGE_TRACE_DIRECTORY_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -54,13 +55,20 @@ class TraceDirectory {
   std::vector<std::string> Entries(const std::string& directory) const;
   // Sizes of the regular files in `directory` and below, or of the file of that name.
   uint64_t BytesUnder(const std::string& directory) const;
+  // This directory, but what is opened in those of `directories` (names with a slash) stays open,
+  // up to `most` files, as long as a copy of the result lives, and is what is found there under the
+  // same name again, whether it has been removed meanwhile or not.
+  TraceDirectory KeepingOpen(std::vector<std::string> directories, size_t most) const;
   // The recording's directory. -1: of no trace.
   int root_descriptor() const { return root_ == nullptr ? -1 : root_->get(); }
 
  private:
+  class OpenFiles;
+
   std::string RelativePath(const std::string& file) const;
 
   std::shared_ptr<const UniqueFd> root_;  // the recording's directory
+  std::shared_ptr<OpenFiles> kept_;       // null: none are
   std::string root_path_;
   std::string path_;
   std::string name_;

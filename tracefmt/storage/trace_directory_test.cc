@@ -55,6 +55,31 @@ TEST_F(TraceDirectoryTest, ReadsWhatLiesInIt) {
   EXPECT_TRUE(absl::IsNotFound(directory.OpenFile("lock").status()));
 }
 
+TEST_F(TraceDirectoryTest, WhatIsKeptOpenIsFoundAgain) {
+  const TraceDirectory plain = *TraceDirectory::Open(recording_);
+  const TraceDirectory keeping = plain.KeepingOpen({"threads/"}, 1);
+  Write("recording/threads/1/1.seg", "second");
+  EXPECT_EQ(Text(keeping, "threads/1/0.seg"), "segment");
+  EXPECT_EQ(Text(keeping, "threads/1/1.seg"), "second");
+  EXPECT_EQ(Text(keeping, "manifest"), "root");
+  for (const char* file : {"threads/1/0.seg", "threads/1/1.seg", "manifest"}) {
+    fs::remove(recording_ + "/" + file);
+  }
+  const auto offset = [](const TraceDirectory& directory) {
+    return lseek(directory.OpenFile("threads/1/0.seg")->get(), 0, SEEK_SET);
+  };
+  EXPECT_EQ(offset(keeping), 0);
+  EXPECT_EQ(Text(keeping, "threads/1/0.seg"), "segment");
+  EXPECT_EQ(Text(plain, "threads/1/0.seg"), "refused");
+  EXPECT_EQ(Text(keeping, "threads/1/1.seg"), "refused");
+  EXPECT_EQ(Text(keeping, "manifest"), "refused");
+  // Another file of that name is another's.
+  Write("recording/threads/1/0.seg", "new");
+  EXPECT_EQ(Text(plain, "threads/1/0.seg"), "new");
+  EXPECT_EQ(offset(keeping), 0);
+  EXPECT_EQ(Text(keeping.Recording(), "threads/1/0.seg"), "segment");
+}
+
 TEST_F(TraceDirectoryTest, AChildKnowsItsRecording) {
   const TraceDirectory child = *TraceDirectory::Open(recording_ + "/processes/12");
   EXPECT_EQ(child.name(), "12");
