@@ -19,6 +19,12 @@ TEST(ProcessesTest, ForkServer) { ExpectAlwaysRecordsUnchanged({Program("fork_se
 
 TEST(ProcessesTest, VforkAndExec) { ExpectAlwaysRecordsUnchanged({Program("vfork_exec")}); }
 
+TEST(ProcessesTest, ProgramsStartedByThreadsAtTheSameTime) {
+  ExpectAlwaysRecordsUnchanged({Program("spawn_threads")});
+}
+
+TEST(ProcessesTest, TasksThatCannotBeMade) { ExpectRecordsUnchanged({Program("odd_clones")}); }
+
 TEST(ProcessesTest, PosixSpawn) { ExpectAlwaysRecordsUnchanged({Program("spawner")}); }
 
 TEST(ProcessesTest, Pipeline) { ExpectAlwaysRecordsUnchanged({Program("pipeline")}); }

@@ -82,11 +82,20 @@ struct NewTask {
 };
 
 int64_t ReadCloneArguments(NewTask* task) {
-  const uint64_t bytes = task->call.argument(1);
+  constexpr uint64_t kMostBytes = 4096;
+  const uint64_t address = task->call.argument(0), bytes = task->call.argument(1);
   clone_args& arguments = task->arguments;
   if (bytes < CLONE_ARGS_SIZE_VER0) return -EINVAL;
-  if (bytes > sizeof(arguments)) return -E2BIG;
-  if (!CopyGuest(&arguments, PointerTo<void>(task->call.argument(0)), bytes)) return -EFAULT;
+  if (bytes > kMostBytes) return -E2BIG;
+  const uint64_t known = bytes < sizeof(arguments) ? bytes : sizeof(arguments);
+  if (!CopyGuest(&arguments, PointerTo<void>(address), known)) return -EFAULT;
+  for (uint64_t i = known; i < bytes; ++i) {
+    char unknown;
+    if (!CopyGuest(&unknown, PointerTo<void>(address + i), 1)) return -EFAULT;
+    if (unknown != 0) return -E2BIG;
+  }
+  task->call.set_argument(1, known);
+  if ((arguments.stack == 0) != (arguments.stack_size == 0)) return -EINVAL;
   task->flags = arguments.flags;
   task->tls = arguments.tls;
   if (arguments.stack != 0) task->stack = arguments.stack + arguments.stack_size;
