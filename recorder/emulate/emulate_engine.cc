@@ -112,7 +112,11 @@ bool EmulateEngine::TakeStops(bool block) {
   bool some = false;
   while (true) {
     int status;
-    const pid_t thread = waitpid(-1, &status, __WALL | (block && !some ? 0 : WNOHANG));
+    const bool waits = block && !some;
+    if (const auto end_ns = call_ends_.next_ns(); waits && end_ns.has_value()) {
+      session_->WakeAt(*end_ns);
+    }
+    const pid_t thread = waitpid(-1, &status, __WALL | (waits ? 0 : WNOHANG));
     if (thread < 0 && errno == EINTR) {
       Tick();
       native_runs_.Tick();
@@ -212,8 +216,15 @@ void EmulateEngine::RemoveEnded() {
   }
 }
 
+void EmulateEngine::EndCallsDue() {
+  while (const std::optional<pid_t> thread = call_ends_.TakeDue(session_->NowNs())) {
+    if (ThreadEngine* const engine = tasks_.Find(*thread)) engine->EndCallIfOver();
+  }
+}
+
 void EmulateEngine::Tick() {
   session_->Tick(*this);
+  EndCallsDue();
   if (binds_threads()) host_affinity_.Tick(session_->NowNs());
 }
 

@@ -19,6 +19,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "recorder/emulate/call_ends.h"
 #include "recorder/emulate/cpu_pool.h"
 #include "recorder/emulate/native_runs.h"
 #include "recorder/emulate/new_tasks.h"
@@ -48,6 +49,7 @@ class EmulateEngine final : public Engine, private NativeRuns::Client {
   TaskTable& tasks() { return tasks_; }
   NativeRuns& native_runs() { return native_runs_; }
   NewTasks& new_tasks() { return new_tasks_; }
+  CallEnds& call_ends() { return call_ends_; }
   // To be called now and then: checks the session's limits, flushes and shows progress.
   void Tick();
   // Waits for those threads other than `waiting` that have ended. The kernel reports a first
@@ -84,6 +86,7 @@ class EmulateEngine final : public Engine, private NativeRuns::Client {
   bool RunReady();
   bool RunChosen();
   void RemoveEnded();
+  void EndCallsDue();
   void LetGo();
   void StopNativeRuns();
   void WaitForProgram();
@@ -95,6 +98,7 @@ class EmulateEngine final : public Engine, private NativeRuns::Client {
   TaskTable tasks_;
   NativeRuns native_runs_;
   NewTasks new_tasks_;
+  CallEnds call_ends_;
   bool may_forbid_tsc_ = false;
   bool untracked_writes_ = false;
 };

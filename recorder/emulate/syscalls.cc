@@ -133,9 +133,10 @@ void ThreadEngine::OnNewTask(const TraceeStop& stop) {
 bool ThreadEngine::OnSystemCallExit() {
   RegisterFile after;
   if (!tracee_->GetRegisters(call_->ChangesAllRegisters(), &after)) return false;  // gone
-  if (call_->IsInterruptedBy(static_cast<int64_t>(after.gpr[kRax])) ||
-      disturbed_.MakeAgain(call_->number(), after, engine_->session().NowNs(),
+  if (call_->IsInterruptedBy(static_cast<int64_t>(after.gpr[kRax]))) return false;
+  if (disturbed_.MakeAgain(call_->number(), after, engine_->session().NowNs(),
                            process_->sharing().many_threads() && !process_->stopping())) {
+    if (const auto end_ns = disturbed_.end_ns()) engine_->call_ends().Add(thread(), *end_ns);
     return false;
   }
   disturbed_.Finish();
@@ -151,6 +152,12 @@ bool ThreadEngine::OnSystemCallExit() {
   }
   if (state_ == State::kReady) SnapshotAfterCall(*call);
   return true;
+}
+
+void ThreadEngine::EndCallIfOver() {
+  const auto end_ns = disturbed_.end_ns();
+  if (state_ != State::kWaiting || !call_.has_value() || !end_ns.has_value()) return;
+  if (*end_ns <= engine_->session().NowNs()) tracee_->Interrupt();
 }
 
 void ThreadEngine::FinishSystemCall() {

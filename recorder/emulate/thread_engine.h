@@ -90,6 +90,8 @@ class ThreadEngine {
   void RunTurn();
   // The stop it waits for, as waitpid reported it; looked at in its next turn.
   void TakeStatus(int status) { stops_.Report(status); }
+  // Ends the call that it waits in if that was made again and its time is over.
+  void EndCallIfOver();
   // Its end, which needs no turn.
   void OnExit(int wait_status);
 

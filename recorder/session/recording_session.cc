@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <csignal>
 #include <cstring>
 #include <utility>
@@ -41,6 +42,11 @@ RecordingSession::RecordingSession(const RecordOptions& options, Plan plan, Trac
 
 uint64_t RecordingSession::NowNs() const {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(now_() - start_).count();
+}
+
+void RecordingSession::WakeAt(uint64_t ns) {
+  const uint64_t now_ns = NowNs();
+  stop_.TickWithin(ns - std::min(ns, now_ns));
 }
 
 std::optional<SnapshotReason> RecordingSession::SnapshotDue(SnapshotTriggers::Seen* seen) const {

@@ -111,6 +111,8 @@ class RecordingSession {
 
   // Ends the recording at its limits, flushes and shows progress, if it is time for that.
   void Tick(const Engine& engine);
+  // A blocking call that begins now is interrupted then, as NowNs() counts, if not before.
+  void WakeAt(uint64_t ns);
   // What has been appended to the traces is about to be handed to the system.
   bool flush_due() const;
   // A block was executed natively as well. Empty: nothing differs.

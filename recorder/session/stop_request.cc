@@ -3,6 +3,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 
 namespace hindsight {
@@ -83,6 +84,13 @@ StopRequest::~StopRequest() {
 int StopRequest::signal() const { return stop_signal.load(); }
 
 uint64_t StopRequest::snapshots_wanted() const { return snapshot_signals.load(); }
+
+void StopRequest::TickWithin(uint64_t ns) {
+  if (!has_timer_ || ns >= kTickNs) return;
+  // No time at all would stop the timer.
+  const itimerspec next = {{0, kTickNs}, {0, std::max(1L, static_cast<long>(ns))}};
+  timer_settime(timer_, 0, &next, nullptr);
+}
 
 void StopRequest::StopOnInterrupt() { interrupts_to_ignore = 0; }
 

@@ -42,6 +42,8 @@ class StopRequest {
   bool requested() const { return signal() != 0; }
   // How often SIGUSR1 has come.
   uint64_t snapshots_wanted() const;
+  // The next tick comes after at most so long.
+  void TickWithin(uint64_t ns);
   // The program has ended: from now on the first SIGINT stops recording.
   void StopOnInterrupt();
   // The signal to send to the program once recording has stopped and it is detached; 0: none.

@@ -3,20 +3,16 @@
 #include <errno.h>
 #include <signal.h>
 #include <sys/ptrace.h>
-#include <sys/socket.h>
-#include <sys/syscall.h>
-#include <sys/time.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
-#include <ctime>
 #include <tuple>
 
-#include "base/unique_fd.h"
+#include "absl/types/span.h"
 #include "recorder/process/process_memory.h"
 #include "recorder/process/signal_sets.h"
 #include "recorder/ptrace/attach.h"
+#include "recorder/syscalls/call_timeout.h"
 
 namespace hindsight {
 namespace {
@@ -26,105 +22,18 @@ constexpr uint64_t kArithmeticFlags = 0x8d5, kMark = 0x8c1;
 
 constexpr uint64_t kSyscallBytes = 2;  // of the instruction
 
-// linux/io_uring.h
-constexpr uint64_t kEnterExtArg = 1 << 3, kEnterAbsTimer = 1 << 5;
-struct UringArguments {
-  uint64_t signal_mask;
-  uint32_t signal_mask_bytes, least_wait_us;
-  uint64_t timeout;
-};
-
-// Longer ones are as good as none.
-constexpr int64_t kLongestSeconds = int64_t{1} << 32;
-
-struct Timeout {
-  uint64_t ns = 0;
-  int64_t result = 0;  // when it is over
-};
-
 uint64_t NowNs() {
   return static_cast<uint64_t>(std::chrono::steady_clock::now().time_since_epoch().count());
 }
 
-template <typename T>
-bool ReadValue(pid_t thread, uint64_t address, T* value) {
-  return address != 0 &&
-         ProcessVmMemory(thread).Read(address, {reinterpret_cast<uint8_t*>(value), sizeof(*value)});
-}
-
-std::optional<Timeout> OfTimespec(pid_t thread, uint64_t address, int64_t result) {
-  timespec time;
-  if (!ReadValue(thread, address, &time) || time.tv_sec < 0 || time.tv_sec > kLongestSeconds) {
-    return std::nullopt;
-  }
-  return Timeout{
-      static_cast<uint64_t>(time.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(time.tv_nsec),
-      result};
-}
-
-// SO_RCVTIMEO or SO_SNDTIMEO. A socket without would not have said EINTR.
-std::optional<Timeout> OfSocket(pid_t process, uint64_t fd, int option, int64_t result) {
-  const UniqueFd pid_fd(static_cast<int>(syscall(SYS_pidfd_open, process, 0)));
-  const UniqueFd socket(static_cast<int>(syscall(SYS_pidfd_getfd, pid_fd.get(), fd, 0)));
-  timeval time = {};
-  socklen_t bytes = sizeof(time);
-  if (!socket.valid() || getsockopt(socket.get(), SOL_SOCKET, option, &time, &bytes) != 0 ||
-      (time.tv_sec == 0 && time.tv_usec == 0) || time.tv_sec > kLongestSeconds) {
-    return std::nullopt;
-  }
-  return Timeout{static_cast<uint64_t>(time.tv_sec) * 1'000'000'000 +
-                     static_cast<uint64_t>(time.tv_usec) * 1000,
-                 result};
-}
-
-std::optional<Timeout> OfUring(pid_t thread, const user_regs_struct& registers) {
-  UringArguments arguments;
-  if ((registers.r10 & kEnterExtArg) == 0 || (registers.r10 & kEnterAbsTimer) != 0 ||
-      !ReadValue(thread, registers.r8, &arguments)) {
-    return std::nullopt;
-  }
-  return OfTimespec(thread, arguments.timeout, -ETIME);
-}
-
-// Of a call that says EINTR without a reason; nullopt: it waits for ever, or until a fixed time.
-std::optional<Timeout> TimeoutOf(pid_t process, pid_t thread, const user_regs_struct& registers) {
-  switch (registers.orig_rax) {
-    case SYS_epoll_wait:
-    case SYS_epoll_pwait: {
-      const auto ms = static_cast<int32_t>(registers.r10);
-      if (ms < 0) return std::nullopt;
-      return Timeout{static_cast<uint64_t>(ms) * 1'000'000, 0};
-    }
-    case SYS_epoll_pwait2:
-      return OfTimespec(thread, registers.r10, 0);
-    case SYS_semtimedop:
-      return OfTimespec(thread, registers.r10, -EAGAIN);
-    case SYS_rt_sigtimedwait:
-      return OfTimespec(thread, registers.rdx, -EAGAIN);
-    case SYS_io_getevents:
-    case SYS_io_pgetevents:
-      return OfTimespec(thread, registers.r8, 0);
-    case SYS_io_uring_enter:
-      return OfUring(thread, registers);
-    case SYS_read:
-    case SYS_readv:
-    case SYS_recvfrom:
-    case SYS_recvmsg:
-    case SYS_recvmmsg:
-    case SYS_accept:
-    case SYS_accept4:
-      return OfSocket(process, registers.rdi, SO_RCVTIMEO, -EAGAIN);
-    case SYS_write:
-    case SYS_writev:
-    case SYS_sendto:
-    case SYS_sendmsg:
-    case SYS_sendmmsg:
-      return OfSocket(process, registers.rdi, SO_SNDTIMEO, -EAGAIN);
-    case SYS_connect:
-      return OfSocket(process, registers.rdi, SO_SNDTIMEO, -EINPROGRESS);
-    default:
-      return std::nullopt;
-  }
+std::optional<CallTimeout> TimeoutOf(pid_t process, pid_t thread,
+                                     const user_regs_struct& registers) {
+  const uint64_t arguments[] = {registers.rdi, registers.rsi, registers.rdx,
+                                registers.r10, registers.r8,  registers.r9};
+  return TimeoutOfCall(process, static_cast<int64_t>(registers.orig_rax), arguments,
+                       [thread](uint64_t address, absl::Span<uint8_t> out) {
+                         return ProcessVmMemory(thread).Read(address, out);
+                       });
 }
 
 // Whether a thread is about to make the call again in which it was with the registers `first`.
