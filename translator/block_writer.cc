@@ -7,6 +7,7 @@
 #include "base/check.h"
 #include "isa/registers.h"
 #include "translator/host/branch_site.h"
+#include "translator/indirect.h"
 #include "translator/order_entry.h"
 
 namespace hindsight {
@@ -14,6 +15,7 @@ namespace {
 
 constexpr uint32_t kLinkAlignment = 4;
 constexpr uint8_t kInt3 = 0xcc;
+constexpr int kPoppedSlot = 2;  // of saved_
 constexpr uint16_t kAllFlags = 0x8d5;  // status flags
 // Where an indirect branch leads.
 constexpr int kHostField = HS_BLOCK_FIELD(return_host);
@@ -114,7 +116,7 @@ void BlockWriter::BranchFromCall(uint64_t target, uint64_t return_to) {
 
 void BlockWriter::StoreFlags() {
   code_.Bytes({0x9f, 0x0f, 0x90, 0xc0});  // lahf; seto %al
-  code_.StoreField(HS_BLOCK_FIELD(flags_aside), kRax);
+  code_.StoreBytes(4, Field(HS_BLOCK_FIELD(flags_aside)), kRax);
 }
 
 void BlockWriter::PutFlagsAside() {
@@ -138,37 +140,19 @@ void BlockWriter::GiveBackFlags() {
 }
 
 // Changes rax.
-void BlockWriter::RestoreFlags() {
-  code_.LoadField(kRax, HS_BLOCK_FIELD(flags_aside));
-  code_.Bytes({0x04, 0x7f, 0x9e});  // add $0x7f,%al, which sets OF if al is 1; sahf
-}
+void BlockWriter::RestoreFlags() { EmitRestoreFlags(&code_); }
 
-// The entry of the pc in save[0], or in r11.
-HostAddress BlockWriter::EntryByRax(int table, bool pc_in_r11) {
-  static_assert(HS_TABLE_ENTRIES == 0x10000 && sizeof(HsTableEntry) == 16);
-  if (pc_in_r11) {
-    code_.Operation({.bytes = {0x0f, 0xb7}}, kRax, kR11);  // movzwl %r11w,%eax
-  } else {
-    code_.LoadBytes(2, kRax, Field(SaveSlot(0)));
-  }
-  code_.Lea(kRax, {.base = kRax, .index = kRax});
-  return {.index = kRax, .scale = 8, .displacement = table, .segment = SegmentBase::kGs};
-}
-
-// The host address goes to its field. rax is in r11, the pc and the host address in memory:
-// registers that went through memory would make one branch wait for the one before.
+// The host address goes to its field. rax is in r11 then, not in memory, which would make one
+// branch wait for the one before; r9 is hardly ever what a branch waits for.
 void BlockWriter::FindWithFlagsAside(int table, Label* miss) {
-  constexpr int64_t kHost = offsetof(HsTableEntry, host);
-  code_.StoreField(SaveSlot(0), kR11);
-  code_.Move(kR11, kRax);
-  code_.Load(kRax, EntryByRax(table, false));
-  // add gs:[save],%rax: 0 if the entry is the pc's
-  code_.Operation({.bytes = {0x03}, .wide = true}, kRax, Field(SaveSlot(0)));
+  code_.StoreField(SaveSlot(1), kR9);
+  const HostAddress entry = EmitTableEntry(kR11, kR9, table, &code_);
+  code_.CompareBytes(8, kR11, entry);
   code_.JumpIf(kNotZero, miss);
-  HostAddress host = EntryByRax(table, false);
-  host.displacement += kHost;
-  code_.Load(kRax, host);
-  code_.StoreField(kHostField, kRax);
+  code_.Load(kR11, HostOfEntry(entry));
+  code_.StoreField(kHostField, kR11);
+  code_.LoadField(kR9, SaveSlot(1));
+  code_.Move(kR11, kRax);
   RestoreFlags();
   code_.Move(kRax, kR11);
 }
@@ -178,28 +162,34 @@ void BlockWriter::FindWithoutFlags(int table, Label* miss) {
   Label hit;
   code_.StoreField(SaveSlot(0), kRax);
   code_.StoreField(SaveSlot(1), kRcx);
-  HostAddress entry = EntryByRax(table, true);
+  const HostAddress entry = EmitTableEntry(kR11, kRax, table, &code_);
   code_.Load(kRcx, entry);
-  code_.Lea(kRcx, {.base = kRcx, .index = kR11});
+  code_.Bytes({0x48, 0xf7, 0xd1});  // not %rcx
+  code_.Lea(kRcx, {.base = kRcx, .index = kR11, .displacement = 1});
   code_.JumpIfRcxZero(&hit);
   code_.Jump(miss);
   code_.Bind(&hit);
-  entry.displacement += offsetof(HsTableEntry, host);
-  code_.Load(kR11, entry);
+  code_.Load(kR11, HostOfEntry(entry));
   code_.LoadField(kRax, SaveSlot(0));
   code_.LoadField(kRcx, SaveSlot(1));
 }
 
-// Puts what the table says of the guest pc in r11 into kHostField. The branch is ordered once it is
-// known that it does not fault.
-void BlockWriter::FindR11(HsExitKind kind, int64_t rsp_before, int table) {
+BlockWriter::PendingExit* BlockWriter::AddIndirectExit(HsExitKind kind, int64_t rsp_before) {
   PendingExit* pending = AddExit(kind);
   pending->exit.host_pc = static_cast<uint64_t>(rsp_before);
   pending->exit.link_or_operation = place_.guest_pc;
   pending->exit.adjust = 0;
   pending->exit.flags_exact = flags_at_end_;
+  return pending;
+}
+
+// Puts what the table says of the guest pc in r11 into kHostField. The branch is ordered once it is
+// known that it does not fault.
+void BlockWriter::FindR11(HsExitKind kind, int64_t rsp_before, int table) {
+  PendingExit* pending = AddIndirectExit(kind, rsp_before);
   if (place_.ordered) pending->exit.orderable = place_.stores ? HS_ORDER_TIMED : HS_ORDERED;
   if (place_.flags_aside) {
+    pending->saved = {HS_NOT_SAVED, kR9, HS_NOT_SAVED, HS_NOT_SAVED};
     FindWithFlagsAside(table, &pending->label);
   } else {
     pending->saved = {kRax, kRcx, HS_NOT_SAVED, HS_NOT_SAVED};
@@ -223,10 +213,17 @@ void BlockWriter::BranchFromCallToR11(int64_t rsp_before, uint64_t return_to) {
 }
 
 void BlockWriter::ReturnToR11(int64_t rsp_before) {
+  constexpr int64_t kWord = 8;
+  if (request_.flavour == Flavour::kRecord && place_.flags_aside && !place_.ordered &&
+      rsp_before == -kWord) {
+    PendingExit* pending = AddIndirectExit(kHsExitReturn, rsp_before);
+    pending->by_stub = true;
+    code_.LeaLabel(kR11, &pending->label);
+    code_.JumpTo(request_.stubs.return_to);
+    return;
+  }
   FindR11(kHsExitReturn, rsp_before, HS_RETURNS_OFFSET);
-  code_.Move(kR11, kRsp);
-  code_.LoadField(kRsp, HS_BLOCK_FIELD(return_stack));
-  code_.Byte(0xc3);  // ret
+  EmitReturn(&code_);
 }
 
 BlockWriter::PendingExit* BlockWriter::AddExit(HsExitKind kind) {
@@ -252,6 +249,25 @@ Label* BlockWriter::Miss(const HostAddress& address, uint16_t bytes, int rcx_slo
   pending->saved = saved_;
   pending->rcx_slot = rcx_slot;
   return &pending->label;
+}
+
+void BlockWriter::PopChecked(int to) {
+  constexpr int64_t kWord = 8;
+  constexpr HostAddress kTop = {.base = kRsp};
+  HostAddress popped = {.base = kRsp, .displacement = -kWord, .segment = SegmentBase::kGs};
+  AddExit(kHsExitMiss);
+  PendingExit* pending = &exits_.back();
+  pending->exit.size = kWord;
+  pending->address = kTop;
+  pending->popped = true;
+  if (to >= 8) code_.Byte(0x41);
+  code_.Byte(0x58 | (to & 7));
+  saved_[kPoppedSlot] = HS_POPPED;
+  MarkFault();
+  code_.CompareBytes(kWord, to, popped);
+  code_.JumpIf(kNotZero, &pending->label);
+  MayFailCheck(&pending->label);
+  saved_[kPoppedSlot] = HS_NOT_SAVED;
 }
 
 void BlockWriter::MayFailCheck(Label* miss) {
@@ -293,13 +309,16 @@ void BlockWriter::WriteExit(PendingExit* pending) {
   if (pending->exit.kind != kHsExitLink) {
     to_exits_.insert(to_exits_.end(), pending->label.rel32.begin(), pending->label.rel32.end());
   }
+  if (pending->by_stub) {
+    code_.Align(8, kInt3);
+    code_.Bind(&pending->label);
+    AppendObject(pending->exit, &code_);
+    return;
+  }
   code_.Bind(&pending->label);
+  if (pending->popped) code_.Lea(kRsp, {.base = kRsp, .displacement = -8});
   const bool indirect =
       pending->exit.kind == kHsExitIndirect || pending->exit.kind == kHsExitReturn;
-  if (indirect && pending->flags_aside) {  // see FindWithFlagsAside
-    code_.Move(kRax, kR11);
-    code_.LoadField(kR11, SaveSlot(0));
-  }
   if (indirect) code_.StoreField(HS_BLOCK_FIELD(exit_guest_pc), kR11);
   if (pending->flags_aside) {
     code_.StoreField(SaveSlot(kStubSlot), kRax);

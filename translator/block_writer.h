@@ -92,7 +92,7 @@ class BlockWriter {
   // A call of `target`, once the guest's return address has been pushed.
   void BranchFromCall(uint64_t target, uint64_t return_to);
   // An indirect branch to the guest pc in r11. `rsp_before`: what to add to rsp to get what it was
-  // before the instruction.
+  // before the instruction. If that is -8, ReturnToR11 expects the pc right below rsp in the view.
   void BranchToR11(int64_t rsp_before);
   void BranchFromCallToR11(int64_t rsp_before, uint64_t return_to);
   void ReturnToR11(int64_t rsp_before);
@@ -104,6 +104,9 @@ class BlockWriter {
   // Of an exit whose operand is at `address`; the agent goes on where the instruction begins.
   // Registers spilled now are restored first; rcx from the slot, if that is not negative.
   Label* Miss(const HostAddress& address, uint16_t bytes, int rcx_slot = -1);
+  // Pops into a register and compares what was popped with the view. What follows belongs to the
+  // same instruction, with the stack pointer back where it was. Sets flags.
+  void PopChecked(int to);
   // Leaves here; the agent does or sees to something and goes on after this.
   void LeaveFor(HsExitKind kind, const HostAddress* address, uint16_t bytes,
                 const HsOperation* operation);
@@ -126,14 +129,16 @@ class BlockWriter {
     std::optional<HsOperation> operation;
     SavedRegisters saved = kNoneSaved;
     int rcx_slot = -1;
+    bool popped = false;       // rsp is to be put back
+    bool by_stub = false;      // a stub reads its HsExit, and is all that leads to it
     bool flags_aside = false;  // and are to be restored
   };
 
   void StoreFlags();
   void RestoreFlags();
-  HostAddress EntryByRax(int table, bool pc_in_r11);
   void FindWithFlagsAside(int table, Label* miss);
   void FindWithoutFlags(int table, Label* miss);
+  PendingExit* AddIndirectExit(HsExitKind kind, int64_t rsp_before);
   void FindR11(HsExitKind kind, int64_t rsp_before, int table);
   void CallOver(uint64_t return_to);
   void JumpToField(int offset);

@@ -123,6 +123,10 @@ class StackWriter {
     const int number = GeneralRegister(instruction_.operands[0].reg.value);
     if (number < 0) return false;
     const int to = substitution_.Host(number);
+    if (bytes_ == 8 && to != kRsp && MayChangeFlags(*writer_) && !writer_->trusts_view()) {
+      writer_->PopChecked(to);
+      return true;
+    }
     if (bytes_ == 8 && to != kRsp && (to != kRcx || MayChangeFlags(*writer_))) {
       if (!Check(kStackTop, to)) return false;
       DropTop();
@@ -229,12 +233,8 @@ void WritePopTarget(int64_t released, BlockWriter* writer) {
     return;
   }
   if (MayChangeFlags(*writer)) {
-    Label* miss = writer->Miss(kStackTop, kWordBytes);
-    code->Load(kR11, kStackTop);
-    code->CompareBytes(kWordBytes, kR11, InView(kStackTop));
-    code->JumpIf(kNotZero, miss);
-    writer->MayFailCheck(miss);
-    code->Lea(kRsp, {.base = kRsp, .displacement = kWordBytes + released});
+    writer->PopChecked(kR11);
+    if (released != 0) code->Lea(kRsp, {.base = kRsp, .displacement = released});
     return;
   }
   constexpr int kSlot = 1;

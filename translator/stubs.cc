@@ -5,6 +5,7 @@
 #include "base/check.h"
 #include "isa/registers.h"
 #include "translator/host/assembler.h"
+#include "translator/indirect.h"
 #include "translator/thread_block.h"
 
 namespace hindsight {
@@ -43,6 +44,36 @@ void EmitExit(bool with_pc, Assembler* code) {
   LeaveToAgent(code);
 }
 
+// Below the stack pointer that a return has left is its target, which the view has as it was
+// compared. rax, the flags aside: as in the block. Address of the return's struct HsExit in r11.
+//
+// What goes through memory meanwhile is seldom needed soon after a return: r9.
+void EmitReturnTo(uint64_t indirect_exit, Assembler* code) {
+  constexpr HostAddress kTarget = {.base = kRsp, .displacement = -8, .segment = SegmentBase::kGs};
+  Label miss;
+  code->StoreField(SaveSlot(0), kR11);
+  code->StoreField(SaveSlot(1), kR9);
+  code->Move(kR11, kRax);
+  code->Load(kR9, kTarget);
+  const HostAddress entry = EmitTableEntry(kR9, kRax, HS_RETURNS_OFFSET, code);
+  code->CompareBytes(8, kR9, entry);
+  code->JumpIf(kNotZero, &miss);
+  code->Load(kRax, HostOfEntry(entry));
+  code->StoreField(HS_BLOCK_FIELD(return_host), kRax);
+  code->LoadField(kR9, SaveSlot(1));
+  EmitRestoreFlags(code);
+  code->Move(kRax, kR11);
+  EmitReturn(code);
+
+  code->Bind(&miss);
+  code->StoreField(HS_BLOCK_FIELD(exit_guest_pc), kR9);
+  code->LoadField(kR9, SaveSlot(1));
+  EmitRestoreFlags(code);
+  code->Move(kRax, kR11);
+  code->LoadField(kR11, SaveSlot(0));
+  code->JumpTo(indirect_exit);
+}
+
 }  // namespace
 
 Stubs EmitStubs(uint64_t host_address) {
@@ -53,6 +84,9 @@ Stubs EmitStubs(uint64_t host_address) {
   code.Align(16, 0x90);
   stubs.addresses.indirect_exit = code.here();
   EmitExit(false, &code);
+  code.Align(64, 0x90);  // a line of the cache: returns are many
+  stubs.addresses.return_to = code.here();
+  EmitReturnTo(stubs.addresses.indirect_exit, &code);
   stubs.code = code.Take();
   CHECK(stubs.code.size() <= kStubBytes);
   return stubs;

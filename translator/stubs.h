@@ -12,6 +12,9 @@ namespace hindsight {
 struct StubAddresses {
   uint64_t exit = 0;
   uint64_t indirect_exit = 0;
+  // What a return does once its target has been compared with the view. Shared, since it is much
+  // code, and predicted as well as if each return had its own: it ends with a ret.
+  uint64_t return_to = 0;
 };
 
 struct Stubs {

@@ -144,6 +144,8 @@ enum HsOrder { HS_NOT_ORDERED = 0, HS_ORDERED, HS_ORDER_TIMED };  // timed: in l
 #define HS_CARRY_SAVED 0xfe
 // In place of a register's number: the guest's status flags are in flags_aside.
 #define HS_FLAGS_ASIDE 0xfd
+// In place of a register's number: the guest's rsp is what rsp is, minus 8. Nothing is saved.
+#define HS_POPPED 0xfc
 
 // In the code beside each exit; translated code copies it into the block.
 struct HsExit {
@@ -162,14 +164,14 @@ struct HsExit {
 #define HS_BLOCK_FIELD(field) (HS_BLOCK_OFFSET + (int)offsetof(struct HsThreadBlock, field))
 
 // The table of indirect branches. The entry of guest pc P is number P & 0xffff. Written by the
-// recorder alone: host first, then negated_pc. A reader reads the two words one after the other;
+// recorder alone: host first, then pc. A reader reads the two words one after the other;
 // so while threads run in translated code an entry that is set never changes (the agent has a
 // slower table for the pcs that found theirs taken).
 //
-// An entry of zeros is empty. Entry 0 would then match pc 0: its negated_pc is HS_TABLE_EMPTY from
-// the start, and it is not used.
+// An entry of zeros is empty. Entry 0 would then match pc 0: its pc is HS_TABLE_EMPTY from the
+// start, and it is not used.
 struct HsTableEntry {
-  uint64_t negated_pc;  // 0 - pc
+  uint64_t pc;
   uint64_t host;
 };
 //

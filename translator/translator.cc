@@ -377,7 +377,8 @@ absl::Status CheckPlace(const TranslateRequest& request) {
     return absl::InvalidArgumentError("translate: bad host address or limit");
   }
   const Assembler reach(request.host_address);
-  if (!reach.Reaches(request.stubs.exit) || !reach.Reaches(request.stubs.indirect_exit)) {
+  if (!reach.Reaches(request.stubs.exit) || !reach.Reaches(request.stubs.indirect_exit) ||
+      !reach.Reaches(request.stubs.return_to)) {
     return absl::InvalidArgumentError("translate: the arena's stubs are out of reach");
   }
   return absl::OkStatus();

@@ -76,8 +76,8 @@ struct SideEntry {
   uint32_t host_offset = 0;
   uint32_t guest_offset = 0;
   int32_t adjust = 0;
-  // [i]: number of the register whose guest value is in save[i], HS_CARRY_SAVED, HS_FLAGS_ASIDE or
-  // HS_NOT_SAVED. The others are in place, r10 and r11 in the block.
+  // [i]: number of the register whose guest value is in save[i], HS_CARRY_SAVED, HS_FLAGS_ASIDE,
+  // HS_POPPED or HS_NOT_SAVED. The others are in place, r10 and r11 in the block.
   std::array<uint8_t, 4> saved = {HS_NOT_SAVED, HS_NOT_SAVED, HS_NOT_SAVED, HS_NOT_SAVED};
   // The status flags that are the guest's. It overwrites the others before it reads them.
   uint16_t flags_exact = 0;

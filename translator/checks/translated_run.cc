@@ -38,7 +38,7 @@ TranslatedRun::TranslatedRun(Machine* machine, Options options)
     : machine_(machine), options_(std::move(options)) {
   MapFixed(options_.arena, kArenaBytes, PROT_READ | PROT_WRITE | PROT_EXEC);
   MapFixed(options_.distance - kGapBytes, kGapBytes, PROT_READ | PROT_WRITE);
-  table(HS_TABLE_OFFSET)[0].negated_pc = table(HS_RETURNS_OFFSET)[0].negated_pc = HS_TABLE_EMPTY;
+  table(HS_TABLE_OFFSET)[0].pc = table(HS_RETURNS_OFFSET)[0].pc = HS_TABLE_EMPTY;
   Flush();
 }
 
@@ -143,8 +143,8 @@ uint64_t TranslatedRun::HostOfReturn(uint64_t guest_pc) {
 
 void TranslatedRun::EnterInTable(int offset, uint64_t guest_pc, uint64_t host) {
   HsTableEntry& entry = table(offset)[guest_pc % HS_TABLE_ENTRIES];
-  if (host == 0 || entry.negated_pc != 0) return;
-  entry = {-guest_pc, host};
+  if (host == 0 || entry.pc != 0) return;
+  entry = {guest_pc, host};
   table_used_.push_back(&entry);
 }
 
@@ -387,6 +387,7 @@ GuestStop TranslatedRun::AtFault(const MachineStop& stop) {
                                 (aside >> 8 & 0xd5) | (aside & 1) << 11;
       result.flags_exact = kStatusFlags;
     }
+    if (entry->saved[i] == HS_POPPED) result.registers.gpr[kRsp] -= 8;
     if (entry->saved[i] == HS_CARRY_SAVED) {
       result.registers.rflags = (result.registers.rflags & ~uint64_t{1}) | (block()->save[i] & 1);
     }

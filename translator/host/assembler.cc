@@ -163,6 +163,13 @@ void Assembler::LeaOwn(int to, uint64_t host_address) {
   outward_.pop_back();
 }
 
+void Assembler::LeaLabel(int to, Label* label) {
+  Lea(to, {.displacement = static_cast<int64_t>(here()), .from_rip = true});
+  outward_.pop_back();
+  code_.resize(code_.size() - sizeof(int32_t));
+  Rel32(label);
+}
+
 void Assembler::Load(int to, const HostAddress& address) {
   Operation({.bytes = {0x8b}, .wide = true}, to, address);
 }

@@ -106,6 +106,7 @@ class Assembler {
   void Lea(int to, const HostAddress& address);
   // The same of a place in this code.
   void LeaOwn(int to, uint64_t host_address);
+  void LeaLabel(int to, Label* label);
   // The 8 bytes at `offset` will be the address of a place in this code.
   void NoteOwnAddress(uint32_t offset) { own_.push_back(offset); }
   void Load(int to, const HostAddress& address);

@@ -86,7 +86,7 @@ Thread* SetUpThread(uint64_t number) {
   thread->block = block;
   thread->number = number;
   // All other entries are of pc 0, which is not theirs.
-  thread->table()[0].negated_pc = thread->returns()[0].negated_pc = HS_TABLE_EMPTY;
+  thread->table()[0].pc = thread->returns()[0].pc = HS_TABLE_EMPTY;
   return thread;
 }
 

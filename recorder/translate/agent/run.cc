@@ -37,7 +37,7 @@ void DropStaleTable(Thread* thread) {
   HsTableEntry* const tables[] = {thread->table(), thread->returns()};
   for (HsTableEntry* table : tables) {
     Call(SYS_madvise, AddressOf(table), sizeof(HsTableEntry) * HS_TABLE_ENTRIES, MADV_DONTNEED);
-    table[0].negated_pc = HS_TABLE_EMPTY;
+    table[0].pc = HS_TABLE_EMPTY;
   }
 }
 
@@ -56,7 +56,7 @@ uint64_t Translate(Thread* thread, uint64_t pc, uint64_t link) {
   for (int i = 1; i < 6; ++i) {
     const uint64_t changed = answer.results[i];
     HsTableEntry* entry = &thread->returns()[changed % HS_TABLE_ENTRIES];
-    if (changed != 0 && entry->negated_pc == 0 - changed) *entry = {};
+    if (changed != 0 && entry->pc == changed) *entry = {};
   }
   return answer.results[0];
 }
@@ -70,7 +70,7 @@ uint64_t HostOf(Thread* thread, uint64_t pc) {
 
 void EnterInTable(HsTableEntry* table, uint64_t pc, uint64_t host) {
   if (host == 0) return;
-  table[pc % HS_TABLE_ENTRIES] = {.negated_pc = 0 - pc, .host = host};
+  table[pc % HS_TABLE_ENTRIES] = {.pc = pc, .host = host};
 }
 
 // What has been translated leads there.

@@ -291,6 +291,8 @@ bool Recover(Thread* thread) {
       const uint64_t aside = block->flags_aside;
       thread->flags =
           (thread->flags & ~kStatusFlags) | (aside >> 8 & kStatusFlags & 0xff) | (aside & 1) << 11;
+    } else if (saved == HS_POPPED) {
+      thread->registers[kRsp] -= sizeof(uint64_t);
     } else if (saved != HS_NOT_SAVED) {
       thread->registers[saved] = block->save[i];
     }
