@@ -15,7 +15,7 @@ namespace {
 
 constexpr uint32_t kLinkAlignment = 4;
 constexpr uint8_t kInt3 = 0xcc;
-constexpr int kPoppedSlot = 2;  // of saved_
+constexpr int kPoppedSlot = 2;         // of saved_
 constexpr uint16_t kAllFlags = 0x8d5;  // status flags
 // Where an indirect branch leads.
 constexpr int kHostField = HS_BLOCK_FIELD(return_host);
