@@ -119,6 +119,7 @@ absl::StatusOr<std::string> Monitor::Bookmark(const Question& question) {
   Position position = timeline_->position(question.selected);
   if (const absl::string_view text = absl::StripAsciiWhitespace(words.second); !text.empty()) {
     ASSIGN_OR_RETURN(position, ParsePosition(text));
+    RETURN_IF_ERROR(timeline_->process().MomentAt(position).status());
   }
   RETURN_IF_ERROR(places_.SetBookmark(words.first, position));
   return absl::StrCat("bookmark ", words.first, " is position ", ToString(position), "\n");

@@ -79,6 +79,12 @@ TEST_F(MonitorTest, BookmarksNamePositions) {
   EXPECT_EQ(Code("goto bookmark here"), absl::StatusCode::kInvalidArgument);
 }
 
+TEST_F(MonitorTest, ABookmarkNamesAPositionThatThereIs) {
+  EXPECT_EQ(Code("bookmark nowhere 99:1"), absl::StatusCode::kOutOfRange);
+  EXPECT_EQ(Code("bookmark late 0:ffffffffff"), absl::StatusCode::kOutOfRange);
+  EXPECT_EQ(Run("bookmarks"), "no bookmarks\n");
+}
+
 TEST_F(MonitorTest, ListsDescribeTheRecording) {
   EXPECT_TRUE(Says("threads", "* 7 "));
   EXPECT_TRUE(Says("snapshots", "1: position 0:0"));

@@ -30,6 +30,10 @@ absl::StatusOr<std::string> Link::Receive() {
         // If the other side has closed already, its last packet still counts.
         if (acknowledging_) stream_->Write("+").IgnoreError();
         return std::move(event.payload);
+      case EventKind::kTooLong:
+        // It would not get shorter if it were sent again.
+        if (acknowledging_) RETURN_IF_ERROR(stream_->Write("+"));
+        return absl::ResourceExhaustedError("a packet longer than PacketSize");
       case EventKind::kCorrupt:
         // Without acknowledgements there is no way to ask again; the stream has to be reliable.
         if (acknowledging_) RETURN_IF_ERROR(stream_->Write("-"));

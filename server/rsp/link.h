@@ -38,7 +38,8 @@ class Link {
   Link(const Link&) = delete;
   Link& operator=(const Link&) = delete;
 
-  // The next packet; waits for it. kUnavailable: the other side has closed.
+  // The next packet; waits for it. kUnavailable: the other side has closed. kResourceExhausted: it
+  // was too long, and is to be answered by an error.
   absl::StatusOr<std::string> Receive();
   // Sends `payload` with one write.
   absl::Status Send(absl::string_view payload);

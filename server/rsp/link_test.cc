@@ -51,6 +51,19 @@ TEST(LinkTest, AsksAgainForADamagedPacket) {
   EXPECT_EQ(stream.written, (std::deque<std::string>{"-", "+"}));
 }
 
+TEST(LinkTest, APacketThatIsTooLongIsTakenAndRefused) {
+  std::deque<std::string> pieces = {"$"};
+  for (size_t bytes = 0; bytes <= Link::kMaxPacketBytes; bytes += 4096) {
+    pieces.emplace_back(4096, '\0');
+  }
+  pieces.insert(pieces.end(), {"#00", "$g#67"});
+  ScriptedStream stream(pieces);
+  Link link(&stream);
+  EXPECT_EQ(link.Receive().status().code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_EQ(link.Receive().value(), "g");
+  EXPECT_EQ(stream.written, (std::deque<std::string>{"+", "+"}));
+}
+
 TEST(LinkTest, SendsAgainWhatWasDamaged) {
   ScriptedStream stream({"-", "+", "-", "$g#67"});
   Link link(&stream);

@@ -63,11 +63,13 @@ std::optional<Event> PacketReader::Next() {
 void PacketReader::TakeRun() {
   size_t end = next_;
   while (end < buffer_.size() && buffer_[end] != '#' && buffer_[end] != '$') ++end;
-  if (payload_.size() + (end - next_) > max_packet_bytes_) too_long_ = true;
+  const absl::string_view run = absl::string_view(buffer_).substr(next_, end - next_);
+  sum_ = static_cast<uint8_t>(sum_ + Checksum(run));
+  if (payload_.size() + run.size() > max_packet_bytes_) too_long_ = true;
   if (too_long_) {
     payload_.clear();
   } else {
-    payload_.append(buffer_, next_, end - next_);
+    payload_.append(run.data(), run.size());
   }
   next_ = end;
 }
@@ -77,6 +79,7 @@ std::optional<Event> PacketReader::Take(char c) {
     // Also in the checksum: there it can only be a packet whose beginning ran into a cut-off one.
     state_ = State::kPayload;
     too_long_ = false;
+    sum_ = 0;
     payload_.clear();
     return std::nullopt;
   }
@@ -103,9 +106,8 @@ std::optional<Event> PacketReader::Take(char c) {
 Event PacketReader::Finish(char second_digit) {
   const int high = HexDigit(first_digit_);
   const int low = HexDigit(second_digit);
-  if (too_long_ || high < 0 || low < 0 || Checksum(payload_) != (high << 4 | low)) {
-    return Event{EventKind::kCorrupt, {}};
-  }
+  if (high < 0 || low < 0 || sum_ != (high << 4 | low)) return Event{EventKind::kCorrupt, {}};
+  if (too_long_) return Event{EventKind::kTooLong, {}};
   return Event{EventKind::kPacket, std::exchange(payload_, {})};
 }
 

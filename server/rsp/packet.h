@@ -28,7 +28,8 @@ std::optional<std::string> ExpandRuns(absl::string_view payload, size_t max_byte
 
 enum class EventKind : uint8_t {
   kPacket,     // a packet with a good checksum
-  kCorrupt,    // a packet with a bad checksum, or too long
+  kCorrupt,    // a packet with a bad checksum
+  kTooLong,    // a packet with a good checksum, and more bytes than are kept
   kAck,        // '+'
   kNack,       // '-'
   kInterrupt,  // 0x03
@@ -63,7 +64,8 @@ class PacketReader {
 
   size_t max_packet_bytes_;
   State state_ = State::kIdle;
-  bool too_long_ = false;
+  bool too_long_ = false;  // payload_ is empty
+  uint8_t sum_ = 0;        // of the payload's bytes so far
   char first_digit_ = 0;
   std::string payload_;
   std::string buffer_;

@@ -24,6 +24,9 @@ std::string Describe(PacketReader& reader) {
       case EventKind::kCorrupt:
         text += "corrupt";
         break;
+      case EventKind::kTooLong:
+        text += "too long";
+        break;
       case EventKind::kAck:
         text += "ack";
         break;
@@ -88,7 +91,8 @@ TEST(PacketReaderTest, PacketThatLostItsEndGivesWayToTheNext) {
 TEST(PacketReaderTest, TooLongPacketIsCorruptAndTheNextIsFine) {
   EXPECT_EQ(Read(Frame(std::string(kMax, 'a'))),
             absl::StrCat("packet(", std::string(kMax, 'a'), ")"));
-  EXPECT_EQ(Read(absl::StrCat(Frame(std::string(kMax + 1, 'a')), "$g#67")), "corrupt packet(g)");
+  EXPECT_EQ(Read(absl::StrCat(Frame(std::string(kMax + 1, 'a')), "$g#67")), "too long packet(g)");
+  EXPECT_EQ(Read(absl::StrCat("$", std::string(kMax + 1, 'a'), "#00$g#67")), "corrupt packet(g)");
 }
 
 TEST(ExpandRunsTest, RepeatsTheCharacterBefore) {

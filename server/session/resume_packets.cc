@@ -264,6 +264,10 @@ Reply Run(SessionState& state, Direction direction, const Resumption& resumption
 }
 
 Reply VCont(SessionState& state, const Resumption& resumption) {
+  if (resumption.thread.tid > 0 &&
+      !FindThread(state.target->threads(), resumption.thread).has_value()) {
+    return absl::InvalidArgumentError("no such thread");
+  }
   return Run(state, Direction::kForward, resumption);
 }
 

@@ -39,9 +39,12 @@ absl::StatusOr<SessionEnd> Session::Serve() {
   while (!state_.reply.end.has_value()) {
     absl::StatusOr<std::string> packet = link_.Receive();
     if (absl::IsUnavailable(packet.status())) return SessionEnd::kDisconnected;
-    if (!packet.ok()) return std::move(packet).status();
+    const bool too_long = absl::IsResourceExhausted(packet.status());
+    if (!packet.ok() && !too_long) return std::move(packet).status();
 
-    const std::string reply = lock_.token.empty() ? Answer(*packet) : AnswerLocked(*packet);
+    const std::string reply = too_long              ? ErrorReply(packet.status())
+                              : lock_.token.empty() ? Answer(*packet)
+                                                    : AnswerLocked(*packet);
     if (!std::exchange(state_.reply.suppress, false)) {
       const absl::Status sent = link_.Send(reply);
       if (absl::IsUnavailable(sent)) return SessionEnd::kDisconnected;

@@ -329,6 +329,15 @@ TEST_F(ResumeTest, RunToNowhereStaysAndSaysWhy) {
   EXPECT_EQ(target_.position(), 1u);
 }
 
+TEST_F(ResumeTest, AThreadThatIsNotThereDoesNotRun) {
+  for (const char* packet :
+       {"vCont;s:p1234.99", "vCont;c:p1234.99", "vCont;r401000,40100b:p1234.99", "vCont;s:p99.1234",
+        "vCont;s:p1234.99;c:p1234.-1"}) {
+    EXPECT_EQ(Ask(packet), "E16") << packet;
+  }
+  EXPECT_EQ(target_.position(), 0u);
+}
+
 TEST_F(ResumeTest, MalformedResumePacketsAreRejected) {
   for (const char* packet :
        {"vCont;", "vCont;x", "vCont;c:", "vCont;c:z", "vCont;r", "vCont;r1", "vCont;r1,", "vCont;C",

@@ -55,6 +55,14 @@ TEST_F(SessionTest, UnknownPacketsHaveAnEmptyReply) {
   }
 }
 
+// gdb writes no more than it was offered; `maint packet` and other clients may.
+TEST_F(SessionTest, APacketThatIsTooLongIsAnError) {
+  EXPECT_EQ(Ask(std::string(0x20001, 'm')), "E0c");
+  EXPECT_EQ(Ask("QStartNoAckMode"), "OK");
+  EXPECT_EQ(Ask(std::string(0x20001, 'm')), "E0c");
+  EXPECT_EQ(Ask("!"), "OK");
+}
+
 TEST_F(SessionTest, StopsAcknowledgingBehindItsReply) {
   EXPECT_EQ(Ask("QStartNoAckMode"), "OK");
   EXPECT_EQ(Ask("!"), "OK");
