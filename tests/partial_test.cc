@@ -150,14 +150,20 @@ TEST(AttachTest, RecorderThatIsKilledLeavesAUsableTrace) {
   running.ExpectEndsProperly();
 }
 
-// At any instant: here at those that random waits lead to, with threads that find out.
-TEST(AttachTest, AProgramSurvivesRecordersThatAreKilled) {
-  const TempDir directory;
+// Threads that find out when registers and memory do not agree.
+Child StartSurvivor() {
   ChildOptions options;
   options.keep_input_open = true;
   Child survivor = Child::Start({Program("survivor")}, options);
   size_t position = 0;
-  ASSERT_TRUE(survivor.WaitForOut("running\n", &position));
+  EXPECT_TRUE(survivor.WaitForOut("running\n", &position));
+  return survivor;
+}
+
+// At any instant: here at those that random waits lead to, with threads that find out.
+TEST(AttachTest, AProgramSurvivesRecordersThatAreKilled) {
+  const TempDir directory;
+  Child survivor = StartSurvivor();
   std::mt19937 random(TestSeed());
   for (int i = 0; i < 25 * Recordings(); ++i) {
     const std::string trace = directory.File(absl::StrCat("trace", i));
@@ -177,11 +183,7 @@ TEST(AttachTest, AProgramSurvivesRecordersThatAreKilled) {
 // The thread that takes the signal was about to execute a single step.
 TEST(AttachTest, AStoppedProgramSurvivesARecorderThatIsKilled) {
   const TempDir directory;
-  ChildOptions options;
-  options.keep_input_open = true;
-  Child survivor = Child::Start({Program("survivor")}, options);
-  size_t position = 0;
-  ASSERT_TRUE(survivor.WaitForOut("running\n", &position));
+  Child survivor = StartSurvivor();
   const std::string trace = directory.File("trace");
   Child recorder =
       Child::Start({Hindsight(), "record", "-o", trace, absl::StrCat("--attach=", survivor.pid())});
