@@ -13,6 +13,17 @@ TEST(SignalsTest, Handlers) { ExpectAlwaysRecordsUnchanged({Program("signal_hand
 
 TEST(SignalsTest, QueuesAndWaiting) { ExpectAlwaysRecordsUnchanged({Program("signal_queues")}); }
 
+TEST(SignalsTest, ThoseOfFaultsThatAreSentAndBlocked) {
+  // A tracer does not know which SIGTRAP is its own.
+  const bool traced = Engine() == TestedEngine::kEmulate;
+  ExpectAlwaysRecordsUnchanged({Program("blocked_faults"), traced ? "4" : "5"});
+}
+
+TEST(SignalsTest, WhoTakesAllSignalsGetsThoseOfTheProgramOnly) {
+  ExpectAlwaysRecordsUnchanged({Program("waits_for_all")}, {},
+                               {"--full-keyframe-interval=2000000"});
+}
+
 TEST(SignalsTest, IgnoredOnesEndNoCall) { ExpectRecordsUnchanged({Program("ignored_signals")}); }
 
 TEST(SignalsTest, IgnoredOnesEndNoCallWhateverTheSchedule) {

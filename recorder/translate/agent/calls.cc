@@ -138,9 +138,11 @@ bool HandleProcessCall(Thread* thread, GuestCall* call) {
 
 // False: not made, because something is pending.
 bool MakeCall(Thread* thread, GuestCall* call) {
+  GiveHeldToKernel(thread, call);
   __atomic_store_n(&thread->in_call, 1, __ATOMIC_SEQ_CST);
   const bool made = AgentSystemCall(call->words);
   __atomic_store_n(&thread->in_call, 0, __ATOMIC_SEQ_CST);
+  TakeHeldBack(thread);
   if (IsRecorded(*thread)) LookForOrder(thread);
   return made;
 }

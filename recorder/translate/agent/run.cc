@@ -153,7 +153,7 @@ bool IsCanonical(uint64_t address) {
 
 [[noreturn]] void Continue(Thread* thread) {
   TakeSnapshotIfWanted(thread);
-  while (thread->pending != 0) {
+  while (TakeHeld(thread)) {
     if ((thread->pending & kOrderPending) != 0) {
       Obey(thread);
       RestoreSignalMask(*thread);

@@ -12,12 +12,20 @@
 namespace hindsight::agent {
 namespace {
 
-constexpr uint64_t kMaskBytes = 8;
 constexpr uint32_t kAutoDisarm = 1u << 31;
 constexpr uint64_t kSmallestStack = 2048;  // MINSIGSTKSZ
 
-constexpr uint64_t Bit(int signal) { return uint64_t{1} << (signal - 1); }
-constexpr uint64_t kUnblockable = Bit(SIGKILL) | Bit(SIGSTOP);
+// Orders come as this one (orders.h).
+constexpr uint64_t kOrders = Bit(SIGILL);
+// What rt_sigaction keeps of a signal's flags, since Linux 5.11: so a program can tell which ones
+// the kernel knows.
+constexpr uint64_t kKnownFlags = SA_NOCLDSTOP | SA_NOCLDWAIT | SA_SIGINFO | SA_ONSTACK |
+                                 SA_RESTART | SA_NODEFER | SA_RESETHAND |
+                                 0x800 /* SA_EXPOSE_TAGBITS */ | 0x04000000 /* SA_RESTORER */;
+
+void DropHeld(Thread* thread, uint64_t signals) {
+  __atomic_fetch_and(&thread->held, ~signals, __ATOMIC_RELAXED);
+}
 
 int64_t SetAction(Thread* thread, const GuestCall& call) {
   const auto signal = static_cast<int>(call.argument(0));
@@ -29,6 +37,8 @@ int64_t SetAction(Thread* thread, const GuestCall& call) {
   const SignalAction before = thread->actions->of[signal];
   if (wanted != 0) {
     action.mask &= ~kUnblockable;
+    action.flags &= kKnownFlags;
+    if (action.handler == reinterpret_cast<uint64_t>(SIG_IGN)) DropHeld(thread, Bit(signal));
     thread->actions->of[signal] = action;
     InstallAction(signal, action);
   }
@@ -86,7 +96,136 @@ int64_t SetSignalStack(Thread* thread, const GuestCall& call) {
   return 0;
 }
 
+// The kernel never has those that are orders.
+int64_t ShowPending(Thread* thread, const GuestCall& call) {
+  if (call.argument(1) > kMaskBytes) return -EINVAL;
+  uint64_t pending = 0;
+  Call(SYS_rt_sigpending, AddressOf(&pending), kMaskBytes);
+  pending |= thread->held;
+  return CopyGuest(PointerTo<void>(call.argument(0)), &pending, call.argument(1)) ? 0 : -EFAULT;
+}
+
+// True if it waits for one that the kernel never has, and that has come.
+bool TakeHeldOrderSignal(Thread* thread, GuestCall* call) {
+  uint64_t wanted = 0;
+  if ((thread->held & kOrders) == 0 || call->argument(3) != kMaskBytes ||
+      !CopyGuest(&wanted, PointerTo<void>(call->argument(0)), sizeof(wanted)) ||
+      (wanted & kOrders) == 0) {
+    return false;
+  }
+  const uint64_t info = call->argument(1);
+  const bool told =
+      info == 0 || CopyGuest(PointerTo<void>(info), thread->held_info[HeldIndex(SIGILL)],
+                             sizeof(thread->held_info[0]));
+  DropHeld(thread, kOrders);
+  call->set_result(told ? SIGILL : -EFAULT);
+  return true;
+}
+
+// Where a call has the mask that the kernel is to block, or to wait for.
+struct MaskPlace {
+  int argument;    // -1: it has none
+  bool blocks;     // as long as it waits
+  bool is_behind;  // the argument points to what points to it
+};
+
+MaskPlace PlaceOfMask(const GuestCall& call) {
+  switch (call.number()) {
+    case SYS_rt_sigtimedwait:
+      return {0, false, false};
+    case SYS_signalfd:
+    case SYS_signalfd4:
+      return {1, false, false};
+    case SYS_rt_sigsuspend:
+      return {0, true, false};
+    case SYS_ppoll:
+      return {3, true, false};
+    case SYS_epoll_pwait:
+    case SYS_epoll_pwait2:
+      return {4, true, false};
+    case SYS_pselect6:
+      return {5, true, true};
+    default:
+      return {-1, false, false};
+  }
+}
+
+// The call gets a mask without orders in place of its own. Not if that is wrong: the kernel says
+// so.
+void LetOrdersThrough(Thread* thread, GuestCall* call) {
+  const MaskPlace place = PlaceOfMask(*call);
+  if (place.argument < 0) return;
+  uint64_t* const behind = thread->call_mask_place;
+  uint64_t address = call->argument(place.argument);
+  if (place.is_behind) {
+    if (!CopyGuest(behind, PointerTo<void>(address), sizeof(thread->call_mask_place))) return;
+    address = behind[0];
+  }
+  if (!CopyGuest(&thread->call_mask, PointerTo<void>(address), kMaskBytes)) return;
+  if (place.blocks) thread->unblocked = ~thread->call_mask;
+  thread->call_mask &= ~kOrders;
+  behind[0] = AddressOf(&thread->call_mask);
+  call->set_argument(place.argument, place.is_behind ? AddressOf(behind) : behind[0]);
+}
+
 }  // namespace
+
+bool Hold(Thread* thread, const int32_t* info) {
+  const uint64_t bit = Bit(info[0]);
+  const bool blocked = (thread->signal_mask & ~thread->unblocked & bit) != 0;
+  const bool waits = (thread->pending & kSignalPending) != 0;
+  if ((kFaultSignals & bit) == 0 || (!blocked && !waits)) return false;
+  if ((thread->held & bit) == 0) {
+    memcpy(thread->held_info[HeldIndex(info[0])], info, sizeof(thread->held_info[0]));
+    __atomic_fetch_or(&thread->held, bit, __ATOMIC_RELAXED);
+  }
+  return true;
+}
+
+bool TakeHeld(Thread* thread) {
+  if ((thread->held & ~thread->signal_mask) == 0) return thread->pending != 0;
+  BlockSignals();
+  // What has come before they were blocked goes first.
+  if (thread->pending != 0) return true;
+  const int signal = __builtin_ctzll(thread->held & ~thread->signal_mask) + 1;
+  thread->signal = {};
+  memcpy(thread->signal.info, thread->held_info[HeldIndex(signal)], sizeof(thread->signal.info));
+  DropHeld(thread, Bit(signal));
+  thread->SetPending(kSignalPending);
+  return true;
+}
+
+void SendHeld(const Thread& thread, uint64_t signals) {
+  const auto process = static_cast<uint64_t>(thread.process_id);
+  const auto task = static_cast<uint64_t>(thread.thread_id);
+  for (; signals != 0; signals &= signals - 1) {
+    const int signal = __builtin_ctzll(signals) + 1;
+    const auto number = static_cast<uint64_t>(signal);
+    const int32_t* const info = thread.held_info[HeldIndex(signal)];
+    if (info[2] == SI_TKILL) {
+      Call(SYS_rt_tgsigqueueinfo, process, task, number, AddressOf(info));
+    } else {
+      Call(SYS_rt_sigqueueinfo, process, number, AddressOf(info));
+    }
+  }
+}
+
+void GiveHeldToKernel(Thread* thread, GuestCall* call) {
+  LetOrdersThrough(thread, call);
+  const uint64_t sent = thread->held & (~kOrders | thread->unblocked);
+  const uint64_t blocked = (kFaultSignals & ~kOrders & thread->signal_mask) | sent;
+  if (blocked == 0 || thread->pending != 0) return;
+  Call(SYS_rt_sigprocmask, SIG_BLOCK, AddressOf(&blocked), 0, kMaskBytes);
+  DropHeld(thread, sent);
+  SendHeld(*thread, sent);
+}
+
+void TakeHeldBack(Thread* thread) {
+  thread->unblocked = 0;
+  if ((thread->signal_mask & kFaultSignals) == 0) return;
+  const uint64_t all = kFaultSignals;
+  Call(SYS_rt_sigprocmask, SIG_UNBLOCK, AddressOf(&all), 0, kMaskBytes);
+}
 
 bool HandleSignalCall(Thread* thread, GuestCall* call) {
   switch (call->number()) {
@@ -96,6 +235,11 @@ bool HandleSignalCall(Thread* thread, GuestCall* call) {
     case SYS_rt_sigprocmask:
       call->set_result(SetMask(thread, *call));
       return true;
+    case SYS_rt_sigpending:
+      call->set_result(ShowPending(thread, *call));
+      return true;
+    case SYS_rt_sigtimedwait:
+      return TakeHeldOrderSignal(thread, call);
     case SYS_sigaltstack:
       call->set_result(SetSignalStack(thread, *call));
       return true;

@@ -21,16 +21,8 @@ namespace {
 
 SignalActions process_actions;
 
-constexpr uint64_t kMaskBytes = 8;
 constexpr uint64_t kRestorerFlag = 0x04000000;  // SA_RESTORER
 constexpr uint64_t kStop = uint64_t{1} << 63;   // makes a counter negative
-
-constexpr uint64_t Bit(int signal) { return uint64_t{1} << (signal - 1); }
-
-// Those of faults, which the agent needs and which are never blocked.
-constexpr uint64_t kFaultSignals =
-    Bit(SIGSEGV) | Bit(SIGBUS) | Bit(SIGFPE) | Bit(SIGILL) | Bit(SIGTRAP);
-constexpr uint64_t kUnblockable = Bit(SIGKILL) | Bit(SIGSTOP);
 
 bool IsFaultSignal(int signal) { return (kFaultSignals & Bit(signal)) != 0; }
 
@@ -100,20 +92,22 @@ bool MustNotLeaveYet(const Thread& thread, uint64_t host_pc) {
 
 // A signal that is not the present instruction's doing.
 void OnOtherSignal(Thread* thread, const int32_t* info, FrameContext* context) {
-  const bool order = IsOrder(info);
+  const bool order = IsOrder(info), held = !order && Hold(thread, info);
   FrameRegisters& registers = context->registers;
   if (order) {
     thread->SetPending(kOrderPending);
-  } else {
+  } else if (!held) {
     TakeInfo(info, *context, &thread->signal);
     thread->SetPending(kSignalPending);
     context->mask = ~kFaultSignals;
   }
   if (InArenas(registers.rip)) {
-    if (!MustNotLeaveYet(*thread, registers.rip)) LeaveSoon(&registers.r10, thread->block);
-  } else if (order && registers.rip == AddressOf(AgentCallDone) &&
+    if (!held && !MustNotLeaveYet(*thread, registers.rip)) {
+      LeaveSoon(&registers.r10, thread->block);
+    }
+  } else if ((thread->pending & kSignalPending) == 0 && registers.rip == AddressOf(AgentCallDone) &&
              static_cast<int64_t>(registers.rax) == -EINTR) {
-    // The order has interrupted it, and is not the program's business.
+    // What has interrupted it is not the program's business.
     registers.rip = AddressOf(AgentCallNotMade);
   } else if (IsBetween(registers.rip, reinterpret_cast<const void*>(&AgentLeave), AgentLeaveEnd)) {
     registers.rip = AddressOf(&AgentLeave);
@@ -396,6 +390,8 @@ void GiveBackThreadSignals(const Thread& thread) {
          static_cast<uint64_t>(thread.thread_id), static_cast<uint64_t>(thread.signal.info[0]),
          AddressOf(thread.signal.info));
   }
+  BlockAllSignals();
+  SendHeld(thread, thread.held);
   SetKernelMask(thread.signal_mask);
 }
 
@@ -406,11 +402,14 @@ int64_t StartSignals(Thread* thread) {
     Call(SYS_rt_sigaction, static_cast<uint64_t>(signal), 0, AddressOf(&process_actions.of[signal]),
          kMaskBytes);
   }
-  StartThreadSignals(thread);
+  // What is pending from before the program was executed comes to the agent.
+  BlockAllSignals();
   for (int signal = 1; signal <= kSignalCount; ++signal) {
-    const SignalAction& action = process_actions.of[signal];
-    if (NeedsAgent(signal, action)) InstallAction(signal, action);
+    if (NeedsAgent(signal, process_actions.of[signal])) {
+      InstallAction(signal, process_actions.of[signal]);
+    }
   }
+  StartThreadSignals(thread);
   return 0;
 }
 
@@ -433,6 +432,8 @@ void PrepareSignalsForExec(Thread* thread) {
       SetKernelAction(signal, thread->actions->of[signal]);
     }
   }
+  BlockAllSignals();
+  SendHeld(*thread, __atomic_exchange_n(&thread->held, 0, __ATOMIC_RELAXED));
   SetKernelMask(thread->signal_mask);
 }
 

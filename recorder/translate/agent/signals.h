@@ -9,6 +9,7 @@
 #ifndef HINDSIGHT_RECORDER_TRANSLATE_AGENT_SIGNALS_H_
 #define HINDSIGHT_RECORDER_TRANSLATE_AGENT_SIGNALS_H_
 
+#include <signal.h>
 #include <stdint.h>
 
 #include "recorder/translate/agent/calls.h"
@@ -25,6 +26,13 @@ struct SignalAction {
 };
 
 inline constexpr int kSignalCount = 64;
+inline constexpr uint64_t kMaskBytes = 8;
+constexpr uint64_t Bit(int signal) { return uint64_t{1} << (signal - 1); }
+
+// Those of faults, which the agent needs and which are not blocked while it runs.
+inline constexpr uint64_t kFaultSignals =
+    Bit(SIGSEGV) | Bit(SIGBUS) | Bit(SIGFPE) | Bit(SIGILL) | Bit(SIGTRAP);
+inline constexpr uint64_t kUnblockable = Bit(SIGKILL) | Bit(SIGSTOP);
 
 // What a process has set, by signal.
 struct SignalActions {
@@ -42,6 +50,27 @@ SignalActions* CopyActions(const Thread& thread, uint64_t number);
 // Gives them back before another program is executed: what it inherits.
 void PrepareSignalsForExec(Thread* thread);
 void UndoPrepareForExec(Thread* thread);
+
+// Signals of faults that are sent, not raised by an instruction, while the guest blocks them, are
+// *held*. The kernel has them while it executes a system call, and may interrupt or answer that.
+//
+// Of a signal that has come, by its siginfo: true if it is held, because the guest blocks it, or
+// another one goes first. A second one of the same kind is lost, as in the kernel.
+bool Hold(Thread* thread, const int32_t* info);
+// One that the guest does not block any more is pending from now on. True if anything is pending.
+bool TakeHeld(Thread* thread);
+// Which of Thread::held_info is that of `signal`, one of those of faults.
+constexpr int HeldIndex(int signal) {
+  int index = 0;
+  for (int other = 1; other < signal; ++other) index += (kFaultSignals & Bit(other)) != 0 ? 1 : 0;
+  return index;
+}
+// The kernel gets these, which are held. Requires: it blocks them.
+void SendHeld(const Thread& thread, uint64_t signals);
+// Around a system call that the kernel executes. Orders reach the thread in the meantime, whatever
+// the call blocks or waits for.
+void GiveHeldToKernel(Thread* thread, GuestCall* call);
+void TakeHeldBack(Thread* thread);
 
 // Enters the handler of the pending signal, or does what else its disposition says.
 // Requires: the thread's state is exact.

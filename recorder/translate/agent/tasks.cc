@@ -184,6 +184,7 @@ void ForgetParent(Thread* thread) {
 }
 
 [[noreturn]] void StartForked(Thread* thread, bool recorded, const Birth& birth) {
+  thread->held = 0;  // a child has none of its parent's
   if (recorded) {
     ForgetParent(thread);
     if (Boot().record_children == 0) GoOnNativelyAsChild(thread);

@@ -115,6 +115,14 @@ struct Thread {
   PendingSignal signal;
   PendingSignal fault;
   SoftwareBytes software;  // of the kernel's last frame
+  // Signals of faults that somebody has sent and that the guest blocks, by the bit of the mask: the
+  // kernel must not block them, or a fault of the agent's would end the process.
+  uint64_t held;
+  uint64_t unblocked;        // by the system call that is being made, as long as it waits
+  int32_t held_info[5][32];  // siginfo of each, in the order of their numbers
+  // What a system call gets in place of the program's mask, and of what tells where that is.
+  uint64_t call_mask;
+  uint64_t call_mask_place[2];
 
   // Its own signal handler does so at any time.
   void SetPending(PendingBits bit) { __atomic_fetch_or(&pending, bit, __ATOMIC_RELAXED); }
