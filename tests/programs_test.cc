@@ -68,6 +68,11 @@ TEST(ProgramsTest, ThreadLocalVariables) { ExpectRecordsUnchanged({Program("thre
 
 TEST(ProgramsTest, AddressSpaceChanges) { ExpectRecordsUnchanged({Program("memory_maps")}); }
 
+TEST(ProgramsTest, ProgramsThatExecuteThemselvesWithoutRandomization) {
+  if (Engine() == TestedEngine::kEmulate) GTEST_SKIP() << "it begins without";
+  ExpectRecordsUnchanged({Program("own_personality")});
+}
+
 TEST(ProgramsTest, CallsAboutMemoryThatCannotBe) {
   ExpectRecordsUnchanged({Program("odd_ranges")});
 }

@@ -110,6 +110,24 @@ bool HandleFileCall(GuestCall* call) {
   }
 }
 
+// Two flags are the agent's: what is executed must have them. The program has its own ones in bits
+// that the kernel does not use, so that they are inherited.
+int64_t SetPersonality(uint32_t wanted) {
+  constexpr uint32_t kAsk = 0xffffffff, kOurs = ADDR_NO_RANDOMIZE | ADDR_COMPAT_LAYOUT;
+  constexpr uint32_t kNoRandomize = 1 << 28, kCompatLayout = 1 << 29;
+  uint32_t set = kAsk;
+  if (wanted != kAsk) {
+    set = wanted | kOurs;
+    if ((wanted & ADDR_NO_RANDOMIZE) != 0) set |= kNoRandomize;
+    if ((wanted & ADDR_COMPAT_LAYOUT) != 0) set |= kCompatLayout;
+  }
+  const auto before = static_cast<uint32_t>(Call(SYS_personality, set));
+  uint32_t shown = before & ~(kOurs | kNoRandomize | kCompatLayout);
+  if ((before & kNoRandomize) != 0) shown |= ADDR_NO_RANDOMIZE;
+  if ((before & kCompatLayout) != 0) shown |= ADDR_COMPAT_LAYOUT;
+  return shown;
+}
+
 // Calls that would confine the agent as well, or reach what is not the program's. True if answered.
 bool HandleProcessCall(Thread* thread, GuestCall* call) {
   switch (call->number()) {
@@ -127,9 +145,7 @@ bool HandleProcessCall(Thread* thread, GuestCall* call) {
     case SYS_prctl:
       return HandleFilterCall(thread, call) || HandleTimeStampControl(thread, call);
     case SYS_personality:
-      if (static_cast<uint32_t>(call->argument(0)) != 0xffffffff) return false;
-      call->set_result(Call(SYS_personality, 0xffffffff) &
-                       ~int64_t{ADDR_NO_RANDOMIZE | ADDR_COMPAT_LAYOUT});
+      call->set_result(SetPersonality(static_cast<uint32_t>(call->argument(0))));
       return true;
     default:
       return false;
