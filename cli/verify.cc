@@ -208,12 +208,14 @@ std::string VerifyText(const std::vector<ProcessResult>& processes) {
                       "\n", checked);
 }
 
-// `all`: the recording's processes; empty if not all were listed.
-ProcessResult VerifyProcess(const ProcessInfo& process, const std::vector<ProcessInfo>& all,
-                            const VerifyOptions& options) {
+// `all`: the recording's processes; empty if not all were listed. Nothing: a ring has dropped it.
+std::optional<ProcessResult> VerifyProcess(const ProcessInfo& process,
+                                           const std::vector<ProcessInfo>& all,
+                                           const VerifyOptions& options) {
   ProcessResult result = {ProcessId(process), process.directory, process.manifest.program,
                           absl::UnknownError("")};
   const auto trace = TraceReader::Open(process.files);
+  if (HasBeenDropped(process, trace.status())) return std::nullopt;
   if (!trace.ok()) {
     result.result = trace.status();
     return result;
@@ -258,9 +260,14 @@ int VerifyRecording(const TraceDirectory& directory, bool only_this, bool json,
       progress.Show(absl::StrFormat("verifying:%s %d of %d segments, %.1f M instructions", which,
                                     now.segments_done, now.segments_total, now.states_done / 1e6));
     };
-    results.push_back(VerifyProcess(process, all, with_progress));
+    auto result = VerifyProcess(process, all, with_progress);
+    if (result.has_value()) results.push_back(*std::move(result));
   }
   progress.Clear();
+  if (results.empty()) {
+    return Failure(absl::NotFoundError(
+        absl::StrCat(directory.path(), ": the ring has gone on and dropped this process")));
+  }
   // One that cannot be replayed at all is an error, as in other commands.
   if (results.size() == 1 && !results[0].result.ok()) return Failure(results[0].result.status());
   if (!Print(json ? VerifyJson(directory.path(), results) : VerifyText(results)))

@@ -34,6 +34,16 @@ std::string ParentName(const Manifest& manifest) {
   return std::string(parent);
 }
 
+// PID, or PID-2 and so on. A ring gives a trace another name before it removes it.
+bool IsProcessName(absl::string_view name) {
+  const auto is_number = [](absl::string_view text) {
+    return !text.empty() && text.find_first_not_of("0123456789") == absl::string_view::npos;
+  };
+  const size_t dash = name.find('-');
+  return is_number(name.substr(0, dash)) &&
+         (dash == absl::string_view::npos || is_number(name.substr(dash + 1)));
+}
+
 // Whether a recorder died before it recorded anything here: the manifest comes before all segments.
 bool IsUnborn(const TraceDirectory& trace) { return trace.Entries("threads").empty(); }
 
@@ -41,6 +51,7 @@ std::vector<Named> ReadChildren(const TraceDirectory& any, ReadBudget* budget,
                                 std::vector<std::string>* warnings) {
   std::vector<Named> children;
   for (const std::string& name : any.ProcessNames()) {
+    if (!IsProcessName(name)) continue;
     const absl::StatusOr<TraceDirectory> trace = any.Process(name);
     if (!trace.ok()) continue;
     absl::StatusOr<Manifest> manifest = ReadTraceManifest(*trace, budget);
@@ -78,14 +89,17 @@ bool Descends(std::string name, const std::string& ancestor,
 
 absl::Status CheckAncestry(const TraceDirectory& trace) {
   std::set<std::string> names = {trace.name()};
+  bool may_be_gone = false;
   for (TraceDirectory at = trace; names.size() <= kMaxAncestors + 1;) {
     ReadBudget budget(kManifestsBudgetBytes, kManifestsBudgetMultiple);
-    ASSIGN_OR_RETURN(const Manifest manifest, ReadTraceManifest(at, &budget));
-    if (manifest.parent_pid == 0 || manifest.parent_directory.empty()) return absl::OkStatus();
-    absl::StatusOr<TraceDirectory> parent = at.Parent(manifest.parent_directory);
-    // Of a ring, the trace of a parent that has ended may be gone.
-    if (absl::IsNotFound(parent.status()) && !manifest.ring.empty()) return absl::OkStatus();
+    const absl::StatusOr<Manifest> manifest = ReadTraceManifest(at, &budget);
+    if (may_be_gone && absl::IsNotFound(manifest.status())) return absl::OkStatus();
+    RETURN_IF_ERROR(manifest.status());
+    if (manifest->parent_pid == 0 || manifest->parent_directory.empty()) return absl::OkStatus();
+    absl::StatusOr<TraceDirectory> parent = at.Parent(manifest->parent_directory);
     RETURN_IF_ERROR(parent.status());
+    // Of a ring, the trace of a parent that has ended.
+    may_be_gone = !manifest->ring.empty();
     at = *std::move(parent);
     if (!names.insert(at.name()).second) {
       return absl::DataLossError(absl::StrCat(at.path(), ": is its own ancestor"));
@@ -93,6 +107,11 @@ absl::Status CheckAncestry(const TraceDirectory& trace) {
   }
   return absl::ResourceExhaustedError(
       absl::StrCat(trace.path(), ": has more than ", kMaxAncestors, " ancestors"));
+}
+
+bool HasBeenDropped(const ProcessInfo& process, const absl::Status& opened) {
+  return absl::IsNotFound(opened) && !process.manifest.ring.empty() &&
+         !process.files.name().empty();
 }
 
 absl::StatusOr<std::vector<ProcessInfo>> ListProcesses(const TraceDirectory& directory,

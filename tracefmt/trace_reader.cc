@@ -1,7 +1,5 @@
 #include "tracefmt/trace_reader.h"
 
-#include <sys/resource.h>
-
 #include <algorithm>
 #include <charconv>
 #include <chrono>
@@ -51,12 +49,10 @@ std::vector<int64_t> NumberedEntries(const TraceDirectory& files, const std::str
 
 std::string ThreadDirectory(int32_t thread) { return absl::StrCat("threads/", thread); }
 
-// Of what a live ring may drop while it is read this many files are kept open: half of what a
-// process may have open.
-size_t MostKeptOpen() {
-  rlimit limit = {};
-  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return 0;
-  return std::min<rlim_t>(limit.rlim_cur / 2, 1 << 14);
+// Of what a ring may drop while it is read this many files are kept open: a third of what a process
+// may have open, which may read more than one trace.
+size_t MostKeptOpen(const TraceDirectory& directory) {
+  return std::min<size_t>(directory.most_open() / 3, 1 << 14);
 }
 
 // A trace is first listed, and then arranged: what of that belongs to it. Between the two a live
@@ -66,9 +62,9 @@ class TraceReaderImpl final : public TraceReader {
   TraceReaderImpl(const TraceDirectory& directory, Manifest manifest)
       : manifest_(std::move(manifest)),
         directory_(directory),
-        files_(IsLiveRing()
-                   ? directory.KeepingOpen({"full/", "threads/", "modules/"}, MostKeptOpen())
-                   : directory),
+        files_(IsLiveRing() ? directory.KeepingOpen({"full/", "threads/", "modules/"},
+                                                    MostKeptOpen(directory))
+                            : directory),
         modules_(files_) {
     const absl::Status status = ReadEventFile(files_, &budget_, &events_);
     if (!events_.empty()) SetBeginning(TrimmedFrom(events_.front()));
@@ -81,12 +77,16 @@ class TraceReaderImpl final : public TraceReader {
     ListSegments();
     // Those that were dropped nothing refers to any more.
     modules_.Read(&budget_, &warnings_);
-    if (IsLiveRing()) modules_.LeaveOutMissing();
+    if (MayGo()) modules_.LeaveOutMissing();
     NoteDamage(modules_.list_status(), /*may_be_cut_short=*/true);
   }
 
   bool IsLiveRing() const {
     return !manifest_.ring.empty() && manifest_.state == TraceState::kRecording;
+  }
+  // All that was listed was listed before the whole trace was dropped.
+  absl::Status CheckIsThere() const {
+    return MayGo() ? directory_.OpenFile("manifest").status() : absl::OkStatus();
   }
   // The trace begins where a live ring does by now. False: that is after all that was listed.
   bool CatchUp();
@@ -142,6 +142,10 @@ class TraceReaderImpl final : public TraceReader {
     absl::StatusOr<std::shared_ptr<const FullKeyframe>> keyframe;
   };
 
+  // Of a process that has ended, a ring may drop the whole trace.
+  bool MayGo() const {
+    return IsLiveRing() || (!manifest_.ring.empty() && !directory_.name().empty());
+  }
   bool complete() const { return manifest_.state == TraceState::kComplete; }
   void AddWarning(std::string text) {
     if (warnings_.size() > kMaxListed) return;
@@ -437,6 +441,7 @@ absl::StatusOr<std::unique_ptr<TraceReader>> TraceReader::Open(const TraceDirect
     ASSIGN_OR_RETURN(Manifest manifest, ReadTraceManifest(directory, &budget));
     auto trace = std::make_unique<TraceReaderImpl>(directory, std::move(manifest));
     if (!trace->IsLiveRing() || trace->CatchUp()) {
+      RETURN_IF_ERROR(trace->CheckIsThere());
       trace->Arrange();
       return trace;
     }

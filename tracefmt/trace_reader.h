@@ -100,6 +100,10 @@ absl::StatusOr<std::vector<ProcessInfo>> ListProcesses(const TraceDirectory& dir
 absl::StatusOr<std::vector<ProcessInfo>> ListProcesses(const std::string& path,
                                                        std::vector<std::string>* warnings);
 
+// Whether `opened`, the status of opening its trace, says that a live ring has dropped the process
+// since it was listed: then it is as if it had not been.
+bool HasBeenDropped(const ProcessInfo& process, const absl::Status& opened);
+
 // Whether the parents that the manifests name lead from `trace` to a process without one: kDataLoss
 // if a process is its own ancestor or a name leads out of the recording, kResourceExhausted beyond
 // kMaxAncestors: memory a process was born with is looked for in all of them, each replayed.
@@ -109,8 +113,8 @@ absl::Status CheckAncestry(const TraceDirectory& trace);
 class TraceReader {
  public:
   // Of a ring that is being recorded what is dropped while it is listed is left out, and all that
-  // was before it; the files of what is left stay open, up to half of RLIMIT_NOFILE, so that all of
-  // it can be read for as long as this lives.
+  // was before it; the files of what is left stay open, up to a third of RLIMIT_NOFILE, so that all
+  // of it can be read for as long as this lives. kNotFound: all of it was dropped meanwhile.
   // kUnavailable: of all that was listed nothing was left, again and again for `patience`.
   static absl::StatusOr<std::unique_ptr<TraceReader>> Open(
       const TraceDirectory& directory, std::chrono::seconds patience = std::chrono::seconds(10));

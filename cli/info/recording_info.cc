@@ -90,6 +90,10 @@ absl::StatusOr<RecordingInfo> ReadRecording(const TraceDirectory& directory, boo
     if (parents[i] != i) entry.parent = ProcessId(processes[parents[i]]);
     entry.depth = depth;
     auto trace = Summarize(processes[0].manifest, positions, &entry, &info.warnings);
+    if (HasBeenDropped(processes[i], entry.status)) {
+      info.processes.pop_back();
+      continue;
+    }
     if (i != 0) continue;
     RETURN_IF_ERROR(entry.status);
     info.first = std::move(trace);

@@ -278,6 +278,26 @@ end
   EXPECT_EQ(gdb.Answer("again"), "other") << gdb.text;
 }
 
+// Processes that have ended go as a whole, also while they are looked at.
+TEST_F(RingPoolTest, ProcessesThatGoWhileTheyAreReadAreLeftOut) {
+  const std::string program =
+      absl::StrCat("while :; do ", Runfile("tests/ring/churn"), " 1 20 0; done");
+  Child child = StartProgram("thread", {"/bin/sh", "-c", program});
+  while (!fs::exists(trace_ + "/manifest")) usleep(1000);
+  usleep(5'000'000);  // some have gone by then
+  for (int look = 0; look < 6; ++look) {
+    const ChildResult live = RunHindsight({"verify", trace_});
+    EXPECT_EQ(live.Ending(), "exit 0") << live.out << live.err;
+    const ChildResult info = RunHindsight({"info", trace_});
+    EXPECT_EQ(info.Ending(), "exit 0") << info.out << info.err;
+    EXPECT_THAT(info.out, Not(HasSubstr("no such file"))) << info.out;
+  }
+  child.Signal(SIGKILL);
+  child.Finish();
+  const ChildResult verify = RunHindsight({"verify", trace_});
+  EXPECT_EQ(verify.Ending(), "exit 0") << verify.out << verify.err;
+}
+
 TEST_F(RingPoolTest, WhatHasNoMeaningIsRefused) {
   const auto error = [&](std::vector<std::string> arguments) {
     arguments.insert(arguments.end(), {"-o", trace_, "--", "true"});

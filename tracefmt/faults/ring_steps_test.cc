@@ -15,6 +15,7 @@
 #include "absl/strings/str_cat.h"
 #include "tracefmt/faults/stepped_process_fixture.h"
 #include "tracefmt/samples/ring_recorder.h"
+#include "tracefmt/samples/sample_trace.h"
 #include "tracefmt/storage/trace_directory.h"
 #include "tracefmt/trace_reader.h"
 
@@ -215,6 +216,31 @@ TEST_P(RingStepsTest, WhatWasListedCanBeReadAfterItHasGone) {
   EXPECT_FALSE(fs::exists(absl::StrCat(directory_, "/full/", newest)));
   Check(**trace);
   recorder.Finish();
+}
+
+// As a recorder leaves it that was killed while it removed one, whose child lives on.
+TEST_F(RingNumbersTest, AProcessThatIsBeingRemovedIsNotListed) {
+  Recorder recorder(directory_, kByProcess);
+  Manifest manifest = SampleManifest();
+  manifest.parent_pid = manifest.pid;
+  manifest.uuid.clear();
+  manifest.pid = 7000;
+  const auto child = *recorder.writer()->CreateChild(manifest);
+  manifest.parent_pid = 7000;
+  manifest.pid = 7001;
+  const auto grandchild = *child->CreateChild(manifest);
+  const std::string processes = directory_ + "/processes/";
+  const auto lives = TraceDirectory::Open(processes + "7001");
+  ASSERT_TRUE(lives.ok()) << lives.status();
+  EXPECT_TRUE(CheckAncestry(*lives).ok());
+  ASSERT_EQ(ListProcesses(directory_, nullptr)->size(), 3u);
+  fs::rename(processes + "7000", processes + "7000.tmp");
+  std::vector<std::string> warnings;
+  const auto listed = ListProcesses(directory_, &warnings);
+  ASSERT_EQ(listed->size(), 2u);
+  EXPECT_EQ(listed->back().manifest.pid, 7001);
+  EXPECT_TRUE(warnings.empty());
+  EXPECT_TRUE(CheckAncestry(*lives).ok()) << CheckAncestry(*lives);
 }
 
 INSTANTIATE_TEST_SUITE_P(Pools, RingStepsTest, testing::Values(kByProcess, kByThread),

@@ -3,6 +3,7 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <linux/openat2.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -142,6 +143,8 @@ absl::StatusOr<TraceDirectory> TraceDirectory::Open(const std::string& path) {
     return absl::NotFoundError(absl::StrCat(manifest, ": no such file; not a Hindsight trace"));
   }
   TraceDirectory directory;
+  rlimit limit = {};
+  if (getrlimit(RLIMIT_NOFILE, &limit) == 0) directory.most_open_ = limit.rlim_cur;
   directory.path_ = path;
   std::error_code error;
   const fs::path real = fs::canonical(path, error);

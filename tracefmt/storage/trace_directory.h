@@ -55,6 +55,8 @@ class TraceDirectory {
   std::vector<std::string> Entries(const std::string& directory) const;
   // Sizes of the regular files in `directory` and below, or of the file of that name.
   uint64_t BytesUnder(const std::string& directory) const;
+  // How many files this process may have open, as of Open: confined, it cannot ask any more.
+  size_t most_open() const { return most_open_; }
   // This directory, but what is opened in those of `directories` (names with a slash) stays open,
   // up to `most` files, as long as a copy of the result lives, and is what is found there under the
   // same name again, whether it has been removed meanwhile or not.
@@ -69,6 +71,7 @@ class TraceDirectory {
 
   std::shared_ptr<const UniqueFd> root_;  // the recording's directory
   std::shared_ptr<OpenFiles> kept_;       // null: none are
+  size_t most_open_ = 0;
   std::string root_path_;
   std::string path_;
   std::string name_;
