@@ -62,9 +62,9 @@ class TraceReaderImpl final : public TraceReader {
   TraceReaderImpl(const TraceDirectory& directory, Manifest manifest)
       : manifest_(std::move(manifest)),
         directory_(directory),
-        files_(IsLiveRing() ? directory.KeepingOpen({"full/", "threads/", "modules/"},
-                                                    MostKeptOpen(directory))
-                            : directory),
+        files_(MayGo() ? directory.KeepingOpen({"full/", "threads/", "modules/"},
+                                               MostKeptOpen(directory))
+                       : directory),
         modules_(files_) {
     const absl::Status status = ReadEventFile(files_, &budget_, &events_);
     if (!events_.empty()) SetBeginning(TrimmedFrom(events_.front()));

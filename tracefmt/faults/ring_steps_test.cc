@@ -218,6 +218,59 @@ TEST_P(RingStepsTest, WhatWasListedCanBeReadAfterItHasGone) {
   recorder.Finish();
 }
 
+// The trace of a process that has ended goes as a whole, before a reader opens one file or another:
+// either all of it was opened by then, or it is as if it had not been listed.
+TEST_F(RingNumbersTest, AProcessThatGoesWhileItIsListedIsThereOrNot) {
+  Recorder recorder(directory_, kByProcess);
+  Manifest manifest = SampleManifest();
+  manifest.parent_pid = manifest.pid;
+  int there = 0, dropped = 0;
+  for (int step = 0, steps = 1; step < steps && !HasFailure(); ++step) {
+    manifest.uuid.clear();
+    manifest.pid = 7000 + step;
+    auto child = *recorder.writer()->CreateChild(manifest);
+    const std::string name = absl::StrCat(directory_, "/processes/", manifest.pid);
+    {
+      Recorder inner(child.get());
+      for (int round = 0; round < 3; ++round) inner.Keyframe();
+      inner.Finish();
+    }
+    child.reset();
+    const auto processes = ListProcesses(directory_, nullptr);
+    ASSERT_TRUE(processes.ok()) << processes.status();
+    const ProcessInfo& listed = processes->back();
+    ASSERT_EQ(listed.directory, name);
+    int pipe_ends[2];
+    ASSERT_EQ(pipe(pipe_ends), 0);
+    const auto open = [&] {
+      const auto trace = TraceReader::Open(listed.files);
+      const char is_there = trace.ok() ? 1 : 0;
+      ASSERT_TRUE(trace.ok() || HasBeenDropped(listed, trace.status())) << trace.status();
+      ASSERT_EQ(write(pipe_ends[1], &is_there, 1), 1);
+      if (trace.ok()) Check(**trace);
+    };
+    int now = 0;
+    const auto drop = [&] {
+      if (now++ != step) return;
+      steps = step + 2;  // there was this one: look at the next
+      for (int i = 0; i < 200 && fs::exists(name); ++i) {
+        recorder.Execute(SampleManifest().pid);
+        recorder.Keyframe();
+        EXPECT_TRUE(recorder.writer()->Flush().ok());
+      }
+      EXPECT_FALSE(fs::exists(name));
+    };
+    EXPECT_TRUE(RunInSteps(open, OpensFile, drop));
+    char is_there = 0;
+    ASSERT_EQ(read(pipe_ends[0], &is_there, 1), 1);
+    ++(is_there != 0 ? there : dropped);
+    for (const int end : pipe_ends) close(end);
+  }
+  EXPECT_GT(dropped, 3);
+  EXPECT_GT(there, 0);
+  recorder.Finish();
+}
+
 // As a recorder leaves it that was killed while it removed one, whose child lives on.
 TEST_F(RingNumbersTest, AProcessThatIsBeingRemovedIsNotListed) {
   Recorder recorder(directory_, kByProcess);
