@@ -124,11 +124,23 @@ int ExecByThread(char** argv) {
   return 1;
 }
 
+// Until the first thread is a zombie, as it stays while there are others.
+void AwaitEndOfFirstThread() {
+  char path[64];
+  snprintf(path, sizeof(path), "/proc/self/task/%d/stat", getpid());
+  for (char state = 0; state != 'Z'; usleep(1000)) {
+    FILE* const file = fopen(path, "r");
+    if (file == nullptr) return;
+    if (fscanf(file, "%*d (%*[^)]) %c", &state) != 1) state = 0;
+    fclose(file);
+  }
+}
+
 // The first thread ends before the others.
 int FirstThreadEnds() {
   pthread_t thread;
   const auto body = [](void*) -> void* {
-    usleep(50'000);
+    AwaitEndOfFirstThread();
     ReachedPlace(1);
     usleep(20'000);
     exit(9);
