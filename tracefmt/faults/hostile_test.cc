@@ -29,7 +29,12 @@ using Words = std::vector<uint64_t>;
 constexpr uint64_t kMib = 1 << 20;
 // What opening takes at most here, where files are small: the budget, twice because vectors double
 // their room and hold both for an instant, and one block being read.
+#ifdef __SANITIZE_ADDRESS__
+// AddressSanitizer keeps what was freed for a while, and room around each piece.
+constexpr uint64_t kOpenMib = 2 * (2 * 64 + 32);
+#else
 constexpr uint64_t kOpenMib = 2 * 64 + 32;
+#endif
 constexpr uint64_t kLoadMib = 2 * 256 + 64;
 // Words of the largest message.
 constexpr size_t kMostWords = kMaxRawBytes / sizeof(uint64_t);
