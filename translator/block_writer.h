@@ -65,6 +65,8 @@ class BlockWriter {
   bool r11_is_guests() const { return r11_is_guests_; }
   // It will when this instruction ends.
   void KeepR11() { r11_stays_guests_ = true; }
+  // It does so if it does now: the instruction does not change r11.
+  void LeaveR11() { r11_stays_guests_ |= r11_is_guests_; }
   // It does not any more.
   void LoseR11() { r11_is_guests_ = r11_stays_guests_ = false; }
   void SetAdjust(int32_t adjust) { place_.adjust = adjust; }

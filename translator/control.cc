@@ -33,6 +33,7 @@ bool LoadTarget(const GuestInstruction& instruction, Flavour flavour, BlockWrite
     if (target != kR11) writer->code()->Move(kR11, target);
   }
   temporaries.Release();
+  writer->LoseR11();
   return !temporaries.failed();
 }
 

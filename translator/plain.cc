@@ -11,6 +11,7 @@ bool WritePlain(const GuestInstruction& instruction, BlockWriter* writer) {
   Substitution substitution(instruction, writer, &temporaries);
   if (!substitution.IsNeeded()) {
     writer->code()->Bytes(instruction.Bytes());
+    temporaries.Release();
     return true;
   }
   Encoding encoding(instruction);
@@ -20,8 +21,6 @@ bool WritePlain(const GuestInstruction& instruction, BlockWriter* writer) {
   writer->MarkFault();
   if (temporaries.failed() || !encoding.Write(writer->code())) return false;
   substitution.StoreRegisters();
-  // Whether it was written or only read.
-  if (substitution.Host(kR11) == kR11) writer->KeepR11();
   temporaries.Release();
   return true;
 }

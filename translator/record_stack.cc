@@ -45,7 +45,7 @@ class StackWriter {
         return WritePushThrough();
       case RecordClass::kPopFlags:
         // Its operand cannot be elsewhere.
-        return !writer_->trusts_view() && Check(kStackTop, kR11) && Copy();
+        return !writer_->trusts_view() && Check(kStackTop, TakeData()) && Copy();
       case RecordClass::kEnter:
         return WriteEnter();
       default:

@@ -23,11 +23,13 @@ Temporaries::Temporaries(const GuestInstruction& instruction, BlockWriter* write
   if (!UsesHighByte(instruction)) return;
   r11_taken_ = true;
   avoid_ |= 0xff00;
+  writer_->LoseR11();
 }
 
 int Temporaries::Take() {
   if (r11_taken_) return Spill();
   r11_taken_ = true;
+  writer_->LoseR11();
   return kR11;
 }
 
@@ -59,6 +61,7 @@ void Temporaries::Release() {
 }
 
 void Temporaries::Forget() {
+  writer_->LeaveR11();
   writer_->ForgetSaved();
   if (spilled_ > 0) writer_->MarkFault();
   spilled_ = reserved_ = 0;
@@ -104,10 +107,11 @@ bool Substitution::IsNeeded() const {
 }
 
 void Substitution::LoadRegisters() {
+  const bool r11_is_guests = writer_->r11_is_guests();
   for (Reserved& reserved : reserved_) {
     if (!reserved.read && !reserved.written) continue;
     reserved.host = temporaries_->Take();
-    const bool in_place = IsR11(reserved) && writer_->r11_is_guests();
+    const bool in_place = IsR11(reserved) && r11_is_guests;
     if (reserved.read && !in_place) writer_->code()->LoadField(reserved.host, reserved.field);
   }
 }
@@ -179,8 +183,7 @@ void Substitution::Apply(Encoding* encoding) const {
 
 void Substitution::StoreRegisters() {
   for (const Reserved& reserved : reserved_) {
-    if (!reserved.written) continue;
-    writer_->code()->StoreField(reserved.field, reserved.host);
+    if (reserved.written) writer_->code()->StoreField(reserved.field, reserved.host);
     if (IsR11(reserved)) writer_->KeepR11();
   }
 }
