@@ -56,6 +56,10 @@ TEST(ProgramsTest, MisalignedAccessesThatTheProgramWantsRefused) {
   ExpectRecordsUnchanged({Program("alignment_check")});
 }
 
+TEST(ProgramsTest, CallsAndReturnsOnAMisalignedStack) {
+  ExpectRecordsUnchanged({Program("misaligned_stack")});
+}
+
 TEST(ProgramsTest, InstructionsThatCompilersDoNotWrite) {
   ExpectRecordsUnchanged({Program("odd_instructions")});
 }

@@ -92,12 +92,17 @@ void BlockWriter::BranchIf(uint8_t condition, uint64_t target) {
 
 // Executes a call whose return leads to `return_to`, with the guest's stack pointer in r11.
 void BlockWriter::CallOver(uint64_t return_to) {
+  constexpr uint32_t kCallBytes = 5;
   Label over;
   code_.Move(kR11, kRsp);
   code_.LoadField(kRsp, HS_BLOCK_FIELD(call_stack));
+  code_.Bytes({0x66, 0x44, 0x89, 0xdc});  // mov %r11w,%sp
+  code_.PadBranch(kCallBytes, kLinkAlignment);
   code_.Call(&over);
   return_offset_ = code_.offset();
   BranchFromReturn(return_to);
+  CHECK(code_.offset() == return_offset_ + HS_RETURN_PC);
+  code_.Word64(return_to);
   code_.Bind(&over);
   code_.Move(kRsp, kR11);
 }

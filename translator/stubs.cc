@@ -11,6 +11,8 @@
 namespace hindsight {
 namespace {
 
+constexpr uint8_t kInt3 = 0xcc;
+
 constexpr int SaveSlot(int i) {
   return HS_BLOCK_FIELD(save) + i * static_cast<int>(sizeof(uint64_t));
 }
@@ -44,21 +46,40 @@ void EmitExit(bool with_pc, Assembler* code) {
   LeaveToAgent(code);
 }
 
+// Looks for the place after the call that pushed where the stack pointer was before the return,
+// whose target is in r9. Puts it into rax.
+void TakePushed(Label* not_there, Label* found, Assembler* code) {
+  constexpr int64_t kPushed = -2 * int64_t{sizeof(uint64_t)};
+  code->LoadField(kRax, HS_BLOCK_FIELD(call_stack));
+  code->Bytes({0x66, 0x89, 0xe0});  // mov %sp,%ax
+  code->Load(kRax, {.base = kRax, .displacement = kPushed});
+  code->Bytes({0x48, 0x85, 0xc0});  // test %rax,%rax
+  code->JumpIf(kZero, not_there);
+  code->Bytes({0x81, 0x38});  // cmpl $HS_RETURN_CODE,(%rax)
+  code->Word32(HS_RETURN_CODE);
+  code->JumpIf(kNotZero, not_there);
+  code->CompareBytes(8, kR9, {.base = kRax, .displacement = HS_RETURN_PC});
+  code->JumpIf(kZero, found);
+}
+
 // Below the stack pointer that a return has left is its target, which the view has as it was
 // compared. rax, the flags aside: as in the block. Address of the return's struct HsExit in r11.
 //
 // What goes through memory meanwhile is seldom needed soon after a return: r9.
 void EmitReturnTo(uint64_t indirect_exit, Assembler* code) {
   constexpr HostAddress kTarget = {.base = kRsp, .displacement = -8, .segment = SegmentBase::kGs};
-  Label miss;
+  Label search, found, miss;
   code->StoreField(SaveSlot(0), kR11);
   code->StoreField(SaveSlot(1), kR9);
   code->Move(kR11, kRax);
   code->Load(kR9, kTarget);
+  TakePushed(&search, &found, code);
+  code->Bind(&search);
   const HostAddress entry = EmitTableEntry(kR9, kRax, HS_RETURNS_OFFSET, code);
   code->CompareBytes(8, kR9, entry);
   code->JumpIf(kNotZero, &miss);
   code->Load(kRax, HostOfEntry(entry));
+  code->Bind(&found);
   code->StoreField(HS_BLOCK_FIELD(return_host), kRax);
   code->LoadField(kR9, SaveSlot(1));
   EmitRestoreFlags(code);
@@ -72,6 +93,9 @@ void EmitReturnTo(uint64_t indirect_exit, Assembler* code) {
   code->Move(kRax, kR11);
   code->LoadField(kR11, SaveSlot(0));
   code->JumpTo(indirect_exit);
+
+  while (code->offset() % kStubBytes != HS_STUB_FAULT) code->Byte(kInt3);
+  code->Jump(&search);
 }
 
 }  // namespace

@@ -6,6 +6,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "translator/thread_block.h"
+
 namespace hindsight {
 
 // Where they lie. Only Translate and the stubs themselves know what is expected there.
@@ -25,7 +27,7 @@ struct Stubs {
 // The stubs of an arena, to be placed at `host_address`, a multiple of 16. At most kStubBytes.
 Stubs EmitStubs(uint64_t host_address);
 
-inline constexpr uint64_t kStubBytes = 512;
+inline constexpr uint64_t kStubBytes = HS_STUB_BYTES;
 
 // The element of HsThreadBlock::save that is the stubs' own.
 inline constexpr int kStubSlot = 3;

@@ -5,7 +5,8 @@
 // The GS base of a guest thread is its distance D: the view of address A lies at A + D. D is
 // k x 2^40 + 16 MiB with k >= 1, so that the 16 MiB below the view of address 0 are free:
 //
-//   gs:[-3 MiB] .. gs:[-2 MiB]   the thread's table of returns
+//   gs:[-3 MiB - 132 KiB] .. gs:[-3 MiB - 64 KiB]   where the thread's calls return to
+//   gs:[-3 MiB] .. gs:[-2 MiB]   its table of returns
 //   gs:[-2 MiB] .. gs:[-1 MiB]   its table of other indirect branches
 //   gs:[-4096] ..                struct HsThreadBlock; the rest of the page is the agent's
 //
@@ -105,9 +106,8 @@ struct HsThreadBlock {
   // The guest's status flags where they are kept aside: bit 0 OF, bits 8 to 15 as lahf has them.
   uint64_t flags_aside;
   // What the processor's call and ret use as stack: see below.
-  uint64_t call_stack;    // the address after call_pushes
+  uint64_t call_stack;    // the address of gs:[HS_CALLS_OFFSET]
   uint64_t return_stack;  // the address of return_host
-  uint64_t call_pushes;   // nobody reads it
   uint64_t return_host;   // where an indirect branch leads; a return takes it from there
 
   // Flavour record: where locked instructions write struct HsLockedEntry.
@@ -178,16 +178,33 @@ struct HsTableEntry {
 // The table of returns is of the same kind. What it says of a pc is not where that was translated
 // to, but a place behind the call instruction of a translated call. Processors predict where a
 // return leads to by the calls they have executed, and hardly otherwise; so a translated call
-// executes a call instruction, which pushes to call_pushes, and a translated return a ret, which
-// takes from return_host what the table has. Both have the guest's stack pointer in r11 meanwhile.
+// executes a call instruction, and a translated return a ret, which takes from return_host where it
+// leads. Both have the guest's stack pointer in r11 meanwhile.
+//
+// A call that leaves the guest's stack pointer at S pushes right below gs:[HS_CALLS_OFFSET + (S &
+// 0xffff)]. What a return at S finds there is the place after that call; only if it is not, or if
+// the guest's pc there is not the return's, the table is looked up. What calls push is the same
+// memory again and again, where a table's entries each take a line of the processor's caches.
+//
+// Such a place begins with HS_RETURN_CODE and has the guest's pc at HS_RETURN_PC. Where S is not a
+// multiple of 8, calls write over parts of what others have pushed, and a return finds any number
+// there: it reads from that address. If that faults (also since the program wants misaligned
+// accesses refused), it goes on at HS_STUB_FAULT of the stubs.
 #define HS_TABLE_OFFSET (-0x200000)
 #define HS_RETURNS_OFFSET (-0x300000)
+#define HS_CALLS_OFFSET (-0x320000)
+#define HS_RETURN_CODE 0xe9e38b49u  // mov %r11,%rsp; jmp
+#define HS_RETURN_PC 8
+#define HS_STUB_BYTES 512
+#define HS_STUB_FAULT (HS_STUB_BYTES - 16)
+// All three, from here to the end of the table of indirect branches.
+#define HS_TABLES_OFFSET (HS_CALLS_OFFSET - 0x1000)
 #define HS_TABLE_ENTRIES 0x10000
 #define HS_TABLE_EMPTY 1
 
 // Sets the fields that tell where those are. `block` is where it will be used.
 static inline void HsSetCallStacks(struct HsThreadBlock* block) {
-  block->call_stack = (uint64_t)(&block->call_pushes + 1);
+  block->call_stack = (uint64_t)block - HS_BLOCK_OFFSET + HS_CALLS_OFFSET;
   block->return_stack = (uint64_t)&block->return_host;
 }
 
@@ -209,7 +226,7 @@ HS_STATIC_ASSERT(offsetof(struct HsThreadBlock, exit_saved) == 120);
 HS_STATIC_ASSERT(offsetof(struct HsThreadBlock, exit_flags_exact) == 124);
 HS_STATIC_ASSERT(offsetof(struct HsThreadBlock, exit_address) == 128);
 HS_STATIC_ASSERT(offsetof(struct HsThreadBlock, flags_aside) == 136);
-HS_STATIC_ASSERT(sizeof(struct HsThreadBlock) == 240);
+HS_STATIC_ASSERT(sizeof(struct HsThreadBlock) == 232);
 HS_STATIC_ASSERT(sizeof(struct HsLockedEntry) == 24);
 
 #endif  // HINDSIGHT_TRANSLATOR_THREAD_BLOCK_H_

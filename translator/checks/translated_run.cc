@@ -60,6 +60,8 @@ void TranslatedRun::Flush() {
   for (HsTableEntry* entry : table_used_) *entry = {};
   table_used_.clear();
   returns_.clear();
+  const uint64_t tables = options_.distance + static_cast<int64_t>(HS_TABLES_OFFSET);
+  std::memset(reinterpret_cast<void*>(tables), 0, HS_RETURNS_OFFSET - HS_TABLES_OFFSET);
 }
 
 HsThreadBlock* TranslatedRun::block() const {
@@ -197,8 +199,12 @@ GuestStop TranslatedRun::Run(const RegisterFile& registers, uint64_t limit) {
   while (host.rip != 0) {
     const MachineStop stop = machine_->Run(host);
     if (end_trust_) end_trust_();
-    if (stop.signal != SIGTRAP || stop.registers.rip != trap_ + 1) return AtFault(stop);
     host = stop.registers;
+    if (stop.signal != SIGTRAP && stop.registers.rip - options_.arena < kStubBytes) {
+      host.rip = options_.arena + HS_STUB_FAULT;
+      continue;
+    }
+    if (stop.signal != SIGTRAP || stop.registers.rip != trap_ + 1) return AtFault(stop);
     host.gs_base = options_.distance;
     if (!GoOn(&host)) return AtExit(host);
   }

@@ -34,11 +34,10 @@ void DropStaleTable(Thread* thread) {
   const uint32_t epoch = __atomic_load_n(&Control()->epoch, __ATOMIC_ACQUIRE);
   if (epoch == thread->epoch) return;
   thread->epoch = epoch;
-  HsTableEntry* const tables[] = {thread->table(), thread->returns()};
-  for (HsTableEntry* table : tables) {
-    Call(SYS_madvise, AddressOf(table), sizeof(HsTableEntry) * HS_TABLE_ENTRIES, MADV_DONTNEED);
-    table[0].pc = HS_TABLE_EMPTY;
-  }
+  const uint64_t end = AddressOf(thread->table() + HS_TABLE_ENTRIES);
+  const uint64_t start = DistanceOf(thread->number) + HS_TABLES_OFFSET;
+  Call(SYS_madvise, start, end - start, MADV_DONTNEED);
+  thread->table()[0].pc = thread->returns()[0].pc = HS_TABLE_EMPTY;
 }
 
 uint64_t FindInMap(uint64_t pc) {
