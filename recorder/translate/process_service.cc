@@ -97,7 +97,8 @@ bool ProcessService::IsAsked() const {
 }
 
 bool ProcessService::HasWork() {
-  while (!IsAsked() && code_.TranslateAhead()) {
+  // Who executes a program has to be looked at, and is done with this one.
+  while (!IsAsked() && execs_.empty() && !stop_ && code_.TranslateAhead()) {
   }
   const auto deadline = std::chrono::steady_clock::now() + kSpinTime;
   do {
@@ -164,6 +165,7 @@ void ProcessService::Answer(RequestSlot* slot) {
       break;
     case RequestKind::kExit:
       counts_.instructions += arguments[0];
+      if (arguments[1] != 0) code_.StopAhead();
       break;
     default:
       break;

@@ -16,8 +16,8 @@ namespace {
 // Blocks that one request translates while the thread waits: what can be reached from it will be
 // asked for next. And afterwards, while it runs: more is seldom executed.
 constexpr size_t kBlocksAtOnce = 8, kBlocksAhead = 12;
-// Pages of known code that are taken while the program runs.
-constexpr size_t kPagesAhead = 8;
+// Pages of known code that are taken while the program runs because the last one leads to them.
+constexpr size_t kLinkedPages = 8;
 
 // What is called there is asked for if it is needed.
 constexpr uint64_t kFar = 64 * 1024;
@@ -80,12 +80,12 @@ uint64_t ProgramCode::Translate(uint64_t guest_pc) {
   source_.ForgetWritable();
   if (source_.At(guest_pc).empty()) return 0;
   asked_pc_ = guest_pc;
-  ahead_ = pages_ahead_ = 0;
-  linked_.clear();
+  ahead_ = linked_pages_ = 0;
+  asked_page_ = nullptr;
   reachable_ = {guest_pc};
   AddKnownBlocks(guest_pc);
   if (const uint64_t host = cache_.Find(guest_pc)) {
-    NoteLinksFrom(guest_pc);
+    NoteAsked(guest_pc);
     return host;
   }
   for (size_t cost = 0; cost < kBlocksAtOnce * kTranslationCost && !reachable_.empty();) {
@@ -124,19 +124,69 @@ bool ProgramCode::TranslateAhead() {
     ++ahead_;
     return true;
   }
-  return TakePageAhead();
+  return TakeNextPage() || TakeLinkedPage();
+}
+
+void ProgramCode::StopAhead() {
+  reachable_.clear();
+  asked_page_ = nullptr;
+  for (auto& [module, ahead] : read_ahead_) ahead.Stop();
+}
+
+void ProgramCode::NoteAsked(uint64_t guest_pc) {
+  TranslationMemo::Module* const module = ModuleOf(guest_pc);
+  const std::optional<uint32_t> place = TranslationMemo::PlaceOf(module, guest_pc);
+  if (!place.has_value()) return;
+  memo_->NoteUse(module, guest_pc);
+  asked_page_ = memo_->KnownPageOf(module, guest_pc);
+  next_link_ = 0;
+  const auto it = std::find_if(read_ahead_.begin(), read_ahead_.end(),
+                               [=](const auto& other) { return other.first == module; });
+  ReadAhead ahead = it == read_ahead_.end() ? ReadAhead() : it->second;
+  if (it != read_ahead_.end()) read_ahead_.erase(it);
+  ahead.Ask(*place);
+  read_ahead_.emplace_back(module, ahead);
+}
+
+// The known page that holds `guest_pc`, if it may be taken in while the program runs, and has not
+// been; else null.
+const TranslationMemo::KnownPage* ProgramCode::PageToTake(uint64_t guest_pc) {
+  if (looked_up_.contains(PageOf(guest_pc)) || !source_.IsConstant(guest_pc)) return nullptr;
+  const TranslationMemo::KnownPage* const page = memo_->KnownPageOf(ModuleOf(guest_pc), guest_pc);
+  if (page == nullptr || source_.At(guest_pc).empty()) return nullptr;
+  return cache_.Find(page->image.blocks().front().guest_pc) == 0 ? page : nullptr;
+}
+
+// One that follows what was asked for, first in the module that was asked for last.
+bool ProgramCode::TakeNextPage() {
+  for (auto it = read_ahead_.rbegin(); it != read_ahead_.rend(); ++it) {
+    auto& [module, ahead] = *it;
+    while (ahead.HasNext()) {
+      const std::optional<uint64_t> page = TranslationMemo::PageAt(module, ahead.next());
+      if (!page.has_value()) {
+        ahead.Stop();
+      } else if (ModuleOf(*page) != module || PageToTake(*page) == nullptr) {
+        ahead.Skip();
+      } else {
+        AddKnownBlocks(*page);
+        ahead.NoteTaken();
+        return true;
+      }
+    }
+  }
+  return false;
 }
 
 // One that blocks of the page that was asked for last lead to, and have led to before.
-bool ProgramCode::TakePageAhead() {
-  while (pages_ahead_ < kPagesAhead && !linked_.empty()) {
-    const uint64_t pc = linked_.front();
-    linked_.pop_front();
-    if (looked_up_.contains(PageOf(pc)) || !source_.IsConstant(pc)) continue;
-    const TranslationMemo::KnownPage* const page = memo_->KnownPageOf(ModuleOf(pc), pc);
-    if (page == nullptr || page->image.Find(pc) == nullptr || source_.At(pc).empty()) continue;
+bool ProgramCode::TakeLinkedPage() {
+  if (asked_page_ == nullptr) return false;
+  const absl::Span<const Link> links = asked_page_->image.links();
+  while (linked_pages_ < kLinkedPages && next_link_ < links.size()) {
+    const uint64_t pc = links[next_link_++].guest_target;
+    const TranslationMemo::KnownPage* const page = PageToTake(pc);
+    if (page == nullptr || page->image.Find(pc) == nullptr) continue;
     AddKnownBlocks(pc);
-    ++pages_ahead_;
+    ++linked_pages_;
     return true;
   }
   return false;
@@ -297,12 +347,6 @@ void ProgramCode::AddKnownBlocks(uint64_t guest_pc) {
   }
 }
 
-void ProgramCode::NoteLinksFrom(uint64_t guest_pc) {
-  const TranslationMemo::KnownPage* const page = memo_->KnownPageOf(ModuleOf(guest_pc), guest_pc);
-  if (page == nullptr) return;
-  for (const Link& link : page->image.links()) linked_.push_back(link.guest_target);
-}
-
 bool ProgramCode::AddKnownPage(const TranslationMemo::KnownPage& page) {
   if (!page.image.Fits(bytes_at_)) return false;
   if (options_.executed_pages != nullptr) {
@@ -317,8 +361,7 @@ void ProgramCode::NoteChange() {
 }
 
 void ProgramCode::Invalidate(uint64_t start, uint64_t end) {
-  reachable_.clear();
-  linked_.clear();
+  StopAhead();
   looked_up_.clear();
   source_.Forget(start, end);
   if (options_.executed_pages != nullptr) {

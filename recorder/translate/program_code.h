@@ -12,6 +12,8 @@
 #include <deque>
 #include <memory>
 #include <optional>
+#include <utility>
+#include <vector>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
@@ -20,6 +22,7 @@
 #include "recorder/session/options.h"
 #include "recorder/translate/code_cache.h"
 #include "recorder/translate/code_source.h"
+#include "recorder/translate/memo/read_ahead.h"
 #include "recorder/translate/memo/translation_memo.h"
 #include "recorder/translate/memory_file.h"
 #include "recorder/translate/recorded_birth.h"
@@ -61,6 +64,8 @@ class ProgramCode {
   // Translates one more block that is likely to be asked for, or takes in one more page of known
   // ones, while the program runs. False if there is none.
   bool TranslateAhead();
+  // There is none until code is asked for again.
+  void StopAhead();
 
   // The code in [start, end) has changed, or may have.
   void Invalidate(uint64_t start, uint64_t end);
@@ -83,8 +88,10 @@ class ProgramCode {
   Source AddBlock(uint64_t guest_pc);
   void Add(const Translation* translation);
   void AddKnownBlocks(uint64_t guest_pc);
-  void NoteLinksFrom(uint64_t guest_pc);
-  bool TakePageAhead();
+  void NoteAsked(uint64_t guest_pc);
+  const TranslationMemo::KnownPage* PageToTake(uint64_t guest_pc);
+  bool TakeNextPage();
+  bool TakeLinkedPage();
   bool AddKnownPage(const TranslationMemo::KnownPage& page);
   void NoteRegion(const MapRegion& region);
   TranslationMemo::Module* ModuleOf(uint64_t guest_pc) const;
@@ -112,8 +119,12 @@ class ProgramCode {
   uint64_t asked_pc_ = 0;
   std::deque<uint64_t> reachable_;  // from what was translated last
   size_t ahead_ = 0;                // blocks translated ahead since the last request
-  std::deque<uint64_t> linked_;     // from the page of known code that was asked for last
-  size_t pages_ahead_ = 0;          // taken since the last request
+  // The modules of which known pages were asked for, the last one last.
+  std::vector<std::pair<TranslationMemo::Module*, ReadAhead>> read_ahead_;
+  // That page; null: the last request was not answered by a known one.
+  const TranslationMemo::KnownPage* asked_page_ = nullptr;
+  size_t next_link_ = 0;     // of its links, to be followed
+  size_t linked_pages_ = 0;  // taken since the last request
 };
 
 }  // namespace hindsight

@@ -29,11 +29,13 @@ struct TranslationFile::PageEntry {
   uint64_t offset;  // of its image in the file
   uint64_t bytes;
   uint64_t checksum;  // of those
+  uint32_t place;     // in the order of pages
+  uint32_t at_place;  // which entry has the place that this one has in the index
 };
 
 namespace {
 
-constexpr char kMagic[8] = {'H', 'S', 'C', 'O', 'D', 'E', '0', '4'};
+constexpr char kMagic[8] = {'H', 'S', 'C', 'O', 'D', 'E', '0', '5'};
 
 uint64_t ChecksumOf(const uint8_t* bytes, uint64_t size) { return XXH3_64bits(bytes, size); }
 
@@ -91,15 +93,35 @@ bool TranslationFile::IsSound(const TranslationKey& key) const {
   return header().checksum == XXH3_64bits_withSeed(base_ + sizeof(Header),
                                                    copy.page_count * sizeof(PageEntry) +
                                                        copy.link_count * sizeof(PageLink),
-                                                   XXH3_64bits(&copy, sizeof(copy)));
+                                                   XXH3_64bits(&copy, sizeof(copy))) &&
+         HasOrder();
+}
+
+// Every page has a place of its own.
+bool TranslationFile::HasOrder() const {
+  for (uint64_t i = 0; i < index().size(); ++i) {
+    const uint32_t place = index()[i].place;
+    if (place >= index().size() || index()[place].at_place != i) return false;
+  }
+  return true;
 }
 
 uint64_t TranslationFile::block_count() const { return header().block_count; }
 
 std::vector<uint64_t> TranslationFile::Pages() const {
   std::vector<uint64_t> pages;
-  for (const PageEntry& entry : index()) pages.push_back(entry.page);
+  for (const PageEntry& entry : index()) pages.push_back(index()[entry.at_place].page);
   return pages;
+}
+
+std::optional<uint32_t> TranslationFile::PlaceOf(uint64_t page) const {
+  const PageEntry* const entry = Entry(page);
+  return entry == nullptr ? std::nullopt : std::optional(entry->place);
+}
+
+std::optional<uint64_t> TranslationFile::PageAt(uint32_t place) const {
+  if (place >= index().size()) return std::nullopt;
+  return index()[index()[place].at_place].page;
 }
 
 absl::Span<const TranslationFile::PageLink> TranslationFile::LinksTo(uint64_t start,
@@ -111,11 +133,16 @@ absl::Span<const TranslationFile::PageLink> TranslationFile::LinksTo(uint64_t st
   return all.subspan(static_cast<size_t>(first - all.begin()), static_cast<size_t>(last - first));
 }
 
-std::optional<PageImage> TranslationFile::Image(uint64_t page) const {
+const TranslationFile::PageEntry* TranslationFile::Entry(uint64_t page) const {
   const auto entry =
       std::lower_bound(index().begin(), index().end(), page,
                        [](const PageEntry& one, uint64_t number) { return one.page < number; });
-  if (entry == index().end() || entry->page != page) return std::nullopt;
+  return entry == index().end() || entry->page != page ? nullptr : &*entry;
+}
+
+std::optional<PageImage> TranslationFile::Image(uint64_t page) const {
+  const PageEntry* const entry = Entry(page);
+  if (entry == nullptr) return std::nullopt;
   if (entry->offset % 8 != 0 || entry->offset > size_ || entry->bytes > size_ - entry->offset ||
       ChecksumOf(base_ + entry->offset, entry->bytes) != entry->checksum) {
     return std::nullopt;
@@ -136,60 +163,106 @@ std::vector<Translation> TranslationFile::InPage(uint64_t page) const {
   return result;
 }
 
-std::vector<uint8_t> EncodeTranslations(const TranslationKey& key,
-                                        absl::Span<const Translation* const> translations) {
+// Makes a file.
+class TranslationEncoder {
+ public:
+  // Of one page, ascending; pages come in ascending order.
+  void AddPage(absl::Span<const Translation* const> translations) {
+    std::vector<uint8_t>& bytes = images_.emplace_back();
+    AppendPageImage(translations, &bytes);
+    const PageImage image = *PageImage::Decode(bytes);
+    block_count_ += image.blocks().size();
+    for (const Link& link : image.links()) {
+      links_.push_back({link.guest_target, image.page(), link.rel32_offset, 0});
+    }
+    index_.push_back({.page = image.page(),
+                      .offset = 0,
+                      .bytes = bytes.size(),
+                      .checksum = ChecksumOf(bytes.data(), bytes.size()),
+                      .place = 0,
+                      .at_place = 0});
+  }
+
+  std::vector<uint8_t> Encode(const TranslationKey& key, absl::Span<const uint64_t> order) {
+    std::sort(links_.begin(), links_.end(), [](const PageLink& one, const PageLink& other) {
+      return std::pair(one.guest_target, one.page) < std::pair(other.guest_target, other.page);
+    });
+    const uint64_t start =
+        sizeof(Header) + index_.size() * sizeof(PageEntry) + links_.size() * sizeof(PageLink);
+    const uint64_t end = PlaceImages(order, start);
+    std::vector<uint8_t> file(sizeof(Header));
+    file.reserve(end);
+    Append(index_, &file);
+    Append(links_, &file);
+    Header header = {.magic = {},
+                     .key = key,
+                     .file_bytes = end,
+                     .page_count = index_.size(),
+                     .link_count = links_.size(),
+                     .block_count = block_count_,
+                     .checksum = 0};
+    std::memcpy(header.magic, kMagic, sizeof(kMagic));
+    header.checksum = XXH3_64bits_withSeed(file.data() + sizeof(Header), start - sizeof(Header),
+                                           XXH3_64bits(&header, sizeof(header)));
+    std::memcpy(file.data(), &header, sizeof(header));
+    for (const PageEntry& entry : index_) Append(images_[entry.at_place], &file);
+    return file;
+  }
+
+ private:
   using Header = TranslationFile::Header;
   using PageEntry = TranslationFile::PageEntry;
   using PageLink = TranslationFile::PageLink;
+
+  template <typename T>
+  static void Append(const std::vector<T>& from, std::vector<uint8_t>* out) {
+    const auto* const bytes = reinterpret_cast<const uint8_t*>(from.data());
+    out->insert(out->end(), bytes, bytes + from.size() * sizeof(T));
+  }
+
+  // The first image at `offset`. Returns where the last one ends.
+  uint64_t PlaceImages(absl::Span<const uint64_t> order, uint64_t offset) {
+    std::map<uint64_t, uint32_t> unplaced;  // indexes, by pages' numbers
+    for (const PageEntry& entry : index_) {
+      const auto i = static_cast<uint32_t>(unplaced.size());
+      unplaced[entry.page] = i;
+    }
+    std::vector<uint32_t> placed;
+    for (const uint64_t page : order) {
+      const auto it = unplaced.find(page);
+      if (it == unplaced.end()) continue;
+      placed.push_back(it->second);
+      unplaced.erase(it);
+    }
+    for (const auto& [page, i] : unplaced) placed.push_back(i);
+    for (uint32_t place = 0; place < placed.size(); ++place) {
+      PageEntry& entry = index_[placed[place]];
+      index_[place].at_place = placed[place];
+      entry.place = place;
+      entry.offset = std::exchange(offset, offset + entry.bytes);
+    }
+    return offset;
+  }
+
+  std::vector<PageEntry> index_;
+  std::vector<PageLink> links_;
+  std::vector<std::vector<uint8_t>> images_;  // as the index
+  uint64_t block_count_ = 0;
+};
+
+std::vector<uint8_t> EncodeTranslations(const TranslationKey& key,
+                                        absl::Span<const Translation* const> translations,
+                                        absl::Span<const uint64_t> order) {
   const ByPc chosen = Choose(translations);
-  std::vector<PageEntry> index;
-  std::vector<PageLink> links;
-  std::vector<uint8_t> images;
-  Header header = {.magic = {},
-                   .key = key,
-                   .file_bytes = 0,
-                   .page_count = 0,
-                   .link_count = 0,
-                   .block_count = 0,
-                   .checksum = 0};
+  TranslationEncoder encoder;
   for (auto it = chosen.begin(); it != chosen.end();) {
     const uint64_t page = it->first / kPageBytes;
     std::vector<const Translation*> of_page;
     for (; it != chosen.end() && it->first / kPageBytes == page; ++it)
       of_page.push_back(it->second);
-    std::vector<uint8_t> bytes;
-    AppendPageImage(of_page, &bytes);
-    const PageImage image = *PageImage::Decode(bytes);
-    header.block_count += image.blocks().size();
-    for (const Link& link : image.links()) {
-      links.push_back({link.guest_target, page, link.rel32_offset, 0});
-    }
-    index.push_back({page, images.size(), bytes.size(), ChecksumOf(bytes.data(), bytes.size())});
-    images.insert(images.end(), bytes.begin(), bytes.end());
+    encoder.AddPage(of_page);
   }
-  std::sort(links.begin(), links.end(), [](const PageLink& one, const PageLink& other) {
-    return std::pair(one.guest_target, one.page) < std::pair(other.guest_target, other.page);
-  });
-  header.page_count = index.size();
-  header.link_count = links.size();
-  const uint64_t start =
-      sizeof(Header) + index.size() * sizeof(PageEntry) + links.size() * sizeof(PageLink);
-  for (PageEntry& entry : index) entry.offset += start;
-  header.file_bytes = start + images.size();
-  std::memcpy(header.magic, kMagic, sizeof(kMagic));
-  std::vector<uint8_t> file(start);
-  file.reserve(header.file_bytes);
-  uint8_t* const tables = file.data() + sizeof(Header);
-  const uint64_t index_bytes = index.size() * sizeof(PageEntry);
-  std::memcpy(tables, index.data(), index_bytes);
-  // memcpy takes no null.
-  if (!links.empty())
-    std::memcpy(tables + index_bytes, links.data(), links.size() * sizeof(PageLink));
-  header.checksum =
-      XXH3_64bits_withSeed(tables, start - sizeof(Header), XXH3_64bits(&header, sizeof(header)));
-  std::memcpy(file.data(), &header, sizeof(header));
-  file.insert(file.end(), images.begin(), images.end());
-  return file;
+  return encoder.Encode(key, order);
 }
 
 }  // namespace hindsight

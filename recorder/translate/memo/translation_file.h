@@ -3,6 +3,9 @@
 //
 //   header, index (a PageEntry per page of guest code, ascending), links, a PageImage per page
 //
+// The pages also have an order: that in which they were executed first. Who takes them ahead of
+// time goes by it. Their images lie in that order.
+//
 // Nothing in it is believed: what does not agree with its checksums is not there.
 
 #ifndef HINDSIGHT_RECORDER_TRANSLATE_MEMO_TRANSLATION_FILE_H_
@@ -47,8 +50,12 @@ class TranslationFile {
   std::optional<PageImage> Image(uint64_t page) const;
   // Its blocks, as they were made.
   std::vector<Translation> InPage(uint64_t page) const;
-  // The pages that there is something of, ascending.
+  // The pages that there is something of, by their numbers, in their order.
   std::vector<uint64_t> Pages() const;
+  // Where the page with this number comes in that order; nullopt: there is nothing of it.
+  std::optional<uint32_t> PlaceOf(uint64_t page) const;
+  // The number of the page that comes there; nullopt: there are not so many.
+  std::optional<uint64_t> PageAt(uint32_t place) const;
   // All links that lead out of their page to what is in [start, end), ascending by target.
   absl::Span<const PageLink> LinksTo(uint64_t start, uint64_t end) const;
 
@@ -58,21 +65,24 @@ class TranslationFile {
 
   TranslationFile(const uint8_t* base, uint64_t size) : base_(base), size_(size) {}
   bool IsSound(const TranslationKey& key) const;
+  bool HasOrder() const;
   const Header& header() const;
   absl::Span<const PageEntry> index() const;
+  const PageEntry* Entry(uint64_t page) const;
   absl::Span<const PageLink> links() const;
 
   const uint8_t* const base_;
   const uint64_t size_;
 
-  friend std::vector<uint8_t> EncodeTranslations(const TranslationKey& key,
-                                                 absl::Span<const Translation* const> translations);
+  friend class TranslationEncoder;
 };
 
 // A file with these. Of several of the same place, and of those that were made from other bytes of
-// the same place, only the first.
+// the same place, only the first. `order`: numbers of pages, no two of the same; those that are
+// not among them come last, ascending.
 std::vector<uint8_t> EncodeTranslations(const TranslationKey& key,
-                                        absl::Span<const Translation* const> translations);
+                                        absl::Span<const Translation* const> translations,
+                                        absl::Span<const uint64_t> order);
 
 }  // namespace hindsight
 

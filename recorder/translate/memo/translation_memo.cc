@@ -6,6 +6,7 @@
 #include <optional>
 #include <utility>
 
+#include "absl/container/flat_hash_set.h"
 #include "absl/container/inlined_vector.h"
 #include "absl/container/node_hash_map.h"
 #include "absl/strings/str_cat.h"
@@ -76,7 +77,14 @@ class TranslationMemo::Module {
     }
     if (versions.size() < kVersions) versions.push_back(translation);
   }
-  void NoteMade(const Translation* translation) { made_.push_back(translation); }
+  void NoteMade(const Translation* translation) {
+    made_.push_back(translation);
+    NoteUse(translation->guest_pc / kPageBytes);
+  }
+  void NoteUse(uint64_t page) {
+    if (used_pages_.insert(page).second) used_.push_back(page);
+  }
+  absl::Span<const uint64_t> used() const { return used_; }
   // nullptr: not looked up yet. Else nullptr in it: there is nothing in the file.
   std::unique_ptr<KnownPage>* page(uint64_t number) {
     const auto it = pages_.find(number);
@@ -105,6 +113,8 @@ class TranslationMemo::Module {
   const std::string name_;                       // in the store; empty: not there
   const std::unique_ptr<TranslationFile> file_;  // null: the store had none
   std::vector<const Translation*> made_;         // in this recording, to be stored
+  std::vector<uint64_t> used_;                   // pages' numbers, as they were needed first
+  absl::flat_hash_set<uint64_t> used_pages_;
   // By pages' numbers.
   absl::flat_hash_map<uint64_t, std::unique_ptr<KnownPage>> pages_;
   absl::node_hash_map<uint64_t, std::vector<Translation>> loaded_;
@@ -181,6 +191,22 @@ const TranslationMemo::KnownPage* TranslationMemo::KnownPageOf(Module* module, u
   return PlacePage(module, address / kPageBytes);
 }
 
+std::optional<uint32_t> TranslationMemo::PlaceOf(const Module* module, uint64_t address) {
+  const TranslationFile* const file = module->file();
+  return file == nullptr ? std::nullopt : file->PlaceOf(address / kPageBytes);
+}
+
+std::optional<uint64_t> TranslationMemo::PageAt(const Module* module, uint32_t place) {
+  const TranslationFile* const file = module->file();
+  const std::optional<uint64_t> page = file == nullptr ? std::nullopt : file->PageAt(place);
+  return page.has_value() ? std::optional(*page * kPageBytes) : std::nullopt;
+}
+
+void TranslationMemo::NoteUse(Module* module, uint64_t address) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  module->NoteUse(address / kPageBytes);
+}
+
 absl::Span<const TranslationFile::PageLink> TranslationMemo::LinksTo(const KnownPage& page,
                                                                      uint64_t start, uint64_t end) {
   return page.module->file()->LinksTo(start, end);
@@ -238,7 +264,7 @@ void TranslationMemo::Save() {
   for (const auto& [name, module] : modules_) {
     const uint64_t known = module->file() == nullptr ? 0 : module->file()->block_count();
     if (module->made().size() * kWorthSaving <= known) continue;
-    store_->Save(name, module->file(), module->made());
+    store_->Save(name, module->file(), module->made(), module->used());
   }
 }
 

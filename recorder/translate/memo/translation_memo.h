@@ -15,6 +15,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -69,6 +70,13 @@ class TranslationMemo {
   };
   // Of the page that holds `address`, whatever its bytes; null: nothing. Lives as long as the memo.
   const KnownPage* KnownPageOf(Module* module, uint64_t address);
+  // Where the page that holds `address` comes among those that the store has of `module`, in the
+  // order in which they were executed first; nullopt: it has nothing of it.
+  static std::optional<uint32_t> PlaceOf(const Module* module, uint64_t address);
+  // Where the page begins that comes there; nullopt: there are not so many.
+  static std::optional<uint64_t> PageAt(const Module* module, uint32_t place);
+  // The page that holds `address` was needed now, though the store may know it.
+  void NoteUse(Module* module, uint64_t address);
   // All links from other pages of the store to [start, end), which is code of `page`'s module.
   static absl::Span<const TranslationFile::PageLink> LinksTo(const KnownPage& page, uint64_t start,
                                                              uint64_t end);

@@ -105,6 +105,38 @@ TEST_F(TranslationMemoTest, AnotherMemoFindsWhatWasSaved) {
   EXPECT_EQ(memo.Find(memo.ModuleOf(region), kPc, bytes_at_), nullptr);
 }
 
+TEST_F(TranslationMemoTest, PagesFollowEachOtherAsTheyWereUsed) {
+  const MapRegion region = {.start = 0x400000, .end = 0x500000, .inode = 3, .name = "/bin/a"};
+  const std::string directory = testing::TempDir() + "/memo_order";
+  const auto add = [&](TranslationMemo* memo, uint64_t pc) {
+    memory_[pc] = {1, 2, 3, 4, 5};
+    auto made = MakeTranslation(pc, kHost, SomeBlock(), bytes_at_);
+    made->lasting = true;
+    memo->Add(memo->ModuleOf(region), std::move(made));
+  };
+  {
+    TranslationMemo memo(TranslationStore::Open(directory, "test"));
+    EXPECT_FALSE(TranslationMemo::PlaceOf(memo.ModuleOf(region), 0x403000).has_value());
+    EXPECT_FALSE(TranslationMemo::PageAt(memo.ModuleOf(region), 0).has_value());
+    for (const uint64_t pc : {0x403008, 0x401000, 0x403000, 0x402ff0}) add(&memo, pc);
+    memo.Save();
+  }
+  {
+    TranslationMemo memo(TranslationStore::Open(directory, "test"));
+    memo.NoteUse(memo.ModuleOf(region), 0x401fff);
+    add(&memo, 0x404000);
+    memo.Save();
+  }
+  TranslationMemo memo(TranslationStore::Open(directory, "test"));
+  const TranslationMemo::Module* const module = memo.ModuleOf(region);
+  const std::vector<uint64_t> order = {0x403000, 0x401000, 0x404000, 0x402000};
+  for (uint32_t place = 0; place < order.size(); ++place) {
+    EXPECT_EQ(TranslationMemo::PageAt(module, place), order[place]);
+    EXPECT_EQ(TranslationMemo::PlaceOf(module, order[place] + 0xfff), place);
+  }
+  EXPECT_FALSE(TranslationMemo::PageAt(module, 4).has_value());
+}
+
 TEST_F(TranslationMemoTest, PlacesAreTakenOnce) {
   const auto first = memo_.TakeChunk(kPieArena), second = memo_.TakeChunk(kPieArena);
   EXPECT_GE(first.start, kPieArena);

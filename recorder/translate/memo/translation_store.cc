@@ -16,6 +16,8 @@
 #include <cstdlib>
 #include <utility>
 
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -98,6 +100,28 @@ std::string ProcessorFeatures() {
   return features;
 }
 
+// `known` with those of `used` that it does not have: each after the one that it follows there, so
+// that who has asked for that one is going to need it. The first ones come first.
+std::vector<uint64_t> Merge(absl::Span<const uint64_t> known, absl::Span<const uint64_t> used) {
+  const absl::flat_hash_set<uint64_t> is_known(known.begin(), known.end());
+  absl::flat_hash_map<uint64_t, std::vector<uint64_t>> following;  // by one that is known
+  std::vector<uint64_t> result;
+  std::vector<uint64_t>* out = &result;
+  for (const uint64_t page : used) {
+    if (is_known.contains(page)) {
+      out = &following[page];
+    } else {
+      out->push_back(page);
+    }
+  }
+  for (const uint64_t page : known) {
+    result.push_back(page);
+    const auto it = following.find(page);
+    if (it != following.end()) result.insert(result.end(), it->second.begin(), it->second.end());
+  }
+  return result;
+}
+
 }  // namespace
 
 std::string RecorderIdentity() {
@@ -151,10 +175,13 @@ std::unique_ptr<TranslationFile> TranslationStore::Load(absl::string_view name) 
 }
 
 void TranslationStore::Save(absl::string_view name, const TranslationFile* known,
-                            absl::Span<const Translation* const> made) const {
+                            absl::Span<const Translation* const> made,
+                            absl::Span<const uint64_t> used) const {
   std::vector<Translation> old;
+  std::vector<uint64_t> pages;
   if (known != nullptr) {
-    for (const uint64_t page : known->Pages()) {
+    pages = known->Pages();
+    for (const uint64_t page : pages) {
       for (Translation& translation : known->InPage(page)) old.push_back(std::move(translation));
     }
   }
@@ -162,7 +189,7 @@ void TranslationStore::Save(absl::string_view name, const TranslationFile* known
   std::vector<const Translation*> all(made.rbegin(), made.rend());
   for (const Translation& translation : old) all.push_back(&translation);
   const TranslationKey key = KeyOf(name);
-  const std::vector<uint8_t> bytes = EncodeTranslations(key, all);
+  const std::vector<uint8_t> bytes = EncodeTranslations(key, all, Merge(pages, used));
   if (bytes.size() < max_bytes_ && Write(HexOf(key.high, key.low), bytes)) DropOldest();
 }
 

@@ -43,10 +43,12 @@ class TranslationStore {
   // What is kept of the code called `name`; null: nothing.
   std::unique_ptr<TranslationFile> Load(absl::string_view name) const;
   // Keeps `made`, and what `known` has besides that; of two that are made of the same place the
-  // last. Then drops the files that have not been used for longest, until all take less than
+  // last. `used`: numbers of pages, no two of the same, in the order in which they were needed this
+  // time. Those that `known` has keep their order; each other one comes after the one before it.
+  // Then drops the files that have not been used for longest, until all take less than
   // max_bytes. `known` may be null.
   void Save(absl::string_view name, const TranslationFile* known,
-            absl::Span<const Translation* const> made) const;
+            absl::Span<const Translation* const> made, absl::Span<const uint64_t> used) const;
 
  private:
   TranslationStore(UniqueFd directory, std::string identity, uint64_t max_bytes);

@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#include <xxhash.h>
 
 #include <cstdlib>
 #include <cstring>
@@ -52,8 +53,21 @@ class TranslationStoreTest : public testing::Test {
   void Save(const TranslationStore& store, const std::string& name, uint8_t filler,
             const TranslationFile* known = nullptr, uint64_t pc = kPc) const {
     const auto one = Block(pc, filler), other = Block(pc + 0x1010, filler);
-    store.Save(name, known, std::vector<const Translation*>{one.get(), other.get()});
+    store.Save(name, known, {one.get(), other.get()}, {});
   }
+  // A block in each of `made`; then what Open finds of "a".
+  std::unique_ptr<TranslationFile> SavePages(const TranslationFile* known,
+                                             const std::vector<uint64_t>& made,
+                                             const std::vector<uint64_t>& used) const {
+    std::vector<std::unique_ptr<Translation>> blocks;
+    std::vector<const Translation*> pointers;
+    for (const uint64_t page : made) {
+      pointers.push_back(blocks.emplace_back(Block(page << 12, 0x90)).get());
+    }
+    Open()->Save("a", known, pointers, used);
+    return Open()->Load("a");
+  }
+  using Pages = std::vector<uint64_t>;
   std::vector<fs::path> Files() const {
     return {fs::directory_iterator(directory_), fs::directory_iterator()};
   }
@@ -76,7 +90,7 @@ TEST_F(TranslationStoreTest, WhatWasSavedIsLoaded) {
   const auto file = Open()->Load("a");
   ASSERT_NE(file, nullptr);
   EXPECT_EQ(file->block_count(), 2u);
-  EXPECT_EQ(file->Pages(), (std::vector<uint64_t>{kPage, kPage + 1}));
+  EXPECT_EQ(file->Pages(), (Pages{kPage, kPage + 1}));
   const auto blocks = file->InPage(kPage);
   ASSERT_EQ(blocks.size(), 1u);
   const Translation& found = blocks.front();
@@ -113,6 +127,66 @@ TEST_F(TranslationStoreTest, WhatIsNewIsAddedToWhatIsKnown) {
   EXPECT_EQ(file->InPage(kPage + 2).at(0).block.code[0], 0xcc);
 }
 
+TEST_F(TranslationStoreTest, PagesAreInTheOrderInWhichTheyWereUsed) {
+  const auto file = SavePages(nullptr, {7, 3, 5, 1, 9}, {5, 1, 9, 2, 3});
+  ASSERT_NE(file, nullptr);
+  EXPECT_EQ(file->Pages(), (Pages{5, 1, 9, 3, 7})) << "nothing of 2, and 7 was not used";
+  for (uint32_t place = 0; place < 5; ++place) {
+    const std::optional<uint64_t> page = file->PageAt(place);
+    ASSERT_TRUE(page.has_value());
+    EXPECT_EQ(*page, file->Pages()[place]);
+    EXPECT_EQ(file->PlaceOf(*page), place);
+    EXPECT_EQ(file->Image(*page)->page(), *page);
+    EXPECT_EQ(file->InPage(*page).size(), 1u);
+  }
+  EXPECT_FALSE(file->PageAt(5).has_value());
+  EXPECT_FALSE(file->PlaceOf(2).has_value());
+}
+
+TEST_F(TranslationStoreTest, NewPagesComeAfterThoseThatTheyWereUsedAfter) {
+  auto file = SavePages(nullptr, {7, 3, 5, 1}, {7, 3, 5, 1});
+  file = SavePages(file.get(), {20, 22, 21, 23}, {20, 3, 22, 21, 1, 7, 23});
+  EXPECT_EQ(file->Pages(), (Pages{20, 7, 23, 3, 22, 21, 5, 1}));
+  // One more block in a page that is known.
+  const auto block = Block((3 << 12) + 0x100, 0x90);
+  Open()->Save("a", file.get(), {block.get()}, {3});
+  const auto again = Open()->Load("a");
+  EXPECT_EQ(again->Pages(), file->Pages());
+  EXPECT_EQ(again->InPage(3).size(), 2u);
+}
+
+// A file whose checksums are right, and its order is not.
+TEST_F(TranslationStoreTest, AnOrderWithoutAPlaceForEachPageIsRefused) {
+  constexpr size_t kHeaderBytes = 64, kEntryBytes = 40, kPlace = 32, kPages = 3;
+  ASSERT_NE(SavePages(nullptr, {7, 3, 5}, {7, 3, 5}), nullptr);
+  const fs::path path = Files().front();
+  const std::string bytes = BytesOf(path);
+  const auto open_with = [&](size_t offset, uint32_t value) {
+    std::string changed = bytes;
+    std::memcpy(&changed[offset], &value, sizeof(value));
+    uint64_t checksum = 0, links = 0;
+    std::memcpy(&links, &changed[40], sizeof(links));
+    std::memcpy(&changed[kHeaderBytes - 8], &checksum, sizeof(checksum));
+    checksum = XXH3_64bits_withSeed(&changed[kHeaderBytes], kPages * kEntryBytes + links * 24,
+                                    XXH3_64bits(changed.data(), kHeaderBytes));
+    std::memcpy(&changed[kHeaderBytes - 8], &checksum, sizeof(checksum));
+    std::ofstream(path, std::ios::binary | std::ios::trunc) << changed;
+    return Open()->Load("a") != nullptr;
+  };
+  for (size_t entry = 0; entry < kPages; ++entry) {
+    for (const size_t field : {kPlace, kPlace + 4}) {
+      const size_t offset = kHeaderBytes + entry * kEntryBytes + field;
+      uint32_t right = 0;
+      std::memcpy(&right, &bytes[offset], sizeof(right));
+      ASSERT_LT(right, kPages);
+      EXPECT_TRUE(open_with(offset, right));
+      EXPECT_FALSE(open_with(offset, (right + 1) % kPages)) << entry << " at " << field;
+      EXPECT_FALSE(open_with(offset, kPages)) << entry << " at " << field;
+      EXPECT_FALSE(open_with(offset, ~uint32_t{0})) << entry << " at " << field;
+    }
+  }
+}
+
 // A file that was written to since: what was made last is right.
 TEST_F(TranslationStoreTest, WhatWasMadeFromOtherBytesIsForgotten) {
   const auto make = [](uint64_t pc, uint8_t byte) {
@@ -127,9 +201,9 @@ TEST_F(TranslationStoreTest, WhatWasMadeFromOtherBytesIsForgotten) {
     });
   };
   const auto old = make(kPc, 1), apart = make(kPc + 100, 1), across = make(kPc + 4, 2);
-  Open()->Save("a", nullptr, std::vector<const Translation*>{old.get(), apart.get()});
+  Open()->Save("a", nullptr, {old.get(), apart.get()}, {});
   const auto known = Open()->Load("a");
-  Open()->Save("a", known.get(), std::vector<const Translation*>{across.get()});
+  Open()->Save("a", known.get(), {across.get()}, {});
   const auto blocks = Open()->Load("a")->InPage(kPage);
   ASSERT_EQ(blocks.size(), 2u);
   EXPECT_EQ(blocks[0].guest_pc, kPc + 4);

@@ -1,0 +1,137 @@
+// Which known pages are taken in while the program runs: of a file that is mapped here, the
+// "program".
+
+#include "recorder/translate/program_code.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "base/unique_fd.h"
+
+namespace hindsight {
+namespace {
+
+// In a window of the program's addresses, where nothing of this process is.
+constexpr uint64_t kStart = 0x1345000000;
+constexpr int kPages = 64;
+
+class ProgramCodeTest : public testing::Test {
+ protected:
+  ProgramCodeTest() {
+    std::filesystem::remove_all(directory_);
+    std::filesystem::create_directory(directory_);
+    // Each page is a return and nothing else, so that no block leads to another one.
+    const UniqueFd fd(open((directory_ + "/code").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+    const std::vector<uint8_t> code(kPages * kPageBytes, 0xc3);
+    EXPECT_EQ(write(fd.get(), code.data(), code.size()), static_cast<ssize_t>(code.size()));
+    void* const at = reinterpret_cast<void*>(kStart);
+    EXPECT_EQ(mmap(at, code.size(), PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_FIXED_NOREPLACE,
+                   fd.get(), 0),
+              at);
+    for (uint64_t i = 0; i < 50; ++i) order_.push_back(kStart + i * 37 % 61 * kPageBytes);
+    Begin();
+    for (const uint64_t pc : order_) EXPECT_NE(code_->Translate(pc), 0u);
+    memo_->Save();
+    Begin();
+  }
+  ~ProgramCodeTest() override {
+    munmap(reinterpret_cast<void*>(kStart), kPages * kPageBytes);
+    code_.reset();
+  }
+
+  // Another recording with the same store.
+  void Begin() {
+    code_.reset();
+    memo_ = std::make_shared<TranslationMemo>(TranslationStore::Open(directory_, "test"));
+    fd_ = UniqueFd(memfd_create("hindsight", MFD_CLOEXEC));
+    file_ = std::make_unique<MemoryFile>(*MemoryFile::Open(getpid(), fd_.get()));
+    TranslationOptions options;
+    options.memo = memo_;
+    code_ = std::make_unique<ProgramCode>(getpid(), options, file_.get());
+  }
+  // Asks for the page at this place of the order, then has so many pages taken in as there are.
+  size_t Ask(size_t place) {
+    EXPECT_FALSE(IsIn(place)) << place;
+    EXPECT_NE(code_->Translate(order_[place]), 0u);
+    EXPECT_TRUE(IsIn(place));
+    return TakeAhead();
+  }
+  size_t TakeAhead() {
+    size_t taken = 0;
+    while (code_->TranslateAhead()) ++taken;
+    return taken;
+  }
+  bool IsIn(size_t place) const {
+    const auto map = file_->block_map();
+    return std::any_of(map.begin(), map.end(), [=, this](const BlockMapEntry& entry) {
+      return entry.guest_pc == order_[place];
+    });
+  }
+
+  const std::string directory_ = testing::TempDir() + "/program_code";
+  std::vector<uint64_t> order_;  // in which pages were executed in the first recording
+  UniqueFd fd_;
+  std::shared_ptr<TranslationMemo> memo_;
+  std::unique_ptr<MemoryFile> file_;
+  std::unique_ptr<ProgramCode> code_;
+};
+
+TEST_F(ProgramCodeTest, PagesAreTakenInTheOrderInWhichTheyWereExecuted) {
+  EXPECT_FALSE(code_->TranslateAhead());
+  EXPECT_EQ(Ask(0), 8u);
+  for (size_t place = 0; place <= 8; ++place) EXPECT_TRUE(IsIn(place)) << place;
+  EXPECT_FALSE(IsIn(9));
+  EXPECT_EQ(Ask(9), 16u);
+  EXPECT_TRUE(IsIn(25));
+  EXPECT_EQ(Ask(26), 50u - 27) << "there are no more";
+  EXPECT_EQ(code_->block_count(), 50u);
+}
+
+TEST_F(ProgramCodeTest, WhoIsElsewhereGetsNone) {
+  EXPECT_EQ(Ask(30), 0u);
+  EXPECT_EQ(Ask(10), 0u);
+  EXPECT_EQ(Ask(11), 8u);
+  EXPECT_EQ(Ask(20), 16u);
+  EXPECT_TRUE(IsIn(37)) << "30 was there, and cost nothing";
+  EXPECT_FALSE(IsIn(38));
+}
+
+TEST_F(ProgramCodeTest, NothingIsTakenAfterItIsStopped) {
+  code_->Translate(order_[0]);
+  EXPECT_TRUE(code_->TranslateAhead());
+  code_->StopAhead();
+  EXPECT_FALSE(code_->TranslateAhead());
+  EXPECT_EQ(Ask(2), 16u);
+}
+
+TEST_F(ProgramCodeTest, WhatIsMappedNoMoreIsNotTaken) {
+  EXPECT_EQ(Ask(0), 8u);
+  code_->Translate(order_[9]);
+  code_->Invalidate(kStart, kStart + kPages * kPageBytes);
+  EXPECT_EQ(code_->block_count(), 0u);
+  EXPECT_FALSE(code_->TranslateAhead());
+}
+
+TEST_F(ProgramCodeTest, PagesWithOtherBytesAreNotTaken) {
+  const int changed = static_cast<int>((order_[3] - kStart) / kPageBytes);
+  const UniqueFd fd(open((directory_ + "/code").c_str(), O_RDWR | O_CLOEXEC));
+  const uint8_t nop = 0x90;
+  ASSERT_EQ(pwrite(fd.get(), &nop, 1, changed * static_cast<off_t>(kPageBytes)), 1);
+  EXPECT_EQ(Ask(0), 8u);
+  EXPECT_TRUE(IsIn(2));
+  EXPECT_FALSE(IsIn(3));
+  EXPECT_TRUE(IsIn(4));
+  EXPECT_NE(code_->Translate(order_[3]), 0u);
+  EXPECT_TRUE(IsIn(3));
+}
+
+}  // namespace
+}  // namespace hindsight
