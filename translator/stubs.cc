@@ -46,40 +46,51 @@ void EmitExit(bool with_pc, Assembler* code) {
   LeaveToAgent(code);
 }
 
-// Looks for the place after the call that pushed where the stack pointer was before the return,
-// whose target is in r9. Puts it into rax.
-void TakePushed(Label* not_there, Label* found, Assembler* code) {
-  constexpr int64_t kPushed = -2 * int64_t{sizeof(uint64_t)};
+constexpr HostAddress kTarget = {
+    .base = kRsp, .displacement = -8, .segment = SegmentBase::kGs};  // of a return
+constexpr int64_t kPushed = -2 * int64_t{sizeof(uint64_t)};
+
+// mov %sp,%ax; mov %r11w,%sp: what calls have pushed lies by the lowest bits of the stack pointer.
+constexpr uint8_t kSpToAx[] = {0x66, 0x89, 0xe0}, kR11ToSp[] = {0x66, 0x44, 0x89, 0xdc};
+
+// Goes where the call has pushed that left the stack pointer as it was before the return, if that
+// is the place after a call of the return's target. r11: rax. Changes rax.
+void ReturnToPushed(Label* search, Assembler* code) {
   code->LoadField(kRax, HS_BLOCK_FIELD(call_stack));
-  code->Bytes({0x66, 0x89, 0xe0});  // mov %sp,%ax
+  code->Bytes(kSpToAx);
   code->Load(kRax, {.base = kRax, .displacement = kPushed});
   code->Bytes({0x48, 0x85, 0xc0});  // test %rax,%rax
-  code->JumpIf(kZero, not_there);
+  code->JumpIf(kZero, search);
   code->Bytes({0x81, 0x38});  // cmpl $HS_RETURN_CODE,(%rax)
   code->Word32(HS_RETURN_CODE);
-  code->JumpIf(kNotZero, not_there);
-  code->CompareBytes(8, kR9, {.base = kRax, .displacement = HS_RETURN_PC});
-  code->JumpIf(kZero, found);
+  code->JumpIf(kNotZero, search);
+  code->Load(kRax, {.base = kRax, .displacement = HS_RETURN_PC});
+  code->CompareBytes(8, kRax, kTarget);
+  code->JumpIf(kNotZero, search);
+  EmitRestoreFlags(code);
+  code->Move(kRax, kR11);
+  code->Move(kR11, kRsp);
+  code->LoadField(kRsp, HS_BLOCK_FIELD(call_stack));
+  code->Bytes(kR11ToSp);
+  code->Lea(kRsp, {.base = kRsp, .displacement = kPushed});
+  code->Byte(0xc3);
 }
 
 // Below the stack pointer that a return has left is its target, which the view has as it was
 // compared. rax, the flags aside: as in the block. Address of the return's struct HsExit in r11.
-//
-// What goes through memory meanwhile is seldom needed soon after a return: r9.
 void EmitReturnTo(uint64_t indirect_exit, Assembler* code) {
-  constexpr HostAddress kTarget = {.base = kRsp, .displacement = -8, .segment = SegmentBase::kGs};
-  Label search, found, miss;
+  Label search, miss;
   code->StoreField(SaveSlot(0), kR11);
-  code->StoreField(SaveSlot(1), kR9);
   code->Move(kR11, kRax);
-  code->Load(kR9, kTarget);
-  TakePushed(&search, &found, code);
+  ReturnToPushed(&search, code);
+
   code->Bind(&search);
+  code->StoreField(SaveSlot(1), kR9);
+  code->Load(kR9, kTarget);
   const HostAddress entry = EmitTableEntry(kR9, kRax, HS_RETURNS_OFFSET, code);
   code->CompareBytes(8, kR9, entry);
   code->JumpIf(kNotZero, &miss);
   code->Load(kRax, HostOfEntry(entry));
-  code->Bind(&found);
   code->StoreField(HS_BLOCK_FIELD(return_host), kRax);
   code->LoadField(kR9, SaveSlot(1));
   EmitRestoreFlags(code);
