@@ -119,19 +119,33 @@ TEST(ProgramsTest, PointersToTheLastX87Instruction) {
   ExpectRecordsUnchanged({Program("x87_pointers")});
 }
 
-// It goes on as natively, and whoever records it is told so.
+// It goes on as natively, and whoever records it is told why no more of it is recorded.
+void ExpectRecordedUpTo(const std::string& reason, const std::vector<std::string>& argv) {
+  const ChildResult native = RunProcess(argv);
+  const Recorded recorded(argv);
+  EXPECT_EQ(recorded.run().out, native.out);
+  EXPECT_EQ(recorded.run().Ending(), native.Ending());
+  const std::string& err = recorded.run().err;
+  const size_t told = err.find(reason);
+  EXPECT_NE(told, std::string::npos) << err;
+  EXPECT_EQ(err.find(reason, told + 1), std::string::npos) << "told twice: " << err;
+  ExpectExact(recorded.trace());
+}
+
 TEST(ProgramsTest, WhatHasItselfTrappedAfterEachInstructionIsRecordedUpToThere) {
   for (const std::string how : {"popf", "signal"}) {
-    const std::vector<std::string> argv = {Program("trap_flag"), how};
-    const ChildResult native = RunProcess(argv);
-    const Recorded recorded(argv);
-    EXPECT_EQ(recorded.run().out, native.out);
-    EXPECT_EQ(recorded.run().Ending(), native.Ending());
-    const std::string& err = recorded.run().err;
-    const size_t told = err.find("trap flag");
-    EXPECT_NE(told, std::string::npos) << err;
-    EXPECT_EQ(err.find("trap flag", told + 1), std::string::npos) << "told twice: " << err;
-    ExpectExact(recorded.trace());
+    ExpectRecordedUpTo("trap flag", {Program("trap_flag"), how});
+  }
+}
+
+TEST(ProgramsTest, MemoryAtAnyAddressTheProgramAsksFor) {
+  for (const std::vector<std::string>& argv :
+       {std::vector<std::string>{Program("fixed_far_maps")}, {Program("fixed_far_maps"), "move"}}) {
+    if (Engine() == TestedEngine::kEmulate) {
+      ExpectRecordsUnchanged(argv);
+    } else {
+      ExpectRecordedUpTo("maps memory at an address", argv);
+    }
   }
 }
 

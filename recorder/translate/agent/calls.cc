@@ -168,6 +168,7 @@ void LeaveIfNotRecordable(Thread* thread, const GuestCall& call) {
   if (!IsRecorded(*thread)) return;
   if (MakesOddTask(call)) LeaveAll(thread, HS_END_THREAD);
   if (MakesFilterListener(call)) LeaveAll(thread, HS_END_CALL);
+  if (MapsOutOfReach(call)) LeaveAll(thread, HS_END_ADDRESS);
   if (call.number() == SYS_rt_sigreturn && LeavesToTrapFlag(*thread)) {
     LeaveAll(thread, HS_END_TRAP_FLAG);
   }

@@ -26,6 +26,10 @@ void HandleCall(Thread* thread);
 // Goes past the system call at the thread's pc, with `result`.
 void FinishCall(Thread* thread, int64_t result);
 
+// Whether `call` maps memory outside the windows, whatever else is there: it would not be made for
+// the program as the kernel makes it.
+bool MapsOutOfReach(const GuestCall& call);
+
 // Calls that change mappings. True if `call` is one, and has been made or refused.
 bool HandleMemoryCall(Thread* thread, GuestCall* call);
 

@@ -50,15 +50,23 @@ void Forget(Thread* thread, uint64_t start, uint64_t end) {
   DropInAllViews(thread, start, end);
 }
 
+// Whether no call on [start, end) changes anything, wherever that is: the kernel says why.
+bool IsKernelsToRefuse(uint64_t start, uint64_t end) {
+  constexpr uint64_t kAddressSpace = (uint64_t{1} << 47) - kPageBytes;
+  return end <= start || end > kAddressSpace || start % kPageBytes != 0;
+}
+
 void HandleMmap(Thread* thread, GuestCall* call) {
   const uint64_t start = call->argument(0), bytes = WholePages(call->argument(1));
   const bool fixed = (call->argument(3) & (MAP_FIXED | MAP_FIXED_NOREPLACE)) != 0;
   const bool within = InWindows(start, start + bytes);
-  if (fixed && !within) {
-    call->set_result(-ENOMEM);
+  if (fixed && !within && !IsKernelsToRefuse(start, start + bytes)) {
+    // Who asks like that has another place in mind for when this one is taken; and it may be, by
+    // the recorder's memory.
+    call->set_result((call->argument(3) & MAP_FIXED_NOREPLACE) != 0 ? -EEXIST : -ENOMEM);
     return;
   }
-  if (!within) call->set_argument(0, 0);
+  if (!fixed && !within) call->set_argument(0, 0);
   Make(call);
   KeepInWindows(call, bytes);
   if (fixed && !IsError(call->result())) Forget(thread, start, start + bytes);
@@ -90,12 +98,6 @@ void HandleShmat(GuestCall* call) {
   if (IsError(call->result()) || InWindows(start, start)) return;
   Call(SYS_shmdt, start);
   call->set_result(-ENOMEM);
-}
-
-// Whether no call on [start, end) changes anything, wherever that is: the kernel says why.
-bool IsKernelsToRefuse(uint64_t start, uint64_t end) {
-  constexpr uint64_t kAddressSpace = (uint64_t{1} << 47) - kPageBytes;
-  return end <= start || end > kAddressSpace || start % kPageBytes != 0;
 }
 
 // Calls on [argument 0, + argument 1).
@@ -170,6 +172,20 @@ bool HandleLimitCall(const Thread& thread, GuestCall* call) {
 bool IsMemoryLimited() { return own_limits.IsAny(); }
 
 void InstallLimits() { own_limits.Install(); }
+
+bool MapsOutOfReach(const GuestCall& call) {
+  uint64_t start, bytes;
+  if (call.number() == SYS_mmap) {
+    if ((call.argument(3) & (MAP_FIXED | MAP_FIXED_NOREPLACE)) != MAP_FIXED) return false;
+    start = call.argument(0), bytes = call.argument(1);
+  } else if (call.number() == SYS_mremap && (call.argument(3) & MREMAP_FIXED) != 0) {
+    start = call.argument(4), bytes = call.argument(2);
+  } else {
+    return false;
+  }
+  const uint64_t end = start + WholePages(bytes);
+  return !InWindows(start, end) && !IsKernelsToRefuse(start, end);
+}
 
 bool HandleMemoryCall(Thread* thread, GuestCall* call) {
   if (!own_limits.Allows(call->number(), call->words + 1)) {

@@ -85,6 +85,7 @@ enum HsEndReason {
   HS_END_CALL,         // it makes a system call that cannot be recorded
   HS_END_MEMORY,       // there is no more room for what it uses
   HS_END_TRAP_FLAG,    // it is about to set the trap flag
+  HS_END_ADDRESS,      // it maps memory at an address that has no view
 };
 
 struct HsRing {
