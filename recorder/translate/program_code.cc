@@ -19,6 +19,9 @@ constexpr size_t kBlocksAtOnce = 8, kBlocksAhead = 12;
 // Pages of known code that are taken while the program runs because the last one leads to them.
 constexpr size_t kLinkedPages = 8;
 
+// Of those that are there already, passed over at once: a request may have come meanwhile.
+constexpr int kMostSkipped = 64;
+
 // What is called there is asked for if it is needed.
 constexpr uint64_t kFar = 64 * 1024;
 bool IsFarFrom(uint64_t guest_pc, uint64_t pc) { return pc - guest_pc + kFar > 2 * kFar; }
@@ -159,6 +162,7 @@ const TranslationMemo::KnownPage* ProgramCode::PageToTake(uint64_t guest_pc) {
 
 // One that follows what was asked for, first in the module that was asked for last.
 bool ProgramCode::TakeNextPage() {
+  int skipped = 0;
   for (auto it = read_ahead_.rbegin(); it != read_ahead_.rend(); ++it) {
     auto& [module, ahead] = *it;
     while (ahead.HasNext()) {
@@ -167,6 +171,7 @@ bool ProgramCode::TakeNextPage() {
         ahead.Stop();
       } else if (ModuleOf(*page) != module || PageToTake(*page) == nullptr) {
         ahead.Skip();
+        if (++skipped == kMostSkipped) return true;
       } else {
         AddKnownBlocks(*page);
         ahead.NoteTaken();

@@ -62,7 +62,7 @@ class ProgramCode {
   // See CodeCache.
   uint64_t TakeChangedReturn() { return cache_.TakeChangedReturn(); }
   // Translates one more block that is likely to be asked for, or takes in one more page of known
-  // ones, while the program runs. False if there is none.
+  // ones, or looks for one for a while, as long as the program runs. False if there is none.
   bool TranslateAhead();
   // There is none until code is asked for again.
   void StopAhead();
