@@ -19,8 +19,8 @@
 namespace hindsight {
 namespace {
 
-// In a window of the program's addresses, where nothing of this process is.
-constexpr uint64_t kStart = 0x1345000000;
+// In a window of the program's addresses, where nothing of this process is, not even a sanitizer.
+constexpr uint64_t kStart = 0x45000000;
 constexpr int kPages = 64;
 
 class ProgramCodeTest : public testing::Test {

@@ -43,7 +43,7 @@ class TranslationStoreTest : public testing::Test {
     block.links = {{.rel32_offset = 8, .guest_target = pc + 5}};
     block.relied_on = {{.pc = pc + 5, .bytes = 3}};
     block.to_exits = {50};
-    block.outward = {20, 98};
+    block.outward = {20, 96};
     block.own = {40};
     static constexpr uint8_t kBytes[] = {1, 2, 3, 4, 5, 6, 7, 8};
     return MakeTranslation(pc, kHost, block, [=](uint64_t at) {
