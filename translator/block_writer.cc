@@ -95,8 +95,7 @@ void BlockWriter::CallOver(uint64_t return_to) {
   constexpr uint32_t kCallBytes = 5;
   Label over;
   code_.Move(kR11, kRsp);
-  code_.LoadField(kRsp, HS_BLOCK_FIELD(call_stack));
-  code_.Bytes({0x66, 0x44, 0x89, 0xdc});  // mov %r11w,%sp
+  EmitCallStack(&code_);
   code_.PadBranch(kCallBytes, kLinkAlignment);
   code_.Call(&over);
   return_offset_ = code_.offset();

@@ -25,6 +25,11 @@ void EmitRestoreFlags(Assembler* code) {
   code->Bytes({0x04, 0x7f, 0x9e});  // add $0x7f,%al, which sets OF if al is 1; sahf
 }
 
+void EmitCallStack(Assembler* code) {
+  code->LoadField(kRsp, HS_BLOCK_FIELD(call_stack));
+  code->Bytes({0x66, 0x44, 0x89, 0xdc});  // mov %r11w,%sp
+}
+
 void EmitReturn(Assembler* code) {
   code->Move(kR11, kRsp);
   code->LoadField(kRsp, HS_BLOCK_FIELD(return_stack));

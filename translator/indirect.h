@@ -20,6 +20,10 @@ HostAddress HostOfEntry(HostAddress entry);
 // Sets the status flags to those of the thread block's flags_aside. Changes rax.
 void EmitRestoreFlags(Assembler* code);
 
+// Has rsp point to where calls push that leave the guest's stack pointer as it is in r11: right
+// below that. No flags.
+void EmitCallStack(Assembler* code);
+
 // `ret` to what return_host of the thread block has. r11 has the guest's rsp then.
 void EmitReturn(Assembler* code);
 

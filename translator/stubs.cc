@@ -46,18 +46,16 @@ void EmitExit(bool with_pc, Assembler* code) {
   LeaveToAgent(code);
 }
 
-constexpr HostAddress kTarget = {
-    .base = kRsp, .displacement = -8, .segment = SegmentBase::kGs};  // of a return
+// Seen from the stack pointer that a return has left: its target, and in the call stack what was
+// pushed by the call that had left the stack pointer below that.
+constexpr HostAddress kTarget = {.base = kRsp, .displacement = -8, .segment = SegmentBase::kGs};
 constexpr int64_t kPushed = -2 * int64_t{sizeof(uint64_t)};
-
-// mov %sp,%ax; mov %r11w,%sp: what calls have pushed lies by the lowest bits of the stack pointer.
-constexpr uint8_t kSpToAx[] = {0x66, 0x89, 0xe0}, kR11ToSp[] = {0x66, 0x44, 0x89, 0xdc};
 
 // Goes where the call has pushed that left the stack pointer as it was before the return, if that
 // is the place after a call of the return's target. r11: rax. Changes rax.
 void ReturnToPushed(Label* search, Assembler* code) {
   code->LoadField(kRax, HS_BLOCK_FIELD(call_stack));
-  code->Bytes(kSpToAx);
+  code->Bytes({0x66, 0x89, 0xe0});  // mov %sp,%ax
   code->Load(kRax, {.base = kRax, .displacement = kPushed});
   code->Bytes({0x48, 0x85, 0xc0});  // test %rax,%rax
   code->JumpIf(kZero, search);
@@ -70,8 +68,7 @@ void ReturnToPushed(Label* search, Assembler* code) {
   EmitRestoreFlags(code);
   code->Move(kRax, kR11);
   code->Move(kR11, kRsp);
-  code->LoadField(kRsp, HS_BLOCK_FIELD(call_stack));
-  code->Bytes(kR11ToSp);
+  EmitCallStack(code);
   code->Lea(kRsp, {.base = kRsp, .displacement = kPushed});
   code->Byte(0xc3);
 }

@@ -106,9 +106,9 @@ struct HsThreadBlock {
   // The guest's status flags where they are kept aside: bit 0 OF, bits 8 to 15 as lahf has them.
   uint64_t flags_aside;
   // What the processor's call and ret use as stack: see below.
-  uint64_t call_stack;    // the address of gs:[HS_CALLS_OFFSET]
+  uint64_t call_stack;    // the address of gs:[HS_CALLS_OFFSET], a multiple of 64 KiB
   uint64_t return_stack;  // the address of return_host
-  uint64_t return_host;   // where an indirect branch leads; a return takes it from there
+  uint64_t return_host;   // where an indirect branch leads, or a return by the table
 
   // Flavour record: where locked instructions write struct HsLockedEntry.
   uint64_t locked_ring;   // with the words at HS_LOCKED_HEAD and HS_LOCKED_WRITING
@@ -178,13 +178,14 @@ struct HsTableEntry {
 // The table of returns is of the same kind. What it says of a pc is not where that was translated
 // to, but a place behind the call instruction of a translated call. Processors predict where a
 // return leads to by the calls they have executed, and hardly otherwise; so a translated call
-// executes a call instruction, and a translated return a ret, which takes from return_host where it
-// leads. Both have the guest's stack pointer in r11 meanwhile.
+// executes a call instruction, and a translated return a ret. Both have the guest's stack pointer
+// in r11 meanwhile.
 //
 // A call that leaves the guest's stack pointer at S pushes right below gs:[HS_CALLS_OFFSET + (S &
-// 0xffff)]. What a return at S finds there is the place after that call; only if it is not, or if
-// the guest's pc there is not the return's, the table is looked up. What calls push is the same
-// memory again and again, where a table's entries each take a line of the processor's caches.
+// 0xffff)]. What a return at S finds there is the place after that call, and its ret takes it; only
+// if it is not, or if the guest's pc there is not the return's, ret takes from return_host what the
+// table has. What calls push is the same memory again and again, where a table's entries each take
+// a line of the processor's caches.
 //
 // Such a place begins with HS_RETURN_CODE and has the guest's pc at HS_RETURN_PC. Where S is not a
 // multiple of 8, calls write over parts of what others have pushed, and a return finds any number

@@ -194,12 +194,12 @@ void OnSignal(int signal, int32_t* info, FrameContext* context) {
   } else if (context->registers.rip == AddressOf(AgentCopyInstruction)) {
     // Past the rep movsb, of two bytes, whatever is left to copy.
     context->registers.rip += 2;
-  } else if (const uint64_t next = AfterStubFault(context->registers.rip)) {
-    context->registers.rip = next;
   } else if (IsViewFault(thread, &signal, info, context)) {
     // The access is tried again. What has come meanwhile did not find translated code.
     FrameRegisters& registers = context->registers;
     if (thread->pending != 0 && InArenas(registers.rip)) LeaveSoon(&registers.r10, thread->block);
+  } else if (const uint64_t next = AfterStubFault(context->registers.rip)) {
+    context->registers.rip = next;
   } else if (thread->operating != 0) {
     TakeInfo(info, *context, &thread->fault);
     thread->fault_signal = static_cast<uint32_t>(signal);

@@ -141,6 +141,8 @@ inline Thread* ThreadOf(uint64_t number) {
   return reinterpret_cast<Thread*>(DistanceOf(number) + HS_THREAD_OFFSET);
 }
 
+static_assert(DistanceOf(kFirstThread) % (64 * kKiB) == 0 && HS_CALLS_OFFSET % 0x10000 == 0);
+static_assert(kStepStateOffset + 64 * kKiB <= kGapBytes + HS_TABLES_OFFSET);
 static_assert(sizeof(HsThreadBlock) <= 0x100 && sizeof(Thread) <= 0x1000 - 0x100);
 static_assert(offsetof(Thread, registers) == HS_REGISTERS - HS_THREAD_OFFSET);
 static_assert(offsetof(Thread, flags) == HS_FLAGS - HS_THREAD_OFFSET);
