@@ -141,6 +141,11 @@ bool WriteControl(const GuestInstruction& instruction, Control control, Flavour 
   return false;
 }
 
+void WriteSideExit(const GuestInstruction& instruction, BlockWriter* writer) {
+  writer->BranchIf(instruction.decoded.opcode & 0xf, BranchTarget(instruction));
+  writer->LeaveR11();
+}
+
 bool MayCloseCycle(const GuestInstruction& instruction, Control control) {
   switch (control) {
     case Control::kJump:

@@ -14,6 +14,9 @@ namespace hindsight {
 bool WriteControl(const GuestInstruction& instruction, Control control, Flavour flavour,
                   BlockWriter* writer);
 
+// Writes a conditional jump behind which the block goes on if it is not taken.
+void WriteSideExit(const GuestInstruction& instruction, BlockWriter* writer);
+
 // Whether a cycle of blocks could be closed here, so that the block must test the counter.
 bool MayCloseCycle(const GuestInstruction& instruction, Control control);
 

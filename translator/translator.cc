@@ -1,14 +1,13 @@
 #include "translator/translator.h"
 
-#include <algorithm>
 #include <cstdint>
-#include <iterator>
 #include <utility>
 
 #include "absl/status/status.h"
 #include "base/check.h"
 #include "isa/memory_model.h"
 #include "isa/registers.h"
+#include "translator/block_source.h"
 #include "translator/block_writer.h"
 #include "translator/control.h"
 #include "translator/flags.h"
@@ -21,171 +20,6 @@
 namespace hindsight {
 namespace {
 
-// The guest's code that becomes a block.
-struct Source {
-  std::vector<GuestInstruction> instructions;
-  Control control = Control::kNone;  // of the last one
-  bool undecodable = false;          // what follows is no instruction
-  // [i]: the status flags that are read at or after instruction i before they are overwritten.
-  std::vector<uint32_t> flags_read;
-  uint32_t flags_read_at_end = kStatusFlags;
-  // Before which instruction the flags are put aside, since only what follows the block may read
-  // them; -1: they are not.
-  int aside_at = -1;
-  std::vector<CodeRange> relied_on;
-
-  bool LastIsCounted() const {
-    return control != Control::kSyscall && control != Control::kRefused;
-  }
-  int counted() const { return static_cast<int>(instructions.size()) - (LastIsCounted() ? 0 : 1); }
-  uint64_t next() const { return instructions.back().next(); }
-};
-
-// Whether `rest`, which does not decode, would not with more bytes either.
-bool IsInvalid(absl::Span<const uint8_t> rest) {
-  uint8_t padded[ZYDIS_MAX_INSTRUCTION_LENGTH] = {};
-  const size_t size = std::min(rest.size(), sizeof(padded));
-  std::copy_n(rest.begin(), size, padded);
-  GuestInstruction ignored;
-  return size != 0 && !DecodeGuest(0, padded, &ignored);
-}
-
-// Whether the instruction may change one that follows it in the block. On the stack, beside rsp, is
-// code only in pages where it was found.
-bool MayChangeCode(const TranslateRequest& request, const GuestInstruction& instruction) {
-  if (!request.may_change) return false;
-  for (const ZydisDecodedOperand& operand : instruction.Operands()) {
-    if (operand.type != ZYDIS_OPERAND_TYPE_MEMORY ||
-        (operand.actions & ZYDIS_OPERAND_ACTION_MASK_WRITE) == 0) {
-      continue;
-    }
-    const bool pushes = instruction.decoded.meta.category == ZYDIS_CATEGORY_PUSH &&
-                        operand.visibility == ZYDIS_OPERAND_VISIBILITY_HIDDEN;
-    const bool beside_rsp =
-        operand.mem.base == ZYDIS_REGISTER_RSP && operand.mem.index == ZYDIS_REGISTER_NONE;
-    if (!pushes && (!beside_rsp || request.by_any_store)) return true;
-  }
-  return false;
-}
-
-// Of those that most code consists of, in forms without surprises.
-bool IsPlain(const ZydisDecodedInstruction& decoded) {
-  if (decoded.encoding != ZYDIS_INSTRUCTION_ENCODING_LEGACY || decoded.raw.prefix_count > 1 ||
-      decoded.opcode_map != ZYDIS_OPCODE_MAP_DEFAULT) {
-    return false;
-  }
-  switch (decoded.mnemonic) {
-    case ZYDIS_MNEMONIC_MOV:
-      return decoded.opcode != 0x8c && decoded.opcode != 0x8e;
-    case ZYDIS_MNEMONIC_CALL:
-    case ZYDIS_MNEMONIC_JMP:
-      return decoded.raw.prefix_count == 0;
-    case ZYDIS_MNEMONIC_ADD:
-    case ZYDIS_MNEMONIC_AND:
-    case ZYDIS_MNEMONIC_CMP:
-    case ZYDIS_MNEMONIC_LEA:
-    case ZYDIS_MNEMONIC_MOVSXD:
-    case ZYDIS_MNEMONIC_NOP:
-    case ZYDIS_MNEMONIC_OR:
-    case ZYDIS_MNEMONIC_POP:
-    case ZYDIS_MNEMONIC_PUSH:
-    case ZYDIS_MNEMONIC_SUB:
-    case ZYDIS_MNEMONIC_TEST:
-    case ZYDIS_MNEMONIC_XOR:
-      return true;
-    default:
-      return decoded.meta.category == ZYDIS_CATEGORY_COND_BR && decoded.raw.prefix_count == 0;
-  }
-}
-
-Control ControlFor(const TranslateRequest& request, const GuestInstruction& instruction) {
-  const Control control = ControlOf(instruction);
-  const bool asked = control != Control::kRefused && control != Control::kSyscall &&
-                     request.left_to_agent && !IsPlain(instruction.decoded);
-  return asked && request.left_to_agent(instruction.Bytes()) ? Control::kRefused : control;
-}
-
-// `refused_at`: the instruction with this number is refused whatever it is.
-Source ReadSource(const TranslateRequest& request, int refused_at) {
-  Source source;
-  // They are large; most blocks have fewer.
-  source.instructions.reserve(16);
-  uint64_t pc = request.guest_pc;
-  absl::Span<const uint8_t> rest = request.bytes;
-  while (source.control == Control::kNone &&
-         source.instructions.size() < request.max_instructions) {
-    GuestInstruction instruction;
-    if (!DecodeGuest(pc, rest, &instruction)) {
-      source.undecodable = IsInvalid(rest);
-      break;
-    }
-    source.control = static_cast<int>(source.instructions.size()) == refused_at
-                         ? Control::kRefused
-                         : ControlFor(request, instruction);
-    source.instructions.push_back(instruction);
-    pc = instruction.next();
-    rest.remove_prefix(instruction.decoded.length);
-    if (MayChangeCode(request, instruction)) break;
-  }
-  return source;
-}
-
-uint32_t FlagsReadAtEnd(const TranslateRequest& request, Source* source) {
-  auto from = [&](uint64_t pc) { return FlagsReadFrom(pc, request.code_at, &source->relied_on); };
-  if (source->undecodable) return kStatusFlags;
-  const GuestInstruction& last = source->instructions.back();
-  switch (source->control) {
-    case Control::kNone:
-      return from(last.next());
-    case Control::kJump:
-    case Control::kCall:
-      return from(BranchTarget(last));
-    case Control::kConditional:
-    case Control::kLoop:
-      return from(BranchTarget(last)) | from(last.next());
-    case Control::kRefused:
-      // Blocks before this one, which do not know that it could not be written, look through it.
-      return ControlOf(last) == Control::kNone ? from(last.pc) : kStatusFlags;
-    default:
-      return kStatusFlags;
-  }
-}
-
-void FindFlags(const TranslateRequest& request, Source* source) {
-  uint32_t read = source->flags_read_at_end = FlagsReadAtEnd(request, source);
-  source->flags_read.resize(source->instructions.size());
-  for (size_t i = source->instructions.size(); i-- > 0;) {
-    if (static_cast<int>(i) < source->counted()) {
-      const FlagUse use = FlagsOf(source->instructions[i]);
-      read = use.read | (read & ~use.overwritten);
-    }
-    source->flags_read[i] = read;
-  }
-}
-
-bool TouchesFlags(const GuestInstruction& instruction) {
-  const ZydisAccessedFlags* flags = instruction.decoded.cpu_flags;
-  if (flags == nullptr) return false;
-  const uint32_t all =
-      flags->tested | flags->modified | flags->set_0 | flags->set_1 | flags->undefined;
-  return (all & kStatusFlags) != 0;
-}
-
-// An indirect branch leads anywhere, so that flags count as read there; they hardly ever are. Where
-// much would have to do without them, they are put aside and restored at the end.
-void PlaceAside(Flavour flavour, Source* source) {
-  const Control control = source->control;
-  const bool jumps = control == Control::kIndirectJump || control == Control::kIndirectCall;
-  const bool returns = flavour == Flavour::kRecord && control == Control::kReturn;
-  if (!jumps && !returns) return;
-  int at = source->counted() - 1;
-  while (at > 0 && !TouchesFlags(source->instructions[at - 1])) --at;
-  source->aside_at = at;
-  for (size_t i = static_cast<size_t>(at); i < source->flags_read.size(); ++i) {
-    source->flags_read[i] = 0;
-  }
-}
-
 // Before which instruction the counter is decremented, and how.
 struct Decrement {
   int before = 0;
@@ -193,18 +27,20 @@ struct Decrement {
   bool flags = false;  // may be changed
 };
 
-Decrement PlaceDecrement(const Source& source) {
-  const int counted = source.counted();
-  if (!MayCloseCycle(source.instructions.back(), source.control)) return {};
+Decrement PlaceDecrement(const BlockSource& source, const BlockPart& part) {
+  const bool at_end = &part == &source.parts.back();
+  if (!at_end || !MayCloseCycle(source.instructions.back(), source.control)) {
+    return {.before = part.begin};
+  }
   Decrement first = {.before = -1, .test = true, .flags = true};
-  for (int i = 0; i < counted; ++i) {
+  for (int i = part.begin; i < part.end; ++i) {
     if (source.flags_read[i] != 0) continue;
     if (first.before < 0) first.before = i;
     // Right before an instruction that writes flags, so that few places show wrong ones.
     if (FlagsOf(source.instructions[i]).overwritten != 0) return {i, true, true};
   }
   if (first.before >= 0) return first;
-  return {.before = 0, .test = true, .flags = false};
+  return {.before = part.begin, .test = true, .flags = false};
 }
 
 void WriteDecrement(const Decrement& decrement, int count, BlockWriter* writer) {
@@ -237,9 +73,6 @@ void WriteDecrement(const Decrement& decrement, int count, BlockWriter* writer) 
   code->Move(kRcx, kR11);
 }
 
-// How many conditional jumps behind a block undefined flags are followed.
-constexpr int kBranchesAhead = 2;
-
 // Which flags are undefined where an instruction begins. What processors leave in them a replay may
 // not: who reads them nevertheless must have them told. Compilers never do it.
 class UndefinedFlags {
@@ -260,110 +93,129 @@ class UndefinedFlags {
   uint32_t undefined_ = 0;
 };
 
-// Whether flags that are left undefined are read behind the block.
-bool AreReadBehind(uint32_t undefined, const TranslateRequest& request, Source* source) {
-  undefined &= source->flags_read_at_end;
-  if (undefined == 0) return false;
-  auto read_from = [&](uint64_t pc) {
-    return FlagsSurelyRead(pc, undefined, request.code_at, kBranchesAhead, &source->relied_on) != 0;
-  };
-  const GuestInstruction& last = source->instructions.back();
-  switch (source->control) {
-    case Control::kNone:
-      return read_from(last.next());
-    case Control::kJump:
-    case Control::kCall:
-      return read_from(BranchTarget(last));
-    case Control::kConditional:
-    case Control::kLoop:
-      return read_from(BranchTarget(last)) || read_from(last.next());
-    default:
-      return false;
-  }
-}
-
 // How the order of threads has the instruction.
-void PlaceInOrder(const TranslateRequest& request, const Source& source, size_t number,
+void PlaceInOrder(const TranslateRequest& request, const BlockSource& source, int number,
                   InstructionPlace* place) {
   // Fences and what is locked see to that themselves.
   if (request.order <= MemoryModel::kFence || !request.operations) return;
   const GuestInstruction& instruction = source.instructions[number];
   const MemoryUse use = MemoryUseOf(instruction.decoded, instruction.operands);
-  const bool last = number + 1 == source.instructions.size();
-  const bool counted = static_cast<int>(number) < source.counted();
+  const bool last = number + 1 == source.size();
+  const bool counted = number < source.counted();
   place->ordered = counted && IsOrderable(use, request.order) && !IsFence(use);
   place->stores = use.writes;
-  uint32_t read = last ? source.flags_read_at_end : source.flags_read[number + 1];
+  uint32_t read = last ? source.parts.back().flags_read_after : source.flags_read[number + 1];
   if (source.aside_at >= 0) {
-    const auto aside_at = static_cast<size_t>(source.aside_at);
-    if (number + 1 == aside_at) read = kStatusFlags;  // what is put aside next
-    if (number >= aside_at) read = 0;
+    if (number + 1 == source.aside_at) read = kStatusFlags;  // what is put aside next
+    if (number >= source.aside_at) read = 0;
   }
   place->flags_after = static_cast<uint16_t>(read);
 }
 
-// Writes the block. Returns the number of an instruction that cannot be written; -1: none.
-int WriteBlock(const TranslateRequest& request, Source* from, BlockWriter* writer) {
-  const Source& source = *from;
-  const int counted = source.counted();
-  const Decrement decrement = PlaceDecrement(source);
-  writer->SetFlagsAtEnd(source.flags_read_at_end);
-  UndefinedFlags undefined;
-  for (int i = 0; i < static_cast<int>(source.instructions.size()); ++i) {
-    const GuestInstruction& instruction = source.instructions[i];
-    writer->choice()->Advance(static_cast<size_t>(i));
-    InstructionPlace place = {.guest_pc = instruction.pc,
-                              .length = instruction.decoded.length,
-                              .adjust = counted > 0 && i > decrement.before ? i - counted : i,
-                              .flags_exact = static_cast<uint16_t>(source.flags_read[i]),
-                              .flags_aside = source.aside_at >= 0 && i > source.aside_at};
-    PlaceInOrder(request, source, static_cast<size_t>(i), &place);
-    if (i == source.aside_at) {
-      writer->Begin({.guest_pc = place.guest_pc,
-                     .length = place.length,
-                     .adjust = place.adjust,
-                     .flags_exact = kStatusFlags});
-      writer->PutFlagsAside();
-      place.flags_aside = true;
-    }
-    if (i == decrement.before && counted > 0) {
-      // The exit shows the counter as it is after the decrement.
-      writer->Begin(place);
-      place.adjust = i - counted;
-      writer->SetAdjust(place.adjust);
-      WriteDecrement(decrement, counted, writer);
-    }
-    writer->Begin(place);
-    const bool last = i + 1 == static_cast<int>(source.instructions.size());
-    const bool branches = last && source.control != Control::kNone;
-    if (request.flavour == Flavour::kRecord &&
-        (undefined.AreRead(instruction) ||
-         (branches && AreReadBehind(undefined.left(), request, from)))) {
-      WriteCorrection(writer);
-      undefined.AreTold();
-    }
-    undefined.Pass(instruction);
-    WriteOrderBefore(writer);
-    bool written;
-    if (branches) {
-      written = WriteControl(instruction, source.control, request.flavour, writer);
-    } else {
-      written = request.flavour == Flavour::kRecord ? WriteRecord(instruction, writer)
-                                                    : WritePlain(instruction, writer);
-      if (written) WriteOrder(place.flags_after, writer);
-    }
-    if (!written) return i;
-  }
-  if (request.flavour == Flavour::kRecord && source.control == Control::kNone &&
-      AreReadBehind(undefined.left(), request, from)) {
-    writer->Begin({.guest_pc = source.next(),
-                   .flags_exact = static_cast<uint16_t>(source.flags_read_at_end)});
-    WriteCorrection(writer);
-  }
-  return -1;
-}
+// Writes the instructions of a block.
+class BodyWriter {
+ public:
+  // Borrows all of them.
+  BodyWriter(const TranslateRequest& request, BlockSource* source, BlockWriter* writer)
+      : request_(request), source_(source), writer_(writer) {}
 
-void WriteEnd(const Source& source, uint64_t pc, BlockWriter* writer) {
+  // Returns the number of an instruction that cannot be written; -1: none.
+  int Write() {
+    for (const BlockPart& part : source_->parts) {
+      const bool at_end = &part == &source_->parts.back();
+      const int refused = WritePart(part, at_end ? source_->size() : part.end);
+      if (refused >= 0) return refused;
+    }
+    const BlockPart& last = source_->parts.back();
+    if (records() && source_->control == Control::kNone &&
+        AreReadBehind(undefined_.left(), last, request_, source_)) {
+      writer_->Begin({.guest_pc = source_->next(),
+                      .flags_exact = static_cast<uint16_t>(last.flags_read_after)});
+      WriteCorrection(writer_);
+    }
+    return -1;
+  }
+
+ private:
+  bool records() const { return request_.flavour == Flavour::kRecord; }
+
+  int WritePart(const BlockPart& part, int end) {
+    const Decrement decrement = PlaceDecrement(*source_, part);
+    const int count = part.end - part.begin;
+    writer_->SetFlagsAtEnd(part.flags_read_after);
+    for (int i = part.begin; i < end; ++i) {
+      writer_->choice()->Advance(static_cast<size_t>(i));
+      const bool decremented = count > 0 && i > decrement.before;
+      InstructionPlace place = PlaceOf(i, i - (decremented ? part.end : part.begin));
+      if (i == source_->aside_at) PutFlagsAside(&place);
+      if (i == decrement.before && count > 0) {
+        // The exit shows the counter as it is after the decrement.
+        writer_->Begin(place);
+        place.adjust = i - part.end;
+        writer_->SetAdjust(place.adjust);
+        WriteDecrement(decrement, count, writer_);
+      }
+      writer_->Begin(place);
+      if (!WriteInstruction(part, i, i + 1 == end)) return i;
+    }
+    return -1;
+  }
+
+  InstructionPlace PlaceOf(int number, int32_t adjust) const {
+    const GuestInstruction& instruction = source_->instructions[number];
+    InstructionPlace place = {
+        .guest_pc = instruction.pc,
+        .length = instruction.decoded.length,
+        .adjust = adjust,
+        .flags_exact = static_cast<uint16_t>(source_->flags_read[number]),
+        .flags_aside = source_->aside_at >= 0 && number > source_->aside_at};
+    PlaceInOrder(request_, *source_, number, &place);
+    return place;
+  }
+
+  void PutFlagsAside(InstructionPlace* place) {
+    writer_->Begin({.guest_pc = place->guest_pc,
+                    .length = place->length,
+                    .adjust = place->adjust,
+                    .flags_exact = kStatusFlags});
+    writer_->PutFlagsAside();
+    place->flags_aside = true;
+  }
+
+  bool WriteInstruction(const BlockPart& part, int number, bool ends_part) {
+    const GuestInstruction& instruction = source_->instructions[number];
+    const bool side_exit = ends_part && &part != &source_->parts.back();
+    const Control control = side_exit   ? Control::kConditional
+                            : ends_part ? source_->control
+                                        : Control::kNone;
+    const bool branches = control != Control::kNone;
+    if (records() &&
+        (undefined_.AreRead(instruction) ||
+         (branches && AreReadBehind(undefined_.left(), part, request_, source_)))) {
+      WriteCorrection(writer_);
+      undefined_.AreTold();
+    }
+    undefined_.Pass(instruction);
+    WriteOrderBefore(writer_);
+    if (side_exit) {
+      WriteSideExit(instruction, writer_);
+      return true;
+    }
+    if (branches) return WriteControl(instruction, control, request_.flavour, writer_);
+    if (!(records() ? WriteRecord(instruction, writer_) : WritePlain(instruction, writer_))) {
+      return false;
+    }
+    WriteOrder(writer_->place().flags_after, writer_);
+    return true;
+  }
+
+  const TranslateRequest& request_;
+  BlockSource* const source_;
+  BlockWriter* const writer_;
+  UndefinedFlags undefined_;
+};
+
+void WriteEnd(const BlockSource& source, uint64_t pc, BlockWriter* writer) {
   if (source.undecodable) {
     writer->Begin({.guest_pc = pc, .flags_exact = kStatusFlags});
     writer->code()->Jump(writer->Exit(kHsExitInstruction));
@@ -400,16 +252,14 @@ absl::StatusOr<TranslatedBlock> Translate(const TranslateRequest& request) {
   if (absl::Status status = CheckPlace(request); !status.ok()) return status;
   int refused_at = -1;
   while (true) {
-    Source source = ReadSource(request, refused_at);
+    BlockSource source = ReadBlockSource(request, refused_at);
     if (source.instructions.empty() && !source.undecodable) {
       return absl::InvalidArgumentError("translate: no whole instruction");
     }
     BlockWriter writer(request, source.instructions);
     uint64_t end = request.guest_pc;
     if (!source.instructions.empty()) {
-      FindFlags(request, &source);
-      PlaceAside(request.flavour, &source);
-      refused_at = WriteBlock(request, &source, &writer);
+      refused_at = BodyWriter(request, &source, &writer).Write();
       if (refused_at >= 0) continue;
       end = source.next();
     }
