@@ -60,6 +60,10 @@ TEST(ProgramsTest, CallsAndReturnsOnAMisalignedStack) {
   ExpectRecordsUnchanged({Program("misaligned_stack")});
 }
 
+TEST(ProgramsTest, FlagsThatAreReadAfterCallsAndIndirectJumps) {
+  ExpectRecordsUnchanged({Program("returned_flags")});
+}
+
 TEST(ProgramsTest, InstructionsThatCompilersDoNotWrite) {
   ExpectRecordsUnchanged({Program("odd_instructions")});
 }

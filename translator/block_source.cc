@@ -78,8 +78,9 @@ Control ControlFor(const TranslateRequest& request, const GuestInstruction& inst
   return asked && request.left_to_agent(instruction.Bytes()) ? Control::kRefused : control;
 }
 
-// Whether the block goes on behind a conditional jump that is not taken. What is there is translated
-// twice if something else leads there, too; so it does not behind loops, which are left seldom.
+// Whether the block goes on behind a conditional jump that is not taken. What is there is
+// translated twice if something else leads there, too; so it does not behind loops, which are left
+// seldom.
 bool MayGoOn(const TranslateRequest& request, const GuestInstruction& branch, Control control,
              size_t side_exits) {
   return control == Control::kConditional && !request.may_change && side_exits < kMostSideExits &&
@@ -154,8 +155,8 @@ uint32_t FlagsReadAtEnd(const TranslateRequest& request, BlockSource* source) {
     case Control::kLoop:
       return from(BranchTarget(last)) | from(last.next());
     case Control::kRefused:
-      // Blocks before this one, which do not know that it could not be written, look through it.
-      return ControlOf(last) == Control::kNone ? from(last.pc) : kStatusFlags;
+      // Blocks before this one do not know that it could not be written.
+      return IsLookedThrough(ControlOf(last)) ? from(last.pc) : kStatusFlags;
     default:
       return kStatusFlags;
   }
@@ -190,13 +191,14 @@ bool TouchesFlags(const GuestInstruction& instruction) {
   return (all & kStatusFlags) != 0;
 }
 
-// An indirect branch leads anywhere, so that flags count as read there; they hardly ever are. Where
-// much would have to do without them, they are put aside and restored at the end.
-void PlaceAside(Flavour flavour, BlockSource* source) {
+// An indirect branch leads anywhere, so that flags count as read there; they hardly ever are. They
+// are put aside, early, and restored where they are read.
+void PlaceAside(BlockSource* source) {
   const Control control = source->control;
-  const bool jumps = control == Control::kIndirectJump || control == Control::kIndirectCall;
-  const bool returns = flavour == Flavour::kRecord && control == Control::kReturn;
-  if (!jumps && !returns) return;
+  if (control != Control::kIndirectJump && control != Control::kIndirectCall &&
+      control != Control::kReturn) {
+    return;
+  }
   int at = source->counted() - 1;
   while (at > 0 && !TouchesFlags(source->instructions[at - 1])) --at;
   source->aside_at = at;
@@ -211,7 +213,10 @@ BlockSource ReadBlockSource(const TranslateRequest& request, int refused_at) {
   BlockSource source = ReadInstructions(request, refused_at);
   if (source.instructions.empty()) return source;
   FindFlags(request, &source);
-  PlaceAside(request.flavour, &source);
+  PlaceAside(&source);
+  if (source.control == Control::kCall || source.control == Control::kIndirectCall) {
+    source.flags_read_at_return = FlagsReadFrom(source.next(), request.code_at, &source.relied_on);
+  }
   return source;
 }
 

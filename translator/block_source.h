@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "translator/flags.h"
-#include "translator/guest_instruction.h"
+#include "translator/guest/guest_instruction.h"
 #include "translator/translator.h"
 
 namespace hindsight {
@@ -19,7 +19,7 @@ namespace hindsight {
 // They are counted together.
 struct BlockPart {
   int begin = 0;
-  int end = 0;                                // behind the last one that is counted
+  int end = 0;                               // behind the last one that is counted
   uint32_t flags_read_after = kStatusFlags;  // status flags that are read wherever it leads
 };
 
@@ -35,6 +35,8 @@ struct BlockSource {
   // Before which instruction the flags are put aside, since only what follows the block may read
   // them; -1: they are not.
   int aside_at = -1;
+  // Of a call: the status flags that are read where it returns.
+  uint32_t flags_read_at_return = kStatusFlags;
   std::vector<CodeRange> relied_on;
 
   int size() const { return static_cast<int>(instructions.size()); }
@@ -49,8 +51,8 @@ struct BlockSource {
 // to the agent whatever it is. Empty: not even one instruction is there as a whole.
 BlockSource ReadBlockSource(const TranslateRequest& request, int refused_at);
 
-// Whether some of `flags` are surely read where `part`, which is one of the source's, leads outside of
-// the block. Adds to source->relied_on.
+// Whether some of `flags` are surely read where `part`, which is one of the source's, leads outside
+// of the block. Adds to source->relied_on.
 bool AreReadBehind(uint32_t flags, const BlockPart& part, const TranslateRequest& request,
                    BlockSource* source);
 

@@ -76,12 +76,14 @@ void BlockWriter::AddLink(uint64_t target, uint16_t flags_exact) {
   code_.Word32(0);
 }
 
-void BlockWriter::Branch(uint64_t target) {
+void BlockWriter::WriteBranch(uint64_t target, uint16_t flags_exact) {
   code_.PadBranch(2, kLinkAlignment);
   code_.Byte(kJumpPrefix);
   code_.Byte(kJumpOpcode);
-  AddLink(target, flags_at_end_);
+  AddLink(target, flags_exact);
 }
+
+void BlockWriter::Branch(uint64_t target) { WriteBranch(target, flags_at_end_); }
 
 void BlockWriter::BranchIf(uint8_t condition, uint64_t target) {
   code_.PadBranch(2, kLinkAlignment);
@@ -91,7 +93,7 @@ void BlockWriter::BranchIf(uint8_t condition, uint64_t target) {
 }
 
 // Executes a call whose return leads to `return_to`, with the guest's stack pointer in r11.
-void BlockWriter::CallOver(uint64_t return_to) {
+void BlockWriter::CallOver(const ReturnPlace& return_to) {
   constexpr uint32_t kCallBytes = 5;
   Label over;
   code_.Move(kR11, kRsp);
@@ -100,20 +102,39 @@ void BlockWriter::CallOver(uint64_t return_to) {
   code_.Call(&over);
   return_offset_ = code_.offset();
   BranchFromReturn(return_to);
-  CHECK(code_.offset() == return_offset_ + HS_RETURN_PC);
-  code_.Word64(return_to);
   code_.Bind(&over);
   code_.Move(kRsp, kR11);
 }
 
-void BlockWriter::BranchFromReturn(uint64_t target) {
+void BlockWriter::BranchFromReturn(const ReturnPlace& to) {
+  const uint64_t begin = code_.here();
+  Label restore;
   code_.Move(kRsp, kR11);
   code_.PadBranch(1, kLinkAlignment);
-  code_.Byte(0xe9);
-  AddLink(target, kAllFlags);
+  if (to.flags_read == 0) {
+    code_.Byte(0xe9);
+    AddLink(to.guest_pc, 0);
+  } else {
+    code_.Jump(&restore);
+  }
+  CHECK(code_.here() == begin + HS_RETURN_PC);
+  code_.Word64(to.guest_pc);
+  if (to.flags_read == 0) return;
+  code_.Bind(&restore);
+  BranchWithFlagsAside(to.guest_pc);
 }
 
-void BlockWriter::BranchFromCall(uint64_t target, uint64_t return_to) {
+void BlockWriter::BranchWithFlagsAside(uint64_t target) {
+  code_.Move(kR11, kRax);
+  RestoreFlags();
+  code_.Move(kRax, kR11);
+  place_.flags_aside = false;
+  saved_[kStubSlot] = HS_NOT_SAVED;
+  MarkFault();
+  WriteBranch(target, kAllFlags);
+}
+
+void BlockWriter::BranchFromCall(uint64_t target, const ReturnPlace& return_to) {
   CallOver(return_to);
   Branch(target);
 }
@@ -146,36 +167,21 @@ void BlockWriter::GiveBackFlags() {
 // Changes rax.
 void BlockWriter::RestoreFlags() { EmitRestoreFlags(&code_); }
 
-// The host address goes to its field. rax is in r11 then, not in memory, which would make one
-// branch wait for the one before; r9 is hardly ever what a branch waits for.
-void BlockWriter::FindWithFlagsAside(int table, Label* miss) {
+// Puts what the table says of the guest pc in r11 into kHostField. The branch is ordered once it is
+// known that it does not fault. r9 is hardly ever what a branch waits for.
+void BlockWriter::FindR11(HsExitKind kind, int64_t rsp_before, int table) {
+  CHECK(place_.flags_aside);
+  PendingExit* pending = AddIndirectExit(kind, rsp_before);
+  if (place_.ordered) pending->exit.orderable = place_.stores ? HS_ORDER_TIMED : HS_ORDERED;
+  pending->saved = {HS_NOT_SAVED, kR9, HS_NOT_SAVED, HS_NOT_SAVED};
   code_.StoreField(SaveSlot(1), kR9);
   const HostAddress entry = EmitTableEntry(kR11, kR9, table, &code_);
   code_.CompareBytes(8, kR11, entry);
-  code_.JumpIf(kNotZero, miss);
+  code_.JumpIf(kNotZero, &pending->label);
   code_.Load(kR11, HostOfEntry(entry));
   code_.StoreField(kHostField, kR11);
   code_.LoadField(kR9, SaveSlot(1));
-  code_.Move(kR11, kRax);
-  RestoreFlags();
-  code_.Move(kRax, kR11);
-}
-
-// The host address goes to r11.
-void BlockWriter::FindWithoutFlags(int table, Label* miss) {
-  Label hit;
-  code_.StoreField(SaveSlot(0), kRax);
-  code_.StoreField(SaveSlot(1), kRcx);
-  const HostAddress entry = EmitTableEntry(kR11, kRax, table, &code_);
-  code_.Load(kRcx, entry);
-  code_.Bytes({0x48, 0xf7, 0xd1});  // not %rcx
-  code_.Lea(kRcx, {.base = kRcx, .index = kR11, .displacement = 1});
-  code_.JumpIfRcxZero(&hit);
-  code_.Jump(miss);
-  code_.Bind(&hit);
-  code_.Load(kR11, HostOfEntry(entry));
-  code_.LoadField(kRax, SaveSlot(0));
-  code_.LoadField(kRcx, SaveSlot(1));
+  WriteOrder(0, this);
 }
 
 BlockWriter::PendingExit* BlockWriter::AddIndirectExit(HsExitKind kind, int64_t rsp_before) {
@@ -187,22 +193,6 @@ BlockWriter::PendingExit* BlockWriter::AddIndirectExit(HsExitKind kind, int64_t 
   return pending;
 }
 
-// Puts what the table says of the guest pc in r11 into kHostField. The branch is ordered once it is
-// known that it does not fault.
-void BlockWriter::FindR11(HsExitKind kind, int64_t rsp_before, int table) {
-  PendingExit* pending = AddIndirectExit(kind, rsp_before);
-  if (place_.ordered) pending->exit.orderable = place_.stores ? HS_ORDER_TIMED : HS_ORDERED;
-  if (place_.flags_aside) {
-    pending->saved = {HS_NOT_SAVED, kR9, HS_NOT_SAVED, HS_NOT_SAVED};
-    FindWithFlagsAside(table, &pending->label);
-  } else {
-    pending->saved = {kRax, kRcx, HS_NOT_SAVED, HS_NOT_SAVED};
-    FindWithoutFlags(table, &pending->label);
-    code_.StoreField(kHostField, kR11);
-  }
-  WriteOrder(kAllFlags, this);
-}
-
 void BlockWriter::JumpToField(int offset) { code_.Operation({.bytes = {0xff}}, 4, Field(offset)); }
 
 void BlockWriter::BranchToR11(int64_t rsp_before) {
@@ -210,7 +200,7 @@ void BlockWriter::BranchToR11(int64_t rsp_before) {
   JumpToField(kHostField);
 }
 
-void BlockWriter::BranchFromCallToR11(int64_t rsp_before, uint64_t return_to) {
+void BlockWriter::BranchFromCallToR11(int64_t rsp_before, const ReturnPlace& return_to) {
   FindR11(kHsExitIndirect, rsp_before, HS_TABLE_OFFSET);
   CallOver(return_to);
   JumpToField(kHostField);
@@ -218,8 +208,7 @@ void BlockWriter::BranchFromCallToR11(int64_t rsp_before, uint64_t return_to) {
 
 void BlockWriter::ReturnToR11(int64_t rsp_before) {
   constexpr int64_t kWord = 8;
-  if (request_.flavour == Flavour::kRecord && place_.flags_aside && !place_.ordered &&
-      rsp_before == -kWord) {
+  if (request_.flavour == Flavour::kRecord && !place_.ordered && rsp_before == -kWord) {
     PendingExit* pending = AddIndirectExit(kHsExitReturn, rsp_before);
     pending->by_stub = true;
     code_.LeaLabel(kR11, &pending->label);

@@ -12,9 +12,9 @@
 #include <optional>
 #include <vector>
 
-#include "translator/guest_instruction.h"
+#include "translator/guest/guest_instruction.h"
+#include "translator/guest/register_choice.h"
 #include "translator/host/assembler.h"
-#include "translator/register_choice.h"
 #include "translator/runtime/operation.h"
 #include "translator/thread_block.h"
 #include "translator/translator.h"
@@ -37,6 +37,12 @@ struct InstructionPlace {
   // The instruction is an event in the order of threads that WriteOrder is to write, and happens
   // when it begins: it stores.
   bool ordered = false, stores = false;
+};
+
+// Where a return leads, and which status flags are read there.
+struct ReturnPlace {
+  uint64_t guest_pc = 0;
+  uint32_t flags_read = 0;
 };
 
 class BlockWriter {
@@ -92,14 +98,17 @@ class BlockWriter {
   void KeepFlags();
   void GiveBackFlags();
   // A call of `target`, once the guest's return address has been pushed.
-  void BranchFromCall(uint64_t target, uint64_t return_to);
-  // An indirect branch to the guest pc in r11. `rsp_before`: what to add to rsp to get what it was
-  // before the instruction. If that is -8, ReturnToR11 expects the pc right below rsp in the view.
+  void BranchFromCall(uint64_t target, const ReturnPlace& return_to);
+  // An indirect branch to the guest pc in r11, with the flags aside. `rsp_before`: what to add to
+  // rsp to get what it was before the instruction. If that is -8, ReturnToR11 expects the pc right
+  // below rsp in the view.
   void BranchToR11(int64_t rsp_before);
-  void BranchFromCallToR11(int64_t rsp_before, uint64_t return_to);
+  void BranchFromCallToR11(int64_t rsp_before, const ReturnPlace& return_to);
   void ReturnToR11(int64_t rsp_before);
-  // The way from the table of returns to the translation of the guest pc `target`.
-  void BranchFromReturn(uint64_t target);
+  // The way from the table of returns to the translation of a guest pc.
+  void BranchFromReturn(const ReturnPlace& to);
+  // The way from the table of indirect branches to a translation that needs the flags.
+  void BranchWithFlagsAside(uint64_t target);
 
   // The label of an exit at the current place.
   Label* Exit(HsExitKind kind);
@@ -136,13 +145,12 @@ class BlockWriter {
     bool flags_aside = false;  // and are to be restored
   };
 
+  void WriteBranch(uint64_t target, uint16_t flags_exact);
   void StoreFlags();
   void RestoreFlags();
-  void FindWithFlagsAside(int table, Label* miss);
-  void FindWithoutFlags(int table, Label* miss);
   PendingExit* AddIndirectExit(HsExitKind kind, int64_t rsp_before);
   void FindR11(HsExitKind kind, int64_t rsp_before, int table);
-  void CallOver(uint64_t return_to);
+  void CallOver(const ReturnPlace& return_to);
   void JumpToField(int offset);
   PendingExit* AddExit(HsExitKind kind);
   void AddLink(uint64_t target, uint16_t flags_exact);

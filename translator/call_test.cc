@@ -1,5 +1,6 @@
 // Given a block that ends in a call, then what returns look for lies where they look for it.
 
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
 #include <vector>
@@ -39,6 +40,42 @@ TEST(CallTest, ThePlaceAfterItSaysWhereTheGuestReturns) {
   ExpectReturnPlace({0xe8, 0x00, 0x01, 0x00, 0x00});  // call
   ExpectReturnPlace({0xff, 0xd3});                    // call *%rbx
   ExpectReturnPlace({0x53, 0xff, 0x54, 0x24, 0x10});  // push %rbx; call *16(%rsp)
+}
+
+// How far the branch at the place after the call leads that `bytes` begin with, and whether it is
+// one to the guest's code there.
+int32_t BranchAfterCall(const std::vector<uint8_t>& bytes, bool* is_link) {
+  constexpr uint64_t kCallBytes = 5;
+  const Stubs stubs = EmitStubs(kArena);
+  const auto block = Translate({.guest_pc = kGuest,
+                                .bytes = bytes,
+                                .host_address = kArena + kStubBytes,
+                                .flavour = Flavour::kRecord,
+                                .stubs = stubs.addresses,
+                                .code_at = [&](uint64_t pc) {
+                                  const uint64_t offset = std::min(pc - kGuest, bytes.size());
+                                  return absl::MakeConstSpan(bytes).subspan(offset);
+                                }});
+  EXPECT_TRUE(block.ok());
+  const uint32_t branch = block->return_offset + HS_RETURN_PC - 4;
+  *is_link = std::any_of(block->links.begin(), block->links.end(), [&](const Link& link) {
+    return link.rel32_offset == branch && link.guest_target == kGuest + kCallBytes;
+  });
+  return At<int32_t>(*block, branch);
+}
+
+TEST(CallTest, ThePlaceRestoresFlagsOnlyIfTheyAreRead) {
+  bool is_link = false;
+  // call; test %rax,%rax; ret
+  BranchAfterCall({0xe8, 0, 1, 0, 0, 0x48, 0x85, 0xc0, 0xc3}, &is_link);
+  EXPECT_TRUE(is_link);
+  // call; jc
+  const int32_t distance = BranchAfterCall({0xe8, 0, 1, 0, 0, 0x72, 0x10}, &is_link);
+  EXPECT_FALSE(is_link);
+  EXPECT_EQ(distance, 8);  // over the guest's pc
+  // call, and nobody knows what follows.
+  BranchAfterCall({0xe8, 0, 1, 0, 0}, &is_link);
+  EXPECT_FALSE(is_link);
 }
 
 TEST(CallTest, WhatFaultsInTheStubsGoesOnWithinThem) {

@@ -99,8 +99,9 @@ void WriteRefused(const GuestInstruction& instruction, Flavour flavour, BlockWri
 
 }  // namespace
 
-bool WriteControl(const GuestInstruction& instruction, Control control, Flavour flavour,
-                  BlockWriter* writer) {
+bool WriteControl(const GuestInstruction& instruction, Control control, uint32_t flags_at_return,
+                  Flavour flavour, BlockWriter* writer) {
+  const ReturnPlace return_to = {instruction.next(), flags_at_return};
   switch (control) {
     case Control::kJump:
       writer->Branch(BranchTarget(instruction));
@@ -115,7 +116,7 @@ bool WriteControl(const GuestInstruction& instruction, Control control, Flavour 
     case Control::kCall:
       PushReturn(instruction, false, flavour, writer);
       WriteOrder(writer->place().flags_after, writer);
-      writer->BranchFromCall(BranchTarget(instruction), instruction.next());
+      writer->BranchFromCall(BranchTarget(instruction), return_to);
       return true;
     case Control::kIndirectJump:
       if (!LoadTarget(instruction, flavour, writer)) return false;
@@ -124,7 +125,7 @@ bool WriteControl(const GuestInstruction& instruction, Control control, Flavour 
     case Control::kIndirectCall:
       if (!LoadTarget(instruction, flavour, writer)) return false;
       PushReturn(instruction, true, flavour, writer);
-      writer->BranchFromCallToR11(kWordBytes, instruction.next());
+      writer->BranchFromCallToR11(kWordBytes, return_to);
       return true;
     case Control::kReturn:
       WriteReturn(instruction, flavour, writer);

@@ -4,15 +4,16 @@
 #define HINDSIGHT_TRANSLATOR_CONTROL_H_
 
 #include "translator/block_writer.h"
-#include "translator/guest_instruction.h"
+#include "translator/guest/guest_instruction.h"
 #include "translator/translator.h"
 
 namespace hindsight {
 
-// Writes the instruction that ends a block. Requires: `control` is not kNone. False: it cannot be
-// written (the code written so far is useless).
-bool WriteControl(const GuestInstruction& instruction, Control control, Flavour flavour,
-                  BlockWriter* writer);
+// Writes the instruction that ends a block. Requires: `control` is not kNone. `flags_at_return`:
+// the status flags that are read where a call returns. False: it cannot be written (the code
+// written so far is useless).
+bool WriteControl(const GuestInstruction& instruction, Control control, uint32_t flags_at_return,
+                  Flavour flavour, BlockWriter* writer);
 
 // Writes a conditional jump behind which the block goes on if it is not taken.
 void WriteSideExit(const GuestInstruction& instruction, BlockWriter* writer);

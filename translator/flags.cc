@@ -83,6 +83,10 @@ uint32_t FlagsSurelyRead(uint64_t pc, uint32_t wanted, const CodeAt& code_at, in
   return read;
 }
 
+bool IsLookedThrough(Control control) {
+  return control == Control::kNone || control == Control::kJump || control == Control::kCall;
+}
+
 uint32_t FlagsReadFrom(uint64_t pc, const CodeAt& code_at, std::vector<CodeRange>* relied_on) {
   if (!code_at) return kStatusFlags;
   uint32_t open = kStatusFlags;  // neither read nor overwritten so far
@@ -93,10 +97,10 @@ uint32_t FlagsReadFrom(uint64_t pc, const CodeAt& code_at, std::vector<CodeRange
     const FlagUse use = FlagsOf(instruction);
     read |= use.read & open;
     const Control control = ControlOf(instruction);
-    if (control != Control::kNone && control != Control::kJump) break;
+    if (!IsLookedThrough(control)) break;
     relied_on->push_back({pc, instruction.decoded.length});
     open &= ~(use.read | use.overwritten);
-    pc = control == Control::kJump ? BranchTarget(instruction) : instruction.next();
+    pc = control == Control::kNone ? instruction.next() : BranchTarget(instruction);
   }
   return read | open;
 }

@@ -12,7 +12,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "translator/guest_instruction.h"
+#include "translator/guest/guest_instruction.h"
 #include "translator/translator.h"
 
 namespace hindsight {
@@ -26,8 +26,11 @@ struct FlagUse {
 FlagUse FlagsOf(const GuestInstruction& instruction);
 
 // Which flags may be read from `pc` on before they are overwritten. Looks at some instructions
-// along the path, over direct jumps; adds what it looked at to `relied_on`.
+// along the path, over direct jumps and calls; adds what it looked at to `relied_on`.
 uint32_t FlagsReadFrom(uint64_t pc, const CodeAt& code_at, std::vector<CodeRange>* relied_on);
+
+// Whether it looks beyond such instructions.
+bool IsLookedThrough(Control control);
 
 // Which of `wanted` are read from `pc` on, on some path, before they are overwritten, as far as
 // some instructions along the paths show, over direct jumps and calls and both ways of `depth`

@@ -1,7 +1,7 @@
 #include "translator/plain.h"
 
 #include "isa/registers.h"
-#include "translator/encoding.h"
+#include "translator/guest/encoding.h"
 #include "translator/substitution.h"
 
 namespace hindsight {

@@ -4,7 +4,7 @@
 #define HINDSIGHT_TRANSLATOR_PLAIN_H_
 
 #include "translator/block_writer.h"
-#include "translator/guest_instruction.h"
+#include "translator/guest/guest_instruction.h"
 
 namespace hindsight {
 

@@ -4,8 +4,8 @@
 
 #include "isa/registers.h"
 #include "translator/checked_access.h"
-#include "translator/encoding.h"
 #include "translator/flags.h"
+#include "translator/guest/encoding.h"
 #include "translator/plain.h"
 #include "translator/record_class.h"
 #include "translator/record_operation.h"

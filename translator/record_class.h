@@ -5,7 +5,7 @@
 #ifndef HINDSIGHT_TRANSLATOR_RECORD_CLASS_H_
 #define HINDSIGHT_TRANSLATOR_RECORD_CLASS_H_
 
-#include "translator/guest_instruction.h"
+#include "translator/guest/guest_instruction.h"
 
 namespace hindsight {
 

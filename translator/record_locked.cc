@@ -2,7 +2,7 @@
 
 #include "isa/registers.h"
 #include "translator/checked_access.h"
-#include "translator/encoding.h"
+#include "translator/guest/encoding.h"
 #include "translator/order_entry.h"
 #include "translator/substitution.h"
 

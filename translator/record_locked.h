@@ -12,7 +12,7 @@
 #define HINDSIGHT_TRANSLATOR_RECORD_LOCKED_H_
 
 #include "translator/block_writer.h"
-#include "translator/guest_instruction.h"
+#include "translator/guest/guest_instruction.h"
 #include "translator/runtime/operation.h"
 
 namespace hindsight {

@@ -5,7 +5,7 @@
 #define HINDSIGHT_TRANSLATOR_RECORD_STACK_H_
 
 #include "translator/block_writer.h"
-#include "translator/guest_instruction.h"
+#include "translator/guest/guest_instruction.h"
 #include "translator/record_class.h"
 
 namespace hindsight {

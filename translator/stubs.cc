@@ -65,7 +65,6 @@ void ReturnToPushed(Label* search, Assembler* code) {
   code->Load(kRax, {.base = kRax, .displacement = HS_RETURN_PC});
   code->CompareBytes(8, kRax, kTarget);
   code->JumpIf(kNotZero, search);
-  EmitRestoreFlags(code);
   code->Move(kRax, kR11);
   code->Move(kR11, kRsp);
   EmitCallStack(code);
@@ -90,7 +89,6 @@ void EmitReturnTo(uint64_t indirect_exit, Assembler* code) {
   code->Load(kRax, HostOfEntry(entry));
   code->StoreField(HS_BLOCK_FIELD(return_host), kRax);
   code->LoadField(kR9, SaveSlot(1));
-  EmitRestoreFlags(code);
   code->Move(kRax, kR11);
   EmitReturn(code);
 

@@ -11,8 +11,8 @@
 
 #include "isa/registers.h"
 #include "translator/block_writer.h"
-#include "translator/encoding.h"
-#include "translator/guest_instruction.h"
+#include "translator/guest/encoding.h"
+#include "translator/guest/guest_instruction.h"
 
 namespace hindsight {
 

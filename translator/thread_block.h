@@ -163,6 +163,9 @@ struct HsExit {
 #define HS_BLOCK_OFFSET (-0x1000)
 #define HS_BLOCK_FIELD(field) (HS_BLOCK_OFFSET + (int)offsetof(struct HsThreadBlock, field))
 
+// Indirect branches and returns leave the guest's status flags in flags_aside, not in the
+// processor. What the tables lead to restores them where they are read.
+//
 // The table of indirect branches. The entry of guest pc P is number P & 0xffff. Written by the
 // recorder alone: host first, then pc. A reader reads the two words one after the other;
 // so while threads run in translated code an entry that is set never changes (the agent has a

@@ -11,7 +11,7 @@
 #include "translator/block_writer.h"
 #include "translator/control.h"
 #include "translator/flags.h"
-#include "translator/guest_instruction.h"
+#include "translator/guest/guest_instruction.h"
 #include "translator/order_entry.h"
 #include "translator/plain.h"
 #include "translator/record.h"
@@ -163,12 +163,11 @@ class BodyWriter {
 
   InstructionPlace PlaceOf(int number, int32_t adjust) const {
     const GuestInstruction& instruction = source_->instructions[number];
-    InstructionPlace place = {
-        .guest_pc = instruction.pc,
-        .length = instruction.decoded.length,
-        .adjust = adjust,
-        .flags_exact = static_cast<uint16_t>(source_->flags_read[number]),
-        .flags_aside = source_->aside_at >= 0 && number > source_->aside_at};
+    InstructionPlace place = {.guest_pc = instruction.pc,
+                              .length = instruction.decoded.length,
+                              .adjust = adjust,
+                              .flags_exact = static_cast<uint16_t>(source_->flags_read[number]),
+                              .flags_aside = source_->aside_at >= 0 && number > source_->aside_at};
     PlaceInOrder(request_, *source_, number, &place);
     return place;
   }
@@ -189,9 +188,8 @@ class BodyWriter {
                             : ends_part ? source_->control
                                         : Control::kNone;
     const bool branches = control != Control::kNone;
-    if (records() &&
-        (undefined_.AreRead(instruction) ||
-         (branches && AreReadBehind(undefined_.left(), part, request_, source_)))) {
+    if (records() && (undefined_.AreRead(instruction) ||
+                      (branches && AreReadBehind(undefined_.left(), part, request_, source_)))) {
       WriteCorrection(writer_);
       undefined_.AreTold();
     }
@@ -201,7 +199,10 @@ class BodyWriter {
       WriteSideExit(instruction, writer_);
       return true;
     }
-    if (branches) return WriteControl(instruction, control, request_.flavour, writer_);
+    if (branches) {
+      return WriteControl(instruction, control, source_->flags_read_at_return, request_.flavour,
+                          writer_);
+    }
     if (!(records() ? WriteRecord(instruction, writer_) : WritePlain(instruction, writer_))) {
       return false;
     }
@@ -236,13 +237,27 @@ absl::Status CheckPlace(const TranslateRequest& request) {
   return absl::OkStatus();
 }
 
+InstructionPlace FlagsAsideAt(uint64_t guest_pc) {
+  return {.guest_pc = guest_pc, .flags_exact = kStatusFlags, .flags_aside = true};
+}
+
 }  // namespace
 
 absl::StatusOr<TranslatedBlock> TranslateReturnTo(const TranslateRequest& request) {
   if (absl::Status status = CheckPlace(request); !status.ok()) return status;
   BlockWriter writer(request, {});
-  writer.Begin({.guest_pc = request.guest_pc, .flags_exact = kStatusFlags});
-  writer.BranchFromReturn(request.guest_pc);
+  writer.Begin(FlagsAsideAt(request.guest_pc));
+  writer.BranchFromReturn({.guest_pc = request.guest_pc, .flags_read = kStatusFlags});
+  TranslatedBlock block;
+  writer.Finish(&block);
+  return block;
+}
+
+absl::StatusOr<TranslatedBlock> TranslateIndirectTo(const TranslateRequest& request) {
+  if (absl::Status status = CheckPlace(request); !status.ok()) return status;
+  BlockWriter writer(request, {});
+  writer.Begin(FlagsAsideAt(request.guest_pc));
+  writer.BranchWithFlagsAside(request.guest_pc);
   TranslatedBlock block;
   writer.Finish(&block);
   return block;

@@ -131,6 +131,10 @@ absl::StatusOr<TranslatedBlock> Translate(const TranslateRequest& request);
 // above.
 absl::StatusOr<TranslatedBlock> TranslateReturnTo(const TranslateRequest& request);
 
+// What the table of indirect branches has for request.guest_pc if flags are read from there on:
+// side.front().flags_exact of its translation, to which it leads, is not 0. Errors: as above.
+absl::StatusOr<TranslatedBlock> TranslateIndirectTo(const TranslateRequest& request);
+
 }  // namespace hindsight
 
 #endif  // HINDSIGHT_TRANSLATOR_TRANSLATOR_H_

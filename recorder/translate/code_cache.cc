@@ -14,6 +14,11 @@ uint64_t AlignUp(uint64_t value, uint64_t alignment) {
   return (value + alignment - 1) / alignment * alignment;
 }
 
+// What the block map has of a block.
+uint64_t HostInMap(uint64_t host, uint16_t flags_read) {
+  return flags_read != 0 ? host | kReadsFlags : host;
+}
+
 std::optional<GuestPlace> RecoverIn(const Translation& translation, uint64_t host) {
   const StoredBlock& block = translation.block;
   const uint64_t offset = host - translation.host;
@@ -102,13 +107,11 @@ void CodeCache::SetInMap(uint64_t key, uint64_t host) {
   __atomic_store_n(&entry.guest_pc, key, __ATOMIC_RELEASE);
 }
 
-uint64_t CodeCache::FindReturnTo(uint64_t guest_pc) const {
-  return file_->block_map()[IndexInMap(ReturnTo(guest_pc))].host;
-}
+uint64_t CodeCache::FindWay(uint64_t key) const { return file_->block_map()[IndexInMap(key)].host; }
 
-void CodeCache::AddReturnTo(uint64_t guest_pc, Block translation) {
+void CodeCache::AddWay(uint64_t key, Block translation) {
   AddApart(translation);
-  SetInMap(ReturnTo(guest_pc), translation->host);
+  SetInMap(key, translation->host);
 }
 
 void CodeCache::RegisterPages(Block block, uint64_t start, uint64_t bytes) {
@@ -177,17 +180,16 @@ void CodeCache::Add(Block translation) {
   ForEachSite(guest_pc, [this, host](const Site& site) {
     WriteSite(site, static_cast<int32_t>(host - site.host - 4));
   });
-  SetInMap(guest_pc, host);
   const StoredBlock& block = translation->block;
+  SetInMap(guest_pc, HostInMap(host, FlagsReadBy(block)));
   NoteReturn(guest_pc + block.guest_bytes, host, block.return_offset);
 }
 
-// What follows a call leads to a guest pc, whatever becomes of the block.
 // Several blocks may end with the same call: of a loop's body the one that leads into it, and the
 // one that begins with it. The later one is executed more often, as a rule.
 void CodeCache::NoteReturn(uint64_t guest_pc, uint64_t host, uint32_t return_offset) {
   if (return_offset == 0) return;
-  if (FindReturnTo(guest_pc) != 0 && changed_returns_.size() < kMostChangedReturns) {
+  if (FindWay(ReturnTo(guest_pc)) != 0 && changed_returns_.size() < kMostChangedReturns) {
     changed_returns_.push_back(guest_pc);
   }
   SetInMap(ReturnTo(guest_pc), host + return_offset);
@@ -226,7 +228,7 @@ bool CodeCache::AddPage(Page page) {
   }
   LinkPage(page);
   for (const PageImage::Block& block : page->image.blocks()) {
-    SetInMap(block.guest_pc, page->host + block.code_offset);
+    SetInMap(block.guest_pc, HostInMap(page->host + block.code_offset, block.flags_read));
     NoteReturn(block.guest_pc + block.guest_bytes, page->host + block.code_offset,
                block.return_offset);
   }
@@ -271,6 +273,12 @@ void CodeCache::TakeApart(Page page) {
 void CodeCache::Unlink(const Translation& block) {
   ForEachSite(block.guest_pc, [this](const Site& site) { WriteSite(site, site.to_exit); });
   SetInMap(block.guest_pc, 0);
+  // What it relied on may have been that no flags are read there.
+  const uint64_t return_key = ReturnTo(block.guest_pc + block.block.guest_bytes);
+  if (block.block.return_offset != 0 &&
+      FindWay(return_key) == block.host + block.block.return_offset) {
+    SetInMap(return_key, 0);
+  }
   blocks_.erase(block.guest_pc);
 }
 

@@ -65,13 +65,14 @@ class CodeCache {
   // stays: threads may be in it. Whether there was anything.
   bool Invalidate(uint64_t start, uint64_t end);
 
-  // Where the way to `guest_pc` from the table of returns is; 0: nowhere yet.
-  uint64_t FindReturnTo(uint64_t guest_pc) const;
+  // Where the way to a guest pc from the table of returns or of indirect branches is; 0: nowhere
+  // yet. `key`: ReturnTo or IndirectTo.
+  uint64_t FindWay(uint64_t key) const;
   // A guest pc of which that has changed, so that what threads' tables of returns have is still
   // right, but not what the processor expects; once each. 0: there is none.
   uint64_t TakeChangedReturn();
-  // Takes in one that TranslateReturnTo has made.
-  void AddReturnTo(uint64_t guest_pc, const Translation* translation);
+  // Takes in one that TranslateReturnTo or TranslateIndirectTo has made.
+  void AddWay(uint64_t key, const Translation* translation);
 
   // nullopt: not translated from any guest instruction.
   std::optional<GuestPlace> Recover(uint64_t host) const;
@@ -109,7 +110,7 @@ class CodeCache {
   void WriteSite(const Site& site, int32_t displacement);
   uint64_t IndexInMap(uint64_t key) const;
   void NoteReturn(uint64_t guest_pc, uint64_t host, uint32_t return_offset);
-  // `key`: a guest pc, or ReturnTo.
+  // `key`: a guest pc, ReturnTo, or IndirectTo.
   void SetInMap(uint64_t key, uint64_t host);
   void Unlink(const Translation& block);
 

@@ -26,8 +26,8 @@ constexpr int32_t kToExit = 100;
 
 class CodeCacheTest : public testing::Test {
  protected:
-  // 64 bytes of code for `bytes` bytes at `pc`, with a branch to `target`.
-  void Add(uint64_t pc, uint64_t target, uint32_t bytes = 32) {
+  // 64 bytes of code that reads `flags_read`, for `bytes` bytes at `pc`, with a branch to `target`.
+  void Add(uint64_t pc, uint64_t target, uint32_t bytes = 32, uint16_t flags_read = 0) {
     TranslatedBlock block;
     block.code.assign(64, 0x90);
     std::memcpy(&block.code[8], &kToExit, sizeof(kToExit));
@@ -35,7 +35,7 @@ class CodeCacheTest : public testing::Test {
     block.guest_bytes = bytes;
     block.links = {{.rel32_offset = 8, .guest_target = target}};
     block.return_offset = 40;
-    block.side = {{.host_offset = 4, .guest_offset = 0, .adjust = -3},
+    block.side = {{.host_offset = 4, .guest_offset = 0, .adjust = -3, .flags_exact = flags_read},
                   {.host_offset = 20, .guest_offset = 9, .adjust = -2}};
     auto translation = MakeTranslation(pc, cache_.PlaceFor(pc, 1000), block,
                                        [](uint64_t) { return absl::Span<const uint8_t>(); });
@@ -104,21 +104,30 @@ TEST_F(CodeCacheTest, AStateBelongsToTheLastEntryBefore) {
   EXPECT_FALSE(cache_.Recover(kLibraryArena).has_value());
 }
 
-TEST_F(CodeCacheTest, ReturnsLeadBehindACallAlsoOnceItIsInvalid) {
-  EXPECT_EQ(cache_.FindReturnTo(kFirst + 32), 0u);
+TEST_F(CodeCacheTest, ReturnsLeadBehindACallUntilItIsInvalid) {
+  EXPECT_EQ(cache_.FindWay(ReturnTo(kFirst + 32)), 0u);
   Add(kFirst, kSecond);
   const uint64_t behind = cache_.Find(kFirst) + 40;
-  EXPECT_EQ(cache_.FindReturnTo(kFirst + 32), behind);
+  EXPECT_EQ(cache_.FindWay(ReturnTo(kFirst + 32)), behind);
+  EXPECT_EQ(cache_.FindWay(ReturnTo(kFirst)), 0u);
+  // What flags are read there may be something else now.
   cache_.Invalidate(kFirst, kFirst + 1);
-  EXPECT_EQ(cache_.FindReturnTo(kFirst + 32), behind);
-  EXPECT_EQ(cache_.FindReturnTo(kFirst), 0u);
+  EXPECT_EQ(cache_.FindWay(ReturnTo(kFirst + 32)), 0u);
+}
+
+TEST_F(CodeCacheTest, TheMapSaysWhetherABlockReadsFlags) {
+  Add(kFirst, kSecond);
+  EXPECT_EQ(InMap(kFirst), cache_.Find(kFirst));
+  constexpr uint16_t kCarry = 1;
+  Add(kFirst + 64, kSecond, 32, kCarry);
+  EXPECT_EQ(InMap(kFirst + 64), cache_.Find(kFirst + 64) | kReadsFlags);
 }
 
 TEST_F(CodeCacheTest, OfTwoBlocksWithTheSameCallReturnsLeadToTheLaterOne) {
   Add(kFirst, kSecond);
   EXPECT_EQ(cache_.TakeChangedReturn(), 0u);
   Add(kFirst + 16, kSecond, 16);
-  EXPECT_EQ(cache_.FindReturnTo(kFirst + 32), cache_.Find(kFirst + 16) + 40);
+  EXPECT_EQ(cache_.FindWay(ReturnTo(kFirst + 32)), cache_.Find(kFirst + 16) + 40);
   EXPECT_EQ(cache_.TakeChangedReturn(), kFirst + 32);
   EXPECT_EQ(cache_.TakeChangedReturn(), 0u);
 }

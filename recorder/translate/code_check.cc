@@ -203,6 +203,7 @@ void PrependCodeCheck(const CodeCheck& check, const std::vector<uint8_t>& code,
   const bool saves = code[0] == kGsPrefix && code[2] == 0x89;
   SideEntry entry = {.host_offset = saves ? static_cast<uint32_t>(kSaveBytes) : 0};
   if (saves) entry.saved[0] = kRcx;
+  entry.flags_exact = block->side.front().flags_exact;
   block->side.insert(block->side.begin(), entry);
 }
 

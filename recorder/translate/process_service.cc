@@ -148,6 +148,9 @@ void ProcessService::Answer(RequestSlot* slot) {
     case RequestKind::kTranslateReturn:
       slot->results[0] = code_.TranslateReturnTo(arguments[0]);
       break;
+    case RequestKind::kTranslateIndirect:
+      slot->results[0] = code_.TranslateIndirectTo(arguments[0]);
+      break;
     case RequestKind::kInvalidate:
       code_.Invalidate(arguments[0], arguments[1]);
       break;

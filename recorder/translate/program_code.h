@@ -59,6 +59,8 @@ class ProgramCode {
   uint64_t TranslateOne(uint64_t guest_pc);
   // What the table of returns may say of `guest_pc`; 0: nothing.
   uint64_t TranslateReturnTo(uint64_t guest_pc);
+  // The same of the table of indirect branches, if flags are read from there on.
+  uint64_t TranslateIndirectTo(uint64_t guest_pc);
   // See CodeCache.
   uint64_t TakeChangedReturn() { return cache_.TakeChangedReturn(); }
   // Translates one more block that is likely to be asked for, or takes in one more page of known
@@ -81,6 +83,9 @@ class ProgramCode {
   uint64_t FindUnchanged(uint64_t guest_pc);
   TranslateRequest RequestFor(uint64_t guest_pc, uint64_t host);
   absl::StatusOr<TranslatedBlock> TranslateChecked(TranslateRequest request) const;
+  using WayTranslator = absl::StatusOr<TranslatedBlock> (*)(const TranslateRequest& request);
+  // What a table may say of `guest_pc`. `key`: in the block map.
+  uint64_t TranslateWayTo(uint64_t guest_pc, uint64_t key, WayTranslator translate);
   // `alone`: for TranslateOne.
   std::unique_ptr<Translation> MakeBlock(uint64_t guest_pc, bool alone);
   // Adds the translation at `guest_pc`, which has none, to the cache. kNone: there is no code.

@@ -9,7 +9,7 @@
 #include "emulator/code/instruction.h"
 #include "isa/comparison.h"
 #include "translator/flags.h"
-#include "translator/guest_instruction.h"
+#include "translator/guest/guest_instruction.h"
 
 namespace hindsight {
 namespace {

@@ -3,7 +3,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/types/span.h"
-#include "translator/guest_instruction.h"
+#include "translator/guest/guest_instruction.h"
 
 namespace hindsight {
 

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "isa/registers.h"
-#include "translator/guest_instruction.h"
+#include "translator/guest/guest_instruction.h"
 
 namespace hindsight {
 

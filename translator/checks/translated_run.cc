@@ -143,6 +143,17 @@ uint64_t TranslatedRun::HostOfReturn(uint64_t guest_pc) {
   return returns_[guest_pc] = Place(guest_pc, *made);
 }
 
+// What the table of indirect branches says of `guest_pc`, which was translated to `host`.
+uint64_t TranslatedRun::HostOfIndirect(uint64_t guest_pc, uint64_t host) {
+  const auto block = host_blocks_.find(host);
+  if (block == host_blocks_.end() || block->second.side.front().flags_exact == 0) return host;
+  if (next_host_ + kLongestBlock > options_.arena + kArenaBytes) return 0;
+  const auto made =
+      TranslateIndirectTo({.guest_pc = guest_pc, .host_address = next_host_, .stubs = stubs_});
+  CHECK(made.ok());
+  return Place(guest_pc, *made);
+}
+
 void TranslatedRun::EnterInTable(int offset, uint64_t guest_pc, uint64_t host) {
   HsTableEntry& entry = table(offset)[guest_pc % HS_TABLE_ENTRIES];
   if (host == 0 || entry.pc != 0) return;
@@ -259,7 +270,7 @@ bool TranslatedRun::GoOn(RegisterFile* registers) {
       if (at.exit_kind == kHsExitReturn) {
         EnterInTable(HS_RETURNS_OFFSET, pc, HostOfReturn(pc));
       } else {
-        EnterInTable(HS_TABLE_OFFSET, pc, registers->rip);
+        EnterInTable(HS_TABLE_OFFSET, pc, HostOfIndirect(pc, registers->rip));
       }
       return true;
     }

@@ -114,6 +114,7 @@ class TranslatedRun {
   uint64_t TranslateAt(uint64_t guest_pc, bool trust_view);
   uint64_t Place(uint64_t guest_pc, const TranslatedBlock& made);
   uint64_t HostOfReturn(uint64_t guest_pc);
+  uint64_t HostOfIndirect(uint64_t guest_pc, uint64_t host);
   void EnterInTable(int offset, uint64_t guest_pc, uint64_t host);
   uint64_t HostAfterMiss(RegisterFile* registers);
   GuestStop AtExit(const RegisterFile& registers);

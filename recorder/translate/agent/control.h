@@ -45,6 +45,10 @@ enum class RequestKind : uint32_t {
   kTranslateOne = 8,
   // Result: what the table of returns may say of guest pc [0] (ReturnTo in layout.h); 0: nothing.
   kTranslateReturn = 9,
+  // Result: what the table of indirect branches may say of guest pc [0] if flags are read from
+  // there
+  // on (IndirectTo); 0: nothing.
+  kTranslateIndirect = 10,
 };
 
 // What kFork has in the place of a descriptor if the memory is the parent's, for a while. Other

@@ -62,7 +62,7 @@ uint64_t Translate(Thread* thread, uint64_t pc, uint64_t link) {
 
 // Where pc was translated to; 0: it cannot be.
 uint64_t HostOf(Thread* thread, uint64_t pc) {
-  const uint64_t host = FindInMap(pc);
+  const uint64_t host = FindInMap(pc) & ~kReadsFlags;
   if (host != 0 || pc == 0) return host;
   return Translate(thread, pc, 0);
 }
@@ -70,6 +70,13 @@ uint64_t HostOf(Thread* thread, uint64_t pc) {
 void EnterInTable(HsTableEntry* table, uint64_t pc, uint64_t host) {
   if (host == 0) return;
   table[pc % HS_TABLE_ENTRIES] = {.pc = pc, .host = host};
+}
+
+// `host`: where pc was translated to. An indirect branch has put the flags aside.
+uint64_t HostOfIndirect(Thread* thread, uint64_t pc, uint64_t host) {
+  if (host == 0 || FindInMap(pc) == host) return host;
+  const uint64_t restoring = FindInMap(IndirectTo(pc));
+  return restoring != 0 ? restoring : Ask(thread, RequestKind::kTranslateIndirect, pc).results[0];
 }
 
 // What has been translated leads there.
@@ -211,7 +218,7 @@ extern "C" [[noreturn]] void AgentHandleExit(Thread* thread) {
       if (!IsCanonical(thread->pc)) FaultAtBranch(thread);
       OrderBranch(thread);
       const uint64_t host = HostOf(thread, thread->pc);
-      EnterInTable(thread->table(), thread->pc, host);
+      EnterInTable(thread->table(), thread->pc, HostOfIndirect(thread, thread->pc, host));
       LeaveFor(thread, host);
     }
     case kHsExitReturn: {

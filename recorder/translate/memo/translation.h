@@ -25,6 +25,11 @@ struct StoredBlock {
   absl::Span<const uint32_t> outward, own, to_exits;
 };
 
+// The status flags that are read from its beginning on.
+inline uint16_t FlagsReadBy(const StoredBlock& block) {
+  return block.side.empty() ? uint16_t{0} : block.side.front().flags_exact;
+}
+
 // Never changes once it is shared. Movable, not copyable.
 struct Translation {
   uint64_t guest_pc = 0;

@@ -1,4 +1,4 @@
-#include "translator/guest_instruction.h"
+#include "translator/guest/guest_instruction.h"
 
 #include <cstring>
 

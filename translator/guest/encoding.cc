@@ -1,4 +1,4 @@
-#include "translator/encoding.h"
+#include "translator/guest/encoding.h"
 
 #include <algorithm>
 

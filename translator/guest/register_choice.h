@@ -4,8 +4,8 @@
 //
 // Borrows the instructions. One thread at a time.
 
-#ifndef HINDSIGHT_TRANSLATOR_REGISTER_CHOICE_H_
-#define HINDSIGHT_TRANSLATOR_REGISTER_CHOICE_H_
+#ifndef HINDSIGHT_TRANSLATOR_GUEST_REGISTER_CHOICE_H_
+#define HINDSIGHT_TRANSLATOR_GUEST_REGISTER_CHOICE_H_
 
 #include <array>
 #include <cstddef>
@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "absl/types/span.h"
-#include "translator/guest_instruction.h"
+#include "translator/guest/guest_instruction.h"
 
 namespace hindsight {
 
@@ -46,4 +46,4 @@ class RegisterChoice {
 
 }  // namespace hindsight
 
-#endif  // HINDSIGHT_TRANSLATOR_REGISTER_CHOICE_H_
+#endif  // HINDSIGHT_TRANSLATOR_GUEST_REGISTER_CHOICE_H_

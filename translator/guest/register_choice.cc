@@ -1,4 +1,4 @@
-#include "translator/register_choice.h"
+#include "translator/guest/register_choice.h"
 
 namespace hindsight {
 namespace {

@@ -4,13 +4,13 @@
 //
 // A value. One thread at a time.
 
-#ifndef HINDSIGHT_TRANSLATOR_ENCODING_H_
-#define HINDSIGHT_TRANSLATOR_ENCODING_H_
+#ifndef HINDSIGHT_TRANSLATOR_GUEST_ENCODING_H_
+#define HINDSIGHT_TRANSLATOR_GUEST_ENCODING_H_
 
 #include <array>
 #include <cstdint>
 
-#include "translator/guest_instruction.h"
+#include "translator/guest/guest_instruction.h"
 #include "translator/host/assembler.h"
 
 namespace hindsight {
@@ -78,4 +78,4 @@ class Encoding {
 
 }  // namespace hindsight
 
-#endif  // HINDSIGHT_TRANSLATOR_ENCODING_H_
+#endif  // HINDSIGHT_TRANSLATOR_GUEST_ENCODING_H_

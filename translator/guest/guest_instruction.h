@@ -2,8 +2,8 @@
 //
 // Values and functions of their arguments; any thread.
 
-#ifndef HINDSIGHT_TRANSLATOR_GUEST_INSTRUCTION_H_
-#define HINDSIGHT_TRANSLATOR_GUEST_INSTRUCTION_H_
+#ifndef HINDSIGHT_TRANSLATOR_GUEST_GUEST_INSTRUCTION_H_
+#define HINDSIGHT_TRANSLATOR_GUEST_GUEST_INSTRUCTION_H_
 
 #include <Zydis/Zydis.h>
 
@@ -70,4 +70,4 @@ HostAddress AddressOf(const GuestInstruction& instruction, const ZydisDecodedOpe
 
 }  // namespace hindsight
 
-#endif  // HINDSIGHT_TRANSLATOR_GUEST_INSTRUCTION_H_
+#endif  // HINDSIGHT_TRANSLATOR_GUEST_GUEST_INSTRUCTION_H_
