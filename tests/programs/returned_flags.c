@@ -80,8 +80,8 @@ static void call_changed_code(void) {
   reads[6] = 0x66, reads[7] = 0x90;
   FILE* file = tmpfile();
   code_file = fileno(file);
-  pwrite(code_file, kOverwrites, sizeof(kOverwrites), 0);
-  pwrite(code_file, reads, sizeof(reads), 4096);
+  if (pwrite(code_file, kOverwrites, sizeof(kOverwrites), 0) < 0) perror("pwrite");
+  if (pwrite(code_file, reads, sizeof(reads), 4096) < 0) perror("pwrite");
   code = mmap(0, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   for (int round = 0; round < 6; round++) {
     const int in_file = round % 2;
