@@ -143,14 +143,20 @@ TEST(ProgramsTest, WhatHasItselfTrappedAfterEachInstructionIsRecordedUpToThere) 
 }
 
 TEST(ProgramsTest, MemoryAtAnyAddressTheProgramAsksFor) {
-  for (const std::vector<std::string>& argv :
-       {std::vector<std::string>{Program("fixed_far_maps")}, {Program("fixed_far_maps"), "move"}}) {
+  for (const std::vector<std::string>& argv : {std::vector<std::string>{Program("fixed_far_maps")},
+                                               {Program("fixed_far_maps"), "move"},
+                                               {Program("fixed_far_maps"), "insist"},
+                                               {Program("fixed_far_maps"), "reserve"}}) {
     if (Engine() == TestedEngine::kEmulate) {
       ExpectRecordsUnchanged(argv);
     } else {
       ExpectRecordedUpTo("maps memory at an address", argv);
     }
   }
+}
+
+TEST(ProgramsTest, MoreMemoryThanThereIs) {
+  ExpectRecordsUnchanged({Program("fixed_far_maps"), "much"});
 }
 
 TEST(ProgramsTest, StepsAndWarehouse) {

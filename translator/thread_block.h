@@ -2,8 +2,8 @@
 // guest thread, the table of indirect branches, and how translated code is entered and left. Plain
 // C.
 //
-// The GS base of a guest thread is its distance D: the view of address A lies at A + D. D is
-// k x 2^40 + 16 MiB with k >= 1, so that the 16 MiB below the view of address 0 are free:
+// The GS base of a guest thread is its distance D: the view of address A lies at A + D. D is a
+// multiple of 128 GiB, not 0, plus 16 MiB, so that the 16 MiB below the view of address 0 are free:
 //
 //   gs:[-3 MiB - 132 KiB] .. gs:[-3 MiB - 64 KiB]   where the thread's calls return to
 //   gs:[-3 MiB] .. gs:[-2 MiB]   its table of returns

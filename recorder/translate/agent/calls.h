@@ -26,8 +26,9 @@ void HandleCall(Thread* thread);
 // Goes past the system call at the thread's pc, with `result`.
 void FinishCall(Thread* thread, int64_t result);
 
-// Whether `call` maps memory outside the windows, whatever else is there: it would not be made for
-// the program as the kernel makes it.
+// Whether `call` maps memory outside the windows: it would not be made for the program as the
+// kernel makes it. It names the place, whatever else is there, or has named others again and again;
+// or only there is room for it.
 bool MapsOutOfReach(const GuestCall& call);
 
 // Calls that change mappings. True if `call` is one, and has been made or refused.

@@ -5,6 +5,7 @@
 #include <sys/mman.h>
 #include <sys/shm.h>
 #include <sys/syscall.h>
+#include <sys/sysinfo.h>
 
 #include "recorder/translate/agent/calls.h"
 #include "recorder/translate/agent/client.h"
@@ -36,6 +37,71 @@ void Make(GuestCall* call) {
   call->set_result(Call(static_cast<long>(w[0]), w[1], w[2], w[3], w[4], w[5], w[6]));
 }
 
+// Who asks for addresses outside the windows gets others. Most programs take them, some after they
+// have tried a hundred of their own (Go); one that gives back what it gets so often insists.
+class IgnoredHints {
+ public:
+  bool AreInsistedOn() const { return __atomic_load_n(&given_back_, __ATOMIC_RELAXED) >= kMost; }
+  void NoteMapped(uint64_t start, bool ignored) {
+    if (!ignored) __atomic_store_n(&given_back_, 0, __ATOMIC_RELAXED);
+    __atomic_store_n(&last_, ignored ? start : 0, __ATOMIC_RELAXED);
+  }
+  void NoteUnmapped(uint64_t start) {
+    const bool last = start != 0 && start == __atomic_load_n(&last_, __ATOMIC_RELAXED);
+    const uint32_t before = __atomic_load_n(&given_back_, __ATOMIC_RELAXED);
+    __atomic_store_n(&given_back_, last ? before + 1 : 0, __ATOMIC_RELAXED);
+  }
+
+ private:
+  static constexpr uint32_t kMost = 1000;
+  uint64_t last_ = 0;        // what was mapped last, elsewhere than it was asked for
+  uint32_t given_back_ = 0;  // in a row
+};
+
+// Of the process.
+constinit IgnoredHints ignored_hints;
+
+bool IsFixed(const GuestCall& mmap) {
+  return (mmap.argument(3) & (MAP_FIXED | MAP_FIXED_NOREPLACE)) != 0;
+}
+
+// Whether it asks for a certain place, if possible, that is outside the windows.
+bool HintsOutside(const GuestCall& mmap) {
+  const uint64_t start = mmap.argument(0);
+  return start != 0 && !IsFixed(mmap) && !InWindows(start, start + WholePages(mmap.argument(1)));
+}
+
+// Whether the kernel would not give the memory anywhere, as far as one can tell: it counts what can
+// be written to and is not shared (Documentation/mm/overcommit-accounting, mode 0).
+bool IsMoreThanThereIs(uint64_t bytes, uint64_t protection, uint64_t flags) {
+  const bool counted =
+      (protection & PROT_WRITE) != 0 && (flags & MAP_PRIVATE) != 0 && (flags & MAP_NORESERVE) == 0;
+  struct sysinfo info = {};
+  if (!counted || Call(SYS_sysinfo, AddressOf(&info)) != 0) return false;
+  return bytes / info.mem_unit > info.totalram + info.totalswap;
+}
+
+// Whether a mapping, at no certain address, has its place in the address space natively, but not in
+// the windows. Small ones always have one.
+bool IsTooLarge(const GuestCall& mmap) {
+  constexpr uint64_t kLarge = kGiB, kAddressSpace = uint64_t{1} << 47;
+  const uint64_t bytes = WholePages(mmap.argument(1));
+  if (bytes < kLarge || bytes >= kAddressSpace || (mmap.argument(3) & MAP_HUGETLB) != 0)
+    return false;
+  if (!own_limits.Allows(SYS_mmap, mmap.words + 1)) return false;
+  GuestCall trial = mmap;
+  if (HintsOutside(mmap)) trial.set_argument(0, 0);
+  trial.set_argument(3, mmap.argument(3) & ~uint64_t{MAP_POPULATE | MAP_LOCKED});
+  Make(&trial);
+  const auto start = static_cast<uint64_t>(trial.result());
+  if (IsError(trial.result())) {
+    return trial.result() == -ENOMEM &&
+           !IsMoreThanThereIs(bytes, mmap.argument(2), mmap.argument(3));
+  }
+  Call(SYS_munmap, start, bytes);
+  return !InWindows(start, start + bytes);
+}
+
 // What the kernel has chosen; taken back if it is out of bounds.
 void KeepInWindows(GuestCall* call, uint64_t bytes) {
   const auto start = static_cast<uint64_t>(call->result());
@@ -58,7 +124,7 @@ bool IsKernelsToRefuse(uint64_t start, uint64_t end) {
 
 void HandleMmap(Thread* thread, GuestCall* call) {
   const uint64_t start = call->argument(0), bytes = WholePages(call->argument(1));
-  const bool fixed = (call->argument(3) & (MAP_FIXED | MAP_FIXED_NOREPLACE)) != 0;
+  const bool fixed = IsFixed(*call), ignored = HintsOutside(*call);
   const bool within = InWindows(start, start + bytes);
   if (fixed && !within && !IsKernelsToRefuse(start, start + bytes)) {
     // Who asks like that has another place in mind for when this one is taken; and it may be, by
@@ -69,7 +135,9 @@ void HandleMmap(Thread* thread, GuestCall* call) {
   if (!fixed && !within) call->set_argument(0, 0);
   Make(call);
   KeepInWindows(call, bytes);
-  if (fixed && !IsError(call->result())) Forget(thread, start, start + bytes);
+  if (IsError(call->result())) return;
+  ignored_hints.NoteMapped(static_cast<uint64_t>(call->result()), ignored);
+  if (fixed) Forget(thread, start, start + bytes);
 }
 
 void HandleMremap(Thread* thread, GuestCall* call) {
@@ -117,6 +185,7 @@ void HandleRangeCall(Thread* thread, GuestCall* call) {
   if (IsError(call->result())) return;
   const bool protects = number == SYS_mprotect || number == SYS_pkey_mprotect;
   if (protects && call->argument(2) == (PROT_READ | PROT_EXEC)) return;
+  if (number == SYS_munmap) ignored_hints.NoteUnmapped(start);
   Invalidate(thread, start, end);
   const uint64_t advice = number == SYS_madvise ? call->argument(2) : MADV_NORMAL;
   if (number == SYS_munmap || advice == MADV_DONTNEED || advice == MADV_REMOVE) {
@@ -176,7 +245,9 @@ void InstallLimits() { own_limits.Install(); }
 bool MapsOutOfReach(const GuestCall& call) {
   uint64_t start, bytes;
   if (call.number() == SYS_mmap) {
-    if ((call.argument(3) & (MAP_FIXED | MAP_FIXED_NOREPLACE)) != MAP_FIXED) return false;
+    if (HintsOutside(call) && ignored_hints.AreInsistedOn()) return true;
+    if (!IsFixed(call)) return IsTooLarge(call);
+    if ((call.argument(3) & MAP_FIXED_NOREPLACE) != 0) return false;
     start = call.argument(0), bytes = call.argument(1);
   } else if (call.number() == SYS_mremap && (call.argument(3) & MREMAP_FIXED) != 0) {
     start = call.argument(4), bytes = call.argument(2);
