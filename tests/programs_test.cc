@@ -46,6 +46,10 @@ TEST(ProgramsTest, SignalHandlersJumpsAndAlternateStack) {
   ExpectRecordsUnchanged({Program("alarms")});
 }
 
+TEST(ProgramsTest, SignalsThatACallLetsThrough) {
+  ExpectRecordsUnchanged({Program("suspended_signals")});
+}
+
 TEST(ProgramsTest, FaultsThatAreHandled) { ExpectRecordsUnchanged({Program("faults")}); }
 
 TEST(ProgramsTest, JumpsToWhereNoCodeIs) { ExpectRecordsUnchanged({Program("wild_jumps")}); }

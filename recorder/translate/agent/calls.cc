@@ -158,7 +158,7 @@ bool MakeCall(Thread* thread, GuestCall* call) {
   __atomic_store_n(&thread->in_call, 1, __ATOMIC_SEQ_CST);
   const bool made = AgentSystemCall(call->words);
   __atomic_store_n(&thread->in_call, 0, __ATOMIC_SEQ_CST);
-  TakeHeldBack(thread);
+  TakeHeldBack(thread, made ? call : nullptr);
   if (IsRecorded(*thread)) LookForOrder(thread);
   return made;
 }

@@ -162,7 +162,11 @@ void LetOrdersThrough(Thread* thread, GuestCall* call) {
     address = behind[0];
   }
   if (!CopyGuest(&thread->call_mask, PointerTo<void>(address), kMaskBytes)) return;
-  if (place.blocks) thread->unblocked = ~thread->call_mask;
+  if (place.blocks) {
+    thread->unblocked = ~thread->call_mask;
+    thread->waiting_mask = thread->call_mask;
+    thread->waited = 1;
+  }
   thread->call_mask &= ~kOrders;
   behind[0] = AddressOf(&thread->call_mask);
   call->set_argument(place.argument, place.is_behind ? AddressOf(behind) : behind[0]);
@@ -220,11 +224,19 @@ void GiveHeldToKernel(Thread* thread, GuestCall* call) {
   SendHeld(*thread, sent);
 }
 
-void TakeHeldBack(Thread* thread) {
+void TakeHeldBack(Thread* thread, const GuestCall* made) {
   thread->unblocked = 0;
+  const bool ended = made != nullptr && made->result() == -EINTR;
+  if (!ended || (thread->pending & kSignalPending) == 0) thread->waited = 0;
   if ((thread->signal_mask & kFaultSignals) == 0) return;
   const uint64_t all = kFaultSignals;
   Call(SYS_rt_sigprocmask, SIG_UNBLOCK, AddressOf(&all), 0, kMaskBytes);
+}
+
+uint64_t TakeBlocked(Thread* thread) {
+  const bool waited = thread->waited != 0;
+  thread->waited = 0;
+  return waited ? thread->waiting_mask : thread->signal_mask;
 }
 
 bool HandleSignalCall(Thread* thread, GuestCall* call) {

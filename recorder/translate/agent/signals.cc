@@ -265,7 +265,7 @@ bool Deliver(Thread* thread, const PendingSignal& signal) {
     action.handler = 0;
     InstallAction(number, action);
   }
-  thread->signal_mask |= used.mask;
+  thread->signal_mask = TakeBlocked(thread) | used.mask;
   if ((used.flags & SA_NODEFER) == 0) thread->signal_mask |= Bit(number);
   thread->signal_mask &= ~kUnblockable;
   return true;

@@ -70,7 +70,11 @@ void SendHeld(const Thread& thread, uint64_t signals);
 // Around a system call that the kernel executes. Orders reach the thread in the meantime, whatever
 // the call blocks or waits for.
 void GiveHeldToKernel(Thread* thread, GuestCall* call);
-void TakeHeldBack(Thread* thread);
+// `made`: the call, with its result; null: it was not made.
+void TakeHeldBack(Thread* thread, const GuestCall* made);
+// What is blocked when a handler is entered, but for what its action adds: what the guest blocks,
+// or what the call did that its signal has ended. Once for each.
+uint64_t TakeBlocked(Thread* thread);
 
 // Enters the handler of the pending signal, or does what else its disposition says.
 // Requires: the thread's state is exact.
