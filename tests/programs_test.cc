@@ -50,6 +50,8 @@ TEST(ProgramsTest, SignalsThatACallLetsThrough) {
   ExpectRecordsUnchanged({Program("suspended_signals")});
 }
 
+TEST(ProgramsTest, AlternateStacks) { ExpectRecordsUnchanged({Program("signal_stacks")}); }
+
 TEST(ProgramsTest, FaultsThatAreHandled) { ExpectRecordsUnchanged({Program("faults")}); }
 
 TEST(ProgramsTest, JumpsToWhereNoCodeIs) { ExpectRecordsUnchanged({Program("wild_jumps")}); }

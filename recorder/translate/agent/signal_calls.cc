@@ -12,9 +12,6 @@
 namespace hindsight::agent {
 namespace {
 
-constexpr uint32_t kAutoDisarm = 1u << 31;
-constexpr uint64_t kSmallestStack = 2048;  // MINSIGSTKSZ
-
 // Orders come as this one (orders.h).
 constexpr uint64_t kOrders = Bit(SIGILL);
 // What rt_sigaction keeps of a signal's flags, since Linux 5.11: so a program can tell which ones
@@ -78,19 +75,13 @@ int64_t SetSignalStack(Thread* thread, const GuestCall& call) {
   const uint64_t wanted = call.argument(0), old = call.argument(1);
   const bool on = IsOnSignalStack(*thread, thread->registers[kRsp]);
   GuestStack before = thread->signal_stack;
-  before.flags |= before.size == 0 ? SS_DISABLE : on ? SS_ONSTACK : 0;
+  before.flags = (before.flags & kAutoDisarm) | (before.size == 0 ? SS_DISABLE
+                                                 : on             ? SS_ONSTACK
+                                                                  : 0);
   if (wanted != 0) {
     GuestStack stack;
     if (!CopyGuest(&stack, PointerTo<void>(wanted), sizeof(stack))) return -EFAULT;
-    if (on) return -EPERM;
-    const uint32_t mode = stack.flags & ~kAutoDisarm;
-    if (mode != 0 && mode != SS_ONSTACK && mode != SS_DISABLE) return -EINVAL;
-    if (mode == SS_DISABLE) {
-      thread->signal_stack = {};
-    } else {
-      if (stack.size < kSmallestStack) return -ENOMEM;
-      thread->signal_stack = {stack.address, stack.flags & kAutoDisarm, 0, stack.size};
-    }
+    if (const int64_t error = ChangeSignalStack(thread, stack); error != 0) return error;
   }
   if (old != 0 && !CopyGuest(PointerTo<void>(old), &before, sizeof(before))) return -EFAULT;
   return 0;

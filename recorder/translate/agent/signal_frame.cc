@@ -1,5 +1,6 @@
 #include "recorder/translate/agent/signal_frame.h"
 
+#include <errno.h>
 #include <signal.h>
 #include <sys/syscall.h>
 
@@ -13,7 +14,7 @@ namespace {
 
 constexpr uint64_t kRedZoneBytes = 128;
 constexpr uint64_t kVectorAlignment = 64;
-constexpr uint32_t kAutoDisarm = 1u << 31;  // SS_AUTODISARM
+constexpr uint64_t kSmallestStack = 2048;  // MINSIGSTKSZ
 // UC_FP_XSTATE, UC_SIGCONTEXT_SS, UC_STRICT_RESTORE_SS.
 constexpr uint64_t kContextFlags = 7;
 constexpr uint32_t kVectorEndMagic = 0x46505845;  // FP_XSTATE_MAGIC2
@@ -104,8 +105,6 @@ void SetUpFrame(const Thread& thread, const PendingSignal& signal, const SignalA
   frame->restorer = action.restorer;
   frame->context.flags = kContextFlags;
   frame->context.stack = thread.signal_stack;
-  const bool on = IsOnSignalStack(thread, thread.registers[kRsp]);
-  frame->context.stack.flags |= thread.signal_stack.size == 0 ? SS_DISABLE : on ? SS_ONSTACK : 0;
   FrameRegisters& registers = frame->context.registers;
   registers = RegistersOf(thread);
   registers.error = signal.error;
@@ -123,6 +122,19 @@ bool IsOnSignalStack(const Thread& thread, uint64_t stack_pointer) {
   const GuestStack& stack = thread.signal_stack;
   if ((stack.flags & kAutoDisarm) != 0) return false;
   return stack_pointer > stack.address && stack_pointer - stack.address <= stack.size;
+}
+
+int64_t ChangeSignalStack(Thread* thread, const GuestStack& stack) {
+  if (IsOnSignalStack(*thread, thread->registers[kRsp])) return -EPERM;
+  const uint32_t mode = stack.flags & ~kAutoDisarm;
+  if (mode != 0 && mode != SS_ONSTACK && mode != SS_DISABLE) return -EINVAL;
+  if (mode == SS_DISABLE) {
+    thread->signal_stack = {0, stack.flags, 0, 0};
+    return 0;
+  }
+  if (stack.size < kSmallestStack) return -ENOMEM;
+  thread->signal_stack = {stack.address, stack.flags, 0, stack.size};
+  return 0;
 }
 
 void TakeRegisters(const FrameRegisters& from, Thread* thread) {
@@ -146,7 +158,7 @@ bool EnterHandler(Thread* thread, const PendingSignal& signal, const SignalActio
   SaveVectors(thread->software, place.vectors);
   ShowGuestPointersIn(thread, PointerTo<uint8_t>(place.vectors));
   ResetVectors(thread->software);
-  if ((thread->signal_stack.flags & kAutoDisarm) != 0) thread->signal_stack = {};
+  if ((thread->signal_stack.flags & kAutoDisarm) != 0) thread->signal_stack = kNoSignalStack;
   uint64_t* r = thread->registers;
   r[kRdi] = static_cast<uint64_t>(signal.info[0]);
   r[kRsi] = place.frame + offsetof(SignalFrame, info);
@@ -168,17 +180,13 @@ bool LeavesToTrapFlag(const Thread& thread) {
 bool LeaveHandler(Thread* thread) {
   SignalFrame frame;
   if (!CopyGuest(&frame, PointerTo<void>(thread->registers[kRsp] - 8), sizeof(frame))) return false;
+  // As the kernel does since Linux 6.12, with the handler's stack pointer. Errors change nothing.
+  ChangeSignalStack(thread, frame.context.stack);
   TakeRegisters(frame.context.registers, thread);
   thread->block->guest_r10 = frame.context.registers.r10;
   thread->block->guest_r11 = frame.context.registers.r11;
   thread->flags = (thread->flags & kRestoredFlags) | kAlwaysFlags;
   thread->signal_mask = frame.context.mask;
-  const GuestStack& stack = frame.context.stack;
-  if ((stack.flags & SS_DISABLE) != 0) {
-    thread->signal_stack = {};
-  } else {
-    thread->signal_stack = {stack.address, stack.flags & kAutoDisarm, 0, stack.size};
-  }
   NoteExtendedState(thread);
   // The kernel does the rest, with what is the agent's in the places of what is the guest's.
   frame.context.mask = ~uint64_t{0};

@@ -3,6 +3,7 @@
 #ifndef HINDSIGHT_RECORDER_TRANSLATE_AGENT_SIGNAL_FRAME_H_
 #define HINDSIGHT_RECORDER_TRANSLATE_AGENT_SIGNAL_FRAME_H_
 
+#include <signal.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -56,8 +57,14 @@ bool LeaveHandler(Thread* thread);
 // Whether the same frame has the trap flag.
 bool LeavesToTrapFlag(const Thread& thread);
 
+// Of Thread::signal_stack the flags are as the kernel keeps them: those that it was set with.
+inline constexpr uint32_t kAutoDisarm = 1u << 31;  // SS_AUTODISARM
+// As threads begin with.
+inline constexpr GuestStack kNoSignalStack = {0, SS_DISABLE, 0, 0};
 // Whether `stack_pointer` is on the guest's alternate stack.
 bool IsOnSignalStack(const Thread& thread, uint64_t stack_pointer);
+// As sigaltstack does: 0, or its error.
+int64_t ChangeSignalStack(Thread* thread, const GuestStack& stack);
 
 }  // namespace hindsight::agent
 

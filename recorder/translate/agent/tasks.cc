@@ -16,6 +16,7 @@
 #include "recorder/translate/agent/orders.h"
 #include "recorder/translate/agent/recording.h"
 #include "recorder/translate/agent/run.h"
+#include "recorder/translate/agent/signal_frame.h"
 #include "recorder/translate/agent/signals.h"
 #include "recorder/translate/agent/system.h"
 
@@ -306,7 +307,7 @@ Thread* TakeChild(ChildKind kind) {
 
 void PrepareChild(const Thread& thread, const NewTask& task, Thread* child) {
   CopyState(thread, child);
-  if ((task.flags & CLONE_VFORK) != 0) child->signal_stack = thread.signal_stack;
+  child->signal_stack = (task.flags & CLONE_VFORK) != 0 ? thread.signal_stack : kNoSignalStack;
   child->actions = thread.actions;
   if ((task.flags & CLONE_SIGHAND) == 0) child->actions = CopyActions(thread, child->number);
 }
