@@ -9,7 +9,7 @@
 namespace hindsight {
 namespace {
 
-// How many conditional jumps behind a block undefined flags are followed.
+// How many conditional jumps after a block undefined flags are followed.
 constexpr int kBranchesAhead = 2;
 constexpr size_t kMostSideExits = 3;
 constexpr uint64_t kPageBytes = 4096;
@@ -78,8 +78,8 @@ Control ControlFor(const TranslateRequest& request, const GuestInstruction& inst
   return asked && request.left_to_agent(instruction.Bytes()) ? Control::kRefused : control;
 }
 
-// Whether the block goes on behind a conditional jump that is not taken. What is there is
-// translated twice if something else leads there, too; so it does not behind loops, which are left
+// Whether the block goes on after a conditional jump that is not taken. What is there is
+// translated twice if something else leads there, too; so it does not after loops, which are left
 // seldom.
 bool MayGoOn(const TranslateRequest& request, const GuestInstruction& branch, Control control,
              size_t side_exits) {
@@ -220,8 +220,8 @@ BlockSource ReadBlockSource(const TranslateRequest& request, int refused_at) {
   return source;
 }
 
-bool AreReadBehind(uint32_t flags, const BlockPart& part, const TranslateRequest& request,
-                   BlockSource* source) {
+bool AreReadAfterwards(uint32_t flags, const BlockPart& part, const TranslateRequest& request,
+                       BlockSource* source) {
   flags &= part.flags_read_after;
   if (flags == 0) return false;
   auto read_from = [&](uint64_t pc) {

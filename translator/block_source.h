@@ -19,7 +19,7 @@ namespace hindsight {
 // They are counted together.
 struct BlockPart {
   int begin = 0;
-  int end = 0;                               // behind the last one that is counted
+  int end = 0;                               // after the last one that is counted
   uint32_t flags_read_after = kStatusFlags;  // status flags that are read wherever it leads
 };
 
@@ -28,7 +28,7 @@ struct BlockSource {
   Control control = Control::kNone;  // of the last one
   bool undecodable = false;          // what follows is no instruction
   // At least one if there are instructions. All but the last end with a side exit: a conditional
-  // jump forward, behind which the block goes on if it is not taken.
+  // jump forward, after which the block goes on if it is not taken.
   std::vector<BlockPart> parts;
   // [i]: the status flags that are read at or after instruction i before they are overwritten.
   std::vector<uint32_t> flags_read;
@@ -53,8 +53,8 @@ BlockSource ReadBlockSource(const TranslateRequest& request, int refused_at);
 
 // Whether some of `flags` are surely read where `part`, which is one of the source's, leads outside
 // of the block. Adds to source->relied_on.
-bool AreReadBehind(uint32_t flags, const BlockPart& part, const TranslateRequest& request,
-                   BlockSource* source);
+bool AreReadAfterwards(uint32_t flags, const BlockPart& part, const TranslateRequest& request,
+                       BlockSource* source);
 
 }  // namespace hindsight
 

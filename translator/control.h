@@ -15,7 +15,7 @@ namespace hindsight {
 bool WriteControl(const GuestInstruction& instruction, Control control, uint32_t flags_at_return,
                   Flavour flavour, BlockWriter* writer);
 
-// Writes a conditional jump behind which the block goes on if it is not taken.
+// Writes a conditional jump after which the block goes on if it is not taken.
 void WriteSideExit(const GuestInstruction& instruction, BlockWriter* writer);
 
 // Whether a cycle of blocks could be closed here, so that the block must test the counter.

@@ -1,4 +1,4 @@
-// Given code with conditional jumps forward, then a block goes on behind them, as far as it should.
+// Given code with conditional jumps forward, then a block goes on after them, as far as it should.
 
 #include <algorithm>
 #include <cstdint>
@@ -25,7 +25,7 @@ class SideExitTest : public testing::Test {
   TranslatedBlock Translated(const std::vector<std::vector<uint8_t>>& instructions) {
     std::vector<uint8_t> bytes;
     for (const auto& each : instructions) bytes.insert(bytes.end(), each.begin(), each.end());
-    // There is nothing behind them that could be looked at.
+    // There is nothing after them that could be looked at.
     const auto code_at = [&](uint64_t pc) {
       const uint64_t offset = std::min<uint64_t>(pc - request_.guest_pc, bytes.size());
       return absl::MakeConstSpan(bytes).subspan(offset);
@@ -48,7 +48,7 @@ class SideExitTest : public testing::Test {
   TranslateRequest request_ = {.guest_pc = kGuest};
 };
 
-TEST_F(SideExitTest, ABlockGoesOnBehindAJumpForward) {
+TEST_F(SideExitTest, ABlockGoesOnAfterAJumpForward) {
   const TranslatedBlock block =
       Translated({kTest, JumpIfZero(64), kTest, JumpIfZero(32), kTest, JumpIfZero(-15)});
   EXPECT_EQ(block.instructions, 6u);

@@ -128,7 +128,7 @@ class BodyWriter {
     }
     const BlockPart& last = source_->parts.back();
     if (records() && source_->control == Control::kNone &&
-        AreReadBehind(undefined_.left(), last, request_, source_)) {
+        AreReadAfterwards(undefined_.left(), last, request_, source_)) {
       writer_->Begin({.guest_pc = source_->next(),
                       .flags_exact = static_cast<uint16_t>(last.flags_read_after)});
       WriteCorrection(writer_);
@@ -188,8 +188,9 @@ class BodyWriter {
                             : ends_part ? source_->control
                                         : Control::kNone;
     const bool branches = control != Control::kNone;
-    if (records() && (undefined_.AreRead(instruction) ||
-                      (branches && AreReadBehind(undefined_.left(), part, request_, source_)))) {
+    if (records() &&
+        (undefined_.AreRead(instruction) ||
+         (branches && AreReadAfterwards(undefined_.left(), part, request_, source_)))) {
       WriteCorrection(writer_);
       undefined_.AreTold();
     }

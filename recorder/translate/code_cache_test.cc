@@ -104,7 +104,7 @@ TEST_F(CodeCacheTest, AStateBelongsToTheLastEntryBefore) {
   EXPECT_FALSE(cache_.Recover(kLibraryArena).has_value());
 }
 
-TEST_F(CodeCacheTest, ReturnsLeadBehindACallUntilItIsInvalid) {
+TEST_F(CodeCacheTest, ReturnsFindThePlaceAfterACallUntilItIsInvalid) {
   EXPECT_EQ(cache_.FindWay(ReturnTo(kFirst + 32)), 0u);
   Add(kFirst, kSecond);
   const uint64_t behind = cache_.Find(kFirst) + 40;

@@ -1,4 +1,4 @@
-// Status flags that are read where a call returns, where an indirect jump leads, and behind jumps
+// Status flags that are read where a call returns, where an indirect jump leads, and after jumps
 // that are not taken: prints what was read. Some of it in code that changes while it is called.
 
 #include <stdint.h>
@@ -28,10 +28,10 @@ __asm__(
     "3: setc %al\n setp %ah\n movzwl %ax, %eax\n ret\n"
     "after_two_returns: call set_far\n mov $0, %eax\n adc $5, %eax\n ret\n");
 
-// Of 1 to 5 jumps forward the first that is taken decides; flags of before are read behind each.
-long behind_jumps(long value);
+// Of 1 to 5 jumps forward the first that is taken decides; earlier flags are read after each.
+long after_jumps(long value);
 __asm__(
-    "behind_jumps: xor %eax, %eax\n cmp $3, %rdi\n ja 1f\n setz %al\n jz 2f\n setc %ah\n"
+    "after_jumps: xor %eax, %eax\n cmp $3, %rdi\n ja 1f\n setz %al\n jz 2f\n setc %ah\n"
     " cmp $2, %rdi\n je 3f\n cmp $1, %rdi\n je 4f\n adc $7, %rax\n cmp $0, %rdi\n jl 5f\n"
     " lea 100(%rax), %rax\n ret\n"
     "1: adc $10, %rax\n ret\n 2: adc $20, %rax\n ret\n 3: adc $30, %rax\n ret\n"
@@ -69,8 +69,8 @@ __asm__(
     ".data\nchange: .quad 0\n.text\n");
 extern void (*change)(void);
 
-// Goes on behind the call at `behind_call` as if it had returned, carry set.
-long return_to(const void* behind_call);
+// Goes on after the call, at `after_call_at`, as if it had returned, carry set.
+long return_to(const void* after_call_at);
 __asm__(
     "return_to: call 1f\n ret\n"
     "1: sub $8, %rsp\n push %rdi\n stc\n ret\n");
@@ -102,7 +102,7 @@ int main(void) {
              after_pushed_return(carry), where_jump_leads(carry), in_called(carry),
              after_two_returns(carry));
     }
-    for (long value = -2; value < 6; value++) printf("%lx\n", behind_jumps(value));
+    for (long value = -2; value < 6; value++) printf("%lx\n", after_jumps(value));
   }
   call_changed_code();
   return 0;
