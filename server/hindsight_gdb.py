@@ -206,6 +206,8 @@ class _Bookmarks:
     def __init__(self):
         self._path = None  # until it is known
         self._loaded = False
+        # Lines of the file that the server did not take, by name: they stay there.
+        self._refused = {}
 
     def _find(self):
         """The file of this process's trace, if that is on this machine."""
@@ -231,13 +233,22 @@ class _Bookmarks:
         for line in text.splitlines():
             match = self._LINE.match(line)
             if match and not re.search("^%s: " % re.escape(match.group(1)), known, re.M):
-                _monitor("bookmark %s %s" % match.groups())
+                answer, done = _monitor("bookmark %s %s" % match.groups())
+                if not done:
+                    self._refused[match.group(1)] = line
+                    gdb.write("Bookmark %s is left out: %s\n" % (match.group(1), answer.strip()))
+
+    def forget_refused(self, name):
+        """Whether there was one."""
+        return self._refused.pop(name, None) is not None
 
     def save(self):
         if self._path is None:
             gdb.write("The trace is not here: the server alone knows it, as long as it runs.\n")
             return
         lines = [line for line in _monitor("bookmarks")[0].splitlines() if self._LINE.match(line)]
+        taken = {line.split(":")[0] for line in lines}
+        lines += [line for name, line in self._refused.items() if name not in taken]
         try:
             file, name = tempfile.mkstemp(dir=os.path.dirname(self._path))
             with os.fdopen(file, "w") as out:
@@ -262,10 +273,12 @@ class Bookmark(gdb.Command):
     def invoke(self, argument, from_tty):
         self.dont_repeat()
         _bookmarks.load()
-        output, done = _monitor(self._name + " " + argument.strip())
-        if not done:
+        name = argument.strip()
+        output, done = _monitor(self._name + " " + name)
+        forgotten = self._name == "unbookmark" and _bookmarks.forget_refused(name)
+        if not done and not forgotten:
             raise gdb.GdbError(output.strip())
-        gdb.write(output)
+        gdb.write(output if done else "")
         _bookmarks.save()
 
 

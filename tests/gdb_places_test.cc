@@ -83,6 +83,21 @@ TEST(GdbPlacesTest, ABookmarksFileThatIsNoneIsLeftAlone) {
   EXPECT_THAT(ReadFile(file), HasSubstr("here: position "));
 }
 
+// Of a longer recording, or of a ring that has gone on since.
+TEST(GdbPlacesTest, BookmarksAtPositionsThatAreNotThereStayInTheFile) {
+  const Recorded recorded({Program("steps")});
+  const std::string file = recorded.trace() + "/bookmarks";
+  const std::string far = "far: position 1:ffffffffff\n";
+  WriteFile(file, far + "other: position 1:fffffffffe\n");
+  const GdbResult gdb = RunGdb(recorded.trace(), "hindsight bookmark here\n");
+  EXPECT_THAT(gdb.text, HasSubstr("Bookmark far is left out: "));
+  EXPECT_THAT(ReadFile(file), HasSubstr("here: position "));
+  EXPECT_THAT(ReadFile(file), HasSubstr(far));
+  RunGdb(recorded.trace(), "hindsight unbookmark other\nhindsight bookmarks\n");
+  EXPECT_THAT(ReadFile(file), HasSubstr(far));
+  EXPECT_EQ(ReadFile(file).find("other"), std::string::npos) << ReadFile(file);
+}
+
 TEST(GdbPlacesTest, BackAndForwardThroughPlacesVisited) {
   const GdbResult gdb = RunGdb(Steps(), R"(
 python places = []
