@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "absl/algorithm/container.h"
+#include "absl/container/inlined_vector.h"
 #include "translator/control.h"
 #include "translator/flags.h"
 
@@ -80,7 +81,7 @@ Control ControlFor(const TranslateRequest& request, const GuestInstruction& inst
 
 // Whether the block goes on after a conditional jump that is not taken. What is there is
 // translated twice if something else leads there, too; so it does not after loops, which are left
-// seldom.
+// seldom. Nor in another page, which the program may never execute: it would be imported.
 bool MayGoOn(const TranslateRequest& request, const GuestInstruction& branch, Control control,
              size_t side_exits) {
   return control == Control::kConditional && !request.may_change && side_exits < kMostSideExits &&
@@ -141,25 +142,35 @@ BlockSource ReadInstructions(const TranslateRequest& request, int refused_at) {
   return source;
 }
 
-uint32_t FlagsReadAtEnd(const TranslateRequest& request, BlockSource* source) {
-  auto from = [&](uint64_t pc) { return FlagsReadFrom(pc, request.code_at, &source->relied_on); };
-  if (source->undecodable) return kStatusFlags;
-  const GuestInstruction& last = source->instructions.back();
-  switch (source->control) {
+using Targets = absl::InlinedVector<uint64_t, 2>;
+
+// Where `instruction` leads, which is left by `control`. Empty: one cannot tell.
+Targets TargetsOf(const GuestInstruction& instruction, Control control) {
+  switch (control) {
     case Control::kNone:
-      return from(last.next());
+      return {instruction.next()};
     case Control::kJump:
     case Control::kCall:
-      return from(BranchTarget(last));
+      return {BranchTarget(instruction)};
     case Control::kConditional:
     case Control::kLoop:
-      return from(BranchTarget(last)) | from(last.next());
-    case Control::kRefused:
-      // Blocks before this one do not know that it could not be written.
-      return IsLookedThrough(ControlOf(last)) ? from(last.pc) : kStatusFlags;
+      return {BranchTarget(instruction), instruction.next()};
     default:
-      return kStatusFlags;
+      return {};
   }
+}
+
+uint32_t FlagsReadAtEnd(const TranslateRequest& request, BlockSource* source) {
+  if (source->undecodable) return kStatusFlags;
+  const GuestInstruction& last = source->instructions.back();
+  Targets targets = TargetsOf(last, source->control);
+  // Blocks before this one do not know that it could not be written.
+  const bool refused = source->control == Control::kRefused;
+  if (refused && IsLookedThrough(ControlOf(last))) targets = {last.pc};
+  if (targets.empty()) return kStatusFlags;
+  uint32_t read = 0;
+  for (const uint64_t pc : targets) read |= FlagsReadFrom(pc, request.code_at, &source->relied_on);
+  return read;
 }
 
 // Backwards, as flags are read.
@@ -224,23 +235,13 @@ bool AreReadAfterwards(uint32_t flags, const BlockPart& part, const TranslateReq
                        BlockSource* source) {
   flags &= part.flags_read_after;
   if (flags == 0) return false;
-  auto read_from = [&](uint64_t pc) {
-    return FlagsSurelyRead(pc, flags, request.code_at, kBranchesAhead, &source->relied_on) != 0;
-  };
   const bool at_end = &part == &source->parts.back();
-  const GuestInstruction& last = source->instructions[at_end ? source->size() - 1 : part.end - 1];
-  switch (at_end ? source->control : Control::kConditional) {
-    case Control::kNone:
-      return read_from(last.next());
-    case Control::kJump:
-    case Control::kCall:
-      return read_from(BranchTarget(last));
-    case Control::kConditional:
-    case Control::kLoop:
-      return read_from(BranchTarget(last)) || (at_end && read_from(last.next()));
-    default:
-      return false;
-  }
+  const Targets targets =
+      at_end ? TargetsOf(source->instructions.back(), source->control)
+             : Targets{BranchTarget(source->instructions[static_cast<size_t>(part.end) - 1])};
+  return absl::c_any_of(targets, [&](uint64_t pc) {
+    return FlagsSurelyRead(pc, flags, request.code_at, kBranchesAhead, &source->relied_on) != 0;
+  });
 }
 
 }  // namespace hindsight
