@@ -152,17 +152,22 @@ TEST(ProgramsTest, MemoryAtAnyAddressTheProgramAsksFor) {
   for (const std::vector<std::string>& argv : {std::vector<std::string>{Program("fixed_far_maps")},
                                                {Program("fixed_far_maps"), "move"},
                                                {Program("fixed_far_maps"), "insist"},
-                                               {Program("fixed_far_maps"), "reserve"}}) {
+                                               {Program("fixed_far_maps"), "reserve"},
+                                               {Program("fixed_far_maps"), "grow"}}) {
     if (Engine() == TestedEngine::kEmulate) {
       ExpectRecordsUnchanged(argv);
     } else {
-      ExpectRecordedUpTo("maps memory at an address", argv);
+      ExpectRecordedUpTo("maps memory where", argv);
     }
   }
 }
 
 TEST(ProgramsTest, MoreMemoryThanThereIs) {
   ExpectRecordsUnchanged({Program("fixed_far_maps"), "much"});
+}
+
+TEST(ProgramsTest, AddressesThatTheProgramGivesUp) {
+  ExpectRecordsUnchanged({Program("fixed_far_maps"), "try"});
 }
 
 TEST(ProgramsTest, StepsAndWarehouse) {

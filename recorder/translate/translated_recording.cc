@@ -50,7 +50,7 @@ const char* TextOf(HsEndReason reason) {
     case HS_END_TRAP_FLAG:
       return "has itself trapped after each instruction (trap flag), which is not recorded";
     case HS_END_ADDRESS:
-      return "maps memory at an address that engine translate cannot record (engine emulate can)";
+      return "maps memory where engine translate cannot record it (engine emulate can)";
   }
   return "does what engine translate does not record yet";
 }

@@ -40,6 +40,35 @@ static void reserve(void) {
   printf("%d\n", place[(bytes / 41) * 39]);
 }
 
+// 1 GiB becomes 4 TiB: somewhere else, since there is no room after it.
+static void grow(void) {
+  const size_t bytes = 1ul << 30, more = 1ul << 42;
+  const int flags = ANONYMOUS | MAP_NORESERVE;
+  char* const place = mmap(NULL, bytes, PROT_READ | PROT_WRITE, flags, -1, 0);
+  REQUIRE(place != MAP_FAILED);
+  place[5] = 7;
+  place[bytes - 1] = 9;
+  char* const grown = mremap(place, bytes, more, MREMAP_MAYMOVE);
+  REQUIRE(grown != MAP_FAILED);
+  grown[more - 1] = 3;
+  printf("%d %d %d\n", grown[5], grown[bytes - 1], grown[more - 1]);
+}
+
+// Some addresses, as run-time systems do, and then any.
+static void try_some(void) {
+  const size_t bytes = 16ul * PAGE;
+  for (int i = 0; i < 300; i++) {
+    char* const wanted = (char*)0x500000000000 + i * 0x1000000l;
+    char* const place = mmap(wanted, bytes, PROT_READ | PROT_WRITE, ANONYMOUS, -1, 0);
+    REQUIRE(place != MAP_FAILED);
+    REQUIRE(munmap(place, bytes) == 0);
+  }
+  char* const place = mmap(NULL, bytes, PROT_READ | PROT_WRITE, ANONYMOUS, -1, 0);
+  REQUIRE(place != MAP_FAILED);
+  place[PAGE] = 5;
+  printf("takes any: %d\n", place[PAGE]);
+}
+
 // What no kernel gives, and what most give.
 static void ask_for_much(void) {
   for (int bits = 30; bits < 63; bits += bits < 36 ? 1 : 3) {
@@ -56,6 +85,8 @@ int main(int argc, char** argv) {
   fflush(stdout);
   if (argc > 1 && strcmp(argv[1], "insist") == 0) return insist(), 0;
   if (argc > 1 && strcmp(argv[1], "reserve") == 0) return reserve(), 0;
+  if (argc > 1 && strcmp(argv[1], "grow") == 0) return grow(), 0;
+  if (argc > 1 && strcmp(argv[1], "try") == 0) return try_some(), 0;
   if (argc > 1 && strcmp(argv[1], "much") == 0) return ask_for_much(), 0;
   if (argc > 1) {
     char* const near = mmap(NULL, bytes, PROT_READ | PROT_WRITE, ANONYMOUS, -1, 0);

@@ -81,14 +81,17 @@ bool IsMoreThanThereIs(uint64_t bytes, uint64_t protection, uint64_t flags) {
   return bytes / info.mem_unit > info.totalram + info.totalswap;
 }
 
+// Smaller mappings always have a place in the windows.
+constexpr uint64_t kLarge = kGiB;
+
 // Whether a mapping, at no certain address, has its place in the address space natively, but not in
-// the windows. Small ones always have one.
+// the windows.
 bool IsTooLarge(const GuestCall& mmap) {
-  constexpr uint64_t kLarge = kGiB, kAddressSpace = uint64_t{1} << 47;
+  constexpr uint64_t kAddressSpace = uint64_t{1} << 47;
   const uint64_t bytes = WholePages(mmap.argument(1));
-  if (bytes < kLarge || bytes >= kAddressSpace || (mmap.argument(3) & MAP_HUGETLB) != 0)
-    return false;
-  if (!own_limits.Allows(SYS_mmap, mmap.words + 1)) return false;
+  const bool maybe =
+      bytes >= kLarge && bytes < kAddressSpace && (mmap.argument(3) & MAP_HUGETLB) == 0;
+  if (!maybe || !own_limits.Allows(SYS_mmap, mmap.words + 1)) return false;
   GuestCall trial = mmap;
   if (HintsOutside(mmap)) trial.set_argument(0, 0);
   trial.set_argument(3, mmap.argument(3) & ~uint64_t{MAP_POPULATE | MAP_LOCKED});
@@ -99,6 +102,21 @@ bool IsTooLarge(const GuestCall& mmap) {
            !IsMoreThanThereIs(bytes, mmap.argument(2), mmap.argument(3));
   }
   Call(SYS_munmap, start, bytes);
+  return !InWindows(start, start + bytes);
+}
+
+// The same of a mapping that grows, and may move. It is as it was afterwards.
+bool GrowsTooLarge(const GuestCall& mremap) {
+  const uint64_t old_start = mremap.argument(0), old_bytes = WholePages(mremap.argument(1));
+  const uint64_t bytes = WholePages(mremap.argument(2));
+  const bool maybe = bytes >= kLarge && old_bytes != 0 && bytes > old_bytes;
+  if (!maybe || !own_limits.Allows(SYS_mremap, mremap.words + 1)) return false;
+  GuestCall trial = mremap;
+  Make(&trial);
+  if (IsError(trial.result())) return false;
+  const auto start = static_cast<uint64_t>(trial.result());
+  const uint64_t back = start == old_start ? 0 : MREMAP_MAYMOVE | MREMAP_FIXED;
+  Call(SYS_mremap, start, bytes, old_bytes, back, old_start);
   return !InWindows(start, start + bytes);
 }
 
@@ -249,7 +267,8 @@ bool MapsOutOfReach(const GuestCall& call) {
     if (!IsFixed(call)) return IsTooLarge(call);
     if ((call.argument(3) & MAP_FIXED_NOREPLACE) != 0) return false;
     start = call.argument(0), bytes = call.argument(1);
-  } else if (call.number() == SYS_mremap && (call.argument(3) & MREMAP_FIXED) != 0) {
+  } else if (call.number() == SYS_mremap) {
+    if ((call.argument(3) & MREMAP_FIXED) == 0) return GrowsTooLarge(call);
     start = call.argument(4), bytes = call.argument(2);
   } else {
     return false;

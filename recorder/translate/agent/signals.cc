@@ -265,9 +265,8 @@ bool Deliver(Thread* thread, const PendingSignal& signal) {
     action.handler = 0;
     InstallAction(number, action);
   }
-  thread->signal_mask = TakeBlocked(thread) | used.mask;
-  if ((used.flags & SA_NODEFER) == 0) thread->signal_mask |= Bit(number);
-  thread->signal_mask &= ~kUnblockable;
+  const uint64_t added = used.mask | ((used.flags & SA_NODEFER) == 0 ? Bit(number) : 0);
+  thread->signal_mask = (TakeBlocked(thread) | added) & ~kUnblockable;
   return true;
 }
 
@@ -463,6 +462,7 @@ void DeliverPending(Thread* thread) {
   thread->ClearPending(kSignalPending);
   const SignalAction& action = thread->actions->of[signal];
   if (!HasHandler(action)) {
+    thread->waited = 0;
     if (action.handler == 0) {
       if (IsFatal(signal)) RecordSignal(thread, thread->signal);
       LetKernelAct(thread, signal);

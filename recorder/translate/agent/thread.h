@@ -118,9 +118,10 @@ struct Thread {
   // Signals of faults that somebody has sent and that the guest blocks, by the bit of the mask: the
   // kernel must not block them, or a fault of the agent's would end the process.
   uint64_t held;
-  uint64_t unblocked;     // by the system call that is being made, as long as it waits
-  uint64_t waiting_mask;  // what such a call blocked that a signal has ended,
-  uint32_t waited;        // if this is 1: until that is delivered, with others that it let through
+  uint64_t unblocked;  // by the system call that is being made, as long as it waits
+  // 1: that call has been ended by a signal, which is not delivered yet, and blocked waiting_mask.
+  uint32_t waited;
+  uint64_t waiting_mask;
   int32_t held_info[5][32];  // siginfo of each, in the order of their numbers
   // What a system call gets in place of the program's mask, and of what tells where that is.
   uint64_t call_mask;
