@@ -26,6 +26,11 @@ bool IsFxsave(const GuestInstruction& instruction) {
   return mnemonic == ZYDIS_MNEMONIC_FXSAVE || mnemonic == ZYDIS_MNEMONIC_FXSAVE64;
 }
 
+bool IsEnvironmentStore(const GuestInstruction& instruction) {
+  const ZydisMnemonic mnemonic = instruction.decoded.mnemonic;
+  return mnemonic == ZYDIS_MNEMONIC_FNSTENV || mnemonic == ZYDIS_MNEMONIC_FNSAVE;
+}
+
 // One instruction with an operand in memory.
 class AccessWriter {
  public:
@@ -196,7 +201,20 @@ class AccessWriter {
       code_->Operation({.bytes = {0xc7}}, 0, InView(Further(address_, kMxcsrMaskAt)), 4);
       code_->Word32(kMxcsrMask);
     }
+    if (IsEnvironmentStore(instruction_) && writer_->has_operations()) WriteFloatPointers(data);
     return WriteCopy(address_, IsFxsave(instruction_) ? kFxsaveBytes : bytes_, data, writer_);
+  }
+
+  // What a replay stores, in the view of the environment.
+  void WriteFloatPointers(int data) {
+    constexpr int kFields[] = {HS_BLOCK_FIELD(float_code), HS_BLOCK_FIELD(float_opcode),
+                               HS_BLOCK_FIELD(float_data)};
+    constexpr int kFirst = 3;  // after control, status, tags
+    const int bytes = instruction_.decoded.operand_width == 16 ? 2 : 4;
+    for (int i = 0; i < 3; ++i) {
+      code_->LoadBytes(4, data, Field(kFields[i]));
+      code_->StoreBytes(bytes, InView(Further(address_, (kFirst + i) * bytes)), data);
+    }
   }
 
   bool ReadsCarry() const { return (FlagsOf(instruction_).read & ZYDIS_CPUFLAG_CF) != 0; }

@@ -120,6 +120,13 @@ struct HsThreadBlock {
 
   uint64_t saved_mask;  // of translated code: a mask register's
   uint64_t zero;        // 0, from the start
+
+  // Flavour record: the last kHsCorrection before an instruction that stores the x87 environment
+  // has said that the pointers to the last x87 instruction are these. The processor may have lost
+  // them since: kernels do not always keep them when they switch tasks.
+  uint32_t float_code;
+  uint32_t float_opcode;  // in the upper half, as in the environment; the selector is 0
+  uint32_t float_data;
 };
 
 // Of a ring (recorder/translate/stream/record_ring.h): offsets of its head, 8 bytes, and of what is
@@ -230,7 +237,7 @@ HS_STATIC_ASSERT(offsetof(struct HsThreadBlock, exit_saved) == 120);
 HS_STATIC_ASSERT(offsetof(struct HsThreadBlock, exit_flags_exact) == 124);
 HS_STATIC_ASSERT(offsetof(struct HsThreadBlock, exit_address) == 128);
 HS_STATIC_ASSERT(offsetof(struct HsThreadBlock, flags_aside) == 136);
-HS_STATIC_ASSERT(sizeof(struct HsThreadBlock) == 232);
+HS_STATIC_ASSERT(sizeof(struct HsThreadBlock) == 248);
 HS_STATIC_ASSERT(sizeof(struct HsLockedEntry) == 24);
 
 #endif  // HINDSIGHT_TRANSLATOR_THREAD_BLOCK_H_

@@ -235,11 +235,14 @@ uint64_t TranslatedRun::HostAfterBranch() {
 }
 
 void TranslatedRun::Tell(const RegisterFile& registers) {
-  const HsThreadBlock& at = *block();
+  HsThreadBlock& at = *block();
   ToldState& told = told_.emplace_back();
   told.registers = registers;
   Restore(&told.registers);
   told.registers.rip = at.exit_guest_pc;
+  at.float_code = static_cast<uint32_t>(registers.fip);
+  at.float_opcode = static_cast<uint32_t>(registers.fop) << 16;
+  at.float_data = static_cast<uint32_t>(registers.fdp);
   told.flags_exact = at.exit_flags_exact & entry_flags_;
   told.count = at.count_end - registers.gpr[kR10] + static_cast<int64_t>(at.exit_adjust);
 }

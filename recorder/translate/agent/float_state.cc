@@ -216,7 +216,11 @@ void ShowGuestPointers(Thread* thread, GuestState* state) {
   environment.code = static_cast<uint32_t>(pointers.code);
   environment.data = static_cast<uint32_t>(pointers.data);
   environment.opcode = pointers.opcode;
+  environment.selector = 0;
   asm volatile("fldenv %0" ::"m"(environment));
+  thread->block->float_code = environment.code;
+  thread->block->float_opcode = uint32_t{environment.opcode} << 16;
+  thread->block->float_data = environment.data;
   PutArea(pointers, state->fxsave);
 }
 

@@ -24,7 +24,7 @@ bool IsExtendedSave(uint64_t pc);
 
 // If the instruction at the thread's pc stores the x87 environment: the pointers to the last x87
 // instruction and its operand become the guest's, in the processor and in `state`, which has been
-// taken. They are of the translation otherwise.
+// taken. They are of the translation otherwise. For fnstenv and fnsave also in the thread's block.
 void ShowGuestPointers(Thread* thread, GuestState* state);
 
 // The same for what FXSAVE64 has stored at `area`, in memory that can be accessed.

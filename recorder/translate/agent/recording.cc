@@ -403,11 +403,10 @@ void TakeBackStore(Thread* thread, uint64_t address) {
 }
 
 void RecordCorrection(Thread* thread) {
-  if (!Of(*thread).on) return;
   GuestState state;
   TakeBaseState(*thread, &state);
   ShowGuestPointers(thread, &state);
-  Correct(thread, state);
+  if (Of(*thread).on) Correct(thread, state);
 }
 
 void RecordReached(Thread* thread, bool timed) {
