@@ -62,7 +62,8 @@ std::optional<TraceeStop> ThreadEngine::AwaitStop() {
                       [this] {
                         engine_->Tick();
                         SnapshotIfDue();
-                      });
+                      },
+                      [this] { return call_.has_value() && call_->Acts(memory_.Reader()); });
 }
 
 void ThreadEngine::OnStop(TraceeStop stop) {

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstddef>
 
+#include "recorder/syscalls/call_order.h"
 #include "recorder/syscalls/syscall_traits.h"
 
 namespace hindsight {
@@ -44,6 +45,24 @@ void CallInFlight::AddFork(const TraceeStop& stop, pid_t process, bool recorded)
                         : number_ == SYS_fork ? ForkKind::kFork
                                               : ForkKind::kClone;
   forks_.push_back({.kind = kind, .process = process, .recorded = recorded});
+}
+
+bool CallInFlight::Acts(const ReadMemory& read) const {
+  switch (number_) {
+    case SYS_fork:
+    case SYS_vfork:
+    case SYS_clone:
+    case SYS_clone3:
+    case SYS_execve:
+    case SYS_execveat:
+      return false;
+    default:
+      break;
+  }
+  const auto peek = [&read](uint64_t address, size_t bytes) {
+    return ReadWord(read, address, bytes).value_or(0);
+  };
+  return StandsWhereItBegan(static_cast<uint64_t>(number_), arguments(), peek);
 }
 
 uint64_t CallInFlight::CloneFlags() const {

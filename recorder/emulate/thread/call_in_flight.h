@@ -72,6 +72,10 @@ class CallInFlight {
   void AddFork(const TraceeStop& stop, pid_t process, bool recorded);
   const std::vector<Fork>& forks() const { return forks_; }
 
+  // Whether others may see what it does before it returns. Not of one that makes a process or
+  // executes a program: what it waits for may be what others do.
+  bool Acts(const ReadMemory& read) const;
+
   // Of clone and clone3; 0 for others.
   uint64_t CloneFlags() const;
   // Where clone or clone3 stores the id of the new thread, if its flags ask for it.

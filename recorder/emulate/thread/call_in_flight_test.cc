@@ -1,5 +1,6 @@
 #include "recorder/emulate/thread/call_in_flight.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <linux/sched.h>
 #include <sys/syscall.h>
@@ -44,6 +45,25 @@ TEST(CallInFlightTest, StopsAlternateBetweenEntryAndExit) {
   EXPECT_TRUE(call.interrupted());
   EXPECT_FALSE(call.OnSyscallStop(ReadOwn));  // it is made again
   EXPECT_FALSE(call.interrupted());
+}
+
+TEST(CallInFlightTest, CallsThatLetOthersSeeSomethingAct) {
+  EXPECT_TRUE(Call(SYS_unlink).Acts(ReadOwn));
+  EXPECT_TRUE(Call(SYS_openat, {0, 0, O_CREAT}).Acts(ReadOwn));
+  EXPECT_FALSE(Call(SYS_openat, {0, 0, O_RDONLY}).Acts(ReadOwn));
+  EXPECT_FALSE(Call(SYS_read).Acts(ReadOwn));
+  struct flock lock = {};
+  lock.l_type = F_UNLCK;
+  const std::array<uint64_t, 6> arguments = {0, F_SETLKW, reinterpret_cast<uint64_t>(&lock)};
+  EXPECT_TRUE(Call(SYS_fcntl, arguments).Acts(ReadOwn));
+  lock.l_type = F_WRLCK;
+  EXPECT_FALSE(Call(SYS_fcntl, arguments).Acts(ReadOwn));
+}
+
+TEST(CallInFlightTest, WhatWaitsForOthersDoesNotAct) {
+  for (const int64_t number : {SYS_vfork, SYS_clone, SYS_clone3, SYS_execve}) {
+    EXPECT_FALSE(Call(number).Acts(ReadOwn)) << number;
+  }
 }
 
 TEST(CallInFlightTest, RestartCodesAreNoResultsButOfSigreturn) {

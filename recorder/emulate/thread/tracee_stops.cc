@@ -3,12 +3,16 @@
 #include <sched.h>
 
 #include <chrono>
+#include <optional>
+#include <thread>
 #include <utility>
 
 #include "recorder/ptrace/thread_stop.h"
 
 namespace hindsight {
 namespace {
+
+using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::milliseconds kStopTimeout(5000);
 
@@ -17,15 +21,24 @@ constexpr int kPollsBeforeLook = 40;
 
 // Looks after which a thread that waits for a disk, or a vfork, counts as asleep.
 constexpr int kPatience = 4;
+// If it may have acted already, there is more patience. It halves when it was in vain: what the
+// thread waits for may be another recorded one.
+constexpr std::chrono::milliseconds kPatienceWithActing(250);
+constexpr std::chrono::microseconds kPause(100);
 
 // Gone counts as well: the end of a first thread shows only when all others have ended.
-bool Sleeps(const std::optional<SchedulingNote>& note, int looks) {
-  if (!note.has_value()) return true;
-  return note->state == 'S' || note->state == 'Z' || note->state == 'X' ||
-         (note->state == 'D' && looks >= kPatience);
+bool Sleeps(const std::optional<SchedulingNote>& note) {
+  return !note.has_value() || note->state == 'S' || note->state == 'Z' || note->state == 'X';
+}
+
+bool WaitsForDisk(const std::optional<SchedulingNote>& note) {
+  return note.has_value() && note->state == 'D';
 }
 
 }  // namespace
+
+TraceeStops::TraceeStops(Tracee* tracee, const ThreadScheduling* scheduling)
+    : tracee_(tracee), scheduling_(scheduling), patience_(kPatienceWithActing) {}
 
 std::optional<TraceeStop> TraceeStops::TakeReported() {
   if (!reported_.has_value()) return std::nullopt;
@@ -39,14 +52,31 @@ void TraceeStops::Listen() {
 }
 
 std::optional<TraceeStop> TraceeStops::Await(absl::FunctionRef<bool()> keep_waiting,
-                                             absl::FunctionRef<void()> on_tick) {
+                                             absl::FunctionRef<void()> on_tick,
+                                             absl::FunctionRef<bool()> acts) {
   if (std::optional<TraceeStop> stop = TakeReported()) return stop;
+  std::optional<Clock::time_point> end;  // of patience
   for (int looks = 0; !listening_ && keep_waiting(); ++looks) {
     for (int i = 0; i < kPollsBeforeLook; ++i) {
-      if (std::optional<TraceeStop> stop = tracee_->Poll()) return stop;
+      if (std::optional<TraceeStop> stop = tracee_->Poll()) {
+        if (end.has_value()) patience_ = kPatienceWithActing;
+        return stop;
+      }
       sched_yield();
     }
-    if (Sleeps(scheduling_->Read(), looks)) break;
+    const std::optional<SchedulingNote> note = scheduling_->Read();
+    if (Sleeps(note)) break;
+    if (WaitsForDisk(note) && looks >= kPatience) {
+      if (!end.has_value()) {
+        if (!acts()) break;
+        end = Clock::now() + patience_;
+      }
+      if (Clock::now() >= *end) {
+        patience_ /= 2;
+        break;
+      }
+      std::this_thread::sleep_for(kPause);
+    }
     on_tick();
   }
   return std::nullopt;

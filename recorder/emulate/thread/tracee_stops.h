@@ -6,6 +6,7 @@
 #ifndef HINDSIGHT_RECORDER_EMULATE_THREAD_TRACEE_STOPS_H_
 #define HINDSIGHT_RECORDER_EMULATE_THREAD_TRACEE_STOPS_H_
 
+#include <chrono>
 #include <functional>
 #include <optional>
 
@@ -17,8 +18,7 @@ namespace hindsight {
 
 class TraceeStops {
  public:
-  TraceeStops(Tracee* tracee, const ThreadScheduling* scheduling)
-      : tracee_(tracee), scheduling_(scheduling) {}
+  TraceeStops(Tracee* tracee, const ThreadScheduling* scheduling);
   TraceeStops(const TraceeStops&) = delete;
   TraceeStops& operator=(const TraceeStops&) = delete;
 
@@ -32,9 +32,11 @@ class TraceeStops {
   // Job control has stopped it: it does not stop again until it is continued.
   void Listen();
   // Its next stop; nullopt if it sleeps, or `keep_waiting` returns false. `on_tick` is called now
-  // and then.
+  // and then. `acts`: whether others may see what its system call does before that returns. They
+  // should not go on meanwhile, so a wait for a disk, a quarter of a second at most, is no sleep.
   std::optional<TraceeStop> Await(absl::FunctionRef<bool()> keep_waiting,
-                                  absl::FunctionRef<void()> on_tick);
+                                  absl::FunctionRef<void()> on_tick,
+                                  absl::FunctionRef<bool()> acts);
   // For what takes no time in the process. If the thread is gone, the stop says so.
   TraceeStop ResumeAndWait(ResumeHow how, int signal, const std::function<void()>& on_tick);
   // Brings it, in a system call, to a stop in which no signal is about to be delivered. False if it
@@ -44,6 +46,7 @@ class TraceeStops {
  private:
   Tracee* const tracee_;
   const ThreadScheduling* const scheduling_;
+  std::chrono::nanoseconds patience_;
   std::optional<int> reported_;
   bool listening_ = false;
 };
