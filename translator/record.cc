@@ -11,6 +11,7 @@
 #include "translator/record_operation.h"
 #include "translator/record_stack.h"
 #include "translator/substitution.h"
+#include "translator/thread_block.h"
 
 namespace hindsight {
 namespace {
@@ -169,8 +170,16 @@ class AccessWriter {
   // maskmovq and the like, at rdi.
   bool WriteHiddenStore() {
     if ((instruction_.decoded.attributes & ZYDIS_ATTRIB_HAS_SEGMENT_FS) != 0) return false;
+    if (instruction_.decoded.address_width != 64) return false;
+    code_->StoreField(BlockWriter::SaveSlot(0), kRdi);
+    (*writer_->saved())[0] = kRdi;
+    writer_->MarkFault();
+    code_->Lea(kRdi, {.base = kRdi, .displacement = HS_GS_SHIFT});
     encoding_.SetSegment(SegmentBase::kGs);
     if (!encoding_.Write(code_)) return false;
+    code_->LoadField(kRdi, BlockWriter::SaveSlot(0));
+    writer_->ForgetSaved();
+    writer_->MarkFault();
     encoding_.SetSegment(SegmentBase::kNone);
     return encoding_.Write(code_);
   }

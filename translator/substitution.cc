@@ -163,11 +163,23 @@ HostAddress Substitution::Translate(HostAddress address, bool flat) {
   if (address.base >= 0) address.base = Host(address.base);
   if (address.index >= 0 && !address.vector_index) address.index = Host(address.index);
   address = Reachable(address);
-  if (address.segment == SegmentBase::kGs) return WithBase(address, HS_BLOCK_FIELD(gs_base));
-  if (address.segment == SegmentBase::kFs && flat) {
-    return WithBase(address, HS_BLOCK_FIELD(fs_base));
+  if (address.segment == SegmentBase::kGs) {
+    address = WithBase(address, HS_BLOCK_FIELD(gs_base));
+  } else if (address.segment == SegmentBase::kFs && flat) {
+    address = WithBase(address, HS_BLOCK_FIELD(fs_base));
   }
-  return address;
+  return flat ? Shiftable(address) : address;
+}
+
+// So that HS_GS_SHIFT can be added to the displacement.
+HostAddress Substitution::Shiftable(const HostAddress& address) {
+  constexpr int64_t kRoom = 4096;  // with what follows in the operand
+  const bool far = !address.from_rip && (address.displacement > INT32_MAX - kRoom ||
+                                         address.displacement < INT32_MIN + kRoom);
+  if (address.vector_index || !(address.narrow || far)) return address;
+  const int computed = temporaries_->Take();
+  writer_->code()->Lea(computed, address);
+  return {.base = computed};
 }
 
 void Substitution::Apply(Encoding* encoding) const {

@@ -55,8 +55,8 @@ class Substitution {
 
   // Loads what is used of guest r10 and r11.
   void LoadRegisters();
-  // The memory operand in host registers, without GS and, if it is to be `flat`, without FS. After
-  // LoadRegisters.
+  // The memory operand in host registers, without GS and, if it is to be `flat`, without FS and so
+  // that its view can be addressed. After LoadRegisters.
   HostAddress Address(bool flat = false);
   // The same for another address in terms of the guest's registers.
   HostAddress Translate(HostAddress address, bool flat);
@@ -81,6 +81,7 @@ class Substitution {
     return reserved.guest == kR11 && reserved.host == kR11;
   }
   HostAddress Reachable(HostAddress address);
+  HostAddress Shiftable(const HostAddress& address);
   HostAddress WithBase(HostAddress address, int base_field);
 
   const GuestInstruction& instruction_;

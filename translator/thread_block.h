@@ -2,8 +2,9 @@
 // guest thread, the table of indirect branches, and how translated code is entered and left. Plain
 // C.
 //
-// The GS base of a guest thread is its distance D: the view of address A lies at A + D. D is a
-// multiple of 128 GiB, not 0, plus 16 MiB, so that the 16 MiB below the view of address 0 are free:
+// The view of address A lies at A + D, where D is the guest thread's distance, a multiple of 128
+// GiB, not 0, plus 16 MiB, so that the 16 MiB below the view of address 0 are free. gs:[X] is what
+// lies at X + D (how it is encoded: host/gs_shift.h):
 //
 //   gs:[-3 MiB - 132 KiB] .. gs:[-3 MiB - 64 KiB]   where the thread's calls return to
 //   gs:[-3 MiB] .. gs:[-2 MiB]   its table of returns
@@ -31,6 +32,8 @@
 
 #include <stddef.h>
 #include <stdint.h>
+
+#include "translator/host/gs_shift.h"
 
 #ifdef __cplusplus
 #define HS_STATIC_ASSERT(condition) static_assert(condition)
@@ -166,6 +169,11 @@ struct HsExit {
   uint16_t flags_exact;
   uint16_t orderable;
 };
+
+// The GS base of a thread with distance D.
+static inline uint64_t HsGsBase(uint64_t distance) {
+  return distance - (uint64_t)(int64_t)HS_GS_SHIFT;
+}
 
 #define HS_BLOCK_OFFSET (-0x1000)
 #define HS_BLOCK_FIELD(field) (HS_BLOCK_OFFSET + (int)offsetof(struct HsThreadBlock, field))

@@ -75,11 +75,11 @@ class Writer {
   }
   void SaveRcx() {
     Bytes({0x65, 0x48, 0x89, 0x0c, 0x25});  // mov %rcx, %gs:save[0]
-    Value(HS_BLOCK_FIELD(save));
+    Value(HS_BLOCK_FIELD(save) + HS_GS_SHIFT);
   }
   void RestoreRcx() {
     Bytes({0x65, 0x48, 0x8b, 0x0c, 0x25});  // mov %gs:save[0], %rcx
-    Value(HS_BLOCK_FIELD(save));
+    Value(HS_BLOCK_FIELD(save) + HS_GS_SHIFT);
   }
   uint64_t Expected(uint64_t at, uint64_t size) const {
     uint64_t value = 0;
@@ -101,14 +101,15 @@ class Writer {
       Bytes({0x49, 0xbb});  // movabs $expected, %r11
       Value(Expected(at, size));
     }
-    CompareOne(at, size);
+    CompareOne(at, size, 0);
     if (!check_.view) return;
     Bytes({kGsPrefix});
-    CompareOne(at, size);
+    CompareOne(at, size, HS_GS_SHIFT);
   }
 
-  void CompareOne(uint64_t at, uint64_t size) {
-    const uint64_t address = check_.guest_pc + at, expected = Expected(at, size);
+  void CompareOne(uint64_t at, uint64_t size, int64_t shift) {
+    const uint64_t address = check_.guest_pc + at + static_cast<uint64_t>(shift);
+    const uint64_t expected = Expected(at, size);
     switch (size) {
       case 8:
         Bytes({0x4c, 0x3b, 0x1d});  // cmp address(%rip), %r11

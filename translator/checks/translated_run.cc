@@ -179,7 +179,7 @@ void TranslatedRun::Reserve(RegisterFile* registers) {
   block()->guest_r11 = registers->gpr[kR11];
   block()->fs_base = registers->fs_base;
   block()->gs_base = registers->gs_base;
-  registers->gs_base = options_.distance;
+  registers->gs_base = HsGsBase(options_.distance);
   registers->gpr[kR11] = 0xdeaddead;
 }
 
@@ -216,7 +216,7 @@ GuestStop TranslatedRun::Run(const RegisterFile& registers, uint64_t limit) {
       continue;
     }
     if (stop.signal != SIGTRAP || stop.registers.rip != trap_ + 1) return AtFault(stop);
-    host.gs_base = options_.distance;
+    host.gs_base = HsGsBase(options_.distance);
     if (!GoOn(&host)) return AtExit(host);
   }
   // Natively the fetch faults.

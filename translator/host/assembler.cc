@@ -5,6 +5,7 @@
 #include <iterator>
 
 #include "base/check.h"
+#include "translator/host/gs_shift.h"
 
 namespace hindsight {
 namespace {
@@ -30,13 +31,17 @@ Opcode Sized(int bytes, uint8_t for_byte, uint8_t otherwise) {
           .byte_register = bytes == 1};
 }
 
+int64_t EncodedDisplacement(const HostAddress& address) {
+  return address.displacement + (address.segment == SegmentBase::kGs ? HS_GS_SHIFT : 0);
+}
+
 void EncodeBase(const HostAddress& address, bool short_displacement, EncodedAddress* out) {
   int mod = 2;
   out->displacement_bytes = 4;
-  if (address.displacement == 0 && (address.base & 7) != kRbpNumber) {
+  if (out->displacement == 0 && (address.base & 7) != kRbpNumber) {
     mod = 0;
     out->displacement_bytes = 0;
-  } else if (short_displacement && FitsByte(address.displacement)) {
+  } else if (short_displacement && FitsByte(out->displacement)) {
     mod = 1;
     out->displacement_bytes = 1;
   }
@@ -53,8 +58,8 @@ EncodedAddress EncodeAddress(const HostAddress& address, bool short_displacement
     out.displacement_bytes = 4;
     return out;
   }
-  CHECK(FitsWord(address.displacement));
-  out.displacement = static_cast<int32_t>(address.displacement);
+  CHECK(FitsWord(EncodedDisplacement(address)));
+  out.displacement = static_cast<int32_t>(EncodedDisplacement(address));
   if (address.base >= 0) {
     EncodeBase(address, short_displacement, &out);
   } else {
@@ -104,7 +109,8 @@ void Assembler::Operand(int reg, const EncodedAddress& encoded, const HostAddres
   if (encoded.has_sib) Byte(encoded.sib);
   if (address.from_rip) {
     const auto distance =
-        static_cast<int64_t>(static_cast<uint64_t>(address.displacement) - (here() + 4 + tail));
+        static_cast<int64_t>(static_cast<uint64_t>(EncodedDisplacement(address)) -
+                             (here() + 4 + tail));
     CHECK(FitsWord(distance));
     outward_.push_back(offset());
     Word32(static_cast<uint32_t>(distance));

@@ -29,6 +29,7 @@ struct HostAddress {
   bool from_rip = false;
   bool vector_index = false;
   bool narrow = false;  // computed in 32 bits (prefix 67)
+  // With kGs, HS_GS_SHIFT is added to the displacement where it is encoded.
   SegmentBase segment = SegmentBase::kNone;
 };
 

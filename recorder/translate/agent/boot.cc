@@ -181,7 +181,7 @@ extern "C" [[noreturn]] void AgentBoot() {
   thread->process_id = thread->thread_id = static_cast<int32_t>(Call(SYS_getpid));
   Control()->boot_state = static_cast<uint32_t>(BootState::kRunning);
   if (boot.translate == 0) LeaveNatively(thread, /*step=*/false);
-  Require(Call(SYS_arch_prctl, ARCH_SET_GS, DistanceOf(kFirstThread)));
+  Require(Call(SYS_arch_prctl, ARCH_SET_GS, HsGsBase(DistanceOf(kFirstThread))));
   Require(StartSignals(thread));
   if (boot.record != 0) Require(StartRecording(thread));
   Continue(thread);

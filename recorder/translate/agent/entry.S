@@ -3,6 +3,8 @@
 
 #include "recorder/translate/agent/thread.h"
 
+#define GS(offset) %gs:(offset) + HS_GS_SHIFT
+
         .section .text, "ax", @progbits
 
 // The thread's first instruction, with the kernel's stack and nothing else.
@@ -19,28 +21,28 @@ AgentEntry:
         .globl  AgentExit
         .hidden AgentExit
 AgentExit:
-        movq    %rsp, %gs:HS_REGISTER(4)
-        movq    %gs:HS_AGENT_STACK, %rsp
+        movq    %rsp, GS(HS_REGISTER(4))
+        movq    GS(HS_AGENT_STACK), %rsp
         pushfq
-        popq    %gs:HS_FLAGS
-        movq    %rax, %gs:HS_REGISTER(0)
-        movq    %rcx, %gs:HS_REGISTER(1)
-        movq    %rdx, %gs:HS_REGISTER(2)
-        movq    %rbx, %gs:HS_REGISTER(3)
-        movq    %rbp, %gs:HS_REGISTER(5)
-        movq    %rsi, %gs:HS_REGISTER(6)
-        movq    %rdi, %gs:HS_REGISTER(7)
-        movq    %r8, %gs:HS_REGISTER(8)
-        movq    %r9, %gs:HS_REGISTER(9)
-        movq    %r10, %gs:HS_REGISTER(10)
-        movq    %r12, %gs:HS_REGISTER(12)
-        movq    %r13, %gs:HS_REGISTER(13)
-        movq    %r14, %gs:HS_REGISTER(14)
-        movq    %r15, %gs:HS_REGISTER(15)
+        popq    GS(HS_FLAGS)
+        movq    %rax, GS(HS_REGISTER(0))
+        movq    %rcx, GS(HS_REGISTER(1))
+        movq    %rdx, GS(HS_REGISTER(2))
+        movq    %rbx, GS(HS_REGISTER(3))
+        movq    %rbp, GS(HS_REGISTER(5))
+        movq    %rsi, GS(HS_REGISTER(6))
+        movq    %rdi, GS(HS_REGISTER(7))
+        movq    %r8, GS(HS_REGISTER(8))
+        movq    %r9, GS(HS_REGISTER(9))
+        movq    %r10, GS(HS_REGISTER(10))
+        movq    %r12, GS(HS_REGISTER(12))
+        movq    %r13, GS(HS_REGISTER(13))
+        movq    %r14, GS(HS_REGISTER(14))
+        movq    %r15, GS(HS_REGISTER(15))
         pushq   $0x202
         popfq
         xorl    %ebp, %ebp
-        movq    %gs:HS_SELF, %rdi
+        movq    GS(HS_SELF), %rdi
         call    AgentHandleExit
         ud2
 
@@ -49,9 +51,9 @@ AgentExit:
         .globl  AgentFault
         .hidden AgentFault
 AgentFault:
-        movq    %gs:HS_AGENT_STACK, %rsp
+        movq    GS(HS_AGENT_STACK), %rsp
         xorl    %ebp, %ebp
-        movq    %gs:HS_SELF, %rdi
+        movq    GS(HS_SELF), %rdi
         call    AgentHandleFault
         ud2
 
@@ -61,36 +63,36 @@ AgentFault:
         .globl  AgentLeave, AgentLeaveEnd
         .hidden AgentLeave, AgentLeaveEnd
 AgentLeave:
-        movq    %gs:HS_AGENT_STACK, %rsp
-        cmpl    $0, %gs:HS_PENDING
+        movq    GS(HS_AGENT_STACK), %rsp
+        cmpl    $0, GS(HS_PENDING)
         jne     .Lpending
 // Without looking for one.
         .globl  AgentLeaveNow
         .hidden AgentLeaveNow
 AgentLeaveNow:
-        movq    %gs:HS_AGENT_STACK, %rsp
-        pushq   %gs:HS_FLAGS
+        movq    GS(HS_AGENT_STACK), %rsp
+        pushq   GS(HS_FLAGS)
         popfq
-        movq    %gs:HS_REGISTER(0), %rax
-        movq    %gs:HS_REGISTER(1), %rcx
-        movq    %gs:HS_REGISTER(2), %rdx
-        movq    %gs:HS_REGISTER(3), %rbx
-        movq    %gs:HS_REGISTER(5), %rbp
-        movq    %gs:HS_REGISTER(6), %rsi
-        movq    %gs:HS_REGISTER(7), %rdi
-        movq    %gs:HS_REGISTER(8), %r8
-        movq    %gs:HS_REGISTER(9), %r9
-        movq    %gs:HS_REGISTER(10), %r10
-        movq    %gs:HS_REGISTER(12), %r12
-        movq    %gs:HS_REGISTER(13), %r13
-        movq    %gs:HS_REGISTER(14), %r14
-        movq    %gs:HS_REGISTER(15), %r15
-        movq    %gs:HS_GUEST_R11, %r11
-        movq    %gs:HS_REGISTER(4), %rsp
-        jmp     *%gs:HS_RESUME
+        movq    GS(HS_REGISTER(0)), %rax
+        movq    GS(HS_REGISTER(1)), %rcx
+        movq    GS(HS_REGISTER(2)), %rdx
+        movq    GS(HS_REGISTER(3)), %rbx
+        movq    GS(HS_REGISTER(5)), %rbp
+        movq    GS(HS_REGISTER(6)), %rsi
+        movq    GS(HS_REGISTER(7)), %rdi
+        movq    GS(HS_REGISTER(8)), %r8
+        movq    GS(HS_REGISTER(9)), %r9
+        movq    GS(HS_REGISTER(10)), %r10
+        movq    GS(HS_REGISTER(12)), %r12
+        movq    GS(HS_REGISTER(13)), %r13
+        movq    GS(HS_REGISTER(14)), %r14
+        movq    GS(HS_REGISTER(15)), %r15
+        movq    GS(HS_GUEST_R11), %r11
+        movq    GS(HS_REGISTER(4)), %rsp
+        jmp     *GS(HS_RESUME)
 AgentLeaveEnd:
 .Lpending:
-        movq    %gs:HS_SELF, %rdi
+        movq    GS(HS_SELF), %rdi
         call    AgentHandlePending
         ud2
 
@@ -135,7 +137,7 @@ AgentSystemCall:
         movq    48(%rbx), %r9
         movq    8(%rbx), %rdi
 AgentCallCheck:
-        cmpl    $0, %gs:HS_PENDING
+        cmpl    $0, GS(HS_PENDING)
         jne     AgentCallNotMade
 AgentCallInstruction:
         syscall

@@ -61,7 +61,7 @@ uint64_t KernelMask(const Thread& thread) { return thread.signal_mask & ~kFaultS
 
 Thread* CurrentThread() {
   Thread* thread;
-  asm volatile("movq %%gs:%c1, %0" : "=r"(thread) : "i"(HS_SELF));
+  asm volatile("movq %%gs:%c1, %0" : "=r"(thread) : "i"(HS_SELF + HS_GS_SHIFT));
   return thread;
 }
 

@@ -253,7 +253,7 @@ bool IsBorn(Thread* thread, const Birth& birth) {
 [[noreturn]] void StartChild(void* argument) {
   auto* start = static_cast<ChildStart*>(argument);
   Thread* thread = start->thread;
-  Call(SYS_arch_prctl, ARCH_SET_GS, DistanceOf(thread->number));
+  Call(SYS_arch_prctl, ARCH_SET_GS, HsGsBase(DistanceOf(thread->number)));
   SetChildRegisters(thread, *start->task);
   const ChildKind kind = start->kind;
   const Birth birth = start->birth;

@@ -7,7 +7,9 @@
 #ifndef HINDSIGHT_RECORDER_TRANSLATE_AGENT_THREAD_H_
 #define HINDSIGHT_RECORDER_TRANSLATE_AGENT_THREAD_H_
 
-// At these offsets from the GS base.
+#include "translator/host/gs_shift.h"
+
+// gs:[...]; assembly has HS_GS_SHIFT added.
 #define HS_THREAD_OFFSET (-0x1000 + 0x100)
 #define HS_REGISTERS (HS_THREAD_OFFSET + 0)
 #define HS_REGISTER(number) (HS_REGISTERS + 8 * (number))

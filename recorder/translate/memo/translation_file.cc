@@ -35,7 +35,7 @@ struct TranslationFile::PageEntry {
 
 namespace {
 
-constexpr char kMagic[8] = {'H', 'S', 'C', 'O', 'D', 'E', '0', '7'};
+constexpr char kMagic[8] = {'H', 'S', 'C', 'O', 'D', 'E', '0', '8'};
 
 uint64_t ChecksumOf(const uint8_t* bytes, uint64_t size) { return XXH3_64bits(bytes, size); }
 
