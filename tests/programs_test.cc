@@ -117,6 +117,12 @@ TEST(ProgramsTest, NondeterministicInstructions) {
 
 TEST(ProgramsTest, CodeThatIsWritten) { ExpectRecordsUnchanged({Program("code_writer")}); }
 
+TEST(ProgramsTest, CodeThatIsWrittenAndReadsFlags) {
+  ExpectRecordsUnchanged({Program("code_reads_flags")});
+}
+
+TEST(ProgramsTest, OperandsAtUnusualAddresses) { ExpectRecordsUnchanged({Program("far_operands")}); }
+
 TEST(ProgramsTest, MemoryAndCodeWrittenThroughProc) {
   ExpectRecordsUnchanged({Program("own_memory")});
 }

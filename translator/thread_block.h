@@ -1,6 +1,6 @@
 // What translated code, the agent inside the program and the recorder agree on: the block of a
 // guest thread, the table of indirect branches, and how translated code is entered and left. Plain
-// C.
+// C; to assembly it says HS_GS_SHIFT.
 //
 // The view of address A lies at A + D, where D is the guest thread's distance, a multiple of 128
 // GiB, not 0, plus 16 MiB, so that the 16 MiB below the view of address 0 are free. gs:[X] is what
@@ -30,10 +30,12 @@
 #ifndef HINDSIGHT_TRANSLATOR_THREAD_BLOCK_H_
 #define HINDSIGHT_TRANSLATOR_THREAD_BLOCK_H_
 
+#include "translator/host/gs_shift.h"
+
+#ifndef __ASSEMBLER__
+
 #include <stddef.h>
 #include <stdint.h>
-
-#include "translator/host/gs_shift.h"
 
 #ifdef __cplusplus
 #define HS_STATIC_ASSERT(condition) static_assert(condition)
@@ -247,5 +249,7 @@ HS_STATIC_ASSERT(offsetof(struct HsThreadBlock, exit_address) == 128);
 HS_STATIC_ASSERT(offsetof(struct HsThreadBlock, flags_aside) == 136);
 HS_STATIC_ASSERT(sizeof(struct HsThreadBlock) == 248);
 HS_STATIC_ASSERT(sizeof(struct HsLockedEntry) == 24);
+
+#endif  // __ASSEMBLER__
 
 #endif  // HINDSIGHT_TRANSLATOR_THREAD_BLOCK_H_

@@ -138,7 +138,7 @@ class Writer {
     Bytes({0x48, 0xb9});  // movabs $-expected, %rcx
     Value(0 - Expected(at, size));
     Bytes({0x49, 0xbb});  // movabs $address, %r11
-    Value(check_.guest_pc + at);
+    Value(check_.guest_pc + at + (view ? static_cast<uint64_t>(int64_t{HS_GS_SHIFT}) : 0));
     if (view) Bytes({kGsPrefix});
     switch (size) {  // mov (%r11), %r11 and the like
       case 8:

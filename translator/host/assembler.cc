@@ -108,9 +108,8 @@ void Assembler::Operand(int reg, const EncodedAddress& encoded, const HostAddres
   Byte(encoded.modrm | (reg & 7) << 3);
   if (encoded.has_sib) Byte(encoded.sib);
   if (address.from_rip) {
-    const auto distance =
-        static_cast<int64_t>(static_cast<uint64_t>(EncodedDisplacement(address)) -
-                             (here() + 4 + tail));
+    const auto distance = static_cast<int64_t>(static_cast<uint64_t>(EncodedDisplacement(address)) -
+                                               (here() + 4 + tail));
     CHECK(FitsWord(distance));
     outward_.push_back(offset());
     Word32(static_cast<uint32_t>(distance));

@@ -7,7 +7,7 @@
 #ifndef HINDSIGHT_RECORDER_TRANSLATE_AGENT_THREAD_H_
 #define HINDSIGHT_RECORDER_TRANSLATE_AGENT_THREAD_H_
 
-#include "translator/host/gs_shift.h"
+#include "translator/thread_block.h"
 
 // gs:[...]; assembly has HS_GS_SHIFT added.
 #define HS_THREAD_OFFSET (-0x1000 + 0x100)
@@ -31,7 +31,6 @@
 #include <stdint.h>
 
 #include "recorder/translate/agent/layout.h"
-#include "translator/thread_block.h"
 
 namespace hindsight::agent {
 
