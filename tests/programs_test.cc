@@ -121,7 +121,9 @@ TEST(ProgramsTest, CodeThatIsWrittenAndReadsFlags) {
   ExpectRecordsUnchanged({Program("code_reads_flags")});
 }
 
-TEST(ProgramsTest, OperandsAtUnusualAddresses) { ExpectRecordsUnchanged({Program("far_operands")}); }
+TEST(ProgramsTest, OperandsAtUnusualAddresses) {
+  ExpectRecordsUnchanged({Program("far_operands")});
+}
 
 TEST(ProgramsTest, MemoryAndCodeWrittenThroughProc) {
   ExpectRecordsUnchanged({Program("own_memory")});

@@ -2,6 +2,7 @@
 
 #include <sched.h>
 
+#include <algorithm>
 #include <chrono>
 #include <optional>
 #include <thread>
@@ -22,8 +23,9 @@ constexpr int kPollsBeforeLook = 40;
 // Looks after which a thread that waits for a disk, or a vfork, counts as asleep.
 constexpr int kPatience = 4;
 // If it may have acted already, there is more patience. It halves when it was in vain: what the
-// thread waits for may be another recorded one.
-constexpr std::chrono::milliseconds kPatienceWithActing(250);
+// thread waits for may be another recorded one. It comes back after a wait that was not.
+constexpr std::chrono::nanoseconds kPatienceWithActing = std::chrono::milliseconds(250);
+constexpr std::chrono::nanoseconds kLeastPatience = std::chrono::milliseconds(1);
 constexpr std::chrono::microseconds kPause(100);
 
 // Gone counts as well: the end of a first thread shows only when all others have ended.
@@ -72,7 +74,7 @@ std::optional<TraceeStop> TraceeStops::Await(absl::FunctionRef<bool()> keep_wait
         end = Clock::now() + patience_;
       }
       if (Clock::now() >= *end) {
-        patience_ /= 2;
+        patience_ = std::max(patience_ / 2, kLeastPatience);
         break;
       }
       std::this_thread::sleep_for(kPause);

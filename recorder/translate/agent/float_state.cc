@@ -92,7 +92,7 @@ enum class StoreKind { kNone, kEnvironment, kArea };
 struct FloatCode {
   uint8_t bytes[15];
   uint64_t opcode_at;
-  bool fs, half;  // prefixes; half: operands of 16 bits
+  bool fs, gs, half;  // prefixes; half: operands of 16 bits
 
   const uint8_t* opcode() const { return bytes + opcode_at; }
 };
@@ -109,6 +109,7 @@ FloatCode CodeAt(uint64_t pc) {
   uint64_t& at = code.opcode_at;
   for (; at + kOpcodeBytes < sizeof(code.bytes) && IsPrefix(code.bytes[at]); ++at) {
     code.fs |= code.bytes[at] == 0x64;
+    code.gs |= code.bytes[at] == 0x65;
     code.half |= code.bytes[at] == 0x66;
   }
   return code;
@@ -156,6 +157,8 @@ bool ToGuest(Thread* thread, Pointers* pointers) {
   if (host == 0 || code == shown[thread->number]) return false;
   const Answer answer = Ask(thread, RequestKind::kRecover, host);
   if (answer.results[0] == 0) return false;
+  // It was the view that it has worked on.
+  if (CodeAt(host).gs) pointers->data -= static_cast<uint64_t>(int64_t{HS_GS_SHIFT});
   pointers->code = answer.results[1];
   shown[thread->number] = static_cast<uint32_t>(pointers->code);
   const FloatCode guest = CodeAt(pointers->code);
