@@ -31,6 +31,9 @@ Opcode Sized(int bytes, uint8_t for_byte, uint8_t otherwise) {
           .byte_register = bytes == 1};
 }
 
+// What processors compare must differ.
+static_assert((HS_GS_SHIFT & 0x3fc) != 0);
+
 int64_t EncodedDisplacement(const HostAddress& address) {
   return address.displacement + (address.segment == SegmentBase::kGs ? HS_GS_SHIFT : 0);
 }
