@@ -193,7 +193,7 @@ absl::Status KeyframeWriter::Finish() {
   last_number_ = open_->number;
   last_table_ = keeps_table_ ? std::exchange(table_, {}) : Table();
   const bool self_contained = std::exchange(self_contained_, false);
-  return queue_->Run(
+  return queue_->Post(
       [this, page_count, stored_pages, self_contained, open = std::exchange(open_, nullptr)] {
         RETURN_IF_ERROR(AppendEnd(page_count, stored_pages, encoder_, open->file.get()));
         RETURN_IF_ERROR(open->directory.Rename(open->next, open->name));

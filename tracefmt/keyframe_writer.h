@@ -60,7 +60,7 @@ class KeyframeWriter {
   // From now on none refers to these modules.
   void ForgetModules(absl::Span<const int32_t> modules);
 
-  // See TraceWriter. kFailedPrecondition where calls come in the wrong order.
+  // See TraceWriter; Finish does not wait. kFailedPrecondition where calls come in the wrong order.
   absl::Status Begin(uint64_t number, uint64_t sequence,
                      const std::vector<TraceWriter::ThreadState>& threads,
                      const std::vector<MapRegion>& maps, absl::Span<const uint64_t> auxv);
@@ -74,7 +74,7 @@ class KeyframeWriter {
   absl::Status Finish();
   // How many were finished; they are numbered from 1.
   uint64_t finished() const { return last_number_; }
-  // Of the file of the last one.
+  // Of the file of the last one. Requires: the queue has been drained since.
   uint64_t last_bytes() const { return last_bytes_; }
 
  private:

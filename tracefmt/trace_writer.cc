@@ -134,7 +134,11 @@ class TraceWriterImpl final : public TraceWriter {
   absl::Status AddKernelState(const KernelState& state) override {
     return keyframes_.AddKernelState(state);
   }
-  absl::Status FinishFullKeyframe() override { return keyframes_.Finish(); }
+  absl::Status FinishFullKeyframe() override {
+    RETURN_IF_ERROR(keyframes_.Finish());
+    return history_ == nullptr ? absl::OkStatus() : AwaitFullKeyframe();
+  }
+  absl::Status AwaitFullKeyframe() override { return output_->queue()->Drain(); }
 
   absl::Status Flush() override;
   absl::Status Finish(const Manifest& manifest) override;

@@ -135,7 +135,11 @@ class TraceWriter {
       const std::vector<std::pair<uint64_t, uint64_t>>& unseen) = 0;
   // Between Begin and Finish, at most once: what the kernel keeps of the process.
   virtual absl::Status AddKernelState(const KernelState& state) = 0;
+  // The keyframe is on disk before all that is appended after it, which may be later than this
+  // returns.
   virtual absl::Status FinishFullKeyframe() = 0;
+  // Waits until what was appended before the last FinishFullKeyframe is on disk, and it as well.
+  virtual absl::Status AwaitFullKeyframe() = 0;
 
   // Whether the trace is one of a ring, so that a full keyframe must be whole: it may become the
   // first one. Any host thread.

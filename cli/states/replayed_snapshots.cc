@@ -194,6 +194,7 @@ absl::Status ReplayedSnapshots::Write(ProcessView* view, const ReplayedCause& ca
   }
   RETURN_IF_ERROR(writer_->DeclareComplete(unseen));
   RETURN_IF_ERROR(writer_->FinishFullKeyframe());
+  RETURN_IF_ERROR(writer_->AwaitFullKeyframe());
   ++snapshots_;
   RETURN_IF_ERROR(AddEvents(cause, before));
   return writer_->Flush();

@@ -55,6 +55,7 @@ class FakeTraceWriter final : public TraceWriter {
   }
   absl::Status AddKernelState(const KernelState& state) override { return absl::OkStatus(); }
   absl::Status FinishFullKeyframe() override { return absl::OkStatus(); }
+  absl::Status AwaitFullKeyframe() override { return absl::OkStatus(); }
   absl::StatusOr<std::unique_ptr<TraceWriter>> CreateChild(const Manifest& manifest) override {
     auto child = std::make_unique<FakeTraceWriter>();
     children.push_back(child.get());

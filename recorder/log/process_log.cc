@@ -68,6 +68,7 @@ absl::Status ProcessLog::WriteFullKeyframe(KeyframeHead head, pid_t thread, uint
   if (head.stood) event.arguments = {stood_ns};
   RETURN_IF_ERROR(writer_->AppendEvent(event));
   if (!head.snapshot.has_value()) return absl::OkStatus();
+  RETURN_IF_ERROR(writer_->AwaitFullKeyframe());
   return LogSnapshot(*head.snapshot, count, stood_ns, writer_->bytes_written() - before);
 }
 
