@@ -12,9 +12,9 @@
 namespace hindsight::agent {
 namespace {
 
-// The recorder answers most requests but those to translate faster than a thread can sleep and
-// wake, some 20 us. If it takes longer it may well be waiting for this processor.
-constexpr int kSpins = 500;
+// The recorder answers most requests in less time than a thread needs to sleep and to wake, some 30
+// us. If it takes longer it may well be waiting for this processor.
+constexpr int kSpins = 2000;
 
 uint32_t* Word(SlotState* state) { return reinterpret_cast<uint32_t*>(state); }
 
