@@ -69,7 +69,7 @@ constexpr uint64_t ViewTablesOf(uint64_t thread) {
 }
 
 // What threads tell the recorder (stream/record_ring.h).
-inline constexpr uint64_t kRings = ViewTablesOf(kLastThread + 1), kRingBytes = 4 * kMiB;
+inline constexpr uint64_t kRings = ViewTablesOf(kLastThread + 1), kRingBytes = 8 * kMiB;
 constexpr uint64_t RingOf(uint64_t thread) { return kRings + thread * kRingBytes; }
 
 // Translated code. Both arenas are at most 2 GiB away from what is usually mapped in their window.

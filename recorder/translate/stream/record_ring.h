@@ -12,8 +12,9 @@
 // Time. Entries of several threads are put in order by their time stamps (rdtsc), taken after what
 // they report; that of HS_ENTRY_REACHED before. `writing` is 1 from before a time stamp is taken
 // until its entry is in the ring: a reader that reads the clock, and then finds the ring empty and
-// `writing` 0, knows that whatever comes has a later stamp. (Entries without a stamp may come in
-// between: they leave it as it is.)
+// `writing` 0, knows that whatever comes has a later stamp. (Pages and lines, and entries without a
+// stamp, may come in between, while an instruction whose stamp is announced is executed: they leave
+// it as it is.)
 //
 // Rings are used again: when a thread's last entry (HS_ENTRY_END) is in its ring, the next one is
 // the beginning of another thread, which the entry of the call that made it tells of. It is
@@ -25,6 +26,9 @@
 #include <stdint.h>
 
 #define HS_RING_HEADER_BYTES 4096
+// From so many bytes on the writer starts over whenever it finds the ring empty: as long as the
+// reader keeps up only this much of the memory is used, and stays in the processor's caches.
+#define HS_RING_RESTART_BYTES (256 * 1024)
 
 // The registers of a state as isa/registers.h numbers their words.
 #define HS_WORD_RIP 16
@@ -52,9 +56,10 @@
 #define HS_EXTENDED_WORDS (HS_ALL_STATE_WORDS - HS_STATE_WORDS)
 
 enum HsEntryKind {
-  HS_ENTRY_SKIP = 0,     // nothing: the ring starts over
+  HS_ENTRY_SKIP = 0,     // nothing up to the ring's end: it starts over
   HS_ENTRY_BEGIN,        // HsState: the thread's recording begins in this state
-  HS_ENTRY_PAGE,         // HsPage: the page enters the view
+  HS_ENTRY_PAGE,         // HsPage: the page enters the view; without a time, as it was in the
+                         // segment before
   HS_ENTRY_LINES,        // HsLines: lines of a page in the view have other contents
   HS_ENTRY_CALL,         // HsCall: the transition at `count` is a system call; flags: number of the
                          // ring of the thread that it has made and that is recorded, 0: none
@@ -181,10 +186,15 @@ static inline uint8_t* HsRingAt(struct HsRing* ring, uint64_t position) {
 // be written; 0 while there is no room.
 static inline struct HsEntry* HsRingReserve(struct HsRing* ring, uint32_t size) {
   uint64_t head = ring->head;
-  const uint64_t to_end = ring->capacity - head % ring->capacity;
-  const uint64_t needed = to_end < size ? to_end + size : size;
-  if (head + needed - __atomic_load_n(&ring->tail, __ATOMIC_ACQUIRE) > ring->capacity) return 0;
-  if (to_end < size) {
+  const uint64_t tail = __atomic_load_n(&ring->tail, __ATOMIC_ACQUIRE);
+  const uint64_t offset = head % ring->capacity;
+  const uint64_t to_end = ring->capacity - offset;
+  // With size <= offset there is room at the beginning, however far away the end is.
+  const int restart = head == tail && offset >= HS_RING_RESTART_BYTES && size <= offset;
+  const int skips = to_end < size || restart;
+  const uint64_t needed = skips ? to_end + size : size;
+  if (head + needed - tail > ring->capacity) return 0;
+  if (skips) {
     // Only its first 8 bytes are there for certain.
     struct HsEntry* const skip = (struct HsEntry*)HsRingAt(ring, head);
     skip->size = (uint32_t)to_end;

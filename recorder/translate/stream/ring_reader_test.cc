@@ -18,8 +18,9 @@ constexpr uint64_t kCapacity = 4096;
 
 class RingReaderTest : public testing::Test {
  protected:
-  RingReaderTest() : memory_(HS_RING_HEADER_BYTES + kCapacity), reader_(ring(), kCapacity) {
-    ring()->capacity = kCapacity;
+  explicit RingReaderTest(uint64_t capacity = kCapacity)
+      : memory_(HS_RING_HEADER_BYTES + capacity), reader_(ring(), capacity) {
+    ring()->capacity = capacity;
   }
 
   HsRing* ring() { return reinterpret_cast<HsRing*>(memory_.data()); }
@@ -68,6 +69,52 @@ TEST_F(RingReaderTest, FullRingHasNoRoomUntilSomethingIsDone) {
     reader_.Done();
   }
   EXPECT_TRUE(Write(512, 8));
+}
+
+class LargeRingTest : public RingReaderTest {
+ protected:
+  static constexpr uint64_t kLargeCapacity = 4 * HS_RING_RESTART_BYTES;
+
+  LargeRingTest() : RingReaderTest(kLargeCapacity) {}
+
+  static constexpr uint32_t kSize = 4096;
+  static constexpr uint64_t kEntries = HS_RING_RESTART_BYTES / kSize;
+
+  void WriteUpToRestart() {
+    for (uint64_t i = 0; i < kEntries; ++i) ASSERT_TRUE(Write(kSize, i));
+  }
+  void ReadAll(uint64_t first, uint64_t last) {
+    for (uint64_t i = first; i <= last; ++i) {
+      const auto entry = reader_.Peek();
+      ASSERT_TRUE(entry.ok() && *entry != nullptr);
+      EXPECT_EQ((*entry)->count, i);
+      reader_.Done();
+    }
+    EXPECT_EQ(*reader_.Peek(), nullptr);
+  }
+};
+
+TEST_F(LargeRingTest, AnEmptyRingStartsOverThoughItsEndIsFar) {
+  WriteUpToRestart();
+  ReadAll(0, kEntries - 1);
+  ASSERT_TRUE(Write(kSize, 99));
+  EXPECT_EQ(ring()->head, kLargeCapacity + kSize);
+  ReadAll(99, 99);
+  EXPECT_TRUE(reader_.IsQuiet());
+}
+
+TEST_F(LargeRingTest, OneThatIsNotEmptyGoesOn) {
+  WriteUpToRestart();
+  ASSERT_TRUE(Write(kSize, kEntries));
+  EXPECT_EQ(ring()->head, HS_RING_RESTART_BYTES + kSize);
+  ReadAll(0, kEntries);
+}
+
+TEST_F(LargeRingTest, StartingOverLeavesRoomForTheEntry) {
+  for (const uint32_t size : {HS_RING_RESTART_BYTES + 8u, kSize, HS_RING_RESTART_BYTES + 16u}) {
+    ASSERT_TRUE(Write(size, 1)) << size;
+    ReadAll(1, 1);
+  }
 }
 
 TEST_F(RingReaderTest, WhatTheAgentIsWritingIsNotQuiet) {
