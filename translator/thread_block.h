@@ -184,11 +184,9 @@ static inline uint64_t HsGsBase(uint64_t distance) {
 // processor. What the tables lead to restores them where they are read.
 //
 // The table of indirect branches. The entry of guest pc P is number P & 0xffff. Written by the
-// recorder alone: host first, then pc. A reader reads the two words one after the other;
-// so while threads run in translated code an entry that is set never changes (the agent has a
-// slower table for the pcs that found theirs taken).
+// thread itself, in the agent, which finds the pcs that are not in it elsewhere.
 //
-// An entry of zeros is empty. Entry 0 would then match pc 0: its pc is HS_TABLE_EMPTY from the
+// An entry whose pc is 0 is empty. Entry 0 would then match pc 0: its pc is HS_TABLE_EMPTY from the
 // start, and it is not used.
 struct HsTableEntry {
   uint64_t pc;

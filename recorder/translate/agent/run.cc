@@ -72,11 +72,20 @@ void EnterInTable(HsTableEntry* table, uint64_t pc, uint64_t host) {
   table[pc % HS_TABLE_ENTRIES] = {.pc = pc, .host = host};
 }
 
-// `host`: where pc was translated to. An indirect branch has put the flags aside.
+// Whether an entry that is still free has been wanted for this pc before: most are so once.
+bool IsWantedAgain(HsTableEntry* entry, uint64_t pc) {
+  if (entry->pc != 0 || entry->host == pc) return true;
+  entry->host = pc;
+  return false;
+}
+
+// `host`: where pc was translated to. An indirect branch has put the flags aside. 0: the table does
+// without.
 uint64_t HostOfIndirect(Thread* thread, uint64_t pc, uint64_t host) {
   if (host == 0 || FindInMap(pc) == host) return host;
-  const uint64_t restoring = FindInMap(IndirectTo(pc));
-  return restoring != 0 ? restoring : Ask(thread, RequestKind::kTranslateIndirect, pc).results[0];
+  if (const uint64_t restoring = FindInMap(IndirectTo(pc))) return restoring;
+  if (!IsWantedAgain(&thread->table()[pc % HS_TABLE_ENTRIES], pc)) return 0;
+  return Ask(thread, RequestKind::kTranslateIndirect, pc).results[0];
 }
 
 // What has been translated leads there.
