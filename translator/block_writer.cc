@@ -63,6 +63,15 @@ void BlockWriter::MarkFault() {
   if (side_.empty() || !SamePlace(side_.back(), entry)) side_.push_back(entry);
 }
 
+void BlockWriter::RestoreKept() {
+  if (kept_ == HS_NOT_SAVED) return;
+  code_.LoadField(kept_, SaveSlot(0));
+  kept_ = HS_NOT_SAVED;
+  ForgetSaved();
+  begins_at_ = code_.here();  // who begins there again may have used the slot
+  MarkFault();
+}
+
 void BlockWriter::AddLink(uint64_t target, uint16_t flags_exact) {
   PendingExit* pending = AddExit(kHsExitLink);
   pending->flags_aside = false;

@@ -83,7 +83,16 @@ class BlockWriter {
   void MarkFault();
 
   SavedRegisters* saved() { return &saved_; }
-  void ForgetSaved() { saved_ = {HS_NOT_SAVED, HS_NOT_SAVED, HS_NOT_SAVED, saved_[3]}; }
+  // All but the one that is kept.
+  void ForgetSaved() { saved_ = {kept_, HS_NOT_SAVED, HS_NOT_SAVED, saved_[3]}; }
+  // A register that was spilled to the first slot may stay so from one instruction to the next,
+  // which then has one to work with. Only where SetMayKeep has said so; never rcx.
+  void SetMayKeep(bool may_keep) { may_keep_ = may_keep; }
+  bool may_keep() const { return may_keep_; }
+  void Keep(int number) { kept_ = static_cast<uint8_t>(number); }
+  uint8_t kept() const { return kept_; }  // HS_NOT_SAVED: there is none
+  // The instruction at place() begins after what this writes.
+  void RestoreKept();
   static int SaveSlot(int number);  // offset from GS
 
   // Jumps to the translation of guest pc `target`.
@@ -166,6 +175,8 @@ class BlockWriter {
   bool r11_is_guests_ = false;
   bool r11_stays_guests_ = false;
   SavedRegisters saved_ = kNoneSaved;
+  uint8_t kept_ = HS_NOT_SAVED;
+  bool may_keep_ = false;
   std::vector<SideEntry> side_;
   std::vector<Link> links_;
   std::vector<uint32_t> to_exits_;

@@ -291,8 +291,25 @@ class AccessWriter {
 
 }  // namespace
 
+bool RunsWithKept(const GuestInstruction& instruction) {
+  if (NeedsCorrection(instruction)) return false;
+  switch (RecordClassOf(instruction)) {
+    case RecordClass::kNoMemory:
+    case RecordClass::kLoadMove:
+    case RecordClass::kLoadVector:
+    case RecordClass::kLoadGeneral:
+    case RecordClass::kLoad:
+    case RecordClass::kUpdate:
+      return true;
+    case RecordClass::kStore:
+      return EncodedMemory(instruction) != nullptr;
+    default:
+      return false;
+  }
+}
+
 bool WriteRecord(const GuestInstruction& instruction, BlockWriter* writer) {
-  WriteCorrection(instruction, writer);
+  if (NeedsCorrection(instruction)) WriteCorrection(writer);
   const RecordClass kind = RecordClassOf(instruction);
   switch (kind) {
     case RecordClass::kNoMemory:

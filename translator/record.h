@@ -13,6 +13,10 @@ namespace hindsight {
 // so far is useless).
 bool WriteRecord(const GuestInstruction& instruction, BlockWriter* writer);
 
+// Whether it may be written while the writer keeps a register that it does not use, and may have
+// one kept.
+bool RunsWithKept(const GuestInstruction& instruction);
+
 }  // namespace hindsight
 
 #endif  // HINDSIGHT_TRANSLATOR_RECORD_H_

@@ -119,7 +119,7 @@ int ElementBytes(const GuestInstruction& instruction) {
 
 }  // namespace
 
-void WriteCorrection(const GuestInstruction& instruction, BlockWriter* writer) {
+bool NeedsCorrection(const GuestInstruction& instruction) {
   switch (instruction.decoded.mnemonic) {
     case ZYDIS_MNEMONIC_FNSAVE:
     case ZYDIS_MNEMONIC_FNSTENV:
@@ -131,11 +131,10 @@ void WriteCorrection(const GuestInstruction& instruction, BlockWriter* writer) {
     case ZYDIS_MNEMONIC_PUSHFQ:
     case ZYDIS_MNEMONIC_STMXCSR:
     case ZYDIS_MNEMONIC_VSTMXCSR:
-      break;
+      return true;
     default:
-      return;
+      return false;
   }
-  WriteCorrection(writer);
 }
 
 void WriteCorrection(BlockWriter* writer) {

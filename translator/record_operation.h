@@ -11,10 +11,10 @@ namespace hindsight {
 // Of class kOperation. False: it cannot be written.
 bool WriteOperation(const GuestInstruction& instruction, BlockWriter* writer);
 
-// Before an instruction that shows flags which the architecture leaves undefined, or those that
-// stick in the floating point units: the agent may have to tell them. Nothing before others.
-void WriteCorrection(const GuestInstruction& instruction, BlockWriter* writer);
-// The same before whatever is next.
+// Whether the instruction shows flags which the architecture leaves undefined, or those that stick
+// in the floating point units.
+bool NeedsCorrection(const GuestInstruction& instruction);
+// Before such an instruction: the agent may have to tell them.
 void WriteCorrection(BlockWriter* writer);
 
 }  // namespace hindsight

@@ -19,7 +19,11 @@ bool OverwritesWhole(const GuestInstruction& instruction, const ZydisDecodedOper
 }  // namespace
 
 Temporaries::Temporaries(const GuestInstruction& instruction, BlockWriter* writer)
-    : writer_(writer), avoid_(UsedRegisters(instruction)), r11_taken_(false) {
+    : writer_(writer),
+      avoid_(UsedRegisters(instruction)),
+      r11_taken_(false),
+      first_(writer->kept() == HS_NOT_SAVED ? 0 : 1),
+      spilled_(first_) {
   if (!UsesHighByte(instruction)) return;
   r11_taken_ = true;
   avoid_ |= 0xff00;
@@ -34,6 +38,11 @@ int Temporaries::Take() {
 }
 
 int Temporaries::Spill() {
+  if (first_ != 0 && !kept_taken_ && (avoid_ >> writer_->kept() & 1) == 0) {
+    kept_taken_ = true;
+    avoid_ |= static_cast<uint16_t>(1u << writer_->kept());
+    return writer_->kept();
+  }
   const auto free = static_cast<uint16_t>(~avoid_);
   const bool room = spilled_ + reserved_ < kSlots;
   int number = room ? writer_->choice()->Take(free & kSpillable) : -1;
@@ -54,7 +63,9 @@ int Temporaries::TakeSlot() {
 }
 
 void Temporaries::Release() {
-  for (int i = 0; i < spilled_; ++i) {
+  const int first = (*writer_->saved())[0];
+  if (writer_->may_keep() && first_ == 0 && spilled_ == 1 && first != kRcx) writer_->Keep(first);
+  for (int i = writer_->kept() == HS_NOT_SAVED ? 0 : 1; i < spilled_; ++i) {
     writer_->code()->LoadField((*writer_->saved())[i], BlockWriter::SaveSlot(i));
   }
   Forget();
@@ -63,8 +74,9 @@ void Temporaries::Release() {
 void Temporaries::Forget() {
   writer_->LeaveR11();
   writer_->ForgetSaved();
-  if (spilled_ > 0) writer_->MarkFault();
-  spilled_ = reserved_ = 0;
+  if (spilled_ > first_) writer_->MarkFault();
+  spilled_ = first_;
+  reserved_ = 0;
   r11_taken_ = false;
 }
 

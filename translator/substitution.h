@@ -30,7 +30,7 @@ class Temporaries {
   // there is none.
   int TakeSlot();
   bool failed() const { return failed_; }
-  // Restores those that were spilled. None is left.
+  // Restores those that were spilled, unless the writer may keep it. None is left.
   void Release();
   // The same where they have been restored already.
   void Forget();
@@ -42,7 +42,9 @@ class Temporaries {
   uint16_t avoid_;  // bit i: register i is in use
   bool r11_taken_;
   bool failed_ = false;
-  int spilled_ = 0;   // in the first slots
+  const int first_;  // slot; the one before has what is kept
+  bool kept_taken_ = false;
+  int spilled_;       // in the slots up to this
   int reserved_ = 0;  // the last slots
 };
 

@@ -127,6 +127,7 @@ class BodyWriter {
       if (refused >= 0) return refused;
     }
     const BlockPart& last = source_->parts.back();
+    writer_->RestoreKept();
     if (records() && source_->control == Control::kNone &&
         AreReadAfterwards(undefined_.left(), last, request_, source_)) {
       writer_->Begin({.guest_pc = source_->next(),
@@ -151,6 +152,7 @@ class BodyWriter {
       if (i == decrement.before && count > 0) {
         // The exit shows the counter as it is after the decrement.
         writer_->Begin(place);
+        writer_->RestoreKept();
         place.adjust = i - part.end;
         writer_->SetAdjust(place.adjust);
         WriteDecrement(decrement, count, writer_);
@@ -177,8 +179,19 @@ class BodyWriter {
                     .length = place->length,
                     .adjust = place->adjust,
                     .flags_exact = kStatusFlags});
+    writer_->RestoreKept();
     writer_->PutFlagsAside();
     place->flags_aside = true;
+  }
+
+  // A register that is kept, if `instruction` can be written nevertheless, or may keep one.
+  void SeeToKept(const GuestInstruction& instruction, bool branches) {
+    const bool runs =
+        records() && !branches && !writer_->place().ordered && RunsWithKept(instruction);
+    writer_->SetMayKeep(runs);
+    const uint8_t kept = writer_->kept();
+    if (kept == HS_NOT_SAVED) return;
+    if (!runs || (UsedRegisters(instruction) >> kept & 1) != 0) writer_->RestoreKept();
   }
 
   bool WriteInstruction(const BlockPart& part, int number, bool ends_part) {
@@ -188,9 +201,11 @@ class BodyWriter {
                             : ends_part ? source_->control
                                         : Control::kNone;
     const bool branches = control != Control::kNone;
+    SeeToKept(instruction, branches);
     if (records() &&
         (undefined_.AreRead(instruction) ||
          (branches && AreReadAfterwards(undefined_.left(), part, request_, source_)))) {
+      writer_->RestoreKept();
       WriteCorrection(writer_);
       undefined_.AreTold();
     }
