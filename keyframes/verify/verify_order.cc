@@ -102,11 +102,18 @@ absl::Status OrderCheck::CheckProcess(const TraceReader& trace) {
 }
 
 // Of a trace that is being written, newer records were read than events: slices of these are
-// missing. What has no higher number than an event has its slice, too.
+// missing. What has no higher number than an event has its slice, too. But a ring may have begun
+// later when it had been read: then what its events begin with speaks of later instructions.
 uint64_t OrderCheck::LastOrdered(const TraceReader& trace) {
   if (trace.manifest().state != TraceState::kRecording) return ~uint64_t{0};
+  const TrimmedEvent* const trimmed = trace.trimmed();
+  bool as_written = trimmed == nullptr;
   uint64_t last = 0;
-  for (const ProcessEvent& event : trace.events()) last = std::max(last, event.sequence);
+  for (const ProcessEvent& event : trace.events()) {
+    as_written |= event.kind == EventKind::kFullKeyframe && trimmed != nullptr &&
+                  static_cast<uint64_t>(event.number) == trimmed->oldest_keyframe;
+    if (as_written) last = std::max(last, event.sequence);
+  }
   return last;
 }
 
