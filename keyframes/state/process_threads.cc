@@ -137,6 +137,22 @@ void ProcessThreads::AddLives(const TraceReader* trace) {
     lives_[thread] = {at_beginning ? 0 : StartMoment(state), end};
   }
   for (const int32_t thread : late_) lives_[thread].start = LateStartMoment(trace, thread);
+  EndBeforeKeyframes(trace);
+}
+
+// Where a full keyframe was made right after the end of a thread, without a transition in between,
+// the thread is not there any more.
+void ProcessThreads::EndBeforeKeyframes(const TraceReader* trace) {
+  for (const auto& keyframe : trace->full_keyframes()) {
+    const std::optional<uint64_t> moment = MomentOf(*keyframe);
+    if (!moment.has_value()) continue;
+    absl::flat_hash_set<int32_t> alive;
+    for (const FullKeyframe::ThreadState& state : keyframe->threads()) alive.insert(state.thread);
+    for (auto& [thread, life] : lives_) {
+      const bool ends = life.end == *moment && life.start < *moment && Of(thread).exits();
+      if (ends && !alive.contains(thread)) --life.end;
+    }
+  }
 }
 
 uint64_t ProcessThreads::LateStartMoment(const TraceReader* trace, int32_t thread) const {

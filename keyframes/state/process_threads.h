@@ -66,6 +66,7 @@ class ProcessThreads {
   absl::flat_hash_set<int32_t> ThreadsAtBeginning(const TraceReader* trace) const;
   void FindLateThreads(const TraceReader* trace);
   void AddLives(const TraceReader* trace);
+  void EndBeforeKeyframes(const TraceReader* trace);
   uint64_t StartMoment(const ThreadState& state) const;
   uint64_t LateStartMoment(const TraceReader* trace, int32_t thread) const;
 

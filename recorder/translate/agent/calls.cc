@@ -205,7 +205,8 @@ void HandleCall(Thread* thread) {
   GuestCall call = made;
   if (thread->pending != 0) return;  // first
   LeaveIfNotRecordable(thread, made);
-  RecordReached(thread, StandsWhereItBegan(made.number(), made.words + 1, &PeekGuest));
+  const bool acts = StandsWhereItBegan(made.number(), made.words + 1, &PeekGuest);
+  RecordReached(thread, acts);
   if (HandleFilteredCall(thread, made)) return;
   if (HandleReturnFromSignal(thread, call) || HandleTaskCall(thread, call)) return;
   if (!HandleMemoryCall(thread, &call) && !HandleSignalCall(thread, &call) &&
@@ -216,7 +217,9 @@ void HandleCall(Thread* thread) {
   NoteMemoryWritten(thread, made, call.result());
   RecordCall(thread, made, call.result());
   FinishCall(thread, call.result());
+  NoteSharedMap(made, call.result());
   TakeOutputs(thread, made, call.result());
+  if (!acts && HasSharedMaps()) TakeShared(thread);
   if (TellsPoint(made)) TakeSnapshot(thread, {HS_STAND_POINT, made.argument(1)});
 }
 

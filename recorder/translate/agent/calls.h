@@ -34,6 +34,12 @@ bool MapsOutOfReach(const GuestCall& call);
 // Calls that change mappings. True if `call` is one, and has been made or refused.
 bool HandleMemoryCall(Thread* thread, GuestCall* call);
 
+// `made` has had this result: if it has mapped memory that other processes may write to, or has
+// unmapped such, that is known from now on. A child of fork has its parent's.
+void NoteSharedMap(const GuestCall& made, int64_t result);
+bool HasSharedMaps();
+bool IsInSharedMap(uint64_t address);
+
 // Limits on memory that the process gives itself (limits/own_limits.h). True if `call` is about
 // one, and has been answered.
 bool HandleLimitCall(const Thread& thread, GuestCall* call);

@@ -2,16 +2,19 @@
 // where code goes away.
 
 #include <errno.h>
+#include <linux/magic.h>
 #include <sys/mman.h>
 #include <sys/shm.h>
 #include <sys/syscall.h>
 #include <sys/sysinfo.h>
+#include <sys/vfs.h>
 
 #include "recorder/translate/agent/calls.h"
 #include "recorder/translate/agent/client.h"
 #include "recorder/translate/agent/recording.h"
 #include "recorder/translate/agent/system.h"
 #include "recorder/translate/limits/own_limits.h"
+#include "recorder/translate/view/shared_ranges.h"
 
 #ifndef MAP_FIXED_NOREPLACE
 #define MAP_FIXED_NOREPLACE 0x100000
@@ -60,6 +63,7 @@ class IgnoredHints {
 
 // Of the process.
 constinit IgnoredHints ignored_hints;
+constinit SharedRanges shared_ranges;
 
 bool IsFixed(const GuestCall& mmap) {
   return (mmap.argument(3) & (MAP_FIXED | MAP_FIXED_NOREPLACE)) != 0;
@@ -186,6 +190,21 @@ void HandleShmat(GuestCall* call) {
   call->set_result(-ENOMEM);
 }
 
+// Of files that a process maps only to read, those in memory are what others write to: most others
+// are data of libraries.
+bool MayOthersWrite(const GuestCall& mmap) {
+  if ((mmap.argument(3) & MAP_ANONYMOUS) != 0 || (mmap.argument(2) & PROT_WRITE) != 0) return true;
+  struct statfs status = {};
+  return Call(SYS_fstatfs, mmap.argument(4), AddressOf(&status)) == 0 &&
+         status.f_type == TMPFS_MAGIC;
+}
+
+// Of System V shared memory.
+uint64_t BytesOfSegment(uint64_t id) {
+  shmid_ds status = {};
+  return Call(SYS_shmctl, id, IPC_STAT, AddressOf(&status)) == 0 ? status.shm_segsz : 0;
+}
+
 // Calls on [argument 0, + argument 1).
 void HandleRangeCall(Thread* thread, GuestCall* call) {
   const uint64_t start = call->argument(0), end = start + WholePages(call->argument(1));
@@ -302,5 +321,30 @@ bool HandleMemoryCall(Thread* thread, GuestCall* call) {
       return false;
   }
 }
+
+void NoteSharedMap(const GuestCall& made, int64_t result) {
+  if (IsError(result)) return;
+  const auto start = static_cast<uint64_t>(result);
+  switch (made.number()) {
+    case SYS_mmap: {
+      const uint64_t end = start + WholePages(made.argument(1));
+      shared_ranges.Remove(start, end);
+      if ((made.argument(3) & MAP_SHARED) != 0 && MayOthersWrite(made)) {
+        shared_ranges.Add(start, end);
+      }
+      return;
+    }
+    case SYS_shmat:
+      return shared_ranges.Add(start, start + BytesOfSegment(made.argument(0)));
+    case SYS_munmap:
+      return shared_ranges.Remove(made.argument(0),
+                                  made.argument(0) + WholePages(made.argument(1)));
+    default:
+      return;
+  }
+}
+
+bool HasSharedMaps() { return shared_ranges.any(); }
+bool IsInSharedMap(uint64_t address) { return shared_ranges.Contains(address); }
 
 }  // namespace hindsight::agent

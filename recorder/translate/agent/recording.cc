@@ -7,6 +7,7 @@
 
 #include "recorder/syscalls/map_calls.h"
 #include "recorder/translate/agent/boot.h"
+#include "recorder/translate/agent/calls.h"
 #include "recorder/translate/agent/client.h"
 #include "recorder/translate/agent/dropped_pages.h"
 #include "recorder/translate/agent/float_state.h"
@@ -75,9 +76,7 @@ int64_t Reserve(uint64_t address, uint64_t bytes, int protection) {
 // Of this image: a function of others is reached through a table, which there is none of.
 bool ReadGuest(void* to, const void* from, uint64_t bytes) { return CopyGuest(to, from, bytes); }
 uint64_t ViewDistance(uint64_t number) { return DistanceOf(number); }
-
 bool IsNobodyReading() { return IsAbandoned(); }
-
 hindsight::GuestCall ToEntry(const Thread& thread, const GuestCall& call, int64_t result) {
   hindsight::GuestCall entry = {};
   entry.number = call.words[0];
@@ -168,13 +167,12 @@ void SetUpRecording(const Thread& thread) {
                        .pages = PointerTo<uint64_t>(tables + 2 * kBits),
                        .max_pages = 2 * kBits / sizeof(uint64_t),
                        .shared = &view_memory},
-                      &ReadGuest, &recording.writer, &KnownLines);
+                      &ReadGuest, &recording.writer, &KnownLines, &IsInSharedMap);
 }
 
 }  // namespace
 
 bool IsRecorded(const Thread& thread) { return Of(thread).on != 0; }
-
 bool IsGapRecorded(uint64_t number) {
   return __atomic_load_n(&recordings[number].on, __ATOMIC_SEQ_CST) != 0;
 }
@@ -197,9 +195,7 @@ void KeepEndedView(const Thread& thread) {
 }
 
 bool IsEndedViewKept(uint64_t number) { return kept_views.Has(number); }
-
 bool IsViewFull(const Thread& thread) { return IsRecorded(thread) && Of(thread).view.is_full(); }
-
 int32_t OwnFile() { return __atomic_load_n(&view_memory.file, __ATOMIC_ACQUIRE); }
 
 void BeginRecording(Thread* thread) {
@@ -305,6 +301,8 @@ void EndSegmentIfDue(Thread* thread) {
   GuestState state;
   TakeState(thread, &state);
   Correct(thread, state);
+  // Who looks at the next segment alone is to see what memory had when it began.
+  recording.view.CompareHeld(thread->count);
   recording.writer.State(HS_ENTRY_SEGMENT, thread->count, state);
   BeginSegment(thread);
 }
@@ -332,6 +330,10 @@ bool TakeRead(Thread* thread, uint64_t address, uint64_t bytes) {
   ThreadView& view = Of(*thread).view;
   return view.TouchAll(address, bytes, thread->count) &&
          view.Compare(address, bytes, thread->count);
+}
+
+void TakeShared(Thread* thread) {
+  if (IsRecorded(*thread)) Of(*thread).view.CompareShared(thread->count);
 }
 
 void TakeMiss(Thread* thread, uint64_t address, uint64_t bytes) {

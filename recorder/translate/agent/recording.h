@@ -71,6 +71,9 @@ void BeginStandingSegment(Thread* thread);
 
 // [address, address + bytes) is going to be read. False if it cannot be.
 bool TakeRead(Thread* thread, uint64_t address, uint64_t bytes);
+// Others may have written to memory that the process shares with them (IsInSharedMap): what the
+// thread knows of that, some pages at most, is compared.
+void TakeShared(Thread* thread);
 // A check of [address, address + bytes) failed.
 void TakeMiss(Thread* thread, uint64_t address, uint64_t bytes);
 // The same for memory that has been changed already: it had `old`.

@@ -43,8 +43,8 @@ class FakeAgent {
     HsRingCommit(ring_);
   }
   // The first line of a page begins with `word` from now on.
-  void Word(uint64_t address, uint64_t word) {
-    auto* const lines = Reserve<HsLines>(HS_ENTRY_LINES, 0, kLineBytes);
+  void Word(uint64_t address, uint64_t word, uint64_t time = 0) {
+    auto* const lines = Reserve<HsLines>(HS_ENTRY_LINES, time, kLineBytes);
     lines->address = address;
     lines->mask = 1;
     std::memset(lines->bytes, 0, kLineBytes);

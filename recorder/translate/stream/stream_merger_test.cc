@@ -46,7 +46,7 @@ class NoProcess final : public StreamedProcess {
 class NoThreads final : public StreamedThreads {
  public:
   absl::Status OnThread(int32_t, pid_t, uint64_t) override { return absl::OkStatus(); }
-  void BeforeOrderable(ThreadStream*, uint64_t) override {}
+  void BeforeTurn(ThreadStream*, uint64_t) override {}
 };
 
 // A thread with its ring, and this side of it.

@@ -101,6 +101,8 @@ absl::Status ThreadStream::Consume(const HsEntry* entry) {
     FlushRun();
     pages_.AddNewCode(count_);
   }
+  // While it stood, others did, and what it does from here on comes after that.
+  if (standing_.has_value()) threads_->BeforeTurn(this, entry->time);
   count_ = count;
   standing_.reset();
   if (entry->kind == HS_ENTRY_LOCKED) {
@@ -157,8 +159,7 @@ absl::Status ThreadStream::ConsumeRunning(const HsEntry* entry) {
 
 absl::Status ThreadStream::Begin(const HsState& state) {
   begun_ = true;
-  ordered_count_ = count_;
-  threads_->BeforeOrderable(this, state.entry.time);
+  threads_->BeforeTurn(this, state.entry.time);
   notes_->Start(count_, maker_, orderable_);
   const RegisterFile registers = RegistersOf(state);
   log_->BeginSegment(count_, registers);
@@ -171,8 +172,15 @@ absl::Status ThreadStream::Begin(const HsState& state) {
                            log_);
 }
 
+// What the thread sees there others have stored before: its turn begins here. Between the beginning
+// of a call, which has a number, and its end it does not.
+void ThreadStream::See(const HsEntry& entry) {
+  if (entry.time != 0 && reserved_ == 0) threads_->BeforeTurn(this, entry.time);
+}
+
 absl::Status ThreadStream::AddPage(const HsPage& page) {
   if (page.address % kPageBytes != 0) return Malformed(page.entry);
+  See(page.entry);
   pages_.Add(count_, page.address, page.bytes);
   return absl::OkStatus();
 }
@@ -182,6 +190,7 @@ absl::Status ThreadStream::AddLines(const HsLines& lines) {
   if (lines.address % kPageBytes != 0 || !HasElements(lines, count, kLineBytes)) {
     return Malformed(lines.entry);
   }
+  See(lines.entry);
   pages_.AddLines(count_, lines.address, lines.mask, lines.known,
                   absl::MakeConstSpan(lines.bytes, count * kLineBytes));
   return absl::OkStatus();
@@ -189,9 +198,8 @@ absl::Status ThreadStream::AddLines(const HsLines& lines) {
 
 // The call that is made in this state stands here. What was executed until then does, too.
 void ThreadStream::Reserve(uint64_t time) {
-  threads_->BeforeOrderable(this, time);
+  threads_->BeforeTurn(this, time);
   reserved_ = log_->ReserveSequence();
-  ordered_count_ = count_;
 }
 
 // The number of a call with this result, if it was reserved; 0: the call stands where it returned.
@@ -212,12 +220,14 @@ absl::Status ThreadStream::AddCall(const HsCall& call) {
   const auto number = NumberOf(call);
   const auto result = static_cast<int64_t>(patch->value[0]);
   const uint64_t reserved = TakeReserved(result);
-  if (reserved == 0) threads_->BeforeOrderable(this, call.entry.time);
+  if (reserved == 0) threads_->BeforeTurn(this, call.entry.time);
   SideEffect effect = {.kind = SideEffectKind::kSyscall, .registers = *patch};
   const uint64_t sequence = effect.sequence = notes_->SystemCall(
       count_, static_cast<int64_t>(call.number), call.arguments, result, reserved);
   log_->Append(count_, std::move(effect));
-  ordered_count_ = ++count_;
+  ++count_;
+  // What it does now comes after what others did during the call.
+  if (reserved != 0) threads_->BeforeTurn(this, call.entry.time);
   if (number == SYS_prctl && call.arguments[0] == PR_SET_NAME) notes_->Name(count_);
   if (result > 0 && call.entry.flags != 0) {
     RETURN_IF_ERROR(threads_->OnThread(thread(), static_cast<pid_t>(result), call.entry.flags));
@@ -268,8 +278,6 @@ void ThreadStream::ExpectProgram(const ThreadStream& by) {
   left_ = false;
   expects_program_ = true;
   first_count_ = count_;
-  // It had come to its last state before: its turn begins there, with the others still to be seen.
-  ordered_count_ = count_;
 }
 
 absl::Status ThreadStream::BeginProgram(const HsState& state) {
@@ -282,14 +290,14 @@ absl::Status ThreadStream::BeginProgram(const HsState& state) {
     patch.value.push_back(words[i]);
   }
   const uint64_t reserved = TakeReserved(/*result=*/0);
-  if (reserved == 0) threads_->BeforeOrderable(this, state.entry.time);
+  if (reserved == 0) threads_->BeforeTurn(this, state.entry.time);
   threads_->OnProgram();
   Discontinuity exec = {.kind = DiscontinuityKind::kExec, .registers = std::move(patch)};
   exec.sequence =
       notes_->Exec(count_, exec_->number, exec_->arguments, process_->program(), reserved);
   exec_.reset();
   log_->Append(count_, std::move(exec));
-  ordered_count_ = ++count_;
+  ++count_;
   first_count_ = count_;
   log_->EndSegment(count_, registers);
   log_->BeginSegment(count_, registers);
@@ -316,25 +324,25 @@ absl::Status ThreadStream::AddSignal(const HsSignal& signal) {
   if (!HasElements(signal, signal.size, sizeof(HsChange))) return Malformed(signal.entry);
   std::optional<RegisterPatch> registers = PatchOf(signal.changes, signal.size);
   if (!registers.has_value()) return Malformed(signal.entry);
-  threads_->BeforeOrderable(this, signal.entry.time);
+  threads_->BeforeTurn(this, signal.entry.time);
   Discontinuity delivery = {.kind = DiscontinuityKind::kSignal,
                             .signal = static_cast<int32_t>(signal.signal),
                             .registers = *std::move(registers)};
   delivery.siginfo.assign(reinterpret_cast<const char*>(signal.siginfo), sizeof(signal.siginfo));
   delivery.sequence = notes_->Signal(count_, delivery.signal, delivery.siginfo);
   log_->Append(count_, std::move(delivery));
-  ordered_count_ = ++count_;
+  ++count_;
   return absl::OkStatus();
 }
 
 void ThreadStream::AddLocked(uint64_t time) {
-  threads_->BeforeOrderable(this, time);
+  threads_->BeforeTurn(this, time);
   const uint64_t sequence = log_->NextInstruction();
   // The last one may be of another process by now.
   if (sequence != run_sequence_ + run_.size() || run_.size() == kLongestRun) FlushRun();
   if (run_.empty()) run_sequence_ = sequence;
   run_.push_back(count_);
-  ordered_count_ = ++count_;
+  ++count_;
 }
 
 void ThreadStream::FlushRun() {
@@ -347,6 +355,8 @@ absl::Status ThreadStream::EndSegment(const HsState& state) {
   const RegisterFile registers = RegistersOf(state);
   log_->EndSegment(count_, registers);
   if (state.entry.kind == HS_ENTRY_SEGMENT) {
+    // What it begins with is what memory has by now.
+    threads_->BeforeTurn(this, state.entry.time);
     log_->BeginSegment(count_, registers);
     pages_.Begin(state.entry.time, process_->code());
     return absl::OkStatus();
@@ -354,9 +364,7 @@ absl::Status ThreadStream::EndSegment(const HsState& state) {
   ended_ = true;
   end_registers_ = registers;
   if (state.entry.flags == HS_END_EXIT) {
-    // What it executed until then stands here.
-    threads_->BeforeOrderable(this, state.entry.time);
-    ordered_count_ = count_;
+    threads_->BeforeTurn(this, state.entry.time);
     notes_->Exit(count_);
   } else {
     left_ = true;
@@ -367,17 +375,12 @@ absl::Status ThreadStream::EndSegment(const HsState& state) {
 
 absl::Status ThreadStream::Stand(const HsStanding& entry) {
   const RegisterFile registers = RegistersOf(entry);
-  // What it executed until then comes before what others execute afterwards.
-  threads_->BeforeOrderable(this, entry.entry.time);
+  // What others executed until then comes before what it executes afterwards.
+  threads_->BeforeTurn(this, entry.entry.time);
   FlushRun();
-  ordered_count_ = count_;
   const auto read = [this](uint64_t address, uint8_t* bytes) {
     return process_->ReadPage(thread(), address, bytes);
   };
-  // What it executed until then comes before what others execute afterwards.
-  threads_->BeforeOrderable(this, entry.entry.time);
-  FlushRun();
-  ordered_count_ = count_;
   pages_.AddCodeAsItIs(count_, read);
   log_->EndSegment(count_, registers);
   log_->BeginSegment(count_, registers);

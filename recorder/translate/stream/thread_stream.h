@@ -92,8 +92,9 @@ class StreamedThreads {
 
   // `maker` has made `thread`, which is recorded, and writes into ring `ring`.
   virtual absl::Status OnThread(int32_t maker, pid_t thread, uint64_t ring) = 0;
-  // An orderable event of `stream`, at the time stamp `time`, is going to be logged.
-  virtual void BeforeOrderable(ThreadStream* stream, uint64_t time) = 0;
+  // An orderable event of `stream`, at the time stamp `time`, is going to be logged, or what it has
+  // seen of memory by then.
+  virtual void BeforeTurn(ThreadStream* stream, uint64_t time) = 0;
   // The states of all threads that begin a segment where they stand still.
   virtual std::vector<TraceWriter::ThreadState> StandingStates() const { return {}; }
   // From the time stamp `time` to now.
@@ -138,9 +139,9 @@ class ThreadStream {
   // over from another ring, and begins with the new program's first state. It has no other threads.
   void ExpectProgram(const ThreadStream& by);
 
-  // From here on its orderable events are next, after those of another thread; at these times.
+  // From the last state consumed on it is its turn, after that of another thread; at these times.
   void BeginSlice(uint64_t now_ns, uint64_t last_slice_end_ns) {
-    notes_->Slice(ordered_count_, now_ns, last_slice_end_ns);
+    notes_->Slice(count_, now_ns, last_slice_end_ns);
   }
   // Logs what was kept back, because something of another thread is next.
   void FlushRun();
@@ -163,6 +164,7 @@ class ThreadStream {
  private:
   absl::Status ConsumeRunning(const HsEntry* entry);
   absl::Status Begin(const HsState& state);
+  void See(const HsEntry& entry);
   absl::Status AddPage(const HsPage& page);
   absl::Status AddLines(const HsLines& lines);
   void Reserve(uint64_t time);
@@ -199,8 +201,7 @@ class ThreadStream {
   };
   std::optional<Exec> exec_;  // see is_executing
   bool expects_program_ = false;
-  uint64_t ordered_count_ = 0;  // the state that the last orderable event led to
-  uint64_t reserved_ = 0;       // see reserved_sequence
+  uint64_t reserved_ = 0;  // see reserved_sequence
   // Of the order run that is kept back: the states, and the number of the first one.
   std::vector<uint64_t> run_;
   uint64_t run_sequence_ = 0;

@@ -66,7 +66,7 @@ class FakeThreads final : public StreamedThreads {
     threads.push_back({maker, thread, static_cast<int32_t>(ring)});
     return absl::OkStatus();
   }
-  void BeforeOrderable(ThreadStream* stream, uint64_t time) override { times.push_back(time); }
+  void BeforeTurn(ThreadStream* stream, uint64_t time) override { times.push_back(time); }
   bool IsOnly(const ThreadStream& stream) const override { return only; }
 
   bool only = true;
@@ -369,7 +369,9 @@ TEST_F(ThreadStreamTest, ACallThatSucceedsStandsWhereItBegan) {
   ASSERT_TRUE(Call(10, SYS_write, 1).ok());
   EXPECT_EQ(LastRecord<SideEffect>().sequence, 1u);
   EXPECT_EQ(writer_.events.back().sequence, 1u);
-  EXPECT_EQ(threads_.times.back(), 50u);
+  // Its turn, and what it does after the call.
+  ASSERT_EQ(threads_.times.size(), 3u);
+  EXPECT_EQ(threads_.times[1], 50u);
   EXPECT_EQ(stream_.reserved_sequence(), 0u);
   ASSERT_TRUE(Call(20, SYS_write, 1).ok());
   EXPECT_EQ(LastRecord<SideEffect>().sequence, 3u);

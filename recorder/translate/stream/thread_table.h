@@ -69,7 +69,7 @@ class ThreadTable final : public StreamedThreads {
   uint64_t first_count() const { return first_count_; }
 
   absl::Status OnThread(int32_t maker, pid_t thread, uint64_t ring) override;
-  void BeforeOrderable(ThreadStream* stream, uint64_t time) override { turns_.Next(stream, time); }
+  void BeforeTurn(ThreadStream* stream, uint64_t time) override { turns_.Next(stream, time); }
   std::vector<TraceWriter::ThreadState> StandingStates() const override;
   uint64_t NsSince(uint64_t time) const override;
   bool IsOnly(const ThreadStream& stream) const override;

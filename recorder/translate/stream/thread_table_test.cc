@@ -165,15 +165,51 @@ TEST_F(ThreadTableTest, ASliceBeginsWhereAnotherThreadsEventIsNext) {
   const auto slices = Events(EventKind::kSlice);
   ASSERT_EQ(slices.size(), 3u);
   EXPECT_EQ(slices[1].thread, getpid());
-  EXPECT_EQ(slices[1].count, 1u);  // after the call that made the other
+  EXPECT_EQ(slices[1].count, 7u);
   EXPECT_EQ(slices[1].arguments.at(0), 400u);
   EXPECT_EQ(slices[1].arguments.at(1), 300u);
   EXPECT_EQ(slices[2].thread, 4711);
-  EXPECT_EQ(slices[2].count, 0u);
+  EXPECT_EQ(slices[2].count, 5u);
   EXPECT_EQ(slices[2].sequence, slices[1].sequence + 3);
   const auto& run = std::get<OrderRun>(writer_->records.back().body);
   EXPECT_EQ(run.first_sequence, slices[1].sequence + 1);
   EXPECT_EQ(run.counts.size(), 2u);
+}
+
+TEST_F(ThreadTableTest, WhatAThreadSeesBeginsASliceAfterWhatAnotherDid) {
+  Agent first = AgentOf(1), second = AgentOf(2);
+  BeginTwo(&first, &second);
+  second.count = 5;
+  second.Bare(HS_ENTRY_LOCKED, 40);
+  first.count = 7;
+  first.Word(kData, 1, /*time=*/50);
+  first.count = 8;
+  first.Word(kData, 2, /*time=*/60);
+  second.count = 6;
+  second.Word(kData, 3, /*time=*/70);
+  ASSERT_TRUE(Drain().ok());
+  const auto slices = Events(EventKind::kSlice);
+  ASSERT_EQ(slices.size(), 3u);
+  EXPECT_EQ(slices[1].thread, getpid());
+  EXPECT_EQ(slices[1].count, 7u);
+  EXPECT_EQ(slices[2].thread, 4711);
+  EXPECT_EQ(slices[2].count, 6u);
+}
+
+TEST_F(ThreadTableTest, WhatIsSeenBetweenTheBeginningOfACallAndItsEndBeginsNoSlice) {
+  Agent first = AgentOf(1), second = AgentOf(2);
+  BeginTwo(&first, &second);
+  first.count = 7;
+  first.Bare(HS_ENTRY_REACHED, 40);
+  second.count = 5;
+  second.Bare(HS_ENTRY_LOCKED, 50);
+  first.Word(kData, 1, /*time=*/60);
+  first.Call(70, SYS_write, 1);
+  ASSERT_TRUE(Drain().ok());
+  const auto slices = Events(EventKind::kSlice);
+  ASSERT_EQ(slices.size(), 4u);
+  EXPECT_EQ(slices[2].thread, 4711);
+  EXPECT_EQ(slices[3].count, 8u) << "after the call";
 }
 
 TEST_F(ThreadTableTest, ACallLiesInTheSliceInWhichItBegan) {
@@ -190,17 +226,17 @@ TEST_F(ThreadTableTest, ACallLiesInTheSliceInWhichItBegan) {
   first.Bare(HS_ENTRY_LOCKED, 80);
   ASSERT_TRUE(Drain().ok());
   const auto slices = Events(EventKind::kSlice);
-  ASSERT_EQ(slices.size(), 4u);
-  EXPECT_EQ(slices[1].count, 1u);
+  ASSERT_EQ(slices.size(), 6u);
+  EXPECT_EQ(slices[1].count, 7u);
   EXPECT_EQ(slices[1].sequence + 1, reserved);
   EXPECT_EQ(slices[2].thread, 4711);
-  EXPECT_EQ(slices[3].count, 8u);
+  EXPECT_EQ(slices[3].count, 8u) << "from its end on it runs after what the other did";
+  EXPECT_EQ(slices[5].count, 8u);
   const auto calls = Events(EventKind::kSyscall);
   ASSERT_EQ(calls.size(), 4u);
   EXPECT_EQ(calls[2].sequence, reserved);
-  // What the other one did lies in one slice.
   EXPECT_EQ(calls[1].sequence, slices[2].sequence + 1);
-  EXPECT_EQ(calls[3].sequence, slices[2].sequence + 2);
+  EXPECT_EQ(calls[3].sequence, slices[4].sequence + 1);
 }
 
 TEST_F(ThreadTableTest, WhatANewThreadDidComesBeforeWhatItsMakerDidLater) {
@@ -294,12 +330,17 @@ TEST_F(ThreadTableTest, AllThatStandStillAreInTheKeyframe) {
   EXPECT_EQ(states[1].thread, 4711);
   EXPECT_EQ(states[1].count, 60u);
   EXPECT_EQ(states[1].segment, 1u);
-  // One that has gone on does not stand.
+  const size_t before = Events(EventKind::kSlice).size();
+  // One that has gone on does not stand, and does what it does after the others have stood.
   second.Call(110, SYS_getpid, 1);
   first.Standing(120, /*began=*/115);
   ASSERT_TRUE(Drain().ok());
   ASSERT_EQ(process_->stood.size(), 2u);
   EXPECT_EQ(process_->stood[1].second.size(), 1u);
+  const auto slices = Events(EventKind::kSlice);
+  ASSERT_GT(slices.size(), before);
+  EXPECT_EQ(slices[before].thread, 4711);
+  EXPECT_EQ(slices[before].count, 60u);
 }
 
 TEST_F(ThreadTableTest, AProgramThatAThreadExecutesIsTheFirstThreads) {

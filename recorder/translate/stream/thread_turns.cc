@@ -1,8 +1,11 @@
 #include "recorder/translate/stream/thread_turns.h"
 
+#include <algorithm>
+
 namespace hindsight {
 
 void ThreadTurns::Next(ThreadStream* stream, uint64_t time) {
+  time = std::max(time, last_time_);
   if (stream != last_) {
     if (last_ != nullptr) last_->FlushRun();
     if (several_) stream->BeginSlice(clock_->NsAt(time), clock_->NsAt(last_time_));

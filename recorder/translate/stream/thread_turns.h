@@ -1,8 +1,8 @@
-// Which thread's orderable event comes next, as the trace has it: a slice wherever that is another
-// thread's than the last one.
+// Which thread's turn it is, as the trace has it: a slice wherever an orderable event, or what a
+// thread sees of memory, is of another thread than the last one.
 //
-// A slice begins in the state that the thread's last orderable event led to: what it executed since
-// then belongs to the event that comes next.
+// A slice begins in the state of that event. What the thread executed before lies in its slice
+// before, however much later it may have been: so a store lies before all that was seen of it.
 //
 // Borrows the clock and streams. Not copyable. One host thread.
 
@@ -24,7 +24,8 @@ class ThreadTurns {
 
   // The process has several threads from now on: before, it needs no slices.
   void BeginSlices() { several_ = true; }
-  // An orderable event of `stream`, at the time stamp `time`, comes next.
+  // An orderable event of `stream`, or what it sees, at the time stamp `time`, comes next. (0:
+  // now.)
   void Next(ThreadStream* stream, uint64_t time);
   // It comes to no more.
   void Forget(const ThreadStream* stream);

@@ -136,6 +136,21 @@ void EntryWriter::CommitTimed() {
   __atomic_store_n(&ring_->writing, 0, __ATOMIC_RELEASE);
 }
 
+EntryWriter::Seen EntryWriter::TakeSeen() {
+  const uint32_t announced = __atomic_load_n(&ring_->writing, __ATOMIC_RELAXED);
+  return {TakeTime(), announced};
+}
+
+void EntryWriter::CommitSeen(HsEntry* entry, const Seen& seen) {
+  entry->time = seen.time;
+  HsRingCommit(ring_);
+  CancelSeen(seen);
+}
+
+void EntryWriter::CancelSeen(const Seen& seen) {
+  __atomic_store_n(&ring_->writing, seen.announced, __ATOMIC_RELEASE);
+}
+
 // Until the tail is at `position`, or there is room for `size` bytes if that is not 0.
 void EntryWriter::AwaitTail(uint64_t position, uint32_t size) {
   constexpr timespec kPatience = {0, 100'000'000};

@@ -53,6 +53,16 @@ class EntryWriter {
   // Of what others must be able to put in order: the time stamp is taken here.
   HsEntry* BeginTimed(HsEntryKind kind, uint64_t count, uint64_t size);
   void CommitTimed();
+  // The time of what has just been read from memory. An entry that reports it must follow, or
+  // CancelSeen. May be called between AnnounceTime, or TakeTime, and the entry that follows there.
+  struct Seen {
+    uint64_t time;
+    uint32_t announced;  // HsRing::writing before
+  };
+  Seen TakeSeen();
+  // Commits `entry`, that of Begin.
+  void CommitSeen(HsEntry* entry, const Seen& seen);
+  void CancelSeen(const Seen& seen);
   // The time of what has just happened; an entry that has it must follow.
   uint64_t TakeTime();
   // The same in two steps, between which an instruction with a LOCK prefix is executed: that makes

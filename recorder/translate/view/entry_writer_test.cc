@@ -138,6 +138,28 @@ TEST_F(EntryWriterTest, ACallThatStandsWhereItBeginsHasATime) {
   EXPECT_EQ(ring()->writing, 0u);
 }
 
+TEST_F(EntryWriterTest, WhatWasSeenHasTheTimeAtWhichItWasRead) {
+  const EntryWriter::Seen seen = writer_.TakeSeen();
+  EXPECT_EQ(ring()->writing, 1u);
+  const uint64_t later = writer_.TakeTime();
+  writer_.CommitSeen(writer_.Begin(HS_ENTRY_LINES, 7, sizeof(HsLines)), seen);
+  EXPECT_EQ(ring()->writing, 0u);
+  const auto& lines = Next<HsEntry>();
+  EXPECT_NE(lines.time, 0u);
+  EXPECT_LT(lines.time, later);
+  writer_.CancelSeen(writer_.TakeSeen());
+  EXPECT_EQ(ring()->writing, 0u);
+}
+
+TEST_F(EntryWriterTest, WhatIsSeenLeavesAnAnnouncedTimeAnnounced) {
+  writer_.AnnounceTime();
+  const EntryWriter::Seen seen = writer_.TakeSeen();
+  writer_.CommitSeen(writer_.Begin(HS_ENTRY_LINES, 7, sizeof(HsLines)), seen);
+  EXPECT_EQ(ring()->writing, 1u);
+  writer_.Locked(7, writer_.TakeAnnouncedTime());
+  EXPECT_EQ(ring()->writing, 0u);
+}
+
 TEST_F(EntryWriterTest, ASignalHasItsSiginfo) {
   const uint8_t siginfo[128] = {10, 0, 0, 0, 3};
   writer_.Signal(7, 10, siginfo, {});

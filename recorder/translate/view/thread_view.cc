@@ -41,7 +41,7 @@ uint64_t ThreadView::TableBytes(const ViewWindow* windows, int count) {
 }
 
 void ThreadView::Init(uint64_t distance, const ViewWindow* windows, int count, const Tables& tables,
-                      ReadMemory read, EntryWriter* writer, KnownLines known) {
+                      ReadMemory read, EntryWriter* writer, KnownLines known, IsShared is_shared) {
   distance_ = distance;
   window_count_ = count;
   for (int i = 0; i < count; ++i) windows_[i] = windows[i];
@@ -52,6 +52,8 @@ void ThreadView::Init(uint64_t distance, const ViewWindow* windows, int count, c
   full_ = false;
   read_ = read;
   known_ = known;
+  is_shared_ = is_shared;
+  for (uint64_t& page : shared_) page = 0;
   writer_ = writer;
 }
 
@@ -109,35 +111,41 @@ int ThreadView::HeldBeside(uint64_t index) const {
 bool ThreadView::Enter(uint64_t page, uint64_t index, uint64_t count) {
   alignas(64) uint8_t bytes[kPage];
   if (!Read(page, bytes, kPage)) return false;
+  const EntryWriter::Seen seen = writer_->TakeSeen();
   const bool first = !Bit(tables_.in_segment, index);
   full_ =
       (first && page_count_ == tables_.max_pages) || !memory_.Put(page, bytes, HeldBeside(index));
-  if (full_) return false;
+  if (full_) {
+    writer_->CancelSeen(seen);
+    return false;
+  }
   if (first) {
     tables_.pages[page_count_++] = page;
     SetBit(tables_.in_segment, index);
   }
   SetBit(tables_.held, index);
-  LogAll(page, count, bytes, first);
+  if (is_shared_ != nullptr && is_shared_(page)) shared_[next_shared_++ % kMostShared] = page;
+  writer_->CommitSeen(LogAll(page, count, bytes, first), seen);
   ++touched_;
   return true;
 }
 
-void ThreadView::LogAll(uint64_t page, uint64_t count, const uint8_t* bytes, bool first) {
+// The entry is to be committed.
+HsEntry* ThreadView::LogAll(uint64_t page, uint64_t count, const uint8_t* bytes, bool first) {
   if (first) {
     auto* const entry =
         reinterpret_cast<HsPage*>(writer_->Begin(HS_ENTRY_PAGE, count, sizeof(HsPage)));
     entry->address = page;
     __builtin_memcpy(entry->bytes, bytes, kPage);
-  } else {
-    auto* const entry =
-        reinterpret_cast<HsLines*>(writer_->Begin(HS_ENTRY_LINES, count, sizeof(HsLines) + kPage));
-    entry->address = page;
-    entry->mask = ~uint64_t{0};
-    entry->known = 0;
-    __builtin_memcpy(entry->bytes, bytes, kPage);
+    return &entry->entry;
   }
-  writer_->Commit();
+  auto* const entry =
+      reinterpret_cast<HsLines*>(writer_->Begin(HS_ENTRY_LINES, count, sizeof(HsLines) + kPage));
+  entry->address = page;
+  entry->mask = ~uint64_t{0};
+  entry->known = 0;
+  __builtin_memcpy(entry->bytes, bytes, kPage);
+  return &entry->entry;
 }
 
 bool ThreadView::Compare(uint64_t address, uint64_t size, uint64_t count) {
@@ -156,6 +164,19 @@ void ThreadView::CompareAll(uint64_t count) {
   }
 }
 
+void ThreadView::CompareHeld(uint64_t count) {
+  for (uint64_t i = 0; i < page_count_; ++i) {
+    const uint64_t page = tables_.pages[i];
+    if (Holds(page) && !ComparePage(page, {}, count)) Drop(page, page + kPage);
+  }
+}
+
+void ThreadView::CompareShared(uint64_t count) {
+  for (const uint64_t page : shared_) {
+    if (page != 0 && Holds(page) && !ComparePage(page, {}, count)) Drop(page, page + kPage);
+  }
+}
+
 bool ThreadView::CompareOld(uint64_t address, uint64_t size, const void* old, uint64_t count) {
   const OldBytes old_bytes = {address, old == nullptr ? 0 : size, static_cast<const uint8_t*>(old)};
   bool all = true;
@@ -168,12 +189,16 @@ bool ThreadView::CompareOld(uint64_t address, uint64_t size, const void* old, ui
 bool ThreadView::ComparePage(uint64_t page, const OldBytes& old, uint64_t count) {
   alignas(64) uint8_t bytes[kPage];
   if (!Read(page, bytes, kPage)) return false;
+  const EntryWriter::Seen seen = writer_->TakeSeen();
   for (uint64_t i = 0; i < old.size; ++i) {
     const uint64_t offset = old.address + i - page;
     if (offset < kPage) bytes[offset] = old.bytes[i];
   }
   const uint64_t changed = ChangedLines(bytes, Seen(page));
-  if (changed == 0) return true;
+  if (changed == 0) {
+    writer_->CancelSeen(seen);
+    return true;
+  }
   const uint64_t known = known_ != nullptr ? known_(*this, page, changed, bytes) : 0;
   uint64_t lines = 0;
   for (uint64_t left = changed; left != 0; left &= left - 1) ++lines;
@@ -189,7 +214,7 @@ bool ThreadView::ComparePage(uint64_t page, const OldBytes& old, uint64_t count)
     __builtin_memcpy(Seen(page) + offset, bytes + offset, kLine);
     out += kLine;
   }
-  writer_->Commit();
+  writer_->CommitSeen(&entry->entry, seen);
   ++changed_;
   return true;
 }
@@ -257,6 +282,7 @@ void ThreadView::BeginSegment(uint64_t count) {
     }
     tables_.pages[kept++] = page;
     LogAll(page, count, Seen(page), /*first=*/true);
+    writer_->Commit();
   }
   page_count_ = kept;
 }

@@ -24,6 +24,7 @@ namespace hindsight {
 
 class ThreadView {
  public:
+  static constexpr int kMostShared = 16;
   static constexpr int kMaxWindows = 3;
   static constexpr uint64_t kPage = 4096;
 
@@ -51,9 +52,14 @@ class ThreadView {
   using KnownLines = uint64_t (*)(const ThreadView& view, uint64_t page, uint64_t lines,
                                   const uint8_t* bytes);
 
-  // The memory at `distance` from each window is reserved, with no rights. `known` may be null.
+  // Whether other processes may write to the memory at `address`.
+  using IsShared = bool (*)(uint64_t address);
+
+  // The memory at `distance` from each window is reserved, with no rights. `known` and `is_shared`
+  // may be null.
   void Init(uint64_t distance, const ViewWindow* windows, int count, const Tables& tables,
-            ReadMemory read, EntryWriter* writer, KnownLines known = nullptr);
+            ReadMemory read, EntryWriter* writer, KnownLines known = nullptr,
+            IsShared is_shared = nullptr);
 
   // Whether `address` is one of the view's: what the thread sees at address - distance.
   bool IsView(uint64_t address) const;
@@ -75,6 +81,12 @@ class ThreadView {
   // All pages that the segment has had are in the view, as memory has them; those that cannot be
   // read any more are not.
   void CompareAll(uint64_t count);
+  // All pages that are in the view are as memory has them; those that cannot be read any more
+  // leave.
+  void CompareHeld(uint64_t count);
+  // The same of those that other processes may write to, up to kMostShared of them: the ones that
+  // entered the view last.
+  void CompareShared(uint64_t count);
   // What is mapped at [start, end) is something else from now on.
   void Drop(uint64_t start, uint64_t end);
   // The same in state `count`, for who looks on: pages that the segment has had there enter again,
@@ -82,7 +94,7 @@ class ThreadView {
   void EnterAgain(uint64_t start, uint64_t end, uint64_t moved, uint64_t count);
   // The thread is gone.
   void GiveUp() { memory_.GiveUp(); }
-  // A segment begins in state `count`.
+  // A segment begins in state `count`, with what the view has.
   void BeginSegment(uint64_t count);
 
   // There was no room for a page.
@@ -99,7 +111,7 @@ class ThreadView {
   int HeldBeside(uint64_t index) const;
   bool DropPage(uint64_t page, int64_t* runs);
   void DropInWindow(uint64_t start, uint64_t end);
-  void LogAll(uint64_t page, uint64_t count, const uint8_t* bytes, bool first);
+  HsEntry* LogAll(uint64_t page, uint64_t count, const uint8_t* bytes, bool first);
   bool Read(uint64_t address, uint8_t* out, uint64_t size) const {
     return read_(out, reinterpret_cast<const void*>(address), size);
   }
@@ -112,6 +124,9 @@ class ThreadView {
   ViewMemory memory_;
   ReadMemory read_ = nullptr;
   KnownLines known_ = nullptr;
+  IsShared is_shared_ = nullptr;
+  uint64_t shared_[kMostShared] = {};  // pages; 0: none
+  uint64_t next_shared_ = 0;           // in shared_, modulo its size
   EntryWriter* writer_ = nullptr;
   uint64_t page_count_ = 0;  // in tables_.pages
   uint64_t next_page_ = 0;   // after the pages touched last

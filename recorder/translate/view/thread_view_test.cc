@@ -50,7 +50,7 @@ class ThreadViewTest : public testing::Test {
     pages_.resize(kPages);
     view_.Init(reinterpret_cast<uint64_t>(seen_) - At(0), &window, 1,
                {held_.data(), in_segment_.data(), pages_.data(), pages_.size(), &shared_}, &Read,
-               &writer_, &KnownToOthers);
+               &writer_, &KnownToOthers, &IsEven);
   }
   ~ThreadViewTest() override {
     munmap(memory_, kPages * kPage);
@@ -68,6 +68,9 @@ class ThreadViewTest : public testing::Test {
     }
     return known;
   }
+
+  // Every other page is one that other processes write to.
+  static bool IsEven(uint64_t address) { return address / kPage % 2 == 0; }
 
   // Of this process.
   static uint64_t Mappings() {
@@ -276,6 +279,32 @@ TEST_F(ThreadViewTest, ComparedAsAWholeItIsWhatMemoryHolds) {
   ExpectKnown();
   EXPECT_EQ(seen_[9 * kPage + 70], 5);
   EXPECT_EQ(seen_[20 * kPage], 6);
+}
+
+TEST_F(ThreadViewTest, PagesThatOthersWriteToAreComparedByThemselves) {
+  for (const uint64_t page : {3, 4}) {
+    ASSERT_TRUE(view_.Touch(At(page * kPage), page));
+    memory_[page * kPage] = 5;  // by somebody else
+  }
+  Replay();
+  view_.CompareShared(50);
+  const bool first_is_even = IsEven(At(3 * kPage));
+  EXPECT_EQ(Replay(), (std::vector<uint64_t>{50}));
+  EXPECT_EQ(seen_[(first_is_even ? 3 : 4) * kPage], 5);
+  EXPECT_EQ(seen_[(first_is_even ? 4 : 3) * kPage], 0);
+}
+
+TEST_F(ThreadViewTest, OfPagesThatWereDroppedNothingIsCompared) {
+  for (const uint64_t page : {3, 9, 20}) ASSERT_TRUE(view_.Touch(At(page * kPage), page));
+  Replay();
+  memory_[9 * kPage + 70] = 5;  // by somebody else
+  view_.Drop(At(20 * kPage), At(21 * kPage));
+  memory_[20 * kPage] = 6;
+  view_.CompareHeld(50);
+  EXPECT_EQ(Replay(), (std::vector<uint64_t>{50}));
+  EXPECT_FALSE(view_.Holds(At(20 * kPage)));
+  ExpectKnown();
+  EXPECT_EQ(seen_[9 * kPage + 70], 5);
 }
 
 TEST_F(ThreadViewTest, MemoryOfManyRunsTakesFewMappings) {
