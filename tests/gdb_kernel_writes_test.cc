@@ -1,5 +1,5 @@
-// Memory that the kernel has written and the program has not touched since: as it was, or
-// unavailable, never as it was before.
+// Memory that the kernel, another thread or another process has written and the program has not
+// touched since: as it was, or unavailable, never as it was before.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -209,6 +209,85 @@ end
   // before it was not.
   EXPECT_EQ(gdb.Answer("where"), "files:48 '0' main:unavailable watched:0 '\\000'") << gdb.text;
   EXPECT_TRUE(absl::StrContains(gdb.text, "was not known between")) << gdb.text;
+}
+
+// As a live process shows it: a thread that has not looked at what another one has written since it
+// saw the page, or that writes beside it, is shown it nevertheless.
+TEST(GdbSharedMemoryTest, WhatAnotherThreadHasWrittenIsShown) {
+  const Recorded recorded({Program("others_write")});
+  const GdbResult gdb = RunGdb(recorded.trace(), R"(
+python
+def values():
+    return " ".join(value(name) for name in ("(int)shared.mine", "(int)shared.its", "shared.both",
+                                             "shared.far_in_line[7]", "progress[1500]"))
+gdb.execute("break look")
+rounds = []
+for i in range(6):
+    run("continue")
+    rounds.append(values())
+say("rounds", ", ".join(rounds))
+gdb.execute("tbreak look if progress[1500] == 20")
+for i in range(4):
+    run("reverse-continue")
+say("again", values())
+gdb.execute("delete")
+gdb.execute("break answer")
+run("continue")
+say("its", thread_name() + ": " + values())
+switch_to("others_write")
+say("waits", "%s %s" % ("look" in functions(), values()))
+switch_to("worker")
+gdb.execute("delete")
+gdb.execute("break look if shared.its == 5 && shared.mine == 5")
+say("condition", run("continue") + " " + values())
+end
+)");
+  EXPECT_EQ(gdb.Answer("rounds"),
+            "1 1 2 -1 10, 2 2 4 -2 20, 3 3 6 -3 30, 4 4 8 -4 40, 5 5 10 -5 50, 6 6 12 -6 60")
+      << gdb.text;
+  EXPECT_EQ(gdb.Answer("again"), "2 2 4 -2 20") << gdb.text;
+  EXPECT_EQ(gdb.Answer("its"), "worker: 3 2 5 -2 20") << gdb.text;
+  EXPECT_EQ(gdb.Answer("waits"), "False 3 2 5 -2 20") << gdb.text;
+  EXPECT_EQ(gdb.Answer("condition"), "breakpoint 4 5 5 10 -5 50") << gdb.text;
+}
+
+// Nothing but a word of memory connects the two: no system call, no instruction with a lock.
+TEST(GdbSharedMemoryTest, WhatOneThreadSeesTheOtherHasStored) {
+  const Recorded recorded({Program("handover"), "15"});
+  const GdbResult gdb = RunGdb(recorded.trace(), R"(
+break main
+continue
+watch -l number
+python
+def stops(command, count):
+    numbers = []
+    for i in range(count):
+        gdb.execute(command)
+        numbers.append(int(gdb.parse_and_eval("number")))
+    return numbers
+say("forward", stops("continue", 30) == list(range(1, 31)))
+say("last", value("number"))
+say("backward", stops("reverse-continue", 29) == list(range(29, 0, -1)))
+end
+)");
+  EXPECT_EQ(gdb.Answer("forward"), "True") << gdb.text;
+  EXPECT_EQ(gdb.Answer("last"), "30") << gdb.text;
+  EXPECT_EQ(gdb.Answer("backward"), "True") << gdb.text;
+}
+
+TEST(GdbSharedMemoryTest, WhatAnotherProcessHasWrittenIsShown) {
+  const Recorded recorded({Program("shared_with_child")});
+  const GdbResult gdb = RunGdb(recorded.trace(), R"(
+break look
+python
+rounds = []
+for i in range(3):
+    run("continue")
+    rounds.append(" ".join(value("shared[%d]" % at) for at in (0, 100, 1500)))
+say("rounds", ", ".join(rounds))
+end
+)");
+  EXPECT_EQ(gdb.Answer("rounds"), "2 2 2, 3 3 3, 4 4 4") << gdb.text;
 }
 
 }  // namespace

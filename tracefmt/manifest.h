@@ -82,6 +82,11 @@ struct Manifest {
   std::optional<TraceTotals> totals;
 };
 
+// Whether the process's threads ran truly at once: what others write while a thread's slice lasts
+// is not known to come after it. Otherwise they took turns, each of which began with all that had
+// been written before.
+inline bool RunsThreadsAtOnce(const Manifest& manifest) { return manifest.engine == "translate"; }
+
 }  // namespace hindsight
 
 #endif  // HINDSIGHT_TRACEFMT_MANIFEST_H_

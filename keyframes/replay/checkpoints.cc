@@ -34,6 +34,22 @@ std::optional<uint64_t> Checkpoints::NewestAtOrBefore(uint64_t count) const {
   return std::prev(it)->count;
 }
 
+bool Checkpoints::MayHaveChanged(uint64_t page, uint64_t low, uint64_t high) const {
+  const auto held = held_index_.find(page);
+  if (held == held_index_.end()) return true;
+  // The checkpoint that each state in the range lies after.
+  auto it = std::partition_point(checkpoints_.begin(), checkpoints_.end(),
+                                 [&](const Checkpoint& at) { return at.count <= low; });
+  if (it == checkpoints_.begin()) return true;
+  for (--it; it != checkpoints_.end() && it->count < high; ++it) {
+    if (held->second >= it->held) return true;
+    for (const PreImage& image : it->changed) {
+      if (image.page == page) return true;
+    }
+  }
+  return false;
+}
+
 std::optional<uint64_t> Checkpoints::NthBefore(uint64_t count, size_t n) const {
   auto end =
       std::partition_point(checkpoints_.begin(), checkpoints_.end(),

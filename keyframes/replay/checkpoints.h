@@ -43,6 +43,9 @@ class Checkpoints {
   std::optional<uint64_t> NewestAtOrBefore(uint64_t count) const;
   // Count of the `n`-th newest checkpoint before `count`, from 1.
   std::optional<uint64_t> NthBefore(uint64_t count, size_t n) const;
+  // Whether `page` may have been written, or have entered the view, between states [low, high) of
+  // those up to the present. True if that is not known.
+  bool MayHaveChanged(uint64_t page, uint64_t low, uint64_t high) const;
 
   // Forgets all checkpoints and empties the view.
   void Reset();

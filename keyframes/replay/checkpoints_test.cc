@@ -126,6 +126,26 @@ TEST_F(CheckpointsTest, AFirstWriteIsNoticedAgainAfterGoingBack) {
   EXPECT_EQ(Read(kA), 0);
 }
 
+TEST_F(CheckpointsTest, KnowsWhichPagesHaveNotChanged) {
+  Add(kA);
+  Add(kB);
+  At(10);
+  Write(kA, 1);
+  At(20);
+  Add(kC);
+  At(30);
+  Write(kB, 1);
+  EXPECT_TRUE(checkpoints_.MayHaveChanged(kA, 10, 20));
+  EXPECT_TRUE(checkpoints_.MayHaveChanged(kA, 15, 40));
+  EXPECT_FALSE(checkpoints_.MayHaveChanged(kA, 20, 40));
+  EXPECT_FALSE(checkpoints_.MayHaveChanged(kB, 10, 30));
+  EXPECT_TRUE(checkpoints_.MayHaveChanged(kB, 10, 31));
+  EXPECT_TRUE(checkpoints_.MayHaveChanged(kC, 20, 30)) << "it came then";
+  EXPECT_FALSE(checkpoints_.MayHaveChanged(kC, 30, 40));
+  EXPECT_TRUE(checkpoints_.MayHaveChanged(kA, 9, 40)) << "there is no checkpoint before";
+  EXPECT_TRUE(checkpoints_.MayHaveChanged(0x40000, 20, 30)) << "it is not held";
+}
+
 TEST_F(CheckpointsTest, ThereIsNoneBeforeTheFirst) {
   At(10);
   EXPECT_FALSE(checkpoints_.NewestAtOrBefore(9).has_value());

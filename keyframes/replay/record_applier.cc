@@ -11,6 +11,7 @@
 #include "absl/strings/str_format.h"
 #include "base/status_macros.h"
 #include "emulator/cpu/register_patch.h"
+#include "tracefmt/manifest.h"
 
 namespace hindsight {
 namespace {
@@ -98,6 +99,10 @@ absl::Status RecordApplier::ApplyPage(const PageImport& import, TurnImports impo
   }
   const uint64_t held_back = imports == TurnImports::kHoldBack ? import.known_mask : 0;
   if (held_back != 0 && !held) return absl::OkStatus();  // others have the page
+  // Where threads ran at the same time, it is as memory was when the turn began.
+  if (imports == TurnImports::kHoldBack && !held && RunsThreadsAtOnce(trace_->manifest())) {
+    return absl::OkStatus();
+  }
   std::array<uint8_t, kPageBytes> after = {};
   if (!import.first) std::memcpy(after.data(), bytes, kPageBytes);
   if (import.module >= 0) {

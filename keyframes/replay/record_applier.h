@@ -30,7 +30,8 @@ namespace hindsight {
 // What to do with the imports by which a turn begins: what others changed while the thread waited.
 enum class TurnImports : uint8_t {
   kApply,
-  kHoldBack,  // lines that another thread had before are left as they are
+  kHoldBack,  // lines that another thread had before are left as they are; so are, where threads
+              // ran at the same time, pages that are not in the view
 };
 
 class RecordApplier {

@@ -14,8 +14,8 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "keyframes/memory/memory_view.h"
 #include "keyframes/replay/segment_search.h"
-#include "keyframes/timeline/memory_view.h"
 #include "keyframes/timeline/run_request.h"
 #include "keyframes/timeline/thread_replay.h"
 #include "keyframes/timeline/thread_stops.h"

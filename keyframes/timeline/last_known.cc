@@ -1,6 +1,8 @@
 #include "keyframes/timeline/last_known.h"
 
 #include <algorithm>
+#include <array>
+#include <cstddef>
 #include <optional>
 #include <variant>
 
@@ -9,106 +11,155 @@
 namespace hindsight {
 namespace {
 
-// Whether `record` gives the thread bytes of [address, address + size), which lies in one page.
-bool Brings(const Record& record, uint64_t address, uint64_t size) {
-  const uint64_t page = PageOf(address);
+using Page = std::array<uint8_t, kPageBytes>;
+
+// Bytes of a page that are brought by one record.
+struct Brought {
+  uint64_t offset = 0;
+  uint64_t size = 0;
+};
+
+// Calls `add` with the ranges of `page` that `record` gives the thread. `whole`: what it says is
+// all of the page.
+template <typename Add>
+void ForEachBrought(const Record& record, uint64_t page, bool whole, const Add& add) {
   if (const auto* import = std::get_if<PageImport>(&record.body)) {
-    if (import->address != page) return false;
-    if (import->first) return true;
-    for (uint64_t line = (address - page) / kLineBytes;
-         line <= (address - page + size - 1) / kLineBytes; ++line) {
-      if ((import->line_mask >> line & 1) != 0) return true;
+    if (import->address != page) return;
+    if (whole || import->first || import->module >= 0) return add({0, kPageBytes});
+    for (uint64_t line = 0; line < kPageBytes / kLineBytes; ++line) {
+      if ((import->line_mask >> line & 1) != 0) add({line * kLineBytes, kLineBytes});
     }
-    return import->module >= 0;
+  } else if (const auto* line = std::get_if<LineImport>(&record.body)) {
+    if (PageOf(line->address) == page) add({line->address - page, kLineBytes});
+  } else if (const auto* read = std::get_if<UncachedRead>(&record.body)) {
+    const uint64_t first = std::max(read->address, page);
+    const uint64_t last = std::min(read->address + (read->size - 1), page + (kPageBytes - 1));
+    if (read->size != 0 && first <= last) add({first - page, last - first + 1});
   }
-  auto overlaps = [&](uint64_t other, uint64_t other_size) {
-    return other < address + size && address < other + other_size;
-  };
-  if (const auto* line = std::get_if<LineImport>(&record.body)) {
-    return overlaps(line->address, kLineBytes);
-  }
-  const auto* read = std::get_if<UncachedRead>(&record.body);
-  return read != nullptr && overlaps(read->address, read->size);
 }
 
-// Back from `high` in windows that widen. Whenever the last write to one of the lines is found, the
-// others' are looked for before it, near it first: pages are mostly written in one go.
-absl::Status FindLastWrites(ThreadReplay* replay, uint64_t page, uint64_t lines, uint64_t since,
-                            uint64_t high, PageKnowledge* known,
-                            const std::atomic<bool>* interrupt) {
-  for (size_t width = 1;;) {
+// Runs of bytes that are looked for, a few others between them included.
+class OpenBytes {
+ public:
+  OpenBytes(uint64_t page, const PageBits& bytes) : page_(page), bytes_(bytes) {}
+
+  bool any() const { return bytes_.any(); }
+  // Forgets those that are known from states before `since`, or at or after `high`, and returns the
+  // least state that the others may have changed in.
+  uint64_t Narrow(const PageKnowledge& known, uint64_t since, uint64_t high) {
     uint64_t floor = high;
-    PlainStops stops;
-    for (size_t line = 0; line < known->size(); ++line) {
-      const uint64_t low = std::max((*known)[line].count, since);
-      if ((lines >> line & 1) == 0 || low >= high) continue;
-      floor = std::min(floor, low);
-      const uint64_t address = page + line * kLineBytes;
-      if (!stops.watchpoints.empty() &&
-          stops.watchpoints.back().address + stops.watchpoints.back().length == address) {
-        stops.watchpoints.back().length += kLineBytes;
+    for (size_t i = 0; i < bytes_.size(); ++i) {
+      if (!bytes_[i]) continue;
+      const uint64_t low = std::max(known[i].count, since);
+      if (low >= high) {
+        bytes_.reset(i);
       } else {
-        stops.watchpoints.push_back({.address = address, .length = kLineBytes});
+        floor = std::min(floor, low);
       }
     }
-    if (stops.watchpoints.empty()) return absl::OkStatus();
-    replay->here()->SetStops({}, stops.watchpoints);
-    const uint64_t low =
-        std::max(floor, replay->here()->checkpoints().NthBefore(high, width).value_or(floor));
-    HitTrace trace;
-    RETURN_IF_ERROR(replay->here()->RewindTo(low));
-    RETURN_IF_ERROR(replay->here()->AdvanceTo(low, interrupt));
-    RETURN_IF_ERROR(replay->here()->AdvanceNoting(high, &trace, interrupt));
+    return floor;
+  }
+  std::vector<Watchpoint> Watchpoints() const {
+    constexpr size_t kGap = 8;
+    std::vector<Watchpoint> ranges;
+    for (size_t i = 0; i < bytes_.size(); ++i) {
+      if (!bytes_[i]) continue;
+      if (ranges.empty() || i > ranges.back().address + ranges.back().length - page_ + kGap) {
+        ranges.push_back({.address = page_ + i, .length = 0});
+      }
+      ranges.back().length = page_ + i + 1 - ranges.back().address;
+    }
+    return ranges;
+  }
+  // The transition to the state `count` has changed the page like this.
+  void Take(const Page& before, const Page& after, uint64_t count, PageKnowledge* known) {
+    for (size_t i = 0; i < bytes_.size(); ++i) {
+      if (!bytes_[i] || before[i] == after[i]) continue;
+      // More may have come since.
+      if (count > (*known)[i].count) (*known)[i] = {count, false, false};
+      bytes_.reset(i);
+    }
+  }
+
+ private:
+  const uint64_t page_;
+  PageBits bytes_;
+};
+
+// What the transition out of the state `count` does to the page.
+absl::Status ReadAround(ThreadReplay* replay, uint64_t page, uint64_t count, Page* before,
+                        Page* after, const std::atomic<bool>* interrupt) {
+  RETURN_IF_ERROR(replay->here()->RewindTo(count));
+  RETURN_IF_ERROR(replay->here()->AdvanceTo(count, interrupt));
+  if (!replay->here()->ReadHeld(page, absl::MakeSpan(*before))) before->fill(0);
+  RETURN_IF_ERROR(replay->here()->Step());
+  if (!replay->here()->ReadHeld(page, absl::MakeSpan(*after))) *after = *before;
+  return absl::OkStatus();
+}
+
+// Back from `high` in windows that widen. Whenever the last write to one of the bytes is found, the
+// others' are looked for before it, near it first: pages are mostly written in one go.
+absl::Status FindLastWrites(ThreadReplay* replay, uint64_t page, const PageBits& bytes,
+                            uint64_t since, uint64_t high, PageKnowledge* known,
+                            const std::atomic<bool>* interrupt) {
+  OpenBytes open(page, bytes);
+  for (size_t width = 1;;) {
+    const uint64_t floor = open.Narrow(*known, since, high);
+    if (!open.any()) return absl::OkStatus();
+    const Checkpoints& checkpoints = replay->here()->checkpoints();
+    const uint64_t low = std::max(floor, checkpoints.NthBefore(high, width).value_or(floor));
     std::optional<WatchHit> hit;
-    if (trace.cpu.watch_hits > 0) {
-      ASSIGN_OR_RETURN(hit, replay->ResolveWatch(stops, trace, low, high, interrupt));
+    if (replay->count() < high || checkpoints.MayHaveChanged(page, low, high)) {
+      const PlainStops stops = {.breakpoints = {}, .watchpoints = open.Watchpoints()};
+      replay->here()->SetStops({}, stops.watchpoints);
+      HitTrace trace;
+      RETURN_IF_ERROR(replay->here()->RewindTo(low));
+      RETURN_IF_ERROR(replay->here()->AdvanceTo(low, interrupt));
+      RETURN_IF_ERROR(replay->here()->AdvanceNoting(high, &trace, interrupt));
+      if (trace.cpu.watch_hits > 0) {
+        ASSIGN_OR_RETURN(hit, replay->ResolveWatch(stops, trace, low, high, interrupt));
+      }
     }
     if (!hit.has_value()) {
       high = low;
       width *= 2;
       continue;
     }
-    // A store may reach from one line into the next, so the same state is looked at again.
-    const Watchpoint& range = stops.watchpoints[hit->index];
-    const uint64_t address =
-        std::clamp(hit->address, range.address, range.address + range.length - 1);
-    const uint64_t line = (address - page) / kLineBytes;
-    // The window reaches back as far as some line needs; of this one more may have come since.
-    if (hit->count + 1 > (*known)[line].count) (*known)[line] = {hit->count + 1, false};
-    lines &= ~(uint64_t{1} << line);
-    high = hit->count + 1;
+    Page before, after;
+    replay->here()->SetStops({}, {});
+    RETURN_IF_ERROR(ReadAround(replay, page, hit->count, &before, &after, interrupt));
+    open.Take(before, after, hit->count + 1, known);
+    high = hit->count;
     width = 1;
   }
 }
 
 }  // namespace
 
-absl::StatusOr<PageKnowledge> LastKnown(ThreadReplay* replay, uint64_t page, uint64_t lines,
+absl::StatusOr<PageKnowledge> LastKnown(ThreadReplay* replay, uint64_t page, const PageBits& bytes,
                                         uint64_t since, const std::atomic<bool>* interrupt) {
   const ReplayPool::Pin pin = replay->Hold();
   const uint64_t before = replay->count();
-  PageKnowledge known;
-  known.fill({replay->here()->segment().info().first_count, true});
+  PageKnowledge known(kPageBytes, {replay->here()->segment().info().first_count, true, false});
   bool left = false;
   for (const Record& record : replay->here()->segment().records()) {
     if (record.count > before) break;
     if (const auto* gone = std::get_if<PageLeft>(&record.body)) left |= gone->address == page;
     // A page that was left is seen anew as a whole, though only what differs from then is logged.
-    const auto* seen = std::get_if<PageImport>(&record.body);
-    const bool again = left && seen != nullptr && seen->address == page;
-    if (!again && !Brings(record, page, kPageBytes)) continue;
+    const auto* import = std::get_if<PageImport>(&record.body);
+    const bool again = left && import != nullptr && import->address == page;
     if (again) left = false;
     // What no thread knew came with the transition, and is seen before the turn, too.
-    const auto* import = std::get_if<PageImport>(&record.body);
     const uint64_t old = import != nullptr ? import->known_mask : ~uint64_t{0};
     const bool waits = record.count == before && replay->here()->before_turn();
-    for (size_t line = 0; line < known.size(); ++line) {
-      if (!again && !Brings(record, page + line * kLineBytes, kLineBytes)) continue;
-      const bool was_known = (old >> line & 1) != 0;
-      if (!waits || !was_known) known[line] = {record.count, was_known};
-    }
+    ForEachBrought(record, page, again, [&](const Brought& part) {
+      for (uint64_t i = part.offset; i < part.offset + part.size; ++i) {
+        const bool was_known = (old >> (i / kLineBytes) & 1) != 0;
+        if (!waits || !was_known) known[i] = {record.count, true, !was_known};
+      }
+    });
   }
-  RETURN_IF_ERROR(FindLastWrites(replay, page, lines, since, before, &known, interrupt));
+  RETURN_IF_ERROR(FindLastWrites(replay, page, bytes, since, before, &known, interrupt));
   return known;
 }
 

@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "tracefmt/manifest.h"
 
 namespace hindsight {
 namespace {
@@ -26,7 +27,8 @@ ProcessReplay::ProcessReplay(const TraceReader* trace, ProcessState process,
       pool_(trace, KeptSegments(process_), options.checkpoint_bytes),
       search_(trace, options.search_threads),
       memory_(trace, &process_, this, options.view_cache_bytes),
-      parent_(trace, options) {}
+      parent_(trace, options),
+      aside_pool_(trace, /*max_replays=*/1, options.checkpoint_bytes / 8) {}
 
 ThreadTimeline::Context ProcessReplay::MakeContext() {
   return {.trace = trace_, .pool = &pool_, .search = &search_, .memory = &memory_, .host = this};
@@ -45,6 +47,16 @@ ThreadTimeline& ProcessReplay::ReaderOf(int32_t thread) {
   std::unique_ptr<ThreadTimeline>& timeline = readers_[thread];
   if (timeline == nullptr) {
     timeline = std::make_unique<ThreadTimeline>(&process_.thread(thread), MakeContext());
+  }
+  return *timeline;
+}
+
+ThreadTimeline& ProcessReplay::AsideOf(int32_t thread) {
+  std::unique_ptr<ThreadTimeline>& timeline = asides_[thread];
+  if (timeline == nullptr) {
+    ThreadTimeline::Context context = MakeContext();
+    context.pool = &aside_pool_;
+    timeline = std::make_unique<ThreadTimeline>(&process_.thread(thread), context);
   }
   return *timeline;
 }
@@ -145,27 +157,38 @@ absl::StatusOr<const SegmentReplay*> ProcessReplay::ReplayAt(int32_t thread, uin
   return timeline.replay().here();
 }
 
-absl::StatusOr<LineMoments> ProcessReplay::LastKnown(int32_t thread, std::optional<uint64_t> ended,
-                                                     uint64_t moment, uint64_t page, uint64_t lines,
-                                                     uint64_t since,
-                                                     const std::atomic<bool>* interrupt) {
-  ThreadTimeline& timeline = ended.has_value() ? ReaderOf(thread) : Of(thread);
+absl::StatusOr<std::vector<Learned>> ProcessReplay::LastKnown(int32_t thread,
+                                                              std::optional<uint64_t> ended,
+                                                              uint64_t moment, uint64_t page,
+                                                              const PageBits& bytes, uint64_t since,
+                                                              const std::atomic<bool>* interrupt) {
+  // One that searches must stay where it is.
+  const bool aside = thread == searching_thread_;
+  ThreadTimeline& timeline = ended.has_value() ? ReaderOf(thread)
+                             : aside           ? AsideOf(thread)
+                                               : Of(thread);
   if (ended.has_value()) {
     RETURN_IF_ERROR(timeline.replay().GoToEndOf(*ended, interrupt));
+  } else if (aside) {
+    const uint64_t count = schedule().CountAt(thread, moment);
+    RETURN_IF_ERROR(timeline.replay().GoTo(count, /*dense=*/false, interrupt));
   } else {
     RETURN_IF_ERROR(ReplayAt(thread, moment, interrupt).status());
   }
-  ASSIGN_OR_RETURN(const auto known,
-                   timeline.LastKnown(page, lines, schedule().CountAt(thread, since), interrupt));
-  LineMoments moments = {};
-  for (size_t line = 0; line < moments.size(); ++line) {
-    if ((lines >> line & 1) == 0) continue;
+  ASSIGN_OR_RETURN(const PageKnowledge known,
+                   timeline.LastKnown(page, bytes, schedule().CountAt(thread, since), interrupt));
+  const bool at_once = RunsThreadsAtOnce(trace_->manifest());
+  std::vector<Learned> learned(known.size());
+  for (size_t i = 0; i < known.size(); ++i) {
+    if (!bytes[i]) continue;
+    const ByteKnowledge& byte = known[i];
+    const uint64_t from = schedule().MomentFrom(thread, byte.count);
     // What is imported where a turn begins was learned then, not when the one before ended.
-    const uint64_t learned = known[line].imported ? schedule().MomentFrom(thread, known[line].count)
-                                                  : schedule().MomentTo(thread, known[line].count);
-    moments[line] = std::min(learned, moment);
+    const bool in_turn = byte.imported && (at_once ? from <= moment : !byte.is_new);
+    const uint64_t at = in_turn ? from : schedule().MomentTo(thread, byte.count);
+    learned[i] = {std::min(at, moment), byte.count, byte.imported};
   }
-  return moments;
+  return learned;
 }
 
 absl::Status ProcessReplay::ReadBirth(uint64_t page, absl::Span<uint8_t> out) {

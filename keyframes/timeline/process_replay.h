@@ -23,10 +23,10 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "isa/registers.h"
+#include "keyframes/memory/memory_view.h"
 #include "keyframes/replay/replay_pool.h"
 #include "keyframes/replay/segment_search.h"
 #include "keyframes/state/process_state.h"
-#include "keyframes/timeline/memory_view.h"
 #include "keyframes/timeline/parent_memory.h"
 #include "keyframes/timeline/run_request.h"
 #include "keyframes/timeline/thread_timeline.h"
@@ -85,15 +85,17 @@ class ProcessReplay final : private ThreadHost, private ThreadViews {
   bool ComparesKeyframe(int32_t thread, uint64_t count, uint64_t keyframe) override;
   absl::StatusOr<const SegmentReplay*> ReplayAt(int32_t thread, uint64_t moment,
                                                 const std::atomic<bool>* interrupt) override;
-  absl::StatusOr<LineMoments> LastKnown(int32_t thread, std::optional<uint64_t> ended,
-                                        uint64_t moment, uint64_t page, uint64_t lines,
-                                        uint64_t since,
-                                        const std::atomic<bool>* interrupt) override;
+  absl::StatusOr<std::vector<Learned>> LastKnown(int32_t thread, std::optional<uint64_t> ended,
+                                                 uint64_t moment, uint64_t page,
+                                                 const PageBits& bytes, uint64_t since,
+                                                 const std::atomic<bool>* interrupt) override;
   absl::Status ReadBirth(uint64_t page, absl::Span<uint8_t> out) override;
   absl::StatusOr<bool> WasUntouchedAtBirth(uint64_t page) override;
 
   // A second one, for looking at what earlier segments of a thread that is being searched knew.
   ThreadTimeline& ReaderOf(int32_t thread);
+  // A third one, for its present segment while that is being searched.
+  ThreadTimeline& AsideOf(int32_t thread);
   ThreadTimeline::Context MakeContext();
 
   const TraceReader* const trace_;
@@ -104,6 +106,8 @@ class ProcessReplay final : private ThreadHost, private ThreadViews {
   ParentMemory parent_;
   absl::flat_hash_map<int32_t, std::unique_ptr<ThreadTimeline>> threads_;
   absl::flat_hash_map<int32_t, std::unique_ptr<ThreadTimeline>> readers_;
+  ReplayPool aside_pool_;  // a pool has a segment's replay once
+  absl::flat_hash_map<int32_t, std::unique_ptr<ThreadTimeline>> asides_;
   uint64_t moment_ = 0;
   const RunRequest* request_of_run_ = nullptr;  // null: no run is going on
   int32_t searching_thread_ = 0;                // whose condition is being evaluated

@@ -13,13 +13,13 @@
 #include <optional>
 
 #include "absl/status/statusor.h"
+#include "keyframes/memory/memory_view.h"
 #include "keyframes/replay/replay_pool.h"
 #include "keyframes/replay/segment_search.h"
 #include "keyframes/state/thread_state.h"
 #include "keyframes/timeline/backward_search.h"
 #include "keyframes/timeline/forward_search.h"
 #include "keyframes/timeline/last_known.h"
-#include "keyframes/timeline/memory_view.h"
 #include "keyframes/timeline/thread_replay.h"
 #include "keyframes/timeline/thread_stops.h"
 #include "tracefmt/trace_reader.h"
@@ -55,7 +55,7 @@ class ThreadTimeline {
                                     const std::atomic<bool>* interrupt);
 
   // See last_known.h.
-  absl::StatusOr<PageKnowledge> LastKnown(uint64_t page, uint64_t lines, uint64_t since,
+  absl::StatusOr<PageKnowledge> LastKnown(uint64_t page, const PageBits& bytes, uint64_t since,
                                           const std::atomic<bool>* interrupt);
 
  private:

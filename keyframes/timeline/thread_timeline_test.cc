@@ -32,8 +32,9 @@ class FakeHost final : public ThreadHost, public ThreadViews {
                                                 const std::atomic<bool>*) override {
     return absl::NotFoundError("not known");
   }
-  absl::StatusOr<LineMoments> LastKnown(int32_t, std::optional<uint64_t>, uint64_t, uint64_t,
-                                        uint64_t, uint64_t, const std::atomic<bool>*) override {
+  absl::StatusOr<std::vector<Learned>> LastKnown(int32_t, std::optional<uint64_t>, uint64_t,
+                                                 uint64_t, const PageBits&, uint64_t,
+                                                 const std::atomic<bool>*) override {
     return absl::NotFoundError("not known");
   }
   absl::Status ReadBirth(uint64_t, absl::Span<uint8_t>) override {
@@ -160,7 +161,8 @@ TEST_F(ThreadTimelineTest, KnowsWhenALineWasWrittenLast) {
   ASSERT_TRUE(thread_.replay().GoTo(here, /*dense=*/false, nullptr).ok());
   uint64_t changed = here;
   while (Toy().at(changed - 1).sum == Toy().at(changed).sum) --changed;
-  auto known = thread_.LastKnown(ToyRecording::kData, /*lines=*/1, /*since=*/0, nullptr);
+  auto known =
+      thread_.LastKnown(ToyRecording::kData, /*bytes=*/PageBits().set(), /*since=*/0, nullptr);
   ASSERT_TRUE(known.ok()) << known.status();
   EXPECT_FALSE((*known)[0].imported);
   EXPECT_GE((*known)[0].count, changed);

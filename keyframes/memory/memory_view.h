@@ -1,12 +1,13 @@
 // What memory reads answer at a moment.
 //
-// The thread that runs is asked first: a page that its view holds is read there. (One that enters
-// the view later in the segment is not known yet.) Else a page's bytes are, in this order:
+// The thread that runs is asked first: a page that its view holds is read there, unless others may
+// have written to it since. (One that enters the view later in the segment is not known yet.) Else
+// a page's bytes are, in this order:
 //   1. the newest that any thread had: those in its view, or those at the end of an earlier
 //      segment, back to where the page's origin (memory_origin.h) says that knowledge begins. Where
-//      several threads know the page and differ, each line is that of the thread that learned or
-//      wrote it last. A page that has left a view is not known any more, unless a thread has seen
-//      it since;
+//      several threads know the page and differ, each byte is that of the thread that learned or
+//      wrote it last (newest_bytes.h). A page that has left a view is not known any more, unless a
+//      thread has seen it since;
 //   2. those of its origin: zeros, the bytes of the file mapped there, those in a full keyframe,
 //      those of the page that mremap has moved there, or, of a process made by another one, those
 //      that it was born with, which the other's trace has.
@@ -21,8 +22,8 @@
 //
 // Borrows the trace and the process state. Not copyable, not movable. One host thread at a time.
 
-#ifndef HINDSIGHT_KEYFRAMES_TIMELINE_MEMORY_VIEW_H_
-#define HINDSIGHT_KEYFRAMES_TIMELINE_MEMORY_VIEW_H_
+#ifndef HINDSIGHT_KEYFRAMES_MEMORY_MEMORY_VIEW_H_
+#define HINDSIGHT_KEYFRAMES_MEMORY_MEMORY_VIEW_H_
 
 #include <algorithm>
 #include <array>
@@ -42,35 +43,14 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "keyframes/memory/newest_bytes.h"
+#include "keyframes/memory/thread_views.h"
 #include "keyframes/replay/segment_replay.h"
 #include "keyframes/state/memory_origin.h"
 #include "keyframes/state/process_state.h"
 #include "tracefmt/trace_reader.h"
 
 namespace hindsight {
-
-// Of the lines of a page that were asked about, moments.
-using LineMoments = std::array<uint64_t, kPageBytes / kLineBytes>;
-
-// Shows the views of threads.
-class ThreadViews {
- public:
-  virtual ~ThreadViews() = default;
-  // The replay of `thread`, in its state at `moment`. Valid until the next call.
-  virtual absl::StatusOr<const SegmentReplay*> ReplayAt(int32_t thread, uint64_t moment,
-                                                        const std::atomic<bool>* interrupt) = 0;
-  // The moments at which `thread` last learned or wrote those `lines` of `page`: in its segment
-  // at `moment`, or in an earlier one, `ended`. What it wrote before `since` need not be
-  // found.
-  virtual absl::StatusOr<LineMoments> LastKnown(int32_t thread, std::optional<uint64_t> ended,
-                                                uint64_t moment, uint64_t page, uint64_t lines,
-                                                uint64_t since,
-                                                const std::atomic<bool>* interrupt) = 0;
-  // Memory that the process was born with; kNotFound if that is not known.
-  virtual absl::Status ReadBirth(uint64_t page, absl::Span<uint8_t> out) = 0;
-  // Whether that page of it had not been touched (MemoryView::IsUntouched).
-  virtual absl::StatusOr<bool> WasUntouchedAtBirth(uint64_t page) = 0;
-};
 
 class MemoryView {
  public:
@@ -80,7 +60,8 @@ class MemoryView {
         process_(process),
         views_(views),
         cache_bytes_(cache_bytes),
-        origins_(trace, process) {}
+        origins_(trace, process),
+        newest_(process, views) {}
   MemoryView(const MemoryView&) = delete;
   MemoryView& operator=(const MemoryView&) = delete;
 
@@ -132,12 +113,7 @@ class MemoryView {
     absl::flat_hash_map<uint64_t, size_t> offset;  // of a page in `bytes`
     std::vector<uint8_t> bytes;
   };
-  // What one thread knows of a page.
-  struct Knowledge {
-    int32_t thread = 0;
-    std::optional<uint64_t> ended;  // the segment it is the end of; else it is the thread's present
-    Page bytes;
-  };
+  using Knowledge = ThreadPage;
   // What is asked: of a page, by `thread` at `moment`.
   struct Question {
     int32_t thread = 0;
@@ -145,6 +121,8 @@ class MemoryView {
     bool ask_own = false;  // what it has in that segment counts, too
     uint64_t moment = 0;
     uint64_t page = 0;
+    bool is_own = false;     // the thread makes the next transition, and has the page
+    uint64_t since = 0;      // what was known before does not matter
     uint64_t floor = 0;      // segments that ended before do not count
     uint64_t origin = 0;     // nor does what was known before
     bool searching = false;  // its replay is in the middle of a search, and must stay there
@@ -174,12 +152,13 @@ class MemoryView {
   absl::StatusOr<bool> AskPresent(const Question& question, int32_t thread, Findings* findings);
   absl::Status AskEarlier(const Question& question, int32_t thread, uint64_t number,
                           Findings* findings);
-  absl::Status MergeNewest(const std::vector<Knowledge>& known, const Question& question,
-                           absl::Span<uint8_t> out);
+  absl::StatusOr<std::optional<uint64_t>> MayBeOldSince(int32_t thread, uint64_t number,
+                                                        uint64_t moment, uint64_t page);
   uint64_t NewestMoment(const Knowledge& knowledge, uint64_t moment) const;
   uint64_t VerifiedMoment(const Knowledge& knowledge, uint64_t moment) const;
   uint64_t EndCountOf(const SegmentKey& key) const;
   static const Touched* LastOf(const std::vector<Touched>& touched, uint64_t page, uint64_t count);
+  bool HasRunSince(int32_t thread, const Question& question) const;
   uint64_t FirstCountOf(const Question& question, int32_t thread) const;
   absl::Status ReadModule(uint64_t moment, uint64_t page, absl::Span<uint8_t> out);
   uint64_t KeyframeMoment(uint64_t moment) const;
@@ -195,6 +174,7 @@ class MemoryView {
   ThreadViews* const views_;
   const uint64_t cache_bytes_;
   const MemoryOrigins origins_;
+  const NewestBytes newest_;
   absl::flat_hash_map<SegmentKey, std::vector<Touched>> touched_;  // ascending pages
   std::list<Ending> endings_;                                      // most recently used first
   uint64_t ending_bytes_ = 0;
@@ -207,4 +187,4 @@ class MemoryView {
 
 }  // namespace hindsight
 
-#endif  // HINDSIGHT_KEYFRAMES_TIMELINE_MEMORY_VIEW_H_
+#endif  // HINDSIGHT_KEYFRAMES_MEMORY_MEMORY_VIEW_H_

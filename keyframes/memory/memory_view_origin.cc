@@ -4,7 +4,7 @@
 
 #include "absl/strings/str_format.h"
 #include "base/status_macros.h"
-#include "keyframes/timeline/memory_view.h"
+#include "keyframes/memory/memory_view.h"
 
 namespace hindsight {
 namespace {

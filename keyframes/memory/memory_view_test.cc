@@ -1,4 +1,4 @@
-#include "keyframes/timeline/memory_view.h"
+#include "keyframes/memory/memory_view.h"
 
 #include <array>
 #include <cstring>
@@ -46,8 +46,9 @@ class MemoryViewTest : public testing::Test, private ThreadViews {
                                                 const std::atomic<bool>*) override {
     return replay_.get();
   }
-  absl::StatusOr<LineMoments> LastKnown(int32_t, std::optional<uint64_t>, uint64_t, uint64_t,
-                                        uint64_t, uint64_t, const std::atomic<bool>*) override {
+  absl::StatusOr<std::vector<Learned>> LastKnown(int32_t, std::optional<uint64_t>, uint64_t,
+                                                 uint64_t, const PageBits&, uint64_t,
+                                                 const std::atomic<bool>*) override {
     return absl::InternalError("only one thread knows anything here");
   }
   absl::Status ReadBirth(uint64_t, absl::Span<uint8_t>) override {

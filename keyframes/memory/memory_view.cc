@@ -1,10 +1,13 @@
-#include "keyframes/timeline/memory_view.h"
+#include "keyframes/memory/memory_view.h"
+
+#include <sys/mman.h>
 
 #include <algorithm>
 #include <cstring>
 #include <variant>
 
 #include "base/status_macros.h"
+#include "tracefmt/manifest.h"
 
 namespace hindsight {
 namespace {
@@ -13,7 +16,6 @@ namespace {
 constexpr size_t kMaxRemembered = 4096;
 // Pages kept of those found for one moment.
 constexpr size_t kMaxFound = 1024;
-constexpr uint64_t kLinesPerPage = kPageBytes / kLineBytes;
 
 bool Raised(const std::atomic<bool>* interrupt) {
   return interrupt != nullptr && interrupt->load(std::memory_order_relaxed);
@@ -33,17 +35,24 @@ absl::StatusOr<size_t> MemoryView::Read(int32_t thread, uint64_t moment, uint64_
     const uint64_t in_page = at % kPageBytes;
     const size_t size = std::min<size_t>(out.size() - done, kPageBytes - in_page);
     ASSIGN_OR_RETURN(const SegmentReplay* present, views_->ReplayAt(thread, moment, interrupt));
+    const uint64_t number = present->segment().info().number;
     // The view of one that waits may be older than what others have done since.
-    const bool newest = IsNewest(thread, moment);
-    if (!newest || !present->ReadHeld(at, out.subspan(done, size))) {
+    const bool is_own = IsNewest(thread, moment) && present->ReadHeld(at, out.subspan(done, size));
+    std::optional<uint64_t> old_since;
+    if (is_own) {
+      ASSIGN_OR_RETURN(old_since, MayBeOldSince(thread, number, moment, PageOf(at)));
+    }
+    if (!is_own || old_since.has_value()) {
       std::unique_ptr<Page>& found = found_[PageOf(at)];
       if (found == nullptr) {
         auto bytes = std::make_unique<Page>();
         const absl::Status status = Find({.thread = thread,
-                                          .number = present->segment().info().number,
+                                          .number = number,
                                           .ask_own = true,
                                           .moment = moment,
                                           .page = PageOf(at),
+                                          .is_own = is_own,
+                                          .since = old_since.value_or(0),
                                           .interrupt = interrupt},
                                          absl::MakeSpan(*bytes));
         if (!status.ok()) {
@@ -113,7 +122,8 @@ absl::StatusOr<std::variant<std::vector<MemoryView::Knowledge>, MemoryOrigin>> M
   }
   const MemoryOrigin origin = origins_.Of(moment, page);
   // What was known before a full keyframe, or a gap, no longer counts.
-  question->floor = std::max(KeyframeMoment(moment), process_->LastGapBefore(moment));
+  question->floor =
+      std::max({KeyframeMoment(moment), process_->LastGapBefore(moment), question->since});
   question->origin = origin.moment;
   ASSIGN_OR_RETURN(Findings findings, AskThreads(*question));
   if (findings.lost.has_value()) {
@@ -133,7 +143,7 @@ absl::StatusOr<std::variant<std::vector<MemoryView::Knowledge>, MemoryOrigin>> M
 // Where threads are missing nobody else's knowledge is the newest: any of those may have written
 // since.
 absl::StatusOr<std::vector<MemoryView::Knowledge>> MemoryView::AskOwn(const Question& question) {
-  Knowledge own{.thread = question.thread, .ended = std::nullopt, .bytes = {}};
+  Knowledge own{.thread = question.thread, .ended = std::nullopt, .latest = 0, .bytes = {}};
   bool before_turn = false, held = false;
   if (question.ask_own) {
     ASSIGN_OR_RETURN(held, ReadPresent(question, question.thread, &own, &before_turn));
@@ -146,8 +156,13 @@ absl::Status MemoryView::Find(const Question& asked, absl::Span<uint8_t> out) {
   Question question = asked;
   ASSIGN_OR_RETURN(const auto known, Ask(&question));
   if (const auto* threads = std::get_if<std::vector<Knowledge>>(&known)) {
-    return question.moves > 0 && question.searching ? TakeAgreed(*threads, question.page, out)
-                                                    : MergeNewest(*threads, question, out);
+    if (question.moves > 0 && question.searching) return TakeAgreed(*threads, question.page, out);
+    return newest_.Merge(*threads,
+                         {.moment = question.moment,
+                          .page = question.page,
+                          .running = question.is_own ? question.thread : 0,
+                          .interrupt = question.interrupt},
+                         out);
   }
   return ReadOrigin(std::get<MemoryOrigin>(known), question, out);
 }
@@ -191,6 +206,38 @@ bool MemoryView::HasEnded(int32_t thread, uint64_t moment) const {
          trace_->segments(thread).back().first_count < count;
 }
 
+// Whether the thread may know more than was known at the moment since which that matters.
+bool MemoryView::HasRunSince(int32_t thread, const Question& question) const {
+  const Schedule& schedule = process_->schedule();
+  return question.since == 0 || thread == question.thread ||
+         schedule.MomentTo(thread, schedule.CountAt(thread, question.moment)) > question.since;
+}
+
+// Where threads ran at the same time, one that runs may not have looked at what others have written
+// since `page` came into its view, or its segment began: since when. nullopt: it has, or nobody can
+// have written.
+absl::StatusOr<std::optional<uint64_t>> MemoryView::MayBeOldSince(int32_t thread, uint64_t number,
+                                                                  uint64_t moment, uint64_t page) {
+  const Schedule& schedule = process_->schedule();
+  if (!RunsThreadsAtOnce(trace_->manifest()) || process_->threads().all().size() == 1 ||
+      !process_->IsWhole(moment)) {
+    return std::nullopt;
+  }
+  const MapRegion* const region = process_->maps().FindWithStackGrowth(moment, page);
+  const bool is_fixed =
+      region != nullptr && region->inode != 0 && (region->protection & PROT_WRITE) == 0;
+  if (is_fixed) return std::nullopt;
+  ASSIGN_OR_RETURN(const std::vector<Touched>* touched, TouchedPages({thread, number}));
+  const Touched* const last = LastOf(*touched, page, schedule.CountAt(thread, moment));
+  if (last == nullptr) return std::nullopt;
+  const uint64_t since = std::min(moment, schedule.MomentFrom(thread, last->count));
+  const size_t slice = schedule.SliceAt(since);
+  for (size_t i = schedule.SliceAt(moment); i > slice; --i) {
+    if (schedule.slices()[i].thread != thread && schedule.slices()[i].length > 0) return since;
+  }
+  return std::nullopt;
+}
+
 // The state from which on what the thread has seen of the page counts.
 uint64_t MemoryView::FirstCountOf(const Question& question, int32_t thread) const {
   if (question.origin <= question.floor) return 0;
@@ -203,7 +250,7 @@ absl::StatusOr<MemoryView::Findings> MemoryView::AskThreads(const Question& ques
   for (int32_t other : process_->threads().all()) {
     if (process_->threads().StartOf(other) > question.moment) continue;
     if (Raised(question.interrupt)) return absl::CancelledError("interrupted");
-    if (HasEnded(other, keyframe)) continue;
+    if (HasEnded(other, keyframe) || !HasRunSince(other, question)) continue;
     uint64_t newest = question.number;
     bool asked = false;
     if (other != question.thread || question.ask_own) {
@@ -227,7 +274,7 @@ absl::StatusOr<bool> MemoryView::AskPresent(const Question& question, int32_t th
   const Touched* last = LastOf(*touched, page, count);
   if (last == nullptr) return false;
   if (!last->left) {
-    Knowledge knowledge{.thread = thread, .ended = std::nullopt, .bytes = {}};
+    Knowledge knowledge{.thread = thread, .ended = std::nullopt, .latest = 0, .bytes = {}};
     bool before_turn = false;
     ASSIGN_OR_RETURN(const bool held, ReadPresent(question, thread, &knowledge, &before_turn));
     if (held) {
@@ -236,6 +283,7 @@ absl::StatusOr<bool> MemoryView::AskPresent(const Question& question, int32_t th
           VerifiedMoment(knowledge, question.moment) < question.origin) {
         return true;
       }
+      knowledge.latest = NewestMoment(knowledge, question.moment);
       findings->known.push_back(std::move(knowledge));
       return true;
     }
@@ -283,7 +331,8 @@ absl::Status MemoryView::AskEarlier(const Question& question, int32_t thread, ui
     --number;
     const SegmentKey key = {thread, number};
     if (EndCountOf(key) <= first_count) return absl::OkStatus();
-    Knowledge knowledge{.thread = thread, .ended = number, .bytes = {}};
+    Knowledge knowledge{.thread = thread, .ended = number, .latest = 0, .bytes = {}};
+    knowledge.latest = NewestMoment(knowledge, question.moment);
     if (auto it = remembered_.find({key, question.page}); it != remembered_.end()) {
       std::copy(it->second.begin(), it->second.end(), knowledge.bytes.begin());
       findings->known.push_back(std::move(knowledge));
@@ -352,53 +401,6 @@ uint64_t MemoryView::VerifiedMoment(const Knowledge& knowledge, uint64_t moment)
   const uint64_t end = EndCountOf({knowledge.thread, *knowledge.ended});
   const uint64_t last = process_->thread(knowledge.thread).end_count();
   return std::min(moment, schedule.MomentTo(knowledge.thread, std::min(end, last)));
-}
-
-// Of each line that threads know differently, takes what was learned or written last. Those who ran
-// last are asked first: mostly it is theirs, and of the others it need only be known that they have
-// not written since.
-absl::Status MemoryView::MergeNewest(const std::vector<Knowledge>& known, const Question& question,
-                                     absl::Span<uint8_t> out) {
-  const uint64_t moment = question.moment;
-  std::memcpy(out.data(), known.front().bytes.data(), kPageBytes);
-  uint64_t lines = 0;
-  for (uint64_t line = 0; line < kLinesPerPage; ++line) {
-    const uint8_t* const first = known.front().bytes.data() + line * kLineBytes;
-    const bool same = std::all_of(known.begin(), known.end(), [&](const Knowledge& other) {
-      return std::memcmp(other.bytes.data() + line * kLineBytes, first, kLineBytes) == 0;
-    });
-    if (!same) lines |= uint64_t{1} << line;
-  }
-  if (lines == 0) return absl::OkStatus();
-  std::vector<std::pair<uint64_t, const Knowledge*>> candidates;
-  for (const Knowledge& candidate : known) {
-    candidates.emplace_back(NewestMoment(candidate, moment), &candidate);
-  }
-  std::stable_sort(candidates.begin(), candidates.end(),
-                   [](const auto& a, const auto& b) { return a.first > b.first; });
-  std::array<std::optional<uint64_t>, kLinesPerPage> newest;
-  for (const auto& [latest, candidate] : candidates) {
-    uint64_t open = 0;
-    uint64_t since = moment;
-    for (uint64_t line = 0; line < kLinesPerPage; ++line) {
-      const bool differs = (lines >> line & 1) != 0;
-      if (!differs || (newest[line].has_value() && *newest[line] >= latest)) continue;
-      open |= uint64_t{1} << line;
-      since = std::min(since, newest[line].value_or(0));
-    }
-    if (open == 0) continue;
-    ASSIGN_OR_RETURN(const LineMoments learned,
-                     views_->LastKnown(candidate->thread, candidate->ended, moment, question.page,
-                                       open, since, question.interrupt));
-    for (uint64_t line = 0; line < kLinesPerPage; ++line) {
-      if ((open >> line & 1) == 0) continue;
-      if (newest[line].has_value() && learned[line] <= *newest[line]) continue;
-      newest[line] = learned[line];
-      std::memcpy(out.data() + line * kLineBytes, candidate->bytes.data() + line * kLineBytes,
-                  kLineBytes);
-    }
-  }
-  return absl::OkStatus();
 }
 
 absl::StatusOr<const std::vector<MemoryView::Touched>*> MemoryView::TouchedPages(

@@ -1,0 +1,67 @@
+// Which of several threads knows the bytes of a page best, where they differ: byte by byte, since
+// threads write different parts of a line.
+//
+// Mostly that is the one that learned or wrote a byte last on the timeline. But the thread that
+// makes the next transition will read what its own view has. Where threads ran at the same time
+// that may be older than what others have written since, and the thread has not looked: then
+// another's byte is the newest if that is certain, because it was over before the thread's present
+// slice began, and began after the thread had last learned or written the byte. What is not certain
+// is a race, and the thread's own byte is what it would find if it looked.
+//
+// Borrows the process's state and views. Copyable. One host thread at a time.
+
+#ifndef HINDSIGHT_KEYFRAMES_MEMORY_NEWEST_BYTES_H_
+#define HINDSIGHT_KEYFRAMES_MEMORY_NEWEST_BYTES_H_
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/types/span.h"
+#include "keyframes/memory/thread_views.h"
+#include "keyframes/state/process_state.h"
+
+namespace hindsight {
+
+// What one thread knows of a page.
+struct ThreadPage {
+  int32_t thread = 0;
+  std::optional<uint64_t> ended;  // the segment it is the end of; else it is the thread's present
+  uint64_t latest = 0;            // no moment at which it was learned or written is later
+  std::array<uint8_t, kPageBytes> bytes;
+};
+
+class NewestBytes {
+ public:
+  NewestBytes(const ProcessState* process, ThreadViews* views) : process_(process), views_(views) {}
+
+  struct Question {
+    uint64_t moment = 0;
+    uint64_t page = 0;
+    // The thread that makes the next transition, if threads ran at the same time and it is among
+    // those who know the page; else 0.
+    int32_t running = 0;
+    const std::atomic<bool>* interrupt = nullptr;
+  };
+  // `out`: a page. Requires: `known` is not empty.
+  absl::Status Merge(absl::Span<const ThreadPage> known, const Question& question,
+                     absl::Span<uint8_t> out) const;
+
+ private:
+  // Index among slices().
+  size_t SliceOf(int32_t thread, const Learned& learned) const;
+  size_t OverBy(int32_t thread, const Learned& learned) const;
+  bool IsCertainlyNewer(int32_t thread, const Learned& learned, int32_t than,
+                        const Learned& than_learned, uint64_t moment) const;
+
+  const ProcessState* const process_;
+  ThreadViews* const views_;
+};
+
+}  // namespace hindsight
+
+#endif  // HINDSIGHT_KEYFRAMES_MEMORY_NEWEST_BYTES_H_
