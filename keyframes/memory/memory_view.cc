@@ -160,6 +160,7 @@ absl::Status MemoryView::Find(const Question& asked, absl::Span<uint8_t> out) {
     return newest_.Merge(*threads,
                          {.moment = question.moment,
                           .page = question.page,
+                          .at_once = RunsThreadsAtOnce(trace_->manifest()),
                           .running = question.is_own ? question.thread : 0,
                           .interrupt = question.interrupt},
                          out);

@@ -1,12 +1,15 @@
 // Which of several threads knows the bytes of a page best, where they differ: byte by byte, since
 // threads write different parts of a line.
 //
-// Mostly that is the one that learned or wrote a byte last on the timeline. But the thread that
-// makes the next transition will read what its own view has. Where threads ran at the same time
-// that may be older than what others have written since, and the thread has not looked: then
-// another's byte is the newest if that is certain, because it was over before the thread's present
-// slice began, and began after the thread had last learned or written the byte. What is not certain
-// is a race, and the thread's own byte is what it would find if it looked.
+// Where threads took turns that is the one that learned or wrote a byte last on the timeline. Where
+// they ran at the same time the moment of an import is the true one, but a write may have been as
+// late as the thread's next event. Then:
+//   - An import is newer than a write that was over before it. Otherwise the import would show what
+//     was written, had it been before: the write is newer.
+//   - The thread that makes the next transition will read what its own view has. Another's byte is
+//     newer only if that is certain: it was over before the thread's present slice began, and was
+//     not there yet when the thread learned the byte, or began after the thread had written it.
+//     What is not certain is a race, and the thread's own byte is what it would find if it looked.
 //
 // Borrows the process's state and views. Copyable. One host thread at a time.
 
@@ -42,8 +45,9 @@ class NewestBytes {
   struct Question {
     uint64_t moment = 0;
     uint64_t page = 0;
-    // The thread that makes the next transition, if threads ran at the same time and it is among
-    // those who know the page; else 0.
+    bool at_once = false;  // threads ran at the same time
+    // The thread that makes the next transition, if they did and it is among those who know the
+    // page; else 0.
     int32_t running = 0;
     const std::atomic<bool>* interrupt = nullptr;
   };
@@ -52,11 +56,12 @@ class NewestBytes {
                      absl::Span<uint8_t> out) const;
 
  private:
-  // Index among slices().
-  size_t SliceOf(int32_t thread, const Learned& learned) const;
-  size_t OverBy(int32_t thread, const Learned& learned) const;
-  bool IsCertainlyNewer(int32_t thread, const Learned& learned, int32_t than,
-                        const Learned& than_learned, uint64_t moment) const;
+  // A byte as one thread knows it.
+  struct Known {
+    int32_t thread = 0;  // 0: nobody
+    Learned learned;
+  };
+  class Order;
 
   const ProcessState* const process_;
   ThreadViews* const views_;

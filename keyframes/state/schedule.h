@@ -60,6 +60,9 @@ class Schedule {
   // The moment at which `thread` is in the state `count` and makes the transition out of it; for
   // its last state, the first moment at which it is in that.
   uint64_t MomentFrom(int32_t thread, uint64_t count) const;
+  // Index of the first slice of `thread` that begins in the state `count`; if none does, of the one
+  // that makes the transition out of it. (Several may begin in one state.)
+  size_t FirstTurnIn(int32_t thread, uint64_t count) const;
   // The first moment at which `thread` is in the state `count`.
   uint64_t MomentTo(int32_t thread, uint64_t count) const;
   // The index of the first slice of `thread` that begins after `moment`, or slices().size().

@@ -117,6 +117,21 @@ TEST_F(ScheduleTest, SlicesOfNoLengthAreNotStoodIn) {
   EXPECT_EQ(schedule.MomentTo(1, 5), 5);
 }
 
+TEST_F(ScheduleTest, OfSeveralTurnsInOneStateTheFirstIsFound) {
+  Thread(1, 0, 50);
+  Thread(2, 0, 50, 2);
+  SliceOf(2, 2, 0);
+  SliceOf(1, 3, 20);
+  SliceOf(2, 4, 30);
+  SliceOf(1, 5, 20);
+  SliceOf(2, 6, 40);
+  const Schedule schedule = Create();
+  EXPECT_EQ(schedule.slices()[schedule.FirstTurnIn(1, 20)].sequence, 3u);
+  EXPECT_EQ(schedule.slices()[schedule.FirstTurnIn(1, 25)].sequence, 5u);
+  EXPECT_EQ(schedule.slices()[schedule.FirstTurnIn(1, 10)].sequence, 0u);
+  EXPECT_EQ(schedule.slices()[schedule.FirstTurnIn(2, 30)].sequence, 4u);
+}
+
 TEST_F(ScheduleTest, AThreadWithoutSlicesRunsWhereItStarts) {
   Thread(1, 0, 100);
   Thread(2, 20, 30, 5);

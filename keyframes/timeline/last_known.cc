@@ -71,20 +71,53 @@ class OpenBytes {
     }
     return ranges;
   }
-  // The transition to the state `count` has changed the page like this.
-  void Take(const Page& before, const Page& after, uint64_t count, PageKnowledge* known) {
+  // The transition to the state `count` has changed the page like this. Later ones may have, too.
+  void Note(const Page& before, const Page& after, uint64_t count, PageKnowledge* known) {
     for (size_t i = 0; i < bytes_.size(); ++i) {
       if (!bytes_[i] || before[i] == after[i]) continue;
-      // More may have come since.
       if (count > (*known)[i].count) (*known)[i] = {count, false, false};
-      bytes_.reset(i);
+      noted_.set(i);
     }
   }
+  // What was noted is the last of each of these bytes.
+  void ForgetNoted() {
+    bytes_ &= ~noted_;
+    noted_.reset();
+  }
+  // There are later ones.
+  void DropNoted() { noted_.reset(); }
 
  private:
   const uint64_t page_;
   PageBits bytes_;
+  PageBits noted_;
 };
+
+bool Raised(const std::atomic<bool>* interrupt) {
+  return interrupt != nullptr && interrupt->load(std::memory_order_relaxed);
+}
+
+// Goes on to the state `high`, and notes all changes of open bytes on the way: the replay is to
+// stop for these. False, somewhere on the way, if there are too many.
+absl::StatusOr<bool> NoteWrites(ThreadReplay* replay, uint64_t page, uint64_t high, OpenBytes* open,
+                                PageKnowledge* known, const std::atomic<bool>* interrupt) {
+  // Stopping for each takes longer than looking for the last ones, one by one.
+  constexpr int kMostWrites = 500;
+  Page before = {}, after = {};
+  (void)replay->here()->ReadHeld(page, absl::MakeSpan(before));
+  for (int writes = 0; replay->count() < high;) {
+    if (Raised(interrupt)) return absl::CancelledError("interrupted");
+    const uint64_t limit = std::min(high, replay->count() + kPollStates);
+    ASSIGN_OR_RETURN(const LegEnd end, replay->here()->RunLeg({.limit = limit}));
+    (void)replay->here()->ReadHeld(page, absl::MakeSpan(after));
+    if (end == LegEnd::kWatch) {
+      if (++writes > kMostWrites) return false;
+      open->Note(before, after, replay->count(), known);
+    }
+    before = after;
+  }
+  return true;
+}
 
 // What the transition out of the state `count` does to the page.
 absl::Status ReadAround(ThreadReplay* replay, uint64_t page, uint64_t count, Page* before,
@@ -95,6 +128,31 @@ absl::Status ReadAround(ThreadReplay* replay, uint64_t page, uint64_t count, Pag
   RETURN_IF_ERROR(replay->here()->Step());
   if (!replay->here()->ReadHeld(page, absl::MakeSpan(*after))) *after = *before;
   return absl::OkStatus();
+}
+
+// Finds the last writes to open bytes in states [low, high): all of them, or, where there are too
+// many, one, which is returned.
+absl::StatusOr<std::optional<WatchHit>> SearchWindow(ThreadReplay* replay, uint64_t page,
+                                                     uint64_t low, uint64_t high, OpenBytes* open,
+                                                     PageKnowledge* known,
+                                                     const std::atomic<bool>* interrupt) {
+  const PlainStops stops = {.breakpoints = {}, .watchpoints = open->Watchpoints()};
+  replay->here()->SetStops({}, {});
+  RETURN_IF_ERROR(replay->here()->RewindTo(low));
+  RETURN_IF_ERROR(replay->here()->AdvanceTo(low, interrupt));
+  replay->here()->SetStops({}, stops.watchpoints);
+  ASSIGN_OR_RETURN(const bool all, NoteWrites(replay, page, high, open, known, interrupt));
+  if (all) {
+    open->ForgetNoted();
+    return std::nullopt;
+  }
+  open->DropNoted();
+  HitTrace trace;
+  const uint64_t from = replay->count();
+  RETURN_IF_ERROR(replay->here()->AdvanceNoting(high, &trace, interrupt));
+  // The one that was too many is the last one, if there is none after it.
+  if (trace.cpu.watch_hits == 0) return WatchHit{.count = from - 1};
+  return replay->ResolveWatch(stops, trace, from, high, interrupt);
 }
 
 // Back from `high` in windows that widen. Whenever the last write to one of the bytes is found, the
@@ -110,15 +168,7 @@ absl::Status FindLastWrites(ThreadReplay* replay, uint64_t page, const PageBits&
     const uint64_t low = std::max(floor, checkpoints.NthBefore(high, width).value_or(floor));
     std::optional<WatchHit> hit;
     if (replay->count() < high || checkpoints.MayHaveChanged(page, low, high)) {
-      const PlainStops stops = {.breakpoints = {}, .watchpoints = open.Watchpoints()};
-      replay->here()->SetStops({}, stops.watchpoints);
-      HitTrace trace;
-      RETURN_IF_ERROR(replay->here()->RewindTo(low));
-      RETURN_IF_ERROR(replay->here()->AdvanceTo(low, interrupt));
-      RETURN_IF_ERROR(replay->here()->AdvanceNoting(high, &trace, interrupt));
-      if (trace.cpu.watch_hits > 0) {
-        ASSIGN_OR_RETURN(hit, replay->ResolveWatch(stops, trace, low, high, interrupt));
-      }
+      ASSIGN_OR_RETURN(hit, SearchWindow(replay, page, low, high, &open, known, interrupt));
     }
     if (!hit.has_value()) {
       high = low;
@@ -128,7 +178,8 @@ absl::Status FindLastWrites(ThreadReplay* replay, uint64_t page, const PageBits&
     Page before, after;
     replay->here()->SetStops({}, {});
     RETURN_IF_ERROR(ReadAround(replay, page, hit->count, &before, &after, interrupt));
-    open.Take(before, after, hit->count + 1, known);
+    open.Note(before, after, hit->count + 1, known);
+    open.ForgetNoted();
     high = hit->count;
     width = 1;
   }

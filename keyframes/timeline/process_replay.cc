@@ -182,7 +182,10 @@ absl::StatusOr<std::vector<Learned>> ProcessReplay::LastKnown(int32_t thread,
   for (size_t i = 0; i < known.size(); ++i) {
     if (!bytes[i]) continue;
     const ByteKnowledge& byte = known[i];
-    const uint64_t from = schedule().MomentFrom(thread, byte.count);
+    // Of several turns that begin in that state it may have been any.
+    const Slice& turn = schedule().slices()[schedule().FirstTurnIn(thread, byte.count)];
+    const uint64_t from =
+        turn.count == byte.count ? turn.moment : schedule().MomentFrom(thread, byte.count);
     // What is imported where a turn begins was learned then, not when the one before ended.
     const bool in_turn = byte.imported && (at_once ? from <= moment : !byte.is_new);
     const uint64_t at = in_turn ? from : schedule().MomentTo(thread, byte.count);

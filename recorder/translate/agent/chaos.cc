@@ -19,9 +19,6 @@ struct Mood {
 };
 Mood moods[kLastThread + 1];
 
-// A block that would reach over the end is not begun.
-constexpr uint64_t kLargestBlock = 64;
-
 // xorshift64* (Vigna, "An experimental exploration of Marsaglia's xorshift generators, scrambled").
 uint64_t Next(Mood* mood) {
   mood->random ^= mood->random >> 12;

@@ -28,8 +28,6 @@ static_assert(offsetof(HsLockedEntry, kind) == offsetof(HsEntry, kind) &&
               offsetof(HsLockedEntry, count) == offsetof(HsEntry, count) &&
               offsetof(HsLockedEntry, time) == offsetof(HsEntry, time));
 
-// Instructions.
-constexpr uint64_t kLargestBlock = 64;
 constexpr uint64_t kNever = uint64_t{1} << 62;
 
 struct Recording {

@@ -150,11 +150,7 @@ bool IsViewFault(Thread* thread, int* signal, int32_t* info, FrameContext* conte
   const uint64_t address = GuestAddress(*thread, registers.fault_address);
   const bool operating = thread->operating != 0;
   if (address == registers.fault_address || (!operating && !InArenas(registers.rip))) return false;
-  // The page enters the view in the state in which translated code was entered: the thread has not
-  // used it since, and all that it has told is older, but for locked instructions that translated
-  // code has executed. What state this is only the recorder knows.
-  const uint64_t told = thread->block->locked_next;
-  if (!operating && thread->count < told) thread->count = told;
+  if (!operating) NoteProgress(thread, registers.r10);
   if (TakeViewFault(thread, registers.fault_address)) return true;
   *signal = info[0] = SIGSEGV;
   registers.fault_address = address;

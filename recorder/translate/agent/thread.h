@@ -60,6 +60,9 @@ struct GuestStack {
   uint64_t size;
 };
 
+// In instructions. A block that would reach over where a thread is to stop is not begun.
+inline constexpr uint64_t kLargestBlock = 64;
+
 struct SignalActions;
 struct CallFilter;
 
