@@ -92,6 +92,10 @@ absl::Status RecordApplier::ApplyPage(const PageImport& import, TurnImports impo
     return Differs(absl::StrFormat("a damaged page import (address 0x%x)", import.address));
   }
   const bool held = cpu_->rights(import.address) != PageRights::kNone;
+  // Where threads ran at the same time, it is as memory was when the turn began, and so is all that
+  // was imported there afterwards.
+  const bool waits = imports == TurnImports::kHoldBack && RunsThreadsAtOnce(trace_->manifest());
+  if (!held && waits) return absl::OkStatus();
   if (!held && !import.first) {
     return Differs(
         absl::StrFormat("lines of page 0x%x are imported, but the segment never imported the page",
@@ -99,10 +103,6 @@ absl::Status RecordApplier::ApplyPage(const PageImport& import, TurnImports impo
   }
   const uint64_t held_back = imports == TurnImports::kHoldBack ? import.known_mask : 0;
   if (held_back != 0 && !held) return absl::OkStatus();  // others have the page
-  // Where threads ran at the same time, it is as memory was when the turn began.
-  if (imports == TurnImports::kHoldBack && !held && RunsThreadsAtOnce(trace_->manifest())) {
-    return absl::OkStatus();
-  }
   std::array<uint8_t, kPageBytes> after = {};
   if (!import.first) std::memcpy(after.data(), bytes, kPageBytes);
   if (import.module >= 0) {

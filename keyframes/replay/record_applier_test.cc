@@ -60,12 +60,13 @@ class TurnSegment final : public Segment {
  public:
   static constexpr uint64_t kPage = 0x600000, kFirst = 1000;
 
-  explicit TurnSegment(const PageImport& turn) {
+  explicit TurnSegment(const PageImport& turn) : TurnSegment(std::vector<PageImport>{turn}) {}
+  explicit TurnSegment(const std::vector<PageImport>& turn) {
     info_.first_count = kFirst;
     before_.assign(2 * kLineBytes, 1);
     PageImport page = {.address = kPage, .first = true, .line_mask = 0b11, .lines = before_};
     records_.push_back({kFirst, page});
-    records_.push_back({kFirst + 1, turn});
+    for (const PageImport& import : turn) records_.push_back({kFirst + 1, import});
   }
 
   const SegmentInfo& info() const override { return info_; }
@@ -129,6 +130,21 @@ TEST_F(TurnImportsTest, APageThatOthersHadAndTheViewHasNotStaysOut) {
   known.known_mask = 0;
   SettleTurn(TurnSegment(known), TurnImports::kHoldBack);
   EXPECT_EQ(Byte(kOther), 2) << "no other thread had it";
+}
+
+TEST_F(TurnImportsTest, WhereThreadsRanAtOnceWhatEntersStaysOut) {
+  static const ToyRecording* const at_once = new ToyRecording({.threads_at_once = true});
+  RecordApplier records(at_once->trace(), cpu_.get(), &checkpoints_, &watched_);
+  constexpr uint64_t kOther = TurnSegment::kPage + kPageBytes;
+  const std::vector<uint8_t> line(kLineBytes, 2);
+  const TurnSegment segment({{.address = kOther, .first = true, .line_mask = 1, .lines = line},
+                             {.address = kOther, .line_mask = 1, .lines = line}});
+  records.Begin(&segment);
+  cpu_->set_count(TurnSegment::kFirst);
+  ASSERT_TRUE(records.Settle(TurnImports::kApply).ok());
+  cpu_->set_count(TurnSegment::kFirst + 1);
+  ASSERT_TRUE(records.Settle(TurnImports::kHoldBack).ok());
+  EXPECT_EQ(Byte(kOther), -1);
 }
 
 TEST_F(RecordApplierTest, SettlingBringsTheImportsOfTheState) {

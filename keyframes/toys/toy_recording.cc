@@ -365,7 +365,7 @@ ToyRecording::ToyRecording(const ToyOptions& options) {
   CHECK(mkdtemp(directory_.data()) != nullptr);
   Manifest manifest;
   manifest.program = "/toy";
-  manifest.engine = "emulate";
+  manifest.engine = options.threads_at_once ? "translate" : "emulate";
   manifest.memory_model = "kernel";
   manifest.register_layout = kRegisterLayout;
   auto writer = TraceWriter::Create(directory_ + "/trace", manifest);

@@ -23,6 +23,7 @@ struct ToyOptions {
   uint64_t segment_states = 2500;  // about
   uint64_t signal_every = 0;       // iterations; 0: no signals
   bool full_keyframes = false;     // at every third segment
+  bool threads_at_once = false;    // as the recorder does it that lets them run so
   bool avx = false;                // one instruction in the loop has its AVX encoding
   // Damage, to be found by replay.
   bool spoil_hash = false;    // of the middle system call
