@@ -1,7 +1,5 @@
 #include "keyframes/memory/memory_view.h"
 
-#include <sys/mman.h>
-
 #include <algorithm>
 #include <cstring>
 #include <variant>
@@ -42,7 +40,19 @@ absl::StatusOr<size_t> MemoryView::Read(int32_t thread, uint64_t moment, uint64_
     if (is_own) {
       ASSIGN_OR_RETURN(old_since, MayBeOldSince(thread, number, moment, PageOf(at)));
     }
-    if (!is_own || old_since.has_value()) {
+    if (old_since.has_value()) {
+      Page own;
+      if (!present->ReadHeld(PageOf(at), absl::MakeSpan(own))) return PageNotKnown(at);
+      const Question question = {.thread = thread,
+                                 .number = number,
+                                 .ask_own = true,
+                                 .moment = moment,
+                                 .page = PageOf(at),
+                                 .is_own = true,
+                                 .since = *old_since,
+                                 .interrupt = interrupt};
+      RETURN_IF_ERROR(ReadMerged(question, own, in_page, out.subspan(done, size)));
+    } else if (!is_own) {
       std::unique_ptr<Page>& found = found_[PageOf(at)];
       if (found == nullptr) {
         auto bytes = std::make_unique<Page>();
@@ -51,8 +61,6 @@ absl::StatusOr<size_t> MemoryView::Read(int32_t thread, uint64_t moment, uint64_
                                           .ask_own = true,
                                           .moment = moment,
                                           .page = PageOf(at),
-                                          .is_own = is_own,
-                                          .since = old_since.value_or(0),
                                           .interrupt = interrupt},
                                          absl::MakeSpan(*bytes));
         if (!status.ok()) {
@@ -212,31 +220,6 @@ bool MemoryView::HasRunSince(int32_t thread, const Question& question) const {
   const Schedule& schedule = process_->schedule();
   return question.since == 0 || thread == question.thread ||
          schedule.MomentTo(thread, schedule.CountAt(thread, question.moment)) > question.since;
-}
-
-// Where threads ran at the same time, one that runs may not have looked at what others have written
-// since `page` came into its view, or its segment began: since when. nullopt: it has, or nobody can
-// have written.
-absl::StatusOr<std::optional<uint64_t>> MemoryView::MayBeOldSince(int32_t thread, uint64_t number,
-                                                                  uint64_t moment, uint64_t page) {
-  const Schedule& schedule = process_->schedule();
-  if (!RunsThreadsAtOnce(trace_->manifest()) || process_->threads().all().size() == 1 ||
-      !process_->IsWhole(moment)) {
-    return std::nullopt;
-  }
-  const MapRegion* const region = process_->maps().FindWithStackGrowth(moment, page);
-  const bool is_fixed =
-      region != nullptr && region->inode != 0 && (region->protection & PROT_WRITE) == 0;
-  if (is_fixed) return std::nullopt;
-  ASSIGN_OR_RETURN(const std::vector<Touched>* touched, TouchedPages({thread, number}));
-  const Touched* const last = LastOf(*touched, page, schedule.CountAt(thread, moment));
-  if (last == nullptr) return std::nullopt;
-  const uint64_t since = std::min(moment, schedule.MomentFrom(thread, last->count));
-  const size_t slice = schedule.SliceAt(since);
-  for (size_t i = schedule.SliceAt(moment); i > slice; --i) {
-    if (schedule.slices()[i].thread != thread && schedule.slices()[i].length > 0) return since;
-  }
-  return std::nullopt;
 }
 
 // The state from which on what the thread has seen of the page counts.

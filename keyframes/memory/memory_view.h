@@ -140,6 +140,8 @@ class MemoryView {
   absl::StatusOr<std::variant<std::vector<Knowledge>, MemoryOrigin>> Ask(Question* question);
   absl::StatusOr<std::vector<Knowledge>> AskOwn(const Question& question);
   absl::Status Find(const Question& question, absl::Span<uint8_t> out);
+  absl::Status ReadMerged(const Question& question, const Page& own, uint64_t offset,
+                          absl::Span<uint8_t> out);
   absl::Status ReadOrigin(const MemoryOrigin& origin, const Question& question,
                           absl::Span<uint8_t> out);
   absl::Status ReadMoved(const MemoryOrigin& origin, const Question& question,
@@ -183,6 +185,14 @@ class MemoryView {
   // Pages found for the last (thread, moment) asked about.
   std::pair<int32_t, uint64_t> found_at_;
   absl::flat_hash_map<uint64_t, std::unique_ptr<Page>> found_;
+  // Pages of a thread that runs, and what they are together with what others have written; of one
+  // slice: thread, segment, slice.
+  struct Merged {
+    Page own;
+    Page bytes;
+  };
+  std::tuple<int32_t, uint64_t, size_t> merged_at_;
+  absl::flat_hash_map<uint64_t, std::unique_ptr<Merged>> merged_;
 };
 
 }  // namespace hindsight

@@ -1,0 +1,75 @@
+// MemoryView: pages of the thread that runs, where others ran at the same time.
+
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <memory>
+#include <optional>
+#include <tuple>
+#include <utility>
+
+#include "base/status_macros.h"
+#include "keyframes/memory/memory_view.h"
+#include "tracefmt/manifest.h"
+
+namespace hindsight {
+namespace {
+
+// Pages kept of those merged in one slice.
+constexpr size_t kMaxMerged = 1024;
+
+}  // namespace
+
+// Where threads ran at the same time, one that runs may not have looked at what others have written
+// since `page` came into its view, or its segment began: since when. nullopt: it has, or nobody can
+// have written.
+absl::StatusOr<std::optional<uint64_t>> MemoryView::MayBeOldSince(int32_t thread, uint64_t number,
+                                                                  uint64_t moment, uint64_t page) {
+  const Schedule& schedule = process_->schedule();
+  if (!RunsThreadsAtOnce(trace_->manifest()) || process_->threads().all().size() == 1 ||
+      !process_->IsWhole(moment)) {
+    return std::nullopt;
+  }
+  const MapRegion* const region = process_->maps().FindWithStackGrowth(moment, page);
+  const bool is_fixed =
+      region != nullptr && region->inode != 0 && (region->protection & PROT_WRITE) == 0;
+  if (is_fixed) return std::nullopt;
+  ASSIGN_OR_RETURN(const std::vector<Touched>* touched, TouchedPages({thread, number}));
+  const Touched* const last = LastOf(*touched, page, schedule.CountAt(thread, moment));
+  if (last == nullptr) return std::nullopt;
+  const uint64_t since = std::min(moment, schedule.MomentFrom(thread, last->count));
+  const size_t slice = schedule.SliceAt(since);
+  for (size_t i = schedule.SliceAt(moment); i > slice; --i) {
+    if (schedule.slices()[i].thread != thread && schedule.slices()[i].length > 0) return since;
+  }
+  return std::nullopt;
+}
+
+// What others have written is the same as long as the thread's slice lasts: where the thread's own
+// bytes have changed since that was looked up, these are newer.
+absl::Status MemoryView::ReadMerged(const Question& question, const Page& own, uint64_t offset,
+                                    absl::Span<uint8_t> out) {
+  const std::tuple slice(question.thread, question.number,
+                         process_->schedule().SliceAt(question.moment));
+  if (merged_at_ != slice || merged_.size() > kMaxMerged) merged_.clear();
+  merged_at_ = slice;
+  auto it = merged_.find(question.page);
+  if (it == merged_.end()) {
+    auto merged = std::make_unique<Merged>(Merged{.own = own, .bytes = own});
+    const absl::Status status = Find(question, absl::MakeSpan(merged->bytes));
+    if (absl::IsNotFound(status)) {
+      merged->bytes = own;
+    } else {
+      RETURN_IF_ERROR(status);
+    }
+    it = merged_.emplace(question.page, std::move(merged)).first;
+  }
+  const Merged& merged = *it->second;
+  for (size_t i = 0; i < out.size(); ++i) {
+    const size_t at = offset + i;
+    out[i] = own[at] == merged.own[at] ? merged.bytes[at] : own[at];
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace hindsight
