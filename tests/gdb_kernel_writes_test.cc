@@ -251,6 +251,25 @@ end
   EXPECT_EQ(gdb.Answer("condition"), "breakpoint 4 5 5 10 -5 50") << gdb.text;
 }
 
+// To its view a thread stores what is there already.
+TEST(GdbSharedMemoryTest, AStoreIsShownThoughItChangesNothingThatTheThreadHasSeen) {
+  const Recorded recorded({Program("others_write")});
+  const GdbResult gdb = RunGdb(recorded.trace(), R"(
+break look
+break cleared
+python
+values = []
+for command in ["continue"] * 6 + ["reverse-continue"] * 5:
+    run(command)
+    values.append(value("requested"))
+say("values", " ".join(values))
+gdb.execute("delete")
+run("continue")
+end
+)");
+  EXPECT_EQ(gdb.Answer("values"), "1 0 2 0 3 0 3 0 2 0 1") << gdb.text;
+}
+
 // Nothing but a word of memory connects the two: no system call, no instruction with a lock.
 TEST(GdbSharedMemoryTest, WhatOneThreadSeesTheOtherHasStored) {
   const Recorded recorded({Program("handover"), "15"});

@@ -156,6 +156,8 @@ class Cpu {
   // The watchpoint (index into the vector set) hit by the Step that returned kWatch, and where.
   size_t hit_watchpoint() const;
   uint64_t hit_address() const;
+  // What that Step wrote of watchpoints with on_store.
+  const std::vector<Watchpoints::Hit>& stores() const;
 
   // A copy of everything but memory.
   struct SavedState {

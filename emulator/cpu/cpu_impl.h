@@ -159,9 +159,10 @@ class Cpu::Impl final : public FaultClient, public EngineClient, public AccessOb
   Takeover takeover_;
   BlockFilter filter_;
   Alignment alignment_;
-  HostFeatures lacking_;    // if the last stop was kSpecial for that
-  bool watch_hit_ = false;  // by the instruction that is stepped
-  Watchpoints::Hit hit_;    // of the last one that was hit
+  HostFeatures lacking_;                  // if the last stop was kSpecial for that
+  bool watch_hit_ = false;                // by the instruction that is stepped
+  Watchpoints::Hit hit_;                  // of the last one that was hit
+  std::vector<Watchpoints::Hit> stores_;  // by the last one that was stepped
   HitLog* log_ = nullptr;
 };
 

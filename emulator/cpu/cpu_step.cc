@@ -32,6 +32,7 @@ RunResult Cpu::Impl::StepOne() {
   stop_.fault = false;
   memory_.set_fault_address(0);
   watch_hit_ = false;
+  stores_.clear();
   const bool is_orderable = orderable_.active() && IsOrderable(*instruction, orderable_.model());
   const Outcome outcome = Execute(*instruction);
   mode_ = Mode::kIdle;

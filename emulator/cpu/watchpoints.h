@@ -19,6 +19,8 @@ struct Watchpoint {
   uint64_t length = 0;
   bool on_write = true;  // write that changes a byte
   bool on_read = false;
+  // Every write, also one that changes nothing. The hits say what was written.
+  bool on_store = false;
   bool operator==(const Watchpoint&) const = default;
 };
 
@@ -27,6 +29,7 @@ class Watchpoints {
   struct Hit {
     size_t index = 0;  // into the vector set
     uint64_t address = 0;
+    uint32_t size = 0;  // of on_store: how much of the watchpoint was written; else 0
     bool operator==(const Hit&) const = default;
   };
   using OnHit = absl::FunctionRef<void(const Hit&)>;

@@ -72,6 +72,17 @@ TEST_F(WatchpointsTest, AReadHitsReadWatchpointsOnly) {
   EXPECT_EQ(Writes(kAt + 4, 1, 1), Hits({{0, kAt + 4}}));
 }
 
+TEST_F(WatchpointsTest, AStoreHitsWhetherOrNotItChangesAnything) {
+  watchpoints_.Set({{.address = kAt + 2, .length = 8, .on_write = false, .on_store = true}});
+  EXPECT_EQ(Writes(kAt, 8, 0), Hits({{0, kAt + 2, 6}}));
+  EXPECT_EQ(Writes(kAt + 8, 8, 0), Hits({{0, kAt + 8, 2}}));
+  EXPECT_EQ(Writes(kAt + 4, 1, 0), Hits({{0, kAt + 4, 1}}));
+  EXPECT_EQ(Writes(kAt + 10, 8, 0), Hits());
+  EXPECT_EQ(Reads(kAt + 4, 1), std::vector<size_t>());
+  faults_from_ = kAt;
+  EXPECT_EQ(Writes(kAt, 8, 0), Hits());
+}
+
 TEST_F(WatchpointsTest, AllThatAreHitAreReported) {
   watchpoints_.Set({{kAt, 1}, {kAt + 1, 1}, {kAt + 8, 1}});
   EXPECT_EQ(Writes(kAt, 8, 0x101), Hits({{0, kAt}, {1, kAt + 1}}));

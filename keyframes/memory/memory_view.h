@@ -140,6 +140,8 @@ class MemoryView {
   absl::StatusOr<std::variant<std::vector<Knowledge>, MemoryOrigin>> Ask(Question* question);
   absl::StatusOr<std::vector<Knowledge>> AskOwn(const Question& question);
   absl::Status Find(const Question& question, absl::Span<uint8_t> out);
+  struct Merged;
+  absl::StatusOr<Merged> Merge(const Question& question, const Page& own);
   absl::Status ReadMerged(const Question& question, const Page& own, uint64_t offset,
                           absl::Span<uint8_t> out);
   absl::Status ReadOrigin(const MemoryOrigin& origin, const Question& question,
@@ -185,11 +187,12 @@ class MemoryView {
   // Pages found for the last (thread, moment) asked about.
   std::pair<int32_t, uint64_t> found_at_;
   absl::flat_hash_map<uint64_t, std::unique_ptr<Page>> found_;
-  // Pages of a thread that runs, and what they are together with what others have written; of one
-  // slice: thread, segment, slice.
+  // Pages of a thread that runs, where others have written to them; of one slice: thread, segment,
+  // slice.
   struct Merged {
-    Page own;
+    uint64_t moment = 0;  // at which this was looked up
     Page bytes;
+    PageBits others;  // those that are not the thread's own
   };
   std::tuple<int32_t, uint64_t, size_t> merged_at_;
   absl::flat_hash_map<uint64_t, std::unique_ptr<Merged>> merged_;

@@ -7,6 +7,7 @@
 #include <optional>
 #include <tuple>
 #include <utility>
+#include <vector>
 
 #include "base/status_macros.h"
 #include "keyframes/memory/memory_view.h"
@@ -45,31 +46,47 @@ absl::StatusOr<std::optional<uint64_t>> MemoryView::MayBeOldSince(int32_t thread
   return std::nullopt;
 }
 
-// What others have written is the same as long as the thread's slice lasts: where the thread's own
-// bytes have changed since that was looked up, these are newer.
+// What others have written is the same as long as the thread's slice lasts. What the thread itself
+// has written or imported since that was looked up is newer.
 absl::Status MemoryView::ReadMerged(const Question& question, const Page& own, uint64_t offset,
                                     absl::Span<uint8_t> out) {
-  const std::tuple slice(question.thread, question.number,
-                         process_->schedule().SliceAt(question.moment));
+  const Schedule& schedule = process_->schedule();
+  const std::tuple slice(question.thread, question.number, schedule.SliceAt(question.moment));
   if (merged_at_ != slice || merged_.size() > kMaxMerged) merged_.clear();
   merged_at_ = slice;
-  auto it = merged_.find(question.page);
-  if (it == merged_.end()) {
-    auto merged = std::make_unique<Merged>(Merged{.own = own, .bytes = own});
-    const absl::Status status = Find(question, absl::MakeSpan(merged->bytes));
-    if (absl::IsNotFound(status)) {
-      merged->bytes = own;
-    } else {
-      RETURN_IF_ERROR(status);
-    }
-    it = merged_.emplace(question.page, std::move(merged)).first;
+  std::unique_ptr<Merged>& merged = merged_[question.page];
+  if (merged == nullptr || question.moment < merged->moment) {
+    merged = nullptr;
+    ASSIGN_OR_RETURN(Merged found, Merge(question, own));
+    merged = std::make_unique<Merged>(found);
   }
-  const Merged& merged = *it->second;
-  for (size_t i = 0; i < out.size(); ++i) {
-    const size_t at = offset + i;
-    out[i] = own[at] == merged.own[at] ? merged.bytes[at] : own[at];
+  PageBits others;
+  for (size_t i = offset; i < offset + out.size(); ++i) others[i] = merged->others[i];
+  std::copy_n(own.begin() + offset, out.size(), out.begin());
+  if (others.none()) return absl::OkStatus();
+  std::vector<Learned> learned(kPageBytes);
+  if (question.moment != merged->moment) {
+    ASSIGN_OR_RETURN(
+        learned, views_->LastKnown(question.thread, std::nullopt, question.moment, question.page,
+                                   others, merged->moment, question.interrupt));
+  }
+  const uint64_t then = schedule.CountAt(question.thread, merged->moment);
+  for (size_t i = offset; i < offset + out.size(); ++i) {
+    if (others[i] && learned[i].count <= then) out[i - offset] = merged->bytes[i];
   }
   return absl::OkStatus();
+}
+
+absl::StatusOr<MemoryView::Merged> MemoryView::Merge(const Question& question, const Page& own) {
+  Merged merged = {.moment = question.moment, .bytes = own, .others = {}};
+  const absl::Status status = Find(question, absl::MakeSpan(merged.bytes));
+  if (absl::IsNotFound(status)) {
+    merged.bytes = own;
+  } else {
+    RETURN_IF_ERROR(status);
+  }
+  for (size_t i = 0; i < own.size(); ++i) merged.others[i] = merged.bytes[i] != own[i];
+  return merged;
 }
 
 }  // namespace hindsight

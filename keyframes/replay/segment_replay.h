@@ -99,6 +99,8 @@ class SegmentReplay final : private Pager {
   // The watched location touched by the transition made by the last Step, or by the last one of a
   // leg that ended with kWatch.
   const std::optional<WatchHit>& watch_hit() const { return hit_; }
+  // What that transition wrote of watchpoints with on_store.
+  const std::vector<Watchpoints::Hit>& watched_stores() const { return cpu_->stores(); }
   // Watched pages that the last leg brought into the view (RunLeg without a trace).
   const std::vector<WatchedImport>& unknown_imports() const { return watched_.imports(); }
 

@@ -1,7 +1,6 @@
 #include "keyframes/timeline/last_known.h"
 
 #include <algorithm>
-#include <array>
 #include <cstddef>
 #include <optional>
 #include <variant>
@@ -10,8 +9,6 @@
 
 namespace hindsight {
 namespace {
-
-using Page = std::array<uint8_t, kPageBytes>;
 
 // Bytes of a page that are brought by one record.
 struct Brought {
@@ -65,18 +62,20 @@ class OpenBytes {
     for (size_t i = 0; i < bytes_.size(); ++i) {
       if (!bytes_[i]) continue;
       if (ranges.empty() || i > ranges.back().address + ranges.back().length - page_ + kGap) {
-        ranges.push_back({.address = page_ + i, .length = 0});
+        ranges.push_back({.address = page_ + i, .length = 0, .on_write = false, .on_store = true});
       }
       ranges.back().length = page_ + i + 1 - ranges.back().address;
     }
     return ranges;
   }
-  // The transition to the state `count` has changed the page like this. Later ones may have, too.
-  void Note(const Page& before, const Page& after, uint64_t count, PageKnowledge* known) {
-    for (size_t i = 0; i < bytes_.size(); ++i) {
-      if (!bytes_[i] || before[i] == after[i]) continue;
-      if (count > (*known)[i].count) (*known)[i] = {count, false, false};
-      noted_.set(i);
+  // The transition to the state `count` has made these stores. Later ones may follow.
+  void Note(absl::Span<const Watchpoints::Hit> stores, uint64_t count, PageKnowledge* known) {
+    for (const Watchpoints::Hit& store : stores) {
+      for (size_t i = store.address - page_; i < store.address - page_ + store.size; ++i) {
+        if (!bytes_[i]) continue;
+        if (count > (*known)[i].count) (*known)[i] = {count, false, false};
+        noted_.set(i);
+      }
     }
   }
   // What was noted is the last of each of these bytes.
@@ -97,43 +96,40 @@ bool Raised(const std::atomic<bool>* interrupt) {
   return interrupt != nullptr && interrupt->load(std::memory_order_relaxed);
 }
 
-// Goes on to the state `high`, and notes all changes of open bytes on the way: the replay is to
-// stop for these. False, somewhere on the way, if there are too many.
-absl::StatusOr<bool> NoteWrites(ThreadReplay* replay, uint64_t page, uint64_t high, OpenBytes* open,
+// Goes on to the state `high`, and notes all writes to open bytes on the way: the replay is to stop
+// for these. False, somewhere on the way, if there are too many.
+absl::StatusOr<bool> NoteWrites(ThreadReplay* replay, uint64_t high, OpenBytes* open,
                                 PageKnowledge* known, const std::atomic<bool>* interrupt) {
   // Stopping for each takes longer than looking for the last ones, one by one.
   constexpr int kMostWrites = 500;
-  Page before = {}, after = {};
-  (void)replay->here()->ReadHeld(page, absl::MakeSpan(before));
   for (int writes = 0; replay->count() < high;) {
     if (Raised(interrupt)) return absl::CancelledError("interrupted");
     const uint64_t limit = std::min(high, replay->count() + kPollStates);
     ASSIGN_OR_RETURN(const LegEnd end, replay->here()->RunLeg({.limit = limit}));
-    (void)replay->here()->ReadHeld(page, absl::MakeSpan(after));
-    if (end == LegEnd::kWatch) {
-      if (++writes > kMostWrites) return false;
-      open->Note(before, after, replay->count(), known);
-    }
-    before = after;
+    if (end != LegEnd::kWatch) continue;
+    if (++writes > kMostWrites) return false;
+    open->Note(replay->here()->watched_stores(), replay->count(), known);
   }
   return true;
 }
 
-// What the transition out of the state `count` does to the page.
-absl::Status ReadAround(ThreadReplay* replay, uint64_t page, uint64_t count, Page* before,
-                        Page* after, const std::atomic<bool>* interrupt) {
+// Goes over the transition out of the state `count`, and notes what it writes.
+absl::Status NoteWritesFrom(ThreadReplay* replay, uint64_t count, OpenBytes* open,
+                            PageKnowledge* known, const std::atomic<bool>* interrupt) {
+  replay->here()->SetStops({}, open->Watchpoints());
   RETURN_IF_ERROR(replay->here()->RewindTo(count));
   RETURN_IF_ERROR(replay->here()->AdvanceTo(count, interrupt));
-  if (!replay->here()->ReadHeld(page, absl::MakeSpan(*before))) before->fill(0);
   RETURN_IF_ERROR(replay->here()->Step());
-  if (!replay->here()->ReadHeld(page, absl::MakeSpan(*after))) *after = *before;
+  if (replay->here()->watch_hit().has_value()) {
+    open->Note(replay->here()->watched_stores(), count + 1, known);
+  }
   return absl::OkStatus();
 }
 
 // Finds the last writes to open bytes in states [low, high): all of them, or, where there are too
 // many, one, which is returned.
-absl::StatusOr<std::optional<WatchHit>> SearchWindow(ThreadReplay* replay, uint64_t page,
-                                                     uint64_t low, uint64_t high, OpenBytes* open,
+absl::StatusOr<std::optional<WatchHit>> SearchWindow(ThreadReplay* replay, uint64_t low,
+                                                     uint64_t high, OpenBytes* open,
                                                      PageKnowledge* known,
                                                      const std::atomic<bool>* interrupt) {
   const PlainStops stops = {.breakpoints = {}, .watchpoints = open->Watchpoints()};
@@ -141,7 +137,7 @@ absl::StatusOr<std::optional<WatchHit>> SearchWindow(ThreadReplay* replay, uint6
   RETURN_IF_ERROR(replay->here()->RewindTo(low));
   RETURN_IF_ERROR(replay->here()->AdvanceTo(low, interrupt));
   replay->here()->SetStops({}, stops.watchpoints);
-  ASSIGN_OR_RETURN(const bool all, NoteWrites(replay, page, high, open, known, interrupt));
+  ASSIGN_OR_RETURN(const bool all, NoteWrites(replay, high, open, known, interrupt));
   if (all) {
     open->ForgetNoted();
     return std::nullopt;
@@ -168,17 +164,14 @@ absl::Status FindLastWrites(ThreadReplay* replay, uint64_t page, const PageBits&
     const uint64_t low = std::max(floor, checkpoints.NthBefore(high, width).value_or(floor));
     std::optional<WatchHit> hit;
     if (replay->count() < high || checkpoints.MayHaveChanged(page, low, high)) {
-      ASSIGN_OR_RETURN(hit, SearchWindow(replay, page, low, high, &open, known, interrupt));
+      ASSIGN_OR_RETURN(hit, SearchWindow(replay, low, high, &open, known, interrupt));
     }
     if (!hit.has_value()) {
       high = low;
       width *= 2;
       continue;
     }
-    Page before, after;
-    replay->here()->SetStops({}, {});
-    RETURN_IF_ERROR(ReadAround(replay, page, hit->count, &before, &after, interrupt));
-    open.Note(before, after, hit->count + 1, known);
+    RETURN_IF_ERROR(NoteWritesFrom(replay, hit->count, &open, known, interrupt));
     open.ForgetNoted();
     high = hit->count;
     width = 1;

@@ -1,0 +1,140 @@
+#include "keyframes/memory/newest_bytes.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <vector>
+
+#include "keyframes/toys/toy_threads.h"
+
+namespace hindsight {
+namespace {
+
+constexpr int32_t kFirst = ToyThreads::kMain, kSecond = ToyThreads::kSecond;
+
+// Two threads know a page whose first byte is 1 to one and 2 to the other.
+class NewestBytesTest : public testing::Test, private ThreadViews {
+ protected:
+  NewestBytesTest() : process_(*ProcessState::Create(toy_.trace())), newest_(&process_, this) {}
+
+  const Schedule& schedule() const { return process_.schedule(); }
+  // Four slices one after the other, of the first thread, the second, the first, the second; long
+  // enough for orderable events, and any others in between.
+  std::vector<size_t> FindSlices() const {
+    std::vector<size_t> found;
+    for (size_t i = 0; i < schedule().slices().size() && found.size() < 4; ++i) {
+      const Slice& slice = schedule().slices()[i];
+      const bool turn = slice.thread == (found.size() % 2 == 0 ? kFirst : kSecond);
+      if (found.empty() && process_.threads().StartOf(kSecond) > slice.moment) continue;
+      if (turn && slice.length > 60) found.push_back(i);
+      if (!turn && !found.empty() && (slice.thread == kFirst || slice.thread == kSecond)) {
+        found.clear();  // the thread whose turn it is not must not run in between
+      }
+    }
+    return found;
+  }
+  // Written by the first transition in the slice, or by the last one: no event follows there.
+  void WritesFirst(size_t slice) { Learn(slice, schedule().slices()[slice].count + 1, false); }
+  void WritesLast(size_t slice) {
+    const Slice& at = schedule().slices()[slice];
+    Learn(slice, at.count + at.length, false);
+  }
+  void Imports(size_t slice) { Learn(slice, schedule().slices()[slice].count, true); }
+
+  // Who has the newest byte, looked at in the middle of a slice.
+  int Newest(size_t slice, bool at_once, int32_t running) {
+    std::vector<ThreadPage> pages(2);
+    for (size_t i = 0; i < 2; ++i) {
+      pages[i].thread = i == 0 ? kFirst : kSecond;
+      pages[i].bytes.fill(0);
+      pages[i].bytes[0] = static_cast<uint8_t>(i + 1);
+      pages[i].latest = schedule().end_moment();
+    }
+    std::array<uint8_t, kPageBytes> out;
+    const uint64_t moment = schedule().slices()[slice].moment + 30;
+    EXPECT_TRUE(newest_
+                    .Merge(pages, {.moment = moment, .at_once = at_once, .running = running},
+                           absl::MakeSpan(out))
+                    .ok());
+    return out[0];
+  }
+
+  ToyThreads toy_;
+  ProcessState process_;
+  NewestBytes newest_;
+
+ private:
+  void Learn(size_t slice, uint64_t count, bool imported) {
+    const Slice& at = schedule().slices()[slice];
+    learned_[at.thread] = {at.moment + (count - at.count), count, imported};
+  }
+  absl::StatusOr<const SegmentReplay*> ReplayAt(int32_t, uint64_t,
+                                                const std::atomic<bool>*) override {
+    return absl::InternalError("nothing is replayed");
+  }
+  absl::StatusOr<std::vector<Learned>> LastKnown(int32_t thread, std::optional<uint64_t>, uint64_t,
+                                                 uint64_t, const PageBits& bytes, uint64_t,
+                                                 const std::atomic<bool>*) override {
+    EXPECT_EQ(bytes.count(), 1u) << "only one differs";
+    return std::vector<Learned>(kPageBytes, learned_.at(thread));
+  }
+  absl::Status ReadBirth(uint64_t, absl::Span<uint8_t>) override {
+    return absl::NotFoundError("born with nothing");
+  }
+  absl::StatusOr<bool> WasUntouchedAtBirth(uint64_t) override { return false; }
+
+  std::map<int32_t, Learned> learned_;
+};
+
+TEST_F(NewestBytesTest, WhereThreadsTookTurnsTheLastOneHasIt) {
+  const std::vector<size_t> slices = FindSlices();
+  ASSERT_EQ(slices.size(), 4u);
+  WritesLast(slices[0]);
+  Imports(slices[1]);
+  EXPECT_EQ(Newest(slices[2], /*at_once=*/false, /*running=*/0), 2);
+  WritesFirst(slices[2]);
+  EXPECT_EQ(Newest(slices[2], /*at_once=*/false, /*running=*/0), 1);
+}
+
+TEST_F(NewestBytesTest, AnImportIsNewerThanAWriteThatWasOver) {
+  const std::vector<size_t> slices = FindSlices();
+  ASSERT_EQ(slices.size(), 4u);
+  WritesFirst(slices[0]);
+  Imports(slices[1]);
+  EXPECT_EQ(Newest(slices[3], /*at_once=*/true, /*running=*/0), 2);
+}
+
+TEST_F(NewestBytesTest, AWriteThatAnImportDoesNotShowCameAfterIt) {
+  const std::vector<size_t> slices = FindSlices();
+  ASSERT_EQ(slices.size(), 4u);
+  WritesLast(slices[0]);
+  Imports(slices[1]);
+  EXPECT_EQ(Newest(slices[3], /*at_once=*/true, /*running=*/0), 1);
+}
+
+TEST_F(NewestBytesTest, WhoRunsIsShownWhatWasCertainlyWrittenSinceItLooked) {
+  const std::vector<size_t> slices = FindSlices();
+  ASSERT_EQ(slices.size(), 4u);
+  Imports(slices[0]);
+  WritesFirst(slices[1]);
+  EXPECT_EQ(Newest(slices[2], /*at_once=*/true, /*running=*/kFirst), 2);
+}
+
+TEST_F(NewestBytesTest, WhoRunsKeepsItsOwnWhereTheOtherMayWriteLater) {
+  const std::vector<size_t> slices = FindSlices();
+  ASSERT_EQ(slices.size(), 4u);
+  Imports(slices[0]);
+  WritesLast(slices[1]);
+  EXPECT_EQ(Newest(slices[2], /*at_once=*/true, /*running=*/kFirst), 1);
+}
+
+TEST_F(NewestBytesTest, WhoRunsKeepsItsOwnWriteInARace) {
+  const std::vector<size_t> slices = FindSlices();
+  ASSERT_EQ(slices.size(), 4u);
+  WritesLast(slices[0]);
+  WritesFirst(slices[1]);
+  EXPECT_EQ(Newest(slices[2], /*at_once=*/true, /*running=*/kFirst), 1);
+}
+
+}  // namespace
+}  // namespace hindsight
