@@ -345,6 +345,8 @@ void NoteSharedMap(const GuestCall& made, int64_t result) {
 }
 
 bool HasSharedMaps() { return shared_ranges.any(); }
-bool IsInSharedMap(uint64_t address) { return shared_ranges.Contains(address); }
+bool IsInSharedMap(uint64_t address) {
+  return shared_ranges.any() && shared_ranges.Contains(address);
+}
 
 }  // namespace hindsight::agent

@@ -75,6 +75,8 @@ int64_t Reserve(uint64_t address, uint64_t bytes, int protection) {
 bool ReadGuest(void* to, const void* from, uint64_t bytes) { return CopyGuest(to, from, bytes); }
 uint64_t ViewDistance(uint64_t number) { return DistanceOf(number); }
 bool IsNobodyReading() { return IsAbandoned(); }
+bool IsShared(uint64_t address) { return IsInSharedMap(address); }
+
 hindsight::GuestCall ToEntry(const Thread& thread, const GuestCall& call, int64_t result) {
   hindsight::GuestCall entry = {};
   entry.number = call.words[0];
@@ -165,7 +167,7 @@ void SetUpRecording(const Thread& thread) {
                        .pages = PointerTo<uint64_t>(tables + 2 * kBits),
                        .max_pages = 2 * kBits / sizeof(uint64_t),
                        .shared = &view_memory},
-                      &ReadGuest, &recording.writer, &KnownLines, &IsInSharedMap);
+                      &ReadGuest, &recording.writer, &KnownLines, &IsShared);
 }
 
 }  // namespace

@@ -196,7 +196,7 @@ absl::Status ThreadStream::AddLines(const HsLines& lines) {
   return absl::OkStatus();
 }
 
-// The call that is made in this state stands here. What was executed until then does, too.
+// The call that is made in this state stands here.
 void ThreadStream::Reserve(uint64_t time) {
   threads_->BeforeTurn(this, time);
   reserved_ = log_->ReserveSequence();

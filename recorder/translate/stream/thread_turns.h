@@ -24,8 +24,8 @@ class ThreadTurns {
 
   // The process has several threads from now on: before, it needs no slices.
   void BeginSlices() { several_ = true; }
-  // An orderable event of `stream`, or what it sees, at the time stamp `time`, comes next. (0:
-  // now.)
+  // An orderable event of `stream`, or what it sees, at the time stamp `time`, comes next. (0: the
+  // time of the one before.)
   void Next(ThreadStream* stream, uint64_t time);
   // It comes to no more.
   void Forget(const ThreadStream* stream);
