@@ -35,6 +35,7 @@ class Check {
       if (progress) progress(result_->snapshots);
     }
     first.Update(CheckEvents());
+    std::sort(result_->damaged.begin(), result_->damaged.end());
     first.Update(CheckModules());
     result_->no_totals = ReasonForNoTotals(trace_.manifest());
     if (result_->no_totals.empty()) first.Update(CheckTotals(trace_, {}));
@@ -146,6 +147,7 @@ class Check {
   absl::Status CheckEvents() {
     const std::vector<ProcessEvent>& events = trace_.events();
     std::map<uint64_t, uint64_t> of_snapshots;
+    absl::Status first;
     for (size_t i = 0; i < events.size(); ++i) {
       ++result_->events;
       const auto wrong = [&](const char* what) {
@@ -157,14 +159,18 @@ class Check {
       if (++of_snapshots[number] > 1) return wrong("is there twice");
       const FullKeyframe* keyframe = Keyframe(number);
       if (keyframe == nullptr) {
-        return absl::DataLossError(absl::StrCat(File(number), ": is missing, but has an event"));
+        result_->damaged.push_back(number);
+        first.Update(
+            absl::DataLossError(absl::StrCat(File(number), ": is missing, but has an event")));
+        continue;
       }
       const bool announced = i > 0 && events[i - 1].kind == EventKind::kFullKeyframe &&
                              events[i - 1].number == events[i].number;
       if (!announced) return wrong("does not follow that of its full keyframe");
       if (events[i].arguments.size() < 8) return wrong("lacks arguments");
     }
-    return CheckAllHaveEvents(of_snapshots);
+    first.Update(CheckAllHaveEvents(of_snapshots));
+    return first;
   }
 
   // Who is killed between a snapshot and its events leaves one without.

@@ -127,17 +127,31 @@ TEST_F(DamagedSnapshotsTest, AMissingOldestSnapshotOfARingIsNamed) {
   }
 }
 
+// Wherever the damage is: in what is stored, or in what says where that is.
 TEST_F(DamagedSnapshotsTest, TheSnapshotsThatNeedItAreListed) {
+  const auto listed = [&](const std::string& file, size_t offset) {
+    Copy();
+    std::string bytes = ReadFile(damaged_ + "/" + file);
+    bytes.at(offset) ^= 1;
+    WriteFile(damaged_ + "/" + file, bytes);
+    return Verify(damaged_).out;
+  };
+  const size_t first = ReadFile(whole_ + "/full/1").size();
+  const size_t last = ReadFile(whole_ + "/full/6").size();
+  for (const size_t part : {0, 1, 2, 3, 4, 5, 6, 7}) {
+    // All later ones refer to the pages of the first.
+    EXPECT_THAT(listed("full/1", first / 8 * part),
+                HasSubstr("damaged: 1, 2, 3, 4, 5, 6; first: "));
+    EXPECT_THAT(listed("full/6", last / 8 * part), HasSubstr("damaged: 6; first: "));
+  }
+}
+
+TEST_F(DamagedSnapshotsTest, ASnapshotOfWhichNothingCanBeReadIsListed) {
   Copy();
-  // All later ones refer to the pages of the first.
-  std::string bytes = ReadFile(damaged_ + "/full/1");
-  bytes[bytes.size() / 2] ^= 1;
-  WriteFile(damaged_ + "/full/1", bytes);
-  EXPECT_THAT(Verify(damaged_).out, HasSubstr("damaged: 1, 2, 3, 4, 5, 6; first: "));
+  std::filesystem::resize_file(damaged_ + "/full/6", 16);
+  EXPECT_THAT(Verify(damaged_).out, HasSubstr("damaged: 6; first: "));
   Copy();
-  bytes = ReadFile(damaged_ + "/full/6");
-  bytes[bytes.size() / 2] ^= 1;
-  WriteFile(damaged_ + "/full/6", bytes);
+  std::filesystem::remove(damaged_ + "/full/6");
   EXPECT_THAT(Verify(damaged_).out, HasSubstr("damaged: 6; first: "));
 }
 
