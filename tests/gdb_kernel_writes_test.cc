@@ -270,6 +270,25 @@ end
   EXPECT_EQ(gdb.Answer("values"), "1 0 2 0 3 0 3 0 2 0 1") << gdb.text;
 }
 
+// A debugger of the live process reports these stores: memory changes.
+TEST(GdbSharedMemoryTest, AWatchpointSeesAStoreThatChangesNothingThatTheThreadHasSeen) {
+  const Recorded recorded({Program("others_write")});
+  const GdbResult gdb = RunGdb(recorded.trace(), R"(
+break main
+continue
+delete
+watch requested
+python
+values = []
+for command in ["continue"] * 6 + ["reverse-continue"] * 5:
+    run(command)
+    values.append(value("requested"))
+say("values", " ".join(values))
+end
+)");
+  EXPECT_EQ(gdb.Answer("values"), "1 0 2 0 3 0 3 0 2 0 1") << gdb.text;
+}
+
 // Nothing but a word of memory connects the two: no system call, no instruction with a lock.
 TEST(GdbSharedMemoryTest, WhatOneThreadSeesTheOtherHasStored) {
   const Recorded recorded({Program("handover"), "15"});

@@ -246,7 +246,7 @@ TEST_F(StringOperationInCodeTest, WatchpointsSeeEachByte) {
     }
   }
   EXPECT_EQ(result.stop, Stop::kWatch);
-  EXPECT_EQ(cpu_->hit_address(), kData + 2000);
+  EXPECT_EQ(cpu_->watch_hit().address, kData + 2000);
   EXPECT_EQ(cpu_->count(), 2u);
 }
 

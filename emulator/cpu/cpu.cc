@@ -141,8 +141,7 @@ void Cpu::LogOrderable(MemoryModel model, std::vector<uint64_t>* counts) {
   impl_->LogOrderable(model, counts);
 }
 void Cpu::CheckAlignment() { impl_->CheckAlignment(); }
-size_t Cpu::hit_watchpoint() const { return impl_->hit_.index; }
-uint64_t Cpu::hit_address() const { return impl_->hit_.address; }
+const Watchpoints::Hit& Cpu::watch_hit() const { return impl_->hit_; }
 const std::vector<Watchpoints::Hit>& Cpu::stores() const { return impl_->stores_; }
 
 HostFeatures Cpu::features_used() const { return impl_->assist_.executor().used(); }

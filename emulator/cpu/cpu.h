@@ -153,9 +153,8 @@ class Cpu {
   // Watched locations. While any is set every memory access costs a few ns more. Run notes hits in
   // log_hits, or, without it, stops with kFault and block_count set: Step from there.
   void SetWatchpoints(const std::vector<Watchpoint>& watchpoints);
-  // The watchpoint (index into the vector set) hit by the Step that returned kWatch, and where.
-  size_t hit_watchpoint() const;
-  uint64_t hit_address() const;
+  // What the Step that returned kWatch hit: first, or first that is not silent.
+  const Watchpoints::Hit& watch_hit() const;
   // What that Step wrote of watchpoints with on_store.
   const std::vector<Watchpoints::Hit>& stores() const;
 

@@ -146,7 +146,7 @@ void Cpu::Impl::OnWatchedAccess(bool write, uint64_t address, uint32_t size, uin
 
 void Cpu::Impl::OnWatchHit(const Watchpoints::Hit& hit) {
   if (mode_ != Mode::kBlocks) {
-    if (!std::exchange(watch_hit_, true)) hit_ = hit;
+    if (!std::exchange(watch_hit_, true) || (hit_.silent && !hit.silent)) hit_ = hit;
     if (hit.size != 0) stores_.push_back(hit);
     return;
   }

@@ -233,8 +233,8 @@ TEST_F(CpuTest, WatchpointsSeeOnlyChanges) {
   cpu_->set_count(0);
   EXPECT_EQ(cpu_->Step().stop, Stop::kLimit);
   EXPECT_EQ(cpu_->Step().stop, Stop::kWatch);
-  EXPECT_EQ(cpu_->hit_watchpoint(), 1u);
-  EXPECT_EQ(cpu_->hit_address(), kData + 8);
+  EXPECT_EQ(cpu_->watch_hit().index, 1u);
+  EXPECT_EQ(cpu_->watch_hit().address, kData + 8);
 }
 
 TEST_F(CpuTest, StoresTakeUnicornsFastPath) {

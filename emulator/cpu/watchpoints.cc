@@ -18,7 +18,7 @@ void Watchpoints::FindRead(uint64_t address, uint32_t size, OnHit on_hit) const 
   for (size_t i = 0; i < watchpoints_.size(); ++i) {
     const Watchpoint& watchpoint = watchpoints_[i];
     if (!watchpoint.on_read || !Touches(watchpoint, address, size)) continue;
-    on_hit({.index = i, .address = std::max(address, watchpoint.address), .size = 0});
+    on_hit({.index = i, .address = std::max(address, watchpoint.address)});
   }
 }
 
@@ -30,11 +30,12 @@ void Watchpoints::FindWrite(uint64_t address, uint32_t size, uint64_t value, Old
     if (!(watchpoint.on_write || on_store) || !Touches(watchpoint, address, size)) continue;
     const uint64_t first = std::max(address, watchpoint.address);
     const uint64_t end = std::min(address + size, watchpoint.address + watchpoint.length);
-    const bool hits = on_store ? old_byte(first).has_value()
-                               : Changes(watchpoint, address, size, value, old_byte);
-    if (!hits) continue;
-    on_hit(
-        {.index = i, .address = first, .size = on_store ? static_cast<uint32_t>(end - first) : 0});
+    const bool changes = watchpoint.on_write && Changes(watchpoint, address, size, value, old_byte);
+    if (!changes && !(on_store && old_byte(first).has_value())) continue;
+    on_hit({.index = i,
+            .address = first,
+            .size = on_store ? static_cast<uint32_t>(end - first) : 0,
+            .silent = watchpoint.on_write && !changes});
   }
 }
 

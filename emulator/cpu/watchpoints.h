@@ -29,7 +29,8 @@ class Watchpoints {
   struct Hit {
     size_t index = 0;  // into the vector set
     uint64_t address = 0;
-    uint32_t size = 0;  // of on_store: how much of the watchpoint was written; else 0
+    uint32_t size = 0;    // of on_store: how much of the watchpoint was written; else 0
+    bool silent = false;  // of on_write with on_store: no byte changes
     bool operator==(const Hit&) const = default;
   };
   using OnHit = absl::FunctionRef<void(const Hit&)>;

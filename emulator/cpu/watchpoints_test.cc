@@ -83,6 +83,12 @@ TEST_F(WatchpointsTest, AStoreHitsWhetherOrNotItChangesAnything) {
   EXPECT_EQ(Writes(kAt, 8, 0), Hits());
 }
 
+TEST_F(WatchpointsTest, AStoreThatChangesNothingIsSaidToBeSilent) {
+  watchpoints_.Set({{.address = kAt, .length = 8, .on_store = true}, {kAt, 8}});
+  EXPECT_EQ(Writes(kAt, 4, 0), Hits({{0, kAt, 4, /*silent=*/true}}));
+  EXPECT_EQ(Writes(kAt, 4, 1), Hits({{0, kAt, 4}, {1, kAt}}));
+}
+
 TEST_F(WatchpointsTest, AllThatAreHitAreReported) {
   watchpoints_.Set({{kAt, 1}, {kAt + 1, 1}, {kAt + 8, 1}});
   EXPECT_EQ(Writes(kAt, 8, 0x101), Hits({{0, kAt}, {1, kAt + 1}}));

@@ -128,6 +128,17 @@ void SegmentReplay::SetStops(absl::flat_hash_set<uint64_t> breakpoints,
   }
 }
 
+// What the instruction executed last, in the state `count`, touched.
+WatchHit SegmentReplay::HitOfCpu(uint64_t count) const {
+  const Watchpoints::Hit& hit = cpu_->watch_hit();
+  WatchHit watch = {.count = count, .index = hit.index, .address = hit.address};
+  if (!hit.silent) return watch;
+  for (const Watchpoints::Hit& store : cpu_->stores()) {
+    if (store.silent) watch.silent.push_back(store);
+  }
+  return watch;
+}
+
 absl::StatusOr<LegEnd> SegmentReplay::RunLeg(const LegOptions& options) {
   ForgetHits();
   if (at_end()) return LegEnd::kSegmentEnd;
@@ -182,7 +193,7 @@ absl::StatusOr<LegEnd> SegmentReplay::RunCpu(const LegOptions& options) {
       break;
     }
     case Stop::kWatch:  // by the instruction at the breakpoint that was left
-      hit_ = WatchHit{count() - 1, cpu_->hit_watchpoint(), cpu_->hit_address()};
+      hit_ = HitOfCpu(count() - 1);
       end = LegEnd::kWatch;
       break;
     case Stop::kSpecial:
@@ -237,7 +248,7 @@ absl::StatusOr<LegEnd> SegmentReplay::StepThroughBlock(const LegOptions& options
     if (step.stop == Stop::kSpecial) return Fails(DivergedAtSpecial(place()));
     if (step.stop == Stop::kWatch) {
       if (options.trace == nullptr) {
-        hit_ = WatchHit{before, cpu_->hit_watchpoint(), cpu_->hit_address()};
+        hit_ = HitOfCpu(before);
         return LegEnd::kWatch;
       }
       ++options.trace->cpu.watch_hits;
@@ -322,7 +333,7 @@ absl::Status SegmentReplay::StepOnce(TurnImports imports) {
   hit_ = watched_.change();
   // What the instruction did comes first.
   if (step.stop == Stop::kWatch) {
-    hit_ = WatchHit{target - 1, cpu_->hit_watchpoint(), cpu_->hit_address()};
+    hit_ = HitOfCpu(target - 1);
   }
   return status;
 }

@@ -174,6 +174,7 @@ class SegmentReplay final : private Pager {
   absl::Status Fails(absl::Status divergence);
   ReplayPlace place() const { return {*trace_, *segment_, *cpu_}; }
   void ForgetHits();
+  WatchHit HitOfCpu(uint64_t count) const;
 
   absl::StatusOr<LegEnd> RunCpu(const LegOptions& options);
   uint64_t CpuLimit(const LegOptions& options);

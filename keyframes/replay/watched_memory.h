@@ -21,6 +21,9 @@ struct WatchHit {
   uint64_t count = 0;  // the state before the transition
   size_t index = 0;    // of the watchpoint
   uint64_t address = 0;
+  // Not empty: the thread's view has not changed. What was stored there, of this watchpoint and
+  // others.
+  std::vector<Watchpoints::Hit> silent = {};
 };
 
 // The part of a watched range that lies in `page`, as offset into the page; size 0: none.

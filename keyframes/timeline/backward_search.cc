@@ -92,8 +92,8 @@ absl::StatusOr<std::optional<BackwardSearch::Hit>> BackwardSearch::SearchSegment
   if (!found.has_value()) {
     ASSIGN_OR_RETURN(found, ComparePendingWithMemory(request, &pending));
   }
-  if (found.has_value() && found->count < floor) found.reset();
-  return found;
+  if (!found.has_value() || found->count < floor) return std::nullopt;
+  return *std::move(found);
 }
 
 absl::StatusOr<std::optional<BackwardSearch::Hit>> BackwardSearch::TakeSegment(
@@ -141,10 +141,9 @@ absl::StatusOr<std::optional<BackwardSearch::Hit>> BackwardSearch::ComparePendin
       continue;
     }
     const uint64_t offset = WatchedIn(import.page, watched).offset + *new_byte;
-    Hit hit{.count = import.count - 1, .is_watch = true};
-    hit.watch = {import.count - 1, import.index, import.page + offset};
-    ASSIGN_OR_RETURN(bool holds, AcceptsHit(request, hit));
-    if (holds) return hit;
+    ASSIGN_OR_RETURN(const std::optional<Hit> hit,
+                     AcceptHit(request, {import.count - 1, import.index, import.page + offset}));
+    if (hit.has_value()) return hit;
   }
   return std::nullopt;
 }
@@ -154,9 +153,8 @@ absl::StatusOr<std::optional<BackwardSearch::Hit>> BackwardSearch::ComparePendin
   for (const WatchedImport& import : std::exchange(*pending, {})) {
     ASSIGN_OR_RETURN(std::optional<WatchHit> change, stops_.ChangedImport({import}));
     if (!change.has_value()) continue;
-    Hit hit{.count = change->count, .is_watch = true, .watch = *change};
-    ASSIGN_OR_RETURN(bool holds, AcceptsHit(request, hit));
-    if (holds) return hit;
+    ASSIGN_OR_RETURN(const std::optional<Hit> hit, AcceptHit(request, *change));
+    if (hit.has_value()) return hit;
   }
   return std::nullopt;
 }
@@ -181,9 +179,8 @@ absl::StatusOr<std::optional<BackwardSearch::Hit>> BackwardSearch::AcceptWatch(
     const RunRequest& request, const HitTrace& trace, uint64_t low, uint64_t before) {
   ASSIGN_OR_RETURN(std::optional<WatchHit> last, LastWatch(trace, low, before, request.interrupt));
   if (!last.has_value()) return std::nullopt;
-  Hit hit{.count = last->count, .is_watch = true, .watch = *last};
-  ASSIGN_OR_RETURN(bool holds, AcceptsHit(request, hit));
-  if (holds) return hit;
+  ASSIGN_OR_RETURN(const std::optional<Hit> hit, AcceptHit(request, *last));
+  if (hit.has_value()) return hit;
   ASSIGN_OR_RETURN(std::optional<Hit> earlier, ScanWatches(request, low, last->count));
   if (earlier.has_value()) return earlier;
   // What the segment began with changed before it.
@@ -214,11 +211,16 @@ absl::StatusOr<std::optional<WatchHit>> BackwardSearch::LastWatch(
   return best;
 }
 
-// Goes to the hit and evaluates the condition there.
-absl::StatusOr<bool> BackwardSearch::AcceptsHit(const RunRequest& request, const Hit& hit) {
-  if (!HasConditions(request)) return true;
-  RETURN_IF_ERROR(replay_.GoTo(hit.count, /*dense=*/false, request.interrupt));
-  return stops_.AcceptsWatch(request, hit.watch.index, /*before=*/true);
+// Goes to the access, if there is anything to be asked, and asks whether it is a stop.
+absl::StatusOr<std::optional<BackwardSearch::Hit>> BackwardSearch::AcceptHit(
+    const RunRequest& request, const WatchHit& watch) {
+  std::optional<WatchHit> accepted = watch;
+  if (HasConditions(request) || !watch.silent.empty()) {
+    RETURN_IF_ERROR(replay_.GoTo(watch.count, /*dense=*/false, request.interrupt));
+    ASSIGN_OR_RETURN(accepted, stops_.AcceptWatch(request, watch, /*before=*/true));
+  }
+  if (!accepted.has_value()) return std::nullopt;
+  return Hit{.count = watch.count, .is_watch = true, .watch = *accepted};
 }
 
 // The last breakpoint in [low, last] of one segment whose condition holds; there is one at `last`.
@@ -265,22 +267,23 @@ absl::StatusOr<std::optional<BackwardSearch::Hit>> BackwardSearch::ScanWatches(
       ASSIGN_OR_RETURN(watch, stops_.ChangedImport(replay_.here()->unknown_imports()));
     }
     if (!watch.has_value()) continue;
-    ASSIGN_OR_RETURN(bool holds, AcceptsBeforeTransition(request, *watch));
-    if (holds) last = Hit{.count = watch->count, .is_watch = true, .watch = *watch};
+    ASSIGN_OR_RETURN(watch, AcceptBeforeTransition(request, *watch));
+    if (watch.has_value()) last = Hit{.count = watch->count, .is_watch = true, .watch = *watch};
   }
   return last;
 }
 
 // Evaluates the condition in the state before the transition just made.
-absl::StatusOr<bool> BackwardSearch::AcceptsBeforeTransition(const RunRequest& request,
-                                                             const WatchHit& watch) {
-  if (!request.watchpoints[watch.index].condition) {
-    return stops_.AcceptsWatch(request, watch.index, /*before=*/true);
-  }
+absl::StatusOr<std::optional<WatchHit>> BackwardSearch::AcceptBeforeTransition(
+    const RunRequest& request, const WatchHit& watch) {
+  const bool asks = watch.silent.empty() ? request.watchpoints[watch.index].condition != nullptr
+                                         : HasConditions(request);
+  if (!asks) return stops_.AcceptWatch(request, watch, /*before=*/true);
   RETURN_IF_ERROR(replay_.here()->MoveTo(watch.count, /*dense=*/false));
-  const bool holds = stops_.AcceptsWatch(request, watch.index, /*before=*/true);
+  ASSIGN_OR_RETURN(std::optional<WatchHit> accepted,
+                   stops_.AcceptWatch(request, watch, /*before=*/true));
   RETURN_IF_ERROR(replay_.here()->Step());
-  return holds;
+  return accepted;
 }
 
 RunStop BackwardSearch::DescribeHit(const RunRequest& request, const Hit& hit) const {

@@ -77,8 +77,9 @@ class BackwardSearch {
                                                     const std::atomic<bool>* interrupt);
   absl::StatusOr<std::optional<Hit>> ScanWatches(const RunRequest& request, uint64_t low,
                                                  uint64_t before);
-  absl::StatusOr<bool> AcceptsHit(const RunRequest& request, const Hit& hit);
-  absl::StatusOr<bool> AcceptsBeforeTransition(const RunRequest& request, const WatchHit& watch);
+  absl::StatusOr<std::optional<Hit>> AcceptHit(const RunRequest& request, const WatchHit& watch);
+  absl::StatusOr<std::optional<WatchHit>> AcceptBeforeTransition(const RunRequest& request,
+                                                                 const WatchHit& watch);
 
   const TraceReader* const trace_;
   SegmentSearch* const search_;

@@ -85,10 +85,14 @@ absl::StatusOr<std::optional<ThreadStop>> ForwardSearch::TakeLeg(
   if (!hit.has_value() && !imports.empty()) {
     ASSIGN_OR_RETURN(hit, stops_.ChangedImport(imports));
   }
-  if (hit.has_value() && stops_.AcceptsWatch(request, hit->index, /*before=*/false)) {
-    return ThreadStop{stops_.WatchStop(request, *hit), replay_.count()};
+  if (!hit.has_value()) return std::nullopt;
+  const auto accepted = stops_.AcceptWatch(request, *hit, /*before=*/false);
+  if (absl::IsCancelled(accepted.status())) {
+    return ThreadStop{{.kind = StopKind::kInterrupted, .thread = thread()}, hit->count};
   }
-  return std::nullopt;
+  RETURN_IF_ERROR(accepted.status());
+  if (!accepted->has_value()) return std::nullopt;
+  return ThreadStop{stops_.WatchStop(request, **accepted), replay_.count()};
 }
 
 // Keeps the ends of watched pages, so that what the next segment imports can be compared.

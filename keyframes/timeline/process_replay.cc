@@ -140,9 +140,54 @@ bool ProcessReplay::ComparesKeyframe(int32_t thread, uint64_t count, uint64_t ke
   });
 }
 
+bool ProcessReplay::ViewsMayBeOld() const {
+  return RunsThreadsAtOnce(trace_->manifest()) && process_.threads().all().size() > 1;
+}
+
+absl::StatusOr<std::optional<uint64_t>> ProcessReplay::FirstOldByte(int32_t thread, uint64_t count,
+                                                                    uint64_t address,
+                                                                    uint64_t size) {
+  const int32_t searching = std::exchange(searching_thread_, thread);
+  const int32_t aside = std::exchange(aside_thread_, thread);
+  auto first = CompareWithView(thread, schedule().MomentFrom(thread, count), address, size);
+  searching_thread_ = searching;
+  aside_thread_ = aside;
+  return first;
+}
+
+absl::StatusOr<std::optional<uint64_t>> ProcessReplay::CompareWithView(int32_t thread,
+                                                                       uint64_t moment,
+                                                                       uint64_t address,
+                                                                       uint64_t size) {
+  const std::atomic<bool>* const interrupt =
+      request_of_run_ == nullptr ? nullptr : request_of_run_->interrupt;
+  std::vector<uint8_t> own(size), shown(size);
+  ASSIGN_OR_RETURN(const SegmentReplay* const replay, ReplayAt(thread, moment, interrupt));
+  if (!replay->ReadHeld(address, absl::MakeSpan(own))) return std::nullopt;
+  const absl::StatusOr<size_t> read =
+      memory_.Read(thread, moment, address, absl::MakeSpan(shown), interrupt);
+  if (absl::IsNotFound(read.status())) return std::nullopt;
+  RETURN_IF_ERROR(read.status());
+  for (size_t i = 0; i < *read; ++i) {
+    if (own[i] != shown[i]) return address + i;
+  }
+  return std::nullopt;
+}
+
+uint64_t ProcessReplay::SliceEnd(int32_t thread, uint64_t count) const {
+  const Slice& slice =
+      schedule().slices()[schedule().SliceAt(schedule().MomentFrom(thread, count))];
+  return slice.count + slice.length;
+}
+
 absl::StatusOr<const SegmentReplay*> ProcessReplay::ReplayAt(int32_t thread, uint64_t moment,
                                                              const std::atomic<bool>* interrupt) {
   const uint64_t count = schedule().CountAt(thread, moment);
+  if (thread == aside_thread_) {
+    ThreadReplay& replay = AsideOf(thread).replay();
+    RETURN_IF_ERROR(replay.GoTo(count, /*dense=*/false, interrupt));
+    return replay.here();
+  }
   ThreadTimeline& timeline = Of(thread);
   // What its next turn begins with has not happened yet. (A search must stay where it is.)
   const size_t next = schedule().NextSliceOf(thread, moment);

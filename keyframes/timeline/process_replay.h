@@ -3,7 +3,7 @@
 // Being at a moment costs nothing: a thread's own timeline is brought to its state when it is asked
 // something, so moving costs the replay of one thread, not of all.
 //
-// Seven of its methods answer questions of its parts: of threads that search (ThreadHost), and of
+// Ten of its methods answer questions of its parts: of threads that search (ThreadHost), and of
 // the memory view (ThreadViews).
 //
 // Borrows the trace. Not copyable, not movable. One host thread at a time.
@@ -83,6 +83,10 @@ class ProcessReplay final : private ThreadHost, private ThreadViews {
   absl::Status ReadBefore(int32_t thread, uint64_t number, uint64_t count, uint64_t page,
                           absl::Span<uint8_t> out) override;
   bool ComparesKeyframe(int32_t thread, uint64_t count, uint64_t keyframe) override;
+  bool ViewsMayBeOld() const override;
+  absl::StatusOr<std::optional<uint64_t>> FirstOldByte(int32_t thread, uint64_t count,
+                                                       uint64_t address, uint64_t size) override;
+  uint64_t SliceEnd(int32_t thread, uint64_t count) const override;
   absl::StatusOr<const SegmentReplay*> ReplayAt(int32_t thread, uint64_t moment,
                                                 const std::atomic<bool>* interrupt) override;
   absl::StatusOr<std::vector<Learned>> LastKnown(int32_t thread, std::optional<uint64_t> ended,
@@ -97,6 +101,8 @@ class ProcessReplay final : private ThreadHost, private ThreadViews {
   // A third one, for its present segment while that is being searched.
   ThreadTimeline& AsideOf(int32_t thread);
   ThreadTimeline::Context MakeContext();
+  absl::StatusOr<std::optional<uint64_t>> CompareWithView(int32_t thread, uint64_t moment,
+                                                          uint64_t address, uint64_t size);
 
   const TraceReader* const trace_;
   const ProcessState process_;
@@ -111,6 +117,7 @@ class ProcessReplay final : private ThreadHost, private ThreadViews {
   uint64_t moment_ = 0;
   const RunRequest* request_of_run_ = nullptr;  // null: no run is going on
   int32_t searching_thread_ = 0;                // whose condition is being evaluated
+  int32_t aside_thread_ = 0;                    // whose states are gone to aside
 };
 
 }  // namespace hindsight

@@ -30,7 +30,8 @@ struct BreakpointSpec {
 enum class WatchKind : uint8_t {
   kWrite,   // a byte changes: stores of the same value do not count, changes by system calls do
   kRead,    // an instruction reads a byte
-  kAccess,  // both
+  kAccess,  // an instruction reads a byte, or stores one, the same or another; changes by system
+            // calls
 };
 
 // Stops where a transition touches [address, address + length). A change is reported of the thread
@@ -44,6 +45,8 @@ struct WatchpointSpec {
 
   bool on_write() const { return kind != WatchKind::kRead; }
   bool on_read() const { return kind != WatchKind::kWrite; }
+  // Whether stores count that change nothing.
+  bool on_store() const { return kind == WatchKind::kAccess; }
 };
 
 // All runs also stop at the ends of the recording.

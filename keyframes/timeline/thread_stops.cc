@@ -10,6 +10,9 @@
 namespace hindsight {
 namespace {
 
+// Ranges kept of those known to be quiet.
+constexpr size_t kMostQuiet = 64;
+
 // Not all of the lines that `part` of the page lies in were known to other threads.
 bool MayBeNews(const WatchedImport& import, const WatchedPart& part) {
   for (uint64_t line = part.offset / kLineBytes; line <= (part.offset + part.size - 1) / kLineBytes;
@@ -25,8 +28,14 @@ void ThreadStops::Set(const RunRequest& request) {
   plain_.breakpoints.clear();
   for (const BreakpointSpec& stop : request.breakpoints) plain_.breakpoints.insert(stop.address);
   plain_.watchpoints.clear();
+  quiet_.clear();
+  const bool may_be_old = host_->ViewsMayBeOld();
   for (const WatchpointSpec& stop : request.watchpoints) {
-    plain_.watchpoints.push_back({stop.address, stop.length, stop.on_write(), stop.on_read()});
+    plain_.watchpoints.push_back({.address = stop.address,
+                                  .length = stop.length,
+                                  .on_write = stop.on_write(),
+                                  .on_read = stop.on_read(),
+                                  .on_store = stop.on_store() || (stop.on_write() && may_be_old)});
   }
 }
 
@@ -43,10 +52,47 @@ std::optional<size_t> ThreadStops::MatchingBreakpoint(const RunRequest& request)
   return std::nullopt;
 }
 
-bool ThreadStops::AcceptsWatch(const RunRequest& request, size_t index, bool before) const {
-  const WatchpointSpec& stop = request.watchpoints[index];
-  if (stop.thread != 0 && stop.thread != thread()) return false;
-  return !stop.condition || host_->Evaluate(thread(), replay_.count(), before, stop.condition);
+absl::StatusOr<std::optional<WatchHit>> ThreadStops::AcceptWatch(const RunRequest& request,
+                                                                 const WatchHit& hit, bool before) {
+  std::optional<WatchHit> change = hit;
+  if (!hit.silent.empty()) {
+    ASSIGN_OR_RETURN(change, FirstChange(request, hit));
+  }
+  if (!change.has_value()) return std::nullopt;
+  const WatchpointSpec& stop = request.watchpoints[change->index];
+  if (!Concerns(stop)) return std::nullopt;
+  if (stop.condition && !host_->Evaluate(thread(), replay_.count(), before, stop.condition)) {
+    return std::nullopt;
+  }
+  return change;
+}
+
+// Of stores that change nothing in the view: the first that changes memory, or is to be reported
+// whatever it changes.
+absl::StatusOr<std::optional<WatchHit>> ThreadStops::FirstChange(const RunRequest& request,
+                                                                 const WatchHit& hit) {
+  for (const Watchpoints::Hit& store : hit.silent) {
+    const WatchpointSpec& stop = request.watchpoints[store.index];
+    if (!Concerns(stop)) continue;
+    if (stop.on_store()) return WatchHit{hit.count, store.index, store.address};
+    if (IsQuiet(store, hit.count)) continue;
+    ASSIGN_OR_RETURN(const std::optional<uint64_t> changed,
+                     host_->FirstOldByte(thread(), hit.count, store.address, store.size));
+    if (quiet_.size() >= kMostQuiet) quiet_.clear();
+    quiet_.push_back({.from = store.address,
+                      .to = store.address + store.size,
+                      .low = hit.count + 1,
+                      .high = host_->SliceEnd(thread(), hit.count)});
+    if (changed.has_value()) return WatchHit{hit.count, store.index, *changed};
+  }
+  return std::nullopt;
+}
+
+bool ThreadStops::IsQuiet(const Watchpoints::Hit& store, uint64_t count) const {
+  return std::any_of(quiet_.begin(), quiet_.end(), [&](const Quiet& quiet) {
+    return quiet.low <= count && count < quiet.high && quiet.from <= store.address &&
+           store.address + store.size <= quiet.to;
+  });
 }
 
 RunStop ThreadStops::WatchStop(const RunRequest& request, const WatchHit& hit) const {

@@ -35,6 +35,15 @@ class ThreadHost {
   // Several threads may begin a segment at one full keyframe. Whether `thread`, which does in the
   // state `count`, is the one whose search compares the keyframe's memory with what was before.
   virtual bool ComparesKeyframe(int32_t thread, uint64_t count, uint64_t keyframe) = 0;
+  // Whether a view may show what others have overwritten: then storing what it shows may change
+  // memory.
+  virtual bool ViewsMayBeOld() const = 0;
+  // The first byte of [address, address + size) that memory, as `thread` is shown it in the state
+  // `count`, has other than the thread's view. The search goes on from where it is.
+  virtual absl::StatusOr<std::optional<uint64_t>> FirstOldByte(int32_t thread, uint64_t count,
+                                                               uint64_t address, uint64_t size) = 0;
+  // The state in which the slice ends in which `thread` makes the transition out of `count`.
+  virtual uint64_t SliceEnd(int32_t thread, uint64_t count) const = 0;
 };
 
 class ThreadStops {
@@ -51,8 +60,10 @@ class ThreadStops {
 
   // Index of the first breakpoint at pc whose condition holds.
   std::optional<size_t> MatchingBreakpoint(const RunRequest& request) const;
-  // Whether an access that watchpoint `index` saw is a stop: its thread and condition are asked.
-  bool AcceptsWatch(const RunRequest& request, size_t index, bool before) const;
+  // Whether an access is a stop: its thread and condition are asked, and, where the thread's view
+  // shows no change, memory. What to report of it then.
+  absl::StatusOr<std::optional<WatchHit>> AcceptWatch(const RunRequest& request,
+                                                      const WatchHit& hit, bool before);
   RunStop WatchStop(const RunRequest& request, const WatchHit& hit) const;
 
   // A watched page that came into the view with other bytes than were known of it before.
@@ -66,12 +77,27 @@ class ThreadStops {
   std::vector<UnknownImport> TakeUnknownImports() { return std::exchange(unknown_imports_, {}); }
 
  private:
+  // Nobody else has stored to [from, to) between these states.
+  struct Quiet {
+    uint64_t from = 0;
+    uint64_t to = 0;
+    uint64_t low = 0;
+    uint64_t high = 0;
+  };
+
   int32_t thread() const { return replay_.state().thread(); }
+  bool Concerns(const WatchpointSpec& stop) const {
+    return stop.thread == 0 || stop.thread == thread();
+  }
+  absl::StatusOr<std::optional<WatchHit>> FirstChange(const RunRequest& request,
+                                                      const WatchHit& hit);
+  bool IsQuiet(const Watchpoints::Hit& store, uint64_t count) const;
 
   const ThreadReplay& replay_;
   ThreadHost* const host_;
   PlainStops plain_;
   std::vector<UnknownImport> unknown_imports_;
+  std::vector<Quiet> quiet_;
 };
 
 }  // namespace hindsight

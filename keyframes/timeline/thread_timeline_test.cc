@@ -1,6 +1,8 @@
 #include "keyframes/timeline/thread_timeline.h"
 
 #include <optional>
+#include <set>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "gtest/gtest.h"
@@ -28,6 +30,16 @@ class FakeHost final : public ThreadHost, public ThreadViews {
     return absl::NotFoundError("not known");
   }
   bool ComparesKeyframe(int32_t, uint64_t, uint64_t) override { return true; }
+  bool ViewsMayBeOld() const override { return !old.empty(); }
+  absl::StatusOr<std::optional<uint64_t>> FirstOldByte(int32_t, uint64_t count, uint64_t address,
+                                                       uint64_t) override {
+    compared.push_back(count);
+    if (!old.contains(count)) return std::nullopt;
+    return address;
+  }
+  uint64_t SliceEnd(int32_t, uint64_t count) const override {
+    return count / slice * slice + slice;
+  }
   absl::StatusOr<const SegmentReplay*> ReplayAt(int32_t, uint64_t,
                                                 const std::atomic<bool>*) override {
     return absl::NotFoundError("not known");
@@ -43,6 +55,10 @@ class FakeHost final : public ThreadHost, public ThreadViews {
   absl::StatusOr<bool> WasUntouchedAtBirth(uint64_t) override { return false; }
 
   uint64_t evaluated_at = 0;
+  // States in which views are old, those that were asked about, and how long slices are.
+  std::set<uint64_t> old;
+  std::vector<uint64_t> compared;
+  uint64_t slice = 1;
 };
 
 class ThreadTimelineTest : public testing::Test {
@@ -75,6 +91,22 @@ class ThreadTimelineTest : public testing::Test {
     EXPECT_TRUE(hit.ok()) << hit.status();
     return hit.value_or(std::nullopt);
   }
+
+  // The states from which what is there already is stored to kSame, after the first store.
+  std::vector<uint64_t> StoresOfTheSame() {
+    std::vector<uint64_t> stores;
+    for (uint64_t from = after_first_;;) {
+      const auto stop = Forward(access_to_same_, from);
+      if (!stop.has_value()) return stores;
+      from = stop->count;
+      stores.push_back(from - 1);
+    }
+  }
+  const uint64_t after_first_ = begin() + 4;
+  const RunRequest write_to_same_ = {
+      .watchpoints = {{.address = ToyRecording::kSame, .length = 8}}};
+  const RunRequest access_to_same_ = {
+      .watchpoints = {{.address = ToyRecording::kSame, .length = 8, .kind = WatchKind::kAccess}}};
 
   FakeHost host_;
   ProcessState process_ = *ProcessState::Create(Toy().trace());
@@ -154,6 +186,52 @@ TEST_F(ThreadTimelineTest, TheLastChangeOfWatchedMemoryIsFound) {
   EXPECT_TRUE(hit->is_watch);
   EXPECT_EQ(hit->count, expected);
   EXPECT_EQ(thread_.backward().DescribeHit(request, *hit).kind, StopKind::kWatchpoint);
+}
+
+TEST_F(ThreadTimelineTest, AnAccessIsAlsoAStoreThatChangesNothing) {
+  const std::vector<uint64_t> stores = StoresOfTheSame();
+  ASSERT_GT(stores.size(), 100u);
+  for (const uint64_t count : stores) {
+    EXPECT_EQ(Toy().at(count).registers.rip, Toy().at(stores[0]).registers.rip);
+  }
+  const auto hit = Backward(access_to_same_, end());
+  ASSERT_TRUE(hit.has_value());
+  EXPECT_EQ(hit->count, stores.back());
+  EXPECT_FALSE(Forward(write_to_same_, after_first_).has_value());
+  EXPECT_TRUE(host_.compared.empty());
+}
+
+// The thread stores what it has seen, over what others have stored there.
+TEST_F(ThreadTimelineTest, AStoreThatChangesNothingInTheViewMayChangeMemory) {
+  const std::vector<uint64_t> stores = StoresOfTheSame();
+  const uint64_t changes = stores[stores.size() / 2];
+  host_.old = {changes};
+  const auto stop = Forward(write_to_same_, after_first_);
+  ASSERT_TRUE(stop.has_value());
+  EXPECT_EQ(stop->stop.kind, StopKind::kWatchpoint);
+  EXPECT_EQ(stop->count, changes + 1);
+  for (const uint64_t before : {end(), changes + 1}) {
+    const auto hit = Backward(write_to_same_, before);
+    ASSERT_TRUE(hit.has_value());
+    EXPECT_EQ(hit->count, changes);
+  }
+  EXPECT_EQ(Backward(write_to_same_, changes)->count, after_first_ - 1);
+  EXPECT_FALSE(Forward(write_to_same_, changes + 1).has_value());
+  RunRequest of_another = write_to_same_;
+  of_another.watchpoints[0].thread = kThread + 1;
+  EXPECT_FALSE(Forward(of_another, after_first_).has_value());
+}
+
+TEST_F(ThreadTimelineTest, OnlyTheFirstSuchStoreOfASliceIsComparedWithMemory) {
+  const std::vector<uint64_t> stores = StoresOfTheSame();
+  host_.old = {end()};
+  host_.slice = 1000;
+  EXPECT_FALSE(Forward(write_to_same_, after_first_).has_value());
+  std::vector<uint64_t> first;
+  for (const uint64_t count : stores) {
+    if (first.empty() || count / 1000 != first.back() / 1000) first.push_back(count);
+  }
+  EXPECT_EQ(host_.compared, first);
 }
 
 TEST_F(ThreadTimelineTest, KnowsWhenALineWasWrittenLast) {

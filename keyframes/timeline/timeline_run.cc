@@ -338,9 +338,10 @@ absl::StatusOr<std::optional<RunStop>> TimelineRun::StepOnce() {
   const uint64_t reached = timeline.count();
   replay_.set_moment(forward ? replay_.schedule().MomentTo(thread_, reached)
                              : replay_.schedule().MomentFrom(thread_, reached));
-  if (hit.has_value() && timeline.stops().AcceptsWatch(request_, hit->index, /*before=*/!forward)) {
-    return timeline.stops().WatchStop(request_, *hit);
+  if (hit.has_value()) {
+    ASSIGN_OR_RETURN(hit, timeline.stops().AcceptWatch(request_, *hit, /*before=*/!forward));
   }
+  if (hit.has_value()) return timeline.stops().WatchStop(request_, *hit);
   return events_.InState(request_, thread_, reached);
 }
 
