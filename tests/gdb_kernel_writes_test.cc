@@ -10,6 +10,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/substitute.h"
 #include "tests/harness/gdb.h"
@@ -287,6 +288,41 @@ say("values", " ".join(values))
 end
 )");
   EXPECT_EQ(gdb.Answer("values"), "1 0 2 0 3 0 3 0 2 0 1") << gdb.text;
+}
+
+// Of a word that several threads store to, and none reads: every change, and who made it.
+TEST(GdbSharedMemoryTest, AWatchpointSeesEveryChangeByAnyThread) {
+  const Recorded recorded({Program("words_under_lock")});
+  std::vector<std::string> changes = {"0"};
+  std::string now = "0";
+  for (const std::string& line : Lines(recorded.run().out)) {
+    const std::vector<std::string> store = absl::StrSplit(line, ' ');
+    if (store[0] != "1" || store[1] == now) continue;
+    now = store[1];
+    changes.push_back(absl::StrCat(now, " by ", store[2]));
+  }
+  ASSERT_GT(changes.size(), 40u);
+  const GdbResult gdb = RunGdb(recorded.trace(), R"(
+break start
+break done
+continue
+watch words[1]
+python
+changes = [value("words[1]")]
+while run("continue") == "breakpoint 3":
+    changes.append(value("words[1]") + " by " + value("thread"))
+say("forward", ", ".join(changes))
+changes = []
+now = value("words[1]")
+while run("reverse-continue") == "breakpoint 3":
+    changes.insert(0, now + " by " + value("thread"))
+    now = value("words[1]")
+changes.insert(0, now)
+say("backward", ", ".join(changes))
+end
+)");
+  EXPECT_EQ(gdb.Answer("forward"), absl::StrJoin(changes, ", ")) << gdb.text;
+  EXPECT_EQ(gdb.Answer("backward"), absl::StrJoin(changes, ", ")) << gdb.text;
 }
 
 // Nothing but a word of memory connects the two: no system call, no instruction with a lock.

@@ -136,11 +136,13 @@ void Cpu::SetBreakpoints(const absl::flat_hash_set<uint64_t>& addresses) {
 }
 void Cpu::SetWatchpoints(const std::vector<Watchpoint>& watchpoints) {
   impl_->memory_.watchpoints().Set(watchpoints);
+  impl_->quiet_.clear();
 }
 void Cpu::LogOrderable(MemoryModel model, std::vector<uint64_t>* counts) {
   impl_->LogOrderable(model, counts);
 }
 void Cpu::CheckAlignment() { impl_->CheckAlignment(); }
+void Cpu::SetQuiet(std::vector<QuietStores> quiet) { impl_->quiet_ = std::move(quiet); }
 const Watchpoints::Hit& Cpu::watch_hit() const { return impl_->hit_; }
 const std::vector<Watchpoints::Hit>& Cpu::stores() const { return impl_->stores_; }
 

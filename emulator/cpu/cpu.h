@@ -53,6 +53,23 @@ struct RunResult {
   uint64_t fault_address = 0;  // kFault: where known, else 0
 };
 
+// States [from, to).
+struct CountRange {
+  uint64_t from = 0;
+  uint64_t to = 0;
+  bool operator==(const CountRange&) const = default;
+};
+
+// Silent hits of a watchpoint that are not to be noticed, since it is known what becomes of them:
+// of stores to [address, address + size) by transitions out of `states`.
+struct QuietStores {
+  size_t index = 0;  // of the watchpoint
+  uint64_t address = 0;
+  uint64_t size = 0;
+  CountRange states;
+  bool operator==(const QuietStores&) const = default;
+};
+
 // Hits counted while running on; for searches that want the last one.
 struct HitLog {
   uint64_t breakpoint_hits = 0;
@@ -62,6 +79,11 @@ struct HitLog {
   // last_watch_block_end; run there and Step to find the instruction.
   uint64_t last_watch_block_count = 0;
   uint64_t last_watch_block_end = 0;
+  // If not null (borrowed): all such blocks, ascending, those that lie close together as one. Who
+  // goes back and notes states again loses what was noted from there on.
+  std::vector<CountRange>* watch_blocks = nullptr;
+
+  void AddWatchHit(CountRange block);
 };
 
 // How the Cpu executes, in instructions: it knows no records, threads or directions, so this is not
@@ -153,6 +175,8 @@ class Cpu {
   // Watched locations. While any is set every memory access costs a few ns more. Run notes hits in
   // log_hits, or, without it, stops with kFault and block_count set: Step from there.
   void SetWatchpoints(const std::vector<Watchpoint>& watchpoints);
+  // Until watchpoints are set anew.
+  void SetQuiet(std::vector<QuietStores> quiet);
   // What the Step that returned kWatch hit: first, or first that is not silent.
   const Watchpoints::Hit& watch_hit() const;
   // What that Step wrote of watchpoints with on_store.

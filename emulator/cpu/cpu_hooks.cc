@@ -144,7 +144,22 @@ void Cpu::Impl::OnWatchedAccess(bool write, uint64_t address, uint32_t size, uin
       address, size, value, [this](uint64_t at) { return memory_.ByteBeforeWrite(at); }, on_hit);
 }
 
+// Whether nothing is to be noticed of a silent hit by the block or instruction executed now.
+bool Cpu::Impl::IsQuiet(const Watchpoints::Hit& hit) const {
+  const uint64_t count = progress_.count();
+  // Where one instruction is executed alone, it may have been counted or not.
+  const CountRange states = mode_ == Mode::kBlocks
+                                ? CountRange{progress_.block_start_count(), count}
+                                : CountRange{count == 0 ? 0 : count - 1, count + 1};
+  return std::any_of(quiet_.begin(), quiet_.end(), [&](const QuietStores& quiet) {
+    return quiet.index == hit.index && quiet.states.from <= states.from &&
+           states.to <= quiet.states.to && quiet.address <= hit.address &&
+           hit.address + hit.size <= quiet.address + quiet.size;
+  });
+}
+
 void Cpu::Impl::OnWatchHit(const Watchpoints::Hit& hit) {
+  if (hit.silent && IsQuiet(hit)) return;
   if (mode_ != Mode::kBlocks) {
     if (!std::exchange(watch_hit_, true) || (hit_.silent && !hit.silent)) hit_ = hit;
     if (hit.size != 0) stores_.push_back(hit);
@@ -154,9 +169,7 @@ void Cpu::Impl::OnWatchHit(const Watchpoints::Hit& hit) {
     FailBlock();
     return;
   }
-  ++log_->watch_hits;
-  log_->last_watch_block_count = progress_.block_start_count();
-  log_->last_watch_block_end = progress_.count();
+  log_->AddWatchHit({progress_.block_start_count(), progress_.count()});
 }
 
 }  // namespace hindsight

@@ -141,6 +141,7 @@ class Cpu::Impl final : public FaultClient, public EngineClient, public AccessOb
   }
   void NoteExecuted(const Block& block);
   void OnWatchHit(const Watchpoints::Hit& watch_hit);
+  bool IsQuiet(const Watchpoints::Hit& hit) const;
   // The block cannot be finished: it runs on to its end, and its state is thrown away.
   void FailBlock() {
     stop_.fault = true;
@@ -159,7 +160,8 @@ class Cpu::Impl final : public FaultClient, public EngineClient, public AccessOb
   Takeover takeover_;
   BlockFilter filter_;
   Alignment alignment_;
-  HostFeatures lacking_;                  // if the last stop was kSpecial for that
+  HostFeatures lacking_;  // if the last stop was kSpecial for that
+  std::vector<QuietStores> quiet_;
   bool watch_hit_ = false;                // by the instruction that is stepped
   Watchpoints::Hit hit_;                  // of the last one that was hit
   std::vector<Watchpoints::Hit> stores_;  // by the last one that was stepped

@@ -98,6 +98,22 @@ std::optional<RunResult> Cpu::Impl::StepThrough(const Block& block, const RunOpt
   return std::nullopt;
 }
 
+void HitLog::AddWatchHit(CountRange block) {
+  ++watch_hits;
+  last_watch_block_count = block.from;
+  last_watch_block_end = block.to;
+  if (watch_blocks == nullptr) return;
+  std::vector<CountRange>& blocks = *watch_blocks;
+  while (!blocks.empty() && blocks.back().from >= block.from) blocks.pop_back();
+  // The more there are, the less it matters where each is.
+  const uint64_t close = 64 + blocks.size();
+  if (!blocks.empty() && blocks.back().to + close >= block.from) {
+    blocks.back().to = std::max(blocks.back().to, block.to);
+  } else {
+    blocks.push_back(block);
+  }
+}
+
 // One instruction of a run, with its hits of breakpoints and watchpoints. nullopt: go on.
 std::optional<RunResult> Cpu::Impl::StepAndLog() {
   const uint64_t before = progress_.count();
@@ -110,9 +126,7 @@ std::optional<RunResult> Cpu::Impl::StepAndLog() {
   if (step.stop == Stop::kLimit) return std::nullopt;
   if (step.stop != Stop::kWatch) return step;
   if (log_ == nullptr) return Fault(before);
-  ++log_->watch_hits;
-  log_->last_watch_block_count = before;
-  log_->last_watch_block_end = progress_.count();
+  log_->AddWatchHit({before, progress_.count()});
   return std::nullopt;
 }
 

@@ -237,6 +237,46 @@ TEST_F(CpuTest, WatchpointsSeeOnlyChanges) {
   EXPECT_EQ(cpu_->watch_hit().address, kData + 8);
 }
 
+TEST_F(CpuTest, SilentStoresStopARunUnlessTheyAreQuiet) {
+  // L: mov [rdi],rdx; dec rcx; jnz L; syscall
+  Code({0x48, 0x89, 0x17, 0x48, 0xff, 0xc9, 0x75, 0xf8, 0x0f, 0x05});
+  registers_.gpr[kRcx] = 10;
+  Start();
+  cpu_->SetWatchpoints({{.address = kData, .length = 8, .on_store = true}});
+  EXPECT_EQ(cpu_->Run({}).stop, Stop::kFault);
+  Start();
+  cpu_->set_count(0);
+  EXPECT_EQ(cpu_->Step().stop, Stop::kWatch);
+  EXPECT_TRUE(cpu_->watch_hit().silent);
+  ASSERT_EQ(cpu_->stores().size(), 1u);
+  EXPECT_EQ(cpu_->stores()[0].address, kData);
+  const auto run = [&](CountRange quiet) {
+    Start();
+    cpu_->set_count(0);
+    cpu_->SetQuiet({{.address = kData, .size = 8, .states = quiet}});
+    return cpu_->Run({});
+  };
+  EXPECT_EQ(run({0, 31}).stop, Stop::kSpecial);
+  RunResult result = run({0, 20});  // the seventh time goes on to the state 21
+  EXPECT_EQ(result.stop, Stop::kFault);
+  EXPECT_EQ(result.block_count, 18u);
+  result = run({3, 40});
+  EXPECT_EQ(result.stop, Stop::kFault);
+  EXPECT_EQ(result.block_count, 0u);
+}
+
+TEST_F(CpuTest, BlocksWithHitsAreNotedTogetherWhereTheyLieClose) {
+  std::vector<CountRange> blocks;
+  HitLog log = {.watch_blocks = &blocks};
+  log.AddWatchHit({100, 105});
+  log.AddWatchHit({150, 160});
+  log.AddWatchHit({400, 410});
+  EXPECT_EQ(blocks, (std::vector<CountRange>{{100, 160}, {400, 410}}));
+  log.AddWatchHit({300, 305});  // gone back
+  EXPECT_EQ(blocks, (std::vector<CountRange>{{100, 160}, {300, 305}}));
+  EXPECT_EQ(log.watch_hits, 4u);
+}
+
 TEST_F(CpuTest, StoresTakeUnicornsFastPath) {
   CountingLoop(pages_[kCode]);
   registers_.gpr[kRcx] = 10;

@@ -251,9 +251,7 @@ absl::StatusOr<LegEnd> SegmentReplay::StepThroughBlock(const LegOptions& options
         hit_ = HitOfCpu(before);
         return LegEnd::kWatch;
       }
-      ++options.trace->cpu.watch_hits;
-      options.trace->cpu.last_watch_block_count = before;
-      options.trace->cpu.last_watch_block_end = before + 1;
+      options.trace->cpu.AddWatchHit({before, before + 1});
     }
     if (!instruction.has_value() || instruction->control_flow) break;
   }

@@ -20,6 +20,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_set.h"
@@ -93,6 +94,8 @@ class SegmentReplay final : private Pager {
 
   // Stops for RunLeg. Indices in hits refer to `watchpoints`.
   void SetStops(absl::flat_hash_set<uint64_t> breakpoints, std::vector<Watchpoint> watchpoints);
+  // See Cpu::SetQuiet.
+  void SetQuiet(std::vector<QuietStores> quiet) { cpu_->SetQuiet(std::move(quiet)); }
   void ClearWatchpoints() { SetStops(breakpoints_, {}); }
   // pc is at a breakpoint, and its instruction is executed next.
   bool AtBreakpoint() const { return breakpoints_.contains(pc()) && !SignalIsNext(); }

@@ -257,7 +257,7 @@ absl::StatusOr<std::optional<BackwardSearch::Hit>> BackwardSearch::ScanWatches(
   RETURN_IF_ERROR(replay_.GoTo(low, /*dense=*/false, request.interrupt));
   while (replay_.count() < before) {
     if (request.interrupted()) return absl::CancelledError("interrupted");
-    replay_.here()->SetStops({}, stops_.plain().watchpoints);
+    stops_.ArmWatchpoints();
     ASSIGN_OR_RETURN(LegEnd end, replay_.here()->RunLeg(
                                      {.limit = std::min(before, replay_.count() + kPollStates)}));
     std::optional<WatchHit> watch;

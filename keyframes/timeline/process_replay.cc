@@ -27,6 +27,7 @@ ProcessReplay::ProcessReplay(const TraceReader* trace, ProcessState process,
       pool_(trace, KeptSegments(process_), options.checkpoint_bytes),
       search_(trace, options.search_threads),
       memory_(trace, &process_, this, options.view_cache_bytes),
+      stores_(trace, &process_, &memory_, options.checkpoint_bytes / 8),
       parent_(trace, options),
       aside_pool_(trace, /*max_replays=*/1, options.checkpoint_bytes / 8) {}
 
@@ -174,10 +175,16 @@ absl::StatusOr<std::optional<uint64_t>> ProcessReplay::CompareWithView(int32_t t
   return std::nullopt;
 }
 
-uint64_t ProcessReplay::SliceEnd(int32_t thread, uint64_t count) const {
-  const Slice& slice =
-      schedule().slices()[schedule().SliceAt(schedule().MomentFrom(thread, count))];
-  return slice.count + slice.length;
+absl::StatusOr<uint64_t> ProcessReplay::QuietUntil(int32_t thread, uint64_t count) {
+  const std::atomic<bool>* const interrupt =
+      request_of_run_ == nullptr ? nullptr : request_of_run_->interrupt;
+  stores_.Watch(Of(thread).stops().plain().watchpoints);
+  const uint64_t reached = schedule().MomentTo(thread, count);
+  ASSIGN_OR_RETURN(const uint64_t until, stores_.QuietUntil(thread, reached, interrupt));
+  if (reached != schedule().MomentFrom(thread, count)) return schedule().CountAt(thread, until);
+  // It is in the middle of a slice, during which no other does anything.
+  const Slice& slice = schedule().slices()[schedule().SliceAt(reached)];
+  return std::max(schedule().CountAt(thread, until), slice.count + slice.length);
 }
 
 absl::StatusOr<const SegmentReplay*> ProcessReplay::ReplayAt(int32_t thread, uint64_t moment,

@@ -29,6 +29,7 @@
 #include "keyframes/state/process_state.h"
 #include "keyframes/timeline/parent_memory.h"
 #include "keyframes/timeline/run_request.h"
+#include "keyframes/timeline/store_log.h"
 #include "keyframes/timeline/thread_timeline.h"
 #include "keyframes/timeline/timeline_options.h"
 #include "tracefmt/trace_reader.h"
@@ -86,7 +87,7 @@ class ProcessReplay final : private ThreadHost, private ThreadViews {
   bool ViewsMayBeOld() const override;
   absl::StatusOr<std::optional<uint64_t>> FirstOldByte(int32_t thread, uint64_t count,
                                                        uint64_t address, uint64_t size) override;
-  uint64_t SliceEnd(int32_t thread, uint64_t count) const override;
+  absl::StatusOr<uint64_t> QuietUntil(int32_t thread, uint64_t count) override;
   absl::StatusOr<const SegmentReplay*> ReplayAt(int32_t thread, uint64_t moment,
                                                 const std::atomic<bool>* interrupt) override;
   absl::StatusOr<std::vector<Learned>> LastKnown(int32_t thread, std::optional<uint64_t> ended,
@@ -109,6 +110,7 @@ class ProcessReplay final : private ThreadHost, private ThreadViews {
   ReplayPool pool_;
   SegmentSearch search_;
   MemoryView memory_;
+  StoreLog stores_;
   ParentMemory parent_;
   absl::flat_hash_map<int32_t, std::unique_ptr<ThreadTimeline>> threads_;
   absl::flat_hash_map<int32_t, std::unique_ptr<ThreadTimeline>> readers_;

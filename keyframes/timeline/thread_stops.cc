@@ -39,6 +39,16 @@ void ThreadStops::Set(const RunRequest& request) {
   }
 }
 
+void ThreadStops::Arm() const {
+  replay_.here()->SetStops(plain_.breakpoints, plain_.watchpoints);
+  if (!plain_.watchpoints.empty()) replay_.here()->SetQuiet(quiet_);
+}
+
+void ThreadStops::ArmWatchpoints() const {
+  replay_.here()->SetStops({}, plain_.watchpoints);
+  replay_.here()->SetQuiet(quiet_);
+}
+
 std::optional<size_t> ThreadStops::MatchingBreakpoint(const RunRequest& request) const {
   const uint64_t pc = replay_.here()->pc();
   for (size_t i = 0; i < request.breakpoints.size(); ++i) {
@@ -75,24 +85,36 @@ absl::StatusOr<std::optional<WatchHit>> ThreadStops::FirstChange(const RunReques
     const WatchpointSpec& stop = request.watchpoints[store.index];
     if (!Concerns(stop)) continue;
     if (stop.on_store()) return WatchHit{hit.count, store.index, store.address};
-    if (IsQuiet(store, hit.count)) continue;
+    ASSIGN_OR_RETURN(const bool quiet, IsQuiet(store, hit.count));
+    if (quiet) continue;
     ASSIGN_OR_RETURN(const std::optional<uint64_t> changed,
                      host_->FirstOldByte(thread(), hit.count, store.address, store.size));
     if (quiet_.size() >= kMostQuiet) quiet_.clear();
-    quiet_.push_back({.from = store.address,
-                      .to = store.address + store.size,
-                      .low = hit.count + 1,
-                      .high = host_->SliceEnd(thread(), hit.count)});
+    quiet_.push_back({.index = store.index,
+                      .address = store.address,
+                      .size = store.size,
+                      .states = {hit.count + 1, hit.count + 1}});
     if (changed.has_value()) return WatchHit{hit.count, store.index, *changed};
   }
   return std::nullopt;
 }
 
-bool ThreadStops::IsQuiet(const Watchpoints::Hit& store, uint64_t count) const {
-  return std::any_of(quiet_.begin(), quiet_.end(), [&](const Quiet& quiet) {
-    return quiet.low <= count && count < quiet.high && quiet.from <= store.address &&
-           store.address + store.size <= quiet.to;
-  });
+// Whether memory has had what is stored since the thread, or another one, stored that there.
+absl::StatusOr<bool> ThreadStops::IsQuiet(const Watchpoints::Hit& store, uint64_t count) {
+  CountRange* latest = nullptr;
+  for (QuietStores& quiet : quiet_) {
+    if (quiet.index != store.index || count < quiet.states.from || store.address < quiet.address ||
+        store.address + store.size > quiet.address + quiet.size) {
+      continue;
+    }
+    if (latest == nullptr || latest->from < quiet.states.from) latest = &quiet.states;
+  }
+  if (latest == nullptr) return false;
+  for (uint64_t known = 0; latest->to <= count && latest->to != known;) {
+    known = latest->to;
+    ASSIGN_OR_RETURN(latest->to, host_->QuietUntil(thread(), known));
+  }
+  return count < latest->to;
 }
 
 RunStop ThreadStops::WatchStop(const RunRequest& request, const WatchHit& hit) const {

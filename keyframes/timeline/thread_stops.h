@@ -42,8 +42,9 @@ class ThreadHost {
   // `count`, has other than the thread's view. The search goes on from where it is.
   virtual absl::StatusOr<std::optional<uint64_t>> FirstOldByte(int32_t thread, uint64_t count,
                                                                uint64_t address, uint64_t size) = 0;
-  // The state in which the slice ends in which `thread` makes the transition out of `count`.
-  virtual uint64_t SliceEnd(int32_t thread, uint64_t count) const = 0;
+  // A state of `thread`, not before `count`, up to which no other thread stores to watched memory
+  // after `count`; there may be later ones (store_log.h).
+  virtual absl::StatusOr<uint64_t> QuietUntil(int32_t thread, uint64_t count) = 0;
 };
 
 class ThreadStops {
@@ -56,7 +57,8 @@ class ThreadStops {
   void Set(const RunRequest& request);
   const PlainStops& plain() const { return plain_; }
   // Sets them in the thread's present replay.
-  void Arm() const { replay_.here()->SetStops(plain_.breakpoints, plain_.watchpoints); }
+  void Arm() const;
+  void ArmWatchpoints() const;
 
   // Index of the first breakpoint at pc whose condition holds.
   std::optional<size_t> MatchingBreakpoint(const RunRequest& request) const;
@@ -77,27 +79,20 @@ class ThreadStops {
   std::vector<UnknownImport> TakeUnknownImports() { return std::exchange(unknown_imports_, {}); }
 
  private:
-  // Nobody else has stored to [from, to) between these states.
-  struct Quiet {
-    uint64_t from = 0;
-    uint64_t to = 0;
-    uint64_t low = 0;
-    uint64_t high = 0;
-  };
-
   int32_t thread() const { return replay_.state().thread(); }
   bool Concerns(const WatchpointSpec& stop) const {
     return stop.thread == 0 || stop.thread == thread();
   }
   absl::StatusOr<std::optional<WatchHit>> FirstChange(const RunRequest& request,
                                                       const WatchHit& hit);
-  bool IsQuiet(const Watchpoints::Hit& store, uint64_t count) const;
+  absl::StatusOr<bool> IsQuiet(const Watchpoints::Hit& store, uint64_t count);
 
   const ThreadReplay& replay_;
   ThreadHost* const host_;
   PlainStops plain_;
   std::vector<UnknownImport> unknown_imports_;
-  std::vector<Quiet> quiet_;
+  // Of memory that has what the thread's view shows.
+  std::vector<QuietStores> quiet_;
 };
 
 }  // namespace hindsight
