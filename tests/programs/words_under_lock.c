@@ -8,9 +8,7 @@
 enum { kThreads = 3, kRounds = 150, kWords = 4 };
 
 static _Alignas(4096) volatile int words[1024];  // with nothing beside them that is read
-static struct {
-  int word, number, thread;
-} log_of_stores[kThreads * kRounds];
+static struct { int word, number, thread; } log_of_stores[kThreads * kRounds];
 static int length;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_barrier_t begin;
