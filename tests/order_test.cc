@@ -202,13 +202,14 @@ std::string CountInDump(const std::string& trace, const char* script) {
 int Repetitions() { return Engine() == TestedEngine::kTranslate ? 3 : 1; }
 
 // Who has seen what another thread stored is later. A thread that does not run for a long time may
-// be overtaken.
+// be overtaken. (What a thread does all the while that the other one does not run has a number for
+// each load: it gives up its processor.)
 TEST(OrderTest, StoresComeBeforeWhoSeesThem) {
   constexpr int kMostErrors = 3;
   // Where threads take turns, each waits for the end of the other's.
   const int turns = Engine() == TestedEngine::kTranslate ? 3000 : 30;
   for (const std::string model : {"acqrel", "load"}) {
-    const Recorded recorded({Program("handover"), std::to_string(turns)}, {},
+    const Recorded recorded({Program("handover"), std::to_string(turns), "1000"}, {},
                             {"--memory-model=" + model});
     ASSERT_EQ(recorded.run().Ending(), "exit 0") << recorded.run().err;
     ExpectExact(recorded.trace());

@@ -135,7 +135,7 @@ struct HsThreadBlock {
 };
 
 // Of a ring (recorder/translate/stream/record_ring.h): offsets of its head, 8 bytes, and of what is
-// 1 from before the time is taken until the entry is there, 4 bytes.
+// 1 from before the instruction is executed until the entry is there, 4 bytes.
 #define HS_LOCKED_HEAD 0
 #define HS_LOCKED_WRITING 16
 

@@ -311,10 +311,7 @@ bool TranslatedRun::RunOperation(RegisterFile* registers) {
       .fs_base = at.fs_base,
       .import = [](void* self, uint64_t address,
                    uint64_t bytes) { static_cast<TranslatedRun*>(self)->on_miss_(address, bytes); },
-      .import_old =
-          [](void* self, uint64_t address, uint64_t bytes, const void* old) {
-            static_cast<TranslatedRun*>(self)->on_old_(address, bytes, old);
-          },
+      .import_old = [](void*, uint64_t, uint64_t, const void*) {},
       .locked = nullptr};
   if (operation->kind == kHsCorrection) Tell(*registers);
   if (operation->done != 0) ++locked_left_;

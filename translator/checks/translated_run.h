@@ -65,8 +65,6 @@ class TranslatedRun {
   };
   // What to do at a miss: makes memory and view agree. False: the run is broken.
   using OnMiss = std::function<bool(uint64_t address, uint64_t bytes)>;
-  // The same where memory has changed already; `old` is to become the view.
-  using OnOld = std::function<void(uint64_t address, uint64_t bytes, const void* old)>;
 
   TranslatedRun(Machine* machine, Options options);
   ~TranslatedRun();
@@ -74,7 +72,6 @@ class TranslatedRun {
   TranslatedRun& operator=(const TranslatedRun&) = delete;
 
   void set_on_miss(OnMiss on_miss) { on_miss_ = std::move(on_miss); }
-  void set_on_old(OnOld on_old) { on_old_ = std::move(on_old); }
   // After a miss the instruction is to be translated alone, and to take its operands from the view.
   // `begin` is called before it is executed, with its operand; `end` whenever translated code has
   // been left.
@@ -129,7 +126,6 @@ class TranslatedRun {
   Machine* machine_;
   Options options_;
   OnMiss on_miss_;
-  OnOld on_old_;
   std::function<void(uint64_t, uint64_t)> begin_trust_;
   std::function<void()> end_trust_;
   uint16_t entry_flags_ = 0;  // the status flags that were the guest's when it was entered

@@ -125,9 +125,6 @@ TwinRun::TwinRun(const TwinPlace& place, Flavour flavour, uint64_t seed, TwinOpt
   TwinView* view = view_.get();
   translated_->set_on_miss(
       [view](uint64_t address, uint64_t bytes) { return view->Import(address, bytes); });
-  translated_->set_on_old([view](uint64_t address, uint64_t bytes, const void* old) {
-    view->ImportOld(address, bytes, old);
-  });
   if (options.trust_view) {
     translated_->TrustView([this](uint64_t address, uint64_t bytes) { Spoil(address, bytes); },
                            [this] { Unspoil(); });

@@ -74,11 +74,6 @@ bool TwinView::Import(uint64_t address, uint64_t bytes) {
   return true;
 }
 
-void TwinView::ImportOld(uint64_t address, uint64_t bytes, const void* old) {
-  Provide(address - begin_, bytes);
-  std::memcpy(view().data() + (address - begin_), old, bytes);
-}
-
 bool TwinView::Repair(uint64_t address) {
   const uint64_t at = address - distance_ - begin_;
   const size_t page = at / kPage;

@@ -28,8 +28,6 @@ class TwinView {
   // Makes what is at guest address `address` agree with memory, as far as that goes. False: it is
   // not of this view.
   bool Import(uint64_t address, uint64_t bytes);
-  // Makes it `old`.
-  void ImportOld(uint64_t address, uint64_t bytes, const void* old);
   // A fault at host address `address`: true if it was a missing page, which is there now.
   bool Repair(uint64_t address);
 

@@ -210,10 +210,10 @@ static uint64_t BitAddress(const struct HsOperation* operation,
 static void ChangeView(uint64_t address, int bytes, struct Value old, struct Value wanted,
                        const struct HsOperationHooks* hooks) {
   const uint64_t view = address + hooks->distance;
-  if (!Same(LoadValue(view, bytes), old)) {
-    hooks->import_old(hooks->context, address, (uint64_t)bytes, &old);
-  }
+  const struct Value seen = LoadValue(view, bytes);
+  // At once: others look there for what this thread has stored.
   StoreValue(view, wanted, bytes);
+  if (!Same(seen, old)) hooks->import_old(hooks->context, address, (uint64_t)bytes, &old);
 }
 
 static void RunUpdate(const struct HsOperation* operation, uint64_t address,

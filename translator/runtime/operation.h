@@ -83,7 +83,8 @@ struct HsOperationHooks {
   uint64_t fs_base;
   // Makes the view of [address, address + bytes) agree with memory, before the instruction.
   void (*import)(void* context, uint64_t address, uint64_t bytes);
-  // The same, but memory has already been changed: the view must become `old`, `bytes` of it.
+  // Before the instruction, memory had `old` at this address, and the view something else. Now both
+  // have what the instruction stores there.
   void (*import_old)(void* context, uint64_t address, uint64_t bytes, const void* old);
   // Memory at `address` has been accessed by a locked instruction just now, and before anything
   // else is; or a fence has been executed (address 0). May be null.

@@ -13,15 +13,28 @@ namespace {
 
 HsOperationRegisters registers_in_use[kLastThread + 1];
 
+// What the hooks are called with.
+struct Running {
+  Thread* thread;
+  // What others had changed; 0 bytes: nothing.
+  uint64_t old_address;
+  uint64_t old_bytes;
+};
+
+Thread* ThreadOf(void* context) { return static_cast<Running*>(context)->thread; }
+
 void Import(void* context, uint64_t address, uint64_t bytes) {
-  TakeRead(static_cast<Thread*>(context), address, bytes);
+  TakeRead(ThreadOf(context), address, bytes);
 }
 
 void ImportOld(void* context, uint64_t address, uint64_t bytes, const void* old) {
-  TakeOld(static_cast<Thread*>(context), address, bytes, old);
+  auto* const running = static_cast<Running*>(context);
+  TakeOld(running->thread, address, bytes, old);
+  running->old_address = address;
+  running->old_bytes = bytes;
 }
 
-void Locked(void* context, uint64_t /*address*/) { TakeLocked(static_cast<Thread*>(context)); }
+void Locked(void* context, uint64_t /*address*/) { TakeLocked(ThreadOf(context)); }
 
 void Load(const Thread& thread, HsOperationRegisters* to) {
   memcpy(to->gpr, thread.registers, sizeof(to->gpr));
@@ -74,7 +87,8 @@ void Finish(Thread* thread, const HsOperation& operation, const HsOperationHooks
   // The program wants misaligned accesses refused, and it is the processor that does so.
   constexpr uint64_t kAlignmentCheck = 0x40000;
   if ((thread->flags & kAlignmentCheck) != 0 && operation->done == 0) ExecuteNatively(thread);
-  const HsOperationHooks hooks = {.context = thread,
+  Running running = {thread, 0, 0};
+  const HsOperationHooks hooks = {.context = &running,
                                   .distance = DistanceOf(thread->number),
                                   .fs_base = block.fs_base,
                                   .import = &Import,
@@ -95,6 +109,8 @@ void Finish(Thread* thread, const HsOperation& operation, const HsOperationHooks
   RecordLocked(thread);
   Store(registers, thread);
   ++thread->count;  // the state that it goes on in: faults of the view take it
+  // Who has changed the one has often changed more, which is seen only now: after the instruction.
+  if (running.old_bytes != 0) TakeMiss(thread, running.old_address, running.old_bytes);
   TryAgain(thread, host_pc);
 }
 

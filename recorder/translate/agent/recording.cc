@@ -96,11 +96,17 @@ bool HoldsPage(uint64_t number, uint64_t index) {
          (bits >> index % 8 & 1) != 0;
 }
 
+bool IsChanging(uint64_t number) {
+  uint32_t at = 0;
+  return ReadGuest(&at, &PointerTo<HsRing>(RingOf(number))->writing, 4) && at == HS_ACCESSING;
+}
+
 uint64_t KnownLines(const ThreadView& own, uint64_t page, uint64_t lines, const uint8_t* bytes) {
   const OtherViews others = {.first = kFirstThread,
                              .last = __atomic_load_n(&last_recording, __ATOMIC_RELAXED),
                              .distance = &ViewDistance,
                              .holds = &HoldsPage,
+                             .is_changing = &IsChanging,
                              .read = &ReadGuest};
   return KnownToOthers(others, own, page, lines, bytes);
 }
@@ -113,13 +119,11 @@ void Correct(Thread* thread, const GuestState& state) {
   Of(*thread).writer.Correction(thread->count++, state);
 }
 
-struct ReservedRange {
-  uint64_t start, bytes;
-  int protection;
-};
-
 struct ReservedRanges {
-  ReservedRange of[kViewWindowCount + 1];
+  struct Range {
+    uint64_t start, bytes;
+    int protection;
+  } of[kViewWindowCount + 1];
 };
 
 // Of the views and their tables, nothing that a child inherits or a core dump shows.
@@ -135,9 +139,7 @@ ReservedRanges RangesOf(uint64_t number) {
 
 void ReleaseView(uint64_t number) {
   recordings[number].view.GiveUp();
-  for (const ReservedRange& range : RangesOf(number).of) {
-    Call(SYS_munmap, range.start, range.bytes);
-  }
+  for (const auto& range : RangesOf(number).of) Call(SYS_munmap, range.start, range.bytes);
 }
 
 void SetLockedRoom(const Thread& thread, const EntryWriter::LockedRoom& room) {
@@ -179,7 +181,7 @@ bool IsGapRecorded(uint64_t number) {
 
 int64_t ReserveRecording(const Thread& thread) {
   kept_views.GiveBack(thread.number, &ReleaseView);
-  for (const ReservedRange& range : RangesOf(thread.number).of) {
+  for (const ReservedRanges::Range& range : RangesOf(thread.number).of) {
     const int64_t reserved = Reserve(range.start, range.bytes, range.protection);
     if (reserved == 0) continue;
     ReleaseRecording(thread);
@@ -341,9 +343,8 @@ void TakeMiss(Thread* thread, uint64_t address, uint64_t bytes) {
 }
 
 void TakeOld(Thread* thread, uint64_t address, uint64_t bytes, const void* old) {
-  ThreadView& view = Of(*thread).view;
-  view.TouchAll(address, bytes, thread->count);
-  view.CompareOld(address, bytes, old, thread->count);
+  Of(*thread).view.TouchAll(address, bytes, thread->count);
+  Of(*thread).view.TakeOld(address, bytes, old, Of(*thread).locked_time, thread->count);
 }
 
 void ExpectLocked(Thread* thread) {

@@ -10,11 +10,11 @@
 // acquire.
 //
 // Time. Entries of several threads are put in order by their time stamps (rdtsc), taken after what
-// they report; that of HS_ENTRY_REACHED before. `writing` is 1 from before a time stamp is taken
-// until its entry is in the ring: a reader that reads the clock, and then finds the ring empty and
-// `writing` 0, knows that whatever comes has a later stamp. (Pages and lines, and entries without a
-// stamp, may come in between, while an instruction whose stamp is announced is executed: they leave
-// it as it is.)
+// they report; that of HS_ENTRY_REACHED before. `writing` is not 0 (HsWriting) from before a time
+// stamp is taken until its entry is in the ring: a reader that reads the clock, and then finds the
+// ring empty and `writing` 0, knows that whatever comes has a later stamp. (Pages and lines, and
+// entries without a stamp, may come in between, while an instruction whose stamp is announced is
+// executed: they leave it as it is. What such an instruction itself has seen has its stamp.)
 //
 // Rings are used again: when a thread's last entry (HS_ENTRY_END) is in its ring, the next one is
 // the beginning of another thread, which the entry of the call that made it tells of. It is
@@ -93,10 +93,16 @@ enum HsEndReason {
   HS_END_ADDRESS,      // it maps memory at an address that has no view
 };
 
+enum HsWriting {
+  // An instruction is executed that changes memory before the view of its thread has it.
+  HS_ACCESSING = 1,
+  HS_WRITING,
+};
+
 struct HsRing {
   uint64_t head;  // position after the last entry; written by the agent
   uint64_t capacity;
-  uint32_t writing;       // see Time
+  uint32_t writing;       // see Time; of HsWriting
   uint32_t reserved[11];  // another line of the cache begins: that both write
   uint64_t tail;  // position of the first entry that is not done with; written by the recorder
   uint32_t tail_waiters;  // futex word of the agent that waits for the tail: 1 while it does

@@ -118,7 +118,7 @@ HsEntry* EntryWriter::Begin(HsEntryKind kind, uint64_t count, uint64_t size) {
 void EntryWriter::Commit() { HsRingCommit(ring_); }
 
 uint64_t EntryWriter::TakeTime() {
-  __atomic_store_n(&ring_->writing, 1, __ATOMIC_SEQ_CST);
+  __atomic_store_n(&ring_->writing, HS_WRITING, __ATOMIC_SEQ_CST);
   return Now();
 }
 
@@ -138,7 +138,8 @@ void EntryWriter::CommitTimed() {
 
 EntryWriter::Seen EntryWriter::TakeSeen() {
   const uint32_t announced = __atomic_load_n(&ring_->writing, __ATOMIC_RELAXED);
-  return {TakeTime(), announced};
+  if (announced == 0) return {TakeTime(), announced};
+  return {Now(), announced};
 }
 
 void EntryWriter::CommitSeen(HsEntry* entry, const Seen& seen) {

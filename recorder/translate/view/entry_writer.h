@@ -67,7 +67,7 @@ class EntryWriter {
   uint64_t TakeTime();
   // The same in two steps, between which an instruction with a LOCK prefix is executed: that makes
   // the first step seen. If nothing has happened, no entry follows: CancelTime.
-  void AnnounceTime() { __atomic_store_n(&ring_->writing, 1, __ATOMIC_RELAXED); }
+  void AnnounceTime() { __atomic_store_n(&ring_->writing, HS_ACCESSING, __ATOMIC_RELAXED); }
   uint64_t TakeAnnouncedTime();
   void CancelTime() { __atomic_store_n(&ring_->writing, 0, __ATOMIC_RELEASE); }
   // Waits until the recorder is done with all that was committed.

@@ -140,7 +140,7 @@ TEST_F(EntryWriterTest, ACallThatStandsWhereItBeginsHasATime) {
 
 TEST_F(EntryWriterTest, WhatWasSeenHasTheTimeAtWhichItWasRead) {
   const EntryWriter::Seen seen = writer_.TakeSeen();
-  EXPECT_EQ(ring()->writing, 1u);
+  EXPECT_EQ(ring()->writing, HS_WRITING);
   const uint64_t later = writer_.TakeTime();
   writer_.CommitSeen(writer_.Begin(HS_ENTRY_LINES, 7, sizeof(HsLines)), seen);
   EXPECT_EQ(ring()->writing, 0u);

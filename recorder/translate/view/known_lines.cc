@@ -37,16 +37,32 @@ uint64_t ShownBytes(const OtherViews& others, uint64_t number, uint64_t address,
   return shown;
 }
 
-// What a recorded thread has stored is in its view before it is in memory.
-bool IsLineKnown(const OtherViews& others, const ThreadView& own, uint64_t index, uint64_t address,
-                 const uint8_t* bytes) {
-  uint64_t unknown =
-      ChangedBytes(reinterpret_cast<const uint8_t*>(address + own.distance()), bytes);
+// Those of `wanted`, bytes of the line, that no other thread shows. `changing`: whether one that
+// has the page is in the middle of a change.
+uint64_t UnknownBytes(const OtherViews& others, const ThreadView& own, uint64_t index,
+                      uint64_t address, uint64_t wanted, const uint8_t* bytes, bool* changing) {
+  *changing = false;
   const uint64_t last = others.last;
-  for (uint64_t number = others.first; number <= last && unknown != 0; ++number) {
+  for (uint64_t number = others.first; number <= last && wanted != 0; ++number) {
     if (others.distance(number) == own.distance()) continue;
     if (!others.holds(number, index)) continue;
-    unknown &= ~ShownBytes(others, number, address, unknown, bytes);
+    *changing |= others.is_changing(number);
+    wanted &= ~ShownBytes(others, number, address, wanted, bytes);
+  }
+  return wanted;
+}
+
+// What a recorded thread has stored is in its view before it is in memory, but for what it stores
+// by a locked instruction, which takes a fraction of a microsecond.
+bool IsLineKnown(const OtherViews& others, const ThreadView& own, uint64_t index, uint64_t address,
+                 const uint8_t* bytes) {
+  constexpr int kLooks = 40, kPauses = 8;  // some microseconds
+  uint64_t unknown =
+      ChangedBytes(reinterpret_cast<const uint8_t*>(address + own.distance()), bytes);
+  bool changing = true;
+  for (int i = 0; i < kLooks && unknown != 0 && changing; ++i) {
+    for (int pause = 0; i > 0 && pause < kPauses; ++pause) __builtin_ia32_pause();
+    unknown = UnknownBytes(others, own, index, address, unknown, bytes, &changing);
   }
   return unknown == 0;
 }

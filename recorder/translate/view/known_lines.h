@@ -18,6 +18,8 @@ struct OtherViews {
   uint64_t (*distance)(uint64_t number);
   // Whether the thread is recorded and holds the page with this index (ThreadView::PageIndex).
   bool (*holds)(uint64_t number, uint64_t index);
+  // Whether the thread is about to change memory, or has, and its view is still without that.
+  bool (*is_changing)(uint64_t number);
   ThreadView::ReadMemory read;
 };
 

@@ -149,7 +149,11 @@ HsEntry* ThreadView::LogAll(uint64_t page, uint64_t count, const uint8_t* bytes,
 }
 
 bool ThreadView::Compare(uint64_t address, uint64_t size, uint64_t count) {
-  return CompareOld(address, size, nullptr, count);
+  bool all = true;
+  for (uint64_t page = PageOf(address); page < address + size; page += kPage) {
+    if (Holds(page) && !ComparePage(page, count)) all = false;
+  }
+  return all;
 }
 
 void ThreadView::CompareAll(uint64_t count) {
@@ -158,8 +162,7 @@ void ThreadView::CompareAll(uint64_t count) {
     uint64_t index;
     if (!PageIndex(page, &index)) continue;
     // What has been dropped may be something else by now.
-    const bool is =
-        Bit(tables_.held, index) ? ComparePage(page, {}, count) : Enter(page, index, count);
+    const bool is = Bit(tables_.held, index) ? ComparePage(page, count) : Enter(page, index, count);
     if (!is) Drop(page, page + kPage);
   }
 }
@@ -167,56 +170,72 @@ void ThreadView::CompareAll(uint64_t count) {
 void ThreadView::CompareHeld(uint64_t count) {
   for (uint64_t i = 0; i < page_count_; ++i) {
     const uint64_t page = tables_.pages[i];
-    if (Holds(page) && !ComparePage(page, {}, count)) Drop(page, page + kPage);
+    if (Holds(page) && !ComparePage(page, count)) Drop(page, page + kPage);
   }
 }
 
 void ThreadView::CompareShared(uint64_t count) {
   for (const uint64_t page : shared_) {
-    if (page != 0 && Holds(page) && !ComparePage(page, {}, count)) Drop(page, page + kPage);
+    if (page != 0 && Holds(page) && !ComparePage(page, count)) Drop(page, page + kPage);
   }
 }
 
-bool ThreadView::CompareOld(uint64_t address, uint64_t size, const void* old, uint64_t count) {
-  const OldBytes old_bytes = {address, old == nullptr ? 0 : size, static_cast<const uint8_t*>(old)};
-  bool all = true;
+void ThreadView::TakeOld(uint64_t address, uint64_t size, const void* old, uint64_t time,
+                         uint64_t count) {
   for (uint64_t page = PageOf(address); page < address + size; page += kPage) {
-    if (Holds(page) && !ComparePage(page, old_bytes, count)) all = false;
+    if (!Holds(page)) continue;
+    alignas(64) uint8_t bytes[kPage];
+    __builtin_memcpy(bytes, Seen(page), kPage);
+    uint64_t lines = 0;
+    for (uint64_t i = 0; i < size; ++i) {
+      const uint64_t offset = address + i - page;
+      if (offset >= kPage) continue;
+      bytes[offset] = static_cast<const uint8_t*>(old)[i];
+      lines |= uint64_t{1} << offset / kLine;
+    }
+    EntryWriter::Seen seen = writer_->TakeSeen();
+    if (time != 0) seen.time = time;
+    Import(page, bytes, lines, seen, count);
   }
-  return all;
 }
 
-bool ThreadView::ComparePage(uint64_t page, const OldBytes& old, uint64_t count) {
+bool ThreadView::ComparePage(uint64_t page, uint64_t count) {
   alignas(64) uint8_t bytes[kPage];
   if (!Read(page, bytes, kPage)) return false;
   const EntryWriter::Seen seen = writer_->TakeSeen();
-  for (uint64_t i = 0; i < old.size; ++i) {
-    const uint64_t offset = old.address + i - page;
-    if (offset < kPage) bytes[offset] = old.bytes[i];
-  }
-  const uint64_t changed = ChangedLines(bytes, Seen(page));
-  if (changed == 0) {
+  const uint64_t lines = ChangedLines(bytes, Seen(page));
+  if (lines == 0) {
     writer_->CancelSeen(seen);
     return true;
   }
-  const uint64_t known = known_ != nullptr ? known_(*this, page, changed, bytes) : 0;
-  uint64_t lines = 0;
-  for (uint64_t left = changed; left != 0; left &= left - 1) ++lines;
+  Import(page, bytes, lines, seen, count);
+  for (uint64_t left = lines; left != 0; left &= left - 1) {
+    const uint64_t offset = static_cast<uint64_t>(__builtin_ctzll(left)) * kLine;
+    __builtin_memcpy(Seen(page) + offset, bytes + offset, kLine);
+  }
+  return true;
+}
+
+// These lines of `bytes`, the whole page, were seen then. The view does not have them yet, or had
+// others before.
+void ThreadView::Import(uint64_t page, const uint8_t* bytes, uint64_t lines,
+                        const EntryWriter::Seen& seen, uint64_t count) {
+  const uint64_t known = known_ != nullptr ? known_(*this, page, lines, bytes) : 0;
+  uint64_t number = 0;
+  for (uint64_t left = lines; left != 0; left &= left - 1) ++number;
   auto* const entry = reinterpret_cast<HsLines*>(
-      writer_->Begin(HS_ENTRY_LINES, count, sizeof(HsLines) + lines * kLine));
+      writer_->Begin(HS_ENTRY_LINES, count, sizeof(HsLines) + number * kLine));
   entry->address = page;
-  entry->mask = changed;
+  entry->mask = lines;
   entry->known = known;
   uint8_t* out = entry->bytes;
-  for (uint64_t left = changed; left != 0; left &= left - 1) {
+  for (uint64_t left = lines; left != 0; left &= left - 1) {
     const uint64_t offset = static_cast<uint64_t>(__builtin_ctzll(left)) * kLine;
     __builtin_memcpy(out, bytes + offset, kLine);
-    __builtin_memcpy(Seen(page) + offset, bytes + offset, kLine);
     out += kLine;
   }
   writer_->CommitSeen(&entry->entry, seen);
   ++changed_;
-  return true;
 }
 
 // `runs`: how their number changes.

@@ -28,12 +28,6 @@ class ThreadView {
   static constexpr int kMaxWindows = 3;
   static constexpr uint64_t kPage = 4096;
 
-  // Bytes that memory had.
-  struct OldBytes {
-    uint64_t address, size;
-    const uint8_t* bytes;
-  };
-
   // Tables, zero at first, which take memory only where they are used. Reserved by the caller.
   struct Tables {
     uint8_t* held;        // TableBytes()
@@ -76,8 +70,9 @@ class ThreadView {
   // [address, address + size) may differ from the view: lines of these pages that do are imported.
   // Pages that are not held are left alone. False if memory cannot be read there.
   bool Compare(uint64_t address, uint64_t size, uint64_t count);
-  // The same, where memory had `old` at this address until just now: that is what the view gets.
-  bool CompareOld(uint64_t address, uint64_t size, const void* old, uint64_t count);
+  // Memory had `old` at this address, and the view something else, when an instruction changed both
+  // at `time`, a time stamp that has been announced (0: just now): that is imported, and no more.
+  void TakeOld(uint64_t address, uint64_t size, const void* old, uint64_t time, uint64_t count);
   // All pages that the segment has had are in the view, as memory has them; those that cannot be
   // read any more are not.
   void CompareAll(uint64_t count);
@@ -106,7 +101,9 @@ class ThreadView {
   uint64_t changed() const { return changed_; }
 
  private:
-  bool ComparePage(uint64_t page, const OldBytes& old, uint64_t count);
+  bool ComparePage(uint64_t page, uint64_t count);
+  void Import(uint64_t page, const uint8_t* bytes, uint64_t lines, const EntryWriter::Seen& seen,
+              uint64_t count);
   bool Enter(uint64_t page, uint64_t index, uint64_t count);
   int HeldBeside(uint64_t index) const;
   bool DropPage(uint64_t page, int64_t* runs);

@@ -191,17 +191,20 @@ TEST_F(ThreadViewTest, LinesThatDifferAreImported) {
   EXPECT_TRUE(Replay().empty());
 }
 
-// A locked instruction has changed memory before anybody could compare.
-TEST_F(ThreadViewTest, TheViewGetsWhatMemoryHadBefore) {
+// A locked instruction has changed memory, and its view, before anybody could compare.
+TEST_F(ThreadViewTest, WhatMemoryHadBeforeAnInstructionIsImported) {
   ASSERT_TRUE(view_.Touch(At(0), 1));
-  memory_[7] = 3;   // somebody else
+  Replay();
+  memory_[7] = 9;  // somebody else, before
+  memory_[7] = seen_[7] = 3;
   memory_[70] = 4;  // somebody else
   const uint8_t old = 9;
-  ASSERT_TRUE(view_.CompareOld(At(7), 1, &old, 2));
-  EXPECT_EQ(seen_[7], 9);
-  EXPECT_EQ(seen_[70], 4);
-  Replay();
-  ExpectKnown();
+  view_.TakeOld(At(7), 1, &old, /*time=*/1234, 2);
+  EXPECT_EQ(seen_[7], 3);
+  EXPECT_EQ(seen_[70], 0) << "nothing says that it was there by then";
+  EXPECT_EQ(Replay(), std::vector<uint64_t>{2});
+  EXPECT_EQ(known_[At(0)][7], 9) << "as the instruction finds it when it is replayed";
+  EXPECT_EQ(known_[At(0)][70], 0);
 }
 
 // The translated store reaches the view first.
