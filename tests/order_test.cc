@@ -99,6 +99,33 @@ turns.sort()
 print(len(turns), sum(one[2] == next[2] or next[1] < one[0] for one, next in zip(turns, turns[1:])))
 )";
 
+// Reads a dump of exchanges on standard input, and after it what that has printed; prints how many
+// exchanges there were, and how many do not have what the one before has stored, by the sequence
+// numbers.
+constexpr char kCountExchanges[] = R"(
+import json, sys
+ordered, between, printed, thread = {}, {}, {}, None
+for line in sys.stdin:
+    if not line.startswith("{"):
+        id, had, mine = map(int, line.split())
+        printed.setdefault(id, []).append((had, mine))
+        continue
+    record = json.loads(line)
+    if "segment" in record: thread = record["thread"]
+    elif record.get("kind") == "order":
+        ordered.setdefault(thread, []).extend(
+            (count, record["sequence"] + i) for i, count in enumerate(record["counts"]))
+    elif record.get("name") == "getppid":
+        between.setdefault(record["thread"], []).append(record["count"])
+exchanges = []
+for thread, (begin, end) in between.items():
+    mine = [number for count, number in ordered[thread] if begin < count < end]
+    assert len(mine) == len(printed[thread]), (len(mine), len(printed[thread]))
+    exchanges += zip(mine, printed[thread])
+exchanges.sort()
+print(len(exchanges), sum(one[1][1] != next[1][0] for one, next in zip(exchanges, exchanges[1:])))
+)";
+
 // Reads dumps of all processes of a recording of causes; prints of each way how often something was
 // noticed before it was caused, by the sequence numbers.
 constexpr char kCheckCauses[] = R"(
@@ -189,10 +216,11 @@ TEST(OrderTest, OfProcesses) {
   ExpectOrdered("fence", "fork_server", "ordered True True\n");
 }
 
-// What `script` prints about the dump of a trace, which it gets on standard input.
-std::string CountInDump(const std::string& trace, const char* script) {
+// What `script` prints about the dump of a trace, which it gets on standard input, and `more`.
+std::string CountInDump(const std::string& trace, const char* script,
+                        const std::string& more = "") {
   ChildOptions options;
-  options.input = RunHindsight({"dump", trace, "--json"}).out;
+  options.input = RunHindsight({"dump", trace, "--json"}).out + more;
   const ChildResult result = RunProcess({"/usr/bin/python3", "-c", script}, options);
   EXPECT_EQ(result.Ending(), "exit 0") << result.err;
   return result.out;
@@ -218,6 +246,22 @@ TEST(OrderTest, StoresComeBeforeWhoSeesThem) {
     ASSERT_EQ(std::sscanf(counted.c_str(), "%d %d", &stores, &errors), 2) << counted;
     EXPECT_EQ(stores, 2 * turns) << model;
     EXPECT_LE(errors, kMostErrors) << model;
+  }
+}
+
+// One that does not run between its access and its time stamp may be overtaken, too.
+TEST(OrderTest, LockedInstructionsHaveTheOrderOfTheirAccesses) {
+  constexpr int kRounds = 2000;
+  constexpr int kMostErrors = 12;  // by threads that were interrupted there; of 6000
+  for (int i = 0; i < Repetitions(); ++i) {
+    const Recorded recorded({Program("exchanges"), std::to_string(kRounds)});
+    ASSERT_EQ(recorded.run().Ending(), "exit 0") << recorded.run().err;
+    ExpectExact(recorded.trace());
+    const std::string counted = CountInDump(recorded.trace(), kCountExchanges, recorded.run().out);
+    int exchanges = 0, errors = 0;
+    ASSERT_EQ(std::sscanf(counted.c_str(), "%d %d", &exchanges, &errors), 2) << counted;
+    EXPECT_EQ(exchanges, 3 * kRounds);
+    EXPECT_LE(errors, kMostErrors);
   }
 }
 
