@@ -41,13 +41,13 @@ class OpenBytes {
   OpenBytes(uint64_t page, const PageBits& bytes) : page_(page), bytes_(bytes) {}
 
   bool any() const { return bytes_.any(); }
-  // Forgets those that are known from states before `since`, or at or after `high`, and returns the
-  // least state that the others may have changed in.
-  uint64_t Narrow(const PageKnowledge& known, uint64_t since, uint64_t high) {
+  // Forgets those that are known from states at or after `high`, or whose floor lies there, and
+  // returns the least state that the others may have changed in.
+  uint64_t Narrow(const PageKnowledge& known, const std::vector<uint64_t>& floors, uint64_t high) {
     uint64_t floor = high;
     for (size_t i = 0; i < bytes_.size(); ++i) {
       if (!bytes_[i]) continue;
-      const uint64_t low = std::max(known[i].count, since);
+      const uint64_t low = std::max(known[i].count, floors[i]);
       if (low >= high) {
         bytes_.reset(i);
       } else {
@@ -153,12 +153,13 @@ absl::StatusOr<std::optional<WatchHit>> SearchWindow(ThreadReplay* replay, uint6
 
 // Back from `high` in windows that widen. Whenever the last write to one of the bytes is found, the
 // others' are looked for before it, near it first: pages are mostly written in one go.
+// `floors`: of each byte, the state before which it is not looked for.
 absl::Status FindLastWrites(ThreadReplay* replay, uint64_t page, const PageBits& bytes,
-                            uint64_t since, uint64_t high, PageKnowledge* known,
-                            const std::atomic<bool>* interrupt) {
+                            const std::vector<uint64_t>& floors, uint64_t high,
+                            PageKnowledge* known, const std::atomic<bool>* interrupt) {
   OpenBytes open(page, bytes);
   for (size_t width = 1;;) {
-    const uint64_t floor = open.Narrow(*known, since, high);
+    const uint64_t floor = open.Narrow(*known, floors, high);
     if (!open.any()) return absl::OkStatus();
     const Checkpoints& checkpoints = replay->here()->checkpoints();
     const uint64_t low = std::max(floor, checkpoints.NthBefore(high, width).value_or(floor));
@@ -178,16 +179,13 @@ absl::Status FindLastWrites(ThreadReplay* replay, uint64_t page, const PageBits&
   }
 }
 
-}  // namespace
-
-absl::StatusOr<PageKnowledge> LastKnown(ThreadReplay* replay, uint64_t page, const PageBits& bytes,
-                                        uint64_t since, const std::atomic<bool>* interrupt) {
-  const ReplayPool::Pin pin = replay->Hold();
-  const uint64_t before = replay->count();
-  PageKnowledge known(kPageBytes, {replay->here()->segment().info().first_count, true, false});
+// What the records up to the present state say of each byte of the page.
+PageKnowledge KnownFromRecords(const ThreadReplay& replay, uint64_t page) {
+  const uint64_t present = replay.count();
+  PageKnowledge known(kPageBytes, {replay.here()->segment().info().first_count, true, false});
   bool left = false;
-  for (const Record& record : replay->here()->segment().records()) {
-    if (record.count > before) break;
+  for (const Record& record : replay.here()->segment().records()) {
+    if (record.count > present) break;
     if (const auto* gone = std::get_if<PageLeft>(&record.body)) left |= gone->address == page;
     // A page that was left is seen anew as a whole, though only what differs from then is logged.
     const auto* import = std::get_if<PageImport>(&record.body);
@@ -195,7 +193,7 @@ absl::StatusOr<PageKnowledge> LastKnown(ThreadReplay* replay, uint64_t page, con
     if (again) left = false;
     // What no thread knew came with the transition, and is seen before the turn, too.
     const uint64_t old = import != nullptr ? import->known_mask : ~uint64_t{0};
-    const bool waits = record.count == before && replay->here()->before_turn();
+    const bool waits = record.count == present && replay.here()->before_turn();
     ForEachBrought(record, page, again, [&](const Brought& part) {
       for (uint64_t i = part.offset; i < part.offset + part.size; ++i) {
         const bool was_known = (old >> (i / kLineBytes) & 1) != 0;
@@ -203,7 +201,96 @@ absl::StatusOr<PageKnowledge> LastKnown(ThreadReplay* replay, uint64_t page, con
       }
     });
   }
-  RETURN_IF_ERROR(FindLastWrites(replay, page, bytes, since, before, &known, interrupt));
+  return known;
+}
+
+// Looks for the last writes to bytes of a page up to a state, except for what was found before.
+class WriteSearch {
+ public:
+  WriteSearch(ThreadReplay* replay, uint64_t page, uint64_t since,
+              const std::vector<LastWrites::Byte>& found, PageKnowledge* known)
+      : replay_(replay), page_(page), present_(replay->count()), found_(found), known_(*known) {
+    for (const ByteKnowledge& byte : known_) floors_.push_back(std::max(byte.count, since));
+  }
+
+  absl::Status Run(const PageBits& bytes, const std::atomic<bool>* interrupt) {
+    PageBits open = bytes;
+    std::vector<uint64_t> floors = floors_;
+    for (size_t i = 0; i < bytes.size(); ++i) {
+      if (!bytes[i]) continue;
+      if (IsFoundLaterOn(i)) {
+        Take(i);
+        open.reset(i);
+      } else if (IsContinued(i)) {
+        floors[i] = found_[i].at;
+      }
+    }
+    RETURN_IF_ERROR(FindLastWrites(replay_, page_, open, floors, present_, &known_, interrupt));
+    // None since what was found before, which counts.
+    PageBits left;
+    uint64_t high = 0;
+    for (size_t i = 0; i < bytes.size(); ++i) {
+      if (!open[i] || !known_[i].imported || !IsContinued(i)) continue;
+      Take(i);
+      if (found_[i].write != 0 || found_[i].low <= floors_[i]) continue;
+      left.set(i);
+      high = std::max(high, found_[i].low);
+    }
+    return FindLastWrites(replay_, page_, left, floors_, high, &known_, interrupt);
+  }
+  // What is found of byte `i` now.
+  LastWrites::Byte Result(size_t i) const {
+    if (IsFoundLaterOn(i)) return found_[i];
+    if (!known_[i].imported) return {present_, known_[i].count, 0};
+    const bool searched = IsContinued(i) && found_[i].write == 0;
+    return {present_, 0, searched ? std::min(found_[i].low, floors_[i]) : floors_[i]};
+  }
+
+ private:
+  // What is looked for now begins where that ended which was looked for before, or earlier.
+  bool IsContinued(size_t i) const {
+    return found_[i].at <= present_ && found_[i].at >= floors_[i] && found_[i].at != 0;
+  }
+  // What was found in a later state holds in the present one, too.
+  bool IsFoundLaterOn(size_t i) const {
+    const LastWrites::Byte& byte = found_[i];
+    if (byte.at <= present_) return false;
+    return byte.write != 0 ? byte.write <= present_ : byte.low <= floors_[i];
+  }
+  void Take(size_t i) {
+    if (found_[i].write > known_[i].count) known_[i] = {found_[i].write, false, false};
+  }
+
+  ThreadReplay* const replay_;
+  const uint64_t page_;
+  const uint64_t present_;
+  const std::vector<LastWrites::Byte>& found_;
+  PageKnowledge& known_;
+  std::vector<uint64_t> floors_;
+};
+
+}  // namespace
+
+std::vector<LastWrites::Byte>& LastWrites::Of(int32_t thread, uint64_t segment, uint64_t page) {
+  constexpr size_t kMostPages = 256;  // some 100 KB each
+  if (pages_.size() >= kMostPages) pages_.clear();
+  std::vector<Byte>& bytes = pages_[{thread, segment, page}];
+  bytes.resize(kPageBytes);
+  return bytes;
+}
+
+absl::StatusOr<PageKnowledge> LastKnown(ThreadReplay* replay, uint64_t page, const PageBits& bytes,
+                                        uint64_t since, LastWrites* writes,
+                                        const std::atomic<bool>* interrupt) {
+  const ReplayPool::Pin pin = replay->Hold();
+  std::vector<LastWrites::Byte>& found =
+      writes->Of(replay->state().thread(), replay->segment_number(), page);
+  PageKnowledge known = KnownFromRecords(*replay, page);
+  WriteSearch search(replay, page, since, found, &known);
+  RETURN_IF_ERROR(search.Run(bytes, interrupt));
+  for (size_t i = 0; i < found.size(); ++i) {
+    if (bytes[i]) found[i] = search.Result(i);
+  }
   return known;
 }
 

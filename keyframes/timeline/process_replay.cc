@@ -227,8 +227,9 @@ absl::StatusOr<std::vector<Learned>> ProcessReplay::LastKnown(int32_t thread,
   } else {
     RETURN_IF_ERROR(ReplayAt(thread, moment, interrupt).status());
   }
-  ASSIGN_OR_RETURN(const PageKnowledge known,
-                   timeline.LastKnown(page, bytes, schedule().CountAt(thread, since), interrupt));
+  ASSIGN_OR_RETURN(
+      const PageKnowledge known,
+      timeline.LastKnown(page, bytes, schedule().CountAt(thread, since), &last_writes_, interrupt));
   const bool at_once = RunsThreadsAtOnce(trace_->manifest());
   std::vector<Learned> learned(known.size());
   for (size_t i = 0; i < known.size(); ++i) {

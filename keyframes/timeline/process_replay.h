@@ -111,6 +111,7 @@ class ProcessReplay final : private ThreadHost, private ThreadViews {
   SegmentSearch search_;
   MemoryView memory_;
   StoreLog stores_;
+  LastWrites last_writes_;
   ParentMemory parent_;
   absl::flat_hash_map<int32_t, std::unique_ptr<ThreadTimeline>> threads_;
   absl::flat_hash_map<int32_t, std::unique_ptr<ThreadTimeline>> readers_;

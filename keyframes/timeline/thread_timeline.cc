@@ -56,11 +56,11 @@ absl::StatusOr<bool> ThreadTimeline::StepBackward(uint64_t from, std::optional<W
 }
 
 absl::StatusOr<PageKnowledge> ThreadTimeline::LastKnown(uint64_t page, const PageBits& bytes,
-                                                        uint64_t since,
+                                                        uint64_t since, LastWrites* writes,
                                                         const std::atomic<bool>* interrupt) {
   const ReplayPool::Pin pin = replay_.Hold();
   absl::StatusOr<PageKnowledge> known =
-      hindsight::LastKnown(&replay_, page, bytes, since, interrupt);
+      hindsight::LastKnown(&replay_, page, bytes, since, writes, interrupt);
   // A search that goes on need not translate the code again.
   replay_.here()->SetStops(stops_.plain().breakpoints, {});
   return known;

@@ -56,7 +56,7 @@ class ThreadTimeline {
 
   // See last_known.h.
   absl::StatusOr<PageKnowledge> LastKnown(uint64_t page, const PageBits& bytes, uint64_t since,
-                                          const std::atomic<bool>* interrupt);
+                                          LastWrites* writes, const std::atomic<bool>* interrupt);
 
  private:
   const TraceReader* const trace_;

@@ -1,6 +1,8 @@
 #include "keyframes/timeline/thread_timeline.h"
 
+#include <algorithm>
 #include <optional>
+#include <random>
 #include <set>
 #include <vector>
 
@@ -240,12 +242,42 @@ TEST_F(ThreadTimelineTest, KnowsWhenALineWasWrittenLast) {
   ASSERT_TRUE(thread_.replay().GoTo(here, /*dense=*/false, nullptr).ok());
   uint64_t changed = here;
   while (Toy().at(changed - 1).sum == Toy().at(changed).sum) --changed;
-  auto known =
-      thread_.LastKnown(ToyRecording::kData, /*bytes=*/PageBits().set(), /*since=*/0, nullptr);
+  LastWrites writes;
+  auto known = thread_.LastKnown(ToyRecording::kData, /*bytes=*/PageBits().set(), /*since=*/0,
+                                 &writes, nullptr);
   ASSERT_TRUE(known.ok()) << known.status();
   EXPECT_FALSE((*known)[0].imported);
   EXPECT_GE((*known)[0].count, changed);
   EXPECT_LE((*known)[0].count, here);
+}
+
+TEST_F(ThreadTimelineTest, WhatWasFoundOfOtherStatesChangesNoAnswer) {
+  std::mt19937 random(3);
+  LastWrites writes;
+  uint64_t here = begin() + 1500;
+  for (int i = 0; i < 300; ++i) {
+    // Mostly near the state before, on either side of it.
+    here = random() % 4 == 0 ? begin() + random() % (end() - begin())
+                             : std::clamp(here + random() % 60 - 20, begin(), end() - 1);
+    const uint64_t since = random() % 2 == 0 ? 0 : here - std::min(here, random() % uint64_t{900});
+    PageBits bytes;
+    for (size_t k = 0; k < 0x140; ++k) bytes[k] = random() % 3 != 0;
+    LastWrites none;
+    std::vector<PageKnowledge> known;
+    for (LastWrites* found : {&writes, &none}) {
+      ASSERT_TRUE(thread_.replay().GoTo(here, /*dense=*/false, nullptr).ok());
+      auto answer = thread_.LastKnown(ToyRecording::kData, bytes, since, found, nullptr);
+      ASSERT_TRUE(answer.ok()) << answer.status();
+      known.push_back(*std::move(answer));
+    }
+    for (size_t k = 0; k < bytes.size(); ++k) {
+      if (!bytes[k]) continue;
+      const ByteKnowledge &mine = known[0][k], &expected = known[1][k];
+      if (mine.count <= since && expected.count <= since) continue;
+      ASSERT_EQ(mine.count, expected.count) << "byte " << k << " at " << here << " since " << since;
+      ASSERT_EQ(mine.imported, expected.imported);
+    }
+  }
 }
 
 }  // namespace
