@@ -65,13 +65,14 @@ class NewestBytes::Order {
     });
     return after == indices.begin() ? indices.front() : *std::prev(after);
   }
-  // Index of the slice by whose numbers it was over: its own, if an event of the thread follows
-  // there, or what the thread saw begins it; else the thread's next one.
+  // Index of the slice by whose numbers it was over: its own, if it is an event itself (a locked
+  // instruction), one of the thread follows there, or what the thread saw begins it; else the
+  // thread's next one.
   size_t WasOver(const Known& known) {
     const size_t slice = Began(known);
     if (known.learned.imported) return slice;
     const Ending& ending = EndingOf(known.thread, slice);
-    return ending.last_event > known.learned.count ? slice : ending.next;
+    return ending.last_event >= known.learned.count ? slice : ending.next;
   }
 
   struct Ending {

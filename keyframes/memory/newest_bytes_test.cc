@@ -39,6 +39,18 @@ class NewestBytesTest : public testing::Test, private ThreadViews {
     const Slice& at = schedule().slices()[slice];
     Learn(slice, at.count + at.length, false);
   }
+  // By the last event in it, as a locked instruction does.
+  void WritesAsEvent(size_t slice) {
+    const Slice& at = schedule().slices()[slice];
+    uint64_t next = slice + 1;
+    while (schedule().slices()[next].thread != at.thread) ++next;
+    const uint64_t end = at.count + at.length;
+    const Position last =
+        process_.thread(at.thread).PositionAt(end, schedule().slices()[next].sequence);
+    ASSERT_GT(last.steps, 0u);
+    ASSERT_LT(last.steps, at.length);
+    Learn(slice, end - last.steps, false);
+  }
   void Imports(size_t slice) { Learn(slice, schedule().slices()[slice].count, true); }
 
   // Who has the newest byte, looked at in the middle of a slice.
@@ -126,6 +138,14 @@ TEST_F(NewestBytesTest, WhoRunsKeepsItsOwnWhereTheOtherMayWriteLater) {
   Imports(slices[0]);
   WritesLast(slices[1]);
   EXPECT_EQ(Newest(slices[2], /*at_once=*/true, /*running=*/kFirst), 1);
+}
+
+TEST_F(NewestBytesTest, WhatAnEventHasWrittenWasOverThen) {
+  const std::vector<size_t> slices = FindSlices();
+  ASSERT_EQ(slices.size(), 4u);
+  WritesFirst(slices[0]);
+  WritesAsEvent(slices[1]);
+  EXPECT_EQ(Newest(slices[2], /*at_once=*/true, /*running=*/kFirst), 2);
 }
 
 TEST_F(NewestBytesTest, WhoRunsKeepsItsOwnWriteInARace) {
