@@ -291,8 +291,8 @@ end
 }
 
 // Of a word that several threads store to, and none reads: every change, and who made it.
-TEST(GdbSharedMemoryTest, AWatchpointSeesEveryChangeByAnyThread) {
-  const Recorded recorded({Program("words_under_lock")});
+void ExpectEveryChange(const std::vector<std::string>& flags) {
+  const Recorded recorded({Program("words_under_lock")}, {}, flags);
   std::vector<std::string> changes = {"0"};
   std::string now = "0";
   for (const std::string& line : Lines(recorded.run().out)) {
@@ -323,6 +323,13 @@ end
 )");
   EXPECT_EQ(gdb.Answer("forward"), absl::StrJoin(changes, ", ")) << gdb.text;
   EXPECT_EQ(gdb.Answer("backward"), absl::StrJoin(changes, ", ")) << gdb.text;
+}
+
+TEST(GdbSharedMemoryTest, AWatchpointSeesEveryChangeByAnyThread) { ExpectEveryChange({}); }
+
+// Segments begin with what memory has, which others change while that is looked at.
+TEST(GdbSharedMemoryTest, AWatchpointSeesEveryChangeAcrossManySegments) {
+  ExpectEveryChange({"--light-keyframe-interval=60000"});
 }
 
 // Nothing but a word of memory connects the two: no system call, no instruction with a lock.

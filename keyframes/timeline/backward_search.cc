@@ -134,7 +134,7 @@ absl::StatusOr<std::optional<BackwardSearch::Hit>> BackwardSearch::ComparePendin
     const Watchpoint& watched = stops_.plain().watchpoints[import.index];
     const std::optional<uint64_t> new_byte = FirstNewByte(import, watched, ending->bytes);
     if (!new_byte.has_value()) continue;
-    if (import.keyframe != 0) {  // another thread may have known better
+    if (import.keyframe != 0 || stops_.views_may_be_old()) {  // another may have known better
       std::vector<WatchedImport> one = {import};
       ASSIGN_OR_RETURN(std::optional<Hit> found, ComparePendingWithMemory(request, &one));
       if (found.has_value()) return found;

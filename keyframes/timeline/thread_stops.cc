@@ -29,13 +29,13 @@ void ThreadStops::Set(const RunRequest& request) {
   for (const BreakpointSpec& stop : request.breakpoints) plain_.breakpoints.insert(stop.address);
   plain_.watchpoints.clear();
   quiet_.clear();
-  const bool may_be_old = host_->ViewsMayBeOld();
+  may_be_old_ = host_->ViewsMayBeOld();
   for (const WatchpointSpec& stop : request.watchpoints) {
     plain_.watchpoints.push_back({.address = stop.address,
                                   .length = stop.length,
                                   .on_write = stop.on_write(),
                                   .on_read = stop.on_read(),
-                                  .on_store = stop.on_store() || (stop.on_write() && may_be_old)});
+                                  .on_store = stop.on_store() || (stop.on_write() && may_be_old_)});
   }
 }
 
@@ -129,10 +129,28 @@ RunStop ThreadStops::WatchStop(const RunRequest& request, const WatchHit& hit) c
   return stop;
 }
 
+// The first watched byte of `import` that the process did not know when the thread made the
+// transition out of the state `count`. Nothing, which is noted, if it did not know the page.
+absl::StatusOr<std::optional<uint64_t>> ThreadStops::FirstNewByteSince(const WatchedImport& import,
+                                                                       uint64_t count,
+                                                                       const WatchedPart& part) {
+  std::array<uint8_t, kPageBytes> before;
+  const uint64_t number = replay_.state().SegmentAt(import.count);
+  const absl::Status status =
+      host_->ReadBefore(thread(), number, count, import.page, absl::MakeSpan(before));
+  if (absl::IsNotFound(status)) {
+    unknown_imports_.push_back({import.count, import.page});
+    return std::nullopt;
+  }
+  RETURN_IF_ERROR(status);
+  const auto* known = reinterpret_cast<const char*>(before.data()) + part.offset;
+  return FirstNewByte(import, plain_.watchpoints[import.index],
+                      absl::string_view(known, part.size));
+}
+
 absl::StatusOr<std::optional<WatchHit>> ThreadStops::ChangedImport(
     const std::vector<WatchedImport>& imports) {
   const ThreadState& state = replay_.state();
-  std::array<uint8_t, kPageBytes> before;
   for (const WatchedImport& import : imports) {
     if (import.count == state.begin_count()) continue;
     if (import.keyframe != 0 && !host_->ComparesKeyframe(thread(), import.count, import.keyframe)) {
@@ -141,16 +159,14 @@ absl::StatusOr<std::optional<WatchHit>> ThreadStops::ChangedImport(
     const WatchedPart part = WatchedIn(import.page, plain_.watchpoints[import.index]);
     if (!MayBeNews(import, part)) continue;  // where many know the page, asking them takes long
     // Seen from the state before, the segment's own keyframe does not count as known.
-    absl::Status status = host_->ReadBefore(thread(), state.SegmentAt(import.count),
-                                            import.count - 1, import.page, absl::MakeSpan(before));
-    if (absl::IsNotFound(status)) {
-      unknown_imports_.push_back({import.count, import.page});
-      continue;
+    ASSIGN_OR_RETURN(std::optional<uint64_t> new_byte,
+                     FirstNewByteSince(import, import.count - 1, part));
+    // What others store while a segment's first pages are looked at may be in them, or not yet.
+    const bool is_first =
+        may_be_old_ && state.SegmentAt(import.count - 1) != state.SegmentAt(import.count);
+    if (new_byte.has_value() && is_first) {
+      ASSIGN_OR_RETURN(new_byte, FirstNewByteSince(import, import.count, part));
     }
-    RETURN_IF_ERROR(status);
-    const auto* known = reinterpret_cast<const char*>(before.data()) + part.offset;
-    const std::optional<uint64_t> new_byte =
-        FirstNewByte(import, plain_.watchpoints[import.index], absl::string_view(known, part.size));
     if (!new_byte.has_value()) continue;
     return WatchHit{import.count - 1, import.index, import.page + part.offset + *new_byte};
   }

@@ -56,6 +56,7 @@ class ThreadStops {
   // The stops of `request` hold for all that follows, until the next Set.
   void Set(const RunRequest& request);
   const PlainStops& plain() const { return plain_; }
+  bool views_may_be_old() const { return may_be_old_; }
   // Sets them in the thread's present replay.
   void Arm() const;
   void ArmWatchpoints() const;
@@ -85,11 +86,15 @@ class ThreadStops {
   }
   absl::StatusOr<std::optional<WatchHit>> FirstChange(const RunRequest& request,
                                                       const WatchHit& hit);
+  absl::StatusOr<std::optional<uint64_t>> FirstNewByteSince(const WatchedImport& import,
+                                                            uint64_t count,
+                                                            const WatchedPart& part);
   absl::StatusOr<bool> IsQuiet(const Watchpoints::Hit& store, uint64_t count);
 
   const ThreadReplay& replay_;
   ThreadHost* const host_;
   PlainStops plain_;
+  bool may_be_old_ = false;
   std::vector<UnknownImport> unknown_imports_;
   // Of memory that has what the thread's view shows.
   std::vector<QuietStores> quiet_;

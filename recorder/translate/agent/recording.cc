@@ -304,7 +304,7 @@ void EndSegmentIfDue(Thread* thread) {
   TakeState(thread, &state);
   Correct(thread, state);
   // Who looks at the next segment alone is to see what memory had when it began.
-  recording.view.CompareHeld(thread->count);
+  recording.view.Refresh(thread->count);
   recording.writer.State(HS_ENTRY_SEGMENT, thread->count, state);
   BeginSegment(thread);
 }

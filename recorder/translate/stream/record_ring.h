@@ -145,7 +145,8 @@ struct HsPage {
 struct HsLines {
   struct HsEntry entry;
   uint64_t address;  // of the page
-  uint64_t mask;     // bit i: line i follows in `bytes`, 64 bytes each
+  uint64_t mask;     // bit i: line i follows in `bytes`, 64 bytes each. 0: from here on memory is
+                     // looked at that the next segment begins with
   uint64_t known;    // bit i: that is what another recorded thread sees there: no change of memory
   uint8_t bytes[];
 };

@@ -190,6 +190,11 @@ absl::Status ThreadStream::AddLines(const HsLines& lines) {
   if (lines.address % kPageBytes != 0 || !HasElements(lines, count, kLineBytes)) {
     return Malformed(lines.entry);
   }
+  if (lines.mask == 0) {
+    // From here on the next segment's pages are looked at, whoever had the last turn.
+    threads_->BeginTurn(this, lines.entry.time);
+    return absl::OkStatus();
+  }
   See(lines.entry);
   pages_.AddLines(count_, lines.address, lines.mask, lines.known,
                   absl::MakeConstSpan(lines.bytes, count * kLineBytes));

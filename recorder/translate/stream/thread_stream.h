@@ -95,6 +95,8 @@ class StreamedThreads {
   // An orderable event of `stream`, at the time stamp `time`, is going to be logged, or what it has
   // seen of memory by then.
   virtual void BeforeTurn(ThreadStream* stream, uint64_t time) = 0;
+  // The same, and it is a turn of its own even if the last one was of the same thread.
+  virtual void BeginTurn(ThreadStream* stream, uint64_t time) { BeforeTurn(stream, time); }
   // The states of all threads that begin a segment where they stand still.
   virtual std::vector<TraceWriter::ThreadState> StandingStates() const { return {}; }
   // From the time stamp `time` to now.

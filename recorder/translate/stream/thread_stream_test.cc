@@ -67,9 +67,11 @@ class FakeThreads final : public StreamedThreads {
     return absl::OkStatus();
   }
   void BeforeTurn(ThreadStream* stream, uint64_t time) override { times.push_back(time); }
+  void BeginTurn(ThreadStream* stream, uint64_t time) override { begun.push_back(time); }
   bool IsOnly(const ThreadStream& stream) const override { return only; }
 
   bool only = true;
+  std::vector<uint64_t> begun;  // turns, anew
 
   std::vector<std::vector<int32_t>> threads;  // maker, thread, ring
   std::vector<uint64_t> times;
@@ -274,6 +276,16 @@ TEST_F(ThreadStreamTest, ChangedLinesAreImported) {
   EXPECT_FALSE(LastRecord<PageImport>().first);
   EXPECT_EQ(LastRecord<PageImport>().line_mask, 4u);
   EXPECT_EQ(LastRecord<PageImport>().lines[63], 9);
+}
+
+TEST_F(ThreadStreamTest, WhereTheNextSegmentsPagesAreLookedAtATurnBegins) {
+  ASSERT_TRUE(State(HS_ENTRY_BEGIN, 0, 5).ok());
+  const size_t records = writer_.records.size();
+  Entry<HsLines> lines(HS_ENTRY_LINES, 3, 0);
+  lines->entry.time = 77;
+  ASSERT_TRUE(stream_.Consume(lines.base()).ok());
+  EXPECT_EQ(writer_.records.size(), records);
+  EXPECT_EQ(threads_.begun, std::vector<uint64_t>{77});
 }
 
 TEST_F(ThreadStreamTest, CorrectionsRetireNothingInstructionsDo) {

@@ -70,6 +70,9 @@ class ThreadTable final : public StreamedThreads {
 
   absl::Status OnThread(int32_t maker, pid_t thread, uint64_t ring) override;
   void BeforeTurn(ThreadStream* stream, uint64_t time) override { turns_.Next(stream, time); }
+  void BeginTurn(ThreadStream* stream, uint64_t time) override {
+    turns_.Next(stream, time, /*anew=*/true);
+  }
   std::vector<TraceWriter::ThreadState> StandingStates() const override;
   uint64_t NsSince(uint64_t time) const override;
   bool IsOnly(const ThreadStream& stream) const override;

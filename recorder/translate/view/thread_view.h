@@ -76,11 +76,12 @@ class ThreadView {
   // All pages that the segment has had are in the view, as memory has them; those that cannot be
   // read any more are not.
   void CompareAll(uint64_t count);
-  // All pages that are in the view are as memory has them; those that cannot be read any more
-  // leave.
-  void CompareHeld(uint64_t count);
-  // The same of those that other processes may write to, up to kMostShared of them: the ones that
-  // entered the view last.
+  // A segment is about to begin in state `count`: all pages that are in the view are as memory has
+  // them, which the segment's first imports say; those that cannot be read any more leave. An entry
+  // has the time from which on that was looked at.
+  void Refresh(uint64_t count);
+  // Pages that other processes may write to are as memory has them, up to kMostShared of them: the
+  // ones that entered the view last.
   void CompareShared(uint64_t count);
   // What is mapped at [start, end) is something else from now on.
   void Drop(uint64_t start, uint64_t end);

@@ -98,6 +98,7 @@ class ThreadViewTest : public testing::Test {
         const auto* lines = reinterpret_cast<const HsLines*>(*entry);
         const uint8_t* next = lines->bytes;
         others_know_ |= lines->known;
+        EXPECT_TRUE(lines->mask == 0 || known_.contains(lines->address));
         for (int i = 0; i < 64; ++i) {
           if ((lines->mask >> i & 1) == 0) continue;
           std::memcpy(&known_.at(lines->address)[i * 64], next, 64);
@@ -297,17 +298,21 @@ TEST_F(ThreadViewTest, PagesThatOthersWriteToAreComparedByThemselves) {
   EXPECT_EQ(seen_[(first_is_even ? 4 : 3) * kPage], 0);
 }
 
-TEST_F(ThreadViewTest, OfPagesThatWereDroppedNothingIsCompared) {
+TEST_F(ThreadViewTest, ASegmentBeginsWithWhatMemoryHasByThen) {
   for (const uint64_t page : {3, 9, 20}) ASSERT_TRUE(view_.Touch(At(page * kPage), page));
   Replay();
   memory_[9 * kPage + 70] = 5;  // by somebody else
   view_.Drop(At(20 * kPage), At(21 * kPage));
   memory_[20 * kPage] = 6;
-  view_.CompareHeld(50);
-  EXPECT_EQ(Replay(), (std::vector<uint64_t>{50}));
+  view_.Refresh(50);
+  EXPECT_EQ(Replay(), std::vector<uint64_t>{50}) << "when that was";
+  EXPECT_EQ(known_[At(9 * kPage)][70], 0) << "what the segment begins with says it";
   EXPECT_FALSE(view_.Holds(At(20 * kPage)));
-  ExpectKnown();
   EXPECT_EQ(seen_[9 * kPage + 70], 5);
+  known_.clear();
+  view_.BeginSegment(50);
+  EXPECT_EQ(Replay(), (std::vector<uint64_t>{50, 50}));
+  ExpectKnown();
 }
 
 TEST_F(ThreadViewTest, MemoryOfManyRunsTakesFewMappings) {
