@@ -252,42 +252,29 @@ end
   EXPECT_EQ(gdb.Answer("condition"), "breakpoint 4 5 5 10 -5 50") << gdb.text;
 }
 
-// To its view a thread stores what is there already.
-TEST(GdbSharedMemoryTest, AStoreIsShownThoughItChangesNothingThatTheThreadHasSeen) {
+// With these stops one thread sets a word to 1, 2, 3, and another one clears it each time: to its
+// view that thread stores what is there already. Forward, then back.
+void ExpectEachRequest(const std::string& stops) {
   const Recorded recorded({Program("others_write")});
-  const GdbResult gdb = RunGdb(recorded.trace(), R"(
-break look
-break cleared
+  const GdbResult gdb = RunGdb(recorded.trace(), absl::StrCat(stops, R"(
 python
 values = []
 for command in ["continue"] * 6 + ["reverse-continue"] * 5:
     run(command)
     values.append(value("requested"))
 say("values", " ".join(values))
-gdb.execute("delete")
-run("continue")
 end
-)");
+)"));
   EXPECT_EQ(gdb.Answer("values"), "1 0 2 0 3 0 3 0 2 0 1") << gdb.text;
+}
+
+TEST(GdbSharedMemoryTest, AStoreIsShownThoughItChangesNothingThatTheThreadHasSeen) {
+  ExpectEachRequest("break look\nbreak cleared");
 }
 
 // A debugger of the live process reports these stores: memory changes.
 TEST(GdbSharedMemoryTest, AWatchpointSeesAStoreThatChangesNothingThatTheThreadHasSeen) {
-  const Recorded recorded({Program("others_write")});
-  const GdbResult gdb = RunGdb(recorded.trace(), R"(
-break main
-continue
-delete
-watch requested
-python
-values = []
-for command in ["continue"] * 6 + ["reverse-continue"] * 5:
-    run(command)
-    values.append(value("requested"))
-say("values", " ".join(values))
-end
-)");
-  EXPECT_EQ(gdb.Answer("values"), "1 0 2 0 3 0 3 0 2 0 1") << gdb.text;
+  ExpectEachRequest("break main\ncontinue\ndelete\nwatch requested");
 }
 
 // Of a word that several threads store to, and none reads: every change, and who made it.

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "tests/harness/recording.h"
 
 namespace hindsight::e2e {
@@ -74,23 +75,34 @@ for read, write in ((40, 41), (42, 43)):
 print(bytes, errors)
 )";
 
+// Python for what follows: reads a dump on standard input. Of each thread that calls getppid twice,
+// the orderable instructions between: their counts and numbers. Lines that are not the dump's go to
+// `note`.
+constexpr char kBetweenCalls[] = R"(
+import json, sys
+def between_calls(note=None):
+    ordered, calls, thread = {}, {}, None
+    for line in sys.stdin:
+        if not line.startswith("{"):
+            note(line)
+            continue
+        record = json.loads(line)
+        if "segment" in record: thread = record["thread"]
+        elif record.get("kind") == "order":
+            ordered.setdefault(thread, []).extend(
+                (count, record["sequence"] + i) for i, count in enumerate(record["counts"]))
+        elif record.get("name") == "getppid":
+            calls.setdefault(record["thread"], []).append(record["count"])
+    return {thread: [one for one in ordered[thread] if begin < one[0] < end]
+            for thread, (begin, end) in calls.items()}
+)";
+
 // Reads a dump of handover on standard input; prints how many stores there were, and how often a
 // turn of one thread is not after the turn of the other one that it waited for: its store, or the
 // load that has seen the number, which is 3 instructions before.
 constexpr char kCountHandovers[] = R"(
-import json, sys
-ordered, between, thread = {}, {}, None
-for line in sys.stdin:
-    record = json.loads(line)
-    if "segment" in record: thread = record["thread"]
-    elif record.get("kind") == "order":
-        ordered.setdefault(thread, []).extend(
-            (count, record["sequence"] + i) for i, count in enumerate(record["counts"]))
-    elif record.get("name") == "getppid":
-        between.setdefault(record["thread"], []).append(record["count"])
 turns = []
-for thread, (begin, end) in between.items():
-    mine = [one for one in ordered[thread] if begin < one[0] < end]
+for thread, mine in between_calls().items():
     loads = {count: number for count, number in mine}
     has_loads = any(count - 3 in loads for count, _ in mine)
     turns += [(number, loads.get(count - 3, number), thread) for count, number in mine
@@ -103,25 +115,13 @@ print(len(turns), sum(one[2] == next[2] or next[1] < one[0] for one, next in zip
 // exchanges there were, and how many do not have what the one before has stored, by the sequence
 // numbers.
 constexpr char kCountExchanges[] = R"(
-import json, sys
-ordered, between, printed, thread = {}, {}, {}, None
-for line in sys.stdin:
-    if not line.startswith("{"):
-        id, had, mine = map(int, line.split())
-        printed.setdefault(id, []).append((had, mine))
-        continue
-    record = json.loads(line)
-    if "segment" in record: thread = record["thread"]
-    elif record.get("kind") == "order":
-        ordered.setdefault(thread, []).extend(
-            (count, record["sequence"] + i) for i, count in enumerate(record["counts"]))
-    elif record.get("name") == "getppid":
-        between.setdefault(record["thread"], []).append(record["count"])
-exchanges = []
-for thread, (begin, end) in between.items():
-    mine = [number for count, number in ordered[thread] if begin < count < end]
+exchanges, printed = [], {}
+def note(line):
+    thread, had, stored = map(int, line.split())
+    printed.setdefault(thread, []).append((had, stored))
+for thread, mine in between_calls(note).items():
     assert len(mine) == len(printed[thread]), (len(mine), len(printed[thread]))
-    exchanges += zip(mine, printed[thread])
+    exchanges += zip((number for _, number in mine), printed[thread])
 exchanges.sort()
 print(len(exchanges), sum(one[1][1] != next[1][0] for one, next in zip(exchanges, exchanges[1:])))
 )";
@@ -217,7 +217,7 @@ TEST(OrderTest, OfProcesses) {
 }
 
 // What `script` prints about the dump of a trace, which it gets on standard input, and `more`.
-std::string CountInDump(const std::string& trace, const char* script,
+std::string CountInDump(const std::string& trace, const std::string& script,
                         const std::string& more = "") {
   ChildOptions options;
   options.input = RunHindsight({"dump", trace, "--json"}).out + more;
@@ -241,7 +241,8 @@ TEST(OrderTest, StoresComeBeforeWhoSeesThem) {
                             {"--memory-model=" + model});
     ASSERT_EQ(recorded.run().Ending(), "exit 0") << recorded.run().err;
     ExpectExact(recorded.trace());
-    const std::string counted = CountInDump(recorded.trace(), kCountHandovers);
+    const std::string counted =
+        CountInDump(recorded.trace(), absl::StrCat(kBetweenCalls, kCountHandovers));
     int stores = 0, errors = 0;
     ASSERT_EQ(std::sscanf(counted.c_str(), "%d %d", &stores, &errors), 2) << counted;
     EXPECT_EQ(stores, 2 * turns) << model;
@@ -257,7 +258,8 @@ TEST(OrderTest, LockedInstructionsHaveTheOrderOfTheirAccesses) {
     const Recorded recorded({Program("exchanges"), std::to_string(kRounds)});
     ASSERT_EQ(recorded.run().Ending(), "exit 0") << recorded.run().err;
     ExpectExact(recorded.trace());
-    const std::string counted = CountInDump(recorded.trace(), kCountExchanges, recorded.run().out);
+    const std::string counted = CountInDump(
+        recorded.trace(), absl::StrCat(kBetweenCalls, kCountExchanges), recorded.run().out);
     int exchanges = 0, errors = 0;
     ASSERT_EQ(std::sscanf(counted.c_str(), "%d %d", &exchanges, &errors), 2) << counted;
     EXPECT_EQ(exchanges, 3 * kRounds);

@@ -68,6 +68,10 @@ struct QuietStores {
   uint64_t size = 0;
   CountRange states;
   bool operator==(const QuietStores&) const = default;
+  // Whatever the state.
+  bool Covers(const Watchpoints::Hit& hit) const {
+    return index == hit.index && address <= hit.address && hit.address + hit.size <= address + size;
+  }
 };
 
 // Hits counted while running on; for searches that want the last one.

@@ -152,9 +152,7 @@ bool Cpu::Impl::IsQuiet(const Watchpoints::Hit& hit) const {
                                 ? CountRange{progress_.block_start_count(), count}
                                 : CountRange{count == 0 ? 0 : count - 1, count + 1};
   return std::any_of(quiet_.begin(), quiet_.end(), [&](const QuietStores& quiet) {
-    return quiet.index == hit.index && quiet.states.from <= states.from &&
-           states.to <= quiet.states.to && quiet.address <= hit.address &&
-           hit.address + hit.size <= quiet.address + quiet.size;
+    return quiet.Covers(hit) && quiet.states.from <= states.from && states.to <= quiet.states.to;
   });
 }
 

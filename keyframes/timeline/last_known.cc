@@ -247,7 +247,7 @@ class WriteSearch {
   }
 
  private:
-  // What is looked for now begins where that ended which was looked for before, or earlier.
+  // All states up to the present one have been searched, but for those since the search before.
   bool IsContinued(size_t i) const {
     return found_[i].at <= present_ && found_[i].at >= floors_[i] && found_[i].at != 0;
   }

@@ -22,21 +22,27 @@ uint64_t FirstIn(const std::vector<CountRange>& ranges, uint64_t low, uint64_t h
   return first == ranges.end() ? high : std::min(high, std::max(low, first->from));
 }
 
-// Whether the record brings the thread lines of the page that no other thread had.
-bool BringsNews(const Record& record, uint64_t page, const WatchedPart& part) {
-  const auto overlaps = [&](uint64_t lines) {
-    for (uint64_t at = part.offset / kLineBytes; at <= (part.offset + part.size - 1) / kLineBytes;
-         ++at) {
-      if ((lines >> at & 1) != 0) return true;
-    }
-    return false;
-  };
+// The page that a record brings to the thread, and which lines of it no other thread had.
+struct News {
+  uint64_t page = 0;
+  uint64_t lines = 0;
+};
+News NewsOf(const Record& record) {
   if (const auto* import = std::get_if<PageImport>(&record.body)) {
-    return import->address == page && overlaps(~import->known_mask);
+    return {import->address, ~import->known_mask};
   }
   if (const auto* line = std::get_if<LineImport>(&record.body)) {
-    return PageOf(line->address) == page &&
-           overlaps(uint64_t{1} << (line->address - page) / kLineBytes);
+    const uint64_t page = PageOf(line->address);
+    return {page, uint64_t{1} << (line->address - page) / kLineBytes};
+  }
+  return {};
+}
+
+bool HasAny(const News& news, const WatchedPart& part) {
+  if (part.size == 0) return false;
+  for (uint64_t line = part.offset / kLineBytes; line <= (part.offset + part.size - 1) / kLineBytes;
+       ++line) {
+    if ((news.lines >> line & 1) != 0) return true;
   }
   return false;
 }
@@ -85,9 +91,11 @@ absl::StatusOr<uint64_t> StoreLog::QuietUntil(int32_t thread, uint64_t moment,
 }
 
 uint64_t StoreLog::EndOf(const SegmentKey& key) const {
-  for (const SegmentInfo& info : trace_->segments(key.first)) {
-    if (info.number == key.second + 1) return info.first_count;
-  }
+  const std::vector<SegmentInfo>& segments = trace_->segments(key.first);
+  const auto next =
+      std::partition_point(segments.begin(), segments.end(),
+                           [&](const SegmentInfo& info) { return info.number <= key.second; });
+  if (next != segments.end()) return next->first_count;
   return process_->thread(key.first).end_count();
 }
 
@@ -135,15 +143,11 @@ std::vector<CountRange> StoreLog::ImportsOf(const Segment& segment) const {
   std::vector<CountRange> imports;
   for (const Record& record : segment.records()) {
     if (record.count == segment.info().first_count) continue;
-    for (const Watchpoint& watch : watched_) {
-      const auto* import = std::get_if<PageImport>(&record.body);
-      const auto* line = std::get_if<LineImport>(&record.body);
-      if (import == nullptr && line == nullptr) continue;
-      const uint64_t page = import != nullptr ? import->address : PageOf(line->address);
-      const WatchedPart part = WatchedIn(page, watch);
-      if (part.size == 0 || !BringsNews(record, page, part)) continue;
+    const News news = NewsOf(record);
+    if (std::any_of(watched_.begin(), watched_.end(), [&](const Watchpoint& watch) {
+          return HasAny(news, WatchedIn(news.page, watch));
+        })) {
       imports.push_back({record.count - 1, record.count + 1});
-      break;
     }
   }
   return imports;

@@ -103,10 +103,7 @@ absl::StatusOr<std::optional<WatchHit>> ThreadStops::FirstChange(const RunReques
 absl::StatusOr<bool> ThreadStops::IsQuiet(const Watchpoints::Hit& store, uint64_t count) {
   CountRange* latest = nullptr;
   for (QuietStores& quiet : quiet_) {
-    if (quiet.index != store.index || count < quiet.states.from || store.address < quiet.address ||
-        store.address + store.size > quiet.address + quiet.size) {
-      continue;
-    }
+    if (!quiet.Covers(store) || count < quiet.states.from) continue;
     if (latest == nullptr || latest->from < quiet.states.from) latest = &quiet.states;
   }
   if (latest == nullptr) return false;

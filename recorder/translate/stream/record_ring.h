@@ -68,6 +68,7 @@ enum HsEntryKind {
   HS_ENTRY_SIGNAL,       // HsSignal: ... the delivery of a signal
   HS_ENTRY_LOCKED,    // HsEntry: the instruction executed from the state `count` was an orderable
                       // event; whatever belongs to that state comes before
+  HS_ENTRY_REFRESH,   // HsEntry: from now on memory is looked at that the next segment begins with
   HS_ENTRY_SEGMENT,   // HsState: a segment ends in this state, the next one begins; the view is
                       // empty from here on
   HS_ENTRY_END,       // HsState: the thread's recording ends in this state; flags: HsEndReason
@@ -145,8 +146,7 @@ struct HsPage {
 struct HsLines {
   struct HsEntry entry;
   uint64_t address;  // of the page
-  uint64_t mask;     // bit i: line i follows in `bytes`, 64 bytes each. 0: from here on memory is
-                     // looked at that the next segment begins with
+  uint64_t mask;     // bit i: line i follows in `bytes`, 64 bytes each
   uint64_t known;    // bit i: that is what another recorded thread sees there: no change of memory
   uint8_t bytes[];
 };

@@ -127,6 +127,9 @@ absl::Status ThreadStream::ConsumeRunning(const HsEntry* entry) {
     case HS_ENTRY_LINES:
       if (const auto* lines = As<HsLines>(entry)) return AddLines(*lines);
       break;
+    case HS_ENTRY_REFRESH:
+      threads_->BeginTurn(this, entry->time);
+      return absl::OkStatus();
     case HS_ENTRY_CALL:
       if (const auto* call = As<HsCall>(entry)) return AddCall(*call);
       break;
@@ -189,11 +192,6 @@ absl::Status ThreadStream::AddLines(const HsLines& lines) {
   const auto count = static_cast<size_t>(std::popcount(lines.mask));
   if (lines.address % kPageBytes != 0 || !HasElements(lines, count, kLineBytes)) {
     return Malformed(lines.entry);
-  }
-  if (lines.mask == 0) {
-    // From here on the next segment's pages are looked at, whoever had the last turn.
-    threads_->BeginTurn(this, lines.entry.time);
-    return absl::OkStatus();
   }
   See(lines.entry);
   pages_.AddLines(count_, lines.address, lines.mask, lines.known,

@@ -281,9 +281,8 @@ TEST_F(ThreadStreamTest, ChangedLinesAreImported) {
 TEST_F(ThreadStreamTest, WhereTheNextSegmentsPagesAreLookedAtATurnBegins) {
   ASSERT_TRUE(State(HS_ENTRY_BEGIN, 0, 5).ok());
   const size_t records = writer_.records.size();
-  Entry<HsLines> lines(HS_ENTRY_LINES, 3, 0);
-  lines->entry.time = 77;
-  ASSERT_TRUE(stream_.Consume(lines.base()).ok());
+  HsEntry refresh = {.size = sizeof(HsEntry), .kind = HS_ENTRY_REFRESH, .count = 3, .time = 77};
+  ASSERT_TRUE(stream_.Consume(&refresh).ok());
   EXPECT_EQ(writer_.records.size(), records);
   EXPECT_EQ(threads_.begun, std::vector<uint64_t>{77});
 }

@@ -25,8 +25,7 @@ class ThreadTurns {
   // The process has several threads from now on: before, it needs no slices.
   void BeginSlices() { several_ = true; }
   // An orderable event of `stream`, or what it sees, at the time stamp `time`, comes next. (0: the
-  // time of the one before.)
-  // `anew`: a slice begins even if the last one is of the same thread.
+  // time of the one before.) `anew`: a slice begins even if the last one is of the same thread.
   void Next(ThreadStream* stream, uint64_t time, bool anew = false);
   // It comes to no more.
   void Forget(const ThreadStream* stream);

@@ -168,11 +168,8 @@ void ThreadView::CompareAll(uint64_t count) {
 }
 
 void ThreadView::Refresh(uint64_t count) {
-  const EntryWriter::Seen seen = writer_->TakeSeen();
-  auto* const entry =
-      reinterpret_cast<HsLines*>(writer_->Begin(HS_ENTRY_LINES, count, sizeof(HsLines)));
-  entry->address = entry->mask = entry->known = 0;
-  writer_->CommitSeen(&entry->entry, seen);
+  writer_->BeginTimed(HS_ENTRY_REFRESH, count, sizeof(HsEntry));
+  writer_->CommitTimed();
   alignas(64) uint8_t bytes[kPage];
   for (uint64_t i = 0; i < page_count_; ++i) {
     const uint64_t page = tables_.pages[i];
