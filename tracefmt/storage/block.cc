@@ -20,6 +20,15 @@ namespace {
 constexpr uint8_t kMagic[4] = {'H', 'S', 'B', 'K'};
 constexpr size_t kHashedHeaderBytes = 24;
 
+// Of floating-point numbers and the like the usual level saves less than a tenth, nearly all of it
+// by the entropy coder, which takes most of the time. The level that does without it, and how many
+// blocks are compressed so before it is tried again. Of less than that many bytes nothing is
+// concluded.
+constexpr int kFastLevel = -1;
+constexpr int kFastBlocks = 8;
+constexpr size_t kTellingBytes = 64 * 1024;
+constexpr bool SavesLittle(size_t raw, size_t stored) { return stored > raw / 10 * 9; }
+
 template <typename T>
 void Store(uint8_t* at, T value) {
   std::memcpy(at, &value, sizeof(value));
@@ -43,15 +52,23 @@ absl::Status BlockError(absl::StatusCode code, const std::string& path, uint64_t
   return absl::Status(code, absl::StrCat(path, ": offset ", offset, ": ", what));
 }
 
-BlockEncoder::BlockEncoder(int level) : context_(ZSTD_createCCtx()) {
+BlockEncoder::BlockEncoder(int level) : level_(level), context_(ZSTD_createCCtx()) {
   CHECK(context_ != nullptr);
-  CHECK(!ZSTD_isError(ZSTD_CCtx_setParameter(context_, ZSTD_c_compressionLevel, level)));
 }
 
 BlockEncoder::~BlockEncoder() { ZSTD_freeCCtx(context_); }
 
 BlockEncoder::BlockEncoder(BlockEncoder&& other) noexcept
-    : context_(std::exchange(other.context_, nullptr)), buffer_(std::move(other.buffer_)) {}
+    : level_(other.level_),
+      fast_blocks_(other.fast_blocks_),
+      context_(std::exchange(other.context_, nullptr)),
+      buffer_(std::move(other.buffer_)) {}
+
+int BlockEncoder::LevelFor(size_t bytes) {
+  if (fast_blocks_ == 0 || bytes < kTellingBytes) return level_;
+  --fast_blocks_;
+  return kFastLevel;
+}
 
 absl::StatusOr<absl::Span<uint8_t>> BlockEncoder::CompressHere(BlockKind kind,
                                                                absl::Span<const uint8_t> raw) {
@@ -64,10 +81,15 @@ absl::StatusOr<absl::Span<uint8_t>> BlockEncoder::CompressHere(BlockKind kind,
   if (buffer_.size() < bound) buffer_.resize(bound);
   uint8_t* header = reinterpret_cast<uint8_t*>(buffer_.data());
   uint8_t* payload = header + kBlockHeaderBytes;
+  const int level = LevelFor(raw.size());
+  CHECK(!ZSTD_isError(ZSTD_CCtx_setParameter(context_, ZSTD_c_compressionLevel, level)));
   const size_t stored =
       ZSTD_compress2(context_, payload, buffer_.size() - kBlockHeaderBytes, raw.data(), raw.size());
   if (ZSTD_isError(stored)) {
     return absl::InternalError(absl::StrCat("zstd: ", ZSTD_getErrorName(stored)));
+  }
+  if (level == level_ && raw.size() >= kTellingBytes && SavesLittle(raw.size(), stored)) {
+    fast_blocks_ = kFastBlocks;
   }
   std::memcpy(header, kMagic, sizeof(kMagic));
   Store<uint16_t>(header + 4, static_cast<uint16_t>(kind));

@@ -11,6 +11,7 @@
 #include <filesystem>
 #include <fstream>
 #include <string>
+#include <vector>
 
 #include "tracefmt/samples/test_trace.h"
 #include "tracefmt/storage/trace_directory.h"
@@ -84,6 +85,54 @@ TEST_F(BlockTest, TheWritersSeedIsTheOffset) {
     uint64_t hash = 0;
     std::memcpy(&hash, block->data() + 24, sizeof(hash));
     EXPECT_EQ(hash, XXH3_64bits_withSeed(block->data(), 24, offset)) << offset;
+  }
+}
+
+// Bytes that no compressor can make smaller (a generator's), or text.
+std::vector<uint8_t> Bytes(bool random, size_t size) {
+  std::vector<uint8_t> bytes(size);
+  uint64_t state = 1;
+  for (size_t i = 0; i < size; ++i) {
+    state = state * 6364136223846793005 + 1442695040888963407;
+    bytes[i] = random ? static_cast<uint8_t>(state >> 56) : "etaoin shrdlu"[state >> 33 & 7];
+  }
+  return bytes;
+}
+
+size_t SizeOf(bool random, size_t size, BlockEncoder* encoder) {
+  const auto block = encoder->Encode(BlockKind::kKeyframeEnd, Bytes(random, size), 0);
+  EXPECT_TRUE(block.ok()) << block.status();
+  return block.ok() ? block->size() : 0;
+}
+
+TEST_F(BlockTest, AfterWhatHardlyGetsSmallerALittleIsCompressedFaster) {
+  constexpr size_t kLarge = 256 * 1024, kSmall = 1024;
+  BlockEncoder encoder;
+  const size_t usual = SizeOf(false, kLarge, &encoder);
+  EXPECT_LT(usual, kLarge / 2);
+  SizeOf(true, kLarge, &encoder);
+  EXPECT_GT(SizeOf(false, kLarge, &encoder), usual);
+  // Small ones stay as they are, and nothing is concluded from them.
+  SizeOf(true, kSmall, &encoder);
+  for (int i = 0; i < 8; ++i) SizeOf(false, kLarge, &encoder);
+  EXPECT_EQ(SizeOf(false, kLarge, &encoder), usual);
+  SizeOf(true, kSmall, &encoder);
+  EXPECT_EQ(SizeOf(false, kLarge, &encoder), usual);
+}
+
+TEST_F(BlockTest, WhatIsCompressedFasterIsReadAsWell) {
+  BlockEncoder encoder;
+  std::string file;
+  for (const bool random : {true, true, false}) {
+    const std::vector<uint8_t> raw = Bytes(random, 256 * 1024);
+    const auto block = encoder.Encode(BlockKind::kKeyframeEnd, raw, file.size());
+    ASSERT_TRUE(block.ok()) << block.status();
+    const size_t offset = file.size();
+    file.append(block->begin(), block->end());
+    const auto read = Read(file, offset);
+    ASSERT_TRUE(read.ok()) << read.status();
+    ASSERT_EQ(read->word_count, raw.size() / sizeof(uint64_t));
+    EXPECT_EQ(std::memcmp(read->words.get(), raw.data(), raw.size()), 0);
   }
 }
 
