@@ -34,7 +34,8 @@ absl::StatusOr<const HsEntry*> RingReader::Peek() {
 absl::Status RingReader::Fetch() {
   const uint8_t* const entries = reinterpret_cast<const uint8_t*>(ring_) + HS_RING_HEADER_BYTES;
   while (true) {
-    const uint64_t filled = Acquire(&ring_->head) - tail_;
+    if (head_ == tail_) head_ = Acquire(&ring_->head);
+    const uint64_t filled = head_ - tail_;
     if (filled == 0) {
       PublishTail();
       return absl::OkStatus();
@@ -83,7 +84,8 @@ void RingReader::PublishTail() {
 
 void RingReader::SkipAll() {
   has_entry_ = false;
-  MoveTail(Acquire(&ring_->head) - tail_);
+  head_ = Acquire(&ring_->head);
+  MoveTail(head_ - tail_);
   PublishTail();
 }
 

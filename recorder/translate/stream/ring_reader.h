@@ -43,6 +43,9 @@ class RingReader {
 
   HsRing* const ring_;
   const uint64_t capacity_;
+  // As it was when all before it had been read: to look at it is to take a line of the cache from
+  // the agent.
+  uint64_t head_ = 0;
   uint64_t tail_ = 0;
   uint64_t published_ = 0;  // what the agent sees of it
   bool has_entry_ = false;
