@@ -66,6 +66,10 @@ TEST(ProgramsTest, CallsAndReturnsOnAMisalignedStack) {
   ExpectRecordsUnchanged({Program("misaligned_stack")});
 }
 
+TEST(ProgramsTest, ReturnsWhereAnotherCallHasBeenMeanwhile) {
+  ExpectRecordsUnchanged({Program("crossed_returns")});
+}
+
 TEST(ProgramsTest, FlagsThatAreReadAfterCallsAndIndirectJumps) {
   ExpectRecordsUnchanged({Program("returned_flags")});
 }

@@ -101,42 +101,36 @@ void BlockWriter::BranchIf(uint8_t condition, uint64_t target) {
   AddLink(target, flags_at_end_);
 }
 
-// Executes a call whose return leads to `return_to`, with the guest's stack pointer in r11.
+// Executes a call whose return leads to `return_to`, with the guest's stack pointer in r11. Sets
+// flags.
 void BlockWriter::CallOver(const ReturnPlace& return_to) {
-  constexpr uint32_t kCallBytes = 5;
   Label over;
   code_.Move(kR11, kRsp);
   EmitCallStack(&code_);
-  code_.PadBranch(kCallBytes, kLinkAlignment);
   code_.Call(&over);
-  return_offset_ = code_.offset();
-  BranchFromReturn(return_to);
+  WriteReturnPlace(return_to);
   code_.Bind(&over);
   code_.Move(kRsp, kR11);
 }
 
-void BlockWriter::BranchFromReturn(const ReturnPlace& to) {
-  const uint64_t begin = code_.here();
-  Label restore;
-  code_.Move(kRsp, kR11);
-  code_.PadBranch(1, kLinkAlignment);
-  if (to.flags_read == 0) {
-    code_.Byte(0xe9);
-    AddLink(to.guest_pc, 0);
-  } else {
-    code_.Jump(&restore);
-  }
-  CHECK(code_.here() == begin + HS_RETURN_PC);
-  code_.Word64(to.guest_pc);
-  if (to.flags_read == 0) return;
-  code_.Bind(&restore);
-  BranchWithFlagsAside(to.guest_pc);
+// Any return may come here with the same lower bits of the stack pointer: another one searches. The
+// flags are aside.
+void BlockWriter::WriteReturnPlace(const ReturnPlace& to) {
+  EmitAfterReturn(&code_);
+  code_.MoveConstant(kR11, to.guest_pc);
+  code_.CompareBytes(sizeof(to.guest_pc), kR11, ReturnTarget());
+  code_.JumpToIf(kNotZero, request_.stubs.search_return);
+  if (to.flags_read != 0) TakeFlagsBack();
+  WriteBranch(to.guest_pc, to.flags_read == 0 ? 0 : kAllFlags);
+}
+
+void BlockWriter::BranchFromReturn(uint64_t target) {
+  EmitAfterReturn(&code_);
+  BranchWithFlagsAside(target);
 }
 
 void BlockWriter::BranchWithFlagsAside(uint64_t target) {
-  code_.Move(kR11, kRax);
-  RestoreFlags();
-  code_.Move(kRax, kR11);
+  TakeFlagsBack();
   place_.flags_aside = false;
   saved_[kStubSlot] = HS_NOT_SAVED;
   MarkFault();
@@ -144,7 +138,10 @@ void BlockWriter::BranchWithFlagsAside(uint64_t target) {
 }
 
 void BlockWriter::BranchFromCall(uint64_t target, const ReturnPlace& return_to) {
+  const bool flags_read = flags_at_end_ != 0;
+  if (flags_read) PutFlagsAside();
   CallOver(return_to);
+  if (flags_read) TakeFlagsBack();
   Branch(target);
 }
 
@@ -157,6 +154,12 @@ void BlockWriter::PutFlagsAside() {
   LoseR11();
   code_.Move(kR11, kRax);
   StoreFlags();
+  code_.Move(kRax, kR11);
+}
+
+void BlockWriter::TakeFlagsBack() {
+  code_.Move(kR11, kRax);
+  RestoreFlags();
   code_.Move(kRax, kR11);
 }
 
@@ -364,7 +367,6 @@ void BlockWriter::Finish(TranslatedBlock* block) {
   block->to_exits = std::move(to_exits_);
   block->side = std::move(side_);
   block->links = std::move(links_);
-  block->return_offset = return_offset_;
 }
 
 }  // namespace hindsight

@@ -115,7 +115,7 @@ class BlockWriter {
   void BranchFromCallToR11(int64_t rsp_before, const ReturnPlace& return_to);
   void ReturnToR11(int64_t rsp_before);
   // The way from the table of returns to the translation of a guest pc.
-  void BranchFromReturn(const ReturnPlace& to);
+  void BranchFromReturn(uint64_t target);
   // The way from the table of indirect branches to a translation that needs the flags.
   void BranchWithFlagsAside(uint64_t target);
 
@@ -157,9 +157,11 @@ class BlockWriter {
   void WriteBranch(uint64_t target, uint16_t flags_exact);
   void StoreFlags();
   void RestoreFlags();
+  void TakeFlagsBack();  // after PutFlagsAside, which it is the reverse of
   PendingExit* AddIndirectExit(HsExitKind kind, int64_t rsp_before);
   void FindR11(HsExitKind kind, int64_t rsp_before, int table);
   void CallOver(const ReturnPlace& return_to);
+  void WriteReturnPlace(const ReturnPlace& to);
   void JumpToField(int offset);
   PendingExit* AddExit(HsExitKind kind);
   void AddLink(uint64_t target, uint16_t flags_exact);
@@ -171,7 +173,6 @@ class BlockWriter {
   InstructionPlace place_;
   uint64_t begins_at_ = 0;  // host address of the instruction at place_
   uint16_t flags_at_end_ = 0;
-  uint32_t return_offset_ = 0;
   bool r11_is_guests_ = false;
   bool r11_stays_guests_ = false;
   SavedRegisters saved_ = kNoneSaved;

@@ -28,10 +28,24 @@ void EmitRestoreFlags(Assembler* code) {
 void EmitCallStack(Assembler* code) {
   code->LoadField(kRsp, HS_BLOCK_FIELD(call_stack));
   code->Bytes({0x66, 0x44, 0x89, 0xdc});  // mov %r11w,%sp
+  code->Bytes({0x40, 0x80, 0xe4, 0xf8});  // and $-8,%spl
+}
+
+void EmitPrepareReturn(Assembler* code) {
+  code->Lea(kR11, {.base = kRsp, .displacement = -kBelowReturn});
+}
+
+void EmitAfterReturn(Assembler* code) {
+  code->Lea(kRsp, {.base = kR11, .displacement = kBelowReturn});
+}
+
+HostAddress ReturnTarget() {
+  constexpr int64_t kWordBytes = sizeof(uint64_t);
+  return {.base = kRsp, .displacement = -kWordBytes, .segment = SegmentBase::kGs};
 }
 
 void EmitReturn(Assembler* code) {
-  code->Move(kR11, kRsp);
+  EmitPrepareReturn(code);
   code->LoadField(kRsp, HS_BLOCK_FIELD(return_stack));
   code->Byte(0xc3);
 }

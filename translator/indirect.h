@@ -21,10 +21,20 @@ HostAddress HostOfEntry(HostAddress entry);
 void EmitRestoreFlags(Assembler* code);
 
 // Has rsp point to where calls push that leave the guest's stack pointer as it is in r11: right
-// below that. No flags.
+// below that. Sets flags.
 void EmitCallStack(Assembler* code);
 
-// `ret` to what return_host of the thread block has. r11 has the guest's rsp then.
+// What a return leads to begins with the guest's stack pointer, less so many bytes, in r11.
+inline constexpr int64_t kBelowReturn = 16;
+// The guest's stack pointer is what it was before EmitPrepareReturn.
+void EmitPrepareReturn(Assembler* code);
+void EmitAfterReturn(Assembler* code);
+
+// The target of a return that has released nothing else, once it has moved the stack pointer: the
+// view has it as it was compared.
+HostAddress ReturnTarget();
+
+// `ret` to what return_host of the thread block has.
 void EmitReturn(Assembler* code);
 
 }  // namespace hindsight

@@ -11,8 +11,6 @@
 namespace hindsight {
 namespace {
 
-constexpr uint8_t kInt3 = 0xcc;
-
 constexpr int SaveSlot(int i) {
   return HS_BLOCK_FIELD(save) + i * static_cast<int>(sizeof(uint64_t));
 }
@@ -46,43 +44,30 @@ void EmitExit(bool with_pc, Assembler* code) {
   LeaveToAgent(code);
 }
 
-// Seen from the stack pointer that a return has left: its target, and in the call stack what was
-// pushed by the call that had left the stack pointer below that.
-constexpr HostAddress kTarget = {.base = kRsp, .displacement = -8, .segment = SegmentBase::kGs};
-constexpr int64_t kPushed = -2 * int64_t{sizeof(uint64_t)};
-
-// Goes where the call has pushed that left the stack pointer as it was before the return, if that
-// is the place after a call of the return's target. r11: rax. Changes rax.
-void ReturnToPushed(Label* search, Assembler* code) {
-  code->LoadField(kRax, HS_BLOCK_FIELD(call_stack));
-  code->Bytes({0x66, 0x89, 0xe0});  // mov %sp,%ax
-  code->Load(kRax, {.base = kRax, .displacement = kPushed});
-  code->Bytes({0x48, 0x85, 0xc0});  // test %rax,%rax
-  code->JumpIf(kZero, search);
-  code->Bytes({0x81, 0x38});  // cmpl $HS_RETURN_CODE,(%rax)
-  code->Word32(HS_RETURN_CODE);
-  code->JumpIf(kNotZero, search);
-  code->Load(kRax, {.base = kRax, .displacement = HS_RETURN_PC});
-  code->CompareBytes(8, kRax, kTarget);
-  code->JumpIf(kNotZero, search);
-  code->Move(kRax, kR11);
-  code->Move(kR11, kRsp);
+// Goes where the call has pushed that left the stack pointer as it was before the return: below
+// what it is now by kBelowReturn. The flags are aside. Address of the return's struct HsExit in
+// r11.
+void EmitReturnTo(Label* search, Assembler* code) {
+  code->StoreField(SaveSlot(0), kR11);
+  EmitPrepareReturn(code);
   EmitCallStack(code);
-  code->Lea(kRsp, {.base = kRsp, .displacement = kPushed});
+  code->Bytes({0x48, 0x83, 0x3c, 0x24, 0x00});  // cmpq $0,(%rsp)
+  Label none;
+  code->JumpIf(kZero, &none);
   code->Byte(0xc3);
+  code->Bind(&none);
+  EmitAfterReturn(code);
+  code->Jump(search);
 }
 
 // Below the stack pointer that a return has left is its target, which the view has as it was
-// compared. rax, the flags aside: as in the block. Address of the return's struct HsExit in r11.
-void EmitReturnTo(uint64_t indirect_exit, Assembler* code) {
-  Label search, miss;
-  code->StoreField(SaveSlot(0), kR11);
+// compared. The flags are aside, and the address of the return's struct HsExit where EmitReturnTo
+// has put it.
+void EmitSearchReturn(uint64_t indirect_exit, Assembler* code) {
+  Label miss;
   code->Move(kR11, kRax);
-  ReturnToPushed(&search, code);
-
-  code->Bind(&search);
   code->StoreField(SaveSlot(1), kR9);
-  code->Load(kR9, kTarget);
+  code->Load(kR9, ReturnTarget());
   const HostAddress entry = EmitTableEntry(kR9, kRax, HS_RETURNS_OFFSET, code);
   code->CompareBytes(8, kR9, entry);
   code->JumpIf(kNotZero, &miss);
@@ -99,9 +84,6 @@ void EmitReturnTo(uint64_t indirect_exit, Assembler* code) {
   code->Move(kRax, kR11);
   code->LoadField(kR11, SaveSlot(0));
   code->JumpTo(indirect_exit);
-
-  while (code->offset() % kStubBytes != HS_STUB_FAULT) code->Byte(kInt3);
-  code->Jump(&search);
 }
 
 }  // namespace
@@ -116,7 +98,12 @@ Stubs EmitStubs(uint64_t host_address) {
   EmitExit(false, &code);
   code.Align(64, 0x90);  // a line of the cache: returns are many
   stubs.addresses.return_to = code.here();
-  EmitReturnTo(stubs.addresses.indirect_exit, &code);
+  Label search;
+  EmitReturnTo(&search, &code);
+  code.Align(16, 0x90);
+  code.Bind(&search);
+  stubs.addresses.search_return = code.here();
+  EmitSearchReturn(stubs.addresses.indirect_exit, &code);
   stubs.code = code.Take();
   CHECK(stubs.code.size() <= kStubBytes);
   return stubs;

@@ -17,6 +17,8 @@ struct StubAddresses {
   // What a return does once its target has been compared with the view. Shared, since it is much
   // code, and predicted as well as if each return had its own: it ends with a ret.
   uint64_t return_to = 0;
+  // And what it does where the place that it has found is not its target's.
+  uint64_t search_return = 0;
 };
 
 struct Stubs {

@@ -193,29 +193,21 @@ struct HsTableEntry {
   uint64_t host;
 };
 //
-// The table of returns is of the same kind. What it says of a pc is not where that was translated
-// to, but a place behind the call instruction of a translated call. Processors predict where a
-// return leads to by the calls they have executed, and hardly otherwise; so a translated call
-// executes a call instruction, and a translated return a ret. Both have the guest's stack pointer
-// in r11 meanwhile.
+// Processors predict where a return leads to by the calls they have executed, and hardly otherwise;
+// so a translated call executes a call instruction, and a translated return a ret. Both have the
+// guest's stack pointer in r11 meanwhile.
 //
 // A call that leaves the guest's stack pointer at S pushes right below gs:[HS_CALLS_OFFSET + (S &
-// 0xffff)]. What a return at S finds there is the place after that call, and its ret takes it; only
-// if it is not, or if the guest's pc there is not the return's, ret takes from return_host what the
-// table has. What calls push is the same memory again and again, where a table's entries each take
-// a line of the processor's caches.
-//
-// Such a place begins with HS_RETURN_CODE and has the guest's pc at HS_RETURN_PC. Where S is not a
-// multiple of 8, calls write over parts of what others have pushed, and a return finds any number
-// there: it reads from that address. If that faults (also since the program wants misaligned
-// accesses refused), it goes on at HS_STUB_FAULT of the stubs.
+// 0xfff8)]. A return from there takes what it finds there, the place after some call, unless it is
+// 0. That place compares the target of the return with the guest's pc that it is for, and if it is
+// another one, ret takes from return_host what the table of returns has, which is of the same kind
+// as the other: what TranslateReturnTo has made. What calls push is the same memory again and
+// again, where a table's entries each take a line of the processor's caches. (For S & 0xfff8 = 0
+// the two do not meet: such a return always searches.)
 #define HS_TABLE_OFFSET (-0x200000)
 #define HS_RETURNS_OFFSET (-0x300000)
 #define HS_CALLS_OFFSET (-0x320000)
-#define HS_RETURN_CODE 0xe9e38b49u  // mov %r11,%rsp; jmp
-#define HS_RETURN_PC 8
 #define HS_STUB_BYTES 512
-#define HS_STUB_FAULT (HS_STUB_BYTES - 16)
 // All three, from here to the end of the table of indirect branches.
 #define HS_TABLES_OFFSET (HS_CALLS_OFFSET - 0x1000)
 #define HS_TABLE_ENTRIES 0x10000

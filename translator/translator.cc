@@ -247,7 +247,7 @@ absl::Status CheckPlace(const TranslateRequest& request) {
   }
   const Assembler reach(request.host_address);
   if (!reach.Reaches(request.stubs.exit) || !reach.Reaches(request.stubs.indirect_exit) ||
-      !reach.Reaches(request.stubs.return_to)) {
+      !reach.Reaches(request.stubs.return_to) || !reach.Reaches(request.stubs.search_return)) {
     return absl::InvalidArgumentError("translate: the arena's stubs are out of reach");
   }
   return absl::OkStatus();
@@ -263,7 +263,7 @@ absl::StatusOr<TranslatedBlock> TranslateReturnTo(const TranslateRequest& reques
   if (absl::Status status = CheckPlace(request); !status.ok()) return status;
   BlockWriter writer(request, {});
   writer.Begin(FlagsAsideAt(request.guest_pc));
-  writer.BranchFromReturn({.guest_pc = request.guest_pc, .flags_read = kStatusFlags});
+  writer.BranchFromReturn(request.guest_pc);
   TranslatedBlock block;
   writer.Finish(&block);
   return block;

@@ -101,9 +101,6 @@ struct TranslatedBlock {
   uint32_t instructions = 0;    // counted by the block; not one that exits uncounted
   std::vector<SideEntry> side;  // ascending
   std::vector<Link> links;
-  // Of a block that ends with a call: where in the code what is executed when that returns begins,
-  // for the table of returns. The guest's pc is what follows the block. 0: there is none.
-  uint32_t return_offset = 0;
   // Code outside of the block that was looked at: the block is wrong once that changes.
   std::vector<CodeRange> relied_on;
   // Where in the code the exits begin, which are seldom executed, at a multiple of kHostAlignment.
@@ -126,9 +123,8 @@ struct TranslatedBlock {
 // other.
 absl::StatusOr<TranslatedBlock> Translate(const TranslateRequest& request);
 
-// What the table of returns may have for request.guest_pc if no call returns there. It goes on to
-// the translation of that pc, which need not exist; only that and the places matter. Errors: as
-// above.
+// What the table of returns has for request.guest_pc. It goes on to the translation of that pc,
+// which need not exist; only that and the places matter. Errors: as above.
 absl::StatusOr<TranslatedBlock> TranslateReturnTo(const TranslateRequest& request);
 
 // What the table of indirect branches has for request.guest_pc if flags are read from there on:

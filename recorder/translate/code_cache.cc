@@ -180,26 +180,7 @@ void CodeCache::Add(Block translation) {
   ForEachSite(guest_pc, [this, host](const Site& site) {
     WriteSite(site, static_cast<int32_t>(host - site.host - 4));
   });
-  const StoredBlock& block = translation->block;
-  SetInMap(guest_pc, HostInMap(host, FlagsReadBy(block)));
-  NoteReturn(guest_pc + block.guest_bytes, host, block.return_offset);
-}
-
-// Several blocks may end with the same call: of a loop's body the one that leads into it, and the
-// one that begins with it. The later one is executed more often, as a rule.
-void CodeCache::NoteReturn(uint64_t guest_pc, uint64_t host, uint32_t return_offset) {
-  if (return_offset == 0) return;
-  if (FindWay(ReturnTo(guest_pc)) != 0 && changed_returns_.size() < kMostChangedReturns) {
-    changed_returns_.push_back(guest_pc);
-  }
-  SetInMap(ReturnTo(guest_pc), host + return_offset);
-}
-
-uint64_t CodeCache::TakeChangedReturn() {
-  if (changed_returns_.empty()) return 0;
-  const uint64_t guest_pc = changed_returns_.back();
-  changed_returns_.pop_back();
-  return guest_pc;
+  SetInMap(guest_pc, HostInMap(host, FlagsReadBy(translation->block)));
 }
 
 bool CodeCache::HasBlocksIn(Page page) const {
@@ -229,8 +210,6 @@ bool CodeCache::AddPage(Page page) {
   LinkPage(page);
   for (const PageImage::Block& block : page->image.blocks()) {
     SetInMap(block.guest_pc, HostInMap(page->host + block.code_offset, block.flags_read));
-    NoteReturn(block.guest_pc + block.guest_bytes, page->host + block.code_offset,
-               block.return_offset);
   }
   return true;
 }
@@ -273,12 +252,6 @@ void CodeCache::TakeApart(Page page) {
 void CodeCache::Unlink(const Translation& block) {
   ForEachSite(block.guest_pc, [this](const Site& site) { WriteSite(site, site.to_exit); });
   SetInMap(block.guest_pc, 0);
-  // What it relied on may have been that no flags are read there.
-  const uint64_t return_key = ReturnTo(block.guest_pc + block.block.guest_bytes);
-  if (block.block.return_offset != 0 &&
-      FindWay(return_key) == block.host + block.block.return_offset) {
-    SetInMap(return_key, 0);
-  }
   blocks_.erase(block.guest_pc);
 }
 

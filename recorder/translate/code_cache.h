@@ -68,9 +68,6 @@ class CodeCache {
   // Where the way to a guest pc from the table of returns or of indirect branches is; 0: nowhere
   // yet. `key`: ReturnTo or IndirectTo.
   uint64_t FindWay(uint64_t key) const;
-  // A guest pc of which that has changed, so that what threads' tables of returns have is still
-  // right, but not what the processor expects; once each. 0: there is none.
-  uint64_t TakeChangedReturn();
   // Takes in one that TranslateReturnTo or TranslateIndirectTo has made.
   void AddWay(uint64_t key, const Translation* translation);
 
@@ -109,13 +106,9 @@ class CodeCache {
   bool HasBlocksIn(Page page) const;
   void WriteSite(const Site& site, int32_t displacement);
   uint64_t IndexInMap(uint64_t key) const;
-  void NoteReturn(uint64_t guest_pc, uint64_t host, uint32_t return_offset);
   // `key`: a guest pc, ReturnTo, or IndirectTo.
   void SetInMap(uint64_t key, uint64_t host);
   void Unlink(const Translation& block);
-
-  // More are forgotten.
-  static constexpr size_t kMostChangedReturns = 64;
 
   MemoryFile* const file_;
   TranslationMemo* const memo_;
@@ -129,7 +122,6 @@ class CodeCache {
   absl::btree_map<uint64_t, Page> written_pages_;    // by host, all
   std::vector<Page> modules_;                        // one of each module that has any
   uint64_t page_blocks_ = 0;                         // in known_pages_
-  std::vector<uint64_t> changed_returns_;
   uint64_t map_entries_ = 0;
   uint64_t code_bytes_ = 0;
 };

@@ -34,7 +34,6 @@ class CodeCacheTest : public testing::Test {
     block.exits_offset = 64;
     block.guest_bytes = bytes;
     block.links = {{.rel32_offset = 8, .guest_target = target}};
-    block.return_offset = 40;
     block.side = {{.host_offset = 4, .guest_offset = 0, .adjust = -3, .flags_exact = flags_read},
                   {.host_offset = 20, .guest_offset = 9, .adjust = -2}};
     auto translation = MakeTranslation(pc, cache_.PlaceFor(pc, 1000), block,
@@ -104,32 +103,12 @@ TEST_F(CodeCacheTest, AStateBelongsToTheLastEntryBefore) {
   EXPECT_FALSE(cache_.Recover(kLibraryArena).has_value());
 }
 
-TEST_F(CodeCacheTest, ReturnsFindThePlaceAfterACallUntilItIsInvalid) {
-  EXPECT_EQ(cache_.FindWay(ReturnTo(kFirst + 32)), 0u);
-  Add(kFirst, kSecond);
-  const uint64_t behind = cache_.Find(kFirst) + 40;
-  EXPECT_EQ(cache_.FindWay(ReturnTo(kFirst + 32)), behind);
-  EXPECT_EQ(cache_.FindWay(ReturnTo(kFirst)), 0u);
-  // What flags are read there may be something else now.
-  cache_.Invalidate(kFirst, kFirst + 1);
-  EXPECT_EQ(cache_.FindWay(ReturnTo(kFirst + 32)), 0u);
-}
-
 TEST_F(CodeCacheTest, TheMapSaysWhetherABlockReadsFlags) {
   Add(kFirst, kSecond);
   EXPECT_EQ(InMap(kFirst), cache_.Find(kFirst));
   constexpr uint16_t kCarry = 1;
   Add(kFirst + 64, kSecond, 32, kCarry);
   EXPECT_EQ(InMap(kFirst + 64), cache_.Find(kFirst + 64) | kReadsFlags);
-}
-
-TEST_F(CodeCacheTest, OfTwoBlocksWithTheSameCallReturnsLeadToTheLaterOne) {
-  Add(kFirst, kSecond);
-  EXPECT_EQ(cache_.TakeChangedReturn(), 0u);
-  Add(kFirst + 16, kSecond, 16);
-  EXPECT_EQ(cache_.FindWay(ReturnTo(kFirst + 32)), cache_.Find(kFirst + 16) + 40);
-  EXPECT_EQ(cache_.TakeChangedReturn(), kFirst + 32);
-  EXPECT_EQ(cache_.TakeChangedReturn(), 0u);
 }
 
 TEST_F(CodeCacheTest, WhatComesBackIsWhereItWas) {

@@ -195,7 +195,6 @@ void PrependCodeCheck(const CodeCheck& check, const std::vector<uint8_t>& code,
   const auto size = static_cast<uint32_t>(code.size());
   for (SideEntry& entry : block->side) entry.host_offset += size;
   for (Link& link : block->links) link.rel32_offset += size;
-  if (block->return_offset != 0) block->return_offset += size;
   block->exits_offset += size;
   for (uint32_t& offset : block->to_exits) offset += size;
   for (uint32_t& offset : block->outward) offset += size;

@@ -11,7 +11,6 @@
 #include <cstdio>
 #include <cstring>
 #include <fstream>
-#include <iterator>
 #include <string>
 #include <utility>
 
@@ -179,9 +178,6 @@ void ProcessService::Translate(RequestSlot* slot) {
   const uint32_t flush_every = options_.trials.flush_every;
   if (flush_every != 0 && random_() % flush_every == 0) code_.InvalidateAll();
   slot->results[0] = code_.Translate(slot->arguments[0]);
-  for (size_t i = 1; i < std::size(slot->results); ++i) {
-    slot->results[i] = code_.TakeChangedReturn();
-  }
 }
 
 void ProcessService::Recover(RequestSlot* slot) const {

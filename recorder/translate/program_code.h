@@ -61,8 +61,6 @@ class ProgramCode {
   uint64_t TranslateReturnTo(uint64_t guest_pc);
   // The same of the table of indirect branches, if flags are read from there on.
   uint64_t TranslateIndirectTo(uint64_t guest_pc);
-  // See CodeCache.
-  uint64_t TakeChangedReturn() { return cache_.TakeChangedReturn(); }
   // Translates one more block that is likely to be asked for, or takes in one more page of known
   // ones, or looks for one for a while, as long as the program runs. False if there is none.
   bool TranslateAhead();

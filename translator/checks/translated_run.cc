@@ -126,9 +126,6 @@ uint64_t TranslatedRun::Place(uint64_t guest_pc, const TranslatedBlock& made) {
   const auto bytes = static_cast<uint32_t>(made.code.size());
   next_host_ = (host + bytes + kHostAlignment - 1) / kHostAlignment * kHostAlignment;
   host_blocks_[host] = {guest_pc, bytes, made.side};
-  if (made.return_offset != 0) {
-    returns_.try_emplace(guest_pc + made.guest_bytes, host + made.return_offset);
-  }
   return host;
 }
 
@@ -211,10 +208,6 @@ GuestStop TranslatedRun::Run(const RegisterFile& registers, uint64_t limit) {
     const MachineStop stop = machine_->Run(host);
     if (end_trust_) end_trust_();
     host = stop.registers;
-    if (stop.signal != SIGTRAP && stop.registers.rip - options_.arena < kStubBytes) {
-      host.rip = options_.arena + HS_STUB_FAULT;
-      continue;
-    }
     if (stop.signal != SIGTRAP || stop.registers.rip != trap_ + 1) return AtFault(stop);
     host.gs_base = HsGsBase(options_.distance);
     if (!GoOn(&host)) return AtExit(host);

@@ -238,6 +238,15 @@ void Assembler::JumpIfRcxZero(Label* label) {
 
 void Assembler::JumpTo(uint64_t target) {
   Byte(0xe9);
+  OutwardRel32(target);
+}
+
+void Assembler::JumpToIf(Condition condition, uint64_t target) {
+  Bytes({0x0f, static_cast<uint8_t>(0x80 | condition)});
+  OutwardRel32(target);
+}
+
+void Assembler::OutwardRel32(uint64_t target) {
   const auto distance = static_cast<int64_t>(target - (here() + 4));
   CHECK(FitsWord(distance));
   outward_.push_back(offset());

@@ -125,12 +125,14 @@ class Assembler {
   void JumpIf(Condition condition, Label* label);  // rel32
   void JumpIfRcxZero(Label* label);                // rel8
   void JumpTo(uint64_t host_address);              // rel32, out of the block
+  void JumpToIf(Condition condition, uint64_t host_address);
   void Call(Label* label);                         // rel32
   void Bind(Label* label);
 
  private:
   void Little(uint64_t value, int bytes);
   void Rel32(Label* label);
+  void OutwardRel32(uint64_t target);
 
   uint64_t host_address_;
   std::vector<uint8_t> code_;

@@ -51,13 +51,7 @@ uint64_t FindInMap(uint64_t pc) {
 
 // Has it translated, and linked to the branch at `link` if that is not 0.
 uint64_t Translate(Thread* thread, uint64_t pc, uint64_t link) {
-  const Answer answer = Ask(thread, RequestKind::kTranslate, pc, link);
-  for (int i = 1; i < 6; ++i) {
-    const uint64_t changed = answer.results[i];
-    HsTableEntry* entry = &thread->returns()[changed % HS_TABLE_ENTRIES];
-    if (changed != 0 && entry->pc == changed) *entry = {};
-  }
-  return answer.results[0];
+  return Ask(thread, RequestKind::kTranslate, pc, link).results[0];
 }
 
 // Where pc was translated to; 0: it cannot be.
@@ -88,10 +82,11 @@ uint64_t HostOfIndirect(Thread* thread, uint64_t pc, uint64_t host) {
   return Ask(thread, RequestKind::kTranslateIndirect, pc).results[0];
 }
 
-// What has been translated leads there.
+// The same of a return.
 uint64_t HostOfReturn(Thread* thread, uint64_t pc) {
-  const uint64_t host = FindInMap(ReturnTo(pc));
-  return host != 0 ? host : Ask(thread, RequestKind::kTranslateReturn, pc).results[0];
+  if (const uint64_t host = FindInMap(ReturnTo(pc))) return host;
+  if (!IsWantedAgain(&thread->returns()[pc % HS_TABLE_ENTRIES], pc)) return 0;
+  return Ask(thread, RequestKind::kTranslateReturn, pc).results[0];
 }
 
 // Recording is over, and nobody answers.

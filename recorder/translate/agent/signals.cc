@@ -162,16 +162,6 @@ bool IsViewFault(Thread* thread, int* signal, int32_t* info, FrameContext* conte
   return false;
 }
 
-// Where code of the stubs, which lie at the beginning of an arena, goes on that has faulted at
-// `address`. 0: it is not theirs.
-uint64_t AfterStubFault(uint64_t address) {
-  constexpr uint64_t kArenas[] = {kLibraryArena, kPieArena};
-  for (const uint64_t arena : kArenas) {
-    if (address - arena < HS_STUB_BYTES) return arena + HS_STUB_FAULT;
-  }
-  return 0;
-}
-
 // The program may have forbidden that, and handlers begin with its flag.
 void AllowMisaligned() {
   asm volatile("pushfq\n\tandl $0xfffbffff, (%%rsp)\n\tpopfq" : : : "cc", "memory");
@@ -194,8 +184,6 @@ void OnSignal(int signal, int32_t* info, FrameContext* context) {
     // The access is tried again. What has come meanwhile did not find translated code.
     FrameRegisters& registers = context->registers;
     if (thread->pending != 0 && InArenas(registers.rip)) LeaveSoon(&registers.r10, thread->block);
-  } else if (const uint64_t next = AfterStubFault(context->registers.rip)) {
-    context->registers.rip = next;
   } else if (thread->operating != 0) {
     TakeInfo(info, *context, &thread->fault);
     thread->fault_signal = static_cast<uint32_t>(signal);

@@ -219,7 +219,6 @@ std::optional<Translation> PageImage::Get(const Block& of, uint64_t host) const 
   block.code = code_.subspan(of.code_offset, record.code_bytes);
   block.exits = code_.subspan(record.exits_offset, record.exits_bytes);
   block.guest_bytes = record.guest_bytes;
-  block.return_offset = of.return_offset;
   translation.bytes = reader.Take<uint8_t>(record.guest_bytes);
   translation.relied_on = reader.Take<uint8_t>(record.relied_bytes);
   return translation;
@@ -273,7 +272,7 @@ void AddBlock(const Parts::Chosen& chosen, uint64_t made_for, uint32_t exits_sta
             parts->code.data() + exits);
   parts->blocks.push_back(
       {translation.guest_pc, start, static_cast<uint32_t>(parts->records.size()),
-       static_cast<uint16_t>(block.guest_bytes), FlagsReadBy(block), block.return_offset});
+       static_cast<uint16_t>(block.guest_bytes), FlagsReadBy(block), 0});
   AppendRecord(translation, exits, &parts->records);
   for (const Link& link : block.links) {
     parts->links.push_back({start + link.rel32_offset, link.guest_target});

@@ -29,8 +29,8 @@ class PageImage {
     uint32_t code_offset;
     uint32_t record_offset;
     uint16_t guest_bytes;
-    uint16_t flags_read;     // FlagsReadBy
-    uint32_t return_offset;  // as in TranslatedBlock
+    uint16_t flags_read;  // FlagsReadBy
+    uint32_t reserved;
   };
   // The rel32 at `site` leads to the block at `target`: offsets in the code.
   struct InnerLink {

@@ -104,7 +104,6 @@ std::unique_ptr<Translation> MakeTranslation(uint64_t guest_pc, uint64_t host,
   translation->block.code = code.first(block.exits_offset);
   translation->block.exits = code.subspan(block.exits_offset);
   translation->block.guest_bytes = block.guest_bytes;
-  translation->block.return_offset = block.return_offset;
   translation->bytes = pieces.Copy(bytes);
   translation->relied_on = pieces.Copy(absl::MakeConstSpan(relied_bytes));
   return translation;

@@ -18,7 +18,6 @@ struct StoredBlock {
   // Without the exits; and these. Offsets below are as if they followed each other.
   absl::Span<const uint8_t> code, exits;
   uint32_t guest_bytes = 0;
-  uint32_t return_offset = 0;
   absl::Span<const SideEntry> side;
   absl::Span<const Link> links;
   absl::Span<const CodeRange> relied_on;  // as far as there were bytes
