@@ -1,6 +1,15 @@
 """Tests over traces of both engines, from one source."""
 
-def engines_test(name, srcs, deps, data = [], tags = [], env = {}, translated_except = [], **kwargs):
+def engines_test(
+        name,
+        srcs,
+        deps,
+        data = [],
+        tags = [],
+        env = {},
+        translated_except = [],
+        emulated_is_long = False,
+        **kwargs):
     """NAME_test records with the emulator, NAME_translated_test with the engine that translates.
 
     Args:
@@ -11,6 +20,7 @@ def engines_test(name, srcs, deps, data = [], tags = [], env = {}, translated_ex
       tags: of both tests.
       env: of both tests.
       translated_except: cases, as gtest names them, that do not pass in the second yet.
+      emulated_is_long: the first is one of the suites that take many minutes, and runs with them.
       **kwargs: of both tests.
     """
     subject = name[:-len("_test")]
@@ -25,7 +35,7 @@ def engines_test(name, srcs, deps, data = [], tags = [], env = {}, translated_ex
     native.cc_test(
         name = name,
         deps = [":%s_cases" % subject],
-        tags = tags,
+        tags = tags + (["long", "manual"] if emulated_is_long else []),
         env = env,
         **kwargs
     )

@@ -238,7 +238,7 @@ TEST_F(RingTest, ATraceIsKeptOnlyForTheEndThatWasAskedFor) {
 TEST_F(RingTest, SnapshotsGoOneByOne) {
   const ChildResult result =
       Child::Start({Hindsight(), "snap", "--quiet", "-o", trace_, "--every=20ms", "--ring=7", "--",
-                    Churn(), "2", "20000", "0"},
+                    Churn(), "2", "5000", "0"},
                    {.timeout = absl::Seconds(300)})
           .Finish();
   EXPECT_EQ(result.Ending(), "exit 0") << result.err;
@@ -253,7 +253,7 @@ say("threads", len(gdb.selected_inferior().threads()))
 say("sum", value("(long)rounds"))
 end
 )");
-  EXPECT_EQ(gdb.Answer("sum"), "20000") << gdb.text;
+  EXPECT_EQ(gdb.Answer("sum"), "5000") << gdb.text;
 }
 
 TEST_F(RingTest, ImpossibleRingsAreRefused) {

@@ -98,7 +98,7 @@ inline constexpr uint64_t kBlockMapBytes = kBlockMapEntries * sizeof(BlockMapEnt
 inline constexpr uint64_t kBlockMap = kLibraryArena - 2 * kBlockMapBytes;
 // Neighbours lie together, so that few pages of the map are touched.
 constexpr uint64_t BlockMapIndex(uint64_t guest_pc) {
-  return ((guest_pc >> 2) + (guest_pc >> 23) * 0x9e3779b1) % kBlockMapEntries;
+  return ((guest_pc >> 4) + (guest_pc >> 23) * 0x9e3779b1) % kBlockMapEntries;
 }
 
 // The initial stack's new end: the window's, but for a page that is never mapped.
