@@ -18,8 +18,8 @@ namespace {
 constexpr uint64_t kArena = 0x10000000, kGuest = 0x400000;
 constexpr uint64_t kHost = kArena + kStubBytes;
 // cmp %gs:-8(%rsp),%r11; jne
-constexpr uint8_t kCompare[] = {0x65, 0x4c, 0x3b, 0x5c, 0x24,
-                                static_cast<uint8_t>(HS_GS_SHIFT - 8)};
+constexpr uint8_t kCompare[] = {0x65, 0x4c, 0x3b,
+                                0x5c, 0x24, static_cast<uint8_t>(HS_GS_SHIFT - 8)};
 constexpr uint8_t kJumpIfOther[] = {0x0f, 0x85};
 // lahf; sahf restores what it has put aside.
 constexpr uint8_t kRestoresFlags = 0x9e;

@@ -1,5 +1,6 @@
 #include "translator/checked_access.h"
 
+#include <algorithm>
 #include <cstdint>
 
 #include "isa/registers.h"
@@ -145,21 +146,25 @@ bool WriteCheck(const HostAddress& address, int bytes, int data, BlockWriter* wr
   return true;
 }
 
-void WriteVectorCheck(const HostAddress& address, int vector, int data, BlockWriter* writer) {
+void WriteVectorCheck(const HostAddress& address, int bytes, int vector, int data,
+                      BlockWriter* writer) {
   Assembler* code = writer->code();
-  Label* miss = writer->Miss(address, 16);
-  // movq %xmm,%data
-  code->Operation({.bytes = {0x0f, 0x7e}, .wide = true, .prefix = 0x66}, vector, data);
-  code->CompareBytes(8, data, InView(address));
+  Label* miss = writer->Miss(address, static_cast<uint16_t>(bytes));
+  // movd or movq %xmm,%data
+  const int low = std::min(bytes, 8);
+  code->Operation({.bytes = {0x0f, 0x7e}, .wide = low == 8, .prefix = 0x66}, vector, data);
+  code->CompareBytes(low, data, InView(address));
   code->JumpIf(kNotZero, miss);
-  // pextrq $1,%xmm,%data
-  code->Byte(0x66);
-  code->Byte(0x48 | (vector >= 8) << 2 | (data >= 8));
-  code->Bytes({0x0f, 0x3a, 0x16});
-  code->Byte(0xc0 | (vector & 7) << 3 | (data & 7));
-  code->Byte(1);
-  code->CompareBytes(8, data, InView(Further(address, 8)));
-  code->JumpIf(kNotZero, miss);
+  if (bytes == 16) {
+    // pextrq $1,%xmm,%data
+    code->Byte(0x66);
+    code->Byte(0x48 | (vector >= 8) << 2 | (data >= 8));
+    code->Bytes({0x0f, 0x3a, 0x16});
+    code->Byte(0xc0 | (vector & 7) << 3 | (data & 7));
+    code->Byte(1);
+    code->CompareBytes(8, data, InView(Further(address, 8)));
+    code->JumpIf(kNotZero, miss);
+  }
   writer->MayFailCheck(miss);
 }
 

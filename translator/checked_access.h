@@ -30,8 +30,10 @@ bool MayChangeFlags(const BlockWriter& writer);
 bool WriteCheck(const HostAddress& address, int bytes, int data, BlockWriter* writer,
                 Temporaries* temporaries);
 
-// The same for 16 bytes that xmm register `vector` has just been loaded with. Changes flags.
-void WriteVectorCheck(const HostAddress& address, int vector, int data, BlockWriter* writer);
+// The same for the 4, 8 or 16 bytes that xmm register `vector` has just been loaded with. Changes
+// flags.
+void WriteVectorCheck(const HostAddress& address, int bytes, int vector, int data,
+                      BlockWriter* writer);
 
 // A vector that has been loaded as far as a mask says.
 struct MaskedVector {

@@ -119,7 +119,7 @@ class AccessWriter {
     if (!comparable || writer_->trusts_view()) return WriteLoad();
     const int data = TakeData();
     if (!WriteAt(address_)) return false;
-    WriteVectorCheck(address_, ZydisRegisterGetId(instruction_.operands[0].reg.value), data,
+    WriteVectorCheck(address_, bytes_, ZydisRegisterGetId(instruction_.operands[0].reg.value), data,
                      writer_);
     return true;
   }

@@ -112,6 +112,13 @@ RecordClass LoadClass(const GuestInstruction& instruction, const ZydisDecodedOpe
     case ZYDIS_MNEMONIC_MOVDQA:
     case ZYDIS_MNEMONIC_LDDQU:
       return RecordClass::kLoadVector;
+    case ZYDIS_MNEMONIC_MOVSD:
+    case ZYDIS_MNEMONIC_MOVSS:
+    case ZYDIS_MNEMONIC_MOVQ:
+    case ZYDIS_MNEMONIC_MOVD:
+      return ZydisRegisterGetClass(instruction.operands[0].reg.value) == ZYDIS_REGCLASS_XMM
+                 ? RecordClass::kLoadVector
+                 : RecordClass::kLoad;
     case ZYDIS_MNEMONIC_VMOVUPS:
     case ZYDIS_MNEMONIC_VMOVAPS:
     case ZYDIS_MNEMONIC_VMOVUPD:
@@ -119,7 +126,11 @@ RecordClass LoadClass(const GuestInstruction& instruction, const ZydisDecodedOpe
     case ZYDIS_MNEMONIC_VMOVDQU:
     case ZYDIS_MNEMONIC_VMOVDQA:
     case ZYDIS_MNEMONIC_VLDDQU:
-      return memory.size == 128 && decoded.encoding == ZYDIS_INSTRUCTION_ENCODING_VEX
+    case ZYDIS_MNEMONIC_VMOVSD:
+    case ZYDIS_MNEMONIC_VMOVSS:
+    case ZYDIS_MNEMONIC_VMOVQ:
+    case ZYDIS_MNEMONIC_VMOVD:
+      return memory.size <= 128 && decoded.encoding == ZYDIS_INSTRUCTION_ENCODING_VEX
                  ? RecordClass::kLoadVector
                  : RecordClass::kLoad;
     default:
