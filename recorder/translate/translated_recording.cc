@@ -146,8 +146,9 @@ absl::Status TranslatedRecording::Replace(RecordedMemory memory, uint64_t ring) 
 void TranslatedRecording::Settle() {
   clock_.Update(ReadTsc(), session_->NowNs());
   if (!closed_) threads_.Settle();
-  // Of borrowed rings those that are nobody's may be of a process that has just been made.
-  if (closed_ && !memory_.borrowed) threads_.SkipOthers();
+  // Of borrowed rings those that are nobody's may be of a process that has just been made. Looking
+  // at all rings makes memory of each.
+  if (closed_ && !memory_.borrowed && !IsGone()) threads_.SkipOthers();
   if (!closed_ && attached() && log_->writer()->WantsFullKeyframe()) AskForKeyframe();
 }
 
