@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -124,6 +125,29 @@ TEST(CliTest, VersionIsToldEitherWay) {
   EXPECT_EQ(version.out.substr(0, 10), "hindsight ");
   EXPECT_EQ(RunHindsight({"--version"}).out, version.out);
   EXPECT_EQ(RunHindsight({"version", "x"}).Ending(), "exit 2");
+}
+
+// Of the recorder and of the program, which sleeps.
+double ProcessorSeconds(const std::string& seconds) {
+  const TempDir directory;
+  rusage before = {}, after = {};
+  getrusage(RUSAGE_CHILDREN, &before);
+  const ChildResult result =
+      RunHindsight({"record", "--quiet", "-o", directory.path() + "/t", "--", "sleep", seconds});
+  EXPECT_EQ(result.Ending(), "exit 0") << result.err;
+  getrusage(RUSAGE_CHILDREN, &after);
+  const auto all = [](const rusage& usage) {
+    const timeval &user = usage.ru_utime, &system = usage.ru_stime;
+    return static_cast<double>(user.tv_sec + system.tv_sec) +
+           1e-6 * static_cast<double>(user.tv_usec + system.tv_usec);
+  };
+  return all(after) - all(before);
+}
+
+TEST(CliTest, WaitingForAProgramThatDoesNothingCostsLittle) {
+  ProcessorSeconds("0.1");  // translates what is not known yet
+  const double start = ProcessorSeconds("0.1");
+  EXPECT_LT(ProcessorSeconds("3.1") - start, 0.15);
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 
 namespace hindsight {
@@ -25,12 +26,22 @@ void Attention::Await(int64_t nanoseconds) {
   until.tv_sec += until.tv_nsec / kSecond;
   until.tv_nsec %= kSecond;
   // Linux 5.16.
-  if (!words_.empty() &&
-      (syscall(SYS_futex_waitv, words_.data(), words_.size(), 0, &until, CLOCK_MONOTONIC) >= 0 ||
-       errno != ENOSYS)) {
-    return;
+  if (!words_.empty()) {
+    can_hear_ =
+        syscall(SYS_futex_waitv, words_.data(), words_.size(), 0, &until, CLOCK_MONOTONIC) >= 0 ||
+        errno != ENOSYS;
+    if (can_hear_) return;
   }
   clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, nullptr);
+}
+
+bool Attention::HearsAll() const { return can_hear_ && words_.size() < FUTEX_WAITV_MAX; }
+
+int64_t IdlePause::Next() {
+  constexpr int64_t kFraction = 16;
+  const int64_t pause = std::clamp(idle_ns_ / kFraction, least_ns_, most_ns_);
+  idle_ns_ += pause;
+  return pause;
 }
 
 }  // namespace hindsight

@@ -3,6 +3,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <climits>
 #include <thread>
@@ -65,6 +66,31 @@ TEST(AttentionTest, MoreThanCanBeListenedTo) {
   Attention attention;
   for (const uint32_t& word : words) attention.Note(&word);
   EXPECT_GE(Seconds(&attention, kShort), 0.02);
+}
+
+TEST(AttentionTest, OfMoreThanTheKernelWaitsForSomeAreNotHeard) {
+  std::vector<uint32_t> words(200);
+  Attention attention;
+  EXPECT_TRUE(attention.HearsAll());
+  for (const uint32_t& word : words) attention.Note(&word);
+  EXPECT_FALSE(attention.HearsAll());
+  attention.Clear();
+  EXPECT_TRUE(attention.HearsAll());
+}
+
+TEST(IdlePauseTest, PausesGrowWithHowLongNothingHasCome) {
+  IdlePause pause(200'000, 10'000'000);
+  int64_t idle = 0, before = 0;
+  for (int i = 0; i < 2000; ++i) {
+    const int64_t next = pause.Next();
+    EXPECT_GE(next, before);
+    EXPECT_LE(next, std::max(idle / 16, int64_t{200'000}));
+    idle += next;
+    before = next;
+  }
+  EXPECT_EQ(before, 10'000'000);
+  pause.Reset();
+  EXPECT_EQ(pause.Next(), 200'000);
 }
 
 }  // namespace

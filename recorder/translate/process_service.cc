@@ -99,6 +99,8 @@ bool ProcessService::HasWork() {
   // Who executes a program has to be looked at, and is done with this one.
   while (!IsAsked() && execs_.empty() && !stop_ && code_.TranslateAhead()) {
   }
+  // After a pause in vain there is no reason to expect a request just now.
+  if (!std::exchange(has_answered_, false)) return IsAsked();
   const auto deadline = std::chrono::steady_clock::now() + kSpinTime;
   do {
     for (int i = 0; i < 64; ++i) {
@@ -130,6 +132,7 @@ void ProcessService::AnswerAll() {
       Futex(reinterpret_cast<uint32_t*>(&slot.state), FUTEX_WAKE, 1, nullptr);
     }
   }
+  has_answered_ = true;
   counts_.blocks = code_.block_count();
   counts_.code_bytes = code_.code_bytes();
 }

@@ -27,8 +27,13 @@ constexpr uint64_t kSegmentPerPage = 100'000;
 // Instructions: a fraction of a millisecond.
 constexpr uint64_t kLookWithTimer = 500'000;
 
-// Between two looks at the ring, if there was nothing in it.
-constexpr int64_t kPauseNs = 200'000;
+// Between two looks at the rings, if there was nothing in them: at first, and at most once nothing
+// has come for a while. A timer is kept by these looks.
+constexpr int64_t kPauseNs = 200'000, kLongPauseNs = 10'000'000;
+
+int64_t LongestPause(const RecordOptions& options) {
+  return options.capture.every > absl::ZeroDuration() ? kPauseNs : kLongPauseNs;
+}
 
 bool FollowsChildren(const RecordingSession& session) {
   return session.options().children == ChildPolicy::kFollow;
@@ -132,6 +137,7 @@ absl::Status TranslateEngine::Begin(pid_t process, pid_t thread) {
 
 // Until the program has ended, and what it made if that is recorded.
 void TranslateEngine::Loop() {
+  IdlePause pause(kPauseNs, LongestPause(session_->options()));
   while (running_ || (!session_->end_wanted() && family_.living() > 0)) {
     attention_.Clear();
     family_.Listen(&attention_);
@@ -140,7 +146,11 @@ void TranslateEngine::Loop() {
     session_->Tick(*this);
     EndIfWanted();
     services_.Reap();
-    if (!some) attention_.Await(kPauseNs);
+    if (some) {
+      pause.Reset();
+    } else {
+      attention_.Await(attention_.HearsAll() ? pause.Next() : kPauseNs);
+    }
   }
   if (!session_->end_wanted()) family_.Advance();  // the last ends
   family_.Abandon(session_->end_reason());
