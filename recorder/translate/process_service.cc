@@ -34,7 +34,7 @@ pid_t ParentOf(pid_t process) {
 }
 
 // A service that has just answered is likely to be asked again; sleeping and waking takes longer.
-constexpr std::chrono::microseconds kSpinTime(100);
+constexpr std::chrono::microseconds kSpinTime(30);
 // Until it is looked again whether the process is still there.
 constexpr timespec kSleepTime = {0, 20'000'000};
 // The same while a program is being executed, which nobody else tells of.
