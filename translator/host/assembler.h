@@ -126,7 +126,7 @@ class Assembler {
   void JumpIfRcxZero(Label* label);                // rel8
   void JumpTo(uint64_t host_address);              // rel32, out of the block
   void JumpToIf(Condition condition, uint64_t host_address);
-  void Call(Label* label);                         // rel32
+  void Call(Label* label);  // rel32
   void Bind(Label* label);
 
  private:

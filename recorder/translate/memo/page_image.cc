@@ -270,9 +270,9 @@ void AddBlock(const Parts::Chosen& chosen, uint64_t made_for, uint32_t exits_sta
   const uint32_t start = chosen.code, exits = exits_start + chosen.exits;
   WriteCode(translation, {made_for + start, made_for + exits}, &parts->code[start],
             parts->code.data() + exits);
-  parts->blocks.push_back(
-      {translation.guest_pc, start, static_cast<uint32_t>(parts->records.size()),
-       static_cast<uint16_t>(block.guest_bytes), FlagsReadBy(block), 0});
+  parts->blocks.push_back({translation.guest_pc, start,
+                           static_cast<uint32_t>(parts->records.size()),
+                           static_cast<uint16_t>(block.guest_bytes), FlagsReadBy(block), 0});
   AppendRecord(translation, exits, &parts->records);
   for (const Link& link : block.links) {
     parts->links.push_back({start + link.rel32_offset, link.guest_target});
