@@ -8,6 +8,7 @@
 #include <sys/auxv.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <xxhash.h>
 
 #include <algorithm>
@@ -214,6 +215,14 @@ bool TranslationStore::Write(const std::string& file_name, absl::Span<const uint
   return false;
 }
 
+// What files that have `bytes` now may have.
+uint64_t TranslationStore::MostBytes(uint64_t bytes) const {
+  constexpr uint64_t kShare = 4;
+  struct statvfs facts;
+  if (fstatvfs(directory_.get(), &facts) != 0) return max_bytes_;
+  return std::min(max_bytes_, (facts.f_bavail * facts.f_frsize + bytes) / kShare);
+}
+
 void TranslationStore::DropOldest() const {
   struct File {
     timespec used;
@@ -239,9 +248,10 @@ void TranslationStore::DropOldest() const {
     return std::pair(one.used.tv_sec, one.used.tv_nsec) <
            std::pair(other.used.tv_sec, other.used.tv_nsec);
   });
+  const uint64_t most = MostBytes(total);
   size_t left = files.size();
   for (const File& file : files) {
-    if (total <= max_bytes_ && left <= kMaxFiles) return;
+    if (total <= most && left <= kMaxFiles) return;
     --left;
     if (unlinkat(directory_.get(), file.name.c_str(), 0) == 0) total -= file.bytes;
   }

@@ -28,8 +28,8 @@ std::string RecorderIdentity();
 
 class TranslationStore {
  public:
-  // A C compiler's code takes 140 MB.
-  static constexpr uint64_t kMaxBytes = uint64_t{512} << 20;
+  // A C compiler's code takes 140 MB, that of one made with LLVM 600.
+  static constexpr uint64_t kMaxBytes = uint64_t{2} << 30;
 
   // `$XDG_CACHE_HOME/hindsight`, or ~/.cache/hindsight; empty: there is neither.
   static std::string DefaultDirectory();
@@ -46,7 +46,7 @@ class TranslationStore {
   // last. `used`: numbers of pages, no two of the same, in the order in which they were needed this
   // time. Those that `known` has keep their order; each other one comes after the one before it.
   // Then drops the files that have not been used for longest, until all take less than
-  // max_bytes. `known` may be null.
+  // max_bytes, and less than a quarter of what would be free without them. `known` may be null.
   void Save(absl::string_view name, const TranslationFile* known,
             absl::Span<const Translation* const> made, absl::Span<const uint64_t> used) const;
 
@@ -54,6 +54,7 @@ class TranslationStore {
   TranslationStore(UniqueFd directory, std::string identity, uint64_t max_bytes);
   TranslationKey KeyOf(absl::string_view name) const;
   bool Write(const std::string& file_name, absl::Span<const uint8_t> bytes) const;
+  uint64_t MostBytes(uint64_t bytes) const;
   void DropOldest() const;
 
   const UniqueFd directory_;
