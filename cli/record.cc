@@ -234,7 +234,7 @@ void AddEngineOptions(Options* options, RecordOptions* record, RecordValues* val
       "translate, but emulate where the options or the program need it, which is said.");
   options->Add("translation-cache", &record->translation_cache, "DIR",
                "Where engine translate keeps what it has translated, so that later recordings of "
-               "the same programs start faster; none: nowhere. The default is "
+               "the same programs start faster, 2 GB at most; none: nowhere. The default is "
                "$XDG_CACHE_HOME/hindsight, or ~/.cache/hindsight.");
   options->Add("light-keyframe-interval", &record->light_keyframe_interval, "N",
                "Begin a segment every N instructions; 0: only at the start. Shorter ones make "

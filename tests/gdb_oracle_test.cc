@@ -54,7 +54,7 @@ def named(data, secrets, mapped):
         turned = ((word >> 17) | (word << 47)) & (2**64 - 1)
         if word & ~0xff == canary: words.append("canary")
         elif word == guard: words.append("guard")
-        elif word >> 48 and any(start <= turned ^ guard < end for start, end in mapped):
+        elif any(start <= turned ^ guard < end for start, end in mapped):
             words.append("mangled " + place(turned ^ guard))
         else: words.append(place(word))
     return " ".join(words)
