@@ -214,8 +214,8 @@ void HandleCall(Thread* thread) {
     return;
   }
   ShowOwnMap(*thread, made, &call);
-  NoteMemoryWritten(thread, made, call.result());
-  RecordCall(thread, made, call.result());
+  const bool code_changed = NoteMemoryWritten(thread, made, call.result());
+  RecordCall(thread, made, call.result(), {.code_changed = code_changed});
   FinishCall(thread, call.result());
   NoteSharedMap(made, call.result());
   TakeOutputs(thread, made, call.result());

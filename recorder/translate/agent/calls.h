@@ -56,8 +56,8 @@ void InstallLimits();
 void TakeOutputs(Thread* thread, const GuestCall& made, int64_t result);
 
 // `made` has had this result: code that it has written, through /proc/PID/mem, is not what it was
-// translated from.
-void NoteMemoryWritten(Thread* thread, const GuestCall& made, int64_t result);
+// translated from. Whether it has written any.
+bool NoteMemoryWritten(Thread* thread, const GuestCall& made, int64_t result);
 
 // `call` has been made and has its result; `made` is it before. If it has opened one of the files
 // of /proc in which this process sees its memory map, that is replaced by one with the program's

@@ -88,7 +88,7 @@ Answer AskAsStranger(int32_t thread_id, RequestKind kind, const Arguments& argum
   }
 }
 
-void Invalidate(Thread* thread, uint64_t start, uint64_t end) {
+bool Invalidate(Thread* thread, uint64_t start, uint64_t end) {
   const ControlBlock* control = Control();
   const uint32_t count = __atomic_load_n(&control->executed_range_count, __ATOMIC_ACQUIRE);
   bool any = count >= kMaxExecutedRanges;  // not all are told
@@ -96,6 +96,7 @@ void Invalidate(Thread* thread, uint64_t start, uint64_t end) {
     any = control->executed_ranges[i].start < end && start < control->executed_ranges[i].end;
   }
   if (any) Ask(thread, RequestKind::kInvalidate, start, end);
+  return any;
 }
 
 }  // namespace hindsight::agent

@@ -28,8 +28,9 @@ struct Arguments {
 };
 Answer AskAsStranger(int32_t thread_id, RequestKind kind, const Arguments& arguments);
 
-// Tells that [start, end) may have other contents than it was translated from, if it was.
-void Invalidate(Thread* thread, uint64_t start, uint64_t end);
+// Tells that [start, end) may have other contents than it was translated from, if it was. Whether
+// it was.
+bool Invalidate(Thread* thread, uint64_t start, uint64_t end);
 
 }  // namespace hindsight::agent
 

@@ -308,8 +308,8 @@ void TellMovedStack(const ImagePlaces& places, uint64_t stack_pointer, uint64_t 
   Call(SYS_prctl, PR_SET_MM, PR_SET_MM_MAP, AddressOf(&map), sizeof(map));
 }
 
-void NoteMemoryWritten(Thread* thread, const GuestCall& made, int64_t result) {
-  if (__atomic_load_n(&memory_opened, __ATOMIC_ACQUIRE) == 0 || result <= 0) return;
+bool NoteMemoryWritten(Thread* thread, const GuestCall& made, int64_t result) {
+  if (__atomic_load_n(&memory_opened, __ATOMIC_ACQUIRE) == 0 || result <= 0) return false;
   uint64_t file = made.argument(0);
   uint64_t end = 0;
   const auto bytes = static_cast<uint64_t>(result);
@@ -330,12 +330,14 @@ void NoteMemoryWritten(Thread* thread, const GuestCall& made, int64_t result) {
     case SYS_sendfile:
       break;
     default:
-      return;
+      return false;
   }
   char path[kPathBytes];
-  if (!IsOwn(*thread, file) || !ReadProcPath(file, &path) || !IsText(LastPart(path), "mem")) return;
+  if (!IsOwn(*thread, file) || !ReadProcPath(file, &path) || !IsText(LastPart(path), "mem")) {
+    return false;
+  }
   if (end == 0) end = static_cast<uint64_t>(Call(SYS_lseek, file, 0, SEEK_CUR));
-  Invalidate(thread, end - bytes, end);
+  return Invalidate(thread, end - bytes, end);
 }
 
 void ShowOwnMap(const Thread& thread, const GuestCall& made, GuestCall* call) {

@@ -416,16 +416,16 @@ void RecordReached(Thread* thread, bool timed) {
   if (IsRecorded(*thread)) Of(*thread).writer.Reached(thread->count, timed);
 }
 
-void RecordCall(Thread* thread, const GuestCall& call, int64_t result, const TaskMade& made) {
+void RecordCall(Thread* thread, const GuestCall& call, int64_t result, const CallEffects& effects) {
   Recording& recording = Of(*thread);
   if (!recording.on) return;
   const HsChange base = {HS_WORD_FS_BASE, thread->block->fs_base};
   hindsight::GuestCall entry = ToEntry(*thread, call, result);
-  entry.clone_flags = made.clone_flags;
-  entry.ring = static_cast<uint16_t>(made.ring);
+  entry.clone_flags = effects.clone_flags;
+  entry.ring = static_cast<uint16_t>(effects.ring);
   recording.writer.Call(thread->count, entry, &base, 1);
-  // The recorder reads what is mapped.
-  if (MayChangeMap(call.number())) recording.writer.AwaitRecorder();
+  // The recorder reads what is mapped, and what was executed before other code is.
+  if (MayChangeMap(call.number()) || effects.code_changed) recording.writer.AwaitRecorder();
 }
 
 void RecordExec(Thread* thread, const GuestCall& call) {

@@ -109,13 +109,15 @@ void RecordCorrection(Thread* thread);
 void RecordReached(Thread* thread, bool timed);
 
 // What a call has made.
-struct TaskMade {
-  uint64_t clone_flags;
-  uint64_t ring;  // of a thread that is recorded; 0: none
+struct CallEffects {
+  uint64_t clone_flags = 0;
+  uint64_t ring = 0;          // of a thread that is recorded; 0: none
+  bool code_changed = false;  // in the place of code that was executed there is other code
 };
 
 // The transition out of the present state: `call`, as the guest made it, has returned.
-void RecordCall(Thread* thread, const GuestCall& call, int64_t result, const TaskMade& made = {});
+void RecordCall(Thread* thread, const GuestCall& call, int64_t result,
+                const CallEffects& effects = {});
 // `call` is about to execute a program. If it does not, another entry follows.
 void RecordExec(Thread* thread, const GuestCall& call);
 // ... the return from a signal handler; the thread's state is the one after it, its count the one
