@@ -45,9 +45,9 @@ void EmitExit(bool with_pc, Assembler* code) {
 }
 
 // Goes where the call has pushed that left the stack pointer as it was before the return: below
-// what it is now by kBelowReturn. The flags are aside. Address of the return's struct HsExit in
-// r11.
-void EmitReturnTo(Label* search, Assembler* code) {
+// what it is now by kBelowReturn. What follows does if none has. The flags are aside. Address of
+// the return's struct HsExit in r11.
+void EmitReturnTo(Assembler* code) {
   code->StoreField(SaveSlot(0), kR11);
   EmitPrepareReturn(code);
   EmitCallStack(code);
@@ -57,7 +57,6 @@ void EmitReturnTo(Label* search, Assembler* code) {
   code->Byte(0xc3);
   code->Bind(&none);
   EmitAfterReturn(code);
-  code->Jump(search);
 }
 
 // Below the stack pointer that a return has left is its target, which the view has as it was
@@ -98,10 +97,7 @@ Stubs EmitStubs(uint64_t host_address) {
   EmitExit(false, &code);
   code.Align(64, 0x90);  // a line of the cache: returns are many
   stubs.addresses.return_to = code.here();
-  Label search;
-  EmitReturnTo(&search, &code);
-  code.Align(16, 0x90);
-  code.Bind(&search);
+  EmitReturnTo(&code);
   stubs.addresses.search_return = code.here();
   EmitSearchReturn(stubs.addresses.indirect_exit, &code);
   stubs.code = code.Take();

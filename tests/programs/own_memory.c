@@ -62,8 +62,7 @@ static void write_data(int file) {
   printf("%s\n", text + 4090);
 }
 
-static void write_code(int file) {
-  const off_t place = place_of_value();
+static void write_code(int file, off_t place) {
   unsigned char value = 42;
   show_sums("as linked");
   REQUIRE(pwrite(file, &value, 1, place) == 1);
@@ -76,6 +75,22 @@ static void write_code(int file) {
   const struct iovec part = {&value, 1};
   REQUIRE(pwritev(file, &part, 1, place) == 1);
   show_sums("pwritev");
+}
+
+// Where it has come to says what was executed each time.
+static void write_code_often(int file, off_t place) {
+  unsigned total = 0;
+  for (int i = 0; i < 200; i++) {
+    const unsigned char value = (unsigned char)(i * 37);
+    REQUIRE(pwrite(file, &value, 1, place) == 1);
+    for (int k = 0; k < 3; k++) {
+      total = total * 31 + (unsigned)function();
+      __atomic_fetch_add(&word, 1, __ATOMIC_SEQ_CST);
+      for (volatile unsigned left = total % 7; left > 0; left--) {
+      }
+    }
+  }
+  printf("often: %u, %d\n", total, word);
 }
 
 // In memory of its own, to which it gives no right to write any more.
@@ -102,7 +117,9 @@ int main(void) {
   const int file = open("/proc/self/mem", O_RDWR);
   REQUIRE(file >= 0);
   write_data(file);
-  write_code(file);
+  const off_t place = place_of_value();
+  write_code(file, place);
+  write_code_often(file, place);
   write_made_code(file);
   return 0;
 }

@@ -4,7 +4,8 @@
 //   ProgramCode --Publish, before the block is executed--> ExecutedPages <--- streams of threads
 //
 // What a thread tells after it has executed a block was written after the block's pages were
-// published: who sees the one sees the other.
+// published: who sees the one sees the other. Other code takes the place of code that was executed
+// only after all that was told before has been read.
 //
 // Of a page that is published anew, as when a program compiles again and again, what was published
 // before is given up: a thread that has not got it yet gets both in the same state, where the later
