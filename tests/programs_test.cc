@@ -86,6 +86,10 @@ TEST(ProgramsTest, ThreadLocalVariables) { ExpectRecordsUnchanged({Program("thre
 
 TEST(ProgramsTest, AddressSpaceChanges) { ExpectRecordsUnchanged({Program("memory_maps")}); }
 
+TEST(ProgramsTest, AddressSpaceChangesOfThreadsAtOnce) {
+  ExpectRecordsUnchanged({Program("maps_at_once")});
+}
+
 TEST(ProgramsTest, ProgramsThatExecuteThemselvesWithoutRandomization) {
   if (Engine() == TestedEngine::kEmulate) GTEST_SKIP() << "it begins without";
   ExpectRecordsUnchanged({Program("own_personality")});

@@ -89,6 +89,14 @@ std::optional<MapRegion> QueryRegion(int maps, uint64_t address) {
   return region;
 }
 
+// The kernel is asked several times, and threads of the process may join, split and grow regions in
+// between: `region` may reach into those that were read before it. What was read last is true.
+void Append(MapRegion region, std::vector<MapRegion>* regions) {
+  while (!regions->empty() && regions->back().start >= region.start) regions->pop_back();
+  if (!regions->empty()) regions->back().end = std::min(regions->back().end, region.start);
+  regions->push_back(std::move(region));
+}
+
 }  // namespace
 
 std::optional<MapRegion> ParseMapLine(absl::string_view line) {
@@ -113,16 +121,16 @@ std::optional<MapRegion> ParseMapLine(absl::string_view line) {
   return region;
 }
 
-MemoryMap MemoryMap::OfProcess(const std::string& maps_path) {
+MemoryMap MemoryMap::Parse(absl::string_view text) {
   std::vector<MapRegion> regions;
-  const std::string text = ReadWhole(maps_path);
   for (absl::string_view line : absl::StrSplit(text, '\n', absl::SkipEmpty())) {
-    if (std::optional<MapRegion> region = ParseMapLine(line)) {
-      regions.push_back(*std::move(region));
-    }
+    std::optional<MapRegion> region = ParseMapLine(line);
+    if (region.has_value()) Append(*std::move(region), &regions);
   }
   return MemoryMap(std::move(regions));
 }
+
+MemoryMap MemoryMap::OfProcess(const std::string& maps_path) { return Parse(ReadWhole(maps_path)); }
 
 std::optional<std::vector<MapRegion>> ReadRegions(const std::string& maps_path, uint64_t start,
                                                   uint64_t end) {
@@ -134,7 +142,7 @@ std::optional<std::vector<MapRegion>> ReadRegions(const std::string& maps_path, 
     if (!region.has_value()) return std::nullopt;
     if (region->start == region->end || region->start >= end) break;
     if (region->start < start || region->end > end) return std::nullopt;
-    found.push_back(*std::move(region));
+    Append(*std::move(region), &found);
   }
   return found;
 }

@@ -31,6 +31,9 @@ class MemoryMap {
   // Requires: ascending, not overlapping.
   explicit MemoryMap(std::vector<MapRegion> regions) : regions_(std::move(regions)) {}
 
+  // `text` is that of /proc/PID/maps. Where lines contradict each other, as the process has changed
+  // while it was read, the later one is taken.
+  static MemoryMap Parse(absl::string_view text);
   // Empty if the process is gone.
   static MemoryMap OfProcess(const std::string& maps_path);
 

@@ -53,6 +53,24 @@ TEST(MemoryMapTest, FindsByAddressAndName) {
   EXPECT_EQ(map.FindNamed("d"), nullptr);
 }
 
+// While it is read, the process may join a region with one that was read before it.
+TEST(MemoryMapTest, LaterLinesAreTakenWhereLinesContradictEachOther) {
+  const MemoryMap joined = MemoryMap::Parse(
+      "1000-3000 rw-p 00000000 00:00 0 \n"
+      "3000-4000 r--p 00000000 00:00 0 \n"
+      "3000-8000 rw-p 00000000 00:00 0 \n");
+  EXPECT_EQ(joined,
+            MemoryMap({{.start = 0x1000, .end = 0x3000, .protection = PROT_READ | PROT_WRITE},
+                       {.start = 0x3000, .end = 0x8000, .protection = PROT_READ | PROT_WRITE}}));
+  const MemoryMap moved = MemoryMap::Parse(
+      "1000-3000 rw-p 00000000 00:00 0 \n"
+      "3000-5000 rw-p 00000000 00:00 0 \n"
+      "2000-8000 r--p 00000000 00:00 0 \n");
+  EXPECT_EQ(moved,
+            MemoryMap({{.start = 0x1000, .end = 0x2000, .protection = PROT_READ | PROT_WRITE},
+                       {.start = 0x2000, .end = 0x8000, .protection = PROT_READ}}));
+}
+
 TEST(MemoryMapTest, KnowsThisProcess) {
   const MemoryMap map = MemoryMap::OfProcess("/proc/self/maps");
   int on_stack;
