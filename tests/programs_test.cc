@@ -54,6 +54,14 @@ TEST(ProgramsTest, AlternateStacks) { ExpectRecordsUnchanged({Program("signal_st
 
 TEST(ProgramsTest, FaultsThatAreHandled) { ExpectRecordsUnchanged({Program("faults")}); }
 
+TEST(ProgramsTest, MappedMemoryPastTheEndOfItsFile) {
+  ExpectRecordsUnchanged({Program("file_ends")});
+}
+
+TEST(ProgramsTest, FramesThatDoNotFitEndTheProcess) {
+  ExpectRecordsUnchanged({Program("file_ends"), "without stack"});
+}
+
 TEST(ProgramsTest, JumpsToWhereNoCodeIs) { ExpectRecordsUnchanged({Program("wild_jumps")}); }
 
 TEST(ProgramsTest, MisalignedOperands) { ExpectRecordsUnchanged({Program("alignment_faults")}); }

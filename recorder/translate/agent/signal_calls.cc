@@ -35,7 +35,7 @@ int64_t SetAction(Thread* thread, const GuestCall& call) {
   if (wanted != 0) {
     action.mask &= ~kUnblockable;
     action.flags &= kKnownFlags;
-    if (action.handler == reinterpret_cast<uint64_t>(SIG_IGN)) DropHeld(thread, Bit(signal));
+    if (IsIgnored(action)) DropHeld(thread, Bit(signal));
     thread->actions->of[signal] = action;
     InstallAction(signal, action);
   }

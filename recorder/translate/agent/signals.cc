@@ -24,19 +24,12 @@ SignalActions process_actions;
 constexpr uint64_t kRestorerFlag = 0x04000000;  // SA_RESTORER
 constexpr uint64_t kStop = uint64_t{1} << 63;   // makes a counter negative
 
-bool IsFaultSignal(int signal) { return (kFaultSignals & Bit(signal)) != 0; }
-
 void SetKernelAction(int signal, const SignalAction& action) {
   Call(SYS_rt_sigaction, static_cast<uint64_t>(signal), AddressOf(&action), 0, kMaskBytes);
 }
 
 void SetKernelMask(uint64_t mask) {
   Call(SYS_rt_sigprocmask, SIG_SETMASK, AddressOf(&mask), 0, kMaskBytes);
-}
-
-bool HasHandler(const SignalAction& action) {
-  return action.handler != reinterpret_cast<uint64_t>(SIG_DFL) &&
-         action.handler != reinterpret_cast<uint64_t>(SIG_IGN);
 }
 
 // Those whose default action ends the process.
@@ -51,10 +44,6 @@ bool IsFatal(int signal) {
 bool NeedsAgent(int signal, const SignalAction& action) {
   const bool fatal = Boot().record != 0 && action.handler == 0 && IsFatal(signal);
   return HasHandler(action) || IsFaultSignal(signal) || fatal;
-}
-
-bool IsIgnored(const SignalAction& action) {
-  return action.handler == reinterpret_cast<uint64_t>(SIG_IGN);
 }
 
 uint64_t KernelMask(const Thread& thread) { return thread.signal_mask & ~kFaultSignals; }
@@ -142,7 +131,8 @@ void OnFault(Thread* thread, int signal, const int32_t* info, FrameContext* cont
 }
 
 // Whether it was the first use of a page of the view, which is there now. If there is no such
-// memory, the fault is the guest's, at its own address: `signal` is SIGSEGV then.
+// memory, the fault is the guest's, at its own address, and what reading memory there has raised:
+// SIGBUS past the end of a file.
 bool IsViewFault(Thread* thread, int* signal, int32_t* info, FrameContext* context) {
   constexpr uint64_t kPageFault = 14;
   FrameRegisters& registers = context->registers;
@@ -151,14 +141,13 @@ bool IsViewFault(Thread* thread, int* signal, int32_t* info, FrameContext* conte
   const bool operating = thread->operating != 0;
   if (address == registers.fault_address || (!operating && !InArenas(registers.rip))) return false;
   if (!operating) NoteProgress(thread, registers.r10);
+  thread->copy_fault_signal = 0;
   if (TakeViewFault(thread, registers.fault_address)) return true;
-  *signal = info[0] = SIGSEGV;
   registers.fault_address = address;
   memcpy(&info[4], &address, sizeof(address));
-  uint8_t resident;
-  const uint64_t page = address & ~uint64_t{4095};
-  const bool mapped = Call(SYS_mincore, page, 4096, AddressOf(&resident)) == 0;
-  info[2] = mapped ? SEGV_ACCERR : SEGV_MAPERR;
+  const bool met = thread->copy_fault_signal != 0;
+  *signal = info[0] = met ? thread->copy_fault_signal : SIGSEGV;
+  info[2] = met ? thread->copy_fault_code : SEGV_MAPERR;
   return false;
 }
 
@@ -179,6 +168,8 @@ void OnSignal(int signal, int32_t* info, FrameContext* context) {
     OnOtherSignal(thread, info, context);
   } else if (context->registers.rip == AddressOf(AgentCopyInstruction)) {
     // Past the rep movsb, of two bytes, whatever is left to copy.
+    thread->copy_fault_signal = signal;
+    thread->copy_fault_code = info[2];
     context->registers.rip += 2;
   } else if (IsViewFault(thread, &signal, info, context)) {
     // The access is tried again. What has come meanwhile did not find translated code.
@@ -254,12 +245,31 @@ bool Deliver(Thread* thread, const PendingSignal& signal) {
   return true;
 }
 
+// As the kernel does where the frame of `failed` does not fit its stack: by SIGSEGV, whose handler
+// may have another stack. Otherwise that ends the process.
+void DeliverFailure(Thread* thread, const PendingSignal& failed) {
+  PendingSignal fault = failed;
+  memset(fault.info, 0, sizeof(fault.info));
+  fault.info[0] = SIGSEGV;
+  fault.info[2] = SI_KERNEL;
+  const bool handled = failed.info[0] != SIGSEGV && HasHandler(thread->actions->of[SIGSEGV]) &&
+                       (thread->signal_mask & Bit(SIGSEGV)) == 0;
+  if (handled && Deliver(thread, fault)) return;
+  RecordSignal(thread, fault);
+  thread->actions->of[SIGSEGV] = {};
+  LetKernelAct(thread, SIGSEGV);
+}
+
 void DeliverFault(Thread* thread) {
   const int signal = static_cast<int>(thread->fault_signal);
   TakeSnapshotBefore(thread, signal);
   const bool handled =
       HasHandler(thread->actions->of[signal]) && (thread->signal_mask & Bit(signal)) == 0;
-  if (!handled || !Deliver(thread, thread->fault)) DieOfFault(thread, signal);
+  if (!handled) DieOfFault(thread, signal);
+  if (!Deliver(thread, thread->fault)) {
+    if (signal == SIGSEGV) DieOfFault(thread, signal);
+    DeliverFailure(thread, thread->fault);
+  }
   RestoreSignalMask(*thread);
 }
 
@@ -452,8 +462,7 @@ void DeliverPending(Thread* thread) {
       LetKernelAct(thread, signal);
     }
   } else if (!Deliver(thread, thread->signal)) {
-    thread->actions->of[SIGSEGV] = {};
-    LetKernelAct(thread, SIGSEGV);
+    DeliverFailure(thread, thread->signal);
   }
   RestoreSignalMask(*thread);
 }

@@ -25,6 +25,13 @@ struct SignalAction {
   uint64_t mask;
 };
 
+inline bool IsIgnored(const SignalAction& action) {
+  return action.handler == reinterpret_cast<uint64_t>(SIG_IGN);
+}
+inline bool HasHandler(const SignalAction& action) {
+  return action.handler != reinterpret_cast<uint64_t>(SIG_DFL) && !IsIgnored(action);
+}
+
 inline constexpr int kSignalCount = 64;
 inline constexpr uint64_t kMaskBytes = 8;
 constexpr uint64_t Bit(int signal) { return uint64_t{1} << (signal - 1); }
@@ -32,6 +39,7 @@ constexpr uint64_t Bit(int signal) { return uint64_t{1} << (signal - 1); }
 // Those of faults, which the agent needs and which are not blocked while it runs.
 inline constexpr uint64_t kFaultSignals =
     Bit(SIGSEGV) | Bit(SIGBUS) | Bit(SIGFPE) | Bit(SIGILL) | Bit(SIGTRAP);
+constexpr bool IsFaultSignal(int signal) { return (kFaultSignals & Bit(signal)) != 0; }
 inline constexpr uint64_t kUnblockable = Bit(SIGKILL) | Bit(SIGSTOP);
 
 // What a process has set, by signal.

@@ -118,6 +118,9 @@ struct Thread {
   // While `pending`; all others are blocked then.
   PendingSignal signal;
   PendingSignal fault;
+  // What ended AgentCopy last; 0: nothing since somebody has cleared it.
+  int32_t copy_fault_signal;
+  int32_t copy_fault_code;
   SoftwareBytes software;  // of the kernel's last frame
   // Signals of faults that somebody has sent and that the guest blocks, by the bit of the mask: the
   // kernel must not block them, or a fault of the agent's would end the process.
