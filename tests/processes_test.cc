@@ -23,6 +23,10 @@ TEST(ProcessesTest, ProgramsStartedByThreadsAtTheSameTime) {
   ExpectAlwaysRecordsUnchanged({Program("spawn_threads")});
 }
 
+TEST(ProcessesTest, ProcessesThatChildrenOfVforkMake) {
+  ExpectAlwaysRecordsUnchanged({Program("nested_vforks")});
+}
+
 TEST(ProcessesTest, TasksThatCannotBeMade) { ExpectRecordsUnchanged({Program("odd_clones")}); }
 
 TEST(ProcessesTest, PosixSpawn) { ExpectAlwaysRecordsUnchanged({Program("spawner")}); }

@@ -212,7 +212,7 @@ uint64_t ProcessService::Fork(const uint64_t* arguments) {
   const int fd = static_cast<int>(arguments[1]);
   RecordedBirth birth = {.process = child,
                          .ring = arguments[2],
-                         .parent = process_,
+                         .parent = static_cast<pid_t>(arguments[5]),
                          .maker = static_cast<pid_t>(arguments[3]),
                          .maker_count = arguments[4]};
   if (fd == kParentsMemory) return ShareWith(std::move(birth));
@@ -220,7 +220,7 @@ uint64_t ProcessService::Fork(const uint64_t* arguments) {
   if (!file.ok()) {
     birth.kind = RecordedBirth::Kind::kNative;
     // In a PID namespace of its own it is another process that has this number here.
-    const bool known = ParentOf(child) == process_;
+    const bool known = ParentOf(child) == birth.parent;
     if (known && options_.recording != nullptr) options_.recording->on_birth(std::move(birth));
     return kForkNative;
   }

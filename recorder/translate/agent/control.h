@@ -32,8 +32,9 @@ enum class RequestKind : uint32_t {
   kRecover = 3,
   // cpuid with eax [0], ecx [1]. Results: eax, ebx, ecx, edx.
   kCpuid = 4,
-  // A child of fork: process [0] has memory file [1], which is to be its own.
-  // Result: [0] 1 if it is.
+  // A child of fork: process [0] has memory file [1], which is to be its own. Its thread has ring
+  // [2], and was made by thread [3], in state [4], of process [5]: not always the one whose memory
+  // file this is, but maybe one that uses it (vfork). Result: [0] ForkAnswer.
   kFork = 5,
   // The thread is about to end, having executed [0] instructions; [1] is 1 if all its process does.
   kExit = 6,

@@ -135,7 +135,7 @@ void SetChildRegisters(Thread* child, const NewTask& task) {
 
 // What the recorder is asked of a child: by whom it was made, in which state.
 struct Birth {
-  int32_t maker;
+  int32_t process, maker;
   uint64_t count;
 };
 
@@ -145,7 +145,8 @@ uint64_t AskForBirth(const Thread& thread, int64_t file, const Birth& birth) {
   const Answer answer =
       AskAsStranger(thread.thread_id, RequestKind::kFork,
                     {{static_cast<uint64_t>(thread.process_id), static_cast<uint64_t>(file),
-                      thread.number, static_cast<uint64_t>(birth.maker), birth.count}});
+                      thread.number, static_cast<uint64_t>(birth.maker), birth.count,
+                      static_cast<uint64_t>(birth.process)}});
   return answer.results[0];
 }
 
@@ -205,7 +206,7 @@ void ForgetParent(Thread* thread) {
 
 void Fork(Thread* thread, NewTask* task) {
   const bool recorded = IsRecorded(*thread), asks = recorded && Boot().record_children != 0;
-  const Birth birth = {thread->thread_id, thread->count};
+  const Birth birth = {thread->process_id, thread->thread_id, thread->count};
   const uint64_t* w = task->call.words;
   if (asks) __atomic_add_fetch(&Control()->unborn, 1, __ATOMIC_SEQ_CST);
   const int64_t result = Call(static_cast<long>(w[0]), w[1], w[2], w[3], w[4], w[5], w[6]);
@@ -352,7 +353,7 @@ void MakeSharing(Thread* thread, NewTask* task) {
     return;
   }
   PrepareChild(*thread, *task, child);
-  ChildStart start = {child, kind, {thread->thread_id, thread->count}, task, 0};
+  ChildStart start = {child, kind, {thread->process_id, thread->thread_id, thread->count}, task, 0};
   const int64_t result = MakeTask(thread, task, &start);
   const bool recorded = kind == ChildKind::kRecordedThread && !IsError(result);
   if (recorded) __atomic_fetch_add(&recorded_threads, 1, __ATOMIC_RELAXED);
