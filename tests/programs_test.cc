@@ -86,6 +86,14 @@ TEST(ProgramsTest, InstructionsThatCompilersDoNotWrite) {
   ExpectRecordsUnchanged({Program("odd_instructions")});
 }
 
+TEST(ProgramsTest, CallsThatRaiseASignalInstead) {
+  for (const char* wrong : {"", "handler", "selector", "nothing"}) {
+    std::vector<std::string> argv = {Program("call_dispatch")};
+    if (*wrong != '\0') argv.push_back(wrong);
+    ExpectRecordsUnchanged(argv);
+  }
+}
+
 TEST(ProgramsTest, DeathBySegmentationFault) { ExpectRecordsUnchanged({Program("die_by_segv")}); }
 
 TEST(ProgramsTest, DeathByAbort) { ExpectRecordsUnchanged({Program("aborts")}); }

@@ -109,13 +109,15 @@ void PassBy(Thread* thread, const GuestCall& call) {
   ++thread->count;
 }
 
+// Of a SIGSYS; SYS_SECCOMP and SYS_USER_DISPATCH.
+enum class Code : int32_t { kFilter = 1, kDispatch = 2 };
+
 // The thread is past the call, which has not been made.
-PendingSignal SignalOf(const Thread& thread, const GuestCall& call, uint32_t result) {
-  constexpr int kSeccompCode = 1;  // SYS_SECCOMP
+PendingSignal SignalOf(const Thread& thread, const GuestCall& call, uint32_t result, Code code) {
   PendingSignal signal = {};
   signal.info[0] = SIGSYS;
   signal.info[1] = static_cast<int32_t>(result & SECCOMP_RET_DATA);
-  signal.info[2] = kSeccompCode;
+  signal.info[2] = static_cast<int32_t>(code);
   memcpy(&signal.info[4], &thread.pc, sizeof(thread.pc));
   signal.info[6] = static_cast<int32_t>(call.number());
   signal.info[7] = static_cast<int32_t>(AUDIT_ARCH_X86_64);
@@ -133,9 +135,10 @@ void InstallAlways(uint32_t result) {
 }
 
 // The kernel does it, as it would have without the agent.
-[[noreturn]] void EndPast(Thread* thread, const GuestCall& call, uint32_t result, int signal) {
+[[noreturn]] void EndPast(Thread* thread, const GuestCall& call, uint32_t result, int signal,
+                          Code code) {
   const bool all = result != SECCOMP_RET_KILL_THREAD || IsLastThread();
-  if (all && signal == SIGSYS) RecordSignal(thread, SignalOf(*thread, call, result));
+  if (all && signal == SIGSYS) RecordSignal(thread, SignalOf(*thread, call, result, code));
   EndTask(thread, all, all ? StatusOfSignal(signal) : 0);
   BlockSignals();
   if (all && signal == SIGKILL) {
@@ -150,13 +153,13 @@ void InstallAlways(uint32_t result) {
 
 [[noreturn]] void EndBy(Thread* thread, const GuestCall& call, uint32_t result, int signal) {
   PassBy(thread, call);
-  EndPast(thread, call, result, signal);
+  EndPast(thread, call, result, signal, Code::kFilter);
 }
 
-void RaiseSignal(Thread* thread, const GuestCall& call, uint32_t result) {
+void RaiseSignal(Thread* thread, const GuestCall& call, uint32_t result, Code code) {
   PassBy(thread, call);
-  if (!RaiseBySystemCall(thread, SignalOf(*thread, call, result))) {
-    EndPast(thread, call, SECCOMP_RET_KILL_PROCESS, SIGSYS);
+  if (!RaiseBySystemCall(thread, SignalOf(*thread, call, result, code))) {
+    EndPast(thread, call, SECCOMP_RET_KILL_PROCESS, SIGSYS, code);
   }
 }
 
@@ -175,7 +178,7 @@ bool Refuse(Thread* thread, const GuestCall& call, uint32_t result) {
       Answer(thread, call, -ENOSYS);  // nobody decides
       return true;
     case SECCOMP_RET_TRAP:
-      RaiseSignal(thread, call, result);
+      RaiseSignal(thread, call, result, Code::kFilter);
       return true;
     case SECCOMP_RET_KILL_THREAD:
       EndBy(thread, call, SECCOMP_RET_KILL_THREAD, SIGSYS);
@@ -299,6 +302,40 @@ void InstallWithEarlier(const CallFilter* filter) {
   }
 }
 
+// What Linux 6.17 has besides (PR_SYS_DISPATCH_INCLUSIVE_ON) is refused, as by earlier ones.
+int64_t SetDispatch(Thread* thread, const GuestCall& call) {
+  constexpr uint64_t kAddressEnd = uint64_t{1} << 47;
+  const bool on = call.argument(1) == PR_SYS_DISPATCH_ON;
+  const CallDispatch wanted = {on, call.argument(2), call.argument(3), call.argument(4)};
+  if (on) {
+    if (wanted.start != 0 && wanted.start + wanted.bytes <= wanted.start) return -EINVAL;
+    if (wanted.selector >= kAddressEnd) return -EFAULT;
+  } else if (call.argument(1) != PR_SYS_DISPATCH_OFF ||
+             (wanted.start | wanted.bytes | wanted.selector) != 0) {
+    return -EINVAL;
+  }
+  thread->dispatch = wanted;
+  return 0;
+}
+
+// True if the call is not to be made: it has raised SIGSYS, or ended the process.
+bool Dispatch(Thread* thread, const GuestCall& call) {
+  const CallDispatch& dispatch = thread->dispatch;
+  if (thread->pc + kSyscallBytes - dispatch.start < dispatch.bytes) return false;
+  uint8_t selected = SYSCALL_DISPATCH_FILTER_BLOCK;
+  const auto* const selector = PointerTo<void>(dispatch.selector);
+  if (dispatch.selector != 0 && !CopyGuest(&selected, selector, sizeof(selected))) {
+    PassBy(thread, call);
+    EndBySignal(thread, {.info = {SIGSEGV, 0, SI_KERNEL}});
+  }
+  if (selected == SYSCALL_DISPATCH_FILTER_ALLOW) return false;
+  if (selected != SYSCALL_DISPATCH_FILTER_BLOCK) {
+    EndBy(thread, call, SECCOMP_RET_KILL_PROCESS, SIGSYS);
+  }
+  RaiseSignal(thread, call, 0, Code::kDispatch);
+  return true;
+}
+
 }  // namespace
 
 int FilterMode(const Thread& thread) {
@@ -312,6 +349,7 @@ uint32_t FilterCount(const Thread& thread) {
 
 bool HandleFilteredCall(Thread* thread, const GuestCall& call) {
   AdoptShared(thread);
+  if (thread->dispatch.on != 0 && Dispatch(thread, call)) return true;
   if (thread->strict_calls != 0) {
     if (IsAllowedStrictly(call)) return false;
     EndBy(thread, call, SECCOMP_RET_KILL_THREAD, SIGKILL);
@@ -329,6 +367,8 @@ bool HandleFilterCall(Thread* thread, GuestCall* call) {
     } else {
       call->set_result(operation == SECCOMP_MODE_STRICT ? SetStrict(thread) : -EINVAL);
     }
+  } else if (call->number() == SYS_prctl && call->argument(0) == PR_SET_SYSCALL_USER_DISPATCH) {
+    call->set_result(SetDispatch(thread, *call));
   } else if (call->number() == SYS_seccomp && operation <= SECCOMP_SET_MODE_FILTER) {
     const auto flags = static_cast<uint32_t>(call->argument(1));
     call->set_result(HandleSeccomp(thread, operation, flags, call->argument(2)));
@@ -355,7 +395,13 @@ void CopyFilters(const Thread& from, Thread* to) {
 
 void InstallFilters(const Thread& thread) {
   InstallWithEarlier(thread.filters);
-  if (thread.strict_calls != 0) Call(SYS_prctl, PR_SET_SECCOMP, SECCOMP_MODE_STRICT);
+  const CallDispatch& dispatch = thread.dispatch;
+  if (thread.strict_calls != 0) {
+    Call(SYS_prctl, PR_SET_SECCOMP, SECCOMP_MODE_STRICT);
+  } else if (dispatch.on != 0) {
+    Call(SYS_prctl, PR_SET_SYSCALL_USER_DISPATCH, PR_SYS_DISPATCH_ON, dispatch.start,
+         dispatch.bytes, dispatch.selector);
+  }
 }
 
 void ForgetFilterLock() { shared.lock = 0; }

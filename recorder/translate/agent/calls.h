@@ -70,6 +70,7 @@ bool CopyGuest(void* to, const void* from, uint64_t bytes);
 // The filters of system calls that the program has installed (seccomp): the kernel does not know of
 // them, as it would apply them to the agent's calls as well. The agent asks them before each call
 // of the program's; a thread that goes on without the agent has them installed in the kernel first.
+// The same is true of what a thread wants to be told of in place of its calls (CallDispatch).
 //
 // How calls of the thread's are restricted: SECCOMP_MODE_*, 0: not at all.
 int FilterMode(const Thread& thread);
@@ -79,7 +80,8 @@ uint32_t FilterCount(const Thread& thread);
 // the end of the thread or of the process.
 bool HandleFilteredCall(Thread* thread, const GuestCall& call);
 
-// True if `call` is one that installs a filter or asks for one, and has been answered.
+// True if `call` is one that installs a filter or asks for one, or sets a dispatch, and has been
+// answered.
 bool HandleFilterCall(Thread* thread, GuestCall* call);
 
 // `call` installs a filter whose decisions another process takes.

@@ -255,9 +255,7 @@ void DeliverFailure(Thread* thread, const PendingSignal& failed) {
   const bool handled = failed.info[0] != SIGSEGV && HasHandler(thread->actions->of[SIGSEGV]) &&
                        (thread->signal_mask & Bit(SIGSEGV)) == 0;
   if (handled && Deliver(thread, fault)) return;
-  RecordSignal(thread, fault);
-  thread->actions->of[SIGSEGV] = {};
-  LetKernelAct(thread, SIGSEGV);
+  EndBySignal(thread, fault);
 }
 
 void DeliverFault(Thread* thread) {
@@ -373,6 +371,13 @@ bool RaiseBySystemCall(Thread* thread, const PendingSignal& signal) {
   if (!handled || !Deliver(thread, signal)) return false;
   RestoreSignalMask(*thread);
   return true;
+}
+
+void EndBySignal(Thread* thread, const PendingSignal& signal) {
+  const int number = signal.info[0];
+  RecordSignal(thread, signal);
+  thread->actions->of[number] = {};
+  LetKernelAct(thread, number);
 }
 
 void StopSoon(Thread* thread) { LeaveSoon(&thread->registers[kR10], thread->block); }

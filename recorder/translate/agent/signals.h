@@ -103,6 +103,9 @@ void RaiseFault(Thread* thread, int signal);
 // that could be entered.
 bool RaiseBySystemCall(Thread* thread, const PendingSignal& signal);
 
+// The process ends by `signal`, whatever its disposition is.
+void EndBySignal(Thread* thread, const PendingSignal& signal);
+
 // The status of a process that `signal` ends, as wait(2) reports it.
 uint64_t StatusOfSignal(int signal);
 

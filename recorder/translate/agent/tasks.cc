@@ -142,11 +142,10 @@ struct Birth {
 // Asks what this process, a child, is to be: enum ForkAnswer. `file`: of its own memory, or
 // kParentsMemory, or the error of the call that was to make one.
 uint64_t AskForBirth(const Thread& thread, int64_t file, const Birth& birth) {
-  const Answer answer =
-      AskAsStranger(thread.thread_id, RequestKind::kFork,
-                    {{static_cast<uint64_t>(thread.process_id), static_cast<uint64_t>(file),
-                      thread.number, static_cast<uint64_t>(birth.maker), birth.count,
-                      static_cast<uint64_t>(birth.process)}});
+  const Answer answer = AskAsStranger(
+      thread.thread_id, RequestKind::kFork,
+      {{static_cast<uint64_t>(thread.process_id), static_cast<uint64_t>(file), thread.number,
+        static_cast<uint64_t>(birth.maker), birth.count, static_cast<uint64_t>(birth.process)}});
   return answer.results[0];
 }
 
@@ -187,6 +186,7 @@ void ForgetParent(Thread* thread) {
 
 [[noreturn]] void StartForked(Thread* thread, bool recorded, const Birth& birth) {
   thread->held = 0;  // a child has none of its parent's
+  thread->dispatch = {};
   if (recorded) {
     ForgetParent(thread);
     if (Boot().record_children == 0) GoOnNativelyAsChild(thread);

@@ -80,6 +80,12 @@ enum MidwayState : uint32_t {
                         // pending waits until it has been executed
 };
 
+// Calls from outside [start, start + bytes) raise SIGSYS in place of being made, if `on`, unless
+// the byte at `selector`, if there is one, allows them (PR_SET_SYSCALL_USER_DISPATCH).
+struct CallDispatch {
+  uint64_t on, start, bytes, selector;
+};
+
 struct Thread {
   // The guest's, but for r10 and r11, which are in the block: [kR10] is the counter.
   uint64_t registers[16];
@@ -113,8 +119,9 @@ struct Thread {
   const CallFilter* filters;   // of system calls (calls.h); null: none
   uint32_t filter_generation;  // that they are of
   uint32_t strict_calls;       // 1: hardly any calls are allowed (SECCOMP_MODE_STRICT)
-  uint32_t no_time_stamps;     // 1: rdtsc faults (PR_SET_TSC)
-  uint32_t has_extended;       // 1: an extended register has been in use (float_state.h)
+  CallDispatch dispatch;
+  uint32_t no_time_stamps;  // 1: rdtsc faults (PR_SET_TSC)
+  uint32_t has_extended;    // 1: an extended register has been in use (float_state.h)
   // While `pending`; all others are blocked then.
   PendingSignal signal;
   PendingSignal fault;
