@@ -27,6 +27,10 @@ TEST(ProcessesTest, ProcessesThatChildrenOfVforkMake) {
   ExpectAlwaysRecordsUnchanged({Program("nested_vforks")});
 }
 
+TEST(ProcessesTest, ProcessesThatAreKilledWhileTheyExecuteAProgram) {
+  ExpectRecordsUnchanged({Program("killed_execs")});
+}
+
 TEST(ProcessesTest, TasksThatCannotBeMade) { ExpectRecordsUnchanged({Program("odd_clones")}); }
 
 TEST(ProcessesTest, PosixSpawn) { ExpectAlwaysRecordsUnchanged({Program("spawner")}); }

@@ -46,9 +46,12 @@ ExecHold::State ExecHold::Poll() {
   WaitStatus status;
   pid_t thread = process_;
   if (!TakeStop(thread, &status)) {
-    if (kill(process_, 0) != 0) return State::kGone;
     thread = thread_;
-    if (executing_ || thread_ == process_ || !TakeStop(thread, &status)) return State::kNotYet;
+    const bool other = !executing_ && thread_ != process_;
+    if (!other || !TakeStop(thread, &status)) {
+      const bool ended = (other && TakeEnd(thread_)) || TakeEnd(process_);
+      return ended || kill(process_, 0) != 0 ? State::kGone : State::kNotYet;
+    }
   }
   if (status.is_exec()) {
     executing_ = true;

@@ -29,9 +29,10 @@ class ExecHold {
   ExecHold& operator=(const ExecHold&) = delete;
   ~ExecHold();
 
-  // What has happened; does not wait for the call. Its end is left to whoever waits for it.
+  // What has happened; does not wait for the call. Of its end whoever waits for it learns
+  // (TakeEnd).
   State Poll();
-  // Leaves the thread as it is: somebody else detaches it.
+  // Leaves the thread as it is: somebody else detaches it (DetachOrTakeEnd).
   void Release() { held_ = false; }
 
   pid_t process() const { return process_; }

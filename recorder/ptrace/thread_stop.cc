@@ -38,15 +38,16 @@ bool Interpret(pid_t thread, const WaitStatus& status, SeizedStop* stop) {
   return false;
 }
 
-// Whether `thread` is a child process of this one that has ended: this process waits for its
-// status.
-bool HasEndedAsOurChild(pid_t thread) {
+// Whether the next that a wait would report is the thread's end.
+bool HasEnded(pid_t thread) {
   siginfo_t info = {};
-  if (waitid(P_PID, static_cast<id_t>(thread), &info,
-             WEXITED | WSTOPPED | WNOHANG | WNOWAIT | __WALL) != 0 ||
-      info.si_pid != thread || info.si_code == CLD_TRAPPED || info.si_code == CLD_STOPPED) {
-    return false;
-  }
+  return waitid(P_PID, static_cast<id_t>(thread), &info,
+                WEXITED | WSTOPPED | WNOHANG | WNOWAIT | __WALL) == 0 &&
+         info.si_pid == thread && info.si_code != CLD_TRAPPED && info.si_code != CLD_STOPPED;
+}
+
+// This process waits for its status.
+bool IsOurChild(pid_t thread) {
   return ProcessOf(thread) == thread && StatusNumber(thread, "PPid:") == getpid();
 }
 
@@ -57,7 +58,7 @@ SeizedStop WaitForSeizedStop(pid_t thread, std::chrono::milliseconds timeout) {
   long pause_ns = kFirstPauseNs;
   while (true) {
     int status;
-    if (HasEndedAsOurChild(thread)) return {.kind = SeizedStop::Kind::kGone};
+    if (HasEnded(thread) && IsOurChild(thread)) return {.kind = SeizedStop::Kind::kGone};
     const pid_t got = waitpid(thread, &status, __WALL | WNOHANG);
     if (got == thread) {
       SeizedStop stop;
@@ -100,6 +101,21 @@ bool ContinueToStop(pid_t thread, int signal) {
 }
 
 void Detach(pid_t thread, int signal) { ptrace(PTRACE_DETACH, thread, nullptr, signal); }
+
+bool TakeEnd(pid_t thread) {
+  if (!HasEnded(thread)) return false;
+  if (!IsOurChild(thread)) waitpid(thread, nullptr, __WALL | WNOHANG);
+  return true;
+}
+
+void DetachOrTakeEnd(pid_t thread) {
+  if (ptrace(PTRACE_DETACH, thread, nullptr, nullptr) == 0) return;
+  siginfo_t info;
+  while (waitid(P_PID, static_cast<id_t>(thread), &info, WEXITED | WNOWAIT | __WALL) != 0 &&
+         errno == EINTR) {
+  }
+  TakeEnd(thread);
+}
 
 bool StepWhile(pid_t thread, int max_steps, const std::function<bool(uint64_t pc)>& inside) {
   user_regs_struct registers;

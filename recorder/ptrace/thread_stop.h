@@ -57,6 +57,13 @@ bool ContinueToStop(pid_t thread, int signal);
 // Ends the tracing of a stopped thread, which goes on with `signal` delivered if it is not 0.
 void Detach(pid_t thread, int signal = 0);
 
+// Whether the traced thread has ended. Whoever else waits for it learns of its end only now that
+// its tracer has; that of a child of this process is left for the next wait. Does not wait.
+bool TakeEnd(pid_t thread);
+
+// Ends the tracing of a stopped thread, also if somebody has killed it meanwhile (TakeEnd).
+void DetachOrTakeEnd(pid_t thread);
+
 // Steps a stopped thread, no signal taken meanwhile, while its pc is one that `inside` is true for.
 // False if it is gone, which it is left to the caller to wait for, or still inside after
 // `max_steps`.

@@ -149,7 +149,7 @@ absl::StatusOr<MemoryFile> Inject(const InjectionOptions& options, Tracee* trace
   registers.rip = ImageHeader().entry;
   if (!tracee->SetRegisters(registers)) return Gone();
   tracee->Disown();
-  Detach(tracee->thread());
+  DetachOrTakeEnd(tracee->thread());
   return file;
 }
 

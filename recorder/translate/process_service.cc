@@ -291,10 +291,13 @@ void ProcessService::StartNewProgram(pid_t process) {
   auto file =
       Inject(recording == nullptr ? InjectionOptions() : recording->injection, tracee.get());
   if (!file.ok()) {
-    if (recording != nullptr) {
+    // Not of one that was killed meanwhile.
+    RegisterFile registers;
+    tracee->ForgetRegisters();
+    if (recording != nullptr && tracee->GetRegisters(/*vectors=*/false, &registers)) {
       recording->on_birth({.kind = RecordedBirth::Kind::kLost, .process = process});
     }
-    Detach(process);
+    DetachOrTakeEnd(process);
     return;
   }
   const TranslationOptions options = OptionsOfOthers();
