@@ -89,6 +89,12 @@ std::vector<std::string> CommandLine(pid_t pid) { return ZeroTerminated(Contents
 
 std::vector<std::string> Environment(pid_t pid) { return ZeroTerminated(Contents(pid, "environ")); }
 
+bool HasMemory(pid_t pid) {
+  constexpr size_t kSize = 22;  // vsize
+  const std::vector<uint64_t> fields = StatFields(pid);
+  return fields.size() > kSize && fields[kSize] != 0;
+}
+
 std::vector<uint64_t> AuxiliaryVector(pid_t pid) {
   std::vector<uint64_t> words;
   UniqueFd fd(open(absl::StrCat("/proc/", pid, "/auxv").c_str(), O_RDONLY | O_CLOEXEC));

@@ -111,7 +111,25 @@ bool ProcessService::HasWork() {
   return false;
 }
 
+// Of those that were killed while they had one. A process that is ending has no memory any more.
+void ProcessService::FreeSlotsOfTheDead() {
+  constexpr uint32_t kNobody = ~uint32_t{0};
+  ControlBlock* control = file_->control();
+  for (uint32_t i = kFirstStranger; i < kSlotCount; ++i) {
+    RequestSlot& slot = control->slots[i];
+    uint32_t taker = __atomic_load_n(&slot.taken, __ATOMIC_ACQUIRE);
+    if (taker == 0 || HasMemory(static_cast<pid_t>(taker))) continue;
+    // Unless it has given it back before it ended: it may be another's by now.
+    if (__atomic_compare_exchange_n(&slot.taken, &taker, kNobody, false, __ATOMIC_ACQ_REL,
+                                    __ATOMIC_RELAXED)) {
+      __atomic_store_n(&slot.state, SlotState::kIdle, __ATOMIC_RELAXED);
+      __atomic_store_n(&slot.taken, 0, __ATOMIC_RELEASE);
+    }
+  }
+}
+
 void ProcessService::Sleep() {
+  FreeSlotsOfTheDead();
   ControlBlock* control = file_->control();
   __atomic_store_n(&control->service_sleeps, 1, __ATOMIC_SEQ_CST);
   Futex(&control->doorbell, FUTEX_WAIT, seen_doorbell_,
@@ -219,8 +237,9 @@ uint64_t ProcessService::Fork(const uint64_t* arguments) {
   auto file = MemoryFile::Open(child, fd);
   if (!file.ok()) {
     birth.kind = RecordedBirth::Kind::kNative;
-    // In a PID namespace of its own it is another process that has this number here.
-    const bool known = ParentOf(child) == birth.parent;
+    // In a PID namespace of its own it is another process that has this number here; and one that
+    // was killed meanwhile has no memory.
+    const bool known = ParentOf(child) == birth.parent && HasMemory(child);
     if (known && options_.recording != nullptr) options_.recording->on_birth(std::move(birth));
     return kForkNative;
   }

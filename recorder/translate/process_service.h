@@ -47,6 +47,7 @@ class ProcessService {
  private:
   bool IsAsked() const;
   bool HasWork();
+  void FreeSlotsOfTheDead();
   void Sleep();
   bool HasEnded() const;
   void AnswerAll();

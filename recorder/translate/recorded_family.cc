@@ -121,7 +121,9 @@ void RecordedFamily::OnMadeProcess(RecordedBirth birth) {
       parent == nullptr ? birth.maker_count : parent->CountOf(birth.maker, birth.maker_count);
   MadeProcess made = {.process = birth.process, .maker = birth.maker, .maker_count = count};
   if (parent != nullptr) made.sequence = parent->SequenceOfCall(made.maker, count);
-  const bool follows = parent != nullptr && !parent->abandoned() && !session_->end_wanted();
+  const bool ended = ended_unborn_.erase({made.maker, made.maker_count}) != 0;
+  const bool follows =
+      parent != nullptr && !ended && !parent->abandoned() && !session_->end_wanted();
   if (!follows) {
     const bool shares = birth.kind == RecordedBirth::Kind::kSharing && parent != nullptr;
     if (!shares && birth.file != nullptr) LetGo(MakeRecordedMemory(birth.file, birth.code));
@@ -217,6 +219,10 @@ void RecordedFamily::CloseFinished() {
   TakeBirths();  // who was announced until then
   for (TranslatedRecording* const recording : finished) {
     ProcessLog* const log = recording->log();
+    if (!recording->attached()) {
+      const Manifest& manifest = log->manifest();
+      ended_unborn_.insert({manifest.parent_thread, manifest.parent_count});
+    }
     recordings_.remove_if([=](const TranslatedRecording& open) { return &open == recording; });
     session_->Close(log);
   }

@@ -14,6 +14,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -84,6 +85,7 @@ class RecordedFamily {
   StreamMerger merger_;
   std::list<TranslatedRecording> recordings_;  // the program's first
   std::map<pid_t, Maker> born_;                // recorded, but the call that made it is to come
+  std::set<Maker> ended_unborn_;               // killed, and gone, before it asked to be recorded
   std::vector<RecordedMemory> unread_;         // of processes that are not recorded
   bool reported_children_ = false;
 };

@@ -60,6 +60,19 @@ Answer AskBy(RequestSlot* slot, int32_t thread_id, RequestKind kind, const Argum
   return answer;
 }
 
+// Null: there is none.
+RequestSlot* TakeStrangersSlot(int32_t thread_id) {
+  RequestSlot* const slots = Control()->slots;
+  for (uint32_t i = kFirstStranger; i < kSlotCount; ++i) {
+    uint32_t nobody = 0;
+    if (__atomic_compare_exchange_n(&slots[i].taken, &nobody, static_cast<uint32_t>(thread_id),
+                                    false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED)) {
+      return &slots[i];
+    }
+  }
+  return nullptr;
+}
+
 }  // namespace
 
 bool IsAbandoned() {
@@ -75,17 +88,25 @@ Answer Ask(Thread* thread, RequestKind kind, uint64_t a, uint64_t b) {
 }
 
 Answer AskAsStranger(int32_t thread_id, RequestKind kind, const Arguments& arguments) {
-  RequestSlot* slots = Control()->slots;
-  for (uint32_t i = kFirstStranger;; i = i + 1 < kSlotCount ? i + 1 : kFirstStranger) {
-    uint32_t nobody = 0;
-    if (!__atomic_compare_exchange_n(&slots[i].taken, &nobody, 1, false, __ATOMIC_ACQ_REL,
-                                     __ATOMIC_RELAXED)) {
-      continue;
+  while (true) {
+    if (RequestSlot* const slot = TakeStrangersSlot(thread_id)) {
+      const Answer answer = AskBy(slot, thread_id, kind, arguments);
+      __atomic_store_n(&slot->taken, 0, __ATOMIC_RELEASE);
+      return answer;
     }
-    const Answer answer = AskBy(&slots[i], thread_id, kind, arguments);
-    __atomic_store_n(&slots[i].taken, 0, __ATOMIC_RELEASE);
-    return answer;
+    if (IsAbandoned()) return {};
+    // The recorder takes back those of whoever was killed.
+    RingDoorbell();
+    const timespec pause = {0, 1'000'000};
+    Call(SYS_nanosleep, AddressOf(&pause), 0);
   }
+}
+
+void SettleSlot(const Thread& thread) {
+  RequestSlot* const slot = &Control()->slots[thread.number];
+  const SlotState state = __atomic_load_n(&slot->state, __ATOMIC_ACQUIRE);
+  if (state == SlotState::kPosted || state == SlotState::kAwaited) Await(slot);
+  __atomic_store_n(&slot->state, SlotState::kIdle, __ATOMIC_RELEASE);
 }
 
 bool Invalidate(Thread* thread, uint64_t start, uint64_t end) {

@@ -65,7 +65,7 @@ struct alignas(128) RequestSlot {
   SlotState state;  // a futex
   RequestKind kind;
   int32_t thread_id;
-  uint32_t taken;  // of a slot that is no thread's
+  uint32_t taken;  // of a slot that is no thread's: by this task; 0: by nobody
   uint64_t arguments[6];
   uint64_t results[6];
 };

@@ -315,6 +315,7 @@ void PrepareChild(const Thread& thread, const NewTask& task, Thread* child) {
 
 // A child that has had this memory for so long does not use it any more, whatever it does now.
 void TakeBackMemory(Thread* child, ChildKind kind) {
+  SettleSlot(*child);
   ForgetRecording(child);
   if (IsRecordedKind(kind)) ReleaseRecording(*child);
   GiveBack(*child, GapState::kFree);
