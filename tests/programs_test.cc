@@ -106,6 +106,13 @@ TEST(ProgramsTest, AddressSpaceChangesOfThreadsAtOnce) {
   ExpectRecordsUnchanged({Program("maps_at_once")});
 }
 
+TEST(ProgramsTest, MoreInputThanASegmentHolds) {
+  const Recorded recorded({Program("much_input")});
+  EXPECT_EQ(recorded.run().Ending(), "exit 0") << recorded.run().err;
+  EXPECT_EQ(recorded.run().out, RunProcess({Program("much_input")}).out);
+  ExpectExact(recorded.trace());
+}
+
 TEST(ProgramsTest, ProgramsThatExecuteThemselvesWithoutRandomization) {
   if (Engine() == TestedEngine::kEmulate) GTEST_SKIP() << "it begins without";
   ExpectRecordsUnchanged({Program("own_personality")});

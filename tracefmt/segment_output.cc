@@ -42,6 +42,7 @@ absl::Status SegmentOutput::Begin(uint64_t number, uint64_t count, uint64_t sequ
   totals_.end_count = count;
   records_ = 0;
   raw_bytes_ = 0;
+  large_ = false;
   ordered_counts_ = 0;
   file_ = std::make_shared<std::unique_ptr<AppendFile>>();
   columns_ = std::make_unique<RecordColumns>(0, count);
@@ -131,6 +132,8 @@ absl::Status SegmentOutput::PostRecords() {
       ordered_counts_ > kMaxSegmentOrderedCounts) {
     return absl::ResourceExhaustedError("the segment is too large");
   }
+  large_ = records_ > kMaxSegmentRecords / 2 || raw_bytes_ > kMaxSegmentRawBytes / 4 ||
+           ordered_counts_ > kMaxSegmentOrderedCounts / 2;
   std::shared_ptr<RecordColumns> columns = std::move(columns_);
   columns_ = std::make_unique<RecordColumns>(records_, columns->last_count());
   auto block = std::make_shared<std::vector<uint8_t>>();

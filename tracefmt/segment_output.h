@@ -8,6 +8,7 @@
 #ifndef HINDSIGHT_TRACEFMT_SEGMENT_OUTPUT_H_
 #define HINDSIGHT_TRACEFMT_SEGMENT_OUTPUT_H_
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -46,6 +47,7 @@ class SegmentOutput final : public SegmentWriter {
   absl::Status Begin(uint64_t number, uint64_t count, uint64_t sequence,
                      const RegisterWords& registers) override;
   absl::Status Append(const Record& record) override;
+  bool IsLarge() const override { return large_.load(std::memory_order_relaxed); }
   void Close() override;
 
   // Puts on the queue what has been appended. Any host thread.
@@ -70,6 +72,7 @@ class SegmentOutput final : public SegmentWriter {
   TraceHistory* const history_;
   const std::function<absl::Status()> post_events_;
 
+  std::atomic<bool> large_ = false;
   mutable std::mutex mutex_;  // guards all below
   bool open_ = false, closed_ = false;
   OrderedPoint last_instruction_;

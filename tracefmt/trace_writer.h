@@ -49,6 +49,9 @@ class SegmentWriter {
                              const RegisterWords& registers) = 0;
   // Appends to the open segment. Spans in `record` are copied.
   virtual absl::Status Append(const Record& record) = 0;
+  // Whether the open segment has so much by now that it should end soon: readers, which load it as
+  // a whole, do not take one of a multiple of that.
+  virtual bool IsLarge() const { return false; }
   // Frees what is kept for the thread, which has ended. Its next segment, if there ever is one, has
   // the next number.
   virtual void Close() {}

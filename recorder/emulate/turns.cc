@@ -54,6 +54,7 @@ void ThreadEngine::RunLegs(uint64_t begun_ns) {
         break;
       }
     } else if (state_ == State::kReady) {
+      if (log_.IsSegmentLarge()) LightKeyframe();
       Turn();
       if (std::exchange(yields_, false)) break;
       if (state_ == State::kReady && clock_.IsOver(Now(), /*after_call=*/false, others_wait)) break;

@@ -96,6 +96,7 @@ class FakeTraceWriter final : public TraceWriter {
   std::vector<ProcessEvent> events;
   std::vector<uint64_t> pages, module_pages;
   std::vector<FakeTraceWriter*> children;
+  bool large = false;  // segments
   int flushes = 0;
   std::optional<Manifest> finished;
   uint64_t bytes = 0;                                 // what bytes_written returns
@@ -120,6 +121,7 @@ class FakeTraceWriter final : public TraceWriter {
       }
       return absl::OkStatus();
     }
+    bool IsLarge() const override { return trace_->large; }
 
    private:
     const int32_t thread_;

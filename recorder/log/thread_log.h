@@ -96,6 +96,8 @@ class ThreadLog {
   void EndSegment(uint64_t count, const RegisterFile& registers) {
     Append(count, SegmentEnd{ToWords(registers)});
   }
+  // It should end soon (SegmentWriter::IsLarge).
+  bool IsSegmentLarge() const { return segment_writer_->IsLarge(); }
   void Append(uint64_t count, RecordBody body) {
     if (status_.ok()) Keep(segment_writer_->Append(Record{count, std::move(body)}));
   }

@@ -28,8 +28,8 @@ struct Arguments {
 };
 Answer AskAsStranger(int32_t thread_id, RequestKind kind, const Arguments& arguments);
 
-// Of a thread that has come to its end at any moment, and does not ask any more: its slot is another
-// one's from now on.
+// Of a thread that has come to its end at any moment, and does not ask any more: its slot is
+// another one's from now on.
 void SettleSlot(const Thread& thread);
 
 // Tells that [start, end) may have other contents than it was translated from, if it was. Whether

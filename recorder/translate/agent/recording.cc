@@ -16,6 +16,7 @@
 #include "recorder/translate/view/entry_writer.h"
 #include "recorder/translate/view/kept_views.h"
 #include "recorder/translate/view/known_lines.h"
+#include "recorder/translate/view/segment_pace.h"
 #include "recorder/translate/view/thread_view.h"
 
 namespace hindsight::agent {
@@ -28,15 +29,12 @@ static_assert(offsetof(HsLockedEntry, kind) == offsetof(HsEntry, kind) &&
               offsetof(HsLockedEntry, count) == offsetof(HsEntry, count) &&
               offsetof(HsLockedEntry, time) == offsetof(HsEntry, time));
 
-constexpr uint64_t kNever = uint64_t{1} << 62;
-
 struct Recording {
   uint32_t on;
-  uint64_t locked_time;    // of TakeLocked; 0: not called
-  uint64_t announced;      // 1: by ExpectLocked
-  uint64_t dropped;        // the first of dropped_pages.h that the view does not know of
-  uint64_t segment_start;  // counts
-  uint64_t next_segment;
+  uint64_t locked_time;  // of TakeLocked; 0: not called
+  uint64_t announced;    // 1: by ExpectLocked
+  uint64_t dropped;      // the first of dropped_pages.h that the view does not know of
+  SegmentPace pace;
   EntryWriter writer;
   ThreadView view;
 };
@@ -197,6 +195,9 @@ void KeepEndedView(const Thread& thread) {
 }
 
 bool IsEndedViewKept(uint64_t number) { return kept_views.Has(number); }
+bool IsSegmentLarge(const Thread& thread) {
+  return IsRecorded(thread) && Of(thread).writer.IsLarge(Of(thread).pace.start());
+}
 bool IsViewFull(const Thread& thread) { return IsRecorded(thread) && Of(thread).view.is_full(); }
 int32_t OwnFile() { return __atomic_load_n(&view_memory.file, __ATOMIC_ACQUIRE); }
 
@@ -204,9 +205,7 @@ void BeginRecording(Thread* thread) {
   SetUpRecording(*thread);
   Recording& recording = Of(*thread);
   recording.dropped = DroppedCount();
-  recording.segment_start = thread->count;
-  recording.next_segment =
-      Boot().segment_instructions == 0 ? kNever : thread->count + Boot().segment_instructions;
+  recording.pace.Begin(thread->count, Boot().segment_instructions);
   __atomic_store_n(&recording.on, 1, __ATOMIC_SEQ_CST);
   GuestState state;
   TakeState(thread, &state);
@@ -260,16 +259,15 @@ uint64_t InstructionsLeft(const Thread& thread) {
   const uint64_t most = Boot().look_instructions;
   const Recording& recording = Of(thread);
   const uint64_t left =
-      recording.next_segment > thread.count ? recording.next_segment - thread.count : 1;
+      recording.pace.next() > thread.count ? recording.pace.next() - thread.count : 1;
   return left < most ? left : most;
 }
 
 void BeginSegment(Thread* thread) {
   Recording& recording = Of(*thread);
-  __atomic_add_fetch(&executed, thread->count - recording.segment_start, __ATOMIC_SEQ_CST);
-  recording.segment_start = thread->count;
+  __atomic_add_fetch(&executed, thread->count - recording.pace.start(), __ATOMIC_SEQ_CST);
+  recording.pace.Begin(thread->count, Boot().segment_instructions);
   recording.view.BeginSegment(thread->count);
-  recording.next_segment = thread->count + Boot().segment_instructions;
 }
 
 // Only where the segment ends anyway. One that cannot be is tried again after a while.
@@ -277,7 +275,7 @@ bool IsFullKeyframeDue(const Thread& thread) {
   const uint64_t interval = Boot().full_keyframe_instructions;
   if (interval == 0 || thread.alone != 0) return false;
   const uint64_t now =
-      __atomic_load_n(&executed, __ATOMIC_SEQ_CST) + thread.count - Of(thread).segment_start;
+      __atomic_load_n(&executed, __ATOMIC_SEQ_CST) + thread.count - Of(thread).pace.start();
   if (now < __atomic_load_n(&next_full_keyframe, __ATOMIC_SEQ_CST)) return false;
   __atomic_store_n(&next_full_keyframe, now + interval, __ATOMIC_SEQ_CST);
   return true;
@@ -292,11 +290,9 @@ bool IsFullKeyframeWanted(const Thread& thread) {
 void EndSegmentIfDue(Thread* thread) {
   Recording& recording = Of(*thread);
   if (recording.on && IsFullKeyframeWanted(*thread) && StandStill(thread, {})) return;
-  // A block that would reach over the end is not begun.
-  if (!recording.on || recording.next_segment > thread->count + kLargestBlock) return;
   const uint64_t worthwhile = recording.view.page_count() * Boot().segment_per_page;
-  if (thread->count + kLargestBlock - recording.segment_start < worthwhile) {
-    recording.next_segment = recording.segment_start + worthwhile;
+  if (!recording.on || (!recording.pace.IsDue(thread->count, kLargestBlock, worthwhile) &&
+                        !IsSegmentLarge(*thread))) {
     return;
   }
   if (IsFullKeyframeDue(*thread) && StandStill(thread, {})) return;

@@ -41,6 +41,8 @@ void KeepEndedView(const Thread& thread);
 bool IsEndedViewKept(uint64_t number);
 // The view has no room for a page that the thread needs: it cannot be recorded any longer.
 bool IsViewFull(const Thread& thread);
+// The segment is to end as soon as the thread's state is exact: it has much.
+bool IsSegmentLarge(const Thread& thread);
 // The descriptor that views use and the program does not know of; not positive: there is none.
 int32_t OwnFile();
 // The process is going to end with this status, as wait(2) reports it.

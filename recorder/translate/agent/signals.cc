@@ -174,7 +174,8 @@ void OnSignal(int signal, int32_t* info, FrameContext* context) {
   } else if (IsViewFault(thread, &signal, info, context)) {
     // The access is tried again. What has come meanwhile did not find translated code.
     FrameRegisters& registers = context->registers;
-    if (thread->pending != 0 && InArenas(registers.rip)) LeaveSoon(&registers.r10, thread->block);
+    const bool leaves = thread->pending != 0 || IsSegmentLarge(*thread);
+    if (leaves && InArenas(registers.rip)) LeaveSoon(&registers.r10, thread->block);
   } else if (thread->operating != 0) {
     TakeInfo(info, *context, &thread->fault);
     thread->fault_signal = static_cast<uint32_t>(signal);

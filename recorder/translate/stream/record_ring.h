@@ -106,7 +106,8 @@ struct HsRing {
   uint32_t writing;       // see Time; of HsWriting
   uint32_t reserved[11];  // another line of the cache begins: that both write
   uint64_t tail;  // position of the first entry that is not done with; written by the recorder
-  uint32_t tail_waiters;  // futex word of the agent that waits for the tail: 1 while it does
+  uint32_t tail_waiters;   // futex word of the agent that waits for the tail: 1 while it does
+  uint64_t large_segment;  // 1 + the state that it begins in: it is to end soon; by the recorder
 };
 
 // Every entry begins with it. `size` is of all of it.

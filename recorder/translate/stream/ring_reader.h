@@ -33,6 +33,11 @@ class RingReader {
   // Everything that is in the ring, whatever it is, is done with.
   void SkipAll();
 
+  // Who writes there is to end the segment that began in the state `begun` soon.
+  void EndSegment(uint64_t begun) const {
+    __atomic_store_n(&ring_->large_segment, begun + 1, __ATOMIC_RELAXED);
+  }
+
   // Nothing with a time stamp below that of now is to come, unless Peek finds it.
   bool IsQuiet() const;
 

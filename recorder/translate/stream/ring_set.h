@@ -41,6 +41,9 @@ class RingSet {
     if (--taken_[number] == 0) taken_.erase(number);
   }
 
+  // See RingReader. Requires: taken.
+  void EndSegment(uint64_t number, uint64_t begun) { readers_[number]->EndSegment(begun); }
+
   // Throws away what is in the rings that are nobody's, so that who writes there does not wait.
   void SkipOthers() {
     for (uint64_t i = 0; i < readers_.size(); ++i) {

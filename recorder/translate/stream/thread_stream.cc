@@ -165,7 +165,7 @@ absl::Status ThreadStream::Begin(const HsState& state) {
   threads_->BeforeTurn(this, state.entry.time);
   notes_->Start(count_, maker_, orderable_);
   const RegisterFile registers = RegistersOf(state);
-  log_->BeginSegment(count_, registers);
+  BeginSegment(registers);
   pages_.Begin(state.entry.time, process_->code());
   RETURN_IF_ERROR(log_->status());
   return process_->OnBegin({.thread = log_->thread(),
@@ -275,7 +275,7 @@ void ThreadStream::ExpectProgram(const ThreadStream& by) {
   if (std::exchange(ended_, false)) {
     // It goes on in the state in which it had ended.
     notes_->ForgetExit();
-    log_->BeginSegment(count_, end_registers_);
+    BeginSegment(end_registers_);
   }
   exec_ = by.exec_.value_or(Exec{SYS_execve, std::vector<uint64_t>(6)});
   left_ = false;
@@ -303,7 +303,7 @@ absl::Status ThreadStream::BeginProgram(const HsState& state) {
   ++count_;
   first_count_ = count_;
   log_->EndSegment(count_, registers);
-  log_->BeginSegment(count_, registers);
+  BeginSegment(registers);
   pages_.Begin(state.entry.time, process_->code());
   notes_->Name(count_);
   RETURN_IF_ERROR(log_->status());
@@ -354,13 +354,18 @@ void ThreadStream::FlushRun() {
   run_.clear();
 }
 
+void ThreadStream::BeginSegment(const RegisterFile& registers) {
+  log_->BeginSegment(count_, registers);
+  segment_count_ = count_;
+}
+
 absl::Status ThreadStream::EndSegment(const HsState& state) {
   const RegisterFile registers = RegistersOf(state);
   log_->EndSegment(count_, registers);
   if (state.entry.kind == HS_ENTRY_SEGMENT) {
     // What it begins with is what memory has by now.
     threads_->BeforeTurn(this, state.entry.time);
-    log_->BeginSegment(count_, registers);
+    BeginSegment(registers);
     pages_.Begin(state.entry.time, process_->code());
     return absl::OkStatus();
   }
@@ -386,7 +391,7 @@ absl::Status ThreadStream::Stand(const HsStanding& entry) {
   };
   pages_.AddCodeAsItIs(count_, read);
   log_->EndSegment(count_, registers);
-  log_->BeginSegment(count_, registers);
+  BeginSegment(registers);
   pages_.Begin(entry.entry.time, process_->code());
   pages_.AddCodeAsItIs(count_, read);
   RETURN_IF_ERROR(log_->status());

@@ -160,6 +160,12 @@ class ThreadStream {
   uint64_t first_count() const { return first_count_; }
   // The last state consumed.
   uint64_t count() const { return count_; }
+  // The state, as entries number them, in which its segment began; nothing unless that should end
+  // soon (SegmentWriter::IsLarge).
+  std::optional<uint64_t> LargeSegment() const {
+    if (ended_ || !log_->IsSegmentLarge()) return std::nullopt;
+    return segment_count_ - first_count_;
+  }
   // The number of the call that it is about to make in that state; 0: none has been reserved.
   uint64_t reserved_sequence() const { return reserved_; }
 
@@ -179,6 +185,7 @@ class ThreadStream {
   absl::Status AddSignal(const HsSignal& signal);
   void AddLocked(uint64_t time);
   absl::Status AddStatus(const HsStatus& status);
+  void BeginSegment(const RegisterFile& registers);
   absl::Status EndSegment(const HsState& state);
   absl::Status Stand(const HsStanding& entry);
 
@@ -195,6 +202,7 @@ class ThreadStream {
   // Of entries, to be added to their counts: a new program's begin anew.
   uint64_t first_count_ = 0;
   uint64_t count_ = 0;
+  uint64_t segment_count_ = 0;  // in which its segment began
   RegisterFile end_registers_;  // if it has exited
   std::optional<TraceWriter::ThreadState> standing_;
   struct Exec {

@@ -1,6 +1,7 @@
 #include "recorder/translate/stream/thread_table.h"
 
 #include <iterator>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -55,6 +56,8 @@ void ThreadTable::Settle() {
   merger_->RemoveEnded();
   for (auto it = threads_.begin(); it != threads_.end();) {
     Thread& thread = *it;
+    const std::optional<uint64_t> large = thread.stream.LargeSegment();
+    if (large.has_value() && thread.has_ring) rings_->EndSegment(thread.ring, *large);
     const bool exited = thread.stream.ended() && !thread.stream.left();
     if (exited) ReleaseRing(&thread);
     if (!exited || IsFirst(thread)) {

@@ -177,6 +177,19 @@ TEST_F(ThreadTableTest, ASliceBeginsWhereAnotherThreadsEventIsNext) {
   EXPECT_EQ(run.counts.size(), 2u);
 }
 
+TEST_F(ThreadTableTest, WhoHasALargeSegmentIsToEndIt) {
+  Agent first = AgentOf(1), second = AgentOf(2);
+  BeginTwo(&first, &second);
+  first.count = 100;
+  first.State(HS_ENTRY_SEGMENT, 40);
+  ASSERT_TRUE(Drain().ok());
+  EXPECT_EQ(rings_[1]->large_segment, 0u);
+  writer_->large = true;
+  ASSERT_TRUE(Drain().ok());
+  EXPECT_EQ(rings_[1]->large_segment, 101u) << "the one that began in state 100";
+  EXPECT_EQ(rings_[2]->large_segment, 1u);
+}
+
 TEST_F(ThreadTableTest, WhatAThreadSeesBeginsASliceAfterWhatAnotherDid) {
   Agent first = AgentOf(1), second = AgentOf(2);
   BeginTwo(&first, &second);

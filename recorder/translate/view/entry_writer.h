@@ -70,6 +70,10 @@ class EntryWriter {
   void AnnounceTime() { __atomic_store_n(&ring_->writing, HS_ACCESSING, __ATOMIC_RELAXED); }
   uint64_t TakeAnnouncedTime();
   void CancelTime() { __atomic_store_n(&ring_->writing, 0, __ATOMIC_RELEASE); }
+  // Whether the recorder wants the segment that began in state `begun` to end, as it has much.
+  bool IsLarge(uint64_t begun) const {
+    return __atomic_load_n(&ring_->large_segment, __ATOMIC_RELAXED) == begun + 1;
+  }
   // Waits until the recorder is done with all that was committed.
   void AwaitRecorder();
 

@@ -168,6 +168,7 @@ void ThreadView::CompareAll(uint64_t count) {
 }
 
 void ThreadView::Refresh(uint64_t count) {
+  if (page_count_ > kMostPages) KeepFirst(kKeptOfMore);
   writer_->BeginTimed(HS_ENTRY_REFRESH, count, sizeof(HsEntry));
   writer_->CommitTimed();
   alignas(64) uint8_t bytes[kPage];
@@ -262,6 +263,15 @@ void ThreadView::Drop(uint64_t start, uint64_t end) {
     const uint64_t from = start > window.start ? start : window.start;
     const uint64_t to = end < window.end ? end : window.end;
     if (from < to) DropInWindow(from, to);
+  }
+}
+
+void ThreadView::KeepFirst(uint64_t most) {
+  for (uint64_t i = most; i < page_count_;) {
+    const uint64_t start = tables_.pages[i];
+    uint64_t end = start;
+    for (; i < page_count_ && tables_.pages[i] == end; ++i) end += kPage;
+    Drop(start, end);
   }
 }
 

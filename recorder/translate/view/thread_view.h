@@ -27,6 +27,7 @@ class ThreadView {
   static constexpr int kMostShared = 16;
   static constexpr int kMaxWindows = 3;
   static constexpr uint64_t kPage = 4096;
+  static constexpr uint64_t kMostPages = 128 * 1024, kKeptOfMore = 16 * 1024;
 
   // Tables, zero at first, which take memory only where they are used. Reserved by the caller.
   struct Tables {
@@ -77,9 +78,12 @@ class ThreadView {
   // read any more are not.
   void CompareAll(uint64_t count);
   // A segment is about to begin in state `count`: all pages that are in the view are as memory has
-  // them, which the segment's first imports say; those that cannot be read any more leave. An entry
-  // has the time from which on that was looked at.
+  // them, which the segment's first imports say; those that cannot be read any more leave, and if
+  // they are more than kMostPages, all but the kKeptOfMore that came first. An entry has the time
+  // from which on that was looked at.
   void Refresh(uint64_t count);
+  // Of the pages that the segment has, the first `most` stay in the view.
+  void KeepFirst(uint64_t most);
   // Pages that other processes may write to are as memory has them, up to kMostShared of them: the
   // ones that entered the view last.
   void CompareShared(uint64_t count);

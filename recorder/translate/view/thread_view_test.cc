@@ -166,6 +166,24 @@ TEST_F(ThreadViewTest, WhoGoesThroughMemoryInOrderGetsMoreAtOnce) {
   ExpectKnown();
 }
 
+TEST_F(ThreadViewTest, TheNextSegmentBeginsWithThePagesThatAreKept) {
+  for (const uint64_t page : {7, 3, 5, 6, 1}) {
+    memory_[page * kPage] = static_cast<uint8_t>(page);
+    ASSERT_TRUE(view_.Touch(At(page * kPage), 1));
+  }
+  Replay();
+  view_.KeepFirst(2);
+  EXPECT_TRUE(view_.Holds(At(7 * kPage)));
+  EXPECT_TRUE(view_.Holds(At(3 * kPage)));
+  for (const uint64_t page : {5, 6, 1}) EXPECT_FALSE(view_.Holds(At(page * kPage))) << page;
+  known_.clear();
+  view_.BeginSegment(2);
+  EXPECT_EQ(view_.page_count(), 2u);
+  EXPECT_EQ(Replay(), (std::vector<uint64_t>{2, 2}));
+  ASSERT_TRUE(view_.Touch(At(5 * kPage), 3));
+  EXPECT_EQ(seen_[5 * kPage], 5);
+}
+
 TEST_F(ThreadViewTest, WhatOthersKnowIsToldWithTheLines) {
   ASSERT_TRUE(view_.Touch(At(0), 1));
   memory_[64] = 7;

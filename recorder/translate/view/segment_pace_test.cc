@@ -1,0 +1,34 @@
+#include "recorder/translate/view/segment_pace.h"
+
+#include <gtest/gtest.h>
+
+namespace hindsight {
+namespace {
+
+constexpr uint64_t kBlock = 64;
+
+TEST(SegmentPaceTest, WithoutAnIntervalNoSegmentEnds) {
+  SegmentPace pace;
+  pace.Begin(7, 0);
+  EXPECT_EQ(pace.start(), 7u);
+  EXPECT_FALSE(pace.IsDue(1'000'000'000, kBlock, 0));
+}
+
+TEST(SegmentPaceTest, ASegmentEndsBeforeABlockThatMightReachOverItsEnd) {
+  SegmentPace pace;
+  pace.Begin(100, 1000);
+  EXPECT_EQ(pace.next(), 1100u);
+  EXPECT_FALSE(pace.IsDue(1100 - kBlock - 1, kBlock, 0));
+  EXPECT_TRUE(pace.IsDue(1100 - kBlock, kBlock, 0));
+}
+
+TEST(SegmentPaceTest, ASegmentIsAsLongAsItIsWorth) {
+  SegmentPace pace;
+  pace.Begin(100, 1000);
+  EXPECT_FALSE(pace.IsDue(1100, kBlock, 5000));
+  EXPECT_EQ(pace.next(), 5100u);
+  EXPECT_TRUE(pace.IsDue(5100, kBlock, 5000));
+}
+
+}  // namespace
+}  // namespace hindsight
