@@ -122,6 +122,11 @@ bool IsInOurPidNamespace(pid_t thread) {
   return !ours.empty() && ours == LinkTarget(thread, "ns/pid");
 }
 
+bool AreChildrenInOurPidNamespace(pid_t process) {
+  const std::string ours = LinkTarget(getpid(), "ns/pid");
+  return !ours.empty() && ours == LinkTarget(process, "ns/pid_for_children");
+}
+
 bool SharesMemory(pid_t a, pid_t b, bool otherwise) {
   const long result = syscall(SYS_kcmp, a, b, KCMP_VM, 0, 0);
   return result < 0 ? otherwise : result == 0;

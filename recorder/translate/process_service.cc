@@ -115,6 +115,9 @@ bool ProcessService::HasWork() {
 void ProcessService::FreeSlotsOfTheDead() {
   constexpr uint32_t kNobody = ~uint32_t{0};
   ControlBlock* control = file_->control();
+  if (__atomic_exchange_n(&control->strangers_wait, 0, __ATOMIC_SEQ_CST) == 0) return;
+  // What children of a namespace of their own say of themselves means somebody else here.
+  if (!AreChildrenInOurPidNamespace(process_)) return;
   for (uint32_t i = kFirstStranger; i < kSlotCount; ++i) {
     RequestSlot& slot = control->slots[i];
     uint32_t taker = __atomic_load_n(&slot.taken, __ATOMIC_ACQUIRE);

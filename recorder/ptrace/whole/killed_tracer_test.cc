@@ -2,6 +2,7 @@
 // goes on as if nothing had been.
 
 #include <gtest/gtest.h>
+#include <sched.h>
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -12,6 +13,7 @@
 #include <vector>
 
 #include "absl/strings/match.h"
+#include "recorder/process/process_facts.h"
 #include "recorder/ptrace/whole/process_copy.h"
 #include "recorder/ptrace/whole/thread_state.h"
 #include "recorder/ptrace/whole/whole_fixture.h"
@@ -49,6 +51,9 @@ void KillAtAnyInstant(const std::vector<std::string>& arguments, int rounds) {
     siginfo_t ended = {};
     waitid(P_PID, static_cast<id_t>(program.child()), &ended, WEXITED | WNOHANG | WNOWAIT);
     ASSERT_EQ(ended.si_pid, 0) << "signal " << ended.si_status << ", round " << i;
+  }
+  for (const pid_t thread : ThreadsOf(program.child())) {
+    EXPECT_EQ(sched_getscheduler(thread), SCHED_OTHER) << thread;
   }
   // Calls that say EINTR when they are disturbed were; and the helper that makes copies became a
   // child like none that programs know (__WALL).

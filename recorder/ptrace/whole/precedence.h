@@ -1,7 +1,8 @@
 // Lets a thread run before the program's for an instant, so that the program stands still no longer
 // than needed on a busy machine. Needs the right to (CAP_SYS_NICE); does nothing without it.
 //
-// Not copyable. Any host thread; the thread, by its id, may be any of the user's.
+// Not copyable. Any host thread; the thread, by its id, may be any of the user's that ends with
+// this process: others would keep it, were this process killed.
 
 #ifndef HINDSIGHT_RECORDER_PTRACE_WHOLE_PRECEDENCE_H_
 #define HINDSIGHT_RECORDER_PTRACE_WHOLE_PRECEDENCE_H_

@@ -13,7 +13,6 @@
 #include <chrono>
 #include <cstdint>
 #include <cstring>
-#include <optional>
 #include <utility>
 #include <vector>
 
@@ -118,11 +117,10 @@ absl::StatusOr<std::unique_ptr<ProcessCopy>> ProcessCopy::Make(const ProcessStop
   pid_t courier_pid = 0;
   absl::StatusOr<std::unique_ptr<ProcessCopy>> copy = absl::UnavailableError("no copy");
   {
-    std::optional<Precedence> precedence;
-    precedence.emplace(thread, Precedence::Heirs::kYes);
     ASSIGN_OR_RETURN(NewTask courier, NewTask::Make(thread, site, CLONE_VM | CLONE_FILES | parent));
-    precedence.reset();
     courier_pid = courier.pid();
+    // Not for the program's own thread: it would keep that, were this process killed meanwhile.
+    const Precedence precedence(courier_pid, Precedence::Heirs::kYes);
     // It has the process's descriptors until it closes them: a table of its own would keep pipes,
     // sockets and locks open that the program closes.
     absl::StatusOr<NewTask> task = NewTask::Make(courier.pid(), of_copies, CLONE_FILES | parent);

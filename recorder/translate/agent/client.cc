@@ -35,7 +35,9 @@ bool Await(RequestSlot* slot) {
   SlotState posted = SlotState::kPosted;
   __atomic_compare_exchange_n(&slot->state, &posted, SlotState::kAwaited, false, __ATOMIC_SEQ_CST,
                               __ATOMIC_SEQ_CST);
-  while (__atomic_load_n(&slot->state, __ATOMIC_ACQUIRE) != SlotState::kAnswered) {
+  SlotState state;
+  while ((state = __atomic_load_n(&slot->state, __ATOMIC_ACQUIRE)) != SlotState::kAnswered) {
+    if (state == SlotState::kIdle) return false;  // taken back
     const timespec patience = {0, 100'000'000};
     if (Call(SYS_futex, AddressOf(Word(&slot->state)), FUTEX_WAIT,
              static_cast<uint32_t>(SlotState::kAwaited), AddressOf(&patience)) == -ETIMEDOUT &&
@@ -96,6 +98,7 @@ Answer AskAsStranger(int32_t thread_id, RequestKind kind, const Arguments& argum
     }
     if (IsAbandoned()) return {};
     // The recorder takes back those of whoever was killed.
+    __atomic_store_n(&Control()->strangers_wait, 1, __ATOMIC_SEQ_CST);
     RingDoorbell();
     const timespec pause = {0, 1'000'000};
     Call(SYS_nanosleep, AddressOf(&pause), 0);

@@ -99,6 +99,8 @@ struct ControlBlock {
   uint32_t snapshots_over;  // 1: no more are
   // The agent -> recorder: those for which not all threads could be stopped.
   uint32_t snapshots_missed;
+  // The agent -> recorder: 1: a child has found no slot free.
+  uint32_t strangers_wait;
   // The recorder -> agent: changes whenever a full keyframe is wanted; each time is one try.
   uint32_t keyframe_wanted;
   ExecutedRange executed_ranges[kMaxExecutedRanges];
