@@ -29,7 +29,7 @@ class ExecHold {
   ExecHold& operator=(const ExecHold&) = delete;
   ~ExecHold();
 
-  // What has happened; does not wait for the call. Of its end whoever waits for it learns
+  // What has happened; does not wait for the call. If the thread has ended, its parent is told
   // (TakeEnd).
   State Poll();
   // Leaves the thread as it is: somebody else detaches it (DetachOrTakeEnd).

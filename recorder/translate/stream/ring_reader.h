@@ -34,7 +34,7 @@ class RingReader {
   void SkipAll();
 
   // Who writes there is to end the segment that began in the state `begun` soon.
-  void EndSegment(uint64_t begun) const {
+  void AskToEndSegment(uint64_t begun) const {
     __atomic_store_n(&ring_->large_segment, begun + 1, __ATOMIC_RELAXED);
   }
 

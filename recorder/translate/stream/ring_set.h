@@ -42,7 +42,9 @@ class RingSet {
   }
 
   // See RingReader. Requires: taken.
-  void EndSegment(uint64_t number, uint64_t begun) { readers_[number]->EndSegment(begun); }
+  void AskToEndSegment(uint64_t number, uint64_t begun) {
+    readers_[number]->AskToEndSegment(begun);
+  }
 
   // Throws away what is in the rings that are nobody's, so that who writes there does not wait.
   void SkipOthers() {

@@ -57,7 +57,7 @@ void ThreadTable::Settle() {
   for (auto it = threads_.begin(); it != threads_.end();) {
     Thread& thread = *it;
     const std::optional<uint64_t> large = thread.stream.LargeSegment();
-    if (large.has_value() && thread.has_ring) rings_->EndSegment(thread.ring, *large);
+    if (large.has_value() && thread.has_ring) rings_->AskToEndSegment(thread.ring, *large);
     const bool exited = thread.stream.ended() && !thread.stream.left();
     if (exited) ReleaseRing(&thread);
     if (!exited || IsFirst(thread)) {
