@@ -64,6 +64,20 @@ TEST(ProcessesTest, DroppingPrivileges) { ExpectRecordsUnchanged({Program("drops
 
 TEST(ProcessesTest, Namespaces) { ExpectRecordsUnchanged({Program("namespaces")}); }
 
+// All of them, though they do not know the numbers that the recorder has for them.
+TEST(ProcessesTest, ThoseBelowAPidNamespace) {
+  const std::vector<std::string> command = {Program("below_namespace")};
+  const ChildResult native = RunProcess(command);
+  for (int i = 0; i < Recordings() && !HasFailure(); ++i) {
+    const Recorded recorded(command);
+    EXPECT_EQ(recorded.run().out, native.out);
+    EXPECT_EQ(recorded.run().err, "");
+    EXPECT_EQ(recorded.run().Ending(), native.Ending());
+    EXPECT_EQ(CountProcesses(recorded.trace()), native.out.empty() ? 1 : 7);
+    ExpectExact(recorded.trace());
+  }
+}
+
 // Its kernel spares it the signal while it is traced, so its end is not emulated.
 TEST(ProcessesTest, TheFirstOfANamespaceDies) {
   const ChildResult native = RunProcess({Program("init_dies")});

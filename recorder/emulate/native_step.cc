@@ -11,7 +11,7 @@
 #include "recorder/emulate/thread/answered_instructions.h"
 #include "recorder/emulate/thread_engine.h"
 #include "recorder/emulate/trap_flag.h"
-#include "recorder/process/process_facts.h"
+#include "recorder/process/pid_namespace.h"
 
 namespace hindsight {
 namespace {

@@ -11,7 +11,7 @@
 #include "recorder/emulate/emulate_engine.h"
 #include "recorder/emulate/thread/instruction_outputs.h"
 #include "recorder/emulate/thread_engine.h"
-#include "recorder/process/process_facts.h"
+#include "recorder/process/pid_namespace.h"
 #include "recorder/syscalls/robust_futexes.h"
 #include "recorder/syscalls/syscall_outputs.h"
 

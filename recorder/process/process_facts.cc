@@ -63,16 +63,6 @@ std::vector<pid_t> ThreadsOf(pid_t process) {
 
 std::string WorkingDirectory(pid_t pid) { return LinkTarget(pid, "cwd"); }
 
-bool IsFirstOfNamespace(pid_t pid) {
-  const std::string status = Contents(pid, "status");
-  for (absl::string_view line : absl::StrSplit(status, '\n')) {
-    if (!absl::ConsumePrefix(&line, "NSpid:")) continue;
-    const std::vector<absl::string_view> pids = absl::StrSplit(line, '\t', absl::SkipEmpty());
-    return pids.size() > 1 && pids.back() == "1";
-  }
-  return false;
-}
-
 pid_t ProcessOf(pid_t thread) { return static_cast<pid_t>(StatusNumber(thread, "Tgid:")); }
 
 int64_t StatusNumber(pid_t pid, absl::string_view field) {
@@ -115,16 +105,6 @@ std::vector<uint64_t> StatFields(pid_t pid) {
     fields.push_back(absl::SimpleAtoi(word, &number) ? number : 0);
   }
   return fields;
-}
-
-bool IsInOurPidNamespace(pid_t thread) {
-  const std::string ours = LinkTarget(getpid(), "ns/pid");
-  return !ours.empty() && ours == LinkTarget(thread, "ns/pid");
-}
-
-bool AreChildrenInOurPidNamespace(pid_t process) {
-  const std::string ours = LinkTarget(getpid(), "ns/pid");
-  return !ours.empty() && ours == LinkTarget(process, "ns/pid_for_children");
 }
 
 bool SharesMemory(pid_t a, pid_t b, bool otherwise) {

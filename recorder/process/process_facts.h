@@ -24,12 +24,6 @@ std::vector<std::string> CommandLine(pid_t pid);
 // As it was when the process started its program.
 std::vector<std::string> Environment(pid_t pid);
 std::string WorkingDirectory(pid_t pid);
-// Whether it is the first process of a process namespace below ours.
-bool IsFirstOfNamespace(pid_t pid);
-// Whether pids mean the same to `thread` as here.
-bool IsInOurPidNamespace(pid_t thread);
-// The same for the children that `process` makes.
-bool AreChildrenInOurPidNamespace(pid_t process);
 // A field of /proc/PID/status that is a number ("Tgid:"); 0 if there is none.
 int64_t StatusNumber(pid_t pid, absl::string_view field);
 // The fields of /proc/PID/stat, as proc(5) numbers them but from 0; those that are no numbers are

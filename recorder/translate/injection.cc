@@ -118,7 +118,6 @@ absl::StatusOr<MemoryFile> Inject(const InjectionOptions& options, Tracee* trace
   ASSIGN_OR_RETURN(const MapRegion stack, CheckLayout(map, stack_pointer));
   ASSIGN_OR_RETURN(const int fd, MakeFile(stack_pointer, tracee));
   ASSIGN_OR_RETURN(MemoryFile file, MemoryFile::Open(tracee->process(), fd));
-  file.control()->recorder_process = getpid();
   const std::array<uint32_t, 4> offsets = XstateOffsets();
   CHECK(*std::max_element(offsets.begin(), offsets.end()) + sizeof(RegisterFile::zmm16) <=
         kLargestExtendedArea);
@@ -126,6 +125,7 @@ absl::StatusOr<MemoryFile> Inject(const InjectionOptions& options, Tracee* trace
               .translate = options.translate ? 1u : 0u,
               .record = options.record ? 1u : 0u,
               .record_children = options.record_children ? 1u : 0u,
+              .process = tracee->process(),
               .order_instructions = options.order_instructions ? 1u : 0u,
               .chaos_seed = options.chaos_seed,
               .segment_instructions = options.segment_instructions,

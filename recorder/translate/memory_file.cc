@@ -14,25 +14,36 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/unique_fd.h"
+#include "recorder/process/pid_namespace.h"
 
 namespace hindsight {
 
 namespace {
 
-// Whether it is one that has just been made for this. In a PID namespace of its own a process does
-// not know its number: what that is the number of here has files that must not be touched.
-bool IsNew(const std::string& path, int file) {
+std::string PathOf(pid_t process, int fd) { return absl::StrCat("/proc/", process, "/fd/", fd); }
+
+bool IsMemoryFile(const std::string& path) {
   std::error_code error;
   const std::string name = std::filesystem::read_symlink(path, error).string();
+  return !error && name.rfind("/memfd:hindsight", 0) == 0;
+}
+
+// Whether it is one that has just been made for this: files of others must not be touched.
+bool IsNew(const std::string& path, int file) {
   struct stat status;
-  return !error && name.rfind("/memfd:hindsight", 0) == 0 && fstat(file, &status) == 0 &&
-         status.st_size == 0;
+  return IsMemoryFile(path) && fstat(file, &status) == 0 && status.st_size == 0;
 }
 
 }  // namespace
 
+bool MemoryFile::IsAt(pid_t process, int fd, uint64_t inode) {
+  const std::string path = PathOf(process, fd);
+  struct stat status;
+  return IsMemoryFile(path) && stat(path.c_str(), &status) == 0 && status.st_ino == inode;
+}
+
 absl::StatusOr<MemoryFile> MemoryFile::Open(pid_t process, int fd) {
-  const std::string path = absl::StrCat("/proc/", process, "/fd/", fd);
+  const std::string path = PathOf(process, fd);
   const UniqueFd file(open(path.c_str(), O_RDWR | O_CLOEXEC));
   if (!file.valid()) return absl::UnavailableError(absl::StrCat(path, ": ", strerror(errno)));
   if (!IsNew(path, file.get())) {
@@ -46,7 +57,9 @@ absl::StatusOr<MemoryFile> MemoryFile::Open(pid_t process, int fd) {
   if (base == MAP_FAILED) {
     return absl::ResourceExhaustedError(absl::StrCat("mmap: ", strerror(errno)));
   }
-  return MemoryFile(static_cast<uint8_t*>(base));
+  MemoryFile memory(static_cast<uint8_t*>(base));
+  memory.control()->recorder_process = IsInOurPidNamespace(process) ? getpid() : 0;
+  return memory;
 }
 
 MemoryFile::MemoryFile(MemoryFile&& other) noexcept : base_(std::exchange(other.base_, nullptr)) {}

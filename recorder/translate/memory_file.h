@@ -24,6 +24,8 @@ class MemoryFile {
  public:
   // Of descriptor `fd` of `process`, an empty memfd.
   static absl::StatusOr<MemoryFile> Open(pid_t process, int fd);
+  // Whether descriptor `fd` of `process` is the memory file with this inode.
+  static bool IsAt(pid_t process, int fd, uint64_t inode);
   MemoryFile(MemoryFile&& other) noexcept;
   MemoryFile& operator=(MemoryFile&& other) = delete;
   ~MemoryFile();

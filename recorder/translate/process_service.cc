@@ -2,19 +2,18 @@
 
 #include <linux/futex.h>
 #include <poll.h>
+#include <pthread.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
 #include <climits>
-#include <cstdio>
 #include <cstring>
-#include <fstream>
-#include <string>
 #include <utility>
+#include <vector>
 
-#include "absl/strings/str_cat.h"
+#include "recorder/process/pid_namespace.h"
 #include "recorder/process/process_facts.h"
 #include "recorder/ptrace/thread_stop.h"
 #include "recorder/ptrace/tracee.h"
@@ -23,15 +22,46 @@
 namespace hindsight {
 namespace {
 
-// 0: there is no such process.
-pid_t ParentOf(pid_t process) {
-  std::ifstream status(absl::StrCat("/proc/", process, "/status"));
-  for (std::string line; std::getline(status, line);) {
-    pid_t parent = 0;
-    if (std::sscanf(line.c_str(), "PPid: %d", &parent) == 1) return parent;
+static_assert(sizeof(pthread_mutex_t) == sizeof(Lifeline));
+
+// Held as long as there is one who answers.
+class HeldLifeline {
+ public:
+  explicit HeldLifeline(Lifeline* lifeline) : mutex_(reinterpret_cast<pthread_mutex_t*>(lifeline)) {
+    pthread_mutexattr_t attributes;
+    pthread_mutexattr_init(&attributes);
+    pthread_mutexattr_setrobust(&attributes, PTHREAD_MUTEX_ROBUST);
+    pthread_mutexattr_setpshared(&attributes, PTHREAD_PROCESS_SHARED);
+    pthread_mutex_init(mutex_, &attributes);
+    pthread_mutexattr_destroy(&attributes);
+    pthread_mutex_lock(mutex_);
   }
-  return 0;
-}
+  HeldLifeline(const HeldLifeline&) = delete;
+  HeldLifeline& operator=(const HeldLifeline&) = delete;
+  ~HeldLifeline() { pthread_mutex_unlock(mutex_); }
+
+ private:
+  pthread_mutex_t* const mutex_;
+};
+
+// A child as it tells of itself: its number in its own namespace, and the file of its memory.
+struct AskingChild {
+  pid_t own_number, parent;
+  int fd;
+  uint64_t inode;
+
+  bool Is(pid_t process) const {
+    if (fd >= 0) return MemoryFile::IsAt(process, fd, inode);
+    const std::vector<pid_t> numbers = NumbersOf(process);
+    if (numbers.empty() || numbers.back() != own_number || process == parent) return false;
+    if (fd == kParentsMemory) return SharesMemory(process, parent, /*otherwise=*/true);
+    return StatusNumber(process, "PPid:") == parent && HasMemory(process);
+  }
+  // 0: it is gone.
+  pid_t Find() const {
+    return FindProcess(own_number, parent, [this](pid_t process) { return Is(process); });
+  }
+};
 
 // A service that has just answered is likely to be asked again; sleeping and waking takes longer.
 constexpr std::chrono::microseconds kSpinTime(30);
@@ -60,11 +90,10 @@ ProcessService::ProcessService(pid_t process, MemoryFile file, const Translation
       pidfd_(static_cast<int>(syscall(SYS_pidfd_open, process, 0))),
       file_(std::make_shared<MemoryFile>(std::move(file))),
       code_(process, options_, file_.get()),
-      random_(options.seed) {
-  file_->control()->recorder_process = getpid();
-}
+      random_(options.seed) {}
 
 void ProcessService::Run() {
+  const HeldLifeline lifeline(&file_->control()->lifeline);
   while (true) {
     if (HasWork()) {
       AnswerAll();
@@ -112,16 +141,20 @@ bool ProcessService::HasWork() {
 }
 
 // Of those that were killed while they had one. A process that is ending has no memory any more.
+// What they are known by is their numbers in their own namespaces.
 void ProcessService::FreeSlotsOfTheDead() {
   constexpr uint32_t kNobody = ~uint32_t{0};
   ControlBlock* control = file_->control();
   if (__atomic_exchange_n(&control->strangers_wait, 0, __ATOMIC_SEQ_CST) == 0) return;
-  // What children of a namespace of their own say of themselves means somebody else here.
-  if (!AreChildrenInOurPidNamespace(process_)) return;
   for (uint32_t i = kFirstStranger; i < kSlotCount; ++i) {
     RequestSlot& slot = control->slots[i];
     uint32_t taker = __atomic_load_n(&slot.taken, __ATOMIC_ACQUIRE);
-    if (taker == 0 || HasMemory(static_cast<pid_t>(taker))) continue;
+    if (taker == 0) continue;
+    const auto is_taker = [taker](pid_t process) {
+      const std::vector<pid_t> numbers = NumbersOf(process);
+      return !numbers.empty() && numbers.back() == static_cast<pid_t>(taker) && HasMemory(process);
+    };
+    if (FindProcess(static_cast<pid_t>(taker), process_, is_taker) != 0) continue;
     // Unless it has given it back before it ended: it may be another's by now.
     if (__atomic_compare_exchange_n(&slot.taken, &taker, kNobody, false, __ATOMIC_ACQ_REL,
                                     __ATOMIC_RELAXED)) {
@@ -184,7 +217,11 @@ void ProcessService::Answer(RequestSlot* slot) {
       AnswerCpuidFor(slot);
       break;
     case RequestKind::kFork:
-      slot->results[0] = Fork(arguments);
+      Fork(slot);
+      break;
+    case RequestKind::kNumber:
+      slot->results[0] = static_cast<uint64_t>(
+          FindThread(static_cast<pid_t>(arguments[1]), static_cast<pid_t>(arguments[0])));
       break;
     case RequestKind::kExec:
       slot->results[0] = HoldForExec(slot->thread_id, arguments[1] != 0);
@@ -227,23 +264,32 @@ TranslationOptions ProcessService::OptionsOfOthers() const {
   return options;
 }
 
-// 0: it goes on natively; 1: translated; 2: and recorded.
-uint64_t ProcessService::Fork(const uint64_t* arguments) {
-  const auto child = static_cast<pid_t>(arguments[0]);
-  const int fd = static_cast<int>(arguments[1]);
-  RecordedBirth birth = {.process = child,
+void ProcessService::Fork(RequestSlot* slot) {
+  const uint64_t* arguments = slot->arguments;
+  const AskingChild child = {.own_number = static_cast<pid_t>(arguments[0]),
+                             .parent = static_cast<pid_t>(arguments[5]),
+                             .fd = static_cast<int>(arguments[1]),
+                             .inode = arguments[6]};
+  const pid_t process = child.Find();
+  if (process == 0) return;
+  RecordedBirth birth = {.process = process,
                          .ring = arguments[2],
-                         .parent = static_cast<pid_t>(arguments[5]),
+                         .parent = child.parent,
                          .maker = static_cast<pid_t>(arguments[3]),
                          .maker_count = arguments[4]};
-  if (fd == kParentsMemory) return ShareWith(std::move(birth));
+  slot->results[0] =
+      child.fd == kParentsMemory ? ShareWith(std::move(birth)) : Serve(std::move(birth), child.fd);
+  slot->results[1] = static_cast<uint64_t>(process);
+  slot->results[2] = IsInOurPidNamespace(process) ? 0 : 1;
+}
+
+// A process with memory of its own: enum ForkAnswer.
+uint64_t ProcessService::Serve(RecordedBirth birth, int fd) {
+  const pid_t child = birth.process;
   auto file = MemoryFile::Open(child, fd);
   if (!file.ok()) {
     birth.kind = RecordedBirth::Kind::kNative;
-    // In a PID namespace of its own it is another process that has this number here; and one that
-    // was killed meanwhile has no memory.
-    const bool known = ParentOf(child) == birth.parent && HasMemory(child);
-    if (known && options_.recording != nullptr) options_.recording->on_birth(std::move(birth));
+    if (options_.recording != nullptr) options_.recording->on_birth(std::move(birth));
     return kForkNative;
   }
   // Its code is that of the parent, and comes from the memo. Its thread, which is in the agent,
@@ -255,18 +301,18 @@ uint64_t ProcessService::Fork(const uint64_t* arguments) {
   birth.file = service->file();
   birth.code = options.executed_pages;
   on_child_(std::move(service));
-  if (options_.recording == nullptr) return 1;
+  if (options_.recording == nullptr) return kForkTranslated;
   options_.recording->on_birth(std::move(birth));
-  return 2;
+  return kForkRecorded;
 }
 
 uint64_t ProcessService::ShareWith(RecordedBirth birth) {
-  if (options_.recording == nullptr) return 0;
+  if (options_.recording == nullptr) return kForkNative;
   birth.kind = RecordedBirth::Kind::kSharing;
   birth.file = file_;
   birth.code = options_.executed_pages;
   options_.recording->on_birth(std::move(birth));
-  return 2;
+  return kForkRecorded;
 }
 
 // Of several threads of a process that execute programs only one gets that far.
@@ -278,6 +324,9 @@ bool ProcessService::HoldForExec(pid_t thread, bool release) {
     return true;
   }
   const pid_t process = ProcessOf(thread);
+  // The number comes from the program.
+  if (process == 0) return false;
+  if (process != process_ && !SharesMemory(process, process_, /*otherwise=*/true)) return false;
   for (const auto& exec : execs_) {
     if (exec->process() == process) return false;
   }

@@ -56,7 +56,8 @@ class ProcessService {
   void Recover(RequestSlot* slot) const;
   void AnswerCpuidFor(RequestSlot* slot) const;
   TranslationOptions OptionsOfOthers() const;
-  uint64_t Fork(const uint64_t* arguments);
+  void Fork(RequestSlot* slot);
+  uint64_t Serve(RecordedBirth birth, int fd);
   uint64_t ShareWith(RecordedBirth birth);
   bool HoldForExec(pid_t thread, bool release);
   void PollExecs();

@@ -31,7 +31,7 @@ void RecordedFamily::Announce(RecordedBirth birth) {
 TranslatedRecording* RecordedFamily::Add(ProcessLog* log) {
   const auto self = std::make_shared<TranslatedRecording*>(nullptr);
   recordings_.emplace_back(session_, log, &merger_,
-                           [this, self](const MadeProcess& made) { return OnMade(*self, made); });
+                           [this, self](MadeProcess* made) { return OnMade(*self, made); });
   *self = &recordings_.back();
   return *self;
 }
@@ -63,16 +63,34 @@ absl::StatusOr<TranslatedRecording*> RecordedFamily::Open(TranslatedRecording* p
   return Add(log);
 }
 
+// 0: it is gone, and was never announced.
+pid_t RecordedFamily::NumberOf(const TranslatedRecording& parent, const MadeProcess& made) {
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    for (const RecordedBirth& birth : births_) {
+      if (birth.parent == parent.pid() && birth.maker == made.maker &&
+          parent.CountOf(birth.maker, birth.maker_count) == made.maker_count) {
+        return birth.process;
+      }
+    }
+  }
+  return parent.FindChild(made.process);
+}
+
 // The call by which `parent` has made a process is being logged.
-bool RecordedFamily::OnMade(TranslatedRecording* parent, const MadeProcess& made) {
-  const auto born = born_.find(made.process);
-  if (born != born_.end() && born->second == Maker{made.maker, made.maker_count}) {
+bool RecordedFamily::OnMade(TranslatedRecording* parent, MadeProcess* made) {
+  const auto born = born_.find({made->maker, made->maker_count});
+  if (born != born_.end()) {
+    made->process = born->second;
     born_.erase(born);
     return true;
   }
+  const pid_t process = NumberOf(*parent, *made);
+  if (process != 0) made->process = process;
   // One that shares its memory has told of itself before the call that makes it returns.
-  if (!with_children_ || made.kind == ForkKind::kVfork || session_->end_wanted()) return false;
-  const auto opened = Open(parent, made);
+  const bool to_come = with_children_ && made->kind != ForkKind::kVfork;
+  if (!to_come || process == 0 || session_->end_wanted()) return false;
+  const auto opened = Open(parent, *made);
   session_->Keep(opened.status());
   return opened.ok();
 }
@@ -135,7 +153,7 @@ void RecordedFamily::OnMadeProcess(RecordedBirth birth) {
     session_->Keep(opened.status());
     if (!opened.ok()) return;
     child = *opened;
-    born_[birth.process] = {made.maker, made.maker_count};
+    born_[{made.maker, made.maker_count}] = birth.process;
   }
   if (birth.kind == RecordedBirth::Kind::kNative) {
     // The call that has made it may have been logged, as one whose child is recorded.

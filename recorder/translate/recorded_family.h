@@ -65,7 +65,8 @@ class RecordedFamily {
   void OnBirth(RecordedBirth birth);
   void OnMadeProcess(RecordedBirth birth);
   void OnExecuted(RecordedBirth birth);
-  bool OnMade(TranslatedRecording* parent, const MadeProcess& made);
+  bool OnMade(TranslatedRecording* parent, MadeProcess* made);
+  pid_t NumberOf(const TranslatedRecording& parent, const MadeProcess& made);
   absl::StatusOr<TranslatedRecording*> Open(TranslatedRecording* parent, const MadeProcess& made);
   TranslatedRecording* Add(ProcessLog* log);
   TranslatedRecording* Find(pid_t process);
@@ -84,7 +85,7 @@ class RecordedFamily {
   std::vector<RecordedBirth> births_;  // guarded by mutex_
   StreamMerger merger_;
   std::list<TranslatedRecording> recordings_;  // the program's first
-  std::map<pid_t, Maker> born_;                // recorded, but the call that made it is to come
+  std::map<Maker, pid_t> born_;                // recorded, but the call that made it is to come
   std::set<Maker> ended_unborn_;               // killed, and gone, before it asked to be recorded
   std::vector<RecordedMemory> unread_;         // of processes that are not recorded
   bool reported_children_ = false;

@@ -78,6 +78,7 @@ TranslatedRecording::TranslatedRecording(RecordingSession* session, ProcessLog* 
     : session_(session),
       log_(log),
       pidfd_(static_cast<int>(syscall(SYS_pidfd_open, log->pid(), 0))),
+      namespace_(log->pid()),
       process_(log, &Show, std::move(on_made)),
       clock_(ReadTsc(), session->NowNs()),
       threads_(&process_, log, session->sequence(), &clock_, merger,

@@ -18,6 +18,7 @@
 #include "absl/status/status.h"
 #include "base/unique_fd.h"
 #include "recorder/log/process_log.h"
+#include "recorder/process/pid_namespace.h"
 #include "recorder/session/recording_session.h"
 #include "recorder/translate/memory_file.h"
 #include "recorder/translate/stream/executed_pages.h"
@@ -82,6 +83,8 @@ class TranslatedRecording {
   // What it executes.
   std::string program() const { return process_.program(); }
   const RecordedMemory& memory() const { return memory_; }
+  // The process that it has made by a call that has returned `result`; 0: that is gone.
+  pid_t FindChild(pid_t result) const { return namespace_.FindChild(pid(), result); }
   // Whether the process is gone.
   bool IsGone() const;
   // Processes that it has made are still to ask for their memory.
@@ -107,6 +110,7 @@ class TranslatedRecording {
   RecordingSession* const session_;
   ProcessLog* const log_;
   const UniqueFd pidfd_;
+  const PidNamespace namespace_;
   RecordedMemory memory_;
   TranslatedProcess process_;
   TscClock clock_;

@@ -179,6 +179,8 @@ extern "C" [[noreturn]] void AgentBoot() {
   thread->registers[kRsp] = static_cast<uint64_t>(moved);
   thread->flags = 0x202;
   thread->process_id = thread->thread_id = static_cast<int32_t>(Call(SYS_getpid));
+  thread->recorded_process = thread->recorded_thread = boot.process;
+  thread->in_namespace = Control()->recorder_process == 0 ? 1 : 0;
   Control()->boot_state = static_cast<uint32_t>(BootState::kRunning);
   if (boot.translate == 0) LeaveNatively(thread, /*step=*/false);
   Require(Call(SYS_arch_prctl, ARCH_SET_GS, HsGsBase(DistanceOf(kFirstThread))));

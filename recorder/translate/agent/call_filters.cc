@@ -7,6 +7,7 @@
 #include <sys/syscall.h>
 
 #include "recorder/translate/agent/calls.h"
+#include "recorder/translate/agent/client.h"
 #include "recorder/translate/agent/recording.h"
 #include "recorder/translate/agent/signals.h"
 #include "recorder/translate/agent/system.h"
@@ -141,9 +142,7 @@ void InstallAlways(uint32_t result) {
   if (all && signal == SIGSYS) RecordSignal(thread, SignalOf(*thread, call, result, code));
   EndTask(thread, all, all ? StatusOfSignal(signal) : 0);
   BlockSignals();
-  if (all && signal == SIGKILL) {
-    Call(SYS_kill, static_cast<uint64_t>(thread->process_id), SIGKILL);
-  }
+  if (all && signal == SIGKILL) EndAtOnce();
   InstallAlways(all ? SECCOMP_RET_KILL_PROCESS : result);
   while (true) {
     const uint64_t* w = call.words;

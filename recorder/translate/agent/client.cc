@@ -3,11 +3,13 @@
 #include <errno.h>
 #include <linux/futex.h>
 #include <signal.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <time.h>
 
 #include "recorder/translate/agent/boot.h"
 #include "recorder/translate/agent/system.h"
+#include "recorder/translate/stream/record_ring.h"
 
 namespace hindsight::agent {
 namespace {
@@ -57,7 +59,7 @@ Answer AskBy(RequestSlot* slot, int32_t thread_id, RequestKind kind, const Argum
   RingDoorbell();
   if (!Await(slot)) return {};
   Answer answer;
-  for (int i = 0; i < 6; ++i) answer.results[i] = slot->results[i];
+  for (int i = 0; i < kRequestWords; ++i) answer.results[i] = slot->results[i];
   __atomic_store_n(&slot->state, SlotState::kIdle, __ATOMIC_RELEASE);
   return answer;
 }
@@ -78,15 +80,49 @@ RequestSlot* TakeStrangersSlot(int32_t thread_id) {
 }  // namespace
 
 bool IsAbandoned() {
-  if (__atomic_load_n(&Control()->leave, __ATOMIC_ACQUIRE) != 0) return true;
-  if (Call(SYS_kill, static_cast<uint64_t>(Control()->recorder_process), 0) == -ESRCH) {
-    Call(SYS_kill, static_cast<uint64_t>(Call(SYS_getpid)), SIGKILL);
-  }
+  const ControlBlock* control = Control();
+  if (__atomic_load_n(&control->leave, __ATOMIC_ACQUIRE) != 0) return true;
+  const uint32_t life = __atomic_load_n(&control->lifeline.word, __ATOMIC_ACQUIRE);
+  if ((life & FUTEX_OWNER_DIED) != 0) EndAtOnce();
+  const auto recorder = static_cast<uint64_t>(control->recorder_process);
+  if (life == 0 && recorder != 0 && Call(SYS_kill, recorder, 0) == -ESRCH) EndAtOnce();
   return false;
 }
 
+void EndAtOnce() {
+  while (true) {
+    Call(SYS_kill, static_cast<uint64_t>(Call(SYS_getpid)), SIGKILL);
+    Call(SYS_exit_group, 128 + SIGKILL);
+  }
+}
+
+uint64_t AskForBirth(Thread* thread, int64_t file, const Birth& birth) {
+  struct stat status = {};
+  if (!IsError(file)) Call(SYS_fstat, static_cast<uint64_t>(file), AddressOf(&status));
+  const Answer answer =
+      AskAsStranger(thread->thread_id, RequestKind::kFork,
+                    {{static_cast<uint64_t>(thread->process_id), static_cast<uint64_t>(file),
+                      thread->number, static_cast<uint64_t>(birth.maker), birth.count,
+                      static_cast<uint64_t>(birth.process), status.st_ino}});
+  if (answer.results[1] != 0) {
+    thread->recorded_process = thread->recorded_thread = static_cast<int32_t>(answer.results[1]);
+    thread->in_namespace = static_cast<uint32_t>(answer.results[2]);
+  }
+  return answer.results[0];
+}
+
+void TellNumber(Thread* thread) {
+  auto* ring = PointerTo<HsRing>(RingOf(thread->number));
+  ring->thread = 0;
+  if (thread->in_namespace == 0) return;
+  const Answer answer = Ask(thread, RequestKind::kNumber, static_cast<uint64_t>(thread->thread_id),
+                            static_cast<uint64_t>(thread->recorded_process));
+  if (answer.results[0] != 0) thread->recorded_thread = static_cast<int32_t>(answer.results[0]);
+  ring->thread = thread->recorded_thread;
+}
+
 Answer Ask(Thread* thread, RequestKind kind, uint64_t a, uint64_t b) {
-  return AskBy(&Control()->slots[thread->number], thread->thread_id, kind, {{a, b}});
+  return AskBy(&Control()->slots[thread->number], thread->recorded_thread, kind, {{a, b}});
 }
 
 Answer AskAsStranger(int32_t thread_id, RequestKind kind, const Arguments& arguments) {

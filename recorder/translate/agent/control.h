@@ -32,9 +32,11 @@ enum class RequestKind : uint32_t {
   kRecover = 3,
   // cpuid with eax [0], ecx [1]. Results: eax, ebx, ecx, edx.
   kCpuid = 4,
-  // A child of fork: process [0] has memory file [1], which is to be its own. Its thread has ring
-  // [2], and was made by thread [3], in state [4], of process [5]: not always the one whose memory
-  // file this is, but maybe one that uses it (vfork). Result: [0] ForkAnswer.
+  // A child of fork: process [0], as it knows itself, has memory file [1], inode [6], which is to
+  // be its own. Its thread has ring [2], and was made by thread [3], in state [4], of process [5],
+  // both as the recorder numbers them: not always the process whose memory file this is, but maybe
+  // one that uses it (vfork). Results: [0] ForkAnswer, [1] the recorder's number of the child, 0 if
+  // that is not known, [2] 1 if it is in a PID namespace below the recorder's.
   kFork = 5,
   // The thread is about to end, having executed [0] instructions; [1] is 1 if all its process does.
   kExit = 6,
@@ -50,6 +52,9 @@ enum class RequestKind : uint32_t {
   // there
   // on (IndirectTo); 0: nothing.
   kTranslateIndirect = 10,
+  // What is the recorder's number of thread [0], as that knows itself, of process [1], as the
+  // recorder numbers it? Result: [0], 0 if it is not known.
+  kNumber = 11,
 };
 
 // What kFork has in the place of a descriptor if the memory is the parent's, for a while. Other
@@ -61,15 +66,25 @@ enum ForkAnswer : uint64_t { kForkNative = 0, kForkTranslated = 1, kForkRecorded
 
 enum class SlotState : uint32_t { kIdle = 0, kPosted = 1, kAwaited = 2, kAnswered = 3 };
 
+inline constexpr int kRequestWords = 7;
+
 struct alignas(128) RequestSlot {
   SlotState state;  // a futex
   RequestKind kind;
-  int32_t thread_id;
-  uint32_t taken;  // of a slot that is no thread's: by this task; 0: by nobody
-  uint64_t arguments[6];
-  uint64_t results[6];
+  int32_t thread_id;  // as the recorder numbers it
+  uint32_t taken;     // of a slot that is no thread's: by this task; 0: by nobody
+  uint64_t arguments[kRequestWords];
+  uint64_t results[kRequestWords];
 };
 static_assert(sizeof(RequestSlot) == 128);
+
+// A robust mutex of glibc's, which the recorder holds as long as it answers. If it ends otherwise
+// than by giving it back, the kernel says so in the first word (FUTEX_OWNER_DIED), which a process
+// finds in whatever PID namespace it is.
+struct alignas(8) Lifeline {
+  uint32_t word;
+  uint8_t rest[36];
+};
 
 // A range of the program's memory that code was translated from.
 struct ExecutedRange {
@@ -87,8 +102,8 @@ struct ControlBlock {
   uint32_t doorbell;    // a futex
   // The recorder -> agent.
   uint32_t service_sleeps;
-  uint32_t epoch;  // changes whenever something translated is no longer valid
-  int32_t recorder_process;
+  uint32_t epoch;            // changes whenever something translated is no longer valid
+  int32_t recorder_process;  // 0: it is in a PID namespace above the program's
   uint32_t executed_range_count;
   uint32_t leave;  // 1: recording is over, and nobody answers any more: threads go on natively
   // The agent -> recorder: children that have been made and are still to ask for their memory file.
@@ -103,6 +118,7 @@ struct ControlBlock {
   uint32_t strangers_wait;
   // The recorder -> agent: changes whenever a full keyframe is wanted; each time is one try.
   uint32_t keyframe_wanted;
+  Lifeline lifeline;
   ExecutedRange executed_ranges[kMaxExecutedRanges];
   RequestSlot slots[kSlotCount];  // by the thread's number
 };
@@ -124,6 +140,7 @@ struct BootParameters {
   uint32_t translate;             // 0: run natively once all is in place
   uint32_t record;                // 1: and record
   uint32_t record_children;       // 1: and the processes that it makes
+  int32_t process;                // as the recorder numbers it
   uint32_t order_instructions;    // 1: with what memory model `fence` orders (HS_ENTRY_LOCKED)
   uint64_t chaos_seed;            // 0: threads are not disturbed (chaos.h)
   uint64_t segment_instructions;  // of a recording; 0: it has one segment

@@ -225,7 +225,8 @@ void BeginProcessRecording(Thread* thread) {
 int64_t StartRecording(Thread* thread) {
   const int64_t reserved = ReserveRecording(*thread);
   if (reserved != 0) return reserved;
-  if (Call(SYS_getppid) == Control()->recorder_process) EndWithRecorder(true);
+  const int32_t recorder = Control()->recorder_process;
+  if (recorder != 0 && Call(SYS_getppid) == recorder) EndWithRecorder(true);
   BeginProcessRecording(thread);
   return 0;
 }

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 
 #include "recorder/translate/agent/recording.h"
@@ -188,6 +189,16 @@ bool TakeHeld(Thread* thread) {
   DropHeld(thread, Bit(signal));
   thread->SetPending(kSignalPending);
   return true;
+}
+
+uint64_t StatusOfSignal(int signal) {
+  constexpr uint64_t kCores = Bit(SIGQUIT) | Bit(SIGILL) | Bit(SIGABRT) | Bit(SIGFPE) |
+                              Bit(SIGSEGV) | Bit(SIGBUS) | Bit(SIGSYS) | Bit(SIGTRAP) |
+                              Bit(SIGXCPU) | Bit(SIGXFSZ);
+  rlimit limit = {};
+  Call(SYS_prlimit64, 0, RLIMIT_CORE, 0, AddressOf(&limit));
+  const bool core = (kCores & Bit(signal)) != 0 && limit.rlim_cur != 0;
+  return static_cast<uint64_t>(signal) | (core ? 0x80 : 0);
 }
 
 void SendHeld(const Thread& thread, uint64_t signals) {

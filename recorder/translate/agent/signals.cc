@@ -2,7 +2,6 @@
 
 #include <errno.h>
 #include <signal.h>
-#include <sys/resource.h>
 #include <sys/syscall.h>
 
 #include "recorder/translate/agent/boot.h"
@@ -30,13 +29,6 @@ void SetKernelAction(int signal, const SignalAction& action) {
 
 void SetKernelMask(uint64_t mask) {
   Call(SYS_rt_sigprocmask, SIG_SETMASK, AddressOf(&mask), 0, kMaskBytes);
-}
-
-// Those whose default action ends the process.
-bool IsFatal(int signal) {
-  constexpr uint64_t kHarmless = Bit(SIGCHLD) | Bit(SIGCONT) | Bit(SIGURG) | Bit(SIGWINCH) |
-                                 Bit(SIGSTOP) | Bit(SIGTSTP) | Bit(SIGTTIN) | Bit(SIGTTOU);
-  return (kHarmless & Bit(signal)) == 0 && signal != SIGKILL;
 }
 
 // Whether the kernel is to call the agent for a signal that has this action. What would end a
@@ -79,13 +71,19 @@ bool MustNotLeaveYet(const Thread& thread, uint64_t host_pc) {
   return thread.midway == kOneInstruction && host_pc - thread.resume < kBeforeInstruction;
 }
 
+// Whether it would end the first process of a PID namespace, which only faults do.
+bool IsLostOnFirst(const Thread& thread, int signal) {
+  return thread.process_id == 1 && thread.actions->of[signal].handler == 0 && IsFatal(signal);
+}
+
 // A signal that is not the present instruction's doing.
 void OnOtherSignal(Thread* thread, const int32_t* info, FrameContext* context) {
-  const bool order = IsOrder(info), held = !order && Hold(thread, info);
+  const bool order = IsOrder(info), lost = !order && IsLostOnFirst(*thread, info[0]);
+  const bool held = !order && !lost && Hold(thread, info);
   FrameRegisters& registers = context->registers;
   if (order) {
     thread->SetPending(kOrderPending);
-  } else if (!held) {
+  } else if (!held && !lost) {
     TakeInfo(info, *context, &thread->signal);
     thread->SetPending(kSignalPending);
     context->mask = ~kFaultSignals;
@@ -196,14 +194,21 @@ void EndAll(Thread* thread, int signal) {
   EndRecording(thread, HS_END_EXIT);
 }
 
+[[noreturn]] void DieOfOwnFault() {
+  SetKernelAction(SIGSEGV, {});
+  while (true) asm volatile("hlt");
+}
+
 // The process ends, or whatever else the kernel does with a signal that has no handler.
 void LetKernelAct(Thread* thread, int signal) {
-  if (IsFatal(signal)) EndAll(thread, signal);
+  const bool fatal = IsFatal(signal), first = thread->process_id == 1;
+  if (fatal) EndAll(thread, first ? SIGSEGV : signal);
   BlockSignals();
   SetKernelAction(signal, {});
   Call(SYS_tgkill, static_cast<uint64_t>(thread->process_id),
        static_cast<uint64_t>(thread->thread_id), static_cast<uint64_t>(signal));
   SetKernelMask(~Bit(signal));
+  if (fatal && first) DieOfOwnFault();
   InstallAction(signal, thread->actions->of[signal]);
 }
 
@@ -355,16 +360,6 @@ void RaiseFault(Thread* thread, int signal) {
   DeliverFault(thread);
 }
 
-uint64_t StatusOfSignal(int signal) {
-  constexpr uint64_t kCores = Bit(SIGQUIT) | Bit(SIGILL) | Bit(SIGABRT) | Bit(SIGFPE) |
-                              Bit(SIGSEGV) | Bit(SIGBUS) | Bit(SIGSYS) | Bit(SIGTRAP) |
-                              Bit(SIGXCPU) | Bit(SIGXFSZ);
-  rlimit limit = {};
-  Call(SYS_prlimit64, 0, RLIMIT_CORE, 0, AddressOf(&limit));
-  const bool core = (kCores & Bit(signal)) != 0 && limit.rlim_cur != 0;
-  return static_cast<uint64_t>(signal) | (core ? 0x80 : 0);
-}
-
 bool RaiseBySystemCall(Thread* thread, const PendingSignal& signal) {
   const int number = signal.info[0];
   const bool handled =
@@ -463,7 +458,7 @@ void DeliverPending(Thread* thread) {
   const SignalAction& action = thread->actions->of[signal];
   if (!HasHandler(action)) {
     thread->waited = 0;
-    if (action.handler == 0) {
+    if (action.handler == 0 && !IsLostOnFirst(*thread, signal)) {
       if (IsFatal(signal)) RecordSignal(thread, thread->signal);
       LetKernelAct(thread, signal);
     }

@@ -42,6 +42,13 @@ inline constexpr uint64_t kFaultSignals =
 constexpr bool IsFaultSignal(int signal) { return (kFaultSignals & Bit(signal)) != 0; }
 inline constexpr uint64_t kUnblockable = Bit(SIGKILL) | Bit(SIGSTOP);
 
+// Those whose default action ends the process.
+constexpr bool IsFatal(int signal) {
+  constexpr uint64_t kHarmless = Bit(SIGCHLD) | Bit(SIGCONT) | Bit(SIGURG) | Bit(SIGWINCH) |
+                                 Bit(SIGSTOP) | Bit(SIGTSTP) | Bit(SIGTTIN) | Bit(SIGTTOU);
+  return (kHarmless & Bit(signal)) == 0 && signal != SIGKILL;
+}
+
 // What a process has set, by signal.
 struct SignalActions {
   SignalAction of[kSignalCount + 1];

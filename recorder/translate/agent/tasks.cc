@@ -131,22 +131,13 @@ void SetChildRegisters(Thread* child, const NewTask& task) {
   if ((task.flags & CLONE_SETTLS) != 0) child->block->fs_base = task.tls;
   child->process_id = static_cast<int32_t>(Call(SYS_getpid));
   child->thread_id = static_cast<int32_t>(Call(SYS_gettid));
+  // A thread of a process in a PID namespace has that process's number.
+  if (child->in_namespace == 0) child->recorded_process = child->process_id;
+  child->recorded_thread = child->thread_id;
 }
 
-// What the recorder is asked of a child: by whom it was made, in which state.
-struct Birth {
-  int32_t process, maker;
-  uint64_t count;
-};
-
-// Asks what this process, a child, is to be: enum ForkAnswer. `file`: of its own memory, or
-// kParentsMemory, or the error of the call that was to make one.
-uint64_t AskForBirth(const Thread& thread, int64_t file, const Birth& birth) {
-  const Answer answer = AskAsStranger(
-      thread.thread_id, RequestKind::kFork,
-      {{static_cast<uint64_t>(thread.process_id), static_cast<uint64_t>(file), thread.number,
-        static_cast<uint64_t>(birth.maker), birth.count, static_cast<uint64_t>(birth.process)}});
-  return answer.results[0];
+Birth BirthBy(const Thread& maker) {
+  return {maker.recorded_process, maker.recorded_thread, maker.count};
 }
 
 // The child has its own memory from now on: also its own translated code. Not if the answer is
@@ -157,11 +148,9 @@ uint64_t SeparateFromParent(Thread* thread, const Birth& birth) {
   }
   gaps[thread->number].state = GapState::kUsed;
   const int64_t file = MakeMemoryFileAnyway();
-  const uint64_t answer = AskForBirth(*thread, file, birth);
+  const uint64_t answer = AskForBirth(thread, file, birth);
   if (Boot().record_children != 0) __atomic_sub_fetch(&Control()->unborn, 1, __ATOMIC_SEQ_CST);
-  if (answer != kForkNative && MapShared(static_cast<int>(file)) != 0) {
-    Call(SYS_kill, static_cast<uint64_t>(thread->process_id), SIGKILL);
-  }
+  if (answer != kForkNative && MapShared(static_cast<int>(file)) != 0) EndAtOnce();
   if (!IsError(file)) Call(SYS_close, static_cast<uint64_t>(file));
   return answer;
 }
@@ -196,9 +185,7 @@ void ForgetParent(Thread* thread) {
   FinishCall(thread, 0);
   if (answer == kForkRecorded) {
     thread->count = 0;
-    if (StartRecording(thread) != 0) {
-      Call(SYS_kill, static_cast<uint64_t>(thread->process_id), SIGKILL);
-    }
+    if (StartRecording(thread) != 0) EndAtOnce();
   }
   RestoreSignalMask(*thread);
   Continue(thread);
@@ -206,7 +193,7 @@ void ForgetParent(Thread* thread) {
 
 void Fork(Thread* thread, NewTask* task) {
   const bool recorded = IsRecorded(*thread), asks = recorded && Boot().record_children != 0;
-  const Birth birth = {thread->process_id, thread->thread_id, thread->count};
+  const Birth birth = BirthBy(*thread);
   const uint64_t* w = task->call.words;
   if (asks) __atomic_add_fetch(&Control()->unborn, 1, __ATOMIC_SEQ_CST);
   const int64_t result = Call(static_cast<long>(w[0]), w[1], w[2], w[3], w[4], w[5], w[6]);
@@ -246,7 +233,7 @@ void Release(Thread* child) {
 // Of a process that has its parent's memory for a while.
 bool IsBorn(Thread* thread, const Birth& birth) {
   thread->alone = 1;
-  const uint64_t answer = AskForBirth(*thread, kParentsMemory, birth);
+  const uint64_t answer = AskForBirth(thread, kParentsMemory, birth);
   __atomic_sub_fetch(&Control()->unborn, 1, __ATOMIC_SEQ_CST);
   return answer == kForkRecorded;
 }
@@ -258,6 +245,7 @@ bool IsBorn(Thread* thread, const Birth& birth) {
   SetChildRegisters(thread, *start->task);
   const ChildKind kind = start->kind;
   const Birth birth = start->birth;
+  if (kind == ChildKind::kRecordedThread || kind == ChildKind::kTranslated) TellNumber(thread);
   __atomic_store_n(&start->started, 1, __ATOMIC_RELEASE);
   Call(SYS_futex, AddressOf(&start->started), FUTEX_WAKE_PRIVATE, 1);
   if (kind == ChildKind::kNative || (kind == ChildKind::kRecordedProcess && !IsBorn(thread, birth)))
@@ -282,6 +270,8 @@ void CopyState(const Thread& from, Thread* to) {
   to->block->fs_base = from.block->fs_base;
   to->block->gs_base = from.block->gs_base;
   to->no_time_stamps = from.no_time_stamps;
+  to->recorded_process = from.recorded_process;
+  to->in_namespace = from.in_namespace;
   CopyFilters(from, to);
 }
 
@@ -354,7 +344,7 @@ void MakeSharing(Thread* thread, NewTask* task) {
     return;
   }
   PrepareChild(*thread, *task, child);
-  ChildStart start = {child, kind, {thread->process_id, thread->thread_id, thread->count}, task, 0};
+  ChildStart start = {child, kind, BirthBy(*thread), task, 0};
   const int64_t result = MakeTask(thread, task, &start);
   const bool recorded = kind == ChildKind::kRecordedThread && !IsError(result);
   if (recorded) __atomic_fetch_add(&recorded_threads, 1, __ATOMIC_RELAXED);

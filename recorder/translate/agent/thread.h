@@ -110,6 +110,10 @@ struct Thread {
   uint64_t number;  // of the gap, and of the slot
   int32_t process_id;
   int32_t thread_id;
+  // How the recorder numbers them: otherwise if the process is in a PID namespace below its own.
+  int32_t recorded_process;
+  int32_t recorded_thread;
+  uint32_t in_namespace;   // 1: it is
   uint32_t epoch;          // that the tables of indirect branches are of
   uint32_t fault_signal;   // 0: an instruction has been executed natively
   uint64_t fault_host_pc;  // 0: the registers are the guest's, exactly

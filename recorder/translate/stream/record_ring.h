@@ -108,6 +108,7 @@ struct HsRing {
   uint64_t tail;  // position of the first entry that is not done with; written by the recorder
   uint32_t tail_waiters;   // futex word of the agent that waits for the tail: 1 while it does
   uint64_t large_segment;  // 1 + the state that it begins in: it is to end soon; by the recorder
+  int32_t thread;  // the recorder's number of who writes here; 0: that of the call that made it
 };
 
 // Every entry begins with it. `size` is of all of it.

@@ -8,6 +8,8 @@
 #ifndef HINDSIGHT_RECORDER_TRANSLATE_STREAM_RING_READER_H_
 #define HINDSIGHT_RECORDER_TRANSLATE_STREAM_RING_READER_H_
 
+#include <sys/types.h>
+
 #include <cstdint>
 #include <memory>
 #include <vector>
@@ -37,6 +39,9 @@ class RingReader {
   void AskToEndSegment(uint64_t begun) const {
     __atomic_store_n(&ring_->large_segment, begun + 1, __ATOMIC_RELAXED);
   }
+
+  // How the recorder numbers the thread that writes there; 0: as the call that made it says.
+  pid_t thread() const { return __atomic_load_n(&ring_->thread, __ATOMIC_RELAXED); }
 
   // Nothing with a time stamp below that of now is to come, unless Peek finds it.
   bool IsQuiet() const;

@@ -41,6 +41,11 @@ class RingSet {
     if (--taken_[number] == 0) taken_.erase(number);
   }
 
+  // See RingReader; 0 if there is no such ring.
+  pid_t ThreadOf(uint64_t number) {
+    const RingReader* const reader = Reader(number);
+    return reader == nullptr ? 0 : reader->thread();
+  }
   // See RingReader. Requires: taken.
   void AskToEndSegment(uint64_t number, uint64_t begun) {
     readers_[number]->AskToEndSegment(begun);

@@ -27,7 +27,7 @@ class NoProcess final : public StreamedProcess {
   absl::Status OnBegin(const TraceWriter::ThreadState&, ThreadLog*) override {
     return absl::OkStatus();
   }
-  bool OnChild(const MadeProcess&) override { return false; }
+  bool OnChild(MadeProcess*) override { return false; }
   absl::Status OnExec(const TraceWriter::ThreadState& state, ThreadLog* log) override {
     return absl::OkStatus();
   }

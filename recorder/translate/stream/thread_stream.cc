@@ -253,13 +253,13 @@ void ThreadStream::NoteChild(const HsCall& call, int64_t result, uint64_t sequen
   } else if (number == SYS_fork || (flags & CSIGNAL) == SIGCHLD) {
     kind = ForkKind::kFork;
   }
-  const auto process = static_cast<pid_t>(result);
-  const bool recorded = process_->OnChild({.process = process,
-                                           .maker = thread(),
-                                           .maker_count = count_ - 1,
-                                           .kind = kind,
-                                           .sequence = sequence});
-  notes_->Fork(count_, number, kind, flags, process, recorded);
+  MadeProcess made = {.process = static_cast<pid_t>(result),
+                      .maker = thread(),
+                      .maker_count = count_ - 1,
+                      .kind = kind,
+                      .sequence = sequence};
+  const bool recorded = process_->OnChild(&made);
+  notes_->Fork(count_, number, kind, flags, made.process, recorded);
 }
 
 absl::Status ThreadStream::AddExec(const HsCall& call) {

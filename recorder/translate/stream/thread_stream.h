@@ -35,7 +35,7 @@
 namespace hindsight {
 
 struct MadeProcess {
-  pid_t process = 0;
+  pid_t process = 0;         // as its maker knows it; then as the recorder does
   int32_t maker = 0;         // thread
   uint64_t maker_count = 0;  // before the call
   ForkKind kind = ForkKind::kFork;
@@ -55,8 +55,9 @@ class StreamedProcess {
   virtual HostFeatures needed() const { return {}; }
   // A thread's recording has begun in `state`; the first one waits.
   virtual absl::Status OnBegin(const TraceWriter::ThreadState& state, ThreadLog* log) = 0;
-  // `thread` has made a process by the call at `count`. True if that is recorded.
-  virtual bool OnChild(const MadeProcess& made) = 0;
+  // `thread` has made a process by the call at `count`. True if that is recorded. Where the
+  // recorder numbers it otherwise, `made` has that number afterwards.
+  virtual bool OnChild(MadeProcess* made) = 0;
   // A program has been executed, by the call that led to `state`, which a segment begins with.
   virtual absl::Status OnExec(const TraceWriter::ThreadState& state, ThreadLog* log) = 0;
   // All threads stand still in `states`, in each of which a segment begins: a full keyframe. The

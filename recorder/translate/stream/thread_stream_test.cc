@@ -29,7 +29,7 @@ class FakeProcess final : public StreamedProcess {
     begun.push_back(state);
     return absl::OkStatus();
   }
-  bool OnChild(const MadeProcess& made) override {
+  bool OnChild(MadeProcess* made) override {
     children.push_back(made.process);
     return made.kind == ForkKind::kVfork;
   }

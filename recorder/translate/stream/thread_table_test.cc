@@ -41,7 +41,7 @@ class NoProcess final : public StreamedProcess {
                                    state.count, MemoryMap(std::vector<MapRegion>()),
                                    /*with_memory=*/false);
   }
-  bool OnChild(const MadeProcess&) override { return false; }
+  bool OnChild(MadeProcess*) override { return false; }
   absl::Status OnExec(const TraceWriter::ThreadState& state, ThreadLog* log) override {
     return absl::OkStatus();
   }

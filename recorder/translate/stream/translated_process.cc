@@ -105,7 +105,7 @@ absl::Status TranslatedProcess::WriteKeyframe(const TraceWriter::ThreadState& st
                                  with_memory);
 }
 
-bool TranslatedProcess::OnChild(const MadeProcess& made) {
+bool TranslatedProcess::OnChild(MadeProcess* made) {
   const bool recorded = on_made_ && on_made_(made);
   has_children_ |= !recorded;
   return recorded;

@@ -24,8 +24,8 @@ class TranslatedProcess final : public StreamedProcess {
  public:
   // What a region is to the program; nullopt: nothing, it is the recorder's.
   using Show = std::function<std::optional<MapRegion>(const MapRegion& region)>;
-  // True if the process that was made is recorded.
-  using OnMade = std::function<bool(const MadeProcess& made)>;
+  // As StreamedProcess::OnChild.
+  using OnMade = std::function<bool(MadeProcess* made)>;
 
   // Of a stop for a snapshot that `thread` has asked for; nullopt: none is wanted any more.
   using OnSnapshot = std::function<std::optional<SnapshotReason>(const Stop& stop, pid_t thread)>;
@@ -55,7 +55,7 @@ class TranslatedProcess final : public StreamedProcess {
   HostFeatures needed() const override;
   // Of the first thread: reads the map and writes a full keyframe.
   absl::Status OnBegin(const TraceWriter::ThreadState& state, ThreadLog* log) override;
-  bool OnChild(const MadeProcess& made) override;
+  bool OnChild(MadeProcess* made) override;
   absl::Status OnExec(const TraceWriter::ThreadState& state, ThreadLog* log) override;
   absl::Status OnStanding(std::vector<TraceWriter::ThreadState> states, const Stop& stop,
                           ThreadLog* log) override;
