@@ -54,8 +54,9 @@ struct AskingChild {
     if (fd >= 0) return MemoryFile::IsAt(process, fd, inode);
     const std::vector<pid_t> numbers = NumbersOf(process);
     if (numbers.empty() || numbers.back() != own_number || process == parent) return false;
-    if (fd == kParentsMemory) return SharesMemory(process, parent, /*otherwise=*/true);
-    return StatusNumber(process, "PPid:") == parent && HasMemory(process);
+    // The kernel does not compare with everybody: not with its own threads.
+    const bool is_child = StatusNumber(process, "PPid:") == parent && HasMemory(process);
+    return fd == kParentsMemory ? SharesMemory(process, parent, is_child) : is_child;
   }
   // 0: it is gone.
   pid_t Find() const {

@@ -30,8 +30,8 @@ class FakeProcess final : public StreamedProcess {
     return absl::OkStatus();
   }
   bool OnChild(MadeProcess* made) override {
-    children.push_back(made.process);
-    return made.kind == ForkKind::kVfork;
+    children.push_back(made->process);
+    return made->kind == ForkKind::kVfork;
   }
   absl::Status OnExec(const TraceWriter::ThreadState& state, ThreadLog* log) override {
     begun.push_back(state);
