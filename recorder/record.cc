@@ -15,6 +15,7 @@
 #include "isa/registers.h"
 #include "recorder/choice/engine_choice.h"
 #include "recorder/emulate/emulate_engine.h"
+#include "recorder/process/pid_namespace.h"
 #include "recorder/process/process_facts.h"
 #include "recorder/process/program_lookup.h"
 #include "recorder/ptrace/attach.h"
@@ -168,6 +169,7 @@ absl::StatusOr<RecordResult> RecordProgram(const RecordOptions& wanted) {
   if (wanted.arguments.empty() && wanted.attach_pid == 0) {
     return absl::InvalidArgumentError("no program given");
   }
+  RETURN_IF_ERROR(CheckProcIsOurs());
   RecordOptions options = wanted;
   RETURN_IF_ERROR(ChooseEngine(&options));
   if (options.quantum == 0) return absl::InvalidArgumentError("the quantum must not be 0");

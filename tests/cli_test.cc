@@ -67,6 +67,29 @@ TEST(CliTest, DefaultDirectories) {
   EXPECT_EQ(RunHindsight({"verify"}, options).Ending(), "exit 0");
 }
 
+// There no process has the number by which the recorder would look for it.
+TEST(CliTest, ProcOfAnotherPidNamespaceIsRefused) {
+  const std::vector<std::string> below = {"/usr/bin/unshare", "--pid", "--fork"};
+  const auto run = [&below](std::vector<std::string> command) {
+    command.insert(command.begin(), below.begin(), below.end());
+    return RunProcess(command);
+  };
+  if (run({"/bin/true"}).Ending() != "exit 0") GTEST_SKIP() << "namespaces are not permitted";
+  const TempDir directory;
+  const std::string trace = directory.File("trace");
+  for (const std::vector<std::string>& command : std::vector<std::vector<std::string>>{
+           {Hindsight(), "record", "--engine=translate", "-o", trace, "--", "/bin/true"},
+           {Hindsight(), "record", "--engine=emulate", "-o", trace, "--", "/bin/true"},
+           {Hindsight(), "record", "-o", trace, "--attach", "1"},
+           {Hindsight(), "snap", "-o", trace, "--", "/bin/true"}}) {
+    const ChildResult refused = run(command);
+    EXPECT_NE(refused.Ending(), "exit 0");
+    EXPECT_THAT(refused.err, HasSubstr("another PID namespace"));
+    EXPECT_EQ(std::count(refused.err.begin(), refused.err.end(), '\n'), 1) << refused.err;
+    EXPECT_FALSE(std::filesystem::exists(trace));
+  }
+}
+
 TEST(CliTest, ExistingDirectoryIsNotOverwritten) {
   const TempDir directory;
   WriteFile(directory.File("precious"), "kept");

@@ -46,6 +46,19 @@ std::vector<pid_t> AllProcesses() {
 
 }  // namespace
 
+absl::Status CheckProcIsOurs() {
+  std::error_code error;
+  const std::string self = std::filesystem::read_symlink("/proc/self", error).string();
+  if (self == absl::StrCat(getpid())) return absl::OkStatus();
+  if (self.empty()) {
+    return absl::FailedPreconditionError(
+        "/proc does not show this process: mount it there (mount -t proc proc /proc)");
+  }
+  return absl::FailedPreconditionError(
+      absl::StrCat("/proc shows the processes of another PID namespace (this one as ", self,
+                   ", not ", getpid(), "): mount it anew (mount -t proc proc /proc)"));
+}
+
 std::vector<pid_t> NumbersOf(pid_t task) {
   std::ifstream status(absl::StrCat("/proc/", task, "/status"));
   for (std::string line; std::getline(status, line);) {

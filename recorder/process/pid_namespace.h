@@ -11,8 +11,13 @@
 #include <vector>
 
 #include "absl/functional/function_ref.h"
+#include "absl/status/status.h"
 
 namespace hindsight {
+
+// Whether /proc shows the processes of our namespace, by our numbers: nothing works otherwise. If
+// not, what to do.
+absl::Status CheckProcIsOurs();
 
 // The numbers of a task: ours first, the one in its own namespace last. Empty if it is gone.
 std::vector<pid_t> NumbersOf(pid_t task);

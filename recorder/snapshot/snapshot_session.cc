@@ -20,6 +20,7 @@
 #include "absl/time/time.h"
 #include "base/status_macros.h"
 #include "base/unique_fd.h"
+#include "recorder/process/pid_namespace.h"
 #include "recorder/process/program_lookup.h"
 #include "recorder/snapshot/native_launch.h"
 #include "recorder/snapshot/points/attached_points.h"
@@ -374,6 +375,7 @@ absl::StatusOr<SnapshotResult> Session::End() {
 }  // namespace
 
 absl::StatusOr<SnapshotResult> TakeSnapshots(const SnapshotOptions& options) {
+  RETURN_IF_ERROR(CheckProcIsOurs());
   SignalInput signals(options.end_signal);  // before any thread is made, which would get them
   DisturbedCalls calls;
   Stragglers stragglers;
