@@ -50,7 +50,7 @@ absl::Status ThreadTable::OpenFirst(std::shared_ptr<RingSet> rings, uint64_t rin
 absl::Status ThreadTable::OnThread(int32_t maker, pid_t thread, uint64_t ring) {
   turns_.BeginSlices();
   const pid_t number = rings_->ThreadOf(ring);
-  return Open(number != 0 ? number : thread, maker, ring);
+  return Open(number > 0 ? number : thread, maker, ring);
 }
 
 void ThreadTable::Settle() {

@@ -152,6 +152,23 @@ TEST_F(ThreadTableTest, AThreadIsOpenedByTheCallThatMadeIt) {
   EXPECT_EQ(starts[1].sequence, 3u);  // after the call and the slice
 }
 
+// In a PID namespace of its own the call tells another number than the recorder's.
+TEST_F(ThreadTableTest, AThreadMaySayWhichNumberItHas) {
+  Agent first = AgentOf(1);
+  first.State(HS_ENTRY_BEGIN, 10);
+  rings_[2]->thread = 815;
+  first.Call(20, SYS_clone, 2, 2);
+  rings_[3]->thread = -1;
+  first.Call(30, SYS_clone, 3, 3);
+  Agent(rings_[2]).State(HS_ENTRY_BEGIN, 40);
+  Agent(rings_[3]).State(HS_ENTRY_BEGIN, 50);
+  ASSERT_TRUE(Drain().ok());
+  const auto starts = Events(EventKind::kThreadStart);
+  ASSERT_EQ(starts.size(), 3u);
+  EXPECT_EQ(starts[1].thread, 815);
+  EXPECT_EQ(starts[2].thread, 3) << "there is no such number";
+}
+
 TEST_F(ThreadTableTest, ASliceBeginsWhereAnotherThreadsEventIsNext) {
   clock_.Update(100, 1000);
   Agent first = AgentOf(1), second = AgentOf(2);
