@@ -61,7 +61,9 @@ absl::Status CheckProcIsOurs() {
 
 std::vector<pid_t> NumbersOf(pid_t task) {
   std::ifstream status(absl::StrCat("/proc/", task, "/status"));
+  bool is_there = false;
   for (std::string line; std::getline(status, line);) {
+    is_there = true;
     absl::string_view rest = line;
     if (!absl::ConsumePrefix(&rest, "NSpid:")) continue;
     std::vector<pid_t> numbers;
@@ -71,7 +73,8 @@ std::vector<pid_t> NumbersOf(pid_t task) {
     }
     return numbers;
   }
-  return {};
+  // A kernel without such namespaces says nothing of them.
+  return is_there ? std::vector<pid_t>{task} : std::vector<pid_t>();
 }
 
 bool IsFirstOfNamespace(pid_t pid) {
