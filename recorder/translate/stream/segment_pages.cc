@@ -17,6 +17,7 @@ uint64_t HashOf(const uint8_t* bytes) { return XXH3_64bits(bytes, kPageBytes) | 
 }  // namespace
 
 void SegmentPages::Begin(uint64_t time, std::shared_ptr<const ExecutedPages> code) {
+  if (code != code_) known_code_.clear();
   code_ = std::move(code);
   held_.clear();
   added_code_ = 0;
@@ -24,21 +25,49 @@ void SegmentPages::Begin(uint64_t time, std::shared_ptr<const ExecutedPages> cod
   begin_time_ = time;
 }
 
+SegmentPages::ModulePlace SegmentPages::PlaceOf(uint64_t address) const {
+  const MapRegion* const region = space_->Find(address);
+  if (region == nullptr || region->module < 0) return {};
+  return {region->module, region->file_offset + (address - region->start)};
+}
+
+bool SegmentPages::EqualsModule(uint64_t address, const uint8_t* bytes) const {
+  const MapRegion* const region = space_->Find(address);
+  uint64_t offset = 0;
+  return region != nullptr && region->module >= 0 &&
+         modules_->Equals(*region, address, bytes, &offset);
+}
+
 void SegmentPages::Add(uint64_t count, uint64_t address, const uint8_t* bytes) {
-  const uint64_t hash = HashOf(bytes);
+  Import(count, address, bytes, HashOf(bytes), [&] { return EqualsModule(address, bytes); });
+}
+
+// What was stored of a module never changes, nor does a page that was published.
+void SegmentPages::AddCode(uint64_t count, const ExecutedPages::Published& published) {
+  const uint64_t address = published.page->address;
+  const uint8_t* const bytes = published.page->bytes.data();
+  KnownCode& known = known_code_[published.index];
+  const ModulePlace place = PlaceOf(address);
+  if (known.hash == kUnknown) known.hash = HashOf(bytes);
+  Import(count, address, bytes, known.hash, [&] {
+    if (place != std::exchange(known.place, place)) known.equals = EqualsModule(address, bytes);
+    return known.equals;
+  });
+}
+
+void SegmentPages::Import(uint64_t count, uint64_t address, const uint8_t* bytes, uint64_t hash,
+                          absl::FunctionRef<bool()> equals_module) {
   const auto [held, first] = held_.try_emplace(address, hash);
   if (!first && held->second == hash) return;
   held->second = hash;
   PageImport import;
   import.address = address;
   import.first = first;
-  const MapRegion* const region = space_->Find(address);
-  uint64_t offset = 0;
   std::vector<uint8_t> lines;
-  if (region != nullptr && region->module >= 0 &&
-      modules_->Equals(*region, address, bytes, &offset)) {
-    import.module = region->module;
-    import.module_offset = offset;
+  if (equals_module()) {
+    const ModulePlace place = PlaceOf(address);
+    import.module = place.module;
+    import.module_offset = place.offset;
   } else {
     import.line_mask = first ? NonZeroLines(bytes) : ~uint64_t{0};
     lines = GatherLines(bytes, import.line_mask);
@@ -77,7 +106,7 @@ void SegmentPages::AddNewCode(uint64_t count) {
     if (published.index < earlier_code_ && !published.IsValid(begin_time_)) continue;
     const ExecutedPage& page = *published.page;
     if (page.executed || !held_.contains(page.address)) {
-      Add(count, page.address, page.bytes.data());
+      AddCode(count, published);
     }
   }
   added_code_ = batch.end;

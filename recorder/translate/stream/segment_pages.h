@@ -44,14 +44,36 @@ class SegmentPages {
  private:
   static constexpr uint64_t kUnknown = 0;
 
+  // A place in a file of a module; module -1: none.
+  struct ModulePlace {
+    int32_t module = -1;
+    uint64_t offset = 0;
+
+    bool operator==(const ModulePlace&) const = default;
+  };
+  // Of a page of code, each of which every segment begins with.
+  struct KnownCode {
+    uint64_t hash = kUnknown;
+    ModulePlace place;    // that it was compared with
+    bool equals = false;  // and has there what is stored of the module
+  };
+
+  ModulePlace PlaceOf(uint64_t address) const;
+  bool EqualsModule(uint64_t address, const uint8_t* bytes) const;
+  void AddCode(uint64_t count, const ExecutedPages::Published& published);
+  // A page of this hash. Asks whether its module has it only if that matters.
+  void Import(uint64_t count, uint64_t address, const uint8_t* bytes, uint64_t hash,
+              absl::FunctionRef<bool()> equals_module);
+
   const AddressSpace* const space_;
   const ModuleTable* const modules_;
   ThreadLog* const log_;
   // The process may have gone on to another program's.
   std::shared_ptr<const ExecutedPages> code_;
-  absl::flat_hash_map<uint64_t, uint64_t> held_;  // hashes of pages, by address; or kUnknown
-  size_t added_code_ = 0;                         // of code_
-  size_t earlier_code_ = 0;                       // had been published when the segment began
+  absl::flat_hash_map<size_t, KnownCode> known_code_;  // of code_, by index
+  absl::flat_hash_map<uint64_t, uint64_t> held_;       // hashes of pages, by address; or kUnknown
+  size_t added_code_ = 0;                              // of code_
+  size_t earlier_code_ = 0;                            // had been published when the segment began
   uint64_t begin_time_ = 0;
 };
 

@@ -1,5 +1,10 @@
 #include "recorder/translate/stream/segment_pages.h"
 
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+
+#include <fstream>
+#include <string>
 #include <vector>
 
 #include "gtest/gtest.h"
@@ -78,6 +83,40 @@ TEST_F(SegmentPagesTest, CodeThatHasChangedIsImportedAsItIsNow) {
   pages_.Begin(/*time=*/200, code_);
   AddNewCode();
   EXPECT_EQ(imports(), 3u);
+}
+
+// Each segment begins with it, and neither what is stored of the module nor what was executed
+// changes. Elsewhere in the module it is compared again.
+TEST_F(SegmentPagesTest, CodeIsComparedWithAPlaceInItsModuleOnce) {
+  const std::string path = testing::TempDir() + "/segment_pages_test.module";
+  std::ofstream(path) << std::string(kPageBytes, 'c') << std::string(kPageBytes, 'd');
+  struct stat status;
+  ASSERT_EQ(stat(path.c_str(), &status), 0);
+  MapRegion region = {.start = kPage, .end = kPage + kPageBytes, .name = path};
+  region.device_major = major(status.st_dev);
+  region.device_minor = minor(status.st_dev);
+  region.inode = status.st_ino;
+  ModuleTable modules(&writer_, "", 1 << 20);
+  ASSERT_TRUE(modules.Register({&region, 1}).ok());
+  ASSERT_EQ(region.module, 0);
+  space_.Replace({region.start, region.end, {region}});
+  code_->Publish(kPage, Filled('c'), true);
+  SegmentPages pages(&space_, &modules, &log_);
+  const auto module_in_next_segment = [&] {
+    pages.Begin(/*time=*/100, code_);
+    pages.AddNewCode(1);
+    return last().module;
+  };
+  EXPECT_EQ(module_in_next_segment(), 0);
+  EXPECT_EQ(last().module_offset, 0u);
+  std::ofstream(path) << "changed";
+  EXPECT_EQ(module_in_next_segment(), 0);
+  pages.Begin(/*time=*/100, nullptr);
+  pages.Add(1, kPage, Filled('c').data());
+  EXPECT_EQ(last().module, -1) << "of the file that is compared with";
+  region.file_offset = kPageBytes;
+  space_.Replace({region.start, region.end, {region}});
+  EXPECT_EQ(module_in_next_segment(), -1);
 }
 
 TEST_F(SegmentPagesTest, WhatWasGoneBeforeASegmentIsNotInIt) {
