@@ -290,7 +290,9 @@ uint64_t ProcessService::Serve(RecordedBirth birth, int fd) {
   auto file = MemoryFile::Open(child, fd);
   if (!file.ok()) {
     birth.kind = RecordedBirth::Kind::kNative;
-    if (options_.recording != nullptr) options_.recording->on_birth(std::move(birth));
+    // One that was killed meanwhile has no memory, and runs nowhere.
+    const bool runs = HasMemory(child);
+    if (runs && options_.recording != nullptr) options_.recording->on_birth(std::move(birth));
     return kForkNative;
   }
   // Its code is that of the parent, and comes from the memo. Its thread, which is in the agent,
