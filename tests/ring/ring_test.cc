@@ -192,7 +192,7 @@ TEST_F(RingTest, SnapshotsLetFilesGoAsWell) {
   fs::create_directory(directory_.File("files"));
   const ChildResult result =
       Child::Start({Hindsight(), "snap", "--quiet", "-o", trace_, "--every=5ms", "--ring=4", "--",
-                    Files(), "1000", directory_.File("files")},
+                    Files(), "4000", directory_.File("files")},
                    {.timeout = absl::Seconds(300)})
           .Finish();
   EXPECT_EQ(result.Ending(), "exit 0") << result.err;
