@@ -77,6 +77,11 @@ std::vector<pid_t> NumbersOf(pid_t task) {
   return is_there ? std::vector<pid_t>{task} : std::vector<pid_t>();
 }
 
+bool HasOwnNumber(pid_t task, pid_t own) {
+  const std::vector<pid_t> numbers = NumbersOf(task);
+  return !numbers.empty() && numbers.back() == own;
+}
+
 bool IsFirstOfNamespace(pid_t pid) {
   const std::vector<pid_t> numbers = NumbersOf(pid);
   return numbers.size() > 1 && numbers.back() == 1;
@@ -98,8 +103,7 @@ pid_t FindProcess(pid_t guess, pid_t parent, absl::FunctionRef<bool(pid_t)> is_i
 
 pid_t FindThread(pid_t process, pid_t own) {
   for (const pid_t thread : ThreadsOf(process)) {
-    const std::vector<pid_t> numbers = NumbersOf(thread);
-    if (!numbers.empty() && numbers.back() == own) return thread;
+    if (HasOwnNumber(thread, own)) return thread;
   }
   return 0;
 }

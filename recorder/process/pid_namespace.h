@@ -21,6 +21,8 @@ absl::Status CheckProcIsOurs();
 
 // The numbers of a task: ours first, the one in its own namespace last. Empty if it is gone.
 std::vector<pid_t> NumbersOf(pid_t task);
+// Whether `own` is the number of a task in its own namespace.
+bool HasOwnNumber(pid_t task, pid_t own);
 // Whether it is the first process of a process namespace below ours.
 bool IsFirstOfNamespace(pid_t pid);
 // Whether pids mean the same to `thread` as here.

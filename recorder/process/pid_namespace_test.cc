@@ -37,7 +37,7 @@ TEST(PidNamespaceTest, NobodyIsNotFound) {
 
 TEST(PidNamespaceTest, ANameThatLooksLikeNumbersIsNone) {
   std::thread([] {
-    pthread_setname_np(pthread_self(), "x\nNSpid:\t5\t6");
+    ASSERT_EQ(pthread_setname_np(pthread_self(), "x NSpid: 5 6"), 0);
     EXPECT_EQ(NumbersOf(gettid()).front(), gettid());
   }).join();
 }
@@ -63,7 +63,7 @@ TEST(PidNamespaceTest, WhatIsBelowIsFoundByItsNumbersThere) {
   close(ready[0]);
   if (permitted) {
     const pid_t first = FindProcess(/*guess=*/0, maker, [maker](pid_t process) {
-      return StatusNumber(process, "PPid:") == maker && NumbersOf(process).back() == 1;
+      return StatusNumber(process, "PPid:") == maker && HasOwnNumber(process, 1);
     });
     ASSERT_NE(first, 0);
     EXPECT_TRUE(IsFirstOfNamespace(first));

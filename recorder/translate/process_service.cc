@@ -52,8 +52,7 @@ struct AskingChild {
 
   bool Is(pid_t process) const {
     if (fd >= 0) return MemoryFile::IsAt(process, fd, inode);
-    const std::vector<pid_t> numbers = NumbersOf(process);
-    if (numbers.empty() || numbers.back() != own_number || process == parent) return false;
+    if (process == parent || !HasOwnNumber(process, own_number)) return false;
     // The kernel does not compare with everybody: not with its own threads.
     const bool is_child = StatusNumber(process, "PPid:") == parent && HasMemory(process);
     return fd == kParentsMemory ? SharesMemory(process, parent, is_child) : is_child;
@@ -151,11 +150,11 @@ void ProcessService::FreeSlotsOfTheDead() {
     RequestSlot& slot = control->slots[i];
     uint32_t taker = __atomic_load_n(&slot.taken, __ATOMIC_ACQUIRE);
     if (taker == 0) continue;
-    const auto is_taker = [taker](pid_t process) {
-      const std::vector<pid_t> numbers = NumbersOf(process);
-      return !numbers.empty() && numbers.back() == static_cast<pid_t>(taker) && HasMemory(process);
+    const auto number = static_cast<pid_t>(taker);
+    const auto lives = [=](pid_t process) {
+      return HasOwnNumber(process, number) && HasMemory(process);
     };
-    if (FindProcess(static_cast<pid_t>(taker), process_, is_taker) != 0) continue;
+    if (FindProcess(number, process_, lives) != 0) continue;
     // Unless it has given it back before it ended: it may be another's by now.
     if (__atomic_compare_exchange_n(&slot.taken, &taker, kNobody, false, __ATOMIC_ACQ_REL,
                                     __ATOMIC_RELAXED)) {

@@ -31,32 +31,39 @@ SegmentPages::ModulePlace SegmentPages::PlaceOf(uint64_t address) const {
   return {region->module, region->file_offset + (address - region->start)};
 }
 
-bool SegmentPages::EqualsModule(uint64_t address, const uint8_t* bytes) const {
+SegmentPages::ModulePlace SegmentPages::PlaceWith(uint64_t address, const uint8_t* bytes) const {
   const MapRegion* const region = space_->Find(address);
   uint64_t offset = 0;
-  return region != nullptr && region->module >= 0 &&
-         modules_->Equals(*region, address, bytes, &offset);
+  if (region == nullptr || region->module < 0 ||
+      !modules_->Equals(*region, address, bytes, &offset)) {
+    return {};
+  }
+  return {region->module, offset};
 }
 
 void SegmentPages::Add(uint64_t count, uint64_t address, const uint8_t* bytes) {
-  Import(count, address, bytes, HashOf(bytes), [&] { return EqualsModule(address, bytes); });
+  Import(count, address, bytes, HashOf(bytes), [&] { return PlaceWith(address, bytes); });
 }
 
 // What was stored of a module never changes, nor does a page that was published.
 void SegmentPages::AddCode(uint64_t count, const ExecutedPages::Published& published) {
   const uint64_t address = published.page->address;
   const uint8_t* const bytes = published.page->bytes.data();
-  KnownCode& known = known_code_[published.index];
-  const ModulePlace place = PlaceOf(address);
-  if (known.hash == kUnknown) known.hash = HashOf(bytes);
+  KnownCode& known = known_code_[address];
+  if (known.hash == kUnknown || known.index != published.index) {
+    known = {.index = published.index, .hash = HashOf(bytes)};
+  }
   Import(count, address, bytes, known.hash, [&] {
-    if (place != std::exchange(known.place, place)) known.equals = EqualsModule(address, bytes);
-    return known.equals;
+    const ModulePlace place = PlaceOf(address);
+    if (place != std::exchange(known.compared, place)) {
+      known.equals = PlaceWith(address, bytes) == place;
+    }
+    return known.equals ? place : ModulePlace();
   });
 }
 
 void SegmentPages::Import(uint64_t count, uint64_t address, const uint8_t* bytes, uint64_t hash,
-                          absl::FunctionRef<bool()> equals_module) {
+                          absl::FunctionRef<ModulePlace()> place_with_bytes) {
   const auto [held, first] = held_.try_emplace(address, hash);
   if (!first && held->second == hash) return;
   held->second = hash;
@@ -64,8 +71,7 @@ void SegmentPages::Import(uint64_t count, uint64_t address, const uint8_t* bytes
   import.address = address;
   import.first = first;
   std::vector<uint8_t> lines;
-  if (equals_module()) {
-    const ModulePlace place = PlaceOf(address);
+  if (const ModulePlace place = place_with_bytes(); place.module >= 0) {
     import.module = place.module;
     import.module_offset = place.offset;
   } else {

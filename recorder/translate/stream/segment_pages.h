@@ -53,27 +53,30 @@ class SegmentPages {
   };
   // Of a page of code, each of which every segment begins with.
   struct KnownCode {
+    size_t index = 0;  // of what was published
     uint64_t hash = kUnknown;
-    ModulePlace place;    // that it was compared with
-    bool equals = false;  // and has there what is stored of the module
+    ModulePlace compared;  // with what is stored of the module
+    bool equals = false;
   };
 
+  // What the map says of the page at `address`.
   ModulePlace PlaceOf(uint64_t address) const;
-  bool EqualsModule(uint64_t address, const uint8_t* bytes) const;
+  // The same if the module has these bytes there, else none.
+  ModulePlace PlaceWith(uint64_t address, const uint8_t* bytes) const;
   void AddCode(uint64_t count, const ExecutedPages::Published& published);
-  // A page of this hash. Asks whether its module has it only if that matters.
+  // A page of this hash. Asks for its place in a module only if that matters.
   void Import(uint64_t count, uint64_t address, const uint8_t* bytes, uint64_t hash,
-              absl::FunctionRef<bool()> equals_module);
+              absl::FunctionRef<ModulePlace()> place_with_bytes);
 
   const AddressSpace* const space_;
   const ModuleTable* const modules_;
   ThreadLog* const log_;
   // The process may have gone on to another program's.
   std::shared_ptr<const ExecutedPages> code_;
-  absl::flat_hash_map<size_t, KnownCode> known_code_;  // of code_, by index
-  absl::flat_hash_map<uint64_t, uint64_t> held_;       // hashes of pages, by address; or kUnknown
-  size_t added_code_ = 0;                              // of code_
-  size_t earlier_code_ = 0;                            // had been published when the segment began
+  absl::flat_hash_map<uint64_t, KnownCode> known_code_;  // of code_, by address
+  absl::flat_hash_map<uint64_t, uint64_t> held_;         // hashes of pages, by address; or kUnknown
+  size_t added_code_ = 0;                                // of code_
+  size_t earlier_code_ = 0;  // had been published when the segment began
   uint64_t begin_time_ = 0;
 };
 
