@@ -18,7 +18,7 @@ constexpr uint8_t kInt3 = 0xcc;
 constexpr int kPoppedSlot = 2;         // of saved_
 constexpr uint16_t kAllFlags = 0x8d5;  // status flags
 // Where an indirect branch leads.
-constexpr int kHostField = HS_BLOCK_FIELD(return_host);
+constexpr int kHostField = HS_BLOCK_FIELD(branch_host);
 
 bool SamePlace(const SideEntry& one, const SideEntry& other) {
   return one.guest_offset == other.guest_offset && one.adjust == other.adjust &&
@@ -101,32 +101,21 @@ void BlockWriter::BranchIf(uint8_t condition, uint64_t target) {
   AddLink(target, flags_at_end_);
 }
 
-// Executes a call whose return leads to `return_to`, with the guest's stack pointer in r11. Sets
-// flags.
-void BlockWriter::CallOver(const ReturnPlace& return_to) {
-  Label over;
-  code_.Move(kR11, kRsp);
-  EmitCallStack(&code_);
-  code_.Call(&over);
-  WriteReturnPlace(return_to);
-  code_.Bind(&over);
-  code_.Move(kRsp, kR11);
+// Says that the call's return leads to `place`.
+void BlockWriter::TellPlace(const ReturnPlace& return_to, Label* place) {
+  code_.LeaLabel(kR11, place);
+  code_.StoreField(HsPlaceOffset(return_to.guest_pc), kR11);
 }
 
-// Any return may come here with the same lower bits of the stack pointer: another one searches. The
-// flags are aside.
-void BlockWriter::WriteReturnPlace(const ReturnPlace& to) {
-  EmitAfterReturn(&code_);
+// Any return whose target has the same lower bits may come here: another one searches. The flags
+// are aside.
+void BlockWriter::WriteReturnPlace(const ReturnPlace& to, Label* place) {
+  code_.Bind(place);
   code_.MoveConstant(kR11, to.guest_pc);
   code_.CompareBytes(sizeof(to.guest_pc), kR11, ReturnTarget());
   code_.JumpToIf(kNotZero, request_.stubs.search_return);
   if (to.flags_read != 0) TakeFlagsBack();
   WriteBranch(to.guest_pc, to.flags_read == 0 ? 0 : kAllFlags);
-}
-
-void BlockWriter::BranchFromReturn(uint64_t target) {
-  EmitAfterReturn(&code_);
-  BranchWithFlagsAside(target);
 }
 
 void BlockWriter::BranchWithFlagsAside(uint64_t target) {
@@ -138,11 +127,11 @@ void BlockWriter::BranchWithFlagsAside(uint64_t target) {
 }
 
 void BlockWriter::BranchFromCall(uint64_t target, const ReturnPlace& return_to) {
-  const bool flags_read = flags_at_end_ != 0;
-  if (flags_read) PutFlagsAside();
-  CallOver(return_to);
-  if (flags_read) TakeFlagsBack();
+  if (request_.flavour != Flavour::kRecord) return Branch(target);
+  Label place;
+  TellPlace(return_to, &place);
   Branch(target);
+  WriteReturnPlace(return_to, &place);
 }
 
 void BlockWriter::StoreFlags() {
@@ -179,25 +168,26 @@ void BlockWriter::GiveBackFlags() {
 // Changes rax.
 void BlockWriter::RestoreFlags() { EmitRestoreFlags(&code_); }
 
-// Puts what the table says of the guest pc in r11 into kHostField. The branch is ordered once it is
-// known that it does not fault. r9 is hardly ever what a branch waits for.
-void BlockWriter::FindR11(HsExitKind kind, int64_t rsp_before, int table) {
+// Puts what the table says of the guest pc in r11 into r11. The branch is ordered once it is known
+// that it does not fault; then kHostField has it. r9 is hardly ever what a branch waits for.
+void BlockWriter::FindR11(int64_t rsp_before) {
   CHECK(place_.flags_aside);
-  PendingExit* pending = AddIndirectExit(kind, rsp_before);
+  PendingExit* pending = AddIndirectExit(rsp_before);
   if (place_.ordered) pending->exit.orderable = place_.stores ? HS_ORDER_TIMED : HS_ORDERED;
   pending->saved = {HS_NOT_SAVED, kR9, HS_NOT_SAVED, HS_NOT_SAVED};
   code_.StoreField(SaveSlot(1), kR9);
-  const HostAddress entry = EmitTableEntry(kR11, kR9, table, &code_);
+  const HostAddress entry = EmitTableEntry(kR11, kR9, &code_);
   code_.CompareBytes(8, kR11, entry);
   code_.JumpIf(kNotZero, &pending->label);
   code_.Load(kR11, HostOfEntry(entry));
-  code_.StoreField(kHostField, kR11);
   code_.LoadField(kR9, SaveSlot(1));
+  if (!place_.ordered) return;
+  code_.StoreField(kHostField, kR11);
   WriteOrder(0, this);
 }
 
-BlockWriter::PendingExit* BlockWriter::AddIndirectExit(HsExitKind kind, int64_t rsp_before) {
-  PendingExit* pending = AddExit(kind);
+BlockWriter::PendingExit* BlockWriter::AddIndirectExit(int64_t rsp_before) {
+  PendingExit* pending = AddExit(kHsExitIndirect);
   pending->exit.host_pc = static_cast<uint64_t>(rsp_before);
   pending->exit.link_or_operation = place_.guest_pc;
   pending->exit.adjust = 0;
@@ -205,30 +195,34 @@ BlockWriter::PendingExit* BlockWriter::AddIndirectExit(HsExitKind kind, int64_t 
   return pending;
 }
 
-void BlockWriter::JumpToField(int offset) { code_.Operation({.bytes = {0xff}}, 4, Field(offset)); }
-
 void BlockWriter::BranchToR11(int64_t rsp_before) {
-  FindR11(kHsExitIndirect, rsp_before, HS_TABLE_OFFSET);
-  JumpToField(kHostField);
+  FindR11(rsp_before);
+  if (place_.ordered) return code_.JumpToField(kHostField);
+  code_.JumpToR11();
 }
 
 void BlockWriter::BranchFromCallToR11(int64_t rsp_before, const ReturnPlace& return_to) {
-  FindR11(kHsExitIndirect, rsp_before, HS_TABLE_OFFSET);
-  CallOver(return_to);
-  JumpToField(kHostField);
+  if (request_.flavour != Flavour::kRecord) return BranchToR11(rsp_before);
+  FindR11(rsp_before);
+  if (!place_.ordered) code_.StoreField(kHostField, kR11);
+  Label place;
+  TellPlace(return_to, &place);
+  code_.JumpToField(kHostField);
+  WriteReturnPlace(return_to, &place);
 }
 
-void BlockWriter::ReturnToR11(int64_t rsp_before) {
-  constexpr int64_t kWord = 8;
-  if (request_.flavour == Flavour::kRecord && !place_.ordered && rsp_before == -kWord) {
-    PendingExit* pending = AddIndirectExit(kHsExitReturn, rsp_before);
-    pending->by_stub = true;
-    code_.LeaLabel(kR11, &pending->label);
-    code_.JumpTo(request_.stubs.return_to);
-    return;
-  }
-  FindR11(kHsExitReturn, rsp_before, HS_RETURNS_OFFSET);
-  EmitReturn(&code_);
+void BlockWriter::TellReturn(int64_t rsp_before) {
+  PendingExit* pending = AddIndirectExit(rsp_before);
+  pending->by_stub = true;
+  code_.LeaLabel(kR11, &pending->label);
+  code_.StoreField(SaveSlot(kReturnSlot), kR11);
+}
+
+void BlockWriter::ReturnToPlace() {
+  EmitLoadPlace(&code_);
+  code_.Bytes({0x4d, 0x85, 0xdb});  // test %r11,%r11
+  code_.JumpToIf(kZero, request_.stubs.search_return);
+  code_.JumpToR11();
 }
 
 BlockWriter::PendingExit* BlockWriter::AddExit(HsExitKind kind) {
@@ -322,8 +316,7 @@ void BlockWriter::WriteExit(PendingExit* pending) {
   }
   code_.Bind(&pending->label);
   if (pending->popped) code_.Lea(kRsp, {.base = kRsp, .displacement = -8});
-  const bool indirect =
-      pending->exit.kind == kHsExitIndirect || pending->exit.kind == kHsExitReturn;
+  const bool indirect = pending->exit.kind == kHsExitIndirect;
   if (indirect) code_.StoreField(HS_BLOCK_FIELD(exit_guest_pc), kR11);
   if (pending->flags_aside) {
     code_.StoreField(SaveSlot(kStubSlot), kRax);

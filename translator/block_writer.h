@@ -109,13 +109,13 @@ class BlockWriter {
   // A call of `target`, once the guest's return address has been pushed.
   void BranchFromCall(uint64_t target, const ReturnPlace& return_to);
   // An indirect branch to the guest pc in r11, with the flags aside. `rsp_before`: what to add to
-  // rsp to get what it was before the instruction. If that is -8, ReturnToR11 expects the pc right
-  // below rsp in the view.
+  // rsp to get what it was before the instruction.
   void BranchToR11(int64_t rsp_before);
   void BranchFromCallToR11(int64_t rsp_before, const ReturnPlace& return_to);
-  void ReturnToR11(int64_t rsp_before);
-  // The way from the table of returns to the translation of a guest pc.
-  void BranchFromReturn(uint64_t target);
+  // A return to the place after the call, with the flags aside: before it pops, and when the guest
+  // pc is in r11, and right below rsp in the view.
+  void TellReturn(int64_t rsp_before);
+  void ReturnToPlace();
   // The way from the table of indirect branches to a translation that needs the flags.
   void BranchWithFlagsAside(uint64_t target);
 
@@ -158,11 +158,10 @@ class BlockWriter {
   void StoreFlags();
   void RestoreFlags();
   void TakeFlagsBack();  // after PutFlagsAside, which it is the reverse of
-  PendingExit* AddIndirectExit(HsExitKind kind, int64_t rsp_before);
-  void FindR11(HsExitKind kind, int64_t rsp_before, int table);
-  void CallOver(const ReturnPlace& return_to);
-  void WriteReturnPlace(const ReturnPlace& to);
-  void JumpToField(int offset);
+  PendingExit* AddIndirectExit(int64_t rsp_before);
+  void FindR11(int64_t rsp_before);
+  void TellPlace(const ReturnPlace& return_to, Label* place);
+  void WriteReturnPlace(const ReturnPlace& to, Label* place);
   PendingExit* AddExit(HsExitKind kind);
   void AddLink(uint64_t target, uint16_t flags_exact);
   void WriteExit(PendingExit* pending);

@@ -57,13 +57,17 @@ void PushReturn(const GuestInstruction& instruction, bool keep_r11, Flavour flav
 
 void WriteReturn(const GuestInstruction& instruction, Flavour flavour, BlockWriter* writer) {
   const auto released = static_cast<int64_t>(instruction.decoded.raw.imm[0].value.u);
-  if (flavour == Flavour::kRecord) {
+  const bool record = flavour == Flavour::kRecord;
+  const bool to_place = record && released == 0 && !writer->place().ordered;
+  if (to_place) writer->TellReturn(-kWordBytes);
+  if (record) {
     WritePopTarget(released, writer);
   } else {
     writer->code()->Bytes({0x41, 0x5b});  // pop %r11
     if (released != 0) writer->code()->Lea(kRsp, {.base = kRsp, .displacement = released});
   }
-  writer->ReturnToR11(-kWordBytes - released);
+  if (to_place) return writer->ReturnToPlace();
+  writer->BranchToR11(-kWordBytes - released);
 }
 
 // Opcodes e0 to e3 have only 8-bit displacements: they jump over the jump that is not taken.

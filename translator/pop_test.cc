@@ -64,7 +64,7 @@ TEST(PopTest, WhatFollowsThePopHasTheStackPointerInPlace) {
 TEST(PopTest, AReturnIsTakenBackInTheSameWay) {
   const TranslatedBlock block = Translated({kReturn});
   EXPECT_EQ(std::count_if(block.side.begin(), block.side.end(), IsPopped), 1);
-  EXPECT_LT(block.exits_offset, 64u) << "what returns have in common is in the stubs";
+  EXPECT_LE(block.exits_offset, 88u) << "returns are many, and each byte of code takes time";
 }
 
 }  // namespace

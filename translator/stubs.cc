@@ -15,10 +15,7 @@ constexpr int SaveSlot(int i) {
   return HS_BLOCK_FIELD(save) + i * static_cast<int>(sizeof(uint64_t));
 }
 
-void LeaveToAgent(Assembler* code) {
-  // jmp *gs:[agent_exit]
-  code->Operation({.bytes = {0xff}}, 4, Field(HS_BLOCK_FIELD(agent_exit)));
-}
+void LeaveToAgent(Assembler* code) { code->JumpToField(HS_BLOCK_FIELD(agent_exit)); }
 
 // Address of a struct HsExit in r11. Copies it into the block, without its first word if the caller
 // has set exit_guest_pc, and leaves.
@@ -44,44 +41,30 @@ void EmitExit(bool with_pc, Assembler* code) {
   LeaveToAgent(code);
 }
 
-// Goes where the call has pushed that left the stack pointer as it was before the return: below
-// what it is now by kBelowReturn. What follows does if none has. The flags are aside. Address of
-// the return's struct HsExit in r11.
-void EmitReturnTo(Assembler* code) {
-  code->StoreField(SaveSlot(0), kR11);
-  EmitPrepareReturn(code);
-  EmitCallStack(code);
-  code->Bytes({0x48, 0x83, 0x3c, 0x24, 0x00});  // cmpq $0,(%rsp)
-  Label none;
-  code->JumpIf(kZero, &none);
-  code->Byte(0xc3);
-  code->Bind(&none);
-  EmitAfterReturn(code);
-}
-
 // Below the stack pointer that a return has left is its target, which the view has as it was
-// compared. The flags are aside, and the address of the return's struct HsExit where EmitReturnTo
-// has put it.
+// compared. The flags are aside, and the address of the return's struct HsExit is in
+// SaveSlot(kReturnSlot).
 void EmitSearchReturn(uint64_t indirect_exit, Assembler* code) {
+  constexpr int kHost = HS_BLOCK_FIELD(branch_host);
   Label miss;
   code->Move(kR11, kRax);
   code->StoreField(SaveSlot(1), kR9);
   code->Load(kR9, ReturnTarget());
-  const HostAddress entry = EmitTableEntry(kR9, kRax, HS_RETURNS_OFFSET, code);
+  const HostAddress entry = EmitTableEntry(kR9, kRax, code);
   code->CompareBytes(8, kR9, entry);
   code->JumpIf(kNotZero, &miss);
   code->Load(kRax, HostOfEntry(entry));
-  code->StoreField(HS_BLOCK_FIELD(return_host), kRax);
+  code->StoreField(kHost, kRax);
   code->LoadField(kR9, SaveSlot(1));
   code->Move(kRax, kR11);
-  EmitReturn(code);
+  code->JumpToField(kHost);
 
   code->Bind(&miss);
   code->StoreField(HS_BLOCK_FIELD(exit_guest_pc), kR9);
   code->LoadField(kR9, SaveSlot(1));
   EmitRestoreFlags(code);
   code->Move(kRax, kR11);
-  code->LoadField(kR11, SaveSlot(0));
+  code->LoadField(kR11, SaveSlot(kReturnSlot));
   code->JumpTo(indirect_exit);
 }
 
@@ -95,9 +78,7 @@ Stubs EmitStubs(uint64_t host_address) {
   code.Align(16, 0x90);
   stubs.addresses.indirect_exit = code.here();
   EmitExit(false, &code);
-  code.Align(64, 0x90);  // a line of the cache: returns are many
-  stubs.addresses.return_to = code.here();
-  EmitReturnTo(&code);
+  code.Align(64, 0x90);  // a line of the cache
   stubs.addresses.search_return = code.here();
   EmitSearchReturn(stubs.addresses.indirect_exit, &code);
   stubs.code = code.Take();

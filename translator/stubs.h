@@ -14,10 +14,7 @@ namespace hindsight {
 struct StubAddresses {
   uint64_t exit = 0;
   uint64_t indirect_exit = 0;
-  // What a return does once its target has been compared with the view. Shared, since it is much
-  // code, and predicted as well as if each return had its own: it ends with a ret.
-  uint64_t return_to = 0;
-  // And what it does where the place that it has found is not its target's.
+  // Where returns go on that find no place, or another target's.
   uint64_t search_return = 0;
 };
 
@@ -31,8 +28,9 @@ Stubs EmitStubs(uint64_t host_address);
 
 inline constexpr uint64_t kStubBytes = HS_STUB_BYTES;
 
-// The element of HsThreadBlock::save that is the stubs' own.
-inline constexpr int kStubSlot = 3;
+// The element of HsThreadBlock::save that is the stubs' own, and that in which returns say where
+// their struct HsExit is.
+inline constexpr int kStubSlot = 3, kReturnSlot = 0;
 
 }  // namespace hindsight
 

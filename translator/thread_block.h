@@ -6,9 +6,8 @@
 // GiB, not 0, plus 16 MiB, so that the 16 MiB below the view of address 0 are free. gs:[X] is what
 // lies at X + D (how it is encoded: host/gs_shift.h):
 //
-//   gs:[-3 MiB - 132 KiB] .. gs:[-3 MiB - 64 KiB]   where the thread's calls return to
-//   gs:[-3 MiB] .. gs:[-2 MiB]   its table of returns
-//   gs:[-2 MiB] .. gs:[-1 MiB]   its table of other indirect branches
+//   gs:[-2 MiB - 64 KiB] .. gs:[-2 MiB]   where the thread's calls return to
+//   gs:[-2 MiB] .. gs:[-1 MiB]   its table of indirect branches
 //   gs:[-4096] ..                struct HsThreadBlock; the rest of the page is the agent's
 //
 // While translated code runs:
@@ -76,8 +75,6 @@ enum HsExitKind {
   // The code at exit_guest_pc, exit_size bytes long, is no longer what the block was made from, or
   // the view shows something else there. Nothing has been executed.
   kHsExitCode = 8,
-  // A return, as kHsExitIndirect: the table of returns does not have it.
-  kHsExitReturn = 9,
 };
 
 struct HsThreadBlock {
@@ -110,10 +107,7 @@ struct HsThreadBlock {
   uint64_t exit_address;      // kHsExitMiss, kHsExitOperation
   // The guest's status flags where they are kept aside: bit 0 OF, bits 8 to 15 as lahf has them.
   uint64_t flags_aside;
-  // What the processor's call and ret use as stack: see below.
-  uint64_t call_stack;    // the address of gs:[HS_CALLS_OFFSET], a multiple of 64 KiB
-  uint64_t return_stack;  // the address of return_host
-  uint64_t return_host;   // where an indirect branch leads, or a return by the table
+  uint64_t branch_host;  // where an indirect branch leads
 
   // Flavour record: where locked instructions write struct HsLockedEntry.
   uint64_t locked_ring;   // with the words at HS_LOCKED_HEAD and HS_LOCKED_WRITING
@@ -193,32 +187,29 @@ struct HsTableEntry {
   uint64_t host;
 };
 //
-// Processors predict where a return leads to by the calls they have executed, and hardly otherwise;
-// so a translated call executes a call instruction, and a translated return a ret. Both have the
-// guest's stack pointer in r11 meanwhile.
+// A call leaves the address of the place after it in word `pc & 0x1fff` at gs:[HS_PLACES_OFFSET],
+// where pc is the guest's that it returns to; a return goes where the word for its target says. The
+// place compares that target with the pc that it is for, since the word may be another call's, and
+// if it is another one searches the table of indirect branches, as a return does whose word is 0.
 //
-// A call that leaves the guest's stack pointer at S pushes right below gs:[HS_CALLS_OFFSET + (S &
-// 0xfff8)]. A return from there takes what it finds there, the place after some call, unless it is
-// 0. That place compares the target of the return with the guest's pc that it is for, and if it is
-// another one, ret takes from return_host what the table of returns has, which is of the same kind
-// as the other: what TranslateReturnTo has made. What calls push is the same memory again and
-// again, where a table's entries each take a line of the processor's caches. (For S & 0xfff8 = 0
-// the two do not meet: such a return always searches.)
+// Calls and returns are jumps to the processor: who predicts indirect jumps by what has been
+// executed before them predicts these as well as if they were paired. What calls and returns of the
+// processor's need, a stack pointer of their own, takes longer than the guest's instructions.
+#define HS_PLACES_OFFSET (-0x210000)
+#define HS_PLACES 0x2000
 #define HS_TABLE_OFFSET (-0x200000)
-#define HS_RETURNS_OFFSET (-0x300000)
-#define HS_CALLS_OFFSET (-0x320000)
 #define HS_STUB_BYTES 512
-// All three, from here to the end of the table of indirect branches.
-#define HS_TABLES_OFFSET (HS_CALLS_OFFSET - 0x1000)
+// Both, from here to the end of the table of indirect branches.
+#define HS_TABLES_OFFSET HS_PLACES_OFFSET
 #define HS_TABLE_ENTRIES 0x10000
 #define HS_TABLE_EMPTY 1
 
-// Sets the fields that tell where those are. `block` is where it will be used.
-static inline void HsSetCallStacks(struct HsThreadBlock* block) {
-  block->call_stack = (uint64_t)block - HS_BLOCK_OFFSET + HS_CALLS_OFFSET;
-  block->return_stack = (uint64_t)&block->return_host;
+// Of the word for the guest's pc, as an offset from GS.
+static inline int HsPlaceOffset(uint64_t pc) {
+  return HS_PLACES_OFFSET + (int)(pc % HS_PLACES * sizeof(uint64_t));
 }
 
+HS_STATIC_ASSERT(HS_PLACES_OFFSET + HS_PLACES * 8 == HS_TABLE_OFFSET);
 HS_STATIC_ASSERT(sizeof(struct HsTableEntry) == 16);
 HS_STATIC_ASSERT(sizeof(struct HsExit) == 40);
 HS_STATIC_ASSERT(offsetof(struct HsThreadBlock, guest_r10) == 0);
@@ -237,7 +228,7 @@ HS_STATIC_ASSERT(offsetof(struct HsThreadBlock, exit_saved) == 120);
 HS_STATIC_ASSERT(offsetof(struct HsThreadBlock, exit_flags_exact) == 124);
 HS_STATIC_ASSERT(offsetof(struct HsThreadBlock, exit_address) == 128);
 HS_STATIC_ASSERT(offsetof(struct HsThreadBlock, flags_aside) == 136);
-HS_STATIC_ASSERT(sizeof(struct HsThreadBlock) == 248);
+HS_STATIC_ASSERT(sizeof(struct HsThreadBlock) == 232);
 HS_STATIC_ASSERT(sizeof(struct HsLockedEntry) == 24);
 
 #endif  // __ASSEMBLER__

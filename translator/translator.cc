@@ -247,7 +247,7 @@ absl::Status CheckPlace(const TranslateRequest& request) {
   }
   const Assembler reach(request.host_address);
   if (!reach.Reaches(request.stubs.exit) || !reach.Reaches(request.stubs.indirect_exit) ||
-      !reach.Reaches(request.stubs.return_to) || !reach.Reaches(request.stubs.search_return)) {
+      !reach.Reaches(request.stubs.search_return)) {
     return absl::InvalidArgumentError("translate: the arena's stubs are out of reach");
   }
   return absl::OkStatus();
@@ -258,16 +258,6 @@ InstructionPlace FlagsAsideAt(uint64_t guest_pc) {
 }
 
 }  // namespace
-
-absl::StatusOr<TranslatedBlock> TranslateReturnTo(const TranslateRequest& request) {
-  if (absl::Status status = CheckPlace(request); !status.ok()) return status;
-  BlockWriter writer(request, {});
-  writer.Begin(FlagsAsideAt(request.guest_pc));
-  writer.BranchFromReturn(request.guest_pc);
-  TranslatedBlock block;
-  writer.Finish(&block);
-  return block;
-}
 
 absl::StatusOr<TranslatedBlock> TranslateIndirectTo(const TranslateRequest& request) {
   if (absl::Status status = CheckPlace(request); !status.ok()) return status;

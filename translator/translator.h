@@ -123,12 +123,9 @@ struct TranslatedBlock {
 // other.
 absl::StatusOr<TranslatedBlock> Translate(const TranslateRequest& request);
 
-// What the table of returns has for request.guest_pc. It goes on to the translation of that pc,
-// which need not exist; only that and the places matter. Errors: as above.
-absl::StatusOr<TranslatedBlock> TranslateReturnTo(const TranslateRequest& request);
-
 // What the table of indirect branches has for request.guest_pc if flags are read from there on:
-// side.front().flags_exact of its translation, to which it leads, is not 0. Errors: as above.
+// side.front().flags_exact of its translation, to which it leads, is not 0. That need not exist:
+// only the pc and the places matter. Errors: as above.
 absl::StatusOr<TranslatedBlock> TranslateIndirectTo(const TranslateRequest& request);
 
 }  // namespace hindsight

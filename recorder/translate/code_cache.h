@@ -65,10 +65,10 @@ class CodeCache {
   // stays: threads may be in it. Whether there was anything.
   bool Invalidate(uint64_t start, uint64_t end);
 
-  // Where the way to a guest pc from the table of returns or of indirect branches is; 0: nowhere
-  // yet. `key`: ReturnTo or IndirectTo.
+  // Where the way to a guest pc from the table of indirect branches is; 0: nowhere yet. `key`:
+  // IndirectTo.
   uint64_t FindWay(uint64_t key) const;
-  // Takes in one that TranslateReturnTo or TranslateIndirectTo has made.
+  // Takes in one that TranslateIndirectTo has made.
   void AddWay(uint64_t key, const Translation* translation);
 
   // nullopt: not translated from any guest instruction.
@@ -106,7 +106,7 @@ class CodeCache {
   bool HasBlocksIn(Page page) const;
   void WriteSite(const Site& site, int32_t displacement);
   uint64_t IndexInMap(uint64_t key) const;
-  // `key`: a guest pc, ReturnTo, or IndirectTo.
+  // `key`: a guest pc, or IndirectTo.
   void SetInMap(uint64_t key, uint64_t host);
   void Unlink(const Translation& block);
 

@@ -201,9 +201,6 @@ void ProcessService::Answer(RequestSlot* slot) {
     case RequestKind::kTranslateOne:
       slot->results[0] = code_.TranslateOne(arguments[0]);
       break;
-    case RequestKind::kTranslateReturn:
-      slot->results[0] = code_.TranslateReturnTo(arguments[0]);
-      break;
     case RequestKind::kTranslateIndirect:
       slot->results[0] = code_.TranslateIndirectTo(arguments[0]);
       break;

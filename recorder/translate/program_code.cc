@@ -275,20 +275,13 @@ uint64_t ProgramCode::TranslateOne(uint64_t guest_pc) {
   return made->host;
 }
 
-uint64_t ProgramCode::TranslateReturnTo(uint64_t guest_pc) {
-  return TranslateWayTo(guest_pc, ReturnTo(guest_pc), hindsight::TranslateReturnTo);
-}
-
 uint64_t ProgramCode::TranslateIndirectTo(uint64_t guest_pc) {
-  return TranslateWayTo(guest_pc, IndirectTo(guest_pc), hindsight::TranslateIndirectTo);
-}
-
-uint64_t ProgramCode::TranslateWayTo(uint64_t guest_pc, uint64_t key, WayTranslator translate) {
+  const uint64_t key = IndirectTo(guest_pc);
   if (const uint64_t known = cache_.FindWay(key)) return known;
   const uint64_t host = cache_.PlaceFor(guest_pc, kLargestBlock);
   if (host == 0) return 0;
-  const auto block =
-      translate({.guest_pc = guest_pc, .host_address = host, .stubs = cache_.StubsFor(guest_pc)});
+  const auto block = hindsight::TranslateIndirectTo(
+      {.guest_pc = guest_pc, .host_address = host, .stubs = cache_.StubsFor(guest_pc)});
   if (!block.ok()) return 0;
   cache_.Use(guest_pc, block->code.size());
   cache_.AddWay(key, memo_->Add(nullptr, MakeTranslation(guest_pc, host, *block, bytes_at_)));

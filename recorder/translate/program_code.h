@@ -57,9 +57,8 @@ class ProgramCode {
   // The same for the one instruction there, with what it reads taken from the view; nothing else
   // leads to that.
   uint64_t TranslateOne(uint64_t guest_pc);
-  // What the table of returns may say of `guest_pc`; 0: nothing.
-  uint64_t TranslateReturnTo(uint64_t guest_pc);
-  // The same of the table of indirect branches, if flags are read from there on.
+  // What the table of indirect branches may say of `guest_pc`, if flags are read from there on; 0:
+  // nothing.
   uint64_t TranslateIndirectTo(uint64_t guest_pc);
   // Translates one more block that is likely to be asked for, or takes in one more page of known
   // ones, or looks for one for a while, as long as the program runs. False if there is none.
@@ -81,9 +80,6 @@ class ProgramCode {
   uint64_t FindUnchanged(uint64_t guest_pc);
   TranslateRequest RequestFor(uint64_t guest_pc, uint64_t host);
   absl::StatusOr<TranslatedBlock> TranslateChecked(TranslateRequest request) const;
-  using WayTranslator = absl::StatusOr<TranslatedBlock> (*)(const TranslateRequest& request);
-  // What a table may say of `guest_pc`. `key`: in the block map.
-  uint64_t TranslateWayTo(uint64_t guest_pc, uint64_t key, WayTranslator translate);
   // `alone`: for TranslateOne.
   std::unique_ptr<Translation> MakeBlock(uint64_t guest_pc, bool alone);
   // Adds the translation at `guest_pc`, which has none, to the cache. kNone: there is no code.

@@ -1,6 +1,7 @@
-// Returns that another call's place lies in wait for: two stacks whose pointers have the same lower
-// 16 bits, more recursion than that between a call and its return, and stack pointers that are off
-// by some bytes in one call and not in the next. Prints what came of each.
+// Returns that another call's place may lie in wait for: calls within each other whose return
+// addresses have the same lower bits, two stacks whose pointers have, much recursion between a call
+// and its return, and stack pointers that are off by some bytes in one call and not in the next.
+// Prints what came of each.
 
 #include <setjmp.h>
 #include <stdio.h>
@@ -33,6 +34,17 @@ __asm__(
     " cmp $100, %rsi\n call 4f\n mov %rbp, %rsp\n pop %rbp\n ret\n"
     "4: sbb %rax, %rax\n sets %dl\n movzbl %dl, %edx\n lea 10(%rax,%rdx,2), %rax\n ret\n");
 
+// Three functions that call the next one. The calls lie 64 KB apart.
+long three_calls(long value);
+__asm__(
+    ".p2align 16\n"
+    "three_calls: call 1f\n lea 1(%rax), %rax\n ret\n"
+    ".p2align 16\n"
+    "1: call 2f\n lea (%rax,%rax,2), %rax\n ret\n"
+    ".p2align 16\n"
+    "2: call 3f\n xor $5, %rax\n ret\n"
+    "3: lea 7(%rdi), %rax\n ret\n");
+
 static jmp_buf back;
 
 static __attribute__((noinline)) long leave(long value) {
@@ -61,6 +73,9 @@ int main(void) {
   long odd = 0;
   for (long depth = 0; depth < 6000; depth += 611) odd = 2 * odd + odd_after(depth, depth);
   printf("%ld\n", odd);
+  long called = 0;
+  for (long i = 0; i < 500; i++) called = 3 * called % 1000003 + three_calls(i);
+  printf("%ld\n", called);
   long flags = 0;
   for (long i = 0; i < 200; i++) flags = 5 * flags % 1000003 + flags_to(i % 24, i);
   printf("%ld\n", flags);

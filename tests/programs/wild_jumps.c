@@ -23,7 +23,8 @@ static void on_fault(int number, siginfo_t* info, void* context) {
 
 enum { kJump, kCall, kReturn, kKinds };
 
-static void go(int kind, uint64_t address) {
+// The address is printed without `base`, which is another one each time.
+static void go(int kind, uint64_t address, uint64_t base) {
   static uint64_t area[64];
   stack = area + 32;
   target = address;
@@ -31,7 +32,7 @@ static void go(int kind, uint64_t address) {
          kind == kJump   ? "jmp"
          : kind == kCall ? "call"
                          : "ret",
-         (unsigned long long)address);
+         (unsigned long long)(address ^ base));
   if (sigsetjmp(again, 1) != 0) return;
   area[32] = address;
   if (kind == kJump) {
@@ -41,6 +42,12 @@ static void go(int kind, uint64_t address) {
   } else {
     asm volatile("mov %0, %%rsp; ret" ::"r"(stack) : "memory");
   }
+}
+
+// Where no code can be, but for some bits the address that this returns to.
+static __attribute__((noinline)) void go_back(uint64_t other_bits) {
+  const uint64_t back = (uint64_t)(uintptr_t)__builtin_return_address(0);
+  go(kReturn, back ^ other_bits, back);
 }
 
 int main(void) {
@@ -58,7 +65,11 @@ int main(void) {
   sigaction(SIGSEGV, &action, NULL);
   sigaction(SIGBUS, &action, NULL);
   for (unsigned i = 0; i < sizeof(kAddresses) / sizeof(kAddresses[0]); i++) {
-    for (int kind = 0; kind < kKinds; kind++) go(kind, kAddresses[i]);
+    for (int kind = 0; kind < kKinds; kind++) go(kind, kAddresses[i], 0);
+  }
+  for (int i = 0; i < 5; i++) {
+    go_back(UINT64_C(1) << 62);
+    go_back(UINT64_C(1) << 46);
   }
   return 0;
 }

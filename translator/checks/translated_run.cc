@@ -38,7 +38,7 @@ TranslatedRun::TranslatedRun(Machine* machine, Options options)
     : machine_(machine), options_(std::move(options)) {
   MapFixed(options_.arena, kArenaBytes, PROT_READ | PROT_WRITE | PROT_EXEC);
   MapFixed(options_.distance - kGapBytes, kGapBytes, PROT_READ | PROT_WRITE);
-  table(HS_TABLE_OFFSET)[0].pc = table(HS_RETURNS_OFFSET)[0].pc = HS_TABLE_EMPTY;
+  table()[0].pc = HS_TABLE_EMPTY;
   Flush();
 }
 
@@ -59,17 +59,16 @@ void TranslatedRun::Flush() {
   next_host_ = trap_ + kHostAlignment;
   for (HsTableEntry* entry : table_used_) *entry = {};
   table_used_.clear();
-  returns_.clear();
-  const uint64_t tables = options_.distance + static_cast<int64_t>(HS_TABLES_OFFSET);
-  std::memset(reinterpret_cast<void*>(tables), 0, HS_RETURNS_OFFSET - HS_TABLES_OFFSET);
+  const uint64_t places = options_.distance + static_cast<int64_t>(HS_PLACES_OFFSET);
+  std::memset(reinterpret_cast<void*>(places), 0, HS_TABLE_OFFSET - HS_PLACES_OFFSET);
 }
 
 HsThreadBlock* TranslatedRun::block() const {
   return reinterpret_cast<HsThreadBlock*>(options_.distance + HS_BLOCK_OFFSET);
 }
 
-HsTableEntry* TranslatedRun::table(int offset) const {
-  return reinterpret_cast<HsTableEntry*>(options_.distance + static_cast<int64_t>(offset));
+HsTableEntry* TranslatedRun::table() const {
+  return reinterpret_cast<HsTableEntry*>(options_.distance + HS_TABLE_OFFSET);
 }
 
 std::vector<uint64_t> TranslatedRun::LockedCounts() const {
@@ -129,17 +128,6 @@ uint64_t TranslatedRun::Place(uint64_t guest_pc, const TranslatedBlock& made) {
   return host;
 }
 
-// What the table of returns says of `guest_pc`.
-uint64_t TranslatedRun::HostOfReturn(uint64_t guest_pc) {
-  const auto known = returns_.find(guest_pc);
-  if (known != returns_.end()) return known->second;
-  if (next_host_ + kLongestBlock > options_.arena + kArenaBytes) return 0;
-  const auto made =
-      TranslateReturnTo({.guest_pc = guest_pc, .host_address = next_host_, .stubs = stubs_});
-  CHECK(made.ok());
-  return returns_[guest_pc] = Place(guest_pc, *made);
-}
-
 // What the table of indirect branches says of `guest_pc`, which was translated to `host`.
 uint64_t TranslatedRun::HostOfIndirect(uint64_t guest_pc, uint64_t host) {
   const auto block = host_blocks_.find(host);
@@ -151,8 +139,8 @@ uint64_t TranslatedRun::HostOfIndirect(uint64_t guest_pc, uint64_t host) {
   return Place(guest_pc, *made);
 }
 
-void TranslatedRun::EnterInTable(int offset, uint64_t guest_pc, uint64_t host) {
-  HsTableEntry& entry = table(offset)[guest_pc % HS_TABLE_ENTRIES];
+void TranslatedRun::EnterInTable(uint64_t guest_pc, uint64_t host) {
+  HsTableEntry& entry = table()[guest_pc % HS_TABLE_ENTRIES];
   if (host == 0 || entry.pc != 0) return;
   entry = {guest_pc, host};
   table_used_.push_back(&entry);
@@ -188,7 +176,6 @@ void TranslatedRun::Restore(RegisterFile* registers) const {
 
 GuestStop TranslatedRun::Run(const RegisterFile& registers, uint64_t limit) {
   std::memset(block(), 0xa5, sizeof(*block()));
-  HsSetCallStacks(block());
   block()->zero = 0;
   RegisterFile host = registers;
   entry_flags_ = kStatusFlags;
@@ -255,19 +242,14 @@ bool TranslatedRun::GoOn(RegisterFile* registers) {
       std::memcpy(reinterpret_cast<void*>(at.exit_link), &rel, sizeof(rel));
       return true;
     }
-    case kHsExitIndirect:
-    case kHsExitReturn: {
+    case kHsExitIndirect: {
       if (!IsCanonical(at.exit_guest_pc)) return false;
       const uint64_t pc = at.exit_guest_pc;
       if (at.exit_orderable != 0) ordered_left_.push_back(at.count_end - registers->gpr[kR10] - 1);
       registers->rip = HostAfterBranch();
       // What a block that trusts the view goes on to is not looked up: it is to leave.
       if (registers->rip == 0 || begin_trust_) return true;
-      if (at.exit_kind == kHsExitReturn) {
-        EnterInTable(HS_RETURNS_OFFSET, pc, HostOfReturn(pc));
-      } else {
-        EnterInTable(HS_TABLE_OFFSET, pc, HostOfIndirect(pc, registers->rip));
-      }
+      EnterInTable(pc, HostOfIndirect(pc, registers->rip));
       return true;
     }
     case kHsExitMiss:
@@ -339,7 +321,6 @@ GuestStop TranslatedRun::AtExit(const RegisterFile& registers) {
   Restore(&result.registers);
   switch (at.exit_kind) {
     case kHsExitIndirect:  // not canonical
-    case kHsExitReturn:
       result.kind = GuestStop::kSignal;
       result.signal = SIGSEGV;
       result.registers.rip = at.exit_branch_pc;

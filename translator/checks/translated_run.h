@@ -110,9 +110,8 @@ class TranslatedRun {
   void Tell(const RegisterFile& registers);
   uint64_t TranslateAt(uint64_t guest_pc, bool trust_view);
   uint64_t Place(uint64_t guest_pc, const TranslatedBlock& made);
-  uint64_t HostOfReturn(uint64_t guest_pc);
   uint64_t HostOfIndirect(uint64_t guest_pc, uint64_t host);
-  void EnterInTable(int offset, uint64_t guest_pc, uint64_t host);
+  void EnterInTable(uint64_t guest_pc, uint64_t host);
   uint64_t HostAfterMiss(RegisterFile* registers);
   GuestStop AtExit(const RegisterFile& registers);
   GuestStop AtFault(const MachineStop& stop);
@@ -121,7 +120,7 @@ class TranslatedRun {
   void Reserve(RegisterFile* registers);
   void Restore(RegisterFile* registers) const;
   HsThreadBlock* block() const;
-  HsTableEntry* table(int offset) const;  // from GS
+  HsTableEntry* table() const;
 
   Machine* machine_;
   Options options_;
@@ -138,7 +137,6 @@ class TranslatedRun {
   std::map<uint64_t, uint64_t> translated_;  // guest pc to host address
   std::map<uint64_t, HostBlock> host_blocks_;
   std::vector<HsTableEntry*> table_used_;
-  std::map<uint64_t, uint64_t> returns_;  // by guest pc
   std::vector<ToldState> told_;
   std::array<uint64_t, 64> ring_ = {};
   uint64_t looked_for_ = 0, flushed_ = 0;

@@ -218,10 +218,9 @@ void Assembler::Jump(Label* label) {
   Rel32(label);
 }
 
-void Assembler::Call(Label* label) {
-  Byte(0xe8);
-  Rel32(label);
-}
+void Assembler::JumpToR11() { Bytes({0x41, 0xff, 0xe3}); }
+
+void Assembler::JumpToField(int offset) { Operation({.bytes = {0xff}}, 4, Field(offset)); }
 
 void Assembler::JumpIf(Condition condition, Label* label) {
   Byte(0x0f);

@@ -126,7 +126,8 @@ class Assembler {
   void JumpIfRcxZero(Label* label);                // rel8
   void JumpTo(uint64_t host_address);              // rel32, out of the block
   void JumpToIf(Condition condition, uint64_t host_address);
-  void Call(Label* label);  // rel32
+  void JumpToR11();
+  void JumpToField(int offset);  // to the address in gs:[offset]
   void Bind(Label* label);
 
  private:

@@ -81,12 +81,11 @@ Thread* SetUpThread(uint64_t number) {
   auto* thread = PointerTo<Thread>(DistanceOf(number) + HS_THREAD_OFFSET);
   block->agent_exit = AddressOf(&AgentExit);
   block->agent_stack = GapOf(number) + kAgentStackOffset + kAgentStackBytes;
-  HsSetCallStacks(block);
   thread->self = thread;
   thread->block = block;
   thread->number = number;
   // All other entries are of pc 0, which is not theirs.
-  thread->table()[0].pc = thread->returns()[0].pc = HS_TABLE_EMPTY;
+  thread->table()[0].pc = HS_TABLE_EMPTY;
   return thread;
 }
 

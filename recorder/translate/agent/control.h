@@ -21,8 +21,7 @@ namespace hindsight {
 
 enum class RequestKind : uint32_t {
   // Translate guest pc [0], whose direct branch at host address [1] (0: none) is to be linked.
-  // Results: [0] host address, 0 if there is no code that can be executed; [1] .. [5] guest pcs of
-  // which the table of returns had better have what is in the block map now; 0: none.
+  // Result: [0] host address, 0 if there is no code that can be executed.
   kTranslate = 1,
   // Whatever was translated from [0] .. [1] is no longer so. No thread executes translated code
   // that begins there when the answer is there: the caller has seen to it.
@@ -46,15 +45,12 @@ enum class RequestKind : uint32_t {
   // Translate the one instruction at guest pc [0] apart from all others, with what it reads taken
   // from the view. Result: [0] host address, 0 if it cannot be.
   kTranslateOne = 8,
-  // Result: what the table of returns may say of guest pc [0] (ReturnTo in layout.h); 0: nothing.
-  kTranslateReturn = 9,
   // Result: what the table of indirect branches may say of guest pc [0] if flags are read from
-  // there
-  // on (IndirectTo); 0: nothing.
-  kTranslateIndirect = 10,
+  // there on (IndirectTo in layout.h); 0: nothing.
+  kTranslateIndirect = 9,
   // What is the recorder's number of thread [0], as that knows itself, of process [1], as the
   // recorder numbers it? Result: [0], 0 if it is not known.
-  kNumber = 11,
+  kNumber = 10,
 };
 
 // What kFork has in the place of a descriptor if the memory is the parent's, for a while. Other

@@ -88,9 +88,8 @@ struct BlockMapEntry {
 };
 // The guest's status flags are read from there on. Host addresses are multiples of 8.
 inline constexpr uint64_t kReadsFlags = 1;
-// With this in place of a pc: what the table of returns may say of it (translator/thread_block.h).
-constexpr uint64_t ReturnTo(uint64_t guest_pc) { return guest_pc | uint64_t{1} << 63; }
-// The same for the table of indirect branches and a pc from which on flags are read.
+// With this in place of a pc from which on flags are read: what the table of indirect branches may
+// say of it (translator/thread_block.h).
 constexpr uint64_t IndirectTo(uint64_t guest_pc) { return guest_pc | uint64_t{1} << 62; }
 inline constexpr uint64_t kBlockMapBits = 21;
 inline constexpr uint64_t kBlockMapEntries = uint64_t{1} << kBlockMapBits;

@@ -37,7 +37,7 @@ void DropStaleTable(Thread* thread) {
   const uint64_t end = AddressOf(thread->table() + HS_TABLE_ENTRIES);
   const uint64_t start = DistanceOf(thread->number) + HS_TABLES_OFFSET;
   Call(SYS_madvise, start, end - start, MADV_DONTNEED);
-  thread->table()[0].pc = thread->returns()[0].pc = HS_TABLE_EMPTY;
+  thread->table()[0].pc = HS_TABLE_EMPTY;
 }
 
 uint64_t FindInMap(uint64_t pc) {
@@ -80,13 +80,6 @@ uint64_t HostOfIndirect(Thread* thread, uint64_t pc, uint64_t host) {
   if (const uint64_t restoring = FindInMap(IndirectTo(pc))) return restoring;
   if (!IsWantedAgain(&thread->table()[pc % HS_TABLE_ENTRIES], pc)) return 0;
   return Ask(thread, RequestKind::kTranslateIndirect, pc).results[0];
-}
-
-// The same of a return.
-uint64_t HostOfReturn(Thread* thread, uint64_t pc) {
-  if (const uint64_t host = FindInMap(ReturnTo(pc))) return host;
-  if (!IsWantedAgain(&thread->returns()[pc % HS_TABLE_ENTRIES], pc)) return 0;
-  return Ask(thread, RequestKind::kTranslateReturn, pc).results[0];
 }
 
 // Recording is over, and nobody answers.
@@ -234,13 +227,6 @@ extern "C" [[noreturn]] void AgentHandleExit(Thread* thread) {
       OrderBranch(thread);
       const uint64_t host = HostOf(thread, thread->pc);
       EnterInTable(thread->table(), thread->pc, HostOfIndirect(thread, thread->pc, host));
-      LeaveFor(thread, host);
-    }
-    case kHsExitReturn: {
-      if (!IsCanonical(thread->pc)) FaultAtBranch(thread);
-      OrderBranch(thread);
-      const uint64_t host = HostOf(thread, thread->pc);
-      if (host != 0) EnterInTable(thread->returns(), thread->pc, HostOfReturn(thread, thread->pc));
       LeaveFor(thread, host);
     }
     case kHsExitCode:

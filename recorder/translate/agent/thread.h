@@ -152,9 +152,6 @@ struct Thread {
   HsTableEntry* table() const {
     return reinterpret_cast<HsTableEntry*>(DistanceOf(number) + HS_TABLE_OFFSET);
   }
-  HsTableEntry* returns() const {
-    return reinterpret_cast<HsTableEntry*>(DistanceOf(number) + HS_RETURNS_OFFSET);
-  }
 };
 
 // That in gap `number`, which must have been used.
@@ -162,7 +159,6 @@ inline Thread* ThreadOf(uint64_t number) {
   return reinterpret_cast<Thread*>(DistanceOf(number) + HS_THREAD_OFFSET);
 }
 
-static_assert(DistanceOf(kFirstThread) % (64 * kKiB) == 0 && HS_CALLS_OFFSET % 0x10000 == 0);
 static_assert(kStepStateOffset + 64 * kKiB <= kGapBytes + HS_TABLES_OFFSET);
 static_assert(sizeof(HsThreadBlock) <= 0x100 && sizeof(Thread) <= 0x1000 - 0x100);
 static_assert(offsetof(Thread, registers) == HS_REGISTERS - HS_THREAD_OFFSET);
