@@ -218,12 +218,7 @@ void BlockWriter::TellReturn(int64_t rsp_before) {
   code_.StoreField(SaveSlot(kReturnSlot), kR11);
 }
 
-void BlockWriter::ReturnToPlace() {
-  EmitLoadPlace(&code_);
-  code_.Bytes({0x4d, 0x85, 0xdb});  // test %r11,%r11
-  code_.JumpToIf(kZero, request_.stubs.search_return);
-  code_.JumpToR11();
-}
+void BlockWriter::ReturnToPlace() { EmitReturn(&code_); }
 
 BlockWriter::PendingExit* BlockWriter::AddExit(HsExitKind kind) {
   PendingExit& pending = exits_.emplace_back();

@@ -30,13 +30,12 @@ HostAddress ReturnTarget() {
   return {.base = kRsp, .displacement = -kWordBytes, .segment = SegmentBase::kGs};
 }
 
-void EmitLoadPlace(Assembler* code) {
+void EmitReturn(Assembler* code) {
   code->Bytes({0x41, 0x81, 0xe3});  // and $imm32,%r11d
   code->Word32(HS_PLACES - 1);
-  code->Load(kR11, {.index = kR11,
-                    .scale = 8,
-                    .displacement = HS_PLACES_OFFSET,
-                    .segment = SegmentBase::kGs});
+  constexpr HostAddress kWord = {
+      .index = kR11, .scale = 8, .displacement = HS_PLACES_OFFSET, .segment = SegmentBase::kGs};
+  code->Operation({.bytes = {0xff}}, 4, kWord);  // jmp *gs:HS_PLACES_OFFSET(,%r11,8)
 }
 
 }  // namespace hindsight

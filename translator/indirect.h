@@ -24,8 +24,8 @@ void EmitRestoreFlags(Assembler* code);
 // view has it as it was compared.
 HostAddress ReturnTarget();
 
-// Loads the word that says where a return to the guest pc in r11 leads, into r11. Sets flags.
-void EmitLoadPlace(Assembler* code);
+// Returns to the guest pc in r11: jumps where the word for it says. Sets flags.
+void EmitReturn(Assembler* code);
 
 }  // namespace hindsight
 

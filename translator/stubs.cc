@@ -11,6 +11,8 @@
 namespace hindsight {
 namespace {
 
+constexpr uint8_t kInt3 = 0xcc;
+
 constexpr int SaveSlot(int i) {
   return HS_BLOCK_FIELD(save) + i * static_cast<int>(sizeof(uint64_t));
 }
@@ -78,8 +80,9 @@ Stubs EmitStubs(uint64_t host_address) {
   code.Align(16, 0x90);
   stubs.addresses.indirect_exit = code.here();
   EmitExit(false, &code);
-  code.Align(64, 0x90);  // a line of the cache
+  while (code.offset() < HS_SEARCH_RETURN) code.Byte(kInt3);
   stubs.addresses.search_return = code.here();
+  CHECK(stubs.addresses.search_return == host_address + HS_SEARCH_RETURN);
   EmitSearchReturn(stubs.addresses.indirect_exit, &code);
   stubs.code = code.Take();
   CHECK(stubs.code.size() <= kStubBytes);

@@ -14,7 +14,7 @@ namespace hindsight {
 struct StubAddresses {
   uint64_t exit = 0;
   uint64_t indirect_exit = 0;
-  // Where returns go on that find no place, or another target's.
+  // Where returns go on that find no place, or another target's: HS_SEARCH_RETURN bytes on.
   uint64_t search_return = 0;
 };
 

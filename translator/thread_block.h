@@ -190,7 +190,8 @@ struct HsTableEntry {
 // A call leaves the address of the place after it in word `pc & 0x1fff` at gs:[HS_PLACES_OFFSET],
 // where pc is the guest's that it returns to; a return goes where the word for its target says. The
 // place compares that target with the pc that it is for, since the word may be another call's, and
-// if it is another one searches the table of indirect branches, as a return does whose word is 0.
+// if it is another one searches the table of indirect branches. From the start all words lead to
+// what does that.
 //
 // Calls and returns are jumps to the processor: who predicts indirect jumps by what has been
 // executed before them predicts these as well as if they were paired. What calls and returns of the
@@ -198,7 +199,9 @@ struct HsTableEntry {
 #define HS_PLACES_OFFSET (-0x210000)
 #define HS_PLACES 0x2000
 #define HS_TABLE_OFFSET (-0x200000)
+// What the code of an arena begins with, and where in it lies what searches for a return.
 #define HS_STUB_BYTES 512
+#define HS_SEARCH_RETURN 256
 // Both, from here to the end of the table of indirect branches.
 #define HS_TABLES_OFFSET HS_PLACES_OFFSET
 #define HS_TABLE_ENTRIES 0x10000
@@ -207,6 +210,13 @@ struct HsTableEntry {
 // Of the word for the guest's pc, as an offset from GS.
 static inline int HsPlaceOffset(uint64_t pc) {
   return HS_PLACES_OFFSET + (int)(pc % HS_PLACES * sizeof(uint64_t));
+}
+
+// `block` is where it will be used, `arena` where translated code begins.
+static inline void HsForgetPlaces(struct HsThreadBlock* block, uint64_t arena) {
+  uint64_t* const words =
+      (uint64_t*)((uint64_t)block - (uint64_t)(int64_t)(HS_BLOCK_OFFSET - HS_PLACES_OFFSET));
+  for (int i = 0; i < HS_PLACES; ++i) words[i] = arena + HS_SEARCH_RETURN;
 }
 
 HS_STATIC_ASSERT(HS_PLACES_OFFSET + HS_PLACES * 8 == HS_TABLE_OFFSET);

@@ -59,8 +59,7 @@ void TranslatedRun::Flush() {
   next_host_ = trap_ + kHostAlignment;
   for (HsTableEntry* entry : table_used_) *entry = {};
   table_used_.clear();
-  const uint64_t places = options_.distance + static_cast<int64_t>(HS_PLACES_OFFSET);
-  std::memset(reinterpret_cast<void*>(places), 0, HS_TABLE_OFFSET - HS_PLACES_OFFSET);
+  HsForgetPlaces(block(), options_.arena);
 }
 
 HsThreadBlock* TranslatedRun::block() const {

@@ -86,6 +86,7 @@ Thread* SetUpThread(uint64_t number) {
   thread->number = number;
   // All other entries are of pc 0, which is not theirs.
   thread->table()[0].pc = HS_TABLE_EMPTY;
+  HsForgetPlaces(block, kLibraryArena);
   return thread;
 }
 

@@ -38,6 +38,7 @@ void DropStaleTable(Thread* thread) {
   const uint64_t start = DistanceOf(thread->number) + HS_TABLES_OFFSET;
   Call(SYS_madvise, start, end - start, MADV_DONTNEED);
   thread->table()[0].pc = HS_TABLE_EMPTY;
+  HsForgetPlaces(thread->block, kLibraryArena);
 }
 
 uint64_t FindInMap(uint64_t pc) {
