@@ -14,6 +14,8 @@ namespace {
 constexpr int kBranchesAhead = 2;
 constexpr size_t kMostSideExits = 3;
 constexpr uint64_t kPageBytes = 4096;
+// As many as an entry of a procedure linkage table has.
+constexpr int kMostInstructionsToTest = 3;
 
 // Whether `rest`, which does not decode, would not with more bytes either.
 bool IsInvalid(absl::Span<const uint8_t> rest) {
@@ -218,6 +220,28 @@ void PlaceAside(BlockSource* source) {
   }
 }
 
+// Whether what begins at `pc` surely comes to an indirect branch, where the counter is tested, and
+// soon. So do calls of other libraries' functions, of which there are many.
+bool LeadsToTest(uint64_t pc, const TranslateRequest& request, BlockSource* source) {
+  if (!request.code_at) return false;
+  for (int i = 0; i < kMostInstructionsToTest; ++i) {
+    GuestInstruction instruction;
+    if (!DecodeGuest(pc, request.code_at(pc), &instruction)) return false;
+    source->relied_on.push_back({pc, instruction.decoded.length});
+    const Control control = ControlFor(request, instruction);
+    if (control == Control::kIndirectJump) return true;
+    if (control != Control::kNone) return false;
+    pc = instruction.next();
+  }
+  return false;
+}
+
+bool MustTest(const TranslateRequest& request, BlockSource* source) {
+  const GuestInstruction& last = source->instructions.back();
+  if (!MayCloseCycle(last, source->control)) return false;
+  return source->control != Control::kCall || !LeadsToTest(BranchTarget(last), request, source);
+}
+
 }  // namespace
 
 BlockSource ReadBlockSource(const TranslateRequest& request, int refused_at) {
@@ -225,6 +249,7 @@ BlockSource ReadBlockSource(const TranslateRequest& request, int refused_at) {
   if (source.instructions.empty()) return source;
   FindFlags(request, &source);
   PlaceAside(&source);
+  source.must_test = MustTest(request, &source);
   if (source.control == Control::kCall || source.control == Control::kIndirectCall) {
     source.flags_read_at_return = FlagsReadFrom(source.next(), request.code_at, &source.relied_on);
   }

@@ -35,6 +35,8 @@ struct BlockSource {
   // Before which instruction the flags are put aside, since only what follows the block may read
   // them; -1: they are not.
   int aside_at = -1;
+  // A cycle of blocks might have no other one that tests the counter.
+  bool must_test = false;
   // Of a call: the status flags that are read where it returns.
   uint32_t flags_read_at_return = kStatusFlags;
   std::vector<CodeRange> relied_on;

@@ -1,5 +1,5 @@
 // Given a block that ends in a call, then the place after it lets only returns to it pass, and
-// restores flags only if they are read.
+// restores flags only if they are read; and the block tests the counter if nothing else surely does.
 
 #include <algorithm>
 #include <cstdint>
@@ -24,10 +24,11 @@ constexpr uint8_t kJumpIfOther[] = {0x0f, 0x85};
 // lahf; sahf restores what it has put aside.
 constexpr uint8_t kRestoresFlags = 0x9e;
 
-TranslatedBlock BlockOf(const std::vector<uint8_t>& bytes, bool known) {
+// `bytes` lie at kGuest; the block begins at `begin` of them.
+TranslatedBlock BlockOf(const std::vector<uint8_t>& bytes, bool known, size_t begin = 0) {
   const Stubs stubs = EmitStubs(kArena);
-  TranslateRequest request = {.guest_pc = kGuest,
-                              .bytes = bytes,
+  TranslateRequest request = {.guest_pc = kGuest + begin,
+                              .bytes = absl::MakeConstSpan(bytes).subspan(begin),
                               .host_address = kHost,
                               .flavour = Flavour::kRecord,
                               .stubs = stubs.addresses};
@@ -86,6 +87,35 @@ TEST(CallTest, ThePlaceRestoresFlagsOnlyIfTheyAreRead) {
   EXPECT_TRUE(RestoresFlags({0xe8, 0, 1, 0, 0, 0x72, 0x10}));
   // call, and nobody knows what follows.
   EXPECT_TRUE(RestoresFlags({0xe8, 0, 1, 0, 0}, false));
+}
+
+// Whether there is a jump by the counter's sign: js, or bswap, which is for where flags must stay.
+bool TestsCounter(const TranslatedBlock& block) {
+  constexpr uint8_t kJumpIfNegative[] = {0x0f, 0x88}, kTestWithoutFlags[] = {0x48, 0x0f, 0xc9};
+  const auto begin = block.code.begin(), end = begin + block.exits_offset;
+  return std::search(begin, end, std::begin(kJumpIfNegative), std::end(kJumpIfNegative)) != end ||
+         std::search(begin, end, std::begin(kTestWithoutFlags), std::end(kTestWithoutFlags)) != end;
+}
+
+TEST(CallTest, ACallBackTestsTheCounterUnlessWhatItCallsDoes) {
+  // endbr64; jmp *%rax, as in a procedure linkage table; and a call of it.
+  const std::vector<uint8_t> to_jump = {0xf3, 0x0f, 0x1e, 0xfa, 0xff, 0xe0,
+                                        0xe8, 0xf5, 0xff, 0xff, 0xff};
+  constexpr size_t kCall = 6;
+  EXPECT_FALSE(TestsCounter(BlockOf(to_jump, true, kCall)));
+  EXPECT_TRUE(TestsCounter(BlockOf(to_jump, false, kCall))) << "it may lead anywhere";
+  // pop %rax; jmp to the call; and the call: a cycle without returns.
+  const std::vector<uint8_t> cycle = {0x58, 0xeb, 0x03, 0x90, 0x90, 0x90,
+                                      0xe8, 0xf5, 0xff, 0xff, 0xff};
+  EXPECT_TRUE(TestsCounter(BlockOf(cycle, true, kCall)));
+}
+
+TEST(CallTest, ThatWhatItCallsTestsTheCounterIsReliedOn) {
+  const std::vector<uint8_t> to_jump = {0xff, 0xe0, 0xe8, 0xf9, 0xff, 0xff, 0xff};
+  const TranslatedBlock block = BlockOf(to_jump, true, 2);
+  EXPECT_TRUE(std::any_of(block.relied_on.begin(), block.relied_on.end(), [](const CodeRange& at) {
+    return at.pc == kGuest && at.bytes == 2;
+  }));
 }
 
 }  // namespace

@@ -29,9 +29,7 @@ struct Decrement {
 
 Decrement PlaceDecrement(const BlockSource& source, const BlockPart& part) {
   const bool at_end = &part == &source.parts.back();
-  if (!at_end || !MayCloseCycle(source.instructions.back(), source.control)) {
-    return {.before = part.begin};
-  }
+  if (!at_end || !source.must_test) return {.before = part.begin};
   Decrement first = {.before = -1, .test = true, .flags = true};
   for (int i = part.begin; i < part.end; ++i) {
     if (source.flags_read[i] != 0) continue;
