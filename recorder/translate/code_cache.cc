@@ -198,7 +198,10 @@ bool CodeCache::AddPage(Page page) {
   if (written_pages_.contains(page->host) || HasBlocksIn(page)) return false;
   // The block map stays as PlaceFor has it.
   if (map_entries_ + 2 * page->image.blocks().size() >= kBlockMapEntries / 2) return false;
-  page->image.WriteCode(page->host, file_->code(page->host));
+  const uint64_t bytes = page->image.code_bytes();
+  if (piece_.size() < bytes) piece_.resize(bytes);
+  page->image.WriteCode(page->host, piece_.data());
+  file_->WriteCode(page->host, absl::MakeConstSpan(piece_).first(bytes));
   code_bytes_ += page->image.code_bytes();
   page_blocks_ += page->image.blocks().size();
   written_pages_[page->host] = page;

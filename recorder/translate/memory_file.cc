@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstring>
 #include <filesystem>
 #include <string>
@@ -44,7 +45,7 @@ bool MemoryFile::IsAt(pid_t process, int fd, uint64_t inode) {
 
 absl::StatusOr<MemoryFile> MemoryFile::Open(pid_t process, int fd) {
   const std::string path = PathOf(process, fd);
-  const UniqueFd file(open(path.c_str(), O_RDWR | O_CLOEXEC));
+  UniqueFd file(open(path.c_str(), O_RDWR | O_CLOEXEC));
   if (!file.valid()) return absl::UnavailableError(absl::StrCat(path, ": ", strerror(errno)));
   if (!IsNew(path, file.get())) {
     return absl::FailedPreconditionError(absl::StrCat(path, " is no new memory file"));
@@ -57,22 +58,30 @@ absl::StatusOr<MemoryFile> MemoryFile::Open(pid_t process, int fd) {
   if (base == MAP_FAILED) {
     return absl::ResourceExhaustedError(absl::StrCat("mmap: ", strerror(errno)));
   }
-  MemoryFile memory(static_cast<uint8_t*>(base));
+  MemoryFile memory(std::move(file), static_cast<uint8_t*>(base));
   memory.control()->recorder_process = IsInOurPidNamespace(process) ? getpid() : 0;
   return memory;
 }
 
-MemoryFile::MemoryFile(MemoryFile&& other) noexcept : base_(std::exchange(other.base_, nullptr)) {}
+MemoryFile::MemoryFile(MemoryFile&& other) noexcept
+    : file_(std::move(other.file_)), base_(std::exchange(other.base_, nullptr)) {}
 
 MemoryFile::~MemoryFile() {
   if (base_ != nullptr) munmap(base_, kFileBytes);
 }
 
-uint8_t* MemoryFile::code(uint64_t address) const {
-  if (address - kLibraryArena < kArenaBytes) {
-    return base_ + kLibraryArenaInFile + (address - kLibraryArena);
-  }
-  return base_ + kPieArenaInFile + (address - kPieArena);
+uint64_t MemoryFile::InFile(uint64_t address) {
+  if (address - kLibraryArena < kArenaBytes) return kLibraryArenaInFile + (address - kLibraryArena);
+  return kPieArenaInFile + (address - kPieArena);
+}
+
+uint8_t* MemoryFile::code(uint64_t address) const { return base_ + InFile(address); }
+
+void MemoryFile::WriteCode(uint64_t address, absl::Span<const uint8_t> bytes) {
+  const auto written =
+      pwrite(file_.get(), bytes.data(), bytes.size(), static_cast<off_t>(InFile(address)));
+  if (written == static_cast<ssize_t>(bytes.size())) return;
+  std::copy(bytes.begin(), bytes.end(), code(address));
 }
 
 }  // namespace hindsight

@@ -11,9 +11,11 @@
 #include <sys/types.h>
 
 #include <cstdint>
+#include <utility>
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "base/unique_fd.h"
 #include "recorder/translate/agent/control.h"
 #include "recorder/translate/agent/layout.h"
 #include "recorder/translate/stream/record_ring.h"
@@ -42,10 +44,15 @@ class MemoryFile {
   uint8_t* image() const { return base_ + kImageInFile; }
   // What the program has at `address`, in an arena. Requires: InArenas(address).
   uint8_t* code(uint64_t address) const;
+  // The same as to copy `bytes` there. Of what has not been written before, much of which nobody
+  // will look at soon, it takes less time.
+  void WriteCode(uint64_t address, absl::Span<const uint8_t> bytes);
 
  private:
-  explicit MemoryFile(uint8_t* base) : base_(base) {}
+  MemoryFile(UniqueFd file, uint8_t* base) : file_(std::move(file)), base_(base) {}
+  static uint64_t InFile(uint64_t address);
 
+  UniqueFd file_;
   uint8_t* base_;  // null: moved from
 };
 
