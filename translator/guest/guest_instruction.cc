@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "isa/decoder.h"
+#include "isa/registers.h"
 
 namespace hindsight {
 namespace {
@@ -177,7 +178,10 @@ int GeneralRegister(ZydisRegister reg) {
 }
 
 uint16_t UsedRegisters(const GuestInstruction& instruction) {
-  unsigned used = 0;
+  const ZydisDecodedInstruction& decoded = instruction.decoded;
+  // With REX.B processors exchange these two, which Zydis overlooks.
+  const bool exchanges = decoded.mnemonic == ZYDIS_MNEMONIC_PAUSE && decoded.raw.rex.B != 0;
+  unsigned used = exchanges ? 1u << kRax | 1u << kR8 : 0;
   auto add = [&](ZydisRegister reg) {
     const int number = GeneralRegister(reg);
     if (number >= 0) used |= 1u << number;

@@ -61,6 +61,12 @@ TEST(RegisterChoiceTest, WhatIsNotUsedIsTakenInTurn) {
   EXPECT_EQ(taken, all);
 }
 
+TEST(RegisterChoiceTest, AnExchangeThatIsDecodedAsAPauseUsesItsRegisters) {
+  const auto block = Decode({0xf3, 0x90, 0xf3, 0x41, 0x90});
+  EXPECT_EQ(UsedRegisters(block[0]), 0);
+  EXPECT_EQ(UsedRegisters(block[1]), 1 << kRax | 1 << kR8);
+}
+
 TEST(RegisterChoiceTest, OfNoneNoneIsTaken) {
   const auto block = Decode({0x90});
   EXPECT_EQ(RegisterChoice(block).Take(0), -1);
