@@ -1,5 +1,6 @@
 // Given a block that ends in a call, then the place after it lets only returns to it pass, and
-// restores flags only if they are read; and the block tests the counter if nothing else surely does.
+// restores flags only if they are read; and the block tests the counter if nothing else surely
+// does.
 
 #include <algorithm>
 #include <cstdint>
@@ -113,9 +114,8 @@ TEST(CallTest, ACallBackTestsTheCounterUnlessWhatItCallsDoes) {
 TEST(CallTest, ThatWhatItCallsTestsTheCounterIsReliedOn) {
   const std::vector<uint8_t> to_jump = {0xff, 0xe0, 0xe8, 0xf9, 0xff, 0xff, 0xff};
   const TranslatedBlock block = BlockOf(to_jump, true, 2);
-  EXPECT_TRUE(std::any_of(block.relied_on.begin(), block.relied_on.end(), [](const CodeRange& at) {
-    return at.pc == kGuest && at.bytes == 2;
-  }));
+  EXPECT_TRUE(std::any_of(block.relied_on.begin(), block.relied_on.end(),
+                          [](const CodeRange& at) { return at.pc == kGuest && at.bytes == 2; }));
 }
 
 }  // namespace

@@ -12,7 +12,8 @@ HostAddress EmitTableEntry(int pc, int number, Assembler* code) {
   static_assert(offsetof(HsTableEntry, pc) == 0);
   code->Operation({.bytes = {0x0f, 0xb7}}, number, pc);  // movzwl %pc,%number
   code->Lea(number, {.base = number, .index = number});
-  return {.index = number, .scale = 8, .displacement = HS_TABLE_OFFSET, .segment = SegmentBase::kGs};
+  return {
+      .index = number, .scale = 8, .displacement = HS_TABLE_OFFSET, .segment = SegmentBase::kGs};
 }
 
 HostAddress HostOfEntry(HostAddress entry) {

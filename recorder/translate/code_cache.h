@@ -113,7 +113,7 @@ class CodeCache {
   MemoryFile* const file_;
   TranslationMemo* const memo_;
   std::array<Arena, 2> arenas_;
-  std::vector<uint8_t> piece_;  // of a page, before it is written
+  std::vector<uint8_t> piece_;                   // of a page, before it is written
   absl::flat_hash_map<uint64_t, Block> blocks_;  // by guest pc
   absl::btree_map<uint64_t, Block> written_;     // by host, also those no longer valid
   absl::flat_hash_map<uint64_t, absl::InlinedVector<Site, 2>> sites_;  // by the branch's target
