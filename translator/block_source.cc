@@ -224,12 +224,16 @@ void PlaceAside(BlockSource* source) {
 // soon. So do calls of other libraries' functions, of which there are many.
 bool LeadsToTest(uint64_t pc, const TranslateRequest& request, BlockSource* source) {
   if (!request.code_at) return false;
+  CodeRange looked_at = {.pc = pc};
   for (int i = 0; i < kMostInstructionsToTest; ++i) {
     GuestInstruction instruction;
     if (!DecodeGuest(pc, request.code_at(pc), &instruction)) return false;
-    source->relied_on.push_back({pc, instruction.decoded.length});
+    looked_at.bytes += instruction.decoded.length;
     const Control control = ControlFor(request, instruction);
-    if (control == Control::kIndirectJump) return true;
+    if (control == Control::kIndirectJump) {
+      source->relied_on.push_back(looked_at);
+      return true;
+    }
     if (control != Control::kNone) return false;
     pc = instruction.next();
   }

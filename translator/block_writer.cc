@@ -218,8 +218,6 @@ void BlockWriter::TellReturn(int64_t rsp_before) {
   code_.StoreField(SaveSlot(kReturnSlot), kR11);
 }
 
-void BlockWriter::ReturnToPlace() { EmitReturn(&code_); }
-
 BlockWriter::PendingExit* BlockWriter::AddExit(HsExitKind kind) {
   PendingExit& pending = exits_.emplace_back();
   std::memset(&pending.exit, 0, sizeof(pending.exit));

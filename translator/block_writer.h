@@ -112,10 +112,9 @@ class BlockWriter {
   // rsp to get what it was before the instruction.
   void BranchToR11(int64_t rsp_before);
   void BranchFromCallToR11(int64_t rsp_before, const ReturnPlace& return_to);
-  // A return to the place after the call, with the flags aside: before it pops, and when the guest
-  // pc is in r11, and right below rsp in the view.
+  // Says which return it is that will pop now and go to a place by EmitReturn, with the flags
+  // aside.
   void TellReturn(int64_t rsp_before);
-  void ReturnToPlace();
   // The way from the table of indirect branches to a translation that needs the flags.
   void BranchWithFlagsAside(uint64_t target);
 

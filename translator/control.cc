@@ -2,6 +2,7 @@
 
 #include "isa/registers.h"
 #include "translator/checked_access.h"
+#include "translator/indirect.h"
 #include "translator/order_entry.h"
 #include "translator/record_stack.h"
 #include "translator/substitution.h"
@@ -66,7 +67,7 @@ void WriteReturn(const GuestInstruction& instruction, Flavour flavour, BlockWrit
     writer->code()->Bytes({0x41, 0x5b});  // pop %r11
     if (released != 0) writer->code()->Lea(kRsp, {.base = kRsp, .displacement = released});
   }
-  if (to_place) return writer->ReturnToPlace();
+  if (to_place) return EmitReturn(writer->code());
   writer->BranchToR11(-kWordBytes - released);
 }
 

@@ -24,7 +24,8 @@ void EmitRestoreFlags(Assembler* code);
 // view has it as it was compared.
 HostAddress ReturnTarget();
 
-// Returns to the guest pc in r11: jumps where the word for it says. Sets flags.
+// A return to the guest pc in r11, which is right below rsp in the view: jumps where the word for
+// it says. Sets flags.
 void EmitReturn(Assembler* code);
 
 }  // namespace hindsight

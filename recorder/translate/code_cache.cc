@@ -202,7 +202,7 @@ bool CodeCache::AddPage(Page page) {
   if (piece_.size() < bytes) piece_.resize(bytes);
   page->image.WriteCode(page->host, piece_.data());
   file_->WriteCode(page->host, absl::MakeConstSpan(piece_).first(bytes));
-  code_bytes_ += page->image.code_bytes();
+  code_bytes_ += bytes;
   page_blocks_ += page->image.blocks().size();
   written_pages_[page->host] = page;
   known_pages_[page->image.page()] = page;

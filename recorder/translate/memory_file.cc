@@ -29,6 +29,12 @@ bool IsMemoryFile(const std::string& path) {
   return !error && name.rfind("/memfd:hindsight", 0) == 0;
 }
 
+// Who records many processes needs the descriptors otherwise.
+UniqueFd KeepIfFew(UniqueFd file) {
+  constexpr int kLastKept = 255;
+  return file.get() <= kLastKept ? std::move(file) : UniqueFd();
+}
+
 // Whether it is one that has just been made for this: files of others must not be touched.
 bool IsNew(const std::string& path, int file) {
   struct stat status;
@@ -58,7 +64,7 @@ absl::StatusOr<MemoryFile> MemoryFile::Open(pid_t process, int fd) {
   if (base == MAP_FAILED) {
     return absl::ResourceExhaustedError(absl::StrCat("mmap: ", strerror(errno)));
   }
-  MemoryFile memory(std::move(file), static_cast<uint8_t*>(base));
+  MemoryFile memory(KeepIfFew(std::move(file)), static_cast<uint8_t*>(base));
   memory.control()->recorder_process = IsInOurPidNamespace(process) ? getpid() : 0;
   return memory;
 }
@@ -78,9 +84,11 @@ uint64_t MemoryFile::InFile(uint64_t address) {
 uint8_t* MemoryFile::code(uint64_t address) const { return base_ + InFile(address); }
 
 void MemoryFile::WriteCode(uint64_t address, absl::Span<const uint8_t> bytes) {
-  const auto written =
-      pwrite(file_.get(), bytes.data(), bytes.size(), static_cast<off_t>(InFile(address)));
-  if (written == static_cast<ssize_t>(bytes.size())) return;
+  const auto at = static_cast<off_t>(InFile(address));
+  if (file_.valid() &&
+      pwrite(file_.get(), bytes.data(), bytes.size(), at) == static_cast<ssize_t>(bytes.size())) {
+    return;
+  }
   std::copy(bytes.begin(), bytes.end(), code(address));
 }
 

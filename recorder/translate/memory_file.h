@@ -44,15 +44,15 @@ class MemoryFile {
   uint8_t* image() const { return base_ + kImageInFile; }
   // What the program has at `address`, in an arena. Requires: InArenas(address).
   uint8_t* code(uint64_t address) const;
-  // The same as to copy `bytes` there. Of what has not been written before, much of which nobody
-  // will look at soon, it takes less time.
+  // Copies `bytes` there. Where nothing has been written before, a call takes less time than a
+  // fault for each page.
   void WriteCode(uint64_t address, absl::Span<const uint8_t> bytes);
 
  private:
   MemoryFile(UniqueFd file, uint8_t* base) : file_(std::move(file)), base_(base) {}
   static uint64_t InFile(uint64_t address);
 
-  UniqueFd file_;
+  UniqueFd file_;  // may be invalid
   uint8_t* base_;  // null: moved from
 };
 

@@ -12,7 +12,7 @@ namespace {
 void RunPrograms(Flavour flavour, TwinOptions options = {}) {
   for (const TwinPlace& place : TwinPlaces()) {
     TwinRun twin(place, flavour, TestSeed(), options);
-    for (int i = 0; i < 1500; ++i) {
+    for (int i = 0; i < 1800; ++i) {
       const TwinResult result = twin.RunFlow(1 + (*twin.random())() % 100);
       ASSERT_EQ(result.difference, "") << "program " << i << "\n" << result.description;
     }
@@ -20,7 +20,7 @@ void RunPrograms(Flavour flavour, TwinOptions options = {}) {
     EXPECT_GT(twin.completed(), 200u);
     EXPECT_GT(twin.faulted(), 100u);
     if (flavour == Flavour::kRecord && !options.trust_view) {
-      EXPECT_GT(twin.locked(), 50u);
+      EXPECT_GT(twin.locked(), 100u);
       EXPECT_GT(twin.translated().locked_left(), 5u);
       if (options.order > MemoryModel::kFence) {
         EXPECT_GT(twin.ordered(), 1000u);
