@@ -81,7 +81,7 @@ class RecordedProcess {
   uint64_t last_turn_end_ns() const { return last_turn_end_ns_; }
   void NoteTurnEnd(uint64_t now_ns) { last_turn_end_ns_ = now_ns; }
   // Whether its memory is changed only by itself and by its system calls, in the ranges that they
-  // report (output_trust.h): it has been recorded since it began its program, and shares its memory
+  // report (trusted_calls.h): it has been recorded since it began its program, and shares its memory
   // with no other process.
   bool TrustsOutputs() const;
 

@@ -18,6 +18,7 @@
 #include "recorder/process/process_facts.h"
 #include "recorder/process/rseq.h"
 #include "recorder/ptrace/thread_facts.h"
+#include "recorder/syscalls/trusted_calls.h"
 
 namespace hindsight {
 

@@ -3,7 +3,7 @@
 // It says which pages that are *not* in use may have changed: their contents are imported when the
 // call returns, and all others have not changed. A call that is not in the table may have written
 // anywhere. Pages in use are compared in any case, except after common calls whose outputs are
-// trusted (output_trust.h): the table must be right to the byte for these, or the program goes on
+// trusted (trusted_calls.h): the table must be right to the byte for these, or the program goes on
 // with old memory.
 //
 // A range may be larger than what was written, never smaller. What the caller's memory says about

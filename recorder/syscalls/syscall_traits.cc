@@ -46,10 +46,6 @@ bool MayChangeSignalMask(int64_t number) {
          number == SYS_execveat;
 }
 
-bool StartsAsynchronousWrites(int64_t number) {
-  return number == SYS_io_setup || number == SYS_io_uring_setup;
-}
-
 bool LimitsProcessorTime(int64_t number, const uint64_t* arguments) {
   const auto which = static_cast<int32_t>(arguments[0]);
   switch (number) {

@@ -20,10 +20,6 @@ std::optional<MemoryRange> ChangedMapRange(int64_t number, const uint64_t argume
                                            int64_t result);
 // Changes the thread's signal mask.
 bool MayChangeSignalMask(int64_t number);
-// Makes the kernel write to the process's private memory at times of its own choosing. (Memory that
-// drivers, perf_event_open or packet sockets write to is mapped shared.)
-bool StartsAsynchronousWrites(int64_t number);
-
 // Makes the kernel send a signal after some processor time of the process or of a thread.
 bool LimitsProcessorTime(int64_t number, const uint64_t* arguments);
 

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "recorder/emulate/thread/instruction_outputs.h"
+#include "recorder/syscalls/trusted_calls.h"
 
 namespace hindsight {
 namespace {
@@ -68,9 +69,9 @@ bool ThreadMemory::ResyncAfterCall(const CallInFlight& call, SyscallOutputs outp
 
 // Of the file that the call acts on, if it acts on one. Costs a system call.
 FileKind ThreadMemory::KindOfFileOf(const CallInFlight& call) const {
-  const std::optional<int> file = FileOfCall(call.number(), call.arguments());
-  if (!file.has_value()) return FileKind::kOrdinary;
-  return KindOfFile(tracee_->ProcPath(absl::StrCat("fd/", *file).c_str()));
+  const int file = FileOfCall(call.number(), call.arguments());
+  if (file < 0) return FileKind::kOrdinary;
+  return KindOfFile(tracee_->ProcPath(absl::StrCat("fd/", file).c_str()));
 }
 
 bool ThreadMemory::NoteCall(const CallInFlight& call, const SyscallOutputs& outputs) {
