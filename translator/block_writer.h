@@ -61,7 +61,9 @@ class BlockWriter {
   // Whether translated code may use mask registers where the guest does.
   bool has_masks() const { return request_.masks; }
   // Whether operands are loaded from the view, unchecked.
-  bool trusts_view() const { return request_.trust_view; }
+  bool trusts_view() const { return request_.trust_view || request_.exclusive; }
+  // Whether others change operands all the time.
+  bool is_disturbed() const { return request_.trust_view; }
   // After a check that was passed: it fails nevertheless, if it is one of those that do.
   void MayFailCheck(Label* miss);
 

@@ -121,11 +121,15 @@ bool MayChangeFlags(const BlockWriter& writer) { return writer.place().flags_exa
 
 bool WriteCheck(const HostAddress& address, int bytes, int data, BlockWriter* writer,
                 Temporaries* temporaries) {
+  if (!writer->trusts_view()) return WriteComparison(address, bytes, data, writer, temporaries);
   if (!HasRoom(address, bytes)) return false;
-  if (writer->trusts_view()) {
-    LoadFromView(address, bytes, data, writer->code());
-    return true;
-  }
+  LoadFromView(address, bytes, data, writer->code());
+  return true;
+}
+
+bool WriteComparison(const HostAddress& address, int bytes, int data, BlockWriter* writer,
+                     Temporaries* temporaries) {
+  if (!HasRoom(address, bytes)) return false;
   Assembler* code = writer->code();
   int slot;
   if (!TakeSlotForFlags(data, *writer, temporaries, &slot)) return false;

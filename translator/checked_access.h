@@ -29,6 +29,9 @@ bool MayChangeFlags(const BlockWriter& writer);
 // piece, extended with zeros. False: it cannot be written.
 bool WriteCheck(const HostAddress& address, int bytes, int data, BlockWriter* writer,
                 Temporaries* temporaries);
+// The same, compared even if the view is trusted.
+bool WriteComparison(const HostAddress& address, int bytes, int data, BlockWriter* writer,
+                     Temporaries* temporaries);
 
 // The same for the 4, 8 or 16 bytes that xmm register `vector` has just been loaded with. Changes
 // flags.

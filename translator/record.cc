@@ -107,7 +107,8 @@ class AccessWriter {
   bool WriteLoadMove() {
     const ZydisRegister name = instruction_.operands[0].reg.value;
     const int to = substitution_.Host(GeneralRegister(name));
-    const bool free = to != kRcx || MayChangeFlags(*writer_) || writer_->trusts_view();
+    if (writer_->trusts_view()) return WriteLoadFromView();
+    const bool free = to != kRcx || MayChangeFlags(*writer_);
     if (UsesRegister(address_, to) || !free) {
       return WriteLoadGeneral();
     }
@@ -125,14 +126,17 @@ class AccessWriter {
   }
 
   bool WriteLoadGeneral() {
-    if (UsesHighByte(instruction_)) return WriteLoad();
+    if (UsesHighByte(instruction_) || writer_->trusts_view()) return WriteLoad();
     const int data = TakeData();
     if (!Check(data)) return false;
     encoding_.SetMemoryToRegister(data);
     return encoding_.Write(code_);
   }
 
+  bool WriteLoadFromView() { return HasRoom(address_, bytes_) && WriteAt(InView(address_)); }
+
   bool WriteLoad() {
+    if (writer_->trusts_view()) return WriteLoadFromView();
     const int data = TakeData();
     return Check(data) && WriteAt(InView(address_));
   }
@@ -247,11 +251,11 @@ class AccessWriter {
     if (!HasRoom(address_, bytes_)) return false;
     const int data = TakeData();
     if (ReadsCarry() && temporaries_.TakeSlot() != kCarrySlot) return false;
-    if (!Check(data)) return false;
+    if (!writer_->trusts_view() && !Check(data)) return false;
     const bool written = WriteBeforeStore([&] {
-      if (UsesHighByte(instruction_)) {
+      if (UsesHighByte(instruction_) || writer_->trusts_view()) {
         if (!WriteAt(InView(address_))) return false;
-        code_->LoadBytes(1, data, InView(address_));
+        code_->LoadBytes(bytes_, data, InView(address_));
         return true;
       }
       encoding_.SetMemoryToRegister(data);

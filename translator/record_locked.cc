@@ -200,7 +200,7 @@ bool IsLockedHere(const GuestInstruction& instruction, const HsOperation& operat
   const bool segment = (instruction.decoded.attributes &
                         (ZYDIS_ATTRIB_HAS_SEGMENT_FS | ZYDIS_ATTRIB_HAS_SEGMENT_GS)) != 0;
   return !segment && (UsedRegisters(instruction) & kReserved) == 0 && MayChangeFlags(writer) &&
-         writer.has_fences() && !writer.trusts_view();
+         writer.has_fences() && !writer.is_disturbed();
 }
 
 bool WriteLocked(const GuestInstruction& instruction, const HsOperation& operation,

@@ -45,7 +45,8 @@ class StackWriter {
         return WritePushThrough();
       case RecordClass::kPopFlags:
         // Its operand cannot be elsewhere.
-        return !writer_->trusts_view() && Check(kStackTop, TakeData()) && Copy();
+        return !writer_->is_disturbed() &&
+               WriteComparison(kStackTop, bytes_, TakeData(), writer_, &temporaries_) && Copy();
       case RecordClass::kEnter:
         return WriteEnter();
       default:

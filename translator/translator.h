@@ -60,6 +60,9 @@ struct TranslateRequest {
   // comes from there without a comparison. For one instruction whose checks fail again and again,
   // because others change the operand all the time.
   bool trust_view = false;
+  // Flavour record: nobody else stores to memory. What is read comes from the view, too; only where
+  // an instruction must have its operand in memory are the two compared.
+  bool exclusive = false;
   // For tests: of so many checks, one fails whatever is there; 0: none.
   uint32_t failing_checks = 0;
 };

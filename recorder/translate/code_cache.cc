@@ -112,6 +112,7 @@ uint64_t CodeCache::FindWay(uint64_t key) const { return file_->block_map()[Inde
 void CodeCache::AddWay(uint64_t key, Block translation) {
   AddApart(translation);
   SetInMap(key, translation->host);
+  ways_.push_back(key);
 }
 
 void CodeCache::RegisterPages(Block block, uint64_t start, uint64_t bytes) {
@@ -297,6 +298,21 @@ bool CodeCache::Invalidate(uint64_t start, uint64_t end) {
     pages_.erase(page);
   }
   return !touched.empty();
+}
+
+void CodeCache::ForgetAll() {
+  for (const auto& [number, page] : known_pages_) {
+    for (const PageImage::Block& block : page->image.blocks()) SetInMap(block.guest_pc, 0);
+  }
+  for (const auto& [guest_pc, block] : blocks_) SetInMap(guest_pc, 0);
+  for (const uint64_t key : ways_) SetInMap(key, 0);
+  known_pages_.clear();
+  modules_.clear();
+  blocks_.clear();
+  pages_.clear();
+  sites_.clear();
+  ways_.clear();
+  page_blocks_ = 0;
 }
 
 std::optional<GuestPlace> CodeCache::Recover(uint64_t host) const {

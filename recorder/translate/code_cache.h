@@ -64,6 +64,9 @@ class CodeCache {
   // Nothing leads any more to what was translated from bytes in [start, end). The code itself
   // stays: threads may be in it. Whether there was anything.
   bool Invalidate(uint64_t start, uint64_t end);
+  // Nothing leads any more to anything that was taken in, or comes back to it. Requires: no thread
+  // is in translated code.
+  void ForgetAll();
 
   // Where the way to a guest pc from the table of indirect branches is; 0: nowhere yet. `key`:
   // IndirectTo.
@@ -122,6 +125,7 @@ class CodeCache {
   absl::flat_hash_map<uint64_t, Page> known_pages_;  // by number, those not taken apart
   absl::btree_map<uint64_t, Page> written_pages_;    // by host, all
   std::vector<Page> modules_;                        // one of each module that has any
+  std::vector<uint64_t> ways_;                       // keys of AddWay
   uint64_t page_blocks_ = 0;                         // in known_pages_
   uint64_t map_entries_ = 0;
   uint64_t code_bytes_ = 0;

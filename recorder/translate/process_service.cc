@@ -207,6 +207,9 @@ void ProcessService::Answer(RequestSlot* slot) {
     case RequestKind::kInvalidate:
       code_.Invalidate(arguments[0], arguments[1]);
       break;
+    case RequestKind::kShareMemory:
+      code_.ShareMemory();
+      break;
     case RequestKind::kRecover:
       Recover(slot);
       break;
@@ -297,6 +300,8 @@ uint64_t ProcessService::Serve(RecordedBirth birth, int fd) {
   file->control()->epoch = file_->control()->epoch + 1;
   const TranslationOptions options = OptionsOfOthers();
   auto service = std::make_unique<ProcessService>(child, *std::move(file), options, on_child_);
+  // What the parent shares the child does; and it executes the same code.
+  if (file_->control()->exclusive == 0) service->code_.ShareMemory();
   birth.file = service->file();
   birth.code = options.executed_pages;
   on_child_(std::move(service));

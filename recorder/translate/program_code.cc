@@ -50,7 +50,10 @@ ProgramCode::ProgramCode(pid_t process, const TranslationOptions& options, Memor
       cache_(file, memo_.get()),
       source_(process, [this](const MapRegion& region) { NoteRegion(region); }),
       bytes_at_([this](uint64_t pc) { return source_.At(pc); }),
-      needs_side_effect_([this](auto instruction) { return NeedsSideEffect(instruction); }) {}
+      needs_side_effect_([this](auto instruction) { return NeedsSideEffect(instruction); }),
+      exclusive_(options.exclusive_memory) {
+  file->control()->exclusive = exclusive_ ? 1 : 0;
+}
 
 bool ProgramCode::NeedsSideEffect(absl::Span<const uint8_t> instruction) {
   switch (Classify(instruction).policy) {
@@ -68,14 +71,14 @@ bool ProgramCode::NeedsSideEffect(absl::Span<const uint8_t> instruction) {
 }
 
 void ProgramCode::NoteRegion(const MapRegion& region) {
-  modules_[region.start] = memo_->ModuleOf(region);
+  modules_[region.start] = memo_->ModuleOf(region, exclusive_);
   PublishRange(region.start, region.end);
 }
 
 TranslationMemo::Module* ProgramCode::ModuleOf(uint64_t guest_pc) const {
   const MapRegion* region = source_.LookUp(guest_pc);
   const auto it = modules_.find(region == nullptr ? 0 : region->start);
-  return region == nullptr || it == modules_.end() ? memo_->others() : it->second;
+  return region == nullptr || it == modules_.end() ? memo_->others(exclusive_) : it->second;
 }
 
 uint64_t ProgramCode::Translate(uint64_t guest_pc) {
@@ -197,6 +200,12 @@ bool ProgramCode::TakeLinkedPage() {
   return false;
 }
 
+// The kernel changes at any time what the functions of the vdso read.
+bool ProgramCode::IsExclusive(uint64_t guest_pc) const {
+  const MapRegion* const region = source_.LookUp(guest_pc);
+  return exclusive_ && (region == nullptr || region->name != "[vdso]");
+}
+
 TranslateRequest ProgramCode::RequestFor(uint64_t guest_pc, uint64_t host) {
   TranslateRequest request = {
       .guest_pc = guest_pc,
@@ -210,6 +219,7 @@ TranslateRequest ProgramCode::RequestFor(uint64_t guest_pc, uint64_t host) {
       .masks = HostHasMasks(),
   };
   if (options_.flavour == Flavour::kRecord) request.left_to_agent = needs_side_effect_;
+  request.exclusive = IsExclusive(guest_pc);
   request.failing_checks = options_.trials.failing_checks;
   request.may_change = source_.MayChange(guest_pc);
   request.by_any_store = changing_.contains(PageOf(guest_pc));
@@ -381,6 +391,20 @@ void ProgramCode::Invalidate(uint64_t start, uint64_t end) {
 void ProgramCode::InvalidateAll() {
   cache_.Invalidate(0, ~uint64_t{0} - kPageBytes);
   NoteChange();
+}
+
+void ProgramCode::ShareMemory() {
+  if (!exclusive_) return;
+  exclusive_ = false;
+  StopAhead();
+  read_ahead_.clear();
+  looked_up_.clear();
+  ones_.clear();
+  // What is executed is the same; modules are told of anew.
+  source_.Forget(0, ~uint64_t{0});
+  cache_.ForgetAll();
+  NoteChange();
+  __atomic_store_n(&file_->control()->exclusive, 0, __ATOMIC_RELEASE);
 }
 
 void ProgramCode::PublishRange(uint64_t start, uint64_t end) {

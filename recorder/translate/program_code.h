@@ -42,6 +42,8 @@ struct TranslationOptions {
   std::shared_ptr<const ServiceRecording> recording;
   // Of one process that is recorded: where what it executes is published. May be null.
   std::shared_ptr<ExecutedPages> executed_pages;
+  // Whether a process's memory is exclusive (agent/control.h) until its agent says otherwise.
+  bool exclusive_memory = false;
 };
 
 class ProgramCode {
@@ -69,6 +71,9 @@ class ProgramCode {
   // The code in [start, end) has changed, or may have.
   void Invalidate(uint64_t start, uint64_t end);
   void InvalidateAll();
+  // Memory is not exclusive any more: all code is translated anew. Requires: no thread is in
+  // translated code.
+  void ShareMemory();
   std::optional<GuestPlace> Recover(uint64_t host) const { return cache_.Recover(host); }
 
   uint64_t block_count() const { return cache_.block_count(); }
@@ -94,6 +99,7 @@ class ProgramCode {
   bool AddKnownPage(const TranslationMemo::KnownPage& page);
   void NoteRegion(const MapRegion& region);
   TranslationMemo::Module* ModuleOf(uint64_t guest_pc) const;
+  bool IsExclusive(uint64_t guest_pc) const;
   bool MayGoAhead(uint64_t guest_pc) const;
   void PublishRange(uint64_t start, uint64_t end);
   void Publish(const Translation& translation);
@@ -111,6 +117,7 @@ class ProgramCode {
   HostFeatures needs_;            // of the block that is being translated
   absl::flat_hash_map<uint64_t, TranslationMemo::Module*> modules_;  // by start of the region
   absl::flat_hash_set<uint64_t> changing_;  // pages whose code was found to have changed
+  bool exclusive_ = false;                  // memory is
   // Of TranslateOne, by guest pc.
   absl::flat_hash_map<uint64_t, const Translation*> ones_;
   absl::flat_hash_set<uint64_t> executed_, fetched_;  // pages in options_.executed_pages

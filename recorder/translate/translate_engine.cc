@@ -63,6 +63,11 @@ uint64_t FullKeyframeInterval(const RecordOptions& options) {
   return asked ? options.full_keyframe_interval : 0;
 }
 
+// Where loads are ordered each has an entry, and what trials make fail are comparisons.
+bool BeginsExclusive(const RecordOptions& options) {
+  return options.memory_model <= MemoryModel::kFence && options.trials.failing_checks == 0;
+}
+
 }  // namespace
 
 std::string TranslateEngine::ReasonNotToRecord(const RecordOptions& options) {
@@ -124,7 +129,8 @@ absl::Status TranslateEngine::Begin(pid_t process, pid_t thread) {
                                           .seed = options.seed,
                                           .memo = memo_,
                                           .recording = std::move(recording),
-                                          .executed_pages = std::make_shared<ExecutedPages>()};
+                                          .executed_pages = std::make_shared<ExecutedPages>(),
+                                          .exclusive_memory = BeginsExclusive(options)};
   auto service = std::make_unique<ProcessService>(
       process, std::move(file), translation,
       [this](std::unique_ptr<ProcessService> child) { services_.Start(std::move(child)); });

@@ -69,6 +69,19 @@ TEST_P(TrustedViewTest, WhatMissesIsExecutedOnceMore) {
   EXPECT_LT(twin.translated().misses(), 10'000u);
 }
 
+class ExclusiveMemoryTest : public testing::TestWithParam<FormKind> {};
+
+TEST_P(ExclusiveMemoryTest, NothingIsCompared) {
+  for (const TwinPlace& place : TwinPlaces()) {
+    TwinRun twin(place, Flavour::kRecord, TestSeed(), {.exclusive = true});
+    for (int i = 0; i < 10'000; ++i) {
+      const TwinResult result = twin.RunForm(GetParam());
+      ASSERT_EQ(result.difference, "") << result.description;
+    }
+    EXPECT_EQ(twin.translated().misses(), 0u);
+  }
+}
+
 // bt to btc with a register, relative to eip: what lies below address 0 lies below 4 GiB.
 TEST(BitTestTest, BitsFarFromAConstantNarrowAddressAgree) {
   constexpr uint8_t kOpcodes[] = {0xa3, 0xab, 0xb3, 0xbb};
@@ -127,6 +140,10 @@ TEST(MaskedLoadsTest, AreTranslatedAndAgree) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, TrustedViewTest,
+                         testing::Values(FormKind::kLegacy, FormKind::kX87, FormKind::kVex,
+                                         FormKind::kEvex, FormKind::kLocked));
+
+INSTANTIATE_TEST_SUITE_P(All, ExclusiveMemoryTest,
                          testing::Values(FormKind::kLegacy, FormKind::kX87, FormKind::kVex,
                                          FormKind::kEvex, FormKind::kLocked));
 

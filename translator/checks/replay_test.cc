@@ -19,6 +19,7 @@ struct Trial {
 
 constexpr Trial kTrials[] = {
     {"AsItIs", {.replayed = true}},
+    {"Exclusive", {.exclusive = true, .replayed = true}},
     {"BlocksOfOne", {.replayed = true, .max_instructions = 1}},
     {"EndedByStores", {.replayed = true, .by_any_store = true}},
     {"FailingChecks", {.replayed = true, .failing_checks = 3}},

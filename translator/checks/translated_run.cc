@@ -110,6 +110,7 @@ uint64_t TranslatedRun::TranslateAt(uint64_t guest_pc, bool trust_view) {
                               .may_change = options_.by_any_store,
                               .by_any_store = options_.by_any_store,
                               .trust_view = trust_view,
+                              .exclusive = options_.exclusive,
                               .failing_checks = options_.failing_checks};
   const absl::StatusOr<TranslatedBlock> made = Translate(request);
   if (!made.ok()) return 0;

@@ -90,6 +90,7 @@ TwinRun::TwinRun(const TwinPlace& place, Flavour flavour, uint64_t seed, TwinOpt
     : place_(place),
       state_(seed),
       flavour_(flavour),
+      exclusive_(options.exclusive),
       order_(options.order, place.code + kCodeBytes) {
   MapFixed(place_.memory, kMemoryBytes, PROT_READ | PROT_WRITE);
   MapFixed(place_.code, kCodeBytes, PROT_READ | PROT_WRITE | PROT_EXEC);
@@ -116,6 +117,7 @@ TwinRun::TwinRun(const TwinPlace& place, Flavour flavour, uint64_t seed, TwinOpt
                      .order = options.order,
                      .left_to_agent = left_to_agent,
                      .by_any_store = options.by_any_store,
+                     .exclusive = options.exclusive,
                      .failing_checks = options.failing_checks,
                      .flush_every = options.flush_every,
                  });
@@ -259,7 +261,7 @@ void TwinRun::KeepFlagsHarmless(uint64_t stack) {
 GuestStop TwinRun::RunTranslated(const RegisterFile& registers, uint64_t limit) {
   translated_->Flush();
   if (view_ == nullptr) return translated_->Run(registers, limit);
-  view_->Begin(random());
+  view_->Begin(random(), /*old=*/!exclusive_);
   return translated_->Run(registers, limit);
 }
 

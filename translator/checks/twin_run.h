@@ -41,6 +41,8 @@ struct TwinOptions {
   bool operations = true;  // kHsExitOperation is understood
   // After a miss the operand is taken from the view: memory has something else by then.
   bool trust_view = false;
+  // Nobody else changes memory: all operands are taken from the view.
+  bool exclusive = false;
   // Is replayed as well: by the emulator.
   bool replayed = false;
   MemoryModel order = MemoryModel::kFence;
@@ -129,6 +131,7 @@ class TwinRun {
   std::unique_ptr<TwinView> view_;  // null: flavour plain
   std::unique_ptr<EmulatedRun> emulated_;
   const Flavour flavour_;
+  const bool exclusive_;
   OrderCheck order_;
   uint64_t fs_base_ = 0;
   uint64_t fxsave_at_ = 0;      // operand of the form, if it is one

@@ -114,9 +114,10 @@ void TakeOutputs(Thread* thread, const GuestCall& made, int64_t result) {
   const SyscallShape* const shape = FindStoringShape(made.number());
   if (shape == nullptr || IsError(result)) {
     // Of memory that the thread knows, what the arguments may point to.
+    constexpr uint64_t kLargestStruct = 512;
     for (int i = 0; i < 6; ++i) {
       const uint64_t address = made.argument(i);
-      if (InWindows(address, address + 1)) TakeMiss(thread, address, 1);
+      if (InWindows(address, address + kLargestStruct)) TakeMiss(thread, address, kLargestStruct);
     }
     return;
   }

@@ -10,6 +10,7 @@
 #include "recorder/syscalls/call_order.h"
 #include "recorder/translate/agent/boot.h"
 #include "recorder/translate/agent/entry.h"
+#include "recorder/translate/agent/exclusive_memory.h"
 #include "recorder/translate/agent/orders.h"
 #include "recorder/translate/agent/recording.h"
 #include "recorder/translate/agent/run.h"
@@ -205,6 +206,7 @@ void HandleCall(Thread* thread) {
   GuestCall call = made;
   if (thread->pending != 0) return;  // first
   LeaveIfNotRecordable(thread, made);
+  ShareMemoryBefore(thread, made);
   const bool acts = StandsWhereItBegan(made.number(), made.words + 1, &PeekGuest);
   RecordReached(thread, acts);
   if (HandleFilteredCall(thread, made)) return;
@@ -219,6 +221,7 @@ void HandleCall(Thread* thread) {
   FinishCall(thread, call.result());
   NoteSharedMap(made, call.result());
   TakeOutputs(thread, made, call.result());
+  TakeOtherOutputs(thread, made, call.result());
   if (!acts && HasSharedMaps()) TakeShared(thread);
   if (TellsPoint(made)) TakeSnapshot(thread, {HS_STAND_POINT, made.argument(1)});
 }

@@ -52,12 +52,15 @@ void InstallLimits();
 
 // What `made` has stored is taken into the view: whoever looks at the recording sees it from the
 // call on, not from when the program uses it. The thread is in the state after the call, which has
-// returned `result`. A store that this misses is found when the program loads it.
+// returned `result`. A store that this misses is found when the program loads it, unless memory is
+// exclusive (exclusive_memory.h).
 void TakeOutputs(Thread* thread, const GuestCall& made, int64_t result);
 
 // `made` has had this result: code that it has written, through /proc/PID/mem, is not what it was
 // translated from. Whether it has written any.
 bool NoteMemoryWritten(Thread* thread, const GuestCall& made, int64_t result);
+// The process, or who has forked it off, has opened the memory of a process as a file.
+bool IsMemoryFileOpened();
 
 // `call` has been made and has its result; `made` is it before. If it has opened one of the files
 // of /proc in which this process sees its memory map, that is replaced by one with the program's

@@ -51,6 +51,9 @@ enum class RequestKind : uint32_t {
   // What is the recorder's number of thread [0], as that knows itself, of process [1], as the
   // recorder numbers it? Result: [0], 0 if it is not known.
   kNumber = 10,
+  // Others may store to the process's memory from now on. No thread executes translated code when
+  // the answer is there: none of it is valid any more.
+  kShareMemory = 11,
 };
 
 // What kFork has in the place of a descriptor if the memory is the parent's, for a while. Other
@@ -102,6 +105,9 @@ struct ControlBlock {
   int32_t recorder_process;  // 0: it is in a PID namespace above the program's
   uint32_t executed_range_count;
   uint32_t leave;  // 1: recording is over, and nobody answers any more: threads go on natively
+  // 1: memory is exclusive: only the process's one thread stores to it, and the calls that it makes
+  // (exclusive_memory.h). Loads are not compared with memory then. Never again once it is 0.
+  uint32_t exclusive;
   // The agent -> recorder: children that have been made and are still to ask for their memory file.
   uint32_t unborn;
   uint32_t attention;  // a futex: changes when a thread waits until its ring has been read

@@ -11,6 +11,7 @@
 
 #include "recorder/translate/agent/calls.h"
 #include "recorder/translate/agent/client.h"
+#include "recorder/translate/agent/exclusive_memory.h"
 #include "recorder/translate/agent/recording.h"
 #include "recorder/translate/agent/system.h"
 #include "recorder/translate/limits/own_limits.h"
@@ -205,6 +206,14 @@ uint64_t BytesOfSegment(uint64_t id) {
   return Call(SYS_shmctl, id, IPC_STAT, AddressOf(&status)) == 0 ? status.shm_segsz : 0;
 }
 
+// What the heap gives back is something else when it has it again.
+void HandleBrk(Thread* thread, GuestCall* call) {
+  const auto before = static_cast<uint64_t>(Call(SYS_brk, 0));
+  Make(call);
+  const uint64_t start = WholePages(static_cast<uint64_t>(call->result()));
+  if (start < WholePages(before)) Forget(thread, start, WholePages(before));
+}
+
 // Calls on [argument 0, + argument 1).
 void HandleRangeCall(Thread* thread, GuestCall* call) {
   const uint64_t start = call->argument(0), end = start + WholePages(call->argument(1));
@@ -225,7 +234,9 @@ void HandleRangeCall(Thread* thread, GuestCall* call) {
   if (number == SYS_munmap) ignored_hints.NoteUnmapped(start);
   Invalidate(thread, start, end);
   const uint64_t advice = number == SYS_madvise ? call->argument(2) : MADV_NORMAL;
-  if (number == SYS_munmap || advice == MADV_DONTNEED || advice == MADV_REMOVE) {
+  // A load that is not compared faults in the view.
+  const bool unreadable = protects && (call->argument(2) & PROT_READ) == 0 && IsMemoryExclusive();
+  if (number == SYS_munmap || advice == MADV_DONTNEED || advice == MADV_REMOVE || unreadable) {
     DropInAllViews(thread, start, end);
   }
 }
@@ -316,6 +327,9 @@ bool HandleMemoryCall(Thread* thread, GuestCall* call) {
       return true;
     case SYS_shmat:
       HandleShmat(call);
+      return true;
+    case SYS_brk:
+      HandleBrk(thread, call);
       return true;
     default:
       return false;

@@ -308,8 +308,10 @@ void TellMovedStack(const ImagePlaces& places, uint64_t stack_pointer, uint64_t 
   Call(SYS_prctl, PR_SET_MM, PR_SET_MM_MAP, AddressOf(&map), sizeof(map));
 }
 
+bool IsMemoryFileOpened() { return __atomic_load_n(&memory_opened, __ATOMIC_ACQUIRE) != 0; }
+
 bool NoteMemoryWritten(Thread* thread, const GuestCall& made, int64_t result) {
-  if (__atomic_load_n(&memory_opened, __ATOMIC_ACQUIRE) == 0 || result <= 0) return false;
+  if (!IsMemoryFileOpened() || result <= 0) return false;
   uint64_t file = made.argument(0);
   uint64_t end = 0;
   const auto bytes = static_cast<uint64_t>(result);

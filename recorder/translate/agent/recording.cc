@@ -339,6 +339,8 @@ void TakeMiss(Thread* thread, uint64_t address, uint64_t bytes) {
   Of(*thread).view.Compare(address, bytes, thread->count);
 }
 
+uint64_t TakeAll(Thread* thread) { return Of(*thread).view.CompareHeld(thread->count); }
+
 void TakeOld(Thread* thread, uint64_t address, uint64_t bytes, const void* old) {
   Of(*thread).view.TouchAll(address, bytes, thread->count);
   Of(*thread).view.TakeOld(address, bytes, old, Of(*thread).locked_time, thread->count);

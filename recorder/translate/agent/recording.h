@@ -78,7 +78,9 @@ bool TakeRead(Thread* thread, uint64_t address, uint64_t bytes);
 void TakeShared(Thread* thread);
 // A check of [address, address + bytes) failed.
 void TakeMiss(Thread* thread, uint64_t address, uint64_t bytes);
-// The same for memory that has been changed already: it had `old`.
+// What the thread knows of memory is compared; how many pages that were.
+uint64_t TakeAll(Thread* thread);
+// As TakeMiss, for memory that has been changed already: it had `old`.
 void TakeOld(Thread* thread, uint64_t address, uint64_t bytes, const void* old);
 // A locked instruction is next. TakeLocked, if it is executed, and RecordLocked must follow.
 void ExpectLocked(Thread* thread);

@@ -7,6 +7,7 @@
 #include "recorder/translate/agent/boot.h"
 #include "recorder/translate/agent/calls.h"
 #include "recorder/translate/agent/entry.h"
+#include "recorder/translate/agent/exclusive_memory.h"
 #include "recorder/translate/agent/float_state.h"
 #include "recorder/translate/agent/orders.h"
 #include "recorder/translate/agent/recording.h"
@@ -174,6 +175,8 @@ void FinishStep(Thread* thread) {
   // A debugger sees at once what has been stored.
   if (IsRecorded(*thread) && IsExtendedSave(thread->step_pc)) {
     TakeRead(thread, thread->block->exit_address, Boot().xsave_bytes);
+  } else {
+    TakeUnknownOutputs(thread);
   }
 }
 

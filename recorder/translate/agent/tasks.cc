@@ -13,6 +13,7 @@
 #include "recorder/translate/agent/calls.h"
 #include "recorder/translate/agent/client.h"
 #include "recorder/translate/agent/entry.h"
+#include "recorder/translate/agent/exclusive_memory.h"
 #include "recorder/translate/agent/orders.h"
 #include "recorder/translate/agent/recording.h"
 #include "recorder/translate/agent/run.h"
@@ -204,6 +205,7 @@ void Fork(Thread* thread, NewTask* task) {
   if (asks && IsError(result)) __atomic_sub_fetch(&Control()->unborn, 1, __ATOMIC_SEQ_CST);
   RecordCall(thread, task->made, result, {.clone_flags = task->flags, .ring = 0});
   FinishCall(thread, result);
+  if ((task->flags & (CLONE_PARENT_SETTID | CLONE_PIDFD)) != 0) TakeUnknownOutputs(thread);
 }
 
 enum class ChildKind { kTranslated, kRecordedThread, kRecordedProcess, kNative };
@@ -352,6 +354,13 @@ void MakeSharing(Thread* thread, NewTask* task) {
              {.clone_flags = task->flags, .ring = recorded ? child->number : 0});
   if (recorded) Release(child);
   FinishCall(thread, result);
+  // What a child has stored that had this memory for so long.
+  TakeUnknownOutputs(thread);
+}
+
+// The parent stands still for so long.
+bool HasMemoryForAWhile(const NewTask& task) {
+  return (task.flags & CLONE_VFORK) != 0 && (task.flags & CLONE_THREAD) == 0;
 }
 
 void HandleNewTask(Thread* thread, const GuestCall& call) {
@@ -366,6 +375,7 @@ void HandleNewTask(Thread* thread, const GuestCall& call) {
   // A signal that comes in between is delivered first: the task must not get it as well.
   if (thread->pending != 0) return;
   if ((task.flags & CLONE_VM) != 0) {
+    if (!HasMemoryForAWhile(task)) ShareMemory(thread);
     MakeSharing(thread, &task);
   } else {
     Fork(thread, &task);

@@ -29,11 +29,12 @@ uint64_t ArenaFor(uint64_t guest_pc) {
 }
 
 // Empty: code in it is nobody's, or can change.
-std::string NameOf(const MapRegion& region) {
+std::string NameOf(const MapRegion& region, bool exclusive) {
   const bool constant = (region.protection & PROT_WRITE) == 0 && !region.shared;
   if (!constant || (region.inode == 0 && region.name != "[vdso]")) return "";
-  return absl::StrCat(region.start, ",", region.file_offset, ",", region.device_major, ",",
-                      region.device_minor, ",", region.inode, ",", region.name);
+  return absl::StrCat(exclusive ? "exclusive," : "", region.start, ",", region.file_offset, ",",
+                      region.device_major, ",", region.device_minor, ",", region.inode, ",",
+                      region.name);
 }
 
 }  // namespace
@@ -123,7 +124,8 @@ class TranslationMemo::Module {
 };
 
 TranslationMemo::TranslationMemo(std::unique_ptr<TranslationStore> store)
-    : store_(std::move(store)), others_(std::make_unique<Module>("", nullptr)) {}
+    : store_(std::move(store)),
+      others_{std::make_unique<Module>("", nullptr), std::make_unique<Module>("", nullptr)} {}
 
 TranslationMemo::~TranslationMemo() = default;
 
@@ -151,9 +153,9 @@ void TranslationMemo::GiveBack(Chunk chunk) {
   free_[ArenaOf(chunk.start)].push_back(chunk);
 }
 
-TranslationMemo::Module* TranslationMemo::ModuleOf(const MapRegion& region) {
-  std::string name = NameOf(region);
-  if (name.empty()) return others();
+TranslationMemo::Module* TranslationMemo::ModuleOf(const MapRegion& region, bool exclusive) {
+  std::string name = NameOf(region, exclusive);
+  if (name.empty()) return others(exclusive);
   const std::lock_guard<std::mutex> lock(mutex_);
   std::unique_ptr<Module>& module = modules_[name];
   if (module == nullptr) {

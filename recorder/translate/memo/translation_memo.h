@@ -6,7 +6,8 @@
 // all of them take places from one: no two blocks of a recording have the same, though each process
 // has only its own in its memory. What comes from the store gets a new place, page by page.
 //
-// All translations are made with the same options. Any host thread.
+// All translations are made with the same options, but for whether memory is exclusive. Any host
+// thread.
 
 #ifndef HINDSIGHT_RECORDER_TRANSLATE_MEMO_TRANSLATION_MEMO_H_
 #define HINDSIGHT_RECORDER_TRANSLATE_MEMO_TRANSLATION_MEMO_H_
@@ -48,10 +49,11 @@ class TranslationMemo {
   // What has not been used of it, if that is enough for another taker.
   void GiveBack(Chunk chunk);
 
-  // What code in this region belongs to. Lives as long as the memo.
-  Module* ModuleOf(const MapRegion& region);
+  // What code in this region belongs to. `exclusive`: as it is translated for a process whose
+  // memory nobody else stores to (agent/control.h). Lives as long as the memo.
+  Module* ModuleOf(const MapRegion& region, bool exclusive = false);
   // Code that is no file's.
-  Module* others() const { return others_.get(); }
+  Module* others(bool exclusive = false) const { return others_[exclusive ? 1 : 0].get(); }
 
   // The translation of the code at `guest_pc`, if there is one of the same bytes; `checked`: that
   // checks them.
@@ -101,7 +103,7 @@ class TranslationMemo {
   std::array<std::vector<Chunk>, 2> free_;    // of that, given back
   std::array<Chunk, 2> loading_;              // where what comes from the store is put
   std::vector<std::unique_ptr<const Translation>> made_;
-  const std::unique_ptr<Module> others_;
+  const std::array<std::unique_ptr<Module>, 2> others_;  // the second: exclusive
   absl::flat_hash_map<std::string, std::unique_ptr<Module>> modules_;
 };
 

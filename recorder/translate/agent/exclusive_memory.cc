@@ -1,0 +1,179 @@
+#include "recorder/translate/agent/exclusive_memory.h"
+
+#include <errno.h>
+#include <linux/magic.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/vfs.h>
+#include <time.h>
+
+#include "recorder/syscalls/trusted_calls.h"
+#include "recorder/translate/agent/boot.h"
+#include "recorder/translate/agent/client.h"
+#include "recorder/translate/agent/recording.h"
+#include "recorder/translate/agent/system.h"
+#include "recorder/translate/view/file_ranges.h"
+
+namespace hindsight::agent {
+namespace {
+
+// Private memory that shows a file. Of the process; a child has its parent's.
+constinit FileRanges file_ranges;
+
+// Pages that were compared because it was not known what a call had stored. To compare one takes as
+// long as the comparisons of loads among so many instructions; some are free.
+uint64_t pages_compared;
+constexpr uint64_t kInstructionsPerPage = 12'500, kFreePages = 20'000;
+
+bool IsExclusive(const Thread& thread) { return IsMemoryExclusive() && IsRecorded(thread); }
+
+bool IsSharedMapping(const GuestCall& mmap) {
+  const uint64_t type = mmap.argument(3) & MAP_TYPE;
+  return type == MAP_SHARED || type == MAP_SHARED_VALIDATE;
+}
+
+// As loaders of programs map libraries.
+bool IsOfCode(const GuestCall& mmap) {
+  return (mmap.argument(2) & PROT_EXEC) != 0 || (mmap.argument(3) & MAP_DENYWRITE) != 0;
+}
+
+// Nobody has changed the file, or made it, for an hour.
+bool IsAtRest(const struct stat& file) {
+  constexpr int64_t kLongSeconds = 3600;
+  timespec now = {};
+  Call(SYS_clock_gettime, CLOCK_REALTIME, AddressOf(&now));
+  return file.st_nlink != 0 && file.st_ctim.tv_sec + kLongSeconds < now.tv_sec;
+}
+
+bool IsOfSystem(const struct stat& file) {
+  return file.st_uid == 0 && (file.st_mode & (S_IWGRP | S_IWOTH)) == 0;
+}
+
+// As the kernel has numbers of devices in struct stat.
+bool IsOrdinary(dev_t device) {
+  return IsOrdinaryDevice(static_cast<uint32_t>(device >> 8 & 0xfff),
+                          static_cast<uint32_t>((device & 0xff) | (device >> 12 & 0xfff00)));
+}
+
+// Whether the mapping shows what others store, or may do so: then it must be seen when it is.
+bool MapsWhatOthersChange(const GuestCall& mmap) {
+  if ((mmap.argument(3) & MAP_ANONYMOUS) != 0) return IsSharedMapping(mmap);
+  struct stat file = {};
+  if (IsError(Call(SYS_fstat, mmap.argument(4), AddressOf(&file)))) return false;
+  if (S_ISCHR(file.st_mode)) return IsSharedMapping(mmap) || !IsOrdinary(file.st_rdev);
+  if (IsSharedMapping(mmap)) {
+    return (mmap.argument(2) & PROT_WRITE) != 0 || !IsOfSystem(file) || !IsAtRest(file);
+  }
+  return !IsOfCode(mmap) && !IsAtRest(file);
+}
+
+bool LetsOthersStore(const GuestCall& call) {
+  switch (call.number()) {
+    case SYS_mmap:
+      return MapsWhatOthersChange(call);
+    case SYS_shmat:
+    case SYS_pkey_mprotect:  // rights that change without a call
+      return true;
+    default:
+      return StartsAsynchronousWrites(call.number()) ||
+             AllowsLaterStores(call.number(), call.words + 1);
+  }
+}
+
+enum class FileKind { kOrdinary, kDevice, kOther };
+
+// A file of /proc has no size, and may be anything.
+FileKind KindOfFile(uint64_t descriptor, struct stat* file) {
+  if (IsError(Call(SYS_fstat, descriptor, AddressOf(file)))) return FileKind::kOther;
+  switch (file->st_mode & S_IFMT) {
+    case S_IFDIR:
+    case S_IFIFO:
+    case S_IFSOCK:
+    case S_IFBLK:
+      return FileKind::kOrdinary;
+    case S_IFCHR:
+      return IsOrdinary(file->st_rdev) ? FileKind::kOrdinary : FileKind::kDevice;
+    case S_IFREG:
+      break;
+    default:
+      return FileKind::kOther;
+  }
+  if (file->st_size != 0) return FileKind::kOrdinary;
+  struct statfs system = {};
+  const int64_t result = Call(SYS_fstatfs, descriptor, AddressOf(&system));
+  return IsError(result) || system.f_type == PROC_SUPER_MAGIC ? FileKind::kOther
+                                                              : FileKind::kOrdinary;
+}
+
+bool WritesFile(uint32_t number) {
+  return number == SYS_write || number == SYS_pwrite64 || number == SYS_writev ||
+         number == SYS_pwritev;
+}
+
+// Private memory shows what is written to its file, where it has not been stored to itself.
+void TakeFileRanges(Thread* thread, const struct stat& file) {
+  file_ranges.ForEach(file.st_dev, file.st_ino, [thread](uint64_t start, uint64_t end) {
+    TakeMiss(thread, start, end - start);
+  });
+}
+
+void NoteFileMap(Thread* thread, const GuestCall& made, uint64_t start) {
+  struct stat file = {};
+  if ((made.argument(3) & MAP_ANONYMOUS) != 0 || IsOfCode(made) ||
+      IsError(Call(SYS_fstat, made.argument(4), AddressOf(&file)))) {
+    return;
+  }
+  if (!file_ranges.Add({start, start + made.argument(1), file.st_dev, file.st_ino})) {
+    ShareMemory(thread);
+  }
+}
+
+// After one that has succeeded.
+void TakeMemoryCall(Thread* thread, const GuestCall& made, uint64_t result) {
+  const uint64_t start = made.argument(0), end = start + made.argument(1);
+  if (made.number() == SYS_mmap) {
+    NoteFileMap(thread, made, result);
+  } else if (made.number() == SYS_munmap) {
+    file_ranges.Remove(start, end);
+  } else if (made.number() == SYS_madvise) {
+    TakeMiss(thread, start, end - start);
+  }
+}
+
+}  // namespace
+
+bool IsMemoryExclusive() { return __atomic_load_n(&Control()->exclusive, __ATOMIC_RELAXED) != 0; }
+
+void ShareMemory(Thread* thread) {
+  if (IsExclusive(*thread)) Ask(thread, RequestKind::kShareMemory);
+}
+
+void ShareMemoryBefore(Thread* thread, const GuestCall& call) {
+  if (IsExclusive(*thread) && LetsOthersStore(call)) ShareMemory(thread);
+}
+
+void TakeUnknownOutputs(Thread* thread) {
+  if (!IsExclusive(*thread)) return;
+  pages_compared += TakeAll(thread);
+  if (pages_compared > kFreePages + thread->count / kInstructionsPerPage) ShareMemory(thread);
+}
+
+void TakeOtherOutputs(Thread* thread, const GuestCall& made, int64_t result) {
+  if (!IsExclusive(*thread)) return;
+  if (IsMemoryFileOpened()) return ShareMemory(thread);
+  if (!StoresOnlyListedOutputs(made.number(), made.words + 1) || result == -EFAULT) {
+    return TakeUnknownOutputs(thread);
+  }
+  if (IsError(result)) return;
+  const int descriptor = FileOfCall(made.number(), made.words + 1);
+  struct stat file = {};
+  const FileKind kind =
+      descriptor < 0 ? FileKind::kOrdinary : KindOfFile(static_cast<uint64_t>(descriptor), &file);
+  if (kind == FileKind::kDevice) return ShareMemory(thread);
+  if (kind == FileKind::kOther) return TakeUnknownOutputs(thread);
+  if (WritesFile(made.number())) TakeFileRanges(thread, file);
+  TakeMemoryCall(thread, made, static_cast<uint64_t>(result));
+}
+
+}  // namespace hindsight::agent
