@@ -81,8 +81,8 @@ class RecordedProcess {
   uint64_t last_turn_end_ns() const { return last_turn_end_ns_; }
   void NoteTurnEnd(uint64_t now_ns) { last_turn_end_ns_ = now_ns; }
   // Whether its memory is changed only by itself and by its system calls, in the ranges that they
-  // report (trusted_calls.h): it has been recorded since it began its program, and shares its memory
-  // with no other process.
+  // report (trusted_calls.h): it has been recorded since it began its program, and shares its
+  // memory with no other process.
   bool TrustsOutputs() const;
 
   // Its system calls are about to be restricted: takes back the patches of its vdso, which make

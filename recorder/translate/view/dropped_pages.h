@@ -4,12 +4,12 @@
 // Nothing depends on it but memory: what a thread loads is compared with memory anyway. All
 // threads.
 
-#ifndef HINDSIGHT_RECORDER_TRANSLATE_AGENT_DROPPED_PAGES_H_
-#define HINDSIGHT_RECORDER_TRANSLATE_AGENT_DROPPED_PAGES_H_
+#ifndef HINDSIGHT_RECORDER_TRANSLATE_VIEW_DROPPED_PAGES_H_
+#define HINDSIGHT_RECORDER_TRANSLATE_VIEW_DROPPED_PAGES_H_
 
 #include <stdint.h>
 
-namespace hindsight::agent {
+namespace hindsight {
 
 struct DroppedRange {
   uint64_t start, end;
@@ -24,6 +24,6 @@ uint64_t AddDropped(const DroppedRange& range);
 // Number `position`; everything, if it is no longer known.
 DroppedRange DroppedAt(uint64_t position);
 
-}  // namespace hindsight::agent
+}  // namespace hindsight
 
-#endif  // HINDSIGHT_RECORDER_TRANSLATE_AGENT_DROPPED_PAGES_H_
+#endif  // HINDSIGHT_RECORDER_TRANSLATE_VIEW_DROPPED_PAGES_H_

@@ -1,6 +1,6 @@
-#include "recorder/translate/agent/dropped_pages.h"
+#include "recorder/translate/view/dropped_pages.h"
 
-namespace hindsight::agent {
+namespace hindsight {
 namespace {
 
 struct Slot {
@@ -36,4 +36,4 @@ DroppedRange DroppedAt(uint64_t position) {
   return same ? range : kEverything;
 }
 
-}  // namespace hindsight::agent
+}  // namespace hindsight
