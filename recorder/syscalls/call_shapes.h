@@ -206,17 +206,30 @@ inline constexpr SyscallShape kNewShapes[] = {
     {469, {}},                                        // file_setattr
 };
 
+// By number: the place in kShapes and in kNewShapes after it, + 1; 0: in none.
+struct Index {
+  static constexpr int64_t kNumbers = 512;
+  uint8_t places[kNumbers] = {};
+};
+constexpr int64_t kShapeCount = sizeof(kShapes) / sizeof(kShapes[0]);
+
+constexpr Index MakeIndex() {
+  Index index;
+  uint8_t place = 0;
+  for (const SyscallShape& shape : kShapes) index.places[shape.number] = ++place;
+  for (const SyscallShape& shape : kNewShapes) index.places[shape.number] = ++place;
+  return index;
+}
+inline constexpr Index kIndex = MakeIndex();
+
 }  // namespace call_shapes
 
 // nullptr: the table does not say that the call stores anything.
 constexpr const SyscallShape* FindStoringShape(int64_t number) {
-  for (const SyscallShape& shape : call_shapes::kShapes) {
-    if (shape.number == number) return &shape;
-  }
-  for (const SyscallShape& shape : call_shapes::kNewShapes) {
-    if (shape.number == number) return &shape;
-  }
-  return nullptr;
+  using namespace call_shapes;
+  const int64_t place = number >= 0 && number < Index::kNumbers ? kIndex.places[number] : 0;
+  if (place == 0) return nullptr;
+  return place <= kShapeCount ? &kShapes[place - 1] : &kNewShapes[place - 1 - kShapeCount];
 }
 
 }  // namespace hindsight

@@ -19,16 +19,32 @@ namespace hindsight {
 
 namespace trusted_calls {
 
+// System calls by number, of those that there are.
+class CallSet {
+ public:
+  template <uint64_t kCount>
+  explicit constexpr CallSet(const int64_t (&numbers)[kCount]) {
+    for (const int64_t number : numbers) bits_[number / 64] |= uint64_t{1} << number % 64;
+  }
+  constexpr bool Has(int64_t number) const {
+    return number >= 0 && number < kNumbers && (bits_[number / 64] >> number % 64 & 1) != 0;
+  }
+
+ private:
+  static constexpr int64_t kNumbers = 512;
+  uint64_t bits_[kNumbers / 64] = {};
+};
+
 // Their first argument is a descriptor.
-inline constexpr int64_t kOnFile[] = {
+inline constexpr CallSet kOnFile({
     SYS_read,     SYS_pread64,   SYS_write,    SYS_pwrite64, SYS_writev,     SYS_pwritev,
     SYS_pwritev2, SYS_ioctl,     SYS_recvfrom, SYS_sendto,   SYS_getdents64, SYS_lseek,
     SYS_fsync,    SYS_fdatasync, SYS_mmap,     SYS_sendfile, SYS_readv,      SYS_preadv,
     SYS_recvmsg,  SYS_sendmsg,   SYS_accept,   SYS_accept4,  SYS_getsockopt, SYS_setsockopt,
-};
+});
 
 // What these store does not depend on a driver, unless they are in kOnFile.
-inline constexpr int64_t kStoreOnlyListedOutputs[] = {
+inline constexpr CallSet kStoreOnlyListedOutputs({
     SYS_read,
     SYS_pread64,
     SYS_write,
@@ -170,7 +186,7 @@ inline constexpr int64_t kStoreOnlyListedOutputs[] = {
     SYS_linkat,
     SYS_symlinkat,
     SYS_renameat,
-};
+});
 
 inline constexpr uint64_t kFileRequests[] = {TCGETS,  TIOCGWINSZ, FIONREAD,
                                              FIONBIO, FIOCLEX,    FIONCLEX};
@@ -198,7 +214,7 @@ constexpr bool StoresOnlyListedOutputs(int64_t number, const uint64_t* arguments
   // Truncating a file takes away what is mapped of it.
   if (number == SYS_open && (arguments[1] & O_TRUNC) != 0) return false;
   if (number == SYS_openat && (arguments[2] & O_TRUNC) != 0) return false;
-  return trusted_calls::Contains(trusted_calls::kStoreOnlyListedOutputs, number);
+  return trusted_calls::kStoreOnlyListedOutputs.Has(number);
 }
 
 inline constexpr int kNoFile = -1;
@@ -207,7 +223,7 @@ inline constexpr int kNoFile = -1;
 constexpr int FileOfCall(int64_t number, const uint64_t* arguments) {
   if (number == SYS_mmap) return static_cast<int>(arguments[4]);
   if (number == SYS_splice || number == SYS_copy_file_range) return static_cast<int>(arguments[2]);
-  const bool first = trusted_calls::Contains(trusted_calls::kOnFile, number);
+  const bool first = trusted_calls::kOnFile.Has(number);
   return first ? static_cast<int>(arguments[0]) : kNoFile;
 }
 

@@ -81,30 +81,70 @@ bool LetsOthersStore(const GuestCall& call) {
   }
 }
 
-enum class FileKind { kOrdinary, kDevice, kOther };
+enum class FileKind { kNotKnown, kOrdinary, kDevice, kOther };
+
+struct OpenFile {
+  uint64_t descriptor;
+  FileKind kind;
+  uint64_t device, inode;
+};
 
 // A file of /proc has no size, and may be anything.
-FileKind KindOfFile(uint64_t descriptor, struct stat* file) {
-  if (IsError(Call(SYS_fstat, descriptor, AddressOf(file)))) return FileKind::kOther;
-  switch (file->st_mode & S_IFMT) {
+FileKind KindOfFile(uint64_t descriptor, const struct stat& file) {
+  switch (file.st_mode & S_IFMT) {
     case S_IFDIR:
     case S_IFIFO:
     case S_IFSOCK:
     case S_IFBLK:
       return FileKind::kOrdinary;
     case S_IFCHR:
-      return IsOrdinary(file->st_rdev) ? FileKind::kOrdinary : FileKind::kDevice;
+      return IsOrdinary(file.st_rdev) ? FileKind::kOrdinary : FileKind::kDevice;
     case S_IFREG:
       break;
     default:
       return FileKind::kOther;
   }
-  if (file->st_size != 0) return FileKind::kOrdinary;
+  if (file.st_size != 0) return FileKind::kOrdinary;
   struct statfs system = {};
   const int64_t result = Call(SYS_fstatfs, descriptor, AddressOf(&system));
   return IsError(result) || system.f_type == PROC_SUPER_MAGIC ? FileKind::kOther
                                                               : FileKind::kOrdinary;
 }
+
+OpenFile LookAt(uint64_t descriptor) {
+  struct stat file = {};
+  if (IsError(Call(SYS_fstat, descriptor, AddressOf(&file)))) return {descriptor, FileKind::kOther};
+  return {descriptor, KindOfFile(descriptor, file), file.st_dev, file.st_ino};
+}
+
+// Whether a descriptor that was a file's may be another one's afterwards. Others get numbers that
+// are free.
+bool FreesDescriptors(uint32_t number) {
+  return number == SYS_close || number == SYS_close_range || number == SYS_dup2 ||
+         number == SYS_dup3;
+}
+
+// Files that were looked at.
+class OpenFiles {
+ public:
+  const OpenFile& At(uint64_t descriptor) {
+    OpenFile& file = files_[descriptor % kMost];
+    if (file.kind == FileKind::kNotKnown || file.descriptor != descriptor) {
+      file = LookAt(descriptor);
+    }
+    return file;
+  }
+  void Forget() {
+    for (OpenFile& file : files_) file.kind = FileKind::kNotKnown;
+  }
+
+ private:
+  static constexpr uint64_t kMost = 8;
+  OpenFile files_[kMost] = {};
+};
+
+// Of the process; a child of vfork, which has this memory for a while, has others.
+constinit OpenFiles open_files;
 
 bool WritesFile(uint32_t number) {
   return number == SYS_write || number == SYS_pwrite64 || number == SYS_writev ||
@@ -112,8 +152,8 @@ bool WritesFile(uint32_t number) {
 }
 
 // Private memory shows what is written to its file, where it has not been stored to itself.
-void TakeFileRanges(Thread* thread, const struct stat& file) {
-  file_ranges.ForEach(file.st_dev, file.st_ino, [thread](uint64_t start, uint64_t end) {
+void TakeFileRanges(Thread* thread, const OpenFile& file) {
+  file_ranges.ForEach(file.device, file.inode, [thread](uint64_t start, uint64_t end) {
     TakeMiss(thread, start, end - start);
   });
 }
@@ -155,6 +195,7 @@ void ShareMemoryBefore(Thread* thread, const GuestCall& call) {
 
 void TakeUnknownOutputs(Thread* thread) {
   if (!IsExclusive(*thread)) return;
+  open_files.Forget();
   pages_compared += TakeAll(thread);
   if (pages_compared > kFreePages + thread->count / kInstructionsPerPage) ShareMemory(thread);
 }
@@ -162,17 +203,18 @@ void TakeUnknownOutputs(Thread* thread) {
 void TakeOtherOutputs(Thread* thread, const GuestCall& made, int64_t result) {
   if (!IsExclusive(*thread)) return;
   if (IsMemoryFileOpened()) return ShareMemory(thread);
+  const int descriptor = FileOfCall(made.number(), made.words + 1);
+  if (FreesDescriptors(made.number()) || thread->alone != 0) open_files.Forget();
   if (!StoresOnlyListedOutputs(made.number(), made.words + 1) || result == -EFAULT) {
     return TakeUnknownOutputs(thread);
   }
   if (IsError(result)) return;
-  const int descriptor = FileOfCall(made.number(), made.words + 1);
-  struct stat file = {};
-  const FileKind kind =
-      descriptor < 0 ? FileKind::kOrdinary : KindOfFile(static_cast<uint64_t>(descriptor), &file);
-  if (kind == FileKind::kDevice) return ShareMemory(thread);
-  if (kind == FileKind::kOther) return TakeUnknownOutputs(thread);
-  if (WritesFile(made.number())) TakeFileRanges(thread, file);
+  if (descriptor >= 0) {
+    const OpenFile file = open_files.At(static_cast<uint64_t>(descriptor));
+    if (file.kind == FileKind::kDevice) return ShareMemory(thread);
+    if (file.kind == FileKind::kOther) return TakeUnknownOutputs(thread);
+    if (WritesFile(made.number())) TakeFileRanges(thread, file);
+  }
   TakeMemoryCall(thread, made, static_cast<uint64_t>(result));
 }
 
