@@ -3,6 +3,7 @@
 #include <linux/futex.h>
 #include <poll.h>
 #include <pthread.h>
+#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -10,9 +11,14 @@
 #include <chrono>
 #include <climits>
 #include <cstring>
+#include <filesystem>
+#include <string>
+#include <system_error>
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
+#include "recorder/process/memory_map.h"
 #include "recorder/process/pid_namespace.h"
 #include "recorder/process/process_facts.h"
 #include "recorder/ptrace/thread_stop.h"
@@ -91,6 +97,18 @@ ProcessService::ProcessService(pid_t process, MemoryFile file, const Translation
       file_(std::make_shared<MemoryFile>(std::move(file))),
       code_(process, options_, file_.get()),
       random_(options.seed) {}
+
+void ProcessService::ShareMemoryIfUsual() {
+  const auto map = MemoryMap::OfProcess(absl::StrCat("/proc/", process_, "/maps"));
+  std::error_code error;
+  const std::string program =
+      std::filesystem::read_symlink(absl::StrCat("/proc/", process_, "/exe"), error).string();
+  for (const MapRegion& region : map.regions()) {
+    if ((region.protection & PROT_EXEC) == 0 || region.name != program) continue;
+    if (options_.memo->SharesUsually(region)) code_.ShareMemory();
+    return;
+  }
+}
 
 void ProcessService::Run() {
   const HeldLifeline lifeline(&file_->control()->lifeline);
@@ -377,6 +395,7 @@ void ProcessService::StartNewProgram(pid_t process) {
   }
   const TranslationOptions options = OptionsOfOthers();
   auto service = std::make_unique<ProcessService>(process, *std::move(file), options, on_child_);
+  service->ShareMemoryIfUsual();
   RecordedBirth birth = {.kind = RecordedBirth::Kind::kExecuted,
                          .process = process,
                          .ring = kFirstThread,

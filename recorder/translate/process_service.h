@@ -36,6 +36,8 @@ class ProcessService {
   ProcessService(const ProcessService&) = delete;
   ProcessService& operator=(const ProcessService&) = delete;
 
+  // Memory is not exclusive from the beginning if the program lets others store to it anyway.
+  void ShareMemoryIfUsual();
   // Until the process has ended or executes another program, or RequestStop.
   void Run();
   void RequestStop();

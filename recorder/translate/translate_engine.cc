@@ -134,6 +134,7 @@ absl::Status TranslateEngine::Begin(pid_t process, pid_t thread) {
   auto service = std::make_unique<ProcessService>(
       process, std::move(file), translation,
       [this](std::unique_ptr<ProcessService> child) { services_.Start(std::move(child)); });
+  service->ShareMemoryIfUsual();
   file_ = service->file();
   RETURN_IF_ERROR(
       family_.Begin(log_, MakeRecordedMemory(file_, translation.executed_pages), kFirstThread));

@@ -165,6 +165,14 @@ TranslationMemo::Module* TranslationMemo::ModuleOf(const MapRegion& region, bool
   return module.get();
 }
 
+bool TranslationMemo::SharesUsually(const MapRegion& region) {
+  const auto blocks = [this, &region](bool exclusive) {
+    const TranslationFile* const file = ModuleOf(region, exclusive)->file();
+    return file == nullptr ? 0 : file->block_count();
+  };
+  return blocks(/*exclusive=*/false) > blocks(/*exclusive=*/true);
+}
+
 // 0: the arena is full.
 uint64_t TranslationMemo::PlaceFor(uint64_t guest_pc, uint64_t bytes) {
   const uint64_t arena = ArenaFor(guest_pc);
