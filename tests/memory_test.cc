@@ -34,6 +34,12 @@ TEST(SharedMemoryTest, EventsFromThreadsTimersAndChildren) {
   ExpectAlwaysRecordsUnchanged({Program("event_loop")});
 }
 
+TEST(ExclusiveMemoryTest, ShowsWhatEachCallHasStored) {
+  ExpectAlwaysRecordsUnchanged({Program("exclusive_memory")});
+  ExpectAlwaysRecordsUnchanged({Program("exclusive_memory")}, {},
+                               {"--light-keyframe-interval=50000"});
+}
+
 TEST(GeneratedCodeTest, ToyJit) { ExpectAlwaysRecordsUnchanged({Program("toy_jit")}); }
 
 TEST(GeneratedCodeTest, ToyJitWithManyKeyframes) {

@@ -55,6 +55,8 @@ class ProgramCodeTest : public testing::Test {
     file_ = std::make_unique<MemoryFile>(*MemoryFile::Open(getpid(), fd_.get()));
     TranslationOptions options;
     options.memo = memo_;
+    options.flavour = flavour_;
+    options.exclusive_memory = flavour_ == Flavour::kRecord;
     code_ = std::make_unique<ProgramCode>(getpid(), options, file_.get());
   }
   // Asks for the page at this place of the order, then has so many pages taken in as there are.
@@ -76,6 +78,7 @@ class ProgramCodeTest : public testing::Test {
     });
   }
 
+  Flavour flavour_ = Flavour::kPlain;
   const std::string directory_ = testing::TempDir() + "/program_code";
   std::vector<uint64_t> order_;  // in which pages were executed in the first recording
   UniqueFd fd_;
@@ -118,6 +121,32 @@ TEST_F(ProgramCodeTest, WhatIsMappedNoMoreIsNotTaken) {
   code_->Invalidate(kStart, kStart + kPages * kPageBytes);
   EXPECT_EQ(code_->block_count(), 0u);
   EXPECT_FALSE(code_->TranslateAhead());
+}
+
+// Nothing leads to what does not compare its loads any more, which is in another file of the store.
+TEST_F(ProgramCodeTest, MemoryThatIsSharedIsComparedFromThenOn) {
+  flavour_ = Flavour::kRecord;
+  Begin();
+  EXPECT_EQ(file_->control()->exclusive, 1u);
+  const uint64_t trusting = code_->Translate(order_[0]);
+  const uint32_t epoch = file_->control()->epoch;
+  code_->ShareMemory();
+  EXPECT_EQ(file_->control()->exclusive, 0u);
+  EXPECT_NE(file_->control()->epoch, epoch);
+  EXPECT_EQ(code_->block_count(), 0u);
+  const auto map = file_->block_map();
+  EXPECT_FALSE(std::any_of(map.begin(), map.end(),
+                           [](const BlockMapEntry& entry) { return entry.host != 0; }));
+  const uint64_t comparing = code_->Translate(order_[0]);
+  EXPECT_NE(comparing, 0u);
+  EXPECT_NE(comparing, trusting);
+  EXPECT_TRUE(code_->Recover(trusting).has_value()) << "who asks where it was finds that";
+  memo_->Save();
+  Begin();
+  EXPECT_NE(code_->Translate(order_[0]), 0u);
+  code_->ShareMemory();
+  EXPECT_NE(code_->Translate(order_[0]), 0u);
+  EXPECT_EQ(code_->block_count(), 1u);
 }
 
 TEST_F(ProgramCodeTest, PagesWithOtherBytesAreNotTaken) {

@@ -76,6 +76,36 @@ TEST_F(TranslationMemoTest, MappingsHaveTheirOwn) {
   EXPECT_EQ(memo_.ModuleOf(other), memo_.others());
 }
 
+TEST_F(TranslationMemoTest, CodeOfExclusiveMemoryIsAnother) {
+  const MapRegion region = {.start = 0x400000, .end = 0x500000, .inode = 1, .name = "/bin/a"};
+  memo_.Add(memo_.ModuleOf(region), MakeTranslation(kPc, kHost, SomeBlock(), bytes_at_));
+  EXPECT_EQ(memo_.Find(memo_.ModuleOf(region, /*exclusive=*/true), kPc, bytes_at_), nullptr);
+  EXPECT_NE(memo_.others(), memo_.others(/*exclusive=*/true));
+}
+
+TEST_F(TranslationMemoTest, ProgramsShareTheirMemoryAsBefore) {
+  const MapRegion region = {.start = 0x400000, .end = 0x500000, .inode = 4, .name = "/bin/a"};
+  const std::string directory = testing::TempDir() + "/memo_shares";
+  const auto record = [&](bool exclusive, uint64_t first, uint64_t blocks) {
+    TranslationMemo memo(TranslationStore::Open(directory, "test"));
+    for (uint64_t i = first; i < first + blocks; ++i) {
+      auto made = MakeTranslation(kPc + 8 * i, kHost + 64 * i, SomeBlock(), bytes_at_);
+      made->lasting = true;
+      memo.Add(memo.ModuleOf(region, exclusive), std::move(made));
+    }
+    memo.Save();
+  };
+  const auto shares = [&] {
+    return TranslationMemo(TranslationStore::Open(directory, "test")).SharesUsually(region);
+  };
+  EXPECT_FALSE(shares());
+  record(/*exclusive=*/true, 0, 2);
+  record(/*exclusive=*/false, 0, 2);
+  EXPECT_FALSE(shares());
+  record(/*exclusive=*/false, 2, 2);
+  EXPECT_TRUE(shares());
+}
+
 // What one recording has given the store is found by the next one, at a place of its own.
 TEST_F(TranslationMemoTest, AnotherMemoFindsWhatWasSaved) {
   const MapRegion region = {.start = 0x400000, .end = 0x500000, .inode = 1, .name = "/bin/a"};
