@@ -16,58 +16,82 @@ bool CanChange(const MapRegion& region) {
   return (region.protection & PROT_WRITE) != 0 || region.shared;
 }
 
+uint64_t PagesOf(const MapRegion& region) { return (region.end - region.start) / kPageBytes; }
+
 }  // namespace
+
 CodeSource::CodeSource(pid_t process, OnCode on_code)
     : process_(process), on_code_(std::move(on_code)), memory_(process) {}
 
-const MapRegion* CodeSource::LookUp(uint64_t address) const {
-  auto it = std::upper_bound(regions_.begin(), regions_.end(), address,
-                             [](uint64_t a, const MapRegion& r) { return a < r.start; });
-  if (it == regions_.begin()) return nullptr;
-  --it;
-  return address < it->end ? &*it : nullptr;
+void CodeSource::Unmap::operator()(uint8_t* start) const { munmap(start, bytes); }
+
+CodeSource::Region* CodeSource::RegionAt(uint64_t address) {
+  return const_cast<Region*>(std::as_const(*this).RegionAt(address));
 }
 
-const MapRegion* CodeSource::FindRegion(uint64_t address) {
+const CodeSource::Region* CodeSource::RegionAt(uint64_t address) const {
+  auto it = std::upper_bound(regions_.begin(), regions_.end(), address,
+                             [](uint64_t a, const auto& r) { return a < r->map.start; });
+  if (it == regions_.begin()) return nullptr;
+  --it;
+  return address < (*it)->map.end ? it->get() : nullptr;
+}
+
+const MapRegion* CodeSource::LookUp(uint64_t address) const {
+  const Region* const region = RegionAt(address);
+  return region == nullptr ? nullptr : &region->map;
+}
+
+CodeSource::Region* CodeSource::FindRegion(uint64_t address) {
   if (!InWindows(address, address)) return nullptr;
-  if (const MapRegion* region = LookUp(address)) return region;
+  if (Region* region = RegionAt(address)) return region;
   const MemoryMap map = MemoryMap::OfProcess(absl::StrCat("/proc/", process_, "/maps"));
-  const MapRegion* region = map.Find(address);
-  if (region == nullptr || (region->protection & PROT_EXEC) == 0) return nullptr;
-  on_code_(*region);
-  const auto at = std::upper_bound(regions_.begin(), regions_.end(), region->start,
-                                   [](uint64_t a, const MapRegion& r) { return a < r.start; });
-  return &*regions_.insert(at, *region);
+  const MapRegion* found = map.Find(address);
+  if (found == nullptr || (found->protection & PROT_EXEC) == 0) return nullptr;
+  auto region = std::make_unique<Region>();
+  region->map = *found;
+  const uint64_t pages = PagesOf(*found) + 1;
+  void* const bytes = mmap(nullptr, pages * kPageBytes, PROT_READ | PROT_WRITE,
+                           MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (bytes == MAP_FAILED) return nullptr;
+  region->bytes = {static_cast<uint8_t*>(bytes), Unmap{pages * kPageBytes}};
+  region->pages.resize(pages);
+  on_code_(*found);
+  const auto at = std::upper_bound(regions_.begin(), regions_.end(), found->start,
+                                   [](uint64_t a, const auto& r) { return a < r->map.start; });
+  return regions_.insert(at, std::move(region))->get();
+}
+
+bool CodeSource::ReadInto(Region* region, uint64_t number) {
+  PageState& state = region->pages[number];
+  if (state != PageState::kNotRead) return state == PageState::kRead;
+  const uint64_t page = region->map.start + number * kPageBytes;
+  const Region* const owner = page < region->map.end ? region : FindRegion(page);
+  uint8_t* const to = region->bytes.get() + number * kPageBytes;
+  const bool read = owner != nullptr && memory_.Read(page, {to, kPageBytes});
+  state = read ? PageState::kRead : PageState::kNone;
+  if (owner != nullptr && CanChange(owner->map)) writable_.push_back(page);
+  return read;
 }
 
 absl::Span<const uint8_t> CodeSource::At(uint64_t pc) {
-  const uint64_t number = pc / kPageBytes, start = number * kPageBytes;
-  auto it = pages_.find(number);
-  if (it == pages_.end()) {
-    const MapRegion* region = FindRegion(pc);
-    if (region == nullptr) return {};
-    auto page = std::make_unique<Page>();
-    page->writable = CanChange(*region);
-    page->bytes.resize(kPageBytes);
-    if (!memory_.Read(start, absl::MakeSpan(page->bytes))) return {};
-    const MapRegion* next = FindRegion(start + kPageBytes);
-    if (next != nullptr) {
-      page->writable |= CanChange(*next);
-      page->bytes.resize(2 * kPageBytes);
-      if (!memory_.Read(start + kPageBytes, absl::MakeSpan(page->bytes).subspan(kPageBytes))) {
-        page->bytes.resize(kPageBytes);
-      }
-    }
-    if (page->writable) writable_.push_back(number);
-    it = pages_.emplace(number, std::move(page)).first;
-  }
-  return absl::MakeConstSpan(it->second->bytes).subspan(pc - start);
+  Region* const region = FindRegion(pc);
+  if (region == nullptr) return {};
+  const uint64_t offset = pc - region->map.start, number = offset / kPageBytes;
+  // Who asks for it may find it now.
+  if (region->pages[number] == PageState::kNone) region->pages[number] = PageState::kNotRead;
+  if (!ReadInto(region, number)) return {};
+  const uint64_t end = (number + (ReadInto(region, number + 1) ? 2 : 1)) * kPageBytes;
+  return {region->bytes.get() + offset, end - offset};
 }
 
 bool CodeSource::ReadPage(uint64_t page, absl::Span<uint8_t> out) const {
-  const auto it = pages_.find(page / kPageBytes);
-  if (it == pages_.end()) return InWindows(page, page) && memory_.Read(page, out);
-  std::copy_n(it->second->bytes.begin(), kPageBytes, out.begin());
+  const Region* const region = RegionAt(page);
+  const uint64_t number = region == nullptr ? 0 : (page - region->map.start) / kPageBytes;
+  if (region == nullptr || region->pages[number] != PageState::kRead) {
+    return InWindows(page, page) && memory_.Read(page, out);
+  }
+  std::copy_n(region->bytes.get() + number * kPageBytes, kPageBytes, out.begin());
   return true;
 }
 
@@ -85,17 +109,24 @@ bool CodeSource::MayChange(uint64_t pc) const {
 }
 
 void CodeSource::ForgetWritable() {
-  for (const uint64_t number : writable_) pages_.erase(number);
+  for (const uint64_t page : writable_) {
+    // In its own region, and after the one before.
+    for (const uint64_t address : {page, page - kPageBytes}) {
+      Region* const region = RegionAt(address);
+      if (region == nullptr) continue;
+      region->pages[(page - region->map.start) / kPageBytes] = PageState::kNotRead;
+    }
+  }
   writable_.clear();
 }
 
 void CodeSource::Forget(uint64_t start, uint64_t end) {
-  const auto touches = [&](const MapRegion& r) { return r.start < end && start < r.end; };
+  const auto touches = [&](const auto& r) { return r->map.start < end && start < r->map.end; };
   regions_.erase(std::remove_if(regions_.begin(), regions_.end(), touches), regions_.end());
-  absl::erase_if(pages_, [&](const auto& entry) {
-    const uint64_t page = entry.first * kPageBytes;
-    return page < end && start < page + entry.second->bytes.size();
-  });
+  for (const auto& region : regions_) {
+    if (start <= region->map.end && region->map.end < end)
+      region->pages.back() = PageState::kNotRead;
+  }
 }
 
 }  // namespace hindsight

@@ -1,6 +1,7 @@
 // The bytes of a process's code, from memory that it may execute.
 //
-// Remembers which memory that is, and the bytes of what cannot be written. One host thread.
+// Remembers which memory that is, and the bytes of what cannot be written; each page is read once.
+// One host thread.
 
 #ifndef HINDSIGHT_RECORDER_TRANSLATE_CODE_SOURCE_H_
 #define HINDSIGHT_RECORDER_TRANSLATE_CODE_SOURCE_H_
@@ -12,7 +13,6 @@
 #include <memory>
 #include <vector>
 
-#include "absl/container/flat_hash_map.h"
 #include "absl/types/span.h"
 #include "recorder/process/process_memory.h"
 #include "tracefmt/records.h"
@@ -45,18 +45,30 @@ class CodeSource {
   void Forget(uint64_t start, uint64_t end);
 
  private:
-  struct Page {
-    std::vector<uint8_t> bytes;  // with those of the next one
-    bool writable = false;
+  struct Unmap {
+    uint64_t bytes = 0;
+    void operator()(uint8_t* start) const;
   };
-  const MapRegion* FindRegion(uint64_t address);
+  enum class PageState : uint8_t { kNotRead, kRead, kNone };
+  // The bytes of a region where they lie in it, each page once it has been read; then the page that
+  // follows the region, if that is code as well.
+  struct Region {
+    MapRegion map;
+    std::unique_ptr<uint8_t, Unmap> bytes{nullptr, Unmap{}};
+    std::vector<PageState> pages;  // with the one that follows
+  };
+  // Null: it is no code.
+  Region* FindRegion(uint64_t address);
+  Region* RegionAt(uint64_t address);
+  const Region* RegionAt(uint64_t address) const;
+  // Reads page `number` of the region. False if it cannot be read, or is no code.
+  bool ReadInto(Region* region, uint64_t number);
 
   const pid_t process_;
   const OnCode on_code_;
   ProcMemFile memory_;
-  std::vector<MapRegion> regions_;                              // that can be executed, ascending
-  absl::flat_hash_map<uint64_t, std::unique_ptr<Page>> pages_;  // by number
-  std::vector<uint64_t> writable_;                              // of those
+  std::vector<std::unique_ptr<Region>> regions_;  // that can be executed, ascending
+  std::vector<uint64_t> writable_;                // pages that were read where code may change
 };
 
 }  // namespace hindsight
