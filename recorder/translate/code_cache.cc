@@ -202,6 +202,7 @@ bool CodeCache::AddPage(Page page) {
   const uint64_t bytes = page->image.code_bytes();
   if (piece_.size() < bytes) piece_.resize(bytes);
   page->image.WriteCode(page->host, piece_.data());
+  LinkFrom(page, piece_.data());
   file_->WriteCode(page->host, absl::MakeConstSpan(piece_).first(bytes));
   code_bytes_ += bytes;
   page_blocks_ += page->image.blocks().size();
@@ -211,19 +212,23 @@ bool CodeCache::AddPage(Page page) {
                    [=](Page other) { return other->module == page->module; })) {
     modules_.push_back(page);
   }
-  LinkPage(page);
+  LinkTo(page);
   for (const PageImage::Block& block : page->image.blocks()) {
     SetInMap(block.guest_pc, HostInMap(page->host + block.code_offset, block.flags_read));
   }
   return true;
 }
 
-// With what is here already.
-void CodeCache::LinkPage(Page page) {
+// Leads from the page's code, which is at `code` as yet, to what is here already.
+void CodeCache::LinkFrom(Page page, uint8_t* code) const {
   for (const Link& link : page->image.links()) {
     const uint64_t site = page->host + link.rel32_offset, target = Find(link.guest_target);
-    if (target != 0) WriteSite({.host = site}, static_cast<int32_t>(target - site - 4));
+    if (target != 0) SetBranch(code + link.rel32_offset, static_cast<int32_t>(target - site - 4));
   }
+}
+
+// Leads from what is here already.
+void CodeCache::LinkTo(Page page) {
   const uint64_t start = page->image.page() * kPageBytes;
   for (const auto& link : TranslationMemo::LinksTo(*page, start, start + kPageBytes)) {
     const auto from = known_pages_.find(link.page);

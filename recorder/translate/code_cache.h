@@ -101,7 +101,8 @@ class CodeCache {
   void RegisterPages(Block block, uint64_t start, uint64_t bytes);
   // All branches to `guest_pc` that have been written.
   void ForEachSite(uint64_t guest_pc, const std::function<void(const Site&)>& visit) const;
-  void LinkPage(Page page);
+  void LinkFrom(Page page, uint8_t* code) const;
+  void LinkTo(Page page);
   // Its blocks are in the maps one by one from now on.
   void TakeApart(Page page);
   void NoteSites(const Translation& translation);
