@@ -26,8 +26,16 @@ constexpr uint64_t kMaxUnwrittenBytes = 128 << 20;
 // Files remembered before those are looked for that are of no use any more.
 constexpr size_t kLeastKnown = 256;
 
-std::vector<PageIndex::Hash> PageHashes(absl::Span<const uint8_t> bytes) {
-  std::vector<PageIndex::Hash> hashes;
+// A multiple of the page size. What holds one is used again and again: new memory takes longer than
+// reading a file into it.
+constexpr size_t kPieceBytes = 1 << 20;
+constexpr size_t kKeptPieces = 16;
+
+std::string HashText(const XXH128_hash_t& hash) {
+  return absl::StrFormat("%016x%016x", hash.high64, hash.low64);
+}
+
+void AddPageHashes(absl::Span<const uint8_t> bytes, std::vector<PageIndex::Hash>* hashes) {
   uint8_t last[kPageBytes];
   for (uint64_t offset = 0; offset < bytes.size(); offset += kPageBytes) {
     absl::Span<const uint8_t> page = bytes.subspan(offset, kPageBytes);
@@ -36,16 +44,32 @@ std::vector<PageIndex::Hash> PageHashes(absl::Span<const uint8_t> bytes) {
       std::memcpy(last, page.data(), page.size());
       page = last;
     }
-    hashes.push_back(PageIndex::HashOf(page));
+    hashes->push_back(PageIndex::HashOf(page));
   }
-  return hashes;
 }
+
+// Up to `size` bytes, less where the file ends.
+absl::StatusOr<size_t> ReadAt(int fd, const std::string& path, uint64_t offset, uint8_t* to,
+                              size_t size) {
+  size_t done = 0;
+  while (done < size) {
+    const ssize_t got = pread(fd, to + done, size - done, static_cast<off_t>(offset + done));
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return absl::ErrnoToStatus(errno, path);
+    if (got == 0) break;
+    done += static_cast<size_t>(got);
+  }
+  return done;
+}
+
+struct HashStateDeleter {
+  void operator()(XXH3_state_t* state) const { XXH3_freeState(state); }
+};
 
 }  // namespace
 
 std::string ContentHash(absl::Span<const uint8_t> bytes) {
-  const XXH128_hash_t hash = XXH3_128bits(bytes.data(), bytes.size());
-  return absl::StrFormat("%016x%016x", hash.high64, hash.low64);
+  return HashText(XXH3_128bits(bytes.data(), bytes.size()));
 }
 
 absl::StatusOr<std::shared_ptr<const ModuleContents>> StoredModules::Take(const std::string& path,
@@ -90,22 +114,6 @@ void StoredModules::Remember(const FileState& state,
   known_[state] = std::move(contents);
 }
 
-// The whole file, or as much of it as there is when reading. Read, not mapped: a file that shrinks
-// meanwhile must not kill the recorder.
-absl::StatusOr<StoredModules::FileBytes> StoredModules::ReadFile(int fd, const std::string& path,
-                                                                 uint64_t size) {
-  FileBytes bytes = {.storage = std::make_unique_for_overwrite<uint8_t[]>(size)};
-  while (bytes.size < size) {
-    const ssize_t got = pread(fd, bytes.storage.get() + bytes.size, size - bytes.size,
-                              static_cast<off_t>(bytes.size));
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0) return absl::ErrnoToStatus(errno, path);
-    if (got == 0) break;
-    bytes.size += static_cast<size_t>(got);
-  }
-  return bytes;
-}
-
 absl::StatusOr<std::shared_ptr<const ModuleContents>> StoredModules::Read(const std::string& path,
                                                                           int fd, uint64_t size,
                                                                           uint64_t max_bytes) {
@@ -113,39 +121,95 @@ absl::StatusOr<std::shared_ptr<const ModuleContents>> StoredModules::Read(const 
   contents->size_bytes = size;
   contents->build_id = ReadBuildId(fd);
   if (size > max_bytes) return contents;
-  ASSIGN_OR_RETURN(FileBytes bytes, ReadFile(fd, path, size));
-  contents->size_bytes = bytes.size;
-  contents->hash = ContentHash(bytes.span());
-  contents->pages = PageHashes(bytes.span());
-  RETURN_IF_ERROR(Store(contents->hash, std::move(bytes)));
+  const auto output =
+      std::make_shared<Output>(&directory_, absl::StrCat("next", outputs_++, ".tmp"));
+  const absl::Status copied = Copy(path, fd, output, contents.get());
+  if (!copied.ok()) {
+    RETURN_IF_ERROR(queue_->Post([output] { return absl::OkStatus(); }));  // the last that has it
+    return copied;
+  }
+  RETURN_IF_ERROR(Keep(output, *contents));
   return contents;
 }
 
-absl::Status StoredModules::Store(const std::string& hash, FileBytes bytes) {
-  {
-    const std::lock_guard<std::mutex> lock(uses_mutex_);
-    if (++uses_[hash] > 1) return absl::OkStatus();
+StoredModules::Output::~Output() {
+  if (fd_.valid()) directory_->Remove(name_);
+}
+
+absl::Status StoredModules::Output::Write(uint64_t offset, absl::Span<const uint8_t> bytes) {
+  if (!fd_.valid()) {
+    ASSIGN_OR_RETURN(fd_, directory_->CreateFile(name_));
   }
-  if (unwritten_bytes_ + bytes.size > kMaxUnwrittenBytes) RETURN_IF_ERROR(queue_->Drain());
-  unwritten_bytes_ += bytes.size;
-  const auto shared = std::make_shared<const FileBytes>(std::move(bytes));
-  return queue_->Post([this, hash, shared] {
-    unwritten_bytes_ -= shared->size;
-    return Write(hash, shared->span());
+  return WriteAll(fd_.get(), directory_->PathOf(name_), offset, bytes);
+}
+
+absl::Status StoredModules::Output::Rename(const std::string& name) {
+  RETURN_IF_ERROR(directory_->Rename(name_, name));
+  fd_ = {};
+  return absl::OkStatus();
+}
+
+// Read, not mapped: a file that shrinks meanwhile must not kill the recorder.
+absl::Status StoredModules::Copy(const std::string& path, int fd,
+                                 const std::shared_ptr<Output>& output, ModuleContents* contents) {
+  const std::unique_ptr<XXH3_state_t, HashStateDeleter> state(XXH3_createState());
+  XXH3_128bits_reset(state.get());
+  const uint64_t wanted = std::exchange(contents->size_bytes, 0);
+  bool ends = false;
+  do {
+    Piece piece = TakePiece();
+    const uint64_t offset = contents->size_bytes;
+    const size_t most = std::min<uint64_t>(kPieceBytes, wanted - offset);
+    ASSIGN_OR_RETURN(const size_t size, ReadAt(fd, path, offset, piece.get(), most));
+    XXH3_128bits_update(state.get(), piece.get(), size);
+    AddPageHashes({piece.get(), size}, &contents->pages);
+    contents->size_bytes += size;
+    ends = size < most || contents->size_bytes == wanted;
+    RETURN_IF_ERROR(Post(output, offset, std::move(piece), size));
+  } while (!ends);
+  contents->hash = HashText(XXH3_128bits_digest(state.get()));
+  return absl::OkStatus();
+}
+
+absl::Status StoredModules::Post(const std::shared_ptr<Output>& output, uint64_t offset,
+                                 Piece piece, size_t size) {
+  if (unwritten_bytes_ + size > kMaxUnwrittenBytes) RETURN_IF_ERROR(queue_->Drain());
+  unwritten_bytes_ += size;
+  const auto shared = std::make_shared<Piece>(std::move(piece));
+  return queue_->Post([this, output, offset, shared, size] {
+    unwritten_bytes_ -= size;
+    const absl::Status written = output->Write(offset, {shared->get(), size});
+    GiveBack(std::move(*shared));
+    return written;
   });
 }
 
-absl::Status StoredModules::Write(const std::string& hash, absl::Span<const uint8_t> bytes) {
-  const std::string next = hash + ".tmp";
-  ASSIGN_OR_RETURN(const UniqueFd fd, directory_.CreateFile(next));
-  absl::Status written = WriteAll(fd.get(), directory_.PathOf(next), 0, bytes);
-  if (written.ok()) written = directory_.Rename(next, hash);
-  if (!written.ok()) {
-    directory_.Remove(next);
-    return written;
+StoredModules::Piece StoredModules::TakePiece() {
+  const std::lock_guard<std::mutex> lock(pieces_mutex_);
+  if (pieces_.empty()) return std::make_unique_for_overwrite<uint8_t[]>(kPieceBytes);
+  Piece piece = std::move(pieces_.back());
+  pieces_.pop_back();
+  return piece;
+}
+
+void StoredModules::GiveBack(Piece piece) {
+  const std::lock_guard<std::mutex> lock(pieces_mutex_);
+  if (pieces_.size() < kKeptPieces) pieces_.push_back(std::move(piece));
+}
+
+absl::Status StoredModules::Keep(const std::shared_ptr<Output>& output,
+                                 const ModuleContents& contents) {
+  bool first;
+  {
+    const std::lock_guard<std::mutex> lock(uses_mutex_);
+    first = ++uses_[contents.hash] == 1;
   }
-  bytes_written_->fetch_add(bytes.size(), std::memory_order_relaxed);
-  return absl::OkStatus();
+  if (!first) return queue_->Post([output] { return absl::OkStatus(); });
+  return queue_->Post([this, output, hash = contents.hash, size = contents.size_bytes] {
+    RETURN_IF_ERROR(output->Rename(hash));
+    bytes_written_->fetch_add(size, std::memory_order_relaxed);
+    return absl::OkStatus();
+  });
 }
 
 // Whoever takes them from here on has them written again, later on the queue.

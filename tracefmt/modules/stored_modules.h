@@ -1,7 +1,8 @@
 // The bytes of modules in a recording being written, by hash, and how many lists name each.
 //
-// A file is read and hashed when it is taken, and written on the write queue, before all that is
-// posted there later: what refers to a module comes after its bytes.
+// A file is read and hashed when it is taken, a piece at a time, and each piece is written on the
+// write queue, before all that is posted there later: what refers to a module comes after its
+// bytes.
 //
 // Not copyable. Any host thread, but for Drop: on the queue.
 
@@ -15,12 +16,14 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "base/unique_fd.h"
 #include "tracefmt/storage/output_directory.h"
 #include "tracefmt/storage/page_index.h"
 #include "tracefmt/storage/write_queue.h"
@@ -56,18 +59,37 @@ class StoredModules {
  private:
   // Device, inode, size, seconds and nanoseconds of the last change.
   using FileState = std::array<uint64_t, 5>;
-  struct FileBytes {
-    std::unique_ptr<uint8_t[]> storage;
-    size_t size = 0;
-    absl::Span<const uint8_t> span() const { return {storage.get(), size}; }
+  using Piece = std::unique_ptr<uint8_t[]>;
+  // A file of the recording that is being written; gone with this unless it gets its name. On the
+  // queue.
+  class Output {
+   public:
+    Output(const OutputDirectory* directory, std::string name)
+        : directory_(directory), name_(std::move(name)) {}
+    Output(const Output&) = delete;
+    Output& operator=(const Output&) = delete;
+    ~Output();
+    absl::Status Write(uint64_t offset, absl::Span<const uint8_t> bytes);
+    absl::Status Rename(const std::string& name);
+
+   private:
+    const OutputDirectory* const directory_;
+    const std::string name_;
+    UniqueFd fd_;
   };
 
-  static absl::StatusOr<FileBytes> ReadFile(int fd, const std::string& path, uint64_t size);
   absl::StatusOr<std::shared_ptr<const ModuleContents>> Read(const std::string& path, int fd,
                                                              uint64_t size, uint64_t max_bytes);
-  // Has the file named by its hash written unless it is or will be there. Counts as a use.
-  absl::Status Store(const std::string& hash, FileBytes bytes);
-  absl::Status Write(const std::string& hash, absl::Span<const uint8_t> bytes);
+  // Reads the whole file, or as much of it as there is when reading, and has it written to
+  // `output`.
+  absl::Status Copy(const std::string& path, int fd, const std::shared_ptr<Output>& output,
+                    ModuleContents* contents);
+  absl::Status Post(const std::shared_ptr<Output>& output, uint64_t offset, Piece piece,
+                    size_t size);
+  Piece TakePiece();
+  void GiveBack(Piece piece);
+  // Has what was copied named by its hash unless the same is or will be there. Counts as a use.
+  absl::Status Keep(const std::shared_ptr<Output>& output, const ModuleContents& contents);
   // One more for bytes that are kept. False: they are not.
   bool Use(const std::string& hash);
   void Remember(const FileState& state, std::shared_ptr<const ModuleContents> contents);
@@ -76,6 +98,9 @@ class StoredModules {
   WriteQueue* const queue_;
   std::atomic<uint64_t>* const bytes_written_;
   std::atomic<uint64_t> unwritten_bytes_ = 0;  // on the queue
+  uint64_t outputs_ = 0;                       // so far; by mutex_
+  std::mutex pieces_mutex_;
+  std::vector<Piece> pieces_;  // for the next ones
   // Held while files are read and the queue is waited for: never on the queue.
   std::mutex mutex_;
   absl::flat_hash_map<FileState, std::shared_ptr<const ModuleContents>> known_;  // by mutex_
