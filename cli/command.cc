@@ -16,6 +16,7 @@
 #include "cli/trace_path.h"
 #include "confine/confinement.h"
 #include "confine/memory_budget.h"
+#include "emulator/unicorn/unicorn_library.h"
 #include "isa/host_features.h"
 
 namespace hindsight {
@@ -84,8 +85,9 @@ absl::StatusOr<TraceDirectory> FindCrashed(const TraceDirectory& directory) {
 }
 
 void ConfineTo(const TraceDirectory& directory, uint64_t memory_limit_bytes) {
-  // Reads the time zone while files can still be opened.
+  // Both read files while those can still be opened.
   tzset();
+  LoadUnicorn();
   if (memory_limit_bytes == 0) memory_limit_bytes = DefaultMemoryLimit();
   ConfinementOptions options;
   options.readable_directories = {directory.root_descriptor()};

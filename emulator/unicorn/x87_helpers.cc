@@ -8,14 +8,28 @@
 #include <utility>
 
 #include "emulator/unicorn/helper_state.h"
+#include "emulator/unicorn/unicorn_library.h"
 
 // Unicorn's accesses to the guest's memory; the last argument is where the helper was called.
-extern "C" {
-uint64_t cpu_ldq_data_ra_x86_64(void* env, uint64_t address, uintptr_t caller);
-uint32_t cpu_lduw_data_ra_x86_64(void* env, uint64_t address, uintptr_t caller);
-void cpu_stq_data_ra_x86_64(void* env, uint64_t address, uint64_t value, uintptr_t caller);
-void cpu_stw_data_ra_x86_64(void* env, uint64_t address, uint32_t value, uintptr_t caller);
-}
+struct UnicornAccesses {
+  template <typename Function>
+  static Function* Find(const char* name) {
+    return reinterpret_cast<Function*>(hindsight::NeedInUnicorn(name));
+  }
+  static const UnicornAccesses& Get() {
+    static const UnicornAccesses accesses;
+    return accesses;
+  }
+
+  using Load = uint64_t(void* env, uint64_t address, uintptr_t caller);
+  using LoadShort = uint32_t(void* env, uint64_t address, uintptr_t caller);
+  using Store = void(void* env, uint64_t address, uint64_t value, uintptr_t caller);
+  using StoreShort = void(void* env, uint64_t address, uint32_t value, uintptr_t caller);
+  Load* const load = Find<Load>("cpu_ldq_data_ra_x86_64");
+  LoadShort* const load_short = Find<LoadShort>("cpu_lduw_data_ra_x86_64");
+  Store* const store = Find<Store>("cpu_stq_data_ra_x86_64");
+  StoreShort* const store_short = Find<StoreShort>("cpu_stw_data_ra_x86_64");
+};
 
 #define HELPER(result, name) \
   extern "C" __attribute__((visibility("default"))) result helper_##name##_x86_64
@@ -131,8 +145,9 @@ STORE(fistll, "fistpll", int64_t, int64_t, INT64_MIN)
 HELPER(void, fldt_ST0)(void* env, uint64_t address) {
   const auto caller = reinterpret_cast<uintptr_t>(__builtin_return_address(0));
   X87Register value;
-  value.significand = cpu_ldq_data_ra_x86_64(env, address, caller);
-  value.exponent = static_cast<uint16_t>(cpu_lduw_data_ra_x86_64(env, address + 8, caller));
+  value.significand = UnicornAccesses::Get().load(env, address, caller);
+  value.exponent =
+      static_cast<uint16_t>(UnicornAccesses::Get().load_short(env, address + 8, caller));
   PushValue(env, value);
 }
 
@@ -141,8 +156,8 @@ HELPER(void, fstt_ST0)(void* env, uint64_t address) {
   X87Unit& unit = X87Of(env);
   const bool empty = unit.st_empty(0) != 0;
   const X87Register& value = empty ? kIndefinite : unit.st(0);
-  cpu_stq_data_ra_x86_64(env, address, value.significand, caller);
-  cpu_stw_data_ra_x86_64(env, address + 8, value.exponent, caller);
+  UnicornAccesses::Get().store(env, address, value.significand, caller);
+  UnicornAccesses::Get().store_short(env, address + 8, value.exponent, caller);
   if (empty) unit.status |= kStackFault;
   ClearC1(&unit);
 }
