@@ -38,12 +38,34 @@ bool IsOfCode(const GuestCall& mmap) {
   return (mmap.argument(2) & PROT_EXEC) != 0 || (mmap.argument(3) & MAP_DENYWRITE) != 0;
 }
 
+// Whether the file's times tell when it was written, also by way of mappings, and what is mapped is
+// nothing but its bytes.
+bool IsOnDisk(uint64_t descriptor) {
+  constexpr uint64_t kZfs = 0x2fc12fc1;
+  struct statfs system = {};
+  if (IsError(Call(SYS_fstatfs, descriptor, AddressOf(&system)))) return false;
+  switch (static_cast<uint64_t>(system.f_type)) {
+    case EXT4_SUPER_MAGIC:
+    case XFS_SUPER_MAGIC:
+    case BTRFS_SUPER_MAGIC:
+    case F2FS_SUPER_MAGIC:
+    case SQUASHFS_MAGIC:
+    case EROFS_SUPER_MAGIC_V1:
+    case OVERLAYFS_SUPER_MAGIC:
+    case kZfs:
+      return true;
+    default:
+      return false;
+  }
+}
+
 // Nobody has changed the file, or made it, for an hour.
-bool IsAtRest(const struct stat& file) {
+bool IsAtRest(uint64_t descriptor, const struct stat& file) {
   constexpr int64_t kLongSeconds = 3600;
   timespec now = {};
   Call(SYS_clock_gettime, CLOCK_REALTIME, AddressOf(&now));
-  return file.st_nlink != 0 && file.st_ctim.tv_sec + kLongSeconds < now.tv_sec;
+  return IsOnDisk(descriptor) && file.st_nlink != 0 &&
+         file.st_ctim.tv_sec + kLongSeconds < now.tv_sec;
 }
 
 bool IsOfSystem(const struct stat& file) {
@@ -63,9 +85,10 @@ bool MapsWhatOthersChange(const GuestCall& mmap) {
   if (IsError(Call(SYS_fstat, mmap.argument(4), AddressOf(&file)))) return false;
   if (S_ISCHR(file.st_mode)) return IsSharedMapping(mmap) || !IsOrdinary(file.st_rdev);
   if (IsSharedMapping(mmap)) {
-    return (mmap.argument(2) & PROT_WRITE) != 0 || !IsOfSystem(file) || !IsAtRest(file);
+    return (mmap.argument(2) & PROT_WRITE) != 0 || !IsOfSystem(file) ||
+           !IsAtRest(mmap.argument(4), file);
   }
-  return !IsOfCode(mmap) && !IsAtRest(file);
+  return !IsOfCode(mmap) && !IsAtRest(mmap.argument(4), file);
 }
 
 bool LetsOthersStore(const GuestCall& call) {
