@@ -22,9 +22,10 @@ namespace {
 constinit FileRanges file_ranges;
 
 // Pages that were compared because it was not known what a call had stored. To compare one takes as
-// long as the comparisons of loads among so many instructions; some are free.
+// long as the comparisons of loads among so many instructions; so many take as long as to translate
+// a program anew.
 uint64_t pages_compared;
-constexpr uint64_t kInstructionsPerPage = 12'500, kFreePages = 20'000;
+constexpr uint64_t kInstructionsPerPage = 12'500, kFreePages = 100'000;
 
 bool IsExclusive(const Thread& thread) { return IsMemoryExclusive() && IsRecorded(thread); }
 
@@ -220,8 +221,12 @@ void TakeUnknownOutputs(Thread* thread) {
   if (!IsExclusive(*thread)) return;
   open_files.Forget();
   pages_compared += TakeAll(thread);
+  // A child of vfork has not executed much; its parent has.
+  if (thread->alone != 0) return;
   if (pages_compared > kFreePages + thread->count / kInstructionsPerPage) ShareMemory(thread);
 }
+
+void ForgetComparedPages() { pages_compared = 0; }
 
 void TakeOtherOutputs(Thread* thread, const GuestCall& made, int64_t result) {
   if (!IsExclusive(*thread)) return;

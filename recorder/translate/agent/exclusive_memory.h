@@ -34,6 +34,9 @@ void TakeOtherOutputs(Thread* thread, const GuestCall& made, int64_t result);
 // Something was stored to memory, nobody knows where.
 void TakeUnknownOutputs(Thread* thread);
 
+// This process has been forked off another one, and its thread counts anew.
+void ForgetComparedPages();
+
 }  // namespace hindsight::agent
 
 #endif  // HINDSIGHT_RECORDER_TRANSLATE_AGENT_EXCLUSIVE_MEMORY_H_

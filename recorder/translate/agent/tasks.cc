@@ -168,6 +168,7 @@ void ForgetParent(Thread* thread) {
   ForgetAllRecordings();
   ForgetOrders();
   ForgetFilterLock();
+  ForgetComparedPages();
   recorded_threads = 1;
   leader_status = 0;
   thread->alone = 0;
