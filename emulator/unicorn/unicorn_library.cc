@@ -33,7 +33,7 @@ void* FindInUnicorn(const char* name) {
 
 void* NeedInUnicorn(const char* name) {
   void* const function = FindInUnicorn(name);
-  if (function == nullptr) EndWith(name);
+  if (function == nullptr) EndWith(dlerror());
   return function;
 }
 

@@ -10,6 +10,8 @@
 #include "emulator/unicorn/helper_state.h"
 #include "emulator/unicorn/unicorn_library.h"
 
+namespace {
+
 // Unicorn's accesses to the guest's memory; the last argument is where the helper was called.
 struct UnicornAccesses {
   template <typename Function>
@@ -30,6 +32,8 @@ struct UnicornAccesses {
   Store* const store = Find<Store>("cpu_stq_data_ra_x86_64");
   StoreShort* const store_short = Find<StoreShort>("cpu_stw_data_ra_x86_64");
 };
+
+}  // namespace
 
 #define HELPER(result, name) \
   extern "C" __attribute__((visibility("default"))) result helper_##name##_x86_64

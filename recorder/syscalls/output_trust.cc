@@ -3,13 +3,11 @@
 #include <limits.h>
 #include <linux/magic.h>
 #include <sys/stat.h>
-#include <sys/sysmacros.h>
 #include <sys/vfs.h>
 #include <unistd.h>
 
 #include "absl/strings/match.h"
 #include "absl/strings/string_view.h"
-#include "recorder/syscalls/trusted_calls.h"
 
 namespace hindsight {
 namespace {
@@ -28,22 +26,9 @@ FileKind KindInProc(const std::string& path) {
 FileKind KindOfFile(const std::string& path) {
   struct stat status;
   if (stat(path.c_str(), &status) != 0) return FileKind::kOther;
-  switch (status.st_mode & S_IFMT) {
-    case S_IFDIR:
-    case S_IFIFO:
-    case S_IFSOCK:
-    case S_IFBLK:
-      return FileKind::kOrdinary;
-    case S_IFCHR:
-      return IsOrdinaryDevice(major(status.st_rdev), minor(status.st_rdev)) ? FileKind::kOrdinary
-                                                                            : FileKind::kDevice;
-    case S_IFREG:
-      break;
-    default:
-      return FileKind::kOther;
-  }
-  if (status.st_size != 0) return FileKind::kOrdinary;
-  struct statfs system;  // files of /proc have no size
+  FileKind kind = FileKind::kOther;
+  if (KindByStat(status, &kind)) return kind;
+  struct statfs system;
   if (statfs(path.c_str(), &system) != 0) return FileKind::kOther;
   return system.f_type == PROC_SUPER_MAGIC ? KindInProc(path) : FileKind::kOrdinary;
 }

@@ -8,18 +8,9 @@
 
 #include <string>
 
-namespace hindsight {
+#include "recorder/syscalls/trusted_calls.h"
 
-enum class FileKind : uint8_t {
-  // A file of a file system, a directory, pipe, socket, terminal, or one like /dev/null.
-  kOrdinary,
-  // A process's memory (/proc/PID/mem).
-  kMemory,
-  // A device with a driver of its own, which may later store to memory that it was given.
-  kDevice,
-  // A file of /proc, or of no file system: anything.
-  kOther,
-};
+namespace hindsight {
 
 // Of the open file at `path`, "/proc/THREAD/fd/N".
 FileKind KindOfFile(const std::string& path);

@@ -13,6 +13,7 @@
 #include <fcntl.h>
 #include <stdint.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 
 namespace hindsight {
@@ -249,6 +250,41 @@ constexpr bool IsOrdinaryDevice(uint32_t major, uint32_t minor) {
   if (major == kMemoryDevices) return trusted_calls::Contains(kPlain, minor);
   return major == kTerminals || major == kTerminalAliases ||
          (major >= kFirstPty && major <= kLastPty);
+}
+
+enum class FileKind : uint8_t {
+  // A file of a file system, a directory, pipe, socket, terminal, or one like /dev/null.
+  kOrdinary,
+  // A process's memory (/proc/PID/mem).
+  kMemory,
+  // A device with a driver of its own, which may later store to memory that it was given.
+  kDevice,
+  // A file of /proc, or of no file system: anything.
+  kOther,
+};
+
+// What stat says of the file decides on its kind, which is put in `kind`. False: it is an empty
+// one, and of /proc or not; files there have no size.
+constexpr bool KindByStat(const struct stat& file, FileKind* kind) {
+  const auto major = static_cast<uint32_t>(file.st_rdev >> 8 & 0xfff);
+  const auto minor = static_cast<uint32_t>((file.st_rdev & 0xff) | (file.st_rdev >> 12 & 0xfff00));
+  switch (file.st_mode & S_IFMT) {
+    case S_IFDIR:
+    case S_IFIFO:
+    case S_IFSOCK:
+    case S_IFBLK:
+      *kind = FileKind::kOrdinary;
+      return true;
+    case S_IFCHR:
+      *kind = IsOrdinaryDevice(major, minor) ? FileKind::kOrdinary : FileKind::kDevice;
+      return true;
+    case S_IFREG:
+      *kind = FileKind::kOrdinary;
+      return file.st_size != 0;
+    default:
+      *kind = FileKind::kOther;
+      return true;
+  }
 }
 
 }  // namespace hindsight

@@ -4,7 +4,9 @@
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/sysmacros.h>
 
 #include "gtest/gtest.h"
 
@@ -58,6 +60,23 @@ TEST(TrustedCallsTest, TerminalsAndDevicesLikeNullHaveNoDriverOfTheirOwn) {
   EXPECT_TRUE(IsOrdinaryDevice(5, 0));
   EXPECT_TRUE(IsOrdinaryDevice(136, 7));
   EXPECT_FALSE(IsOrdinaryDevice(10, 232));  // /dev/kvm
+}
+
+TEST(TrustedCallsTest, OfAnEmptyFileTheFileSystemDecides) {
+  struct stat file = {};
+  FileKind kind = FileKind::kOther;
+  file.st_mode = S_IFREG;
+  EXPECT_FALSE(KindByStat(file, &kind));
+  EXPECT_EQ(kind, FileKind::kOrdinary);
+  file.st_size = 1;
+  EXPECT_TRUE(KindByStat(file, &kind));
+  file.st_mode = S_IFCHR;
+  file.st_rdev = makedev(10, 232);
+  EXPECT_TRUE(KindByStat(file, &kind));
+  EXPECT_EQ(kind, FileKind::kDevice);
+  file.st_rdev = makedev(136, 300);
+  EXPECT_TRUE(KindByStat(file, &kind));
+  EXPECT_EQ(kind, FileKind::kOrdinary);
 }
 
 TEST(TrustedCallsTest, SomeCallsMakeTheKernelStoreLater) {

@@ -73,18 +73,14 @@ bool IsOfSystem(const struct stat& file) {
   return file.st_uid == 0 && (file.st_mode & (S_IWGRP | S_IWOTH)) == 0;
 }
 
-// As the kernel has numbers of devices in struct stat.
-bool IsOrdinary(dev_t device) {
-  return IsOrdinaryDevice(static_cast<uint32_t>(device >> 8 & 0xfff),
-                          static_cast<uint32_t>((device & 0xff) | (device >> 12 & 0xfff00)));
-}
-
 // Whether the mapping shows what others store, or may do so: then it must be seen when it is.
 bool MapsWhatOthersChange(const GuestCall& mmap) {
   if ((mmap.argument(3) & MAP_ANONYMOUS) != 0) return IsSharedMapping(mmap);
   struct stat file = {};
   if (IsError(Call(SYS_fstat, mmap.argument(4), AddressOf(&file)))) return false;
-  if (S_ISCHR(file.st_mode)) return IsSharedMapping(mmap) || !IsOrdinary(file.st_rdev);
+  FileKind kind = FileKind::kOther;
+  if (KindByStat(file, &kind) && kind == FileKind::kDevice) return true;
+  if (S_ISCHR(file.st_mode)) return IsSharedMapping(mmap);
   if (IsSharedMapping(mmap)) {
     return (mmap.argument(2) & PROT_WRITE) != 0 || !IsOfSystem(file) ||
            !IsAtRest(mmap.argument(4), file);
@@ -96,6 +92,9 @@ bool LetsOthersStore(const GuestCall& call) {
   switch (call.number()) {
     case SYS_mmap:
       return MapsWhatOthersChange(call);
+    case SYS_mprotect:  // what the same file shows elsewhere changes with stores there
+      return (call.argument(2) & PROT_WRITE) != 0 &&
+             file_ranges.Touches(call.argument(0), call.argument(0) + call.argument(1));
     case SYS_shmat:
     case SYS_pkey_mprotect:  // rights that change without a call
       return true;
@@ -105,40 +104,22 @@ bool LetsOthersStore(const GuestCall& call) {
   }
 }
 
-enum class FileKind { kNotKnown, kOrdinary, kDevice, kOther };
-
 struct OpenFile {
+  bool known;
   uint64_t descriptor;
   FileKind kind;
   uint64_t device, inode;
 };
 
-// A file of /proc has no size, and may be anything.
-FileKind KindOfFile(uint64_t descriptor, const struct stat& file) {
-  switch (file.st_mode & S_IFMT) {
-    case S_IFDIR:
-    case S_IFIFO:
-    case S_IFSOCK:
-    case S_IFBLK:
-      return FileKind::kOrdinary;
-    case S_IFCHR:
-      return IsOrdinary(file.st_rdev) ? FileKind::kOrdinary : FileKind::kDevice;
-    case S_IFREG:
-      break;
-    default:
-      return FileKind::kOther;
-  }
-  if (file.st_size != 0) return FileKind::kOrdinary;
-  struct statfs system = {};
-  const int64_t result = Call(SYS_fstatfs, descriptor, AddressOf(&system));
-  return IsError(result) || system.f_type == PROC_SUPER_MAGIC ? FileKind::kOther
-                                                              : FileKind::kOrdinary;
-}
-
 OpenFile LookAt(uint64_t descriptor) {
   struct stat file = {};
-  if (IsError(Call(SYS_fstat, descriptor, AddressOf(&file)))) return {descriptor, FileKind::kOther};
-  return {descriptor, KindOfFile(descriptor, file), file.st_dev, file.st_ino};
+  FileKind kind = FileKind::kOther;
+  if (!IsError(Call(SYS_fstat, descriptor, AddressOf(&file))) && !KindByStat(file, &kind)) {
+    struct statfs system = {};
+    const int64_t result = Call(SYS_fstatfs, descriptor, AddressOf(&system));
+    if (IsError(result) || system.f_type == PROC_SUPER_MAGIC) kind = FileKind::kOther;
+  }
+  return {true, descriptor, kind, file.st_dev, file.st_ino};
 }
 
 // Whether a descriptor that was a file's may be another one's afterwards. Others get numbers that
@@ -153,13 +134,11 @@ class OpenFiles {
  public:
   const OpenFile& At(uint64_t descriptor) {
     OpenFile& file = files_[descriptor % kMost];
-    if (file.kind == FileKind::kNotKnown || file.descriptor != descriptor) {
-      file = LookAt(descriptor);
-    }
+    if (!file.known || file.descriptor != descriptor) file = LookAt(descriptor);
     return file;
   }
   void Forget() {
-    for (OpenFile& file : files_) file.kind = FileKind::kNotKnown;
+    for (OpenFile& file : files_) file.known = false;
   }
 
  private:

@@ -1,8 +1,8 @@
 // The ranges of memory that were unmapped or mapped anew by any thread of a process: what views
 // show of them is to be forgotten.
 //
-// Nothing depends on it but memory: what a thread loads is compared with memory anyway. All
-// threads.
+// Nothing depends on it but memory: where there are several threads, what each loads is compared
+// with memory anyway. All threads.
 
 #ifndef HINDSIGHT_RECORDER_TRANSLATE_VIEW_DROPPED_PAGES_H_
 #define HINDSIGHT_RECORDER_TRANSLATE_VIEW_DROPPED_PAGES_H_

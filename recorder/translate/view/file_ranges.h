@@ -33,6 +33,12 @@ class FileRanges {
       if (one.start >= start && one.end <= end) one = {};
     }
   }
+  bool Touches(uint64_t start, uint64_t end) const {
+    for (const Range& one : ranges_) {
+      if (one.start < end && start < one.end) return true;
+    }
+    return false;
+  }
   // Calls `visit(start, end)` for those of the file.
   template <typename Visit>
   void ForEach(uint64_t device, uint64_t inode, const Visit& visit) const {

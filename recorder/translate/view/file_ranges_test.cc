@@ -32,6 +32,8 @@ TEST(FileRangesTest, WhatIsUnmappedInPartStays) {
   ranges.Add({0x1000, 0x3000, 8, 1});
   ranges.Remove(0x1000, 0x2000);
   EXPECT_EQ(RangesOf(ranges, 8, 1).size(), 1u);
+  EXPECT_TRUE(ranges.Touches(0x2fff, 0x4000));
+  EXPECT_FALSE(ranges.Touches(0x3000, 0x4000));
   ranges.Remove(0x1000, 0x3000);
   EXPECT_EQ(RangesOf(ranges, 8, 1).size(), 0u);
 }
