@@ -1,5 +1,5 @@
-// Memory that changes without the program's storing there, in every way that a process with one
-// thread has, and at the end one with two: each time what it loads is what was stored last.
+// Memory that changes without the program's storing there: while the process has one thread and all
+// memory to itself, then of a file that was just written, at the end by a second thread.
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <net/if.h>

@@ -1,6 +1,6 @@
 // Memory that nobody stores to but the process's one thread and the system calls that it makes: it
 // is exclusive. Then loads take what the view shows, without looking at memory (translator.h,
-// trust_view), and what a call has stored is taken into the view right after it.
+// `exclusive`), and what a call has stored is taken into the view right after it.
 //
 // A process begins with such memory, and has it until it lets others store to it. Where it is not
 // known what a call has stored, all of the view is compared; a process that makes many such calls
