@@ -64,6 +64,28 @@ hindsight_commit_wait:
   mov $0x1001, %edi
   mov -8(%rbp), %rsi
   syscall
+  cmpq $0, -24(%rbp)
+  je 5f
+  # rt_sigreturn forgets what was left of an interrupted call: that goes on here, with the mask and
+  # the stack that handlers of signals find as ever.
+  mov 160(%rbp), %rsp
+  lea 296(%rbp), %rsi
+  mov $14, %eax       # rt_sigprocmask(SIG_SETMASK)
+  mov $2, %edi
+  xor %edx, %edx
+  mov $8, %r10d
+  syscall
+  mov $219, %eax      # restart_syscall
+  syscall
+  mov %rax, 144(%rbp)
+  addq $2, 168(%rbp)
+  lea -32(%rbp), %rsi
+  mov $14, %eax       # rt_sigprocmask(SIG_SETMASK)
+  mov $2, %edi
+  xor %edx, %edx
+  mov $8, %r10d
+  syscall
+5:
   mov %rbp, %rsp
   mov $15, %eax       # rt_sigreturn
   syscall
@@ -86,7 +108,9 @@ constexpr uint64_t kJournalBytes[] = {uint64_t{256} << 20, uint64_t{16} << 20};
 // Of the loop of a spinning thread: some ten seconds, far longer than it is ever left alone.
 constexpr uint64_t kSpins = uint64_t{1} << 35;
 
-constexpr uint64_t kBasesBytes = 64;  // before a frame: fs base and gs base at its end
+// Before a frame, at the end of so many bytes: a mask that blocks all, whether a call is to be
+// restarted, fs base, gs base.
+constexpr uint64_t kHeadBytes = 64;
 constexpr uint64_t kSlotHeadBytes = 64;
 constexpr uint64_t kEntryBytes = 24;
 
@@ -131,7 +155,7 @@ const SoftwareBytes& FrameFormat() {
   return OwnFrameFormat();
 }
 
-uint64_t VectorsOffset() { return kBasesBytes + RoundUp(sizeof(ucontext_t), 64); }
+uint64_t VectorsOffset() { return kHeadBytes + RoundUp(sizeof(ucontext_t), 64); }
 uint64_t FrameBytes() { return RoundUp(VectorsOffset() + FrameFormat().extended_size, 64); }
 
 void FillGeneral(const user_regs_struct& from, ucontext_t* to) {
@@ -159,18 +183,25 @@ void FillGeneral(const user_regs_struct& from, ucontext_t* to) {
   for (const auto& [index, value] : registers) out[index] = static_cast<greg_t>(value);
 }
 
-// A signal frame as rt_sigreturn takes it, for `address`, with the bases before it.
+// As the code above has them.
+static_assert(offsetof(ucontext_t, uc_mcontext.gregs[REG_RAX]) == 144);
+static_assert(offsetof(ucontext_t, uc_mcontext.gregs[REG_RSP]) == 160);
+static_assert(offsetof(ucontext_t, uc_mcontext.gregs[REG_RIP]) == 168);
+static_assert(offsetof(ucontext_t, uc_sigmask) == 296);
+
+// A signal frame as rt_sigreturn takes it, for `address`, with what goes before it.
 void BuildFrame(const ThreadContext& context, uint64_t address, std::vector<uint8_t>* bytes) {
   bytes->assign(FrameBytes(), 0);
-  const uint64_t bases[2] = {context.general.fs_base, context.general.gs_base};
-  std::memcpy(bytes->data() + kBasesBytes - sizeof(bases), bases, sizeof(bases));
+  const uint64_t before[4] = {~uint64_t{0}, context.restarts_call, context.general.fs_base,
+                              context.general.gs_base};
+  std::memcpy(bytes->data() + kHeadBytes - sizeof(before), before, sizeof(before));
   ucontext_t frame = {};
   frame.uc_flags = kFrameFlags;
   frame.uc_stack.ss_flags = kNoSuchStackFlags;
   FillGeneral(context.general, &frame);
   std::memcpy(&frame.uc_sigmask, &context.signal_mask, sizeof(context.signal_mask));
-  frame.uc_mcontext.fpregs = reinterpret_cast<fpregset_t>(address + VectorsOffset() - kBasesBytes);
-  std::memcpy(bytes->data() + kBasesBytes, &frame, sizeof(frame));
+  frame.uc_mcontext.fpregs = reinterpret_cast<fpregset_t>(address + VectorsOffset() - kHeadBytes);
+  std::memcpy(bytes->data() + kHeadBytes, &frame, sizeof(frame));
   const SoftwareBytes& format = FrameFormat();
   uint8_t* const vectors = bytes->data() + VectorsOffset();
   std::copy_n(context.vectors.data(), std::min<size_t>(context.vectors.size(), format.state_size),
@@ -269,12 +300,12 @@ absl::StatusOr<int64_t> CallAndReturn(pid_t thread, uint64_t code, const Call& c
   if (!saved.Read(thread)) return gone;
   const uint64_t at = (saved.general.rsp - kRedZoneBytes - FrameBytes()) / 64 * 64;
   std::vector<uint8_t> frame;
-  BuildFrame({saved.general, saved.vectors, saved.mask}, at + kBasesBytes, &frame);
+  BuildFrame({saved.general, saved.vectors, saved.mask}, at + kHeadBytes, &frame);
   BorrowedMemory stack(thread, at, frame.size());
   if (!stack.Write(frame)) return absl::UnavailableError("its stack has no room");
   user_regs_struct registers = saved.general;
   registers.rip = code;
-  registers.rsp = at + kBasesBytes;
+  registers.rsp = at + kHeadBytes;
   registers.orig_rax = ~uint64_t{0};
   registers.rax = call.number;
   registers.rdi = call.first;
@@ -364,10 +395,10 @@ uint64_t CommitArea::SlotAddress(int slot) const {
   return address_ + 2 * kPage + static_cast<uint64_t>(slot) * slot_bytes_;
 }
 
-// Of the frame itself, after the bases.
+// Of the frame itself, after what goes before it.
 uint64_t CommitArea::FrameAddress(int slot, int version) const {
   return SlotAddress(slot) + kSlotHeadBytes + static_cast<uint64_t>(version) * frame_bytes_ +
-         kBasesBytes;
+         kHeadBytes;
 }
 
 MemoryPiece CommitArea::Word(uint64_t address, uint64_t value) {
@@ -380,7 +411,7 @@ std::vector<MemoryPiece> CommitArea::PlanPark(int slot, const ThreadContext& now
   version_[slot] ^= 1;
   const uint64_t frame = FrameAddress(slot, version_[slot]);
   BuildFrame(now, frame, &frame_);
-  return {{frame - kBasesBytes, frame_.data(), frame_.size()}, Word(SlotAddress(slot), frame)};
+  return {{frame - kHeadBytes, frame_.data(), frame_.size()}, Word(SlotAddress(slot), frame)};
 }
 
 user_regs_struct CommitArea::Parked(int slot, const user_regs_struct& registers) const {
@@ -422,7 +453,7 @@ std::vector<MemoryPiece> CommitArea::PlanCommit(int slot, const ThreadContext& a
   BuildFrame(after, frame, &frame_);
   const uint64_t state = address_ + kPage;
   std::vector<MemoryPiece> plan = {{journal_, entries_.data(), entries_.size()},
-                                   {frame - kBasesBytes, frame_.data(), frame_.size()},
+                                   {frame - kHeadBytes, frame_.data(), frame_.size()},
                                    Word(SlotAddress(slot) + 8, frame),
                                    Word(state + 8, journal_),
                                    Word(state + 16, pieces.size()),

@@ -14,7 +14,8 @@
 //   state is another thread's:  waits until that one has done so
 //   state is 0:                 takes the frame it has
 //
-// and returns to the frame by rt_sigreturn. Copying twice does no harm. All signals are blocked
+// restarts the call that had been interrupted, if there was one that knows what is left of it, and
+// returns to the frame by rt_sigreturn. Copying twice does no harm. All signals are blocked
 // while a thread is parked; the frame has the mask to go on with.
 //
 //   page 0   code, read and execute
@@ -47,6 +48,9 @@ struct ThreadContext {
   user_regs_struct general = {};
   absl::Span<const uint8_t> vectors;  // NT_X86_XSTATE; borrowed
   uint64_t signal_mask = 0;
+  // It is at a system call that goes on with what is left of one that was interrupted
+  // (restart_syscall). A frame alone would not do: rt_sigreturn makes such a call say EINTR.
+  bool restarts_call = false;
 };
 
 class CommitArea {

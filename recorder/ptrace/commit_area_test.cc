@@ -4,11 +4,13 @@
 #include "recorder/ptrace/commit_area.h"
 
 #include <elf.h>
+#include <errno.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/ptrace.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -59,6 +61,19 @@ uint64_t child_memory[kWords] = {kOld, kOld, kOld, kOld};
   _exit(0);
 }
 
+// In a process that has been attached to.
+std::unique_ptr<CommitArea> InstallArea(pid_t process) {
+  ProcMemFile memory(process);
+  const auto patches =
+      PatchVdso(MemoryMap::OfProcess("/proc/" + std::to_string(process) + "/maps"), &memory);
+  if (!patches.ok()) return nullptr;
+  const auto call = FindVdsoCall(*patches);
+  if (!call.has_value()) return nullptr;
+  auto area = CommitArea::Install(process, *call);
+  EXPECT_TRUE(area.ok()) << area.status();
+  return area.ok() ? *std::move(area) : nullptr;
+}
+
 class CommitAreaTest : public testing::Test {
  protected:
   void SetUp() override {
@@ -73,15 +88,9 @@ class CommitAreaTest : public testing::Test {
     sigprocmask(SIG_UNBLOCK, &usr2, nullptr);
     while (shared_->spins == 0) usleep(100);
     ASSERT_TRUE(AttachToProcess(child_, PTRACE_O_TRACESYSGOOD).ok());
-    ProcMemFile memory(child_);
-    auto patches =
-        PatchVdso(MemoryMap::OfProcess("/proc/" + std::to_string(child_) + "/maps"), &memory);
-    ASSERT_TRUE(patches.ok()) << patches.status();
-    ASSERT_TRUE(FindVdsoCall(*patches).has_value());
     stack_before_ = Stack();
-    auto area = CommitArea::Install(child_, *FindVdsoCall(*patches));
-    ASSERT_TRUE(area.ok()) << area.status();
-    area_ = *std::move(area);
+    area_ = InstallArea(child_);
+    ASSERT_NE(area_, nullptr);
     slot_ = *area_->TakeSlot();
     ASSERT_EQ(ptrace(PTRACE_GETREGS, child_, nullptr, &general_), 0);
     vectors_.resize(16384);
@@ -239,6 +248,115 @@ TEST_F(CommitAreaTest, RemovingLeavesNothingBehind) {
     EXPECT_NE(std::stoull(line, nullptr, 16), area_->address()) << line;
   }
   EXPECT_EQ(LetGo(), kOld);
+}
+
+// A process that sleeps, and whose tracer dies while it is parked.
+class SleepingTest : public testing::Test {
+ protected:
+  static constexpr int64_t kSleepNs = 400'000'000, kPart = kSleepNs / 4;
+
+  // What a sleeper finds: what nanosleep returned, after how long, and what it said is left.
+  struct Found {
+    int result, error;
+    int64_t slept_ns, left_ns;
+    int handled;
+  };
+
+  static int64_t Ns(const timespec& time) { return time.tv_sec * 1'000'000'000 + time.tv_nsec; }
+  static int64_t Now() {
+    timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return Ns(now);
+  }
+
+  [[noreturn]] static void Sleep(Found* found) {
+    static volatile int handled = 0;
+    struct sigaction action = {};
+    action.sa_handler = [](int) { handled = handled + 1; };
+    sigaction(SIGUSR1, &action, nullptr);
+    const timespec time = {0, kSleepNs};
+    timespec left = {};
+    const int64_t before = Now();
+    found->result = nanosleep(&time, &left);
+    found->error = found->result == 0 ? 0 : errno;
+    found->slept_ns = Now() - before;
+    found->left_ns = Ns(left);
+    found->handled = handled;
+    _exit(0);
+  }
+
+  void SetUp() override {
+    found_ = new (mmap(nullptr, sizeof(Found), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
+                       -1, 0)) Found();
+    child_ = fork();
+    if (child_ == 0) Sleep(found_);
+    usleep(kPart / 1000);
+    ASSERT_TRUE(AttachToProcess(child_, PTRACE_O_TRACESYSGOOD).ok());
+    area_ = InstallArea(child_);
+    ASSERT_NE(area_, nullptr);
+    tracee_ = Tracee::Adopt(child_, child_);
+    tracee_->UseCommitArea(area_.get());
+    ASSERT_TRUE(tracee_->Park());
+  }
+  void TearDown() override {
+    kill(child_, SIGKILL);
+    waitpid(child_, nullptr, 0);
+    munmap(found_, sizeof(*found_));
+  }
+
+  void LetGo() const { ptrace(PTRACE_DETACH, child_, nullptr, nullptr); }
+  void ExpectEnds() const {
+    int status = -1;
+    waitpid(child_, &status, 0);
+    EXPECT_EQ(status, 0);
+  }
+
+  Found* found_ = nullptr;
+  pid_t child_ = 0;
+  std::unique_ptr<CommitArea> area_;
+  std::unique_ptr<Tracee> tracee_;
+};
+
+TEST_F(SleepingTest, SleepsForTheRestOfItsTime) {
+  usleep(kPart / 1000);
+  LetGo();
+  ExpectEnds();
+  EXPECT_EQ(found_->result, 0);
+  EXPECT_GE(found_->slept_ns, kSleepNs);
+  EXPECT_LT(found_->slept_ns, kSleepNs + kPart);
+}
+
+TEST_F(SleepingTest, IsWokenByASignalAsEver) {
+  LetGo();
+  usleep(kPart / 1000);
+  kill(child_, SIGUSR1);
+  ExpectEnds();
+  EXPECT_EQ(found_->result, -1);
+  EXPECT_EQ(found_->error, EINTR);
+  EXPECT_EQ(found_->handled, 1);
+  EXPECT_LT(found_->slept_ns, kSleepNs);
+  EXPECT_GT(found_->left_ns, 0);
+  EXPECT_LE(found_->left_ns, kSleepNs - kPart);
+}
+
+TEST_F(SleepingTest, IsWokenByASignalThatCameBefore) {
+  kill(child_, SIGUSR1);
+  LetGo();
+  ExpectEnds();
+  EXPECT_EQ(found_->result, -1);
+  EXPECT_EQ(found_->error, EINTR);
+  EXPECT_EQ(found_->handled, 1);
+}
+
+TEST_F(SleepingTest, SleepsOnAfterAStop) {
+  LetGo();
+  kill(child_, SIGSTOP);
+  waitpid(child_, nullptr, WUNTRACED);
+  kill(child_, SIGCONT);
+  ExpectEnds();
+  EXPECT_EQ(found_->result, 0);
+  EXPECT_GE(found_->slept_ns, kSleepNs);
+  EXPECT_LT(found_->slept_ns, kSleepNs + kPart);
 }
 
 }  // namespace

@@ -11,6 +11,7 @@
 #include <time.h>
 
 #include <algorithm>
+#include <array>
 #include <cstdio>
 #include <cstring>
 #include <utility>
@@ -97,7 +98,7 @@ bool Tracee::Commit(absl::Span<const MemoryPiece> pieces, const RegisterFile& re
   RegistersToGeneral(registers, &general_);
   std::vector<uint8_t> vectors = vectors_;
   RegistersToXstate(registers, absl::MakeSpan(vectors));
-  const ThreadContext after = {general_, vectors, signals_.last_mask()};
+  const ThreadContext after = ContextOf(vectors, signals_.last_mask());
   std::vector<MemoryPiece> plan = area_->PlanCommit(*slot_, after, pieces);
   if (!plan.empty()) return memory_.WritePieces(plan) == plan.size();
   // Too much for the area.
@@ -121,12 +122,21 @@ TraceeStop Tracee::WithoutStep(TraceeStop stop) {
   return StopAnew().value_or(TraceeStop{.kind = TraceeStopKind::kContinued, .signal = SIGTRAP});
 }
 
+ThreadContext Tracee::ContextOf(absl::Span<const uint8_t> vectors, uint64_t mask) {
+  ThreadContext context = {.general = general_, .vectors = vectors, .signal_mask = mask};
+  constexpr std::array<uint8_t, 2> kSyscall = {0x0f, 0x05};
+  if (std::array<uint8_t, 2> code; general_.rax == SYS_restart_syscall) {
+    context.restarts_call = memory_.Read(general_.rip, absl::MakeSpan(code)) && code == kSyscall;
+  }
+  return context;
+}
+
 // Has the thread's real registers point into the commit area.
 bool Tracee::Park() {
   if (parked_) return true;
   if (!slot_.has_value() || !GetRegisters(/*vectors=*/false, &committed_)) return false;
   const uint64_t mask = signals_.mask();
-  const std::vector<MemoryPiece> plan = area_->PlanPark(*slot_, {general_, vectors_, mask});
+  const std::vector<MemoryPiece> plan = area_->PlanPark(*slot_, ContextOf(vectors_, mask));
   user_regs_struct parked = area_->Parked(*slot_, general_);
   parked_ = signals_.known() && memory_.WritePieces(plan) == plan.size() &&
             ptrace(PTRACE_SETREGS, thread_, nullptr, &parked) == 0 && signals_.BlockAll();

@@ -140,6 +140,8 @@ class Tracee {
  private:
   Tracee(pid_t process, pid_t thread, bool owned);
   bool LoadVectors();
+  // With the general registers that it has.
+  ThreadContext ContextOf(absl::Span<const uint8_t> vectors, uint64_t mask);
   void LeaveTrap();
   TraceeStop WithoutStep(TraceeStop stop);
   bool Unpark(const user_regs_struct& general);
