@@ -60,13 +60,12 @@ bool IsOnDisk(uint64_t descriptor) {
   }
 }
 
-// Nobody has changed the file, or made it, for an hour.
-bool IsAtRest(uint64_t descriptor, const struct stat& file) {
-  constexpr int64_t kLongSeconds = 3600;
+// Nobody has changed the file, or made it, for so long.
+bool IsAtRest(uint64_t descriptor, const struct stat& file, int64_t seconds) {
   timespec now = {};
   Call(SYS_clock_gettime, CLOCK_REALTIME, AddressOf(&now));
   return IsOnDisk(descriptor) && file.st_nlink != 0 &&
-         file.st_ctim.tv_sec + kLongSeconds < now.tv_sec;
+         file.st_ctim.tv_sec + seconds < now.tv_sec;
 }
 
 bool IsOfSystem(const struct stat& file) {
@@ -82,10 +81,14 @@ bool MapsWhatOthersChange(const GuestCall& mmap) {
   if (KindByStat(file, &kind) && kind == FileKind::kDevice) return true;
   if (S_ISCHR(file.st_mode)) return IsSharedMapping(mmap);
   if (IsSharedMapping(mmap)) {
+    constexpr int64_t kLong = 3600;
     return (mmap.argument(2) & PROT_WRITE) != 0 || !IsOfSystem(file) ||
-           !IsAtRest(mmap.argument(4), file);
+           !IsAtRest(mmap.argument(4), file, kLong);
   }
-  return !IsOfCode(mmap) && !IsAtRest(mmap.argument(4), file);
+  // Whether private mappings show what others write is left open by POSIX, so that hardly anybody
+  // waits for it: it is enough that nobody is just writing the file.
+  constexpr int64_t kMoment = 5;
+  return !IsOfCode(mmap) && !IsAtRest(mmap.argument(4), file, kMoment);
 }
 
 bool LetsOthersStore(const GuestCall& call) {
