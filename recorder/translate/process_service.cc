@@ -18,6 +18,8 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "base/check.h"
+#include "isa/cpuid.h"
 #include "recorder/process/memory_map.h"
 #include "recorder/process/pid_namespace.h"
 #include "recorder/process/process_facts.h"
@@ -80,6 +82,42 @@ long Futex(uint32_t* word, int operation, uint32_t value, const timespec* timeou
   return syscall(SYS_futex, word, operation, value, timeout, nullptr, 0);
 }
 
+// Whoever executes cpuid anew may wait for its hypervisor, some 10 us each time.
+std::vector<CpuidEntry> CpuidTable(CpuModel model) {
+  struct Leaf {
+    uint32_t number, subleaves;  // 0: it has none
+  };
+  // What the C library and its loader ask for.
+  constexpr Leaf kLeaves[] = {{0, 0},          {1, 0},          {2, 0},          {4, 5},
+                              {7, 2},          {0x80000000, 0}, {0x80000001, 0}, {0x80000005, 0},
+                              {0x80000006, 0}, {0x80000007, 0}, {0x80000008, 0}, {0x8000001d, 5}};
+  std::vector<CpuidEntry> table;
+  for (const Leaf& leaf : kLeaves) {
+    for (uint32_t i = 0; i < std::max<uint32_t>(leaf.subleaves, 1); ++i) {
+      const CpuidResult result = AnswerCpuid(model, leaf.number, i);
+      table.push_back({leaf.number, leaf.subleaves == 0 ? kAnySubleaf : i, result.eax, result.ebx,
+                       result.ecx, result.edx});
+    }
+  }
+  CHECK(table.size() <= kMaxCpuidEntries);
+  return table;
+}
+
+const std::vector<CpuidEntry>& KnownCpuidTable(CpuModel model) {
+  if (model == CpuModel::kHost) {
+    static const auto* const host = new std::vector<CpuidEntry>(CpuidTable(model));
+    return *host;
+  }
+  static const auto* const portable = new std::vector<CpuidEntry>(CpuidTable(model));
+  return *portable;
+}
+
+void TellCpuid(CpuModel model, ControlBlock* control) {
+  const std::vector<CpuidEntry>& table = KnownCpuidTable(model);
+  std::copy(table.begin(), table.end(), control->cpuid);
+  __atomic_store_n(&control->cpuid_count, static_cast<uint32_t>(table.size()), __ATOMIC_RELEASE);
+}
+
 // Children share it.
 TranslationOptions WithMemo(TranslationOptions options) {
   if (options.memo == nullptr) options.memo = std::make_shared<TranslationMemo>();
@@ -96,7 +134,9 @@ ProcessService::ProcessService(pid_t process, MemoryFile file, const Translation
       pidfd_(static_cast<int>(syscall(SYS_pidfd_open, process, 0))),
       file_(std::make_shared<MemoryFile>(std::move(file))),
       code_(process, options_, file_.get()),
-      random_(options.seed) {}
+      random_(options.seed) {
+  TellCpuid(options_.cpu, file_->control());
+}
 
 void ProcessService::ShareMemoryIfUsual() {
   const auto map = MemoryMap::OfProcess(absl::StrCat("/proc/", process_, "/maps"));

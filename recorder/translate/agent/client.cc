@@ -15,8 +15,8 @@ namespace hindsight::agent {
 namespace {
 
 // The recorder answers most requests in less time than a thread needs to sleep and to wake, some 30
-// us. If it takes longer it may well be waiting for this processor.
-constexpr int kSpins = 2000;
+// us. It may be waiting for this very processor.
+constexpr int kSpins = 2000, kSpinsAtOnce = 50;
 
 uint32_t* Word(SlotState* state) { return reinterpret_cast<uint32_t*>(state); }
 
@@ -33,6 +33,7 @@ bool Await(RequestSlot* slot) {
   for (int i = 0; i < kSpins; ++i) {
     if (__atomic_load_n(&slot->state, __ATOMIC_ACQUIRE) == SlotState::kAnswered) return true;
     asm volatile("pause");
+    if (i % kSpinsAtOnce == kSpinsAtOnce - 1) Call(SYS_sched_yield);
   }
   SlotState posted = SlotState::kPosted;
   __atomic_compare_exchange_n(&slot->state, &posted, SlotState::kAwaited, false, __ATOMIC_SEQ_CST,

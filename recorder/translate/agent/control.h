@@ -90,6 +90,13 @@ struct ExecutedRange {
   uint64_t start, end;
 };
 
+// What cpuid answers to eax `leaf` and, unless it is kAnySubleaf, ecx `subleaf`.
+struct CpuidEntry {
+  uint32_t leaf, subleaf;
+  uint32_t eax, ebx, ecx, edx;
+};
+inline constexpr uint32_t kAnySubleaf = ~uint32_t{0}, kMaxCpuidEntries = 32;
+
 // Slots that are no thread's come after those of threads.
 inline constexpr uint32_t kFirstStranger = kLastThread + 1, kSlotCount = kFirstStranger + 23;
 inline constexpr uint32_t kMaxExecutedRanges = 1024;
@@ -121,6 +128,9 @@ struct ControlBlock {
   // The recorder -> agent: changes whenever a full keyframe is wanted; each time is one try.
   uint32_t keyframe_wanted;
   Lifeline lifeline;
+  // The recorder -> agent: what programs ask when they start. All else is asked for (kCpuid).
+  CpuidEntry cpuid[kMaxCpuidEntries];
+  uint32_t cpuid_count;
   ExecutedRange executed_ranges[kMaxExecutedRanges];
   RequestSlot slots[kSlotCount];  // by the thread's number
 };
