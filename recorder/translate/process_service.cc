@@ -3,6 +3,7 @@
 #include <linux/futex.h>
 #include <poll.h>
 #include <pthread.h>
+#include <sched.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -194,6 +195,7 @@ bool ProcessService::HasWork() {
       if (IsAsked()) return true;
       __builtin_ia32_pause();
     }
+    sched_yield();  // who has been answered may be waiting for this processor
   } while (std::chrono::steady_clock::now() < deadline);
   return false;
 }
