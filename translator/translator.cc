@@ -52,7 +52,7 @@ void WriteDecrement(const Decrement& decrement, int count, BlockWriter* writer) 
     } else {
       code->Word32(count);
     }
-    code->JumpIf(kSign, exit);
+    code->JumpIf(kLess, exit);
     return;
   }
   code->Lea(kR10, {.base = kR10, .displacement = -count});

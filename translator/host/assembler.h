@@ -70,7 +70,7 @@ struct Opcode {
   bool byte_register = false;  // the register operand is spl, sil, ..., never ah
 };
 
-enum Condition : uint8_t { kZero = 4, kNotZero = 5, kSign = 8 };
+enum Condition : uint8_t { kZero = 4, kNotZero = 5, kLess = 12 };
 
 class Assembler {
  public:
