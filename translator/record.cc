@@ -251,9 +251,10 @@ class AccessWriter {
     if (!HasRoom(address_, bytes_)) return false;
     const int data = TakeData();
     if (ReadsCarry() && temporaries_.TakeSlot() != kCarrySlot) return false;
-    if (!writer_->trusts_view() && !Check(data)) return false;
+    const bool in_view = UsesHighByte(instruction_);
+    if (!(in_view && writer_->trusts_view()) && !Check(data)) return false;
     const bool written = WriteBeforeStore([&] {
-      if (UsesHighByte(instruction_) || writer_->trusts_view()) {
+      if (in_view) {
         if (!WriteAt(InView(address_))) return false;
         code_->LoadBytes(bytes_, data, InView(address_));
         return true;
