@@ -168,9 +168,11 @@ TranslationMemo::Module* TranslationMemo::ModuleOf(const MapRegion& region, bool
 bool TranslationMemo::SharesUsually(const MapRegion& region) {
   const auto blocks = [this, &region](bool exclusive) {
     const TranslationFile* const file = ModuleOf(region, exclusive)->file();
-    return file == nullptr ? 0 : file->block_count();
+    return file == nullptr ? size_t{0} : size_t{file->block_count()};
   };
-  return blocks(/*exclusive=*/false) > blocks(/*exclusive=*/true);
+  // All begin without sharing: who does so later on, or not always, has much code there as well.
+  constexpr size_t kFew = 4;
+  return blocks(/*exclusive=*/false) > kFew * blocks(/*exclusive=*/true);
 }
 
 // 0: the arena is full.

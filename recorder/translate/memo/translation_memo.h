@@ -55,8 +55,8 @@ class TranslationMemo {
   // Code that is no file's.
   Module* others(bool exclusive = false) const { return others_[exclusive ? 1 : 0].get(); }
 
-  // Whether the code in this region, a program's own, was executed by processes that shared their
-  // memory more than by others, in earlier recordings.
+  // Whether the code in this region, a program's own, was hardly executed but by processes that
+  // shared their memory by then, in earlier recordings.
   bool SharesUsually(const MapRegion& region);
 
   // The translation of the code at `guest_pc`, if there is one of the same bytes; `checked`: that

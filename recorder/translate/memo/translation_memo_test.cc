@@ -86,10 +86,12 @@ TEST_F(TranslationMemoTest, CodeOfExclusiveMemoryIsAnother) {
 TEST_F(TranslationMemoTest, ProgramsShareTheirMemoryAsBefore) {
   const MapRegion region = {.start = 0x400000, .end = 0x500000, .inode = 4, .name = "/bin/a"};
   const std::string directory = testing::TempDir() + "/memo_shares";
+  const std::vector<uint8_t> bytes(8, 0x90);
+  const auto bytes_at = [&](uint64_t) { return absl::MakeConstSpan(bytes); };
   const auto record = [&](bool exclusive, uint64_t first, uint64_t blocks) {
     TranslationMemo memo(TranslationStore::Open(directory, "test"));
     for (uint64_t i = first; i < first + blocks; ++i) {
-      auto made = MakeTranslation(kPc + 8 * i, kHost + 64 * i, SomeBlock(), bytes_at_);
+      auto made = MakeTranslation(kPc + 8 * i, kHost + 64 * i, SomeBlock(), bytes_at);
       made->lasting = true;
       memo.Add(memo.ModuleOf(region, exclusive), std::move(made));
     }
@@ -102,7 +104,9 @@ TEST_F(TranslationMemoTest, ProgramsShareTheirMemoryAsBefore) {
   record(/*exclusive=*/true, 0, 2);
   record(/*exclusive=*/false, 0, 2);
   EXPECT_FALSE(shares());
-  record(/*exclusive=*/false, 2, 2);
+  record(/*exclusive=*/false, 2, 6);
+  EXPECT_FALSE(shares());
+  record(/*exclusive=*/false, 8, 1);
   EXPECT_TRUE(shares());
 }
 
