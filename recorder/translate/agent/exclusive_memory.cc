@@ -64,12 +64,20 @@ bool IsOnDisk(uint64_t descriptor) {
 bool IsAtRest(uint64_t descriptor, const struct stat& file, int64_t seconds) {
   timespec now = {};
   Call(SYS_clock_gettime, CLOCK_REALTIME, AddressOf(&now));
-  return IsOnDisk(descriptor) && file.st_nlink != 0 &&
-         file.st_ctim.tv_sec + seconds < now.tv_sec;
+  return IsOnDisk(descriptor) && file.st_nlink != 0 && file.st_ctim.tv_sec + seconds < now.tv_sec;
 }
 
 bool IsOfSystem(const struct stat& file) {
   return file.st_uid == 0 && (file.st_mode & (S_IWGRP | S_IWOTH)) == 0;
+}
+
+// In /usr, where programs find what does not change while they run.
+bool IsInUsr(uint64_t descriptor) {
+  constexpr char kUsr[] = {'/', 'u', 's', 'r', '/'};
+  char path[sizeof(kUsr)];
+  bool is = ReadPath(descriptor, path, sizeof(path)) == sizeof(path);
+  for (uint64_t i = 0; is && i < sizeof(kUsr); ++i) is = path[i] == kUsr[i];
+  return is;
 }
 
 // Whether the mapping shows what others store, or may do so: then it must be seen when it is.
@@ -80,14 +88,13 @@ bool MapsWhatOthersChange(const GuestCall& mmap) {
   FileKind kind = FileKind::kOther;
   if (KindByStat(file, &kind) && kind == FileKind::kDevice) return true;
   if (S_ISCHR(file.st_mode)) return IsSharedMapping(mmap);
+  constexpr int64_t kMoment = 5, kLong = 3600;
   if (IsSharedMapping(mmap)) {
-    constexpr int64_t kLong = 3600;
     return (mmap.argument(2) & PROT_WRITE) != 0 || !IsOfSystem(file) ||
-           !IsAtRest(mmap.argument(4), file, kLong);
+           !IsAtRest(mmap.argument(4), file, IsInUsr(mmap.argument(4)) ? kMoment : kLong);
   }
   // Whether private mappings show what others write is left open by POSIX, so that hardly anybody
   // waits for it: it is enough that nobody is just writing the file.
-  constexpr int64_t kMoment = 5;
   return !IsOfCode(mmap) && !IsAtRest(mmap.argument(4), file, kMoment);
 }
 

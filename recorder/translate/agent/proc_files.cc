@@ -108,9 +108,7 @@ bool ReadProcPath(uint64_t file, char (*path)[kPathBytes]) {
   if (Call(SYS_fstatfs, file, AddressOf(&system)) != 0 || system.f_type != PROC_SUPER_MAGIC) {
     return false;
   }
-  char link[32];
-  WriteLink(link, file);
-  const int64_t length = Call(SYS_readlink, AddressOf(link), AddressOf(*path), sizeof(*path) - 1);
+  const int64_t length = ReadPath(file, *path, sizeof(*path) - 1);
   if (length <= 0) return false;
   (*path)[length] = 0;
   return true;
@@ -340,6 +338,12 @@ bool NoteMemoryWritten(Thread* thread, const GuestCall& made, int64_t result) {
   }
   if (end == 0) end = static_cast<uint64_t>(Call(SYS_lseek, file, 0, SEEK_CUR));
   return Invalidate(thread, end - bytes, end);
+}
+
+int64_t ReadPath(uint64_t file, char* path, uint64_t bytes) {
+  char link[40];
+  WriteLink(link, file);
+  return Call(SYS_readlink, AddressOf(link), AddressOf(path), bytes);
 }
 
 void ShowOwnMap(const Thread& thread, const GuestCall& made, GuestCall* call) {
