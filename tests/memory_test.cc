@@ -40,6 +40,10 @@ TEST(ExclusiveMemoryTest, ShowsWhatEachCallHasStored) {
                                {"--light-keyframe-interval=50000"});
 }
 
+TEST(ExclusiveMemoryTest, ShowsWhatIsWrittenToAFileAtRest) {
+  ExpectRecordsUnchanged({Program("exclusive_memory"), "rest"});
+}
+
 TEST(GeneratedCodeTest, ToyJit) { ExpectAlwaysRecordsUnchanged({Program("toy_jit")}); }
 
 TEST(GeneratedCodeTest, ToyJitWithManyKeyframes) {

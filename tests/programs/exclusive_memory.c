@@ -95,6 +95,29 @@ static void file_written(void) {
   REQUIRE(unlink(file_name) == 0);
 }
 
+// Of a file that nobody has written for a while.
+static void file_at_rest(void) {
+  const int file = mkstemp(file_name);
+  REQUIRE(file >= 0 && ftruncate(file, 2 * kPage) == 0);
+  REQUIRE(pwrite(file, "before", 6, 100) == 6);
+  sleep(5);
+  const char* shown = mmap(NULL, 2 * kPage, PROT_READ, MAP_PRIVATE, file, 0);
+  char* own = mmap(NULL, 2 * kPage, PROT_READ, MAP_PRIVATE, file, 0);
+  REQUIRE(shown != MAP_FAILED && own != MAP_FAILED);
+  printf("at rest: %.6s %.6s", shown + 100, own + 100);
+  REQUIRE(pwrite(file, "after!", 6, 100) == 6);
+  printf(" %.6s %.6s", shown + 100, own + 100);
+  REQUIRE(mprotect(own, kPage, PROT_READ | PROT_WRITE) == 0);
+  own[100] = 'A';
+  REQUIRE(pwrite(file, "at all", 6, 100) == 6);
+  printf(" %.6s %.6s", shown + 100, own + 100);
+  const int child = fork();
+  if (child == 0) _exit(pwrite(file, "others", 6, kPage) != 6);
+  REQUIRE(waitpid(child, NULL, 0) == child);
+  printf(" %.6s\n", shown + kPage);
+  REQUIRE(unlink(file_name) == 0);
+}
+
 static void own_memory_written(void) {
   char* memory = pages('g');
   struct iovec from = {"remote", 6}, to = {memory + 20, 6};
@@ -220,8 +243,12 @@ static void threads(void) {
   printf("threads: %d\n", right);
 }
 
-int main(void) {
+int main(int count, char** arguments) {
   setvbuf(stdout, NULL, _IOLBF, 0);
+  if (count > 1 && strcmp(arguments[1], "rest") == 0) {
+    file_at_rest();
+    return 0;
+  }
   heap_given_back();
   advice();
   moved();

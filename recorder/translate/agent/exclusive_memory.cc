@@ -88,7 +88,7 @@ bool MapsWhatOthersChange(const GuestCall& mmap) {
   FileKind kind = FileKind::kOther;
   if (KindByStat(file, &kind) && kind == FileKind::kDevice) return true;
   if (S_ISCHR(file.st_mode)) return IsSharedMapping(mmap);
-  constexpr int64_t kMoment = 5, kLong = 3600;
+  constexpr int64_t kMoment = 3, kLong = 3600;
   if (IsSharedMapping(mmap)) {
     return (mmap.argument(2) & PROT_WRITE) != 0 || !IsOfSystem(file) ||
            !IsAtRest(mmap.argument(4), file, IsInUsr(mmap.argument(4)) ? kMoment : kLong);
