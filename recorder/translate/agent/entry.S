@@ -197,6 +197,46 @@ AgentCopyInstruction:
         movq    %rcx, %rax
         ret
 
+// bool AgentIsSame(const void* memory, const void* other, uint64_t bytes): `bytes` is a multiple of 64,
+// not 0. A fault in it ends it with false.
+        .globl  AgentIsSame, AgentIsSameEnd, AgentIsNotSame
+        .hidden AgentIsSame, AgentIsSameEnd, AgentIsNotSame
+AgentIsSame:
+        movq    (%rdi), %rax
+        movq    8(%rdi), %rcx
+        movq    16(%rdi), %r8
+        movq    24(%rdi), %r9
+        xorq    (%rsi), %rax
+        xorq    8(%rsi), %rcx
+        xorq    16(%rsi), %r8
+        xorq    24(%rsi), %r9
+        orq     %rcx, %rax
+        orq     %r9, %r8
+        movq    32(%rdi), %rcx
+        movq    40(%rdi), %r9
+        movq    48(%rdi), %r10
+        movq    56(%rdi), %r11
+        xorq    32(%rsi), %rcx
+        xorq    40(%rsi), %r9
+        xorq    48(%rsi), %r10
+        xorq    56(%rsi), %r11
+        orq     %rcx, %rax
+        orq     %r9, %r8
+        orq     %r11, %r10
+        orq     %r8, %rax
+        orq     %r10, %rax
+        jnz     AgentIsNotSame
+        addq    $64, %rdi
+        addq    $64, %rsi
+        subq    $64, %rdx
+        jnz     AgentIsSame
+AgentIsSameEnd:
+        movl    $1, %eax
+        ret
+AgentIsNotSame:
+        xorl    %eax, %eax
+        ret
+
 // void AgentRestoreState(uint64_t* frame): has the kernel take a signal frame's vector state, signal
 // mask and alternate stack. Its registers are set here so that the call returns.
         .globl  AgentRestoreState

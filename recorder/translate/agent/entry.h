@@ -20,6 +20,7 @@ extern const char AgentLeaveEnd[];
 extern const char AgentNativeJump[];
 extern const char AgentCallCheck[], AgentCallInstruction[], AgentCallDone[], AgentCallNotMade[];
 extern const char AgentCopyInstruction[];
+extern const char AgentIsSameEnd[], AgentIsNotSame[];
 void AgentRestorer();
 
 // See entry.S.
@@ -29,6 +30,7 @@ void AgentRestorer();
 bool AgentSystemCall(uint64_t call[7]);
 int64_t AgentClone(uint64_t call[7], void* stack, void (*child)(void*), void* argument);
 uint64_t AgentCopy(void* to, const void* from, uint64_t bytes);
+bool AgentIsSame(const void* memory, const void* other, uint64_t bytes);
 void AgentRestoreState(void* frame);
 
 // What entry.S calls.

@@ -9,6 +9,7 @@
 #include "recorder/translate/agent/boot.h"
 #include "recorder/translate/agent/calls.h"
 #include "recorder/translate/agent/client.h"
+#include "recorder/translate/agent/entry.h"
 #include "recorder/translate/agent/float_state.h"
 #include "recorder/translate/agent/orders.h"
 #include "recorder/translate/agent/system.h"
@@ -167,7 +168,7 @@ void SetUpRecording(const Thread& thread) {
                        .pages = PointerTo<uint64_t>(tables + 2 * kBits),
                        .max_pages = 2 * kBits / sizeof(uint64_t),
                        .shared = &view_memory},
-                      &ReadGuest, &recording.writer, &KnownLines, &IsShared);
+                      {&ReadGuest, &AgentIsSame}, &recording.writer, &KnownLines, &IsShared);
 }
 
 }  // namespace

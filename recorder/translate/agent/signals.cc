@@ -154,6 +154,10 @@ void AllowMisaligned() {
   asm volatile("pushfq\n\tandl $0xfffbffff, (%%rsp)\n\tpopfq" : : : "cc", "memory");
 }
 
+bool IsComparing(uint64_t rip) {
+  return rip >= AddressOf(&AgentIsSame) && rip < AddressOf(AgentIsSameEnd);
+}
+
 // The kernel's handler for all signals.
 void OnSignal(int signal, int32_t* info, FrameContext* context) {
   AllowMisaligned();
@@ -169,6 +173,8 @@ void OnSignal(int signal, int32_t* info, FrameContext* context) {
     thread->copy_fault_signal = signal;
     thread->copy_fault_code = info[2];
     context->registers.rip += 2;
+  } else if (IsComparing(context->registers.rip)) {
+    context->registers.rip = AddressOf(AgentIsNotSame);
   } else if (IsViewFault(thread, &signal, info, context)) {
     // The access is tried again. What has come meanwhile did not find translated code.
     FrameRegisters& registers = context->registers;

@@ -49,7 +49,7 @@ class KnownLinesTest : public testing::Test {
     tables_.resize(2 * ThreadView::TableBytes(&window, 1));
     own_.Init(Distance(kOwn), &window, 1,
               {tables_.data(), tables_.data() + tables_.size() / 2, &table_page_, 1, &shared_},
-              &Copy, nullptr);
+              {&Copy, nullptr}, nullptr);
   }
   void TearDown() override {
     for (uint8_t* page : pages) munmap(page, kPage);

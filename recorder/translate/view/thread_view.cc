@@ -24,6 +24,7 @@ uint64_t ChangedLines(const uint8_t* from, const uint8_t* to) {
     const auto* source = reinterpret_cast<const uint64_t*>(from + line * kLine);
     const auto* target = reinterpret_cast<const uint64_t*>(to + line * kLine);
     uint64_t difference = 0;
+#pragma GCC unroll 8
     for (uint64_t i = 0; i < kLine / 8; ++i) difference |= source[i] ^ target[i];
     if (difference != 0) changed |= uint64_t{1} << line;
   }
@@ -41,7 +42,8 @@ uint64_t ThreadView::TableBytes(const ViewWindow* windows, int count) {
 }
 
 void ThreadView::Init(uint64_t distance, const ViewWindow* windows, int count, const Tables& tables,
-                      ReadMemory read, EntryWriter* writer, KnownLines known, IsShared is_shared) {
+                      const MemoryAccess& memory, EntryWriter* writer, KnownLines known,
+                      IsShared is_shared) {
   distance_ = distance;
   window_count_ = count;
   for (int i = 0; i < count; ++i) windows_[i] = windows[i];
@@ -50,7 +52,7 @@ void ThreadView::Init(uint64_t distance, const ViewWindow* windows, int count, c
   page_count_ = next_page_ = touched_ = changed_ = 0;
   cluster_ = 1;
   full_ = false;
-  read_ = read;
+  access_ = memory;
   known_ = known;
   is_shared_ = is_shared;
   for (uint64_t& page : shared_) page = 0;
@@ -185,7 +187,7 @@ void ThreadView::Refresh(uint64_t count) {
   alignas(64) uint8_t bytes[kPage];
   for (uint64_t i = 0; i < page_count_; ++i) {
     const uint64_t page = tables_.pages[i];
-    if (!Holds(page)) continue;
+    if (!Holds(page) || IsSeen(page)) continue;
     if (!Read(page, bytes, kPage)) {
       Drop(page, page + kPage);
     } else if (ChangedLines(bytes, Seen(page)) != 0) {
@@ -220,6 +222,7 @@ void ThreadView::TakeOld(uint64_t address, uint64_t size, const void* old, uint6
 }
 
 bool ThreadView::ComparePage(uint64_t page, uint64_t count) {
+  if (IsSeen(page)) return true;
   alignas(64) uint8_t bytes[kPage];
   if (!Read(page, bytes, kPage)) return false;
   const EntryWriter::Seen seen = writer_->TakeSeen();

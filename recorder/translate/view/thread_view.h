@@ -41,6 +41,13 @@ class ThreadView {
 
   // Copies the process's own memory; false, without a fault, if not all of it can be read.
   using ReadMemory = bool (*)(void* to, const void* from, uint64_t bytes);
+  // Whether memory has the same; false, without a fault, if not all of it can be read. `bytes` is a
+  // multiple of 64.
+  using IsSame = bool (*)(const void* memory, const void* other, uint64_t bytes);
+  struct MemoryAccess {
+    ReadMemory read;
+    IsSame is_same;
+  };
 
   // Which of `lines` of the page at guest address `page` (bit i: line i, 64 bytes) other views show
   // as they are in `bytes`, the whole page, as far as `view` shows something else.
@@ -53,7 +60,7 @@ class ThreadView {
   // The memory at `distance` from each window is reserved, with no rights. `known` and `is_shared`
   // may be null.
   void Init(uint64_t distance, const ViewWindow* windows, int count, const Tables& tables,
-            ReadMemory read, EntryWriter* writer, KnownLines known = nullptr,
+            const MemoryAccess& memory, EntryWriter* writer, KnownLines known = nullptr,
             IsShared is_shared = nullptr);
 
   // Whether `address` is one of the view's: what the thread sees at address - distance.
@@ -117,7 +124,11 @@ class ThreadView {
   void DropInWindow(uint64_t start, uint64_t end);
   HsEntry* LogAll(uint64_t page, uint64_t count, const uint8_t* bytes, bool first);
   bool Read(uint64_t address, uint8_t* out, uint64_t size) const {
-    return read_(out, reinterpret_cast<const void*>(address), size);
+    return access_.read(out, reinterpret_cast<const void*>(address), size);
+  }
+  // Most pages are as the view has them: then nothing is copied.
+  bool IsSeen(uint64_t page) const {
+    return access_.is_same(reinterpret_cast<const void*>(page), Seen(page), kPage);
   }
   uint8_t* Seen(uint64_t address) const { return reinterpret_cast<uint8_t*>(address + distance_); }
 
@@ -126,7 +137,7 @@ class ThreadView {
   int window_count_ = 0;
   Tables tables_ = {};
   ViewMemory memory_;
-  ReadMemory read_ = nullptr;
+  MemoryAccess access_ = {};
   KnownLines known_ = nullptr;
   IsShared is_shared_ = nullptr;
   uint64_t shared_[kMostShared] = {};  // pages; 0: none

@@ -27,6 +27,11 @@ bool Read(void* to, const void* from, uint64_t bytes) {
   return process_vm_readv(getpid(), &local, 1, &remote, 1, 0) == static_cast<ssize_t>(bytes);
 }
 
+bool IsSame(const void* memory, const void* other, uint64_t bytes) {
+  std::vector<uint8_t> copy(bytes);
+  return Read(copy.data(), memory, bytes) && std::memcmp(copy.data(), other, bytes) == 0;
+}
+
 uint8_t* Map(uint64_t bytes, int rights) {
   return static_cast<uint8_t*>(
       mmap(nullptr, bytes, rights, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0));
@@ -49,8 +54,8 @@ class ThreadViewTest : public testing::Test {
     in_segment_.resize(bytes);
     pages_.resize(kPages);
     view_.Init(reinterpret_cast<uint64_t>(seen_) - At(0), &window, 1,
-               {held_.data(), in_segment_.data(), pages_.data(), pages_.size(), &shared_}, &Read,
-               &writer_, &KnownToOthers, &IsEven);
+               {held_.data(), in_segment_.data(), pages_.data(), pages_.size(), &shared_},
+               {&Read, &IsSame}, &writer_, &KnownToOthers, &IsEven);
   }
   ~ThreadViewTest() override {
     munmap(memory_, kPages * kPage);
@@ -383,8 +388,8 @@ class TwoWindowsTest : public testing::Test {
     in_segment_.resize(held_.size());
     pages_.resize(kAll);
     view_.Init(reinterpret_cast<uint64_t>(seen_) - At(0), windows, 2,
-               {held_.data(), in_segment_.data(), pages_.data(), pages_.size(), &shared_}, &Read,
-               &writer_);
+               {held_.data(), in_segment_.data(), pages_.data(), pages_.size(), &shared_},
+               {&Read, &IsSame}, &writer_);
     EXPECT_EQ(mprotect(between(), (kSecond - kFirst) * kPage, PROT_READ | PROT_WRITE), 0);
     std::memset(between(), 5, (kSecond - kFirst) * kPage);
   }
