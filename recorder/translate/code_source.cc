@@ -16,6 +16,9 @@ bool CanChange(const MapRegion& region) {
   return (region.protection & PROT_WRITE) != 0 || region.shared;
 }
 
+// Pages of what cannot change that are read at once: each read takes longer than what it copies.
+constexpr uint64_t kPagesAtOnce = 8;
+
 uint64_t PagesOf(const MapRegion& region) { return (region.end - region.start) / kPageBytes; }
 
 }  // namespace
@@ -54,6 +57,8 @@ CodeSource::Region* CodeSource::FindRegion(uint64_t address) {
   void* const bytes = mmap(nullptr, pages * kPageBytes, PROT_READ | PROT_WRITE,
                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (bytes == MAP_FAILED) return nullptr;
+  // Of large programs much is read.
+  madvise(bytes, pages * kPageBytes, MADV_HUGEPAGE);
   region->bytes = {static_cast<uint8_t*>(bytes), Unmap{pages * kPageBytes}};
   region->pages.resize(pages);
   on_code_(*found);
@@ -62,8 +67,23 @@ CodeSource::Region* CodeSource::FindRegion(uint64_t address) {
   return regions_.insert(at, std::move(region))->get();
 }
 
+void CodeSource::ReadAround(Region* region, uint64_t number) {
+  const uint64_t first = number / kPagesAtOnce * kPagesAtOnce;
+  const uint64_t last = std::min(first + kPagesAtOnce, PagesOf(region->map));
+  for (uint64_t i = first; i < last; ++i) {
+    if (region->pages[i] != PageState::kNotRead) return;
+  }
+  uint8_t* const to = region->bytes.get() + first * kPageBytes;
+  const absl::Span<uint8_t> out(to, (last - first) * kPageBytes);
+  if (!memory_.Read(region->map.start + first * kPageBytes, out)) return;
+  for (uint64_t i = first; i < last; ++i) region->pages[i] = PageState::kRead;
+}
+
 bool CodeSource::ReadInto(Region* region, uint64_t number) {
   PageState& state = region->pages[number];
+  if (state == PageState::kNotRead && !CanChange(region->map) && number < PagesOf(region->map)) {
+    ReadAround(region, number);
+  }
   if (state != PageState::kNotRead) return state == PageState::kRead;
   const uint64_t page = region->map.start + number * kPageBytes;
   const Region* const owner = page < region->map.end ? region : FindRegion(page);

@@ -1,6 +1,7 @@
 // The bytes of a process's code, from memory that it may execute.
 //
-// Remembers which memory that is, and the bytes of what cannot be written; each page is read once.
+// Remembers which memory that is, and the bytes of what cannot be written: each page is read once,
+// with those beside it.
 // One host thread.
 
 #ifndef HINDSIGHT_RECORDER_TRANSLATE_CODE_SOURCE_H_
@@ -61,6 +62,8 @@ class CodeSource {
   Region* FindRegion(uint64_t address);
   Region* RegionAt(uint64_t address);
   const Region* RegionAt(uint64_t address) const;
+  // Reads page `number` and some beside it, if none of them has been read and all can be.
+  void ReadAround(Region* region, uint64_t number);
   // Reads page `number` of the region. False if it cannot be read, or is no code.
   bool ReadInto(Region* region, uint64_t number);
 
