@@ -17,7 +17,7 @@ bool CanChange(const MapRegion& region) {
 }
 
 // Pages of what cannot change that are read at once: each read takes longer than what it copies.
-constexpr uint64_t kPagesAtOnce = 8;
+constexpr uint64_t kPagesAtOnce = 16;
 
 uint64_t PagesOf(const MapRegion& region) { return (region.end - region.start) / kPageBytes; }
 
@@ -57,8 +57,6 @@ CodeSource::Region* CodeSource::FindRegion(uint64_t address) {
   void* const bytes = mmap(nullptr, pages * kPageBytes, PROT_READ | PROT_WRITE,
                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (bytes == MAP_FAILED) return nullptr;
-  // Of large programs much is read.
-  madvise(bytes, pages * kPageBytes, MADV_HUGEPAGE);
   region->bytes = {static_cast<uint8_t*>(bytes), Unmap{pages * kPageBytes}};
   region->pages.resize(pages);
   on_code_(*found);
