@@ -27,12 +27,21 @@ ModuleTable::ModuleTable(TraceWriter* writer, std::string root, uint64_t max_mod
       max_module_bytes_(max_module_bytes),
       shared_files_(files != nullptr ? std::move(files) : std::make_shared<OpenedModules>()) {}
 
+void ModuleTable::Open(absl::Span<const MapRegion> regions) {
+  for (const MapRegion& region : regions) {
+    if (!MayBeStored(region)) continue;
+    const auto [it, is_new] = by_file_.try_emplace(KeyOf(region));
+    if (is_new) it->second.opened = shared_files_->Find(region, root_);
+  }
+}
+
 absl::Status ModuleTable::Register(absl::Span<MapRegion> regions) {
+  Open(regions);
   for (MapRegion& region : regions) {
     if (!MayBeStored(region)) continue;
-    auto [it, is_new] = by_file_.try_emplace(KeyOf(region));
-    if (is_new) RETURN_IF_ERROR(Add(region, &it->second));
-    region.module = it->second.module;
+    Entry& entry = by_file_.at(KeyOf(region));
+    if (!std::exchange(entry.stored, true)) RETURN_IF_ERROR(Add(region, &entry));
+    region.module = entry.module;
   }
   return absl::OkStatus();
 }
@@ -68,7 +77,7 @@ ModuleTable::Key ModuleTable::KeyOf(const MapRegion& region) {
 }
 
 absl::Status ModuleTable::Add(const MapRegion& region, Entry* entry) {
-  std::shared_ptr<const ModuleFile> file = shared_files_->Find(region, root_);
+  std::shared_ptr<const ModuleFile> file = std::exchange(entry->opened, nullptr);
   if (file == nullptr) return absl::OkStatus();
   ASSIGN_OR_RETURN(entry->listed,
                    writer_->AddModule(region.name, file->fd.get(), max_module_bytes_));

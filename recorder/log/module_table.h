@@ -31,6 +31,8 @@ class ModuleTable {
   ModuleTable(const ModuleTable&) = delete;
   ModuleTable& operator=(const ModuleTable&) = delete;
 
+  // Opens the files that Register is going to store.
+  void Open(absl::Span<const MapRegion> regions);
   // Sets `module` of every region whose file is in the trace, after storing those that are new.
   absl::Status Register(absl::Span<MapRegion> regions);
 
@@ -52,6 +54,8 @@ class ModuleTable {
   using Key = std::pair<uint64_t, uint64_t>;  // device, inode
 
   struct Entry {
+    std::shared_ptr<const ModuleFile> opened;  // not stored yet; null: there is none
+    bool stored = false;
     int32_t listed = -1;  // module of the trace; -1: none
     int32_t module = -1;  // the same; -1: not stored
   };

@@ -54,6 +54,16 @@ TEST_F(ModuleTableTest, StoresEachFileOnce) {
   EXPECT_EQ(map.regions()[1].module, 1);
 }
 
+TEST_F(ModuleTableTest, StoresWhatWasOpenedThoughItsNameIsGone) {
+  MemoryMap map({RegionOf("unlinked", "x", 0x1000), RegionOf("unopened", "y", 0x10000)});
+  table_.Open(absl::MakeConstSpan(map.regions()).first(1));
+  for (const MapRegion& region : map.regions()) std::filesystem::remove(region.name);
+  ASSERT_TRUE(table_.Register(absl::MakeSpan(map.mutable_regions())).ok());
+  EXPECT_EQ(writer_.modules.size(), 1u);
+  EXPECT_EQ(map.regions()[0].module, 0);
+  EXPECT_EQ(map.regions()[1].module, -1);
+}
+
 TEST_F(ModuleTableTest, LeavesOutWhatIsNoFileOnDisk) {
   MapRegion deleted = RegionOf("gone", "x", 0x1000);
   deleted.name += " (deleted)";

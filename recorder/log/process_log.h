@@ -47,6 +47,8 @@ class ProcessLog {
   const ModuleTable& modules() const { return modules_; }
   const ProcessTotals& totals() const { return totals_; }
 
+  // Opens what RegisterFiles is going to store.
+  void OpenFiles(absl::Span<const MapRegion> regions) { modules_.Open(regions); }
   // Stores the files of `regions` that are new and sets the regions' modules; reports stored files
   // that have been written to since.
   absl::Status RegisterFiles(absl::Span<MapRegion> regions);

@@ -37,7 +37,7 @@ absl::Status RingReader::Fetch() {
     if (head_ == tail_) head_ = Acquire(&ring_->head);
     const uint64_t filled = head_ - tail_;
     if (filled == 0) {
-      PublishTail();
+      PublishTail(tail_);
       return absl::OkStatus();
     }
     const uint64_t offset = tail_ % capacity_;
@@ -67,16 +67,22 @@ void RingReader::Done() {
   MoveTail(reinterpret_cast<const HsEntry*>(entry_.data())->size);
 }
 
-void RingReader::MoveTail(uint64_t bytes) {
-  tail_ += bytes;
-  if (tail_ - published_ >= std::min(kMostUnpublished, capacity_ / 8)) PublishTail();
+// What was read of it is a copy.
+void RingReader::LetGo() {
+  if (!has_entry_) return;
+  PublishTail(tail_ + reinterpret_cast<const HsEntry*>(entry_.data())->size);
 }
 
-void RingReader::PublishTail() {
-  if (published_ == tail_) return;
-  published_ = tail_;
+void RingReader::MoveTail(uint64_t bytes) {
+  tail_ += bytes;
+  if (tail_ >= published_ + std::min(kMostUnpublished, capacity_ / 8)) PublishTail(tail_);
+}
+
+void RingReader::PublishTail(uint64_t tail) {
+  if (published_ == tail) return;
+  published_ = tail;
   // The order of the two is the agent's in reverse: it says that it waits, and looks again.
-  __atomic_store_n(&ring_->tail, tail_, __ATOMIC_SEQ_CST);
+  __atomic_store_n(&ring_->tail, tail, __ATOMIC_SEQ_CST);
   if (__atomic_exchange_n(&ring_->tail_waiters, 0, __ATOMIC_SEQ_CST) != 0) {
     syscall(SYS_futex, &ring_->tail_waiters, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
   }
@@ -86,7 +92,7 @@ void RingReader::SkipAll() {
   has_entry_ = false;
   head_ = Acquire(&ring_->head);
   MoveTail(head_ - tail_);
-  PublishTail();
+  PublishTail(tail_);
 }
 
 bool RingReader::IsQuiet() const {

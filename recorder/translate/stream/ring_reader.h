@@ -32,6 +32,9 @@ class RingReader {
   // nothing more.
   void Done();
 
+  // Who waits for the entry that Peek has returned goes on, though it is not done with yet.
+  void LetGo();
+
   // Everything that is in the ring, whatever it is, is done with.
   void SkipAll();
 
@@ -49,7 +52,7 @@ class RingReader {
  private:
   absl::Status Fetch();
   void MoveTail(uint64_t bytes);
-  void PublishTail();
+  void PublishTail(uint64_t tail);
 
   HsRing* const ring_;
   const uint64_t capacity_;

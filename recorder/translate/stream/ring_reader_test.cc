@@ -40,6 +40,26 @@ class RingReaderTest : public testing::Test {
   RingReader reader_;
 };
 
+TEST_F(RingReaderTest, WhoWaitsIsLetGoBeforeTheEntryIsDoneWith) {
+  ASSERT_TRUE(Write(32, 1));
+  reader_.LetGo();
+  EXPECT_EQ(ring()->tail, 0u);  // not read yet
+  EXPECT_EQ((*reader_.Peek())->count, 1u);
+  ring()->tail_waiters = 1;
+  reader_.LetGo();
+  EXPECT_EQ(ring()->tail, 32u);
+  EXPECT_EQ(ring()->tail_waiters, 0u);
+  // What is written now, in its place as well, comes after it.
+  for (uint64_t i = 2; Write(64, i); ++i) {
+  }
+  EXPECT_EQ((*reader_.Peek())->count, 1u);
+  EXPECT_FALSE(reader_.IsQuiet());
+  reader_.Done();
+  EXPECT_EQ((*reader_.Peek())->count, 2u);
+  reader_.Done();
+  EXPECT_EQ((*reader_.Peek())->count, 3u);
+}
+
 TEST_F(RingReaderTest, EmptyRingHasNoEntry) {
   EXPECT_EQ(*reader_.Peek(), nullptr);
   EXPECT_TRUE(reader_.IsQuiet());

@@ -20,7 +20,7 @@ constexpr uint64_t kEntriesAtOnce = 256;
 
 absl::Status StreamMerger::Ring::Consume(const HsEntry* entry) {
   broken = true;  // unless all goes well
-  RETURN_IF_ERROR(stream->Consume(entry));
+  RETURN_IF_ERROR(stream->Consume(entry, reader));
   broken = false;
   reader->Done();
   return absl::OkStatus();

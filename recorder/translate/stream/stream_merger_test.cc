@@ -34,9 +34,8 @@ class NoProcess final : public StreamedProcess {
   std::string program() const override { return "/bin/new"; }
   void OnStatus(int) override {}
   void OnLeft(HsEndReason, uint64_t) override {}
-  absl::Status OnCall(int64_t, const uint64_t*, int64_t, uint64_t, ThreadLog*) override {
-    return absl::OkStatus();
-  }
+  bool ReadChange(int64_t, const uint64_t*, int64_t) override { return false; }
+  absl::Status OnCall(uint64_t, ThreadLog*) override { return absl::OkStatus(); }
 
  private:
   AddressSpace space_;

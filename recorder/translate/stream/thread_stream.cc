@@ -90,7 +90,7 @@ int64_t NumberOf(const HsCall& call) { return static_cast<int32_t>(call.number);
 
 }  // namespace
 
-absl::Status ThreadStream::Consume(const HsEntry* entry) {
+absl::Status ThreadStream::Consume(const HsEntry* entry, RingReader* reader) {
   const uint64_t count = first_count_ + entry->count;
   const bool begins = entry->kind == HS_ENTRY_BEGIN;
   if (ended_ || count < count_ || !Accepts(*entry)) return Malformed(*entry);
@@ -115,11 +115,11 @@ absl::Status ThreadStream::Consume(const HsEntry* entry) {
     if (state == nullptr) return Malformed(*entry);
     return begun_ ? BeginProgram(*state) : Begin(*state);
   }
-  RETURN_IF_ERROR(ConsumeRunning(entry));
+  RETURN_IF_ERROR(ConsumeRunning(entry, reader));
   return log_->status();
 }
 
-absl::Status ThreadStream::ConsumeRunning(const HsEntry* entry) {
+absl::Status ThreadStream::ConsumeRunning(const HsEntry* entry, RingReader* reader) {
   switch (entry->kind) {
     case HS_ENTRY_PAGE:
       if (const auto* page = As<HsPage>(entry)) return AddPage(*page);
@@ -131,7 +131,7 @@ absl::Status ThreadStream::ConsumeRunning(const HsEntry* entry) {
       threads_->BeginTurn(this, entry->time);
       return absl::OkStatus();
     case HS_ENTRY_CALL:
-      if (const auto* call = As<HsCall>(entry)) return AddCall(*call);
+      if (const auto* call = As<HsCall>(entry)) return AddCall(*call, reader);
       break;
     case HS_ENTRY_EXEC:
       if (const auto* call = As<HsCall>(entry)) return AddExec(*call);
@@ -214,7 +214,7 @@ uint64_t ThreadStream::TakeReserved(int64_t result) {
   return log_->UseReserved(reserved);
 }
 
-absl::Status ThreadStream::AddCall(const HsCall& call) {
+absl::Status ThreadStream::AddCall(const HsCall& call, RingReader* reader) {
   if (!HasElements(call, call.size, sizeof(HsChange))) return Malformed(call.entry);
   const std::optional<RegisterPatch> patch = PatchOf(call.changes, call.size);
   if (!patch.has_value() || patch->index.empty() || patch->index[0] != kRax) {
@@ -222,6 +222,7 @@ absl::Status ThreadStream::AddCall(const HsCall& call) {
   }
   const auto number = NumberOf(call);
   const auto result = static_cast<int64_t>(patch->value[0]);
+  if (process_->ReadChange(number, call.arguments, result) && reader != nullptr) reader->LetGo();
   const uint64_t reserved = TakeReserved(result);
   if (reserved == 0) threads_->BeforeTurn(this, call.entry.time);
   SideEffect effect = {.kind = SideEffectKind::kSyscall, .registers = *patch};
@@ -237,7 +238,7 @@ absl::Status ThreadStream::AddCall(const HsCall& call) {
   } else if (result > 0) {
     NoteChild(call, result, sequence);
   }
-  return process_->OnCall(number, call.arguments, result, count_, log_);
+  return process_->OnCall(count_, log_);
 }
 
 // If the call has made a process.

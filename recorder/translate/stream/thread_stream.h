@@ -30,6 +30,7 @@
 #include "recorder/process/address_space.h"
 #include "recorder/translate/stream/executed_pages.h"
 #include "recorder/translate/stream/record_ring.h"
+#include "recorder/translate/stream/ring_reader.h"
 #include "recorder/translate/stream/segment_pages.h"
 
 namespace hindsight {
@@ -78,10 +79,11 @@ class StreamedProcess {
   virtual void OnStatus(int wait_status) = 0;
   // It has ended in the state `count`, while the thread goes on.
   virtual void OnLeft(HsEndReason reason, uint64_t count) = 0;
-  // The thread is in the state `count`, which the call has led to, and waits if it may have changed
-  // the memory map.
-  virtual absl::Status OnCall(int64_t number, const uint64_t* arguments, int64_t result,
-                              uint64_t count, ThreadLog* log) = 0;
+  // The call has been made by a thread that waits if it may have changed the memory map: what it
+  // has changed is read, for OnCall. True: the thread may go on.
+  virtual bool ReadChange(int64_t number, const uint64_t* arguments, int64_t result) = 0;
+  // The thread is in the state `count`, which the call that ReadChange was told of has led to.
+  virtual absl::Status OnCall(uint64_t count, ThreadLog* log) = 0;
 };
 
 class ThreadStream;
@@ -130,7 +132,8 @@ class ThreadStream {
     return (entry.kind == HS_ENTRY_BEGIN) == (!begun_ || expects_program_);
   }
   // DataLoss: it is no entry that may come here.
-  absl::Status Consume(const HsEntry* entry);
+  // `reader`: of its ring, where the thread waits if it does; may be null.
+  absl::Status Consume(const HsEntry* entry, RingReader* reader = nullptr);
   // The thread is gone. If it did not end its recording itself, that ends with what was consumed.
   void OnGone();
   // Recording ends here, though the thread goes on.
@@ -171,14 +174,14 @@ class ThreadStream {
   uint64_t reserved_sequence() const { return reserved_; }
 
  private:
-  absl::Status ConsumeRunning(const HsEntry* entry);
+  absl::Status ConsumeRunning(const HsEntry* entry, RingReader* reader);
   absl::Status Begin(const HsState& state);
   void See(const HsEntry& entry);
   absl::Status AddPage(const HsPage& page);
   absl::Status AddLines(const HsLines& lines);
   void Reserve(uint64_t time);
   uint64_t TakeReserved(int64_t result);
-  absl::Status AddCall(const HsCall& call);
+  absl::Status AddCall(const HsCall& call, RingReader* reader);
   void NoteChild(const HsCall& call, int64_t result, uint64_t sequence);
   absl::Status AddExec(const HsCall& call);
   absl::Status BeginProgram(const HsState& state);

@@ -47,9 +47,8 @@ class NoProcess final : public StreamedProcess {
   std::string program() const override { return "/bin/new"; }
   void OnStatus(int) override {}
   void OnLeft(HsEndReason, uint64_t) override { left = true; }
-  absl::Status OnCall(int64_t, const uint64_t*, int64_t, uint64_t, ThreadLog*) override {
-    return absl::OkStatus();
-  }
+  bool ReadChange(int64_t, const uint64_t*, int64_t) override { return false; }
+  absl::Status OnCall(uint64_t, ThreadLog*) override { return absl::OkStatus(); }
 
   absl::Status OnStanding(std::vector<TraceWriter::ThreadState> states, const Stop&,
                           ThreadLog* log) override {

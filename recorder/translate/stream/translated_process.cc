@@ -111,14 +111,22 @@ bool TranslatedProcess::OnChild(MadeProcess* made) {
   return recorded;
 }
 
-absl::Status TranslatedProcess::OnCall(int64_t number, const uint64_t* arguments, int64_t result,
-                                       uint64_t count, ThreadLog* log) {
-  if (!MayChangeMap(number)) return absl::OkStatus();
+// What takes long, to store files, is not waited for: they are open, whatever happens to their
+// names.
+bool TranslatedProcess::ReadChange(int64_t number, const uint64_t* arguments, int64_t result) {
+  if (!MayChangeMap(number)) return false;
   std::optional<AddressSpace::Range> range;
   if (const auto changed = ChangedMapRange(number, arguments, result)) {
     range = space_.Around(changed->address, changed->address + changed->size);
   }
-  return Apply(ReadMap(range), log, count);
+  change_ = ReadMap(range);
+  log_->OpenFiles(change_->regions);
+  return true;
+}
+
+absl::Status TranslatedProcess::OnCall(uint64_t count, ThreadLog* log) {
+  if (!change_.has_value()) return absl::OkStatus();
+  return Apply(*std::exchange(change_, std::nullopt), log, count);
 }
 
 }  // namespace hindsight

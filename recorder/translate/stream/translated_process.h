@@ -63,8 +63,8 @@ class TranslatedProcess final : public StreamedProcess {
   std::string program() const override { return program_; }
   void OnStatus(int wait_status) override { wait_status_ = wait_status; }
   void OnLeft(HsEndReason reason, uint64_t count) override { left_ = reason; }
-  absl::Status OnCall(int64_t number, const uint64_t* arguments, int64_t result, uint64_t count,
-                      ThreadLog* log) override;
+  bool ReadChange(int64_t number, const uint64_t* arguments, int64_t result) override;
+  absl::Status OnCall(uint64_t count, ThreadLog* log) override;
 
  private:
   MapPart ReadMap(std::optional<AddressSpace::Range> range) const;
@@ -80,6 +80,7 @@ class TranslatedProcess final : public StreamedProcess {
   OnSnapshot on_snapshot_;  // may be empty
   const std::string maps_path_;
   AddressSpace space_;
+  std::optional<MapPart> change_;  // that ReadChange has read
   HsEndReason left_ = HS_END_EXIT;
   bool has_children_ = false;
   std::string program_;

@@ -47,7 +47,8 @@ class TranslatedProcessTest : public testing::Test {
   }
   absl::Status Call(int64_t number, uint64_t address, uint64_t size, int64_t result) {
     const uint64_t arguments[6] = {address, size};
-    return process_->OnCall(number, arguments, result, ++count_, thread_log_.get());
+    process_->ReadChange(number, arguments, result);
+    return process_->OnCall(++count_, thread_log_.get());
   }
 
   FakeTraceWriter* writer_ = nullptr;
