@@ -323,8 +323,9 @@ bool DiffersInThisForm(const ZydisDecodedInstruction& instruction,
     case ZYDIS_MNEMONIC_LOOPE:  // F2 and F3 mean nothing here
     case ZYDIS_MNEMONIC_LOOPNE:
       return HasRepeatPrefix(instruction);
-    case ZYDIS_MNEMONIC_NOP:  // 0F 18 /4../7 with a register
-      return instruction.opcode == 0x18 && instruction.raw.modrm.mod == 3;
+    case ZYDIS_MNEMONIC_NOP:  // 0F 18 /4../7 and 0F 0D with a register: some processors refuse them
+      return (instruction.opcode == 0x18 || instruction.opcode == 0x0d) &&
+             instruction.raw.modrm.mod == 3;
     default:
       return false;
   }

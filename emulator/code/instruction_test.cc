@@ -187,6 +187,8 @@ TEST(InstructionTest, HintsAndFencesAreEmulated) {
   EXPECT_EQ(PolicyOf({0xf3, 0x0f, 0x1e, 0xfa}), Policy::kEmulate);  // endbr64
   EXPECT_EQ(PolicyOf({0x0f, 0x1f, 0x00}), Policy::kEmulate);        // nop [rax]
   EXPECT_EQ(PolicyOf({0x0f, 0x18, 0x0f}), Policy::kEmulate);        // prefetcht0 [rdi]
+  EXPECT_EQ(PolicyOf({0x0f, 0x0d, 0x0f}), Policy::kEmulate);        // prefetchw [rdi]
+  EXPECT_EQ(PolicyOf({0x0f, 0x0d, 0xcf}), Policy::kNative);         // refused by some processors
   EXPECT_EQ(PolicyOf({0x0f, 0xae, 0xf0}), Policy::kEmulate);        // mfence
   EXPECT_EQ(PolicyOf({0x0f, 0xae, 0xf8}), Policy::kEmulate);        // sfence
 }

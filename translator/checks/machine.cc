@@ -43,8 +43,13 @@ Exchange& TheExchange() {
   return *exchange;
 }
 
+// As much as the kernel has put there: not what a process must ask for (AMX).
 absl::Span<uint8_t> Vectors(ucontext_t* context) {
-  return {reinterpret_cast<uint8_t*>(context->uc_mcontext.fpregs), XstateBytes()};
+  constexpr size_t kStateBytesAt = 480;  // struct _fpx_sw_bytes, xstate_size
+  auto* const image = reinterpret_cast<uint8_t*>(context->uc_mcontext.fpregs);
+  uint32_t bytes;
+  std::memcpy(&bytes, image + kStateBytesAt, sizeof(bytes));
+  return {image, bytes};
 }
 
 void Enter(ucontext_t* context) {

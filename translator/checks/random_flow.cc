@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "base/check.h"
+#include "translator/checks/host_choices.h"
 
 namespace hindsight {
 namespace {
@@ -76,6 +77,7 @@ bool IsUsable(FlowUse use, const GuestInstruction& instruction) {
     case ZYDIS_MNEMONIC_FXSAVE64:
       return use == FlowUse::kReplayed;
     default:
+      if (use == FlowUse::kStepped && LeavesOverflowOpen(instruction)) return false;
       return !IsBitTest(instruction) && instruction.decoded.meta.category != ZYDIS_CATEGORY_XSAVE &&
              instruction.decoded.meta.category != ZYDIS_CATEGORY_XSAVEOPT;
   }

@@ -14,6 +14,7 @@
 #include "isa/comparison.h"
 #include "isa/operand_address.h"
 #include "translator/checks/compared_strings.h"
+#include "translator/checks/host_choices.h"
 #include "translator/record_class.h"
 
 namespace hindsight {
@@ -213,6 +214,8 @@ TwinResult TwinRun::RunForm(FormKind kind) {
   const bool saves = form.decoded.mnemonic == ZYDIS_MNEMONIC_FXSAVE ||
                      form.decoded.mnemonic == ZYDIS_MNEMONIC_FXSAVE64;
   fxsave_at_ = saves ? OperandAddress(form.decoded, form.operands[0]).Compute(registers) : 0;
+  split_store_at_ = SplitStoreAt(form, registers);
+  open_flags_ = LeavesOverflowOpen(form) ? uint64_t{ZYDIS_CPUFLAG_OF} : 0;
   FillMemory();
   const uint64_t completed = completed_;
   if (form.decoded.meta.category == ZYDIS_CATEGORY_POP) KeepFlagsHarmless(registers.gpr[kRsp]);
@@ -332,8 +335,12 @@ std::string TwinRun::CompareState(const Outcome& native, const GuestStop& transl
   RegisterFile wanted = native.registers, got = translated.registers;
   // Where x87 instructions lie is visible.
   wanted.fip = got.fip = 0;
-  const uint64_t ignored = kStatusFlags & ~translated.flags_exact;
+  const uint64_t ignored = (kStatusFlags & ~translated.flags_exact) | open_flags_;
   got.rflags = (got.rflags & ~ignored) | (wanted.rflags & ignored);
+  if (GuestInstruction at; translated.kind == GuestStop::kSignal && InstructionAt(got.rip, &at)) {
+    ClearUpperHalves(at, &wanted);
+    ClearUpperHalves(at, &got);
+  }
   if (!(wanted == got)) {
     Agreement all;
     CHECK(FromWords(std::vector<uint64_t>(kRegisterWords, ~uint64_t{0}), &all.care));
@@ -361,6 +368,10 @@ std::string TwinRun::CompareState(const Outcome& native, const GuestStop& transl
   }
   std::vector<uint8_t> memory = CopyMemory();
   HideMxcsrMask(native, &memory);
+  const uint64_t split = split_store_at_ - place_.memory;
+  if (has_address && split + kSplitStoreBytes <= memory.size()) {
+    std::copy_n(native.memory.begin() + split, kSplitStoreBytes, memory.begin() + split);
+  }
   if (translated.pushed) {
     const uint64_t at = got.gpr[kRsp] - 8 - place_.memory;
     std::copy_n(native.memory.begin() + at, 8, memory.begin() + at);
@@ -399,6 +410,7 @@ TwinResult TwinRun::RunFlow(uint64_t limit) { return RunProgram(FlowUse::kSteppe
 TwinResult TwinRun::RunReplayed(uint64_t limit) { return RunProgram(FlowUse::kReplayed, limit); }
 
 TwinResult TwinRun::RunProgram(FlowUse use, uint64_t limit) {
+  open_flags_ = split_store_at_ = 0;
   const RandomFlow flow(use, place_.code, code().size() / 2, memory(), random());
   std::fill(code().begin(), code().end(), kInt3);
   std::copy(flow.code().begin(), flow.code().end(), code().begin());
@@ -470,12 +482,15 @@ std::string TwinRun::CompareOrder(const std::vector<uint64_t>& pcs, uint64_t exe
   return order_.Compare(translated_->LockedCounts(), pcs, executed);
 }
 
-bool TwinRun::IsRepeatedAt(uint64_t pc) const {
+bool TwinRun::InstructionAt(uint64_t pc, GuestInstruction* at) const {
   if (pc - place_.code >= kCodeBytes) return false;
   const auto* bytes = reinterpret_cast<const uint8_t*>(pc);
+  return DecodeGuest(pc, absl::MakeConstSpan(bytes, place_.code + kCodeBytes - pc), at);
+}
+
+bool TwinRun::IsRepeatedAt(uint64_t pc) const {
   GuestInstruction at;
-  return DecodeGuest(pc, absl::MakeConstSpan(bytes, place_.code + kCodeBytes - pc), &at) &&
-         at.decoded.meta.category == ZYDIS_CATEGORY_STRINGOP;
+  return InstructionAt(pc, &at) && at.decoded.meta.category == ZYDIS_CATEGORY_STRINGOP;
 }
 
 }  // namespace hindsight

@@ -107,6 +107,7 @@ class TwinRun {
   std::string CompareReplay(const RegisterFile& registers, const std::vector<uint8_t>& before,
                             const GuestStop& translated);
   std::string CompareOrder(const std::vector<uint64_t>& pcs, uint64_t executed);
+  bool InstructionAt(uint64_t pc, GuestInstruction* at) const;
   bool IsRepeatedAt(uint64_t pc) const;
   TwinResult RunProgram(FlowUse use, uint64_t limit);
   void KeepFlagsHarmless(uint64_t stack);
@@ -134,8 +135,10 @@ class TwinRun {
   const bool exclusive_;
   OrderCheck order_;
   uint64_t fs_base_ = 0;
-  uint64_t fxsave_at_ = 0;      // operand of the form, if it is one
-  absl::Span<uint8_t> spoilt_;  // memory that is not what the program has there
+  uint64_t open_flags_ = 0;      // that the form leaves to the processor
+  uint64_t split_store_at_ = 0;  // operand of the form (host_choices.h)
+  uint64_t fxsave_at_ = 0;       // operand of the form, if it is one
+  absl::Span<uint8_t> spoilt_;   // memory that is not what the program has there
   uint64_t completed_ = 0, faulted_ = 0, refused_ = 0, steps_ = 0;
 };
 

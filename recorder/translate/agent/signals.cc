@@ -315,12 +315,13 @@ bool Recover(Thread* thread) {
 }
 
 // An address that is not canonical raises SIGBUS where it is relative to rsp or rbp, unless GS is
-// added to it, as for the view; and one that is canonical may lie beyond the view. The instruction
-// itself says what the fault is.
+// added to it, as for the view; one that is may lie beyond the view, or be the view's of one in the
+// kernel's half. The instruction itself says what the fault is.
 bool IsToldByInstruction(const Thread& thread) {
   constexpr uint64_t kGeneralProtection = 13;
-  return IsRecorded(thread) && thread.fault_signal == SIGSEGV &&
-         thread.fault.trap == kGeneralProtection && IsWithinReach(thread);
+  const bool unknown = thread.fault.trap == kGeneralProtection ||
+                       static_cast<int64_t>(thread.fault.fault_address) < 0;
+  return IsRecorded(thread) && thread.fault_signal == SIGSEGV && unknown && IsWithinReach(thread);
 }
 
 // Whether the fault is int3's.

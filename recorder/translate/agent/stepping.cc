@@ -173,9 +173,9 @@ void FinishStep(Thread* thread) {
   RecordStep(thread, StepWords(*thread));
   ++thread->count;
   // A debugger sees at once what has been stored.
-  if (IsRecorded(*thread) && IsExtendedSave(thread->step_pc)) {
-    TakeRead(thread, thread->block->exit_address, Boot().xsave_bytes);
-  } else {
+  const bool saved = IsRecorded(*thread) && IsExtendedSave(thread->step_pc);
+  // Its operand may be smaller than what the processor could store.
+  if (!saved || !TakeRead(thread, thread->block->exit_address, Boot().xsave_bytes)) {
     TakeUnknownOutputs(thread);
   }
 }

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <functional>
 #include <list>
 #include <memory>
 #include <string>
@@ -34,8 +35,14 @@ class NoProcess final : public StreamedProcess {
   std::string program() const override { return "/bin/new"; }
   void OnStatus(int) override {}
   void OnLeft(HsEndReason, uint64_t) override {}
-  bool ReadChange(int64_t, const uint64_t*, int64_t) override { return false; }
-  absl::Status OnCall(uint64_t, ThreadLog*) override { return absl::OkStatus(); }
+  bool ReadChange(int64_t, const uint64_t*, int64_t) override { return changes_map; }
+  absl::Status OnCall(uint64_t, ThreadLog*) override {
+    if (on_call) on_call();
+    return absl::OkStatus();
+  }
+
+  bool changes_map = false;       // all calls do
+  std::function<void()> on_call;  // may be empty
 
  private:
   AddressSpace space_;
@@ -125,6 +132,19 @@ TEST_F(StreamMergerTest, EntriesOfSeveralThreadsComeInTheOrderOfTheirTimes) {
   EXPECT_TRUE(*merger_.Drain());
   EXPECT_EQ(Times(), (std::vector<int64_t>{10, 20, 30, 40}));
   EXPECT_FALSE(*merger_.Drain());
+}
+
+// What its call has changed is read by then; the rest takes longer.
+TEST_F(StreamMergerTest, AThreadThatWaitsGoesOnOnceItsChangeIsRead) {
+  Thread& a = AddThread();
+  std::vector<bool> waits;
+  process_.on_call = [&] { waits.push_back(a.ring->tail != a.ring->head); };
+  for (const bool changes : {false, true}) {
+    process_.changes_map = changes;
+    a.Write(HS_ENTRY_CALL, 1 + waits.size(), 10 * (1 + waits.size()));
+    EXPECT_TRUE(*merger_.Drain());
+  }
+  EXPECT_EQ(waits, (std::vector<bool>{true, false}));
 }
 
 TEST_F(StreamMergerTest, WhatMayComeAfterAnEarlierOneWaits) {

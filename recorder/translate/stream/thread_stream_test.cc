@@ -6,7 +6,6 @@
 
 #include <cstddef>
 #include <cstring>
-#include <functional>
 #include <random>
 #include <variant>
 #include <vector>
@@ -43,10 +42,9 @@ class FakeProcess final : public StreamedProcess {
   void OnLeft(HsEndReason reason, uint64_t count) override { left.push_back(reason); }
   bool ReadChange(int64_t number, const uint64_t* arguments, int64_t result) override {
     calls.push_back(number);
-    return number == SYS_munmap;
+    return false;
   }
   absl::Status OnCall(uint64_t count, ThreadLog* log) override {
-    if (on_call) on_call();
     counts.push_back(count);
     return absl::OkStatus();
   }
@@ -57,7 +55,6 @@ class FakeProcess final : public StreamedProcess {
   std::vector<pid_t> children;
   int status = -1;
   std::vector<int64_t> calls;
-  std::function<void()> on_call;  // may be empty
   std::vector<uint64_t> counts;
 
  private:
@@ -196,37 +193,6 @@ TEST_F(ThreadStreamTest, ASystemCallIsAnEventATransitionAndTheProcesssConcern) {
   EXPECT_EQ(process_.calls, (std::vector<int64_t>{39}));
   EXPECT_EQ(process_.counts, (std::vector<uint64_t>{11}));
   EXPECT_EQ(stream_.count(), 11u);
-}
-
-// What the call has changed is read by then; the rest takes longer.
-TEST_F(ThreadStreamTest, AThreadThatWaitsGoesOnOnceItsChangeIsRead) {
-  constexpr uint64_t kCapacity = 4096;
-  std::vector<uint64_t> memory((HS_RING_HEADER_BYTES + kCapacity) / sizeof(uint64_t));
-  auto* const ring = reinterpret_cast<HsRing*>(memory.data());
-  ring->capacity = kCapacity;
-  RingReader reader(ring, kCapacity);
-  ASSERT_TRUE(State(HS_ENTRY_BEGIN, 0, 5).ok());
-  std::vector<bool> waits;
-  process_.on_call = [&] { waits.push_back(ring->tail != ring->head); };
-  uint64_t count = 10;
-  for (const uint64_t number : {SYS_getpid, SYS_munmap}) {
-    constexpr uint32_t kBytes = sizeof(HsCall) + 2 * sizeof(HsChange);
-    auto* const call = reinterpret_cast<HsCall*>(HsRingReserve(ring, kBytes));
-    ASSERT_NE(call, nullptr);
-    call->entry.kind = HS_ENTRY_CALL;
-    call->entry.count = count++;
-    call->number = number;
-    call->size = 2;
-    call->changes[0] = {0, 0};
-    call->changes[1] = {HS_WORD_RIP, 0x4000};
-    HsRingCommit(ring);
-    const auto entry = reader.Peek();
-    ASSERT_TRUE(entry.ok() && *entry != nullptr);
-    ASSERT_TRUE(stream_.Consume(*entry, &reader).ok());
-    reader.Done();
-    ASSERT_EQ(*reader.Peek(), nullptr);
-  }
-  EXPECT_EQ(waits, (std::vector<bool>{true, false}));
 }
 
 TEST_F(ThreadStreamTest, AProcessThatIsMadeIsAnEvent) {

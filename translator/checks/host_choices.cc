@@ -1,0 +1,32 @@
+#include "translator/checks/host_choices.h"
+
+#include "isa/operand_address.h"
+
+namespace hindsight {
+
+bool LeavesOverflowOpen(const GuestInstruction& instruction) {
+  const ZydisAccessedFlags* const flags = instruction.decoded.cpu_flags;
+  return instruction.decoded.meta.category == ZYDIS_CATEGORY_ROTATE && flags != nullptr &&
+         (flags->undefined & ZYDIS_CPUFLAG_OF) != 0;
+}
+
+uint64_t SplitStoreAt(const GuestInstruction& instruction, const RegisterFile& registers) {
+  constexpr int kTenBytesInBits = 80;
+  const ZydisMnemonic mnemonic = instruction.decoded.mnemonic;
+  const ZydisDecodedOperand& operand = instruction.operands[0];
+  const bool splits = (mnemonic == ZYDIS_MNEMONIC_FBSTP || mnemonic == ZYDIS_MNEMONIC_FSTP) &&
+                      operand.type == ZYDIS_OPERAND_TYPE_MEMORY && operand.size == kTenBytesInBits;
+  return splits ? OperandAddress(instruction.decoded, operand).Compute(registers) : 0;
+}
+
+void ClearUpperHalves(const GuestInstruction& faulting, RegisterFile* registers) {
+  if (faulting.decoded.meta.category != ZYDIS_CATEGORY_STRINGOP ||
+      faulting.decoded.address_width != 32) {
+    return;
+  }
+  for (const int number : {kRcx, kRsi, kRdi}) {
+    registers->gpr[number] = static_cast<uint32_t>(registers->gpr[number]);
+  }
+}
+
+}  // namespace hindsight
