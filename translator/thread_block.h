@@ -6,9 +6,11 @@
 // GiB, not 0, plus 16 MiB, so that the 16 MiB below the view of address 0 are free. gs:[X] is what
 // lies at X + D (how it is encoded: host/gs_shift.h):
 //
+//   gs:[-2 MiB - 68 KiB] ..      struct HsThreadBlock; the rest of the page is the agent's
 //   gs:[-2 MiB - 64 KiB] .. gs:[-2 MiB]   where the thread's calls return to
 //   gs:[-2 MiB] .. gs:[-1 MiB]   its table of indirect branches
-//   gs:[-4096] ..                struct HsThreadBlock; the rest of the page is the agent's
+//   gs:[-1 MiB] .. gs:[0]        nothing: what the guest's null pointers with negative offsets lead
+//                                to
 //
 // While translated code runs:
 //   r10    counts instructions down: count of the thread = count_end - r10 + adjust, where adjust
@@ -30,6 +32,8 @@
 #define HINDSIGHT_TRANSLATOR_THREAD_BLOCK_H_
 
 #include "translator/host/gs_shift.h"
+
+#define HS_BLOCK_OFFSET (-0x211000)
 
 #ifndef __ASSEMBLER__
 
@@ -171,7 +175,6 @@ static inline uint64_t HsGsBase(uint64_t distance) {
   return distance - (uint64_t)(int64_t)HS_GS_SHIFT;
 }
 
-#define HS_BLOCK_OFFSET (-0x1000)
 #define HS_BLOCK_FIELD(field) (HS_BLOCK_OFFSET + (int)offsetof(struct HsThreadBlock, field))
 
 // Indirect branches and returns leave the guest's status flags in flags_aside, not in the
@@ -204,6 +207,7 @@ struct HsTableEntry {
 #define HS_SEARCH_RETURN 256
 // Both, from here to the end of the table of indirect branches.
 #define HS_TABLES_OFFSET HS_PLACES_OFFSET
+#define HS_TABLES_END (-0x100000)
 #define HS_TABLE_ENTRIES 0x10000
 #define HS_TABLE_EMPTY 1
 
@@ -219,7 +223,9 @@ static inline void HsForgetPlaces(struct HsThreadBlock* block, uint64_t arena) {
   for (int i = 0; i < HS_PLACES; ++i) words[i] = arena + HS_SEARCH_RETURN;
 }
 
+HS_STATIC_ASSERT(HS_BLOCK_OFFSET + 0x1000 == HS_PLACES_OFFSET);
 HS_STATIC_ASSERT(HS_PLACES_OFFSET + HS_PLACES * 8 == HS_TABLE_OFFSET);
+HS_STATIC_ASSERT(HS_TABLE_OFFSET + HS_TABLE_ENTRIES * 16 == HS_TABLES_END);
 HS_STATIC_ASSERT(sizeof(struct HsTableEntry) == 16);
 HS_STATIC_ASSERT(sizeof(struct HsExit) == 40);
 HS_STATIC_ASSERT(offsetof(struct HsThreadBlock, guest_r10) == 0);

@@ -123,7 +123,7 @@ int64_t MapShared(int file) {
 
 Thread* MakeThread(uint64_t number) {
   const uint64_t start = GapOf(number) + kAgentStackOffset;
-  if (Map(start, GapOf(number) + kGapBytes - start, PROT_READ | PROT_WRITE,
+  if (Map(start, DistanceOf(number) + HS_TABLES_END - start, PROT_READ | PROT_WRITE,
           MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE | MAP_NORESERVE) != 0) {
     return nullptr;
   }
@@ -131,8 +131,8 @@ Thread* MakeThread(uint64_t number) {
 }
 
 Thread* ResetThread(uint64_t number) {
-  const uint64_t start = DistanceOf(number) + HS_TABLES_OFFSET;
-  Call(SYS_madvise, start, DistanceOf(number) - start, MADV_DONTNEED);
+  const uint64_t start = DistanceOf(number) + HS_BLOCK_OFFSET;
+  Call(SYS_madvise, start, DistanceOf(number) + HS_TABLES_END - start, MADV_DONTNEED);
   return SetUpThread(number);
 }
 

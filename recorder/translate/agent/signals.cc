@@ -137,7 +137,15 @@ bool IsViewFault(Thread* thread, int* signal, int32_t* info, FrameContext* conte
   if (registers.trap != kPageFault) return false;
   const uint64_t address = GuestAddress(*thread, registers.fault_address);
   const bool operating = thread->operating != 0;
-  if (address == registers.fault_address || (!operating && !InArenas(registers.rip))) return false;
+  if (!operating && !InArenas(registers.rip)) return false;
+  if (address == registers.fault_address) {
+    // Beyond the view, but as far from the guest's address, perhaps of the kernel's half, as it is.
+    if (!operating && HasGsPrefix(registers.rip)) {
+      registers.fault_address -= DistanceOf(thread->number);
+      memcpy(&info[4], &registers.fault_address, sizeof(registers.fault_address));
+    }
+    return false;
+  }
   if (!operating) NoteProgress(thread, registers.r10);
   thread->copy_fault_signal = 0;
   if (TakeViewFault(thread, registers.fault_address)) return true;
@@ -312,16 +320,6 @@ bool Recover(Thread* thread) {
     memcpy(&thread->fault.info[4], &thread->pc, sizeof(thread->pc));
   }
   return true;
-}
-
-// An address that is not canonical raises SIGBUS where it is relative to rsp or rbp, unless GS is
-// added to it, as for the view; one that is may lie beyond the view, or be the view's of one in the
-// kernel's half. The instruction itself says what the fault is.
-bool IsToldByInstruction(const Thread& thread) {
-  constexpr uint64_t kGeneralProtection = 13;
-  const bool unknown = thread.fault.trap == kGeneralProtection ||
-                       static_cast<int64_t>(thread.fault.fault_address) < 0;
-  return IsRecorded(thread) && thread.fault_signal == SIGSEGV && unknown && IsWithinReach(thread);
 }
 
 // Whether the fault is int3's.

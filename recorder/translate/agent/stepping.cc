@@ -159,6 +159,19 @@ bool IsWithinReach(const Thread& thread) {
   return !IsSystemCall(code) && !IsOutOfReach(code);
 }
 
+bool IsToldByInstruction(const Thread& thread) {
+  constexpr uint64_t kGeneralProtection = 13;
+  const uint64_t address = thread.fault.fault_address;
+  return IsRecorded(thread) && thread.fault_signal == SIGSEGV && IsWithinReach(thread) &&
+         (thread.fault.trap == kGeneralProtection || !InWindows(address, address));
+}
+
+bool HasGsPrefix(uint64_t pc) {
+  Code code;
+  ReadCode(pc, &code);
+  return code.gs;
+}
+
 void BeginStep(Thread* thread) {
   if (!IsRecorded(*thread)) return;
   GuestState state;

@@ -10,16 +10,16 @@
 #include "translator/thread_block.h"
 
 // gs:[...]; assembly has HS_GS_SHIFT added.
-#define HS_THREAD_OFFSET (-0x1000 + 0x100)
+#define HS_THREAD_OFFSET (HS_BLOCK_OFFSET + 0x100)
 #define HS_REGISTERS (HS_THREAD_OFFSET + 0)
 #define HS_REGISTER(number) (HS_REGISTERS + 8 * (number))
 #define HS_FLAGS (HS_THREAD_OFFSET + 128)
 #define HS_RESUME (HS_THREAD_OFFSET + 136)
 #define HS_PENDING (HS_THREAD_OFFSET + 144)
 #define HS_SELF (HS_THREAD_OFFSET + 152)
-#define HS_AGENT_STACK (-0x1000 + 80)
-#define HS_GUEST_R10 (-0x1000 + 0)
-#define HS_GUEST_R11 (-0x1000 + 8)
+#define HS_AGENT_STACK (HS_BLOCK_OFFSET + 80)
+#define HS_GUEST_R10 (HS_BLOCK_OFFSET + 0)
+#define HS_GUEST_R11 (HS_BLOCK_OFFSET + 8)
 
 // In the kernel's signal frame.
 #define HS_FRAME_RSP 168
@@ -159,7 +159,7 @@ inline Thread* ThreadOf(uint64_t number) {
   return reinterpret_cast<Thread*>(DistanceOf(number) + HS_THREAD_OFFSET);
 }
 
-static_assert(kStepStateOffset + 64 * kKiB <= kGapBytes + HS_TABLES_OFFSET);
+static_assert(kStepStateOffset + 64 * kKiB <= kGapBytes + HS_BLOCK_OFFSET);
 static_assert(sizeof(HsThreadBlock) <= 0x100 && sizeof(Thread) <= 0x1000 - 0x100);
 static_assert(offsetof(Thread, registers) == HS_REGISTERS - HS_THREAD_OFFSET);
 static_assert(offsetof(Thread, flags) == HS_FLAGS - HS_THREAD_OFFSET);
