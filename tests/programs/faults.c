@@ -65,6 +65,12 @@ int main(void) {
   report("null write", (void*)16);
   if (sigsetjmp(jump, 1) == 0) (void)*(volatile int*)0xffff800000000000;
   report("kernel read", (void*)0xffff800000000000);
+  if (sigsetjmp(jump, 1) == 0) *(volatile int*)0xffff800000000000 = 1;
+  report("kernel write", (void*)0xffff800000000000);
+  if (sigsetjmp(jump, 1) == 0) printf("read %d\n", *(volatile int*)-8);
+  report("read before null", (void*)-8);
+  if (sigsetjmp(jump, 1) == 0) *(volatile int*)-4096 = 1;
+  report("write before null", (void*)-4096);
   if (sigsetjmp(jump, 1) == 0) (void)*(volatile int*)0x8000000000000000;
   report("non-canonical read", NULL);
   if (sigsetjmp(jump, 1) == 0) ((void (*)(void))8)();
