@@ -17,6 +17,8 @@ static atomic_ullong computed, slept;
 static sem_t never;
 static const char* file;
 
+static pthread_barrier_t all_named;
+
 // Called all the time: a place for --start-at and --stop-at.
 __attribute__((noinline)) uint64_t work_unit(uint64_t value) {
   for (int i = 0; i < 1000; i++) value = value * 6364136223846793005u + 1442695040888963407u;
@@ -25,6 +27,7 @@ __attribute__((noinline)) uint64_t work_unit(uint64_t value) {
 
 static void* computes(void* argument) {
   pthread_setname_np(pthread_self(), "computes");
+  pthread_barrier_wait(&all_named);
   uint64_t value = 1;
   const struct timespec moment = {0, 100000};
   while (!stop) {
@@ -41,6 +44,7 @@ static void* computes(void* argument) {
 
 static void* sleeps(void* argument) {
   pthread_setname_np(pthread_self(), "sleeps");
+  pthread_barrier_wait(&all_named);
   const struct timespec moment = {0, 10000000};
   char line[64];
   while (!stop) {
@@ -56,6 +60,7 @@ static void* sleeps(void* argument) {
 
 static void* waits(void* argument) {
   pthread_setname_np(pthread_self(), "waits");
+  pthread_barrier_wait(&all_named);
   while (sem_wait(&never) != 0) {
   }
   return argument;
@@ -64,9 +69,11 @@ static void* waits(void* argument) {
 int main(int argc, char** argv) {
   file = argc > 1 ? argv[1] : "/dev/null";
   sem_init(&never, 0, 0);
+  pthread_barrier_init(&all_named, NULL, 4);
   pthread_t threads[3];
   void* (*const runs[])(void*) = {computes, sleeps, waits};
   for (int i = 0; i < 3; i++) pthread_create(&threads[i], NULL, runs[i], NULL);
+  pthread_barrier_wait(&all_named);
   printf("running\n");
   fflush(stdout);
   char buffer[64];
