@@ -1,16 +1,28 @@
 #include "translator/checks/host_choices.h"
 
+#include "isa/cpuid.h"
 #include "isa/operand_address.h"
 
 namespace hindsight {
+namespace {
+
+bool IsAmd() {
+  constexpr uint32_t kAuth = 0x68747541;  // the first letters of AuthenticAMD
+  static const bool is_amd = HostCpuid(0, 0).ebx == kAuth;
+  return is_amd;
+}
+
+}  // namespace
 
 bool LeavesOverflowOpen(const GuestInstruction& instruction) {
+  if (IsAmd()) return false;
   const ZydisAccessedFlags* const flags = instruction.decoded.cpu_flags;
   return instruction.decoded.meta.category == ZYDIS_CATEGORY_ROTATE && flags != nullptr &&
          (flags->undefined & ZYDIS_CPUFLAG_OF) != 0;
 }
 
 uint64_t SplitStoreAt(const GuestInstruction& instruction, const RegisterFile& registers) {
+  if (IsAmd()) return 0;
   constexpr int kTenBytesInBits = 80;
   const ZydisMnemonic mnemonic = instruction.decoded.mnemonic;
   const ZydisDecodedOperand& operand = instruction.operands[0];
@@ -20,7 +32,7 @@ uint64_t SplitStoreAt(const GuestInstruction& instruction, const RegisterFile& r
 }
 
 void ClearUpperHalves(const GuestInstruction& faulting, RegisterFile* registers) {
-  if (faulting.decoded.meta.category != ZYDIS_CATEGORY_STRINGOP ||
+  if (IsAmd() || faulting.decoded.meta.category != ZYDIS_CATEGORY_STRINGOP ||
       faulting.decoded.address_width != 32) {
     return;
   }

@@ -1,5 +1,5 @@
-// What processors are free to do as they like, and do differently: Intel's and AMD's, or with the
-// trap flag and without.
+// What processors are free to do as they like, and do differently, or with the trap flag otherwise
+// than without. AMD's do none of it: there everything is compared.
 //
 // Stateless.
 
