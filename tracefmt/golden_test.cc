@@ -58,6 +58,11 @@ TEST(Golden, Version1WithMapParts) {
             FileText("tracefmt/testdata/golden-v1-map-parts.txt"));
 }
 
+TEST(Golden, Version1WithMappedRanges) {
+  EXPECT_EQ(DescribeRecording(Copy("golden-v1-mapped-ranges").path()),
+            FileText("tracefmt/testdata/golden-v1-mapped-ranges.txt"));
+}
+
 // Rings: where they begin, what was dropped, and that what is there is whole.
 std::string RingText(const std::string& name) {
   const Copy copy(name);
@@ -85,7 +90,8 @@ TEST(Golden, TheWriterStillWritesTheSame) {
   std::string directory = std::string(parent == nullptr ? "/tmp" : parent) + "/golden.XXXXXX";
   ASSERT_NE(mkdtemp(directory.data()), nullptr);
   WriteSampleTrace(directory);
-  EXPECT_EQ(DescribeRecording(directory), FileText("tracefmt/testdata/golden-v1-map-parts.txt"));
+  EXPECT_EQ(DescribeRecording(directory),
+            FileText("tracefmt/testdata/golden-v1-mapped-ranges.txt"));
   std::filesystem::remove_all(directory);
 }
 

@@ -3,13 +3,17 @@
 #ifndef HINDSIGHT_TRACEFMT_MEMORY_HASH_H_
 #define HINDSIGHT_TRACEFMT_MEMORY_HASH_H_
 
+#include <xxhash.h>
+
 #include <cstdint>
 
 #include "absl/types/span.h"
 
 namespace hindsight {
 
-uint64_t HashMemory(absl::Span<const uint8_t> bytes);
+inline uint64_t HashMemory(absl::Span<const uint8_t> bytes) {
+  return XXH3_64bits(bytes.data(), bytes.size());
+}
 
 }  // namespace hindsight
 

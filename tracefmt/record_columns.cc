@@ -135,6 +135,34 @@ RecordKind RecordColumns::AddBody(const MemoryHash& body) {
   return RecordKind::kMemoryHash;
 }
 
+RecordKind RecordColumns::AddBody(const MappedRange& body) {
+  const bool has_module = body.module >= 0;
+  mapped_ranges_.addresses.push_back(body.address);
+  mapped_ranges_.sizes.push_back(body.bytes);
+  mapped_ranges_.flags.push_back(has_module ? 1 : 0);
+  if (has_module) {
+    mapped_ranges_.modules.push_back(body.module);
+    mapped_ranges_.module_offsets.push_back(body.module_offset);
+  }
+  raw_bytes_ += 17 + (has_module ? 12 : 0);
+  return RecordKind::kMappedRange;
+}
+
+RecordKind RecordColumns::AddBody(const UsedPages& body) {
+  CHECK(body.pages.size() <= UINT32_MAX);
+  const size_t before = used_pages_.pages.size();
+  used_pages_.sizes.push_back(static_cast<uint32_t>(body.pages.size()));
+  used_pages_.flags.push_back(body.complete ? 1 : 0);
+  uint64_t last = 0;
+  for (const uint64_t page : body.pages) {
+    AppendVarint(page / kPageBytes - last, &used_pages_.pages);
+    last = page / kPageBytes;
+  }
+  used_pages_.total += body.pages.size();
+  raw_bytes_ += 5 + used_pages_.pages.size() - before;
+  return RecordKind::kUsedPages;
+}
+
 size_t RecordColumns::Patches::Add(const RegisterPatch& patch) {
   CHECK(patch.index.size() == patch.value.size() && patch.index.size() <= UINT16_MAX);
   sizes.push_back(static_cast<uint16_t>(patch.index.size()));
@@ -158,6 +186,7 @@ void RecordColumns::Build(wire::RecordBlock::Builder block) const {
   BuildTransitions(block);
   BuildOrder(block);
   BuildNotes(block);
+  BuildRanges(block);
   if (!end_registers_.empty()) {
     FillList(block.initEndRegisters(end_registers_.size()), end_registers_);
   }
@@ -233,6 +262,23 @@ void RecordColumns::BuildNotes(wire::RecordBlock::Builder block) const {
     FillList(columns.initAddresses(from.addresses.size()), from.addresses);
     FillList(columns.initSizes(from.sizes.size()), from.sizes);
     FillList(columns.initHashes(from.hashes.size()), from.hashes);
+  }
+}
+
+void RecordColumns::BuildRanges(wire::RecordBlock::Builder block) const {
+  if (const MappedRanges& from = mapped_ranges_; !from.flags.empty()) {
+    auto columns = block.initMappedRanges();
+    FillList(columns.initAddresses(from.addresses.size()), from.addresses);
+    FillList(columns.initSizes(from.sizes.size()), from.sizes);
+    columns.setFlags(AsData(from.flags));
+    FillList(columns.initModules(from.modules.size()), from.modules);
+    FillList(columns.initModuleOffsets(from.module_offsets.size()), from.module_offsets);
+  }
+  if (const Used& from = used_pages_; !from.flags.empty()) {
+    auto columns = block.initUsedPages();
+    FillList(columns.initSizes(from.sizes.size()), from.sizes);
+    columns.setFlags(AsData(from.flags));
+    columns.setPages(AsData(from.pages));
   }
 }
 

@@ -28,6 +28,8 @@ enum class RecordKind : uint8_t {
   kRegisterHash = 5,
   kSegmentEnd = 6,
   kGap = 7,
+  kMappedRange = 8,
+  kUsedPages = 9,
   // Replay is exact without these.
   kOrderRun = 128,
   kPageLeft = 129,
@@ -43,6 +45,8 @@ inline constexpr uint64_t kMaxSegmentRecords = 1 << 25;
 inline constexpr uint64_t kMaxCount = uint64_t{1} << 56;
 inline constexpr uint64_t kMaxSegmentRawBytes = uint64_t{4} << 30;
 inline constexpr uint64_t kMaxSegmentOrderedCounts = 1 << 28;
+// In UsedPages. Those of 64 GB; 128 MB when loaded.
+inline constexpr uint64_t kMaxSegmentUsedPages = 1 << 24;
 
 class RecordColumns {
  public:
@@ -59,6 +63,7 @@ class RecordColumns {
   size_t size() const { return kinds_.size(); }
   uint64_t last_count() const { return last_count_; }
   uint64_t ordered_counts() const { return order_runs_.total; }
+  uint64_t used_pages() const { return used_pages_.total; }
   size_t raw_bytes() const { return raw_bytes_; }  // about what the message will take
 
   void Build(wire::RecordBlock::Builder block) const;
@@ -108,6 +113,18 @@ class RecordColumns {
     std::vector<uint64_t> addresses, sizes, hashes;
   };
 
+  struct MappedRanges {
+    std::vector<uint64_t> addresses, sizes, module_offsets;
+    std::vector<int32_t> modules;
+    std::vector<uint8_t> flags;
+  };
+
+  struct Used {
+    std::vector<uint32_t> sizes;
+    std::vector<uint8_t> flags, pages;
+    uint64_t total = 0;
+  };
+
   // Each adds the body's columns and returns its kind.
   RecordKind AddBody(const PageImport& body);
   RecordKind AddBody(const LineImport& body);
@@ -120,11 +137,14 @@ class RecordColumns {
   RecordKind AddBody(const OrderRun& body);
   RecordKind AddBody(const PageLeft& body);
   RecordKind AddBody(const MemoryHash& body);
+  RecordKind AddBody(const MappedRange& body);
+  RecordKind AddBody(const UsedPages& body);
 
   void BuildImports(wire::RecordBlock::Builder block) const;
   void BuildTransitions(wire::RecordBlock::Builder block) const;
   void BuildOrder(wire::RecordBlock::Builder block) const;
   void BuildNotes(wire::RecordBlock::Builder block) const;
+  void BuildRanges(wire::RecordBlock::Builder block) const;
 
   uint64_t first_record_;
   uint64_t first_count_;
@@ -143,6 +163,8 @@ class RecordColumns {
   OrderRuns order_runs_;
   std::vector<uint64_t> left_pages_;
   MemoryHashes memory_hashes_;
+  MappedRanges mapped_ranges_;
+  Used used_pages_;
 };
 
 }  // namespace hindsight

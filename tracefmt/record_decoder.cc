@@ -179,17 +179,20 @@ struct JumpColumns {
   PatchColumns patches;
 };
 
+// Room for the numbers of `varints`. Each takes a byte or more, so that bounds what a block can
+// make us allocate.
+absl::Span<uint64_t> RoomFor(const ByteColumn& varints, DecodedLists* lists) {
+  if (varints.size() == 0) return {};
+  lists->emplace_back(new uint64_t[varints.size()]);
+  return absl::MakeSpan(lists->back().get(), varints.size());
+}
+
 struct RunColumns {
-  RunColumns(wire::OrderRunColumns::Reader columns, OrderedCounts* counts_out)
+  RunColumns(wire::OrderRunColumns::Reader columns, DecodedLists* lists)
       : sequences(columns.getFirstSequences()),
         sizes(columns.getSizes()),
-        counts(columns.getCounts()) {
-    // Every count takes a byte or more, so that bounds what a block can make us allocate.
-    if (counts.size() > 0) {
-      counts_out->emplace_back(new uint64_t[counts.size()]);
-      ordered = absl::MakeSpan(counts_out->back().get(), counts.size());
-    }
-  }
+        counts(columns.getCounts()),
+        ordered(RoomFor(counts, lists)) {}
 
   // The run is at `count`, the record before at `before`.
   const char* Take(uint64_t before, uint64_t count, OrderRun* run) {
@@ -237,9 +240,76 @@ struct MemoryHashColumns {
   WordColumn addresses, sizes, hashes;
 };
 
+struct MappedRangeColumns {
+  explicit MappedRangeColumns(wire::MappedRangeColumns::Reader columns)
+      : addresses(columns.getAddresses()),
+        sizes(columns.getSizes()),
+        module_offsets(columns.getModuleOffsets()),
+        modules(columns.getModules()),
+        flags(columns.getFlags()) {}
+
+  const char* Take(size_t module_count, MappedRange* range) {
+    uint8_t flag = 0;
+    if (!addresses.Take(&range->address) || !sizes.Take(&range->bytes) || !flags.Take(&flag)) {
+      return kShortColumn;
+    }
+    if (range->address % kPageBytes != 0) return kUnalignedPage;
+    if (range->bytes == 0 || range->bytes % kPageBytes != 0) {
+      return "a mapped range is not of whole pages";
+    }
+    const char* const too_far = "a mapped range does not fit the address space or its file";
+    if (range->address + range->bytes < range->address) return too_far;
+    if ((flag & 1) == 0) return nullptr;
+    if (!modules.Take(&range->module) || !module_offsets.Take(&range->module_offset)) {
+      return kShortColumn;
+    }
+    if (range->module_offset + range->bytes < range->module_offset) return too_far;
+    const bool there = range->module >= 0 && static_cast<size_t>(range->module) < module_count;
+    return there ? nullptr : kNoSuchModule;
+  }
+
+  WordColumn addresses, sizes, module_offsets;
+  IntegerColumn modules;
+  ByteColumn flags;
+};
+
+struct UsedPageColumns {
+  UsedPageColumns(wire::UsedPageColumns::Reader columns, DecodedLists* lists)
+      : sizes(columns.getSizes()),
+        flags(columns.getFlags()),
+        pages(columns.getPages()),
+        room(RoomFor(pages, lists)) {}
+
+  const char* Take(UsedPages* used) {
+    constexpr uint64_t kPageNumbers = ~uint64_t{0} / kPageBytes + 1;
+    uint32_t size = 0;
+    uint8_t flag = 0;
+    if (!sizes.Take(&size) || !flags.Take(&flag) || size > room.size()) return kShortColumn;
+    const absl::Span<uint64_t> addresses = room.first(size);
+    room.remove_prefix(size);
+    uint64_t number = 0;
+    for (size_t i = 0; i < size; ++i) {
+      uint64_t difference = 0;
+      if (!pages.TakeVarint(&difference)) return kShortColumn;
+      if ((difference == 0 && i > 0) || difference >= kPageNumbers - number) {
+        return "a used page is out of order or range";
+      }
+      number += difference;
+      addresses[i] = number * kPageBytes;
+    }
+    used->complete = (flag & 1) != 0;
+    used->pages = addresses;
+    return nullptr;
+  }
+
+  HalfColumn sizes;
+  ByteColumn flags, pages;
+  absl::Span<uint64_t> room;  // not handed out yet
+};
+
 class Decoder {
  public:
-  Decoder(wire::RecordBlock::Reader block, const RecordLimits& limits, OrderedCounts* counts)
+  Decoder(wire::RecordBlock::Reader block, const RecordLimits& limits, DecodedLists* lists)
       : limits_(limits),
         pages_(block.getPages()),
         lines_(block.getLines()),
@@ -249,9 +319,11 @@ class Decoder {
         hashes_(block.getRegisterHashes()),
         end_registers_(block.getEndRegisters()),
         gap_reason_(block.getGapReason()),
-        runs_(block.getOrderRuns(), counts),
+        runs_(block.getOrderRuns(), lists),
         left_pages_(block.getLeftPages()),
-        memory_hashes_(block.getMemoryHashes()) {}
+        memory_hashes_(block.getMemoryHashes()),
+        mapped_ranges_(block.getMappedRanges()),
+        used_pages_(block.getUsedPages(), lists) {}
 
   // The record's body; it is at `count`, the record before at `before`. Returns what is wrong,
   // or nullptr.
@@ -280,6 +352,10 @@ class Decoder {
         return TakeLeft(&out->emplace<PageLeft>());
       case RecordKind::kMemoryHash:
         return memory_hashes_.Take(&out->emplace<MemoryHash>());
+      case RecordKind::kMappedRange:
+        return mapped_ranges_.Take(limits_.module_count, &out->emplace<MappedRange>());
+      case RecordKind::kUsedPages:
+        return used_pages_.Take(&out->emplace<UsedPages>());
     }
     return "unknown kind";
   }
@@ -310,10 +386,12 @@ class Decoder {
   RunColumns runs_;
   WordColumn left_pages_;
   MemoryHashColumns memory_hashes_;
+  MappedRangeColumns mapped_ranges_;
+  UsedPageColumns used_pages_;
 };
 
 bool IsKnown(uint8_t kind) {
-  return kind <= static_cast<uint8_t>(RecordKind::kGap) ||
+  return kind <= static_cast<uint8_t>(RecordKind::kUsedPages) ||
          (kind >= static_cast<uint8_t>(RecordKind::kOrderRun) &&
           kind <= static_cast<uint8_t>(RecordKind::kMemoryHash));
 }
@@ -357,7 +435,7 @@ class Account {
 
 absl::Status DecodeRecords(const std::string& path, const RawBlock& block,
                            const RecordLimits& limits, RecordCursor* cursor,
-                           std::vector<Record>* out, OrderedCounts* counts) {
+                           std::vector<Record>* out, DecodedLists* lists) {
   return VisitMessage<wire::RecordBlock>(path, block, [&](wire::RecordBlock::Reader message) {
     const auto error = [&](absl::StatusCode code, const std::string& what) {
       return BlockError(code, path, block.offset,
@@ -372,13 +450,13 @@ absl::Status DecodeRecords(const std::string& path, const RawBlock& block,
     const auto too_large = [&] {
       return error(absl::StatusCode::kResourceExhausted, "more records than such a file can hold");
     };
-    if (!limits.budget->Take(message.getOrderRuns().getCounts().size() * sizeof(uint64_t))) {
-      return too_large();
-    }
+    const uint64_t list_bytes = message.getOrderRuns().getCounts().size() +
+                                uint64_t{message.getUsedPages().getPages().size()};
+    if (!limits.budget->Take(list_bytes * sizeof(uint64_t))) return too_large();
     uint64_t before = cursor->count;
     cursor->count = message.getFirstCount();
     Account account(limits.budget);
-    Decoder decoder(message, limits, counts);
+    Decoder decoder(message, limits, lists);
     for (const uint8_t kind : kinds) {
       if (cursor->ended) return error(absl::StatusCode::kDataLoss, "after the segment's end");
       uint32_t delta = 0;
@@ -399,6 +477,8 @@ absl::Status DecodeRecords(const std::string& path, const RawBlock& block,
         if (wrong != nullptr) return error(absl::StatusCode::kDataLoss, wrong);
         if (const auto* run = std::get_if<OrderRun>(&record.body)) {
           cursor->ordered += run->counts.size();
+        } else if (const auto* used = std::get_if<UsedPages>(&record.body)) {
+          cursor->used += used->pages.size();
         }
         if (!account.Add(record)) return too_large();
         out->push_back(std::move(record));

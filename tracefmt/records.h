@@ -123,6 +123,23 @@ struct MemoryHash {
   uint64_t hash = 0;  // XXH3-64
 };
 
+// From state N on the pages of this range hold the module's bytes from `module_offset` on (zeros
+// after the end of the file), or zeros if `module` < 0: as far as the thread uses them, and until
+// something else is imported or stored there. Readers make PageImports of it: range_expansion.h.
+struct MappedRange {
+  uint64_t address = 0;  // multiple of kPageBytes
+  uint64_t bytes = 0;    // likewise, not 0
+  int32_t module = -1;   // of TraceReader::modules()
+  uint64_t module_offset = 0;
+};
+
+// Pages that the thread may have used in this segment since its beginning. A segment can have
+// several of these: the union counts. `complete`: it is the last one, and together they have all.
+struct UsedPages {
+  bool complete = false;
+  absl::Span<const uint64_t> pages;  // ascending multiples of kPageBytes; borrowed
+};
+
 // The segment ends in state N with these registers; the next segment, if any, begins there.
 struct SegmentEnd {
   RegisterWords registers;
@@ -133,8 +150,9 @@ struct Gap {
   std::string reason;
 };
 
-using RecordBody = std::variant<PageImport, LineImport, UncachedRead, SideEffect, Discontinuity,
-                                RegisterHash, SegmentEnd, Gap, OrderRun, PageLeft, MemoryHash>;
+using RecordBody =
+    std::variant<PageImport, LineImport, UncachedRead, SideEffect, Discontinuity, RegisterHash,
+                 SegmentEnd, Gap, OrderRun, PageLeft, MemoryHash, MappedRange, UsedPages>;
 
 // `count` never decreases within a segment. Among the records of one count a transition is last.
 struct Record {

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "tracefmt/range_expansion.h"
 #include "tracefmt/record_columns.h"
 #include "tracefmt/record_decoder.h"
 #include "tracefmt/storage/message.h"
@@ -71,6 +72,7 @@ class LoadedSegment final : public Segment {
   const SegmentInfo& info() const override { return info_; }
   const RegisterWords& registers() const override { return registers_; }
   const std::vector<Record>& records() const override { return records_; }
+  uint64_t stored_records() const override { return cursor_.record; }
   uint64_t end_count() const override { return end_count_; }
   const RegisterWords* end_registers() const override {
     if (records_.empty()) return nullptr;
@@ -87,6 +89,10 @@ class LoadedSegment final : public Segment {
     if (damage_.code() == absl::StatusCode::kOutOfRange && context_.may_be_cut_short) {
       damage_ = absl::OkStatus();
     }
+    const absl::Status expanded = ExpandRanges(&budget_, &records_);
+    if (!expanded.ok()) {
+      damage_ = absl::Status(expanded.code(), absl::StrCat(file.path(), ": ", expanded.message()));
+    }
     FindEnd();
   }
 
@@ -100,7 +106,7 @@ class LoadedSegment final : public Segment {
       const uint64_t block_bytes = block.word_count * sizeof(uint64_t);
       raw_bytes += block_bytes;
       if (raw_bytes > kMaxSegmentRawBytes || cursor_.record > kMaxSegmentRecords ||
-          cursor_.ordered > kMaxSegmentOrderedCounts) {
+          cursor_.ordered > kMaxSegmentOrderedCounts || cursor_.used > kMaxSegmentUsedPages) {
         return BlockError(absl::StatusCode::kResourceExhausted, file.path(), block.offset,
                           "the segment is too large");
       }
@@ -115,8 +121,8 @@ class LoadedSegment final : public Segment {
       }
       blocks_.push_back(std::move(block));
       const RecordLimits limits = {context_.module_count, registers_.size(), &budget_};
-      RETURN_IF_ERROR(DecodeRecords(file.path(), blocks_.back(), limits, &cursor_, &records_,
-                                    &ordered_counts_));
+      RETURN_IF_ERROR(
+          DecodeRecords(file.path(), blocks_.back(), limits, &cursor_, &records_, &lists_));
     }
     if (cursor_.ended) return absl::OkStatus();
     return BlockError(absl::StatusCode::kOutOfRange, file.path(), offset, "the segment has no end");
@@ -144,7 +150,7 @@ class LoadedSegment final : public Segment {
   RegisterWords registers_;
   ReadBudget budget_{kSegmentBudgetBytes, kSegmentBudgetMultiple};
   std::vector<RawBlock> blocks_;  // what the spans in records_ point into
-  OrderedCounts ordered_counts_;  // likewise
+  DecodedLists lists_;            // likewise
   std::vector<Record> records_;
   RecordCursor cursor_;
   uint64_t end_count_;

@@ -10,7 +10,8 @@
 namespace hindsight {
 namespace {
 
-constexpr size_t kMaxRunCounts = 32 << 10;
+// Of a run or a list of used pages in one record.
+constexpr size_t kMaxListed = 32 << 10;
 
 // The state a segment is known to get to with `record`; `before` without it. See
 // Segment::end_count.
@@ -24,6 +25,12 @@ uint64_t EndWith(const Record& record, uint64_t before) {
                      std::holds_alternative<SegmentEnd>(record.body) ||
                      std::holds_alternative<Gap>(record.body);
   return state ? record.count : before;
+}
+
+bool IsValid(const MappedRange& range) {
+  return range.address % kPageBytes == 0 && range.bytes != 0 && range.bytes % kPageBytes == 0 &&
+         range.address + range.bytes >= range.address &&
+         range.module_offset + range.bytes >= range.module_offset;
 }
 
 }  // namespace
@@ -44,6 +51,7 @@ absl::Status SegmentOutput::Begin(uint64_t number, uint64_t count, uint64_t sequ
   raw_bytes_ = 0;
   large_ = false;
   ordered_counts_ = 0;
+  used_pages_ = 0;
   file_ = std::make_shared<std::unique_ptr<AppendFile>>();
   columns_ = std::make_unique<RecordColumns>(0, count);
   auto message = std::make_shared<capnp::MallocMessageBuilder>();
@@ -74,7 +82,13 @@ absl::Status SegmentOutput::Append(const Record& record) {
     return absl::InvalidArgumentError(absl::StrCat("count ", record.count, " of thread ", thread_,
                                                    " is less than that of the record before"));
   }
-  return std::holds_alternative<OrderRun>(record.body) ? AppendRun(record) : AppendRecord(record);
+  if (std::holds_alternative<OrderRun>(record.body)) return AppendRun(record);
+  if (std::holds_alternative<UsedPages>(record.body)) return AppendUsed(record);
+  const auto* range = std::get_if<MappedRange>(&record.body);
+  if (range != nullptr && !IsValid(*range)) {
+    return absl::InvalidArgumentError("a mapped range is not of whole pages, or too large");
+  }
+  return AppendRecord(record);
 }
 
 // A long run becomes several records, so that blocks keep their size.
@@ -91,11 +105,29 @@ absl::Status SegmentOutput::AppendRun(const Record& record) {
   if (!run.counts.empty()) {
     last_instruction_ = {run.first_sequence + run.counts.size() - 1, run.counts.back() + 1};
   }
-  for (size_t done = 0; done < run.counts.size(); done += kMaxRunCounts) {
-    const OrderRun part = {run.first_sequence + done, run.counts.subspan(done, kMaxRunCounts)};
+  for (size_t done = 0; done < run.counts.size(); done += kMaxListed) {
+    const OrderRun part = {run.first_sequence + done, run.counts.subspan(done, kMaxListed)};
     const bool last = done + part.counts.size() == run.counts.size();
     RETURN_IF_ERROR(AppendRecord({last ? record.count : part.counts.back() + 1, part}));
   }
+  return absl::OkStatus();
+}
+
+// Long lists likewise.
+absl::Status SegmentOutput::AppendUsed(const Record& record) {
+  const UsedPages& used = std::get<UsedPages>(record.body);
+  for (size_t i = 0; i < used.pages.size(); ++i) {
+    if (used.pages[i] % kPageBytes != 0 || (i > 0 && used.pages[i] <= used.pages[i - 1])) {
+      return absl::InvalidArgumentError("used pages are not pages in ascending order");
+    }
+  }
+  size_t done = 0;
+  do {
+    const auto part = used.pages.subspan(done, kMaxListed);
+    done += part.size();
+    const bool last = done == used.pages.size();
+    RETURN_IF_ERROR(AppendRecord({record.count, UsedPages{last && used.complete, part}}));
+  } while (done < used.pages.size());
   return absl::OkStatus();
 }
 
@@ -128,12 +160,13 @@ absl::Status SegmentOutput::PostRecords() {
   records_ += columns_->size();
   raw_bytes_ += columns_->raw_bytes();
   ordered_counts_ += columns_->ordered_counts();
+  used_pages_ += columns_->used_pages();
   if (records_ > kMaxSegmentRecords || raw_bytes_ > kMaxSegmentRawBytes / 2 ||
-      ordered_counts_ > kMaxSegmentOrderedCounts) {
+      ordered_counts_ > kMaxSegmentOrderedCounts || used_pages_ > kMaxSegmentUsedPages) {
     return absl::ResourceExhaustedError("the segment is too large");
   }
   large_ = records_ > kMaxSegmentRecords / 2 || raw_bytes_ > kMaxSegmentRawBytes / 4 ||
-           ordered_counts_ > kMaxSegmentOrderedCounts / 2;
+           ordered_counts_ > kMaxSegmentOrderedCounts / 2 || used_pages_ > kMaxSegmentUsedPages / 2;
   std::shared_ptr<RecordColumns> columns = std::move(columns_);
   columns_ = std::make_unique<RecordColumns>(records_, columns->last_count());
   auto block = std::make_shared<std::vector<uint8_t>>();

@@ -63,6 +63,7 @@ class SegmentOutput final : public SegmentWriter {
  private:
   absl::Status AppendRecord(const Record& record);
   absl::Status AppendRun(const Record& record);
+  absl::Status AppendUsed(const Record& record);
   absl::Status PostRecords();
 
   const int32_t thread_;
@@ -81,6 +82,7 @@ class SegmentOutput final : public SegmentWriter {
   uint64_t records_ = 0;                               // of the segment, before `columns_`
   uint64_t raw_bytes_ = 0;                             // of those, about
   uint64_t ordered_counts_ = 0;                        // in those
+  uint64_t used_pages_ = 0;                            // likewise
   std::shared_ptr<std::unique_ptr<AppendFile>> file_;  // made on the queue
   std::unique_ptr<RecordColumns> columns_;
 };

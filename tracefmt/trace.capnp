@@ -107,6 +107,8 @@ struct RecordBlock {
   orderRuns @12 :OrderRunColumns;
   leftPages @13 :List(UInt64);
   memoryHashes @14 :MemoryHashColumns;
+  mappedRanges @15 :MappedRangeColumns;
+  usedPages @16 :UsedPageColumns;
 }
 
 struct PageColumns {
@@ -164,6 +166,20 @@ struct MemoryHashColumns {
   addresses @0 :List(UInt64);
   sizes @1 :List(UInt64);
   hashes @2 :List(UInt64);
+}
+
+struct MappedRangeColumns {
+  addresses @0 :List(UInt64);
+  sizes @1 :List(UInt64);
+  flags @2 :Data;  # bit 0: has a module
+  modules @3 :List(Int32);  # only for ranges that have one
+  moduleOffsets @4 :List(UInt64);
+}
+
+struct UsedPageColumns {
+  sizes @0 :List(UInt32);  # pages of each record
+  flags @1 :Data;  # bit 0: complete
+  pages @2 :Data;  # of all records, end to end, as variable-length differences of page numbers
 }
 
 struct MapRegion {

@@ -43,7 +43,11 @@ class Segment {
   virtual ~Segment() = default;
   virtual const SegmentInfo& info() const = 0;
   virtual const RegisterWords& registers() const = 0;  // at first_count
+  // With a PageImport for each page used of a MappedRange (range_expansion.h).
   virtual const std::vector<Record>& records() const = 0;
+  // How many the file has, as far as it is not damaged: of unknown kinds too, but without the
+  // imports that were made for mapped ranges.
+  virtual uint64_t stored_records() const { return records().size(); }
   // The last state that can be reached: the count of the SegmentEnd, or, where the segment was cut
   // short, the state after its last whole transition or orderable instruction, or RegisterHash.
   virtual uint64_t end_count() const = 0;

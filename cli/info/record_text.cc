@@ -188,6 +188,19 @@ struct TextVisitor {
     return absl::StrFormat("memory %#x size %d hash %016x", memory.address, memory.size_bytes,
                            memory.hash);
   }
+  std::string operator()(const MappedRange& range) const {
+    std::string out = absl::StrFormat("mapped %#x size %d", range.address, range.bytes);
+    if (range.module < 0) return out + " zeros";
+    return out + absl::StrFormat(" module %d+%#x", range.module, range.module_offset);
+  }
+  std::string operator()(const UsedPages& used) const {
+    std::string out = absl::StrFormat("used pages %d", used.pages.size());
+    if (used.complete) absl::StrAppend(&out, " complete");
+    if (!options.contents || used.pages.empty()) return out;
+    absl::StrAppend(&out, "\n   ");
+    for (const uint64_t page : used.pages) absl::StrAppendFormat(&out, " %#x", page);
+    return out;
+  }
 };
 
 // Adds the body of a record to an object.
@@ -266,6 +279,20 @@ struct JsonVisitor {
     json["address"] = JsonHex(memory.address);
     json["size"] = memory.size_bytes;
     json["hash"] = JsonHex(memory.hash);
+  }
+  void operator()(const MappedRange& range) const {
+    json["kind"] = "mapped";
+    json["address"] = JsonHex(range.address);
+    json["size"] = range.bytes;
+    if (range.module < 0) return;
+    json["module"] = range.module;
+    json["moduleOffset"] = range.module_offset;
+  }
+  void operator()(const UsedPages& used) const {
+    json["kind"] = "used pages";
+    json["complete"] = used.complete;
+    Json& pages = json["pages"] = Json::array();
+    for (const uint64_t page : used.pages) pages.push_back(JsonHex(page));
   }
 };
 

@@ -36,6 +36,24 @@ TEST_F(RecordTextTest, PageImport) {
             R"("module":2,"moduleOffset":4096})");
 }
 
+TEST_F(RecordTextTest, MappedRange) {
+  const MappedRange range = {0x7000, 0x2000, 2, 0x1000}, zeros = {0x7000, 0x2000};
+  EXPECT_EQ(Text(5, range), "5 mapped 0x7000 size 8192 module 2+0x1000");
+  EXPECT_EQ(Text(5, zeros), "5 mapped 0x7000 size 8192 zeros");
+  EXPECT_EQ(JsonOf(5, range),
+            R"({"count":5,"kind":"mapped","address":"0x7000","size":8192,"module":2,)"
+            R"("moduleOffset":4096})");
+}
+
+TEST_F(RecordTextTest, UsedPages) {
+  const std::vector<uint64_t> pages = {0x7000, 0x9000};
+  EXPECT_EQ(Text(5, UsedPages{true, pages}), "5 used pages 2 complete");
+  EXPECT_EQ(Text(5, UsedPages{false, pages}, /*contents=*/true),
+            "5 used pages 2\n    0x7000 0x9000");
+  EXPECT_EQ(JsonOf(5, UsedPages{true, pages}),
+            R"({"count":5,"kind":"used pages","complete":true,"pages":["0x7000","0x9000"]})");
+}
+
 TEST_F(RecordTextTest, ContentsShorterThanTheMaskSaysAreNotRead) {
   PageImport page = {.address = 0x7000, .line_mask = ~uint64_t{0}, .lines = line_};
   EXPECT_NE(Text(5, page, /*contents=*/true).find("0x7000: abab"), std::string::npos);

@@ -13,7 +13,7 @@ void VerifyFindings::AddSegment(const Segment& segment, const SegmentCheck& chec
   }
   const SegmentInfo& info = segment.info();
   ThreadContents& contents = contents_[info.thread];
-  contents.records += segment.records().size();
+  contents.records += segment.stored_records();
   ThreadEnd& end = ends_[info.thread];
   if (info.number < end.segment) return;
   const bool gap =

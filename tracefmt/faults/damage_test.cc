@@ -384,7 +384,8 @@ TEST_P(CraftedSegmentOfKind, WithoutItsColumns) {
   EXPECT_EQ(Load()->damage().code(), StatusCode::kDataLoss);
 }
 
-INSTANTIATE_TEST_SUITE_P(Kinds, CraftedSegmentOfKind, testing::Values(0, 1, 2, 3, 4, 5, 6, 128));
+INSTANTIATE_TEST_SUITE_P(Kinds, CraftedSegmentOfKind,
+                         testing::Values(0, 1, 2, 3, 4, 5, 6, 8, 9, 128));
 
 // An OrderRun at count 100, after a register hash at count 10.
 class CraftedOrder : public CraftedSegment {

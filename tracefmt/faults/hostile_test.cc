@@ -393,8 +393,7 @@ TEST_F(HostileTest, RegisterHashesByTheMillion) {
     capnp::MallocMessageBuilder message(kMostWords);
     auto block = message.initRoot<wire::RecordBlock>();
     block.setFirstRecord(uint64_t{i} * kRecords);
-    const std::string kinds(kRecords, '\5');
-    block.setKinds(AsData(kinds));
+    block.setKinds(AsData(std::string(kRecords, '\5')));
     block.initCountDeltas(kRecords);
     block.initRegisterHashes(kRecords);
     blocks.push_back(WordsOf(message));
@@ -412,8 +411,7 @@ TEST_F(HostileTest, OrderedStatesByTheMillion) {
     auto block = message.initRoot<wire::RecordBlock>();
     block.setFirstRecord(i);
     block.setFirstCount(uint64_t{i} * kCounts);
-    const std::string kinds(1, '\x80');
-    block.setKinds(AsData(kinds));
+    block.setKinds(AsData("\x80"));
     block.initCountDeltas(1).set(0, kCounts);
     auto runs = block.initOrderRuns();
     runs.initFirstSequences(1).set(0, 1 + uint64_t{i} * kCounts);
@@ -424,6 +422,23 @@ TEST_F(HostileTest, OrderedStatesByTheMillion) {
     blocks.push_back(WordsOf(message));
   }
   PutSegment(blocks);
+  EXPECT_LE(LoadMib(), kLoadMib);
+  EXPECT_EQ(SegmentDamage(), StatusCode::kResourceExhausted);
+}
+
+TEST_F(HostileTest, MappedRangesByTheMillion) {
+  capnp::MallocMessageBuilder message(kMostWords);
+  auto block = message.initRoot<wire::RecordBlock>();
+  const std::string zeros(1000, '\0'), ones(1'000'000, '\1');
+  block.setKinds(AsData("\x09" + std::string(zeros.size(), '\x08')));
+  block.initCountDeltas(1001);
+  block.initMappedRanges().initAddresses(1000);
+  block.getMappedRanges().setFlags(AsData(zeros));
+  FillList(block.getMappedRanges().initSizes(1000), Words(1000, uint64_t{1} << 33));
+  block.initUsedPages().initSizes(1).set(0, 1'000'000);
+  block.getUsedPages().setFlags(AsData(ones));
+  block.getUsedPages().setPages(AsData(ones));
+  PutSegment({WordsOf(message)});
   EXPECT_LE(LoadMib(), kLoadMib);
   EXPECT_EQ(SegmentDamage(), StatusCode::kResourceExhausted);
 }

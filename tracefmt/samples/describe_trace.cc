@@ -59,6 +59,13 @@ struct Body {
     return absl::StrCat("memory ", memory.address, " size ", memory.size_bytes, " hash ",
                         memory.hash);
   }
+  std::string operator()(const MappedRange& range) const {
+    return absl::StrCat("mapped ", range.address, " size ", range.bytes, " module ", range.module,
+                        "+", range.module_offset);
+  }
+  std::string operator()(const UsedPages& used) const {
+    return absl::StrCat("used ", absl::StrJoin(used.pages, ","), " complete ", used.complete);
+  }
 };
 
 std::string Maps(const std::vector<MapRegion>& maps) {

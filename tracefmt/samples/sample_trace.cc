@@ -92,16 +92,20 @@ void WriteSegments(TraceWriter* writer) {
 void WriteThread(TraceWriter* writer) {
   static const std::vector<uint8_t> kLine(kLineBytes, 0x33);
   static const std::vector<uint64_t> kCounts = {1, 2, 40, 300};
+  static const std::vector<uint64_t> kUsed = {0x6000, 0x9000, 0x2000000};
   PageImport known;
   known.address = 0x6000;
   known.line_mask = 4;
   known.lines = kLine;
   known.known_mask = 4;
   CHECK(writer->BeginSegment(kSecond, 0, 0, 3, SampleRegisters(7)).ok());
+  CHECK(writer->Append(kSecond, {0, MappedRange{0x5000, 0x5000, 0, 0x1000}}).ok());
   CHECK(writer->Append(kSecond, {0, known}).ok());
   CHECK(writer->Append(kSecond, {301, OrderRun{4, kCounts}}).ok());
   CHECK(writer->Append(kSecond, {301, PageLeft{0x6000}}).ok());
   CHECK(writer->Append(kSecond, {301, MemoryHash{0x6080, 64, 0x5555666677778888}}).ok());
+  CHECK(writer->Append(kSecond, {302, MappedRange{0x8000, 0x4000}}).ok());
+  CHECK(writer->Append(kSecond, {302, UsedPages{true, kUsed}}).ok());
   CHECK(writer->Append(kSecond, {302, SegmentEnd{SampleRegisters(8)}}).ok());
   writer->CloseThread(kSecond);
 }

@@ -1,0 +1,39 @@
+// Page imports out of mapped ranges.
+//
+// A recorder that does not see when a page is first used records what ranges hold (MappedRange)
+// and, at the end, which pages were used (UsedPages). With both known, every used page of a range
+// has a PageImport right after the range's record: whoever reads a segment sees no other kind of
+// first import. The rule is in docs/trace-format.md, "Mapped ranges".
+
+#ifndef HINDSIGHT_TRACEFMT_RANGE_EXPANSION_H_
+#define HINDSIGHT_TRACEFMT_RANGE_EXPANSION_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "tracefmt/records.h"
+#include "tracefmt/storage/read_budget.h"
+
+namespace hindsight {
+
+struct ExpansionLimits {
+  // Page imports made for a segment, and pages passed over because their contents are imported: 16
+  // GB of pages. More is damage.
+  uint64_t pages = 1 << 22;
+  // Of a segment that does not say which pages were used all are imported, but no more than these,
+  // 256 MB: ranges may be of terabytes. What lies beyond is left out.
+  uint64_t pages_if_unknown = 1 << 16;
+  // And no more than these of one range, of the first, so that something is left for others.
+  uint64_t pages_of_unknown_range = 1 << 14;
+};
+
+// Inserts the page imports. Takes their memory from `budget`. kResourceExhausted: there are more
+// than the limit or the budget allows; the records from the first range that is too much on are
+// gone.
+absl::Status ExpandRanges(ReadBudget* budget, std::vector<Record>* records,
+                          const ExpansionLimits& limits = ExpansionLimits());
+
+}  // namespace hindsight
+
+#endif  // HINDSIGHT_TRACEFMT_RANGE_EXPANSION_H_
