@@ -112,7 +112,7 @@ void BlockWriter::TellPlace(const ReturnPlace& return_to, Label* place) {
 void BlockWriter::WriteReturnPlace(const ReturnPlace& to, Label* place) {
   code_.Bind(place);
   code_.MoveConstant(kR11, to.guest_pc);
-  code_.CompareBytes(sizeof(to.guest_pc), kR11, ReturnTarget());
+  code_.CompareBytes(sizeof(to.guest_pc), kR11, ReturnTarget(direct()));
   code_.JumpToIf(kNotZero, request_.stubs.search_return);
   if (to.flags_read != 0) TakeFlagsBack();
   WriteBranch(to.guest_pc, to.flags_read == 0 ? 0 : kAllFlags);

@@ -60,10 +60,12 @@ class BlockWriter {
   bool has_fences() const { return request_.operations && request_.order >= MemoryModel::kFence; }
   // Whether translated code may use mask registers where the guest does.
   bool has_masks() const { return request_.masks; }
-  // Whether operands are loaded from the view, unchecked.
-  bool trusts_view() const { return request_.trust_view || request_.exclusive; }
-  // Whether others change operands all the time.
-  bool is_disturbed() const { return request_.trust_view; }
+  // Whether operands are loaded from the view, unchecked: others change them all the time.
+  bool trusts_view() const { return request_.trust_view; }
+  // Whether memory is accessed by the guest's own instructions, and there is no view.
+  bool direct() const { return request_.exclusive; }
+  // Whether, if it is direct, loads that are not beside the stack are compared nevertheless.
+  bool watches_loads() const { return request_.watches_loads; }
   // After a check that was passed: it fails nevertheless, if it is one of those that do.
   void MayFailCheck(Label* miss);
 

@@ -13,6 +13,11 @@ namespace {
 constexpr uint8_t kShortJump = 0xeb;
 constexpr int64_t kWordBytes = 8;
 
+// Whether the view has what is read and written.
+bool UsesView(Flavour flavour, const BlockWriter& writer) {
+  return flavour == Flavour::kRecord && !writer.direct();
+}
+
 // Puts the target of an indirect jump or call into r11.
 bool LoadTarget(const GuestInstruction& instruction, Flavour flavour, BlockWriter* writer) {
   Temporaries temporaries(instruction, writer);
@@ -22,11 +27,11 @@ bool LoadTarget(const GuestInstruction& instruction, Flavour flavour, BlockWrite
     const int target = substitution.Host(GeneralRegister(instruction.operands[0].reg.value));
     if (target != kR11) writer->code()->Move(kR11, target);
   } else {
-    const bool record = flavour == Flavour::kRecord;
-    const HostAddress address = substitution.Address(/*flat=*/record);
-    const int target = record ? temporaries.Take() : int{kR11};
+    const bool checked = UsesView(flavour, *writer);
+    const HostAddress address = substitution.Address(/*flat=*/checked);
+    const int target = checked ? temporaries.Take() : int{kR11};
     writer->MarkFault();
-    if (!record) {
+    if (!checked) {
       writer->code()->Load(kR11, address);
     } else if (!WriteCheck(address, kWordBytes, target, writer, &temporaries)) {
       return false;
@@ -41,7 +46,7 @@ bool LoadTarget(const GuestInstruction& instruction, Flavour flavour, BlockWrite
 // Pushes the guest's return address. With `keep_r11`, r11 stays.
 void PushReturn(const GuestInstruction& instruction, bool keep_r11, Flavour flavour,
                 BlockWriter* writer) {
-  if (flavour == Flavour::kRecord) return WritePushConstant(instruction.next(), keep_r11, writer);
+  if (UsesView(flavour, *writer)) return WritePushConstant(instruction.next(), keep_r11, writer);
   Assembler* code = writer->code();
   const uint64_t value = instruction.next();
   const auto as_signed = static_cast<int64_t>(value);
@@ -61,7 +66,7 @@ void WriteReturn(const GuestInstruction& instruction, Flavour flavour, BlockWrit
   const bool record = flavour == Flavour::kRecord;
   const bool to_place = record && released == 0 && !writer->place().ordered;
   if (to_place) writer->TellReturn(-kWordBytes);
-  if (record) {
+  if (UsesView(flavour, *writer)) {
     WritePopTarget(released, writer);
   } else {
     writer->code()->Bytes({0x41, 0x5b});  // pop %r11

@@ -26,9 +26,11 @@ void EmitRestoreFlags(Assembler* code) {
   code->Bytes({0x04, 0x7f, 0x9e});  // add $0x7f,%al, which sets OF if al is 1; sahf
 }
 
-HostAddress ReturnTarget() {
+HostAddress ReturnTarget(bool direct) {
   constexpr int64_t kWordBytes = sizeof(uint64_t);
-  return {.base = kRsp, .displacement = -kWordBytes, .segment = SegmentBase::kGs};
+  return {.base = kRsp,
+          .displacement = -kWordBytes,
+          .segment = direct ? SegmentBase::kNone : SegmentBase::kGs};
 }
 
 void EmitReturn(Assembler* code) {

@@ -21,11 +21,11 @@ HostAddress HostOfEntry(HostAddress entry);
 void EmitRestoreFlags(Assembler* code);
 
 // The target of a return that has released nothing else, once it has moved the stack pointer: the
-// view has it as it was compared.
-HostAddress ReturnTarget();
+// view has it as it was compared. `direct`: memory has it, which nobody else changes.
+HostAddress ReturnTarget(bool direct);
 
-// A return to the guest pc in r11, which is right below rsp in the view: jumps where the word for
-// it says. Sets flags.
+// A return to the guest pc in r11, which is where ReturnTarget says: jumps where the word for it
+// says. Sets flags.
 void EmitReturn(Assembler* code);
 
 }  // namespace hindsight

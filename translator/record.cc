@@ -204,29 +204,41 @@ class AccessWriter {
   bool WriteStoreOnce() {
     if (!HasRoom(address_, bytes_)) return false;
     const int data = TakeData();
+    if (writer_->direct()) {
+      // What is stored to once more cannot fault: it is what the instruction has stored.
+      if (!WriteAt(address_)) return false;
+      WriteWhatReplaysStore(address_, data);
+      return true;
+    }
     // A fault after the instruction has been executed could not be told as one before it: where
     // there is no memory is found out first.
     code_->LoadBytes(1, data, address_);
     code_->LoadBytes(1, data, Further(address_, bytes_ - 1));
     if (!WriteAt(InView(address_))) return false;
-    if (IsFxsave(instruction_)) {
-      // movl $mask,gs:(m)
-      code_->Operation({.bytes = {0xc7}}, 0, InView(Further(address_, kMxcsrMaskAt)), 4);
-      code_->Word32(kMxcsrMask);
-    }
-    if (IsEnvironmentStore(instruction_) && writer_->has_operations()) WriteFloatPointers(data);
+    WriteWhatReplaysStore(InView(address_), data);
     return WriteCopy(address_, IsFxsave(instruction_) ? kFxsaveBytes : bytes_, data, writer_);
   }
 
-  // What a replay stores, in the view of the environment.
-  void WriteFloatPointers(int data) {
+  // What a replay stores, in place of what the processor has stored at `address`.
+  void WriteWhatReplaysStore(const HostAddress& address, int data) {
+    if (IsFxsave(instruction_)) {
+      // movl $mask,(m)
+      code_->Operation({.bytes = {0xc7}}, 0, Further(address, kMxcsrMaskAt), 4);
+      code_->Word32(kMxcsrMask);
+    }
+    if (IsEnvironmentStore(instruction_) && writer_->has_operations()) {
+      WriteFloatPointers(address, data);
+    }
+  }
+
+  void WriteFloatPointers(const HostAddress& address, int data) {
     constexpr int kFields[] = {HS_BLOCK_FIELD(float_code), HS_BLOCK_FIELD(float_opcode),
                                HS_BLOCK_FIELD(float_data)};
     constexpr int kFirst = 3;  // after control, status, tags
     const int bytes = instruction_.decoded.operand_width == 16 ? 2 : 4;
     for (int i = 0; i < 3; ++i) {
       code_->LoadBytes(4, data, Field(kFields[i]));
-      code_->StoreBytes(bytes, InView(Further(address_, (kFirst + i) * bytes)), data);
+      code_->StoreBytes(bytes, Further(address, (kFirst + i) * bytes), data);
     }
   }
 
@@ -313,9 +325,49 @@ bool RunsWithKept(const GuestInstruction& instruction) {
   }
 }
 
+namespace {
+
+bool IsBesideStack(const GuestInstruction& instruction) {
+  const int base = GeneralRegister(EncodedMemory(instruction)->mem.base);
+  return base == kRsp || base == kRbp;
+}
+
+// What the guest's own instruction does not do, or what must be known of it.
+bool WriteDirect(const GuestInstruction& instruction, RecordClass kind, BlockWriter* writer) {
+  switch (kind) {
+    case RecordClass::kLoadMove:
+    case RecordClass::kLoadVector:
+    case RecordClass::kLoadGeneral:
+    case RecordClass::kLoad:
+      if (!writer->watches_loads() || IsBesideStack(instruction)) break;
+      return AccessWriter(instruction, writer).Write(kind);
+    case RecordClass::kStoreOnce:
+      if (!IsFxsave(instruction) && !IsEnvironmentStore(instruction)) break;
+      return AccessWriter(instruction, writer).Write(kind);
+    case RecordClass::kPop:
+      // The operand's address depends on what is popped.
+      if (EncodedMemory(instruction) == nullptr) break;
+      return WriteStackAccess(instruction, kind, writer);
+    case RecordClass::kOperation:
+      if (IsOperation(instruction, *writer)) return WriteOperation(instruction, writer);
+      break;
+    case RecordClass::kFence:
+      if (writer->has_fences()) return WriteOperation(instruction, writer);
+      break;
+    case RecordClass::kRefused:
+      return false;
+    default:
+      break;
+  }
+  return WritePlain(instruction, writer);
+}
+
+}  // namespace
+
 bool WriteRecord(const GuestInstruction& instruction, BlockWriter* writer) {
   if (NeedsCorrection(instruction)) WriteCorrection(writer);
   const RecordClass kind = RecordClassOf(instruction);
+  if (writer->direct()) return WriteDirect(instruction, kind, writer);
   switch (kind) {
     case RecordClass::kNoMemory:
       return WritePlain(instruction, writer);

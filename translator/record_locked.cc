@@ -62,6 +62,7 @@ class LockedWriter {
     if (temporaries.failed()) return false;
     entry_.Spill();
     LookForRoom();
+    if (writer_->direct()) return WriteDirect();
     AccessMemory();
     entry_.TakeTime();
     Compare();
@@ -73,13 +74,36 @@ class LockedWriter {
   }
 
  private:
+  // The guest's own instruction, as it is but for its address.
+  bool WriteDirect() {
+    entry_.Restore();
+    Encoding encoding(instruction_);
+    encoding.SetMemory(kMemory);
+    if (!encoding.Write(code_)) return false;
+    entry_.Spill();
+    const bool keeps_flags = writer_->place().flags_after != 0;
+    if (keeps_flags) writer_->KeepFlags();
+    code_->LoadField(kRcx, HS_BLOCK_FIELD(locked_ring));
+    entry_.TakeTime();
+    entry_.Write();
+    if (keeps_flags) writer_->GiveBackFlags();
+    entry_.Restore();
+    writer_->GoOnHere();
+    return true;
+  }
+
   // From here on rcx is the ring's address. The page comes into the view as it is before.
   void LookForRoom() {
     Label* const agent = writer_->MayLeaveFor(kHsExitOperation, &kMemory,
                                               static_cast<uint16_t>(bytes_), &operation_);
     // First: a page that enters the view takes room, and may have the ring start over. The access
     // itself has others see that a time is about to be taken.
-    code_->LoadBytes(bytes_, kRdx, InView(kMemory));
+    if (writer_->direct()) {
+      // Where 16 bytes are not aligned there is another fault.
+      if (bytes_ <= 8) code_->LoadBytes(bytes_, kRdx, kMemory);
+    } else {
+      code_->LoadBytes(bytes_, kRdx, InView(kMemory));
+    }
     entry_.LookForRoom(agent);
     entry_.Announce();
   }
@@ -190,17 +214,17 @@ class LockedWriter {
 bool IsLockedHere(const GuestInstruction& instruction, const HsOperation& operation,
                   const BlockWriter& writer) {
   constexpr uint16_t kReserved = 1 << kR10 | 1 << kR11;
-  const Way way = WayOf(operation);
-  if (operation.locked == 0 || way == Way::kNone ||
-      (operation.bytes != 4 && operation.bytes != 8)) {
-    return false;
-  }
-  // In the loop the instruction itself is executed, between other things.
-  if (way == Way::kLoop && HasSource(operation) && IsSpilled(operation.source)) return false;
   const bool segment = (instruction.decoded.attributes &
                         (ZYDIS_ATTRIB_HAS_SEGMENT_FS | ZYDIS_ATTRIB_HAS_SEGMENT_GS)) != 0;
-  return !segment && (UsedRegisters(instruction) & kReserved) == 0 && MayChangeFlags(writer) &&
-         writer.has_fences() && !writer.is_disturbed();
+  if (operation.locked == 0 || segment || (UsedRegisters(instruction) & kReserved) != 0 ||
+      !MayChangeFlags(writer) || !writer.has_fences() || writer.trusts_view()) {
+    return false;
+  }
+  if (writer.direct()) return !IsBitTest(instruction) && !UsesHighByte(instruction);
+  const Way way = WayOf(operation);
+  if (way == Way::kNone || (operation.bytes != 4 && operation.bytes != 8)) return false;
+  // In the loop the instruction itself is executed, between other things.
+  return way != Way::kLoop || !HasSource(operation) || !IsSpilled(operation.source);
 }
 
 bool WriteLocked(const GuestInstruction& instruction, const HsOperation& operation,

@@ -6,7 +6,9 @@
 //   ring:    struct HsLockedEntry
 //   view:    the instruction itself, unlocked             registers and flags as they are to be
 //
-// The agent does all of it where there is no room (HsThreadBlock::locked_limit).
+// The agent does all of it where there is no room (HsThreadBlock::locked_limit). If memory is
+// accessed directly, which no other thread does then, it is the instruction itself, the clock, and
+// the ring.
 
 #ifndef HINDSIGHT_TRANSLATOR_RECORD_LOCKED_H_
 #define HINDSIGHT_TRANSLATOR_RECORD_LOCKED_H_

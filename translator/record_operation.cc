@@ -89,6 +89,11 @@ std::optional<HsOperationKind> KindOf(ZydisMnemonic mnemonic) {
 
 bool IsString(HsOperationKind kind) { return kind >= kHsMovs && kind <= kHsScas; }
 
+bool IsLocked(const GuestInstruction& instruction) {
+  return (instruction.decoded.attributes & ZYDIS_ATTRIB_HAS_LOCK) != 0 ||
+         instruction.decoded.mnemonic == ZYDIS_MNEMONIC_XCHG;
+}
+
 // The operand that is not in memory, of those that have two.
 void FillSource(const GuestInstruction& instruction, HsOperation* operation) {
   for (int i = 0; i < instruction.decoded.operand_count_visible; ++i) {
@@ -144,6 +149,13 @@ void WriteCorrection(BlockWriter* writer) {
   writer->LeaveFor(kHsExitOperation, nullptr, 0, &operation);
 }
 
+bool IsOperation(const GuestInstruction& instruction, const BlockWriter& writer) {
+  if (instruction.decoded.meta.category == ZYDIS_CATEGORY_STRINGOP) {
+    return RepeatOf(instruction.decoded.attributes) != kHsOnce;
+  }
+  return IsLocked(instruction) && writer.has_fences();
+}
+
 bool WriteOperation(const GuestInstruction& instruction, BlockWriter* writer) {
   const std::optional<HsOperationKind> kind = KindOf(instruction.decoded.mnemonic);
   if (!kind.has_value() || !writer->has_operations()) return false;
@@ -152,8 +164,7 @@ bool WriteOperation(const GuestInstruction& instruction, BlockWriter* writer) {
   operation.kind = static_cast<uint8_t>(*kind);
   operation.bytes = static_cast<uint8_t>(ElementBytes(instruction));
   operation.narrow = instruction.decoded.address_width == 32;
-  operation.locked = (attributes & ZYDIS_ATTRIB_HAS_LOCK) != 0 ||
-                     instruction.decoded.mnemonic == ZYDIS_MNEMONIC_XCHG;
+  operation.locked = IsLocked(instruction);
   if (*kind >= kHsMfence) {
     writer->LeaveFor(kHsExitOperation, nullptr, 0, &operation);
     return true;

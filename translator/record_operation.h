@@ -8,7 +8,11 @@
 
 namespace hindsight {
 
-// Of class kOperation. False: it cannot be written.
+// Of class kOperation, where memory is accessed directly: whether the agent must execute it, since
+// it can fault after it has done a part, or is an event in the order of threads.
+bool IsOperation(const GuestInstruction& instruction, const BlockWriter& writer);
+
+// Of class kOperation or kFence. False: it cannot be written.
 bool WriteOperation(const GuestInstruction& instruction, BlockWriter* writer);
 
 // Whether the instruction shows flags which the architecture leaves undefined, or those that stick

@@ -45,7 +45,7 @@ class StackWriter {
         return WritePushThrough();
       case RecordClass::kPopFlags:
         // Its operand cannot be elsewhere.
-        return !writer_->is_disturbed() &&
+        return !writer_->trusts_view() &&
                WriteComparison(kStackTop, bytes_, TakeData(), writer_, &temporaries_) && Copy();
       case RecordClass::kEnter:
         return WriteEnter();
@@ -155,8 +155,12 @@ class StackWriter {
     if (!HasRoom(address, bytes_)) return false;
     address = substitution_.Translate(address, /*flat=*/true);
     const int data = TakeData();
-    if (!Check(kStackTop, data)) return false;
-    code_->StoreBytes(bytes_, InView(address), data);
+    if (writer_->direct()) {
+      code_->LoadBytes(bytes_, data, kStackTop);
+    } else {
+      if (!Check(kStackTop, data)) return false;
+      code_->StoreBytes(bytes_, InView(address), data);
+    }
     code_->StoreBytes(bytes_, address, data);
     DropTop();
     return true;

@@ -1,5 +1,5 @@
 // Flavour record: what is pushed, popped and otherwise read and written without an operand in
-// ModRM.
+// ModRM, in memory and in the view.
 
 #ifndef HINDSIGHT_TRANSLATOR_RECORD_STACK_H_
 #define HINDSIGHT_TRANSLATOR_RECORD_STACK_H_
@@ -10,7 +10,8 @@
 
 namespace hindsight {
 
-// kPush, kPop, kPushFlags, kPopFlags, kEnter, kLeave. False: it cannot be written.
+// kPush, kPop, kPushFlags, kPopFlags, kEnter, kLeave; of a writer that is direct, kPop to memory.
+// False: it cannot be written.
 bool WriteStackAccess(const GuestInstruction& instruction, RecordClass kind, BlockWriter* writer);
 
 // xlat. False: it cannot be written.

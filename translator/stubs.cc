@@ -43,15 +43,14 @@ void EmitExit(bool with_pc, Assembler* code) {
   LeaveToAgent(code);
 }
 
-// Below the stack pointer that a return has left is its target, which the view has as it was
-// compared. The flags are aside, and the address of the return's struct HsExit is in
-// SaveSlot(kReturnSlot).
-void EmitSearchReturn(uint64_t indirect_exit, Assembler* code) {
+// Below the stack pointer that a return has left is its target (ReturnTarget). The flags are aside,
+// and the address of the return's struct HsExit is in SaveSlot(kReturnSlot).
+void EmitSearchReturn(uint64_t indirect_exit, bool direct, Assembler* code) {
   constexpr int kHost = HS_BLOCK_FIELD(branch_host);
   Label miss;
   code->Move(kR11, kRax);
   code->StoreField(SaveSlot(1), kR9);
-  code->Load(kR9, ReturnTarget());
+  code->Load(kR9, ReturnTarget(direct));
   const HostAddress entry = EmitTableEntry(kR9, kRax, code);
   code->CompareBytes(8, kR9, entry);
   code->JumpIf(kNotZero, &miss);
@@ -72,7 +71,7 @@ void EmitSearchReturn(uint64_t indirect_exit, Assembler* code) {
 
 }  // namespace
 
-Stubs EmitStubs(uint64_t host_address) {
+Stubs EmitStubs(uint64_t host_address, bool direct) {
   Assembler code(host_address);
   Stubs stubs;
   stubs.addresses.exit = code.here();
@@ -83,7 +82,7 @@ Stubs EmitStubs(uint64_t host_address) {
   while (code.offset() < HS_SEARCH_RETURN) code.Byte(kInt3);
   stubs.addresses.search_return = code.here();
   CHECK(stubs.addresses.search_return == host_address + HS_SEARCH_RETURN);
-  EmitSearchReturn(stubs.addresses.indirect_exit, &code);
+  EmitSearchReturn(stubs.addresses.indirect_exit, direct, &code);
   stubs.code = code.Take();
   CHECK(stubs.code.size() <= kStubBytes);
   return stubs;

@@ -24,7 +24,8 @@ struct Stubs {
 };
 
 // The stubs of an arena, to be placed at `host_address`, a multiple of 16. At most kStubBytes.
-Stubs EmitStubs(uint64_t host_address);
+// `direct`: as blocks for exclusive memory need them. The addresses are the same.
+Stubs EmitStubs(uint64_t host_address, bool direct = false);
 
 inline constexpr uint64_t kStubBytes = HS_STUB_BYTES;
 

@@ -94,12 +94,12 @@ class UndefinedFlags {
 // How the order of threads has the instruction.
 void PlaceInOrder(const TranslateRequest& request, const BlockSource& source, int number,
                   InstructionPlace* place) {
-  // Fences and what is locked see to that themselves.
-  if (request.order <= MemoryModel::kFence || !request.operations) return;
+  if (request.order == MemoryModel::kKernel || !request.operations) return;
   const GuestInstruction& instruction = source.instructions[number];
   const MemoryUse use = MemoryUseOf(instruction.decoded, instruction.operands);
   const bool last = number + 1 == source.size();
   const bool counted = number < source.counted();
+  // Fences and what is locked see to that themselves.
   place->ordered = counted && IsOrderable(use, request.order) && !IsFence(use);
   place->stores = use.writes;
   uint32_t read = last ? source.parts.back().flags_read_after : source.flags_read[number + 1];

@@ -23,7 +23,8 @@ namespace hindsight {
 // What memory accesses become.
 enum class Flavour : uint8_t {
   kPlain,   // unchanged
-  kRecord,  // loads are compared with the view, stores go to the view and to memory
+  kRecord,  // loads are compared with the view, stores go to the view and to memory, unless memory
+            // is exclusive
 };
 
 // The bytes of code at a guest address, as far as they are known: empty if not at all. Used to find
@@ -60,9 +61,12 @@ struct TranslateRequest {
   // comes from there without a comparison. For one instruction whose checks fail again and again,
   // because others change the operand all the time.
   bool trust_view = false;
-  // Flavour record: nobody else stores to memory. What is read comes from the view, too; only where
-  // an instruction must have its operand in memory are the two compared.
+  // Flavour record: nobody else stores to memory. Everything is read and written there, by the
+  // guest's own instructions; there is no view. The stubs must be those for that.
   bool exclusive = false;
+  // With exclusive: loads whose address is not relative to rsp or rbp are compared with the view
+  // nevertheless, since the kernel changes what they read (vdso).
+  bool watches_loads = false;
   // For tests: of so many checks, one fails whatever is there; 0: none.
   uint32_t failing_checks = 0;
 };

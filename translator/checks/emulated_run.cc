@@ -55,7 +55,10 @@ EmulatedRun::EmulatedRun(Region memory, Region code) : memory_(memory), code_(co
 EmulatedRun::~EmulatedRun() = default;
 
 bool EmulatedRun::OnMissing(uint64_t page, Access access) {
-  if (page - memory_.begin >= memory_.bytes && page - code_.begin >= code_.bytes) return false;
+  if (page - memory_.begin >= memory_.bytes && page - code_.begin >= code_.bytes) {
+    left_memory_ = true;
+    return false;
+  }
   cpu_->SetRights(page, PageRights::kReadWrite);
   return true;
 }
@@ -106,7 +109,7 @@ std::string EmulatedRun::Compare(const RegisterFile& registers, absl::Span<const
   cpu_->SetRegisters(registers);
   cpu_->set_count(0);
   undefined_ = 0;
-  read_undefined_ = false;
+  read_undefined_ = left_memory_ = false;
   auto differs = [&](const RegisterFile& wanted) -> std::string {
     const Agreement agreement = AllThatIsDefined();
     if (Agree(agreement, wanted, cpu_->registers())) return "";

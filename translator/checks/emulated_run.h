@@ -41,6 +41,9 @@ class EmulatedRun final : public Pager {
   // How many programs read undefined flags that were not told.
   uint64_t untold() const { return untold_; }
 
+  // Whether the last run came to memory of neither region.
+  bool left_memory() const { return left_memory_; }
+
   bool OnMissing(uint64_t page, Access access) override;
   bool OnFirstWrite(uint64_t page) override { return page - code_.begin >= code_.bytes; }
 
@@ -53,7 +56,7 @@ class EmulatedRun final : public Pager {
   InstructionExecutor executor_;
   std::unique_ptr<Cpu> cpu_;
   uint32_t undefined_ = 0;  // flags
-  bool read_undefined_ = false;
+  bool read_undefined_ = false, left_memory_ = false;
   uint64_t instructions_ = 0, untold_ = 0;
 };
 

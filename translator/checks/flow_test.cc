@@ -43,6 +43,14 @@ TEST(FlowTest, ProgramsWhoseMemoryIsExclusiveAgree) {
   RunPrograms(Flavour::kRecord, {.exclusive = true});
 }
 
+TEST(FlowTest, ProgramsWhoseLoadsAreWatchedAgree) {
+  RunPrograms(Flavour::kRecord, {.exclusive = true, .watches_loads = true});
+}
+
+TEST(FlowTest, ExclusiveStoresAreOrdered) {
+  RunPrograms(Flavour::kRecord, {.exclusive = true, .order = MemoryModel::kAcqRel});
+}
+
 TEST(FlowTest, WhatOthersChangeAllTheTimeIsReadFromTheView) {
   RunPrograms(Flavour::kRecord, {.trust_view = true});
 }

@@ -82,6 +82,18 @@ TEST_P(ExclusiveMemoryTest, NothingIsCompared) {
   }
 }
 
+class WatchedLoadsTest : public testing::TestWithParam<FormKind> {};
+
+TEST_P(WatchedLoadsTest, SingleInstructionsAgree) {
+  TwinRun twin(TwinPlaces()[1], Flavour::kRecord, TestSeed(),
+               {.exclusive = true, .watches_loads = true});
+  for (int i = 0; i < 10'000; ++i) {
+    const TwinResult result = twin.RunForm(GetParam());
+    ASSERT_EQ(result.difference, "") << result.description;
+  }
+  EXPECT_GT(twin.translated().misses(), 50u);
+}
+
 // bt to btc with a register, relative to eip: what lies below address 0 lies below 4 GiB.
 TEST(BitTestTest, BitsFarFromAConstantNarrowAddressAgree) {
   constexpr uint8_t kOpcodes[] = {0xa3, 0xab, 0xb3, 0xbb};
@@ -142,6 +154,9 @@ TEST(MaskedLoadsTest, AreTranslatedAndAgree) {
 INSTANTIATE_TEST_SUITE_P(All, TrustedViewTest,
                          testing::Values(FormKind::kLegacy, FormKind::kX87, FormKind::kVex,
                                          FormKind::kEvex, FormKind::kLocked));
+
+INSTANTIATE_TEST_SUITE_P(All, WatchedLoadsTest,
+                         testing::Values(FormKind::kLegacy, FormKind::kVex, FormKind::kEvex));
 
 INSTANTIATE_TEST_SUITE_P(All, ExclusiveMemoryTest,
                          testing::Values(FormKind::kLegacy, FormKind::kX87, FormKind::kVex,

@@ -41,4 +41,8 @@ void ClearUpperHalves(const GuestInstruction& faulting, RegisterFile* registers)
   }
 }
 
+bool RestoresFlagsAtFault(const GuestInstruction& faulting) {
+  return !IsAmd() && faulting.decoded.meta.category == ZYDIS_CATEGORY_STRINGOP;
+}
+
 }  // namespace hindsight

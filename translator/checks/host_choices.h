@@ -26,6 +26,10 @@ inline constexpr uint64_t kSplitStoreBytes = 8;
 // halves of its registers are zero by then. Clears them.
 void ClearUpperHalves(const GuestInstruction& faulting, RegisterFile* registers);
 
+// Whether flags are as before the instruction where `faulting` has stopped in the middle: other
+// processors, and the agent, show those of the iteration before.
+bool RestoresFlagsAtFault(const GuestInstruction& faulting);
+
 }  // namespace hindsight
 
 #endif  // HINDSIGHT_TRANSLATOR_CHECKS_HOST_CHOICES_H_

@@ -25,6 +25,21 @@ constexpr size_t kStackBytes = 1 << 18;
 constexpr int kGregs[] = {REG_RAX, REG_RCX, REG_RDX, REG_RBX, REG_RSP, REG_RBP, REG_RSI, REG_RDI,
                           REG_R8,  REG_R9,  REG_R10, REG_R11, REG_R12, REG_R13, REG_R14, REG_R15};
 
+// Keeps what lies at FS base: the code stores there at random, and this process could not end if
+// the pointer guard had changed.
+class KeptThreadHead {
+ public:
+  KeptThreadHead() { std::memcpy(bytes_, Head(), sizeof(bytes_)); }
+  ~KeptThreadHead() { std::memcpy(Head(), bytes_, sizeof(bytes_)); }
+  KeptThreadHead(const KeptThreadHead&) = delete;
+  KeptThreadHead& operator=(const KeptThreadHead&) = delete;
+
+ private:
+  static void* Head() { return __builtin_thread_pointer(); }
+
+  uint8_t bytes_[0x140];  // as far as a displacement of one byte reaches, and some more
+};
+
 // What the handler and Run hand to each other.
 struct Exchange {
   bool entering = false, inside = false;
@@ -140,6 +155,7 @@ void Machine::SetRepair(std::function<bool(uint64_t)> repair) {
 int Machine::Try(const std::function<void()>& function, uint64_t* fault_address) {
   Exchange& exchange = TheExchange();
   const Handlers handlers;
+  const KeptThreadHead head;
   exchange.trying = true;
   const int signal = sigsetjmp(exchange.after_try, 1);
   if (signal == 0) function();
@@ -151,6 +167,7 @@ int Machine::Try(const std::function<void()>& function, uint64_t* fault_address)
 MachineStop Machine::Run(const RegisterFile& registers, bool single_step) {
   Exchange& exchange = TheExchange();
   const Handlers handlers;
+  const KeptThreadHead head;
   CHECK(syscall(SYS_arch_prctl, ARCH_SET_GS, registers.gs_base) == 0);
   exchange.stop.registers = registers;
   exchange.wanted = &registers;

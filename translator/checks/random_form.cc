@@ -7,6 +7,7 @@
 #include <string>
 
 #include "base/check.h"
+#include "isa/operand_address.h"
 #include "isa/vector_bytes.h"
 
 namespace hindsight {
@@ -273,6 +274,23 @@ void AimOperands(const GuestInstruction& instruction, const OperandMemory& memor
     }
   }
   if ((instruction.decoded.attributes & repeats) != 0) registers->gpr[kRcx] = (*random)() % 40;
+}
+
+bool StoresPartly(const GuestInstruction& instruction) {
+  const std::string name = ZydisMnemonicGetString(instruction.decoded.mnemonic);
+  return name.find("maskmov") != std::string::npos || name.find("fxsave") != std::string::npos;
+}
+
+bool AimsElsewhere(const GuestInstruction& instruction, const OperandMemory& memory,
+                   const RegisterFile& registers) {
+  const auto operands = instruction.Operands();
+  return std::any_of(operands.begin(), operands.end(), [&](const ZydisDecodedOperand& operand) {
+    if (operand.type != ZYDIS_OPERAND_TYPE_MEMORY || operand.mem.type != ZYDIS_MEMOP_TYPE_MEM) {
+      return false;
+    }
+    const uint64_t address = OperandAddress(instruction.decoded, operand).Compute(registers);
+    return address < memory.begin || address >= memory.end;
+  });
 }
 
 }  // namespace hindsight

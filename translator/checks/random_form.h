@@ -36,6 +36,13 @@ GuestInstruction RandomForm(FormKind kind, uint64_t pc, const OperandMemory& mem
 void AimOperands(const GuestInstruction& instruction, const OperandMemory& memory,
                  std::mt19937_64* random, RegisterFile* registers);
 
+// Whether some of the operand that it writes may stay as it is.
+bool StoresPartly(const GuestInstruction& instruction);
+
+// Whether a memory operand begins elsewhere, since it could not be aimed.
+bool AimsElsewhere(const GuestInstruction& instruction, const OperandMemory& memory,
+                   const RegisterFile& registers);
+
 }  // namespace hindsight
 
 #endif  // HINDSIGHT_TRANSLATOR_CHECKS_RANDOM_FORM_H_

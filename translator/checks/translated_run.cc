@@ -51,7 +51,7 @@ void TranslatedRun::Flush() {
   ++flushed_;
   translated_.clear();
   host_blocks_.clear();
-  const Stubs stubs = EmitStubs(options_.arena);
+  const Stubs stubs = EmitStubs(options_.arena, options_.exclusive);
   std::memcpy(reinterpret_cast<void*>(options_.arena), stubs.code.data(), stubs.code.size());
   stubs_ = stubs.addresses;
   trap_ = options_.arena + kStubBytes;
@@ -111,6 +111,7 @@ uint64_t TranslatedRun::TranslateAt(uint64_t guest_pc, bool trust_view) {
                               .by_any_store = options_.by_any_store,
                               .trust_view = trust_view,
                               .exclusive = options_.exclusive,
+                              .watches_loads = options_.watches_loads,
                               .failing_checks = options_.failing_checks};
   const absl::StatusOr<TranslatedBlock> made = Translate(request);
   if (!made.ok()) return 0;
@@ -282,7 +283,7 @@ bool TranslatedRun::RunOperation(RegisterFile* registers) {
   guest.rflags = registers->rflags;
   const HsOperationHooks hooks = {
       .context = this,
-      .distance = options_.distance,
+      .distance = options_.exclusive ? 0 : options_.distance,
       .fs_base = at.fs_base,
       .import = [](void* self, uint64_t address,
                    uint64_t bytes) { static_cast<TranslatedRun*>(self)->on_miss_(address, bytes); },

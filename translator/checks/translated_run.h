@@ -60,7 +60,8 @@ class TranslatedRun {
     MemoryModel order = MemoryModel::kFence;
     LeftToAgent left_to_agent;
     bool by_any_store = false;  // as in TranslateRequest
-    bool exclusive = false;     // nobody else changes memory: the view is trusted everywhere
+    bool exclusive = false;     // nobody else changes memory: there is no view
+    bool watches_loads = false;
     uint32_t failing_checks = 0;
     uint32_t flush_every = 0;  // times that a block is looked for; 0: never
   };

@@ -66,11 +66,6 @@ std::string Listing(const RandomFlow& flow) {
   return result;
 }
 
-bool StoresPartly(const GuestInstruction& instruction) {
-  const std::string name = ZydisMnemonicGetString(instruction.decoded.mnemonic);
-  return name.find("maskmov") != std::string::npos || name.find("fxsave") != std::string::npos;
-}
-
 std::string DescribeRegisters(const RegisterFile& registers) {
   std::string result;
   for (int i = 0; i < 16; ++i) {
@@ -119,10 +114,11 @@ TwinRun::TwinRun(const TwinPlace& place, Flavour flavour, uint64_t seed, TwinOpt
                      .left_to_agent = left_to_agent,
                      .by_any_store = options.by_any_store,
                      .exclusive = options.exclusive,
+                     .watches_loads = options.watches_loads,
                      .failing_checks = options.failing_checks,
                      .flush_every = options.flush_every,
                  });
-  if (flavour != Flavour::kRecord) return;
+  if (flavour != Flavour::kRecord || (options.exclusive && !options.watches_loads)) return;
   const auto* memory = reinterpret_cast<const uint8_t*>(place_.memory);
   view_ = std::make_unique<TwinView>(absl::MakeConstSpan(memory, kMemoryBytes), kDistance);
   TwinView* view = view_.get();
@@ -216,11 +212,13 @@ TwinResult TwinRun::RunForm(FormKind kind) {
   fxsave_at_ = saves ? OperandAddress(form.decoded, form.operands[0]).Compute(registers) : 0;
   split_store_at_ = SplitStoreAt(form, registers);
   open_flags_ = LeavesOverflowOpen(form) ? uint64_t{ZYDIS_CPUFLAG_OF} : 0;
+  // This process's own memory, if it is there: it changes between the runs.
+  elsewhere_ = !ViewIsWhole() && AimsElsewhere(form, memory(), registers);
   FillMemory();
   const uint64_t completed = completed_;
   if (form.decoded.meta.category == ZYDIS_CATEGORY_POP) KeepFlagsHarmless(registers.gpr[kRsp]);
   TwinResult result = Run(registers, 1000);
-  if (view_ != nullptr && result.difference.empty() && completed_ != completed) {
+  if (ViewIsWhole() && result.difference.empty() && completed_ != completed) {
     result.difference = DescribeUnseen(form, registers);
     if (!result.difference.empty()) result.description = DescribeRegisters(registers);
   }
@@ -264,7 +262,7 @@ void TwinRun::KeepFlagsHarmless(uint64_t stack) {
 GuestStop TwinRun::RunTranslated(const RegisterFile& registers, uint64_t limit) {
   translated_->Flush();
   if (view_ == nullptr) return translated_->Run(registers, limit);
-  view_->Begin(random(), /*old=*/!exclusive_);
+  view_->Begin(random());
   return translated_->Run(registers, limit);
 }
 
@@ -279,11 +277,12 @@ TwinResult TwinRun::Run(const RegisterFile& registers, uint64_t limit) {
     return {.refused = true};
   }
   ++(native.signal == SIGTRAP ? completed_ : faulted_);
+  if (native.signal == SIGTRAP && elsewhere_) return {};
   TwinResult result = {.difference = Compare(native, translated)};
   if (result.difference.empty() && native.signal == SIGTRAP) {
     result.difference = CompareOrder({registers.rip}, translated.count);
   }
-  if (result.difference.empty() && view_ != nullptr && native.signal == SIGTRAP) {
+  if (result.difference.empty() && ViewIsWhole() && native.signal == SIGTRAP) {
     result.difference = view_->Verify();
   }
   if (result.difference.empty() && emulated_ != nullptr && native.signal == SIGTRAP) {
@@ -325,7 +324,7 @@ std::string TwinRun::Compare(const Outcome& native, const GuestStop& translated)
 // What FXSAVE says of the processor; a recording has what all processors have.
 void TwinRun::HideMxcsrMask(const Outcome& native, std::vector<uint8_t>* memory) const {
   constexpr uint64_t kMaskAt = 28;
-  if (view_ == nullptr || fxsave_at_ == 0) return;
+  if (flavour_ != Flavour::kRecord || fxsave_at_ == 0) return;
   const uint64_t at = fxsave_at_ + kMaskAt - place_.memory;
   if (at + 4 > memory->size()) return;
   std::copy_n(native.memory.begin() + at, 4, memory->begin() + at);
@@ -335,12 +334,13 @@ std::string TwinRun::CompareState(const Outcome& native, const GuestStop& transl
   RegisterFile wanted = native.registers, got = translated.registers;
   // Where x87 instructions lie is visible.
   wanted.fip = got.fip = 0;
-  const uint64_t ignored = (kStatusFlags & ~translated.flags_exact) | open_flags_;
-  got.rflags = (got.rflags & ~ignored) | (wanted.rflags & ignored);
+  uint64_t ignored = (kStatusFlags & ~translated.flags_exact) | open_flags_;
   if (GuestInstruction at; translated.kind == GuestStop::kSignal && InstructionAt(got.rip, &at)) {
     ClearUpperHalves(at, &wanted);
     ClearUpperHalves(at, &got);
+    if (RestoresFlagsAtFault(at)) ignored |= kStatusFlags;
   }
+  got.rflags = (got.rflags & ~ignored) | (wanted.rflags & ignored);
   if (!(wanted == got)) {
     Agreement all;
     CHECK(FromWords(std::vector<uint64_t>(kRegisterWords, ~uint64_t{0}), &all.care));
@@ -411,6 +411,7 @@ TwinResult TwinRun::RunReplayed(uint64_t limit) { return RunProgram(FlowUse::kRe
 
 TwinResult TwinRun::RunProgram(FlowUse use, uint64_t limit) {
   open_flags_ = split_store_at_ = 0;
+  elsewhere_ = false;
   const RandomFlow flow(use, place_.code, code().size() / 2, memory(), random());
   std::fill(code().begin(), code().end(), kInt3);
   std::copy(flow.code().begin(), flow.code().end(), code().begin());
@@ -463,7 +464,7 @@ std::string TwinRun::CompareFlow(const RegisterFile& registers, const std::vecto
   }
   std::string difference = CompareState(native, translated);
   if (difference.empty()) difference = CompareOrder(native.pcs, translated.count);
-  if (difference.empty() && view_ != nullptr && !faulted) difference = view_->Verify();
+  if (difference.empty() && ViewIsWhole() && !faulted) difference = view_->Verify();
   return difference;
 }
 
@@ -474,8 +475,10 @@ std::string TwinRun::CompareReplay(const RegisterFile& registers,
   const bool in_repeated =
       translated.kind == GuestStop::kSignal && IsRepeatedAt(translated.registers.rip);
   if (in_repeated || translated.pushed || LeftTheView(translated)) return "";
-  return emulated_->Compare(registers, before, code(), translated_->told(), translated,
-                            CopyMemory());
+  const std::string difference =
+      emulated_->Compare(registers, before, code(), translated_->told(), translated, CopyMemory());
+  // As LeftTheView.
+  return !ViewIsWhole() && emulated_->left_memory() ? "" : difference;
 }
 
 std::string TwinRun::CompareOrder(const std::vector<uint64_t>& pcs, uint64_t executed) {

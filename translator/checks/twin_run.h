@@ -41,8 +41,10 @@ struct TwinOptions {
   bool operations = true;  // kHsExitOperation is understood
   // After a miss the operand is taken from the view: memory has something else by then.
   bool trust_view = false;
-  // Nobody else changes memory: all operands are taken from the view.
+  // Nobody else changes memory: there is no view, and nothing where it would lie.
   bool exclusive = false;
+  // With exclusive: there is one, which only loads are compared with.
+  bool watches_loads = false;
   // Is replayed as well: by the emulator.
   bool replayed = false;
   MemoryModel order = MemoryModel::kFence;
@@ -119,6 +121,8 @@ class TwinRun {
   // At most `count` instructions, one by one.
   Outcome StepNatively(const RegisterFile& registers, uint64_t count);
   GuestStop RunTranslated(const RegisterFile& registers, uint64_t limit);
+  // Whether the view has all that is read and written.
+  bool ViewIsWhole() const { return view_ != nullptr && !exclusive_; }
   bool LeftTheView(const GuestStop& translated) const;
   std::string Compare(const Outcome& native, const GuestStop& translated) const;
   std::string DescribeUnseen(const GuestInstruction& form, const RegisterFile& before) const;
@@ -129,7 +133,7 @@ class TwinRun {
   RandomState state_;
   Machine machine_;
   std::unique_ptr<TranslatedRun> translated_;
-  std::unique_ptr<TwinView> view_;  // null: flavour plain
+  std::unique_ptr<TwinView> view_;  // null: there is none
   std::unique_ptr<EmulatedRun> emulated_;
   const Flavour flavour_;
   const bool exclusive_;
@@ -138,6 +142,7 @@ class TwinRun {
   uint64_t open_flags_ = 0;      // that the form leaves to the processor
   uint64_t split_store_at_ = 0;  // operand of the form (host_choices.h)
   uint64_t fxsave_at_ = 0;       // operand of the form, if it is one
+  bool elsewhere_ = false;       // an operand of the form is, and may be there
   absl::Span<uint8_t> spoilt_;   // memory that is not what the program has there
   uint64_t completed_ = 0, faulted_ = 0, refused_ = 0, steps_ = 0;
 };

@@ -31,12 +31,12 @@ absl::Span<uint8_t> TwinView::view() const {
   return {reinterpret_cast<uint8_t*>(begin_ + distance_), memory_.size()};
 }
 
-void TwinView::Begin(std::mt19937_64* random, bool old) {
+void TwinView::Begin(std::mt19937_64* random) {
   for (size_t page = 0; page < missing_.size(); ++page) Unprotect(page);
   std::copy(memory_.begin(), memory_.end(), view().begin());
   // From none to all words are old.
   const uint64_t rarity = 1 + (*random)() % 8;
-  const uint64_t kind = old ? (*random)() % 4 : 0;
+  const uint64_t kind = (*random)() % 4;
   for (size_t i = 0; kind != 0 && i < memory_.size(); i += 8) {
     if (kind == 1 || (*random)() % rarity == 0) view()[i + (*random)() % 8] ^= 1 << (*random)() % 8;
   }

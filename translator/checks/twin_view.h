@@ -22,8 +22,8 @@ class TwinView {
   TwinView(const TwinView&) = delete;
   TwinView& operator=(const TwinView&) = delete;
 
-  // What the thread has seen so far is old in some places, unless not `old`, or nothing.
-  void Begin(std::mt19937_64* random, bool old = true);
+  // What the thread has seen so far is old in some places, or nothing.
+  void Begin(std::mt19937_64* random);
 
   // Makes what is at guest address `address` agree with memory, as far as that goes. False: it is
   // not of this view.

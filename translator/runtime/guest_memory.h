@@ -42,6 +42,7 @@ static inline void HsStore(uint64_t address, uint64_t value, int bytes) {
 // Compares [address, address + bytes) with the view and imports it if it differs: from then on the
 // view is what the instruction reads.
 static inline void HsCheck(uint64_t address, uint64_t bytes, const struct HsOperationHooks* hooks) {
+  if (hooks->distance == 0) return;
   for (uint64_t done = 0; done < bytes;) {
     const int piece = bytes - done >= 8 ? 8 : 1;
     const uint64_t at = address + done;

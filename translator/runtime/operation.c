@@ -209,6 +209,7 @@ static uint64_t BitAddress(const struct HsOperation* operation,
 // Memory had `old` and has `wanted`.
 static void ChangeView(uint64_t address, int bytes, struct Value old, struct Value wanted,
                        const struct HsOperationHooks* hooks) {
+  if (hooks->distance == 0) return;
   const uint64_t view = address + hooks->distance;
   const struct Value seen = LoadValue(view, bytes);
   // At once: others look there for what this thread has stored.
@@ -221,10 +222,11 @@ static void RunUpdate(const struct HsOperation* operation, uint64_t address,
                       const struct HsOperationHooks* hooks) {
   const int bytes = operation->bytes;
   const bool pair = operation->kind == kHsCmpxchgPair;
-  const uint64_t view = address + hooks->distance;
-  struct Value old = LoadValue(address, bytes), wanted;
+  struct Value old = {0, 0}, wanted;
+  // Where 16 bytes are not aligned it is Replace that faults: it says what is there as well.
+  if (bytes < 16 || hooks->distance != 0) old = LoadValue(address, bytes);
   // The page comes into the view as it is before the operation.
-  LoadValue(view, bytes);
+  if (hooks->distance != 0) LoadValue(address + hooks->distance, bytes);
   uint64_t flags;
   do {
     flags = registers->rflags;

@@ -79,7 +79,9 @@ struct HsOperationRegisters {
 // What the caller must provide. `context` is handed through.
 struct HsOperationHooks {
   void* context;
-  uint64_t distance;  // of the view
+  // Of the view. 0: there is none, and nobody else changes memory. Then neither `import` nor
+  // `import_old` is called.
+  uint64_t distance;
   uint64_t fs_base;
   // Makes the view of [address, address + bytes) agree with memory, before the instruction.
   void (*import)(void* context, uint64_t address, uint64_t bytes);

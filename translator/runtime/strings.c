@@ -75,10 +75,46 @@ static void Advance(const struct String* string, uint64_t count) {
   }
 }
 
+// The processor's own, upwards. A fault comes at its first access, as it would one by one.
+static void MoveDirect(uint64_t from, uint64_t to, uint64_t count, int bytes) {
+  switch (bytes) {
+    case 1:
+      __asm__ volatile("rep movsb" : "+S"(from), "+D"(to), "+c"(count) : : "memory");
+      break;
+    case 2:
+      __asm__ volatile("rep movsw" : "+S"(from), "+D"(to), "+c"(count) : : "memory");
+      break;
+    case 4:
+      __asm__ volatile("rep movsl" : "+S"(from), "+D"(to), "+c"(count) : : "memory");
+      break;
+    default:
+      __asm__ volatile("rep movsq" : "+S"(from), "+D"(to), "+c"(count) : : "memory");
+      break;
+  }
+}
+
+static void FillDirect(uint64_t to, uint64_t count, uint64_t value, int bytes) {
+  switch (bytes) {
+    case 1:
+      __asm__ volatile("rep stosb" : "+D"(to), "+c"(count) : "a"(value) : "memory");
+      break;
+    case 2:
+      __asm__ volatile("rep stosw" : "+D"(to), "+c"(count) : "a"(value) : "memory");
+      break;
+    case 4:
+      __asm__ volatile("rep stosl" : "+D"(to), "+c"(count) : "a"(value) : "memory");
+      break;
+    default:
+      __asm__ volatile("rep stosq" : "+D"(to), "+c"(count) : "a"(value) : "memory");
+      break;
+  }
+}
+
 // `count` elements from the view at `from` to the view and to memory at `to`.
 static void Move(const struct String* string, uint64_t from, uint64_t to, uint64_t count) {
   const int bytes = string->operation->bytes;
   const uint64_t distance = string->hooks->distance;
+  if (distance == 0) return MoveDirect(from, to, count, bytes);
   for (uint64_t i = 0; i < count; ++i) {
     const uint64_t offset = i * (uint64_t)bytes;
     const uint64_t value = HsLoad(from + offset + distance, bytes);
@@ -90,6 +126,7 @@ static void Move(const struct String* string, uint64_t from, uint64_t to, uint64
 static void Fill(const struct String* string, uint64_t to, uint64_t count) {
   const int bytes = string->operation->bytes;
   const uint64_t value = string->registers->gpr[kRaxNumber];
+  if (string->hooks->distance == 0) return FillDirect(to, count, value, bytes);
   for (uint64_t i = 0; i < count; ++i) {
     const uint64_t at = to + i * (uint64_t)bytes;
     HsStore(at + string->hooks->distance, value, bytes);
@@ -144,6 +181,7 @@ static bool RunPiece(const struct String* string) {
       Fill(string, destination, count);
       break;
     case kHsLods:
+      HsLoad(source, string->operation->bytes);  // where it faults, if it does
       LoadAccumulator(string, source + bytes - string->operation->bytes);
       break;
     default:
