@@ -6,7 +6,7 @@
 #include <set>
 
 #include "absl/strings/str_cat.h"
-#include "recorder/translate/agent/layout.h"
+#include "recorder/translate/base/layout.h"
 
 namespace hindsight {
 namespace {

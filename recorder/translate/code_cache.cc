@@ -35,8 +35,12 @@ std::optional<GuestPlace> RecoverIn(const Translation& translation, uint64_t hos
 CodeCache::CodeCache(MemoryFile* file, TranslationMemo* memo) : file_(file), memo_(memo) {
   arenas_[0].start = kLibraryArena;
   arenas_[1].start = kPieArena;
+  WriteStubs(/*exclusive=*/false);
+}
+
+void CodeCache::WriteStubs(bool exclusive) {
   for (Arena& arena : arenas_) {
-    const Stubs stubs = EmitStubs(arena.start);
+    const Stubs stubs = EmitStubs(arena.start, /*direct=*/exclusive);
     std::memcpy(file_->code(arena.start), stubs.code.data(), stubs.code.size());
     arena.stubs = stubs.addresses;
   }

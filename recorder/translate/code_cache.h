@@ -31,7 +31,7 @@ struct GuestPlace {
 
 class CodeCache {
  public:
-  // Writes the stubs.
+  // Writes the stubs, for memory that is not exclusive.
   CodeCache(MemoryFile* file, TranslationMemo* memo);
   ~CodeCache();
   CodeCache(const CodeCache&) = delete;
@@ -46,6 +46,9 @@ class CodeCache {
   // for Use, they were among the bytes to spare.
   uint64_t UseForExits(uint64_t guest_pc, uint64_t bytes);
   StubAddresses StubsFor(uint64_t guest_pc) const;
+  // Writes the stubs for memory that is exclusive, or is not: what is taken in from now on must be
+  // of that kind. Requires: no thread is in translated code, and nothing is taken in.
+  void WriteStubs(bool exclusive);
 
   // Host address of what `guest_pc` was translated to; 0: nothing.
   uint64_t Find(uint64_t guest_pc) const;

@@ -7,7 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "recorder/process/memory_map.h"
-#include "recorder/translate/agent/layout.h"
+#include "recorder/translate/base/layout.h"
 
 namespace hindsight {
 namespace {

@@ -134,6 +134,7 @@ absl::StatusOr<MemoryFile> Inject(const InjectionOptions& options, Tracee* trace
               .look_instructions = options.look_instructions,
               .snapshot_signals = options.snapshot_signals,
               .snapshot_points = options.snapshot_points ? 1u : 0u,
+              .largest_module = options.largest_module,
               .guest_pc = registers.rip,
               .guest_sp = stack_pointer,
               .stack_end = stack.end,

@@ -24,6 +24,7 @@ struct InjectionOptions {
   // If recorded: instructions from one light keyframe to the next; 0: there is one. And at least so
   // many for each page that the next one has to begin with.
   uint64_t segment_instructions = 0, segment_per_page = 0;
+  uint64_t largest_module = 0;
   // If recorded: of all threads, from one full keyframe to the next; 0: there is one.
   uint64_t full_keyframe_instructions = 0;
   // If recorded: threads look so often, in instructions, whether a snapshot is wanted; the signals

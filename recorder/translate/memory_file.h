@@ -1,5 +1,5 @@
 // The memory that the recorder shares with one program: control block, translated code, block map
-// (agent/layout.h). It belongs to the program's process, which maps parts of it; here all of it is
+// (base/layout.h). It belongs to the program's process, which maps parts of it; here all of it is
 // mapped and can be written.
 //
 // Movable, not copyable. Any host thread, one at a time, but for the control block, which has rules
@@ -16,8 +16,8 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "base/unique_fd.h"
-#include "recorder/translate/agent/control.h"
-#include "recorder/translate/agent/layout.h"
+#include "recorder/translate/base/control.h"
+#include "recorder/translate/base/layout.h"
 #include "recorder/translate/stream/record_ring.h"
 
 namespace hindsight {

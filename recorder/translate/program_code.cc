@@ -52,6 +52,7 @@ ProgramCode::ProgramCode(pid_t process, const TranslationOptions& options, Memor
       bytes_at_([this](uint64_t pc) { return source_.At(pc); }),
       needs_side_effect_([this](auto instruction) { return NeedsSideEffect(instruction); }),
       exclusive_(options.exclusive_memory) {
+  cache_.WriteStubs(exclusive_);
   file->control()->exclusive = exclusive_ ? 1 : 0;
 }
 
@@ -201,9 +202,9 @@ bool ProgramCode::TakeLinkedPage() {
 }
 
 // The kernel changes at any time what the functions of the vdso read.
-bool ProgramCode::IsExclusive(uint64_t guest_pc) const {
+bool ProgramCode::WatchesLoads(uint64_t guest_pc) const {
   const MapRegion* const region = source_.LookUp(guest_pc);
-  return exclusive_ && (region == nullptr || region->name != "[vdso]");
+  return exclusive_ && region != nullptr && region->name == "[vdso]";
 }
 
 TranslateRequest ProgramCode::RequestFor(uint64_t guest_pc, uint64_t host) {
@@ -219,7 +220,8 @@ TranslateRequest ProgramCode::RequestFor(uint64_t guest_pc, uint64_t host) {
       .masks = HostHasMasks(),
   };
   if (options_.flavour == Flavour::kRecord) request.left_to_agent = needs_side_effect_;
-  request.exclusive = IsExclusive(guest_pc);
+  request.exclusive = exclusive_;
+  request.watches_loads = WatchesLoads(guest_pc);
   request.failing_checks = options_.trials.failing_checks;
   request.may_change = source_.MayChange(guest_pc);
   request.by_any_store = changing_.contains(PageOf(guest_pc));
@@ -242,7 +244,7 @@ absl::StatusOr<TranslatedBlock> ProgramCode::TranslateChecked(TranslateRequest r
                            .bytes = request.bytes.first(bytes),
                            .host = request.host_address,
                            .stubs = request.stubs,
-                           .view = request.flavour == Flavour::kRecord,
+                           .view = request.flavour == Flavour::kRecord && !request.exclusive,
                            .flags_dead = block->side.front().flags_exact == 0};
   const std::vector<uint8_t> code = EmitCodeCheck(check);
   request.host_address += code.size();
@@ -403,6 +405,7 @@ void ProgramCode::ShareMemory() {
   // What is executed is the same; modules are told of anew.
   source_.Forget(0, ~uint64_t{0});
   cache_.ForgetAll();
+  cache_.WriteStubs(/*exclusive=*/false);
   NoteChange();
   __atomic_store_n(&file_->control()->exclusive, 0, __ATOMIC_RELEASE);
 }

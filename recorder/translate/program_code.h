@@ -42,7 +42,7 @@ struct TranslationOptions {
   std::shared_ptr<const ServiceRecording> recording;
   // Of one process that is recorded: where what it executes is published. May be null.
   std::shared_ptr<ExecutedPages> executed_pages;
-  // Whether a process's memory is exclusive (agent/control.h) until its agent says otherwise.
+  // Whether a process's memory is exclusive (base/control.h) until its agent says otherwise.
   bool exclusive_memory = false;
 };
 
@@ -99,7 +99,7 @@ class ProgramCode {
   bool AddKnownPage(const TranslationMemo::KnownPage& page);
   void NoteRegion(const MapRegion& region);
   TranslationMemo::Module* ModuleOf(uint64_t guest_pc) const;
-  bool IsExclusive(uint64_t guest_pc) const;
+  bool WatchesLoads(uint64_t guest_pc) const;
   bool MayGoAhead(uint64_t guest_pc) const;
   void PublishRange(uint64_t start, uint64_t end);
   void Publish(const Translation& translation);

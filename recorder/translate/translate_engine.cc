@@ -113,6 +113,7 @@ absl::Status TranslateEngine::Begin(pid_t process, pid_t thread) {
                                                       ? options.light_keyframe_interval
                                                       : options.full_keyframe_interval,
                           .segment_per_page = options.adapt_light_keyframes ? kSegmentPerPage : 0,
+                          .largest_module = options.max_module_bytes,
                           .full_keyframe_instructions = FullKeyframeInterval(options),
                           .snapshot_signals = session_->triggers().signals(),
                           .snapshot_points = options.listens};

@@ -14,7 +14,7 @@
 #include "recorder/process/process_facts.h"
 #include "recorder/process/process_memory.h"
 #include "recorder/snapshot/points/recorded_points.h"
-#include "recorder/translate/agent/layout.h"
+#include "recorder/translate/base/layout.h"
 
 namespace hindsight {
 namespace {

@@ -5,8 +5,8 @@
 
 #include <stdint.h>
 
-#include "recorder/translate/agent/control.h"
 #include "recorder/translate/agent/thread.h"
+#include "recorder/translate/base/control.h"
 
 namespace hindsight::agent {
 

@@ -10,8 +10,8 @@
 #include "recorder/translate/agent/client.h"
 #include "recorder/translate/agent/recording.h"
 #include "recorder/translate/agent/signals.h"
-#include "recorder/translate/agent/system.h"
 #include "recorder/translate/agent/tasks.h"
+#include "recorder/translate/base/system.h"
 #include "recorder/translate/filter/filter_program.h"
 
 namespace hindsight::agent {

@@ -1,12 +1,15 @@
 // What system calls have stored, by the table of their outputs.
 
+#include <errno.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/uio.h>
 
 #include "recorder/syscalls/call_shapes.h"
 #include "recorder/translate/agent/calls.h"
+#include "recorder/translate/agent/direct_memory.h"
 #include "recorder/translate/agent/recording.h"
-#include "recorder/translate/agent/system.h"
+#include "recorder/translate/base/system.h"
 
 namespace hindsight::agent {
 namespace {
@@ -106,10 +109,48 @@ bool TakeNewMemory(Thread* thread, const GuestCall& made, uint64_t result) {
   }
 }
 
+// What the arguments of a call may point to.
+void TakeArguments(Thread* thread, const GuestCall& made) {
+  constexpr uint64_t kLargestStruct = 512;
+  for (int i = 0; i < 6; ++i) {
+    const uint64_t address = made.argument(i);
+    if (InWindows(address, address + kLargestStruct)) Take(thread, address, kLargestStruct);
+  }
+}
+
+// What they store is not in the table: one struct, or a word.
+bool StoresAtArgument(uint32_t number) {
+  return number == SYS_ioctl || number == SYS_fcntl || number == SYS_futex;
+}
+
+void TakeListedOutputs(Thread* thread, const SyscallShape& shape, const GuestCall& made,
+                       uint64_t result) {
+  for (const Output& output : shape.outputs) TakeOutput(thread, output, made, result);
+}
+
+// Of a thread that uses memory directly, after a call that is trusted: nothing tells later what
+// this leaves out.
+void TellOutputs(Thread* thread, const GuestCall& made, int64_t result) {
+  const SyscallShape* const shape = FindStoringShape(made.number());
+  if (IsError(result)) {
+    // What is left of a time, what is ready: the only errors that come with something.
+    if (result != -EINTR) return;
+    if (shape != nullptr) TakeListedOutputs(thread, *shape, made, 0);
+    return TakeArguments(thread, made);
+  }
+  if (TellMemoryCall(thread, made, static_cast<uint64_t>(result))) return;
+  if (shape != nullptr) {
+    TakeListedOutputs(thread, *shape, made, static_cast<uint64_t>(result));
+  } else if (StoresAtArgument(made.number())) {
+    TakeArguments(thread, made);
+  }
+}
+
 }  // namespace
 
 void TakeOutputs(Thread* thread, const GuestCall& made, int64_t result) {
   if (!IsRecorded(*thread)) return;
+  if (IsDirect(*thread)) return TellOutputs(thread, made, result);
   if (!IsError(result) && TakeNewMemory(thread, made, static_cast<uint64_t>(result))) return;
   const SyscallShape* const shape = FindStoringShape(made.number());
   if (shape == nullptr || IsError(result)) {
@@ -121,9 +162,7 @@ void TakeOutputs(Thread* thread, const GuestCall& made, int64_t result) {
     }
     return;
   }
-  for (const Output& output : shape->outputs) {
-    TakeOutput(thread, output, made, static_cast<uint64_t>(result));
-  }
+  TakeListedOutputs(thread, *shape, made, static_cast<uint64_t>(result));
 }
 
 }  // namespace hindsight::agent

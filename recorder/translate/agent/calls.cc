@@ -9,6 +9,7 @@
 #include "libhindsight/control.h"
 #include "recorder/syscalls/call_order.h"
 #include "recorder/translate/agent/boot.h"
+#include "recorder/translate/agent/direct_memory.h"
 #include "recorder/translate/agent/entry.h"
 #include "recorder/translate/agent/exclusive_memory.h"
 #include "recorder/translate/agent/orders.h"
@@ -16,8 +17,8 @@
 #include "recorder/translate/agent/run.h"
 #include "recorder/translate/agent/signal_frame.h"
 #include "recorder/translate/agent/signals.h"
-#include "recorder/translate/agent/system.h"
 #include "recorder/translate/agent/tasks.h"
+#include "recorder/translate/base/system.h"
 
 namespace hindsight::agent {
 namespace {
@@ -207,6 +208,7 @@ void HandleCall(Thread* thread) {
   if (thread->pending != 0) return;  // first
   LeaveIfNotRecordable(thread, made);
   ShareMemoryBefore(thread, made);
+  TellUsedBefore(thread, made);
   const bool acts = StandsWhereItBegan(made.number(), made.words + 1, &PeekGuest);
   RecordReached(thread, acts);
   if (HandleFilteredCall(thread, made)) return;

@@ -4,8 +4,8 @@
 #include <time.h>
 
 #include "recorder/translate/agent/boot.h"
-#include "recorder/translate/agent/layout.h"
-#include "recorder/translate/agent/system.h"
+#include "recorder/translate/base/layout.h"
+#include "recorder/translate/base/system.h"
 
 namespace hindsight::agent {
 namespace {

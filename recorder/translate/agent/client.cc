@@ -8,7 +8,7 @@
 #include <time.h>
 
 #include "recorder/translate/agent/boot.h"
-#include "recorder/translate/agent/system.h"
+#include "recorder/translate/base/system.h"
 #include "recorder/translate/stream/record_ring.h"
 
 namespace hindsight::agent {

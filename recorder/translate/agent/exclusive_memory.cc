@@ -11,8 +11,9 @@
 #include "recorder/syscalls/trusted_calls.h"
 #include "recorder/translate/agent/boot.h"
 #include "recorder/translate/agent/client.h"
+#include "recorder/translate/agent/direct_memory.h"
 #include "recorder/translate/agent/recording.h"
-#include "recorder/translate/agent/system.h"
+#include "recorder/translate/base/system.h"
 #include "recorder/translate/view/file_ranges.h"
 
 namespace hindsight::agent {
@@ -21,13 +22,13 @@ namespace {
 // Private memory that shows a file. Of the process; a child has its parent's.
 constinit FileRanges file_ranges;
 
-// Pages that were compared because it was not known what a call had stored. To compare one takes as
-// long as the comparisons of loads among so many instructions; so many take as long as to translate
-// a program anew.
-uint64_t pages_compared;
-constexpr uint64_t kInstructionsPerPage = 12'500, kFreePages = 100'000;
-
-bool IsExclusive(const Thread& thread) { return IsMemoryExclusive() && IsRecorded(thread); }
+// Pages that were told because it was not known what a call had stored. To tell one takes as long
+// as the comparisons of loads among so many instructions; so many take as long as to translate a
+// program anew.
+uint64_t pages_told;
+constexpr uint64_t kInstructionsPerPage = 50'000, kFreePages = 20'000;
+// Of so many it is not worth it even once.
+constexpr uint64_t kMostToTell = 16'384;
 
 bool IsSharedMapping(const GuestCall& mmap) {
   const uint64_t type = mmap.argument(3) & MAP_TYPE;
@@ -80,11 +81,17 @@ bool IsInUsr(uint64_t descriptor) {
   return is;
 }
 
+// Whether the trace has the file's bytes: not of one that is large, or has no name.
+bool IsStored(const struct stat& file) {
+  return file.st_nlink != 0 && static_cast<uint64_t>(file.st_size) <= Boot().largest_module;
+}
+
 // Whether the mapping shows what others store, or may do so: then it must be seen when it is.
 bool MapsWhatOthersChange(const GuestCall& mmap) {
   if ((mmap.argument(3) & MAP_ANONYMOUS) != 0) return IsSharedMapping(mmap);
   struct stat file = {};
   if (IsError(Call(SYS_fstat, mmap.argument(4), AddressOf(&file)))) return false;
+  if (S_ISREG(file.st_mode) && !IsStored(file)) return true;
   FileKind kind = FileKind::kOther;
   if (KindByStat(file, &kind) && kind == FileKind::kDevice) return true;
   if (S_ISCHR(file.st_mode)) return IsSharedMapping(mmap);
@@ -99,13 +106,17 @@ bool MapsWhatOthersChange(const GuestCall& mmap) {
 }
 
 bool LetsOthersStore(const GuestCall& call) {
+  if (MapsTooMuch(call)) return true;
   switch (call.number()) {
-    case SYS_mmap:
-      return MapsWhatOthersChange(call);
+    case SYS_mmap:  // a stack grows without a call
+      return (call.argument(3) & MAP_GROWSDOWN) != 0 || MapsWhatOthersChange(call);
     case SYS_mprotect:  // what the same file shows elsewhere changes with stores there
       return (call.argument(2) & PROT_WRITE) != 0 &&
              file_ranges.Touches(call.argument(0), call.argument(0) + call.argument(1));
+    case SYS_madvise:  // the kernel takes what it holds when it likes
+      return call.argument(2) == MADV_FREE;
     case SYS_shmat:
+    case SYS_remap_file_pages:
     case SYS_pkey_mprotect:  // rights that change without a call
       return true;
     default:
@@ -164,11 +175,38 @@ bool WritesFile(uint32_t number) {
          number == SYS_pwritev;
 }
 
+// Whether a call that is not trusted may change what a file holds.
+bool MayChangeFiles(uint32_t number) {
+  switch (number) {
+    case SYS_truncate:
+    case SYS_ftruncate:
+    case SYS_fallocate:
+    case SYS_creat:
+    case SYS_open:
+    case SYS_openat:
+    case SYS_openat2:
+    case SYS_sendfile:
+    case SYS_splice:
+    case SYS_copy_file_range:
+    case SYS_pwritev2:
+    case SYS_ioctl:
+      return true;
+    default:
+      return false;
+  }
+}
+
 // Private memory shows what is written to its file, where it has not been stored to itself.
-void TakeFileRanges(Thread* thread, const OpenFile& file) {
-  file_ranges.ForEach(file.device, file.inode, [thread](uint64_t start, uint64_t end) {
-    TakeMiss(thread, start, end - start);
-  });
+bool IsMapped(const OpenFile& file) {
+  bool is = false;
+  file_ranges.ForEach(file.device, file.inode, [&is](uint64_t, uint64_t) { is = true; });
+  return is;
+}
+
+// What reads store lies in the buffer that they are given, whatever the file.
+bool OnlyReads(uint32_t number) {
+  return number == SYS_read || number == SYS_pread64 || number == SYS_readv ||
+         number == SYS_preadv || number == SYS_lseek || number == SYS_getdents64;
 }
 
 void NoteFileMap(Thread* thread, const GuestCall& made, uint64_t start) {
@@ -189,8 +227,6 @@ void TakeMemoryCall(Thread* thread, const GuestCall& made, uint64_t result) {
     NoteFileMap(thread, made, result);
   } else if (made.number() == SYS_munmap) {
     file_ranges.Remove(start, end);
-  } else if (made.number() == SYS_madvise) {
-    TakeMiss(thread, start, end - start);
   }
 }
 
@@ -199,38 +235,44 @@ void TakeMemoryCall(Thread* thread, const GuestCall& made, uint64_t result) {
 bool IsMemoryExclusive() { return __atomic_load_n(&Control()->exclusive, __ATOMIC_RELAXED) != 0; }
 
 void ShareMemory(Thread* thread) {
-  if (IsExclusive(*thread)) Ask(thread, RequestKind::kShareMemory);
+  if (!IsDirect(*thread)) return;
+  TellUsedMemory(thread);
+  Ask(thread, RequestKind::kShareMemory);
 }
 
 void ShareMemoryBefore(Thread* thread, const GuestCall& call) {
-  if (IsExclusive(*thread) && LetsOthersStore(call)) ShareMemory(thread);
+  if (IsDirect(*thread) && LetsOthersStore(call)) ShareMemory(thread);
 }
 
 void TakeUnknownOutputs(Thread* thread) {
-  if (!IsExclusive(*thread)) return;
+  if (!IsDirect(*thread)) return;
   open_files.Forget();
-  pages_compared += TakeAll(thread);
+  if (DirectPagesOf(*thread) > kMostToTell) return ShareMemory(thread);
+  pages_told += TellAllStored(thread);
   // A child of vfork has not executed much; its parent has.
   if (thread->alone != 0) return;
-  if (pages_compared > kFreePages + thread->count / kInstructionsPerPage) ShareMemory(thread);
+  if (pages_told > kFreePages + thread->count / kInstructionsPerPage) ShareMemory(thread);
 }
 
-void ForgetComparedPages() { pages_compared = 0; }
+void ForgetToldPages() { pages_told = 0; }
 
 void TakeOtherOutputs(Thread* thread, const GuestCall& made, int64_t result) {
-  if (!IsExclusive(*thread)) return;
+  if (!IsDirect(*thread)) return;
   if (IsMemoryFileOpened()) return ShareMemory(thread);
   const int descriptor = FileOfCall(made.number(), made.words + 1);
   if (FreesDescriptors(made.number()) || thread->alone != 0) open_files.Forget();
   if (!StoresOnlyListedOutputs(made.number(), made.words + 1) || result == -EFAULT) {
+    if (file_ranges.any() && MayChangeFiles(made.number())) return ShareMemory(thread);
     return TakeUnknownOutputs(thread);
   }
   if (IsError(result)) return;
   if (descriptor >= 0) {
     const OpenFile file = open_files.At(static_cast<uint64_t>(descriptor));
     if (file.kind == FileKind::kDevice) return ShareMemory(thread);
-    if (file.kind == FileKind::kOther) return TakeUnknownOutputs(thread);
-    if (WritesFile(made.number())) TakeFileRanges(thread, file);
+    if (file.kind == FileKind::kOther && !OnlyReads(made.number())) {
+      return TakeUnknownOutputs(thread);
+    }
+    if (WritesFile(made.number()) && IsMapped(file)) return ShareMemory(thread);
   }
   TakeMemoryCall(thread, made, static_cast<uint64_t>(result));
 }

@@ -1,11 +1,10 @@
 // Memory that nobody stores to but the process's one thread and the system calls that it makes: it
-// is exclusive. Then loads take what the view shows, without looking at memory (translator.h,
-// `exclusive`), and what a call has stored is taken into the view right after it.
+// is exclusive. Then the thread uses it directly, without a view (translator.h, `exclusive`), and
+// what calls have stored is told right after them (direct_memory.h).
 //
 // A process begins with such memory, and has it until it lets others store to it. Where it is not
-// known what a call has stored, all of the view is compared; a process that makes many such calls
-// has its loads compared instead. What is missed is seen late: the program goes on with old bytes
-// until the segment ends. The trace has what the program has seen in any case.
+// known what a call has stored, all that the process has stored to is told; a process that makes
+// many such calls has its loads compared instead. A replay does without what is missed: it differs.
 //
 // The process's one thread; nothing happens if its memory is not exclusive, or it is not recorded.
 
@@ -27,7 +26,7 @@ void ShareMemory(Thread* thread);
 // The same if `call`, which is about to be made, lets others do so. Not those that make tasks.
 void ShareMemoryBefore(Thread* thread, const GuestCall& call);
 
-// `made` has had this result, and the outputs that the table has of it are in the view. The thread
+// `made` has had this result, and the outputs that the table has of it have been told. The thread
 // is in the state after it.
 void TakeOtherOutputs(Thread* thread, const GuestCall& made, int64_t result);
 
@@ -35,7 +34,7 @@ void TakeOtherOutputs(Thread* thread, const GuestCall& made, int64_t result);
 void TakeUnknownOutputs(Thread* thread);
 
 // This process has been forked off another one, and its thread counts anew.
-void ForgetComparedPages();
+void ForgetToldPages();
 
 }  // namespace hindsight::agent
 

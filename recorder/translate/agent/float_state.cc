@@ -5,9 +5,10 @@
 #include "recorder/translate/agent/boot.h"
 #include "recorder/translate/agent/calls.h"
 #include "recorder/translate/agent/client.h"
+#include "recorder/translate/agent/direct_memory.h"
 #include "recorder/translate/agent/entry.h"
 #include "recorder/translate/agent/recording.h"
-#include "recorder/translate/agent/system.h"
+#include "recorder/translate/base/system.h"
 
 namespace hindsight::agent {
 namespace {
@@ -255,6 +256,17 @@ void TakeBaseState(const Thread& thread, GuestState* state) {
   state->has_extended = false;
 }
 
+namespace {
+
+// Whether 512 bytes can be read there, or also stored to.
+bool CanBeUsed(uint64_t address, bool stored) {
+  uint8_t bytes[512];
+  return CopyGuest(bytes, PointerTo<void>(address), sizeof(bytes)) &&
+         (!stored || CopyGuest(PointerTo<void>(address), bytes, sizeof(bytes)));
+}
+
+}  // namespace
+
 bool ExecuteFloatState(Thread* thread, uint64_t size) {
   const auto* code = PointerTo<const uint8_t>(thread->pc);
   const bool wide = (code[0] & 0xf8) == 0x48;
@@ -263,8 +275,10 @@ bool ExecuteFloatState(Thread* thread, uint64_t size) {
   const int which = opcode[2] >> 3 & 7;
   const uint64_t address = thread->block->exit_address;
   constexpr uint64_t kBytes = 512, kWrittenBytes = 416;
-  if (which > 1 || address % 16 != 0 || !TakeRead(thread, address, kBytes)) return false;
-  auto* seen = PointerTo<uint8_t>(address + DistanceOf(thread->number));
+  const bool direct = IsDirect(*thread);
+  if (which > 1 || address % 16 != 0) return false;
+  if (direct ? !CanBeUsed(address, which == 0) : !TakeRead(thread, address, kBytes)) return false;
+  auto* seen = PointerTo<uint8_t>(address + (direct ? 0 : DistanceOf(thread->number)));
   if (which == 0) {
     RecordCorrection(thread);
     if (wide) {
@@ -274,7 +288,7 @@ bool ExecuteFloatState(Thread* thread, uint64_t size) {
     }
     // Processors differ in it; a replay has the one that all have.
     *reinterpret_cast<uint32_t*>(seen + kMxcsrMaskAt) = kMxcsrMask;
-    if (!CopyGuest(PointerTo<void>(address), seen, kWrittenBytes)) return false;
+    if (!direct && !CopyGuest(PointerTo<void>(address), seen, kWrittenBytes)) return false;
   } else if (wide) {
     asm volatile("fxrstor64 (%0)" ::"r"(seen) : "memory");
   } else {

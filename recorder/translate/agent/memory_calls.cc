@@ -13,7 +13,7 @@
 #include "recorder/translate/agent/client.h"
 #include "recorder/translate/agent/exclusive_memory.h"
 #include "recorder/translate/agent/recording.h"
-#include "recorder/translate/agent/system.h"
+#include "recorder/translate/base/system.h"
 #include "recorder/translate/limits/own_limits.h"
 #include "recorder/translate/view/shared_ranges.h"
 

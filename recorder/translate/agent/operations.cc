@@ -2,10 +2,11 @@
 
 #include "recorder/translate/agent/boot.h"
 #include "recorder/translate/agent/chaos.h"
+#include "recorder/translate/agent/direct_memory.h"
 #include "recorder/translate/agent/recording.h"
 #include "recorder/translate/agent/run.h"
 #include "recorder/translate/agent/stepping.h"
-#include "recorder/translate/agent/system.h"
+#include "recorder/translate/base/system.h"
 #include "translator/runtime/operation.h"
 
 namespace hindsight::agent {
@@ -89,7 +90,7 @@ void Finish(Thread* thread, const HsOperation& operation, const HsOperationHooks
   if ((thread->flags & kAlignmentCheck) != 0 && operation->done == 0) ExecuteNatively(thread);
   Running running = {thread, 0, 0};
   const HsOperationHooks hooks = {.context = &running,
-                                  .distance = DistanceOf(thread->number),
+                                  .distance = IsDirect(*thread) ? 0 : DistanceOf(thread->number),
                                   .fs_base = block.fs_base,
                                   .import = &Import,
                                   .import_old = &ImportOld,

@@ -9,8 +9,8 @@
 #include "recorder/translate/agent/recording.h"
 #include "recorder/translate/agent/run.h"
 #include "recorder/translate/agent/signals.h"
-#include "recorder/translate/agent/system.h"
 #include "recorder/translate/agent/tasks.h"
+#include "recorder/translate/base/system.h"
 
 namespace hindsight::agent {
 namespace {

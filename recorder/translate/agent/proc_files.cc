@@ -13,8 +13,8 @@
 #include "recorder/translate/agent/boot.h"
 #include "recorder/translate/agent/calls.h"
 #include "recorder/translate/agent/client.h"
-#include "recorder/translate/agent/layout.h"
-#include "recorder/translate/agent/system.h"
+#include "recorder/translate/base/layout.h"
+#include "recorder/translate/base/system.h"
 
 namespace hindsight::agent {
 namespace {

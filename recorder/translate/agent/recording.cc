@@ -9,10 +9,11 @@
 #include "recorder/translate/agent/boot.h"
 #include "recorder/translate/agent/calls.h"
 #include "recorder/translate/agent/client.h"
+#include "recorder/translate/agent/direct_memory.h"
 #include "recorder/translate/agent/entry.h"
 #include "recorder/translate/agent/float_state.h"
 #include "recorder/translate/agent/orders.h"
-#include "recorder/translate/agent/system.h"
+#include "recorder/translate/base/system.h"
 #include "recorder/translate/view/dropped_pages.h"
 #include "recorder/translate/view/entry_writer.h"
 #include "recorder/translate/view/kept_views.h"
@@ -36,6 +37,7 @@ struct Recording {
   uint64_t announced;    // 1: by ExpectLocked
   uint64_t dropped;      // the first of dropped_pages.h that the view does not know of
   SegmentPace pace;
+  uint64_t direct_pages;  // that the segment began with
   EntryWriter writer;
   ThreadView view;
 };
@@ -221,6 +223,7 @@ void BeginProcessRecording(Thread* thread) {
   }
   BeginRecording(thread);
   Of(*thread).writer.AwaitRecorder();
+  Of(*thread).direct_pages = TellSegmentMemory(thread);
 }
 
 int64_t StartRecording(Thread* thread) {
@@ -236,6 +239,7 @@ void EndRecording(Thread* thread, uint16_t reason) {
   Recording& recording = Of(*thread);
   if (recording.on == 0) return;
   if (reason != HS_END_EXIT) EndWithRecorder(false);
+  TellUsedMemory(thread);
   GuestState state;
   TakeState(thread, &state);
   Correct(thread, state);
@@ -270,6 +274,7 @@ void BeginSegment(Thread* thread) {
   __atomic_add_fetch(&executed, thread->count - recording.pace.start(), __ATOMIC_SEQ_CST);
   recording.pace.Begin(thread->count, Boot().segment_instructions);
   recording.view.BeginSegment(thread->count);
+  recording.direct_pages = TellSegmentMemory(thread);
 }
 
 // Only where the segment ends anyway. One that cannot be is tried again after a while.
@@ -292,12 +297,14 @@ bool IsFullKeyframeWanted(const Thread& thread) {
 void EndSegmentIfDue(Thread* thread) {
   Recording& recording = Of(*thread);
   if (recording.on && IsFullKeyframeWanted(*thread) && StandStill(thread, {})) return;
-  const uint64_t worthwhile = recording.view.page_count() * Boot().segment_per_page;
+  const uint64_t pages = recording.view.page_count() + recording.direct_pages;
+  const uint64_t worthwhile = pages * Boot().segment_per_page;
   if (!recording.on || (!recording.pace.IsDue(thread->count, kLargestBlock, worthwhile) &&
                         !IsSegmentLarge(*thread))) {
     return;
   }
   if (IsFullKeyframeDue(*thread) && StandStill(thread, {})) return;
+  TellUsedMemory(thread);
   GuestState state;
   TakeState(thread, &state);
   Correct(thread, state);
@@ -310,6 +317,7 @@ void EndSegmentIfDue(Thread* thread) {
 void RecordStanding(Thread* thread, const Stood& stood) {
   Recording& recording = Of(*thread);
   DropWhatOthersDropped(thread);
+  TellUsedMemory(thread);
   GuestState state;
   TakeState(thread, &state);
   Correct(thread, state);
@@ -326,51 +334,9 @@ void BeginStandingSegment(Thread* thread) {
   RecordCorrection(thread);
 }
 
-bool TakeRead(Thread* thread, uint64_t address, uint64_t bytes) {
-  ThreadView& view = Of(*thread).view;
-  return view.TouchAll(address, bytes, thread->count) &&
-         view.Compare(address, bytes, thread->count);
-}
-
-void TakeShared(Thread* thread) {
-  if (IsRecorded(*thread)) Of(*thread).view.CompareShared(thread->count);
-}
-
-void TakeMiss(Thread* thread, uint64_t address, uint64_t bytes) {
-  Of(*thread).view.Compare(address, bytes, thread->count);
-}
-
-uint64_t TakeAll(Thread* thread) { return Of(*thread).view.CompareHeld(thread->count); }
-
-void TakeOld(Thread* thread, uint64_t address, uint64_t bytes, const void* old) {
-  Of(*thread).view.TouchAll(address, bytes, thread->count);
-  Of(*thread).view.TakeOld(address, bytes, old, Of(*thread).locked_time, thread->count);
-}
-
-void ExpectLocked(Thread* thread) {
-  Of(*thread).announced = 1;
-  Of(*thread).writer.AnnounceTime();
-}
-
-void TakeLocked(Thread* thread) {
-  Recording& recording = Of(*thread);
-  recording.locked_time =
-      recording.announced != 0 ? recording.writer.TakeAnnouncedTime() : recording.writer.TakeTime();
-}
-
-void TakeLockedAt(Thread* thread, uint64_t time) { Of(*thread).locked_time = time; }
-
-bool TakeViewFault(Thread* thread, uint64_t address) {
-  Recording& recording = Of(*thread);
-  return recording.on && recording.view.IsView(address) &&
-         recording.view.Touch(address - recording.view.distance(), thread->count);
-}
-
-uint64_t GuestAddress(const Thread& thread, uint64_t address) {
-  const Recording& recording = Of(thread);
-  return recording.on && recording.view.IsView(address) ? address - recording.view.distance()
-                                                        : address;
-}
+uint64_t DirectPagesOf(const Thread& thread) { return Of(thread).direct_pages; }
+EntryWriter& WriterOf(const Thread& thread) { return Of(thread).writer; }
+ThreadView& ViewOf(const Thread& thread) { return Of(thread).view; }
 
 void DropWhatOthersDropped(Thread* thread) {
   Recording& recording = Of(*thread);
@@ -389,21 +355,23 @@ void DropInAllViews(Thread* thread, uint64_t start, uint64_t end) {
   if (AddDropped({start, end}) == recording.dropped) ++recording.dropped;
 }
 
-void TakeReplaced(Thread* thread, uint64_t start, uint64_t end, uint64_t moved) {
-  Of(*thread).view.EnterAgain(start, end, moved, thread->count);
+void TakeOld(Thread* thread, uint64_t address, uint64_t bytes, const void* old) {
+  Of(*thread).view.TouchAll(address, bytes, thread->count);
+  Of(*thread).view.TakeOld(address, bytes, old, Of(*thread).locked_time, thread->count);
 }
 
-void TakeBackStore(Thread* thread, uint64_t address) {
-  Recording& recording = Of(*thread);
-  if (!recording.on) return;
-  constexpr uint64_t kLargestStore = 64;
-  const uint64_t places[] = {address - kLargestStore, address, address + kLargestStore};
-  for (const uint64_t at : places) {
-    if (recording.view.Holds(at) && !recording.view.Compare(at, 1, thread->count)) {
-      recording.view.Drop(at & ~uint64_t{4095}, (at | 4095) + 1);
-    }
-  }
+void ExpectLocked(Thread* thread) {
+  Of(*thread).announced = 1;
+  Of(*thread).writer.AnnounceTime();
 }
+
+void TakeLocked(Thread* thread) {
+  Recording& recording = Of(*thread);
+  recording.locked_time =
+      recording.announced != 0 ? recording.writer.TakeAnnouncedTime() : recording.writer.TakeTime();
+}
+
+void TakeLockedAt(Thread* thread, uint64_t time) { Of(*thread).locked_time = time; }
 
 void RecordCorrection(Thread* thread) {
   GuestState state;
@@ -468,7 +436,11 @@ void RecordPart(Thread* thread, uint64_t start, uint64_t end) {
                               {kRdi, r[kRdi]},
                               {HS_WORD_RFLAGS, thread->flags}};
   recording.writer.Patch(HS_ENTRY_CORRECTION, thread->count++, changes, 5);
-  recording.view.Drop(start & ~uint64_t{4095}, end);
+  if (IsDirect(*thread)) {
+    TellStored(thread, start, end - start);
+  } else {
+    recording.view.Drop(start & ~uint64_t{4095}, end);
+  }
 }
 
 void RecordInstruction(Thread* thread) {

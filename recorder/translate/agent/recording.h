@@ -12,6 +12,8 @@
 #include "recorder/translate/agent/calls.h"
 #include "recorder/translate/agent/thread.h"
 #include "recorder/translate/stream/record_ring.h"
+#include "recorder/translate/view/entry_writer.h"
+#include "recorder/translate/view/thread_view.h"
 
 namespace hindsight::agent {
 
@@ -71,15 +73,20 @@ void RecordStanding(Thread* thread, const Stood& stood);
 // The same thread, when others may go on.
 void BeginStandingSegment(Thread* thread);
 
-// [address, address + bytes) is going to be read. False if it cannot be.
+// Pages that its segment began with, if it uses memory directly.
+uint64_t DirectPagesOf(const Thread& thread);
+// What writes the entries of a thread that is recorded, and its view.
+EntryWriter& WriterOf(const Thread& thread);
+ThreadView& ViewOf(const Thread& thread);
+
+// [address, address + bytes) is going to be read, or a call has stored to it. False if it cannot be
+// read.
 bool TakeRead(Thread* thread, uint64_t address, uint64_t bytes);
 // Others may have written to memory that the process shares with them (IsInSharedMap): what the
 // thread knows of that, some pages at most, is compared.
 void TakeShared(Thread* thread);
 // A check of [address, address + bytes) failed.
 void TakeMiss(Thread* thread, uint64_t address, uint64_t bytes);
-// What the thread knows of memory is compared; how many pages that were.
-uint64_t TakeAll(Thread* thread);
 // As TakeMiss, for memory that has been changed already: it had `old`.
 void TakeOld(Thread* thread, uint64_t address, uint64_t bytes, const void* old);
 // A locked instruction is next. TakeLocked, if it is executed, and RecordLocked must follow.

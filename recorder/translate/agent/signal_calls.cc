@@ -8,7 +8,7 @@
 #include "recorder/translate/agent/recording.h"
 #include "recorder/translate/agent/signal_frame.h"
 #include "recorder/translate/agent/signals.h"
-#include "recorder/translate/agent/system.h"
+#include "recorder/translate/base/system.h"
 
 namespace hindsight::agent {
 namespace {

@@ -7,7 +7,7 @@
 #include "recorder/translate/agent/calls.h"
 #include "recorder/translate/agent/entry.h"
 #include "recorder/translate/agent/float_state.h"
-#include "recorder/translate/agent/system.h"
+#include "recorder/translate/base/system.h"
 
 namespace hindsight::agent {
 namespace {

@@ -12,6 +12,7 @@
 #include "recorder/translate/agent/boot.h"
 #include "recorder/translate/agent/calls.h"
 #include "recorder/translate/agent/client.h"
+#include "recorder/translate/agent/direct_memory.h"
 #include "recorder/translate/agent/entry.h"
 #include "recorder/translate/agent/exclusive_memory.h"
 #include "recorder/translate/agent/orders.h"
@@ -19,7 +20,7 @@
 #include "recorder/translate/agent/run.h"
 #include "recorder/translate/agent/signal_frame.h"
 #include "recorder/translate/agent/signals.h"
-#include "recorder/translate/agent/system.h"
+#include "recorder/translate/base/system.h"
 
 namespace hindsight::agent {
 namespace {
@@ -168,7 +169,7 @@ void ForgetParent(Thread* thread) {
   ForgetAllRecordings();
   ForgetOrders();
   ForgetFilterLock();
-  ForgetComparedPages();
+  ForgetToldPages();
   recorded_threads = 1;
   leader_status = 0;
   thread->alone = 0;
@@ -404,6 +405,7 @@ void Execute(Thread* thread, const GuestCall& made) {
   if (executable && restricted && IsRecorded(*thread)) LeaveAll(thread, HS_END_EXEC);
   const bool held = executable && Ask(thread, RequestKind::kExec).results[0] != 0;
   if (executable && !held && IsRecorded(*thread)) LeaveAll(thread, HS_END_EXEC);
+  if (held) TellUsedMemory(thread);
   if (held) RecordExec(thread, made);
   PrepareSignalsForExec(thread);
   const bool done = AgentSystemCall(call.words);

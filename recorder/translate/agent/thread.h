@@ -30,7 +30,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "recorder/translate/agent/layout.h"
+#include "recorder/translate/base/layout.h"
 
 namespace hindsight::agent {
 

@@ -10,7 +10,7 @@
 #include "absl/container/inlined_vector.h"
 #include "absl/container/node_hash_map.h"
 #include "absl/strings/str_cat.h"
-#include "recorder/translate/agent/layout.h"
+#include "recorder/translate/base/layout.h"
 
 namespace hindsight {
 namespace {

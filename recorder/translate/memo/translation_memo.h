@@ -50,7 +50,7 @@ class TranslationMemo {
   void GiveBack(Chunk chunk);
 
   // What code in this region belongs to. `exclusive`: as it is translated for a process whose
-  // memory nobody else stores to (agent/control.h). Lives as long as the memo.
+  // memory nobody else stores to (base/control.h). Lives as long as the memo.
   Module* ModuleOf(const MapRegion& region, bool exclusive = false);
   // Code that is no file's.
   Module* others(bool exclusive = false) const { return others_[exclusive ? 1 : 0].get(); }

@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "recorder/translate/agent/layout.h"
+#include "recorder/translate/base/layout.h"
 
 namespace hindsight {
 namespace {

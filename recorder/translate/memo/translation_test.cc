@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "absl/strings/match.h"
-#include "recorder/translate/agent/layout.h"
+#include "recorder/translate/base/layout.h"
 #include "translator/stubs.h"
 
 namespace hindsight {

@@ -79,6 +79,14 @@ enum HsEntryKind {
                       // still in such a state
   HS_ENTRY_EXEC,      // HsCall, without changes: the thread is about to execute a program. An
                       // HS_ENTRY_CALL of the same count: it has not
+  HS_ENTRY_MAPPED,    // HsMapped: from the state `count` on the process uses this memory without
+                      // telling: it holds what the map says, until something else is told
+  HS_ENTRY_USED,      // HsUsed: of that memory, what it may have used in this segment. flags:
+                      // HsUsedFlags
+};
+
+enum HsUsedFlags {
+  HS_USED_ALL = 1,  // that and the entries before are all
 };
 
 // Why a thread's recording ends.
@@ -151,6 +159,21 @@ struct HsLines {
   uint64_t mask;     // bit i: line i follows in `bytes`, 64 bytes each
   uint64_t known;    // bit i: that is what another recorded thread sees there: no change of memory
   uint8_t bytes[];
+};
+
+struct HsMapped {
+  struct HsEntry entry;
+  uint64_t start, end;  // whole pages
+};
+
+struct HsPageRun {
+  uint64_t start, end;  // whole pages
+};
+
+struct HsUsed {
+  struct HsEntry entry;
+  uint64_t size;  // runs, ascending
+  struct HsPageRun runs[];
 };
 
 // Registers that get other values: words of the register file, ascending.

@@ -6,10 +6,17 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "recorder/log/page_diff.h"
 
 namespace hindsight {
 namespace {
+
+// Contents that no file and no thread has given it.
+bool IsKernels(const MapRegion& region) {
+  return region.name == "[vdso]" || region.name == "[vsyscall]" ||
+         absl::StartsWith(region.name, "[vvar");
+}
 
 // Never kUnknown.
 uint64_t HashOf(const uint8_t* bytes) { return XXH3_64bits(bytes, kPageBytes) | 1; }
@@ -20,6 +27,7 @@ void SegmentPages::Begin(uint64_t time, std::shared_ptr<const ExecutedPages> cod
   if (code != code_) known_code_.clear();
   code_ = std::move(code);
   held_.clear();
+  direct_ = false;
   added_code_ = 0;
   earlier_code_ = code_ == nullptr ? 0 : code_->size();
   begin_time_ = time;
@@ -53,6 +61,8 @@ void SegmentPages::AddCode(uint64_t count, const ExecutedPages::Published& publi
   if (known.hash == kUnknown || known.index != published.index) {
     known = {.index = published.index, .hash = HashOf(bytes)};
   }
+  // What the thread has stored itself a replay stores as well.
+  if (direct_ && PlaceWith(address, bytes).module < 0) return;
   Import(count, address, bytes, known.hash, [&] {
     const ModulePlace place = PlaceOf(address);
     if (place != std::exchange(known.compared, place)) {
@@ -65,7 +75,8 @@ void SegmentPages::AddCode(uint64_t count, const ExecutedPages::Published& publi
 void SegmentPages::Import(uint64_t count, uint64_t address, const uint8_t* bytes, uint64_t hash,
                           absl::FunctionRef<ModulePlace()> place_with_bytes) {
   const auto [held, first] = held_.try_emplace(address, hash);
-  if (!first && held->second == hash) return;
+  // What the thread has stored itself since, where nobody looks, is not known here.
+  if (!first && held->second == hash && !direct_) return;
   held->second = hash;
   PageImport import;
   import.address = address;
@@ -93,6 +104,33 @@ void SegmentPages::AddLines(uint64_t count, uint64_t address, uint64_t mask, uin
   log_->Append(count, import);
 }
 
+// Whether a page that nobody has stored to is known: zeros, or what is stored of the file.
+bool SegmentPages::IsAsMapped(const MapRegion& region) const {
+  constexpr char kZeros[] = "/dev/zero";
+  if (region.module >= 0) return modules_->Unchanged(region);
+  return region.inode == 0 || region.name == kZeros;
+}
+
+void SegmentPages::AddMapped(uint64_t count, uint64_t start, uint64_t end) {
+  direct_ = true;
+  absl::erase_if(held_, [=](const auto& page) { return page.first >= start && page.first < end; });
+  const MemoryMap map = space_->map();
+  for (const MapRegion& region : map.regions()) {
+    const uint64_t from = std::max(start, region.start), to = std::min(end, region.end);
+    if (from >= to || IsKernels(region) || !IsAsMapped(region)) continue;
+    log_->Append(
+        count, MappedRange{.address = from,
+                           .bytes = to - from,
+                           .module = region.module,
+                           .module_offset =
+                               region.module < 0 ? 0 : region.file_offset + (from - region.start)});
+  }
+}
+
+void SegmentPages::AddUsed(uint64_t count, absl::Span<const uint64_t> pages, bool all) {
+  log_->Append(count, UsedPages{.complete = all, .pages = pages});
+}
+
 void SegmentPages::AddCodeAsItIs(uint64_t count, absl::FunctionRef<bool(uint64_t, uint8_t*)> read) {
   if (code_ == nullptr) return;
   const ExecutedPages::Batch batch = code_->Since(0);
@@ -111,7 +149,7 @@ void SegmentPages::AddNewCode(uint64_t count) {
     // What had changed before the segment began is not executed in it.
     if (published.index < earlier_code_ && !published.IsValid(begin_time_)) continue;
     const ExecutedPage& page = *published.page;
-    if (page.executed || !held_.contains(page.address)) {
+    if ((page.executed && !direct_) || !held_.contains(page.address)) {
       AddCode(count, published);
     }
   }

@@ -36,6 +36,10 @@ class SegmentPages {
   // Lines of a page in the view, and those of them that others know, as PageImport has them.
   void AddLines(uint64_t count, uint64_t address, uint64_t mask, uint64_t known,
                 absl::Span<const uint8_t> lines);
+  // [start, end) is used without anybody's seeing it, and is as the map says.
+  void AddMapped(uint64_t count, uint64_t start, uint64_t end);
+  // Of what is used so, these pages have been; `all`: and those that were told before.
+  void AddUsed(uint64_t count, absl::Span<const uint64_t> pages, bool all);
   bool HasNewCode() const { return code_ != nullptr && added_code_ != code_->size(); }
   void AddNewCode(uint64_t count);
   // All code, as memory has it by now: it may have changed without having been executed since.
@@ -63,6 +67,7 @@ class SegmentPages {
   ModulePlace PlaceOf(uint64_t address) const;
   // The same if the module has these bytes there, else none.
   ModulePlace PlaceWith(uint64_t address, const uint8_t* bytes) const;
+  bool IsAsMapped(const MapRegion& region) const;
   void AddCode(uint64_t count, const ExecutedPages::Published& published);
   // A page of this hash. Asks for its place in a module only if that matters.
   void Import(uint64_t count, uint64_t address, const uint8_t* bytes, uint64_t hash,
@@ -75,7 +80,8 @@ class SegmentPages {
   std::shared_ptr<const ExecutedPages> code_;
   absl::flat_hash_map<uint64_t, KnownCode> known_code_;  // of code_, by address
   absl::flat_hash_map<uint64_t, uint64_t> held_;         // hashes of pages, by address; or kUnknown
-  size_t added_code_ = 0;                                // of code_
+  bool direct_ = false;      // AddMapped has been called in this segment
+  size_t added_code_ = 0;    // of code_
   size_t earlier_code_ = 0;  // had been published when the segment began
   uint64_t begin_time_ = 0;
 };

@@ -171,5 +171,59 @@ TEST_F(SegmentPagesTest, WhatIsOnlyFetchedGivesWayToWhatTheThreadHasRead) {
   EXPECT_EQ(imports(), 2u);
 }
 
+class DirectSegmentPagesTest : public SegmentPagesTest {
+ protected:
+  static MapRegion Region(uint64_t start, const std::string& name, uint64_t inode = 0) {
+    MapRegion region = {.start = start, .end = start + 4 * kPageBytes, .name = name};
+    region.inode = inode;
+    return region;
+  }
+  std::vector<MappedRange> ranges() const {
+    std::vector<MappedRange> ranges;
+    for (const Record& record : writer_.records) {
+      const auto* range = std::get_if<MappedRange>(&record.body);
+      if (range != nullptr) ranges.push_back(*range);
+    }
+    return ranges;
+  }
+};
+
+TEST_F(DirectSegmentPagesTest, WhatIsMappedIsToldAsFarAsItIsKnown) {
+  const MapRegion zeros = Region(kPage, ""), heap = Region(0x20000, "[heap]"),
+                  unknown = Region(0x30000, "/no/such/file", 5), vdso = Region(0x40000, "[vdso]");
+  space_.Replace({0, 0x100000, {zeros, heap, unknown, vdso}});
+  pages_.AddMapped(1, 0, ~uint64_t{0xfff});
+  ASSERT_EQ(ranges().size(), 2u);
+  EXPECT_EQ(ranges()[0].address, kPage);
+  EXPECT_EQ(ranges()[0].bytes, 4 * kPageBytes);
+  EXPECT_EQ(ranges()[0].module, -1);
+  EXPECT_EQ(ranges()[1].address, 0x20000u);
+}
+
+TEST_F(DirectSegmentPagesTest, OnlyThePartThatIsAskedForIsTold) {
+  space_.Replace({0, 0x100000, {Region(kPage, "")}});
+  pages_.AddMapped(1, kPage + kPageBytes, kPage + 2 * kPageBytes);
+  ASSERT_EQ(ranges().size(), 1u);
+  EXPECT_EQ(ranges()[0].address, kPage + kPageBytes);
+  EXPECT_EQ(ranges()[0].bytes, kPageBytes);
+}
+
+// The thread may have stored to it in between.
+TEST_F(DirectSegmentPagesTest, APageThatIsToldAgainIsImportedAgain) {
+  space_.Replace({0, 0x100000, {Region(kPage, "")}});
+  pages_.AddMapped(1, 0, ~uint64_t{0xfff});
+  pages_.Add(1, kPage, Filled(1).data());
+  pages_.Add(2, kPage, Filled(1).data());
+  EXPECT_EQ(writer_.Imports().size(), 2u);
+}
+
+TEST_F(DirectSegmentPagesTest, CodeThatTheProcessHasWrittenIsNotImported) {
+  space_.Replace({0, 0x100000, {Region(kPage, "")}});
+  pages_.AddMapped(1, 0, ~uint64_t{0xfff});
+  code_->Publish(kPage, Filled(1), true);
+  AddNewCode();
+  EXPECT_TRUE(writer_.Imports().empty());
+}
+
 }  // namespace
 }  // namespace hindsight

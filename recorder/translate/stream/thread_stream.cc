@@ -39,6 +39,9 @@ bool HasElements(const T& entry, uint64_t size, size_t element_bytes) {
 // What is kept back is lost if the recorder is killed.
 constexpr size_t kLongestRun = 4096;
 
+// More than a process has that uses memory directly.
+constexpr uint64_t kLongestPageRun = uint64_t{1} << 31;
+
 // Of an entry that ends with a state; `fixed` bytes of it are not the extended registers.
 RegisterFile RegistersOf(const HsEntry& entry, const uint64_t* words, size_t fixed) {
   const bool all = entry.size >= fixed + sizeof(uint64_t[HS_EXTENDED_WORDS]);
@@ -82,7 +85,8 @@ static_assert(offsetof(RegisterFile, xmm) == 8 * HS_WORD_XMM);
 // Between the beginning of a call and its own entry; the first of a new program is that of a call.
 bool MayComeBeforeCall(const HsEntry& entry) {
   return entry.kind == HS_ENTRY_PAGE || entry.kind == HS_ENTRY_LINES ||
-         entry.kind == HS_ENTRY_EXEC || entry.kind == HS_ENTRY_CALL || entry.kind == HS_ENTRY_BEGIN;
+         entry.kind == HS_ENTRY_USED || entry.kind == HS_ENTRY_EXEC ||
+         entry.kind == HS_ENTRY_CALL || entry.kind == HS_ENTRY_BEGIN;
 }
 
 // As the kernel reads it.
@@ -152,6 +156,12 @@ absl::Status ThreadStream::ConsumeRunning(const HsEntry* entry, RingReader* read
     case HS_ENTRY_STANDING:
       if (const auto* standing = As<HsStanding>(entry)) return Stand(*standing);
       break;
+    case HS_ENTRY_MAPPED:
+      if (const auto* mapped = As<HsMapped>(entry)) return AddMapped(*mapped);
+      break;
+    case HS_ENTRY_USED:
+      if (const auto* used = As<HsUsed>(entry)) return AddUsed(*used);
+      break;
     case HS_ENTRY_SEGMENT:
     case HS_ENTRY_END:
       if (const auto* state = As<HsState>(entry)) return EndSegment(*state);
@@ -196,6 +206,26 @@ absl::Status ThreadStream::AddLines(const HsLines& lines) {
   See(lines.entry);
   pages_.AddLines(count_, lines.address, lines.mask, lines.known,
                   absl::MakeConstSpan(lines.bytes, count * kLineBytes));
+  return absl::OkStatus();
+}
+
+absl::Status ThreadStream::AddMapped(const HsMapped& mapped) {
+  if (mapped.start % kPageBytes != 0 || mapped.end % kPageBytes != 0) {
+    return Malformed(mapped.entry);
+  }
+  pages_.AddMapped(count_, mapped.start, mapped.end);
+  return absl::OkStatus();
+}
+
+absl::Status ThreadStream::AddUsed(const HsUsed& used) {
+  if (!HasElements(used, used.size, sizeof(HsPageRun))) return Malformed(used.entry);
+  std::vector<uint64_t> pages;
+  for (uint64_t i = 0; i < used.size; ++i) {
+    const HsPageRun& run = used.runs[i];
+    if (run.end - run.start > kLongestPageRun) return Malformed(used.entry);
+    for (uint64_t page = run.start; page < run.end; page += kPageBytes) pages.push_back(page);
+  }
+  pages_.AddUsed(count_, pages, (used.entry.flags & HS_USED_ALL) != 0);
   return absl::OkStatus();
 }
 

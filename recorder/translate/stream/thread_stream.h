@@ -179,6 +179,8 @@ class ThreadStream {
   void See(const HsEntry& entry);
   absl::Status AddPage(const HsPage& page);
   absl::Status AddLines(const HsLines& lines);
+  absl::Status AddMapped(const HsMapped& mapped);
+  absl::Status AddUsed(const HsUsed& used);
   void Reserve(uint64_t time);
   uint64_t TakeReserved(int64_t result);
   absl::Status AddCall(const HsCall& call, RingReader* reader);

@@ -33,6 +33,7 @@ class FileRanges {
       if (one.start >= start && one.end <= end) one = {};
     }
   }
+  bool any() const { return Touches(0, ~uint64_t{0}); }
   bool Touches(uint64_t start, uint64_t end) const {
     for (const Range& one : ranges_) {
       if (one.start < end && start < one.end) return true;

@@ -169,17 +169,6 @@ void ThreadView::CompareAll(uint64_t count) {
   }
 }
 
-uint64_t ThreadView::CompareHeld(uint64_t count) {
-  uint64_t held = 0;
-  for (uint64_t i = 0; i < page_count_; ++i) {
-    const uint64_t page = tables_.pages[i];
-    if (!Holds(page)) continue;
-    ++held;
-    if (!ComparePage(page, count)) Drop(page, page + kPage);
-  }
-  return held;
-}
-
 void ThreadView::Refresh(uint64_t count) {
   if (page_count_ > kMostPages) KeepFirst(kKeptOfMore);
   writer_->BeginTimed(HS_ENTRY_REFRESH, count, sizeof(HsEntry));

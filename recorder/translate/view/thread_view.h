@@ -84,8 +84,6 @@ class ThreadView {
   // All pages that the segment has had are in the view, as memory has them; those that cannot be
   // read any more are not.
   void CompareAll(uint64_t count);
-  // The same for those that the view holds, and no more. How many that were.
-  uint64_t CompareHeld(uint64_t count);
   // A segment is about to begin in state `count`: all pages that are in the view are as memory has
   // them, which the segment's first imports say; those that cannot be read any more leave, and if
   // they are more than kMostPages, all but the kKeptOfMore that came first. An entry has the time

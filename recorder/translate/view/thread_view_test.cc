@@ -464,20 +464,5 @@ TEST_P(CrowdedViewTest, AnythingInAnyOrderLeavesTraceAndViewTheSame) {
   }
 }
 
-TEST_F(ThreadViewTest, WhatIsHeldIsComparedAndNothingElse) {
-  ASSERT_TRUE(view_.Touch(At(0), 1));
-  ASSERT_TRUE(view_.Touch(At(5 * kPage), 1));
-  memory_[70] = 9;
-  memory_[3 * kPage] = 9;
-  EXPECT_EQ(view_.CompareHeld(2), 2u);
-  EXPECT_EQ(seen_[70], 9);
-  EXPECT_EQ(view_.changed(), 1u);
-  EXPECT_FALSE(view_.Holds(At(3 * kPage)));
-  ASSERT_EQ(munmap(memory_, kPage), 0);
-  EXPECT_EQ(view_.CompareHeld(3), 2u);
-  EXPECT_FALSE(view_.Holds(At(0)));
-  EXPECT_TRUE(view_.Holds(At(5 * kPage)));
-}
-
 }  // namespace
 }  // namespace hindsight

@@ -10,12 +10,12 @@
 // The agent rings `doorbell` after it has posted, and wakes the recorder if that sleeps. Nothing
 // the program could do here harms the recorder: it checks what it reads.
 
-#ifndef HINDSIGHT_RECORDER_TRANSLATE_AGENT_CONTROL_H_
-#define HINDSIGHT_RECORDER_TRANSLATE_AGENT_CONTROL_H_
+#ifndef HINDSIGHT_RECORDER_TRANSLATE_BASE_CONTROL_H_
+#define HINDSIGHT_RECORDER_TRANSLATE_BASE_CONTROL_H_
 
 #include <stdint.h>
 
-#include "recorder/translate/agent/layout.h"
+#include "recorder/translate/base/layout.h"
 
 namespace hindsight {
 
@@ -113,7 +113,7 @@ struct ControlBlock {
   uint32_t executed_range_count;
   uint32_t leave;  // 1: recording is over, and nobody answers any more: threads go on natively
   // 1: memory is exclusive: only the process's one thread stores to it, and the calls that it makes
-  // (exclusive_memory.h). Loads are not compared with memory then. Never again once it is 0.
+  // (exclusive_memory.h). It is used directly then, without a view. Never again once it is 0.
   uint32_t exclusive;
   // The agent -> recorder: children that have been made and are still to ask for their memory file.
   uint32_t unborn;
@@ -162,6 +162,7 @@ struct BootParameters {
   uint64_t look_instructions;           // a thread looks at least so often what is wanted
   uint64_t snapshot_signals;            // bit N - 1: before signal N is delivered
   uint32_t snapshot_points;             // 1: at points (libhindsight/control.h)
+  uint64_t largest_module;              // of larger files the trace does not have the bytes
   uint64_t guest_pc;                    // the first instruction
   uint64_t guest_sp;
   uint64_t stack_end;  // of the initial stack's mapping
@@ -187,4 +188,4 @@ inline constexpr uint64_t kAgentMagic = 0x31746e6567617368;
 
 }  // namespace hindsight
 
-#endif  // HINDSIGHT_RECORDER_TRANSLATE_AGENT_CONTROL_H_
+#endif  // HINDSIGHT_RECORDER_TRANSLATE_BASE_CONTROL_H_

@@ -2,8 +2,8 @@
 //
 // Calls return what the kernel does: a negative error number, or the result.
 
-#ifndef HINDSIGHT_RECORDER_TRANSLATE_AGENT_SYSTEM_H_
-#define HINDSIGHT_RECORDER_TRANSLATE_AGENT_SYSTEM_H_
+#ifndef HINDSIGHT_RECORDER_TRANSLATE_BASE_SYSTEM_H_
+#define HINDSIGHT_RECORDER_TRANSLATE_BASE_SYSTEM_H_
 
 #include <stddef.h>
 #include <stdint.h>
@@ -42,4 +42,4 @@ void* memcpy(void* to, const void* from, size_t bytes);
 void* memset(void* to, int byte, size_t bytes);
 }
 
-#endif  // HINDSIGHT_RECORDER_TRANSLATE_AGENT_SYSTEM_H_
+#endif  // HINDSIGHT_RECORDER_TRANSLATE_BASE_SYSTEM_H_

@@ -16,8 +16,8 @@
 //
 // Used by the agent as well: no library.
 
-#ifndef HINDSIGHT_RECORDER_TRANSLATE_AGENT_LAYOUT_H_
-#define HINDSIGHT_RECORDER_TRANSLATE_AGENT_LAYOUT_H_
+#ifndef HINDSIGHT_RECORDER_TRANSLATE_BASE_LAYOUT_H_
+#define HINDSIGHT_RECORDER_TRANSLATE_BASE_LAYOUT_H_
 
 #include <stdint.h>
 
@@ -123,4 +123,4 @@ static_assert(kImageInFile + kAgentImageLimit <= kBlockMapInFile);
 
 }  // namespace hindsight
 
-#endif  // HINDSIGHT_RECORDER_TRANSLATE_AGENT_LAYOUT_H_
+#endif  // HINDSIGHT_RECORDER_TRANSLATE_BASE_LAYOUT_H_

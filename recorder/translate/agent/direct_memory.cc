@@ -1,0 +1,279 @@
+#include "recorder/translate/agent/direct_memory.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+
+#include "recorder/syscalls/map_calls.h"
+#include "recorder/translate/agent/exclusive_memory.h"
+#include "recorder/translate/agent/recording.h"
+#include "recorder/translate/base/system.h"
+#include "recorder/translate/view/direct_pages.h"
+#include "recorder/translate/view/own_regions.h"
+
+#ifndef MADV_PAGEOUT
+#define MADV_PAGEOUT 21
+#endif
+#ifndef MADV_DONTNEED_LOCKED
+#define MADV_DONTNEED_LOCKED 24
+#endif
+
+namespace hindsight::agent {
+namespace {
+
+constexpr uint64_t kPageBytes = DirectPages::kPage;
+// Reading what the kernel knows of more takes as long as comparing loads.
+constexpr uint64_t kLargestMemory = kGiB / 2;
+
+uint64_t WholePages(uint64_t bytes) { return (bytes + kPageBytes - 1) & ~(kPageBytes - 1); }
+uint64_t PageOf(uint64_t address) { return address & ~(kPageBytes - 1); }
+uint64_t Smaller(uint64_t a, uint64_t b) { return a < b ? a : b; }
+
+// Of the process; a child of vfork, which has this memory for a while, stands for it.
+constinit DirectPages direct_pages;
+uint64_t heap_end;  // the break
+bool hides_memory;  // something was made unreadable, with what it holds
+
+// Of this image: a function of others is reached through a table, which there is none of.
+bool ReadGuest(void* to, const void* from, uint64_t bytes) { return CopyGuest(to, from, bytes); }
+
+DirectPages& PagesOf(const Thread& thread) {
+  direct_pages.Init(&ReadGuest, &WriterOf(thread));
+  return direct_pages;
+}
+
+// An entry of /proc/self/pagemap.
+struct PageEntry {
+  uint64_t bits;
+
+  bool is_used() const { return (bits >> 62) != 0; }  // present, or swapped out
+  // Used, and not what a file has there. So are zeros that were only read.
+  bool is_own() const { return is_used() && (bits >> 61 & 1) == 0; }
+};
+
+class PageTable {
+ public:
+  PageTable() {
+    const char path[] = "/proc/self/pagemap";
+    file_ = Call(SYS_open, AddressOf(path), O_RDONLY | O_CLOEXEC);
+  }
+  ~PageTable() {
+    if (!IsError(file_)) Call(SYS_close, static_cast<uint64_t>(file_));
+  }
+  PageTable(const PageTable&) = delete;
+  PageTable& operator=(const PageTable&) = delete;
+
+  // Calls `visit(page, entry)` for pages of [start, end) that are used. False: that is not known.
+  template <typename Visit>
+  bool ForEachUsed(uint64_t start, uint64_t end, const Visit& visit) {
+    for (uint64_t at = start; at < end;) {
+      const uint64_t wanted = Smaller(kEntries, (end - at) / kPageBytes) * sizeof(PageEntry);
+      const int64_t got = Call(SYS_pread64, static_cast<uint64_t>(file_), AddressOf(entries_),
+                               wanted, at / kPageBytes * sizeof(PageEntry));
+      if (got < static_cast<int64_t>(sizeof(PageEntry))) return false;
+      const uint64_t count = static_cast<uint64_t>(got) / sizeof(PageEntry);
+      for (uint64_t i = 0; i < count; ++i) {
+        if (entries_[i].is_used()) visit(at + i * kPageBytes, entries_[i]);
+      }
+      at += count * kPageBytes;
+    }
+    return true;
+  }
+
+ private:
+  static constexpr uint64_t kEntries = 4096;
+  static PageEntry entries_[kEntries];
+  int64_t file_;
+};
+
+PageEntry PageTable::entries_[PageTable::kEntries];
+
+// One walk over all that is mapped.
+struct Walk {
+  Thread* thread;
+  DirectPages* pages;
+  PageTable table;
+  uint64_t count = 0;   // pages told
+  uint64_t walked = 0;  // bytes
+  bool known = true;
+};
+
+bool TakesPart(Walk* walk, const OwnRegion& region) {
+  if (!region.readable || region.is_clock) return false;
+  walk->walked += region.end - region.start;
+  return walk->known;
+}
+
+void TellOwnPages(Walk* walk, uint64_t start, uint64_t end) {
+  walk->known &= walk->table.ForEachUsed(start, end, [walk](uint64_t page, PageEntry entry) {
+    if (entry.is_own() && walk->pages->TellPage(page, walk->thread->count)) ++walk->count;
+  });
+}
+
+void TellOwnOf(void* context, const OwnRegion& region) {
+  auto* const walk = static_cast<Walk*>(context);
+  if (!TakesPart(walk, region) || region.shared) return;
+  if (!region.is_vdso) return TellOwnPages(walk, region.start, region.end);
+  for (uint64_t page = region.start; page < region.end; page += kPageBytes) {
+    walk->pages->TellPage(page, walk->thread->count);
+  }
+}
+
+void AddUsedOf(void* context, const OwnRegion& region) {
+  auto* const walk = static_cast<Walk*>(context);
+  if (!TakesPart(walk, region)) return;
+  walk->known &= walk->table.ForEachUsed(
+      region.start, region.end,
+      [walk](uint64_t page, PageEntry) { walk->pages->AddUsed(page, walk->thread->count); });
+}
+
+// Those of [start, end), whatever is mapped there.
+void TellUsedIn(Thread* thread, uint64_t start, uint64_t end) {
+  if (end <= start || !InWindows(start, end)) return;
+  DirectPages& pages = PagesOf(*thread);
+  PageTable table;
+  const bool known = table.ForEachUsed(
+      start, end, [&](uint64_t page, PageEntry) { pages.AddUsed(page, thread->count); });
+  pages.TellUsed(/*all=*/false, thread->count);
+  if (!known) ShareMemory(thread);
+}
+
+void TellOwnIn(Thread* thread, uint64_t start, uint64_t end) {
+  Walk walk = {.thread = thread, .pages = &PagesOf(*thread)};
+  TellOwnPages(&walk, start, end);
+  if (!walk.known) ShareMemory(thread);
+}
+
+bool DropsContents(uint64_t advice) {
+  return advice == MADV_DONTNEED || advice == MADV_DONTNEED_LOCKED || advice == MADV_REMOVE;
+}
+
+// Whether nobody is asked about the memory any more.
+bool Hides(const GuestCall& mprotect) {
+  return (mprotect.argument(2) & (PROT_READ | PROT_WRITE)) == 0;
+}
+
+void TellRemapped(Thread* thread, const GuestCall& made, uint64_t result) {
+  const uint64_t old_start = made.argument(0), old_bytes = WholePages(made.argument(1));
+  const uint64_t bytes = WholePages(made.argument(2));
+  DirectPages& pages = PagesOf(*thread);
+  if ((made.argument(3) & MREMAP_DONTUNMAP) != 0) {
+    pages.TellMapped(old_start, old_start + old_bytes, thread->count);
+  }
+  pages.TellMapped(result, result + bytes, thread->count);
+  TellOwnIn(thread, result, result + bytes);
+}
+
+void TellHeap(Thread* thread, uint64_t end) {
+  const uint64_t before = WholePages(heap_end), after = WholePages(end);
+  if (after > before) PagesOf(*thread).TellMapped(before, after, thread->count);
+  heap_end = end;
+}
+
+}  // namespace
+
+bool IsDirect(const Thread& thread) { return IsMemoryExclusive() && IsRecorded(thread); }
+
+uint64_t TellSegmentMemory(Thread* thread) {
+  if (!IsDirect(*thread)) return 0;
+  heap_end = static_cast<uint64_t>(Call(SYS_brk, 0));
+  Walk walk = {.thread = thread, .pages = &PagesOf(*thread)};
+  walk.pages->TellMapped(0, ~uint64_t{0} & ~(kPageBytes - 1), thread->count);
+  walk.known &= ForEachOwnRegion(&TellOwnOf, &walk);
+  if (!walk.known || walk.walked > kLargestMemory) ShareMemory(thread);
+  return walk.count;
+}
+
+bool MapsTooMuch(const GuestCall& call) {
+  switch (call.number()) {
+    case SYS_mmap:
+      return call.argument(1) > kLargestMemory;
+    case SYS_mremap:
+      return call.argument(2) > kLargestMemory;
+    case SYS_brk:
+      return call.argument(0) > heap_end && call.argument(0) - heap_end > kLargestMemory;
+    default:
+      return false;
+  }
+}
+
+void TellUsedMemory(Thread* thread) {
+  if (!IsDirect(*thread)) return;
+  Walk walk = {.thread = thread, .pages = &PagesOf(*thread)};
+  walk.known &= ForEachOwnRegion(&AddUsedOf, &walk);
+  walk.pages->TellUsed(walk.known, thread->count);
+}
+
+void TellUsedBefore(Thread* thread, const GuestCall& call) {
+  if (!IsDirect(*thread)) return;
+  const uint64_t start = PageOf(call.argument(0)), end = start + WholePages(call.argument(1));
+  switch (call.number()) {
+    case SYS_mmap:
+      if ((call.argument(3) & MAP_FIXED) != 0) TellUsedIn(thread, start, end);
+      return;
+    case SYS_mremap:
+      TellUsedIn(thread, start, end);
+      if ((call.argument(3) & MREMAP_FIXED) != 0) {
+        const uint64_t to = PageOf(call.argument(4));
+        TellUsedIn(thread, to, to + WholePages(call.argument(2)));
+      }
+      return;
+    case SYS_madvise:
+      if (DropsContents(call.argument(2)) || call.argument(2) == MADV_PAGEOUT) {
+        TellUsedIn(thread, start, end);
+      }
+      return;
+    case SYS_mprotect:
+      if (Hides(call)) TellUsedIn(thread, start, end);
+      return;
+    case SYS_munmap:
+      return TellUsedIn(thread, start, end);
+    case SYS_brk:
+      return TellUsedIn(thread, WholePages(call.argument(0)), WholePages(heap_end));
+    default:
+      return;
+  }
+}
+
+bool TellMemoryCall(Thread* thread, const GuestCall& made, uint64_t result) {
+  if (MayChangeMap(made.number())) ForgetOwnRegions();
+  const uint64_t start = made.argument(0), end = start + WholePages(made.argument(1));
+  switch (made.number()) {
+    case SYS_mmap:
+      PagesOf(*thread).TellMapped(result, result + WholePages(made.argument(1)), thread->count);
+      return true;
+    case SYS_mremap:
+      TellRemapped(thread, made, result);
+      return true;
+    case SYS_madvise:
+      if (DropsContents(made.argument(2))) PagesOf(*thread).TellMapped(start, end, thread->count);
+      return true;
+    case SYS_mprotect:
+      if (Hides(made)) {
+        hides_memory = true;
+      } else if (hides_memory) {
+        TellOwnIn(thread, start, end);
+      }
+      return true;
+    case SYS_brk:
+      TellHeap(thread, result);
+      return true;
+    default:
+      return false;
+  }
+}
+
+bool TellStored(Thread* thread, uint64_t address, uint64_t bytes) {
+  return PagesOf(*thread).TellStored(address, bytes, thread->count);
+}
+
+uint64_t TellAllStored(Thread* thread) {
+  // A child of vfork may have mapped something.
+  ForgetOwnRegions();
+  Walk walk = {.thread = thread, .pages = &PagesOf(*thread)};
+  walk.known &= ForEachOwnRegion(&TellOwnOf, &walk);
+  if (!walk.known) ShareMemory(thread);
+  return walk.count;
+}
+
+}  // namespace hindsight::agent

@@ -1,0 +1,51 @@
+// What a thread's view takes from memory, outside translated code.
+
+#include "recorder/translate/agent/direct_memory.h"
+#include "recorder/translate/agent/recording.h"
+#include "recorder/translate/view/thread_view.h"
+
+namespace hindsight::agent {
+
+bool TakeRead(Thread* thread, uint64_t address, uint64_t bytes) {
+  if (IsDirect(*thread)) return TellStored(thread, address, bytes);
+  ThreadView& view = ViewOf(*thread);
+  return view.TouchAll(address, bytes, thread->count) &&
+         view.Compare(address, bytes, thread->count);
+}
+
+void TakeShared(Thread* thread) {
+  if (IsRecorded(*thread)) ViewOf(*thread).CompareShared(thread->count);
+}
+
+void TakeMiss(Thread* thread, uint64_t address, uint64_t bytes) {
+  ViewOf(*thread).Compare(address, bytes, thread->count);
+}
+
+bool TakeViewFault(Thread* thread, uint64_t address) {
+  ThreadView& view = ViewOf(*thread);
+  return IsRecorded(*thread) && view.IsView(address) &&
+         view.Touch(address - view.distance(), thread->count);
+}
+
+uint64_t GuestAddress(const Thread& thread, uint64_t address) {
+  const ThreadView& view = ViewOf(thread);
+  return IsRecorded(thread) && view.IsView(address) ? address - view.distance() : address;
+}
+
+void TakeReplaced(Thread* thread, uint64_t start, uint64_t end, uint64_t moved) {
+  ViewOf(*thread).EnterAgain(start, end, moved, thread->count);
+}
+
+void TakeBackStore(Thread* thread, uint64_t address) {
+  if (!IsRecorded(*thread)) return;
+  ThreadView& view = ViewOf(*thread);
+  constexpr uint64_t kLargestStore = 64;
+  const uint64_t places[] = {address - kLargestStore, address, address + kLargestStore};
+  for (const uint64_t at : places) {
+    if (view.Holds(at) && !view.Compare(at, 1, thread->count)) {
+      view.Drop(at & ~uint64_t{4095}, (at | 4095) + 1);
+    }
+  }
+}
+
+}  // namespace hindsight::agent

@@ -1,0 +1,26 @@
+// The program's own regions of memory, as the kernel lists them in /proc/self/maps.
+
+#ifndef HINDSIGHT_RECORDER_TRANSLATE_VIEW_OWN_REGIONS_H_
+#define HINDSIGHT_RECORDER_TRANSLATE_VIEW_OWN_REGIONS_H_
+
+#include <stdint.h>
+
+namespace hindsight {
+
+struct OwnRegion {
+  uint64_t start, end;
+  bool readable, shared;
+  bool is_vdso;
+  bool is_clock;  // what the vdso reads the time from
+};
+
+// Calls `visit(context, region)` for each, ascending. False: they cannot be read. They are read
+// once, and again after ForgetOwnRegions. The process's one thread.
+bool ForEachOwnRegion(void (*visit)(void* context, const OwnRegion& region), void* context);
+
+// Something is mapped differently.
+void ForgetOwnRegions();
+
+}  // namespace hindsight
+
+#endif  // HINDSIGHT_RECORDER_TRANSLATE_VIEW_OWN_REGIONS_H_
