@@ -90,6 +90,29 @@ absl::Status MemoryView::ReadBefore(int32_t thread, uint64_t number, uint64_t mo
               out);
 }
 
+// Whether all that the segment's records say of the page up to state `count` is that it is mapped,
+// and of no file: then the thread may have used it, or not yet.
+bool MemoryView::IsZerosByMap(const Segment& segment, uint64_t page, uint64_t count) {
+  const std::vector<Record>& records = segment.records();
+  const bool tells = std::any_of(records.begin(), records.end(), [](const Record& record) {
+    return std::holds_alternative<MappedRange>(record.body);
+  });
+  bool is = false;
+  for (const Record& record : records) {
+    if (!tells || record.count > count) break;
+    const auto* import = std::get_if<PageImport>(&record.body);
+    if (import == nullptr || import->address != page) continue;
+    is = import->first && import->module < 0 && import->line_mask == 0;
+  }
+  return is;
+}
+
+bool MemoryView::IsZeros(const SegmentReplay& replay, uint64_t page) {
+  Page bytes;
+  return replay.ReadHeld(page, absl::MakeSpan(bytes)) &&
+         std::all_of(bytes.begin(), bytes.end(), [](uint8_t byte) { return byte == 0; });
+}
+
 absl::StatusOr<bool> MemoryView::IsUntouched(int32_t thread, uint64_t moment, uint64_t address,
                                              const std::atomic<bool>* interrupt) {
   ASSIGN_OR_RETURN(const SegmentReplay* present, views_->ReplayAt(thread, moment, interrupt));
@@ -104,7 +127,10 @@ absl::StatusOr<bool> MemoryView::IsUntouched(int32_t thread, uint64_t moment, ui
   if (absl::IsNotFound(known.status())) return false;
   RETURN_IF_ERROR(known.status());
   const auto* origin = std::get_if<MemoryOrigin>(&*known);
-  if (origin == nullptr) return false;
+  if (origin == nullptr) {
+    return IsZerosByMap(present->segment(), page, process_->schedule().CountAt(thread, moment)) &&
+           IsZeros(*present, page);
+  }
   switch (origin->kind) {
     case MemoryOrigin::Kind::kZeros:
       return true;

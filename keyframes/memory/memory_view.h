@@ -137,6 +137,8 @@ class MemoryView {
 
   static absl::Status PageNotKnown(uint64_t page);
   // Finds what knows the page: threads, or else its origin. kNotFound: nothing does.
+  static bool IsZerosByMap(const Segment& segment, uint64_t page, uint64_t count);
+  static bool IsZeros(const SegmentReplay& replay, uint64_t page);
   absl::StatusOr<std::variant<std::vector<Knowledge>, MemoryOrigin>> Ask(Question* question);
   absl::StatusOr<std::vector<Knowledge>> AskOwn(const Question& question);
   absl::Status Find(const Question& question, absl::Span<uint8_t> out);

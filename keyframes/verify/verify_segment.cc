@@ -10,6 +10,7 @@
 #include "absl/strings/str_format.h"
 #include "base/status_macros.h"
 #include "keyframes/state/thread_state.h"
+#include "keyframes/verify/verify_next.h"
 #include "tracefmt/memory_hash.h"
 
 namespace hindsight {
@@ -59,7 +60,17 @@ absl::Status SegmentCheck::Run() {
   }
   RETURN_IF_ERROR(advance_(segment.end_count()));
   RETURN_IF_ERROR(CheckKeyframesAtEnd());
+  RETURN_IF_ERROR(CheckNextSegment());
   return CheckEventsLeft();
+}
+
+absl::Status SegmentCheck::CheckNextSegment() {
+  if (EndsWithExec(replay_->segment())) return absl::OkStatus();
+  ASSIGN_OR_RETURN(const NextSegmentCheck check, CompareWithNextSegment(*trace_, *replay_));
+  counts_.memory_ranges += check.pages;
+  counts_.memory_bytes += check.pages * kPageBytes;
+  if (check.difference.empty()) return absl::OkStatus();
+  return Differs(replay_->count(), check.difference);
 }
 
 // The segment may start at a full keyframe.

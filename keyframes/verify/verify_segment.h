@@ -51,6 +51,7 @@ class SegmentCheck {
  private:
   absl::Status CheckKeyframes();
   absl::Status CheckKeyframesAtEnd();
+  absl::Status CheckNextSegment();
   absl::Status CheckState(const FullKeyframe& keyframe, const FullKeyframe::ThreadState& state);
   absl::Status CheckPage(const FullKeyframe& keyframe, uint64_t page, OtherWriters* others);
   absl::Status CheckRecord(const Record& record);
