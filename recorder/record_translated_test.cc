@@ -2,6 +2,7 @@
 // which emulates, must be exact.
 
 #include <signal.h>
+#include <sys/uio.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -10,6 +11,9 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
 #include "keyframes/verify/verify.h"
 #include "recorder/record_fixture.h"
@@ -164,6 +168,32 @@ TEST_F(RecordTranslatedTest, AProgramDoesNotOutliveItsRecorder) {
   auto verified = Verify(**trace);
   ASSERT_TRUE(verified.ok()) << verified.status();
   EXPECT_TRUE(verified->exact()) << verified->difference;
+}
+
+// Nobody sees it happen where memory is used directly.
+TEST_F(RecordTranslatedTest, WhatAnotherProcessStoresIsNamedByVerify) {
+  options_.light_keyframe_interval = 20'000'000;
+  Bystander bystander(directory_ + "/out", [this] {
+    int process = 0;
+    void* address = nullptr;
+    ASSERT_EQ(sscanf(Contents(directory_ + "/out").c_str(), "%d %p", &process, &address), 2);
+    int value = 7;
+    const iovec from = {&value, sizeof(value)}, to = {address, sizeof(value)};
+    EXPECT_EQ(process_vm_writev(process, &from, 1, &to, 1, 0), 4);
+  });
+  Record({Program("counts_meanwhile")});
+  EXPECT_EQ(WEXITSTATUS(result_.wait_status), 7);
+  auto trace = TraceReader::Open(options_.directory);
+  ASSERT_TRUE(trace.ok()) << trace.status();
+  auto verified = Verify(**trace);
+  ASSERT_TRUE(verified.ok()) << verified.status();
+  EXPECT_FALSE(verified->exact());
+  const std::string address = output_.substr(output_.find("0x"));
+  const std::string difference(verified->difference.message());
+  EXPECT_TRUE(absl::StrContains(
+      difference, absl::StrCat("byte 0x07 at address ", absl::StripAsciiWhitespace(address),
+                               ", where this one ends with 0x01")))
+      << difference;
 }
 
 TEST_F(RecordTranslatedTest, CodeThatChangesIsNeverExecutedAsItWas) {

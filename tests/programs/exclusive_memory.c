@@ -81,6 +81,21 @@ static void unreadable(void) {
   printf("unreadable: %d %c\n", (int)faults, at[3]);
 }
 
+// Used, and not readable any more when the recording ends; some of it is given back to the kernel.
+static void used_and_hidden(void) {
+  char* memory = mmap(NULL, 4 * kPage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  REQUIRE(memory != MAP_FAILED);
+  volatile char* at = memory;
+  const int before = at[1] + at[kPage];
+  at[5] = 3;
+  REQUIRE(mprotect(memory, 2 * kPage, PROT_NONE) == 0);
+  REQUIRE(mprotect(memory, 2 * kPage, PROT_READ) == 0);
+  const int after = at[5] + at[2 * kPage];
+  REQUIRE(madvise(memory + 2 * kPage, kPage, 21 /* MADV_PAGEOUT */) == 0);
+  printf("hidden: %d %d %d\n", before, after, at[2 * kPage]);
+  REQUIRE(mprotect(memory, 4 * kPage, PROT_NONE) == 0);
+}
+
 static char file_name[] = "exclusive_memory.XXXXXX";
 
 static void file_written(void) {
@@ -254,6 +269,7 @@ int main(int count, char** arguments) {
   moved();
   mapped_over();
   unreadable();
+  used_and_hidden();
   own_memory_written();
   child_stores();
   child_number();
