@@ -73,6 +73,12 @@ bool Clear(uint64_t start, uint64_t bytes) {
   return true;
 }
 
+// How large the kernel's frames are it says in each: one is provoked, if there was none.
+void LearnFrames(const Thread& thread) {
+  uint8_t byte;
+  if (thread.software.extended_bytes == 0) CopyGuest(&byte, PointerTo<void>(kStackEnd), 1);
+}
+
 void SaveVectors(const SoftwareBytes& software, uint64_t area) {
   asm volatile("xsave64 (%0)"
                :
@@ -147,6 +153,7 @@ void TakeRegisters(const FrameRegisters& from, Thread* thread) {
 }
 
 bool EnterHandler(Thread* thread, const PendingSignal& signal, const SignalAction& action) {
+  LearnFrames(*thread);
   const FramePlace place = PlaceFrame(*thread, action);
   SignalFrame frame = {};
   SetUpFrame(*thread, signal, action, place, &frame);
