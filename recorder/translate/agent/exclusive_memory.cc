@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <linux/magic.h>
 #include <sys/mman.h>
+#include <sys/ptrace.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/vfs.h>
@@ -26,6 +27,9 @@ constinit FileRanges file_ranges;
 // as the comparisons of loads among so many instructions; so many take as long as to translate a
 // program anew.
 uint64_t pages_told;
+
+// Its parent stores to its memory while it is stopped, which it is in a call.
+bool is_traced;
 constexpr uint64_t kInstructionsPerPage = 50'000, kFreePages = 20'000;
 // Of so many it is not worth it even once.
 constexpr uint64_t kMostToTell = 16'384;
@@ -254,13 +258,18 @@ void TakeUnknownOutputs(Thread* thread) {
   if (pages_told > kFreePages + thread->count / kInstructionsPerPage) ShareMemory(thread);
 }
 
-void ForgetToldPages() { pages_told = 0; }
+void ForgetAsChild() {
+  pages_told = 0;
+  is_traced = false;
+}
 
 void TakeOtherOutputs(Thread* thread, const GuestCall& made, int64_t result) {
   if (!IsDirect(*thread)) return;
   if (IsMemoryFileOpened()) return ShareMemory(thread);
   const int descriptor = FileOfCall(made.number(), made.words + 1);
   if (FreesDescriptors(made.number()) || thread->alone != 0) open_files.Forget();
+  if (made.number() == SYS_ptrace && made.argument(0) == PTRACE_TRACEME) is_traced |= result == 0;
+  if (is_traced) return TakeUnknownOutputs(thread);
   if (!StoresOnlyListedOutputs(made.number(), made.words + 1) || result == -EFAULT) {
     if (file_ranges.any() && MayChangeFiles(made.number())) return ShareMemory(thread);
     return TakeUnknownOutputs(thread);

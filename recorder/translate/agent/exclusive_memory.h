@@ -34,7 +34,7 @@ void TakeOtherOutputs(Thread* thread, const GuestCall& made, int64_t result);
 void TakeUnknownOutputs(Thread* thread);
 
 // This process has been forked off another one, and its thread counts anew.
-void ForgetToldPages();
+void ForgetAsChild();
 
 }  // namespace hindsight::agent
 

@@ -15,6 +15,7 @@
 #include "recorder/translate/agent/client.h"
 #include "recorder/translate/base/layout.h"
 #include "recorder/translate/base/system.h"
+#include "recorder/translate/view/own_regions.h"
 
 namespace hindsight::agent {
 namespace {
@@ -125,21 +126,6 @@ bool IsOwn(const Thread& thread, uint64_t file) {
     if (rest != nullptr && *rest == '/') return true;
   }
   return false;
-}
-
-// The number that `text` begins with, and what follows it.
-uint64_t ReadHex(const char** text) {
-  uint64_t value = 0;
-  for (;; ++*text) {
-    const char c = **text;
-    if (c >= '0' && c <= '9') {
-      value = value * 16 + static_cast<uint64_t>(c - '0');
-    } else if (c >= 'a' && c <= 'f') {
-      value = value * 16 + static_cast<uint64_t>(c - 'a' + 10);
-    } else {
-      return value;
-    }
-  }
 }
 
 class MapFilter {

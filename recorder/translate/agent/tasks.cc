@@ -169,7 +169,7 @@ void ForgetParent(Thread* thread) {
   ForgetAllRecordings();
   ForgetOrders();
   ForgetFilterLock();
-  ForgetToldPages();
+  ForgetAsChild();
   recorded_threads = 1;
   leader_status = 0;
   thread->alone = 0;

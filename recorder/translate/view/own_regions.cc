@@ -18,20 +18,6 @@ OwnRegion kept[kMostKept];
 uint64_t kept_count;  // above kMostKept: there are more
 bool is_kept;
 
-uint64_t ReadHex(const char** text) {
-  uint64_t value = 0;
-  for (;; ++*text) {
-    const char c = **text;
-    if (c >= '0' && c <= '9') {
-      value = value * 16 + static_cast<uint64_t>(c - '0');
-    } else if (c >= 'a' && c <= 'f') {
-      value = value * 16 + static_cast<uint64_t>(c - 'a' + 10);
-    } else {
-      return value;
-    }
-  }
-}
-
 // Whether the line ends in a name that begins with `name`, in brackets.
 bool IsNamed(const char* line, const char* end, const char* name) {
   const char* at = end;
@@ -88,6 +74,20 @@ void Keep(void* /*context*/, const OwnRegion& region) {
 }
 
 }  // namespace
+
+uint64_t ReadHex(const char** text) {
+  uint64_t value = 0;
+  for (;; ++*text) {
+    const char c = **text;
+    if (c >= '0' && c <= '9') {
+      value = value * 16 + static_cast<uint64_t>(c - '0');
+    } else if (c >= 'a' && c <= 'f') {
+      value = value * 16 + static_cast<uint64_t>(c - 'a' + 10);
+    } else {
+      return value;
+    }
+  }
+}
 
 bool ForEachOwnRegion(void (*visit)(void* context, const OwnRegion& region), void* context) {
   if (!is_kept) {

@@ -14,6 +14,9 @@ struct OwnRegion {
   bool is_clock;  // what the vdso reads the time from
 };
 
+// The number that `text` begins with, and what follows it.
+uint64_t ReadHex(const char** text);
+
 // Calls `visit(context, region)` for each, ascending. False: they cannot be read. They are read
 // once, and again after ForgetOwnRegions. The process's one thread.
 bool ForEachOwnRegion(void (*visit)(void* context, const OwnRegion& region), void* context);
