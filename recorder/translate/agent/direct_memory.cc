@@ -88,15 +88,40 @@ class PageTable {
 
 PageEntry PageTable::entries_[PageTable::kEntries];
 
-// One walk over all that is mapped.
-struct Walk {
+struct Telling {
   Thread* thread;
   DirectPages* pages;
+};
+
+// One walk over all that is mapped.
+struct Walk : Telling {
   PageTable table;
   uint64_t count = 0;   // pages told
   uint64_t walked = 0;  // bytes
   bool known = true;
 };
+
+// The pages of its own that a walk has come upon when a segment ended: what the next begins with,
+// if nothing is executed in between.
+class OwnPages {
+ public:
+  void Clear() { count_ = 0; }
+  void Add(uint64_t page) {
+    if (count_ < kMost) pages_[count_] = page;
+    ++count_;
+  }
+  void Lose() { count_ = kMost + 1; }
+  bool are_all() const { return count_ <= kMost; }
+  uint64_t count() const { return count_; }
+  uint64_t operator[](uint64_t i) const { return pages_[i]; }
+
+ private:
+  static constexpr uint64_t kMost = 4096;
+  uint64_t count_ = 0;
+  uint64_t pages_[kMost] = {};
+};
+
+OwnPages own_pages;
 
 bool TakesPart(Walk* walk, const OwnRegion& region) {
   if (!region.readable || region.is_clock) return false;
@@ -110,21 +135,31 @@ void TellOwnPages(Walk* walk, uint64_t start, uint64_t end) {
   });
 }
 
+// Nothing maps it, as far as the trace knows.
+void TellVdsoOf(void* context, const OwnRegion& region) {
+  auto* const telling = static_cast<Telling*>(context);
+  if (!region.is_vdso) return;
+  for (uint64_t page = region.start; page < region.end; page += kPageBytes) {
+    telling->pages->TellPage(page, telling->thread->count);
+  }
+}
+
 void TellOwnOf(void* context, const OwnRegion& region) {
   auto* const walk = static_cast<Walk*>(context);
-  if (!TakesPart(walk, region) || region.shared) return;
-  if (!region.is_vdso) return TellOwnPages(walk, region.start, region.end);
-  for (uint64_t page = region.start; page < region.end; page += kPageBytes) {
-    walk->pages->TellPage(page, walk->thread->count);
-  }
+  TellVdsoOf(static_cast<Telling*>(walk), region);
+  if (!TakesPart(walk, region) || region.shared || region.is_vdso) return;
+  TellOwnPages(walk, region.start, region.end);
 }
 
 void AddUsedOf(void* context, const OwnRegion& region) {
   auto* const walk = static_cast<Walk*>(context);
   if (!TakesPart(walk, region)) return;
-  walk->known &= walk->table.ForEachUsed(
-      region.start, region.end,
-      [walk](uint64_t page, PageEntry) { walk->pages->AddUsed(page, walk->thread->count); });
+  const bool may_be_own = !region.shared && !region.is_vdso;
+  walk->known &= walk->table.ForEachUsed(region.start, region.end,
+                                         [walk, may_be_own](uint64_t page, PageEntry entry) {
+                                           walk->pages->AddUsed(page, walk->thread->count);
+                                           if (may_be_own && entry.is_own()) own_pages.Add(page);
+                                         });
 }
 
 // Those of [start, end), whatever is mapped there.
@@ -139,7 +174,7 @@ void TellUsedIn(Thread* thread, uint64_t start, uint64_t end) {
 }
 
 void TellOwnIn(Thread* thread, uint64_t start, uint64_t end) {
-  Walk walk = {.thread = thread, .pages = &PagesOf(*thread)};
+  Walk walk = {{thread, &PagesOf(*thread)}};
   TellOwnPages(&walk, start, end);
   if (!walk.known) ShareMemory(thread);
 }
@@ -174,10 +209,11 @@ void TellHeap(Thread* thread, uint64_t end) {
 
 bool IsDirect(const Thread& thread) { return IsMemoryExclusive() && IsRecorded(thread); }
 
-uint64_t TellSegmentMemory(Thread* thread) {
+uint64_t TellFirstMemory(Thread* thread) {
   if (!IsDirect(*thread)) return 0;
+  own_pages.Clear();
   heap_end = static_cast<uint64_t>(Call(SYS_brk, 0));
-  Walk walk = {.thread = thread, .pages = &PagesOf(*thread)};
+  Walk walk = {{thread, &PagesOf(*thread)}};
   walk.pages->TellMapped(0, ~uint64_t{0} & ~(kPageBytes - 1), thread->count);
   walk.known &= ForEachOwnRegion(&TellOwnOf, &walk);
   if (!walk.known || walk.walked > kLargestMemory) ShareMemory(thread);
@@ -197,10 +233,23 @@ bool MapsTooMuch(const GuestCall& call) {
   }
 }
 
+uint64_t TellNextMemory(Thread* thread) {
+  if (!IsDirect(*thread)) return 0;
+  if (!own_pages.are_all()) return TellFirstMemory(thread);
+  DirectPages& pages = PagesOf(*thread);
+  pages.TellMapped(0, ~uint64_t{0} & ~(kPageBytes - 1), thread->count);
+  Telling vdso = {thread, &pages};
+  ForEachOwnRegion(&TellVdsoOf, &vdso);
+  for (uint64_t i = 0; i < own_pages.count(); ++i) pages.TellPage(own_pages[i], thread->count);
+  return own_pages.count();
+}
+
 void TellUsedMemory(Thread* thread) {
   if (!IsDirect(*thread)) return;
-  Walk walk = {.thread = thread, .pages = &PagesOf(*thread)};
+  own_pages.Clear();
+  Walk walk = {{thread, &PagesOf(*thread)}};
   walk.known &= ForEachOwnRegion(&AddUsedOf, &walk);
+  if (!walk.known) own_pages.Lose();
   walk.pages->TellUsed(walk.known, thread->count);
 }
 
@@ -270,7 +319,7 @@ bool TellStored(Thread* thread, uint64_t address, uint64_t bytes) {
 uint64_t TellAllStored(Thread* thread) {
   // A child of vfork may have mapped something.
   ForgetOwnRegions();
-  Walk walk = {.thread = thread, .pages = &PagesOf(*thread)};
+  Walk walk = {{thread, &PagesOf(*thread)}};
   walk.known &= ForEachOwnRegion(&TellOwnOf, &walk);
   if (!walk.known) ShareMemory(thread);
   return walk.count;

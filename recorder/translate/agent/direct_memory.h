@@ -27,7 +27,10 @@ namespace hindsight::agent {
 bool IsDirect(const Thread& thread);
 
 // A segment has begun; what it begins with. How many pages that are.
-uint64_t TellSegmentMemory(Thread* thread);
+uint64_t TellFirstMemory(Thread* thread);
+// The same if TellUsedMemory was called where the segment before has ended, and the thread has
+// executed nothing since.
+uint64_t TellNextMemory(Thread* thread);
 // The segment is about to end, or memory is going to be shared.
 void TellUsedMemory(Thread* thread);
 

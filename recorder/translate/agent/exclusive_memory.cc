@@ -179,32 +179,48 @@ bool WritesFile(uint32_t number) {
          number == SYS_pwritev;
 }
 
-// Whether a call that is not trusted may change what a file holds.
-bool MayChangeFiles(uint32_t number) {
-  switch (number) {
-    case SYS_truncate:
-    case SYS_ftruncate:
-    case SYS_fallocate:
+// The descriptor of the file that `made`, which is not trusted, may have changed; negative: none.
+int64_t FileChangedBy(const GuestCall& made, int64_t result) {
+  switch (made.number()) {
     case SYS_creat:
     case SYS_open:
     case SYS_openat:
     case SYS_openat2:
+      return result;
+    case SYS_ftruncate:
+    case SYS_fallocate:
     case SYS_sendfile:
-    case SYS_splice:
-    case SYS_copy_file_range:
     case SYS_pwritev2:
     case SYS_ioctl:
-      return true;
+      return static_cast<int32_t>(made.argument(0));
+    case SYS_splice:
+    case SYS_copy_file_range:
+      return static_cast<int32_t>(made.argument(2));
     default:
-      return false;
+      return -1;
   }
 }
 
 // Private memory shows what is written to its file, where it has not been stored to itself.
-bool IsMapped(const OpenFile& file) {
+bool IsMapped(uint64_t device, uint64_t inode) {
   bool is = false;
-  file_ranges.ForEach(file.device, file.inode, [&is](uint64_t, uint64_t) { is = true; });
+  file_ranges.ForEach(device, inode, [&is](uint64_t, uint64_t) { is = true; });
   return is;
+}
+
+bool MayChangeMapped(const GuestCall& made, int64_t result) {
+  if (!file_ranges.any()) return false;
+  if (made.number() == SYS_truncate) return true;
+  const int64_t descriptor = FileChangedBy(made, result);
+  struct stat file = {};
+  return descriptor >= 0 &&
+         !IsError(Call(SYS_fstat, static_cast<uint64_t>(descriptor), AddressOf(&file))) &&
+         IsMapped(file.st_dev, file.st_ino);
+}
+
+// Stores nothing, but it empties a file.
+bool Opens(uint32_t number) {
+  return number == SYS_open || number == SYS_openat || number == SYS_creat;
 }
 
 // What reads store lies in the buffer that they are given, whatever the file.
@@ -271,7 +287,8 @@ void TakeOtherOutputs(Thread* thread, const GuestCall& made, int64_t result) {
   if (made.number() == SYS_ptrace && made.argument(0) == PTRACE_TRACEME) is_traced |= result == 0;
   if (is_traced) return TakeUnknownOutputs(thread);
   if (!StoresOnlyListedOutputs(made.number(), made.words + 1) || result == -EFAULT) {
-    if (file_ranges.any() && MayChangeFiles(made.number())) return ShareMemory(thread);
+    if (MayChangeMapped(made, result)) return ShareMemory(thread);
+    if (Opens(made.number()) && result != -EFAULT) return;
     return TakeUnknownOutputs(thread);
   }
   if (IsError(result)) return;
@@ -281,7 +298,7 @@ void TakeOtherOutputs(Thread* thread, const GuestCall& made, int64_t result) {
     if (file.kind == FileKind::kOther && !OnlyReads(made.number())) {
       return TakeUnknownOutputs(thread);
     }
-    if (WritesFile(made.number()) && IsMapped(file)) return ShareMemory(thread);
+    if (WritesFile(made.number()) && IsMapped(file.device, file.inode)) return ShareMemory(thread);
   }
   TakeMemoryCall(thread, made, static_cast<uint64_t>(result));
 }

@@ -223,7 +223,7 @@ void BeginProcessRecording(Thread* thread) {
   }
   BeginRecording(thread);
   Of(*thread).writer.AwaitRecorder();
-  Of(*thread).direct_pages = TellSegmentMemory(thread);
+  Of(*thread).direct_pages = TellFirstMemory(thread);
 }
 
 int64_t StartRecording(Thread* thread) {
@@ -274,7 +274,7 @@ void BeginSegment(Thread* thread) {
   __atomic_add_fetch(&executed, thread->count - recording.pace.start(), __ATOMIC_SEQ_CST);
   recording.pace.Begin(thread->count, Boot().segment_instructions);
   recording.view.BeginSegment(thread->count);
-  recording.direct_pages = TellSegmentMemory(thread);
+  recording.direct_pages = TellNextMemory(thread);
 }
 
 // Only where the segment ends anyway. One that cannot be is tried again after a while.

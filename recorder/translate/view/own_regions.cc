@@ -68,7 +68,18 @@ bool ReadOwnRegions(void (*visit)(void* context, const OwnRegion& region), void*
   return got == 0;
 }
 
+bool IsAlike(const OwnRegion& a, const OwnRegion& b) {
+  return a.readable == b.readable && a.shared == b.shared && a.is_vdso == b.is_vdso &&
+         a.is_clock == b.is_clock;
+}
+
 void Keep(void* /*context*/, const OwnRegion& region) {
+  OwnRegion* const last =
+      kept_count != 0 && kept_count <= kMostKept ? &kept[kept_count - 1] : nullptr;
+  if (last != nullptr && last->end == region.start && IsAlike(*last, region)) {
+    last->end = region.end;
+    return;
+  }
   if (kept_count < kMostKept) kept[kept_count] = region;
   ++kept_count;
 }

@@ -17,8 +17,9 @@ struct OwnRegion {
 // The number that `text` begins with, and what follows it.
 uint64_t ReadHex(const char** text);
 
-// Calls `visit(context, region)` for each, ascending. False: they cannot be read. They are read
-// once, and again after ForgetOwnRegions. The process's one thread.
+// Calls `visit(context, region)` for each, ascending; those that follow each other and do not
+// differ here may be one. False: they cannot be read. They are read once, and again after
+// ForgetOwnRegions. The process's one thread.
 bool ForEachOwnRegion(void (*visit)(void* context, const OwnRegion& region), void* context);
 
 // Something is mapped differently.
