@@ -12,6 +12,7 @@
 #include <fstream>
 #include <thread>
 
+#include "absl/strings/str_cat.h"
 #include "base/unique_fd.h"
 #include "gtest/gtest.h"
 #include "recorder/record_fixture.h"
@@ -21,6 +22,18 @@ namespace hindsight {
 namespace {
 
 using std::chrono::milliseconds;
+
+// The program whose output this is reports its process and an address.
+void StoreOneWhereItSays(const std::string& output) {
+  int process = 0;
+  uint64_t address = 0;
+  while (sscanf(Contents(output).c_str(), "%d %lx\n", &process, &address) != 2) {
+    std::this_thread::sleep_for(milliseconds(5));
+  }
+  unsigned one = 1;
+  const iovec from = {&one, sizeof(one)}, to = {reinterpret_cast<void*>(address), sizeof(one)};
+  EXPECT_EQ(process_vm_writev(process, &from, 1, &to, 1, 0), 4);
+}
 
 TEST_F(RecordTest, OutputAndStatusAreTheProgramsOwn) {
   Record({"sh", "-c", "echo out; echo err >&2; exit 7"});
@@ -102,23 +115,21 @@ TEST_F(RecordTest, AFileThatIsTruncatedTakesPrivatePagesAlong) {
   ExpectExact();
 }
 
-// Nothing reports a write by a process that is not recorded: it is found by looking now and then.
+// Nothing reports a write by a process that is not recorded: it is found by looking now and then,
+// or where the page is imported anew, and then nothing is said.
 TEST_F(RecordTest, MemoryThatIsWrittenFromOutsideIsSeenSoon) {
-  std::thread outside([this] {
-    int process = 0;
-    uint64_t address = 0;
-    while (sscanf(Contents(directory_ + "/out").c_str(), "%d %lx\n", &process, &address) != 2) {
-      std::this_thread::sleep_for(milliseconds(5));
-    }
-    unsigned one = 1;
-    const iovec from = {&one, sizeof(one)}, to = {reinterpret_cast<void*>(address), sizeof(one)};
-    EXPECT_EQ(process_vm_writev(process, &from, 1, &to, 1, 0), 4);
-  });
-  Record({Program("memory_file"), "outside"});
-  outside.join();
-  EXPECT_EQ(result_.wait_status, 0);
-  ExpectExact();
-  EXPECT_EQ(Events(EventKind::kMemoryUnknown).size(), 1u);
+  size_t said = 0;
+  for (int round = 0; round < 10 && said == 0 && !HasFailure(); ++round) {
+    options_.directory = absl::StrCat(directory_, "/round_", round);
+    std::filesystem::remove(directory_ + "/out");
+    std::thread outside(&StoreOneWhereItSays, directory_ + "/out");
+    Record({Program("memory_file"), "outside"});
+    outside.join();
+    EXPECT_EQ(result_.wait_status, 0);
+    ExpectExact();
+    said = Events(EventKind::kMemoryUnknown).size();
+  }
+  EXPECT_EQ(said, 1u);
 }
 
 TEST_F(RecordTest, KeyframesChangeNothing) {

@@ -91,8 +91,9 @@ bool ThreadMemory::NoteCall(const CallInFlight& call, const SyscallOutputs& outp
 ProcessPager::Compare ThreadMemory::ComparedAfter(const CallInFlight& call,
                                                   const SyscallOutputs& outputs) {
   using Compare = ProcessPager::Compare;
-  if (!NoteCall(call, outputs) || pager_->pages_in_use() < kFewPages) return Compare::kAll;
-  return random_() % kCallsPerProbe == 0 ? Compare::kProbe : Compare::kOutputs;
+  if (!NoteCall(call, outputs)) return Compare::kAll;
+  const bool probes = pager_->pages_in_use() < kFewPages || random_() % kCallsPerProbe == 0;
+  return probes ? Compare::kProbe : Compare::kOutputs;
 }
 
 void ThreadMemory::ResyncAfterStep(const RegisterFile& before) {
