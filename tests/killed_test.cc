@@ -19,6 +19,7 @@
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "base/test_seed.h"
+#include "tests/harness/gdb.h"
 #include "tests/harness/recording.h"
 
 namespace hindsight::e2e {
@@ -98,6 +99,33 @@ TEST(KilledTest, TheRecorder) {
 TEST(KilledTest, TheProgram) {
   std::mt19937_64 random(TestSeed());
   for (int i = 0; i < Kills() && !HasFailure(); ++i) KillOnce(/*kill_recorder=*/false, &random);
+}
+
+// Of a call that is there all that it has stored is, or it is not available: gdb looks at the last
+// state.
+TEST(KilledTest, AProgramThatReads) {
+  const std::string script = R"(
+continue
+set $syscall = 0x050f
+set $returned = *(unsigned short*)($pc - 2) == $syscall && $rax == 4096
+set $number = memory.numbers[0]
+printf "whole: %d\n", memory.numbers[511] == $number && (!$returned || wanted == $number)
+)";
+  std::mt19937_64 random(TestSeed());
+  for (int i = 0; i < Kills() && !HasFailure(); ++i) {
+    const TempDir directory;
+    const std::string trace = directory.File("trace");
+    std::vector<std::string> command = RecordCommand();
+    command.insert(command.end(), {"-o", trace, "--", Program("reads_on")});
+    Child recorder = Child::Start(command);
+    absl::SleepFor(absl::Milliseconds(300 + random() % 100));
+    for (const pid_t child : ChildrenOf(recorder.pid())) kill(child, SIGKILL);
+    recorder.Finish();
+    const GdbResult gdb = TryGdb(trace, script);
+    EXPECT_TRUE(gdb.Answer("whole") == "1" ||
+                absl::StrContains(gdb.text, "Cannot access memory at address"))
+        << gdb.text;
+  }
 }
 
 }  // namespace

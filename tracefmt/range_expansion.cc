@@ -44,6 +44,7 @@ class Expander {
     if (!FindUsedPages()) return false;
     for (size_t begin = 0; begin < records_.size();) {
       const size_t end = EndOfState(begin);
+      begins_ = begin == 0;
       FindReplaced(begin, end);
       for (size_t i = begin; i < end; ++i) {
         const auto* range = std::get_if<MappedRange>(&records_[i].body);
@@ -126,7 +127,7 @@ class Expander {
   bool Add(uint64_t page) {
     ++seen_;
     const auto replaced = replaced_.find(page);
-    if (replaced != replaced_.end() && replaced->second > range_) return true;
+    if (replaced != replaced_.end() && (begins_ || replaced->second > range_)) return true;
     insertions_.push_back({range_, page});
     return insertions_.size() - paid_ < kPagesPerQuestion || Settle();
   }
@@ -141,6 +142,7 @@ class Expander {
   ReadBudget* const budget_;
   bool complete_ = false;
   std::vector<uint64_t> used_;  // ascending; only if complete
+  bool begins_ = false;         // the state that the segment begins with: the order does not matter
   absl::flat_hash_map<uint64_t, size_t> replaced_;
   size_t range_ = 0;   // being expanded
   uint64_t seen_ = 0;  // pages of ranges

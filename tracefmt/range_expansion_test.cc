@@ -101,8 +101,16 @@ TEST_F(RangeExpansion, PagesWhoseContentsFollowAreNotImportedTwice) {
             (Strings{"0:1", "0:3"}));
 }
 
+TEST_F(RangeExpansion, WhereASegmentBeginsContentsMayComeFirst) {
+  EXPECT_EQ(Expand({Page(0, 0x2000), Range(0, 1, 3), Used(5, true, {1, 2, 3})}),
+            (Strings{"0:1", "0:3"}));
+}
+
 TEST_F(RangeExpansion, ContentsBeforeTheRangeOrOfAnotherStateDoNotReplaceIt) {
-  EXPECT_EQ(Expand({Page(0, 0x2000), Range(0, 2, 1), Used(5, true, {2})}), (Strings{"0:2"}));
+  EXPECT_EQ(Expand({Effect(0), Page(1, 0x2000), Range(1, 2, 1), Used(5, true, {2})}),
+            (Strings{"1:2"}));
+  EXPECT_EQ(Expand({Page(0, 0x2000), Effect(0), Range(1, 2, 1), Used(5, true, {2})}),
+            (Strings{"1:2"}));
   EXPECT_EQ(Expand({Range(0, 2, 1), Page(1, 0x2000), Used(5, true, {2})}), (Strings{"0:2"}));
   EXPECT_EQ(Expand({Range(0, 2, 1), Effect(0), Page(0, 0x2000), Used(5, true, {2})}),
             (Strings{"0:2"}));

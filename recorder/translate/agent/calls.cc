@@ -219,12 +219,14 @@ void HandleCall(Thread* thread) {
   }
   ShowOwnMap(*thread, made, &call);
   const bool code_changed = NoteMemoryWritten(thread, made, call.result());
+  HoldBackEntries(*thread);  // never a call without what it has stored
   RecordCall(thread, made, call.result(), {.code_changed = code_changed});
   FinishCall(thread, call.result());
   NoteSharedMap(made, call.result());
   TakeOutputs(thread, made, call.result());
   TakeOtherOutputs(thread, made, call.result());
   if (!acts && HasSharedMaps()) TakeShared(thread);
+  PublishEntries(*thread);
   if (TellsPoint(made)) TakeSnapshot(thread, {HS_STAND_POINT, made.argument(1)});
 }
 

@@ -214,8 +214,9 @@ uint64_t TellFirstMemory(Thread* thread) {
   own_pages.Clear();
   heap_end = static_cast<uint64_t>(Call(SYS_brk, 0));
   Walk walk = {{thread, &PagesOf(*thread)}};
-  walk.pages->TellMapped(0, ~uint64_t{0} & ~(kPageBytes - 1), thread->count);
+  walk.pages->TellBegin(thread->count);
   walk.known &= ForEachOwnRegion(&TellOwnOf, &walk);
+  walk.pages->TellOthersMapped(thread->count);
   if (!walk.known || walk.walked > kLargestMemory) ShareMemory(thread);
   return walk.count;
 }
@@ -237,10 +238,11 @@ uint64_t TellNextMemory(Thread* thread) {
   if (!IsDirect(*thread)) return 0;
   if (!own_pages.are_all()) return TellFirstMemory(thread);
   DirectPages& pages = PagesOf(*thread);
-  pages.TellMapped(0, ~uint64_t{0} & ~(kPageBytes - 1), thread->count);
+  pages.TellBegin(thread->count);
   Telling vdso = {thread, &pages};
   ForEachOwnRegion(&TellVdsoOf, &vdso);
   for (uint64_t i = 0; i < own_pages.count(); ++i) pages.TellPage(own_pages[i], thread->count);
+  pages.TellOthersMapped(thread->count);
   return own_pages.count();
 }
 

@@ -384,6 +384,14 @@ void RecordReached(Thread* thread, bool timed) {
   if (IsRecorded(*thread)) Of(*thread).writer.Reached(thread->count, timed);
 }
 
+void HoldBackEntries(const Thread& thread) {
+  if (IsRecorded(thread)) Of(thread).writer.HoldBack();
+}
+
+void PublishEntries(const Thread& thread) {
+  if (IsRecorded(thread)) Of(thread).writer.Publish();
+}
+
 void RecordCall(Thread* thread, const GuestCall& call, int64_t result, const CallEffects& effects) {
   Recording& recording = Of(*thread);
   if (!recording.on) return;

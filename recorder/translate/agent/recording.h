@@ -126,6 +126,10 @@ struct CallEffects {
   bool code_changed = false;  // in the place of code that was executed there is other code
 };
 
+// What is recorded from here on the recorder sees all at once, when it is published: who is killed
+// in between has done none of it. What it does must not last. (A megabyte has room.)
+void HoldBackEntries(const Thread& thread);
+void PublishEntries(const Thread& thread);
 // The transition out of the present state: `call`, as the guest made it, has returned.
 void RecordCall(Thread* thread, const GuestCall& call, int64_t result,
                 const CallEffects& effects = {});

@@ -80,9 +80,14 @@ enum HsEntryKind {
   HS_ENTRY_EXEC,      // HsCall, without changes: the thread is about to execute a program. An
                       // HS_ENTRY_CALL of the same count: it has not
   HS_ENTRY_MAPPED,    // HsMapped: from the state `count` on the process uses this memory without
-                      // telling: it holds what the map says, until something else is told
+                      // telling: it holds what the map says, until something else is told.
+                      // flags: HsMappedFlags
   HS_ENTRY_USED,      // HsUsed: of that memory, what it may have used in this segment. flags:
                       // HsUsedFlags
+};
+
+enum HsMappedFlags {
+  HS_MAPPED_BEGINS = 1,  // the segment begins; pages told before are as they were told
 };
 
 enum HsUsedFlags {
@@ -111,8 +116,10 @@ enum HsWriting {
 struct HsRing {
   uint64_t head;  // position after the last entry; written by the agent
   uint64_t capacity;
-  uint32_t writing;       // see Time; of HsWriting
-  uint32_t reserved[11];  // another line of the cache begins: that both write
+  uint32_t writing;      // see Time; of HsWriting
+  uint32_t holds_back;   // 1: entries that are committed stay after the head, for the agent alone
+  uint64_t held_back;    // bytes of such entries
+  uint32_t reserved[8];  // another line of the cache begins: that both write
   uint64_t tail;  // position of the first entry that is not done with; written by the recorder
   uint32_t tail_waiters;   // futex word of the agent that waits for the tail: 1 while it does
   uint64_t large_segment;  // 1 + the state that it begins in: it is to end soon; by the recorder
@@ -161,6 +168,8 @@ struct HsLines {
   uint8_t bytes[];
 };
 
+// Who is killed while it tells what a segment begins with has not told anything false: pages that
+// are not as the map says come first. An empty range announces them.
 struct HsMapped {
   struct HsEntry entry;
   uint64_t start, end;  // whole pages
@@ -214,10 +223,25 @@ static inline uint8_t* HsRingAt(struct HsRing* ring, uint64_t position) {
   return (uint8_t*)ring + HS_RING_HEADER_BYTES + position % ring->capacity;
 }
 
+static inline void HsRingAdvance(struct HsRing* ring, uint64_t bytes) {
+  if (ring->holds_back) {
+    ring->held_back += bytes;
+  } else {
+    __atomic_store_n(&ring->head, ring->head + bytes, __ATOMIC_RELEASE);
+  }
+}
+
+// What is held back is there for the reader, all at once.
+static inline void HsRingPublish(struct HsRing* ring) {
+  const uint64_t head = ring->head + ring->held_back;
+  ring->held_back = 0;
+  __atomic_store_n(&ring->head, head, __ATOMIC_RELEASE);
+}
+
 // Where the next entry of `size` bytes (a multiple of 8, at most an eighth of the capacity) is to
 // be written; 0 while there is no room.
 static inline struct HsEntry* HsRingReserve(struct HsRing* ring, uint32_t size) {
-  uint64_t head = ring->head;
+  uint64_t head = ring->head + ring->held_back;
   const uint64_t tail = __atomic_load_n(&ring->tail, __ATOMIC_ACQUIRE);
   const uint64_t offset = head % ring->capacity;
   const uint64_t to_end = ring->capacity - offset;
@@ -232,7 +256,7 @@ static inline struct HsEntry* HsRingReserve(struct HsRing* ring, uint32_t size) 
     skip->size = (uint32_t)to_end;
     skip->kind = HS_ENTRY_SKIP;
     skip->flags = 0;
-    __atomic_store_n(&ring->head, head + to_end, __ATOMIC_RELEASE);
+    HsRingAdvance(ring, to_end);
     head += to_end;
   }
   struct HsEntry* const entry = (struct HsEntry*)HsRingAt(ring, head);
@@ -241,13 +265,13 @@ static inline struct HsEntry* HsRingReserve(struct HsRing* ring, uint32_t size) 
   return entry;
 }
 
-// The entry at the head is complete. Returns the position after it: done with once the tail is
-// there.
+// The entry that was reserved is complete. Returns the position after it: done with once the tail
+// is there.
 static inline uint64_t HsRingCommit(struct HsRing* ring) {
-  const struct HsEntry* const entry = (const struct HsEntry*)HsRingAt(ring, ring->head);
-  const uint64_t head = ring->head + entry->size;
-  __atomic_store_n(&ring->head, head, __ATOMIC_RELEASE);
-  return head;
+  const uint64_t position = ring->head + ring->held_back;
+  const uint32_t size = ((const struct HsEntry*)HsRingAt(ring, position))->size;
+  HsRingAdvance(ring, size);
+  return position + size;
 }
 
 #endif  // HINDSIGHT_RECORDER_TRANSLATE_STREAM_RECORD_RING_H_

@@ -111,9 +111,12 @@ bool SegmentPages::IsAsMapped(const MapRegion& region) const {
   return region.inode == 0 || region.name == kZeros;
 }
 
-void SegmentPages::AddMapped(uint64_t count, uint64_t start, uint64_t end) {
+void SegmentPages::AddMapped(uint64_t count, uint64_t start, uint64_t end, bool begins) {
   direct_ = true;
-  absl::erase_if(held_, [=](const auto& page) { return page.first >= start && page.first < end; });
+  if (!begins) {
+    absl::erase_if(held_,
+                   [=](const auto& page) { return page.first >= start && page.first < end; });
+  }
   const MemoryMap map = space_->map();
   for (const MapRegion& region : map.regions()) {
     const uint64_t from = std::max(start, region.start), to = std::min(end, region.end);

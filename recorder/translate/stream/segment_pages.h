@@ -36,8 +36,9 @@ class SegmentPages {
   // Lines of a page in the view, and those of them that others know, as PageImport has them.
   void AddLines(uint64_t count, uint64_t address, uint64_t mask, uint64_t known,
                 absl::Span<const uint8_t> lines);
-  // [start, end) is used without anybody's seeing it, and is as the map says.
-  void AddMapped(uint64_t count, uint64_t start, uint64_t end);
+  // [start, end) is used without anybody's seeing it, and is as the map says. `begins`: but for
+  // what was added in this state, with which the segment begins.
+  void AddMapped(uint64_t count, uint64_t start, uint64_t end, bool begins);
   // Of what is used so, these pages have been; `all`: and those that were told before.
   void AddUsed(uint64_t count, absl::Span<const uint64_t> pages, bool all);
   bool HasNewCode() const { return code_ != nullptr && added_code_ != code_->size(); }

@@ -192,7 +192,7 @@ TEST_F(DirectSegmentPagesTest, WhatIsMappedIsToldAsFarAsItIsKnown) {
   const MapRegion zeros = Region(kPage, ""), heap = Region(0x20000, "[heap]"),
                   unknown = Region(0x30000, "/no/such/file", 5), vdso = Region(0x40000, "[vdso]");
   space_.Replace({0, 0x100000, {zeros, heap, unknown, vdso}});
-  pages_.AddMapped(1, 0, ~uint64_t{0xfff});
+  pages_.AddMapped(1, 0, ~uint64_t{0xfff}, /*begins=*/true);
   ASSERT_EQ(ranges().size(), 2u);
   EXPECT_EQ(ranges()[0].address, kPage);
   EXPECT_EQ(ranges()[0].bytes, 4 * kPageBytes);
@@ -202,7 +202,7 @@ TEST_F(DirectSegmentPagesTest, WhatIsMappedIsToldAsFarAsItIsKnown) {
 
 TEST_F(DirectSegmentPagesTest, OnlyThePartThatIsAskedForIsTold) {
   space_.Replace({0, 0x100000, {Region(kPage, "")}});
-  pages_.AddMapped(1, kPage + kPageBytes, kPage + 2 * kPageBytes);
+  pages_.AddMapped(1, kPage + kPageBytes, kPage + 2 * kPageBytes, /*begins=*/false);
   ASSERT_EQ(ranges().size(), 1u);
   EXPECT_EQ(ranges()[0].address, kPage + kPageBytes);
   EXPECT_EQ(ranges()[0].bytes, kPageBytes);
@@ -211,7 +211,7 @@ TEST_F(DirectSegmentPagesTest, OnlyThePartThatIsAskedForIsTold) {
 // The thread may have stored to it in between.
 TEST_F(DirectSegmentPagesTest, APageThatIsToldAgainIsImportedAgain) {
   space_.Replace({0, 0x100000, {Region(kPage, "")}});
-  pages_.AddMapped(1, 0, ~uint64_t{0xfff});
+  pages_.AddMapped(1, 0, ~uint64_t{0xfff}, /*begins=*/true);
   pages_.Add(1, kPage, Filled(1).data());
   pages_.Add(2, kPage, Filled(1).data());
   EXPECT_EQ(writer_.Imports().size(), 2u);
@@ -219,7 +219,7 @@ TEST_F(DirectSegmentPagesTest, APageThatIsToldAgainIsImportedAgain) {
 
 TEST_F(DirectSegmentPagesTest, CodeThatTheProcessHasWrittenIsNotImported) {
   space_.Replace({0, 0x100000, {Region(kPage, "")}});
-  pages_.AddMapped(1, 0, ~uint64_t{0xfff});
+  pages_.AddMapped(1, 0, ~uint64_t{0xfff}, /*begins=*/true);
   code_->Publish(kPage, Filled(1), true);
   AddNewCode();
   EXPECT_TRUE(writer_.Imports().empty());

@@ -213,7 +213,8 @@ absl::Status ThreadStream::AddMapped(const HsMapped& mapped) {
   if (mapped.start % kPageBytes != 0 || mapped.end % kPageBytes != 0) {
     return Malformed(mapped.entry);
   }
-  pages_.AddMapped(count_, mapped.start, mapped.end);
+  const bool begins = (mapped.entry.flags & HS_MAPPED_BEGINS) != 0;
+  pages_.AddMapped(count_, mapped.start, mapped.end, begins);
   return absl::OkStatus();
 }
 

@@ -15,9 +15,20 @@ void DirectPages::Init(ReadMemory read, EntryWriter* writer) {
   run_count_ = 0;
 }
 
+void DirectPages::TellBegin(uint64_t count) { TellRange(0, 0, HS_MAPPED_BEGINS, count); }
+
+void DirectPages::TellOthersMapped(uint64_t count) {
+  TellRange(0, PageOf(~uint64_t{0}), HS_MAPPED_BEGINS, count);
+}
+
 void DirectPages::TellMapped(uint64_t start, uint64_t end, uint64_t count) {
+  TellRange(start, end, 0, count);
+}
+
+void DirectPages::TellRange(uint64_t start, uint64_t end, uint16_t flags, uint64_t count) {
   auto* const entry =
       reinterpret_cast<HsMapped*>(writer_->Begin(HS_ENTRY_MAPPED, count, sizeof(HsMapped)));
+  entry->entry.flags = flags;
   entry->start = start;
   entry->end = end;
   writer_->Commit();

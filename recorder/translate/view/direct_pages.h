@@ -23,6 +23,10 @@ class DirectPages {
 
   void Init(ReadMemory read, EntryWriter* writer);
 
+  // A segment has begun, with pages that are told next, and then TellOthersMapped.
+  void TellBegin(uint64_t count);
+  // All pages that have not been told since are as the map says.
+  void TellOthersMapped(uint64_t count);
   // [start, end), whole pages, is as the map says.
   void TellMapped(uint64_t start, uint64_t end, uint64_t count);
   // The page holds what it does now. False if it cannot be read.
@@ -39,6 +43,7 @@ class DirectPages {
  private:
   static constexpr uint64_t kMostRuns = 256;
 
+  void TellRange(uint64_t start, uint64_t end, uint16_t flags, uint64_t count);
   bool TellLines(uint64_t page, uint64_t first, uint64_t last, uint64_t count);
 
   ReadMemory read_ = nullptr;

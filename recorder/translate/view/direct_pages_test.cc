@@ -91,6 +91,20 @@ TEST_F(DirectPagesTest, WhatCannotBeReadIsNotTold) {
   EXPECT_EQ(std::memcmp(Next<HsPage>(HS_ENTRY_PAGE).bytes, data_, kPage), 0);
 }
 
+TEST_F(DirectPagesTest, WhatASegmentBeginsWithIsToldBeforeTheRest) {
+  pages_.TellBegin(7);
+  pages_.TellPage(At(0), 7);
+  pages_.TellOthersMapped(7);
+  const auto& begin = Next<HsMapped>(HS_ENTRY_MAPPED);
+  EXPECT_EQ(begin.entry.flags, HS_MAPPED_BEGINS);
+  EXPECT_EQ(begin.start, begin.end);
+  EXPECT_EQ(Next<HsPage>(HS_ENTRY_PAGE).address, At(0));
+  const auto& others = Next<HsMapped>(HS_ENTRY_MAPPED);
+  EXPECT_EQ(others.entry.flags, HS_MAPPED_BEGINS);
+  EXPECT_EQ(others.start, 0u);
+  EXPECT_EQ(others.end, ~uint64_t{0xfff});
+}
+
 TEST_F(DirectPagesTest, PagesThatFollowEachOtherAreOneRun) {
   for (const uint64_t page : {1, 2, 3, 7, 8}) pages_.AddUsed(page * kPage, 7);
   pages_.TellUsed(/*all=*/true, 7);

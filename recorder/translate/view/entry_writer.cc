@@ -92,6 +92,8 @@ uint64_t ToAllStateWords(const GuestState& state, uint64_t* words) {
 
 void EntryWriter::Init(HsRing* ring, IsAbandoned is_abandoned, uint32_t* attention) {
   ring_ = ring;
+  ring_->holds_back = 0;
+  ring_->held_back = 0;
   is_abandoned_ = is_abandoned;
   attention_ = attention;
 }
@@ -102,13 +104,18 @@ void EntryWriter::AskForAttention() const {
   RawCall(SYS_futex, reinterpret_cast<uint64_t>(attention_), FUTEX_WAKE, 1);
 }
 
-HsEntry* EntryWriter::Begin(HsEntryKind kind, uint64_t count, uint64_t size) {
+HsEntry* EntryWriter::Reserve(uint64_t size) {
   const auto rounded = static_cast<uint32_t>((size + 7) & ~uint64_t{7});
   HsEntry* entry = HsRingReserve(ring_, rounded);
   while (entry == nullptr) {
     AwaitTail(0, rounded);
     entry = HsRingReserve(ring_, rounded);
   }
+  return entry;
+}
+
+HsEntry* EntryWriter::Begin(HsEntryKind kind, uint64_t count, uint64_t size) {
+  HsEntry* const entry = Reserve(size);
   entry->kind = kind;
   entry->count = count;
   entry->time = 0;
@@ -133,6 +140,20 @@ HsEntry* EntryWriter::BeginTimed(HsEntryKind kind, uint64_t count, uint64_t size
 
 void EntryWriter::CommitTimed() {
   HsRingCommit(ring_);
+  if (ring_->holds_back == 0) __atomic_store_n(&ring_->writing, 0, __ATOMIC_RELEASE);
+}
+
+// Time stamps are held back, too.
+void EntryWriter::HoldBack() {
+  Reserve(ring_->capacity / 8);
+  ring_->holds_back = 1;
+  __atomic_store_n(&ring_->writing, HS_WRITING, __ATOMIC_SEQ_CST);
+}
+
+void EntryWriter::Publish() {
+  if (ring_->holds_back == 0) return;
+  ring_->holds_back = 0;
+  HsRingPublish(ring_);
   __atomic_store_n(&ring_->writing, 0, __ATOMIC_RELEASE);
 }
 
@@ -154,6 +175,7 @@ void EntryWriter::CancelSeen(const Seen& seen) {
 
 // Until the tail is at `position`, or there is room for `size` bytes if that is not 0.
 void EntryWriter::AwaitTail(uint64_t position, uint32_t size) {
+  HsRingPublish(ring_);
   constexpr timespec kPatience = {0, 100'000'000};
   while (true) {
     __atomic_store_n(&ring_->tail_waiters, 1, __ATOMIC_SEQ_CST);
@@ -168,7 +190,12 @@ void EntryWriter::AwaitTail(uint64_t position, uint32_t size) {
   }
 }
 
-void EntryWriter::AwaitRecorder() { AwaitTail(ring_->head, 0); }
+void EntryWriter::AwaitRecorder() {
+  const bool holds_back = ring_->holds_back != 0;
+  Publish();
+  AwaitTail(ring_->head, 0);
+  if (holds_back) HoldBack();
+}
 
 void EntryWriter::State(HsEntryKind kind, uint64_t count, const GuestState& state) {
   auto* const entry =
@@ -269,6 +296,7 @@ void EntryWriter::End(uint64_t count, uint16_t reason, const GuestState& state) 
   entry->entry.flags = reason;
   ToAllStateWords(state, entry->words);
   CommitTimed();
+  Publish();
 }
 
 void EntryWriter::Patch(HsEntryKind kind, uint64_t count, const HsChange* changes, uint64_t size) {

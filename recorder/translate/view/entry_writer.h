@@ -74,7 +74,12 @@ class EntryWriter {
   bool IsLarge(uint64_t begun) const {
     return __atomic_load_n(&ring_->large_segment, __ATOMIC_RELAXED) == begun + 1;
   }
-  // Waits until the recorder is done with all that was committed.
+  // From here on entries are for the recorder only together, at Publish: who is killed before that
+  // has done none of it. An eighth of the ring has room for certain; where there is no more, those
+  // that are complete are published.
+  void HoldBack();
+  void Publish();
+  // Waits until the recorder is done with all that was committed, held back or not.
   void AwaitRecorder();
 
   // kBegin and kSegment.
@@ -119,6 +124,7 @@ class EntryWriter {
   void Correction(uint64_t count, const GuestState& state);
 
  private:
+  HsEntry* Reserve(uint64_t size);
   void AwaitTail(uint64_t position, uint32_t size);
   void AskForAttention() const;
 

@@ -234,6 +234,53 @@ TEST_F(EntryWriterTest, WithoutRoomItWaitsForTheRecorder) {
   EXPECT_EQ(written, 1000);
 }
 
+TEST_F(EntryWriterTest, WhatIsHeldBackIsThereAtOnce) {
+  writer_.HoldBack();
+  writer_.Reached(1, /*timed=*/true);
+  writer_.Reached(2, /*timed=*/false);
+  EXPECT_EQ(*reader_.Peek(), nullptr);
+  EXPECT_FALSE(reader_.IsQuiet());
+  writer_.Publish();
+  EXPECT_EQ(Next<HsEntry>().count, 1u);
+  EXPECT_EQ(Next<HsEntry>().count, 2u);
+  reader_.Done();
+  EXPECT_EQ(*reader_.Peek(), nullptr);
+  EXPECT_TRUE(reader_.IsQuiet());
+}
+
+TEST_F(EntryWriterTest, ButNotMoreThanThereIsRoomFor) {
+  constexpr uint64_t kEntries = 3 * kCapacity / sizeof(HsEntry);
+  std::thread agent([&] {
+    writer_.HoldBack();
+    for (uint64_t i = 0; i < kEntries; ++i) writer_.Reached(i, /*timed=*/true);
+    writer_.Publish();
+  });
+  for (uint64_t i = 0; i < kEntries;) {
+    const HsEntry* const entry = *reader_.Peek();
+    if (entry == nullptr) continue;
+    ASSERT_EQ(entry->count, i++);
+    reader_.Done();
+  }
+  agent.join();
+  EXPECT_EQ(*reader_.Peek(), nullptr);
+}
+
+TEST_F(EntryWriterTest, WhoWaitsForTheRecorderHoldsNothingBack) {
+  std::thread agent([&] {
+    writer_.HoldBack();
+    writer_.Reached(1, /*timed=*/true);
+    writer_.AwaitRecorder();
+    writer_.Reached(2, /*timed=*/true);
+  });
+  while (*reader_.Peek() == nullptr) continue;
+  EXPECT_EQ(Next<HsEntry>().count, 1u);
+  reader_.Done();
+  EXPECT_EQ(*reader_.Peek(), nullptr);
+  agent.join();
+  EXPECT_EQ(*reader_.Peek(), nullptr);
+  EXPECT_FALSE(reader_.IsQuiet());
+}
+
 // As translated code does, over the ring's end and when it is full.
 TEST_F(EntryWriterTest, WhereThereIsRoomLockedInstructionsAreWrittenElsewhere) {
   uint64_t written = 0, here = 0;
