@@ -111,9 +111,15 @@ TEST_F(ThreadMemoryTest, ChangesWaitUntilTheCallIsLogged) {
 }
 
 TEST_F(ThreadMemoryTest, OutputsAreNotTrustedAfterACallThatIsNotKnown) {
-  memory_->ResyncAfterCall(Call(SYS_getpid), {.known = true});
+  EXPECT_TRUE(memory_->ResyncAfterCall(Call(SYS_getpid), {.written = {{place_, 1}}}));
   EXPECT_TRUE(writers_.trusts);
   memory_->ResyncAfterCall(Call(SYS_getpid), {.known = false});
+  EXPECT_FALSE(writers_.trusts);
+  EXPECT_EQ(InView(), 2);
+}
+
+TEST_F(ThreadMemoryTest, AmongFewPagesAChangeThatNoCallNamesIsFound) {
+  EXPECT_FALSE(memory_->ResyncAfterCall(Call(SYS_getpid), {.known = true}));
   EXPECT_FALSE(writers_.trusts);
   EXPECT_EQ(InView(), 2);
 }
