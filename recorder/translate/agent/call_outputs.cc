@@ -134,7 +134,7 @@ void TellOutputs(Thread* thread, const GuestCall& made, int64_t result) {
   const SyscallShape* const shape = FindStoringShape(made.number());
   if (IsError(result)) {
     // What is left of a time, what is ready: the only errors that come with something.
-    if (result != -EINTR) return;
+    if (TellFailedMemoryCall(thread, made) || result != -EINTR) return;
     if (shape != nullptr) TakeListedOutputs(thread, *shape, made, 0);
     return TakeArguments(thread, made);
   }

@@ -179,6 +179,13 @@ void TellOwnIn(Thread* thread, uint64_t start, uint64_t end) {
   if (!walk.known) ShareMemory(thread);
 }
 
+// Some of it may be something else than before.
+void TellAnew(Thread* thread, uint64_t start, uint64_t end) {
+  if (PageOf(start) != start || end <= start || !InWindows(start, end)) return;
+  PagesOf(*thread).TellMapped(start, end, thread->count);
+  TellOwnIn(thread, start, end);
+}
+
 bool DropsContents(uint64_t advice) {
   return advice == MADV_DONTNEED || advice == MADV_DONTNEED_LOCKED || advice == MADV_REMOVE;
 }
@@ -309,6 +316,32 @@ bool TellMemoryCall(Thread* thread, const GuestCall& made, uint64_t result) {
     case SYS_brk:
       TellHeap(thread, result);
       return true;
+    default:
+      return false;
+  }
+}
+
+bool TellFailedMemoryCall(Thread* thread, const GuestCall& made) {
+  if (!MayChangeMap(made.number()) && made.number() != SYS_madvise) return false;
+  ForgetOwnRegions();
+  const uint64_t start = made.argument(0), end = start + WholePages(made.argument(1));
+  switch (made.number()) {
+    case SYS_mmap:
+      if ((made.argument(3) & MAP_FIXED) != 0) TellAnew(thread, start, end);
+      return true;
+    case SYS_mremap:
+      TellAnew(thread, start, end);
+      if ((made.argument(3) & MREMAP_FIXED) != 0) {
+        const uint64_t to = made.argument(4);
+        TellAnew(thread, to, to + WholePages(made.argument(2)));
+      }
+      return true;
+    case SYS_munmap:
+    case SYS_madvise:
+      TellAnew(thread, start, end);
+      return true;
+    case SYS_mprotect:
+      return TellMemoryCall(thread, made, 0);
     default:
       return false;
   }

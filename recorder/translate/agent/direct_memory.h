@@ -42,6 +42,9 @@ void TellUsedBefore(Thread* thread, const GuestCall& call);
 // `made`, which changes what is mapped, has succeeded. False: it is not such a call.
 bool TellMemoryCall(Thread* thread, const GuestCall& made, uint64_t result);
 
+// `made` has failed. What it is about may have changed in part. False: it is not such a call.
+bool TellFailedMemoryCall(Thread* thread, const GuestCall& made);
+
 // Something was stored to [address, address + bytes). False if it cannot be read.
 bool TellStored(Thread* thread, uint64_t address, uint64_t bytes);
 // Something was stored, nobody knows where: all pages that have been stored to are told. How many.

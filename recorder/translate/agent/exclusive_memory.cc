@@ -109,6 +109,8 @@ bool MapsWhatOthersChange(const GuestCall& mmap) {
   return !IsOfCode(mmap) && !IsAtRest(mmap.argument(4), file, kMoment);
 }
 
+constexpr uint64_t kLastAdvice = 25;  // MADV_COLLAPSE
+
 bool LetsOthersStore(const GuestCall& call) {
   if (MapsTooMuch(call)) return true;
   switch (call.number()) {
@@ -117,10 +119,11 @@ bool LetsOthersStore(const GuestCall& call) {
     case SYS_mprotect:  // what the same file shows elsewhere changes with stores there
       return (call.argument(2) & PROT_WRITE) != 0 &&
              file_ranges.Touches(call.argument(0), call.argument(0) + call.argument(1));
-    case SYS_madvise:  // the kernel takes what it holds when it likes
-      return call.argument(2) == MADV_FREE;
+    case SYS_madvise:  // the kernel takes what it holds when it likes; or nobody knows
+      return call.argument(2) == MADV_FREE || call.argument(2) > kLastAdvice;
     case SYS_shmat:
     case SYS_remap_file_pages:
+    case SYS_process_madvise:
     case SYS_pkey_mprotect:  // rights that change without a call
       return true;
     default:

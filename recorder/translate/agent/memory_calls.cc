@@ -158,9 +158,11 @@ void HandleMmap(Thread* thread, GuestCall* call) {
   if (!fixed && !within) call->set_argument(0, 0);
   Make(call);
   KeepInWindows(call, bytes);
+  // What failed may have been done in part.
+  const bool replaces = (call->argument(3) & MAP_FIXED) != 0 || !IsError(call->result());
+  if (fixed && within && replaces) Forget(thread, start, start + bytes);
   if (IsError(call->result())) return;
   ignored_hints.NoteMapped(static_cast<uint64_t>(call->result()), ignored);
-  if (fixed) Forget(thread, start, start + bytes);
 }
 
 void HandleMremap(Thread* thread, GuestCall* call) {
@@ -176,7 +178,6 @@ void HandleMremap(Thread* thread, GuestCall* call) {
     return;
   }
   Make(call);
-  if (IsError(call->result())) return;
   Forget(thread, old_start, old_start + old_bytes);
   if (fixed) Forget(thread, to, to + bytes);
 }
@@ -228,10 +229,9 @@ void HandleRangeCall(Thread* thread, GuestCall* call) {
     return;
   }
   Make(call);
-  if (IsError(call->result())) return;
   const bool protects = number == SYS_mprotect || number == SYS_pkey_mprotect;
   if (protects && call->argument(2) == (PROT_READ | PROT_EXEC)) return;
-  if (number == SYS_munmap) ignored_hints.NoteUnmapped(start);
+  if (number == SYS_munmap && !IsError(call->result())) ignored_hints.NoteUnmapped(start);
   Invalidate(thread, start, end);
   const uint64_t advice = number == SYS_madvise ? call->argument(2) : MADV_NORMAL;
   // A load that is not compared faults in the view.

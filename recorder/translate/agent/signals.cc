@@ -128,6 +128,16 @@ void OnFault(Thread* thread, int signal, const int32_t* info, FrameContext* cont
   GoToFault(context);
 }
 
+// Whether memory past the end of a file must not be written to either: that comes first. The kernel
+// says which it is without doing it (madvise(2), MADV_POPULATE_WRITE).
+bool IsForbiddenStore(const FrameRegisters& registers, uint64_t address) {
+  constexpr uint64_t kWrite = 2, kPageBytes = 4096, kPopulateRead = 22, kPopulateWrite = 23;
+  if ((registers.error & kWrite) == 0) return false;
+  const uint64_t page = address & ~(kPageBytes - 1);
+  return Call(SYS_madvise, page, kPageBytes, kPopulateWrite) == -EINVAL &&
+         Call(SYS_madvise, page, kPageBytes, kPopulateRead) == -EFAULT;
+}
+
 // Whether it was the first use of a page of the view, which is there now. If there is no such
 // memory, the fault is the guest's, at its own address, and what reading memory there has raised:
 // SIGBUS past the end of a file.
@@ -154,6 +164,10 @@ bool IsViewFault(Thread* thread, int* signal, int32_t* info, FrameContext* conte
   const bool met = thread->copy_fault_signal != 0;
   *signal = info[0] = met ? thread->copy_fault_signal : SIGSEGV;
   info[2] = met ? thread->copy_fault_code : SEGV_MAPERR;
+  if (*signal == SIGBUS && IsForbiddenStore(registers, address)) {
+    *signal = info[0] = SIGSEGV;
+    info[2] = SEGV_ACCERR;
+  }
   return false;
 }
 
