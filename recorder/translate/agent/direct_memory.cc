@@ -32,7 +32,7 @@ uint64_t Smaller(uint64_t a, uint64_t b) { return a < b ? a : b; }
 // Of the process; a child of vfork, which has this memory for a while, stands for it.
 constinit DirectPages direct_pages;
 uint64_t heap_end;  // the break
-bool hides_memory;  // something was made unreadable, with what it holds
+bool hides_memory;  // something is not readable, whatever it holds
 
 // Of this image: a function of others is reached through a table, which there is none of.
 bool ReadGuest(void* to, const void* from, uint64_t bytes) { return CopyGuest(to, from, bytes); }
@@ -190,9 +190,9 @@ bool DropsContents(uint64_t advice) {
   return advice == MADV_DONTNEED || advice == MADV_DONTNEED_LOCKED || advice == MADV_REMOVE;
 }
 
-// Whether nobody is asked about the memory any more.
-bool Hides(const GuestCall& mprotect) {
-  return (mprotect.argument(2) & (PROT_READ | PROT_WRITE)) == 0;
+// Whether nobody is asked about the memory any more. Of mprotect, and mmap.
+bool Hides(const GuestCall& call) {
+  return (call.argument(2) & (PROT_READ | PROT_WRITE | PROT_EXEC)) == 0;
 }
 
 void TellRemapped(Thread* thread, const GuestCall& made, uint64_t result) {
@@ -298,6 +298,7 @@ bool TellMemoryCall(Thread* thread, const GuestCall& made, uint64_t result) {
   const uint64_t start = made.argument(0), end = start + WholePages(made.argument(1));
   switch (made.number()) {
     case SYS_mmap:
+      hides_memory |= Hides(made);
       PagesOf(*thread).TellMapped(result, result + WholePages(made.argument(1)), thread->count);
       return true;
     case SYS_mremap:
@@ -310,7 +311,7 @@ bool TellMemoryCall(Thread* thread, const GuestCall& made, uint64_t result) {
       if (Hides(made)) {
         hides_memory = true;
       } else if (hides_memory) {
-        TellOwnIn(thread, start, end);
+        TellAnew(thread, start, end);
       }
       return true;
     case SYS_brk:

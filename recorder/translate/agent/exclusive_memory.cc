@@ -1,11 +1,14 @@
 #include "recorder/translate/agent/exclusive_memory.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <linux/magic.h>
 #include <sys/mman.h>
 #include <sys/ptrace.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/uio.h>
 #include <sys/vfs.h>
 #include <time.h>
 
@@ -16,6 +19,7 @@
 #include "recorder/translate/agent/recording.h"
 #include "recorder/translate/base/system.h"
 #include "recorder/translate/view/file_ranges.h"
+#include "recorder/translate/view/own_regions.h"
 
 namespace hindsight::agent {
 namespace {
@@ -136,6 +140,7 @@ struct OpenFile {
   bool known;
   uint64_t descriptor;
   FileKind kind;
+  bool is_regular;
   uint64_t device, inode;
 };
 
@@ -147,7 +152,7 @@ OpenFile LookAt(uint64_t descriptor) {
     const int64_t result = Call(SYS_fstatfs, descriptor, AddressOf(&system));
     if (IsError(result) || system.f_type == PROC_SUPER_MAGIC) kind = FileKind::kOther;
   }
-  return {true, descriptor, kind, file.st_dev, file.st_ino};
+  return {true, descriptor, kind, S_ISREG(file.st_mode), file.st_dev, file.st_ino};
 }
 
 // Whether a descriptor that was a file's may be another one's afterwards. Others get numbers that
@@ -232,6 +237,49 @@ bool OnlyReads(uint32_t number) {
          number == SYS_preadv || number == SYS_lseek || number == SYS_getdents64;
 }
 
+struct Buffers {
+  uint64_t bytes;
+  bool all_writable;
+};
+
+Buffers BuffersAt(uint64_t vector, uint64_t count) {
+  Buffers buffers = {0, true};
+  for (uint64_t i = 0; i < count && i < IOV_MAX; ++i) {
+    iovec part = {};
+    if (!CopyGuest(&part, PointerTo<const iovec>(vector) + i, sizeof(part))) break;
+    const uint64_t start = AddressOf(part.iov_base);
+    buffers.bytes += part.iov_len;
+    buffers.all_writable &= IsOwnWritable(start, start + part.iov_len);
+  }
+  return buffers;
+}
+
+Buffers BuffersOf(const GuestCall& made) {
+  const uint64_t start = made.argument(1), size = made.argument(2);
+  msghdr message = {};
+  switch (made.number()) {
+    case SYS_read:
+    case SYS_pread64:
+    case SYS_getdents64:
+    case SYS_recvfrom:
+      return {size, IsOwnWritable(start, start + size)};
+    case SYS_readv:
+    case SYS_preadv:
+      return BuffersAt(start, size);
+    case SYS_recvmsg:
+      if (!CopyGuest(&message, PointerTo<const msghdr>(start), sizeof(message))) return {0, true};
+      return BuffersAt(AddressOf(message.msg_iov), message.msg_iovlen);
+    default:
+      return {0, true};
+  }
+}
+
+// What has met the end of memory has stored up to there, and reports less.
+bool MayHaveStoredMore(const GuestCall& made, int64_t result) {
+  const Buffers buffers = BuffersOf(made);
+  return static_cast<uint64_t>(result) < buffers.bytes && !buffers.all_writable;
+}
+
 void NoteFileMap(Thread* thread, const GuestCall& made, uint64_t start) {
   struct stat file = {};
   if ((made.argument(3) & MAP_ANONYMOUS) != 0 || IsOfCode(made) ||
@@ -298,6 +346,7 @@ void TakeOtherOutputs(Thread* thread, const GuestCall& made, int64_t result) {
   if (descriptor >= 0) {
     const OpenFile file = open_files.At(static_cast<uint64_t>(descriptor));
     if (file.kind == FileKind::kDevice) return ShareMemory(thread);
+    if (!file.is_regular && MayHaveStoredMore(made, result)) return TakeUnknownOutputs(thread);
     if (file.kind == FileKind::kOther && !OnlyReads(made.number())) {
       return TakeUnknownOutputs(thread);
     }

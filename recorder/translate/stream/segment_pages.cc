@@ -1,5 +1,6 @@
 #include "recorder/translate/stream/segment_pages.h"
 
+#include <sys/mman.h>
 #include <xxhash.h>
 
 #include <algorithm>
@@ -121,6 +122,8 @@ void SegmentPages::AddMapped(uint64_t count, uint64_t start, uint64_t end, bool 
   for (const MapRegion& region : map.regions()) {
     const uint64_t from = std::max(start, region.start), to = std::min(end, region.end);
     if (from >= to || IsKernels(region) || !IsAsMapped(region)) continue;
+    // The thread does not say what it cannot read.
+    if (region.protection == PROT_NONE) continue;
     log_->Append(
         count, MappedRange{.address = from,
                            .bytes = to - from,

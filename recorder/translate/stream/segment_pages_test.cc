@@ -1,5 +1,6 @@
 #include "recorder/translate/stream/segment_pages.h"
 
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 
@@ -176,6 +177,7 @@ class DirectSegmentPagesTest : public SegmentPagesTest {
   static MapRegion Region(uint64_t start, const std::string& name, uint64_t inode = 0) {
     MapRegion region = {.start = start, .end = start + 4 * kPageBytes, .name = name};
     region.inode = inode;
+    region.protection = PROT_READ;
     return region;
   }
   std::vector<MappedRange> ranges() const {
@@ -198,6 +200,15 @@ TEST_F(DirectSegmentPagesTest, WhatIsMappedIsToldAsFarAsItIsKnown) {
   EXPECT_EQ(ranges()[0].bytes, 4 * kPageBytes);
   EXPECT_EQ(ranges()[0].module, -1);
   EXPECT_EQ(ranges()[1].address, 0x20000u);
+}
+
+// The thread cannot say what it has stored there before.
+TEST_F(DirectSegmentPagesTest, WhatCannotBeReadIsNotTold) {
+  MapRegion hidden = Region(kPage, "");
+  hidden.protection = PROT_NONE;
+  space_.Replace({0, 0x100000, {hidden}});
+  pages_.AddMapped(1, 0, ~uint64_t{0xfff}, /*begins=*/true);
+  EXPECT_TRUE(ranges().empty());
 }
 
 TEST_F(DirectSegmentPagesTest, OnlyThePartThatIsAskedForIsTold) {

@@ -37,7 +37,9 @@ OwnRegion Parse(const char* line, const char* end) {
   ++at;
   region.end = ReadHex(&at);
   ++at;
-  region.readable = at[0] == 'r' || at[1] == 'w';
+  // What may be written or executed may be read, but where protection keys forbid it.
+  region.readable = at[0] == 'r' || at[1] == 'w' || at[2] == 'x';
+  region.writable = at[1] == 'w';
   region.shared = at[3] == 's';
   region.is_vdso = IsNamed(line, end, "vdso");
   region.is_clock = IsNamed(line, end, "vvar");
@@ -69,8 +71,8 @@ bool ReadOwnRegions(void (*visit)(void* context, const OwnRegion& region), void*
 }
 
 bool IsAlike(const OwnRegion& a, const OwnRegion& b) {
-  return a.readable == b.readable && a.shared == b.shared && a.is_vdso == b.is_vdso &&
-         a.is_clock == b.is_clock;
+  return a.readable == b.readable && a.writable == b.writable && a.shared == b.shared &&
+         a.is_vdso == b.is_vdso && a.is_clock == b.is_clock;
 }
 
 void Keep(void* /*context*/, const OwnRegion& region) {
@@ -109,6 +111,18 @@ bool ForEachOwnRegion(void (*visit)(void* context, const OwnRegion& region), voi
   if (kept_count > kMostKept) return ReadOwnRegions(visit, context);
   for (uint64_t i = 0; i < kept_count; ++i) visit(context, kept[i]);
   return true;
+}
+
+bool IsOwnWritable(uint64_t start, uint64_t end) {
+  struct Left {
+    uint64_t start, end;
+  } left = {start, end};
+  const auto take = [](void* context, const OwnRegion& region) {
+    auto* const range = static_cast<Left*>(context);
+    const bool has_start = range->start >= region.start && range->start < region.end;
+    if (has_start && region.writable) range->start = region.end;
+  };
+  return ForEachOwnRegion(take, &left) && left.start >= left.end;
 }
 
 void ForgetOwnRegions() { is_kept = false; }

@@ -9,7 +9,7 @@ namespace hindsight {
 
 struct OwnRegion {
   uint64_t start, end;
-  bool readable, shared;
+  bool readable, writable, shared;
   bool is_vdso;
   bool is_clock;  // what the vdso reads the time from
 };
@@ -21,6 +21,9 @@ uint64_t ReadHex(const char** text);
 // differ here may be one. False: they cannot be read. They are read once, and again after
 // ForgetOwnRegions. The process's one thread.
 bool ForEachOwnRegion(void (*visit)(void* context, const OwnRegion& region), void* context);
+
+// Whether all of [start, end) may be stored to. Not known: false.
+bool IsOwnWritable(uint64_t start, uint64_t end);
 
 // Something is mapped differently.
 void ForgetOwnRegions();
