@@ -131,11 +131,13 @@ void OnFault(Thread* thread, int signal, const int32_t* info, FrameContext* cont
 // Whether memory past the end of a file must not be written to either: that comes first. The kernel
 // says which it is without doing it (madvise(2), MADV_POPULATE_WRITE).
 bool IsForbiddenStore(const FrameRegisters& registers, uint64_t address) {
-  constexpr uint64_t kWrite = 2, kPageBytes = 4096, kPopulateRead = 22, kPopulateWrite = 23;
+  constexpr uint64_t kWrite = 2, kPageBytes = 4096, kPopulateWrite = 23;
   if ((registers.error & kWrite) == 0) return false;
-  const uint64_t page = address & ~(kPageBytes - 1);
-  return Call(SYS_madvise, page, kPageBytes, kPopulateWrite) == -EINVAL &&
-         Call(SYS_madvise, page, kPageBytes, kPopulateRead) == -EFAULT;
+  const auto populate = [](uint64_t at) {
+    return Call(SYS_madvise, at & ~(kPageBytes - 1), kPageBytes, kPopulateWrite);
+  };
+  const bool is_known = populate(AddressOf(&registers)) == 0;  // older kernels do not know it
+  return is_known && populate(address) == -EINVAL;
 }
 
 // Whether it was the first use of a page of the view, which is there now. If there is no such
