@@ -96,6 +96,52 @@ static void used_and_hidden(void) {
   REQUIRE(mprotect(memory, 4 * kPage, PROT_NONE) == 0);
 }
 
+// The calls fail, after they have done a part.
+static void in_part(void) {
+  char* memory = pages('l');
+  REQUIRE(munmap(memory + kPage, kPage) == 0);
+  REQUIRE(madvise(memory, 3 * kPage, MADV_DONTNEED) == -1);
+  printf("in part: %d\n", memory[5]);
+  char* other = pages('m');
+  REQUIRE(munmap(other + kPage, kPage) == 0);
+  REQUIRE(mprotect(other, 3 * kPage, PROT_NONE) == -1);
+  REQUIRE(mprotect(other, kPage, PROT_READ) == 0);
+  printf("in part: %c\n", other[5]);
+}
+
+// A pipe's bytes, as far as there is memory for them: the read reports none of a part.
+static void received_at_the_end(void) {
+  int ends[2];
+  REQUIRE(pipe(ends) == 0);
+  char* memory = pages('n');
+  char* const limit = memory + 2 * kPage;
+  REQUIRE(munmap(limit, kPage) == 0);
+  REQUIRE(write(ends[1], memory, kPage) == kPage);
+  memset(memory, 'o', 2 * kPage);
+  REQUIRE(write(ends[1], memory, kPage) == kPage);
+  memset(memory, 'p', 2 * kPage);
+  const ssize_t got = read(ends[0], limit - kPage - 100, 2 * kPage);
+  printf("received at the end: %zd %c %c %c\n", got, limit[-kPage - 1], limit[-50], limit[-1]);
+}
+
+static volatile unsigned work;
+static void work_on(void) {
+  for (int i = 0; i < 100000; i++) work = work * 3 + 1;
+}
+
+// Segments begin while it can only be executed, or not even that.
+static void hidden_for_long(void) {
+  char* memory = pages('q');
+  REQUIRE(mprotect(memory, kPage, PROT_NONE) == 0);
+  work_on();
+  REQUIRE(mprotect(memory, kPage, PROT_READ) == 0);
+  printf("hidden for long: %c\n", memory[5]);
+  REQUIRE(mprotect(memory, kPage, PROT_EXEC) == 0);
+  work_on();
+  REQUIRE(mprotect(memory, kPage, PROT_READ) == 0);
+  printf("hidden for long: %c\n", memory[6]);
+}
+
 static char file_name[] = "exclusive_memory.XXXXXX";
 
 static void file_written(void) {
@@ -270,6 +316,9 @@ int main(int count, char** arguments) {
   mapped_over();
   unreadable();
   used_and_hidden();
+  hidden_for_long();
+  in_part();
+  received_at_the_end();
   own_memory_written();
   child_stores();
   child_number();

@@ -89,6 +89,11 @@ static void use(void) {
   REQUIRE(mprotect(memory + 3 * kPage, kPage, PROT_NONE) == 0);
   TRY(load(memory + 3 * kPage));
   TRY(store(memory + 3 * kPage));
+  REQUIRE(mprotect(past + kPage, kPage, PROT_READ) == 0);
+  TRY(load(past + kPage));
+  TRY(store(past + kPage + 8));
+  REQUIRE(mprotect(past + kPage, kPage, PROT_EXEC) == 0);
+  TRY(store_word(past + kPage + 16));
   REQUIRE(munmap(memory + 4 * kPage, kPage) == 0);
   TRY(store(memory + 4 * kPage));
 }
