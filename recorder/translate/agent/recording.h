@@ -127,7 +127,7 @@ struct CallEffects {
 };
 
 // What is recorded from here on the recorder sees all at once, when it is published: who is killed
-// in between has done none of it. What it does must not last. (A megabyte has room.)
+// in between has done none of it. What it does must not last. (160 KB have room.)
 void HoldBackEntries(const Thread& thread);
 void PublishEntries(const Thread& thread);
 // The transition out of the present state: `call`, as the guest made it, has returned.

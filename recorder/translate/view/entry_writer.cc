@@ -64,6 +64,9 @@ bool IsAlwaysTold(uint64_t word) {
   return false;
 }
 
+// What a read of 128 KB stores. Less than where a ring starts over: its memory stays in the caches.
+constexpr uint64_t kHeldBytes = 160 * 1024;
+
 constexpr uint64_t kRaxWord = 0, kRcxWord = 1, kR11Word = 11;
 
 }  // namespace
@@ -145,7 +148,8 @@ void EntryWriter::CommitTimed() {
 
 // Time stamps are held back, too.
 void EntryWriter::HoldBack() {
-  Reserve(ring_->capacity / 8);
+  const uint64_t most = ring_->capacity / 8;
+  Reserve(kHeldBytes < most ? kHeldBytes : most);
   ring_->holds_back = 1;
   __atomic_store_n(&ring_->writing, HS_WRITING, __ATOMIC_SEQ_CST);
 }

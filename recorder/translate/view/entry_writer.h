@@ -75,8 +75,8 @@ class EntryWriter {
     return __atomic_load_n(&ring_->large_segment, __ATOMIC_RELAXED) == begun + 1;
   }
   // From here on entries are for the recorder only together, at Publish: who is killed before that
-  // has done none of it. An eighth of the ring has room for certain; where there is no more, those
-  // that are complete are published.
+  // has done none of it. 160 KB have room for certain (an eighth of a small ring); where there is
+  // no more, those that are complete are published.
   void HoldBack();
   void Publish();
   // Waits until the recorder is done with all that was committed, held back or not.
