@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "tests/harness/files.h"
 #include "tests/harness/recording.h"
@@ -38,6 +39,15 @@ TEST(ExclusiveMemoryTest, ShowsWhatEachCallHasStored) {
   ExpectAlwaysRecordsUnchanged({Program("exclusive_memory")});
   ExpectAlwaysRecordsUnchanged({Program("exclusive_memory")}, {},
                                {"--light-keyframe-interval=50000"});
+}
+
+TEST(ExclusiveMemoryTest, IsAsItIsNativelyAfterAnyCalls) {
+  for (int seed = 1; seed <= 6 && !testing::Test::HasFailure(); ++seed) {
+    SCOPED_TRACE(seed);
+    std::vector<std::string> flags;
+    if (seed % 2 == 0) flags.emplace_back("--light-keyframe-interval=30000");
+    ExpectRecordsUnchanged({Program("memory_walk"), absl::StrCat(seed), "200"}, {}, flags);
+  }
 }
 
 TEST(ExclusiveMemoryTest, ShowsWhatIsWrittenToAFileAtRest) {
