@@ -205,4 +205,14 @@ bool LeaveHandler(Thread* thread) {
   return true;
 }
 
+bool IsForbiddenStore(const FrameRegisters& registers, uint64_t address) {
+  constexpr uint64_t kWrite = 2, kPageBytes = 4096, kPopulateWrite = 23;
+  if ((registers.error & kWrite) == 0) return false;
+  const auto populate = [](uint64_t at) {
+    return Call(SYS_madvise, at & ~(kPageBytes - 1), kPageBytes, kPopulateWrite);
+  };
+  const bool is_known = populate(AddressOf(&registers)) == 0;  // older kernels do not know it
+  return is_known && populate(address) == -EINVAL;
+}
+
 }  // namespace hindsight::agent

@@ -46,6 +46,10 @@ inline constexpr uint64_t kSoftwareBytesOffset = 464;  // in the XSAVE area
 // also pc and flags.
 void TakeRegisters(const FrameRegisters& from, Thread* thread);
 
+// Of a fault at `address`, past the end of a file: whether it is a store where none is allowed
+// either, which comes first. The kernel says so without storing (madvise(2), MADV_POPULATE_WRITE).
+bool IsForbiddenStore(const FrameRegisters& registers, uint64_t address);
+
 // Puts a frame for the handler `action` of `signal` on the guest's stack, and the thread at the
 // handler's first instruction. False if there is no room: nothing has changed.
 bool EnterHandler(Thread* thread, const PendingSignal& signal, const SignalAction& action);

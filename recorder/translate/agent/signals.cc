@@ -128,18 +128,6 @@ void OnFault(Thread* thread, int signal, const int32_t* info, FrameContext* cont
   GoToFault(context);
 }
 
-// Whether memory past the end of a file must not be written to either: that comes first. The kernel
-// says which it is without doing it (madvise(2), MADV_POPULATE_WRITE).
-bool IsForbiddenStore(const FrameRegisters& registers, uint64_t address) {
-  constexpr uint64_t kWrite = 2, kPageBytes = 4096, kPopulateWrite = 23;
-  if ((registers.error & kWrite) == 0) return false;
-  const auto populate = [](uint64_t at) {
-    return Call(SYS_madvise, at & ~(kPageBytes - 1), kPageBytes, kPopulateWrite);
-  };
-  const bool is_known = populate(AddressOf(&registers)) == 0;  // older kernels do not know it
-  return is_known && populate(address) == -EINVAL;
-}
-
 // Whether it was the first use of a page of the view, which is there now. If there is no such
 // memory, the fault is the guest's, at its own address, and what reading memory there has raised:
 // SIGBUS past the end of a file.
