@@ -205,6 +205,10 @@ bool LeaveHandler(Thread* thread) {
   return true;
 }
 
+void AllowMisaligned() {
+  asm volatile("pushfq\n\tandl $0xfffbffff, (%%rsp)\n\tpopfq" : : : "cc", "memory");
+}
+
 bool IsForbiddenStore(const FrameRegisters& registers, uint64_t address) {
   constexpr uint64_t kWrite = 2, kPageBytes = 4096, kPopulateWrite = 23;
   if ((registers.error & kWrite) == 0) return false;

@@ -46,6 +46,9 @@ inline constexpr uint64_t kSoftwareBytesOffset = 464;  // in the XSAVE area
 // also pc and flags.
 void TakeRegisters(const FrameRegisters& from, Thread* thread);
 
+// The program may have forbidden misaligned accesses, and handlers begin with its flag.
+void AllowMisaligned();
+
 // Of a fault at `address`, past the end of a file: whether it is a store where none is allowed
 // either, which comes first. The kernel says so without storing (madvise(2), MADV_POPULATE_WRITE).
 bool IsForbiddenStore(const FrameRegisters& registers, uint64_t address);

@@ -161,11 +161,6 @@ bool IsViewFault(Thread* thread, int* signal, int32_t* info, FrameContext* conte
   return false;
 }
 
-// The program may have forbidden that, and handlers begin with its flag.
-void AllowMisaligned() {
-  asm volatile("pushfq\n\tandl $0xfffbffff, (%%rsp)\n\tpopfq" : : : "cc", "memory");
-}
-
 bool IsComparing(uint64_t rip) {
   return rip >= AddressOf(&AgentIsSame) && rip < AddressOf(AgentIsSameEnd);
 }
