@@ -63,6 +63,11 @@ TEST(Golden, Version1WithMappedRanges) {
             FileText("tracefmt/testdata/golden-v1-mapped-ranges.txt"));
 }
 
+TEST(Golden, Version1WithReferencedPages) {
+  EXPECT_EQ(DescribeRecording(Copy("golden-v1-referenced-pages").path()),
+            FileText("tracefmt/testdata/golden-v1-referenced-pages.txt"));
+}
+
 // Rings: where they begin, what was dropped, and that what is there is whole.
 std::string RingText(const std::string& name) {
   const Copy copy(name);
@@ -91,7 +96,7 @@ TEST(Golden, TheWriterStillWritesTheSame) {
   ASSERT_NE(mkdtemp(directory.data()), nullptr);
   WriteSampleTrace(directory);
   EXPECT_EQ(DescribeRecording(directory),
-            FileText("tracefmt/testdata/golden-v1-mapped-ranges.txt"));
+            FileText("tracefmt/testdata/golden-v1-referenced-pages.txt"));
   std::filesystem::remove_all(directory);
 }
 

@@ -127,6 +127,12 @@ RecordKind RecordColumns::AddBody(const PageLeft& body) {
   return RecordKind::kPageLeft;
 }
 
+RecordKind RecordColumns::AddBody(const ReferencedPage& body) {
+  referenced_pages_.push_back(body.address);
+  raw_bytes_ += sizeof(uint64_t);
+  return RecordKind::kReferencedPage;
+}
+
 RecordKind RecordColumns::AddBody(const MemoryHash& body) {
   memory_hashes_.addresses.push_back(body.address);
   memory_hashes_.sizes.push_back(body.size_bytes);
@@ -279,6 +285,9 @@ void RecordColumns::BuildRanges(wire::RecordBlock::Builder block) const {
     FillList(columns.initSizes(from.sizes.size()), from.sizes);
     columns.setFlags(AsData(from.flags));
     columns.setPages(AsData(from.pages));
+  }
+  if (!referenced_pages_.empty()) {
+    FillList(block.initReferencedPages(referenced_pages_.size()), referenced_pages_);
   }
 }
 

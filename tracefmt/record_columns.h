@@ -30,6 +30,7 @@ enum class RecordKind : uint8_t {
   kGap = 7,
   kMappedRange = 8,
   kUsedPages = 9,
+  kReferencedPage = 10,
   // Replay is exact without these.
   kOrderRun = 128,
   kPageLeft = 129,
@@ -139,6 +140,7 @@ class RecordColumns {
   RecordKind AddBody(const MemoryHash& body);
   RecordKind AddBody(const MappedRange& body);
   RecordKind AddBody(const UsedPages& body);
+  RecordKind AddBody(const ReferencedPage& body);
 
   void BuildImports(wire::RecordBlock::Builder block) const;
   void BuildTransitions(wire::RecordBlock::Builder block) const;
@@ -162,6 +164,7 @@ class RecordColumns {
   std::string gap_reason_;
   OrderRuns order_runs_;
   std::vector<uint64_t> left_pages_;
+  std::vector<uint64_t> referenced_pages_;
   MemoryHashes memory_hashes_;
   MappedRanges mapped_ranges_;
   Used used_pages_;

@@ -323,7 +323,8 @@ class Decoder {
         left_pages_(block.getLeftPages()),
         memory_hashes_(block.getMemoryHashes()),
         mapped_ranges_(block.getMappedRanges()),
-        used_pages_(block.getUsedPages(), lists) {}
+        used_pages_(block.getUsedPages(), lists),
+        referenced_pages_(block.getReferencedPages()) {}
 
   // The record's body; it is at `count`, the record before at `before`. Returns what is wrong,
   // or nullptr.
@@ -349,13 +350,15 @@ class Decoder {
       case RecordKind::kOrderRun:
         return runs_.Take(before, count, &out->emplace<OrderRun>());
       case RecordKind::kPageLeft:
-        return TakeLeft(&out->emplace<PageLeft>());
+        return TakePage(&left_pages_, &out->emplace<PageLeft>().address);
       case RecordKind::kMemoryHash:
         return memory_hashes_.Take(&out->emplace<MemoryHash>());
       case RecordKind::kMappedRange:
         return mapped_ranges_.Take(limits_.module_count, &out->emplace<MappedRange>());
       case RecordKind::kUsedPages:
         return used_pages_.Take(&out->emplace<UsedPages>());
+      case RecordKind::kReferencedPage:
+        return TakePage(&referenced_pages_, &out->emplace<ReferencedPage>().address);
     }
     return "unknown kind";
   }
@@ -369,9 +372,9 @@ class Decoder {
     return nullptr;
   }
 
-  const char* TakeLeft(PageLeft* left) {
-    if (!left_pages_.Take(&left->address)) return kShortColumn;
-    return left->address % kPageBytes == 0 ? nullptr : kUnalignedPage;
+  static const char* TakePage(WordColumn* pages, uint64_t* address) {
+    if (!pages->Take(address)) return kShortColumn;
+    return *address % kPageBytes == 0 ? nullptr : kUnalignedPage;
   }
 
   const RecordLimits limits_;
@@ -388,10 +391,11 @@ class Decoder {
   MemoryHashColumns memory_hashes_;
   MappedRangeColumns mapped_ranges_;
   UsedPageColumns used_pages_;
+  WordColumn referenced_pages_;
 };
 
 bool IsKnown(uint8_t kind) {
-  return kind <= static_cast<uint8_t>(RecordKind::kUsedPages) ||
+  return kind <= static_cast<uint8_t>(RecordKind::kReferencedPage) ||
          (kind >= static_cast<uint8_t>(RecordKind::kOrderRun) &&
           kind <= static_cast<uint8_t>(RecordKind::kMemoryHash));
 }

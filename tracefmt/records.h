@@ -125,7 +125,8 @@ struct MemoryHash {
 
 // From state N on the pages of this range hold the module's bytes from `module_offset` on (zeros
 // after the end of the file), or zeros if `module` < 0: as far as the thread uses them, and until
-// something else is imported or stored there. Readers make PageImports of it: range_expansion.h.
+// something else is imported or stored there. Readers make PageImports of it:
+// ranges/range_expansion.h.
 struct MappedRange {
   uint64_t address = 0;  // multiple of kPageBytes
   uint64_t bytes = 0;    // likewise, not 0
@@ -140,6 +141,13 @@ struct UsedPages {
   absl::Span<const uint64_t> pages;  // ascending multiples of kPageBytes; borrowed
 };
 
+// From state N on the view holds the page, as it was where the segment's reference segment (an
+// earlier one of the thread) imported it first, if that import had no module. Readers make a
+// PageImport of it: references/referenced_pages.h.
+struct ReferencedPage {
+  uint64_t address = 0;  // multiple of kPageBytes
+};
+
 // The segment ends in state N with these registers; the next segment, if any, begins there.
 struct SegmentEnd {
   RegisterWords registers;
@@ -150,9 +158,9 @@ struct Gap {
   std::string reason;
 };
 
-using RecordBody =
-    std::variant<PageImport, LineImport, UncachedRead, SideEffect, Discontinuity, RegisterHash,
-                 SegmentEnd, Gap, OrderRun, PageLeft, MemoryHash, MappedRange, UsedPages>;
+using RecordBody = std::variant<PageImport, LineImport, UncachedRead, SideEffect, Discontinuity,
+                                RegisterHash, SegmentEnd, Gap, OrderRun, PageLeft, MemoryHash,
+                                MappedRange, UsedPages, ReferencedPage>;
 
 // `count` never decreases within a segment. Among the records of one count a transition is last.
 struct Record {

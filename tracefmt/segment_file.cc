@@ -5,7 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
-#include "tracefmt/range_expansion.h"
+#include "tracefmt/ranges/range_expansion.h"
 #include "tracefmt/record_columns.h"
 #include "tracefmt/record_decoder.h"
 #include "tracefmt/storage/message.h"
@@ -51,6 +51,11 @@ absl::StatusOr<Header> ReadHeader(const BlockFile& file, const std::string& uuid
         header.info.number = number;
         header.info.first_count = message.getFirstCount();
         header.info.first_sequence = message.getFirstSequence();
+        if (message.getReference() > number) {
+          return BlockError(absl::StatusCode::kDataLoss, file.path(), 0,
+                            "refers to a segment that is not before it");
+        }
+        if (message.getReference() != 0) header.info.reference = message.getReference() - 1;
         header.registers = AsWords(message.getRegisters());
         return absl::OkStatus();
       }));
@@ -59,45 +64,16 @@ absl::StatusOr<Header> ReadHeader(const BlockFile& file, const std::string& uuid
   return header;
 }
 
-class LoadedSegment final : public Segment {
+// The records of a segment, as they are in its file.
+class StoredRecords {
  public:
-  LoadedSegment(Header header, const SegmentContext& context)
-      : context_(context),
-        info_(std::move(header.info)),
-        registers_(std::move(header.registers)),
-        end_count_(info_.first_count) {
-    cursor_.count = info_.first_count;
+  StoredRecords(const SegmentContext& context, uint64_t first_count, size_t register_words)
+      : module_count_(context.module_count), register_words_(register_words) {
+    cursor_.count = first_count;
   }
 
-  const SegmentInfo& info() const override { return info_; }
-  const RegisterWords& registers() const override { return registers_; }
-  const std::vector<Record>& records() const override { return records_; }
-  uint64_t stored_records() const override { return cursor_.record; }
-  uint64_t end_count() const override { return end_count_; }
-  const RegisterWords* end_registers() const override {
-    if (records_.empty()) return nullptr;
-    const SegmentEnd* end = std::get_if<SegmentEnd>(&records_.back().body);
-    return end == nullptr ? nullptr : &end->registers;
-  }
-  const absl::Status& damage() const override { return damage_; }
-  uint64_t memory_bytes() const override { return budget_.taken(); }
-
-  // Reads the blocks from `offset` on. Called once, before the segment is shared.
-  void Load(const BlockFile& file, uint64_t offset) {
-    info_.file_bytes = file.size();
-    damage_ = ReadBlocks(file, offset);
-    if (damage_.code() == absl::StatusCode::kOutOfRange && context_.may_be_cut_short) {
-      damage_ = absl::OkStatus();
-    }
-    const absl::Status expanded = ExpandRanges(&budget_, &records_);
-    if (!expanded.ok()) {
-      damage_ = absl::Status(expanded.code(), absl::StrCat(file.path(), ": ", expanded.message()));
-    }
-    FindEnd();
-  }
-
- private:
-  absl::Status ReadBlocks(const BlockFile& file, uint64_t offset) {
+  // Reads the blocks from `offset` on. Called once.
+  absl::Status Read(const BlockFile& file, uint64_t offset) {
     uint64_t raw_bytes = 0;
     while (!file.AtEnd(offset)) {
       ASSIGN_OR_RETURN(RawBlock block, file.Read(offset));
@@ -120,7 +96,7 @@ class LoadedSegment final : public Segment {
                           "holds more than such a file can");
       }
       blocks_.push_back(std::move(block));
-      const RecordLimits limits = {context_.module_count, registers_.size(), &budget_};
+      const RecordLimits limits = {module_count_, register_words_, &budget_};
       RETURN_IF_ERROR(
           DecodeRecords(file.path(), blocks_.back(), limits, &cursor_, &records_, &lists_));
     }
@@ -128,8 +104,81 @@ class LoadedSegment final : public Segment {
     return BlockError(absl::StatusCode::kOutOfRange, file.path(), offset, "the segment has no end");
   }
 
+  uint64_t stored() const { return cursor_.record; }
+  std::vector<Record>& records() { return records_; }
+  const std::vector<Record>& records() const { return records_; }
+  ReadBudget* budget() { return &budget_; }
+  const ReadBudget* budget() const { return &budget_; }
+
+ private:
+  const size_t module_count_, register_words_;
+  ReadBudget budget_{kSegmentBudgetBytes, kSegmentBudgetMultiple};
+  std::vector<RawBlock> blocks_;  // what the spans in records_ point into
+  DecodedLists lists_;            // likewise
+  std::vector<Record> records_;
+  RecordCursor cursor_;
+};
+
+class LoadedSegment final : public Segment {
+ public:
+  LoadedSegment(Header header, const SegmentContext& context)
+      : context_(context),
+        info_(std::move(header.info)),
+        registers_(std::move(header.registers)),
+        stored_(context, info_.first_count, registers_.size()),
+        end_count_(info_.first_count) {}
+
+  const SegmentInfo& info() const override { return info_; }
+  const RegisterWords& registers() const override { return registers_; }
+  const std::vector<Record>& records() const override { return stored_.records(); }
+  uint64_t stored_records() const override { return stored_.stored(); }
+  uint64_t end_count() const override { return end_count_; }
+  const RegisterWords* end_registers() const override {
+    if (records().empty()) return nullptr;
+    const SegmentEnd* end = std::get_if<SegmentEnd>(&records().back().body);
+    return end == nullptr ? nullptr : &end->registers;
+  }
+  const absl::Status& damage() const override { return damage_; }
+  uint64_t memory_bytes() const override {
+    return stored_.budget()->taken() + (reference_ == nullptr ? 0 : reference_->memory_bytes());
+  }
+
+  // Reads the blocks from `offset` on. Called once, before the segment is shared.
+  void Load(const BlockFile& file, uint64_t offset) {
+    info_.file_bytes = file.size();
+    damage_ = stored_.Read(file, offset);
+    if (damage_.code() == absl::StatusCode::kOutOfRange && context_.may_be_cut_short) {
+      damage_ = absl::OkStatus();
+    }
+    if (HasReferences(stored_.records())) Resolve(file.path());
+    const absl::Status expanded = ExpandRanges(stored_.budget(), &stored_.records());
+    if (!expanded.ok()) {
+      damage_ = absl::Status(expanded.code(), absl::StrCat(file.path(), ": ", expanded.message()));
+    }
+    FindEnd();
+  }
+
+ private:
+  void Resolve(const std::string& path) {
+    std::string why;
+    if (!info_.reference.has_value()) {
+      why = "it has none";
+    } else if (auto reference = context_.load_reference(*info_.reference); reference.ok()) {
+      reference_ = *std::move(reference);
+      why = std::string(reference_->damage().message());
+    } else {
+      why = std::string(reference.status().message());
+    }
+    static const ReferencePages kNone;
+    const absl::Status resolved =
+        ResolveReferences(reference_ == nullptr ? kNone : reference_->pages(), &stored_.records());
+    if (resolved.ok()) return;
+    damage_ = absl::Status(resolved.code(), absl::StrCat(path, ": ", resolved.message(),
+                                                         why.empty() ? "" : ": ", why));
+  }
+
   void FindEnd() {
-    for (auto record = records_.rbegin(); record != records_.rend(); ++record) {
+    for (auto record = records().rbegin(); record != records().rend(); ++record) {
       if (const auto* run = std::get_if<OrderRun>(&record->body)) {
         end_count_ = run->counts.back() + 1;
         return;
@@ -148,13 +197,27 @@ class LoadedSegment final : public Segment {
   const SegmentContext context_;
   SegmentInfo info_;
   RegisterWords registers_;
-  ReadBudget budget_{kSegmentBudgetBytes, kSegmentBudgetMultiple};
-  std::vector<RawBlock> blocks_;  // what the spans in records_ point into
-  DecodedLists lists_;            // likewise
-  std::vector<Record> records_;
-  RecordCursor cursor_;
+  StoredRecords stored_;
+  std::shared_ptr<const ReferenceSegment> reference_;  // what the spans point into as well
   uint64_t end_count_;
   absl::Status damage_;
+};
+
+class LoadedReference final : public ReferenceSegment {
+ public:
+  LoadedReference(const Header& header, const SegmentContext& context, const BlockFile& file)
+      : stored_(context, header.info.first_count, header.registers.size()),
+        damage_(stored_.Read(file, header.next_offset)),
+        pages_(stored_.records(), stored_.budget()) {}
+
+  const ReferencePages& pages() const override { return pages_; }
+  const absl::Status& damage() const override { return damage_; }
+  uint64_t memory_bytes() const override { return stored_.budget()->taken(); }
+
+ private:
+  StoredRecords stored_;
+  const absl::Status damage_;
+  const ReferencePages pages_;
 };
 
 }  // namespace
@@ -190,6 +253,14 @@ absl::StatusOr<std::shared_ptr<const Segment>> ReadSegment(const TraceDirectory&
   auto segment = std::make_shared<LoadedSegment>(std::move(header), context);
   segment->Load(file, offset);
   return segment;
+}
+
+absl::StatusOr<std::shared_ptr<const ReferenceSegment>> ReadReferenceSegment(
+    const TraceDirectory& files, const SegmentInfo& info, const SegmentContext& context) {
+  ASSIGN_OR_RETURN(const BlockFile file,
+                   BlockFile::Open(files, SegmentName(info.thread, info.number)));
+  ASSIGN_OR_RETURN(const Header header, ReadHeader(file, context.uuid, info.thread, info.number));
+  return std::make_shared<const LoadedReference>(header, context, file);
 }
 
 }  // namespace hindsight

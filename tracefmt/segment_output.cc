@@ -1,5 +1,6 @@
 #include "tracefmt/segment_output.h"
 
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -61,6 +62,10 @@ absl::Status SegmentOutput::Begin(uint64_t number, uint64_t count, uint64_t sequ
   header.setNumber(number);
   header.setFirstCount(count);
   header.setFirstSequence(sequence);
+  if (history_ == nullptr) {
+    const std::optional<uint64_t> reference = references_.BeginSegment(number);
+    if (reference.has_value()) header.setReference(*reference + 1);
+  }
   FillList(header.initRegisters(registers.size()), registers);
   const std::string name = absl::StrCat(directory, "/", number, ".seg");
   return output_->queue()->Post([this, message, name, number, file = file_]() -> absl::Status {
@@ -87,6 +92,10 @@ absl::Status SegmentOutput::Append(const Record& record) {
   const auto* range = std::get_if<MappedRange>(&record.body);
   if (range != nullptr && !IsValid(*range)) {
     return absl::InvalidArgumentError("a mapped range is not of whole pages, or too large");
+  }
+  const auto* page = std::get_if<PageImport>(&record.body);
+  if (page != nullptr && history_ == nullptr && references_.Refers(*page)) {
+    return AppendRecord({record.count, ReferencedPage{page->address}});
   }
   return AppendRecord(record);
 }

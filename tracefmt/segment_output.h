@@ -19,6 +19,7 @@
 #include "tracefmt/manifest.h"
 #include "tracefmt/record_columns.h"
 #include "tracefmt/recording_output.h"
+#include "tracefmt/references/reference_choice.h"
 #include "tracefmt/ring/event_summary.h"
 #include "tracefmt/ring/trace_history.h"
 #include "tracefmt/storage/append_file.h"
@@ -85,6 +86,7 @@ class SegmentOutput final : public SegmentWriter {
   uint64_t used_pages_ = 0;                            // likewise
   std::shared_ptr<std::unique_ptr<AppendFile>> file_;  // made on the queue
   std::unique_ptr<RecordColumns> columns_;
+  ReferenceChoice references_;  // not of a ring, which drops what others would refer to
 };
 
 }  // namespace hindsight

@@ -87,6 +87,7 @@ struct SegmentHeader {
   firstCount @3 :UInt64;
   firstSequence @4 :UInt64;
   registers @5 :List(UInt64);
+  reference @6 :UInt64;  # number of the reference segment + 1; 0: none
 }
 
 # A run of records, by columns. Record i is of kind kinds[i]; its fields are the next unused
@@ -109,6 +110,7 @@ struct RecordBlock {
   memoryHashes @14 :MemoryHashColumns;
   mappedRanges @15 :MappedRangeColumns;
   usedPages @16 :UsedPageColumns;
+  referencedPages @17 :List(UInt64);
 }
 
 struct PageColumns {

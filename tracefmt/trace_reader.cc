@@ -13,6 +13,7 @@
 #include "tracefmt/full_keyframe_file.h"
 #include "tracefmt/manifest_codec.h"
 #include "tracefmt/modules/module_files.h"
+#include "tracefmt/reference_cache.h"
 #include "tracefmt/segment_file.h"
 #include "tracefmt/storage/block.h"
 #include "tracefmt/storage/read_budget.h"
@@ -171,6 +172,7 @@ class TraceReaderImpl final : public TraceReader {
 
   void SetBeginning(std::optional<TrimmedEvent> trimmed);
   uint64_t FirstSegmentOf(int32_t thread) const;
+  absl::StatusOr<const SegmentInfo*> FindSegment(int32_t thread, uint64_t number) const;
   std::vector<int64_t> SegmentNumbers(int32_t thread) const;
   void ListSegments();
   void ListKeyframes();
@@ -198,6 +200,7 @@ class TraceReaderImpl final : public TraceReader {
   std::vector<absl::Status> damage_;
   PageGroups groups_;
   std::vector<std::shared_ptr<const FullKeyframe>> full_keyframes_;
+  mutable ReferenceCache references_;
 };
 
 void TraceReaderImpl::SetBeginning(std::optional<TrimmedEvent> trimmed) {
@@ -406,22 +409,32 @@ void TraceReaderImpl::CheckKeyframe(uint64_t number, absl::string_view what) {
   AddDamage(missing);
 }
 
-absl::StatusOr<std::shared_ptr<const Segment>> TraceReaderImpl::LoadSegment(int32_t thread,
-                                                                            uint64_t number) const {
+absl::StatusOr<const SegmentInfo*> TraceReaderImpl::FindSegment(int32_t thread,
+                                                                uint64_t number) const {
   const std::vector<SegmentInfo>& all = segments(thread);
   const auto found = std::lower_bound(
       all.begin(), all.end(), number,
       [](const SegmentInfo& info, uint64_t wanted) { return info.number < wanted; });
-  if (found == all.end() || found->number != number) {
-    const absl::Status lost = ReadSegmentInfo(files_, manifest_.uuid, thread, number).status();
-    if (!lost.ok() && !absl::IsNotFound(lost)) return lost;
-    return absl::NotFoundError(
-        absl::StrCat(directory(), ": no segment ", number, " of thread ", thread));
-  }
+  if (found != all.end() && found->number == number) return &*found;
+  const absl::Status lost = ReadSegmentInfo(files_, manifest_.uuid, thread, number).status();
+  if (!lost.ok() && !absl::IsNotFound(lost)) return lost;
+  return absl::NotFoundError(
+      absl::StrCat(directory(), ": no segment ", number, " of thread ", thread));
+}
+
+absl::StatusOr<std::shared_ptr<const Segment>> TraceReaderImpl::LoadSegment(int32_t thread,
+                                                                            uint64_t number) const {
+  ASSIGN_OR_RETURN(const SegmentInfo* const found, FindSegment(thread, number));
   SegmentContext context;
   context.uuid = manifest_.uuid;
   context.module_count = modules_.end_index();
-  context.may_be_cut_short = !complete() && found + 1 == all.end();
+  context.may_be_cut_short = !complete() && found == &segments(thread).back();
+  context.load_reference = [this, base = context, thread](uint64_t reference) {
+    return references_.Get(thread, reference, [&]() -> ReferenceCache::Loaded {
+      ASSIGN_OR_RETURN(const SegmentInfo* const info, FindSegment(thread, reference));
+      return ReadReferenceSegment(files_, *info, base);
+    });
+  };
   absl::StatusOr<std::shared_ptr<const Segment>> segment = ReadSegment(files_, *found, context);
   // It was there when the trace was opened.
   if (absl::IsNotFound(segment.status()) && !manifest_.ring.empty() && !complete()) {

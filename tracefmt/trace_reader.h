@@ -32,6 +32,7 @@ struct SegmentInfo {
   uint64_t first_count = 0;     // the state it starts in
   uint64_t first_sequence = 0;  // orderable events before it
   uint64_t file_bytes = 0;
+  std::optional<uint64_t> reference;  // number of its reference segment
   // Other threads ran meanwhile of which the trace does not have what they did.
   bool thinned = false;
   std::string path;  // for messages
@@ -43,7 +44,8 @@ class Segment {
   virtual ~Segment() = default;
   virtual const SegmentInfo& info() const = 0;
   virtual const RegisterWords& registers() const = 0;  // at first_count
-  // With a PageImport for each page used of a MappedRange (range_expansion.h).
+  // With a PageImport for each page used of a MappedRange (ranges/range_expansion.h), and one in
+  // place of each ReferencedPage (references/referenced_pages.h).
   virtual const std::vector<Record>& records() const = 0;
   // How many the file has, as far as it is not damaged: of unknown kinds too, but without the
   // imports that were made for mapped ranges.

@@ -201,6 +201,9 @@ struct TextVisitor {
     for (const uint64_t page : used.pages) absl::StrAppendFormat(&out, " %#x", page);
     return out;
   }
+  std::string operator()(const ReferencedPage& page) const {
+    return absl::StrFormat("referenced page %#x", page.address);
+  }
 };
 
 // Adds the body of a record to an object.
@@ -293,6 +296,10 @@ struct JsonVisitor {
     json["complete"] = used.complete;
     Json& pages = json["pages"] = Json::array();
     for (const uint64_t page : used.pages) pages.push_back(JsonHex(page));
+  }
+  void operator()(const ReferencedPage& page) const {
+    json["kind"] = "referenced page";
+    json["address"] = JsonHex(page.address);
   }
 };
 

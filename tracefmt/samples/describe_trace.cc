@@ -66,6 +66,9 @@ struct Body {
   std::string operator()(const UsedPages& used) const {
     return absl::StrCat("used ", absl::StrJoin(used.pages, ","), " complete ", used.complete);
   }
+  std::string operator()(const ReferencedPage& page) const {
+    return absl::StrCat("referenced ", page.address);
+  }
 };
 
 std::string Maps(const std::vector<MapRegion>& maps) {

@@ -84,6 +84,10 @@ void WriteSegments(TraceWriter* writer) {
   for (const Record& record : SampleRecords()) CHECK(writer->Append(kMain, record).ok());
   CHECK(writer->Append(kMain, {20, SegmentEnd{SampleRegisters(20)}}).ok());
   CHECK(writer->BeginSegment(kMain, 1, 20, 2, SampleRegisters(20)).ok());
+  // As it was in segment 0.
+  Record again = SampleRecords().front();
+  again.count = 21;
+  CHECK(writer->Append(kMain, again).ok());
   CHECK(writer->Flush().ok());
   CHECK(writer->Append(kMain, {25, Gap{"a gap"}}).ok());
 }

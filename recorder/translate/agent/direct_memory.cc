@@ -1,6 +1,5 @@
 #include "recorder/translate/agent/direct_memory.h"
 
-#include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 
@@ -9,6 +8,7 @@
 #include "recorder/translate/agent/recording.h"
 #include "recorder/translate/base/system.h"
 #include "recorder/translate/view/direct_pages.h"
+#include "recorder/translate/view/kernel_page_map.h"
 #include "recorder/translate/view/own_regions.h"
 
 #ifndef MADV_PAGEOUT
@@ -27,7 +27,6 @@ constexpr uint64_t kLargestMemory = kGiB / 2;
 
 uint64_t WholePages(uint64_t bytes) { return (bytes + kPageBytes - 1) & ~(kPageBytes - 1); }
 uint64_t PageOf(uint64_t address) { return address & ~(kPageBytes - 1); }
-uint64_t Smaller(uint64_t a, uint64_t b) { return a < b ? a : b; }
 
 // Of the process; a child of vfork, which has this memory for a while, stands for it.
 constinit DirectPages direct_pages;
@@ -42,52 +41,6 @@ DirectPages& PagesOf(const Thread& thread) {
   return direct_pages;
 }
 
-// An entry of /proc/self/pagemap.
-struct PageEntry {
-  uint64_t bits;
-
-  bool is_used() const { return (bits >> 62) != 0; }  // present, or swapped out
-  // Used, and not what a file has there. So are zeros that were only read.
-  bool is_own() const { return is_used() && (bits >> 61 & 1) == 0; }
-};
-
-class PageTable {
- public:
-  PageTable() {
-    const char path[] = "/proc/self/pagemap";
-    file_ = Call(SYS_open, AddressOf(path), O_RDONLY | O_CLOEXEC);
-  }
-  ~PageTable() {
-    if (!IsError(file_)) Call(SYS_close, static_cast<uint64_t>(file_));
-  }
-  PageTable(const PageTable&) = delete;
-  PageTable& operator=(const PageTable&) = delete;
-
-  // Calls `visit(page, entry)` for pages of [start, end) that are used. False: that is not known.
-  template <typename Visit>
-  bool ForEachUsed(uint64_t start, uint64_t end, const Visit& visit) {
-    for (uint64_t at = start; at < end;) {
-      const uint64_t wanted = Smaller(kEntries, (end - at) / kPageBytes) * sizeof(PageEntry);
-      const int64_t got = Call(SYS_pread64, static_cast<uint64_t>(file_), AddressOf(entries_),
-                               wanted, at / kPageBytes * sizeof(PageEntry));
-      if (got < static_cast<int64_t>(sizeof(PageEntry))) return false;
-      const uint64_t count = static_cast<uint64_t>(got) / sizeof(PageEntry);
-      for (uint64_t i = 0; i < count; ++i) {
-        if (entries_[i].is_used()) visit(at + i * kPageBytes, entries_[i]);
-      }
-      at += count * kPageBytes;
-    }
-    return true;
-  }
-
- private:
-  static constexpr uint64_t kEntries = 4096;
-  static PageEntry entries_[kEntries];
-  int64_t file_;
-};
-
-PageEntry PageTable::entries_[PageTable::kEntries];
-
 struct Telling {
   Thread* thread;
   DirectPages* pages;
@@ -95,7 +48,7 @@ struct Telling {
 
 // One walk over all that is mapped.
 struct Walk : Telling {
-  PageTable table;
+  KernelPageMap table;
   uint64_t count = 0;   // pages told
   uint64_t walked = 0;  // bytes
   bool known = true;
@@ -130,8 +83,8 @@ bool TakesPart(Walk* walk, const OwnRegion& region) {
 }
 
 void TellOwnPages(Walk* walk, uint64_t start, uint64_t end) {
-  walk->known &= walk->table.ForEachUsed(start, end, [walk](uint64_t page, PageEntry entry) {
-    if (entry.is_own() && walk->pages->TellPage(page, walk->thread->count)) ++walk->count;
+  walk->known &= walk->table.ForEachUsed(start, end, [walk](uint64_t page, bool is_own) {
+    if (is_own && walk->pages->TellPage(page, walk->thread->count)) ++walk->count;
   });
 }
 
@@ -156,9 +109,9 @@ void AddUsedOf(void* context, const OwnRegion& region) {
   if (!TakesPart(walk, region)) return;
   const bool may_be_own = !region.shared && !region.is_vdso;
   walk->known &= walk->table.ForEachUsed(region.start, region.end,
-                                         [walk, may_be_own](uint64_t page, PageEntry entry) {
+                                         [walk, may_be_own](uint64_t page, bool is_own) {
                                            walk->pages->AddUsed(page, walk->thread->count);
-                                           if (may_be_own && entry.is_own()) own_pages.Add(page);
+                                           if (may_be_own && is_own) own_pages.Add(page);
                                          });
 }
 
@@ -166,9 +119,9 @@ void AddUsedOf(void* context, const OwnRegion& region) {
 void TellUsedIn(Thread* thread, uint64_t start, uint64_t end) {
   if (end <= start || !InWindows(start, end)) return;
   DirectPages& pages = PagesOf(*thread);
-  PageTable table;
+  KernelPageMap table;
   const bool known = table.ForEachUsed(
-      start, end, [&](uint64_t page, PageEntry) { pages.AddUsed(page, thread->count); });
+      start, end, [&](uint64_t page, bool) { pages.AddUsed(page, thread->count); });
   pages.TellUsed(/*all=*/false, thread->count);
   if (!known) ShareMemory(thread);
 }

@@ -51,7 +51,9 @@ SegmentPages::ModulePlace SegmentPages::PlaceWith(uint64_t address, const uint8_
 }
 
 void SegmentPages::Add(uint64_t count, uint64_t address, const uint8_t* bytes) {
-  Import(count, address, bytes, HashOf(bytes), [&] { return PlaceWith(address, bytes); });
+  // Nothing is left out where it is direct.
+  const uint64_t hash = direct_ ? kUnknown : HashOf(bytes);
+  Import(count, address, bytes, hash, [&] { return PlaceWith(address, bytes); });
 }
 
 // What was stored of a module never changes, nor does a page that was published.
@@ -88,8 +90,9 @@ void SegmentPages::Import(uint64_t count, uint64_t address, const uint8_t* bytes
     import.module_offset = place.offset;
   } else {
     import.line_mask = first ? NonZeroLines(bytes) : ~uint64_t{0};
-    lines = GatherLines(bytes, import.line_mask);
-    import.lines = lines;
+    import.lines = {bytes, kPageBytes};
+    if (import.line_mask != ~uint64_t{0})
+      import.lines = lines = GatherLines(bytes, import.line_mask);
   }
   log_->Append(count, import);
 }

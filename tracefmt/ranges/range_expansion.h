@@ -5,8 +5,8 @@
 // has a PageImport right after the range's record: whoever reads a segment sees no other kind of
 // first import. The rule is in docs/trace-format.md, "Mapped ranges".
 
-#ifndef HINDSIGHT_TRACEFMT_RANGE_EXPANSION_H_
-#define HINDSIGHT_TRACEFMT_RANGE_EXPANSION_H_
+#ifndef HINDSIGHT_TRACEFMT_RANGES_RANGE_EXPANSION_H_
+#define HINDSIGHT_TRACEFMT_RANGES_RANGE_EXPANSION_H_
 
 #include <cstdint>
 #include <vector>
@@ -36,4 +36,4 @@ absl::Status ExpandRanges(ReadBudget* budget, std::vector<Record>* records,
 
 }  // namespace hindsight
 
-#endif  // HINDSIGHT_TRACEFMT_RANGE_EXPANSION_H_
+#endif  // HINDSIGHT_TRACEFMT_RANGES_RANGE_EXPANSION_H_

@@ -1,4 +1,4 @@
-#include "tracefmt/range_expansion.h"
+#include "tracefmt/ranges/range_expansion.h"
 
 #include <algorithm>
 #include <cstddef>
