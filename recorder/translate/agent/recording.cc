@@ -297,8 +297,10 @@ bool IsFullKeyframeWanted(const Thread& thread) {
 void EndSegmentIfDue(Thread* thread) {
   Recording& recording = Of(*thread);
   if (recording.on && IsFullKeyframeWanted(*thread) && StandStill(thread, {})) return;
-  const uint64_t pages = recording.view.page_count() + recording.direct_pages;
-  const uint64_t worthwhile = pages * Boot().segment_per_page;
+  const uint64_t each = Boot().segment_per_page;
+  const uint64_t worthwhile =
+      SegmentPace::Worth(recording.view.page_count(), each, /*of_view=*/true) +
+      SegmentPace::Worth(recording.direct_pages, each, /*of_view=*/false);
   if (!recording.on || (!recording.pace.IsDue(thread->count, kLargestBlock, worthwhile) &&
                         !IsSegmentLarge(*thread))) {
     return;

@@ -11,6 +11,15 @@ namespace hindsight {
 
 class SegmentPace {
  public:
+  // What `pages` that a segment begins with are worth, in instructions, `each` so many. Of a view
+  // most have changed by the time the next one begins, and all of them are stored again: then it is
+  // twice as many, as long as that is replayed in half a second or so.
+  static uint64_t Worth(uint64_t pages, uint64_t each, bool of_view) {
+    const uint64_t worth = pages * each;
+    if (!of_view || worth >= kLongest) return worth;
+    return 2 * worth < kLongest ? 2 * worth : kLongest;
+  }
+
   // A segment begins in state `start`. `interval`: instructions; 0: it does not end by itself.
   void Begin(uint64_t start, uint64_t interval) {
     start_ = start;
@@ -32,6 +41,7 @@ class SegmentPace {
 
  private:
   static constexpr uint64_t kNever = uint64_t{1} << 62;
+  static constexpr uint64_t kLongest = 400'000'000;
 
   uint64_t start_ = 0;
   uint64_t next_ = 0;

@@ -30,5 +30,12 @@ TEST(SegmentPaceTest, ASegmentIsAsLongAsItIsWorth) {
   EXPECT_TRUE(pace.IsDue(5100, kBlock, 5000));
 }
 
+TEST(SegmentPaceTest, PagesOfAViewAreWorthTwiceAsMuchUpToALimit) {
+  EXPECT_EQ(SegmentPace::Worth(1000, 100'000, false), 100'000'000u);
+  EXPECT_EQ(SegmentPace::Worth(1000, 100'000, true), 200'000'000u);
+  EXPECT_EQ(SegmentPace::Worth(3000, 100'000, true), 400'000'000u);
+  EXPECT_EQ(SegmentPace::Worth(9000, 100'000, true), 900'000'000u);
+}
+
 }  // namespace
 }  // namespace hindsight
