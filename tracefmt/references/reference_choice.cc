@@ -40,16 +40,23 @@ std::optional<uint64_t> ReferenceChoice::BeginSegment(uint64_t number) {
 }
 
 bool ReferenceChoice::Refers(const PageImport& page) {
-  // What takes no room needs no reference.
-  if (!page.first || page.module >= 0 || page.known_mask != 0 || page.lines.empty()) return false;
-  const XXH128_hash_t hash =
-      XXH3_128bits_withSeed(page.lines.data(), page.lines.size(), Seed() ^ page.line_mask);
-  const Hash contents = {hash.low64, hash.high64};
+  if (!page.first || page.module >= 0) return false;
+  const Hash contents = HashOf(page);
+  // Readers find the first import, whatever it has.
   if (!refers_) pages_.try_emplace(page.address, contents);
+  // What takes no room needs no reference.
+  if (page.known_mask != 0 || page.lines.empty()) return false;
   const auto found = pages_.find(page.address);
   const bool same = refers_ && found != pages_.end() && found->second == contents;
   (same ? saved_bytes_ : stored_bytes_) += page.lines.size();
   return same;
+}
+
+ReferenceChoice::Hash ReferenceChoice::HashOf(const PageImport& page) {
+  if (page.known_mask != 0) return kNothing;
+  const XXH128_hash_t hash =
+      XXH3_128bits_withSeed(page.lines.data(), page.lines.size(), Seed() ^ page.line_mask);
+  return {hash.low64, hash.high64};
 }
 
 }  // namespace hindsight

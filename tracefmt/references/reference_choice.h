@@ -30,6 +30,9 @@ class ReferenceChoice {
 
  private:
   using Hash = std::pair<uint64_t, uint64_t>;
+  static constexpr Hash kNothing = {0, 0};  // of what nothing is the same as
+
+  static Hash HashOf(const PageImport& page);
 
   std::optional<uint64_t> reference_;
   bool refers_ = false;                           // the segment does

@@ -107,5 +107,18 @@ TEST_F(ReferenceChoiceTest, WhatThePageHadFirstCounts) {
   EXPECT_TRUE(choice_.Refers(FirstImport(0x1000, 7)));
 }
 
+TEST_F(ReferenceChoiceTest, AlsoIfThatCannotBeReferredTo) {
+  PageImport known = FirstImport(0x2000, 7);
+  known.known_mask = 1;
+  choice_.BeginSegment(0);
+  choice_.Refers(FirstImport(0x1000, 0, 0));
+  choice_.Refers(FirstImport(0x1000, 7));
+  choice_.Refers(known);
+  choice_.Refers(FirstImport(0x2000, 7));
+  choice_.BeginSegment(1);
+  EXPECT_FALSE(choice_.Refers(FirstImport(0x1000, 7)));
+  EXPECT_FALSE(choice_.Refers(FirstImport(0x2000, 7)));
+}
+
 }  // namespace
 }  // namespace hindsight

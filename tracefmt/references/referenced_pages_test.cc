@@ -5,8 +5,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <bit>
 #include <filesystem>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "tracefmt/samples/test_trace.h"
@@ -162,6 +164,61 @@ TEST_F(ReferencedPagesTest, OfTheReferenceItselfAreNotFollowed) {
   const auto segment = trace_.Read().Load(1);
   EXPECT_EQ(PagesOf(*segment).size(), 1);
   EXPECT_THAT(std::string(segment->damage().message()), HasSubstr("page 0x2000"));
+}
+
+// Imports of all kinds, several of a page, of few contents: what is read is what was written.
+class RandomImports {
+ public:
+  explicit RandomImports(uint32_t seed) : random_(seed) {}
+
+  PageImport Next() {
+    PageImport page;
+    page.address = Draw(3) * kPageBytes;
+    page.first = Draw(4) != 0;
+    if (Draw(6) == 0) page.module = 0;
+    page.line_mask = Draw(4) == 0 ? 0 : Draw(2) == 0 ? kWhole : uint64_t{1} << Draw(3);
+    if (Draw(8) == 0) page.known_mask = page.line_mask;
+    page.lines = Lines(std::popcount(page.line_mask), static_cast<uint8_t>(1 + Draw(2)));
+    return page;
+  }
+  uint32_t Draw(uint32_t below) {
+    return (random_ = random_ * 1664525 + 1013904223) / 65536 % below;
+  }
+
+ private:
+  uint32_t random_;
+};
+
+TEST_F(ReferencedPagesTest, OfAllKindsAreReadAsTheyWereWritten) {
+  RandomImports random(1);
+  std::vector<std::vector<PageImport>> written(300);
+  ASSERT_EQ(*trace_.writer()->AddModule("/proc/self/exe", -1, 1 << 30), 0);
+  for (uint64_t number = 0; number < written.size(); ++number) {
+    trace_.Begin(number, number * 10);
+    for (uint32_t left = random.Draw(8); left != 0; --left) {
+      written[number].push_back(random.Next());
+      trace_.Add({number * 10 + 1, written[number].back()});
+    }
+    trace_.End(number * 10 + 10);
+  }
+  trace_.Finish();
+  const OpenTrace read = trace_.Read();
+  int referring = 0;
+  for (uint64_t number = 0; number < written.size(); ++number) {
+    const auto segment = read.Load(number);
+    ASSERT_TRUE(segment->damage().ok()) << segment->damage();
+    const auto pages = PagesOf(*segment);
+    ASSERT_EQ(pages.size(), written[number].size());
+    for (size_t i = 0; i < pages.size(); ++i) {
+      const PageImport &is = *pages[i], &was = written[number][i];
+      EXPECT_EQ(
+          std::tie(is.address, is.first, is.module, is.line_mask, is.known_mask, is.lines),
+          std::tie(was.address, was.first, was.module, was.line_mask, was.known_mask, was.lines))
+          << number << " " << i;
+    }
+    referring += segment->info().reference.has_value() ? 1 : 0;
+  }
+  EXPECT_GT(referring, 100);
 }
 
 TEST_F(ReferencedPagesTest, AreNotMadeOfMappedRanges) {

@@ -291,8 +291,10 @@ bool TellFailedMemoryCall(Thread* thread, const GuestCall& made) {
       }
       return true;
     case SYS_munmap:
-    case SYS_madvise:
       TellAnew(thread, start, end);
+      return true;
+    case SYS_madvise:
+      if (DropsContents(made.argument(2))) TellAnew(thread, start, end);
       return true;
     case SYS_mprotect:
       return TellMemoryCall(thread, made, 0);

@@ -237,24 +237,18 @@ bool OnlyReads(uint32_t number) {
          number == SYS_preadv || number == SYS_lseek || number == SYS_getdents64;
 }
 
-struct Buffers {
-  uint64_t bytes;
-  bool all_writable;
-};
-
-Buffers BuffersAt(uint64_t vector, uint64_t count) {
-  Buffers buffers = {0, true};
+template <typename Visit>
+void ForEachBufferAt(uint64_t vector, uint64_t count, const Visit& visit) {
   for (uint64_t i = 0; i < count && i < IOV_MAX; ++i) {
     iovec part = {};
-    if (!CopyGuest(&part, PointerTo<const iovec>(vector) + i, sizeof(part))) break;
-    const uint64_t start = AddressOf(part.iov_base);
-    buffers.bytes += part.iov_len;
-    buffers.all_writable &= IsOwnWritable(start, start + part.iov_len);
+    if (!CopyGuest(&part, PointerTo<const iovec>(vector) + i, sizeof(part))) return;
+    visit(AddressOf(part.iov_base), part.iov_len);
   }
-  return buffers;
 }
 
-Buffers BuffersOf(const GuestCall& made) {
+// Calls `visit(start, bytes)` for what the call is given to store what it reads.
+template <typename Visit>
+void ForEachBuffer(const GuestCall& made, const Visit& visit) {
   const uint64_t start = made.argument(1), size = made.argument(2);
   msghdr message = {};
   switch (made.number()) {
@@ -262,22 +256,28 @@ Buffers BuffersOf(const GuestCall& made) {
     case SYS_pread64:
     case SYS_getdents64:
     case SYS_recvfrom:
-      return {size, IsOwnWritable(start, start + size)};
+      return visit(start, size);
     case SYS_readv:
     case SYS_preadv:
-      return BuffersAt(start, size);
+      return ForEachBufferAt(start, size, visit);
     case SYS_recvmsg:
-      if (!CopyGuest(&message, PointerTo<const msghdr>(start), sizeof(message))) return {0, true};
-      return BuffersAt(AddressOf(message.msg_iov), message.msg_iovlen);
+      if (!CopyGuest(&message, PointerTo<const msghdr>(start), sizeof(message))) return;
+      return ForEachBufferAt(AddressOf(message.msg_iov), message.msg_iovlen, visit);
     default:
-      return {0, true};
+      return;
   }
 }
 
 // What has met the end of memory has stored up to there, and reports less.
 bool MayHaveStoredMore(const GuestCall& made, int64_t result) {
-  const Buffers buffers = BuffersOf(made);
-  return static_cast<uint64_t>(result) < buffers.bytes && !buffers.all_writable;
+  uint64_t room = 0;
+  ForEachBuffer(made, [&](uint64_t, uint64_t bytes) { room += bytes; });
+  if (static_cast<uint64_t>(result) >= room) return false;
+  bool all_writable = true;
+  ForEachBuffer(made, [&](uint64_t start, uint64_t bytes) {
+    all_writable = all_writable && IsOwnWritable(start, start + bytes);
+  });
+  return !all_writable;
 }
 
 void NoteFileMap(Thread* thread, const GuestCall& made, uint64_t start) {
