@@ -90,9 +90,11 @@ void SegmentPages::Import(uint64_t count, uint64_t address, const uint8_t* bytes
     import.module_offset = place.offset;
   } else {
     import.line_mask = first ? NonZeroLines(bytes) : ~uint64_t{0};
-    import.lines = {bytes, kPageBytes};
-    if (import.line_mask != ~uint64_t{0})
+    if (import.line_mask == ~uint64_t{0}) {
+      import.lines = {bytes, kPageBytes};
+    } else {
       import.lines = lines = GatherLines(bytes, import.line_mask);
+    }
   }
   log_->Append(count, import);
 }

@@ -65,12 +65,13 @@ int64_t KernelPageMap::Read(uint64_t* at, uint64_t end) {
       RawCall(SYS_pread64, static_cast<uint64_t>(file_), reinterpret_cast<uint64_t>(entries_),
               wanted * sizeof(entries_[0]), *at / kPage * sizeof(entries_[0]));
   if (got < static_cast<int64_t>(sizeof(entries_[0]))) return -1;
-  int64_t count = 0;
+  uint64_t count = 0;
   for (uint64_t i = 0; i < static_cast<uint64_t>(got) / sizeof(entries_[0]); ++i, *at += kPage) {
     if (entries_[i] >> kUsedShift == 0) continue;
+    if (count == kMostRuns) break;
     runs_[count++] = {*at, *at + kPage, (entries_[i] >> kFileShift & 1) != 0 ? kFile : 0};
   }
-  return count;
+  return static_cast<int64_t>(count);
 }
 
 }  // namespace hindsight

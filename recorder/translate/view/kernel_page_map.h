@@ -34,12 +34,11 @@ class KernelPageMap {
   template <typename Visit>
   bool ForEachUsed(uint64_t start, uint64_t end, const Visit& visit) {
     for (uint64_t at = start; at < end;) {
-      Run* const runs = runs_;
       const int64_t count = Fill(&at, end);
       if (count < 0) return false;
       for (int64_t i = 0; i < count; ++i) {
-        for (uint64_t page = runs[i].start; page < runs[i].end; page += kPage) {
-          visit(page, (runs[i].categories & kFile) == 0);
+        for (uint64_t page = runs_[i].start; page < runs_[i].end; page += kPage) {
+          visit(page, (runs_[i].categories & kFile) == 0);
         }
       }
     }
@@ -58,7 +57,7 @@ class KernelPageMap {
   };
   static constexpr uint64_t kFile = 1 << 2, kPresent = 1 << 3, kSwapped = 1 << 4;
   static constexpr uint64_t kPage = 4096;
-  static constexpr uint64_t kMostRuns = 1024, kMostEntries = 1024;
+  static constexpr uint64_t kMostRuns = 1024, kMostEntries = 4096;
 
   // Used pages from *at on, into runs_; *at is where to go on. Negative: they are not known.
   int64_t Fill(uint64_t* at, uint64_t end);

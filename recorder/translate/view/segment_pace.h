@@ -13,7 +13,7 @@ class SegmentPace {
  public:
   // What `pages` that a segment begins with are worth, in instructions, `each` so many. Of a view
   // most have changed by the time the next one begins, and all of them are stored again: then it is
-  // twice as many, as long as that is replayed in half a second or so.
+  // twice as many, but not more than kLongest: who goes back into a segment replays what is before.
   static uint64_t Worth(uint64_t pages, uint64_t each, bool of_view) {
     const uint64_t worth = pages * each;
     if (!of_view || worth >= kLongest) return worth;
