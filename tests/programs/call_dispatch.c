@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
@@ -23,6 +24,7 @@ enum { kAllowed, kBlocked = 1 };  // what the byte says
 
 static volatile char selector;
 static volatile int dispatched, last_call, last_code, right_address;
+static atomic_int first_thread_waits, called;
 
 static __attribute__((noinline)) long call(long number, long first) {
   long result;
@@ -52,10 +54,14 @@ static void report(const char* what, long result) {
   fflush(stdout);
 }
 
+// Blocks only while the first thread makes no call: its calls would raise signals instead.
 static void* in_thread(void* argument) {
+  while (!first_thread_waits) {
+  }
   selector = kBlocked;  // no business of this thread's
   const long result = call(5000, 0);
   selector = kAllowed;
+  called = 1;
   return result == -ENOSYS ? argument : NULL;
 }
 
@@ -80,6 +86,9 @@ int main(int argc, char** argv) {
   pthread_t thread;
   void* result;
   REQUIRE(pthread_create(&thread, NULL, in_thread, &thread) == 0);
+  first_thread_waits = 1;
+  while (!called) {
+  }
   pthread_join(thread, &result);
   report("another thread", result == &thread);
   const pid_t child = fork();
