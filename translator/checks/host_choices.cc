@@ -12,6 +12,11 @@ bool IsAmd() {
   return is_amd;
 }
 
+bool IsString32(const GuestInstruction& instruction) {
+  return instruction.decoded.meta.category == ZYDIS_CATEGORY_STRINGOP &&
+         instruction.decoded.address_width == 32;
+}
+
 }  // namespace
 
 bool LeavesOverflowOpen(const GuestInstruction& instruction) {
@@ -19,6 +24,10 @@ bool LeavesOverflowOpen(const GuestInstruction& instruction) {
   const ZydisAccessedFlags* const flags = instruction.decoded.cpu_flags;
   return instruction.decoded.meta.category == ZYDIS_CATEGORY_ROTATE && flags != nullptr &&
          (flags->undefined & ZYDIS_CPUFLAG_OF) != 0;
+}
+
+bool LeavesUpperHalvesOpen(const GuestInstruction& instruction) {
+  return !IsAmd() && IsString32(instruction);
 }
 
 uint64_t SplitStoreAt(const GuestInstruction& instruction, const RegisterFile& registers) {
@@ -32,10 +41,7 @@ uint64_t SplitStoreAt(const GuestInstruction& instruction, const RegisterFile& r
 }
 
 void ClearUpperHalves(const GuestInstruction& faulting, RegisterFile* registers) {
-  if (IsAmd() || faulting.decoded.meta.category != ZYDIS_CATEGORY_STRINGOP ||
-      faulting.decoded.address_width != 32) {
-    return;
-  }
+  if (IsAmd() || !IsString32(faulting)) return;
   for (const int number : {kRcx, kRsi, kRdi}) {
     registers->gpr[number] = static_cast<uint32_t>(registers->gpr[number]);
   }

@@ -17,6 +17,10 @@ namespace hindsight {
 // more than the operands: it is not the same twice.
 bool LeavesOverflowOpen(const GuestInstruction& instruction);
 
+// A string instruction with addresses of 32 bits: where REP repeats it no time, because ecx is 0,
+// the upper halves of its registers may become zero all the same.
+bool LeavesUpperHalvesOpen(const GuestInstruction& instruction);
+
 // Of ten bytes of which the last are in a missing page some processors have stored the first eight
 // when they fault. The address of an operand of `instruction` that is stored so; 0: there is none.
 uint64_t SplitStoreAt(const GuestInstruction& instruction, const RegisterFile& registers);

@@ -39,6 +39,11 @@ bool IsRepeated(const GuestInstruction& instruction) {
   return (instruction.decoded.attributes & kRepeats) != 0;
 }
 
+bool IsOpen(const GuestInstruction& instruction) {
+  return LeavesOverflowOpen(instruction) ||
+         (IsRepeated(instruction) && LeavesUpperHalvesOpen(instruction));
+}
+
 // Whether single-stepping shows in what it computes, or the registers kept are lost.
 bool IsUsable(FlowUse use, const GuestInstruction& instruction) {
   for (const ZydisDecodedOperand& operand : instruction.Operands()) {
@@ -60,6 +65,7 @@ bool IsUsable(FlowUse use, const GuestInstruction& instruction) {
     case ZYDIS_MNEMONIC_STD:
       // Whether one that faults has reset x87's TOP depends on what came before.
     case ZYDIS_MNEMONIC_MASKMOVQ:
+    case ZYDIS_MNEMONIC_MOVNTQ:
     // Could unmask exceptions; which of two kinds that are pending comes first is not fixed.
     case ZYDIS_MNEMONIC_FLDCW:
     case ZYDIS_MNEMONIC_FLDENV:
@@ -77,7 +83,7 @@ bool IsUsable(FlowUse use, const GuestInstruction& instruction) {
     case ZYDIS_MNEMONIC_FXSAVE64:
       return use == FlowUse::kReplayed;
     default:
-      if (use == FlowUse::kStepped && LeavesOverflowOpen(instruction)) return false;
+      if (use == FlowUse::kStepped && IsOpen(instruction)) return false;
       return !IsBitTest(instruction) && instruction.decoded.meta.category != ZYDIS_CATEGORY_XSAVE &&
              instruction.decoded.meta.category != ZYDIS_CATEGORY_XSAVEOPT;
   }

@@ -405,10 +405,6 @@ TwinRun::Outcome TwinRun::StepNatively(const RegisterFile& registers, uint64_t c
   return outcome;
 }
 
-TwinResult TwinRun::RunFlow(uint64_t limit) { return RunProgram(FlowUse::kStepped, limit); }
-
-TwinResult TwinRun::RunReplayed(uint64_t limit) { return RunProgram(FlowUse::kReplayed, limit); }
-
 TwinResult TwinRun::RunProgram(FlowUse use, uint64_t limit) {
   open_flags_ = split_store_at_ = 0;
   elsewhere_ = false;
@@ -427,6 +423,8 @@ TwinResult TwinRun::RunProgram(FlowUse use, uint64_t limit) {
   registers.rip = flow.blocks()[0];
   const std::vector<uint8_t> before = CopyMemory();
   const GuestStop translated = RunTranslated(registers, limit);
+  // One that has stored to its own code is not the same program natively.
+  if (!std::equal(flow.code().begin(), flow.code().end(), code().begin())) return {};
   TwinResult result;
   if (translated.kind == GuestStop::kBroken) {
     result.difference = translated.what;

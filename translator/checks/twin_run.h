@@ -66,10 +66,10 @@ class TwinRun {
   // One random instruction in one random state.
   TwinResult RunForm(FormKind kind);
   // A random program, for about as many instructions as `limit` says; then also the counts agree.
-  TwinResult RunFlow(uint64_t limit);
+  TwinResult RunFlow(uint64_t limit) { return RunProgram(FlowUse::kStepped, limit); }
   // The same of programs that show what stepping them changes: compared with the emulator alone.
   // Requires: options.replayed.
-  TwinResult RunReplayed(uint64_t limit);
+  TwinResult RunReplayed(uint64_t limit) { return RunProgram(FlowUse::kReplayed, limit); }
   // The code at registers.rip, until an int3 or a fault, on the memory as it is.
   TwinResult Run(const RegisterFile& registers, uint64_t limit);
 
