@@ -150,28 +150,6 @@ bool WriteComparison(const HostAddress& address, int bytes, int data, BlockWrite
   return true;
 }
 
-void WriteVectorCheck(const HostAddress& address, int bytes, int vector, int data,
-                      BlockWriter* writer) {
-  Assembler* code = writer->code();
-  Label* miss = writer->Miss(address, static_cast<uint16_t>(bytes));
-  // movd or movq %xmm,%data
-  const int low = std::min(bytes, 8);
-  code->Operation({.bytes = {0x0f, 0x7e}, .wide = low == 8, .prefix = 0x66}, vector, data);
-  code->CompareBytes(low, data, InView(address));
-  code->JumpIf(kNotZero, miss);
-  if (bytes == 16) {
-    // pextrq $1,%xmm,%data
-    code->Byte(0x66);
-    code->Byte(0x48 | (vector >= 8) << 2 | (data >= 8));
-    code->Bytes({0x0f, 0x3a, 0x16});
-    code->Byte(0xc0 | (vector & 7) << 3 | (data & 7));
-    code->Byte(1);
-    code->CompareBytes(8, data, InView(Further(address, 8)));
-    code->JumpIf(kNotZero, miss);
-  }
-  writer->MayFailCheck(miss);
-}
-
 bool WriteMaskedCheck(const HostAddress& address, const MaskedVector& loaded, int data,
                       BlockWriter* writer, Temporaries* temporaries) {
   int slot;

@@ -33,11 +33,6 @@ bool WriteCheck(const HostAddress& address, int bytes, int data, BlockWriter* wr
 bool WriteComparison(const HostAddress& address, int bytes, int data, BlockWriter* writer,
                      Temporaries* temporaries);
 
-// The same for the 4, 8 or 16 bytes that xmm register `vector` has just been loaded with. Changes
-// flags.
-void WriteVectorCheck(const HostAddress& address, int bytes, int vector, int data,
-                      BlockWriter* writer);
-
 // A vector that has been loaded as far as a mask says.
 struct MaskedVector {
   int vector = 0;         // 0 to 31

@@ -8,6 +8,10 @@
 namespace hindsight {
 namespace {
 
+// What is written so much later the reader's processor has read: it is taken back by then, or the
+// next locked instruction would wait for it.
+constexpr int64_t kPrefetchedBytes = 256;
+
 constexpr uint8_t kMfence[] = {0x0f, 0xae, 0xf0};
 
 }  // namespace
@@ -61,6 +65,7 @@ void OrderEntry::Write() {
   code_->Load(kRdx, InRing(HS_LOCKED_HEAD));
   // add gs:[locked_bias],%rdx
   code_->Operation({.bytes = {0x03}, .wide = true}, kRdx, Field(HS_BLOCK_FIELD(locked_bias)));
+  code_->Operation({.bytes = {0x0f, 0x0d}}, 1, InEntry(kPrefetchedBytes));  // prefetchw
   StoreWord(InEntry(offsetof(HsLockedEntry, size)), sizeof(HsLockedEntry));
   StoreWord(InEntry(offsetof(HsLockedEntry, kind)), HS_LOCKED_KIND);
   code_->Store(InEntry(offsetof(HsLockedEntry, time)), kRax);

@@ -32,6 +32,23 @@ bool IsEnvironmentStore(const GuestInstruction& instruction) {
   return mnemonic == ZYDIS_MNEMONIC_FNSTENV || mnemonic == ZYDIS_MNEMONIC_FNSAVE;
 }
 
+bool IsVex(const GuestInstruction& instruction) {
+  return instruction.decoded.encoding == ZYDIS_INSTRUCTION_ENCODING_VEX;
+}
+
+// movd or movq, the rest of the vector becomes 0.
+void WriteMoveToVector(int bytes, int general, int vector, bool vex, Assembler* code) {
+  constexpr uint8_t kMove = 0x6e;
+  const bool wide = bytes == 8;
+  if (!vex) {
+    code->Operation({.bytes = {0x0f, kMove}, .wide = wide, .prefix = 0x66}, vector, general);
+    return;
+  }
+  const int inverted = (vector < 8) << 7 | 1 << 6 | (general < 8) << 5;
+  code->Bytes({0xc4, static_cast<uint8_t>(inverted | 1), static_cast<uint8_t>(wide << 7 | 0x79),
+               kMove, static_cast<uint8_t>(0xc0 | (vector & 7) << 3 | (general & 7))});
+}
+
 // One instruction with an operand in memory.
 class AccessWriter {
  public:
@@ -115,13 +132,14 @@ class AccessWriter {
     return Check(to);
   }
 
+  // What is compared is in a general register: few vectors are moved from there faster than they
+  // are loaded once more.
   bool WriteLoadVector() {
-    const bool comparable = MayChangeFlags(*writer_) && HasRoom(address_, bytes_);
-    if (!comparable || writer_->trusts_view()) return WriteLoad();
+    if (bytes_ > 8 || writer_->trusts_view()) return WriteLoad();
     const int data = TakeData();
-    if (!WriteAt(address_)) return false;
-    WriteVectorCheck(address_, bytes_, ZydisRegisterGetId(instruction_.operands[0].reg.value), data,
-                     writer_);
+    if (!Check(data)) return false;
+    const int vector = ZydisRegisterGetId(instruction_.operands[0].reg.value);
+    WriteMoveToVector(bytes_, data, vector, IsVex(instruction_), code_);
     return true;
   }
 

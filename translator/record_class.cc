@@ -104,14 +104,6 @@ RecordClass LoadClass(const GuestInstruction& instruction, const ZydisDecodedOpe
     case ZYDIS_MNEMONIC_TEST:
     case ZYDIS_MNEMONIC_IMUL:
       return RecordClass::kLoadGeneral;
-    case ZYDIS_MNEMONIC_MOVUPS:
-    case ZYDIS_MNEMONIC_MOVAPS:
-    case ZYDIS_MNEMONIC_MOVUPD:
-    case ZYDIS_MNEMONIC_MOVAPD:
-    case ZYDIS_MNEMONIC_MOVDQU:
-    case ZYDIS_MNEMONIC_MOVDQA:
-    case ZYDIS_MNEMONIC_LDDQU:
-      return RecordClass::kLoadVector;
     case ZYDIS_MNEMONIC_MOVSD:
     case ZYDIS_MNEMONIC_MOVSS:
     case ZYDIS_MNEMONIC_MOVQ:
@@ -119,20 +111,12 @@ RecordClass LoadClass(const GuestInstruction& instruction, const ZydisDecodedOpe
       return ZydisRegisterGetClass(instruction.operands[0].reg.value) == ZYDIS_REGCLASS_XMM
                  ? RecordClass::kLoadVector
                  : RecordClass::kLoad;
-    case ZYDIS_MNEMONIC_VMOVUPS:
-    case ZYDIS_MNEMONIC_VMOVAPS:
-    case ZYDIS_MNEMONIC_VMOVUPD:
-    case ZYDIS_MNEMONIC_VMOVAPD:
-    case ZYDIS_MNEMONIC_VMOVDQU:
-    case ZYDIS_MNEMONIC_VMOVDQA:
-    case ZYDIS_MNEMONIC_VLDDQU:
     case ZYDIS_MNEMONIC_VMOVSD:
     case ZYDIS_MNEMONIC_VMOVSS:
     case ZYDIS_MNEMONIC_VMOVQ:
     case ZYDIS_MNEMONIC_VMOVD:
-      return memory.size <= 128 && decoded.encoding == ZYDIS_INSTRUCTION_ENCODING_VEX
-                 ? RecordClass::kLoadVector
-                 : RecordClass::kLoad;
+      return decoded.encoding == ZYDIS_INSTRUCTION_ENCODING_VEX ? RecordClass::kLoadVector
+                                                                : RecordClass::kLoad;
     default:
       return decoded.meta.category == ZYDIS_CATEGORY_CMOV ? RecordClass::kLoadGeneral
                                                           : RecordClass::kLoad;

@@ -12,7 +12,7 @@ namespace hindsight {
 enum class RecordClass : uint8_t {
   kNoMemory,     // none, or none of its bytes are read or written
   kLoadMove,     // mov, movzx: the register becomes what is loaded
-  kLoadVector,   // the same for an xmm register, of which the rest becomes 0
+  kLoadVector,   // four or eight bytes for an xmm register, of which the rest becomes 0
   kLoadGeneral,  // a source that may as well be a general register
   kLoad,         // any other source
   // AVX-512: only what a mask says is accessed, and may be there.
