@@ -16,16 +16,16 @@ absl::Status EventOutput::Create(const OutputDirectory& directory) {
   return absl::OkStatus();
 }
 
-absl::Status EventOutput::Append(const ProcessEvent& event) {
+absl::Status EventOutput::Append(ProcessEvent event) {
   std::lock_guard<std::mutex> lock(mutex_);
-  return AppendLocked(event);
+  return AppendLocked(std::move(event));
 }
 
-absl::Status EventOutput::AppendLocked(const ProcessEvent& event) {
+absl::Status EventOutput::AppendLocked(ProcessEvent event) {
   if (output_->ring()->on()) summary_.Add(event);
-  waiting_.push_back(event);
-  ++count_;
   waiting_bytes_ += EventBytes(event);
+  waiting_.push_back(std::move(event));
+  ++count_;
   return waiting_bytes_ < kBlockBytes ? absl::OkStatus() : PostLocked();
 }
 
@@ -70,6 +70,7 @@ absl::Status EventOutput::PostLocked() {
   if (waiting_.empty()) return absl::OkStatus();
   auto events = std::make_shared<std::vector<ProcessEvent>>(std::exchange(waiting_, {}));
   const size_t bytes = std::exchange(waiting_bytes_, 0);
+  waiting_.reserve(events->size());  // the next block is much like this one
   return output_->queue()->Post([this, events, bytes] {
     capnp::MallocMessageBuilder message(bytes / sizeof(capnp::word) + 64);
     BuildEvents(*events, message.initRoot<wire::EventBlock>());

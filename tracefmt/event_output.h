@@ -34,7 +34,7 @@ class EventOutput {
   // Makes the file in the trace's `directory`. On the queue, once, before anything is posted.
   absl::Status Create(const OutputDirectory& directory);
 
-  absl::Status Append(const ProcessEvent& event);
+  absl::Status Append(ProcessEvent event);
   // The same for an event at which the trace may begin later: it is the first one of a block. Calls
   // `mark` with the events so far, without it, and posts the job that this returns, which gets the
   // offset of that block, as if nothing had ever been dropped.
@@ -54,7 +54,7 @@ class EventOutput {
   uint64_t count() const;
 
  private:
-  absl::Status AppendLocked(const ProcessEvent& event);
+  absl::Status AppendLocked(ProcessEvent event);
   absl::Status PostLocked();
 
   RecordingOutput* const output_;

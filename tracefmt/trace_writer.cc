@@ -99,9 +99,9 @@ class TraceWriterImpl final : public TraceWriter {
   }
 
   SegmentWriter* Segments(int32_t thread) override;
-  absl::Status AppendEvent(const ProcessEvent& event) override {
+  absl::Status AppendEvent(ProcessEvent event) override {
     const bool mark = history_ != nullptr && event.kind == EventKind::kFullKeyframe;
-    return mark ? MarkKeyframe(event) : events_.Append(event);
+    return mark ? MarkKeyframe(event) : events_.Append(std::move(event));
   }
   bool has_ring() const override { return history_ != nullptr; }
   bool WantsFullKeyframe() const override { return pace_.Wants(); }

@@ -96,7 +96,7 @@ class TraceWriter {
   // The segments of `thread`: always the same one, which lives as long as this.
   virtual SegmentWriter* Segments(int32_t thread) = 0;
   // Is on disk before every record that the same host thread appends after it.
-  virtual absl::Status AppendEvent(const ProcessEvent& event) = 0;
+  virtual absl::Status AppendEvent(ProcessEvent event) = 0;
 
   // Short for calls of Segments(thread).
   absl::Status BeginSegment(int32_t thread, uint64_t number, uint64_t count, uint64_t sequence,

@@ -31,8 +31,8 @@ class FakeTraceWriter final : public TraceWriter {
     if (writer == nullptr) writer = std::make_unique<FakeSegmentWriter>(thread, this);
     return writer.get();
   }
-  absl::Status AppendEvent(const ProcessEvent& event) override {
-    if (error.ok()) events.push_back(event);
+  absl::Status AppendEvent(ProcessEvent event) override {
+    if (error.ok()) events.push_back(std::move(event));
     return error;
   }
   absl::Status BeginFullKeyframe(uint64_t number, uint64_t sequence,

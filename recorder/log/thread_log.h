@@ -104,7 +104,7 @@ class ThreadLog {
   // Fills in the thread.
   void Event(ProcessEvent event) {
     event.thread = thread_;
-    if (status_.ok()) Keep(writer_->AppendEvent(event));
+    if (status_.ok()) Keep(writer_->AppendEvent(std::move(event)));
   }
 
   // So far: numbered events of the kernel's, orderable instructions, segments begun.
