@@ -132,8 +132,7 @@ class AccessWriter {
     return Check(to);
   }
 
-  // What is compared is in a general register: few vectors are moved from there faster than they
-  // are loaded once more.
+  // Compared in a general register and moved from there: that is faster than to load it once more.
   bool WriteLoadVector() {
     if (bytes_ > 8 || writer_->trusts_view()) return WriteLoad();
     const int data = TakeData();
