@@ -100,21 +100,19 @@ TEST(GdbMiTest, ExecutionGoesBackInAnyThread) {
   // A function of glibc's. Threads that run at the same time are anywhere on the way there.
   const std::string waits =
       Engine() == TestedEngine::kEmulate ? stops[5].substr(stops[5].rfind(' ') + 1) : std::string();
-  // It went on into its system call while the others were stepped; or, where threads run at the
-  // same time, only to where it sees memory anew, in printf: then the line before is the
-  // breakpoint's.
-  Matcher<std::string> back_in_first = HasSubstr("end-stepping-range 1 ");
-  if (Engine() != TestedEngine::kEmulate) {
-    back_in_first = AnyOf(back_in_first, "breakpoint-hit 1 round_reached");
-  }
+  // The first thread went on into its system call while the others were stepped; or, where threads
+  // run at the same time, only to where it sees memory anew, in printf: then the line before is the
+  // breakpoint's. There it can be at the breakpoint, too, while another is stepped.
+  const auto steps = [](const std::string& where) -> Matcher<std::string> {
+    const Matcher<std::string> stepped = HasSubstr("end-stepping-range " + where);
+    if (Engine() == TestedEngine::kEmulate) return stepped;
+    return AnyOf(stepped, "breakpoint-hit 1 round_reached");
+  };
   EXPECT_THAT(
-      stops,
-      ElementsAre("breakpoint-hit 1 round_reached", "breakpoint-hit 1 round_reached",
-                  "breakpoint-hit 1 round_reached", "end-stepping-range 1 main",
-                  "breakpoint-hit 1 round_reached", HasSubstr("end-stepping-range 2 " + waits),
-                  HasSubstr("end-stepping-range 2 " + waits),
-                  HasSubstr("end-stepping-range 3 " + waits),
-                  HasSubstr("end-stepping-range 3 " + waits), back_in_first, " 1 _start"))
+      stops, ElementsAre("breakpoint-hit 1 round_reached", "breakpoint-hit 1 round_reached",
+                         "breakpoint-hit 1 round_reached", "end-stepping-range 1 main",
+                         "breakpoint-hit 1 round_reached", steps("2 " + waits), steps("2 " + waits),
+                         steps("3 " + waits), steps("3 " + waits), steps("1 "), " 1 _start"))
       << gdb.text;
   EXPECT_THAT(gdb.text, HasSubstr("No more reverse-execution history")) << gdb.text;
   // Those that have not begun yet are gone from the list.

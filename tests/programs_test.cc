@@ -106,6 +106,10 @@ TEST(ProgramsTest, AddressSpaceChangesOfThreadsAtOnce) {
   ExpectRecordsUnchanged({Program("maps_at_once")});
 }
 
+TEST(ProgramsTest, PagesOfFilesThatTheKernelTakesBack) {
+  ExpectRecordsUnchanged({Program("pages_taken_back")});
+}
+
 TEST(ProgramsTest, MoreInputThanASegmentHolds) {
   const Recorded recorded({Program("much_input")});
   EXPECT_EQ(recorded.run().Ending(), "exit 0") << recorded.run().err;

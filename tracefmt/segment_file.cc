@@ -1,5 +1,6 @@
 #include "tracefmt/segment_file.h"
 
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -130,6 +131,9 @@ class LoadedSegment final : public Segment {
 
   const SegmentInfo& info() const override { return info_; }
   const RegisterWords& registers() const override { return registers_; }
+  std::optional<PageImport> ImportOfUnlisted(size_t applied, uint64_t page) const override {
+    return hindsight::ImportOfUnlisted(records(), applied, page);
+  }
   const std::vector<Record>& records() const override { return stored_.records(); }
   uint64_t stored_records() const override { return stored_.stored(); }
   uint64_t end_count() const override { return end_count_; }

@@ -47,6 +47,11 @@ class Segment {
   // With a PageImport for each page used of a MappedRange (ranges/range_expansion.h), and one in
   // place of each ReferencedPage (references/referenced_pages.h).
   virtual const std::vector<Record>& records() const = 0;
+  // Of a page that is used where the first `applied` records lead to, though none has brought it:
+  // if a MappedRange has it all the same (ranges/range_expansion.h). Mostly nothing.
+  virtual std::optional<PageImport> ImportOfUnlisted(size_t applied, uint64_t page) const {
+    return std::nullopt;
+  }
   // How many the file has, as far as it is not damaged: of unknown kinds too, but without the
   // imports that were made for mapped ranges.
   virtual uint64_t stored_records() const { return records().size(); }

@@ -4,6 +4,7 @@
 #include <array>
 #include <bit>
 #include <cstring>
+#include <optional>
 #include <string>
 #include <variant>
 
@@ -139,6 +140,11 @@ absl::Status RecordApplier::ApplyPage(const PageImport& import, TurnImports impo
   checkpoints_->AddPage(import.address);
   watched_->NotePage(cpu_->count(), import.address, bytes, KnownElsewhere(import));
   return absl::OkStatus();
+}
+
+bool RecordApplier::ImportUnlisted(uint64_t page) {
+  const std::optional<PageImport> import = segment_->ImportOfUnlisted(cursor_, page);
+  return import.has_value() && ApplyPage(*import, TurnImports::kApply).ok();
 }
 
 absl::Status RecordApplier::ApplyLine(const LineImport& import) {

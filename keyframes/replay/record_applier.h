@@ -68,6 +68,10 @@ class RecordApplier {
   // Makes the recorded transition, and settles the state it leads to. Requires: TransitionIsNext().
   absl::Status ApplyTransition(TurnImports imports);
 
+  // Brings in a page that is missing where the present state's instruction, or one of its block,
+  // uses it, if the segment has it all the same (Segment::ImportOfUnlisted). False: it has not.
+  bool ImportUnlisted(uint64_t page);
+
   // Comparisons made since it was made.
   uint64_t checks() const { return checks_; }
 

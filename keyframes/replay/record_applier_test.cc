@@ -1,6 +1,7 @@
 #include "keyframes/replay/record_applier.h"
 
 #include <memory>
+#include <optional>
 #include <variant>
 
 #include "absl/status/status.h"
@@ -72,6 +73,11 @@ class TurnSegment final : public Segment {
   const SegmentInfo& info() const override { return info_; }
   const RegisterWords& registers() const override { return registers_; }
   const std::vector<Record>& records() const override { return records_; }
+  // The next page, once the first record has been applied.
+  std::optional<PageImport> ImportOfUnlisted(size_t applied, uint64_t page) const override {
+    if (applied == 0 || page != kPage + kPageBytes) return std::nullopt;
+    return PageImport{.address = page, .first = true};
+  }
   uint64_t end_count() const override { return kFirst + 1; }
   const RegisterWords* end_registers() const override { return nullptr; }
   const absl::Status& damage() const override { return damage_; }
@@ -145,6 +151,19 @@ TEST_F(TurnImportsTest, WhereThreadsRanAtOnceWhatEntersStaysOut) {
   cpu_->set_count(TurnSegment::kFirst + 1);
   ASSERT_TRUE(records.Settle(TurnImports::kHoldBack).ok());
   EXPECT_EQ(Byte(kOther), -1);
+}
+
+TEST_F(TurnImportsTest, WhatTheSegmentHasAllTheSameIsBroughtIn) {
+  constexpr uint64_t kOther = TurnSegment::kPage + kPageBytes;
+  const TurnSegment segment(std::vector<PageImport>{});
+  records_.Begin(&segment);
+  cpu_->set_count(TurnSegment::kFirst);
+  EXPECT_FALSE(records_.ImportUnlisted(kOther)) << "none of the records has been applied";
+  ASSERT_TRUE(records_.Settle(TurnImports::kApply).ok());
+  EXPECT_EQ(Byte(kOther), -1);
+  EXPECT_TRUE(records_.ImportUnlisted(kOther));
+  EXPECT_EQ(Byte(kOther), 0);
+  EXPECT_FALSE(records_.ImportUnlisted(kOther + kPageBytes));
 }
 
 TEST_F(RecordApplierTest, SettlingBringsTheImportsOfTheState) {

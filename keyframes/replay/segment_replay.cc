@@ -72,6 +72,7 @@ absl::Status SegmentReplay::Restart(TurnImports imports) {
 }
 
 bool SegmentReplay::OnMissing(uint64_t page, Access access) {
+  if (records_->ImportUnlisted(page)) return true;
   refused_page_ = page;
   return false;
 }

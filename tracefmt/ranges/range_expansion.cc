@@ -23,14 +23,18 @@ bool IsTransition(const Record& record) {
          std::holds_alternative<Discontinuity>(record.body);
 }
 
-Record ImportOf(const Record& record, uint64_t address) {
-  const MappedRange& range = std::get<MappedRange>(record.body);
+PageImport ImportOf(const MappedRange& range, uint64_t address) {
   PageImport page;
   page.address = address;
   page.first = true;
   page.module = range.module;
   if (range.module >= 0) page.module_offset = range.module_offset + (address - range.address);
-  return {record.count, page};
+  return page;
+}
+
+bool IsCompleteList(const Record& record) {
+  const auto* used = std::get_if<UsedPages>(&record.body);
+  return used != nullptr && used->complete;
 }
 
 // Collects the page imports of a segment's ranges.
@@ -157,7 +161,8 @@ void Insert(const std::vector<Insertion>& insertions, std::vector<Record>* recor
   size_t to = records->size();
   for (auto next = insertions.rbegin(); next != insertions.rend(); ++next) {
     while (from > next->range + 1) (*records)[--to] = std::move((*records)[--from]);
-    (*records)[--to] = ImportOf((*records)[next->range], next->address);
+    const Record& range = (*records)[next->range];
+    (*records)[--to] = {range.count, ImportOf(std::get<MappedRange>(range.body), next->address)};
   }
 }
 
@@ -180,6 +185,19 @@ absl::Status ExpandRanges(ReadBudget* budget, std::vector<Record>* records,
   Insert(insertions, records);
   if (fits) return absl::OkStatus();
   return absl::ResourceExhaustedError("mapped ranges have more pages than such a file can hold");
+}
+
+std::optional<PageImport> ImportOfUnlisted(absl::Span<const Record> records, size_t applied,
+                                           uint64_t page) {
+  for (size_t i = applied; i-- > 0;) {
+    const auto* range = std::get_if<MappedRange>(&records[i].body);
+    if (range == nullptr || page - range->address >= range->bytes) continue;
+    const bool listed =
+        range->module < 0 && std::any_of(records.begin(), records.end(), IsCompleteList);
+    if (listed) return std::nullopt;
+    return ImportOf(*range, page);
+  }
+  return std::nullopt;
 }
 
 }  // namespace hindsight

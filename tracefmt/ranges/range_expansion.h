@@ -8,10 +8,13 @@
 #ifndef HINDSIGHT_TRACEFMT_RANGES_RANGE_EXPANSION_H_
 #define HINDSIGHT_TRACEFMT_RANGES_RANGE_EXPANSION_H_
 
+#include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/types/span.h"
 #include "tracefmt/records.h"
 #include "tracefmt/storage/read_budget.h"
 
@@ -33,6 +36,14 @@ struct ExpansionLimits {
 // gone.
 absl::Status ExpandRanges(ReadBudget* budget, std::vector<Record>* records,
                           const ExpansionLimits& limits = ExpansionLimits());
+
+// Of a page that no list has, though the thread uses it: a kernel that is short of memory takes
+// pages of files back, and they are missing when the list is made; and of segments without a
+// complete list, what lies beyond the limits. `records`: of the segment, the first `applied` of
+// which lead to the state in which it is used. Nothing if it is in no range of these, or in one of
+// zeros, which complete lists have.
+std::optional<PageImport> ImportOfUnlisted(absl::Span<const Record> records, size_t applied,
+                                           uint64_t page);
 
 }  // namespace hindsight
 

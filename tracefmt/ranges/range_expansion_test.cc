@@ -162,6 +162,33 @@ TEST_F(RangeExpansion, MoreThanTheBudgetIsDamage) {
   EXPECT_EQ(records_.size(), 1);
 }
 
+// Page number, and file page, of the import of an unlisted page: "7@1", or "7" if of zeros.
+std::string Unlisted(const std::vector<Record>& records, size_t applied, uint64_t number) {
+  const auto import = ImportOfUnlisted(records, applied, number * kPageBytes);
+  if (!import.has_value()) return "none";
+  const std::vector<std::string> made = Made({{0, *import}});
+  return made.at(0).substr(2);
+}
+
+TEST_F(RangeExpansion, UnlistedPagesOfFilesAreInTheLastRangeBefore) {
+  const std::vector<Record> records = {Range(0, 1, 3, 7, 10), Range(2, 2, 1, 8, 0), Effect(3),
+                                       Used(4, true, {1})};
+  EXPECT_EQ(Unlisted(records, 1, 2), "2@11");
+  EXPECT_EQ(Unlisted(records, 2, 2), "2@0");
+  EXPECT_EQ(Unlisted(records, 4, 3), "3@12");
+  EXPECT_EQ(Unlisted(records, 4, 4), "none");
+  EXPECT_EQ(Unlisted(records, 0, 1), "none") << "not mapped yet";
+}
+
+TEST_F(RangeExpansion, UnlistedPagesOfZerosAreNotUsedUnlessListsAreMissing) {
+  const std::vector<Record> cut_short = {Range(0, 1, 3, 7), Range(2, 2, 1), Used(4, false, {1})};
+  EXPECT_EQ(Unlisted(cut_short, 3, 2), "2");
+  std::vector<Record> complete = cut_short;
+  complete.push_back(Used(5, true, {}));
+  EXPECT_EQ(Unlisted(complete, 4, 2), "none") << "nor what was mapped there before";
+  EXPECT_EQ(Unlisted(complete, 4, 3), "3@2");
+}
+
 // What a file says comes out of the reader expanded.
 TEST(RangeExpansionOfASegment, IsInWhatTheReaderReturns) {
   const std::vector<uint64_t> used = {0x1000, 0x3000};
