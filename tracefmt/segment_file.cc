@@ -132,7 +132,7 @@ class LoadedSegment final : public Segment {
   const SegmentInfo& info() const override { return info_; }
   const RegisterWords& registers() const override { return registers_; }
   std::optional<PageImport> ImportOfUnlisted(size_t applied, uint64_t page) const override {
-    return hindsight::ImportOfUnlisted(records(), applied, page);
+    return unlisted_.ImportOf(applied, page);
   }
   const std::vector<Record>& records() const override { return stored_.records(); }
   uint64_t stored_records() const override { return stored_.stored(); }
@@ -159,6 +159,7 @@ class LoadedSegment final : public Segment {
     if (!expanded.ok()) {
       damage_ = absl::Status(expanded.code(), absl::StrCat(file.path(), ": ", expanded.message()));
     }
+    unlisted_.Find(&stored_.records());
     FindEnd();
   }
 
@@ -202,6 +203,7 @@ class LoadedSegment final : public Segment {
   SegmentInfo info_;
   RegisterWords registers_;
   StoredRecords stored_;
+  UnlistedPages unlisted_;
   std::shared_ptr<const ReferenceSegment> reference_;  // what the spans point into as well
   uint64_t end_count_;
   absl::Status damage_;

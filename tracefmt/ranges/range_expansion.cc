@@ -187,15 +187,22 @@ absl::Status ExpandRanges(ReadBudget* budget, std::vector<Record>* records,
   return absl::ResourceExhaustedError("mapped ranges have more pages than such a file can hold");
 }
 
-std::optional<PageImport> ImportOfUnlisted(absl::Span<const Record> records, size_t applied,
-                                           uint64_t page) {
-  for (size_t i = applied; i-- > 0;) {
-    const auto* range = std::get_if<MappedRange>(&records[i].body);
-    if (range == nullptr || page - range->address >= range->bytes) continue;
-    const bool listed =
-        range->module < 0 && std::any_of(records.begin(), records.end(), IsCompleteList);
-    if (listed) return std::nullopt;
-    return ImportOf(*range, page);
+void UnlistedPages::Find(const std::vector<Record>* records) {
+  records_ = records;
+  ranges_.clear();
+  for (size_t i = 0; i < records->size(); ++i) {
+    if (std::holds_alternative<MappedRange>((*records)[i].body)) ranges_.push_back(i);
+  }
+  complete_ = std::any_of(records->begin(), records->end(), IsCompleteList);
+}
+
+std::optional<PageImport> UnlistedPages::ImportOf(size_t applied, uint64_t page) const {
+  const auto end = std::lower_bound(ranges_.begin(), ranges_.end(), applied);
+  for (auto i = end; i != ranges_.begin();) {
+    const auto& range = std::get<MappedRange>((*records_)[*--i].body);
+    if (page - range.address >= range.bytes) continue;
+    if (range.module < 0 && complete_) return std::nullopt;
+    return hindsight::ImportOf(range, page);
   }
   return std::nullopt;
 }

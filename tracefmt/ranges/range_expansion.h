@@ -14,7 +14,6 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "absl/types/span.h"
 #include "tracefmt/records.h"
 #include "tracefmt/storage/read_budget.h"
 
@@ -37,13 +36,22 @@ struct ExpansionLimits {
 absl::Status ExpandRanges(ReadBudget* budget, std::vector<Record>* records,
                           const ExpansionLimits& limits = ExpansionLimits());
 
-// Of a page that no list has, though the thread uses it: a kernel that is short of memory takes
-// pages of files back, and they are missing when the list is made; and of segments without a
-// complete list, what lies beyond the limits. `records`: of the segment, the first `applied` of
-// which lead to the state in which it is used. Nothing if it is in no range of these, or in one of
-// zeros, which complete lists have.
-std::optional<PageImport> ImportOfUnlisted(absl::Span<const Record> records, size_t applied,
-                                           uint64_t page);
+// Pages that no list has, though the thread uses them: a kernel that is short of memory takes pages
+// of files back, and they are missing when the list is made; and of segments without a complete
+// list, what lies beyond the limits.
+class UnlistedPages {
+ public:
+  // `records`: of the segment, with the imports that ExpandRanges has made. Borrowed.
+  void Find(const std::vector<Record>* records);
+  // The import of a page that is used where the first `applied` of the records lead to. Nothing if
+  // it is in no range of these, or in one of zeros, which complete lists have.
+  std::optional<PageImport> ImportOf(size_t applied, uint64_t page) const;
+
+ private:
+  const std::vector<Record>* records_ = nullptr;
+  std::vector<size_t> ranges_;  // which of the records are ranges
+  bool complete_ = false;
+};
 
 }  // namespace hindsight
 

@@ -164,7 +164,9 @@ TEST_F(RangeExpansion, MoreThanTheBudgetIsDamage) {
 
 // Page number, and file page, of the import of an unlisted page: "7@1", or "7" if of zeros.
 std::string Unlisted(const std::vector<Record>& records, size_t applied, uint64_t number) {
-  const auto import = ImportOfUnlisted(records, applied, number * kPageBytes);
+  UnlistedPages unlisted;
+  unlisted.Find(&records);
+  const auto import = unlisted.ImportOf(applied, number * kPageBytes);
   if (!import.has_value()) return "none";
   const std::vector<std::string> made = Made({{0, *import}});
   return made.at(0).substr(2);
