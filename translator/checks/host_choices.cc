@@ -30,6 +30,10 @@ bool LeavesUpperHalvesOpen(const GuestInstruction& instruction) {
   return !IsAmd() && IsString32(instruction);
 }
 
+bool LeavesTopOpen(const GuestInstruction& instruction) {
+  return !IsAmd() && instruction.decoded.mnemonic == ZYDIS_MNEMONIC_MOVNTQ;
+}
+
 uint64_t SplitStoreAt(const GuestInstruction& instruction, const RegisterFile& registers) {
   if (IsAmd()) return 0;
   constexpr int kTenBytesInBits = 80;

@@ -21,6 +21,10 @@ bool LeavesOverflowOpen(const GuestInstruction& instruction);
 // the upper halves of its registers may become zero all the same.
 bool LeavesUpperHalvesOpen(const GuestInstruction& instruction);
 
+// A store of the kind of movntq that faults may have reset x87's TOP, or not: that depends on what
+// came before.
+bool LeavesTopOpen(const GuestInstruction& instruction);
+
 // Of ten bytes of which the last are in a missing page some processors have stored the first eight
 // when they fault. The address of an operand of `instruction` that is stored so; 0: there is none.
 uint64_t SplitStoreAt(const GuestInstruction& instruction, const RegisterFile& registers);

@@ -40,7 +40,7 @@ bool IsRepeated(const GuestInstruction& instruction) {
 }
 
 bool IsOpen(const GuestInstruction& instruction) {
-  return LeavesOverflowOpen(instruction) ||
+  return LeavesOverflowOpen(instruction) || LeavesTopOpen(instruction) ||
          (IsRepeated(instruction) && LeavesUpperHalvesOpen(instruction));
 }
 
@@ -65,7 +65,6 @@ bool IsUsable(FlowUse use, const GuestInstruction& instruction) {
     case ZYDIS_MNEMONIC_STD:
       // Whether one that faults has reset x87's TOP depends on what came before.
     case ZYDIS_MNEMONIC_MASKMOVQ:
-    case ZYDIS_MNEMONIC_MOVNTQ:
     // Could unmask exceptions; which of two kinds that are pending comes first is not fixed.
     case ZYDIS_MNEMONIC_FLDCW:
     case ZYDIS_MNEMONIC_FLDENV:

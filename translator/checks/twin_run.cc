@@ -423,12 +423,11 @@ TwinResult TwinRun::RunProgram(FlowUse use, uint64_t limit) {
   registers.rip = flow.blocks()[0];
   const std::vector<uint8_t> before = CopyMemory();
   const GuestStop translated = RunTranslated(registers, limit);
-  // One that has stored to its own code is not the same program natively.
-  if (!std::equal(flow.code().begin(), flow.code().end(), code().begin())) return {};
   TwinResult result;
   if (translated.kind == GuestStop::kBroken) {
     result.difference = translated.what;
-  } else {
+  } else if (std::equal(flow.code().begin(), flow.code().end(), code().begin())) {
+    // What has stored to its own code is not the same program natively.
     if (use == FlowUse::kStepped) result.difference = CompareFlow(registers, before, translated);
     if (result.difference.empty() && emulated_ != nullptr) {
       result.difference = CompareReplay(registers, before, translated);
