@@ -134,7 +134,7 @@ class AccessWriter {
 
   // Compared in a general register and moved from there: that is faster than to load it once more.
   bool WriteLoadVector() {
-    if (bytes_ > 8 || writer_->trusts_view()) return WriteLoad();
+    if (writer_->trusts_view()) return WriteLoad();
     const int data = TakeData();
     if (!Check(data)) return false;
     const int vector = ZydisRegisterGetId(instruction_.operands[0].reg.value);

@@ -32,11 +32,6 @@ PageImport ImportOf(const MappedRange& range, uint64_t address) {
   return page;
 }
 
-bool IsCompleteList(const Record& record) {
-  const auto* used = std::get_if<UsedPages>(&record.body);
-  return used != nullptr && used->complete;
-}
-
 // Collects the page imports of a segment's ranges.
 class Expander {
  public:
@@ -190,10 +185,12 @@ absl::Status ExpandRanges(ReadBudget* budget, std::vector<Record>* records,
 void UnlistedPages::Find(const std::vector<Record>* records) {
   records_ = records;
   ranges_.clear();
+  complete_ = false;
   for (size_t i = 0; i < records->size(); ++i) {
-    if (std::holds_alternative<MappedRange>((*records)[i].body)) ranges_.push_back(i);
+    const RecordBody& body = (*records)[i].body;
+    if (std::holds_alternative<MappedRange>(body)) ranges_.push_back(i);
+    if (const auto* used = std::get_if<UsedPages>(&body)) complete_ |= used->complete;
   }
-  complete_ = std::any_of(records->begin(), records->end(), IsCompleteList);
 }
 
 std::optional<PageImport> UnlistedPages::ImportOf(size_t applied, uint64_t page) const {
