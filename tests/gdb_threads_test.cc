@@ -192,13 +192,16 @@ import re
 def listed():
     text = gdb.execute("info threads", to_string=True)
     return re.findall(r'^(\*?) +(\d) +Thread \d+\.\d+ "(.*?)"', text, re.MULTILINE)
+say("order", [name for _, _, name in listed()])
 say("list", sorted((name, mark) for mark, _, name in listed()))
 say("numbers", [number for _, number, _ in listed()])
 for number in (3, 4, 2, 1):
     gdb.execute("thread %d" % number, to_string=True)
     text = gdb.execute("bt", to_string=True)
     argument = re.search(r"run \(argument=0x(\d)\)", text)
-    say("thread", "%s %s" % (gdb.selected_thread().name, argument and argument.group(1)))
+    name = gdb.selected_thread().name
+    as_listed = (str(number), name) in [entry[1:] for entry in listed()]
+    say("thread", "%s %s %s" % (name, argument and argument.group(1), as_listed))
 say("main", re.findall(r"^#\d .*(round_reached \(round=1\)|main \(\))", text, re.MULTILINE))
 gdb.execute("thread 2")
 say("moved", [number for mark, number, _ in listed() if mark])
@@ -209,9 +212,14 @@ end
   EXPECT_EQ(gdb.Answer("list"),
             "[('thread_names', '*'), ('worker 1', ''), ('worker 2', ''), ('worker 3', '')]")
       << gdb.text;
+  if (Engine() == TestedEngine::kEmulate) {
+    EXPECT_EQ(gdb.Answer("order"), "['thread_names', 'worker 1', 'worker 2', 'worker 3']")
+        << gdb.text;
+  }
   EXPECT_EQ(gdb.Answer("numbers"), "['1', '2', '3', '4']") << gdb.text;
   EXPECT_THAT(gdb.Answers("thread"),
-              UnorderedElementsAre("worker 2 2", "worker 3 3", "worker 1 1", "thread_names None"))
+              UnorderedElementsAre("worker 2 2 True", "worker 3 3 True", "worker 1 1 True",
+                                   "thread_names None True"))
       << gdb.text;
   EXPECT_EQ(gdb.Answer("main"), "['round_reached (round=1)', 'main ()']") << gdb.text;
   EXPECT_EQ(gdb.Answer("moved"), "['2']") << gdb.text;
