@@ -105,6 +105,18 @@ bool ThreadView::TouchAll(uint64_t address, uint64_t size, uint64_t count) {
   return true;
 }
 
+// The thread may lose its processor after it has read, and what others store meanwhile would look
+// as if it had been overwritten by what was read: memory must still be the same after the time.
+bool ThreadView::ReadAsSeen(uint64_t page, uint8_t* bytes, EntryWriter::Seen* seen) {
+  constexpr int kTries = 4;  // others may store there all the time
+  for (int i = 1;; ++i) {
+    if (!Read(page, bytes, kPage)) return false;
+    *seen = writer_->TakeSeen();
+    if (i == kTries || IsSame(page, bytes)) return true;
+    writer_->CancelSeen(*seen);
+  }
+}
+
 int ThreadView::HeldBeside(uint64_t index) const {
   return (index > 0 && Bit(tables_.held, index - 1) ? 1 : 0) +
          (Bit(tables_.held, index + 1) ? 1 : 0);
@@ -112,8 +124,8 @@ int ThreadView::HeldBeside(uint64_t index) const {
 
 bool ThreadView::Enter(uint64_t page, uint64_t index, uint64_t count) {
   alignas(64) uint8_t bytes[kPage];
-  if (!Read(page, bytes, kPage)) return false;
-  const EntryWriter::Seen seen = writer_->TakeSeen();
+  EntryWriter::Seen seen;
+  if (!ReadAsSeen(page, bytes, &seen)) return false;
   const bool first = !Bit(tables_.in_segment, index);
   full_ =
       (first && page_count_ == tables_.max_pages) || !memory_.Put(page, bytes, HeldBeside(index));
@@ -176,7 +188,7 @@ void ThreadView::Refresh(uint64_t count) {
   alignas(64) uint8_t bytes[kPage];
   for (uint64_t i = 0; i < page_count_; ++i) {
     const uint64_t page = tables_.pages[i];
-    if (!Holds(page) || IsSeen(page)) continue;
+    if (!Holds(page) || IsSame(page, Seen(page))) continue;
     if (!Read(page, bytes, kPage)) {
       Drop(page, page + kPage);
     } else if (ChangedLines(bytes, Seen(page)) != 0) {
@@ -211,10 +223,10 @@ void ThreadView::TakeOld(uint64_t address, uint64_t size, const void* old, uint6
 }
 
 bool ThreadView::ComparePage(uint64_t page, uint64_t count) {
-  if (IsSeen(page)) return true;
+  if (IsSame(page, Seen(page))) return true;  // most are
   alignas(64) uint8_t bytes[kPage];
-  if (!Read(page, bytes, kPage)) return false;
-  const EntryWriter::Seen seen = writer_->TakeSeen();
+  EntryWriter::Seen seen;
+  if (!ReadAsSeen(page, bytes, &seen)) return false;
   const uint64_t lines = ChangedLines(bytes, Seen(page));
   if (lines == 0) {
     writer_->CancelSeen(seen);

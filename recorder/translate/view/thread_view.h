@@ -43,10 +43,10 @@ class ThreadView {
   using ReadMemory = bool (*)(void* to, const void* from, uint64_t bytes);
   // Whether memory has the same; false, without a fault, if not all of it can be read. `bytes` is a
   // multiple of 64.
-  using IsSame = bool (*)(const void* memory, const void* other, uint64_t bytes);
+  using SameMemory = bool (*)(const void* memory, const void* other, uint64_t bytes);
   struct MemoryAccess {
     ReadMemory read;
-    IsSame is_same;
+    SameMemory is_same;
   };
 
   // Which of `lines` of the page at guest address `page` (bit i: line i, 64 bytes) other views show
@@ -124,9 +124,10 @@ class ThreadView {
   bool Read(uint64_t address, uint8_t* out, uint64_t size) const {
     return access_.read(out, reinterpret_cast<const void*>(address), size);
   }
-  // Most pages are as the view has them: then nothing is copied.
-  bool IsSeen(uint64_t page) const {
-    return access_.is_same(reinterpret_cast<const void*>(page), Seen(page), kPage);
+  // Copies what the page has at the time that is taken. False if it cannot be read: none is.
+  bool ReadAsSeen(uint64_t page, uint8_t* bytes, EntryWriter::Seen* seen);
+  bool IsSame(uint64_t page, const uint8_t* bytes) const {
+    return access_.is_same(reinterpret_cast<const void*>(page), bytes, kPage);
   }
   uint8_t* Seen(uint64_t address) const { return reinterpret_cast<uint8_t*>(address + distance_); }
 

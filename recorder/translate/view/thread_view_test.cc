@@ -18,13 +18,22 @@
 namespace hindsight {
 namespace {
 
-constexpr uint64_t kPage = ThreadView::kPage;
-constexpr uint64_t kPages = 64;
+constexpr uint64_t kPage = ThreadView::kPage, kPages = 64;
 constexpr uint64_t kCapacity = 4 << 20;
 
 bool Read(void* to, const void* from, uint64_t bytes) {
   const iovec local = {to, bytes}, remote = {const_cast<void*>(from), bytes};
   return process_vm_readv(getpid(), &local, 1, &remote, 1, 0) == static_cast<ssize_t>(bytes);
+}
+
+// So often another thread stores to this byte when memory has just been read.
+int stores_after_read = 0;
+uint8_t* stored_after_read;
+
+bool ReadWhileOthersStore(void* to, const void* from, uint64_t bytes) {
+  const bool read = Read(to, from, bytes);
+  if (stores_after_read-- > 0) ++*stored_after_read;
+  return read;
 }
 
 bool IsSame(const void* memory, const void* other, uint64_t bytes) {
@@ -55,9 +64,10 @@ class ThreadViewTest : public testing::Test {
     pages_.resize(kPages);
     view_.Init(reinterpret_cast<uint64_t>(seen_) - At(0), &window, 1,
                {held_.data(), in_segment_.data(), pages_.data(), pages_.size(), &shared_},
-               {&Read, &IsSame}, &writer_, &KnownToOthers, &IsEven);
+               {&ReadWhileOthersStore, &IsSame}, &writer_, &KnownToOthers, &IsEven);
   }
   ~ThreadViewTest() override {
+    stores_after_read = 0;
     munmap(memory_, kPages * kPage);
     munmap(seen_, kPages * kPage);
     munmap(ring_, HS_RING_HEADER_BYTES + kCapacity);
@@ -215,6 +225,24 @@ TEST_F(ThreadViewTest, LinesThatDifferAreImported) {
 }
 
 // A locked instruction has changed memory, and its view, before anybody could compare.
+TEST_F(ThreadViewTest, WhatIsStoredBeforeTheTimeIsTakenIsInTheImport) {
+  stored_after_read = memory_ + 9;
+  stores_after_read = 1;
+  ASSERT_TRUE(view_.Touch(At(9), 0));
+  EXPECT_EQ(seen_[9], 1);
+  memory_[9] = 10;
+  stores_after_read = 2;
+  ASSERT_TRUE(view_.Compare(At(9), 1, 3));
+  EXPECT_EQ(seen_[9], 12);
+  // Others may store all the time.
+  memory_[9] = 20;
+  stores_after_read = 1000;
+  ASSERT_TRUE(view_.Compare(At(9), 1, 4));
+  EXPECT_EQ(seen_[9] + 1, memory_[9]);
+  Replay();
+  ExpectKnown();
+}
+
 TEST_F(ThreadViewTest, WhatMemoryHadBeforeAnInstructionIsImported) {
   ASSERT_TRUE(view_.Touch(At(0), 1));
   Replay();
