@@ -1,6 +1,7 @@
 #include "translator/block_source.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "absl/algorithm/container.h"
 #include "absl/container/inlined_vector.h"
@@ -105,10 +106,11 @@ void EndAtSideExit(std::vector<int>* side_exits, BlockSource* source) {
   side_exits->pop_back();
 }
 
-BlockSource ReadInstructions(const TranslateRequest& request, int refused_at) {
+BlockSource ReadInstructions(const TranslateRequest& request, int refused_at,
+                             std::vector<GuestInstruction> memory) {
   BlockSource source;
-  // They are large; most blocks have fewer.
-  source.instructions.reserve(16);
+  source.instructions = std::move(memory);
+  source.instructions.clear();
   std::vector<int> side_exits;
   std::vector<uint64_t> exit_targets;  // there blocks begin
   uint64_t pc = request.guest_pc;
@@ -116,14 +118,14 @@ BlockSource ReadInstructions(const TranslateRequest& request, int refused_at) {
   while (source.control == Control::kNone &&
          source.instructions.size() < request.max_instructions &&
          !absl::c_linear_search(exit_targets, pc)) {
-    GuestInstruction instruction;
+    GuestInstruction& instruction = source.instructions.emplace_back();
     if (!DecodeGuest(pc, rest, &instruction)) {
+      source.instructions.pop_back();
       source.undecodable = IsInvalid(rest);
       break;
     }
     source.control =
-        source.size() == refused_at ? Control::kRefused : ControlFor(request, instruction);
-    source.instructions.push_back(instruction);
+        source.size() - 1 == refused_at ? Control::kRefused : ControlFor(request, instruction);
     pc = instruction.next();
     rest.remove_prefix(instruction.decoded.length);
     if (MayChangeCode(request, instruction)) break;
@@ -248,8 +250,9 @@ bool MustTest(const TranslateRequest& request, BlockSource* source) {
 
 }  // namespace
 
-BlockSource ReadBlockSource(const TranslateRequest& request, int refused_at) {
-  BlockSource source = ReadInstructions(request, refused_at);
+BlockSource ReadBlockSource(const TranslateRequest& request, int refused_at,
+                            std::vector<GuestInstruction> memory) {
+  BlockSource source = ReadInstructions(request, refused_at, std::move(memory));
   if (source.instructions.empty()) return source;
   FindFlags(request, &source);
   PlaceAside(&source);

@@ -50,8 +50,10 @@ struct BlockSource {
 };
 
 // Of request.guest_pc. The instruction with number `refused_at`, if that is not negative, is left
-// to the agent whatever it is. Empty: not even one instruction is there as a whole.
-BlockSource ReadBlockSource(const TranslateRequest& request, int refused_at);
+// to the agent whatever it is. Empty: not even one instruction is there as a whole. `memory`: for
+// the instructions, which are large; what it has is dropped.
+BlockSource ReadBlockSource(const TranslateRequest& request, int refused_at,
+                            std::vector<GuestInstruction> memory);
 
 // Whether some of `flags` are surely read where `part`, which is one of the source's, leads outside
 // of the block. Adds to source->relied_on.

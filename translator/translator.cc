@@ -269,9 +269,10 @@ absl::StatusOr<TranslatedBlock> TranslateIndirectTo(const TranslateRequest& requ
 
 absl::StatusOr<TranslatedBlock> Translate(const TranslateRequest& request) {
   if (absl::Status status = CheckPlace(request); !status.ok()) return status;
+  thread_local std::vector<GuestInstruction> memory;  // of one block after the other
   int refused_at = -1;
   while (true) {
-    BlockSource source = ReadBlockSource(request, refused_at);
+    BlockSource source = ReadBlockSource(request, refused_at, std::move(memory));
     if (source.instructions.empty() && !source.undecodable) {
       return absl::InvalidArgumentError("translate: no whole instruction");
     }
@@ -292,6 +293,7 @@ absl::StatusOr<TranslatedBlock> Translate(const TranslateRequest& request) {
       block.refusal = ZydisMnemonicGetString(source.instructions.back().decoded.mnemonic);
     }
     writer.Finish(&block);
+    memory = std::move(source.instructions);
     return block;
   }
 }

@@ -1,9 +1,11 @@
 #include "translator/guest/guest_instruction.h"
 
+#include <array>
 #include <cstring>
 
 #include "isa/decoder.h"
 #include "isa/registers.h"
+#include "translator/guest/decode_memo.h"
 
 namespace hindsight {
 namespace {
@@ -145,9 +147,15 @@ Control BranchOf(const GuestInstruction& instruction) {
 }  // namespace
 
 bool DecodeGuest(uint64_t pc, absl::Span<const uint8_t> code, GuestInstruction* out) {
-  if (!Decode(code, &out->decoded, out->operands)) return false;
+  thread_local DecodeMemo memo;
+  if (const GuestInstruction* known = memo.Find(code)) {
+    *out = *known;
+  } else {
+    if (!Decode(code, &out->decoded, out->operands)) return false;
+    std::memcpy(out->bytes, code.data(), out->decoded.length);
+    memo.Add(code, *out);
+  }
   out->pc = pc;
-  std::memcpy(out->bytes, code.data(), out->decoded.length);
   return true;
 }
 
@@ -172,9 +180,19 @@ uint64_t BranchTarget(const GuestInstruction& instruction) {
 }
 
 int GeneralRegister(ZydisRegister reg) {
-  const ZydisRegister whole = ZydisRegisterGetLargestEnclosing(ZYDIS_MACHINE_MODE_LONG_64, reg);
-  if (ZydisRegisterGetClass(whole) != ZYDIS_REGCLASS_GPR64) return -1;
-  return ZydisRegisterGetId(whole);
+  // The library searches for the whole register.
+  static const auto* const numbers = [] {
+    auto* made = new std::array<int8_t, ZYDIS_REGISTER_MAX_VALUE + 1>;
+    for (int i = 0; i <= ZYDIS_REGISTER_MAX_VALUE; ++i) {
+      const ZydisRegister whole = ZydisRegisterGetLargestEnclosing(ZYDIS_MACHINE_MODE_LONG_64,
+                                                                   static_cast<ZydisRegister>(i));
+      const bool is_general = ZydisRegisterGetClass(whole) == ZYDIS_REGCLASS_GPR64;
+      (*made)[static_cast<size_t>(i)] =
+          static_cast<int8_t>(is_general ? ZydisRegisterGetId(whole) : -1);
+    }
+    return made;
+  }();
+  return (*numbers)[reg];
 }
 
 uint16_t UsedRegisters(const GuestInstruction& instruction) {

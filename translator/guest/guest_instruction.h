@@ -16,7 +16,7 @@
 namespace hindsight {
 
 struct GuestInstruction {
-  uint64_t pc = 0;
+  uint64_t pc;
   ZydisDecodedInstruction decoded;
   ZydisDecodedOperand operands[ZYDIS_MAX_OPERAND_COUNT];
   uint8_t bytes[ZYDIS_MAX_INSTRUCTION_LENGTH];
