@@ -336,6 +336,7 @@ void AppendPageImage(absl::Span<const Translation* const> translations, std::vec
                                     .record_bytes = count(parts.records),
                                     .reserved = 0};
   const size_t start = out->size();
+  out->reserve(start + PageImage::SizeOf(header));
   const auto align = [&] { out->resize(start + AlignUp(out->size() - start, 8)); };
   Append(absl::MakeConstSpan(&header, 1), out);
   Append(absl::MakeConstSpan(parts.ranges), out);

@@ -31,8 +31,8 @@ class SeenCode {
 
  private:
   struct Page {
-    std::array<uint8_t, kPageBytes> bytes = {};
-    std::array<bool, kPageBytes> seen = {};
+    std::array<uint64_t, kPageBytes / 64> seen = {};  // one bit for each byte
+    std::array<uint8_t, kPageBytes> bytes;            // where it is set
   };
   using Visit = bool (SeenCode::*)(uint64_t pc, absl::Span<const uint8_t> bytes);
 
@@ -42,6 +42,9 @@ class SeenCode {
   Page* PageAt(uint64_t pc);
 
   std::map<uint64_t, std::unique_ptr<Page>> pages_;  // by number
+  // The one that was asked for last: the next one is mostly the same.
+  Page* last_page_ = nullptr;
+  uint64_t last_number_ = 0;
 };
 
 }  // namespace hindsight

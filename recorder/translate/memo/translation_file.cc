@@ -5,8 +5,10 @@
 #include <xxhash.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 #include <map>
+#include <thread>
 #include <utility>
 
 #include "recorder/translate/memo/seen_code.h"
@@ -163,13 +165,48 @@ std::vector<Translation> TranslationFile::InPage(uint64_t page) const {
   return result;
 }
 
+namespace {
+
+struct EncodedPage {
+  std::vector<uint8_t> image;
+  uint64_t checksum = 0;  // of that
+};
+
+using OfPage = std::vector<const Translation*>;  // ascending
+
+EncodedPage EncodePage(const OfPage& translations) {
+  EncodedPage page;
+  AppendPageImage(translations, &page.image);
+  page.checksum = ChecksumOf(page.image.data(), page.image.size());
+  return page;
+}
+
+// By several threads, if there are many: the program has ended, and the user waits.
+std::vector<EncodedPage> EncodePages(const std::vector<OfPage>& pages) {
+  constexpr size_t kPagesForThread = 64;
+  constexpr size_t kMostThreads = 8;
+  std::vector<EncodedPage> encoded(pages.size());
+  std::atomic<size_t> next = 0;
+  const auto encode = [&] {
+    for (size_t i = next++; i < pages.size(); i = next++) encoded[i] = EncodePage(pages[i]);
+  };
+  const size_t processors = std::max(std::thread::hardware_concurrency(), 1u);
+  std::vector<std::thread> others(
+      std::min({pages.size() / kPagesForThread, processors - 1, kMostThreads}));
+  for (std::thread& other : others) other = std::thread(encode);
+  encode();
+  for (std::thread& other : others) other.join();
+  return encoded;
+}
+
+}  // namespace
+
 // Makes a file.
 class TranslationEncoder {
  public:
-  // Of one page, ascending; pages come in ascending order.
-  void AddPage(absl::Span<const Translation* const> translations) {
-    std::vector<uint8_t>& bytes = images_.emplace_back();
-    AppendPageImage(translations, &bytes);
+  // In ascending order of the pages.
+  void Add(EncodedPage page) {
+    const std::vector<uint8_t>& bytes = images_.emplace_back(std::move(page.image));
     const PageImage image = *PageImage::Decode(bytes);
     block_count_ += image.blocks().size();
     for (const Link& link : image.links()) {
@@ -178,22 +215,25 @@ class TranslationEncoder {
     index_.push_back({.page = image.page(),
                       .offset = 0,
                       .bytes = bytes.size(),
-                      .checksum = ChecksumOf(bytes.data(), bytes.size()),
+                      .checksum = page.checksum,
                       .place = 0,
                       .at_place = 0});
   }
 
-  std::vector<uint8_t> Encode(const TranslationKey& key, absl::Span<const uint64_t> order) {
+  // Afterwards there is nothing left here.
+  std::vector<std::vector<uint8_t>> Encode(const TranslationKey& key,
+                                           absl::Span<const uint64_t> order) {
     std::sort(links_.begin(), links_.end(), [](const PageLink& one, const PageLink& other) {
       return std::pair(one.guest_target, one.page) < std::pair(other.guest_target, other.page);
     });
     const uint64_t start =
         sizeof(Header) + index_.size() * sizeof(PageEntry) + links_.size() * sizeof(PageLink);
     const uint64_t end = PlaceImages(order, start);
-    std::vector<uint8_t> file(sizeof(Header));
-    file.reserve(end);
-    Append(index_, &file);
-    Append(links_, &file);
+    std::vector<std::vector<uint8_t>> pieces;
+    std::vector<uint8_t>& front = pieces.emplace_back(sizeof(Header));
+    front.reserve(start);
+    Append(index_, &front);
+    Append(links_, &front);
     Header header = {.magic = {},
                      .key = key,
                      .file_bytes = end,
@@ -202,11 +242,11 @@ class TranslationEncoder {
                      .block_count = block_count_,
                      .checksum = 0};
     std::memcpy(header.magic, kMagic, sizeof(kMagic));
-    header.checksum = XXH3_64bits_withSeed(file.data() + sizeof(Header), start - sizeof(Header),
+    header.checksum = XXH3_64bits_withSeed(front.data() + sizeof(Header), start - sizeof(Header),
                                            XXH3_64bits(&header, sizeof(header)));
-    std::memcpy(file.data(), &header, sizeof(header));
-    for (const PageEntry& entry : index_) Append(images_[entry.at_place], &file);
-    return file;
+    std::memcpy(front.data(), &header, sizeof(header));
+    for (const PageEntry& entry : index_) pieces.push_back(std::move(images_[entry.at_place]));
+    return pieces;
   }
 
  private:
@@ -250,18 +290,19 @@ class TranslationEncoder {
   uint64_t block_count_ = 0;
 };
 
-std::vector<uint8_t> EncodeTranslations(const TranslationKey& key,
-                                        absl::Span<const Translation* const> translations,
-                                        absl::Span<const uint64_t> order) {
+std::vector<std::vector<uint8_t>> EncodeTranslations(
+    const TranslationKey& key, absl::Span<const Translation* const> translations,
+    absl::Span<const uint64_t> order) {
   const ByPc chosen = Choose(translations);
-  TranslationEncoder encoder;
+  std::vector<OfPage> pages;
   for (auto it = chosen.begin(); it != chosen.end();) {
     const uint64_t page = it->first / kPageBytes;
-    std::vector<const Translation*> of_page;
+    OfPage& of_page = pages.emplace_back();
     for (; it != chosen.end() && it->first / kPageBytes == page; ++it)
       of_page.push_back(it->second);
-    encoder.AddPage(of_page);
   }
+  TranslationEncoder encoder;
+  for (EncodedPage& page : EncodePages(pages)) encoder.Add(std::move(page));
   return encoder.Encode(key, order);
 }
 

@@ -79,10 +79,10 @@ class TranslationFile {
 
 // A file with these. Of several of the same place, and of those that were made from other bytes of
 // the same place, only the first. `order`: numbers of pages, no two of the same; those that are
-// not among them come last, ascending.
-std::vector<uint8_t> EncodeTranslations(const TranslationKey& key,
-                                        absl::Span<const Translation* const> translations,
-                                        absl::Span<const uint64_t> order);
+// not among them come last, ascending. Returned are pieces, to be written one after the other.
+std::vector<std::vector<uint8_t>> EncodeTranslations(
+    const TranslationKey& key, absl::Span<const Translation* const> translations,
+    absl::Span<const uint64_t> order);
 
 }  // namespace hindsight
 

@@ -101,6 +101,16 @@ std::string ProcessorFeatures() {
   return features;
 }
 
+bool WriteAll(int fd, absl::Span<const uint8_t> bytes) {
+  while (!bytes.empty()) {
+    const ssize_t written = write(fd, bytes.data(), bytes.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written <= 0) return false;
+    bytes.remove_prefix(static_cast<size_t>(written));
+  }
+  return true;
+}
+
 // `known` with those of `used` that it does not have: each after the one that it follows there, so
 // that who has asked for that one is going to need it. The first ones come first.
 std::vector<uint64_t> Merge(absl::Span<const uint64_t> known, absl::Span<const uint64_t> used) {
@@ -190,24 +200,23 @@ void TranslationStore::Save(absl::string_view name, const TranslationFile* known
   std::vector<const Translation*> all(made.rbegin(), made.rend());
   for (const Translation& translation : old) all.push_back(&translation);
   const TranslationKey key = KeyOf(name);
-  const std::vector<uint8_t> bytes = EncodeTranslations(key, all, Merge(pages, used));
-  if (bytes.size() < max_bytes_ && Write(HexOf(key.high, key.low), bytes)) DropOldest();
+  const std::vector<std::vector<uint8_t>> pieces = EncodeTranslations(key, all, Merge(pages, used));
+  uint64_t bytes = 0;
+  for (const std::vector<uint8_t>& piece : pieces) bytes += piece.size();
+  if (bytes < max_bytes_ && Write(HexOf(key.high, key.low), pieces)) DropOldest();
 }
 
-bool TranslationStore::Write(const std::string& file_name, absl::Span<const uint8_t> bytes) const {
+bool TranslationStore::Write(const std::string& file_name,
+                             absl::Span<const std::vector<uint8_t>> pieces) const {
   const std::string unfinished = absl::StrCat(file_name, ".", getpid(), kUnfinished);
   const UniqueFd fd(openat(directory_.get(), unfinished.c_str(),
                            O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
                            S_IRUSR | S_IWUSR));
   if (!fd.valid()) return false;
-  while (!bytes.empty()) {
-    const ssize_t written = write(fd.get(), bytes.data(), bytes.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written <= 0) break;
-    bytes.remove_prefix(static_cast<size_t>(written));
-  }
+  const bool whole = std::all_of(pieces.begin(), pieces.end(),
+                                 [&](const auto& piece) { return WriteAll(fd.get(), piece); });
   const std::string finished = absl::StrCat(file_name, kSuffix);
-  if (bytes.empty() &&
+  if (whole &&
       renameat(directory_.get(), unfinished.c_str(), directory_.get(), finished.c_str()) == 0) {
     return true;
   }

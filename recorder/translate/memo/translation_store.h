@@ -53,7 +53,7 @@ class TranslationStore {
  private:
   TranslationStore(UniqueFd directory, std::string identity, uint64_t max_bytes);
   TranslationKey KeyOf(absl::string_view name) const;
-  bool Write(const std::string& file_name, absl::Span<const uint8_t> bytes) const;
+  bool Write(const std::string& file_name, absl::Span<const std::vector<uint8_t>> pieces) const;
   uint64_t MostBytes(uint64_t bytes) const;
   void DropOldest() const;
 
