@@ -13,9 +13,9 @@
 namespace hindsight {
 namespace {
 
-// Blocks that one request translates while the thread waits: what can be reached from it will be
-// asked for next. And afterwards, while it runs: more is seldom executed.
-constexpr size_t kBlocksAtOnce = 8, kBlocksAhead = 12;
+// What can be reached from a block will be asked for next: so many more are translated while the
+// thread runs. But of code that may change, while it waits.
+constexpr size_t kBlocksAhead = 6, kChangingBlocksAtOnce = 8;
 // Pages of known code that are taken while the program runs because the last one leads to them.
 constexpr size_t kLinkedPages = 8;
 
@@ -29,7 +29,7 @@ bool IsFarFrom(uint64_t guest_pc, uint64_t pc) { return pc - guest_pc + kFar > 2
 // Of code for one block, at most: a bound for the room that is needed before its size is known.
 constexpr uint64_t kLargestBlock = 32 * 1024;
 
-// As many as that many blocks that are known from another process.
+// A translation takes as long as so many blocks that are known from another process.
 constexpr size_t kTranslationCost = 8;
 
 // What follows the block's last instruction is executed as well, sooner or later.
@@ -95,12 +95,11 @@ uint64_t ProgramCode::Translate(uint64_t guest_pc) {
     NoteAsked(guest_pc);
     return host;
   }
-  for (size_t cost = 0; cost < kBlocksAtOnce * kTranslationCost && !reachable_.empty();) {
+  const size_t blocks = source_.IsConstant(guest_pc) ? 1 : kChangingBlocksAtOnce;
+  for (size_t cost = 0; cost < blocks * kTranslationCost && !reachable_.empty();) {
     const uint64_t pc = reachable_.front();
     reachable_.pop_front();
-    if (cache_.Find(pc) != 0 || IsFarFrom(guest_pc, pc)) continue;
-    const Source source = AddBlock(pc);
-    cost += source == Source::kTranslator ? kTranslationCost : source == Source::kMemo ? 1 : 0;
+    if (cache_.Find(pc) == 0 && !IsFarFrom(guest_pc, pc)) cost += CostOf(AddBlock(pc));
   }
   return cache_.Find(guest_pc);
 }
@@ -124,12 +123,12 @@ bool ProgramCode::MayGoAhead(uint64_t guest_pc) const {
 }
 
 bool ProgramCode::TranslateAhead() {
-  while (ahead_ < kBlocksAhead && !reachable_.empty()) {
+  while (ahead_ < kBlocksAhead * kTranslationCost && !reachable_.empty()) {
     const uint64_t pc = reachable_.front();
     reachable_.pop_front();
-    if (!MayGoAhead(pc) || AddBlock(pc) == Source::kNone) continue;
-    ++ahead_;
-    return true;
+    const size_t cost = MayGoAhead(pc) ? CostOf(AddBlock(pc)) : 0;
+    ahead_ += cost;
+    if (cost != 0) return true;
   }
   return TakeNextPage() || TakeLinkedPage();
 }
@@ -326,6 +325,10 @@ void ProgramCode::PublishPages(uint64_t first_byte, uint64_t last_byte) {
       options_.executed_pages->Publish(page, bytes, executed);
     }
   }
+}
+
+size_t ProgramCode::CostOf(Source source) {
+  return source == Source::kTranslator ? kTranslationCost : source == Source::kMemo ? 1 : 0;
 }
 
 ProgramCode::Source ProgramCode::AddBlock(uint64_t guest_pc) {

@@ -90,6 +90,7 @@ class ProgramCode {
   // Adds the translation at `guest_pc`, which has none, to the cache. kNone: there is no code.
   enum class Source : uint8_t { kNone, kMemo, kTranslator };
   Source AddBlock(uint64_t guest_pc);
+  static size_t CostOf(Source source);
   void Add(const Translation* translation);
   void AddKnownBlocks(uint64_t guest_pc);
   void NoteAsked(uint64_t guest_pc);
@@ -124,7 +125,7 @@ class ProgramCode {
   absl::flat_hash_set<uint64_t> looked_up_;           // pages whose blocks the memo was asked for
   uint64_t asked_pc_ = 0;
   std::deque<uint64_t> reachable_;  // from what was translated last
-  size_t ahead_ = 0;                // blocks translated ahead since the last request
+  size_t ahead_ = 0;                // cost of what was added ahead since the last request
   // The modules of which known pages were asked for, the last one last.
   std::vector<std::pair<TranslationMemo::Module*, ReadAhead>> read_ahead_;
   // That page; null: the last request was not answered by a known one.

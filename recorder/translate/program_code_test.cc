@@ -115,6 +115,22 @@ TEST_F(ProgramCodeTest, NothingIsTakenAfterItIsStopped) {
   EXPECT_EQ(Ask(2), 16u);
 }
 
+// A page that begins with jumps, each to the next one.
+TEST_F(ProgramCodeTest, OneBlockIsTranslatedAtOnceAndSomeOfThoseItLeadsToAfterwards) {
+  std::vector<uint8_t> jumps(100 * 2);
+  for (size_t i = 0; i < jumps.size(); i += 2) jumps[i] = 0xeb;
+  const UniqueFd fd(open((directory_ + "/code").c_str(), O_RDWR | O_CLOEXEC));
+  ASSERT_EQ(pwrite(fd.get(), jumps.data(), jumps.size(), (kPages - 2) * off_t{kPageBytes}),
+            static_cast<ssize_t>(jumps.size()));
+  const uint64_t first = kStart + (kPages - 2) * kPageBytes;
+  EXPECT_NE(code_->Translate(first), 0u);
+  EXPECT_EQ(code_->block_count(), 1u);
+  EXPECT_EQ(TakeAhead(), 6u);
+  EXPECT_EQ(code_->block_count(), 7u);
+  EXPECT_NE(code_->Translate(first + 7 * 2), 0u);
+  EXPECT_EQ(code_->block_count(), 8u);
+}
+
 TEST_F(ProgramCodeTest, WhatIsMappedNoMoreIsNotTaken) {
   EXPECT_EQ(Ask(0), 8u);
   code_->Translate(order_[9]);
