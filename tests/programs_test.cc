@@ -86,6 +86,11 @@ TEST(ProgramsTest, InstructionsThatCompilersDoNotWrite) {
   ExpectRecordsUnchanged({Program("odd_instructions")});
 }
 
+TEST(ProgramsTest, StoresThatFailInTheMiddle) {
+  if (Engine() == TestedEngine::kEmulate) GTEST_SKIP() << "it is the processor's choice";
+  ExpectRecordsUnchanged({Program("stores_in_part")});
+}
+
 TEST(ProgramsTest, CallsThatRaiseASignalInstead) {
   for (const char* wrong : {"", "handler", "selector", "nothing"}) {
     std::vector<std::string> argv = {Program("call_dispatch")};

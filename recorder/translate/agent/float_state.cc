@@ -242,6 +242,14 @@ void NoteExtendedState(Thread* thread) {
 
 bool IsExtendedSave(uint64_t pc) { return IsExtendedSave(CodeAt(pc)); }
 
+bool StoresTenBytes(uint64_t pc) {
+  const FloatCode code = CodeAt(pc);
+  const uint8_t* opcode = code.opcode();
+  const int which = opcode[1] >> 3 & 7;
+  return opcode[1] < 0xc0 &&
+         ((opcode[0] == 0xdb && which == 7) || (opcode[0] == 0xdf && which == 6));
+}
+
 // The vector registers are the guest's all the time.
 void TakeBaseState(const Thread& thread, GuestState* state) {
   memcpy(state->gpr, thread.registers, sizeof(state->gpr));

@@ -21,6 +21,8 @@ void NoteExtendedState(Thread* thread);
 
 // Whether the instruction at `pc` stores what XSAVE does.
 bool IsExtendedSave(uint64_t pc);
+// Whether the instruction there is fstpt or fbstp.
+bool StoresTenBytes(uint64_t pc);
 
 // If the instruction at the thread's pc stores the x87 environment: the pointers to the last x87
 // instruction and its operand become the guest's, in the processor and in `state`, which has been

@@ -1,6 +1,7 @@
 // What a thread's view takes from memory, outside translated code.
 
 #include "recorder/translate/agent/direct_memory.h"
+#include "recorder/translate/agent/float_state.h"
 #include "recorder/translate/agent/recording.h"
 #include "recorder/translate/view/thread_view.h"
 
@@ -36,8 +37,15 @@ void TakeReplaced(Thread* thread, uint64_t start, uint64_t end, uint64_t moved) 
   ViewOf(*thread).EnterAgain(start, end, moved, thread->count);
 }
 
-void TakeBackStore(Thread* thread, uint64_t address) {
+// The x87 stores 8 bytes of 10, and may then find that it cannot store the other two.
+void TellStoreInPart(Thread* thread, uint64_t address) {
+  constexpr uint64_t kMost = 9;
+  if (address % 4096 == 0 && StoresTenBytes(thread->pc)) TellStored(thread, address - kMost, kMost);
+}
+
+void TakeFailedStore(Thread* thread, uint64_t address) {
   if (!IsRecorded(*thread)) return;
+  if (IsDirect(*thread)) return TellStoreInPart(thread, address);
   ThreadView& view = ViewOf(*thread);
   constexpr uint64_t kLargestStore = 64;
   const uint64_t places[] = {address - kLargestStore, address, address + kLargestStore};

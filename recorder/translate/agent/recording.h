@@ -109,8 +109,9 @@ uint64_t GuestAddress(const Thread& thread, uint64_t address);
 // After a call that has put other memory at [start, end), or has moved it up by `moved` bytes: what
 // the thread knew of it is read again.
 void TakeReplaced(Thread* thread, uint64_t start, uint64_t end, uint64_t moved);
-// A store to `address` was about to be made, and cannot be: it may be in the view already.
-void TakeBackStore(Thread* thread, uint64_t address);
+// A store to `address` was about to be made, and cannot be: it may be in the view already, or have
+// been made in part.
+void TakeFailedStore(Thread* thread, uint64_t address);
 
 // An instruction that shows what the processor may compute otherwise than a replay is next.
 void RecordCorrection(Thread* thread);

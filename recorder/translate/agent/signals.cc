@@ -486,7 +486,7 @@ extern "C" [[noreturn]] void AgentHandleFault(Thread* thread) {
     DeliverFault(thread);
   } else if (stepped || Recover(thread)) {
     if (IsViewFull(*thread)) LeaveAll(thread, HS_END_MEMORY);
-    TakeBackStore(thread, thread->fault.fault_address);
+    TakeFailedStore(thread, thread->fault.fault_address);
     if (!alone && IsToldByInstruction(*thread)) ExecuteNatively(thread);
     DeliverFault(thread);
   } else {
