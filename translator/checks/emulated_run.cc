@@ -1,5 +1,7 @@
 #include "translator/checks/emulated_run.h"
 
+#include <signal.h>
+
 #include <algorithm>
 #include <cstring>
 #include <utility>
@@ -8,8 +10,8 @@
 #include "base/check.h"
 #include "emulator/code/instruction.h"
 #include "isa/comparison.h"
+#include "translator/checks/host_choices.h"
 #include "translator/flags.h"
-#include "translator/guest/guest_instruction.h"
 
 namespace hindsight {
 namespace {
@@ -73,13 +75,27 @@ void EmulatedRun::Fill(Region region, absl::Span<const uint8_t> bytes) {
   }
 }
 
-// What the next instruction does to undefined_. AF nothing reads but what is told.
-void EmulatedRun::PassFlags() {
+bool EmulatedRun::DecodeNext(GuestInstruction* instruction) const {
   uint8_t bytes[ZYDIS_MAX_INSTRUCTION_LENGTH] = {};
-  GuestInstruction instruction;
   const uint64_t room = std::min<uint64_t>(code_.begin + code_.bytes - cpu_->pc(), sizeof(bytes));
   const auto code = absl::MakeSpan(bytes).first(room);
-  if (!cpu_->ReadHeld(cpu_->pc(), code) || !DecodeGuest(cpu_->pc(), code, &instruction)) return;
+  return cpu_->ReadHeld(cpu_->pc(), code) && DecodeGuest(cpu_->pc(), code, instruction);
+}
+
+// What the instruction that faults has stored of its operand: a recorder tells that.
+void EmulatedRun::TakeSplitStore(absl::Span<const uint8_t> memory_after) {
+  GuestInstruction instruction;
+  if (!DecodeNext(&instruction)) return;
+  const uint64_t at = SplitStoreAt(instruction, cpu_->registers()) - memory_.begin;
+  for (uint64_t i = at; i < at + kSplitStoreBytes && i < memory_.bytes; ++i) {
+    cpu_->HostPage(memory_.begin + i / kPageBytes * kPageBytes)[i % kPageBytes] = memory_after[i];
+  }
+}
+
+// What the next instruction does to undefined_. AF nothing reads but what is told.
+void EmulatedRun::PassFlags() {
+  GuestInstruction instruction;
+  if (!DecodeNext(&instruction)) return;
   const ZydisAccessedFlags* flags = instruction.decoded.cpu_flags;
   if (flags == nullptr) return;
   const FlagUse use = FlagsOf(instruction);
@@ -140,6 +156,7 @@ std::string EmulatedRun::Compare(const RegisterFile& registers, absl::Span<const
   }
   if (difference.empty()) difference = differs(translated.registers);
   if (!difference.empty()) return difference;
+  if (translated.signal == SIGSEGV) TakeSplitStore(memory_after);
   for (uint64_t at = 0; at < memory_.bytes; at += kPageBytes) {
     const uint8_t* page = cpu_->HostPage(memory_.begin + at);
     const uint8_t* other = memory_after.data() + at;

@@ -16,6 +16,7 @@
 #include "emulator/cpu/cpu.h"
 #include "isa/registers.h"
 #include "translator/checks/translated_run.h"
+#include "translator/guest/guest_instruction.h"
 
 namespace hindsight {
 
@@ -50,6 +51,9 @@ class EmulatedRun final : public Pager {
  private:
   void Fill(Region region, absl::Span<const uint8_t> bytes);
   std::string RunTo(uint64_t count);
+  // The instruction at the present pc. False: there is none.
+  bool DecodeNext(GuestInstruction* instruction) const;
+  void TakeSplitStore(absl::Span<const uint8_t> memory_after);
   void PassFlags();
 
   const Region memory_, code_;

@@ -281,6 +281,19 @@ bool StoresPartly(const GuestInstruction& instruction) {
   return name.find("maskmov") != std::string::npos || name.find("fxsave") != std::string::npos;
 }
 
+namespace {
+
+// How far from the operand's address the word lies in which a register chooses a bit.
+uint64_t DistanceToBit(const GuestInstruction& instruction, const RegisterFile& registers) {
+  if (!IsBitTest(instruction)) return 0;
+  const int bits = instruction.decoded.operand_width, unused = 64 - bits;
+  const int number = GeneralRegister(instruction.operands[1].reg.value);
+  const auto value = static_cast<int64_t>(registers.gpr[number] << unused) >> unused;
+  return static_cast<uint64_t>((value & -int64_t{bits}) >> 3);
+}
+
+}  // namespace
+
 bool AimsElsewhere(const GuestInstruction& instruction, const OperandMemory& memory,
                    const RegisterFile& registers) {
   const auto operands = instruction.Operands();
@@ -288,7 +301,8 @@ bool AimsElsewhere(const GuestInstruction& instruction, const OperandMemory& mem
     if (operand.type != ZYDIS_OPERAND_TYPE_MEMORY || operand.mem.type != ZYDIS_MEMOP_TYPE_MEM) {
       return false;
     }
-    const uint64_t address = OperandAddress(instruction.decoded, operand).Compute(registers);
+    const uint64_t address = OperandAddress(instruction.decoded, operand).Compute(registers) +
+                             DistanceToBit(instruction, registers);
     return address < memory.begin || address >= memory.end;
   });
 }
