@@ -1,5 +1,6 @@
 // Stores over the end of a page after which nothing is mapped, and shows what has been stored of
 // them: of some that the x87 makes 8 bytes.
+#include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdint.h>
@@ -36,7 +37,15 @@ static void show(const char* name, const uint8_t* page) {
     show(instruction, page);                                          \
   }
 
-int main(void) {
+static void* end_at_once(void* argument) { return argument; }
+
+// With any argument, after there has been a second thread.
+int main(int argc, char** argv) {
+  if (argc > 1) {
+    pthread_t thread;
+    REQUIRE(pthread_create(&thread, NULL, end_at_once, argv[1]) == 0);
+    REQUIRE(pthread_join(thread, NULL) == 0);
+  }
   uint8_t* const page =
       mmap(NULL, (size_t)2 * kPage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   REQUIRE(page != MAP_FAILED && munmap(page + kPage, kPage) == 0);

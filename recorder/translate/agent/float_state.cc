@@ -242,8 +242,11 @@ void NoteExtendedState(Thread* thread) {
 
 bool IsExtendedSave(uint64_t pc) { return IsExtendedSave(CodeAt(pc)); }
 
-bool StoresTenBytes(uint64_t pc) {
-  const FloatCode code = CodeAt(pc);
+bool IsStoredInPart(const Thread& thread, uint64_t fault_address) {
+  constexpr uint64_t kPage = 4096, kMostBeyond = 9;
+  const uint64_t beyond = fault_address % kPage, before = fault_address - beyond - 1;
+  if (beyond >= kMostBeyond || !InWindows(before, before)) return false;
+  const FloatCode code = CodeAt(thread.pc);
   const uint8_t* opcode = code.opcode();
   const int which = opcode[1] >> 3 & 7;
   return opcode[1] < 0xc0 &&

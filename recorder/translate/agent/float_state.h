@@ -21,8 +21,10 @@ void NoteExtendedState(Thread* thread);
 
 // Whether the instruction at `pc` stores what XSAVE does.
 bool IsExtendedSave(uint64_t pc);
-// Whether the instruction there is fstpt or fbstp.
-bool StoresTenBytes(uint64_t pc);
+// Whether the instruction at the thread's pc, which has faulted there, may have stored something
+// before: fstpt and fbstp store 8 bytes of 10, and then the other two, which may be in another
+// page.
+bool IsStoredInPart(const Thread& thread, uint64_t fault_address);
 
 // If the instruction at the thread's pc stores the x87 environment: the pointers to the last x87
 // instruction and its operand become the guest's, in the processor and in `state`, which has been

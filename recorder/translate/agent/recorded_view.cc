@@ -37,15 +37,14 @@ void TakeReplaced(Thread* thread, uint64_t start, uint64_t end, uint64_t moved) 
   ViewOf(*thread).EnterAgain(start, end, moved, thread->count);
 }
 
-// The x87 stores 8 bytes of 10, and may then find that it cannot store the other two.
-void TellStoreInPart(Thread* thread, uint64_t address) {
-  constexpr uint64_t kMost = 9;
-  if (address % 4096 == 0 && StoresTenBytes(thread->pc)) TellStored(thread, address - kMost, kMost);
-}
-
 void TakeFailedStore(Thread* thread, uint64_t address) {
   if (!IsRecorded(*thread)) return;
-  if (IsDirect(*thread)) return TellStoreInPart(thread, address);
+  if (IsDirect(*thread)) {
+    constexpr uint64_t kMostInPart = 9;
+    const uint64_t end = address & ~uint64_t{4095};
+    if (IsStoredInPart(*thread, address)) TellStored(thread, end - kMostInPart, kMostInPart);
+    return;
+  }
   ThreadView& view = ViewOf(*thread);
   constexpr uint64_t kLargestStore = 64;
   const uint64_t places[] = {address - kLargestStore, address, address + kLargestStore};

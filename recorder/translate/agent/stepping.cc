@@ -6,6 +6,7 @@
 
 #include "recorder/translate/agent/boot.h"
 #include "recorder/translate/agent/calls.h"
+#include "recorder/translate/agent/direct_memory.h"
 #include "recorder/translate/agent/entry.h"
 #include "recorder/translate/agent/exclusive_memory.h"
 #include "recorder/translate/agent/float_state.h"
@@ -162,7 +163,9 @@ bool IsWithinReach(const Thread& thread) {
 bool IsToldByInstruction(const Thread& thread) {
   constexpr uint64_t kGeneralProtection = 13;
   const uint64_t address = thread.fault.fault_address;
-  return IsRecorded(thread) && thread.fault_signal == SIGSEGV && IsWithinReach(thread) &&
+  if (!IsRecorded(thread) || !IsWithinReach(thread)) return false;
+  if (IsStoredInPart(thread, address)) return !IsDirect(thread);
+  return thread.fault_signal == SIGSEGV &&
          (thread.fault.trap == kGeneralProtection || !InWindows(address, address));
 }
 

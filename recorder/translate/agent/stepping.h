@@ -15,8 +15,9 @@ namespace hindsight::agent {
 // Whether the instruction at pc can be executed so while the thread is recorded.
 bool IsWithinReach(const Thread& thread);
 // Whether only that tells what the thread's fault at pc is. An address that is not canonical raises
-// SIGBUS where it is relative to rsp or rbp, unless GS is added to it, as for the view; and what
-// lies outside of the windows is another thing where the view would have it.
+// SIGBUS where it is relative to rsp or rbp, unless GS is added to it, as for the view; what lies
+// outside of the windows is another thing where the view would have it; and what has been stored in
+// part has not if the view faults first.
 bool IsToldByInstruction(const Thread& thread);
 // Whether the instruction at `pc`, of translated code, accesses the view, or the thread's own.
 bool HasGsPrefix(uint64_t pc);
