@@ -1,7 +1,8 @@
 // Rewrites a guest's code so that it runs natively in the guest's own process, counts its
 // instructions, and accesses memory as the engine wants it.
 //
-// A function of its arguments: no process, no system call, no state. Any thread.
+// A function of its arguments: no process, no system call, no state but memory that a thread uses
+// again and what it has decoded lately, neither of which changes a result. Any thread.
 
 #ifndef HINDSIGHT_TRANSLATOR_TRANSLATOR_H_
 #define HINDSIGHT_TRANSLATOR_TRANSLATOR_H_

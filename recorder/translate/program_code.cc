@@ -14,7 +14,7 @@ namespace hindsight {
 namespace {
 
 // What can be reached from a block will be asked for next: so many more are translated while the
-// thread runs. But of code that may change, while it waits.
+// thread runs. But of code that may change, or is the last page of its mapping, while it waits.
 constexpr size_t kBlocksAhead = 6, kChangingBlocksAtOnce = 8;
 // Pages of known code that are taken while the program runs because the last one leads to them.
 constexpr size_t kLinkedPages = 8;

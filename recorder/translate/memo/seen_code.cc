@@ -2,8 +2,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <cstring>
-#include <utility>
 
 namespace hindsight {
 namespace {

@@ -224,7 +224,6 @@ TEST_F(ThreadViewTest, LinesThatDifferAreImported) {
   EXPECT_TRUE(Replay().empty());
 }
 
-// A locked instruction has changed memory, and its view, before anybody could compare.
 TEST_F(ThreadViewTest, WhatIsStoredBeforeTheTimeIsTakenIsInTheImport) {
   stored_after_read = memory_ + 9;
   stores_after_read = 1;
@@ -243,6 +242,7 @@ TEST_F(ThreadViewTest, WhatIsStoredBeforeTheTimeIsTakenIsInTheImport) {
   ExpectKnown();
 }
 
+// A locked instruction has changed memory, and its view, before anybody could compare.
 TEST_F(ThreadViewTest, WhatMemoryHadBeforeAnInstructionIsImported) {
   ASSERT_TRUE(view_.Touch(At(0), 1));
   Replay();
