@@ -97,6 +97,74 @@ static void Signals(void) {
   printf("%d %d %d\n", got[0], got[1], for_all);
 }
 
+enum { kSent = 2000 };
+static void* Send(void* argument) {
+  const union sigval value = {0};
+  for (int i = 0; i < kSent; ++i) {
+    sigqueue(getpid(), SIGRTMIN, value);
+    sched_yield();
+  }
+  stop = 1;
+  return NULL;
+}
+
+static void* Leave(void* argument) {
+  for (volatile int i = 0; i < 100; ++i) {
+  }
+  syscall(SYS_exit, 0);
+  return NULL;
+}
+
+// Each signal to the process has one of the threads call its handler, also if they end meanwhile.
+static void Ends(void) {
+  signal(SIGRTMIN, OnAny);
+  sigset_t signals;
+  sigemptyset(&signals);
+  sigaddset(&signals, SIGRTMIN);
+  sigprocmask(SIG_BLOCK, &signals, NULL);
+  pthread_t sender;
+  pthread_create(&sender, NULL, Send, NULL);
+  sigprocmask(SIG_UNBLOCK, &signals, NULL);
+  while (!stop) {
+    pthread_t threads[4];
+    for (int i = 0; i < 4; ++i) pthread_create(&threads[i], NULL, Leave, NULL);
+    sigprocmask(SIG_BLOCK, &signals, NULL);
+    for (int i = 0; i < 4; ++i) pthread_join(threads[i], NULL);
+    sigprocmask(SIG_UNBLOCK, &signals, NULL);
+  }
+  pthread_join(sender, NULL);
+  const time_t start = time(NULL);
+  while (for_all < kSent && time(NULL) < start + 10) sched_yield();
+  printf("%d\n", for_all);
+}
+
+static void* WaitForFault(void* argument) {
+  const sigset_t* const faults = argument;
+  int signal = 0;
+  sem_post(&ready);
+  while (!stop) {
+  }
+  sigwait(faults, &signal);
+  return (void*)(long)signal;
+}
+
+// Signals of faults that all threads block, sent to the process: one of them waits for them.
+static void Blocked(void) {
+  sigset_t faults;
+  sigemptyset(&faults);
+  sigaddset(&faults, SIGSEGV);
+  sigaddset(&faults, SIGFPE);
+  sigprocmask(SIG_BLOCK, &faults, NULL);
+  pthread_t thread;
+  void* result;
+  pthread_create(&thread, NULL, WaitForFault, &faults);
+  sem_wait(&ready);
+  kill(getpid(), SIGSEGV);
+  stop = 1;
+  pthread_join(thread, &result);
+  printf("%ld\n", (long)result);
+}
+
 static pthread_mutex_t mutex;
 static void* LeaveLocked(void* argument) {
   pthread_mutex_lock(&mutex);
@@ -175,6 +243,8 @@ int main(int argc, char** argv) {
   sem_init(&ready, 0, 0);
   if (strcmp(argv[1], "cancel") == 0) Cancel();
   if (strcmp(argv[1], "signals") == 0) Signals();
+  if (strcmp(argv[1], "ends") == 0) Ends();
+  if (strcmp(argv[1], "blocked") == 0) Blocked();
   if (strcmp(argv[1], "locks") == 0) Locks();
   if (strcmp(argv[1], "serial") == 0) OneAfterTheOther();
   if (strcmp(argv[1], "many") == 0) ManyAtOnce();

@@ -141,7 +141,6 @@ void InstallAlways(uint32_t result) {
   const bool all = result != SECCOMP_RET_KILL_THREAD || IsLastThread();
   if (all && signal == SIGSYS) RecordSignal(thread, SignalOf(*thread, call, result, code));
   EndTask(thread, all, all ? StatusOfSignal(signal) : 0);
-  BlockSignals();
   if (all && signal == SIGKILL) EndAtOnce();
   InstallAlways(all ? SECCOMP_RET_KILL_PROCESS : result);
   while (true) {

@@ -164,6 +164,16 @@ void LetOrdersThrough(Thread* thread, GuestCall* call) {
   call->set_argument(place.argument, place.is_behind ? AddressOf(behind) : behind[0]);
 }
 
+// The kernel takes what kill(2) has sent from a process's first thread only, as if from elsewhere.
+// From others it is sent anew: by this process.
+void SendToProcess(const Thread& thread, const int32_t* info) {
+  const auto process = static_cast<uint64_t>(thread.process_id);
+  const auto signal = static_cast<uint64_t>(info[0]);
+  if (Call(SYS_rt_sigqueueinfo, process, signal, AddressOf(info)) == -EPERM) {
+    Call(SYS_kill, process, signal);
+  }
+}
+
 }  // namespace
 
 bool Hold(Thread* thread, const int32_t* info) {
@@ -202,18 +212,23 @@ uint64_t StatusOfSignal(int signal) {
 }
 
 void SendHeld(const Thread& thread, uint64_t signals) {
-  const auto process = static_cast<uint64_t>(thread.process_id);
-  const auto task = static_cast<uint64_t>(thread.thread_id);
   for (; signals != 0; signals &= signals - 1) {
     const int signal = __builtin_ctzll(signals) + 1;
-    const auto number = static_cast<uint64_t>(signal);
     const int32_t* const info = thread.held_info[HeldIndex(signal)];
     if (info[2] == SI_TKILL) {
-      Call(SYS_rt_tgsigqueueinfo, process, task, number, AddressOf(info));
+      Call(SYS_rt_tgsigqueueinfo, static_cast<uint64_t>(thread.process_id),
+           static_cast<uint64_t>(thread.thread_id), static_cast<uint64_t>(signal), AddressOf(info));
     } else {
-      Call(SYS_rt_sigqueueinfo, process, number, AddressOf(info));
+      SendToProcess(thread, info);
     }
   }
+}
+
+void PassOnSignals(Thread* thread) {
+  BlockAllSignals();
+  SendHeld(*thread, __atomic_exchange_n(&thread->held, 0, __ATOMIC_RELAXED));
+  const int32_t* const info = thread->signal.info;
+  if ((thread->pending & kSignalPending) != 0 && info[2] != SI_TKILL) SendToProcess(*thread, info);
 }
 
 void GiveHeldToKernel(Thread* thread, GuestCall* call) {

@@ -82,6 +82,8 @@ constexpr int HeldIndex(int signal) {
 }
 // The kernel gets these, which are held. Requires: it blocks them.
 void SendHeld(const Thread& thread, uint64_t signals);
+// The process's other threads get what has come to this one, which is about to end.
+void PassOnSignals(Thread* thread);
 // Around a system call that the kernel executes. Orders reach the thread in the meantime, whatever
 // the call blocks or waits for.
 void GiveHeldToKernel(Thread* thread, GuestCall* call);

@@ -435,9 +435,11 @@ void EndRecorded(Thread* thread, bool all, uint64_t status) {
   EndRecording(thread, HS_END_EXIT);
 }
 
-[[noreturn]] void End(Thread* thread, const GuestCall& call) {
-  const bool all = call.number() == SYS_exit_group;
-  EndTask(thread, all, (call.argument(0) & 0xff) << 8);
+// Returns if a signal came before: natively it may be one that ends the process.
+void End(Thread* thread, const GuestCall& call) {
+  BlockSignals();
+  if (thread->pending != 0) return;
+  EndTask(thread, call.number() == SYS_exit_group, (call.argument(0) & 0xff) << 8);
   while (true) Call(static_cast<long>(call.number()), call.argument(0));
 }
 
@@ -446,7 +448,7 @@ void EndRecorded(Thread* thread, bool all, uint64_t status) {
 void EndTask(Thread* thread, bool all, uint64_t status) {
   if (IsRecorded(*thread)) EndRecorded(thread, all, status);
   Ask(thread, RequestKind::kExit, thread->count, all ? 1 : 0);
-  BlockSignals();
+  PassOnSignals(thread);
   if (!all && thread->alone == 0) GiveBack(*thread, GapState::kEnding);
 }
 
@@ -489,6 +491,7 @@ bool HandleTaskCall(Thread* thread, const GuestCall& call) {
     case SYS_exit:
     case SYS_exit_group:
       End(thread, call);
+      return true;
     default:
       return false;
   }

@@ -27,8 +27,9 @@ uint32_t RecordedThreads();
 bool IsAnyUnrecorded();
 
 // The recording of a thread that is about to end, with its whole process if `all`: with `status`,
-// as wait(2) reports it. What is left to do is the call that ends it.
+// as wait(2) reports it. What is left to do is the call that ends it; all signals are blocked.
 void EndTask(Thread* thread, bool all, uint64_t status);
+
 // Whether the recorded process has no other.
 bool IsLastThread();
 
