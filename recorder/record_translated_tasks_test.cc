@@ -71,6 +71,15 @@ TEST_F(RecordTranslatedTasksTest, InstructionsAreNotOrderedIfNobodyAskedForIt) {
   ExpectComplete();
 }
 
+// What threads of the program before have told is often read when the next one is there.
+TEST_F(RecordTranslatedTasksTest, AThreadOfAChildMayExecuteAnotherProgram) {
+  const std::string native = NativeOutput(Program("thread_lives") + " programs");
+  Record({Program("thread_lives"), "programs"});
+  EXPECT_EQ(output_, native) << errors_;
+  ExpectComplete();
+  EXPECT_EQ(processes_.size(), 7u);
+}
+
 TEST_F(RecordTranslatedTasksTest, ThreadsOfAProgramThatIsKilledEndWhereTheyWere) {
   Bystander bystander(directory_ + "/out",
                       [this] { kill(std::stoi(Contents(directory_ + "/out")), SIGKILL); });

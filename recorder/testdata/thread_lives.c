@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -239,6 +240,31 @@ static void ManyAtOnce(void) {
   printf("\n");
 }
 
+static void* Turn(void* argument) {
+  for (volatile unsigned long turns = 0;; ++turns) {
+  }
+}
+
+static void* Execute(void* argument) {
+  usleep(*(const useconds_t*)argument);
+  execl("/bin/echo", "echo", "executed", (char*)NULL);
+  return NULL;
+}
+
+// Processes of which a thread executes a program while others run.
+static void Programs(void) {
+  for (useconds_t delay = 0; delay < 600; delay += 100) {
+    const pid_t process = fork();
+    if (process == 0) {
+      pthread_t thread;
+      for (int i = 0; i < 3; ++i) pthread_create(&thread, NULL, Turn, NULL);
+      pthread_create(&thread, NULL, Execute, &delay);
+      pause();
+    }
+    waitpid(process, NULL, 0);
+  }
+}
+
 int main(int argc, char** argv) {
   sem_init(&ready, 0, 0);
   if (strcmp(argv[1], "cancel") == 0) Cancel();
@@ -248,5 +274,6 @@ int main(int argc, char** argv) {
   if (strcmp(argv[1], "locks") == 0) Locks();
   if (strcmp(argv[1], "serial") == 0) OneAfterTheOther();
   if (strcmp(argv[1], "many") == 0) ManyAtOnce();
+  if (strcmp(argv[1], "programs") == 0) Programs();
   return 7;
 }

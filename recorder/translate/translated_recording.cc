@@ -139,6 +139,8 @@ void TranslatedRecording::AttachNothing() {
 
 absl::Status TranslatedRecording::Replace(RecordedMemory memory, uint64_t ring) {
   CountMissedSnapshots();
+  // What its threads have told is of the program that they executed, and of its code.
+  RETURN_IF_ERROR(threads_.DrainLast());
   memory_ = std::move(memory);
   process_.SetProgram(ExecutablePath(pid()), memory_.code);
   return threads_.OpenProgram(memory_.rings, ring);

@@ -89,7 +89,6 @@ void ThreadTable::Finish() {
 }
 
 absl::Status ThreadTable::OpenProgram(std::shared_ptr<RingSet> rings, uint64_t ring) {
-  RETURN_IF_ERROR(DrainLast());
   Settle();
   if (threads_.empty()) return absl::FailedPreconditionError("no thread can execute a program");
   Thread& first = threads_.front();

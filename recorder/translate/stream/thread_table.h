@@ -45,6 +45,7 @@ class ThreadTable final : public StreamedThreads {
   // The process's first thread writes into ring `ring` of `rings`; so do threads that it makes.
   absl::Status OpenFirst(std::shared_ptr<RingSet> rings, uint64_t ring);
   // The process has executed a program: its only thread writes into this one from now on.
+  // Requires: DrainLast.
   absl::Status OpenProgram(std::shared_ptr<RingSet> rings, uint64_t ring);
 
   // After entries have been handed over: closes threads that have ended.

@@ -269,6 +269,7 @@ TEST_F(ThreadTableTest, AProgramThatAThreadExecutesIsTheFirstThreads) {
   std::vector<uint8_t> memory(HS_RING_HEADER_BYTES + kCapacity);
   const std::vector<HsRing*> rings = {reinterpret_cast<HsRing*>(memory.data())};
   rings[0]->capacity = kCapacity;
+  ASSERT_TRUE(table_->DrainLast().ok());
   ASSERT_TRUE(table_->OpenProgram(std::make_shared<RingSet>(rings, kCapacity), 0).ok());
   Agent program(rings[0]);
   program.State(HS_ENTRY_BEGIN, 60);
