@@ -77,7 +77,7 @@ TEST_F(RecordTranslatedTasksTest, AThreadOfAChildMayExecuteAnotherProgram) {
   Record({Program("thread_lives"), "programs"});
   EXPECT_EQ(output_, native) << errors_;
   ExpectComplete();
-  EXPECT_EQ(processes_.size(), 7u);
+  EXPECT_EQ(processes_.size(), 11u);
 }
 
 TEST_F(RecordTranslatedTasksTest, ThreadsOfAProgramThatIsKilledEndWhereTheyWere) {
