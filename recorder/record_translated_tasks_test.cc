@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "keyframes/verify/verify.h"
 #include "recorder/record_fixture.h"
@@ -78,6 +79,13 @@ TEST_F(RecordTranslatedTasksTest, AThreadOfAChildMayExecuteAnotherProgram) {
   EXPECT_EQ(output_, native) << errors_;
   ExpectComplete();
   EXPECT_EQ(processes_.size(), 11u);
+}
+
+TEST_F(RecordTranslatedTasksTest, ATaskThatSharesMoreThanIsRecordedIsNamed) {
+  Record({Program("thread_lives"), "task"});
+  EXPECT_EQ(output_, "6\n") << errors_;
+  EXPECT_THAT(result_.end_reason, testing::HasSubstr("shares its memory and its signal handlers"));
+  ExpectAllExact();
 }
 
 TEST_F(RecordTranslatedTasksTest, ThreadsOfAProgramThatIsKilledEndWhereTheyWere) {

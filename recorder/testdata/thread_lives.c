@@ -4,6 +4,7 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <pthread.h>
+#include <sched.h>
 #include <semaphore.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -265,6 +266,18 @@ static void Programs(void) {
   }
 }
 
+static int EndWithSix(void* argument) { return 6; }
+
+// A process with this one's memory and handlers, at the same time.
+static void Task(void) {
+  static char stack[65536];
+  int status = 0;
+  const pid_t process =
+      clone(EndWithSix, stack + sizeof(stack), CLONE_VM | CLONE_SIGHAND | SIGCHLD, NULL);
+  waitpid(process, &status, 0);
+  printf("%d\n", WEXITSTATUS(status));
+}
+
 int main(int argc, char** argv) {
   sem_init(&ready, 0, 0);
   if (strcmp(argv[1], "cancel") == 0) Cancel();
@@ -275,5 +288,6 @@ int main(int argc, char** argv) {
   if (strcmp(argv[1], "serial") == 0) OneAfterTheOther();
   if (strcmp(argv[1], "many") == 0) ManyAtOnce();
   if (strcmp(argv[1], "programs") == 0) Programs();
+  if (strcmp(argv[1], "task") == 0) Task();
   return 7;
 }

@@ -74,10 +74,22 @@ struct AskingChild {
 
 // A service that has just answered is likely to be asked again; sleeping and waking takes longer.
 constexpr std::chrono::microseconds kSpinTime(30);
-// Until it is looked again whether the process is still there.
-constexpr timespec kSleepTime = {0, 20'000'000};
-// The same while a program is being executed, which nobody else tells of.
-constexpr timespec kShortSleepTime = {0, 50'000};
+// Until it is looked again whether the process is still there, or whether it has executed a
+// program: nobody else tells of that. Longer each time that nothing has happened: where there are a
+// thousand processes, those who look are many.
+struct SleepTime {
+  long first_ns, longest_ns;
+  uint32_t constant;  // so often the first one
+};
+constexpr SleepTime kSleep = {20'000'000, 160'000'000, 4};
+constexpr SleepTime kExecSleep = {50'000, 5'000'000, 20};
+
+timespec SleepTimeAfter(uint32_t sleeps, const SleepTime& time) {
+  constexpr uint32_t kMostDoublings = 10;
+  const uint32_t more = sleeps < time.constant ? 0 : sleeps - time.constant + 1;
+  const long ns = time.first_ns << std::min(more, kMostDoublings);
+  return {0, std::min(ns, time.longest_ns)};
+}
 
 long Futex(uint32_t* word, int operation, uint32_t value, const timespec* timeout) {
   return syscall(SYS_futex, word, operation, value, timeout, nullptr, 0);
@@ -228,8 +240,8 @@ void ProcessService::Sleep() {
   FreeSlotsOfTheDead();
   ControlBlock* control = file_->control();
   __atomic_store_n(&control->service_sleeps, 1, __ATOMIC_SEQ_CST);
-  Futex(&control->doorbell, FUTEX_WAIT, seen_doorbell_,
-        execs_.empty() ? &kSleepTime : &kShortSleepTime);
+  const timespec time = SleepTimeAfter(sleeps_++, execs_.empty() ? kSleep : kExecSleep);
+  Futex(&control->doorbell, FUTEX_WAIT, seen_doorbell_, &time);
   __atomic_store_n(&control->service_sleeps, 0, __ATOMIC_SEQ_CST);
 }
 
@@ -247,6 +259,7 @@ void ProcessService::AnswerAll() {
     }
   }
   has_answered_ = true;
+  sleeps_ = 0;
   counts_.blocks = code_.block_count();
   counts_.code_bytes = code_.code_bytes();
 }

@@ -78,6 +78,7 @@ class ProcessService {
   bool left_ = false;                             // the process has executed a program
   std::atomic<bool> stop_ = false;
   uint32_t seen_doorbell_ = 0;
+  uint32_t sleeps_ = 0;       // since it last answered
   bool has_answered_ = true;  // since it last waited for a request without sleeping
   ServiceCounts counts_;
 };

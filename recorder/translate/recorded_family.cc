@@ -193,9 +193,15 @@ bool RecordedFamily::Advance() {
   TakeBirths();
   const absl::StatusOr<bool> some = merger_.Drain();
   session_->Keep(some.status());
+  const bool more = some.ok() && *some;
+  // It takes long where there are a thousand.
+  const uint64_t began = session_->NowNs();
+  if (more && began < settle_ns_) return true;
   SettleAll();
   FinishChildren();
-  return some.ok() && *some;
+  const uint64_t ended = session_->NowNs();
+  settle_ns_ = ended + 2 * (ended - began);
+  return more;
 }
 
 void RecordedFamily::SettleAll() {

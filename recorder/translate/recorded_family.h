@@ -89,6 +89,7 @@ class RecordedFamily {
   std::set<Maker> ended_unborn_;               // killed, and gone, before it asked to be recorded
   std::vector<RecordedMemory> unread_;         // of processes that are not recorded
   bool reported_children_ = false;
+  uint64_t settle_ns_ = 0;  // when it is time to look at all recordings again
 };
 
 }  // namespace hindsight

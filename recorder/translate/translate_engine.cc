@@ -160,7 +160,8 @@ void TranslateEngine::Loop() {
       attention_.Await(attention_.HearsAll() ? pause.Next() : kPauseNs);
     }
   }
-  if (!session_->end_wanted()) family_.Advance();  // the last ends
+  while (!session_->end_wanted() && family_.Advance()) {  // the last ends
+  }
   family_.Abandon(session_->end_reason());
 }
 

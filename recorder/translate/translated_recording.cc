@@ -49,6 +49,9 @@ const char* TextOf(HsEndReason reason) {
       return "uses more memory than engine translate can record";
     case HS_END_TRAP_FLAG:
       return "has itself trapped after each instruction (trap flag), which is not recorded";
+    case HS_END_TASK:
+      return "makes a process that shares its memory and its signal handlers, which engine "
+             "translate does not record";
     case HS_END_ADDRESS:
       return "maps memory where engine translate cannot record it (engine emulate can)";
   }

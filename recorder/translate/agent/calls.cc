@@ -168,7 +168,7 @@ bool MakeCall(Thread* thread, GuestCall* call) {
 // What would be executed differently if it were recorded, ends the recording before it is done.
 void LeaveIfNotRecordable(Thread* thread, const GuestCall& call) {
   if (!IsRecorded(*thread)) return;
-  if (MakesOddTask(call)) LeaveAll(thread, HS_END_THREAD);
+  if (MakesOddTask(call)) LeaveAll(thread, HS_END_TASK);
   if (MakesFilterListener(call)) LeaveAll(thread, HS_END_CALL);
   if (MapsOutOfReach(call)) LeaveAll(thread, HS_END_ADDRESS);
   if (call.number() == SYS_rt_sigreturn && LeavesToTrapFlag(*thread)) {

@@ -97,7 +97,7 @@ enum HsUsedFlags {
 // Why a thread's recording ends.
 enum HsEndReason {
   HS_END_EXIT = 0,     // the thread ends
-  HS_END_THREAD,       // it starts a thread
+  HS_END_THREAD,       // it starts a thread, and has as many as can be recorded
   HS_END_EXEC,         // it executes another program
   HS_END_INSTRUCTION,  // it executes an instruction that cannot be recorded
   HS_END_CODE,         // it executes code that it has made itself
@@ -105,6 +105,7 @@ enum HsEndReason {
   HS_END_MEMORY,       // there is no more room for what it uses
   HS_END_TRAP_FLAG,    // it is about to set the trap flag
   HS_END_ADDRESS,      // it maps memory at an address that has no view
+  HS_END_TASK,         // it makes a process that shares its memory and its signal handlers
 };
 
 enum HsWriting {

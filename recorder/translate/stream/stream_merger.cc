@@ -16,6 +16,8 @@ constexpr uint64_t kPatience = 300'000'000;
 constexpr uint64_t kMostDraining = 15'000'000;
 // Entries between two looks at the clock.
 constexpr uint64_t kEntriesAtOnce = 256;
+
+constexpr auto kIsLater = [](const auto& a, const auto& b) { return a.time > b.time; };
 }  // namespace
 
 absl::Status StreamMerger::Ring::Consume(const HsEntry* entry) {
@@ -46,7 +48,7 @@ absl::StatusOr<bool> StreamMerger::HandOver(Ring* ring, uint64_t until) {
     ASSIGN_OR_RETURN(const HsEntry* const entry, ring->Peek());
     if (entry == nullptr || entry->time > until) break;
     RETURN_IF_ERROR(ring->Consume(entry));
-    if (++handed % kEntriesAtOnce == 0 && IsLongEnough()) break;
+    if (++handed % kEntriesAtOnce == 0 && IsLongEnough(now_())) break;
   }
   return handed != 0;
 }
@@ -61,30 +63,73 @@ bool StreamMerger::HoldsUp(Ring* ring, uint64_t now) {
   return now - ring->busy_since < kPatience;
 }
 
-absl::StatusOr<StreamMerger::Turn> StreamMerger::NextTurn() {
+void StreamMerger::Push(Head head) {
+  heads_.push_back(head);
+  std::push_heap(heads_.begin(), heads_.end(), kIsLater);
+}
+
+StreamMerger::Head StreamMerger::Pop() {
+  std::pop_heap(heads_.begin(), heads_.end(), kIsLater);
+  const Head head = heads_.back();
+  heads_.pop_back();
+  return head;
+}
+
+// Fills heads_. What may come is later than all heads up to this time.
+absl::StatusOr<uint64_t> StreamMerger::LookAtAll() {
   // Read before a ring is seen to be empty: whoever writes there afterwards takes a later stamp.
   const uint64_t now = now_();
-  Turn turn;
-  uint64_t earliest = kNever, others = kNever;
+  heads_.clear();
   std::vector<Ring*> empty;
   for (Ring& ring : rings_) {
     ASSIGN_OR_RETURN(const HsEntry* const entry, ring.Peek());
-    if (entry == nullptr) {
-      if (ring.MayFill()) empty.push_back(&ring);
-      continue;
+    if (entry != nullptr) {
+      Push({entry->time, &ring});
+    } else if (ring.MayFill()) {
+      empty.push_back(&ring);
     }
-    const bool first = turn.ring == nullptr || entry->time < earliest;
-    others = std::min(others, first ? earliest : entry->time);
-    if (!first) continue;
-    turn.ring = &ring;
-    earliest = entry->time;
   }
-  // It was there before the others are looked at: they may write only later ones.
-  turn.until = std::max(earliest, empty.empty() ? others : std::min(others, now));
+  // The heads were there before the others are looked at: they may write only later ones than the
+  // first of them.
+  uint64_t limit = kNever;
+  if (!empty.empty()) limit = heads_.empty() ? now : std::max(now, heads_.front().time);
   for (Ring* const ring : empty) {
-    if (HoldsUp(ring, now)) return Turn{};
+    if (HoldsUp(ring, now)) {
+      limit = std::min(limit, ring->past);
+    } else {
+      ring->past = now;
+    }
   }
-  return turn;
+  return limit;
+}
+
+// After one look at all rings: with many, that is what takes long. True if that was something.
+absl::StatusOr<bool> StreamMerger::TakeTurns() {
+  ASSIGN_OR_RETURN(uint64_t limit, LookAtAll());
+  const size_t rings = rings_.size();
+  bool some = false;
+  while (!heads_.empty() && heads_.front().time <= limit) {
+    const Head head = Pop();
+    const uint64_t others = heads_.empty() ? kNever : heads_.front().time;
+    RETURN_IF_ERROR(HandOver(head.ring, std::min(others, limit)).status());
+    some = true;
+    if (head.ring->stream->ended()) {
+      RemoveEnded();
+      break;
+    }
+    const uint64_t now = now_();
+    if (rings_.size() != rings || IsLongEnough(now)) break;
+    head.ring->past = std::max(head.ring->past, head.time);
+    ASSIGN_OR_RETURN(const HsEntry* const entry, head.ring->Peek());
+    if (entry != nullptr) {
+      Push({entry->time, head.ring});
+    } else if (!head.ring->MayFill()) {
+      break;
+    } else {
+      limit = std::min(limit, HoldsUp(head.ring, now) ? head.ring->past : now);
+    }
+  }
+  return some;
 }
 
 void StreamMerger::RemoveEnded() {
@@ -102,7 +147,7 @@ StreamMerger::Ring* StreamMerger::Find(const ThreadStream* stream) {
   return nullptr;
 }
 
-bool StreamMerger::IsLongEnough() const { return now_() - began_ >= kMostDraining; }
+bool StreamMerger::IsLongEnough(uint64_t now) const { return now - began_ >= kMostDraining; }
 
 void StreamMerger::NoteGone(const ThreadStream* stream) {
   if (Ring* const ring = Find(stream)) ring->gone = true;
@@ -122,14 +167,12 @@ absl::StatusOr<bool> StreamMerger::Drain() {
     ASSIGN_OR_RETURN(const bool handed, HandOver(&ring, /*until=*/0));
     some |= handed;
   }
-  do {
-    ASSIGN_OR_RETURN(const Turn turn, NextTurn());
-    if (turn.ring == nullptr) return some;
-    RETURN_IF_ERROR(HandOver(turn.ring, turn.until).status());
-    some = true;
-    RemoveEnded();
-  } while (!IsLongEnough());
-  return true;
+  RemoveEnded();
+  while (true) {
+    ASSIGN_OR_RETURN(const bool turns, TakeTurns());
+    some |= turns;
+    if (!turns || IsLongEnough(now_())) return some;
+  }
 }
 
 }  // namespace hindsight

@@ -3,13 +3,13 @@
 // Entries with a time stamp are handed over in its order, those without as soon as their thread's
 // turn in the ring comes. An entry has to wait while another thread may still write an earlier one:
 // that is, while that thread's ring is empty and it has taken a time stamp that is not in the ring
-// yet. It is waited for some time only: it may have been stopped there.
+// yet. It is waited for some time only: it may have been stopped there. What is known to be earlier
+// than whatever it may write does not wait.
 //
 // A stream that has ended is handed nothing more: what its ring has then is another thread's. So is
 // what begins another thread in the ring of one that has vanished.
 //
-// Borrows readers, and streams until RemoveEnded or Remove. Not copyable. One host
-// thread.
+// Borrows readers, and streams until they have ended or Remove. Not copyable. One host thread.
 
 #ifndef HINDSIGHT_RECORDER_TRANSLATE_STREAM_STREAM_MERGER_H_
 #define HINDSIGHT_RECORDER_TRANSLATE_STREAM_STREAM_MERGER_H_
@@ -18,6 +18,7 @@
 #include <functional>
 #include <list>
 #include <utility>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "recorder/translate/stream/ring_reader.h"
@@ -35,7 +36,6 @@ class StreamMerger {
 
   // Also while something is handed over.
   void Add(RingReader* reader, ThreadStream* stream) { rings_.push_back({reader, stream}); }
-  void RemoveEnded();
   void Remove(const ThreadStream* stream);
   // Nobody writes into its ring any more: who has been killed while he wrote holds nobody up.
   void NoteGone(const ThreadStream* stream);
@@ -56,28 +56,33 @@ class StreamMerger {
     bool foreign = false;     // what Peek has found is another stream's
     bool over = false;        // and so is all that comes
     uint64_t busy_since = 0;  // it may write an earlier entry, since then; 0: it may not
+    uint64_t past = 0;        // what it writes from now on is later than this
 
     absl::StatusOr<const HsEntry*> Peek();
     // After Peek has returned null: something may still come.
     bool MayFill() const { return !broken && !gone && !over && !foreign; }
     absl::Status Consume(const HsEntry* entry);
   };
-  // The ring whose next entry is the earliest of all that there are and may come, also as long as
-  // its entries are not later than `until`. Null: none is.
-  struct Turn {
-    Ring* ring = nullptr;
-    uint64_t until = 0;
+  // A ring by the time of its next entry.
+  struct Head {
+    uint64_t time;
+    Ring* ring;
   };
 
   absl::StatusOr<bool> HandOver(Ring* ring, uint64_t until);
-  absl::StatusOr<Turn> NextTurn();
+  absl::StatusOr<bool> TakeTurns();
+  absl::StatusOr<uint64_t> LookAtAll();
+  void Push(Head head);
+  Head Pop();
+  void RemoveEnded();
   bool HoldsUp(Ring* ring, uint64_t now);
   Ring* Find(const ThreadStream* stream);
-  bool IsLongEnough() const;
+  bool IsLongEnough(uint64_t now) const;
 
   const std::function<uint64_t()> now_;
   std::list<Ring> rings_;
-  uint64_t began_ = 0;  // this Drain
+  std::vector<Head> heads_;  // a heap, the earliest in front
+  uint64_t began_ = 0;       // this Drain
 };
 
 }  // namespace hindsight

@@ -54,13 +54,12 @@ absl::Status ThreadTable::OnThread(int32_t maker, pid_t thread, uint64_t ring) {
 }
 
 void ThreadTable::Settle() {
-  merger_->RemoveEnded();
   for (auto it = threads_.begin(); it != threads_.end();) {
     Thread& thread = *it;
     const std::optional<uint64_t> large = thread.stream.LargeSegment();
     if (large.has_value() && thread.has_ring) rings_->AskToEndSegment(thread.ring, *large);
     const bool exited = thread.stream.ended() && !thread.stream.left();
-    if (exited) ReleaseRing(&thread);
+    if (exited && thread.has_ring) ReleaseRing(&thread);
     if (!exited || IsFirst(thread)) {
       ++it;  // that may execute a program after its end: by way of another thread
       continue;

@@ -180,15 +180,19 @@ void EntryWriter::CancelSeen(const Seen& seen) {
 // Until the tail is at `position`, or there is room for `size` bytes if that is not 0.
 void EntryWriter::AwaitTail(uint64_t position, uint32_t size) {
   HsRingPublish(ring_);
-  constexpr timespec kPatience = {0, 100'000'000};
+  // Until it is asked whether there is a recorder. Where a thousand wait, that is work, too.
+  timespec patience = {0, 100'000'000};
+  constexpr long kMostPatience = 800'000'000;
   while (true) {
     __atomic_store_n(&ring_->tail_waiters, 1, __ATOMIC_SEQ_CST);
     const uint64_t tail = __atomic_load_n(&ring_->tail, __ATOMIC_SEQ_CST);
     if (size != 0 ? HsRingReserve(ring_, size) != nullptr : tail >= position) return;
     AskForAttention();
     const int64_t woken = RawCall(SYS_futex, reinterpret_cast<uint64_t>(&ring_->tail_waiters),
-                                  FUTEX_WAIT, 1, reinterpret_cast<uint64_t>(&kPatience));
-    if (woken == -ETIMEDOUT && is_abandoned_ != nullptr && is_abandoned_()) {
+                                  FUTEX_WAIT, 1, reinterpret_cast<uint64_t>(&patience));
+    if (woken != -ETIMEDOUT) continue;
+    if (patience.tv_nsec < kMostPatience) patience.tv_nsec *= 2;
+    if (is_abandoned_ != nullptr && is_abandoned_()) {
       __atomic_store_n(&ring_->tail, ring_->head, __ATOMIC_SEQ_CST);
     }
   }
