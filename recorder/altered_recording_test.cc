@@ -39,22 +39,30 @@ std::string NewDirectory() {
   return path;
 }
 
-// One recording with all there is: segments, full keyframes, a signal, a thread.
+// A recording with all there is: segments, full keyframes, a signal, a thread.
+std::string RecordWith(EngineKind engine) {
+  setenv("ASAN_OPTIONS", "detect_leaks=0", 1);
+  const std::string directory = NewDirectory();
+  std::ofstream(directory + "/in") << Text();
+  RecordOptions options;
+  options.engine = engine;
+  options.directory = directory + "/trace";
+  options.arguments = {"recorder/testdata/writes_out", directory + "/in"};
+  options.light_keyframe_interval = 50'000;
+  options.full_keyframe_interval = 200'000;
+  const auto result = RecordProgram(options);
+  EXPECT_TRUE(result.ok()) << result.status();
+  EXPECT_EQ(WEXITSTATUS(result->wait_status), 7);
+  return options.directory;
+}
+
 const std::string& Original() {
-  static const std::string* trace = [] {
-    setenv("ASAN_OPTIONS", "detect_leaks=0", 1);
-    const std::string directory = NewDirectory();
-    std::ofstream(directory + "/in") << Text();
-    RecordOptions options;
-    options.directory = directory + "/trace";
-    options.arguments = {"recorder/testdata/writes_out", directory + "/in"};
-    options.light_keyframe_interval = 50'000;
-    options.full_keyframe_interval = 200'000;
-    const auto result = RecordProgram(options);
-    EXPECT_TRUE(result.ok()) << result.status();
-    EXPECT_EQ(WEXITSTATUS(result->wait_status), 7);
-    return new std::string(options.directory);
-  }();
+  static const std::string* trace = new std::string(RecordWith(EngineKind::kEmulate));
+  return *trace;
+}
+
+const std::string& Translated() {
+  static const std::string* trace = new std::string(RecordWith(EngineKind::kTranslate));
   return *trace;
 }
 
@@ -71,9 +79,9 @@ std::string Verdict(const std::string& trace) {
   return result->exact() ? "exact" : std::string(result->difference.message());
 }
 
-std::string VerdictOn(const Alteration& alteration) {
+std::string VerdictOn(const Alteration& alteration, const std::string& original = Original()) {
   const std::string directory = NewDirectory();
-  CopyTrace(Original(), directory + "/trace", alteration);
+  CopyTrace(original, directory + "/trace", alteration);
   const std::string verdict = Verdict(directory + "/trace");
   std::filesystem::remove_all(directory);
   return verdict;
@@ -154,8 +162,11 @@ TEST(AlteredTest, StartsAndEndsOfThreads) {
             "exact");
 }
 
+class AlteredOfBothTest : public testing::TestWithParam<const std::string& (*)()> {};
+INSTANTIATE_TEST_SUITE_P(Engines, AlteredOfBothTest, testing::Values(&Original, &Translated));
+
 // That only the kernel reads.
-TEST(AlteredTest, AByteThatIsWrittenOut) {
+TEST_P(AlteredOfBothTest, AByteThatIsWrittenOut) {
   std::list<std::vector<uint8_t>> kept;
   int changed = 0;
   Alteration alteration;
@@ -171,7 +182,7 @@ TEST(AlteredTest, AByteThatIsWrittenOut) {
     page->lines = kept.back();
     return true;
   };
-  EXPECT_THAT(VerdictOn(alteration), HasSubstr("64 bytes at address"));
+  EXPECT_THAT(VerdictOn(alteration, GetParam()()), HasSubstr("64 bytes at address"));
   EXPECT_GE(changed, 1);
 }
 

@@ -1,4 +1,4 @@
-// What system calls have stored, by the table of their outputs.
+// What system calls have stored, by the table of their outputs, and what they send.
 
 #include <errno.h>
 #include <sys/socket.h>
@@ -146,7 +146,64 @@ void TellOutputs(Thread* thread, const GuestCall& made, int64_t result) {
   }
 }
 
+enum class SentAs : uint8_t {
+  kBytes,    // address and size in two arguments
+  kVectors,  // iovecs and their number
+  kMessage,  // a msghdr
+};
+
+struct SendingCall {
+  int64_t number;
+  SentAs as;
+  int argument;  // the first one that says where
+};
+
+constexpr SendingCall kSendingCalls[] = {
+    {SYS_write, SentAs::kBytes, 1},      {SYS_pwrite64, SentAs::kBytes, 1},
+    {SYS_sendto, SentAs::kBytes, 1},     {SYS_mq_timedsend, SentAs::kBytes, 1},
+    {SYS_writev, SentAs::kVectors, 1},   {SYS_pwritev, SentAs::kVectors, 1},
+    {SYS_pwritev2, SentAs::kVectors, 1}, {SYS_vmsplice, SentAs::kVectors, 1},
+    {SYS_sendmsg, SentAs::kMessage, 1}};
+
+// At most *left bytes, page by page.
+void RecordBytes(Thread* thread, uint64_t address, uint64_t bytes, uint64_t* left) {
+  bytes = Smaller(bytes, *left);
+  if (!InWindows(address, address + bytes)) return;
+  *left -= bytes;
+  while (bytes != 0) {
+    const uint64_t part = Smaller(bytes, kPageBytes - address % kPageBytes);
+    RecordSeen(thread, address, part);
+    address += part;
+    bytes -= part;
+  }
+}
+
+void RecordVectors(Thread* thread, uint64_t address, uint64_t count, uint64_t* left) {
+  for (uint64_t i = 0; i < Smaller(count, kMaxVectors) && *left != 0; ++i) {
+    const auto part = FromGuest<iovec>(address + i * sizeof(iovec));
+    RecordBytes(thread, AddressOf(part.iov_base), part.iov_len, left);
+  }
+}
+
 }  // namespace
+
+void RecordSent(Thread* thread, const GuestCall& made) {
+  if (!IsRecorded(*thread)) return;
+  for (const SendingCall& call : kSendingCalls) {
+    if (call.number != made.number()) continue;
+    uint64_t left = 16 * kKiB;  // that takes some 3 us
+    const uint64_t at = made.argument(call.argument);
+    if (call.as == SentAs::kBytes) {
+      RecordBytes(thread, at, made.argument(call.argument + 1), &left);
+    } else if (call.as == SentAs::kVectors) {
+      RecordVectors(thread, at, made.argument(call.argument + 1), &left);
+    } else {
+      const auto message = FromGuest<msghdr>(at);
+      RecordVectors(thread, AddressOf(message.msg_iov), message.msg_iovlen, &left);
+    }
+    return;
+  }
+}
 
 void TakeOutputs(Thread* thread, const GuestCall& made, int64_t result) {
   if (!IsRecorded(*thread)) return;

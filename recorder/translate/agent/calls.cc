@@ -211,6 +211,7 @@ void HandleCall(Thread* thread) {
   TellUsedBefore(thread, made);
   const bool acts = StandsWhereItBegan(made.number(), made.words + 1, &PeekGuest);
   RecordReached(thread, acts);
+  RecordSent(thread, made);
   if (HandleFilteredCall(thread, made)) return;
   if (HandleReturnFromSignal(thread, call) || HandleTaskCall(thread, call)) return;
   if (!HandleMemoryCall(thread, &call) && !HandleSignalCall(thread, &call) &&

@@ -55,6 +55,9 @@ void InstallLimits();
 // returned `result`. A store that this misses is found when the program loads it, unless memory is
 // exclusive (exclusive_memory.h).
 void TakeOutputs(Thread* thread, const GuestCall& made, int64_t result);
+// `made` is about to be made: what it sends, up to some KB, is recorded, so that a replay can be
+// compared with it.
+void RecordSent(Thread* thread, const GuestCall& made);
 
 // `made` has had this result: code that it has written, through /proc/PID/mem, is not what it was
 // translated from. Whether it has written any.

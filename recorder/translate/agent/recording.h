@@ -120,6 +120,10 @@ void RecordCorrection(Thread* thread);
 // threads, if it succeeds.
 void RecordReached(Thread* thread, bool timed);
 
+// What the thread sees at [address, address + bytes), within a page: a replay must show the same.
+// Nothing if it does not see all of that.
+void RecordSeen(Thread* thread, uint64_t address, uint64_t bytes);
+
 // What a call has made.
 struct CallEffects {
   uint64_t clone_flags = 0;

@@ -84,6 +84,7 @@ enum HsEntryKind {
                       // flags: HsMappedFlags
   HS_ENTRY_USED,      // HsUsed: of that memory, what it may have used in this segment. flags:
                       // HsUsedFlags
+  HS_ENTRY_HASH,      // HsHash: what the thread sees in the state `count`
 };
 
 enum HsMappedFlags {
@@ -184,6 +185,14 @@ struct HsUsed {
   struct HsEntry entry;
   uint64_t size;  // runs, ascending
   struct HsPageRun runs[];
+};
+
+// Of memory within a page.
+struct HsHash {
+  struct HsEntry entry;
+  uint64_t address;
+  uint64_t bytes;
+  uint64_t hash;  // XXH3-64
 };
 
 // Registers that get other values: words of the register file, ascending.

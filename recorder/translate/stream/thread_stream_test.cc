@@ -195,6 +195,16 @@ TEST_F(ThreadStreamTest, ASystemCallIsAnEventATransitionAndTheProcesssConcern) {
   EXPECT_EQ(stream_.count(), 11u);
 }
 
+TEST_F(ThreadStreamTest, AHashStandsBeforeACallThatHasItsNumberAlready) {
+  ASSERT_TRUE(State(HS_ENTRY_BEGIN, 0, 5).ok() && Reached(10, 100).ok());
+  Entry<HsHash> hash(HS_ENTRY_HASH, 10);
+  hash->hash = 77;
+  ASSERT_TRUE(stream_.Consume(hash.base()).ok());
+  EXPECT_EQ(LastRecord<MemoryHash>().hash, 77u);
+  ASSERT_TRUE(Call(10, 39, 4711).ok());
+  EXPECT_EQ(LastRecord<SideEffect>().sequence, 1u);
+}
+
 TEST_F(ThreadStreamTest, AProcessThatIsMadeIsAnEvent) {
   ASSERT_TRUE(State(HS_ENTRY_BEGIN, 0, 5).ok());
   ASSERT_TRUE(Call(10, SYS_fork, 4711).ok());

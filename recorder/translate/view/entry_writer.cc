@@ -292,6 +292,14 @@ void EntryWriter::Reached(uint64_t count, bool timed) {
   CommitTimed();
 }
 
+void EntryWriter::Hash(uint64_t count, uint64_t address, uint64_t bytes, uint64_t hash) {
+  auto* const entry = reinterpret_cast<HsHash*>(Begin(HS_ENTRY_HASH, count, sizeof(HsHash)));
+  entry->address = address;
+  entry->bytes = bytes;
+  entry->hash = hash;
+  Commit();
+}
+
 void EntryWriter::Status(uint64_t count, uint64_t status) {
   auto* const entry = reinterpret_cast<HsStatus*>(Begin(HS_ENTRY_STATUS, count, sizeof(HsStatus)));
   entry->status = status;

@@ -109,6 +109,8 @@ class EntryWriter {
   // The thread is in this state, and about to make a system call. `timed`: one that stands here in
   // the order of threads.
   void Reached(uint64_t count, bool timed);
+  // The thread sees bytes of this hash at [address, address + bytes), within a page.
+  void Hash(uint64_t count, uint64_t address, uint64_t bytes, uint64_t hash);
   // The process ends like this, as wait(2) reports it.
   void Status(uint64_t count, uint64_t status);
   // The last entry. `reason`: enum HsEndReason.

@@ -128,6 +128,17 @@ TEST_F(EntryWriterTest, AReturnFromASignalChangesEverything) {
   EXPECT_EQ(call.changes[HS_WORD_RIP].value, 0x1234u);
 }
 
+TEST_F(EntryWriterTest, AHashIsOfAState) {
+  writer_.Hash(7, 0x1008, 24, 0x1234);
+  const auto& hash = Next<HsHash>();
+  EXPECT_EQ(hash.entry.kind, HS_ENTRY_HASH);
+  EXPECT_EQ(hash.entry.count, 7u);
+  EXPECT_EQ(hash.entry.time, 0u);
+  EXPECT_EQ(hash.address, 0x1008u);
+  EXPECT_EQ(hash.bytes, 24u);
+  EXPECT_EQ(hash.hash, 0x1234u);
+}
+
 TEST_F(EntryWriterTest, ACallThatStandsWhereItBeginsHasATime) {
   writer_.Reached(7, /*timed=*/false);
   EXPECT_EQ(Next<HsEntry>().time, 0u);
