@@ -38,4 +38,13 @@ bool Decode(absl::Span<const uint8_t> code, ZydisDecodedInstruction* instruction
   return true;
 }
 
+std::string Disassembly(uint64_t pc, absl::Span<const uint8_t> code) {
+  ZydisDisassembledInstruction instruction;
+  if (!ZYAN_SUCCESS(ZydisDisassembleIntel(ZYDIS_MACHINE_MODE_LONG_64, pc, code.data(), code.size(),
+                                          &instruction))) {
+    return "?";
+  }
+  return instruction.text;
+}
+
 }  // namespace hindsight

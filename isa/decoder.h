@@ -5,6 +5,9 @@
 
 #include <Zydis/Zydis.h>
 
+#include <cstdint>
+#include <string>
+
 #include "absl/types/span.h"
 
 namespace hindsight {
@@ -13,6 +16,9 @@ namespace hindsight {
 // `operands` has room for ZYDIS_MAX_OPERAND_COUNT.
 bool Decode(absl::Span<const uint8_t> code, ZydisDecodedInstruction* instruction,
             ZydisDecodedOperand* operands);
+
+// The same as people read it, in Intel's syntax; "?": there is none. It is at address `pc`.
+std::string Disassembly(uint64_t pc, absl::Span<const uint8_t> code);
 
 }  // namespace hindsight
 

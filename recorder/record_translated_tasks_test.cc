@@ -88,6 +88,13 @@ TEST_F(RecordTranslatedTasksTest, ATaskThatSharesMoreThanIsRecordedIsNamed) {
   ExpectAllExact();
 }
 
+TEST_F(RecordTranslatedTasksTest, AnInstructionThatIsNotRecordedIsNamed) {
+  Record({Program("thread_lives"), "int80"});
+  EXPECT_EQ(output_, "1\n") << errors_;
+  EXPECT_THAT(result_.end_reason, testing::HasSubstr("(int 0x80 at 0x"));
+  ExpectAllExact();
+}
+
 TEST_F(RecordTranslatedTasksTest, ThreadsOfAProgramThatIsKilledEndWhereTheyWere) {
   Bystander bystander(directory_ + "/out",
                       [this] { kill(std::stoi(Contents(directory_ + "/out")), SIGKILL); });

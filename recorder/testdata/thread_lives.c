@@ -278,6 +278,13 @@ static void Task(void) {
   printf("%d\n", WEXITSTATUS(status));
 }
 
+// A system call of the 32-bit kind: getpid.
+static void CallBy32Bits(void) {
+  int result = 20;
+  __asm__ volatile("int $0x80" : "+a"(result) : : "memory", "r8", "r9", "r10", "r11");
+  printf("%d\n", result == getpid());
+}
+
 int main(int argc, char** argv) {
   sem_init(&ready, 0, 0);
   if (strcmp(argv[1], "cancel") == 0) Cancel();
@@ -289,5 +296,6 @@ int main(int argc, char** argv) {
   if (strcmp(argv[1], "many") == 0) ManyAtOnce();
   if (strcmp(argv[1], "programs") == 0) Programs();
   if (strcmp(argv[1], "task") == 0) Task();
+  if (strcmp(argv[1], "int80") == 0) CallBy32Bits();
   return 7;
 }

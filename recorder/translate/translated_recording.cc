@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "recorder/process/process_facts.h"
 #include "recorder/process/process_memory.h"
@@ -196,7 +197,11 @@ absl::Status TranslatedRecording::Finish(std::optional<int> wait_status) {
   return log_->LogExit(threads_.first_count(), wait_status.value_or(StatusAtEnd()));
 }
 
-std::string TranslatedRecording::ReasonLeft() const { return TextOf(process_.left()); }
+std::string TranslatedRecording::ReasonLeft() const {
+  const std::string text = TextOf(process_.left());
+  const std::string& before = process_.left_before();
+  return before.empty() ? text : absl::StrCat(text, " (", before, ")");
+}
 
 void TranslatedRecording::Abandon(const std::string& reason) {
   if (std::exchange(closed_, true)) return;

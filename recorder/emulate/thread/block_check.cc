@@ -10,6 +10,7 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "isa/decoder.h"
 #include "isa/host_registers.h"
 #include "recorder/process/rseq.h"
 
@@ -64,15 +65,6 @@ void LeaveOut(const Agreement& agreement, RegisterFile* care) {
   std::memcpy(from, &agreement.care, sizeof(from));
   for (size_t i = 0; i < kRegisterWords; ++i) to[i] &= from[i];
   std::memcpy(static_cast<void*>(care), to, sizeof(to));
-}
-
-std::string Disassembly(uint64_t pc, const std::vector<uint8_t>& code) {
-  ZydisDisassembledInstruction instruction;
-  if (!ZYAN_SUCCESS(ZydisDisassembleIntel(ZYDIS_MACHINE_MODE_LONG_64, pc, code.data(), code.size(),
-                                          &instruction))) {
-    return "?";
-  }
-  return instruction.text;
 }
 
 }  // namespace

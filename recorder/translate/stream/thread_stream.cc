@@ -414,7 +414,7 @@ absl::Status ThreadStream::EndSegment(const HsState& state) {
     notes_->Exit(count_);
   } else {
     left_ = true;
-    process_->OnLeft(static_cast<HsEndReason>(state.entry.flags), count_);
+    process_->OnLeft(static_cast<HsEndReason>(state.entry.flags), registers.rip);
   }
   return absl::OkStatus();
 }

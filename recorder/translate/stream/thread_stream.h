@@ -77,8 +77,8 @@ class StreamedProcess {
   virtual std::string program() const = 0;
   // The process is about to end like this, as wait(2) reports it.
   virtual void OnStatus(int wait_status) = 0;
-  // It has ended in the state `count`, while the thread goes on.
-  virtual void OnLeft(HsEndReason reason, uint64_t count) = 0;
+  // It has ended before the instruction at `pc`, while the thread goes on.
+  virtual void OnLeft(HsEndReason reason, uint64_t pc) = 0;
   // The call has been made by a thread that waits if it may have changed the memory map: what it
   // has changed is read, for OnCall. True: the thread may go on.
   virtual bool ReadChange(int64_t number, const uint64_t* arguments, int64_t result) = 0;

@@ -5,7 +5,9 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "base/status_macros.h"
+#include "isa/decoder.h"
 #include "recorder/process/memory_map.h"
 #include "recorder/process/process_facts.h"
 #include "recorder/process/process_memory.h"
@@ -109,6 +111,16 @@ bool TranslatedProcess::OnChild(MadeProcess* made) {
   const bool recorded = on_made_ && on_made_(made);
   has_children_ |= !recorded;
   return recorded;
+}
+
+void TranslatedProcess::OnLeft(HsEndReason reason, uint64_t pc) {
+  left_ = reason;
+  if (reason != HS_END_INSTRUCTION) return;
+  // Up to the end of what can be read.
+  std::vector<uint8_t> code(ZYDIS_MAX_INSTRUCTION_LENGTH);
+  const ProcessVmMemory memory(log_->pid());
+  while (!code.empty() && !memory.Read(pc, absl::MakeSpan(code))) code.pop_back();
+  left_before_ = absl::StrFormat("%s at 0x%x", Disassembly(pc, code), pc);
 }
 
 // What takes long, to store files, is not waited for: they are open, whatever happens to their

@@ -35,6 +35,8 @@ class TranslatedProcess final : public StreamedProcess {
 
   // Why its recording has ended although the process goes on; HS_END_EXIT: it has not.
   HsEndReason left() const { return left_; }
+  // If that was an instruction: as people read it, and where.
+  const std::string& left_before() const { return left_before_; }
 
   // How it has said that it is about to end, as wait(2) reports it; nullopt: it has not.
   std::optional<int> wait_status() const { return wait_status_; }
@@ -62,7 +64,7 @@ class TranslatedProcess final : public StreamedProcess {
   bool ReadPage(pid_t thread, uint64_t address, uint8_t* bytes) const override;
   std::string program() const override { return program_; }
   void OnStatus(int wait_status) override { wait_status_ = wait_status; }
-  void OnLeft(HsEndReason reason, uint64_t count) override { left_ = reason; }
+  void OnLeft(HsEndReason reason, uint64_t pc) override;
   bool ReadChange(int64_t number, const uint64_t* arguments, int64_t result) override;
   absl::Status OnCall(uint64_t count, ThreadLog* log) override;
 
@@ -82,6 +84,7 @@ class TranslatedProcess final : public StreamedProcess {
   AddressSpace space_;
   std::optional<MapPart> change_;  // that ReadChange has read
   HsEndReason left_ = HS_END_EXIT;
+  std::string left_before_;
   bool has_children_ = false;
   std::string program_;
   std::optional<int> wait_status_;
