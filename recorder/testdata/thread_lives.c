@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -252,6 +253,21 @@ static void* Execute(void* argument) {
   return NULL;
 }
 
+static void* Nothing(void* argument) { return argument; }
+
+// All memory is locked before there are threads.
+static void Lock(void) {
+  const int ways[] = {0, 4 /* MCL_ONFAULT */, 8, MCL_CURRENT | MCL_FUTURE, MCL_CURRENT};
+  for (int i = 0; i < 5; ++i) {
+    const int locked = mlockall(ways[i]);
+    printf("%d %d\n", locked, locked == 0 ? 0 : errno);
+  }
+  pthread_t threads[4];
+  for (int i = 0; i < 4; ++i) pthread_create(&threads[i], NULL, Nothing, NULL);
+  for (int i = 0; i < 4; ++i) pthread_join(threads[i], NULL);
+  printf("%d\n", munlockall());
+}
+
 // Processes of which a thread executes a program while others run.
 static void Programs(void) {
   for (useconds_t delay = 0; delay < 1000; delay += 100) {
@@ -296,6 +312,7 @@ int main(int argc, char** argv) {
   if (strcmp(argv[1], "many") == 0) ManyAtOnce();
   if (strcmp(argv[1], "programs") == 0) Programs();
   if (strcmp(argv[1], "task") == 0) Task();
+  if (strcmp(argv[1], "lock") == 0) Lock();
   if (strcmp(argv[1], "int80") == 0) CallBy32Bits();
   return 7;
 }

@@ -2,6 +2,7 @@
 // where code goes away.
 
 #include <errno.h>
+#include <linux/capability.h>
 #include <linux/magic.h>
 #include <sys/mman.h>
 #include <sys/shm.h>
@@ -14,9 +15,13 @@
 #include "recorder/translate/agent/exclusive_memory.h"
 #include "recorder/translate/agent/recording.h"
 #include "recorder/translate/base/system.h"
+#include "recorder/translate/limits/memory_usage.h"
 #include "recorder/translate/limits/own_limits.h"
 #include "recorder/translate/view/shared_ranges.h"
 
+#ifndef MADV_DONTNEED_LOCKED
+#define MADV_DONTNEED_LOCKED 24
+#endif
 #ifndef MAP_FIXED_NOREPLACE
 #define MAP_FIXED_NOREPLACE 0x100000
 #endif
@@ -236,9 +241,34 @@ void HandleRangeCall(Thread* thread, GuestCall* call) {
   const uint64_t advice = number == SYS_madvise ? call->argument(2) : MADV_NORMAL;
   // A load that is not compared faults in the view.
   const bool unreadable = protects && (call->argument(2) & PROT_READ) == 0 && IsMemoryExclusive();
-  if (number == SYS_munmap || advice == MADV_DONTNEED || advice == MADV_REMOVE || unreadable) {
+  const bool discards =
+      advice == MADV_DONTNEED || advice == MADV_DONTNEED_LOCKED || advice == MADV_REMOVE;
+  if (number == SYS_munmap || discards || unreadable) {
     DropInAllViews(thread, start, end);
   }
+}
+
+bool HasCapability(uint32_t capability) {
+  __user_cap_header_struct header = {_LINUX_CAPABILITY_VERSION_3, 0};
+  __user_cap_data_struct data[2] = {};
+  return Call(SYS_capget, AddressOf(&header), AddressOf(data)) == 0 &&
+         (data[capability / 32].effective >> capability % 32 & 1) != 0;
+}
+
+// What the kernel would say. It would lock what is the agent's as well, gigabytes that are never
+// used, and could not be given back as long as they are locked.
+int64_t LockAll(uint64_t flags) {
+  constexpr uint64_t kOnFault = 4;  // MCL_ONFAULT
+  if ((flags & (MCL_CURRENT | MCL_FUTURE)) == 0 ||
+      (flags & ~(MCL_CURRENT | MCL_FUTURE | kOnFault)) != 0) {
+    return -EINVAL;
+  }
+  if (HasCapability(CAP_IPC_LOCK)) return 0;
+  rlimit limit = {};
+  Call(SYS_prlimit64, 0, RLIMIT_MEMLOCK, 0, AddressOf(&limit));
+  if (limit.rlim_cur == 0) return -EPERM;
+  const uint64_t present = CountMemory(0, 0, &IsCountedMemory).total.all;
+  return (flags & MCL_CURRENT) == 0 || present <= limit.rlim_cur ? 0 : -ENOMEM;
 }
 
 // What a call that sets a limit, or asks for one, is about.
@@ -330,6 +360,9 @@ bool HandleMemoryCall(Thread* thread, GuestCall* call) {
       return true;
     case SYS_brk:
       HandleBrk(thread, call);
+      return true;
+    case SYS_mlockall:
+      call->set_result(LockAll(call->argument(0)));
       return true;
     default:
       return false;
