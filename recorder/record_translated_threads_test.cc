@@ -32,8 +32,8 @@ class RecordTranslatedThreadsTest : public RecordTest {
 class ThreadLivesTest : public RecordTranslatedThreadsTest,
                         public testing::WithParamInterface<const char*> {};
 INSTANTIATE_TEST_SUITE_P(Of, ThreadLivesTest,
-                         testing::Values("cancel", "signals", "ends", "blocked", "lock", "locks",
-                                         "serial", "many"));
+                         testing::Values("cancel", "signals", "ends", "blocked", "lock", "replace",
+                                         "locks", "serial", "many"));
 
 TEST_P(ThreadLivesTest, AreRecordedExactly) {
   ExpectAsNatively("thread_lives", GetParam());

@@ -3,6 +3,7 @@
 
 #define _GNU_SOURCE
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <sched.h>
 #include <semaphore.h>
@@ -268,6 +269,21 @@ static void Lock(void) {
   printf("%d\n", munlockall());
 }
 
+// Code comes to where something else was before there were threads, in the same segment.
+static void Replace(void) {
+  static const unsigned char kReturnsSeven[] = {0xb8, 7, 0, 0, 0, 0xc3};
+  const int protection = PROT_READ | PROT_WRITE, flags = MAP_PRIVATE | MAP_ANONYMOUS;
+  char* const page = mmap(NULL, 4096, protection, flags, -1, 0);
+  const int zeros = open("/dev/zero", O_RDONLY), code = memfd_create("code", 0);
+  if (read(zeros, page, 4096) != 4096 || write(code, kReturnsSeven, 6) != 6) exit(1);
+  munmap(page, 4096);
+  pthread_t thread;
+  pthread_create(&thread, NULL, Nothing, NULL);
+  mmap(page, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_FIXED, code, 0);
+  printf("%d\n", ((int (*)(void))page)());
+  pthread_join(thread, NULL);
+}
+
 // Processes of which a thread executes a program while others run.
 static void Programs(void) {
   for (useconds_t delay = 0; delay < 1000; delay += 100) {
@@ -313,6 +329,7 @@ int main(int argc, char** argv) {
   if (strcmp(argv[1], "programs") == 0) Programs();
   if (strcmp(argv[1], "task") == 0) Task();
   if (strcmp(argv[1], "lock") == 0) Lock();
+  if (strcmp(argv[1], "replace") == 0) Replace();
   if (strcmp(argv[1], "int80") == 0) CallBy32Bits();
   return 7;
 }

@@ -215,6 +215,10 @@ void TellUsedMemory(Thread* thread) {
   walk.pages->TellUsed(walk.known, thread->count);
 }
 
+void TellSharedMemory(Thread* thread) {
+  if (IsDirect(*thread)) PagesOf(*thread).TellShared(thread->count);
+}
+
 void TellUsedBefore(Thread* thread, const GuestCall& call) {
   if (!IsDirect(*thread)) return;
   const uint64_t start = PageOf(call.argument(0)), end = start + WholePages(call.argument(1));

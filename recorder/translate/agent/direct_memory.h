@@ -33,6 +33,8 @@ uint64_t TellFirstMemory(Thread* thread);
 uint64_t TellNextMemory(Thread* thread);
 // The segment is about to end, or memory is going to be shared.
 void TellUsedMemory(Thread* thread);
+// Memory is shared from here on; after TellUsedMemory.
+void TellSharedMemory(Thread* thread);
 
 // `call` maps so much that memory is better shared before.
 bool MapsTooMuch(const GuestCall& call);

@@ -308,6 +308,7 @@ bool IsMemoryExclusive() { return __atomic_load_n(&Control()->exclusive, __ATOMI
 void ShareMemory(Thread* thread) {
   if (!IsDirect(*thread)) return;
   TellUsedMemory(thread);
+  TellSharedMemory(thread);
   Ask(thread, RequestKind::kShareMemory);
 }
 

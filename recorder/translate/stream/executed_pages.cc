@@ -63,6 +63,12 @@ ExecutedPages::Batch ExecutedPages::Since(size_t index) const {
   return batch;
 }
 
+std::shared_ptr<const ExecutedPage> ExecutedPages::Find(uint64_t address) const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  const auto last = last_.find(address);
+  return last == last_.end() ? nullptr : pages_.at(last->second).page;
+}
+
 size_t ExecutedPages::kept() const {
   const std::lock_guard<std::mutex> lock(mutex_);
   return pages_.size();

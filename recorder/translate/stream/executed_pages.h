@@ -76,6 +76,8 @@ class ExecutedPages {
   };
   // What was published as the index-th and later, and is kept.
   Batch Since(size_t index) const;
+  // The page that begins at `address`, as it was published last; null: it was not.
+  std::shared_ptr<const ExecutedPage> Find(uint64_t address) const;
   // How many are kept.
   size_t kept() const;
 

@@ -84,6 +84,7 @@ enum HsEntryKind {
                       // flags: HsMappedFlags
   HS_ENTRY_USED,      // HsUsed: of that memory, what it may have used in this segment. flags:
                       // HsUsedFlags
+  HS_ENTRY_SHARED,    // HsEntry: from now on the thread tells what it sees of memory
   HS_ENTRY_HASH,      // HsHash: what the thread sees in the state `count`
 };
 

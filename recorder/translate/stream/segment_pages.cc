@@ -142,6 +142,11 @@ void SegmentPages::AddUsed(uint64_t count, absl::Span<const uint64_t> pages, boo
   log_->Append(count, UsedPages{.complete = all, .pages = pages});
 }
 
+void SegmentPages::Share() {
+  direct_ = false;
+  for (auto& [address, hash] : held_) hash = kUnknown;
+}
+
 void SegmentPages::AddCodeAsItIs(uint64_t count, absl::FunctionRef<bool(uint64_t, uint8_t*)> read) {
   if (code_ == nullptr) return;
   const ExecutedPages::Batch batch = code_->Since(0);

@@ -41,6 +41,8 @@ class SegmentPages {
   void AddMapped(uint64_t count, uint64_t start, uint64_t end, bool begins);
   // Of what is used so, these pages have been; `all`: and those that were told before.
   void AddUsed(uint64_t count, absl::Span<const uint64_t> pages, bool all);
+  // The thread tells from now on what it sees. What it has stored until then nobody has seen.
+  void Share();
   bool HasNewCode() const { return code_ != nullptr && added_code_ != code_->size(); }
   void AddNewCode(uint64_t count);
   // All code, as memory has it by now: it may have changed without having been executed since.

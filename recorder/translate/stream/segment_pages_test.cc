@@ -202,6 +202,24 @@ TEST_F(DirectSegmentPagesTest, WhatIsMappedIsToldAsFarAsItIsKnown) {
   EXPECT_EQ(ranges()[1].address, 0x20000u);
 }
 
+// In the place of what was there while nobody looked.
+TEST_F(DirectSegmentPagesTest, CodeIsImportedOnceMemoryIsShared) {
+  space_.Replace({0, 0x100000, {Region(kPage, "")}});
+  pages_.Add(1, kPage, Filled(1).data());
+  pages_.AddMapped(1, 0, ~uint64_t{0xfff}, /*begins=*/true);
+  const size_t before = imports();
+  code_->Publish(kPage, Filled(2), /*executed=*/true);
+  AddNewCode();
+  EXPECT_EQ(imports(), before);  // that is what the thread has stored
+  pages_.Share();
+  code_->Publish(kPage, Filled(3), /*executed=*/true);
+  AddNewCode();
+  ASSERT_EQ(imports(), before + 1);
+  EXPECT_EQ(last().lines[0], 3);
+  pages_.Add(1, kPage, Filled(3).data());
+  EXPECT_EQ(imports(), before + 1);
+}
+
 // The thread cannot say what it has stored there before.
 TEST_F(DirectSegmentPagesTest, WhatCannotBeReadIsNotTold) {
   MapRegion hidden = Region(kPage, "");

@@ -86,7 +86,8 @@ static_assert(offsetof(RegisterFile, xmm) == 8 * HS_WORD_XMM);
 bool MayComeBeforeCall(const HsEntry& entry) {
   return entry.kind == HS_ENTRY_PAGE || entry.kind == HS_ENTRY_LINES ||
          entry.kind == HS_ENTRY_USED || entry.kind == HS_ENTRY_EXEC ||
-         entry.kind == HS_ENTRY_CALL || entry.kind == HS_ENTRY_BEGIN || entry.kind == HS_ENTRY_HASH;
+         entry.kind == HS_ENTRY_CALL || entry.kind == HS_ENTRY_BEGIN ||
+         entry.kind == HS_ENTRY_HASH || entry.kind == HS_ENTRY_SHARED;
 }
 
 // As the kernel reads it.
@@ -162,6 +163,9 @@ absl::Status ThreadStream::ConsumeRunning(const HsEntry* entry, RingReader* read
     case HS_ENTRY_USED:
       if (const auto* used = As<HsUsed>(entry)) return AddUsed(*used);
       break;
+    case HS_ENTRY_SHARED:
+      pages_.Share();
+      return absl::OkStatus();
     case HS_ENTRY_HASH:
       if (const auto* hash = As<HsHash>(entry)) {
         log_->Append(count_, MemoryHash{hash->address, hash->bytes, hash->hash});

@@ -113,13 +113,17 @@ bool TranslatedProcess::OnChild(MadeProcess* made) {
   return recorded;
 }
 
+// The process, which goes on, may be gone by now.
 void TranslatedProcess::OnLeft(HsEndReason reason, uint64_t pc) {
   left_ = reason;
-  if (reason != HS_END_INSTRUCTION) return;
-  // Up to the end of what can be read.
-  std::vector<uint8_t> code(ZYDIS_MAX_INSTRUCTION_LENGTH);
-  const ProcessVmMemory memory(log_->pid());
-  while (!code.empty() && !memory.Read(pc, absl::MakeSpan(code))) code.pop_back();
+  if (reason != HS_END_INSTRUCTION || code_ == nullptr) return;
+  std::vector<uint8_t> code;
+  while (code.size() < ZYDIS_MAX_INSTRUCTION_LENGTH) {
+    const uint64_t address = pc + code.size();
+    const auto page = code_->Find(address - address % kPageBytes);
+    if (page == nullptr) break;
+    code.push_back(page->bytes[address % kPageBytes]);
+  }
   left_before_ = absl::StrFormat("%s at 0x%x", Disassembly(pc, code), pc);
 }
 

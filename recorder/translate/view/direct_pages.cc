@@ -87,4 +87,9 @@ void DirectPages::TellUsed(bool all, uint64_t count) {
   writer_->Commit();
 }
 
+void DirectPages::TellShared(uint64_t count) {
+  writer_->Begin(HS_ENTRY_SHARED, count, sizeof(HsEntry));
+  writer_->Commit();
+}
+
 }  // namespace hindsight

@@ -39,6 +39,8 @@ class DirectPages {
   void AddUsed(uint64_t page, uint64_t count);
   // Those that were added. `all`: there are no others.
   void TellUsed(bool all, uint64_t count);
+  // Memory is not used directly any more.
+  void TellShared(uint64_t count);
 
  private:
   static constexpr uint64_t kMostRuns = 256;
