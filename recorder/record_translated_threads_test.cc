@@ -40,6 +40,12 @@ TEST_P(ThreadLivesTest, AreRecordedExactly) {
   EXPECT_EQ(WEXITSTATUS(result_.wait_status), 7);
 }
 
+TEST_F(RecordTranslatedThreadsTest, WhatOthersStoreAsSoonAsTheyCanIsNotHeldAgainstTheFirst) {
+  options_.light_keyframe_interval = options_.full_keyframe_interval = 100'000;
+  ExpectAsNatively("thread_lives", "beside");
+  EXPECT_GE(result_.full_keyframes, 3u);
+}
+
 class ThreadMemoryTest : public RecordTranslatedThreadsTest,
                          public testing::WithParamInterface<const char*> {};
 INSTANTIATE_TEST_SUITE_P(Of, ThreadMemoryTest, testing::Values("together", "apart"));

@@ -145,6 +145,12 @@ absl::Status SegmentCheck::CheckRecord(const Record& record) {
     left_.insert(left->address);
   } else if (const auto* page = std::get_if<PageImport>(&record.body)) {
     left_.erase(page->address);
+  } else if (const auto* used = std::get_if<UsedPages>(&record.body)) {
+    // Memory is shared from here on, if this is not the segment's end: the thread knows a page
+    // again when it looks at it the next time.
+    if (!used->complete || record.count == replay_->segment().end_count()) return absl::OkStatus();
+    RETURN_IF_ERROR(advance_(record.count));
+    left_.insert(replay_->held_pages().begin(), replay_->held_pages().end());
   } else if (const auto* memory = std::get_if<MemoryHash>(&record.body)) {
     RETURN_IF_ERROR(advance_(record.count));
     return CheckMemory(*memory);

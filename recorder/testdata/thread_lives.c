@@ -284,6 +284,26 @@ static void Replace(void) {
   pthread_join(thread, NULL);
 }
 
+static _Alignas(4096) char apart[64][4096];
+static char *const stored_to = apart[40], *const looked_at = apart[0];
+static void* Store(void* argument) {
+  stored_to[100] = 7;
+  atomic_store((atomic_char*)looked_at, 1);
+  return NULL;
+}
+
+// The first thread has used a page, and does not while the other one stores to it.
+static void BesideTheFirst(void) {
+  stored_to[0] = 1;
+  pthread_t thread;
+  pthread_create(&thread, NULL, Store, NULL);
+  while (atomic_load((atomic_char*)looked_at) == 0) sched_yield();
+  for (volatile int i = 0; i < 200000; ++i) {
+  }
+  pthread_join(thread, NULL);
+  printf("%d\n", stored_to[0] + stored_to[100]);
+}
+
 // Processes of which a thread executes a program while others run.
 static void Programs(void) {
   for (useconds_t delay = 0; delay < 1000; delay += 100) {
@@ -329,6 +349,7 @@ int main(int argc, char** argv) {
   if (strcmp(argv[1], "programs") == 0) Programs();
   if (strcmp(argv[1], "task") == 0) Task();
   if (strcmp(argv[1], "lock") == 0) Lock();
+  if (strcmp(argv[1], "beside") == 0) BesideTheFirst();
   if (strcmp(argv[1], "replace") == 0) Replace();
   if (strcmp(argv[1], "int80") == 0) CallBy32Bits();
   return 7;
