@@ -7,6 +7,7 @@
 #define HINDSIGHT_RECORDER_SYSCALLS_MAP_CALLS_H_
 
 #include <stdint.h>
+#include <sys/mman.h>
 #include <sys/syscall.h>
 
 namespace hindsight {
@@ -36,6 +37,14 @@ constexpr bool MayChangeMap(int64_t number) {
     default:
       return false;
   }
+}
+
+// Newer than the headers of Debian 12's C library.
+inline constexpr uint64_t kDontNeedLocked = 24;  // MADV_DONTNEED_LOCKED
+
+// Of madvise: what was there is something else afterwards.
+constexpr bool DropsContents(uint64_t advice) {
+  return advice == MADV_DONTNEED || advice == kDontNeedLocked || advice == MADV_REMOVE;
 }
 
 }  // namespace hindsight

@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "recorder/syscalls/sending_calls.h"
+
 namespace hindsight {
 namespace {
 
@@ -14,51 +16,27 @@ namespace {
 constexpr uint64_t kMaxVectors = 64;
 constexpr uint64_t kMaxMessages = 16;
 
-enum class OutputKind : uint8_t {
-  kBytes,     // address and size in two arguments
-  kVectors,   // iovecs and their number
-  kMessage,   // a msghdr
-  kMessages,  // mmsghdrs and their number
-  kQueued,    // a msgbuf: a long, then as many bytes as the next argument says
-};
-
-struct OutputCall {
-  int64_t number;
-  OutputKind kind;
-  int argument;  // the first one that describes the memory
-};
-
-constexpr OutputCall kCalls[] = {
-    {SYS_write, OutputKind::kBytes, 1},      {SYS_pwrite64, OutputKind::kBytes, 1},
-    {SYS_sendto, OutputKind::kBytes, 1},     {SYS_mq_timedsend, OutputKind::kBytes, 1},
-    {SYS_setsockopt, OutputKind::kBytes, 3}, {SYS_writev, OutputKind::kVectors, 1},
-    {SYS_pwritev, OutputKind::kVectors, 1},  {SYS_pwritev2, OutputKind::kVectors, 1},
-    {SYS_vmsplice, OutputKind::kVectors, 1}, {SYS_process_vm_writev, OutputKind::kVectors, 1},
-    {SYS_sendmsg, OutputKind::kMessage, 1},  {SYS_sendmmsg, OutputKind::kMessages, 1},
-    {SYS_msgsnd, OutputKind::kQueued, 1},
-};
-
 class RangeFinder {
  public:
   RangeFinder(uint64_t max_bytes, const ReadMemory& read) : left_(max_bytes), read_(read) {}
 
-  std::vector<MemoryRange> Find(OutputKind kind, const uint64_t* arguments) {
-    switch (kind) {
-      case OutputKind::kBytes:
+  std::vector<MemoryRange> Find(SentAs as, const uint64_t* arguments) {
+    switch (as) {
+      case SentAs::kBytes:
         Add(arguments[0], arguments[1]);
         break;
-      case OutputKind::kVectors:
+      case SentAs::kVectors:
         AddVectors(arguments[0], arguments[1]);
         break;
-      case OutputKind::kMessage:
+      case SentAs::kMessage:
         AddMessage(arguments[0]);
         break;
-      case OutputKind::kMessages:
+      case SentAs::kMessages:
         for (uint64_t i = 0; i < std::min(arguments[1] & UINT32_MAX, kMaxMessages); ++i) {
           AddMessage(arguments[0] + i * sizeof(mmsghdr));
         }
         break;
-      case OutputKind::kQueued:
+      case SentAs::kQueued:
         Add(arguments[0], sizeof(long));
         Add(arguments[0] + sizeof(long), arguments[1]);
         break;
@@ -104,11 +82,9 @@ class RangeFinder {
 
 std::vector<MemoryRange> SentMemory(int64_t number, const uint64_t* arguments, uint64_t max_bytes,
                                     const ReadMemory& read) {
-  for (const OutputCall& call : kCalls) {
-    if (call.number != number) continue;
-    return RangeFinder(max_bytes, read).Find(call.kind, arguments + call.argument);
-  }
-  return {};
+  const SendingCall* const call = FindSendingCall(number);
+  if (call == nullptr) return {};
+  return RangeFinder(max_bytes, read).Find(call->as, arguments + call->argument);
 }
 
 }  // namespace hindsight

@@ -6,6 +6,7 @@
 #include <sys/uio.h>
 
 #include "recorder/syscalls/call_shapes.h"
+#include "recorder/syscalls/sending_calls.h"
 #include "recorder/translate/agent/calls.h"
 #include "recorder/translate/agent/direct_memory.h"
 #include "recorder/translate/agent/recording.h"
@@ -146,25 +147,6 @@ void TellOutputs(Thread* thread, const GuestCall& made, int64_t result) {
   }
 }
 
-enum class SentAs : uint8_t {
-  kBytes,    // address and size in two arguments
-  kVectors,  // iovecs and their number
-  kMessage,  // a msghdr
-};
-
-struct SendingCall {
-  int64_t number;
-  SentAs as;
-  int argument;  // the first one that says where
-};
-
-constexpr SendingCall kSendingCalls[] = {
-    {SYS_write, SentAs::kBytes, 1},      {SYS_pwrite64, SentAs::kBytes, 1},
-    {SYS_sendto, SentAs::kBytes, 1},     {SYS_mq_timedsend, SentAs::kBytes, 1},
-    {SYS_writev, SentAs::kVectors, 1},   {SYS_pwritev, SentAs::kVectors, 1},
-    {SYS_pwritev2, SentAs::kVectors, 1}, {SYS_vmsplice, SentAs::kVectors, 1},
-    {SYS_sendmsg, SentAs::kMessage, 1}};
-
 // At most *left bytes, page by page.
 void RecordBytes(Thread* thread, uint64_t address, uint64_t bytes, uint64_t* left) {
   bytes = Smaller(bytes, *left);
@@ -185,23 +167,34 @@ void RecordVectors(Thread* thread, uint64_t address, uint64_t count, uint64_t* l
   }
 }
 
+void RecordMessage(Thread* thread, uint64_t address, uint64_t* left) {
+  const auto message = FromGuest<msghdr>(address);
+  RecordVectors(thread, AddressOf(message.msg_iov), message.msg_iovlen, left);
+  RecordBytes(thread, AddressOf(message.msg_control), message.msg_controllen, left);
+}
+
 }  // namespace
 
 void RecordSent(Thread* thread, const GuestCall& made) {
-  if (!IsRecorded(*thread)) return;
-  for (const SendingCall& call : kSendingCalls) {
-    if (call.number != made.number()) continue;
-    uint64_t left = 16 * kKiB;  // that takes some 3 us
-    const uint64_t at = made.argument(call.argument);
-    if (call.as == SentAs::kBytes) {
-      RecordBytes(thread, at, made.argument(call.argument + 1), &left);
-    } else if (call.as == SentAs::kVectors) {
-      RecordVectors(thread, at, made.argument(call.argument + 1), &left);
-    } else {
-      const auto message = FromGuest<msghdr>(at);
-      RecordVectors(thread, AddressOf(message.msg_iov), message.msg_iovlen, &left);
-    }
-    return;
+  const SendingCall* const call = FindSendingCall(made.number());
+  if (call == nullptr || !IsRecorded(*thread)) return;
+  uint64_t left = 16 * kKiB;  // that takes some 2 us
+  const uint64_t at = made.argument(call->argument), size = made.argument(call->argument + 1);
+  switch (call->as) {
+    case SentAs::kBytes:
+      return RecordBytes(thread, at, size, &left);
+    case SentAs::kVectors:
+      return RecordVectors(thread, at, size, &left);
+    case SentAs::kMessage:
+      return RecordMessage(thread, at, &left);
+    case SentAs::kMessages:
+      for (uint64_t i = 0; i < Smaller(static_cast<uint32_t>(size), kMaxVectors); ++i) {
+        if (left != 0) RecordMessage(thread, at + i * sizeof(mmsghdr), &left);
+      }
+      return;
+    case SentAs::kQueued:
+      RecordBytes(thread, at, sizeof(long), &left);
+      return RecordBytes(thread, at + sizeof(long), size, &left);
   }
 }
 

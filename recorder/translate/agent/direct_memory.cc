@@ -14,9 +14,6 @@
 #ifndef MADV_PAGEOUT
 #define MADV_PAGEOUT 21
 #endif
-#ifndef MADV_DONTNEED_LOCKED
-#define MADV_DONTNEED_LOCKED 24
-#endif
 
 namespace hindsight::agent {
 namespace {
@@ -137,10 +134,6 @@ void TellAnew(Thread* thread, uint64_t start, uint64_t end) {
   if (PageOf(start) != start || end <= start || !InWindows(start, end)) return;
   PagesOf(*thread).TellMapped(start, end, thread->count);
   TellOwnIn(thread, start, end);
-}
-
-bool DropsContents(uint64_t advice) {
-  return advice == MADV_DONTNEED || advice == MADV_DONTNEED_LOCKED || advice == MADV_REMOVE;
 }
 
 // Whether nobody is asked about the memory any more. Of mprotect, and mmap.

@@ -10,6 +10,7 @@
 #include <sys/sysinfo.h>
 #include <sys/vfs.h>
 
+#include "recorder/syscalls/map_calls.h"
 #include "recorder/translate/agent/calls.h"
 #include "recorder/translate/agent/client.h"
 #include "recorder/translate/agent/exclusive_memory.h"
@@ -19,9 +20,6 @@
 #include "recorder/translate/limits/own_limits.h"
 #include "recorder/translate/view/shared_ranges.h"
 
-#ifndef MADV_DONTNEED_LOCKED
-#define MADV_DONTNEED_LOCKED 24
-#endif
 #ifndef MAP_FIXED_NOREPLACE
 #define MAP_FIXED_NOREPLACE 0x100000
 #endif
@@ -241,9 +239,7 @@ void HandleRangeCall(Thread* thread, GuestCall* call) {
   const uint64_t advice = number == SYS_madvise ? call->argument(2) : MADV_NORMAL;
   // A load that is not compared faults in the view.
   const bool unreadable = protects && (call->argument(2) & PROT_READ) == 0 && IsMemoryExclusive();
-  const bool discards =
-      advice == MADV_DONTNEED || advice == MADV_DONTNEED_LOCKED || advice == MADV_REMOVE;
-  if (number == SYS_munmap || discards || unreadable) {
+  if (number == SYS_munmap || DropsContents(advice) || unreadable) {
     DropInAllViews(thread, start, end);
   }
 }
@@ -258,11 +254,8 @@ bool HasCapability(uint32_t capability) {
 // What the kernel would say. It would lock what is the agent's as well, gigabytes that are never
 // used, and could not be given back as long as they are locked.
 int64_t LockAll(uint64_t flags) {
-  constexpr uint64_t kOnFault = 4;  // MCL_ONFAULT
-  if ((flags & (MCL_CURRENT | MCL_FUTURE)) == 0 ||
-      (flags & ~(MCL_CURRENT | MCL_FUTURE | kOnFault)) != 0) {
-    return -EINVAL;
-  }
+  constexpr uint64_t kWhich = MCL_CURRENT | MCL_FUTURE;
+  if ((flags & kWhich) == 0 || (flags & ~(kWhich | MCL_ONFAULT)) != 0) return -EINVAL;
   if (HasCapability(CAP_IPC_LOCK)) return 0;
   rlimit limit = {};
   Call(SYS_prlimit64, 0, RLIMIT_MEMLOCK, 0, AddressOf(&limit));
