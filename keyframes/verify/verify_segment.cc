@@ -38,6 +38,17 @@ bool EndsWithExec(const Segment& segment) {
                      });
 }
 
+// A program that could not be executed has had a complete list made, too; but others follow that.
+const Record* FindShared(const Segment& segment) {
+  const auto is_list = [](const Record& record) {
+    return std::holds_alternative<UsedPages>(record.body);
+  };
+  const auto& records = segment.records();
+  const auto last = std::find_if(records.rbegin(), records.rend(), is_list);
+  if (last == records.rend() || last->count == segment.end_count()) return nullptr;
+  return std::get<UsedPages>(last->body).complete ? &*last : nullptr;
+}
+
 }  // namespace
 
 SegmentCheck::SegmentCheck(const TraceReader* trace, const TraceClaims* claims,
@@ -53,6 +64,7 @@ SegmentCheck::SegmentCheck(const TraceReader* trace, const TraceClaims* claims,
 absl::Status SegmentCheck::Run() {
   RETURN_IF_ERROR(CheckKeyframes());
   const Segment& segment = replay_->segment();
+  shared_ = FindShared(segment);
   for (const Record& record : segment.records()) {
     // Of the states after the last one that a dead recorder's segment gets to.
     if (record.count > segment.end_count()) break;
@@ -145,10 +157,8 @@ absl::Status SegmentCheck::CheckRecord(const Record& record) {
     left_.insert(left->address);
   } else if (const auto* page = std::get_if<PageImport>(&record.body)) {
     left_.erase(page->address);
-  } else if (const auto* used = std::get_if<UsedPages>(&record.body)) {
-    // Memory is shared from here on, if this is not the segment's end: the thread knows a page
-    // again when it looks at it the next time.
-    if (!used->complete || record.count == replay_->segment().end_count()) return absl::OkStatus();
+  } else if (&record == shared_) {
+    // The thread knows a page again when it looks at it the next time.
     RETURN_IF_ERROR(advance_(record.count));
     left_.insert(replay_->held_pages().begin(), replay_->held_pages().end());
   } else if (const auto* memory = std::get_if<MemoryHash>(&record.body)) {

@@ -66,7 +66,10 @@ class SegmentCheck {
   const Advance advance_;
   absl::Span<const ProcessEvent* const> transitions_;  // events of the segment's own
   size_t next_event_ = 0;                              // in transitions_
-  absl::flat_hash_set<uint64_t> left_;                 // pages whose contents replay does not know
+  // The last list of used pages, if it is complete and not the segment's end: from there on memory
+  // is shared.
+  const Record* shared_ = nullptr;
+  absl::flat_hash_set<uint64_t> left_;  // pages whose contents replay does not know
   VerifyCounts counts_;
   std::vector<CheckedPage> checked_pages_;
 };
