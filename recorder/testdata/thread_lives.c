@@ -337,20 +337,19 @@ static void CallBy32Bits(void) {
   printf("%d\n", result == getpid());
 }
 
+static const struct {
+  const char* name;
+  void (*run)(void);
+} kinds[] = {{"cancel", Cancel},     {"signals", Signals},       {"ends", Ends},
+             {"blocked", Blocked},   {"locks", Locks},           {"serial", OneAfterTheOther},
+             {"many", ManyAtOnce},   {"programs", Programs},     {"task", Task},
+             {"lock", Lock},         {"beside", BesideTheFirst}, {"replace", Replace},
+             {"int80", CallBy32Bits}};
+
 int main(int argc, char** argv) {
   sem_init(&ready, 0, 0);
-  if (strcmp(argv[1], "cancel") == 0) Cancel();
-  if (strcmp(argv[1], "signals") == 0) Signals();
-  if (strcmp(argv[1], "ends") == 0) Ends();
-  if (strcmp(argv[1], "blocked") == 0) Blocked();
-  if (strcmp(argv[1], "locks") == 0) Locks();
-  if (strcmp(argv[1], "serial") == 0) OneAfterTheOther();
-  if (strcmp(argv[1], "many") == 0) ManyAtOnce();
-  if (strcmp(argv[1], "programs") == 0) Programs();
-  if (strcmp(argv[1], "task") == 0) Task();
-  if (strcmp(argv[1], "lock") == 0) Lock();
-  if (strcmp(argv[1], "beside") == 0) BesideTheFirst();
-  if (strcmp(argv[1], "replace") == 0) Replace();
-  if (strcmp(argv[1], "int80") == 0) CallBy32Bits();
+  for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); ++i) {
+    if (strcmp(argv[1], kinds[i].name) == 0) kinds[i].run();
+  }
   return 7;
 }
