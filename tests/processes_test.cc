@@ -131,6 +131,23 @@ TEST(ProcessesTest, ProgramThatTracesAnother) {
   ExpectExact(recorded.trace());
 }
 
+// Whoever traces sees the program, not what records it.
+TEST(ProcessesTest, ProcessThatIsGoingToBeTracedIsLetGo) {
+  std::vector<std::string> ways = {"vfork", "attach"};
+  // The engine that emulates waits for a thread that waits for a child of vfork.
+  if (Engine() == TestedEngine::kTranslate) ways.push_back("threads");
+  for (const std::string& way : ways) {
+    SCOPED_TRACE(way);
+    const std::vector<std::string> program = {Program("uses_ptrace"), way};
+    const Recorded recorded(program);
+    const ChildResult native = RunProcess(program);
+    EXPECT_EQ(recorded.run().Ending(), "exit 0") << recorded.run().err;
+    EXPECT_EQ(recorded.run().out, native.out);
+    EXPECT_THAT(recorded.run().err, HasSubstr("ptrace"));
+    ExpectExact(recorded.trace());
+  }
+}
+
 // Who is followed.
 
 TEST(ChildrenTest, AreFollowedByDefault) {

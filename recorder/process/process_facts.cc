@@ -46,6 +46,14 @@ std::vector<std::string> ZeroTerminated(std::string strings) {
   return absl::StrSplit(strings, '\0');
 }
 
+// The fields of /proc/PID/stat from the third on, after a space; empty if the process is gone.
+std::string StatAfterName(pid_t pid) {
+  const std::string contents = Contents(pid, "stat");
+  // The second field is the program's name in parentheses, with whatever it has.
+  const size_t name_end = contents.rfind(')');
+  return name_end == contents.npos ? "" : contents.substr(name_end + 1);
+}
+
 }  // namespace
 
 std::string ExecutablePath(pid_t pid) { return LinkTarget(pid, "exe"); }
@@ -93,13 +101,15 @@ std::vector<uint64_t> AuxiliaryVector(pid_t pid) {
   return words;
 }
 
+char TaskState(pid_t task) {
+  const std::string rest = StatAfterName(task);
+  return rest.size() > 1 ? rest[1] : '\0';
+}
+
 std::vector<uint64_t> StatFields(pid_t pid) {
-  const std::string contents = Contents(pid, "stat");
-  // The second field is the program's name in parentheses, with whatever it has.
-  const size_t name_end = contents.rfind(')');
-  if (name_end == contents.npos) return {};
   std::vector<uint64_t> fields = {static_cast<uint64_t>(pid), 0};
-  const absl::string_view rest = absl::string_view(contents).substr(name_end + 1);
+  const std::string rest = StatAfterName(pid);
+  if (rest.empty()) return {};
   for (const absl::string_view word : absl::StrSplit(rest, ' ', absl::SkipEmpty())) {
     uint64_t number;
     fields.push_back(absl::SimpleAtoi(word, &number) ? number : 0);

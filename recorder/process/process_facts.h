@@ -29,6 +29,8 @@ int64_t StatusNumber(pid_t pid, absl::string_view field);
 // The fields of /proc/PID/stat, as proc(5) numbers them but from 0; those that are no numbers are
 // 0. Empty if the process is gone.
 std::vector<uint64_t> StatFields(pid_t pid);
+// The letter of proc(5) for what the task does: 'R', 'S', 'T', ...; 0 if it is gone.
+char TaskState(pid_t task);
 // Whether the process has memory. One that ends gives it back before anything else of it is gone.
 bool HasMemory(pid_t pid);
 // Type, value, ...: the auxiliary vector as the kernel made it.

@@ -299,6 +299,9 @@ void ProcessService::Answer(RequestSlot* slot) {
     case RequestKind::kExec:
       slot->results[0] = HoldForExec(slot->thread_id, arguments[1] != 0);
       break;
+    case RequestKind::kTraces:
+      AnnounceTracing(static_cast<pid_t>(arguments[0]));
+      break;
     case RequestKind::kExit:
       counts_.instructions += arguments[0];
       if (arguments[1] != 0) code_.StopAhead();
@@ -411,6 +414,13 @@ bool ProcessService::HoldForExec(pid_t thread, bool release) {
   if (exec == nullptr) return false;
   execs_.push_back(std::move(exec));
   return true;
+}
+
+void ProcessService::AnnounceTracing(pid_t task) {
+  const pid_t traced = ProcessOf(task);
+  // The number comes from the program. Nobody traces his own process.
+  if (options_.recording == nullptr || traced == 0 || traced == process_) return;
+  options_.recording->on_traced(traced);
 }
 
 void ProcessService::PollExecs() {

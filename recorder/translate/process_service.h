@@ -42,6 +42,7 @@ class ProcessService {
   void Run();
   void RequestStop();
 
+  pid_t process() const { return process_; }
   const ControlBlock& control() const { return *file_->control(); }
   const std::shared_ptr<MemoryFile>& file() const { return file_; }
   const ServiceCounts& counts() const { return counts_; }
@@ -62,6 +63,7 @@ class ProcessService {
   uint64_t Serve(RecordedBirth birth, int fd);
   uint64_t ShareWith(RecordedBirth birth);
   bool HoldForExec(pid_t thread, bool release);
+  void AnnounceTracing(pid_t task);
   void PollExecs();
   bool PollExec(ExecHold* exec);
   bool HasChildrenToCome() const;

@@ -40,6 +40,9 @@ struct ServiceRecording {
   InjectionOptions injection;
   // Called before the process goes on; any host thread.
   std::function<void(RecordedBirth birth)> on_birth;
+  // Called before a recorded process traces `process`, which may be recorded as well; any host
+  // thread.
+  std::function<void(pid_t process)> on_traced;
 };
 
 }  // namespace hindsight

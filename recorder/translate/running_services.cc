@@ -1,8 +1,61 @@
 #include "recorder/translate/running_services.h"
 
+#include <signal.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
 #include <utility>
 
+#include "recorder/process/process_facts.h"
+#include "recorder/translate/base/control.h"
+
 namespace hindsight {
+namespace {
+
+constexpr std::chrono::milliseconds kPatience{2000}, kPause{2};
+
+bool Change(Tracing from, Tracing to, ControlBlock* control) {
+  return __atomic_compare_exchange_n(&control->tracing, &from, to, false, __ATOMIC_SEQ_CST,
+                                     __ATOMIC_SEQ_CST);
+}
+
+// Who waits in a system call looks at nothing else. False: all threads are stopped, or gone.
+bool WakeSleepers(pid_t process) {
+  bool any = false;
+  for (const pid_t thread : ThreadsOf(process)) {
+    const char state = TaskState(thread);
+    any |= state == 'R' || state == 'S';
+    if (state != 'S') continue;
+    siginfo_t info = {};
+    info.si_signo = SIGILL;
+    info.si_code = kOrderCode;
+    syscall(SYS_rt_tgsigqueueinfo, process, thread, SIGILL, &info);
+  }
+  return any;
+}
+
+void AwaitLeaving(pid_t process, ControlBlock* control) {
+  const auto end = std::chrono::steady_clock::now() + kPatience;
+  while (std::chrono::steady_clock::now() < end) {
+    switch (__atomic_load_n(&control->tracing, __ATOMIC_SEQ_CST)) {
+      case Tracing::kWanted:
+        if (!WakeSleepers(process)) return;
+        break;
+      case Tracing::kLeaving:
+        Change(Tracing::kLeaving, Tracing::kAlone, control);
+        break;
+      case Tracing::kLeft:
+        return;
+      default:
+        break;
+    }
+    std::this_thread::sleep_for(kPause);
+  }
+}
+
+}  // namespace
 
 ProcessService* RunningServices::Start(std::unique_ptr<ProcessService> service) {
   const std::lock_guard<std::mutex> lock(mutex_);
@@ -35,6 +88,27 @@ void RunningServices::StopAll() {
     for (const Running& running : running_) running.service->RequestStop();
   }
   JoinAll();
+}
+
+std::shared_ptr<MemoryFile> RunningServices::Find(pid_t process) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  const auto is_it = [&](const Running& running) {
+    return !running.done && running.service->process() == process;
+  };
+  // The last one: it may have executed another program since.
+  const auto found = std::find_if(running_.rbegin(), running_.rend(), is_it);
+  return found == running_.rend() ? nullptr : found->service->file();
+}
+
+void RunningServices::LetGo(pid_t process) {
+  const std::shared_ptr<MemoryFile> file = Find(process);
+  if (file == nullptr) return;
+  ControlBlock* const control = file->control();
+  if (!Change(Tracing::kNo, Tracing::kWanted, control)) return;
+  AwaitLeaving(process, control);
+  if (!Change(Tracing::kWanted, Tracing::kAlone, control)) {
+    Change(Tracing::kLeaving, Tracing::kAlone, control);
+  }
 }
 
 void RunningServices::Reap() {

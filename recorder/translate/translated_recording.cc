@@ -53,6 +53,8 @@ const char* TextOf(HsEndReason reason) {
     case HS_END_TASK:
       return "makes a process that shares its memory and its signal handlers, which engine "
              "translate does not record";
+    case HS_END_TRACED:
+      return "is going to be traced by another process (ptrace)";
     case HS_END_ADDRESS:
       return "maps memory where engine translate cannot record it (engine emulate can)";
   }

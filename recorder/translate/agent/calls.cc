@@ -4,11 +4,13 @@
 #include <errno.h>
 #include <sys/personality.h>
 #include <sys/prctl.h>
+#include <sys/ptrace.h>
 #include <sys/syscall.h>
 
 #include "libhindsight/control.h"
 #include "recorder/syscalls/call_order.h"
 #include "recorder/translate/agent/boot.h"
+#include "recorder/translate/agent/client.h"
 #include "recorder/translate/agent/direct_memory.h"
 #include "recorder/translate/agent/entry.h"
 #include "recorder/translate/agent/exclusive_memory.h"
@@ -171,9 +173,21 @@ void LeaveIfNotRecordable(Thread* thread, const GuestCall& call) {
   if (MakesOddTask(call)) LeaveAll(thread, HS_END_TASK);
   if (MakesFilterListener(call)) LeaveAll(thread, HS_END_CALL);
   if (MapsOutOfReach(call)) LeaveAll(thread, HS_END_ADDRESS);
+  // Its tracer is to see the program, not the agent; and one that waits for the end of a vfork does
+  // not answer when the agent's signals stop the child.
+  if (call.number() == SYS_ptrace && call.argument(0) == PTRACE_TRACEME) {
+    LeaveAll(thread, HS_END_TRACED);
+  }
   if (call.number() == SYS_rt_sigreturn && LeavesToTrapFlag(*thread)) {
     LeaveAll(thread, HS_END_TRAP_FLAG);
   }
+}
+
+// Whom it is going to trace may be recorded.
+void AnnounceTracing(Thread* thread, const GuestCall& call) {
+  if (call.number() != SYS_ptrace || !IsRecorded(*thread) || thread->in_namespace != 0) return;
+  if (call.argument(0) != PTRACE_ATTACH && call.argument(0) != PTRACE_SEIZE) return;
+  Ask(thread, RequestKind::kTraces, call.argument(1));
 }
 
 // Whether libhindsight tells by it that a point has been reached.
@@ -207,6 +221,7 @@ void HandleCall(Thread* thread) {
   GuestCall call = made;
   if (thread->pending != 0) return;  // first
   LeaveIfNotRecordable(thread, made);
+  AnnounceTracing(thread, made);
   ShareMemoryBefore(thread, made);
   TellUsedBefore(thread, made);
   const bool acts = StandsWhereItBegan(made.number(), made.words + 1, &PeekGuest);

@@ -4,7 +4,6 @@
 #include <limits.h>
 #include <linux/magic.h>
 #include <sys/mman.h>
-#include <sys/ptrace.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -32,8 +31,6 @@ constinit FileRanges file_ranges;
 // program anew.
 uint64_t pages_told;
 
-// Its parent stores to its memory while it is stopped, which it is in a call.
-bool is_traced;
 constexpr uint64_t kInstructionsPerPage = 50'000, kFreePages = 20'000;
 // Of so many it is not worth it even once.
 constexpr uint64_t kMostToTell = 16'384;
@@ -326,18 +323,13 @@ void TakeUnknownOutputs(Thread* thread) {
   if (pages_told > kFreePages + thread->count / kInstructionsPerPage) ShareMemory(thread);
 }
 
-void ForgetAsChild() {
-  pages_told = 0;
-  is_traced = false;
-}
+void ForgetAsChild() { pages_told = 0; }
 
 void TakeOtherOutputs(Thread* thread, const GuestCall& made, int64_t result) {
   if (!IsDirect(*thread)) return;
   if (IsMemoryFileOpened()) return ShareMemory(thread);
   const int descriptor = FileOfCall(made.number(), made.words + 1);
   if (FreesDescriptors(made.number()) || thread->alone != 0) open_files.Forget();
-  if (made.number() == SYS_ptrace && made.argument(0) == PTRACE_TRACEME) is_traced |= result == 0;
-  if (is_traced) return TakeUnknownOutputs(thread);
   if (!StoresOnlyListedOutputs(made.number(), made.words + 1) || result == -EFAULT) {
     if (MayChangeMapped(made, result)) return ShareMemory(thread);
     if (Opens(made.number()) && result != -EFAULT) return;

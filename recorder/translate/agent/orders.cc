@@ -6,6 +6,7 @@
 #include <time.h>
 
 #include "recorder/translate/agent/boot.h"
+#include "recorder/translate/agent/client.h"
 #include "recorder/translate/agent/recording.h"
 #include "recorder/translate/agent/run.h"
 #include "recorder/translate/agent/signals.h"
@@ -20,9 +21,9 @@ enum class Order : uint32_t { kNone, kEnd, kLeave, kStand };
 Order given;
 uint16_t given_reason;
 uint32_t may_leave;  // a futex: 1 when nobody needs the agent's signal handlers any more
-
-// The kernel's own codes are above SI_ASYNCNL (-60).
-constexpr int32_t kOrderCode = -0x4853;
+// Of kLeave: whether no order is sent any more, how many others leave, and how many of them have
+// taken all that were sent to them.
+uint32_t all_sent, leaving, taken_all;
 
 // Of kStand: what those that stand still wait for, and how many have begun a segment.
 enum class Stand : uint32_t { kGather, kRecord, kGiveUp };
@@ -67,14 +68,18 @@ void Send(const Thread& to) {
 }
 
 // Sends the order to all others that are recorded and do not stand still, but for those in system
-// calls if they are to be left alone. How many there are.
+// calls if they are to be left alone, unless it is on the way to them. How many there are.
 int SendToOthers(const Thread& thread, bool also_in_calls) {
   int others = 0;
   for (uint64_t number = kFirstThread; number <= kLastThread; ++number) {
     if (number == thread.number || !IsGapRecorded(number)) continue;
-    const Thread& other = *ThreadOf(number);
+    Thread& other = *ThreadOf(number);
     if (other.alone != 0 || __atomic_load_n(&other.standing, __ATOMIC_SEQ_CST) != 0) continue;
-    if (!also_in_calls && __atomic_load_n(&other.in_call, __ATOMIC_SEQ_CST) != 0) continue;
+    const bool in_call = __atomic_load_n(&other.in_call, __ATOMIC_SEQ_CST) != 0;
+    if (in_call && !also_in_calls && __atomic_load_n(&other.ordered, __ATOMIC_SEQ_CST) == 0) {
+      continue;
+    }
+    __atomic_store_n(&other.ordered, 1, __ATOMIC_SEQ_CST);
     Send(other);
     ++others;
   }
@@ -159,12 +164,46 @@ void GiveForGood(Thread* thread, Order order, uint16_t reason) {
   while (!Give(order, reason)) Obey(thread);
 }
 
+// After all_sent. Without a handler, an order that was on the way would end the process.
+void TakeLastOrder() { Call(SYS_getpid); }
+
 [[noreturn]] void LeaveOnceAllowed(Thread* thread) {
   BlockSignals();
+  while (__atomic_load_n(&all_sent, __ATOMIC_SEQ_CST) == 0) Pause();
+  TakeLastOrder();
+  __atomic_fetch_add(&taken_all, 1, __ATOMIC_SEQ_CST);
   while (__atomic_load_n(&may_leave, __ATOMIC_ACQUIRE) == 0) {
     Call(SYS_futex, AddressOf(&may_leave), FUTEX_WAIT_PRIVATE, 0);
   }
   LeaveAlone(thread);
+}
+
+bool ChangeTracing(Tracing from, Tracing to) {
+  return __atomic_compare_exchange_n(&Control()->tracing, &from, to, false, __ATOMIC_SEQ_CST,
+                                     __ATOMIC_SEQ_CST);
+}
+
+// Until the recorder sends no signals any more. Whether it may have sent some.
+bool AwaitRecordersLastSignal() {
+  if (ChangeTracing(Tracing::kNo, Tracing::kLeft)) return false;
+  ChangeTracing(Tracing::kWanted, Tracing::kLeaving);
+  while (__atomic_load_n(&Control()->tracing, __ATOMIC_SEQ_CST) == Tracing::kLeaving &&
+         !IsAbandoned()) {
+    Pause();
+  }
+  return true;
+}
+
+// All others that are not left alone in system calls have left, and wait for may_leave.
+void GatherToLeave(Thread* thread, uint16_t reason) {
+  const bool also_in_calls = AwaitRecordersLastSignal() || reason == HS_END_TRACED;
+  while (SendToOthers(*thread, also_in_calls) != 0) Pause();
+  __atomic_store_n(&all_sent, 1, __ATOMIC_SEQ_CST);
+  TakeLastOrder();
+  while (__atomic_load_n(&taken_all, __ATOMIC_SEQ_CST) !=
+         __atomic_load_n(&leaving, __ATOMIC_SEQ_CST)) {
+    Pause();
+  }
 }
 
 }  // namespace
@@ -175,7 +214,7 @@ void ForgetOrders() {
   given = Order::kNone;
   stand = Stand::kGather;
   failed_stands = 0;
-  may_leave = 0;
+  may_leave = all_sent = leaving = taken_all = 0;
 }
 
 void LookForOrder(Thread* thread) {
@@ -197,11 +236,12 @@ void EndOthers(Thread* thread) {
 [[noreturn]] void LeaveAll(Thread* thread, uint16_t reason) {
   if (thread->alone == 0) {
     GiveForGood(thread, Order::kLeave, reason);
-    while (SendToOthers(*thread, /*also_in_calls=*/false) != 0) Pause();
+    GatherToLeave(thread, reason);
   }
   EndRecording(thread, reason);
   GiveBackSignals(thread);
   if (thread->alone == 0) {
+    __atomic_store_n(&Control()->tracing, Tracing::kLeft, __ATOMIC_SEQ_CST);
     __atomic_store_n(&may_leave, 1, __ATOMIC_RELEASE);
     Call(SYS_futex, AddressOf(&may_leave), FUTEX_WAKE_PRIVATE, kLastThread);
   }
@@ -242,6 +282,7 @@ void TakeSnapshotBefore(Thread* thread, int signal) {
 
 void Obey(Thread* thread) {
   thread->ClearPending(kOrderPending);
+  __atomic_store_n(&thread->ordered, 0, __ATOMIC_SEQ_CST);
   switch (Given()) {
     case Order::kNone:  // it came too late
       return;
@@ -249,6 +290,7 @@ void Obey(Thread* thread) {
       Stay(thread);
       return;
     case Order::kLeave:
+      __atomic_fetch_add(&leaving, 1, __ATOMIC_SEQ_CST);
       EndRecording(thread, given_reason);
       LeaveOnceAllowed(thread);
     case Order::kEnd:

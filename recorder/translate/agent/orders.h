@@ -34,7 +34,8 @@ bool IsOrder(const int32_t* info);
 void EndOthers(Thread* thread);
 
 // The recordings of all threads end, for `reason` (enum HsEndReason), and all go on without the
-// agent. A thread that waits in a system call does so when that is over.
+// agent. A thread that waits in a system call does so when that is over; for HS_END_TRACED it is
+// woken, and makes the call anew.
 [[noreturn]] void LeaveAll(Thread* thread, uint16_t reason);
 
 // Has all others stand still, and the recorder write a full keyframe, for the reason given. The

@@ -90,8 +90,16 @@ void LeaveIfOver(Thread* thread) {
   }
 }
 
+// Another recorded process is to see the program, not the agent.
+void LeaveIfTraced(Thread* thread) {
+  const Tracing tracing = __atomic_load_n(&Control()->tracing, __ATOMIC_ACQUIRE);
+  const bool wanted = tracing != Tracing::kNo && tracing != Tracing::kLeft;
+  if (wanted && IsRecorded(*thread) && thread->alone == 0) LeaveAll(thread, HS_END_TRACED);
+}
+
 void PrepareToLeaveFor(Thread* thread, uint64_t host) {
   LeaveIfOver(thread);
+  LeaveIfTraced(thread);
   if (host == 0) ExecuteNatively(thread);
   DropStaleTable(thread);
   uint64_t quantum = IsRecorded(*thread) ? InstructionsLeft(*thread) : kQuantum;

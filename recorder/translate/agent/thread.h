@@ -102,6 +102,7 @@ struct Thread {
   uint32_t in_call;   // it may be waiting in a system call, outside of the view
   uint32_t alone;     // of a process of its own, in memory that is another's for so long (vfork)
   uint32_t standing;  // it stands still (orders.h)
+  uint32_t ordered;   // an order is on the way to it, likewise
   uint32_t released;  // of a new thread: a futex, 1 when the call that has made it is recorded
   HsThreadBlock* block;
   uint64_t step_pc;

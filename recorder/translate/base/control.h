@@ -54,6 +54,9 @@ enum class RequestKind : uint32_t {
   // Others may store to the process's memory from now on. No thread executes translated code when
   // the answer is there: none of it is valid any more.
   kShareMemory = 11,
+  // The thread is about to trace task [0], as it knows that: if it is recorded, the answer comes
+  // when that has gone on without the agent, or could not within some seconds.
+  kTraces = 12,
 };
 
 // What kFork has in the place of a descriptor if the memory is the parent's, for a while. Other
@@ -62,6 +65,19 @@ inline constexpr int32_t kParentsMemory = -4096;
 
 // Answers to kFork.
 enum ForkAnswer : uint64_t { kForkNative = 0, kForkTranslated = 1, kForkRecorded = 2 };
+
+// Of a process that another recorded one is about to trace:
+//
+//   kNo --recorder--> kWanted --agent--> kLeaving --recorder--> kAlone --agent--> kLeft
+//    |                   +--recorder, which waits no longer--> kAlone
+//    +--agent: it goes on without the agent for another reason--> kLeft
+//
+// The recorder wakes threads that wait in system calls by the agent's signal for orders only while
+// kWanted: the agent's handlers are there at least until kAlone.
+enum class Tracing : uint32_t { kNo = 0, kWanted = 1, kLeaving = 2, kAlone = 3, kLeft = 4 };
+
+// Of orders (orders.h): the si_code of their SIGILL. The kernel's own are above SI_ASYNCNL (-60).
+inline constexpr int32_t kOrderCode = -0x4853;
 
 enum class SlotState : uint32_t { kIdle = 0, kPosted = 1, kAwaited = 2, kAnswered = 3 };
 
@@ -127,6 +143,7 @@ struct ControlBlock {
   uint32_t strangers_wait;
   // The recorder -> agent: changes whenever a full keyframe is wanted; each time is one try.
   uint32_t keyframe_wanted;
+  Tracing tracing;
   Lifeline lifeline;
   // The recorder -> agent: what programs ask when they start. All else is asked for (kCpuid).
   CpuidEntry cpuid[kMaxCpuidEntries];

@@ -108,6 +108,7 @@ enum HsEndReason {
   HS_END_TRAP_FLAG,    // it is about to set the trap flag
   HS_END_ADDRESS,      // it maps memory at an address that has no view
   HS_END_TASK,         // it makes a process that shares its memory and its signal handlers
+  HS_END_TRACED,       // another process is about to trace it
 };
 
 enum HsWriting {
