@@ -56,6 +56,12 @@ TEST(ExclusiveMemoryTest, ShowsWhatIsWrittenToAFileAtRest) {
 
 TEST(GeneratedCodeTest, ToyJit) { ExpectAlwaysRecordsUnchanged({Program("toy_jit")}); }
 
+// What is there now may read flags that what was there before did not.
+TEST(GeneratedCodeTest, ThatBeginsToReadFlags) {
+  ExpectAlwaysRecordsUnchanged({Program("changes_flag_use")});
+  ExpectAlwaysRecordsUnchanged({Program("changes_flag_use"), "threads"});
+}
+
 TEST(GeneratedCodeTest, ToyJitWithManyKeyframes) {
   ExpectRecordsUnchanged({Program("toy_jit")}, {},
                          {"--light-keyframe-interval=10000", "--full-keyframe-interval=50000"});

@@ -6,6 +6,7 @@
 
 #include "base/check.h"
 #include "isa/registers.h"
+#include "translator/flags.h"
 #include "translator/thread_block.h"
 
 namespace hindsight {
@@ -13,6 +14,15 @@ namespace {
 
 constexpr uint8_t kGsPrefix = 0x65;
 constexpr uint64_t kSaveBytes = 9, kJumpBytes = 5;
+
+bool Reaches(const CodeCheck& check) {
+  constexpr int64_t kReach = int64_t{0x7fff} << 16;  // and some room
+  const auto distance = static_cast<int64_t>(check.guest_pc - check.host);
+  return distance < kReach && distance > -kReach;
+}
+
+// If the block does not read the flags, whose place is rax meanwhile: what is there now may.
+bool UsesFlags(const CodeCheck& check) { return check.flags_dead && Reaches(check); }
 
 // What is compared at once. Aligned: the program may have set AC, so that other accesses fault.
 uint64_t PieceAt(uint64_t address, uint64_t left) {
@@ -27,8 +37,15 @@ class Writer {
 
   std::vector<uint8_t> Write() {
     const uint64_t size = check_.bytes.size();
-    const bool flags = check_.flags_dead && Reaches(check_.guest_pc);
-    if (!flags) SaveRcx();
+    const bool flags = UsesFlags(check_);
+    if (flags) {
+      Bytes({0x65, 0x48, 0x89, 0x04, 0x25});  // mov %rax, %gs:save[0]
+      Save();
+      Bytes({0x9f, 0x0f, 0x90, 0xc0});  // lahf; seto %al
+    } else {
+      Bytes({0x65, 0x48, 0x89, 0x0c, 0x25});  // mov %rcx, %gs:save[0]
+      Save();
+    }
     for (uint64_t at = 0, piece = 0; at < size; at += piece) {
       piece = PieceAt(check_.guest_pc + at, size - at);
       if (flags) {
@@ -38,11 +55,12 @@ class Writer {
         if (check_.view) CompareWithoutFlags(at, piece, true);
       }
     }
-    if (!flags) RestoreRcx();
+    Restore(flags);
     Bytes({0xe9});
     const size_t over = Rel32();
     for (const size_t place : mismatches_) SetRel32(place);
-    if (!flags) RestoreRcx();
+    if (flags) Bytes({0x04, 0x7f, 0x9e});  // add $0x7f, %al; sahf
+    Restore(flags);
     Leave();
     while (code_.size() % kHostAlignment != 0) Bytes({0xcc});
     SetRel32(over);
@@ -68,18 +86,10 @@ class Writer {
     const auto distance = static_cast<int32_t>(code_.size() - place - sizeof(int32_t));
     std::memcpy(&code_[place], &distance, sizeof(distance));
   }
-  bool Reaches(uint64_t address) const {
-    constexpr int64_t kReach = int64_t{0x7fff} << 16;  // and some room
-    const auto distance = static_cast<int64_t>(address - check_.host);
-    return distance < kReach && distance > -kReach;
-  }
-  void SaveRcx() {
-    Bytes({0x65, 0x48, 0x89, 0x0c, 0x25});  // mov %rcx, %gs:save[0]
-    Value(HS_BLOCK_FIELD(save) + HS_GS_SHIFT);
-  }
-  void RestoreRcx() {
-    Bytes({0x65, 0x48, 0x8b, 0x0c, 0x25});  // mov %gs:save[0], %rcx
-    Value(HS_BLOCK_FIELD(save) + HS_GS_SHIFT);
+  void Save() { Value(HS_BLOCK_FIELD(save) + HS_GS_SHIFT); }
+  void Restore(bool rax) {
+    Bytes({0x65, 0x48, 0x8b, static_cast<uint8_t>(rax ? 0x04 : 0x0c), 0x25});  // mov %gs:save[0],
+    Save();
   }
   uint64_t Expected(uint64_t at, uint64_t size) const {
     uint64_t value = 0;
@@ -164,6 +174,7 @@ class Writer {
     std::memset(&exit, 0, sizeof(exit));
     exit.guest_pc = check_.guest_pc;
     exit.kind = kHsExitCode;
+    exit.flags_exact = kStatusFlags;
     exit.size = static_cast<uint16_t>(check_.bytes.size());
     std::memset(exit.saved, HS_NOT_SAVED, sizeof(exit.saved));
     constexpr uint64_t kLeaBytes = 7, kAlignment = 8;
@@ -199,12 +210,14 @@ void PrependCodeCheck(const CodeCheck& check, const std::vector<uint8_t>& code,
   for (uint32_t& offset : block->to_exits) offset += size;
   for (uint32_t& offset : block->outward) offset += size;
   for (uint32_t& offset : block->own) offset += size;
-  // The state is the one before the block all along.
-  const bool saves = code[0] == kGsPrefix && code[2] == 0x89;
-  SideEntry entry = {.host_offset = saves ? static_cast<uint32_t>(kSaveBytes) : 0};
-  if (saves) entry.saved[0] = kRcx;
-  entry.flags_exact = block->side.front().flags_exact;
-  block->side.insert(block->side.begin(), entry);
+  // The state is the one before the block all along. Who leads here must have restored the flags,
+  // whatever the block reads.
+  const bool flags = UsesFlags(check);
+  const SideEntry before = {.flags_exact = kStatusFlags};
+  SideEntry saved = {.host_offset = kSaveBytes};
+  saved.saved[0] = flags ? kRax : kRcx;
+  saved.flags_exact = static_cast<uint16_t>(flags ? 0 : kStatusFlags);
+  block->side.insert(block->side.begin(), {before, saved});
 }
 
 }  // namespace hindsight

@@ -2,7 +2,8 @@
 // compares the bytes with those that were translated, in memory and, where there is one, in the
 // thread's view, which is what a replay executes. If they differ it leaves by kHsExitCode.
 //
-// r11 and save[0] are used, which are free where a block begins; flags only if they are dead.
+// r11 and save[0] are used, which are free where a block begins. Flags are preserved: what is there
+// in place of the block's code may read them, even if that does not.
 
 #ifndef HINDSIGHT_RECORDER_TRANSLATE_CODE_CHECK_H_
 #define HINDSIGHT_RECORDER_TRANSLATE_CODE_CHECK_H_
@@ -22,7 +23,7 @@ struct CodeCheck {
   uint64_t host = 0;                // where it will lie; the block's own code follows it
   StubAddresses stubs;
   bool view = false;        // whether the view is compared, too
-  bool flags_dead = false;  // at the block's entry
+  bool flags_dead = false;  // the block does not read them
 };
 
 // Its code; a multiple of kHostAlignment bytes.

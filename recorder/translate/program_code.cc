@@ -50,6 +50,9 @@ ProgramCode::ProgramCode(pid_t process, const TranslationOptions& options, Memor
       cache_(file, memo_.get()),
       source_(process, [this](const MapRegion& region) { NoteRegion(region); }),
       bytes_at_([this](uint64_t pc) { return source_.At(pc); }),
+      lasting_at_([this](uint64_t pc) {
+        return source_.MayChange(pc) ? absl::Span<const uint8_t>() : source_.At(pc);
+      }),
       needs_side_effect_([this](auto instruction) { return NeedsSideEffect(instruction); }),
       exclusive_(options.exclusive_memory) {
   cache_.WriteStubs(exclusive_);
@@ -224,7 +227,7 @@ TranslateRequest ProgramCode::RequestFor(uint64_t guest_pc, uint64_t host) {
   request.failing_checks = options_.trials.failing_checks;
   request.may_change = source_.MayChange(guest_pc);
   request.by_any_store = changing_.contains(PageOf(guest_pc));
-  if (!request.may_change) request.code_at = bytes_at_;
+  if (!request.may_change) request.code_at = lasting_at_;
   // Each access is much longer then.
   constexpr uint32_t kMostOrdered = 16;
   if (options_.order > MemoryModel::kFence) {

@@ -112,7 +112,8 @@ class ProgramCode {
   const std::shared_ptr<TranslationMemo> memo_;
   CodeCache cache_;
   CodeSource source_;
-  const BytesAt bytes_at_;  // of source_
+  const BytesAt bytes_at_;    // of source_
+  const BytesAt lasting_at_;  // but for what may change
   const LeftToAgent needs_side_effect_;
   InstructionExecutor executor_;  // says what a replay can execute
   HostFeatures needs_;            // of the block that is being translated
