@@ -86,7 +86,9 @@ absl::Status Attachment::StopAll() {
     if (!found) break;
   }
   if (threads_.empty()) return NoSuchProcess(pid_);
-  if (!Is64Bit(threads_[0].thread)) return NotForThisProcessor(pid_);
+  if (!Is64Bit(threads_[0].thread)) {
+    return HasEnded(pid_, threads_[0].thread) ? NoSuchProcess(pid_) : NotForThisProcessor(pid_);
+  }
   std::stable_sort(threads_.begin(), threads_.end(), [&](const auto& a, const auto& b) {
     return (a.thread == pid_) > (b.thread == pid_);
   });

@@ -75,6 +75,16 @@ bool IsOfAvx512(const std::string& name) {
   return std::regex_match(name, kName);
 }
 
+// Of a vector register as gdb shows it: the 8-byte words that AVX has.
+std::vector<std::string> LowestWords(const std::string& text) {
+  static const std::regex kWords("v[48]_int64 = \\{([^}]*)\\}");
+  std::smatch match;
+  if (!std::regex_search(text, match, kWords)) return {text};
+  std::vector<std::string> words = absl::StrSplit(match[1].str(), ", ");
+  words.resize(4);
+  return words;
+}
+
 // What instant.c has loaded there, in two of its threads.
 void ExpectAvx512(const std::map<int, Registers>& registers) {
   if (!absl::StrContains(ReadFile("/proc/cpuinfo"), " avx512f ")) return;
@@ -197,9 +207,15 @@ TEST_F(GcoreTest, TheSameInstant) {
   EXPECT_EQ(own_registers.size(), gdbs_registers.size());
   for (const auto& [thread, registers] : gdbs_registers) {
     ASSERT_EQ(own_registers.count(thread), 1u) << thread;
-    EXPECT_GT(registers.size(), 60u);
+    EXPECT_GT(registers.size(), 50u);
     for (const auto& [name, text] : registers) {
       if (IsOfAvx512(name)) continue;
+      if (absl::StartsWith(name, "ymm") && own_registers.at(thread).count(name) == 0) {
+        // Of a processor without AVX-512; ours has the registers of one with it.
+        EXPECT_EQ(LowestWords(own_registers.at(thread).at("z" + name.substr(1))), LowestWords(text))
+            << thread << " " << name;
+        continue;
+      }
       const auto found = own_registers.at(thread).find(name);
       ASSERT_TRUE(found != own_registers.at(thread).end()) << name;
       EXPECT_EQ(found->second, text) << thread;
