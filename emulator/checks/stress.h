@@ -69,6 +69,7 @@ class StressBench {
   void AssistedOperands(RegisterFile* registers);
   uint64_t Destination();
   bool GoesToHost();
+  void ClearMisalignedMask();
   void FindIndexRegister();
   void FillMemory();
   void CopyMemory(Cpu* cpu) const;

@@ -26,13 +26,6 @@ uint64_t FromEnvironment(const char* name, uint64_t otherwise) {
   return value != nullptr ? std::strtoull(value, nullptr, 0) : otherwise;
 }
 
-// AMD's processors do not check how this is aligned, Intel's do, and so does the emulator.
-bool IsUncheckedHere(const std::string& name, const StressResult& result) {
-  __builtin_cpu_init();
-  return name == "ldmxcsr" && result.verdict == Verdict::kOnlyEmulatorFaults &&
-         __builtin_cpu_is("amd");
-}
-
 std::string Hex(const Encoding& encoding) {
   return absl::BytesToHexString(
       absl::string_view(reinterpret_cast<const char*>(encoding.bytes.data()), encoding.length));
@@ -62,7 +55,7 @@ void ExpectAgreement(StressBench* bench, const std::vector<Encoding>& encodings,
       ++tally.run;
       ++run;
       tally.completed += result.verdict == Verdict::kAgrees && !result.faulted;
-      if (result.verdict == Verdict::kAgrees || IsUncheckedHere(name, result)) continue;
+      if (result.verdict == Verdict::kAgrees) continue;
       if (tally.wrong++ != 0) continue;
       tally.first = absl::StrCat(Hex(encoding), result.verdict == Verdict::kOnlyHostFaults
                                                     ? ": only the host faults"
