@@ -118,11 +118,14 @@ printf "whole: %d\n", memory.numbers[511] == $number && (!$returned || wanted ==
     std::vector<std::string> command = RecordCommand();
     command.insert(command.end(), {"-o", trace, "--", Program("reads_on")});
     Child recorder = Child::Start(command);
-    absl::SleepFor(absl::Milliseconds(300 + random() % 100));
+    const absl::Time end = absl::Now() + absl::Seconds(30);
+    while (!std::filesystem::exists(trace + "/manifest")) {
+      ASSERT_LT(absl::Now(), end) << "the recorder has not begun";
+      absl::SleepFor(absl::Milliseconds(1));
+    }
+    absl::SleepFor(absl::Milliseconds(200 + random() % 100));
     for (const pid_t child : ChildrenOf(recorder.pid())) kill(child, SIGKILL);
     recorder.Finish();
-    // On a busy machine the recorder may not have begun.
-    if (!std::filesystem::exists(trace + "/manifest")) continue;
     const GdbResult gdb = TryGdb(trace, script);
     EXPECT_TRUE(gdb.Answer("whole") == "1" ||
                 absl::StrContains(gdb.text, "Cannot access memory at address"))

@@ -38,14 +38,8 @@ class Writer {
   std::vector<uint8_t> Write() {
     const uint64_t size = check_.bytes.size();
     const bool flags = UsesFlags(check_);
-    if (flags) {
-      Bytes({0x65, 0x48, 0x89, 0x04, 0x25});  // mov %rax, %gs:save[0]
-      Save();
-      Bytes({0x9f, 0x0f, 0x90, 0xc0});  // lahf; seto %al
-    } else {
-      Bytes({0x65, 0x48, 0x89, 0x0c, 0x25});  // mov %rcx, %gs:save[0]
-      Save();
-    }
+    Save(flags);
+    if (flags) Bytes({0x9f, 0x0f, 0x90, 0xc0});  // lahf; seto %al
     for (uint64_t at = 0, piece = 0; at < size; at += piece) {
       piece = PieceAt(check_.guest_pc + at, size - at);
       if (flags) {
@@ -86,10 +80,12 @@ class Writer {
     const auto distance = static_cast<int32_t>(code_.size() - place - sizeof(int32_t));
     std::memcpy(&code_[place], &distance, sizeof(distance));
   }
-  void Save() { Value(HS_BLOCK_FIELD(save) + HS_GS_SHIFT); }
-  void Restore(bool rax) {
-    Bytes({0x65, 0x48, 0x8b, static_cast<uint8_t>(rax ? 0x04 : 0x0c), 0x25});  // mov %gs:save[0],
-    Save();
+  // rax, or else rcx.
+  void Save(bool rax) { MoveSaved(0x89, rax); }
+  void Restore(bool rax) { MoveSaved(0x8b, rax); }
+  void MoveSaved(uint8_t opcode, bool rax) {  // mov between it and %gs:save[0]
+    Bytes({kGsPrefix, 0x48, opcode, static_cast<uint8_t>(rax ? 0x04 : 0x0c), 0x25});
+    Value(HS_BLOCK_FIELD(save) + HS_GS_SHIFT);
   }
   uint64_t Expected(uint64_t at, uint64_t size) const {
     uint64_t value = 0;

@@ -13,18 +13,14 @@
 
 enum { kWays = 3, kRounds = 200, kPlace = 64, kWayBytes = 128 };
 
-// Each has 2 bytes at kPlace that may be changed, and returns 1 in rax if ZF is set there, where it
-// has been set if rdi is rsi.
-//
-// return:    cmp %rsi, %rdi at the end of what is called
-// indirect:  jmp *%rdx
-// direct:    jmp
+// Each returns 1 if rdi is rsi: the flags of their comparison are read at a place to which a
+// return, an indirect jump (to rdx) or a direct one leads. The first two bytes there are changed.
 static const uint8_t kReturn[] = {
     0xe8, 0x5b, 0, 0, 0,  // call +0x60
 };
 static const uint8_t kCalled[] = {0x48, 0x39, 0xf7, 0xc3};  // cmp %rsi, %rdi; ret
 static const uint8_t kRead[] = {
-    0x74, 0x03,              // je over; or xor %ecx, %ecx; nothing else
+    0x74, 0x03,              // je over; changed: xor %ecx, %ecx
     0x31, 0xc0, 0xc3,        // xor %eax, %eax; ret
     0xb8, 1,    0,    0, 0,  // over: mov $1, %eax
     0xc3,

@@ -3,7 +3,7 @@
 //   uses_ptrace          a child of fork that has itself traced
 //   uses_ptrace vfork    a child of vfork that has itself traced, and executes a program
 //   uses_ptrace threads  a child with threads that compute, wait, and make processes: it ends as if
-//                        nobody had
+//                        nobody had traced it
 //   uses_ptrace attach   a child that waits, and one that computes: they run what their files have
 #define _GNU_SOURCE
 #include <dirent.h>
@@ -71,8 +71,8 @@ static int trace_child_of_vfork(void) {
   return 0;
 }
 
-// Whether the address is in what the process has mapped of a file in a folder for programs or
-// libraries.
+// Whether the address is in what the process has mapped of a file in a folder, as programs and
+// libraries are.
 static int is_in_file(pid_t process, unsigned long long address) {
   char path[64], line[4096];
   snprintf(path, sizeof(path), "/proc/%d/maps", process);

@@ -207,7 +207,7 @@ TEST_F(GcoreTest, TheSameInstant) {
   EXPECT_EQ(own_registers.size(), gdbs_registers.size());
   for (const auto& [thread, registers] : gdbs_registers) {
     ASSERT_EQ(own_registers.count(thread), 1u) << thread;
-    EXPECT_GT(registers.size(), 50u);
+    EXPECT_GT(registers.size(), 50u);  // 57 with AVX
     for (const auto& [name, text] : registers) {
       if (IsOfAvx512(name)) continue;
       if (absl::StartsWith(name, "ymm") && own_registers.at(thread).count(name) == 0) {
