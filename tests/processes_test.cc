@@ -133,10 +133,7 @@ TEST(ProcessesTest, ProgramThatTracesAnother) {
 
 // Whoever traces sees the program, not what records it.
 TEST(ProcessesTest, ProcessThatIsGoingToBeTracedIsLetGo) {
-  std::vector<std::string> ways = {"vfork", "attach"};
-  // The engine that emulates waits for a thread that waits for a child of vfork.
-  if (Engine() == TestedEngine::kTranslate) ways.push_back("threads");
-  for (const std::string& way : ways) {
+  for (const char* way : {"vfork", "attach", "threads"}) {
     SCOPED_TRACE(way);
     const std::vector<std::string> program = {Program("uses_ptrace"), way};
     const Recorded recorded(program);

@@ -154,6 +154,10 @@ void EmulateEngine::OnStatus(pid_t thread, int status) {
   ThreadEngine* const engine = tasks_.Find(thread);
   if (engine == nullptr) {
     if (native_runs_.OnStatus(thread, status)) return;
+    if (tasks_.TakeToDetach(thread) && decoded.stopped()) {
+      Detach(thread);
+      return;
+    }
     if (!decoded.stopped() && thread == session_->program()) {
       session_->NoteProgramExit(status);
     } else if (decoded.stopped()) {

@@ -3,6 +3,7 @@
 #include <sched.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
+#include <unistd.h>
 
 #include <cstdio>
 #include <utility>
@@ -29,6 +30,7 @@ void ThreadEngine::RunSystemCall() {
     return;
   }
   CallInFlight call(cpu_->registers());
+  if (MustWaitToTrace(call)) return;
   CommitToProcess();
   if (EndsRecordingBefore(call)) return;
   if (call.number() == SYS_exit && thread() == process_->pid()) {
@@ -276,6 +278,23 @@ void ThreadEngine::TakeOverExec(ThreadEngine* by) {
   notes_.ForgetExit();
   after_call_ = false;
   tracee_->ForgetRegisters();
+}
+
+// Whom it is going to trace must have been let go of, which takes until none of its threads waits
+// for a child of vfork. Not for ever: the child may wait for this thread.
+bool ThreadEngine::MustWaitToTrace(const CallInFlight& call) {
+  constexpr int kMostWaits = 1000;
+  constexpr useconds_t kWaitUs = 1000;
+  const TraceCall trace = TracesOthers(call.number(), call.arguments());
+  if (trace.kind != TraceCall::Kind::kAttach || waits_to_trace_ == kMostWaits ||
+      !engine_->tasks().WaitsForChild(trace.target)) {
+    waits_to_trace_ = 0;
+    return false;
+  }
+  ++waits_to_trace_;
+  yields_ = true;
+  usleep(kWaitUs);
+  return true;
 }
 
 // Ends the recording before a call that cannot be recorded; the process then makes it natively.

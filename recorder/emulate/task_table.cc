@@ -47,6 +47,16 @@ void TaskTable::LetGoOf(pid_t thread, const std::string& reason) {
   }
 }
 
+bool TaskTable::WaitsForChild(pid_t thread) const {
+  for (const auto& process : processes_) {
+    if (process->Find(thread) == nullptr) continue;
+    const auto& threads = process->threads();
+    return std::any_of(threads.begin(), threads.end(),
+                       [](const auto& engine) { return engine->WaitsForChild(); });
+  }
+  return false;
+}
+
 void TaskTable::AddThread(ThreadEngine* thread) { threads_[thread->thread()] = thread; }
 
 ThreadEngine* TaskTable::Find(pid_t thread) const {

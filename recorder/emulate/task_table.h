@@ -13,6 +13,7 @@
 #include <string>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 
 namespace hindsight {
 
@@ -38,6 +39,9 @@ class TaskTable {
   RecordedProcess* FindPaused(pid_t process) const;
   // Ends the recording of the process that `thread` belongs to, if it is recorded.
   void LetGoOf(pid_t thread, const std::string& reason);
+  // Whether a thread of that process waits for a child of vfork, and cannot be stopped before that
+  // has memory of its own.
+  bool WaitsForChild(pid_t thread) const;
 
   // Threads that may be stopped and run: those of paused processes are not here.
   const absl::flat_hash_map<pid_t, ThreadEngine*>& threads() const { return threads_; }
@@ -46,9 +50,14 @@ class TaskTable {
   void ClearThreads() { threads_.clear(); }
   ThreadEngine* Find(pid_t thread) const;
 
+  // Threads that are to be detached as soon as they stop, or end.
+  void NoteToDetach(pid_t thread) { to_detach_.insert(thread); }
+  bool TakeToDetach(pid_t thread) { return to_detach_.erase(thread) > 0; }
+
  private:
   std::list<std::unique_ptr<RecordedProcess>> processes_;
   absl::flat_hash_map<pid_t, ThreadEngine*> threads_;
+  absl::flat_hash_set<pid_t> to_detach_;
 };
 
 }  // namespace hindsight

@@ -89,6 +89,11 @@ void ThreadEngine::BeginSliceIfDue() {
   notes_.Slice(cpu_->count(), engine_->session().NowNs(), process_->last_turn_end_ns());
 }
 
+bool ThreadEngine::WaitsForChild() const {
+  return state_ == State::kWaiting && call_.has_value() && call_->HasVforked() &&
+         !stops_.reported();
+}
+
 void ThreadEngine::BeginTurn() {
   const bool first = cpu_ == nullptr;
   if (first) Begin();

@@ -92,6 +92,8 @@ class ThreadEngine {
   void TakeStatus(int status) { stops_.Report(status); }
   // Ends the call that it waits in if that was made again and its time is over.
   void EndCallIfOver();
+  // Whether it is in a call that waits for a child of vfork.
+  bool WaitsForChild() const;
   // Its end, which needs no turn.
   void OnExit(int wait_status);
 
@@ -175,6 +177,7 @@ class ThreadEngine {
   // syscalls.cc
   void RunSystemCall();
   bool EndsTurnAtCall();
+  bool MustWaitToTrace(const CallInFlight& call);
   bool EndsRecordingBefore(const CallInFlight& call);
   void LogNameChanges();
   std::optional<TraceeStop> AwaitStop();
@@ -246,6 +249,7 @@ class ThreadEngine {
   std::optional<CallInFlight> call_;
   uint64_t place_passed_ = ~uint64_t{0};  // a snapshot was taken in this state, for where it is
   bool held_at_call_ = false;             // the turn before ended at the system call at pc
+  int waits_to_trace_ = 0;                // turns before that system call
   // What was last was a system call, a group stop or the start: a signal may come first.
   bool after_call_ = false;
   bool runs_natively_next_ = false;  // for one instruction: the kernel has something to store

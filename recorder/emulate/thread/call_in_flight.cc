@@ -39,6 +39,11 @@ bool CallInFlight::IsInterruptedBy(int64_t result) const {
 
 bool CallInFlight::ChangesAllRegisters() const { return number_ == SYS_rt_sigreturn || is_exec_; }
 
+bool CallInFlight::HasVforked() const {
+  return std::any_of(forks_.begin(), forks_.end(),
+                     [](const Fork& fork) { return fork.kind == ForkKind::kVfork; });
+}
+
 void CallInFlight::AddFork(const TraceeStop& stop, pid_t process, bool recorded) {
   const bool vfork = stop.vfork || number_ == SYS_vfork;
   const ForkKind kind = vfork                 ? ForkKind::kVfork

@@ -71,6 +71,8 @@ class CallInFlight {
   // A process that `stop` reports. `recorded`: it is recorded, too.
   void AddFork(const TraceeStop& stop, pid_t process, bool recorded);
   const std::vector<Fork>& forks() const { return forks_; }
+  // Whether it has made a process by vfork, which it may be waiting for.
+  bool HasVforked() const;
 
   // Whether others may see what it does before it returns. Not of one that makes a process or
   // executes a program: what it waits for may be what others do.
