@@ -36,8 +36,9 @@ class CodeCacheTest : public testing::Test {
     block.links = {{.rel32_offset = 8, .guest_target = target}};
     block.side = {{.host_offset = 4, .guest_offset = 0, .adjust = -3, .flags_exact = flags_read},
                   {.host_offset = 20, .guest_offset = 9, .adjust = -2}};
-    auto translation = MakeTranslation(pc, cache_.PlaceFor(pc, 1000), block,
-                                       [](uint64_t) { return absl::Span<const uint8_t>(); });
+    auto translation = MakeTranslation(
+        pc, cache_.PlaceFor(pc, 1000), block, [](uint64_t) { return absl::Span<const uint8_t>(); },
+        &pool_);
     cache_.Use(pc, block.code.size());
     translations_.push_back(std::move(translation));
     cache_.Add(translations_.back().get());
@@ -56,6 +57,7 @@ class CodeCacheTest : public testing::Test {
   }
 
   MemoryFile file_ = OwnFile();
+  StoragePool pool_;
   std::vector<std::unique_ptr<const Translation>> translations_;
   TranslationMemo memo_;
   CodeCache cache_{&file_, &memo_};

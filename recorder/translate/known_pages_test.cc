@@ -50,7 +50,7 @@ class KnownPagesTest : public testing::Test {
 
   // 64 bytes of code for 32 bytes at `pc`, with a branch to `target`, and an exit: `pc`, and an
   // address in the code. That of the exit is in the code.
-  static std::unique_ptr<Translation> Make(uint64_t pc, uint64_t target, uint64_t host) {
+  std::unique_ptr<Translation> Make(uint64_t pc, uint64_t target, uint64_t host) {
     TranslatedBlock block;
     block.code.assign(kExits + 16, 0x90);
     std::memcpy(&block.code[8], &kToExit, sizeof(kToExit));
@@ -66,7 +66,7 @@ class KnownPagesTest : public testing::Test {
     block.links = {{.rel32_offset = 8, .guest_target = target}};
     block.side = {{.host_offset = 4, .guest_offset = 0, .adjust = -3},
                   {.host_offset = 20, .guest_offset = 9, .adjust = -2}};
-    auto made = MakeTranslation(pc, host, block, TheBytesAt);
+    auto made = MakeTranslation(pc, host, block, TheBytesAt, &pool_);
     made->lasting = true;
     return made;
   }
@@ -108,6 +108,7 @@ class KnownPagesTest : public testing::Test {
   const MapRegion region_ = {.start = 0x400000, .end = 0x500000, .inode = 1, .name = "/bin/a"};
   const std::string directory_ = testing::TempDir() + "/known_pages";
   const UniqueFd fd_;
+  StoragePool pool_;
   std::unique_ptr<TranslationMemo> memo_;
   std::unique_ptr<MemoryFile> file_;
   std::unique_ptr<CodeCache> cache_;

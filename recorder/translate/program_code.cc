@@ -7,6 +7,7 @@
 #include "base/check.h"
 #include "emulator/code/instruction.h"
 #include "recorder/translate/code_check.h"
+#include "recorder/translate/memo/translation.h"
 #include "recorder/translate/stream/tsc_clock.h"
 #include "tracefmt/records.h"
 
@@ -249,10 +250,13 @@ absl::StatusOr<TranslatedBlock> ProgramCode::TranslateChecked(TranslateRequest r
                            .view = request.flavour == Flavour::kRecord && !request.exclusive,
                            .flags_dead = block->side.front().flags_exact == 0};
   const std::vector<uint8_t> code = EmitCodeCheck(check);
-  request.host_address += code.size();
-  block = hindsight::Translate(request);
-  if (!block.ok()) return block;
-  CHECK(block->guest_bytes == bytes);
+  const auto size = static_cast<uint32_t>(code.size());
+  if (!MoveBlock(size, &*block)) {
+    request.host_address += size;
+    block = hindsight::Translate(request);
+    if (!block.ok()) return block;
+    CHECK(block->guest_bytes == bytes);
+  }
   PrependCodeCheck(check, code, &*block);
   return block;
 }
@@ -268,7 +272,7 @@ std::unique_ptr<Translation> ProgramCode::MakeBlock(uint64_t guest_pc, bool alon
   needs_ = {};
   auto block = TranslateChecked(request);
   if (!block.ok() || block->code.size() + 2 * kHostAlignment > kLargestBlock) return nullptr;
-  auto made = MakeTranslation(guest_pc, host, *block, bytes_at_);
+  auto made = MakeTranslation(guest_pc, host, *block, bytes_at_, memo_->pool());
   cache_.Use(guest_pc, made->block.code.size());
   made->exits_host = cache_.UseForExits(guest_pc, made->block.exits.size());
   made->checks_code = source_.MayChange(guest_pc);
@@ -298,7 +302,8 @@ uint64_t ProgramCode::TranslateIndirectTo(uint64_t guest_pc) {
       {.guest_pc = guest_pc, .host_address = host, .stubs = cache_.StubsFor(guest_pc)});
   if (!block.ok()) return 0;
   cache_.Use(guest_pc, block->code.size());
-  cache_.AddWay(key, memo_->Add(nullptr, MakeTranslation(guest_pc, host, *block, bytes_at_)));
+  cache_.AddWay(
+      key, memo_->Add(nullptr, MakeTranslation(guest_pc, host, *block, bytes_at_, memo_->pool())));
   return host;
 }
 

@@ -67,9 +67,22 @@ bool Fits(const Translation& translation, const BytesAt& bytes_at) {
   return true;
 }
 
+bool MoveBlock(uint32_t distance, TranslatedBlock* block) {
+  const bool reaches = std::all_of(block->outward.begin(), block->outward.end(), [&](uint32_t at) {
+    const int64_t moved = int64_t{Read<int32_t>(&block->code[at])} - distance;
+    return moved == static_cast<int32_t>(moved);
+  });
+  if (!reaches) return false;
+  for (const uint32_t at : block->outward) Subtract<uint32_t>(distance, &block->code[at]);
+  for (const uint32_t at : block->own) {
+    Subtract<uint64_t>(0 - uint64_t{distance}, &block->code[at]);
+  }
+  return true;
+}
+
 std::unique_ptr<Translation> MakeTranslation(uint64_t guest_pc, uint64_t host,
-                                             const TranslatedBlock& block,
-                                             const BytesAt& bytes_at) {
+                                             const TranslatedBlock& block, const BytesAt& bytes_at,
+                                             StoragePool* pool) {
   const absl::Span<const uint8_t> bytes = bytes_at(guest_pc).subspan(0, block.guest_bytes);
   std::vector<CodeRange> relied_on = block.relied_on;
   std::vector<uint8_t> relied_bytes;
@@ -90,8 +103,7 @@ std::unique_ptr<Translation> MakeTranslation(uint64_t guest_pc, uint64_t host,
   translation->guest_pc = guest_pc;
   translation->host = translation->made_for = host;
   translation->exits_host = translation->exits_made_for = host + block.exits_offset;
-  translation->storage = std::make_unique_for_overwrite<uint64_t[]>(size / sizeof(uint64_t) + 1);
-  Pieces pieces(translation->storage.get());
+  Pieces pieces(pool->Take(size / sizeof(uint64_t) + 1));
   // What needs most alignment first.
   static_assert(alignof(Link) == 8 && alignof(CodeRange) == 8 && alignof(SideEntry) == 4);
   translation->block.links = pieces.Copy(links);

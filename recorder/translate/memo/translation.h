@@ -9,6 +9,7 @@
 
 #include "absl/types/span.h"
 #include "isa/host_features.h"
+#include "recorder/translate/memo/storage_pool.h"
 #include "translator/translator.h"
 
 namespace hindsight {
@@ -29,7 +30,7 @@ inline uint16_t FlagsReadBy(const StoredBlock& block) {
   return block.side.empty() ? uint16_t{0} : block.side.front().flags_exact;
 }
 
-// Never changes once it is shared. Movable, not copyable.
+// Never changes once it is shared. What the spans point to is somebody else's.
 struct Translation {
   uint64_t guest_pc = 0;
   // Where block.code and block.exits lie.
@@ -44,8 +45,6 @@ struct Translation {
   HostFeatures needs;  // of who replays it
   absl::Span<const uint8_t> bytes;
   absl::Span<const uint8_t> relied_on;  // the bytes of all of block.relied_on, one after the other
-  // What the spans point to, unless it is somebody else's: there are many, and they end together.
-  std::unique_ptr<uint64_t[]> storage;
 };
 
 // The bytes at a guest address, from there on; empty if there are none.
@@ -54,9 +53,14 @@ using BytesAt = std::function<absl::Span<const uint8_t>(uint64_t guest_pc)>;
 // Whether it was made from the same bytes.
 bool Fits(const Translation& translation, const BytesAt& bytes_at);
 
-// `block`, translated for `host`, with its exits behind it.
+// Makes of `block` what would have been translated for a place `distance` bytes further on, a
+// multiple of kHostAlignment. False, and nothing is changed: something would be out of reach.
+bool MoveBlock(uint32_t distance, TranslatedBlock* block);
+
+// `block`, translated for `host`, with its exits behind it. The spans point into `pool`.
 std::unique_ptr<Translation> MakeTranslation(uint64_t guest_pc, uint64_t host,
-                                             const TranslatedBlock& block, const BytesAt& bytes_at);
+                                             const TranslatedBlock& block, const BytesAt& bytes_at,
+                                             StoragePool* pool);
 
 // Where the two parts of a block are to lie: multiples of kHostAlignment.
 struct HostPlace {

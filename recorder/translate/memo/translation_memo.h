@@ -89,6 +89,8 @@ class TranslationMemo {
   // The blocks of `page`, one by one.
   std::vector<const Translation*> BlocksOf(const KnownPage& page);
 
+  // What translations that are added point into.
+  StoragePool* pool() { return &pool_; }
   // Translations live as long as the memo. Null `module`: nobody finds it.
   const Translation* Add(Module* module, std::unique_ptr<const Translation> translation);
 
@@ -102,6 +104,7 @@ class TranslationMemo {
   std::vector<const Translation*> Load(const KnownPage& page);
 
   const std::unique_ptr<TranslationStore> store_;
+  StoragePool pool_;
   std::mutex mutex_;                          // for all that follows
   std::array<uint64_t, 2> taken_bytes_ = {};  // of the arenas
   std::array<std::vector<Chunk>, 2> free_;    // of that, given back

@@ -30,7 +30,8 @@ class TranslationMemoTest : public testing::Test {
  protected:
   const Translation* Find() { return memo_.Find(memo_.others(), kPc, bytes_at_); }
   const Translation* Add(uint64_t host) {
-    return memo_.Add(memo_.others(), MakeTranslation(kPc, host, SomeBlock(), bytes_at_));
+    return memo_.Add(memo_.others(),
+                     MakeTranslation(kPc, host, SomeBlock(), bytes_at_, memo_.pool()));
   }
 
   std::map<uint64_t, std::vector<uint8_t>> memory_ = {{kPc, {1, 2, 3, 4, 5}}, {kOther, {6, 7, 8}}};
@@ -68,7 +69,8 @@ TEST_F(TranslationMemoTest, MappingsHaveTheirOwn) {
   MapRegion other = region;
   other.inode = 2;
   TranslationMemo::Module* module = memo_.ModuleOf(region);
-  const Translation* added = memo_.Add(module, MakeTranslation(kPc, kHost, SomeBlock(), bytes_at_));
+  const Translation* added =
+      memo_.Add(module, MakeTranslation(kPc, kHost, SomeBlock(), bytes_at_, memo_.pool()));
   EXPECT_EQ(memo_.Find(memo_.ModuleOf(region), kPc, bytes_at_), added);
   EXPECT_EQ(memo_.Find(memo_.ModuleOf(other), kPc, bytes_at_), nullptr);
   other = region;
@@ -78,7 +80,8 @@ TEST_F(TranslationMemoTest, MappingsHaveTheirOwn) {
 
 TEST_F(TranslationMemoTest, CodeOfExclusiveMemoryIsAnother) {
   const MapRegion region = {.start = 0x400000, .end = 0x500000, .inode = 1, .name = "/bin/a"};
-  memo_.Add(memo_.ModuleOf(region), MakeTranslation(kPc, kHost, SomeBlock(), bytes_at_));
+  memo_.Add(memo_.ModuleOf(region),
+            MakeTranslation(kPc, kHost, SomeBlock(), bytes_at_, memo_.pool()));
   EXPECT_EQ(memo_.Find(memo_.ModuleOf(region, /*exclusive=*/true), kPc, bytes_at_), nullptr);
   EXPECT_NE(memo_.others(), memo_.others(/*exclusive=*/true));
 }
@@ -91,7 +94,7 @@ TEST_F(TranslationMemoTest, ProgramsShareTheirMemoryAsBefore) {
   const auto record = [&](bool exclusive, uint64_t first, uint64_t blocks) {
     TranslationMemo memo(TranslationStore::Open(directory, "test"));
     for (uint64_t i = first; i < first + blocks; ++i) {
-      auto made = MakeTranslation(kPc + 8 * i, kHost + 64 * i, SomeBlock(), bytes_at);
+      auto made = MakeTranslation(kPc + 8 * i, kHost + 64 * i, SomeBlock(), bytes_at, memo_.pool());
       made->lasting = true;
       memo.Add(memo.ModuleOf(region, exclusive), std::move(made));
     }
@@ -116,10 +119,10 @@ TEST_F(TranslationMemoTest, AnotherMemoFindsWhatWasSaved) {
   const std::string directory = testing::TempDir() + "/memo_store";
   {
     TranslationMemo memo(TranslationStore::Open(directory, "test"));
-    auto made = MakeTranslation(kPc, kHost, SomeBlock(), bytes_at_);
+    auto made = MakeTranslation(kPc, kHost, SomeBlock(), bytes_at_, memo_.pool());
     made->lasting = true;
     memo.Add(memo.ModuleOf(region), std::move(made));
-    auto passing = MakeTranslation(kPc + 4, kHost + 64, SomeBlock(), bytes_at_);
+    auto passing = MakeTranslation(kPc + 4, kHost + 64, SomeBlock(), bytes_at_, memo_.pool());
     memo.Add(memo.ModuleOf(region), std::move(passing));
     memo.Save();
   }
@@ -144,7 +147,7 @@ TEST_F(TranslationMemoTest, PagesFollowEachOtherAsTheyWereUsed) {
   const std::string directory = testing::TempDir() + "/memo_order";
   const auto add = [&](TranslationMemo* memo, uint64_t pc) {
     memory_[pc] = {1, 2, 3, 4, 5};
-    auto made = MakeTranslation(pc, kHost, SomeBlock(), bytes_at_);
+    auto made = MakeTranslation(pc, kHost, SomeBlock(), bytes_at_, memo_.pool());
     made->lasting = true;
     memo->Add(memo->ModuleOf(region), std::move(made));
   };

@@ -34,7 +34,7 @@ class TranslationStoreTest : public testing::Test {
     return TranslationStore::Open(directory_, "this version", max_bytes);
   }
   // A block at `pc` whose code consists of `filler`.
-  static std::unique_ptr<Translation> Block(uint64_t pc, uint8_t filler) {
+  std::unique_ptr<Translation> Block(uint64_t pc, uint8_t filler) const {
     TranslatedBlock block;
     block.code.assign(100, filler);
     block.exits_offset = 96;
@@ -46,9 +46,9 @@ class TranslationStoreTest : public testing::Test {
     block.outward = {20, 96};
     block.own = {40};
     static constexpr uint8_t kBytes[] = {1, 2, 3, 4, 5, 6, 7, 8};
-    return MakeTranslation(pc, kHost, block, [=](uint64_t at) {
-      return absl::MakeConstSpan(kBytes).subspan(at - pc);
-    });
+    return MakeTranslation(
+        pc, kHost, block, [=](uint64_t at) { return absl::MakeConstSpan(kBytes).subspan(at - pc); },
+        &pool_);
   }
   void Save(const TranslationStore& store, const std::string& name, uint8_t filler,
             const TranslationFile* known = nullptr, uint64_t pc = kPc) const {
@@ -77,6 +77,7 @@ class TranslationStoreTest : public testing::Test {
   }
 
   std::string directory_;
+  mutable StoragePool pool_;
 };
 
 TEST_F(TranslationStoreTest, WhatWasSavedIsLoaded) {
@@ -189,16 +190,19 @@ TEST_F(TranslationStoreTest, AnOrderWithoutAPlaceForEachPageIsRefused) {
 
 // A file that was written to since: what was made last is right.
 TEST_F(TranslationStoreTest, WhatWasMadeFromOtherBytesIsForgotten) {
-  const auto make = [](uint64_t pc, uint8_t byte) {
+  const auto make = [this](uint64_t pc, uint8_t byte) {
     TranslatedBlock block;
     block.code.assign(16, byte);
     block.exits_offset = 16;
     block.guest_bytes = 8;
-    return MakeTranslation(pc, kHost, block, [=](uint64_t) {
-      static uint8_t bytes[8];
-      std::memset(bytes, byte, sizeof(bytes));
-      return absl::MakeConstSpan(bytes);
-    });
+    return MakeTranslation(
+        pc, kHost, block,
+        [=](uint64_t) {
+          static uint8_t bytes[8];
+          std::memset(bytes, byte, sizeof(bytes));
+          return absl::MakeConstSpan(bytes);
+        },
+        &pool_);
   };
   const auto old = make(kPc, 1), apart = make(kPc + 100, 1), across = make(kPc + 4, 2);
   Open()->Save("a", nullptr, {old.get(), apart.get()}, {});

@@ -54,6 +54,7 @@ class TranslationTest : public testing::TestWithParam<Flavour> {
 };
 
 TEST_P(TranslationTest, MovedCodeIsWhatWouldHaveBeenTranslatedThere) {
+  StoragePool pool;
   int blocks = 0;
   for (uint64_t offset = 0; offset + 256 < code_.size() && blocks < 20'000;) {
     const uint64_t pc = kGuest + offset;
@@ -62,7 +63,7 @@ TEST_P(TranslationTest, MovedCodeIsWhatWouldHaveBeenTranslatedThere) {
     offset += here.ok() ? std::max<uint32_t>(here->guest_bytes, 1) : 1;
     if (!here.ok()) continue;
     const auto moved = MakeTranslation(
-        pc, kHere, *here, [&](uint64_t address) { return code_.subspan(address - kGuest); });
+        pc, kHere, *here, [&](uint64_t address) { return code_.subspan(address - kGuest); }, &pool);
     const HostPlace place = {kThere, kThere + there->exits_offset};
     ASSERT_TRUE(CanMove(*moved, place));
     std::vector<uint8_t> code(here->code.size());
@@ -73,19 +74,48 @@ TEST_P(TranslationTest, MovedCodeIsWhatWouldHaveBeenTranslatedThere) {
   EXPECT_GT(blocks, 10'000);
 }
 
+TEST_P(TranslationTest, MovedBlockIsWhatWouldHaveBeenTranslatedThere) {
+  constexpr uint32_t kDistance = 3 * kHostAlignment;
+  int blocks = 0;
+  for (uint64_t offset = 0; offset + 256 < code_.size() && blocks < 20'000;) {
+    const uint64_t pc = kGuest + offset;
+    auto here = Translate(pc, kHere);
+    const auto there = Translate(pc, kHere + kDistance);
+    ASSERT_EQ(here.ok(), there.ok());
+    offset += here.ok() ? std::max<uint32_t>(here->guest_bytes, 1) : 1;
+    if (!here.ok()) continue;
+    ASSERT_TRUE(MoveBlock(kDistance, &*here));
+    ASSERT_EQ(here->code, there->code) << "at offset " << offset << " of the C library's code";
+    ++blocks;
+  }
+  EXPECT_GT(blocks, 10'000);
+}
+
 INSTANTIATE_TEST_SUITE_P(Flavours, TranslationTest,
                          testing::Values(Flavour::kPlain, Flavour::kRecord));
 
 TEST(TranslationMoveTest, OutOfReachIsRefused) {
+  StoragePool pool;
   TranslatedBlock block;
   block.code = {0xe9, 0, 0, 0, 0x80};  // as far back as can be
   block.outward = {1};
   block.exits_offset = 5;
-  const auto made =
-      MakeTranslation(kGuest, kHere, block, [](uint64_t) { return absl::Span<const uint8_t>(); });
+  const auto made = MakeTranslation(
+      kGuest, kHere, block, [](uint64_t) { return absl::Span<const uint8_t>(); }, &pool);
   EXPECT_TRUE(CanMove(*made, {kHere, 0}));
   EXPECT_TRUE(CanMove(*made, {kHere - 16, 0}));
   EXPECT_FALSE(CanMove(*made, {kHere + 16, 0}));
+}
+
+TEST(TranslationMoveTest, BlockThatWouldBeOutOfReachStaysAsItIs) {
+  TranslatedBlock block;
+  block.code = {0xe9, 0xff, 0xff, 0xff, 0x7f, 0xe9, 0x10, 0, 0, 0x80};
+  block.outward = {1, 6};
+  const std::vector<uint8_t> code = block.code;
+  EXPECT_FALSE(MoveBlock(0x20, &block));
+  EXPECT_EQ(block.code, code);
+  EXPECT_TRUE(MoveBlock(0x10, &block));
+  EXPECT_EQ(block.code[6], 0);
 }
 
 }  // namespace
