@@ -62,6 +62,11 @@ TEST(GeneratedCodeTest, ThatBeginsToReadFlags) {
   ExpectAlwaysRecordsUnchanged({Program("changes_flag_use"), "threads"});
 }
 
+// What a child has of its maker's code is as it was when it was made.
+TEST(GeneratedCodeTest, OfAChildOfForkAndItsMaker) {
+  ExpectAlwaysRecordsUnchanged({Program("forks_and_changes_code")});
+}
+
 TEST(GeneratedCodeTest, ToyJitWithManyKeyframes) {
   ExpectRecordsUnchanged({Program("toy_jit")}, {},
                          {"--light-keyframe-interval=10000", "--full-keyframe-interval=50000"});

@@ -26,6 +26,8 @@ uint64_t PagesOf(const MapRegion& region) { return (region.end - region.start) /
 CodeSource::CodeSource(pid_t process, OnCode on_code)
     : process_(process), on_code_(std::move(on_code)), memory_(process) {}
 
+CodeSource::Region::Region(const MapRegion& where) : map(where), pages(PagesOf(where) + 1) {}
+
 void CodeSource::Unmap::operator()(uint8_t* start) const { munmap(start, bytes); }
 
 CodeSource::Region* CodeSource::RegionAt(uint64_t address) {
@@ -51,18 +53,62 @@ CodeSource::Region* CodeSource::FindRegion(uint64_t address) {
   const MemoryMap map = MemoryMap::OfProcess(absl::StrCat("/proc/", process_, "/maps"));
   const MapRegion* found = map.Find(address);
   if (found == nullptr || (found->protection & PROT_EXEC) == 0) return nullptr;
-  auto region = std::make_unique<Region>();
-  region->map = *found;
-  const uint64_t pages = PagesOf(*found) + 1;
-  void* const bytes = mmap(nullptr, pages * kPageBytes, PROT_READ | PROT_WRITE,
-                           MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (bytes == MAP_FAILED) return nullptr;
-  region->bytes = {static_cast<uint8_t*>(bytes), Unmap{pages * kPageBytes}};
-  region->pages.resize(pages);
+  auto region = std::make_unique<Region>(*found);
   on_code_(*found);
   const auto at = std::upper_bound(regions_.begin(), regions_.end(), found->start,
                                    [](uint64_t a, const auto& r) { return a < r->map.start; });
   return regions_.insert(at, std::move(region))->get();
+}
+
+bool CodeSource::HasRoom(Region* region) {
+  if (region->bytes != nullptr) return true;
+  const uint64_t size = region->pages.size() * kPageBytes;
+  void* const bytes = mmap(nullptr, size, PROT_READ | PROT_WRITE,
+                           MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (bytes == MAP_FAILED) return false;
+  region->bytes = {static_cast<uint8_t*>(bytes), Unmap{size}};
+  return true;
+}
+
+bool CodeSource::HasBefore(const Region& region, uint64_t number) {
+  return region.before != nullptr && number < PagesOf(region.map) &&
+         region.before->pages[number] == PageState::kRead;
+}
+
+void CodeSource::TakeFromBefore(Region* region, uint64_t number) {
+  const uint64_t offset = number * kPageBytes;
+  std::copy_n(region->before->bytes.get() + offset, kPageBytes, region->bytes.get() + offset);
+  region->pages[number] = PageState::kRead;
+}
+
+std::shared_ptr<const CodeSource::Region> CodeSource::Share(Region* region) {
+  const uint64_t count = PagesOf(region->map);
+  if (std::find(region->pages.begin(), region->pages.begin() + static_cast<ptrdiff_t>(count),
+                PageState::kRead) == region->pages.begin() + static_cast<ptrdiff_t>(count)) {
+    return region->before;
+  }
+  for (uint64_t i = 0; i < count; ++i) {
+    if (region->pages[i] != PageState::kRead && HasBefore(*region, i)) TakeFromBefore(region, i);
+  }
+  auto shared = std::make_shared<Region>(region->map);
+  shared->bytes = std::move(region->bytes);
+  shared->pages.swap(region->pages);
+  region->before = shared;
+  return shared;
+}
+
+void CodeSource::Inherit(CodeSource* maker) {
+  const MemoryMap map = MemoryMap::OfProcess(absl::StrCat("/proc/", process_, "/maps"));
+  for (const auto& theirs : maker->regions_) {
+    // Other memory may be missing or empty in a child, as its maker has asked for (madvise).
+    const bool kept = theirs->map.inode != 0 || theirs->map.name == "[vdso]";
+    const MapRegion* const here = map.Find(theirs->map.start);
+    if (!kept || CanChange(theirs->map) || here == nullptr || *here != theirs->map) continue;
+    auto region = std::make_unique<Region>(*here);
+    region->before = Share(theirs.get());
+    on_code_(*here);
+    regions_.push_back(std::move(region));
+  }
 }
 
 void CodeSource::ReadAround(Region* region, uint64_t number) {
@@ -79,6 +125,8 @@ void CodeSource::ReadAround(Region* region, uint64_t number) {
 
 bool CodeSource::ReadInto(Region* region, uint64_t number) {
   PageState& state = region->pages[number];
+  if (state == PageState::kNotRead && !HasRoom(region)) return false;
+  if (state == PageState::kNotRead && HasBefore(*region, number)) TakeFromBefore(region, number);
   if (state == PageState::kNotRead && !CanChange(region->map) && number < PagesOf(region->map)) {
     ReadAround(region, number);
   }
@@ -96,6 +144,9 @@ absl::Span<const uint8_t> CodeSource::At(uint64_t pc) {
   Region* const region = FindRegion(pc);
   if (region == nullptr) return {};
   const uint64_t offset = pc - region->map.start, number = offset / kPageBytes;
+  if (HasBefore(*region, number) && HasBefore(*region, number + 1)) {
+    return {region->before->bytes.get() + offset, (number + 2) * kPageBytes - offset};
+  }
   // Who asks for it may find it now.
   if (region->pages[number] == PageState::kNone) region->pages[number] = PageState::kNotRead;
   if (!ReadInto(region, number)) return {};
@@ -106,10 +157,12 @@ absl::Span<const uint8_t> CodeSource::At(uint64_t pc) {
 bool CodeSource::ReadPage(uint64_t page, absl::Span<uint8_t> out) const {
   const Region* const region = RegionAt(page);
   const uint64_t number = region == nullptr ? 0 : (page - region->map.start) / kPageBytes;
-  if (region == nullptr || region->pages[number] != PageState::kRead) {
+  const bool before = region != nullptr && HasBefore(*region, number);
+  if (region == nullptr || (!before && region->pages[number] != PageState::kRead)) {
     return InWindows(page, page) && memory_.Read(page, out);
   }
-  std::copy_n(region->bytes.get() + number * kPageBytes, kPageBytes, out.begin());
+  const auto& bytes = before ? region->before->bytes : region->bytes;
+  std::copy_n(bytes.get() + number * kPageBytes, kPageBytes, out.begin());
   return true;
 }
 
@@ -138,13 +191,14 @@ void CodeSource::ForgetWritable() {
   writable_.clear();
 }
 
-void CodeSource::Forget(uint64_t start, uint64_t end) {
+bool CodeSource::Forget(uint64_t start, uint64_t end) {
   const auto touches = [&](const auto& r) { return r->map.start < end && start < r->map.end; };
-  regions_.erase(std::remove_if(regions_.begin(), regions_.end(), touches), regions_.end());
+  const size_t forgotten = std::erase_if(regions_, touches);
   for (const auto& region : regions_) {
     if (start <= region->map.end && region->map.end < end)
       region->pages.back() = PageState::kNotRead;
   }
+  return forgotten != 0;
 }
 
 }  // namespace hindsight

@@ -26,6 +26,10 @@ class CodeSource {
   using OnCode = std::function<void(const MapRegion& region)>;
 
   CodeSource(pid_t process, OnCode on_code);
+  // Takes what `maker` has read of code that is the same here, and cannot change. Requires: nothing
+  // has been asked for yet; the process was made by fork of maker's, which had one thread, and
+  // neither has run since.
+  void Inherit(CodeSource* maker);
 
   // From `pc` to at most the end of the next page; empty if it cannot be executed. Valid until the
   // next call of Forget or ForgetWritable.
@@ -42,8 +46,8 @@ class CodeSource {
   bool MayChange(uint64_t pc) const;
   // What has been read from memory that the process can write to: it may have done so.
   void ForgetWritable();
-  // [start, end) may be other memory now.
-  void Forget(uint64_t start, uint64_t end);
+  // [start, end) may be other memory now. Whether anything of it was known.
+  bool Forget(uint64_t start, uint64_t end);
 
  private:
   struct Unmap {
@@ -54,10 +58,21 @@ class CodeSource {
   // The bytes of a region where they lie in it, each page once it has been read; then the page that
   // follows the region, if that is code as well.
   struct Region {
+    explicit Region(const MapRegion& where);
+
     MapRegion map;
-    std::unique_ptr<uint8_t, Unmap> bytes{nullptr, Unmap{}};
-    std::vector<PageState> pages;  // with the one that follows
+    std::unique_ptr<uint8_t, Unmap> bytes{nullptr, Unmap{}};  // from the first page read on
+    std::vector<PageState> pages;                             // with the one that follows
+    // What had been read before the process was made, or made another; null: nothing. Not of the
+    // page that follows.
+    std::shared_ptr<const Region> before;
   };
+  static bool HasBefore(const Region& region, uint64_t number);
+  // Gives room for its bytes. False: there is none.
+  static bool HasRoom(Region* region);
+  static void TakeFromBefore(Region* region, uint64_t number);
+  // What has been read of the region, from now on unchanged.
+  static std::shared_ptr<const Region> Share(Region* region);
   // Null: it is no code.
   Region* FindRegion(uint64_t address);
   Region* RegionAt(uint64_t address);

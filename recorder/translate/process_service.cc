@@ -343,7 +343,7 @@ TranslationOptions ProcessService::OptionsOfOthers() const {
 void ProcessService::Fork(RequestSlot* slot) {
   const uint64_t* arguments = slot->arguments;
   const AskingChild child = {.own_number = static_cast<pid_t>(arguments[0]),
-                             .parent = static_cast<pid_t>(arguments[5]),
+                             .parent = static_cast<pid_t>(static_cast<uint32_t>(arguments[5])),
                              .fd = static_cast<int>(arguments[1]),
                              .inode = arguments[6]};
   const pid_t process = child.Find();
@@ -353,14 +353,16 @@ void ProcessService::Fork(RequestSlot* slot) {
                          .parent = child.parent,
                          .maker = static_cast<pid_t>(arguments[3]),
                          .maker_count = arguments[4]};
-  slot->results[0] =
-      child.fd == kParentsMemory ? ShareWith(std::move(birth)) : Serve(std::move(birth), child.fd);
+  // Its maker may have run on.
+  const bool same_code = file_->control()->epoch == arguments[5] >> 32;
+  slot->results[0] = child.fd == kParentsMemory ? ShareWith(std::move(birth))
+                                                : Serve(std::move(birth), child.fd, same_code);
   slot->results[1] = static_cast<uint64_t>(process);
   slot->results[2] = IsInOurPidNamespace(process) ? 0 : 1;
 }
 
-// A process with memory of its own: enum ForkAnswer.
-uint64_t ProcessService::Serve(RecordedBirth birth, int fd) {
+// A process with memory of its own: enum ForkAnswer. `same_code`: it executes the same as this one.
+uint64_t ProcessService::Serve(RecordedBirth birth, int fd, bool same_code) {
   const pid_t child = birth.process;
   auto file = MemoryFile::Open(child, fd);
   if (!file.ok()) {
@@ -377,7 +379,11 @@ uint64_t ProcessService::Serve(RecordedBirth birth, int fd) {
   const TranslationOptions options = OptionsOfOthers();
   auto service = std::make_unique<ProcessService>(child, *std::move(file), options, on_child_);
   // What the parent shares the child does; and it executes the same code.
-  if (file_->control()->exclusive == 0) service->code_.ShareMemory();
+  if (file_->control()->exclusive == 0) {
+    service->code_.ShareMemory();
+  } else if (same_code) {
+    service->code_.Inherit(&code_);
+  }
   birth.file = service->file();
   birth.code = options.executed_pages;
   on_child_(std::move(service));

@@ -60,7 +60,7 @@ class ProcessService {
   void AnswerCpuidFor(RequestSlot* slot) const;
   TranslationOptions OptionsOfOthers() const;
   void Fork(RequestSlot* slot);
-  uint64_t Serve(RecordedBirth birth, int fd);
+  uint64_t Serve(RecordedBirth birth, int fd, bool same_code);
   uint64_t ShareWith(RecordedBirth birth);
   bool HoldForExec(pid_t thread, bool release);
   void AnnounceTracing(pid_t task);

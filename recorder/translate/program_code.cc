@@ -391,14 +391,14 @@ void ProgramCode::NoteChange() {
 void ProgramCode::Invalidate(uint64_t start, uint64_t end) {
   StopAhead();
   looked_up_.clear();
-  source_.Forget(start, end);
+  const bool known = source_.Forget(start, end);
   if (options_.executed_pages != nullptr) {
     options_.executed_pages->Withdraw(start, end, ReadTsc());
     const auto gone = [=](uint64_t page) { return page + kPageBytes > start && page < end; };
     absl::erase_if(executed_, gone);
     absl::erase_if(fetched_, gone);
   }
-  if (cache_.Invalidate(start, end)) NoteChange();
+  if (cache_.Invalidate(start, end) || known) NoteChange();
 }
 
 void ProgramCode::InvalidateAll() {

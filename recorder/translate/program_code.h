@@ -53,6 +53,9 @@ class ProgramCode {
   ProgramCode(const ProgramCode&) = delete;
   ProgramCode& operator=(const ProgramCode&) = delete;
 
+  // Takes what `maker` knows of code that is the same here. Requires: as for CodeSource::Inherit.
+  void Inherit(ProgramCode* maker) { source_.Inherit(&maker->source_); }
+
   // Host address of the translation of `guest_pc`; 0: there is no code that can be executed.
   // Requires: the thread that asks waits; so what it can write to can be read.
   uint64_t Translate(uint64_t guest_pc);

@@ -178,5 +178,68 @@ TEST_F(ProgramCodeTest, PagesWithOtherBytesAreNotTaken) {
   EXPECT_TRUE(IsIn(3));
 }
 
+// What a process has read of its code is its child's, for which this process stands here, too. The
+// file is changed meanwhile, which shows in pages that nobody has read.
+TEST_F(ProgramCodeTest, ChildTakesWhatItsMakerHasReadOfItsCode) {
+  constexpr uint8_t kReturn = 0xc3, kNop = 0x90;
+  const auto ignored = [](const MapRegion&) {};
+  CodeSource maker(getpid(), ignored);
+  const uint64_t read = kStart, last_read = kStart + 15 * kPageBytes;
+  const uint64_t unread = kStart + 40 * kPageBytes;
+  ASSERT_EQ(maker.At(read)[0], kReturn);
+  const UniqueFd fd(open((directory_ + "/code").c_str(), O_RDWR | O_CLOEXEC));
+  const std::vector<uint8_t> changed(kPages * kPageBytes, kNop);
+  ASSERT_EQ(pwrite(fd.get(), changed.data(), changed.size(), 0),
+            static_cast<ssize_t>(changed.size()));
+
+  std::vector<MapRegion> told;
+  CodeSource child(getpid(), [&](const MapRegion& region) { told.push_back(region); });
+  child.Inherit(&maker);
+  ASSERT_EQ(told.size(), 1u);
+  EXPECT_EQ(told[0].start, kStart);
+  EXPECT_TRUE(child.IsConstant(read));
+  EXPECT_EQ(child.At(read)[0], kReturn);
+  EXPECT_EQ(child.At(last_read)[kPageBytes - 1], kReturn) << "the next page is not known";
+  EXPECT_EQ(child.At(last_read)[kPageBytes], kNop);
+  EXPECT_EQ(child.At(unread)[0], kNop);
+  EXPECT_EQ(maker.At(read)[0], kReturn);
+
+  // A child of the child knows what both have read.
+  CodeSource grandchild(getpid(), ignored);
+  grandchild.Inherit(&child);
+  ASSERT_EQ(pwrite(fd.get(), std::vector<uint8_t>(changed.size(), 0xf4).data(), changed.size(), 0),
+            static_cast<ssize_t>(changed.size()));
+  EXPECT_EQ(grandchild.At(read)[0], kReturn);
+  EXPECT_EQ(grandchild.At(unread)[0], kNop);
+
+  EXPECT_TRUE(child.Forget(kStart, kStart + kPageBytes));
+  EXPECT_FALSE(child.Forget(kStart, kStart + kPageBytes));
+  EXPECT_EQ(child.At(read)[0], 0xf4);
+  EXPECT_EQ(grandchild.At(read)[0], kReturn);
+}
+
+TEST_F(ProgramCodeTest, ChildTakesNothingOfWhatIsOtherwiseMapped) {
+  CodeSource maker(getpid(), [](const MapRegion&) {});
+  ASSERT_FALSE(maker.At(kStart).empty());
+  void* const at = reinterpret_cast<void*>(kStart);
+  const UniqueFd fd(open((directory_ + "/code").c_str(), O_RDONLY | O_CLOEXEC));
+  const auto map_again = [&](int protection, off_t offset) {
+    ASSERT_EQ(mmap(at, kPages * kPageBytes, protection, MAP_PRIVATE | MAP_FIXED, fd.get(), offset),
+              at);
+  };
+  const auto takes = [&] {
+    bool any = false;
+    CodeSource child(getpid(), [&](const MapRegion&) { any = true; });
+    child.Inherit(&maker);
+    return any;
+  };
+  map_again(PROT_READ | PROT_EXEC, 0);
+  EXPECT_TRUE(takes());
+  map_again(PROT_READ | PROT_EXEC, kPageBytes);
+  EXPECT_FALSE(takes());
+  map_again(PROT_READ | PROT_WRITE | PROT_EXEC, 0);
+  EXPECT_FALSE(takes());
+}
+
 }  // namespace
 }  // namespace hindsight

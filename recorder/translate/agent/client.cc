@@ -100,11 +100,12 @@ void EndAtOnce() {
 uint64_t AskForBirth(Thread* thread, int64_t file, const Birth& birth) {
   struct stat status = {};
   if (!IsError(file)) Call(SYS_fstat, static_cast<uint64_t>(file), AddressOf(&status));
-  const Answer answer =
-      AskAsStranger(thread->thread_id, RequestKind::kFork,
-                    {{static_cast<uint64_t>(thread->process_id), static_cast<uint64_t>(file),
-                      thread->number, static_cast<uint64_t>(birth.maker), birth.count,
-                      static_cast<uint64_t>(birth.process), status.st_ino}});
+  const uint64_t process = static_cast<uint32_t>(birth.process) | static_cast<uint64_t>(birth.epoch)
+                                                                      << 32;
+  const Answer answer = AskAsStranger(
+      thread->thread_id, RequestKind::kFork,
+      {{static_cast<uint64_t>(thread->process_id), static_cast<uint64_t>(file), thread->number,
+        static_cast<uint64_t>(birth.maker), birth.count, process, status.st_ino}});
   if (answer.results[1] != 0) {
     thread->recorded_process = thread->recorded_thread = static_cast<int32_t>(answer.results[1]);
     thread->in_namespace = static_cast<uint32_t>(answer.results[2]);

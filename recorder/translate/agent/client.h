@@ -32,6 +32,7 @@ Answer AskAsStranger(int32_t thread_id, RequestKind kind, const Arguments& argum
 struct Birth {
   int32_t process, maker;
   uint64_t count;
+  uint32_t epoch;  // of the translated code (base/control.h)
 };
 // Asks what the process of `thread`, a child, is to be: enum ForkAnswer; and what its numbers are.
 // `file`: of its own memory, or kParentsMemory, or the error of the call that was to make one.

@@ -139,7 +139,7 @@ void SetChildRegisters(Thread* child, const NewTask& task) {
 }
 
 Birth BirthBy(const Thread& maker) {
-  return {maker.recorded_process, maker.recorded_thread, maker.count};
+  return {maker.recorded_process, maker.recorded_thread, maker.count, Control()->epoch};
 }
 
 // The child has its own memory from now on: also its own translated code. Not if the answer is

@@ -34,8 +34,9 @@ enum class RequestKind : uint32_t {
   // A child of fork: process [0], as it knows itself, has memory file [1], inode [6], which is to
   // be its own. Its thread has ring [2], and was made by thread [3], in state [4], of process [5],
   // both as the recorder numbers them: not always the process whose memory file this is, but maybe
-  // one that uses it (vfork). Results: [0] ForkAnswer, [1] the recorder's number of the child, 0 if
-  // that is not known, [2] 1 if it is in a PID namespace below the recorder's.
+  // one that uses it (vfork). The upper half of [5] is `epoch` of the ControlBlock before it was
+  // made. Results: [0] ForkAnswer, [1] the recorder's number of the child, 0 if that is not known,
+  // [2] 1 if it is in a PID namespace below the recorder's.
   kFork = 5,
   // The thread is about to end, having executed [0] instructions; [1] is 1 if all its process does.
   kExit = 6,
