@@ -64,15 +64,16 @@ void SegmentPages::AddCode(uint64_t count, const ExecutedPages::Published& publi
   if (known.hash == kUnknown || known.index != published.index) {
     known = {.index = published.index, .hash = HashOf(bytes)};
   }
-  // What the thread has stored itself a replay stores as well.
-  if (direct_ && PlaceWith(address, bytes).module < 0) return;
-  Import(count, address, bytes, known.hash, [&] {
+  const auto place_with_bytes = [&] {
     const ModulePlace place = PlaceOf(address);
     if (place != std::exchange(known.compared, place)) {
       known.equals = PlaceWith(address, bytes) == place;
     }
     return known.equals ? place : ModulePlace();
-  });
+  };
+  // What the thread has stored itself a replay stores as well.
+  if (direct_ && place_with_bytes().module < 0) return;
+  Import(count, address, bytes, known.hash, place_with_bytes);
 }
 
 void SegmentPages::Import(uint64_t count, uint64_t address, const uint8_t* bytes, uint64_t hash,
