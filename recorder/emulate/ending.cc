@@ -109,7 +109,7 @@ void ThreadEngine::Detach(const std::string& reason, std::vector<ThreadToDetach>
     return;
   }
   affinity_.Release();
-  ThreadToDetach how = {.thread = thread()};
+  ThreadToDetach how = {.thread = thread(), .stays = WaitsForChild()};
   if (state_ == State::kReady) {
     if (cpu_ != nullptr) CommitToProcess();
   } else if (tracee_->Unpark(); stops_.reported()) {

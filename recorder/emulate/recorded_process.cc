@@ -225,13 +225,11 @@ void RecordedProcess::LetGo(const std::string& reason) {
   log_->NoteEndReason(reason.empty() ? "the trace could not be written" : reason);
   std::vector<ThreadToDetach> detach;
   for (const auto& engine : threads_) {
-    const bool waits = engine->WaitsForChild();
     engine->Detach(reason, &detach);
-    if (waits && !detach.empty() && detach.back().thread == engine->thread()) {
-      detach.pop_back();
-      engine_->tasks().NoteToDetach(engine->thread());
-    }
     engine_->tasks().RemoveThread(engine->thread());
+  }
+  for (const ThreadToDetach& thread : detach) {
+    if (thread.stays) engine_->tasks().NoteToDetach(thread.thread);
   }
   for (const ThreadToDetach& thread : detach) {
     if (thread.running || thread.signal != 0) continue;

@@ -275,16 +275,20 @@ absl::Status DetachFromProcess(pid_t pid, absl::Span<const ThreadToDetach> threa
                                absl::Span<const VdsoPatch> patches) {
   absl::Status status;
   for (const ThreadToDetach& thread : threads) {
-    if (thread.running) StopToDetach(thread.thread);
+    if (thread.running && !thread.stays) StopToDetach(thread.thread);
   }
-  for (const ThreadToDetach& thread : threads) PrepareToDetach(pid, thread, patches);
+  for (const ThreadToDetach& thread : threads) {
+    if (!thread.stays) PrepareToDetach(pid, thread, patches);
+  }
   for (const ThreadToDetach& thread : threads) {
     if (HasEnded(pid, thread.thread)) continue;  // shows no memory
     ProcMemFile memory(thread.thread);
     status.Update(RestoreVdso(patches, &memory));
     break;
   }
-  for (const ThreadToDetach& thread : threads) Detach(thread.thread, thread.signal);
+  for (const ThreadToDetach& thread : threads) {
+    if (!thread.stays) Detach(thread.thread, thread.signal);
+  }
   return status;
 }
 

@@ -69,6 +69,9 @@ struct ThreadToDetach {
   pid_t thread = 0;
   // It is not stopped, for all that the caller knows: waits in a system call, or runs natively.
   bool running = false;
+  // It is in a call that no stop interrupts, as long as its child of vfork has its memory: it is
+  // not detached here, but by the caller, once it stops.
+  bool stays = false;
   // Of a stopped one: the signal that it was about to get; 0 if none.
   int signal = 0;
 };

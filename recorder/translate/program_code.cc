@@ -78,6 +78,8 @@ bool ProgramCode::NeedsSideEffect(absl::Span<const uint8_t> instruction) {
 void ProgramCode::NoteRegion(const MapRegion& region) {
   modules_[region.start] = memo_->ModuleOf(region, exclusive_);
   PublishRange(region.start, region.end);
+  // A child that was made before it was known does not know whether it is the same there.
+  NoteChange();
 }
 
 TranslationMemo::Module* ProgramCode::ModuleOf(uint64_t guest_pc) const {

@@ -178,6 +178,18 @@ TEST_F(ProgramCodeTest, PagesWithOtherBytesAreNotTaken) {
   EXPECT_TRUE(IsIn(3));
 }
 
+TEST_F(ProgramCodeTest, EpochTellsWhatIsFoundAndForgottenOfTheCode) {
+  const uint32_t begin = file_->control()->epoch;
+  EXPECT_NE(code_->Translate(order_[0]), 0u);
+  const uint32_t found = file_->control()->epoch;
+  EXPECT_NE(found, begin);
+  EXPECT_NE(code_->Translate(order_[20]), 0u);
+  EXPECT_EQ(file_->control()->epoch, found) << "in the same region";
+  const uint64_t nobody_was_here = kStart + (kPages - 1) * kPageBytes;
+  code_->Invalidate(nobody_was_here, nobody_was_here + kPageBytes);
+  EXPECT_NE(file_->control()->epoch, found);
+}
+
 // What a process has read of its code is its child's, for which this process stands here, too. The
 // file is changed meanwhile, which shows in pages that nobody has read.
 TEST_F(ProgramCodeTest, ChildTakesWhatItsMakerHasReadOfItsCode) {

@@ -125,7 +125,7 @@ struct ControlBlock {
   uint32_t doorbell;    // a futex
   // The recorder -> agent.
   uint32_t service_sleeps;
-  uint32_t epoch;            // changes whenever something translated is no longer valid
+  uint32_t epoch;            // changes with what is known of the code
   int32_t recorder_process;  // 0: it is in a PID namespace above the program's
   uint32_t executed_range_count;
   uint32_t leave;  // 1: recording is over, and nobody answers any more: threads go on natively
