@@ -67,6 +67,12 @@ TEST(GeneratedCodeTest, OfAChildOfForkAndItsMaker) {
   ExpectAlwaysRecordsUnchanged({Program("forks_and_changes_code")});
 }
 
+// Blocks of code that has not changed for a while do not check any more whether it has.
+TEST(GeneratedCodeTest, ThatChangesAfterAWhile) {
+  ExpectAlwaysRecordsUnchanged({Program("changes_settled_code")});
+  ExpectAlwaysRecordsUnchanged({Program("changes_settled_code"), "threads"});
+}
+
 TEST(GeneratedCodeTest, ToyJitWithManyKeyframes) {
   ExpectRecordsUnchanged({Program("toy_jit")}, {},
                          {"--light-keyframe-interval=10000", "--full-keyframe-interval=50000"});

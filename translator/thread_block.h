@@ -6,6 +6,7 @@
 // GiB, not 0, plus 16 MiB, so that the 16 MiB below the view of address 0 are free. gs:[X] is what
 // lies at X + D (how it is encoded: host/gs_shift.h):
 //
+//   gs:[-2 MiB - 132 KiB] ..     a byte for each guard of code; see kHsExitGuard
 //   gs:[-2 MiB - 68 KiB] ..      struct HsThreadBlock; the rest of the page is the agent's
 //   gs:[-2 MiB - 64 KiB] .. gs:[-2 MiB]   where the thread's calls return to
 //   gs:[-2 MiB] .. gs:[-1 MiB]   its table of indirect branches
@@ -34,6 +35,8 @@
 #include "translator/host/gs_shift.h"
 
 #define HS_BLOCK_OFFSET (-0x211000)
+#define HS_GUARDS_OFFSET (-0x221000)
+#define HS_GUARDS 0x10000
 
 #ifndef __ASSEMBLER__
 
@@ -79,6 +82,11 @@ enum HsExitKind {
   // The code at exit_guest_pc, exit_size bytes long, is no longer what the block was made from, or
   // the view shows something else there. Nothing has been executed.
   kHsExitCode = 8,
+  // The thread's view may not show the page of the code at exit_guest_pc as memory has it, which
+  // is guarded: when a byte of HS_GUARDS_OFFSET is not 0 it does. exit_link is the address of the
+  // byte's offset from GS, 4 bytes, which others may change at any time. When the view shows it, go
+  // on at exit_host_pc with r10 unchanged.
+  kHsExitGuard = 9,
 };
 
 struct HsThreadBlock {
@@ -94,12 +102,12 @@ struct HsThreadBlock {
   // Set when translated code is left. Copied from struct HsExit but for exit_address.
   uint64_t exit_guest_pc;
   union {
-    uint64_t exit_host_pc;     // where to go on: kHsExitMiss, kHsExitOperation
+    uint64_t exit_host_pc;     // where to go on: kHsExitMiss, kHsExitOperation, kHsExitGuard
     uint64_t exit_rsp_before;  // kHsExitIndirect
   };
   union {
     uint64_t exit_branch_pc;  // kHsExitIndirect
-    uint64_t exit_link;       // kHsExitLink
+    uint64_t exit_link;       // kHsExitLink, kHsExitGuard
     uint64_t exit_operation;  // kHsExitOperation
   };
   uint16_t exit_kind;  // enum HsExitKind
@@ -223,6 +231,7 @@ static inline void HsForgetPlaces(struct HsThreadBlock* block, uint64_t arena) {
   for (int i = 0; i < HS_PLACES; ++i) words[i] = arena + HS_SEARCH_RETURN;
 }
 
+HS_STATIC_ASSERT(HS_GUARDS_OFFSET + HS_GUARDS == HS_BLOCK_OFFSET);
 HS_STATIC_ASSERT(HS_BLOCK_OFFSET + 0x1000 == HS_PLACES_OFFSET);
 HS_STATIC_ASSERT(HS_PLACES_OFFSET + HS_PLACES * 8 == HS_TABLE_OFFSET);
 HS_STATIC_ASSERT(HS_TABLE_OFFSET + HS_TABLE_ENTRIES * 16 == HS_TABLES_END);

@@ -277,6 +277,16 @@ const Translation* CodeCache::Get(uint64_t guest_pc) {
   return it == blocks_.end() ? nullptr : it->second;
 }
 
+void CodeCache::ForEachBlockIn(uint64_t page,
+                               const std::function<void(const Translation&)>& visit) const {
+  const auto blocks = pages_.find(page / kPageBytes);
+  if (blocks == pages_.end()) return;
+  for (const Block block : blocks->second) {
+    const auto it = blocks_.find(block->guest_pc);
+    if (it != blocks_.end() && it->second == block) visit(*block);
+  }
+}
+
 void CodeCache::Drop(uint64_t guest_pc) {
   if (const Block block = Get(guest_pc)) Unlink(*block);
 }

@@ -62,6 +62,8 @@ class CodeCache {
 
   // What `guest_pc` was translated to; null: nothing.
   const Translation* Get(uint64_t guest_pc);
+  // What was translated from bytes in the page at `page`, one by one.
+  void ForEachBlockIn(uint64_t page, const std::function<void(const Translation&)>& visit) const;
   // Nothing leads any more to the translation of `guest_pc`, if there is one.
   void Drop(uint64_t guest_pc);
   // Nothing leads any more to what was translated from bytes in [start, end). The code itself

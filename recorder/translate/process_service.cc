@@ -132,7 +132,8 @@ void TellCpuid(CpuModel model, ControlBlock* control) {
 }
 
 // Children share it.
-TranslationOptions WithMemo(TranslationOptions options) {
+TranslationOptions WithShared(TranslationOptions options) {
+  if (options.guards == nullptr) options.guards = std::make_shared<CodeGuards>();
   if (options.memo == nullptr) options.memo = std::make_shared<TranslationMemo>();
   return options;
 }
@@ -142,7 +143,7 @@ TranslationOptions WithMemo(TranslationOptions options) {
 ProcessService::ProcessService(pid_t process, MemoryFile file, const TranslationOptions& options,
                                OnChild on_child)
     : process_(process),
-      options_(WithMemo(options)),
+      options_(WithShared(options)),
       on_child_(std::move(on_child)),
       pidfd_(static_cast<int>(syscall(SYS_pidfd_open, process, 0))),
       file_(std::make_shared<MemoryFile>(std::move(file))),
@@ -196,6 +197,8 @@ bool ProcessService::IsAsked() const {
 }
 
 bool ProcessService::HasWork() {
+  while (!IsAsked() && !stop_ && code_.GuardQuietPage()) {
+  }
   // Who executes a program has to be looked at, and is done with this one.
   while (!IsAsked() && execs_.empty() && !stop_ && code_.TranslateAhead()) {
   }
@@ -240,7 +243,12 @@ void ProcessService::Sleep() {
   FreeSlotsOfTheDead();
   ControlBlock* control = file_->control();
   __atomic_store_n(&control->service_sleeps, 1, __ATOMIC_SEQ_CST);
-  const timespec time = SleepTimeAfter(sleeps_++, execs_.empty() ? kSleep : kExecSleep);
+  timespec time = SleepTimeAfter(sleeps_++, execs_.empty() ? kSleep : kExecSleep);
+  if (const auto quiet = code_.UntilQuietPage()) {
+    constexpr long kLeastSleep = 10'000'000;
+    const long ns = std::chrono::nanoseconds(*quiet).count();
+    time.tv_nsec = std::min(time.tv_nsec, std::max(ns, kLeastSleep));
+  }
   Futex(&control->doorbell, FUTEX_WAIT, seen_doorbell_, &time);
   __atomic_store_n(&control->service_sleeps, 0, __ATOMIC_SEQ_CST);
 }
@@ -299,6 +307,12 @@ void ProcessService::Answer(RequestSlot* slot) {
     case RequestKind::kExec:
       slot->results[0] = HoldForExec(slot->thread_id, arguments[1] != 0);
       break;
+    case RequestKind::kGuard:
+      slot->results[0] = OpenGuard(static_cast<int>(arguments[0]));
+      break;
+    case RequestKind::kEndGuards:
+      options_.guards->EndAll();
+      break;
     case RequestKind::kTraces:
       AnnounceTracing(static_cast<pid_t>(arguments[0]));
       break;
@@ -324,6 +338,15 @@ void ProcessService::Recover(RequestSlot* slot) const {
   slot->results[1] = place->guest_pc;
   slot->results[2] = static_cast<uint64_t>(place->adjust);
   std::memcpy(&slot->results[3], place->saved.data(), place->saved.size());
+}
+
+bool ProcessService::OpenGuard(int fd) {
+  UniqueFd file(static_cast<int>(syscall(SYS_pidfd_getfd, pidfd_.get(), fd, 0)));
+  if (!file.valid()) return false;
+  std::error_code error;
+  const auto name =
+      std::filesystem::read_symlink(absl::StrCat("/proc/self/fd/", file.get()), error);
+  return name == "anon_inode:[userfaultfd]" && code_.OpenGuard(std::move(file));
 }
 
 void ProcessService::AnswerCpuidFor(RequestSlot* slot) const {
@@ -426,6 +449,7 @@ void ProcessService::AnnounceTracing(pid_t task) {
   const pid_t traced = ProcessOf(task);
   // The number comes from the program. Nobody traces his own process.
   if (options_.recording == nullptr || traced == 0 || traced == process_) return;
+  options_.guards->EndAll();
   options_.recording->on_traced(traced);
 }
 

@@ -6,7 +6,7 @@
 
 #include "base/check.h"
 #include "emulator/code/instruction.h"
-#include "recorder/translate/code_check.h"
+#include "recorder/translate/guard/code_check.h"
 #include "recorder/translate/memo/translation.h"
 #include "recorder/translate/stream/tsc_clock.h"
 #include "tracefmt/records.h"
@@ -55,6 +55,7 @@ ProgramCode::ProgramCode(pid_t process, const TranslationOptions& options, Memor
         return source_.MayChange(pc) ? absl::Span<const uint8_t>() : source_.At(pc);
       }),
       needs_side_effect_([this](auto instruction) { return NeedsSideEffect(instruction); }),
+      guard_(options.guards, file->control(), [file](uint64_t host) { return file->code(host); }),
       exclusive_(options.exclusive_memory) {
   cache_.WriteStubs(exclusive_);
   file->control()->exclusive = exclusive_ ? 1 : 0;
@@ -249,7 +250,7 @@ absl::StatusOr<TranslatedBlock> ProgramCode::TranslateChecked(TranslateRequest r
                            .bytes = request.bytes.first(bytes),
                            .host = request.host_address,
                            .stubs = request.stubs,
-                           .view = request.flavour == Flavour::kRecord && !request.exclusive,
+                           .view = ChecksView(),
                            .flags_dead = block->side.front().flags_exact == 0};
   const std::vector<uint8_t> code = EmitCodeCheck(check);
   const auto size = static_cast<uint32_t>(code.size());
@@ -313,6 +314,31 @@ uint64_t ProgramCode::TranslateIndirectTo(uint64_t guest_pc) {
 void ProgramCode::Add(const Translation* translation) {
   Publish(*translation);
   cache_.Add(translation);
+  if (!CanBeGuarded(*translation)) return;
+  guard_.Add(PageOf(translation->guest_pc), translation->host, ChecksView());
+}
+
+bool ProgramCode::CanBeGuarded(const Translation& translation) const {
+  const uint64_t start = translation.guest_pc, last = start + translation.block.guest_bytes - 1;
+  return translation.checks_code && PageOf(start) == PageOf(last);
+}
+
+bool ProgramCode::GuardQuietPage() {
+  const std::optional<uint64_t> page = guard_.Due();
+  if (!page.has_value()) return false;
+  const MapRegion* const region = source_.LookUp(*page);
+  // Others may store to other mappings of what is shared. What is a file's cannot be watched.
+  if (region == nullptr || region->shared || region->inode != 0) return true;
+  if (!guard_.Protect(*page, *region)) return true;
+  source_.ForgetWritable();
+  std::vector<uint64_t> blocks;
+  cache_.ForEachBlockIn(*page, [&](const Translation& block) {
+    if (CanBeGuarded(block) && PageOf(block.guest_pc) == *page && Fits(block, bytes_at_)) {
+      blocks.push_back(block.host);
+    }
+  });
+  guard_.Guard(*page, blocks, ChecksView());
+  return true;
 }
 
 // Pages that a block checks itself a thread imports when the check fails.
@@ -392,6 +418,7 @@ void ProgramCode::NoteChange() {
 
 void ProgramCode::Invalidate(uint64_t start, uint64_t end) {
   StopAhead();
+  guard_.Forget(start, end);
   looked_up_.clear();
   const bool known = source_.Forget(start, end);
   if (options_.executed_pages != nullptr) {
@@ -415,6 +442,7 @@ void ProgramCode::ShareMemory() {
   read_ahead_.clear();
   looked_up_.clear();
   ones_.clear();
+  guard_.Forget(0, ~uint64_t{0});
   // What is executed is the same; modules are told of anew.
   source_.Forget(0, ~uint64_t{0});
   cache_.ForgetAll();

@@ -22,6 +22,7 @@
 #include "recorder/session/options.h"
 #include "recorder/translate/code_cache.h"
 #include "recorder/translate/code_source.h"
+#include "recorder/translate/guard/code_guard.h"
 #include "recorder/translate/memo/read_ahead.h"
 #include "recorder/translate/memo/translation_memo.h"
 #include "recorder/translate/memory_file.h"
@@ -38,6 +39,7 @@ struct TranslationOptions {
   uint64_t seed = 1;
   // Of all processes of a recording; unset: a new one.
   std::shared_ptr<TranslationMemo> memo;
+  std::shared_ptr<CodeGuards> guards;  // likewise
   // How processes are recorded; null: they are not.
   std::shared_ptr<const ServiceRecording> recording;
   // Of one process that is recorded: where what it executes is published. May be null.
@@ -48,7 +50,7 @@ struct TranslationOptions {
 
 class ProgramCode {
  public:
-  // Requires: options.memo.
+  // Requires: options.memo and guards.
   ProgramCode(pid_t process, const TranslationOptions& options, MemoryFile* file);
   ProgramCode(const ProgramCode&) = delete;
   ProgramCode& operator=(const ProgramCode&) = delete;
@@ -70,6 +72,13 @@ class ProgramCode {
   bool TranslateAhead();
   // There is none until code is asked for again.
   void StopAhead();
+
+  // Code that has not been written to for a while need not be checked by its blocks: see CodeGuard.
+  // With a userfaultfd of the process. False: it cannot be used.
+  bool OpenGuard(UniqueFd file) { return guard_.Open(std::move(file)); }
+  // Sees to one page for which it is time. False: there is none.
+  bool GuardQuietPage();
+  std::optional<CodeGuard::Clock::duration> UntilQuietPage() const { return guard_.UntilDue(); }
 
   // The code in [start, end) has changed, or may have.
   void Invalidate(uint64_t start, uint64_t end);
@@ -105,6 +114,10 @@ class ProgramCode {
   TranslationMemo::Module* ModuleOf(uint64_t guest_pc) const;
   bool WatchesLoads(uint64_t guest_pc) const;
   bool MayGoAhead(uint64_t guest_pc) const;
+  // Whether a guard can take the place of its check.
+  bool CanBeGuarded(const Translation& translation) const;
+  // Whether blocks that check their code compare it with the view, too.
+  bool ChecksView() const { return options_.flavour == Flavour::kRecord && !exclusive_; }
   void PublishRange(uint64_t start, uint64_t end);
   void Publish(const Translation& translation);
   void PublishPages(uint64_t first_byte, uint64_t last_byte);
@@ -122,7 +135,8 @@ class ProgramCode {
   HostFeatures needs_;            // of the block that is being translated
   absl::flat_hash_map<uint64_t, TranslationMemo::Module*> modules_;  // by start of the region
   absl::flat_hash_set<uint64_t> changing_;  // pages whose code was found to have changed
-  bool exclusive_ = false;                  // memory is
+  CodeGuard guard_;
+  bool exclusive_ = false;  // memory is
   // Of TranslateOne, by guest pc.
   absl::flat_hash_map<uint64_t, const Translation*> ones_;
   absl::flat_hash_set<uint64_t> executed_, fetched_;  // pages in options_.executed_pages

@@ -54,6 +54,7 @@ class ProgramCodeTest : public testing::Test {
     fd_ = UniqueFd(memfd_create("hindsight", MFD_CLOEXEC));
     file_ = std::make_unique<MemoryFile>(*MemoryFile::Open(getpid(), fd_.get()));
     TranslationOptions options;
+    options.guards = std::make_shared<CodeGuards>();
     options.memo = memo_;
     options.flavour = flavour_;
     options.exclusive_memory = flavour_ == Flavour::kRecord;

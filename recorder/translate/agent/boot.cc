@@ -131,7 +131,7 @@ Thread* MakeThread(uint64_t number) {
 }
 
 Thread* ResetThread(uint64_t number) {
-  const uint64_t start = DistanceOf(number) + HS_BLOCK_OFFSET;
+  const uint64_t start = DistanceOf(number) + HS_GUARDS_OFFSET;
   Call(SYS_madvise, start, DistanceOf(number) + HS_TABLES_END - start, MADV_DONTNEED);
   return SetUpThread(number);
 }

@@ -233,7 +233,7 @@ void HandleCall(Thread* thread) {
       !HandleProcessCall(thread, &call) && !HandleFileCall(&call) && !MakeCall(thread, &call)) {
     return;
   }
-  ShowOwnMap(*thread, made, &call);
+  ShowOwnMap(thread, made, &call);
   const bool code_changed = NoteMemoryWritten(thread, made, call.result());
   HoldBackEntries(*thread);  // never a call without what it has stored
   RecordCall(thread, made, call.result(), {.code_changed = code_changed});

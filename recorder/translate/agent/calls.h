@@ -71,7 +71,7 @@ bool IsMemoryFileOpened();
 // `call` has been made and has its result; `made` is it before. If it has opened one of the files
 // of /proc in which this process sees its memory map, that is replaced by one with the program's
 // regions: as they are now, however often it is read.
-void ShowOwnMap(const Thread& thread, const GuestCall& made, GuestCall* call);
+void ShowOwnMap(Thread* thread, const GuestCall& made, GuestCall* call);
 
 // Copies from or to the guest's memory. False if not all of it can be.
 bool CopyGuest(void* to, const void* from, uint64_t bytes);

@@ -1,6 +1,7 @@
 #include "recorder/translate/agent/client.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/futex.h>
 #include <signal.h>
 #include <sys/stat.h>
@@ -148,6 +149,22 @@ void SettleSlot(const Thread& thread) {
   const SlotState state = __atomic_load_n(&slot->state, __ATOMIC_ACQUIRE);
   if (state == SlotState::kPosted || state == SlotState::kAwaited) Await(slot);
   __atomic_store_n(&slot->state, SlotState::kIdle, __ATOMIC_RELEASE);
+}
+
+void OpenGuardIfWanted(Thread* thread) {
+  GuardState* const state = &Control()->guard;
+  GuardState wanted = GuardState::kWanted;
+  // A child of vfork has the memory, but descriptors of its own.
+  if (__atomic_load_n(state, __ATOMIC_RELAXED) != wanted || thread->alone != 0 ||
+      !__atomic_compare_exchange_n(state, &wanted, GuardState::kOpening, false, __ATOMIC_ACQ_REL,
+                                   __ATOMIC_RELAXED)) {
+    return;
+  }
+  const int64_t file = Call(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK);
+  const bool open = !IsError(file) &&
+                    Ask(thread, RequestKind::kGuard, static_cast<uint64_t>(file)).results[0] != 0;
+  if (!IsError(file)) Call(SYS_close, static_cast<uint64_t>(file));
+  __atomic_store_n(state, open ? GuardState::kOpen : GuardState::kImpossible, __ATOMIC_RELEASE);
 }
 
 bool Invalidate(Thread* thread, uint64_t start, uint64_t end) {

@@ -41,6 +41,9 @@ uint64_t AskForBirth(Thread* thread, int64_t file, const Birth& birth);
 // call that has made it is recorded.
 void TellNumber(Thread* thread);
 
+// Has the recorder notice stores to the process's code, if it wants to and that can be.
+void OpenGuardIfWanted(Thread* thread);
+
 // The process ends, whatever it is: no signal of its own ends the first one of a PID namespace.
 [[noreturn]] void EndAtOnce();
 

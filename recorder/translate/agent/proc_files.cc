@@ -332,25 +332,27 @@ int64_t ReadPath(uint64_t file, char* path, uint64_t bytes) {
   return Call(SYS_readlink, AddressOf(link), AddressOf(path), bytes);
 }
 
-void ShowOwnMap(const Thread& thread, const GuestCall& made, GuestCall* call) {
+void ShowOwnMap(Thread* thread, const GuestCall& made, GuestCall* call) {
   const char* const path = PathOf(made);
   if (path == nullptr || IsError(call->result())) return;
   const ShownFile kind = FileNamed(path);
   if (kind == ShownFile::kMemory) {
-    __atomic_store_n(&memory_opened, 1, __ATOMIC_RELEASE);
+    if (__atomic_exchange_n(&memory_opened, 1, __ATOMIC_ACQ_REL) == 0) {
+      Ask(thread, RequestKind::kEndGuards);
+    }
     return;
   }
-  const bool as_it_is = kind == ShownFile::kStatus && FilterMode(thread) == 0;
+  const bool as_it_is = kind == ShownFile::kStatus && FilterMode(*thread) == 0;
   if (kind == ShownFile::kOther || as_it_is) return;
   const auto file = static_cast<uint64_t>(call->result());
-  if (!IsOwn(thread, file) || !MayWriteLines()) return;
+  if (!IsOwn(*thread, file) || !MayWriteLines()) return;
   static constexpr char kName[] = "maps";
   const int64_t copy = Call(SYS_memfd_create, AddressOf(kName), MFD_CLOEXEC);
   if (IsError(copy)) return;
   if (kind == ShownFile::kMap) {
     CopyShown(file, static_cast<uint64_t>(copy), MapLines());
   } else {
-    CopyShown(file, static_cast<uint64_t>(copy), StatusLines(thread));
+    CopyShown(file, static_cast<uint64_t>(copy), StatusLines(*thread));
   }
   Replace(file, static_cast<uint64_t>(copy));
   Call(SYS_close, static_cast<uint64_t>(copy));

@@ -1,8 +1,13 @@
 // What a thread's view takes from memory, outside translated code.
 
+#include <sys/mman.h>
+#include <sys/syscall.h>
+
+#include "recorder/translate/agent/boot.h"
 #include "recorder/translate/agent/direct_memory.h"
 #include "recorder/translate/agent/float_state.h"
 #include "recorder/translate/agent/recording.h"
+#include "recorder/translate/base/system.h"
 #include "recorder/translate/view/thread_view.h"
 
 namespace hindsight::agent {
@@ -12,6 +17,35 @@ bool TakeRead(Thread* thread, uint64_t address, uint64_t bytes) {
   ThreadView& view = ViewOf(*thread);
   return view.TouchAll(address, bytes, thread->count) &&
          view.Compare(address, bytes, thread->count);
+}
+
+namespace {
+
+// Bytes of the thread's for guards, from the first one on.
+uint64_t GuardBytes(const Thread& thread) {
+  return DistanceOf(thread.number) + static_cast<uint64_t>(int64_t{HS_GUARDS_OFFSET});
+}
+
+}  // namespace
+
+void TakeGuarded(Thread* thread) {
+  constexpr uint64_t kPage = ThreadView::kPage;
+  // A guard that begins only now has another byte.
+  const int32_t place =
+      __atomic_load_n(PointerTo<const int32_t>(thread->block->exit_link), __ATOMIC_ACQUIRE);
+  const auto number = static_cast<uint32_t>(place - HS_GUARDS_OFFSET - HS_GS_SHIFT);
+  const uint64_t page = thread->pc & ~(kPage - 1);
+  if (number >= HS_GUARDS || (IsRecorded(*thread) && !TakeRead(thread, page, kPage))) return;
+  *PointerTo<uint8_t>(GuardBytes(*thread) + number) = 1;
+}
+
+void ForgetGuards(const Thread& thread) {
+  const GuardState state = __atomic_load_n(&Control()->guard, __ATOMIC_ACQUIRE);
+  if (state == GuardState::kOpening || state == GuardState::kOpen) ForgetInheritedGuards(thread);
+}
+
+void ForgetInheritedGuards(const Thread& thread) {
+  Call(SYS_madvise, GuardBytes(thread), HS_GUARDS, MADV_DONTNEED);
 }
 
 void TakeShared(Thread* thread) {
@@ -34,6 +68,7 @@ uint64_t GuestAddress(const Thread& thread, uint64_t address) {
 }
 
 void TakeReplaced(Thread* thread, uint64_t start, uint64_t end, uint64_t moved) {
+  ForgetGuards(*thread);
   ViewOf(*thread).EnterAgain(start, end, moved, thread->count);
 }
 
@@ -50,6 +85,7 @@ void TakeFailedStore(Thread* thread, uint64_t address) {
   const uint64_t places[] = {address - kLargestStore, address, address + kLargestStore};
   for (const uint64_t at : places) {
     if (view.Holds(at) && !view.Compare(at, 1, thread->count)) {
+      ForgetGuards(*thread);
       view.Drop(at & ~uint64_t{4095}, (at | 4095) + 1);
     }
   }

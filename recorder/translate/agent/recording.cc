@@ -164,6 +164,7 @@ void SetUpRecording(const Thread& thread) {
   recording.writer.Init(ring, &IsNobodyReading, &Control()->attention);
   thread.block->locked_ring = AddressOf(ring);
   thread.block->locked_next = 0;
+  ForgetInheritedGuards(thread);
   SetLockedRoom(thread, {});
   recording.view.Init(DistanceOf(thread.number), kViewWindows, kViewWindowCount,
                       {.held = PointerTo<uint8_t>(tables),
@@ -275,6 +276,7 @@ void BeginSegment(Thread* thread) {
   __atomic_add_fetch(&executed, thread->count - recording.pace.start(), __ATOMIC_SEQ_CST);
   recording.pace.Begin(thread->count, Boot().segment_instructions);
   recording.view.BeginSegment(thread->count);
+  ForgetGuards(*thread);
   recording.direct_pages = TellNextMemory(thread);
 }
 
@@ -347,6 +349,7 @@ void DropWhatOthersDropped(Thread* thread) {
   for (const uint64_t count = DroppedCount(); recording.dropped != count; ++recording.dropped) {
     const DroppedRange range = DroppedAt(recording.dropped);
     recording.view.Drop(range.start, range.end);
+    ForgetGuards(*thread);
   }
 }
 
@@ -355,6 +358,7 @@ void DropInAllViews(Thread* thread, uint64_t start, uint64_t end) {
   if (recording.on == 0) return;
   DropWhatOthersDropped(thread);
   recording.view.Drop(start, end);
+  ForgetGuards(*thread);
   if (AddDropped({start, end}) == recording.dropped) ++recording.dropped;
 }
 
@@ -465,6 +469,7 @@ void RecordPart(Thread* thread, uint64_t start, uint64_t end) {
     TellStored(thread, start, end - start);
   } else {
     recording.view.Drop(start & ~uint64_t{4095}, end);
+    ForgetGuards(*thread);
   }
 }
 

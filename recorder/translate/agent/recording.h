@@ -85,6 +85,13 @@ bool TakeRead(Thread* thread, uint64_t address, uint64_t bytes);
 // Others may have written to memory that the process shares with them (IsInSharedMap): what the
 // thread knows of that, some pages at most, is compared.
 void TakeShared(Thread* thread);
+// The thread has left translated code by kHsExitGuard: its view shows the page, and its byte says
+// so, unless the page cannot be read.
+void TakeGuarded(Thread* thread);
+// What the view has may change by other ways than stores and imports, or go.
+void ForgetGuards(const Thread& thread);
+// The same of a thread that begins, maybe as the copy of another process's.
+void ForgetInheritedGuards(const Thread& thread);
 // A check of [address, address + bytes) failed.
 void TakeMiss(Thread* thread, uint64_t address, uint64_t bytes);
 // As TakeMiss, for memory that has been changed already: it had `old`.

@@ -228,6 +228,7 @@ extern "C" [[noreturn]] void AgentHandleExit(Thread* thread) {
                   static_cast<uint64_t>(int64_t{block->exit_adjust});
   thread->pc = block->exit_guest_pc;
   LeaveIfOver(thread);
+  OpenGuardIfWanted(thread);
   switch (block->exit_kind) {
     case kHsExitLink:
       LeaveFor(thread, Translate(thread, thread->pc, block->exit_link));
@@ -242,6 +243,9 @@ extern "C" [[noreturn]] void AgentHandleExit(Thread* thread) {
       // A replay executes what the view shows.
       if (IsRecorded(*thread)) TakeRead(thread, thread->pc, block->exit_size);
       LeaveFor(thread, Translate(thread, thread->pc, 0));
+    case kHsExitGuard:
+      TakeGuarded(thread);
+      LeaveFor(thread, HostOf(thread, thread->pc));
     case kHsExitSyscall:
       HandleCall(thread);
       break;

@@ -160,7 +160,7 @@ inline Thread* ThreadOf(uint64_t number) {
   return reinterpret_cast<Thread*>(DistanceOf(number) + HS_THREAD_OFFSET);
 }
 
-static_assert(kStepStateOffset + 64 * kKiB <= kGapBytes + HS_BLOCK_OFFSET);
+static_assert(kStepStateOffset + 64 * kKiB <= kGapBytes + HS_GUARDS_OFFSET);
 static_assert(sizeof(HsThreadBlock) <= 0x100 && sizeof(Thread) <= 0x1000 - 0x100);
 static_assert(offsetof(Thread, registers) == HS_REGISTERS - HS_THREAD_OFFSET);
 static_assert(offsetof(Thread, flags) == HS_FLAGS - HS_THREAD_OFFSET);

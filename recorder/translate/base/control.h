@@ -58,6 +58,11 @@ enum class RequestKind : uint32_t {
   // The thread is about to trace task [0], as it knows that: if it is recorded, the answer comes
   // when that has gone on without the agent, or could not within some seconds.
   kTraces = 12,
+  // Descriptor [0] is a userfaultfd of the process, new, which the agent closes when the answer is
+  // there. Result: [0] 1 if code is guarded by it.
+  kGuard = 13,
+  // The thread has opened a process's memory as a file: what it writes to it must not be guarded.
+  kEndGuards = 14,
 };
 
 // What kFork has in the place of a descriptor if the memory is the parent's, for a while. Other
@@ -76,6 +81,10 @@ enum ForkAnswer : uint64_t { kForkNative = 0, kForkTranslated = 1, kForkRecorded
 // The recorder wakes threads that wait in system calls by the agent's signal for orders only while
 // kWanted: the agent's handlers are there at least until kAlone.
 enum class Tracing : uint32_t { kNo = 0, kWanted = 1, kLeaving = 2, kAlone = 3, kLeft = 4 };
+
+// Whether stores to the process's code can be noticed (guard/code_guard.h). The recorder says
+// kWanted, the agent the rest.
+enum class GuardState : uint32_t { kNone = 0, kWanted = 1, kOpening = 2, kOpen = 3, kImpossible = 4 };
 
 // Of orders (orders.h): the si_code of their SIGILL. The kernel's own are above SI_ASYNCNL (-60).
 inline constexpr int32_t kOrderCode = -0x4853;
@@ -145,6 +154,7 @@ struct ControlBlock {
   // The recorder -> agent: changes whenever a full keyframe is wanted; each time is one try.
   uint32_t keyframe_wanted;
   Tracing tracing;
+  GuardState guard;
   Lifeline lifeline;
   // The recorder -> agent: what programs ask when they start. All else is asked for (kCpuid).
   CpuidEntry cpuid[kMaxCpuidEntries];

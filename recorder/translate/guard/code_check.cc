@@ -1,4 +1,4 @@
-#include "recorder/translate/code_check.h"
+#include "recorder/translate/guard/code_check.h"
 
 #include <cstring>
 #include <initializer_list>
@@ -7,13 +7,14 @@
 #include "base/check.h"
 #include "isa/registers.h"
 #include "translator/flags.h"
+#include "translator/host/branch_site.h"
 #include "translator/thread_block.h"
 
 namespace hindsight {
 namespace {
 
 constexpr uint8_t kGsPrefix = 0x65;
-constexpr uint64_t kSaveBytes = 9, kJumpBytes = 5;
+constexpr uint32_t kSaveBytes = 9, kJumpBytes = 5;
 
 bool Reaches(const CodeCheck& check) {
   constexpr int64_t kReach = int64_t{0x7fff} << 16;  // and some room
@@ -36,6 +37,36 @@ class Writer {
   explicit Writer(const CodeCheck& check) : check_(check) {}
 
   std::vector<uint8_t> Write() {
+    WriteGuard();
+    WriteCheck();
+    while (code_.size() % kHostAlignment != 0) Bytes({0xcc});
+    for (const size_t place : passed_) SetRel32(place);
+    return std::move(code_);
+  }
+
+ private:
+  void WriteGuard() {
+    Bytes({0x66, 0x90, kJumpPrefix, kJumpOpcode});
+    const size_t to_check = Rel32();
+    if (check_.view) {
+      constexpr uint8_t kToMiss = 8;
+      Bytes({0x49, 0x89, 0xcb});                       // mov %rcx, %r11
+      Bytes({kGsPrefix, 0x0f, 0xb6, 0x0c, 0x25});      // movzbl %gs:byte, %ecx
+      Value(int32_t{HS_GUARDS_OFFSET + HS_GS_SHIFT});  // which one is said with the guard
+      Bytes({0xe3, kToMiss, 0x4c, 0x89, 0xd9});        // jrcxz; mov %r11, %rcx
+      PassOn();
+      Bytes({0x4c, 0x89, 0xd9});
+      Leave(kHsExitGuard);
+      while (code_.size() % kHostAlignment != 0) Bytes({0xcc});
+    } else {
+      PassOn();
+      while (code_.size() % kHostAlignment != 0) Bytes({0xcc});
+    }
+    CHECK(code_.size() == CheckOffset(check_.view));
+    SetRel32(to_check);
+  }
+
+  void WriteCheck() {
     const uint64_t size = check_.bytes.size();
     const bool flags = UsesFlags(check_);
     Save(flags);
@@ -50,18 +81,19 @@ class Writer {
       }
     }
     Restore(flags);
-    Bytes({0xe9});
-    const size_t over = Rel32();
+    PassOn();
     for (const size_t place : mismatches_) SetRel32(place);
     if (flags) Bytes({0x04, 0x7f, 0x9e});  // add $0x7f, %al; sahf
     Restore(flags);
-    Leave();
-    while (code_.size() % kHostAlignment != 0) Bytes({0xcc});
-    SetRel32(over);
-    return std::move(code_);
+    Leave(kHsExitCode);
   }
 
- private:
+  // To the block's own code.
+  void PassOn() {
+    Bytes({0xe9});
+    passed_.push_back(Rel32());
+  }
+
   uint64_t here() const { return check_.host + code_.size(); }
   void Bytes(std::initializer_list<uint8_t> bytes) {
     code_.insert(code_.end(), bytes.begin(), bytes.end());
@@ -165,11 +197,15 @@ class Writer {
     mismatches_.push_back(Rel32());
   }
 
-  void Leave() {
+  void Leave(HsExitKind kind) {
     HsExit exit;
     std::memset(&exit, 0, sizeof(exit));
     exit.guest_pc = check_.guest_pc;
-    exit.kind = kHsExitCode;
+    exit.kind = kind;
+    if (kind == kHsExitGuard) {
+      exit.host_pc = check_.host;
+      exit.link_or_operation = check_.host + kGuardByteAt;
+    }
     exit.flags_exact = kStatusFlags;
     exit.size = static_cast<uint16_t>(check_.bytes.size());
     std::memset(exit.saved, HS_NOT_SAVED, sizeof(exit.saved));
@@ -186,7 +222,7 @@ class Writer {
 
   const CodeCheck& check_;
   std::vector<uint8_t> code_;
-  std::vector<size_t> mismatches_;  // places of displacements
+  std::vector<size_t> mismatches_, passed_;  // places of displacements
 };
 
 }  // namespace
@@ -210,7 +246,7 @@ void PrependCodeCheck(const CodeCheck& check, const std::vector<uint8_t>& code,
   // whatever the block reads.
   const bool flags = UsesFlags(check);
   const SideEntry before = {.flags_exact = kStatusFlags};
-  SideEntry saved = {.host_offset = kSaveBytes};
+  SideEntry saved = {.host_offset = CheckOffset(check.view) + kSaveBytes};
   saved.saved[0] = flags ? kRax : kRcx;
   saved.flags_exact = static_cast<uint16_t>(flags ? 0 : kStatusFlags);
   block->side.insert(block->side.begin(), {before, saved});
