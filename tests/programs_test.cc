@@ -172,6 +172,11 @@ TEST(ProgramsTest, MemoryAndCodeWrittenThroughProc) {
 
 TEST(ProgramsTest, TheVsyscallPage) { ExpectRecordsUnchanged({Program("vsyscall_page")}); }
 
+// The status after each is corrected only where a replay could have another one.
+TEST(ProgramsTest, RemaindersOfTheX87AndTheirStatus) {
+  ExpectRecordsUnchanged({Program("x87_remainders")});
+}
+
 TEST(ProgramsTest, PointersToTheLastX87Instruction) {
   ExpectRecordsUnchanged({Program("x87_pointers"), "exceptions"});
   if (Engine() == TestedEngine::kEmulate) GTEST_SKIP() << "of others it does not keep them";

@@ -37,6 +37,8 @@ struct InstructionPlace {
   // The instruction is an event in the order of threads that WriteOrder is to write, and happens
   // when it begins: it stores.
   bool ordered = false, stores = false;
+  // The condition codes of the x87 status are what a replay computes: the exceptions may not be.
+  bool x87_conditions_exact = false;
 };
 
 // Where a return leads, and which status flags are read there.

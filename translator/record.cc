@@ -382,7 +382,7 @@ bool WriteDirect(const GuestInstruction& instruction, RecordClass kind, BlockWri
 }  // namespace
 
 bool WriteRecord(const GuestInstruction& instruction, BlockWriter* writer) {
-  if (NeedsCorrection(instruction)) WriteCorrection(writer);
+  if (NeedsCorrection(instruction)) WriteCorrectionBefore(instruction, writer);
   const RecordClass kind = RecordClassOf(instruction);
   if (writer->direct()) return WriteDirect(instruction, kind, writer);
   switch (kind) {

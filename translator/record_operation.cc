@@ -149,6 +149,32 @@ void WriteCorrection(BlockWriter* writer) {
   writer->LeaveFor(kHsExitOperation, nullptr, 0, &operation);
 }
 
+bool SetsX87Conditions(const GuestInstruction& instruction) {
+  const ZydisMnemonic mnemonic = instruction.decoded.mnemonic;
+  return mnemonic == ZYDIS_MNEMONIC_FPREM || mnemonic == ZYDIS_MNEMONIC_FPREM1;
+}
+
+void WriteCorrectionBefore(const GuestInstruction& instruction, BlockWriter* writer) {
+  const bool status = instruction.decoded.mnemonic == ZYDIS_MNEMONIC_FNSTSW;
+  if (!writer->has_operations() || !status || !writer->place().x87_conditions_exact) {
+    return WriteCorrection(writer);
+  }
+  // A replay knows of no exception that the processor does not have.
+  constexpr int kRcxSlot = 1, kStatusSlot = 2;
+  Assembler* const code = writer->code();
+  Label none, done;
+  code->Operation({.bytes = {0xdd}}, 7, Field(BlockWriter::SaveSlot(kStatusSlot)));  // fnstsw
+  code->StoreField(BlockWriter::SaveSlot(kRcxSlot), kRcx);
+  code->LoadBytes(1, kRcx, Field(BlockWriter::SaveSlot(kStatusSlot)));
+  code->JumpIfRcxZero(&none);
+  code->LoadField(kRcx, BlockWriter::SaveSlot(kRcxSlot));
+  WriteCorrection(writer);
+  code->Jump(&done);
+  code->Bind(&none);
+  code->LoadField(kRcx, BlockWriter::SaveSlot(kRcxSlot));
+  code->Bind(&done);
+}
+
 bool IsOperation(const GuestInstruction& instruction, const BlockWriter& writer) {
   if (instruction.decoded.meta.category == ZYDIS_CATEGORY_STRINGOP) {
     return RepeatOf(instruction.decoded.attributes) != kHsOnce;

@@ -20,6 +20,12 @@ bool WriteOperation(const GuestInstruction& instruction, BlockWriter* writer);
 bool NeedsCorrection(const GuestInstruction& instruction);
 // Before such an instruction: the agent may have to tell them.
 void WriteCorrection(BlockWriter* writer);
+// Whether a replay executes the instruction as the processor does, which sets all condition codes
+// of the x87 status.
+bool SetsX87Conditions(const GuestInstruction& instruction);
+// WriteCorrection before `instruction`, which needs it, unless it would correct nothing that the
+// instruction stores.
+void WriteCorrectionBefore(const GuestInstruction& instruction, BlockWriter* writer);
 
 }  // namespace hindsight
 

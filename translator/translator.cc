@@ -169,6 +169,7 @@ class BodyWriter {
                               .flags_exact = static_cast<uint16_t>(source_->flags_read[number]),
                               .flags_aside = source_->aside_at >= 0 && number > source_->aside_at};
     PlaceInOrder(request_, *source_, number, &place);
+    place.x87_conditions_exact = number > 0 && SetsX87Conditions(source_->instructions[number - 1]);
     return place;
   }
 
