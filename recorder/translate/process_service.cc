@@ -26,6 +26,7 @@
 #include "recorder/process/process_facts.h"
 #include "recorder/ptrace/thread_stop.h"
 #include "recorder/ptrace/tracee.h"
+#include "recorder/translate/guard/store_watch.h"
 #include "recorder/translate/injection.h"
 
 namespace hindsight {
@@ -308,7 +309,8 @@ void ProcessService::Answer(RequestSlot* slot) {
       slot->results[0] = HoldForExec(slot->thread_id, arguments[1] != 0);
       break;
     case RequestKind::kGuard:
-      slot->results[0] = OpenGuard(static_cast<int>(arguments[0]));
+      slot->results[0] =
+          code_.OpenGuard(TakeUserfaultfd(pidfd_.get(), static_cast<int>(arguments[0])));
       break;
     case RequestKind::kEndGuards:
       options_.guards->EndAll();
@@ -338,15 +340,6 @@ void ProcessService::Recover(RequestSlot* slot) const {
   slot->results[1] = place->guest_pc;
   slot->results[2] = static_cast<uint64_t>(place->adjust);
   std::memcpy(&slot->results[3], place->saved.data(), place->saved.size());
-}
-
-bool ProcessService::OpenGuard(int fd) {
-  UniqueFd file(static_cast<int>(syscall(SYS_pidfd_getfd, pidfd_.get(), fd, 0)));
-  if (!file.valid()) return false;
-  std::error_code error;
-  const auto name =
-      std::filesystem::read_symlink(absl::StrCat("/proc/self/fd/", file.get()), error);
-  return name == "anon_inode:[userfaultfd]" && code_.OpenGuard(std::move(file));
 }
 
 void ProcessService::AnswerCpuidFor(RequestSlot* slot) const {

@@ -62,7 +62,6 @@ class ProcessService {
   void Fork(RequestSlot* slot);
   uint64_t Serve(RecordedBirth birth, int fd, bool same_code);
   uint64_t ShareWith(RecordedBirth birth);
-  bool OpenGuard(int fd);
   bool HoldForExec(pid_t thread, bool release);
   void AnnounceTracing(pid_t task);
   void PollExecs();

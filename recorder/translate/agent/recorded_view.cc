@@ -8,6 +8,7 @@
 #include "recorder/translate/agent/float_state.h"
 #include "recorder/translate/agent/recording.h"
 #include "recorder/translate/base/system.h"
+#include "recorder/translate/view/byte_hash.h"
 #include "recorder/translate/view/thread_view.h"
 
 namespace hindsight::agent {
@@ -89,6 +90,19 @@ void TakeFailedStore(Thread* thread, uint64_t address) {
       view.Drop(at & ~uint64_t{4095}, (at | 4095) + 1);
     }
   }
+}
+
+void RecordSeen(Thread* thread, uint64_t address, uint64_t bytes) {
+  uint8_t copy[ThreadView::kPage];
+  const void* seen = PointerTo<const void>(address + DistanceOf(thread->number));
+  if (!IsRecorded(*thread) || bytes > sizeof(copy)) return;
+  if (IsDirect(*thread)) {
+    if (!CopyGuest(copy, PointerTo<const void>(address), bytes)) return;
+    seen = copy;
+  } else if (!ViewOf(*thread).Holds(address)) {
+    return;
+  }
+  WriterOf(*thread).Hash(thread->count, address, bytes, HashBytes(seen, bytes));
 }
 
 }  // namespace hindsight::agent

@@ -14,7 +14,6 @@
 #include "recorder/translate/agent/float_state.h"
 #include "recorder/translate/agent/orders.h"
 #include "recorder/translate/base/system.h"
-#include "recorder/translate/view/byte_hash.h"
 #include "recorder/translate/view/dropped_pages.h"
 #include "recorder/translate/view/entry_writer.h"
 #include "recorder/translate/view/kept_views.h"
@@ -389,20 +388,6 @@ void RecordCorrection(Thread* thread) {
 
 void RecordReached(Thread* thread, bool timed) {
   if (IsRecorded(*thread)) Of(*thread).writer.Reached(thread->count, timed);
-}
-
-void RecordSeen(Thread* thread, uint64_t address, uint64_t bytes) {
-  Recording& recording = Of(*thread);
-  uint8_t copy[ThreadView::kPage];
-  const void* seen = PointerTo<const void>(address + DistanceOf(thread->number));
-  if (!recording.on || bytes > sizeof(copy)) return;
-  if (IsDirect(*thread)) {
-    if (!CopyGuest(copy, PointerTo<const void>(address), bytes)) return;
-    seen = copy;
-  } else if (!recording.view.Holds(address)) {
-    return;
-  }
-  recording.writer.Hash(thread->count, address, bytes, HashBytes(seen, bytes));
 }
 
 void HoldBackEntries(const Thread& thread) {

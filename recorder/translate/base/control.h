@@ -84,7 +84,13 @@ enum class Tracing : uint32_t { kNo = 0, kWanted = 1, kLeaving = 2, kAlone = 3, 
 
 // Whether stores to the process's code can be noticed (guard/code_guard.h). The recorder says
 // kWanted, the agent the rest.
-enum class GuardState : uint32_t { kNone = 0, kWanted = 1, kOpening = 2, kOpen = 3, kImpossible = 4 };
+enum class GuardState : uint32_t {
+  kNone = 0,
+  kWanted = 1,
+  kOpening = 2,
+  kOpen = 3,
+  kImpossible = 4
+};
 
 // Of orders (orders.h): the si_code of their SIGILL. The kernel's own are above SI_ASYNCNL (-60).
 inline constexpr int32_t kOrderCode = -0x4853;

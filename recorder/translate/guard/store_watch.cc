@@ -5,11 +5,15 @@
 #include <poll.h>
 #include <sys/eventfd.h>
 #include <sys/ioctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
-#include <cstring>
+#include <filesystem>
+#include <system_error>
 #include <utility>
 
 #include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
 #include "tracefmt/records.h"
 
 namespace hindsight {
@@ -31,6 +35,14 @@ bool Protect(int file, uint64_t start, uint64_t end, bool on) {
 }
 
 }  // namespace
+
+UniqueFd TakeUserfaultfd(int pidfd, int fd) {
+  UniqueFd file(static_cast<int>(syscall(SYS_pidfd_getfd, pidfd, fd, 0)));
+  std::error_code error;
+  const auto name =
+      std::filesystem::read_symlink(absl::StrCat("/proc/self/fd/", file.get()), error);
+  return name == "anon_inode:[userfaultfd]" ? std::move(file) : UniqueFd();
+}
 
 absl::StatusOr<std::unique_ptr<StoreWatch>> StoreWatch::Start(UniqueFd file, OnStore on_store) {
   uffdio_api api = {};

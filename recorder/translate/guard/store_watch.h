@@ -19,6 +19,9 @@
 
 namespace hindsight {
 
+// Descriptor `fd` of the process that `pidfd` is of, if it is a userfaultfd; else an invalid one.
+UniqueFd TakeUserfaultfd(int pidfd, int fd);
+
 class StoreWatch {
  public:
   // Called on its own host thread: somebody waits to store to `page`. May call Release.
