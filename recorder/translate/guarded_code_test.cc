@@ -32,20 +32,27 @@ class GuardedCodeTest : public testing::Test {
     Map(MAP_ANONYMOUS | MAP_PRIVATE, -1);
     fd_ = UniqueFd(memfd_create("hindsight", MFD_CLOEXEC));
     file_ = std::make_unique<MemoryFile>(*MemoryFile::Open(getpid(), fd_.get()));
-    TranslationOptions options;
-    options.memo = std::make_shared<TranslationMemo>();
-    options.guards = guards_;
-    options.flavour = Flavour::kRecord;
-    code_ = std::make_unique<ProgramCode>(getpid(), options, file_.get());
+    code_ = MakeCode();
   }
   ~GuardedCodeTest() override {
     code_.reset();
     munmap(code_at(kStart), kPages * kPageBytes);
   }
   void SetUp() override {
-    UniqueFd file(static_cast<int>(syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK)));
+    UniqueFd file = MakeUserfaultfd();
     if (!file.valid()) GTEST_SKIP() << "no userfaultfd for this user";
     ASSERT_TRUE(code_->OpenGuard(std::move(file)));
+  }
+
+  static UniqueFd MakeUserfaultfd() {
+    return UniqueFd(static_cast<int>(syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK)));
+  }
+  std::unique_ptr<ProgramCode> MakeCode() {
+    TranslationOptions options;
+    options.memo = std::make_shared<TranslationMemo>();
+    options.guards = guards_;
+    options.flavour = Flavour::kRecord;
+    return std::make_unique<ProgramCode>(getpid(), options, file_.get());
   }
 
   static uint8_t* code_at(uint64_t address) { return reinterpret_cast<uint8_t*>(address); }
@@ -57,16 +64,16 @@ class GuardedCodeTest : public testing::Test {
               at);
     std::memset(at, 0xc3, kPages * kPageBytes);
   }
-  // As long as pages have to be quiet at first, and some more; then looks after them.
+  // As long as pages take to settle at first, and some more; then looks after them.
   size_t Wait() {
     std::this_thread::sleep_for(std::chrono::milliseconds(40));
     size_t pages = 0;
-    while (code_->GuardQuietPage()) ++pages;
+    while (code_->GuardSettledPage()) ++pages;
     return pages;
   }
   // Until there is one to look after.
   void WaitForPage() {
-    while (!code_->GuardQuietPage()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    while (!code_->GuardSettledPage()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
   bool Checks(uint64_t host) const {
     const uint8_t opcode = file_->code(host)[kGuardBranchAt - 1];
@@ -86,7 +93,7 @@ class GuardedCodeTest : public testing::Test {
   std::unique_ptr<ProgramCode> code_;
 };
 
-TEST_F(GuardedCodeTest, CodeIsCheckedUntilItHasBeenQuietAndFromTheNextStoreOn) {
+TEST_F(GuardedCodeTest, CodeIsCheckedUntilItHasSettledAndFromTheNextStoreOn) {
   const auto start = CodeGuard::Clock::now();
   const uint64_t first = code_->Translate(kStart), second = code_->Translate(kStart + 64);
   const uint64_t other = code_->Translate(kStart + kPageBytes);
@@ -177,6 +184,28 @@ TEST_F(GuardedCodeTest, NothingIsGuardedOnceAllGuardsHaveEnded) {
   const uint64_t other = code_->Translate(kStart + kPageBytes);
   Wait();
   EXPECT_TRUE(Checks(other));
+}
+
+TEST_F(GuardedCodeTest, NothingIsGuardedByWhoComesAfterwards) {
+  guards_->EndAll();
+  code_ = MakeCode();
+  EXPECT_FALSE(code_->OpenGuard(MakeUserfaultfd()));
+  const uint64_t host = code_->Translate(kStart);
+  Wait();
+  EXPECT_TRUE(Checks(host));
+}
+
+TEST_F(GuardedCodeTest, AProcessThatCannotBeGuardedIsAskedOnceAndWaitedForNoMore) {
+  code_ = MakeCode();
+  code_->Translate(kStart);
+  EXPECT_TRUE(code_->UntilSettledPage().has_value());
+  EXPECT_EQ(Wait(), 0u);
+  EXPECT_EQ(file_->control()->guard, GuardState::kWanted);
+  EXPECT_FALSE(code_->UntilSettledPage().has_value());
+  file_->control()->guard = GuardState::kImpossible;
+  EXPECT_EQ(Wait(), 0u);
+  EXPECT_EQ(file_->control()->guard, GuardState::kImpossible);
+  EXPECT_FALSE(code_->UntilSettledPage().has_value());
 }
 
 }  // namespace

@@ -198,7 +198,7 @@ bool ProcessService::IsAsked() const {
 }
 
 bool ProcessService::HasWork() {
-  while (!IsAsked() && !stop_ && code_.GuardQuietPage()) {
+  while (!IsAsked() && !stop_ && code_.GuardSettledPage()) {
   }
   // Who executes a program has to be looked at, and is done with this one.
   while (!IsAsked() && execs_.empty() && !stop_ && code_.TranslateAhead()) {
@@ -245,9 +245,9 @@ void ProcessService::Sleep() {
   ControlBlock* control = file_->control();
   __atomic_store_n(&control->service_sleeps, 1, __ATOMIC_SEQ_CST);
   timespec time = SleepTimeAfter(sleeps_++, execs_.empty() ? kSleep : kExecSleep);
-  if (const auto quiet = code_.UntilQuietPage()) {
+  if (const auto left = code_.UntilSettledPage()) {
     constexpr long kLeastSleep = 10'000'000;
-    const long ns = std::chrono::nanoseconds(*quiet).count();
+    const long ns = std::chrono::nanoseconds(*left).count();
     time.tv_nsec = std::min(time.tv_nsec, std::max(ns, kLeastSleep));
   }
   Futex(&control->doorbell, FUTEX_WAIT, seen_doorbell_, &time);

@@ -323,7 +323,7 @@ bool ProgramCode::CanBeGuarded(const Translation& translation) const {
   return translation.checks_code && PageOf(start) == PageOf(last);
 }
 
-bool ProgramCode::GuardQuietPage() {
+bool ProgramCode::GuardSettledPage() {
   const std::optional<uint64_t> page = guard_.Due();
   if (!page.has_value()) return false;
   const MapRegion* const region = source_.LookUp(*page);

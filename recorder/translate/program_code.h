@@ -77,8 +77,8 @@ class ProgramCode {
   // With a userfaultfd of the process. False: it cannot be used.
   bool OpenGuard(UniqueFd file) { return guard_.Open(std::move(file)); }
   // Sees to one page for which it is time. False: there is none.
-  bool GuardQuietPage();
-  std::optional<CodeGuard::Clock::duration> UntilQuietPage() const { return guard_.UntilDue(); }
+  bool GuardSettledPage();
+  std::optional<CodeGuard::Clock::duration> UntilSettledPage() const { return guard_.UntilDue(); }
 
   // The code in [start, end) has changed, or may have.
   void Invalidate(uint64_t start, uint64_t end);

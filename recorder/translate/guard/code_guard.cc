@@ -11,7 +11,7 @@ namespace hindsight {
 namespace {
 
 // Twice as long after each store: one takes some 50 us.
-constexpr std::chrono::milliseconds kQuiet(30), kLongestQuiet(8000);
+constexpr std::chrono::milliseconds kToSettle(30), kLongestToSettle(8000);
 
 GuardState StateOf(const ControlBlock& control) {
   return __atomic_load_n(&control.guard, __ATOMIC_ACQUIRE);
@@ -43,9 +43,9 @@ CodeGuard::~CodeGuard() { all_->Remove(this); }
 bool CodeGuard::Open(UniqueFd file) {
   if (watch_ != nullptr) return false;
   auto watch = StoreWatch::Start(std::move(file), [this](uint64_t page) { OnStore(page); });
-  if (!watch.ok()) return false;
+  if (!watch.ok() || !all_->Add(this)) return false;
   watch_ = *std::move(watch);
-  return all_->Add(this);
+  return true;
 }
 
 void CodeGuard::End() {
@@ -60,12 +60,12 @@ void CodeGuard::End() {
 
 void CodeGuard::Queue(uint64_t page, Candidate* candidate, Clock::time_point now) {
   candidate->waits = true;
-  queue_.emplace(now + candidate->quiet, page);
+  queue_.emplace(now + candidate->to_settle, page);
 }
 
 void CodeGuard::NoteCode(uint64_t page) {
   if (StateOf(*control_) == GuardState::kImpossible) return;
-  const auto [it, added] = candidates_.try_emplace(page, Candidate{.quiet = kQuiet});
+  const auto [it, added] = candidates_.try_emplace(page, Candidate{.to_settle = kToSettle});
   if (added) Queue(page, &it->second, Clock::now());
 }
 
@@ -74,7 +74,7 @@ void CodeGuard::TakeStores() {
   for (const auto& [page, time] : stored_) {
     const auto it = candidates_.find(page);
     if (it == candidates_.end() || it->second.waits) continue;
-    it->second.quiet = std::min<Clock::duration>(2 * it->second.quiet, kLongestQuiet);
+    it->second.to_settle = std::min<Clock::duration>(2 * it->second.to_settle, kLongestToSettle);
     Queue(page, &it->second, time);
   }
   stored_.clear();
@@ -100,7 +100,9 @@ std::optional<uint64_t> CodeGuard::Due() {
 }
 
 std::optional<CodeGuard::Clock::duration> CodeGuard::UntilDue() const {
-  if (queue_.empty()) return std::nullopt;
+  // Before it is open the process is only to be asked once.
+  const bool asks = watch_ != nullptr || StateOf(*control_) == GuardState::kNone;
+  if (queue_.empty() || !asks) return std::nullopt;
   return std::max(queue_.top().first - Clock::now(), Clock::duration::zero());
 }
 

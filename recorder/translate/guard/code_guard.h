@@ -72,7 +72,7 @@ class CodeGuard {
   // A page that has not been stored to for long enough, as far as is known, and is not guarded;
   // each once.
   std::optional<uint64_t> Due();
-  // How long it takes until there may be one; nullopt: until there is other code.
+  // How long it takes until there may be one; nullopt: that depends on the process.
   std::optional<Clock::duration> UntilDue() const;
 
   // From now on stores to `page` of `region` end the guard. False: they cannot be watched.
@@ -95,8 +95,8 @@ class CodeGuard {
     std::vector<uint64_t> direct, viewed;
   };
   struct Candidate {
-    Clock::duration quiet;  // before it is guarded the next time
-    bool waits = true;      // it is in queue_
+    Clock::duration to_settle;  // before it is guarded the next time
+    bool waits = true;          // it is in queue_
   };
 
   void OnStore(uint64_t page);
