@@ -83,7 +83,7 @@ absl::Status ProcessImage::ReloadMap(Tracee* tracee, ThreadLog* log, uint64_t co
   MapPart part = ReadMap(tracee, range);
   const bool whole = part.start == 0 && part.end == ~uint64_t{0};
   if (whole && part.regions.empty()) return absl::OkStatus();  // gone: the next stop will report it
-  RETURN_IF_ERROR(log_->RegisterFiles(absl::MakeSpan(part.regions)));
+  RETURN_IF_ERROR(log_->RegisterFiles(absl::MakeSpan(part.regions), whole));
   session_->foreign_mappings().Update(part.regions, log_->pid(), session_->NowNs());
   if (space_->Trim(&part)) {
     space_->Replace(part);

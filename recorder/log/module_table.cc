@@ -35,13 +35,15 @@ void ModuleTable::Open(absl::Span<const MapRegion> regions) {
   }
 }
 
-absl::Status ModuleTable::Register(absl::Span<MapRegion> regions) {
+absl::Status ModuleTable::Register(absl::Span<MapRegion> regions, bool whole) {
   Open(regions);
+  if (whole) mapped_.clear();
   for (MapRegion& region : regions) {
     if (!MayBeStored(region)) continue;
     Entry& entry = by_file_.at(KeyOf(region));
     if (!std::exchange(entry.stored, true)) RETURN_IF_ERROR(Add(region, &entry));
     region.module = entry.module;
+    mapped_.insert(region.module);
   }
   return absl::OkStatus();
 }
@@ -87,9 +89,14 @@ absl::Status ModuleTable::Add(const MapRegion& region, Entry* entry) {
   return absl::OkStatus();
 }
 
+std::shared_ptr<const ModuleFile> ModuleTable::FileOf(int32_t module) const {
+  const auto it = files_.find(module);
+  return it == files_.end() ? nullptr : it->second;
+}
+
 bool ModuleTable::Unchanged(const MapRegion& region) const {
-  const auto it = files_.find(region.module);
-  return it != files_.end() && it->second->Unchanged();
+  const std::shared_ptr<const ModuleFile> file = FileOf(region.module);
+  return file != nullptr && file->Unchanged();
 }
 
 bool ModuleTable::Equals(const MapRegion& region, uint64_t page, const uint8_t* bytes,
@@ -104,8 +111,10 @@ bool ModuleTable::Equals(const MapRegion& region, uint64_t page, const uint8_t* 
 
 std::vector<int32_t> ModuleTable::TakeChanged() {
   std::vector<int32_t> changed;
-  for (const auto& [module, file] : files_) {
-    if (!file->Unchanged() && changed_.insert(module).second) changed.push_back(module);
+  for (const int32_t module : mapped_) {
+    const std::shared_ptr<const ModuleFile> file = FileOf(module);
+    if (file == nullptr || file->Unchanged()) continue;
+    if (changed_.insert(module).second) changed.push_back(module);
   }
   return changed;
 }

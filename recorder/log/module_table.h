@@ -34,7 +34,8 @@ class ModuleTable {
   // Opens the files that Register is going to store.
   void Open(absl::Span<const MapRegion> regions);
   // Sets `module` of every region whose file is in the trace, after storing those that are new.
-  absl::Status Register(absl::Span<MapRegion> regions);
+  // `whole`: nothing else is mapped any more.
+  absl::Status Register(absl::Span<MapRegion> regions, bool whole = false);
 
   // In a ring: lets go of files of which `regions`, the whole map, has none any more. The next full
   // keyframe has not begun.
@@ -45,7 +46,10 @@ class ModuleTable {
   bool Equals(const MapRegion& region, uint64_t page, const uint8_t* bytes, uint64_t* offset) const;
   // Whether the region's file is unchanged since it was stored.
   bool Unchanged(const MapRegion& region) const;
-  // Modules whose file has been written to since it was stored, each one once.
+  // The file of a module; null: nothing of it is stored.
+  std::shared_ptr<const ModuleFile> FileOf(int32_t module) const;
+  // Modules, of those that may be mapped, whose file has been written to since it was stored, each
+  // one once.
   std::vector<int32_t> TakeChanged();
   // Whether the region's file is an ELF file: those are not rewritten in place while they run.
   bool IsElf(const MapRegion& region) const;
@@ -69,6 +73,7 @@ class ModuleTable {
   const std::shared_ptr<OpenedModules> shared_files_;
   std::map<Key, Entry> by_file_;
   std::map<int32_t, std::shared_ptr<const ModuleFile>> files_;  // by module index
+  std::set<int32_t> mapped_;                                    // those that may be
   std::set<int32_t> changed_;                                   // that TakeChanged has returned
 };
 

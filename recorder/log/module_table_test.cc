@@ -106,6 +106,18 @@ TEST_F(ModuleTableTest, SaysOnceWhichFilesHaveChanged) {
   EXPECT_TRUE(table_.TakeChanged().empty());
 }
 
+TEST_F(ModuleTableTest, WhatHappensToFilesWhileTheyAreNotMappedIsSaidWhenTheyAreAgain) {
+  const MapRegion changed = RegionOf("changed", "x", 0x1000),
+                  other = RegionOf("other", "y", 0x9000);
+  std::vector<MapRegion> first = {changed}, second = {other};
+  ASSERT_TRUE(table_.Register(absl::MakeSpan(first)).ok());
+  ASSERT_TRUE(table_.Register(absl::MakeSpan(second), /*whole=*/true).ok());
+  std::ofstream(changed.name, std::ios::app) << "b";
+  EXPECT_TRUE(table_.TakeChanged().empty());
+  ASSERT_TRUE(table_.Register(absl::MakeSpan(first)).ok());
+  EXPECT_EQ(table_.TakeChanged(), (std::vector<int32_t>{0}));
+}
+
 TEST_F(ModuleTableTest, LetsGoOfFilesThatAreNotMappedAnyMore) {
   writer_.ring = true;
   MemoryMap map({RegionOf("stays", "x", 0x1000), RegionOf("goes", "y", 0x10000),

@@ -18,8 +18,8 @@ ProcessLog::ProcessLog(std::unique_ptr<TraceWriter> writer, Manifest manifest, s
       manifest_(std::move(manifest)),
       modules_(writer_.get(), std::move(root), max_module_bytes, std::move(files)) {}
 
-absl::Status ProcessLog::RegisterFiles(absl::Span<MapRegion> regions) {
-  RETURN_IF_ERROR(modules_.Register(regions));
+absl::Status ProcessLog::RegisterFiles(absl::Span<MapRegion> regions, bool whole) {
+  RETURN_IF_ERROR(modules_.Register(regions, whole));
   return LogChangedFiles();
 }
 

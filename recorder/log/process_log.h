@@ -50,8 +50,8 @@ class ProcessLog {
   // Opens what RegisterFiles is going to store.
   void OpenFiles(absl::Span<const MapRegion> regions) { modules_.Open(regions); }
   // Stores the files of `regions` that are new and sets the regions' modules; reports stored files
-  // that have been written to since.
-  absl::Status RegisterFiles(absl::Span<MapRegion> regions);
+  // that have been written to since. `whole`: nothing else is mapped any more.
+  absl::Status RegisterFiles(absl::Span<MapRegion> regions, bool whole);
 
   // Memory maps. Readers have a whole map to begin with, and never many changes to apply to it:
   // now and then a change is logged as a whole map.

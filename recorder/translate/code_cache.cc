@@ -50,6 +50,27 @@ CodeCache::~CodeCache() {
   for (const Arena& arena : arenas_) memo_->GiveBack({arena.next, arena.end});
 }
 
+void CodeCache::Inherit(const CodeCache& maker) {
+  blocks_ = maker.blocks_;
+  sites_ = maker.sites_;
+  pages_ = maker.pages_;
+  known_pages_ = maker.known_pages_;
+  written_pages_ = maker.written_pages_;
+  modules_ = maker.modules_;
+  ways_ = maker.ways_;
+  page_blocks_ = maker.page_blocks_;
+  map_entries_ = maker.map_entries_;
+  code_bytes_ = maker.code_bytes_;
+  // Their checks may be left out where maker has a guard: they are written anew when they are
+  // taken in.
+  for (const auto& [host, block] : maker.written_) {
+    if (!block->checks_code) written_.emplace_hint(written_.end(), host, block);
+  }
+  for (const auto& [guest_pc, block] : maker.blocks_) {
+    if (block->checks_code) Unlink(*block);
+  }
+}
+
 CodeCache::Arena& CodeCache::ArenaFor(uint64_t guest_pc) {
   return arenas_[kLibraryWindow.Has(guest_pc, guest_pc) ? 0 : 1];
 }

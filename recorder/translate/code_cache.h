@@ -37,6 +37,10 @@ class CodeCache {
   CodeCache(const CodeCache&) = delete;
   CodeCache& operator=(const CodeCache&) = delete;
 
+  // Takes over what `maker` has, but for blocks that check their code. Requires: nothing has been
+  // taken in; the file has a copy of the code of maker's, which is for memory of the same kind.
+  void Inherit(const CodeCache& maker);
+
   // Where code for `guest_pc` can be placed next, with `bytes` to spare, which are at most
   // TranslationMemo::kLeastChunkBytes. 0: nowhere.
   uint64_t PlaceFor(uint64_t guest_pc, uint64_t bytes);

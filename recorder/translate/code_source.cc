@@ -97,18 +97,23 @@ std::shared_ptr<const CodeSource::Region> CodeSource::Share(Region* region) {
   return shared;
 }
 
-void CodeSource::Inherit(CodeSource* maker) {
+std::vector<MapRegion> CodeSource::Inherit(CodeSource* maker) {
+  std::vector<MapRegion> others;
   const MemoryMap map = MemoryMap::OfProcess(absl::StrCat("/proc/", process_, "/maps"));
   for (const auto& theirs : maker->regions_) {
     // Other memory may be missing or empty in a child, as its maker has asked for (madvise).
     const bool kept = theirs->map.inode != 0 || theirs->map.name == "[vdso]";
     const MapRegion* const here = map.Find(theirs->map.start);
-    if (!kept || CanChange(theirs->map) || here == nullptr || *here != theirs->map) continue;
+    if (!kept || CanChange(theirs->map) || here == nullptr || *here != theirs->map) {
+      others.push_back(theirs->map);
+      continue;
+    }
     auto region = std::make_unique<Region>(*here);
     region->before = Share(theirs.get());
     on_code_(*here);
     regions_.push_back(std::move(region));
   }
+  return others;
 }
 
 void CodeSource::ReadAround(Region* region, uint64_t number) {

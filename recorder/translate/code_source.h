@@ -28,8 +28,9 @@ class CodeSource {
   CodeSource(pid_t process, OnCode on_code);
   // Takes what `maker` has read of code that is the same here, and cannot change. Requires: nothing
   // has been asked for yet; the process was made by fork of maker's, which had one thread; maker
-  // has forgotten nothing since, and found no other region.
-  void Inherit(CodeSource* maker);
+  // has forgotten nothing since, and found no other region. Returns maker's other regions of code,
+  // of which nothing is known here.
+  std::vector<MapRegion> Inherit(CodeSource* maker);
 
   // From `pc` to at most the end of the next page; empty if it cannot be executed. Valid until the
   // next call of Forget or ForgetWritable.

@@ -86,10 +86,32 @@ const AgentImageHeader& ImageHeader() {
   return *reinterpret_cast<const AgentImageHeader*>(AgentImage().data());
 }
 
-void WriteImage(const BootParameters& boot, const MemoryFile& file) {
-  std::memcpy(file.image(), AgentImage().data(), AgentImage().size());
+bool IsZero(absl::Span<const uint8_t> bytes) {
+  return std::all_of(bytes.begin(), bytes.end(), [](uint8_t byte) { return byte == 0; });
+}
+
+// The file is zeros: most of the image's data need not be written.
+std::vector<absl::Span<const uint8_t>> PiecesOfImage() {
+  const absl::Span<const uint8_t> image = AgentImage();
+  std::vector<absl::Span<const uint8_t>> pieces;
+  for (size_t at = 0; at < image.size(); at += kPageBytes) {
+    const absl::Span<const uint8_t> page = image.subspan(at, kPageBytes);
+    if (IsZero(page)) continue;
+    const bool follows = !pieces.empty() && pieces.back().end() == page.begin();
+    if (!follows) pieces.push_back(page.first(0));
+    pieces.back() = {pieces.back().data(), pieces.back().size() + page.size()};
+  }
+  return pieces;
+}
+
+void WriteImage(const BootParameters& boot, MemoryFile* file) {
+  static const auto* const pieces = new std::vector<absl::Span<const uint8_t>>(PiecesOfImage());
+  for (const absl::Span<const uint8_t> piece : *pieces) {
+    file->WriteImage(static_cast<uint64_t>(piece.data() - AgentImage().data()), piece);
+  }
   const auto place = reinterpret_cast<uint64_t>(ImageHeader().boot) - kAgentImage;
-  std::memcpy(file.image() + place, &boot, sizeof(boot));
+  const auto* const bytes = reinterpret_cast<const uint8_t*>(&boot);
+  file->WriteImage(place, {bytes, sizeof(boot)});
 }
 
 absl::Status MapImage(pid_t thread, int fd) {
@@ -142,7 +164,7 @@ absl::StatusOr<MemoryFile> Inject(const InjectionOptions& options, Tracee* trace
               .extended_offsets = {offsets[0], offsets[1], offsets[2], offsets[3]},
               .xsave_bytes = static_cast<uint32_t>(XstateBytes()),
               .places = PlacesOf(tracee->process())},
-             file);
+             &file);
   RETURN_IF_ERROR(MapImage(tracee->thread(), fd));
   if (options.prepare) options.prepare(file);
   tracee->ForgetRegisters();

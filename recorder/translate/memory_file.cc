@@ -83,13 +83,42 @@ uint64_t MemoryFile::InFile(uint64_t address) {
 
 uint8_t* MemoryFile::code(uint64_t address) const { return base_ + InFile(address); }
 
-void MemoryFile::WriteCode(uint64_t address, absl::Span<const uint8_t> bytes) {
-  const auto at = static_cast<off_t>(InFile(address));
+void MemoryFile::Write(uint64_t in_file, absl::Span<const uint8_t> bytes) {
+  const auto at = static_cast<off_t>(in_file);
   if (file_.valid() &&
       pwrite(file_.get(), bytes.data(), bytes.size(), at) == static_cast<ssize_t>(bytes.size())) {
     return;
   }
-  std::copy(bytes.begin(), bytes.end(), code(address));
+  std::copy(bytes.begin(), bytes.end(), base_ + in_file);
+}
+
+std::vector<MemoryFile::FilePiece> MemoryFile::CodePieces() const {
+  std::vector<FilePiece> pieces;
+  constexpr off_t kEnd = kRingsInFile;
+  off_t at = kBlockMapInFile;
+  while (true) {
+    const off_t start = lseek(file_.get(), at, SEEK_DATA);
+    if (start < 0 || start >= kEnd) return pieces;
+    at = std::min(lseek(file_.get(), start, SEEK_HOLE), kEnd);
+    if (at <= start) return pieces;
+    pieces.push_back({start, at});
+  }
+}
+
+bool MemoryFile::CopyCode(const MemoryFile& other) {
+  // Who needs little of so much takes it faster page by page.
+  constexpr off_t kMostBytes = 8 * kMiB;
+  if (!file_.valid() || !other.file_.valid()) return false;
+  const std::vector<FilePiece> pieces = other.CodePieces();
+  off_t bytes = 0;
+  for (const FilePiece& piece : pieces) bytes += piece.end - piece.start;
+  if (bytes > kMostBytes) return false;
+  for (const FilePiece& piece : pieces) {
+    const auto size = static_cast<size_t>(piece.end - piece.start);
+    const ssize_t written = pwrite(file_.get(), other.base_ + piece.start, size, piece.start);
+    if (written != static_cast<ssize_t>(size)) return false;
+  }
+  return true;
 }
 
 }  // namespace hindsight

@@ -12,6 +12,7 @@
 
 #include <cstdint>
 #include <utility>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
@@ -40,17 +41,32 @@ class MemoryFile {
   HsRing* ring(uint64_t thread) const {
     return reinterpret_cast<HsRing*>(base_ + RingInFile(thread));
   }
-  // Where the agent's image lies, kAgentImageLimit bytes.
-  uint8_t* image() const { return base_ + kImageInFile; }
+  // Copies `bytes` to `offset` in where the agent's image lies, kAgentImageLimit bytes.
+  void WriteImage(uint64_t offset, absl::Span<const uint8_t> bytes) {
+    Write(kImageInFile + offset, bytes);
+  }
   // What the program has at `address`, in an arena. Requires: InArenas(address).
   uint8_t* code(uint64_t address) const;
-  // Copies `bytes` there. Where nothing has been written before, a call takes less time than a
-  // fault for each page.
-  void WriteCode(uint64_t address, absl::Span<const uint8_t> bytes);
+  // Copies `bytes` there.
+  void WriteCode(uint64_t address, absl::Span<const uint8_t> bytes) {
+    Write(InFile(address), bytes);
+  }
+  // Makes the arenas and the block map a copy of those of `other`. False: it cannot be done, or is
+  // too much; some of it may be there. Requires: they are empty; nobody writes to `other`'s
+  // meanwhile.
+  bool CopyCode(const MemoryFile& other);
 
  private:
+  struct FilePiece {
+    off_t start = 0, end = 0;
+  };
+
   MemoryFile(UniqueFd file, uint8_t* base) : file_(std::move(file)), base_(base) {}
   static uint64_t InFile(uint64_t address);
+  // Where nothing has been written before, a call takes less time than a fault for each page.
+  void Write(uint64_t in_file, absl::Span<const uint8_t> bytes);
+  // What has been written to of the arenas and the block map.
+  std::vector<FilePiece> CodePieces() const;
 
   UniqueFd file_;  // may be invalid
   uint8_t* base_;  // null: moved from

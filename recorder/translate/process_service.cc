@@ -135,6 +135,7 @@ void TellCpuid(CpuModel model, ControlBlock* control) {
 // Children share it.
 TranslationOptions WithShared(TranslationOptions options) {
   if (options.guards == nullptr) options.guards = std::make_shared<CodeGuards>();
+  if (options.page_pool == nullptr) options.page_pool = std::make_shared<ExecutedPagePool>();
   if (options.memo == nullptr) options.memo = std::make_shared<TranslationMemo>();
   return options;
 }
@@ -352,7 +353,7 @@ void ProcessService::AnswerCpuidFor(RequestSlot* slot) const {
 TranslationOptions ProcessService::OptionsOfOthers() const {
   TranslationOptions options = options_;
   options.executed_pages =
-      options.recording == nullptr ? nullptr : std::make_shared<ExecutedPages>();
+      options.recording == nullptr ? nullptr : std::make_shared<ExecutedPages>(options.page_pool);
   return options;
 }
 

@@ -61,6 +61,27 @@ ProgramCode::ProgramCode(pid_t process, const TranslationOptions& options, Memor
   file->control()->exclusive = exclusive_ ? 1 : 0;
 }
 
+void ProgramCode::Inherit(ProgramCode* maker) {
+  const std::vector<MapRegion> others = source_.Inherit(&maker->source_);
+  if (!file_->CopyCode(*maker->file_)) {
+    cache_.WriteStubs(exclusive_);
+    return;
+  }
+  cache_.Inherit(maker->cache_);
+  for (const MapRegion& region : others) cache_.Invalidate(region.start, region.end);
+  const auto is_other = [&](uint64_t page) {
+    return std::any_of(others.begin(), others.end(), [page](const MapRegion& region) {
+      return page >= region.start && page < region.end;
+    });
+  };
+  looked_up_ = maker->looked_up_;
+  executed_ = maker->executed_;
+  fetched_ = maker->fetched_;
+  for (auto* pages : {&looked_up_, &executed_, &fetched_}) absl::erase_if(*pages, is_other);
+  if (options_.executed_pages == nullptr) return;
+  options_.executed_pages->Inherit(*maker->options_.executed_pages, is_other);
+}
+
 bool ProgramCode::NeedsSideEffect(absl::Span<const uint8_t> instruction) {
   switch (Classify(instruction).policy) {
     case Policy::kNative:

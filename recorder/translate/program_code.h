@@ -39,7 +39,8 @@ struct TranslationOptions {
   uint64_t seed = 1;
   // Of all processes of a recording; unset: a new one.
   std::shared_ptr<TranslationMemo> memo;
-  std::shared_ptr<CodeGuards> guards;  // likewise
+  std::shared_ptr<CodeGuards> guards;           // likewise
+  std::shared_ptr<ExecutedPagePool> page_pool;  // likewise
   // How processes are recorded; null: they are not.
   std::shared_ptr<const ServiceRecording> recording;
   // Of one process that is recorded: where what it executes is published. May be null.
@@ -55,8 +56,9 @@ class ProgramCode {
   ProgramCode(const ProgramCode&) = delete;
   ProgramCode& operator=(const ProgramCode&) = delete;
 
-  // Takes what `maker` knows of code that is the same here. Requires: as for CodeSource::Inherit.
-  void Inherit(ProgramCode* maker) { source_.Inherit(&maker->source_); }
+  // Takes what `maker` knows of code that is the same here, and what it was translated to.
+  // Requires: as for CodeSource::Inherit; both have exclusive memory.
+  void Inherit(ProgramCode* maker);
 
   // Host address of the translation of `guest_pc`; 0: there is no code that can be executed.
   // Requires: the thread that asks waits; so what it can write to can be read.

@@ -42,9 +42,10 @@ absl::StatusOr<ProgramRunResult> RunProgramTranslated(const ExecCommand& command
   const pid_t process = tracee->process();
   ASSIGN_OR_RETURN(MemoryFile file, Inject({.translate = options.translate}, tracee.get()));
   RunningServices services;
-  ProcessService* service = services.Start(std::make_unique<ProcessService>(
+  const auto service = std::make_shared<ProcessService>(
       process, std::move(file), options.translation,
-      [&services](std::unique_ptr<ProcessService> child) { services.Start(std::move(child)); }));
+      [&services](std::unique_ptr<ProcessService> child) { services.Start(std::move(child)); });
+  services.Start(service);
   ProgramRunResult result = {.wait_status = WaitForEnd(process)};
   service->RequestStop();
   services.JoinAll();

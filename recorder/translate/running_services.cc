@@ -57,15 +57,19 @@ void AwaitLeaving(pid_t process, ControlBlock* control) {
 
 }  // namespace
 
-ProcessService* RunningServices::Start(std::unique_ptr<ProcessService> service) {
+void RunningServices::Start(std::shared_ptr<ProcessService> service) {
   const std::lock_guard<std::mutex> lock(mutex_);
   Running& running = running_.emplace_back();
   running.service = std::move(service);
-  running.thread = std::thread([&running] {
-    running.service->Run();
+  running.thread = std::thread([this, &running, serving = running.service]() mutable {
+    serving->Run();
+    {
+      const std::lock_guard<std::mutex> ended(mutex_);
+      running.service = nullptr;
+    }
+    serving = nullptr;
     running.done = true;
   });
-  return running.service.get();
 }
 
 void RunningServices::JoinAll() {
@@ -85,7 +89,9 @@ void RunningServices::JoinAll() {
 void RunningServices::StopAll() {
   {
     const std::lock_guard<std::mutex> lock(mutex_);
-    for (const Running& running : running_) running.service->RequestStop();
+    for (const Running& running : running_) {
+      if (running.service != nullptr) running.service->RequestStop();
+    }
   }
   JoinAll();
 }
@@ -93,7 +99,7 @@ void RunningServices::StopAll() {
 std::shared_ptr<MemoryFile> RunningServices::Find(pid_t process) {
   const std::lock_guard<std::mutex> lock(mutex_);
   const auto is_it = [&](const Running& running) {
-    return !running.done && running.service->process() == process;
+    return running.service != nullptr && running.service->process() == process;
   };
   // The last one: it may have executed another program since.
   const auto found = std::find_if(running_.rbegin(), running_.rend(), is_it);

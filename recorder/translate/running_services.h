@@ -26,20 +26,21 @@ class RunningServices {
   // Waits until all have ended, also those that begin meanwhile.
   ~RunningServices() { JoinAll(); }
 
-  // The service stays here until Reap or this is gone.
-  ProcessService* Start(std::unique_ptr<ProcessService> service);
+  // Lets go of the service when it has ended: in its own thread, since a process's memory takes a
+  // while to free.
+  void Start(std::shared_ptr<ProcessService> service);
   void JoinAll();
   // The same, without waiting for the ends of their processes.
   void StopAll();
   // Another process is about to trace `process`: if that has a service, it is to go on without the
   // agent. Waits until it does; not if it is stopped, and two seconds at most.
   void LetGo(pid_t process);
-  // Those that have ended are gone. One host thread, which also calls JoinAll and StopAll.
+  // Forgets those that have ended. One host thread, which also calls JoinAll and StopAll.
   void Reap();
 
  private:
   struct Running {
-    std::unique_ptr<ProcessService> service;
+    std::shared_ptr<ProcessService> service;  // null: it has ended; guarded by mutex_
     std::atomic<bool> done = false;
     std::thread thread;
   };

@@ -78,11 +78,11 @@ absl::Status AppendFile::AppendFirstOf(const std::string& name) {
 }
 
 absl::Status AppendFile::AppendPlaced(absl::Span<const uint8_t> block) {
-  ASSIGN_OR_RETURN(const UniqueFd fd, directory_.OpenFile(name_));
-  absl::Status written = WriteAll(fd.get(), directory_.PathOf(name_), size_, block);
+  ASSIGN_OR_RETURN(const RecentFiles::File file, directory_.OpenRecent(name_));
+  absl::Status written = WriteAll(file->get(), directory_.PathOf(name_), size_, block);
   if (!written.ok()) {
     // Readers also cope with a torn block, so it does not matter whether this succeeds.
-    (void)!ftruncate(fd.get(), static_cast<off_t>(size_));
+    (void)!ftruncate(file->get(), static_cast<off_t>(size_));
     return written;
   }
   size_ += block.size();

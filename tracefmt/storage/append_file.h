@@ -1,9 +1,8 @@
 // A file of blocks being written.
 //
 // Not copyable. Every block reaches the kernel in one piece or not at all: when a write fails half
-// way (disk full) the file is cut back to its last whole block. Between blocks the file is closed:
-// blocks are few and large, and a recording may have more threads than a process may have files
-// open.
+// way (disk full) the file is cut back to its last whole block. Between blocks the file may be
+// closed: a recording may have more threads than a process may have files open.
 
 #ifndef HINDSIGHT_TRACEFMT_STORAGE_APPEND_FILE_H_
 #define HINDSIGHT_TRACEFMT_STORAGE_APPEND_FILE_H_

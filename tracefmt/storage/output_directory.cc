@@ -2,7 +2,9 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <linux/openat2.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -75,6 +77,23 @@ absl::Status TakeOver(int fd, const std::string& path, bool made) {
   return absl::OkStatus();
 }
 
+// As openat, but that no part of `path` may be a link. The mode is kFileMode.
+UniqueFd OpenBelow(int root, const std::string& path, int flags) {
+  const open_how how = {.flags = static_cast<uint64_t>(flags | O_NOFOLLOW | O_CLOEXEC),
+                        .mode = (flags & O_CREAT) != 0 ? kFileMode : 0,
+                        .resolve = RESOLVE_NO_SYMLINKS};
+  UniqueFd fd(static_cast<int>(syscall(SYS_openat2, root, path.c_str(), &how, sizeof(how))));
+  // Not with older kernels, nor where a filter knows no such call.
+  if (fd.valid() || (errno != ENOSYS && errno != EPERM)) return fd;
+  const std::vector<std::string> parts = absl::StrSplit(path, '/');
+  for (size_t i = 0; i + 1 < parts.size(); ++i) {
+    fd.Reset(openat(root, parts[i].c_str(), O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+    if (!fd.valid()) return fd;
+    root = fd.get();
+  }
+  return UniqueFd(openat(root, parts.back().c_str(), flags | O_NOFOLLOW | O_CLOEXEC, kFileMode));
+}
+
 }  // namespace
 
 absl::StatusOr<OutputDirectory> OutputDirectory::Create(const std::string& path) {
@@ -89,16 +108,16 @@ absl::StatusOr<OutputDirectory> OutputDirectory::Create(const std::string& path)
   if (name.empty()) return absl::AlreadyExistsError(absl::StrCat(path, ": exists"));
   const bool made = mkdirat(parent.get(), name.c_str(), kDirectoryMode) == 0;
   if (!made && errno != EEXIST) return absl::ErrnoToStatus(errno, path);
-  auto fd = std::make_shared<UniqueFd>(openat(parent.get(), name.c_str(), kDirectoryFlags));
-  if (!fd->valid()) return absl::ErrnoToStatus(errno, path);
+  UniqueFd fd(openat(parent.get(), name.c_str(), kDirectoryFlags));
+  if (!fd.valid()) return absl::ErrnoToStatus(errno, path);
   // Also one just made: somebody else may have been quicker.
-  RETURN_IF_ERROR(TakeOver(fd->get(), path, made));
+  RETURN_IF_ERROR(TakeOver(fd.get(), path, made));
   return OutputDirectory(path, std::move(fd));
 }
 
 absl::StatusOr<OutputDirectory> OutputDirectory::Open(const std::string& path) {
-  auto fd = std::make_shared<UniqueFd>(open(path.c_str(), kDirectoryFlags));
-  if (!fd->valid()) return absl::ErrnoToStatus(errno, path);
+  UniqueFd fd(open(path.c_str(), kDirectoryFlags));
+  if (!fd.valid()) return absl::ErrnoToStatus(errno, path);
   return OutputDirectory(path, std::move(fd));
 }
 
@@ -113,40 +132,41 @@ OutputDirectory OutputDirectory::In(absl::string_view name) const {
   return directory;
 }
 
+std::string OutputDirectory::BelowRoot(absl::string_view name) const {
+  return below_.empty() ? std::string(name) : absl::StrCat(below_, "/", name);
+}
+
 absl::StatusOr<OutputDirectory::Place> OutputDirectory::Find(absl::string_view name) const {
-  const std::string whole = below_.empty() ? std::string(name) : absl::StrCat(below_, "/", name);
-  std::vector<std::string> parts = absl::StrSplit(whole, '/');
-  Place place;
-  place.name = std::move(parts.back());
-  parts.pop_back();
-  int at = root_->get();
-  for (const std::string& part : parts) {
-    UniqueFd next(openat(at, part.c_str(), O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
-    if (!next.valid()) return absl::ErrnoToStatus(errno, PathOf(name));
-    place.directory = std::move(next);
-    at = place.directory.get();
+  const std::string whole = BelowRoot(name);
+  const size_t slash = whole.find_last_of('/');
+  Place place = {.directory = root_->directory.get()};
+  if (slash != std::string::npos) {
+    place.opened = OpenBelow(place.directory, whole.substr(0, slash), O_PATH | O_DIRECTORY);
+    if (!place.opened.valid()) return absl::ErrnoToStatus(errno, PathOf(name));
+    place.directory = place.opened.get();
   }
-  if (!place.directory.valid()) {
-    place.directory.Reset(openat(at, ".", O_PATH | O_DIRECTORY | O_CLOEXEC));
-    if (!place.directory.valid()) return absl::ErrnoToStatus(errno, PathOf(name));
-  }
+  place.name = slash == std::string::npos ? whole : whole.substr(slash + 1);
   return place;
 }
 
 absl::Status OutputDirectory::MakeDirectory(absl::string_view name) const {
   ASSIGN_OR_RETURN(const Place place, Find(name));
-  if (mkdirat(place.directory.get(), place.name.c_str(), kDirectoryMode) == 0) {
+  if (mkdirat(place.directory, place.name.c_str(), kDirectoryMode) == 0) {
     return absl::OkStatus();
   }
   return absl::ErrnoToStatus(errno, PathOf(name));
 }
 
-absl::StatusOr<UniqueFd> OutputDirectory::OpenAt(absl::string_view name, int flags) const {
-  ASSIGN_OR_RETURN(const Place place, Find(name));
-  UniqueFd fd(openat(place.directory.get(), place.name.c_str(),
-                     flags | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK, kFileMode));
+absl::StatusOr<UniqueFd> OutputDirectory::OpenOnceAt(absl::string_view name, int flags) const {
+  UniqueFd fd = OpenBelow(root_->directory.get(), BelowRoot(name), flags | O_NONBLOCK);
   if (!fd.valid()) return absl::ErrnoToStatus(errno, PathOf(name));
   return fd;
+}
+
+absl::StatusOr<UniqueFd> OutputDirectory::OpenAt(absl::string_view name, int flags) const {
+  absl::StatusOr<UniqueFd> opened = OpenOnceAt(name, flags);
+  if (!absl::IsResourceExhausted(opened.status()) || !root_->recent.ForgetAll()) return opened;
+  return OpenOnceAt(name, flags);
 }
 
 absl::StatusOr<UniqueFd> OutputDirectory::CreateFile(absl::string_view name) const {
@@ -157,25 +177,36 @@ absl::StatusOr<UniqueFd> OutputDirectory::OpenFile(absl::string_view name) const
   return OpenAt(name, O_RDWR);
 }
 
+absl::StatusOr<RecentFiles::File> OutputDirectory::OpenRecent(absl::string_view name) const {
+  std::string whole = BelowRoot(name);
+  if (RecentFiles::File known = root_->recent.Find(whole)) return known;
+  ASSIGN_OR_RETURN(UniqueFd opened, OpenFile(name));
+  auto file = std::make_shared<const UniqueFd>(std::move(opened));
+  root_->recent.Add(std::move(whole), file);
+  return file;
+}
+
 absl::Status OutputDirectory::Rename(absl::string_view from, absl::string_view to) const {
   ASSIGN_OR_RETURN(const Place source, Find(from));
   ASSIGN_OR_RETURN(const Place target, Find(to));
-  if (renameat(source.directory.get(), source.name.c_str(), target.directory.get(),
-               target.name.c_str()) == 0) {
+  for (const absl::string_view name : {from, to}) root_->recent.Forget(BelowRoot(name));
+  if (renameat(source.directory, source.name.c_str(), target.directory, target.name.c_str()) == 0) {
     return absl::OkStatus();
   }
   return absl::ErrnoToStatus(errno, PathOf(to));
 }
 
 bool OutputDirectory::Remove(absl::string_view name) const {
+  root_->recent.Forget(BelowRoot(name));
   const absl::StatusOr<Place> place = Find(name);
-  return place.ok() && unlinkat(place->directory.get(), place->name.c_str(), 0) == 0;
+  return place.ok() && unlinkat(place->directory, place->name.c_str(), 0) == 0;
 }
 
 absl::StatusOr<uint64_t> OutputDirectory::Delete(absl::string_view name) const {
+  root_->recent.Forget(BelowRoot(name));
   ASSIGN_OR_RETURN(const Place place, Find(name));
   struct stat status;
-  const int directory = place.directory.get();
+  const int directory = place.directory;
   if (fstatat(directory, place.name.c_str(), &status, AT_SYMLINK_NOFOLLOW) != 0 ||
       unlinkat(directory, place.name.c_str(), 0) != 0) {
     return absl::ErrnoToStatus(errno, PathOf(name));
@@ -185,7 +216,7 @@ absl::StatusOr<uint64_t> OutputDirectory::Delete(absl::string_view name) const {
 
 absl::Status OutputDirectory::DeleteDirectory(absl::string_view name) const {
   ASSIGN_OR_RETURN(const Place place, Find(name));
-  if (unlinkat(place.directory.get(), place.name.c_str(), AT_REMOVEDIR) == 0) {
+  if (unlinkat(place.directory, place.name.c_str(), AT_REMOVEDIR) == 0) {
     return absl::OkStatus();
   }
   return absl::ErrnoToStatus(errno, PathOf(name));

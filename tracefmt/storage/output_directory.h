@@ -14,11 +14,13 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "base/unique_fd.h"
+#include "tracefmt/storage/recent_files.h"
 
 namespace hindsight {
 
@@ -45,6 +47,9 @@ class OutputDirectory {
   absl::StatusOr<UniqueFd> CreateFile(absl::string_view name) const;
   // A file that is there, for reading and writing.
   absl::StatusOr<UniqueFd> OpenFile(absl::string_view name) const;
+  // The same, and it stays open until a few others have been asked for, or it is renamed or removed
+  // here.
+  absl::StatusOr<RecentFiles::File> OpenRecent(absl::string_view name) const;
   // In one step; replaces a file `to`.
   absl::Status Rename(absl::string_view from, absl::string_view to) const;
   // False if it is not there or cannot be removed.
@@ -55,19 +60,27 @@ class OutputDirectory {
   absl::Status DeleteDirectory(absl::string_view name) const;
 
  private:
-  OutputDirectory(std::string path, std::shared_ptr<const UniqueFd> root)
-      : path_(std::move(path)), root_(std::move(root)) {}
-
+  struct Root {
+    explicit Root(UniqueFd opened) : directory(std::move(opened)) {}
+    const UniqueFd directory;
+    RecentFiles recent;
+  };
   // The last part of a name, and the directory it is in.
   struct Place {
-    UniqueFd directory;
+    UniqueFd opened;  // invalid: it is root_
+    int directory = -1;
     std::string name;
   };
+
+  OutputDirectory(std::string path, UniqueFd root)
+      : path_(std::move(path)), root_(std::make_shared<Root>(std::move(root))) {}
+  std::string BelowRoot(absl::string_view name) const;
   absl::StatusOr<Place> Find(absl::string_view name) const;
   absl::StatusOr<UniqueFd> OpenAt(absl::string_view name, int flags) const;
+  absl::StatusOr<UniqueFd> OpenOnceAt(absl::string_view name, int flags) const;
 
   std::string path_;
-  std::shared_ptr<const UniqueFd> root_;
+  std::shared_ptr<Root> root_;
   std::string below_;  // where below root_ this directory lies; empty: it is root_
 };
 

@@ -1,10 +1,29 @@
 #include "recorder/translate/stream/executed_pages.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/check.h"
 
 namespace hindsight {
+
+std::shared_ptr<const ExecutedPage> ExecutedPagePool::Get(uint64_t address,
+                                                          absl::Span<const uint8_t> bytes,
+                                                          bool executed) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (pages_.size() >= kMost) pages_.clear();
+  std::shared_ptr<const ExecutedPage>& known = pages_[address];
+  if (known != nullptr && known->executed == executed &&
+      std::equal(bytes.begin(), bytes.end(), known->bytes.begin())) {
+    return known;
+  }
+  const auto page = std::make_shared<ExecutedPage>();
+  page->address = address;
+  page->executed = executed;
+  std::copy(bytes.begin(), bytes.end(), page->bytes.begin());
+  known = page;
+  return page;
+}
 
 void ExecutedPages::Publish(uint64_t address, absl::Span<const uint8_t> bytes, bool executed) {
   CHECK(bytes.size() == kPageBytes);
@@ -18,17 +37,28 @@ void ExecutedPages::Publish(uint64_t address, absl::Span<const uint8_t> bytes, b
     }
     before.superseded = true;
   }
-  const auto page = std::make_shared<ExecutedPage>();
-  page->address = address;
-  page->executed = executed;
-  std::copy(bytes.begin(), bytes.end(), page->bytes.begin());
+  Append(pool_->Get(address, bytes, executed));
+}
+
+void ExecutedPages::Append(std::shared_ptr<const ExecutedPage> page) {
   const size_t index = size();
   Published& published = pages_[index];
-  published.page = page;
+  published.page = std::move(page);
   published.index = index;
-  last_[address] = index;
+  last_[published.page->address] = index;
   GiveUpBefore(published);
   size_.store(index + 1, std::memory_order_release);
+}
+
+void ExecutedPages::Inherit(const ExecutedPages& maker,
+                            absl::FunctionRef<bool(uint64_t address)> leave_out) {
+  Need(maker.needed());
+  const Batch batch = maker.Since(0);
+  const std::lock_guard<std::mutex> lock(mutex_);
+  for (const Published& published : batch.pages) {
+    const bool gone = published.superseded || published.valid_until != kForever;
+    if (!gone && !leave_out(published.page->address)) Append(published.page);
+  }
 }
 
 // What is only fetched gives way to what the view has: it does not take the place of what was

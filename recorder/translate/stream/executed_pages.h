@@ -23,11 +23,14 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/functional/function_ref.h"
 #include "absl/types/span.h"
 #include "isa/host_features.h"
+#include "recorder/log/opened_modules.h"
 #include "tracefmt/records.h"
 
 namespace hindsight {
@@ -38,16 +41,50 @@ struct ExecutedPage {
   // False: only fetched, as what follows a block. It may be data, of which a view that has the page
   // knows more.
   bool executed = false;
+
+  // What those who add it to segments have found out, for all processes that execute it. One host
+  // thread.
+  struct Found {
+    uint64_t hash = 0;                     // 0: not computed
+    std::weak_ptr<const ModuleFile> file;  // compared with this one, there
+    uint64_t offset = 0;
+    bool equals = false;
+  };
+  mutable Found found;
+};
+
+// Pages that any process of a recording has executed: many execute the same. Any host thread.
+class ExecutedPagePool {
+ public:
+  ExecutedPagePool() = default;
+  ExecutedPagePool(const ExecutedPagePool&) = delete;
+  ExecutedPagePool& operator=(const ExecutedPagePool&) = delete;
+
+  // One of these `bytes`, which are of one page, at `address`.
+  std::shared_ptr<const ExecutedPage> Get(uint64_t address, absl::Span<const uint8_t> bytes,
+                                          bool executed);
+
+ private:
+  static constexpr size_t kMost = 8192;
+
+  std::mutex mutex_;
+  // The last one at each address; guarded by mutex_.
+  absl::flat_hash_map<uint64_t, std::shared_ptr<const ExecutedPage>> pages_;
 };
 
 class ExecutedPages {
  public:
-  ExecutedPages() = default;
+  // `pool` null: one of its own.
+  explicit ExecutedPages(std::shared_ptr<ExecutedPagePool> pool = nullptr)
+      : pool_(pool != nullptr ? std::move(pool) : std::make_shared<ExecutedPagePool>()) {}
   ExecutedPages(const ExecutedPages&) = delete;
   ExecutedPages& operator=(const ExecutedPages&) = delete;
 
   // `bytes` are of one page. Nothing happens if that is what was published of it last.
   void Publish(uint64_t address, absl::Span<const uint8_t> bytes, bool executed);
+  // Takes over what `maker` has published, as if it had been published here, but for pages that
+  // `leave_out` says. Requires: nothing has been published.
+  void Inherit(const ExecutedPages& maker, absl::FunctionRef<bool(uint64_t address)> leave_out);
   // [start, end) holds other things from now on; `time` is the processor's clock.
   void Withdraw(uint64_t start, uint64_t end, uint64_t time);
 
@@ -60,10 +97,11 @@ class ExecutedPages {
   // How often a page was published so far.
   size_t size() const { return size_.load(std::memory_order_acquire); }
 
+  static constexpr uint64_t kForever = ~uint64_t{0};
   struct Published {
     std::shared_ptr<const ExecutedPage> page;
     size_t index = 0;  // how often one had been published before
-    uint64_t valid_until = ~uint64_t{0};
+    uint64_t valid_until = kForever;
     bool superseded = false;
 
     // Whether who begins at `time` may execute it.
@@ -82,8 +120,10 @@ class ExecutedPages {
   size_t kept() const;
 
  private:
+  void Append(std::shared_ptr<const ExecutedPage> page);
   void GiveUpBefore(const Published& published);
 
+  const std::shared_ptr<ExecutedPagePool> pool_;
   mutable std::mutex mutex_;
   std::map<size_t, Published> pages_;                        // by index
   absl::flat_hash_map<uint64_t, size_t> last_;               // by address, unless it was withdrawn

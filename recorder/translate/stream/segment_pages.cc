@@ -25,7 +25,6 @@ uint64_t HashOf(const uint8_t* bytes) { return XXH3_64bits(bytes, kPageBytes) | 
 }  // namespace
 
 void SegmentPages::Begin(uint64_t time, std::shared_ptr<const ExecutedPages> code) {
-  if (code != code_) known_code_.clear();
   code_ = std::move(code);
   held_.clear();
   direct_ = false;
@@ -56,24 +55,26 @@ void SegmentPages::Add(uint64_t count, uint64_t address, const uint8_t* bytes) {
   Import(count, address, bytes, hash, [&] { return PlaceWith(address, bytes); });
 }
 
-// What was stored of a module never changes, nor does a page that was published.
-void SegmentPages::AddCode(uint64_t count, const ExecutedPages::Published& published) {
-  const uint64_t address = published.page->address;
-  const uint8_t* const bytes = published.page->bytes.data();
-  KnownCode& known = known_code_[address];
-  if (known.hash == kUnknown || known.index != published.index) {
-    known = {.index = published.index, .hash = HashOf(bytes)};
-  }
+// Each segment begins with all code. What was stored of a module never changes, nor does a page that
+// was published.
+void SegmentPages::AddCode(uint64_t count, const ExecutedPage& page) {
+  const uint8_t* const bytes = page.bytes.data();
+  ExecutedPage::Found& found = page.found;
+  if (found.hash == kUnknown) found.hash = HashOf(bytes);
   const auto place_with_bytes = [&] {
-    const ModulePlace place = PlaceOf(address);
-    if (place != std::exchange(known.compared, place)) {
-      known.equals = PlaceWith(address, bytes) == place;
+    const ModulePlace place = PlaceOf(page.address);
+    const auto file = modules_->FileOf(place.module);
+    if (file == nullptr) return ModulePlace();
+    if (found.file.lock() != file || found.offset != place.offset) {
+      found.file = file;
+      found.offset = place.offset;
+      found.equals = PlaceWith(page.address, bytes).module >= 0;
     }
-    return known.equals ? place : ModulePlace();
+    return found.equals ? place : ModulePlace();
   };
   // What the thread has stored itself a replay stores as well.
   if (direct_ && place_with_bytes().module < 0) return;
-  Import(count, address, bytes, known.hash, place_with_bytes);
+  Import(count, page.address, bytes, found.hash, place_with_bytes);
 }
 
 void SegmentPages::Import(uint64_t count, uint64_t address, const uint8_t* bytes, uint64_t hash,
@@ -166,9 +167,7 @@ void SegmentPages::AddNewCode(uint64_t count) {
     // What had changed before the segment began is not executed in it.
     if (published.index < earlier_code_ && !published.IsValid(begin_time_)) continue;
     const ExecutedPage& page = *published.page;
-    if ((page.executed && !direct_) || !held_.contains(page.address)) {
-      AddCode(count, published);
-    }
+    if ((page.executed && !direct_) || !held_.contains(page.address)) AddCode(count, page);
   }
   added_code_ = batch.end;
 }

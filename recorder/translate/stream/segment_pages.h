@@ -58,20 +58,12 @@ class SegmentPages {
 
     bool operator==(const ModulePlace&) const = default;
   };
-  // Of a page of code, each of which every segment begins with.
-  struct KnownCode {
-    size_t index = 0;  // of what was published
-    uint64_t hash = kUnknown;
-    ModulePlace compared;  // with what is stored of the module
-    bool equals = false;
-  };
-
   // What the map says of the page at `address`.
   ModulePlace PlaceOf(uint64_t address) const;
   // The same if the module has these bytes there, else none.
   ModulePlace PlaceWith(uint64_t address, const uint8_t* bytes) const;
   bool IsAsMapped(const MapRegion& region) const;
-  void AddCode(uint64_t count, const ExecutedPages::Published& published);
+  void AddCode(uint64_t count, const ExecutedPage& page);
   // A page of this hash. Asks for its place in a module only if that matters.
   void Import(uint64_t count, uint64_t address, const uint8_t* bytes, uint64_t hash,
               absl::FunctionRef<ModulePlace()> place_with_bytes);
@@ -81,8 +73,7 @@ class SegmentPages {
   ThreadLog* const log_;
   // The process may have gone on to another program's.
   std::shared_ptr<const ExecutedPages> code_;
-  absl::flat_hash_map<uint64_t, KnownCode> known_code_;  // of code_, by address
-  absl::flat_hash_map<uint64_t, uint64_t> held_;         // hashes of pages, by address; or kUnknown
+  absl::flat_hash_map<uint64_t, uint64_t> held_;  // hashes of pages, by address; or kUnknown
   bool direct_ = false;      // AddMapped has been called in this segment
   size_t added_code_ = 0;    // of code_
   size_t earlier_code_ = 0;  // had been published when the segment began

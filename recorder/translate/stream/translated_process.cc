@@ -41,7 +41,7 @@ MapPart TranslatedProcess::ReadMap(std::optional<AddressSpace::Range> range) con
 absl::Status TranslatedProcess::Apply(MapPart part, ThreadLog* log, uint64_t count) {
   const bool whole = part.start == 0 && part.end == ~uint64_t{0};
   if (whole && part.regions.empty()) return absl::OkStatus();  // gone
-  RETURN_IF_ERROR(log_->RegisterFiles(absl::MakeSpan(part.regions)));
+  RETURN_IF_ERROR(log_->RegisterFiles(absl::MakeSpan(part.regions), whole));
   if (!space_.Trim(&part)) return absl::OkStatus();
   space_.Replace(part);
   if (log == nullptr) {
