@@ -23,8 +23,8 @@ uint64_t PagesOf(const MapRegion& region) { return (region.end - region.start) /
 
 }  // namespace
 
-CodeSource::CodeSource(pid_t process, OnCode on_code)
-    : process_(process), on_code_(std::move(on_code)), memory_(process) {}
+CodeSource::CodeSource(pid_t process, OnCode on_code, std::shared_ptr<CodeFiles> files)
+    : process_(process), on_code_(std::move(on_code)), files_(std::move(files)), memory_(process) {}
 
 CodeSource::Region::Region(const MapRegion& where) : map(where), pages(PagesOf(where) + 1) {}
 
@@ -54,6 +54,7 @@ CodeSource::Region* CodeSource::FindRegion(uint64_t address) {
   const MapRegion* found = map.Find(address);
   if (found == nullptr || (found->protection & PROT_EXEC) == 0) return nullptr;
   auto region = std::make_unique<Region>(*found);
+  if (files_ != nullptr) region->file = files_->Find(process_, *found);
   on_code_(*found);
   const auto at = std::upper_bound(regions_.begin(), regions_.end(), found->start,
                                    [](uint64_t a, const auto& r) { return a < r->map.start; });
@@ -75,9 +76,24 @@ bool CodeSource::HasBefore(const Region& region, uint64_t number) {
          region.before->pages[number] == PageState::kRead;
 }
 
-void CodeSource::TakeFromBefore(Region* region, uint64_t number) {
-  const uint64_t offset = number * kPageBytes;
-  std::copy_n(region->before->bytes.get() + offset, kPageBytes, region->bytes.get() + offset);
+const uint8_t* CodeSource::Shared(const Region& region, uint64_t number) {
+  if (HasBefore(region, number)) return region.before->bytes.get() + number * kPageBytes;
+  if (region.pages[number] != PageState::kInFile) return nullptr;
+  return region.file->Page(region.map.file_offset / kPageBytes + number);
+}
+
+const uint8_t* CodeSource::FindShared(Region* region, uint64_t number) const {
+  PageState& state = region->pages[number];
+  const bool ask = state == PageState::kNotRead && region->file != nullptr &&
+                   number < PagesOf(region->map) && !files_->ended();
+  if (!ask || HasBefore(*region, number)) return Shared(*region, number);
+  const uint8_t* const page = region->file->Page(region->map.file_offset / kPageBytes + number);
+  if (page != nullptr) state = PageState::kInFile;
+  return page;
+}
+
+void CodeSource::Take(const uint8_t* shared, Region* region, uint64_t number) {
+  std::copy_n(shared, kPageBytes, region->bytes.get() + number * kPageBytes);
   region->pages[number] = PageState::kRead;
 }
 
@@ -88,7 +104,8 @@ std::shared_ptr<const CodeSource::Region> CodeSource::Share(Region* region) {
     return region->before;
   }
   for (uint64_t i = 0; i < count; ++i) {
-    if (region->pages[i] != PageState::kRead && HasBefore(*region, i)) TakeFromBefore(region, i);
+    if (region->pages[i] == PageState::kRead || !HasBefore(*region, i)) continue;
+    Take(Shared(*region, i), region, i);
   }
   auto shared = std::make_shared<Region>(region->map);
   shared->bytes = std::move(region->bytes);
@@ -110,6 +127,7 @@ std::vector<MapRegion> CodeSource::Inherit(CodeSource* maker) {
     }
     auto region = std::make_unique<Region>(*here);
     region->before = Share(theirs.get());
+    region->file = theirs->file;
     on_code_(*here);
     regions_.push_back(std::move(region));
   }
@@ -130,8 +148,9 @@ void CodeSource::ReadAround(Region* region, uint64_t number) {
 
 bool CodeSource::ReadInto(Region* region, uint64_t number) {
   PageState& state = region->pages[number];
-  if (state == PageState::kNotRead && !HasRoom(region)) return false;
-  if (state == PageState::kNotRead && HasBefore(*region, number)) TakeFromBefore(region, number);
+  if (state == PageState::kRead || state == PageState::kNone) return state == PageState::kRead;
+  if (!HasRoom(region)) return false;
+  if (const uint8_t* const known = FindShared(region, number)) Take(known, region, number);
   if (state == PageState::kNotRead && !CanChange(region->map) && number < PagesOf(region->map)) {
     ReadAround(region, number);
   }
@@ -149,8 +168,9 @@ absl::Span<const uint8_t> CodeSource::At(uint64_t pc) {
   Region* const region = FindRegion(pc);
   if (region == nullptr) return {};
   const uint64_t offset = pc - region->map.start, number = offset / kPageBytes;
-  if (HasBefore(*region, number) && HasBefore(*region, number + 1)) {
-    return {region->before->bytes.get() + offset, (number + 2) * kPageBytes - offset};
+  const uint8_t* const shared = FindShared(region, number);
+  if (shared != nullptr && FindShared(region, number + 1) == shared + kPageBytes) {
+    return {shared + offset % kPageBytes, 2 * kPageBytes - offset % kPageBytes};
   }
   // Who asks for it may find it now.
   if (region->pages[number] == PageState::kNone) region->pages[number] = PageState::kNotRead;
@@ -162,12 +182,12 @@ absl::Span<const uint8_t> CodeSource::At(uint64_t pc) {
 bool CodeSource::ReadPage(uint64_t page, absl::Span<uint8_t> out) const {
   const Region* const region = RegionAt(page);
   const uint64_t number = region == nullptr ? 0 : (page - region->map.start) / kPageBytes;
-  const bool before = region != nullptr && HasBefore(*region, number);
-  if (region == nullptr || (!before && region->pages[number] != PageState::kRead)) {
-    return InWindows(page, page) && memory_.Read(page, out);
+  const uint8_t* known = region == nullptr ? nullptr : Shared(*region, number);
+  if (known == nullptr && region != nullptr && region->pages[number] == PageState::kRead) {
+    known = region->bytes.get() + number * kPageBytes;
   }
-  const auto& bytes = before ? region->before->bytes : region->bytes;
-  std::copy_n(bytes.get() + number * kPageBytes, kPageBytes, out.begin());
+  if (known == nullptr) return InWindows(page, page) && memory_.Read(page, out);
+  std::copy_n(known, kPageBytes, out.begin());
   return true;
 }
 

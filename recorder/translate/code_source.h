@@ -1,7 +1,7 @@
 // The bytes of a process's code, from memory that it may execute.
 //
 // Remembers which memory that is, and the bytes of what cannot be written: each page is read once,
-// with those beside it.
+// with those beside it, or taken from the file that it shows.
 // One host thread.
 
 #ifndef HINDSIGHT_RECORDER_TRANSLATE_CODE_SOURCE_H_
@@ -16,6 +16,7 @@
 
 #include "absl/types/span.h"
 #include "recorder/process/process_memory.h"
+#include "recorder/translate/memo/code_file.h"
 #include "tracefmt/records.h"
 
 namespace hindsight {
@@ -25,7 +26,8 @@ class CodeSource {
   // Told of memory that is executed from now on.
   using OnCode = std::function<void(const MapRegion& region)>;
 
-  CodeSource(pid_t process, OnCode on_code);
+  // `files` may be null.
+  CodeSource(pid_t process, OnCode on_code, std::shared_ptr<CodeFiles> files = nullptr);
   // Takes what `maker` has read of code that is the same here, and cannot change. Requires: nothing
   // has been asked for yet; the process was made by fork of maker's, which had one thread; maker
   // has forgotten nothing since, and found no other region. Returns maker's other regions of code,
@@ -55,7 +57,8 @@ class CodeSource {
     uint64_t bytes = 0;
     void operator()(uint8_t* start) const;
   };
-  enum class PageState : uint8_t { kNotRead, kRead, kNone };
+  // kInFile: of Region::file.
+  enum class PageState : uint8_t { kNotRead, kRead, kInFile, kNone };
   // The bytes of a region where they lie in it, each page once it has been read; then the page that
   // follows the region, if that is code as well.
   struct Region {
@@ -67,11 +70,16 @@ class CodeSource {
     // What had been read before the process was made, or made another; null: nothing. Not of the
     // page that follows.
     std::shared_ptr<const Region> before;
+    std::shared_ptr<CodeFile> file;  // what the region shows; null: read it
   };
   static bool HasBefore(const Region& region, uint64_t number);
+  // What `before` or, as far as is known, the file has of page `number`; null: nothing.
+  static const uint8_t* Shared(const Region& region, uint64_t number);
+  // The same, from the file also if it has not been asked yet.
+  const uint8_t* FindShared(Region* region, uint64_t number) const;
   // Gives room for its bytes. False: there is none.
   static bool HasRoom(Region* region);
-  static void TakeFromBefore(Region* region, uint64_t number);
+  static void Take(const uint8_t* shared, Region* region, uint64_t number);
   // What has been read of the region, from now on unchanged.
   static std::shared_ptr<const Region> Share(Region* region);
   // Null: it is no code.
@@ -85,6 +93,7 @@ class CodeSource {
 
   const pid_t process_;
   const OnCode on_code_;
+  const std::shared_ptr<CodeFiles> files_;
   ProcMemFile memory_;
   std::vector<std::unique_ptr<Region>> regions_;  // that can be executed, ascending
   std::vector<uint64_t> writable_;                // pages that were read where code may change

@@ -26,6 +26,7 @@
 #include "recorder/process/process_facts.h"
 #include "recorder/ptrace/thread_stop.h"
 #include "recorder/ptrace/tracee.h"
+#include "recorder/translate/asking_child.h"
 #include "recorder/translate/guard/store_watch.h"
 #include "recorder/translate/injection.h"
 
@@ -52,25 +53,6 @@ class HeldLifeline {
 
  private:
   pthread_mutex_t* const mutex_;
-};
-
-// A child as it tells of itself: its number in its own namespace, and the file of its memory.
-struct AskingChild {
-  pid_t own_number, parent;
-  int fd;
-  uint64_t inode;
-
-  bool Is(pid_t process) const {
-    if (fd >= 0) return MemoryFile::IsAt(process, fd, inode);
-    if (process == parent || !HasOwnNumber(process, own_number)) return false;
-    // The kernel does not compare with everybody: not with its own threads.
-    const bool is_child = StatusNumber(process, "PPid:") == parent && HasMemory(process);
-    return fd == kParentsMemory ? SharesMemory(process, parent, is_child) : is_child;
-  }
-  // 0: it is gone.
-  pid_t Find() const {
-    return FindProcess(own_number, parent, [this](pid_t process) { return Is(process); });
-  }
 };
 
 // A service that has just answered is likely to be asked again; sleeping and waking takes longer.
@@ -135,6 +117,7 @@ void TellCpuid(CpuModel model, ControlBlock* control) {
 // Children share it.
 TranslationOptions WithShared(TranslationOptions options) {
   if (options.guards == nullptr) options.guards = std::make_shared<CodeGuards>();
+  if (options.code_files == nullptr) options.code_files = std::make_shared<CodeFiles>();
   if (options.page_pool == nullptr) options.page_pool = std::make_shared<ExecutedPagePool>();
   if (options.memo == nullptr) options.memo = std::make_shared<TranslationMemo>();
   return options;
@@ -314,7 +297,7 @@ void ProcessService::Answer(RequestSlot* slot) {
           code_.OpenGuard(TakeUserfaultfd(pidfd_.get(), static_cast<int>(arguments[0])));
       break;
     case RequestKind::kEndGuards:
-      options_.guards->EndAll();
+      ExpectForeignStores();
       break;
     case RequestKind::kTraces:
       AnnounceTracing(static_cast<pid_t>(arguments[0]));
@@ -439,11 +422,17 @@ bool ProcessService::HoldForExec(pid_t thread, bool release) {
   return true;
 }
 
+// From processes that may store to what another one cannot write to itself.
+void ProcessService::ExpectForeignStores() {
+  options_.guards->EndAll();
+  options_.code_files->EndAll();
+}
+
 void ProcessService::AnnounceTracing(pid_t task) {
   const pid_t traced = ProcessOf(task);
   // The number comes from the program. Nobody traces his own process.
   if (options_.recording == nullptr || traced == 0 || traced == process_) return;
-  options_.guards->EndAll();
+  ExpectForeignStores();
   options_.recording->on_traced(traced);
 }
 

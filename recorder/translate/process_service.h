@@ -63,6 +63,7 @@ class ProcessService {
   uint64_t Serve(RecordedBirth birth, int fd, bool same_code);
   uint64_t ShareWith(RecordedBirth birth);
   bool HoldForExec(pid_t thread, bool release);
+  void ExpectForeignStores();
   void AnnounceTracing(pid_t task);
   void PollExecs();
   bool PollExec(ExecHold* exec);

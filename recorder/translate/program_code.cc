@@ -49,7 +49,8 @@ ProgramCode::ProgramCode(pid_t process, const TranslationOptions& options, Memor
       file_(file),
       memo_(options.memo),
       cache_(file, memo_.get()),
-      source_(process, [this](const MapRegion& region) { NoteRegion(region); }),
+      source_(
+          process, [this](const MapRegion& region) { NoteRegion(region); }, options.code_files),
       bytes_at_([this](uint64_t pc) { return source_.At(pc); }),
       lasting_at_([this](uint64_t pc) {
         return source_.MayChange(pc) ? absl::Span<const uint8_t>() : source_.At(pc);

@@ -41,6 +41,7 @@ struct TranslationOptions {
   std::shared_ptr<TranslationMemo> memo;
   std::shared_ptr<CodeGuards> guards;           // likewise
   std::shared_ptr<ExecutedPagePool> page_pool;  // likewise
+  std::shared_ptr<CodeFiles> code_files;        // likewise
   // How processes are recorded; null: they are not.
   std::shared_ptr<const ServiceRecording> recording;
   // Of one process that is recorded: where what it executes is published. May be null.
