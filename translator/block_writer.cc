@@ -74,12 +74,8 @@ void BlockWriter::RestoreKept() {
 
 void BlockWriter::AddLink(uint64_t target, uint16_t flags_exact) {
   PendingExit* pending = AddExit(kHsExitLink);
-  pending->flags_aside = false;
   pending->exit.guest_pc = target;
-  pending->exit.adjust = 0;
-  pending->exit.size = 0;
   pending->exit.flags_exact = flags_exact;
-  pending->exit.link_or_operation = code_.here();
   links_.push_back({code_.offset(), target});
   pending->label.rel32.push_back(code_.offset());
   code_.Word32(0);
@@ -189,7 +185,7 @@ void BlockWriter::FindR11(int64_t rsp_before) {
 BlockWriter::PendingExit* BlockWriter::AddIndirectExit(int64_t rsp_before) {
   PendingExit* pending = AddExit(kHsExitIndirect);
   pending->exit.host_pc = static_cast<uint64_t>(rsp_before);
-  pending->exit.link_or_operation = place_.guest_pc;
+  pending->exit.operation = place_.guest_pc;
   pending->exit.adjust = 0;
   pending->exit.flags_exact = flags_at_end_;
   return pending;
@@ -297,10 +293,16 @@ void BlockWriter::LeaveFor(HsExitKind kind, const HostAddress* address, uint16_t
   GoOnHere();
 }
 
+// Of a branch. Most of what follows the code is exits of branches.
+void BlockWriter::WriteLinkExit(PendingExit* pending) {
+  code_.Bind(&pending->label);
+  code_.MoveConstant(kR11, pending->exit.guest_pc);
+  code_.JumpTo(request_.stubs.LinkExit(pending->exit.flags_exact));
+}
+
 void BlockWriter::WriteExit(PendingExit* pending) {
-  if (pending->exit.kind != kHsExitLink) {
-    to_exits_.insert(to_exits_.end(), pending->label.rel32.begin(), pending->label.rel32.end());
-  }
+  if (pending->exit.kind == kHsExitLink) return WriteLinkExit(pending);
+  to_exits_.insert(to_exits_.end(), pending->label.rel32.begin(), pending->label.rel32.end());
   if (pending->by_stub) {
     code_.Align(8, kInt3);
     code_.Bind(&pending->label);
@@ -333,11 +335,11 @@ void BlockWriter::WriteExit(PendingExit* pending) {
   code_.Align(8, kInt3);
   CHECK(code_.here() == bytes_at);
   if (pending->operation.has_value()) {
-    pending->exit.link_or_operation = bytes_at + sizeof(HsExit);
+    pending->exit.operation = bytes_at + sizeof(HsExit);
   }
   if (!indirect) code_.NoteOwnAddress(code_.offset() + offsetof(HsExit, host_pc));
-  if (pending->exit.kind == kHsExitLink || pending->operation.has_value()) {
-    code_.NoteOwnAddress(code_.offset() + offsetof(HsExit, link_or_operation));
+  if (pending->operation.has_value()) {
+    code_.NoteOwnAddress(code_.offset() + offsetof(HsExit, operation));
   }
   AppendObject(pending->exit, &code_);
   if (pending->operation.has_value()) AppendObject(*pending->operation, &code_);

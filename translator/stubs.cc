@@ -1,5 +1,6 @@
 #include "translator/stubs.h"
 
+#include <array>
 #include <cstddef>
 
 #include "base/check.h"
@@ -29,7 +30,7 @@ void EmitExit(bool with_pc, Assembler* code) {
   static constexpr Copy kCopies[] = {
       {offsetof(HsExit, guest_pc), HS_BLOCK_FIELD(exit_guest_pc)},
       {offsetof(HsExit, host_pc), HS_BLOCK_FIELD(exit_host_pc)},
-      {offsetof(HsExit, link_or_operation), HS_BLOCK_FIELD(exit_link)},
+      {offsetof(HsExit, operation), HS_BLOCK_FIELD(exit_operation)},
       {offsetof(HsExit, kind), HS_BLOCK_FIELD(exit_kind)},  // size and adjust too
       {offsetof(HsExit, saved), HS_BLOCK_FIELD(exit_saved)},
   };
@@ -69,7 +70,47 @@ void EmitSearchReturn(uint64_t indirect_exit, bool direct, Assembler* code) {
   code->JumpTo(indirect_exit);
 }
 
+constexpr std::array<uint16_t, 6> kStatusFlags = {0x1, 0x4, 0x10, 0x40, 0x80, 0x800};
+constexpr uint32_t kLinkExits = 1 << kStatusFlags.size();
+// Of one of them.
+constexpr uint32_t kLinkExitBytes = 17;
+
+uint32_t FlagsOf(uint32_t link_exit) {
+  uint32_t flags = 0;
+  for (size_t i = 0; i < kStatusFlags.size(); ++i) {
+    if ((link_exit >> i & 1) != 0) flags |= kStatusFlags[i];
+  }
+  return flags;
+}
+
+// The guest's target in r11. Changes no flag.
+void EmitLinkExits(Assembler* code) {
+  Label leave;
+  for (uint32_t i = 0; i < kLinkExits; ++i) {
+    code->StoreConstant(4, Field(HS_BLOCK_FIELD(exit_flags_exact)),
+                        static_cast<int32_t>(FlagsOf(i)));
+    code->Jump(&leave);
+    CHECK(code->offset() % kLinkExitBytes == 0);
+  }
+  code->Bind(&leave);
+  code->StoreField(HS_BLOCK_FIELD(exit_guest_pc), kR11);
+  code->StoreConstant(8, Field(HS_BLOCK_FIELD(exit_kind)), kHsExitLink);  // size and adjust: 0
+  code->StoreConstant(4, Field(HS_BLOCK_FIELD(exit_saved)), -1);          // HS_NOT_SAVED
+  LeaveToAgent(code);
+}
+
+static_assert(offsetof(HsExit, orderable) == offsetof(HsExit, flags_exact) + 2);
+
 }  // namespace
+
+uint64_t StubAddresses::LinkExit(uint16_t flags_exact) const {
+  uint32_t number = 0;
+  for (size_t i = 0; i < kStatusFlags.size(); ++i) {
+    if ((flags_exact & kStatusFlags[i]) != 0) number |= 1 << i;
+  }
+  CHECK(FlagsOf(number) == flags_exact);
+  return link_exits + number * kLinkExitBytes;
+}
 
 Stubs EmitStubs(uint64_t host_address, bool direct) {
   Assembler code(host_address);
@@ -83,6 +124,9 @@ Stubs EmitStubs(uint64_t host_address, bool direct) {
   stubs.addresses.search_return = code.here();
   CHECK(stubs.addresses.search_return == host_address + HS_SEARCH_RETURN);
   EmitSearchReturn(stubs.addresses.indirect_exit, direct, &code);
+  while (code.offset() % kLinkExitBytes != 0) code.Byte(kInt3);
+  stubs.addresses.link_exits = code.here();
+  EmitLinkExits(&code);
   stubs.code = code.Take();
   CHECK(stubs.code.size() <= kStubBytes);
   return stubs;

@@ -16,6 +16,11 @@ struct StubAddresses {
   uint64_t indirect_exit = 0;
   // Where returns go on that find no place, or another target's: HS_SEARCH_RETURN bytes on.
   uint64_t search_return = 0;
+  // Where direct branches that are not linked leave, with the guest's target in r11.
+  uint64_t link_exits = 0;
+
+  // The one of them for a branch after which these status flags are the guest's.
+  uint64_t LinkExit(uint16_t flags_exact) const;
 };
 
 struct Stubs {

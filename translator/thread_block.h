@@ -50,8 +50,7 @@
 #endif
 
 enum HsExitKind {
-  // A direct branch to exit_guest_pc, which is not translated yet. exit_link is the address of the
-  // 4-byte aligned rel32 to patch (relative to exit_link + 4). The branch has been executed.
+  // A direct branch to exit_guest_pc, which is not translated yet. The branch has been executed.
   kHsExitLink = 1,
   // An indirect branch at exit_branch_pc to exit_guest_pc, which the table does not have. It has
   // been executed. But to a target that is not canonical processors do not go: the branch itself
@@ -83,7 +82,7 @@ enum HsExitKind {
   // the view shows something else there. Nothing has been executed.
   kHsExitCode = 8,
   // The thread's view may not show the page of the code at exit_guest_pc as memory has it, which
-  // is guarded: when a byte of HS_GUARDS_OFFSET is not 0 it does. exit_link is the address of the
+  // is guarded: when a byte of HS_GUARDS_OFFSET is not 0 it does. exit_guard is the address of the
   // byte's offset from GS, 4 bytes, which others may change at any time. When the view shows it, go
   // on at exit_host_pc with r10 unchanged.
   kHsExitGuard = 9,
@@ -107,7 +106,7 @@ struct HsThreadBlock {
   };
   union {
     uint64_t exit_branch_pc;  // kHsExitIndirect
-    uint64_t exit_link;       // kHsExitLink, kHsExitGuard
+    uint64_t exit_guard;      // kHsExitGuard
     uint64_t exit_operation;  // kHsExitOperation
   };
   uint16_t exit_kind;  // enum HsExitKind
@@ -165,11 +164,12 @@ enum HsOrder { HS_NOT_ORDERED = 0, HS_ORDERED, HS_ORDER_TIMED };  // timed: in l
 // In place of a register's number: the guest's rsp is what rsp is, minus 8. Nothing is saved.
 #define HS_POPPED 0xfc
 
-// In the code beside each exit; translated code copies it into the block.
+// In the code beside each exit but those of direct branches; translated code copies it into the
+// block.
 struct HsExit {
   uint64_t guest_pc;
-  uint64_t host_pc;            // or rsp_before
-  uint64_t link_or_operation;  // or branch_pc
+  uint64_t host_pc;    // or rsp_before
+  uint64_t operation;  // or branch_pc, or exit_guard
   uint16_t kind;
   uint16_t size;
   int32_t adjust;
@@ -211,7 +211,7 @@ struct HsTableEntry {
 #define HS_PLACES 0x2000
 #define HS_TABLE_OFFSET (-0x200000)
 // What the code of an arena begins with, and where in it lies what searches for a return.
-#define HS_STUB_BYTES 512
+#define HS_STUB_BYTES 2048
 #define HS_SEARCH_RETURN 256
 // Both, from here to the end of the table of indirect branches.
 #define HS_TABLES_OFFSET HS_PLACES_OFFSET
@@ -246,7 +246,7 @@ HS_STATIC_ASSERT(offsetof(struct HsThreadBlock, agent_exit) == 72);
 HS_STATIC_ASSERT(offsetof(struct HsThreadBlock, agent_stack) == 80);
 HS_STATIC_ASSERT(offsetof(struct HsThreadBlock, exit_guest_pc) == 88);
 HS_STATIC_ASSERT(offsetof(struct HsThreadBlock, exit_host_pc) == 96);
-HS_STATIC_ASSERT(offsetof(struct HsThreadBlock, exit_link) == 104);
+HS_STATIC_ASSERT(offsetof(struct HsThreadBlock, exit_operation) == 104);
 HS_STATIC_ASSERT(offsetof(struct HsThreadBlock, exit_kind) == 112);
 HS_STATIC_ASSERT(offsetof(struct HsThreadBlock, exit_adjust) == 116);
 HS_STATIC_ASSERT(offsetof(struct HsThreadBlock, exit_saved) == 120);

@@ -51,6 +51,7 @@ void TranslatedRun::Flush() {
   ++flushed_;
   translated_.clear();
   host_blocks_.clear();
+  branches_.clear();
   const Stubs stubs = EmitStubs(options_.arena, options_.exclusive);
   std::memcpy(reinterpret_cast<void*>(options_.arena), stubs.code.data(), stubs.code.size());
   stubs_ = stubs.addresses;
@@ -126,6 +127,9 @@ uint64_t TranslatedRun::Place(uint64_t guest_pc, const TranslatedBlock& made) {
   const auto bytes = static_cast<uint32_t>(made.code.size());
   next_host_ = (host + bytes + kHostAlignment - 1) / kHostAlignment * kHostAlignment;
   host_blocks_[host] = {guest_pc, bytes, made.side};
+  for (const Link& link : made.links) {
+    branches_.emplace(link.guest_target, host + link.rel32_offset);
+  }
   return host;
 }
 
@@ -228,6 +232,18 @@ void TranslatedRun::Tell(const RegisterFile& registers) {
   told.count = at.count_end - registers.gpr[kR10] + static_cast<int64_t>(at.exit_adjust);
 }
 
+// Has all branches to the guest's pc lead there.
+void TranslatedRun::LinkTo(uint64_t guest_pc, uint64_t host) {
+  const auto [first, last] = branches_.equal_range(guest_pc);
+  for (auto branch = first; branch != last; ++branch) {
+    const uint64_t site = branch->second;
+    CHECK(site % 4 == 0);
+    const auto rel = static_cast<int32_t>(host - (site + 4));
+    std::memcpy(reinterpret_cast<void*>(site), &rel, sizeof(rel));
+  }
+  branches_.erase(first, last);
+}
+
 // At an exit after which the guest just goes on: prepares that.
 bool TranslatedRun::GoOn(RegisterFile* registers) {
   const HsThreadBlock& at = *block();
@@ -237,10 +253,7 @@ bool TranslatedRun::GoOn(RegisterFile* registers) {
     case kHsExitLink: {
       const uint64_t flushed = flushed_;
       registers->rip = HostAfterBranch();
-      CHECK(at.exit_link % 4 == 0);
-      if (flushed_ != flushed) return true;
-      const auto rel = static_cast<int32_t>(registers->rip - (at.exit_link + 4));
-      std::memcpy(reinterpret_cast<void*>(at.exit_link), &rel, sizeof(rel));
+      if (flushed_ == flushed && registers->rip != 0) LinkTo(at.exit_guest_pc, registers->rip);
       return true;
     }
     case kHsExitIndirect: {

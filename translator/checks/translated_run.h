@@ -117,6 +117,7 @@ class TranslatedRun {
   uint64_t HostAfterMiss(RegisterFile* registers);
   GuestStop AtExit(const RegisterFile& registers);
   GuestStop AtFault(const MachineStop& stop);
+  void LinkTo(uint64_t guest_pc, uint64_t host);
   bool GoOn(RegisterFile* registers);
   bool RunOperation(RegisterFile* registers);
   void Reserve(RegisterFile* registers);
@@ -138,6 +139,7 @@ class TranslatedRun {
   uint64_t next_guest_ = 0;                  // where the guest was about to go on
   std::map<uint64_t, uint64_t> translated_;  // guest pc to host address
   std::map<uint64_t, HostBlock> host_blocks_;
+  std::multimap<uint64_t, uint64_t> branches_;  // not linked: guest target to address of the rel32
   std::vector<HsTableEntry*> table_used_;
   std::vector<ToldState> told_;
   std::array<uint64_t, 64> ring_ = {};

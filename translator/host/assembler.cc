@@ -200,6 +200,11 @@ void Assembler::StoreBytes(int bytes, const HostAddress& address, int from) {
   Operation(Sized(bytes, 0x88, 0x89), from, address);
 }
 
+void Assembler::StoreConstant(int bytes, const HostAddress& address, int32_t value) {
+  Operation({.bytes = {0xc7}, .wide = bytes == 8}, 0, address, /*tail=*/4);
+  Word32(static_cast<uint32_t>(value));
+}
+
 void Assembler::CompareBytes(int bytes, int with, const HostAddress& address) {
   Operation(Sized(bytes, 0x3a, 0x3b), with, address);
 }

@@ -115,6 +115,8 @@ class Assembler {
   // 1, 2, 4 or 8 bytes, extended with zeros.
   void LoadBytes(int bytes, int to, const HostAddress& address);
   void StoreBytes(int bytes, const HostAddress& address, int from);
+  // 4 or 8 bytes, extended with the sign.
+  void StoreConstant(int bytes, const HostAddress& address, int32_t value);
   // Sets flags.
   void CompareBytes(int bytes, int with, const HostAddress& address);
   // gs:[offset], a field of the thread block.

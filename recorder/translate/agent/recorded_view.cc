@@ -33,7 +33,7 @@ void TakeGuarded(Thread* thread) {
   constexpr uint64_t kPage = ThreadView::kPage;
   // A guard that begins only now has another byte.
   const int32_t place =
-      __atomic_load_n(PointerTo<const int32_t>(thread->block->exit_link), __ATOMIC_ACQUIRE);
+      __atomic_load_n(PointerTo<const int32_t>(thread->block->exit_guard), __ATOMIC_ACQUIRE);
   const auto number = static_cast<uint32_t>(place - HS_GUARDS_OFFSET - HS_GS_SHIFT);
   const uint64_t page = thread->pc & ~(kPage - 1);
   if (number >= HS_GUARDS || (IsRecorded(*thread) && !TakeRead(thread, page, kPage))) return;

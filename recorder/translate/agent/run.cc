@@ -50,16 +50,15 @@ uint64_t FindInMap(uint64_t pc) {
   }
 }
 
-// Has it translated, and linked to the branch at `link` if that is not 0.
-uint64_t Translate(Thread* thread, uint64_t pc, uint64_t link) {
-  return Ask(thread, RequestKind::kTranslate, pc, link).results[0];
+uint64_t Translate(Thread* thread, uint64_t pc) {
+  return Ask(thread, RequestKind::kTranslate, pc).results[0];
 }
 
 // Where pc was translated to; 0: it cannot be.
 uint64_t HostOf(Thread* thread, uint64_t pc) {
   const uint64_t host = FindInMap(pc) & ~kReadsFlags;
   if (host != 0 || pc == 0) return host;
-  return Translate(thread, pc, 0);
+  return Translate(thread, pc);
 }
 
 void EnterInTable(HsTableEntry* table, uint64_t pc, uint64_t host) {
@@ -231,7 +230,7 @@ extern "C" [[noreturn]] void AgentHandleExit(Thread* thread) {
   OpenGuardIfWanted(thread);
   switch (block->exit_kind) {
     case kHsExitLink:
-      LeaveFor(thread, Translate(thread, thread->pc, block->exit_link));
+      LeaveFor(thread, Translate(thread, thread->pc));
     case kHsExitIndirect: {
       if (!IsCanonical(thread->pc)) FaultAtBranch(thread);
       OrderBranch(thread);
@@ -242,7 +241,7 @@ extern "C" [[noreturn]] void AgentHandleExit(Thread* thread) {
     case kHsExitCode:
       // A replay executes what the view shows.
       if (IsRecorded(*thread)) TakeRead(thread, thread->pc, block->exit_size);
-      LeaveFor(thread, Translate(thread, thread->pc, 0));
+      LeaveFor(thread, Translate(thread, thread->pc));
     case kHsExitGuard:
       TakeGuarded(thread);
       LeaveFor(thread, HostOf(thread, thread->pc));

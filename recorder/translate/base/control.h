@@ -20,8 +20,7 @@
 namespace hindsight {
 
 enum class RequestKind : uint32_t {
-  // Translate guest pc [0], whose direct branch at host address [1] (0: none) is to be linked.
-  // Result: [0] host address, 0 if there is no code that can be executed.
+  // Translate guest pc [0]. Result: [0] host address, 0 if there is no code that can be executed.
   kTranslate = 1,
   // Whatever was translated from [0] .. [1] is no longer so. No thread executes translated code
   // that begins there when the answer is there: the caller has seen to it.

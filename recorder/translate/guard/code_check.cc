@@ -204,7 +204,7 @@ class Writer {
     exit.kind = kind;
     if (kind == kHsExitGuard) {
       exit.host_pc = check_.host;
-      exit.link_or_operation = check_.host + kGuardByteAt;
+      exit.operation = check_.host + kGuardByteAt;
     }
     exit.flags_exact = kStatusFlags;
     exit.size = static_cast<uint16_t>(check_.bytes.size());
