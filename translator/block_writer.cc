@@ -293,15 +293,21 @@ void BlockWriter::LeaveFor(HsExitKind kind, const HostAddress* address, uint16_t
   GoOnHere();
 }
 
-// Of a branch. Most of what follows the code is exits of branches.
-void BlockWriter::WriteLinkExit(PendingExit* pending) {
-  code_.Bind(&pending->label);
-  code_.MoveConstant(kR11, pending->exit.guest_pc);
-  code_.JumpTo(request_.stubs.LinkExit(pending->exit.flags_exact));
+// Of a branch, or the counter: most of all exits.
+void BlockWriter::WriteShortExit(const PendingExit& pending) {
+  const HsExit& exit = pending.exit;
+  const bool link = exit.kind == kHsExitLink;
+  if (!link) code_.StoreConstant(4, Field(HS_BLOCK_FIELD(exit_adjust)), exit.adjust);
+  code_.MoveConstant(kR11, exit.guest_pc);
+  code_.JumpTo(link ? request_.stubs.LinkExit(exit.flags_exact)
+                    : request_.stubs.CounterExit(exit.flags_exact));
 }
 
 void BlockWriter::WriteExit(PendingExit* pending) {
-  if (pending->exit.kind == kHsExitLink) return WriteLinkExit(pending);
+  if (pending->exit.kind == kHsExitLink) {
+    code_.Bind(&pending->label);
+    return WriteShortExit(*pending);
+  }
   to_exits_.insert(to_exits_.end(), pending->label.rel32.begin(), pending->label.rel32.end());
   if (pending->by_stub) {
     code_.Align(8, kInt3);
@@ -310,6 +316,9 @@ void BlockWriter::WriteExit(PendingExit* pending) {
     return;
   }
   code_.Bind(&pending->label);
+  if (pending->exit.kind == kHsExitCounter && !pending->flags_aside) {
+    return WriteShortExit(*pending);
+  }
   if (pending->popped) code_.Lea(kRsp, {.base = kRsp, .displacement = -8});
   const bool indirect = pending->exit.kind == kHsExitIndirect;
   if (indirect) code_.StoreField(HS_BLOCK_FIELD(exit_guest_pc), kR11);

@@ -169,7 +169,7 @@ class BlockWriter {
   void WriteReturnPlace(const ReturnPlace& to, Label* place);
   PendingExit* AddExit(HsExitKind kind);
   void AddLink(uint64_t target, uint16_t flags_exact);
-  void WriteLinkExit(PendingExit* pending);
+  void WriteShortExit(const PendingExit& pending);
   void WriteExit(PendingExit* pending);
 
   const TranslateRequest& request_;

@@ -71,45 +71,62 @@ void EmitSearchReturn(uint64_t indirect_exit, bool direct, Assembler* code) {
 }
 
 constexpr std::array<uint16_t, 6> kStatusFlags = {0x1, 0x4, 0x10, 0x40, 0x80, 0x800};
-constexpr uint32_t kLinkExits = 1 << kStatusFlags.size();
-// Of one of them.
-constexpr uint32_t kLinkExitBytes = 17;
+constexpr uint32_t kFlagSets = 1 << kStatusFlags.size();
+// Of what is there for each.
+constexpr uint32_t kExitBytes = 17;
 
-uint32_t FlagsOf(uint32_t link_exit) {
+uint32_t FlagsOf(uint32_t set) {
   uint32_t flags = 0;
   for (size_t i = 0; i < kStatusFlags.size(); ++i) {
-    if ((link_exit >> i & 1) != 0) flags |= kStatusFlags[i];
+    if ((set >> i & 1) != 0) flags |= kStatusFlags[i];
   }
   return flags;
 }
 
-// The guest's target in r11. Changes no flag.
-void EmitLinkExits(Assembler* code) {
+uint64_t ExitFor(uint16_t flags_exact, uint64_t exits) {
+  uint32_t set = 0;
+  for (size_t i = 0; i < kStatusFlags.size(); ++i) {
+    if ((flags_exact & kStatusFlags[i]) != 0) set |= 1 << i;
+  }
+  CHECK(FlagsOf(set) == flags_exact);
+  return exits + set * kExitBytes;
+}
+
+// Exits that need no struct HsExit: one for each set of flags that are the guest's, whose pc is in
+// r11. They change no flag. Returns where they begin.
+uint64_t EmitExits(HsExitKind kind, bool with_adjust, Assembler* code) {
+  const uint64_t exits = code->here();
+  const uint32_t first = code->offset();
   Label leave;
-  for (uint32_t i = 0; i < kLinkExits; ++i) {
+  for (uint32_t set = 0; set < kFlagSets; ++set) {
+    CHECK(code->offset() == first + set * kExitBytes);
+    // With exit_orderable, which is HS_NOT_ORDERED.
     code->StoreConstant(4, Field(HS_BLOCK_FIELD(exit_flags_exact)),
-                        static_cast<int32_t>(FlagsOf(i)));
+                        static_cast<int32_t>(FlagsOf(set)));
     code->Jump(&leave);
-    CHECK(code->offset() % kLinkExitBytes == 0);
   }
   code->Bind(&leave);
   code->StoreField(HS_BLOCK_FIELD(exit_guest_pc), kR11);
-  code->StoreConstant(8, Field(HS_BLOCK_FIELD(exit_kind)), kHsExitLink);  // size and adjust: 0
-  code->StoreConstant(4, Field(HS_BLOCK_FIELD(exit_saved)), -1);          // HS_NOT_SAVED
+  // With exit_size, and exit_adjust: 0.
+  code->StoreConstant(with_adjust ? 4 : 8, Field(HS_BLOCK_FIELD(exit_kind)), kind);
+  code->StoreConstant(4, Field(HS_BLOCK_FIELD(exit_saved)), -1);  // HS_NOT_SAVED
   LeaveToAgent(code);
+  return exits;
 }
 
-static_assert(offsetof(HsExit, orderable) == offsetof(HsExit, flags_exact) + 2);
+static_assert(offsetof(HsThreadBlock, exit_size) == offsetof(HsThreadBlock, exit_kind) + 2 &&
+              offsetof(HsThreadBlock, exit_adjust) == offsetof(HsThreadBlock, exit_kind) + 4 &&
+              offsetof(HsThreadBlock, exit_orderable) ==
+                  offsetof(HsThreadBlock, exit_flags_exact) + 2);
 
 }  // namespace
 
 uint64_t StubAddresses::LinkExit(uint16_t flags_exact) const {
-  uint32_t number = 0;
-  for (size_t i = 0; i < kStatusFlags.size(); ++i) {
-    if ((flags_exact & kStatusFlags[i]) != 0) number |= 1 << i;
-  }
-  CHECK(FlagsOf(number) == flags_exact);
-  return link_exits + number * kLinkExitBytes;
+  return ExitFor(flags_exact, link_exits);
+}
+
+uint64_t StubAddresses::CounterExit(uint16_t flags_exact) const {
+  return ExitFor(flags_exact, counter_exits);
 }
 
 Stubs EmitStubs(uint64_t host_address, bool direct) {
@@ -124,9 +141,8 @@ Stubs EmitStubs(uint64_t host_address, bool direct) {
   stubs.addresses.search_return = code.here();
   CHECK(stubs.addresses.search_return == host_address + HS_SEARCH_RETURN);
   EmitSearchReturn(stubs.addresses.indirect_exit, direct, &code);
-  while (code.offset() % kLinkExitBytes != 0) code.Byte(kInt3);
-  stubs.addresses.link_exits = code.here();
-  EmitLinkExits(&code);
+  stubs.addresses.link_exits = EmitExits(kHsExitLink, /*with_adjust=*/false, &code);
+  stubs.addresses.counter_exits = EmitExits(kHsExitCounter, /*with_adjust=*/true, &code);
   stubs.code = code.Take();
   CHECK(stubs.code.size() <= kStubBytes);
   return stubs;

@@ -16,11 +16,13 @@ struct StubAddresses {
   uint64_t indirect_exit = 0;
   // Where returns go on that find no place, or another target's: HS_SEARCH_RETURN bytes on.
   uint64_t search_return = 0;
-  // Where direct branches that are not linked leave, with the guest's target in r11.
-  uint64_t link_exits = 0;
+  // Where direct branches that are not linked leave, with the guest's target in r11; and blocks
+  // whose counter is negative, with the guest's pc there, and exit_adjust set.
+  uint64_t link_exits = 0, counter_exits = 0;
 
-  // The one of them for a branch after which these status flags are the guest's.
+  // The one of them for where these status flags are the guest's.
   uint64_t LinkExit(uint16_t flags_exact) const;
+  uint64_t CounterExit(uint16_t flags_exact) const;
 };
 
 struct Stubs {

@@ -164,8 +164,8 @@ enum HsOrder { HS_NOT_ORDERED = 0, HS_ORDERED, HS_ORDER_TIMED };  // timed: in l
 // In place of a register's number: the guest's rsp is what rsp is, minus 8. Nothing is saved.
 #define HS_POPPED 0xfc
 
-// In the code beside each exit but those of direct branches; translated code copies it into the
-// block.
+// In the code beside each exit but most of those of direct branches and the counter; translated
+// code copies it into the block.
 struct HsExit {
   uint64_t guest_pc;
   uint64_t host_pc;    // or rsp_before
@@ -211,7 +211,7 @@ struct HsTableEntry {
 #define HS_PLACES 0x2000
 #define HS_TABLE_OFFSET (-0x200000)
 // What the code of an arena begins with, and where in it lies what searches for a return.
-#define HS_STUB_BYTES 2048
+#define HS_STUB_BYTES 4096
 #define HS_SEARCH_RETURN 256
 // Both, from here to the end of the table of indirect branches.
 #define HS_TABLES_OFFSET HS_PLACES_OFFSET

@@ -246,7 +246,8 @@ absl::Status CheckPlace(const TranslateRequest& request) {
   }
   const Assembler reach(request.host_address);
   if (!reach.Reaches(request.stubs.exit) || !reach.Reaches(request.stubs.indirect_exit) ||
-      !reach.Reaches(request.stubs.search_return) || !reach.Reaches(request.stubs.link_exits)) {
+      !reach.Reaches(request.stubs.search_return) || !reach.Reaches(request.stubs.link_exits) ||
+      !reach.Reaches(request.stubs.counter_exits)) {
     return absl::InvalidArgumentError("translate: the arena's stubs are out of reach");
   }
   return absl::OkStatus();
