@@ -1,11 +1,15 @@
-// A process that has just been made, and asks the service of the process that made it.
+// Processes that have just been made, and what they ask for.
 
 #ifndef HINDSIGHT_RECORDER_TRANSLATE_ASKING_CHILD_H_
 #define HINDSIGHT_RECORDER_TRANSLATE_ASKING_CHILD_H_
 
 #include <sys/types.h>
 
+#include <cstddef>
 #include <cstdint>
+#include <mutex>
+#include <utility>
+#include <vector>
 
 #include "recorder/process/pid_namespace.h"
 #include "recorder/process/process_facts.h"
@@ -13,6 +17,27 @@
 #include "recorder/translate/memory_file.h"
 
 namespace hindsight {
+
+// Code that children have asked for, which those that come after them will as well: what a child
+// does its maker does not. Any host thread.
+class AskedCode {
+ public:
+  void Add(uint64_t guest_pc) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (asked_.size() < kMost) asked_.push_back(guest_pc);
+  }
+  // What has been added since the last call.
+  std::vector<uint64_t> Take() {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return std::exchange(asked_, {});
+  }
+
+ private:
+  static constexpr size_t kMost = 256;
+
+  std::mutex mutex_;
+  std::vector<uint64_t> asked_;  // guarded by mutex_
+};
 
 // A child as it tells of itself: its number in its own namespace, and the file of its memory.
 struct AskingChild {

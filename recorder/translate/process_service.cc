@@ -26,7 +26,6 @@
 #include "recorder/process/process_facts.h"
 #include "recorder/ptrace/thread_stop.h"
 #include "recorder/ptrace/tracee.h"
-#include "recorder/translate/asking_child.h"
 #include "recorder/translate/guard/store_watch.h"
 #include "recorder/translate/injection.h"
 
@@ -133,6 +132,7 @@ ProcessService::ProcessService(pid_t process, MemoryFile file, const Translation
       pidfd_(static_cast<int>(syscall(SYS_pidfd_open, process, 0))),
       file_(std::make_shared<MemoryFile>(std::move(file))),
       code_(process, options_, file_.get()),
+      asked_(std::make_shared<AskedCode>()),
       random_(options.seed) {
   TellCpuid(options_.cpu, file_->control());
 }
@@ -315,6 +315,7 @@ void ProcessService::Translate(RequestSlot* slot) {
   const uint32_t flush_every = options_.trials.flush_every;
   if (flush_every != 0 && random_() % flush_every == 0) code_.InvalidateAll();
   slot->results[0] = code_.Translate(slot->arguments[0]);
+  if (makers_asked_ != nullptr) makers_asked_->Add(slot->arguments[0]);
 }
 
 void ProcessService::Recover(RequestSlot* slot) const {
@@ -382,7 +383,9 @@ uint64_t ProcessService::Serve(RecordedBirth birth, int fd, bool same_code) {
   if (file_->control()->exclusive == 0) {
     service->code_.ShareMemory();
   } else if (same_code) {
+    code_.TakeAsked(asked_->Take());
     service->code_.Inherit(&code_);
+    service->makers_asked_ = asked_;
   }
   birth.file = service->file();
   birth.code = options.executed_pages;

@@ -16,6 +16,7 @@
 
 #include "base/unique_fd.h"
 #include "recorder/ptrace/exec_hold.h"
+#include "recorder/translate/asking_child.h"
 #include "recorder/translate/memory_file.h"
 #include "recorder/translate/program_code.h"
 
@@ -76,6 +77,8 @@ class ProcessService {
   const UniqueFd pidfd_;
   const std::shared_ptr<MemoryFile> file_;
   ProgramCode code_;
+  const std::shared_ptr<AskedCode> asked_;   // by children
+  std::shared_ptr<AskedCode> makers_asked_;  // of who has made this process; null: nobody's
   std::mt19937_64 random_;
   std::vector<std::unique_ptr<ExecHold>> execs_;  // threads that execute programs
   bool left_ = false;                             // the process has executed a program

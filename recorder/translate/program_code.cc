@@ -83,6 +83,15 @@ void ProgramCode::Inherit(ProgramCode* maker) {
   options_.executed_pages->Inherit(*maker->options_.executed_pages, is_other);
 }
 
+void ProgramCode::TakeAsked(absl::Span<const uint64_t> guest_pcs) {
+  for (const uint64_t pc : guest_pcs) {
+    if (cache_.Find(pc) != 0 || !source_.IsConstant(pc) || source_.At(pc).empty()) continue;
+    AddKnownBlocks(pc);
+    if (cache_.Find(pc) != 0) continue;
+    if (const Translation* known = memo_->Find(ModuleOf(pc), pc, bytes_at_)) Add(known);
+  }
+}
+
 bool ProgramCode::NeedsSideEffect(absl::Span<const uint8_t> instruction) {
   switch (Classify(instruction).policy) {
     case Policy::kNative:

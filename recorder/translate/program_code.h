@@ -61,6 +61,9 @@ class ProgramCode {
   // Requires: as for CodeSource::Inherit; both have exclusive memory.
   void Inherit(ProgramCode* maker);
 
+  // Takes in what is known of code that children have asked for, as far as it is the same here.
+  void TakeAsked(absl::Span<const uint64_t> guest_pcs);
+
   // Host address of the translation of `guest_pc`; 0: there is no code that can be executed.
   // Requires: the thread that asks waits; so what it can write to can be read.
   uint64_t Translate(uint64_t guest_pc);
