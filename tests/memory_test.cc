@@ -67,6 +67,11 @@ TEST(GeneratedCodeTest, OfAChildOfForkAndItsMaker) {
   ExpectAlwaysRecordsUnchanged({Program("forks_and_changes_code")});
 }
 
+// It takes over what that was translated to, as far as it is the same.
+TEST(GeneratedCodeTest, ThatIsOtherCodeInAChildOfForkThanInItsMaker) {
+  ExpectAlwaysRecordsUnchanged({Program("forks_with_other_code")});
+}
+
 // Blocks of code that has not changed for a while do not check any more whether it has.
 TEST(GeneratedCodeTest, ThatChangesAfterAWhile) {
   ExpectAlwaysRecordsUnchanged({Program("changes_settled_code")});

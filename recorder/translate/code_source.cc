@@ -3,10 +3,12 @@
 #include <sys/mman.h>
 
 #include <algorithm>
+#include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "recorder/process/memory_map.h"
+#include "recorder/process/populated_pages.h"
 #include "recorder/translate/base/layout.h"
 
 namespace hindsight {
@@ -47,6 +49,19 @@ const MapRegion* CodeSource::LookUp(uint64_t address) const {
   return region == nullptr ? nullptr : &region->map;
 }
 
+std::shared_ptr<CodeFile> CodeSource::FileOf(const MapRegion& region) const {
+  if (files_ == nullptr) return nullptr;
+  const std::string process = absl::StrCat("/proc/", process_);
+  std::shared_ptr<CodeFile> file = files_->Find(process + "/root", region);
+  if (file == nullptr) return nullptr;
+  PopulatedPages pages(process + "/pagemap");
+  const auto populated = pages.Find(region.start, region.end);
+  const auto is_own = [](const PopulatedRange& range) { return range.own_copy; };
+  const bool is_files =
+      populated.has_value() && std::none_of(populated->begin(), populated->end(), is_own);
+  return is_files ? std::move(file) : nullptr;
+}
+
 CodeSource::Region* CodeSource::FindRegion(uint64_t address) {
   if (!InWindows(address, address)) return nullptr;
   if (Region* region = RegionAt(address)) return region;
@@ -54,7 +69,7 @@ CodeSource::Region* CodeSource::FindRegion(uint64_t address) {
   const MapRegion* found = map.Find(address);
   if (found == nullptr || (found->protection & PROT_EXEC) == 0) return nullptr;
   auto region = std::make_unique<Region>(*found);
-  if (files_ != nullptr) region->file = files_->Find(process_, *found);
+  region->file = FileOf(*found);
   on_code_(*found);
   const auto at = std::upper_bound(regions_.begin(), regions_.end(), found->start,
                                    [](uint64_t a, const auto& r) { return a < r->map.start; });

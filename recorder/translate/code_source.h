@@ -82,6 +82,8 @@ class CodeSource {
   static void Take(const uint8_t* shared, Region* region, uint64_t number);
   // What has been read of the region, from now on unchanged.
   static std::shared_ptr<const Region> Share(Region* region);
+  // What all of `region` shows; null: some of it is the process's own.
+  std::shared_ptr<CodeFile> FileOf(const MapRegion& region) const;
   // Null: it is no code.
   Region* FindRegion(uint64_t address);
   Region* RegionAt(uint64_t address);

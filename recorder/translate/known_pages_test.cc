@@ -204,5 +204,72 @@ TEST_F(KnownPagesTest, APageThatHasBlocksIsNotTaken) {
   EXPECT_EQ(Page(kThird)->image.Fits(TheBytesAt), false);
 }
 
+// Of a process that was made by fork: code that its maker has, in its own memory.
+class InheritedCodeTest : public KnownPagesTest {
+ protected:
+  InheritedCodeTest() {
+    AddAll();
+    AddOther();
+    EXPECT_TRUE(childs_file_->CopyCode(*file_));
+  }
+  uint64_t WordOfChildAt(uint64_t host) const {
+    uint64_t word;
+    std::memcpy(&word, childs_file_->code(host), sizeof(word));
+    return word;
+  }
+  uint64_t TargetInChild(uint64_t pc) const {
+    const uint64_t site = child_->Find(pc) + 8;
+    return site + 4 + static_cast<uint64_t>(int64_t{static_cast<int32_t>(WordOfChildAt(site))});
+  }
+
+  const UniqueFd childs_fd_{memfd_create("hindsight", MFD_CLOEXEC)};
+  std::unique_ptr<MemoryFile> childs_file_ =
+      std::make_unique<MemoryFile>(*MemoryFile::Open(getpid(), childs_fd_.get()));
+  std::unique_ptr<CodeCache> child_ = std::make_unique<CodeCache>(childs_file_.get(), memo_.get());
+};
+
+TEST_F(InheritedCodeTest, LiesAndLeadsWhereItsMakersDoes) {
+  child_->Inherit(*cache_);
+  EXPECT_EQ(child_->block_count(), 4u);
+  for (const uint64_t pc : {kFirst, kSecond, kThird, kOther}) {
+    EXPECT_EQ(child_->Find(pc), cache_->Find(pc));
+    EXPECT_EQ(TargetInChild(pc), TargetOf(pc));
+    EXPECT_EQ(child_->Recover(child_->Find(pc) + 20)->guest_pc, pc + 9);
+  }
+}
+
+TEST_F(InheritedCodeTest, IsItsOwn) {
+  child_->Inherit(*cache_);
+  const uint64_t third = cache_->Find(kThird);
+  EXPECT_TRUE(child_->Invalidate(0x403000, 0x404000));
+  EXPECT_EQ(child_->Find(kThird), 0u);
+  EXPECT_NE(TargetInChild(kSecond), third);
+  EXPECT_EQ(TargetOf(kSecond), third);
+  EXPECT_EQ(InMap(kThird), third);
+  // What is new has a place that nobody else has.
+  const uint64_t host = child_->PlaceFor(kOther, 1000);
+  EXPECT_NE(host, cache_->PlaceFor(kOther, 1000));
+}
+
+// The maker's check may be left out, as long as stores are watched there.
+TEST_F(InheritedCodeTest, HasNothingThatChecksItself) {
+  constexpr uint64_t kChecked = 0x405400;
+  const uint64_t host = cache_->PlaceFor(kChecked, 1000);
+  cache_->Use(kChecked, 64);
+  auto made = Make(kChecked, kFirst, host);
+  made->lasting = false;
+  made->checks_code = true;
+  const Translation* const checked = memo_->Add(nullptr, std::move(made));
+  cache_->Add(checked);
+  ASSERT_TRUE(childs_file_->CopyCode(*file_));
+  child_->Inherit(*cache_);
+  EXPECT_EQ(child_->Find(kChecked), 0u);
+  EXPECT_EQ(child_->Find(kOther), cache_->Find(kOther));
+  childs_file_->code(host)[0] = 0xcc;
+  child_->Add(checked);
+  EXPECT_EQ(child_->Find(kChecked), host);
+  EXPECT_EQ(childs_file_->code(host)[0], 0x90) << "written anew";
+}
+
 }  // namespace
 }  // namespace hindsight

@@ -11,10 +11,12 @@
 #include <algorithm>
 #include <filesystem>
 #include <memory>
+#include <string>
 #include <utility>
 #include <vector>
 
 #include "base/unique_fd.h"
+#include "recorder/process/memory_map.h"
 
 namespace hindsight {
 namespace {
@@ -252,6 +254,86 @@ TEST_F(ProgramCodeTest, ChildTakesNothingOfWhatIsOtherwiseMapped) {
   EXPECT_FALSE(takes());
   map_again(PROT_READ | PROT_WRITE | PROT_EXEC, 0);
   EXPECT_FALSE(takes());
+}
+
+// Code of a library: of its file, as long as that is what the process has.
+class SystemCodeTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    const MemoryMap map = MemoryMap::OfProcess("/proc/self/maps");
+    for (const MapRegion& region : map.regions()) {
+      if (region.name.find("/libc.so") != std::string::npos) library_ = region;
+    }
+    Map();
+    if (files_->Find("", RegionHere()) == nullptr) GTEST_SKIP() << "its file does not tell times";
+  }
+  ~SystemCodeTest() override { munmap(at(0), kBytes); }
+
+  static constexpr uint64_t kPlace = 0x48000000, kBytes = 64 * kPageBytes;
+  static uint8_t* at(uint64_t page) {
+    return reinterpret_cast<uint8_t*>(kPlace + page * kPageBytes);
+  }
+  static MapRegion RegionHere() { return *MemoryMap::OfProcess("/proc/self/maps").Find(kPlace); }
+  void Map() const {
+    const UniqueFd fd(open(library_.name.c_str(), O_RDONLY | O_CLOEXEC));
+    ASSERT_EQ(mmap(at(0), kBytes, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_FIXED, fd.get(), 0),
+              at(0));
+  }
+  void Protect(int protection) const { ASSERT_EQ(mprotect(at(0), kBytes, protection), 0); }
+  // Without its being told of a change, as if it were not there yet.
+  CodeSource NewSource() const {
+    return CodeSource(
+        getpid(), [](const MapRegion&) {}, files_);
+  }
+  static bool IsAsInMemory(CodeSource* source, uint64_t page) {
+    const absl::Span<const uint8_t> bytes = source->At(kPlace + page * kPageBytes + 16);
+    return bytes.size() == 2 * kPageBytes - 16 &&
+           std::equal(bytes.begin(), bytes.end(), at(page) + 16);
+  }
+
+  MapRegion library_;
+  const std::shared_ptr<CodeFiles> files_ = std::make_shared<CodeFiles>();
+};
+
+TEST_F(SystemCodeTest, IsReadFromTheFile) {
+  CodeSource source = NewSource();
+  EXPECT_TRUE(IsAsInMemory(&source, 0));
+  EXPECT_TRUE(IsAsInMemory(&source, 40));
+  // Nobody has told of this: it shows who is not asked.
+  Protect(PROT_READ | PROT_WRITE);
+  *(at(0) + 20) ^= 1;
+  Protect(PROT_READ | PROT_EXEC);
+  EXPECT_FALSE(IsAsInMemory(&source, 0));
+  source.Forget(kPlace, kPlace + kBytes);
+  EXPECT_TRUE(IsAsInMemory(&source, 0));
+}
+
+TEST_F(SystemCodeTest, IsReadFromMemoryIfTheProcessHasStoredThere) {
+  Protect(PROT_READ | PROT_WRITE);
+  *(at(40) + 20) ^= 1;
+  Protect(PROT_READ | PROT_EXEC);
+  CodeSource source = NewSource();
+  EXPECT_TRUE(IsAsInMemory(&source, 40));
+  EXPECT_TRUE(IsAsInMemory(&source, 0));
+}
+
+TEST_F(SystemCodeTest, IsReadFromMemoryOnceOthersMayStoreThere) {
+  CodeSource source = NewSource();
+  EXPECT_TRUE(IsAsInMemory(&source, 0));
+  files_->EndAll();
+  Protect(PROT_READ | PROT_WRITE);
+  *(at(8) + 20) ^= 1;
+  Protect(PROT_READ | PROT_EXEC);
+  EXPECT_TRUE(IsAsInMemory(&source, 8));
+}
+
+TEST_F(SystemCodeTest, IsAlsoAChilds) {
+  CodeSource maker = NewSource();
+  EXPECT_TRUE(IsAsInMemory(&maker, 0));
+  CodeSource child = NewSource();
+  EXPECT_TRUE(child.Inherit(&maker).empty());
+  EXPECT_TRUE(IsAsInMemory(&child, 0));
+  EXPECT_TRUE(IsAsInMemory(&child, 20));
 }
 
 }  // namespace

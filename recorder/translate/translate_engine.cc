@@ -125,16 +125,17 @@ absl::Status TranslateEngine::Begin(pid_t process, pid_t thread) {
   ASSIGN_OR_RETURN(MemoryFile file, Inject(recording->injection, tracee.get()));
   memo_ = std::make_shared<TranslationMemo>(StoreFor(options));
   const auto page_pool = std::make_shared<ExecutedPagePool>();
-  const TranslationOptions translation = {.cpu = options.cpu,
-                                          .flavour = Flavour::kRecord,
-                                          .trials = options.trials,
-                                          .order = options.memory_model,
-                                          .seed = options.seed,
-                                          .memo = memo_,
-                                          .page_pool = page_pool,
-                                          .recording = std::move(recording),
-                                          .executed_pages = std::make_shared<ExecutedPages>(page_pool),
-                                          .exclusive_memory = BeginsExclusive(options)};
+  const TranslationOptions translation = {
+      .cpu = options.cpu,
+      .flavour = Flavour::kRecord,
+      .trials = options.trials,
+      .order = options.memory_model,
+      .seed = options.seed,
+      .memo = memo_,
+      .page_pool = page_pool,
+      .recording = std::move(recording),
+      .executed_pages = std::make_shared<ExecutedPages>(page_pool),
+      .exclusive_memory = BeginsExclusive(options)};
   auto service = std::make_unique<ProcessService>(
       process, std::move(file), translation,
       [this](std::unique_ptr<ProcessService> child) { services_.Start(std::move(child)); });

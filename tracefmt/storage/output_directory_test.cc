@@ -4,6 +4,7 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -134,6 +135,67 @@ TEST_F(OutputDirectoryTest, FilesAreNewAndLinksAreNotFollowed) {
   EXPECT_TRUE(directory->Rename("a/file", "a/renamed").ok());
   EXPECT_TRUE(directory->Remove("a/renamed"));
   EXPECT_FALSE(directory->Remove("b/link"));
+}
+
+TEST_F(OutputDirectoryTest, FilesAskedForLatelyStayOpen) {
+  const auto directory = OutputDirectory::Create(Path("trace"));
+  ASSERT_TRUE(directory.ok());
+  ASSERT_TRUE(directory->MakeDirectory("a").ok());
+  EXPECT_FALSE(directory->OpenRecent("a/file").ok());
+  ASSERT_TRUE(directory->CreateFile("a/file").ok());
+  const auto file = directory->OpenRecent("a/file");
+  ASSERT_TRUE(file.ok()) << file.status();
+  EXPECT_EQ(*directory->In("a").OpenRecent("file"), *file);
+  // Until many others have been.
+  for (int i = 0; i < 100; ++i) {
+    const std::string name = "a/" + std::to_string(i);
+    ASSERT_TRUE(directory->CreateFile(name).ok());
+    ASSERT_TRUE(directory->OpenRecent(name).ok());
+  }
+  EXPECT_NE(*directory->OpenRecent("a/file"), *file);
+}
+
+TEST_F(OutputDirectoryTest, WhatIsRenamedOrRemovedIsNotTakenForWhatIsThereThen) {
+  const auto directory = OutputDirectory::Create(Path("trace"));
+  ASSERT_TRUE(directory.ok());
+  const auto inode_of = [](const RecentFiles::File& file) {
+    struct stat status = {};
+    EXPECT_EQ(fstat(file->get(), &status), 0);
+    return status.st_ino;
+  };
+  ASSERT_TRUE(directory->CreateFile("old").ok());
+  ASSERT_TRUE(directory->CreateFile("new").ok());
+  const auto old_file = directory->OpenRecent("old"), new_file = directory->OpenRecent("new");
+  ASSERT_TRUE(old_file.ok() && new_file.ok());
+  ASSERT_TRUE(directory->Rename("new", "old").ok());
+  const auto renamed = directory->OpenRecent("old");
+  ASSERT_TRUE(renamed.ok());
+  EXPECT_EQ(inode_of(*renamed), inode_of(*new_file));
+  EXPECT_FALSE(directory->OpenRecent("new").ok());
+  EXPECT_TRUE(directory->Remove("old"));
+  EXPECT_FALSE(directory->OpenRecent("old").ok());
+  ASSERT_TRUE(directory->CreateFile("old").ok());
+  ASSERT_TRUE(directory->OpenRecent("old").ok());
+  ASSERT_TRUE(directory->Delete("old").ok());
+  EXPECT_FALSE(directory->OpenRecent("old").ok());
+}
+
+// A process may have only so many descriptors: those that are not needed are given up.
+TEST_F(OutputDirectoryTest, FilesThatStayOpenAreInNobodysWay) {
+  const auto directory = OutputDirectory::Create(Path("trace"));
+  ASSERT_TRUE(directory.ok());
+  for (int i = 0; i < 10; ++i) {
+    ASSERT_TRUE(directory->CreateFile(std::to_string(i)).ok());
+    ASSERT_TRUE(directory->OpenRecent(std::to_string(i)).ok());
+  }
+  rlimit before;
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
+  const UniqueFd last(dup(STDERR_FILENO));  // after theirs
+  const rlimit none_left = {static_cast<rlim_t>(last.get()) + 1, before.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &none_left), 0);
+  const auto opened = directory->CreateFile("new");
+  setrlimit(RLIMIT_NOFILE, &before);
+  EXPECT_TRUE(opened.ok()) << opened.status();
 }
 
 // Somebody renames the recording's directory and puts another one in its place.

@@ -10,9 +10,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
-#include "recorder/process/populated_pages.h"
-
 namespace hindsight {
 namespace {
 
@@ -113,29 +110,17 @@ const uint8_t* CodeFile::Page(uint64_t number) {
   return bytes_ + number * kPageBytes;
 }
 
-std::shared_ptr<CodeFile> CodeFiles::Find(pid_t process, const MapRegion& region) {
+std::shared_ptr<CodeFile> CodeFiles::Find(const std::string& root, const MapRegion& region) {
   const bool is_file = region.inode != 0 && !region.shared && !region.name.empty() &&
                        region.name[0] == '/' && (region.protection & PROT_WRITE) == 0;
   if (!is_file || ended()) return nullptr;
   const Key key(region.device_major, region.device_minor, region.inode, region.name);
-  std::shared_ptr<CodeFile> file;
-  {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    std::shared_ptr<CodeFile>& known = files_[key];
-    if (known == nullptr || !known->Unchanged()) {
-      known = CodeFile::Open(absl::StrCat("/proc/", process, "/root", region.name), region.inode);
-    }
-    file = known;
+  const std::lock_guard<std::mutex> lock(mutex_);
+  std::shared_ptr<CodeFile>& known = files_[key];
+  if (known == nullptr || !known->Unchanged()) {
+    known = CodeFile::Open(root + region.name, region.inode);
   }
-  if (file == nullptr) return nullptr;
-  // Pages that the process has stored to are its own.
-  PopulatedPages pages(absl::StrCat("/proc/", process, "/pagemap"));
-  const auto populated = pages.Find(region.start, region.end);
-  const auto is_own = [](const PopulatedRange& range) { return range.own_copy; };
-  if (!populated.has_value() || std::any_of(populated->begin(), populated->end(), is_own)) {
-    return nullptr;
-  }
-  return file;
+  return known;
 }
 
 void CodeFiles::EndAll() { ended_.store(true, std::memory_order_relaxed); }

@@ -7,7 +7,6 @@
 #define HINDSIGHT_RECORDER_TRANSLATE_MEMO_CODE_FILE_H_
 
 #include <sys/stat.h>
-#include <sys/types.h>
 
 #include <atomic>
 #include <cstdint>
@@ -56,9 +55,9 @@ class CodeFiles {
   CodeFiles(const CodeFiles&) = delete;
   CodeFiles& operator=(const CodeFiles&) = delete;
 
-  // The file that `region` of `process` shows, if that is the process's own code by way of nothing
-  // else. Null: read the process's memory.
-  std::shared_ptr<CodeFile> Find(pid_t process, const MapRegion& region);
+  // The file that `region` shows, as it is named in the directory tree `root`: what is there in
+  // memory but for pages that the process has stored to. Null: read the process's memory.
+  std::shared_ptr<CodeFile> Find(const std::string& root, const MapRegion& region);
   // From now on processes may store to memory that they cannot write to.
   void EndAll();
   bool ended() const { return ended_.load(std::memory_order_relaxed); }

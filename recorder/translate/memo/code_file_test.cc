@@ -36,7 +36,7 @@ class CodeFileTest : public testing::Test {
 };
 
 TEST_F(CodeFileTest, HasWhatProcessesThatMapItHave) {
-  const std::shared_ptr<CodeFile> file = files_.Find(getpid(), code_);
+  const std::shared_ptr<CodeFile> file = files_.Find("", code_);
   ASSERT_NE(file, nullptr);
   const uint64_t first = code_.file_offset / kPageBytes;
   const uint64_t count = (code_.end - code_.start) / kPageBytes;
@@ -47,11 +47,11 @@ TEST_F(CodeFileTest, HasWhatProcessesThatMapItHave) {
     EXPECT_EQ(std::memcmp(page, here, kPageBytes), 0) << number;
   }
   EXPECT_EQ(file->Page(first + 1), file->Page(first) + kPageBytes);
-  EXPECT_EQ(files_.Find(getpid(), code_), file);
+  EXPECT_EQ(files_.Find("", code_), file);
 }
 
 TEST_F(CodeFileTest, EndsWithTheFile) {
-  const std::shared_ptr<CodeFile> file = files_.Find(getpid(), code_);
+  const std::shared_ptr<CodeFile> file = files_.Find("", code_);
   ASSERT_NE(file, nullptr);
   struct stat status;
   ASSERT_EQ(stat(code_.name.c_str(), &status), 0);
@@ -65,27 +65,9 @@ TEST_F(CodeFileTest, EndsWithTheFile) {
   EXPECT_EQ(file->Page(last + 1), nullptr);
 }
 
-TEST_F(CodeFileTest, IsNotAskedWhereTheProcessHasStoredToItsCode) {
-  const UniqueFd fd(open(code_.name.c_str(), O_RDONLY | O_CLOEXEC));
-  constexpr size_t kBytes = 4 * kPageBytes;
-  void* const at = mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE, fd.get(), 0);
-  ASSERT_NE(at, MAP_FAILED);
-  const auto region = [at] {
-    return *MemoryMap::OfProcess("/proc/self/maps").Find(reinterpret_cast<uint64_t>(at));
-  };
-  ASSERT_EQ(mprotect(at, kBytes, PROT_READ | PROT_EXEC), 0);
-  EXPECT_NE(files_.Find(getpid(), region()), nullptr);
-  ASSERT_EQ(mprotect(at, kBytes, PROT_READ | PROT_WRITE), 0);
-  EXPECT_EQ(files_.Find(getpid(), region()), nullptr);
-  static_cast<char*>(at)[2 * kPageBytes] = 1;
-  ASSERT_EQ(mprotect(at, kBytes, PROT_READ | PROT_EXEC), 0);
-  EXPECT_EQ(files_.Find(getpid(), region()), nullptr);
-  munmap(at, kBytes);
-}
-
 TEST_F(CodeFileTest, IsNotAskedWhenProcessesMayStoreWhereTheyCannotWrite) {
   files_.EndAll();
-  EXPECT_EQ(files_.Find(getpid(), code_), nullptr);
+  EXPECT_EQ(files_.Find("", code_), nullptr);
 }
 
 TEST_F(CodeFileTest, FilesThatOthersMayWriteOrHaveJustWrittenAreLeftOut) {

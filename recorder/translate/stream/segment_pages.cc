@@ -55,8 +55,8 @@ void SegmentPages::Add(uint64_t count, uint64_t address, const uint8_t* bytes) {
   Import(count, address, bytes, hash, [&] { return PlaceWith(address, bytes); });
 }
 
-// Each segment begins with all code. What was stored of a module never changes, nor does a page that
-// was published.
+// Each segment begins with all code. What was stored of a module never changes, nor does a page
+// that was published.
 void SegmentPages::AddCode(uint64_t count, const ExecutedPage& page) {
   const uint8_t* const bytes = page.bytes.data();
   ExecutedPage::Found& found = page.found;

@@ -74,9 +74,9 @@ class SegmentPages {
   // The process may have gone on to another program's.
   std::shared_ptr<const ExecutedPages> code_;
   absl::flat_hash_map<uint64_t, uint64_t> held_;  // hashes of pages, by address; or kUnknown
-  bool direct_ = false;      // AddMapped has been called in this segment
-  size_t added_code_ = 0;    // of code_
-  size_t earlier_code_ = 0;  // had been published when the segment began
+  bool direct_ = false;                           // AddMapped has been called in this segment
+  size_t added_code_ = 0;                         // of code_
+  size_t earlier_code_ = 0;                       // had been published when the segment began
   uint64_t begin_time_ = 0;
 };
 

@@ -120,6 +120,40 @@ TEST_F(SegmentPagesTest, CodeIsComparedWithAPlaceInItsModuleOnce) {
   EXPECT_EQ(module_in_next_segment(), -1);
 }
 
+// Of several processes; what was found out of a page is known to all of them.
+TEST_F(SegmentPagesTest, TheSameCodeIsKeptOnce) {
+  const auto pool = std::make_shared<ExecutedPagePool>();
+  ExecutedPages one(pool), another(pool), alone;
+  for (ExecutedPages* const pages : {&one, &another, &alone}) {
+    pages->Publish(kPage, Filled(1), true);
+  }
+  EXPECT_EQ(one.Find(kPage), another.Find(kPage));
+  EXPECT_NE(one.Find(kPage), alone.Find(kPage));
+  another.Publish(kPage, Filled(2), true);
+  EXPECT_NE(one.Find(kPage), another.Find(kPage));
+  one.Publish(kPage + kPageBytes, Filled(1), true);
+  another.Publish(kPage + kPageBytes, Filled(1), false);
+  EXPECT_FALSE(another.Find(kPage + kPageBytes)->executed);
+}
+
+TEST_F(SegmentPagesTest, AChildBeginsWithItsMakersCodeButForWhatIsNotThere) {
+  code_->Publish(kPage, Filled(1), true);
+  code_->Publish(kPage, Filled(2), true);
+  code_->Publish(kPage + kPageBytes, Filled(3), true);
+  code_->Withdraw(kPage + kPageBytes, kPage + 2 * kPageBytes, /*time=*/100);
+  code_->Publish(kPage + 2 * kPageBytes, Filled(4), true);
+  code_->Publish(kPage + 3 * kPageBytes, Filled(5), false);
+  ExecutedPages child;
+  child.Inherit(*code_, [](uint64_t address) { return address == kPage + 2 * kPageBytes; });
+  EXPECT_EQ(child.size(), 2u);
+  EXPECT_EQ(child.Find(kPage), code_->Find(kPage));
+  EXPECT_EQ(child.Find(kPage + kPageBytes), nullptr);
+  EXPECT_EQ(child.Find(kPage + 2 * kPageBytes), nullptr);
+  EXPECT_EQ(child.Find(kPage + 3 * kPageBytes), code_->Find(kPage + 3 * kPageBytes));
+  child.Publish(kPage, Filled(2), true);
+  EXPECT_EQ(child.size(), 2u) << "is there";
+}
+
 TEST_F(SegmentPagesTest, WhatWasGoneBeforeASegmentIsNotInIt) {
   code_->Publish(kPage, Filled(1), true);
   code_->Withdraw(kPage, kPage + 1, /*time=*/150);
