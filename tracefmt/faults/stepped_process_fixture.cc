@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <csignal>
 #include <cstdlib>
 
@@ -31,6 +32,11 @@ bool IsEntry(pid_t thread, SystemCall* call) {
   if (info.op != PTRACE_SYSCALL_INFO_ENTRY) return false;
   call->number = info.entry.nr;
   std::copy(std::begin(info.entry.args), std::end(info.entry.args), std::begin(call->arguments));
+  if (call->number != SYS_openat2) return true;
+  // The first word of struct open_how.
+  errno = 0;
+  const long flags = ptrace(PTRACE_PEEKDATA, thread, call->arguments[2], nullptr);
+  call->arguments[2] = errno == 0 ? static_cast<uint64_t>(flags) : 0;
   return true;
 }
 
@@ -44,6 +50,7 @@ bool ChangesNames(const SystemCall& call) {
     case SYS_ftruncate:
       return true;
     case SYS_openat:
+    case SYS_openat2:
       return (call.arguments[2] & O_CREAT) != 0;
     default:
       return false;

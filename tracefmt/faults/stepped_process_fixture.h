@@ -11,7 +11,7 @@ namespace hindsight {
 
 struct SystemCall {
   uint64_t number = 0;
-  uint64_t arguments[6] = {};
+  uint64_t arguments[6] = {};  // of openat2 the flags in place of where they are
 };
 
 // Calls by which a file or its name appears, changes or goes; not those that only add to a file.

@@ -2,19 +2,16 @@
 
 #include <dirent.h>
 #include <fcntl.h>
-#include <linux/openat2.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstdio>
 #include <utility>
-#include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_split.h"
 #include "base/status_macros.h"
+#include "tracefmt/storage/open_beneath.h"
 
 namespace hindsight {
 namespace {
@@ -77,23 +74,6 @@ absl::Status TakeOver(int fd, const std::string& path, bool made) {
   return absl::OkStatus();
 }
 
-// As openat, but that no part of `path` may be a link. The mode is kFileMode.
-UniqueFd OpenBelow(int root, const std::string& path, int flags) {
-  const open_how how = {.flags = static_cast<uint64_t>(flags | O_NOFOLLOW | O_CLOEXEC),
-                        .mode = (flags & O_CREAT) != 0 ? kFileMode : 0,
-                        .resolve = RESOLVE_NO_SYMLINKS};
-  UniqueFd fd(static_cast<int>(syscall(SYS_openat2, root, path.c_str(), &how, sizeof(how))));
-  // Not with older kernels, nor where a filter knows no such call.
-  if (fd.valid() || (errno != ENOSYS && errno != EPERM)) return fd;
-  const std::vector<std::string> parts = absl::StrSplit(path, '/');
-  for (size_t i = 0; i + 1 < parts.size(); ++i) {
-    fd.Reset(openat(root, parts[i].c_str(), O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
-    if (!fd.valid()) return fd;
-    root = fd.get();
-  }
-  return UniqueFd(openat(root, parts.back().c_str(), flags | O_NOFOLLOW | O_CLOEXEC, kFileMode));
-}
-
 }  // namespace
 
 absl::StatusOr<OutputDirectory> OutputDirectory::Create(const std::string& path) {
@@ -141,7 +121,8 @@ absl::StatusOr<OutputDirectory::Place> OutputDirectory::Find(absl::string_view n
   const size_t slash = whole.find_last_of('/');
   Place place = {.directory = root_->directory.get()};
   if (slash != std::string::npos) {
-    place.opened = OpenBelow(place.directory, whole.substr(0, slash), O_PATH | O_DIRECTORY);
+    place.opened = OpenBeneath(place.directory, whole.substr(0, slash),
+                               O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (!place.opened.valid()) return absl::ErrnoToStatus(errno, PathOf(name));
     place.directory = place.opened.get();
   }
@@ -158,7 +139,9 @@ absl::Status OutputDirectory::MakeDirectory(absl::string_view name) const {
 }
 
 absl::StatusOr<UniqueFd> OutputDirectory::OpenOnceAt(absl::string_view name, int flags) const {
-  UniqueFd fd = OpenBelow(root_->directory.get(), BelowRoot(name), flags | O_NONBLOCK);
+  UniqueFd fd = OpenBeneath(root_->directory.get(), BelowRoot(name),
+                            flags | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK,
+                            (flags & O_CREAT) != 0 ? kFileMode : 0);
   if (!fd.valid()) return absl::ErrnoToStatus(errno, PathOf(name));
   return fd;
 }

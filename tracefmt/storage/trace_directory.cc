@@ -2,10 +2,8 @@
 
 #include <dirent.h>
 #include <fcntl.h>
-#include <linux/openat2.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -19,10 +17,10 @@
 #include "absl/status/status.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
 #include "base/status_macros.h"
+#include "tracefmt/storage/open_beneath.h"
 
 namespace hindsight {
 namespace {
@@ -34,40 +32,6 @@ constexpr int kDirectoryFlags = O_RDONLY | O_DIRECTORY | O_CLOEXEC;
 constexpr int kFileFlags = O_RDONLY | O_CLOEXEC | O_NONBLOCK;
 // Deeper than any trace; bounds what a hostile tree of directories costs.
 constexpr int kMaxDepth = 8;
-
-bool IsOneName(absl::string_view name) {
-  return !name.empty() && name != "." && name != ".." && !absl::StrContains(name, '/') &&
-         !absl::StrContains(name, '\0');
-}
-
-// Opens `path` below `root` name by name, none of which may be a link.
-UniqueFd Walk(int root, absl::string_view path, int flags) {
-  UniqueFd at;
-  std::vector<std::string> names = absl::StrSplit(path, '/', absl::SkipEmpty());
-  for (size_t i = 0; i < names.size(); ++i) {
-    if (!IsOneName(names[i])) {
-      errno = EXDEV;
-      return UniqueFd();
-    }
-    const int wanted = i + 1 == names.size() ? flags : kDirectoryFlags;
-    UniqueFd next(openat(at.valid() ? at.get() : root, names[i].c_str(), wanted | O_NOFOLLOW));
-    if (!next.valid()) return UniqueFd();
-    at = std::move(next);
-  }
-  if (!at.valid()) errno = EINVAL;
-  return at;
-}
-
-// `path` is relative to `root` and stays beneath it, whatever lies there.
-UniqueFd OpenBeneath(int root, const std::string& path, int flags) {
-  open_how how = {};
-  how.flags = static_cast<uint64_t>(flags);
-  how.resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS;
-  UniqueFd fd(static_cast<int>(syscall(SYS_openat2, root, path.c_str(), &how, sizeof(how))));
-  // Linux before 5.6 lacks this call, and filters older than it forbid what they do not know.
-  if (!fd.valid() && (errno == ENOSYS || errno == EPERM)) return Walk(root, path, flags);
-  return fd;
-}
 
 bool SameFile(int a, int b) {
   struct stat of_a, of_b;

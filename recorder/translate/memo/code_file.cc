@@ -116,6 +116,8 @@ std::shared_ptr<CodeFile> CodeFiles::Find(const std::string& root, const MapRegi
   if (!is_file || ended()) return nullptr;
   const Key key(region.device_major, region.device_minor, region.inode, region.name);
   const std::lock_guard<std::mutex> lock(mutex_);
+  // Others need descriptors, too.
+  if (files_.size() >= kMost && !files_.contains(key)) return nullptr;
   std::shared_ptr<CodeFile>& known = files_[key];
   if (known == nullptr || !known->Unchanged()) {
     known = CodeFile::Open(root + region.name, region.inode);

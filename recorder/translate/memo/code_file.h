@@ -65,6 +65,8 @@ class CodeFiles {
  private:
   using Key = std::tuple<uint32_t, uint32_t, uint64_t, std::string>;  // device, inode, name
 
+  static constexpr size_t kMost = 128;
+
   std::atomic<bool> ended_ = false;
   std::mutex mutex_;
   absl::flat_hash_map<Key, std::shared_ptr<CodeFile>> files_;  // guarded by mutex_
