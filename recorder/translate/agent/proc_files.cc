@@ -115,6 +115,14 @@ bool ReadProcPath(uint64_t file, char (*path)[kPathBytes]) {
   return true;
 }
 
+// Whether the open file is a process's memory, whatever name has led there, and can be written to.
+bool IsWritableMemory(uint64_t file) {
+  const int64_t flags = Call(SYS_fcntl, file, F_GETFL);
+  if (IsError(flags) || (flags & O_ACCMODE) == O_RDONLY) return false;
+  char path[kPathBytes];
+  return ReadProcPath(file, &path) && IsText(LastPart(path), "mem");
+}
+
 // Whether the open file is one of this process: MOUNT/PROCESS/maps, MOUNT/PROCESS/task/THREAD/maps.
 bool IsOwn(const Thread& thread, uint64_t file) {
   char path[kPathBytes];
@@ -335,7 +343,11 @@ int64_t ReadPath(uint64_t file, char* path, uint64_t bytes) {
 void ShowOwnMap(Thread* thread, const GuestCall& made, GuestCall* call) {
   const char* const path = PathOf(made);
   if (path == nullptr || IsError(call->result())) return;
-  const ShownFile kind = FileNamed(path);
+  ShownFile kind = FileNamed(path);
+  if (kind == ShownFile::kOther && FilterMode(*thread) == 0 &&
+      IsWritableMemory(static_cast<uint64_t>(call->result()))) {
+    kind = ShownFile::kMemory;
+  }
   if (kind == ShownFile::kMemory) {
     if (__atomic_exchange_n(&memory_opened, 1, __ATOMIC_ACQ_REL) == 0) {
       Ask(thread, RequestKind::kEndGuards);
