@@ -2,9 +2,11 @@
 
 #include <gtest/gtest.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <array>
+#include <csignal>
 #include <cstring>
 #include <filesystem>
 #include <memory>
@@ -249,6 +251,24 @@ TEST_F(InheritedCodeTest, IsItsOwn) {
   // What is new has a place that nobody else has.
   const uint64_t host = child_->PlaceFor(kOther, 1000);
   EXPECT_NE(host, cache_->PlaceFor(kOther, 1000));
+}
+
+// As where memory is short: the program must not find anything in the map then.
+TEST_F(InheritedCodeTest, IsThereAsAWholeOrNotAtAll) {
+  const UniqueFd fd(memfd_create("hindsight", MFD_CLOEXEC));
+  MemoryFile file = *MemoryFile::Open(getpid(), fd.get());
+  rlimit before;
+  ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &before), 0);
+  const auto handler = signal(SIGXFSZ, SIG_IGN);
+  const rlimit map_only = {kLibraryArenaInFile, before.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &map_only), 0);
+  const bool copied = file.CopyCode(*file_);
+  setrlimit(RLIMIT_FSIZE, &before);
+  signal(SIGXFSZ, handler);
+  EXPECT_FALSE(copied);
+  for (const BlockMapEntry& entry : file.block_map()) ASSERT_EQ(entry.guest_pc, 0u);
+  EXPECT_TRUE(file.CopyCode(*file_));
+  EXPECT_NE(InMap(kFirst), 0u);
 }
 
 // The maker's check may be left out, as long as stores are watched there.

@@ -52,8 +52,8 @@ class MemoryFile {
     Write(InFile(address), bytes);
   }
   // Makes the arenas and the block map a copy of those of `other`. False: it cannot be done, or is
-  // too much; some of it may be there. Requires: they are empty; nobody writes to `other`'s
-  // meanwhile.
+  // too much; then they are empty, or as they were. Requires: nothing but stubs is there; nobody
+  // writes to `other`'s meanwhile.
   bool CopyCode(const MemoryFile& other);
 
  private:
