@@ -80,13 +80,13 @@ absl::StatusOr<size_t> MemoryView::Read(int32_t thread, uint64_t moment, uint64_
 }
 
 absl::Status MemoryView::ReadBefore(int32_t thread, uint64_t number, uint64_t moment, uint64_t page,
-                                    absl::Span<uint8_t> out, const std::atomic<bool>* interrupt) {
+                                    const PageBits& wanted, absl::Span<uint8_t> out) {
   return Find({.thread = thread,
                .number = number,
                .moment = moment,
                .page = page,
                .searching = true,
-               .interrupt = interrupt},
+               .wanted = &wanted},
               out);
 }
 
@@ -196,6 +196,7 @@ absl::Status MemoryView::Find(const Question& asked, absl::Span<uint8_t> out) {
                           .page = question.page,
                           .at_once = RunsThreadsAtOnce(trace_->manifest()),
                           .running = question.is_own ? question.thread : 0,
+                          .wanted = question.wanted,
                           .interrupt = question.interrupt},
                          out);
   }

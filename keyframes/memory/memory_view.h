@@ -69,14 +69,18 @@ class MemoryView {
   // the first is not. `interrupt` (polled, may be null): kCancelled.
   absl::StatusOr<size_t> Read(int32_t thread, uint64_t moment, uint64_t address,
                               absl::Span<uint8_t> out, const std::atomic<bool>* interrupt);
+  // The same for a few bytes that are asked for once: the rest of their page, of which it may be
+  // much work to say which thread knows it best, is left alone.
+  absl::StatusOr<size_t> ReadFew(int32_t thread, uint64_t moment, uint64_t address,
+                                 absl::Span<uint8_t> out, const std::atomic<bool>* interrupt);
   // Whether the page of `address` is memory of no file that nobody has touched since it was mapped:
   // it is zeros because the memory map says so. False for pages that are not known.
   absl::StatusOr<bool> IsUntouched(int32_t thread, uint64_t moment, uint64_t address,
                                    const std::atomic<bool>* interrupt);
-  // The page as it was known at `moment`, before segment `number` of `thread` touched it; kNotFound
-  // if it was not.
+  // `wanted` bytes of the page as they were known at `moment`, before segment `number` of `thread`
+  // touched it; kNotFound if it was not known. `out`: a page; its other bytes may be old.
   absl::Status ReadBefore(int32_t thread, uint64_t number, uint64_t moment, uint64_t page,
-                          absl::Span<uint8_t> out, const std::atomic<bool>* interrupt = nullptr);
+                          const PageBits& wanted, absl::Span<uint8_t> out);
   // Whether bytes of [address, address + length) come into the view of `thread` in segment
   // `number`: if not, it neither executes nor accesses them there. Known from the records, without
   // a replay.
@@ -126,7 +130,8 @@ class MemoryView {
     uint64_t floor = 0;      // segments that ended before do not count
     uint64_t origin = 0;     // nor does what was known before
     bool searching = false;  // its replay is in the middle of a search, and must stay there
-    int moves = 0;           // that have led to this page and moment from those that were asked for
+    const PageBits* wanted = nullptr;  // of its bytes; null: all
+    int moves = 0;  // that have led to this page and moment from those that were asked for
     const std::atomic<bool>* interrupt = nullptr;
   };
   // What the threads have of it.

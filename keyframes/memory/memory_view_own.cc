@@ -46,6 +46,40 @@ absl::StatusOr<std::optional<uint64_t>> MemoryView::MayBeOldSince(int32_t thread
   return std::nullopt;
 }
 
+absl::StatusOr<size_t> MemoryView::ReadFew(int32_t thread, uint64_t moment, uint64_t address,
+                                           absl::Span<uint8_t> out,
+                                           const std::atomic<bool>* interrupt) {
+  const uint64_t page = PageOf(address), offset = address - page;
+  if (out.size() > kPageBytes - offset || !IsNewest(thread, moment)) {
+    return Read(thread, moment, address, out, interrupt);
+  }
+  ASSIGN_OR_RETURN(const SegmentReplay* const present, views_->ReplayAt(thread, moment, interrupt));
+  Page own;
+  if (!present->ReadHeld(page, absl::MakeSpan(own))) {
+    return Read(thread, moment, address, out, interrupt);
+  }
+  const uint64_t number = present->segment().info().number;
+  ASSIGN_OR_RETURN(const std::optional<uint64_t> old_since,
+                   MayBeOldSince(thread, number, moment, page));
+  PageBits wanted;
+  for (uint64_t i = offset; i < offset + out.size(); ++i) wanted.set(i);
+  if (old_since.has_value()) {
+    ASSIGN_OR_RETURN(const Merged merged, Merge({.thread = thread,
+                                                 .number = number,
+                                                 .ask_own = true,
+                                                 .moment = moment,
+                                                 .page = page,
+                                                 .is_own = true,
+                                                 .since = *old_since,
+                                                 .wanted = &wanted,
+                                                 .interrupt = interrupt},
+                                                own));
+    own = merged.bytes;
+  }
+  std::copy_n(own.begin() + offset, out.size(), out.begin());
+  return out.size();
+}
+
 // What others have written is the same as long as the thread's slice lasts. What the thread itself
 // has written or imported since that was looked up is newer.
 absl::Status MemoryView::ReadMerged(const Question& question, const Page& own, uint64_t offset,

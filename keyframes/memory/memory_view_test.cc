@@ -31,9 +31,16 @@ class MemoryViewTest : public testing::Test, private ThreadViews {
   }
   absl::StatusOr<uint64_t> Read(uint64_t address) {
     uint64_t value = 0;
-    auto size = ReadBytes(address, absl::MakeSpan(reinterpret_cast<uint8_t*>(&value), 8));
+    const auto out = absl::MakeSpan(reinterpret_cast<uint8_t*>(&value), 8);
+    const auto size = ReadBytes(address, out);
+    const uint64_t read = std::exchange(value, 0);
+    const auto few = view_.ReadFew(ToyRecording::kThread, replay_->count() - toy_.begin_count(),
+                                   address, out, nullptr);
+    EXPECT_EQ(few.status(), size.status());
     if (!size.ok()) return size.status();
-    return value;
+    EXPECT_EQ(*few, *size);
+    EXPECT_EQ(value, read);
+    return read;
   }
 
   ToyRecording toy_;

@@ -99,7 +99,8 @@ class NewestBytes::Order {
 absl::Status NewestBytes::Merge(absl::Span<const ThreadPage> known, const Question& question,
                                 absl::Span<uint8_t> out) const {
   std::memcpy(out.data(), known.front().bytes.data(), kPageBytes);
-  const PageBits differ = BytesThatDiffer(known);
+  PageBits differ = BytesThatDiffer(known);
+  if (question.wanted != nullptr) differ &= *question.wanted;
   if (differ.none()) return absl::OkStatus();
   std::vector<Known> newest(kPageBytes);
   Order order(process_, question);

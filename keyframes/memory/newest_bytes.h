@@ -25,6 +25,7 @@
 
 #include "absl/status/status.h"
 #include "absl/types/span.h"
+#include "keyframes/memory/page_bits.h"
 #include "keyframes/memory/thread_views.h"
 #include "keyframes/state/process_state.h"
 
@@ -49,9 +50,11 @@ class NewestBytes {
     // The thread that makes the next transition, if they did and it is among those who know the
     // page; else 0.
     int32_t running = 0;
+    const PageBits* wanted = nullptr;  // the bytes that are asked for; null: all
     const std::atomic<bool>* interrupt = nullptr;
   };
-  // `out`: a page. Requires: `known` is not empty.
+  // `out`: a page, of which other bytes than those that are wanted may be old. Requires: `known` is
+  // not empty.
   absl::Status Merge(absl::Span<const ThreadPage> known, const Question& question,
                      absl::Span<uint8_t> out) const;
 

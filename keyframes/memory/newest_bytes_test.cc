@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <map>
+#include <optional>
 #include <vector>
 
 #include "keyframes/toys/toy_threads.h"
@@ -53,27 +54,34 @@ class NewestBytesTest : public testing::Test, private ThreadViews {
   }
   void Imports(size_t slice) { Learn(slice, schedule().slices()[slice].count, true); }
 
-  // Who has the newest byte, looked at in the middle of a slice.
-  int Newest(size_t slice, bool at_once, int32_t running) {
+  // Who has the newest byte, looked at in the middle of a slice. `wanted`: only that is asked for,
+  // and others differ as well.
+  int Newest(size_t slice, bool at_once, int32_t running,
+             std::optional<size_t> wanted = std::nullopt) {
     std::vector<ThreadPage> pages(2);
     for (size_t i = 0; i < 2; ++i) {
       pages[i].thread = i == 0 ? kFirst : kSecond;
       pages[i].bytes.fill(0);
       pages[i].bytes[0] = static_cast<uint8_t>(i + 1);
+      if (wanted.has_value()) pages[i].bytes[100] = static_cast<uint8_t>(i + 1);
       pages[i].latest = schedule().end_moment();
     }
     std::array<uint8_t, kPageBytes> out;
     const uint64_t moment = schedule().slices()[slice].moment + 30;
-    EXPECT_TRUE(newest_
-                    .Merge(pages, {.moment = moment, .at_once = at_once, .running = running},
-                           absl::MakeSpan(out))
-                    .ok());
-    return out[0];
+    PageBits bits;
+    bits.set(wanted.value_or(0));
+    const NewestBytes::Question question = {.moment = moment,
+                                            .at_once = at_once,
+                                            .running = running,
+                                            .wanted = wanted.has_value() ? &bits : nullptr};
+    EXPECT_TRUE(newest_.Merge(pages, question, absl::MakeSpan(out)).ok());
+    return out[wanted.value_or(0)];
   }
 
   ToyThreads toy_;
   ProcessState process_;
   NewestBytes newest_;
+  int asked_ = 0;  // how often a thread was, when it learned or wrote a byte
 
  private:
   void Learn(size_t slice, uint64_t count, bool imported) {
@@ -87,7 +95,8 @@ class NewestBytesTest : public testing::Test, private ThreadViews {
   absl::StatusOr<std::vector<Learned>> LastKnown(int32_t thread, std::optional<uint64_t>, uint64_t,
                                                  uint64_t, const PageBits& bytes, uint64_t,
                                                  const std::atomic<bool>*) override {
-    EXPECT_EQ(bytes.count(), 1u) << "only one differs";
+    EXPECT_EQ(bytes.count(), 1u) << "only one differs, or is asked for";
+    ++asked_;
     return std::vector<Learned>(kPageBytes, learned_.at(thread));
   }
   absl::Status ReadBirth(uint64_t, absl::Span<uint8_t>) override {
@@ -106,6 +115,18 @@ TEST_F(NewestBytesTest, WhereThreadsTookTurnsTheLastOneHasIt) {
   EXPECT_EQ(Newest(slices[2], /*at_once=*/false, /*running=*/0), 2);
   WritesFirst(slices[2]);
   EXPECT_EQ(Newest(slices[2], /*at_once=*/false, /*running=*/0), 1);
+}
+
+TEST_F(NewestBytesTest, OfBytesThatAreNotWantedNoThreadIsAsked) {
+  const std::vector<size_t> slices = FindSlices();
+  ASSERT_EQ(slices.size(), 4u);
+  WritesFirst(slices[0]);
+  Imports(slices[1]);
+  EXPECT_EQ(Newest(slices[3], /*at_once=*/true, /*running=*/0, /*wanted=*/100), 2);
+  EXPECT_EQ(asked_, 2);
+  // Both have the same.
+  EXPECT_EQ(Newest(slices[3], /*at_once=*/true, /*running=*/0, /*wanted=*/7), 0);
+  EXPECT_EQ(asked_, 2);
 }
 
 TEST_F(NewestBytesTest, AnImportIsNewerThanAWriteThatWasOver) {

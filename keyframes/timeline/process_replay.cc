@@ -127,8 +127,10 @@ bool ProcessReplay::Evaluate(int32_t thread, uint64_t count, bool before,
 }
 
 absl::Status ProcessReplay::ReadBefore(int32_t thread, uint64_t number, uint64_t count,
-                                       uint64_t page, absl::Span<uint8_t> out) {
-  return memory_.ReadBefore(thread, number, schedule().MomentFrom(thread, count), page, out);
+                                       uint64_t page, const PageBits& wanted,
+                                       absl::Span<uint8_t> out) {
+  const uint64_t moment = schedule().MomentFrom(thread, count);
+  return memory_.ReadBefore(thread, number, moment, page, wanted, out);
 }
 
 // The one that made the last transition before it. (One that waits in a state may begin segments at
@@ -166,7 +168,7 @@ absl::StatusOr<std::optional<uint64_t>> ProcessReplay::CompareWithView(int32_t t
   ASSIGN_OR_RETURN(const SegmentReplay* const replay, ReplayAt(thread, moment, interrupt));
   if (!replay->ReadHeld(address, absl::MakeSpan(own))) return std::nullopt;
   const absl::StatusOr<size_t> read =
-      memory_.Read(thread, moment, address, absl::MakeSpan(shown), interrupt);
+      memory_.ReadFew(thread, moment, address, absl::MakeSpan(shown), interrupt);
   if (absl::IsNotFound(read.status())) return std::nullopt;
   RETURN_IF_ERROR(read.status());
   for (size_t i = 0; i < *read; ++i) {

@@ -82,7 +82,7 @@ class ProcessReplay final : private ThreadHost, private ThreadViews {
   bool Evaluate(int32_t thread, uint64_t count, bool before,
                 const StopCondition& condition) override;
   absl::Status ReadBefore(int32_t thread, uint64_t number, uint64_t count, uint64_t page,
-                          absl::Span<uint8_t> out) override;
+                          const PageBits& wanted, absl::Span<uint8_t> out) override;
   bool ComparesKeyframe(int32_t thread, uint64_t count, uint64_t keyframe) override;
   bool ViewsMayBeOld() const override;
   absl::StatusOr<std::optional<uint64_t>> FirstOldByte(int32_t thread, uint64_t count,

@@ -133,8 +133,10 @@ absl::StatusOr<std::optional<uint64_t>> ThreadStops::FirstNewByteSince(const Wat
                                                                        const WatchedPart& part) {
   std::array<uint8_t, kPageBytes> before;
   const uint64_t number = replay_.state().SegmentAt(import.count);
+  PageBits wanted;
+  for (uint64_t i = part.offset; i < part.offset + part.size; ++i) wanted.set(i);
   const absl::Status status =
-      host_->ReadBefore(thread(), number, count, import.page, absl::MakeSpan(before));
+      host_->ReadBefore(thread(), number, count, import.page, wanted, absl::MakeSpan(before));
   if (absl::IsNotFound(status)) {
     unknown_imports_.push_back({import.count, import.page});
     return std::nullopt;

@@ -15,6 +15,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "keyframes/memory/page_bits.h"
 #include "keyframes/timeline/run_request.h"
 #include "keyframes/timeline/thread_replay.h"
 
@@ -28,10 +29,11 @@ class ThreadHost {
   // the next transition is made, else where the last one has been made.
   virtual bool Evaluate(int32_t thread, uint64_t count, bool before,
                         const StopCondition& condition) = 0;
-  // The page as the process knew it when `thread` made the transition out of `count`, which is in
-  // an earlier segment than `number`; kNotFound if it was not known.
+  // `wanted` bytes of the page as the process knew them when `thread` made the transition out of
+  // `count`, which is in an earlier segment than `number`; kNotFound if the page was not known.
+  // `out`: a page; its other bytes may be old.
   virtual absl::Status ReadBefore(int32_t thread, uint64_t number, uint64_t count, uint64_t page,
-                                  absl::Span<uint8_t> out) = 0;
+                                  const PageBits& wanted, absl::Span<uint8_t> out) = 0;
   // Several threads may begin a segment at one full keyframe. Whether `thread`, which does in the
   // state `count`, is the one whose search compares the keyframe's memory with what was before.
   virtual bool ComparesKeyframe(int32_t thread, uint64_t count, uint64_t keyframe) = 0;

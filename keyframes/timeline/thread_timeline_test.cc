@@ -28,7 +28,8 @@ class FakeHost final : public ThreadHost, public ThreadViews {
     evaluated_at = count;
     return condition(thread);
   }
-  absl::Status ReadBefore(int32_t, uint64_t, uint64_t, uint64_t, absl::Span<uint8_t>) override {
+  absl::Status ReadBefore(int32_t, uint64_t, uint64_t, uint64_t, const PageBits&,
+                          absl::Span<uint8_t>) override {
     return absl::NotFoundError("not known");
   }
   bool ComparesKeyframe(int32_t, uint64_t, uint64_t) override { return true; }
