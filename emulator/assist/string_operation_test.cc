@@ -22,7 +22,9 @@ struct State {
 
 #define ON_HOST(name, code)                                                              \
   void name(State* s) {                                                                  \
-    __asm__ volatile("push %[flags]\n\tpopfq\n\t" code "\n\tpushfq\n\tpop %[flags]"      \
+    /* Below what a leaf function may have there. */                                     \
+    __asm__ volatile("lea -128(%%rsp), %%rsp\n\tpush %[flags]\n\tpopfq\n\t" code         \
+                     "\n\tpushfq\n\tpop %[flags]\n\tlea 128(%%rsp), %%rsp"               \
                      : "+c"(s->rcx), "+S"(s->rsi), "+D"(s->rdi), [flags] "+r"(s->rflags) \
                      : "a"(s->rax)                                                       \
                      : "memory", "cc");                                                  \

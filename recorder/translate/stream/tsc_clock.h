@@ -5,14 +5,12 @@
 #ifndef HINDSIGHT_RECORDER_TRANSLATE_STREAM_TSC_CLOCK_H_
 #define HINDSIGHT_RECORDER_TRANSLATE_STREAM_TSC_CLOCK_H_
 
-#include <x86intrin.h>
-
 #include <cstdint>
 
 namespace hindsight {
 
 // The processor's clock.
-inline uint64_t ReadTsc() { return __rdtsc(); }
+inline uint64_t ReadTsc() { return __builtin_ia32_rdtsc(); }
 
 class TscClock {
  public:
