@@ -23,4 +23,8 @@ uint32_t TestSeed() {
   return seed;
 }
 
+int TestRounds(int ordinary) {
+  return ordinary * static_cast<int>(FromEnvironment("HINDSIGHT_ROUNDS", 1));
+}
+
 }  // namespace hindsight

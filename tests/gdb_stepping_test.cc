@@ -64,7 +64,7 @@ TEST(GdbSteppingTest, ThousandStepsThroughFloatingPoint) {
 
 // Light keyframes in between are not seen.
 TEST(GdbSteppingTest, ThousandStepsAcrossSegments) {
-  const Recorded recorded({Program("steps")}, {}, {"--light-keyframe-interval=300"});
+  const Recorded recorded({Program("steps")}, {}, {"--light-keyframe-interval=700"});
   ExpectThousandSteps(recorded.trace(), "break main\ncontinue\n");
 }
 

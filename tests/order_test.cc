@@ -279,7 +279,7 @@ TEST(OrderTest, CausesComeBeforeEffects) {
 }
 
 TEST(OrderTest, CausesOfEveryKindComeBeforeEffects) {
-  for (int i = 0; i < Repetitions(); ++i) {
+  for (int i = 0; i < Recordings(); ++i) {
     const Recorded recorded({Program("causes"), "30"});
     ASSERT_EQ(recorded.run().Ending(), "exit 0") << recorded.run().err;
     ExpectExact(recorded.trace());

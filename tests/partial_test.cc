@@ -291,11 +291,11 @@ TEST(PartTest, AChildWhoseTraceCannotBeMadeRunsOn) {
 
 // Where the signal finds the program is a matter of chance: hence several times.
 TEST(PartTest, SigtermToTheRecorderEndsTheProgramAsItWouldHave) {
-  for (int i = 0; i < 12; ++i) {
+  for (int i = 0; i < 6; ++i) {
     const TempDir directory;
     const std::string trace = directory.File("trace");
     Child recorder = Child::Start({Hindsight(), "record", "-o", trace,
-                                   i % 4 == 0 ? "--engine=emulate" : "--engine=translate", "--",
+                                   i % 3 == 0 ? "--engine=emulate" : "--engine=translate", "--",
                                    Program("ticks")});
     size_t position = 0;
     ASSERT_TRUE(recorder.WaitForOut("tick 3\n", &position)) << recorder.err();

@@ -173,7 +173,7 @@ TEST(UntilFailureTest, AHangIsAFailureAndItsTraceIsExact) {
   const std::string trace = directory.File("trace");
   for (const char* hang : {"while :; do :; done", "sleep 1000"}) {
     const ChildResult run = RunHindsight(
-        {"record", "-o", trace, "--until-failure=5", "--timeout=3", "--", "/bin/sh", "-c", hang});
+        {"record", "-o", trace, "--until-failure=5", "--timeout=1", "--", "/bin/sh", "-c", hang});
     EXPECT_EQ(run.Ending(), "exit 124") << run.err;
     EXPECT_THAT(InfoField(trace, "end"), HasSubstr("was killed"));
     ExpectExact(trace);

@@ -61,7 +61,7 @@ TEST(RealThreadsTest, Pigz) {
 TEST(RealThreadsTest, Sort) {
   const TempDir directory;
   std::string lines;
-  for (uint32_t i = 0; i < 270'000; ++i) {
+  for (uint32_t i = 0; i < 140'000; ++i) {
     const uint32_t value = i * 2654435761u;
     lines += {static_cast<char>('a' + value % 26), static_cast<char>('a' + value / 26 % 26), '\n'};
   }

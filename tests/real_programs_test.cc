@@ -13,8 +13,8 @@
 namespace hindsight::e2e {
 namespace {
 
-// Five million bytes that compress like text: words of a small vocabulary in a fixed random order.
-std::string FiveMegabytes() {
+// Two million bytes that compress like text: words of a small vocabulary in a fixed random order.
+std::string TwoMegabytes() {
   uint64_t state = 1;
   const auto next = [&state](uint64_t bound) {
     state = state * 6364136223846793005u + 1442695040888963407u;
@@ -27,11 +27,11 @@ std::string FiveMegabytes() {
     }
   }
   std::string text;
-  while (text.size() < 5'000'000) {
+  while (text.size() < 2'000'000) {
     // The smaller of two: some words are frequent, most are rare.
     absl::StrAppend(&text, words[std::min(next(3000), next(3000))], next(12) == 0 ? "\n" : " ");
   }
-  text.resize(5'000'000);
+  text.resize(2'000'000);
   return text;
 }
 
@@ -48,13 +48,13 @@ TEST(RealProgramsTest, LsOfADirectoryTree) {
 
 TEST(RealProgramsTest, Gzip) {
   const TempDir directory;
-  WriteFile(directory.File("text"), FiveMegabytes());
+  WriteFile(directory.File("text"), TwoMegabytes());
   ExpectRecordsUnchanged({"/bin/gzip", "-9c", directory.File("text")}, Long());
 }
 
 TEST(RealProgramsTest, Bzip2) {
   const TempDir directory;
-  WriteFile(directory.File("text"), FiveMegabytes());
+  WriteFile(directory.File("text"), TwoMegabytes());
   ExpectRecordsUnchanged({"/bin/bzip2", "-9c", directory.File("text")}, Long());
 }
 
@@ -62,7 +62,7 @@ TEST(RealProgramsTest, Sqlite) {
   ExpectRecordsUnchanged(
       {"/usr/bin/sqlite3", ":memory:",
        "CREATE TABLE t(id INTEGER PRIMARY KEY, name TEXT, value REAL);"
-       "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 100000)"
+       "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 30000)"
        " INSERT INTO t SELECT i, 'name' || (i * 7919 % 100003), i * 0.37 FROM n;"
        "SELECT count(*), sum(value), min(name), max(name) FROM t;"
        "SELECT substr(name, 1, 5), count(*), round(avg(value), 3) FROM t GROUP BY 1"
@@ -97,7 +97,7 @@ TEST(RealProgramsTest, Perl) {
 TEST(RealProgramsTest, Bash) {
   ExpectRecordsUnchanged({"/bin/bash", "-c",
                           "declare -A squares; sum=0;"
-                          "for ((i = 0; i < 20000; i++)); do ((sum += i % 7)); done;"
+                          "for ((i = 0; i < 5000; i++)); do ((sum += i % 7)); done;"
                           "for i in {1..300}; do squares[$i]=$((i * i)); done;"
                           "printf '%s %s %s\\n' \"$sum\" \"${squares[17]}\" \"${#squares[@]}\";"
                           "[[ abcabc =~ (b.)a ]] && echo \"${BASH_REMATCH[1]}\"; exit 9"},
@@ -106,7 +106,7 @@ TEST(RealProgramsTest, Bash) {
 
 TEST(RealProgramsTest, Awk) {
   const TempDir directory;
-  WriteFile(directory.File("text"), FiveMegabytes().substr(0, 400'000));
+  WriteFile(directory.File("text"), TwoMegabytes().substr(0, 400'000));
   ExpectRecordsUnchanged(
       {"/usr/bin/awk",
        "{ for (i = 1; i <= NF; i++) { count[$i]++; letters += length($i) } }"
@@ -118,7 +118,7 @@ TEST(RealProgramsTest, Awk) {
 
 TEST(RealProgramsTest, SortAndFind) {
   const TempDir directory;
-  WriteFile(directory.File("text"), FiveMegabytes().substr(0, 200'000));
+  WriteFile(directory.File("text"), TwoMegabytes().substr(0, 200'000));
   // One thread: sort starts more where there are more processors.
   ExpectRecordsUnchanged({"/usr/bin/sort", "--parallel=1", directory.File("text")}, Long());
   ExpectRecordsUnchanged({"/usr/bin/find", "/usr/share/doc/bash", "-name", "*.gz"}, Long());
@@ -126,7 +126,7 @@ TEST(RealProgramsTest, SortAndFind) {
 
 TEST(RealProgramsTest, PipesAndSharedStandardStreams) {
   ChildOptions options = Long();
-  options.input = FiveMegabytes().substr(0, 300'000);
+  options.input = TwoMegabytes().substr(0, 300'000);
   ExpectRecordsUnchanged({"/bin/cat"}, options);
   ExpectRecordsUnchanged({"/usr/bin/sha256sum"}, options);
   ExpectRecordsUnchanged({"/usr/bin/wc"}, options);

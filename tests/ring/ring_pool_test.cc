@@ -242,12 +242,12 @@ TEST_F(RingPoolTest, ACoreOfTheOldPartSaysWhichThreadsAreMissing) {
 
 TEST_F(RingPoolTest, OpensWhereverTheRecorderWasKilled) {
   std::mt19937 random(7);
-  for (int trial = 0; trial < 12; ++trial) {
+  for (int trial = 0; trial < 6; ++trial) {
     // Some write later than they would.
-    Child child = Start("thread", 1'000'000, /*nice=*/trial % 8 == 0 ? 5 : 0);
+    Child child = Start("thread", 1'000'000, /*nice=*/trial % 4 == 1 ? 5 : 0);
     while (!fs::exists(trace_ + "/manifest")) usleep(1000);
     usleep(500'000 + random() % 1'000'000);
-    for (int look = 0; look < (trial % 4 == 0 ? 4 : 0); ++look) {
+    for (int look = 0; look < (trial % 3 == 0 ? 3 : 0); ++look) {
       const ChildResult live = RunHindsight({"verify", trace_});
       EXPECT_THAT(live.out, StartsWith("exact: ")) << live.out << live.err;
     }
@@ -286,8 +286,8 @@ TEST_F(RingPoolTest, ProcessesThatGoWhileTheyAreReadAreLeftOut) {
       absl::StrCat("while :; do ", Runfile("tests/ring/churn"), " 1 20 0; done");
   Child child = StartProgram("thread", {"/bin/sh", "-c", program});
   while (!fs::exists(trace_ + "/manifest")) usleep(1000);
-  usleep(5'000'000);  // some have gone by then
-  for (int look = 0; look < 6; ++look) {
+  usleep(3'000'000);  // some have gone by then
+  for (int look = 0; look < 4; ++look) {
     const ChildResult live = RunHindsight({"verify", trace_});
     EXPECT_EQ(live.Ending(), "exit 0") << live.out << live.err;
     const ChildResult info = RunHindsight({"info", trace_});

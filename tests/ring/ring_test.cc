@@ -95,7 +95,7 @@ class RingTest : public ::testing::Test {
 };
 
 TEST_F(RingTest, DiskStaysBoundedAndWhatIsKeptIsExact) {
-  const int rounds = 3200;  // 1.6 GB
+  const int rounds = 1200;  // 600 MB
   Child child = Start({Ring()}, {Churn(), "2", absl::StrCat(rounds), "3"});
   uint64_t largest = 0;
   const ChildResult result = FinishWatched(&child, &largest);
@@ -133,7 +133,7 @@ end
 
 TEST_F(RingTest, OpensWhereverTheRecorderWasKilled) {
   std::mt19937 random(5);
-  for (int trial = 0; trial < 20; ++trial) {
+  for (int trial = 0; trial < 8; ++trial) {
     fs::remove_all(trace_);
     Child child = Start({Ring()}, {Churn(), "2", "100000", "0"});
     while (!fs::exists(trace_ + "/manifest")) usleep(1000);
@@ -175,7 +175,7 @@ TEST_F(RingTest, FilesThatAreNotMappedAnyMoreGo) {
 TEST_F(RingTest, FilesAreThereWhereverTheRecorderWasKilled) {
   std::mt19937 random(6);
   fs::create_directory(directory_.File("files"));
-  for (int trial = 0; trial < 8; ++trial) {
+  for (int trial = 0; trial < 4; ++trial) {
     fs::remove_all(trace_);
     Child child = Start({Ring()}, {Files(), "100000", directory_.File("files")});
     while (!fs::exists(trace_ + "/manifest")) usleep(1000);

@@ -154,8 +154,10 @@ TEST_P(RingStepsTest, PartsThatGoWhileTheyAreListedAreLeftOut) {
   recorder.Begin(kQuiet);
   Record(&recorder, 400);
   const int rounds = GetParam().by_thread ? 20 : 60;
+  // One that has more parts opens more files.
+  const int stride = GetParam().by_thread ? 3 : 1;
   uint64_t oldest = 0;
-  for (int step = 0, steps = 1; step < steps && !HasFailure(); ++step) {
+  for (int step = 0, steps = 1; step < steps && !HasFailure(); step += stride) {
     steps = OpenInSteps(
         [&](int now) {
           if (now == step) Record(&recorder, rounds);

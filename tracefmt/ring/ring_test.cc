@@ -222,7 +222,7 @@ TEST_F(RingTest, ProcessesThatHaveEndedGoAsAWhole) {
 
 TEST_F(RingTest, OpensWhenTheRecorderWasKilledAtAnyTime) {
   std::mt19937 random(3);
-  for (int trial = 0; trial < 20; ++trial) {
+  for (int trial = 0; trial < 8; ++trial) {
     fs::remove_all(directory_);
     const pid_t child = fork();
     if (child == 0) {

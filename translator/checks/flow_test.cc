@@ -12,20 +12,20 @@ namespace {
 void RunPrograms(Flavour flavour, TwinOptions options = {}) {
   for (const TwinPlace& place : TwinPlaces()) {
     TwinRun twin(place, flavour, TestSeed(), options);
-    for (int i = 0; i < 1800; ++i) {
+    for (int i = 0; i < TestRounds(700); ++i) {
       const TwinResult result = twin.RunFlow(1 + (*twin.random())() % 100);
       ASSERT_EQ(result.difference, "") << "program " << i << "\n" << result.description;
     }
-    EXPECT_GT(twin.steps(), 20'000u);
-    EXPECT_GT(twin.completed(), 200u);
-    EXPECT_GT(twin.faulted(), 100u);
+    EXPECT_GT(twin.steps(), 8000u);
+    EXPECT_GT(twin.completed(), 80u);
+    EXPECT_GT(twin.faulted(), 40u);
     if (flavour == Flavour::kRecord && !options.trust_view) {
-      EXPECT_GT(twin.locked(), 100u);
+      EXPECT_GT(twin.locked(), 40u);
       if (!options.exclusive) {
-        EXPECT_GT(twin.translated().locked_left(), 5u);
+        EXPECT_GT(twin.translated().locked_left(), 2u);
       }
       if (options.order > MemoryModel::kFence) {
-        EXPECT_GT(twin.ordered(), 1000u);
+        EXPECT_GT(twin.ordered(), 400u);
       }
     }
   }

@@ -27,17 +27,17 @@ TEST_P(FormsTest, SingleInstructionsAgree) {
   }
   for (const TwinPlace& place : TwinPlaces()) {
     TwinRun twin(place, flavour, TestSeed());
-    for (int i = 0; i < 5000; ++i) {
+    for (int i = 0; i < TestRounds(2000); ++i) {
       const TwinResult result = twin.RunForm(kind);
       ASSERT_EQ(result.difference, "") << result.description;
     }
-    EXPECT_GT(twin.completed(), 500u);
-    EXPECT_GT(twin.faulted(), 50u);
+    EXPECT_GT(twin.completed(), 200u);
+    EXPECT_GT(twin.faulted(), 20u);
     if (flavour == Flavour::kRecord) {
-      EXPECT_GT(twin.translated().misses() + twin.translated().locked_left(), 50u);
+      EXPECT_GT(twin.translated().misses() + twin.translated().locked_left(), 20u);
       if (kind == FormKind::kLocked) {
-        EXPECT_GT(twin.locked(), 500u);
-        EXPECT_GT(twin.translated().locked_left(), 50u);
+        EXPECT_GT(twin.locked(), 200u);
+        EXPECT_GT(twin.translated().locked_left(), 20u);
       }
     }
   }
@@ -52,7 +52,7 @@ std::string NameOf(const testing::TestParamInfo<Parameters>& info) {
 
 TEST(WithoutOperationsTest, LegacyInstructionsAgree) {
   TwinRun twin(TwinPlaces()[0], Flavour::kRecord, TestSeed(), {.operations = false});
-  for (int i = 0; i < 10'000; ++i) {
+  for (int i = 0; i < TestRounds(4000); ++i) {
     const TwinResult result = twin.RunForm(FormKind::kLegacy);
     ASSERT_EQ(result.difference, "") << result.description;
   }
@@ -63,13 +63,13 @@ class TrustedViewTest : public testing::TestWithParam<FormKind> {};
 
 TEST_P(TrustedViewTest, WhatMissesIsExecutedOnceMore) {
   TwinRun twin(TwinPlaces()[0], Flavour::kRecord, TestSeed(), {.trust_view = true});
-  for (int i = 0; i < 10'000; ++i) {
+  for (int i = 0; i < TestRounds(4000); ++i) {
     const TwinResult result = twin.RunForm(GetParam());
     ASSERT_EQ(result.difference, "") << result.description;
   }
   // One miss each, at most.
-  EXPECT_GT(twin.translated().misses(), 50u);
-  EXPECT_LT(twin.translated().misses(), 10'000u);
+  EXPECT_GT(twin.translated().misses(), 20u);
+  EXPECT_LT(twin.translated().misses(), static_cast<uint64_t>(TestRounds(4000)));
 }
 
 class ExclusiveMemoryTest : public testing::TestWithParam<FormKind> {};
@@ -77,7 +77,7 @@ class ExclusiveMemoryTest : public testing::TestWithParam<FormKind> {};
 TEST_P(ExclusiveMemoryTest, NothingIsCompared) {
   for (const TwinPlace& place : TwinPlaces()) {
     TwinRun twin(place, Flavour::kRecord, TestSeed(), {.exclusive = true});
-    for (int i = 0; i < 10'000; ++i) {
+    for (int i = 0; i < TestRounds(4000); ++i) {
       const TwinResult result = twin.RunForm(GetParam());
       ASSERT_EQ(result.difference, "") << result.description;
     }
@@ -90,11 +90,11 @@ class WatchedLoadsTest : public testing::TestWithParam<FormKind> {};
 TEST_P(WatchedLoadsTest, SingleInstructionsAgree) {
   TwinRun twin(TwinPlaces()[1], Flavour::kRecord, TestSeed(),
                {.exclusive = true, .watches_loads = true});
-  for (int i = 0; i < 10'000; ++i) {
+  for (int i = 0; i < TestRounds(4000); ++i) {
     const TwinResult result = twin.RunForm(GetParam());
     ASSERT_EQ(result.difference, "") << result.description;
   }
-  EXPECT_GT(twin.translated().misses(), 50u);
+  EXPECT_GT(twin.translated().misses(), 20u);
 }
 
 // bt to btc with a register, relative to eip: what lies below address 0 lies below 4 GiB.
