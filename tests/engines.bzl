@@ -9,6 +9,7 @@ def engines_test(
         env = {},
         translated_except = [],
         emulated_is_long = False,
+        emulated_long = [],
         **kwargs):
     """NAME_test records with the emulator, NAME_translated_test with the engine that translates.
 
@@ -21,6 +22,7 @@ def engines_test(
       env: of both tests.
       translated_except: cases, as gtest names them, that do not pass in the second yet.
       emulated_is_long: the first is one of the suites that take many minutes, and runs with them.
+      emulated_long: cases of the first that do, as NAME_long_test.
       **kwargs: of both tests.
     """
     subject = name[:-len("_test")]
@@ -36,9 +38,17 @@ def engines_test(
         name = name,
         deps = [":%s_cases" % subject],
         tags = tags + (["long", "manual"] if emulated_is_long else []),
-        env = env,
+        env = dict(env, GTEST_FILTER = "*-" + ":".join(emulated_long)),
         **kwargs
     )
+    if emulated_long:
+        native.cc_test(
+            name = subject + "_long_test",
+            deps = [":%s_cases" % subject],
+            tags = tags + ["long", "manual"],
+            env = dict(env, GTEST_FILTER = ":".join(emulated_long)),
+            **kwargs
+        )
     native.cc_test(
         name = subject + "_translated_test",
         deps = [":%s_cases" % subject],
