@@ -38,7 +38,7 @@ def engines_test(
         name = name,
         deps = [":%s_cases" % subject],
         tags = tags + (["long", "manual"] if emulated_is_long else []),
-        env = dict(env, GTEST_FILTER = "*-" + ":".join(emulated_long)),
+        env = dict(env, GTEST_FILTER = "*-" + ":".join(emulated_long)) if emulated_long else env,
         **kwargs
     )
     if emulated_long:

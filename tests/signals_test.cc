@@ -29,6 +29,7 @@ TEST(SignalsTest, IgnoredOnesEndNoCall) { ExpectRecordsUnchanged({Program("ignor
 TEST(SignalsTest, IgnoredOnesEndNoCallWhateverTheSchedule) {
   if (Engine() == TestedEngine::kTranslate) GTEST_SKIP() << "has no schedule";
   if (Recordings() == 1) GTEST_SKIP() << "waits most of the time: ./test --long";
+  ExpectRecordsUnchanged({Program("ignored_signals")}, {}, {"--quantum=3000"});
   ExpectRecordsUnchanged({Program("ignored_signals")}, {}, {"--chaos=5"});
 }
 
