@@ -26,7 +26,8 @@ constexpr uint64_t kIsPresent = 1 << 3;
 constexpr uint64_t kIsSwapped = 1 << 4;
 constexpr uint64_t kIsZeros = 1 << 5;
 
-// Ranges, or entries, fetched in one system call.
+// Ranges, or entries, fetched in one system call. Of more ranges than this a scan may not say where
+// it ended.
 constexpr size_t kBatch = 512;
 
 void Append(const PopulatedRange& range, std::vector<PopulatedRange>* ranges) {

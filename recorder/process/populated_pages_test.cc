@@ -47,6 +47,18 @@ TEST_P(PopulatedPagesByMethodTest, FindsTouchedPagesOnly) {
   EXPECT_EQ(Find(start, 2000 * kPageBytes), expected);
 }
 
+TEST_P(PopulatedPagesByMethodTest, FindsMoreRangesThanAreFetchedAtOnce) {
+  for (const uint64_t ranges : {511, 512, 513, 700, 1023, 1024, 1025, 1600}) {
+    const uint64_t start = Map(8 * ranges * kPageBytes);
+    std::vector<PopulatedRange> expected;
+    for (uint64_t page = start; expected.size() < ranges; page += 8 * kPageBytes) {
+      Touch(page);
+      expected.push_back({page, page + kPageBytes, true});
+    }
+    EXPECT_EQ(Find(start, 8 * ranges * kPageBytes), expected) << ranges;
+  }
+}
+
 TEST_P(PopulatedPagesByMethodTest, ZerosThatWereOnlyReadAreNoContents) {
   const uint64_t start = Map(600 * kPageBytes);
   EXPECT_FALSE(pages_.HasContents(start, start + 600 * kPageBytes));

@@ -52,9 +52,11 @@ int64_t KernelPageMap::Scan(uint64_t* at, uint64_t end) {
   const int64_t count =
       RawCall(SYS_ioctl, static_cast<uint64_t>(file_), kScan, reinterpret_cast<uint64_t>(&scan));
   if (count < 0) return count;
-  // It must have got somewhere.
-  if (scan.walk_end <= *at || scan.walk_end > end) return -1;
-  *at = scan.walk_end;
+  // Not what it says in walk_end: it collects 512 runs at a time, and if it comes to the end with
+  // the next 512 it still says where the first ones ended (fs/proc/task_mmu.c, do_pagemap_scan).
+  const uint64_t next = count < static_cast<int64_t>(kMostRuns) ? end : runs_[count - 1].end;
+  if (next <= *at || next > end) return -1;
+  *at = next;
   return count;
 }
 

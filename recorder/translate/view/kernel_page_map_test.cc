@@ -56,16 +56,21 @@ TEST_P(KernelPageMapTest, WhatHasNotBeenTouchedIsNotUsed) {
   munmap(memory, 5000 * kPage);
 }
 
+// Also as many as the kernel collects in two parts, after the second of which it says where the
+// first one ended.
 TEST_P(KernelPageMapTest, MoreRunsThanFitAtOnce) {
-  constexpr uint64_t kPages = 9001;
-  uint8_t* const memory = Map(kPages, MAP_PRIVATE | MAP_ANONYMOUS, -1);
-  Used written;
-  for (uint64_t i = 0; i < kPages; i += 2) {
-    memory[i * kPage] = 1;
-    written[i] = true;
+  for (const uint64_t runs : {511, 512, 513, 700, 1023, 1024, 1025, 1600, 4501}) {
+    SCOPED_TRACE(runs);
+    const uint64_t pages = 8 * runs;
+    uint8_t* const memory = Map(pages, MAP_PRIVATE | MAP_ANONYMOUS, -1);
+    Used written;
+    for (uint64_t i = 0; i < pages; i += 8) {
+      memory[i * kPage] = 1;
+      written[i] = true;
+    }
+    EXPECT_EQ(UsedOf(memory, pages), written);
+    munmap(memory, pages * kPage);
   }
-  EXPECT_EQ(UsedOf(memory, kPages), written);
-  munmap(memory, kPages * kPage);
 }
 
 TEST_P(KernelPageMapTest, PagesOfAFileAreOwnOnceTheyHaveBeenWrittenTo) {
