@@ -56,6 +56,19 @@ TEST(ExclusiveMemoryTest, ShowsWhatIsWrittenToAFileAtRest) {
   ExpectRecordsUnchanged({Program("exclusive_memory"), "rest"});
 }
 
+TEST(ExclusiveMemoryTest, IsAsItWasWhenItMayBeAccessedAgain) {
+  for (const char* interval : {"1000000000", "1000000", "50000"}) {
+    SCOPED_TRACE(interval);
+    ExpectRecordsUnchanged({Program("hidden_memory"), "7", "400"}, {},
+                           {absl::StrCat("--light-keyframe-interval=", interval)});
+  }
+}
+
+// More pages, one mapping after the other, than a segment may have.
+TEST(ExclusiveMemoryTest, ThatIsDroppedManyTimes) {
+  ExpectRecordsUnchanged({Program("hidden_memory"), "much"});
+}
+
 TEST(GeneratedCodeTest, ToyJit) { ExpectAlwaysRecordsUnchanged({Program("toy_jit")}); }
 
 // What is there now may read flags that what was there before did not.

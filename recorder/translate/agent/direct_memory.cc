@@ -8,6 +8,7 @@
 #include "recorder/translate/agent/recording.h"
 #include "recorder/translate/base/system.h"
 #include "recorder/translate/view/direct_pages.h"
+#include "recorder/translate/view/hidden_ranges.h"
 #include "recorder/translate/view/kernel_page_map.h"
 #include "recorder/translate/view/own_regions.h"
 
@@ -21,6 +22,9 @@ namespace {
 constexpr uint64_t kPageBytes = DirectPages::kPage;
 // Reading what the kernel knows of more takes as long as comparing loads.
 constexpr uint64_t kLargestMemory = kGiB / 2;
+// Who reads a segment makes an import of each page of it that is mapped, each time that it is, and
+// has memory for some two million of them.
+constexpr uint64_t kMostMappedPages = 1 << 20;
 
 uint64_t WholePages(uint64_t bytes) { return (bytes + kPageBytes - 1) & ~(kPageBytes - 1); }
 uint64_t PageOf(uint64_t address) { return address & ~(kPageBytes - 1); }
@@ -28,7 +32,7 @@ uint64_t PageOf(uint64_t address) { return address & ~(kPageBytes - 1); }
 // Of the process; a child of vfork, which has this memory for a while, stands for it.
 constinit DirectPages direct_pages;
 uint64_t heap_end;  // the break
-bool hides_memory;  // something is not readable, whatever it holds
+constinit HiddenRanges hidden;
 
 // Of this image: a function of others is reached through a table, which there is none of.
 bool ReadGuest(void* to, const void* from, uint64_t bytes) { return CopyGuest(to, from, bytes); }
@@ -132,6 +136,7 @@ void TellOwnIn(Thread* thread, uint64_t start, uint64_t end) {
 // Some of it may be something else than before.
 void TellAnew(Thread* thread, uint64_t start, uint64_t end) {
   if (PageOf(start) != start || end <= start || !InWindows(start, end)) return;
+  hidden.Change(start, end);
   PagesOf(*thread).TellMapped(start, end, thread->count);
   TellOwnIn(thread, start, end);
 }
@@ -145,11 +150,31 @@ void TellRemapped(Thread* thread, const GuestCall& made, uint64_t result) {
   const uint64_t old_start = made.argument(0), old_bytes = WholePages(made.argument(1));
   const uint64_t bytes = WholePages(made.argument(2));
   DirectPages& pages = PagesOf(*thread);
+  const bool is_hidden = hidden.AnyIn(old_start, old_start + old_bytes);
   if ((made.argument(3) & MREMAP_DONTUNMAP) != 0) {
+    hidden.Change(old_start, old_start + old_bytes);
     pages.TellMapped(old_start, old_start + old_bytes, thread->count);
+  } else {
+    hidden.Remove(old_start, old_start + old_bytes);
   }
+  hidden.Remove(result, result + bytes);
+  if (is_hidden) hidden.Add(result, result + bytes, /*told=*/false);
   pages.TellMapped(result, result + bytes, thread->count);
   TellOwnIn(thread, result, result + bytes);
+}
+
+// What it holds, if it may be accessed again, and changed or had not been told when it was hidden.
+void TellProtected(Thread* thread, const GuestCall& made, bool succeeded) {
+  const uint64_t start = made.argument(0), end = start + WholePages(made.argument(1));
+  if (Hides(made)) return hidden.Add(start, end, /*told=*/true);
+  hidden.ForEachUntold(start, end,
+                       [thread](uint64_t from, uint64_t to) { TellAnew(thread, from, to); });
+  if (succeeded) hidden.Remove(start, end);
+}
+
+void TellDropped(Thread* thread, uint64_t start, uint64_t end) {
+  hidden.Change(start, end);
+  PagesOf(*thread).TellMapped(start, end, thread->count);
 }
 
 void TellHeap(Thread* thread, uint64_t end) {
@@ -165,6 +190,7 @@ bool IsDirect(const Thread& thread) { return IsMemoryExclusive() && IsRecorded(t
 uint64_t TellFirstMemory(Thread* thread) {
   if (!IsDirect(*thread)) return 0;
   own_pages.Clear();
+  hidden.BeginSegment();
   heap_end = static_cast<uint64_t>(Call(SYS_brk, 0));
   Walk walk = {{thread, &PagesOf(*thread)}};
   walk.pages->TellBegin(thread->count);
@@ -172,6 +198,10 @@ uint64_t TellFirstMemory(Thread* thread) {
   walk.pages->TellOthersMapped(thread->count);
   if (!walk.known || walk.walked > kLargestMemory) ShareMemory(thread);
   return walk.count;
+}
+
+bool HasMappedMuch(const Thread& thread) {
+  return IsDirect(thread) && direct_pages.mapped_pages() > kMostMappedPages;
 }
 
 bool MapsTooMuch(const GuestCall& call) {
@@ -191,6 +221,7 @@ uint64_t TellNextMemory(Thread* thread) {
   if (!IsDirect(*thread)) return 0;
   if (!own_pages.are_all()) return TellFirstMemory(thread);
   DirectPages& pages = PagesOf(*thread);
+  hidden.BeginSegment();
   pages.TellBegin(thread->count);
   Telling vdso = {thread, &pages};
   ForEachOwnRegion(&TellVdsoOf, &vdso);
@@ -247,22 +278,24 @@ bool TellMemoryCall(Thread* thread, const GuestCall& made, uint64_t result) {
   if (MayChangeMap(made.number())) ForgetOwnRegions();
   const uint64_t start = made.argument(0), end = start + WholePages(made.argument(1));
   switch (made.number()) {
-    case SYS_mmap:
-      hides_memory |= Hides(made);
-      PagesOf(*thread).TellMapped(result, result + WholePages(made.argument(1)), thread->count);
+    case SYS_mmap: {
+      const uint64_t mapped_end = result + WholePages(made.argument(1));
+      hidden.Remove(result, mapped_end);
+      if (Hides(made)) hidden.Add(result, mapped_end, /*told=*/false);
+      PagesOf(*thread).TellMapped(result, mapped_end, thread->count);
+      return true;
+    }
+    case SYS_munmap:
+      hidden.Remove(start, end);
       return true;
     case SYS_mremap:
       TellRemapped(thread, made, result);
       return true;
     case SYS_madvise:
-      if (DropsContents(made.argument(2))) PagesOf(*thread).TellMapped(start, end, thread->count);
+      if (DropsContents(made.argument(2))) TellDropped(thread, start, end);
       return true;
     case SYS_mprotect:
-      if (Hides(made)) {
-        hides_memory = true;
-      } else if (hides_memory) {
-        TellAnew(thread, start, end);
-      }
+      TellProtected(thread, made, /*succeeded=*/true);
       return true;
     case SYS_brk:
       TellHeap(thread, result);
@@ -294,7 +327,8 @@ bool TellFailedMemoryCall(Thread* thread, const GuestCall& made) {
       if (DropsContents(made.argument(2))) TellAnew(thread, start, end);
       return true;
     case SYS_mprotect:
-      return TellMemoryCall(thread, made, 0);
+      TellProtected(thread, made, /*succeeded=*/false);
+      return true;
     default:
       return false;
   }

@@ -36,6 +36,9 @@ void TellUsedMemory(Thread* thread);
 // Memory is shared from here on; after TellUsedMemory.
 void TellSharedMemory(Thread* thread);
 
+// So much has been mapped since the segment began that it should end.
+bool HasMappedMuch(const Thread& thread);
+
 // `call` maps so much that memory is better shared before.
 bool MapsTooMuch(const GuestCall& call);
 

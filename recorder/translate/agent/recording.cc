@@ -200,7 +200,8 @@ void KeepEndedView(const Thread& thread) {
 
 bool IsEndedViewKept(uint64_t number) { return kept_views.Has(number); }
 bool IsSegmentLarge(const Thread& thread) {
-  return IsRecorded(thread) && Of(thread).writer.IsLarge(Of(thread).pace.start());
+  return IsRecorded(thread) &&
+         (Of(thread).writer.IsLarge(Of(thread).pace.start()) || HasMappedMuch(thread));
 }
 bool IsViewFull(const Thread& thread) { return IsRecorded(thread) && Of(thread).view.is_full(); }
 int32_t OwnFile() { return __atomic_load_n(&view_memory.file, __ATOMIC_ACQUIRE); }

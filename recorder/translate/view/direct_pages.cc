@@ -15,13 +15,17 @@ void DirectPages::Init(ReadMemory read, EntryWriter* writer) {
   run_count_ = 0;
 }
 
-void DirectPages::TellBegin(uint64_t count) { TellRange(0, 0, HS_MAPPED_BEGINS, count); }
+void DirectPages::TellBegin(uint64_t count) {
+  mapped_pages_ = 0;
+  TellRange(0, 0, HS_MAPPED_BEGINS, count);
+}
 
 void DirectPages::TellOthersMapped(uint64_t count) {
   TellRange(0, PageOf(~uint64_t{0}), HS_MAPPED_BEGINS, count);
 }
 
 void DirectPages::TellMapped(uint64_t start, uint64_t end, uint64_t count) {
+  mapped_pages_ += (end - start) / kPage;
   TellRange(start, end, 0, count);
 }
 

@@ -31,6 +31,8 @@ class DirectPages {
   void TellMapped(uint64_t start, uint64_t end, uint64_t count);
   // The page holds what it does now. False if it cannot be read.
   bool TellPage(uint64_t page, uint64_t count);
+  // Pages of all those since the segment began.
+  uint64_t mapped_pages() const { return mapped_pages_; }
   // Something was stored to [address, address + bytes), and nowhere else. False if not all of it
   // can be read.
   bool TellStored(uint64_t address, uint64_t bytes, uint64_t count);
@@ -50,6 +52,7 @@ class DirectPages {
 
   ReadMemory read_ = nullptr;
   EntryWriter* writer_ = nullptr;
+  uint64_t mapped_pages_ = 0;
   uint64_t run_count_ = 0;
   HsPageRun runs_[kMostRuns] = {};
 };
