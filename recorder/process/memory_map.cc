@@ -147,6 +147,18 @@ std::optional<std::vector<MapRegion>> ReadRegions(const std::string& maps_path, 
   return found;
 }
 
+std::optional<MapRegion> ReadRegionAt(const std::string& maps_path, uint64_t address) {
+  const UniqueFd maps(open(maps_path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!maps.valid()) return std::nullopt;
+  if (auto region = QueryRegion(maps.get(), address); region.has_value()) {
+    const bool holds = address - region->start < region->end - region->start;
+    return holds ? std::move(region) : std::nullopt;
+  }
+  const MemoryMap map = MemoryMap::OfProcess(maps_path);
+  const MapRegion* const region = map.Find(address);
+  return region == nullptr ? std::nullopt : std::make_optional(*region);
+}
+
 const MapRegion* MemoryMap::Find(uint64_t address) const {
   auto after = std::upper_bound(
       regions_.begin(), regions_.end(), address,

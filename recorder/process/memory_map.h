@@ -25,6 +25,10 @@ std::optional<MapRegion> ParseMapLine(absl::string_view line);
 std::optional<std::vector<MapRegion>> ReadRegions(const std::string& maps_path, uint64_t start,
                                                   uint64_t end);
 
+// The region that holds `address`; nullopt: there is none. All of the map is read only where the
+// kernel cannot be asked for one.
+std::optional<MapRegion> ReadRegionAt(const std::string& maps_path, uint64_t address);
+
 class MemoryMap {
  public:
   MemoryMap() = default;

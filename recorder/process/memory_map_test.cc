@@ -81,6 +81,23 @@ TEST(MemoryMapTest, KnowsThisProcess) {
   EXPECT_TRUE(MemoryMap::OfProcess("/proc/self/no-such-file").regions().empty());
 }
 
+TEST(MemoryMapTest, TheRegionOfAnAddress) {
+  constexpr uint64_t kPage = 4096;
+  void* const area = mmap(nullptr, 4 * kPage, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  ASSERT_NE(area, MAP_FAILED);
+  const auto start = reinterpret_cast<uint64_t>(area);
+  ASSERT_EQ(mprotect(area, kPage, PROT_NONE), 0);
+  ASSERT_EQ(munmap(reinterpret_cast<void*>(start + 2 * kPage), kPage), 0);
+  const MemoryMap map = MemoryMap::OfProcess("/proc/self/maps");
+  for (const uint64_t address : {start, start + kPage - 1, start + kPage, start + 2 * kPage - 1}) {
+    EXPECT_EQ(ReadRegionAt("/proc/self/maps", address), *map.Find(address));
+  }
+  EXPECT_EQ(ReadRegionAt("/proc/self/maps", start + 2 * kPage), std::nullopt);
+  EXPECT_EQ(ReadRegionAt("/proc/self/maps", 0), std::nullopt);
+  EXPECT_EQ(ReadRegionAt("/proc/self/no-such-file", start), std::nullopt);
+  munmap(area, 4 * kPage);
+}
+
 TEST(MemoryMapTest, RegionsAreReadAlone) {
   constexpr uint64_t kPage = 4096;
   auto* const area = static_cast<uint8_t*>(

@@ -65,9 +65,8 @@ std::shared_ptr<CodeFile> CodeSource::FileOf(const MapRegion& region) const {
 CodeSource::Region* CodeSource::FindRegion(uint64_t address) {
   if (!InWindows(address, address)) return nullptr;
   if (Region* region = RegionAt(address)) return region;
-  const MemoryMap map = MemoryMap::OfProcess(absl::StrCat("/proc/", process_, "/maps"));
-  const MapRegion* found = map.Find(address);
-  if (found == nullptr || (found->protection & PROT_EXEC) == 0) return nullptr;
+  const auto found = ReadRegionAt(absl::StrCat("/proc/", process_, "/maps"), address);
+  if (!found.has_value() || (found->protection & PROT_EXEC) == 0) return nullptr;
   auto region = std::make_unique<Region>(*found);
   region->file = FileOf(*found);
   on_code_(*found);
