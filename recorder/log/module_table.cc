@@ -5,20 +5,9 @@
 #include <cstring>
 #include <utility>
 
-#include "absl/strings/match.h"
 #include "base/status_macros.h"
 
 namespace hindsight {
-namespace {
-
-// Names that are not, or no longer, files on a disk.
-bool MayBeStored(const MapRegion& region) {
-  return region.inode != 0 && absl::StartsWith(region.name, "/") &&
-         !absl::EndsWith(region.name, " (deleted)") && !absl::StartsWith(region.name, "/dev/") &&
-         !absl::StartsWith(region.name, "/memfd:") && !absl::StartsWith(region.name, "/SYSV");
-}
-
-}  // namespace
 
 ModuleTable::ModuleTable(TraceWriter* writer, std::string root, uint64_t max_module_bytes,
                          std::shared_ptr<OpenedModules> files)

@@ -6,7 +6,15 @@
 
 #include <cstring>
 
+#include "absl/strings/match.h"
+
 namespace hindsight {
+
+bool MayBeStored(const MapRegion& region) {
+  return region.inode != 0 && absl::StartsWith(region.name, "/") &&
+         !absl::EndsWith(region.name, " (deleted)") && !absl::StartsWith(region.name, "/dev/") &&
+         !absl::StartsWith(region.name, "/memfd:") && !absl::StartsWith(region.name, "/SYSV");
+}
 
 bool ModuleFile::Unchanged() const {
   struct stat now;
@@ -17,6 +25,7 @@ bool ModuleFile::Unchanged() const {
 std::shared_ptr<const ModuleFile> OpenedModules::Find(const MapRegion& region,
                                                       const std::string& root) {
   const Key key = {uint64_t{region.device_major} << 32 | region.device_minor, region.inode};
+  const std::lock_guard<std::mutex> lock(mutex_);
   const auto known = files_.find(key);
   if (known != files_.end() && known->second->Unchanged()) return known->second;
   auto file = std::make_shared<ModuleFile>();
@@ -34,6 +43,7 @@ std::shared_ptr<const ModuleFile> OpenedModules::Find(const MapRegion& region,
 }
 
 void OpenedModules::ForgetUnused() {
+  const std::lock_guard<std::mutex> lock(mutex_);
   std::erase_if(files_, [](const auto& file) { return file.second.use_count() == 1; });
 }
 

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <utility>
 
@@ -29,6 +30,10 @@ struct ModuleFile {
   bool Unchanged() const;
 };
 
+// Whether the region's name is one of a file on a disk, that is still there.
+bool MayBeStored(const MapRegion& region);
+
+// Any number of host threads.
 class OpenedModules {
  public:
   OpenedModules() = default;
@@ -45,6 +50,7 @@ class OpenedModules {
  private:
   using Key = std::pair<uint64_t, uint64_t>;  // device, inode
 
+  std::mutex mutex_;
   std::map<Key, std::shared_ptr<const ModuleFile>> files_;
 };
 

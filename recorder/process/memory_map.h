@@ -25,6 +25,11 @@ std::optional<MapRegion> ParseMapLine(absl::string_view line);
 std::optional<std::vector<MapRegion>> ReadRegions(const std::string& maps_path, uint64_t start,
                                                   uint64_t end);
 
+// The regions that touch [start, end), or end or begin where it begins or ends, as a whole. nullopt
+// where the kernel cannot be asked for single regions.
+std::optional<std::vector<MapRegion>> ReadRegionsAround(const std::string& maps_path,
+                                                        uint64_t start, uint64_t end);
+
 // The region that holds `address`; nullopt: there is none. All of the map is read only where the
 // kernel cannot be asked for one.
 std::optional<MapRegion> ReadRegionAt(const std::string& maps_path, uint64_t address);

@@ -122,6 +122,8 @@ class RecordingSession {
   void FinishTraces();
   // Requires: after FinishTraces; the program has ended if it was launched.
   absl::StatusOr<RecordResult> Result();
+  // Of all its processes.
+  const std::shared_ptr<OpenedModules>& modules() const { return modules_; }
 
  private:
   void CheckLimits(const Engine& engine);

@@ -39,6 +39,33 @@ constexpr bool MayChangeMap(int64_t number) {
   }
 }
 
+// Whole pages; end 0: it is not known which.
+struct MapRange {
+  uint64_t start = 0;
+  uint64_t end = 0;
+};
+
+// Where `call`, which has returned `result`, may have changed what /proc/PID/maps says.
+constexpr MapRange ChangedByCall(int64_t number, const uint64_t* arguments, int64_t result) {
+  // What failed may have been done in part.
+  if (result < 0 && result > -4096) return {};
+  // Huge pages are rounded otherwise.
+  if (number == SYS_mmap && (arguments[3] & (MAP_HUGETLB | MAP_GROWSDOWN)) != 0) return {};
+  if (number != SYS_mmap && number != SYS_munmap && number != SYS_mprotect) return {};
+  constexpr uint64_t kPageMask = 4095;
+  const uint64_t start = number == SYS_mmap ? static_cast<uint64_t>(result) : arguments[0];
+  return {start, start + ((arguments[1] + kPageMask) & ~kPageMask)};
+}
+
+// Which regions show all of that: those that touch this range, or end or begin where it does. Of
+// brk the heap, unless it has become smaller.
+constexpr MapRange ShownAfterCall(int64_t number, const uint64_t* arguments, int64_t result) {
+  if (number != SYS_brk) return ChangedByCall(number, arguments, result);
+  constexpr uint64_t kPageMask = 4095;
+  const uint64_t end = (static_cast<uint64_t>(result) + kPageMask) & ~kPageMask;
+  return {end, end};
+}
+
 // Newer than the headers of Debian 12's C library.
 inline constexpr uint64_t kDontNeedLocked = 24;  // MADV_DONTNEED_LOCKED
 

@@ -30,15 +30,9 @@ bool MakesUntracedTask(int64_t number, uint64_t flags) {
 
 std::optional<MemoryRange> ChangedMapRange(int64_t number, const uint64_t arguments[6],
                                            int64_t result) {
-  // What failed may have been done in part.
-  if (result < 0 && result > -4096) return std::nullopt;
-  // Huge pages are rounded otherwise.
-  if (number == SYS_mmap && (arguments[3] & (MAP_HUGETLB | MAP_GROWSDOWN)) != 0) {
-    return std::nullopt;
-  }
-  if (number != SYS_mmap && number != SYS_munmap && number != SYS_mprotect) return std::nullopt;
-  const uint64_t address = number == SYS_mmap ? static_cast<uint64_t>(result) : arguments[0];
-  return MemoryRange{address, (arguments[1] + kPageBytes - 1) & ~(kPageBytes - 1)};
+  const MapRange changed = ChangedByCall(number, arguments, result);
+  if (changed.end == 0) return std::nullopt;
+  return MemoryRange{changed.start, changed.end - changed.start};
 }
 
 bool MayChangeSignalMask(int64_t number) {

@@ -70,7 +70,9 @@ absl::StatusOr<MemoryFile> MemoryFile::Open(pid_t process, int fd) {
 }
 
 MemoryFile::MemoryFile(MemoryFile&& other) noexcept
-    : file_(std::move(other.file_)), base_(std::exchange(other.base_, nullptr)) {}
+    : file_(std::move(other.file_)),
+      base_(std::exchange(other.base_, nullptr)),
+      map_reads_(std::move(other.map_reads_)) {}
 
 MemoryFile::~MemoryFile() {
   if (base_ != nullptr) munmap(base_, kFileBytes);

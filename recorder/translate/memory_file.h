@@ -11,6 +11,7 @@
 #include <sys/types.h>
 
 #include <cstdint>
+#include <memory>
 #include <utility>
 #include <vector>
 
@@ -19,6 +20,7 @@
 #include "base/unique_fd.h"
 #include "recorder/translate/base/control.h"
 #include "recorder/translate/base/layout.h"
+#include "recorder/translate/stream/map_reads.h"
 #include "recorder/translate/stream/record_ring.h"
 
 namespace hindsight {
@@ -37,6 +39,8 @@ class MemoryFile {
   absl::Span<BlockMapEntry> block_map() const {
     return {reinterpret_cast<BlockMapEntry*>(base_ + kBlockMapInFile), kBlockMapEntries};
   }
+  // Of the process that uses it.
+  const std::shared_ptr<MapReads>& map_reads() const { return map_reads_; }
   // What a thread tells the recorder.
   HsRing* ring(uint64_t thread) const {
     return reinterpret_cast<HsRing*>(base_ + RingInFile(thread));
@@ -70,6 +74,7 @@ class MemoryFile {
 
   UniqueFd file_;  // may be invalid
   uint8_t* base_;  // null: moved from
+  std::shared_ptr<MapReads> map_reads_ = std::make_shared<MapReads>();
 };
 
 }  // namespace hindsight

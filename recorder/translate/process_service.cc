@@ -302,6 +302,9 @@ void ProcessService::Answer(RequestSlot* slot) {
     case RequestKind::kTraces:
       AnnounceTracing(static_cast<pid_t>(arguments[0]));
       break;
+    case RequestKind::kReadMap:
+      ReadMap(slot);
+      break;
     case RequestKind::kExit:
       counts_.instructions += arguments[0];
       if (arguments[1] != 0) code_.StopAhead();
@@ -316,6 +319,13 @@ void ProcessService::Translate(RequestSlot* slot) {
   if (flush_every != 0 && random_() % flush_every == 0) code_.InvalidateAll();
   slot->results[0] = code_.Translate(slot->arguments[0]);
   if (makers_asked_ != nullptr) makers_asked_->Add(slot->arguments[0]);
+}
+
+void ProcessService::ReadMap(RequestSlot* slot) const {
+  const uint64_t start = slot->arguments[0], end = slot->arguments[1];
+  if (options_.recording == nullptr) return;
+  slot->results[0] =
+      file_->map_reads()->Read(process_, start, end, options_.recording->modules.get());
 }
 
 void ProcessService::Recover(RequestSlot* slot) const {

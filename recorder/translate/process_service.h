@@ -58,6 +58,7 @@ class ProcessService {
   void Answer(RequestSlot* slot);
   void Translate(RequestSlot* slot);
   void Recover(RequestSlot* slot) const;
+  void ReadMap(RequestSlot* slot) const;
   void AnswerCpuidFor(RequestSlot* slot) const;
   TranslationOptions OptionsOfOthers() const;
   void Fork(RequestSlot* slot);

@@ -10,6 +10,7 @@
 #include <functional>
 #include <memory>
 
+#include "recorder/log/opened_modules.h"
 #include "recorder/translate/injection.h"
 #include "recorder/translate/memory_file.h"
 #include "recorder/translate/stream/executed_pages.h"
@@ -43,6 +44,7 @@ struct ServiceRecording {
   // Called before a recorded process traces `process`, which may be recorded as well; any host
   // thread.
   std::function<void(pid_t process)> on_traced;
+  std::shared_ptr<OpenedModules> modules;  // of the recording
 };
 
 }  // namespace hindsight

@@ -121,6 +121,7 @@ absl::Status TranslateEngine::Begin(pid_t process, pid_t thread) {
     recording->injection.look_instructions = kLookWithTimer;
   }
   recording->on_birth = [this](RecordedBirth birth) { family_.Announce(std::move(birth)); };
+  recording->modules = session_->modules();
   recording->on_traced = [this](pid_t traced) { services_.LetGo(traced); };
   ASSIGN_OR_RETURN(MemoryFile file, Inject(recording->injection, tracee.get()));
   memo_ = std::make_shared<TranslationMemo>(StoreFor(options));

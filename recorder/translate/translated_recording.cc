@@ -136,6 +136,7 @@ void TranslatedRecording::CountMissedSnapshots() {
 absl::Status TranslatedRecording::Attach(RecordedMemory memory, uint64_t ring) {
   memory_ = std::move(memory);
   process_.SetProgram(log_->manifest().program, memory_.code);
+  process_.SetMapReads(memory_.file->map_reads());
   return threads_.OpenFirst(memory_.rings, ring);
 }
 
@@ -149,6 +150,7 @@ absl::Status TranslatedRecording::Replace(RecordedMemory memory, uint64_t ring) 
   RETURN_IF_ERROR(threads_.DrainLast());
   memory_ = std::move(memory);
   process_.SetProgram(ExecutablePath(pid()), memory_.code);
+  process_.SetMapReads(memory_.file->map_reads());
   return threads_.OpenProgram(memory_.rings, ring);
 }
 

@@ -9,6 +9,7 @@
 #include "recorder/translate/agent/boot.h"
 #include "recorder/translate/agent/calls.h"
 #include "recorder/translate/agent/client.h"
+#include "recorder/translate/agent/exclusive_memory.h"
 #include "recorder/translate/agent/direct_memory.h"
 #include "recorder/translate/agent/entry.h"
 #include "recorder/translate/agent/float_state.h"
@@ -399,6 +400,13 @@ void PublishEntries(const Thread& thread) {
   if (IsRecorded(thread)) Of(thread).writer.Publish();
 }
 
+ChangedMap ReadChangedMap(Thread* thread, const GuestCall& call, int64_t result) {
+  if (!MayChangeMap(call.number()) || !IsRecorded(*thread)) return {};
+  const uint64_t time = Of(*thread).writer.TakeTime();
+  const MapRange range = ShownAfterCall(call.number(), call.words + 1, result);
+  return {Ask(thread, RequestKind::kReadMap, range.start, range.end).results[0], time};
+}
+
 void RecordCall(Thread* thread, const GuestCall& call, int64_t result, const CallEffects& effects) {
   Recording& recording = Of(*thread);
   if (!recording.on) return;
@@ -406,9 +414,12 @@ void RecordCall(Thread* thread, const GuestCall& call, int64_t result, const Cal
   hindsight::GuestCall entry = ToEntry(*thread, call, result);
   entry.clone_flags = effects.clone_flags;
   entry.ring = static_cast<uint16_t>(effects.ring);
+  entry.map_read = effects.changed_map.number;
+  entry.time = effects.changed_map.time;
   recording.writer.Call(thread->count, entry, &base, 1);
   // The recorder reads what is mapped, and what was executed before other code is.
-  if (MayChangeMap(call.number()) || effects.code_changed) recording.writer.AwaitRecorder();
+  const bool reads_map = MayChangeMap(call.number()) && entry.map_read == 0;
+  if (reads_map || effects.code_changed) recording.writer.AwaitRecorder();
 }
 
 void RecordExec(Thread* thread, const GuestCall& call) {

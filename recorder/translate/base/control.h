@@ -62,6 +62,9 @@ enum class RequestKind : uint32_t {
   kGuard = 13,
   // The thread has opened a process's memory as a file: what it writes to it must not be guarded.
   kEndGuards = 14,
+  // The thread has changed what is mapped in [0] .. [1], or somewhere, if [1] is 0. Result: [0] a
+  // number for what is mapped there now, as HsCall has it; 0: nobody reads it.
+  kReadMap = 15,
 };
 
 // What kFork has in the place of a descriptor if the memory is the parent's, for a while. Other

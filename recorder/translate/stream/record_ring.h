@@ -214,6 +214,8 @@ struct HsCall {
   uint64_t number;  // rax; the kernel looks at its lower half
   uint64_t arguments[6];
   uint64_t clone_flags;  // of one that makes a task, as clone(2) would have them; else 0
+  uint64_t map_read;     // of one that may change the memory map: answer to kReadMap; 0: the thread
+                         // waits until the recorder has read it
   uint64_t size;         // changes
   struct HsChange changes[];
 };

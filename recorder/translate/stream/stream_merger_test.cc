@@ -35,7 +35,7 @@ class NoProcess final : public StreamedProcess {
   std::string program() const override { return "/bin/new"; }
   void OnStatus(int) override {}
   void OnLeft(HsEndReason, uint64_t) override {}
-  bool ReadChange(int64_t, const uint64_t*, int64_t) override { return changes_map; }
+  bool ReadChange(int64_t, const uint64_t*, int64_t, uint64_t) override { return changes_map; }
   absl::Status OnCall(uint64_t, ThreadLog*) override {
     if (on_call) on_call();
     return absl::OkStatus();

@@ -263,7 +263,8 @@ absl::Status ThreadStream::AddCall(const HsCall& call, RingReader* reader) {
   }
   const auto number = NumberOf(call);
   const auto result = static_cast<int64_t>(patch->value[0]);
-  if (process_->ReadChange(number, call.arguments, result) && reader != nullptr) reader->LetGo();
+  const bool read = process_->ReadChange(number, call.arguments, result, call.map_read);
+  if (read && reader != nullptr) reader->LetGo();
   const uint64_t reserved = TakeReserved(result);
   if (reserved == 0) threads_->BeforeTurn(this, call.entry.time);
   SideEffect effect = {.kind = SideEffectKind::kSyscall, .registers = *patch};

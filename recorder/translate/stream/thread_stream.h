@@ -79,9 +79,11 @@ class StreamedProcess {
   virtual void OnStatus(int wait_status) = 0;
   // It has ended before the instruction at `pc`, while the thread goes on.
   virtual void OnLeft(HsEndReason reason, uint64_t pc) = 0;
-  // The call has been made by a thread that waits if it may have changed the memory map: what it
-  // has changed is read, for OnCall. True: the thread may go on.
-  virtual bool ReadChange(int64_t number, const uint64_t* arguments, int64_t result) = 0;
+  // The call has been made by a thread that waits if it may have changed the memory map, or has
+  // had it read as `map_read` (MapReads): what it has changed is read, for OnCall. True: the thread
+  // may go on.
+  virtual bool ReadChange(int64_t number, const uint64_t* arguments, int64_t result,
+                          uint64_t map_read) = 0;
   // The thread is in the state `count`, which the call that ReadChange was told of has led to.
   virtual absl::Status OnCall(uint64_t count, ThreadLog* log) = 0;
 };

@@ -40,7 +40,7 @@ class FakeProcess final : public StreamedProcess {
   std::string program() const override { return "/bin/new"; }
   void OnStatus(int wait_status) override { status = wait_status; }
   void OnLeft(HsEndReason reason, uint64_t pc) override { left.push_back(reason); }
-  bool ReadChange(int64_t number, const uint64_t* arguments, int64_t result) override {
+  bool ReadChange(int64_t number, const uint64_t*, int64_t, uint64_t) override {
     calls.push_back(number);
     return false;
   }

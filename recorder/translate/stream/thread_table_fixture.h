@@ -47,7 +47,7 @@ class NoProcess final : public StreamedProcess {
   std::string program() const override { return "/bin/new"; }
   void OnStatus(int) override {}
   void OnLeft(HsEndReason, uint64_t) override { left = true; }
-  bool ReadChange(int64_t, const uint64_t*, int64_t) override { return false; }
+  bool ReadChange(int64_t, const uint64_t*, int64_t, uint64_t) override { return false; }
   absl::Status OnCall(uint64_t, ThreadLog*) override { return absl::OkStatus(); }
 
   absl::Status OnStanding(std::vector<TraceWriter::ThreadState> states, const Stop&,

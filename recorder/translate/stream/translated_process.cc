@@ -32,10 +32,25 @@ MapPart TranslatedProcess::ReadMap(std::optional<AddressSpace::Range> range) con
   } else {
     regions = MemoryMap::OfProcess(maps_path_).regions();
   }
-  for (const MapRegion& region : *regions) {
-    if (std::optional<MapRegion> shown = show_(region)) part.regions.push_back(*std::move(shown));
+  part.regions = *std::move(regions);
+  return Shown(std::move(part));
+}
+
+MapPart TranslatedProcess::Shown(MapPart part) const {
+  std::vector<MapRegion> shown;
+  for (const MapRegion& region : part.regions) {
+    if (std::optional<MapRegion> seen = show_(region)) shown.push_back(*std::move(seen));
   }
+  part.regions = std::move(shown);
   return part;
+}
+
+// Whether no region that is known reaches over the part's ends.
+bool TranslatedProcess::Fits(const MapPart& part) const {
+  const MapRegion* const first = space_.Find(part.start);
+  const MapRegion* const last = space_.Find(part.end);
+  return (first == nullptr || first->start == part.start) &&
+         (last == nullptr || last->start == part.end);
 }
 
 absl::Status TranslatedProcess::Apply(MapPart part, ThreadLog* log, uint64_t count) {
@@ -129,20 +144,29 @@ void TranslatedProcess::OnLeft(HsEndReason reason, uint64_t pc) {
 
 // What takes long, to store files, is not waited for: they are open, whatever happens to their
 // names.
-bool TranslatedProcess::ReadChange(int64_t number, const uint64_t* arguments, int64_t result) {
+bool TranslatedProcess::ReadChange(int64_t number, const uint64_t* arguments, int64_t result,
+                                   uint64_t map_read) {
   if (!MayChangeMap(number)) return false;
+  if (map_read != 0 && map_reads_ != nullptr) {
+    change_ = map_reads_->Take(map_read);
+    if (change_.has_value() && Fits(change_->part)) {
+      change_->part = Shown(std::move(change_->part));
+      log_->OpenFiles(change_->part.regions);
+      return true;
+    }
+  }
   std::optional<AddressSpace::Range> range;
   if (const auto changed = ChangedMapRange(number, arguments, result)) {
     range = space_.Around(changed->address, changed->address + changed->size);
   }
-  change_ = ReadMap(range);
-  log_->OpenFiles(change_->regions);
+  change_ = MapRead{.part = ReadMap(range)};
+  log_->OpenFiles(change_->part.regions);
   return true;
 }
 
 absl::Status TranslatedProcess::OnCall(uint64_t count, ThreadLog* log) {
   if (!change_.has_value()) return absl::OkStatus();
-  return Apply(*std::exchange(change_, std::nullopt), log, count);
+  return Apply(std::exchange(change_, std::nullopt)->part, log, count);
 }
 
 }  // namespace hindsight

@@ -16,6 +16,7 @@
 
 #include "absl/status/status.h"
 #include "recorder/log/process_log.h"
+#include "recorder/translate/stream/map_reads.h"
 #include "recorder/translate/stream/thread_stream.h"
 
 namespace hindsight {
@@ -49,6 +50,8 @@ class TranslatedProcess final : public StreamedProcess {
     code_ = std::move(code);
   }
 
+  // What its threads have had read. May be null.
+  void SetMapReads(std::shared_ptr<MapReads> reads) { map_reads_ = std::move(reads); }
   void SetSnapshots(OnSnapshot on_snapshot) { on_snapshot_ = std::move(on_snapshot); }
 
   const AddressSpace& space() const override { return space_; }
@@ -65,11 +68,14 @@ class TranslatedProcess final : public StreamedProcess {
   std::string program() const override { return program_; }
   void OnStatus(int wait_status) override { wait_status_ = wait_status; }
   void OnLeft(HsEndReason reason, uint64_t pc) override;
-  bool ReadChange(int64_t number, const uint64_t* arguments, int64_t result) override;
+  bool ReadChange(int64_t number, const uint64_t* arguments, int64_t result,
+                  uint64_t map_read) override;
   absl::Status OnCall(uint64_t count, ThreadLog* log) override;
 
  private:
   MapPart ReadMap(std::optional<AddressSpace::Range> range) const;
+  MapPart Shown(MapPart part) const;
+  bool Fits(const MapPart& part) const;
   absl::Status WriteKeyframe(const TraceWriter::ThreadState& state, ThreadLog* log,
                              bool with_memory);
   absl::Status Apply(MapPart part, ThreadLog* log, uint64_t count);
@@ -82,7 +88,8 @@ class TranslatedProcess final : public StreamedProcess {
   OnSnapshot on_snapshot_;  // may be empty
   const std::string maps_path_;
   AddressSpace space_;
-  std::optional<MapPart> change_;  // that ReadChange has read
+  std::shared_ptr<MapReads> map_reads_;
+  std::optional<MapRead> change_;  // that ReadChange has read
   HsEndReason left_ = HS_END_EXIT;
   std::string left_before_;
   bool has_children_ = false;

@@ -47,7 +47,7 @@ class TranslatedProcessTest : public testing::Test {
   }
   absl::Status Call(int64_t number, uint64_t address, uint64_t size, int64_t result) {
     const uint64_t arguments[6] = {address, size};
-    process_->ReadChange(number, arguments, result);
+    process_->ReadChange(number, arguments, result, map_read_);
     return process_->OnCall(++count_, thread_log_.get());
   }
 
@@ -57,6 +57,7 @@ class TranslatedProcessTest : public testing::Test {
   std::unique_ptr<ThreadLog> thread_log_;
   std::optional<TranslatedProcess> process_;
   uint64_t hidden_ = 0;
+  uint64_t map_read_ = 0;
   uint64_t count_ = 0;
 };
 

@@ -228,8 +228,10 @@ void EntryWriter::Call(uint64_t count, const GuestCall& call, const HsChange* ch
   auto* const entry = reinterpret_cast<HsCall*>(
       BeginTimed(HS_ENTRY_CALL, count, sizeof(HsCall) + (kOwn + size) * sizeof(HsChange)));
   entry->entry.flags = call.ring;
+  if (call.time != 0) entry->entry.time = call.time;
   entry->number = call.number;
   entry->clone_flags = call.clone_flags;
+  entry->map_read = call.map_read;
   for (int i = 0; i < 6; ++i) entry->arguments[i] = call.arguments[i];
   entry->size = 0;
   Append(entry->changes, &entry->size, kRaxWord, call.result);
@@ -245,6 +247,7 @@ void EntryWriter::CallTo(uint64_t count, const GuestCall& call, const GuestState
       BeginTimed(HS_ENTRY_CALL, count, sizeof(HsCall) + AllChangesBytes(after)));
   entry->number = call.number;
   entry->clone_flags = call.clone_flags;
+  entry->map_read = 0;
   for (int i = 0; i < 6; ++i) entry->arguments[i] = call.arguments[i];
   entry->size = AllChanges(after, entry->changes);
   CommitTimed();
@@ -255,6 +258,7 @@ void EntryWriter::Exec(uint64_t count, const GuestCall& call) {
   entry->number = call.number;
   for (int i = 0; i < 6; ++i) entry->arguments[i] = call.arguments[i];
   entry->clone_flags = 0;
+  entry->map_read = 0;
   entry->size = 0;
   CommitTimed();
 }

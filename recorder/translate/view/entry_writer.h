@@ -34,6 +34,8 @@ struct GuestCall {
   // Of a call that makes a task: the flags, and the ring of a thread that is recorded.
   uint64_t clone_flags;
   uint16_t ring;
+  uint64_t map_read;  // as in HsCall
+  uint64_t time;      // that of TakeTime; 0: now
 };
 
 class EntryWriter {

@@ -1,0 +1,44 @@
+#include "recorder/translate/stream/map_reads.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "recorder/process/memory_map.h"
+
+namespace hindsight {
+
+uint64_t MapReads::Read(pid_t process, uint64_t start, uint64_t end, OpenedModules* modules) {
+  const std::string folder = absl::StrCat("/proc/", process);
+  const std::string maps = folder + "/maps";
+  MapRead read;
+  std::optional<std::vector<MapRegion>> regions;
+  if (end != 0) regions = ReadRegionsAround(maps, start, end);
+  if (!regions.has_value()) {
+    read.part = {0, ~uint64_t{0}, MemoryMap::OfProcess(maps).regions()};
+  } else if (regions->empty()) {
+    read.part = {start, end, {}};
+  } else {
+    read.part = {std::min(start, regions->front().start), std::max(end, regions->back().end),
+                 *std::move(regions)};
+  }
+  for (const MapRegion& region : read.part.regions) {
+    if (modules == nullptr || !MayBeStored(region)) continue;
+    if (auto file = modules->Find(region, folder + "/root")) read.files.push_back(std::move(file));
+  }
+  const std::lock_guard<std::mutex> lock(mutex_);
+  reads_.emplace(++last_, std::move(read));
+  return last_;
+}
+
+std::optional<MapRead> MapReads::Take(uint64_t id) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  const auto found = reads_.find(id);
+  if (found == reads_.end()) return std::nullopt;
+  MapRead read = std::move(found->second);
+  reads_.erase(found);
+  return read;
+}
+
+}  // namespace hindsight
