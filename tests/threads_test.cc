@@ -7,6 +7,8 @@
 #include <vector>
 
 #include "absl/strings/ascii.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "tests/harness/gdb.h"
 #include "tests/harness/recording.h"
 
@@ -25,6 +27,15 @@ TEST(ThreadsTest, SixtyFourAtOnce) { ExpectAlwaysRecordsUnchanged({Program("many
 
 TEST(ThreadsTest, AThousandShortOnes) {
   ExpectAlwaysRecordsUnchanged({Program("thread_churn"), "1000"});
+}
+
+// The recorder is behind those by all that they have told: who waited for it to come to each of
+// his calls took minutes.
+TEST(ThreadsTest, OneMapsOrForksBesideOthersThatCallAllTheTime) {
+  const absl::Time start = absl::Now();
+  ExpectRecordsUnchanged({Program("maps_beside_calls")});
+  ExpectRecordsUnchanged({Program("maps_beside_calls"), "children"});
+  EXPECT_LT(absl::Now() - start, absl::Seconds(30));
 }
 
 TEST(ThreadsTest, Cancelled) { ExpectAlwaysRecordsUnchanged({Program("thread_cancel")}); }

@@ -122,5 +122,31 @@ TEST(MemoryMapTest, RegionsAreReadAlone) {
   munmap(area, 8 * kPage);
 }
 
+// As mappings that are joined with their neighbours, or cut out of them, show themselves.
+TEST(MemoryMapTest, RegionsAreReadWithThoseThatTouchThem) {
+  constexpr uint64_t kPage = 4096;
+  void* const area = mmap(nullptr, 9 * kPage, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  ASSERT_NE(area, MAP_FAILED);
+  const auto start = reinterpret_cast<uint64_t>(area);
+  const auto at = [start](uint64_t page) { return reinterpret_cast<void*>(start + page * kPage); };
+  ASSERT_EQ(munmap(at(0), kPage), 0);
+  ASSERT_EQ(mprotect(at(3), 2 * kPage, PROT_READ), 0);
+  ASSERT_EQ(munmap(at(7), 2 * kPage), 0);
+  const auto read = [start](uint64_t first, uint64_t end) {
+    return ReadRegionsAround("/proc/self/maps", start + first * kPage, start + end * kPage);
+  };
+  const auto regions = read(3, 5);
+  if (!regions.has_value()) GTEST_SKIP() << "this kernel cannot be asked for single regions";
+  const MemoryMap all = MemoryMap::OfProcess("/proc/self/maps");
+  const std::vector<MapRegion> three = {*all.Find(start + kPage), *all.Find(start + 3 * kPage),
+                                        *all.Find(start + 5 * kPage)};
+  EXPECT_EQ(*regions, three);
+  EXPECT_EQ(*read(4, 4), (std::vector<MapRegion>{three[1]}));
+  EXPECT_EQ(*read(2, 3), (std::vector<MapRegion>{three[0], three[1]}));
+  EXPECT_EQ(read(7, 7)->front(), three[2]) << "it ends there";
+  EXPECT_FALSE(ReadRegionsAround("/proc/self/no-such-file", start, start + kPage).has_value());
+  munmap(at(1), 6 * kPage);
+}
+
 }  // namespace
 }  // namespace hindsight

@@ -26,6 +26,7 @@ void Describe(pid_t process, bool with_environment, Manifest* manifest) {
 void RecordedFamily::Announce(RecordedBirth birth) {
   const std::lock_guard<std::mutex> lock(mutex_);
   births_.push_back(std::move(birth));
+  merger_.ExpectWaiting();
 }
 
 TranslatedRecording* RecordedFamily::Add(ProcessLog* log) {

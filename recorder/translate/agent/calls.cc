@@ -237,7 +237,8 @@ void HandleCall(Thread* thread) {
   const bool code_changed = NoteMemoryWritten(thread, made, call.result());
   const ChangedMap changed_map = ReadChangedMap(thread, made, call.result());
   HoldBackEntries(*thread);  // never a call without what it has stored
-  RecordCall(thread, made, call.result(), {.code_changed = code_changed, .changed_map = changed_map});
+  RecordCall(thread, made, call.result(),
+             {.code_changed = code_changed, .changed_map = changed_map});
   FinishCall(thread, call.result());
   NoteSharedMap(made, call.result());
   TakeOutputs(thread, made, call.result());

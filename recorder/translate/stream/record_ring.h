@@ -127,7 +127,10 @@ struct HsRing {
   uint64_t tail;  // position of the first entry that is not done with; written by the recorder
   uint32_t tail_waiters;   // futex word of the agent that waits for the tail: 1 while it does
   uint64_t large_segment;  // 1 + the state that it begins in: it is to end soon; by the recorder
-  int32_t thread;  // the recorder's number of who writes here; 0: that of the call that made it
+  int32_t thread;    // the recorder's number of who writes here; 0: that of the call that made it
+  uint32_t awaited;  // 1: the agent waits until all is done with, not for room
+  uint64_t
+      most_behind;  // how far the tail may be behind the head; 0: the capacity; by the recorder
 };
 
 // Every entry begins with it. `size` is of all of it.
@@ -253,7 +256,7 @@ static inline void HsRingPublish(struct HsRing* ring) {
 }
 
 // Where the next entry of `size` bytes (a multiple of 8, at most an eighth of the capacity) is to
-// be written; 0 while there is no room.
+// be written; 0 while there is no room. What is held back has room already.
 static inline struct HsEntry* HsRingReserve(struct HsRing* ring, uint32_t size) {
   uint64_t head = ring->head + ring->held_back;
   const uint64_t tail = __atomic_load_n(&ring->tail, __ATOMIC_ACQUIRE);
@@ -264,6 +267,8 @@ static inline struct HsEntry* HsRingReserve(struct HsRing* ring, uint32_t size) 
   const int skips = to_end < size || restart;
   const uint64_t needed = skips ? to_end + size : size;
   if (head + needed - tail > ring->capacity) return 0;
+  const uint64_t most = __atomic_load_n(&ring->most_behind, __ATOMIC_RELAXED);
+  if (most != 0 && head != tail && head + size - tail > most && !ring->holds_back) return 0;
   if (skips) {
     // Only its first 8 bytes are there for certain.
     struct HsEntry* const skip = (struct HsEntry*)HsRingAt(ring, head);

@@ -12,6 +12,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -46,6 +47,15 @@ class RingReader {
   // How the recorder numbers the thread that writes there; 0: as the call that made it says.
   pid_t thread() const { return __atomic_load_n(&ring_->thread, __ATOMIC_RELAXED); }
 
+  // Who writes there waits for this side to come to what it has written.
+  bool IsAwaited() const { return __atomic_load_n(&ring_->awaited, __ATOMIC_RELAXED) != 0; }
+  // Whoever writes there is to be ahead of this side by no more than so many bytes, not less than
+  // 160 KB; 0: by the capacity.
+  void SetMostBehind(uint64_t bytes) {
+    if (std::exchange(most_behind_, bytes) == bytes) return;
+    __atomic_store_n(&ring_->most_behind, bytes, __ATOMIC_RELAXED);
+  }
+
   // Nothing with a time stamp below that of now is to come, unless Peek finds it.
   bool IsQuiet() const;
 
@@ -60,7 +70,8 @@ class RingReader {
   // the agent.
   uint64_t head_ = 0;
   uint64_t tail_ = 0;
-  uint64_t published_ = 0;  // what the agent sees of it
+  uint64_t published_ = 0;               // what the agent sees of it
+  uint64_t most_behind_ = ~uint64_t{0};  // not said yet
   bool has_entry_ = false;
   std::vector<uint64_t> entry_;  // a copy, and old bytes behind it
 };

@@ -40,6 +40,28 @@ class RingReaderTest : public testing::Test {
   RingReader reader_;
 };
 
+TEST_F(RingReaderTest, WhoWritesIsAheadByNoMoreThanItMayBe) {
+  reader_.SetMostBehind(256);
+  uint64_t written = 0;
+  while (Write(64, written)) ++written;
+  EXPECT_EQ(written, 4u);
+  // What is held back has room for certain.
+  ring()->holds_back = 1;
+  EXPECT_TRUE(Write(64, written));
+  HsRingPublish(ring());
+  ring()->holds_back = 0;
+  for (uint64_t i = 0; i <= written; ++i) {
+    ASSERT_EQ((*reader_.Peek())->count, i);
+    reader_.Done();
+  }
+  EXPECT_EQ(*reader_.Peek(), nullptr);
+  // One entry may be longer.
+  EXPECT_TRUE(Write(512, 1));
+  EXPECT_FALSE(Write(64, 1));
+  reader_.SetMostBehind(0);
+  EXPECT_TRUE(Write(64, 1));
+}
+
 TEST_F(RingReaderTest, WhoWaitsIsLetGoBeforeTheEntryIsDoneWith) {
   ASSERT_TRUE(Write(32, 1));
   reader_.LetGo();

@@ -17,6 +17,11 @@ constexpr uint64_t kMostDraining = 15'000'000;
 // Entries between two looks at the clock.
 constexpr uint64_t kEntriesAtOnce = 256;
 
+// After somebody has waited: some 100 ms.
+constexpr uint64_t kHurry = 300'000'000;
+// What all rings may have while somebody waits, and each.
+constexpr uint64_t kMostBehind = 4 << 20, kMostBehindEach = 256 * 1024;
+
 constexpr auto kIsLater = [](const auto& a, const auto& b) { return a.time > b.time; };
 }  // namespace
 
@@ -160,8 +165,21 @@ bool StreamMerger::IsDrained(const ThreadStream* stream) {
   return !entry.ok() || *entry == nullptr;
 }
 
+void StreamMerger::ExpectWaiting() { hurry_until_ = now_() + kHurry; }
+
+// Who waits, waits for all that is earlier. Otherwise there is no reason to hold anybody up.
+void StreamMerger::SetMostBehind() {
+  for (const Ring& ring : rings_) {
+    if (ring.reader->IsAwaited()) hurry_until_ = began_ + kHurry;
+  }
+  const bool hurries = began_ < hurry_until_ && rings_.size() > 1;
+  const uint64_t each = std::max(kMostBehind / std::max<size_t>(rings_.size(), 1), kMostBehindEach);
+  for (const Ring& ring : rings_) ring.reader->SetMostBehind(hurries ? each : 0);
+}
+
 absl::StatusOr<bool> StreamMerger::Drain() {
   began_ = now_();
+  SetMostBehind();
   bool some = false;
   for (Ring& ring : rings_) {
     ASSIGN_OR_RETURN(const bool handed, HandOver(&ring, /*until=*/0));

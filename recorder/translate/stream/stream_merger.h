@@ -14,6 +14,7 @@
 #ifndef HINDSIGHT_RECORDER_TRANSLATE_STREAM_STREAM_MERGER_H_
 #define HINDSIGHT_RECORDER_TRANSLATE_STREAM_STREAM_MERGER_H_
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <list>
@@ -46,6 +47,9 @@ class StreamMerger {
   // there would be no end to it. True if that was something. An error is that of one stream or
   // ring, which is handed nothing from then on.
   absl::StatusOr<bool> Drain();
+  // Somebody is about to wait until what he tells is handed over: from now on, for a while, nobody
+  // may be far ahead. Any host thread.
+  void ExpectWaiting();
 
  private:
   struct Ring {
@@ -79,7 +83,10 @@ class StreamMerger {
   Ring* Find(const ThreadStream* stream);
   bool IsLongEnough(uint64_t now) const;
 
+  void SetMostBehind();
+
   const std::function<uint64_t()> now_;
+  std::atomic<uint64_t> hurry_until_ = 0;
   std::list<Ring> rings_;
   std::vector<Head> heads_;  // a heap, the earliest in front
   uint64_t began_ = 0;       // this Drain

@@ -122,6 +122,30 @@ class StreamMergerTest : public testing::Test {
   StreamMerger merger_{[this] { return clock_.load(); }};
 };
 
+TEST_F(StreamMergerTest, WhileSomebodyWaitsNobodyMayBeFarAhead) {
+  Thread& a = AddThread();
+  Thread& b = AddThread();
+  ASSERT_TRUE(merger_.Drain().ok());
+  EXPECT_EQ(b.ring->most_behind, 0u);
+  a.ring->awaited = 1;
+  ASSERT_TRUE(merger_.Drain().ok());
+  EXPECT_NE(b.ring->most_behind, 0u);
+  a.ring->awaited = 0;
+  clock_ += uint64_t{1} << 40;
+  ASSERT_TRUE(merger_.Drain().ok());
+  EXPECT_EQ(b.ring->most_behind, 0u) << "long since then";
+  merger_.ExpectWaiting();
+  ASSERT_TRUE(merger_.Drain().ok());
+  EXPECT_NE(b.ring->most_behind, 0u);
+}
+
+TEST_F(StreamMergerTest, WhoWaitsForHimselfMayBeAsFarAsThereIsRoom) {
+  Thread& only = AddThread();
+  only.ring->awaited = 1;
+  ASSERT_TRUE(merger_.Drain().ok());
+  EXPECT_EQ(only.ring->most_behind, 0u);
+}
+
 TEST_F(StreamMergerTest, EntriesOfSeveralThreadsComeInTheOrderOfTheirTimes) {
   Thread& a = AddThread();
   Thread& b = AddThread();

@@ -82,6 +82,35 @@ TEST_F(TranslatedProcessTest, ACallThatMapsIsAChangeOfTheMap) {
   EXPECT_EQ(writer_->events.size(), 2u);
 }
 
+TEST_F(TranslatedProcessTest, WhatWasReadWhenTheCallWasMadeIsTheChange) {
+  Begin();
+  const auto reads = std::make_shared<MapReads>();
+  process_->SetMapReads(reads);
+  const uint64_t mapped = Map(PROT_READ);
+  map_read_ = reads->Read(getpid(), mapped, mapped + kBytes, nullptr);
+  munmap(reinterpret_cast<void*>(mapped), kBytes);  // since then
+  ASSERT_TRUE(Call(SYS_mmap, 0, kBytes, static_cast<int64_t>(mapped)).ok());
+  EXPECT_NE(process_->space().Find(mapped), nullptr);
+  map_read_ = reads->Read(getpid(), mapped, mapped + kBytes, nullptr);
+  ASSERT_TRUE(Call(SYS_munmap, mapped, kBytes, 0).ok());
+  EXPECT_EQ(process_->space().Find(mapped), nullptr);
+  EXPECT_EQ(writer_->events.size(), 2u);
+}
+
+// Of a region that is known part may be gone by another thread's call, which comes later.
+TEST_F(TranslatedProcessTest, WhatDoesNotFitIsReadOnceMore) {
+  const uint64_t mapped = Map(PROT_READ);
+  Begin();
+  const auto reads = std::make_shared<MapReads>();
+  process_->SetMapReads(reads);
+  munmap(reinterpret_cast<void*>(mapped), kBytes);
+  const uint64_t middle = mapped + kBytes / 2;
+  map_read_ = reads->Read(getpid(), middle, middle + kPageBytes, nullptr);
+  ASSERT_TRUE(Call(SYS_munmap, middle, kPageBytes, 0).ok());
+  EXPECT_EQ(process_->space().Find(mapped), nullptr);
+  EXPECT_EQ(process_->space().Find(middle), nullptr);
+}
+
 TEST_F(TranslatedProcessTest, OtherCallsAreNone) {
   Begin();
   Map(PROT_READ);

@@ -201,7 +201,9 @@ void EntryWriter::AwaitTail(uint64_t position, uint32_t size) {
 void EntryWriter::AwaitRecorder() {
   const bool holds_back = ring_->holds_back != 0;
   Publish();
+  __atomic_store_n(&ring_->awaited, 1, __ATOMIC_RELAXED);
   AwaitTail(ring_->head, 0);
+  __atomic_store_n(&ring_->awaited, 0, __ATOMIC_RELAXED);
   if (holds_back) HoldBack();
 }
 
@@ -280,7 +282,9 @@ void EntryWriter::Locked(uint64_t count, uint64_t time) {
 
 EntryWriter::LockedRoom EntryWriter::RoomForLocked() const {
   const uint64_t head = ring_->head, start = head - head % ring_->capacity;
-  const uint64_t free = __atomic_load_n(&ring_->tail, __ATOMIC_ACQUIRE) + ring_->capacity;
+  const uint64_t most = __atomic_load_n(&ring_->most_behind, __ATOMIC_RELAXED);
+  const uint64_t room = most != 0 && most < ring_->capacity ? most : ring_->capacity;
+  const uint64_t free = __atomic_load_n(&ring_->tail, __ATOMIC_ACQUIRE) + room;
   const uint64_t end = free < start + ring_->capacity ? free : start + ring_->capacity;
   // What is written at a head below that ends at `end`, at most.
   const uint64_t limit = end > head + sizeof(HsEntry) ? end - sizeof(HsEntry) + 1 : 0;

@@ -292,6 +292,27 @@ TEST_F(EntryWriterTest, WhoWaitsForTheRecorderHoldsNothingBack) {
   EXPECT_FALSE(reader_.IsQuiet());
 }
 
+TEST_F(EntryWriterTest, OfLockedInstructionsThereIsRoomForWhatTheRecorderMayBeBehind) {
+  reader_.SetMostBehind(4 * sizeof(HsEntry));
+  uint64_t written = 0;
+  const EntryWriter::LockedRoom room = writer_.RoomForLocked();
+  while (ring()->head < room.limit) {
+    ring()->head += sizeof(HsEntry);
+    ++written;
+  }
+  EXPECT_EQ(written, 4u);
+}
+
+TEST_F(EntryWriterTest, ACallMayHaveTheTimeAtWhichItsEffectWasRead) {
+  GuestCall call = {};
+  call.map_read = 7;
+  call.time = writer_.TakeTime();
+  writer_.Call(1, call, nullptr, 0);
+  const auto& entry = Next<HsCall>();
+  EXPECT_EQ(entry.entry.time, call.time);
+  EXPECT_EQ(entry.map_read, 7u);
+}
+
 // As translated code does, over the ring's end and when it is full.
 TEST_F(EntryWriterTest, WhereThereIsRoomLockedInstructionsAreWrittenElsewhere) {
   uint64_t written = 0, here = 0;
