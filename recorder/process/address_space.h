@@ -31,13 +31,6 @@
 
 namespace hindsight {
 
-// What is mapped within [start, end): `regions`, ascending, not overlapping, all inside.
-struct MapPart {
-  uint64_t start = 0;
-  uint64_t end = 0;
-  std::vector<MapRegion> regions;
-};
-
 class AddressSpace {
  public:
   // Whether processes that are not recorded may change the region's contents.

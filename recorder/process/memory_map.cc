@@ -147,18 +147,23 @@ std::optional<std::vector<MapRegion>> ReadRegions(const std::string& maps_path, 
   return found;
 }
 
-std::optional<std::vector<MapRegion>> ReadRegionsAround(const std::string& maps_path,
-                                                        uint64_t start, uint64_t end) {
+std::optional<MapPart> ReadRegionsAround(const std::string& maps_path, uint64_t start,
+                                         uint64_t end) {
   const UniqueFd maps(open(maps_path.c_str(), O_RDONLY | O_CLOEXEC));
   if (!maps.valid()) return std::nullopt;
-  std::vector<MapRegion> found;
-  for (uint64_t at = start == 0 ? 0 : start - 1; at <= end; at = found.back().end) {
+  MapPart part = {start, ~uint64_t{0}, {}};
+  for (uint64_t at = start == 0 ? 0 : start - 1;; at = part.regions.back().end) {
     std::optional<MapRegion> region = QueryRegion(maps.get(), at);
     if (!region.has_value()) return std::nullopt;
-    if (region->start == region->end || region->start > end) break;
-    Append(*std::move(region), &found);
+    if (region->start == region->end) break;
+    if (region->start > end) {
+      part.end = region->start;
+      break;
+    }
+    Append(*std::move(region), &part.regions);
   }
-  return found;
+  if (!part.regions.empty()) part.start = std::min(start, part.regions.front().start);
+  return part;
 }
 
 std::optional<MapRegion> ReadRegionAt(const std::string& maps_path, uint64_t address) {

@@ -16,6 +16,13 @@
 
 namespace hindsight {
 
+// What is mapped within [start, end): `regions`, ascending, not overlapping, all inside.
+struct MapPart {
+  uint64_t start = 0;
+  uint64_t end = 0;
+  std::vector<MapRegion> regions;
+};
+
 // nullopt if `line` (without its newline) is not a line of /proc/PID/maps.
 std::optional<MapRegion> ParseMapLine(absl::string_view line);
 
@@ -25,10 +32,10 @@ std::optional<MapRegion> ParseMapLine(absl::string_view line);
 std::optional<std::vector<MapRegion>> ReadRegions(const std::string& maps_path, uint64_t start,
                                                   uint64_t end);
 
-// The regions that touch [start, end), or end or begin where it begins or ends, as a whole. nullopt
-// where the kernel cannot be asked for single regions.
-std::optional<std::vector<MapRegion>> ReadRegionsAround(const std::string& maps_path,
-                                                        uint64_t start, uint64_t end);
+// The regions that touch [start, end), or end or begin where it begins or ends, as a whole, and
+// what is not mapped behind them. nullopt where the kernel cannot be asked for single regions.
+std::optional<MapPart> ReadRegionsAround(const std::string& maps_path, uint64_t start,
+                                         uint64_t end);
 
 // The region that holds `address`; nullopt: there is none. All of the map is read only where the
 // kernel cannot be asked for one.

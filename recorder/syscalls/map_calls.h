@@ -57,8 +57,8 @@ constexpr MapRange ChangedByCall(int64_t number, const uint64_t* arguments, int6
   return {start, start + ((arguments[1] + kPageMask) & ~kPageMask)};
 }
 
-// Which regions show all of that: those that touch this range, or end or begin where it does. Of
-// brk the heap, unless it has become smaller.
+// Which regions show all of that: those that touch this range, or end or begin where it does, and
+// what is not mapped behind them.
 constexpr MapRange ShownAfterCall(int64_t number, const uint64_t* arguments, int64_t result) {
   if (number != SYS_brk) return ChangedByCall(number, arguments, result);
   constexpr uint64_t kPageMask = 4095;

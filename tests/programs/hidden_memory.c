@@ -68,11 +68,21 @@ static void read_without_right(char* memory, size_t bytes, int protection) {
   add(memory, bytes);
 }
 
+// What it has grown by is zeros, also where it was larger before.
+static void resize_heap(void) {
+  const int pages = below(16) - 8;
+  char* before = sbrk(pages * kPage + below(100));
+  if (pages <= 0) return;
+  before = (char*)(((size_t)before + 7) & ~(size_t)7);
+  add(before, (pages - 1) * kPage);
+  memset(before, 1 + below(200), pages * kPage);
+}
+
 static void change(int piece) {
   const int first = below(kPages), count = 1 + below(kPages - first);
   char* memory = pieces[piece] + first * kPage;
   const size_t bytes = count * kPage;
-  switch (below(12)) {
+  switch (below(14)) {
     case 0:
     case 1:
     case 2:
@@ -96,6 +106,9 @@ static void change(int piece) {
       return protect(memory, bytes, PROT_READ);
     case 11:
       return move_out_of(piece);
+    case 12:
+    case 13:
+      return resize_heap();
   }
 }
 
@@ -115,6 +128,7 @@ static void read_all_in_a_child(void) {
 
 static int random_calls(int seed, int rounds) {
   srand(seed);
+  REQUIRE(sbrk(200 * kPage) != (void*)-1);
   for (int i = 0; i < kPieces; i++) {
     pieces[i] = new_pages(NULL, kBytes, kReadWrite);
     for (int j = 0; j < kBytes; j += 4) memcpy(pieces[i] + j, (int[]){rand()}, 4);

@@ -13,16 +13,10 @@ uint64_t MapReads::Read(pid_t process, uint64_t start, uint64_t end, OpenedModul
   const std::string folder = absl::StrCat("/proc/", process);
   const std::string maps = folder + "/maps";
   MapRead read;
-  std::optional<std::vector<MapRegion>> regions;
-  if (end != 0) regions = ReadRegionsAround(maps, start, end);
-  if (!regions.has_value()) {
-    read.part = {0, ~uint64_t{0}, MemoryMap::OfProcess(maps).regions()};
-  } else if (regions->empty()) {
-    read.part = {start, end, {}};
-  } else {
-    read.part = {std::min(start, regions->front().start), std::max(end, regions->back().end),
-                 *std::move(regions)};
-  }
+  std::optional<MapPart> part;
+  if (end != 0) part = ReadRegionsAround(maps, start, end);
+  if (!part.has_value()) part = {0, ~uint64_t{0}, MemoryMap::OfProcess(maps).regions()};
+  read.part = *std::move(part);
   for (const MapRegion& region : read.part.regions) {
     if (modules == nullptr || !MayBeStored(region)) continue;
     if (auto file = modules->Find(region, folder + "/root")) read.files.push_back(std::move(file));

@@ -45,12 +45,25 @@ MapPart TranslatedProcess::Shown(MapPart part) const {
   return part;
 }
 
-// Whether no region that is known reaches over the part's ends.
-bool TranslatedProcess::Fits(const MapPart& part) const {
-  const MapRegion* const first = space_.Find(part.start);
+// Of regions that are known and reach over the part's ends, since another thread has changed them
+// before it was read, by a call that comes later, the rest stays until then.
+MapPart TranslatedProcess::WithRest(MapPart part) const {
   const MapRegion* const last = space_.Find(part.end);
-  return (first == nullptr || first->start == part.start) &&
-         (last == nullptr || last->start == part.end);
+  if (last != nullptr && last->start < part.end) {
+    MapRegion rest = *last;
+    if (rest.inode != 0) rest.file_offset += part.end - rest.start;
+    rest.start = part.end;
+    part.end = rest.end;
+    part.regions.push_back(std::move(rest));
+  }
+  const MapRegion* const first = space_.Find(part.start);
+  if (first != nullptr && first->start < part.start) {
+    MapRegion rest = *first;
+    rest.end = part.start;
+    part.start = rest.start;
+    part.regions.insert(part.regions.begin(), std::move(rest));
+  }
+  return part;
 }
 
 absl::Status TranslatedProcess::Apply(MapPart part, ThreadLog* log, uint64_t count) {
@@ -149,8 +162,8 @@ bool TranslatedProcess::ReadChange(int64_t number, const uint64_t* arguments, in
   if (!MayChangeMap(number)) return false;
   if (map_read != 0 && map_reads_ != nullptr) {
     change_ = map_reads_->Take(map_read);
-    if (change_.has_value() && Fits(change_->part)) {
-      change_->part = Shown(std::move(change_->part));
+    if (change_.has_value()) {
+      change_->part = WithRest(Shown(std::move(change_->part)));
       log_->OpenFiles(change_->part.regions);
       return true;
     }

@@ -75,7 +75,7 @@ class TranslatedProcess final : public StreamedProcess {
  private:
   MapPart ReadMap(std::optional<AddressSpace::Range> range) const;
   MapPart Shown(MapPart part) const;
-  bool Fits(const MapPart& part) const;
+  MapPart WithRest(MapPart part) const;
   absl::Status WriteKeyframe(const TraceWriter::ThreadState& state, ThreadLog* log,
                              bool with_memory);
   absl::Status Apply(MapPart part, ThreadLog* log, uint64_t count);

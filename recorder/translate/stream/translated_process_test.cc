@@ -97,18 +97,41 @@ TEST_F(TranslatedProcessTest, WhatWasReadWhenTheCallWasMadeIsTheChange) {
   EXPECT_EQ(writer_->events.size(), 2u);
 }
 
-// Of a region that is known part may be gone by another thread's call, which comes later.
-TEST_F(TranslatedProcessTest, WhatDoesNotFitIsReadOnceMore) {
+// Another thread has unmapped the rest meanwhile, by a call that comes later.
+TEST_F(TranslatedProcessTest, OfAKnownRegionThatWhatWasReadCutsTheRestStays) {
   const uint64_t mapped = Map(PROT_READ);
   Begin();
   const auto reads = std::make_shared<MapReads>();
   process_->SetMapReads(reads);
-  munmap(reinterpret_cast<void*>(mapped), kBytes);
   const uint64_t middle = mapped + kBytes / 2;
+  munmap(reinterpret_cast<void*>(mapped), kBytes);
   map_read_ = reads->Read(getpid(), middle, middle + kPageBytes, nullptr);
   ASSERT_TRUE(Call(SYS_munmap, middle, kPageBytes, 0).ok());
-  EXPECT_EQ(process_->space().Find(mapped), nullptr);
   EXPECT_EQ(process_->space().Find(middle), nullptr);
+  const MapRegion* const rest = process_->space().Find(mapped);
+  ASSERT_NE(rest, nullptr);
+  EXPECT_EQ(rest->end, middle);
+  map_read_ = reads->Read(getpid(), mapped, middle, nullptr);
+  ASSERT_TRUE(Call(SYS_munmap, mapped, kBytes / 2, 0).ok());
+  EXPECT_EQ(process_->space().Find(mapped), nullptr);
+}
+
+TEST_F(TranslatedProcessTest, WhatComesAfterWhatWasReadStaysToo) {
+  const uint64_t mapped = Map(PROT_READ);
+  Begin();
+  const auto reads = std::make_shared<MapReads>();
+  process_->SetMapReads(reads);
+  const uint64_t middle = mapped + kBytes / 2;
+  // Cut in two meanwhile, by calls that come later, before what the thread itself maps over it.
+  mprotect(reinterpret_cast<void*>(middle), kBytes / 2, PROT_NONE);
+  mprotect(reinterpret_cast<void*>(mapped), kPageBytes, PROT_NONE);
+  map_read_ = reads->Read(getpid(), mapped, mapped, nullptr);
+  ASSERT_TRUE(Call(SYS_mprotect, mapped, kPageBytes, 0).ok());
+  const MapRegion* const rest = process_->space().Find(middle);
+  ASSERT_NE(rest, nullptr);
+  EXPECT_EQ(rest->end, mapped + kBytes);
+  EXPECT_EQ(process_->space().Find(mapped)->end, mapped + kPageBytes);
+  munmap(reinterpret_cast<void*>(mapped), kBytes);
 }
 
 TEST_F(TranslatedProcessTest, OtherCallsAreNone) {
