@@ -303,7 +303,7 @@ void ProcessService::Answer(RequestSlot* slot) {
       AnnounceTracing(static_cast<pid_t>(arguments[0]));
       break;
     case RequestKind::kReadMap:
-      ReadMap(slot);
+      ReadMap(arguments[0], arguments[1], slot->results);
       break;
     case RequestKind::kExit:
       counts_.instructions += arguments[0];
@@ -321,11 +321,12 @@ void ProcessService::Translate(RequestSlot* slot) {
   if (makers_asked_ != nullptr) makers_asked_->Add(slot->arguments[0]);
 }
 
-void ProcessService::ReadMap(RequestSlot* slot) const {
-  const uint64_t start = slot->arguments[0], end = slot->arguments[1];
+void ProcessService::ReadMap(uint64_t start, uint64_t end, uint64_t* results) const {
   if (options_.recording == nullptr) return;
-  slot->results[0] =
-      file_->map_reads()->Read(process_, start, end, options_.recording->modules.get());
+  OpenedModules* const modules = options_.recording->modules.get();
+  const auto read = file_->map_reads()->Read(process_, start, end, modules);
+  results[0] = read.id;
+  results[1] = read.executable ? 1 : 0;
 }
 
 void ProcessService::Recover(RequestSlot* slot) const {

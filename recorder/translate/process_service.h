@@ -58,7 +58,7 @@ class ProcessService {
   void Answer(RequestSlot* slot);
   void Translate(RequestSlot* slot);
   void Recover(RequestSlot* slot) const;
-  void ReadMap(RequestSlot* slot) const;
+  void ReadMap(uint64_t start, uint64_t end, uint64_t* results) const;
   void AnswerCpuidFor(RequestSlot* slot) const;
   TranslationOptions OptionsOfOthers() const;
   void Fork(RequestSlot* slot);

@@ -2,6 +2,7 @@
 
 #include <asm/prctl.h>
 #include <errno.h>
+#include <sys/mman.h>
 #include <sys/personality.h>
 #include <sys/prctl.h>
 #include <sys/ptrace.h>
@@ -9,6 +10,7 @@
 
 #include "libhindsight/control.h"
 #include "recorder/syscalls/call_order.h"
+#include "recorder/syscalls/map_calls.h"
 #include "recorder/translate/agent/boot.h"
 #include "recorder/translate/agent/client.h"
 #include "recorder/translate/agent/direct_memory.h"
@@ -202,6 +204,20 @@ uint64_t PeekGuest(uint64_t address, uint64_t bytes) {
   return CopyGuest(&word, PointerTo<const void>(address), bytes) ? word : 0;
 }
 
+// What `call`, which has returned `result`, may have changed is read. Who waited for the recorder
+// to come to the call would wait long: it is behind by all that threads have told. Then RecordCall
+// must follow. Nothing if the recorder has to come to it anyway, or to read all of the map.
+ChangedMap ReadChangedMap(Thread* thread, const GuestCall& call, int64_t result) {
+  if (!MayChangeMap(call.number()) || !IsRecorded(*thread)) return {};
+  const bool maps = call.number() == SYS_mmap || call.number() == SYS_mprotect;
+  if ((maps && (call.argument(2) & PROT_EXEC) != 0) || thread->code_changed != 0) return {};
+  const MapRange range = ShownAfterCall(call.number(), call.words + 1, result);
+  if (range.end == 0) return {};
+  const uint64_t time = WriterOf(*thread).TakeTime();
+  const Answer read = Ask(thread, RequestKind::kReadMap, range.start, range.end);
+  return {read.results[0], time, read.results[1] != 0};
+}
+
 }  // namespace
 
 bool CopyGuest(void* to, const void* from, uint64_t bytes) {
@@ -220,6 +236,7 @@ void HandleCall(Thread* thread) {
   const GuestCall made = CallOf(*thread);
   GuestCall call = made;
   if (thread->pending != 0) return;  // first
+  thread->code_changed = 0;
   LeaveIfNotRecordable(thread, made);
   AnnounceTracing(thread, made);
   ShareMemoryBefore(thread, made);
@@ -234,11 +251,11 @@ void HandleCall(Thread* thread) {
     return;
   }
   ShowOwnMap(thread, made, &call);
-  const bool code_changed = NoteMemoryWritten(thread, made, call.result());
+  NoteMemoryWritten(thread, made, call.result());
   const ChangedMap changed_map = ReadChangedMap(thread, made, call.result());
   HoldBackEntries(*thread);  // never a call without what it has stored
   RecordCall(thread, made, call.result(),
-             {.code_changed = code_changed, .changed_map = changed_map});
+             {.code_changed = thread->code_changed != 0, .changed_map = changed_map});
   FinishCall(thread, call.result());
   NoteSharedMap(made, call.result());
   TakeOutputs(thread, made, call.result());

@@ -60,8 +60,8 @@ void TakeOutputs(Thread* thread, const GuestCall& made, int64_t result);
 void RecordSent(Thread* thread, const GuestCall& made);
 
 // `made` has had this result: code that it has written, through /proc/PID/mem, is not what it was
-// translated from. Whether it has written any.
-bool NoteMemoryWritten(Thread* thread, const GuestCall& made, int64_t result);
+// translated from.
+void NoteMemoryWritten(Thread* thread, const GuestCall& made, int64_t result);
 // The first bytes of the path of an open file, as /proc/self/fd has it, without a 0 at the end.
 // Returns how many; a negative error number.
 int64_t ReadPath(uint64_t file, char* path, uint64_t bytes);

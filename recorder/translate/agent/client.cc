@@ -167,15 +167,16 @@ void OpenGuardIfWanted(Thread* thread) {
   __atomic_store_n(state, open ? GuardState::kOpen : GuardState::kImpossible, __ATOMIC_RELEASE);
 }
 
-bool Invalidate(Thread* thread, uint64_t start, uint64_t end) {
+void Invalidate(Thread* thread, uint64_t start, uint64_t end) {
   const ControlBlock* control = Control();
   const uint32_t count = __atomic_load_n(&control->executed_range_count, __ATOMIC_ACQUIRE);
   bool any = count >= kMaxExecutedRanges;  // not all are told
   for (uint32_t i = 0; i < count && !any; ++i) {
     any = control->executed_ranges[i].start < end && start < control->executed_ranges[i].end;
   }
-  if (any) Ask(thread, RequestKind::kInvalidate, start, end);
-  return any;
+  if (!any) return;
+  Ask(thread, RequestKind::kInvalidate, start, end);
+  thread->code_changed = 1;
 }
 
 }  // namespace hindsight::agent

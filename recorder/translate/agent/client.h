@@ -51,9 +51,9 @@ void OpenGuardIfWanted(Thread* thread);
 // another one's from now on.
 void SettleSlot(const Thread& thread);
 
-// Tells that [start, end) may have other contents than it was translated from, if it was. Whether
-// it was.
-bool Invalidate(Thread* thread, uint64_t start, uint64_t end);
+// Tells that [start, end) may have other contents than it was translated from, if it was, and notes
+// that in `code_changed`.
+void Invalidate(Thread* thread, uint64_t start, uint64_t end);
 
 }  // namespace hindsight::agent
 

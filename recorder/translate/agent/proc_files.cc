@@ -302,8 +302,8 @@ void TellMovedStack(const ImagePlaces& places, uint64_t stack_pointer, uint64_t 
 
 bool IsMemoryFileOpened() { return __atomic_load_n(&memory_opened, __ATOMIC_ACQUIRE) != 0; }
 
-bool NoteMemoryWritten(Thread* thread, const GuestCall& made, int64_t result) {
-  if (!IsMemoryFileOpened() || result <= 0) return false;
+void NoteMemoryWritten(Thread* thread, const GuestCall& made, int64_t result) {
+  if (!IsMemoryFileOpened() || result <= 0) return;
   uint64_t file = made.argument(0);
   uint64_t end = 0;
   const auto bytes = static_cast<uint64_t>(result);
@@ -324,14 +324,14 @@ bool NoteMemoryWritten(Thread* thread, const GuestCall& made, int64_t result) {
     case SYS_sendfile:
       break;
     default:
-      return false;
+      return;
   }
   char path[kPathBytes];
   if (!IsOwn(*thread, file) || !ReadProcPath(file, &path) || !IsText(LastPart(path), "mem")) {
-    return false;
+    return;
   }
   if (end == 0) end = static_cast<uint64_t>(Call(SYS_lseek, file, 0, SEEK_CUR));
-  return Invalidate(thread, end - bytes, end);
+  Invalidate(thread, end - bytes, end);
 }
 
 int64_t ReadPath(uint64_t file, char* path, uint64_t bytes) {

@@ -11,7 +11,6 @@
 #include "recorder/translate/agent/client.h"
 #include "recorder/translate/agent/direct_memory.h"
 #include "recorder/translate/agent/entry.h"
-#include "recorder/translate/agent/exclusive_memory.h"
 #include "recorder/translate/agent/float_state.h"
 #include "recorder/translate/agent/orders.h"
 #include "recorder/translate/base/system.h"
@@ -400,13 +399,6 @@ void PublishEntries(const Thread& thread) {
   if (IsRecorded(thread)) Of(thread).writer.Publish();
 }
 
-ChangedMap ReadChangedMap(Thread* thread, const GuestCall& call, int64_t result) {
-  if (!MayChangeMap(call.number()) || !IsRecorded(*thread)) return {};
-  const uint64_t time = Of(*thread).writer.TakeTime();
-  const MapRange range = ShownAfterCall(call.number(), call.words + 1, result);
-  return {Ask(thread, RequestKind::kReadMap, range.start, range.end).results[0], time};
-}
-
 void RecordCall(Thread* thread, const GuestCall& call, int64_t result, const CallEffects& effects) {
   Recording& recording = Of(*thread);
   if (!recording.on) return;
@@ -417,9 +409,10 @@ void RecordCall(Thread* thread, const GuestCall& call, int64_t result, const Cal
   entry.map_read = effects.changed_map.number;
   entry.time = effects.changed_map.time;
   recording.writer.Call(thread->count, entry, &base, 1);
-  // The recorder reads what is mapped, and what was executed before other code is.
-  const bool reads_map = MayChangeMap(call.number()) && entry.map_read == 0;
-  if (reads_map || effects.code_changed) recording.writer.AwaitRecorder();
+  // What is executed from now on the recorder may meet as soon as it is: it has to be where it is.
+  const bool waits = effects.changed_map.executable || effects.code_changed;
+  const bool is_read = !MayChangeMap(call.number()) || entry.map_read != 0;
+  if (waits || !is_read) recording.writer.AwaitRecorder();
 }
 
 void RecordExec(Thread* thread, const GuestCall& call) {

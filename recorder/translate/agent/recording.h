@@ -131,22 +131,18 @@ void RecordReached(Thread* thread, bool timed);
 // Nothing if it does not see all of that.
 void RecordSeen(Thread* thread, uint64_t address, uint64_t bytes);
 
-// What a call has changed of the memory map has been read, at a time that precedes it.
+// What a call has changed of the memory map has been read, at a time that precedes that.
 struct ChangedMap {
   uint64_t number = 0;  // as in HsCall
   uint64_t time = 0;    // as in GuestCall of view/entry_writer.h
+  bool executable = false;
 };
-
-// Reads that of `call`, which has returned `result`, if it may have changed any. Who waited for the
-// recorder to come to the call would wait long: it is behind by all that threads have told. Then
-// RecordCall must follow.
-ChangedMap ReadChangedMap(Thread* thread, const GuestCall& call, int64_t result);
 
 // What a call has made.
 struct CallEffects {
   uint64_t clone_flags = 0;
   uint64_t ring = 0;          // of a thread that is recorded; 0: none
-  bool code_changed = false;  // in the place of code that was executed there is other code
+  bool code_changed = false;  // in the place of code that was executed there may be other code
   ChangedMap changed_map;
 };
 

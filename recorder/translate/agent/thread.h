@@ -127,6 +127,7 @@ struct Thread {
   CallDispatch dispatch;
   uint32_t no_time_stamps;  // 1: rdtsc faults (PR_SET_TSC)
   uint32_t has_extended;    // 1: an extended register has been in use (float_state.h)
+  uint32_t code_changed;    // 1: since the call was begun, code that was executed may have
   // While `pending`; all others are blocked then.
   PendingSignal signal;
   PendingSignal fault;

@@ -63,7 +63,8 @@ enum class RequestKind : uint32_t {
   // The thread has opened a process's memory as a file: what it writes to it must not be guarded.
   kEndGuards = 14,
   // The thread has changed what is mapped in [0] .. [1], or somewhere, if [1] is 0. Result: [0] a
-  // number for what is mapped there now, as HsCall has it; 0: nobody reads it.
+  // number for what is mapped there now, as HsCall has it; 0: nobody reads it. [1] 1 if some of it
+  // may be executed.
   kReadMap = 15,
 };
 

@@ -27,10 +27,15 @@ struct MapRead {
 // Any number of host threads.
 class MapReads {
  public:
+  struct Answer {
+    uint64_t id = 0;  // what Take is to be told, not 0
+    // Whether something there may be executed, or that is not known.
+    bool executable = false;
+  };
   // Reads what `process` has mapped from start to end, as in ReadRegionsAround, all of it if `end`
-  // is 0, and opens the files in `modules`, which may be null. Returns what Take is to be told, not
-  // 0. Requires: the thread that has changed it waits.
-  uint64_t Read(pid_t process, uint64_t start, uint64_t end, OpenedModules* modules);
+  // is 0, and opens the files in `modules`, which may be null. Requires: the thread that has
+  // changed it waits.
+  Answer Read(pid_t process, uint64_t start, uint64_t end, OpenedModules* modules);
   // Once for each. nullopt: there is none.
   std::optional<MapRead> Take(uint64_t id);
 

@@ -28,7 +28,7 @@ const MapRegion* RegionAt(const MapRead& read, uint64_t address) {
 TEST(MapReadsTest, IsWhatWasMappedWhenItWasRead) {
   MapReads reads;
   const uint64_t start = Map();
-  const uint64_t id = reads.Read(getpid(), start, start + kBytes, nullptr);
+  const uint64_t id = reads.Read(getpid(), start, start + kBytes, nullptr).id;
   munmap(reinterpret_cast<void*>(start), kBytes);
   const auto read = reads.Take(id);
   ASSERT_TRUE(read.has_value());
@@ -41,8 +41,8 @@ TEST(MapReadsTest, IsWhatWasMappedWhenItWasRead) {
 
 TEST(MapReadsTest, IsTakenOnce) {
   MapReads reads;
-  const uint64_t first = reads.Read(getpid(), 0, 0, nullptr);
-  const uint64_t second = reads.Read(getpid(), 0, 0, nullptr);
+  const uint64_t first = reads.Read(getpid(), 0, 0, nullptr).id;
+  const uint64_t second = reads.Read(getpid(), 0, 0, nullptr).id;
   EXPECT_NE(first, 0u);
   EXPECT_NE(first, second);
   EXPECT_TRUE(reads.Take(second).has_value());
@@ -53,7 +53,7 @@ TEST(MapReadsTest, IsTakenOnce) {
 
 TEST(MapReadsTest, WithoutAnEndItIsAllThatIsMapped) {
   MapReads reads;
-  const auto read = reads.Take(reads.Read(getpid(), 0, 0, nullptr));
+  const auto read = reads.Take(reads.Read(getpid(), 0, 0, nullptr).id);
   ASSERT_TRUE(read.has_value());
   EXPECT_EQ(read->part.start, 0u);
   EXPECT_EQ(read->part.end, ~uint64_t{0});
@@ -63,7 +63,7 @@ TEST(MapReadsTest, WithoutAnEndItIsAllThatIsMapped) {
 TEST(MapReadsTest, HasTheFilesOpen) {
   MapReads reads;
   OpenedModules modules;
-  const auto read = reads.Take(reads.Read(getpid(), 0, 0, &modules));
+  const auto read = reads.Take(reads.Read(getpid(), 0, 0, &modules).id);
   ASSERT_TRUE(read.has_value());
   ASSERT_FALSE(read->files.empty());
   EXPECT_TRUE(read->files[0]->Unchanged());

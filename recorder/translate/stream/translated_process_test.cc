@@ -87,11 +87,11 @@ TEST_F(TranslatedProcessTest, WhatWasReadWhenTheCallWasMadeIsTheChange) {
   const auto reads = std::make_shared<MapReads>();
   process_->SetMapReads(reads);
   const uint64_t mapped = Map(PROT_READ);
-  map_read_ = reads->Read(getpid(), mapped, mapped + kBytes, nullptr);
+  map_read_ = reads->Read(getpid(), mapped, mapped + kBytes, nullptr).id;
   munmap(reinterpret_cast<void*>(mapped), kBytes);  // since then
   ASSERT_TRUE(Call(SYS_mmap, 0, kBytes, static_cast<int64_t>(mapped)).ok());
   EXPECT_NE(process_->space().Find(mapped), nullptr);
-  map_read_ = reads->Read(getpid(), mapped, mapped + kBytes, nullptr);
+  map_read_ = reads->Read(getpid(), mapped, mapped + kBytes, nullptr).id;
   ASSERT_TRUE(Call(SYS_munmap, mapped, kBytes, 0).ok());
   EXPECT_EQ(process_->space().Find(mapped), nullptr);
   EXPECT_EQ(writer_->events.size(), 2u);
@@ -105,13 +105,13 @@ TEST_F(TranslatedProcessTest, OfAKnownRegionThatWhatWasReadCutsTheRestStays) {
   process_->SetMapReads(reads);
   const uint64_t middle = mapped + kBytes / 2;
   munmap(reinterpret_cast<void*>(mapped), kBytes);
-  map_read_ = reads->Read(getpid(), middle, middle + kPageBytes, nullptr);
+  map_read_ = reads->Read(getpid(), middle, middle + kPageBytes, nullptr).id;
   ASSERT_TRUE(Call(SYS_munmap, middle, kPageBytes, 0).ok());
   EXPECT_EQ(process_->space().Find(middle), nullptr);
   const MapRegion* const rest = process_->space().Find(mapped);
   ASSERT_NE(rest, nullptr);
   EXPECT_EQ(rest->end, middle);
-  map_read_ = reads->Read(getpid(), mapped, middle, nullptr);
+  map_read_ = reads->Read(getpid(), mapped, middle, nullptr).id;
   ASSERT_TRUE(Call(SYS_munmap, mapped, kBytes / 2, 0).ok());
   EXPECT_EQ(process_->space().Find(mapped), nullptr);
 }
@@ -125,7 +125,7 @@ TEST_F(TranslatedProcessTest, WhatComesAfterWhatWasReadStaysToo) {
   // Cut in two meanwhile, by calls that come later, before what the thread itself maps over it.
   mprotect(reinterpret_cast<void*>(middle), kBytes / 2, PROT_NONE);
   mprotect(reinterpret_cast<void*>(mapped), kPageBytes, PROT_NONE);
-  map_read_ = reads->Read(getpid(), mapped, mapped, nullptr);
+  map_read_ = reads->Read(getpid(), mapped, mapped, nullptr).id;
   ASSERT_TRUE(Call(SYS_mprotect, mapped, kPageBytes, 0).ok());
   const MapRegion* const rest = process_->space().Find(middle);
   ASSERT_NE(rest, nullptr);
