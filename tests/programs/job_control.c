@@ -14,6 +14,7 @@
 static volatile sig_atomic_t continued, seen;
 static volatile uint64_t steps, steps_before;
 static atomic_int stop_now;
+static int ready[2];  // a pipe
 
 static void on_continue(int number) {
   (void)number;
@@ -80,6 +81,7 @@ static void computes_for_ever(void) {
 // The call ends with EINTR because of the stop. The handler of SIGCONT comes before anything else.
 static void waits_for_events(void) {
   signal(SIGCONT, on_continue);
+  REQUIRE(write(ready[1], "", 1) == 1);
   const int events = epoll_create1(0);
   struct epoll_event event;
   REQUIRE(events >= 0);
@@ -131,7 +133,10 @@ int main(void) {
   kill(child, SIGKILL);  // while stopped
   expect(child, "computing");
 
+  char byte;
+  REQUIRE(pipe(ready) == 0);
   child = start(waits_for_events);
+  REQUIRE(read(ready[0], &byte, 1) == 1);
   usleep(100000);  // it mostly waits then
   kill(child, SIGSTOP);
   expect(child, "waiting");
