@@ -17,6 +17,7 @@ MapReads::Answer MapReads::Read(pid_t process, uint64_t start, uint64_t end,
   MapRead read;
   Answer answer;
   std::optional<MapPart> part;
+  if (end < start) end = 0;  // the program may have forged it
   if (end != 0) part = ReadRegionsAround(maps, start, end);
   if (!part.has_value()) part = {0, ~uint64_t{0}, MemoryMap::OfProcess(maps).regions()};
   read.part = *std::move(part);

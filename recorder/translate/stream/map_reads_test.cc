@@ -60,6 +60,13 @@ TEST(MapReadsTest, WithoutAnEndItIsAllThatIsMapped) {
   EXPECT_NE(RegionAt(*read, reinterpret_cast<uint64_t>(&read)), nullptr) << "the stack";
 }
 
+TEST(MapReadsTest, WhatEndsBeforeItStartsIsAll) {
+  MapReads reads;
+  const auto read = reads.Take(reads.Read(getpid(), ~uint64_t{0}, 1, nullptr).id);
+  ASSERT_TRUE(read.has_value());
+  EXPECT_EQ(read->part.start, 0u);
+}
+
 TEST(MapReadsTest, HasTheFilesOpen) {
   MapReads reads;
   OpenedModules modules;
