@@ -30,7 +30,7 @@ TEST(ThreadsTest, AThousandShortOnes) {
 }
 
 // The recorder is behind those by all that they have told: who waited for it to come to each of
-// his calls took minutes.
+// his calls took more than a minute.
 TEST(ThreadsTest, OneMapsOrForksBesideOthersThatCallAllTheTime) {
   const absl::Time start = absl::Now();
   ExpectRecordsUnchanged({Program("maps_beside_calls")});

@@ -129,8 +129,7 @@ struct HsRing {
   uint64_t large_segment;  // 1 + the state that it begins in: it is to end soon; by the recorder
   int32_t thread;    // the recorder's number of who writes here; 0: that of the call that made it
   uint32_t awaited;  // 1: the agent waits until all is done with, not for room
-  uint64_t
-      most_behind;  // how far the tail may be behind the head; 0: the capacity; by the recorder
+  uint64_t most_behind;  // bytes that the tail may be behind by; 0: any; by the recorder
 };
 
 // Every entry begins with it. `size` is of all of it.

@@ -51,12 +51,19 @@ class TranslatedProcessTest : public testing::Test {
     return process_->OnCall(++count_, thread_log_.get());
   }
 
+  // Whose threads have had their calls' changes read.
+  void SetMapReads() { process_->SetMapReads(reads_); }
+  void Read(uint64_t start, uint64_t end) {
+    map_read_ = reads_->Read(getpid(), start, end, nullptr).id;
+  }
+
   FakeTraceWriter* writer_ = nullptr;
   std::unique_ptr<ProcessLog> log_;
   Sequence sequence_;
   std::unique_ptr<ThreadLog> thread_log_;
   std::optional<TranslatedProcess> process_;
   uint64_t hidden_ = 0;
+  std::shared_ptr<MapReads> reads_ = std::make_shared<MapReads>();
   uint64_t map_read_ = 0;
   uint64_t count_ = 0;
 };
@@ -84,14 +91,13 @@ TEST_F(TranslatedProcessTest, ACallThatMapsIsAChangeOfTheMap) {
 
 TEST_F(TranslatedProcessTest, WhatWasReadWhenTheCallWasMadeIsTheChange) {
   Begin();
-  const auto reads = std::make_shared<MapReads>();
-  process_->SetMapReads(reads);
+  SetMapReads();
   const uint64_t mapped = Map(PROT_READ);
-  map_read_ = reads->Read(getpid(), mapped, mapped + kBytes, nullptr).id;
+  Read(mapped, mapped + kBytes);
   munmap(reinterpret_cast<void*>(mapped), kBytes);  // since then
   ASSERT_TRUE(Call(SYS_mmap, 0, kBytes, static_cast<int64_t>(mapped)).ok());
   EXPECT_NE(process_->space().Find(mapped), nullptr);
-  map_read_ = reads->Read(getpid(), mapped, mapped + kBytes, nullptr).id;
+  Read(mapped, mapped + kBytes);
   ASSERT_TRUE(Call(SYS_munmap, mapped, kBytes, 0).ok());
   EXPECT_EQ(process_->space().Find(mapped), nullptr);
   EXPECT_EQ(writer_->events.size(), 2u);
@@ -101,17 +107,16 @@ TEST_F(TranslatedProcessTest, WhatWasReadWhenTheCallWasMadeIsTheChange) {
 TEST_F(TranslatedProcessTest, OfAKnownRegionThatWhatWasReadCutsTheRestStays) {
   const uint64_t mapped = Map(PROT_READ);
   Begin();
-  const auto reads = std::make_shared<MapReads>();
-  process_->SetMapReads(reads);
+  SetMapReads();
   const uint64_t middle = mapped + kBytes / 2;
   munmap(reinterpret_cast<void*>(mapped), kBytes);
-  map_read_ = reads->Read(getpid(), middle, middle + kPageBytes, nullptr).id;
+  Read(middle, middle + kPageBytes);
   ASSERT_TRUE(Call(SYS_munmap, middle, kPageBytes, 0).ok());
   EXPECT_EQ(process_->space().Find(middle), nullptr);
   const MapRegion* const rest = process_->space().Find(mapped);
   ASSERT_NE(rest, nullptr);
   EXPECT_EQ(rest->end, middle);
-  map_read_ = reads->Read(getpid(), mapped, middle, nullptr).id;
+  Read(mapped, middle);
   ASSERT_TRUE(Call(SYS_munmap, mapped, kBytes / 2, 0).ok());
   EXPECT_EQ(process_->space().Find(mapped), nullptr);
 }
@@ -119,13 +124,12 @@ TEST_F(TranslatedProcessTest, OfAKnownRegionThatWhatWasReadCutsTheRestStays) {
 TEST_F(TranslatedProcessTest, WhatComesAfterWhatWasReadStaysToo) {
   const uint64_t mapped = Map(PROT_READ);
   Begin();
-  const auto reads = std::make_shared<MapReads>();
-  process_->SetMapReads(reads);
+  SetMapReads();
   const uint64_t middle = mapped + kBytes / 2;
   // Cut in two meanwhile, by calls that come later, before what the thread itself maps over it.
   mprotect(reinterpret_cast<void*>(middle), kBytes / 2, PROT_NONE);
   mprotect(reinterpret_cast<void*>(mapped), kPageBytes, PROT_NONE);
-  map_read_ = reads->Read(getpid(), mapped, mapped, nullptr).id;
+  Read(mapped, mapped);
   ASSERT_TRUE(Call(SYS_mprotect, mapped, kPageBytes, 0).ok());
   const MapRegion* const rest = process_->space().Find(middle);
   ASSERT_NE(rest, nullptr);

@@ -43,7 +43,7 @@ void HiddenRanges::Add(uint64_t start, uint64_t end, bool told) {
         Insert(at++, {start, gap_end, told});
       }
     }
-    if (last) return;
+    if (last || lost_) return;
     start = ranges_[at++].end;
   }
 }

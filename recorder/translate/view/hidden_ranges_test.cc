@@ -78,6 +78,17 @@ TEST(HiddenRangesTest, OfTooManyEverythingMayBeHidden) {
   EXPECT_EQ(UntoldOf(hidden, 0x70000000, 0x70001000), (Ranges{{0x70000000, 0x70001000}}));
 }
 
+TEST(HiddenRangesTest, WithoutRoomForWhatLiesBeforeTheLastEverythingMayBeHidden) {
+  HiddenRanges hidden;
+  for (uint64_t i = 0; i < HiddenRanges::kMost; ++i) {
+    hidden.Add((4 * i + 1) << 12, (4 * i + 2) << 12, /*told=*/false);
+  }
+  EXPECT_FALSE(hidden.AnyIn(0x70000000, 0x70001000));
+  const uint64_t last = 4 * (HiddenRanges::kMost - 1) + 1;
+  hidden.Add((last - 1) << 12, (last + 2) << 12, /*told=*/true);
+  EXPECT_TRUE(hidden.AnyIn(0x70000000, 0x70001000));
+}
+
 // Page by page the same.
 TEST(HiddenRangesTest, RandomOnes) {
   constexpr uint64_t kPages = 64;
