@@ -238,6 +238,8 @@ handle SIGTRAP nostop
 python
 def siginfo():
     text = gdb.execute("p/x $_siginfo", to_string=True).split("=", 1)[1].strip()
+    # A fault has an address there, half of which may be the same number.
+    if int(gdb.parse_and_eval("$_siginfo.si_code")) > 0: return text
     return text.replace(hex(gdb.selected_inferior().pid) + ",", "PID,")
 while run("continue").startswith("signal"): say("signal", siginfo())
 end
